@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See fd.h.
+ */
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+int fd_send(int socket, const void *bytes, size_t length, const int *fds, size_t fd_count)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(FD_PASS_MAX * sizeof(int))];
+	} control;
+	struct iovec iov = {(void *)bytes, length};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t sent;
+
+	if (fd_count > FD_PASS_MAX)
+		return -EINVAL;
+	if (fd_count) {
+		memset(&control, 0, sizeof control);
+		message.msg_control = control.bytes;
+		message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+		struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = SCM_RIGHTS;
+		header->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+		memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
+	}
+	do
+		sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent < 0)
+		return -errno;
+	return (size_t)sent == length ? 0 : -EMSGSIZE;
+}
+
+ssize_t fd_receive(int socket, void *bytes, size_t size, int *fds, size_t *fd_count)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(FD_PASS_MAX * sizeof(int))];
+	} control;
+	struct iovec iov = {bytes, size};
+	struct msghdr message = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof control.bytes,
+	};
+	size_t capacity = fd_count ? *fd_count : 0, kept = 0;
+	int error = 0;
+	ssize_t received;
+
+	do
+		received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+	while (received < 0 && errno == EINTR);
+	if (received < 0)
+		return -errno;
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(&message); h; h = CMSG_NXTHDR(&message, h)) {
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+			memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+			if (kept < capacity) {
+				fds[kept++] = fd;
+			} else {
+				close(fd);
+				error = -EMFILE;
+			}
+		}
+	}
+	if (message.msg_flags & MSG_CTRUNC)
+		error = -EMFILE;
+	if (message.msg_flags & MSG_TRUNC)
+		error = -EMSGSIZE;
+	if (error) {
+		fd_close_all(fds, kept);
+		kept = 0;
+	}
+	if (fd_count)
+		*fd_count = kept;
+	return error ? error : received;
+}
+
+void fd_close_all(int *fds, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		close(fds[i]);
+		fds[i] = -1;
+	}
+}
+
+int fd_shared_memory(const char *name, uint64_t size)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)size) || fcntl(fd, F_ADD_SEALS, SEALS)) {
+		int error = -errno;
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+int fd_shared_memory_size(int fd, uint64_t *size)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	off_t end;
+
+	if (seals < 0 || (seals & SEALS) != SEALS)
+		return -EINVAL;
+	/* Not fstat: a sandboxed worker may not call what libc makes of it. */
+	end = lseek(fd, 0, SEEK_END);
+	if (end < 0)
+		return -EINVAL;
+	*size = (uint64_t)end;
+	return 0;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One side of a comparison of gdev with the vendor's library: `hardware PART`, run with the one and with the
+ * other, prints what it measured as {"metric": …, "value": …, "unit": …}, a line each. scripts/hardware
+ * runs both sides in turn and reports them together.
+ *   copy    256 MiB and small, pageable and page-locked, each way
+ *   launch  an empty kernel: the caller's time, launch and wait, launches a second
+ *   alloc   allocating and freeing device memory
+ *   first   everything from the start of the program to its first kernel done
+ *   pair    a kernel of 20 us, wait, the next, for two seconds: kernels a second. Meant to be run twice
+ *           at once
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+#define REPETITIONS 9
+#define BIG ((size_t)256 << 20)
+#define SMALL_COPIES 1000
+#define PAIR_NS 2000000000u
+
+static const char spin_ptx[] = ".version 6.0\n"
+			       ".target sm_70\n"
+			       ".address_size 64\n"
+			       ".visible .entry spin(.param .u64 ns)\n"
+			       "{\n"
+			       "	.reg .u64 %t<4>;\n"
+			       "	.reg .pred %p;\n"
+			       "	ld.param.u64 %t1, [ns];\n"
+			       "	mov.u64 %t2, %globaltimer;\n"
+			       "again:\n"
+			       "	mov.u64 %t3, %globaltimer;\n"
+			       "	sub.u64 %t3, %t3, %t2;\n"
+			       "	setp.lt.u64 %p, %t3, %t1;\n"
+			       "	@%p bra again;\n"
+			       "	ret;\n"
+			       "}\n";
+
+static void report(const char *metric, double value, const char *unit)
+{
+	printf("{\"metric\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"}\n", metric, value, unit);
+	fflush(stdout);
+}
+
+static void report_median(const char *metric, struct samples *samples, const char *unit)
+{
+	report(metric, samples_median(samples), unit);
+	samples->count = 0;
+}
+
+/* ---- copies ---- */
+
+static void big_copies(void *host, CUdeviceptr memory, const char *kind)
+{
+	static struct samples to, from;
+	char metric[64];
+
+	for (int i = 0; i <= REPETITIONS; i++) {
+		uint64_t start = bench_now_ns(), middle, end;
+		must(cuMemcpyHtoD(memory, host, BIG), "copy to the device");
+		must(cuCtxSynchronize(), "wait");
+		middle = bench_now_ns();
+		must(cuMemcpyDtoH(host, memory, BIG), "copy from the device");
+		end = bench_now_ns();
+		if (!i)
+			continue; /* pages, pipelines */
+		samples_add(&to, BIG / (double)(middle - start));
+		samples_add(&from, BIG / (double)(end - middle));
+	}
+	snprintf(metric, sizeof metric, "copy.h2d_%s_256M", kind);
+	report_median(metric, &to, "GB/s");
+	snprintf(metric, sizeof metric, "copy.d2h_%s_256M", kind);
+	report_median(metric, &from, "GB/s");
+}
+
+/* The time of the call, on an idle device. */
+static void small_copies(void *host, CUdeviceptr memory, size_t bytes, const char *name)
+{
+	static struct samples to, from;
+	char metric[64];
+
+	for (int i = 0; i < SMALL_COPIES; i++) {
+		uint64_t start = bench_now_ns(), middle, end;
+		must(cuMemcpyHtoD(memory, host, bytes), "copy to the device");
+		end = bench_now_ns();
+		must(cuCtxSynchronize(), "wait");
+		samples_add(&to, (double)(end - start) / 1e3);
+		middle = bench_now_ns();
+		must(cuMemcpyDtoH(host, memory, bytes), "copy from the device");
+		samples_add(&from, (double)(bench_now_ns() - middle) / 1e3);
+	}
+	snprintf(metric, sizeof metric, "copy.h2d_%s_us", name);
+	report_median(metric, &to, "us");
+	snprintf(metric, sizeof metric, "copy.d2h_%s_us", name);
+	report_median(metric, &from, "us");
+}
+
+static void copy(void)
+{
+	CUdeviceptr memory;
+	void *pageable, *pinned;
+
+	open_device();
+	must(cuMemAlloc(&memory, BIG), "allocate on the device");
+	pageable = malloc(BIG);
+	bench_require(!pageable, "allocate 256 MiB", "no memory");
+	memset(pageable, 1, BIG);
+	must(cuMemAllocHost(&pinned, BIG), "allocate page-locked memory");
+	memset(pinned, 2, BIG);
+	big_copies(pageable, memory, "pageable");
+	big_copies(pinned, memory, "pinned");
+	small_copies(pageable, memory, 64, "64");
+	small_copies(pageable, memory, 1 << 10, "1K");
+	small_copies(pageable, memory, 4 << 10, "4K");
+	small_copies(pageable, memory, 16 << 10, "16K");
+	small_copies(pageable, memory, 64 << 10, "64K");
+}
+
+/* ---- launches ---- */
+
+static void launches(void)
+{
+	static struct samples async, wait, rate;
+	CUfunction empty = open_device();
+
+	for (int i = 0; i <= REPETITIONS; i++) {
+		uint64_t start = bench_now_ns(), end;
+		for (int k = 0; k < 200; k++)
+			launch(empty);
+		end = bench_now_ns();
+		must(cuCtxSynchronize(), "wait");
+		if (i)
+			samples_add(&async, (double)(end - start) / 1e3 / 200);
+		start = bench_now_ns();
+		for (int k = 0; k < 500; k++) {
+			launch(empty);
+			must(cuCtxSynchronize(), "wait");
+		}
+		if (i)
+			samples_add(&wait, (double)(bench_now_ns() - start) / 1e3 / 500);
+		start = bench_now_ns();
+		for (int k = 0; k < 50000; k++)
+			launch(empty);
+		must(cuCtxSynchronize(), "wait");
+		if (i)
+			samples_add(&rate, 50000e9 / (double)(bench_now_ns() - start));
+	}
+	report_median("launch.async_us", &async, "us");
+	report_median("launch.wait_us", &wait, "us");
+	report_median("launch.per_second", &rate, "1/s");
+}
+
+/* ---- allocations ---- */
+
+static void allocations(size_t bytes, const char *name)
+{
+	static struct samples times;
+	CUdeviceptr memory;
+	char metric[64];
+
+	for (int i = 0; i <= REPETITIONS; i++) {
+		uint64_t start = bench_now_ns();
+		for (int k = 0; k < 100; k++) {
+			must(cuMemAlloc(&memory, bytes), "allocate");
+			must(cuMemFree(memory), "free");
+		}
+		if (i)
+			samples_add(&times, (double)(bench_now_ns() - start) / 1e3 / 100);
+	}
+	snprintf(metric, sizeof metric, "alloc.%s_us", name);
+	report_median(metric, &times, "us");
+}
+
+static void alloc(void)
+{
+	open_device();
+	allocations(4 << 10, "4K");
+	allocations(1 << 20, "1M");
+	allocations(16 << 20, "16M");
+	allocations(64 << 20, "64M");
+}
+
+/* ---- whole programs ---- */
+
+/* The script says when it started this process, by the clock that all processes share. */
+static void first(void)
+{
+	const char *started = getenv("BENCH_START_NS");
+	CUfunction empty = open_device();
+
+	launch(empty);
+	must(cuCtxSynchronize(), "wait");
+	bench_require(!started, "read BENCH_START_NS", "run it through scripts/hardware");
+	report("start.first_kernel_ms",
+		(double)(bench_now_ns() - strtoull(started, NULL, 10)) / 1e6, "ms");
+}
+
+static void pair(void)
+{
+	unsigned long long ns = 20000;
+	void *arguments[] = {&ns};
+	CUmodule module;
+	CUfunction spin;
+	uint64_t start, count = 0;
+
+	open_device();
+	must(cuModuleLoadData(&module, spin_ptx), "load");
+	must(cuModuleGetFunction(&spin, module, "spin"), "find the kernel");
+	must(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL), "launch");
+	must(cuCtxSynchronize(), "wait");
+	start = bench_now_ns();
+	while (bench_now_ns() - start < PAIR_NS) {
+		must(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL), "launch");
+		must(cuCtxSynchronize(), "wait");
+		count++;
+	}
+	report("pair.throughput", (double)count * 1e9 / (double)(bench_now_ns() - start), "1/s");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} parts[] = {{"copy", copy}, {"launch", launches}, {"alloc", alloc}, {"first", first},
+		{"pair", pair}};
+
+	for (size_t i = 0; argc == 2 && i < sizeof parts / sizeof *parts; i++)
+		if (!strcmp(argv[1], parts[i].name)) {
+			parts[i].run();
+			return 0;
+		}
+	fputs("Usage: hardware copy|launch|alloc|first|pair\n", stderr);
+	return 2;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the verbs of the gdev command share. A verb is one file with one struct verb, and one line in
+ * main.c's registry. Verbs print their result on standard output and everything else on standard error.
+ */
+#ifndef GDEV_CLI_CLI_H
+#define GDEV_CLI_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/paths.h"
+
+/* Exit statuses; gdev(1) lists them. `gdev run` has its own, as env(1). */
+enum {
+	EXIT_OK = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_NO_DAEMON = 3,
+	EXIT_RUN_FAILED = 125,
+	EXIT_CANNOT_EXECUTE = 126,
+	EXIT_NOT_FOUND = 127,
+};
+
+struct verb {
+	const char *name;
+	const char *summary; /* one line */
+	const char *help;    /* whole, with examples */
+	/* argv[0] is the verb. Returns the exit status. */
+	int (*run)(int argc, char **argv);
+};
+
+extern const struct verb *const verbs[]; /* NULL-terminated */
+const struct verb *verb_find(const char *name);
+
+extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_tune, verb_help;
+
+/* "gdev VERB: …" on standard error. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* As say(), and how to learn more; returns EXIT_USAGE. */
+int usage(const struct verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- daemon.c ---- */
+
+/* A connection to the gdevd that answers first; its runtime directory in `dir` (PATHS_MAX bytes).
+ * The descriptor, or -errno; -ECONNREFUSED: there is none. */
+int daemon_connect(char *dir);
+/* Starts a private one for this user and connects to it. The descriptor, or -errno, and then it has
+ * been said why. */
+int daemon_start_private(char *dir);
+/* Sends a command without arguments, and returns the JSON answer (a new reference); NULL: it has been
+ * said why. */
+json_t *daemon_ask(int connection, const char *command);
+/* Connects and asks: what most verbs do. On NULL *status is the exit status. */
+json_t *daemon_query(const char *command, int *status);
+
+/* ---- rewrite.c ---- */
+
+struct setting {
+	const char *key;
+	char value[24];
+};
+
+/* The text of a configuration with these keys of [section] as given, and all else as it was. To be
+ * freed; NULL: no memory. */
+char *rewrite_section(
+	const char *text, const char *section, const struct setting *settings, size_t count);
+/* Does that to a file, or makes it: whole or not at all. 0, or -errno. */
+int rewrite_file(
+	const char *path, const char *section, const struct setting *settings, size_t count);
+/* Whether rewrite_file() may: 0, or -errno. */
+int rewrite_allowed(const char *path);
+
+/* ---- format.c ---- */
+
+struct table;
+
+/* Columns by their titles, NULL-terminated; a title that begins with '>' is of a column of numbers. */
+struct table *table_create(const char *const *titles);
+void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints it, and frees it. */
+void table_print(struct table *table);
+
+#define TEXT_MAX 32
+/* "1.5 GiB"; "-" for a negative size. */
+const char *text_bytes(char text[TEXT_MAX], json_int_t bytes);
+/* "12.3 ms" */
+const char *text_ns(char text[TEXT_MAX], json_int_t ns);
+
+/* Fields of the daemon's answers; absent ones are -1 and "". */
+json_int_t field_number(const json_t *object, const char *name);
+const char *field_text(const json_t *object, const char *name);
+
+void print_json(const json_t *value);
+
+/* For verbs whose one option is --json (and --help). *json is set; the index of the first argument that
+ * is no option, or a negative exit status - 1 when the verb is to end with it. */
+int parse_json_option(const struct verb *verb, int argc, char **argv, int *json);
+
+#endif

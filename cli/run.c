@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gdev run: a program with gdev's libcuda first. This process becomes the program, so that its exit
+ * status, its signals and its terminal are exactly the program's. The connection to gdevd stays open
+ * across that, and keeps a private daemon as long as the program, or a child of its, lives.
+ */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define HOLD_FD_MIN 100 /* out of the way of programs that count on low numbers */
+
+/* The virtual GPU's socket says whether it exists, and whether we may use it. */
+static int check_vgpu(const char *dir, const char *vgpu, size_t length)
+{
+	char path[2 * PATHS_MAX];
+
+	snprintf(path, sizeof path, "%s/%.*s.sock", dir, (int)length, vgpu);
+	if (access(path, R_OK | W_OK) == 0)
+		return 0;
+	if (errno == EACCES)
+		say("you may not use the virtual GPU \"%.*s\": 'gdev vgpu list' shows who may",
+			(int)length, vgpu);
+	else
+		say("no virtual GPU \"%.*s\"; 'gdev vgpu list' shows them", (int)length, vgpu);
+	return -errno;
+}
+
+/* All that a list, separated by commas, names. */
+static int check_vgpus(const char *dir, const char *list)
+{
+	int error = 0;
+
+	while (*list && !error) {
+		size_t length = strcspn(list, ",");
+
+		if (length)
+			error = check_vgpu(dir, list, length);
+		list += length + (list[length] == ',');
+	}
+	return error;
+}
+
+static void prepend_library_path(void)
+{
+	static const char *const places[] = {
+		"../lib/cuda/libcuda.so.1",             /* the build tree */
+		"../" GDEV_LIBDIR "/gdev/libcuda.so.1", /* installed */
+		"../lib/gdev/libcuda.so.1",
+		"../lib64/gdev/libcuda.so.1",
+		NULL,
+	};
+	const char *before = getenv("LD_LIBRARY_PATH");
+	char library[PATHS_MAX];
+	autofree char *path = NULL;
+
+	if (paths_sibling(places, library)) {
+		say("cannot find gdev's libcuda.so.1: the program gets whichever there is");
+		return;
+	}
+	*strrchr(library, '/') = '\0';
+	if (asprintf(&path, "%s%s%s", library, before && *before ? ":" : "", before ? before : "") <
+		0)
+		abort();
+	setenv("LD_LIBRARY_PATH", path, 1);
+}
+
+static int keep_across_exec(int hold)
+{
+	int kept = fcntl(hold, F_DUPFD, HOLD_FD_MIN);
+
+	if (kept < 0) /* few descriptors are allowed: the low number then */
+		kept = fcntl(hold, F_DUPFD, 3);
+	close(hold);
+	return kept < 0 ? -errno : 0;
+}
+
+static int parse(int argc, char **argv, const char **vgpu)
+{
+	static const struct option options[] = {
+		{"vgpu", required_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL},
+	};
+	int option;
+
+	/* "+": the program's own options are not ours. */
+	while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(verb_run.help, stdout);
+			return -1 - EXIT_OK;
+		}
+		if (option != 'v') {
+			fprintf(stderr, "Try 'gdev help run'.\n");
+			return -1 - EXIT_RUN_FAILED;
+		}
+		*vgpu = optarg;
+	}
+	return optind;
+}
+
+static int run(int argc, char **argv)
+{
+	const char *vgpu = NULL, *chosen;
+	char dir[PATHS_MAX];
+	int first = parse(argc, argv, &vgpu), hold;
+
+	if (first < 0)
+		return -1 - first;
+	if (first >= argc) {
+		usage(&verb_run, "which program?");
+		return EXIT_RUN_FAILED;
+	}
+	hold = daemon_connect(dir);
+	if (hold == -ECONNREFUSED)
+		hold = daemon_start_private(dir);
+	else if (hold < 0)
+		say("the gdevd in %s does not answer: %s", dir, strerror(-hold));
+	if (hold < 0)
+		return EXIT_RUN_FAILED;
+	chosen = vgpu ? vgpu : getenv("GDEV_VGPU");
+	if (check_vgpus(dir, chosen && *chosen ? chosen : "gdev0"))
+		return EXIT_RUN_FAILED;
+	if (vgpu)
+		setenv("GDEV_VGPU", vgpu, 1);
+	setenv("GDEV_RUNTIME_DIR", dir, 1);
+	prepend_library_path();
+	if (keep_across_exec(hold)) {
+		say("no file descriptors left");
+		return EXIT_RUN_FAILED;
+	}
+	execvp(argv[first], argv + first);
+	say("cannot execute %s: %s", argv[first], strerror(errno));
+	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+}
+
+const struct verb verb_run = {
+	.name = "run",
+	.summary = "run a CUDA program",
+	.help = "Usage: gdev run [--vgpu NAME] PROGRAM [ARGUMENT]...\n"
+		"Runs a program, unmodified, on a virtual GPU. Its exit status is the program's.\n"
+		"\n"
+		"  --vgpu NAME   the virtual GPU to use, instead of $GDEV_VGPU or gdev0\n"
+		"\n"
+		"When no gdevd is running, a private one is started on the software GPU (or as\n"
+		"~/.config/gdev/gdev.conf says), and leaves with the last program that uses it.\n"
+		"\n"
+		"  gdev run ./matrix 1024\n"
+		"  gdev run --vgpu train python3 train.py\n"
+		"\n"
+		"Exit status: the program's; 125 when gdev failed, 126 when the program cannot be\n"
+		"executed, 127 when there is none.\n",
+	.run = run,
+};

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The software GPU as a device backend: opening it, address spaces, chunks, and the table by which
+ * the registry knows it. The plugin's only exported symbol is here.
+ */
+#include "device/cpu/cpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "device/cpu/fault.h"
+
+extern const struct device_ops gdev_device_backend;
+
+static void slots_finish(struct device *device)
+{
+	for (unsigned i = 0; i < device->threads; i++)
+		cpu_slot_finish(&device->slots[i]);
+	free(device->slots);
+}
+
+static void device_init(
+	struct device *device, const struct device_config *config, const struct device_host *host)
+{
+	device->host = host;
+	device->threads = cpu_thread_count(config);
+	pthread_mutex_init(&device->lock, NULL);
+	list_init(&device->slots_free);
+	list_init(&device->jobs);
+	for (int unit = 0; unit < UNITS; unit++)
+		list_init(&device->runnable[unit]);
+}
+
+static int cpu_open(
+	const struct device_config *config, const struct device_host *host, struct device **out)
+{
+	struct device *device;
+	int error;
+
+	if (config->index > 0)
+		return -ENODEV;
+	log_init("gdev-cpu", LOG_LEVEL_WARNING); /* a plugin has a log of its own */
+	error = fault_init();
+	if (error)
+		return error;
+	device = calloc(1, sizeof *device);
+	if (!device)
+		return -ENOMEM;
+	device_init(device, config, host);
+	device->slots = calloc(device->threads, sizeof *device->slots);
+	if (!device->slots) {
+		pthread_mutex_destroy(&device->lock);
+		free(device);
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < device->threads; i++) {
+		device->slots[i].scratch.pool_thread = i;
+		list_append(&device->slots_free, &device->slots[i].free);
+	}
+	*out = device;
+	return 0;
+}
+
+static void cpu_close(struct device *device)
+{
+	slots_finish(device);
+	pthread_mutex_destroy(&device->lock);
+	free(device);
+}
+
+static uint64_t cpu_overhead_bytes(struct device *device)
+{
+	return 0;
+}
+
+static int cpu_space_create(
+	struct device *device, uint64_t base, uint64_t bytes, struct device_space **out)
+{
+	struct device_space *space = calloc(1, sizeof *space);
+	int error;
+
+	if (!space)
+		return -ENOMEM;
+	error = memfd_arena_reserve(&space->arena, base, bytes);
+	if (error) {
+		free(space);
+		return error;
+	}
+	space->device = device;
+	pthread_mutex_init(&space->heap_lock, NULL);
+	*out = space;
+	return 0;
+}
+
+static void cpu_space_destroy(struct device_space *space)
+{
+	cpu_heap_finish(space);
+	memfd_arena_release(&space->arena);
+	pthread_mutex_destroy(&space->heap_lock);
+	free(space);
+}
+
+static int cpu_chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk)
+{
+	return memfd_chunk_create(bytes, chunk);
+}
+
+static int cpu_chunk_import(
+	struct device *device, int fd, uint64_t bytes, struct device_chunk **chunk)
+{
+	return memfd_chunk_import(fd, bytes, chunk);
+}
+
+static int cpu_map(
+	struct device_space *space, uint64_t address, struct device_chunk *chunk, bool read_only)
+{
+	return memfd_map(&space->arena, address, chunk, read_only);
+}
+
+static void cpu_unmap(struct device_space *space, uint64_t address, struct device_chunk *chunk)
+{
+	memfd_unmap(address, chunk);
+}
+
+__attribute__((visibility("default"))) const struct device_ops gdev_device_backend = {
+	.name = "cpu",
+	.tells_start = true,
+	.probe = cpu_probe,
+	.open = cpu_open,
+	.close = cpu_close,
+	.overhead_bytes = cpu_overhead_bytes,
+	.space_create = cpu_space_create,
+	.space_destroy = cpu_space_destroy,
+	.chunk_create = cpu_chunk_create,
+	.chunk_destroy = memfd_chunk_destroy,
+	.chunk_export = memfd_chunk_export,
+	.chunk_import = cpu_chunk_import,
+	.map = cpu_map,
+	.unmap = cpu_unmap,
+	.chunk_host_fd = memfd_chunk_export,
+	.module_load = cpu_module_load,
+	.module_unload = cpu_module_unload,
+	.module_bytes = cpu_module_bytes,
+	.function_get = cpu_function_get,
+	.function_info = cpu_function_info,
+	.function_param = cpu_function_param,
+	.function_occupancy = cpu_function_occupancy,
+	.global_get = cpu_global_get,
+	.queue_create = cpu_queue_create,
+	.queue_destroy = cpu_queue_destroy,
+	.submit = cpu_submit,
+	.work = cpu_work,
+};

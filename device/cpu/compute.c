@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Jobs of the compute unit: a launch or a fill as blocks that threads take in pieces. How long a
+ * piece gets is decided from what the blocks before it took: long enough that taking it costs
+ * nothing, short enough that the threads finish together.
+ */
+#include "device/cpu/cpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "device/cpu/fault.h"
+#include "gdev/error.h"
+
+#define PIECE_MIN_NS (10 * NS_PER_US)
+#define PIECE_MAX_NS (500 * NS_PER_US)
+#define WAKE_WORTH_NS (20.0 * NS_PER_US)
+#define FILL_BLOCK_BYTES (256u << 10)
+#define SCRATCH_ALIGN 64
+
+int cpu_launch_check(const struct device_launch *launch)
+{
+	static const uint32_t grid_max[3] = {0x7fffffff, 65535, 65535};
+	static const uint32_t block_max[3] = {1024, 1024, 64};
+	const struct ptx_kernel *kernel = launch->function->kernel;
+	uint64_t threads = 1, clusters = 1;
+
+	for (int i = 0; i < 3; i++) {
+		if (!launch->grid[i] || launch->grid[i] > grid_max[i])
+			return -GDEV_E_INVALID_LAUNCH;
+		if (!launch->block[i] || launch->block[i] > block_max[i])
+			return -GDEV_E_INVALID_LAUNCH;
+		if (kernel->required_block[0] &&
+			launch->block[i] != max_of(kernel->required_block[i], 1u))
+			return -GDEV_E_INVALID_LAUNCH;
+		threads *= launch->block[i];
+		clusters *= max_of(launch->cluster[i], 1u);
+	}
+	if (threads > 1024 || launch->param_bytes < kernel->param_bytes)
+		return -GDEV_E_INVALID_LAUNCH;
+	if (threads > kernel->max_threads)
+		return -GDEV_E_OUT_OF_RESOURCES;
+	if ((uint64_t)kernel->shared_bytes + launch->shared_bytes > SHARED_BYTES_MAX)
+		return -GDEV_E_INVALID_LAUNCH;
+	/* Blocks run one after another on a thread: they cannot wait for each other. */
+	if (clusters > 1 ||
+		(launch->cooperative &&
+			(uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2] > 1))
+		return -ENOTSUP;
+	return 0;
+}
+
+static int grow(void **memory, size_t *size, size_t wanted)
+{
+	void *larger;
+
+	if (wanted <= *size)
+		return 0;
+	wanted = align_up(wanted, SCRATCH_ALIGN);
+	larger = aligned_alloc(SCRATCH_ALIGN, wanted);
+	if (!larger)
+		return -ENOMEM;
+	free(*memory);
+	*memory = larger;
+	*size = wanted;
+	return 0;
+}
+
+static int slot_prepare(struct cpu_slot *slot, const struct cpu_job *job)
+{
+	int error =
+		grow(&slot->scratch.shared, &slot->shared_bytes, job->launch.total_shared_bytes);
+
+	if (!error)
+		error = grow(&slot->scratch.locals, &slot->locals_bytes, job->code->local_bytes);
+	if (!error)
+		error = grow(&slot->scratch.saved, &slot->saved_bytes, job->code->saved_bytes);
+	return error;
+}
+
+void cpu_slot_finish(struct cpu_slot *slot)
+{
+	free(slot->scratch.shared);
+	free(slot->scratch.locals);
+	free(slot->scratch.saved);
+}
+
+static void run_launch(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end)
+{
+	job->code->run(&job->launch, &slot->scratch, first, end);
+}
+
+static void job_reset(
+	struct cpu_job *job, struct device_command *command, cpu_job_run run, uint64_t count)
+{
+	job->run = run;
+	job->command = command;
+	job->count = count;
+	atomic_store_explicit(&job->next, 0, memory_order_relaxed);
+	atomic_store_explicit(&job->blocks_done, 0, memory_order_relaxed);
+	atomic_store_explicit(&job->ns_done, 0, memory_order_relaxed);
+	atomic_store_explicit(&job->error, 0, memory_order_relaxed);
+	job->ns_guess = 0;
+	job->running = 0;
+	job->shape = NULL;
+	job->code = NULL;
+}
+
+int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct cpu_shape *shape)
+{
+	const struct device_launch *l = &command->launch;
+	struct device_module *module = l->function->module;
+	int error = grow(&job->params, &job->params_size, max_of(l->param_bytes, 1u));
+
+	if (error)
+		return error;
+	memcpy(job->params, l->params, l->param_bytes); /* for its alignment */
+	job_reset(job, command, run_launch, (uint64_t)l->grid[0] * l->grid[1] * l->grid[2]);
+	job->shape = shape;
+	job->code = shape->code;
+	job->ns_guess = shape->ns_per_block;
+	job->launch = (struct ptx_launch){
+		.params = job->params,
+		.globals = module->globals,
+		.grid = {l->grid[0], l->grid[1], l->grid[2]},
+		.block = {l->block[0], l->block[1], l->block[2]},
+		.dynamic_shared_bytes = l->shared_bytes,
+		.total_shared_bytes = l->function->kernel->shared_bytes + l->shared_bytes,
+		.grid_id = module->space->device->grids++,
+		.runtime = &cpu_runtime,
+		.owner = job,
+	};
+	return 0;
+}
+
+/* ---- fills ---- */
+
+typedef uint16_t unaligned_16 __attribute__((aligned(1)));
+typedef uint32_t unaligned_32 __attribute__((aligned(1)));
+
+static void fill_elements(
+	uint64_t destination, uint64_t count, uint32_t element_bytes, uint32_t value)
+{
+	void *at = (void *)(uintptr_t)destination;
+
+	switch (element_bytes) {
+	case 1:
+		memset(at, (int)value, count);
+		break;
+	case 2:
+		for (uint64_t i = 0; i < count; i++)
+			((unaligned_16 *)at)[i] = (unaligned_16)value;
+		break;
+	default:
+		for (uint64_t i = 0; i < count; i++)
+			((unaligned_32 *)at)[i] = value;
+	}
+}
+
+/* One row: a block is FILL_BLOCK_BYTES of it. */
+static void run_fill_flat(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end)
+{
+	const struct device_fill *f = &job->command->fill;
+	uint64_t block = FILL_BLOCK_BYTES / f->element_bytes;
+	uint64_t from = first * block, to = min_of(end * block, f->width * f->height);
+
+	fill_elements(
+		f->destination + from * f->element_bytes, to - from, f->element_bytes, f->value);
+}
+
+/* Rows apart from each other: a block is a row. */
+static void run_fill_rows(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end)
+{
+	const struct device_fill *f = &job->command->fill;
+
+	for (uint64_t y = first; y < end; y++)
+		fill_elements(f->destination + y * f->pitch, f->width, f->element_bytes, f->value);
+}
+
+void cpu_job_fill(struct cpu_job *job, struct device_command *command)
+{
+	const struct device_fill *f = &command->fill;
+	uint64_t bytes = f->width * f->height * f->element_bytes;
+
+	if (f->height <= 1 || f->pitch == f->width * f->element_bytes)
+		job_reset(job, command, run_fill_flat,
+			(bytes + FILL_BLOCK_BYTES - 1) / FILL_BLOCK_BYTES);
+	else
+		job_reset(job, command, run_fill_rows, f->width ? f->height : 0);
+}
+
+/* ---- pieces ---- */
+
+double cpu_job_ns_per_block(const struct cpu_job *job)
+{
+	uint64_t blocks = atomic_load_explicit(&job->blocks_done, memory_order_relaxed);
+	uint64_t ns = atomic_load_explicit(&job->ns_done, memory_order_relaxed);
+
+	return blocks ? (double)ns / (double)blocks : job->ns_guess;
+}
+
+/* One more thread is worth waking when those that are at it have enough left for long enough. */
+bool cpu_job_open(const struct cpu_job *job)
+{
+	uint64_t next = atomic_load_explicit(&job->next, memory_order_relaxed);
+
+	if (next >= job->count || !job->running)
+		return next < job->count;
+	return (double)(job->count - next) * cpu_job_ns_per_block(job) >
+	       WAKE_WORTH_NS * job->running;
+}
+
+/* How many blocks to take next; one when nothing is known about them. */
+static uint64_t piece_blocks(const struct cpu_job *job, unsigned threads)
+{
+	uint64_t next = atomic_load_explicit(&job->next, memory_order_relaxed);
+	double ns = cpu_job_ns_per_block(job), least, most, fair;
+
+	if (next >= job->count || ns <= 0)
+		return 1;
+	least = (double)PIECE_MIN_NS / ns;
+	most = (double)PIECE_MAX_NS / ns;
+	fair = (double)(job->count - next) / (4.0 * threads);
+	fair = min_of(max_of(fair, least), most);
+	return fair < 1 ? 1 : (uint64_t)min_of(fair, (double)job->count);
+}
+
+struct piece {
+	struct cpu_job *job;
+	struct cpu_slot *slot;
+	uint64_t first, end;
+};
+
+static void run_piece(void *argument)
+{
+	struct piece *piece = argument;
+
+	piece->job->run(piece->job, piece->slot, piece->first, piece->end);
+}
+
+/* The first error is the job's; nobody takes more of it. */
+static void job_fail(struct cpu_job *job, int error, uint64_t address)
+{
+	int none = 0;
+
+	if (atomic_compare_exchange_strong(&job->error, &none, error))
+		atomic_store_explicit(&job->fault_address, address, memory_order_relaxed);
+	atomic_store_explicit(&job->next, job->count, memory_order_relaxed);
+}
+
+bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads)
+{
+	uint64_t blocks = piece_blocks(job, threads), started, address = 0;
+	struct piece piece = {.job = job, .slot = slot};
+	int error = 0;
+
+	piece.first = atomic_fetch_add_explicit(&job->next, blocks, memory_order_relaxed);
+	if (piece.first >= job->count)
+		return false;
+	piece.end = min_of(piece.first + blocks, job->count);
+	if (atomic_load_explicit(&job->space->broken, memory_order_relaxed))
+		error = -GDEV_E_SESSION_LOST;
+	else if (job->code)
+		error = slot_prepare(slot, job);
+	started = clock_now_ns();
+	if (!error)
+		error = fault_run(run_piece, &piece, &address);
+	if (error)
+		job_fail(job, error, address);
+	atomic_fetch_add_explicit(&job->ns_done, clock_now_ns() - started, memory_order_relaxed);
+	atomic_fetch_add_explicit(&job->blocks_done, piece.end - piece.first, memory_order_relaxed);
+	return true;
+}

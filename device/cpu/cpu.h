@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The software GPU, inside: what its files share. It has no threads of its own: threads lend
+ * themselves with work(), take one bounded piece, and leave.
+ *
+ * Units. The compute unit executes launches and fills, the two copy engines copies. The first command
+ * of each queue is runnable; the queue then stands in the list of the unit that executes it. A launch
+ * is a job of blocks: the thread that starts it measures, and invites others when what remains is
+ * worth waking them. An engine executes one slice of one copy at a time, and puts the queue back
+ * behind the others.
+ *
+ * Locks. device->lock guards everything here that does not say otherwise, and is held for no longer
+ * than a look and a list operation: nothing that runs a program's code, calls the host, allocates
+ * much or compiles happens under it. space->heap_lock is never held together with it.
+ *
+ * Who may hold a queue: the worker, until queue_destroy; and the threads that execute its first
+ * command, counted in queue->job.running for jobs, else the one that took it from its unit's list. A
+ * queue destroyed from within done() is freed by the thread that called done().
+ */
+#ifndef GDEV_DEVICE_CPU_CPU_H
+#define GDEV_DEVICE_CPU_CPU_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "device/cpu/ptx/ptx.h"
+#include "device/memfd.h"
+#include "device/ops.h"
+
+#define CPU_THREADS_MAX 256
+#define SHARED_BYTES_MAX (227u << 10) /* a block's, static and dynamic */
+#define CPU_TARGET 90                 /* compute capability, times ten */
+
+enum cpu_unit { UNIT_COMPUTE, UNIT_TO_DEVICE, UNIT_FROM_DEVICE, UNITS };
+
+/* A place on the compute unit: whoever runs blocks has one. Its scratch is its holder's alone. */
+struct cpu_slot {
+	struct list free; /* in device->slots_free when nobody has it */
+	struct ptx_scratch scratch;
+	size_t shared_bytes, locals_bytes, saved_bytes; /* what scratch has room for */
+};
+
+struct device {
+	const struct device_host *host; /* constant, as are the next two */
+	unsigned threads;
+	struct cpu_slot *slots;
+
+	pthread_mutex_t lock; /* guards what follows */
+	struct list slots_free;
+	struct list runnable[UNITS]; /* struct device_queue.place; the most urgent first */
+	struct list jobs;            /* queues whose first command is a job with blocks to take */
+	bool engine_busy[UNITS];
+	bool kicked; /* since work() was last entered: somebody will come */
+	unsigned turn;
+	uint64_t grids; /* launches so far */
+};
+
+struct device_space {
+	struct device *device;
+	struct memfd_arena arena;
+	atomic_bool broken;        /* a command faulted: what is not done fails */
+	pthread_mutex_t heap_lock; /* guards heap and heap_bytes */
+	void *heap;                /* tsearch() tree of what kernels have allocated */
+	uint64_t heap_bytes;
+};
+
+/* ---- modules (module.c) ---- */
+
+enum shape_state { SHAPE_NEW, SHAPE_COMPILING, SHAPE_READY, SHAPE_FAILED };
+
+/* A kernel's code for one block shape. */
+struct cpu_shape {
+	struct cpu_shape *next;
+	uint32_t block[3];
+	enum shape_state state;
+	int error;                   /* FAILED: for good */
+	const struct ptx_code *code; /* READY */
+	struct list waiting;         /* COMPILING: queues that need it */
+	double ns_per_block;         /* of the last launch; 0: none yet */
+};
+
+struct device_function {
+	struct device_module *module;
+	const struct ptx_kernel *kernel;
+	struct cpu_shape *shapes; /* device->lock; grows at its front */
+};
+
+struct device_module {
+	struct device_space *space;
+	struct ptx_module *ptx;
+	void *globals;
+	size_t globals_bytes;
+	struct device_function *functions; /* one a kernel */
+};
+
+int cpu_module_load(struct device_space *space, const void *image, size_t length,
+	struct device_log *log, struct device_module **module);
+void cpu_module_unload(struct device_module *module);
+uint64_t cpu_module_bytes(struct device_module *module);
+int cpu_function_get(
+	struct device_module *module, const char *name, struct device_function **function);
+void cpu_function_info(struct device_function *function, struct device_function_info *info);
+void cpu_function_param(
+	struct device_function *function, unsigned index, uint32_t *offset, uint32_t *bytes);
+uint32_t cpu_function_occupancy(
+	struct device_function *function, uint32_t block_threads, uint32_t shared_bytes);
+int cpu_global_get(
+	struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes);
+
+/* The entry for a block shape, a new one when there is none. Lock held. NULL: out of memory. */
+struct cpu_shape *cpu_shape_get(struct device_function *function, const uint32_t block[3]);
+/* Loads the code from the cache or compiles it. No lock held. */
+int cpu_shape_build(
+	struct device_function *function, const uint32_t block[3], const struct ptx_code **code);
+
+/* ---- launches and fills (compute.c) ---- */
+
+struct cpu_job;
+/* Runs [first, end) of a job's blocks, under a fault guard. */
+typedef void (*cpu_job_run)(
+	struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end);
+
+/* What a queue's first command is while it is on the compute unit. */
+struct cpu_job {
+	cpu_job_run run;
+	struct device_command *command;
+	uint64_t count;        /* blocks */
+	_Atomic uint64_t next; /* the first that nobody has taken; at least count: none left */
+	_Atomic uint64_t blocks_done, ns_done;
+	atomic_int error; /* the first */
+	_Atomic uint64_t fault_address;
+	double ns_guess;  /* a block, before any is done; 0: no idea */
+	unsigned running; /* lock; threads at it */
+	struct cpu_shape *shape;
+	const struct ptx_code *code;
+	struct ptx_launch launch;
+	struct device_space *space;
+	void *params; /* grows, kept from launch to launch */
+	size_t params_size;
+};
+
+/* Checks a launch against the limits: 0, -GDEV_E_INVALID_LAUNCH, -GDEV_E_OUT_OF_RESOURCES, -ENOTSUP. */
+int cpu_launch_check(const struct device_launch *launch);
+/* Make a job of a command. `shape` is READY. */
+int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct cpu_shape *shape);
+void cpu_job_fill(struct cpu_job *job, struct device_command *command);
+/* Runs a piece of the job; false when no blocks were left. No lock held. */
+bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads);
+/* Whether blocks are left for a thread besides those that are at it. Lock held. */
+bool cpu_job_open(const struct cpu_job *job);
+double cpu_job_ns_per_block(const struct cpu_job *job);
+void cpu_slot_finish(struct cpu_slot *slot);
+
+/* ---- copies (copy.c) ---- */
+
+/* How far a copy is, in rows. */
+struct cpu_copy {
+	struct device_copy shape; /* made as flat as it goes */
+	uint64_t row, offset;     /* the next byte */
+};
+
+void cpu_copy_start(struct cpu_copy *copy, const struct device_copy *command);
+/* Copies a slice. 0 when more remains, 1 when done, or an error. */
+int cpu_copy_slice(struct cpu_copy *copy, uint64_t *fault_address);
+
+/* ---- queues and units (queue.c) ---- */
+
+enum queue_state {
+	QUEUE_IDLE,   /* no commands */
+	QUEUE_LISTED, /* in its unit's list, or in a shape's */
+	QUEUE_TAKEN,  /* a thread or more have its first command */
+};
+
+struct device_queue {
+	struct device_space *space;
+	int priority;
+	struct list place; /* in a list of the device or of a shape */
+	struct device_command *first, *last;
+	enum queue_state state;
+	bool started; /* the first command's copy was begun */
+	bool destroyed;
+	struct cpu_job job;
+	struct cpu_copy copy;
+};
+
+int cpu_queue_create(struct device_space *space, int priority, struct device_queue **queue);
+void cpu_queue_destroy(struct device_queue *queue);
+void cpu_submit(struct device_queue *queue, struct device_command *command);
+bool cpu_work(struct device *device);
+
+/* ---- what compiled code calls (runtime.c) ---- */
+
+extern const struct ptx_runtime cpu_runtime;
+void cpu_heap_finish(struct device_space *space);
+
+/* ---- properties.c ---- */
+
+int cpu_probe(const struct device_config *config, struct device_info *infos, size_t capacity);
+unsigned cpu_thread_count(const struct device_config *config);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Images that programs hand to a module load, and the PTX in them. Pure: no state, no I/O; the bytes
+ * are a stranger's.
+ */
+#ifndef GDEV_DEVICE_CPU_FATBIN_H
+#define GDEV_DEVICE_CPU_FATBIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Finds the PTX in `image`, which is PTX text (a NUL ends it), a fat binary from its header on, or a
+ * fat binary's wrapper with the fat binary right behind it or where its pointer says, if that is
+ * within the image. Of several PTX texts it takes the one for the highest target that is at most
+ * `target` (90 for sm_90), else the lowest. *text is malloc'ed and NUL-terminated.
+ * -GDEV_E_INVALID_IMAGE, -GDEV_E_NO_BINARY (machine code of a GPU, and no PTX), -ENOMEM; then *why
+ * is a sentence for the caller's log. */
+int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, size_t *text_length,
+	const char **why);
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Modules, their functions, and the compiled code of each function for the block shapes it was
+ * launched with. Code comes from the host's cache when it can: an entry is a small header, which
+ * tells a damaged one, and the object that the compiler made.
+ */
+#include "device/cpu/cpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "device/cpu/fatbin.h"
+#include "gdev/error.h"
+
+#define CACHE_MAGIC 0x31636467u /* "gdc1" */
+#define LOG_BYTES 4096
+
+struct cache_header {
+	uint32_t magic, reserved;
+	uint64_t bytes;    /* of the object, which follows */
+	uint64_t checksum; /* XXH3 of it */
+};
+
+static int ptx_error(int error)
+{
+	switch (error) {
+	case -EINVAL:
+		return -GDEV_E_INVALID_PTX;
+	case -ENOTSUP:
+		return -GDEV_E_UNSUPPORTED_PTX;
+	default:
+		return error;
+	}
+}
+
+static void log_sentence(struct device_log *log, const char *sentence)
+{
+	if (log && log->size) {
+		size_t length = min_of(strlen(sentence), log->size - 1);
+		memcpy(log->text, sentence, length);
+		log->text[length] = '\0';
+	}
+}
+
+static int parse(const void *image, size_t length, struct device_log *log, struct ptx_module **ptx)
+{
+	struct ptx_log ptx_log = {log ? log->text : NULL, log ? log->size : 0, 0};
+	autofree void *copy = malloc(length + 1);
+	autofree char *text = NULL;
+	size_t text_length;
+	const char *why;
+	int error;
+
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, image, length); /* the program may be changing it */
+	error = fatbin_ptx(copy, length, CPU_TARGET, &text, &text_length, &why);
+	if (error) {
+		log_sentence(log, why);
+		log_info("module: %s", why);
+		return error;
+	}
+	return ptx_error(ptx_parse(text, text_length, &ptx_log, ptx));
+}
+
+/* Module variables are ordinary memory of this process, outside the arena. */
+static int globals_create(struct device_module *module)
+{
+	size_t bytes, align, page = (size_t)sysconf(_SC_PAGESIZE);
+
+	ptx_globals_layout(module->ptx, &bytes, &align);
+	if (!bytes)
+		return 0;
+	if (align > page)
+		return -ENOTSUP;
+	module->globals_bytes = align_up(bytes, page);
+	module->globals = mmap(NULL, module->globals_bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (module->globals == MAP_FAILED) {
+		module->globals = NULL;
+		return -ENOMEM;
+	}
+	ptx_globals_init(module->ptx, module->globals);
+	return 0;
+}
+
+int cpu_module_load(struct device_space *space, const void *image, size_t length,
+	struct device_log *log, struct device_module **out)
+{
+	struct device_module *module = calloc(1, sizeof *module);
+	size_t count;
+	int error;
+
+	if (!module)
+		return -ENOMEM;
+	module->space = space;
+	error = parse(image, length, log, &module->ptx);
+	if (error)
+		goto err_free;
+	error = globals_create(module);
+	if (error)
+		goto err_ptx;
+	count = ptx_kernel_count(module->ptx);
+	module->functions = calloc(count + 1, sizeof *module->functions);
+	if (!module->functions) {
+		error = -ENOMEM;
+		goto err_globals;
+	}
+	for (size_t i = 0; i < count; i++) {
+		module->functions[i].module = module;
+		module->functions[i].kernel = ptx_kernel_at(module->ptx, i);
+	}
+	*out = module;
+	return 0;
+
+err_globals:
+	if (module->globals)
+		munmap(module->globals, module->globals_bytes);
+err_ptx:
+	ptx_module_destroy(module->ptx);
+err_free:
+	free(module);
+	return error;
+}
+
+void cpu_module_unload(struct device_module *module)
+{
+	size_t count = ptx_kernel_count(module->ptx);
+
+	for (size_t i = 0; i < count; i++) {
+		struct cpu_shape *shape = module->functions[i].shapes, *next;
+		for (; shape; shape = next) {
+			next = shape->next;
+			ptx_unlink(shape->code);
+			free(shape);
+		}
+	}
+	free(module->functions);
+	if (module->globals)
+		munmap(module->globals, module->globals_bytes);
+	ptx_module_destroy(module->ptx);
+	free(module);
+}
+
+uint64_t cpu_module_bytes(struct device_module *module)
+{
+	return module->globals_bytes;
+}
+
+int cpu_function_get(struct device_module *module, const char *name, struct device_function **out)
+{
+	const struct ptx_kernel *kernel = ptx_kernel_find(module->ptx, name);
+
+	for (struct device_function *f = module->functions; kernel && f->kernel; f++)
+		if (f->kernel == kernel) {
+			*out = f;
+			return 0;
+		}
+	return -GDEV_E_SYMBOL_NOT_FOUND;
+}
+
+void cpu_function_info(struct device_function *function, struct device_function_info *info)
+{
+	const struct ptx_kernel *k = function->kernel;
+
+	*info = (struct device_function_info){
+		.param_count = k->param_count,
+		.param_bytes = k->param_bytes,
+		.max_threads = k->max_threads,
+		.shared_bytes = k->shared_bytes,
+		.const_bytes = k->const_bytes,
+		.local_bytes = k->local_bytes,
+		.registers = k->registers,
+		.max_dynamic_shared_bytes =
+			SHARED_BYTES_MAX - min_of(k->shared_bytes, SHARED_BYTES_MAX),
+		.ptx_version = k->target,
+		.binary_version = CPU_TARGET,
+	};
+}
+
+void cpu_function_param(
+	struct device_function *function, unsigned index, uint32_t *offset, uint32_t *bytes)
+{
+	*offset = function->kernel->params[index].offset;
+	*bytes = function->kernel->params[index].size;
+}
+
+uint32_t cpu_function_occupancy(
+	struct device_function *function, uint32_t block_threads, uint32_t shared_bytes)
+{
+	const struct ptx_kernel *k = function->kernel;
+	uint64_t shared = (uint64_t)k->shared_bytes + shared_bytes;
+	uint32_t warps = (block_threads + 31) / 32, blocks;
+
+	if (!warps || block_threads > k->max_threads || shared > SHARED_BYTES_MAX)
+		return 0;
+	blocks = min_of(64u / warps, 32u); /* 2048 threads and 32 blocks a multiprocessor */
+	return min_of(
+		blocks, (uint32_t)((228u << 10) / (shared + 1024))); /* 1 KiB is the system's */
+}
+
+int cpu_global_get(
+	struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes)
+{
+	uint64_t offset;
+
+	if (ptx_global_find(module->ptx, name, &offset, bytes))
+		return -GDEV_E_SYMBOL_NOT_FOUND;
+	*address = (uint64_t)(uintptr_t)module->globals + offset;
+	return 0;
+}
+
+struct cpu_shape *cpu_shape_get(struct device_function *function, const uint32_t block[3])
+{
+	struct cpu_shape *shape;
+
+	for (shape = function->shapes; shape; shape = shape->next)
+		if (!memcmp(shape->block, block, sizeof shape->block))
+			return shape;
+	shape = calloc(1, sizeof *shape);
+	if (!shape)
+		return NULL;
+	memcpy(shape->block, block, sizeof shape->block);
+	list_init(&shape->waiting);
+	shape->next = function->shapes;
+	function->shapes = shape;
+	return shape;
+}
+
+/* The key says everything that the code depends on. */
+static void cache_key(
+	const struct device_function *function, const uint32_t block[3], uint8_t key[16])
+{
+	const char *name = function->kernel->name;
+	struct {
+		uint8_t module[16];
+		XXH128_hash_t name;
+		uint32_t block[3], reserved;
+	} all = {.name = XXH3_128bits(name, strlen(name)), .block = {block[0], block[1], block[2]}};
+	XXH128_hash_t hash;
+
+	ptx_module_hash(function->module->ptx, all.module);
+	hash = XXH3_128bits(&all, sizeof all);
+	memcpy(key, &hash, 16);
+}
+
+static int cache_load(
+	const struct device_host *host, const uint8_t key[16], const struct ptx_code **code)
+{
+	struct cache_header header;
+	autofree void *entry = NULL;
+	size_t length;
+	const uint8_t *object;
+	int error;
+
+	if (!host->cache_load)
+		return -ENOENT;
+	error = host->cache_load(host->owner, key, &entry, &length);
+	if (error)
+		return error;
+	if (length < sizeof header)
+		return -EINVAL;
+	memcpy(&header, entry, sizeof header);
+	object = (const uint8_t *)entry + sizeof header;
+	if (header.magic != CACHE_MAGIC || header.bytes != length - sizeof header ||
+		header.checksum != XXH3_64bits(object, header.bytes))
+		return -EINVAL;
+	return ptx_link(object, header.bytes, code);
+}
+
+static void cache_store(
+	const struct device_host *host, const uint8_t key[16], const void *object, size_t bytes)
+{
+	struct cache_header header = {CACHE_MAGIC, 0, bytes, XXH3_64bits(object, bytes)};
+	autofree uint8_t *entry = NULL;
+
+	if (!host->cache_store)
+		return;
+	entry = malloc(sizeof header + bytes);
+	if (!entry)
+		return;
+	memcpy(entry, &header, sizeof header);
+	memcpy(entry + sizeof header, object, bytes);
+	host->cache_store(host->owner, key, entry, sizeof header + bytes);
+}
+
+int cpu_shape_build(
+	struct device_function *function, const uint32_t block[3], const struct ptx_code **code)
+{
+	const struct device_host *host = function->module->space->device->host;
+	char text[LOG_BYTES] = "";
+	struct ptx_log log = {text, sizeof text, 0};
+	autofree void *object = NULL;
+	uint8_t key[16];
+	size_t bytes;
+	int error;
+
+	cache_key(function, block, key);
+	if (!cache_load(host, key, code))
+		return 0;
+	error = ptx_compile(function->module->ptx, function->kernel, block, &log, &object, &bytes);
+	if (!error)
+		error = ptx_link(object, bytes, code);
+	if (error) {
+		log_warning("kernel %s, block %ux%ux%u: %s", function->kernel->name, block[0],
+			block[1], block[2], text[0] ? text : strerror(-error));
+		return ptx_error(error);
+	}
+	cache_store(host, key, object, bytes);
+	return 0;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the software GPU says it is. It passes for a device of compute capability 9.0, so that PTX for
+ * every target up to sm_90 is accepted; what it does not do (textures, managed memory, cooperative
+ * launches, clusters) is 0.
+ */
+#include "device/cpu/cpu.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+unsigned cpu_thread_count(const struct device_config *config)
+{
+	cpu_set_t set;
+	unsigned count = config->threads;
+
+	if (!count)
+		count = sched_getaffinity(0, sizeof set, &set) ? 1 : (unsigned)CPU_COUNT(&set);
+	return max_of(1u, min_of(count, (unsigned)CPU_THREADS_MAX));
+}
+
+static int32_t clock_khz(void)
+{
+	FILE *file = fopen("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "re");
+	int32_t khz = 0;
+
+	if (file) {
+		if (fscanf(file, "%d", &khz) != 1)
+			khz = 0;
+		fclose(file);
+	}
+	return khz > 0 ? khz : 2000000;
+}
+
+static int32_t cache_bytes(void)
+{
+	long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+
+	if (bytes <= 0)
+		bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+	return bytes > 0 ? (int32_t)min_of(bytes, (long)INT32_MAX) : 1 << 20;
+}
+
+int cpu_probe(const struct device_config *config, struct device_info *infos, size_t capacity)
+{
+	if (!capacity)
+		return 1;
+	infos[0] = (struct device_info){.name = "gdev software GPU",
+		.uuid = "gdev-software-0",
+		.memory_bytes = config->memory_bytes ? config->memory_bytes : memfd_default_bytes(),
+		.properties = {
+			[PROPERTY_MAX_THREADS_PER_BLOCK] = 1024,
+			[PROPERTY_MAX_BLOCK_X] = 1024,
+			[PROPERTY_MAX_BLOCK_Y] = 1024,
+			[PROPERTY_MAX_BLOCK_Z] = 64,
+			[PROPERTY_MAX_GRID_X] = INT32_MAX,
+			[PROPERTY_MAX_GRID_Y] = 65535,
+			[PROPERTY_MAX_GRID_Z] = 65535,
+			[PROPERTY_MAX_SHARED_BYTES_PER_BLOCK] = 48 << 10,
+			[PROPERTY_CONSTANT_BYTES] = 64 << 10,
+			[PROPERTY_WARP_SIZE] = 32,
+			[PROPERTY_MAX_PITCH] = INT32_MAX,
+			[PROPERTY_MAX_REGISTERS_PER_BLOCK] = 64 << 10,
+			[PROPERTY_CLOCK_KHZ] = clock_khz(),
+			[14] = 512, /* texture alignment */
+			[15] = 1,   /* copies overlap kernels */
+			[PROPERTY_MULTIPROCESSORS] = (int32_t)cpu_thread_count(config),
+			[19] = 1,   /* host memory can be mapped */
+			[30] = 512, /* surface alignment */
+			[PROPERTY_MEMORY_CLOCK_KHZ] = 1600000,
+			[PROPERTY_MEMORY_BUS_BITS] = 128,
+			[PROPERTY_L2_BYTES] = cache_bytes(),
+			[PROPERTY_MAX_THREADS_PER_MULTIPROCESSOR] = 2048,
+			[PROPERTY_COPY_ENGINES] = 2,
+			[41] = 1,  /* unified addressing */
+			[51] = 32, /* texture pitch alignment */
+			[PROPERTY_COMPUTE_MAJOR] = CPU_TARGET / 10,
+			[PROPERTY_COMPUTE_MINOR] = CPU_TARGET % 10,
+			[78] = 1, /* stream priorities */
+			[79] = 1, /* global memory is cached */
+			[80] = 1, /* local memory is cached */
+			[PROPERTY_MAX_SHARED_BYTES_PER_MULTIPROCESSOR] = 228 << 10,
+			[PROPERTY_MAX_REGISTERS_PER_MULTIPROCESSOR] = 64 << 10,
+			[86] = 1, /* host and device atomics see each other */
+			[87] = 2, /* single to double precision speed */
+			[PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN] = SHARED_BYTES_MAX,
+			[PROPERTY_MAX_BLOCKS_PER_MULTIPROCESSOR] = 32,
+			[111] = 1 << 10, /* shared memory a block that the system keeps */
+		}};
+	return 1;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ptx_compile(): runs the passes over a private copy of the kernel, then LLVM's, and returns the
+ * object. Every call has its own LLVM context; nothing is shared between threads.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <llvm-c/Analysis.h>
+#include <llvm-c/BitReader.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include "device/cpu/ptx/gen.h"
+#include "device/cpu/ptx/log.h"
+#include "device/cpu/ptx/object.h"
+#include "device/cpu/ptx/target.h"
+
+extern const unsigned char ptx_builtins[];
+extern const unsigned ptx_builtins_size;
+
+enum { LARGE_KERNEL = 20000 }; /* instructions */
+
+/* LLVM warns when a loop that should be vectorised is not; nobody is to hear of it. */
+static void ignore_diagnostic(LLVMDiagnosticInfoRef info, void *data)
+{
+}
+
+/* The builtins as a module of this context: internal, free of their compilation's target. */
+static LLVMModuleRef load_builtins(LLVMContextRef context, LLVMTargetMachineRef machine)
+{
+	LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRange(
+		(const char *)ptx_builtins, ptx_builtins_size, "builtins", false);
+	LLVMModuleRef module = NULL;
+	LLVMAttributeIndex index = (LLVMAttributeIndex)LLVMAttributeFunctionIndex;
+
+	if (LLVMParseBitcodeInContext2(context, buffer, &module)) {
+		LLVMDisposeMemoryBuffer(buffer);
+		return NULL;
+	}
+	LLVMDisposeMemoryBuffer(buffer);
+	for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+		LLVMRemoveStringAttributeAtIndex(f, index, "target-cpu", 10);
+		LLVMRemoveStringAttributeAtIndex(f, index, "target-features", 15);
+		LLVMRemoveStringAttributeAtIndex(f, index, "tune-cpu", 8);
+		LLVMRemoveStringAttributeAtIndex(f, index, "no-builtins", 11);
+		if (!LLVMIsDeclaration(f))
+			LLVMSetLinkage(f, LLVMInternalLinkage);
+	}
+	LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+	char *triple = LLVMGetTargetMachineTriple(machine);
+	LLVMSetModuleDataLayout(module, layout);
+	LLVMSetTarget(module, triple);
+	LLVMDisposeMessage(triple);
+	LLVMDisposeTargetData(layout);
+	return module;
+}
+
+/* Most kernels use few builtins: LLVM need not look at the rest. */
+static void drop_unused(LLVMModuleRef module)
+{
+	bool again = true;
+
+	while (again) {
+		LLVMValueRef f = LLVMGetFirstFunction(module), next;
+
+		for (again = false; f; f = next) {
+			next = LLVMGetNextFunction(f);
+			if (LLVMGetFirstUse(f) || LLVMGetLinkage(f) != LLVMInternalLinkage)
+				continue;
+			LLVMDeleteFunction(f);
+			again = true;
+		}
+	}
+}
+
+/* ---- the passes over our own representation ---- */
+
+static int analyse(struct work *w)
+{
+	int error = cfg_build(w);
+
+	if (!error)
+		error = cfg_liveness(w);
+	for (uint32_t r = 0; r < w->reg_count; r++)
+		w->regs[r].divergent = false;
+	if (!error)
+		error = uniform_analyse(w);
+	return error;
+}
+
+static int prepare(struct work *w, struct plan *plan)
+{
+	int error = work_build(w);
+
+	if (!error)
+		error = work_params(w);
+	if (!error)
+		error = analyse(w);
+	if (!error && rewrite_deltas(w))
+		error = w->error ? w->error : analyse(w);
+	if (!error)
+		error = plan_build(w, plan);
+	return error;
+}
+
+/* ---- LLVM's ---- */
+
+/* Input that makes our own generator err must not bring LLVM down. */
+static int verify(struct work *w, LLVMModuleRef module)
+{
+	char *message = NULL;
+	bool broken = LLVMVerifyModule(module, LLVMReturnStatusAction, &message);
+
+	if (broken)
+		work_error(w, -ENOTSUP, w->entry->line,
+			"Entry '%s' is not supported by the software GPU: %.300s", w->entry->name,
+			message);
+	LLVMDisposeMessage(message);
+	return w->error;
+}
+
+static int optimise(const struct work *w, LLVMModuleRef module, LLVMTargetMachineRef machine)
+{
+	LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+	LLVMErrorRef error;
+
+	LLVMPassBuilderOptionsSetLoopVectorization(options, true);
+	LLVMPassBuilderOptionsSetSLPVectorization(options, true);
+	LLVMPassBuilderOptionsSetLoopUnrolling(options, true);
+	LLVMPassBuilderOptionsSetLoopInterleaving(options, true);
+	/* Compile time grows faster than the kernel: very large ones get less. */
+	error = LLVMRunPasses(module, w->inst_count < LARGE_KERNEL ? "default<O3>" : "default<O1>",
+		machine, options);
+	LLVMDisposePassBuilderOptions(options);
+	if (!error)
+		return 0;
+	LLVMConsumeError(error);
+	return -EINVAL;
+}
+
+static int emit_object(LLVMModuleRef module, LLVMTargetMachineRef machine, const struct work *w,
+	uint64_t saved_bytes, void **object, size_t *size)
+{
+	LLVMMemoryBufferRef buffer = NULL;
+	char *message = NULL;
+
+	if (LLVMTargetMachineEmitToMemoryBuffer(
+		    machine, module, LLVMObjectFile, &message, &buffer)) {
+		LLVMDisposeMessage(message);
+		return -EINVAL;
+	}
+	size_t bytes = LLVMGetBufferSize(buffer);
+	struct ptx_object *o = malloc(sizeof(*o) + bytes);
+	if (o) {
+		*o = (struct ptx_object){.magic = PTX_OBJECT_MAGIC,
+			.header_bytes = sizeof(*o),
+			.size = bytes,
+			.local_bytes = w->local_bytes * w->threads,
+			.saved_bytes = saved_bytes};
+		memcpy(o + 1, LLVMGetBufferStart(buffer), bytes);
+		o->check = ptx_object_check(o, o + 1);
+		*object = o;
+		*size = sizeof(*o) + bytes;
+	}
+	LLVMDisposeMemoryBuffer(buffer);
+	return o ? 0 : -ENOMEM;
+}
+
+static int compile_module(
+	struct work *w, struct plan *plan, LLVMContextRef context, void **object, size_t *size)
+{
+	LLVMTargetMachineRef machine = target_machine();
+	uint64_t saved_bytes = 0;
+	int error = -ENOMEM;
+
+	if (!machine)
+		return error;
+	LLVMModuleRef module = load_builtins(context, machine);
+	if (!module)
+		goto err_machine;
+	error = gen_kernel(w, plan, context, module, &saved_bytes);
+	drop_unused(module);
+	if (!error)
+		error = verify(w, module);
+	if (!error)
+		error = optimise(w, module, machine);
+	if (!error)
+		error = emit_object(module, machine, w, saved_bytes, object, size);
+	LLVMDisposeModule(module);
+err_machine:
+	LLVMDisposeTargetMachine(machine);
+	return error;
+}
+
+static const struct function *find_entry(
+	const struct ptx_module *module, const struct ptx_kernel *kernel)
+{
+	for (size_t k = 0; k < module->entry_count; k++)
+		if (&module->entries[k]->kernel == kernel)
+			return module->entries[k];
+	return NULL;
+}
+
+int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel,
+	const uint32_t block[3], struct ptx_log *log, void **object, size_t *size)
+{
+	struct work *w = calloc(1, sizeof(*w));
+	uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+	struct plan plan;
+	int error = -EINVAL;
+
+	if (!w)
+		return -ENOMEM;
+	w->module = module;
+	w->entry = find_entry(module, kernel);
+	w->log = log;
+	if (!w->entry || !threads || block[0] > 1024 || block[1] > 1024 || block[2] > 64 ||
+		threads > 1024)
+		goto out;
+	memcpy(w->block, block, sizeof(w->block));
+	w->threads = (uint32_t)threads;
+	error = prepare(w, &plan);
+	if (!error) {
+		LLVMContextRef context = LLVMContextCreate();
+
+		LLVMContextSetDiagnosticHandler(context, ignore_diagnostic, NULL);
+		error = compile_module(w, &plan, context, object, size);
+		LLVMContextDispose(context);
+	}
+	if (error && error != -ENOMEM)
+		ptx_log_fatal(log);
+out:
+	arena_finish(&w->arena);
+	free(w);
+	return error;
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The commonest arithmetic, emitted directly: integer operations, the carry chain, comparisons,
+ * selections, moves and conversions. What is not handled here falls back to builtins.c.
+ */
+#include "device/cpu/ptx/gen.h"
+#include <string.h>
+
+static LLVMValueRef value(struct gen *g, const struct inst *i, unsigned k, LLVMTypeRef type)
+{
+	return emit_operand(g, &i->operands[k], type);
+}
+
+static unsigned class_of(const struct inst *i)
+{
+	return i->type_count ? (unsigned)ptx_type_class[i->types[0]] : 0;
+}
+
+static bool is_integer(const struct inst *i)
+{
+	return class_of(i) && strchr("bus", (int)class_of(i));
+}
+
+static LLVMValueRef extend(struct gen *g, LLVMValueRef v, LLVMTypeRef wide, bool is_signed)
+{
+	return is_signed ? LLVMBuildSExt(g->b, v, wide, "") : LLVMBuildZExt(g->b, v, wide, "");
+}
+
+/* ---- the carry chain ---- */
+
+static bool has_carry(const struct inst *i)
+{
+	return inst_has(i, MOD_cc) || i->op == OP_addc || i->op == OP_subc || i->op == OP_madc;
+}
+
+static LLVMValueRef product(struct gen *g, struct inst *i, LLVMTypeRef type, LLVMTypeRef wide)
+{
+	bool is_signed = class_of(i) == 's';
+	unsigned bits = LLVMGetIntTypeWidth(type);
+	LLVMValueRef a = extend(g, value(g, i, 1, type), wide, is_signed);
+	LLVMValueRef b = extend(g, value(g, i, 2, type), wide, is_signed);
+	LLVMValueRef p = LLVMBuildMul(g->b, a, b, "");
+
+	if (inst_has(i, MOD_hi))
+		p = LLVMBuildLShr(g->b, p, LLVMConstInt(wide, bits, false), "");
+	return LLVMBuildZExt(g->b, LLVMBuildTrunc(g->b, p, type, ""), wide, "");
+}
+
+static bool emit_carry(struct gen *g, struct inst *i)
+{
+	LLVMTypeRef type = emit_type(g, i->types[0]);
+	unsigned bits = LLVMGetIntTypeWidth(type);
+	LLVMTypeRef wide = LLVMIntTypeInContext(g->context, bits * 2);
+	bool minus = i->op == OP_sub || i->op == OP_subc;
+	bool mad = i->op == OP_mad || i->op == OP_madc;
+	LLVMValueRef a, b, sum;
+
+	if (mad) {
+		a = product(g, i, type, wide);
+		b = LLVMBuildZExt(g->b, value(g, i, 3, type), wide, "");
+	} else {
+		a = LLVMBuildZExt(g->b, value(g, i, 1, type), wide, "");
+		b = LLVMBuildZExt(g->b, value(g, i, 2, type), wide, "");
+	}
+	sum = minus ? LLVMBuildSub(g->b, a, b, "") : LLVMBuildAdd(g->b, a, b, "");
+	if (i->op == OP_addc || i->op == OP_subc || i->op == OP_madc) {
+		LLVMValueRef c = LLVMBuildLoad2(g->b, g->i8, g->carry, "");
+
+		c = LLVMBuildZExt(g->b, c, wide, "");
+		sum = minus ? LLVMBuildSub(g->b, sum, c, "") : LLVMBuildAdd(g->b, sum, c, "");
+	}
+	if (inst_has(i, MOD_cc)) {
+		LLVMValueRef c = LLVMBuildLShr(g->b, sum, LLVMConstInt(wide, bits, false), "");
+
+		c = LLVMBuildAnd(g->b, c, LLVMConstInt(wide, 1, false), "");
+		LLVMBuildStore(g->b, LLVMBuildTrunc(g->b, c, g->i8, ""), g->carry);
+	}
+	emit_result(g, &i->operands[0], LLVMBuildTrunc(g->b, sum, type, ""));
+	return true;
+}
+
+/* ---- integers ---- */
+
+static LLVMValueRef multiply(struct gen *g, struct inst *i, LLVMTypeRef *result)
+{
+	LLVMTypeRef type = emit_type(g, i->types[0]);
+	unsigned bits = LLVMGetIntTypeWidth(type);
+	LLVMTypeRef wide = LLVMIntTypeInContext(g->context, bits * 2);
+	bool is_signed = class_of(i) == 's';
+
+	*result = type;
+	if (!inst_has(i, MOD_wide) && !inst_has(i, MOD_hi))
+		return LLVMBuildMul(g->b, value(g, i, 1, type), value(g, i, 2, type), "");
+	LLVMValueRef a = extend(g, value(g, i, 1, type), wide, is_signed);
+	LLVMValueRef b = extend(g, value(g, i, 2, type), wide, is_signed);
+	LLVMValueRef p =
+		is_signed ? LLVMBuildNSWMul(g->b, a, b, "") : LLVMBuildNUWMul(g->b, a, b, "");
+	if (inst_has(i, MOD_wide)) {
+		*result = wide;
+		return p;
+	}
+	p = LLVMBuildLShr(g->b, p, LLVMConstInt(wide, bits, false), "");
+	return LLVMBuildTrunc(g->b, p, type, "");
+}
+
+/* Amounts of the width or more give 0, or copies of the sign. */
+static LLVMValueRef shift(struct gen *g, struct inst *i, LLVMTypeRef type)
+{
+	LLVMValueRef a = value(g, i, 1, type), n = value(g, i, 2, g->i32), r;
+	unsigned bits = LLVMGetIntTypeWidth(type);
+	bool is_signed = class_of(i) == 's' && i->op == OP_shr;
+	LLVMValueRef limit = LLVMConstInt(g->i32, bits, false);
+	LLVMValueRef fits = LLVMBuildICmp(g->b, LLVMIntULT, n, limit, "");
+	LLVMValueRef last = LLVMConstInt(g->i32, bits - 1, false);
+
+	n = LLVMBuildSelect(g->b, fits, n, is_signed ? last : LLVMConstNull(g->i32), "");
+	n = emit_coerce(g, n, type);
+	if (is_signed)
+		return LLVMBuildAShr(g->b, a, n, "");
+	r = i->op == OP_shl ? LLVMBuildShl(g->b, a, n, "") : LLVMBuildLShr(g->b, a, n, "");
+	return LLVMBuildSelect(g->b, fits, r, LLVMConstNull(type), "");
+}
+
+static LLVMValueRef lop3(struct gen *g, struct inst *i)
+{
+	LLVMValueRef in[3], r = LLVMConstNull(g->i32);
+	unsigned table = (unsigned)i->operands[4].bits & 255;
+
+	for (unsigned k = 0; k < 3; k++)
+		in[k] = value(g, i, k + 1, g->i32);
+	for (unsigned m = 0; m < 8; m++) {
+		LLVMValueRef t = NULL;
+
+		if (!(table >> m & 1))
+			continue;
+		for (unsigned k = 0; k < 3; k++) {
+			bool set = m >> (2 - k) & 1;
+			LLVMValueRef v = set ? in[k] : LLVMBuildNot(g->b, in[k], "");
+
+			t = t ? LLVMBuildAnd(g->b, t, v, "") : v;
+		}
+		r = LLVMBuildOr(g->b, r, t, "");
+	}
+	return r;
+}
+
+/* lop3.and.b32 d|p, a, b, c, table, q */
+static bool emit_lop3(struct gen *g, struct inst *i)
+{
+	LLVMValueRef r = lop3(g, i), p;
+	const struct operand *d = &i->operands[0];
+
+	if (i->operands[4].kind != OPERAND_INT)
+		return false;
+	if (i->operand_count == 5) {
+		emit_result(g, d, r);
+		return true;
+	}
+	p = LLVMBuildICmp(g->b, LLVMIntNE, r, LLVMConstNull(g->i32), "");
+	LLVMValueRef q = value(g, i, 5, g->i1);
+	p = inst_has(i, MOD_or) ? LLVMBuildOr(g->b, p, q, "") : LLVMBuildAnd(g->b, p, q, "");
+	if (d->kind != OPERAND_VECTOR || d->count != 2)
+		return false;
+	emit_result(g, &d->elements[0], r);
+	emit_result(g, &d->elements[1], p);
+	return true;
+}
+
+static bool emit_integer(struct gen *g, struct inst *i)
+{
+	LLVMTypeRef type = emit_type(g, i->types[0]);
+	LLVMValueRef r = NULL;
+
+	if (inst_has(i, MOD_sat))
+		return false;
+	if (has_carry(i))
+		return emit_carry(g, i);
+	switch (i->op) {
+	case OP_add:
+		r = LLVMBuildAdd(g->b, value(g, i, 1, type), value(g, i, 2, type), "");
+		break;
+	case OP_sub:
+		r = LLVMBuildSub(g->b, value(g, i, 1, type), value(g, i, 2, type), "");
+		break;
+	case OP_mul:
+		r = multiply(g, i, &type);
+		break;
+	case OP_mad:
+		r = multiply(g, i, &type);
+		r = LLVMBuildAdd(g->b, r, value(g, i, 3, type), "");
+		break;
+	case OP_neg:
+		r = LLVMBuildNeg(g->b, value(g, i, 1, type), "");
+		break;
+	case OP_shl:
+	case OP_shr:
+		r = shift(g, i, type);
+		break;
+	default:
+		return false;
+	}
+	emit_result(g, &i->operands[0], r);
+	return true;
+}
+
+static bool emit_bits(struct gen *g, struct inst *i)
+{
+	LLVMTypeRef type = emit_type(g, i->types[0]);
+	LLVMValueRef a = value(g, i, 1, type), r;
+
+	switch (i->op) {
+	case OP_and:
+		r = LLVMBuildAnd(g->b, a, value(g, i, 2, type), "");
+		break;
+	case OP_or:
+		r = LLVMBuildOr(g->b, a, value(g, i, 2, type), "");
+		break;
+	case OP_xor:
+		r = LLVMBuildXor(g->b, a, value(g, i, 2, type), "");
+		break;
+	default:
+		r = LLVMBuildNot(g->b, a, "");
+	}
+	emit_result(g, &i->operands[0], r);
+	return true;
+}
+
+/* ---- floating point, round to nearest, no ftz ---- */
+
+static bool is_plain_float(const struct inst *i)
+{
+	if (i->types[0] != TYPE_f32 && i->types[0] != TYPE_f64)
+		return false;
+	for (unsigned k = 0; k < i->modifier_count; k++)
+		if (i->modifiers[k] != MOD_rn)
+			return false;
+	return true;
+}
+
+static bool emit_float(struct gen *g, struct inst *i)
+{
+	LLVMTypeRef type = emit_type(g, i->types[0]);
+	LLVMValueRef a = value(g, i, 1, type), b, r;
+
+	if (i->op == OP_neg) {
+		emit_result(g, &i->operands[0], LLVMBuildFNeg(g->b, a, ""));
+		return true;
+	}
+	b = value(g, i, 2, type);
+	switch (i->op) {
+	case OP_add:
+		r = LLVMBuildFAdd(g->b, a, b, "");
+		break;
+	case OP_sub:
+		r = LLVMBuildFSub(g->b, a, b, "");
+		break;
+	case OP_mul:
+		r = LLVMBuildFMul(g->b, a, b, "");
+		break;
+	default: {
+		LLVMValueRef arguments[3] = {a, b, value(g, i, 3, type)};
+
+		r = emit_builtin(
+			g, i->types[0] == TYPE_f32 ? "ptx_fma_f32" : "ptx_fma_f64", arguments, 3);
+	}
+	}
+	if (!r)
+		return false;
+	emit_result(g, &i->operands[0], r);
+	return true;
+}
+
+/* ---- comparisons ---- */
+
+static int int_predicate(unsigned modifier, bool is_signed)
+{
+	switch (modifier) {
+	case MOD_eq:
+		return LLVMIntEQ;
+	case MOD_ne:
+		return LLVMIntNE;
+	case MOD_lt:
+		return is_signed ? LLVMIntSLT : LLVMIntULT;
+	case MOD_le:
+		return is_signed ? LLVMIntSLE : LLVMIntULE;
+	case MOD_gt:
+		return is_signed ? LLVMIntSGT : LLVMIntUGT;
+	case MOD_ge:
+		return is_signed ? LLVMIntSGE : LLVMIntUGE;
+	case MOD_lo:
+		return LLVMIntULT;
+	case MOD_ls:
+		return LLVMIntULE;
+	case MOD_hi:
+		return LLVMIntUGT;
+	case MOD_hs:
+		return LLVMIntUGE;
+	}
+	return -1;
+}
+
+static int float_predicate(unsigned modifier)
+{
+	static const struct {
+		uint8_t modifier, predicate;
+	} rows[] = {{MOD_eq, LLVMRealOEQ}, {MOD_ne, LLVMRealONE}, {MOD_lt, LLVMRealOLT},
+		{MOD_le, LLVMRealOLE}, {MOD_gt, LLVMRealOGT}, {MOD_ge, LLVMRealOGE},
+		{MOD_equ, LLVMRealUEQ}, {MOD_neu, LLVMRealUNE}, {MOD_ltu, LLVMRealULT},
+		{MOD_leu, LLVMRealULE}, {MOD_gtu, LLVMRealUGT}, {MOD_geu, LLVMRealUGE},
+		{MOD_num, LLVMRealORD}, {MOD_nan, LLVMRealUNO}};
+
+	for (size_t k = 0; k < sizeof(rows) / sizeof(*rows); k++)
+		if (rows[k].modifier == modifier)
+			return rows[k].predicate;
+	return -1;
+}
+
+static LLVMValueRef compare(struct gen *g, struct inst *i, unsigned type)
+{
+	LLVMTypeRef t = emit_type(g, type);
+	LLVMValueRef a, b;
+	int predicate;
+
+	if (!i->modifier_count)
+		return NULL;
+	a = value(g, i, 1, t);
+	b = value(g, i, 2, t);
+	if (ptx_type_class[type] == 'f') {
+		predicate = float_predicate(i->modifiers[0]);
+		if (inst_has(i, MOD_ftz) && type == TYPE_f32) {
+			a = emit_builtin(g, "ptx_flush_f32", &a, 1);
+			b = emit_builtin(g, "ptx_flush_f32", &b, 1);
+		}
+		return predicate < 0 ? NULL
+				     : LLVMBuildFCmp(g->b, (LLVMRealPredicate)predicate, a, b, "");
+	}
+	if (type == TYPE_bf16) {
+		a = emit_builtin(g, "ptx_cvt_f32_bf16", &a, 1);
+		b = emit_builtin(g, "ptx_cvt_f32_bf16", &b, 1);
+		predicate = float_predicate(i->modifiers[0]);
+		return predicate < 0 ? NULL
+				     : LLVMBuildFCmp(g->b, (LLVMRealPredicate)predicate, a, b, "");
+	}
+	if (!strchr("bus", ptx_type_class[type]))
+		return NULL;
+	predicate = int_predicate(i->modifiers[0], ptx_type_class[type] == 's');
+	return predicate < 0 ? NULL : LLVMBuildICmp(g->b, (LLVMIntPredicate)predicate, a, b, "");
+}
+
+static LLVMValueRef combine(struct gen *g, struct inst *i, LLVMValueRef p)
+{
+	if (i->operand_count < 4)
+		return p;
+	LLVMValueRef c = value(g, i, 3, g->i1);
+
+	if (inst_has(i, MOD_and))
+		return LLVMBuildAnd(g->b, p, c, "");
+	if (inst_has(i, MOD_or))
+		return LLVMBuildOr(g->b, p, c, "");
+	return LLVMBuildXor(g->b, p, c, "");
+}
+
+static bool emit_setp(struct gen *g, struct inst *i)
+{
+	const struct operand *d = &i->operands[0];
+	LLVMValueRef p = compare(g, i, i->types[0]);
+
+	if (!p)
+		return false;
+	if (d->kind == OPERAND_VECTOR && d->count == 2) { /* p|q: q from the opposite */
+		emit_result(g, &d->elements[1], combine(g, i, LLVMBuildNot(g->b, p, "")));
+		d = &d->elements[0];
+	}
+	emit_result(g, d, combine(g, i, p));
+	return true;
+}
+
+static bool emit_set(struct gen *g, struct inst *i)
+{
+	if (i->type_count != 2)
+		return false;
+	LLVMValueRef p = compare(g, i, i->types[1]);
+	LLVMTypeRef type = emit_type(g, i->types[0]);
+
+	if (!p)
+		return false;
+	p = combine(g, i, p);
+	if (ptx_type_class[i->types[0]] == 'f')
+		p = LLVMBuildUIToFP(g->b, p, type, "");
+	else
+		p = LLVMBuildSExt(g->b, p, type, "");
+	emit_result(g, &i->operands[0], p);
+	return true;
+}
+
+static bool emit_selp(struct gen *g, struct inst *i)
+{
+	LLVMTypeRef type = emit_type(g, i->types[0]);
+	LLVMValueRef p = value(g, i, 3, g->i1);
+
+	emit_result(g, &i->operands[0],
+		LLVMBuildSelect(g->b, p, value(g, i, 1, type), value(g, i, 2, type), ""));
+	return true;
+}
+
+bool emit_arith(struct gen *g, struct inst *i)
+{
+	if (!i->type_count)
+		return false;
+	switch (i->op) {
+	case OP_setp:
+		return emit_setp(g, i);
+	case OP_set:
+		return emit_set(g, i);
+	case OP_selp:
+		return emit_selp(g, i);
+	case OP_mov:
+	case OP_exchange:
+		emit_result(g, &i->operands[0], value(g, i, 1, emit_type(g, i->types[0])));
+		return true;
+	case OP_lop3:
+		return emit_lop3(g, i);
+	case OP_and:
+	case OP_or:
+	case OP_xor:
+	case OP_not:
+		return class_of(i) == 'p' || is_integer(i) ? emit_bits(g, i) : false;
+	}
+	if (is_integer(i))
+		return emit_integer(g, i);
+	return is_plain_float(i) ? emit_float(g, i) : false;
+}

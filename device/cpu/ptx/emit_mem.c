@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory: addresses of the state spaces, loads, stores, atomics, fences, and calls to the runtime.
+ *
+ * Every address is an offset from an argument of the block function that LLVM may believe to alias
+ * nothing else: `mem` (0 at run time) for generic and global addresses, and one each for shared,
+ * local, constant and parameter memory. A space whose generic address the kernel takes is reached
+ * through `mem` instead.
+ */
+#include "device/cpu/ptx/gen.h"
+#include <string.h>
+
+static LLVMValueRef add(struct gen *g, LLVMValueRef a, LLVMValueRef b)
+{
+	return LLVMBuildAdd(g->b, a, b, "");
+}
+
+/* Offset of the thread's local memory within that of the block. */
+static LLVMValueRef local_offset(struct gen *g)
+{
+	LLVMValueRef t = LLVMBuildZExt(g->b, g->linear, g->i64, "");
+
+	return LLVMBuildMul(g->b, t, gen_int(g, g->work->local_bytes), "");
+}
+
+static LLVMValueRef generic_base(struct gen *g, unsigned space)
+{
+	switch (space) {
+	case SPACE_SHARED:
+		return g->shared_base;
+	case SPACE_LOCAL:
+		return add(g, g->locals_base, local_offset(g));
+	case SPACE_CONST:
+		return g->globals_base;
+	case SPACE_PARAM:
+		return g->params_base;
+	}
+	return gen_int(g, 0);
+}
+
+static uint64_t placed(const struct placement *list, uint32_t count, const struct variable *v)
+{
+	for (uint32_t k = 0; k < count; k++)
+		if (list[k].var == v)
+			return list[k].offset;
+	return UINT64_MAX;
+}
+
+/* The address of a variable in its own state space. */
+LLVMValueRef emit_symbol(struct gen *g, const struct operand *o)
+{
+	const struct work *w = g->work;
+	const struct variable *v = o->var;
+	uint64_t offset = (uint64_t)o->bits, at;
+
+	switch (v->space) {
+	case SPACE_GLOBAL:
+		return add(g, g->globals_base, gen_int(g, v->offset + offset));
+	case SPACE_SHARED:
+		return gen_int(g, placed(w->entry->shared, w->entry->shared_count, v) + offset);
+	case SPACE_LOCAL:
+		return gen_int(g, placed(w->locals, w->local_count, v) + offset);
+	case SPACE_PARAM:
+		at = placed(w->locals, w->local_count, v);
+		if (at != UINT64_MAX) /* a call parameter in local memory, seen from .param */
+			return add(g,
+				LLVMBuildSub(
+					g->b, generic_base(g, SPACE_LOCAL), g->params_base, ""),
+				gen_int(g, at + offset));
+	}
+	return gen_int(g, v->offset + offset);
+}
+
+static LLVMValueRef address_value(struct gen *g, const struct operand *o, unsigned space)
+{
+	LLVMValueRef v;
+	struct operand plain = *o;
+
+	plain.memory = false;
+	if (o->kind == OPERAND_SYMBOL && space == SPACE_LOCAL && o->var->space == SPACE_PARAM) {
+		uint64_t at = placed(g->work->locals, g->work->local_count, o->var);
+
+		return gen_int(g, at + (uint64_t)o->bits);
+	}
+	v = emit_operand(g, &plain, g->i64);
+	if (o->kind == OPERAND_REG && o->bits)
+		v = add(g, v, gen_int(g, (uint64_t)o->bits));
+	return v;
+}
+
+static LLVMValueRef pointer(struct gen *g, const struct operand *o, unsigned space)
+{
+	LLVMValueRef a = address_value(g, o, space);
+
+	switch (space) {
+	case SPACE_SHARED:
+		if (!g->work->shared_escapes)
+			return gen_gep(g, g->b, g->shared, a);
+		break;
+	case SPACE_LOCAL:
+		if (!g->work->local_escapes)
+			return gen_gep(g, g->b, g->locals, add(g, local_offset(g), a));
+		break;
+	case SPACE_CONST:
+		return gen_gep(g, g->b, g->globals, a);
+	case SPACE_PARAM:
+		if (!g->work->param_escapes)
+			return gen_gep(g, g->b, g->params, a);
+		break;
+	}
+	return gen_gep(g, g->b, g->mem, add(g, a, generic_base(g, space)));
+}
+
+static LLVMValueRef element_pointer(struct gen *g, LLVMValueRef base, unsigned k, unsigned bytes)
+{
+	return k ? gen_gep(g, g->b, base, gen_int(g, k * bytes)) : base;
+}
+
+/* ---- loads and stores ---- */
+
+static void set_order(struct gen *g, const struct inst *i, LLVMValueRef access, bool load)
+{
+	bool strong = inst_has(i, load ? MOD_acquire : MOD_release);
+
+	if (inst_has(i, MOD_volatile) || inst_has(i, MOD_mmio))
+		LLVMSetVolatile(access, true);
+	else if (strong || inst_has(i, MOD_relaxed)) {
+		LLVMSetOrdering(access, !strong ? LLVMAtomicOrderingMonotonic
+					: load  ? LLVMAtomicOrderingAcquire
+						: LLVMAtomicOrderingRelease);
+		LLVMSetVolatile(access, true);
+	} else {
+		gen_mark(g, access);
+	}
+}
+
+static LLVMTypeRef memory_type(struct gen *g, const struct inst *i)
+{
+	unsigned type = i->types[0];
+
+	if (type == TYPE_f32 || type == TYPE_f64)
+		return emit_type(g, type);
+	return LLVMIntTypeInContext(g->context, ptx_type_bits[type] < 8 ? 8 : ptx_type_bits[type]);
+}
+
+static void load_result(
+	struct gen *g, const struct inst *i, const struct operand *d, LLVMValueRef v)
+{
+	if (d->kind == OPERAND_REG && ptx_type_class[i->types[0]] == 's') {
+		unsigned bits = ptx_type_bits[g->work->regs[d->id].type];
+
+		if (bits > ptx_type_bits[i->types[0]])
+			v = LLVMBuildSExt(g->b, v, LLVMIntTypeInContext(g->context, bits), "");
+	}
+	emit_result(g, d, v);
+}
+
+static bool is_kernel_param(const struct gen *g, const struct operand *o)
+{
+	for (uint32_t k = 0; k < g->work->entry->param_count; k++)
+		if (g->work->entry->params[k] == o->var)
+			return true;
+	return false;
+}
+
+bool emit_load(struct gen *g, struct inst *i)
+{
+	const struct operand *d = &i->operands[0], *a = &i->operands[1];
+	unsigned space = inst_space(i), count = d->kind == OPERAND_VECTOR ? d->count : 1;
+	unsigned bytes, width = inst_has(i, MOD_v2) ? 2 : inst_has(i, MOD_v4) ? 4 : 1;
+
+	if (!i->type_count || i->type_count > 1 || !a->memory)
+		return false;
+	if (inst_has(i, MOD_v8))
+		width = 8;
+	if (count != width)
+		return false;
+	LLVMTypeRef type = memory_type(g, i);
+	bytes = ptx_type_bits[i->types[0]] / 8u;
+	bool preloaded = space == SPACE_PARAM && a->kind == OPERAND_SYMBOL &&
+			 is_kernel_param(g, a) && a->bits >= 0 &&
+			 (uint64_t)a->bits + (uint64_t)count * bytes <= a->var->size;
+	LLVMValueRef base = preloaded ? NULL : pointer(g, a, space);
+	for (unsigned k = 0; k < count; k++) {
+		const struct operand *e = d->kind == OPERAND_VECTOR ? &d->elements[k] : d;
+		LLVMValueRef v;
+
+		if (preloaded) {
+			v = gen_param(g, a->var->offset + (uint64_t)a->bits + k * bytes, type);
+		} else {
+			v = LLVMBuildLoad2(g->b, type, element_pointer(g, base, k, bytes), "");
+			set_order(g, i, v, true);
+		}
+		load_result(g, i, e, v);
+	}
+	return true;
+}
+
+bool emit_store(struct gen *g, struct inst *i)
+{
+	const struct operand *a = &i->operands[0], *s = &i->operands[1];
+	unsigned space = inst_space(i), count = s->kind == OPERAND_VECTOR ? s->count : 1;
+	unsigned bytes, width = inst_has(i, MOD_v2) ? 2 : inst_has(i, MOD_v4) ? 4 : 1;
+
+	if (i->type_count != 1 || !a->memory)
+		return false;
+	if (inst_has(i, MOD_v8))
+		width = 8;
+	if (count != width)
+		return false;
+	LLVMTypeRef type = memory_type(g, i);
+	bytes = ptx_type_bits[i->types[0]] / 8u;
+	LLVMValueRef base = pointer(g, a, space);
+	for (unsigned k = 0; k < count; k++) {
+		const struct operand *e = s->kind == OPERAND_VECTOR ? &s->elements[k] : s;
+		LLVMValueRef v = emit_operand(g, e, type);
+
+		set_order(g, i, LLVMBuildStore(g->b, v, element_pointer(g, base, k, bytes)), false);
+	}
+	return true;
+}
+
+/* ---- atomics ---- */
+
+static bool is_strong(const struct inst *i)
+{
+	return inst_has(i, MOD_acquire) || inst_has(i, MOD_release) || inst_has(i, MOD_acq_rel);
+}
+
+static int atomic_operation(const struct inst *i)
+{
+	unsigned class = (unsigned)ptx_type_class[i->types[0]];
+	bool is_float = class == 'f';
+
+	for (unsigned k = 0; k < i->modifier_count; k++)
+		switch (i->modifiers[k]) {
+		case MOD_add:
+			return is_float ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
+		case MOD_and:
+			return LLVMAtomicRMWBinOpAnd;
+		case MOD_or:
+			return LLVMAtomicRMWBinOpOr;
+		case MOD_xor:
+			return LLVMAtomicRMWBinOpXor;
+		case MOD_exch:
+			return LLVMAtomicRMWBinOpXchg;
+		case MOD_min:
+			return class == 's' ? LLVMAtomicRMWBinOpMin
+			       : is_float   ? -1
+					    : LLVMAtomicRMWBinOpUMin;
+		case MOD_max:
+			return class == 's' ? LLVMAtomicRMWBinOpMax
+			       : is_float   ? -1
+					    : LLVMAtomicRMWBinOpUMax;
+		}
+	return -1;
+}
+
+/* inc, dec, packed types and floating minimum: ptx_atom_<op>_<type>(pointer, value). */
+static LLVMValueRef atomic_by_name(
+	struct gen *g, const struct inst *i, LLVMValueRef p, LLVMValueRef v)
+{
+	char name[64] = "ptx_atom";
+	LLVMValueRef arguments[2] = {p, v}, f;
+
+	for (unsigned k = 0; k < i->modifier_count; k++) {
+		unsigned m = i->modifiers[k];
+
+		if (m == MOD_inc || m == MOD_dec || m == MOD_add || m == MOD_min || m == MOD_max) {
+			strcat(name, "_");
+			strcat(name, ptx_modifier_name[m]);
+			break;
+		}
+	}
+	strcat(name, "_");
+	strcat(name, ptx_type_name[i->types[0]]);
+	f = LLVMGetNamedFunction(g->module, name);
+	if (!f || LLVMCountParams(f) != 2)
+		return NULL;
+	return LLVMBuildCall2(g->b, LLVMGlobalGetValueType(f), f,
+		(LLVMValueRef[]){arguments[0], emit_coerce(g, v, LLVMTypeOf(LLVMGetParam(f, 1)))},
+		2, "");
+}
+
+bool emit_atomic(struct gen *g, struct inst *i)
+{
+	unsigned first = i->dest_count;
+	const struct operand *a = &i->operands[first];
+	LLVMAtomicOrdering order = is_strong(i) ? LLVMAtomicOrderingSequentiallyConsistent
+						: LLVMAtomicOrderingMonotonic;
+
+	if (i->type_count != 1 || !a->memory || i->operand_count < first + 2)
+		return false;
+	unsigned bits = ptx_type_bits[i->types[0]];
+	LLVMTypeRef type = LLVMIntTypeInContext(g->context, bits);
+	if (i->types[0] == TYPE_f32 || i->types[0] == TYPE_f64)
+		type = emit_type(g, i->types[0]);
+	if (bits > 64 || bits < 16)
+		return false;
+	LLVMValueRef p = pointer(g, a, inst_space(i)), r;
+	LLVMValueRef v = emit_operand(g, &i->operands[first + 1], type);
+	int operation = atomic_operation(i);
+	if (inst_has(i, MOD_cas)) {
+		if (i->operand_count < first + 3)
+			return false;
+		LLVMTypeRef whole = LLVMIntTypeInContext(g->context, bits);
+		LLVMValueRef n = emit_operand(g, &i->operands[first + 2], whole);
+
+		r = LLVMBuildAtomicCmpXchg(g->b, p, emit_coerce(g, v, whole), n, order,
+			LLVMAtomicOrderingMonotonic, false);
+		if (is_strong(i))
+			LLVMSetCmpXchgFailureOrdering(r, LLVMAtomicOrderingSequentiallyConsistent);
+		r = LLVMBuildExtractValue(g->b, r, 0, "");
+	} else if (operation >= 0 && strchr("busf", ptx_type_class[i->types[0]]) &&
+		   i->types[0] != TYPE_f16) {
+		r = LLVMBuildAtomicRMW(g->b, (LLVMAtomicRMWBinOp)operation, p, v, order, false);
+	} else {
+		r = atomic_by_name(g, i, p, v);
+	}
+	if (!r)
+		return false;
+	if (first)
+		emit_result(g, &i->operands[0], r);
+	return true;
+}
+
+/* ---- addresses between spaces ---- */
+
+bool emit_cvta(struct gen *g, struct inst *i)
+{
+	unsigned space = inst_space(i);
+	LLVMValueRef v = emit_operand(g, &i->operands[1], g->i64), base;
+
+	if (space == SPACE_GENERIC)
+		return false;
+	if (space != SPACE_GLOBAL) {
+		base = generic_base(g, space);
+		v = inst_has(i, MOD_to) ? LLVMBuildSub(g->b, v, base, "") : add(g, v, base);
+	}
+	emit_result(g, &i->operands[0], v);
+	return true;
+}
+
+static LLVMValueRef in_range(struct gen *g, LLVMValueRef a, LLVMValueRef base, LLVMValueRef bytes)
+{
+	return LLVMBuildICmp(g->b, LLVMIntULT, LLVMBuildSub(g->b, a, base, ""), bytes, "");
+}
+
+bool emit_isspacep(struct gen *g, struct inst *i)
+{
+	LLVMValueRef a = emit_operand(g, &i->operands[1], g->i64), shared, local, r;
+	LLVMValueRef total = gen_field(
+		g, g->b, g->launch, g->i32, offsetof(struct ptx_launch, total_shared_bytes));
+
+	total = LLVMBuildZExt(g->b, total, g->i64, "");
+	shared = in_range(g, a, g->shared_base, total);
+	local = in_range(g, a, g->locals_base, gen_int(g, g->work->local_bytes * g->work->threads));
+	switch (inst_space(i)) {
+	case SPACE_SHARED:
+		r = shared;
+		break;
+	case SPACE_LOCAL:
+		r = local;
+		break;
+	case SPACE_CONST:
+		r = in_range(g, a, g->globals_base, gen_int(g, g->work->module->const_bytes));
+		break;
+	case SPACE_PARAM:
+		r = in_range(g, a, g->params_base, gen_int(g, g->work->entry->kernel.param_bytes));
+		break;
+	default:
+		r = LLVMBuildNot(g->b, LLVMBuildOr(g->b, shared, local, ""), "");
+	}
+	emit_result(g, &i->operands[0], r);
+	return true;
+}
+
+bool emit_fence(struct gen *g, struct inst *i)
+{
+	LLVMBuildFence(g->b, LLVMAtomicOrderingSequentiallyConsistent, false, "");
+	return true;
+}
+
+/* ---- calls of the runtime ---- */
+
+static LLVMValueRef call_runtime(
+	struct gen *g, size_t member, LLVMTypeRef result, LLVMValueRef *arguments, unsigned count)
+{
+	LLVMTypeRef types[12];
+	LLVMValueRef table =
+		gen_field(g, g->b, g->launch, g->ptr, offsetof(struct ptx_launch, runtime));
+	LLVMValueRef f = gen_field(g, g->b, table, g->ptr, member);
+
+	for (unsigned k = 0; k < count; k++)
+		types[k] = LLVMTypeOf(arguments[k]);
+	return LLVMBuildCall2(
+		g->b, LLVMFunctionType(result, types, count, false), f, arguments, count, "");
+}
+
+static LLVMValueRef as_pointer(struct gen *g, const struct operand *o)
+{
+	return LLVMBuildIntToPtr(g->b, emit_operand(g, o, g->i64), g->ptr, "");
+}
+
+static LLVMValueRef triple(struct gen *g, LLVMValueRef values[3])
+{
+	LLVMValueRef p = gen_alloca(g, LLVMArrayType2(g->i32, 3), "");
+
+	for (unsigned k = 0; k < 3; k++)
+		LLVMBuildStore(g->b, values[k], gen_gep(g, g->b, p, gen_int(g, 4 * k)));
+	return p;
+}
+
+static void assert_fail(struct gen *g, const struct operand *a)
+{
+	LLVMValueRef arguments[] = {g->launch, as_pointer(g, &a[0]), as_pointer(g, &a[1]),
+		emit_operand(g, &a[2], g->i32), as_pointer(g, &a[3]), triple(g, g->ctaid),
+		triple(g, g->tid)};
+
+	call_runtime(g, offsetof(struct ptx_runtime, assert_fail), g->none, arguments, 7);
+	LLVMBuildUnreachable(g->b);
+}
+
+bool emit_call(struct gen *g, struct inst *i)
+{
+	const char *name = i->operands[i->call_results].function->name;
+	const struct operand *a = &i->operands[i->call_results + 1];
+	LLVMValueRef arguments[3] = {g->launch}, r;
+
+	if (!strcmp(name, "__assertfail")) {
+		assert_fail(g, a);
+	} else if (!strcmp(name, "vprintf")) {
+		arguments[1] = as_pointer(g, &a[0]);
+		arguments[2] = as_pointer(g, &a[1]);
+		r = call_runtime(g, offsetof(struct ptx_runtime, print), g->i32, arguments, 3);
+		emit_result(g, &i->operands[0], r);
+	} else if (!strcmp(name, "malloc")) {
+		arguments[1] = emit_operand(g, &a[0], g->i64);
+		r = call_runtime(g, offsetof(struct ptx_runtime, allocate), g->ptr, arguments, 2);
+		emit_result(g, &i->operands[0], r);
+	} else {
+		arguments[1] = as_pointer(g, &a[0]);
+		call_runtime(g, offsetof(struct ptx_runtime, release), g->none, arguments, 2);
+	}
+	return true;
+}
+
+bool emit_trap(struct gen *g, struct inst *i)
+{
+	LLVMValueRef argument = g->launch;
+
+	call_runtime(g, offsetof(struct ptx_runtime, trap), g->none, &argument, 1);
+	LLVMBuildUnreachable(g->b);
+	return true;
+}

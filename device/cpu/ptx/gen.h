@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * State of code generation, shared by gen.c (the functions), gen_region.c (thread loops), emit*.c
+ * (instructions). Two builders are alive inside a region: `scalar` appends to the code before the
+ * thread loop, `body` to the loop's body; `b` is the one that the instruction at hand uses. Since
+ * instructions are emitted in program order, a scalar read from the body sees the right value: it
+ * is loaded at the end of the scalar code emitted so far.
+ */
+#ifndef GDEV_DEVICE_CPU_PTX_GEN_H
+#define GDEV_DEVICE_CPU_PTX_GEN_H
+
+#include <llvm-c/Core.h>
+#include "device/cpu/ptx/region.h"
+
+struct thread_loop {
+	LLVMBasicBlockRef header[3], latch[3], after;
+	LLVMValueRef index[3];
+	bool looped[3];
+};
+
+struct param_load {
+	uint64_t offset;
+	LLVMTypeRef type;
+	LLVMValueRef value;
+};
+
+enum { MAX_PARAM_LOADS = 512 };
+
+struct gen {
+	struct work *work;
+	struct plan *plan;
+	LLVMContextRef context;
+	LLVMModuleRef module;
+	LLVMBuilderRef b, scalar, body, entry;
+	LLVMTypeRef i1, i8, i16, i32, i64, half, f32, f64, ptr, none;
+	LLVMValueRef function;
+	/* Arguments of the block function. */
+	LLVMValueRef mem, params, shared, saved, locals, globals, launch, scratch;
+	LLVMValueRef shared_base, locals_base, params_base, globals_base; /* integers */
+	LLVMValueRef ctaid[3], nctaid[3];
+	LLVMValueRef *storage;     /* alloca of a register */
+	LLVMValueRef *any;         /* two per guard: whether a thread took the side */
+	LLVMBasicBlockRef *blocks; /* of the region at hand, by block */
+	LLVMBasicBlockRef *pre;    /* by region */
+	LLVMBasicBlockRef done;
+	LLVMBasicBlockRef *sides;   /* two per guard: the test before a side */
+	LLVMBasicBlockRef dispatch; /* scheduled plans */
+	uint32_t first_barrier;     /* scheduled plans: codes from here on wait for all threads */
+	LLVMBasicBlockRef leave;
+	LLVMValueRef tid[3], linear;
+	LLVMValueRef carry;
+	LLVMMetadataRef access_group;
+	bool parallel; /* of the region at hand */
+	bool in_body;
+	uint32_t region;
+	uint32_t line;
+	uint64_t saved_bytes;
+	uint32_t pc_slot, warp_slot;
+	uint64_t *used; /* registers that the region at hand reads or writes */
+	struct param_load *param_loads;
+	uint32_t param_load_count;
+};
+
+/* gen.c */
+int gen_kernel(struct work *w, struct plan *p, LLVMContextRef context, LLVMModuleRef module,
+	uint64_t *saved_bytes);
+void gen_unsupported(struct gen *g, const struct inst *i);
+LLVMValueRef gen_alloca(struct gen *g, LLVMTypeRef type, const char *name);
+/* A field of struct ptx_launch or ptx_scratch. */
+LLVMValueRef gen_field(
+	struct gen *g, LLVMBuilderRef b, LLVMValueRef base, LLVMTypeRef type, size_t offset);
+LLVMValueRef gen_gep(struct gen *g, LLVMBuilderRef b, LLVMValueRef base, LLVMValueRef offset);
+LLVMValueRef gen_param(struct gen *g, uint64_t offset, LLVMTypeRef type);
+uint32_t gen_saved(struct gen *g, uint32_t bytes);
+void gen_mark(struct gen *g, LLVMValueRef access);
+LLVMValueRef gen_int(struct gen *g, uint64_t value);
+
+/* gen_region.c */
+/* All regions, the first of them entered from `start`. */
+void gen_plan(struct gen *g, LLVMBasicBlockRef start);
+void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from);
+void loop_end(struct gen *g, struct thread_loop *l, LLVMBuilderRef to);
+LLVMValueRef slot_pointer(struct gen *g, uint32_t reg, LLVMValueRef thread);
+uint32_t target_block(const struct work *w, const struct inst *brx, uint32_t k);
+bool is_block_barrier(const struct work *w, const struct region *r);
+typedef void (*thread_code)(struct gen *g, struct inst *i);
+void gen_over_threads(struct gen *g, struct inst *i, thread_code emit);
+LLVMBasicBlockRef gen_block(struct gen *g, const char *name);
+
+/* emit.c */
+LLVMTypeRef emit_type(struct gen *g, unsigned type);
+LLVMTypeRef reg_type(struct gen *g, uint32_t reg);
+LLVMValueRef reg_storage(struct gen *g, uint32_t reg);
+LLVMValueRef reg_read(struct gen *g, uint32_t reg);
+void reg_write(struct gen *g, uint32_t reg, LLVMValueRef value);
+LLVMValueRef emit_coerce(struct gen *g, LLVMValueRef value, LLVMTypeRef want);
+LLVMValueRef emit_operand(struct gen *g, const struct operand *o, LLVMTypeRef want);
+void emit_result(struct gen *g, const struct operand *o, LLVMValueRef value);
+LLVMValueRef emit_builtin(struct gen *g, const char *name, LLVMValueRef *arguments, unsigned count);
+void emit_inst(struct gen *g, struct inst *i);
+
+/* emit_arith.c, emit_mem.c, emit_warp.c: false when the instruction is not supported. */
+bool emit_arith(struct gen *g, struct inst *i);
+bool emit_cvt(struct gen *g, struct inst *i);
+bool emit_load(struct gen *g, struct inst *i);
+bool emit_store(struct gen *g, struct inst *i);
+bool emit_atomic(struct gen *g, struct inst *i);
+bool emit_cvta(struct gen *g, struct inst *i);
+bool emit_isspacep(struct gen *g, struct inst *i);
+bool emit_fence(struct gen *g, struct inst *i);
+bool emit_call(struct gen *g, struct inst *i);
+bool emit_trap(struct gen *g, struct inst *i);
+bool emit_collective(struct gen *g, struct inst *i);
+void emit_collective_prepare(struct gen *g, struct inst *i);
+LLVMValueRef emit_special(struct gen *g, uint32_t id);
+LLVMValueRef emit_symbol(struct gen *g, const struct operand *o);
+
+#endif

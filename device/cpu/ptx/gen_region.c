@@ -1,0 +1,741 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Regions as loops over threads, and the code between them: see region.h for the plan.
+ */
+#include "device/cpu/ptx/gen.h"
+#include <errno.h>
+#include <llvm-c/DebugInfo.h>
+#include <string.h>
+
+LLVMBasicBlockRef gen_block(struct gen *g, const char *name)
+{
+	return LLVMAppendBasicBlockInContext(g->context, g->function, name);
+}
+
+/* ---- loops over threads: z and y outside, x inside, trips constant ---- */
+
+void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
+{
+	LLVMBuilderRef b = g->body;
+	const uint32_t *n = g->work->block;
+
+	LLVMBasicBlockRef previous = LLVMGetInsertBlock(from);
+	l->after = NULL;
+	for (int k = 2; k >= 0; k--) {
+		l->looped[k] = n[k] > 1;
+		l->index[k] = LLVMConstNull(g->i32);
+		if (!l->looped[k])
+			continue;
+		l->header[k] = gen_block(g, "threads");
+		l->latch[k] = gen_block(g, "next");
+		LLVMPositionBuilderAtEnd(b, previous);
+		LLVMBuildBr(b, l->header[k]);
+		LLVMPositionBuilderAtEnd(b, l->header[k]);
+		l->index[k] = LLVMBuildPhi(b, g->i32, "tid");
+		LLVMAddIncoming(l->index[k], (LLVMValueRef[]){LLVMConstNull(g->i32)}, &previous, 1);
+		previous = l->header[k];
+	}
+	LLVMPositionBuilderAtEnd(b, previous);
+	LLVMValueRef t = l->index[2];
+	for (int k = 1; k >= 0; k--) {
+		t = LLVMBuildNUWMul(b, t, LLVMConstInt(g->i32, n[k], false), "");
+		t = LLVMBuildNUWAdd(b, t, l->index[k], "");
+	}
+	memcpy(g->tid, l->index, sizeof(g->tid));
+	g->linear = t;
+	g->b = b;
+	g->in_body = true;
+	/* The caller's code goes to blocks after this one; `next` of the innermost loop ends it. */
+	for (int k = 0; k < 3 && !l->after; k++)
+		if (l->looped[k])
+			l->after = l->latch[k];
+	if (!l->after)
+		l->after = gen_block(g, "next");
+}
+
+/* llvm.loop metadata: distinct because it names itself. */
+static void loop_metadata(struct gen *g, LLVMValueRef branch, bool parallel)
+{
+	LLVMContextRef c = g->context;
+	LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0), nodes[4] = {self};
+	LLVMMetadataRef on = LLVMValueAsMetadata(LLVMConstInt(g->i1, 1, false)), pair[2];
+	unsigned count = 1;
+
+	pair[0] = LLVMMDStringInContext2(c, "llvm.loop.unroll.disable", 24);
+	nodes[count++] = LLVMMDNodeInContext2(c, pair, 1);
+	if (parallel) {
+		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.vectorize.enable", 26);
+		pair[1] = on;
+		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
+		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.parallel_accesses", 27);
+		pair[1] = g->access_group;
+		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
+	}
+	LLVMMetadataRef node = LLVMMDNodeInContext2(c, nodes, count);
+	LLVMMetadataReplaceAllUsesWith(self, node);
+	LLVMSetMetadata(
+		branch, LLVMGetMDKindIDInContext(c, "llvm.loop", 9), LLVMMetadataAsValue(c, node));
+}
+
+/* Ends the loop whose body branched to l->after; `to` continues behind it. */
+void loop_end(struct gen *g, struct thread_loop *l, LLVMBuilderRef to)
+{
+	LLVMBuilderRef b = g->body;
+	LLVMBasicBlockRef after = gen_block(g, "after"), at = l->after;
+	bool innermost = true;
+
+	for (int k = 0; k < 3; k++) {
+		if (!l->looped[k])
+			continue;
+		if (at != l->latch[k]) {
+			LLVMPositionBuilderAtEnd(b, at);
+			LLVMBuildBr(b, l->latch[k]);
+		}
+		LLVMPositionBuilderAtEnd(b, l->latch[k]);
+		LLVMValueRef next =
+			LLVMBuildNUWAdd(b, l->index[k], LLVMConstInt(g->i32, 1, false), "");
+		LLVMValueRef more = LLVMBuildICmp(
+			b, LLVMIntNE, next, LLVMConstInt(g->i32, g->work->block[k], false), "");
+		LLVMBasicBlockRef out = gen_block(g, "row");
+		LLVMAddIncoming(l->index[k], &next, &l->latch[k], 1);
+		loop_metadata(
+			g, LLVMBuildCondBr(b, more, l->header[k], out), innermost && g->parallel);
+		innermost = false;
+		at = out;
+	}
+	LLVMPositionBuilderAtEnd(b, at);
+	LLVMBuildBr(b, after);
+	LLVMPositionBuilderAtEnd(to, after);
+	g->b = to;
+	g->in_body = false;
+}
+
+/* ---- saved values ---- */
+
+static uint32_t slot_bytes(const struct gen *g, uint32_t reg)
+{
+	unsigned bits = ptx_type_bits[g->work->regs[reg].type];
+
+	return bits < 8 ? 1 : bits / 8;
+}
+
+LLVMValueRef slot_pointer(struct gen *g, uint32_t reg, LLVMValueRef thread)
+{
+	struct work_reg *r = &g->work->regs[reg];
+	uint32_t bytes = slot_bytes(g, reg);
+
+	if (r->slot == PTX_NONE)
+		r->slot = gen_saved(g, bytes);
+	LLVMValueRef t = LLVMBuildZExt(g->b, thread, g->i64, "");
+	t = LLVMBuildNUWMul(g->b, t, gen_int(g, bytes), "");
+	t = LLVMBuildNUWAdd(g->b, t, gen_int(g, r->slot), "");
+	return gen_gep(g, g->b, g->saved, t);
+}
+
+static LLVMTypeRef slot_type(struct gen *g, uint32_t reg)
+{
+	return g->work->regs[reg].type == TYPE_pred ? g->i8 : reg_type(g, reg);
+}
+
+static void load_slot(struct gen *g, uint32_t reg)
+{
+	LLVMValueRef v =
+		LLVMBuildLoad2(g->b, slot_type(g, reg), slot_pointer(g, reg, g->linear), "");
+
+	gen_mark(g, v);
+	LLVMBuildStore(g->b, emit_coerce(g, v, reg_type(g, reg)), reg_storage(g, reg));
+}
+
+static void store_slot(struct gen *g, uint32_t reg)
+{
+	LLVMValueRef v = emit_coerce(g, reg_read(g, reg), slot_type(g, reg));
+
+	gen_mark(g, LLVMBuildStore(g->b, v, slot_pointer(g, reg, g->linear)));
+}
+
+/* A fresh computation of a pure register and of the pure registers it is made of. */
+static void rematerialise(struct gen *g, uint32_t reg, uint64_t *done)
+{
+	struct work *w = g->work;
+	const struct work_reg *r = &w->regs[reg];
+	struct inst *i = &w->insts[r->def];
+
+	if (bits_get(done, reg))
+		return;
+	bits_set(done, reg);
+	if (i->op == OP_bra) { /* a guard: what its branch tested */
+		uint32_t p = i->guard;
+
+		if (!w->regs[p].scalar)
+			rematerialise(g, p, done);
+		reg_write(g, reg, reg_read(g, p));
+		return;
+	}
+	for (unsigned k = i->dest_count; k < i->operand_count; k++)
+		if (i->operands[k].kind == OPERAND_REG && !w->regs[i->operands[k].id].scalar)
+			rematerialise(g, i->operands[k].id, done);
+	emit_inst(g, i);
+}
+
+static void note_used(void *data, struct operand *o)
+{
+	struct gen *g = data;
+
+	bits_set(g->used, o->id);
+}
+
+static void find_used(struct gen *g, const struct region *r)
+{
+	struct work *w = g->work;
+
+	memset(g->used, 0, (w->reg_count / 64 + 1) * 8);
+	for (uint32_t k = 0; k < r->block_count; k++)
+		for (uint32_t n = w->blocks[r->blocks[k]].first; n < w->blocks[r->blocks[k]].end;
+			n++) {
+			inst_uses(&w->insts[n], note_used, g);
+			inst_defs(&w->insts[n], note_used, g);
+		}
+}
+
+static void load_live(struct gen *g, const struct region *r, uint64_t *done)
+{
+	struct work *w = g->work;
+	const uint64_t *live = w->blocks[r->entry].live_in;
+
+	for (uint32_t k = 0; k < w->global_count; k++) {
+		uint32_t reg = w->globals[k];
+
+		if (!bits_get(live, k) || w->regs[reg].scalar || !bits_get(g->used, reg))
+			continue;
+		if (w->regs[reg].pure)
+			rematerialise(g, reg, done);
+		else
+			load_slot(g, reg);
+	}
+}
+
+static void store_live(struct gen *g, const struct region *r, const uint64_t *live)
+{
+	struct work *w = g->work;
+
+	for (uint32_t k = 0; k < w->global_count; k++) {
+		uint32_t reg = w->globals[k];
+
+		if (bits_get(live, k) && bits_get(r->written, k) && !w->regs[reg].scalar &&
+			!w->regs[reg].pure)
+			store_slot(g, reg);
+	}
+}
+
+/* ---- which threads run a region ---- */
+
+static uint32_t guard_index(const struct gen *g, uint32_t branch)
+{
+	return (uint32_t)(plan_guard(g->plan, branch) - g->plan->guards);
+}
+
+static LLVMValueRef guard_value(struct gen *g, const struct context *c, uint64_t *done)
+{
+	const struct guard *guard = plan_guard(g->plan, c->branch);
+	const struct inst *last = block_last(g->work, &g->work->blocks[c->branch]);
+	LLVMValueRef p;
+
+	if (g->work->regs[guard->reg].pure)
+		rematerialise(g, guard->reg, done);
+	else if (!bits_get(done, guard->reg)) {
+		bits_set(done, guard->reg);
+		load_slot(g, guard->reg);
+	}
+	p = reg_read(g, guard->reg);
+	/* Side 0 is the taken one. */
+	return (c->side == 0) != last->guard_negated ? p : LLVMBuildNot(g->b, p, "");
+}
+
+/* Whether no thread took the other side: LLVM makes an unmasked version of the loop for that. */
+static LLVMValueRef all_passed(struct gen *g, const struct context *c)
+{
+	LLVMValueRef other = LLVMBuildLoad2(
+		g->scalar, g->i8, g->any[2 * guard_index(g, c->branch) + 1 - c->side], "");
+
+	return LLVMBuildICmp(g->scalar, LLVMIntEQ, other, LLVMConstNull(g->i8), "");
+}
+
+static LLVMValueRef code_pointer(struct gen *g)
+{
+	LLVMValueRef t = LLVMBuildZExt(g->b, g->linear, g->i64, "");
+
+	t = LLVMBuildNUWMul(g->b, t, gen_int(g, 4), "");
+	return gen_gep(g, g->b, g->saved, LLVMBuildNUWAdd(g->b, t, gen_int(g, g->pc_slot), ""));
+}
+
+/* Starts the part of a loop's body that only the region's threads run. */
+static void enter_active(
+	struct gen *g, const struct region *r, struct thread_loop *l, uint64_t *done)
+{
+	LLVMValueRef active = NULL, all = NULL;
+	uint32_t c = g->work->blocks[r->entry].context;
+
+	if (g->plan->scheduled) {
+		LLVMValueRef pc = LLVMBuildLoad2(g->b, g->i32, code_pointer(g), "");
+
+		gen_mark(g, pc);
+		active = LLVMBuildICmp(g->b, LLVMIntEQ, pc,
+			LLVMConstInt(g->i32, r->code % g->first_barrier, false), "");
+	}
+	for (; c != PTX_NONE; c = g->plan->contexts[c].parent) {
+		LLVMValueRef v = guard_value(g, &g->plan->contexts[c], done);
+		LLVMValueRef a = all_passed(g, &g->plan->contexts[c]);
+
+		active = active ? LLVMBuildAnd(g->b, active, v, "") : v;
+		all = all ? LLVMBuildAnd(g->scalar, all, a, "") : a;
+	}
+	if (all)
+		active = LLVMBuildOr(g->b, all, active, "");
+	if (!active)
+		return;
+	LLVMBasicBlockRef inside = gen_block(g, "active");
+	LLVMBuildCondBr(g->b, active, inside, l->after);
+	LLVMPositionBuilderAtEnd(g->b, inside);
+}
+
+/* A loop over the region's threads around `emit`: the first half of a collective. */
+void gen_over_threads(struct gen *g, struct inst *i, thread_code emit)
+{
+	struct region *r = &g->plan->regions[g->region];
+	uint64_t *done = work_alloc(g->work, (g->work->reg_count / 64 + 1) * 8);
+	struct thread_loop l;
+	bool parallel = g->parallel;
+
+	if (!done)
+		return;
+	g->parallel = false;
+	LLVMBasicBlockRef before = gen_block(g, "collect");
+	LLVMPositionBuilderAtEnd(g->body, before);
+	loop_begin(g, &l, g->body);
+	enter_active(g, r, &l, done);
+	load_live(g, r, done);
+	emit(g, i);
+	LLVMBuildBr(g->b, l.after);
+	LLVMBuildBr(g->scalar, before);
+	loop_end(g, &l, g->scalar);
+	g->parallel = parallel;
+}
+
+/* ---- where control goes ---- */
+
+static LLVMBasicBlockRef side_block(struct gen *g, uint32_t branch, uint32_t side);
+
+/* From a context to a block: past the end of a guarded side comes the next side. */
+static LLVMBasicBlockRef resolve(struct gen *g, uint32_t context, uint32_t block)
+{
+	while (context != PTX_NONE) {
+		const struct context *c = &g->plan->contexts[context];
+
+		if (g->work->blocks[c->branch].ipdom != block)
+			break;
+		LLVMBasicBlockRef next = side_block(g, c->branch, c->side + 1);
+		if (next)
+			return next;
+		context = c->parent;
+	}
+	if (block >= g->work->block_count)
+		return g->done;
+	return g->pre[g->work->blocks[block].region];
+}
+
+/* Tests whether any thread took the side, and runs it; NULL when no further side has code. */
+static LLVMBasicBlockRef side_block(struct gen *g, uint32_t branch, uint32_t side)
+{
+	const struct work_block *b = &g->work->blocks[branch];
+	uint32_t index = guard_index(g, branch);
+
+	while (side < b->succ_count && b->succ[side] == b->ipdom)
+		side++;
+	if (side >= b->succ_count)
+		return NULL;
+	if (g->sides[2 * index + side])
+		return g->sides[2 * index + side];
+	LLVMBasicBlockRef at = gen_block(g, "side");
+	LLVMBuilderRef builder = LLVMCreateBuilderInContext(g->context);
+	g->sides[2 * index + side] = at;
+	LLVMBasicBlockRef next = side_block(g, branch, side + 1);
+	if (!next)
+		next = resolve(g, b->context, b->ipdom);
+	LLVMPositionBuilderAtEnd(builder, at);
+	LLVMValueRef any = LLVMBuildLoad2(builder, g->i8, g->any[2 * index + side], "");
+	any = LLVMBuildICmp(builder, LLVMIntNE, any, LLVMConstNull(g->i8), "");
+	LLVMBuildCondBr(builder, any, g->pre[g->work->blocks[b->succ[side]].region], next);
+	LLVMDisposeBuilder(builder);
+	return at;
+}
+
+static void leave_scalar_branch(struct gen *g, const struct region *r)
+{
+	struct work *w = g->work;
+	const struct work_block *b = &w->blocks[r->branch];
+	struct inst *last = block_last(w, b);
+
+	if (last->op == OP_brx) {
+		LLVMValueRef index = emit_operand(g, &last->operands[0], g->i32);
+		LLVMValueRef s = LLVMBuildSwitch(
+			g->b, index, g->pre[w->blocks[b->succ[0]].region], last->target_count);
+
+		for (uint32_t k = 0; k < last->target_count; k++)
+			LLVMAddCase(s, LLVMConstInt(g->i32, k, false),
+				resolve(g, b->context, target_block(w, last, k)));
+		return;
+	}
+	LLVMValueRef p = reg_read(g, last->guard);
+	LLVMBasicBlockRef taken = resolve(g, b->context, b->succ[0]);
+	LLVMBasicBlockRef other = resolve(g, b->context, b->succ[1]);
+	LLVMBuildCondBr(
+		g->b, p, last->guard_negated ? other : taken, last->guard_negated ? taken : other);
+}
+
+/* After the loop of a structured region; the scalar builder stands behind it. */
+static void leave_region(struct gen *g, const struct region *r)
+{
+	struct work *w = g->work;
+
+	if (r->dead_end) {
+		LLVMBuildUnreachable(g->b);
+	} else if (r->branch == PTX_NONE) {
+		LLVMBuildBr(g->b, resolve(g, w->blocks[r->entry].context, r->next));
+	} else if (plan_guard(g->plan, r->branch)) {
+		LLVMBuildBr(g->b, side_block(g, r->branch, 0));
+	} else {
+		leave_scalar_branch(g, r);
+	}
+}
+
+/* ---- the blocks of a region ---- */
+
+uint32_t target_block(const struct work *w, const struct inst *brx, uint32_t k)
+{
+	uint32_t at = w->labels[brx->targets[k].id], low = 0, high = w->block_count;
+
+	while (high - low > 1) {
+		uint32_t middle = (low + high) / 2;
+
+		if (w->blocks[middle].first <= at)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Structured: everything that leaves the region meets in one block. Scheduled: a block per target,
+ * which notes where the thread goes on. */
+static LLVMBasicBlockRef leave_to(
+	struct gen *g, const struct region *r, uint32_t to, struct thread_loop *l)
+{
+	if (!g->plan->scheduled)
+		return g->leave;
+	bool exits = to >= g->work->block_count;
+	LLVMBasicBlockRef at = gen_block(g, "leave"), old = LLVMGetInsertBlock(g->b);
+	uint32_t code = exits ? UINT32_MAX : g->plan->regions[g->work->blocks[to].region].code;
+
+	LLVMPositionBuilderAtEnd(g->b, at);
+	if (!exits)
+		store_live(g, r, g->work->blocks[to].live_in);
+	gen_mark(g, LLVMBuildStore(g->b, LLVMConstInt(g->i32, code, false), code_pointer(g)));
+	LLVMBuildBr(g->b, l->after);
+	LLVMPositionBuilderAtEnd(g->b, old);
+	return at;
+}
+
+static LLVMBasicBlockRef edge(
+	struct gen *g, const struct region *r, uint32_t to, struct thread_loop *l)
+{
+	if (to >= g->work->block_count || bits_get(g->plan->entries, to))
+		return leave_to(g, r, to, l);
+	return g->blocks[to];
+}
+
+static void note_side(struct gen *g, uint32_t index, uint32_t side, LLVMValueRef p)
+{
+	LLVMValueRef any = LLVMBuildLoad2(g->b, g->i8, g->any[2 * index + side], "");
+
+	p = LLVMBuildZExt(g->b, p, g->i8, "");
+	LLVMBuildStore(g->b, LLVMBuildOr(g->b, any, p, ""), g->any[2 * index + side]);
+}
+
+/* The end of a split branch inside the loop: guards are kept and counted. */
+static void end_split(struct gen *g, const struct inst *last, uint32_t block)
+{
+	struct guard *guard = plan_guard(g->plan, block);
+
+	if (guard) {
+		LLVMValueRef p = reg_read(g, last->guard), q = LLVMBuildNot(g->b, p, "");
+
+		reg_write(g, guard->reg, p);
+		note_side(g, guard_index(g, block), 0, last->guard_negated ? q : p);
+		note_side(g, guard_index(g, block), 1, last->guard_negated ? p : q);
+	}
+	LLVMBuildBr(g->b, g->leave);
+}
+
+static void end_block(struct gen *g, const struct region *r, uint32_t block, struct thread_loop *l)
+{
+	struct work *w = g->work;
+	const struct work_block *b = &w->blocks[block];
+	struct inst *last = block_last(w, b);
+
+	if (LLVMGetBasicBlockTerminator(LLVMGetInsertBlock(g->b)))
+		return; /* a trap */
+	if (bits_get(g->plan->split, block)) {
+		end_split(g, last, block);
+	} else if (b->exits) {
+		LLVMBuildBr(g->b, edge(g, r, w->block_count, l));
+	} else if (b->succ_count == 1) {
+		LLVMBuildBr(g->b, edge(g, r, b->succ[0], l));
+	} else if (last->op == OP_brx && b->succ_count) {
+		LLVMValueRef index = emit_operand(g, &last->operands[0], g->i32);
+		LLVMValueRef s =
+			LLVMBuildSwitch(g->b, index, edge(g, r, b->succ[0], l), last->target_count);
+
+		for (uint32_t k = 0; k < last->target_count; k++)
+			LLVMAddCase(s, LLVMConstInt(g->i32, k, false),
+				edge(g, r, target_block(w, last, k), l));
+	} else if (b->succ_count == 2) {
+		LLVMValueRef p = reg_read(g, last->guard);
+		LLVMBasicBlockRef taken = edge(g, r, b->succ[0], l);
+		LLVMBasicBlockRef other = edge(g, r, b->succ[1], l);
+
+		LLVMBuildCondBr(g->b, p, last->guard_negated ? other : taken,
+			last->guard_negated ? taken : other);
+	} else {
+		LLVMBuildUnreachable(g->b);
+	}
+}
+
+static void emit_block(struct gen *g, const struct region *r, uint32_t block, struct thread_loop *l)
+{
+	const struct work_block *b = &g->work->blocks[block];
+
+	LLVMPositionBuilderAtEnd(g->b, g->blocks[block]);
+	for (uint32_t n = b->first; n < b->end && !g->work->error; n++)
+		emit_inst(g, &g->work->insts[n]);
+	if (!g->work->error)
+		end_block(g, r, block, l);
+}
+
+/* Spine blocks in order, and after each what lies between it and the next. */
+static void emit_blocks(struct gen *g, const struct region *r, struct thread_loop *l)
+{
+	struct work *w = g->work;
+	uint32_t *list = work_alloc(w, (w->block_count + 1) * sizeof(*list));
+	uint64_t *members = work_alloc(w, (w->block_count / 64 + 1) * 8);
+	uint64_t *done = work_alloc(w, (w->block_count / 64 + 1) * 8);
+
+	if (w->error)
+		return;
+	for (uint32_t k = 0; k < r->block_count; k++)
+		g->blocks[r->blocks[k]] = gen_block(g, "b");
+	LLVMBuildBr(g->b, g->blocks[r->entry]);
+	for (uint32_t s = 0; s < r->spine_count && !w->error; s++) {
+		uint32_t b = r->spine[s];
+
+		emit_block(g, r, b, l);
+		bits_set(done, b);
+		if (w->blocks[b].succ_count < 2 || bits_get(g->plan->split, b) ||
+			g->plan->scheduled)
+			continue;
+		memset(members, 0, (w->block_count / 64 + 1) * 8);
+		uint32_t count = cfg_influence(w, b, PTX_NONE, list, members);
+		for (uint32_t k = 0; k < count && !w->error; k++)
+			if (!bits_get(done, list[k]) &&
+				w->blocks[list[k]].region == w->blocks[r->entry].region) {
+				emit_block(g, r, list[k], l);
+				bits_set(done, list[k]);
+			}
+	}
+	for (uint32_t k = 0; k < r->block_count && !w->error; k++)
+		if (!bits_get(done, r->blocks[k]))
+			emit_block(g, r, r->blocks[k], l);
+}
+
+static bool region_is_parallel(const struct gen *g, const struct region *r)
+{
+	const struct work *w = g->work;
+
+	for (uint32_t k = 0; k < r->block_count; k++) {
+		const struct work_block *b = &w->blocks[r->blocks[k]];
+
+		for (uint32_t n = b->first; n < b->end; n++) {
+			const struct inst *i = &w->insts[n];
+
+			if (i->op == OP_atom || i->op == OP_red || i->op == OP_call ||
+				i->op == OP_membar || i->op == OP_fence ||
+				inst_has(i, MOD_volatile) || inst_has(i, MOD_relaxed) ||
+				inst_has(i, MOD_acquire) || inst_has(i, MOD_release))
+				return false;
+		}
+	}
+	return true;
+}
+
+static void gen_region(struct gen *g, uint32_t id)
+{
+	struct work *w = g->work;
+	struct region *r = &g->plan->regions[id];
+	uint64_t *done = work_alloc(w, (w->reg_count / 64 + 1) * 8);
+	struct thread_loop l;
+
+	if (!done)
+		return;
+	g->region = id;
+	g->parallel = region_is_parallel(g, r);
+	find_used(g, r);
+	LLVMPositionBuilderAtEnd(g->scalar, g->pre[id]);
+	g->b = g->scalar;
+	struct guard *guard = r->branch != PTX_NONE ? plan_guard(g->plan, r->branch) : NULL;
+	for (uint32_t s = 0; guard && s < 2; s++)
+		LLVMBuildStore(
+			g->b, LLVMConstNull(g->i8), g->any[2 * guard_index(g, r->branch) + s]);
+	if (r->collective || r->border)
+		emit_collective_prepare(g, &w->insts[w->blocks[r->entry].first]);
+	LLVMBasicBlockRef before = gen_block(g, "loop");
+	LLVMPositionBuilderAtEnd(g->body, before);
+	loop_begin(g, &l, g->body);
+	enter_active(g, r, &l, done);
+	load_live(g, r, done);
+	if (!g->plan->scheduled)
+		g->leave = gen_block(g, "leave");
+	emit_blocks(g, r, &l);
+	if (w->error)
+		return;
+	if (!g->plan->scheduled) {
+		LLVMPositionBuilderAtEnd(g->b, g->leave);
+		store_live(g, r, r->live_out);
+		LLVMBuildBr(g->b, l.after);
+	}
+	LLVMBuildBr(g->scalar, before);
+	loop_end(g, &l, g->scalar);
+	if (g->plan->scheduled)
+		LLVMBuildBr(g->b, g->dispatch);
+	else
+		leave_region(g, r);
+}
+
+/* ---- scheduled plans ---- */
+
+/* Plain regions first, in order; then collectives; barriers last, each with a second number above
+ * all others' for the time when all threads have arrived. */
+static void number_regions(struct gen *g)
+{
+	struct plan *p = g->plan;
+	uint32_t code = 0;
+
+	for (unsigned pass = 0; pass < 2; pass++)
+		for (uint32_t r = 0; r < p->region_count; r++)
+			if (p->regions[r].collective == (pass == 1))
+				p->regions[r].code = code++;
+	g->first_barrier = code;
+	for (uint32_t r = 0; r < p->region_count; r++)
+		if (is_block_barrier(g->work, &p->regions[r]))
+			p->regions[r].code += g->first_barrier;
+}
+
+bool is_block_barrier(const struct work *w, const struct region *r)
+{
+	const struct inst *i = &w->insts[w->blocks[r->entry].first];
+
+	return r->border && (i->op == OP_bar || i->op == OP_barrier) && !inst_has(i, MOD_warp);
+}
+
+static LLVMValueRef least_code(struct gen *g, LLVMValueRef least)
+{
+	LLVMValueRef pc = LLVMBuildLoad2(g->b, g->i32, code_pointer(g), "");
+	LLVMValueRef now = LLVMBuildLoad2(g->b, g->i32, least, "");
+
+	gen_mark(g, pc);
+	now = LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntULT, pc, now, ""), pc, now, "");
+	LLVMBuildStore(g->b, now, least);
+	return now;
+}
+
+/* Threads wait as code + first_barrier and run as code. */
+static void release_barrier(struct gen *g, LLVMBasicBlockRef at)
+{
+	LLVMValueRef base = LLVMConstInt(g->i32, g->first_barrier, false);
+	struct thread_loop l;
+
+	LLVMPositionBuilderAtEnd(g->scalar, at);
+	loop_begin(g, &l, g->scalar);
+	LLVMValueRef pc = LLVMBuildLoad2(g->b, g->i32, code_pointer(g), "");
+	LLVMValueRef exited =
+		LLVMBuildICmp(g->b, LLVMIntEQ, pc, LLVMConstInt(g->i32, UINT32_MAX, false), "");
+	pc = LLVMBuildSelect(g->b, exited, pc, LLVMBuildSub(g->b, pc, base, ""), "");
+	LLVMBuildStore(g->b, pc, code_pointer(g));
+	LLVMBuildBr(g->b, l.after);
+	loop_end(g, &l, g->scalar);
+	LLVMBuildBr(g->scalar, g->dispatch);
+}
+
+static void gen_dispatch(struct gen *g, LLVMBasicBlockRef start)
+{
+	struct plan *p = g->plan;
+	struct thread_loop l;
+	LLVMValueRef least = gen_alloca(g, g->i32, "least");
+
+	g->parallel = false;
+	number_regions(g);
+	g->pc_slot = gen_saved(g, 4);
+	LLVMPositionBuilderAtEnd(g->scalar, start);
+	loop_begin(g, &l, g->scalar);
+	LLVMBuildStore(g->b,
+		LLVMConstInt(g->i32, p->regions[g->work->blocks[0].region].code, false),
+		code_pointer(g));
+	LLVMBuildBr(g->b, l.after);
+	loop_end(g, &l, g->scalar);
+	g->dispatch = gen_block(g, "dispatch");
+	LLVMBuildBr(g->scalar, g->dispatch);
+	LLVMPositionBuilderAtEnd(g->scalar, g->dispatch);
+	LLVMBuildStore(g->scalar, LLVMConstInt(g->i32, UINT32_MAX, false), least);
+	loop_begin(g, &l, g->scalar);
+	least_code(g, least);
+	LLVMBuildBr(g->b, l.after);
+	loop_end(g, &l, g->scalar);
+	LLVMValueRef code = LLVMBuildLoad2(g->scalar, g->i32, least, "");
+	LLVMBasicBlockRef release = gen_block(g, "release"), choose = gen_block(g, "choose");
+	LLVMBasicBlockRef waiting = gen_block(g, "waiting");
+	LLVMValueRef base = LLVMConstInt(g->i32, g->first_barrier, false);
+	LLVMBuildCondBr(
+		g->scalar, LLVMBuildICmp(g->scalar, LLVMIntULT, code, base, ""), choose, waiting);
+	LLVMPositionBuilderAtEnd(g->scalar, waiting);
+	LLVMValueRef all = LLVMBuildICmp(
+		g->scalar, LLVMIntEQ, code, LLVMConstInt(g->i32, UINT32_MAX, false), "");
+	LLVMBuildCondBr(g->scalar, all, g->done, release);
+	LLVMPositionBuilderAtEnd(g->scalar, choose);
+	LLVMValueRef s = LLVMBuildSwitch(g->scalar, code, g->done, p->region_count);
+	for (uint32_t r = 0; r < p->region_count; r++) {
+		uint32_t value = p->regions[r].code;
+
+		LLVMAddCase(s, LLVMConstInt(g->i32, value % g->first_barrier, false), g->pre[r]);
+		p->regions[r].code = value;
+	}
+	release_barrier(g, release);
+}
+
+void gen_plan(struct gen *g, LLVMBasicBlockRef start)
+{
+	struct plan *p = g->plan;
+
+	g->sides = work_alloc(g->work, (2 * p->guard_count + 1) * sizeof(*g->sides));
+	for (uint32_t k = 0; k < 2 * p->guard_count; k++)
+		g->any[k] = gen_alloca(g, g->i8, "any");
+	for (uint32_t r = 0; r < p->region_count; r++)
+		g->pre[r] = gen_block(g, "region");
+	if (g->work->error)
+		return;
+	if (p->scheduled) {
+		gen_dispatch(g, start);
+	} else {
+		LLVMPositionBuilderAtEnd(g->scalar, start);
+		LLVMBuildBr(g->scalar, g->pre[g->work->blocks[0].region]);
+	}
+	for (uint32_t r = 0; r < p->region_count && !g->work->error; r++)
+		gen_region(g, r);
+}

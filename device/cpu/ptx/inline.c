@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Copies a kernel with everything it calls into one list of instructions. A guarded instruction
+ * becomes a branch around it, so that later passes see guards on branches only. A callee's
+ * parameters are its caller's argument variables under another name. An indirect call becomes a
+ * chain of tests over the functions whose address the module takes.
+ */
+#include <errno.h>
+#include <string.h>
+#include "device/cpu/ptx/work.h"
+
+struct frame {
+	struct frame *caller;
+	const struct function *function;
+	uint32_t reg_base, label_base, return_label;
+	struct variable **arguments, **results; /* the caller's, for the callee's */
+	unsigned depth;
+};
+
+static void inline_body(struct work *w, struct frame *f);
+
+static uint32_t new_label(struct work *w)
+{
+	uint32_t *labels = arena_grow(
+		&w->arena, w->labels, w->label_count, sizeof(*labels), &w->label_capacity);
+
+	if (!labels) {
+		w->error = w->error ? w->error : -ENOMEM;
+		return 0;
+	}
+	w->labels = labels;
+	w->labels[w->label_count] = PTX_NONE;
+	return w->label_count++;
+}
+
+static void place_label(struct work *w, uint32_t label)
+{
+	if (!w->error)
+		w->labels[label] = w->inst_count;
+}
+
+static void branch(struct work *w, uint32_t line, uint32_t label, uint32_t guard, bool negated)
+{
+	struct inst *i = work_inst(w, OP_bra, line, 1);
+
+	if (!i)
+		return;
+	i->guard = guard;
+	i->guard_negated = negated;
+	i->operands[0] = (struct operand){.kind = OPERAND_LABEL, .id = label};
+}
+
+static struct variable *frame_variable(const struct frame *f, struct variable *v)
+{
+	const struct function *fn = f->function;
+
+	if (!f->caller)
+		return v;
+	for (uint32_t k = 0; k < fn->param_count; k++)
+		if (fn->params[k] == v)
+			return f->arguments[k];
+	for (uint32_t k = 0; k < fn->result_count; k++)
+		if (fn->results[k] == v)
+			return f->results[k];
+	return v;
+}
+
+static void copy_operand(
+	struct work *w, const struct frame *f, struct operand *to, const struct operand *from)
+{
+	*to = *from;
+	switch (from->kind) {
+	case OPERAND_REG:
+		to->id += f->reg_base;
+		break;
+	case OPERAND_LABEL:
+		to->id += f->label_base;
+		break;
+	case OPERAND_SYMBOL:
+		if (from->var->space == SPACE_PARAM)
+			to->var = frame_variable(f, from->var);
+		break;
+	case OPERAND_VECTOR:
+		to->elements = work_alloc(w, from->count * sizeof(*to));
+		for (unsigned k = 0; !w->error && k < from->count; k++)
+			copy_operand(w, f, &to->elements[k], &from->elements[k]);
+		break;
+	}
+}
+
+static void copy_inst(struct work *w, const struct frame *f, const struct inst *from)
+{
+	struct inst *i = work_inst(w, from->op, from->line, from->operand_count);
+	struct operand *operands;
+
+	if (!i)
+		return;
+	operands = i->operands;
+	*i = *from;
+	i->operands = operands;
+	if (i->guard != PTX_NONE)
+		i->guard += f->reg_base;
+	for (unsigned k = 0; k < from->operand_count; k++)
+		copy_operand(w, f, &operands[k], &from->operands[k]);
+	if (!from->targets || w->error)
+		return;
+	i->targets = work_alloc(w, from->target_count * sizeof(*i->targets));
+	for (uint32_t k = 0; !w->error && k < from->target_count; k++)
+		copy_operand(w, f, &i->targets[k], &from->targets[k]);
+}
+
+/* ---- calls ---- */
+
+/* An argument or result of a call as a variable: registers and numbers get a fresh one. */
+static struct variable *call_variable(
+	struct work *w, struct frame *f, const struct operand *o, const struct variable *like)
+{
+	struct variable *v;
+
+	if (o->kind == OPERAND_SYMBOL && !o->memory)
+		return frame_variable(f, o->var);
+	v = work_alloc(w, sizeof(*v));
+	if (!v)
+		return NULL;
+	*v = (struct variable){
+		.name = "argument", .space = SPACE_PARAM, .type = TYPE_b64, .size = 8, .align = 8};
+	if (like)
+		*v = (struct variable){.name = like->name,
+			.space = SPACE_PARAM,
+			.type = like->type,
+			.size = like->size,
+			.align = like->align};
+	return v;
+}
+
+/* ld.param REG, [var] or st.param [var], REG */
+static void move_param(struct work *w, const struct frame *f, uint32_t line, bool load,
+	struct variable *v, const struct operand *value)
+{
+	struct inst *i = work_inst(w, load ? OP_ld : OP_st, line, 2);
+
+	if (!i)
+		return;
+	i->modifiers[i->modifier_count++] = MOD_param;
+	i->types[i->type_count++] = v->type;
+	copy_operand(w, f, &i->operands[load ? 0 : 1], value);
+	i->operands[load ? 1 : 0] =
+		(struct operand){.kind = OPERAND_SYMBOL, .memory = true, .var = v};
+}
+
+static const struct {
+	const char *name;
+	uint8_t arguments, results;
+} externals[] = {{"vprintf", 2, 1}, {"__assertfail", 5, 0}, {"malloc", 1, 1}, {"free", 1, 0}};
+
+static bool is_external(const struct function *f, unsigned arguments, unsigned results)
+{
+	for (size_t k = 0; k < sizeof(externals) / sizeof(*externals); k++)
+		if (!strcmp(f->name, externals[k].name) && arguments == externals[k].arguments &&
+			results == externals[k].results)
+			return true;
+	return false;
+}
+
+struct call {
+	const struct inst *inst;
+	struct frame *frame;
+	unsigned results, arguments;
+	struct variable *vars[256]; /* results, then arguments */
+};
+
+static void call_direct(struct work *w, struct call *c, const struct function *callee)
+{
+	struct frame inner = {.caller = c->frame,
+		.function = callee,
+		.depth = c->frame->depth + 1,
+		.results = c->vars,
+		.arguments = c->vars + c->results};
+
+	if (callee->param_count != c->arguments || callee->result_count != c->results) {
+		work_error(w, -EINVAL, c->inst->line, "Arguments mismatch in call of '%s'",
+			callee->name);
+		return;
+	}
+	for (const struct frame *f = c->frame; f; f = f->caller)
+		if (f->function == callee) {
+			work_error(w, -ENOTSUP, c->inst->line,
+				"Recursion of '%s' is not supported by the software GPU",
+				callee->name);
+			return;
+		}
+	if (inner.depth > PTX_MAX_CALL_DEPTH) {
+		work_error(w, -ENOTSUP, c->inst->line, "Calls nested too deeply");
+		return;
+	}
+	inline_body(w, &inner);
+}
+
+/* Loads the arguments into registers, so that later passes see an ordinary instruction. */
+static void call_external(struct work *w, struct call *c, const struct function *callee)
+{
+	struct operand values[8] = {0};
+
+	if (!is_external(callee, c->arguments, c->results)) {
+		work_error(w, -ENOTSUP, c->inst->line, "Unresolved extern function '%s'",
+			callee->name);
+		return;
+	}
+	struct frame flat = {0};
+	for (unsigned k = 0; k < c->arguments + c->results; k++) {
+		struct variable *v = c->vars[k];
+
+		values[k] = (struct operand){.kind = OPERAND_REG,
+			.id = work_reg(w, ptx_type_bits[v->type] == 32 ? TYPE_b32 : TYPE_b64)};
+		if (k >= c->results)
+			move_param(w, &flat, c->inst->line, true, v, &values[k]);
+	}
+	struct inst *i = work_inst(w, OP_call, c->inst->line, c->arguments + c->results + 1);
+	if (!i)
+		return;
+	i->dest_count = (uint8_t)c->results;
+	i->call_results = (uint16_t)c->results;
+	memcpy(i->operands, values, c->results * sizeof(*values));
+	i->operands[c->results] =
+		(struct operand){.kind = OPERAND_FUNCTION, .function = (struct function *)callee};
+	memcpy(i->operands + c->results + 1, values + c->results, c->arguments * sizeof(*values));
+	for (unsigned k = 0; k < c->results; k++)
+		move_param(w, &flat, c->inst->line, false, c->vars[k], &values[k]);
+}
+
+static bool address_taken(const struct ptx_module *m, const struct function *callee)
+{
+	for (const struct variable *v = m->vars; v; v = v->next)
+		for (const struct initializer *a = v->addresses; a; a = a->next)
+			if (a->function == callee)
+				return true;
+	for (const struct function *f = m->functions; f; f = f->next)
+		for (uint32_t i = 0; i < f->inst_count; i++)
+			for (unsigned k = 0;
+				f->insts[i].op != OP_call && k < f->insts[i].operand_count; k++)
+				if (f->insts[i].operands[k].kind == OPERAND_FUNCTION &&
+					f->insts[i].operands[k].function == callee)
+					return true;
+	return false;
+}
+
+static void call_indirect(struct work *w, struct call *c, const struct operand *pointer)
+{
+	uint32_t done = new_label(w);
+
+	for (const struct function *g = w->module->functions; g && !w->error; g = g->next) {
+		if (g->is_entry || !g->has_body || g->param_count != c->arguments ||
+			g->result_count != c->results || !address_taken(w->module, g))
+			continue;
+		uint32_t next = new_label(w), p = work_reg(w, TYPE_pred);
+		struct inst *i = work_inst(w, OP_setp, c->inst->line, 3);
+		if (!i)
+			return;
+		i->modifiers[i->modifier_count++] = MOD_ne;
+		i->types[i->type_count++] = TYPE_u64;
+		i->operands[0] = (struct operand){.kind = OPERAND_REG, .id = p};
+		copy_operand(w, c->frame, &i->operands[1], pointer);
+		i->operands[2] = (struct operand){.kind = OPERAND_INT, .bits = g->index + 1};
+		branch(w, c->inst->line, next, p, false);
+		call_direct(w, c, g);
+		branch(w, c->inst->line, done, PTX_NONE, false);
+		place_label(w, next);
+	}
+	work_inst(w, OP_trap, c->inst->line, 0);
+	place_label(w, done);
+}
+
+static void inline_call(struct work *w, struct frame *f, const struct inst *i)
+{
+	const struct operand *callee = &i->operands[i->call_results];
+	struct call *c = work_alloc(w, sizeof(*c));
+	const struct function *g = callee->kind == OPERAND_FUNCTION ? callee->function : NULL;
+
+	if (!c)
+		return;
+	c->inst = i;
+	c->frame = f;
+	c->results = i->call_results;
+	c->arguments = i->operand_count - i->call_results - 1u;
+	if (g && (g->param_count != c->arguments || g->result_count != c->results)) {
+		work_error(w, -EINVAL, i->line, "Arguments mismatch in call of '%s'", g->name);
+		return;
+	}
+	for (unsigned k = 0; k < c->results + c->arguments && !w->error; k++) {
+		bool result = k < c->results;
+		const struct operand *o = &i->operands[result ? k : k + 1];
+		const struct variable *like = NULL;
+
+		if (g)
+			like = result ? g->results[k] : g->params[k - c->results];
+		c->vars[k] = call_variable(w, f, o, like);
+		if (!result && c->vars[k] && !(o->kind == OPERAND_SYMBOL && !o->memory))
+			move_param(w, f, i->line, false, c->vars[k], o);
+	}
+	if (w->error)
+		return;
+	if (g && g->has_body)
+		call_direct(w, c, g);
+	else if (g)
+		call_external(w, c, g);
+	else if (callee->kind == OPERAND_REG)
+		call_indirect(w, c, callee);
+	else
+		work_error(w, -EINVAL, i->line, "Arguments mismatch for instruction 'call'");
+	for (unsigned k = 0; k < c->results && !w->error; k++)
+		if (i->operands[k].kind == OPERAND_REG)
+			move_param(w, f, i->line, true, c->vars[k], &i->operands[k]);
+}
+
+/* ---- bodies ---- */
+
+/* The value that other lanes are to read, in a register that is kept in memory for them. */
+static uint32_t exchange(struct work *w, struct frame *f, const struct inst *i)
+{
+	uint32_t x = work_reg(w, ptx_type_bits[i->types[0]] == 64 ? TYPE_b64 : TYPE_b32);
+	struct inst *m = work_inst(w, OP_exchange, i->line, 2);
+
+	if (!m)
+		return PTX_NONE;
+	w->regs[x].exchanged = true;
+	m->types[m->type_count++] = w->regs[x].type;
+	m->operands[0] = (struct operand){.kind = OPERAND_REG, .id = x};
+	copy_operand(w, f, &m->operands[1], &i->operands[1]);
+	return x;
+}
+
+static void inline_inst(struct work *w, struct frame *f, const struct inst *i)
+{
+	bool guarded = i->guard != PTX_NONE && i->op != OP_bra;
+	uint32_t around = 0;
+
+	if (ptx_opcodes[i->op].flags & OPF_IGNORE)
+		return;
+	if (guarded) {
+		around = new_label(w);
+		branch(w, i->line, around, i->guard + f->reg_base, !i->guard_negated);
+	}
+	if (i->op == OP_call) {
+		inline_call(w, f, i);
+	} else if (i->op == OP_ret && f->caller) {
+		branch(w, i->line, f->return_label, PTX_NONE, false);
+	} else {
+		uint32_t x = PTX_NONE;
+
+		if ((i->op == OP_shfl || i->op == OP_match) && i->type_count)
+			x = exchange(w, f, i);
+		copy_inst(w, f, i);
+		if (w->error)
+			return;
+		w->insts[w->inst_count - 1].guard =
+			guarded ? PTX_NONE : w->insts[w->inst_count - 1].guard;
+		if (x != PTX_NONE)
+			w->insts[w->inst_count - 1].operands[1] =
+				(struct operand){.kind = OPERAND_REG, .id = x};
+	}
+	if (guarded)
+		place_label(w, around);
+}
+
+static void inline_body(struct work *w, struct frame *f)
+{
+	const struct function *fn = f->function;
+
+	f->reg_base = w->reg_count;
+	for (uint32_t r = 0; r < fn->reg_count && !w->error; r++)
+		work_reg(w, fn->regs[r].type);
+	f->label_base = w->label_count;
+	for (uint32_t l = 0; l < fn->label_count && !w->error; l++)
+		new_label(w);
+	f->return_label = f->caller ? new_label(w) : 0;
+	uint32_t *at = work_alloc(w, (fn->inst_count + 1) * sizeof(*at));
+	for (uint32_t i = 0; i < fn->inst_count && !w->error; i++) {
+		at[i] = w->inst_count;
+		inline_inst(w, f, &fn->insts[i]);
+	}
+	if (w->error)
+		return;
+	at[fn->inst_count] = w->inst_count;
+	for (uint32_t l = 0; l < fn->label_count; l++)
+		w->labels[f->label_base + l] = at[fn->labels[l]];
+	if (f->caller)
+		place_label(w, f->return_label);
+}
+
+int work_build(struct work *w)
+{
+	struct frame top = {.function = w->entry};
+
+	inline_body(w, &top);
+	work_inst(w, OP_exit, w->entry->line, 0); /* falling off the end */
+	return w->error;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A parsed module: offsets of its variables, initial values, kernels and their resources.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "device/cpu/ptx/log.h"
+#include "device/cpu/ptx/target.h"
+
+enum { CODE_VERSION = 1 }; /* of the code generator: part of every cache key */
+
+unsigned inst_space(const struct inst *i)
+{
+	for (unsigned k = 0; k < i->modifier_count; k++)
+		switch (i->modifiers[k]) {
+		case MOD_global:
+			return SPACE_GLOBAL;
+		case MOD_shared:
+			return SPACE_SHARED;
+		case MOD_local:
+			return SPACE_LOCAL;
+		case MOD_const:
+			return SPACE_CONST;
+		case MOD_param:
+			return SPACE_PARAM;
+		}
+	return SPACE_GENERIC;
+}
+
+static uint64_t align_up(uint64_t value, uint64_t align)
+{
+	return align > 1 ? (value + align - 1) & ~(align - 1) : value;
+}
+
+static void place_globals(struct ptx_module *m)
+{
+	/* .const first: its window is one piece, as cudaGetSymbolAddress callers expect. */
+	m->globals_align = 64;
+	for (unsigned pass = 0; pass < 2; pass++) {
+		for (struct variable *v = m->vars; v; v = v->next) {
+			if (v->space != (pass ? SPACE_GLOBAL : SPACE_CONST))
+				continue;
+			if (v->align > m->globals_align)
+				m->globals_align = v->align;
+			v->offset = align_up(m->globals_bytes, v->align);
+			m->globals_bytes = v->offset + v->size;
+		}
+		if (!pass)
+			m->const_bytes = (uint32_t)m->globals_bytes;
+	}
+}
+
+/* ---- what a kernel reaches ---- */
+
+struct reach {
+	struct ptx_module *module;
+	struct function *entry;
+	uint32_t mark;
+	uint64_t shared_bytes, local_bytes;
+	unsigned capacity, depth;
+	int error;
+	const char *recursion;
+};
+
+static void reach_function(struct reach *r, struct function *f);
+
+static void reach_variable(struct reach *r, struct variable *v)
+{
+	if (v->visited == r->mark || (v->space != SPACE_SHARED && v->space != SPACE_LOCAL))
+		return;
+	v->visited = r->mark;
+	if (v->space == SPACE_LOCAL) {
+		r->local_bytes = align_up(r->local_bytes, v->align) + v->size;
+		return;
+	}
+	struct function *e = r->entry;
+	e->shared = arena_grow(
+		&r->module->arena, e->shared, e->shared_count, sizeof(*e->shared), &r->capacity);
+	if (!e->shared) {
+		e->shared_count = r->capacity = 0;
+		r->error = -ENOMEM;
+		return;
+	}
+	e->shared[e->shared_count++].var = v;
+	if (v->is_extern || v->unsized)
+		return; /* dynamic: after the static ones, below */
+	e->shared[e->shared_count - 1].offset = (uint32_t)align_up(r->shared_bytes, v->align);
+	r->shared_bytes = align_up(r->shared_bytes, v->align) + v->size;
+}
+
+static void reach_operand(struct reach *r, const struct operand *o)
+{
+	if (o->kind == OPERAND_SYMBOL)
+		reach_variable(r, o->var);
+	else if (o->kind == OPERAND_FUNCTION && o->function)
+		reach_function(r, o->function);
+	else if (o->kind == OPERAND_VECTOR)
+		for (unsigned k = 0; k < o->count; k++)
+			reach_operand(r, &o->elements[k]);
+}
+
+static void reach_function(struct reach *r, struct function *f)
+{
+	if (f->visited == r->mark || r->error || r->depth == 2000)
+		return;
+	f->visited = r->mark;
+	r->depth++;
+	for (uint32_t i = 0; i < f->inst_count; i++)
+		for (unsigned k = 0; k < f->insts[i].operand_count; k++)
+			reach_operand(r, &f->insts[i].operands[k]);
+	r->depth--;
+}
+
+static int describe_kernel(struct ptx_module *m, struct function *f, uint32_t mark)
+{
+	struct reach r = {.module = m, .entry = f, .mark = mark};
+	struct ptx_kernel *k = &f->kernel;
+	struct ptx_param *params = arena_alloc(&m->arena, (f->param_count + 1) * sizeof(*params));
+	uint64_t at = 0;
+
+	if (!params)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < f->param_count; i++) {
+		struct variable *v = f->params[i];
+
+		v->offset = at = align_up(at, v->align);
+		params[i] = (struct ptx_param){(uint32_t)at, (uint32_t)v->size, v->align};
+		at += v->size;
+		if (at > 1 << 20)
+			return -EINVAL;
+	}
+	reach_function(&r, f);
+	if (r.error)
+		return r.error;
+	if (r.shared_bytes > UINT32_MAX / 2 || r.local_bytes > UINT32_MAX / 2)
+		return -EINVAL;
+	for (uint32_t i = 0; i < f->shared_count; i++)
+		if (f->shared[i].var->is_extern || f->shared[i].var->unsized)
+			f->shared[i].offset = (uint32_t)align_up(r.shared_bytes, 16);
+	uint32_t registers = f->reg_count / 4 + 10;
+	*k = (struct ptx_kernel){.name = f->name,
+		.params = params,
+		.param_count = f->param_count,
+		.param_bytes = (uint32_t)at,
+		.shared_bytes = (uint32_t)r.shared_bytes,
+		.local_bytes = (uint32_t)r.local_bytes,
+		.const_bytes = m->const_bytes,
+		.registers = registers > 64 ? 64 : registers,
+		.max_threads = f->max_threads && f->max_threads < 1024 ? f->max_threads : 1024,
+		.ptx_version = m->version,
+		.target = m->target};
+	memcpy(k->required_block, f->required, sizeof(f->required));
+	return 0;
+}
+
+int module_layout(struct ptx_module *m, struct ptx_log *log)
+{
+	size_t count = 0;
+	int error = 0;
+
+	place_globals(m);
+	for (struct function *f = m->functions; f; f = f->next)
+		count += f->is_entry && f->has_body;
+	m->entries = arena_alloc(&m->arena, (count + 1) * sizeof(*m->entries));
+	if (!m->entries)
+		return -ENOMEM;
+	for (struct function *f = m->functions; f && !error; f = f->next) {
+		if (!f->is_entry || !f->has_body)
+			continue;
+		m->entries[m->entry_count++] = f;
+		error = describe_kernel(m, f, (uint32_t)m->entry_count);
+		if (error == -EINVAL)
+			ptx_log_error(log, f->line, "Entry '%s' needs too much memory", f->name);
+	}
+	return error;
+}
+
+void ptx_module_destroy(struct ptx_module *module)
+{
+	if (!module)
+		return;
+	arena_finish(&module->arena);
+	free(module);
+}
+
+void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
+{
+	uint64_t target = target_hash() + CODE_VERSION * 0x9e3779b97f4a7c15ull;
+	uint64_t mixed[2] = {
+		module->text_hash[0] ^ target, module->text_hash[1] * 31 + (target ^ target >> 17)};
+
+	memcpy(hash, mixed, 16);
+}
+
+/* ---- variables ---- */
+
+void ptx_globals_layout(const struct ptx_module *module, size_t *bytes, size_t *align)
+{
+	*bytes = module->globals_bytes;
+	*align = module->globals_align;
+}
+
+static void write_addresses(const struct variable *v, char *block)
+{
+	for (const struct initializer *a = v->addresses; a; a = a->next) {
+		uint64_t value = a->function ? a->function->index + 1 : 0;
+
+		if (a->var && (a->var->space == SPACE_GLOBAL || a->generic))
+			value = (uint64_t)(uintptr_t)block + a->var->offset;
+		else if (a->var)
+			value = a->var->offset;
+		value = (value + (uint64_t)a->addend) >> a->shift;
+		memcpy(block + v->offset + a->offset, &value, a->size);
+	}
+}
+
+void ptx_globals_init(const struct ptx_module *module, void *block)
+{
+	if (!module->globals_bytes)
+		return;
+	memset(block, 0, module->globals_bytes);
+	for (const struct variable *v = module->vars; v; v = v->next) {
+		if (v->space != SPACE_GLOBAL && v->space != SPACE_CONST)
+			continue;
+		if (v->bytes)
+			memcpy((char *)block + v->offset, v->bytes, v->size);
+		write_addresses(v, block);
+	}
+}
+
+int ptx_global_find(
+	const struct ptx_module *module, const char *name, uint64_t *offset, uint64_t *size)
+{
+	for (const struct variable *v = module->vars; v; v = v->next)
+		if ((v->space == SPACE_GLOBAL || v->space == SPACE_CONST) &&
+			!strcmp(v->name, name)) {
+			*offset = v->offset;
+			*size = v->size;
+			return 0;
+		}
+	return -ENOENT;
+}
+
+/* ---- kernels ---- */
+
+size_t ptx_kernel_count(const struct ptx_module *module)
+{
+	return module->entry_count;
+}
+
+const struct ptx_kernel *ptx_kernel_at(const struct ptx_module *module, size_t index)
+{
+	return index < module->entry_count ? &module->entries[index]->kernel : NULL;
+}
+
+const struct ptx_kernel *ptx_kernel_find(const struct ptx_module *module, const char *name)
+{
+	for (size_t i = 0; i < module->entry_count; i++)
+		if (!strcmp(module->entries[i]->name, name))
+			return &module->entries[i]->kernel;
+	return NULL;
+}

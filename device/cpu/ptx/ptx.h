@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * PTX to native code: the compiler of the software GPU.
+ *
+ * Three steps, each usable alone: ptx_parse() reads PTX text and checks it; ptx_compile() turns one
+ * kernel, for one block shape, into a relocatable object (bytes that can be cached on disk by
+ * content hash); ptx_link() makes such an object executable in this process. Called by device/cpu
+ * only. No global state that a caller can see; every function may be called from any thread, and a
+ * parsed module is immutable, so that several threads may compile from it at once.
+ *
+ * Addresses. A generic address is an address of this process. The .shared, .local and .const
+ * windows start at 0 in their own state space; cvta adds the base of the window at run time.
+ * Module-scope .global and .const variables live in one block of memory that the caller provides
+ * (ptx_globals_*), so compiled code is position independent of it.
+ */
+#ifndef GDEV_DEVICE_CPU_PTX_H
+#define GDEV_DEVICE_CPU_PTX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Text for the JIT log of the CUDA caller: NUL-terminated, cut when full, never overrun.
+ * A message names the line: "ptxas application ptx input, line 12; error : ...". */
+struct ptx_log {
+	char *text;
+	size_t size; /* bytes of text, the NUL included; 0: no log wanted */
+	size_t used; /* bytes written, without the NUL */
+};
+
+struct ptx_module;
+
+/* Parses and checks a whole module; `text` need not be NUL-terminated and is not kept.
+ * -EINVAL: not PTX or malformed; -ENOTSUP: an instruction, type or .version this compiler does not
+ * know (the log names it and its line); -ENOMEM. */
+int ptx_parse(const char *text, size_t length, struct ptx_log *log, struct ptx_module **out);
+void ptx_module_destroy(struct ptx_module *module); /* NULL is fine */
+
+/* Identifies the module's text and the compiler that would compile it (LLVM version, CPU model and
+ * features, our own code generator's version): the stem of a cache key. */
+void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16]);
+
+/* ---- module-scope variables ---- */
+
+/* Bytes (and alignment) of the block that holds all module-scope variables; 0 when there are none. */
+void ptx_globals_layout(const struct ptx_module *module, size_t *bytes, size_t *align);
+/* Writes initial values into `block`, which kernels will see at that same address. */
+void ptx_globals_init(const struct ptx_module *module, void *block);
+/* -ENOENT when there is no such variable. Offset and size in bytes. */
+int ptx_global_find(
+	const struct ptx_module *module, const char *name, uint64_t *offset, uint64_t *size);
+
+/* ---- kernels ---- */
+
+struct ptx_param {
+	uint32_t offset, size, align; /* bytes, within the parameter block */
+};
+
+struct ptx_kernel {
+	const char *name; /* owned by the module */
+	const struct ptx_param *params;
+	uint32_t param_count;
+	uint32_t param_bytes;         /* the whole parameter block */
+	uint32_t shared_bytes;        /* static .shared, a block */
+	uint32_t local_bytes;         /* .local, a thread */
+	uint32_t const_bytes;         /* module-scope .const */
+	uint32_t registers;           /* an estimate, a thread, at least 1 */
+	uint32_t max_threads;         /* a block: .maxntid, .reqntid or 1024 */
+	uint32_t required_block[3];   /* .reqntid, or zeros */
+	uint32_t ptx_version, target; /* 87, 90 for .version 8.7, .target sm_90 */
+};
+
+size_t ptx_kernel_count(const struct ptx_module *module);
+/* Valid until the module is destroyed; NULL when out of range / no such entry. */
+const struct ptx_kernel *ptx_kernel_at(const struct ptx_module *module, size_t index);
+const struct ptx_kernel *ptx_kernel_find(const struct ptx_module *module, const char *name);
+
+/* ---- what a launch hands to compiled code (layout is part of the cached object's ABI) ---- */
+
+struct ptx_runtime; /* functions that compiled code calls back, below */
+
+/* Constant during a launch; shared by all pool threads. */
+struct ptx_launch {
+	const void *params; /* param_bytes, 16-byte aligned */
+	void *globals;      /* the block of module-scope variables */
+	uint32_t grid[3], block[3];
+	uint32_t dynamic_shared_bytes;
+	uint32_t total_shared_bytes; /* static + dynamic */
+	uint64_t grid_id;
+	const struct ptx_runtime *runtime;
+	void *owner; /* for the runtime's functions; compiled code only passes it on */
+};
+
+/* One per pool thread, reused from block to block. Sizes from struct ptx_code. */
+struct ptx_scratch {
+	void *shared; /* 64-byte aligned, total_shared_bytes, not cleared between blocks */
+	void *locals; /* 64-byte aligned, code->local_bytes: .local of all threads of a block */
+	void *saved;  /* 64-byte aligned, code->saved_bytes: values that live across barriers */
+	uint32_t pool_thread; /* index, becomes %smid */
+};
+
+struct ptx_runtime {
+	/* Device printf: `args` as CUDA's vprintf receives them (packed by natural alignment). Returns
+	 * what device printf returns. */
+	int (*print)(const struct ptx_launch *launch, const char *format, const void *args);
+	/* Do not return: they unwind to whoever called ptx_code.run. */
+	void (*trap)(const struct ptx_launch *launch) __attribute__((noreturn));
+	void (*assert_fail)(const struct ptx_launch *launch, const char *message, const char *file,
+		uint32_t line, const char *function, const uint32_t block[3],
+		const uint32_t thread[3]) __attribute__((noreturn));
+	/* In-kernel malloc and free; NULL when exhausted. Freed by the owner at context end. */
+	void *(*allocate)(const struct ptx_launch *launch, uint64_t size);
+	void (*release)(const struct ptx_launch *launch, void *pointer);
+};
+
+/* Runs blocks [first, end) of the grid, in linear order (x fastest), one after another. */
+typedef void (*ptx_run)(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
+	uint64_t first, uint64_t end);
+
+/* ---- compiling and linking ---- */
+
+/* A relocatable object for one kernel and one block shape. free() it. Errors as ptx_parse, and the
+ * log says which instruction. Takes tens of milliseconds; may run in several threads at once. */
+int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel,
+	const uint32_t block[3], struct ptx_log *log, void **object, size_t *size);
+
+struct ptx_code {
+	ptx_run run;
+	size_t local_bytes; /* scratch->locals */
+	size_t saved_bytes; /* scratch->saved */
+};
+
+/* Makes an object executable. -EINVAL when the bytes are no object of this compiler's (a damaged
+ * cache file: compile again). */
+int ptx_link(const void *object, size_t size, const struct ptx_code **out);
+void ptx_unlink(const struct ptx_code *code); /* NULL is fine */
+
+#endif

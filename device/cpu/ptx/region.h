@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The plan of a kernel's code: regions, each to become one loop over the threads of a block, and
+ * how control goes from one to the next.
+ *
+ * Structured plans. The branches that decide which barrier (or which loop that all threads run
+ * together) comes next are taken once for the whole block: scalar branches when they are uniform,
+ * and guarded ones when they are not: then the regions of one side run for the threads that took
+ * it, then those of the other. A block's context is the chain of guards around it.
+ *
+ * Scheduled plans serve everything else (barriers in divergent loops, collectives in irreducible
+ * code): each thread remembers its next region, and a dispatcher runs the region of lowest number
+ * that any thread waits for; regions that begin with a barrier or a collective are numbered last.
+ */
+#ifndef GDEV_DEVICE_CPU_PTX_REGION_H
+#define GDEV_DEVICE_CPU_PTX_REGION_H
+
+#include "device/cpu/ptx/work.h"
+
+struct region {
+	uint32_t entry;
+	uint32_t *blocks, block_count;
+	uint32_t *spine, spine_count; /* blocks that every thread of the region passes, in order */
+	uint64_t *live_out;           /* over global registers: to be kept when the region ends */
+	uint64_t *written;
+	uint32_t next;   /* block that follows, block_count of the work for the end */
+	uint32_t branch; /* or the split branch that ends it, PTX_NONE otherwise */
+	uint32_t code;   /* scheduled: what a thread remembers */
+	bool border, collective, dead_end; /* dead_end: only traps leave it */
+};
+
+struct context {
+	uint32_t branch, side, parent;
+};
+
+struct guard { /* of a split divergent branch */
+	uint32_t branch, reg;
+};
+
+struct plan {
+	struct work *work;
+	bool scheduled;
+	uint64_t *split, *entries, *wanted;
+	struct region *regions;
+	uint32_t region_count;
+	struct context *contexts;
+	uint32_t context_count, context_capacity;
+	struct guard *guards;
+	uint32_t guard_count, guard_capacity;
+	bool retry; /* uniformity must be analysed again: registers were marked divergent */
+	bool conflict;
+};
+
+int plan_build(struct work *w, struct plan *plan);
+struct guard *plan_guard(const struct plan *plan, uint32_t branch);
+
+#endif

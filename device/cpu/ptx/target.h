@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The LLVM target of this machine.
+ */
+#ifndef GDEV_DEVICE_CPU_PTX_TARGET_H
+#define GDEV_DEVICE_CPU_PTX_TARGET_H
+
+#include <stdint.h>
+#include <llvm-c/TargetMachine.h>
+
+/* Initialises LLVM once. */
+void target_init(void);
+const char *target_cpu(void);
+const char *target_features(void);
+/* A new target machine (they are not shared between threads); NULL when LLVM has none. */
+LLVMTargetMachineRef target_machine(void);
+/* LLVM version, CPU and features. */
+uint64_t target_hash(void);
+
+#endif

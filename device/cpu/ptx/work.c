@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Small things that every pass over a compilation's copy uses.
+ */
+#include "device/cpu/ptx/work.h"
+#include <errno.h>
+#include <string.h>
+#include "device/cpu/ptx/log.h"
+
+void work_error(struct work *w, int error, uint32_t line, const char *format, ...)
+{
+	va_list args;
+
+	if (w->error)
+		return;
+	w->error = error;
+	if (error == -ENOMEM)
+		return;
+	va_start(args, format);
+	ptx_log_line(w->log, line, format, args);
+	va_end(args);
+}
+
+void *work_alloc(struct work *w, size_t bytes)
+{
+	void *memory = bytes < 1u << 31 ? arena_alloc(&w->arena, bytes) : NULL;
+
+	if (!memory)
+		w->error = w->error ? w->error : -ENOMEM;
+	return memory;
+}
+
+uint32_t work_reg(struct work *w, unsigned type)
+{
+	struct work_reg *regs =
+		arena_grow(&w->arena, w->regs, w->reg_count, sizeof(*regs), &w->reg_capacity);
+
+	if (!regs || w->reg_count >= 4 * PTX_MAX_REGISTERS) {
+		w->error = w->error ? w->error : -ENOMEM;
+		return 0;
+	}
+	w->regs = regs;
+	w->regs[w->reg_count] = (struct work_reg){.type = (uint8_t)type};
+	return w->reg_count++;
+}
+
+struct inst *work_inst(struct work *w, unsigned op, uint32_t line, unsigned operands)
+{
+	struct inst *insts =
+		arena_grow(&w->arena, w->insts, w->inst_count, sizeof(*insts), &w->inst_capacity);
+	struct operand *o = work_alloc(w, (operands + 1) * sizeof(*o));
+
+	if (!insts || !o) {
+		w->error = w->error ? w->error : -ENOMEM;
+		return NULL;
+	}
+	w->insts = insts;
+	if (w->inst_count >= PTX_MAX_INLINED) {
+		work_error(w, -ENOTSUP, line, "Kernel is too large for the software GPU");
+		return NULL;
+	}
+	struct inst *i = &w->insts[w->inst_count++];
+	*i = (struct inst){.op = (uint16_t)op,
+		.line = line,
+		.guard = PTX_NONE,
+		.operands = o,
+		.operand_count = (uint8_t)operands,
+		.dest_count = ptx_opcodes[op].dests};
+	return i;
+}
+
+static void visit_operand(struct operand *o, reg_visitor visit, void *data)
+{
+	if (o->kind == OPERAND_REG)
+		visit(data, o);
+	else if (o->kind == OPERAND_VECTOR)
+		for (unsigned k = 0; k < o->count; k++)
+			if (o->elements[k].kind == OPERAND_REG)
+				visit(data, &o->elements[k]);
+}
+
+void inst_uses(struct inst *i, reg_visitor visit, void *data)
+{
+	struct operand guard = {.kind = OPERAND_REG, .id = i->guard};
+
+	if (i->guard != PTX_NONE) {
+		visit(data, &guard);
+		i->guard = guard.id;
+	}
+	for (unsigned k = i->dest_count; k < i->operand_count; k++)
+		visit_operand(&i->operands[k], visit, data);
+}
+
+void inst_defs(struct inst *i, reg_visitor visit, void *data)
+{
+	for (unsigned k = 0; k < i->dest_count; k++)
+		visit_operand(&i->operands[k], visit, data);
+}

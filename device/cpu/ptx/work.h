@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A compilation's own copy of one kernel, on which the passes work in this order:
+ *
+ *   inline.c    calls inlined, guards turned into branches, call parameters into registers
+ *   cfg.c       basic blocks, dominators, postdominators, live registers at block borders
+ *   uniform.c   which registers hold the same value in all threads, which branches diverge
+ *   rewrite.c   pointers that advance by a uniform step become f(thread) plus a uniform delta
+ *   region.c    groups of blocks that become one loop over threads each
+ *   gen*.c, emit*.c   LLVM
+ */
+#ifndef GDEV_DEVICE_CPU_PTX_WORK_H
+#define GDEV_DEVICE_CPU_PTX_WORK_H
+
+#include "device/cpu/ptx/ir.h"
+
+static inline bool bits_get(const uint64_t *b, uint32_t i)
+{
+	return b[i / 64] >> (i % 64) & 1;
+}
+
+static inline void bits_set(uint64_t *b, uint32_t i)
+{
+	b[i / 64] |= 1ull << (i % 64);
+}
+
+static inline void bits_clear(uint64_t *b, uint32_t i)
+{
+	b[i / 64] &= ~(1ull << (i % 64));
+}
+
+struct work_reg {
+	uint8_t type;   /* enum ptx_type; its width counts */
+	bool is_float;  /* mostly used as a floating number: keep it as one */
+	bool single;    /* one definition, which dominates every use */
+	bool divergent; /* may differ between threads */
+	bool scalar;    /* uniform, and computed once for the block, outside thread loops */
+	bool pure;      /* may be computed anew anywhere it is live (pure function of thread
+			      index, launch constants and scalars that never change) */
+	bool exchanged; /* other threads read it: always kept in memory */
+	uint32_t cost;  /* of computing it anew */
+	uint32_t def_count;
+	uint32_t def;    /* the instruction, when def_count is 1 */
+	uint32_t global; /* index among registers that live across blocks, or PTX_NONE */
+	uint32_t slot;   /* offset in the saved area, or PTX_NONE */
+};
+
+struct work_block {
+	uint32_t first, end; /* instructions */
+	uint32_t *succ;      /* for a branch: taken first, then fall-through; duplicates removed */
+	uint32_t succ_count;
+	uint32_t *pred;
+	uint32_t pred_count;
+	uint32_t order;    /* in reverse postorder; PTX_NONE: unreachable */
+	uint32_t idom;     /* in reverse postorder numbers while cfg.c works */
+	uint32_t ipdom;    /* block_count stands for the virtual exit */
+	uint64_t *live_in; /* over global registers */
+	bool border;       /* begins with a border instruction, alone in its block if collective */
+	bool exits;        /* ret or exit */
+	bool collective;
+	uint32_t region;  /* PTX_NONE: none yet */
+	uint32_t context; /* guards that it runs under; PTX_NONE: none */
+};
+
+struct loop { /* natural */
+	uint32_t header, count;
+	uint32_t *blocks;
+	uint64_t *members;
+};
+
+struct work {
+	struct arena arena;
+	const struct ptx_module *module;
+	const struct function *entry;
+	struct ptx_log *log;
+	int error;
+	uint32_t block[3]; /* threads */
+	uint32_t threads;
+	struct inst *insts;
+	uint32_t inst_count, inst_capacity;
+	struct work_reg *regs;
+	uint32_t reg_count, reg_capacity;
+	uint32_t *labels;
+	uint32_t label_count, label_capacity;
+	struct work_block *blocks;
+	uint32_t block_count;
+	uint32_t *rpo;
+	uint32_t rpo_count;
+	uint32_t global_count, *globals; /* live across blocks: index to register */
+	uint32_t live_words;
+	struct placement *locals;
+	uint32_t local_count, local_capacity;
+	uint64_t local_bytes; /* a thread */
+	struct loop *loops;
+	uint32_t loop_count, loop_capacity;
+	bool shared_escapes, local_escapes, param_escapes;
+	bool any_border, has_atomics;
+};
+
+/* The first error counts. */
+void work_error(struct work *w, int error, uint32_t line, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Zeroed memory of the compilation; a tiny static block once memory is exhausted is never handed
+ * out: callers stop on w->error. */
+void *work_alloc(struct work *w, size_t bytes);
+uint32_t work_reg(struct work *w, unsigned type);
+struct inst *work_inst(struct work *w, unsigned op, uint32_t line, unsigned operands);
+
+/* Calls `visit` for each register that the instruction reads (guard included) or writes. */
+typedef void (*reg_visitor)(void *data, struct operand *o);
+void inst_uses(struct inst *i, reg_visitor visit, void *data);
+void inst_defs(struct inst *i, reg_visitor visit, void *data);
+
+static inline bool inst_is_load(const struct inst *i)
+{
+	return i->op == OP_ld || i->op == OP_ldu;
+}
+
+/* inline.c */
+int work_build(struct work *w);
+/* params.c: call parameters become registers or local memory. */
+int work_params(struct work *w);
+/* cfg.c */
+int cfg_build(struct work *w);
+int cfg_liveness(struct work *w);
+/* Blocks on paths from `from` (a successor of `branch`, or PTX_NONE for all of them) to the point
+ * where the sides of the branch meet, that point excluded. Fills `list` (room for all blocks) and
+ * the set `members` (cleared by the caller); returns how many. */
+uint32_t cfg_influence(
+	const struct work *w, uint32_t branch, uint32_t from, uint32_t *list, uint64_t *members);
+static inline struct inst *block_last(const struct work *w, const struct work_block *b)
+{
+	return &w->insts[b->end - 1];
+}
+
+/* uniform.c: registers marked divergent before stay so. */
+int uniform_analyse(struct work *w);
+bool branch_diverges(const struct work *w, const struct work_block *b);
+bool operand_diverges(const struct work *w, const struct operand *o);
+/* rewrite.c: returns whether it changed anything (then cfg and uniformity must be built anew). */
+bool rewrite_deltas(struct work *w);
+
+#endif

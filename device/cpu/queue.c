@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Queues and units: which thread that lends itself does what next. One lock, cpu.h, guards all of
+ * it; a thread picks a task under the lock, does it without, and says under the lock what follows.
+ *
+ * Nobody must sleep while something can run. A kick says so to the host; it is outstanding until
+ * somebody enters work(). Whoever makes something runnable either kicks, or is inside work(), will
+ * come again, and kicks when it then leaves more behind than it takes.
+ */
+#include "device/cpu/cpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "gdev/error.h"
+
+#define VISIT_NS NS_PER_MS /* how long a thread stays with one job */
+
+enum task_kind { TASK_NONE, TASK_JOB, TASK_COMPILE, TASK_COPY, TASK_FINISH };
+
+/* The device whose work() this thread is in: what it submits there from done() it will find by itself. */
+static __thread struct device *inside;
+
+struct task {
+	enum task_kind kind;
+	struct device_queue *queue;
+	struct cpu_slot *slot;   /* JOB */
+	struct cpu_shape *shape; /* COMPILE */
+	enum cpu_unit unit;      /* COPY */
+	int error;               /* FINISH */
+};
+
+static struct device_queue *first_queue(const struct list *list)
+{
+	return list_first(list, struct device_queue, place);
+}
+
+static enum cpu_unit unit_of(const struct device_command *command)
+{
+	if (command->kind != DEVICE_COPY)
+		return UNIT_COMPUTE;
+	return command->copy.direction == DEVICE_FROM_DEVICE ? UNIT_FROM_DEVICE : UNIT_TO_DEVICE;
+}
+
+/* Lock held. Behind those that are as urgent. */
+static void queue_list(struct device_queue *queue)
+{
+	struct list *head = &queue->space->device->runnable[unit_of(queue->first)];
+	struct list *at = head->prev;
+
+	while (at != head && list_entry(at, struct device_queue, place)->priority > queue->priority)
+		at = at->prev;
+	list_insert(at, &queue->place);
+	queue->state = QUEUE_LISTED;
+}
+
+static bool space_broken(const struct device_space *space)
+{
+	return atomic_load_explicit(&space->broken, memory_order_relaxed);
+}
+
+/* Lock held. The job that a thread should join, if any. */
+static struct device_queue *open_job(struct device *device)
+{
+	struct device_queue *queue, *best = NULL;
+
+	list_for_each (queue, &device->jobs, place)
+		if ((!best || queue->priority < best->priority) && cpu_job_open(&queue->job))
+			best = queue;
+	return best;
+}
+
+/* Lock held. Something for one more thread. */
+static bool has_work(struct device *device)
+{
+	for (int unit = UNIT_TO_DEVICE; unit < UNITS; unit++)
+		if (!device->engine_busy[unit] && !list_empty(&device->runnable[unit]))
+			return true;
+	if (list_empty(&device->slots_free))
+		return false;
+	return !list_empty(&device->runnable[UNIT_COMPUTE]) || open_job(device);
+}
+
+/* Lock held. True: kick the host when the lock is released. */
+static bool wants_kick(struct device *device)
+{
+	if (device->kicked || !has_work(device))
+		return false;
+	device->kicked = true;
+	return true;
+}
+
+/* Ends the first command. Only the thread that has the queue calls it, without the lock. */
+static void queue_finish(struct device_queue *queue, int error)
+{
+	struct device *device = queue->space->device;
+	struct device_command *command;
+	bool destroyed;
+
+	if (error == -GDEV_E_ILLEGAL_ADDRESS || error == -GDEV_E_TRAP || error == -GDEV_E_ASSERT)
+		atomic_store(&queue->space->broken, true);
+	pthread_mutex_lock(&device->lock);
+	command = queue->first;
+	queue->first = command->next;
+	pthread_mutex_unlock(&device->lock);
+	/* Its successor starts afterwards, so that commands of a queue are done in their order. */
+	command->done(command, error);
+	pthread_mutex_lock(&device->lock);
+	destroyed = queue->destroyed;
+	queue->state = QUEUE_IDLE;
+	if (queue->first && !destroyed)
+		queue_list(queue);
+	pthread_mutex_unlock(&device->lock);
+	if (destroyed) {
+		free(queue->job.params);
+		free(queue);
+	}
+}
+
+/* For a command that never got to a unit. */
+static void queue_refuse(struct device_queue *queue, int error)
+{
+	struct device_command *command = queue->first;
+
+	command->started_ns = command->finished_ns = clock_now_ns();
+	command->busy_ns = 0;
+	queue_finish(queue, error);
+}
+
+/* ---- the compute unit ---- */
+
+/* Lock held. Gives `task` a place at the job. */
+static void job_join(struct device *device, struct device_queue *queue, struct task *task)
+{
+	task->kind = TASK_JOB;
+	task->queue = queue;
+	task->slot = list_first(&device->slots_free, struct cpu_slot, free);
+	list_remove(&task->slot->free);
+	queue->job.running++;
+}
+
+/* Lock held. Makes a job of a launch: 0, or an error, or 1: the code is not there yet, and either
+ * task->shape is for this thread to build or the queue waits for another that builds it. */
+static int launch_begin(struct device_queue *queue, struct task *task)
+{
+	struct device_command *command = queue->first;
+	struct cpu_shape *shape;
+	int error = cpu_launch_check(&command->launch);
+
+	if (error)
+		return error;
+	shape = cpu_shape_get(command->launch.function, command->launch.block);
+	if (!shape)
+		return -ENOMEM;
+	switch (shape->state) {
+	case SHAPE_NEW:
+		shape->state = SHAPE_COMPILING;
+		task->shape = shape;
+		return 1;
+	case SHAPE_COMPILING:
+		list_append(&shape->waiting, &queue->place);
+		queue->state = QUEUE_LISTED;
+		return 1;
+	case SHAPE_FAILED:
+		return shape->error;
+	default:
+		return cpu_job_launch(&queue->job, command, shape);
+	}
+}
+
+/* Lock held. Starts the first command of a queue that this thread took; TASK_NONE when the queue
+ * has to wait. */
+static void compute_begin(struct device *device, struct device_queue *queue, struct task *task)
+{
+	struct device_command *command = queue->first;
+	int status = 0;
+
+	task->queue = queue;
+	if (space_broken(queue->space))
+		status = -GDEV_E_SESSION_LOST;
+	else if (command->kind == DEVICE_LAUNCH)
+		status = launch_begin(queue, task);
+	else
+		cpu_job_fill(&queue->job, command);
+	if (status > 0) {
+		task->kind = task->shape ? TASK_COMPILE : TASK_NONE;
+	} else if (status < 0 || !queue->job.count) {
+		task->kind = TASK_FINISH;
+		task->error = status;
+	} else {
+		__atomic_store_n(&command->started_ns, clock_now_ns(), __ATOMIC_RELAXED);
+		list_append(&device->jobs, &queue->place);
+		job_join(device, queue, task);
+	}
+}
+
+static void pick_compute(struct device *device, struct task *task)
+{
+	struct device_queue *job, *queue;
+
+	if (list_empty(&device->slots_free))
+		return;
+	job = open_job(device);
+	queue = first_queue(&device->runnable[UNIT_COMPUTE]);
+	if (job && (!queue || job->priority <= queue->priority)) {
+		job_join(device, job, task);
+		return;
+	}
+	while (task->kind == TASK_NONE && (queue = first_queue(&device->runnable[UNIT_COMPUTE]))) {
+		list_remove(&queue->place);
+		queue->state = QUEUE_TAKEN;
+		compute_begin(device, queue, task);
+	}
+}
+
+static void job_finish(struct device_queue *queue)
+{
+	struct device_command *command = queue->job.command;
+
+	command->finished_ns = clock_now_ns();
+	command->busy_ns = command->finished_ns - command->started_ns;
+	command->fault_address = atomic_load(&queue->job.fault_address);
+	queue_finish(queue, atomic_load(&queue->job.error));
+}
+
+/* After the first piece it is known how long the rest takes. */
+static void invite(struct device *device, const struct cpu_job *job)
+{
+	bool kick;
+
+	if (device->threads == 1 || atomic_load(&job->next) >= job->count)
+		return;
+	pthread_mutex_lock(&device->lock);
+	kick = wants_kick(device);
+	pthread_mutex_unlock(&device->lock);
+	if (kick)
+		device->host->kick(device->host->owner);
+}
+
+static void run_job(struct device *device, struct task *task)
+{
+	struct device_queue *queue = task->queue;
+	struct cpu_job *job = &queue->job;
+	uint64_t begin = clock_now_ns();
+	bool last;
+
+	if (cpu_job_piece(job, task->slot, device->threads)) {
+		invite(device, job);
+		while (clock_now_ns() - begin < VISIT_NS &&
+			cpu_job_piece(job, task->slot, device->threads))
+			;
+	}
+	pthread_mutex_lock(&device->lock);
+	list_insert(&device->slots_free, &task->slot->free);
+	last = !--job->running && atomic_load(&job->next) >= job->count;
+	if (last) {
+		list_remove(&queue->place);
+		if (job->shape)
+			job->shape->ns_per_block = cpu_job_ns_per_block(job);
+	}
+	pthread_mutex_unlock(&device->lock);
+	if (last)
+		job_finish(queue);
+}
+
+/* Builds the code that a launch lacks; the queue, and those that waited for the same code, are
+ * runnable again then. */
+static void run_compile(struct device *device, struct task *task)
+{
+	struct device_function *function = task->queue->first->launch.function;
+	struct device_queue *queue, *after;
+	struct cpu_shape *shape = task->shape;
+	const struct ptx_code *code = NULL;
+	int error = cpu_shape_build(function, shape->block, &code);
+
+	pthread_mutex_lock(&device->lock);
+	shape->code = code;
+	shape->error = error;
+	shape->state = !error ? SHAPE_READY : error == -ENOMEM ? SHAPE_NEW : SHAPE_FAILED;
+	if (!error)
+		queue_list(task->queue);
+	list_for_each_safe (queue, after, &shape->waiting, place) {
+		list_remove(&queue->place);
+		queue_list(queue);
+	}
+	pthread_mutex_unlock(&device->lock);
+	if (error)
+		queue_refuse(task->queue, error);
+}
+
+/* ---- the copy engines ---- */
+
+static void pick_copy(struct device *device, enum cpu_unit unit, struct task *task)
+{
+	struct device_queue *queue = first_queue(&device->runnable[unit]);
+
+	if (!queue || device->engine_busy[unit])
+		return;
+	list_remove(&queue->place);
+	queue->state = QUEUE_TAKEN;
+	device->engine_busy[unit] = true;
+	*task = (struct task){.kind = TASK_COPY, .queue = queue, .unit = unit};
+}
+
+static void run_copy(struct device *device, struct task *task)
+{
+	struct device_queue *queue = task->queue;
+	struct device_command *command = queue->first;
+	uint64_t begin = clock_now_ns();
+	int status;
+
+	if (!queue->started) {
+		queue->started = true;
+		command->started_ns = begin;
+		command->busy_ns = 0;
+		cpu_copy_start(&queue->copy, &command->copy);
+	}
+	status = space_broken(queue->space) ? -GDEV_E_SESSION_LOST
+					    : cpu_copy_slice(&queue->copy, &command->fault_address);
+	command->finished_ns = clock_now_ns();
+	command->busy_ns += command->finished_ns - begin;
+	if (status)
+		queue->started = false;
+	pthread_mutex_lock(&device->lock);
+	device->engine_busy[task->unit] = false;
+	if (!status)
+		queue_list(queue);
+	pthread_mutex_unlock(&device->lock);
+	if (status)
+		queue_finish(queue, status < 0 ? status : 0);
+}
+
+/* ---- the device's side of the interface ---- */
+
+static void pick(struct device *device, struct task *task)
+{
+	unsigned turn = device->turn++; /* no unit starves when there is one thread */
+
+	for (unsigned i = 0; task->kind == TASK_NONE && i < UNITS; i++) {
+		enum cpu_unit unit = (turn + i) % UNITS;
+		if (unit == UNIT_COMPUTE)
+			pick_compute(device, task);
+		else
+			pick_copy(device, unit, task);
+	}
+}
+
+bool cpu_work(struct device *device)
+{
+	struct task task = {.kind = TASK_NONE};
+	bool kick = false;
+
+	pthread_mutex_lock(&device->lock);
+	device->kicked = false;
+	pick(device, &task);
+	if (task.kind != TASK_NONE)
+		kick = wants_kick(device);
+	pthread_mutex_unlock(&device->lock);
+	if (kick)
+		device->host->kick(device->host->owner);
+	inside = device;
+	switch (task.kind) {
+	case TASK_NONE:
+		break;
+	case TASK_JOB:
+		run_job(device, &task);
+		break;
+	case TASK_COMPILE:
+		run_compile(device, &task);
+		break;
+	case TASK_COPY:
+		run_copy(device, &task);
+		break;
+	case TASK_FINISH:
+		queue_refuse(task.queue, task.error);
+		break;
+	}
+	inside = NULL;
+	return task.kind != TASK_NONE;
+}
+
+void cpu_submit(struct device_queue *queue, struct device_command *command)
+{
+	struct device *device = queue->space->device;
+	bool kick = false;
+
+	command->next = NULL;
+	pthread_mutex_lock(&device->lock);
+	if (queue->first)
+		queue->last->next = command;
+	else
+		queue->first = command;
+	queue->last = command;
+	if (queue->state == QUEUE_IDLE) {
+		queue_list(queue);
+		kick = inside != device && wants_kick(device);
+	}
+	pthread_mutex_unlock(&device->lock);
+	if (kick)
+		device->host->kick(device->host->owner);
+}
+
+int cpu_queue_create(struct device_space *space, int priority, struct device_queue **out)
+{
+	struct device_queue *queue = aligned_alloc(64, (sizeof *queue + 63) / 64 * 64);
+
+	if (!queue)
+		return -ENOMEM;
+	*queue = (struct device_queue){.space = space, .priority = priority, .job.space = space};
+	list_init(&queue->place);
+	*out = queue;
+	return 0;
+}
+
+void cpu_queue_destroy(struct device_queue *queue)
+{
+	struct device *device = queue->space->device;
+	bool taken;
+
+	pthread_mutex_lock(&device->lock);
+	taken = queue->state == QUEUE_TAKEN;
+	queue->destroyed = true;
+	pthread_mutex_unlock(&device->lock);
+	if (!taken) {
+		free(queue->job.params);
+		free(queue);
+	}
+}

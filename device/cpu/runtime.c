@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What compiled kernels call back: printing, ending with an error, and the device's malloc. All of it
+ * runs on a pool thread under a fault guard, which is suspended wherever a lock may be taken.
+ */
+#include "device/cpu/cpu.h"
+
+#include <search.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "device/cpu/fault.h"
+#include "device/cpu/print.h"
+#include "gdev/error.h"
+
+#define HEAP_BYTES_MAX (64ull << 20) /* of kernels' malloc; CUDA's default is 8 MiB */
+
+struct allocation {
+	const void *key; /* first: what the tree compares */
+	uint64_t bytes;
+};
+
+static struct device_space *space_of(const struct ptx_launch *launch)
+{
+	return ((struct cpu_job *)launch->owner)->space;
+}
+
+static void print_out(void *owner, const char *bytes, size_t length)
+{
+	const struct device_host *host = owner;
+	struct fault_guard *guard = fault_suspend();
+
+	host->print(host->owner, bytes, length);
+	fault_resume(guard);
+}
+
+static void buffer_init(struct print_buffer *buffer, const struct ptx_launch *launch)
+{
+	buffer->out = print_out;
+	buffer->owner = (void *)space_of(launch)->device->host;
+	buffer->used = 0;
+}
+
+static int runtime_print(const struct ptx_launch *launch, const char *format, const void *args)
+{
+	struct print_buffer buffer;
+	int count;
+
+	buffer_init(&buffer, launch);
+	count = print_format(&buffer, format, args);
+	print_flush(&buffer);
+	return count;
+}
+
+static __attribute__((noreturn)) void runtime_trap(const struct ptx_launch *launch)
+{
+	fault_raise(-GDEV_E_TRAP);
+}
+
+static __attribute__((noreturn)) void runtime_assert_fail(const struct ptx_launch *launch,
+	const char *message, const char *file, uint32_t line, const char *function,
+	const uint32_t block[3], const uint32_t thread[3])
+{
+	struct print_buffer buffer;
+
+	buffer_init(&buffer, launch);
+	print_assert(&buffer, message, file, line, function, block, thread);
+	print_flush(&buffer);
+	fault_raise(-GDEV_E_ASSERT);
+}
+
+static int compare(const void *a, const void *b)
+{
+	uintptr_t x = (uintptr_t)((const struct allocation *)a)->key;
+	uintptr_t y = (uintptr_t)((const struct allocation *)b)->key;
+
+	return x < y ? -1 : x > y;
+}
+
+static void *heap_allocate(struct device_space *space, uint64_t size)
+{
+	struct allocation *allocation;
+	void *memory = NULL;
+
+	if (size > HEAP_BYTES_MAX - space->heap_bytes)
+		return NULL;
+	allocation = malloc(sizeof *allocation);
+	if (allocation)
+		memory = aligned_alloc(16, align_up(max_of(size, (uint64_t)1), 16));
+	if (!memory) {
+		free(allocation);
+		return NULL;
+	}
+	*allocation = (struct allocation){memory, size};
+	if (!tsearch(allocation, &space->heap, compare)) {
+		free(memory);
+		free(allocation);
+		return NULL;
+	}
+	space->heap_bytes += size;
+	return memory;
+}
+
+static void *runtime_allocate(const struct ptx_launch *launch, uint64_t size)
+{
+	struct fault_guard *guard = fault_suspend();
+	struct device_space *space = space_of(launch);
+	void *memory;
+
+	pthread_mutex_lock(&space->heap_lock);
+	memory = heap_allocate(space, size);
+	pthread_mutex_unlock(&space->heap_lock);
+	fault_resume(guard);
+	return memory;
+}
+
+/* False when a kernel frees what it has not. */
+static bool heap_release(struct device_space *space, void *pointer)
+{
+	struct allocation key = {.key = pointer}, **found = tfind(&key, &space->heap, compare);
+	struct allocation *allocation;
+
+	if (!found)
+		return false;
+	allocation = *found;
+	tdelete(allocation, &space->heap, compare);
+	space->heap_bytes -= allocation->bytes;
+	free(allocation);
+	free(pointer);
+	return true;
+}
+
+static void runtime_release(const struct ptx_launch *launch, void *pointer)
+{
+	struct fault_guard *guard = fault_suspend();
+	struct device_space *space = space_of(launch);
+	bool known;
+
+	if (pointer) {
+		pthread_mutex_lock(&space->heap_lock);
+		known = heap_release(space, pointer);
+		pthread_mutex_unlock(&space->heap_lock);
+	}
+	fault_resume(guard);
+	if (pointer && !known)
+		fault_raise(-GDEV_E_TRAP);
+}
+
+static void allocation_free(void *node)
+{
+	struct allocation *allocation = node;
+
+	free((void *)allocation->key);
+	free(allocation);
+}
+
+void cpu_heap_finish(struct device_space *space)
+{
+	tdestroy(space->heap, allocation_free);
+	space->heap = NULL;
+}
+
+const struct ptx_runtime cpu_runtime = {
+	.print = runtime_print,
+	.trap = runtime_trap,
+	.assert_fail = runtime_assert_fail,
+	.allocate = runtime_allocate,
+	.release = runtime_release,
+};

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Inside the NVIDIA backend: its objects, and which file does what with them.
+ *
+ * Threads. The issuer (one thread at a time) hands commands to the driver; the poller (one thread at a time)
+ * finds out which are done. Between them a queue's commands in flight are a ring of one writer and one
+ * reader; members say whose they are.
+ *
+ * Locks. issuer->lock guards what is to be issued and by whom; poll_lock the poller's list of queues;
+ * device->lock the free completion words; module->lock a module's functions. None is held while done() is
+ * called, and only poll_lock while the driver is.
+ */
+#ifndef GDEV_DEVICE_CUDA_H
+#define GDEV_DEVICE_CUDA_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "device/cuda/driver.h"
+#include "device/ops.h"
+
+enum unit { UNIT_COMPUTE, UNIT_TO_DEVICE, UNIT_FROM_DEVICE, UNITS };
+
+#define COMPLETION_WORDS 4096
+
+/* Who hands commands to the driver: the thread that submits, as long as it has one now and then; in a
+ * burst a thread of its own, so that reading records and issuing commands overlap. */
+struct issuer {
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	pthread_t thread;
+	bool issuing; /* somebody does: what is submitted meanwhile waits in the list */
+	bool asleep;  /* the thread waits for `wake` */
+	bool stopping;
+	struct device_command *first, **last; /* to be issued, oldest first */
+	atomic_bool pending;   /* there are some; a hint, to look at without the lock */
+	uint64_t submitted_ns; /* when the last one was */
+};
+
+struct device {
+	const struct driver *driver;
+	const struct device_host *host;
+	CUdevice ordinal;
+	CUcontext context;
+	uint64_t overhead_bytes;
+
+	struct issuer issuer;
+
+	pthread_mutex_t poll_lock;
+	struct list busy;             /* queues with commands in flight */
+	uint64_t unit_free_ns[UNITS]; /* when what has used it last was done; the poller's */
+	struct device_queue *_Atomic newly_busy; /* queues that the issuer gives to the poller */
+
+	/* Page-locked words that the device writes: one a queue, how many of its commands are done. */
+	_Atomic uint64_t *words;
+	CUdeviceptr words_address;
+	pthread_mutex_t lock;
+	uint32_t free_words[COMPLETION_WORDS], free_word_count;
+
+	int print_pipe; /* what the driver prints for kernels */
+};
+
+struct device_space {
+	struct device *device;
+	uint64_t base, bytes;
+	atomic_int error;   /* what broke it: 0 or negative */
+	atomic_bool prints; /* some module calls printf */
+};
+
+struct device_chunk {
+	struct device *device;
+	CUmemGenericAllocationHandle handle;
+	uint64_t bytes;
+};
+
+#define QUEUE_COMMANDS 4096 /* in flight; a power of two */
+
+struct device_queue {
+	struct device_space *space;
+	CUstream stream;
+	uint32_t word;
+
+	struct device_command
+		*flight[QUEUE_COMMANDS]; /* the nth ever issued is at n % QUEUE_COMMANDS */
+	_Atomic uint64_t issued;         /* the issuer's; commands ever */
+	uint64_t marked;                 /* the issuer's; the newest that the device will report */
+	_Atomic uint64_t completed;      /* the poller's; commands ever */
+
+	atomic_bool listed;               /* in device->newly_busy or device->busy */
+	struct device_queue *next_listed; /* in device->newly_busy */
+	struct list link;                 /* of device->busy */
+	uint64_t seen;                    /* the poller's: how many it knew to be issued */
+	uint64_t progress_ns; /* the poller's: when it last moved, or was asked for errors */
+};
+
+struct device_function {
+	struct device_module *module;
+	CUfunction handle;
+	struct list link;       /* module->functions */
+	uint32_t dynamic_limit; /* dynamic shared memory allowed so far; module->lock */
+	char name[];
+};
+
+struct device_module {
+	struct device_space *space;
+	CUmodule handle;
+	pthread_mutex_t lock; /* functions, dynamic_limit */
+	struct list functions;
+	uint64_t bytes;
+};
+
+/* device.c. Makes the device's context the calling thread's. */
+const struct driver *device_enter(struct device *device);
+
+/* footprint.c */
+uint64_t footprint_bytes(const struct device *device);
+
+/* memory.c */
+int cuda_space_create(
+	struct device *device, uint64_t base, uint64_t bytes, struct device_space **space);
+void cuda_space_destroy(struct device_space *space);
+int cuda_chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk);
+void cuda_chunk_destroy(struct device_chunk *chunk);
+int cuda_chunk_export(struct device_chunk *chunk, int *fd);
+int cuda_chunk_import(struct device *device, int fd, uint64_t bytes, struct device_chunk **chunk);
+int cuda_map(
+	struct device_space *space, uint64_t address, struct device_chunk *chunk, bool read_only);
+void cuda_unmap(struct device_space *space, uint64_t address, struct device_chunk *chunk);
+int cuda_host_register(struct device_space *space, uint64_t address, uint64_t bytes);
+void cuda_host_unregister(struct device_space *space, uint64_t address, uint64_t bytes);
+
+/* jit.c. PTX (NUL-terminated) to malloc'ed machine code for this device, when `cached` from the cache if it
+ * is there. What the compiler says goes to `log`. */
+CUresult jit_compile(
+	struct device *device, const char *ptx, bool cached, struct device_log *log, void **code);
+
+/* module.c */
+int cuda_module_load(struct device_space *space, const void *image, size_t length,
+	struct device_log *log, struct device_module **module);
+void cuda_module_unload(struct device_module *module);
+uint64_t cuda_module_bytes(struct device_module *module);
+int cuda_function_get(
+	struct device_module *module, const char *name, struct device_function **function);
+void cuda_function_info(struct device_function *function, struct device_function_info *info);
+void cuda_function_param(
+	struct device_function *function, unsigned index, uint32_t *offset, uint32_t *bytes);
+uint32_t cuda_function_occupancy(
+	struct device_function *function, uint32_t block_threads, uint32_t shared_bytes);
+int cuda_global_get(
+	struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes);
+/* Lets the function have that much dynamic shared memory. */
+CUresult cuda_function_allow_shared(struct device_function *function, uint32_t bytes);
+
+/* queue.c */
+int issuer_start(struct device *device);
+void issuer_stop(struct device *device);
+int cuda_queue_create(struct device_space *space, int priority, struct device_queue **queue);
+void cuda_queue_destroy(struct device_queue *queue);
+void cuda_submit(struct device_queue *queue, struct device_command *command);
+bool cuda_poll(struct device *device);
+
+/* print.c. Catches what the driver writes to standard output for kernels that print. */
+int print_catch(struct device *device);
+void print_release(struct device *device);
+/* Hands on what has been printed. The caller knows that the printing kernels are done. */
+void print_flush(struct device *device);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The NVIDIA backend: devices, and the ops table. Called by the worker; see device/ops.h.
+ */
+#include "device/cuda/cuda.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+/* The highest of CUDA's device attributes that programs ask at start. */
+#define LAST_ATTRIBUTE 143
+
+const struct driver *device_enter(struct device *device)
+{
+	static _Thread_local CUcontext current;
+
+	if (current != device->context) {
+		device->driver->cuCtxSetCurrent(device->context);
+		current = device->context;
+	}
+	return device->driver;
+}
+
+static void describe(const struct driver *driver, CUdevice ordinal, struct device_info *info)
+{
+	size_t bytes = 0;
+	CUuuid uuid = {0};
+
+	memset(info, 0, sizeof *info);
+	driver->cuDeviceGetName(info->name, sizeof info->name, ordinal);
+	driver->cuDeviceGetUuid(&uuid, ordinal);
+	memcpy(info->uuid, &uuid, sizeof info->uuid);
+	driver->cuDeviceTotalMem(&bytes, ordinal);
+	info->memory_bytes = bytes;
+	for (int i = 1; i <= LAST_ATTRIBUTE; i++)
+		if (driver->cuDeviceGetAttribute(
+			    &info->properties[i], (CUdevice_attribute)i, ordinal))
+			info->properties[i] = 0;
+}
+
+static int cuda_probe(
+	const struct device_config *config, struct device_info *infos, size_t capacity)
+{
+	const struct driver *driver = driver_get(false);
+	int count = 0;
+
+	if (!driver || driver->cuDeviceGetCount(&count))
+		return 0;
+	for (int i = 0; i < count && (size_t)i < capacity; i++)
+		describe(driver, i, &infos[i]);
+	return count;
+}
+
+static int create_words(struct device *device)
+{
+	const struct driver *driver = device->driver;
+	void *words;
+	CUresult result = driver->cuMemHostAlloc(&words, COMPLETION_WORDS * sizeof(uint64_t),
+		CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+
+	if (result)
+		return driver_error(result);
+	result = driver->cuMemHostGetDevicePointer(&device->words_address, words, 0);
+	if (result) {
+		driver->cuMemFreeHost(words);
+		return driver_error(result);
+	}
+	device->words = words;
+	for (uint32_t i = 0; i < COMPLETION_WORDS; i++)
+		device->free_words[i] = COMPLETION_WORDS - 1 - i;
+	device->free_word_count = COMPLETION_WORDS;
+	return 0;
+}
+
+static int cuda_open(
+	const struct device_config *config, const struct device_host *host, struct device **out)
+{
+	const struct driver *driver = driver_get(true);
+	struct device *device;
+	CUresult result;
+	int error;
+
+	if (!driver)
+		return -ENODEV;
+	device = calloc(1, sizeof *device);
+	if (!device)
+		return -ENOMEM;
+	device->driver = driver;
+	device->host = host;
+	pthread_mutex_init(&device->lock, NULL);
+	pthread_mutex_init(&device->poll_lock, NULL);
+	list_init(&device->busy);
+	error = print_catch(device);
+	if (error)
+		goto err_free;
+	result = driver->cuDeviceGet(&device->ordinal, (int)config->index);
+	if (!result)
+		result = driver->cuDevicePrimaryCtxSetFlags(device->ordinal, CU_CTX_SCHED_YIELD);
+	if (!result)
+		result = driver->cuDevicePrimaryCtxRetain(&device->context, device->ordinal);
+	error = driver_error(result);
+	if (error)
+		goto err_print;
+	device_enter(device);
+	error = create_words(device);
+	if (error)
+		goto err_context;
+	error = issuer_start(device);
+	if (error)
+		goto err_words;
+	device->overhead_bytes = footprint_bytes(device);
+	*out = device;
+	return 0;
+err_words:
+	driver->cuMemFreeHost((void *)device->words);
+err_context:
+	driver->cuDevicePrimaryCtxRelease(device->ordinal);
+err_print:
+	print_release(device);
+err_free:
+	pthread_mutex_destroy(&device->poll_lock);
+	pthread_mutex_destroy(&device->lock);
+	free(device);
+	return error;
+}
+
+static void cuda_close(struct device *device)
+{
+	const struct driver *driver = device_enter(device);
+
+	issuer_stop(device);
+	driver->cuMemFreeHost((void *)device->words);
+	driver->cuCtxSetCurrent(NULL);
+	driver->cuDevicePrimaryCtxRelease(device->ordinal);
+	print_release(device);
+	pthread_mutex_destroy(&device->poll_lock);
+	pthread_mutex_destroy(&device->lock);
+	free(device);
+}
+
+static uint64_t cuda_overhead_bytes(struct device *device)
+{
+	return device->overhead_bytes;
+}
+
+extern const struct device_ops gdev_device_backend;
+__attribute__((visibility("default"))) const struct device_ops gdev_device_backend = {
+	.name = "cuda",
+	.opens_files = true,
+	.piece_bytes = 32 << 20,
+	.staging_bytes = 64 << 20,
+	.probe = cuda_probe,
+	.open = cuda_open,
+	.close = cuda_close,
+	.overhead_bytes = cuda_overhead_bytes,
+	.space_create = cuda_space_create,
+	.space_destroy = cuda_space_destroy,
+	.chunk_create = cuda_chunk_create,
+	.chunk_destroy = cuda_chunk_destroy,
+	.chunk_export = cuda_chunk_export,
+	.chunk_import = cuda_chunk_import,
+	.map = cuda_map,
+	.unmap = cuda_unmap,
+	.host_register = cuda_host_register,
+	.host_unregister = cuda_host_unregister,
+	.module_load = cuda_module_load,
+	.module_unload = cuda_module_unload,
+	.module_bytes = cuda_module_bytes,
+	.function_get = cuda_function_get,
+	.function_info = cuda_function_info,
+	.function_param = cuda_function_param,
+	.function_occupancy = cuda_function_occupancy,
+	.global_get = cuda_global_get,
+	.queue_create = cuda_queue_create,
+	.queue_destroy = cuda_queue_destroy,
+	.submit = cuda_submit,
+	.poll = cuda_poll,
+};

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The vendor's driver library, opened at run time. gdev links nothing of it and never opens it by a bare
+ * name, which could find gdev's own libcuda.so.1.
+ */
+#ifndef GDEV_DEVICE_CUDA_DRIVER_H
+#define GDEV_DEVICE_CUDA_DRIVER_H
+
+#include <stdbool.h>
+
+#include <gdev/cuda.h>
+
+/* X(member, symbol in the library) */
+#define DRIVER_FUNCTIONS(X)                                                                        \
+	X(cuInit, cuInit)                                                                          \
+	X(cuDriverGetVersion, cuDriverGetVersion)                                                  \
+	X(cuGetErrorName, cuGetErrorName)                                                          \
+	X(cuDeviceGetCount, cuDeviceGetCount)                                                      \
+	X(cuDeviceGet, cuDeviceGet)                                                                \
+	X(cuDeviceGetName, cuDeviceGetName)                                                        \
+	X(cuDeviceGetUuid, cuDeviceGetUuid_v2)                                                     \
+	X(cuDeviceTotalMem, cuDeviceTotalMem_v2)                                                   \
+	X(cuDeviceGetAttribute, cuDeviceGetAttribute)                                              \
+	X(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2)                               \
+	X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)                                      \
+	X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)                                 \
+	X(cuCtxSetCurrent, cuCtxSetCurrent)                                                        \
+	X(cuMemGetInfo, cuMemGetInfo_v2)                                                           \
+	X(cuMemAddressReserve, cuMemAddressReserve)                                                \
+	X(cuMemAddressFree, cuMemAddressFree)                                                      \
+	X(cuMemCreate, cuMemCreate)                                                                \
+	X(cuMemRelease, cuMemRelease)                                                              \
+	X(cuMemMap, cuMemMap)                                                                      \
+	X(cuMemUnmap, cuMemUnmap)                                                                  \
+	X(cuMemSetAccess, cuMemSetAccess)                                                          \
+	X(cuMemExportToShareableHandle, cuMemExportToShareableHandle)                              \
+	X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle)                          \
+	X(cuMemHostAlloc, cuMemHostAlloc)                                                          \
+	X(cuMemFreeHost, cuMemFreeHost)                                                            \
+	X(cuMemHostRegister, cuMemHostRegister_v2)                                                 \
+	X(cuMemHostUnregister, cuMemHostUnregister)                                                \
+	X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2)                                 \
+	X(cuMemcpyAsync, cuMemcpyAsync)                                                            \
+	X(cuMemcpy3DAsync, cuMemcpy3DAsync_v2)                                                     \
+	X(cuMemsetD2D8Async, cuMemsetD2D8Async)                                                    \
+	X(cuMemsetD2D16Async, cuMemsetD2D16Async)                                                  \
+	X(cuMemsetD2D32Async, cuMemsetD2D32Async)                                                  \
+	X(cuModuleLoadDataEx, cuModuleLoadDataEx)                                                  \
+	X(cuLinkCreate, cuLinkCreate_v2)                                                           \
+	X(cuLinkAddData, cuLinkAddData_v2)                                                         \
+	X(cuLinkComplete, cuLinkComplete)                                                          \
+	X(cuLinkDestroy, cuLinkDestroy)                                                            \
+	X(cuModuleUnload, cuModuleUnload)                                                          \
+	X(cuModuleGetFunction, cuModuleGetFunction)                                                \
+	X(cuModuleGetGlobal, cuModuleGetGlobal_v2)                                                 \
+	X(cuFuncGetAttribute, cuFuncGetAttribute)                                                  \
+	X(cuFuncSetAttribute, cuFuncSetAttribute)                                                  \
+	X(cuFuncGetParamInfo, cuFuncGetParamInfo)                                                  \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessor,                                             \
+		cuOccupancyMaxActiveBlocksPerMultiprocessor)                                       \
+	X(cuLaunchKernelEx, cuLaunchKernelEx)                                                      \
+	X(cuLaunchKernel, cuLaunchKernel)                                                          \
+	X(cuStreamCreateWithPriority, cuStreamCreateWithPriority)                                  \
+	X(cuStreamDestroy, cuStreamDestroy_v2)                                                     \
+	X(cuStreamQuery, cuStreamQuery)                                                            \
+	X(cuStreamSynchronize, cuStreamSynchronize)                                                \
+	X(cuStreamWriteValue64, cuStreamWriteValue64_v2)
+
+struct driver {
+#define DRIVER_MEMBER(member, symbol) __typeof__(&member) member;
+	DRIVER_FUNCTIONS(DRIVER_MEMBER)
+#undef DRIVER_MEMBER
+};
+
+/* Opens the library and initialises it, once in this process: NULL when there is none, it is too old,
+ * or it finds no device (the reason is in the log when `complain`). Thread-safe. */
+const struct driver *driver_get(bool complain);
+
+/* 0, or the gdev error for a result. */
+int driver_error(CUresult result);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Address space and physical memory of the NVIDIA backend, through the driver's virtual memory
+ * management.
+ *
+ * The arena is reserved once, before anything is mapped there on the host: the driver reserves the host
+ * range with it, and only then lets page-locked memory have the same address on the host and on the
+ * device. (A range that the process had reserved before is refused: the driver answers another address.)
+ */
+#include "device/cuda/cuda.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static CUmemLocation on_device(const struct device *device)
+{
+	return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal};
+}
+
+int cuda_space_create(
+	struct device *device, uint64_t base, uint64_t bytes, struct device_space **out)
+{
+	const struct driver *driver = device_enter(device);
+	struct device_space *space = calloc(1, sizeof *space);
+	CUdeviceptr address = 0;
+
+	if (!space)
+		return -ENOMEM;
+	CUresult result = driver->cuMemAddressReserve(&address, bytes, 0, base, 0);
+	if (result) {
+		free(space);
+		return driver_error(result);
+	}
+	if (address != base) {
+		driver->cuMemAddressFree(address, bytes);
+		free(space);
+		return -EADDRINUSE;
+	}
+	space->device = device;
+	space->base = base;
+	space->bytes = bytes;
+	*out = space;
+	return 0;
+}
+
+void cuda_space_destroy(struct device_space *space)
+{
+	device_enter(space->device)->cuMemAddressFree(space->base, space->bytes);
+	free(space);
+}
+
+static int wrap_chunk(struct device *device, CUmemGenericAllocationHandle handle, uint64_t bytes,
+	struct device_chunk **out)
+{
+	struct device_chunk *chunk = calloc(1, sizeof *chunk);
+
+	if (!chunk) {
+		device->driver->cuMemRelease(handle);
+		return -ENOMEM;
+	}
+	chunk->device = device;
+	chunk->handle = handle;
+	chunk->bytes = bytes;
+	*out = chunk;
+	return 0;
+}
+
+int cuda_chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk)
+{
+	const struct driver *driver = device_enter(device);
+	CUmemAllocationProp properties = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = on_device(device),
+	};
+	CUmemGenericAllocationHandle handle;
+	CUresult result = driver->cuMemCreate(&handle, bytes, &properties, 0);
+
+	return result ? driver_error(result) : wrap_chunk(device, handle, bytes, chunk);
+}
+
+void cuda_chunk_destroy(struct device_chunk *chunk)
+{
+	device_enter(chunk->device)->cuMemRelease(chunk->handle);
+	free(chunk);
+}
+
+int cuda_chunk_export(struct device_chunk *chunk, int *fd)
+{
+	CUresult result = device_enter(chunk->device)
+				  ->cuMemExportToShareableHandle(fd, chunk->handle,
+					  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+
+	return driver_error(result);
+}
+
+int cuda_chunk_import(struct device *device, int fd, uint64_t bytes, struct device_chunk **chunk)
+{
+	const struct driver *driver = device_enter(device);
+	CUmemGenericAllocationHandle handle;
+	CUresult result = driver->cuMemImportFromShareableHandle(
+		&handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+
+	return result ? -EINVAL : wrap_chunk(device, handle, bytes, chunk);
+}
+
+int cuda_map(
+	struct device_space *space, uint64_t address, struct device_chunk *chunk, bool read_only)
+{
+	const struct driver *driver = device_enter(space->device);
+	CUmemAccessDesc access = {
+		.location = on_device(space->device),
+		.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ
+				   : CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	CUresult result = driver->cuMemMap(address, chunk->bytes, 0, chunk->handle, 0);
+
+	if (result)
+		return driver_error(result);
+	result = driver->cuMemSetAccess(address, chunk->bytes, &access, 1);
+	if (result)
+		driver->cuMemUnmap(address, chunk->bytes);
+	return driver_error(result);
+}
+
+void cuda_unmap(struct device_space *space, uint64_t address, struct device_chunk *chunk)
+{
+	device_enter(space->device)->cuMemUnmap(address, chunk->bytes);
+}
+
+int cuda_host_register(struct device_space *space, uint64_t address, uint64_t bytes)
+{
+	const struct driver *driver = device_enter(space->device);
+	CUdeviceptr seen = 0;
+	CUresult result = driver->cuMemHostRegister(
+		(void *)address, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+
+	if (result)
+		return driver_error(result);
+	result = driver->cuMemHostGetDevicePointer(&seen, (void *)address, 0);
+	if (result || seen != address) {
+		driver->cuMemHostUnregister((void *)address);
+		return result ? driver_error(result) : -ENOTSUP;
+	}
+	return 0;
+}
+
+void cuda_host_unregister(struct device_space *space, uint64_t address, uint64_t bytes)
+{
+	device_enter(space->device)->cuMemHostUnregister((void *)address);
+}

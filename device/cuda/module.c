@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Modules and functions of the NVIDIA backend: the driver's, with their layout read once.
+ */
+#include "device/cuda/cuda.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "gdev/error.h"
+
+#define DEFAULT_DYNAMIC_SHARED (48u << 10)
+
+/* Binaries go to the driver as they are; PTX through our compile cache, because the driver's own lies in
+ * a home folder, which workers lack. */
+static CUresult load(
+	struct device *device, const char *image, struct device_log *log, CUmodule *module)
+{
+	static const uint32_t elf = 0x464c457f, fatbin = 0xba55ed50;
+	const struct driver *driver = device->driver;
+	autofree void *code = NULL;
+	uint32_t magic;
+	CUresult result;
+
+	memcpy(&magic, image, sizeof magic);
+	if (magic == elf || magic == fatbin)
+		return driver->cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+	for (int cached = 1; cached >= 0; cached--) { /* a damaged entry is compiled again */
+		free(steal_pointer(&code));
+		result = jit_compile(device, image, cached, log, &code);
+		if (!result)
+			result = driver->cuModuleLoadDataEx(module, code, 0, NULL, NULL);
+		if (result != CUDA_ERROR_INVALID_IMAGE && result != CUDA_ERROR_NO_BINARY_FOR_GPU)
+			break;
+	}
+	return result;
+}
+
+int cuda_module_load(struct device_space *space, const void *image, size_t length,
+	struct device_log *log, struct device_module **out)
+{
+	static const char print_symbol[] = "vprintf";
+	const struct driver *driver = device_enter(space->device);
+	size_t free_before = 0, free_after = 0, total;
+	autofree char *copy = malloc(length + 64);
+	struct device_module *module = calloc(1, sizeof *module);
+	CUresult result;
+
+	if (!copy || !module) {
+		free(module);
+		return -ENOMEM;
+	}
+	/* The driver reads PTX up to a NUL and trusts the sizes inside an image. */
+	memcpy(copy, image, length);
+	memset(copy + length, 0, 64);
+	driver->cuMemGetInfo(&free_before, &total);
+	result = load(space->device, copy, log, &module->handle);
+	if (result) {
+		free(module);
+		return driver_error(result);
+	}
+	driver->cuMemGetInfo(&free_after, &total);
+	module->bytes = free_before > free_after ? free_before - free_after : 0;
+	module->space = space;
+	pthread_mutex_init(&module->lock, NULL);
+	list_init(&module->functions);
+	if (memmem(copy, length, print_symbol, sizeof print_symbol - 1))
+		atomic_store(&space->prints, true);
+	*out = module;
+	return 0;
+}
+
+void cuda_module_unload(struct device_module *module)
+{
+	struct device_function *function, *next;
+
+	list_for_each_safe (function, next, &module->functions, link)
+		free(function);
+	device_enter(module->space->device)->cuModuleUnload(module->handle);
+	pthread_mutex_destroy(&module->lock);
+	free(module);
+}
+
+uint64_t cuda_module_bytes(struct device_module *module)
+{
+	return module->bytes;
+}
+
+int cuda_function_get(struct device_module *module, const char *name, struct device_function **out)
+{
+	const struct driver *driver = device_enter(module->space->device);
+	struct device_function *function;
+	int error = 0;
+
+	pthread_mutex_lock(&module->lock);
+	list_for_each (function, &module->functions, link)
+		if (!strcmp(function->name, name))
+			goto found;
+	function = calloc(1, sizeof *function + strlen(name) + 1);
+	if (!function) {
+		error = -ENOMEM;
+		goto out;
+	}
+	error = driver_error(driver->cuModuleGetFunction(&function->handle, module->handle, name));
+	if (error) {
+		free(function);
+		goto out;
+	}
+	strcpy(function->name, name);
+	function->module = module;
+	function->dynamic_limit = DEFAULT_DYNAMIC_SHARED;
+	list_append(&module->functions, &function->link);
+found:
+	*out = function;
+out:
+	pthread_mutex_unlock(&module->lock);
+	return error;
+}
+
+static uint32_t attribute(struct device_function *function, CUfunction_attribute which)
+{
+	int value = 0;
+
+	device_enter(function->module->space->device)
+		->cuFuncGetAttribute(&value, which, function->handle);
+	return (uint32_t)value;
+}
+
+void cuda_function_info(struct device_function *function, struct device_function_info *info)
+{
+	const struct driver *driver = device_enter(function->module->space->device);
+	size_t offset, size;
+	int optin = 0;
+
+	memset(info, 0, sizeof *info);
+	while (!driver->cuFuncGetParamInfo(function->handle, info->param_count, &offset, &size)) {
+		info->param_count++;
+		info->param_bytes = (uint32_t)(offset + size);
+	}
+	info->max_threads = attribute(function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+	info->shared_bytes = attribute(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+	info->const_bytes = attribute(function, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES);
+	info->local_bytes = attribute(function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
+	info->registers = attribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS);
+	info->ptx_version = attribute(function, CU_FUNC_ATTRIBUTE_PTX_VERSION);
+	info->binary_version = attribute(function, CU_FUNC_ATTRIBUTE_BINARY_VERSION);
+	driver->cuDeviceGetAttribute(&optin,
+		(CUdevice_attribute)PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN,
+		function->module->space->device->ordinal);
+	info->max_dynamic_shared_bytes = (uint32_t)optin - info->shared_bytes;
+}
+
+void cuda_function_param(
+	struct device_function *function, unsigned index, uint32_t *offset, uint32_t *bytes)
+{
+	size_t at = 0, size = 0;
+
+	device_enter(function->module->space->device)
+		->cuFuncGetParamInfo(function->handle, index, &at, &size);
+	*offset = (uint32_t)at;
+	*bytes = (uint32_t)size;
+}
+
+uint32_t cuda_function_occupancy(
+	struct device_function *function, uint32_t block_threads, uint32_t shared_bytes)
+{
+	int blocks = 0;
+
+	device_enter(function->module->space->device)
+		->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+			&blocks, function->handle, (int)block_threads, shared_bytes);
+	return (uint32_t)blocks;
+}
+
+int cuda_global_get(
+	struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes)
+{
+	CUdeviceptr pointer;
+	size_t size;
+	CUresult result = device_enter(module->space->device)
+				  ->cuModuleGetGlobal(&pointer, &size, module->handle, name);
+
+	if (result)
+		return driver_error(result);
+	*address = pointer;
+	*bytes = size;
+	return 0;
+}
+
+CUresult cuda_function_allow_shared(struct device_function *function, uint32_t bytes)
+{
+	struct device_module *module = function->module;
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&module->lock);
+	if (bytes > function->dynamic_limit) {
+		result = device_enter(module->space->device)
+				 ->cuFuncSetAttribute(function->handle,
+					 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+					 (int)bytes);
+		if (!result)
+			function->dynamic_limit = bytes;
+	}
+	pthread_mutex_unlock(&module->lock);
+	return result;
+}

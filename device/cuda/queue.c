@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Queues of the NVIDIA backend: commands become the driver's, and come back done.
+ *
+ * Completion. A queue has a word in page-locked memory, and behind a batch of commands the issuer puts a
+ * write of how many have been issued. (A write behind every launch would cost a fifth of the launch rate.)
+ * The poller reads the words; no thread sleeps in the driver.
+ *
+ * Failure. A kernel that faults never reaches the write behind it; so a queue that has not moved for
+ * CHECK_NS is asked for its error, which then ends everything in the space.
+ *
+ * Time. Commands done together share the time since the later of their issue and the unit's last
+ * completion: device time as the host sees it.
+ */
+#include "device/cuda/cuda.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "gdev/error.h"
+
+#define MARK_EVERY 16
+#define CHECK_NS (500 * NS_PER_US)
+#define BURST_NS (6 * NS_PER_US)         /* commands that follow each other faster are a burst */
+#define ISSUER_SPIN_NS (100 * NS_PER_US) /* how long the issuing thread waits before it sleeps */
+
+static void collect_busy(struct device *device);
+
+int cuda_queue_create(struct device_space *space, int priority, struct device_queue **out)
+{
+	struct device *device = space->device;
+	const struct driver *driver = device_enter(device);
+	struct device_queue *queue = calloc(1, sizeof *queue);
+	int error;
+
+	if (!queue)
+		return -ENOMEM;
+	error = driver_error(driver->cuStreamCreateWithPriority(
+		&queue->stream, CU_STREAM_NON_BLOCKING, priority));
+	if (error)
+		goto err_free;
+	queue->space = space;
+	list_init(&queue->link);
+	pthread_mutex_lock(&device->lock);
+	error = device->free_word_count ? 0 : -ENOSPC;
+	if (!error) {
+		queue->word = device->free_words[--device->free_word_count];
+		atomic_store(&device->words[queue->word], 0);
+	}
+	pthread_mutex_unlock(&device->lock);
+	if (error)
+		goto err_stream;
+	*out = queue;
+	return 0;
+err_stream:
+	driver->cuStreamDestroy(queue->stream);
+err_free:
+	free(queue);
+	return error;
+}
+
+void cuda_queue_destroy(struct device_queue *queue)
+{
+	struct device *device = queue->space->device;
+
+	pthread_mutex_lock(&device->poll_lock);
+	collect_busy(device); /* it may still be on its way to the list */
+	list_remove(&queue->link);
+	pthread_mutex_unlock(&device->poll_lock);
+	device_enter(device)->cuStreamDestroy(queue->stream);
+	pthread_mutex_lock(&device->lock);
+	device->free_words[device->free_word_count++] = queue->word;
+	pthread_mutex_unlock(&device->lock);
+	free(queue);
+}
+
+/* ---- commands ---- */
+
+static CUresult launch(const struct driver *driver, CUstream stream, const struct device_launch *l)
+{
+	size_t param_bytes = l->param_bytes;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)l->params,
+		CU_LAUNCH_PARAM_BUFFER_SIZE, &param_bytes, CU_LAUNCH_PARAM_END};
+	CUlaunchAttribute attributes[2];
+	CUlaunchConfig config = {.gridDimX = l->grid[0],
+		.gridDimY = l->grid[1],
+		.gridDimZ = l->grid[2],
+		.blockDimX = l->block[0],
+		.blockDimY = l->block[1],
+		.blockDimZ = l->block[2],
+		.sharedMemBytes = l->shared_bytes,
+		.hStream = stream,
+		.attrs = attributes};
+	CUresult result = cuda_function_allow_shared(l->function, l->shared_bytes);
+
+	if (result)
+		return result;
+	if (l->cooperative) {
+		attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+		attributes[config.numAttrs++].value.cooperative = 1;
+	}
+	if (l->cluster[0]) {
+		CUlaunchAttribute *cluster = &attributes[config.numAttrs++];
+		cluster->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+		cluster->value.clusterDim.x = l->cluster[0];
+		cluster->value.clusterDim.y = l->cluster[1];
+		cluster->value.clusterDim.z = l->cluster[2];
+	}
+	if (config.numAttrs)
+		return driver->cuLaunchKernelEx(&config, l->function->handle, NULL, extra);
+	return driver->cuLaunchKernel(l->function->handle, l->grid[0], l->grid[1], l->grid[2],
+		l->block[0], l->block[1], l->block[2], l->shared_bytes, stream, NULL, extra);
+}
+
+static void set_side(uint64_t address, bool device, CUmemorytype *type, CUdeviceptr *on_device,
+	const void **on_host)
+{
+	*type = device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+	if (device)
+		*on_device = address;
+	else
+		*on_host = (const void *)address;
+}
+
+static CUresult copy(const struct driver *driver, CUstream stream, const struct device_copy *c)
+{
+	CUDA_MEMCPY3D copy3d = {.WidthInBytes = c->width,
+		.Height = c->height,
+		.Depth = c->depth,
+		.srcPitch = c->source_pitch,
+		.dstPitch = c->destination_pitch};
+	const void *to_host = NULL;
+
+	if (c->height == 1 && c->depth == 1)
+		return driver->cuMemcpyAsync(c->destination, c->source, c->width, stream);
+	if (c->source_pitch)
+		copy3d.srcHeight = c->depth > 1 ? c->source_slice / c->source_pitch : c->height;
+	if (c->destination_pitch)
+		copy3d.dstHeight =
+			c->depth > 1 ? c->destination_slice / c->destination_pitch : c->height;
+	set_side(c->source, c->direction != DEVICE_TO_DEVICE, &copy3d.srcMemoryType,
+		&copy3d.srcDevice, &copy3d.srcHost);
+	set_side(c->destination, c->direction != DEVICE_FROM_DEVICE, &copy3d.dstMemoryType,
+		&copy3d.dstDevice, &to_host);
+	copy3d.dstHost = (void *)to_host;
+	return driver->cuMemcpy3DAsync(&copy3d, stream);
+}
+
+static CUresult fill(const struct driver *driver, CUstream stream, const struct device_fill *f)
+{
+	switch (f->element_bytes) {
+	case 1:
+		return driver->cuMemsetD2D8Async(f->destination, f->pitch, (unsigned char)f->value,
+			f->width, f->height, stream);
+	case 2:
+		return driver->cuMemsetD2D16Async(f->destination, f->pitch,
+			(unsigned short)f->value, f->width, f->height, stream);
+	default:
+		return driver->cuMemsetD2D32Async(
+			f->destination, f->pitch, f->value, f->width, f->height, stream);
+	}
+}
+
+static CUresult issue(const struct driver *driver, CUstream stream, const struct device_command *c)
+{
+	switch (c->kind) {
+	case DEVICE_LAUNCH:
+		return launch(driver, stream, &c->launch);
+	case DEVICE_COPY:
+		return copy(driver, stream, &c->copy);
+	default:
+		return fill(driver, stream, &c->fill);
+	}
+}
+
+/* ---- issuing ---- */
+
+static int space_error(const struct device_space *space)
+{
+	return atomic_load_explicit(&space->error, memory_order_relaxed);
+}
+
+/* The first error stays. */
+static void break_space(struct device_space *space, int error)
+{
+	int none = 0;
+
+	atomic_compare_exchange_strong(&space->error, &none, error);
+}
+
+static bool has_room(const struct device_queue *queue)
+{
+	return atomic_load(&queue->issued) - atomic_load(&queue->completed) < QUEUE_COMMANDS;
+}
+
+/* Sees to it that the device will report what has been issued. */
+static void mark(struct device_queue *queue)
+{
+	struct device *device = queue->space->device;
+	uint64_t issued = atomic_load_explicit(&queue->issued, memory_order_relaxed);
+	CUresult result;
+
+	if (queue->marked == issued)
+		return;
+	result = device->driver->cuStreamWriteValue64(queue->stream,
+		device->words_address + queue->word * sizeof(uint64_t), issued,
+		CU_STREAM_WRITE_VALUE_DEFAULT);
+	queue->marked = issued;
+	if (result)
+		break_space(queue->space, driver_error(result));
+}
+
+static void list_queue(struct device *device, struct device_queue *queue)
+{
+	struct device_queue *head = atomic_load(&device->newly_busy);
+
+	if (atomic_exchange(&queue->listed, true))
+		return;
+	do
+		queue->next_listed = head;
+	while (!atomic_compare_exchange_weak(&device->newly_busy, &head, queue));
+}
+
+static void issue_command(struct device *device, struct device_command *command)
+{
+	struct device_queue *queue = command->queue;
+	const struct driver *driver = device_enter(device);
+	uint64_t number = atomic_load_explicit(&queue->issued, memory_order_relaxed);
+
+	while (!has_room(queue))
+		sched_yield();
+	command->started_ns = clock_now_ns();
+	command->error = space_error(queue->space)
+				 ? -GDEV_E_SESSION_LOST
+				 : driver_error(issue(driver, queue->stream, command));
+	queue->flight[number % QUEUE_COMMANDS] = command;
+	atomic_store_explicit(&queue->issued, number + 1, memory_order_release);
+	list_queue(device, queue);
+	if (number + 1 - queue->marked >= MARK_EVERY)
+		mark(queue);
+}
+
+/* Issues what is there, with a mark behind the last command on each queue. Called with issuer->lock,
+ * which it lets go meanwhile. */
+static void issue_all(struct device *device)
+{
+	struct issuer *issuer = &device->issuer;
+	struct device_queue *unmarked = NULL;
+	struct device_command *command;
+
+	issuer->issuing = true;
+	while ((command = issuer->first)) {
+		issuer->first = NULL;
+		issuer->last = &issuer->first;
+		atomic_store_explicit(&issuer->pending, false, memory_order_relaxed);
+		pthread_mutex_unlock(&issuer->lock);
+		while (command) {
+			struct device_command *next = command->next;
+			struct device_queue *queue = command->queue;
+			issue_command(device, command);
+			if (unmarked && unmarked != queue)
+				mark(unmarked);
+			unmarked = queue;
+			command = next;
+		}
+		if (!atomic_load(&issuer->pending))
+			mark(unmarked);
+		pthread_mutex_lock(&issuer->lock);
+	}
+	issuer->issuing = false;
+}
+
+static void *issuer_main(void *argument)
+{
+	struct device *device = argument;
+	struct issuer *issuer = &device->issuer;
+	uint64_t busy_ns = clock_now_ns();
+
+	pthread_mutex_lock(&issuer->lock);
+	while (!issuer->stopping) {
+		if (issuer->first && !issuer->issuing) {
+			issue_all(device);
+			busy_ns = clock_now_ns();
+		}
+		if (clock_now_ns() - busy_ns > ISSUER_SPIN_NS) {
+			issuer->asleep = true;
+			pthread_cond_wait(&issuer->wake, &issuer->lock);
+			issuer->asleep = false;
+			busy_ns = clock_now_ns();
+			continue;
+		}
+		pthread_mutex_unlock(&issuer->lock);
+		for (int i = 0; i < 100 && !atomic_load(&issuer->pending); i++)
+			cpu_relax();
+		pthread_mutex_lock(&issuer->lock);
+	}
+	pthread_mutex_unlock(&issuer->lock);
+	return NULL;
+}
+
+int issuer_start(struct device *device)
+{
+	struct issuer *issuer = &device->issuer;
+	sigset_t all, before;
+	int error;
+
+	pthread_mutex_init(&issuer->lock, NULL);
+	pthread_cond_init(&issuer->wake, NULL);
+	issuer->last = &issuer->first;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = -pthread_create(&issuer->thread, NULL, issuer_main, device);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
+void issuer_stop(struct device *device)
+{
+	struct issuer *issuer = &device->issuer;
+
+	pthread_mutex_lock(&issuer->lock);
+	issuer->stopping = true;
+	pthread_cond_signal(&issuer->wake);
+	pthread_mutex_unlock(&issuer->lock);
+	pthread_join(issuer->thread, NULL);
+	pthread_cond_destroy(&issuer->wake);
+	pthread_mutex_destroy(&issuer->lock);
+}
+
+void cuda_submit(struct device_queue *queue, struct device_command *command)
+{
+	struct device *device = queue->space->device;
+	struct issuer *issuer = &device->issuer;
+	uint64_t now_ns = clock_now_ns();
+	bool burst;
+
+	command->queue = queue;
+	command->next = NULL;
+	pthread_mutex_lock(&issuer->lock);
+	burst = now_ns - issuer->submitted_ns < BURST_NS;
+	issuer->submitted_ns = now_ns;
+	*issuer->last = command;
+	issuer->last = &command->next;
+	atomic_store_explicit(&issuer->pending, true, memory_order_relaxed);
+	/* The poller must not wait for room that only it can make. */
+	if (!burst && !issuer->issuing && has_room(queue))
+		issue_all(device);
+	else if (issuer->asleep && !issuer->issuing)
+		pthread_cond_signal(&issuer->wake);
+	pthread_mutex_unlock(&issuer->lock);
+}
+
+/* ---- completion ---- */
+
+static enum unit unit_of(const struct device_command *command)
+{
+	if (command->kind != DEVICE_COPY || command->copy.direction == DEVICE_WITHIN)
+		return UNIT_COMPUTE;
+	return command->copy.direction == DEVICE_TO_DEVICE ? UNIT_TO_DEVICE : UNIT_FROM_DEVICE;
+}
+
+/* Takes over the queues that have become busy. With poll_lock. */
+static void collect_busy(struct device *device)
+{
+	struct device_queue *queue;
+
+	if (!atomic_load_explicit(&device->newly_busy, memory_order_relaxed))
+		return;
+	queue = atomic_exchange(&device->newly_busy, NULL);
+	for (; queue; queue = queue->next_listed) {
+		list_append(&device->busy, &queue->link);
+	}
+}
+
+/* How many of the queue's commands are done. */
+static uint64_t count_done(struct device *device, struct device_queue *queue, uint64_t now_ns)
+{
+	uint64_t issued = atomic_load_explicit(&queue->issued, memory_order_acquire);
+	uint64_t reported = atomic_load_explicit(&device->words[queue->word], memory_order_acquire);
+
+	if (issued != queue->seen) {
+		queue->seen = issued;
+		queue->progress_ns = now_ns;
+	}
+	if (reported == atomic_load(&queue->completed) && reported != issued &&
+		now_ns - queue->progress_ns > CHECK_NS) {
+		CUresult result = device->driver->cuStreamQuery(queue->stream);
+		queue->progress_ns = now_ns;
+		if (result && result != CUDA_ERROR_NOT_READY)
+			break_space(queue->space, driver_error(result));
+	}
+	return space_error(queue->space) ? issued : reported;
+}
+
+/* Gives back the commands up to the `done`th. */
+static void finish(struct device *device, struct device_queue *queue, uint64_t done)
+{
+	uint64_t completed = atomic_load_explicit(&queue->completed, memory_order_relaxed);
+	struct device_command *command = queue->flight[completed % QUEUE_COMMANDS];
+	uint64_t now = clock_now_ns(), count = done - completed, since;
+	int error = space_error(queue->space);
+	enum unit unit = unit_of(command);
+
+	since = max_of(command->started_ns, device->unit_free_ns[unit]);
+	device->unit_free_ns[unit] = now;
+	while (completed < done) {
+		command = queue->flight[completed++ % QUEUE_COMMANDS];
+		command->finished_ns = now;
+		command->busy_ns = now > since ? (now - since) / count : 0;
+		command->fault_address = 0;
+		atomic_store_explicit(&queue->completed, completed, memory_order_release);
+		command->done(command, error ? error : command->error);
+	}
+}
+
+/* Takes the queue off the list when it is empty. With poll_lock. */
+static void unlist_idle(struct device *device, struct device_queue *queue)
+{
+	if (atomic_load(&queue->completed) != atomic_load(&queue->issued))
+		return;
+	list_remove(&queue->link);
+	atomic_store(&queue->listed, false);
+	if (atomic_load(&queue->completed) != atomic_load(&queue->issued))
+		list_queue(device, queue);
+}
+
+bool cuda_poll(struct device *device)
+{
+	struct device_queue *queue, *after;
+	uint64_t now_ns = clock_now_ns(), done = 0;
+	struct device_queue *ready = NULL;
+
+	device_enter(device);
+	pthread_mutex_lock(&device->poll_lock);
+	collect_busy(device);
+	list_for_each_safe (queue, after, &device->busy, link) {
+		done = count_done(device, queue, now_ns);
+		if (done != atomic_load(&queue->completed)) {
+			ready = queue;
+			break;
+		}
+		unlist_idle(device, queue);
+	}
+	if (ready) { /* the others come first the next time */
+		queue->progress_ns = now_ns;
+		list_remove(&queue->link);
+		list_append(&device->busy, &queue->link);
+	}
+	pthread_mutex_unlock(&device->poll_lock);
+	if (!ready)
+		return false;
+	if (atomic_load(&ready->space->prints)) {
+		device->driver->cuStreamSynchronize(ready->stream);
+		print_flush(device);
+	}
+	finish(device, ready, done);
+	return true;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The device interface: what a worker needs of a device. One backend is one folder (null, cpu, cuda)
+ * and one line in registry.c; a backend may be a plugin that is opened at run time. device/null is the
+ * one to read first.
+ *
+ * Objects. A device is opened once in a worker. A space is the address space of one session: chunks of
+ * physical memory are mapped into its arena. Modules and functions belong to a space. A queue executes
+ * commands in the order of submission; different queues overlap.
+ *
+ * Threads. Every operation may be called from any thread, also concurrently, except that an object's
+ * destroy is the last call on it. Nothing here blocks on a command, unless it says so. A backend calls
+ * the worker back (struct device_host, command->done) without holding a lock that any operation takes.
+ *
+ * Errors are 0 or negative: -errno, or -GDEV_E_* of gdev/error.h.
+ */
+#ifndef GDEV_DEVICE_OPS_H
+#define GDEV_DEVICE_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/properties.h"
+
+struct device;
+struct device_space;
+struct device_chunk;
+struct device_module;
+struct device_function;
+struct device_queue;
+struct device_ops;
+
+/* Device memory comes in chunks of one of these sizes. */
+#define DEVICE_CHUNK_MIN (2ull << 20)
+#define DEVICE_CHUNK_MAX (32ull << 20)
+
+struct device_info {
+	char name[64];
+	uint8_t uuid[16];
+	uint64_t memory_bytes;
+	int32_t properties[DEVICE_PROPERTIES];
+};
+
+/* What the owner of a device gives it. The functions may be called from any thread. */
+struct device_host {
+	void *owner;
+	/* Required when ops->work is there: work() has something to do for one more thread. */
+	void (*kick)(void *owner);
+	/* Required. Bytes that a kernel printed. */
+	void (*print)(void *owner, const char *bytes, size_t length);
+	/* Optional. Compiled code by content hash. load: 0 and malloc'ed bytes, or -ENOENT. May block. */
+	int (*cache_load)(void *owner, const uint8_t key[16], void **bytes, size_t *length);
+	void (*cache_store)(void *owner, const uint8_t key[16], const void *bytes, size_t length);
+};
+
+struct device_config {
+	unsigned index;        /* among the backend's devices */
+	uint64_t memory_bytes; /* software GPU: how much it has; 0: the backend's default */
+	unsigned threads;      /* software GPU: pool width; 0: one a processor */
+};
+
+enum device_command_kind {
+	DEVICE_LAUNCH,
+	DEVICE_COPY,
+	DEVICE_FILL,
+};
+
+/* Which unit of the device executes a copy. A launch and a fill run on the compute unit. */
+enum device_direction {
+	DEVICE_TO_DEVICE, /* host to device */
+	DEVICE_FROM_DEVICE,
+	DEVICE_WITHIN, /* device to device, host to host */
+};
+
+struct device_launch {
+	struct device_function *function;
+	uint32_t grid[3], block[3], cluster[3]; /* cluster: zeros when there is none */
+	uint32_t shared_bytes;                  /* dynamic */
+	bool cooperative;
+	const void *params; /* param_bytes; stays valid until done */
+	uint32_t param_bytes;
+};
+
+/* width x height x depth bytes; validated by the worker to lie in memory of the session. */
+struct device_copy {
+	enum device_direction direction;
+	uint64_t destination, source;
+	uint64_t width, height, depth;
+	uint64_t destination_pitch, source_pitch, destination_slice, source_slice;
+};
+
+struct device_fill {
+	uint64_t destination, width, height, pitch; /* width in elements */
+	uint32_t element_bytes, value;
+};
+
+/* Owned by the worker, and lent to the device from submit until `done` is called, once, from any
+ * thread. Then started_ns and finished_ns (CLOCK_MONOTONIC) and busy_ns (time on the unit) are set. */
+struct device_command {
+	enum device_command_kind kind;
+	union {
+		struct device_launch launch;
+		struct device_copy copy;
+		struct device_fill fill;
+	};
+	/* error: -GDEV_E_ILLEGAL_ADDRESS (then fault_address is set), _TRAP, _ASSERT, … mean that the
+	 * space is broken: everything submitted later fails with -GDEV_E_SESSION_LOST. Other errors (no
+	 * memory to compile, invalid launch) harm this command alone. */
+	void (*done)(struct device_command *command, int error);
+	uint64_t started_ns, finished_ns, busy_ns, fault_address;
+	/* The device's, while it has the command. */
+	struct device_command *next;
+	struct device_queue *queue;
+	int error;
+};
+
+struct device_function_info {
+	uint32_t param_count, param_bytes; /* params[] by function_param */
+	uint32_t max_threads, shared_bytes, const_bytes, local_bytes, registers;
+	uint32_t max_dynamic_shared_bytes;
+	uint32_t ptx_version, binary_version;
+};
+
+/* Where the compiler's messages go; either may be NULL/0. NUL-terminated, cut when full. */
+struct device_log {
+	char *text;
+	size_t size;
+};
+
+struct device_ops {
+	const char *name; /* "null", "cpu", "cuda" */
+
+	/* The driver's library opens files and calls ioctl as it works: the sandbox must let it. */
+	bool opens_files;
+
+	/* started_ns of a launch is stored (atomically) when it begins, and is 0 before. */
+	bool tells_start;
+
+	/* 0: the worker decides. Long copies go to the device in pieces of so many bytes, one after the
+	 * other; and so much staging memory keeps two-stage copies at the speed of the bus. */
+	uint64_t piece_bytes, staging_bytes;
+
+	/* Required. Describes up to `capacity` devices and returns how many there are; 0 when the backend
+	 * has none here. Cheap; opens nothing that lasts. */
+	int (*probe)(
+		const struct device_config *config, struct device_info *infos, size_t capacity);
+
+	/* Required. `host` is kept, not copied. */
+	int (*open)(const struct device_config *config, const struct device_host *host,
+		struct device **device);
+	void (*close)(struct device *device);
+
+	/* Required. Device memory that an open device takes in this process before any allocation. */
+	uint64_t (*overhead_bytes)(struct device *device);
+
+	/* Required. Reserves the arena, in this process (PROT_NONE; the worker maps host memory into it)
+	 * and on the device, until the space is destroyed. -EADDRINUSE: the range is not free here. */
+	int (*space_create)(
+		struct device *device, uint64_t base, uint64_t bytes, struct device_space **space);
+	/* All queues and modules are destroyed, all chunks unmapped before. */
+	void (*space_destroy)(struct device_space *space);
+
+	/* Required. Physical memory, with no bytes of another session in it. bytes: a power of two within DEVICE_CHUNK_MIN and _MAX. */
+	int (*chunk_create)(struct device *device, uint64_t bytes, struct device_chunk **chunk);
+	void (*chunk_destroy)(struct device_chunk *chunk); /* unmapped everywhere in this process */
+	/* Required. A descriptor that another worker's chunk_import accepts; the caller's. Each import is
+	 * another chunk for the same memory, which lives as long as one of them; the descriptor that was
+	 * imported stays the caller's. -EINVAL: it is no such memory of `bytes` bytes. */
+	int (*chunk_export)(struct device_chunk *chunk, int *fd);
+	int (*chunk_import)(
+		struct device *device, int fd, uint64_t bytes, struct device_chunk **chunk);
+
+	/* Required. Maps a whole chunk at `address`, a multiple of DEVICE_CHUNK_MIN. The worker knows that
+	 * no command in flight can reach what it unmaps; if one does, it is an illegal address. */
+	int (*map)(struct device_space *space, uint64_t address, struct device_chunk *chunk,
+		bool read_only);
+	void (*unmap)(struct device_space *space, uint64_t address, struct device_chunk *chunk);
+
+	/* Optional. Host memory of the arena, mapped there by the worker, that commands will use. */
+	int (*host_register)(struct device_space *space, uint64_t address, uint64_t bytes);
+	void (*host_unregister)(struct device_space *space, uint64_t address, uint64_t bytes);
+
+	/* Optional: a descriptor of the chunk's memory that a client can mmap (PEER_DEVICE_MAP). */
+	int (*chunk_host_fd)(struct device_chunk *chunk, int *fd);
+
+	/* Required. May block. `image` (PTX text, or a fat binary from its header on: a wrapper's pointers
+	 * are another process's) is read while it may change, and not kept. */
+	int (*module_load)(struct device_space *space, const void *image, size_t length,
+		struct device_log *log, struct device_module **module);
+	void (*module_unload)(struct device_module *module);
+	/* Required. Device memory that the module's variables take. */
+	uint64_t (*module_bytes)(struct device_module *module);
+	/* -GDEV_E_SYMBOL_NOT_FOUND. A function lives as long as its module. */
+	int (*function_get)(
+		struct device_module *module, const char *name, struct device_function **function);
+	void (*function_info)(struct device_function *function, struct device_function_info *info);
+	void (*function_param)(struct device_function *function, unsigned index, uint32_t *offset,
+		uint32_t *bytes);
+	/* Blocks a multiprocessor can hold at once. */
+	uint32_t (*function_occupancy)(
+		struct device_function *function, uint32_t block_threads, uint32_t shared_bytes);
+	int (*global_get)(
+		struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes);
+
+	/* Required. Lower priority is more urgent; a hint. */
+	int (*queue_create)(struct device_space *space, int priority, struct device_queue **queue);
+	void (*queue_destroy)(struct device_queue *queue); /* empty */
+
+	/* Required. Never fails: what is wrong with the command comes to done(), which is not called from
+	 * inside submit(). Commands of a queue are done in their order. */
+	void (*submit)(struct device_queue *queue, struct device_command *command);
+
+	/* Optional. Lends the calling thread to the device, to execute or to look for completions: it does
+	 * a bounded piece (a command, or a slice of a long one) and returns true, or returns false at
+	 * once when there is nothing to do for one more thread. Only a kernel that does not end keeps the
+	 * thread longer. After true the caller comes again before it sleeps: the device does not kick for
+	 * what that thread will find. A kick from inside work() asks for one more thread; one from inside
+	 * submit() for any, the submitting one included. Kicks that nobody has answered yet may be merged. */
+	bool (*work)(struct device *device);
+	/* Optional, instead of work(): looks for completions without blocking, and calls done() for them.
+	 * True when there were any. Nobody kicks: as long as commands are in flight, somebody comes again
+	 * soon. One thread at a time. */
+	bool (*poll)(struct device *device);
+};
+
+/* registry.c. Loads the plugin libgdev-NAME.so when the backend is not built in. NULL: no such
+ * backend, or it cannot be loaded here (said in the log). */
+const struct device_ops *device_ops_find(const char *name);
+/* The backend for devices called "cpu", "cuda:0", …: splits the name. -EINVAL, -ENODEV. */
+int device_parse(const char *device, const struct device_ops **ops, unsigned *index);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Administration: JSON requests on control.sock. A command is one function that returns its answer and
+ * one line of the table. Times are nanoseconds, sizes bytes.
+ */
+#include "gdevd/daemon.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+#define PIECE_BYTES (32u << 10)
+#define COMMANDS_TEXT "status, devices, vgpus and hold"
+
+static json_t *number(uint64_t value)
+{
+	return json_integer((json_int_t)min_of(value, (uint64_t)INT64_MAX));
+}
+
+/* The limit of an account that nobody has limited yet is unknown. */
+static json_t *limit(uint64_t value)
+{
+	return value == UINT64_MAX ? json_null() : number(value);
+}
+
+static json_t *string_of(const char *text, size_t size)
+{
+	json_t *value = json_stringn(text, strnlen(text, size));
+
+	return value ? value : json_string("?"); /* not UTF-8 */
+}
+
+static void add_usage(json_t *object, const struct worker_page *page)
+{
+	json_object_set_new(object, "launches", number(page->launches));
+	json_object_set_new(object, "compute_ns", number(page->compute_ns));
+	json_object_set_new(object, "to_device_bytes", number(page->to_device_bytes));
+	json_object_set_new(object, "from_device_bytes", number(page->from_device_bytes));
+}
+
+static json_t *describe_session(const struct session *session, uint64_t now)
+{
+	json_t *object = json_object();
+	const struct worker *worker = session->worker;
+
+	json_object_set_new(object, "session", number(session->id));
+	json_object_set_new(object, "pid", json_integer(session->pid));
+	json_object_set_new(object, "uid", number(session->uid));
+	json_object_set_new(object, "program", json_string(session->program));
+	json_object_set_new(object, "vgpu", json_string(session->vgpu->config->name));
+	json_object_set_new(object, "worker_pid", json_integer(worker->pid));
+	json_object_set_new(object, "wall_ns", number(now - session->started_ns));
+	json_object_set_new(object, "memory_bytes", number(worker->memory.used_bytes));
+	json_object_set_new(object, "peak_bytes", number(worker->memory.peak_bytes));
+	json_object_set_new(object, "streams_busy", number(worker->page->streams_busy));
+	add_usage(object, worker->page);
+	return object;
+}
+
+static json_t *describe_ended(const struct ended *ended)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "session", number(ended->id));
+	json_object_set_new(object, "pid", json_integer(ended->pid));
+	json_object_set_new(object, "uid", number(ended->uid));
+	json_object_set_new(object, "program", json_string(ended->program));
+	json_object_set_new(object, "vgpu", json_string(ended->vgpu));
+	json_object_set_new(object, "reason", json_string(ended->reason));
+	json_object_set_new(object, "wall_ns", number(ended->wall_ns));
+	json_object_set_new(object, "peak_bytes", number(ended->peak_bytes));
+	add_usage(object, &ended->page);
+	return object;
+}
+
+static json_t *describe_device(const struct daemon *daemon)
+{
+	const struct device *device = &daemon->device;
+	json_t *object = json_object();
+	char uuid[37];
+
+	for (unsigned i = 0, at = 0; i < sizeof device->uuid; i++)
+		at += (unsigned)snprintf(uuid + at, sizeof uuid - at,
+			i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", device->uuid[i]);
+	json_object_set_new(object, "device", json_string(daemon->config.device));
+	json_object_set_new(object, "ready", json_boolean(device->known));
+	json_object_set_new(object, "name", string_of(device->name, sizeof device->name));
+	json_object_set_new(object, "uuid", json_string(uuid));
+	json_object_set_new(object, "memory_bytes", limit(device->memory.limit_bytes));
+	json_object_set_new(object, "memory_used_bytes", number(device->memory.used_bytes));
+	json_object_set_new(object, "policy", json_string(daemon->config.policy));
+	json_object_set_new(
+		object, "quantum_ns", number(device->sched[RESOURCE_COMPUTE].groups.quantum_ns));
+	return object;
+}
+
+static json_t *describe_vgpu(const struct vgpu *vgpu)
+{
+	json_t *object = json_object();
+	char mode[8];
+
+	snprintf(mode, sizeof mode, "%04o", (unsigned)vgpu->config->mode);
+	json_object_set_new(object, "vgpu", json_string(vgpu->config->name));
+	json_object_set_new(object, "device", json_string(vgpu->daemon->config.device));
+	json_object_set_new(object, "owner", number(vgpu->config->owner));
+	json_object_set_new(object, "group", number(vgpu->config->group));
+	json_object_set_new(object, "mode", json_string(mode));
+	json_object_set_new(object, "memory_bytes", limit(memory_total(&vgpu->memory)));
+	json_object_set_new(object, "memory_used_bytes", number(vgpu->memory.used_bytes));
+	json_object_set_new(object, "time_limit_ms",
+		vgpu->config->time_limit_ms ? number(vgpu->config->time_limit_ms) : json_null());
+	json_object_set_new(object, "sessions", number(vgpu->sessions));
+	json_object_set_new(object, "shared_segments", number(vgpu->shm.count));
+	return object;
+}
+
+static json_t *list_devices(struct daemon *daemon)
+{
+	json_t *array = json_array();
+
+	json_array_append_new(array, describe_device(daemon));
+	return array;
+}
+
+static json_t *list_vgpus(struct daemon *daemon)
+{
+	const struct vgpu *vgpu;
+	json_t *array = json_array();
+
+	list_for_each (vgpu, &daemon->vgpus, link)
+		json_array_append_new(array, describe_vgpu(vgpu));
+	return array;
+}
+
+static json_t *command_devices(struct daemon *daemon, const json_t *request)
+{
+	return json_pack("{s:o}", "devices", list_devices(daemon));
+}
+
+static json_t *command_vgpus(struct daemon *daemon, const json_t *request)
+{
+	return json_pack("{s:o}", "vgpus", list_vgpus(daemon));
+}
+
+static json_t *list_sessions(struct daemon *daemon)
+{
+	const struct session *session;
+	json_t *array = json_array();
+	uint64_t now = clock_now_ns();
+
+	list_for_each (session, &daemon->sessions, link)
+		if (session->worker->state == WORKER_SERVING)
+			json_array_append_new(array, describe_session(session, now));
+	return array;
+}
+
+/* Newest first. */
+static json_t *list_ended(const struct daemon *daemon)
+{
+	uint64_t count = min_of(daemon->ended_count, (uint64_t)HISTORY_SESSIONS);
+	json_t *array = json_array();
+
+	for (uint64_t i = 1; i <= count; i++)
+		json_array_append_new(array,
+			describe_ended(
+				&daemon->history[(daemon->ended_count - i) % HISTORY_SESSIONS]));
+	return array;
+}
+
+/* Those that leave still hold what they had of the device's memory. */
+static json_t *count_workers(const struct daemon *daemon)
+{
+	const struct workers *workers = &daemon->workers;
+	const struct worker *worker;
+	json_int_t leaving = 0;
+
+	list_for_each (worker, &workers->all, link)
+		leaving += worker->state == WORKER_LEAVING;
+	return json_pack("{s:I,s:I,s:I,s:I,s:I}", "leaving", leaving, "total",
+		(json_int_t)workers->total, "warm", (json_int_t)workers->warm, "starting",
+		(json_int_t)workers->starting, "max", (json_int_t)daemon->config.max_workers);
+}
+
+static json_t *command_status(struct daemon *daemon, const json_t *request)
+{
+	json_t *answer = json_object();
+
+	json_object_set_new(answer, "version", json_string(GDEV_VERSION));
+	json_object_set_new(answer, "pid", json_integer(getpid()));
+	json_object_set_new(answer, "private", json_boolean(daemon->private));
+	json_object_set_new(answer, "runtime_dir", json_string(daemon->runtime_dir));
+	json_object_set_new(answer, "config", json_string(daemon->config_path));
+	json_object_set_new(answer, "devices", list_devices(daemon));
+	json_object_set_new(answer, "vgpus", list_vgpus(daemon));
+	json_object_set_new(answer, "workers", count_workers(daemon));
+	json_object_set_new(answer, "sessions", list_sessions(daemon));
+	json_object_set_new(answer, "ended", list_ended(daemon));
+	json_object_set_new(answer, "ended_count", number(daemon->ended_count));
+	return answer;
+}
+
+/* The connection itself is what keeps a private daemon; this says that it does. */
+static json_t *command_hold(struct daemon *daemon, const json_t *request)
+{
+	return json_pack("{s:s,s:i,s:b}", "version", GDEV_VERSION, "pid", (int)getpid(), "private",
+		daemon->private);
+}
+
+static const struct {
+	const char *name;
+	json_t *(*run)(struct daemon *daemon, const json_t *request);
+} commands[] = {
+	{"status", command_status},
+	{"devices", command_devices},
+	{"vgpus", command_vgpus},
+	{"hold", command_hold},
+};
+
+/* Sends text in as many messages as it takes. */
+static void send_text(struct connection *connection, uint32_t serial, int status, const char *text)
+{
+	static struct {
+		struct control_header header;
+		char text[PIECE_BYTES];
+	} message;
+	size_t left = strlen(text);
+
+	do {
+		size_t piece = min_of(left, sizeof message.text);
+		message.header = (struct control_header){
+			.length = (uint32_t)(sizeof message.header + piece),
+			.type = CONTROL_ADMIN_REPLY,
+			.version = CONTROL_VERSION,
+			.serial = serial,
+			.status = piece < left ? 1 : status,
+		};
+		memcpy(message.text, text, piece);
+		connection_send(connection, &message, NULL, 0);
+		text += piece;
+		left -= piece;
+	} while (left);
+}
+
+static json_t *run_command(struct daemon *daemon, const json_t *request, int *status)
+{
+	const char *name = json_string_value(json_object_get(request, "command"));
+
+	*status = 0;
+	for (size_t i = 0; name && i < array_length(commands); i++)
+		if (!strcmp(commands[i].name, name))
+			return commands[i].run(daemon, request);
+	*status = -EINVAL;
+	return json_pack("{s:s}", "error",
+		name ? "gdevd has no such command; it has " COMMANDS_TEXT
+		     : "a request is a JSON object {\"command\": NAME}; there are " COMMANDS_TEXT);
+}
+
+void admin_request(
+	struct daemon *daemon, struct connection *connection, const struct control_header *message)
+{
+	json_t *request = json_loadb((const char *)(message + 1), message->length - sizeof *message,
+		JSON_REJECT_DUPLICATES, NULL);
+	int status;
+	json_t *answer = run_command(daemon, request, &status);
+	autofree char *text = json_dumps(answer, JSON_COMPACT);
+
+	if (text)
+		send_text(connection, message->serial, status, text);
+	else
+		connection_drop(connection, -ENOMEM);
+	json_decref(answer);
+	json_decref(request);
+}

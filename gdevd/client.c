@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Connections from outside: clients, on the sockets of virtual GPUs, and administrators, on
+ * control.sock. A client says HELLO within ten seconds and then waits until there is a worker for it; its
+ * connection stays as long as its session does. An administrator may ask any number of things, or hold
+ * the connection only to keep a private daemon alive.
+ */
+#include "gdevd/daemon.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "gdev/error.h"
+#include "proto/check.h"
+#include "proto/session.h"
+
+#define HELLO_TIMEOUT_NS (10 * NS_PER_S)
+#define WORKER_TIMEOUT_NS (30 * NS_PER_S)
+#define CONNECTIONS_A_UID 1024
+#define REFUSALS_MAX 16 /* on one connection, which may try again */
+#define ARENA_END (1ull << 47)
+
+static int on_message(struct connection *connection, const struct control_header *message, int *fds,
+	size_t fd_count);
+static void on_closed(struct connection *connection, int error);
+
+static const struct connection_ops client_connection_ops = {
+	.message = on_message,
+	.closed = on_closed,
+};
+
+struct client *client_waiting(struct daemon *daemon)
+{
+	struct client *client;
+
+	list_for_each (client, &daemon->clients, link)
+		if (client->waiting)
+			return client;
+	return NULL;
+}
+
+unsigned client_waiting_count(struct daemon *daemon)
+{
+	const struct client *client;
+	unsigned count = 0;
+
+	list_for_each (client, &daemon->clients, link)
+		count += client->waiting;
+	return count;
+}
+
+static unsigned connections_of(struct daemon *daemon, uid_t uid)
+{
+	const struct client *client;
+	unsigned count = 0;
+
+	list_for_each (client, &daemon->clients, link)
+		count += client->connection->uid == uid;
+	return count;
+}
+
+static void on_deadline(struct deadline *deadline, uint64_t now_ns)
+{
+	struct client *client = container_of(deadline, struct client, deadline);
+
+	if (!client->waiting) {
+		complain("pid %d connected to %s and said nothing", (int)client->connection->pid,
+			client->vgpu->config->name);
+		client_destroy(client);
+		return;
+	}
+	client_refuse(client, -EAGAIN,
+		"no worker became free: %u are in use (max_workers is %u in gdev.conf); 'gdev status' shows "
+		"them",
+		client->daemon->session_count, (unsigned)client->daemon->config.max_workers);
+	client_destroy(client);
+}
+
+void client_accept(struct daemon *daemon, int fd, struct vgpu *vgpu)
+{
+	struct client *client = calloc(1, sizeof *client);
+
+	if (!client) {
+		close(fd);
+		return;
+	}
+	client->daemon = daemon;
+	client->vgpu = vgpu;
+	client->peer = -1;
+	deadline_init(&client->deadline, on_deadline);
+	if (connection_create(
+		    &daemon->loop, fd, &client_connection_ops, client, &client->connection)) {
+		free(client);
+		return;
+	}
+	if (connections_of(daemon, client->connection->uid) >= CONNECTIONS_A_UID) {
+		complain("uid %u has %d connections; another is refused",
+			(unsigned)client->connection->uid, CONNECTIONS_A_UID);
+		connection_destroy(client->connection);
+		free(client);
+		return;
+	}
+	list_append(&daemon->clients, &client->link);
+	daemon->client_count++;
+	daemon->visited = true;
+	if (vgpu)
+		deadline_set(
+			&daemon->deadlines, &client->deadline, clock_now_ns() + HELLO_TIMEOUT_NS);
+}
+
+void client_destroy(struct client *client)
+{
+	struct daemon *daemon = client->daemon;
+	struct session *session = client->session;
+
+	list_remove(&client->link);
+	daemon->client_count--;
+	deadline_cancel(&client->deadline);
+	if (client->peer >= 0)
+		close(client->peer);
+	connection_destroy(client->connection);
+	free(client);
+	if (session)
+		session_client_left(session);
+	daemon_maybe_leave(daemon);
+}
+
+void client_refuse(struct client *client, int status, const char *format, ...)
+{
+	struct control_refused message = {0};
+	va_list args;
+
+	control_fill(&message, CONTROL_REFUSED, client->serial);
+	message.header.status = status;
+	va_start(args, format);
+	vsnprintf(message.text, sizeof message.text, format, args);
+	va_end(args);
+	if (client->peer >= 0)
+		close(steal_fd(&client->peer));
+	client->waiting = false;
+	connection_send(client->connection, &message, NULL, 0);
+	if (++client->refusals > REFUSALS_MAX)
+		connection_drop(client->connection, -ETOOMANYREFS);
+	/* It may try again on this connection, soon. */
+	deadline_set(
+		&client->daemon->deadlines, &client->deadline, clock_now_ns() + HELLO_TIMEOUT_NS);
+}
+
+void client_wait(struct client *client)
+{
+	struct daemon *daemon = client->daemon;
+	struct worker *worker = workers_take_warm(daemon);
+
+	if (worker) {
+		session_begin(client, worker);
+		return;
+	}
+	if (daemon->workers.backing_off) {
+		client_refuse(client, -GDEV_E_DEVICE_LOST,
+			"the workers of device \"%s\" die when they start; the log of gdevd says why",
+			daemon->config.device);
+		return;
+	}
+	client->waiting = true;
+	deadline_set(&daemon->deadlines, &client->deadline, clock_now_ns() + WORKER_TIMEOUT_NS);
+	workers_adjust(daemon);
+}
+
+/* What is wrong with a HELLO: 0, or a status with a sentence. */
+static int check_hello(struct client *client, const struct control_hello *hello, const char **text)
+{
+	uint64_t end;
+
+	*text = "client and gdevd speak no common version; update the older one";
+	if (session_version_choose(hello->version_min, hello->version_max, &client->version))
+		return -GDEV_E_PROTOCOL;
+	for (unsigned i = 0; i < array_length(hello->reserved); i++)
+		if (hello->reserved[i])
+			return -GDEV_E_PROTOCOL;
+	*text = "the arena must be a range of whole 2 MiB pages below 2^47";
+	if (hello->arena_base == 0 || hello->arena_bytes == 0 || hello->arena_base % ARENA_ALIGN ||
+		hello->arena_bytes % ARENA_ALIGN ||
+		__builtin_add_overflow(hello->arena_base, hello->arena_bytes, &end) ||
+		end > ARENA_END)
+		return -EINVAL;
+	return 0;
+}
+
+static int on_hello(struct client *client, const struct control_hello *hello)
+{
+	struct daemon *daemon = client->daemon;
+	const char *text;
+	int status;
+
+	if (client->session || client->waiting)
+		return -EPROTO;
+	client->serial = hello->header.serial;
+	client->hello = *hello;
+	status = check_hello(client, hello, &text);
+	if (status) {
+		client_refuse(client, status, "%s", text);
+		return 0;
+	}
+	if (session_count_uid(daemon, client->connection->uid) >= daemon->config.sessions_per_uid) {
+		client_refuse(client, -EUSERS,
+			"uid %u has %u sessions, which is all it may have (sessions_per_user in gdev.conf)",
+			(unsigned)client->connection->uid,
+			(unsigned)daemon->config.sessions_per_uid);
+		return 0;
+	}
+	client->tries = 0;
+	client_wait(client);
+	return 0;
+}
+
+static int on_message(struct connection *connection, const struct control_header *message, int *fds,
+	size_t fd_count)
+{
+	struct client *client = connection->owner;
+
+	if (fd_count)
+		return -EPROTO; /* no message from here carries any */
+	if (client->vgpu && message->type == CONTROL_HELLO)
+		return on_hello(client, (const struct control_hello *)message);
+	if (!client->vgpu && message->type == CONTROL_ADMIN) {
+		admin_request(client->daemon, connection, message);
+		return 0;
+	}
+	return -EPROTO;
+}
+
+static void on_closed(struct connection *connection, int error)
+{
+	struct client *client = connection->owner;
+
+	if (error)
+		complain("dropped pid %d (uid %u): %s", (int)connection->pid,
+			(unsigned)connection->uid, strerror(-error));
+	client_destroy(client);
+}

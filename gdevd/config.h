@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gdevd's configuration: defaults, then the file, then the command line. gdev.conf(5) describes the
+ * file; the table in config.c is what it may contain.
+ */
+#ifndef GDEV_GDEVD_CONFIG_H
+#define GDEV_GDEVD_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "proto/control.h"
+
+#define CONFIG_DEFAULT_VGPU "gdev0"
+#define CONFIG_ERROR_MAX 512
+
+struct config_vgpu {
+	struct list link;
+	char name[CONTROL_NAME_MAX];
+	uid_t owner;
+	gid_t group;
+	mode_t mode;            /* of its socket */
+	uint64_t memory_bytes;  /* 0: what the device has */
+	uint64_t time_limit_ms; /* of a kernel; 0: none */
+};
+
+/* How clients are to copy on a device; 0: the library's default. `gdev tune` measures and writes it. */
+struct config_device {
+	struct list link;
+	char name[32];
+	uint64_t inline_bytes, chunk_bytes, copy_threads;
+};
+
+struct config {
+	char device[32];        /* "cpu", "null", "cuda:0" */
+	uint64_t device_memory; /* bytes; 0: the device's default */
+	uint64_t host_memory;   /* page-locked, of a session; 0: half of the machine's */
+	uint64_t threads;       /* 0: the device's default */
+	uint64_t warm_workers, max_workers;
+	uint64_t worker_idle_ns; /* a surplus warm worker leaves after this */
+	uint64_t sessions_per_uid;
+	uint64_t cache_bytes; /* per uid */
+	uint64_t quantum_ns;  /* 0: the device's default */
+	char policy[32];
+	char worker_user[64];
+	enum log_level log_level;
+	struct list devices; /* struct config_device */
+	struct list vgpus;   /* struct config_vgpu; never empty after config_finish_defaults() */
+};
+
+void config_init(struct config *config);
+void config_finish(struct config *config);
+
+/* Reads a file over what is there. 0, -ENOENT when there is none, or an error with a sentence that
+ * names the file and the line in `error` (CONFIG_ERROR_MAX bytes). */
+int config_load(struct config *config, const char *path, char *error);
+
+/* Sets one [gdevd] key, as a line of the file would. On failure a sentence is in `error`. */
+int config_set(struct config *config, const char *key, const char *value, char *error);
+
+/* What [device NAME] says; all 0 when there is no such section. */
+struct config_device config_device_of(const struct config *config, const char *name);
+
+/* Adds the default virtual GPU when the file has none. */
+int config_finish_defaults(struct config *config);
+
+/* "512M", "4G", "2 TiB", "4096": bytes; powers of two. -EINVAL, -ERANGE. */
+int config_parse_size(const char *text, uint64_t *bytes);
+/* "5ms", "100us", "10s", "10 min": nanoseconds; a bare number is in seconds. */
+int config_parse_time(const char *text, uint64_t *ns);
+
+#endif

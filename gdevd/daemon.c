@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the other files ask of the daemon as a whole: numbers that name things, and the end.
+ */
+#include "gdevd/daemon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define IDS_A_TIME 1024
+
+uint32_t daemon_new_id(struct daemon *daemon)
+{
+	/* Taken in lots, and a lot is written down before it is used: who starts next goes on after it. */
+	if (daemon->next_id >= daemon->ids_end) {
+		char text[24] = "";
+		uint64_t next = daemon->next_id;
+		if (!next && pread(daemon->ids, text, sizeof text - 1, 0) > 0)
+			next = strtoull(text, NULL, 10);
+		if (!next || next > UINT32_MAX - 2 * IDS_A_TIME)
+			next = 1;
+		snprintf(text, sizeof text, "%llu\n", (unsigned long long)next + IDS_A_TIME);
+		if (pwrite(daemon->ids, text, strlen(text), 0) < 0)
+			log_warning("session numbers may be used again after a restart: %s",
+				strerror(errno));
+		daemon->next_id = next;
+		daemon->ids_end = next + IDS_A_TIME;
+	}
+	return (uint32_t)daemon->next_id++;
+}
+
+void daemon_stop(struct daemon *daemon)
+{
+	struct client *client, *after;
+
+	if (daemon->stopping)
+		return;
+	daemon->stopping = true;
+	server_stop(daemon);
+	/* Sessions first lose their clients' connections here, and nothing else: the workers go on. */
+	list_for_each_safe (client, after, &daemon->clients, link) {
+		if (client->waiting)
+			client_refuse(client, -ESHUTDOWN, "gdevd is stopping; try again");
+		if (client->session)
+			client->session->client = NULL;
+		client->session = NULL;
+		client_destroy(client);
+	}
+	workers_stop(daemon);
+	uv_stop(&daemon->loop);
+}
+
+void daemon_maybe_leave(struct daemon *daemon)
+{
+	if (!daemon->private || daemon->stopping || !daemon->visited)
+		return;
+	if (daemon->client_count || daemon->session_count)
+		return;
+	log_info("the last client has left");
+	daemon_stop(daemon);
+}

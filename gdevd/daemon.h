@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What gdevd knows: its device, virtual GPUs, workers, and sessions, and what its files do for each
+ * other. Everything here belongs to the daemon's one thread; there are no locks.
+ *
+ * Who refers to whom: a session has one worker and one virtual GPU; a worker at most one session. A
+ * session may have a client connection (after a restart of gdevd it has none). A session is ended in two
+ * steps: session_end() unpublishes it (no list, key, grant or watch names it any more) and records it
+ * in the history; its worker then leaves by itself, or is killed, and returns its memory when it is
+ * gone.
+ */
+#ifndef GDEV_GDEVD_DAEMON_H
+#define GDEV_GDEVD_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/paths.h"
+#include "gdevd/cache.h"
+#include "gdevd/config.h"
+#include "gdevd/connection.h"
+#include "gdevd/deadlines.h"
+#include "gdevd/memory.h"
+#include "gdevd/sched/sched.h"
+#include "gdevd/shm.h"
+#include "proto/control.h"
+
+#define HISTORY_SESSIONS 64
+#define PROGRAM_NAME_MAX 32
+
+struct vgpu {
+	struct list link;
+	struct daemon *daemon;
+	const struct config_vgpu *config;
+	struct memory_account memory;
+	struct shm shm; /* keys are per virtual GPU */
+	struct sched_group groups[RESOURCES];
+	unsigned sessions;
+};
+
+/* The one device so far. Its facts come with the first worker that is ready. */
+struct device {
+	char name[64];
+	uint8_t uuid[16];
+	bool known;
+	struct memory_account memory;
+	struct sched sched[RESOURCES];
+};
+
+enum worker_state {
+	WORKER_STARTING, /* not READY yet */
+	WORKER_WARM,
+	WORKER_ATTACHING, /* has a session that its client does not know yet */
+	WORKER_SERVING,
+	WORKER_LEAVING, /* no session any more; its memory is still charged */
+};
+
+/* The descriptors of READY that a client gets, in WELCOME's order. */
+enum { WORKER_FD_SEGMENT, WORKER_FD_STAGING, WORKER_FD_WAKE, WORKER_FD_CLIENT_WAKE, WORKER_FDS };
+
+struct worker {
+	struct list link; /* workers.all */
+	struct daemon *daemon;
+	enum worker_state state;
+	pid_t pid;
+	uv_process_t process;
+	bool spawned;                  /* `process` is a handle */
+	bool child;                    /* and its process has not been reaped */
+	struct connection *connection; /* NULL: gone */
+	int fds[WORKER_FDS];           /* until WELCOME */
+	struct worker_page *page;
+	struct memory_account memory;
+	struct session *session;
+	bool restored;            /* served its session before this gdevd started */
+	struct deadline deadline; /* of its start, or of its end */
+	uint64_t since_ns;        /* of the state */
+	uint64_t staging_bytes;
+	char device_name[64];
+	uint8_t device_uuid[16];
+};
+
+struct workers {
+	struct list all; /* oldest first */
+	unsigned total, starting, warm;
+	struct deadline retire, retry;
+	unsigned failures; /* starts that failed in a row */
+	bool backing_off;  /* until `retry` */
+	bool adjusting;    /* workers_adjust() does not nest */
+	unsigned starting_max;
+	char path[PATHS_MAX]; /* of gdev-worker */
+	uid_t uid;            /* what workers become when we are root */
+	gid_t gid;
+};
+
+struct session {
+	struct list link; /* daemon.sessions */
+	struct daemon *daemon;
+	uint64_t id;
+	struct vgpu *vgpu;
+	struct worker *worker;
+	struct client *client; /* NULL: not connected to this gdevd */
+	pid_t pid;
+	uid_t uid;
+	gid_t gid;
+	char program[PROGRAM_NAME_MAX];
+	uint64_t started_ns;
+	uint64_t arena_base, arena_bytes, features;
+	uint32_t version;
+	struct sched_entity entities[RESOURCES];
+	struct list watches; /* asked for by this session: struct watch */
+	unsigned watch_count;
+	struct list shm_attachments; /* shm.h */
+	struct list cache_writes;    /* struct cache_write, of which there are: */
+	unsigned cache_write_count;
+};
+
+/* A session that ended. */
+struct ended {
+	uint64_t id;
+	pid_t pid;
+	uid_t uid;
+	char program[PROGRAM_NAME_MAX], vgpu[CONTROL_NAME_MAX], reason[48];
+	uint64_t wall_ns, peak_bytes;
+	struct worker_page page;
+};
+
+struct daemon {
+	uv_loop_t loop;
+	struct config config;
+	bool private, stopping;
+	bool visited; /* by anybody, ever */
+	char runtime_dir[PATHS_MAX], state_dir[PATHS_MAX], config_path[PATHS_MAX];
+	int lock; /* of the runtime directory */
+	int ids;  /* file of the ids that were given out */
+	uint64_t next_id, ids_end;
+	struct deadlines deadlines;
+	struct device device;
+	struct list vgpus;
+	struct workers workers;
+	struct list sessions;
+	unsigned session_count;
+	struct list clients; /* connections of clients and of administrators: client.c */
+	unsigned client_count;
+	struct cache cache;
+	struct list watches_unclaimed; /* events.c */
+	struct deadline grants, restored, lonely;
+	struct ended history[HISTORY_SESSIONS];
+	uint64_t
+		ended_count; /* ever; the newest is history[(ended_count - 1) % HISTORY_SESSIONS] */
+};
+
+/* daemon.c */
+void daemon_stop(struct daemon *daemon);
+/* A client, a session or a connection is gone: a private daemon may leave. */
+void daemon_maybe_leave(struct daemon *daemon);
+/* A number that names a session or a segment, never twice, also across restarts. */
+uint32_t daemon_new_id(struct daemon *daemon);
+
+/* server.c: sockets that are listened on. */
+int server_start(struct daemon *daemon);
+void server_stop(struct daemon *daemon);
+
+/* client.c: connections from clients and administrators. */
+struct client {
+	struct list link;
+	struct daemon *daemon;
+	struct connection *connection;
+	struct vgpu *vgpu;       /* NULL: of control.sock */
+	struct session *session; /* NULL: none yet */
+	struct control_hello hello;
+	uint32_t serial, version;
+	bool waiting; /* for a worker */
+	unsigned refusals, tries;
+	struct deadline deadline;
+	int peer; /* the client's end of the peer socket, between ATTACH and WELCOME; -1 */
+};
+
+/* Takes the descriptor over. `vgpu` NULL: an administrator. */
+void client_accept(struct daemon *daemon, int fd, struct vgpu *vgpu);
+void client_destroy(struct client *client);
+void client_refuse(struct client *client, int status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Gives it a warm worker, or lets it wait for one. */
+void client_wait(struct client *client);
+/* The one that waits longest for a worker; NULL: none. */
+struct client *client_waiting(struct daemon *daemon);
+unsigned client_waiting_count(struct daemon *daemon);
+
+/* session.c */
+/* The client's HELLO is in order and `worker` is warm: ATTACH. */
+void session_begin(struct client *client, struct worker *worker);
+void session_attached(struct session *session, int status);
+int session_restore(struct worker *worker, const struct control_attach *message);
+/* Its client's connection is closed. The worker sees that by itself, and says BYE. */
+void session_client_left(struct session *session);
+void session_end(struct session *session, const char *reason);
+struct session *session_find(struct daemon *daemon, uint64_t id);
+/* Those that wait for a worker counted. */
+unsigned session_count_uid(struct daemon *daemon, uid_t uid);
+
+/* workers.c */
+int workers_init(struct daemon *daemon, const char *path);
+/* Spawns or retires: called whenever the numbers change. */
+void workers_adjust(struct daemon *daemon);
+struct worker *workers_take_warm(struct daemon *daemon);
+void workers_stop(struct daemon *daemon);
+void workers_finish(struct daemon *daemon);
+/* A connection to workers.sock; takes the descriptor over. */
+void worker_accept(struct daemon *daemon, int fd);
+/* Has no session any more: gets `grace_ns` to leave, and is killed then. */
+void worker_leave(struct worker *worker, uint64_t grace_ns);
+/* Has sent READY (dispatch.c), and may be given to a client. */
+void worker_ready(struct worker *worker);
+/* Kills it at once: what it says makes no sense, or it is late. */
+void worker_kill(struct worker *worker, const char *why);
+const char *worker_state_name(enum worker_state state);
+
+/* dispatch.c: what workers say. */
+int worker_message(
+	struct worker *worker, const struct control_header *message, int *fds, size_t fd_count);
+
+/* grants.c */
+int grants_init(struct daemon *daemon);
+/* After grants_init(). */
+void grants_vgpu_init(struct vgpu *vgpu);
+void grants_session_init(struct session *session);
+void grants_session_finish(struct session *session);
+int grants_acquire(struct session *session, const struct control_grant *message);
+int grants_release(struct session *session, const struct control_grant *message);
+
+/* events.c */
+void events_session_finish(struct session *session);
+void events_session_restored(struct session *session);
+void events_give_up_unclaimed(struct daemon *daemon);
+int events_watch(struct session *session, const struct control_event *message);
+int events_done(struct session *session, const struct control_event *message);
+
+/* admin.c: answers one request; never fails but by saying so to the peer. */
+void admin_request(
+	struct daemon *daemon, struct connection *connection, const struct control_header *message);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who holds how much device memory. Accounts form a chain: a worker's or a shared segment's account
+ * is charged to its virtual GPU's, and that one to its device's. A charge goes to the whole chain or
+ * to none of it, so that an account's use is always the sum of those below it, exactly.
+ * Pure bookkeeping; the memory itself is the workers'.
+ */
+#ifndef GDEV_GDEVD_MEMORY_H
+#define GDEV_GDEVD_MEMORY_H
+
+#include <stdint.h>
+
+struct memory_account {
+	struct memory_account *parent;
+	uint64_t limit_bytes; /* UINT64_MAX: the parent's alone */
+	uint64_t used_bytes, peak_bytes;
+};
+
+void memory_init(
+	struct memory_account *account, struct memory_account *parent, uint64_t limit_bytes);
+
+/* 0, or -ENOMEM when some account of the chain would exceed its limit: then nothing is charged. */
+int memory_charge(struct memory_account *account, uint64_t bytes);
+/* Charges what is held already, whatever the limits say: nothing can be taken back from a session that
+ * was there before this daemon. */
+void memory_charge_held(struct memory_account *account, uint64_t bytes);
+/* -EINVAL when the account does not hold that much: then nothing is returned. */
+int memory_return(struct memory_account *account, uint64_t bytes);
+
+/* Moves a charge between two accounts, as memory_return() and memory_charge() would, but what is
+ * above both never sees it leave. -EINVAL, -ENOMEM. */
+int memory_move(struct memory_account *from, struct memory_account *to, uint64_t bytes);
+
+/* Hangs the account with all it holds below another parent. -ENOMEM: it stays where it is. */
+int memory_reparent(struct memory_account *account, struct memory_account *parent);
+
+/* What a charge may be at most now. */
+uint64_t memory_free(const struct memory_account *account);
+/* What the account may hold at most: the least limit of its chain. */
+uint64_t memory_total(const struct memory_account *account);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * PTask's effective priority (PTask, Figure 9): who has the highest static priority plus boosts. The
+ * boosts come from how much a node's present wait, its decayed average wait, its average time on the
+ * device, and its proxy priority (the nice value of whom it works for) differ from the average of
+ * those who wait. The weights are in hundredths: of a priority level a millisecond, and for the proxy
+ * priority of a level a level. That of the time on the device is negative: short ones go first.
+ */
+#include "gdevd/sched/sched.h"
+
+#include "base/clock.h"
+
+enum { WAIT_WEIGHT, AVERAGE_WAIT_WEIGHT, DEVICE_WEIGHT, PROXY_WEIGHT }; /* W_0 to W_3 */
+
+struct effective_node {
+	double average_wait_ms, average_device_ms;
+};
+
+_Static_assert(sizeof(struct effective_node) <= SCHED_NODE_BYTES, "fits");
+
+static struct effective_node *effective(struct sched_node *node)
+{
+	return (struct effective_node *)node->private;
+}
+
+/* What the figure calls last_cwait, avg_wait, avg_gpu and proxy_prio. */
+static void measure(struct sched_node *node, uint64_t now_ns, double *measures)
+{
+	measures[WAIT_WEIGHT] = (double)(now_ns - node->waiting_since_ns) / (double)NS_PER_MS;
+	measures[AVERAGE_WAIT_WEIGHT] = effective(node)->average_wait_ms;
+	measures[DEVICE_WEIGHT] = effective(node)->average_device_ms;
+	measures[PROXY_WEIGHT] = -node->nice;
+}
+
+static struct sched_node *effective_pick(
+	struct sched_queue *queue, uint64_t now_ns, uint64_t *again_ns)
+{
+	double averages[SCHED_SETTINGS] = {0}, measures[SCHED_SETTINGS], highest = 0, waited_ms;
+	struct sched_node *node, *best = NULL;
+	unsigned count = 0;
+
+	list_for_each (node, &queue->waiting, wait) {
+		measure(node, now_ns, measures);
+		for (unsigned i = 0; i < SCHED_SETTINGS; i++)
+			averages[i] += measures[i];
+		count++;
+	}
+	list_for_each (node, &queue->waiting, wait) {
+		double priority = node->priority;
+
+		measure(node, now_ns, measures);
+		for (unsigned i = 0; i < SCHED_SETTINGS; i++)
+			priority += (double)queue->settings[i] / 100 *
+				    (measures[i] - averages[i] / count);
+		if (!best || priority > highest) {
+			best = node;
+			highest = priority;
+		}
+	}
+	waited_ms = (double)(now_ns - best->waiting_since_ns) / (double)NS_PER_MS;
+	effective(best)->average_wait_ms += (waited_ms - effective(best)->average_wait_ms) / 8;
+	return best;
+}
+
+static void effective_charge(struct sched_queue *queue, struct sched_node *node, uint64_t used_ns,
+	uint64_t contended_ns, uint64_t now_ns)
+{
+	/* A hold that nobody contended may have lasted for minutes, and says nothing. */
+	double used_ms = (double)contended_ns / (double)NS_PER_MS;
+
+	if (contended_ns)
+		effective(node)->average_device_ms +=
+			(used_ms - effective(node)->average_device_ms) / 8;
+}
+
+extern const struct sched_policy sched_effective; /* registry.c */
+const struct sched_policy sched_effective = {
+	.name = "effective",
+	.settings =
+		{
+			[WAIT_WEIGHT] = {"wait_weight", 100},
+			[AVERAGE_WAIT_WEIGHT] = {"average_wait_weight", 50},
+			[DEVICE_WEIGHT] = {"device_weight", -100},
+			[PROXY_WEIGHT] = {"proxy_weight", 100},
+		},
+	.pick = effective_pick,
+	.charge = effective_charge,
+};

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fair: weighted fair queuing over measured device time, for holders that cannot be preempted.
+ *
+ * Each node has a virtual time: what it used while others waited, divided by its weight. Whose is
+ * smallest is next. What a node used too much or too little because kernels do not stop at the end
+ * of a quantum is still in its virtual time at the next turn, so that errors do not add up: over a window
+ * the error is at most about one hold, however long the window.
+ *
+ * - Turns. A holder keeps the resource until it has caught up with whoever waits with the smallest virtual
+ *   time, so that switches are few when weights differ, and for a turn at least: the queue's quantum, or
+ *   its part of a round of all, which is so long that its handovers cost no more than `cost_permille` of
+ *   it, but no longer than `round_ms`. What it will use after it is told to leave (the window it drains, the
+ *   kernel that runs) is predicted from earlier turns.
+ *   A node that comes after a pause, and is owed, waits for a quantum only.
+ * - Lag. A node's lag is the mean virtual time of those that want the resource minus its own: positive
+ *   when it is owed. A node that pauses takes its lag with it, and it grows as if it waited while others
+ *   use the resource, but not beyond `burst_ms`: who works in bursts gets its share of a second, and
+ *   nobody saves up more than a burst.
+ * - Coming back. A program that launches and waits has nothing queued for a moment after each kernel.
+ *   Given to another, the resource is gone for as long as that one's kernels take. So when a node that
+ *   is owed has just paused, is known to come back within `wait_us`, and uses the resource for longer
+ *   than it pauses, the resource is kept free for it until then. This is BAND's wait for short ones,
+ *   but only for one that is known to come, and behind.
+ * - Priority says when, weight says how much: a node of higher priority goes first as long as it is not
+ *   ahead of its part, and when it arrives behind all others makes a holder of lower priority leave at once.
+ *
+ * Virtual times are doubles, in nanoseconds a unit of weight.
+ */
+#include "gdevd/sched/sched.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+
+enum { WAIT_US, BURST_MS, COST_PERMILLE, ROUND_MS };
+
+#define LAG_TURNS 4                    /* as many a node is owed at most when it pauses */
+#define PAUSE_MAX_NS (100 * NS_PER_MS) /* longer ones are all the same */
+
+struct fair_node {
+	double time;        /* virtual; while it is active */
+	double lag_ns;      /* when it paused; in ns of the resource */
+	uint64_t paused_ns; /* when, */
+	uint64_t served_ns; /* and what all had used of the resource by then */
+	uint64_t pause_ns;  /* how long its pauses last, on average, */
+	uint64_t busy_ns;   /* and what it uses between two of them */
+	uint64_t burst_ns;  /* used since the last one */
+	uint64_t drain_ns;  /* what it stays after its time is over, on average */
+	uint64_t told_ns;   /* when its time was over; 0: not yet */
+	bool active;        /* wants the resource */
+	bool urgent;        /* … and goes before the holder, which leaves */
+	bool fresh;         /* … after a pause, and is owed */
+	bool known;         /* it has paused before */
+};
+
+struct fair_queue {
+	uint64_t served_ns; /* device time ever used */
+};
+
+_Static_assert(sizeof(struct fair_node) <= SCHED_NODE_BYTES, "fits");
+_Static_assert(sizeof(struct fair_queue) <= SCHED_QUEUE_BYTES, "fits");
+
+static struct fair_node *fair(struct sched_node *node)
+{
+	return (struct fair_node *)node->private;
+}
+
+/* The device time that all have used, the present holder by the clock, less what the handover took. */
+static uint64_t served(struct sched_queue *queue, uint64_t now_ns)
+{
+	const struct fair_queue *own = (struct fair_queue *)queue->private;
+	uint64_t held_ns = queue->holder ? now_ns - queue->granted_ns : 0;
+
+	return own->served_ns + (held_ns > queue->switch_ns ? held_ns - queue->switch_ns : 0);
+}
+
+static uint64_t average(uint64_t old_ns, uint64_t new_ns)
+{
+	return (3 * old_ns + new_ns) / 4;
+}
+
+/* How long it takes until everyone has had a turn. */
+static uint64_t round_ns(struct sched_queue *queue)
+{
+	uint64_t permille = (uint64_t)queue->settings[COST_PERMILLE];
+	uint64_t most_ns = (uint64_t)queue->settings[ROUND_MS] * NS_PER_MS, cost_ns = 0;
+	struct sched_node *node;
+
+	list_for_each (node, &queue->nodes, link)
+		if (fair(node)->active)
+			cost_ns += queue->switch_ns;
+	cost_ns = permille ? cost_ns * 1000 / permille : 0;
+	return cost_ns < most_ns ? cost_ns : most_ns;
+}
+
+static uint64_t turn_ns(struct sched_queue *queue, const struct sched_node *of)
+{
+	uint64_t weight = 0, its_ns;
+	struct sched_node *node;
+
+	list_for_each (node, &queue->nodes, link)
+		if (fair(node)->active || node == of)
+			weight += node->weight;
+	its_ns = round_ns(queue) * of->weight / weight;
+	return its_ns > queue->quantum_ns ? its_ns : queue->quantum_ns;
+}
+
+struct mean {
+	double time, weight; /* weight 0: nobody is active, and there is no time */
+};
+
+/* Its virtual time, with what it has used of the present hold, by the clock. */
+static double time_of(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
+{
+	double time = fair(node)->time;
+
+	if (queue->holder == node)
+		time += (double)sched_contended_ns(queue, now_ns) / node->weight;
+	return time;
+}
+
+static struct mean mean_time(
+	struct sched_queue *queue, const struct sched_node *without, uint64_t now_ns)
+{
+	struct mean mean = {0, 0};
+	struct sched_node *node;
+
+	list_for_each (node, &queue->nodes, link) {
+		if (!fair(node)->active || node == without)
+			continue;
+		mean.time += time_of(queue, node, now_ns) * node->weight;
+		mean.weight += node->weight;
+	}
+	if (mean.weight > 0)
+		mean.time /= mean.weight;
+	return mean;
+}
+
+/* The virtual time with which a node that pauses would come back among the others. */
+static double time_back(struct sched_queue *queue, struct sched_node *node, const struct mean *mean,
+	uint64_t now_ns)
+{
+	const struct fair_node *own = fair(node);
+	double most_ns = (double)queue->settings[BURST_MS] * NS_PER_MS, weight = node->weight;
+	double whole = mean->weight + weight, lag_ns = own->lag_ns;
+
+	if (mean->weight == 0)
+		return own->time;
+	if (own->known && lag_ns < most_ns)
+		lag_ns += ((double)served(queue, now_ns) - (double)own->served_ns) * weight / whole;
+	if (lag_ns > most_ns && lag_ns > own->lag_ns)
+		lag_ns = most_ns;
+	/* Its arrival moves the mean: this is what gives it its lag against the new one. */
+	return mean->time - lag_ns / weight * whole / mean->weight;
+}
+
+static int rank(const struct sched_node *node)
+{
+	return node->priority - node->nice;
+}
+
+static bool behind_all(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
+{
+	struct sched_node *other;
+
+	list_for_each (other, &queue->nodes, link)
+		if (fair(other)->active && time_of(queue, other, now_ns) < fair(node)->time)
+			return false;
+	return true;
+}
+
+static void fair_arrive(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
+{
+	struct fair_node *own = fair(node);
+	struct mean mean = mean_time(queue, node, now_ns);
+	uint64_t pause_ns = now_ns - own->paused_ns;
+
+	if (own->active)
+		pause_ns = 0;
+	if (!own->active) {
+		own->time = time_back(queue, node, &mean, now_ns);
+		if (pause_ns > PAUSE_MAX_NS)
+			pause_ns = PAUSE_MAX_NS;
+		own->pause_ns = own->known ? average(own->pause_ns, pause_ns) : pause_ns;
+		own->active = true;
+	}
+	mean = mean_time(queue, NULL, now_ns);
+	own->fresh = pause_ns >= queue->quantum_ns / 2 && own->time <= mean.time;
+	own->urgent = queue->holder && rank(node) > rank(queue->holder) &&
+		      behind_all(queue, node, now_ns);
+}
+
+static void fair_pause(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
+{
+	struct fair_node *own = fair(node);
+	struct mean mean = mean_time(queue, NULL, now_ns);
+	double most_ns;
+
+	if (!own->active)
+		return;
+	own->lag_ns = (mean.time - own->time) * node->weight;
+	most_ns = LAG_TURNS * (double)turn_ns(queue, node);
+	if (own->lag_ns > most_ns)
+		own->lag_ns = most_ns;
+	own->active = false;
+	own->paused_ns = now_ns;
+	own->served_ns = served(queue, now_ns);
+	own->busy_ns = own->known ? average(own->busy_ns, own->burst_ns) : own->burst_ns;
+	own->burst_ns = 0;
+	own->known = true;
+}
+
+static void fair_charge(struct sched_queue *queue, struct sched_node *node, uint64_t used_ns,
+	uint64_t contended_ns, uint64_t now_ns)
+{
+	struct fair_node *own = fair(node);
+
+	((struct fair_queue *)queue->private)->served_ns += used_ns;
+	own->time += (double)contended_ns / node->weight;
+	own->burst_ns += used_ns;
+	if (own->told_ns && now_ns - own->told_ns < SCHED_OVERDUE_NS)
+		own->drain_ns = average(own->drain_ns, now_ns - own->told_ns);
+	own->told_ns = 0;
+}
+
+static void fair_weigh(
+	struct sched_queue *queue, struct sched_node *node, unsigned old, uint64_t now_ns)
+{
+	/* Lag is kept in device time: what a small share used counts no more than it was. */
+	struct mean mean = mean_time(queue, node, now_ns);
+
+	if (fair(node)->active && mean.weight > 0)
+		fair(node)->time = mean.time + (fair(node)->time - mean.time) * old / node->weight;
+}
+
+/* Until when the resource is kept free for the node, which pauses, instead of given to `best`; 0: not. */
+static uint64_t worth_waiting_ns(struct sched_queue *queue, struct sched_node *node,
+	struct sched_node *best, const struct mean *mean, uint64_t now_ns)
+{
+	const struct fair_node *own = fair(node);
+	uint64_t wait_ns = (uint64_t)queue->settings[WAIT_US] * NS_PER_US;
+	double ahead = (double)turn_ns(queue, best) / best->weight;
+
+	if (own->active || !own->known || own->pause_ns > wait_ns || own->busy_ns < own->pause_ns)
+		return 0;
+	if (2 * own->pause_ns < wait_ns)
+		wait_ns = 2 * own->pause_ns;
+	if (now_ns >= own->paused_ns + wait_ns ||
+		time_back(queue, node, mean, now_ns) + ahead >= fair(best)->time)
+		return 0;
+	return own->paused_ns + wait_ns;
+}
+
+/* Whether the node's use is within its part: not ahead of the least of those who wait by half a turn. */
+static bool within_part(struct sched_queue *queue, struct sched_node *node, double least)
+{
+	return fair(node)->time <= least + (double)turn_ns(queue, node) / 2 / node->weight;
+}
+
+/* The one of highest priority that is within its part, and of these the least in virtual time. */
+static struct sched_node *first_to_go(struct sched_queue *queue)
+{
+	struct sched_node *node, *best = NULL;
+	double least = INFINITY;
+
+	list_for_each (node, &queue->waiting, wait)
+		if (fair(node)->time < least)
+			least = fair(node)->time;
+	list_for_each (node, &queue->waiting, wait) {
+		if (!within_part(queue, node, least))
+			continue;
+		if (!best || rank(node) > rank(best) ||
+			(rank(node) == rank(best) && fair(node)->time < fair(best)->time))
+			best = node;
+	}
+	return best;
+}
+
+static struct sched_node *fair_pick(struct sched_queue *queue, uint64_t now_ns, uint64_t *again_ns)
+{
+	struct mean mean = mean_time(queue, NULL, now_ns);
+	struct sched_node *node, *best = first_to_go(queue);
+	uint64_t until_ns = 0;
+
+	list_for_each (node, &queue->nodes, link) {
+		uint64_t its_ns = worth_waiting_ns(queue, node, best, &mean, now_ns);
+
+		if (its_ns > until_ns)
+			until_ns = its_ns;
+	}
+	if (until_ns) {
+		*again_ns = until_ns;
+		return NULL;
+	}
+	/* Who had a reason to go first and is not picked waits as the others do. */
+	list_for_each (node, &queue->waiting, wait)
+		fair(node)->urgent = fair(node)->fresh = false;
+	return best;
+}
+
+static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
+{
+	struct sched_node *node, *holder = queue->holder;
+	struct fair_node *own = fair(holder);
+	double stay_ns, least = INFINITY, least_ns = (double)turn_ns(queue, holder);
+	uint64_t since_ns, until_ns;
+
+	if (list_empty(&queue->waiting))
+		return UINT64_MAX;
+	list_for_each (node, &queue->waiting, wait) {
+		if (fair(node)->urgent)
+			return now_ns;
+		if (fair(node)->fresh)
+			least_ns = (double)queue->quantum_ns;
+		if (fair(node)->time < least)
+			least = fair(node)->time;
+	}
+	stay_ns = (least - own->time) * holder->weight;
+	if (stay_ns < least_ns)
+		stay_ns = least_ns;
+	stay_ns -= (double)own->drain_ns;
+	if (stay_ns < least_ns / 4)
+		stay_ns = least_ns / 4;
+	since_ns = queue->contended_since_ns - queue->contended_ns;
+	until_ns = since_ns + (uint64_t)stay_ns;
+	if (until_ns <= now_ns && !own->told_ns)
+		own->told_ns = now_ns;
+	return until_ns;
+}
+
+extern const struct sched_policy sched_fair; /* registry.c */
+const struct sched_policy sched_fair = {
+	.name = "fair",
+	.settings =
+		{
+			[WAIT_US] = {"wait_us", 500},
+			[BURST_MS] = {"burst_ms", 25},
+			[COST_PERMILLE] = {"cost_permille", 8},
+			[ROUND_MS] = {"round_ms", 100},
+		},
+	.arrive = fair_arrive,
+	.pause = fair_pause,
+	.pick = fair_pick,
+	.until = fair_until,
+	.charge = fair_charge,
+	.weigh = fair_weigh,
+};

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * FIFO: first come, first served; whoever's quantum ends goes to the back. With quanta of equal length
+ * that is round robin among those who always want the resource. The simplest policy there can be, and
+ * the one to read before writing another.
+ */
+#include "gdevd/sched/sched.h"
+
+static struct sched_node *fifo_pick(struct sched_queue *queue, uint64_t now_ns, uint64_t *again_ns)
+{
+	return sched_first(queue);
+}
+
+extern const struct sched_policy sched_fifo; /* registry.c */
+const struct sched_policy sched_fifo = {
+	.name = "fifo",
+	.pick = fifo_pick,
+};

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See sched.h. Every event ends in settle(), which grants a free resource, tells a holder what it has to
+ * know, and computes when to be called again.
+ *
+ * A node waits, or holds, or neither. A group waits while one of its entities does, unless it holds, has
+ * spent its allowance, or its own policy has nobody for now: group_update() is the one place that knows.
+ */
+#include "gdevd/sched/sched.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- queues ---- */
+
+static void queue_init(struct sched_queue *queue, const struct sched_policy *policy,
+	uint64_t quantum_ns, uint64_t switch_ns, unsigned whole)
+{
+	memset(queue, 0, sizeof *queue);
+	queue->policy = policy;
+	queue->quantum_ns = quantum_ns;
+	queue->switch_ns = switch_ns;
+	queue->whole = whole;
+	list_init(&queue->nodes);
+	list_init(&queue->waiting);
+	for (unsigned i = 0; i < SCHED_SETTINGS; i++)
+		queue->settings[i] = policy->settings[i].value;
+	if (policy->init)
+		policy->init(queue);
+}
+
+int sched_queue_set(struct sched_queue *queue, const char *name, int64_t value)
+{
+	const struct sched_setting *settings = queue->policy->settings;
+
+	for (unsigned i = 0; i < SCHED_SETTINGS && settings[i].name; i++) {
+		if (!strcmp(settings[i].name, name)) {
+			queue->settings[i] = value;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+static void node_init(struct sched_queue *queue, struct sched_node *node, unsigned weight)
+{
+	memset(node, 0, sizeof *node);
+	node->weight = weight;
+	list_init(&node->wait);
+	list_append(&queue->nodes, &node->link);
+}
+
+static bool node_waits(const struct sched_node *node)
+{
+	return !list_empty(&node->wait);
+}
+
+static void node_weigh(
+	struct sched_queue *queue, struct sched_node *node, unsigned weight, uint64_t now_ns)
+{
+	unsigned old = node->weight;
+
+	node->weight = weight;
+	if (old != weight && queue->policy->weigh)
+		queue->policy->weigh(queue, node, old, now_ns);
+}
+
+/* Whether somebody waits for the holder has changed, perhaps. */
+static void contention(struct sched_queue *queue, uint64_t now_ns)
+{
+	bool contended = queue->holder && !list_empty(&queue->waiting);
+
+	if (contended && !queue->contended)
+		queue->contended_since_ns = now_ns;
+	if (!contended && queue->contended)
+		queue->contended_ns += now_ns - queue->contended_since_ns;
+	queue->contended = contended;
+}
+
+static void node_wait(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
+{
+	node->waiting_since_ns = now_ns;
+	list_append(&queue->waiting, &node->wait);
+	contention(queue, now_ns);
+	if (queue->policy->arrive)
+		queue->policy->arrive(queue, node, now_ns);
+}
+
+static void node_pause(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
+{
+	list_remove(&node->wait);
+	contention(queue, now_ns);
+	if (queue->policy->pause)
+		queue->policy->pause(queue, node, now_ns);
+}
+
+static void node_hold(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
+{
+	list_remove(&node->wait);
+	node->grants++;
+	queue->holder = queue->last = node;
+	queue->granted_ns = now_ns;
+	queue->contended_ns = 0;
+	queue->contended = false;
+	contention(queue, now_ns);
+}
+
+static void node_charge(struct sched_queue *queue, struct sched_node *node, uint64_t used_ns,
+	uint64_t contended_ns, uint64_t now_ns)
+{
+	node->used_ns += used_ns;
+	if (contended_ns > used_ns)
+		contended_ns = used_ns;
+	if (queue->policy->charge)
+		queue->policy->charge(queue, node, used_ns, contended_ns, now_ns);
+}
+
+static void node_finish(struct sched_queue *queue, struct sched_node *node)
+{
+	list_remove(&node->link);
+	if (queue->last == node)
+		queue->last = NULL;
+}
+
+static uint64_t queue_until(struct sched_queue *queue, uint64_t now_ns)
+{
+	if (queue->policy->until)
+		return queue->policy->until(queue, now_ns);
+	return list_empty(&queue->waiting) ? UINT64_MAX : queue->granted_ns + queue->quantum_ns;
+}
+
+double sched_fraction(const struct sched_queue *queue, const struct sched_node *node)
+{
+	const struct sched_node *other;
+	uint64_t sum = 0;
+
+	list_for_each (other, &queue->nodes, link)
+		sum += other->weight;
+	if (sum < queue->whole)
+		sum = queue->whole;
+	return (double)node->weight / (double)sum;
+}
+
+uint64_t sched_contended_ns(const struct sched_queue *queue, uint64_t now_ns)
+{
+	return queue->contended_ns + (queue->contended ? now_ns - queue->contended_since_ns : 0);
+}
+
+struct sched_node *sched_first(const struct sched_queue *queue)
+{
+	return list_first(&queue->waiting, struct sched_node, wait);
+}
+
+/* ---- groups ---- */
+
+static struct sched_group *group_of(struct sched_node *node)
+{
+	return container_of(node, struct sched_group, node);
+}
+
+static struct sched_entity *entity_of(struct sched_node *node)
+{
+	return container_of(node, struct sched_entity, node);
+}
+
+static double strict_fraction(const struct sched_group *group)
+{
+	return group->node.weight >= 100 ? 1 : group->node.weight / 100.0;
+}
+
+static int64_t enough_ns(const struct sched_group *group)
+{
+	return (int64_t)group->members.quantum_ns / 2;
+}
+
+static void allowance_update(struct sched_group *group, uint64_t now_ns)
+{
+	uint64_t passed_ns = now_ns - group->allowance_at_ns;
+	double allowance_ns =
+		(double)group->allowance_ns + (double)passed_ns * strict_fraction(group);
+
+	if (allowance_ns > (double)group->members.quantum_ns)
+		allowance_ns = (double)group->members.quantum_ns;
+	group->allowance_ns = (int64_t)allowance_ns;
+	group->allowance_at_ns = now_ns;
+	/* Not at the first nanosecond: its turns would be as short. */
+	if (group->allowance_ns >= enough_ns(group))
+		group->spent = false;
+}
+
+/* When a group that wants the resource may contend for it; not later than `now_ns`: at once. */
+static uint64_t group_ready_ns(const struct sched_group *group)
+{
+	uint64_t ready_ns = group->not_before_ns, allowed_ns;
+
+	if (group->strict && group->spent) {
+		allowed_ns = group->allowance_at_ns + 1 +
+			     (uint64_t)((double)(enough_ns(group) - group->allowance_ns) /
+					strict_fraction(group));
+		if (allowed_ns > ready_ns)
+			ready_ns = allowed_ns;
+	}
+	return ready_ns;
+}
+
+static int best_nice(const struct sched_group *group)
+{
+	const struct sched_node *node;
+	int best = group->members.holder ? group->members.holder->nice : 19;
+
+	list_for_each (node, &group->members.waiting, wait)
+		if (node->nice < best)
+			best = node->nice;
+	return best;
+}
+
+/* Lets the group wait, or stop waiting, for what its entities want. `stops`: it has held until now. */
+static void group_update(struct sched_group *group, bool stops, uint64_t now_ns)
+{
+	struct sched_queue *groups = &group->sched->groups;
+	bool wants = !list_empty(&group->members.waiting) && groups->holder != &group->node;
+
+	if (group->strict)
+		allowance_update(group, now_ns);
+	group->node.nice = best_nice(group);
+	if (wants && group_ready_ns(group) > now_ns)
+		wants = false;
+	if (wants && !node_waits(&group->node))
+		node_wait(groups, &group->node, now_ns);
+	else if (!wants && (stops || node_waits(&group->node)))
+		node_pause(groups, &group->node, now_ns);
+}
+
+/* ---- the arbiter ---- */
+
+static void give(struct sched *sched, struct sched_group *group, struct sched_entity *entity,
+	uint64_t now_ns)
+{
+	node_hold(&sched->groups, &group->node, now_ns);
+	node_hold(&group->members, &entity->node, now_ns);
+	entity->state = ENTITY_HOLDING;
+	entity->granted_ns = now_ns;
+	sched->holder = entity;
+	sched->granted_ns = now_ns;
+	sched->revoked = REVOKE_NONE;
+	sched->ops->grant(sched, entity);
+}
+
+/* Gives the free resource to the next, if there is one. Returns when to try again. */
+static uint64_t give_next(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_queue *groups = &sched->groups;
+	uint64_t again_ns = UINT64_MAX;
+
+	while (!list_empty(&groups->waiting)) {
+		struct sched_node *node = groups->policy->pick(groups, now_ns, &again_ns), *member;
+		struct sched_group *group;
+
+		if (!node)
+			return again_ns;
+		again_ns = UINT64_MAX;
+		group = group_of(node);
+		group->not_before_ns = UINT64_MAX;
+		member =
+			group->members.policy->pick(&group->members, now_ns, &group->not_before_ns);
+		if (member) {
+			group->not_before_ns = 0;
+			give(sched, group, entity_of(member), now_ns);
+			return UINT64_MAX;
+		}
+		node_pause(groups, node, now_ns);
+	}
+	return again_ns;
+}
+
+static uint64_t holder_until(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_group *group = sched->holder->group;
+	uint64_t groups_ns = queue_until(&sched->groups, now_ns);
+	uint64_t members_ns = queue_until(&group->members, now_ns);
+	uint64_t until_ns = groups_ns < members_ns ? groups_ns : members_ns;
+	uint64_t allowed_ns = sched->granted_ns + (uint64_t)group->allowance_ns;
+
+	if (group->strict && allowed_ns < until_ns)
+		until_ns = allowed_ns;
+	return until_ns;
+}
+
+static void revoke(struct sched *sched, enum worker_revoke how, uint64_t now_ns)
+{
+	sched->revoked = how;
+	sched->revoked_ns = now_ns;
+	sched->ops->revoke(sched, sched->holder, how);
+}
+
+/* Tells the holder that others wait, or that its time is over. Returns when to look again. */
+static uint64_t press(struct sched *sched, uint64_t now_ns)
+{
+	uint64_t until_ns;
+
+	if (sched->revoked != REVOKE_NOW) {
+		until_ns = holder_until(sched, now_ns);
+		if (until_ns > now_ns) {
+			if (sched->revoked == REVOKE_NONE &&
+				(sched->groups.contended ||
+					sched->holder->group->members.contended))
+				revoke(sched, REVOKE_WHEN_IDLE, now_ns);
+			return until_ns;
+		}
+		revoke(sched, REVOKE_NOW, now_ns);
+	}
+	return sched->revoked_ns + SCHED_OVERDUE_NS;
+}
+
+static void settle(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_node *node;
+	uint64_t next_ns = UINT64_MAX;
+
+	list_for_each (node, &sched->groups.nodes, link)
+		group_update(group_of(node), false, now_ns);
+	if (!sched->holder)
+		next_ns = give_next(sched, now_ns);
+	if (sched->holder)
+		next_ns = press(sched, now_ns);
+	list_for_each (node, &sched->groups.nodes, link) {
+		struct sched_group *group = group_of(node);
+		uint64_t ready_ns = group_ready_ns(group);
+
+		/* Those that contend or hold have been ready. */
+		if (ready_ns > now_ns && ready_ns < next_ns && !list_empty(&group->members.waiting))
+			next_ns = ready_ns;
+	}
+	sched->next_ns = next_ns;
+}
+
+void sched_init(struct sched *sched, const struct sched_policy *policy, const struct sched_ops *ops,
+	uint64_t quantum_ns, uint64_t switch_ns)
+{
+	memset(sched, 0, sizeof *sched);
+	sched->ops = ops;
+	sched->next_ns = UINT64_MAX;
+	queue_init(&sched->groups, policy, quantum_ns, switch_ns, 100);
+}
+
+void sched_group_add(struct sched *sched, struct sched_group *group,
+	const struct sched_policy *policy, unsigned share_pct, int priority, bool strict,
+	uint64_t now_ns)
+{
+	memset(group, 0, sizeof *group);
+	group->sched = sched;
+	node_init(&sched->groups, &group->node, share_pct ? share_pct : 1);
+	queue_init(&group->members, policy, sched->groups.quantum_ns, sched->groups.switch_ns, 0);
+	group->node.priority = priority;
+	group->strict = strict;
+	group->allowance_ns = (int64_t)sched->groups.quantum_ns;
+	group->allowance_at_ns = now_ns;
+}
+
+void sched_group_change(
+	struct sched_group *group, unsigned share_pct, int priority, bool strict, uint64_t now_ns)
+{
+	allowance_update(group, now_ns);
+	node_weigh(&group->sched->groups, &group->node, share_pct ? share_pct : 1, now_ns);
+	group->node.priority = priority;
+	group->strict = strict;
+	settle(group->sched, now_ns);
+}
+
+void sched_group_remove(struct sched_group *group)
+{
+	node_finish(&group->sched->groups, &group->node);
+}
+
+/* As Linux weighs processes: one step is 1.25 times. */
+static unsigned weight_of_nice(int nice)
+{
+	static const unsigned weights[40] = {
+		88761,
+		71755,
+		56483,
+		46273,
+		36291,
+		29154,
+		23254,
+		18705,
+		14949,
+		11916,
+		9548,
+		7620,
+		6100,
+		4904,
+		3906,
+		3121,
+		2501,
+		1991,
+		1586,
+		1277,
+		1024,
+		820,
+		655,
+		526,
+		423,
+		335,
+		272,
+		215,
+		172,
+		137,
+		110,
+		87,
+		70,
+		56,
+		45,
+		36,
+		29,
+		23,
+		18,
+		15,
+	};
+
+	return weights[nice < -20 ? 0 : nice > 19 ? 39 : nice + 20];
+}
+
+void sched_entity_add(struct sched_group *group, struct sched_entity *entity)
+{
+	memset(entity, 0, sizeof *entity);
+	entity->group = group;
+	node_init(&group->members, &entity->node, weight_of_nice(0));
+}
+
+static void wait_for(struct sched_entity *entity, uint64_t now_ns)
+{
+	struct sched_group *group = entity->group;
+
+	entity->state = ENTITY_WAITING;
+	group->not_before_ns = 0;
+	node_wait(&group->members, &entity->node, now_ns);
+}
+
+static void share_with_everyone(struct sched_entity *entity, uint64_t now_ns)
+{
+	entity->state = ENTITY_HOLDING;
+	entity->granted_ns = now_ns;
+	entity->node.grants++;
+	entity->group->node.grants++;
+	entity->group->sched->ops->grant(entity->group->sched, entity);
+}
+
+void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns)
+{
+	struct sched *sched = entity->group->sched;
+
+	if (entity->node.nice != nice) {
+		entity->node.nice = nice;
+		node_weigh(&entity->group->members, &entity->node, weight_of_nice(nice), now_ns);
+	}
+	if (entity->state == ENTITY_OVERDUE)
+		entity->again = true;
+	if (entity->state == ENTITY_IDLE && sched->groups.policy->everyone)
+		share_with_everyone(entity, now_ns);
+	else if (entity->state == ENTITY_IDLE)
+		wait_for(entity, now_ns);
+	settle(sched, now_ns);
+}
+
+/* The entity does not hold the resource any more; who is next is settled later. */
+static void leave(struct sched *sched)
+{
+	sched->groups.holder = NULL;
+	sched->holder->group->members.holder = NULL;
+	sched->holder = NULL;
+}
+
+static void charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns)
+{
+	struct sched_group *group = entity->group;
+	struct sched_queue *groups = &group->sched->groups, *members = &group->members;
+	uint64_t held_ns = now_ns - entity->granted_ns;
+	uint64_t groups_ns = used_ns, members_ns = used_ns; /* while others waited */
+
+	/* Nobody can have used it for longer than it was given; a worker that says so is wrong. */
+	if (used_ns > held_ns)
+		used_ns = held_ns;
+	if (group->strict) {
+		allowance_update(group, now_ns);
+		group->allowance_ns -= (int64_t)used_ns;
+		if (group->allowance_ns < enough_ns(group) / 4)
+			group->spent = true;
+	}
+	if (group->sched->holder == entity) {
+		groups_ns = sched_contended_ns(groups, now_ns);
+		members_ns = sched_contended_ns(members, now_ns);
+	} else if (entity->state == ENTITY_OVERDUE) {
+		groups_ns = members_ns = now_ns - entity->overdue_from_ns;
+	}
+	node_charge(groups, &group->node, used_ns, groups_ns, now_ns);
+	node_charge(members, &entity->node, used_ns, members_ns, now_ns);
+}
+
+void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, uint64_t now_ns)
+{
+	struct sched_group *group = entity->group;
+	struct sched *sched = group->sched;
+	bool held = sched->holder == entity;
+
+	charge(entity, used_ns, now_ns);
+	entity->granted_ns = now_ns;
+	if (entity->state == ENTITY_WAITING)
+		return;
+	if (held)
+		leave(sched);
+	wants |= entity->again;
+	entity->again = false;
+	entity->state = ENTITY_IDLE;
+	if (wants && sched->groups.policy->everyone)
+		share_with_everyone(entity, now_ns);
+	else if (wants)
+		wait_for(entity, now_ns);
+	else if (held)
+		node_pause(&group->members, &entity->node, now_ns);
+	group_update(group, held, now_ns);
+	settle(sched, now_ns);
+}
+
+void sched_entity_remove(struct sched_entity *entity, uint64_t now_ns)
+{
+	struct sched_group *group = entity->group;
+	struct sched *sched = group->sched;
+	bool held = sched->holder == entity;
+
+	if (held)
+		leave(sched);
+	if (held || entity->state == ENTITY_WAITING)
+		node_pause(&group->members, &entity->node, now_ns);
+	entity->state = ENTITY_IDLE;
+	entity->again = false;
+	node_finish(&group->members, &entity->node);
+	group_update(group, held, now_ns);
+	settle(sched, now_ns);
+}
+
+static void give_up_on(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_entity *holder = sched->holder;
+	struct sched_queue *members = &holder->group->members;
+	uint64_t groups_ns = sched_contended_ns(&sched->groups, now_ns);
+	uint64_t members_ns = sched_contended_ns(members, now_ns);
+
+	holder->state = ENTITY_OVERDUE;
+	holder->overdue_from_ns = now_ns - (groups_ns > members_ns ? groups_ns : members_ns);
+	leave(sched);
+	node_pause(members, &holder->node, now_ns);
+	group_update(holder->group, true, now_ns);
+}
+
+void sched_tick(struct sched *sched, uint64_t now_ns)
+{
+	if (sched->holder && sched->revoked == REVOKE_NOW &&
+		now_ns - sched->revoked_ns >= SCHED_OVERDUE_NS)
+		give_up_on(sched, now_ns);
+	settle(sched, now_ns);
+}
+
+uint64_t sched_next_ns(const struct sched *sched)
+{
+	return sched->next_ns;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The sockets that gdevd listens on, in its runtime directory, and the directory itself. A lock on a
+ * file there says that this gdevd owns the directory: whatever sockets it finds are left from one that
+ * died.
+ */
+#include "gdevd/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define ACCEPTS_A_TURN 16
+#define BACKLOG 128
+
+struct listener {
+	uv_poll_t poll;
+	struct daemon *daemon;
+	int fd;
+	void (*accepted)(struct listener *listener, int fd);
+	struct vgpu *vgpu; /* NULL: not one of a virtual GPU */
+	char path[PATHS_SOCKET_MAX];
+	struct list link;
+};
+
+static struct list listeners = {&listeners, &listeners};
+
+/* Given up when there are no descriptors left, so that a connection can be accepted and closed: it would
+ * be ready for ever otherwise, and the loop would spin. */
+static int spare_fd = -1;
+
+static int accept_one(const struct listener *listener)
+{
+	int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0)
+		return fd;
+	if ((errno == EMFILE || errno == ENFILE) && spare_fd >= 0) {
+		close(spare_fd);
+		fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+		if (fd >= 0)
+			close(fd);
+		spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		complain("no file descriptors left: a connection was refused");
+		return -EMFILE;
+	}
+	return -errno;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct listener *listener = poll->data;
+
+	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+		int fd = accept_one(listener);
+		if (fd < 0)
+			return;
+		listener->accepted(listener, fd);
+		if (listener->daemon->stopping)
+			return;
+	}
+}
+
+static void accepted_client(struct listener *listener, int fd)
+{
+	client_accept(listener->daemon, fd, listener->vgpu);
+}
+
+static void accepted_worker(struct listener *listener, int fd)
+{
+	worker_accept(listener->daemon, fd);
+}
+
+/* Binds a socket that nobody may use before it has its owner and mode. */
+static int bind_socket(const char *path, uid_t owner, gid_t group, mode_t mode)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	mode_t mask;
+	int fd, error = 0;
+
+	strcpy(address.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	unlink(path);
+	mask = umask(0777);
+	if (bind(fd, (struct sockaddr *)&address, sizeof address))
+		error = -errno;
+	umask(mask);
+	if (!error && (owner != geteuid() || group != getegid()) && chown(path, owner, group))
+		error = -errno;
+	if (!error && (chmod(path, mode) || listen(fd, BACKLOG)))
+		error = -errno;
+	if (error) {
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+static int add_listener(struct daemon *daemon, const char *name, uid_t owner, gid_t group,
+	mode_t mode, void (*accepted)(struct listener *listener, int fd), struct vgpu *vgpu)
+{
+	struct listener *listener = calloc(1, sizeof *listener);
+	int error = -ENAMETOOLONG;
+
+	if (!listener)
+		return -ENOMEM;
+	listener->daemon = daemon;
+	listener->accepted = accepted;
+	listener->vgpu = vgpu;
+	listener->poll.data = listener;
+	if (snprintf(listener->path, sizeof listener->path, "%s/%s.sock", daemon->runtime_dir,
+		    name) >= (int)sizeof listener->path)
+		goto err_free;
+	error = bind_socket(listener->path, owner, group, mode);
+	if (error < 0)
+		goto err_free;
+	listener->fd = error;
+	error = uv_poll_init(&daemon->loop, &listener->poll, listener->fd);
+	if (error)
+		goto err_close;
+	uv_poll_start(&listener->poll, UV_READABLE, on_poll);
+	list_append(&listeners, &listener->link);
+	return 0;
+
+err_close:
+	close(listener->fd);
+	unlink(listener->path);
+err_free:
+	log_error("cannot listen on %s/%s.sock: %s", daemon->runtime_dir, name, strerror(-error));
+	free(listener);
+	return error;
+}
+
+/* The directory must be ours, and nobody else may put things there. */
+static int make_runtime_dir(const struct daemon *daemon)
+{
+	const char *path = daemon->runtime_dir;
+	mode_t mode = geteuid() == 0 ? 0755 : 0700;
+	struct stat status;
+
+	if (mkdir(path, mode) && errno != EEXIST) {
+		int error = -errno;
+		log_error("cannot make the runtime directory %s: %s", path, strerror(-error));
+		return error;
+	}
+	if (lstat(path, &status) || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+		(status.st_mode & 022)) {
+		log_error(
+			"the runtime directory %s must be a directory of uid %u that nobody else can write "
+			"to; remove it, or name another with --runtime-dir",
+			path, (unsigned)geteuid());
+		return -EPERM;
+	}
+	return 0;
+}
+
+static int open_in(const char *dir, const char *name)
+{
+	char path[PATHS_MAX + 16];
+	int fd;
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+/* One gdevd a directory; the file holds its pid for those who come second. */
+static int take_lock(struct daemon *daemon)
+{
+	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	char text[16] = "";
+
+	daemon->lock = open_in(daemon->runtime_dir, "gdevd.lock");
+	if (daemon->lock < 0) {
+		log_error("cannot open %s/gdevd.lock: %s", daemon->runtime_dir,
+			strerror(-daemon->lock));
+		return daemon->lock;
+	}
+	/* Not flock(): a worker that is just being forked would hold that beyond our end. */
+	if (fcntl(daemon->lock, F_SETLK, &all)) {
+		if (pread(daemon->lock, text, sizeof text - 1, 0) <= 0)
+			strcpy(text, "?");
+		log_error(
+			"a gdevd (pid %d) already runs in %s; stop it, or name another directory with "
+			"--runtime-dir",
+			atoi(text), daemon->runtime_dir);
+		return -EBUSY;
+	}
+	snprintf(text, sizeof text, "%d\n", (int)getpid());
+	if (ftruncate(daemon->lock, 0) || pwrite(daemon->lock, text, strlen(text), 0) < 0)
+		return -errno;
+	daemon->ids = open_in(daemon->runtime_dir, "ids");
+	return daemon->ids < 0 ? daemon->ids : 0;
+}
+
+int server_start(struct daemon *daemon)
+{
+	bool root = geteuid() == 0;
+	struct vgpu *vgpu;
+	int error = make_runtime_dir(daemon);
+
+	if (!error)
+		error = take_lock(daemon);
+	if (error)
+		return error;
+	spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	error = add_listener(daemon, "workers", root ? daemon->workers.uid : geteuid(),
+		root ? daemon->workers.gid : getegid(), 0600, accepted_worker, NULL);
+	list_for_each (vgpu, &daemon->vgpus, link) {
+		if (error)
+			break;
+		error = add_listener(daemon, vgpu->config->name, vgpu->config->owner,
+			vgpu->config->group, vgpu->config->mode, accepted_client, vgpu);
+	}
+	/* The last: where it answers, the others do. */
+	if (!error)
+		error = add_listener(daemon, "control", geteuid(), getegid(), root ? 0666 : 0600,
+			accepted_client, NULL);
+	return error;
+}
+
+static void free_listener(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+void server_stop(struct daemon *daemon)
+{
+	struct listener *listener, *after;
+
+	list_for_each_safe (listener, after, &listeners, link) {
+		list_remove(&listener->link);
+		unlink(listener->path);
+		uv_close((uv_handle_t *)&listener->poll, free_listener);
+		close(listener->fd);
+	}
+	if (spare_fd >= 0)
+		close(spare_fd);
+	spare_fd = -1;
+}

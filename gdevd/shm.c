@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See shm.h.
+ */
+#include "gdevd/shm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "gdevd/daemon.h"
+
+/* How often a session has attached a segment. */
+struct shm_attachment {
+	struct list by_session, by_segment;
+	struct session *session;
+	struct shm_segment *segment;
+	uint32_t count;
+};
+
+struct shm_parked {
+	struct list link;
+	struct session *session;
+	struct control_shm message;
+};
+
+bool shm_may_access(const struct shm_segment *segment, uid_t uid, gid_t gid, unsigned access)
+{
+	unsigned granted = segment->mode;
+
+	if (uid == 0)
+		return true;
+	if (uid == segment->uid || uid == segment->creator_uid)
+		granted >>= 6;
+	else if (gid == segment->gid || gid == segment->creator_gid)
+		granted >>= 3;
+	return (access & ~granted & 7) == 0;
+}
+
+bool shm_may_control(const struct shm_segment *segment, uid_t uid)
+{
+	return uid == 0 || uid == segment->uid || uid == segment->creator_uid;
+}
+
+void shm_init(struct shm *shm)
+{
+	list_init(&shm->segments);
+	shm->count = 0;
+}
+
+static void reply(struct session *session, const struct control_shm *request,
+	const struct shm_segment *segment, int status, const int *fds, size_t fd_count)
+{
+	struct control_shm answer = *request;
+
+	if (!request->header.serial || !session->worker || !session->worker->connection)
+		return;
+	control_fill(&answer, CONTROL_SHM_REPLY, request->header.serial);
+	answer.header.status = status;
+	if (segment) {
+		answer.key = segment->key;
+		answer.id = segment->id;
+		answer.bytes = segment->bytes;
+		answer.chunk_bytes = segment->chunk_bytes;
+		answer.chunks = segment->chunks;
+		answer.uid = segment->uid;
+		answer.gid = segment->gid;
+		answer.mode = segment->mode;
+		answer.attached = segment->attached;
+	}
+	connection_send(session->worker->connection, &answer, fds, fd_count);
+}
+
+static struct shm_segment *find_id(struct shm *shm, uint32_t id)
+{
+	struct shm_segment *segment;
+
+	list_for_each (segment, &shm->segments, link)
+		if (segment->id == id)
+			return segment;
+	return NULL;
+}
+
+static struct shm_segment *find_key(struct shm *shm, int32_t key)
+{
+	struct shm_segment *segment;
+
+	list_for_each (segment, &shm->segments, link)
+		if (segment->key == key && !segment->removed)
+			return segment;
+	return NULL;
+}
+
+static bool whole(const struct shm_segment *segment)
+{
+	return segment->chunks && segment->backed == segment->chunks;
+}
+
+static void segment_destroy(struct shm_segment *segment)
+{
+	struct shm_attachment *attachment, *next_attachment;
+	struct shm_parked *parked, *after;
+
+	list_remove(&segment->link);
+	segment->shm->count--;
+	list_for_each_safe (parked, after, &segment->parked, link) {
+		list_remove(&parked->link);
+		reply(parked->session, &parked->message, NULL, -EIDRM, NULL, 0);
+		free(parked);
+	}
+	list_for_each_safe (attachment, next_attachment, &segment->attachments, by_segment) {
+		list_remove(&attachment->by_segment);
+		list_remove(&attachment->by_session);
+		free(attachment);
+	}
+	fd_close_all(segment->fds, segment->backed);
+	memory_return(&segment->memory, segment->memory.used_bytes);
+	free(segment->fds);
+	free(segment);
+}
+
+void shm_finish(struct shm *shm)
+{
+	struct shm_segment *segment, *after;
+
+	list_for_each_safe (segment, after, &shm->segments, link)
+		segment_destroy(segment);
+}
+
+static void maybe_destroy(struct shm_segment *segment)
+{
+	if (segment->removed && !segment->attached && !segment->creator)
+		segment_destroy(segment);
+}
+
+static int segment_create(struct session *session, const struct control_shm *message, uint32_t id,
+	struct shm_segment **result)
+{
+	struct shm *shm = &session->vgpu->shm;
+	struct shm_segment *segment;
+
+	if (shm->count >= SHM_SEGMENTS_MAX)
+		return -ENOSPC;
+	segment = calloc(1, sizeof *segment);
+	if (!segment)
+		return -ENOMEM;
+	segment->shm = shm;
+	segment->id = id;
+	segment->key = message->key;
+	segment->bytes = message->bytes;
+	segment->creator = session;
+	list_init(&segment->attachments);
+	list_init(&segment->parked);
+	memory_init(&segment->memory, &session->vgpu->memory, UINT64_MAX);
+	list_append(&shm->segments, &segment->link);
+	shm->count++;
+	*result = segment;
+	return 0;
+}
+
+static void get(struct session *session, const struct control_shm *message)
+{
+	struct shm_segment *segment = NULL;
+	unsigned access = message->flags & 0777;
+	int error;
+
+	if (message->key != IPC_PRIVATE)
+		segment = find_key(&session->vgpu->shm, message->key);
+	if (segment) {
+		error = 0;
+		if ((message->flags & IPC_CREAT) && (message->flags & IPC_EXCL))
+			error = -EEXIST;
+		/* Any of the three digits asks for it, as ipcperms() of the kernel has it. */
+		else if (!shm_may_access(segment, session->uid, session->gid,
+				 (access >> 6 | access >> 3 | access) & 7))
+			error = -EACCES;
+		else if (message->bytes > segment->bytes)
+			error = -EINVAL;
+		reply(session, message, error ? NULL : segment, error, NULL, 0);
+		return;
+	}
+	error = message->bytes == 0 ? -EINVAL : 0;
+	if (message->key != IPC_PRIVATE && !(message->flags & IPC_CREAT))
+		error = -ENOENT;
+	if (!error)
+		error = segment_create(session, message, daemon_new_id(session->daemon), &segment);
+	if (!error) {
+		segment->uid = segment->creator_uid = session->uid;
+		segment->gid = segment->creator_gid = session->gid;
+		segment->mode = access;
+	}
+	reply(session, message, segment, error ? error : 1, NULL, 0);
+}
+
+/* Answers an ATTACH that may be answered now: counts it when it asks from the first chunk on. */
+static void attach_now(
+	struct session *session, const struct control_shm *message, struct shm_segment *segment)
+{
+	struct shm_attachment *attachment = NULL, *other;
+	uint32_t first = message->first_chunk;
+
+	list_for_each (other, &session->shm_attachments, by_session)
+		if (other->segment == segment)
+			attachment = other;
+	if (first >= segment->chunks || (first && !attachment)) {
+		reply(session, message, NULL, -EINVAL, NULL, 0);
+		return;
+	}
+	if (!attachment) {
+		attachment = calloc(1, sizeof *attachment);
+		if (!attachment) {
+			reply(session, message, NULL, -ENOMEM, NULL, 0);
+			return;
+		}
+		attachment->session = session;
+		attachment->segment = segment;
+		list_append(&session->shm_attachments, &attachment->by_session);
+		list_append(&segment->attachments, &attachment->by_segment);
+	}
+	if (first == 0) {
+		attachment->count++;
+		segment->attached++;
+	}
+	reply(session, message, segment, 0, segment->fds + first,
+		min_of(segment->chunks - first, (uint32_t)FD_PASS_MAX));
+}
+
+/* A worker that was here before this gdevd says what it has attached: makes the segment again. */
+static void restore(struct session *session, const struct control_shm *message)
+{
+	struct shm_segment *segment = NULL;
+	int error = -EINVAL;
+
+	if (message->bytes && message->id)
+		error = segment_create(session, message, message->id, &segment);
+	if (!error) {
+		segment->restored = true;
+		segment->uid = segment->creator_uid = message->uid;
+		segment->gid = segment->creator_gid = message->gid;
+		segment->mode = message->mode & 0777;
+	}
+	reply(session, message, segment, error ? error : 1, NULL, 0);
+}
+
+static void attach(struct session *session, const struct control_shm *message)
+{
+	struct shm_segment *segment = find_id(&session->vgpu->shm, message->id);
+	unsigned access = SHM_READ | (message->flags & SHM_RDONLY ? 0 : SHM_WRITE);
+	struct shm_parked *parked;
+
+	if (!segment && session->worker->restored) {
+		restore(session, message);
+		return;
+	}
+	if (!segment || segment->removed) {
+		reply(session, message, NULL, segment ? -EIDRM : -EINVAL, NULL, 0);
+		return;
+	}
+	if (!session->worker->restored &&
+		!shm_may_access(segment, session->uid, session->gid, access)) {
+		reply(session, message, NULL, -EACCES, NULL, 0);
+		return;
+	}
+	if (whole(segment)) {
+		attach_now(session, message, segment);
+		return;
+	}
+	parked = malloc(sizeof *parked);
+	if (!parked) {
+		reply(session, message, NULL, -ENOMEM, NULL, 0);
+		return;
+	}
+	parked->session = session;
+	parked->message = *message;
+	list_append(&segment->parked, &parked->link);
+}
+
+/* The first part says how many chunks there are, and the others agree with it. */
+static int check_backing(const struct session *session, const struct shm_segment *segment,
+	const struct control_shm *message, size_t fd_count)
+{
+	uint64_t all;
+
+	if (!segment || segment->creator != session || !fd_count)
+		return -EINVAL;
+	if (message->first_chunk != segment->backed)
+		return -EINVAL;
+	if (segment->chunks && (message->chunk_bytes != segment->chunk_bytes ||
+				       message->chunks != segment->chunks))
+		return -EINVAL;
+	if (message->chunks == 0 || message->chunks > SHM_CHUNKS_MAX || !message->chunk_bytes ||
+		fd_count > message->chunks - segment->backed)
+		return -EINVAL;
+	if (__builtin_mul_overflow(message->chunk_bytes, message->chunks, &all) ||
+		all < segment->bytes)
+		return -EINVAL;
+	return 0;
+}
+
+static int charge_backing(struct session *session, struct shm_segment *segment, uint64_t bytes)
+{
+	if (!segment->restored)
+		return memory_move(&session->worker->memory, &segment->memory, bytes);
+	/* What was the segment's before a restart is in nobody else's account now. */
+	memory_charge_held(&segment->memory, bytes);
+	return 0;
+}
+
+static int accept_backing(struct session *session, struct shm_segment *segment,
+	const struct control_shm *message, size_t fd_count)
+{
+	int error = check_backing(session, segment, message, fd_count);
+
+	if (!error && !segment->fds) {
+		segment->fds = calloc(message->chunks, sizeof *segment->fds);
+		error = segment->fds ? 0 : -ENOMEM;
+	}
+	if (!error)
+		error = charge_backing(session, segment, fd_count * message->chunk_bytes);
+	if (error && segment && !segment->chunks) {
+		free(segment->fds);
+		segment->fds = NULL;
+	}
+	return error;
+}
+
+static void back(
+	struct session *session, const struct control_shm *message, int *fds, size_t fd_count)
+{
+	struct shm_segment *segment = find_id(&session->vgpu->shm, message->id);
+	struct shm_parked *parked, *after;
+	int error = accept_backing(session, segment, message, fd_count);
+
+	if (error) {
+		reply(session, message, NULL, error, NULL, 0);
+		return;
+	}
+	segment->chunks = message->chunks;
+	segment->chunk_bytes = message->chunk_bytes;
+	for (size_t i = 0; i < fd_count; i++)
+		segment->fds[segment->backed++] = steal_fd(&fds[i]);
+	reply(session, message, segment, 0, NULL, 0);
+	if (!whole(segment))
+		return;
+	segment->creator = NULL;
+	list_for_each_safe (parked, after, &segment->parked, link) {
+		list_remove(&parked->link);
+		attach_now(parked->session, &parked->message, segment);
+		free(parked);
+	}
+	maybe_destroy(segment);
+}
+
+static void detach(struct session *session, const struct control_shm *message)
+{
+	struct shm_attachment *attachment;
+
+	list_for_each (attachment, &session->shm_attachments, by_session) {
+		struct shm_segment *segment = attachment->segment;
+		if (segment->id != message->id || !attachment->count)
+			continue;
+		segment->attached--;
+		if (--attachment->count == 0) {
+			list_remove(&attachment->by_session);
+			list_remove(&attachment->by_segment);
+			free(attachment);
+		}
+		maybe_destroy(segment);
+		return;
+	}
+}
+
+static void change(struct session *session, const struct control_shm *message)
+{
+	struct shm_segment *segment = find_id(&session->vgpu->shm, message->id);
+
+	if (!segment) {
+		reply(session, message, NULL, -EINVAL, NULL, 0);
+		return;
+	}
+	if (!shm_may_control(segment, session->uid)) {
+		reply(session, message, NULL, -EPERM, NULL, 0);
+		return;
+	}
+	if (message->command == SHM_COMMAND_SET) {
+		segment->mode = message->mode & 0777;
+		reply(session, message, segment, 0, NULL, 0);
+		return;
+	}
+	segment->removed = true;
+	segment->key = IPC_PRIVATE;
+	reply(session, message, segment, 0, NULL, 0);
+	maybe_destroy(segment);
+}
+
+static void stat_segment(struct session *session, const struct control_shm *message)
+{
+	const struct shm_segment *segment = find_id(&session->vgpu->shm, message->id);
+	int error = 0;
+
+	if (!segment)
+		error = -EINVAL;
+	else if (!shm_may_access(segment, session->uid, session->gid, SHM_READ))
+		error = -EACCES;
+	reply(session, message, error ? NULL : segment, error, NULL, 0);
+}
+
+int shm_message(
+	struct session *session, const struct control_shm *message, int *fds, size_t fd_count)
+{
+	switch (message->command) {
+	case SHM_COMMAND_GET:
+		get(session, message);
+		return 0;
+	case SHM_COMMAND_BACK:
+		back(session, message, fds, fd_count);
+		return 0;
+	case SHM_COMMAND_ATTACH:
+		attach(session, message);
+		return 0;
+	case SHM_COMMAND_DETACH:
+		detach(session, message);
+		return 0;
+	case SHM_COMMAND_STAT:
+		stat_segment(session, message);
+		return 0;
+	case SHM_COMMAND_SET:
+	case SHM_COMMAND_REMOVE:
+		change(session, message);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* Takes the session's waiting ATTACHes out, and what it began to create and never finished. */
+static void forget_unfinished(struct session *session)
+{
+	struct shm_segment *segment, *after;
+	struct shm_parked *parked, *next;
+
+	list_for_each_safe (segment, after, &session->vgpu->shm.segments, link) {
+		list_for_each_safe (parked, next, &segment->parked, link) {
+			if (parked->session != session)
+				continue;
+			list_remove(&parked->link);
+			free(parked);
+		}
+		if (segment->creator == session)
+			segment_destroy(segment);
+	}
+}
+
+void shm_session_finish(struct session *session)
+{
+	struct shm_attachment *attachment;
+
+	forget_unfinished(session);
+	while ((attachment =
+			list_first(&session->shm_attachments, struct shm_attachment, by_session))) {
+		struct shm_segment *segment = attachment->segment;
+		segment->attached -= attachment->count;
+		list_remove(&attachment->by_session);
+		list_remove(&attachment->by_segment);
+		free(attachment);
+		maybe_destroy(segment);
+	}
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sessions: the whole of gdev as C calls. The Gdev API (gdev.h) and the CUDA Driver API stand on it; use
+ * it directly to write another interface on top of gdev.
+ *
+ * A session is what one process has on one virtual GPU: an address arena, memory, code, and streams,
+ * served by a worker process of its own. Opening the same virtual GPU again in one process gives the same
+ * session and counts.
+ *
+ * Conventions. Calls return 0 or a negative code (gdev/error.h); a new object comes back through the last
+ * parameter, which is untouched on failure. Every call may be made from any thread at any time, except
+ * that destroying (closing, unloading) an object is the last call on it. Sizes are bytes, times are
+ * nanoseconds of CLOCK_MONOTONIC. Addresses are those of the device, which for device memory, page-locked
+ * memory and shared memory are also those of the process.
+ *
+ * Asynchronous failure. A command that fails after its call returned leaves its error in its stream, or,
+ * when it broke the address space (an illegal address, a trap), in the session: from then on every call
+ * on the session returns that error. After the worker is gone it is -GDEV_E_SESSION_LOST, unless the
+ * session had such an error before (-GDEV_E_LAUNCH_TIMEOUT ends the worker, for one). In a forked
+ * child every session of the parent is lost; opening a new one works.
+ */
+#ifndef GDEV_SESSION_H
+#define GDEV_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gdev/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+struct gdev_session;
+struct gdev_stream;
+struct gdev_event;
+struct gdev_module;
+struct gdev_function;
+
+/* ---- virtual GPUs and sessions ---- */
+
+#define GDEV_NAME_MAX 32
+
+/* The virtual GPUs that this process sees: those that $GDEV_VGPU lists (comma-separated), else gdev0,
+ * gdev1, … as far as their sockets exist. */
+int gdev_vgpu_count(void);
+/* -ENODEV when `index` is beyond them. */
+int gdev_vgpu_name(int index, char name[GDEV_NAME_MAX]);
+
+/* `vgpu` NULL: the first one that this process sees. -GDEV_E_NO_DAEMON: nobody listens; -EACCES: the
+ * virtual GPU is not for this user; -ENODEV: no such virtual GPU. */
+int gdev_session_open(const char *vgpu, struct gdev_session **session);
+/* Gives one open back; the last one ends the session and frees all that it has. NULL is fine. */
+void gdev_session_close(struct gdev_session *session);
+
+struct gdev_description {
+	char vgpu[GDEV_NAME_MAX];
+	char device_name[64];
+	uint8_t device_uuid[16];
+	uint64_t memory_bytes; /* of the virtual GPU */
+	uint64_t session;      /* its number in gdevd's answers and logs */
+	uint64_t arena_base, arena_bytes;
+};
+
+/* Valid as long as the session. */
+const struct gdev_description *gdev_session_description(const struct gdev_session *session);
+
+/* 0, or what broke the session; then *fault_address (if not NULL) is where, if that is known. */
+int gdev_session_error(struct gdev_session *session, uint64_t *fault_address);
+
+/* Waits until everything submitted so far is done, and prints what kernels printed. Returns the session's
+ * error, or the first error that a stream had and nobody has seen. */
+int gdev_session_sync(struct gdev_session *session);
+/* Prints on stdout what kernels have printed so far. */
+void gdev_session_flush(struct gdev_session *session);
+
+/* The device's properties by the index of CUDA's attributes; 0 for what the device does not know. */
+int gdev_session_property(struct gdev_session *session, unsigned index, int32_t *value);
+
+enum gdev_query {
+	GDEV_QUERY_LAUNCHES,
+	GDEV_QUERY_COMPUTE_NS,
+	GDEV_QUERY_TO_DEVICE_BYTES,
+	GDEV_QUERY_FROM_DEVICE_BYTES,
+	GDEV_QUERY_DEVICE_BYTES, /* device memory that the session holds */
+	GDEV_QUERY_CHUNK_BYTES,  /* of two-stage copies; see GDEV_TUNE_CHUNK_BYTES */
+	GDEV_QUERY_INLINE_BYTES, /* see GDEV_TUNE_INLINE_BYTES */
+	GDEV_QUERY_COPY_THREADS, /* see GDEV_TUNE_COPY_THREADS */
+};
+
+/* What the session has used so far. */
+int gdev_session_query(struct gdev_session *session, enum gdev_query what, uint64_t *value);
+
+enum gdev_tune {
+	GDEV_TUNE_SPIN_NS,      /* how long a waiting thread spins before it sleeps */
+	GDEV_TUNE_INLINE_BYTES, /* up to here host memory rides in the record */
+	GDEV_TUNE_CHUNK_BYTES, /* a two-stage copy is split into these; at most a quarter of the staging */
+	GDEV_TUNE_WORKER_SPIN_NS, /* how long the worker looks for records before it sleeps */
+	GDEV_TUNE_WINDOW_NS,      /* how much estimated work the worker keeps on the device */
+	GDEV_TUNE_COPY_THREADS,   /* 1 to 12: how many threads share a large copy */
+};
+
+int gdev_session_tune(struct gdev_session *session, enum gdev_tune what, uint64_t value);
+
+/* ---- memory ---- */
+
+enum gdev_memory_kind {
+	GDEV_MEMORY_UNKNOWN = 0, /* no memory of the session: the process's own */
+	GDEV_MEMORY_DEVICE,
+	GDEV_MEMORY_HOST,     /* page-locked */
+	GDEV_MEMORY_VARIABLE, /* of a module; known once gdev_module_global has named it */
+	GDEV_MEMORY_SHARED,   /* attached by gdev_shm_attach */
+};
+
+struct gdev_range {
+	enum gdev_memory_kind kind;
+	uint64_t base, bytes; /* of the allocation */
+	bool mapped;          /* the process may read and write it */
+	uint64_t id;          /* never reused */
+};
+
+/* Device memory, 512-byte aligned; contents undefined. bytes > 0. -ENOMEM. */
+int gdev_memory_alloc(struct gdev_session *session, uint64_t bytes, uint64_t *address);
+/* Device memory or page-locked memory, by its first address. Waits for all commands submitted before.
+ * -EINVAL: not such an address. */
+int gdev_memory_free(struct gdev_session *session, uint64_t address);
+/* One more owner: gdev_memory_free must be called once more. */
+int gdev_memory_ref(struct gdev_session *session, uint64_t address);
+
+/* Page-locked memory, page aligned, zeroed; the device uses it at the same address. Freed by
+ * gdev_memory_free. */
+int gdev_host_alloc(struct gdev_session *session, uint64_t bytes, void **pointer);
+
+/* What `address` belongs to. Never fails for an address; kind says what it is. */
+void gdev_memory_lookup(struct gdev_session *session, uint64_t address, struct gdev_range *range);
+
+/* Of the virtual GPU. */
+int gdev_memory_info(struct gdev_session *session, uint64_t *free_bytes, uint64_t *total_bytes);
+
+/* Lets the process read and write device memory, at its address. Stays until it is freed. -ENOTSUP: not
+ * on this device. */
+int gdev_memory_map(struct gdev_session *session, uint64_t address, uint64_t bytes, void **pointer);
+
+/* ---- streams, fences, events ---- */
+
+/* Commands of one stream run in order. Lower priority is more urgent (-5 to 0). */
+int gdev_stream_create(struct gdev_session *session, int priority, struct gdev_stream **stream);
+/* Does not wait: work in the stream still completes. NULL is fine. */
+void gdev_stream_destroy(struct gdev_stream *stream);
+struct gdev_session *gdev_stream_session(struct gdev_stream *stream);
+
+/* A point in a stream. One with value 0 is always reached. Stays valid after the stream is gone. */
+struct gdev_fence {
+	uint32_t timeline, reserved;
+	uint64_t value;
+};
+
+/* The point after everything submitted so far. */
+void gdev_stream_fence(struct gdev_stream *stream, struct gdev_fence *fence);
+/* 0 when everything submitted is done; -GDEV_E_NOT_READY; or the stream's error, once. */
+int gdev_stream_query(struct gdev_stream *stream);
+int gdev_stream_sync(struct gdev_stream *stream);
+/* Later commands of `stream` wait for the fence. */
+int gdev_stream_wait(struct gdev_stream *stream, const struct gdev_fence *fence);
+
+/* 0 or -GDEV_E_NOT_READY, or the session's error. */
+int gdev_fence_query(struct gdev_session *session, const struct gdev_fence *fence);
+int gdev_fence_wait(struct gdev_session *session, const struct gdev_fence *fence);
+/* -GDEV_E_NOT_READY when CLOCK_MONOTONIC passes deadline_ns first. */
+int gdev_fence_wait_until(
+	struct gdev_session *session, const struct gdev_fence *fence, uint64_t deadline_ns);
+
+/* timing: gdev_event_elapsed will be asked. An event never recorded is complete. */
+int gdev_event_create(struct gdev_session *session, bool timing, struct gdev_event **event);
+void gdev_event_destroy(struct gdev_event *event);
+int gdev_event_record(struct gdev_event *event, struct gdev_stream *stream);
+int gdev_event_query(struct gdev_event *event);
+int gdev_event_sync(struct gdev_event *event);
+int gdev_stream_wait_event(struct gdev_stream *stream, struct gdev_event *event);
+/* Time between two recorded events. -EINVAL: not recorded, or no timing; -GDEV_E_NOT_READY. */
+int gdev_event_elapsed(struct gdev_event *start, struct gdev_event *end, int64_t *ns);
+/* Makes what the event recorded last known to other sessions, as a number that they wait for. */
+int gdev_event_share(struct gdev_event *event, uint64_t *id);
+int gdev_stream_wait_shared(struct gdev_stream *stream, uint64_t id);
+
+/* Runs `function` on a thread of the library when the commands before it are done; the commands after it
+ * wait. It must not call gdev. When the session has failed it is called all the same, with the error. */
+int gdev_stream_call(
+	struct gdev_stream *stream, void (*function)(void *argument, int error), void *argument);
+
+/* ---- copies and fills ---- */
+
+enum gdev_side {
+	GDEV_SIDE_ANY = 0, /* found out from the address */
+	GDEV_SIDE_HOST,
+	GDEV_SIDE_DEVICE,
+};
+
+/* width x height x depth bytes; height and depth are at least 1; pitches (bytes from row to row) and
+ * slices (from plane to plane) count only where there is more than one. */
+struct gdev_copy {
+	uint64_t destination, source;
+	enum gdev_side destination_side, source_side;
+	uint64_t width, height, depth;
+	uint64_t destination_pitch, source_pitch;
+	uint64_t destination_slice, source_slice;
+};
+
+/* Both sides may be memory of the session or any memory of the process. When it returns, host memory may
+ * be used again; a copy into device memory may still be under way, but every command submitted later, on
+ * any stream, sees it done. -EINVAL: the device side is no memory of the session. */
+int gdev_copy(struct gdev_stream *stream, const struct gdev_copy *copy);
+/* Host memory may be used again when the stream gets there if it is page-locked, and on return if not. */
+int gdev_copy_async(struct gdev_stream *stream, const struct gdev_copy *copy);
+
+/* A copy of `bytes` in one piece. */
+static inline struct gdev_copy gdev_copy_linear(
+	uint64_t destination, uint64_t source, uint64_t bytes)
+{
+	struct gdev_copy copy = {.destination = destination, .source = source, .width = bytes};
+
+	copy.height = copy.depth = 1;
+	return copy;
+}
+
+struct gdev_fill {
+	uint64_t destination;
+	uint64_t width, height, pitch; /* elements, rows, bytes */
+	uint32_t element_bytes, value; /* 1, 2 or 4 */
+};
+
+int gdev_fill_async(struct gdev_stream *stream, const struct gdev_fill *fill);
+
+/* ---- code ---- */
+
+/* PTX text, a fat binary, or whatever code the device takes. What the compiler says goes to `log`
+ * (NUL-terminated, cut when full; may be NULL/0). */
+int gdev_module_load(struct gdev_session *session, const void *image, size_t bytes, char *log,
+	size_t log_bytes, struct gdev_module **module);
+/* Waits for all commands submitted before. NULL is fine. */
+void gdev_module_unload(struct gdev_module *module);
+/* -GDEV_E_SYMBOL_NOT_FOUND. The function lives as long as its module; asked again, it is the same. */
+int gdev_module_function(
+	struct gdev_module *module, const char *name, struct gdev_function **function);
+int gdev_module_global(
+	struct gdev_module *module, const char *name, uint64_t *address, uint64_t *bytes);
+
+struct gdev_param {
+	uint32_t offset, size;
+};
+
+struct gdev_function_info {
+	const char *name;
+	uint32_t param_count, param_bytes;
+	const struct gdev_param *params;
+	uint32_t max_threads, shared_bytes, const_bytes, local_bytes, registers;
+	uint32_t ptx_version, binary_version; /* 90: 9.0 */
+	uint32_t max_dynamic_shared_bytes;
+};
+
+const struct gdev_function_info *gdev_function_info(const struct gdev_function *function);
+struct gdev_session *gdev_function_session(const struct gdev_function *function);
+/* Blocks that one multiprocessor holds at once. */
+int gdev_function_occupancy(struct gdev_function *function, uint32_t block_threads,
+	uint32_t dynamic_shared_bytes, uint32_t *blocks);
+
+struct gdev_launch {
+	struct gdev_function *function;
+	uint32_t grid[3], block[3];
+	uint32_t shared_bytes; /* dynamic */
+	/* Either the parameters as the kernel sees them, or a pointer to each. Copied. */
+	const void *params;
+	uint32_t param_bytes;
+	void *const *arguments;
+	bool cooperative;
+	uint32_t cluster[3]; /* zeros: none */
+};
+
+/* Returns as soon as the launch is written down. -GDEV_E_INVALID_LAUNCH: beyond a limit of the
+ * device; -GDEV_E_OUT_OF_RESOURCES: beyond one of the kernel. */
+int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *launch);
+
+/* ---- shared device memory: shmget, shmat, shmdt, shmctl ---- */
+
+struct gdev_shm_info {
+	uint32_t id, uid, gid, mode;
+	uint64_t bytes;
+	uint32_t attached;
+};
+
+/* key IPC_PRIVATE or a number; flags IPC_CREAT, IPC_EXCL and a mode. */
+int gdev_shm_get(
+	struct gdev_session *session, int32_t key, uint64_t bytes, int flags, uint32_t *id);
+/* flags SHM_RDONLY. */
+int gdev_shm_attach(struct gdev_session *session, uint32_t id, int flags, uint64_t *address);
+/* Waits for all commands submitted before. */
+int gdev_shm_detach(struct gdev_session *session, uint64_t address);
+/* command IPC_STAT (fills *info), IPC_SET (takes info->mode), IPC_RMID (info may be NULL). */
+int gdev_shm_control(
+	struct gdev_session *session, uint32_t id, int command, struct gdev_shm_info *info);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Copies and fills, on the legacy default stream. The calls on a thread's own stream are in per_thread.c.
+ */
+#include <stdlib.h>
+
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+
+#define BOUNCE_BYTES (4u << 20)
+
+static CUresult submit(const struct gdev_copy *copy, CUstream handle, bool sync)
+{
+	CUstream stream;
+
+	TRY(stream_enter(handle, &stream));
+	return result_of(
+		sync ? gdev_copy(stream->stream, copy) : gdev_copy_async(stream->stream, copy));
+}
+
+CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, CUdeviceptr source,
+	enum gdev_side source_side, size_t bytes, CUstream stream, bool sync)
+{
+	struct gdev_copy copy = gdev_copy_linear(destination, source, bytes);
+
+	copy.destination_side = destination_side;
+	copy.source_side = source_side;
+	if (bytes && (!destination || !source)) {
+		CUcontext context;
+		TRY(current_context(&context));
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return submit(&copy, stream, sync);
+}
+
+/* ---- two and three dimensions ---- */
+
+/* One side of a copy as CUDA describes it. */
+struct side {
+	CUmemorytype type;
+	CUdeviceptr host, device;
+	size_t x, y, z, pitch, height;
+};
+
+static CUresult resolve_side(const struct side *side, const struct gdev_copy *copy,
+	uint64_t *address, enum gdev_side *where, uint64_t *pitch, uint64_t *slice)
+{
+	switch (side->type) {
+	case CU_MEMORYTYPE_HOST:
+		*address = side->host;
+		*where = GDEV_SIDE_HOST;
+		break;
+	case CU_MEMORYTYPE_DEVICE:
+		*address = side->device;
+		*where = GDEV_SIDE_DEVICE;
+		break;
+	case CU_MEMORYTYPE_UNIFIED:
+		*address = side->device;
+		*where = GDEV_SIDE_ANY;
+		break;
+	case CU_MEMORYTYPE_ARRAY:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (!*address)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pitch = side->pitch ? side->pitch : side->x + copy->width;
+	if (side->x + copy->width < copy->width || side->x + copy->width > *pitch)
+		return CUDA_ERROR_INVALID_VALUE;
+	size_t rows = side->height ? side->height : side->y + copy->height;
+	if (side->y + copy->height > rows || __builtin_mul_overflow(*pitch, rows, slice))
+		return CUDA_ERROR_INVALID_VALUE;
+	*address += side->z * *slice + side->y * *pitch + side->x;
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_sides(const struct side *destination, const struct side *source, size_t width,
+	size_t height, size_t depth, CUstream stream, bool sync)
+{
+	struct gdev_copy copy = {.width = width, .height = height, .depth = depth};
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!width || !height || !depth)
+		return CUDA_SUCCESS;
+	TRY(resolve_side(destination, &copy, &copy.destination, &copy.destination_side,
+		&copy.destination_pitch, &copy.destination_slice));
+	TRY(resolve_side(source, &copy, &copy.source, &copy.source_side, &copy.source_pitch,
+		&copy.source_slice));
+	return submit(&copy, stream, sync);
+}
+
+CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool sync)
+{
+	if (!copy)
+		return CUDA_ERROR_INVALID_VALUE;
+	struct side destination = {copy->dstMemoryType, (CUdeviceptr)copy->dstHost, copy->dstDevice,
+		copy->dstXInBytes, copy->dstY, 0, copy->dstPitch, 0};
+	struct side source = {copy->srcMemoryType, (CUdeviceptr)copy->srcHost, copy->srcDevice,
+		copy->srcXInBytes, copy->srcY, 0, copy->srcPitch, 0};
+	return copy_sides(&destination, &source, copy->WidthInBytes, copy->Height, 1, stream, sync);
+}
+
+CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool sync)
+{
+	if (!copy || copy->srcLOD || copy->dstLOD)
+		return CUDA_ERROR_INVALID_VALUE;
+	struct side destination = {copy->dstMemoryType, (CUdeviceptr)copy->dstHost, copy->dstDevice,
+		copy->dstXInBytes, copy->dstY, copy->dstZ, copy->dstPitch, copy->dstHeight};
+	struct side source = {copy->srcMemoryType, (CUdeviceptr)copy->srcHost, copy->srcDevice,
+		copy->srcXInBytes, copy->srcY, copy->srcZ, copy->srcPitch, copy->srcHeight};
+	return copy_sides(
+		&destination, &source, copy->WidthInBytes, copy->Height, copy->Depth, stream, sync);
+}
+
+static CUresult same_session(CUcontext a, CUcontext b, bool *same)
+{
+	TRY(initialised());
+	if (!handle_is(HANDLE_CONTEXT, a) || !handle_is(HANDLE_CONTEXT, b) || !a->session ||
+		!b->session)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*same = a->session == b->session;
+	return CUDA_SUCCESS;
+}
+
+CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream, bool sync)
+{
+	bool same;
+
+	if (!peer)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(same_session(peer->dstContext, peer->srcContext, &same));
+	if (!same)
+		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+	struct side destination = {peer->dstMemoryType, (CUdeviceptr)peer->dstHost, peer->dstDevice,
+		peer->dstXInBytes, peer->dstY, peer->dstZ, peer->dstPitch, peer->dstHeight};
+	struct side source = {peer->srcMemoryType, (CUdeviceptr)peer->srcHost, peer->srcDevice,
+		peer->srcXInBytes, peer->srcY, peer->srcZ, peer->srcPitch, peer->srcHeight};
+	return copy_sides(
+		&destination, &source, peer->WidthInBytes, peer->Height, peer->Depth, stream, sync);
+}
+
+/* Between two virtual GPUs: through memory of the process. */
+static CUresult bounce(CUcontext destination_context, CUdeviceptr destination,
+	CUcontext source_context, CUdeviceptr source, size_t bytes)
+{
+	autofree void *buffer = malloc(min_of(bytes, (size_t)BOUNCE_BYTES));
+
+	if (!buffer)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t done = 0; done < bytes;) {
+		size_t piece = min_of(bytes - done, (size_t)BOUNCE_BYTES);
+		struct gdev_copy in = gdev_copy_linear((uint64_t)buffer, source + done, piece);
+		struct gdev_copy out =
+			gdev_copy_linear(destination + done, (uint64_t)buffer, piece);
+		in.source_side = out.destination_side = GDEV_SIDE_DEVICE;
+		TRY_GDEV(gdev_copy(source_context->legacy->stream, &in));
+		TRY_GDEV(gdev_copy(destination_context->legacy->stream, &out));
+		done += piece;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult copy_peer(CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
+	CUcontext source_context, size_t bytes, CUstream handle, bool sync)
+{
+	CUstream stream;
+	bool same;
+
+	TRY(same_session(destination_context, source_context, &same));
+	if (same)
+		return copy_linear(destination, GDEV_SIDE_DEVICE, source, GDEV_SIDE_DEVICE, bytes,
+			handle, sync);
+	TRY(stream_enter(handle, &stream));
+	TRY_GDEV(gdev_stream_sync(stream->stream));
+	return bounce(destination_context, destination, source_context, source, bytes);
+}
+
+/* ---- fills ---- */
+
+CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned element_bytes,
+	size_t width, size_t height, CUstream handle, bool sync)
+{
+	struct gdev_fill wanted = {
+		.destination = destination,
+		.width = width,
+		.height = height,
+		.pitch = pitch,
+		.element_bytes = element_bytes,
+		.value = value,
+	};
+	struct allocation allocation;
+	struct gdev_range range;
+	CUstream stream;
+
+	TRY(stream_enter(handle, &stream));
+	if (height > 1 && (pitch < width * element_bytes || pitch % element_bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY_GDEV(gdev_fill_async(stream->stream, &wanted));
+	/* What the process can see is done when the call returns. */
+	if (sync && memory_find(destination, &range, &allocation) && range.mapped)
+		return result_of(gdev_stream_sync(stream->stream));
+	return CUDA_SUCCESS;
+}
+
+/* ---- the calls ---- */
+
+CUresult cuMemcpy(CUdeviceptr destination, CUdeviceptr source, size_t bytes)
+{
+	return copy_linear(destination, GDEV_SIDE_ANY, source, GDEV_SIDE_ANY, bytes, NULL, true);
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr destination, const void *source, size_t bytes)
+{
+	return copy_linear(destination, GDEV_SIDE_DEVICE, (CUdeviceptr)source, GDEV_SIDE_HOST,
+		bytes, NULL, true);
+}
+
+CUresult cuMemcpyDtoH_v2(void *destination, CUdeviceptr source, size_t bytes)
+{
+	return copy_linear((CUdeviceptr)destination, GDEV_SIDE_HOST, source, GDEV_SIDE_DEVICE,
+		bytes, NULL, true);
+}
+
+CUresult cuMemcpyDtoD_v2(CUdeviceptr destination, CUdeviceptr source, size_t bytes)
+{
+	return copy_linear(
+		destination, GDEV_SIDE_DEVICE, source, GDEV_SIDE_DEVICE, bytes, NULL, true);
+}
+
+CUresult cuMemcpyPeer(CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
+	CUcontext source_context, size_t bytes)
+{
+	return copy_peer(
+		destination, destination_context, source, source_context, bytes, NULL, true);
+}
+
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
+{
+	return copy_2d(copy, NULL, true);
+}
+
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
+{
+	return copy_2d(copy, NULL, true);
+}
+
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)
+{
+	return copy_3d(copy, NULL, true);
+}
+
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *copy)
+{
+	return copy_3d_peer(copy, NULL, true);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source, size_t bytes, CUstream stream)
+{
+	return copy_linear(destination, GDEV_SIDE_ANY, source, GDEV_SIDE_ANY, bytes, stream, false);
+}
+
+CUresult cuMemcpyHtoDAsync_v2(
+	CUdeviceptr destination, const void *source, size_t bytes, CUstream stream)
+{
+	return copy_linear(destination, GDEV_SIDE_DEVICE, (CUdeviceptr)source, GDEV_SIDE_HOST,
+		bytes, stream, false);
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void *destination, CUdeviceptr source, size_t bytes, CUstream stream)
+{
+	return copy_linear((CUdeviceptr)destination, GDEV_SIDE_HOST, source, GDEV_SIDE_DEVICE,
+		bytes, stream, false);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(
+	CUdeviceptr destination, CUdeviceptr source, size_t bytes, CUstream stream)
+{
+	return copy_linear(
+		destination, GDEV_SIDE_DEVICE, source, GDEV_SIDE_DEVICE, bytes, stream, false);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr destination, CUcontext destination_context,
+	CUdeviceptr source, CUcontext source_context, size_t bytes, CUstream stream)
+{
+	return copy_peer(
+		destination, destination_context, source, source_context, bytes, stream, false);
+}
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
+{
+	return copy_2d(copy, stream, false);
+}
+
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream)
+{
+	return copy_3d(copy, stream, false);
+}
+
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *copy, CUstream stream)
+{
+	return copy_3d_peer(copy, stream, false);
+}
+
+CUresult cuMemsetD8_v2(CUdeviceptr destination, unsigned char value, size_t count)
+{
+	return fill(destination, 0, value, 1, count, 1, NULL, true);
+}
+
+CUresult cuMemsetD16_v2(CUdeviceptr destination, unsigned short value, size_t count)
+{
+	return fill(destination, 0, value, 2, count, 1, NULL, true);
+}
+
+CUresult cuMemsetD32_v2(CUdeviceptr destination, unsigned int value, size_t count)
+{
+	return fill(destination, 0, value, 4, count, 1, NULL, true);
+}
+
+CUresult cuMemsetD2D8_v2(
+	CUdeviceptr destination, size_t pitch, unsigned char value, size_t width, size_t height)
+{
+	return fill(destination, pitch, value, 1, width, height, NULL, true);
+}
+
+CUresult cuMemsetD2D16_v2(
+	CUdeviceptr destination, size_t pitch, unsigned short value, size_t width, size_t height)
+{
+	return fill(destination, pitch, value, 2, width, height, NULL, true);
+}
+
+CUresult cuMemsetD2D32_v2(
+	CUdeviceptr destination, size_t pitch, unsigned int value, size_t width, size_t height)
+{
+	return fill(destination, pitch, value, 4, width, height, NULL, true);
+}
+
+CUresult cuMemsetD8Async(
+	CUdeviceptr destination, unsigned char value, size_t count, CUstream stream)
+{
+	return fill(destination, 0, value, 1, count, 1, stream, false);
+}
+
+CUresult cuMemsetD16Async(
+	CUdeviceptr destination, unsigned short value, size_t count, CUstream stream)
+{
+	return fill(destination, 0, value, 2, count, 1, stream, false);
+}
+
+CUresult cuMemsetD32Async(
+	CUdeviceptr destination, unsigned int value, size_t count, CUstream stream)
+{
+	return fill(destination, 0, value, 4, count, 1, stream, false);
+}
+
+CUresult cuMemsetD2D8Async(CUdeviceptr destination, size_t pitch, unsigned char value, size_t width,
+	size_t height, CUstream stream)
+{
+	return fill(destination, pitch, value, 1, width, height, stream, false);
+}
+
+CUresult cuMemsetD2D16Async(CUdeviceptr destination, size_t pitch, unsigned short value,
+	size_t width, size_t height, CUstream stream)
+{
+	return fill(destination, pitch, value, 2, width, height, stream, false);
+}
+
+CUresult cuMemsetD2D32Async(CUdeviceptr destination, size_t pitch, unsigned int value, size_t width,
+	size_t height, CUstream stream)
+{
+	return fill(destination, pitch, value, 4, width, height, stream, false);
+}

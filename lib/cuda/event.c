@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Events.
+ */
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+
+#define FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
+
+static CUresult check(CUevent event)
+{
+	TRY(initialised());
+	return handle_is(HANDLE_EVENT, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuEventCreate(CUevent *created, unsigned int flags)
+{
+	CUcontext context;
+	CUevent event;
+	CUresult result;
+
+	TRY(current_context(&context));
+	if (!created || flags & ~(unsigned)FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags & CU_EVENT_INTERPROCESS)
+		return flags & CU_EVENT_DISABLE_TIMING ? CUDA_ERROR_NOT_SUPPORTED
+						       : CUDA_ERROR_INVALID_VALUE;
+	event = handle_create(HANDLE_EVENT, sizeof *event);
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = result_of(gdev_event_create(
+		context->session, !(flags & CU_EVENT_DISABLE_TIMING), &event->event));
+	if (result != CUDA_SUCCESS) {
+		handle_destroy(HANDLE_EVENT, event);
+		return result;
+	}
+	event->context = context;
+	event->flags = flags;
+	pthread_mutex_lock(&context->lock);
+	list_append(&context->events, &event->link);
+	pthread_mutex_unlock(&context->lock);
+	*created = event;
+	return CUDA_SUCCESS;
+}
+
+void event_release(CUevent event)
+{
+	CUcontext context = event->context;
+
+	pthread_mutex_lock(&context->lock);
+	list_remove(&event->link);
+	pthread_mutex_unlock(&context->lock);
+	gdev_event_destroy(event->event);
+	handle_destroy(HANDLE_EVENT, event);
+}
+
+CUresult cuEventDestroy_v2(CUevent event)
+{
+	TRY(check(event));
+	event_release(event);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned int flags)
+{
+	CUstream stream;
+
+	TRY(check(event));
+	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(stream_enter(handle, &stream));
+	if (stream->context != event->context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	TRY_GDEV(gdev_event_record(event->event, stream->stream));
+	atomic_store(&event->recorded, true);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+	return cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_DEFAULT);
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+	TRY(check(event));
+	return result_of(gdev_event_query(event->event));
+}
+
+CUresult cuEventSynchronize(CUevent event)
+{
+	TRY(check(event));
+	return result_of(gdev_event_sync(event->event));
+}
+
+CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
+{
+	int64_t ns;
+
+	TRY(check(start));
+	TRY(check(end));
+	if (!milliseconds)
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING ||
+		!atomic_load(&start->recorded) || !atomic_load(&end->recorded) ||
+		start->context != end->context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	TRY_GDEV(gdev_event_elapsed(start->event, end->event, &ns));
+	*milliseconds = (float)((double)ns / 1e6);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Functions: attributes, parameters, occupancy.
+ */
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+
+CUresult function_resolve(CUfunction handle, CUfunction *function)
+{
+	if (handle_is(HANDLE_FUNCTION, handle)) {
+		*function = handle;
+		return CUDA_SUCCESS;
+	}
+	if (handle_is(HANDLE_KERNEL, handle))
+		return kernel_function((CUkernel)handle, function);
+	TRY(initialised());
+	return CUDA_ERROR_INVALID_HANDLE;
+}
+
+static const struct gdev_function_info *info_of(CUfunction function)
+{
+	return gdev_function_info(function->function);
+}
+
+/* ---- attributes ---- */
+
+/* Dynamic shared memory that a launch may ask for without more being set: what is left of the block's
+ * normal share. */
+static CUresult default_dynamic_shared(CUfunction function, int *bytes)
+{
+	int limit;
+
+	TRY(device_attribute(function->module->context->device,
+		CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &limit));
+	*bytes = max_of(limit - (int)info_of(function)->shared_bytes, 0);
+	return CUDA_SUCCESS;
+}
+
+CUresult function_attribute(CUfunction function, CUfunction_attribute attribute, int *value)
+{
+	const struct gdev_function_info *info = info_of(function);
+
+	switch (attribute) {
+	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+		*value = (int)info->max_threads;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+		*value = (int)info->shared_bytes;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+		*value = (int)info->const_bytes;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+		*value = (int)info->local_bytes;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_NUM_REGS:
+		*value = (int)info->registers;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+		*value = (int)info->ptx_version;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+		*value = (int)info->binary_version;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+		*value = function->max_dynamic_shared;
+		return *value >= 0 ? CUDA_SUCCESS : default_dynamic_shared(function, value);
+	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		*value = function->carveout;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+	case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		*value = 0;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult function_set_attribute(CUfunction function, CUfunction_attribute attribute, int value)
+{
+	int limit, ordinary;
+
+	switch (attribute) {
+	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+		TRY(device_attribute(function->module->context->device,
+			CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &limit));
+		TRY(device_attribute(function->module->context->device,
+			CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &ordinary));
+		limit = max_of(limit, ordinary);
+		if (value < 0 || value > limit - (int)info_of(function)->shared_bytes)
+			return CUDA_ERROR_INVALID_VALUE;
+		function->max_dynamic_shared = value;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		if (value < CU_SHAREDMEM_CARVEOUT_DEFAULT ||
+			value > CU_SHAREDMEM_CARVEOUT_MAX_SHARED)
+			return CUDA_ERROR_INVALID_VALUE;
+		function->carveout = value;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
+{
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	return value ? function_attribute(function, attribute, value) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
+{
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	return function_set_attribute(function, attribute, value);
+}
+
+CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
+{
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS
+							      : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
+{
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuFuncGetModule(CUmodule *module, CUfunction handle)
+{
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	if (!module)
+		return CUDA_ERROR_INVALID_VALUE;
+	*module = function->module;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetName(const char **name, CUfunction handle)
+{
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	if (!name)
+		return CUDA_ERROR_INVALID_VALUE;
+	*name = info_of(function)->name;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *size)
+{
+	const struct gdev_function_info *info;
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	info = info_of(function);
+	if (!offset || index >= info->param_count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*offset = info->params[index].offset;
+	if (size)
+		*size = info->params[index].size;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
+{
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	if (!state)
+		return CUDA_ERROR_INVALID_VALUE;
+	*state = CU_FUNCTION_LOADING_STATE_LOADED;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuFuncLoad(CUfunction handle)
+{
+	CUfunction function;
+
+	return function_resolve(handle, &function);
+}
+
+/* ---- occupancy ---- */
+
+static CUresult active_blocks(
+	CUfunction function, int block_size, size_t dynamic_bytes, int *blocks)
+{
+	uint32_t count = 0;
+
+	if (block_size <= 0 || dynamic_bytes > UINT32_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((uint32_t)block_size <= info_of(function)->max_threads)
+		TRY_GDEV(gdev_function_occupancy(
+			function->function, (uint32_t)block_size, (uint32_t)dynamic_bytes, &count));
+	*blocks = (int)count;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+	int *blocks, CUfunction handle, int block_size, size_t dynamic_bytes, unsigned int flags)
+{
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	if (!blocks || flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+		return CUDA_ERROR_INVALID_VALUE;
+	return active_blocks(function, block_size, dynamic_bytes, blocks);
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
+	int *blocks, CUfunction handle, int block_size, size_t dynamic_bytes)
+{
+	return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+		blocks, handle, block_size, dynamic_bytes, CU_OCCUPANCY_DEFAULT);
+}
+
+/* The block size, in warps, that keeps most threads of a multiprocessor busy; the larger of equals. */
+static CUresult best_block_size(CUfunction function, CUoccupancyB2DSize dynamic_of,
+	size_t dynamic_bytes, int largest, int *best_size, int *best_blocks)
+{
+	int most = 0;
+
+	*best_size = *best_blocks = 0;
+	for (int size = largest; size > 0; size -= size % 32 ? size % 32 : 32) {
+		int blocks;
+		size_t bytes = dynamic_of ? dynamic_of(size) : dynamic_bytes;
+		TRY(active_blocks(function, size, bytes, &blocks));
+		if (blocks * size <= most)
+			continue;
+		most = blocks * size;
+		*best_size = size;
+		*best_blocks = blocks;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *min_grid, int *block_size,
+	CUfunction handle, CUoccupancyB2DSize dynamic_of, size_t dynamic_bytes, int limit,
+	unsigned int flags)
+{
+	int size, blocks, processors;
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	if (!min_grid || !block_size || limit < 0 ||
+		flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+		return CUDA_ERROR_INVALID_VALUE;
+	int largest = (int)info_of(function)->max_threads;
+	if (limit && limit < largest)
+		largest = limit;
+	TRY(best_block_size(function, dynamic_of, dynamic_bytes, largest, &size, &blocks));
+	TRY(device_attribute(function->module->context->device,
+		CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors));
+	*block_size = size;
+	*min_grid = blocks * processors;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialBlockSize(int *min_grid, int *block_size, CUfunction handle,
+	CUoccupancyB2DSize dynamic_of, size_t dynamic_bytes, int limit)
+{
+	return cuOccupancyMaxPotentialBlockSizeWithFlags(min_grid, block_size, handle, dynamic_of,
+		dynamic_bytes, limit, CU_OCCUPANCY_DEFAULT);
+}
+
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(
+	size_t *bytes, CUfunction handle, int block_count, int block_size)
+{
+	CUfunction function;
+	int total, limit, reserved;
+	CUdevice device;
+
+	TRY(function_resolve(handle, &function));
+	if (!bytes || block_count <= 0 || block_size <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	device = function->module->context->device;
+	TRY(device_attribute(
+		device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, &total));
+	TRY(device_attribute(
+		device, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, &reserved));
+	TRY(function_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit));
+	int each = total / block_count - reserved - (int)info_of(function)->shared_bytes;
+	*bytes = (size_t)min_of(max_of(each, 0), limit);
+	return CUDA_SUCCESS;
+}

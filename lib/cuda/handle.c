@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Handles. Objects of one type live in one reserved range of addresses, all of one size, and their memory
+ * is used only for that type again. So it can be said of any value whether it is a living object, without
+ * a lock and without touching memory that is not ours.
+ */
+#include <sys/mman.h>
+
+#include "lib/cuda/internal.h"
+
+#define REGION_BYTES (256ull << 20) /* of addresses, not of memory */
+#define ALIVE 0x67640000u           /* | type: the first word of a living object */
+
+struct region {
+	_Atomic uintptr_t base;
+	size_t size; /* of an object */
+	size_t high; /* objects ever used */
+	void *free;  /* the first free object; its second word points to the next */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all but `base` once it is set */
+static struct region regions[HANDLE_TYPES];
+
+struct free_object {
+	_Atomic uint32_t word;
+	struct free_object *next;
+};
+
+static bool reserve(struct region *region, size_t size)
+{
+	void *base = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (base == MAP_FAILED)
+		return false;
+	region->size = align_up(size, sizeof(struct free_object));
+	atomic_store_explicit(&region->base, (uintptr_t)base, memory_order_release);
+	return true;
+}
+
+void *handle_create(enum handle_type type, size_t size)
+{
+	struct region *region = &regions[type];
+	struct free_object *object = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (!region->base && !reserve(region, size))
+		goto out;
+	object = region->free;
+	if (object)
+		region->free = object->next;
+	else if ((region->high + 1) * region->size <= REGION_BYTES)
+		object = (void *)(region->base + region->high++ * region->size);
+out:
+	pthread_mutex_unlock(&lock);
+	if (!object)
+		return NULL;
+	__builtin_memset(object, 0, region->size);
+	atomic_store_explicit(&object->word, ALIVE | type, memory_order_release);
+	return object;
+}
+
+void handle_destroy(enum handle_type type, void *handle)
+{
+	struct free_object *object = handle;
+
+	pthread_mutex_lock(&lock);
+	atomic_store_explicit(&object->word, 0, memory_order_release);
+	object->next = regions[type].free;
+	regions[type].free = object;
+	pthread_mutex_unlock(&lock);
+}
+
+bool handle_is(enum handle_type type, const void *handle)
+{
+	struct region *region = &regions[type];
+	uintptr_t base = atomic_load_explicit(&region->base, memory_order_acquire);
+	uintptr_t offset = (uintptr_t)handle - base;
+
+	if (!base || offset >= REGION_BYTES - region->size || offset % region->size)
+		return false;
+	return atomic_load_explicit(&((struct free_object *)handle)->word, memory_order_acquire) ==
+	       (ALIVE | type);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of libcuda.so.1 know of each other. The public contracts are CUDA's.
+ *
+ * Handles are pointers to objects of type-stable memory (handle.c): whether one is alive can always be
+ * looked up, also when the program passes garbage. As in CUDA, destroying an object while another thread
+ * uses it is the program's mistake.
+ *
+ * Locks, in the order in which they may be taken:
+ *   devices (device.c) > contexts (context.c) > a library's lock > a context's lock > allocations
+ *   (memory.c) > handles (handle.c)
+ */
+#ifndef GDEV_CUDA_INTERNAL_H
+#define GDEV_CUDA_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/cleanup.h"
+#include "base/list.h"
+#include "lib/cuda/names.h"
+#include "gdev/session.h"
+
+#define DRIVER_VERSION 13000
+#define DEVICES_MAX 16
+#define CONTEXTS_MAX 256 /* pushed on one thread */
+
+/* Ends a CUDA call with the result of one that failed. */
+#define TRY(call)                                                                                  \
+	do {                                                                                       \
+		CUresult result_ = (call);                                                         \
+		if (result_ != CUDA_SUCCESS)                                                       \
+			return result_;                                                            \
+	} while (0)
+/* As TRY, for a call of gdev. */
+#define TRY_GDEV(call) TRY(result_of(call))
+
+/* errors.c: the one table of gdev's errors and CUDA's. */
+CUresult result_of(int gdev_error);
+
+/* ---- handles (handle.c) ---- */
+
+enum handle_type {
+	HANDLE_CONTEXT,
+	HANDLE_MODULE,
+	HANDLE_FUNCTION,
+	HANDLE_LIBRARY,
+	HANDLE_KERNEL,
+	HANDLE_STREAM,
+	HANDLE_EVENT,
+	HANDLE_LINK,
+	HANDLE_TYPES,
+};
+
+/* Zeroed memory for an object of `size` bytes, which is the same for all objects of a type; NULL: none is
+ * left. Every object starts with a word that belongs to handle.c. */
+void *handle_create(enum handle_type type, size_t size);
+void handle_destroy(enum handle_type type, void *handle);
+/* Whether `handle` is a living object of that type; any value may be asked about. */
+bool handle_is(enum handle_type type, const void *handle);
+
+/* ---- initialisation (init.c) ---- */
+
+/* CUDA_ERROR_NOT_INITIALIZED before cuInit and in a forked child. */
+CUresult initialised(void);
+
+/* ---- devices (device.c) ---- */
+
+struct device {
+	char vgpu[GDEV_NAME_MAX];
+	pthread_mutex_t lock;         /* guards the rest */
+	struct gdev_session *session; /* opened for queries, kept for the first context; or NULL */
+	CUcontext primary;            /* created at the first need, never destroyed */
+	unsigned primary_flags, primary_refs;
+};
+
+CUresult devices_init(void);
+/* After a fork: nothing of the parent's sessions is left. */
+void devices_forget(void);
+int devices_count(void);
+/* CUDA_ERROR_INVALID_DEVICE. */
+CUresult device_find(CUdevice device, struct device **found);
+/* A usable session, which the caller closes. */
+CUresult device_open_session(CUdevice device, struct gdev_session **session);
+CUresult device_attribute(CUdevice device, CUdevice_attribute attribute, int *value);
+
+/* ---- contexts (context.c) ---- */
+
+struct CUstream_st {
+	uint32_t handle_word;
+	CUcontext context;
+	struct list link; /* of the context's streams */
+	struct gdev_stream *stream;
+	unsigned flags;
+	int priority;
+	unsigned long long id;
+	bool is_default;              /* legacy or per thread: not destroyed by the program */
+	_Atomic uint64_t legacy_seen; /* what of the legacy stream this one has waited for */
+	_Atomic uint64_t seen_by_legacy;
+};
+
+#define STORAGE_SLOTS 16
+
+/* Per-context storage of the runtime (runtime_tables.c). */
+struct storage {
+	void *key, *value;
+	void (*destroy)(CUcontext context, void *key, void *value);
+};
+
+struct CUctx_st {
+	uint32_t handle_word;
+	struct list link; /* of all contexts */
+	CUdevice device;
+	bool primary;
+	_Atomic unsigned flags;
+	unsigned long long id;
+	struct gdev_session *session;      /* NULL: a primary context that is not active */
+	struct CUstream_st *legacy;        /* the default stream */
+	_Atomic unsigned blocking_streams; /* that the default stream synchronises with */
+
+	pthread_mutex_t lock; /* guards the rest */
+	struct list streams, modules, events;
+	size_t limits[CU_LIMIT_MAX];
+	CUfunc_cache cache_config;
+	CUsharedconfig shared_config;
+	struct storage storage[STORAGE_SLOTS];
+};
+
+/* The current context of the thread, usable: CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_INITIALIZED,
+ * CUDA_ERROR_CONTEXT_IS_DESTROYED, or the error that broke it. */
+CUresult current_context(CUcontext *context);
+/* As given, or the current one for NULL. */
+CUresult context_or_current(CUcontext given, CUcontext *context);
+/* The device's primary context, made active if it is not. */
+CUresult primary_activate(CUdevice device, CUcontext *context);
+CUresult primary_handle(CUdevice device, CUcontext *context);
+void contexts_forget(void);
+/* Waits for all streams of the context. */
+CUresult context_synchronise(CUcontext context);
+/* Destroys what the runtime stored in it. */
+void storage_clear(CUcontext context);
+
+/* ---- streams (stream.c) ---- */
+
+/* What the handle means on this thread, ordered with the default stream, so that the next command may be
+ * sent: NULL and CU_STREAM_LEGACY are the current context's default stream. */
+CUresult stream_enter(CUstream handle, CUstream *stream);
+/* The same without the order: for queries. */
+CUresult stream_resolve(CUstream handle, CUstream *stream);
+CUresult stream_create(
+	CUcontext context, unsigned flags, int priority, bool is_default, CUstream *stream);
+void stream_release(CUstream stream);
+
+/* ---- events (event.c) ---- */
+
+struct CUevent_st {
+	uint32_t handle_word;
+	struct list link; /* of the context's events */
+	CUcontext context;
+	unsigned flags;
+	struct gdev_event *event;
+	atomic_bool recorded;
+};
+
+void event_release(CUevent event);
+
+/* ---- memory (memory.c) ---- */
+
+enum allocation_kind { ALLOCATION_DEVICE, ALLOCATION_HOST, ALLOCATION_MANAGED, ALLOCATION_SHARED };
+
+struct allocation {
+	struct allocation *next; /* of its bucket */
+	uint64_t base, bytes;
+	CUcontext context;
+	struct gdev_session *session;
+	enum allocation_kind kind;
+	unsigned flags;
+};
+
+/* Frees all that the context allocated. */
+void memory_release_context(CUcontext context);
+/* What `address` is in the current context's session; false: unknown. */
+bool memory_find(uint64_t address, struct gdev_range *range, struct allocation *allocation);
+CUresult memory_remember(CUcontext context, uint64_t base, uint64_t bytes,
+	enum allocation_kind kind, unsigned flags);
+/* False: there is no such allocation. */
+bool memory_forget(uint64_t base, struct allocation *allocation);
+
+/* ---- copies (copy.c) ---- */
+
+CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, CUdeviceptr source,
+	enum gdev_side source_side, size_t bytes, CUstream stream, bool sync);
+CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool sync);
+CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool sync);
+CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream stream, bool sync);
+CUresult copy_peer(CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
+	CUcontext source_context, size_t bytes, CUstream stream, bool sync);
+CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned element_bytes,
+	size_t width, size_t height, CUstream stream, bool sync);
+
+/* ---- code (module.c, library.c, function.c, image.c) ---- */
+
+struct CUmod_st {
+	uint32_t handle_word;
+	struct list link; /* of the context's modules */
+	CUcontext context;
+	struct gdev_module *module;
+	CUlibrary library;    /* or NULL */
+	pthread_mutex_t lock; /* guards functions */
+	struct list functions;
+};
+
+#define LEGACY_PARAM_BYTES 4096
+
+/* State of the calls of CUDA 4.0 and before. */
+struct legacy_launch {
+	unsigned block[3], shared_bytes, param_bytes;
+	uint8_t params[LEGACY_PARAM_BYTES];
+};
+
+struct CUfunc_st {
+	uint32_t handle_word;
+	struct list link; /* of the module's functions */
+	CUmodule module;
+	struct gdev_function *function;
+	_Atomic int max_dynamic_shared, carveout;
+	struct legacy_launch *legacy; /* or NULL; under the module's lock */
+};
+
+struct CUlib_st {
+	uint32_t handle_word;
+	struct list link;
+	void *image;
+	size_t image_bytes;
+	bool owns_image;
+	pthread_mutex_t lock; /* guards the rest */
+	struct list kernels;
+	struct list modules; /* struct library_module: one a context that uses it */
+};
+
+/* A kernel in the context where it was used last. Immutable; freed with the kernel. */
+struct binding {
+	struct binding *next;
+	unsigned long long context_id;
+	CUfunction function;
+};
+
+struct CUkern_st {
+	uint32_t handle_word;
+	struct list link; /* of the library's kernels */
+	CUlibrary library;
+	char *name;
+	_Atomic(struct binding *) bindings; /* newest first */
+	_Atomic int max_dynamic_shared;     /* set before any function exists; -1: not */
+};
+
+/* How long an image is, and where it begins: a fat binary's wrapper points elsewhere. */
+CUresult image_find(const void *image, const void **begin, size_t *bytes);
+/* A whole file and a NUL after it, malloc'ed; bytes counts the NUL. */
+CUresult file_read(const char *path, void **contents, size_t *bytes);
+
+CUresult module_load(CUcontext context, const void *begin, size_t bytes, unsigned option_count,
+	CUjit_option *options, void **values, CUmodule *module);
+void module_release(CUmodule module);
+CUresult module_function(CUmodule module, const char *name, CUfunction *function);
+/* A function, or a kernel that is passed as one, in the current context. */
+CUresult function_resolve(CUfunction handle, CUfunction *function);
+/* The kernel in the current context. */
+CUresult kernel_function(CUkernel kernel, CUfunction *function);
+CUresult function_attribute(CUfunction function, CUfunction_attribute attribute, int *value);
+CUresult function_set_attribute(CUfunction function, CUfunction_attribute attribute, int value);
+/* The context goes away: its modules do, and with them what libraries have there. */
+void libraries_leave_context(CUcontext context);
+
+/* ---- launches (launch.c) ---- */
+
+CUresult launch(CUfunction function, const CUlaunchConfig *config, void **params, void **extra,
+	bool cooperative);
+
+/* ---- the table of functions (generated from functions.def) ---- */
+
+struct cuda_function {
+	const char *name; /* as cuGetProcAddress is asked */
+	unsigned version; /* of the API, in which this variant came */
+	unsigned mode;    /* 0, or CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
+	void *address;
+};
+
+extern const struct cuda_function cuda_functions[];
+extern const size_t cuda_function_count;
+/* What functions without an implementation call. */
+CUresult not_supported(const char *name);
+
+#endif

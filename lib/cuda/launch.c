@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Launches.
+ */
+#include <string.h>
+
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+
+/* Reads the `extra` list: a buffer of parameters as the kernel sees them. */
+static CUresult read_extra(void **extra, struct gdev_launch *launch)
+{
+	for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+		if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+			launch->params = extra[1];
+		} else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+			size_t bytes = *(const size_t *)extra[1];
+			if (bytes > UINT32_MAX)
+				return CUDA_ERROR_INVALID_VALUE;
+			launch->param_bytes = (uint32_t)bytes;
+		} else {
+			return CUDA_ERROR_INVALID_VALUE;
+		}
+	}
+	return launch->params || !launch->param_bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult read_params(
+	CUfunction function, void **params, void **extra, struct gdev_launch *launch)
+{
+	if (params && extra)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (extra)
+		return read_extra(extra, launch);
+	launch->arguments = params;
+	return params || !gdev_function_info(function->function)->param_count
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult read_attributes(const CUlaunchConfig *config, struct gdev_launch *launch)
+{
+	for (unsigned i = 0; i < config->numAttrs; i++) {
+		const CUlaunchAttribute *attribute = &config->attrs[i];
+		switch (attribute->id) {
+		case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+			launch->cooperative = attribute->value.cooperative;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+			launch->cluster[0] = attribute->value.clusterDim.x;
+			launch->cluster[1] = attribute->value.clusterDim.y;
+			launch->cluster[2] = attribute->value.clusterDim.z;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+		case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+		case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+			return CUDA_ERROR_NOT_SUPPORTED;
+		default: /* the others are hints */
+			break;
+		}
+	}
+	/* A cluster of one block is what every launch is. */
+	if (launch->cluster[0] == 1 && launch->cluster[1] == 1 && launch->cluster[2] == 1)
+		memset(launch->cluster, 0, sizeof launch->cluster);
+	return CUDA_SUCCESS;
+}
+
+/* All blocks of a cooperative launch must be on the device at once. */
+static CUresult check_cooperative(CUfunction function, const struct gdev_launch *launch)
+{
+	uint64_t grid = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+	uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
+	CUdevice device = function->module->context->device;
+	int supported, processors, blocks;
+
+	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, &supported));
+	if (!supported)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!grid || !threads || threads > INT32_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+		&blocks, function, (int)threads, launch->shared_bytes));
+	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors));
+	return grid <= (uint64_t)blocks * (uint64_t)processors
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+}
+
+static CUresult check_shared(CUfunction function, uint32_t bytes)
+{
+	int limit;
+
+	if (!bytes)
+		return CUDA_SUCCESS;
+	TRY(function_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit));
+	return bytes <= (unsigned)limit ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **params, void **extra,
+	bool cooperative)
+{
+	struct gdev_launch launch = {
+		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+		.block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+		.shared_bytes = config->sharedMemBytes,
+		.cooperative = cooperative,
+	};
+	CUfunction function;
+	CUcontext context;
+	CUstream stream;
+
+	TRY(current_context(&context));
+	TRY(function_resolve(handle, &function));
+	if (function->module->context != context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	launch.function = function->function;
+	TRY(read_params(function, params, extra, &launch));
+	TRY(read_attributes(config, &launch));
+	TRY(check_shared(function, launch.shared_bytes));
+	if (launch.cooperative)
+		TRY(check_cooperative(function, &launch));
+	TRY(stream_enter(config->hStream, &stream));
+	if (stream->context != context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return result_of(gdev_launch_async(stream->stream, &launch));
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+	unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
+	unsigned int shared_bytes, CUstream stream, void **params, void **extra)
+{
+	CUlaunchConfig config = {
+		grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, NULL, 0};
+
+	return launch(function, &config, params, extra, false);
+}
+
+CUresult cuLaunchKernelEx(
+	const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+{
+	if (!config || (config->numAttrs && !config->attrs))
+		return CUDA_ERROR_INVALID_VALUE;
+	return launch(function, config, params, extra, false);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+	unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
+	unsigned int shared_bytes, CUstream stream, void **params)
+{
+	CUlaunchConfig config = {
+		grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, NULL, 0};
+
+	return launch(function, &config, params, NULL, true);
+}

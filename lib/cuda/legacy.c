@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Launching as in CUDA 2.0 to 4.0, the API of the Gdev paper: the block's shape and the parameters are
+ * state of the function, set before cuLaunchGrid.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+
+/* The function's state, with its module's lock held. */
+static CUresult enter(CUfunction function, struct legacy_launch **state)
+{
+	TRY(initialised());
+	if (!handle_is(HANDLE_FUNCTION, function))
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&function->module->lock);
+	if (!function->legacy)
+		function->legacy = calloc(1, sizeof *function->legacy);
+	if (!function->legacy) {
+		pthread_mutex_unlock(&function->module->lock);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*state = function->legacy;
+	return CUDA_SUCCESS;
+}
+
+static CUresult leave(CUfunction function, CUresult result)
+{
+	pthread_mutex_unlock(&function->module->lock);
+	return result;
+}
+
+CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z)
+{
+	struct legacy_launch *state;
+
+	TRY(enter(function, &state));
+	if (x <= 0 || y <= 0 || z <= 0)
+		return leave(function, CUDA_ERROR_INVALID_VALUE);
+	state->block[0] = (unsigned)x;
+	state->block[1] = (unsigned)y;
+	state->block[2] = (unsigned)z;
+	return leave(function, CUDA_SUCCESS);
+}
+
+CUresult cuFuncSetSharedSize(CUfunction function, unsigned int bytes)
+{
+	struct legacy_launch *state;
+
+	TRY(enter(function, &state));
+	state->shared_bytes = bytes;
+	return leave(function, CUDA_SUCCESS);
+}
+
+CUresult cuParamSetSize(CUfunction function, unsigned int bytes)
+{
+	struct legacy_launch *state;
+
+	TRY(enter(function, &state));
+	if (bytes > LEGACY_PARAM_BYTES)
+		return leave(function, CUDA_ERROR_INVALID_VALUE);
+	state->param_bytes = bytes;
+	return leave(function, CUDA_SUCCESS);
+}
+
+CUresult cuParamSetv(CUfunction function, int offset, void *value, unsigned int bytes)
+{
+	struct legacy_launch *state;
+
+	TRY(enter(function, &state));
+	if (!value || offset < 0 || bytes > LEGACY_PARAM_BYTES ||
+		(unsigned)offset > LEGACY_PARAM_BYTES - bytes)
+		return leave(function, CUDA_ERROR_INVALID_VALUE);
+	memcpy(state->params + offset, value, bytes);
+	return leave(function, CUDA_SUCCESS);
+}
+
+CUresult cuParamSeti(CUfunction function, int offset, unsigned int value)
+{
+	return cuParamSetv(function, offset, &value, sizeof value);
+}
+
+CUresult cuParamSetf(CUfunction function, int offset, float value)
+{
+	return cuParamSetv(function, offset, &value, sizeof value);
+}
+
+CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUstream stream)
+{
+	struct legacy_launch *state, copy;
+
+	TRY(enter(function, &state));
+	copy = *state;
+	leave(function, CUDA_SUCCESS);
+	if (width <= 0 || height <= 0 || !copy.block[0])
+		return CUDA_ERROR_INVALID_VALUE;
+	size_t bytes = copy.param_bytes;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, copy.params, CU_LAUNCH_PARAM_BUFFER_SIZE,
+		&bytes, CU_LAUNCH_PARAM_END};
+	CUlaunchConfig config = {(unsigned)width, (unsigned)height, 1, copy.block[0], copy.block[1],
+		copy.block[2], copy.shared_bytes, stream, NULL, 0};
+	return launch(function, &config, NULL, extra, false);
+}
+
+CUresult cuLaunchGrid(CUfunction function, int width, int height)
+{
+	return cuLaunchGridAsync(function, width, height, NULL);
+}
+
+CUresult cuLaunch(CUfunction function)
+{
+	return cuLaunchGridAsync(function, 1, 1, NULL);
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Libraries: code that belongs to no context. A library keeps its image and is loaded into a context as a
+ * module when something of it is first used there. A kernel is a name in a library; what it is in a context
+ * is remembered with it, so that launching it looks nothing up.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+
+/* A library in a context. */
+struct library_module {
+	struct list link;
+	CUcontext context;
+	CUmodule module;
+};
+
+static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+static struct list libraries = {&libraries, &libraries};
+
+/* ---- loading ---- */
+
+static CUresult keep_image(CUlibrary library, const void *begin, size_t bytes, bool preserved)
+{
+	library->image_bytes = bytes;
+	if (preserved) {
+		library->image = (void *)begin;
+		return CUDA_SUCCESS;
+	}
+	library->image = malloc(bytes);
+	if (!library->image)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(library->image, begin, bytes);
+	library->owns_image = true;
+	return CUDA_SUCCESS;
+}
+
+static CUresult library_create(const void *begin, size_t bytes, bool preserved, CUlibrary *created)
+{
+	CUlibrary library = handle_create(HANDLE_LIBRARY, sizeof *library);
+	CUresult result;
+
+	if (!library)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = keep_image(library, begin, bytes, preserved);
+	if (result != CUDA_SUCCESS) {
+		handle_destroy(HANDLE_LIBRARY, library);
+		return result;
+	}
+	pthread_mutex_init(&library->lock, NULL);
+	list_init(&library->kernels);
+	list_init(&library->modules);
+	pthread_mutex_lock(&libraries_lock);
+	list_append(&libraries, &library->link);
+	pthread_mutex_unlock(&libraries_lock);
+	*created = library;
+	return CUDA_SUCCESS;
+}
+
+/* The library's module in the context; loads it. With the library's lock. */
+static CUresult module_in(CUlibrary library, CUcontext context, unsigned option_count,
+	CUjit_option *options, void **values, CUmodule *module)
+{
+	struct library_module *known;
+	CUresult result;
+
+	list_for_each (known, &library->modules, link)
+		if (known->context == context) {
+			*module = known->module;
+			return CUDA_SUCCESS;
+		}
+	known = calloc(1, sizeof *known);
+	if (!known)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = module_load(context, library->image, library->image_bytes, option_count, options,
+		values, &known->module);
+	if (result != CUDA_SUCCESS) {
+		free(known);
+		return result;
+	}
+	known->context = context;
+	known->module->library = library;
+	list_append(&library->modules, &known->link);
+	*module = known->module;
+	return CUDA_SUCCESS;
+}
+
+static CUresult module_now(CUlibrary library, CUmodule *module)
+{
+	CUcontext context;
+	CUresult result;
+
+	TRY(current_context(&context));
+	pthread_mutex_lock(&library->lock);
+	result = module_in(library, context, 0, NULL, NULL, module);
+	pthread_mutex_unlock(&library->lock);
+	return result;
+}
+
+static bool is_preserved(const CUlibraryOption *options, void *const *values, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (options[i] == CU_LIBRARY_BINARY_IS_PRESERVED && values && values[i])
+			return true;
+	return false;
+}
+
+static CUresult library_load(CUlibrary *created, const void *begin, size_t bytes, bool preserved,
+	CUjit_option *options, void **values, unsigned option_count)
+{
+	CUlibrary library;
+	CUcontext context;
+	CUmodule module;
+	CUresult result = CUDA_SUCCESS;
+
+	TRY(library_create(begin, bytes, preserved, &library));
+	/* Who wants the compiler's log wants it now. */
+	if (option_count && current_context(&context) == CUDA_SUCCESS) {
+		pthread_mutex_lock(&library->lock);
+		result = module_in(library, context, option_count, options, values, &module);
+		pthread_mutex_unlock(&library->lock);
+	}
+	if (result != CUDA_SUCCESS)
+		cuLibraryUnload(library);
+	else
+		*created = library;
+	return result;
+}
+
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit_options,
+	void **jit_values, unsigned int jit_count, CUlibraryOption *options, void **values,
+	unsigned int count)
+{
+	const void *begin;
+	size_t bytes;
+
+	TRY(initialised());
+	if (!library || !code || (count && !options) ||
+		(jit_count && (!jit_options || !jit_values)))
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(image_find(code, &begin, &bytes));
+	return library_load(library, begin, bytes, is_preserved(options, values, count),
+		jit_options, jit_values, jit_count);
+}
+
+CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit_options,
+	void **jit_values, unsigned int jit_count, CUlibraryOption *options, void **values,
+	unsigned int count)
+{
+	autofree void *contents = NULL;
+	size_t bytes;
+
+	TRY(initialised());
+	if (!library || !path)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(file_read(path, &contents, &bytes));
+	return library_load(library, contents, bytes, false, jit_options, jit_values, jit_count);
+}
+
+/* ---- going away ---- */
+
+static void kernel_release(CUkernel kernel)
+{
+	struct binding *binding = kernel->bindings, *next;
+
+	for (; binding; binding = next) {
+		next = binding->next;
+		free(binding);
+	}
+	free(kernel->name);
+	handle_destroy(HANDLE_KERNEL, kernel);
+}
+
+CUresult cuLibraryUnload(CUlibrary library)
+{
+	struct library_module *known, *next;
+	CUkernel kernel, next_kernel;
+
+	TRY(initialised());
+	if (!handle_is(HANDLE_LIBRARY, library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&libraries_lock);
+	list_remove(&library->link);
+	pthread_mutex_unlock(&libraries_lock);
+	list_for_each_safe (known, next, &library->modules, link) {
+		module_release(known->module);
+		free(known);
+	}
+	list_for_each_safe (kernel, next_kernel, &library->kernels, link)
+		kernel_release(kernel);
+	if (library->owns_image)
+		free(library->image);
+	pthread_mutex_destroy(&library->lock);
+	handle_destroy(HANDLE_LIBRARY, library);
+	return CUDA_SUCCESS;
+}
+
+void libraries_leave_context(CUcontext context)
+{
+	struct library_module *known, *next;
+	CUlibrary library;
+
+	pthread_mutex_lock(&libraries_lock);
+	list_for_each (library, &libraries, link) {
+		pthread_mutex_lock(&library->lock);
+		list_for_each_safe (known, next, &library->modules, link) {
+			if (known->context != context)
+				continue;
+			list_remove(&known->link);
+			module_release(known->module);
+			free(known);
+		}
+		pthread_mutex_unlock(&library->lock);
+	}
+	pthread_mutex_unlock(&libraries_lock);
+}
+
+/* ---- kernels ---- */
+
+static CUresult kernel_create(CUlibrary library, const char *name, CUkernel *created)
+{
+	CUkernel kernel = handle_create(HANDLE_KERNEL, sizeof *kernel);
+
+	if (!kernel)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	kernel->name = strdup(name);
+	if (!kernel->name) {
+		handle_destroy(HANDLE_KERNEL, kernel);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	kernel->library = library;
+	kernel->max_dynamic_shared = -1;
+	list_append(&library->kernels, &kernel->link);
+	*created = kernel;
+	return CUDA_SUCCESS;
+}
+
+/* With the library's lock. Whether the kernel exists is known where there is a context to load it in. */
+static CUresult kernel_find(CUlibrary library, const char *name, CUkernel *kernel)
+{
+	CUfunction function;
+	CUcontext context;
+	CUmodule module;
+	CUkernel known;
+
+	list_for_each (known, &library->kernels, link)
+		if (!strcmp(known->name, name)) {
+			*kernel = known;
+			return CUDA_SUCCESS;
+		}
+	if (current_context(&context) == CUDA_SUCCESS) {
+		TRY(module_in(library, context, 0, NULL, NULL, &module));
+		TRY(module_function(module, name, &function));
+	}
+	return kernel_create(library, name, kernel);
+}
+
+CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
+{
+	CUkernel found;
+	CUresult result;
+
+	TRY(initialised());
+	if (!kernel || !name || !*name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_LIBRARY, library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&library->lock);
+	result = kernel_find(library, name, &found);
+	pthread_mutex_unlock(&library->lock);
+	if (result == CUDA_SUCCESS)
+		*kernel = found;
+	return result;
+}
+
+/* With the library's lock. */
+static CUresult bind(CUkernel kernel, CUcontext context, CUfunction *function)
+{
+	struct binding *binding;
+	CUmodule module;
+
+	TRY(module_in(kernel->library, context, 0, NULL, NULL, &module));
+	TRY(module_function(module, kernel->name, function));
+	if (kernel->max_dynamic_shared >= 0)
+		(*function)->max_dynamic_shared = kernel->max_dynamic_shared;
+	binding = malloc(sizeof *binding);
+	if (!binding)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*binding = (struct binding){kernel->bindings, context->id, *function};
+	atomic_store_explicit(&kernel->bindings, binding, memory_order_release);
+	return CUDA_SUCCESS;
+}
+
+CUresult kernel_function(CUkernel kernel, CUfunction *function)
+{
+	struct binding *binding;
+	CUcontext context;
+	CUresult result;
+
+	TRY(current_context(&context));
+	binding = atomic_load_explicit(&kernel->bindings, memory_order_acquire);
+	for (; binding; binding = binding->next)
+		if (binding->context_id == context->id) {
+			*function = binding->function;
+			return CUDA_SUCCESS;
+		}
+	pthread_mutex_lock(&kernel->library->lock);
+	result = bind(kernel, context, function);
+	pthread_mutex_unlock(&kernel->library->lock);
+	return result;
+}
+
+static CUresult check_kernel(CUkernel kernel)
+{
+	TRY(initialised());
+	return handle_is(HANDLE_KERNEL, kernel) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
+{
+	TRY(check_kernel(kernel));
+	return function ? kernel_function(kernel, function) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel)
+{
+	TRY(check_kernel(kernel));
+	if (!library)
+		return CUDA_ERROR_INVALID_VALUE;
+	*library = kernel->library;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetName(const char **name, CUkernel kernel)
+{
+	TRY(check_kernel(kernel));
+	if (!name)
+		return CUDA_ERROR_INVALID_VALUE;
+	*name = kernel->name;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetAttribute(
+	int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device)
+{
+	CUfunction function;
+
+	TRY(check_kernel(kernel));
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(kernel_function(kernel, &function));
+	return function_attribute(function, attribute, value);
+}
+
+CUresult cuKernelSetAttribute(
+	CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
+{
+	CUfunction function;
+	CUcontext context;
+
+	TRY(check_kernel(kernel));
+	if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0 &&
+		current_context(&context) != CUDA_SUCCESS) {
+		kernel->max_dynamic_shared = value;
+		return CUDA_SUCCESS;
+	}
+	TRY(kernel_function(kernel, &function));
+	TRY(function_set_attribute(function, attribute, value));
+	if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+		kernel->max_dynamic_shared = value; /* in contexts to come, too */
+	return CUDA_SUCCESS;
+}
+
+CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device)
+{
+	TRY(check_kernel(kernel));
+	return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS
+							      : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size)
+{
+	CUfunction function;
+
+	TRY(check_kernel(kernel));
+	TRY(kernel_function(kernel, &function));
+	return cuFuncGetParamInfo(function, index, offset, size);
+}
+
+/* ---- the rest of a library ---- */
+
+CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
+{
+	TRY(initialised());
+	if (!module)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_LIBRARY, library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return module_now(library, module);
+}
+
+CUresult cuLibraryGetGlobal(
+	CUdeviceptr *pointer, size_t *bytes, CUlibrary library, const char *name)
+{
+	CUmodule module;
+
+	TRY(initialised());
+	if (!name || !*name || (!pointer && !bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_LIBRARY, library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	TRY(module_now(library, &module));
+	return cuModuleGetGlobal_v2(pointer, bytes, module, name);
+}

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Allocations: device, page-locked, managed and registered memory, and what a pointer is. gdev knows the
+ * addresses; here is which context an allocation belongs to and how it was asked for.
+ *
+ * Registered memory stays the program's: copies of it are staged like those of any memory, so registering
+ * only has to keep the books that CUDA's errors need.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+
+#define BUCKETS 4096
+#define PITCH_ALIGN 512
+
+/* Allocations by base, and registered ranges. */
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct allocation *buckets[BUCKETS];
+
+struct registration {
+	struct list link;
+	uint64_t base, bytes;
+	unsigned flags;
+};
+
+static struct list registrations = {&registrations, &registrations};
+
+static size_t bucket_of(uint64_t base)
+{
+	return (base >> 9) * 0x9e3779b97f4a7c15ull >> 52;
+}
+
+/* The link that points to the allocation at `base`, or to the end of its chain. */
+static struct allocation **locate(uint64_t base)
+{
+	struct allocation **at = &buckets[bucket_of(base)];
+
+	while (*at && (*at)->base != base)
+		at = &(*at)->next;
+	return at;
+}
+
+CUresult memory_remember(
+	CUcontext context, uint64_t base, uint64_t bytes, enum allocation_kind kind, unsigned flags)
+{
+	struct allocation *allocation = malloc(sizeof *allocation), **at;
+
+	if (!allocation)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_rwlock_wrlock(&lock);
+	at = locate(base);
+	/* What is still there is of a session that is gone, and whose addresses are used again. */
+	struct allocation *stale = *at;
+	*allocation = (struct allocation){
+		stale ? stale->next : NULL, base, bytes, context, context->session, kind, flags};
+	*at = allocation;
+	free(stale);
+	pthread_rwlock_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+bool memory_forget(uint64_t base, struct allocation *allocation)
+{
+	struct allocation **at, *found;
+
+	pthread_rwlock_wrlock(&lock);
+	at = locate(base);
+	found = *at;
+	if (found) {
+		*at = found->next;
+		*allocation = *found;
+		free(found);
+	}
+	pthread_rwlock_unlock(&lock);
+	return found;
+}
+
+void memory_release_context(CUcontext context)
+{
+	pthread_rwlock_wrlock(&lock);
+	for (size_t i = 0; i < BUCKETS; i++) {
+		struct allocation **at = &buckets[i];
+		while (*at) {
+			struct allocation *allocation = *at;
+			if (allocation->context != context) {
+				at = &allocation->next;
+				continue;
+			}
+			*at = allocation->next;
+			if (allocation->kind == ALLOCATION_SHARED)
+				gdev_shm_detach(context->session, allocation->base);
+			else
+				gdev_memory_free(context->session, allocation->base);
+			free(allocation);
+		}
+	}
+	pthread_rwlock_unlock(&lock);
+}
+
+static bool find_base(uint64_t base, struct allocation *allocation)
+{
+	const struct allocation *found;
+
+	pthread_rwlock_rdlock(&lock);
+	found = *locate(base);
+	if (found)
+		*allocation = *found;
+	pthread_rwlock_unlock(&lock);
+	return found;
+}
+
+bool memory_find(uint64_t address, struct gdev_range *range, struct allocation *allocation)
+{
+	CUcontext context;
+
+	if (current_context(&context) != CUDA_SUCCESS)
+		return false;
+	gdev_memory_lookup(context->session, address, range);
+	if (range->kind == GDEV_MEMORY_UNKNOWN)
+		return false;
+	if (!find_base(range->base, allocation))
+		*allocation = (struct allocation){.base = range->base,
+			.bytes = range->bytes,
+			.context = context,
+			.session = context->session};
+	return true;
+}
+
+/* ---- device memory ---- */
+
+static CUresult alloc_device(size_t bytes, enum allocation_kind kind, CUdeviceptr *pointer)
+{
+	CUcontext context;
+	uint64_t address;
+	CUresult result;
+
+	TRY(current_context(&context));
+	if (!pointer || !bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY_GDEV(gdev_memory_alloc(context->session, bytes, &address));
+	result = memory_remember(context, address, bytes, kind, 0);
+	if (result != CUDA_SUCCESS) {
+		gdev_memory_free(context->session, address);
+		return result;
+	}
+	*pointer = address;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
+{
+	return alloc_device(bytes, ALLOCATION_DEVICE, pointer);
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
+	unsigned int element_bytes)
+{
+	size_t row, bytes;
+
+	if (!pointer || !pitch || !width || !height ||
+		(element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
+		return CUDA_ERROR_INVALID_VALUE;
+	row = align_up(width, PITCH_ALIGN);
+	if (row < width || __builtin_mul_overflow(row, height, &bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	TRY(alloc_device(bytes, ALLOCATION_DEVICE, pointer));
+	*pitch = row;
+	return CUDA_SUCCESS;
+}
+
+static CUresult release(uint64_t base, bool host)
+{
+	struct allocation allocation;
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!find_base(base, &allocation) || (allocation.kind == ALLOCATION_HOST) != host ||
+		allocation.kind == ALLOCATION_SHARED || !memory_forget(base, &allocation))
+		return CUDA_ERROR_INVALID_VALUE;
+	return result_of(gdev_memory_free(allocation.session, base));
+}
+
+CUresult cuMemFree_v2(CUdeviceptr pointer)
+{
+	CUcontext context;
+
+	if (!pointer)
+		return current_context(&context);
+	return release(pointer, false);
+}
+
+/* Stream-ordered allocations: taken at once, given back when the stream is there. */
+CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream handle)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	return alloc_device(bytes, ALLOCATION_DEVICE, pointer);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	TRY_GDEV(gdev_stream_sync(stream->stream));
+	return release(pointer, false);
+}
+
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
+{
+	uint64_t available, total;
+	CUcontext context;
+
+	TRY(current_context(&context));
+	TRY_GDEV(gdev_memory_info(context->session, &available, &total));
+	if (free_bytes)
+		*free_bytes = available;
+	if (total_bytes)
+		*total_bytes = total;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr pointer)
+{
+	struct allocation allocation;
+	struct gdev_range range;
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!memory_find(pointer, &range, &allocation))
+		return CUDA_ERROR_NOT_FOUND;
+	if (base)
+		*base = range.base;
+	if (size)
+		*size = range.bytes;
+	return CUDA_SUCCESS;
+}
+
+/* ---- managed memory: device memory that the process maps ---- */
+
+CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags)
+{
+	CUdeviceptr address;
+	CUcontext context;
+	void *mapped;
+	int error;
+
+	TRY(current_context(&context));
+	if (!pointer || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(alloc_device(bytes, ALLOCATION_MANAGED, &address));
+	error = gdev_memory_map(context->session, address, bytes, &mapped);
+	if (error) {
+		release(address, false);
+		return result_of(error);
+	}
+	*pointer = address;
+	return CUDA_SUCCESS;
+}
+
+static CUresult check_managed(CUdeviceptr pointer, size_t count)
+{
+	struct allocation allocation;
+	struct gdev_range range;
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!count || !memory_find(pointer, &range, &allocation) ||
+		allocation.kind != ALLOCATION_MANAGED ||
+		count > range.bytes - (pointer - range.base))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+/* Hints, and managed memory is where both sides reach it anyway. */
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t count, CUmemLocation location,
+	unsigned int flags, CUstream handle)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	return check_managed(pointer, count);
+}
+
+CUresult cuMemAdvise_v2(
+	CUdeviceptr pointer, size_t count, CUmem_advise advice, CUmemLocation location)
+{
+	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+		return CUDA_ERROR_INVALID_VALUE;
+	return check_managed(pointer, count);
+}
+
+/* ---- page-locked memory ---- */
+
+#define HOST_FLAGS                                                                                 \
+	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+
+CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
+{
+	CUcontext context;
+	CUresult result;
+	void *memory;
+
+	TRY(current_context(&context));
+	if (!pointer || !bytes || flags & ~(unsigned)HOST_FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY_GDEV(gdev_host_alloc(context->session, bytes, &memory));
+	result = memory_remember(context, (uint64_t)memory, bytes, ALLOCATION_HOST, flags);
+	if (result != CUDA_SUCCESS) {
+		gdev_memory_free(context->session, (uint64_t)memory);
+		return result;
+	}
+	*pointer = memory;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocHost_v2(void **pointer, size_t bytes)
+{
+	return cuMemHostAlloc(pointer, bytes, 0);
+}
+
+CUresult cuMemFreeHost(void *pointer)
+{
+	return release((uint64_t)pointer, true);
+}
+
+CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
+{
+	struct allocation allocation;
+	struct gdev_range range;
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!flags || !memory_find((uint64_t)pointer, &range, &allocation) ||
+		allocation.kind != ALLOCATION_HOST)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = allocation.flags | CU_MEMHOSTALLOC_DEVICEMAP; /* as it always is */
+	return CUDA_SUCCESS;
+}
+
+/* ---- registered memory ---- */
+
+static struct registration *registered_at(uint64_t address, uint64_t bytes)
+{
+	struct registration *registration;
+
+	list_for_each (registration, &registrations, link)
+		if (address < registration->base + registration->bytes &&
+			registration->base < address + bytes)
+			return registration;
+	return NULL;
+}
+
+CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
+{
+	const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+			       CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+	uint64_t base = (uint64_t)pointer;
+	struct registration *registration;
+	struct allocation allocation;
+	struct gdev_range range;
+	CUcontext context;
+	CUresult result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+
+	TRY(current_context(&context));
+	if (!pointer || !bytes || base + bytes < base || flags & ~known)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (memory_find(base, &range, &allocation))
+		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	registration = malloc(sizeof *registration);
+	if (!registration)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*registration = (struct registration){.base = base, .bytes = bytes, .flags = flags};
+	pthread_rwlock_wrlock(&lock);
+	if (!registered_at(base, bytes)) {
+		list_append(&registrations, &registration->link);
+		registration = NULL;
+		result = CUDA_SUCCESS;
+	}
+	pthread_rwlock_unlock(&lock);
+	free(registration);
+	return result;
+}
+
+CUresult cuMemHostUnregister(void *pointer)
+{
+	struct registration *registration;
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!pointer)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_rwlock_wrlock(&lock);
+	registration = registered_at((uint64_t)pointer, 1);
+	if (registration && registration->base != (uint64_t)pointer)
+		registration = NULL;
+	if (registration)
+		list_remove(&registration->link);
+	pthread_rwlock_unlock(&lock);
+	free(registration);
+	return registration ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+static bool is_registered(uint64_t address)
+{
+	bool registered;
+
+	pthread_rwlock_rdlock(&lock);
+	registered = registered_at(address, 1);
+	pthread_rwlock_unlock(&lock);
+	return registered;
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *pointer, unsigned int flags)
+{
+	struct allocation allocation;
+	struct gdev_range range;
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!device || !pointer || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (memory_find((uint64_t)pointer, &range, &allocation) &&
+		(range.kind == GDEV_MEMORY_HOST || range.mapped)) {
+		*device = (CUdeviceptr)pointer;
+		return CUDA_SUCCESS;
+	}
+	return is_registered((uint64_t)pointer) ? CUDA_ERROR_NOT_SUPPORTED
+						: CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- what a pointer is ---- */
+
+/* Everything about a pointer; that of an unknown one is what CUDA says of the program's own memory. */
+struct pointer {
+	bool known;
+	uint64_t address;
+	struct gdev_range range;
+	struct allocation allocation;
+};
+
+static bool is_host(const struct pointer *pointer)
+{
+	return pointer->range.kind == GDEV_MEMORY_HOST;
+}
+
+static void *host_pointer(const struct pointer *pointer)
+{
+	bool readable = !pointer->known || is_host(pointer) || pointer->range.mapped;
+
+	return readable ? (void *)pointer->address : NULL;
+}
+
+static unsigned memory_type(const struct pointer *pointer)
+{
+	if (!pointer->known)
+		return is_registered(pointer->address) ? CU_MEMORYTYPE_HOST : 0;
+	return is_host(pointer) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
+#define ANSWER(type, value)                                                                        \
+	do {                                                                                       \
+		*(type *)data = (value);                                                           \
+		return CUDA_SUCCESS;                                                               \
+	} while (0)
+
+static CUresult pointer_attribute(
+	const struct pointer *pointer, CUpointer_attribute attribute, void *data)
+{
+	bool known = pointer->known;
+
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		ANSWER(CUcontext, known ? pointer->allocation.context : NULL);
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		ANSWER(unsigned, memory_type(pointer));
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		ANSWER(CUdeviceptr, known ? pointer->address : 0);
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		ANSWER(void *, host_pointer(pointer));
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		ANSWER(unsigned, 0);
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		ANSWER(unsigned long long, pointer->range.id);
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		ANSWER(unsigned, known && pointer->allocation.kind == ALLOCATION_MANAGED);
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		ANSWER(int, known ? pointer->allocation.context->device : CU_DEVICE_INVALID);
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		ANSWER(unsigned, 0);
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		ANSWER(CUdeviceptr, pointer->range.base);
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		ANSWER(size_t, pointer->range.bytes);
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		ANSWER(unsigned, known);
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		ANSWER(unsigned long long, 0);
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		ANSWER(unsigned, known ? 3 : 0);
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		ANSWER(CUmemoryPool, NULL);
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+static CUresult find_pointer(CUdeviceptr address, struct pointer *pointer)
+{
+	CUcontext context;
+
+	*pointer = (struct pointer){.address = address};
+	TRY(initialised());
+	/* Without a context every pointer is unknown. */
+	if (current_context(&context) == CUDA_SUCCESS)
+		pointer->known = memory_find(address, &pointer->range, &pointer->allocation);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
+{
+	struct pointer pointer;
+
+	TRY(find_pointer(address, &pointer));
+	if (!data || (!pointer.known && !is_registered(address)))
+		return CUDA_ERROR_INVALID_VALUE;
+	return pointer_attribute(&pointer, attribute, data);
+}
+
+CUresult cuPointerGetAttributes(
+	unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr address)
+{
+	struct pointer pointer;
+
+	TRY(find_pointer(address, &pointer));
+	if (!count || !attributes || !data)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < count; i++)
+		TRY(pointer_attribute(&pointer, attributes[i], data[i]));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuPointerSetAttribute(
+	const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+{
+	struct pointer pointer;
+
+	TRY(find_pointer(address, &pointer));
+	if (!value || !pointer.known || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS; /* copies that CUDA calls synchronous always are */
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Modules: loading with JIT options and logs, functions, variables.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+
+/* ---- JIT options ---- */
+
+/* Where the program wants the compiler's messages. Sizes are in and out. */
+struct jit_logs {
+	char *info, *error;
+	size_t info_bytes, error_bytes;
+	void **info_size, **error_size, **wall_time;
+};
+
+static CUresult read_options(
+	unsigned count, const CUjit_option *options, void **values, struct jit_logs *logs)
+{
+	*logs = (struct jit_logs){0};
+	if (count && (!options || !values))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < count; i++) {
+		switch (options[i]) {
+		case CU_JIT_INFO_LOG_BUFFER:
+			logs->info = values[i];
+			break;
+		case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+			logs->info_bytes = (unsigned)(uintptr_t)values[i];
+			logs->info_size = &values[i];
+			break;
+		case CU_JIT_ERROR_LOG_BUFFER:
+			logs->error = values[i];
+			break;
+		case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+			logs->error_bytes = (unsigned)(uintptr_t)values[i];
+			logs->error_size = &values[i];
+			break;
+		case CU_JIT_WALL_TIME:
+			logs->wall_time = &values[i];
+			break;
+		default: /* how to compile is the device's business */
+			if ((unsigned)options[i] >= CU_JIT_NUM_OPTIONS)
+				return CUDA_ERROR_INVALID_VALUE;
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Sets a log that nothing was written to. */
+static void clear_log(char *log, size_t bytes, void **size)
+{
+	if (log && bytes)
+		log[0] = '\0';
+	if (size)
+		*size = 0;
+}
+
+static void set_size(void **size, const char *log, size_t bytes)
+{
+	if (size && log && bytes)
+		*size = (void *)strnlen(log, bytes);
+}
+
+CUresult module_load(CUcontext context, const void *begin, size_t bytes, unsigned option_count,
+	CUjit_option *options, void **values, CUmodule *created)
+{
+	struct gdev_module *loaded;
+	struct jit_logs logs;
+	uint64_t start = clock_now_ns();
+	CUmodule module;
+	int error;
+
+	TRY(read_options(option_count, options, values, &logs));
+	/* What the compiler says is about what went wrong: it goes to the error log if there is one. */
+	char *log = logs.error ? logs.error : logs.info;
+	size_t log_bytes = logs.error ? logs.error_bytes : logs.info_bytes;
+	if (!log)
+		log_bytes = 0;
+	clear_log(logs.info, logs.info_bytes, logs.info_size);
+	clear_log(logs.error, logs.error_bytes, logs.error_size);
+	error = gdev_module_load(context->session, begin, bytes, log, log_bytes, &loaded);
+	set_size(logs.error ? logs.error_size : logs.info_size, log, log_bytes);
+	if (logs.wall_time) {
+		float ms = (float)(clock_now_ns() - start) / 1e6f;
+		memcpy(logs.wall_time, &ms, sizeof ms);
+	}
+	TRY_GDEV(error);
+	module = handle_create(HANDLE_MODULE, sizeof *module);
+	if (!module) {
+		gdev_module_unload(loaded);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	module->context = context;
+	module->module = loaded;
+	pthread_mutex_init(&module->lock, NULL);
+	list_init(&module->functions);
+	pthread_mutex_lock(&context->lock);
+	list_append(&context->modules, &module->link);
+	pthread_mutex_unlock(&context->lock);
+	*created = module;
+	return CUDA_SUCCESS;
+}
+
+void module_release(CUmodule module)
+{
+	struct CUfunc_st *function, *next;
+	CUcontext context = module->context;
+
+	pthread_mutex_lock(&context->lock);
+	list_remove(&module->link);
+	pthread_mutex_unlock(&context->lock);
+	list_for_each_safe (function, next, &module->functions, link) {
+		free(function->legacy);
+		handle_destroy(HANDLE_FUNCTION, function);
+	}
+	gdev_module_unload(module->module);
+	pthread_mutex_destroy(&module->lock);
+	handle_destroy(HANDLE_MODULE, module);
+}
+
+/* ---- loading ---- */
+
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int option_count,
+	CUjit_option *options, void **values)
+{
+	CUcontext context;
+	const void *begin;
+	size_t bytes;
+
+	TRY(current_context(&context));
+	if (!module || !image)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(image_find(image, &begin, &bytes));
+	return module_load(context, begin, bytes, option_count, options, values, module);
+}
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+	return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+}
+
+CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
+{
+	return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+}
+
+CUresult file_read(const char *path, void **contents, size_t *bytes)
+{
+	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat status;
+	char *buffer;
+	size_t done = 0;
+
+	if (fd < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode))
+		return CUDA_ERROR_FILE_NOT_FOUND;
+	buffer = malloc((size_t)status.st_size + 1);
+	if (!buffer)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	while (done < (size_t)status.st_size) {
+		ssize_t got = read(fd, buffer + done, (size_t)status.st_size - done);
+		if (got <= 0)
+			break;
+		done += (size_t)got;
+	}
+	buffer[done] = '\0'; /* PTX in a file has no NUL at its end */
+	*contents = buffer;
+	*bytes = done + 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoad(CUmodule *module, const char *path)
+{
+	autofree void *contents = NULL;
+	CUcontext context;
+	size_t bytes;
+
+	TRY(current_context(&context));
+	if (!module || !path)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(file_read(path, &contents, &bytes));
+	return module_load(context, contents, bytes, 0, NULL, NULL, module);
+}
+
+CUresult cuModuleUnload(CUmodule module)
+{
+	TRY(initialised());
+	if (!handle_is(HANDLE_MODULE, module) || module->library)
+		return CUDA_ERROR_INVALID_HANDLE;
+	module_release(module);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+	if (!mode)
+		return CUDA_ERROR_INVALID_VALUE;
+	*mode = CU_MODULE_LAZY_LOADING;
+	return CUDA_SUCCESS;
+}
+
+/* ---- what is in a module ---- */
+
+CUresult module_function(CUmodule module, const char *name, CUfunction *found)
+{
+	struct gdev_function *function;
+	CUfunction handle;
+	CUresult result = CUDA_SUCCESS;
+
+	TRY_GDEV(gdev_module_function(module->module, name, &function));
+	pthread_mutex_lock(&module->lock);
+	list_for_each (handle, &module->functions, link)
+		if (handle->function == function)
+			goto out;
+	handle = handle_create(HANDLE_FUNCTION, sizeof *handle);
+	if (!handle) {
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+		goto out;
+	}
+	handle->module = module;
+	handle->function = function;
+	handle->max_dynamic_shared = -1;
+	handle->carveout = CU_SHAREDMEM_CARVEOUT_DEFAULT;
+	list_append(&module->functions, &handle->link);
+out:
+	pthread_mutex_unlock(&module->lock);
+	if (result == CUDA_SUCCESS)
+		*found = handle;
+	return result;
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+	TRY(initialised());
+	if (!function || !name || !*name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_MODULE, module))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return module_function(module, name, function);
+}
+
+CUresult cuModuleGetGlobal_v2(
+	CUdeviceptr *pointer, size_t *bytes, CUmodule module, const char *name)
+{
+	uint64_t address, length;
+
+	TRY(initialised());
+	if (!name || !*name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_MODULE, module))
+		return CUDA_ERROR_INVALID_HANDLE;
+	TRY_GDEV(gdev_module_global(module->module, name, &address, &length));
+	if (pointer)
+		*pointer = address;
+	if (bytes)
+		*bytes = length;
+	return CUDA_SUCCESS;
+}

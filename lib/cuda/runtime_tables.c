@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tables of functions that the CUDA runtime asks of a driver by number (cuGetExportTable), so that
+ * programs of the runtime API run on this library as they are. They are no documented interface; what is
+ * here is what the runtime of CUDA 13.0 calls:
+ *   A  a primary context's handle before it is active
+ *   B  buffers that the runtime fills
+ *   C  nothing
+ *   D  storage of the runtime in contexts, with destructors
+ *   E  two questions that are answered with nothing
+ *   F  a handshake over the process, the devices and the tables, by which the runtime checks that the
+ *      driver is of a version that it knows
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+#include "lib/cuda/md2.h"
+
+typedef void (*entry)(void);
+
+/* ---- A ---- */
+
+static CUresult a_primary_context(CUcontext *context, CUdevice device)
+{
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
+	return primary_handle(device, context);
+}
+
+/* The first slot of a table is its size. */
+static const struct {
+	size_t bytes;
+	entry slots[12];
+} table_a = {sizeof table_a, {[1] = (entry)a_primary_context}};
+
+/* ---- B ---- */
+
+static void b_first_buffer(void **buffer, size_t *count)
+{
+	static char bytes[16 << 10];
+
+	*buffer = bytes;
+	*count = 1024;
+}
+
+static void b_second_buffer(void **buffer, size_t *count)
+{
+	static char bytes[512];
+
+	*buffer = bytes;
+	*count = 14;
+}
+
+static const struct {
+	size_t bytes;
+	entry slots[6];
+} table_b = {sizeof table_b, {[1] = (entry)b_first_buffer, [5] = (entry)b_second_buffer}};
+
+/* ---- C ---- */
+
+static const struct {
+	size_t bytes;
+	entry slots[3];
+} table_c = {sizeof table_c, {NULL}};
+
+/* ---- D ---- */
+
+static CUresult storage_context(CUcontext given, CUcontext *context)
+{
+	TRY(initialised());
+	if (!given)
+		TRY(cuCtxGetCurrent(&given));
+	if (!handle_is(HANDLE_CONTEXT, given))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*context = given;
+	return CUDA_SUCCESS;
+}
+
+static struct storage *find_key(CUcontext context, void *key)
+{
+	for (unsigned i = 0; i < STORAGE_SLOTS; i++)
+		if (context->storage[i].destroy && context->storage[i].key == key)
+			return &context->storage[i];
+	return NULL;
+}
+
+/* A storage without a destructor still is one: this stands for none. */
+static void destroy_nothing(CUcontext context, void *key, void *value)
+{
+}
+
+static CUresult d_put(CUcontext given, void *key, void *value,
+	void (*destroy)(CUcontext context, void *key, void *value))
+{
+	CUcontext context;
+	struct storage *slot;
+
+	TRY(storage_context(given, &context));
+	pthread_mutex_lock(&context->lock);
+	slot = find_key(context, key);
+	for (unsigned i = 0; i < STORAGE_SLOTS && !slot; i++)
+		if (!context->storage[i].destroy)
+			slot = &context->storage[i];
+	if (slot)
+		*slot = (struct storage){key, value, destroy ? destroy : destroy_nothing};
+	pthread_mutex_unlock(&context->lock);
+	return slot ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult d_delete(CUcontext given, void *key)
+{
+	CUcontext context;
+	struct storage *slot;
+
+	TRY(storage_context(given, &context));
+	pthread_mutex_lock(&context->lock);
+	slot = find_key(context, key);
+	if (slot)
+		*slot = (struct storage){0};
+	pthread_mutex_unlock(&context->lock);
+	return slot ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult d_get(void **value, CUcontext given, void *key)
+{
+	CUcontext context;
+	struct storage *slot;
+
+	TRY(storage_context(given, &context));
+	pthread_mutex_lock(&context->lock);
+	slot = find_key(context, key);
+	if (slot)
+		*value = slot->value;
+	pthread_mutex_unlock(&context->lock);
+	return slot ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+void storage_clear(CUcontext context)
+{
+	struct storage stored[STORAGE_SLOTS];
+
+	pthread_mutex_lock(&context->lock);
+	memcpy(stored, context->storage, sizeof stored);
+	memset(context->storage, 0, sizeof context->storage);
+	pthread_mutex_unlock(&context->lock);
+	for (unsigned i = 0; i < STORAGE_SLOTS; i++)
+		if (stored[i].destroy)
+			stored[i].destroy(context, stored[i].key, stored[i].value);
+}
+
+static const entry table_d[4] = {(entry)d_put, (entry)d_delete, (entry)d_get, NULL};
+
+/* ---- E ---- */
+
+static CUresult e_nothing(CUcontext context, uint32_t *count, void **value)
+{
+	*count = 0;
+	return CUDA_SUCCESS;
+}
+
+static uint32_t e_zero(void)
+{
+	return 0;
+}
+
+static const struct {
+	size_t bytes;
+	entry slots[3];
+} table_e = {sizeof table_e, {[1] = (entry)e_nothing, [2] = (entry)e_zero}};
+
+/* ---- F ---- */
+
+static CUresult f_handshake(uint32_t version, uint64_t unix_time, uint64_t answer[2]);
+
+static const struct {
+	size_t bytes;
+	entry slots[2];
+} table_f = {sizeof table_f, {[0] = (entry)f_handshake}};
+
+struct facts {
+	uint32_t driver_version, version, pid, thread;
+	const void *table_a, *table_f;
+	entry handshake;
+	uint64_t unix_time;
+	struct {
+		uint8_t uuid[16];
+		int32_t domain, bus, device;
+	} devices[DEVICES_MAX];
+};
+
+_Static_assert(offsetof(struct facts, devices) == 48, "as the runtime lays it out");
+_Static_assert(sizeof((struct facts *)0)->devices[0] == 28, "as the runtime lays it out");
+
+static CUresult collect_facts(
+	uint32_t version, uint64_t unix_time, struct facts *facts, size_t *length)
+{
+	int count = devices_count();
+
+	*facts = (struct facts){
+		.driver_version = DRIVER_VERSION,
+		.version = version,
+		.pid = (uint32_t)getpid(),
+		.thread = (uint32_t)(uintptr_t)pthread_self(),
+		.table_a = &table_a,
+		.table_f = &table_f,
+		.handshake = (entry)f_handshake,
+		.unix_time = unix_time,
+	};
+	for (int i = 0; i < count; i++) {
+		CUuuid uuid;
+		int domain, bus, device;
+		TRY(cuDeviceGetUuid_v2(&uuid, i));
+		TRY(device_attribute(i, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, &domain));
+		TRY(device_attribute(i, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, &bus));
+		TRY(device_attribute(i, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, &device));
+		memcpy(facts->devices[i].uuid, uuid.bytes, sizeof facts->devices[i].uuid);
+		facts->devices[i].domain = domain;
+		facts->devices[i].bus = bus;
+		facts->devices[i].device = device;
+	}
+	*length = offsetof(struct facts, devices) + (size_t)count * sizeof facts->devices[0];
+	return CUDA_SUCCESS;
+}
+
+static CUresult f_handshake(uint32_t version, uint64_t unix_time, uint64_t answer[2])
+{
+	/* What both sides know, for libraries that work with each other's versions. */
+	static const uint8_t key[MD2_BYTES] = {0x14, 0x6a, 0xdd, 0xae, 0x53, 0xa9, 0xa7, 0x52, 0xaa,
+		0x08, 0x41, 0x36, 0x0b, 0xf5, 0x5a, 0x9f};
+	struct facts facts;
+	size_t length;
+
+	if (version % 10 < 2) {
+		answer[0] = version % 10 ? 0x1841181c03cb675cull : 0x3341181c03cb675cull;
+		answer[1] = 0x8ed383aa1f4cd1e8ull;
+		return CUDA_SUCCESS;
+	}
+	TRY(collect_facts(version, unix_time, &facts, &length));
+	hmac_md2(key, &facts, length, (uint8_t *)answer);
+	return CUDA_SUCCESS;
+}
+
+/* ---- finding them ---- */
+
+CUresult cuGetExportTable(const void **table, const CUuuid *id)
+{
+	static const struct {
+		uint8_t id[16];
+		const void *table;
+	} tables[] = {
+		{{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12,
+			 0xfd, 0x9d, 0xf9},
+			&table_a},
+		{{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20,
+			 0x0c, 0x0a, 0x66},
+			&table_b},
+		{{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a,
+			 0x3a, 0xec, 0xdc},
+			&table_c},
+		{{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55,
+			 0xd8, 0x95, 0x93},
+			table_d},
+		{{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00,
+			 0x6d, 0xfa, 0x7e},
+			&table_e},
+		{{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c,
+			 0x66, 0xe1, 0xf2},
+			&table_f},
+	};
+
+	if (!table || !id)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < array_length(tables); i++)
+		if (!memcmp(id->bytes, tables[i].id, sizeof tables[i].id)) {
+			*table = tables[i].table;
+			return CUDA_SUCCESS;
+		}
+	return CUDA_ERROR_INVALID_VALUE;
+}

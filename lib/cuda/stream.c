@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams, and the semantics of the default stream, which are made here out of waits:
+ *   a command on the default (legacy) stream waits for what was sent before on all blocking streams of
+ *   the context, and a command on a blocking stream waits for what was sent before on the default stream.
+ * Streams remember up to where they have waited, so that nothing is sent when there is nothing new. The
+ * per-thread default stream is a blocking stream of its own, made when a thread first names it.
+ */
+#include <stdlib.h>
+
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+
+#define PRIORITY_GREATEST (-5)
+
+static _Atomic unsigned long long next_id = 1;
+
+static bool is_blocking(CUstream stream)
+{
+	return !(stream->flags & CU_STREAM_NON_BLOCKING);
+}
+
+/* ---- life ---- */
+
+CUresult stream_create(
+	CUcontext context, unsigned flags, int priority, bool is_default, CUstream *created)
+{
+	CUstream stream = handle_create(HANDLE_STREAM, sizeof *stream);
+	CUresult result;
+
+	if (!stream)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	priority = min_of(max_of(priority, PRIORITY_GREATEST), 0);
+	result = result_of(gdev_stream_create(context->session, priority, &stream->stream));
+	if (result != CUDA_SUCCESS) {
+		handle_destroy(HANDLE_STREAM, stream);
+		return result;
+	}
+	stream->context = context;
+	stream->flags = flags;
+	stream->priority = priority;
+	stream->id = atomic_fetch_add(&next_id, 1);
+	stream->is_default = is_default;
+	pthread_mutex_lock(&context->lock);
+	list_append(&context->streams, &stream->link);
+	if (context->legacy && is_blocking(stream)) /* the first one is the legacy stream itself */
+		context->blocking_streams++;
+	pthread_mutex_unlock(&context->lock);
+	*created = stream;
+	return CUDA_SUCCESS;
+}
+
+void stream_release(CUstream stream)
+{
+	CUcontext context = stream->context;
+
+	pthread_mutex_lock(&context->lock);
+	list_remove(&stream->link);
+	if (stream != context->legacy && is_blocking(stream))
+		context->blocking_streams--;
+	pthread_mutex_unlock(&context->lock);
+	gdev_stream_destroy(stream->stream);
+	handle_destroy(HANDLE_STREAM, stream);
+}
+
+/* ---- per-thread default streams ---- */
+
+struct thread_stream {
+	unsigned long long context_id;
+	CUcontext context;
+	CUstream stream;
+};
+
+/* The one used last; threads use one context, as a rule. */
+static _Thread_local struct thread_stream thread_stream;
+static pthread_key_t thread_stream_key;
+static pthread_once_t thread_stream_once = PTHREAD_ONCE_INIT;
+
+static void release_thread_stream(void *value)
+{
+	struct thread_stream *mine = value;
+
+	if (handle_is(HANDLE_CONTEXT, mine->context) && mine->context->id == mine->context_id &&
+		handle_is(HANDLE_STREAM, mine->stream) && initialised() == CUDA_SUCCESS)
+		stream_release(mine->stream);
+	mine->stream = NULL;
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&thread_stream_key, release_thread_stream);
+}
+
+static CUresult per_thread_stream(CUcontext context, CUstream *stream)
+{
+	if (thread_stream.stream && thread_stream.context == context &&
+		thread_stream.context_id == context->id) {
+		*stream = thread_stream.stream;
+		return CUDA_SUCCESS;
+	}
+	if (thread_stream.stream)
+		release_thread_stream(&thread_stream);
+	TRY(stream_create(context, CU_STREAM_DEFAULT, 0, true, stream));
+	thread_stream = (struct thread_stream){context->id, context, *stream};
+	pthread_once(&thread_stream_once, make_key);
+	pthread_setspecific(thread_stream_key, &thread_stream);
+	return CUDA_SUCCESS;
+}
+
+/* ---- order ---- */
+
+/* Makes `later` wait for what is on `earlier` now, unless it has already. */
+static CUresult follow(CUstream later, CUstream earlier, _Atomic uint64_t *seen)
+{
+	struct gdev_fence fence;
+
+	gdev_stream_fence(earlier->stream, &fence);
+	if (atomic_load_explicit(seen, memory_order_relaxed) >= fence.value)
+		return CUDA_SUCCESS;
+	TRY_GDEV(gdev_stream_wait(later->stream, &fence));
+	atomic_store_explicit(seen, fence.value, memory_order_relaxed);
+	return CUDA_SUCCESS;
+}
+
+static CUresult follow_blocking_streams(CUcontext context)
+{
+	CUresult result = CUDA_SUCCESS;
+	CUstream stream;
+
+	if (!atomic_load_explicit(&context->blocking_streams, memory_order_relaxed))
+		return CUDA_SUCCESS;
+	pthread_mutex_lock(&context->lock);
+	list_for_each (stream, &context->streams, link)
+		if (result == CUDA_SUCCESS && stream != context->legacy && is_blocking(stream))
+			result = follow(context->legacy, stream, &stream->seen_by_legacy);
+	pthread_mutex_unlock(&context->lock);
+	return result;
+}
+
+CUresult stream_resolve(CUstream handle, CUstream *stream)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!handle || handle == CU_STREAM_LEGACY) {
+		*stream = context->legacy;
+		return CUDA_SUCCESS;
+	}
+	if (handle == CU_STREAM_PER_THREAD)
+		return per_thread_stream(context, stream);
+	if (!handle_is(HANDLE_STREAM, handle))
+		return CUDA_ERROR_INVALID_HANDLE;
+	*stream = handle;
+	return CUDA_SUCCESS;
+}
+
+CUresult stream_enter(CUstream handle, CUstream *stream)
+{
+	CUcontext context;
+
+	TRY(stream_resolve(handle, stream));
+	context = (*stream)->context;
+	if (*stream == context->legacy)
+		return follow_blocking_streams(context);
+	if (is_blocking(*stream))
+		return follow(*stream, context->legacy, &(*stream)->legacy_seen);
+	return CUDA_SUCCESS;
+}
+
+/* ---- the calls ---- */
+
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!stream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_VALUE;
+	return stream_create(context, flags, priority, false, stream);
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+	return cuStreamCreateWithPriority(stream, flags, 0);
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+	TRY(initialised());
+	if (!handle_is(HANDLE_STREAM, stream) || stream->is_default)
+		return CUDA_ERROR_INVALID_HANDLE;
+	stream_release(stream);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetPriority(CUstream handle, int *priority)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (!priority)
+		return CUDA_ERROR_INVALID_VALUE;
+	*priority = stream->priority;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = stream->flags;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetId(CUstream handle, unsigned long long *id)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (!id)
+		return CUDA_ERROR_INVALID_VALUE;
+	*id = stream->id;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
+	*context = stream->context;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetDevice(CUstream handle, CUdevice *device)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = stream->context->device;
+	return CUDA_SUCCESS;
+}
+
+/* Asking about the default stream is asking about all that it waits for. */
+CUresult cuStreamQuery(CUstream handle)
+{
+	CUstream stream;
+
+	TRY(stream_enter(handle, &stream));
+	return result_of(gdev_stream_query(stream->stream));
+}
+
+CUresult cuStreamSynchronize(CUstream handle)
+{
+	CUstream stream;
+
+	TRY(stream_enter(handle, &stream));
+	return result_of(gdev_stream_sync(stream->stream));
+}
+
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
+{
+	CUstream stream;
+
+	TRY(stream_enter(handle, &stream));
+	if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_EVENT, event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (event->context->session == stream->context->session)
+		return result_of(gdev_stream_wait_event(stream->stream, event->event));
+	/* Of another session: it is shared, and waited for by its number. */
+	if (atomic_load(&event->recorded)) {
+		uint64_t id;
+		TRY_GDEV(gdev_event_share(event->event, &id));
+		return result_of(gdev_stream_wait_shared(stream->stream, id));
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamAttachMemAsync(
+	CUstream handle, CUdeviceptr pointer, size_t length, unsigned int flags)
+{
+	struct allocation allocation;
+	struct gdev_range range;
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+		flags != CU_MEM_ATTACH_SINGLE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!memory_find(pointer, &range, &allocation) || allocation.kind != ALLOCATION_MANAGED)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+/* Nothing captures: graphs are not there yet. */
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (!status)
+		return CUDA_ERROR_INVALID_VALUE;
+	*status = CU_STREAM_CAPTURE_STATUS_NONE;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	static _Thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	CUstreamCaptureMode before = current;
+
+	if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	current = *mode;
+	*mode = before;
+	return CUDA_SUCCESS;
+}
+
+/* ---- host functions ---- */
+
+struct callback {
+	CUstream handle;
+	CUstreamCallback callback;
+	CUhostFn function;
+	void *argument;
+};
+
+static void run_callback(void *argument, int error)
+{
+	struct callback *callback = argument;
+
+	if (callback->callback)
+		callback->callback(callback->handle, result_of(error), callback->argument);
+	else if (!error) /* a host function does not run after a failure */
+		callback->function(callback->argument);
+	free(callback);
+}
+
+static CUresult enqueue(CUstream stream, struct callback wanted)
+{
+	struct callback *callback = malloc(sizeof *callback);
+	CUresult result;
+
+	if (!callback)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*callback = wanted;
+	result = result_of(gdev_stream_call(stream->stream, run_callback, callback));
+	if (result != CUDA_SUCCESS)
+		free(callback);
+	return result;
+}
+
+CUresult cuStreamAddCallback(
+	CUstream handle, CUstreamCallback callback, void *argument, unsigned int flags)
+{
+	CUstream stream;
+
+	TRY(stream_enter(handle, &stream));
+	if (!callback || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	return enqueue(stream,
+		(struct callback){.handle = handle, .callback = callback, .argument = argument});
+}
+
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
+{
+	CUstream stream;
+
+	TRY(stream_enter(handle, &stream));
+	if (!function)
+		return CUDA_ERROR_INVALID_VALUE;
+	return enqueue(stream, (struct callback){.function = function, .argument = argument});
+}

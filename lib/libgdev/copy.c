@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Copies and fills. Memory of the session (device memory, page-locked memory, variables) is copied by the
+ * worker as it is named. Other memory of the process is copied in two stages through the staging memory:
+ *   up to inline_bytes to the device, it rides in the record;
+ *   more is split into chunks ("Gdev", section 4.1, split transaction), so that our memcpy of one overlaps
+ *   with the worker's copy of the one before.
+ * Rows of 2D and 3D copies are packed in a chunk, as many as fit.
+ *
+ * RECORD_FENCE makes a copy that was only queued complete for its caller: everything that is submitted
+ * after it, on any stream, waits for it. It is used only when nothing before the copy on its stream can
+ * wait without end (stream.may_block), because until then nothing else of the session would run; if
+ * something can, the copy waits for it first.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/libgdev/internal.h"
+
+#define PIECE_MIN (64u << 10) /* a copy is not split finer than this */
+#define AHEAD_MAX 4           /* chunks from the device that one thread has under way */
+
+/* Part of a copy that fits in a slot: `rows` rows of `width` bytes, packed there. */
+struct tile {
+	uint64_t destination, source;
+	uint64_t width, rows;
+};
+
+struct tiles {
+	const struct gdev_copy *copy;
+	uint64_t chunk;
+	uint64_t plane, row, column; /* where the next tile starts */
+};
+
+/* ---- shapes ---- */
+
+/* Bytes from the first to the last that a side touches; false: they wrap around. */
+static bool span_of(const struct gdev_copy *copy, uint64_t pitch, uint64_t slice, uint64_t *span)
+{
+	uint64_t rows, planes;
+
+	return !__builtin_mul_overflow(copy->height - 1, pitch, &rows) &&
+	       !__builtin_mul_overflow(copy->depth - 1, slice, &planes) &&
+	       !__builtin_add_overflow(rows, planes, span) &&
+	       !__builtin_add_overflow(*span, copy->width, span);
+}
+
+/* Makes a copy whose rows (planes) follow each other on both sides one row. */
+static void flatten(struct gdev_copy *copy)
+{
+	if (copy->depth > 1 && copy->height > 1 &&
+		copy->destination_slice == copy->height * copy->destination_pitch &&
+		copy->source_slice == copy->height * copy->source_pitch) {
+		copy->height *= copy->depth;
+		copy->depth = 1;
+	}
+	if (copy->height > 1 && copy->destination_pitch == copy->width &&
+		copy->source_pitch == copy->width) {
+		copy->width *= copy->height;
+		copy->height = 1;
+	}
+	if (copy->height == 1 && copy->depth > 1 && copy->destination_slice == copy->width &&
+		copy->source_slice == copy->width) {
+		copy->width *= copy->depth;
+		copy->depth = 1;
+	}
+}
+
+static void tiles_init(
+	struct tiles *tiles, struct gdev_session *session, const struct gdev_copy *copy)
+{
+	uint64_t total = copy->width * copy->height * copy->depth;
+	uint64_t chunk = session->staging.chunk_bytes;
+
+	/* Four pieces overlap well; more cost more than they win. */
+	if (total / 4 < chunk)
+		chunk = min_of(chunk, max_of(align_up(total / 4, 4096), PIECE_MIN));
+	*tiles = (struct tiles){.copy = copy, .chunk = chunk};
+}
+
+/* A two-stage copy, shared by the threads that do it. */
+struct two_stage {
+	struct gdev_stream *stream;
+	const struct gdev_copy *copy;
+	pthread_mutex_t lock; /* guards what follows */
+	struct tiles tiles;
+	int error; /* the first; ends the copy */
+};
+
+static bool next_tile(struct tiles *tiles, struct tile *tile)
+{
+	const struct gdev_copy *copy = tiles->copy;
+
+	if (tiles->plane == copy->depth)
+		return false;
+	tile->destination = copy->destination + tiles->plane * copy->destination_slice +
+			    tiles->row * copy->destination_pitch + tiles->column;
+	tile->source = copy->source + tiles->plane * copy->source_slice +
+		       tiles->row * copy->source_pitch + tiles->column;
+	if (copy->width > tiles->chunk) {
+		tile->rows = 1;
+		tile->width = min_of(tiles->chunk, copy->width - tiles->column);
+		tiles->column += tile->width;
+		if (tiles->column < copy->width)
+			return true;
+		tiles->column = 0;
+	} else {
+		tile->width = copy->width;
+		tile->rows = min_of(tiles->chunk / copy->width, copy->height - tiles->row);
+	}
+	tiles->row += tile->rows;
+	if (tiles->row == copy->height) {
+		tiles->row = 0;
+		tiles->plane++;
+	}
+	return true;
+}
+
+static void two_stage_init(
+	struct two_stage *whole, struct gdev_stream *stream, const struct gdev_copy *copy)
+{
+	*whole = (struct two_stage){.stream = stream, .copy = copy};
+	pthread_mutex_init(&whole->lock, NULL);
+	tiles_init(&whole->tiles, stream->session, copy);
+}
+
+static void two_stage_finish(struct two_stage *whole)
+{
+	pthread_mutex_destroy(&whole->lock);
+}
+
+/* False: none is left, or the copy has failed. */
+static bool take_tile(struct two_stage *whole, struct tile *tile)
+{
+	bool taken;
+
+	pthread_mutex_lock(&whole->lock);
+	taken = !whole->error && next_tile(&whole->tiles, tile);
+	pthread_mutex_unlock(&whole->lock);
+	return taken;
+}
+
+static void note_error(struct two_stage *whole, int error)
+{
+	if (!error)
+		return;
+	pthread_mutex_lock(&whole->lock);
+	if (!whole->error)
+		whole->error = error;
+	pthread_mutex_unlock(&whole->lock);
+}
+
+static void copy_rows(void *destination, uint64_t destination_pitch, const void *source,
+	uint64_t source_pitch, uint64_t width, uint64_t rows)
+{
+	for (uint64_t i = 0; i < rows; i++)
+		memcpy((uint8_t *)destination + i * destination_pitch,
+			(const uint8_t *)source + i * source_pitch, width);
+}
+
+/* ---- records ---- */
+
+static int send_copy(struct gdev_stream *stream, const struct gdev_copy *copy, uint8_t flags)
+{
+	struct record_copy *record;
+	int error = stream_begin(stream, RECORD_COPY, sizeof *record, &record);
+
+	if (error)
+		return error;
+	record->header.flags = flags;
+	record->destination = copy->destination;
+	record->source = copy->source;
+	record->width = copy->width;
+	record->height = copy->height;
+	record->depth = copy->depth;
+	record->destination_pitch = copy->destination_pitch;
+	record->source_pitch = copy->source_pitch;
+	record->destination_slice = copy->destination_slice;
+	record->source_slice = copy->source_slice;
+	record_commit(stream->session);
+	return 0;
+}
+
+static int send_write(struct gdev_stream *stream, const struct gdev_copy *copy, uint8_t flags)
+{
+	struct record_write *record;
+	uint32_t bytes = (uint32_t)copy->width;
+	int error =
+		stream_begin(stream, RECORD_WRITE, align_up(sizeof *record + bytes, 8), &record);
+
+	if (error)
+		return error;
+	record->header.flags = flags;
+	record->destination = copy->destination;
+	record->bytes = bytes;
+	memcpy(record + 1, (const void *)copy->source, bytes);
+	memset((uint8_t *)(record + 1) + bytes, 0, -bytes & 7);
+	record_commit(stream->session);
+	return 0;
+}
+
+/* Waits until nothing on the stream can wait without end. */
+static int wait_for_blockers(struct gdev_stream *stream)
+{
+	struct gdev_fence blocker = {.timeline = stream->timeline, .value = stream->may_block};
+
+	return gdev_fence_wait(stream->session, &blocker);
+}
+
+/* ---- to the device ---- */
+
+static int send_tile(struct gdev_stream *stream, const struct gdev_copy *copy,
+	const struct tile *tile, uint8_t flags)
+{
+	struct gdev_session *session = stream->session;
+	struct gdev_fence fence;
+	struct slot *slot;
+	int error = staging_take(session, &slot);
+
+	if (error)
+		return error;
+	copy_rows((void *)slot->address, tile->width, (const void *)tile->source,
+		copy->source_pitch, tile->width, tile->rows);
+	struct gdev_copy second = {
+		.destination = tile->destination,
+		.source = slot->address,
+		.width = tile->width,
+		.height = tile->rows,
+		.depth = 1,
+		.destination_pitch = copy->destination_pitch,
+		.source_pitch = tile->width,
+	};
+	error = send_copy(stream, &second, flags);
+	gdev_stream_fence(stream, &fence);
+	staging_give(session, slot, error ? NULL : &fence);
+	return error;
+}
+
+static void send_tiles(void *argument)
+{
+	struct two_stage *whole = argument;
+	struct tile tile;
+	int error = 0;
+
+	while (!error && take_tile(whole, &tile)) {
+		error = send_tile(whole->stream, whole->copy, &tile, 0);
+		note_error(whole, error);
+	}
+}
+
+/* The last tile is sent when all others have been: its fence is behind them all. */
+static int send_all(struct gdev_stream *stream, const struct gdev_copy *copy, uint8_t flags)
+{
+	struct two_stage whole;
+	struct tile last;
+
+	two_stage_init(&whole, stream, copy);
+	take_tile(&whole, &last);
+	movers_run(stream->session, copy->width * copy->height * copy->depth, send_tiles, &whole);
+	two_stage_finish(&whole);
+	return whole.error ? whole.error : send_tile(stream, copy, &last, flags);
+}
+
+static int copy_to_device(struct gdev_stream *stream, const struct gdev_copy *copy, bool sync)
+{
+	uint8_t flags = sync ? RECORD_FENCE : 0;
+	int error = 0;
+
+	/* A slot must not wait behind something without end: others need it. */
+	if (sync || copy->height * copy->depth > 1 || copy->width > stream->session->inline_bytes)
+		error = wait_for_blockers(stream);
+	if (error)
+		return error;
+	if (copy->height * copy->depth == 1 && copy->width <= stream->session->inline_bytes)
+		return send_write(stream, copy, flags);
+	return send_all(stream, copy, flags);
+}
+
+/* ---- from the device ---- */
+
+struct arrival {
+	struct slot *slot;
+	struct tile tile;
+	struct gdev_fence fence;
+};
+
+static int request_tile(
+	struct gdev_stream *stream, const struct gdev_copy *copy, struct arrival *arrival)
+{
+	const struct tile *tile = &arrival->tile;
+	struct gdev_copy first = {
+		.destination = arrival->slot->address,
+		.source = tile->source,
+		.width = tile->width,
+		.height = tile->rows,
+		.depth = 1,
+		.destination_pitch = tile->width,
+		.source_pitch = copy->source_pitch,
+	};
+	int error = send_copy(stream, &first, 0);
+
+	gdev_stream_fence(stream, &arrival->fence);
+	return error;
+}
+
+static int take_arrival(
+	struct gdev_stream *stream, const struct gdev_copy *copy, struct arrival *arrival)
+{
+	const struct tile *tile = &arrival->tile;
+	int error = gdev_fence_wait(stream->session, &arrival->fence);
+
+	if (!error)
+		error = stream_take_error(stream);
+	if (!error)
+		copy_rows((void *)tile->destination, copy->destination_pitch,
+			(const void *)arrival->slot->address, tile->width, tile->width, tile->rows);
+	/* After an error the worker may still write into the slot; the stream's end is after that. */
+	struct gdev_fence end;
+	gdev_stream_fence(stream, &end);
+	staging_give(stream->session, arrival->slot, error ? &end : NULL);
+	return error;
+}
+
+/* Asks for the next tile when there is a slot for it: the first one is waited for. False: not now, or
+ * there is none. */
+static bool request_next(struct two_stage *whole, struct arrival *next, bool first)
+{
+	struct gdev_session *session = whole->stream->session;
+	int error = 0;
+
+	next->slot = NULL;
+	if (first)
+		error = staging_take(session, &next->slot);
+	else
+		next->slot = staging_try(session);
+	note_error(whole, error);
+	if (!next->slot)
+		return false;
+	if (take_tile(whole, &next->tile)) {
+		error = request_tile(whole->stream, whole->copy, next);
+		note_error(whole, error);
+		if (!error)
+			return true;
+	}
+	staging_give(session, next->slot, NULL);
+	return false;
+}
+
+static void receive_tiles(void *argument)
+{
+	struct two_stage *whole = argument;
+	struct arrival window[AHEAD_MAX];
+	unsigned first = 0, count = 0;
+
+	for (;;) {
+		while (count < AHEAD_MAX &&
+			request_next(whole, &window[(first + count) % AHEAD_MAX], !count))
+			count++;
+		if (!count)
+			return;
+		note_error(whole, take_arrival(whole->stream, whole->copy, &window[first]));
+		first = (first + 1) % AHEAD_MAX;
+		count--;
+	}
+}
+
+static int copy_from_device(struct gdev_stream *stream, const struct gdev_copy *copy)
+{
+	struct two_stage whole;
+	int error = wait_for_blockers(stream);
+
+	if (error)
+		return error;
+	two_stage_init(&whole, stream, copy);
+	movers_run(
+		stream->session, copy->width * copy->height * copy->depth, receive_tiles, &whole);
+	two_stage_finish(&whole);
+	return whole.error;
+}
+
+/* ---- within the process ---- */
+
+static int copy_in_process(struct gdev_stream *stream, const struct gdev_copy *copy)
+{
+	int error = gdev_stream_sync(stream);
+
+	if (error)
+		return error;
+	if (copy->height == 1 && copy->depth == 1) {
+		memmove((void *)copy->destination, (const void *)copy->source, copy->width);
+		return 0;
+	}
+	for (uint64_t plane = 0; plane < copy->depth; plane++)
+		copy_rows((uint8_t *)copy->destination + plane * copy->destination_slice,
+			copy->destination_pitch,
+			(const uint8_t *)copy->source + plane * copy->source_slice,
+			copy->source_pitch, copy->width, copy->height);
+	return 0;
+}
+
+/* ---- all directions ---- */
+
+static bool touches_arena(const struct gdev_session *session, uint64_t address, uint64_t span)
+{
+	const struct gdev_description *description = &session->description;
+
+	return address + span > description->arena_base &&
+	       address < description->arena_base + description->arena_bytes;
+}
+
+/* Whether a side is memory that the worker can name. -EINVAL: it had to be, and is not; in the arena there
+ * is no other memory. */
+static int resolve(struct gdev_session *session, uint64_t address, uint64_t span,
+	enum gdev_side side, bool *named)
+{
+	*named = memory_contains(session, address, span);
+	if (*named)
+		return 0;
+	return side == GDEV_SIDE_DEVICE || touches_arena(session, address, span) ? -EINVAL : 0;
+}
+
+static bool is_device(struct gdev_session *session, uint64_t address)
+{
+	struct gdev_range range;
+
+	gdev_memory_lookup(session, address, &range);
+	return range.kind != GDEV_MEMORY_HOST;
+}
+
+static int copy_named(struct gdev_stream *stream, const struct gdev_copy *copy, bool sync)
+{
+	struct gdev_session *session = stream->session;
+	int error;
+
+	if (!sync)
+		return send_copy(stream, copy, 0);
+	if (is_device(session, copy->destination) && is_device(session, copy->source)) {
+		error = wait_for_blockers(stream);
+		return error ? error : send_copy(stream, copy, RECORD_FENCE);
+	}
+	error = send_copy(stream, copy, 0);
+	return error ? error : gdev_stream_sync(stream);
+}
+
+static int copy_any(struct gdev_stream *stream, const struct gdev_copy *wanted, bool sync)
+{
+	struct gdev_session *session = stream->session;
+	uint64_t destination_span, source_span;
+	struct gdev_copy copy = *wanted;
+	bool to_named, from_named;
+	int error = gdev_session_error(session, NULL);
+
+	if (error)
+		return error;
+	if (!copy.width || !copy.height || !copy.depth)
+		return 0;
+	if (!span_of(&copy, copy.destination_pitch, copy.destination_slice, &destination_span) ||
+		!span_of(&copy, copy.source_pitch, copy.source_slice, &source_span))
+		return -EINVAL;
+	error = resolve(
+		session, copy.destination, destination_span, copy.destination_side, &to_named);
+	if (!error)
+		error = resolve(session, copy.source, source_span, copy.source_side, &from_named);
+	if (error)
+		return error;
+	flatten(&copy);
+	if (to_named && from_named)
+		return copy_named(stream, &copy, sync);
+	if (to_named)
+		return copy_to_device(stream, &copy, sync);
+	if (from_named)
+		return copy_from_device(stream, &copy);
+	return copy_in_process(stream, &copy);
+}
+
+int gdev_copy(struct gdev_stream *stream, const struct gdev_copy *copy)
+{
+	return copy_any(stream, copy, true);
+}
+
+int gdev_copy_async(struct gdev_stream *stream, const struct gdev_copy *copy)
+{
+	return copy_any(stream, copy, false);
+}
+
+int gdev_fill_async(struct gdev_stream *stream, const struct gdev_fill *fill)
+{
+	struct gdev_session *session = stream->session;
+	struct gdev_copy shape = {
+		.width = fill->width * fill->element_bytes, .height = fill->height, .depth = 1};
+	struct record_fill *record;
+	uint64_t span;
+	int error = gdev_session_error(session, NULL);
+
+	if (error)
+		return error;
+	if (fill->element_bytes != 1 && fill->element_bytes != 2 && fill->element_bytes != 4)
+		return -EINVAL;
+	if (!fill->width || !fill->height)
+		return 0;
+	if (fill->width > UINT64_MAX / 4 || !span_of(&shape, fill->pitch, 0, &span) ||
+		fill->destination % fill->element_bytes ||
+		!memory_contains(session, fill->destination, span))
+		return -EINVAL;
+	error = stream_begin(stream, RECORD_FILL, sizeof *record, &record);
+	if (error)
+		return error;
+	record->destination = fill->destination;
+	record->width = fill->width;
+	record->height = fill->height;
+	record->pitch = fill->pitch;
+	record->element_bytes = fill->element_bytes;
+	record->value = fill->value;
+	record_commit(session);
+	return 0;
+}

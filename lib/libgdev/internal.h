@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of libgdev know of each other. The public contracts are in gdev/session.h.
+ *
+ * Locks, in the order in which they may be taken; none is held while waiting for the worker, except
+ * that memory.change is held over the worker's answer to an allocation:
+ *   registry (session.c) > memory.change > memory.table > streams.lock > staging.lock >
+ *   calls.lock > replies.lock > the transport's sender's lock
+ */
+#ifndef GDEV_LIB_INTERNAL_H
+#define GDEV_LIB_INTERNAL_H
+
+#include <pthread.h>
+
+#include "base/cleanup.h"
+#include "base/list.h"
+#include "gdev/session.h"
+#include "lib/libgdev/transport.h"
+#include "proto/properties.h"
+
+/* ---- arena (arena.c): ranges of addresses, 2 MiB at a time ---- */
+
+struct extent {
+	uint64_t base, bytes;
+};
+
+struct arena {
+	struct extent *free; /* sorted, not adjacent */
+	size_t count, capacity;
+};
+
+int arena_init(struct arena *arena, uint64_t base, uint64_t bytes);
+void arena_finish(struct arena *arena);
+/* bytes: a multiple of ARENA_ALIGN. -ENOMEM. */
+int arena_take(struct arena *arena, uint64_t bytes, uint64_t *base);
+void arena_give(struct arena *arena, uint64_t base, uint64_t bytes);
+
+/* ---- memory (memory.c, carve.c) ---- */
+
+#define CARVE_BINS 40
+
+/* What the worker knows: a device memory object, a page-locked memfd, an attached segment. */
+struct object {
+	struct list link; /* of its pool */
+	uint64_t base, bytes, reserved_bytes;
+	enum gdev_memory_kind kind;
+	bool mapped;
+	struct list blocks; /* all of it, in order of addresses */
+	size_t used_blocks;
+};
+
+/* A piece of an object: what the user got, or free. */
+struct block {
+	struct list link; /* of its object */
+	struct list bin;  /* of its pool, when free */
+	struct object *object;
+	uint64_t base, bytes; /* what it takes */
+	uint64_t asked_bytes; /* what the user asked for; 0: free */
+	unsigned refs;
+	uint64_t id;
+};
+
+/* Objects of one kind, from which small blocks are carved. */
+struct pool {
+	enum gdev_memory_kind kind;
+	struct list objects;
+	struct list bins[CARVE_BINS]; /* free blocks by log2 of their size */
+	struct object *spare;         /* one object without used blocks is kept */
+};
+
+struct variable {
+	uint64_t base, bytes, id;
+	const struct gdev_module *module;
+};
+
+/* Whole objects that were freed (kept.c), oldest first. */
+struct kept {
+	struct list objects;
+	uint64_t bytes;
+};
+
+struct memory {
+	pthread_mutex_t change; /* guards arena, pools and kept */
+	struct arena arena;
+	struct pool device, host;
+	struct kept kept;
+
+	pthread_rwlock_t table; /* guards what follows */
+	struct block **blocks;  /* in use, by address */
+	size_t block_count, block_capacity;
+	struct variable *variables; /* of modules, by address */
+	size_t variable_count, variable_capacity;
+	uint64_t next_id;
+};
+
+int memory_init(struct gdev_session *session);
+void memory_finish(struct gdev_session *session);
+/* gdev_memory_free for memory that no command under way uses: waits for none. */
+int memory_release(struct gdev_session *session, uint64_t address);
+/* Remembers a variable that the worker named. */
+int memory_add_variable(struct gdev_session *session, const struct gdev_module *module,
+	uint64_t base, uint64_t bytes);
+void memory_remove_variables(struct gdev_session *session, const struct gdev_module *module);
+
+/* kept.c; memory.change is held. An object of exactly that size, or NULL. */
+struct object *kept_take(struct gdev_session *session, uint64_t bytes);
+/* False: it is too large, and still the caller's. */
+bool kept_give(struct gdev_session *session, struct object *object);
+/* Gives all back to the worker; whether there was any. */
+bool kept_release(struct gdev_session *session);
+
+/* carve.c: blocks within a pool's objects; memory.change is held. */
+void pool_init(struct pool *pool, enum gdev_memory_kind kind);
+/* NULL: no free block is large enough. */
+struct block *pool_take(struct pool *pool, uint64_t bytes);
+/* Makes all of a new object one free block. */
+int pool_add(struct pool *pool, struct object *object);
+/* Gives a block back; returns its object when nothing of it is used any more and it is not the one that
+ * is kept: the object has left the pool and is the caller's. */
+struct object *pool_give(struct pool *pool, struct block *block);
+void object_free(struct object *object);
+
+/* ---- streams (stream.c) ---- */
+
+struct gdev_stream {
+	struct list link;
+	struct gdev_session *session;
+	uint32_t timeline;
+	_Atomic uint64_t last;      /* value of the last record sent */
+	_Atomic uint64_t may_block; /* value of the last one that may wait without end */
+	atomic_bool error_seen;
+};
+
+struct streams {
+	pthread_mutex_t lock;
+	struct list live;
+	struct list leaving; /* struct leaver: destroyed by the user, not yet by the worker */
+	uint64_t used[SESSION_TIMELINES / 64];
+	struct gdev_stream *internal; /* for what the library itself copies */
+};
+
+int streams_init(struct gdev_session *session);
+void streams_finish(struct gdev_session *session);
+/* Waits for all that was submitted on all streams; the first unseen error of a stream. */
+int streams_sync(struct gdev_session *session);
+/* The stream's error, once; or the session's. */
+int stream_take_error(struct gdev_stream *stream);
+
+/* ---- staging (staging.c) ---- */
+
+struct slot {
+	uint64_t address;
+	struct gdev_fence fence; /* when draining: free once reached */
+	struct list link;        /* of `free` or `draining` */
+};
+
+struct staging {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint64_t base, bytes;
+	struct slot *slots;
+	unsigned count;
+	struct list free, draining; /* draining: oldest first */
+	uint64_t next_ticket, serving;
+	_Atomic uint64_t chunk_bytes;
+};
+
+int staging_init(struct gdev_session *session, uint64_t base, uint64_t bytes);
+void staging_finish(struct gdev_session *session);
+/* -EBUSY while slots are in use. */
+int staging_set_chunk(struct gdev_session *session, uint64_t bytes);
+/* In the order in which threads ask. */
+int staging_take(struct gdev_session *session, struct slot **slot);
+/* NULL when none is free at once or somebody is in the queue. */
+struct slot *staging_try(struct gdev_session *session);
+/* The slot is free when `fence` is reached (NULL: now). */
+void staging_give(struct gdev_session *session, struct slot *slot, const struct gdev_fence *fence);
+
+/* ---- threads that help to copy (movers.c) ---- */
+
+#define MOVERS_MAX 11
+
+struct movers {
+	pthread_mutex_t lock; /* guards the rest; no other lock is taken with it */
+	pthread_cond_t work, done;
+	pthread_t threads[MOVERS_MAX];
+	unsigned count;         /* of threads */
+	_Atomic unsigned limit; /* of threads, for one copy */
+	bool busy, stopping;
+	unsigned wanted, running; /* threads that are to start on the part, that are at it */
+	void (*part)(void *argument);
+	void *argument;
+};
+
+void movers_init(struct gdev_session *session);
+/* At most `threads` (at least 1) share a copy, the caller among them. */
+void movers_limit(struct gdev_session *session, unsigned threads);
+void movers_finish(struct gdev_session *session);
+/* Calls part(argument) on the calling thread, and at the same time on as many others as a copy of `bytes`
+ * is worth. Returns when all have returned. `part` takes its share of the work from what `argument` has
+ * left, and returns when nothing is. */
+void movers_run(
+	struct gdev_session *session, uint64_t bytes, void (*part)(void *argument), void *argument);
+
+/* ---- host functions (call.c) ---- */
+
+struct calls {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct list queued; /* struct call, in the order of their values */
+	uint64_t next_value;
+	bool started, stopping;
+	atomic_bool poked; /* the thread has to look at the queue again */
+	pthread_t thread;
+};
+
+void calls_init(struct gdev_session *session);
+/* Stops the thread; what is queued is dropped. */
+void calls_finish(struct gdev_session *session);
+
+/* ---- the session ---- */
+
+struct replies {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint32_t free; /* bit i: slot i */
+};
+
+struct gdev_session {
+	struct list link; /* of the registry */
+	int refs;
+	bool forked; /* of the parent of this process; nothing of it is mapped */
+	struct gdev_description description;
+	struct transport *transport;
+	uint64_t
+		next[SESSION_TIMELINES]; /* last values sent; under the transport's sender's lock */
+	struct replies replies;
+	struct memory memory;
+	struct streams streams;
+	struct staging staging;
+	struct calls calls;
+	struct movers movers;
+
+	pthread_mutex_t lock; /* guards what follows */
+	uint64_t stamps[SESSION_STAMPS / 64];
+	bool properties_known;
+	int32_t properties[DEVICE_PROPERTIES];
+
+	pthread_mutex_t output_lock;
+	_Atomic uint64_t inline_bytes;
+};
+
+static inline bool session_lost(const struct gdev_session *session)
+{
+	return atomic_load_explicit(&session->transport->lost, memory_order_relaxed);
+}
+
+/* Starts a record on `timeline` and fills its header; the caller fills the rest and commits. */
+static inline int record_begin(struct gdev_session *session, uint16_t opcode, uint32_t length,
+	uint32_t timeline, void *record)
+{
+	struct transport *transport = session->transport;
+	struct record_header *header;
+	int error = transport->ops->begin(transport, length, (void **)&header);
+
+	if (error)
+		return error;
+	*header = (struct record_header){
+		.opcode = opcode,
+		.length = length,
+		.timeline = timeline,
+		.value = ++session->next[timeline],
+	};
+	*(void **)record = header;
+	return 0;
+}
+
+/* As record_begin, and for commit: the stream knows what its last value is. */
+static inline int stream_begin(
+	struct gdev_stream *stream, uint16_t opcode, uint32_t length, void *record)
+{
+	int error = record_begin(stream->session, opcode, length, stream->timeline, record);
+
+	if (!error)
+		atomic_store_explicit(&stream->last, stream->session->next[stream->timeline],
+			memory_order_release);
+	return error;
+}
+
+static inline void record_commit(struct gdev_session *session)
+{
+	session->transport->ops->commit(session->transport);
+}
+
+/* Sends an immediate record and waits for its reply. `record` starts with a header that this fills, is
+ * `fixed` bytes long, and followed by `tail` (tail_bytes; may be 0). The payload goes to `reply`, up to
+ * reply_bytes; less is -GDEV_E_PROTOCOL unless it is the reply's variable part: the least that must come
+ * is reply_least. Returns the reply's status. */
+int session_request(struct gdev_session *session, uint16_t opcode, void *record, uint32_t fixed,
+	const void *tail, uint32_t tail_bytes, void *reply, uint32_t reply_least,
+	uint32_t reply_bytes);
+
+/* What gdevd says on the way; of the others than staging_bytes 0 is the default. */
+struct terms {
+	uint64_t staging_bytes;
+	uint32_t inline_bytes, chunk_bytes, copy_threads;
+};
+
+/* connect.c: finds gdevd, reserves an arena, says hello. */
+int connect_open(const char *vgpu, struct gdev_description *description, struct terms *terms,
+	struct transport **transport);
+
+/* copy.c: what the address is, for a copy that touches `span` bytes from it on. */
+bool memory_contains(struct gdev_session *session, uint64_t address, uint64_t span);
+
+#endif

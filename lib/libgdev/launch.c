@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Launches: one record, written straight into the ring, with the parameters copied in.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/libgdev/internal.h"
+#include "lib/libgdev/module.h"
+
+#define ATTRIBUTE_ROOM 64 /* of the attributes that one launch can have */
+
+static int limit(struct gdev_session *session, enum device_property property, uint32_t *value)
+{
+	int32_t known;
+	int error = gdev_session_property(session, property, &known);
+
+	if (!error)
+		*value = known > 0 ? (uint32_t)known : UINT32_MAX;
+	return error;
+}
+
+int function_limits_init(struct gdev_function *function)
+{
+	struct gdev_session *session = function->module->session;
+	struct launch_limits *limits = &function->limits;
+	uint32_t shared = 0, shared_by_choice = 0;
+	int error = 0;
+
+	for (unsigned i = 0; i < 3 && !error; i++) {
+		error = limit(session, PROPERTY_MAX_GRID_X + i, &limits->grid[i]);
+		if (!error)
+			error = limit(session, PROPERTY_MAX_BLOCK_X + i, &limits->block[i]);
+	}
+	if (!error)
+		error = limit(session, PROPERTY_MAX_THREADS_PER_BLOCK, &limits->block_threads);
+	if (!error)
+		error = limit(session, PROPERTY_MAX_SHARED_BYTES_PER_BLOCK, &shared);
+	if (!error)
+		error = limit(
+			session, PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN, &shared_by_choice);
+	if (error) {
+		free(function);
+		return error;
+	}
+	if (shared_by_choice != UINT32_MAX)
+		shared = max_of(shared, shared_by_choice);
+	limits->dynamic_shared_bytes = shared - min_of(shared, function->info.shared_bytes);
+	return 0;
+}
+
+static int check(const struct gdev_launch *launch)
+{
+	const struct gdev_function *function = launch->function;
+	uint64_t threads = 1;
+
+	for (unsigned i = 0; i < 3; i++) {
+		if (!launch->grid[i] || launch->grid[i] > function->limits.grid[i])
+			return -GDEV_E_INVALID_LAUNCH;
+		if (!launch->block[i] || launch->block[i] > function->limits.block[i])
+			return -GDEV_E_INVALID_LAUNCH;
+		threads *= launch->block[i];
+	}
+	if (threads > function->limits.block_threads ||
+		launch->shared_bytes > function->limits.dynamic_shared_bytes)
+		return -GDEV_E_INVALID_LAUNCH;
+	if (threads > function->info.max_threads) /* as many as its registers leave room for */
+		return -GDEV_E_OUT_OF_RESOURCES;
+	if (!launch->arguments && launch->param_bytes < function->info.param_bytes)
+		return -EINVAL;
+	return 0;
+}
+
+static void write_params(const struct gdev_launch *launch, uint8_t *params, uint32_t room)
+{
+	const struct gdev_function_info *info = &launch->function->info;
+
+	if (!launch->arguments) {
+		if (info->param_bytes)
+			memcpy(params, launch->params, info->param_bytes);
+		memset(params + info->param_bytes, 0, room - info->param_bytes);
+		return;
+	}
+	memset(params, 0, room);
+	for (uint32_t i = 0; i < info->param_count; i++)
+		memcpy(params + info->params[i].offset, launch->arguments[i], info->params[i].size);
+}
+
+static uint8_t *write_attribute(uint8_t *at, uint16_t type, const void *payload, uint32_t length)
+{
+	struct record_attribute attribute = {.type = type, .required = 1, .length = length};
+
+	memcpy(at, &attribute, sizeof attribute);
+	memset(at + sizeof attribute, 0, align_up(length, 8));
+	memcpy(at + sizeof attribute, payload, length);
+	return at + sizeof attribute + align_up(length, 8);
+}
+
+static uint32_t write_attributes(const struct gdev_launch *launch, uint8_t *attributes)
+{
+	uint8_t *end = attributes;
+
+	if (launch->cooperative) {
+		uint32_t yes = 1;
+		end = write_attribute(end, RECORD_ATTRIBUTE_COOPERATIVE, &yes, sizeof yes);
+	}
+	if (launch->cluster[0]) {
+		uint32_t cluster[4] = {
+			launch->cluster[0], launch->cluster[1], launch->cluster[2], 0};
+		end = write_attribute(end, RECORD_ATTRIBUTE_CLUSTER, cluster, sizeof cluster);
+	}
+	return (uint32_t)(end - attributes);
+}
+
+int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *launch)
+{
+	struct gdev_session *session = stream->session;
+	const struct gdev_function *function = launch->function;
+	uint32_t room = align_up(function->info.param_bytes, 8), attribute_bytes;
+	uint8_t attributes[ATTRIBUTE_ROOM];
+	struct record_launch *record;
+	int error = gdev_session_error(session, NULL);
+
+	if (!error)
+		error = function->module->session == session ? check(launch) : -EINVAL;
+	if (error)
+		return error;
+	attribute_bytes = write_attributes(launch, attributes);
+	error = stream_begin(
+		stream, RECORD_LAUNCH, sizeof *record + room + attribute_bytes, &record);
+	if (error)
+		return error;
+	record->function = function->handle;
+	memcpy(record->grid, launch->grid, sizeof record->grid);
+	memcpy(record->block, launch->block, sizeof record->block);
+	record->shared_bytes = launch->shared_bytes;
+	record->param_bytes = function->info.param_bytes;
+	record->reserved = 0;
+	write_params(launch, (uint8_t *)(record + 1), room);
+	memcpy((uint8_t *)(record + 1) + room, attributes, attribute_bytes);
+	record_commit(session);
+	return 0;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What shared.c needs of memory.c: attached segments are objects like others. memory.change is held.
+ */
+#ifndef GDEV_LIB_MEMORY_H
+#define GDEV_LIB_MEMORY_H
+
+#include "lib/libgdev/internal.h"
+
+/* bytes: as the worker wants them: a multiple of ARENA_ALIGN, or of the page size for page-locked
+ * memory. For GDEV_MEMORY_SHARED only the addresses are taken. */
+int memory_object_create(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
+	struct object **created);
+int memory_object_destroy(struct gdev_session *session, struct object *object);
+/* The one block of an object that is not carved. */
+int memory_whole_block(struct object *object, struct block **created);
+/* Makes an allocation of `asked` bytes of the block; on failure the block is gone, and its object. */
+int memory_publish(struct gdev_session *session, struct block *block, uint64_t asked);
+/* Takes the segment attached at `address` out of the table; NULL: none is. */
+struct block *memory_take_shared(struct gdev_session *session, uint64_t address);
+
+#endif

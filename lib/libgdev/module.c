@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Modules and functions. An image reaches the worker through the staging memory when it fits in a slot,
+ * and through page-locked memory of its own when not; the compiler's messages come back behind it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/libgdev/internal.h"
+#include "lib/libgdev/module.h"
+
+#define LOG_BYTES_MAX (64u << 10)
+
+/* Memory of the arena for an image and its log. */
+struct carrier {
+	struct slot *slot; /* or NULL: page-locked memory at `address` */
+	uint64_t address;
+};
+
+static int carrier_take(struct gdev_session *session, uint64_t bytes, struct carrier *carrier)
+{
+	void *pointer;
+	int error;
+
+	carrier->slot = NULL;
+	if (bytes <= session->staging.chunk_bytes) {
+		error = staging_take(session, &carrier->slot);
+		if (!error)
+			carrier->address = carrier->slot->address;
+		return error;
+	}
+	error = gdev_host_alloc(session, bytes, &pointer);
+	if (!error)
+		carrier->address = (uint64_t)pointer;
+	return error;
+}
+
+static void carrier_give(struct gdev_session *session, struct carrier *carrier)
+{
+	if (carrier->slot)
+		staging_give(session, carrier->slot, NULL);
+	else
+		memory_release(session, carrier->address);
+}
+
+static int load(struct gdev_session *session, const void *image, size_t bytes, char *log,
+	size_t log_bytes, struct reply_module *reply)
+{
+	uint64_t image_room = align_up(bytes, 8);
+	struct record_module_load record = {.image_bytes = bytes};
+	struct carrier carrier;
+	int error = carrier_take(session, image_room + log_bytes, &carrier);
+
+	if (error)
+		return error;
+	memcpy((void *)carrier.address, image, bytes);
+	record.image = carrier.address;
+	if (log_bytes) {
+		record.log = carrier.address + image_room;
+		record.log_bytes = log_bytes;
+		memset((void *)record.log, 0, log_bytes);
+	}
+	error = session_request(session, RECORD_MODULE_LOAD, &record, sizeof record, NULL, 0, reply,
+		sizeof *reply, sizeof *reply);
+	if (log_bytes) {
+		memcpy(log, (const void *)record.log, log_bytes);
+		log[log_bytes - 1] = '\0';
+	}
+	carrier_give(session, &carrier);
+	return error;
+}
+
+int gdev_module_load(struct gdev_session *session, const void *image, size_t bytes, char *log,
+	size_t log_bytes, struct gdev_module **created)
+{
+	struct gdev_module *module;
+	struct reply_module reply;
+	int error = gdev_session_error(session, NULL);
+
+	if (log_bytes)
+		log[0] = '\0';
+	if (error)
+		return error;
+	if (!bytes || bytes > session->description.arena_bytes)
+		return -EINVAL;
+	module = calloc(1, sizeof *module);
+	if (!module)
+		return -ENOMEM;
+	error = load(session, image, bytes, log, min_of(log_bytes, (size_t)LOG_BYTES_MAX), &reply);
+	if (error) {
+		free(module);
+		return error;
+	}
+	module->session = session;
+	module->handle = reply.module;
+	pthread_mutex_init(&module->lock, NULL);
+	list_init(&module->functions);
+	*created = module;
+	return 0;
+}
+
+void gdev_module_unload(struct gdev_module *module)
+{
+	struct gdev_session *session;
+	struct gdev_function *function, *next;
+
+	if (!module)
+		return;
+	session = module->session;
+	if (!session_lost(session)) {
+		struct record_handle record = {.handle = module->handle};
+		streams_sync(session);
+		session_request(
+			session, RECORD_MODULE_UNLOAD, &record, sizeof record, NULL, 0, NULL, 0, 0);
+	}
+	if (!session->forked)
+		memory_remove_variables(session, module);
+	list_for_each_safe (function, next, &module->functions, link)
+		free(function);
+	pthread_mutex_destroy(&module->lock);
+	free(module);
+}
+
+/* ---- functions ---- */
+
+static int look_up(struct gdev_module *module, uint16_t opcode, const char *name, void *reply,
+	uint32_t reply_least, uint32_t reply_bytes)
+{
+	size_t name_bytes = strlen(name) + 1;
+	struct record_lookup record = {
+		.module = module->handle, .name_bytes = (uint32_t)name_bytes};
+
+	if (name_bytes > RECORD_NAME_MAX)
+		return -GDEV_E_SYMBOL_NOT_FOUND;
+	return session_request(module->session, opcode, &record, sizeof record, name,
+		(uint32_t)name_bytes, reply, reply_least, reply_bytes);
+}
+
+/* One allocation: the function, its parameters, its name. */
+static int make_function(struct gdev_module *module, const char *name,
+	const struct reply_function *reply, struct gdev_function **created)
+{
+	size_t params_bytes = reply->param_count * sizeof(struct gdev_param);
+	size_t name_bytes = strlen(name) + 1;
+	struct gdev_function *function = malloc(sizeof *function + params_bytes + name_bytes);
+	char *name_copy;
+
+	if (!function)
+		return -ENOMEM;
+	name_copy = (char *)function->params + params_bytes;
+	for (uint32_t i = 0; i < reply->param_count; i++)
+		function->params[i] =
+			(struct gdev_param){reply->params[i].offset, reply->params[i].size};
+	memcpy(name_copy, name, name_bytes);
+	function->module = module;
+	function->handle = reply->function;
+	function->info = (struct gdev_function_info){
+		.name = name_copy,
+		.param_count = reply->param_count,
+		.param_bytes = reply->param_bytes,
+		.params = function->params,
+		.max_threads = reply->max_threads,
+		.shared_bytes = reply->shared_bytes,
+		.const_bytes = reply->const_bytes,
+		.local_bytes = reply->local_bytes,
+		.registers = reply->registers,
+		.ptx_version = reply->ptx_version,
+		.binary_version = reply->binary_version,
+		.max_dynamic_shared_bytes = reply->max_dynamic_shared_bytes,
+	};
+	*created = function;
+	return 0;
+}
+
+static bool params_are_sound(const struct reply_function *reply)
+{
+	if (reply->param_count > REPLY_PARAMS_MAX || reply->param_bytes > RECORD_PARAM_BYTES_MAX)
+		return false;
+	for (uint32_t i = 0; i < reply->param_count; i++)
+		if (reply->params[i].size > reply->param_bytes ||
+			reply->params[i].offset > reply->param_bytes - reply->params[i].size)
+			return false;
+	return true;
+}
+
+static int ask_function(
+	struct gdev_module *module, const char *name, struct gdev_function **function)
+{
+	autofree struct reply_function *reply = calloc(1, SESSION_REPLY_BYTES);
+	int error;
+
+	if (!reply)
+		return -ENOMEM;
+	error = look_up(
+		module, RECORD_FUNCTION_GET, name, reply, sizeof *reply, SESSION_REPLY_BYTES - 8);
+	if (error)
+		return error;
+	if (!params_are_sound(reply))
+		return -GDEV_E_PROTOCOL;
+	error = make_function(module, name, reply, function);
+	return error ? error : function_limits_init(*function);
+}
+
+int gdev_module_function(
+	struct gdev_module *module, const char *name, struct gdev_function **function)
+{
+	struct gdev_function *known;
+	int error = gdev_session_error(module->session, NULL);
+
+	if (error)
+		return error;
+	pthread_mutex_lock(&module->lock);
+	list_for_each (known, &module->functions, link)
+		if (!strcmp(known->info.name, name))
+			goto found;
+	error = ask_function(module, name, &known);
+	if (error) {
+		pthread_mutex_unlock(&module->lock);
+		return error;
+	}
+	list_append(&module->functions, &known->link);
+found:
+	pthread_mutex_unlock(&module->lock);
+	*function = known;
+	return 0;
+}
+
+int gdev_module_global(
+	struct gdev_module *module, const char *name, uint64_t *address, uint64_t *bytes)
+{
+	struct reply_global reply;
+	int error = gdev_session_error(module->session, NULL);
+
+	if (!error)
+		error = look_up(
+			module, RECORD_GLOBAL_GET, name, &reply, sizeof reply, sizeof reply);
+	if (!error)
+		error = memory_add_variable(module->session, module, reply.address, reply.bytes);
+	if (error)
+		return error;
+	*address = reply.address;
+	*bytes = reply.bytes;
+	return 0;
+}
+
+const struct gdev_function_info *gdev_function_info(const struct gdev_function *function)
+{
+	return &function->info;
+}
+
+struct gdev_session *gdev_function_session(const struct gdev_function *function)
+{
+	return function->module->session;
+}
+
+int gdev_function_occupancy(struct gdev_function *function, uint32_t block_threads,
+	uint32_t dynamic_shared_bytes, uint32_t *blocks)
+{
+	struct record_query record = {
+		.type = QUERY_OCCUPANCY,
+		.reserved = dynamic_shared_bytes,
+		.argument = function->handle | (uint64_t)block_threads << 32,
+	};
+	struct reply_occupancy reply;
+	int error = session_request(function->module->session, RECORD_QUERY, &record, sizeof record,
+		NULL, 0, &reply, sizeof reply, sizeof reply);
+
+	if (error)
+		return error;
+	*blocks = reply.blocks;
+	return 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What module.c and launch.c share.
+ */
+#ifndef GDEV_LIB_MODULE_H
+#define GDEV_LIB_MODULE_H
+
+#include "lib/libgdev/internal.h"
+
+struct gdev_module {
+	struct gdev_session *session;
+	uint32_t handle;
+	pthread_mutex_t lock; /* guards functions */
+	struct list functions;
+};
+
+/* What a launch is checked against, so that it fails at once and not in the stream. */
+struct launch_limits {
+	uint32_t grid[3], block[3], block_threads;
+	uint32_t dynamic_shared_bytes;
+};
+
+struct gdev_function {
+	struct list link;
+	struct gdev_module *module;
+	uint32_t handle;
+	struct launch_limits limits;
+	struct gdev_function_info info;
+	struct gdev_param params[];
+};
+
+/* launch.c. On failure the function is freed. */
+int function_limits_init(struct gdev_function *function);
+
+#endif

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sessions: the registry of this process, opening and closing, forks, requests with replies, what the
+ * device is, and what its kernels print.
+ *
+ * Forks. A child has nothing of its parent's sessions: the segments are not inherited, its copies of the
+ * descriptors are closed at once (or the worker would outlive the parent), and the sessions are marked
+ * lost, so that every call on them fails. The registry's lock is held across a fork, so that the child
+ * finds it in order.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/log.h"
+#include "lib/libgdev/internal.h"
+
+#define INLINE_BYTES_DEFAULT (32u << 10)
+#define INLINE_BYTES_MAX (RECORD_BYTES_MAX - sizeof(struct record_write))
+
+/* Guards the list, and the reference counts of the sessions in it. */
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list registry = {&registry, &registry};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&registry_lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&registry_lock);
+}
+
+static void after_fork_in_child(void)
+{
+	struct gdev_session *session, *next;
+
+	list_for_each_safe (session, next, &registry, link) {
+		session->forked = true;
+		session->transport->forgotten = true;
+		atomic_store(&session->transport->lost, true);
+		session->transport->ops->forget(session->transport);
+		list_remove(&session->link);
+	}
+	pthread_mutex_unlock(&registry_lock);
+}
+
+static void prepare_process(void)
+{
+	if (getenv("GDEV_LOG"))
+		log_init("libgdev", LOG_LEVEL_ERROR);
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* ---- open and close ---- */
+
+static void replies_init(struct replies *replies)
+{
+	pthread_mutex_init(&replies->lock, NULL);
+	pthread_cond_init(&replies->changed, NULL);
+	replies->free = UINT32_MAX;
+}
+
+static void release_transport(struct gdev_session *session)
+{
+	const struct gdev_description *description = &session->description;
+
+	session->transport->ops->destroy(session->transport);
+	munmap((void *)description->arena_base, description->arena_bytes);
+}
+
+/* A value that this library cannot take is not worth failing for: the default stays. */
+static void apply_terms(struct gdev_session *session, const struct terms *terms)
+{
+	if (terms->inline_bytes)
+		gdev_session_tune(session, GDEV_TUNE_INLINE_BYTES, terms->inline_bytes);
+	if (terms->chunk_bytes)
+		gdev_session_tune(session, GDEV_TUNE_CHUNK_BYTES, terms->chunk_bytes);
+	if (terms->copy_threads)
+		movers_limit(session, terms->copy_threads);
+}
+
+static int create_session(const char *vgpu, struct gdev_session **created)
+{
+	struct gdev_session *session = calloc(1, sizeof *session);
+	struct terms terms;
+	uint64_t staging_bytes, base;
+	int error;
+
+	if (!session)
+		return -ENOMEM;
+	error = connect_open(vgpu, &session->description, &terms, &session->transport);
+	if (error)
+		goto err_free;
+	staging_bytes = terms.staging_bytes;
+	session->refs = 1;
+	session->inline_bytes = INLINE_BYTES_DEFAULT;
+	base = session->description.arena_base;
+	replies_init(&session->replies);
+	pthread_mutex_init(&session->lock, NULL);
+	pthread_mutex_init(&session->output_lock, NULL);
+	calls_init(session);
+	movers_init(session);
+	error = staging_init(session, base, staging_bytes);
+	if (error)
+		goto err_transport;
+	error = memory_init(session);
+	if (error)
+		goto err_staging;
+	error = arena_init(&session->memory.arena, base + staging_bytes + ARENA_ALIGN,
+		session->description.arena_bytes - staging_bytes - ARENA_ALIGN);
+	if (error)
+		goto err_memory;
+	error = streams_init(session);
+	if (error)
+		goto err_memory;
+	apply_terms(session, &terms);
+	*created = session;
+	return 0;
+
+err_memory:
+	memory_finish(session);
+err_staging:
+	staging_finish(session);
+err_transport:
+	release_transport(session);
+err_free:
+	free(session);
+	return error;
+}
+
+static bool is_usable(struct gdev_session *session)
+{
+	return gdev_session_error(session, NULL) == 0;
+}
+
+int gdev_session_open(const char *vgpu, struct gdev_session **session)
+{
+	char name[GDEV_NAME_MAX];
+	struct gdev_session *known;
+	int error;
+
+	pthread_once(&once, prepare_process);
+	if (!vgpu) {
+		error = gdev_vgpu_name(0, name);
+		if (error)
+			return error;
+		vgpu = name;
+	}
+	pthread_mutex_lock(&registry_lock);
+	list_for_each (known, &registry, link)
+		if (!strcmp(known->description.vgpu, vgpu) && is_usable(known)) {
+			known->refs++;
+			*session = known;
+			pthread_mutex_unlock(&registry_lock);
+			return 0;
+		}
+	error = create_session(vgpu, &known);
+	if (!error) {
+		list_append(&registry, &known->link);
+		*session = known;
+	}
+	pthread_mutex_unlock(&registry_lock);
+	return error;
+}
+
+/* A session of the parent: its locks may be held by threads that do not exist here, and its memory is
+ * little. Only what is the process's own is given back. */
+static void close_forked(struct gdev_session *session)
+{
+	if (--session->refs == 0)
+		free(session);
+}
+
+void gdev_session_close(struct gdev_session *session)
+{
+	bool last;
+
+	if (!session)
+		return;
+	if (session->forked) {
+		close_forked(session);
+		return;
+	}
+	pthread_mutex_lock(&registry_lock);
+	last = --session->refs == 0;
+	if (last)
+		list_remove(&session->link);
+	pthread_mutex_unlock(&registry_lock);
+	if (!last)
+		return;
+	gdev_session_flush(session);
+	calls_finish(session);
+	movers_finish(session);
+	streams_finish(session);
+	memory_finish(session);
+	staging_finish(session);
+	release_transport(session);
+	pthread_mutex_destroy(&session->lock);
+	pthread_mutex_destroy(&session->output_lock);
+	pthread_mutex_destroy(&session->replies.lock);
+	pthread_cond_destroy(&session->replies.changed);
+	free(session);
+}
+
+const struct gdev_description *gdev_session_description(const struct gdev_session *session)
+{
+	return &session->description;
+}
+
+int gdev_session_error(struct gdev_session *session, uint64_t *fault_address)
+{
+	struct session_header *header;
+	int error;
+
+	if (session->forked)
+		return -GDEV_E_SESSION_LOST;
+	header = &session->transport->segment->header;
+	error = __atomic_load_n(&header->error, __ATOMIC_ACQUIRE);
+	if (error && fault_address)
+		*fault_address = header->fault_address;
+	if (error)
+		return error;
+	return session_lost(session) ? transport_error(session->transport) : 0;
+}
+
+/* ---- requests ---- */
+
+static unsigned take_reply_slot(struct replies *replies)
+{
+	unsigned slot;
+
+	pthread_mutex_lock(&replies->lock);
+	while (!replies->free)
+		pthread_cond_wait(&replies->changed, &replies->lock);
+	slot = (unsigned)__builtin_ctz(replies->free);
+	replies->free &= ~(1u << slot);
+	pthread_mutex_unlock(&replies->lock);
+	return slot;
+}
+
+static void give_reply_slot(struct replies *replies, unsigned slot)
+{
+	pthread_mutex_lock(&replies->lock);
+	replies->free |= 1u << slot;
+	pthread_cond_signal(&replies->changed);
+	pthread_mutex_unlock(&replies->lock);
+}
+
+static int send_request(struct gdev_session *session, uint16_t opcode, unsigned slot,
+	const void *record, uint32_t fixed, const void *tail, uint32_t tail_bytes,
+	struct gdev_fence *answered)
+{
+	const uint32_t header_bytes = sizeof(struct record_header);
+	uint8_t *sent;
+	int error = record_begin(session, opcode, align_up(fixed + tail_bytes, 8), slot, &sent);
+
+	if (error)
+		return error;
+	*answered = (struct gdev_fence){.timeline = slot, .value = session->next[slot]};
+	memcpy(sent + header_bytes, (const uint8_t *)record + header_bytes, fixed - header_bytes);
+	if (tail_bytes) {
+		memcpy(sent + fixed, tail, tail_bytes);
+		memset(sent + fixed + tail_bytes, 0, -(fixed + tail_bytes) & 7);
+	}
+	record_commit(session);
+	return 0;
+}
+
+static int read_reply(
+	const struct session_reply *slot, void *reply, uint32_t reply_least, uint32_t reply_bytes)
+{
+	uint32_t length = __atomic_load_n(&slot->length, __ATOMIC_RELAXED);
+	int status = slot->status;
+
+	if (status < 0)
+		return status;
+	if (length < reply_least || length > sizeof slot->payload)
+		return -GDEV_E_PROTOCOL;
+	if (reply_bytes)
+		memcpy(reply, slot->payload, min_of(length, reply_bytes));
+	return status;
+}
+
+int session_request(struct gdev_session *session, uint16_t opcode, void *record, uint32_t fixed,
+	const void *tail, uint32_t tail_bytes, void *reply, uint32_t reply_least,
+	uint32_t reply_bytes)
+{
+	struct transport *transport = session->transport;
+	struct gdev_fence answered;
+	unsigned slot;
+	int result;
+
+	if (session_lost(session))
+		return transport_error(session->transport);
+	if (fixed + tail_bytes > RECORD_BYTES_MAX)
+		return -EINVAL;
+	slot = take_reply_slot(&session->replies);
+	result = send_request(session, opcode, slot, record, fixed, tail, tail_bytes, &answered);
+	if (!result)
+		result = min_of(transport->ops->wait(transport, &answered, 1, FOREVER, NULL), 0);
+	if (!result)
+		result = read_reply(
+			&transport->segment->replies[slot], reply, reply_least, reply_bytes);
+	give_reply_slot(&session->replies, slot);
+	return result;
+}
+
+static int query(struct gdev_session *session, uint16_t opcode, uint32_t type, uint64_t argument,
+	void *reply, uint32_t reply_bytes)
+{
+	struct record_query record = {.type = type, .argument = argument};
+
+	return session_request(
+		session, opcode, &record, sizeof record, NULL, 0, reply, reply_bytes, reply_bytes);
+}
+
+int gdev_session_property(struct gdev_session *session, unsigned index, int32_t *value)
+{
+	int error = 0;
+
+	if (index >= DEVICE_PROPERTIES) {
+		*value = 0;
+		return 0;
+	}
+	pthread_mutex_lock(&session->lock);
+	if (!session->properties_known)
+		error = query(session, RECORD_QUERY, QUERY_PROPERTIES, 0, session->properties,
+			sizeof session->properties);
+	if (!error) {
+		session->properties_known = true;
+		*value = session->properties[index];
+	}
+	pthread_mutex_unlock(&session->lock);
+	return error;
+}
+
+int gdev_session_query(struct gdev_session *session, enum gdev_query what, uint64_t *value)
+{
+	struct reply_usage usage;
+	int error;
+
+	switch (what) {
+	case GDEV_QUERY_CHUNK_BYTES:
+		*value = session->staging.chunk_bytes;
+		return 0;
+	case GDEV_QUERY_INLINE_BYTES:
+		*value = session->inline_bytes;
+		return 0;
+	case GDEV_QUERY_COPY_THREADS:
+		*value = session->movers.limit + 1u;
+		return 0;
+	default:
+		break;
+	}
+	error = query(session, RECORD_QUERY, QUERY_USAGE, 0, &usage, sizeof usage);
+	if (error)
+		return error;
+	switch (what) {
+	case GDEV_QUERY_LAUNCHES:
+		*value = usage.launches;
+		return 0;
+	case GDEV_QUERY_COMPUTE_NS:
+		*value = usage.compute_ns;
+		return 0;
+	case GDEV_QUERY_TO_DEVICE_BYTES:
+		*value = usage.to_device_bytes;
+		return 0;
+	case GDEV_QUERY_FROM_DEVICE_BYTES:
+		*value = usage.from_device_bytes;
+		return 0;
+	case GDEV_QUERY_DEVICE_BYTES:
+		*value = usage.device_bytes;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+int gdev_session_tune(struct gdev_session *session, enum gdev_tune what, uint64_t value)
+{
+	if (session_lost(session))
+		return transport_error(session->transport);
+	switch (what) {
+	case GDEV_TUNE_SPIN_NS:
+		session->transport->spin_ns = value;
+		return 0;
+	case GDEV_TUNE_INLINE_BYTES:
+		if (value > INLINE_BYTES_MAX)
+			return -EINVAL;
+		session->inline_bytes = value;
+		return 0;
+	case GDEV_TUNE_CHUNK_BYTES:
+		return staging_set_chunk(session, value);
+	case GDEV_TUNE_COPY_THREADS:
+		if (!value || value > MOVERS_MAX + 1)
+			return -EINVAL;
+		movers_limit(session, (unsigned)value);
+		return 0;
+	case GDEV_TUNE_WORKER_SPIN_NS:
+		return query(session, RECORD_TUNE, TUNE_SPIN_NS, value, NULL, 0);
+	case GDEV_TUNE_WINDOW_NS:
+		return query(session, RECORD_TUNE, TUNE_WINDOW_NS, value, NULL, 0);
+	}
+	return -EINVAL;
+}
+
+int gdev_memory_info(struct gdev_session *session, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+	struct reply_memory reply;
+	int error = query(session, RECORD_QUERY, QUERY_MEMORY, 0, &reply, sizeof reply);
+
+	if (error)
+		return error;
+	pthread_mutex_lock(&session->memory.change);
+	*free_bytes = reply.free_bytes + session->memory.kept.bytes;
+	pthread_mutex_unlock(&session->memory.change);
+	*total_bytes = reply.total_bytes;
+	return 0;
+}
+
+/* ---- synchronisation and output ---- */
+
+/* Prints [head, tail) of the output ring, which may wrap. */
+static void print_output(const uint8_t *ring, uint64_t head, uint64_t tail)
+{
+	while (head != tail) {
+		uint64_t offset = head & (SESSION_OUTPUT_BYTES - 1);
+		uint64_t length = min_of(tail - head, SESSION_OUTPUT_BYTES - offset);
+		fwrite(ring + offset, 1, length, stdout);
+		head += length;
+	}
+	fflush(stdout);
+}
+
+void gdev_session_flush(struct gdev_session *session)
+{
+	struct session_segment *segment = session->transport->segment;
+	struct session_header *header;
+	uint64_t tail;
+
+	if (session->forked)
+		return;
+	header = &segment->header;
+	if (__atomic_load_n(&header->output_tail, __ATOMIC_ACQUIRE) ==
+		__atomic_load_n(&header->output_head, __ATOMIC_RELAXED))
+		return;
+	pthread_mutex_lock(&session->output_lock);
+	tail = __atomic_load_n(&header->output_tail, __ATOMIC_ACQUIRE);
+	if (tail - header->output_head <= SESSION_OUTPUT_BYTES)
+		print_output(segment->output, header->output_head, tail);
+	__atomic_store_n(&header->output_head, tail, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&session->output_lock);
+}
+
+int gdev_session_sync(struct gdev_session *session)
+{
+	int error = streams_sync(session);
+
+	gdev_session_flush(session);
+	return error;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The transport of a process on the same machine: a session segment shared with the worker, an eventfd in
+ * each direction, and a socket for descriptors (proto/session.h, proto/peer.h). Sending a record is a
+ * short critical section without system calls while the worker is awake.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "lib/libgdev/transport.h"
+#include "lib/libgdev/waiting.h"
+#include "proto/peer.h"
+
+#define SPIN_NS_DEFAULT 50000
+
+struct shm {
+	struct transport base;
+	struct shm_connection connection;
+	struct waiting waiting;
+	uint64_t staging_base, staging_bytes;
+
+	pthread_mutex_t send_lock; /* guards the next four, and the writing side of the ring */
+	uint64_t tail;             /* as published */
+	uint64_t next_tail;        /* what commit publishes */
+	uint64_t head_seen;        /* the worker's head, as of the last look */
+
+	pthread_mutex_t peer_lock; /* one request on the peer socket at a time */
+	uint32_t serial;
+};
+
+static struct shm *shm_of(struct transport *transport)
+{
+	return (struct shm *)transport;
+}
+
+/* ---- records ---- */
+
+static int wait_for_room(struct shm *shm, uint64_t tail)
+{
+	struct gdev_fence room = {.timeline = POINT_RING, .value = tail - SESSION_RING_BYTES};
+	int which;
+
+	if (tail - shm->head_seen <= SESSION_RING_BYTES)
+		return 0;
+	which = waiting_wait(&shm->waiting, &room, 1, FOREVER, NULL);
+	shm->head_seen = __atomic_load_n(&shm->base.segment->header.ring_head, __ATOMIC_ACQUIRE);
+	return min_of(which, 0);
+}
+
+/* Skips what is left before the end of the ring when the record does not fit there. */
+static uint32_t skip_end(struct shm *shm, uint32_t length)
+{
+	uint32_t offset = (uint32_t)(shm->tail & (SESSION_RING_BYTES - 1));
+	uint32_t left = SESSION_RING_BYTES - offset;
+
+	return length <= left ? 0 : left;
+}
+
+static int shm_begin(struct transport *transport, uint32_t length, void **record)
+{
+	struct shm *shm = shm_of(transport);
+	uint8_t *ring = transport->segment->ring;
+	uint32_t skipped;
+	int error;
+
+	if (atomic_load_explicit(&transport->lost, memory_order_relaxed))
+		return transport_error(transport);
+	pthread_mutex_lock(&shm->send_lock);
+	skipped = skip_end(shm, length);
+	error = wait_for_room(shm, shm->tail + skipped + length);
+	if (error) {
+		pthread_mutex_unlock(&shm->send_lock);
+		return error;
+	}
+	if (skipped) {
+		struct record_header pad = {.opcode = RECORD_PAD, .length = skipped};
+		memcpy(ring + (shm->tail & (SESSION_RING_BYTES - 1)), &pad,
+			offsetof(struct record_header, timeline));
+	}
+	shm->next_tail = shm->tail + skipped + length;
+	*record = ring + ((shm->tail + skipped) & (SESSION_RING_BYTES - 1));
+	return 0;
+}
+
+static void wake_worker(struct shm *shm)
+{
+	uint32_t *state = &shm->base.segment->header.worker_state;
+
+	/* The store of the tail comes before the look at the state. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (__atomic_load_n(state, __ATOMIC_RELAXED) == SESSION_WORKER_ASLEEP &&
+		__atomic_exchange_n(state, SESSION_WORKER_AWAKE, __ATOMIC_SEQ_CST) ==
+			SESSION_WORKER_ASLEEP)
+		eventfd_write(shm->connection.wake_worker, 1);
+}
+
+static void shm_commit(struct transport *transport)
+{
+	struct shm *shm = shm_of(transport);
+
+	shm->tail = shm->next_tail;
+	__atomic_store_n(&transport->segment->header.ring_tail, shm->tail, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&shm->send_lock);
+	wake_worker(shm);
+}
+
+/* Always: a worker that is awake looks at the ring, not at host_completed. */
+static void shm_kick(struct transport *transport)
+{
+	eventfd_write(shm_of(transport)->connection.wake_worker, 1);
+}
+
+static int shm_wait(struct transport *transport, const struct gdev_fence *points, unsigned count,
+	uint64_t deadline_ns, const atomic_bool *cancel)
+{
+	return waiting_wait(&shm_of(transport)->waiting, points, count, deadline_ns, cancel);
+}
+
+static void shm_cancel(struct transport *transport)
+{
+	waiting_cancel(&shm_of(transport)->waiting);
+}
+
+/* ---- descriptors ---- */
+
+/* Sends a request and receives its answer; `fds` is capacity in, count out. */
+static int exchange(
+	struct shm *shm, struct peer_message *message, int fd, int *fds, size_t *fd_count)
+{
+	size_t none = 0;
+	ssize_t length;
+	int error;
+
+	message->serial = ++shm->serial;
+	error = fd_send(shm->connection.peer, message, sizeof *message, &fd, fd >= 0);
+	if (error)
+		goto out;
+	length = fd_receive(
+		shm->connection.peer, message, sizeof *message, fds, fd_count ? fd_count : &none);
+	if (length == sizeof *message && message->serial == shm->serial)
+		return message->status;
+	if (length > 0 && fd_count)
+		fd_close_all(fds, *fd_count);
+	error = length > 0 ? -GDEV_E_PROTOCOL : length < 0 ? (int)length : -EPIPE;
+out:
+	if (fd_count)
+		*fd_count = 0;
+	if (error == -EPIPE || error == -ECONNRESET) {
+		atomic_store(&shm->base.lost, true);
+		waiting_cancel(&shm->waiting);
+		error = transport_error(&shm->base);
+	}
+	return error;
+}
+
+static int shm_host_add(struct transport *transport, uint64_t address, uint64_t bytes, int fd)
+{
+	struct peer_message message = {.type = PEER_HOST_ADD, .address = address, .bytes = bytes};
+	struct shm *shm = shm_of(transport);
+	int error;
+
+	if (atomic_load(&transport->lost))
+		return transport_error(transport);
+	pthread_mutex_lock(&shm->peer_lock);
+	error = exchange(shm, &message, fd, NULL, NULL);
+	pthread_mutex_unlock(&shm->peer_lock);
+	return error;
+}
+
+/* Maps the pieces of one answer; sets *covered to what they are together. */
+static int map_pieces(const struct peer_message *message, const int *fds, size_t count,
+	uint64_t address, uint64_t left, int (*map)(uint64_t, uint64_t, int), uint64_t *covered)
+{
+	uint64_t done = 0;
+
+	if (message->pieces != count || !count)
+		return -GDEV_E_PROTOCOL;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t bytes = message->piece_bytes[i];
+		if (!bytes || bytes > left - done)
+			return -GDEV_E_PROTOCOL;
+		int error = map(address + done, bytes, fds[i]);
+		if (error)
+			return error;
+		done += bytes;
+	}
+	*covered = done;
+	return 0;
+}
+
+static int shm_device_map(struct transport *transport, uint64_t address, uint64_t bytes,
+	int (*map)(uint64_t, uint64_t, int))
+{
+	struct shm *shm = shm_of(transport);
+	int error = 0;
+
+	if (atomic_load(&transport->lost))
+		return transport_error(transport);
+	pthread_mutex_lock(&shm->peer_lock);
+	while (bytes && !error) {
+		struct peer_message message = {
+			.type = PEER_DEVICE_MAP, .address = address, .bytes = bytes};
+		int fds[PEER_FDS_MAX];
+		size_t count = PEER_FDS_MAX;
+		uint64_t covered = 0;
+		error = exchange(shm, &message, -1, fds, &count);
+		if (!error)
+			error = map_pieces(&message, fds, count, address, bytes, map, &covered);
+		fd_close_all(fds, count);
+		address += covered;
+		bytes -= covered;
+	}
+	pthread_mutex_unlock(&shm->peer_lock);
+	return error;
+}
+
+/* ---- life ---- */
+
+static void close_connection(struct shm_connection *connection)
+{
+	int *fds[] = {&connection->control, &connection->segment, &connection->staging,
+		&connection->wake_worker, &connection->wake_client, &connection->peer};
+
+	for (size_t i = 0; i < array_length(fds); i++)
+		if (*fds[i] >= 0)
+			close(steal_fd(fds[i]));
+}
+
+static void shm_forget(struct transport *transport)
+{
+	close_connection(&shm_of(transport)->connection);
+}
+
+static void shm_destroy(struct transport *transport)
+{
+	struct shm *shm = shm_of(transport);
+
+	close_connection(&shm->connection);
+	munmap(transport->segment, sizeof *transport->segment);
+	waiting_finish(&shm->waiting);
+	pthread_mutex_destroy(&shm->send_lock);
+	pthread_mutex_destroy(&shm->peer_lock);
+	free(shm);
+}
+
+static const struct transport_ops shm_ops = {
+	.name = "shm",
+	.begin = shm_begin,
+	.commit = shm_commit,
+	.kick = shm_kick,
+	.wait = shm_wait,
+	.cancel = shm_cancel,
+	.host_add = shm_host_add,
+	.device_map = shm_device_map,
+	.forget = shm_forget,
+	.destroy = shm_destroy,
+};
+
+static int map_segment(int fd, struct session_segment **segment)
+{
+	uint64_t size;
+	int error = fd_shared_memory_size(fd, &size);
+
+	if (error)
+		return error;
+	if (size < sizeof **segment)
+		return -GDEV_E_PROTOCOL;
+	void *mapped = mmap(NULL, sizeof **segment, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (mapped == MAP_FAILED)
+		return -errno;
+	madvise(mapped, sizeof **segment, MADV_DONTFORK);
+	*segment = mapped;
+	return 0;
+}
+
+static bool segment_is_ours(const struct session_header *header)
+{
+	return header->magic == SESSION_MAGIC && header->version == SESSION_VERSION_MAX &&
+	       header->timeline_offset == offsetof(struct session_segment, timelines) &&
+	       header->reply_offset == offsetof(struct session_segment, replies) &&
+	       header->stamp_offset == offsetof(struct session_segment, stamps) &&
+	       header->ring_offset == offsetof(struct session_segment, ring) &&
+	       header->ring_bytes == SESSION_RING_BYTES &&
+	       header->output_offset == offsetof(struct session_segment, output) &&
+	       header->output_bytes == SESSION_OUTPUT_BYTES;
+}
+
+static int map_staging(int fd, uint64_t base, uint64_t bytes)
+{
+	uint64_t size;
+	int error = fd_shared_memory_size(fd, &size);
+
+	if (error)
+		return error;
+	if (size < bytes)
+		return -GDEV_E_PROTOCOL;
+	if (mmap((void *)base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+		MAP_FAILED)
+		return -errno;
+	madvise((void *)base, bytes, MADV_DONTFORK);
+	return 0;
+}
+
+int transport_shm_create(struct shm_connection *connection, uint64_t arena_base,
+	uint64_t staging_bytes, struct transport **transport)
+{
+	struct shm *shm = calloc(1, sizeof *shm);
+	pthread_mutexattr_t adaptive;
+	int error;
+
+	if (!shm)
+		return -ENOMEM;
+	error = map_segment(connection->segment, &shm->base.segment);
+	if (error)
+		goto err_free;
+	error = segment_is_ours(&shm->base.segment->header) ? 0 : -GDEV_E_PROTOCOL;
+	if (!error)
+		error = map_staging(connection->staging, arena_base, staging_bytes);
+	if (!error)
+		error = waiting_init(
+			&shm->waiting, &shm->base, connection->wake_client, connection->peer);
+	if (error)
+		goto err_unmap;
+	pthread_mutexattr_init(&adaptive);
+	pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(&shm->send_lock, &adaptive);
+	pthread_mutexattr_destroy(&adaptive);
+	pthread_mutex_init(&shm->peer_lock, NULL);
+	shm->base.ops = &shm_ops;
+	shm->base.spin_ns = SPIN_NS_DEFAULT;
+	/* Their mappings keep the memory; only what is polled or written stays open. */
+	close(steal_fd(&connection->segment));
+	close(steal_fd(&connection->staging));
+	shm->connection = *connection;
+	*connection = (struct shm_connection){-1, -1, -1, -1, -1, -1};
+	*transport = &shm->base;
+	return 0;
+
+err_unmap:
+	munmap(shm->base.segment, sizeof *shm->base.segment);
+err_free:
+	free(shm);
+	return error;
+}

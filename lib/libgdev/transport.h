@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How a session reaches its worker. Everything above knows only this table: today there is shared memory
+ * (shm.c); a virtual machine's, the kernel's, or a worker linked into the process would be others. What
+ * they have in common is the session segment (proto/session.h), in which completion is seen.
+ *
+ * Every operation may be called from any thread. Once the worker is gone, all of them return what it said
+ * last (transport_error), or -GDEV_E_SESSION_LOST.
+ */
+#ifndef GDEV_LIB_TRANSPORT_H
+#define GDEV_LIB_TRANSPORT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gdev/error.h"
+#include "gdev/session.h"
+#include "proto/record.h"
+#include "proto/session.h"
+
+#define FOREVER UINT64_MAX
+
+/* As gdev_fence.timeline: not a timeline, but the ring; reached when its head is at `value`. */
+#define POINT_RING UINT32_MAX
+
+struct transport;
+
+struct transport_ops {
+	const char *name;
+
+	/* Required. Gives room for one record of `length` bytes, a multiple of 8, and holds the sender's
+	 * lock until commit. May block while the ring is full. */
+	int (*begin)(struct transport *transport, uint32_t length, void **record);
+	/* Required. Publishes the record, gives the lock back and wakes the worker if it sleeps. */
+	void (*commit)(struct transport *transport);
+
+	/* Required. Tells the worker to look at header.host_completed. */
+	void (*kick)(struct transport *transport);
+
+	/* Required. Waits until one of `count` points is reached: its index. -GDEV_E_NOT_READY when
+	 * deadline_ns (CLOCK_MONOTONIC, FOREVER for none) passes, -ECANCELED when *cancel (may be NULL)
+	 * became true and somebody called cancel(). */
+	int (*wait)(struct transport *transport, const struct gdev_fence *points, unsigned count,
+		uint64_t deadline_ns, const atomic_bool *cancel);
+	/* Required. Makes waits look at their cancel words. */
+	void (*cancel)(struct transport *transport);
+
+	/* Required. PEER_HOST_ADD; the descriptor stays the caller's. */
+	int (*host_add)(struct transport *transport, uint64_t address, uint64_t bytes, int fd);
+	/* Optional. PEER_DEVICE_MAP: calls `map` for each piece in order of addresses. */
+	int (*device_map)(struct transport *transport, uint64_t address, uint64_t bytes,
+		int (*map)(uint64_t address, uint64_t bytes, int fd));
+
+	/* Required. Called in a forked child, where only the calling thread lives and nothing of the
+	 * segment is mapped: closes descriptors and touches nothing else. */
+	void (*forget)(struct transport *transport);
+	/* Required. Ends the session at the worker's side. Nobody else is in the transport. */
+	void (*destroy)(struct transport *transport);
+};
+
+struct transport {
+	const struct transport_ops *ops;
+	struct session_segment *segment;
+	atomic_bool lost;
+	bool forgotten; /* in a forked child: the segment is not mapped; set before `lost` */
+	_Atomic uint64_t spin_ns; /* how long wait() spins before it sleeps */
+};
+
+static inline bool transport_reached(
+	const struct transport *transport, const struct gdev_fence *point)
+{
+	const struct session_segment *segment = transport->segment;
+	const uint64_t *word = point->timeline == POINT_RING
+				       ? &segment->header.ring_head
+				       : &segment->timelines[point->timeline].completed;
+
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE) >= point->value;
+}
+
+/* Why nothing goes any more, when `lost` is set: a worker that gives its session up says why in the
+ * segment, which outlives it. */
+static inline int transport_error(const struct transport *transport)
+{
+	int error = 0;
+
+	if (!transport->forgotten)
+		error = __atomic_load_n(&transport->segment->header.error, __ATOMIC_ACQUIRE);
+	return error < 0 ? error : -GDEV_E_SESSION_LOST;
+}
+
+/* What a client of gdevd has after WELCOME; owned by the transport once created. */
+struct shm_connection {
+	int control, segment, staging, wake_worker, wake_client, peer;
+};
+
+/* Takes the descriptors on success. `arena` is reserved already; the staging memory is mapped at its
+ * base. */
+int transport_shm_create(struct shm_connection *connection, uint64_t arena_base,
+	uint64_t staging_bytes, struct transport **transport);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waiting: first spin, then sleep. A short wait costs no system call: the caller looks at the timeline for
+ * up to transport.spin_ns. How long depends on how long waits took lately: when they take much longer
+ * than spinning does, it spins for a tenth only. On machines with few processors it yields while it spins,
+ * because the worker may need this one.
+ *
+ * Sleepers register the value that they need in the timeline's `want` word (proto/session.h has the
+ * protocol). One of them, the leader, sleeps in poll() on the client's eventfd and on the peer socket; the
+ * others sleep on condition variables. Who wakes up as leader wakes those whose points are reached, and
+ * whoever leaves while others stay hands the leadership to one of them. When the peer socket hangs up, the
+ * session is lost and everybody leaves.
+ */
+#include "lib/libgdev/waiting.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/eventfd.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define LOOKS_BETWEEN_CLOCK_READS 32
+#define FEW_PROCESSORS 4
+
+struct waiter {
+	struct list link;
+	const struct gdev_fence *points;
+	unsigned count;
+	const atomic_bool *cancel;
+	pthread_cond_t wake;
+};
+
+int waiting_init(struct waiting *waiting, struct transport *transport, int wake_fd, int peer_fd)
+{
+	waiting->transport = transport;
+	waiting->wake_fd = wake_fd;
+	waiting->peer_fd = peer_fd;
+	waiting->recent_ns = 0;
+	waiting->few_processors = get_nprocs() <= FEW_PROCESSORS;
+	waiting->polling = false;
+	list_init(&waiting->waiters);
+	return -pthread_mutex_init(&waiting->lock, NULL);
+}
+
+void waiting_finish(struct waiting *waiting)
+{
+	pthread_mutex_destroy(&waiting->lock);
+}
+
+/* The index of a reached point, or -GDEV_E_NOT_READY. */
+static int look(struct waiting *waiting, const struct gdev_fence *points, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (transport_reached(waiting->transport, &points[i]))
+			return (int)i;
+	return -GDEV_E_NOT_READY;
+}
+
+static int spin(struct waiting *waiting, const struct gdev_fence *points, unsigned count,
+	uint64_t start_ns, uint64_t deadline_ns)
+{
+	uint64_t budget = waiting->transport->spin_ns, now = start_ns;
+
+	if (atomic_load_explicit(&waiting->recent_ns, memory_order_relaxed) > 2 * budget)
+		budget /= 10;
+	while (now < deadline_ns && now - start_ns < budget) {
+		for (int i = 0; i < LOOKS_BETWEEN_CLOCK_READS; i++) {
+			int which = look(waiting, points, count);
+			if (which >= 0)
+				return which;
+			cpu_relax();
+		}
+		if (waiting->few_processors)
+			sched_yield();
+		now = clock_now_ns();
+	}
+	return -GDEV_E_NOT_READY;
+}
+
+/* ---- the want words; all under the lock ---- */
+
+static void set_want(struct waiting *waiting, uint32_t timeline)
+{
+	struct session_segment *segment = waiting->transport->segment;
+	uint64_t smallest = 0;
+	struct waiter *waiter;
+
+	list_for_each (waiter, &waiting->waiters, link)
+		for (unsigned i = 0; i < waiter->count; i++) {
+			const struct gdev_fence *point = &waiter->points[i];
+			if (point->timeline == timeline && (!smallest || point->value < smallest))
+				smallest = point->value;
+		}
+	if (timeline == POINT_RING)
+		__atomic_store_n(&segment->header.ring_want, smallest != 0, __ATOMIC_SEQ_CST);
+	else
+		__atomic_store_n(&segment->timelines[timeline].want, smallest, __ATOMIC_SEQ_CST);
+}
+
+static void set_wants(struct waiting *waiting, const struct waiter *waiter)
+{
+	for (unsigned i = 0; i < waiter->count; i++)
+		set_want(waiting, waiter->points[i].timeline);
+	/* The store of want comes before the look at completed that follows. */
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* ---- sleeping ---- */
+
+static bool leaves(struct waiting *waiting, const struct waiter *waiter)
+{
+	return atomic_load(&waiting->transport->lost) ||
+	       (waiter->cancel && atomic_load(waiter->cancel)) ||
+	       look(waiting, waiter->points, waiter->count) >= 0;
+}
+
+static void poll_once(struct waiting *waiting, uint64_t deadline_ns)
+{
+	struct pollfd fds[] = {{waiting->wake_fd, POLLIN, 0}, {waiting->peer_fd, POLLRDHUP, 0}};
+	struct timespec timeout, *limit = NULL;
+	eventfd_t count;
+
+	if (deadline_ns != FOREVER) {
+		uint64_t now = clock_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+		timeout = (struct timespec){(time_t)(left / NS_PER_S), (long)(left % NS_PER_S)};
+		limit = &timeout;
+	}
+	if (ppoll(fds, 2, limit, NULL) <= 0)
+		return;
+	if (fds[0].revents & POLLIN)
+		eventfd_read(waiting->wake_fd, &count);
+	if (fds[1].revents)
+		atomic_store(&waiting->transport->lost, true);
+}
+
+/* Sleeps as the leader, and then wakes those that leave. */
+static void lead(struct waiting *waiting, uint64_t deadline_ns)
+{
+	struct waiter *waiter;
+
+	waiting->polling = true;
+	pthread_mutex_unlock(&waiting->lock);
+	poll_once(waiting, deadline_ns);
+	pthread_mutex_lock(&waiting->lock);
+	waiting->polling = false;
+	list_for_each (waiter, &waiting->waiters, link)
+		if (leaves(waiting, waiter))
+			pthread_cond_signal(&waiter->wake);
+}
+
+static void follow(struct waiting *waiting, struct waiter *waiter, uint64_t deadline_ns)
+{
+	struct timespec until = {(time_t)(deadline_ns / NS_PER_S), (long)(deadline_ns % NS_PER_S)};
+
+	if (deadline_ns == FOREVER)
+		pthread_cond_wait(&waiter->wake, &waiting->lock);
+	else
+		pthread_cond_timedwait(&waiter->wake, &waiting->lock, &until);
+}
+
+static void sleep_until(struct waiting *waiting, struct waiter *waiter, uint64_t deadline_ns)
+{
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&waiter->wake, &attributes);
+	pthread_condattr_destroy(&attributes);
+	pthread_mutex_lock(&waiting->lock);
+	list_append(&waiting->waiters, &waiter->link);
+	set_wants(waiting, waiter);
+	while (!leaves(waiting, waiter)) {
+		if (deadline_ns != FOREVER && clock_now_ns() >= deadline_ns)
+			break;
+		if (waiting->polling)
+			follow(waiting, waiter, deadline_ns);
+		else
+			lead(waiting, deadline_ns);
+	}
+	list_remove(&waiter->link);
+	set_wants(waiting, waiter);
+	if (!waiting->polling && !list_empty(&waiting->waiters))
+		pthread_cond_signal(&list_first(&waiting->waiters, struct waiter, link)->wake);
+	pthread_mutex_unlock(&waiting->lock);
+	pthread_cond_destroy(&waiter->wake);
+}
+
+static int outcome(struct waiting *waiting, const struct waiter *waiter)
+{
+	int which = look(waiting, waiter->points, waiter->count);
+
+	if (which >= 0)
+		return which;
+	if (atomic_load(&waiting->transport->lost))
+		return transport_error(waiting->transport);
+	if (waiter->cancel && atomic_load(waiter->cancel))
+		return -ECANCELED;
+	return -GDEV_E_NOT_READY;
+}
+
+int waiting_wait(struct waiting *waiting, const struct gdev_fence *points, unsigned count,
+	uint64_t deadline_ns, const atomic_bool *cancel)
+{
+	struct waiter waiter = {.points = points, .count = count, .cancel = cancel};
+	uint64_t start, took, recent;
+	int which;
+
+	if (atomic_load(&waiting->transport->lost))
+		return transport_error(waiting->transport);
+	which = look(waiting, points, count);
+	if (which >= 0 || deadline_ns == 0)
+		return which;
+	start = clock_now_ns();
+	which = cancel ? -GDEV_E_NOT_READY : spin(waiting, points, count, start, deadline_ns);
+	if (which < 0) {
+		sleep_until(waiting, &waiter, deadline_ns);
+		which = outcome(waiting, &waiter);
+	}
+	took = clock_now_ns() - start;
+	recent = atomic_load_explicit(&waiting->recent_ns, memory_order_relaxed);
+	atomic_store_explicit(
+		&waiting->recent_ns, recent - recent / 8 + took / 8, memory_order_relaxed);
+	return which;
+}
+
+void waiting_cancel(struct waiting *waiting)
+{
+	struct waiter *waiter;
+
+	pthread_mutex_lock(&waiting->lock);
+	list_for_each (waiter, &waiting->waiters, link)
+		if (waiter->cancel)
+			pthread_cond_signal(&waiter->wake);
+	pthread_mutex_unlock(&waiting->lock);
+	eventfd_write(waiting->wake_fd, 1);
+}

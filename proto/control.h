@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Control messages: what clients and workers say to gdevd, and gdevd to them. One message is one
+ * SOCK_SEQPACKET packet: a header and the fixed struct of its type (and, where it says so, bytes after
+ * it). Requests carry a serial that the answer repeats. gdevd and workers drop a peer that sends a
+ * message which is malformed; they never trust one.
+ *
+ * Sockets of gdevd, in its runtime directory:
+ *   NAME.sock     one a virtual GPU; its owner, group and mode are the right to use that virtual GPU
+ *   control.sock  CONTROL_ADMIN only: status and configuration; who may do what is decided by the
+ *                 peer's uid (any user may look, root and gdevd's own user may change)
+ *   workers.sock  workers that lost their gdevd register again here (mode 0600, the workers' uid)
+ *
+ * Changelog
+ *   1  first version
+ */
+#ifndef GDEV_PROTO_CONTROL_H
+#define GDEV_PROTO_CONTROL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONTROL_VERSION 1
+#define CONTROL_BYTES_MAX (64u << 10)
+#define CONTROL_NAME_MAX 32 /* of a virtual GPU, NUL included: [a-z0-9_-], first a letter */
+#define CONTROL_TEXT_MAX 256
+
+/* X(name, value, struct, fixed: 1 when nothing may follow the struct) */
+#define CONTROLS(X)                                                                                \
+	/* client -> gdevd, and back */                                                            \
+	X(CONTROL_HELLO, 1, struct control_hello, 1)                                               \
+	X(CONTROL_WELCOME, 2, struct control_welcome, 1)                                           \
+	X(CONTROL_REFUSED, 3, struct control_refused, 1)                                           \
+	X(CONTROL_ADMIN, 4, struct control_header, 0)                                              \
+	X(CONTROL_ADMIN_REPLY, 5, struct control_header, 0)                                        \
+	/* worker <-> gdevd */                                                                     \
+	X(CONTROL_READY, 32, struct control_ready, 1)                                              \
+	X(CONTROL_ATTACH, 33, struct control_attach, 1)                                            \
+	X(CONTROL_ATTACHED, 34, struct control_header, 1)                                          \
+	X(CONTROL_REGISTER, 35, struct control_attach, 1)                                          \
+	X(CONTROL_BYE, 36, struct control_header, 1)                                               \
+	X(CONTROL_MEMORY, 40, struct control_memory, 1)                                            \
+	X(CONTROL_MEMORY_REPLY, 41, struct control_memory, 1)                                      \
+	X(CONTROL_ACQUIRE, 44, struct control_grant, 1)                                            \
+	X(CONTROL_GRANT, 45, struct control_grant, 1)                                              \
+	X(CONTROL_REVOKE, 46, struct control_grant, 1)                                             \
+	X(CONTROL_RELEASE, 47, struct control_grant, 1)                                            \
+	X(CONTROL_SHM, 50, struct control_shm, 1)                                                  \
+	X(CONTROL_SHM_REPLY, 51, struct control_shm, 1)                                            \
+	X(CONTROL_CACHE_GET, 56, struct control_cache, 1)                                          \
+	X(CONTROL_CACHE_PUT, 57, struct control_cache, 1)                                          \
+	X(CONTROL_CACHE_COMMIT, 58, struct control_cache, 1)                                       \
+	X(CONTROL_CACHE_REPLY, 59, struct control_cache, 1)                                        \
+	X(CONTROL_EVENT_WATCH, 64, struct control_event, 1)                                        \
+	X(CONTROL_EVENT_DONE, 65, struct control_event, 1)
+
+enum control_type {
+#define CONTROL_ENUM(name, value, type, fixed) name = value,
+	CONTROLS(CONTROL_ENUM)
+#undef CONTROL_ENUM
+};
+
+struct control_header {
+	uint32_t length; /* of the whole message */
+	uint16_t type;
+	uint16_t version; /* CONTROL_VERSION; 0 in HELLO */
+	uint32_t serial;  /* 0: no answer expected, or none asked for */
+	int32_t status;   /* answers: 0 or negative */
+};
+
+/* ADMIN is followed by a JSON object {"command": …}; ADMIN_REPLY by JSON. An answer that is longer than
+ * a message comes in several: status 1 in each of them but the last. Status is negative when the command
+ * failed; the JSON then has a sentence in "error". */
+
+/* Asks for a session. The client has reserved the arena already. */
+struct control_hello {
+	struct control_header header;
+	uint32_t version_min, version_max; /* of session.h and record.h */
+	uint64_t features;                 /* what the client knows, enum control_feature */
+	uint64_t arena_base, arena_bytes;  /* multiples of ARENA_ALIGN */
+	uint64_t reserved[4];              /* 0 */
+};
+
+enum control_feature {
+	FEATURE_DEVICE_MAP = 1, /* PEER_DEVICE_MAP works */
+	FEATURE_TUNING = 2,     /* WELCOME has the fields from inline_bytes on */
+};
+
+/* Descriptors, in this order: session segment, staging memory, eventfd that wakes the worker, eventfd
+ * that wakes the client, peer socket. The connection is kept as long as the session lives; gdevd going
+ * away does not end the session. Refused with REFUSED: -EADDRINUSE: choose another arena.
+ * A client without FEATURE_TUNING gets CONTROL_WELCOME_UNTUNED_BYTES of it. */
+struct control_welcome {
+	struct control_header header;
+	uint32_t version, reserved;
+	uint64_t features; /* both sides know them */
+	uint64_t session;  /* names it in gdevd's answers and logs; 1 to 2^32 - 1, not used again */
+	uint64_t staging_bytes;
+	char vgpu[CONTROL_NAME_MAX];
+	char device_name[64];
+	uint8_t device_uuid[16];
+	uint64_t memory_bytes; /* of the virtual GPU */
+	/* What is best for copies on this device, as gdev.conf says; 0: the library's default. */
+	uint32_t inline_bytes; /* up to here host memory rides in the record */
+	uint32_t chunk_bytes;  /* of two-stage copies */
+	uint32_t copy_threads; /* that share a large copy */
+	uint32_t reserved2;
+};
+
+#define CONTROL_WELCOME_UNTUNED_BYTES 168
+
+struct control_refused {
+	struct control_header header; /* status says why */
+	char text[CONTROL_TEXT_MAX];  /* a sentence that says what to do */
+};
+
+/* A warm worker. Descriptors: session segment, staging memory, eventfd to the worker, eventfd to the
+ * client, worker page. */
+struct control_ready {
+	struct control_header header;
+	uint64_t staging_bytes;
+	uint64_t overhead_bytes; /* device memory that an idle context takes */
+	uint64_t memory_bytes;   /* of the device */
+	char device_name[64];
+	uint8_t device_uuid[16];
+};
+
+/* ATTACH: gdevd hands a client to a warm worker; descriptor: the worker's end of the peer socket.
+ * Answered by ATTACHED (-EADDRINUSE: the arena is not free in the worker).
+ * REGISTER: a worker tells a restarted gdevd whom it serves; descriptor: the worker page.
+ * It holds no grants then, and asks again for what it was waiting for. It attaches itself to shared
+ * memory again with CONTROL_SHM: ATTACH with id, key, bytes, chunk_bytes, uid, gid and mode as it knows
+ * them; status 1: gdevd did not know the segment, BACK it, and ATTACH again. */
+struct control_attach {
+	struct control_header header;
+	uint64_t session;
+	int32_t pid;
+	uint32_t uid, gid, reserved;
+	char vgpu[CONTROL_NAME_MAX];
+	uint64_t arena_base, arena_bytes;
+	uint64_t features;
+	uint32_t version;
+	uint32_t time_limit_ms;      /* of a launch on the device; 0: none */
+	uint64_t memory_limit_bytes; /* what the virtual GPU has */
+	uint64_t held_bytes;         /* REGISTER: device memory it holds */
+};
+
+/* Device memory, before it is taken (bytes > 0; answered) and after it is given back (bytes < 0; no
+ * answer). 0 asks only. MEMORY_REPLY: status (-ENOMEM), and what the virtual GPU has. */
+struct control_memory {
+	struct control_header header;
+	int64_t bytes;
+	uint64_t free_bytes, total_bytes;
+};
+
+enum control_resource {
+	RESOURCE_COMPUTE,
+	RESOURCE_COPY_TO_DEVICE,
+	RESOURCE_COPY_FROM_DEVICE,
+	RESOURCES,
+};
+
+/* A worker uses a resource only while it holds a grant. ACQUIRE asks; GRANT gives it for at least
+ * `quantum_ns` and until REVOKE; then the worker drains what is on the device and says RELEASE with the
+ * device time it used. While nobody else wants the resource, nobody revokes, and nothing is sent. */
+struct control_grant {
+	struct control_header header;
+	uint32_t resource; /* enum control_resource */
+	uint32_t wants;    /* RELEASE: 1 when more work waits: counts as ACQUIRE */
+	uint64_t quantum_ns;
+	uint64_t used_ns;
+	int32_t nice; /* ACQUIRE: of the client's thread, as the kernel has it */
+	uint32_t reserved;
+};
+
+enum control_shm_command {
+	SHM_COMMAND_GET = 1, /* key, bytes, flags -> id, bytes; status 1: created, BACK it now */
+	/* id, first chunk, chunk bytes, chunks in all: descriptors of chunks from that one on, FD_PASS_MAX at
+	 * most a message */
+	SHM_COMMAND_BACK,
+	SHM_COMMAND_ATTACH, /* id, flags, first chunk -> descriptors from that chunk on, and how many in all */
+	SHM_COMMAND_DETACH, /* id; no answer */
+	SHM_COMMAND_STAT,
+	SHM_COMMAND_SET,    /* id, mode */
+	SHM_COMMAND_REMOVE, /* id: gone when the last attachment is */
+};
+
+/* The creator has taken the memory with CONTROL_MEMORY; BACK moves that charge to the segment, which keeps
+ * it as long as it lives. ATTACH of a segment that is not whole yet is answered when it is.
+ * Permission is checked by gdevd against the session's uid and gid, as System V shared memory does. */
+struct control_shm {
+	struct control_header header;
+	uint32_t command; /* enum control_shm_command */
+	int32_t key;
+	uint32_t id, flags;
+	uint64_t bytes, chunk_bytes;
+	uint32_t first_chunk, chunks;
+	uint32_t uid, gid, mode, attached;
+};
+
+/* Compiled code on disk, per uid of the client. GET: the answer has a descriptor to read. PUT: the
+ * answer has a descriptor to write (status -EEXIST, -ENOSPC, -EDQUOT: none); COMMIT publishes it. */
+struct control_cache {
+	struct control_header header;
+	uint8_t key[16];
+	uint64_t bytes;
+};
+
+/* Events between sessions. WATCH: a worker asks gdevd, and gdevd the worker that serves `session`, to
+ * say when timelines[timeline] reaches `value`. DONE goes the same way back. */
+struct control_event {
+	struct control_header header;
+	uint64_t session, value;
+	uint32_t timeline, reserved;
+};
+
+/* A word of worker_page.revoke. gdevd stores it, and then sends REVOKE so that a sleeping worker looks
+ * at it; gdevd stores REVOKE_NONE before it sends GRANT. A REVOKE for what the worker no longer holds
+ * means nothing. */
+enum worker_revoke {
+	REVOKE_NONE,
+	REVOKE_NOW, /* drain what is on the device and RELEASE, at the next command boundary */
+	REVOKE_WHEN_IDLE, /* others wait: as NOW once nothing has been queued for about 100 us; until
+			   * then the quantum goes on */
+};
+
+/* How gdevd starts a worker:
+ *   gdev-worker --control-fd N --device NAME --device-memory BYTES --threads N
+ *               --workers-socket PATH --host-memory BYTES [--user UID --group GID]
+ * Descriptor N is the worker's end of the control socket. BYTES or N threads of 0: the device's default.
+ * --host-memory: how much page-locked memory a client may add; 0: half of the machine's.
+ * PATH is where the worker registers again when gdevd went away. --user and --group (when gdevd is
+ * root): what the worker becomes before it says READY. Standard error is gdevd's; GDEV_LOG is inherited.
+ * A worker that has not been attached exits at the end of file of its control socket, and BYE from
+ * gdevd (no answer) tells it to exit; BYE from a worker says that its session ended: status 0 as it should,
+ * else why not. */
+
+/* Worker page: a sealed memfd of the worker's, mapped by gdevd for as long as the worker lives. */
+struct worker_page {
+	/* Worker. gdevd reads it when asked for status. */
+	uint64_t launches, compute_ns;
+	uint64_t to_device_bytes, to_device_ns;
+	uint64_t from_device_bytes, from_device_ns;
+	uint64_t device_bytes;
+	uint64_t streams_busy;
+	_Alignas(64) uint32_t revoke[RESOURCES]; /* gdevd; enum worker_revoke */
+};
+
+_Static_assert(sizeof(struct control_header) == 16, "ABI");
+_Static_assert(sizeof(struct control_hello) == 80, "ABI");
+_Static_assert(sizeof(struct control_welcome) == 184, "ABI");
+_Static_assert(
+	offsetof(struct control_welcome, inline_bytes) == CONTROL_WELCOME_UNTUNED_BYTES, "ABI");
+_Static_assert(sizeof(struct control_refused) == 272, "ABI");
+_Static_assert(sizeof(struct control_ready) == 120, "ABI");
+_Static_assert(sizeof(struct control_attach) == 120, "ABI");
+_Static_assert(sizeof(struct control_memory) == 40, "ABI");
+_Static_assert(sizeof(struct control_grant) == 48, "ABI");
+_Static_assert(sizeof(struct control_shm) == 72, "ABI");
+_Static_assert(sizeof(struct control_cache) == 40, "ABI");
+_Static_assert(sizeof(struct control_event) == 40, "ABI");
+_Static_assert(sizeof(struct worker_page) == 128, "ABI");
+
+#endif

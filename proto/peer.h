@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Messages between a client and its worker that carry descriptors: memory that one of the two has
+ * and the other wants to map. One request, one answer with the same serial, over a SOCK_SEQPACKET
+ * pair that gdevd makes; its end of file is also how each learns of the other's death.
+ */
+#ifndef GDEV_PROTO_PEER_H
+#define GDEV_PROTO_PEER_H
+
+#include <stdint.h>
+
+#define PEER_FDS_MAX 64
+
+enum peer_type {
+	/* Client to worker, one descriptor: a sealed memfd of `bytes` bytes that the client has mapped at
+	 * `address` of the arena and that copies may name from now on (page-locked memory, and staging for
+	 * large images). RECORD_MEMORY_FREE ends it. Answer: status. -ENOMEM: the session has as
+	 * much, or as many ranges, as it may. */
+	PEER_HOST_ADD = 1,
+	/* Client to worker: descriptors of the device memory of [address, address + bytes), to be mapped
+	 * at the same place. Answer: status, and at most PEER_FDS_MAX pieces with a descriptor each; `bytes`
+	 * is what they cover, and the client asks again for the rest. -ENOTSUP where the device's memory
+	 * cannot be mapped. */
+	PEER_DEVICE_MAP = 2,
+};
+
+struct peer_message {
+	uint32_t type, serial;
+	int32_t status; /* answers: 0 or negative */
+	uint32_t pieces;
+	uint64_t address, bytes;
+	uint64_t
+		piece_bytes[PEER_FDS_MAX]; /* in the order of the descriptors; each from offset 0 */
+};
+
+_Static_assert(sizeof(struct peer_message) == 544, "ABI");
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Records: the primitives of Gdev as they travel in a session's ring.
+ *
+ * A record is a header, the fixed fields of its opcode, and its tail (parameters, bytes, attributes).
+ * It is 8-byte aligned, contiguous, and at most RECORD_BYTES_MAX long. RECORD_PAD fills the end of the
+ * ring; only its first eight bytes need to be there. Two classes:
+ *   immediate  executed in ring order; `timeline` is the index of a reply slot, which the worker
+ *              fills before it completes the timeline. May be answered out of order.
+ *   stream     queued on the stream whose index is `timeline`, executed after the commands before it
+ *              on that stream; has no reply. Its failure is asynchronous: the stream's or the
+ *              session's error.
+ * In both, timelines[timeline].completed becomes `value` when the record is done; the client counts
+ * the values of a timeline up by one.
+ *
+ * The worker copies a record out of the ring once, and validates and executes the copy.
+ */
+#ifndef GDEV_PROTO_RECORD_H
+#define GDEV_PROTO_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define RECORD_BYTES_MAX 65536u
+#define RECORD_PARAM_BYTES_MAX 32768u
+#define RECORD_NAME_MAX 4096u /* bytes of a kernel's or variable's name, NUL included */
+
+/* X(name, value, class, fixed-part struct) */
+#define RECORDS(X)                                                                                 \
+	X(RECORD_PAD, 0, IMMEDIATE, struct record_header)                                          \
+	/* memory */                                                                               \
+	X(RECORD_MEMORY_ALLOC, 1, IMMEDIATE, struct record_memory)                                 \
+	X(RECORD_MEMORY_FREE, 2, IMMEDIATE, struct record_memory)                                  \
+	X(RECORD_COPY, 3, STREAM, struct record_copy)                                              \
+	X(RECORD_WRITE, 4, STREAM, struct record_write)                                            \
+	X(RECORD_FILL, 5, STREAM, struct record_fill)                                              \
+	/* code */                                                                                 \
+	X(RECORD_MODULE_LOAD, 16, IMMEDIATE, struct record_module_load)                            \
+	X(RECORD_MODULE_UNLOAD, 17, IMMEDIATE, struct record_handle)                               \
+	X(RECORD_FUNCTION_GET, 18, IMMEDIATE, struct record_lookup)                                \
+	X(RECORD_GLOBAL_GET, 19, IMMEDIATE, struct record_lookup)                                  \
+	X(RECORD_LAUNCH, 20, STREAM, struct record_launch)                                         \
+	/* streams and events */                                                                   \
+	X(RECORD_STREAM_CREATE, 32, IMMEDIATE, struct record_stream)                               \
+	X(RECORD_STREAM_DESTROY, 33, IMMEDIATE, struct record_stream)                              \
+	X(RECORD_WAIT, 34, STREAM, struct record_wait)                                             \
+	X(RECORD_STAMP, 35, STREAM, struct record_stamp)                                           \
+	X(RECORD_EVENT_SHARE, 36, IMMEDIATE, struct record_event)                                  \
+	X(RECORD_EVENT_WAIT, 37, STREAM, struct record_event)                                      \
+	/* shared device memory */                                                                 \
+	X(RECORD_SHM_GET, 48, IMMEDIATE, struct record_shm)                                        \
+	X(RECORD_SHM_ATTACH, 49, IMMEDIATE, struct record_shm)                                     \
+	X(RECORD_SHM_DETACH, 50, IMMEDIATE, struct record_shm)                                     \
+	X(RECORD_SHM_CONTROL, 51, IMMEDIATE, struct record_shm)                                    \
+	/* the rest */                                                                             \
+	X(RECORD_QUERY, 64, IMMEDIATE, struct record_query)                                        \
+	X(RECORD_TUNE, 65, IMMEDIATE, struct record_query)
+
+enum record_opcode {
+#define RECORD_ENUM(name, value, class, type) name = value,
+	RECORDS(RECORD_ENUM)
+#undef RECORD_ENUM
+		RECORD_OPCODE_END = 128,
+};
+
+struct record_header {
+	uint16_t opcode;
+	uint8_t version; /* of this opcode's layout; 0 */
+	uint8_t flags;   /* enum record_flags */
+	uint32_t length; /* bytes, header and tail included, a multiple of 8 */
+	uint32_t timeline;
+	uint32_t reserved; /* 0 */
+	uint64_t value;
+};
+
+enum record_flags {
+	/* Stream class: every record after this one in the ring, on whatever stream, waits for it. (A
+	 * small copy that was complete for its caller when it was only queued.) */
+	RECORD_FENCE = 1,
+};
+
+/* Tail of a record that takes attributes: a list of these, each padded to 8 bytes. */
+struct record_attribute {
+	uint16_t type; /* enum record_attribute_type */
+	uint16_t
+		required; /* 1: the record fails when the worker does not know `type`; 0: it is skipped */
+	uint32_t length; /* bytes of payload that follow */
+};
+
+enum record_attribute_type {
+	RECORD_ATTRIBUTE_COOPERATIVE = 1, /* u32 */
+	RECORD_ATTRIBUTE_CLUSTER = 2,     /* u32[3], u32 0 */
+	RECORD_ATTRIBUTE_PRIORITY = 3,    /* i32 */
+};
+
+/* MEMORY_ALLOC: a device memory object of `bytes` at `address`; both multiples of ARENA_ALIGN.
+ * MEMORY_FREE: the object at `address` (page-locked memory too); waits for commands in flight.
+ * Reply: status only. -ENOMEM: the virtual GPU has no more. */
+struct record_memory {
+	struct record_header header;
+	uint64_t address, bytes;
+};
+
+/* Copies width x height x depth bytes between any two ranges of the arena (or of a module's
+ * variables); pitches and slices in bytes. height = depth = 1 for a plain copy. */
+struct record_copy {
+	struct record_header header;
+	uint64_t destination, source;
+	uint64_t width, height, depth;
+	uint64_t destination_pitch, source_pitch;
+	uint64_t destination_slice, source_slice;
+};
+
+/* Writes `bytes` bytes, which follow, to `destination`. */
+struct record_write {
+	struct record_header header;
+	uint64_t destination, bytes;
+};
+
+/* Fills height rows of `width` elements of `element_bytes` (1, 2, 4) with `value`. */
+struct record_fill {
+	struct record_header header;
+	uint64_t destination, width, height, pitch;
+	uint32_t element_bytes, value;
+};
+
+/* Loads the image at `image` in the arena. JIT messages are written to `log` (0: none wanted).
+ * Reply: struct reply_module. */
+struct record_module_load {
+	struct record_header header;
+	uint64_t image, image_bytes;
+	uint64_t log, log_bytes;
+	uint64_t reserved; /* 0 */
+};
+
+struct record_handle {
+	struct record_header header;
+	uint32_t handle, reserved;
+};
+
+/* Name, NUL-terminated, follows. Replies: struct reply_function, struct reply_global. */
+struct record_lookup {
+	struct record_header header;
+	uint32_t module, name_bytes;
+};
+
+/* Parameters follow (param_bytes, padded to 8), then attributes to the record's end. */
+struct record_launch {
+	struct record_header header;
+	uint32_t function;
+	uint32_t grid[3], block[3];
+	uint32_t shared_bytes; /* dynamic */
+	uint32_t param_bytes;
+	uint32_t reserved;
+};
+
+/* `stream` is the index of the timeline that becomes (stops being) a stream. */
+struct record_stream {
+	struct record_header header;
+	uint32_t stream;
+	int32_t priority; /* as CUDA's: lower is more urgent */
+};
+
+/* Waits until timelines[awaited].completed >= awaited_value. `awaited` 0: until
+ * header.host_completed >= awaited_value. */
+struct record_wait {
+	struct record_header header;
+	uint32_t awaited, reserved;
+	uint64_t awaited_value;
+};
+
+/* Writes the time to stamps[stamp]. */
+struct record_stamp {
+	struct record_header header;
+	uint32_t stamp, reserved;
+};
+
+/* EVENT_SHARE: makes (stream, value) known to other sessions; the reply is a struct reply_event with
+ * the id (event = 0 in the request). EVENT_WAIT: waits for an event that another session shared. It
+ * ends with -GDEV_E_SESSION_LOST, which does not harm the session, when that session is gone. */
+struct record_event {
+	struct record_header header;
+	uint64_t event;
+	uint32_t stream, reserved;
+	uint64_t stream_value;
+};
+
+/* As shmget, shmat, shmdt and shmctl. Which fields count, by opcode:
+ *   GET      key, bytes, flags (IPC_CREAT, IPC_EXCL, mode); reply_shm
+ *   ATTACH   id, address, flags (SHM_RDONLY); reply_shm
+ *   DETACH   address
+ *   CONTROL  id, command (IPC_STAT, IPC_SET with flags = mode, IPC_RMID); reply_shm */
+struct record_shm {
+	struct record_header header;
+	int32_t key;
+	uint32_t id;
+	uint64_t address, bytes;
+	uint32_t flags, command;
+};
+
+struct record_query {
+	struct record_header header;
+	uint32_t type, reserved; /* enum record_query_type */
+	uint64_t argument;
+};
+
+enum record_query_type {
+	QUERY_MEMORY = 1,     /* reply_memory */
+	QUERY_PROPERTIES = 2, /* int32_t[DEVICE_PROPERTIES], properties.h */
+	QUERY_OCCUPANCY =
+		3,         /* argument: function | block threads << 32; then dynamic shared bytes in
+			       * `reserved`; reply_occupancy */
+	QUERY_USAGE = 4,   /* reply_usage */
+	TUNE_SPIN_NS = 64, /* how long the worker looks at an empty ring before it sleeps */
+	TUNE_WINDOW_NS = 65, /* how much estimated work it keeps on the device */
+};
+
+/* ---- payloads of replies ---- */
+
+struct reply_module {
+	uint32_t module, reserved;
+	uint64_t device_bytes; /* what code and variables take on the device */
+};
+
+struct reply_param {
+	uint32_t offset, size;
+};
+
+#define REPLY_PARAMS_MAX 1000
+
+struct reply_function {
+	uint32_t function;
+	uint32_t param_count, param_bytes;
+	uint32_t max_threads, shared_bytes, const_bytes, local_bytes, registers;
+	uint32_t ptx_version, binary_version; /* 90, 90 */
+	uint32_t max_dynamic_shared_bytes, reserved;
+	struct reply_param params[]; /* param_count, at most REPLY_PARAMS_MAX */
+};
+
+struct reply_global {
+	uint64_t address, bytes;
+};
+
+struct reply_event {
+	uint64_t event;
+};
+
+struct reply_shm {
+	uint32_t id, owner_uid, owner_gid, mode;
+	uint64_t bytes;
+	uint32_t attached, reserved;
+};
+
+struct reply_memory {
+	uint64_t free_bytes, total_bytes; /* of the virtual GPU */
+};
+
+struct reply_occupancy {
+	uint32_t blocks, reserved; /* a multiprocessor */
+};
+
+struct reply_usage {
+	uint64_t launches, compute_ns, to_device_bytes, from_device_bytes, device_bytes;
+};
+
+_Static_assert(sizeof(struct record_header) == 24, "ABI");
+_Static_assert(sizeof(struct record_attribute) == 8, "ABI");
+_Static_assert(sizeof(struct record_memory) == 40, "ABI");
+_Static_assert(sizeof(struct record_copy) == 96, "ABI");
+_Static_assert(sizeof(struct record_write) == 40, "ABI");
+_Static_assert(sizeof(struct record_fill) == 64, "ABI");
+_Static_assert(sizeof(struct record_module_load) == 64, "ABI");
+_Static_assert(sizeof(struct record_handle) == 32, "ABI");
+_Static_assert(sizeof(struct record_lookup) == 32, "ABI");
+_Static_assert(sizeof(struct record_launch) == 64, "ABI");
+_Static_assert(sizeof(struct record_stream) == 32, "ABI");
+_Static_assert(sizeof(struct record_wait) == 40, "ABI");
+_Static_assert(sizeof(struct record_stamp) == 32, "ABI");
+_Static_assert(sizeof(struct record_event) == 48, "ABI");
+_Static_assert(sizeof(struct record_shm) == 56, "ABI");
+_Static_assert(sizeof(struct record_query) == 40, "ABI");
+_Static_assert(sizeof(struct reply_function) == 48, "ABI");
+
+#endif

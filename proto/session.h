@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The session segment: what a client and its worker share.
+ *
+ * One sealed memfd, created by the worker, mapped by both. It holds a header page, the timelines,
+ * the reply slots, the ring that carries records from the client to the worker (record.h), and the
+ * bytes that kernels print. Each word below says who writes it; the other side only reads it. The
+ * worker trusts nothing in here: a client that writes garbage loses its own session.
+ *
+ * Addresses. A session has an arena: one range of addresses reserved at the same place in the client
+ * and in its worker. Everything a record points to lies in the arena and is the same number on both
+ * sides. The client allocates addresses; the worker checks them. Layout of an arena:
+ *   base                     staging memory, a second sealed memfd of the worker's
+ *   base + staging_bytes     free for the client: device memory, page-locked memory
+ *
+ * Changelog
+ *   1  first version
+ */
+#ifndef GDEV_PROTO_SESSION_H
+#define GDEV_PROTO_SESSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SESSION_MAGIC 0x76656467u /* "gdev" */
+#define SESSION_VERSION_MIN 1
+#define SESSION_VERSION_MAX 1
+
+#define SESSION_TIMELINES                                                                          \
+	4096 /* the first SESSION_REPLIES belong to reply slots, the rest to streams */
+#define SESSION_REPLIES 32
+#define SESSION_REPLY_BYTES 8192
+#define SESSION_RING_BYTES (1u << 20)   /* a power of two */
+#define SESSION_OUTPUT_BYTES (1u << 20) /* a power of two */
+#define SESSION_STAMPS 16384
+
+#define ARENA_ALIGN (2ull << 20) /* base, size and every device memory object */
+#define ARENA_DEFAULT_BASE 0x200000000000ull
+#define ARENA_DEFAULT_BYTES (1ull << 40)
+
+/* A timeline counts the completed commands of a stream, or the answers in a reply slot.
+ *
+ * Waiting: the client stores the value it needs in `want`, issues a full fence, looks at `completed`
+ * again, and only then sleeps. The worker stores `completed`, issues a full fence, loads `want`, and
+ * wakes the client when 0 < want <= completed. One of the two always sees the other.
+ * Several threads waiting on one timeline keep the smallest value in `want`. */
+struct session_timeline {
+	_Alignas(64) uint64_t completed; /* worker; grows only */
+	uint64_t want;                   /* client; 0: nobody sleeps */
+	int32_t error; /* worker; 0 or the first failure (negative) of this stream */
+	uint32_t reserved;
+	uint64_t device_ns; /* worker; device time of the stream's completed commands */
+};
+
+/* A reply belongs to whoever put its index in a record, until timelines[index] reaches the record's
+ * value. */
+struct session_reply {
+	int32_t status;  /* 0 or negative */
+	uint32_t length; /* bytes of payload */
+	uint8_t payload[SESSION_REPLY_BYTES - 8];
+};
+
+/* Whether some thread of the worker is looking at the ring.
+ * The client publishes `tail`, issues a full fence, and when it then exchanges ASLEEP for AWAKE it
+ * must wake the worker. The worker stores ASLEEP, issues a full fence, and looks at `tail` once more
+ * before it sleeps. */
+enum session_worker_state { SESSION_WORKER_ASLEEP = 0, SESSION_WORKER_AWAKE = 1 };
+
+struct session_header {
+	/* Constant from before the client sees the segment. Offsets in bytes from its start. */
+	uint32_t magic, version;
+	uint64_t segment_bytes;
+	uint32_t timeline_offset, timeline_count;
+	uint32_t reply_offset, reply_count;
+	uint32_t stamp_offset, stamp_count;
+	uint32_t ring_offset, ring_bytes;
+	uint32_t output_offset, output_bytes;
+
+	_Alignas(64) uint64_t ring_tail; /* client; bytes ever published, a multiple of 8 */
+	_Alignas(64) uint64_t ring_head; /* worker; bytes ever consumed */
+	uint32_t ring_want;              /* client; 1: wake me when ring_head moves */
+
+	_Alignas(64) uint32_t worker_state; /* both; enum session_worker_state */
+
+	_Alignas(
+		64) int32_t error; /* worker; the session's sticky error, 0 or negative; set once */
+	uint32_t reserved;
+	uint64_t fault_address; /* worker; where, for GDEV_E_ILLEGAL_ADDRESS */
+
+	_Alignas(64) uint64_t
+		output_tail; /* worker; bytes ever printed; a full ring drops the newest */
+	_Alignas(64) uint64_t output_head; /* client; bytes ever taken */
+
+	/* Counts up when the client has run a host function (RECORD_WAIT on timeline 0 waits for it). The
+	 * client then writes the worker's eventfd, whatever worker_state is. */
+	_Alignas(64) uint64_t host_completed; /* client */
+};
+
+struct session_segment {
+	struct session_header header;
+	_Alignas(4096) struct session_timeline timelines[SESSION_TIMELINES];
+	_Alignas(4096) struct session_reply replies[SESSION_REPLIES];
+	_Alignas(4096)
+		uint64_t stamps[SESSION_STAMPS]; /* worker; CLOCK_MONOTONIC ns of a RECORD_STAMP */
+	_Alignas(4096) uint8_t ring[SESSION_RING_BYTES];
+	_Alignas(4096) uint8_t output[SESSION_OUTPUT_BYTES];
+};
+
+_Static_assert(sizeof(struct session_timeline) == 64, "ABI");
+_Static_assert(sizeof(struct session_reply) == SESSION_REPLY_BYTES, "ABI");
+_Static_assert(offsetof(struct session_header, ring_tail) == 64, "ABI");
+_Static_assert(offsetof(struct session_header, ring_head) == 128, "ABI");
+_Static_assert(offsetof(struct session_header, worker_state) == 192, "ABI");
+_Static_assert(offsetof(struct session_header, error) == 256, "ABI");
+_Static_assert(offsetof(struct session_header, output_tail) == 320, "ABI");
+_Static_assert(offsetof(struct session_header, output_head) == 384, "ABI");
+_Static_assert(offsetof(struct session_header, host_completed) == 448, "ABI");
+_Static_assert(offsetof(struct session_segment, timelines) == 4096, "ABI");
+_Static_assert(offsetof(struct session_segment, replies) == 266240, "ABI");
+_Static_assert(offsetof(struct session_segment, stamps) == 528384, "ABI");
+_Static_assert(offsetof(struct session_segment, ring) == 659456, "ABI");
+_Static_assert(offsetof(struct session_segment, output) == 1708032, "ABI");
+_Static_assert(sizeof(struct session_segment) == 2756608, "ABI");
+
+#endif

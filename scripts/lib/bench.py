@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""Runs a benchmark and prints what it measured: a table, or with --json one line a metric,
+{"bench": …, "metric": …, "value": …, "unit": …, "baseline": …, "ratio": …}, ratio = value / baseline.
+What the baseline is, the benchmark's own file says (bench/NAME.c; idle and table1: below).
+
+  launch   an empty kernel: the caller's time, launch and wait, launches a second
+  copy     both directions, 64 B to 256 MiB, against memcpy
+  open     opening a virtual GPU with a worker ready (warm) and without (cold)
+  idle     CPU time of gdevd, the workers and a client over 30 idle seconds
+  device   a device backend used directly in one process: what is below gdevd
+  table1   the programs of the paper's Table 1 through gdevd, against the same without it
+
+It starts a gdevd of its own, unless --runtime-dir names one that runs."""
+
+import argparse
+import json
+import math
+import os
+import socket
+import statistics
+import struct
+import sys
+import time
+from pathlib import Path
+
+import lab
+from lab import ROOT, Gdevd, LabError
+
+IDLE_SECONDS = 30
+
+
+class Running:
+    """A gdevd that somebody else runs, with the part of Gdevd's interface that benchmarks need."""
+
+    def __init__(self, build, runtime):
+        self.lab = Gdevd(build)
+        self.lab.environment = {**os.environ, "GDEV_RUNTIME_DIR": str(runtime)}
+        self.lab.runtime = Path(runtime)
+
+    def __enter__(self):
+        return self.lab
+
+    def __exit__(self, *_reason):
+        pass
+
+
+def program(gdevd, name):
+    return gdevd.build / "bench" / f"bench_{name}"
+
+
+def lines(gdevd, command, timeout=1200):
+    """What a benchmark's program reports."""
+    code, out, err = gdevd.run([gdevd.gdev, "run", *command], timeout)
+    if code:
+        raise LabError(f"{' '.join(map(str, command))} ended with {code}:\n{err}")
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def line(bench, metric, value, unit, baseline):
+    return {"bench": bench, "metric": metric, "value": value, "unit": unit, "baseline": baseline,
+            "ratio": value / baseline}
+
+
+# -- the benchmarks -----------------------------------------------------------------------------------
+
+def bench_launch(start):
+    with start() as gdevd:
+        yield from lines(gdevd, [program(gdevd, "launch")])
+
+
+def bench_copy(start):
+    with start() as gdevd:
+        yield from lines(gdevd, [program(gdevd, "copy")])
+
+
+def bench_open(start):
+    with start() as gdevd:
+        yield from lines(gdevd, [program(gdevd, "open"), "warm_ms", 21, 500])
+    with start(warm_workers=0) as gdevd:
+        yield from lines(gdevd, [program(gdevd, "open"), "cold_ms", 21, 100])
+
+
+def cpu_seconds(pid):
+    """CPU time of all threads of a process."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        total += int((task / "schedstat").read_text().split()[0])
+    return total / 1e9
+
+
+def children(pid):
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == pid:
+            yield int(stat.parent.name)
+
+
+def daemon_pid(gdevd):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.connect(str(gdevd.runtime / "control.sock"))
+        return struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+
+def bench_idle(start):
+    """The baseline is the time that passed: a ratio of 1 is one processor kept busy."""
+    with start() as gdevd:
+        client = gdevd.popen([gdevd.gdev, "run", program(gdevd, "idle")], stdout=-1, text=True,
+                             stdin=-1)
+        if client.stdout.readline() != "idle\n":
+            raise LabError("the idle client did not come up")
+        time.sleep(3)
+        daemon = daemon_pid(gdevd)
+        workers = list(children(daemon))
+
+        def used():
+            return (cpu_seconds(daemon), sum(map(cpu_seconds, workers)), cpu_seconds(client.pid))
+
+        before, begin = used(), time.monotonic()
+        time.sleep(IDLE_SECONDS)
+        passed = time.monotonic() - begin
+        for name, then, now in zip(("daemon", "worker", "client"), before, used()):
+            yield line("idle", f"{name}_cpu_s", now - then, "s", passed)
+        client.stdin.close()
+        client.wait(30)
+
+
+def bench_device(start):
+    with start() as gdevd:
+        code, out, err = gdevd.run([program(gdevd, "device_direct")], 600)
+    if code:
+        raise LabError(f"bench_device_direct ended with {code}:\n{err}")
+    yield from map(json.loads, out.splitlines())
+
+
+# Sizes that give rounds of some ten milliseconds and more: (size, rounds a run).
+TABLE1 = {
+    "loop": (1, 1), "madd": (1024, 10), "mmul": (1024, 4), "cpy": (256, 2), "pincpy": (256, 2),
+    "bp": (65536, 10), "bfs": (1000000, 4), "hw": (24, 2), "hs": (1024, 4), "lud": (1024, 4),
+    "nn": (1000000, 20), "nw": (2048, 4), "srad": (1024, 2), "srad2": (1024, 2),
+}
+TABLE1_REPETITIONS = 5
+
+
+def run_ms(gdevd, command, environment=None):
+    code, out, err = gdevd.run(command, 600, environment)
+    if code:
+        raise LabError(f"{' '.join(map(str, command))} ended with {code}:\n{err}")
+    return json.loads(out)["run_ms"]
+
+
+def bench_table1(start):
+    """Time of a program's rounds (copies and kernels; not opening and compiling) through gdevd; the
+    baseline is the same binary on bench/direct: in its own process, on the same backend."""
+    with start() as gdevd:
+        direct = {"LD_LIBRARY_PATH": str(gdevd.build / "bench" / "direct")}
+        ratios = []
+        for name, (size, rounds) in TABLE1.items():
+            command = [gdevd.example(name), "--json", "--no-check", "--warm-up",
+                       f"--repeat={rounds}", size]
+            pairs = [(run_ms(gdevd, [gdevd.gdev, "run", *command]), run_ms(gdevd, command, direct))
+                     for _ in range(TABLE1_REPETITIONS)]
+            through, alone = (statistics.median(times) / rounds for times in zip(*pairs))
+            ratios.append(through / alone)
+            yield line("table1", f"{name}_ms", through, "ms", alone)
+        yield line("table1", "geomean", math.exp(statistics.fmean(map(math.log, ratios))), "x", 1)
+
+
+BENCHES = {name.removeprefix("bench_"): function for name, function in list(globals().items())
+           if name.startswith("bench_")}
+
+
+def show(found):
+    width = max(len(f["metric"]) for f in found)
+    print(f"{'':{width}}  {'value':>12} {'unit':<4} {'baseline':>12}  ratio")
+    for f in found:
+        print(f"{f['metric']:{width}}  {f['value']:>12.6g} {f['unit']:<4} {f['baseline']:>12.6g}  "
+              f"{f['ratio']:.4g}")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("name", choices=[*BENCHES, "all"], metavar="NAME")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--build", default=ROOT / "build-bench", metavar="FOLDER",
+                        help="a built tree (default: build-bench, which is made when it is not there)")
+    parser.add_argument("--runtime-dir", metavar="DIR", help="of a gdevd that runs")
+    options = parser.parse_args()
+    lab.end_on_signals()
+
+    def start(**config):
+        if not options.runtime_dir:
+            return Gdevd(options.build, config)
+        if config:
+            raise LabError("this measurement needs a gdevd with its own configuration")
+        return Running(options.build, options.runtime_dir)
+
+    try:
+        for name in BENCHES if options.name == "all" else [options.name]:
+            found = []
+            for measured in BENCHES[name](start):
+                if options.json:
+                    print(json.dumps(measured), flush=True)
+                else:
+                    found.append(measured)
+            if found:
+                print(f"\n{name}")
+                show(found)
+    except LabError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: MIT
+"""Runs gdev on a machine's NVIDIA GPU: the example programs with their checks, the tests of the
+CUDA API, and the benchmarks of bench/hardware.c and of the paper's Table 1 in turn with gdev and with the
+vendor's library alone. Prints a table; --json FILE gets one JSON object a line, with date, driver and
+commit. Needs no root, and leaves the GPU's settings alone.
+
+A ratio is gdev's value over the vendor's: above 1 is faster for GB/s and 1/s, slower for times."""
+
+import argparse
+import datetime
+import json
+import math
+import os
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import lab
+from lab import ROOT, Gdevd, LabError
+
+VENDOR_LIBRARIES = ["/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1",
+                    "/usr/local/nvidia/lib64/libcuda.so.1"]
+# (program, size): rounds of a size that keeps the device busy for a while.
+TABLE1 = [("loop", 4), ("madd", 1024), ("mmul", 1024), ("cpy", 256), ("pincpy", 256), ("bp", 65536),
+          ("bfs", 1000000), ("hw", 24), ("hs", 1024), ("lud", 1024), ("nn", 1000000), ("nw", 2048),
+          ("srad", 1024), ("srad2", 1024)]
+
+
+class Sides:
+    """Runs a program with gdev, or with the vendor's library in gdev's place."""
+
+    def __init__(self, gdevd, vendor):
+        self.gdevd, self.vendor = gdevd, vendor
+
+    def command(self, side, command):
+        return [self.gdevd.gdev, "run", *command] if side == "gdev" else command
+
+    def environment(self, side):
+        environment = {"BENCH_START_NS": str(time.monotonic_ns())}
+        if side == "vendor":
+            environment["LD_PRELOAD"] = self.vendor
+        return environment
+
+    def run(self, side, command, timeout=300):
+        code, out, err = self.gdevd.run(self.command(side, command), timeout, self.environment(side))
+        if code:
+            raise LabError(f"{side}: {' '.join(map(str, command))} ended with {code}:\n{err[-2000:]}")
+        return out
+
+    def run_twice_at_once(self, side, command):
+        children = [self.gdevd.popen(self.command(side, command), self.environment(side),
+                                     stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        return [child.communicate(timeout=300)[0] for child in children]
+
+
+def parse(out):
+    return {line["metric"]: (line["value"], line["unit"]) for line in map(json.loads, out.splitlines())}
+
+
+def compare(sides, part, repetitions):
+    """The medians of a part of bench/hardware.c over runs in turn: {metric: (gdev, vendor, unit)}."""
+    values = {"gdev": {}, "vendor": {}}
+    units = {}
+    for _ in range(repetitions):
+        for side, seen in values.items():
+            if part == "pair":
+                results = [parse(out) for out in sides.run_twice_at_once(side, program(sides, part))]
+                result = {m: (sum(r[m][0] for r in results), u) for m, (_, u) in results[0].items()}
+            else:
+                result = parse(sides.run(side, program(sides, part)))
+            for metric, (value, unit) in result.items():
+                seen.setdefault(metric, []).append(value)
+                units[metric] = unit
+    return {metric: (statistics.median(gdev), statistics.median(values["vendor"][metric]), units[metric])
+            for metric, gdev in values["gdev"].items()}
+
+
+def program(sides, part):
+    return [sides.gdevd.build / "bench" / "bench_hardware", part]
+
+
+def check_examples(sides):
+    """Every example verifies its result: (passed, failed)."""
+    failed = 0
+    for name, size in TABLE1:
+        try:
+            out = sides.run("gdev", [sides.gdevd.example(name), size])
+            good = "verified" in out
+            text = out.strip()
+        except LabError as error:
+            good, text = False, str(error)
+        failed += not good
+        print(f"  {'ok  ' if good else 'FAIL'} {text}", flush=True)
+    return len(TABLE1) - failed, failed
+
+
+def check_cuda(sides):
+    """The API tests that the build has, each case counted: (passed, failed)."""
+    passed = failed = 0
+    for program in sorted((sides.gdevd.build / "tests" / "cuda").glob("test_*")):
+        if not program.is_file() or not os.access(program, os.X_OK):
+            continue
+        try:
+            code, out, err = sides.gdevd.run(sides.command("gdev", [program]), 300,
+                                             {"CMOCKA_MESSAGE_OUTPUT": "tap"})
+        except subprocess.TimeoutExpired:
+            code, out, err = "no end within 300 seconds", "", ""
+        lines = (out + "\n" + err).splitlines()
+        skipped = [line for line in lines if re.match(r"(not )?ok \d+ # SKIP", line)]
+        bad = [line for line in lines if line.startswith("not ok ") and line not in skipped]
+        good = sum(line.startswith("ok ") and line not in skipped for line in lines)
+        # One that ended otherwise than its cases say counts as a failed case.
+        wrong = len(bad) or bool(code) or not good
+        passed, failed = passed + good, failed + int(wrong)
+        print(f"  {'FAIL' if wrong else 'ok  '} {program.name}: {good} passed, {len(bad)} failed, "
+              f"{len(skipped)} skipped" + (f"; it ended with {code}" if code else ""), flush=True)
+        for line in bad:
+            print(f"         {line}", flush=True)
+    return passed, failed
+
+
+CROWD = [("madd", 1024), ("mmul", 256), ("lud", 512), ("cpy", 256), ("pincpy", 128), ("bfs", 200000),
+         ("hs", 512), ("nn", 1000000)]
+
+
+def start_client(sides, number):
+    name, size = CROWD[number % len(CROWD)]
+    return sides.gdevd.popen(sides.command("gdev", [sides.gdevd.example(name), "--repeat", 3, size]),
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def say(good, text):
+    print(f"  {'ok  ' if good else 'FAIL'} {text}", flush=True)
+    return (1, 0) if good else (0, 1)
+
+
+def check_crowd(sides):
+    """Sixteen clients at once."""
+    clients = [start_client(sides, number) for number in range(16)]
+    right = sum("verified" in client.communicate(timeout=300)[0] for client in clients)
+    return say(right == 16, f"16 clients at once: {right} verified")
+
+
+def kill_somebody(sides, chance, victims):
+    """kill -9 of a random client, or of a random client's worker."""
+    sessions = sides.gdevd.status()["sessions"]
+    if not sessions:
+        return
+    session = chance.choice(sessions)
+    victims.add(session["pid"])
+    try:
+        os.kill(session[chance.choice(["pid", "worker_pid"])], signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def check_kills(sides, rounds=40):
+    """kill -9 of clients and workers, in the middle of whatever they do: all others are right."""
+    chance = random.Random(1)
+    victims, running, wrong, ended = set(), [], [], 0
+    for number in range(rounds + 8):
+        if number < rounds:
+            running.append(start_client(sides, number))
+        if len(running) > 8 or number >= rounds:
+            client = running.pop(0)
+            out = client.communicate(timeout=300)[0]
+            ended += 1
+            if client.pid not in victims and "verified" not in out:
+                wrong.append(out)
+        if number % 2 and number < rounds:
+            time.sleep(chance.uniform(0, 0.3))
+            kill_somebody(sides, chance, victims)
+    for client in running:
+        client.communicate(timeout=300)
+    for out in wrong:
+        print(f"         {out[-300:]}", flush=True)
+    return say(not wrong, f"kill -9 of {len(victims)} clients or their workers among {rounds}: "
+                          f"{len(wrong)} others wrong")
+
+
+def device_used_mib():
+    out = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+                         capture_output=True, text=True).stdout
+    return int(out.split()[0]) if out.strip() else 0
+
+
+def check_programs(sides):
+    """(passed, failed) of all that is not a benchmark."""
+    checks = (check_examples, check_cuda, check_crowd, check_kills)
+    return tuple(map(sum, zip(*(check(sides) for check in checks))))
+
+
+def table1(sides, repetitions):
+    """Whole runs: copies and kernels, without the checks on the CPU and without the start."""
+    def ms(side, name, size):
+        out = json.loads(sides.run(side, [sides.gdevd.example(name), "--json", size]))
+        return out["open_ms"] + out["copy_ms"] + out["compute_ms"]
+
+    ratios = []
+    for name, size in TABLE1:
+        times = {"gdev": [], "vendor": []}
+        for _ in range(repetitions):
+            for side, seen in times.items():
+                seen.append(ms(side, name, size))
+        ours, theirs = (statistics.median(times[side]) for side in ("gdev", "vendor"))
+        ratios.append(ours / theirs)
+        yield f"table1.{name}", (ours, theirs, "ms")
+    geomean = math.exp(statistics.mean(map(math.log, ratios)))
+    yield "table1.geomean", (geomean, 1.0, "ratio")
+
+
+def describe(build):
+    driver = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                            capture_output=True, text=True).stdout.strip()
+    try:
+        commit = (Path(build) / "commit").read_text().strip()  # a bundle knows
+    except FileNotFoundError:
+        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"],
+                                capture_output=True, text=True).stdout.strip()
+    return {"date": datetime.date.today().isoformat(), "device": driver, "commit": commit}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/hardware", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=ROOT / "bundle", help="a built tree, or a bundle of it")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--json", metavar="FILE", help="append the results to FILE")
+    parser.add_argument("--only", metavar="PART", help="of: programs copy launch alloc first pair table1")
+    parser.add_argument("--repetitions", type=int, default=3)
+    options = parser.parse_args()
+    lab.end_on_signals()
+    vendor = next((path for path in VENDOR_LIBRARIES if os.path.exists(path)), None)
+    if not vendor:
+        sys.exit("hardware: no vendor library (libcuda.so.1) to compare with; is there a GPU driver?")
+    about = describe(options.build)
+    lines = []
+    wanted = options.only.split(",") if options.only else []
+
+    def take(metric, values):
+        ours, theirs, unit = values
+        bench = metric.partition(".")[0]
+        lines.append({"bench": bench, "metric": metric, "value": ours, "unit": unit, "baseline": theirs,
+                      "ratio": ours / theirs, **about})
+        print(f"  {metric:24} {ours:12.5g} {theirs:12.5g} {unit:6} {ours / theirs:8.3f}", flush=True)
+
+    used_before = device_used_mib()
+    with Gdevd(options.build, {"device": options.device}) as gdevd:
+        sides = Sides(gdevd, vendor)
+        time.sleep(2)  # a second warm worker
+        passed = failed = 0
+        if not wanted or "programs" in wanted:
+            passed, failed = check_programs(sides)
+        print(f"  {'metric':24} {'gdev':>12} {'vendor':>12} {'unit':6} {'ratio':>8}")
+        for part in ("copy", "launch", "alloc", "first", "pair"):
+            if wanted and part not in wanted:
+                continue
+            repetitions = 9 if part == "first" else options.repetitions
+            for metric, values in compare(sides, part, repetitions).items():
+                take(metric, values)
+            if part == "pair":  # what one of them does alone
+                alone = {side: parse(sides.run(side, program(sides, part)))["pair.throughput"]
+                         for side in ("gdev", "vendor")}
+                take("pair.alone", (alone["gdev"][0], alone["vendor"][0], alone["gdev"][1]))
+        if not wanted or "table1" in wanted:
+            for metric, values in table1(sides, options.repetitions):
+                take(metric, values)
+        if gdevd.log():
+            print(gdevd.log(12), file=sys.stderr)
+    if not wanted or "programs" in wanted:
+        time.sleep(2)
+        used_after = device_used_mib()
+        good, bad = say(used_after == used_before,
+                        f"device memory in use: {used_before} MiB before, {used_after} MiB after")
+        passed, failed = passed + good, failed + bad
+    if options.json:
+        with open(options.json, "a") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

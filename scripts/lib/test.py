@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: MIT
+"""Everything that a change must pass, in stages:
+
+  style    shell scripts, formatting, and that layers use only those before them
+  suites   all test suites, in an ordinary build
+  asan     the same under the address and undefined-behaviour sanitizers
+  tsan     the suites that run in one process under the thread sanitizer
+  fuzz     each fuzz target for a minute
+  demo     scripts/demo
+
+Counts individual tests: the lines of a program that speaks TAP (cmocka does when asked), else the
+program. The last line is `N passed, N failed, N skipped`, and the exit status 0 if none failed. What the
+sanitizers cover is gdev's own code; code that the software GPU generates is not instrumented.
+"""
+
+import argparse
+import collections
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import lab
+from lab import ROOT
+
+PROCESSORS = len(os.sched_getaffinity(0))
+SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+STAGES = ("style", "suites", "asan", "tsan", "fuzz", "demo")
+
+
+class Results:
+    def __init__(self):
+        self.count = collections.Counter()
+
+    def add(self, verdict, name, text=""):
+        """verdict: passed, failed or skipped; text: why, or what it printed."""
+        self.count[verdict] += 1
+        if verdict == "skipped":
+            print(f"  skipped: {name}: {text or 'it does not say why'}", flush=True)
+        elif verdict == "failed":
+            print(f"  FAILED: {name}", flush=True)
+            for line in text.splitlines()[-60:]:
+                print(f"    {line}", flush=True)
+
+    def summary(self):
+        return ", ".join(f"{self.count[v]} {v}" for v in ("passed", "failed", "skipped"))
+
+
+def execute(command, timeout=None, environment=None):
+    """Runs a command to its end: (exit status, what it printed). Ends it, and its descendants, when
+    we are interrupted or it takes too long (status None)."""
+    child = subprocess.Popen([str(word) for word in command], cwd=ROOT, text=True,
+                             errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, start_new_session=True,
+                             env={**os.environ, **(environment or {})})
+    try:
+        out, _ = child.communicate(timeout=timeout)
+        return child.returncode, out
+    except subprocess.TimeoutExpired as late:
+        text = late.output or b""
+        return None, text.decode(errors="replace") if isinstance(text, bytes) else text
+    finally:
+        if child.poll() is None:
+            # Politely first: meson ends the tests that it has started.
+            child.send_signal(signal.SIGTERM)
+            try:
+                child.wait(15)
+            except subprocess.TimeoutExpired:
+                pass
+        lab.kill_group(child)
+
+
+# -- style --------------------------------------------------------------------------------------------
+
+# A layer and those that it may use; see meson.build. lib holds the client's side: it shares nothing
+# with the daemon's but base and proto.
+LAYERS = {
+    "base": (),
+    "proto": ("base",),
+    "device": ("base", "proto"),
+    "worker": ("base", "proto", "device"),
+    "gdevd": ("base", "proto"),
+    "lib": ("base", "proto"),
+    "cli": ("base", "proto"),
+}
+
+
+def sources(*suffixes):
+    """Files that git knows, or would."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True,
+                            capture_output=True, check=True).stdout.split("\n")
+    return [name for name in listed if name.endswith(suffixes) and (ROOT / name).is_file()]
+
+
+def wrong_includes():
+    include = re.compile(r'\s*#\s*include\s+["<](\w+)/')
+    for name in sources(".c", ".h"):
+        layer = name.split("/")[0]
+        if layer not in LAYERS or "/" not in name:
+            continue
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
+            match = include.match(line)
+            if match and match[1] in LAYERS and match[1] != layer and match[1] not in LAYERS[layer]:
+                yield f"{name}:{number}: {layer} may not use {match[1]}"
+
+
+def stage_style(results, _options):
+    def check(name, tool, command):
+        if not shutil.which(tool):
+            results.add("skipped", name, f"{tool} is not installed")
+            return
+        code, out = execute(command)
+        results.add("passed" if code == 0 else "failed", name, out)
+
+    shell = [name for name in sources("") if "." not in Path(name).name and
+             (ROOT / name).read_bytes()[:64].startswith((b"#!/bin/sh", b"#!/bin/bash",
+                                                         b"#!/usr/bin/env bash"))]
+    check("shell scripts", "shellcheck", ["shellcheck", *shell])
+    check("formatting", "clang-format",
+          ["clang-format", "--dry-run", "-Werror", *sources(".c", ".h", ".cu")])
+    wrong = list(wrong_includes())
+    results.add("failed" if wrong else "passed", "layers", "\n".join(wrong))
+
+
+# -- suites -------------------------------------------------------------------------------------------
+
+def build(results, folder, *meson_options, environment=None):
+    """True when the folder is built and up to date."""
+    for command in ([] if (ROOT / folder / "build.ninja").exists()
+                    else [["meson", "setup", folder, *meson_options]]) + [["ninja", "-C", folder]]:
+        code, out = execute(command, environment=environment)
+        if code:
+            results.add("failed", f"build of {folder}", out)
+            return False
+    return True
+
+
+TAP_LINE = re.compile(r"^(not )?ok\b\s*\d*\s*-?\s*([^#]*)(#\s*(SKIP|TODO)\b\s*(.*))?$", re.I)
+
+
+def count_tap(results, name, record):
+    """Adds the tests of one program. True when it speaks TAP."""
+    out = record.get("stdout") or ""
+    planned, seen, failed, before = None, 0, 0, ""
+    for line in out.splitlines():
+        plan = re.match(r"^1\.\.(\d+)", line)
+        planned = int(plan[1]) if plan else planned
+        match = TAP_LINE.match(line)
+        if not match:
+            before = line.lstrip("# ") or before
+            continue
+        seen += 1
+        test = f"{name}: {match[2].strip() or seen}"
+        if match[4] and match[4].upper() == "SKIP":
+            # cmocka puts the name behind SKIP, and a test says why in the line before.
+            why = match[5] if match[2].strip() else before
+            results.add("skipped", test if match[2].strip() else f"{name}: {match[5]}", why)
+        elif match[1]:
+            failed += 1
+            results.add("failed", test, out + (record.get("stderr") or ""))
+        else:
+            results.add("passed", test)
+        before = ""
+    if not seen:
+        return False
+    if planned is not None and seen < planned and record["result"] != "OK":
+        results.add("failed", f"{name}: ended after {seen} of {planned} tests",
+                    f"{record['result']}\n{out}{record.get('stderr') or ''}")
+    elif record["result"] not in ("OK", "SKIP") and not failed:
+        results.add("failed", f"{name}: {record['result']}, exit status {record['returncode']}",
+                    out + (record.get("stderr") or ""))
+    return True
+
+
+def selection(results, folder, suites, without):
+    """Names of the tests of the suites, but those that cannot run there."""
+    listed = subprocess.run(["meson", "test", "-C", folder, "--no-rebuild", "--list"], cwd=ROOT,
+                            text=True, capture_output=True, check=True).stdout.splitlines()
+    for line in listed:
+        groups, _, name = line.partition(" / ")
+        if name and set(groups.split(":")[-1].split("+")) & set(suites):
+            if name in without:
+                results.add("skipped", f"{folder}: {name}", without[name])
+            else:
+                yield name
+
+
+def run_suites(results, folder, suites=(), environment=None, slower=1, full=False, without=()):
+    log = ROOT / folder / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    command = ["meson", "test", "-C", folder, "--no-rebuild", "--num-processes", PROCESSORS,
+               "--timeout-multiplier", slower * (10 if full else 1)]
+    if suites:
+        command += list(selection(results, folder, suites, without))
+    environment = {"CMOCKA_MESSAGE_OUTPUT": "TAP", **(environment or {})}
+    if full:
+        environment["GDEV_TEST_FULL"] = "1"
+    code, out = execute(command, environment=environment)
+    if not log.exists():
+        if "No suitable tests" in out or "No tests defined" in out:
+            return
+        results.add("failed", f"meson test in {folder}", out)
+        return
+    for line in log.read_text().splitlines():
+        record = json.loads(line)
+        name = f"{folder}: {record['name']}"
+        if count_tap(results, name, record):
+            continue
+        output = (record.get("stdout") or "") + (record.get("stderr") or "")
+        verdict = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}.get(
+            record["result"], "failed")
+        if verdict == "skipped":
+            output = output.strip().split("\n")[-1]
+        elif verdict == "failed":
+            output = f"{record['result']}, exit status {record['returncode']}\n{output}"
+        results.add(verdict, name, output)
+
+
+def check_mistakes(results):
+    """clang-tidy, with .clang-tidy's checks, over what is compiled into gdev."""
+    if not shutil.which("clang-tidy"):
+        results.add("skipped", "clang-tidy", "clang-tidy is not installed")
+        return
+    # The instructions' bitcode is for a newer clang.
+    names = [name for name in sources(".c") if name.split("/")[0] in LAYERS
+             and Path(name).name != "builtins.c"]
+    code, out = execute(["clang-tidy", "-p", "build", "--quiet", *names])
+    results.add("passed" if code == 0 else "failed", "clang-tidy", out)
+
+
+def stage_suites(results, options):
+    if build(results, "build"):
+        check_mistakes(results)
+        run_suites(results, "build", full=options.full)
+
+
+def stage_asan(results, options):
+    if build(results, "build-asan", "-Db_sanitize=address,undefined", "-Db_lundef=false"):
+        run_suites(results, "build-asan", environment=SANITIZER_OPTIONS, slower=4,
+                   full=options.full)
+
+
+def stage_tsan(results, options):
+    """The thread sanitizer owns the addresses where arenas are, so that whole sessions cannot run
+    under it: the suites that stay in one process do."""
+    without = {
+        "session": "the two sides are two mappings of one memory, whose order the sanitizer does "
+                   "not see, and it does not follow a fork",
+    }
+    # It takes no account of fences, and gcc says so.
+    if build(results, "build-tsan", "-Db_sanitize=thread", "-Db_lundef=false",
+             "-Dc_args=-Wno-tsan"):
+        run_suites(results, "build-tsan", ("unit", "proto"), environment=SANITIZER_OPTIONS,
+                   slower=6, full=options.full, without=without)
+
+
+# -- fuzzing, demo ------------------------------------------------------------------------------------
+
+def stage_fuzz(results, options):
+    if not build(results, "build-fuzz", "-Dfuzz=true", "-Db_sanitize=address,undefined",
+                 "-Db_lundef=false", environment={"CC": "clang-19"}):
+        return
+    seconds = 1200 if options.full else options.fuzz_seconds
+    targets = sorted(path for path in (ROOT / "build-fuzz" / "tests" / "fuzz").glob("fuzz_*")
+                     if path.is_file() and os.access(path, os.X_OK))
+
+    def fuzz(target):
+        corpus = ROOT / "build-fuzz" / "corpus" / target.name
+        corpus.mkdir(parents=True, exist_ok=True)
+        seeds = ROOT / "tests" / "fuzz" / "corpus" / target.name
+        return target, execute(
+            [target, f"-max_total_time={seconds}", "-rss_limit_mb=4096", "-timeout=10",
+             "-print_final_stats=1", f"-artifact_prefix={corpus.parent}/{target.name}-",
+             corpus, *([seeds] if seeds.is_dir() else [])],
+            timeout=seconds + 120, environment={**SANITIZER_OPTIONS, "ASAN_OPTIONS": ""})
+
+    with ThreadPoolExecutor(PROCESSORS) as pool:
+        for target, (code, out) in pool.map(fuzz, targets):
+            results.add("passed" if code == 0 else "failed", f"{target.name}, {seconds} seconds",
+                        out)
+
+
+def stage_demo(results, _options):
+    code, out = execute([ROOT / "scripts" / "demo"], timeout=600)
+    results.add("passed" if code == 0 else "failed", "demo", out)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="scripts/test", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("stage", nargs="*", metavar="STAGE",
+                        help="run only these (default: all)")
+    parser.add_argument("--full", action="store_true",
+                        help="long fuzzing, soak, exhaustive suites: hours")
+    parser.add_argument("--fuzz-seconds", type=int, default=60, metavar="N",
+                        help="for each fuzz target (default 60)")
+    options = parser.parse_args()
+    for stage in options.stage:
+        if stage not in STAGES:
+            parser.error(f"no stage is called {stage}; there are {', '.join(STAGES)}")
+
+    lab.end_on_signals()
+    results = Results()
+    try:
+        for stage in STAGES:
+            if options.stage and stage not in options.stage:
+                continue
+            start = time.monotonic()
+            print(f"{stage} …", flush=True)
+            globals()[f"stage_{stage}"](results, options)
+            print(f"{stage}: {time.monotonic() - start:.0f} s; so far {results.summary()}",
+                  flush=True)
+    except KeyboardInterrupt:
+        print("test: interrupted", file=sys.stderr)
+        return 130
+    print(results.summary())
+    return 1 if results.count["failed"] or not results.count["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

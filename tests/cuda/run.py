@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""Runs one program of tests/cuda under a gdevd of its own, on the software GPU.
+
+usage: run.py PROGRAM [ARGUMENT...]
+With TEST_VENDOR set the program runs as it is, on whatever libcuda the machine has.
+"""
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
+
+import lab  # noqa: E402
+
+
+def main():
+    if os.environ.get("TEST_VENDOR"):
+        os.execv(sys.argv[1], sys.argv[1:])
+    lab.end_on_signals()
+    build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
+    with lab.Gdevd(build, {"device_memory": "1G"}, {"gdev0": {}}) as gdevd:
+        code, out, err = gdevd.run([gdevd.gdev, "run", *sys.argv[1:]], timeout=250)
+        sys.stdout.write(out)
+        sys.stderr.write(err)
+        if code:
+            print("gdevd's log:\n" + gdevd.log(40), file=sys.stderr)
+    return code if code >= 0 else 1
+
+
+sys.exit(main())

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Code and launches: modules, libraries, functions, parameters, limits, faults.
+ */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- modules ---- */
+
+static void ptx_that_does_not_assemble_says_why(void **state)
+{
+	char log[4096] = "unset";
+	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	void *values[] = {log, (void *)sizeof log};
+	CUmodule module;
+
+	assert_result(cuModuleLoadDataEx(&module,
+			      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry "
+			      "f() { mov.u32 %r1, ; ret; }\n",
+			      2, options, values),
+		CUDA_ERROR_INVALID_PTX);
+	assert_true(strlen(log) > 0);
+	assert_string_not_equal(log, "unset");
+}
+
+static void images_that_are_no_code_are_refused(void **state)
+{
+	CUmodule module;
+
+	assert_result(cuModuleLoadData(NULL, kernels_ptx), CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuModuleLoadData(&module, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuModuleLoad(&module, "/no/such/file.ptx"), CUDA_ERROR_FILE_NOT_FOUND);
+}
+
+static void names_that_are_not_there_are_not_found(void **state)
+{
+	CUfunction function;
+	CUdeviceptr pointer;
+	size_t bytes;
+
+	assert_result(
+		cuModuleGetFunction(&function, fixture_module, "nobody"), CUDA_ERROR_NOT_FOUND);
+	assert_result(cuModuleGetGlobal(&pointer, &bytes, fixture_module, "nobody"),
+		CUDA_ERROR_NOT_FOUND);
+	assert_result(cuModuleGetFunction(NULL, fixture_module, "add"), CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuModuleGetFunction(&function, fixture_module, ""), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void variables_are_read_and_written(void **state)
+{
+	uint32_t values[4], results[2], new_value = 30, new_constant = 70;
+	CUdeviceptr variable, constant, out = words_alloc(2, 0);
+	size_t bytes;
+
+	assert_success(cuModuleGetGlobal(&variable, &bytes, fixture_module, "variable"));
+	assert_int_equal(bytes, 16);
+	assert_success(cuMemcpyDtoH(values, variable, 16));
+	assert_int_equal(values[3], 4);
+	assert_success(cuMemcpyHtoD(variable + 8, &new_value, 4));
+	assert_success(cuModuleGetGlobal(&constant, &bytes, fixture_module, "constant_variable"));
+	assert_success(cuMemcpyHtoD(constant, &new_constant, 4));
+	assert_success(launch_on(NULL, "read_variable", 1, 1, &out));
+	assert_success(cuMemcpyDtoH(results, out, 8));
+	assert_int_equal(results[0], 30);
+	assert_int_equal(results[1], 70);
+	assert_success(cuMemFree(out));
+}
+
+static void modules_do_not_share_variables(void **state)
+{
+	CUdeviceptr first, second;
+	uint32_t value = 99;
+	CUmodule other;
+	size_t bytes;
+
+	assert_success(cuModuleLoadData(&other, kernels_ptx));
+	assert_success(cuModuleGetGlobal(&first, &bytes, fixture_module, "variable"));
+	assert_success(cuModuleGetGlobal(&second, &bytes, other, "variable"));
+	assert_int_not_equal(first, second);
+	assert_success(cuMemcpyHtoD(first, &value, 4));
+	assert_success(cuMemcpyDtoH(&value, second, 4));
+	assert_int_equal(value, 1);
+	assert_success(cuModuleUnload(other));
+}
+
+static void a_module_is_loaded_from_a_file(void **state)
+{
+	char path[] = "/tmp/gdev-test-XXXXXX";
+	int fd = mkstemp(path);
+	CUfunction function;
+	CUmodule module;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, kernels_ptx, strlen(kernels_ptx)), strlen(kernels_ptx));
+	close(fd);
+	assert_success(cuModuleLoad(&module, path));
+	assert_success(cuModuleGetFunction(&function, module, "add"));
+	assert_success(cuModuleUnload(module));
+	unlink(path);
+}
+
+static void libraries_give_kernels_to_any_context(void **state)
+{
+	CUdeviceptr memory = words_alloc(256, 1);
+	uint32_t n = 256, v = 1;
+	void *params[] = {&memory, &n, &v};
+	CUlibrary library;
+	const char *name;
+	CUkernel kernel;
+	int threads;
+
+	assert_success(cuLibraryLoadData(&library, kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+	assert_success(cuLibraryGetKernel(&kernel, library, "add"));
+	assert_result(cuLibraryGetKernel(&kernel, library, "nobody"), CUDA_ERROR_NOT_FOUND);
+	assert_success(cuKernelGetName(&name, kernel));
+	assert_string_equal(name, "add");
+	assert_success(cuKernelGetAttribute(
+		&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, fixture_device));
+	assert_true(threads >= 256);
+	assert_success(
+		cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 256, 1, 1, 0, NULL, params, NULL));
+	words_check(memory, n, 2);
+	CUcontext other = fixture_context_create();
+	CUdeviceptr more = words_alloc(256, 5);
+	params[0] = &more;
+	assert_success(
+		cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 256, 1, 1, 0, NULL, params, NULL));
+	words_check(more, n, 6);
+	assert_success(cuCtxDestroy(other));
+	assert_success(cuCtxSetCurrent(fixture_context));
+	params[0] = &memory;
+	assert_success(
+		cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 256, 1, 1, 0, NULL, params, NULL));
+	words_check(memory, n, 3);
+	assert_success(cuLibraryUnload(library));
+	assert_success(cuMemFree(memory));
+}
+
+/* ---- parameters ---- */
+
+struct __attribute__((packed, aligned(8))) mixed {
+	CUdeviceptr out;
+	uint8_t a;
+	uint8_t gap;
+	uint16_t b;
+	uint32_t c;
+	uint64_t d;
+	float e;
+	uint32_t f[3];
+};
+
+static void check_mixed(CUdeviceptr out)
+{
+	const uint64_t expected[] = {200, 60000, 4000000000u, 1ull << 60, 12, 33};
+	uint64_t got[6];
+
+	assert_success(cuMemcpyDtoH(got, out, sizeof got));
+	assert_memory_equal(got, expected, sizeof got);
+	assert_success(cuMemsetD8(out, 0, sizeof got));
+}
+
+static void parameters_arrive_whichever_way_they_are_given(void **state)
+{
+	CUfunction function = fixture_function("mixed");
+	CUdeviceptr out = words_alloc(12, 0);
+	struct mixed mixed = {.out = out,
+		.a = 200,
+		.b = 60000,
+		.c = 4000000000u,
+		.d = 1ull << 60,
+		.e = 12.5f,
+		.f = {11, 22, 33}};
+	size_t size = sizeof mixed;
+	void *params[] = {&mixed.out, &mixed.a, &mixed.b, &mixed.c, &mixed.d, &mixed.e, mixed.f};
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &mixed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+		CU_LAUNCH_PARAM_END};
+
+	assert_success(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	check_mixed(out);
+	assert_success(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, extra));
+	check_mixed(out);
+	assert_result(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuMemFree(out));
+}
+
+static void functions_tell_their_parameters(void **state)
+{
+	CUfunction function = fixture_function("mixed");
+	size_t offset, size;
+
+	assert_success(cuFuncGetParamInfo(function, 3, &offset, &size));
+	assert_int_equal(offset, 12);
+	assert_int_equal(size, 4);
+	assert_success(cuFuncGetParamInfo(function, 6, &offset, &size));
+	assert_int_equal(offset, 28);
+	assert_int_equal(size, 12);
+	assert_result(cuFuncGetParamInfo(function, 7, &offset, &size), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* The calls of CUDA 4.0, which no vendor's library has any more. */
+static void the_calls_of_cuda_4_launch(void **state)
+{
+	CUdeviceptr memory = words_alloc(1000, 1);
+	CUfunction function = fixture_function("add");
+
+	if (getenv("TEST_VENDOR"))
+		skip();
+	assert_success(cuFuncSetBlockShape(function, 100, 1, 1));
+	assert_success(cuParamSetv(function, 0, &memory, sizeof memory));
+	assert_success(cuParamSeti(function, 8, 1000));
+	assert_success(cuParamSeti(function, 12, 41));
+	assert_success(cuParamSetSize(function, 16));
+	assert_success(cuLaunchGrid(function, 10, 1));
+	words_check(memory, 1000, 42);
+	assert_result(cuFuncSetBlockShape(function, 0, 1, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuParamSetSize(function, 100000), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuMemFree(memory));
+}
+
+/* ---- limits ---- */
+
+static void launches_beyond_a_limit_are_refused(void **state)
+{
+	CUdeviceptr memory = words_alloc(256, 1);
+	CUfunction function = fixture_function("add");
+	uint32_t n = 256, v = 1;
+	void *params[] = {&memory, &n, &v};
+
+	assert_result(cuLaunchKernel(function, 0, 1, 1, 256, 1, 1, 0, NULL, params, NULL),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuLaunchKernel(function, 1, 1, 1, 0, 1, 1, 0, NULL, params, NULL),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuLaunchKernel(function, 1, 1, 1, 2048, 1, 1, 0, NULL, params, NULL),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuLaunchKernel(function, 1, 70000, 1, 1, 1, 1, 0, NULL, params, NULL),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 100 << 20, NULL, params, NULL),
+		CUDA_ERROR_INVALID_VALUE);
+	words_check(memory, 256, 1);
+	assert_success(cuMemFree(memory));
+}
+
+static void dynamic_shared_memory_is_what_was_asked_for(void **state)
+{
+	uint32_t words[512];
+	CUdeviceptr memory;
+	void *params[] = {&memory};
+	CUfunction function = fixture_function("reverse");
+	int limit;
+
+	for (uint32_t i = 0; i < 512; i++)
+		words[i] = i;
+	assert_success(cuMemAlloc(&memory, sizeof words));
+	assert_success(cuMemcpyHtoD(memory, words, sizeof words));
+	assert_success(
+		cuLaunchKernel(function, 1, 1, 1, 512, 1, 1, sizeof words, NULL, params, NULL));
+	assert_success(cuMemcpyDtoH(words, memory, sizeof words));
+	for (uint32_t i = 0; i < 512; i++)
+		assert_int_equal(words[i], 511 - i);
+	assert_success(cuFuncGetAttribute(
+		&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function));
+	assert_int_equal(limit, 48 << 10);
+	assert_result(cuLaunchKernel(function, 1, 1, 1, 512, 1, 1, 64 << 10, NULL, params, NULL),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuFuncSetAttribute(
+		function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64 << 10));
+	assert_success(cuLaunchKernel(function, 1, 1, 1, 512, 1, 1, 64 << 10, NULL, params, NULL));
+	assert_success(cuCtxSynchronize());
+	assert_result(cuFuncSetAttribute(
+			      function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100 << 20),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuMemFree(memory));
+}
+
+static void occupancy_is_told(void **state)
+{
+	CUfunction function = fixture_function("add");
+	int blocks, grid, size;
+
+	assert_success(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 256, 0));
+	assert_in_range(blocks, 1, 64);
+	assert_success(cuOccupancyMaxPotentialBlockSize(&grid, &size, function, NULL, 0, 0));
+	assert_in_range(size, 32, 1024);
+	assert_true(grid >= 1);
+	assert_success(cuOccupancyMaxPotentialBlockSize(&grid, &size, function, NULL, 0, 128));
+	assert_in_range(size, 32, 128);
+	assert_result(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 0, 0),
+		CUDA_ERROR_INVALID_VALUE);
+}
+
+static void an_extensible_launch_takes_attributes(void **state)
+{
+	CUdeviceptr memory = words_alloc(256, 1);
+	uint32_t n = 256, v = 1;
+	void *params[] = {&memory, &n, &v};
+	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY};
+	CUlaunchConfig config = {1, 1, 1, 256, 1, 1, 0, NULL, &attribute, 1};
+
+	attribute.value.priority = 0;
+	assert_success(cuLaunchKernelEx(&config, fixture_function("add"), params, NULL));
+	words_check(memory, 256, 2);
+	assert_result(cuLaunchKernelEx(NULL, fixture_function("add"), params, NULL),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuMemFree(memory));
+}
+
+static void launches_are_many(void **state)
+{
+	uint32_t n = 32, v = 1, count = 20000;
+	CUdeviceptr memory = words_alloc(n, 0);
+
+	for (uint32_t i = 0; i < count; i++)
+		assert_success(launch_on(NULL, "add", 1, 32, &memory, &n, &v));
+	words_check(memory, n, count);
+	assert_success(cuMemFree(memory));
+}
+
+/* ---- faults; each leaves its context broken ---- */
+
+static void a_stray_write_breaks_the_context_and_nothing_else(void **state)
+{
+	CUcontext broken = fixture_context_create();
+	uint64_t address = 16;
+	void *params[] = {&address};
+	CUdeviceptr memory;
+	CUfunction function;
+	CUmodule module;
+
+	assert_success(cuModuleLoadData(&module, kernels_ptx));
+	assert_success(cuModuleGetFunction(&function, module, "stray"));
+	assert_success(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	assert_result(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_result(cuMemAlloc(&memory, 16), CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_result(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL),
+		CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_result(cuStreamQuery(NULL), CUDA_ERROR_ILLEGAL_ADDRESS);
+	cuCtxDestroy(broken);
+}
+
+static int last_setup(void **state)
+{
+	assert_success(cuInit(0));
+	assert_success(cuDeviceGet(&fixture_device, 0));
+	return 0;
+}
+
+static void after_a_fault_a_new_context_works(void **state)
+{
+	uint32_t n = 256, v = 1;
+	CUdeviceptr memory;
+
+	if (getenv("TEST_VENDOR"))
+		skip(); /* there, the process has to end */
+	fixture_setup(state);
+	memory = words_alloc(n, 1);
+	assert_success(launch_on(NULL, "add", 1, 256, &memory, &n, &v));
+	words_check(memory, n, 2);
+	fixture_teardown(state);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(ptx_that_does_not_assemble_says_why),
+		TEST(images_that_are_no_code_are_refused),
+		TEST(names_that_are_not_there_are_not_found),
+		TEST(variables_are_read_and_written),
+		TEST(modules_do_not_share_variables),
+		TEST(a_module_is_loaded_from_a_file),
+		TEST(libraries_give_kernels_to_any_context),
+		TEST(parameters_arrive_whichever_way_they_are_given),
+		TEST(functions_tell_their_parameters),
+		TEST(the_calls_of_cuda_4_launch),
+		TEST(launches_beyond_a_limit_are_refused),
+		TEST(dynamic_shared_memory_is_what_was_asked_for),
+		TEST(occupancy_is_told),
+		TEST(an_extensible_launch_takes_attributes),
+		TEST(launches_are_many),
+		cmocka_unit_test_setup(
+			a_stray_write_breaks_the_context_and_nothing_else, last_setup),
+		cmocka_unit_test_setup(after_a_fault_a_new_context_works, last_setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

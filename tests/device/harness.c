@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See harness.h.
+ */
+#include "harness.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/cleanup.h"
+
+static void kick(void *owner)
+{
+	struct harness *h = owner;
+
+	pthread_mutex_lock(&h->lock);
+	h->kicks++;
+	pthread_cond_signal(&h->kicked);
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void print(void *owner, const char *bytes, size_t length)
+{
+	struct harness *h = owner;
+
+	pthread_mutex_lock(&h->lock);
+	if (length < sizeof h->printed - h->printed_bytes) {
+		memcpy(h->printed + h->printed_bytes, bytes, length);
+		h->printed_bytes += length;
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+static int cache_load(void *owner, const uint8_t key[16], void **bytes, size_t *length)
+{
+	struct harness *h = owner;
+	int error = -ENOENT;
+
+	pthread_mutex_lock(&h->lock);
+	for (size_t i = 0; i < h->cached; i++)
+		if (!memcmp(h->cache[i].key, key, 16)) {
+			*bytes = malloc(h->cache[i].length);
+			*length = h->cache[i].length;
+			memcpy(*bytes, h->cache[i].bytes, *length);
+			h->cache_hits++;
+			error = 0;
+			break;
+		}
+	pthread_mutex_unlock(&h->lock);
+	return error;
+}
+
+static void cache_store(void *owner, const uint8_t key[16], const void *bytes, size_t length)
+{
+	struct harness *h = owner;
+	size_t i;
+
+	pthread_mutex_lock(&h->lock);
+	for (i = 0; i < h->cached; i++)
+		if (!memcmp(h->cache[i].key, key, 16))
+			break;
+	if (i < HARNESS_CACHE) {
+		if (i < h->cached)
+			free(h->cache[i].bytes);
+		else
+			h->cached++;
+		memcpy(h->cache[i].key, key, 16);
+		h->cache[i].bytes = malloc(length);
+		memcpy(h->cache[i].bytes, bytes, length);
+		h->cache[i].length = length;
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void *serve(void *argument)
+{
+	struct harness *h = argument;
+
+	pthread_mutex_lock(&h->lock);
+	while (!h->stopping) {
+		if (!h->kicks) {
+			pthread_cond_wait(&h->kicked, &h->lock);
+			continue;
+		}
+		h->kicks--;
+		pthread_mutex_unlock(&h->lock);
+		while (h->ops->work(h->device))
+			;
+		pthread_mutex_lock(&h->lock);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return NULL;
+}
+
+/* Where the system likes: the thread sanitizer has ideas of its own about addresses. */
+uint64_t harness_free_range(uint64_t bytes)
+{
+	void *range = mmap(NULL, bytes + DEVICE_CHUNK_MIN, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_ptr_not_equal(range, MAP_FAILED);
+	munmap(range, bytes + DEVICE_CHUNK_MIN);
+	return align_up((uint64_t)(uintptr_t)range, DEVICE_CHUNK_MIN);
+}
+
+void harness_start(struct harness *h, const struct device_ops *ops)
+{
+	harness_start_with(h, ops, HARNESS_THREADS);
+}
+
+void harness_start_with(struct harness *h, const struct device_ops *ops, unsigned threads)
+{
+	struct device_config config = {.threads = HARNESS_POOL};
+
+	memset(h, 0, sizeof *h);
+	h->ops = ops;
+	h->thread_count = threads;
+	h->host = (struct device_host){h, kick, print, cache_load, cache_store};
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_cond_init(&h->kicked, NULL);
+	pthread_cond_init(&h->finished, NULL);
+	h->base = harness_free_range(HARNESS_BYTES);
+	assert_int_equal(ops->open(&config, &h->host, &h->device), 0);
+	assert_int_equal(ops->space_create(h->device, h->base, HARNESS_BYTES, &h->space), 0);
+	for (unsigned i = 0; i < h->thread_count; i++)
+		assert_int_equal(pthread_create(&h->threads[i], NULL, serve, h), 0);
+}
+
+void harness_stop(struct harness *h)
+{
+	pthread_mutex_lock(&h->lock);
+	h->stopping = true;
+	pthread_cond_broadcast(&h->kicked);
+	pthread_mutex_unlock(&h->lock);
+	for (unsigned i = 0; i < h->thread_count; i++)
+		pthread_join(h->threads[i], NULL);
+	h->ops->space_destroy(h->space);
+	h->ops->close(h->device);
+	for (size_t i = 0; i < h->cached; i++)
+		free(h->cache[i].bytes);
+	pthread_mutex_destroy(&h->lock);
+	pthread_cond_destroy(&h->kicked);
+	pthread_cond_destroy(&h->finished);
+}
+
+uint64_t harness_address(const struct harness *h, unsigned index)
+{
+	return h->base + index * DEVICE_CHUNK_MIN;
+}
+
+struct device_chunk *harness_map(struct harness *h, unsigned index)
+{
+	struct device_chunk *chunk;
+
+	assert_int_equal(h->ops->chunk_create(h->device, DEVICE_CHUNK_MIN, &chunk), 0);
+	assert_int_equal(h->ops->map(h->space, harness_address(h, index), chunk, false), 0);
+	return chunk;
+}
+
+void harness_unmap(struct harness *h, unsigned index, struct device_chunk *chunk)
+{
+	h->ops->unmap(h->space, harness_address(h, index), chunk);
+	h->ops->chunk_destroy(chunk);
+}
+
+struct device_queue *harness_queue(struct harness *h)
+{
+	struct device_queue *queue;
+
+	assert_int_equal(h->ops->queue_create(h->space, 0, &queue), 0);
+	return queue;
+}
+
+static void done(struct device_command *command, int error)
+{
+	static unsigned order;
+	struct submitted *s = (struct submitted *)command;
+	struct harness *h = s->harness;
+
+	pthread_mutex_lock(&h->lock);
+	s->done++;
+	s->error = error;
+	s->order = ++order;
+	pthread_cond_broadcast(&h->finished);
+	pthread_mutex_unlock(&h->lock);
+}
+
+void harness_submit(struct harness *h, struct device_queue *queue, struct submitted *s)
+{
+	s->harness = h;
+	s->done = 0;
+	if (!s->command.done)
+		s->command.done = done;
+	h->ops->submit(queue, &s->command);
+}
+
+int harness_wait(struct harness *h, struct submitted *s)
+{
+	int error;
+
+	pthread_mutex_lock(&h->lock);
+	while (!s->done)
+		pthread_cond_wait(&h->finished, &h->lock);
+	error = s->error;
+	pthread_mutex_unlock(&h->lock);
+	return error;
+}
+
+bool harness_is_done(struct harness *h, struct submitted *s)
+{
+	bool is;
+
+	pthread_mutex_lock(&h->lock);
+	is = s->done > 0;
+	pthread_mutex_unlock(&h->lock);
+	return is;
+}
+
+int harness_run(struct harness *h, struct device_queue *queue, struct submitted *s)
+{
+	harness_submit(h, queue, s);
+	return harness_wait(h, s);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The fat binary decoder, well-formed and malformed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <lz4.h>
+#include <zstd.h>
+
+#include "base/cleanup.h"
+#include "device/cpu/fatbin.h"
+#include "gdev/error.h"
+
+enum packing { PLAIN, ZSTD, LZ4 };
+
+struct image {
+	uint8_t bytes[8192];
+	size_t length;
+};
+
+static void put(struct image *image, size_t at, uint64_t value, size_t count)
+{
+	memcpy(image->bytes + at, &value, count);
+}
+
+static void image_init(struct image *image)
+{
+	memset(image, 0, sizeof *image);
+	put(image, 0, 0xba55ed50, 4);
+	put(image, 4, 1, 2);
+	put(image, 6, 16, 2);
+	image->length = 16;
+}
+
+static size_t pack(enum packing packing, const char *text, size_t length, uint8_t *out, size_t size)
+{
+	if (packing == ZSTD)
+		return ZSTD_compress(out, size, text, length, 3);
+	if (packing == LZ4)
+		return (size_t)LZ4_compress_default(text, (char *)out, (int)length, (int)size);
+	memcpy(out, text, length);
+	return length;
+}
+
+static void image_add(
+	struct image *image, unsigned kind, unsigned sm, enum packing packing, const char *text)
+{
+	size_t at = image->length, header = 80, length = strlen(text) + 1;
+	size_t packed = pack(packing, text, length, image->bytes + at + header, 2048);
+	size_t padded = (packed + 7) / 8 * 8;
+
+	put(image, at, kind, 2);
+	put(image, at + 4, header, 4);
+	put(image, at + 8, padded, 8);
+	put(image, at + 16, packing == PLAIN ? 0 : packed, 4);
+	put(image, at + 28, sm, 4);
+	put(image, at + 40, packing == ZSTD ? 0x8000 : packing == LZ4 ? 0x2000 : 0, 8);
+	put(image, at + 56, packing == PLAIN ? 0 : length, 8);
+	image->length += header + padded;
+	put(image, 8, image->length - 16, 8);
+}
+
+static int decode(const void *bytes, size_t length, char **text)
+{
+	size_t text_length = 0;
+	const char *why = NULL;
+	int error = fatbin_ptx(bytes, length, 90, text, &text_length, &why);
+
+	if (error)
+		assert_non_null(why);
+	else
+		assert_int_equal(strlen(*text), text_length);
+	return error;
+}
+
+static void expect_text(const void *bytes, size_t length, const char *expected)
+{
+	autofree char *text = NULL;
+
+	assert_int_equal(decode(bytes, length, &text), 0);
+	assert_string_equal(text, expected);
+}
+
+static void expect_error(const void *bytes, size_t length, int error)
+{
+	char *text = NULL;
+
+	assert_int_equal(decode(bytes, length, &text), error);
+}
+
+static void text_with_and_without_a_nul_is_ptx(void **state)
+{
+	expect_text("// c\n.version 8.0\n", 18, "// c\n.version 8.0\n");
+	expect_text(".version 8.0\n\0garbage", 21, ".version 8.0\n");
+	expect_error("hello", 5, -GDEV_E_INVALID_IMAGE);
+	expect_error("", 0, -GDEV_E_INVALID_IMAGE);
+	expect_error("\0.version", 9, -GDEV_E_INVALID_IMAGE);
+}
+
+static void machine_code_alone_is_no_binary(void **state)
+{
+	struct image image;
+
+	expect_error("\177ELF....", 8, -GDEV_E_NO_BINARY);
+	image_init(&image);
+	image_add(&image, 2, 90, PLAIN, "machine code");
+	expect_error(image.bytes, image.length, -GDEV_E_NO_BINARY);
+}
+
+static void every_packing_is_read(void **state)
+{
+	static const char ptx[] =
+		".version 8.0 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n";
+	struct image image;
+
+	for (int packing = PLAIN; packing <= LZ4; packing++) {
+		image_init(&image);
+		image_add(&image, 2, 75, PLAIN, "machine code");
+		image_add(&image, 1, 75, (enum packing)packing, ptx);
+		expect_text(image.bytes, image.length, ptx);
+	}
+}
+
+static void the_best_target_is_taken(void **state)
+{
+	struct image image;
+
+	image_init(&image);
+	image_add(&image, 1, 100, PLAIN, ".version 100");
+	image_add(&image, 1, 70, ZSTD, ".version 70");
+	image_add(&image, 1, 90, ZSTD, ".version 90");
+	image_add(&image, 1, 80, PLAIN, ".version 80");
+	expect_text(image.bytes, image.length, ".version 90");
+	image_init(&image);
+	image_add(&image, 1, 120, PLAIN, ".version 120");
+	image_add(&image, 1, 100, PLAIN, ".version 100");
+	expect_text(image.bytes, image.length, ".version 100");
+}
+
+static void fat_binaries_in_a_row_are_one(void **state)
+{
+	struct image first, second;
+
+	image_init(&first);
+	image_add(&first, 2, 90, PLAIN, "machine code");
+	image_init(&second);
+	image_add(&second, 1, 75, PLAIN, ".version 75");
+	memcpy(first.bytes + first.length, second.bytes, second.length);
+	expect_text(first.bytes, first.length + second.length, ".version 75");
+}
+
+static void wrappers_lead_to_what_is_in_the_image_only(void **state)
+{
+	struct image image;
+	_Alignas(8) uint8_t wrapped[9000] = {0};
+	uint64_t inside = (uint64_t)(uintptr_t)wrapped + 100, outside = 0x10;
+
+	image_init(&image);
+	image_add(&image, 1, 75, PLAIN, ".version 75");
+	memcpy(wrapped, &(uint32_t){0x466243b1}, 4);
+	memcpy(wrapped + 8, &outside, 8);
+	expect_error(wrapped, 24, -GDEV_E_INVALID_IMAGE);
+	memcpy(wrapped + 24, image.bytes, image.length);
+	expect_text(wrapped, 24 + image.length, ".version 75");
+	memset(wrapped + 24, 0, 76);
+	memcpy(wrapped + 8, &inside, 8);
+	memcpy(wrapped + 100, image.bytes, image.length);
+	expect_text(wrapped, 100 + image.length, ".version 75");
+}
+
+/* Every byte of a good image set to every of some values, and every length: no read outside (the
+ * sanitizers look), and an error or a text. */
+static void damaged_images_are_survived(void **state)
+{
+	static const uint8_t values[] = {0, 1, 0x7f, 0x80, 0xff};
+	struct image image;
+
+	for (int packing = PLAIN; packing <= LZ4; packing++) {
+		image_init(&image);
+		image_add(&image, 2, 90, PLAIN, "machine code");
+		image_add(&image, 1, 75, (enum packing)packing,
+			".version 75 bbbbbbbbbbbbbbbbbbbbbbbbbbbbb");
+		for (size_t length = 0; length < image.length; length++) {
+			autofree uint8_t *exact = malloc(length + !length);
+			autofree char *text = NULL;
+			memcpy(exact, image.bytes, length);
+			decode(exact, length, &text);
+		}
+		for (size_t i = 0; i < image.length * array_length(values); i++) {
+			autofree uint8_t *exact = malloc(image.length);
+			autofree char *text = NULL;
+			memcpy(exact, image.bytes, image.length);
+			exact[i / array_length(values)] = values[i % array_length(values)];
+			decode(exact, image.length, &text);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(text_with_and_without_a_nul_is_ptx),
+		cmocka_unit_test(machine_code_alone_is_no_binary),
+		cmocka_unit_test(every_packing_is_read),
+		cmocka_unit_test(the_best_target_is_taken),
+		cmocka_unit_test(fat_binaries_in_a_row_are_one),
+		cmocka_unit_test(wrappers_lead_to_what_is_in_the_image_only),
+		cmocka_unit_test(damaged_images_are_survived),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

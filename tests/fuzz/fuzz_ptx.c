@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * PTX text through the parser and, when it parses, one kernel through the compiler.
+ */
+#include <stdlib.h>
+#include "device/cpu/ptx/ptx.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const uint32_t block[3] = {33, 2, 1};
+	char text[512];
+	struct ptx_log log = {text, sizeof(text), 0};
+	struct ptx_module *module;
+	size_t bytes, align, object_size;
+	void *object, *globals;
+
+	if (size > 16384 || ptx_parse((const char *)data, size, &log, &module))
+		return 0;
+	ptx_globals_layout(module, &bytes, &align);
+	if (bytes < 1 << 20 && (globals = malloc(bytes + 1))) {
+		ptx_globals_init(module, globals);
+		free(globals);
+	}
+	if (ptx_kernel_count(module) &&
+		!ptx_compile(module, ptx_kernel_at(module, 0), block, &log, &object, &object_size))
+		free(object);
+	ptx_module_destroy(module);
+	return 0;
+}

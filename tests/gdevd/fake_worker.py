@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A worker that executes nothing: READY, ATTACHED, and then whatever the test tells it.
+
+Its orders come from the directory FAKE_WORKER_DIR: a file `mode` for workers that start (see below). The
+client's own socket pair is the second way: a packet that the client sends to its worker is passed on to
+gdevd as it is, with its descriptors, and what gdevd sends is passed to the client. So a test plays the
+part of a worker through the client's end.
+
+Modes: ok; die (before READY); bad-ready (too few descriptors); unsealed; attach-die; attach-busy
+(-EADDRINUSE); attach-slow-die-once; deaf (reads nothing any more after READY); stay (does not leave).
+"""
+
+import argparse
+import os
+import select
+import socket
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import wire  # noqa: E402
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--control-fd", type=int, required=True)
+    parser.add_argument("--device", required=True)
+    parser.add_argument("--device-memory", type=int, required=True)
+    parser.add_argument("--host-memory", type=int, required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--workers-socket", required=True)
+    parser.add_argument("--user", type=int)
+    parser.add_argument("--group", type=int)
+    return parser.parse_args()
+
+
+def read_mode():
+    directory = os.environ.get("FAKE_WORKER_DIR", "")
+    try:
+        with open(os.path.join(directory, "mode"), encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return "ok"
+
+
+class Worker:
+    def __init__(self, options, mode):
+        self.options = options
+        self.mode = mode
+        self.control = socket.socket(fileno=options.control_fd)
+        self.page = wire.sealed_memfd(4096, "page")
+        self.attach = None
+
+    def ready(self):
+        segment = wire.sealed_memfd(wire.SESSION_BYTES, "segment")
+        staging = wire.sealed_memfd(1 << 20, "staging")
+        if self.mode == "unsealed":
+            segment = os.memfd_create("unsealed")
+            os.ftruncate(segment, wire.SESSION_BYTES)
+        wake, client_wake = os.eventfd(0), os.eventfd(0)
+        fds = [segment, staging, wake, client_wake, self.page]
+        if self.mode == "bad-ready":
+            fds = fds[:3]
+        overhead = 1 << 20
+        memory = self.options.device_memory or 1 << 30
+        wire.send(self.control, wire.message(wire.READY, wire.READY_BODY.pack(
+            1 << 20, overhead, memory, b"fake device", bytes(range(16)))), fds)
+        if self.mode != "unsealed":
+            for fd in fds[:4]:
+                os.close(fd)
+
+    def wait_for_attach(self):
+        while True:
+            kind, serial, _status, body, fds = wire.receive(self.control)
+            if kind is None or kind == wire.BYE:
+                sys.exit(0)
+            if kind == wire.ATTACH:
+                break
+        if self.mode == "attach-die":
+            os._exit(3)
+        status = -98 if self.mode == "attach-busy" else 0
+        wire.send(self.control, wire.message(wire.ATTACHED, b"", serial, status))
+        self.attach = body
+        return socket.socket(fileno=fds[0])
+
+    def register(self):
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            try:
+                control = wire.connect(self.options.workers_socket)
+                wire.send(control, wire.message(wire.REGISTER, self.attach), [self.page])
+                control.settimeout(None)
+                return control
+            except OSError:
+                time.sleep(0.05)
+        sys.exit(4)
+
+    def serve(self, peer):
+        while True:
+            readable, _, _ = select.select([self.control, peer], [], [])
+            if peer in readable:
+                try:
+                    data, control, _flags, _address = peer.recvmsg(65536, socket.CMSG_SPACE(128 * 4))
+                except ConnectionResetError:
+                    data = b""
+                if not data:
+                    if self.mode == "stay":
+                        time.sleep(60)
+                    wire.send(self.control, wire.message(wire.BYE))
+                    return
+                if data == b"die":
+                    os._exit(5)
+                fds = [fd for _, _, piece in control for fd in memoryview(piece).cast("i")]
+                self.control.sendmsg([data], control)
+                for fd in fds:
+                    os.close(fd)
+            if self.control in readable:
+                try:
+                    data, control, _flags, _address = self.control.recvmsg(
+                        65536, socket.CMSG_SPACE(128 * 4))
+                except ConnectionResetError:  # of a gdevd that died before it accepted us
+                    data = b""
+                if not data:
+                    self.control.close()
+                    self.control = self.register()
+                    continue
+                fds = [fd for _, _, piece in control for fd in memoryview(piece).cast("i")]
+                peer.sendmsg([data], control)
+                for fd in fds:
+                    os.close(fd)
+
+
+def main():
+    mode = read_mode()
+    worker = Worker(parse(), mode)
+    if mode == "die":
+        sys.exit(1)
+    if mode == "mute":
+        time.sleep(60)
+    worker.ready()
+    if mode == "deaf":
+        time.sleep(60)
+    peer = worker.wait_for_attach()
+    worker.serve(peer)
+
+
+main()

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Parts of gdevd that decide without sockets: configuration, memory accounts, permissions of shared
+ * segments, deadlines' order, the bound of the cache.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "gdevd/cache.h"
+#include "gdevd/config.h"
+#include "gdevd/memory.h"
+#include "gdevd/shm.h"
+
+static char directory[64];
+
+static int make_directory(void **state)
+{
+	strcpy(directory, "/tmp/gdev-parts-XXXXXX");
+	return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+	char command[128];
+
+	snprintf(command, sizeof command, "rm -rf %s", directory);
+	return system(command);
+}
+
+/* ---- configuration ---- */
+
+static int load(const char *text, struct config *config, char *error)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/gdev.conf", directory);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	config_init(config);
+	return config_load(config, path, error);
+}
+
+static void config_reads_every_kind_of_value(void **state)
+{
+	char error[CONFIG_ERROR_MAX];
+	struct config config;
+	struct config_vgpu *vgpu;
+
+	assert_int_equal(
+		load("# a comment\n[gdevd]\ndevice = cuda:0\ndevice_memory = 3 GiB\nhost_memory = 2G\nthreads = 5\n"
+		     "worker_idle = 250ms\ncache_size = 64M\nlog = debug\nquantum = 5ms\n"
+		     "[vgpu train]\nmode = 0660\nowner = root\ngroup = 0\nmemory = 1G\n"
+		     "time_limit_ms = 300\n"
+		     "[device cuda:0]\ninline_bytes = 8K\nchunk_bytes = 1M\ncopy_threads = 6\n",
+			&config, error),
+		0);
+	assert_string_equal(config.device, "cuda:0");
+	assert_int_equal(config.device_memory, 3ull << 30);
+	assert_int_equal(config.host_memory, 2ull << 30);
+	assert_int_equal(config.threads, 5);
+	assert_int_equal(config.worker_idle_ns, 250000000);
+	assert_int_equal(config.cache_bytes, 64ull << 20);
+	assert_int_equal(config.log_level, LOG_LEVEL_DEBUG);
+	assert_int_equal(config.quantum_ns, 5000000);
+	assert_int_equal(config_device_of(&config, "cuda:0").inline_bytes, 8192);
+	assert_int_equal(config_device_of(&config, "cuda:0").chunk_bytes, 1 << 20);
+	assert_int_equal(config_device_of(&config, "cuda:0").copy_threads, 6);
+	assert_int_equal(config_device_of(&config, "cpu").copy_threads, 0);
+	vgpu = list_first(&config.vgpus, struct config_vgpu, link);
+	assert_string_equal(vgpu->name, "train");
+	assert_int_equal(vgpu->mode, 0660);
+	assert_int_equal(vgpu->owner, 0);
+	assert_int_equal(vgpu->memory_bytes, 1ull << 30);
+	assert_int_equal(vgpu->time_limit_ms, 300);
+	config_finish(&config);
+}
+
+static void config_without_virtual_gpus_has_the_default_one(void **state)
+{
+	char error[CONFIG_ERROR_MAX];
+	struct config config;
+
+	assert_int_equal(load("", &config, error), 0);
+	assert_int_equal(config_finish_defaults(&config), 0);
+	assert_string_equal(list_first(&config.vgpus, struct config_vgpu, link)->name, "gdev0");
+	config_finish(&config);
+}
+
+static void config_errors_name_the_line(void **state)
+{
+	static const struct {
+		const char *text, *expected;
+	} cases[] = {
+		{"[gdevd]\nmax_worker = 3\n", "gdev.conf:2: there is no key \"max_worker\""},
+		{"[gdevd]\n\ndevice_memory = much\n",
+			"gdev.conf:3: device_memory = much: it must be a size"},
+		{"[gdevd]\ndevice_memory = 99999999999G\n", "it must be a size"},
+		{"[gdevd]\ndevice_memory = -1\n", "it must be a size"},
+		{"[gdevd]\nthreads = 70000\n", "it must be a number from 0 to 65536"},
+		{"[gdevd]\nworker_idle = 5 parsecs\n", "it must be a time"},
+		{"[gdevd]\nlog = loud\n", "it must be error, warning, info or debug"},
+		{"[gdevd]\nnonsense\n", "gdev.conf:2: this is neither"},
+		{"[gpu]\nx = 1\n", "gdev.conf:2: there is no section [gpu]"},
+		{"device = cpu\n", "there is no section []"},
+		{"[device cpu]\ninline_bytes = 64K\n", "it must be a size up to"},
+		{"[device cpu]\nchunk_bytes = 1000\n", "it must be a multiple of 4K"},
+		{"[device cpu]\nthreads = 2\n", "no key \"threads\" in [device cpu]"},
+		{"[device ]\ncopy_threads = 2\n", "is no name of a device"},
+		{"[vgpu Train]\nmode = 0600\n", "\"Train\" is no name"},
+		{"[vgpu control]\nmode = 0600\n", "\"control\" is no name"},
+		{"[vgpu ../x]\nmode = 0600\n", "is no name"},
+		{"[vgpu abcdefghijklmnopqrstuvwxyz0123456789]\nmode = 0600\n", "is no name"},
+		{"[vgpu a]\nmode = 0999\n", "it must be an octal mode"},
+		{"[vgpu a]\nmode = 1777\n", "it must be an octal mode"},
+		{"[vgpu a]\nowner = nobody-has-this-name\n", "a user that exists"},
+		{"[vgpu a]\ngroup = \n", "a group that exists"},
+	};
+	char error[CONFIG_ERROR_MAX];
+	struct config config;
+
+	for (size_t i = 0; i < array_length(cases); i++) {
+		assert_true(load(cases[i].text, &config, error) < 0);
+		if (!strstr(error, cases[i].expected))
+			fail_msg("\"%s\" does not say \"%s\"", error, cases[i].expected);
+		config_finish(&config);
+	}
+	assert_int_equal(config_load(&config, "/nonexistent", error), -ENOENT);
+}
+
+/* ---- memory ---- */
+
+static void charge_goes_to_the_whole_chain_or_to_none(void **state)
+{
+	struct memory_account device, vgpu, session;
+
+	memory_init(&device, NULL, 100);
+	memory_init(&vgpu, &device, 60);
+	memory_init(&session, &vgpu, UINT64_MAX);
+	assert_int_equal(memory_total(&session), 60);
+	assert_int_equal(memory_charge(&session, 61), -ENOMEM);
+	assert_int_equal(memory_charge(&session, UINT64_MAX), -ENOMEM);
+	assert_int_equal(device.used_bytes, 0);
+	assert_int_equal(memory_charge(&session, 60), 0);
+	assert_int_equal(device.used_bytes, 60);
+	assert_int_equal(memory_free(&session), 0);
+	assert_int_equal(memory_return(&session, 61), -EINVAL);
+	assert_int_equal(memory_return(&session, 20), 0);
+	assert_int_equal(vgpu.used_bytes, 40);
+	assert_int_equal(session.peak_bytes, 60);
+}
+
+static void moved_charge_leaves_what_is_above_alone(void **state)
+{
+	struct memory_account vgpu, session, segment;
+
+	memory_init(&vgpu, NULL, 50);
+	memory_init(&session, &vgpu, UINT64_MAX);
+	memory_init(&segment, &vgpu, 30);
+	memory_charge(&session, 50);
+	assert_int_equal(memory_move(&session, &segment, 51), -EINVAL);
+	assert_int_equal(memory_move(&session, &segment, 31), -ENOMEM);
+	assert_int_equal(session.used_bytes, 50);
+	assert_int_equal(memory_move(&session, &segment, 30), 0);
+	assert_int_equal(session.used_bytes, 20);
+	assert_int_equal(segment.used_bytes, 30);
+	assert_int_equal(vgpu.used_bytes, 50);
+	assert_int_equal(vgpu.peak_bytes, 50);
+}
+
+static void account_moves_to_another_parent_with_all_it_holds(void **state)
+{
+	struct memory_account device, small, large, worker;
+
+	memory_init(&device, NULL, 100);
+	memory_init(&small, &device, 5);
+	memory_init(&large, &device, 50);
+	memory_init(&worker, &device, UINT64_MAX);
+	memory_charge(&worker, 10);
+	assert_int_equal(memory_reparent(&worker, &small), -ENOMEM);
+	assert_int_equal(device.used_bytes, 10);
+	assert_int_equal(memory_reparent(&worker, &large), 0);
+	assert_int_equal(large.used_bytes, 10);
+	assert_int_equal(device.used_bytes, 10);
+	assert_int_equal(memory_reparent(&worker, &device), 0);
+	assert_int_equal(large.used_bytes, 0);
+}
+
+static void held_memory_is_charged_beyond_a_lowered_limit(void **state)
+{
+	struct memory_account vgpu;
+
+	memory_init(&vgpu, NULL, 10);
+	memory_charge_held(&vgpu, 15);
+	assert_int_equal(memory_free(&vgpu), 0);
+	assert_int_equal(memory_charge(&vgpu, 0), 0);
+	assert_int_equal(memory_charge(&vgpu, 1), -ENOMEM);
+	assert_int_equal(memory_return(&vgpu, 15), 0);
+}
+
+/* ---- shared segments ---- */
+
+static void segment_rights_are_those_of_system_v(void **state)
+{
+	static const struct {
+		mode_t mode;
+		uid_t uid;
+		gid_t gid;
+		unsigned access;
+		bool may;
+	} cases[] = {
+		/* owner 1000, creator 1001, group 2000 and 2001 */
+		{0600, 1000, 9, SHM_READ | SHM_WRITE, true},
+		{0600, 1001, 9, SHM_READ | SHM_WRITE, true},
+		{0400, 1000, 9, SHM_READ, true},
+		{0400, 1000, 9, SHM_WRITE, false},
+		{0600, 3000, 2000, SHM_READ, false},
+		{0640, 3000, 2000, SHM_READ, true},
+		{0640, 3000, 2001, SHM_READ, true},
+		{0640, 3000, 2000, SHM_WRITE, false},
+		{0640, 3000, 9, SHM_READ, false},
+		{0644, 3000, 9, SHM_READ, true},
+		{0646, 3000, 9, SHM_READ | SHM_WRITE, true},
+		/* The owner's digit alone counts for the owner, as for files. */
+		{0066, 1000, 2000, SHM_READ, false},
+		{0606, 3000, 2000, SHM_READ, false},
+		{0000, 0, 0, SHM_READ | SHM_WRITE, true},
+	};
+
+	for (size_t i = 0; i < array_length(cases); i++) {
+		struct shm_segment segment = {
+			.mode = cases[i].mode,
+			.uid = 1000,
+			.creator_uid = 1001,
+			.gid = 2000,
+			.creator_gid = 2001,
+		};
+		if (shm_may_access(&segment, cases[i].uid, cases[i].gid, cases[i].access) !=
+			cases[i].may)
+			fail_msg("case %zu", i);
+		assert_int_equal(shm_may_control(&segment, cases[i].uid),
+			cases[i].uid == 0 || cases[i].uid == 1000 || cases[i].uid == 1001);
+	}
+}
+
+/* ---- cache ---- */
+
+static void store(struct cache *cache, uint8_t number, size_t bytes)
+{
+	uint8_t key[CACHE_KEY_BYTES] = {number};
+	struct cache_write *write;
+
+	assert_int_equal(cache_put(cache, 1000, key, bytes, &write), 0);
+	assert_int_equal(ftruncate(write->fd, (off_t)bytes), 0);
+	assert_int_equal(cache_commit(cache, 1000, write), 0);
+}
+
+static bool stored(struct cache *cache, uint8_t number)
+{
+	uint8_t key[CACHE_KEY_BYTES] = {number};
+	autoclose int fd = -1;
+	uint64_t bytes;
+
+	return cache_get(cache, 1000, key, &fd, &bytes) == 0;
+}
+
+static void path_of(uint8_t number, char path[256])
+{
+	int length = snprintf(path, 256, "%s/cache/1000/%02x", directory, number);
+
+	memset(path + length, '0', 2 * (CACHE_KEY_BYTES - 1));
+	path[length + 2 * (CACHE_KEY_BYTES - 1)] = '\0';
+}
+
+/* As if it had been used last at that time. */
+static void used_at(uint8_t number, time_t seconds)
+{
+	const struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+	char path[256];
+
+	path_of(number, path);
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static void cache_keeps_its_bound_and_what_was_used_last(void **state)
+{
+	struct cache cache;
+
+	assert_int_equal(cache_init(&cache, directory, 1000), 0);
+	for (uint8_t i = 1; i <= 9; i++) {
+		store(&cache, i, 100);
+		used_at(i, 1000 + i);
+	}
+	assert_true(stored(&cache, 1)); /* used: 2 is the oldest now */
+	store(&cache, 20, 200);
+	assert_true(stored(&cache, 20));
+	assert_true(stored(&cache, 1));
+	assert_false(stored(&cache, 2));
+	assert_true(stored(&cache, 9));
+	cache_finish(&cache);
+}
+
+static void cache_counts_what_an_earlier_daemon_left(void **state)
+{
+	uint8_t key[CACHE_KEY_BYTES] = {77};
+	struct cache cache;
+	struct cache_write *write;
+
+	assert_int_equal(cache_init(&cache, directory, 1000), 0);
+	assert_int_equal(cache_put(&cache, 1000, key, 501, &write), -EDQUOT);
+	for (uint8_t i = 30; i < 60; i++)
+		store(&cache, i, 100);
+	cache_finish(&cache);
+	assert_int_equal(cache_init(&cache, directory, 500), 0);
+	store(&cache, 90, 100);
+	unsigned left = 0;
+	for (unsigned i = 0; i < 256; i++)
+		left += stored(&cache, (uint8_t)i);
+	assert_in_range(left, 1, 5);
+	cache_finish(&cache);
+}
+
+static void cache_follows_no_links(void **state)
+{
+	uint8_t key[CACHE_KEY_BYTES] = {200};
+	char path[256];
+	struct cache cache;
+
+	assert_int_equal(cache_init(&cache, directory, 1000), 0);
+	assert_false(stored(&cache, 200));
+	path_of(200, path);
+	assert_int_equal(symlink("/etc/passwd", path), 0);
+	assert_false(stored(&cache, 200));
+	snprintf(path, sizeof path, "%s/cache/1001", directory);
+	assert_int_equal(symlink("/etc", path), 0);
+	autoclose int fd = -1;
+	uint64_t bytes;
+	assert_int_equal(cache_get(&cache, 1001, key, &fd, &bytes), -ENOENT);
+	cache_finish(&cache);
+}
+
+static void broken_cache_answers_that_nothing_is_there(void **state)
+{
+	struct cache cache;
+
+	assert_true(cache_init(&cache, "/proc/nonexistent", 1000) < 0);
+	assert_false(stored(&cache, 1));
+	cache_finish(&cache);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			config_reads_every_kind_of_value, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(config_without_virtual_gpus_has_the_default_one,
+			make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(
+			config_errors_name_the_line, make_directory, remove_directory),
+		cmocka_unit_test(charge_goes_to_the_whole_chain_or_to_none),
+		cmocka_unit_test(moved_charge_leaves_what_is_above_alone),
+		cmocka_unit_test(account_moves_to_another_parent_with_all_it_holds),
+		cmocka_unit_test(held_memory_is_charged_beyond_a_lowered_limit),
+		cmocka_unit_test(segment_rights_are_those_of_system_v),
+		cmocka_unit_test_setup_teardown(cache_keeps_its_bound_and_what_was_used_last,
+			make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(
+			cache_counts_what_an_earlier_daemon_left, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(
+			cache_follows_no_links, make_directory, remove_directory),
+		cmocka_unit_test(broken_cache_answers_that_nothing_is_there),
+	};
+
+	return cmocka_run_group_tests_name("gdevd parts", tests, NULL, NULL);
+}

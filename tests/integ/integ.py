@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""What the integration tests share: the build under test, a runner that speaks TAP, and looks at the
+daemon from outside. A test is named by the first line of its docstring: the behaviour it holds."""
+
+import os
+import sys
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
+
+import lab  # noqa: E402
+from lab import Gdevd  # noqa: E402,F401
+
+BUILD = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
+FULL = bool(os.environ.get("GDEV_TEST_FULL"))
+SANITIZED = "ASAN_OPTIONS" in os.environ
+PROGRAMS = BUILD / "tests" / "integ"
+
+
+class Case(unittest.TestCase):
+    """A test with a gdevd of its own: self.gdevd. `config` and `vgpus` as Gdevd takes them."""
+
+    config = {"device_memory": "1G"}
+    vgpus = {"gdev0": {}}
+
+    def setUp(self):
+        self.gdevd = self.enterContext(Gdevd(BUILD, self.config, self.vgpus))
+
+    def tearDown(self):
+        failed = self._outcome.result.failed_now(self)
+        if failed:
+            print(f"# gdevd's log:\n{indent(self.gdevd.log(60))}", flush=True)
+
+    def gdev_run(self, *command, timeout=120, environment=None):
+        return self.gdevd.run([self.gdevd.gdev, "run", *command], timeout, environment)
+
+    def run_verified(self, name, *arguments, timeout=120):
+        """Runs an example through `gdev run`; its result must be right."""
+        code, out, err = self.gdev_run(self.gdevd.example(name), *arguments, timeout=timeout)
+        self.assertEqual(code, 0, f"{name} ended with {code}\n{out}{err}")
+
+    def wait_until(self, condition, what, seconds=20):
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                self.fail(f"not within {seconds} seconds: {what}")
+            time.sleep(0.05)
+
+    def wait_quiet(self, seconds=20):
+        """Until no session is left, nor device memory of one."""
+        def quiet():
+            status = self.gdevd.status()
+            return not status["sessions"] and not status["workers"]["leaving"]
+
+        self.wait_until(quiet, "no session is left", seconds)
+
+
+def indent(text):
+    return "\n".join(f"#   {line}" for line in text.splitlines())
+
+
+# -- processes ----------------------------------------------------------------------------------------
+
+def children(pid):
+    """Processes whose parent is `pid`, but zombies."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def alive(pid):
+    """There, and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def footprint(pid):
+    """(memory in KiB, descriptors, threads) of a process."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return (int(status["VmRSS"].split()[0]), len(os.listdir(f"/proc/{pid}/fd")),
+            int(status["Threads"]))
+
+
+# -- TAP ----------------------------------------------------------------------------------------------
+
+class TapResult(unittest.TestResult):
+    def __init__(self):
+        super().__init__()
+        self.number = 0
+
+    def failed_now(self, test):
+        return any(failed is test for failed, _ in self.failures + self.errors)
+
+    def say(self, verdict, test, more="", text=""):
+        self.number += 1
+        name = (test.shortDescription() or str(test)).rstrip(".")
+        if text:
+            print(indent(text))
+        print(f"{verdict} {self.number} - {name}{more}", flush=True)
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.say("ok", test)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.say("not ok", test, text=self.failures[-1][1])
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.say("not ok", test, text=self.errors[-1][1])
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.say("ok", test, f" # SKIP {reason}")
+
+
+def main():
+    lab.end_on_signals()
+    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+    if len(sys.argv) > 1:
+        suite = unittest.TestSuite(test for group in suite for test in group
+                                   if any(name in test.id() for name in sys.argv[1:]))
+    print(f"1..{suite.countTestCases()}", flush=True)
+    result = TapResult()
+    suite.run(result)
+    sys.exit(0 if result.wasSuccessful() else 1)

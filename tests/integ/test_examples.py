@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""The programs of examples/, each at a size that is small and one that is not a multiple of anything."""
+
+import json
+import unittest
+
+import integ
+from integ import Gdevd, BUILD
+
+SIZES = {
+    "loop": (1, 2), "madd": (16, 129), "mmul": (16, 200), "cpy": (1, 3), "pincpy": (1, 3),
+    "bp": (16, 5000), "bfs": (1, 30011), "hw": (1, 3), "hs": (16, 130), "lud": (16, 200),
+    "nn": (1, 10007), "nw": (16, 300), "srad": (16, 130), "srad2": (16, 131),
+}
+
+
+class Examples(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.gdevd = cls.enterClassContext(Gdevd(BUILD, {"device_memory": "1G"}))
+
+    def check(self, name):
+        for size in SIZES[name]:
+            for seed in (1, 20120613):
+                code, out, err = self.gdevd.run(
+                    [self.gdevd.gdev, "run", self.gdevd.example(name), "--json", "--repeat=2",
+                     f"--seed={seed}", str(size)])
+                self.assertEqual(code, 0, f"{name} {size} --seed={seed}: {out}{err}")
+                self.assertIs(json.loads(out)["verified"], True)
+
+    def test_hello(self):
+        """hello runs"""
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "run", self.gdevd.example("hello")])
+        self.assertEqual(code, 0, out + err)
+        self.assertIn(" 0 wrong", out)
+
+    def test_usage(self):
+        """A command line that is wrong is refused before anything is opened"""
+        for arguments in (["0"], ["-1"], ["12x"], ["--seed="], ["1", "2"], ["--nonsense"],
+                          ["99999999999"]):
+            code, _, err = self.gdevd.run([self.gdevd.example("madd"), *arguments])
+            self.assertEqual(code, 2, arguments)
+            self.assertTrue(err, arguments)
+
+    def test_too_large(self):
+        """A program that wants more memory than there is says so, and what to do"""
+        code, _, err = self.gdevd.run(
+            [self.gdevd.gdev, "run", self.gdevd.example("cpy"), "2048"],
+            environment={"ASAN_OPTIONS": "detect_leaks=0"})  # it ends where it is
+        self.assertEqual(code, 2, err)
+        self.assertIn("smaller SIZE", err)
+
+
+def named(name):
+    def test(self):
+        self.check(name)
+
+    test.__doc__ = f"{name} computes what the CPU computes"
+    return test
+
+
+for program in SIZES:
+    setattr(Examples, f"test_{program}", named(program))
+
+if __name__ == "__main__":
+    integ.main()

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""Many clients: at once, one after another, and with no daemon there."""
+
+import os
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+import integ
+from integ import BUILD, FULL, SANITIZED, alive, children, footprint
+
+ONE_AFTER_ANOTHER = 1000 if FULL else 150
+
+
+class AtOnce(integ.Case):
+    def test_at_once(self):
+        """64 clients at once open, compute, verify and leave"""
+        names = ["madd", "mmul", "lud", "hs"]
+        clients = [self.gdevd.popen([self.gdevd.gdev, "run", self.gdevd.example(names[i % 4]),
+                                     f"--seed={i + 1}", "128"],
+                                    stdout=-1, stderr=-1, text=True) for i in range(64)]
+        for i, client in enumerate(clients):
+            out, err = client.communicate(timeout=240)
+            self.assertEqual(client.returncode, 0, f"client {i}: {out}{err}")
+        self.wait_quiet()
+
+
+class OneAfterAnother(integ.Case):
+    def measure(self):
+        self.wait_quiet()
+        return footprint(self.gdevd.process.pid), self.device_memory()
+
+    def device_memory(self):
+        return [device["memory_used_bytes"] for device in self.gdevd.status()["devices"]]
+
+    def test_no_growth(self):
+        """Many sessions one after another leave the daemon as it was"""
+        client = [self.gdevd.gdev, "run", self.gdevd.example("madd"), "64"]
+        for _ in range(20):
+            self.assertEqual(self.gdevd.run(client)[0], 0)
+        before, device_before = self.measure()
+        for _ in range(ONE_AFTER_ANOTHER):
+            self.assertEqual(self.gdevd.run(client)[0], 0)
+        after, device_after = self.measure()
+        # The allocator may keep a little (a sanitizer's, what was freed lately); a leak of a session's
+        # bookkeeping would be far more.
+        self.assertLess(after[0] - before[0], 65536 if SANITIZED else 1024, "KiB of memory")
+        self.assertLessEqual(after[1], before[1] + 8, "descriptors (warm workers have some)")
+        self.assertEqual(after[2], before[2], "threads")
+        self.assertEqual(device_after, device_before, "device memory")
+
+
+class NoDaemon(unittest.TestCase):
+    def test_private(self):
+        """gdev run without a daemon starts one, says so, and that one leaves with its last client"""
+        directory = Path(tempfile.mkdtemp(prefix="gdev-lab-"))
+        self.addCleanup(shutil.rmtree, directory, True)
+        os.chmod(directory, 0o711)
+        gdevd = integ.Gdevd(BUILD)
+        gdevd.environment = {**os.environ, "GDEV_RUNTIME_DIR": str(directory / "run"),
+                             "GDEV_STATE_DIR": str(directory / "state")}
+        code, out, err = gdevd.run([gdevd.gdev, "run", gdevd.example("hello")], 60)
+        self.assertEqual(code, 0, out + err)
+        self.assertIn("private", err)
+        socket = directory / "run" / "control.sock"
+        integ.Case.wait_until(self, lambda: not socket.exists(), "the private daemon has left")
+
+    def test_exit_status(self):
+        """gdev run ends as its program does"""
+        with integ.Gdevd(BUILD) as gdevd:
+            for command, expected in ((["true"], 0), (["false"], 1), (["sh", "-c", "exit 42"], 42),
+                                      (["/nonexistent/program"], 127)):
+                code, out, err = gdevd.run([gdevd.gdev, "run", *command], 60)
+                self.assertEqual(code, expected, out + err)
+
+
+class Orderly(integ.Case):
+    def test_shutdown(self):
+        """gdevd ends at SIGTERM, and takes its idle workers and its sockets along"""
+        self.run_verified("hello")
+        pid = self.gdevd.process.pid
+        workers = children(pid)
+        self.assertTrue(workers, "there are warm workers")
+        self.gdevd.process.terminate()
+        self.assertEqual(self.gdevd.process.wait(30), 0)
+        self.wait_until(lambda: not any(map(alive, workers)),
+                        "the workers have left")
+        self.assertEqual(list(self.gdevd.runtime.glob("*.sock")), [])
+
+
+if __name__ == "__main__":
+    integ.main()

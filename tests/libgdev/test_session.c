@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sessions against a fake worker: the wire from the client's side, waiting, copies, memory, and a worker
+ * that fails.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "fake_worker.h"
+#include "lib/libgdev/internal.h"
+
+static struct gdev_session *session;
+static struct gdev_stream *stream;
+
+static int setup(void **state)
+{
+	assert_int_equal(gdev_session_open(NULL, &session), 0);
+	assert_int_equal(gdev_stream_create(session, 0, &stream), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	fake_worker->held = fake_worker->deaf = false;
+	fake_worker_poke(fake_worker);
+	gdev_stream_destroy(stream);
+	fake_worker_kill(fake_worker);
+	gdev_session_close(session);
+	fake_worker_free(fake_worker);
+	return 0;
+}
+
+static uint64_t alloc(uint64_t bytes)
+{
+	uint64_t address;
+
+	assert_int_equal(gdev_memory_alloc(session, bytes, &address), 0);
+	return address;
+}
+
+/* ---- the ring ---- */
+
+static void records_of_all_lengths_pass_the_end_of_the_ring(void **state)
+{
+	uint64_t address = alloc(65536);
+	uint8_t bytes[8192];
+
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (uint8_t)(i * 7);
+	for (unsigned i = 0; i < 3000; i++) {
+		size_t length = 1 + i * 37 % sizeof bytes;
+		struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)bytes, length);
+		memset((void *)address, 0, length);
+		assert_int_equal(gdev_copy_async(stream, &copy), 0);
+		assert_int_equal(gdev_stream_sync(stream), 0);
+		assert_memory_equal((void *)address, bytes, length);
+	}
+	assert_true(fake_worker->segment->header.ring_tail > 4 * SESSION_RING_BYTES);
+}
+
+static void *let_go(void *argument)
+{
+	const struct timespec pause = {0, 50000000};
+
+	nanosleep(&pause, NULL);
+	fake_worker->deaf = false;
+	fake_worker_poke(fake_worker);
+	return NULL;
+}
+
+static void a_full_ring_holds_the_sender_until_there_is_room(void **state)
+{
+	uint64_t address = alloc(65536);
+	uint8_t bytes[30000] = {1};
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)bytes, sizeof bytes);
+	pthread_t helper;
+
+	assert_int_equal(gdev_stream_sync(stream), 0);
+	fake_worker->deaf = true;
+	pthread_create(&helper, NULL, let_go, NULL);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(gdev_copy_async(stream, &copy), 0);
+	assert_false(fake_worker->deaf);
+	pthread_join(helper, NULL);
+	assert_int_equal(gdev_stream_sync(stream), 0);
+}
+
+/* ---- waiting ---- */
+
+struct waiter {
+	pthread_t thread;
+	struct gdev_fence fence;
+	int result;
+	uint64_t cpu_ns;
+};
+
+static void *wait_for(void *argument)
+{
+	struct waiter *waiter = argument;
+
+	waiter->result = gdev_fence_wait(session, &waiter->fence);
+	waiter->cpu_ns = clock_thread_cpu_ns();
+	return NULL;
+}
+
+static void many_threads_wait_each_for_its_own(void **state)
+{
+	enum { WAITERS = 24 };
+	uint64_t address = alloc(4096);
+	struct waiter waiters[WAITERS];
+	uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&word, 4);
+
+	fake_worker->held = true;
+	for (int i = 0; i < WAITERS; i++) {
+		assert_int_equal(gdev_copy_async(stream, &copy), 0);
+		gdev_stream_fence(stream, &waiters[i].fence);
+		pthread_create(&waiters[i].thread, NULL, wait_for, &waiters[i]);
+	}
+	usleep(100000);
+	fake_worker->held = false;
+	fake_worker_poke(fake_worker);
+	for (int i = 0; i < WAITERS; i++) {
+		pthread_join(waiters[i].thread, NULL);
+		assert_int_equal(waiters[i].result, 0);
+		assert_true(waiters[i].cpu_ns < 20000000);
+	}
+}
+
+static void a_wait_ends_at_its_deadline(void **state)
+{
+	uint64_t address = alloc(4096), start;
+	uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&word, 4);
+	struct gdev_fence fence;
+
+	fake_worker->held = true;
+	assert_int_equal(gdev_copy_async(stream, &copy), 0);
+	gdev_stream_fence(stream, &fence);
+	start = clock_now_ns();
+	assert_int_equal(
+		gdev_fence_wait_until(session, &fence, start + 20000000), -GDEV_E_NOT_READY);
+	assert_true(clock_now_ns() - start >= 20000000);
+	assert_int_equal(gdev_fence_query(session, &fence), -GDEV_E_NOT_READY);
+}
+
+static void a_worker_that_dies_loses_the_session_for_everybody(void **state)
+{
+	struct waiter waiters[4];
+	uint64_t address = alloc(4096), other;
+	uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&word, 4);
+	void *pointer;
+
+	fake_worker->held = true;
+	assert_int_equal(gdev_copy_async(stream, &copy), 0);
+	for (int i = 0; i < 4; i++) {
+		gdev_stream_fence(stream, &waiters[i].fence);
+		pthread_create(&waiters[i].thread, NULL, wait_for, &waiters[i]);
+	}
+	usleep(20000);
+	fake_worker_kill(fake_worker);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(waiters[i].thread, NULL);
+		assert_int_equal(waiters[i].result, -GDEV_E_SESSION_LOST);
+	}
+	assert_int_equal(gdev_session_error(session, NULL), -GDEV_E_SESSION_LOST);
+	assert_int_equal(gdev_memory_alloc(session, 16, &other), -GDEV_E_SESSION_LOST);
+	assert_int_equal(gdev_memory_free(session, address), -GDEV_E_SESSION_LOST);
+	assert_int_equal(gdev_host_alloc(session, 16, &pointer), -GDEV_E_SESSION_LOST);
+	assert_int_equal(gdev_copy(stream, &copy), -GDEV_E_SESSION_LOST);
+	assert_int_equal(gdev_stream_sync(stream), -GDEV_E_SESSION_LOST);
+	assert_int_equal(gdev_session_sync(session), -GDEV_E_SESSION_LOST);
+}
+
+static void why_a_worker_gave_up_outlives_it(void **state)
+{
+	uint64_t address = alloc(4096), other;
+	uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&word, 4);
+	struct waiter waiter;
+	void *pointer;
+
+	fake_worker->held = true;
+	assert_int_equal(gdev_copy_async(stream, &copy), 0);
+	gdev_stream_fence(stream, &waiter.fence);
+	pthread_create(&waiter.thread, NULL, wait_for, &waiter);
+	__atomic_store_n(
+		&fake_worker->segment->header.error, -GDEV_E_LAUNCH_TIMEOUT, __ATOMIC_RELEASE);
+	fake_worker_kill(fake_worker);
+	pthread_join(waiter.thread, NULL);
+	assert_int_equal(waiter.result, -GDEV_E_LAUNCH_TIMEOUT);
+	assert_int_equal(gdev_session_error(session, NULL), -GDEV_E_LAUNCH_TIMEOUT);
+	assert_int_equal(gdev_memory_alloc(session, 8 << 20, &other), -GDEV_E_LAUNCH_TIMEOUT);
+	assert_int_equal(gdev_memory_free(session, address), -GDEV_E_LAUNCH_TIMEOUT);
+	assert_int_equal(gdev_host_alloc(session, 16, &pointer), -GDEV_E_LAUNCH_TIMEOUT);
+	assert_int_equal(gdev_copy(stream, &copy), -GDEV_E_LAUNCH_TIMEOUT);
+	assert_int_equal(gdev_session_sync(session), -GDEV_E_LAUNCH_TIMEOUT);
+}
+
+static void a_death_that_nobody_waits_for_is_found_at_the_next_wait(void **state)
+{
+	uint64_t address = alloc(4096), other;
+
+	fake_worker_kill(fake_worker);
+	assert_int_equal(gdev_memory_alloc(session, 8 << 20, &other), -GDEV_E_SESSION_LOST);
+	assert_int_equal(gdev_memory_free(session, address), -GDEV_E_SESSION_LOST);
+}
+
+/* ---- errors ---- */
+
+static void a_streams_error_is_told_once(void **state)
+{
+	uint64_t address = alloc(4096);
+	uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&word, 4);
+
+	fake_worker->fail_with = -ENOMEM;
+	assert_int_equal(gdev_copy_async(stream, &copy), 0);
+	assert_int_equal(gdev_stream_sync(stream), -ENOMEM);
+	assert_int_equal(gdev_stream_sync(stream), 0);
+}
+
+static void a_sessions_error_is_told_always(void **state)
+{
+	uint64_t address = alloc(4096), other, fault;
+	uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&word, 4);
+	struct gdev_session *again;
+
+	fake_worker->segment->header.fault_address = 0x123;
+	fake_worker->segment->header.error = -GDEV_E_ILLEGAL_ADDRESS;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(gdev_session_error(session, &fault), -GDEV_E_ILLEGAL_ADDRESS);
+		assert_int_equal(fault, 0x123);
+		assert_int_equal(gdev_copy_async(stream, &copy), -GDEV_E_ILLEGAL_ADDRESS);
+		assert_int_equal(gdev_stream_sync(stream), -GDEV_E_ILLEGAL_ADDRESS);
+		assert_int_equal(gdev_memory_alloc(session, 4, &other), -GDEV_E_ILLEGAL_ADDRESS);
+	}
+	/* A session that is broken is not the one that the next open gets. */
+	struct fake_worker *broken = fake_worker;
+	assert_int_equal(gdev_session_open(NULL, &again), 0);
+	assert_ptr_not_equal(again, session);
+	fake_worker_kill(fake_worker);
+	gdev_session_close(again);
+	fake_worker_free(fake_worker);
+	fake_worker = broken;
+}
+
+static void replies_that_are_too_short_or_too_long_are_not_believed(void **state)
+{
+	uint64_t available, total;
+
+	fake_worker->reply_length = 3;
+	assert_int_equal(gdev_memory_info(session, &available, &total), -GDEV_E_PROTOCOL);
+	fake_worker->reply_length = UINT32_MAX;
+	assert_int_equal(gdev_memory_info(session, &available, &total), -GDEV_E_PROTOCOL);
+	fake_worker->reply_with = -ENOMEM;
+	assert_int_equal(gdev_memory_info(session, &available, &total), -ENOMEM);
+	assert_int_equal(gdev_memory_info(session, &available, &total), 0);
+}
+
+/* ---- sessions ---- */
+
+static void opening_again_gives_the_same_session(void **state)
+{
+	struct gdev_session *again;
+
+	assert_int_equal(gdev_session_open("gdev0", &again), 0);
+	assert_ptr_equal(again, session);
+	gdev_session_close(again);
+	alloc(16);
+}
+
+static int use_in_child(void)
+{
+	struct gdev_session *mine;
+	struct gdev_stream *other;
+	uint64_t address;
+
+	if (gdev_session_error(session, NULL) != -GDEV_E_SESSION_LOST)
+		return 1;
+	if (gdev_memory_alloc(session, 16, &address) != -GDEV_E_SESSION_LOST)
+		return 2;
+	if (gdev_stream_sync(stream) != -GDEV_E_SESSION_LOST)
+		return 3;
+	if (gdev_stream_create(session, 0, &other) != -GDEV_E_SESSION_LOST)
+		return 4;
+	gdev_stream_destroy(stream);
+	gdev_session_close(session);
+	if (gdev_session_open(NULL, &mine) || gdev_memory_alloc(mine, 16, &address) ||
+		gdev_memory_free(mine, address))
+		return 5;
+	fake_worker_kill(fake_worker);
+	gdev_session_close(mine);
+	return 0;
+}
+
+static void a_forked_child_has_lost_the_session_and_can_open_its_own(void **state)
+{
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it cannot follow threads into a child */
+#endif
+	uint64_t address = alloc(4096);
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(use_in_child());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(gdev_memory_free(session, address), 0);
+}
+
+/* ---- streams ---- */
+
+static void a_timeline_that_is_used_again_goes_on_counting(void **state)
+{
+	uint64_t address = alloc(4096);
+	uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&word, 4);
+	struct gdev_fence before, after;
+	struct gdev_stream *other;
+
+	assert_int_equal(gdev_stream_create(session, 0, &other), 0);
+	assert_int_equal(gdev_copy_async(other, &copy), 0);
+	gdev_stream_fence(other, &before);
+	assert_int_equal(gdev_stream_sync(other), 0);
+	gdev_stream_destroy(other);
+	assert_int_equal(gdev_stream_create(session, 0, &other), 0);
+	assert_int_equal(gdev_copy_async(other, &copy), 0);
+	gdev_stream_fence(other, &after);
+	assert_int_equal(before.timeline, after.timeline);
+	assert_true(after.value > before.value);
+	assert_int_equal(gdev_stream_sync(other), 0);
+	gdev_stream_destroy(other);
+}
+
+static void there_are_streams_until_there_are_none(void **state)
+{
+	struct gdev_stream *streams[SESSION_TIMELINES];
+	unsigned count = 0;
+
+	while (gdev_stream_create(session, 0, &streams[count]) == 0)
+		count++;
+	assert_int_equal(count, SESSION_TIMELINES - SESSION_REPLIES - 1);
+	while (count)
+		gdev_stream_destroy(streams[--count]);
+	assert_int_equal(gdev_stream_create(session, 0, &streams[0]), 0);
+	gdev_stream_destroy(streams[0]);
+}
+
+static void a_wait_for_what_has_happened_sends_nothing(void **state)
+{
+	struct gdev_fence fence;
+	struct gdev_stream *other;
+	unsigned before;
+
+	assert_int_equal(gdev_stream_create(session, 0, &other), 0);
+	gdev_stream_fence(stream, &fence);
+	before = fake_worker->records;
+	assert_int_equal(gdev_stream_wait(other, &fence), 0);
+	assert_int_equal(fake_worker->records, before);
+	gdev_stream_destroy(other);
+}
+
+/* ---- host functions ---- */
+
+static atomic_int calls;
+static atomic_int order[3];
+
+static void note(void *argument, int error)
+{
+	order[(intptr_t)argument] = calls + 1;
+	calls++;
+	if (!argument)
+		usleep(1000);
+}
+
+static void host_functions_run_when_their_stream_is_there(void **state)
+{
+	uint64_t address = alloc(4096);
+	uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&word, 4);
+	struct gdev_stream *other;
+
+	calls = 0;
+	assert_int_equal(gdev_stream_create(session, 0, &other), 0);
+	assert_int_equal(gdev_stream_sync(other), 0);
+	fake_worker->held = true;
+	assert_int_equal(gdev_copy_async(stream, &copy), 0);
+	assert_int_equal(gdev_stream_call(stream, note, (void *)0), 0);
+	assert_int_equal(gdev_stream_call(other, note, (void *)1), 0);
+	assert_int_equal(gdev_stream_call(stream, note, (void *)2), 0);
+	for (int i = 0; i < 2000 && calls < 1; i++)
+		usleep(500);
+	assert_int_equal(calls, 1); /* other's: nothing is before it */
+	assert_int_equal(order[1], 1);
+	fake_worker->held = false;
+	fake_worker_poke(fake_worker);
+	assert_int_equal(gdev_session_sync(session), 0);
+	assert_int_equal(calls, 3);
+	assert_true(order[0] < order[2]);
+	gdev_stream_destroy(other);
+}
+
+static void note_error(void *argument, int error)
+{
+	*(int *)argument = error;
+	calls++; /* what was written before is seen by who sees this */
+}
+
+static void host_functions_of_a_lost_session_are_told(void **state)
+{
+	int error = 1;
+
+	calls = 0;
+	fake_worker->held = true;
+	uint64_t address = alloc(4096);
+	uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&word, 4);
+	assert_int_equal(gdev_copy_async(stream, &copy), 0);
+	assert_int_equal(gdev_stream_call(stream, note_error, &error), 0);
+	fake_worker_kill(fake_worker);
+	for (int i = 0; i < 2000 && !calls; i++)
+		usleep(500);
+	assert_int_equal(calls, 1);
+	assert_int_equal(error, -GDEV_E_SESSION_LOST);
+}
+
+/* ---- copies ---- */
+
+static void check_round_trip(size_t bytes, unsigned seed)
+{
+	uint8_t *from = malloc(bytes), *to = malloc(bytes);
+	uint64_t address = alloc(bytes);
+	struct gdev_copy in = gdev_copy_linear(address, (uint64_t)from, bytes);
+	struct gdev_copy out = gdev_copy_linear((uint64_t)to, address, bytes);
+
+	for (size_t i = 0; i < bytes; i++)
+		from[i] = (uint8_t)(i * 13 + (i >> 9) + seed);
+	memset(to, 0, bytes);
+	assert_int_equal(gdev_copy(stream, &in), 0);
+	assert_int_equal(gdev_copy(stream, &out), 0);
+	assert_memory_equal(from, to, bytes);
+	assert_int_equal(gdev_memory_free(session, address), 0);
+	free(from);
+	free(to);
+}
+
+static void copies_of_all_sizes_arrive_with_every_chunk_size(void **state)
+{
+	static const uint64_t chunks[] = {4096, 65536, 2 << 20};
+	static const size_t sizes[] = {1, 4095, 32768, 32769, 65537, 262147, 1 << 20, 20000003};
+
+	for (size_t c = 0; c < array_length(chunks); c++) {
+		assert_int_equal(gdev_session_tune(session, GDEV_TUNE_CHUNK_BYTES, chunks[c]), 0);
+		for (size_t i = 0; i < array_length(sizes); i++)
+			check_round_trip(sizes[i], (unsigned)(c + i));
+	}
+	assert_int_equal(gdev_session_tune(session, GDEV_TUNE_CHUNK_BYTES, 1000), -EINVAL);
+	assert_int_equal(gdev_session_tune(session, GDEV_TUNE_CHUNK_BYTES, 1ull << 40), -EINVAL);
+	assert_int_equal(gdev_session_tune(session, GDEV_TUNE_COPY_THREADS, 0), -EINVAL);
+	assert_int_equal(gdev_session_tune(session, GDEV_TUNE_COPY_THREADS, 13), -EINVAL);
+	assert_int_equal(gdev_session_tune(session, GDEV_TUNE_INLINE_BYTES, 0), 0);
+	check_round_trip(100, 9);
+}
+
+static void *copy_often(void *argument)
+{
+	for (unsigned i = 0; i < 20; i++)
+		check_round_trip((size_t)(uintptr_t)argument, i);
+	return NULL;
+}
+
+static void long_copies_do_not_keep_short_ones_out(void **state)
+{
+	static const size_t sizes[] = {9 << 20, 9 << 20, 100000, 100000, 40000, 40000};
+	pthread_t threads[array_length(sizes)];
+
+	for (size_t i = 0; i < array_length(sizes); i++)
+		pthread_create(&threads[i], NULL, copy_often, (void *)sizes[i]);
+	for (size_t i = 0; i < array_length(sizes); i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void copies_out_of_bounds_are_refused(void **state)
+{
+	uint64_t address = alloc(4096);
+	uint8_t bytes[64];
+	struct gdev_copy copy = gdev_copy_linear(address + 4090, (uint64_t)bytes, 64);
+
+	copy.destination_side = GDEV_SIDE_DEVICE;
+	assert_int_equal(gdev_copy(stream, &copy), -EINVAL);
+	copy.destination_side = GDEV_SIDE_ANY;
+	assert_int_equal(gdev_copy(stream, &copy), -EINVAL);
+	copy = gdev_copy_linear(address, (uint64_t)bytes, 16);
+	copy.height = UINT64_MAX / 2;
+	copy.destination_pitch = 4096;
+	assert_int_equal(gdev_copy(stream, &copy), -EINVAL);
+	assert_int_equal(gdev_memory_free(session, address), 0);
+	copy = gdev_copy_linear(address, (uint64_t)bytes, 16);
+	assert_int_equal(gdev_copy(stream, &copy), -EINVAL);
+}
+
+/* ---- memory ---- */
+
+static void blocks_are_carved_and_join_again(void **state)
+{
+	enum { COUNT = 1000 };
+	static uint64_t addresses[COUNT];
+	struct gdev_range range;
+	unsigned before;
+
+	alloc(64);
+	before = fake_worker->records;
+	for (unsigned i = 0; i < COUNT; i++)
+		addresses[i] = alloc(1000);
+	assert_true(fake_worker->records - before <= 2);
+	for (unsigned i = 0; i < COUNT; i += 2)
+		assert_int_equal(gdev_memory_free(session, addresses[i]), 0);
+	gdev_memory_lookup(session, addresses[1] + 999, &range);
+	assert_int_equal(range.kind, GDEV_MEMORY_DEVICE);
+	assert_int_equal(range.base, addresses[1]);
+	assert_int_equal(range.bytes, 1000);
+	gdev_memory_lookup(session, addresses[1] + 1000, &range);
+	assert_int_equal(range.kind, GDEV_MEMORY_UNKNOWN);
+	for (unsigned i = 1; i < COUNT; i += 2)
+		assert_int_equal(gdev_memory_free(session, addresses[i]), 0);
+	/* All in one piece again. */
+	addresses[0] = alloc(900 << 10);
+	assert_int_equal(gdev_memory_free(session, addresses[0]), 0);
+}
+
+static void addresses_are_used_again(void **state)
+{
+	for (int i = 0; i < 300; i++) {
+		uint64_t address = alloc(1ull << 30);
+		assert_int_equal(gdev_memory_free(session, address), 0);
+	}
+}
+
+static void a_reference_keeps_memory(void **state)
+{
+	uint64_t address = alloc(4096);
+
+	assert_int_equal(gdev_memory_ref(session, address), 0);
+	assert_int_equal(gdev_memory_free(session, address), 0);
+	check_round_trip(100, 1);
+	memset((void *)address, 1, 4096);
+	assert_int_equal(gdev_memory_free(session, address), 0);
+	assert_int_equal(gdev_memory_free(session, address), -EINVAL);
+	assert_int_equal(gdev_memory_ref(session, address), -EINVAL);
+}
+
+static void page_locked_memory_is_zero_and_known(void **state)
+{
+	struct gdev_range range;
+	uint8_t *small, *large;
+
+	assert_int_equal(gdev_host_alloc(session, 100, (void **)&small), 0);
+	assert_int_equal(gdev_host_alloc(session, 5 << 20, (void **)&large), 0);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(small[i], 0);
+	large[(5 << 20) - 1] = 1;
+	gdev_memory_lookup(session, (uint64_t)large + 5, &range);
+	assert_int_equal(range.kind, GDEV_MEMORY_HOST);
+	assert_true(range.mapped);
+	memset(small, 7, 100);
+	assert_int_equal(gdev_memory_free(session, (uint64_t)small), 0);
+	assert_int_equal(gdev_host_alloc(session, 100, (void **)&small), 0);
+	assert_int_equal(small[0], 0);
+	assert_int_equal(gdev_memory_free(session, (uint64_t)large), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(records_of_all_lengths_pass_the_end_of_the_ring),
+		TEST(a_full_ring_holds_the_sender_until_there_is_room),
+		TEST(many_threads_wait_each_for_its_own),
+		TEST(a_wait_ends_at_its_deadline),
+		TEST(a_worker_that_dies_loses_the_session_for_everybody),
+		TEST(why_a_worker_gave_up_outlives_it),
+		TEST(a_death_that_nobody_waits_for_is_found_at_the_next_wait),
+		TEST(a_streams_error_is_told_once),
+		TEST(a_sessions_error_is_told_always),
+		TEST(replies_that_are_too_short_or_too_long_are_not_believed),
+		TEST(opening_again_gives_the_same_session),
+		TEST(a_forked_child_has_lost_the_session_and_can_open_its_own),
+		TEST(a_timeline_that_is_used_again_goes_on_counting),
+		TEST(there_are_streams_until_there_are_none),
+		TEST(a_wait_for_what_has_happened_sends_nothing),
+		TEST(host_functions_run_when_their_stream_is_there),
+		TEST(host_functions_of_a_lost_session_are_told),
+		TEST(copies_of_all_sizes_arrive_with_every_chunk_size),
+		TEST(long_copies_do_not_keep_short_ones_out),
+		TEST(copies_out_of_bounds_are_refused),
+		TEST(blocks_are_carved_and_join_again),
+		TEST(addresses_are_used_again),
+		TEST(a_reference_keeps_memory),
+		TEST(page_locked_memory_is_zero_and_known),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Golden bytes: one of each record and control message with every field set, against the bytes that it
+ * has always had. A change of layout fails here; make a new version of it instead.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/control.h"
+#include "proto/peer.h"
+#include "proto/record.h"
+
+/* Bytes as text, to be compared as text: a failure then shows where. */
+static const char *text_of(const void *bytes, size_t length)
+{
+	static char text[4096];
+
+	for (size_t i = 0; i < length; i++)
+		sprintf(text + 2 * i, "%02x", ((const uint8_t *)bytes)[i]);
+	return text;
+}
+
+#define GOLDEN(object, text) assert_string_equal(text_of(&(object), sizeof(object)), text)
+
+#define HEADER(opcode_, type)                                                                      \
+	{                                                                                          \
+		.opcode = opcode_, .flags = 1, .length = sizeof(struct type), .timeline = 0x21,    \
+		.value = 0x0102030405060708                                                        \
+	}
+/* What every record below starts with, behind opcode and length. */
+#define HEADER_TEXT                                                                                \
+	"2100000000000000"                                                                         \
+	"0807060504030201"
+
+static void records_have_their_bytes(void **state)
+{
+	struct record_memory memory = {HEADER(RECORD_MEMORY_ALLOC, record_memory), 0x1122, 0x3344};
+	struct record_copy copy = {HEADER(RECORD_COPY, record_copy), 1, 2, 3, 4, 5, 6, 7, 8, 9};
+	struct record_write write = {HEADER(RECORD_WRITE, record_write), 1, 2};
+	struct record_fill fill = {HEADER(RECORD_FILL, record_fill), 1, 2, 3, 4, 5, 6};
+	struct record_module_load load = {
+		HEADER(RECORD_MODULE_LOAD, record_module_load), 1, 2, 3, 4, 5};
+	struct record_handle handle = {HEADER(RECORD_MODULE_UNLOAD, record_handle), 1, 2};
+	struct record_lookup lookup = {HEADER(RECORD_FUNCTION_GET, record_lookup), 1, 2};
+	struct record_launch launch = {
+		HEADER(RECORD_LAUNCH, record_launch), 1, {2, 3, 4}, {5, 6, 7}, 8, 9, 10};
+	struct record_stream stream = {HEADER(RECORD_STREAM_CREATE, record_stream), 1, -2};
+	struct record_wait wait = {HEADER(RECORD_WAIT, record_wait), 1, 2, 3};
+	struct record_stamp stamp = {HEADER(RECORD_STAMP, record_stamp), 1, 2};
+	struct record_event event = {HEADER(RECORD_EVENT_WAIT, record_event), 1, 2, 3, 4};
+	struct record_shm shm = {HEADER(RECORD_SHM_GET, record_shm), -1, 2, 3, 4, 5, 6};
+	struct record_query query = {HEADER(RECORD_QUERY, record_query), 1, 2, 3};
+
+	GOLDEN(memory, "0100000128000000" HEADER_TEXT "2211000000000000"
+		       "4433000000000000");
+	GOLDEN(copy, "0300000160000000" HEADER_TEXT "0100000000000000"
+		     "0200000000000000"
+		     "0300000000000000"
+		     "0400000000000000"
+		     "0500000000000000"
+		     "0600000000000000"
+		     "0700000000000000"
+		     "0800000000000000"
+		     "0900000000000000");
+	GOLDEN(write, "0400000128000000" HEADER_TEXT "0100000000000000"
+		      "0200000000000000");
+	GOLDEN(fill, "0500000140000000" HEADER_TEXT "0100000000000000"
+		     "0200000000000000"
+		     "0300000000000000"
+		     "0400000000000000"
+		     "05000000"
+		     "06000000");
+	GOLDEN(load, "1000000140000000" HEADER_TEXT "0100000000000000"
+		     "0200000000000000"
+		     "0300000000000000"
+		     "0400000000000000"
+		     "0500000000000000");
+	GOLDEN(handle, "1100000120000000" HEADER_TEXT "01000000"
+		       "02000000");
+	GOLDEN(lookup, "1200000120000000" HEADER_TEXT "01000000"
+		       "02000000");
+	GOLDEN(launch, "1400000140000000" HEADER_TEXT "01000000"
+		       "020000000300000004000000"
+		       "050000000600000007000000"
+		       "08000000"
+		       "09000000"
+		       "0a000000");
+	GOLDEN(stream, "2000000120000000" HEADER_TEXT "01000000"
+		       "feffffff");
+	GOLDEN(wait, "2200000128000000" HEADER_TEXT "01000000"
+		     "02000000"
+		     "0300000000000000");
+	GOLDEN(stamp, "2300000120000000" HEADER_TEXT "01000000"
+		      "02000000");
+	GOLDEN(event, "2500000130000000" HEADER_TEXT "0100000000000000"
+		      "02000000"
+		      "03000000"
+		      "0400000000000000");
+	GOLDEN(shm, "3000000138000000" HEADER_TEXT "ffffffff"
+		    "02000000"
+		    "0300000000000000"
+		    "0400000000000000"
+		    "05000000"
+		    "06000000");
+	GOLDEN(query, "4000000128000000" HEADER_TEXT "01000000"
+		      "02000000"
+		      "0300000000000000");
+}
+
+static void attributes_and_replies_have_their_bytes(void **state)
+{
+	struct record_attribute attribute = {RECORD_ATTRIBUTE_CLUSTER, 1, 16};
+	struct reply_module module = {1, 2, 3};
+	struct reply_param param = {1, 2};
+	struct reply_function function = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+	struct reply_global global = {1, 2};
+	struct reply_event event = {1};
+	struct reply_shm shm = {1, 2, 3, 4, 5, 6, 7};
+	struct reply_memory memory = {1, 2};
+	struct reply_occupancy occupancy = {1, 2};
+	struct reply_usage usage = {1, 2, 3, 4, 5};
+
+	GOLDEN(attribute, "0200"
+			  "0100"
+			  "10000000");
+	GOLDEN(module, "01000000"
+		       "02000000"
+		       "0300000000000000");
+	GOLDEN(param, "01000000"
+		      "02000000");
+	GOLDEN(function, "01000000"
+			 "02000000"
+			 "03000000"
+			 "04000000"
+			 "05000000"
+			 "06000000"
+			 "07000000"
+			 "08000000"
+			 "09000000"
+			 "0a000000"
+			 "0b000000"
+			 "0c000000");
+	GOLDEN(global, "0100000000000000"
+		       "0200000000000000");
+	GOLDEN(event, "0100000000000000");
+	GOLDEN(shm, "01000000"
+		    "02000000"
+		    "03000000"
+		    "04000000"
+		    "0500000000000000"
+		    "06000000"
+		    "07000000");
+	GOLDEN(memory, "0100000000000000"
+		       "0200000000000000");
+	GOLDEN(occupancy, "01000000"
+			  "02000000");
+	GOLDEN(usage, "0100000000000000"
+		      "0200000000000000"
+		      "0300000000000000"
+		      "0400000000000000"
+		      "0500000000000000");
+}
+
+#undef HEADER
+#define HEADER(type_, struct_)                                                                     \
+	{                                                                                          \
+		sizeof(struct struct_), type_, CONTROL_VERSION, 0x11, -2                           \
+	}
+#define TAIL_TEXT                                                                                  \
+	"0100"                                                                                     \
+	"11000000"                                                                                 \
+	"feffffff"
+
+static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
+{
+	struct control_header bye = HEADER(CONTROL_BYE, control_header);
+	struct control_memory memory = {HEADER(CONTROL_MEMORY, control_memory), -1, 2, 3};
+	struct control_grant grant = {HEADER(CONTROL_GRANT, control_grant), 1, 2, 3, 4, -5, 6};
+	struct control_shm shm = {
+		HEADER(CONTROL_SHM, control_shm), 1, -2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+	struct control_cache cache = {
+		HEADER(CONTROL_CACHE_GET, control_cache), "0123456789abcde", 5};
+	struct control_event event = {HEADER(CONTROL_EVENT_WATCH, control_event), 1, 2, 3, 4};
+	struct control_attach attach = {HEADER(CONTROL_ATTACH, control_attach), 1, -2, 3, 4, 5, "v",
+		6, 7, 8, 9, 10, 11, 12};
+
+	GOLDEN(bye, "10000000"
+		    "2400" TAIL_TEXT);
+	GOLDEN(memory, "28000000"
+		       "2800" TAIL_TEXT "ffffffffffffffff"
+		       "0200000000000000"
+		       "0300000000000000");
+	GOLDEN(grant, "30000000"
+		      "2d00" TAIL_TEXT "01000000"
+		      "02000000"
+		      "0300000000000000"
+		      "0400000000000000"
+		      "fbffffff"
+		      "06000000");
+	GOLDEN(shm, "48000000"
+		    "3200" TAIL_TEXT "01000000"
+		    "feffffff"
+		    "03000000"
+		    "04000000"
+		    "0500000000000000"
+		    "0600000000000000"
+		    "07000000"
+		    "08000000"
+		    "09000000"
+		    "0a000000"
+		    "0b000000"
+		    "0c000000");
+	GOLDEN(cache, "28000000"
+		      "3800" TAIL_TEXT "30313233343536373839616263646500"
+		      "0500000000000000");
+	GOLDEN(event, "28000000"
+		      "4000" TAIL_TEXT "0100000000000000"
+		      "0200000000000000"
+		      "03000000"
+		      "04000000");
+	GOLDEN(attach, "78000000"
+		       "2100" TAIL_TEXT "0100000000000000"
+		       "feffffff"
+		       "03000000"
+		       "04000000"
+		       "05000000"
+		       "7600000000000000000000000000000000000000000000000000000000000000"
+		       "0600000000000000"
+		       "0700000000000000"
+		       "0800000000000000"
+		       "09000000"
+		       "0a000000"
+		       "0b00000000000000"
+		       "0c00000000000000");
+}
+
+static void messages_between_client_and_gdevd_have_their_bytes(void **state)
+{
+	struct control_hello hello = {
+		HEADER(CONTROL_HELLO, control_hello), 1, 2, 3, 4, 5, {6, 7, 8, 9}};
+	struct control_welcome welcome = {HEADER(CONTROL_WELCOME, control_welcome), 1, 2, 3, 4, 5,
+		"v", "d", "u", 6, 7, 8, 9, 10};
+	struct control_refused refused = {HEADER(CONTROL_REFUSED, control_refused), "no"};
+	struct control_ready ready = {HEADER(CONTROL_READY, control_ready), 1, 2, 3, "d", "u"};
+
+	GOLDEN(hello, "50000000"
+		      "0100" TAIL_TEXT "01000000"
+		      "02000000"
+		      "0300000000000000"
+		      "0400000000000000"
+		      "0500000000000000"
+		      "0600000000000000"
+		      "0700000000000000"
+		      "0800000000000000"
+		      "0900000000000000");
+	assert_string_equal(text_of(&welcome, 48 + 8), "b8000000"
+						       "0200" TAIL_TEXT "01000000"
+						       "02000000"
+						       "0300000000000000"
+						       "0400000000000000"
+						       "0500000000000000"
+						       "7600000000000000");
+	assert_string_equal(text_of(welcome.device_name, 8), "6400000000000000");
+	assert_int_equal(offsetof(struct control_welcome, device_name), 80);
+	assert_int_equal(offsetof(struct control_welcome, device_uuid), 144);
+	assert_int_equal(offsetof(struct control_welcome, memory_bytes), 160);
+	assert_string_equal(text_of(&welcome.memory_bytes, 24), "0600000000000000"
+								"07000000"
+								"08000000"
+								"09000000"
+								"0a000000");
+	assert_string_equal(text_of(&refused, 24), "10010000"
+						   "0300" TAIL_TEXT "6e6f000000000000");
+	assert_string_equal(text_of(&ready, 48), "78000000"
+						 "2000" TAIL_TEXT "0100000000000000"
+						 "0200000000000000"
+						 "0300000000000000"
+						 "6400000000000000");
+	assert_int_equal(offsetof(struct control_ready, device_uuid), 104);
+}
+
+static void the_messages_with_descriptors_have_their_bytes(void **state)
+{
+	struct peer_message message = {PEER_DEVICE_MAP, 1, -2, 3, 4, 5, {6, 7}};
+
+	assert_string_equal(text_of(&message, 56), "02000000"
+						   "01000000"
+						   "feffffff"
+						   "03000000"
+						   "0400000000000000"
+						   "0500000000000000"
+						   "0600000000000000"
+						   "0700000000000000"
+						   "0000000000000000");
+}
+
+static void the_worker_page_has_its_words(void **state)
+{
+	assert_int_equal(offsetof(struct worker_page, launches), 0);
+	assert_int_equal(offsetof(struct worker_page, compute_ns), 8);
+	assert_int_equal(offsetof(struct worker_page, to_device_bytes), 16);
+	assert_int_equal(offsetof(struct worker_page, from_device_bytes), 32);
+	assert_int_equal(offsetof(struct worker_page, device_bytes), 48);
+	assert_int_equal(offsetof(struct worker_page, streams_busy), 56);
+	assert_int_equal(offsetof(struct worker_page, revoke), 64);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(records_have_their_bytes),
+		cmocka_unit_test(attributes_and_replies_have_their_bytes),
+		cmocka_unit_test(messages_between_worker_and_gdevd_have_their_bytes),
+		cmocka_unit_test(messages_between_client_and_gdevd_have_their_bytes),
+		cmocka_unit_test(the_messages_with_descriptors_have_their_bytes),
+		cmocka_unit_test(the_worker_page_has_its_words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

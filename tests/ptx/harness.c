@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#include "harness.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+char printed[4096];
+char asserted[512];
+static __thread sigjmp_buf *escape;
+
+static int print(const struct ptx_launch *launch, const char *format, const void *args)
+{
+	size_t n = strlen(printed);
+	int first;
+
+	memcpy(&first, args, sizeof(first));
+	return snprintf(printed + n, sizeof(printed) - n, format, first);
+}
+
+__attribute__((noreturn)) static void trap(const struct ptx_launch *launch)
+{
+	siglongjmp(*escape, TRAPPED);
+}
+
+__attribute__((noreturn)) static void assert_fail(const struct ptx_launch *launch,
+	const char *message, const char *file, uint32_t line, const char *function,
+	const uint32_t block[3], const uint32_t thread[3])
+{
+	snprintf(asserted, sizeof(asserted), "%s:%s:%u:%s:%u:%u", message, file, line, function,
+		block[0], thread[0]);
+	siglongjmp(*escape, ASSERTED);
+}
+
+static void *allocate(const struct ptx_launch *launch, uint64_t size)
+{
+	return malloc(size);
+}
+
+static void release(const struct ptx_launch *launch, void *pointer)
+{
+	free(pointer);
+}
+
+static const struct ptx_runtime runtime = {print, trap, assert_fail, allocate, release};
+
+static void *aligned(size_t bytes)
+{
+	void *p = aligned_alloc(64, (bytes + 127) & ~(size_t)63);
+
+	assert_non_null(p);
+	memset(p, 0xa5, bytes);
+	return p;
+}
+
+void load_text(struct program *p, const char *text)
+{
+	struct ptx_log log = {p->log, sizeof(p->log), 0};
+	size_t bytes, align;
+
+	p->log[0] = 0;
+	if (ptx_parse(text, strlen(text), &log, &p->module))
+		fail_msg("%s", p->log);
+	ptx_globals_layout(p->module, &bytes, &align);
+	p->globals = aligned(bytes);
+	ptx_globals_init(p->module, p->globals);
+}
+
+void load_file(struct program *p, const char *name)
+{
+	char path[512], *text;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", KERNELS, name);
+	f = fopen(path, "r");
+	if (!f)
+		fail_msg("no %s", path);
+	text = calloc(1, 1 << 20);
+	assert_non_null(text);
+	assert_true(fread(text, 1, (1 << 20) - 1, f) > 0);
+	fclose(f);
+	load_text(p, text);
+	free(text);
+}
+
+void unload(struct program *p)
+{
+	ptx_module_destroy(p->module);
+	free(p->globals);
+}
+
+struct worker {
+	const struct ptx_code *code;
+	const struct ptx_launch *launch;
+	struct ptx_scratch scratch;
+	uint64_t first, end;
+	enum outcome outcome;
+	pthread_t thread;
+};
+
+static void *work(void *data)
+{
+	struct worker *w = data;
+	sigjmp_buf jump;
+
+	escape = &jump;
+	w->outcome = (enum outcome)sigsetjmp(jump, 0);
+	if (w->outcome == RAN)
+		w->code->run(w->launch, &w->scratch, w->first, w->end);
+	return NULL;
+}
+
+static enum outcome run_code(
+	struct program *p, const struct ptx_kernel *k, const struct ptx_code *code, struct run r)
+{
+	struct worker workers[8] = {0};
+	enum outcome outcome = RAN;
+	struct ptx_launch launch = {.params = r.params,
+		.globals = p->globals,
+		.dynamic_shared_bytes = r.dynamic_shared,
+		.total_shared_bytes = r.dynamic_shared + k->shared_bytes,
+		.runtime = &runtime};
+	uint64_t blocks = (uint64_t)r.grid[0] * r.grid[1] * r.grid[2];
+
+	memcpy(launch.grid, r.grid, sizeof(r.grid));
+	memcpy(launch.block, r.block, sizeof(r.block));
+	for (unsigned t = 0; t < r.pool; t++) {
+		workers[t] = (struct worker){.code = code,
+			.launch = &launch,
+			.first = blocks * t / r.pool,
+			.end = blocks * (t + 1) / r.pool};
+		workers[t].scratch = (struct ptx_scratch){aligned(launch.total_shared_bytes),
+			aligned(code->local_bytes), aligned(code->saved_bytes), t};
+		assert_int_equal(pthread_create(&workers[t].thread, NULL, work, &workers[t]), 0);
+	}
+	for (unsigned t = 0; t < r.pool; t++) {
+		pthread_join(workers[t].thread, NULL);
+		if (workers[t].outcome != RAN)
+			outcome = workers[t].outcome;
+		free(workers[t].scratch.shared);
+		free(workers[t].scratch.locals);
+		free(workers[t].scratch.saved);
+	}
+	return outcome;
+}
+
+enum outcome run(struct program *p, struct run r)
+{
+	const struct ptx_kernel *k = ptx_kernel_find(p->module, r.kernel);
+	struct ptx_log log = {p->log, sizeof(p->log), 0};
+	const struct ptx_code *code;
+	void *object;
+	size_t size;
+
+	for (unsigned i = 0; i < 3; i++) {
+		r.grid[i] = r.grid[i] ? r.grid[i] : 1;
+		r.block[i] = r.block[i] ? r.block[i] : 1;
+	}
+	r.pool = r.pool ? r.pool : 1;
+	assert_non_null(k);
+	printed[0] = asserted[0] = 0;
+	if (ptx_compile(p->module, k, r.block, &log, &object, &size))
+		fail_msg("%s", p->log);
+	assert_int_equal(ptx_link(object, size, &code), 0);
+	free(object);
+	enum outcome outcome = run_code(p, k, code, r);
+	ptx_unlink(code);
+	return outcome;
+}
+
+int error_of(struct program *p, const char *text, const char *kernel)
+{
+	struct ptx_log log = {p->log, sizeof(p->log), 0};
+	uint32_t block[3] = {32, 1, 1};
+	struct ptx_module *module;
+	void *object = NULL;
+	size_t size;
+	int error;
+
+	p->log[0] = 0;
+	error = ptx_parse(text, strlen(text), &log, &module);
+	if (error)
+		return error;
+	if (kernel) {
+		const struct ptx_kernel *k = ptx_kernel_find(module, kernel);
+
+		assert_non_null(k);
+		error = ptx_compile(module, k, block, &log, &object, &size);
+		free(object);
+	}
+	ptx_module_destroy(module);
+	return error;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Compiles PTX and runs it on a few threads, as the software GPU would.
+ */
+#ifndef GDEV_TESTS_PTX_HARNESS_H
+#define GDEV_TESTS_PTX_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "device/cpu/ptx/ptx.h"
+
+struct program {
+	struct ptx_module *module;
+	void *globals;
+	char log[4096];
+};
+
+enum outcome { RAN, TRAPPED, ASSERTED };
+
+struct run {
+	const char *kernel;
+	uint32_t grid[3], block[3]; /* zeros mean 1 */
+	uint32_t dynamic_shared;
+	unsigned pool; /* threads of the pool, 0 means 1 */
+	const void *params;
+};
+
+/* What the last run's callbacks saw. */
+extern char printed[4096];
+extern char asserted[512];
+
+void load_text(struct program *p, const char *text);
+void load_file(struct program *p, const char *name);
+void unload(struct program *p);
+/* Compiles, links, runs, unlinks. Fails the test when it does not compile. */
+enum outcome run(struct program *p, struct run r);
+/* The error of ptx_parse or, when a kernel is named, of ptx_compile; the log in p->log. */
+int error_of(struct program *p, const char *text, const char *kernel);
+
+#endif

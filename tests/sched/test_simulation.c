@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the simulation says about shares: the bounds that `fair` has to keep, and that it is better than
+ * BAND. Simulated time, so it does not depend on the machine.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sim.h"
+
+static struct sim_result run(const char *scenario, const char *policy)
+{
+	struct sim_result result;
+
+	sim_run(sim_scenario_find(scenario), sched_policy_find(policy), NULL, 1, &result);
+	return result;
+}
+
+static void assert_less(const char *scenario, const char *what, double value, double bound)
+{
+	if (value > bound)
+		fail_msg(
+			"%s: %s is %.3f, and should be at most %.3f", scenario, what, value, bound);
+}
+
+/* Those in which everyone can use its share. */
+static const char *const backlogged[] = {
+	"equal",
+	"short-long-50-50",
+	"short-long-30-70",
+	"short-long-10-90",
+	"short-long-90-10",
+	"tiny-batches-long",
+	"sync-short-long",
+	"sync-pause-long",
+	"sync-pause-long-80-20",
+	"sync-pause-both",
+	"random-30-70",
+	"mixed-10-90",
+	"copy-chunks",
+	"copy-compute-one-queue",
+	"software-short-long",
+	"software-sync",
+	"many-streams",
+	"four",
+	"sixteen",
+	"huge-kernels",
+	"change",
+	"second-comes-later",
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct sim_result fair[COUNT(backlogged)], band[COUNT(backlogged)];
+
+static int run_all(void **state)
+{
+	for (unsigned i = 0; i < COUNT(backlogged); i++) {
+		fair[i] = run(backlogged[i], "fair");
+		band[i] = run(backlogged[i], "band");
+	}
+	return 0;
+}
+
+static void shares_hold_within_one_percent_and_three_at_worst(void **state)
+{
+	for (unsigned i = 0; i < COUNT(backlogged); i++) {
+		assert_less(backlogged[i], "the error", fair[i].error_avg_pct, 1.0);
+		assert_less(backlogged[i], "the worst error", fair[i].error_worst_pct, 3.0);
+	}
+}
+
+static void contention_costs_at_most_four_percent_of_throughput(void **state)
+{
+	for (unsigned i = 0; i < COUNT(backlogged); i++)
+		assert_less(backlogged[i], "1 - throughput", 1 - fair[i].throughput, 0.04);
+}
+
+static void copies_keep_their_shares_within_two_percent(void **state)
+{
+	assert_less(
+		"copy-chunks", "the worst error", run("copy-chunks", "fair").error_worst_pct, 2);
+}
+
+static void fair_beats_band(void **state)
+{
+	double fair_error = 0, band_error = 0, fair_throughput = 0, band_throughput = 0;
+
+	for (unsigned i = 0; i < COUNT(backlogged); i++) {
+		assert_less(backlogged[i], "the error against BAND's", fair[i].error_avg_pct,
+			band[i].error_avg_pct);
+		/* Nowhere by more than a little, and that with waits that are seconds shorter. */
+		assert_less(backlogged[i], "BAND's throughput beyond it",
+			band[i].throughput - fair[i].throughput, 0.016);
+		fair_error += fair[i].error_avg_pct;
+		band_error += band[i].error_avg_pct;
+		fair_throughput += fair[i].throughput;
+		band_throughput += band[i].throughput;
+	}
+	assert_less("all", "the mean error against a fifth of BAND's", fair_error, band_error / 5);
+	assert_less("all", "BAND's mean throughput", band_throughput, fair_throughput);
+}
+
+static void high_priority_waits_for_a_window_and_the_handover(void **state)
+{
+	/* Two kernels of a millisecond are the window, and the switch is 140 us. */
+	assert_less("priority", "the wait", run("priority", "fair").wait_p99_ms[0], 2.0 + 0.4);
+	assert_less("priority", "the wait", run("priority", "priority").wait_p99_ms[0], 2.0 + 0.4);
+}
+
+static void nice_ones_leave_the_rest_to_others(void **state)
+{
+	struct sim_scenario scenario = *sim_scenario_find("nice");
+	struct sim_result together, alone;
+
+	sim_run(&scenario, sched_policy_find("fair"), NULL, 1, &together);
+	scenario.context_count = 1;
+	sim_run(&scenario, sched_policy_find("fair"), NULL, 1, &alone);
+	/* Of what the two at nice 19 leave it: their weights are 15, its is 1024. */
+	assert_true(together.busy_pct > 95);
+	assert_true(alone.busy_pct > 95);
+	assert_less("nice", "the wait", together.wait_p99_ms[0], 500);
+}
+
+static void new_shares_hold_a_tenth_of_a_second_after_they_were_set(void **state)
+{
+	struct sim_result result = run("change", "fair");
+
+	assert_true(result.after_change_pct >= 0);
+	assert_less("change", "the error", result.after_change_pct, 2);
+}
+
+static void same_seed_gives_the_same_result(void **state)
+{
+	struct sim_result a = run("random-30-70", "band"), b = run("random-30-70", "band");
+
+	assert_memory_equal(&a, &b, sizeof a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shares_hold_within_one_percent_and_three_at_worst),
+		cmocka_unit_test(contention_costs_at_most_four_percent_of_throughput),
+		cmocka_unit_test(copies_keep_their_shares_within_two_percent),
+		cmocka_unit_test(fair_beats_band),
+		cmocka_unit_test(high_priority_waits_for_a_window_and_the_handover),
+		cmocka_unit_test(nice_ones_leave_the_rest_to_others),
+		cmocka_unit_test(new_shares_hold_a_tenth_of_a_second_after_they_were_set),
+		cmocka_unit_test(same_seed_gives_the_same_result),
+	};
+
+	return cmocka_run_group_tests_name("simulation", tests, run_all, NULL);
+}

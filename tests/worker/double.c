@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The device double: the null backend, whose commands wait for the test. See harness.h. One thread.
+ */
+#include <string.h>
+
+#include "double.h"
+#include "harness.h"
+
+#define HELD_MAX 4096
+
+static struct device_ops ops;
+static const struct device_ops *null_ops;
+static struct device_command *held[HELD_MAX];
+static unsigned held_count, submitted;
+static bool holding;
+static uint64_t busy_ns = 100;
+
+unsigned double_modules, double_chunks;
+
+static uint64_t clock_ns = 1000;
+
+static void execute(struct device_command *command, int error)
+{
+	if (!error && command->kind == DEVICE_COPY) {
+		const struct device_copy *c = &command->copy;
+		for (uint64_t z = 0; z < c->depth; z++)
+			for (uint64_t y = 0; y < c->height; y++)
+				memmove((void *)(c->destination + z * c->destination_slice +
+						 y * c->destination_pitch),
+					(void *)(c->source + z * c->source_slice +
+						 y * c->source_pitch),
+					c->width);
+	}
+	if (!error && command->kind == DEVICE_FILL)
+		for (uint64_t y = 0; y < command->fill.height; y++)
+			for (uint64_t x = 0; x < command->fill.width; x++)
+				memcpy((void *)(command->fill.destination +
+						y * command->fill.pitch +
+						x * command->fill.element_bytes),
+					&command->fill.value, command->fill.element_bytes);
+	command->started_ns = clock_ns;
+	clock_ns += busy_ns;
+	command->finished_ns = clock_ns;
+	command->busy_ns = busy_ns;
+	if (error)
+		command->fault_address = 0xdead;
+	command->done(command, error);
+}
+
+static void submit(struct device_queue *queue, struct device_command *command)
+{
+	assert_true(held_count < HELD_MAX);
+	held[held_count++] = command;
+	submitted++;
+}
+
+static struct device_command *take_oldest(void)
+{
+	struct device_command *oldest = held[0];
+
+	held_count--;
+	memmove(held, held + 1, held_count * sizeof *held);
+	return oldest;
+}
+
+static bool work(struct device *device)
+{
+	if (holding || !held_count)
+		return false;
+	execute(take_oldest(), 0);
+	return true;
+}
+
+static int module_load(struct device_space *space, const void *image, size_t length,
+	struct device_log *log, struct device_module **module)
+{
+	int error;
+
+	if (length >= 3 && !memcmp(image, "bad", 3)) {
+		if (log && log->size)
+			strncpy(log->text, "line 1: bad", log->size - 1);
+		return -GDEV_E_INVALID_PTX;
+	}
+	error = null_ops->module_load(space, image, length, log, module);
+	double_modules += !error;
+	return error;
+}
+
+static void module_unload(struct device_module *module)
+{
+	double_modules--;
+	null_ops->module_unload(module);
+}
+
+static uint64_t module_bytes(struct device_module *module)
+{
+	return 4096;
+}
+
+static int chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk)
+{
+	int error = null_ops->chunk_create(device, bytes, chunk);
+
+	double_chunks += !error;
+	return error;
+}
+
+static int chunk_import(struct device *device, int fd, uint64_t bytes, struct device_chunk **chunk)
+{
+	int error = null_ops->chunk_import(device, fd, bytes, chunk);
+
+	double_chunks += !error;
+	return error;
+}
+
+static void chunk_destroy(struct device_chunk *chunk)
+{
+	double_chunks--;
+	null_ops->chunk_destroy(chunk);
+}
+
+static int function_get(
+	struct device_module *module, const char *name, struct device_function **function)
+{
+	if (!strcmp(name, "nothing"))
+		return -GDEV_E_SYMBOL_NOT_FOUND;
+	return null_ops->function_get(module, name, function);
+}
+
+static void function_info(struct device_function *function, struct device_function_info *info)
+{
+	*info = (struct device_function_info){
+		.param_count = 2,
+		.param_bytes = 16,
+		.max_threads = 1024,
+		.registers = 32,
+	};
+}
+
+static void function_param(
+	struct device_function *function, unsigned index, uint32_t *offset, uint32_t *bytes)
+{
+	*offset = index * 8;
+	*bytes = 8;
+}
+
+/* The variable "v" is 64 bytes somewhere outside of the arena. */
+static uint8_t variable[64];
+
+static int global_get(
+	struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes)
+{
+	if (strcmp(name, "v"))
+		return -GDEV_E_SYMBOL_NOT_FOUND;
+	*address = (uintptr_t)variable;
+	*bytes = sizeof variable;
+	return 0;
+}
+
+const struct device_ops *double_ops(void)
+{
+	null_ops = device_ops_find("null");
+	ops = *null_ops;
+	ops.submit = submit;
+	ops.work = work;
+	ops.module_load = module_load;
+	ops.module_unload = module_unload;
+	ops.module_bytes = module_bytes;
+	ops.chunk_create = chunk_create;
+	ops.chunk_import = chunk_import;
+	ops.chunk_destroy = chunk_destroy;
+	ops.function_get = function_get;
+	ops.function_info = function_info;
+	ops.function_param = function_param;
+	ops.global_get = global_get;
+	holding = false;
+	held_count = submitted = 0;
+	double_modules = double_chunks = 0;
+	busy_ns = 100;
+	return &ops;
+}
+
+void double_hold(bool hold)
+{
+	holding = hold;
+}
+
+void double_release(unsigned count, int error)
+{
+	for (unsigned i = 0; i < count; i++) {
+		assert_true(held_count > 0);
+		execute(take_oldest(), error);
+	}
+}
+
+unsigned double_held(void)
+{
+	return held_count;
+}
+
+unsigned double_submitted(void)
+{
+	return submitted;
+}
+
+const struct device_command *double_oldest(void)
+{
+	return held_count ? held[0] : NULL;
+}
+
+void double_busy_ns(uint64_t ns)
+{
+	busy_ns = ns;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See harness.h.
+ */
+#include "harness.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "double.h"
+#include "worker/service.h"
+
+static void note_end(void *owner, int reason)
+{
+	struct fixture *fixture = owner;
+
+	fixture->reason = reason;
+	__atomic_add_fetch(&fixture->ended, 1, __ATOMIC_RELEASE);
+}
+
+static void start(
+	struct fixture *fixture, const struct device_ops *ops, bool with_gdevd, unsigned threads)
+{
+	struct core_config config = {
+		.ops = ops,
+		.device = {.memory_bytes = 4 * TEST_LIMIT, .threads = 2},
+		.staging_bytes = TEST_STAGING,
+		.control_fd = -1,
+		.threads = threads,
+		.ended = note_end,
+		.owner = fixture,
+	};
+	struct control_attach attach = {
+		.session = 7,
+		.arena_base = TEST_BASE,
+		.arena_bytes = TEST_BYTES,
+		.memory_limit_bytes = TEST_LIMIT,
+	};
+	int control[2] = {-1, -1}, peer[2];
+
+	memset(fixture, 0, sizeof *fixture);
+	snprintf(fixture->runtime_dir, sizeof fixture->runtime_dir, "/tmp/gdev-test-XXXXXX");
+	assert_non_null(mkdtemp(fixture->runtime_dir));
+	snprintf(fixture->socket_path, sizeof fixture->socket_path, "%s/workers.sock",
+		fixture->runtime_dir);
+	config.gdevd_socket = fixture->socket_path;
+	if (with_gdevd)
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, peer), 0);
+	config.control_fd = control[0];
+	fixture->gdevd = control[1];
+	fixture->peer = peer[1];
+	assert_int_equal(core_create(&config, &fixture->core), 0);
+	fixture->segment = mmap(NULL, sizeof *fixture->segment, PROT_READ | PROT_WRITE, MAP_SHARED,
+		fixture->core->segment_fd, 0);
+	assert_true(fixture->segment != MAP_FAILED);
+	core_lock(fixture->core);
+	assert_int_equal(core_attach(fixture->core, &attach, peer[0]), 0);
+	core_unlock(fixture->core);
+	if (threads)
+		assert_int_equal(service_start(fixture->core), 0);
+}
+
+void fixture_start(struct fixture *fixture, bool with_gdevd)
+{
+	start(fixture, double_ops(), with_gdevd, 0);
+}
+
+void fixture_start_ops(
+	struct fixture *fixture, const struct device_ops *ops, bool with_gdevd, unsigned threads)
+{
+	start(fixture, ops, with_gdevd, threads);
+}
+
+void fixture_start_threads(struct fixture *fixture, bool with_gdevd, unsigned threads)
+{
+	start(fixture, device_ops_find("null"), with_gdevd, threads);
+}
+
+void fixture_stop(struct fixture *fixture)
+{
+	core_destroy(fixture->core);
+	munmap(fixture->segment, sizeof *fixture->segment);
+	if (fixture->gdevd >= 0)
+		close(fixture->gdevd);
+	if (fixture->peer >= 0)
+		close(fixture->peer);
+	unlink(fixture->socket_path);
+	rmdir(fixture->runtime_dir);
+}
+
+void fixture_run(struct fixture *fixture)
+{
+	while (service_step(fixture->core))
+		;
+}
+
+static int setup(void **state, bool with_gdevd)
+{
+	struct fixture *fixture = calloc(1, sizeof *fixture);
+
+	assert_non_null(fixture);
+	fixture_start(fixture, with_gdevd);
+	*state = fixture;
+	return 0;
+}
+
+int setup_alone(void **state)
+{
+	return setup(state, false);
+}
+
+int setup_with_gdevd(void **state)
+{
+	return setup(state, true);
+}
+
+int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+
+	double_hold(false);
+	double_release(double_held(), 0);
+	fixture_stop(fixture);
+	assert_int_equal(double_chunks, 0);
+	assert_int_equal(double_modules, 0);
+	free(fixture);
+	return 0;
+}
+
+/* ---- the client ---- */
+
+static void put(struct fixture *fixture, const void *bytes, size_t length)
+{
+	if (length)
+		memcpy(fixture->segment->ring + fixture->tail % SESSION_RING_BYTES, bytes, length);
+	fixture->tail += length;
+}
+
+/* So that a record of `length` bytes does not wrap. */
+static void pad(struct fixture *fixture, size_t length)
+{
+	size_t to_end = SESSION_RING_BYTES - fixture->tail % SESSION_RING_BYTES;
+	struct record_header header = {.opcode = RECORD_PAD, .length = (uint32_t)to_end};
+
+	if (length <= to_end)
+		return;
+	memcpy(fixture->segment->ring + fixture->tail % SESSION_RING_BYTES, &header,
+		min_of(to_end, sizeof header));
+	fixture->tail += to_end;
+}
+
+void publish(struct fixture *fixture)
+{
+	struct session_header *header = &fixture->segment->header;
+	uint64_t one = 1;
+
+	__atomic_store_n(&header->ring_tail, fixture->tail, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_exchange_n(&header->worker_state, SESSION_WORKER_AWAKE, __ATOMIC_SEQ_CST) ==
+		SESSION_WORKER_ASLEEP)
+		assert_int_equal(write(fixture->core->wake_fd, &one, sizeof one), sizeof one);
+}
+
+uint64_t post_raw(
+	struct fixture *fixture, void *record, size_t fixed, const void *extra, size_t extra_bytes)
+{
+	struct record_header *header = record;
+	size_t length = align_up(fixed + extra_bytes, 8);
+	uint8_t zero[8] = {0};
+
+	if (!header->length)
+		header->length = (uint32_t)length;
+	if (!header->value && header->timeline < SESSION_TIMELINES)
+		header->value = ++fixture->values[header->timeline];
+	pad(fixture, length);
+	put(fixture, record, fixed);
+	put(fixture, extra, extra_bytes);
+	put(fixture, zero, length - fixed - extra_bytes);
+	publish(fixture);
+	return header->value;
+}
+
+uint64_t completed(const struct fixture *fixture, uint32_t timeline)
+{
+	return __atomic_load_n(&fixture->segment->timelines[timeline].completed, __ATOMIC_ACQUIRE);
+}
+
+int32_t stream_error(const struct fixture *fixture, uint32_t timeline)
+{
+	return __atomic_load_n(&fixture->segment->timelines[timeline].error, __ATOMIC_RELAXED);
+}
+
+int32_t session_error(const struct fixture *fixture)
+{
+	return __atomic_load_n(&fixture->segment->header.error, __ATOMIC_ACQUIRE);
+}
+
+int ask(struct fixture *fixture, void *record, size_t fixed, const void *extra, size_t extra_bytes)
+{
+	uint64_t value = post_raw(fixture, record, fixed, extra, extra_bytes);
+
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, 0), value);
+	return fixture->segment->replies[0].status;
+}
+
+const void *reply_payload(const struct fixture *fixture)
+{
+	return fixture->segment->replies[0].payload;
+}
+
+void make_stream(struct fixture *fixture, uint32_t timeline)
+{
+	struct record_stream record = {
+		.header.opcode = RECORD_STREAM_CREATE,
+		.stream = timeline,
+	};
+
+	assert_int_equal(ask_plain(fixture, &record), 0);
+}
+
+int alloc(struct fixture *fixture, uint64_t address, uint64_t bytes)
+{
+	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, address, bytes};
+
+	return ask_plain(fixture, &record);
+}
+
+int release(struct fixture *fixture, uint64_t address)
+{
+	struct record_memory record = {{.opcode = RECORD_MEMORY_FREE}, address, 0};
+
+	return ask_plain(fixture, &record);
+}
+
+uint32_t make_function(struct fixture *fixture)
+{
+	struct record_module_load load = {
+		.header.opcode = RECORD_MODULE_LOAD,
+		.image = TEST_BASE,
+		.image_bytes = 16,
+	};
+	struct record_lookup lookup = {.header.opcode = RECORD_FUNCTION_GET, .name_bytes = 2};
+
+	assert_int_equal(ask_plain(fixture, &load), 0);
+	lookup.module = ((const struct reply_module *)reply_payload(fixture))->module;
+	assert_int_equal(ask(fixture, &lookup, sizeof lookup, "k", 2), 0);
+	return ((const struct reply_function *)reply_payload(fixture))->function;
+}
+
+uint64_t post_launch(struct fixture *fixture, uint32_t timeline, uint32_t function, uint8_t flags)
+{
+	struct record_launch record = {
+		.header = {.opcode = RECORD_LAUNCH, .timeline = timeline, .flags = flags},
+		.function = function,
+		.grid = {1, 1, 1},
+		.block = {1, 1, 1},
+		.param_bytes = 16,
+	};
+	uint64_t params[2] = {1, 2};
+
+	return post_raw(fixture, &record, sizeof record, params, sizeof params);
+}
+
+uint64_t post_copy(struct fixture *fixture, uint32_t timeline, uint64_t destination,
+	uint64_t source, uint64_t bytes)
+{
+	struct record_copy record = {
+		.header = {.opcode = RECORD_COPY, .timeline = timeline},
+		.destination = destination,
+		.source = source,
+		.width = bytes,
+		.height = 1,
+		.depth = 1,
+	};
+
+	return post(fixture, &record);
+}
+
+uint64_t post_write(struct fixture *fixture, uint32_t timeline, uint64_t destination,
+	const void *bytes, size_t length, uint8_t flags)
+{
+	struct record_write record = {
+		.header = {.opcode = RECORD_WRITE, .timeline = timeline, .flags = flags},
+		.destination = destination,
+		.bytes = length,
+	};
+
+	return post_raw(fixture, &record, sizeof record, bytes, length);
+}
+
+uint64_t post_wait(struct fixture *fixture, uint32_t timeline, uint32_t awaited, uint64_t value)
+{
+	struct record_wait record = {
+		.header = {.opcode = RECORD_WAIT, .timeline = timeline},
+		.awaited = awaited,
+		.awaited_value = value,
+	};
+
+	return post(fixture, &record);
+}
+
+/* ---- gdevd ---- */
+
+void expect_message(struct fixture *fixture, uint16_t type, void *message, size_t size, int *fds,
+	size_t *fd_count)
+{
+	union {
+		struct control_header header;
+		uint8_t bytes[4096];
+	} received;
+	struct pollfd socket = {.fd = fixture->gdevd, .events = POLLIN};
+	ssize_t length;
+
+	assert_int_equal(poll(&socket, 1, 5000), 1);
+	length = fd_receive(fixture->gdevd, &received, sizeof received, fds, fd_count);
+	assert_true(length >= (ssize_t)sizeof received.header);
+	assert_int_equal(received.header.type, type);
+	assert_int_equal(received.header.length, length);
+	assert_int_equal(length, size);
+	memcpy(message, &received, size);
+}
+
+void expect_no_message(struct fixture *fixture)
+{
+	struct pollfd socket = {.fd = fixture->gdevd, .events = POLLIN};
+
+	assert_int_equal(poll(&socket, 1, 0), 0);
+}
+
+void tell(struct fixture *fixture, const void *message, const int *fds, size_t fd_count)
+{
+	const struct control_header *header = message;
+
+	assert_int_equal(fd_send(fixture->gdevd, message, header->length, fds, fd_count), 0);
+}
+
+void answer_memory(struct fixture *fixture, const struct control_memory *request, int status)
+{
+	struct control_memory reply = {
+		.header = {sizeof reply, CONTROL_MEMORY_REPLY, CONTROL_VERSION,
+			request->header.serial, status},
+		.free_bytes = TEST_LIMIT / 2,
+		.total_bytes = TEST_LIMIT,
+	};
+
+	tell(fixture, &reply, NULL, 0);
+	fixture_run(fixture);
+}
+
+void grant(struct fixture *fixture, uint32_t resource)
+{
+	struct control_grant message = {
+		.header = {sizeof message, CONTROL_GRANT, CONTROL_VERSION, 0, 0},
+		.resource = resource,
+		.quantum_ns = 1000000,
+	};
+
+	tell(fixture, &message, NULL, 0);
+	fixture_run(fixture);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A worker's core in the test's own process, with a client and a gdevd made by hand: the client writes
+ * records into the session segment, gdevd is the other end of a socket pair. The device is the null
+ * backend with its engine replaced, so that a test decides when a command is done, and how.
+ * Nothing runs by itself: fixture_run() steps the core until there is nothing left to do.
+ */
+#ifndef GDEV_TESTS_WORKER_HARNESS_H
+#define GDEV_TESTS_WORKER_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gdev/error.h"
+#include "proto/control.h"
+#include "proto/peer.h"
+#include "proto/record.h"
+#include "worker/core.h"
+
+#define TEST_BASE 0x566000000000ull /* an address that the thread sanitizer leaves to programs */
+#define TEST_BYTES (1ull << 30)
+#define TEST_STAGING (4ull << 20)
+#define TEST_DEVICE (TEST_BASE + TEST_STAGING) /* where tests put device memory */
+#define TEST_LIMIT (256ull << 20)
+#define MIB (1ull << 20)
+
+struct fixture {
+	struct core *core;
+	struct session_segment *segment; /* the client's mapping */
+	int gdevd;                       /* its end of the control socket; -1: none */
+	int peer;                        /* the client's end */
+	uint64_t tail, values[SESSION_TIMELINES];
+	int ended, reason;
+	char runtime_dir[64], socket_path[96];
+};
+
+/* with_gdevd: a control socket, of which READY has been taken. Otherwise nobody arbitrates. */
+void fixture_start(struct fixture *fixture, bool with_gdevd);
+/* As fixture_start, with threads of the worker's own and the null backend as it is. */
+void fixture_start_threads(struct fixture *fixture, bool with_gdevd, unsigned threads);
+/* With a device of the test's own. */
+void fixture_start_ops(
+	struct fixture *fixture, const struct device_ops *ops, bool with_gdevd, unsigned threads);
+void fixture_stop(struct fixture *fixture);
+void fixture_run(struct fixture *fixture);
+
+/* cmocka setup and teardown. */
+int setup_alone(void **state);
+int setup_with_gdevd(void **state);
+int teardown(void **state);
+
+/* ---- the client ---- */
+
+/* Writes a record as it is, only with its length and the next value of its timeline filled in. `extra`
+ * bytes follow the fixed part. Gives the value. */
+uint64_t post_raw(
+	struct fixture *fixture, void *record, size_t fixed, const void *extra, size_t extra_bytes);
+#define post(fixture, record) post_raw(fixture, record, sizeof *(record), NULL, 0)
+/* Publishes the tail, and wakes the worker as the protocol says. */
+void publish(struct fixture *fixture);
+
+uint64_t completed(const struct fixture *fixture, uint32_t timeline);
+int32_t stream_error(const struct fixture *fixture, uint32_t timeline);
+int32_t session_error(const struct fixture *fixture);
+
+/* Posts an immediate record in reply slot 0, runs, and gives the status of its reply. It must have been
+ * answered. */
+int ask(struct fixture *fixture, void *record, size_t fixed, const void *extra, size_t extra_bytes);
+#define ask_plain(fixture, record) ask(fixture, record, sizeof *(record), NULL, 0)
+const void *reply_payload(const struct fixture *fixture);
+
+/* Common ones. */
+void make_stream(struct fixture *fixture, uint32_t timeline);
+int alloc(struct fixture *fixture, uint64_t address, uint64_t bytes);
+int release(struct fixture *fixture, uint64_t address);
+/* A module with a function: the function's handle. */
+uint32_t make_function(struct fixture *fixture);
+uint64_t post_launch(struct fixture *fixture, uint32_t timeline, uint32_t function, uint8_t flags);
+uint64_t post_copy(struct fixture *fixture, uint32_t timeline, uint64_t destination,
+	uint64_t source, uint64_t bytes);
+uint64_t post_write(struct fixture *fixture, uint32_t timeline, uint64_t destination,
+	const void *bytes, size_t length, uint8_t flags);
+uint64_t post_wait(struct fixture *fixture, uint32_t timeline, uint32_t awaited, uint64_t value);
+
+/* ---- gdevd ---- */
+
+/* The next message from the worker, which must be of this type; its descriptors in fds. */
+void expect_message(struct fixture *fixture, uint16_t type, void *message, size_t size, int *fds,
+	size_t *fd_count);
+void expect_no_message(struct fixture *fixture);
+void tell(struct fixture *fixture, const void *message, const int *fds, size_t fd_count);
+void answer_memory(struct fixture *fixture, const struct control_memory *request, int status);
+void grant(struct fixture *fixture, uint32_t resource);
+
+/* ---- the device double ---- */
+
+/* Commands are held from here on until double_release. */
+void double_hold(bool hold);
+/* Lets the oldest `count` that it holds be done, with this error. */
+void double_release(unsigned count, int error);
+unsigned double_held(void);
+/* How many commands were ever submitted. */
+unsigned double_submitted(void);
+/* The oldest that is held. */
+const struct device_command *double_oldest(void);
+/* What the commands that follow say they took. */
+void double_busy_ns(uint64_t busy_ns);
+extern unsigned double_modules, double_chunks;
+
+#endif

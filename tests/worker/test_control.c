@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Living with gdevd: grants, events between sessions, gdevd's death and return, and its mistakes.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "harness.h"
+
+enum { A = 40, B = 41 };
+
+static void say(struct fixture *fixture, uint16_t type, uint32_t resource)
+{
+	struct control_grant message = {
+		.header = {sizeof message, type, CONTROL_VERSION, 0, 0},
+		.resource = resource,
+	};
+
+	tell(fixture, &message, NULL, 0);
+	fixture_run(fixture);
+}
+
+static void expect_grant_message(
+	struct fixture *fixture, uint16_t type, uint32_t resource, struct control_grant *message)
+{
+	expect_message(fixture, type, message, sizeof *message, NULL, NULL);
+	assert_int_equal(message->resource, resource);
+}
+
+/* Streams and a function, with the memory that the module takes paid for. */
+static uint32_t prepare(struct fixture *fixture)
+{
+	struct record_module_load load = {
+		.header.opcode = RECORD_MODULE_LOAD,
+		.image = TEST_BASE,
+		.image_bytes = 16,
+	};
+	struct record_lookup lookup = {.header.opcode = RECORD_FUNCTION_GET, .name_bytes = 2};
+	struct control_memory message;
+
+	make_stream(fixture, A);
+	make_stream(fixture, B);
+	post(fixture, &load);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
+	answer_memory(fixture, &message, 0);
+	lookup.module = ((const struct reply_module *)reply_payload(fixture))->module;
+	assert_int_equal(ask(fixture, &lookup, sizeof lookup, "k", 2), 0);
+	return ((const struct reply_function *)reply_payload(fixture))->function;
+}
+
+static void nothing_is_submitted_without_a_grant(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct control_grant message;
+
+	post_launch(fixture, A, function, 0);
+	post_launch(fixture, B, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	expect_no_message(fixture); /* once */
+	assert_int_equal(double_submitted(), 0);
+	grant(fixture, RESOURCE_COPY_TO_DEVICE); /* not what it asked for */
+	assert_int_equal(double_submitted(), 0);
+	grant(fixture, RESOURCE_COMPUTE);
+	assert_int_equal(completed(fixture, A), 1);
+	assert_int_equal(completed(fixture, B), 1);
+	/* It keeps the grant as long as nobody wants it. */
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 2);
+	expect_no_message(fixture);
+}
+
+static void a_revoked_grant_is_drained_and_given_back(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct control_grant message;
+
+	double_hold(true);
+	for (int i = 0; i < 5; i++)
+		post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	assert_int_equal(double_held(), 2);
+	__atomic_store_n(
+		&fixture->core->page->revoke[RESOURCE_COMPUTE], REVOKE_NOW, __ATOMIC_RELAXED);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 1); /* seen at the command boundary, without a message */
+	expect_no_message(fixture);
+	double_release(1, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	assert_int_equal(message.used_ns, 200);
+	assert_int_equal(message.wants, 1);
+	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NONE;
+	double_hold(false);
+	grant(fixture, RESOURCE_COMPUTE); /* RELEASE with wants counted as ACQUIRE */
+	assert_int_equal(completed(fixture, A), 5);
+	expect_no_message(fixture);
+	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NOW;
+	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
+	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	assert_int_equal(message.wants, 0);
+	assert_int_equal(message.used_ns, 300);
+	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE); /* of what it does not hold */
+	expect_no_message(fixture);
+}
+
+static void an_idle_grant_goes_back_when_others_wait(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct control_grant message;
+
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_WHEN_IDLE;
+	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
+	core_lock(fixture->core);
+	grants_tick(fixture->core, UINT64_MAX);
+	core_unlock(fixture->core);
+	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+}
+
+/* ---- events ---- */
+
+static void an_event_of_another_session_is_waited_for_at_gdevd(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_event wait = {
+		{.opcode = RECORD_EVENT_WAIT, .timeline = A}, .event = 9ull << 32 | 0x12345};
+	struct record_event lost = {
+		{.opcode = RECORD_EVENT_WAIT, .timeline = B}, .event = 10ull << 32 | 1};
+	struct control_event message;
+
+	make_stream(fixture, A);
+	make_stream(fixture, B);
+	post(fixture, &wait);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_EVENT_WATCH, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.session, 9);
+	assert_int_equal(message.value, 0x12345);
+	assert_int_not_equal(message.header.serial, 0);
+	message.header.type = CONTROL_EVENT_DONE;
+	tell(fixture, &message, NULL, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 1);
+	assert_int_equal(stream_error(fixture, A), 0);
+	/* A session that is gone ends the wait, and harms only the stream. */
+	post(fixture, &lost);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_EVENT_WATCH, &message, sizeof message, NULL, NULL);
+	message.header.type = CONTROL_EVENT_DONE;
+	message.header.status = -GDEV_E_SESSION_LOST;
+	tell(fixture, &message, NULL, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, B), 1);
+	assert_int_equal(stream_error(fixture, B), -GDEV_E_SESSION_LOST);
+	assert_int_equal(session_error(fixture), 0);
+}
+
+static void a_shared_event_is_told_to_those_who_watch(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_event share = {{.opcode = RECORD_EVENT_SHARE}, .stream = A};
+	struct control_event watch =
+				     {
+					     .header = {sizeof watch, CONTROL_EVENT_WATCH,
+						     CONTROL_VERSION, 5, 0},
+					     .session = 7,
+				     },
+			     done;
+	uint64_t one = 1;
+
+	make_stream(fixture, A);
+	share.stream_value = post_wait(fixture, A, 0, 1);
+	assert_int_equal(ask_plain(fixture, &share), 0);
+	watch.value = ((const struct reply_event *)reply_payload(fixture))->event & 0xffffffff;
+	tell(fixture, &watch, NULL, 0);
+	fixture_run(fixture);
+	expect_no_message(fixture);
+	fixture->segment->header.host_completed = 1;
+	assert_int_equal(write(fixture->core->wake_fd, &one, sizeof one), sizeof one);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_EVENT_DONE, &done, sizeof done, NULL, NULL);
+	assert_int_equal(done.header.serial, 5);
+	assert_int_equal(done.header.status, 0);
+	assert_int_equal(done.value, watch.value);
+	/* What was reached, or was never shared, is done. */
+	tell(fixture, &watch, NULL, 0);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_EVENT_DONE, &done, sizeof done, NULL, NULL);
+	watch.value ^= 1;
+	tell(fixture, &watch, NULL, 0);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_EVENT_DONE, &done, sizeof done, NULL, NULL);
+}
+
+/* ---- gdevd goes, and comes ---- */
+
+static int listen_again(struct fixture *fixture)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	memcpy(address.sun_path, fixture->socket_path, strlen(fixture->socket_path));
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+	assert_int_equal(listen(fd, 5), 0);
+	return fd;
+}
+
+static void lose_gdevd(struct fixture *fixture)
+{
+	close(fixture->gdevd);
+	fixture->gdevd = -1;
+	fixture_run(fixture);
+}
+
+static void find_gdevd(struct fixture *fixture, int listener)
+{
+	struct control_attach message;
+	size_t count = 1;
+	int fd;
+
+	core_lock(fixture->core);
+	control_tick(fixture->core, UINT64_MAX - 1);
+	core_unlock(fixture->core);
+	fixture->gdevd = accept(listener, NULL, NULL);
+	assert_true(fixture->gdevd >= 0);
+	close(listener);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_REGISTER, &message, sizeof message, &fd, &count);
+	assert_int_equal(count, 1);
+	close(fd);
+	assert_int_equal(message.session, 7);
+	assert_int_equal(message.arena_base, TEST_BASE);
+	assert_int_equal(message.held_bytes, fixture->core->memory.charged_bytes);
+}
+
+static void a_session_goes_on_without_gdevd(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct control_grant message;
+
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 0); /* no grant yet */
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	lose_gdevd(fixture);
+	assert_int_equal(completed(fixture, A), 1); /* nobody arbitrates */
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 64 * MIB), 0);
+	assert_int_equal(alloc(fixture, TEST_DEVICE + 64 * MIB, 256 * MIB), -ENOMEM);
+	assert_int_equal(fixture->ended, 0);
+	find_gdevd(fixture, listen_again(fixture));
+	expect_no_message(fixture);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	assert_int_equal(completed(fixture, A), 2);
+}
+
+static void requests_are_sent_again_to_the_next_gdevd(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_event wait = {
+		{.opcode = RECORD_EVENT_WAIT, .timeline = A}, .event = 9ull << 32 | 0x12345};
+	struct control_event message, again;
+
+	make_stream(fixture, A);
+	post(fixture, &wait);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_EVENT_WATCH, &message, sizeof message, NULL, NULL);
+	lose_gdevd(fixture);
+	assert_int_equal(completed(fixture, A), 0);
+	find_gdevd(fixture, listen_again(fixture));
+	expect_message(fixture, CONTROL_EVENT_WATCH, &again, sizeof again, NULL, NULL);
+	assert_int_equal(again.value, message.value);
+	again.header.type = CONTROL_EVENT_DONE;
+	tell(fixture, &again, NULL, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 1);
+}
+
+static void an_allocation_under_way_survives_gdevd(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 64 * MIB};
+	struct control_memory message;
+
+	post(fixture, &record);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
+	lose_gdevd(fixture);
+	assert_int_equal(completed(fixture, 0), 1);
+	assert_int_equal(fixture->segment->replies[0].status, 0);
+	find_gdevd(fixture, listen_again(fixture));
+}
+
+static void nonsense_from_gdevd_is_the_end_of_that_gdevd_only(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_header cases[] = {
+		{15, CONTROL_GRANT, CONTROL_VERSION, 0, 0},
+		{sizeof(struct control_header), CONTROL_GRANT, CONTROL_VERSION, 0, 0},
+		{sizeof(struct control_header), 999, CONTROL_VERSION, 0, 0},
+		{sizeof(struct control_header), CONTROL_BYE, CONTROL_VERSION + 1, 0, 0},
+		{sizeof(struct control_header), CONTROL_ADMIN, CONTROL_VERSION, 0, 0},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		assert_int_equal(
+			write(fixture->gdevd, &cases[i], sizeof cases[i]), sizeof cases[i]);
+		fixture_run(fixture);
+		assert_false(control_connected(fixture->core));
+		lose_gdevd(fixture);
+		find_gdevd(fixture, listen_again(fixture));
+		unlink(fixture->socket_path);
+	}
+	assert_int_equal(fixture->ended, 0);
+	make_stream(fixture, A);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_with_gdevd, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nothing_is_submitted_without_a_grant),
+		TEST(a_revoked_grant_is_drained_and_given_back),
+		TEST(an_idle_grant_goes_back_when_others_wait),
+		TEST(an_event_of_another_session_is_waited_for_at_gdevd),
+		TEST(a_shared_event_is_told_to_those_who_watch),
+		TEST(a_session_goes_on_without_gdevd),
+		TEST(requests_are_sent_again_to_the_next_gdevd),
+		TEST(an_allocation_under_way_survives_gdevd),
+		TEST(nonsense_from_gdevd_is_the_end_of_that_gdevd_only),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * decode_record: what is a well-formed record, and what is not, as a table.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "harness.h"
+#include "worker/decode.h"
+
+struct launch_bytes {
+	struct record_launch launch;
+	uint64_t params[2];
+	struct record_attribute attribute;
+	uint32_t words[4];
+};
+
+static struct launch_bytes good_launch(void)
+{
+	return (struct launch_bytes){
+		.launch =
+			{
+				.header = {.opcode = RECORD_LAUNCH},
+				.grid = {1, 2, 3},
+				.block = {4, 5, 6},
+				.param_bytes = 16,
+			},
+		.attribute = {RECORD_ATTRIBUTE_CLUSTER, 1, 16},
+		.words = {2, 1, 1, 0},
+	};
+}
+
+static int decode(const void *record, size_t length)
+{
+	struct request request;
+
+	return decode_record(record, length, &request);
+}
+
+static void a_launch_gives_its_parameters_and_attributes(void **state)
+{
+	struct launch_bytes bytes = good_launch();
+	struct request request;
+
+	assert_int_equal(decode_record(&bytes, sizeof bytes, &request), 0);
+	assert_ptr_equal(request.tail, bytes.params);
+	assert_int_equal(request.cluster[0], 2);
+	assert_false(request.cooperative);
+	bytes.attribute = (struct record_attribute){RECORD_ATTRIBUTE_COOPERATIVE, 1, 4};
+	assert_int_equal(decode_record(&bytes, sizeof bytes - 8, &request), 0);
+	assert_true(request.cooperative);
+}
+
+static void unknown_attributes_fail_only_when_required(void **state)
+{
+	struct launch_bytes bytes = good_launch();
+
+	bytes.attribute.type = 999;
+	assert_int_equal(decode(&bytes, sizeof bytes), -ENOTSUP);
+	bytes.attribute.required = 0;
+	assert_int_equal(decode(&bytes, sizeof bytes), 0);
+	bytes.attribute.required = 2;
+	assert_int_equal(decode(&bytes, sizeof bytes), -EINVAL);
+}
+
+/* Each line changes one field of a good launch. */
+static void malformed_launches_are_refused(void **state)
+{
+	static const struct {
+		size_t offset;
+		uint32_t value;
+		int error;
+	} cases[] = {
+		{offsetof(struct record_header, version), 1, -ENOSYS},
+		{offsetof(struct record_header, opcode), 127, -ENOSYS},
+		{offsetof(struct record_header, opcode), 65535, -ENOSYS},
+		{offsetof(struct record_header, reserved), 1, -EINVAL},
+		{offsetof(struct record_header, flags), 2, -EINVAL},
+		{offsetof(struct record_launch, reserved), 1, -EINVAL},
+		{offsetof(struct record_launch, param_bytes), 1000, -EINVAL},
+		{offsetof(struct record_launch, param_bytes), UINT32_MAX, -EINVAL},
+		{offsetof(struct record_launch, param_bytes), UINT32_MAX - 6, -EINVAL},
+		{offsetof(struct record_launch, param_bytes), RECORD_PARAM_BYTES_MAX + 1, -EINVAL},
+		{offsetof(struct record_launch, grid), 0, -GDEV_E_INVALID_LAUNCH},
+		{offsetof(struct record_launch, block) + 8, 0, -GDEV_E_INVALID_LAUNCH},
+		{offsetof(struct launch_bytes, attribute) + 4, 17, -EINVAL},
+		{offsetof(struct launch_bytes, attribute) + 4, UINT32_MAX, -EINVAL},
+		{offsetof(struct launch_bytes, attribute) + 4, 8, -EINVAL},
+		{offsetof(struct launch_bytes, words) + 12, 1, -EINVAL},
+	};
+
+	for (size_t i = 0; i < array_length(cases); i++) {
+		struct launch_bytes bytes = good_launch();
+		size_t width = cases[i].offset < 4 ? 1 : 4;
+		if (cases[i].offset == 0)
+			width = 2;
+		memcpy((char *)&bytes + cases[i].offset, &cases[i].value, width);
+		assert_int_equal(decode(&bytes, sizeof bytes), cases[i].error);
+	}
+}
+
+static void fixed_records_have_exactly_their_length(void **state)
+{
+	static const struct {
+		uint16_t opcode;
+		size_t length;
+	} cases[] = {
+		{RECORD_MEMORY_ALLOC, sizeof(struct record_memory)},
+		{RECORD_MEMORY_FREE, sizeof(struct record_memory)},
+		{RECORD_COPY, sizeof(struct record_copy)},
+		{RECORD_MODULE_UNLOAD, sizeof(struct record_handle)},
+		{RECORD_STREAM_CREATE, sizeof(struct record_stream)},
+		{RECORD_STREAM_DESTROY, sizeof(struct record_stream)},
+		{RECORD_WAIT, sizeof(struct record_wait)},
+		{RECORD_STAMP, sizeof(struct record_stamp)},
+		{RECORD_EVENT_SHARE, sizeof(struct record_event)},
+		{RECORD_EVENT_WAIT, sizeof(struct record_event)},
+		{RECORD_SHM_GET, sizeof(struct record_shm)},
+		{RECORD_SHM_ATTACH, sizeof(struct record_shm)},
+		{RECORD_SHM_DETACH, sizeof(struct record_shm)},
+		{RECORD_SHM_CONTROL, sizeof(struct record_shm)},
+		{RECORD_QUERY, sizeof(struct record_query)},
+		{RECORD_TUNE, sizeof(struct record_query)},
+	};
+
+	for (size_t i = 0; i < array_length(cases); i++) {
+		uint64_t words[32] = {0};
+		struct record_header *header = (void *)words;
+		header->opcode = cases[i].opcode;
+		assert_int_equal(decode(words, cases[i].length), 0);
+		assert_int_equal(decode(words, cases[i].length - 8), -EINVAL);
+		assert_int_equal(decode(words, cases[i].length + 8), -EINVAL);
+		header->flags = RECORD_FENCE;
+		assert_int_equal(decode(words, cases[i].length),
+			record_type_find(cases[i].opcode)->class == RECORD_CLASS_STREAM ? 0
+											: -EINVAL);
+	}
+}
+
+static void spans_of_copies_do_not_wrap(void **state)
+{
+	static const struct {
+		uint64_t width, height, depth, pitch, slice, span;
+		int error;
+	} cases[] = {
+		{10, 1, 1, 0, 0, 10, 0},
+		{10, 3, 1, 16, 0, 42, 0},
+		{10, 3, 2, 16, 100, 142, 0},
+		{0, 3, 2, 16, 100, 0, 0},
+		{10, 0, 2, 16, 100, 0, 0},
+		{10, 2, 1, 9, 0, 0, -EINVAL},
+		{UINT64_MAX, 1, 1, 0, 0, UINT64_MAX, 0},
+		{UINT64_MAX, 2, 1, UINT64_MAX, 0, 0, -GDEV_E_ILLEGAL_ADDRESS},
+		{8, UINT64_MAX, 1, 8, 0, 0, -GDEV_E_ILLEGAL_ADDRESS},
+		{8, 2, UINT64_MAX, 8, 16, 0, -GDEV_E_ILLEGAL_ADDRESS},
+		{8, 2, UINT64_MAX, 8, 1, 0, -GDEV_E_ILLEGAL_ADDRESS},
+	};
+
+	for (size_t i = 0; i < array_length(cases); i++) {
+		struct record_copy copy = {
+			.header.opcode = RECORD_COPY,
+			.width = cases[i].width,
+			.height = cases[i].height,
+			.depth = cases[i].depth,
+			.destination_pitch = cases[i].pitch,
+			.source_pitch = cases[i].pitch,
+			.destination_slice = cases[i].slice,
+			.source_slice = cases[i].slice,
+		};
+		struct request request;
+		assert_int_equal(decode_record(&copy, sizeof copy, &request), cases[i].error);
+		if (!cases[i].error)
+			assert_int_equal(request.destination_span, cases[i].span);
+	}
+}
+
+static void fills_have_elements_of_one_two_or_four_bytes(void **state)
+{
+	for (uint32_t element = 0; element < 9; element++) {
+		struct record_fill fill = {
+			.header.opcode = RECORD_FILL,
+			.width = 8,
+			.height = 1,
+			.element_bytes = element,
+		};
+		bool good = element == 1 || element == 2 || element == 4;
+		assert_int_equal(decode(&fill, sizeof fill), good ? 0 : -EINVAL);
+		fill.destination = 1;
+		assert_int_equal(decode(&fill, sizeof fill), element == 1 ? 0 : -EINVAL);
+		fill.destination = 0;
+		fill.width = UINT64_MAX;
+		if (good && element > 1)
+			assert_int_equal(decode(&fill, sizeof fill), -GDEV_E_ILLEGAL_ADDRESS);
+	}
+}
+
+static void writes_carry_the_bytes_they_claim(void **state)
+{
+	struct {
+		struct record_write write;
+		uint8_t bytes[24];
+	} record = {.write = {.header.opcode = RECORD_WRITE, .bytes = 20}};
+
+	assert_int_equal(decode(&record, sizeof record), 0);
+	record.write.bytes = 25;
+	assert_int_equal(decode(&record, sizeof record), -EINVAL);
+	record.write.bytes = 16;
+	assert_int_equal(decode(&record, sizeof record), -EINVAL);
+	record.write.bytes = UINT64_MAX - 30;
+	assert_int_equal(decode(&record, sizeof record), -EINVAL);
+	record.write.bytes = 0;
+	assert_int_equal(decode(&record, sizeof record.write), 0);
+}
+
+static void names_end_where_they_say(void **state)
+{
+	struct {
+		struct record_lookup lookup;
+		char name[16];
+	} record = {.lookup = {.header.opcode = RECORD_FUNCTION_GET, .name_bytes = 4}};
+
+	memcpy(record.name, "abc", 4);
+	assert_int_equal(decode(&record, sizeof record.lookup + 8), 0);
+	record.name[3] = 'd'; /* not terminated */
+	assert_int_equal(decode(&record, sizeof record.lookup + 8), -EINVAL);
+	record.name[1] = 0; /* terminated too early */
+	record.name[3] = 0;
+	assert_int_equal(decode(&record, sizeof record.lookup + 8), -EINVAL);
+	memcpy(record.name, "abc", 4);
+	record.lookup.name_bytes = 0;
+	assert_int_equal(decode(&record, sizeof record.lookup + 8), -EINVAL);
+	record.lookup.name_bytes = 17; /* not in the record */
+	assert_int_equal(decode(&record, sizeof record), -EINVAL);
+	record.lookup.name_bytes = UINT32_MAX;
+	assert_int_equal(decode(&record, sizeof record), -EINVAL);
+}
+
+static void module_images_are_not_empty(void **state)
+{
+	struct record_module_load load = {.header.opcode = RECORD_MODULE_LOAD};
+
+	assert_int_equal(decode(&load, sizeof load), -EINVAL);
+	load.image_bytes = 1;
+	assert_int_equal(decode(&load, sizeof load), 0);
+	load.log = 1;
+	assert_int_equal(decode(&load, sizeof load), -EINVAL);
+	load.log_bytes = 1;
+	assert_int_equal(decode(&load, sizeof load), 0);
+	load.reserved = 1;
+	assert_int_equal(decode(&load, sizeof load), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_launch_gives_its_parameters_and_attributes),
+		cmocka_unit_test(unknown_attributes_fail_only_when_required),
+		cmocka_unit_test(malformed_launches_are_refused),
+		cmocka_unit_test(fixed_records_have_exactly_their_length),
+		cmocka_unit_test(spans_of_copies_do_not_wrap),
+		cmocka_unit_test(fills_have_elements_of_one_two_or_four_bytes),
+		cmocka_unit_test(writes_carry_the_bytes_they_claim),
+		cmocka_unit_test(names_end_where_they_say),
+		cmocka_unit_test(module_images_are_not_empty),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

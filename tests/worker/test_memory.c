@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Device memory, page-locked memory, what is charged for it, and freeing while the device works.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "harness.h"
+
+enum { A = 40 };
+
+static void allocations_are_checked(void **state)
+{
+	static const struct {
+		uint64_t address, bytes;
+		int status;
+	} cases[] = {
+		{TEST_DEVICE, 0, -EINVAL},
+		{TEST_DEVICE, MIB, -EINVAL},
+		{TEST_DEVICE + MIB, 2 * MIB, -EINVAL},
+		{TEST_BASE - 2 * MIB, 2 * MIB, -EINVAL},
+		{TEST_BASE + TEST_BYTES, 2 * MIB, -EINVAL},
+		{TEST_BASE + TEST_BYTES - 2 * MIB, 4 * MIB, -EINVAL},
+		{TEST_DEVICE, UINT64_MAX & ~(2 * MIB - 1), -EINVAL},
+		{0, 2 * MIB, -EINVAL},
+		{TEST_BASE, 2 * MIB, -EEXIST}, /* staging memory */
+		{TEST_DEVICE - 2 * MIB, 4 * MIB, -EEXIST},
+		{TEST_DEVICE, 4 * MIB, 0},
+		{TEST_DEVICE, 2 * MIB, -EEXIST},
+		{TEST_DEVICE + 2 * MIB, 4 * MIB, -EEXIST},
+		{TEST_DEVICE + 4 * MIB, 2 * MIB, 0},
+		{TEST_DEVICE + 8 * MIB, 512 * MIB, -ENOMEM},
+	};
+	struct fixture *fixture = *state;
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+		assert_int_equal(alloc(fixture, cases[i].address, cases[i].bytes), cases[i].status);
+}
+
+static void frees_name_whole_objects(void **state)
+{
+	struct fixture *fixture = *state;
+
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 4 * MIB), 0);
+	assert_int_equal(release(fixture, TEST_BASE), -EINVAL);
+	assert_int_equal(release(fixture, TEST_DEVICE + 2 * MIB), -EINVAL);
+	assert_int_equal(release(fixture, TEST_DEVICE + 4 * MIB), -EINVAL);
+	assert_int_equal(release(fixture, 0), -EINVAL);
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	assert_int_equal(release(fixture, TEST_DEVICE), -EINVAL);
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 4 * MIB), 0);
+}
+
+static void large_objects_are_made_of_large_chunks(void **state)
+{
+	struct fixture *fixture = *state;
+
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 62 * MIB), 0);
+	assert_int_equal(double_chunks, 31);
+	assert_int_equal(alloc(fixture, TEST_DEVICE + 64 * MIB, 78 * MIB), 0);
+	assert_int_equal(double_chunks, 31 + 2 + 3); /* 32 32 8 4 2 */
+}
+
+static void freed_chunks_are_used_again(void **state)
+{
+	struct fixture *fixture = *state;
+
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 16 * MIB), 0);
+	*(uint64_t *)TEST_DEVICE = 42;
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	assert_int_equal(double_chunks, 8);
+	assert_int_equal(alloc(fixture, TEST_DEVICE + 32 * MIB, 16 * MIB), 0);
+	assert_int_equal(double_chunks, 8);
+}
+
+static void chunks_that_are_kept_make_room_for_others(void **state)
+{
+	struct fixture *fixture = *state;
+
+	/* 64 MiB in two chunks are kept; the limit allows 256 MiB in all. */
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 64 * MIB), 0);
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	assert_int_equal(double_chunks, 2);
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 62 * MIB), 0);
+	assert_true(fixture->core->memory.used_bytes + fixture->core->memory.kept_bytes <=
+		    fixture->core->memory.charged_bytes);
+	assert_int_equal(double_chunks, 31);
+}
+
+static void a_free_waits_for_what_is_on_the_device(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_function(fixture);
+	struct record_memory record = {{.opcode = RECORD_MEMORY_FREE}, TEST_DEVICE, 0};
+	uint64_t value, other;
+
+	make_stream(fixture, A);
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 2 * MIB), 0);
+	double_hold(true);
+	post_copy(fixture, A, TEST_DEVICE, TEST_BASE, 64);
+	post_copy(fixture, A, TEST_BASE, TEST_DEVICE, 64);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 2);
+	value = post(fixture, &record);
+	other = post_launch(fixture, A, function, 0); /* after the free: no reason to wait for it */
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 3);
+	assert_true(completed(fixture, 0) < value);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_true(completed(fixture, 0) < value);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, 0), value);
+	assert_true(completed(fixture, A) < other);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(session_error(fixture), 0);
+}
+
+static void what_is_being_freed_is_gone_for_new_commands(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_function(fixture);
+	struct record_memory record = {{.opcode = RECORD_MEMORY_FREE}, TEST_DEVICE, 0};
+	struct record_memory again = {
+		{.opcode = RECORD_MEMORY_ALLOC, .timeline = 1}, TEST_DEVICE, 2 * MIB};
+
+	make_stream(fixture, A);
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 2 * MIB), 0);
+	double_hold(true);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	post(fixture, &record);
+	post(fixture, &again); /* its address is not free yet */
+	post_copy(fixture, A, TEST_DEVICE, TEST_BASE, 64);
+	fixture_run(fixture);
+	assert_int_equal(fixture->segment->replies[1].status, -EEXIST);
+	assert_int_equal(session_error(fixture), -GDEV_E_ILLEGAL_ADDRESS);
+	double_release(double_held(), 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 2);
+}
+
+/* ---- gdevd's accounts ---- */
+
+static void memory_is_paid_for_before_it_is_taken(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 64 * MIB};
+	struct control_memory message;
+	uint64_t value = post(fixture, &record);
+
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, 0), value - 1);
+	assert_int_equal(double_chunks, 0);
+	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.bytes, 64 * MIB);
+	assert_int_not_equal(message.header.serial, 0);
+	answer_memory(fixture, &message, 0);
+	assert_int_equal(completed(fixture, 0), value);
+	assert_int_equal(fixture->segment->replies[0].status, 0);
+	assert_int_equal(fixture->core->page->device_bytes, 64 * MIB);
+}
+
+static void slack_saves_messages_and_is_not_insisted_on(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 2 * MIB};
+	struct control_memory message;
+
+	post(fixture, &record);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.bytes, 8 * MIB);
+	answer_memory(fixture, &message, -ENOMEM);
+	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.bytes, 2 * MIB); /* what it needs */
+	answer_memory(fixture, &message, 0);
+	assert_int_equal(fixture->segment->replies[0].status, 0);
+	assert_int_equal(completed(fixture, 0), 1);
+	/* With slack, the next ones are free of messages. */
+	record = (struct record_memory){
+		{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE + 2 * MIB, 2 * MIB};
+	post(fixture, &record);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
+	answer_memory(fixture, &message, 0);
+	assert_int_equal(alloc(fixture, TEST_DEVICE + 4 * MIB, 6 * MIB), 0);
+	expect_no_message(fixture);
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	expect_no_message(fixture);
+}
+
+static void memory_that_is_refused_is_not_there(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 64 * MIB};
+	struct control_memory message;
+
+	post(fixture, &record);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
+	answer_memory(fixture, &message, -ENOMEM);
+	assert_int_equal(fixture->segment->replies[0].status, -ENOMEM);
+	assert_int_equal(double_chunks, 0);
+	assert_int_equal(release(fixture, TEST_DEVICE), -EINVAL);
+}
+
+static void much_slack_goes_back(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 128 * MIB};
+	struct control_memory message;
+
+	post(fixture, &record);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
+	answer_memory(fixture, &message, 0);
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.bytes, -64 * (int64_t)MIB);
+	assert_int_equal(message.header.serial, 0);
+	/* And, when nothing happens, the rest; the clock is set forward by hand. */
+	core_lock(fixture->core);
+	memory_tick(fixture->core, UINT64_MAX - 1);
+	core_unlock(fixture->core);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.bytes, -64 * (int64_t)MIB);
+	assert_int_equal(double_chunks, 0);
+	assert_int_equal(fixture->core->page->device_bytes, 0);
+}
+
+/* ---- the peer socket ---- */
+
+static int peer_call(struct fixture *fixture, struct peer_message *message, const int *sent,
+	size_t sent_count, int *fds, size_t *fd_count)
+{
+	struct peer_message answer;
+
+	message->serial = 77;
+	assert_int_equal(fd_send(fixture->peer, message, sizeof *message, sent, sent_count), 0);
+	fixture_run(fixture);
+	assert_int_equal(
+		fd_receive(fixture->peer, &answer, sizeof answer, fds, fd_count), sizeof answer);
+	assert_int_equal(answer.serial, 77);
+	assert_int_equal(answer.type, message->type);
+	*message = answer;
+	return answer.status;
+}
+
+static void page_locked_memory_comes_as_a_sealed_memfd(void **state)
+{
+	struct fixture *fixture = *state;
+	int fd = fd_shared_memory("test", 4 * MIB), open = memfd_create("open", 0), both[2];
+	struct peer_message message = {
+		.type = PEER_HOST_ADD, .address = TEST_DEVICE, .bytes = 4 * MIB};
+	struct peer_message bad;
+	uint64_t *ours = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	make_stream(fixture, A);
+	assert_int_equal(ftruncate(open, 4 * MIB), 0);
+	bad = message;
+	assert_int_equal(peer_call(fixture, &bad, &open, 1, NULL, NULL), -EINVAL);
+	bad = message;
+	assert_int_equal(peer_call(fixture, &bad, NULL, 0, NULL, NULL), -EINVAL);
+	bad = message;
+	bad.bytes += 4096;
+	assert_int_equal(peer_call(fixture, &bad, &fd, 1, NULL, NULL), -EINVAL);
+	bad = message;
+	bad.address += 1;
+	assert_int_equal(peer_call(fixture, &bad, &fd, 1, NULL, NULL), -EINVAL);
+	bad = message;
+	bad.address = TEST_BASE;
+	assert_int_equal(peer_call(fixture, &bad, &fd, 1, NULL, NULL), -EEXIST);
+	bad = message;
+	bad.address = 0x1000;
+	assert_int_equal(peer_call(fixture, &bad, &fd, 1, NULL, NULL), -EINVAL);
+
+	assert_int_equal(peer_call(fixture, &message, &fd, 1, NULL, NULL), 0);
+	ours[5] = 1234;
+	post_copy(fixture, A, TEST_BASE, TEST_DEVICE + 40, 8);
+	fixture_run(fixture);
+	assert_int_equal(*(uint64_t *)TEST_BASE, 1234);
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	post_copy(fixture, A, TEST_BASE, TEST_DEVICE + 40, 8);
+	fixture_run(fixture);
+	assert_int_equal(session_error(fixture), -GDEV_E_ILLEGAL_ADDRESS);
+	munmap(ours, 4 * MIB);
+	both[0] = fd;
+	both[1] = open;
+	fd_close_all(both, 2);
+}
+
+static int add_host(struct fixture *fixture, int fd, uint64_t address, uint64_t bytes)
+{
+	struct peer_message message = {.type = PEER_HOST_ADD, .address = address, .bytes = bytes};
+
+	return peer_call(fixture, &message, &fd, 1, NULL, NULL);
+}
+
+static void page_locked_memory_is_bounded_and_comes_back(void **state)
+{
+	struct fixture *fixture = *state;
+	int fd = fd_shared_memory("test", 4 * MIB);
+
+	assert_true(fixture->core->config.host_bytes >= TEST_BYTES / 16); /* half of the machine */
+	fixture->core->config.host_bytes = 8 * MIB;
+	assert_int_equal(add_host(fixture, fd, TEST_DEVICE, 4 * MIB), 0);
+	assert_int_equal(add_host(fixture, fd, TEST_DEVICE + 8 * MIB, 4 * MIB), 0);
+	assert_int_equal(add_host(fixture, fd, TEST_DEVICE + 16 * MIB, 4096), -ENOMEM);
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	assert_int_equal(add_host(fixture, fd, TEST_DEVICE + 16 * MIB, 4096), 0);
+	assert_int_equal(add_host(fixture, fd, TEST_DEVICE, 4 * MIB), -ENOMEM);
+	/* What was refused is not counted, and other memory is none of it. */
+	assert_int_equal(add_host(fixture, fd, TEST_DEVICE + 8 * MIB, 4096), -EEXIST);
+	assert_int_equal(add_host(fixture, fd, TEST_DEVICE, 4 * MIB - 4096), 0);
+	assert_int_equal(alloc(fixture, TEST_DEVICE + 32 * MIB, 16 * MIB), 0);
+	close(fd);
+}
+
+static void page_locked_ranges_are_bounded_and_come_back(void **state)
+{
+	struct fixture *fixture = *state;
+	int fd = fd_shared_memory("test", 4096);
+
+	fixture->core->memory.host_ranges = HOST_RANGES_MAX - 1; /* as if they were there */
+	assert_int_equal(add_host(fixture, fd, TEST_DEVICE, 4096), 0);
+	assert_int_equal(add_host(fixture, fd, TEST_DEVICE + 4096, 4096), -ENOMEM);
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	assert_int_equal(add_host(fixture, fd, TEST_DEVICE + 4096, 4096), 0);
+	close(fd);
+}
+
+static void device_memory_maps_into_the_client(void **state)
+{
+	struct fixture *fixture = *state;
+	struct peer_message message = {
+		.type = PEER_DEVICE_MAP, .address = TEST_DEVICE, .bytes = 4 * MIB};
+	struct peer_message bad;
+	int fds[PEER_FDS_MAX];
+	size_t count = PEER_FDS_MAX;
+	uint64_t *ours;
+
+	assert_int_equal(peer_call(fixture, &message, NULL, 0, NULL, NULL), -EINVAL);
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 4 * MIB), 0);
+	bad = (struct peer_message){
+		.type = PEER_DEVICE_MAP, .address = TEST_DEVICE + 4096, .bytes = MIB};
+	assert_int_equal(peer_call(fixture, &bad, NULL, 0, NULL, NULL), -EINVAL);
+	bad = (struct peer_message){
+		.type = PEER_DEVICE_MAP, .address = TEST_DEVICE, .bytes = UINT64_MAX};
+	assert_int_equal(peer_call(fixture, &bad, NULL, 0, NULL, NULL), -EINVAL);
+	bad = (struct peer_message){.type = PEER_DEVICE_MAP, .address = TEST_BASE, .bytes = MIB};
+	assert_int_equal(peer_call(fixture, &bad, NULL, 0, NULL, NULL), -EINVAL);
+
+	message = (struct peer_message){
+		.type = PEER_DEVICE_MAP, .address = TEST_DEVICE, .bytes = 4 * MIB};
+	assert_int_equal(peer_call(fixture, &message, NULL, 0, fds, &count), 0);
+	assert_int_equal(count, 2);
+	assert_int_equal(message.pieces, 2);
+	assert_int_equal(message.bytes, 4 * MIB);
+	ours = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+	*(uint64_t *)(TEST_DEVICE + 2 * MIB) = 99;
+	assert_int_equal(ours[0], 99);
+	munmap(ours, 2 * MIB);
+	fd_close_all(fds, count);
+}
+
+static void many_pieces_come_some_at_a_time(void **state)
+{
+	struct fixture *fixture = *state;
+	struct peer_message message = {
+		.type = PEER_DEVICE_MAP, .address = TEST_DEVICE, .bytes = 40 * MIB};
+	int fds[PEER_FDS_MAX];
+	size_t count = PEER_FDS_MAX;
+
+	/* Five objects of one piece each do not make a range; one of twenty does. */
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 62 * MIB), 0);
+	message.address += 20 * MIB;
+	assert_int_equal(peer_call(fixture, &message, NULL, 0, fds, &count), 0);
+	assert_int_equal(count, 20);
+	assert_int_equal(message.bytes, 40 * MIB);
+	fd_close_all(fds, count);
+}
+
+static void the_end_of_the_peer_ends_the_session(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_header bye;
+
+	close(fixture->peer);
+	fixture->peer = -1;
+	fixture_run(fixture);
+	assert_int_equal(fixture->ended, 1);
+	assert_int_equal(fixture->reason, 0);
+	expect_message(fixture, CONTROL_BYE, &bye, sizeof bye, NULL, NULL);
+}
+
+static void nonsense_from_the_peer_ends_the_session(void **state)
+{
+	struct fixture *fixture = *state;
+	char nonsense[4096] = "?";
+
+	assert_int_equal(write(fixture->peer, nonsense, sizeof nonsense), sizeof nonsense);
+	fixture_run(fixture);
+	assert_int_equal(fixture->ended, 1);
+	assert_int_equal(fixture->reason, -GDEV_E_PROTOCOL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_alone, teardown)
+#define TEST_GDEVD(name) cmocka_unit_test_setup_teardown(name, setup_with_gdevd, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(allocations_are_checked),
+		TEST(frees_name_whole_objects),
+		TEST(large_objects_are_made_of_large_chunks),
+		TEST(freed_chunks_are_used_again),
+		TEST(chunks_that_are_kept_make_room_for_others),
+		TEST(a_free_waits_for_what_is_on_the_device),
+		TEST(what_is_being_freed_is_gone_for_new_commands),
+		TEST_GDEVD(memory_is_paid_for_before_it_is_taken),
+		TEST_GDEVD(slack_saves_messages_and_is_not_insisted_on),
+		TEST_GDEVD(memory_that_is_refused_is_not_there),
+		TEST_GDEVD(much_slack_goes_back),
+		TEST(page_locked_memory_comes_as_a_sealed_memfd),
+		TEST(page_locked_memory_is_bounded_and_comes_back),
+		TEST(page_locked_ranges_are_bounded_and_come_back),
+		TEST(device_memory_maps_into_the_client),
+		TEST(many_pieces_come_some_at_a_time),
+		TEST_GDEVD(the_end_of_the_peer_ends_the_session),
+		TEST(nonsense_from_the_peer_ends_the_session),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shared device memory. The worker has threads here, because its jobs wait for gdevd; gdevd is this
+ * test's main thread, which answers what it is asked in order.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/shm.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "harness.h"
+
+enum { CHUNKS = 130, A = 40 }; /* more than one message's worth */
+
+static void wait_reply(struct fixture *fixture, uint64_t value, int status)
+{
+	for (int i = 0; i < 5000 && completed(fixture, 0) < value; i++)
+		usleep(1000);
+	assert_int_equal(completed(fixture, 0), value);
+	assert_int_equal(fixture->segment->replies[0].status, status);
+	/* The thread sanitizer does not know that the client's mapping of the segment and the worker's
+	 * are the same memory; the lock it knows. */
+	core_lock(fixture->core);
+	core_unlock(fixture->core);
+}
+
+static struct control_shm expect_shm(
+	struct fixture *fixture, uint32_t command, int *fds, size_t *count)
+{
+	struct control_shm message;
+	size_t none = 0;
+
+	expect_message(fixture, CONTROL_SHM, &message, sizeof message, fds, count ? count : &none);
+	assert_int_equal(message.command, command);
+	return message;
+}
+
+static void answer(struct fixture *fixture, struct control_shm *message, int status, const int *fds,
+	size_t count)
+{
+	message->header.type = CONTROL_SHM_REPLY;
+	message->header.status = status;
+	tell(fixture, message, fds, count);
+}
+
+/* The client creates a segment: gdevd says so, is asked for the memory, and gets the chunks. */
+static void create(struct fixture *fixture, int *chunks)
+{
+	struct record_shm record = {
+		.header.opcode = RECORD_SHM_GET,
+		.key = 5,
+		.bytes = CHUNKS * 2 * MIB - 100,
+		.flags = IPC_CREAT | 0600,
+	};
+	uint64_t value = post(fixture, &record);
+	struct control_shm message = expect_shm(fixture, SHM_COMMAND_GET, NULL, NULL);
+	struct control_memory memory;
+	size_t have = 0;
+
+	assert_int_equal(message.key, 5);
+	assert_int_equal(message.bytes, CHUNKS * 2 * MIB);
+	message.id = 3;
+	message.chunk_bytes = 2 * MIB;
+	answer(fixture, &message, 1, NULL, 0);
+	expect_message(fixture, CONTROL_MEMORY, &memory, sizeof memory, NULL, NULL);
+	assert_int_equal(memory.bytes, CHUNKS * 2 * MIB);
+	memory.header.type = CONTROL_MEMORY_REPLY;
+	tell(fixture, &memory, NULL, 0);
+	while (have < CHUNKS) {
+		int fds[FD_PASS_MAX];
+		size_t count = array_length(fds);
+		message = expect_shm(fixture, SHM_COMMAND_BACK, fds, &count);
+		assert_int_equal(message.id, 3);
+		assert_int_equal(message.first_chunk, have);
+		assert_int_equal(message.chunks, CHUNKS);
+		assert_int_equal(message.chunk_bytes, 2 * MIB);
+		assert_in_range(count, 1, CHUNKS - have);
+		memcpy(chunks + have, fds, count * sizeof *fds);
+		have += count;
+		answer(fixture, &message, 0, NULL, 0);
+	}
+	wait_reply(fixture, value, 0);
+	assert_int_equal(((const struct reply_shm *)reply_payload(fixture))->id, 3);
+}
+
+static void attach(
+	struct fixture *fixture, uint64_t address, int *chunks, uint32_t flags, int status)
+{
+	struct record_shm record = {
+		.header.opcode = RECORD_SHM_ATTACH,
+		.id = 3,
+		.address = address,
+		.flags = flags,
+	};
+	uint64_t value = post(fixture, &record);
+	uint32_t sent = 0;
+
+	while (sent < CHUNKS) {
+		struct control_shm message = expect_shm(fixture, SHM_COMMAND_ATTACH, NULL, NULL);
+		size_t count = min_of(CHUNKS - sent, FD_PASS_MAX);
+		assert_int_equal(message.id, 3);
+		assert_int_equal(message.first_chunk, sent);
+		message.bytes = CHUNKS * 2 * MIB;
+		message.chunk_bytes = 2 * MIB;
+		message.chunks = CHUNKS;
+		answer(fixture, &message, 0, chunks + sent, count);
+		sent += (uint32_t)count;
+	}
+	if (status)
+		expect_shm(fixture, SHM_COMMAND_DETACH, NULL, NULL);
+	wait_reply(fixture, value, status);
+}
+
+static void segments_are_created_attached_and_detached(void **state)
+{
+	struct fixture fixture;
+	int chunks[CHUNKS];
+	struct record_shm record = {.header.opcode = RECORD_SHM_DETACH, .address = TEST_DEVICE};
+	struct record_stream stream = {{.opcode = RECORD_STREAM_CREATE}, .stream = A};
+	uint64_t value;
+
+	fixture_start_threads(&fixture, true, 6);
+	create(&fixture, chunks);
+	attach(&fixture, TEST_DEVICE, chunks, 0, 0);
+	attach(&fixture, TEST_DEVICE + 2 * MIB, chunks, 0, -EEXIST);
+	attach(&fixture, TEST_DEVICE + 512 * MIB, chunks, SHM_RDONLY, 0);
+	*(uint64_t *)(TEST_DEVICE + 129 * 2 * MIB) = 42;
+	assert_int_equal(*(uint64_t *)(TEST_DEVICE + 512 * MIB + 129 * 2 * MIB), 42);
+	value = post(&fixture, &record);
+	expect_shm(&fixture, SHM_COMMAND_DETACH, NULL, NULL);
+	wait_reply(&fixture, value, 0);
+	/* What is attached for reading is not for writing. */
+	wait_reply(&fixture, post(&fixture, &stream), 0);
+	post_write(&fixture, A, TEST_DEVICE + 512 * MIB, "x", 1, 0);
+	for (int i = 0; i < 5000 && !completed(&fixture, A); i++)
+		usleep(1000);
+	assert_int_equal(session_error(&fixture), -GDEV_E_ILLEGAL_ADDRESS);
+	fd_close_all(chunks, CHUNKS);
+	fixture_stop(&fixture);
+}
+
+static void what_gdevd_refuses_is_refused(void **state)
+{
+	struct fixture fixture;
+	struct record_shm get = {.header.opcode = RECORD_SHM_GET, .key = 5, .bytes = 100};
+	struct record_shm stat = {
+		.header.opcode = RECORD_SHM_CONTROL, .id = 3, .command = IPC_STAT};
+	struct record_shm odd = {.header.opcode = RECORD_SHM_CONTROL, .id = 3, .command = 77};
+	struct record_shm place = {
+		.header.opcode = RECORD_SHM_ATTACH, .id = 3, .address = TEST_DEVICE + 1};
+	struct control_shm message;
+	uint64_t value;
+
+	fixture_start_threads(&fixture, true, 6);
+	value = post(&fixture, &get);
+	message = expect_shm(&fixture, SHM_COMMAND_GET, NULL, NULL);
+	answer(&fixture, &message, -ENOENT, NULL, 0);
+	wait_reply(&fixture, value, -ENOENT);
+	value = post(&fixture, &stat);
+	message = expect_shm(&fixture, SHM_COMMAND_STAT, NULL, NULL);
+	message.mode = 0640;
+	answer(&fixture, &message, 0, NULL, 0);
+	wait_reply(&fixture, value, 0);
+	assert_int_equal(((const struct reply_shm *)reply_payload(&fixture))->mode, 0640);
+	wait_reply(&fixture, post(&fixture, &odd), -EINVAL);
+	wait_reply(&fixture, post(&fixture, &place), -EINVAL);
+	fixture_stop(&fixture);
+}
+
+static void chunks_that_make_no_sense_are_not_mapped(void **state)
+{
+	struct fixture fixture;
+	struct record_shm record = {
+		.header.opcode = RECORD_SHM_ATTACH, .id = 3, .address = TEST_DEVICE};
+	struct control_shm message;
+	uint64_t value;
+	int fd = fd_shared_memory("small", 4096);
+
+	fixture_start_threads(&fixture, true, 6);
+	value = post(&fixture, &record);
+	message = expect_shm(&fixture, SHM_COMMAND_ATTACH, NULL, NULL);
+	message.bytes = message.chunk_bytes = 2 * MIB;
+	message.chunks = 1;
+	answer(&fixture, &message, 0, &fd, 1);
+	expect_shm(&fixture, SHM_COMMAND_DETACH, NULL, NULL);
+	wait_reply(&fixture, value, -EINVAL);
+	close(fd);
+	fixture_stop(&fixture);
+}
+
+static void without_gdevd_there_is_no_shared_memory(void **state)
+{
+	struct fixture fixture;
+	struct record_shm record = {.header.opcode = RECORD_SHM_GET, .key = 5, .bytes = 100};
+
+	fixture_start_threads(&fixture, true, 6);
+	post(&fixture, &record);
+	expect_shm(&fixture, SHM_COMMAND_GET, NULL, NULL);
+	close(fixture.gdevd);
+	fixture.gdevd = -1;
+	wait_reply(&fixture, 1, -GDEV_E_NO_DAEMON); /* the question that was under way */
+	record = (struct record_shm){.header.opcode = RECORD_SHM_GET, .key = 5, .bytes = 100};
+	wait_reply(&fixture, post(&fixture, &record), -GDEV_E_NO_DAEMON);
+	assert_int_equal(fixture.ended, 0);
+	fixture_stop(&fixture);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(segments_are_created_attached_and_detached),
+		cmocka_unit_test(what_gdevd_refuses_is_refused),
+		cmocka_unit_test(chunks_that_make_no_sense_are_not_mapped),
+		cmocka_unit_test(without_gdevd_there_is_no_shared_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

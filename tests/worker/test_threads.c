@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The worker with threads of its own: many commands from a client that does not wait, one that waits
+ * each time, several that post at once, and one that writes garbage everywhere while it runs.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "harness.h"
+
+enum { A = 40, STREAMS = 4 };
+
+static void wait_for(struct fixture *fixture, uint32_t timeline, uint64_t value)
+{
+	struct session_timeline *shared = &fixture->segment->timelines[timeline];
+
+	for (int i = 0; i < 200; i++) {
+		if (completed(fixture, timeline) >= value)
+			return;
+		cpu_relax();
+	}
+	__atomic_store_n(&shared->want, value, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	while (completed(fixture, timeline) < value) {
+		struct pollfd wake = {.fd = fixture->core->client_fd, .events = POLLIN};
+		uint64_t count;
+		assert_int_equal(poll(&wake, 1, 20000), 1); /* a lost wake would end here */
+		if (read(fixture->core->client_fd, &count, sizeof count) < 0)
+			continue;
+	}
+	__atomic_store_n(&shared->want, 0, __ATOMIC_RELAXED);
+}
+
+static void ask_and_wait(
+	struct fixture *fixture, void *record, size_t fixed, const void *extra, size_t extra_bytes)
+{
+	wait_for(fixture, 0, post_raw(fixture, record, fixed, extra, extra_bytes));
+	assert_int_equal(fixture->segment->replies[0].status, 0);
+}
+
+static uint32_t prepare(struct fixture *fixture)
+{
+	struct record_module_load load = {
+		.header.opcode = RECORD_MODULE_LOAD,
+		.image = TEST_BASE,
+		.image_bytes = 16,
+	};
+	struct record_lookup lookup = {.header.opcode = RECORD_FUNCTION_GET, .name_bytes = 2};
+
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		struct record_stream record = {{.opcode = RECORD_STREAM_CREATE}, A + i, 0};
+		ask_and_wait(fixture, &record, sizeof record, NULL, 0);
+	}
+	ask_and_wait(fixture, &load, sizeof load, NULL, 0);
+	lookup.module = ((const struct reply_module *)reply_payload(fixture))->module;
+	ask_and_wait(fixture, &lookup, sizeof lookup, "k", 2);
+	return ((const struct reply_function *)reply_payload(fixture))->function;
+}
+
+static void room(struct fixture *fixture)
+{
+	while (fixture->tail -
+			__atomic_load_n(&fixture->segment->header.ring_head, __ATOMIC_ACQUIRE) >
+		SESSION_RING_BYTES / 2)
+		usleep(100);
+}
+
+static void a_client_that_waits_each_time_is_always_woken(void **state)
+{
+	struct fixture fixture;
+	uint32_t function;
+
+	fixture_start_threads(&fixture, false, 6);
+	function = prepare(&fixture);
+	for (int i = 0; i < 3000; i++) {
+		wait_for(&fixture, A, post_launch(&fixture, A, function, 0));
+		if (i % 100 == 0)
+			usleep(300); /* let the poller sleep */
+	}
+	fixture_stop(&fixture);
+}
+
+static void a_client_that_never_waits_loses_nothing(void **state)
+{
+	struct fixture fixture;
+	uint32_t function;
+
+	fixture_start_threads(&fixture, false, 6);
+	function = prepare(&fixture);
+	for (int i = 0; i < 20000; i++) {
+		uint32_t stream = A + (uint32_t)rand() % STREAMS;
+		room(&fixture);
+		if (i % 7 == 0)
+			post_wait(&fixture, stream, A + (uint32_t)i % STREAMS,
+				fixture.values[A + (uint32_t)i % STREAMS]);
+		else
+			post_launch(&fixture, stream, function, i % 11 == 0 ? RECORD_FENCE : 0);
+	}
+	for (uint32_t i = 0; i < STREAMS; i++)
+		wait_for(&fixture, A + i, fixture.values[A + i]);
+	assert_int_equal(session_error(&fixture), 0);
+	fixture_stop(&fixture);
+}
+
+static void objects_come_and_go_while_kernels_run(void **state)
+{
+	struct fixture fixture;
+	uint32_t function;
+
+	fixture_start_threads(&fixture, false, 6);
+	function = prepare(&fixture);
+	for (int i = 0; i < 200; i++) {
+		struct record_memory make = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 4 * MIB};
+		struct record_memory drop = {{.opcode = RECORD_MEMORY_FREE}, TEST_DEVICE, 0};
+		ask_and_wait(&fixture, &make, sizeof make, NULL, 0);
+		for (int j = 0; j < 10; j++)
+			post_launch(&fixture, A, function, 0);
+		wait_for(&fixture, A + 1, post_copy(&fixture, A + 1, TEST_DEVICE, TEST_BASE, MIB));
+		ask_and_wait(&fixture, &drop, sizeof drop, NULL, 0);
+	}
+	wait_for(&fixture, A, fixture.values[A]);
+	assert_int_equal(session_error(&fixture), 0);
+	fixture_stop(&fixture);
+}
+
+/* What a client may do to all that it shares, while the worker works. Relaxed atomic stores, so that
+ * the thread sanitizer looks at the worker's accesses only. */
+static void scribble(struct fixture *fixture, unsigned seed, int times)
+{
+	uint64_t *words = (uint64_t *)fixture->segment;
+	size_t count = sizeof *fixture->segment / sizeof *words;
+	uint64_t one = 1;
+
+	for (int i = 0; i < times; i++) {
+		uint64_t value = (uint64_t)rand_r(&seed) << 32 | (unsigned)rand_r(&seed);
+		size_t at = (size_t)rand_r(&seed) % count;
+		if (i % 3 == 0)
+			at = 8 + (size_t)rand_r(&seed) % 50; /* the header */
+		if (i % 5 == 0)
+			value &= 0xffff;
+		__atomic_store_n(&words[at], value, __ATOMIC_RELAXED);
+		if (i % 64 == 0 && write(fixture->core->wake_fd, &one, sizeof one) < 0)
+			return;
+	}
+}
+
+static void garbage_in_every_shared_page_ends_at_most_this_session(void **state)
+{
+	for (unsigned round = 0; round < 20; round++) {
+		struct fixture fixture;
+		uint32_t function;
+		fixture_start_threads(&fixture, false, 5);
+		function = prepare(&fixture);
+		for (int i = 0; i < 50; i++)
+			post_launch(&fixture, A, function, 0);
+		scribble(&fixture, round, 20000);
+		fixture_stop(&fixture); /* it can be: no thread is stuck */
+		assert_true(fixture.ended <= 1);
+	}
+}
+
+/* ---- a kernel that is longer than it was ---- */
+
+static const struct device_ops *null_ops;
+static bool stalling;    /* atomic: ops->work() does not return */
+static unsigned stalled; /* atomic: threads that are in there */
+
+static bool stalling_work(struct device *device)
+{
+	__atomic_add_fetch(&stalled, 1, __ATOMIC_RELAXED);
+	while (__atomic_load_n(&stalling, __ATOMIC_RELAXED))
+		usleep(1000);
+	__atomic_sub_fetch(&stalled, 1, __ATOMIC_RELAXED);
+	return null_ops->work(device);
+}
+
+static void a_short_kernel_that_turns_out_long_does_not_stop_the_ring(void **state)
+{
+	struct device_ops ops;
+	struct fixture fixture;
+	uint32_t function;
+
+	null_ops = device_ops_find("null");
+	ops = *null_ops;
+	ops.work = stalling_work;
+	fixture_start_ops(&fixture, &ops, false, 6);
+	function = prepare(&fixture);
+	for (int round = 0; round < 5; round++) {
+		for (int i = 0; i < 10; i++)
+			wait_for(&fixture, A, post_launch(&fixture, A, function, 0));
+		__atomic_store_n(&stalling, true, __ATOMIC_RELAXED);
+		post_launch(&fixture, A, function, 0);
+		for (int i = 0; i < 5000 && !__atomic_load_n(&stalled, __ATOMIC_RELAXED); i++)
+			usleep(1000);
+		struct record_query query = {{.opcode = RECORD_QUERY}, .type = QUERY_USAGE};
+		ask_and_wait(&fixture, &query, sizeof query, NULL, 0);
+		__atomic_store_n(&stalling, false, __ATOMIC_RELAXED);
+		wait_for(&fixture, A, fixture.values[A]);
+	}
+	fixture_stop(&fixture);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_client_that_waits_each_time_is_always_woken),
+		cmocka_unit_test(a_client_that_never_waits_loses_nothing),
+		cmocka_unit_test(objects_come_and_go_while_kernels_run),
+		cmocka_unit_test(a_short_kernel_that_turns_out_long_does_not_stop_the_ring),
+		cmocka_unit_test(garbage_in_every_shared_page_ends_at_most_this_session),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

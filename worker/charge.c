@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Paying for device memory: see memory.h. With the core's lock. While there is no gdevd we go by what the
+ * virtual GPU had when we last heard of it; the next gdevd learns what we hold when we register.
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/cleanup.h"
+#include "worker/core.h"
+#include "worker/memory.h"
+#include "worker/usage.h"
+
+#define SLACK_NS (200 * NS_PER_MS) /* unused for so long, slack goes back */
+#define SLACK_STEP (8ull << 20)    /* asked for in addition, when little is asked for */
+
+static uint64_t slack_of(const struct memory *memory)
+{
+	return memory->charged_bytes - memory->used_bytes;
+}
+
+static void note_change(struct core *core)
+{
+	struct memory *memory = &core->memory;
+	uint64_t now_ns = clock_now_ns();
+
+	usage_set(&core->page->device_bytes, memory->charged_bytes);
+	memory->slack_since_ns = slack_of(memory) ? now_ns : 0;
+	if (memory->slack_since_ns)
+		service_timer(core, now_ns + SLACK_NS);
+}
+
+static void tell(struct core *core, int64_t bytes, struct control_memory *message)
+{
+	*message = (struct control_memory){
+		.header = {sizeof *message, CONTROL_MEMORY, CONTROL_VERSION, 0, 0},
+		.bytes = bytes,
+	};
+}
+
+static void give_back(struct core *core, uint64_t bytes)
+{
+	struct control_memory message;
+
+	if (!bytes)
+		return;
+	core->memory.charged_bytes -= bytes;
+	tell(core, -(int64_t)bytes, &message);
+	control_send(core, &message, NULL, 0);
+}
+
+static void answered(struct core *core, struct control_request *request, int status,
+	const struct control_header *reply, int *fds, size_t fd_count)
+{
+	if (reply)
+		core->memory.limit_bytes = ((const struct control_memory *)reply)->total_bytes;
+	memory_decided(core, status);
+}
+
+/* Asks for what the oldest wish lacks, and a little more if little is asked for. */
+static void ask(struct core *core, const struct charge *charge, bool more)
+{
+	struct memory *memory = &core->memory;
+	uint64_t bytes = charge->bytes - slack_of(memory);
+	struct control_memory message;
+
+	if (more && bytes < SLACK_STEP)
+		bytes = SLACK_STEP;
+	memory->asking = true;
+	memory->asked_bytes = bytes;
+	tell(core, (int64_t)bytes, &message);
+	memory->request.message.memory = message;
+	memory->request.expected = CONTROL_MEMORY_REPLY;
+	memory->request.answered = answered;
+	memory->request.lasting = false;
+	control_ask(core, &memory->request);
+}
+
+static void decide(struct core *core, struct charge *charge, int status)
+{
+	list_remove(&charge->link);
+	if (!status) {
+		core->memory.used_bytes += charge->bytes;
+		note_change(core);
+	}
+	charge->decided(core, charge, status);
+}
+
+/* Without gdevd: what we were allowed when it went is still ours to use. */
+static void decide_alone(struct core *core, struct charge *charge)
+{
+	struct memory *memory = &core->memory;
+	uint64_t need = memory->used_bytes + charge->bytes;
+
+	if (charge->bytes > memory->limit_bytes || need > memory->limit_bytes) {
+		decide(core, charge, -ENOMEM);
+		return;
+	}
+	memory->charged_bytes = max_of(memory->charged_bytes, need);
+	decide(core, charge, 0);
+}
+
+void memory_reconsider(struct core *core)
+{
+	struct memory *memory = &core->memory;
+	struct charge *charge;
+
+	while (!memory->asking && (charge = list_first(&memory->charges, struct charge, link))) {
+		if (charge->bytes <= slack_of(memory))
+			decide(core, charge, 0);
+		else if (!control_connected(core))
+			decide_alone(core, charge);
+		else
+			ask(core, charge, true);
+	}
+}
+
+void memory_decided(struct core *core, int status)
+{
+	struct memory *memory = &core->memory;
+	struct charge *charge = list_first(&memory->charges, struct charge, link);
+	uint64_t asked = memory->asked_bytes;
+
+	memory->asking = false;
+	if (!status) {
+		memory->charged_bytes += asked;
+	} else if (status != -ENOTCONN && charge) {
+		if (charge->bytes > slack_of(memory) && asked > charge->bytes - slack_of(memory))
+			ask(core, charge, false); /* it may have been too much to ask */
+		else if (charge->bytes > slack_of(memory))
+			decide(core, charge, status);
+	}
+	note_change(core);
+	memory_reconsider(core);
+}
+
+void memory_charge(struct core *core, struct charge *charge)
+{
+	list_append(&core->memory.charges, &charge->link);
+	memory_reconsider(core);
+}
+
+void memory_uncharge(struct core *core, uint64_t bytes)
+{
+	struct memory *memory = &core->memory;
+
+	memory->used_bytes -= bytes;
+	if (slack_of(memory) > MEMORY_SLACK_BYTES) {
+		give_back(core, slack_of(memory) - MEMORY_SLACK_BYTES);
+	}
+	note_change(core);
+	memory_reconsider(core);
+}
+
+void memory_hand_over(struct core *core, uint64_t bytes)
+{
+	core->memory.used_bytes -= bytes;
+	core->memory.charged_bytes -= bytes;
+	note_change(core);
+}
+
+static void trim_job(struct job *job)
+{
+	struct memory *memory = container_of(job, struct memory, trim_job);
+	struct core *core = container_of(memory, struct core, memory);
+
+	memory_trim(core, 0);
+	core_lock(core);
+	memory->trimming = false;
+	give_back(core, slack_of(memory) - min_of(slack_of(memory), memory->kept_bytes));
+	note_change(core);
+	core_unlock(core);
+}
+
+uint64_t memory_tick(struct core *core, uint64_t now_ns)
+{
+	struct memory *memory = &core->memory;
+
+	if (!memory->slack_since_ns || memory->trimming)
+		return UINT64_MAX;
+	if (now_ns < memory->slack_since_ns + SLACK_NS)
+		return memory->slack_since_ns + SLACK_NS;
+	memory->trimming = true;
+	service_job(core, &memory->trim_job, trim_job);
+	return UINT64_MAX;
+}

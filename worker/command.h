@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A record on its way: the private copy of its bytes, what they mean, and where it stands. Immediate
+ * records are freed by command_answer(), records of a stream by the stream when their turn to complete
+ * comes. Small ones are recycled: the hot path does not see the allocator.
+ */
+#ifndef GDEV_WORKER_COMMAND_H
+#define GDEV_WORKER_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "device/ops.h"
+#include "worker/decode.h"
+#include "worker/memory.h"
+#include "worker/service.h"
+#include "worker/stream.h"
+
+struct core;
+struct event_wait;
+struct function;
+struct module;
+
+enum command_state {
+	COMMAND_QUEUED,    /* in stream->queued */
+	COMMAND_SUBMITTED, /* lent to the device */
+	COMMAND_PASSED, /* in stream->passed and not the device's: complete when it is first there */
+};
+
+struct command {
+	struct core *core;
+	struct list link; /* core->free_commands; stream->queued, stream->passed; the owner's */
+	struct request request;
+	uint32_t length;   /* of the record */
+	uint32_t capacity; /* of record[] */
+	uint32_t timeline;
+	uint64_t value;
+
+	/* Of a stream. */
+	struct stream *stream;
+	enum command_state state;
+	int error;
+	bool fence;
+	uint64_t fence_number;   /* this fence, or: how many fences came before */
+	struct list fence_link;  /* streams.fences, while it is not complete */
+	bool behind;             /* STAMP: work of its stream was on the device before it */
+	struct event_wait *wait; /* EVENT_WAIT: gdevd has been asked, not answered */
+	bool satisfied;          /* EVENT_WAIT: it has answered */
+	bool watching; /* EVENT_WAIT: for an event of this session; noted in events.watches */
+	uint64_t column, row, plane; /* COPY: where its next piece begins */
+	bool in_pieces;              /* COPY: more pieces follow the one on the device */
+
+	/* On the device. */
+	enum control_resource resource;
+	uint64_t estimate_ns;
+	uint64_t sequence;       /* in the order of submission */
+	struct list flight_link; /* streams.flight */
+	struct command *done_next;
+	struct device_command device;
+	struct function *function;
+
+	/* Immediate. */
+	struct barrier barrier;
+	struct job job;
+	struct charge charge;
+	struct range *range, *log_range;
+	struct module *module;
+
+	_Alignas(8) uint8_t record[];
+};
+
+/* With the lock. NULL: no memory. */
+struct command *command_create(struct core *core, size_t length);
+void command_destroy(struct command *command);
+
+/* Answers an immediate record, completes its reply slot, and destroys it. With the lock. */
+void command_answer(struct command *command, int status, const void *payload, size_t length);
+/* The place for a payload in the reply slot, for what is too large to be built elsewhere first. */
+void *command_payload(struct command *command);
+void command_answer_in_place(struct command *command, int status, size_t length);
+
+/* commands.c: executes an immediate record, or starts to. With the lock. */
+void command_execute(struct command *command);
+
+/* transfer.c and module.c: fill command->device, ->resource and ->estimate_ns from the record and the
+ * memory as it is now. 0; 1: there is nothing to do; or the error that the command ends with. With the
+ * lock. */
+int command_prepare_copy(struct command *command);
+int command_prepare_write(struct command *command);
+int command_prepare_fill(struct command *command);
+int command_prepare_launch(struct command *command);
+/* COPY: the piece that was prepared is done; the next one is to be. */
+void command_next_piece(struct command *command);
+
+#endif

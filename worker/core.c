@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See core.h: making a session's core and taking it apart, the lock, the end.
+ */
+#include "worker/core.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "gdev/error.h"
+#include "worker/cache.h"
+#include "worker/command.h"
+#include "worker/module.h"
+#include "worker/output.h"
+
+static void fill_header(struct session_header *header)
+{
+	header->magic = SESSION_MAGIC;
+	header->version = SESSION_VERSION_MAX;
+	header->segment_bytes = sizeof(struct session_segment);
+	header->timeline_offset = offsetof(struct session_segment, timelines);
+	header->timeline_count = SESSION_TIMELINES;
+	header->reply_offset = offsetof(struct session_segment, replies);
+	header->reply_count = SESSION_REPLIES;
+	header->stamp_offset = offsetof(struct session_segment, stamps);
+	header->stamp_count = SESSION_STAMPS;
+	header->ring_offset = offsetof(struct session_segment, ring);
+	header->ring_bytes = SESSION_RING_BYTES;
+	header->output_offset = offsetof(struct session_segment, output);
+	header->output_bytes = SESSION_OUTPUT_BYTES;
+	header->worker_state = SESSION_WORKER_ASLEEP;
+}
+
+static int map_shared(const char *name, uint64_t bytes, int *fd, void **mapping)
+{
+	*fd = fd_shared_memory(name, bytes);
+	if (*fd < 0)
+		return *fd;
+	*mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	if (*mapping == MAP_FAILED) {
+		*mapping = NULL;
+		return -errno;
+	}
+	return 0;
+}
+
+/* So that registering it, when the client is there, does not have to find the pages first. */
+static void touch_staging(struct core *core)
+{
+	void *mapped = mmap(NULL, core->config.staging_bytes, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_POPULATE, core->staging_fd, 0);
+
+	if (mapped != MAP_FAILED)
+		munmap(mapped, core->config.staging_bytes);
+}
+
+static int make_shared(struct core *core)
+{
+	int error;
+
+	error = map_shared(
+		"gdev-session", sizeof *core->segment, &core->segment_fd, (void **)&core->segment);
+	if (!error)
+		error = map_shared(
+			"gdev-worker", sizeof *core->page, &core->page_fd, (void **)&core->page);
+	if (error)
+		return error;
+	fill_header(&core->segment->header);
+	core->staging_fd = fd_shared_memory("gdev-staging", core->config.staging_bytes);
+	if (core->staging_fd < 0)
+		return core->staging_fd;
+	if (core->ops->host_register)
+		touch_staging(core);
+	core->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	core->client_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return core->wake_fd < 0 || core->client_fd < 0 ? -errno : 0;
+}
+
+static int describe_device(struct core *core)
+{
+	unsigned wanted = core->config.device.index;
+	struct device_info *infos;
+	int count;
+
+	if (wanted >= 1024)
+		return -ENODEV;
+	infos = calloc(wanted + 1, sizeof *infos);
+	if (!infos)
+		return -ENOMEM;
+	count = core->ops->probe(&core->config.device, infos, wanted + 1);
+	if (count > (int)wanted)
+		core->device_info = infos[wanted];
+	free(infos);
+	return count > (int)wanted ? 0 : -ENODEV;
+}
+
+static int open_device(struct core *core)
+{
+	int error = describe_device(core);
+
+	if (error)
+		return error;
+	core->device_host = (struct device_host){
+		.owner = core,
+		.kick = service_kick,
+		.print = output_print,
+		.cache_load = cache_load,
+		.cache_store = cache_store,
+	};
+	return core->ops->open(&core->config.device, &core->device_host, &core->device);
+}
+
+static void release(struct core *core)
+{
+	int fds[] = {core->segment_fd, core->staging_fd, core->page_fd, core->wake_fd,
+		core->client_fd, core->peer_fd};
+
+	for (size_t i = 0; i < array_length(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	if (core->segment)
+		munmap(core->segment, sizeof *core->segment);
+	if (core->page)
+		munmap(core->page, sizeof *core->page);
+	pthread_mutex_destroy(&core->lock);
+	pthread_mutex_destroy(&core->output_lock);
+	free(core);
+}
+
+static uint64_t machine_bytes(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+int core_create(const struct core_config *config, struct core **result)
+{
+	struct core *core = calloc(1, sizeof *core);
+	int error;
+
+	if (!core)
+		return -ENOMEM;
+	core->config = *config;
+	if (!core->config.staging_bytes)
+		core->config.staging_bytes = config->ops->staging_bytes;
+	if (!core->config.staging_bytes)
+		core->config.staging_bytes = STAGING_BYTES_DEFAULT;
+	if (!core->config.host_bytes)
+		core->config.host_bytes = machine_bytes() / 2;
+	core->ops = config->ops;
+	core->segment_fd = core->staging_fd = core->page_fd = -1;
+	core->wake_fd = core->client_fd = core->peer_fd = -1;
+	core->window_ns = WINDOW_NS_DEFAULT;
+	pthread_mutex_init(&core->lock, NULL);
+	pthread_mutex_init(&core->output_lock, NULL);
+	list_init(&core->free_commands);
+	streams_init(core);
+	memory_init(core);
+	grants_init(core);
+	events_init(core);
+	error = make_shared(core);
+	if (error)
+		goto err_release;
+	error = open_device(core);
+	if (error)
+		goto err_release;
+	error = service_init(core);
+	if (error)
+		goto err_device;
+	control_init(core);
+	*result = core;
+	return 0;
+
+err_device:
+	core->ops->close(core->device);
+err_release:
+	release(core);
+	return error;
+}
+
+static int map_staging(struct core *core, uint64_t address)
+{
+	void *mapped = mmap((void *)(uintptr_t)address, core->config.staging_bytes,
+		PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, core->staging_fd, 0);
+
+	return mapped == MAP_FAILED ? -errno : 0;
+}
+
+static bool arena_is_sane(const struct core *core, const struct control_attach *attach)
+{
+	uint64_t end;
+
+	return attach->arena_base && !(attach->arena_base % ARENA_ALIGN) &&
+	       !(attach->arena_bytes % ARENA_ALIGN) &&
+	       attach->arena_bytes > core->config.staging_bytes &&
+	       !__builtin_add_overflow(attach->arena_base, attach->arena_bytes, &end);
+}
+
+int core_attach(struct core *core, const struct control_attach *attach, int peer_fd)
+{
+	uint64_t staging = core->config.staging_bytes;
+	struct range *range;
+	int error;
+
+	if (core->attached || !arena_is_sane(core, attach))
+		return -EINVAL;
+	error = core->ops->space_create(
+		core->device, attach->arena_base, attach->arena_bytes, &core->space);
+	if (error)
+		return error;
+	error = map_staging(core, attach->arena_base);
+	if (error)
+		goto err_space;
+	core->session = *attach;
+	error = memory_insert(core, RANGE_STAGING, attach->arena_base, staging, &range);
+	if (error)
+		goto err_space;
+	range->ready = true;
+	if (core->ops->host_register) {
+		error = core->ops->host_register(core->space, attach->arena_base, staging);
+		if (error)
+			goto err_range;
+	}
+	fcntl(peer_fd, F_SETFL, fcntl(peer_fd, F_GETFL) | O_NONBLOCK);
+	core->peer_fd = peer_fd;
+	error = service_watch(core, peer_fd);
+	if (error)
+		goto err_registered;
+	core->memory.limit_bytes = attach->memory_limit_bytes;
+	core->limit.limit_ns = attach->time_limit_ms * NS_PER_MS;
+	__atomic_store_n(&core->attached, true, __ATOMIC_RELEASE); /* the poller may look already */
+	return 0;
+
+err_registered:
+	core->peer_fd = -1;
+	if (core->ops->host_unregister)
+		core->ops->host_unregister(core->space, attach->arena_base, staging);
+err_range:
+	memory_remove(core, range);
+err_space:
+	core->ops->space_destroy(core->space);
+	core->space = NULL;
+	return error;
+}
+
+void core_destroy(struct core *core)
+{
+	if (!core)
+		return;
+	service_stop(core);
+	control_finish(core);
+	service_drain(core);
+	streams_finish(core);
+	events_finish(core);
+	modules_finish(core);
+	memory_finish(core);
+	while (!list_empty(&core->free_commands)) {
+		struct command *command = list_first(&core->free_commands, struct command, link);
+		list_remove(&command->link);
+		free(command);
+	}
+	if (core->attached) {
+		if (core->ops->host_unregister)
+			core->ops->host_unregister(
+				core->space, core->session.arena_base, core->config.staging_bytes);
+		core->ops->space_destroy(core->space);
+	}
+	core->ops->close(core->device);
+	service_finish(core);
+	release(core);
+}
+
+void core_lock(struct core *core)
+{
+	pthread_mutex_lock(&core->lock);
+}
+
+/* The stack is newest first; commands of one stream are to be seen in their order. */
+static bool take_completions(struct core *core)
+{
+	struct command *newest = __atomic_exchange_n(&core->done, NULL, __ATOMIC_ACQUIRE);
+	struct command *oldest = NULL;
+
+	if (!newest)
+		return false;
+	while (newest) {
+		struct command *next = newest->done_next;
+		newest->done_next = oldest;
+		oldest = newest;
+		newest = next;
+	}
+	while (oldest) {
+		struct command *next = oldest->done_next;
+		stream_finished(core, oldest);
+		oldest = next;
+	}
+	return true;
+}
+
+void core_unlock(struct core *core)
+{
+	for (;;) {
+		do
+			streams_dispatch(core);
+		while (take_completions(core));
+		pthread_mutex_unlock(&core->lock);
+		/* Whoever pushed while we held the lock saw it taken, and left the command to us. */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		if (!__atomic_load_n(&core->done, __ATOMIC_RELAXED))
+			return;
+		if (pthread_mutex_trylock(&core->lock))
+			return;
+	}
+}
+
+bool core_error_is_fatal(int error)
+{
+	switch (-error) {
+	case GDEV_E_ILLEGAL_ADDRESS:
+	case GDEV_E_TRAP:
+	case GDEV_E_ASSERT:
+	case GDEV_E_LAUNCH_TIMEOUT:
+	case GDEV_E_SESSION_LOST:
+	case GDEV_E_DEVICE_LOST:
+	case GDEV_E_PROTOCOL:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void core_fail(struct core *core, int error, uint64_t fault_address)
+{
+	struct session_header *header = &core->segment->header;
+
+	if (core->error)
+		return;
+	core->error = error;
+	__atomic_store_n(&header->fault_address, fault_address, __ATOMIC_RELAXED);
+	__atomic_store_n(&header->error, error, __ATOMIC_RELEASE);
+	log_info("session %llu: %s (%#llx)", (unsigned long long)core->session.session,
+		gdev_strerror(error), (unsigned long long)fault_address);
+	streams_ready_all(core);
+}
+
+void core_end(struct core *core, int reason)
+{
+	const struct control_header bye = {
+		.length = sizeof bye,
+		.type = CONTROL_BYE,
+		.version = CONTROL_VERSION,
+		.status = reason,
+	};
+
+	if (core->ended)
+		return;
+	core->ended = true;
+	if (reason && core->attached)
+		log_error("session %llu ends: %s", (unsigned long long)core->session.session,
+			gdev_strerror(reason));
+	if (!reason || core->attached)
+		control_send(core, &bye, NULL, 0);
+	core_fail(core, reason ? reason : -GDEV_E_SESSION_LOST, 0);
+	core->config.ended(core->config.owner, reason);
+}
+
+void core_wake_client(struct core *core)
+{
+	uint64_t one = 1;
+
+	/* It cannot fail but by being full of wakes. */
+	if (write(core->client_fd, &one, sizeof one) < 0)
+		return;
+}

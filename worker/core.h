@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The core of a worker: one session, executed over one device. main.c makes a process of it; tests and a
+ * trusted process (direct mode) use it as a library.
+ *
+ * The lock. core->lock guards everything in struct core and below it but what a comment here says
+ * otherwise. It is held for microseconds: never across device work, a compile, a map or an unmap, or
+ * anything that may block. Code that runs without it says so ("unlocked"). The device's submit() is
+ * called with it, so that commands reach a queue in order.
+ *
+ * Completions. The device calls done() from any thread, at any time. It must not wait for the lock:
+ * it pushes the command on core->done, and whoever holds the lock takes the list before it lets go
+ * (core_unlock). So what a completion causes (timelines, the next submission) happens on the thread
+ * that executed the command, or on the one that was busy in the core just then.
+ *
+ * Shared words (the session segment, the worker page) are read and written with __atomic builtins. A
+ * word that the client writes is a hint or a request, never trusted; a word that we write is never
+ * read back.
+ */
+#ifndef GDEV_WORKER_CORE_H
+#define GDEV_WORKER_CORE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "device/ops.h"
+#include "proto/control.h"
+#include "proto/session.h"
+#include "worker/control.h"
+#include "worker/event.h"
+#include "worker/grants.h"
+#include "worker/limit.h"
+#include "worker/memory.h"
+#include "worker/service.h"
+#include "worker/stream.h"
+#include "worker/table.h"
+
+#define STAGING_BYTES_DEFAULT (32ull << 20)
+#define SPIN_NS_DEFAULT (60ull * 1000)
+#define WINDOW_NS_DEFAULT (1000ull * 1000)
+#define PENDING_BYTES_MAX (64u << 20) /* of records that wait; beyond it the ring is not read */
+
+struct core_config {
+	const struct device_ops *ops;
+	struct device_config device;
+	uint64_t staging_bytes;
+	uint64_t
+		host_bytes; /* page-locked memory that a client may add; 0: half of the machine's */
+	int control_fd;     /* to gdevd; -1: none, nobody arbitrates. Ours. */
+	const char *gdevd_socket; /* where to register again; NULL: nowhere */
+	unsigned threads;         /* 0: none, the owner calls service_step() */
+	/* Called once, with the lock, when the session is over (0: as it should) or cannot go on. A
+	 * process exits here. */
+	void (*ended)(void *owner, int reason);
+	void *owner;
+};
+
+struct core {
+	/* Constant after core_create. */
+	struct core_config config;
+	const struct device_ops *ops;
+	struct device *device;
+	struct device_host device_host;
+	struct device_info device_info;
+	struct session_segment *segment;
+	struct worker_page *page;
+	int segment_fd, staging_fd, page_fd;
+	int wake_fd;   /* eventfd: the client wakes us */
+	int client_fd; /* eventfd: we wake the client */
+
+	/* Constant after core_attach. */
+	bool attached;
+	struct control_attach session;
+	struct device_space *space;
+	int peer_fd; /* -1 before */
+
+	pthread_mutex_t lock;
+	struct command *done; /* atomic: a stack of what the device has finished */
+
+	int32_t error;      /* the session's sticky error */
+	bool ended;         /* config.ended was, or is being called */
+	bool ring_held;     /* atomic: too much is pending, the ring waits */
+	uint64_t ring_head; /* atomic, written by the poller with the lock: bytes consumed */
+	uint64_t window_ns; /* atomic */
+
+	struct list free_commands; /* recycled, of the small size */
+	unsigned free_command_count;
+	uint64_t pending_bytes; /* of records that exist as commands */
+
+	struct streams streams;
+	struct memory memory;
+	struct control control;
+	struct grants grants;
+	struct limit limit;
+	struct events events;
+	struct service service;
+	struct table modules, functions;
+
+	pthread_mutex_t output_lock; /* guards output_tail; a leaf */
+	uint64_t output_tail;
+};
+
+/* Opens the device and makes everything that does not depend on a client; no thread runs yet. On
+ * success owns config->control_fd. */
+int core_create(const struct core_config *config, struct core **core);
+/* Reserves the arena, makes the space, takes the peer socket (on success). -EADDRINUSE: the arena is not
+ * free in this process. With the lock. */
+int core_attach(struct core *core, const struct control_attach *attach, int peer_fd);
+/* Stops the threads first. Everything in flight must be done or the device must be able to drop it. */
+void core_destroy(struct core *core);
+
+void core_lock(struct core *core);
+/* Takes completions, dispatches what they made possible, and lets go. */
+void core_unlock(struct core *core);
+
+/* The session is over. With the lock. `reason` 0, or the first error. */
+void core_end(struct core *core, int reason);
+/* Breaks the session: every command from here on completes with `error`. With the lock. */
+void core_fail(struct core *core, int error, uint64_t fault_address);
+/* Whether an error leaves nothing in the address space to go on with. */
+bool core_error_is_fatal(int error);
+
+void core_wake_client(struct core *core);
+
+#endif

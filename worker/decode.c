@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See decode.h. One function an opcode that has more to check than its length; the fuzz target
+ * tests/fuzz/fuzz_ring.c goes through here.
+ */
+#include "worker/decode.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "gdev/error.h"
+
+static size_t padded(size_t bytes)
+{
+	return align_up(bytes, 8);
+}
+
+/* Bytes that width x height x depth covers: rows `pitch` apart in planes `slice` apart. */
+static int span_of(uint64_t width, uint64_t height, uint64_t depth, uint64_t pitch, uint64_t slice,
+	uint64_t *span)
+{
+	uint64_t rows, planes;
+
+	*span = 0;
+	if (!width || !height || !depth)
+		return 0;
+	if (height > 1 && pitch < width)
+		return -EINVAL;
+	if (__builtin_mul_overflow(height - 1, height > 1 ? pitch : 0, &rows) ||
+		__builtin_mul_overflow(depth - 1, depth > 1 ? slice : 0, &planes) ||
+		__builtin_add_overflow(rows, planes, &rows) ||
+		__builtin_add_overflow(rows, width, span))
+		return -GDEV_E_ILLEGAL_ADDRESS;
+	return 0;
+}
+
+static int decode_copy(struct request *request, size_t length)
+{
+	const struct record_copy *copy = request->copy;
+	int error;
+
+	error = span_of(copy->width, copy->height, copy->depth, copy->destination_pitch,
+		copy->destination_slice, &request->destination_span);
+	if (!error)
+		error = span_of(copy->width, copy->height, copy->depth, copy->source_pitch,
+			copy->source_slice, &request->source_span);
+	return error;
+}
+
+static int decode_fill(struct request *request, size_t length)
+{
+	const struct record_fill *fill = request->fill;
+	uint64_t width;
+
+	if (fill->element_bytes != 1 && fill->element_bytes != 2 && fill->element_bytes != 4)
+		return -EINVAL;
+	if ((fill->destination | (fill->height > 1 ? fill->pitch : 0)) % fill->element_bytes)
+		return -EINVAL;
+	if (__builtin_mul_overflow(fill->width, fill->element_bytes, &width))
+		return -GDEV_E_ILLEGAL_ADDRESS;
+	return span_of(width, fill->height, 1, fill->pitch, 0, &request->destination_span);
+}
+
+static int decode_write(struct request *request, size_t length)
+{
+	const struct record_write *write = request->write;
+
+	if (write->bytes > RECORD_BYTES_MAX ||
+		padded(sizeof *write + (size_t)write->bytes) != length)
+		return -EINVAL;
+	request->tail = write + 1;
+	request->destination_span = write->bytes;
+	return 0;
+}
+
+static int decode_lookup(struct request *request, size_t length)
+{
+	const struct record_lookup *lookup = request->lookup;
+	const char *name = (const char *)(lookup + 1);
+
+	if (!lookup->name_bytes || lookup->name_bytes > RECORD_NAME_MAX ||
+		padded(sizeof *lookup + lookup->name_bytes) != length)
+		return -EINVAL;
+	if (strnlen(name, lookup->name_bytes) != lookup->name_bytes - 1)
+		return -EINVAL;
+	request->tail = name;
+	return 0;
+}
+
+static int decode_attribute(struct request *request, const struct record_attribute *attribute)
+{
+	const uint32_t *words = (const uint32_t *)(attribute + 1);
+
+	switch (attribute->type) {
+	case RECORD_ATTRIBUTE_COOPERATIVE:
+		if (attribute->length != sizeof *words)
+			return -EINVAL;
+		request->cooperative = words[0] != 0;
+		return 0;
+	case RECORD_ATTRIBUTE_CLUSTER:
+		if (attribute->length != 4 * sizeof *words || words[3])
+			return -EINVAL;
+		memcpy(request->cluster, words, sizeof request->cluster);
+		return 0;
+	case RECORD_ATTRIBUTE_PRIORITY: /* the stream's is used: a launch is not reordered */
+		return attribute->length == sizeof *words ? 0 : -EINVAL;
+	default:
+		return attribute->required ? -ENOTSUP : 0;
+	}
+}
+
+static int decode_launch(struct request *request, size_t length)
+{
+	const struct record_launch *launch = request->launch;
+	size_t offset = sizeof *launch;
+
+	if (launch->reserved || launch->param_bytes > RECORD_PARAM_BYTES_MAX ||
+		padded(launch->param_bytes) > length - offset)
+		return -EINVAL;
+	request->tail = launch + 1;
+	offset += padded(launch->param_bytes);
+	while (offset < length) {
+		const struct record_attribute *attribute =
+			(const void *)((const char *)launch + offset);
+		int error;
+
+		/* Lengths and offsets are multiples of 8, so that a header is there. */
+		if (attribute->required > 1 ||
+			attribute->length > length - offset - sizeof *attribute)
+			return -EINVAL;
+		error = decode_attribute(request, attribute);
+		if (error)
+			return error;
+		offset += sizeof *attribute + padded(attribute->length);
+	}
+	for (int i = 0; i < 3; i++)
+		if (!launch->grid[i] || !launch->block[i])
+			return -GDEV_E_INVALID_LAUNCH;
+	return 0;
+}
+
+static int decode_load(struct request *request, size_t length)
+{
+	const struct record_module_load *load = request->load;
+
+	if (load->reserved || !load->image_bytes || !load->log != !load->log_bytes)
+		return -EINVAL;
+	return 0;
+}
+
+/* For each opcode, a check or NULL, and whether bytes may follow the fixed fields. */
+static const struct {
+	int (*check)(struct request *request, size_t length);
+	bool tail;
+} decoders[RECORD_OPCODE_END] = {
+	[RECORD_COPY] = {decode_copy, false},
+	[RECORD_WRITE] = {decode_write, true},
+	[RECORD_FILL] = {decode_fill, false},
+	[RECORD_MODULE_LOAD] = {decode_load, false},
+	[RECORD_FUNCTION_GET] = {decode_lookup, true},
+	[RECORD_GLOBAL_GET] = {decode_lookup, true},
+	[RECORD_LAUNCH] = {decode_launch, true},
+};
+
+int decode_record(const void *record, size_t length, struct request *request)
+{
+	const struct record_header *header = record;
+
+	memset(request, 0, sizeof *request);
+	request->header = header;
+	request->type = record_type_find(header->opcode);
+	if (!request->type || header->version)
+		return -ENOSYS;
+	if (header->reserved || (header->flags & ~RECORD_FENCE) ||
+		(header->flags && request->type->class != RECORD_CLASS_STREAM))
+		return -EINVAL;
+	if (length < request->type->fixed_bytes)
+		return -EINVAL;
+	if (!decoders[header->opcode].tail && length != request->type->fixed_bytes)
+		return -EINVAL;
+	if (!decoders[header->opcode].check)
+		return 0;
+	return decoders[header->opcode].check(request, length);
+}

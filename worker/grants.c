@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See grants.h. gdevd decides; this obeys, and keeps the window.
+ */
+#include "worker/grants.h"
+
+#include "base/clock.h"
+#include "worker/command.h"
+#include "worker/core.h"
+
+#define WINDOW_COMMANDS 2
+#define IDLE_NS (100 * NS_PER_US) /* REVOKE_WHEN_IDLE: so long without work is idle */
+
+void grants_init(struct core *core)
+{
+	for (int i = 0; i < RESOURCES; i++)
+		list_init(&core->grants.resources[i].blocked);
+}
+
+static void say(struct core *core, uint16_t type, uint32_t which, uint64_t used_ns, uint32_t wants)
+{
+	struct control_grant message = {
+		.header = {sizeof message, type, CONTROL_VERSION, 0, 0},
+		.resource = which,
+		.wants = wants,
+		.used_ns = used_ns,
+	};
+
+	control_send(core, &message, NULL, 0);
+}
+
+static void ask(struct core *core, uint32_t which)
+{
+	core->grants.resources[which].state = GRANT_ASKED;
+	say(core, CONTROL_ACQUIRE, which, 0, 0);
+}
+
+static uint32_t revoke_word(struct core *core, uint32_t which)
+{
+	return __atomic_load_n(&core->page->revoke[which], __ATOMIC_RELAXED);
+}
+
+static bool is_idle(const struct resource *resource)
+{
+	return !resource->in_flight && list_empty(&resource->blocked);
+}
+
+static void release(struct core *core, uint32_t which)
+{
+	struct resource *resource = &core->grants.resources[which];
+	bool wants = !list_empty(&resource->blocked);
+
+	say(core, CONTROL_RELEASE, which, resource->used_ns, wants);
+	resource->used_ns = 0;
+	resource->state = wants ? GRANT_ASKED : GRANT_NONE;
+}
+
+/* Acts on the word that gdevd has written. */
+static void obey(struct core *core, uint32_t which)
+{
+	struct resource *resource = &core->grants.resources[which];
+	uint32_t revoke = revoke_word(core, which);
+
+	if (resource->state == GRANT_HELD && revoke == REVOKE_NOW)
+		resource->state = GRANT_DRAINING;
+	if (resource->state == GRANT_HELD && revoke == REVOKE_WHEN_IDLE && is_idle(resource))
+		service_timer(core, clock_now_ns() + IDLE_NS);
+	if (resource->state == GRANT_DRAINING && !resource->in_flight)
+		release(core, which);
+}
+
+static bool window_is_open(struct core *core, const struct resource *resource, uint64_t estimate_ns)
+{
+	return resource->in_flight < WINDOW_COMMANDS ||
+	       resource->in_flight_ns + estimate_ns <=
+		       __atomic_load_n(&core->window_ns, __ATOMIC_RELAXED);
+}
+
+bool grant_admits(struct core *core, enum control_resource which, uint64_t estimate_ns)
+{
+	struct resource *resource = &core->grants.resources[which];
+
+	if (!control_connected(core))
+		return window_is_open(core, resource, estimate_ns);
+	if (resource->state == GRANT_HELD && revoke_word(core, which) == REVOKE_NOW) {
+		resource->state = GRANT_DRAINING;
+		if (!resource->in_flight) { /* this one wants it, and is about to be blocked */
+			say(core, CONTROL_RELEASE, which, resource->used_ns, 1);
+			resource->used_ns = 0;
+			resource->state = GRANT_ASKED;
+		}
+	}
+	if (resource->state == GRANT_NONE)
+		ask(core, which);
+	return resource->state == GRANT_HELD && window_is_open(core, resource, estimate_ns);
+}
+
+void grant_submitted(struct core *core, struct command *command)
+{
+	struct resource *resource = &core->grants.resources[command->resource];
+
+	resource->in_flight++;
+	__atomic_add_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
+	resource->in_flight_ns += command->estimate_ns;
+	__atomic_store_n(&core->grants.estimate_ns, core->grants.estimate_ns + command->estimate_ns,
+		__ATOMIC_RELAXED);
+}
+
+void grant_finished(struct core *core, struct command *command)
+{
+	struct resource *resource = &core->grants.resources[command->resource];
+
+	resource->in_flight--;
+	__atomic_sub_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
+	resource->in_flight_ns -= command->estimate_ns;
+	__atomic_store_n(&core->grants.estimate_ns, core->grants.estimate_ns - command->estimate_ns,
+		__ATOMIC_RELAXED);
+	resource->used_ns += command->device.busy_ns;
+	if (!resource->in_flight)
+		resource->idle_since_ns = command->device.finished_ns;
+	if (revoke_word(core, command->resource) != REVOKE_NONE)
+		obey(core, command->resource);
+}
+
+void grant_given(struct core *core, uint32_t which)
+{
+	struct resource *resource = &core->grants.resources[which];
+
+	if (which >= RESOURCES || resource->state != GRANT_ASKED)
+		return;
+	resource->state = GRANT_HELD;
+	resource->idle_since_ns = clock_now_ns();
+	/* What asked may be gone meanwhile. */
+	obey(core, which);
+}
+
+void grant_revoked(struct core *core, uint32_t which)
+{
+	if (which < RESOURCES)
+		obey(core, which);
+}
+
+void grants_lost(struct core *core)
+{
+	for (int i = 0; i < RESOURCES; i++)
+		core->grants.resources[i].state = GRANT_NONE;
+}
+
+void grants_registered(struct core *core)
+{
+	for (uint32_t i = 0; i < RESOURCES; i++) {
+		struct resource *resource = &core->grants.resources[i];
+		resource->state = GRANT_NONE;
+		if (!is_idle(resource))
+			ask(core, i);
+	}
+}
+
+uint64_t grants_tick(struct core *core, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (uint32_t i = 0; i < RESOURCES; i++) {
+		struct resource *resource = &core->grants.resources[i];
+		if (resource->state != GRANT_HELD || !is_idle(resource) ||
+			revoke_word(core, i) != REVOKE_WHEN_IDLE)
+			continue;
+		if (now_ns >= resource->idle_since_ns + IDLE_NS)
+			release(core, i);
+		else if (resource->idle_since_ns + IDLE_NS < next)
+			next = resource->idle_since_ns + IDLE_NS;
+	}
+	return next;
+}

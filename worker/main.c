@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gdev-worker: started by gdevd, serves one session, and exits. The order of start-up matters: all that
+ * needs files (the device's plugin and what it loads) comes first, then the sandbox, then READY, and
+ * only then can a client be there.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "gdev/error.h"
+#include "worker/core.h"
+#include "worker/sandbox.h"
+
+static const char usage[] =
+	"usage: gdev-worker --control-fd N --device NAME --device-memory BYTES --threads N\n"
+	"                   --workers-socket PATH [--user UID --group GID] [--staging BYTES]\n"
+	"                   [--host-memory BYTES]\n"
+	"Serves one client of gdevd, which starts it; not for use by hand.\n"
+	"  --control-fd N         the socket to gdevd\n"
+	"  --device NAME          cpu, null, cuda:0, …\n"
+	"  --device-memory BYTES  of a software device; 0: its default\n"
+	"  --threads N            of a software device; 0: one a processor\n"
+	"  --workers-socket PATH  where to register again when gdevd has been restarted\n"
+	"  --user, --group        whom to become\n"
+	"  --staging BYTES        memory for copies, a multiple of 2 MiB\n"
+	"  --host-memory BYTES    page-locked memory that the client may add; 0: half of the machine's\n";
+
+struct options {
+	int control_fd;
+	const char *device, *workers_socket;
+	uint64_t device_memory, host_memory, staging, threads;
+	uid_t user;
+	gid_t group;
+};
+
+static int parse_number(const char *text, uint64_t max, uint64_t *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	return errno || *end || end == text || *text == '-' || *value > max ? -EINVAL : 0;
+}
+
+static int parse_option(struct options *options, int option)
+{
+	uint64_t number = 0;
+	bool text = option == 'd' || option == 'w';
+	int error = text ? 0 : parse_number(optarg, INT64_MAX, &number);
+
+	switch (option) {
+	case 'c':
+		options->control_fd = (int)number;
+		break;
+	case 'd':
+		options->device = optarg;
+		break;
+	case 'm':
+		options->device_memory = number;
+		break;
+	case 'h':
+		options->host_memory = number;
+		break;
+	case 't':
+		options->threads = number;
+		break;
+	case 'w':
+		options->workers_socket = optarg;
+		break;
+	case 'u':
+		options->user = (uid_t)number;
+		break;
+	case 'g':
+		options->group = (gid_t)number;
+		break;
+	case 's':
+		options->staging = number;
+		break;
+	default:
+		return -EINVAL;
+	}
+	return error;
+}
+
+static int parse_options(int argc, char **argv, struct options *options)
+{
+	static const struct option known[] = {
+		{"control-fd", required_argument, NULL, 'c'},
+		{"device", required_argument, NULL, 'd'},
+		{"device-memory", required_argument, NULL, 'm'},
+		{"threads", required_argument, NULL, 't'},
+		{"workers-socket", required_argument, NULL, 'w'},
+		{"user", required_argument, NULL, 'u'},
+		{"group", required_argument, NULL, 'g'},
+		{"staging", required_argument, NULL, 's'},
+		{"host-memory", required_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int option, error = 0;
+
+	*options = (struct options){.control_fd = -1, .user = (uid_t)-1, .group = (gid_t)-1};
+	while (!error && (option = getopt_long(argc, argv, "", known, NULL)) != -1)
+		error = parse_option(options, option);
+	if (error || optind != argc || options->control_fd < 0 || !options->device ||
+		options->threads > 4096 || options->staging % ARENA_ALIGN)
+		return -EINVAL;
+	return 0;
+}
+
+/* BYE is said; the kernel takes back the rest, also what is still running. */
+static void ended(void *owner, int reason)
+{
+	_exit(reason ? 1 : 0);
+}
+
+static int open_core(const struct options *options, struct core **core)
+{
+	struct core_config config = {
+		.device =
+			{
+				.memory_bytes = options->device_memory,
+				.threads = (unsigned)options->threads,
+			},
+		.staging_bytes = options->staging,
+		.host_bytes = options->host_memory,
+		.control_fd = options->control_fd,
+		.gdevd_socket = options->workers_socket,
+		.ended = ended,
+	};
+	int error = device_parse(options->device, &config.ops, &config.device.index);
+
+	if (error)
+		return error;
+	config.threads = service_threads_wanted(&config.device);
+	return core_create(&config, core);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct core *core;
+	int error;
+
+	log_init("gdev-worker", LOG_LEVEL_WARNING);
+	if (parse_options(argc, argv, &options)) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	/* The terminal's signals are for whoever started gdevd; our end is the end of a socket. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	error = open_core(&options, &core);
+	if (error) {
+		log_error("cannot open device %s: %s", options.device, gdev_strerror(error));
+		return 1;
+	}
+	error = sandbox_enter(options.user, options.group, core->ops->opens_files);
+	if (!error)
+		error = control_ready(core);
+	if (!error)
+		error = service_start(core);
+	if (error) {
+		log_error("cannot start: %s", gdev_strerror(error));
+		return 1;
+	}
+	for (;;)
+		pause();
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See memory.h: the map of ranges, allocation and freeing. What is paid is in charge.c, chunks are in
+ * pieces.c. Making, mapping and unmapping chunks are jobs: they take system calls by the dozen.
+ */
+#include "worker/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gdev/error.h"
+#include "worker/command.h"
+#include "worker/core.h"
+#include "worker/shm.h"
+
+void memory_init(struct core *core)
+{
+	list_init(&core->memory.kept);
+	list_init(&core->memory.charges);
+}
+
+void memory_finish(struct core *core)
+{
+	struct memory *memory = &core->memory;
+
+	while (memory->range_count) {
+		struct range *range = memory->ranges[memory->range_count - 1];
+		if (range->piece_count)
+			memory_unmap_pieces(core, range, range->piece_count);
+		for (size_t i = 0; i < range->piece_count; i++)
+			core->ops->chunk_destroy(range->pieces[i].chunk);
+		if (range->kind == RANGE_HOST && range->ready && core->ops->host_unregister)
+			core->ops->host_unregister(core->space, range->address, range->bytes);
+		shared_destroy(range->shared);
+		memory_remove(core, range);
+	}
+	memory_trim(core, 0);
+	free(memory->ranges);
+}
+
+/* ---- the map ---- */
+
+/* The index of the first range that ends behind `address`. */
+static size_t first_behind(const struct memory *memory, uint64_t address)
+{
+	size_t low = 0, high = memory->range_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct range *range = memory->ranges[middle];
+		if (range->address + range->bytes > address)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+struct range *memory_find(struct core *core, uint64_t address, uint64_t bytes)
+{
+	struct memory *memory = &core->memory;
+	size_t index = first_behind(memory, address);
+	struct range *range;
+
+	if (index == memory->range_count)
+		return NULL;
+	range = memory->ranges[index];
+	if (!range->ready || address < range->address ||
+		bytes > range->bytes - (address - range->address))
+		return NULL;
+	return range;
+}
+
+static bool in_arena(const struct core *core, uint64_t address, uint64_t bytes)
+{
+	uint64_t base = core->session.arena_base;
+
+	return address >= base && address - base <= core->session.arena_bytes &&
+	       bytes <= core->session.arena_bytes - (address - base);
+}
+
+static int grow_map(struct memory *memory)
+{
+	size_t capacity = memory->range_capacity ? 2 * memory->range_capacity : 64;
+	struct range **ranges = realloc(memory->ranges, capacity * sizeof *ranges);
+
+	if (!ranges)
+		return -ENOMEM;
+	memory->ranges = ranges;
+	memory->range_capacity = capacity;
+	return 0;
+}
+
+/* The device may pin what the client adds: no session takes all of the machine. */
+static bool host_memory_is_left(const struct core *core, uint64_t bytes)
+{
+	const struct memory *memory = &core->memory;
+
+	return memory->host_ranges < HOST_RANGES_MAX &&
+	       bytes <= core->config.host_bytes - memory->host_bytes;
+}
+
+int memory_insert(struct core *core, enum range_kind kind, uint64_t address, uint64_t bytes,
+	struct range **result)
+{
+	struct memory *memory = &core->memory;
+	size_t index = first_behind(memory, address);
+	struct range *range;
+	uint64_t end;
+
+	if (!bytes || __builtin_add_overflow(address, bytes, &end))
+		return -EINVAL;
+	if (kind != RANGE_VARIABLE && !in_arena(core, address, bytes))
+		return -EINVAL;
+	if (index < memory->range_count && memory->ranges[index]->address < end)
+		return -EEXIST;
+	if (kind == RANGE_HOST && !host_memory_is_left(core, bytes))
+		return -ENOMEM;
+	if (memory->range_count == memory->range_capacity && grow_map(memory))
+		return -ENOMEM;
+	range = calloc(1, sizeof *range);
+	if (!range)
+		return -ENOMEM;
+	range->address = address;
+	range->bytes = bytes;
+	range->kind = kind;
+	memmove(memory->ranges + index + 1, memory->ranges + index,
+		(memory->range_count - index) * sizeof *memory->ranges);
+	memory->ranges[index] = range;
+	memory->range_count++;
+	if (kind == RANGE_HOST) {
+		memory->host_ranges++;
+		memory->host_bytes += bytes;
+	}
+	*result = range;
+	return 0;
+}
+
+void memory_remove(struct core *core, struct range *range)
+{
+	struct memory *memory = &core->memory;
+	size_t index = first_behind(memory, range->address);
+
+	memory->range_count--;
+	if (range->kind == RANGE_HOST) {
+		memory->host_ranges--;
+		memory->host_bytes -= range->bytes;
+	}
+	memmove(memory->ranges + index, memory->ranges + index + 1,
+		(memory->range_count - index) * sizeof *memory->ranges);
+	free(range->pieces);
+	free(range);
+}
+
+/* ---- allocation ---- */
+
+static void alloc_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	struct core *core = command->core;
+	struct range *range = command->range;
+	uint64_t bytes = range->bytes;
+	int error;
+
+	error = memory_make_pieces(core, bytes, 0, range);
+	if (!error) {
+		error = memory_map_pieces(core, range);
+		if (error)
+			memory_drop_pieces(core, range);
+	}
+	core_lock(core);
+	if (error) {
+		memory_remove(core, range);
+		memory_uncharge(core, bytes);
+	} else {
+		range->ready = true;
+	}
+	command_answer(command, error, NULL, 0);
+	core_unlock(core);
+}
+
+static void alloc_decided(struct core *core, struct charge *charge, int status)
+{
+	struct command *command = container_of(charge, struct command, charge);
+
+	if (!status) {
+		service_job(core, &command->job, alloc_job);
+		return;
+	}
+	memory_remove(core, command->range);
+	command_answer(command, status, NULL, 0);
+}
+
+void memory_alloc(struct command *command)
+{
+	const struct record_memory *record = command->request.memory;
+	struct core *core = command->core;
+	int error = -EINVAL;
+
+	if (!(record->address % ARENA_ALIGN) && !(record->bytes % ARENA_ALIGN))
+		error = memory_insert(
+			core, RANGE_DEVICE, record->address, record->bytes, &command->range);
+	if (error) {
+		command_answer(command, error, NULL, 0);
+		return;
+	}
+	command->charge.bytes = record->bytes;
+	command->charge.decided = alloc_decided;
+	memory_charge(core, &command->charge);
+}
+
+/* ---- freeing ---- */
+
+static void free_device_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	struct core *core = command->core;
+	struct range *range = command->range;
+	uint64_t bytes = range->bytes;
+
+	memory_unmap_pieces(core, range, range->piece_count);
+	memory_drop_pieces(core, range);
+	core_lock(core);
+	memory_remove(core, range);
+	memory_uncharge(core, bytes);
+	command_answer(command, 0, NULL, 0);
+	core_unlock(core);
+}
+
+static void free_host_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	struct core *core = command->core;
+	struct range *range = command->range;
+
+	if (core->ops->host_unregister)
+		core->ops->host_unregister(core->space, range->address, range->bytes);
+	memory_reserve_again(range->address, range->bytes);
+	core_lock(core);
+	memory_remove(core, range);
+	command_answer(command, 0, NULL, 0);
+	core_unlock(core);
+}
+
+void memory_pin(struct range *range)
+{
+	range->pins++;
+}
+
+void memory_unpin(struct core *core, struct range *range)
+{
+	if (!--range->pins && range->freeing)
+		service_job(core, &range->freeing->job, range->freeing->job.run);
+}
+
+static void flight_over(struct barrier *barrier)
+{
+	struct command *command = container_of(barrier, struct command, barrier);
+
+	if (command->range->pins)
+		command->range->freeing = command;
+	else
+		service_job(command->core, &command->job, command->job.run);
+}
+
+void memory_retire(struct command *command, struct range *range, void (*job)(struct job *job))
+{
+	range->ready = false;
+	command->range = range;
+	command->job.run = job;
+	command->barrier.passed = flight_over;
+	barrier_start(command->core, &command->barrier);
+}
+
+void memory_free(struct command *command)
+{
+	const struct record_memory *record = command->request.memory;
+	struct range *range = memory_find(command->core, record->address, 1);
+
+	if (!range || range->address != record->address ||
+		(range->kind != RANGE_DEVICE && range->kind != RANGE_HOST))
+		command_answer(command, -EINVAL, NULL, 0);
+	else if (range->kind == RANGE_DEVICE)
+		memory_retire(command, range, free_device_job);
+	else
+		memory_retire(command, range, free_host_job);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is where in the session's address space, and who has paid for it.
+ *
+ * A range is an object: staging memory, page-locked memory that the client has added, device memory
+ * (made of chunks), an attached shared segment, or a module's variable. Ranges do not overlap. A
+ * command may only touch bytes of one range that is ready. What is on the device keeps a range alive:
+ * it stops being found at once, and goes when the commands in flight at that moment are done.
+ *
+ * Paying. gdevd counts device memory by session; we have asked for `charged` bytes and use `used` of
+ * them. The difference, some chunks' worth, lets most allocations and frees go without a message.
+ * kept_bytes of chunks wait for reuse within this session. Invariant, once things settle:
+ * used_bytes + kept_bytes <= charged_bytes.
+ */
+#ifndef GDEV_WORKER_MEMORY_H
+#define GDEV_WORKER_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "worker/control.h"
+#include "worker/service.h"
+
+struct command;
+struct core;
+struct device_chunk;
+
+#define MEMORY_SLACK_BYTES (64ull << 20)
+#define HOST_RANGES_MAX                                                                            \
+	16384 /* each costs the worker a mapping or two, of which a process has 65530 */
+
+enum range_kind {
+	RANGE_STAGING,
+	RANGE_HOST,
+	RANGE_DEVICE,
+	RANGE_SHARED,
+	RANGE_VARIABLE,
+};
+
+struct piece {
+	struct device_chunk *chunk;
+	uint64_t bytes;
+};
+
+struct range {
+	uint64_t address, bytes;
+	enum range_kind kind;
+	bool ready;              /* false: being made, or being taken apart */
+	bool read_only;          /* for commands of this session */
+	unsigned pins;           /* jobs that touch it without the lock */
+	struct command *freeing; /* waits for the pins to go */
+	struct piece *pieces;    /* DEVICE, SHARED */
+	size_t piece_count;
+	struct shared *shared; /* SHARED: shm.c */
+};
+
+/* A wish for device memory. */
+struct charge {
+	struct list link;
+	uint64_t bytes;
+	/* With the lock. 0: `bytes` are ours now; -ENOMEM. */
+	void (*decided)(struct core *core, struct charge *charge, int status);
+};
+
+/* A chunk that waits for reuse. */
+struct kept_chunk {
+	struct list link;
+	struct piece piece;
+};
+
+struct memory {
+	struct range **ranges; /* by address */
+	size_t range_count, range_capacity;
+	uint64_t charged_bytes, used_bytes, kept_bytes;
+	size_t host_ranges;   /* page-locked memory: at most HOST_RANGES_MAX, */
+	uint64_t host_bytes;  /* and config.host_bytes */
+	uint64_t limit_bytes; /* of the virtual GPU */
+	struct list kept;     /* struct kept_chunk */
+	struct list charges;  /* undecided, oldest first */
+	bool asking;          /* gdevd has been asked on behalf of the first of them */
+	uint64_t asked_bytes;
+	struct control_request request; /* while asking */
+	struct job trim_job;
+	bool trimming;
+	uint64_t slack_since_ns; /* when slack last changed; 0: there is none */
+};
+
+void memory_init(struct core *core);
+void memory_finish(struct core *core);
+
+/* All with the lock. */
+
+/* The range that contains [address, address + bytes), when it is ready. NULL: none does. */
+struct range *memory_find(struct core *core, uint64_t address, uint64_t bytes);
+/* A new range, not ready. -EINVAL: outside of the arena; -EEXIST: not free; -ENOMEM. */
+int memory_insert(struct core *core, enum range_kind kind, uint64_t address, uint64_t bytes,
+	struct range **range);
+/* Takes it out of the map and frees it: chunks and mappings are the caller's to undo before. */
+void memory_remove(struct core *core, struct range *range);
+
+void memory_alloc(struct command *command);
+/* Of device, page-locked and shared memory: stops the range from being found, waits for what may touch it,
+ * then runs `job` on the command, unlocked, with command->range. */
+void memory_retire(struct command *command, struct range *range, void (*job)(struct job *job));
+void memory_free(struct command *command);
+void memory_pin(struct range *range);
+void memory_unpin(struct core *core, struct range *range);
+
+/* Asks for bytes; calls charge->decided, perhaps before it returns. */
+void memory_charge(struct core *core, struct charge *charge);
+void memory_uncharge(struct core *core, uint64_t bytes);
+/* The memory now belongs to something else that has paid: both what we use and what we have been charged
+ * shrink. */
+void memory_hand_over(struct core *core, uint64_t bytes);
+/* gdevd has answered (-ENOTCONN: is gone). */
+void memory_decided(struct core *core, int status);
+/* Looks again at the wishes that wait. */
+void memory_reconsider(struct core *core);
+/* Gives slack back when nothing has been allocated or freed for a while. Returns when to look again, or
+ * UINT64_MAX. */
+uint64_t memory_tick(struct core *core, uint64_t now_ns);
+
+/* Unlocked. */
+int memory_make_pieces(
+	struct core *core, uint64_t bytes, uint64_t chunk_bytes, struct range *range);
+int memory_map_pieces(struct core *core, struct range *range);
+void memory_unmap_pieces(struct core *core, struct range *range, size_t count);
+void memory_drop_pieces(struct core *core, struct range *range);
+/* Destroys chunks that are kept, down to `limit` and to what is paid for. */
+void memory_trim(struct core *core, uint64_t limit);
+/* Puts the arena's reservation back over a mapping of host memory. */
+void memory_reserve_again(uint64_t address, uint64_t bytes);
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See module.h. Loading is a job: it copies the image out of shared memory (so that what is compiled
+ * cannot change meanwhile), compiles, and then asks for the memory that the module has taken.
+ */
+#include "worker/module.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "gdev/error.h"
+#include "worker/command.h"
+#include "worker/core.h"
+
+#define LOG_BYTES_MAX (1u << 20)
+
+/* ---- unloading ---- */
+
+static void unload_job(struct job *job)
+{
+	struct module *module = container_of(job, struct module, job);
+	struct core *core = module->core;
+	struct function *function, *next;
+
+	core->ops->module_unload(module->device);
+	core_lock(core);
+	memory_uncharge(core, module->bytes);
+	core_unlock(core);
+	list_for_each_safe (function, next, &module->functions, link)
+		free(function);
+	free(module->variables);
+	free(module);
+}
+
+static void module_put(struct module *module)
+{
+	if (!--module->uses && module->unloading)
+		service_job(module->core, &module->job, unload_job);
+}
+
+static void flight_over(struct barrier *barrier)
+{
+	module_put(container_of(barrier, struct module, flight));
+}
+
+/* With the lock. Nothing finds it or its parts from here on. */
+static void start_unload(struct module *module)
+{
+	struct core *core = module->core;
+	struct function *function;
+
+	table_remove(&core->modules, module->handle);
+	list_for_each (function, &module->functions, link)
+		table_remove(&core->functions, function->handle);
+	for (size_t i = 0; i < module->variable_count; i++)
+		memory_remove(core, module->variables[i]);
+	module->unloading = true;
+	module->uses++;
+	module->flight.passed = flight_over;
+	barrier_start(core, &module->flight);
+}
+
+void module_unload(struct command *command)
+{
+	struct module *module =
+		table_find(&command->core->modules, command->request.handle->handle);
+
+	if (module)
+		start_unload(module);
+	command_answer(command, module ? 0 : -GDEV_E_INVALID_HANDLE, NULL, 0);
+}
+
+void modules_finish(struct core *core)
+{
+	for (uint32_t i = 0; i < core->modules.count; i++) {
+		struct module *module = core->modules.slots[i].object;
+		struct function *function, *next;
+		if (!module)
+			continue;
+		core->ops->module_unload(module->device);
+		list_for_each_safe (function, next, &module->functions, link)
+			free(function);
+		free(module->variables);
+		free(module);
+	}
+	table_finish(&core->modules);
+	table_finish(&core->functions);
+}
+
+/* ---- loading ---- */
+
+/* What is compiled is a private copy. */
+static int load_image(struct command *command, struct device_log *log, struct module **result)
+{
+	const struct record_module_load *load = command->request.load;
+	const struct device_ops *ops = command->core->ops;
+	struct module *module = calloc(1, sizeof *module);
+	void *image = malloc(load->image_bytes);
+	int error = -ENOMEM;
+
+	if (!module || !image)
+		goto out;
+	module->core = command->core;
+	list_init(&module->functions);
+	memcpy(image, (const void *)(uintptr_t)load->image, load->image_bytes);
+	error = ops->module_load(
+		command->core->space, image, load->image_bytes, log, &module->device);
+	if (error)
+		goto out;
+	module->bytes = ops->module_bytes(module->device);
+	*result = steal_pointer(&module);
+out:
+	free(image);
+	free(module);
+	return error;
+}
+
+/* The last step: it has, or has not, been paid for. */
+static void load_decided(struct core *core, struct charge *charge, int status)
+{
+	struct command *command = container_of(charge, struct command, charge);
+	struct module *module = command->module;
+	struct reply_module reply = {.device_bytes = module->bytes};
+
+	if (status)
+		module->bytes = 0; /* not charged */
+	else
+		status = table_add(&core->modules, module, &module->handle);
+	if (status) {
+		module->unloading = true;
+		service_job(core, &module->job, unload_job);
+		command_answer(command, status, NULL, 0);
+		return;
+	}
+	reply.module = module->handle;
+	command_answer(command, 0, &reply, sizeof reply);
+}
+
+static void load_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	const struct record_module_load *load = command->request.load;
+	struct core *core = command->core;
+	struct range *image = command->range, *log_range = command->log_range;
+	struct device_log log = {.size = min_of(load->log_bytes, LOG_BYTES_MAX)};
+	struct module *module = NULL;
+	int error;
+
+	if (log.size)
+		log.text = calloc(1, log.size);
+	if (!log.text)
+		log.size = 0;
+	error = load_image(command, &log, &module);
+	if (log.size)
+		memcpy((void *)(uintptr_t)load->log, log.text, strnlen(log.text, log.size - 1) + 1);
+	free(log.text);
+	core_lock(core);
+	memory_unpin(core, image);
+	if (log_range)
+		memory_unpin(core, log_range);
+	if (error) {
+		command_answer(command, error, NULL, 0);
+	} else {
+		command->module = module;
+		command->charge.bytes = module->bytes;
+		command->charge.decided = load_decided;
+		memory_charge(core, &command->charge);
+	}
+	core_unlock(core);
+}
+
+static struct range *find_host(struct core *core, uint64_t address, uint64_t bytes)
+{
+	struct range *range = memory_find(core, address, bytes);
+
+	return range && (range->kind == RANGE_HOST || range->kind == RANGE_STAGING) ? range : NULL;
+}
+
+void module_load(struct command *command)
+{
+	const struct record_module_load *load = command->request.load;
+	struct core *core = command->core;
+	struct range *image = find_host(core, load->image, load->image_bytes);
+	struct range *log_range =
+		load->log_bytes ? find_host(core, load->log, load->log_bytes) : NULL;
+
+	if (!image || (load->log_bytes && !log_range)) {
+		command_answer(command, -EINVAL, NULL, 0);
+		return;
+	}
+	memory_pin(image);
+	if (log_range)
+		memory_pin(log_range);
+	command->range = image;
+	command->log_range = log_range;
+	service_job(core, &command->job, load_job);
+}
+
+/* ---- what is in a module ---- */
+
+static int add_function(
+	struct module *module, struct device_function *device, struct function **result)
+{
+	struct core *core = module->core;
+	struct function *function;
+	int error;
+
+	list_for_each (function, &module->functions, link) {
+		if (function->device == device) {
+			*result = function;
+			return 0;
+		}
+	}
+	function = calloc(1, sizeof *function);
+	if (!function)
+		return -ENOMEM;
+	error = table_add(&core->functions, function, &function->handle);
+	if (error) {
+		free(function);
+		return error;
+	}
+	function->module = module;
+	function->device = device;
+	core->ops->function_info(device, &function->info);
+	list_append(&module->functions, &function->link);
+	*result = function;
+	return 0;
+}
+
+static void answer_function(struct command *command, struct function *function)
+{
+	const struct device_ops *ops = command->core->ops;
+	const struct device_function_info *info = &function->info;
+	struct reply_function *reply = command_payload(command);
+	uint32_t count = min_of(info->param_count, REPLY_PARAMS_MAX);
+
+	*reply = (struct reply_function){
+		.function = function->handle,
+		.param_count = count,
+		.param_bytes = info->param_bytes,
+		.max_threads = info->max_threads,
+		.shared_bytes = info->shared_bytes,
+		.const_bytes = info->const_bytes,
+		.local_bytes = info->local_bytes,
+		.registers = info->registers,
+		.ptx_version = info->ptx_version,
+		.binary_version = info->binary_version,
+		.max_dynamic_shared_bytes = info->max_dynamic_shared_bytes,
+	};
+	for (uint32_t i = 0; i < count; i++) {
+		struct reply_param param;
+		ops->function_param(function->device, i, &param.offset, &param.size);
+		reply->params[i] = param;
+	}
+	command_answer_in_place(command, 0, sizeof *reply + count * sizeof reply->params[0]);
+}
+
+void module_function(struct command *command)
+{
+	struct core *core = command->core;
+	struct module *module = table_find(&core->modules, command->request.lookup->module);
+	struct device_function *device;
+	struct function *function;
+	int error = -GDEV_E_INVALID_HANDLE;
+
+	if (module)
+		error = core->ops->function_get(module->device, command->request.tail, &device);
+	if (!error)
+		error = add_function(module, device, &function);
+	if (error)
+		command_answer(command, error, NULL, 0);
+	else
+		answer_function(command, function);
+}
+
+/* The variable's memory becomes a range that copies may name. */
+static int add_variable(struct module *module, uint64_t address, uint64_t bytes)
+{
+	struct range **variables, *range = memory_find(module->core, address, bytes);
+	int error;
+
+	if (range || !bytes)
+		return 0;
+	variables = realloc(module->variables, (module->variable_count + 1) * sizeof *variables);
+	if (!variables)
+		return -ENOMEM;
+	module->variables = variables;
+	error = memory_insert(module->core, RANGE_VARIABLE, address, bytes, &range);
+	if (error)
+		return error;
+	range->ready = true;
+	variables[module->variable_count++] = range;
+	return 0;
+}
+
+void module_global(struct command *command)
+{
+	struct core *core = command->core;
+	struct module *module = table_find(&core->modules, command->request.lookup->module);
+	struct reply_global reply = {0};
+	int error = -GDEV_E_INVALID_HANDLE;
+
+	if (module)
+		error = core->ops->global_get(
+			module->device, command->request.tail, &reply.address, &reply.bytes);
+	if (!error)
+		error = add_variable(module, reply.address, reply.bytes);
+	command_answer(command, error, &reply, error ? 0 : sizeof reply);
+}
+
+/* ---- functions ---- */
+
+struct function *function_find(struct core *core, uint32_t handle)
+{
+	return table_find(&core->functions, handle);
+}
+
+int function_take(struct core *core, struct command *command)
+{
+	const struct record_launch *launch = command->request.launch;
+	struct function *function = function_find(core, launch->function);
+
+	if (!function)
+		return -GDEV_E_INVALID_HANDLE;
+	if (launch->param_bytes < function->info.param_bytes)
+		return -GDEV_E_INVALID_LAUNCH;
+	command->function = function;
+	function->module->uses++;
+	return 0;
+}
+
+void function_put(struct core *core, struct function *function)
+{
+	module_put(function->module);
+}
+
+void function_measured(struct function *function, uint64_t busy_ns)
+{
+	function->measured_ns = busy_ns ? busy_ns : 1;
+}
+
+int command_prepare_launch(struct command *command)
+{
+	const struct record_launch *record = command->request.launch;
+	struct device_launch *launch = &command->device.launch;
+
+	command->device.kind = DEVICE_LAUNCH;
+	launch->function = command->function->device;
+	memcpy(launch->grid, record->grid, sizeof launch->grid);
+	memcpy(launch->block, record->block, sizeof launch->block);
+	memcpy(launch->cluster, command->request.cluster, sizeof launch->cluster);
+	launch->shared_bytes = record->shared_bytes;
+	launch->cooperative = command->request.cooperative;
+	launch->params = command->request.tail;
+	launch->param_bytes = record->param_bytes;
+	command->resource = RESOURCE_COMPUTE;
+	/* One that has never run may take any time. */
+	command->estimate_ns =
+		command->function->measured_ns
+			? command->function->measured_ns
+			: __atomic_load_n(&command->core->window_ns, __ATOMIC_RELAXED);
+	return 0;
+}

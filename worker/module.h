@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Modules and functions of the session, and the handles by which records name them. A module that is
+ * unloaded is found no more; it goes when no command that was queued before needs it.
+ */
+#ifndef GDEV_WORKER_MODULE_H
+#define GDEV_WORKER_MODULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "device/ops.h"
+#include "worker/service.h"
+#include "worker/stream.h"
+
+struct command;
+struct core;
+struct range;
+
+struct module {
+	struct core *core;
+	uint32_t handle;
+	struct device_module *device;
+	uint64_t bytes; /* charged */
+	struct list functions;
+	struct range **variables; /* those that GLOBAL_GET has named */
+	size_t variable_count;
+	unsigned uses; /* commands queued before it was unloaded and not destroyed, and `flight` */
+	bool unloading;
+	struct barrier flight; /* copies to its variables that are on the device */
+	struct job job;        /* the last thing that happens to it */
+};
+
+struct function {
+	struct list link;
+	struct module *module;
+	uint32_t handle;
+	struct device_function *device;
+	struct device_function_info info;
+	uint64_t measured_ns; /* its last launch; 0: none yet */
+};
+
+/* Immediate records. With the lock. */
+void module_load(struct command *command);
+void module_unload(struct command *command);
+void module_function(struct command *command);
+void module_global(struct command *command);
+void modules_finish(struct core *core);
+
+/* NULL: no such function. */
+struct function *function_find(struct core *core, uint32_t handle);
+/* Looks up the function of a LAUNCH and keeps it until the command is destroyed (function_put). */
+int function_take(struct core *core, struct command *command);
+void function_put(struct core *core, struct function *function);
+void function_measured(struct function *function, uint64_t busy_ns);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See peer.h and proto/peer.h.
+ */
+#include "worker/peer.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "gdev/error.h"
+#include "proto/peer.h"
+#include "worker/core.h"
+
+#define PAGE_BYTES 4096
+
+/* The range is ours alone until it is ready, so mapping needs no lock. */
+static int map_host(struct core *core, struct range *range, int fd)
+{
+	void *base = (void *)(uintptr_t)range->address;
+	int error = 0;
+
+	if (mmap(base, range->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+		MAP_FAILED)
+		return -errno;
+	if (core->ops->host_register)
+		error = core->ops->host_register(core->space, range->address, range->bytes);
+	if (error)
+		memory_reserve_again(range->address, range->bytes);
+	return error;
+}
+
+static int host_add(
+	struct core *core, const struct peer_message *message, const int *fds, size_t fd_count)
+{
+	struct range *range;
+	uint64_t size;
+	int error;
+
+	if (fd_count != 1 || message->address % PAGE_BYTES || message->bytes % PAGE_BYTES)
+		return -EINVAL;
+	error = fd_shared_memory_size(fds[0], &size);
+	if (error || size < message->bytes)
+		return -EINVAL;
+	core_lock(core);
+	error = memory_insert(core, RANGE_HOST, message->address, message->bytes, &range);
+	core_unlock(core);
+	if (error)
+		return error;
+	error = map_host(core, range, fds[0]);
+	core_lock(core);
+	if (error)
+		memory_remove(core, range);
+	else
+		range->ready = true;
+	core_unlock(core);
+	return error;
+}
+
+/* With the lock, which keeps the pieces. */
+static int collect_pieces(struct core *core, const struct peer_message *request,
+	struct peer_message *answer, int *fds)
+{
+	struct range *range = memory_find(core, request->address, request->bytes);
+	uint64_t address;
+
+	if (!range || !request->bytes || !range->piece_count || range->read_only)
+		return -EINVAL;
+	address = range->address;
+	for (size_t i = 0; i < range->piece_count; i++) {
+		struct piece *piece = &range->pieces[i];
+		if (address >= request->address && address < request->address + request->bytes) {
+			int error;
+			if (answer->pieces == PEER_FDS_MAX)
+				break;
+			error = core->ops->chunk_host_fd(piece->chunk, &fds[answer->pieces]);
+			if (error)
+				return error;
+			answer->piece_bytes[answer->pieces++] = piece->bytes;
+			answer->bytes += piece->bytes;
+		}
+		if (!answer->pieces && address > request->address)
+			return -EINVAL; /* not where a piece begins */
+		address += piece->bytes;
+	}
+	return answer->pieces ? 0 : -EINVAL;
+}
+
+static int device_map(struct core *core, const struct peer_message *request,
+	struct peer_message *answer, int *fds)
+{
+	int error;
+
+	if (!core->ops->chunk_host_fd)
+		return -ENOTSUP;
+	core_lock(core);
+	error = collect_pieces(core, request, answer, fds);
+	core_unlock(core);
+	return error;
+}
+
+/* 0, or -errno when the connection is of no more use. */
+static int serve(struct core *core, const struct peer_message *request, int *fds, size_t fd_count)
+{
+	struct peer_message answer = {
+		.type = request->type,
+		.serial = request->serial,
+		.address = request->address,
+	};
+	int pieces[PEER_FDS_MAX], error;
+
+	switch (request->type) {
+	case PEER_HOST_ADD:
+		answer.status = host_add(core, request, fds, fd_count);
+		break;
+	case PEER_DEVICE_MAP:
+		answer.status = device_map(core, request, &answer, pieces);
+		break;
+	default:
+		return -EPROTO;
+	}
+	error = fd_send(
+		core->peer_fd, &answer, sizeof answer, pieces, answer.status ? 0 : answer.pieces);
+	fd_close_all(pieces, answer.pieces);
+	return error;
+}
+
+/* 1: served one; 0: none there; -errno. */
+static int serve_one(struct core *core)
+{
+	struct peer_message message;
+	int fds[1], error;
+	size_t fd_count = array_length(fds);
+	ssize_t length = fd_receive(core->peer_fd, &message, sizeof message, fds, &fd_count);
+
+	if (length == -EAGAIN)
+		return 0;
+	if (length <= 0)
+		return length == 0 || length == -ECONNRESET ? -ECONNRESET : -EPROTO;
+	error = length == sizeof message ? serve(core, &message, fds, fd_count) : -EPROTO;
+	fd_close_all(fds, fd_count);
+	return error ? error : 1;
+}
+
+void peer_readable(struct core *core)
+{
+	int status;
+
+	do
+		status = serve_one(core);
+	while (status > 0);
+	if (!status) {
+		service_rewatch(core, core->peer_fd, false);
+		return;
+	}
+	core_lock(core);
+	core_end(core, status == -EPROTO ? -GDEV_E_PROTOCOL : 0);
+	core_unlock(core);
+}

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See service.h.
+ */
+#include "worker/service.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/sysinfo.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "worker/core.h"
+#include "worker/peer.h"
+#include "worker/ring.h"
+
+#define SHORT_NS (30 * NS_PER_US) /* estimated work that the poller does itself */
+#define STUCK_NS NS_PER_MS        /* the poller works longer than that: it has lost its role */
+#define WATCHDOG_NS (2 * NS_PER_MS)
+#define FEW_PROCESSORS 4 /* spinning threads then yield */
+#define POLL_SPIN_NS (2 * NS_PER_MS)
+#define POLL_PAUSE_MIN_NS (100 * NS_PER_US)
+#define POLL_PAUSE_MAX_NS (2 * NS_PER_MS)
+#define SPINS 64 /* looks at the ring between two looks at the clock */
+
+/* The number of this thread in its service; 0: not one of its threads. */
+static __thread uint32_t my_number;
+/* ops->work() returned true, or a kick was taken: it is to be called before this thread sleeps. */
+static __thread bool owes_work;
+/* It is in ops->work(). */
+static __thread bool working;
+
+/* ---- waking and kicking ---- */
+
+static void ring_eventfd(int fd)
+{
+	uint64_t one = 1;
+
+	if (write(fd, &one, sizeof one) < 0)
+		return; /* full of wakes */
+}
+
+void service_wake(struct core *core)
+{
+	/* Pairs with the fence of sleep_once: whoever is about to sleep sees what is to be done, or we
+	 * see the sleeper. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&core->service.sleepers, __ATOMIC_RELAXED))
+		ring_eventfd(core->service.kick_fd);
+}
+
+/* Whether one thread is done with it before another would be up. */
+static bool work_is_short(struct core *core)
+{
+	uint64_t estimate_ns = __atomic_load_n(&core->grants.estimate_ns, __ATOMIC_RELAXED);
+
+	if (!estimate_ns)
+		__atomic_store_n(&core->service.misjudged, false, __ATOMIC_RELAXED);
+	return estimate_ns <= SHORT_NS &&
+	       !__atomic_load_n(&core->service.misjudged, __ATOMIC_RELAXED);
+}
+
+/* One of our own threads comes by ops->work() before it sleeps: it needs no other for the first kick,
+ * unless it is there already and the kick is for one more. Short work is over before another is awake. */
+void service_kick(void *owner)
+{
+	struct core *core = owner;
+	unsigned before = __atomic_fetch_add(&core->service.kicks, 1, __ATOMIC_SEQ_CST);
+
+	if (!my_number || ((before || working) && !work_is_short(core)))
+		service_wake(core);
+}
+
+void service_job(struct core *core, struct job *job, void (*run)(struct job *job))
+{
+	struct service *service = &core->service;
+
+	job->run = run;
+	list_append(&service->jobs, &job->link);
+	__atomic_add_fetch(&service->jobs_waiting, 1, __ATOMIC_RELAXED);
+	service_wake(core);
+}
+
+void service_timer(struct core *core, uint64_t at_ns)
+{
+	struct service *service = &core->service;
+	struct itimerspec when = {0};
+
+	if (at_ns >= service->timer_at)
+		return;
+	service->timer_at = at_ns;
+	when.it_value.tv_sec = (time_t)(at_ns / NS_PER_S);
+	when.it_value.tv_nsec = (long)(at_ns % NS_PER_S);
+	timerfd_settime(service->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+/* ---- jobs ---- */
+
+static bool take_job(struct core *core)
+{
+	struct service *service = &core->service;
+	struct job *job = NULL;
+
+	if (!__atomic_load_n(&service->jobs_waiting, __ATOMIC_RELAXED))
+		return false;
+	core_lock(core);
+	if (service->jobs_running < SERVICE_JOBS)
+		job = list_first(&service->jobs, struct job, link);
+	if (job) {
+		list_remove(&job->link);
+		__atomic_sub_fetch(&service->jobs_waiting, 1, __ATOMIC_RELAXED);
+		service->jobs_running++;
+	}
+	core_unlock(core);
+	if (!job)
+		return false;
+	job->run(job); /* which frees it */
+	core_lock(core);
+	service->jobs_running--;
+	core_unlock(core);
+	return true;
+}
+
+static bool job_is_there(struct core *core)
+{
+	struct service *service = &core->service;
+	bool there = false;
+
+	if (!__atomic_load_n(&service->jobs_waiting, __ATOMIC_RELAXED))
+		return false;
+	core_lock(core);
+	there = !list_empty(&service->jobs) && service->jobs_running < SERVICE_JOBS;
+	core_unlock(core);
+	return there;
+}
+
+/* ---- the poller ---- */
+
+static bool take_role(struct service *service)
+{
+	uint32_t vacant = 0;
+
+	return __atomic_compare_exchange_n(
+		&service->poller, &vacant, my_number, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* Answers one kick. */
+static bool take_kick(struct service *service)
+{
+	unsigned kicks = __atomic_load_n(&service->kicks, __ATOMIC_RELAXED);
+
+	while (kicks)
+		if (__atomic_compare_exchange_n(&service->kicks, &kicks, kicks - 1, true,
+			    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* Whether this thread is to call ops->work(): it was there before and is expected again, or a kick is
+ * to be answered. */
+static bool wants_work(struct core *core)
+{
+	if (!core->ops->work)
+		return false;
+	if (!owes_work)
+		owes_work = take_kick(&core->service);
+	return owes_work;
+}
+
+static void work_once(struct core *core)
+{
+	working = true;
+	owes_work = core->ops->work(core->device);
+	working = false;
+}
+
+/* A place among the lenders, or the work is left to those who have one. */
+static bool become_lender(struct core *core)
+{
+	struct service *service = &core->service;
+
+	if (__atomic_fetch_add(&service->lenders, 1, __ATOMIC_RELAXED) < service->lenders_max)
+		return true;
+	__atomic_sub_fetch(&service->lenders, 1, __ATOMIC_RELAXED);
+	owes_work = false;
+	__atomic_fetch_add(&service->kicks, 1, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+/* Short work, with the role kept. The watchdog is armed at most every WATCHDOG_NS. */
+static void work_as_poller(struct core *core, uint64_t *watched_until)
+{
+	struct service *service = &core->service;
+	uint64_t now_ns = clock_now_ns();
+
+	if (now_ns >= *watched_until) {
+		*watched_until = now_ns + WATCHDOG_NS;
+		core_lock(core);
+		service_timer(core, *watched_until);
+		core_unlock(core);
+	}
+	__atomic_store_n(&service->working_since, now_ns, __ATOMIC_RELAXED);
+	work_once(core);
+	if (service_polls(core)) /* else it is the next poller's word */
+		__atomic_store_n(&service->working_since, 0, __ATOMIC_RELAXED);
+}
+
+/* Says ASLEEP and leaves the role. False: there is more in the ring, and the role is still ours. */
+static bool retreat(struct core *core)
+{
+	struct service *service = &core->service;
+	uint32_t mine = my_number;
+
+	if (!ring_sleep(core))
+		return false;
+	__atomic_compare_exchange_n(
+		&service->poller, &mine, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	/* Whoever the client woke between ASLEEP and now found the role taken. */
+	if (ring_waits(core))
+		service_wake(core);
+	return true;
+}
+
+/* A device that must be asked: how long after its last sign of life it is asked again by a thread that
+ * sleeps. An eighth of the time that has passed: late by little, whatever the length of a kernel. */
+static uint64_t poll_again_ns(struct core *core, uint64_t now_ns)
+{
+	uint64_t since = __atomic_load_n(&core->service.progress_ns, __ATOMIC_RELAXED);
+	uint64_t pause = now_ns > since ? (now_ns - since) / 8 : 0;
+
+	return now_ns + min_of(max_of(pause, POLL_PAUSE_MIN_NS), POLL_PAUSE_MAX_NS);
+}
+
+static bool in_flight(struct core *core)
+{
+	return __atomic_load_n(&core->grants.in_flight, __ATOMIC_RELAXED) > 0;
+}
+
+/* How long the poller looks at nothing before it sleeps. A device that must be asked is asked without a
+ * pause for a while: what is late in being noticed is late in being followed by the next command. */
+static uint64_t patience_ns(struct core *core)
+{
+	uint64_t spin_ns = __atomic_load_n(&core->service.spin_ns, __ATOMIC_RELAXED);
+
+	return core->ops->poll && in_flight(core) ? max_of(spin_ns, POLL_SPIN_NS) : spin_ns;
+}
+
+/* Asks the device for completions; the poller's, or a step's. */
+static bool poll_device(struct core *core)
+{
+	return core->ops->poll && in_flight(core) && core->ops->poll(core->device);
+}
+
+/* Retreats, and sees to it that a device which nobody asks any more is asked again. */
+static bool retreat_from_device(struct core *core)
+{
+	bool asked = core->ops->poll && in_flight(core);
+
+	if (asked) {
+		core_lock(core);
+		service_timer(core, poll_again_ns(core, clock_now_ns()));
+		core_unlock(core);
+	}
+	if (!retreat(core))
+		return false;
+	if (!asked && core->ops->poll && in_flight(core)) /* somebody has submitted meanwhile */
+		service_wake(core);
+	return true;
+}
+
+/* Reads the ring until it has been empty for a while, or until there is long work to do. */
+static void poll_ring(struct core *core)
+{
+	struct service *service = &core->service;
+	uint64_t active_ns = clock_now_ns(), watched_until = 0;
+	unsigned idle = 0;
+
+	ring_awake(core);
+	while (service_polls(core) && !__atomic_load_n(&service->stopping, __ATOMIC_RELAXED)) {
+		bool any = ring_read(core);
+		any |= poll_device(core);
+		if (wants_work(core)) {
+			any = true;
+			if (work_is_short(core)) {
+				work_as_poller(core, &watched_until);
+			} else if (become_lender(core)) {
+				__atomic_sub_fetch(&service->lenders, 1, __ATOMIC_RELAXED);
+				if (retreat(core))
+					return; /* to lend() */
+			} else {
+				any = false;
+			}
+		}
+		if (any)
+			idle = 0;
+		if (idle++ % SPINS) {
+			cpu_relax();
+			continue;
+		}
+		if (service->few_processors && idle > 1)
+			sched_yield(); /* the client may need this one */
+		uint64_t now_ns = clock_now_ns();
+		if (idle == 1) {
+			active_ns = now_ns;
+			if (any)
+				__atomic_store_n(&service->progress_ns, now_ns, __ATOMIC_RELAXED);
+		} else if (now_ns - active_ns > patience_ns(core) && retreat_from_device(core)) {
+			return;
+		}
+	}
+}
+
+/* Lends the thread to the device for as long as it has work. */
+static bool lend(struct core *core)
+{
+	if (!wants_work(core) || !become_lender(core))
+		return false;
+	do
+		work_once(core);
+	while (owes_work && !__atomic_load_n(&core->service.stopping, __ATOMIC_RELAXED));
+	__atomic_sub_fetch(&core->service.lenders, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* ---- events ---- */
+
+enum tag { TAG_WAKE, TAG_KICK, TAG_TIMER, TAG_SOCKET };
+
+static int watch(struct core *core, int operation, int fd, enum tag tag, uint32_t events)
+{
+	struct epoll_event event = {
+		.events = events,
+		.data.u64 = (uint64_t)tag << 32 | (uint32_t)fd,
+	};
+
+	return epoll_ctl(core->service.epoll_fd, operation, fd, &event) ? -errno : 0;
+}
+
+int service_watch(struct core *core, int fd)
+{
+	return watch(core, EPOLL_CTL_ADD, fd, TAG_SOCKET, EPOLLIN | EPOLLONESHOT);
+}
+
+void service_rewatch(struct core *core, int fd, bool write)
+{
+	watch(core, EPOLL_CTL_MOD, fd, TAG_SOCKET, EPOLLIN | EPOLLONESHOT | (write ? EPOLLOUT : 0));
+}
+
+/* A poller that has been in one piece of "short" work for long loses its role to this thread. */
+static void relieve_poller(struct core *core, uint64_t now_ns)
+{
+	struct service *service = &core->service;
+	uint32_t poller = __atomic_load_n(&service->poller, __ATOMIC_RELAXED);
+	uint64_t since = __atomic_load_n(&service->working_since, __ATOMIC_RELAXED);
+
+	if (!poller || !since || poller == my_number)
+		return;
+	if (now_ns < since + STUCK_NS) {
+		service_timer(core, since + STUCK_NS);
+		return;
+	}
+	__atomic_store_n(&service->misjudged, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&service->working_since, 0, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(
+		&service->poller, &poller, my_number, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static void tick(struct core *core)
+{
+	uint64_t now_ns = clock_now_ns(), next = UINT64_MAX, at;
+
+	core->service.timer_at = UINT64_MAX;
+	at = memory_tick(core, now_ns);
+	next = min_of(next, at);
+	at = control_tick(core, now_ns);
+	next = min_of(next, at);
+	at = grants_tick(core, now_ns);
+	next = min_of(next, at);
+	at = limit_tick(core, now_ns);
+	next = min_of(next, at);
+	relieve_poller(core, now_ns);
+	if (next != UINT64_MAX)
+		service_timer(core, next);
+}
+
+/* A socket is read by one thread at a time; then it is watched again. */
+static void socket_ready(struct core *core, int fd, uint32_t events)
+{
+	if (fd == core->peer_fd)
+		peer_readable(core);
+	else
+		control_event(core, fd, events & EPOLLOUT);
+}
+
+static void handle(struct core *core, const struct epoll_event *event)
+{
+	switch (event->data.u64 >> 32) {
+	case TAG_WAKE:
+		core_lock(core);
+		streams_host_progress(core);
+		core_unlock(core);
+		break;
+	case TAG_TIMER:
+		core_lock(core);
+		tick(core);
+		core_unlock(core);
+		break;
+	case TAG_SOCKET:
+		socket_ready(core, (int)(uint32_t)event->data.u64, event->events);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- threads ---- */
+
+static bool nothing_to_do(struct core *core)
+{
+	struct service *service = &core->service;
+
+	if (__atomic_load_n(&service->stopping, __ATOMIC_RELAXED) || job_is_there(core))
+		return false;
+	if (core->ops->work && __atomic_load_n(&service->kicks, __ATOMIC_RELAXED) &&
+		__atomic_load_n(&service->lenders, __ATOMIC_RELAXED) < service->lenders_max)
+		return false;
+	return __atomic_load_n(&service->poller, __ATOMIC_RELAXED) || !ring_waits(core);
+}
+
+static void sleep_once(struct core *core)
+{
+	struct service *service = &core->service;
+	struct epoll_event event;
+	int count = 0;
+
+	__atomic_add_fetch(&service->sleepers, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with service_wake */
+	if (nothing_to_do(core))
+		count = epoll_wait(service->epoll_fd, &event, 1, -1);
+	__atomic_sub_fetch(&service->sleepers, 1, __ATOMIC_SEQ_CST);
+	if (count == 1)
+		handle(core, &event);
+}
+
+static void *thread_main(void *argument)
+{
+	struct core *core = argument;
+	struct service *service = &core->service;
+
+	my_number = __atomic_add_fetch(&service->started, 1, __ATOMIC_RELAXED);
+	while (!__atomic_load_n(&service->stopping, __ATOMIC_RELAXED)) {
+		/* With the role of a poller that is stuck, the ring comes first. */
+		while (!service_polls(core) && (lend(core) || take_job(core)))
+			;
+		if (service_polls(core) || take_role(service))
+			poll_ring(core);
+		if (!owes_work)
+			sleep_once(core);
+	}
+	ring_eventfd(service->kick_fd); /* for the next one */
+	return NULL;
+}
+
+bool service_polls(struct core *core)
+{
+	return __atomic_load_n(&core->service.poller, __ATOMIC_ACQUIRE) == my_number;
+}
+
+bool service_step(struct core *core)
+{
+	struct epoll_event event;
+	bool any = ring_read(core);
+
+	any |= poll_device(core);
+	while (take_job(core))
+		any = true;
+	while (core->ops->work && core->ops->work(core->device))
+		any = true;
+	while (epoll_wait(core->service.epoll_fd, &event, 1, 0) == 1) {
+		handle(core, &event);
+		any = true;
+	}
+	core_lock(core);
+	core_unlock(core);
+	return any;
+}
+
+/* ---- life ---- */
+
+int service_init(struct core *core)
+{
+	struct service *service = &core->service;
+	unsigned cpus = (unsigned)get_nprocs();
+	int error = 0;
+
+	service->few_processors = cpus <= FEW_PROCESSORS;
+	list_init(&service->jobs);
+	service->timer_at = UINT64_MAX;
+	service->spin_ns = SPIN_NS_DEFAULT;
+	service->lenders_max = core->config.device.threads ? core->config.device.threads : cpus;
+	service->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	service->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	service->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (service->epoll_fd < 0 || service->kick_fd < 0 || service->timer_fd < 0)
+		error = -errno;
+	/* Edge-triggered: a write wakes one thread, and nobody has to read. */
+	if (!error)
+		error = watch(core, EPOLL_CTL_ADD, core->wake_fd, TAG_WAKE, EPOLLIN | EPOLLET);
+	if (!error)
+		error = watch(core, EPOLL_CTL_ADD, service->kick_fd, TAG_KICK, EPOLLIN | EPOLLET);
+	if (!error)
+		error = watch(core, EPOLL_CTL_ADD, service->timer_fd, TAG_TIMER, EPOLLIN | EPOLLET);
+	if (error)
+		service_finish(core);
+	return error;
+}
+
+void service_finish(struct core *core)
+{
+	int fds[] = {core->service.epoll_fd, core->service.kick_fd, core->service.timer_fd};
+
+	for (size_t i = 0; i < array_length(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+int service_start(struct core *core)
+{
+	struct service *service = &core->service;
+	sigset_t all, before;
+	int error = 0;
+
+	service->threads = calloc(core->config.threads, sizeof *service->threads);
+	if (!service->threads)
+		return -ENOMEM;
+	/* Signals are for the thread that owns the process, if for any. */
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
+	sigdelset(&all, SIGTRAP);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	for (unsigned i = 0; i < core->config.threads && !error; i++) {
+		error = -pthread_create(&service->threads[i], NULL, thread_main, core);
+		service->thread_count += !error;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		service_stop(core);
+	return error;
+}
+
+void service_stop(struct core *core)
+{
+	struct service *service = &core->service;
+
+	__atomic_store_n(&service->stopping, true, __ATOMIC_SEQ_CST);
+	ring_eventfd(service->kick_fd);
+	for (unsigned i = 0; i < service->thread_count; i++)
+		pthread_join(service->threads[i], NULL);
+	free(service->threads);
+	service->threads = NULL;
+	service->thread_count = 0;
+}
+
+void service_drain(struct core *core)
+{
+	while (take_job(core))
+		;
+}
+
+unsigned service_threads_wanted(const struct device_config *device)
+{
+	unsigned cpus = device->threads ? device->threads : (unsigned)get_nprocs();
+
+	return cpus + SERVICE_JOBS + 2;
+}

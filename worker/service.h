@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The worker's threads. They are interchangeable; each does, in turn, whatever is there:
+ *   a job     something that may block: loading a module, making or unmapping chunks. At most
+ *             SERVICE_JOBS of them at a time.
+ *   polling   at most one thread has the poller's role. It reads the ring, spins for a while when
+ *             there is nothing, and then leaves the role vacant and the ring ASLEEP.
+ *   lending   ops->work(): the thread is the device's for a while.
+ *   sleeping  epoll_wait() on everything. Each event wakes one thread.
+ * There are more threads than jobs and lenders together, so that one is always left for the rest.
+ *
+ * The poller lends itself too: when what is on the device is short, it keeps the role (launch and wait
+ * of an empty kernel is then one thread's affair: no switch). When it is long or unknown it gives the
+ * role up first. If a short one turns out long, the timer finds the poller stuck, and another thread
+ * takes the role.
+ *
+ * Words below are atomic unless they say otherwise.
+ */
+#ifndef GDEV_WORKER_SERVICE_H
+#define GDEV_WORKER_SERVICE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+
+struct core;
+struct device_config;
+
+#define SERVICE_JOBS 2
+
+/* Something that may block. `run` is called without the lock. */
+struct job {
+	struct list link;
+	void (*run)(struct job *job);
+};
+
+struct service {
+	pthread_t *threads;    /* constant while they run */
+	unsigned thread_count; /* likewise */
+	unsigned lenders_max;  /* constant */
+	bool few_processors;   /* constant */
+	int epoll_fd, kick_fd, timer_fd;
+
+	bool stopping;
+	unsigned sleepers; /* threads in epoll_wait, or about to be */
+	unsigned kicks;    /* times that the device wants one more thread */
+	unsigned lenders;
+	uint32_t poller;        /* who has the role: a number of the thread, 0: vacant */
+	uint64_t working_since; /* when the poller went into ops->work(); 0: it is not there */
+	bool misjudged;   /* work that was taken to be short is not, until all of it is done */
+	uint32_t started; /* threads; numbers them */
+	uint64_t spin_ns;
+	uint64_t
+		progress_ns; /* when the device was last seen to finish or get something (ops->poll) */
+
+	/* Guarded by the core's lock. */
+	struct list jobs;
+	unsigned jobs_running;
+	uint64_t timer_at; /* UINT64_MAX: not armed */
+
+	unsigned jobs_waiting; /* how many are in `jobs` */
+};
+
+/* How many threads a worker for such a device has. */
+unsigned service_threads_wanted(const struct device_config *device);
+
+int service_init(struct core *core);
+int service_start(struct core *core);
+void service_stop(struct core *core);
+/* After service_stop(): runs the jobs that are left, on the caller. */
+void service_drain(struct core *core);
+void service_finish(struct core *core);
+
+/* With the lock. */
+void service_job(struct core *core, struct job *job, void (*run)(struct job *job));
+/* Sees to it that service_tick runs at this time, or before. */
+void service_timer(struct core *core, uint64_t at_ns);
+/* Listens to a socket: one event, for one thread, which then says that it is to be watched again. */
+int service_watch(struct core *core, int fd);
+void service_rewatch(struct core *core, int fd, bool write);
+/* Whether the calling thread has the poller's role. It may only lose it to a thread that has the lock. */
+bool service_polls(struct core *core);
+
+/* Any thread, no lock needed. Wakes one sleeper, if nobody is up. */
+void service_wake(struct core *core);
+/* device_host.kick */
+void service_kick(void *owner);
+
+/* Instead of threads, for tests: does once whatever is there, without blocking. Whether there was
+ * anything. */
+bool service_step(struct core *core);
+
+#endif

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See shm.h. Without a gdevd these calls fail with -GDEV_E_NO_DAEMON; what is attached stays attached.
+ */
+#include "worker/shm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/shm.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "gdev/error.h"
+#include "worker/command.h"
+#include "worker/core.h"
+
+/* What a range of kind RANGE_SHARED is attached to. */
+struct shared {
+	struct core *core;
+	struct range *range;
+	struct control_shm description; /* as gdevd gave it */
+	struct control_request request; /* while registering again */
+	struct job job;
+};
+
+static struct control_shm message_of(enum control_shm_command command)
+{
+	return (struct control_shm){
+		.header = {sizeof(struct control_shm), CONTROL_SHM, CONTROL_VERSION, 0, 0},
+		.command = command,
+	};
+}
+
+static int call(struct core *core, const struct control_shm *message, struct control_shm *reply,
+	int *fds, size_t *fd_count)
+{
+	int status =
+		control_call(core, message, CONTROL_SHM_REPLY, reply, sizeof *reply, fds, fd_count);
+
+	return status == -ENOTCONN ? -GDEV_E_NO_DAEMON : status;
+}
+
+static void answer(struct command *command, int status, const struct control_shm *segment)
+{
+	struct core *core = command->core;
+	struct reply_shm reply = {0};
+
+	if (status >= 0)
+		reply = (struct reply_shm){
+			.id = segment->id,
+			.owner_uid = segment->uid,
+			.owner_gid = segment->gid,
+			.mode = segment->mode,
+			.bytes = segment->bytes,
+			.attached = segment->attached,
+		};
+	core_lock(core);
+	command_answer(command, min_of(status, 0), &reply, status >= 0 ? sizeof reply : 0);
+	core_unlock(core);
+}
+
+/* ---- backing ---- */
+
+/* Segments have chunks of one size, the largest that makes them up. */
+static uint64_t chunk_bytes_for(uint64_t bytes)
+{
+	uint64_t chunk = DEVICE_CHUNK_MIN;
+
+	while (bytes >= (64ull << 20) && chunk < DEVICE_CHUNK_MAX && !(bytes % (2 * chunk)))
+		chunk *= 2;
+	return chunk;
+}
+
+/* Hands the descriptors of the chunks to gdevd, some at a time. */
+static int back(struct core *core, const struct range *range, const struct control_shm *segment)
+{
+	struct control_shm message = message_of(SHM_COMMAND_BACK), reply;
+	int fds[FD_PASS_MAX], status = 0;
+	size_t count;
+
+	message.id = segment->id;
+	message.bytes = segment->bytes;
+	message.chunk_bytes = segment->chunk_bytes;
+	message.chunks = (uint32_t)range->piece_count;
+	for (size_t i = 0; i < range->piece_count && status >= 0; i += count) {
+		size_t none = 0;
+		count = 0;
+		message.first_chunk = (uint32_t)i;
+		while (count < FD_PASS_MAX && i + count < range->piece_count && !status) {
+			status = core->ops->chunk_export(
+				range->pieces[i + count].chunk, &fds[count]);
+			count += !status;
+		}
+		if (!status)
+			status = control_call_with(core, &message, fds, count, CONTROL_SHM_REPLY,
+				&reply, sizeof reply, NULL, &none);
+		fd_close_all(fds, count);
+	}
+	return min_of(status, 0);
+}
+
+static int charge(struct core *core, int64_t bytes)
+{
+	struct control_memory message =
+				      {
+					      .header = {sizeof message, CONTROL_MEMORY,
+						      CONTROL_VERSION, 0, 0},
+					      .bytes = bytes,
+				      },
+			      reply;
+
+	if (bytes < 0) {
+		control_tell(core, &message, NULL, 0);
+		return 0;
+	}
+	return control_call(core, &message, CONTROL_MEMORY_REPLY, &reply, sizeof reply, NULL, NULL);
+}
+
+/* A segment that gdevd has just made for us: it is paid for, made of zeroed chunks, and handed over. */
+static int create_segment(struct core *core, const struct control_shm *segment)
+{
+	struct range range = {.kind = RANGE_SHARED, .bytes = segment->bytes};
+	struct control_shm remove = message_of(SHM_COMMAND_REMOVE), reply;
+	int error = charge(core, (int64_t)segment->bytes);
+
+	if (!error) {
+		error = memory_make_pieces(core, segment->bytes, segment->chunk_bytes, &range);
+		if (!error)
+			error = back(core, &range, segment);
+		memory_drop_pieces(core, &range);
+		free(range.pieces);
+		if (error)
+			charge(core, -(int64_t)segment->bytes);
+	}
+	if (error) {
+		remove.id = segment->id;
+		call(core, &remove, &reply, NULL, NULL);
+	}
+	return error;
+}
+
+static void get_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	const struct record_shm *record = command->request.shm;
+	struct control_shm message = message_of(SHM_COMMAND_GET), reply;
+	int status;
+
+	message.key = record->key;
+	message.flags = record->flags;
+	message.bytes = align_up(record->bytes, DEVICE_CHUNK_MIN);
+	message.chunk_bytes = chunk_bytes_for(message.bytes);
+	status = call(command->core, &message, &reply, NULL, NULL);
+	if (status == 1) {
+		if (!reply.chunk_bytes) /* gdevd does not mind, and learns it from BACK */
+			reply.chunk_bytes = message.chunk_bytes;
+		status = create_segment(command->core, &reply);
+	}
+	answer(command, status, &reply);
+}
+
+void shm_get(struct command *command)
+{
+	if (command->request.shm->bytes > command->core->session.arena_bytes)
+		command_answer(command, -EINVAL, NULL, 0);
+	else
+		service_job(command->core, &command->job, get_job);
+}
+
+/* ---- attaching ---- */
+
+static void detach(struct core *core, uint32_t id)
+{
+	struct control_shm message = message_of(SHM_COMMAND_DETACH);
+
+	message.id = id;
+	control_tell(core, &message, NULL, 0);
+}
+
+static int import(
+	struct core *core, struct range *range, uint64_t chunk_bytes, int *fds, size_t count)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < count && !error; i++) {
+		struct piece *piece = &range->pieces[range->piece_count];
+		error = core->ops->chunk_import(core->device, fds[i], chunk_bytes, &piece->chunk);
+		if (error)
+			break;
+		piece->bytes = chunk_bytes;
+		range->piece_count++;
+	}
+	return error;
+}
+
+static bool is_sane(const struct core *core, const struct control_shm *segment)
+{
+	uint64_t chunk = segment->chunk_bytes;
+
+	return chunk >= DEVICE_CHUNK_MIN && chunk <= DEVICE_CHUNK_MAX && !(chunk & (chunk - 1)) &&
+	       segment->chunks && segment->bytes <= core->session.arena_bytes &&
+	       segment->bytes == chunk * segment->chunks;
+}
+
+/* Fetches the rest of the chunks, message by message, into `range`. */
+static int fetch(struct core *core, struct control_shm *message, struct control_shm *segment,
+	struct range *range)
+{
+	int error = 0;
+
+	do {
+		int fds[FD_PASS_MAX];
+		size_t count = array_length(fds);
+		message->first_chunk = (uint32_t)range->piece_count;
+		error = call(core, message, segment, fds, &count);
+		if (error < 0)
+			return error;
+		error = is_sane(core, segment) && count ? 0 : -EINVAL;
+		if (!error && !range->pieces)
+			range->pieces = calloc(segment->chunks, sizeof *range->pieces);
+		if (!error && !range->pieces)
+			error = -ENOMEM;
+		if (!error && count > segment->chunks - range->piece_count)
+			error = -EINVAL;
+		if (!error)
+			error = import(core, range, segment->chunk_bytes, fds, count);
+		fd_close_all(fds, count);
+	} while (!error && range->piece_count < segment->chunks);
+	return error;
+}
+
+/* Puts what was fetched into the address space. */
+static int place(struct core *core, uint64_t address, const struct control_shm *segment,
+	struct range *fetched, bool read_only)
+{
+	struct shared *shared = calloc(1, sizeof *shared);
+	struct range *range;
+	int error;
+
+	if (!shared)
+		return -ENOMEM;
+	core_lock(core);
+	error = memory_insert(core, RANGE_SHARED, address, segment->bytes, &range);
+	if (!error) {
+		range->read_only = read_only;
+		range->piece_count = fetched->piece_count;
+		range->pieces = steal_pointer(&fetched->pieces);
+		fetched->piece_count = 0;
+	}
+	core_unlock(core);
+	if (error) {
+		free(shared);
+		return error;
+	}
+	shared->core = core;
+	shared->range = range;
+	shared->description = *segment;
+	error = memory_map_pieces(core, range);
+	core_lock(core);
+	if (error) { /* give the pieces back to be dropped */
+		fetched->pieces = steal_pointer(&range->pieces);
+		fetched->piece_count = range->piece_count;
+		memory_remove(core, range);
+		free(shared);
+	} else {
+		range->shared = shared;
+		range->ready = true;
+	}
+	core_unlock(core);
+	return error;
+}
+
+static void attach_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	const struct record_shm *record = command->request.shm;
+	struct core *core = command->core;
+	struct control_shm message = message_of(SHM_COMMAND_ATTACH), segment = {0};
+	struct range fetched = {.kind = RANGE_SHARED};
+	int error;
+
+	message.id = record->id;
+	message.flags = record->flags;
+	error = fetch(core, &message, &segment, &fetched);
+	if (!error)
+		error = place(
+			core, record->address, &segment, &fetched, record->flags & SHM_RDONLY);
+	if (error) {
+		if (segment.id)
+			detach(core, record->id);
+		memory_drop_pieces(core, &fetched);
+		free(fetched.pieces);
+	}
+	answer(command, error, &segment);
+}
+
+void shm_attach(struct command *command)
+{
+	if (command->request.shm->address % ARENA_ALIGN)
+		command_answer(command, -EINVAL, NULL, 0);
+	else
+		service_job(command->core, &command->job, attach_job);
+}
+
+static void detach_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	struct core *core = command->core;
+	struct range *range = command->range;
+	struct shared *shared = range->shared;
+
+	memory_unmap_pieces(core, range, range->piece_count);
+	memory_drop_pieces(core, range);
+	detach(core, shared->description.id);
+	core_lock(core);
+	memory_remove(core, range);
+	shared_destroy(shared);
+	command_answer(command, 0, NULL, 0);
+	core_unlock(core);
+}
+
+void shm_detach(struct command *command)
+{
+	uint64_t address = command->request.shm->address;
+	struct range *range = memory_find(command->core, address, 1);
+
+	if (!range || range->kind != RANGE_SHARED || range->address != address)
+		command_answer(command, -EINVAL, NULL, 0);
+	else
+		memory_retire(command, range, detach_job);
+}
+
+/* ---- control ---- */
+
+static void control_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	const struct record_shm *record = command->request.shm;
+	enum control_shm_command what = record->command == IPC_STAT  ? SHM_COMMAND_STAT
+					: record->command == IPC_SET ? SHM_COMMAND_SET
+								     : SHM_COMMAND_REMOVE;
+	struct control_shm message = message_of(what), reply;
+	int status;
+
+	message.id = record->id;
+	message.mode = record->flags;
+	status = call(command->core, &message, &reply, NULL, NULL);
+	answer(command, status, &reply);
+}
+
+void shm_control(struct command *command)
+{
+	uint32_t what = command->request.shm->command;
+
+	if (what != IPC_STAT && what != IPC_SET && what != IPC_RMID)
+		command_answer(command, -EINVAL, NULL, 0);
+	else
+		service_job(command->core, &command->job, control_job);
+}
+
+/* ---- a new gdevd ---- */
+
+static void back_job(struct job *job)
+{
+	struct shared *shared = container_of(job, struct shared, job);
+	struct core *core = shared->core;
+	int error = back(core, shared->range, &shared->description);
+
+	if (error)
+		log_warning("shared memory %u is unknown to the new gdevd: %s",
+			shared->description.id, gdev_strerror(error));
+	core_lock(core);
+	memory_unpin(core, shared->range);
+	core_unlock(core);
+}
+
+static void registered(struct core *core, struct control_request *request, int status,
+	const struct control_header *reply, int *fds, size_t fd_count)
+{
+	struct shared *shared = container_of(request, struct shared, request);
+
+	if (status == 1)
+		service_job(core, &shared->job, back_job);
+	else
+		memory_unpin(core, shared->range);
+}
+
+void shared_register(struct core *core)
+{
+	for (size_t i = 0; i < core->memory.range_count; i++) {
+		struct range *range = core->memory.ranges[i];
+		struct shared *shared = range->shared;
+		if (!shared || !range->ready || range->pins)
+			continue;
+		memory_pin(range); /* until gdevd has it */
+		shared->request.message.shm = shared->description;
+		shared->request.message.shm.header = message_of(SHM_COMMAND_ATTACH).header;
+		shared->request.message.shm.command = SHM_COMMAND_ATTACH;
+		shared->request.message.shm.first_chunk = 0;
+		shared->request.message.shm.flags = range->read_only ? SHM_RDONLY : 0;
+		shared->request.expected = CONTROL_SHM_REPLY;
+		shared->request.answered = registered;
+		control_ask(core, &shared->request);
+	}
+}
+
+void shared_destroy(struct shared *shared)
+{
+	free(shared);
+}

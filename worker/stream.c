@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See stream.h. All of it runs with the core's lock. The path of a launch is stream_push, try_pass,
+ * submit; later, from core_unlock of whichever thread, stream_finished, retire.
+ */
+#include "worker/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "gdev/error.h"
+#include "worker/command.h"
+#include "worker/core.h"
+#include "worker/module.h"
+#include "worker/usage.h"
+
+void streams_init(struct core *core)
+{
+	struct streams *streams = &core->streams;
+
+	for (int i = 0; i < SESSION_TIMELINES; i++)
+		list_init(&streams->waiters[i]);
+	list_init(&streams->ready);
+	list_init(&streams->fenced);
+	list_init(&streams->fences);
+	list_init(&streams->flight);
+	list_init(&streams->barriers);
+}
+
+static void drop_commands(struct list *commands)
+{
+	struct command *command, *next;
+
+	list_for_each_safe (command, next, commands, link)
+		command_destroy(command);
+}
+
+static void stream_release(struct core *core, struct stream *stream)
+{
+	core->streams.by_timeline[stream->timeline] = NULL;
+	list_remove(&stream->link);
+	core->ops->queue_destroy(stream->queue);
+	free(stream);
+}
+
+void streams_finish(struct core *core)
+{
+	for (int i = 0; i < SESSION_TIMELINES; i++) {
+		struct stream *stream = core->streams.by_timeline[i];
+		if (!stream)
+			continue;
+		drop_commands(&stream->queued);
+		drop_commands(&stream->passed);
+		stream_release(core, stream);
+	}
+}
+
+int stream_create(struct core *core, uint32_t timeline, int32_t priority)
+{
+	struct stream *stream;
+	int error;
+
+	if (timeline < SESSION_REPLIES || timeline >= SESSION_TIMELINES)
+		return -EINVAL;
+	stream = core->streams.by_timeline[timeline];
+	if (stream && !stream->closing)
+		return -EEXIST;
+	if (stream) { /* its last commands are still to come: the new ones follow them */
+		stream->closing = false;
+		return 0;
+	}
+	stream = calloc(1, sizeof *stream);
+	if (!stream)
+		return -ENOMEM;
+	error = core->ops->queue_create(core->space, priority, &stream->queue);
+	if (error) {
+		free(stream);
+		return error;
+	}
+	stream->timeline = timeline;
+	stream->priority = priority;
+	list_init(&stream->link);
+	list_init(&stream->queued);
+	list_init(&stream->passed);
+	core->streams.by_timeline[timeline] = stream;
+	timeline_error(core, timeline, 0);
+	return 0;
+}
+
+static bool is_empty(const struct stream *stream)
+{
+	return list_empty(&stream->queued) && list_empty(&stream->passed);
+}
+
+int stream_destroy(struct core *core, uint32_t timeline)
+{
+	struct stream *stream =
+		timeline < SESSION_TIMELINES ? core->streams.by_timeline[timeline] : NULL;
+
+	if (!stream || stream->closing)
+		return -GDEV_E_INVALID_HANDLE;
+	stream->closing = true;
+	if (is_empty(stream))
+		stream_release(core, stream);
+	return 0;
+}
+
+void stream_ready(struct core *core, struct stream *stream)
+{
+	list_remove(&stream->link);
+	list_append(&core->streams.ready, &stream->link);
+}
+
+void streams_ready_all(struct core *core)
+{
+	for (int i = 0; i < SESSION_TIMELINES; i++) {
+		struct stream *stream = core->streams.by_timeline[i];
+		if (stream && !list_empty(&stream->queued))
+			stream_ready(core, stream);
+	}
+}
+
+static void note_busy(struct core *core, int change)
+{
+	core->streams.busy += (unsigned)change;
+	usage_set(&core->page->streams_busy, core->streams.busy);
+}
+
+void stream_push(struct core *core, struct command *command, int error)
+{
+	struct streams *streams = &core->streams;
+	struct stream *stream = streams->by_timeline[command->timeline];
+
+	if (!stream) {
+		timeline_error(core, command->timeline, -GDEV_E_INVALID_HANDLE);
+		timeline_complete(core, command->timeline, command->value);
+		command_destroy(command);
+		return;
+	}
+	if (!error && stream->closing)
+		error = -GDEV_E_INVALID_HANDLE;
+	if (!error && command->request.header->opcode == RECORD_LAUNCH)
+		error = function_take(core, command);
+	command->stream = stream;
+	command->error = error;
+	command->fence_number = streams->fence_count;
+	if (command->request.header->flags & RECORD_FENCE) {
+		command->fence = true;
+		streams->fence_count++;
+		list_append(&streams->fences, &command->fence_link);
+	}
+	if (is_empty(stream))
+		note_busy(core, 1);
+	if (list_empty(&stream->queued))
+		stream_ready(core, stream);
+	list_append(&stream->queued, &command->link);
+}
+
+/* ---- completion ---- */
+
+/* Fences are complete or not in any order; what waits behind them looks again. */
+static void end_fence(struct core *core, struct command *command)
+{
+	struct stream *stream, *next;
+
+	list_remove(&command->fence_link);
+	list_for_each_safe (stream, next, &core->streams.fenced, link)
+		stream_ready(core, stream);
+}
+
+/* The end of another session, for which an EVENT_WAIT has waited, does not harm this one. */
+static bool breaks_session(const struct command *command)
+{
+	return core_error_is_fatal(command->error) &&
+	       command->request.header->opcode != RECORD_EVENT_WAIT;
+}
+
+static void note_failure(struct core *core, struct command *command)
+{
+	struct stream *stream = command->stream;
+
+	if (breaks_session(command))
+		core_fail(core, command->error, command->device.fault_address);
+	if (stream->error)
+		return;
+	stream->error = command->error;
+	timeline_error(core, stream->timeline, command->error);
+}
+
+static void write_stamp(struct core *core, struct command *command)
+{
+	uint32_t stamp = command->request.stamp->stamp;
+	uint64_t time_ns = command->stream->finished_ns;
+
+	if (!command->behind || !time_ns)
+		time_ns = clock_now_ns();
+	__atomic_store_n(&core->segment->stamps[stamp], time_ns, __ATOMIC_RELAXED);
+}
+
+/* Completes what is done at the front of the stream. */
+static void retire(struct core *core, struct stream *stream)
+{
+	struct session_timeline *shared = &core->segment->timelines[stream->timeline];
+	struct command *command;
+
+	while ((command = list_first(&stream->passed, struct command, link)) &&
+		command->state == COMMAND_PASSED) {
+		if (command->error)
+			note_failure(core, command);
+		else if (command->request.header->opcode == RECORD_STAMP)
+			write_stamp(core, command);
+		if (command->fence)
+			end_fence(core, command);
+		__atomic_store_n(&shared->device_ns, stream->device_ns, __ATOMIC_RELAXED);
+		timeline_complete(core, stream->timeline, command->value);
+		command_destroy(command);
+	}
+}
+
+/* Last thing to do with a stream: it may be gone afterwards. */
+static void settle(struct core *core, struct stream *stream)
+{
+	if (!is_empty(stream))
+		return;
+	note_busy(core, -1);
+	list_remove(&stream->link);
+	if (stream->closing)
+		stream_release(core, stream);
+}
+
+void barrier_start(struct core *core, struct barrier *barrier)
+{
+	barrier->sequence = core->streams.submitted;
+	if (list_empty(&core->streams.flight)) {
+		list_init(&barrier->link);
+		barrier->passed(barrier);
+	} else {
+		list_append(&core->streams.barriers, &barrier->link);
+	}
+}
+
+static void pass_barriers(struct core *core)
+{
+	struct streams *streams = &core->streams;
+	struct command *oldest = list_first(&streams->flight, struct command, flight_link);
+	struct barrier *barrier;
+
+	while ((barrier = list_first(&streams->barriers, struct barrier, link)) &&
+		(!oldest || oldest->sequence > barrier->sequence)) {
+		list_remove(&barrier->link);
+		barrier->passed(barrier);
+	}
+}
+
+void stream_finished(struct core *core, struct command *command)
+{
+	struct stream *stream = command->stream;
+
+	list_remove(&command->flight_link);
+	grant_finished(core, command);
+	usage_count(core, command);
+	stream->device_ns += command->device.busy_ns;
+	stream->finished_ns = command->device.finished_ns;
+	if (command->function && !command->error)
+		function_measured(command->function, command->device.busy_ns);
+	if (!list_empty(&core->streams.barriers))
+		pass_barriers(core);
+	if (command->in_pieces) { /* it is still the first in `queued` */
+		command->state = COMMAND_QUEUED;
+		command_next_piece(command);
+		stream_ready(core, stream);
+		return;
+	}
+	command->state = COMMAND_PASSED;
+	retire(core, stream);
+	settle(core, stream);
+}
+
+/* ---- passing ---- */
+
+static void command_done(struct device_command *device, int error)
+{
+	struct command *command = container_of(device, struct command, device);
+	struct core *core = command->core;
+	struct command *head = __atomic_load_n(&core->done, __ATOMIC_RELAXED);
+
+	command->error = error;
+	do
+		command->done_next = head;
+	while (!__atomic_compare_exchange_n(
+		&core->done, &head, command, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	if (!pthread_mutex_trylock(&core->lock))
+		core_unlock(core);
+}
+
+static void submit(struct core *core, struct stream *stream, struct command *command)
+{
+	if (!command->in_pieces) {
+		list_remove(&command->link);
+		list_append(&stream->passed, &command->link);
+	}
+	command->state = COMMAND_SUBMITTED;
+	command->sequence = ++core->streams.submitted;
+	list_append(&core->streams.flight, &command->flight_link);
+	command->device.done = command_done;
+	grant_submitted(core, command);
+	command->device.started_ns = 0;
+	limit_submitted(core, command);
+	core->ops->submit(stream->queue, &command->device);
+}
+
+/* What needs no device, or not any more. Nothing is submitted after what broke the session, although what
+ * came before may still be on the device. */
+static bool pass(struct core *core, struct stream *stream, struct command *command, int error)
+{
+	command->error = error;
+	if (error && breaks_session(command))
+		core_fail(core, error, command->device.fault_address);
+	command->state = COMMAND_PASSED;
+	command->behind = !list_empty(&stream->passed);
+	list_remove(&command->link);
+	list_append(&stream->passed, &command->link);
+	retire(core, stream);
+	return true;
+}
+
+static bool wait_in(struct list *place, struct stream *stream)
+{
+	list_remove(&stream->link);
+	list_append(place, &stream->link);
+	return false;
+}
+
+/* Fences of the stream itself hold by its order. */
+static bool is_fenced(struct core *core, const struct command *command)
+{
+	struct command *fence;
+
+	list_for_each (fence, &core->streams.fences, fence_link) {
+		if (fence->fence_number >= command->fence_number)
+			return false;
+		if (fence->stream != command->stream)
+			return true;
+	}
+	return false;
+}
+
+static bool try_wait(struct core *core, struct stream *stream, struct command *command)
+{
+	const struct record_wait *wait = command->request.wait;
+	uint64_t reached;
+
+	if (wait->awaited >= SESSION_TIMELINES || wait->reserved)
+		return pass(core, stream, command, -EINVAL);
+	reached = wait->awaited ? core->streams.completed[wait->awaited]
+				: __atomic_load_n(
+					  &core->segment->header.host_completed, __ATOMIC_ACQUIRE);
+	if (reached >= wait->awaited_value)
+		return pass(core, stream, command, 0);
+	return wait_in(&core->streams.waiters[wait->awaited], stream);
+}
+
+static bool try_device(struct core *core, struct stream *stream, struct command *command)
+{
+	int error;
+
+	switch (command->request.header->opcode) {
+	case RECORD_LAUNCH:
+		error = command_prepare_launch(command);
+		break;
+	case RECORD_COPY:
+		error = command_prepare_copy(command);
+		break;
+	case RECORD_WRITE:
+		error = command_prepare_write(command);
+		break;
+	default:
+		error = command_prepare_fill(command);
+		break;
+	}
+	if (error)
+		return pass(core, stream, command, error < 0 ? error : 0);
+	if (!grant_admits(core, command->resource, command->estimate_ns))
+		return wait_in(&core->grants.resources[command->resource].blocked, stream);
+	submit(core, stream, command);
+	return !command->in_pieces;
+}
+
+/* Lets the stream's first command pass. False: it cannot, and the stream is where it waits. */
+static bool try_pass(struct core *core, struct stream *stream, struct command *command)
+{
+	if (command->state == COMMAND_SUBMITTED) /* a piece of it is on the device */
+		return false;
+	if (command->error)
+		return pass(core, stream, command, command->error);
+	if (core->error)
+		return pass(core, stream, command, core->error);
+	if (!list_empty(&core->streams.fences) && is_fenced(core, command))
+		return wait_in(&core->streams.fenced, stream);
+	switch (command->request.header->opcode) {
+	case RECORD_WAIT:
+		return try_wait(core, stream, command);
+	case RECORD_STAMP:
+		return pass(core, stream, command,
+			command->request.stamp->stamp < SESSION_STAMPS ? 0 : -EINVAL);
+	case RECORD_EVENT_WAIT:
+		return event_passes(core, command) && pass(core, stream, command, command->error);
+	default:
+		return try_device(core, stream, command);
+	}
+}
+
+/* Room on the device goes to the streams that wait for it, one after another. */
+static bool unblock(struct core *core)
+{
+	bool any = false;
+
+	for (int i = 0; i < RESOURCES; i++) {
+		struct resource *resource = &core->grants.resources[i];
+		struct stream *stream = list_first(&resource->blocked, struct stream, link);
+		struct command *command;
+
+		if (!stream)
+			continue;
+		command = list_first(&stream->queued, struct command, link);
+		if (!grant_admits(core, resource - core->grants.resources, command->estimate_ns))
+			continue;
+		stream_ready(core, stream);
+		any = true;
+	}
+	return any;
+}
+
+void streams_dispatch(struct core *core)
+{
+	struct stream *stream;
+	struct command *command;
+
+	do {
+		while ((stream = list_first(&core->streams.ready, struct stream, link))) {
+			list_remove(&stream->link);
+			while ((command = list_first(&stream->queued, struct command, link)))
+				if (!try_pass(core, stream, command))
+					break;
+			settle(core, stream);
+		}
+	} while (unblock(core));
+}
+
+void streams_host_progress(struct core *core)
+{
+	uint64_t reached = __atomic_load_n(&core->segment->header.host_completed, __ATOMIC_ACQUIRE);
+	struct stream *stream, *next;
+
+	list_for_each_safe (stream, next, &core->streams.waiters[0], link) {
+		struct command *first = list_first(&stream->queued, struct command, link);
+		if (first->request.wait->awaited_value <= reached)
+			stream_ready(core, stream);
+	}
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams: queues of commands, and the rules by which commands leave them for the device.
+ *
+ * A command waits in stream->queued until it is first there and nothing blocks it; then it passes, to
+ * the device or (waits, stamps) at once, into stream->passed. Commands complete from the front of
+ * `passed`, so a timeline counts in order whatever order the device finishes in.
+ *
+ * A stream whose first command cannot pass is in exactly one place, by stream->link:
+ *   streams.ready              it may pass: to be looked at
+ *   streams.waiters[timeline]  a WAIT for a timeline of the session (0: for host_completed)
+ *   streams.fenced             a fence of another stream is not complete
+ *   grants.resource[].blocked  no grant, or the window is full
+ *   nowhere                    empty; an EVENT_WAIT that gdevd will answer; a copy whose next piece
+ *                              follows when the one on the device is done
+ */
+#ifndef GDEV_WORKER_STREAM_H
+#define GDEV_WORKER_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "proto/session.h"
+
+struct command;
+struct core;
+
+struct stream {
+	uint32_t timeline;
+	int32_t priority;
+	bool closing;     /* destroyed by the client; freed when empty */
+	struct list link; /* see above */
+	struct list queued, passed;
+	struct device_queue *queue;
+	uint64_t finished_ns; /* when its last command on the device ended */
+	uint64_t device_ns;
+	int32_t error;
+};
+
+/* Called when everything that was on the device at its start is done. */
+struct barrier {
+	struct list link;
+	uint64_t sequence;
+	void (*passed)(struct barrier *barrier);
+};
+
+struct streams {
+	struct stream *by_timeline[SESSION_TIMELINES];
+	uint64_t posted[SESSION_TIMELINES];    /* the last value that a record carried */
+	uint64_t completed[SESSION_TIMELINES]; /* what we have published */
+	struct list waiters[SESSION_TIMELINES];
+	struct list ready, fenced;
+	struct list fences; /* fences that are not complete, oldest first */
+	uint64_t fence_count;
+	struct list flight; /* commands on the device, oldest first */
+	uint64_t submitted;
+	struct list barriers; /* by sequence */
+	unsigned busy;        /* streams that have commands */
+};
+
+void streams_init(struct core *core);
+/* Frees streams and what is queued in them. */
+void streams_finish(struct core *core);
+
+/* All with the lock. */
+int stream_create(struct core *core, uint32_t timeline, int32_t priority);
+int stream_destroy(struct core *core, uint32_t timeline);
+/* Takes the command. `error`: it is malformed, and completes with that when its turn comes. */
+void stream_push(struct core *core, struct command *command, int error);
+/* Lets pass whatever can. */
+void streams_dispatch(struct core *core);
+/* The stream's first command may pass now. */
+void stream_ready(struct core *core, struct stream *stream);
+/* All streams, wherever they wait. */
+void streams_ready_all(struct core *core);
+/* The device has finished this one (command->error is set). */
+void stream_finished(struct core *core, struct command *command);
+/* The client has run more host functions. */
+void streams_host_progress(struct core *core);
+
+/* Calls barrier->passed, with the lock, when all commands now on the device are done; at once if none
+ * is. */
+void barrier_start(struct core *core, struct barrier *barrier);
+
+/* timeline.c: publishes `value`, wakes the client if it waits for it, and streams and sessions that do. */
+void timeline_complete(struct core *core, uint32_t timeline, uint64_t value);
+void timeline_error(struct core *core, uint32_t timeline, int error);
+
+#endif

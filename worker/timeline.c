@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Completion: the worker's half of the protocol at struct session_timeline, and who in the worker waits
+ * for the same thing. With the core's lock.
+ */
+#include <errno.h>
+
+#include "worker/core.h"
+#include "worker/command.h"
+
+/* Streams whose WAIT this ends. */
+static void release_waiters(struct core *core, uint32_t timeline)
+{
+	struct list *waiters = &core->streams.waiters[timeline];
+	struct stream *stream, *next;
+
+	list_for_each_safe (stream, next, waiters, link) {
+		struct command *first = list_first(&stream->queued, struct command, link);
+		if (first->request.wait->awaited_value <= core->streams.completed[timeline])
+			stream_ready(core, stream);
+	}
+}
+
+void timeline_complete(struct core *core, uint32_t timeline, uint64_t value)
+{
+	struct session_timeline *shared = &core->segment->timelines[timeline];
+	uint64_t want;
+
+	if (value <= core->streams.completed[timeline])
+		return; /* grows only; a reply slot that was reused too early */
+	core->streams.completed[timeline] = value;
+	__atomic_store_n(&shared->completed, value, __ATOMIC_RELEASE);
+	/* Pairs with the client's fence between storing `want` and looking at `completed`. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	want = __atomic_load_n(&shared->want, __ATOMIC_RELAXED);
+	if (want && want <= value)
+		core_wake_client(core);
+	if (timeline && !list_empty(&core->streams.waiters[timeline]))
+		release_waiters(core, timeline);
+	if (!list_empty(&core->events.watches))
+		events_progress(core, timeline);
+}
+
+void timeline_error(struct core *core, uint32_t timeline, int error)
+{
+	__atomic_store_n(&core->segment->timelines[timeline].error, error, __ATOMIC_RELAXED);
+}

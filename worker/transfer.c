@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Copies, writes and fills, from the record to what the device executes. The ranges are looked up when
+ * the command is about to pass, so a range that was freed meanwhile is an illegal address and nothing
+ * worse. A long copy goes to the device in pieces, one after another, so that copies of other streams
+ * and a revoked grant wait for a piece at most.
+ */
+#include <errno.h>
+
+#include "base/cleanup.h"
+#include "gdev/error.h"
+#include "worker/command.h"
+#include "worker/core.h"
+
+#define PIECE_BYTES (4ull << 20)
+#define WITHIN_PIECE_BYTES (64ull << 20)
+#define BYTES_PER_US 4096 /* a guess, low: what a copy is taken to need of the window */
+
+static bool on_device(const struct range *range)
+{
+	return range->kind == RANGE_DEVICE || range->kind == RANGE_SHARED ||
+	       range->kind == RANGE_VARIABLE;
+}
+
+static int out_of_range(struct command *command, uint64_t address)
+{
+	command->device.fault_address = address;
+	return -GDEV_E_ILLEGAL_ADDRESS;
+}
+
+static void direct(struct command *command, const struct range *to, const struct range *from)
+{
+	struct device_copy *copy = &command->device.copy;
+
+	if (on_device(to) && !on_device(from)) {
+		copy->direction = DEVICE_TO_DEVICE;
+		command->resource = RESOURCE_COPY_TO_DEVICE;
+	} else if (!on_device(to) && on_device(from)) {
+		copy->direction = DEVICE_FROM_DEVICE;
+		command->resource = RESOURCE_COPY_FROM_DEVICE;
+	} else {
+		copy->direction = DEVICE_WITHIN;
+		command->resource = RESOURCE_COMPUTE;
+	}
+}
+
+/* The next piece: some planes, or some rows of a plane, or some bytes of a row. */
+static void cut_piece(struct command *command, const struct record_copy *whole, uint64_t limit)
+{
+	struct device_copy *copy = &command->device.copy;
+	uint64_t plane_bytes;
+	bool small_row = whole->width <= limit && !command->column;
+
+	copy->width = whole->width - command->column;
+	copy->height = copy->depth = 1;
+	if (small_row && !command->row &&
+		!__builtin_mul_overflow(whole->width, whole->height, &plane_bytes) &&
+		plane_bytes <= limit) {
+		copy->height = whole->height;
+		copy->depth = min_of(whole->depth - command->plane, limit / plane_bytes);
+	} else if (small_row) {
+		copy->height = min_of(whole->height - command->row, limit / whole->width);
+	} else {
+		copy->width = min_of(copy->width, limit);
+	}
+	copy->destination = whole->destination + command->plane * whole->destination_slice +
+			    command->row * whole->destination_pitch + command->column;
+	copy->source = whole->source + command->plane * whole->source_slice +
+		       command->row * whole->source_pitch + command->column;
+	copy->destination_pitch = whole->destination_pitch;
+	copy->source_pitch = whole->source_pitch;
+	copy->destination_slice = whole->destination_slice;
+	copy->source_slice = whole->source_slice;
+}
+
+static bool advance(const struct command *command, uint64_t *column, uint64_t *row, uint64_t *plane)
+{
+	const struct record_copy *whole = command->request.copy;
+	const struct device_copy *copy = &command->device.copy;
+
+	*column = command->column + copy->width;
+	*row = command->row;
+	*plane = command->plane;
+	if (*column == whole->width) {
+		*column = 0;
+		*row += copy->height;
+	}
+	if (*row == whole->height) {
+		*row = 0;
+		*plane += copy->depth;
+	}
+	return *plane != whole->depth;
+}
+
+void command_next_piece(struct command *command)
+{
+	advance(command, &command->column, &command->row, &command->plane);
+}
+
+int command_prepare_copy(struct command *command)
+{
+	const struct record_copy *whole = command->request.copy;
+	const struct device_ops *ops = command->core->ops;
+	const struct request *request = &command->request;
+	struct device_copy *copy = &command->device.copy;
+	struct range *to, *from;
+	uint64_t column, row, plane;
+
+	if (!request->destination_span)
+		return 1;
+	to = memory_find(command->core, whole->destination, request->destination_span);
+	if (!to || to->read_only)
+		return out_of_range(command, whole->destination);
+	from = memory_find(command->core, whole->source, request->source_span);
+	if (!from)
+		return out_of_range(command, whole->source);
+	command->device.kind = DEVICE_COPY;
+	direct(command, to, from);
+	if (copy->direction == DEVICE_WITHIN)
+		cut_piece(command, whole, WITHIN_PIECE_BYTES);
+	else
+		cut_piece(command, whole, ops->piece_bytes ? ops->piece_bytes : PIECE_BYTES);
+	command->in_pieces = advance(command, &column, &row, &plane);
+	command->estimate_ns = copy->width * copy->height * copy->depth * 1000 / BYTES_PER_US;
+	return 0;
+}
+
+/* The bytes are in our copy of the record, which lives until the command is done. */
+int command_prepare_write(struct command *command)
+{
+	const struct record_write *write = command->request.write;
+	struct range *to;
+
+	if (!write->bytes)
+		return 1;
+	to = memory_find(command->core, write->destination, write->bytes);
+	if (!to || to->read_only)
+		return out_of_range(command, write->destination);
+	command->device.kind = DEVICE_COPY;
+	command->device.copy = (struct device_copy){
+		.destination = write->destination,
+		.source = (uintptr_t)command->request.tail,
+		.width = write->bytes,
+		.height = 1,
+		.depth = 1,
+		.direction = on_device(to) ? DEVICE_TO_DEVICE : DEVICE_WITHIN,
+	};
+	command->resource = on_device(to) ? RESOURCE_COPY_TO_DEVICE : RESOURCE_COMPUTE;
+	command->estimate_ns = write->bytes * 1000 / BYTES_PER_US;
+	return 0;
+}
+
+int command_prepare_fill(struct command *command)
+{
+	const struct record_fill *fill = command->request.fill;
+	uint64_t span = command->request.destination_span;
+	struct range *to;
+
+	if (!span)
+		return 1;
+	to = memory_find(command->core, fill->destination, span);
+	if (!to || to->read_only)
+		return out_of_range(command, fill->destination);
+	command->device.kind = DEVICE_FILL;
+	command->device.fill = (struct device_fill){
+		.destination = fill->destination,
+		.width = fill->width,
+		.height = fill->height,
+		.pitch = fill->pitch,
+		.element_bytes = fill->element_bytes,
+		.value = fill->value,
+	};
+	command->resource = RESOURCE_COMPUTE;
+	command->estimate_ns =
+		fill->width * fill->element_bytes * fill->height / BYTES_PER_US * 1000;
+	return 0;
+}

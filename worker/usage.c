@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See usage.h.
+ */
+#include "worker/usage.h"
+
+#include "worker/command.h"
+#include "worker/core.h"
+
+void usage_count(struct core *core, const struct command *command)
+{
+	const struct device_copy *copy = &command->device.copy;
+	uint64_t busy_ns = command->device.busy_ns;
+	struct worker_page *page = core->page;
+
+	if (command->device.kind == DEVICE_LAUNCH)
+		usage_add(&page->launches, 1);
+	if (command->resource == RESOURCE_COMPUTE) {
+		usage_add(&page->compute_ns, busy_ns);
+	} else if (command->resource == RESOURCE_COPY_TO_DEVICE) {
+		usage_add(&page->to_device_bytes, copy->width * copy->height * copy->depth);
+		usage_add(&page->to_device_ns, busy_ns);
+	} else {
+		usage_add(&page->from_device_bytes, copy->width * copy->height * copy->depth);
+		usage_add(&page->from_device_ns, busy_ns);
+	}
+}
+
+void usage_report(const struct core *core, struct reply_usage *usage)
+{
+	const struct worker_page *page = core->page;
+
+	*usage = (struct reply_usage){
+		.launches = page->launches,
+		.compute_ns = page->compute_ns,
+		.to_device_bytes = page->to_device_bytes,
+		.from_device_bytes = page->from_device_bytes,
+		.device_bytes = page->device_bytes,
+	};
+}

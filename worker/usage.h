@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the session has used, on the worker page (gdevd reads it) and for QUERY_USAGE. Written with the
+ * core's lock; the page is only written, the numbers that we answer with are kept in the page's words,
+ * which gdevd alone could write too: a lie there is gdevd's own.
+ */
+#ifndef GDEV_WORKER_USAGE_H
+#define GDEV_WORKER_USAGE_H
+
+#include <stdint.h>
+
+struct command;
+struct core;
+struct reply_usage;
+
+static inline void usage_set(uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+static inline void usage_add(uint64_t *word, uint64_t value)
+{
+	usage_set(word, *word + value);
+}
+
+/* The device has finished this one. */
+void usage_count(struct core *core, const struct command *command);
+void usage_report(const struct core *core, struct reply_usage *usage);
+
+#endif
