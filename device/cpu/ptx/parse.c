@@ -427,9 +427,10 @@ static void parse_version(struct parser *p)
 		text[p->tok.length] = 0;
 		version = strtod(text, NULL);
 	}
-	if (version < 1 || version >= 100)
+	if (version >= 1 && version < 100)
+		p->module->version = (uint32_t)(version * 10 + 0.5);
+	else
 		parse_error(p, p->tok.line, "Missing .version number");
-	p->module->version = (uint32_t)(version * 10 + 0.5);
 	parse_next(p);
 }
 
