@@ -7,8 +7,8 @@
  *
  * Sockets of gdevd, in its runtime directory:
  *   NAME.sock     one a virtual GPU; its owner, group and mode are the right to use that virtual GPU
- *   control.sock  CONTROL_ADMIN only: status and configuration; who may do what is decided by the
- *                 peer's uid (any user may look, root and gdevd's own user may change)
+ *   control.sock  CONTROL_ADMIN: status and configuration; who may do what is decided by the
+ *                 peer's uid (any user may look, root and gdevd's own user may change). CONTROL_TRACE
  *   workers.sock  workers that lost their gdevd register again here (mode 0600, the workers' uid)
  *
  * Changelog
@@ -52,7 +52,12 @@
 	X(CONTROL_CACHE_COMMIT, 58, struct control_cache, 1)                                       \
 	X(CONTROL_CACHE_REPLY, 59, struct control_cache, 1)                                        \
 	X(CONTROL_EVENT_WATCH, 64, struct control_event, 1)                                        \
-	X(CONTROL_EVENT_DONE, 65, struct control_event, 1)
+	X(CONTROL_EVENT_DONE, 65, struct control_event, 1)                                         \
+	/* `gdev trace` <-> gdevd */                                                               \
+	X(CONTROL_TRACE, 80, struct control_trace, 1)                                              \
+	X(CONTROL_TRACE_REPLY, 81, struct control_header, 1)                                       \
+	X(CONTROL_TRACE_BEGIN, 82, struct control_traced, 1)                                       \
+	X(CONTROL_TRACE_END, 83, struct control_traced, 1)
 
 enum control_type {
 #define CONTROL_ENUM(name, value, type, fixed) name = value,
@@ -78,17 +83,19 @@ struct control_hello {
 	uint32_t version_min, version_max; /* of session.h and record.h */
 	uint64_t features;                 /* what the client knows, enum control_feature */
 	uint64_t arena_base, arena_bytes;  /* multiples of ARENA_ALIGN */
-	uint64_t reserved[4];              /* 0 */
+	uint64_t trace;       /* a token: whoever TRACEs with it wants this session; 0: none */
+	uint64_t reserved[3]; /* 0 */
 };
 
 enum control_feature {
 	FEATURE_DEVICE_MAP = 1, /* PEER_DEVICE_MAP works */
 	FEATURE_TUNING = 2,     /* WELCOME has the fields from inline_bytes on */
+	FEATURE_TRACE = 4,      /* the last descriptor of WELCOME is the trace segment (trace.h) */
 };
 
 /* Descriptors, in this order: session segment, staging memory, eventfd that wakes the worker, eventfd
- * that wakes the client, peer socket. The connection is kept as long as the session lives; gdevd going
- * away does not end the session. Refused with REFUSED: -EADDRINUSE: choose another arena.
+ * that wakes the client, peer socket, and with FEATURE_TRACE the trace segment. The connection is kept
+ * as long as the session lives; gdevd going away does not end the session. Refused with REFUSED: -EADDRINUSE: choose another arena.
  * A client without FEATURE_TUNING gets CONTROL_WELCOME_UNTUNED_BYTES of it. */
 struct control_welcome {
 	struct control_header header;
@@ -115,7 +122,7 @@ struct control_refused {
 };
 
 /* A warm worker. Descriptors: session segment, staging memory, eventfd to the worker, eventfd to the
- * client, worker page. */
+ * client, worker page, and (a worker that can be traced) trace segment. */
 struct control_ready {
 	struct control_header header;
 	uint64_t staging_bytes;
@@ -127,8 +134,8 @@ struct control_ready {
 
 /* ATTACH: gdevd hands a client to a warm worker; descriptor: the worker's end of the peer socket.
  * Answered by ATTACHED (-EADDRINUSE: the arena is not free in the worker).
- * REGISTER: a worker tells a restarted gdevd whom it serves; descriptor: the worker page.
- * It holds no grants then, and asks again for what it was waiting for. It attaches itself to shared
+ * REGISTER: a worker tells a restarted gdevd whom it serves; descriptors: the worker page,
+ * and the trace segment if there is one. It holds no grants then, and asks again for what it was waiting for. It attaches itself to shared
  * memory again with CONTROL_SHM: ATTACH with id, key, bytes, chunk_bytes, uid, gid and mode as it knows
  * them; status 1: gdevd did not know the segment, BACK it, and ATTACH again. */
 struct control_attach {
@@ -214,6 +221,26 @@ struct control_event {
 	uint32_t timeline, reserved;
 };
 
+/* TRACE, on control.sock: the sender wants to read the trace segments of sessions of its own user (root: of
+ * any) whose clients said `token` in HELLO; token 0: of all. Answered by TRACE_REPLY (-EALREADY: it does
+ * already), and then by a TRACE_BEGIN for each such session that is there or begins later, with a descriptor
+ * to read, and a TRACE_END when one has ended. A session is traced as long as a connection that
+ * wants it is open. */
+struct control_trace {
+	struct control_header header;
+	uint64_t token;
+	uint64_t reserved; /* 0 */
+};
+
+struct control_traced {
+	struct control_header header;
+	uint64_t session;
+	int32_t pid;
+	uint32_t uid;
+	char vgpu[CONTROL_NAME_MAX];
+	char program[32];
+};
+
 /* A word of worker_page.revoke. gdevd stores it, and then sends REVOKE so that a sleeping worker looks
  * at it; gdevd stores REVOKE_NONE before it sends GRANT. A REVOKE for what the worker no longer holds
  * means nothing. */
@@ -259,6 +286,8 @@ _Static_assert(sizeof(struct control_grant) == 48, "ABI");
 _Static_assert(sizeof(struct control_shm) == 72, "ABI");
 _Static_assert(sizeof(struct control_cache) == 40, "ABI");
 _Static_assert(sizeof(struct control_event) == 40, "ABI");
+_Static_assert(sizeof(struct control_trace) == 32, "ABI");
+_Static_assert(sizeof(struct control_traced) == 96, "ABI");
 _Static_assert(sizeof(struct worker_page) == 128, "ABI");
 
 #endif

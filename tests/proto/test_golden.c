@@ -16,6 +16,7 @@
 #include "proto/control.h"
 #include "proto/peer.h"
 #include "proto/record.h"
+#include "proto/trace.h"
 
 /* Bytes as text, to be compared as text: a failure then shows where. */
 static const char *text_of(const void *bytes, size_t length)
@@ -244,7 +245,7 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 static void messages_between_client_and_gdevd_have_their_bytes(void **state)
 {
 	struct control_hello hello = {
-		HEADER(CONTROL_HELLO, control_hello), 1, 2, 3, 4, 5, {6, 7, 8, 9}};
+		HEADER(CONTROL_HELLO, control_hello), 1, 2, 3, 4, 5, 6, {7, 8, 9}};
 	struct control_welcome welcome = {HEADER(CONTROL_WELCOME, control_welcome), 1, 2, 3, 4, 5,
 		"v", "d", "u", 6, 7, 8, 9, 10};
 	struct control_refused refused = {HEADER(CONTROL_REFUSED, control_refused), "no"};
@@ -286,6 +287,44 @@ static void messages_between_client_and_gdevd_have_their_bytes(void **state)
 	assert_int_equal(offsetof(struct control_ready, device_uuid), 104);
 }
 
+static void messages_about_traces_have_their_bytes(void **state)
+{
+	struct control_trace trace = {HEADER(CONTROL_TRACE, control_trace), 1, 2};
+	struct control_traced traced = {
+		HEADER(CONTROL_TRACE_BEGIN, control_traced), 1, -2, 3, "v", "p"};
+
+	GOLDEN(trace, "20000000"
+		      "5000" TAIL_TEXT "0100000000000000"
+		      "0200000000000000");
+	GOLDEN(traced, "60000000"
+		       "5200" TAIL_TEXT "0100000000000000"
+		       "feffffff"
+		       "03000000"
+		       "7600000000000000000000000000000000000000000000000000000000000000"
+		       "7000000000000000000000000000000000000000000000000000000000000000");
+}
+
+static void the_trace_segment_has_its_bytes(void **state)
+{
+	struct trace_event event = {1, 2, 3, 4, 5, 6, 7, 8, 9, -10, TRACE_CALL, 11};
+
+	GOLDEN(event, "0100000000000000"
+		      "0200000000000000"
+		      "0300000000000000"
+		      "0400000000000000"
+		      "0500000000000000"
+		      "06000000"
+		      "07000000"
+		      "08000000"
+		      "09000000"
+		      "f6ffffff"
+		      "0100"
+		      "0b00");
+	assert_int_equal(offsetof(struct trace_header, event_bytes), 8);
+	assert_int_equal(offsetof(struct trace_header, name_bytes), 16);
+	assert_int_equal(offsetof(struct trace_side, names_bytes), 8);
+}
+
 static void the_messages_with_descriptors_have_their_bytes(void **state)
 {
 	struct peer_message message = {PEER_DEVICE_MAP, 1, -2, 3, 4, 5, {6, 7}};
@@ -319,6 +358,8 @@ int main(void)
 		cmocka_unit_test(attributes_and_replies_have_their_bytes),
 		cmocka_unit_test(messages_between_worker_and_gdevd_have_their_bytes),
 		cmocka_unit_test(messages_between_client_and_gdevd_have_their_bytes),
+		cmocka_unit_test(messages_about_traces_have_their_bytes),
+		cmocka_unit_test(the_trace_segment_has_its_bytes),
 		cmocka_unit_test(the_messages_with_descriptors_have_their_bytes),
 		cmocka_unit_test(the_worker_page_has_its_words),
 	};
