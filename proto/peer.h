@@ -22,6 +22,9 @@ enum peer_type {
 	 * is what they cover, and the client asks again for the rest. -ENOTSUP where the device's memory
 	 * cannot be mapped. */
 	PEER_DEVICE_MAP = 2,
+	/* As PEER_DEVICE_MAP, mapped wherever the client likes, for direct copies (session.h): the worker may
+	 * take the memory away when it has stopped them. -EAGAIN: it is not on the device now. */
+	PEER_DEVICE_MAP_REVOCABLE = 3,
 };
 
 struct peer_message {

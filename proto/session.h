@@ -13,8 +13,21 @@
  *   base                     staging memory, a second sealed memfd of the worker's
  *   base + staging_bytes     free for the client: device memory, page-locked memory
  *
+ * Direct copies. Where a device's memory can be mapped (PEER_DEVICE_MAP_REVOCABLE), the client copies to
+ * and from it itself while the worker lets it, without a record, in pieces of SESSION_DIRECT_BYTES at most,
+ * when what comes before on its stream is complete. For each direction and piece the client
+ *   1. counts `copying` up, and issues a full fence,
+ *   2. looks at `allowed` and at `generation`. Unless it is allowed, and the mapping was asked for at this
+ *      generation, it goes on with 4 and sends a record instead,
+ *   3. copies, and adds to `bytes` and `ns` what it did,
+ *   4. counts `copying` down, issues a full fence, and writes the worker's eventfd when not allowed.
+ * A worker that wants the client to stop stores 0 in `allowed`, issues a full fence, and waits until
+ * `copying` is 0, for some time at most; one that takes away memory which the client may have mapped counts
+ * `generation` up before it allows copies again. Whoever lies here reaches nothing but its own memory: it
+ * misses what was taken away, or misleads the account of its own copies.
+ *
  * Changelog
- *   1  first version
+ *   1  first version; direct copies came later, in words that were 0: never allowed
  */
 #ifndef GDEV_PROTO_SESSION_H
 #define GDEV_PROTO_SESSION_H
@@ -60,6 +73,10 @@ struct session_reply {
 	uint8_t payload[SESSION_REPLY_BYTES - 8];
 };
 
+enum session_direction { SESSION_TO_DEVICE, SESSION_FROM_DEVICE, SESSION_DIRECTIONS };
+
+#define SESSION_DIRECT_BYTES (4u << 20)
+
 /* Whether some thread of the worker is looking at the ring.
  * The client publishes `tail`, issues a full fence, and when it then exchanges ASLEEP for AWAKE it
  * must wake the worker. The worker stores ASLEEP, issues a full fence, and looks at `tail` once more
@@ -94,6 +111,13 @@ struct session_header {
 	/* Counts up when the client has run a host function (RECORD_WAIT on timeline 0 waits for it). The
 	 * client then writes the worker's eventfd, whatever worker_state is. */
 	_Alignas(64) uint64_t host_completed; /* client */
+
+	/* Direct copies: above. */
+	_Alignas(64) uint32_t direct_allowed[SESSION_DIRECTIONS]; /* worker; 0 or 1 */
+	uint64_t direct_generation;                               /* worker */
+	_Alignas(64) uint32_t direct_copying[SESSION_DIRECTIONS]; /* client; threads at it */
+	uint64_t direct_bytes[SESSION_DIRECTIONS];                /* client; ever */
+	uint64_t direct_ns[SESSION_DIRECTIONS];                   /* client; ever */
 };
 
 struct session_segment {
@@ -115,6 +139,8 @@ _Static_assert(offsetof(struct session_header, error) == 256, "ABI");
 _Static_assert(offsetof(struct session_header, output_tail) == 320, "ABI");
 _Static_assert(offsetof(struct session_header, output_head) == 384, "ABI");
 _Static_assert(offsetof(struct session_header, host_completed) == 448, "ABI");
+_Static_assert(offsetof(struct session_header, direct_allowed) == 512, "ABI");
+_Static_assert(offsetof(struct session_header, direct_copying) == 576, "ABI");
 _Static_assert(offsetof(struct session_segment, timelines) == 4096, "ABI");
 _Static_assert(offsetof(struct session_segment, replies) == 266240, "ABI");
 _Static_assert(offsetof(struct session_segment, stamps) == 528384, "ABI");

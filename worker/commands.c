@@ -109,6 +109,7 @@ static void query_usage(struct command *command)
 {
 	struct reply_usage usage;
 
+	direct_count(command->core);
 	usage_report(command->core, &usage);
 	command_answer(command, 0, &usage, sizeof usage);
 }

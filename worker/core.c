@@ -165,6 +165,7 @@ int core_create(const struct core_config *config, struct core **result)
 	streams_init(core);
 	memory_init(core);
 	grants_init(core);
+	direct_init(core);
 	events_init(core);
 	error = make_shared(core);
 	if (error)
@@ -237,6 +238,7 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 	core->memory.limit_bytes = attach->memory_limit_bytes;
 	core->limit.limit_ns = attach->time_limit_ms * NS_PER_MS;
 	__atomic_store_n(&core->attached, true, __ATOMIC_RELEASE); /* the poller may look already */
+	direct_update(core);
 	return 0;
 
 err_registered:
@@ -363,6 +365,7 @@ void core_end(struct core *core, int reason)
 	if (core->ended)
 		return;
 	core->ended = true;
+	direct_count(core);
 	if (reason && core->attached)
 		log_error("session %llu ends: %s", (unsigned long long)core->session.session,
 			gdev_strerror(reason));

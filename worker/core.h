@@ -29,6 +29,7 @@
 #include "proto/control.h"
 #include "proto/session.h"
 #include "worker/control.h"
+#include "worker/direct.h"
 #include "worker/event.h"
 #include "worker/grants.h"
 #include "worker/limit.h"
@@ -93,6 +94,7 @@ struct core {
 	struct memory memory;
 	struct control control;
 	struct grants grants;
+	struct direct direct;
 	struct limit limit;
 	struct events events;
 	struct service service;

@@ -40,16 +40,29 @@ static uint32_t revoke_word(struct core *core, uint32_t which)
 	return __atomic_load_n(&core->page->revoke[which], __ATOMIC_RELAXED);
 }
 
-static bool is_idle(const struct resource *resource)
+bool grant_is_uncontended(struct core *core, enum control_resource which)
 {
-	return !resource->in_flight && list_empty(&resource->blocked);
+	return !control_connected(core) || (core->grants.resources[which].state == GRANT_HELD &&
+						   revoke_word(core, which) == REVOKE_NONE);
 }
 
-static void release(struct core *core, uint32_t which)
+/* Nothing is on the device, and the client copies nothing itself. Meaningful once direct_update() has seen
+ * the word of revocation. */
+static bool is_unused(struct core *core, uint32_t which)
+{
+	return !core->grants.resources[which].in_flight && direct_is_out(core, which);
+}
+
+static bool is_idle(struct core *core, uint32_t which)
+{
+	return is_unused(core, which) && list_empty(&core->grants.resources[which].blocked);
+}
+
+static void release(struct core *core, uint32_t which, bool wants)
 {
 	struct resource *resource = &core->grants.resources[which];
-	bool wants = !list_empty(&resource->blocked);
 
+	direct_count(core);
 	say(core, CONTROL_RELEASE, which, resource->used_ns, wants);
 	resource->used_ns = 0;
 	resource->state = wants ? GRANT_ASKED : GRANT_NONE;
@@ -63,10 +76,11 @@ static void obey(struct core *core, uint32_t which)
 
 	if (resource->state == GRANT_HELD && revoke == REVOKE_NOW)
 		resource->state = GRANT_DRAINING;
-	if (resource->state == GRANT_HELD && revoke == REVOKE_WHEN_IDLE && is_idle(resource))
+	direct_update(core);
+	if (resource->state == GRANT_HELD && revoke == REVOKE_WHEN_IDLE && is_idle(core, which))
 		service_timer(core, clock_now_ns() + IDLE_NS);
-	if (resource->state == GRANT_DRAINING && !resource->in_flight)
-		release(core, which);
+	if (resource->state == GRANT_DRAINING && is_unused(core, which))
+		release(core, which, !list_empty(&resource->blocked));
 }
 
 static bool window_is_open(struct core *core, const struct resource *resource, uint64_t estimate_ns)
@@ -84,11 +98,9 @@ bool grant_admits(struct core *core, enum control_resource which, uint64_t estim
 		return window_is_open(core, resource, estimate_ns);
 	if (resource->state == GRANT_HELD && revoke_word(core, which) == REVOKE_NOW) {
 		resource->state = GRANT_DRAINING;
-		if (!resource->in_flight) { /* this one wants it, and is about to be blocked */
-			say(core, CONTROL_RELEASE, which, resource->used_ns, 1);
-			resource->used_ns = 0;
-			resource->state = GRANT_ASKED;
-		}
+		direct_update(core);
+		if (is_unused(core, which)) /* this one wants it, and is about to be blocked */
+			release(core, which, true);
 	}
 	if (resource->state == GRANT_NONE)
 		ask(core, which);
@@ -144,6 +156,7 @@ void grants_lost(struct core *core)
 {
 	for (int i = 0; i < RESOURCES; i++)
 		core->grants.resources[i].state = GRANT_NONE;
+	direct_update(core);
 }
 
 void grants_registered(struct core *core)
@@ -151,9 +164,17 @@ void grants_registered(struct core *core)
 	for (uint32_t i = 0; i < RESOURCES; i++) {
 		struct resource *resource = &core->grants.resources[i];
 		resource->state = GRANT_NONE;
-		if (!is_idle(resource))
+		if (!is_idle(core, i))
 			ask(core, i);
 	}
+	direct_update(core);
+}
+
+void grants_direct_progress(struct core *core)
+{
+	for (uint32_t i = 0; i < RESOURCES; i++)
+		if (revoke_word(core, i) != REVOKE_NONE)
+			obey(core, i);
 }
 
 uint64_t grants_tick(struct core *core, uint64_t now_ns)
@@ -162,11 +183,11 @@ uint64_t grants_tick(struct core *core, uint64_t now_ns)
 
 	for (uint32_t i = 0; i < RESOURCES; i++) {
 		struct resource *resource = &core->grants.resources[i];
-		if (resource->state != GRANT_HELD || !is_idle(resource) ||
+		if (resource->state != GRANT_HELD || !is_idle(core, i) ||
 			revoke_word(core, i) != REVOKE_WHEN_IDLE)
 			continue;
 		if (now_ns >= resource->idle_since_ns + IDLE_NS)
-			release(core, i);
+			release(core, i, false);
 		else if (resource->idle_since_ns + IDLE_NS < next)
 			next = resource->idle_since_ns + IDLE_NS;
 	}

@@ -45,6 +45,8 @@ void grants_init(struct core *core);
 /* Whether a command may go to the device now. If not, its stream is to wait in resource->blocked, and
  * the grant has been asked for. */
 bool grant_admits(struct core *core, enum control_resource which, uint64_t estimate_ns);
+/* Whether we hold it, and nobody else wants it. */
+bool grant_is_uncontended(struct core *core, enum control_resource which);
 void grant_submitted(struct core *core, struct command *command);
 void grant_finished(struct core *core, struct command *command);
 /* From gdevd. */
@@ -53,6 +55,8 @@ void grant_revoked(struct core *core, uint32_t which);
 /* gdevd is gone; a new one is there. */
 void grants_lost(struct core *core);
 void grants_registered(struct core *core);
+/* The client may have ended its direct copies. */
+void grants_direct_progress(struct core *core);
 /* For REVOKE_WHEN_IDLE. Returns when to look again, or UINT64_MAX. */
 uint64_t grants_tick(struct core *core, uint64_t now_ns);
 

@@ -49,6 +49,8 @@ struct range {
 	enum range_kind kind;
 	bool ready;              /* false: being made, or being taken apart */
 	bool read_only;          /* for commands of this session */
+	bool mapped;             /* the client has it mapped, for good */
+	bool lent;               /* and until it is told otherwise: direct.h */
 	unsigned pins;           /* jobs that touch it without the lock */
 	struct command *freeing; /* waits for the pins to go */
 	struct piece *pieces;    /* DEVICE, SHARED */

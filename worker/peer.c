@@ -68,6 +68,8 @@ static int collect_pieces(struct core *core, const struct peer_message *request,
 
 	if (!range || !request->bytes || !range->piece_count || range->read_only)
 		return -EINVAL;
+	if (request->type == PEER_DEVICE_MAP_REVOCABLE && range->kind != RANGE_DEVICE)
+		return -EINVAL;
 	address = range->address;
 	for (size_t i = 0; i < range->piece_count; i++) {
 		struct piece *piece = &range->pieces[i];
@@ -85,7 +87,11 @@ static int collect_pieces(struct core *core, const struct peer_message *request,
 			return -EINVAL; /* not where a piece begins */
 		address += piece->bytes;
 	}
-	return answer->pieces ? 0 : -EINVAL;
+	if (!answer->pieces)
+		return -EINVAL;
+	range->mapped |= request->type == PEER_DEVICE_MAP;
+	range->lent |= request->type == PEER_DEVICE_MAP_REVOCABLE;
+	return 0;
 }
 
 static int device_map(struct core *core, const struct peer_message *request,
@@ -116,6 +122,7 @@ static int serve(struct core *core, const struct peer_message *request, int *fds
 		answer.status = host_add(core, request, fds, fd_count);
 		break;
 	case PEER_DEVICE_MAP:
+	case PEER_DEVICE_MAP_REVOCABLE:
 		answer.status = device_map(core, request, &answer, pieces);
 		break;
 	default:

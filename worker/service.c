@@ -385,6 +385,8 @@ static void tick(struct core *core)
 	next = min_of(next, at);
 	at = limit_tick(core, now_ns);
 	next = min_of(next, at);
+	at = direct_tick(core, now_ns);
+	next = min_of(next, at);
 	relieve_poller(core, now_ns);
 	if (next != UINT64_MAX)
 		service_timer(core, next);
@@ -405,6 +407,7 @@ static void handle(struct core *core, const struct epoll_event *event)
 	case TAG_WAKE:
 		core_lock(core);
 		streams_host_progress(core);
+		direct_progress(core);
 		core_unlock(core);
 		break;
 	case TAG_TIMER:

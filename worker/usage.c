@@ -7,6 +7,20 @@
 #include "worker/command.h"
 #include "worker/core.h"
 
+void usage_copied(
+	struct core *core, enum control_resource direction, uint64_t bytes, uint64_t busy_ns)
+{
+	struct worker_page *page = core->page;
+
+	if (direction == RESOURCE_COPY_TO_DEVICE) {
+		usage_add(&page->to_device_bytes, bytes);
+		usage_add(&page->to_device_ns, busy_ns);
+	} else {
+		usage_add(&page->from_device_bytes, bytes);
+		usage_add(&page->from_device_ns, busy_ns);
+	}
+}
+
 void usage_count(struct core *core, const struct command *command)
 {
 	const struct device_copy *copy = &command->device.copy;
@@ -15,15 +29,11 @@ void usage_count(struct core *core, const struct command *command)
 
 	if (command->device.kind == DEVICE_LAUNCH)
 		usage_add(&page->launches, 1);
-	if (command->resource == RESOURCE_COMPUTE) {
+	if (command->resource == RESOURCE_COMPUTE)
 		usage_add(&page->compute_ns, busy_ns);
-	} else if (command->resource == RESOURCE_COPY_TO_DEVICE) {
-		usage_add(&page->to_device_bytes, copy->width * copy->height * copy->depth);
-		usage_add(&page->to_device_ns, busy_ns);
-	} else {
-		usage_add(&page->from_device_bytes, copy->width * copy->height * copy->depth);
-		usage_add(&page->from_device_ns, busy_ns);
-	}
+	else
+		usage_copied(
+			core, command->resource, copy->width * copy->height * copy->depth, busy_ns);
 }
 
 void usage_report(const struct core *core, struct reply_usage *usage)

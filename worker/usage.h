@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "proto/control.h"
+
 struct command;
 struct core;
 struct reply_usage;
@@ -23,6 +25,9 @@ static inline void usage_add(uint64_t *word, uint64_t value)
 	usage_set(word, *word + value);
 }
 
+/* A copy to or from the device. */
+void usage_copied(
+	struct core *core, enum control_resource direction, uint64_t bytes, uint64_t busy_ns);
 /* The device has finished this one. */
 void usage_count(struct core *core, const struct command *command);
 void usage_report(const struct core *core, struct reply_usage *usage);

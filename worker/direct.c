@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See direct.h.
+ */
+#include "worker/direct.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "worker/core.h"
+#include "worker/usage.h"
+
+#define LOOK_AGAIN_NS (200 * NS_PER_MS) /* after the client was last seen to copy */
+
+static const enum control_resource resource_of[SESSION_DIRECTIONS] = {
+	[SESSION_TO_DEVICE] = RESOURCE_COPY_TO_DEVICE,
+	[SESSION_FROM_DEVICE] = RESOURCE_COPY_FROM_DEVICE,
+};
+
+void direct_init(struct core *core)
+{
+	list_init(&core->direct.stopping);
+	core->direct.counted_at_ns = clock_now_ns();
+}
+
+static bool is_allowed(struct core *core, enum session_direction direction)
+{
+	return core->attached && core->ops->chunk_host_fd && !core->direct.stops &&
+	       grant_is_uncontended(core, resource_of[direction]);
+}
+
+void direct_update(struct core *core)
+{
+	struct session_header *header = &core->segment->header;
+
+	for (int i = 0; i < SESSION_DIRECTIONS; i++)
+		__atomic_store_n(&header->direct_allowed[i], is_allowed(core, i), __ATOMIC_RELAXED);
+	/* Pairs with the client's: it sees that it may not, or we see that it does. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static bool is_out(struct core *core, enum session_direction direction)
+{
+	return !__atomic_load_n(&core->segment->header.direct_copying[direction], __ATOMIC_ACQUIRE);
+}
+
+bool direct_is_out(struct core *core, enum control_resource which)
+{
+	for (int i = 0; i < SESSION_DIRECTIONS; i++)
+		if (resource_of[i] == which)
+			return is_out(core, i);
+	return true;
+}
+
+/* ---- the account ---- */
+
+/* What a word that the client counts up has grown by; it may say anything. */
+static uint64_t growth(const uint64_t *word, uint64_t *seen, uint64_t most)
+{
+	uint64_t now = __atomic_load_n(word, __ATOMIC_RELAXED), before = *seen;
+
+	*seen = now;
+	return now > before ? min_of(now - before, most) : 0;
+}
+
+void direct_count(struct core *core)
+{
+	const struct session_header *header = &core->segment->header;
+	struct direct *direct = &core->direct;
+	uint64_t now_ns = clock_now_ns();
+	bool any = false;
+
+	for (int i = 0; i < SESSION_DIRECTIONS; i++) {
+		struct resource *resource = &core->grants.resources[resource_of[i]];
+		uint64_t bytes = growth(&header->direct_bytes[i], &direct->bytes[i], UINT64_MAX);
+		uint64_t ns;
+
+		direct->uncounted_ns[i] += now_ns - direct->counted_at_ns;
+		ns = growth(&header->direct_ns[i], &direct->ns[i], direct->uncounted_ns[i]);
+		direct->uncounted_ns[i] -= ns;
+		if (!bytes && !ns)
+			continue;
+		any = true;
+		resource->used_ns += ns;
+		resource->idle_since_ns = now_ns;
+		usage_copied(core, resource_of[i], bytes, ns);
+	}
+	direct->counted_at_ns = now_ns;
+	direct->look_again_ns = any ? now_ns + LOOK_AGAIN_NS : 0;
+	if (any)
+		service_timer(core, direct->look_again_ns);
+}
+
+/* ---- stopping ---- */
+
+static bool all_out(struct core *core)
+{
+	return is_out(core, SESSION_TO_DEVICE) && is_out(core, SESSION_FROM_DEVICE);
+}
+
+static void end_stops(struct core *core, uint64_t now_ns)
+{
+	struct direct_stop *stop, *next;
+	bool out = all_out(core);
+
+	list_for_each_safe (stop, next, &core->direct.stopping, link) {
+		if (!out && now_ns < stop->deadline_ns)
+			continue;
+		list_remove(&stop->link);
+		stop->stopped(core, stop);
+	}
+}
+
+void direct_stop(struct core *core, struct direct_stop *stop)
+{
+	core->direct.stops++;
+	direct_update(core);
+	if (all_out(core)) {
+		list_init(&stop->link);
+		stop->stopped(core, stop);
+		return;
+	}
+	stop->deadline_ns = clock_now_ns() + DIRECT_STOP_NS;
+	list_append(&core->direct.stopping, &stop->link);
+	service_timer(core, stop->deadline_ns);
+}
+
+void direct_resume(struct core *core, bool moved)
+{
+	if (moved)
+		__atomic_store_n(&core->segment->header.direct_generation,
+			++core->direct.generation, __ATOMIC_SEQ_CST);
+	core->direct.stops--;
+	direct_update(core);
+}
+
+void direct_progress(struct core *core)
+{
+	direct_count(core);
+	end_stops(core, clock_now_ns());
+	grants_direct_progress(core);
+}
+
+uint64_t direct_tick(struct core *core, uint64_t now_ns)
+{
+	struct direct_stop *stop;
+	uint64_t next = UINT64_MAX;
+
+	if (core->direct.look_again_ns && now_ns >= core->direct.look_again_ns)
+		direct_count(core);
+	end_stops(core, now_ns);
+	list_for_each (stop, &core->direct.stopping, link)
+		next = min_of(next, stop->deadline_ns);
+	if (core->direct.look_again_ns)
+		next = min_of(next, core->direct.look_again_ns);
+	return next;
+}

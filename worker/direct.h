@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Direct copies: the client copies to and from device memory itself, as proto/session.h says. We allow it
+ * in a direction while we hold the grant for it and nobody else wants it, so that a client alone needs no
+ * worker to copy, and one among others waits its turn with records. What the client says it did is added to
+ * what the session has used.
+ *
+ * Who wants to take memory away that the client may have mapped (range->lent) stops all direct copies first.
+ * A client that does not stop is not waited for: what it writes from then on is lost, and its alone.
+ */
+#ifndef GDEV_WORKER_DIRECT_H
+#define GDEV_WORKER_DIRECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "proto/control.h"
+#include "proto/session.h"
+
+struct core;
+
+#define DIRECT_STOP_NS (100ull * 1000 * 1000) /* so long a client is waited for */
+
+struct direct_stop {
+	struct list link;
+	uint64_t deadline_ns;
+	/* With the lock: no direct copy is under way any more, and none begins until direct_resume(). */
+	void (*stopped)(struct core *core, struct direct_stop *stop);
+};
+
+struct direct {
+	unsigned stops;       /* without their direct_resume() */
+	struct list stopping; /* those whose client is still copying */
+	uint64_t generation;
+	/* The client's words, as we last saw them; when that was, and when to look again (0: not). */
+	uint64_t bytes[SESSION_DIRECTIONS], ns[SESSION_DIRECTIONS];
+	uint64_t counted_at_ns, look_again_ns;
+	uint64_t uncounted_ns[SESSION_DIRECTIONS]; /* that have passed, of which it said nothing */
+};
+
+/* All with the lock. */
+void direct_init(struct core *core);
+/* Says to the client what it may do as things are now. */
+void direct_update(struct core *core);
+/* Whether the client is not copying; only if it is not allowed to is that more than a hint. */
+bool direct_is_out(struct core *core, enum control_resource which);
+/* Adds what the client has copied to what the session has used. */
+void direct_count(struct core *core);
+/* Calls stop->stopped, perhaps before it returns. */
+void direct_stop(struct core *core, struct direct_stop *stop);
+/* Ends a stop. moved: memory that was lent is not there any more, or not the same. */
+void direct_resume(struct core *core, bool moved);
+/* The client has written our eventfd. */
+void direct_progress(struct core *core);
+/* Returns when to look again, or UINT64_MAX. */
+uint64_t direct_tick(struct core *core, uint64_t now_ns);
+
+#endif
