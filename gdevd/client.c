@@ -120,6 +120,7 @@ void client_destroy(struct client *client)
 	struct session *session = client->session;
 
 	list_remove(&client->link);
+	trace_client_finish(client);
 	daemon->client_count--;
 	deadline_cancel(&client->deadline);
 	if (client->peer >= 0)
@@ -232,6 +233,8 @@ static int on_message(struct connection *connection, const struct control_header
 		admin_request(client->daemon, connection, message);
 		return 0;
 	}
+	if (!client->vgpu && message->type == CONTROL_TRACE)
+		return trace_request(client, (const struct control_trace *)message);
 	return -EPROTO;
 }
 

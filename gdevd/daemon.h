@@ -72,6 +72,7 @@ struct worker {
 	bool child;                    /* and its process has not been reaped */
 	struct connection *connection; /* NULL: gone */
 	int fds[WORKER_FDS];           /* until WELCOME */
+	int trace_fd;                  /* of the trace segment; -1: it has none */
 	struct worker_page *page;
 	struct memory_account memory;
 	struct session *session;
@@ -109,6 +110,7 @@ struct session {
 	char program[PROGRAM_NAME_MAX];
 	uint64_t started_ns;
 	uint64_t arena_base, arena_bytes, features;
+	uint64_t trace; /* the token of who asked for it to be traced; 0: nobody */
 	uint32_t version;
 	struct sched_entity entities[RESOURCES];
 	struct list watches; /* asked for by this session: struct watch */
@@ -174,6 +176,8 @@ struct client {
 	struct control_hello hello;
 	uint32_t serial, version;
 	bool waiting; /* for a worker */
+	bool tracing; /* wants to read traces: of the sessions with the token `trace`, or of all */
+	uint64_t trace;
 	unsigned refusals, tries;
 	struct deadline deadline;
 	int peer; /* the client's end of the peer socket, between ATTACH and WELCOME; -1 */
@@ -238,6 +242,13 @@ void events_session_restored(struct session *session);
 void events_give_up_unclaimed(struct daemon *daemon);
 int events_watch(struct session *session, const struct control_event *message);
 int events_done(struct session *session, const struct control_event *message);
+
+/* trace.c */
+int trace_request(struct client *client, const struct control_trace *message);
+void trace_client_finish(struct client *client);
+/* Is served, from now on; its worker has a trace segment or not. */
+void trace_session_begin(struct session *session);
+void trace_session_finish(struct session *session);
 
 /* admin.c: answers one request; never fails but by saying so to the peer. */
 void admin_request(

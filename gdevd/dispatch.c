@@ -17,6 +17,7 @@
 #include "gdev/error.h"
 #include "proto/check.h"
 #include "proto/session.h"
+#include "proto/trace.h"
 
 #define CACHE_WRITES_A_SESSION 16
 
@@ -32,6 +33,17 @@ static int map_page(struct worker *worker, int fd)
 	if (page == MAP_FAILED)
 		return -errno;
 	worker->page = page;
+	return 0;
+}
+
+/* The segment is optional, but not what it is. */
+static int take_trace(struct worker *worker, int *fd)
+{
+	uint64_t bytes;
+
+	if (fd_shared_memory_size(*fd, &bytes) || bytes < sizeof(struct trace_segment))
+		return -EINVAL;
+	worker->trace_fd = steal_fd(fd);
 	return 0;
 }
 
@@ -57,7 +69,7 @@ static int on_ready(
 	uint64_t bytes;
 	int error;
 
-	if (worker->restored || fd_count != WORKER_FDS + 1)
+	if (worker->restored || fd_count < WORKER_FDS + 1 || fd_count > WORKER_FDS + 2)
 		return -EPROTO;
 	if (fd_shared_memory_size(fds[WORKER_FD_SEGMENT], &bytes) ||
 		bytes < sizeof(struct session_segment))
@@ -65,6 +77,8 @@ static int on_ready(
 	if (fd_shared_memory_size(fds[WORKER_FD_STAGING], &bytes) || bytes < message->staging_bytes)
 		return -EINVAL;
 	error = map_page(worker, fds[WORKER_FDS]);
+	if (!error && fd_count == WORKER_FDS + 2)
+		error = take_trace(worker, &fds[WORKER_FDS + 1]);
 	if (error)
 		return error;
 	for (unsigned i = 0; i < WORKER_FDS; i++)
@@ -93,9 +107,11 @@ static int on_register(
 {
 	int error;
 
-	if (!worker->restored || fd_count != 1)
+	if (!worker->restored || fd_count < 1 || fd_count > 2)
 		return -EPROTO;
 	error = map_page(worker, fds[0]);
+	if (!error && fd_count == 2)
+		error = take_trace(worker, &fds[1]);
 	if (!error)
 		error = session_restore(worker, (const struct control_attach *)header);
 	if (error)
@@ -103,6 +119,7 @@ static int on_register(
 	worker->state = WORKER_SERVING;
 	worker->since_ns = clock_now_ns();
 	deadline_cancel(&worker->deadline);
+	trace_session_begin(worker->session);
 	return 0;
 }
 

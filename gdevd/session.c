@@ -123,6 +123,7 @@ void session_begin(struct client *client, struct worker *worker)
 	session->arena_base = client->hello.arena_base;
 	session->arena_bytes = client->hello.arena_bytes;
 	session->features = client->hello.features & FEATURE_DEVICE_MAP;
+	session->trace = client->hello.trace;
 	session->version = client->version;
 	worker->state = WORKER_ATTACHING;
 	worker->since_ns = clock_now_ns();
@@ -145,9 +146,10 @@ static void send_welcome(struct session *session)
 	const struct config *config = &session->daemon->config;
 	const struct config_device tuned = config_device_of(config, config->device);
 	uint64_t tuning = client->hello.features & FEATURE_TUNING;
+	uint64_t trace = worker->trace_fd >= 0 ? client->hello.features & FEATURE_TRACE : 0;
 	struct control_welcome message = {
 		.version = session->version,
-		.features = session->features | tuning,
+		.features = session->features | tuning | trace,
 		.session = session->id,
 		.staging_bytes = worker->staging_bytes,
 		.memory_bytes = memory_total(&session->vgpu->memory),
@@ -155,7 +157,7 @@ static void send_welcome(struct session *session)
 		.chunk_bytes = (uint32_t)tuned.chunk_bytes,
 		.copy_threads = (uint32_t)tuned.copy_threads,
 	};
-	int fds[WORKER_FDS + 1];
+	int fds[WORKER_FDS + 2];
 
 	control_fill(&message, CONTROL_WELCOME, client->serial);
 	if (!tuning)
@@ -165,7 +167,8 @@ static void send_welcome(struct session *session)
 	memcpy(message.device_uuid, worker->device_uuid, sizeof message.device_uuid);
 	memcpy(fds, worker->fds, sizeof worker->fds);
 	fds[WORKER_FDS] = client->peer;
-	connection_send(client->connection, &message, fds, array_length(fds));
+	fds[WORKER_FDS + 1] = worker->trace_fd;
+	connection_send(client->connection, &message, fds, WORKER_FDS + 1 + (trace != 0));
 	fd_close_all(worker->fds, WORKER_FDS);
 	close(steal_fd(&client->peer));
 }
@@ -189,6 +192,7 @@ void session_attached(struct session *session, int status)
 	worker->state = WORKER_SERVING;
 	worker->since_ns = clock_now_ns();
 	deadline_cancel(&worker->deadline);
+	trace_session_begin(session);
 	send_welcome(session);
 	log_debug("session %llu: %s (pid %d, uid %u) on %s, worker %d",
 		(unsigned long long)session->id, session->program, (int)session->pid,
@@ -299,6 +303,7 @@ void session_end(struct session *session, const char *reason)
 	events_session_finish(session);
 	grants_session_finish(session);
 	shm_session_finish(session);
+	trace_session_finish(session);
 	list_for_each_safe (write, after, &session->cache_writes, link)
 		cache_abandon(write);
 	if (welcome)

@@ -68,6 +68,8 @@ static void maybe_free(struct worker *worker)
 	for (unsigned i = 0; i < WORKER_FDS; i++)
 		if (worker->fds[i] >= 0)
 			close(worker->fds[i]);
+	if (worker->trace_fd >= 0)
+		close(worker->trace_fd);
 	if (worker->page)
 		munmap(worker->page, sizeof *worker->page);
 	list_remove(&worker->link);
@@ -217,6 +219,7 @@ static struct worker *create(struct daemon *daemon)
 	worker->state = WORKER_STARTING;
 	worker->since_ns = clock_now_ns();
 	memset(worker->fds, -1, sizeof worker->fds);
+	worker->trace_fd = -1;
 	memory_init(&worker->memory, &daemon->device.memory, UINT64_MAX);
 	deadline_init(&worker->deadline, on_late);
 	list_append(&daemon->workers.all, &worker->link);

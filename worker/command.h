@@ -48,8 +48,9 @@ struct command {
 	struct event_wait *wait; /* EVENT_WAIT: gdevd has been asked, not answered */
 	bool satisfied;          /* EVENT_WAIT: it has answered */
 	bool watching; /* EVENT_WAIT: for an event of this session; noted in events.watches */
-	uint64_t column, row, plane; /* COPY: where its next piece begins */
-	bool in_pieces;              /* COPY: more pieces follow the one on the device */
+	uint64_t queued_ns, begun_ns; /* when it was read and when it began; 0: nobody traces */
+	uint64_t column, row, plane;  /* COPY: where its next piece begins */
+	bool in_pieces;               /* COPY: more pieces follow the one on the device */
 
 	/* On the device. */
 	enum control_resource resource;

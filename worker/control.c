@@ -309,6 +309,7 @@ static void register_again(struct core *core)
 {
 	struct control_attach message = core->session;
 	struct control_request *request;
+	int fds[] = {core->page_fd, core->trace.fd};
 
 	message.header = (struct control_header){
 		.length = sizeof message,
@@ -316,7 +317,7 @@ static void register_again(struct core *core)
 		.version = CONTROL_VERSION,
 	};
 	message.held_bytes = core->memory.charged_bytes;
-	control_send(core, &message, &core->page_fd, 1);
+	control_send(core, &message, fds, array_length(fds));
 	list_for_each (request, &core->control.requests, link) /* those that last */
 		control_send(core, &request->message, NULL, 0);
 	shared_register(core);
@@ -468,8 +469,8 @@ int control_ready(struct core *core)
 		.overhead_bytes = core->ops->overhead_bytes(core->device),
 		.memory_bytes = core->device_info.memory_bytes,
 	};
-	int fds[] = {
-		core->segment_fd, core->staging_fd, core->wake_fd, core->client_fd, core->page_fd};
+	int fds[] = {core->segment_fd, core->staging_fd, core->wake_fd, core->client_fd,
+		core->page_fd, core->trace.fd};
 
 	memcpy(message.device_name, core->device_info.name, sizeof message.device_name);
 	memcpy(message.device_uuid, core->device_info.uuid, sizeof message.device_uuid);

@@ -75,6 +75,9 @@ static int make_shared(struct core *core)
 	if (error)
 		return error;
 	fill_header(&core->segment->header);
+	error = trace_init(core);
+	if (error)
+		return error;
 	core->staging_fd = fd_shared_memory("gdev-staging", core->config.staging_bytes);
 	if (core->staging_fd < 0)
 		return core->staging_fd;
@@ -131,6 +134,7 @@ static void release(struct core *core)
 		munmap(core->segment, sizeof *core->segment);
 	if (core->page)
 		munmap(core->page, sizeof *core->page);
+	trace_finish(core);
 	pthread_mutex_destroy(&core->lock);
 	pthread_mutex_destroy(&core->output_lock);
 	free(core);
@@ -157,7 +161,7 @@ int core_create(const struct core_config *config, struct core **result)
 		core->config.host_bytes = machine_bytes() / 2;
 	core->ops = config->ops;
 	core->segment_fd = core->staging_fd = core->page_fd = -1;
-	core->wake_fd = core->client_fd = core->peer_fd = -1;
+	core->wake_fd = core->client_fd = core->peer_fd = core->trace.fd = -1;
 	core->window_ns = WINDOW_NS_DEFAULT;
 	pthread_mutex_init(&core->lock, NULL);
 	pthread_mutex_init(&core->output_lock, NULL);

@@ -37,6 +37,7 @@
 #include "worker/service.h"
 #include "worker/stream.h"
 #include "worker/table.h"
+#include "worker/trace.h"
 
 #define STAGING_BYTES_DEFAULT (32ull << 20)
 #define SPIN_NS_DEFAULT (60ull * 1000)
@@ -97,6 +98,7 @@ struct core {
 	struct direct direct;
 	struct limit limit;
 	struct events events;
+	struct trace trace;
 	struct service service;
 	struct table modules, functions;
 

@@ -63,6 +63,7 @@ static void release(struct core *core, uint32_t which, bool wants)
 	struct resource *resource = &core->grants.resources[which];
 
 	direct_count(core);
+	trace_grant_over(core, which);
 	say(core, CONTROL_RELEASE, which, resource->used_ns, wants);
 	resource->used_ns = 0;
 	resource->state = wants ? GRANT_ASKED : GRANT_NONE;
@@ -141,7 +142,8 @@ void grant_given(struct core *core, uint32_t which)
 	if (which >= RESOURCES || resource->state != GRANT_ASKED)
 		return;
 	resource->state = GRANT_HELD;
-	resource->idle_since_ns = clock_now_ns();
+	resource->idle_since_ns = resource->held_since_ns = clock_now_ns();
+	trace_grant_given(core, which);
 	/* What asked may be gone meanwhile. */
 	obey(core, which);
 }
@@ -154,8 +156,10 @@ void grant_revoked(struct core *core, uint32_t which)
 
 void grants_lost(struct core *core)
 {
-	for (int i = 0; i < RESOURCES; i++)
+	for (uint32_t i = 0; i < RESOURCES; i++) {
+		trace_grant_over(core, i);
 		core->grants.resources[i].state = GRANT_NONE;
+	}
 	direct_update(core);
 }
 

@@ -31,6 +31,8 @@ struct resource {
 	uint64_t in_flight_ns;  /* estimated */
 	uint64_t used_ns;       /* since the grant */
 	uint64_t idle_since_ns; /* nothing queued or in flight */
+	uint64_t held_since_ns; /* the grant */
+	bool noted;             /* for a trace, that it is held */
 	struct list blocked;    /* streams whose first command needs it */
 };
 

@@ -200,8 +200,8 @@ void module_load(struct command *command)
 
 /* ---- what is in a module ---- */
 
-static int add_function(
-	struct module *module, struct device_function *device, struct function **result)
+static int add_function(struct module *module, struct device_function *device, const char *name,
+	struct function **result)
 {
 	struct core *core = module->core;
 	struct function *function;
@@ -213,9 +213,10 @@ static int add_function(
 			return 0;
 		}
 	}
-	function = calloc(1, sizeof *function);
+	function = calloc(1, sizeof *function + strlen(name) + 1);
 	if (!function)
 		return -ENOMEM;
+	strcpy(function->name, name);
 	error = table_add(&core->functions, function, &function->handle);
 	if (error) {
 		free(function);
@@ -268,7 +269,7 @@ void module_function(struct command *command)
 	if (module)
 		error = core->ops->function_get(module->device, command->request.tail, &device);
 	if (!error)
-		error = add_function(module, device, &function);
+		error = add_function(module, device, command->request.tail, &function);
 	if (error)
 		command_answer(command, error, NULL, 0);
 	else

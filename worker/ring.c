@@ -136,6 +136,7 @@ bool ring_read(struct core *core)
 	if (tail - core->ring_head > SESSION_RING_BYTES || tail % 8)
 		taken = -EPROTO;
 	first = core->ring_head;
+	trace_batch(core);
 	for (int i = 0; i < BATCH_RECORDS && taken >= 0 && tail != core->ring_head; i++) {
 		if (core->ring_head - first > BATCH_BYTES)
 			break;

@@ -145,6 +145,7 @@ void stream_push(struct core *core, struct command *command, int error)
 		error = function_take(core, command);
 	command->stream = stream;
 	command->error = error;
+	command->queued_ns = error ? 0 : core->trace.read_ns;
 	command->fence_number = streams->fence_count;
 	if (command->request.header->flags & RECORD_FENCE) {
 		command->fence = true;
@@ -267,6 +268,8 @@ void stream_finished(struct core *core, struct command *command)
 		function_measured(command->function, command->device.busy_ns);
 	if (!list_empty(&core->streams.barriers))
 		pass_barriers(core);
+	if (command->queued_ns)
+		trace_piece(command);
 	if (command->in_pieces) { /* it is still the first in `queued` */
 		command->state = COMMAND_QUEUED;
 		command_next_piece(command);
@@ -274,6 +277,8 @@ void stream_finished(struct core *core, struct command *command)
 		return;
 	}
 	command->state = COMMAND_PASSED;
+	if (command->queued_ns)
+		trace_command(core, command);
 	retire(core, stream);
 	settle(core, stream);
 }
@@ -320,6 +325,8 @@ static bool pass(struct core *core, struct stream *stream, struct command *comma
 		core_fail(core, error, command->device.fault_address);
 	command->state = COMMAND_PASSED;
 	command->behind = !list_empty(&stream->passed);
+	if (command->queued_ns)
+		trace_command(core, command);
 	list_remove(&command->link);
 	list_append(&stream->passed, &command->link);
 	retire(core, stream);

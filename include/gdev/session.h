@@ -301,6 +301,27 @@ int gdev_shm_detach(struct gdev_session *session, uint64_t address);
 int gdev_shm_control(
 	struct gdev_session *session, uint32_t id, int command, struct gdev_shm_info *info);
 
+/* ---- tracing ---- */
+
+/* What a thread of this process does, for the timeline of `gdev trace`: the interfaces on top of gdev note
+ * their calls so, and a program may note parts of its own. While nobody traces, a span costs a look at a word.
+ *     uint64_t begin_ns = gdev_traced() ? gdev_trace_begin() : 0;
+ *     …
+ *     if (begin_ns)
+ *         gdev_trace_end("name", begin_ns, status); */
+extern const uint32_t *gdev_trace_word; /* belongs to gdev_traced() */
+
+static inline bool gdev_traced(void)
+{
+	return __atomic_load_n(
+		__atomic_load_n(&gdev_trace_word, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
+/* The time. The first command that the thread sends from here on is the one that an arrow leads to. */
+uint64_t gdev_trace_begin(void);
+/* `name` must never change: it is known by its address. Spans of a thread nest or follow each other. */
+void gdev_trace_end(const char *name, uint64_t begin_ns, int status);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -81,4 +81,7 @@ __typeof__(cuMemAllocAsync) cuMemAllocAsync_ptsz;
 
 #pragma GCC visibility pop
 
+/* Below their exported names are wrappers that note the calls (generate.py). */
+#include "labels.h"
+
 #endif

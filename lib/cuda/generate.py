@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Makes of functions.def what the build and the documentation need of it.
 
-usage: generate.py functions.def table.c libcuda.map [coverage.md]
+usage: generate.py functions.def cuda.h exports.h table.c libcuda.map coverage.md labels.h
+
+Every implemented function is compiled under the name gdev_NAME, and exported by a wrapper of its own name that
+notes the call when somebody traces. The prototypes come from the two headers; a function whose prototype is
+not there, or too odd, is exported as it is.
 """
 import re
 import sys
@@ -29,8 +33,60 @@ def parse(path):
     return functions
 
 
-def table(functions):
+def prototypes(paths):
+    """{symbol: (parameters as text, [their names])}"""
+    found = {}
+    for path in paths:
+        text = re.sub(r"/\*.*?\*/", "", open(path).read(), flags=re.S)
+        for symbol, parameters in re.findall(r"\bCUresult\s+(?:CUDAAPI\s+)?(cu\w+)\s*\(([^;{}()]*)\)\s*;", text):
+            parameters = " ".join(parameters.split())
+            named = [] if parameters == "void" else parameters.split(",")
+            names = [re.search(r"(\w+)\s*(?:\[\w*\])?$", parameter) for parameter in named]
+            if all(names):
+                found.setdefault(symbol, (parameters, [name[1] for name in names]))
+        for like, symbol in re.findall(r"__typeof__\((cu\w+)\)\s+(cu\w+);", text):
+            if like in found:
+                found.setdefault(symbol, found[like])
+    return found
+
+
+def traced(functions, known):
+    """[(name, symbol)] of the functions that have wrappers."""
+    symbols = {}
+    for name, variants in functions:
+        for _, _, symbol, implemented in variants:
+            if implemented and symbol in known:
+                symbols.setdefault(symbol, name)
+    return [(name, symbol) for symbol, name in symbols.items()]
+
+
+def labels(functions, known):
+    out = ["/* Generated from functions.def: what the wrappers of functions.c call. */"]
+    out += [f'extern __typeof__({symbol}) {symbol} __asm__("gdev_{symbol}");' for _, symbol in traced(functions, known)]
+    return "\n".join(out) + "\n"
+
+
+def wrapper(name, symbol, prototype):
+    parameters, names = prototype
+    call = f"{symbol}({', '.join(names)})"
+    return f"""static __attribute__((noinline, cold)) CUresult note_{symbol}({parameters})
+{{
+	uint64_t begin_ns_ = gdev_trace_begin();
+	CUresult result_ = {call};
+	gdev_trace_end("{name}", begin_ns_, (int)result_);
+	return result_;
+}}
+__attribute__((visibility("default"))) __typeof__({symbol}) traced_{symbol} __asm__("{symbol}");
+CUresult traced_{symbol}({parameters})
+{{
+	return gdev_traced() ? note_{call} : {call};
+}}
+"""
+
+
+def table(functions, known):
     out = ["/* Generated from functions.def. */", '#include "lib/cuda/internal.h"', ""]
+    out += [wrapper(name, symbol, known[symbol]) for name, symbol in traced(functions, known)]
     rows, seen = [], set()
     for name, variants in functions:
         for version, mode, symbol, implemented in variants:
@@ -53,12 +109,12 @@ def table(functions):
     return "\n".join(out)
 
 
-def version_script(functions):
+def version_script(functions, _):
     symbols = sorted({symbol for _, variants in functions for _, _, symbol, _ in variants})
     return "{\nglobal:\n" + "".join(f"\t{s};\n" for s in symbols) + "local:\n\t*;\n};\n"
 
 
-def coverage(functions):
+def coverage(functions, _):
     done = [name for name, variants in functions if any(v[3] for v in variants)]
     out = ["# CUDA Driver API: what exists", "",
            "Made from `lib/cuda/functions.def` by `ninja -C build cuda-coverage`; do not edit.", "",
@@ -72,11 +128,10 @@ def coverage(functions):
 
 
 def main():
-    functions = parse(sys.argv[1])
-    outputs = zip(sys.argv[2:], (table, version_script, coverage))
-    for path, make in outputs:
+    functions, known = parse(sys.argv[1]), prototypes(sys.argv[2:4])
+    for path, make in zip(sys.argv[4:], (table, version_script, coverage, labels)):
         with open(path, "w") as file:
-            file.write(make(functions))
+            file.write(make(functions, known))
 
 
 main()

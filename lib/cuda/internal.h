@@ -19,7 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/list.h"
-#include "lib/cuda/names.h"
+#include "lib/cuda/exports.h"
 #include "gdev/session.h"
 
 #define DRIVER_VERSION 13000

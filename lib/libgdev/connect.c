@@ -24,6 +24,7 @@
 
 #define ARENA_BASES 64
 #define WELCOME_FDS 5
+#define WELCOME_FDS_MAX 6 /* and the trace segment */
 #define RESTART_WAIT_NS (2 * NS_PER_S)
 
 /* ---- the virtual GPUs that this process sees ---- */
@@ -210,15 +211,28 @@ static int refusal(const char *vgpu, const struct control_refused *refused)
 	return refused->header.status < 0 ? refused->header.status : -GDEV_E_PROTOCOL;
 }
 
+static bool has_its_fds(const struct control_welcome *welcome, size_t count)
+{
+	return count == WELCOME_FDS + ((welcome->features & FEATURE_TRACE) != 0);
+}
+
+/* What gdev trace has given to the programs that it starts. */
+static uint64_t trace_token(void)
+{
+	const char *token = getenv("GDEV_TRACE");
+
+	return token ? strtoull(token, NULL, 16) : 0;
+}
+
 static int receive_welcome(
-	int socket, const char *vgpu, struct control_welcome *welcome, int fds[WELCOME_FDS])
+	int socket, const char *vgpu, struct control_welcome *welcome, int fds[WELCOME_FDS_MAX])
 {
 	union {
 		struct control_header header;
 		struct control_welcome welcome;
 		struct control_refused refused;
 	} answer;
-	size_t count = WELCOME_FDS;
+	size_t count = WELCOME_FDS_MAX;
 	ssize_t length = fd_receive(socket, &answer, sizeof answer, fds, &count);
 
 	if (length == 0)
@@ -226,7 +240,7 @@ static int receive_welcome(
 	if (length < 0)
 		return length == -ECONNRESET ? -GDEV_E_NO_DAEMON : (int)length;
 	if (control_check(&answer, (size_t)length) == 0) {
-		if (answer.header.type == CONTROL_WELCOME && count == WELCOME_FDS) {
+		if (answer.header.type == CONTROL_WELCOME && has_its_fds(&answer.welcome, count)) {
 			*welcome = answer.welcome;
 			return 0;
 		}
@@ -245,9 +259,10 @@ static int say_hello(int socket, uint64_t base, uint64_t bytes)
 		.header = {.length = sizeof hello, .type = CONTROL_HELLO, .serial = 1},
 		.version_min = SESSION_VERSION_MIN,
 		.version_max = SESSION_VERSION_MAX,
-		.features = FEATURE_DEVICE_MAP | FEATURE_TUNING,
+		.features = FEATURE_DEVICE_MAP | FEATURE_TUNING | FEATURE_TRACE,
 		.arena_base = base,
 		.arena_bytes = bytes,
+		.trace = trace_token(),
 	};
 
 	return fd_send(socket, &hello, sizeof hello, NULL, 0);
@@ -275,7 +290,7 @@ static int open_with(int *socket, const char *vgpu, uint64_t base, uint64_t byte
 {
 	struct control_welcome welcome;
 	struct shm_connection connection;
-	int fds[WELCOME_FDS];
+	int fds[WELCOME_FDS_MAX] = {-1, -1, -1, -1, -1, -1};
 	int error = say_hello(*socket, base, bytes);
 
 	if (!error)
@@ -291,7 +306,7 @@ static int open_with(int *socket, const char *vgpu, uint64_t base, uint64_t byte
 		error = transport_shm_create(&connection, base, welcome.staging_bytes, transport);
 	if (error) {
 		fd_close_all(&connection.control, 1);
-		fd_close_all(fds, WELCOME_FDS);
+		fd_close_all(fds, WELCOME_FDS_MAX);
 		return error;
 	}
 	describe(description, &welcome, base, bytes);
@@ -300,6 +315,7 @@ static int open_with(int *socket, const char *vgpu, uint64_t base, uint64_t byte
 		.inline_bytes = welcome.inline_bytes,
 		.chunk_bytes = welcome.chunk_bytes,
 		.copy_threads = welcome.copy_threads,
+		.trace_fd = fds[WELCOME_FDS],
 	};
 	return 0;
 }

@@ -22,14 +22,37 @@ struct gdev_handle {
 	struct gdev_stream *stream;
 };
 
+/* ---- tracing ---- */
+
+struct span {
+	const char *name;
+	uint64_t begin_ns; /* 0: nobody traces */
+};
+
+static inline void span_end(const struct span *span)
+{
+	if (span->begin_ns)
+		gdev_trace_end(span->name, span->begin_ns, 0);
+}
+
+/* First in a call of the API: it is noted, to its end. */
+#define TRACE_SPAN()                                                                               \
+	const struct span span_ __attribute__((cleanup(span_end), unused)) = {                     \
+		__func__, gdev_traced() ? gdev_trace_begin() : 0}
+
+/* ---- devices ---- */
+
 int gdevice_count(int *count)
 {
+	TRACE_SPAN();
+
 	*count = gdev_vgpu_count();
 	return 0;
 }
 
 int gopen_name(const char *vgpu, struct gdev_handle **handle)
 {
+	TRACE_SPAN();
 	struct gdev_handle *opened = calloc(1, sizeof *opened);
 	int error;
 
@@ -53,6 +76,7 @@ err_free:
 
 int gopen(int minor, struct gdev_handle **handle)
 {
+	TRACE_SPAN();
 	char name[GDEV_NAME_MAX];
 	int error = gdev_vgpu_name(minor, name);
 
@@ -61,6 +85,7 @@ int gopen(int minor, struct gdev_handle **handle)
 
 int gclose(struct gdev_handle *handle)
 {
+	TRACE_SPAN();
 	int error;
 
 	if (!handle)
@@ -76,31 +101,42 @@ int gclose(struct gdev_handle *handle)
 
 int gmalloc(struct gdev_handle *handle, uint64_t size, uint64_t *address)
 {
+	TRACE_SPAN();
+
 	return gdev_memory_alloc(handle->session, size, address);
 }
 
 int gfree(struct gdev_handle *handle, uint64_t address)
 {
+	TRACE_SPAN();
+
 	return gdev_memory_free(handle->session, address);
 }
 
 int gmalloc_dma(struct gdev_handle *handle, uint64_t size, void **buffer)
 {
+	TRACE_SPAN();
+
 	return gdev_host_alloc(handle->session, size, buffer);
 }
 
 int gfree_dma(struct gdev_handle *handle, void *buffer)
 {
+	TRACE_SPAN();
+
 	return gdev_memory_free(handle->session, (uint64_t)buffer);
 }
 
 int gmap(struct gdev_handle *handle, uint64_t address, uint64_t size, void **buffer)
 {
+	TRACE_SPAN();
+
 	return gdev_memory_map(handle->session, address, size, buffer);
 }
 
 int gunmap(struct gdev_handle *handle, void *buffer)
 {
+	TRACE_SPAN();
 	struct gdev_range range;
 
 	gdev_memory_lookup(handle->session, (uint64_t)buffer, &range);
@@ -147,42 +183,55 @@ static int copy_async(struct gdev_handle *handle, uint64_t destination,
 int gmemcpy_to_device(
 	struct gdev_handle *handle, uint64_t destination, const void *buffer, uint64_t size)
 {
+	TRACE_SPAN();
+
 	return copy(handle, destination, GDEV_SIDE_DEVICE, (uint64_t)buffer, GDEV_SIDE_HOST, size);
 }
 
 int gmemcpy_to_device_async(struct gdev_handle *handle, uint64_t destination, const void *buffer,
 	uint64_t size, uint32_t *id)
 {
+	TRACE_SPAN();
+
 	return copy_async(
 		handle, destination, GDEV_SIDE_DEVICE, (uint64_t)buffer, GDEV_SIDE_HOST, size, id);
 }
 
 int gmemcpy_from_device(struct gdev_handle *handle, void *buffer, uint64_t source, uint64_t size)
 {
+	TRACE_SPAN();
+
 	return copy(handle, (uint64_t)buffer, GDEV_SIDE_HOST, source, GDEV_SIDE_DEVICE, size);
 }
 
 int gmemcpy_from_device_async(
 	struct gdev_handle *handle, void *buffer, uint64_t source, uint64_t size, uint32_t *id)
 {
+	TRACE_SPAN();
+
 	return copy_async(
 		handle, (uint64_t)buffer, GDEV_SIDE_HOST, source, GDEV_SIDE_DEVICE, size, id);
 }
 
 int gmemcpy(struct gdev_handle *handle, uint64_t destination, uint64_t source, uint64_t size)
 {
+	TRACE_SPAN();
+
 	return copy(handle, destination, GDEV_SIDE_DEVICE, source, GDEV_SIDE_DEVICE, size);
 }
 
 int gmemcpy_async(struct gdev_handle *handle, uint64_t destination, uint64_t source, uint64_t size,
 	uint32_t *id)
 {
+	TRACE_SPAN();
+
 	return copy_async(
 		handle, destination, GDEV_SIDE_DEVICE, source, GDEV_SIDE_DEVICE, size, id);
 }
 
 int gmemset(struct gdev_handle *handle, uint64_t destination, uint8_t value, uint64_t size)
 {
+	TRACE_SPAN();
 	struct gdev_fill fill = {
 		.destination = destination,
 		.width = size,
@@ -197,6 +246,7 @@ int gmemset(struct gdev_handle *handle, uint64_t destination, uint8_t value, uin
 
 int glaunch(struct gdev_handle *handle, const struct gdev_kernel *kernel, uint32_t *id)
 {
+	TRACE_SPAN();
 	struct gdev_launch launch = {
 		.function = kernel->function,
 		.grid = {kernel->grid[0], kernel->grid[1], kernel->grid[2]},
@@ -215,6 +265,7 @@ int glaunch(struct gdev_handle *handle, const struct gdev_kernel *kernel, uint32
 
 int gsync(struct gdev_handle *handle, uint32_t id, uint64_t timeout_ns)
 {
+	TRACE_SPAN();
 	struct gdev_fence fence;
 	uint64_t now, deadline = GDEV_FOREVER;
 	int error;
@@ -236,6 +287,8 @@ int gsync(struct gdev_handle *handle, uint32_t id, uint64_t timeout_ns)
 
 int gbarrier(struct gdev_handle *handle)
 {
+	TRACE_SPAN();
+
 	return gdev_stream_sync(handle->stream);
 }
 
@@ -244,12 +297,15 @@ int gbarrier(struct gdev_handle *handle)
 int gmodule_load(struct gdev_handle *handle, const void *image, uint64_t size, char *log,
 	uint64_t log_size, struct gdev_module **module)
 {
+	TRACE_SPAN();
+
 	return gdev_module_load(handle->session, image, size, log, log_size, module);
 }
 
 int gmodule_load_file(struct gdev_handle *handle, const char *path, char *log, uint64_t log_size,
 	struct gdev_module **module)
 {
+	TRACE_SPAN();
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat status;
 	void *image;
@@ -270,6 +326,8 @@ int gmodule_load_file(struct gdev_handle *handle, const char *path, char *log, u
 
 int gmodule_unload(struct gdev_handle *handle, struct gdev_module *module)
 {
+	TRACE_SPAN();
+
 	gdev_module_unload(module);
 	return gdev_session_error(handle->session, NULL);
 }
@@ -277,12 +335,16 @@ int gmodule_unload(struct gdev_handle *handle, struct gdev_module *module)
 int gmodule_function(struct gdev_handle *handle, struct gdev_module *module, const char *name,
 	struct gdev_function **function)
 {
+	TRACE_SPAN();
+
 	return gdev_module_function(module, name, function);
 }
 
 int gmodule_global(struct gdev_handle *handle, struct gdev_module *module, const char *name,
 	uint64_t *address, uint64_t *size)
 {
+	TRACE_SPAN();
+
 	return gdev_module_global(module, name, address, size);
 }
 
@@ -300,6 +362,7 @@ static int query_multiprocessors(struct gdev_session *session, uint64_t *result)
 
 int gquery(struct gdev_handle *handle, enum gdev_query_type type, uint64_t *result)
 {
+	TRACE_SPAN();
 	struct gdev_session *session = handle->session;
 	uint64_t free_bytes, total_bytes;
 	int error;
@@ -331,6 +394,8 @@ int gquery(struct gdev_handle *handle, enum gdev_query_type type, uint64_t *resu
 
 int gtune(struct gdev_handle *handle, enum gdev_tune_type type, uint64_t value)
 {
+	TRACE_SPAN();
+
 	switch (type) {
 	case GTUNE_CHUNK_BYTES:
 		return gdev_session_tune(handle->session, GDEV_TUNE_CHUNK_BYTES, value);
@@ -346,27 +411,36 @@ int gtune(struct gdev_handle *handle, enum gdev_tune_type type, uint64_t value)
 
 int gshmget(struct gdev_handle *handle, int32_t key, uint64_t size, int flags, uint32_t *id)
 {
+	TRACE_SPAN();
+
 	return gdev_shm_get(handle->session, key, size, flags, id);
 }
 
 int gshmat(struct gdev_handle *handle, uint32_t id, int flags, uint64_t *address)
 {
+	TRACE_SPAN();
+
 	return gdev_shm_attach(handle->session, id, flags, address);
 }
 
 int gshmdt(struct gdev_handle *handle, uint64_t address)
 {
+	TRACE_SPAN();
+
 	return gdev_shm_detach(handle->session, address);
 }
 
 int gshmctl(struct gdev_handle *handle, uint32_t id, int command, void *buffer)
 {
+	TRACE_SPAN();
+
 	return gdev_shm_control(handle->session, id, command, buffer);
 }
 
 int gref(struct gdev_handle *owner, uint64_t address, uint64_t size, struct gdev_handle *user,
 	uint64_t *user_address)
 {
+	TRACE_SPAN();
 	struct gdev_range range;
 	int error;
 
@@ -383,5 +457,7 @@ int gref(struct gdev_handle *owner, uint64_t address, uint64_t size, struct gdev
 
 int gunref(struct gdev_handle *user, uint64_t address)
 {
+	TRACE_SPAN();
+
 	return gdev_memory_free(user->session, address);
 }

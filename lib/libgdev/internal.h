@@ -6,6 +6,7 @@
  * that memory.change is held over the worker's answer to an allocation:
  *   registry (session.c) > memory.change > memory.table > streams.lock > staging.lock >
  *   calls.lock > replies.lock > the transport's sender's lock
+ * The lock of trace.c is a leaf.
  */
 #ifndef GDEV_LIB_INTERNAL_H
 #define GDEV_LIB_INTERNAL_H
@@ -218,6 +219,21 @@ void calls_init(struct gdev_session *session);
 /* Stops the thread; what is queued is dropped. */
 void calls_finish(struct gdev_session *session);
 
+/* ---- tracing (trace.c) ---- */
+
+struct trace_source {
+	struct list link; /* of those of the process */
+	int fd;           /* of the trace segment; -1: the session has none */
+};
+
+/* Takes the descriptor over; -1 is none. */
+void trace_attach(struct trace_source *source, int fd);
+void trace_detach(struct trace_source *source);
+/* In a forked child. */
+void trace_forget(void);
+/* A record has been begun while gdev_traced(). */
+void trace_sent(const struct gdev_stream *stream, uint16_t opcode);
+
 /* ---- the session ---- */
 
 struct replies {
@@ -240,6 +256,7 @@ struct gdev_session {
 	struct staging staging;
 	struct calls calls;
 	struct movers movers;
+	struct trace_source trace;
 
 	pthread_mutex_t lock; /* guards what follows */
 	uint64_t stamps[SESSION_STAMPS / 64];
@@ -281,10 +298,13 @@ static inline int stream_begin(
 {
 	int error = record_begin(stream->session, opcode, length, stream->timeline, record);
 
-	if (!error)
-		atomic_store_explicit(&stream->last, stream->session->next[stream->timeline],
-			memory_order_release);
-	return error;
+	if (error)
+		return error;
+	atomic_store_explicit(
+		&stream->last, stream->session->next[stream->timeline], memory_order_release);
+	if (gdev_traced())
+		trace_sent(stream, opcode);
+	return 0;
 }
 
 static inline void record_commit(struct gdev_session *session)
@@ -304,6 +324,7 @@ int session_request(struct gdev_session *session, uint16_t opcode, void *record,
 struct terms {
 	uint64_t staging_bytes;
 	uint32_t inline_bytes, chunk_bytes, copy_threads;
+	int trace_fd; /* of the trace segment, the caller's; -1: none */
 };
 
 /* connect.c: finds gdevd, reserves an arena, says hello. */

@@ -45,6 +45,7 @@ static void after_fork_in_child(void)
 		session->transport->ops->forget(session->transport);
 		list_remove(&session->link);
 	}
+	trace_forget();
 	pthread_mutex_unlock(&registry_lock);
 }
 
@@ -118,6 +119,7 @@ static int create_session(const char *vgpu, struct gdev_session **created)
 	if (error)
 		goto err_memory;
 	apply_terms(session, &terms);
+	trace_attach(&session->trace, terms.trace_fd);
 	*created = session;
 	return 0;
 
@@ -127,6 +129,8 @@ err_staging:
 	staging_finish(session);
 err_transport:
 	release_transport(session);
+	if (terms.trace_fd >= 0)
+		close(terms.trace_fd);
 err_free:
 	free(session);
 	return error;
@@ -195,6 +199,7 @@ void gdev_session_close(struct gdev_session *session)
 	gdev_session_flush(session);
 	calls_finish(session);
 	movers_finish(session);
+	trace_detach(&session->trace);
 	streams_finish(session);
 	memory_finish(session);
 	staging_finish(session);

@@ -231,8 +231,8 @@ static void lose_gdevd(struct fixture *fixture)
 static void find_gdevd(struct fixture *fixture, int listener)
 {
 	struct control_attach message;
-	size_t count = 1;
-	int fd;
+	size_t count = 2;
+	int fds[2];
 
 	core_lock(fixture->core);
 	control_tick(fixture->core, UINT64_MAX - 1);
@@ -241,9 +241,9 @@ static void find_gdevd(struct fixture *fixture, int listener)
 	assert_true(fixture->gdevd >= 0);
 	close(listener);
 	fixture_run(fixture);
-	expect_message(fixture, CONTROL_REGISTER, &message, sizeof message, &fd, &count);
-	assert_int_equal(count, 1);
-	close(fd);
+	expect_message(fixture, CONTROL_REGISTER, &message, sizeof message, fds, &count);
+	assert_int_equal(count, 2);
+	fd_close_all(fds, count);
 	assert_int_equal(message.session, 7);
 	assert_int_equal(message.arena_base, TEST_BASE);
 	assert_int_equal(message.held_bytes, fixture->core->memory.charged_bytes);

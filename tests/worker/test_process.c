@@ -24,7 +24,7 @@ struct process {
 	pid_t pid;
 	int control, peer;
 	struct session_segment *segment;
-	int fds[5]; /* of READY */
+	int fds[6]; /* of READY */
 };
 
 static pid_t spawn(int control)
@@ -66,7 +66,7 @@ static void start(struct process *process)
 	process->peer = -1;
 	assert_int_equal(receive(process->control, &ready, sizeof ready, process->fds, &count),
 		sizeof ready);
-	assert_int_equal(count, 5);
+	assert_int_equal(count, 6);
 	assert_int_equal(ready.header.type, CONTROL_READY);
 	assert_true(ready.staging_bytes >= 2 * MIB);
 	assert_string_equal(ready.device_name, "gdev null device");

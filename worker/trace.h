@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the worker notes for `gdev trace`, when somebody traces (proto/trace.h): its commands, and when it held a
+ * grant. Off, it costs a look at one word a batch of records. All with the lock.
+ */
+#ifndef GDEV_WORKER_TRACE_H
+#define GDEV_WORKER_TRACE_H
+
+#include <stdint.h>
+
+#include "proto/trace_writer.h"
+
+struct command;
+struct core;
+
+struct trace {
+	int fd;
+	struct trace_segment *segment;
+	struct trace_writer writer;
+	uint64_t
+		read_ns; /* when the batch of records was read that is being taken in; 0: nobody traces */
+};
+
+int trace_init(struct core *core);
+void trace_finish(struct core *core);
+/* A batch of records is about to be read. */
+void trace_batch(struct core *core);
+/* The device is done with a piece of a command. */
+void trace_piece(struct command *command);
+/* The command is over. */
+void trace_command(struct core *core, const struct command *command);
+/* `resource` was given to us, or is about to be given back. */
+void trace_grant_given(struct core *core, uint32_t resource);
+void trace_grant_over(struct core *core, uint32_t resource);
+
+#endif
