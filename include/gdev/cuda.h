@@ -5,8 +5,9 @@
  * and values are those of the interface (tests/cuda checks them against NVIDIA's header where there is
  * one). Compile with pkg-config --cflags --libs gdev-cuda. docs/cuda-coverage.md says what exists.
  *
- * Order (the enumerations are in cuda_values.h): types, results, device, contexts, modules, memory, streams and events, launches, and what gdev
- * adds (shared device memory).
+ * Enumerations are in cuda_values.h, graphs in cuda_graph.h, memory pools in cuda_pool.h, arrays and
+ * textures in cuda_array.h, the meaning of plain names in cuda_names.h. Order here: types, results, device, contexts, modules, memory,
+ * streams and events, launches, what gdev adds (shared device memory), older symbols.
  */
 #ifndef GDEV_CUDA_H
 #define GDEV_CUDA_H
@@ -25,7 +26,19 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define CUDA_VERSION 13000
+/* The version of the API that the program is written for, as CUDA counts: 13000 is 13.0. It decides which
+ * version of a call its plain name is (cuda_names.h): with 4000, programs of CUDA 4.0 compile unchanged. */
+#ifndef GDEV_CUDA_API_VERSION
+#ifdef CUDA_FORCE_API_VERSION
+#define GDEV_CUDA_API_VERSION CUDA_FORCE_API_VERSION
+#else
+#define GDEV_CUDA_API_VERSION 13000
+#endif
+#endif
+#if GDEV_CUDA_API_VERSION < 4000 || GDEV_CUDA_API_VERSION > 13000
+#error "GDEV_CUDA_API_VERSION goes from 4000 (for 3.2, too) to 13000; before, device pointers had 32 bits"
+#endif
+#define CUDA_VERSION GDEV_CUDA_API_VERSION
 #define CUDAAPI
 #define CUDA_CB
 
@@ -70,7 +83,8 @@ CUresult CUDAAPI cuDriverGetVersion(int *driverVersion);
 
 CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
 	uint64_t flags, CUdriverProcAddressQueryResult *symbolStatus);
-#define cuGetProcAddress cuGetProcAddress_v2
+CUresult CUDAAPI cuProfilerStart(void);
+CUresult CUDAAPI cuProfilerStop(void);
 CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId);
 
 /* ---- device ---- */
@@ -96,9 +110,7 @@ CUresult CUDAAPI cuDeviceGetCount(int *count);
 CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal);
 CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev);
 CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev);
-#define cuDeviceGetUuid cuDeviceGetUuid_v2
 CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev);
-#define cuDeviceTotalMem cuDeviceTotalMem_v2
 CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev);
 CUresult CUDAAPI cuDeviceGetProperties(CUdevprop *prop, CUdevice dev);
 CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice dev);
@@ -107,6 +119,21 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId);
 CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev);
 CUresult CUDAAPI cuDeviceGetP2PAttribute(
 	int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice);
+
+/* What the driver has to say beyond results; the messages are for people. */
+typedef unsigned int CUlogIterator;
+typedef struct CUlogsCallbackEntry_st *CUlogsCallbackHandle;
+typedef void(CUDA_CB *CUlogsCallback)(
+	void *data, CUlogLevel logLevel, char *message, size_t length);
+
+CUresult CUDAAPI cuLogsRegisterCallback(
+	CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out);
+CUresult CUDAAPI cuLogsUnregisterCallback(CUlogsCallbackHandle callback);
+CUresult CUDAAPI cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags);
+CUresult CUDAAPI cuLogsDumpToFile(
+	CUlogIterator *iterator, const char *pathToFile, unsigned int flags);
+CUresult CUDAAPI cuLogsDumpToMemory(
+	CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags);
 
 /* ---- contexts ---- */
 
@@ -131,33 +158,23 @@ typedef struct CUctxCreateParams_st {
 	CUctxCigParam *cigParams;
 } CUctxCreateParams;
 
+CUresult CUDAAPI cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev);
+CUresult CUDAAPI cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type);
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
 CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice dev);
-#define cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2
 CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags);
-#define cuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags_v2
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active);
 CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice dev);
-#define cuDevicePrimaryCtxReset cuDevicePrimaryCtxReset_v2
 
-/* As in CUDA 13, cuCtxCreate is the call with parameters. Programs of before say GDEV_CUDA_API_BEFORE_13
- * to have cuCtxCreate(context, flags, device). */
+/* Plainly cuCtxCreate is the last one as of 13.0, and the first one, of three arguments, before. */
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
 CUresult CUDAAPI cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
 	unsigned int flags, CUdevice dev);
 CUresult CUDAAPI cuCtxCreate_v4(
 	CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev);
-#ifdef GDEV_CUDA_API_BEFORE_13
-#define cuCtxCreate cuCtxCreate_v2
-#else
-#define cuCtxCreate cuCtxCreate_v4
-#endif
 CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx);
-#define cuCtxDestroy cuCtxDestroy_v2
 CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext ctx);
-#define cuCtxPushCurrent cuCtxPushCurrent_v2
 CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *pctx);
-#define cuCtxPopCurrent cuCtxPopCurrent_v2
 CUresult CUDAAPI cuCtxSetCurrent(CUcontext ctx);
 CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx);
 CUresult CUDAAPI cuCtxGetDevice(CUdevice *device);
@@ -193,17 +210,17 @@ CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode);
 CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name);
 CUresult CUDAAPI cuModuleGetGlobal_v2(
 	CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name);
-#define cuModuleGetGlobal cuModuleGetGlobal_v2
+
+CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule mod);
+CUresult CUDAAPI cuModuleEnumerateFunctions(
+	CUfunction *functions, unsigned int numFunctions, CUmodule mod);
 
 CUresult CUDAAPI cuLinkCreate_v2(
 	unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut);
-#define cuLinkCreate cuLinkCreate_v2
 CUresult CUDAAPI cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
 	const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues);
-#define cuLinkAddData cuLinkAddData_v2
 CUresult CUDAAPI cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
 	unsigned int numOptions, CUjit_option *options, void **optionValues);
-#define cuLinkAddFile cuLinkAddFile_v2
 CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut);
 CUresult CUDAAPI cuLinkDestroy(CUlinkState state);
 
@@ -219,6 +236,9 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const 
 CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library);
 CUresult CUDAAPI cuLibraryGetGlobal(
 	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
+CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib);
+CUresult CUDAAPI cuLibraryEnumerateKernels(
+	CUkernel *kernels, unsigned int numKernels, CUlibrary lib);
 CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel);
 CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel);
 CUresult CUDAAPI cuKernelGetAttribute(
@@ -314,34 +334,33 @@ typedef struct CUDA_MEMCPY3D_PEER_st {
 typedef CUDA_MEMCPY3D_PEER_v1 CUDA_MEMCPY3D_PEER;
 
 CUresult CUDAAPI cuMemGetInfo_v2(size_t *free, size_t *total);
-#define cuMemGetInfo cuMemGetInfo_v2
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);
-#define cuMemAlloc cuMemAlloc_v2
 CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
 	size_t Height, unsigned int ElementSizeBytes);
-#define cuMemAllocPitch cuMemAllocPitch_v2
 CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr);
-#define cuMemFree cuMemFree_v2
 CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
-#define cuMemGetAddressRange cuMemGetAddressRange_v2
 CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t bytesize);
-#define cuMemAllocHost cuMemAllocHost_v2
 CUresult CUDAAPI cuMemFreeHost(void *p);
 CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags);
 CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags);
-#define cuMemHostGetDevicePointer cuMemHostGetDevicePointer_v2
 CUresult CUDAAPI cuMemHostGetFlags(unsigned int *pFlags, void *p);
 CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags);
-#define cuMemHostRegister cuMemHostRegister_v2
 CUresult CUDAAPI cuMemHostUnregister(void *p);
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags);
+CUresult CUDAAPI cuMemPrefetchAsync(
+	CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream);
 CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
 	unsigned int flags, CUstream hStream);
+CUresult CUDAAPI cuMemAdvise(
+	CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device);
 CUresult CUDAAPI cuMemAdvise_v2(
 	CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location);
-#define cuMemAdvise cuMemAdvise_v2
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream);
+CUresult CUDAAPI cuMemRangeGetAttribute(void *data, size_t dataSize,
+	CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count);
+CUresult CUDAAPI cuMemRangeGetAttributes(void **data, size_t *dataSizes,
+	CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count);
 CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr);
 CUresult CUDAAPI cuPointerGetAttributes(
 	unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr);
@@ -371,6 +390,21 @@ CUresult CUDAAPI cuMemcpyDtoDAsync_v2(
 CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream);
 CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream);
 CUresult CUDAAPI cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream);
+
+typedef struct CUmemcpyAttributes_st {
+	CUmemcpySrcAccessOrder srcAccessOrder;
+	CUmemLocation srcLocHint;
+	CUmemLocation dstLocHint;
+	unsigned int flags;
+} CUmemcpyAttributes_v1;
+typedef CUmemcpyAttributes_v1 CUmemcpyAttributes;
+
+CUresult CUDAAPI cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+	size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
+	size_t *failIdx, CUstream hStream);
+CUresult CUDAAPI cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+	size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
+	CUstream hStream);
 
 CUresult CUDAAPI cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N);
 CUresult CUDAAPI cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N);
@@ -465,7 +499,6 @@ typedef void(CUDA_CB *CUhostFn)(void *userData);
 CUresult CUDAAPI cuStreamCreate(CUstream *phStream, unsigned int Flags);
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority);
 CUresult CUDAAPI cuStreamDestroy_v2(CUstream hStream);
-#define cuStreamDestroy cuStreamDestroy_v2
 CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority);
 CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags);
 CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId);
@@ -478,28 +511,83 @@ CUresult CUDAAPI cuStreamAddCallback(
 	CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags);
 CUresult CUDAAPI cuStreamAttachMemAsync(
 	CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags);
-CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus);
-CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);
 CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData);
 
 CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags);
 CUresult CUDAAPI cuEventDestroy_v2(CUevent hEvent);
-#define cuEventDestroy cuEventDestroy_v2
 CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream);
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags);
 CUresult CUDAAPI cuEventQuery(CUevent hEvent);
 CUresult CUDAAPI cuEventSynchronize(CUevent hEvent);
 CUresult CUDAAPI cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);
-#define cuEventElapsedTime cuEventElapsedTime_v2
 
-typedef enum CUstreamWriteValue_flags_enum {
-	CU_STREAM_WRITE_VALUE_DEFAULT = 0,
-	CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER = 1,
-} CUstreamWriteValue_flags;
+typedef union CUstreamBatchMemOpParams_union {
+	CUstreamBatchMemOpType operation;
+	struct CUstreamMemOpWaitValueParams_st {
+		CUstreamBatchMemOpType operation;
+		CUdeviceptr address;
+		union {
+			uint32_t value;
+			uint64_t value64;
+		};
+		unsigned int flags;
+		CUdeviceptr alias;
+	} waitValue;
+	struct CUstreamMemOpWriteValueParams_st {
+		CUstreamBatchMemOpType operation;
+		CUdeviceptr address;
+		union {
+			uint32_t value;
+			uint64_t value64;
+		};
+		unsigned int flags;
+		CUdeviceptr alias;
+	} writeValue;
+	struct CUstreamMemOpFlushRemoteWritesParams_st {
+		CUstreamBatchMemOpType operation;
+		unsigned int flags;
+	} flushRemoteWrites;
+	struct CUstreamMemOpMemoryBarrierParams_st {
+		CUstreamBatchMemOpType operation;
+		unsigned int flags;
+	} memoryBarrier;
+	uint64_t pad[6];
+} CUstreamBatchMemOpParams;
 
+/* Also the symbols without _v2, for programs of before 12.0. */
+CUresult CUDAAPI cuStreamWaitValue32_v2(
+	CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags);
+CUresult CUDAAPI cuStreamWaitValue64_v2(
+	CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags);
+CUresult CUDAAPI cuStreamWriteValue32_v2(
+	CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags);
 CUresult CUDAAPI cuStreamWriteValue64_v2(
 	CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags);
-#define cuStreamWriteValue64 cuStreamWriteValue64_v2
+CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+	CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+CUresult CUDAAPI cuStreamWaitValue32(
+	CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags);
+CUresult CUDAAPI cuStreamWaitValue64(
+	CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags);
+CUresult CUDAAPI cuStreamWriteValue32(
+	CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags);
+CUresult CUDAAPI cuStreamWriteValue64(
+	CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags);
+CUresult CUDAAPI cuStreamBatchMemOp(CUstream stream, unsigned int count,
+	CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+
+CUresult CUDAAPI cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent);
+CUresult CUDAAPI cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent);
+
+#define CU_IPC_HANDLE_SIZE 64
+
+typedef struct CUipcEventHandle_st {
+	char reserved[CU_IPC_HANDLE_SIZE];
+} CUipcEventHandle_v1;
+typedef CUipcEventHandle_v1 CUipcEventHandle;
+
+CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event);
+CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle);
 
 /* ---- launches ---- */
 
@@ -574,6 +662,16 @@ typedef struct CUlaunchConfig_st {
 	unsigned int numAttrs;
 } CUlaunchConfig;
 
+typedef CUlaunchAttributeID CUstreamAttrID;
+typedef CUlaunchAttributeValue CUstreamAttrValue_v1;
+typedef CUstreamAttrValue_v1 CUstreamAttrValue;
+
+CUresult CUDAAPI cuStreamCopyAttributes(CUstream dst, CUstream src);
+CUresult CUDAAPI cuStreamGetAttribute(
+	CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out);
+CUresult CUDAAPI cuStreamSetAttribute(
+	CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value);
+
 typedef size_t(CUDA_CB *CUoccupancyB2DSize)(int blockSize);
 
 CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
@@ -609,6 +707,10 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int
 	int blockSizeLimit, unsigned int flags);
 CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(
 	size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize);
+CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(
+	int *clusterSize, CUfunction func, const CUlaunchConfig *config);
+CUresult CUDAAPI cuOccupancyMaxActiveClusters(
+	int *numClusters, CUfunction func, const CUlaunchConfig *config);
 
 /* ---- shared device memory, which gdev adds (Gdev, section 4.2) ----
  * As shmget, shmat, shmdt and shmctl: cmd is IPC_STAT (fills *buf), IPC_SET (takes buf->mode) or IPC_RMID
@@ -625,113 +727,27 @@ CUresult CUDAAPI cuShmAt(CUdeviceptr *dptr, int id, int flags);
 CUresult CUDAAPI cuShmDt(CUdeviceptr dptr);
 CUresult CUDAAPI cuShmCtl(int id, int cmd, CUshmInfo *buf);
 
-/* ---- names of the current version, and of the per-thread default stream ---- */
+#include "cuda_array.h"
+#include "cuda_graph.h"
+#include "cuda_pool.h"
 
-#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-__typeof__(cuMemcpyHtoD_v2) cuMemcpyHtoD_v2_ptds;
-__typeof__(cuMemcpyDtoH_v2) cuMemcpyDtoH_v2_ptds;
-__typeof__(cuMemcpyDtoD_v2) cuMemcpyDtoD_v2_ptds;
-__typeof__(cuMemcpy2D_v2) cuMemcpy2D_v2_ptds;
-__typeof__(cuMemcpy2DUnaligned_v2) cuMemcpy2DUnaligned_v2_ptds;
-__typeof__(cuMemcpy3D_v2) cuMemcpy3D_v2_ptds;
-__typeof__(cuMemsetD8_v2) cuMemsetD8_v2_ptds;
-__typeof__(cuMemsetD16_v2) cuMemsetD16_v2_ptds;
-__typeof__(cuMemsetD32_v2) cuMemsetD32_v2_ptds;
-__typeof__(cuMemsetD2D8_v2) cuMemsetD2D8_v2_ptds;
-__typeof__(cuMemsetD2D16_v2) cuMemsetD2D16_v2_ptds;
-__typeof__(cuMemsetD2D32_v2) cuMemsetD2D32_v2_ptds;
-__typeof__(cuMemcpyHtoDAsync_v2) cuMemcpyHtoDAsync_v2_ptsz;
-__typeof__(cuMemcpyDtoHAsync_v2) cuMemcpyDtoHAsync_v2_ptsz;
-__typeof__(cuMemcpyDtoDAsync_v2) cuMemcpyDtoDAsync_v2_ptsz;
-__typeof__(cuMemcpy2DAsync_v2) cuMemcpy2DAsync_v2_ptsz;
-__typeof__(cuMemcpy3DAsync_v2) cuMemcpy3DAsync_v2_ptsz;
-__typeof__(cuMemPrefetchAsync_v2) cuMemPrefetchAsync_v2_ptsz;
-__typeof__(cuMemcpy) cuMemcpy_ptds;
-__typeof__(cuMemcpyPeer) cuMemcpyPeer_ptds;
-__typeof__(cuMemcpy3DPeer) cuMemcpy3DPeer_ptds;
-__typeof__(cuMemcpyAsync) cuMemcpyAsync_ptsz;
-__typeof__(cuMemcpyPeerAsync) cuMemcpyPeerAsync_ptsz;
-__typeof__(cuMemcpy3DPeerAsync) cuMemcpy3DPeerAsync_ptsz;
-__typeof__(cuMemsetD8Async) cuMemsetD8Async_ptsz;
-__typeof__(cuMemsetD16Async) cuMemsetD16Async_ptsz;
-__typeof__(cuMemsetD32Async) cuMemsetD32Async_ptsz;
-__typeof__(cuMemsetD2D8Async) cuMemsetD2D8Async_ptsz;
-__typeof__(cuMemsetD2D16Async) cuMemsetD2D16Async_ptsz;
-__typeof__(cuMemsetD2D32Async) cuMemsetD2D32Async_ptsz;
-__typeof__(cuStreamGetPriority) cuStreamGetPriority_ptsz;
-__typeof__(cuStreamGetId) cuStreamGetId_ptsz;
-__typeof__(cuStreamGetFlags) cuStreamGetFlags_ptsz;
-__typeof__(cuStreamGetDevice) cuStreamGetDevice_ptsz;
-__typeof__(cuStreamGetCtx) cuStreamGetCtx_ptsz;
-__typeof__(cuStreamWaitEvent) cuStreamWaitEvent_ptsz;
-__typeof__(cuStreamIsCapturing) cuStreamIsCapturing_ptsz;
-__typeof__(cuStreamAddCallback) cuStreamAddCallback_ptsz;
-__typeof__(cuStreamAttachMemAsync) cuStreamAttachMemAsync_ptsz;
-__typeof__(cuStreamQuery) cuStreamQuery_ptsz;
-__typeof__(cuStreamSynchronize) cuStreamSynchronize_ptsz;
-__typeof__(cuEventRecord) cuEventRecord_ptsz;
-__typeof__(cuEventRecordWithFlags) cuEventRecordWithFlags_ptsz;
-__typeof__(cuLaunchKernel) cuLaunchKernel_ptsz;
-__typeof__(cuLaunchKernelEx) cuLaunchKernelEx_ptsz;
-__typeof__(cuLaunchHostFunc) cuLaunchHostFunc_ptsz;
-__typeof__(cuLaunchCooperativeKernel) cuLaunchCooperativeKernel_ptsz;
-__typeof__(cuMemFreeAsync) cuMemFreeAsync_ptsz;
-__typeof__(cuMemAllocAsync) cuMemAllocAsync_ptsz;
-#define cuMemcpy cuMemcpy_ptds
-#define cuMemcpyPeer cuMemcpyPeer_ptds
-#define cuMemcpy3DPeer cuMemcpy3DPeer_ptds
-#define cuMemcpyAsync cuMemcpyAsync_ptsz
-#define cuMemcpyPeerAsync cuMemcpyPeerAsync_ptsz
-#define cuMemcpy3DPeerAsync cuMemcpy3DPeerAsync_ptsz
-#define cuMemsetD8Async cuMemsetD8Async_ptsz
-#define cuMemsetD16Async cuMemsetD16Async_ptsz
-#define cuMemsetD32Async cuMemsetD32Async_ptsz
-#define cuMemsetD2D8Async cuMemsetD2D8Async_ptsz
-#define cuMemsetD2D16Async cuMemsetD2D16Async_ptsz
-#define cuMemsetD2D32Async cuMemsetD2D32Async_ptsz
-#define cuStreamGetPriority cuStreamGetPriority_ptsz
-#define cuStreamGetId cuStreamGetId_ptsz
-#define cuStreamGetFlags cuStreamGetFlags_ptsz
-#define cuStreamGetDevice cuStreamGetDevice_ptsz
-#define cuStreamGetCtx cuStreamGetCtx_ptsz
-#define cuStreamWaitEvent cuStreamWaitEvent_ptsz
-#define cuStreamIsCapturing cuStreamIsCapturing_ptsz
-#define cuStreamAddCallback cuStreamAddCallback_ptsz
-#define cuStreamAttachMemAsync cuStreamAttachMemAsync_ptsz
-#define cuStreamQuery cuStreamQuery_ptsz
-#define cuStreamSynchronize cuStreamSynchronize_ptsz
-#define cuEventRecord cuEventRecord_ptsz
-#define cuEventRecordWithFlags cuEventRecordWithFlags_ptsz
-#define cuLaunchKernel cuLaunchKernel_ptsz
-#define cuLaunchKernelEx cuLaunchKernelEx_ptsz
-#define cuLaunchHostFunc cuLaunchHostFunc_ptsz
-#define cuLaunchCooperativeKernel cuLaunchCooperativeKernel_ptsz
-#define cuMemFreeAsync cuMemFreeAsync_ptsz
-#define cuMemAllocAsync cuMemAllocAsync_ptsz
-#define GDEV_PTDS(name) name##_ptds
-#define GDEV_PTSZ(name) name##_ptsz
-#else
-#define GDEV_PTDS(name) name
-#define GDEV_PTSZ(name) name
-#endif
-#define cuMemcpyHtoD GDEV_PTDS(cuMemcpyHtoD_v2)
-#define cuMemcpyDtoH GDEV_PTDS(cuMemcpyDtoH_v2)
-#define cuMemcpyDtoD GDEV_PTDS(cuMemcpyDtoD_v2)
-#define cuMemcpy2D GDEV_PTDS(cuMemcpy2D_v2)
-#define cuMemcpy2DUnaligned GDEV_PTDS(cuMemcpy2DUnaligned_v2)
-#define cuMemcpy3D GDEV_PTDS(cuMemcpy3D_v2)
-#define cuMemsetD8 GDEV_PTDS(cuMemsetD8_v2)
-#define cuMemsetD16 GDEV_PTDS(cuMemsetD16_v2)
-#define cuMemsetD32 GDEV_PTDS(cuMemsetD32_v2)
-#define cuMemsetD2D8 GDEV_PTDS(cuMemsetD2D8_v2)
-#define cuMemsetD2D16 GDEV_PTDS(cuMemsetD2D16_v2)
-#define cuMemsetD2D32 GDEV_PTDS(cuMemsetD2D32_v2)
-#define cuMemcpyHtoDAsync GDEV_PTSZ(cuMemcpyHtoDAsync_v2)
-#define cuMemcpyDtoHAsync GDEV_PTSZ(cuMemcpyDtoHAsync_v2)
-#define cuMemcpyDtoDAsync GDEV_PTSZ(cuMemcpyDtoDAsync_v2)
-#define cuMemcpy2DAsync GDEV_PTSZ(cuMemcpy2DAsync_v2)
-#define cuMemcpy3DAsync GDEV_PTSZ(cuMemcpy3DAsync_v2)
-#define cuMemPrefetchAsync GDEV_PTSZ(cuMemPrefetchAsync_v2)
+/* ---- older symbols, which the plain names of programs of before are ---- */
+
+CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, uint64_t flags);
+CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice dev);
+CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev);
+CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags);
+CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev);
+CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags);
+CUresult CUDAAPI cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd);
+CUresult CUDAAPI cuLinkCreate(
+	unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut);
+CUresult CUDAAPI cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size,
+	const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues);
+CUresult CUDAAPI cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path,
+	unsigned int numOptions, CUjit_option *options, void **optionValues);
+
+#include "cuda_names.h"
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -2,18 +2,24 @@
 # SPDX-License-Identifier: MIT
 """Makes of functions.def what the build and the documentation need of it.
 
-usage: generate.py functions.def cuda.h exports.h table.c libcuda.map coverage.md labels.h
+usage: generate.py functions.def HEADER... -- table.c libcuda.map coverage.md labels.h cuda_names.h
 
 Every implemented function is compiled under the name gdev_NAME, and exported by a wrapper of its own name that
-notes the call when somebody traces. The prototypes come from the two headers; a function whose prototype is
+notes the call when somebody traces. The prototypes come from the headers; a function whose prototype is
 not there, or too odd, is exported as it is.
 """
 import re
 import sys
+from collections import namedtuple
+
+API_OLDEST = 4000
+
+# own: no plain name of a program means it.
+Variant = namedtuple("Variant", "version mode symbol implemented own")
 
 
 def parse(path):
-    """[(name, [(version, mode, symbol, implemented)])], in the order of the file."""
+    """[(name, [Variant])], in the order of the file."""
     functions = []
     for line in open(path):
         words = line.split("#")[0].split()
@@ -21,14 +27,18 @@ def parse(path):
             continue
         name, variants, symbols = words[0], [], {}
         for word in words[1:]:
-            version, mode, plus = re.fullmatch(r"(\d+)(ptds|ptsz)?(\+)?", word).groups()
+            if "=" in word:
+                version, symbol = word.split("=")
+                variants.append(Variant(int(version), "alias", symbol, False, False))
+                continue
+            own, version, mode, plus = re.fullmatch(r"(\()?(\d+)(ptds|ptsz)?(\+)?\)?", word).groups()
             version = int(version)
             if mode:
                 newest = max((v for v in symbols if v <= version), default=None)
                 symbol = f"{symbols.get(newest, name)}_{mode}"
             else:
                 symbol = symbols[version] = name if not symbols else f"{name}_v{len(symbols) + 1}"
-            variants.append((version, mode, symbol, bool(plus)))
+            variants.append(Variant(version, mode, symbol, bool(plus), bool(own)))
         functions.append((name, variants))
     return functions
 
@@ -54,7 +64,7 @@ def traced(functions, known):
     """[(name, symbol)] of the functions that have wrappers."""
     symbols = {}
     for name, variants in functions:
-        for _, _, symbol, implemented in variants:
+        for _, _, symbol, implemented, _ in variants:
             if implemented and symbol in known:
                 symbols.setdefault(symbol, name)
     return [(name, symbol) for symbol, name in symbols.items()]
@@ -89,7 +99,9 @@ def table(functions, known):
     out += [wrapper(name, symbol, known[symbol]) for name, symbol in traced(functions, known)]
     rows, seen = [], set()
     for name, variants in functions:
-        for version, mode, symbol, implemented in variants:
+        for version, mode, symbol, implemented, _ in variants:
+            if mode == "alias":
+                continue
             if symbol in seen:
                 continue
             seen.add(symbol)
@@ -110,12 +122,63 @@ def table(functions, known):
 
 
 def version_script(functions, _):
-    symbols = sorted({symbol for _, variants in functions for _, _, symbol, _ in variants})
+    symbols = sorted({symbol for _, variants in functions for _, mode, symbol, _, _ in variants if mode != "alias"})
     return "{\nglobal:\n" + "".join(f"\t{s};\n" for s in symbols) + "local:\n\t*;\n};\n"
 
 
+def named_from(version):
+    """The API version from which a header calls a variant by the plain name: at once in the early days,
+    since then at the next major version, so that programs of the same one keep compiling."""
+    return version if version < 11030 else (version + 999) // 1000 * 1000
+
+
+def meanings(variants):
+    """[(API version, what the plain name means from it on)], newest first."""
+    modes = {v.symbol.rsplit("_", 1)[0]: v.mode for v in variants if v.mode not in (None, "alias")}
+    result = {}
+    for variant in variants:
+        if variant.mode not in (None, "alias") or variant.own:
+            continue
+        mode = modes.get(variant.symbol)
+        result[max(named_from(variant.version), API_OLDEST)] = f"GDEV_{mode.upper()}({variant.symbol})" if mode else variant.symbol
+    return sorted(result.items(), reverse=True)
+
+
+def names(functions, known):
+    public = {re.sub(r"_v\d$", "", symbol) for symbol in known}
+    out = ["/* SPDX-License-Identifier: MIT", " *",
+           " * What the plain names of calls mean, by the version of the API that a program is written for and by",
+           " * whether its default stream is one per thread. Included by cuda.h. Made from lib/cuda/functions.def",
+           " * by `ninja -C build cuda-names`; do not edit.", " */",
+           "#ifndef GDEV_CUDA_NAMES_H", "#define GDEV_CUDA_NAMES_H", "",
+           "#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(GDEV_CUDA_WITHOUT_NAMES)"]
+    out += [f"__typeof__({v.symbol.rsplit('_', 1)[0]}) {v.symbol};"
+            for name, variants in functions if name in public
+            for v in variants if v.mode not in (None, "alias") and not v.own]
+    out += ["#endif", "", "#ifndef GDEV_CUDA_WITHOUT_NAMES /* the library itself calls each version by its symbol */",
+            "#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM",
+            "#define GDEV_PTDS(name) name##_ptds", "#define GDEV_PTSZ(name) name##_ptsz", "#else",
+            "#define GDEV_PTDS(name) name", "#define GDEV_PTSZ(name) name", "#endif"]
+    for name, variants in functions:
+        if name not in public:
+            continue
+        by_version = meanings(variants)
+        for i, (version, meaning) in enumerate(by_version):
+            last = i == len(by_version) - 1
+            if len(by_version) > 1:
+                out.append("#else" if last else f"#{'el' if i else ''}if GDEV_CUDA_API_VERSION >= {version}")
+            if meaning != name:
+                out.append(f"#define {name} {meaning}")
+            elif len(by_version) > 1:
+                out.pop()
+        if len(by_version) > 1:
+            out.append("#endif")
+    out += ["#endif", "#endif"]
+    return "\n".join(out) + "\n"
+
+
 def coverage(functions, _):
-    done = [name for name, variants in functions if any(v[3] for v in variants)]
+    done = [name for name, variants in functions if any(v.implemented for v in variants)]
     out = ["# CUDA Driver API: what exists", "",
            "Made from `lib/cuda/functions.def` by `ninja -C build cuda-coverage`; do not edit.", "",
            f"{len(done)} of {len(functions)} functions work. The others are there too, so that programs link and",
@@ -128,8 +191,9 @@ def coverage(functions, _):
 
 
 def main():
-    functions, known = parse(sys.argv[1]), prototypes(sys.argv[2:4])
-    for path, make in zip(sys.argv[4:], (table, version_script, coverage, labels)):
+    inputs, outputs = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
+    functions, known = parse(inputs[0]), prototypes(inputs[1:])
+    for path, make in zip(outputs, (table, version_script, coverage, labels, names)):
         with open(path, "w") as file:
             file.write(make(functions, known))
 

@@ -156,6 +156,22 @@ CUresult cuGetProcAddress(const char *symbol, void **address, int version, uint6
 	return cuGetProcAddress_v2(symbol, address, version, flags, NULL);
 }
 
+static uint64_t per_thread_by_default(uint64_t flags)
+{
+	return flags ? flags : CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+}
+
+CUresult cuGetProcAddress_ptsz(const char *symbol, void **address, int version, uint64_t flags)
+{
+	return cuGetProcAddress(symbol, address, version, per_thread_by_default(flags));
+}
+
+CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **address, int version, uint64_t flags,
+	CUdriverProcAddressQueryResult *status)
+{
+	return cuGetProcAddress_v2(symbol, address, version, per_thread_by_default(flags), status);
+}
+
 /* ---- the profiler, of which there is none to start ---- */
 
 CUresult cuProfilerInitialize(const char *config, const char *output, int mode)

@@ -59,3 +59,40 @@ CUresult cuMemHostRegister(void *pointer, size_t bytes, unsigned int flags)
 {
 	return cuMemHostRegister_v2(pointer, bytes, flags);
 }
+
+CUresult cuLinkCreate(
+	unsigned int count, CUjit_option *options, void **values, CUlinkState *created)
+{
+	return cuLinkCreate_v2(count, options, values, created);
+}
+
+CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size,
+	const char *name, unsigned int count, CUjit_option *options, void **values)
+{
+	return cuLinkAddData_v2(state, type, data, size, name, count, options, values);
+}
+
+CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
+	CUjit_option *options, void **values)
+{
+	return cuLinkAddFile_v2(state, type, path, count, options, values);
+}
+
+/* ---- a device's number where a location is today; CU_DEVICE_CPU is the host ---- */
+
+static CUmemLocation location_of(CUdevice device)
+{
+	if (device == CU_DEVICE_CPU)
+		return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST};
+	return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+}
+
+CUresult cuMemPrefetchAsync(CUdeviceptr pointer, size_t count, CUdevice device, CUstream stream)
+{
+	return cuMemPrefetchAsync_v2(pointer, count, location_of(device), 0, stream);
+}
+
+CUresult cuMemAdvise(CUdeviceptr pointer, size_t count, CUmem_advise advice, CUdevice device)
+{
+	return cuMemAdvise_v2(pointer, count, advice, location_of(device));
+}

@@ -289,3 +289,9 @@ CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStre
 {
 	return cuMemAllocAsync(dptr, bytesize, own(hStream));
 }
+
+CUresult cuMemPrefetchAsync_ptsz(
+	CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
+{
+	return cuMemPrefetchAsync(devPtr, count, dstDevice, own(hStream));
+}

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Checks that a program compiled with NVIDIA's cuda.h runs on ours: every enumerator and every struct
-layout of our header has the value that NVIDIA's gives it.
+layout of our header has the value that NVIDIA's gives it, and the plain name of every call means the same
+symbol.
 
 usage: abi.py COMPILER DIRECTORY_OF_OUR_HEADERS     (77: NVIDIA's header is not on this machine)
 """
@@ -29,7 +30,9 @@ def program(text):
         if name == "CUshmInfo":  # gdev's own
             continue
         lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
-        for field in re.findall(r"(\w+)\s*(?:\[[^\]]*\])?\s*[,;]", re.sub(r"\{.*?\}", "", body, flags=re.S)):
+        while "{" in body:
+            body = re.sub(r"\{[^{}]*\}", "", body)
+        for field in re.findall(r"(\w+)\s*(?:\[[^\]]*\])?\s*[,;]", body):
             lines.append(f'printf("{name}.{field} %zu\\n", offsetof({name}, {field}));')
     return "#include <stdio.h>\n#include <stddef.h>\n#include <cuda.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
 
@@ -38,6 +41,29 @@ def values(compiler, include, source, directory):
     binary = os.path.join(directory, "abi")
     subprocess.run([compiler, "-I", include, source, "-o", binary], check=True)
     return subprocess.run([binary], check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def meanings(compiler, include, names, *options):
+    """What the preprocessor makes of each name: the symbol that a program then refers to."""
+    text = "#include <cuda.h>\n" + "".join(f"GDEV_TEST {name}\n" for name in names)
+    out = subprocess.run([compiler, "-I", include, *options, "-E", "-x", "c", "-"], input=text,
+                         check=True, capture_output=True, text=True).stdout
+    return dict(zip(names, re.findall(r"^GDEV_TEST (\w+)", out, flags=re.M)))
+
+
+def compare_names(compiler, ours, theirs, text):
+    names = sorted({re.sub(r"_v\d$", "", name) for name in re.findall(r"CUDAAPI (cu\w+)\(", text)})
+    names = [name for name in names if not name.startswith("cuShm")]  # gdev's own
+    wrong = 0
+    for options in ([], ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]):
+        mine = meanings(compiler, ours + "/cuda", names, *options)
+        vendor = meanings(compiler, theirs, names, *options)
+        for name in names:
+            if mine[name] != vendor[name]:
+                print(f"{name} {options}: ours {mine[name]}, NVIDIA's {vendor[name]}")
+                wrong += 1
+    print(f"{len(names)} names compared")
+    return wrong
 
 
 def main():
@@ -50,7 +76,7 @@ def main():
     if version != "13000":
         print(f"skipped: NVIDIA's cuda.h is of version {version}, ours of 13000")
         return 77
-    text = "".join(open(f"{ours}/{name}").read() for name in ("cuda_values.h", "cuda.h"))
+    text = "".join(open(f"{ours}/{name}").read() for name in ("cuda_values.h", "cuda.h", "cuda_array.h", "cuda_graph.h", "cuda_pool.h"))
     with tempfile.TemporaryDirectory() as directory:
         source = os.path.join(directory, "abi.c")
         with open(source, "w") as file:
@@ -61,7 +87,8 @@ def main():
         if a != b:
             print(f"ours: {a}\nNVIDIA's: {b}")
     print(f"{len(mine)} values and layouts compared")
-    return 0 if mine == vendor and len(mine) > 500 else 1
+    wrong = compare_names(compiler, ours, theirs, text)
+    return 0 if mine == vendor and len(mine) > 500 and not wrong else 1
 
 
 if __name__ == "__main__":
