@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
+#include <sys/random.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
 
@@ -66,7 +67,9 @@ static void reply(struct session *session, const struct control_shm *request,
 		answer.key = segment->key;
 		answer.id = segment->id;
 		answer.bytes = segment->bytes;
-		answer.chunk_bytes = segment->chunk_bytes;
+		answer.chunk_bytes = request->first_chunk < segment->backed
+					     ? segment->chunk_bytes[request->first_chunk]
+					     : 0;
 		answer.chunks = segment->chunks;
 		answer.uid = segment->uid;
 		answer.gid = segment->gid;
@@ -84,6 +87,17 @@ static struct shm_segment *find_id(struct shm *shm, uint32_t id)
 		if (segment->id == id)
 			return segment;
 	return NULL;
+}
+
+/* As find_id, by who may know that it is there. */
+static struct shm_segment *find(struct session *session, const struct control_shm *message)
+{
+	struct shm_segment *segment = find_id(&session->vgpu->shm, message->id);
+
+	if (segment && segment->transient &&
+		memcmp(segment->token, message->token, sizeof segment->token) != 0)
+		return NULL;
+	return segment;
 }
 
 static struct shm_segment *find_key(struct shm *shm, int32_t key)
@@ -121,6 +135,7 @@ static void segment_destroy(struct shm_segment *segment)
 	fd_close_all(segment->fds, segment->backed);
 	memory_return(&segment->memory, segment->memory.used_bytes);
 	free(segment->fds);
+	free(segment->chunk_bytes);
 	free(segment);
 }
 
@@ -134,7 +149,7 @@ void shm_finish(struct shm *shm)
 
 static void maybe_destroy(struct shm_segment *segment)
 {
-	if (segment->removed && !segment->attached && !segment->creator)
+	if ((segment->removed || segment->transient) && !segment->attached && !segment->creator)
 		segment_destroy(segment);
 }
 
@@ -163,8 +178,21 @@ static int segment_create(struct session *session, const struct control_shm *mes
 	return 0;
 }
 
+/* Names the new segment's token to its creator. */
+static int make_transient(struct shm_segment *segment, struct control_shm *message)
+{
+	segment->transient = true;
+	if (getrandom(segment->token, sizeof segment->token, 0) != sizeof segment->token) {
+		segment_destroy(segment);
+		return -EAGAIN;
+	}
+	memcpy(message->token, segment->token, sizeof segment->token);
+	return 0;
+}
+
 static void get(struct session *session, const struct control_shm *message)
 {
+	struct control_shm request = *message;
 	struct shm_segment *segment = NULL;
 	unsigned access = message->flags & 0777;
 	int error;
@@ -185,6 +213,8 @@ static void get(struct session *session, const struct control_shm *message)
 		return;
 	}
 	error = message->bytes == 0 ? -EINVAL : 0;
+	if ((message->flags & CONTROL_SHM_TRANSIENT) && message->key != IPC_PRIVATE)
+		error = -EINVAL;
 	if (message->key != IPC_PRIVATE && !(message->flags & IPC_CREAT))
 		error = -ENOENT;
 	if (!error)
@@ -193,41 +223,69 @@ static void get(struct session *session, const struct control_shm *message)
 		segment->uid = segment->creator_uid = session->uid;
 		segment->gid = segment->creator_gid = session->gid;
 		segment->mode = access;
+		if (message->flags & CONTROL_SHM_TRANSIENT)
+			error = make_transient(segment, &request);
 	}
-	reply(session, message, segment, error ? error : 1, NULL, 0);
+	reply(session, &request, error ? NULL : segment, error ? error : 1, NULL, 0);
+}
+
+static struct shm_attachment *find_attachment(
+	struct session *session, const struct shm_segment *segment)
+{
+	struct shm_attachment *attachment;
+
+	list_for_each (attachment, &session->shm_attachments, by_session)
+		if (attachment->segment == segment)
+			return attachment;
+	return NULL;
+}
+
+/* Counts one attachment more. */
+static int count_attachment(struct session *session, struct shm_segment *segment)
+{
+	struct shm_attachment *attachment = find_attachment(session, segment);
+
+	if (!attachment) {
+		attachment = calloc(1, sizeof *attachment);
+		if (!attachment)
+			return -ENOMEM;
+		attachment->session = session;
+		attachment->segment = segment;
+		list_append(&session->shm_attachments, &attachment->by_session);
+		list_append(&segment->attachments, &attachment->by_segment);
+	}
+	attachment->count++;
+	segment->attached++;
+	return 0;
+}
+
+/* How many chunks from `first` on one message takes: they are of one size. */
+static size_t run_of_chunks(const struct shm_segment *segment, uint32_t first)
+{
+	size_t count = 1;
+
+	while (count < FD_PASS_MAX && first + count < segment->chunks &&
+		segment->chunk_bytes[first + count] == segment->chunk_bytes[first])
+		count++;
+	return count;
 }
 
 /* Answers an ATTACH that may be answered now: counts it when it asks from the first chunk on. */
 static void attach_now(
 	struct session *session, const struct control_shm *message, struct shm_segment *segment)
 {
-	struct shm_attachment *attachment = NULL, *other;
 	uint32_t first = message->first_chunk;
+	int error = 0;
 
-	list_for_each (other, &session->shm_attachments, by_session)
-		if (other->segment == segment)
-			attachment = other;
-	if (first >= segment->chunks || (first && !attachment)) {
-		reply(session, message, NULL, -EINVAL, NULL, 0);
-		return;
-	}
-	if (!attachment) {
-		attachment = calloc(1, sizeof *attachment);
-		if (!attachment) {
-			reply(session, message, NULL, -ENOMEM, NULL, 0);
-			return;
-		}
-		attachment->session = session;
-		attachment->segment = segment;
-		list_append(&session->shm_attachments, &attachment->by_session);
-		list_append(&segment->attachments, &attachment->by_segment);
-	}
-	if (first == 0) {
-		attachment->count++;
-		segment->attached++;
-	}
-	reply(session, message, segment, 0, segment->fds + first,
-		min_of(segment->chunks - first, (uint32_t)FD_PASS_MAX));
+	if (first >= segment->chunks || (first && !find_attachment(session, segment)))
+		error = -EINVAL;
+	else if (first == 0)
+		error = count_attachment(session, segment);
+	if (error)
+		reply(session, message, NULL, error, NULL, 0);
+	else
+		reply(session, message, segment, 0, segment->fds + first,
+			run_of_chunks(segment, first));
 }
 
 /* A worker that was here before this gdevd says what it has attached: makes the segment again. */
@@ -243,13 +301,15 @@ static void restore(struct session *session, const struct control_shm *message)
 		segment->uid = segment->creator_uid = message->uid;
 		segment->gid = segment->creator_gid = message->gid;
 		segment->mode = message->mode & 0777;
+		segment->transient = message->flags & CONTROL_SHM_TRANSIENT;
+		memcpy(segment->token, message->token, sizeof segment->token);
 	}
 	reply(session, message, segment, error ? error : 1, NULL, 0);
 }
 
 static void attach(struct session *session, const struct control_shm *message)
 {
-	struct shm_segment *segment = find_id(&session->vgpu->shm, message->id);
+	struct shm_segment *segment = find(session, message);
 	unsigned access = SHM_READ | (message->flags & SHM_RDONLY ? 0 : SHM_WRITE);
 	struct shm_parked *parked;
 
@@ -280,24 +340,43 @@ static void attach(struct session *session, const struct control_shm *message)
 	list_append(&segment->parked, &parked->link);
 }
 
-/* The first part says how many chunks there are, and the others agree with it. */
+/* One attachment more of a transient segment, without the chunks. */
+static void hold(struct session *session, const struct control_shm *message)
+{
+	struct shm_segment *segment = find(session, message);
+	int error = 0;
+
+	if (!segment || !segment->transient)
+		error = -EINVAL;
+	else if (!session->worker->restored &&
+		 !shm_may_access(segment, session->uid, session->gid, SHM_READ | SHM_WRITE))
+		error = -EACCES;
+	else
+		error = count_attachment(session, segment);
+	reply(session, message, error ? NULL : segment, error, NULL, 0);
+}
+
+/* The first part says how many chunks there are, and the others agree with it. A part's are of one size, and
+ * all together are the segment's. */
 static int check_backing(const struct session *session, const struct shm_segment *segment,
 	const struct control_shm *message, size_t fd_count)
 {
-	uint64_t all;
+	uint64_t bytes;
 
 	if (!segment || segment->creator != session || !fd_count)
 		return -EINVAL;
 	if (message->first_chunk != segment->backed)
 		return -EINVAL;
-	if (segment->chunks && (message->chunk_bytes != segment->chunk_bytes ||
-				       message->chunks != segment->chunks))
+	if (segment->chunks && message->chunks != segment->chunks)
 		return -EINVAL;
 	if (message->chunks == 0 || message->chunks > SHM_CHUNKS_MAX || !message->chunk_bytes ||
 		fd_count > message->chunks - segment->backed)
 		return -EINVAL;
-	if (__builtin_mul_overflow(message->chunk_bytes, message->chunks, &all) ||
-		all < segment->bytes)
+	if (__builtin_mul_overflow(message->chunk_bytes, fd_count, &bytes) ||
+		bytes > segment->bytes - segment->memory.used_bytes)
+		return -EINVAL;
+	if (segment->backed + fd_count == message->chunks &&
+		bytes != segment->bytes - segment->memory.used_bytes)
 		return -EINVAL;
 	return 0;
 }
@@ -318,13 +397,16 @@ static int accept_backing(struct session *session, struct shm_segment *segment,
 
 	if (!error && !segment->fds) {
 		segment->fds = calloc(message->chunks, sizeof *segment->fds);
-		error = segment->fds ? 0 : -ENOMEM;
+		segment->chunk_bytes = calloc(message->chunks, sizeof *segment->chunk_bytes);
+		error = segment->fds && segment->chunk_bytes ? 0 : -ENOMEM;
 	}
 	if (!error)
 		error = charge_backing(session, segment, fd_count * message->chunk_bytes);
 	if (error && segment && !segment->chunks) {
 		free(segment->fds);
+		free(segment->chunk_bytes);
 		segment->fds = NULL;
+		segment->chunk_bytes = NULL;
 	}
 	return error;
 }
@@ -336,14 +418,19 @@ static void back(
 	struct shm_parked *parked, *after;
 	int error = accept_backing(session, segment, message, fd_count);
 
+	/* These have their creator attached from the moment at which they are whole. */
+	if (!error && segment->backed + fd_count == message->chunks &&
+		(segment->transient || segment->restored))
+		error = count_attachment(session, segment);
 	if (error) {
 		reply(session, message, NULL, error, NULL, 0);
 		return;
 	}
 	segment->chunks = message->chunks;
-	segment->chunk_bytes = message->chunk_bytes;
-	for (size_t i = 0; i < fd_count; i++)
+	for (size_t i = 0; i < fd_count; i++) {
+		segment->chunk_bytes[segment->backed] = message->chunk_bytes;
 		segment->fds[segment->backed++] = steal_fd(&fds[i]);
+	}
 	reply(session, message, segment, 0, NULL, 0);
 	if (!whole(segment))
 		return;
@@ -377,10 +464,17 @@ static void detach(struct session *session, const struct control_shm *message)
 
 static void change(struct session *session, const struct control_shm *message)
 {
-	struct shm_segment *segment = find_id(&session->vgpu->shm, message->id);
+	struct shm_segment *segment = find(session, message);
 
 	if (!segment) {
 		reply(session, message, NULL, -EINVAL, NULL, 0);
+		return;
+	}
+	if (segment->creator == session && message->command == SHM_COMMAND_REMOVE) {
+		/* It was never whole: what was charged to it is the creator's again. */
+		memory_move(&segment->memory, &session->worker->memory, segment->memory.used_bytes);
+		reply(session, message, segment, 0, NULL, 0);
+		segment_destroy(segment);
 		return;
 	}
 	if (!shm_may_control(segment, session->uid)) {
@@ -400,7 +494,7 @@ static void change(struct session *session, const struct control_shm *message)
 
 static void stat_segment(struct session *session, const struct control_shm *message)
 {
-	const struct shm_segment *segment = find_id(&session->vgpu->shm, message->id);
+	const struct shm_segment *segment = find(session, message);
 	int error = 0;
 
 	if (!segment)
@@ -425,6 +519,9 @@ int shm_message(
 		return 0;
 	case SHM_COMMAND_DETACH:
 		detach(session, message);
+		return 0;
+	case SHM_COMMAND_HOLD:
+		hold(session, message);
 		return 0;
 	case SHM_COMMAND_STAT:
 		stat_segment(session, message);

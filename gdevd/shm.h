@@ -6,6 +6,9 @@
  *
  * A segment's charge is moved from its creator to the segment when the chunks arrive (BACK), and stays
  * with the virtual GPU while the segment lives. While it is not whole, those who attach it wait.
+ *
+ * A transient segment is one without a key, which lives as long as it is attached, and which only those find
+ * who know its token: memory that CUDA programs pass on as handles.
  */
 #ifndef GDEV_GDEVD_SHM_H
 #define GDEV_GDEVD_SHM_H
@@ -37,12 +40,14 @@ struct shm_segment {
 	uid_t uid, creator_uid;
 	gid_t gid, creator_gid;
 	mode_t mode; /* nine bits */
-	uint64_t bytes, chunk_bytes;
+	uint64_t bytes;
 	uint32_t chunks, backed;
-	int *fds; /* `backed` of them are there */
+	int *fds;              /* `backed` of them are there */
+	uint64_t *chunk_bytes; /* of each; together they are memory.used_bytes */
 	struct memory_account memory;
 	struct session *creator; /* until it is whole; NULL when that one is gone */
-	bool removed, restored;
+	bool removed, restored, transient;
+	uint8_t token[CONTROL_TOKEN_BYTES];
 	uint32_t attached;       /* attachments, of all sessions */
 	struct list attachments; /* struct shm_attachment.by_segment */
 	struct list parked; /* struct shm_parked: ATTACHes that wait for the rest of the chunks */

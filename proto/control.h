@@ -137,7 +137,7 @@ struct control_ready {
  * REGISTER: a worker tells a restarted gdevd whom it serves; descriptors: the worker page,
  * and the trace segment if there is one. It holds no grants then, and asks again for what it was waiting for. It attaches itself to shared
  * memory again with CONTROL_SHM: ATTACH with id, key, bytes, chunk_bytes, uid, gid and mode as it knows
- * them; status 1: gdevd did not know the segment, BACK it, and ATTACH again. */
+ * them; status 1: gdevd did not know the segment, BACK it: then it is attached. */
 struct control_attach {
 	struct control_header header;
 	uint64_t session;
@@ -182,27 +182,36 @@ struct control_grant {
 
 enum control_shm_command {
 	SHM_COMMAND_GET = 1, /* key, bytes, flags -> id, bytes; status 1: created, BACK it now */
-	/* id, first chunk, chunk bytes, chunks in all: descriptors of chunks from that one on, FD_PASS_MAX at
-	 * most a message */
+	/* id, first chunk, chunk bytes, chunks in all: descriptors of chunks from that one on, all of one size,
+	 * FD_PASS_MAX at most a message */
 	SHM_COMMAND_BACK,
 	SHM_COMMAND_ATTACH, /* id, flags, first chunk -> descriptors from that chunk on, and how many in all */
 	SHM_COMMAND_DETACH, /* id; no answer */
 	SHM_COMMAND_STAT,
 	SHM_COMMAND_SET,    /* id, mode */
 	SHM_COMMAND_REMOVE, /* id: gone when the last attachment is */
+	SHM_COMMAND_HOLD,   /* id, token: one attachment more, without the chunks */
 };
 
 /* The creator has taken the memory with CONTROL_MEMORY; BACK moves that charge to the segment, which keeps
  * it as long as it lives. ATTACH of a segment that is not whole yet is answered when it is.
- * Permission is checked by gdevd against the session's uid and gid, as System V shared memory does. */
+ * Permission is checked by gdevd against the session's uid and gid, as System V shared memory does.
+ *
+ * A transient segment (GET with CONTROL_SHM_TRANSIENT and the key IPC_PRIVATE) lives as long as it is
+ * attached; its creator is attached from the start. The answer to GET names its token, a random number; who
+ * does not know the token finds no such segment. */
+#define CONTROL_TOKEN_BYTES 16
+#define CONTROL_SHM_TRANSIENT 0x40000000u /* a flag beside those of shmget(2) */
+
 struct control_shm {
 	struct control_header header;
 	uint32_t command; /* enum control_shm_command */
 	int32_t key;
 	uint32_t id, flags;
-	uint64_t bytes, chunk_bytes;
+	uint64_t bytes, chunk_bytes; /* chunk_bytes: of the chunks that go with this message */
 	uint32_t first_chunk, chunks;
 	uint32_t uid, gid, mode, attached;
+	uint8_t token[CONTROL_TOKEN_BYTES]; /* of a transient segment; zeros */
 };
 
 /* Compiled code on disk, per uid of the client. GET: the answer has a descriptor to read. PUT: the
@@ -283,7 +292,7 @@ _Static_assert(sizeof(struct control_ready) == 120, "ABI");
 _Static_assert(sizeof(struct control_attach) == 120, "ABI");
 _Static_assert(sizeof(struct control_memory) == 40, "ABI");
 _Static_assert(sizeof(struct control_grant) == 48, "ABI");
-_Static_assert(sizeof(struct control_shm) == 72, "ABI");
+_Static_assert(sizeof(struct control_shm) == 88, "ABI");
 _Static_assert(sizeof(struct control_cache) == 40, "ABI");
 _Static_assert(sizeof(struct control_event) == 40, "ABI");
 _Static_assert(sizeof(struct control_trace) == 32, "ABI");

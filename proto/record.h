@@ -52,6 +52,12 @@
 	X(RECORD_SHM_ATTACH, 49, IMMEDIATE, struct record_shm)                                     \
 	X(RECORD_SHM_DETACH, 50, IMMEDIATE, struct record_shm)                                     \
 	X(RECORD_SHM_CONTROL, 51, IMMEDIATE, struct record_shm)                                    \
+	/* device memory shared by token */                                                        \
+	X(RECORD_SHARED_CREATE, 52, IMMEDIATE, struct record_shared)                               \
+	X(RECORD_SHARED_EXPORT, 53, IMMEDIATE, struct record_shared)                               \
+	X(RECORD_SHARED_HOLD, 54, IMMEDIATE, struct record_shared)                                 \
+	X(RECORD_SHARED_DROP, 55, IMMEDIATE, struct record_shared)                                 \
+	X(RECORD_SHARED_MAP, 56, IMMEDIATE, struct record_shared)                                  \
 	/* the rest */                                                                             \
 	X(RECORD_QUERY, 64, IMMEDIATE, struct record_query)                                        \
 	X(RECORD_TUNE, 65, IMMEDIATE, struct record_query)
@@ -198,6 +204,23 @@ struct record_shm {
 	uint32_t flags, command;
 };
 
+#define RECORD_TOKEN_BYTES 16
+
+/* Shared memory that lives as long as some session holds or maps it, found by an unguessable token, by
+ * sessions of the same user on the same virtual GPU. Which fields count, by opcode; all but DROP and MAP are
+ * answered with a reply_shared:
+ *   CREATE   bytes: zeroed memory, which the session then holds
+ *   EXPORT   address: the device memory object there is shared from now on, where it is; until MEMORY_FREE
+ *   HOLD     id, token: the session holds it (once more)
+ *   DROP     id: once less; -EINVAL: it does not hold it
+ *   MAP      id, token, address, flags (SHM_RDONLY): as SHM_ATTACH; until SHM_DETACH */
+struct record_shared {
+	struct record_header header;
+	uint32_t id, flags;
+	uint64_t address, bytes;
+	uint8_t token[RECORD_TOKEN_BYTES];
+};
+
 struct record_query {
 	struct record_header header;
 	uint32_t type, reserved; /* enum record_query_type */
@@ -251,6 +274,12 @@ struct reply_shm {
 	uint32_t attached, reserved;
 };
 
+struct reply_shared {
+	uint32_t id, reserved;
+	uint64_t bytes;
+	uint8_t token[RECORD_TOKEN_BYTES];
+};
+
 struct reply_memory {
 	uint64_t free_bytes, total_bytes; /* of the virtual GPU */
 };
@@ -278,6 +307,7 @@ _Static_assert(sizeof(struct record_wait) == 40, "ABI");
 _Static_assert(sizeof(struct record_stamp) == 32, "ABI");
 _Static_assert(sizeof(struct record_event) == 48, "ABI");
 _Static_assert(sizeof(struct record_shm) == 56, "ABI");
+_Static_assert(sizeof(struct record_shared) == 64, "ABI");
 _Static_assert(sizeof(struct record_query) == 40, "ABI");
 _Static_assert(sizeof(struct reply_function) == 48, "ABI");
 

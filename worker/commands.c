@@ -178,6 +178,11 @@ static const struct {
 	[RECORD_SHM_ATTACH] = {shm_attach, false},
 	[RECORD_SHM_DETACH] = {shm_detach, true},
 	[RECORD_SHM_CONTROL] = {shm_control, true},
+	[RECORD_SHARED_CREATE] = {shared_create, false},
+	[RECORD_SHARED_EXPORT] = {shared_export, false},
+	[RECORD_SHARED_HOLD] = {shared_hold, false},
+	[RECORD_SHARED_DROP] = {shared_drop, true},
+	[RECORD_SHARED_MAP] = {shared_map, false},
 	[RECORD_QUERY] = {query, true},
 	[RECORD_TUNE] = {tune, true},
 };

@@ -31,6 +31,7 @@ struct request {
 		const struct record_stamp *stamp;
 		const struct record_event *event;
 		const struct record_shm *shm;
+		const struct record_shared *shared;
 		const struct record_query *query;
 	};
 	const void *tail;    /* parameters of LAUNCH, bytes of WRITE, name of a lookup */

@@ -18,6 +18,7 @@ void memory_init(struct core *core)
 {
 	list_init(&core->memory.kept);
 	list_init(&core->memory.charges);
+	list_init(&core->memory.holds);
 }
 
 void memory_finish(struct core *core)
@@ -36,6 +37,7 @@ void memory_finish(struct core *core)
 		memory_remove(core, range);
 	}
 	memory_trim(core, 0);
+	shared_finish(core);
 	free(memory->ranges);
 }
 
@@ -278,8 +280,10 @@ void memory_free(struct command *command)
 	const struct record_memory *record = command->request.memory;
 	struct range *range = memory_find(command->core, record->address, 1);
 
-	if (!range || range->address != record->address ||
-		(range->kind != RANGE_DEVICE && range->kind != RANGE_HOST))
+	if (range && range->address == record->address && shared_is_export(range))
+		shared_free(command, range);
+	else if (!range || range->address != record->address ||
+		 (range->kind != RANGE_DEVICE && range->kind != RANGE_HOST))
 		command_answer(command, -EINVAL, NULL, 0);
 	else if (range->kind == RANGE_DEVICE)
 		memory_retire(command, range, free_device_job);

@@ -81,6 +81,7 @@ struct memory {
 	uint64_t limit_bytes; /* of the virtual GPU */
 	struct list kept;     /* struct kept_chunk */
 	struct list charges;  /* undecided, oldest first */
+	struct list holds;    /* shared memory that is held without a range: shm.c */
 	bool asking;          /* gdevd has been asked on behalf of the first of them */
 	uint64_t asked_bytes;
 	struct control_request request; /* while asking */

@@ -24,6 +24,14 @@ struct shared {
 	struct control_shm description; /* as gdevd gave it */
 	struct control_request request; /* while registering again */
 	struct job job;
+	bool exported; /* was an object of this session's own */
+};
+
+/* Shared memory that the session holds without having it anywhere. */
+struct hold {
+	struct list link;
+	struct control_shm description;
+	uint32_t count;
 };
 
 static struct control_shm message_of(enum control_shm_command command)
@@ -74,7 +82,7 @@ static uint64_t chunk_bytes_for(uint64_t bytes)
 	return chunk;
 }
 
-/* Hands the descriptors of the chunks to gdevd, some at a time. */
+/* Hands the descriptors of the chunks to gdevd, some at a time, which are of one size. */
 static int back(struct core *core, const struct range *range, const struct control_shm *segment)
 {
 	struct control_shm message = message_of(SHM_COMMAND_BACK), reply;
@@ -83,13 +91,14 @@ static int back(struct core *core, const struct range *range, const struct contr
 
 	message.id = segment->id;
 	message.bytes = segment->bytes;
-	message.chunk_bytes = segment->chunk_bytes;
 	message.chunks = (uint32_t)range->piece_count;
 	for (size_t i = 0; i < range->piece_count && status >= 0; i += count) {
 		size_t none = 0;
 		count = 0;
 		message.first_chunk = (uint32_t)i;
-		while (count < FD_PASS_MAX && i + count < range->piece_count && !status) {
+		message.chunk_bytes = range->pieces[i].bytes;
+		while (count < FD_PASS_MAX && i + count < range->piece_count && !status &&
+			range->pieces[i + count].bytes == message.chunk_bytes) {
 			status = core->ops->chunk_export(
 				range->pieces[i + count].chunk, &fds[count]);
 			count += !status;
@@ -120,24 +129,27 @@ static int charge(struct core *core, int64_t bytes)
 }
 
 /* A segment that gdevd has just made for us: it is paid for, made of zeroed chunks, and handed over. */
-static int create_segment(struct core *core, const struct control_shm *segment)
+static int create_segment(
+	struct core *core, const struct control_shm *segment, uint64_t chunk_bytes)
 {
 	struct range range = {.kind = RANGE_SHARED, .bytes = segment->bytes};
 	struct control_shm remove = message_of(SHM_COMMAND_REMOVE), reply;
 	int error = charge(core, (int64_t)segment->bytes);
+	bool paid = !error;
 
-	if (!error) {
-		error = memory_make_pieces(core, segment->bytes, segment->chunk_bytes, &range);
+	if (paid) {
+		error = memory_make_pieces(core, segment->bytes, chunk_bytes, &range);
 		if (!error)
 			error = back(core, &range, segment);
 		memory_drop_pieces(core, &range);
 		free(range.pieces);
-		if (error)
-			charge(core, -(int64_t)segment->bytes);
 	}
 	if (error) {
 		remove.id = segment->id;
+		memcpy(remove.token, segment->token, sizeof remove.token);
 		call(core, &remove, &reply, NULL, NULL);
+		if (paid)
+			charge(core, -(int64_t)segment->bytes);
 	}
 	return error;
 }
@@ -150,15 +162,11 @@ static void get_job(struct job *job)
 	int status;
 
 	message.key = record->key;
-	message.flags = record->flags;
+	message.flags = record->flags & ~CONTROL_SHM_TRANSIENT;
 	message.bytes = align_up(record->bytes, DEVICE_CHUNK_MIN);
-	message.chunk_bytes = chunk_bytes_for(message.bytes);
 	status = call(command->core, &message, &reply, NULL, NULL);
-	if (status == 1) {
-		if (!reply.chunk_bytes) /* gdevd does not mind, and learns it from BACK */
-			reply.chunk_bytes = message.chunk_bytes;
-		status = create_segment(command->core, &reply);
-	}
+	if (status == 1)
+		status = create_segment(command->core, &reply, chunk_bytes_for(message.bytes));
 	answer(command, status, &reply);
 }
 
@@ -201,8 +209,17 @@ static bool is_sane(const struct core *core, const struct control_shm *segment)
 	uint64_t chunk = segment->chunk_bytes;
 
 	return chunk >= DEVICE_CHUNK_MIN && chunk <= DEVICE_CHUNK_MAX && !(chunk & (chunk - 1)) &&
-	       segment->chunks && segment->bytes <= core->session.arena_bytes &&
-	       segment->bytes == chunk * segment->chunks;
+	       segment->chunks && segment->chunks <= segment->bytes / DEVICE_CHUNK_MIN &&
+	       segment->bytes <= core->session.arena_bytes;
+}
+
+static uint64_t bytes_of(const struct range *range)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < range->piece_count; i++)
+		bytes += range->pieces[i].bytes;
+	return bytes;
 }
 
 /* Fetches the rest of the chunks, message by message, into `range`. */
@@ -229,7 +246,7 @@ static int fetch(struct core *core, struct control_shm *message, struct control_
 			error = import(core, range, segment->chunk_bytes, fds, count);
 		fd_close_all(fds, count);
 	} while (!error && range->piece_count < segment->chunks);
-	return error;
+	return !error && bytes_of(range) != segment->bytes ? -EINVAL : error;
 }
 
 /* Puts what was fetched into the address space. */
@@ -273,27 +290,34 @@ static int place(struct core *core, uint64_t address, const struct control_shm *
 	return error;
 }
 
+/* message: who is attached, and how. */
+static int attach(struct core *core, struct control_shm *message, uint64_t address,
+	struct control_shm *segment)
+{
+	struct range fetched = {.kind = RANGE_SHARED};
+	int error = fetch(core, message, segment, &fetched);
+
+	if (!error)
+		error = place(core, address, segment, &fetched, message->flags & SHM_RDONLY);
+	if (error) {
+		if (segment->id)
+			detach(core, message->id);
+		memory_drop_pieces(core, &fetched);
+		free(fetched.pieces);
+	}
+	return error;
+}
+
 static void attach_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
 	const struct record_shm *record = command->request.shm;
-	struct core *core = command->core;
 	struct control_shm message = message_of(SHM_COMMAND_ATTACH), segment = {0};
-	struct range fetched = {.kind = RANGE_SHARED};
 	int error;
 
 	message.id = record->id;
-	message.flags = record->flags;
-	error = fetch(core, &message, &segment, &fetched);
-	if (!error)
-		error = place(
-			core, record->address, &segment, &fetched, record->flags & SHM_RDONLY);
-	if (error) {
-		if (segment.id)
-			detach(core, record->id);
-		memory_drop_pieces(core, &fetched);
-		free(fetched.pieces);
-	}
+	message.flags = record->flags & SHM_RDONLY;
+	error = attach(command->core, &message, record->address, &segment);
 	answer(command, error, &segment);
 }
 
@@ -361,6 +385,227 @@ void shm_control(struct command *command)
 		service_job(command->core, &command->job, control_job);
 }
 
+/* ---- shared by token ---- */
+
+static struct hold *find_hold(struct core *core, uint32_t id)
+{
+	struct hold *hold;
+
+	list_for_each (hold, &core->memory.holds, link)
+		if (hold->description.id == id)
+			return hold;
+	return NULL;
+}
+
+/* gdevd has counted one attachment more. */
+static int add_hold(struct core *core, const struct control_shm *segment)
+{
+	struct hold *hold = find_hold(core, segment->id);
+
+	if (!hold) {
+		hold = calloc(1, sizeof *hold);
+		if (!hold)
+			return -ENOMEM;
+		hold->description = *segment;
+		list_append(&core->memory.holds, &hold->link);
+	}
+	hold->count++;
+	return 0;
+}
+
+/* With the lock: the job is done, and the session holds what it has got. */
+static void answer_shared(struct command *command, int status, const struct control_shm *segment)
+{
+	struct reply_shared reply = {0};
+
+	if (status >= 0) {
+		reply.id = segment->id;
+		reply.bytes = segment->bytes;
+		memcpy(reply.token, segment->token, sizeof reply.token);
+	}
+	command_answer(command, min_of(status, 0), &reply, status >= 0 ? sizeof reply : 0);
+}
+
+static void hold_and_answer(struct command *command, int status, const struct control_shm *segment)
+{
+	struct core *core = command->core;
+	bool held = status >= 0;
+
+	core_lock(core);
+	if (held)
+		status = add_hold(core, segment);
+	answer_shared(command, status, segment);
+	core_unlock(core);
+	if (held && status)
+		detach(core, segment->id);
+}
+
+/* A transient segment that gdevd makes for `bytes`; status as of call(). */
+static int get_transient(struct core *core, uint64_t bytes, struct control_shm *segment)
+{
+	struct control_shm message = message_of(SHM_COMMAND_GET);
+	int status;
+
+	message.key = IPC_PRIVATE;
+	message.flags = CONTROL_SHM_TRANSIENT | 0600;
+	message.bytes = bytes;
+	status = call(core, &message, segment, NULL, NULL);
+	return status == 0 ? -GDEV_E_PROTOCOL : status;
+}
+
+static void create_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	uint64_t bytes = align_up(command->request.shared->bytes, DEVICE_CHUNK_MIN);
+	struct control_shm segment;
+	int status = get_transient(command->core, bytes, &segment);
+
+	if (status == 1)
+		status = create_segment(command->core, &segment, chunk_bytes_for(bytes));
+	hold_and_answer(command, status, &segment);
+}
+
+void shared_create(struct command *command)
+{
+	uint64_t bytes = command->request.shared->bytes;
+
+	if (!bytes || bytes > command->core->session.arena_bytes)
+		command_answer(command, -EINVAL, NULL, 0);
+	else
+		service_job(command->core, &command->job, create_job);
+}
+
+/* The chunks stay where they are; what in-flight commands do to them goes on. */
+static void export_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	struct shared *shared = calloc(1, sizeof *shared);
+	struct control_shm remove = message_of(SHM_COMMAND_REMOVE), segment, reply;
+	struct range *range = command->range;
+	struct core *core = command->core;
+	int status = shared ? get_transient(core, range->bytes, &segment) : -ENOMEM;
+
+	if (status == 1) {
+		status = back(core, range, &segment);
+		if (status) {
+			remove.id = segment.id;
+			memcpy(remove.token, segment.token, sizeof remove.token);
+			call(core, &remove, &reply, NULL, NULL);
+		}
+	}
+	core_lock(core);
+	if (!status) {
+		memory_hand_over(core, range->bytes);
+		range->kind = RANGE_SHARED;
+		range->shared = shared;
+		shared->core = core;
+		shared->range = range;
+		shared->description = segment;
+		shared->exported = true;
+		shared = NULL;
+	}
+	memory_unpin(core, range);
+	answer_shared(command, status, &segment);
+	core_unlock(core);
+	free(shared);
+}
+
+void shared_export(struct command *command)
+{
+	uint64_t address = command->request.shared->address;
+	struct range *range = memory_find(command->core, address, 1);
+
+	if (!range || range->address != address ||
+		(range->kind != RANGE_DEVICE && !shared_is_export(range))) {
+		command_answer(command, -EINVAL, NULL, 0);
+	} else if (range->kind == RANGE_SHARED) {
+		answer_shared(command, 0, &range->shared->description);
+	} else if (range->pins) {
+		command_answer(command, -EAGAIN, NULL, 0);
+	} else {
+		command->range = range;
+		memory_pin(range);
+		service_job(command->core, &command->job, export_job);
+	}
+}
+
+static void hold_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	const struct record_shared *record = command->request.shared;
+	struct control_shm message = message_of(SHM_COMMAND_HOLD), segment;
+
+	message.id = record->id;
+	memcpy(message.token, record->token, sizeof message.token);
+	hold_and_answer(command, call(command->core, &message, &segment, NULL, NULL), &segment);
+}
+
+void shared_hold(struct command *command)
+{
+	service_job(command->core, &command->job, hold_job);
+}
+
+void shared_drop(struct command *command)
+{
+	struct core *core = command->core;
+	struct hold *hold = find_hold(core, command->request.shared->id);
+	struct control_shm message = message_of(SHM_COMMAND_DETACH);
+
+	if (!hold) {
+		command_answer(command, -EINVAL, NULL, 0);
+		return;
+	}
+	message.id = hold->description.id;
+	control_send(core, &message, NULL, 0);
+	if (!--hold->count) {
+		list_remove(&hold->link);
+		free(hold);
+	}
+	command_answer(command, 0, NULL, 0);
+}
+
+static void map_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	const struct record_shared *record = command->request.shared;
+	struct control_shm message = message_of(SHM_COMMAND_ATTACH), segment = {0};
+	int error;
+
+	message.id = record->id;
+	message.flags = CONTROL_SHM_TRANSIENT | (record->flags & SHM_RDONLY);
+	memcpy(message.token, record->token, sizeof message.token);
+	error = attach(command->core, &message, record->address, &segment);
+	core_lock(command->core);
+	answer_shared(command, error, &segment);
+	core_unlock(command->core);
+}
+
+void shared_map(struct command *command)
+{
+	if (command->request.shared->address % ARENA_ALIGN)
+		command_answer(command, -EINVAL, NULL, 0);
+	else
+		service_job(command->core, &command->job, map_job);
+}
+
+bool shared_is_export(const struct range *range)
+{
+	return range->kind == RANGE_SHARED && range->shared && range->shared->exported;
+}
+
+void shared_free(struct command *command, struct range *range)
+{
+	memory_retire(command, range, detach_job);
+}
+
+void shared_finish(struct core *core)
+{
+	struct hold *hold, *next;
+
+	list_for_each_safe (hold, next, &core->memory.holds, link)
+		free(hold);
+}
+
 /* ---- a new gdevd ---- */
 
 static void back_job(struct job *job)
@@ -390,6 +635,8 @@ static void registered(struct core *core, struct control_request *request, int s
 
 void shared_register(struct core *core)
 {
+	struct hold *hold;
+
 	for (size_t i = 0; i < core->memory.range_count; i++) {
 		struct range *range = core->memory.ranges[i];
 		struct shared *shared = range->shared;
@@ -400,10 +647,20 @@ void shared_register(struct core *core)
 		shared->request.message.shm.header = message_of(SHM_COMMAND_ATTACH).header;
 		shared->request.message.shm.command = SHM_COMMAND_ATTACH;
 		shared->request.message.shm.first_chunk = 0;
-		shared->request.message.shm.flags = range->read_only ? SHM_RDONLY : 0;
+		shared->request.message.shm.flags =
+			(range->read_only ? SHM_RDONLY : 0) |
+			(shared->description.flags & CONTROL_SHM_TRANSIENT);
 		shared->request.expected = CONTROL_SHM_REPLY;
 		shared->request.answered = registered;
 		control_ask(core, &shared->request);
+	}
+	/* Behind these, so that what is mapped somewhere is known when it is held. */
+	list_for_each (hold, &core->memory.holds, link) {
+		struct control_shm message = message_of(SHM_COMMAND_HOLD);
+		message.id = hold->description.id;
+		memcpy(message.token, hold->description.token, sizeof message.token);
+		for (uint32_t i = 0; i < hold->count; i++)
+			control_send(core, &message, NULL, 0);
 	}
 }
 

@@ -143,6 +143,9 @@ __typeof__(cuStreamGetDevice) cuStreamGetDevice_ptsz;
 #define cuMemGetAddressRange cuMemGetAddressRange_v2
 #define cuMemAllocHost cuMemAllocHost_v2
 #define cuMemHostGetDevicePointer cuMemHostGetDevicePointer_v2
+#if GDEV_CUDA_API_VERSION >= 11000
+#define cuIpcOpenMemHandle cuIpcOpenMemHandle_v2
+#endif
 #if GDEV_CUDA_API_VERSION >= 6050
 #define cuMemHostRegister cuMemHostRegister_v2
 #endif

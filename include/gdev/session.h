@@ -322,6 +322,43 @@ uint64_t gdev_trace_begin(void);
 /* `name` must never change: it is known by its address. Spans of a thread nest or follow each other. */
 void gdev_trace_end(const char *name, uint64_t begin_ns, int status);
 
+/* ---- device memory shared by token: what CUDA's IPC and virtual memory calls stand on ----
+ *
+ * Memory that lives as long as some session holds it or has it mapped, and that sessions of the same user
+ * on the same virtual GPU reach when they are told its token. What is in here may be passed on as bytes. */
+
+#define GDEV_TOKEN_BYTES 16
+
+struct gdev_shared {
+	uint32_t id, reserved;
+	uint64_t bytes;
+	uint8_t token[GDEV_TOKEN_BYTES]; /* unguessable */
+};
+
+/* Zeroed memory, `bytes` rounded up to 2 MiB, held once, mapped nowhere. */
+int gdev_shared_create(struct gdev_session *session, uint64_t bytes, struct gdev_shared *shared);
+/* Makes the object that contains the allocation at `address` shareable, where it is: all of the
+ * object, of which the allocation begins at *offset. It lives until gdev_memory_free and the last mapping's
+ * end. -EINVAL: not an allocation of gdev_memory_alloc. */
+int gdev_shared_export(struct gdev_session *session, uint64_t address, struct gdev_shared *shared,
+	uint64_t *offset);
+/* Once more, also what another session has made: id and token count, bytes is filled in. -EINVAL: it does
+ * not exist, or no longer; -EACCES: it is another user's. */
+int gdev_shared_hold(struct gdev_session *session, struct gdev_shared *shared);
+/* Once less. */
+int gdev_shared_drop(struct gdev_session *session, const struct gdev_shared *shared);
+/* Maps all of it: at *address, which is reserved, or anywhere when that is 0. Of it the `bytes` from
+ * `offset` on are then an allocation of kind GDEV_MEMORY_SHARED at *address. flags: SHM_RDONLY. Ends with
+ * gdev_shm_detach(*address). */
+int gdev_shared_map(struct gdev_session *session, const struct gdev_shared *shared, uint64_t offset,
+	uint64_t bytes, int flags, uint64_t *address);
+
+/* Addresses of the arena in which nothing is. bytes and alignment: multiples of 2 MiB. */
+int gdev_address_reserve(
+	struct gdev_session *session, uint64_t bytes, uint64_t alignment, uint64_t *address);
+/* Exactly what was reserved, with nothing mapped there any more. */
+void gdev_address_free(struct gdev_session *session, uint64_t address, uint64_t bytes);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -88,6 +88,7 @@ static void deactivate(CUcontext context)
 		module_release(list_first(&context->modules, struct CUmod_st, link));
 	while (!list_empty(&context->events))
 		event_release(list_first(&context->events, struct CUevent_st, link));
+	ipc_release_context(context);
 	memory_release_context(context);
 	while (!list_empty(&context->streams))
 		stream_release(list_first(&context->streams, struct CUstream_st, link));

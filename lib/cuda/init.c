@@ -21,6 +21,8 @@ static void after_fork_in_child(void)
 	atomic_store(&is_initialised, false);
 	devices_forget();
 	contexts_forget();
+	ipc_forget();
+	vmm_forget();
 }
 
 CUresult initialised(void)

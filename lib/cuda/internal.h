@@ -7,7 +7,7 @@
  * uses it is the program's mistake.
  *
  * Locks, in the order in which they may be taken:
- *   devices (device.c) > contexts (context.c) > a library's lock > a context's lock > allocations
+ *   vmm.c > devices (device.c) > contexts (context.c) > a library's lock > a context's lock > allocations
  *   (memory.c) > handles (handle.c)
  */
 #ifndef GDEV_CUDA_INTERNAL_H
@@ -50,6 +50,7 @@ enum handle_type {
 	HANDLE_STREAM,
 	HANDLE_EVENT,
 	HANDLE_LINK,
+	HANDLE_MEMORY,
 	HANDLE_TYPES,
 };
 
@@ -167,7 +168,13 @@ void event_release(CUevent event);
 
 /* ---- memory (memory.c) ---- */
 
-enum allocation_kind { ALLOCATION_DEVICE, ALLOCATION_HOST, ALLOCATION_MANAGED, ALLOCATION_SHARED };
+enum allocation_kind {
+	ALLOCATION_DEVICE,
+	ALLOCATION_HOST,
+	ALLOCATION_MANAGED,
+	ALLOCATION_SHARED, /* cuShmAt */
+	ALLOCATION_IPC,    /* cuIpcOpenMemHandle */
+};
 
 struct allocation {
 	struct allocation *next; /* of its bucket */
@@ -186,6 +193,14 @@ CUresult memory_remember(CUcontext context, uint64_t base, uint64_t bytes,
 	enum allocation_kind kind, unsigned flags);
 /* False: there is no such allocation. */
 bool memory_forget(uint64_t base, struct allocation *allocation);
+
+/* ---- memory between processes (ipc.c), memory and addresses apart (vmm.c) ---- */
+
+/* Closes what the context has opened. */
+void ipc_release_context(CUcontext context);
+/* After a fork. */
+void ipc_forget(void);
+void vmm_forget(void);
 
 /* ---- copies (copy.c) ---- */
 

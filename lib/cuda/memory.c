@@ -177,7 +177,7 @@ static CUresult release(uint64_t base, bool host)
 
 	TRY(current_context(&context));
 	if (!find_base(base, &allocation) || (allocation.kind == ALLOCATION_HOST) != host ||
-		allocation.kind == ALLOCATION_SHARED || !memory_forget(base, &allocation))
+		allocation.kind >= ALLOCATION_SHARED || !memory_forget(base, &allocation))
 		return CUDA_ERROR_INVALID_VALUE;
 	return result_of(gdev_memory_free(allocation.session, base));
 }

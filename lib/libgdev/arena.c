@@ -17,6 +17,7 @@ int arena_init(struct arena *arena, uint64_t base, uint64_t bytes)
 		return -ENOMEM;
 	arena->free[0] = (struct extent){base, bytes};
 	arena->count = 1;
+	arena->out = 0;
 	return 0;
 }
 
@@ -32,33 +33,74 @@ static void remove_extent(struct arena *arena, size_t index)
 		(arena->count - index) * sizeof *arena->free);
 }
 
-int arena_take(struct arena *arena, uint64_t bytes, uint64_t *base)
+/* Every range that is out may come back as an extent of its own: giving back must not fail. */
+static int make_room(struct arena *arena)
+{
+	size_t need = arena->count + arena->out + 2, capacity = arena->capacity;
+	struct extent *more;
+
+	while (capacity < need)
+		capacity *= 2;
+	if (capacity == arena->capacity)
+		return 0;
+	more = realloc(arena->free, capacity * sizeof *more);
+	if (!more)
+		return -ENOMEM;
+	arena->free = more;
+	arena->capacity = capacity;
+	return 0;
+}
+
+static void insert_extent(struct arena *arena, size_t index, uint64_t base, uint64_t bytes)
+{
+	memmove(&arena->free[index + 1], &arena->free[index],
+		(arena->count - index) * sizeof *arena->free);
+	arena->free[index] = (struct extent){base, bytes};
+	arena->count++;
+}
+
+/* Takes [at, at + bytes) out of the extent. */
+static void cut(struct arena *arena, size_t index, uint64_t at, uint64_t bytes)
+{
+	struct extent *extent = &arena->free[index];
+	uint64_t before = at - extent->base, after = extent->bytes - before - bytes;
+
+	if (before && after) {
+		extent->bytes = before;
+		insert_extent(arena, index + 1, at + bytes, after);
+	} else if (before) {
+		extent->bytes = before;
+	} else if (after) {
+		*extent = (struct extent){at + bytes, after};
+	} else {
+		remove_extent(arena, index);
+	}
+	arena->out++;
+}
+
+int arena_take_aligned(struct arena *arena, uint64_t bytes, uint64_t alignment, uint64_t *base)
 {
 	uint64_t with_gap = bytes + ARENA_ALIGN;
+	int error = make_room(arena);
 
-	/* Giving back can always be done: there is room for one extent more than now. */
-	if (arena->count + 1 >= arena->capacity) {
-		size_t capacity = 2 * arena->capacity;
-		struct extent *more = realloc(arena->free, capacity * sizeof *more);
-		if (!more)
-			return -ENOMEM;
-		arena->free = more;
-		arena->capacity = capacity;
-	}
-	if (with_gap < bytes)
+	if (error || with_gap < bytes)
 		return -ENOMEM;
 	for (size_t i = 0; i < arena->count; i++) {
-		struct extent *extent = &arena->free[i];
-		if (extent->bytes < with_gap)
+		const struct extent *extent = &arena->free[i];
+		uint64_t at = align_up(extent->base, alignment);
+		if (at < extent->base || at - extent->base > extent->bytes ||
+			extent->bytes - (at - extent->base) < with_gap)
 			continue;
-		*base = extent->base;
-		extent->base += with_gap;
-		extent->bytes -= with_gap;
-		if (!extent->bytes)
-			remove_extent(arena, i);
+		cut(arena, i, at, with_gap);
+		*base = at;
 		return 0;
 	}
 	return -ENOMEM;
+}
+
+int arena_take(struct arena *arena, uint64_t bytes, uint64_t *base)
+{
+	return arena_take_aligned(arena, bytes, ARENA_ALIGN, base);
 }
 
 void arena_give(struct arena *arena, uint64_t base, uint64_t bytes)
@@ -80,9 +122,7 @@ void arena_give(struct arena *arena, uint64_t base, uint64_t bytes)
 		arena->free[i].base = base;
 		arena->free[i].bytes += with_gap;
 	} else {
-		memmove(&arena->free[i + 1], &arena->free[i],
-			(arena->count - i) * sizeof *arena->free);
-		arena->free[i] = (struct extent){base, with_gap};
-		arena->count++;
+		insert_extent(arena, i, base, with_gap);
 	}
+	arena->out--;
 }

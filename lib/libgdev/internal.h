@@ -28,12 +28,15 @@ struct extent {
 struct arena {
 	struct extent *free; /* sorted, not adjacent */
 	size_t count, capacity;
+	size_t out; /* ranges that are taken */
 };
 
 int arena_init(struct arena *arena, uint64_t base, uint64_t bytes);
 void arena_finish(struct arena *arena);
 /* bytes: a multiple of ARENA_ALIGN. -ENOMEM. */
 int arena_take(struct arena *arena, uint64_t bytes, uint64_t *base);
+/* alignment: a power of two, ARENA_ALIGN or more. */
+int arena_take_aligned(struct arena *arena, uint64_t bytes, uint64_t alignment, uint64_t *base);
 void arena_give(struct arena *arena, uint64_t base, uint64_t bytes);
 
 /* ---- memory (memory.c, carve.c) ---- */
@@ -42,10 +45,11 @@ void arena_give(struct arena *arena, uint64_t base, uint64_t bytes);
 
 /* What the worker knows: a device memory object, a page-locked memfd, an attached segment. */
 struct object {
-	struct list link; /* of its pool */
-	uint64_t base, bytes, reserved_bytes;
+	struct list link;                     /* of its pool */
+	uint64_t base, bytes, reserved_bytes; /* reserved_bytes 0: the addresses are not its own */
 	enum gdev_memory_kind kind;
 	bool mapped;
+	bool exported;      /* other sessions may have it */
 	struct list blocks; /* all of it, in order of addresses */
 	size_t used_blocks;
 };

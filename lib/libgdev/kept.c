@@ -47,7 +47,8 @@ bool kept_give(struct gdev_session *session, struct object *object)
 	struct kept *kept = &session->memory.kept;
 	struct block *block, *after;
 
-	if (object->kind != GDEV_MEMORY_DEVICE || object->bytes > limit_of(session))
+	if (object->kind != GDEV_MEMORY_DEVICE || object->exported ||
+		object->bytes > limit_of(session))
 		return false;
 	while (kept->bytes + object->bytes > limit_of(session))
 		if (drop_oldest(session))

@@ -242,6 +242,22 @@ err_free:
 	return error;
 }
 
+int memory_object_create_at(
+	struct gdev_session *session, uint64_t address, uint64_t bytes, struct object **created)
+{
+	struct object *object = calloc(1, sizeof *object);
+
+	if (!object)
+		return -ENOMEM;
+	object->kind = GDEV_MEMORY_SHARED;
+	object->base = address;
+	object->bytes = bytes;
+	list_init(&object->blocks);
+	list_init(&object->link);
+	*created = object;
+	return 0;
+}
+
 int memory_object_destroy(struct gdev_session *session, struct object *object)
 {
 	int error = 0;
@@ -251,7 +267,7 @@ int memory_object_destroy(struct gdev_session *session, struct object *object)
 	if (object->mapped)
 		unmap_piece(object->base, object->bytes);
 	/* What the worker may still have there must not be handed out again. */
-	if (!error)
+	if (!error && object->reserved_bytes)
 		arena_give(&session->memory.arena, object->base, object->reserved_bytes);
 	object_free(object);
 	return error;
@@ -491,6 +507,11 @@ int gdev_memory_map(struct gdev_session *session, uint64_t address, uint64_t byt
 }
 
 /* ---- shared memory's part: attached segments are objects that others own ---- */
+
+struct block *memory_block_at(struct gdev_session *session, uint64_t address)
+{
+	return block_at(&session->memory, address);
+}
 
 struct block *memory_take_shared(struct gdev_session *session, uint64_t address)
 {

@@ -11,11 +11,16 @@
  * memory. For GDEV_MEMORY_SHARED only the addresses are taken. */
 int memory_object_create(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
 	struct object **created);
+/* Of kind GDEV_MEMORY_SHARED, at addresses that are reserved already, and stay so. */
+int memory_object_create_at(
+	struct gdev_session *session, uint64_t address, uint64_t bytes, struct object **created);
 int memory_object_destroy(struct gdev_session *session, struct object *object);
-/* The one block of an object that is not carved. */
+/* The one block of an object that is not carved; all of it, unless the caller makes it smaller. */
 int memory_whole_block(struct object *object, struct block **created);
 /* Makes an allocation of `asked` bytes of the block; on failure the block is gone, and its object. */
 int memory_publish(struct gdev_session *session, struct block *block, uint64_t asked);
+/* The allocation that `address` is in; NULL: in none. */
+struct block *memory_block_at(struct gdev_session *session, uint64_t address);
 /* Takes the segment attached at `address` out of the table; NULL: none is. */
 struct block *memory_take_shared(struct gdev_session *session, uint64_t address);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Shared device memory: shmget, shmat, shmdt, shmctl on device memory ("Gdev", section 4.2). Segments and
- * who may use them are gdevd's; an attached one is an object of the session like its own.
+ * who may use them are gdevd's; an attached one is an object of the session like its own. So is one that is
+ * found by its token.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/ipc.h>
 
 #include "lib/libgdev/internal.h"
@@ -71,7 +73,7 @@ int gdev_shm_attach(struct gdev_session *session, uint32_t id, int flags, uint64
 
 int gdev_shm_detach(struct gdev_session *session, uint64_t address)
 {
-	struct record_shm record = {.address = address};
+	struct record_shm record = {0};
 	struct memory *memory = &session->memory;
 	struct block *block;
 	int error;
@@ -82,6 +84,7 @@ int gdev_shm_detach(struct gdev_session *session, uint64_t address)
 	pthread_mutex_lock(&memory->change);
 	block = memory_take_shared(session, address);
 	if (block) {
+		record.address = block->object->base;
 		int detached = request_shm(session, RECORD_SHM_DETACH, &record, NULL);
 		memory_object_destroy(session, block->object);
 		error = error ? error : detached;
@@ -107,4 +110,161 @@ int gdev_shm_control(
 	*info = (struct gdev_shm_info){reply.id, reply.owner_uid, reply.owner_gid, reply.mode,
 		reply.bytes, reply.attached};
 	return 0;
+}
+
+/* ---- by token ---- */
+
+static int request_shared(struct gdev_session *session, uint16_t opcode,
+	struct record_shared *record, struct gdev_shared *shared)
+{
+	struct reply_shared reply;
+	int error;
+
+	if (!shared)
+		return session_request(
+			session, opcode, record, sizeof *record, NULL, 0, NULL, 0, 0);
+	error = session_request(session, opcode, record, sizeof *record, NULL, 0, &reply,
+		sizeof reply, sizeof reply);
+	if (error)
+		return error;
+	*shared = (struct gdev_shared){.id = reply.id, .bytes = reply.bytes};
+	memcpy(shared->token, reply.token, sizeof shared->token);
+	return 0;
+}
+
+static struct record_shared record_of(const struct gdev_shared *shared)
+{
+	struct record_shared record = {.id = shared->id};
+
+	memcpy(record.token, shared->token, sizeof record.token);
+	return record;
+}
+
+int gdev_shared_create(struct gdev_session *session, uint64_t bytes, struct gdev_shared *shared)
+{
+	struct record_shared record = {.bytes = bytes};
+	int error;
+
+	if (bytes > session->description.arena_bytes)
+		return -ENOMEM;
+	error = request_shared(session, RECORD_SHARED_CREATE, &record, shared);
+	if (error != -ENOMEM)
+		return error;
+	/* Memory that is only kept is no reason to refuse. */
+	pthread_mutex_lock(&session->memory.change);
+	bool released = kept_release(session);
+	pthread_mutex_unlock(&session->memory.change);
+	return released ? request_shared(session, RECORD_SHARED_CREATE, &record, shared) : error;
+}
+
+int gdev_shared_export(struct gdev_session *session, uint64_t address, struct gdev_shared *shared,
+	uint64_t *offset)
+{
+	struct memory *memory = &session->memory;
+	struct record_shared record = {0};
+	struct block *block;
+	int error = -EINVAL;
+
+	pthread_mutex_lock(&memory->change);
+	block = memory_block_at(session, address);
+	if (block && block->object->kind == GDEV_MEMORY_DEVICE) {
+		record.address = block->object->base;
+		error = request_shared(session, RECORD_SHARED_EXPORT, &record, shared);
+	}
+	if (!error) {
+		block->object->exported = true;
+		*offset = block->base - block->object->base;
+	}
+	pthread_mutex_unlock(&memory->change);
+	return error;
+}
+
+int gdev_shared_hold(struct gdev_session *session, struct gdev_shared *shared)
+{
+	struct record_shared record = record_of(shared);
+
+	return request_shared(session, RECORD_SHARED_HOLD, &record, shared);
+}
+
+int gdev_shared_drop(struct gdev_session *session, const struct gdev_shared *shared)
+{
+	struct record_shared record = record_of(shared);
+
+	return request_shared(session, RECORD_SHARED_DROP, &record, NULL);
+}
+
+/* memory.change is held. */
+static int map_object(struct gdev_session *session, const struct gdev_shared *shared, int flags,
+	uint64_t address, struct block **mapped)
+{
+	struct record_shared record = record_of(shared);
+	struct gdev_shared found;
+	struct object *object;
+	int error;
+
+	if (address)
+		error = memory_object_create_at(session, address, shared->bytes, &object);
+	else
+		error = memory_object_create(session, GDEV_MEMORY_SHARED, shared->bytes, &object);
+	if (error)
+		return error;
+	record.address = object->base;
+	record.flags = (uint32_t)flags;
+	error = memory_whole_block(object, mapped);
+	if (!error)
+		error = request_shared(session, RECORD_SHARED_MAP, &record, &found);
+	if (!error && found.bytes != shared->bytes) { /* the caller has been told a lie */
+		struct record_shm detach = {.address = object->base};
+		request_shm(session, RECORD_SHM_DETACH, &detach, NULL);
+		error = -EINVAL;
+	}
+	if (error)
+		memory_object_destroy(session, object);
+	return error;
+}
+
+int gdev_shared_map(struct gdev_session *session, const struct gdev_shared *shared, uint64_t offset,
+	uint64_t bytes, int flags, uint64_t *address)
+{
+	struct memory *memory = &session->memory;
+	struct block *block;
+	int error;
+
+	if (!shared->bytes || shared->bytes % ARENA_ALIGN || *address % ARENA_ALIGN ||
+		shared->bytes > session->description.arena_bytes || !bytes ||
+		offset > shared->bytes || bytes > shared->bytes - offset)
+		return -EINVAL;
+	pthread_mutex_lock(&memory->change);
+	error = map_object(session, shared, flags, *address, &block);
+	if (!error) {
+		block->base += offset;
+		error = memory_publish(session, block, bytes);
+	}
+	if (!error)
+		*address = block->base;
+	pthread_mutex_unlock(&memory->change);
+	return error;
+}
+
+/* ---- addresses ---- */
+
+int gdev_address_reserve(
+	struct gdev_session *session, uint64_t bytes, uint64_t alignment, uint64_t *address)
+{
+	int error;
+
+	if (!bytes || bytes % ARENA_ALIGN || (alignment & (alignment - 1)))
+		return -EINVAL;
+	alignment = max_of(alignment, (uint64_t)ARENA_ALIGN);
+	pthread_mutex_lock(&session->memory.change);
+	error = arena_take_aligned(&session->memory.arena, bytes, alignment, address);
+	pthread_mutex_unlock(&session->memory.change);
+	return error;
+}
+
+void gdev_address_free(struct gdev_session *session, uint64_t address, uint64_t bytes)
+{
+	pthread_mutex_lock(&session->memory.change);
+	arena_give(&session->memory.arena, address, bytes);
+	pthread_mutex_unlock(&session->memory.change);
 }

@@ -72,7 +72,7 @@ class Client:
     def shm(self, command, fds=(), **fields):
         kind, _, status, body, got = self.ask(wire.shm(command, **fields), fds)
         assert kind == wire.SHM_REPLY
-        names = ("command key id flags bytes chunk_bytes first_chunk chunks uid gid mode attached").split()
+        names = ("command key id flags bytes chunk_bytes first_chunk chunks uid gid mode attached token").split()
         return status, dict(zip(names, wire.SHM_BODY.unpack(body))), got
 
     def close(self):
@@ -283,8 +283,9 @@ class Restart(GdevdTest):
         self.assertEqual((status, segment["id"]), (1, 77))
         status, _, _ = client.shm(wire.SHM_BACK, [chunk], ident=77, chunk=2 << 20, chunks=1)
         self.assertEqual(status, 0)
+        self.assertEqual(client.shm(wire.SHM_STAT, ident=77)[1]["attached"], 1)  # as before
         status, segment, fds = client.shm(wire.SHM_ATTACH, **known)
-        self.assertEqual((status, segment["attached"], len(fds)), (0, 1, 1))
+        self.assertEqual((status, segment["attached"], len(fds)), (0, 2, 1))
         os.close(fds[0])
         os.close(chunk)
         self.assertEqual(client.shm(wire.SHM_GET, key=5)[1]["id"], 77)
@@ -784,6 +785,68 @@ class SharedMemory(GdevdTest):
         kind, serial, status, _, fds = wire.receive(second.peer)
         self.assertEqual((kind, serial, status, len(fds)), (wire.SHM_REPLY, 8, 0, 1))
         os.close(fds[0])
+
+    def transient(self, client, parts=((2 << 20, 2), (4 << 20, 1))):
+        """A segment without a key, in chunks of several sizes: (id, token)."""
+        size = sum(chunk * count for chunk, count in parts)
+        status, segment, _ = client.shm(wire.SHM_GET, size=size, flags=wire.SHM_TRANSIENT | 0o600)
+        self.assertEqual(status, 1)
+        self.assertNotEqual(segment["token"], bytes(16))
+        self.assertEqual(client.memory(size)[0], 0)
+        first, chunks = 0, sum(count for _, count in parts)
+        for chunk, count in parts:
+            fds = [wire.sealed_memfd(chunk) for _ in range(count)]
+            status, _, _ = client.shm(wire.SHM_BACK, fds, ident=segment["id"], chunk=chunk,
+                                      chunks=chunks, first=first)
+            self.assertEqual(status, 0)
+            first += count
+            for fd in fds:
+                os.close(fd)
+        return segment["id"], segment["token"]
+
+    def test_transient_segments_need_their_token(self):
+        self.start()
+        first, second = self.client(), self.client()
+        ident, token = self.transient(first)
+        for command in (wire.SHM_ATTACH, wire.SHM_HOLD, wire.SHM_STAT, wire.SHM_REMOVE, wire.SHM_SET):
+            self.assertEqual(second.shm(command, ident=ident)[0], -EINVAL)
+            self.assertEqual(second.shm(command, ident=ident, token=b"x" * 16)[0], -EINVAL)
+        # Chunks of one size a message.
+        status, segment, fds = second.shm(wire.SHM_ATTACH, ident=ident, token=token)
+        self.assertEqual((status, segment["chunk_bytes"], len(fds)), (0, 2 << 20, 2))
+        status, segment, more = second.shm(wire.SHM_ATTACH, ident=ident, token=token, first=2)
+        self.assertEqual((status, segment["chunk_bytes"], len(more)), (0, 4 << 20, 1))
+        for fd in fds + more:
+            os.close(fd)
+
+    def test_transient_segments_live_while_they_are_attached(self):
+        self.start("--device-memory", "64M")
+        first, second = self.client(), self.client()
+        base = self.status()["vgpus"][0]["memory_used_bytes"]
+        ident, token = self.transient(first)
+        self.assertEqual(second.shm(wire.SHM_HOLD, ident=ident, token=token)[1]["attached"], 2)
+        first.tell(wire.shm(wire.SHM_DETACH, ident=ident, serial=0))
+        wait_for(lambda: second.shm(wire.SHM_STAT, ident=ident, token=token)[1]["attached"] == 1,
+                 what="its detachment")
+        second.tell(b"die")
+        wait_for(lambda: self.status()["vgpus"][0]["shared_segments"] == 0, what="its end")
+        wait_for(lambda: self.status()["vgpus"][0]["memory_used_bytes"] == base - (1 << 20),
+                 what="its memory's return")  # what `second` had is gone as well
+
+    def test_what_was_never_whole_is_given_back(self):
+        self.start("--device-memory", "64M")
+        client = self.client()
+        self.assertEqual(client.memory(4 << 20)[0], 0)
+        used = self.status()["vgpus"][0]["memory_used_bytes"]
+        _, segment, _ = client.shm(wire.SHM_GET, size=4 << 20, flags=wire.SHM_TRANSIENT | 0o600)
+        chunk = wire.sealed_memfd(2 << 20)
+        client.shm(wire.SHM_BACK, [chunk], ident=segment["id"], chunk=2 << 20, chunks=2)
+        os.close(chunk)
+        self.assertEqual(client.shm(wire.SHM_REMOVE, ident=segment["id"], token=segment["token"])[0], 0)
+        self.assertEqual(self.status()["vgpus"][0]["shared_segments"], 0)
+        self.assertEqual(self.status()["vgpus"][0]["memory_used_bytes"], used)
+        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-(4 << 20), 0, 0)))
+        wait_for(lambda: self.status()["vgpus"][0]["memory_used_bytes"] == used - (4 << 20), what="it")
 
     def test_attach_fails_when_the_creator_dies(self):
         self.start()

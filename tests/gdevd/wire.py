@@ -15,7 +15,8 @@ SHM, SHM_REPLY = 50, 51
 CACHE_GET, CACHE_PUT, CACHE_COMMIT, CACHE_REPLY = 56, 57, 58, 59
 EVENT_WATCH, EVENT_DONE = 64, 65
 
-SHM_GET, SHM_BACK, SHM_ATTACH, SHM_DETACH, SHM_STAT, SHM_SET, SHM_REMOVE = 1, 2, 3, 4, 5, 6, 7
+SHM_GET, SHM_BACK, SHM_ATTACH, SHM_DETACH, SHM_STAT, SHM_SET, SHM_REMOVE, SHM_HOLD = range(1, 9)
+SHM_TRANSIENT = 0x40000000
 
 SESSION_BYTES = 2756608
 PAGE_BYTES = 128
@@ -31,7 +32,7 @@ READY_BODY = struct.Struct("=QQQ64s16s")
 ATTACH_BODY = struct.Struct("=QiIII32sQQQIIQQ")
 MEMORY_BODY = struct.Struct("=qQQ")
 GRANT_BODY = struct.Struct("=IIQQiI")
-SHM_BODY = struct.Struct("=IiIIQQIIIIII")
+SHM_BODY = struct.Struct("=IiIIQQIIIIII16s")
 CACHE_BODY = struct.Struct("=16sQ")
 EVENT_BODY = struct.Struct("=QQII")
 
@@ -80,6 +81,6 @@ def hello(serial=7, base=ARENA_BASE, size=ARENA_BYTES, versions=(1, 1), features
 
 
 def shm(command, key=0, ident=0, flags=0, size=0, chunk=0, first=0, chunks=0, mode=0, uid=0, gid=0,
-        serial=1):
+        serial=1, token=bytes(16)):
     return message(SHM, SHM_BODY.pack(command, key, ident, flags, size, chunk, first, chunks, uid, gid,
-                                      mode, 0), serial)
+                                      mode, 0, token), serial)

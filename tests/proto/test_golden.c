@@ -57,6 +57,8 @@ static void records_have_their_bytes(void **state)
 	struct record_stamp stamp = {HEADER(RECORD_STAMP, record_stamp), 1, 2};
 	struct record_event event = {HEADER(RECORD_EVENT_WAIT, record_event), 1, 2, 3, 4};
 	struct record_shm shm = {HEADER(RECORD_SHM_GET, record_shm), -1, 2, 3, 4, 5, 6};
+	struct record_shared shared = {
+		HEADER(RECORD_SHARED_MAP, record_shared), 1, 2, 3, 4, "0123456789abcde"};
 	struct record_query query = {HEADER(RECORD_QUERY, record_query), 1, 2, 3};
 
 	GOLDEN(memory, "0100000128000000" HEADER_TEXT "2211000000000000"
@@ -110,6 +112,11 @@ static void records_have_their_bytes(void **state)
 		    "0400000000000000"
 		    "05000000"
 		    "06000000");
+	GOLDEN(shared, "3800000140000000" HEADER_TEXT "01000000"
+		       "02000000"
+		       "0300000000000000"
+		       "0400000000000000"
+		       "30313233343536373839616263646500");
 	GOLDEN(query, "4000000128000000" HEADER_TEXT "01000000"
 		      "02000000"
 		      "0300000000000000");
@@ -124,6 +131,7 @@ static void attributes_and_replies_have_their_bytes(void **state)
 	struct reply_global global = {1, 2};
 	struct reply_event event = {1};
 	struct reply_shm shm = {1, 2, 3, 4, 5, 6, 7};
+	struct reply_shared shared = {1, 2, 3, "0123456789abcde"};
 	struct reply_memory memory = {1, 2};
 	struct reply_occupancy occupancy = {1, 2};
 	struct reply_usage usage = {1, 2, 3, 4, 5};
@@ -158,6 +166,10 @@ static void attributes_and_replies_have_their_bytes(void **state)
 		    "0500000000000000"
 		    "06000000"
 		    "07000000");
+	GOLDEN(shared, "01000000"
+		       "02000000"
+		       "0300000000000000"
+		       "30313233343536373839616263646500");
 	GOLDEN(memory, "0100000000000000"
 		       "0200000000000000");
 	GOLDEN(occupancy, "01000000"
@@ -184,8 +196,8 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 	struct control_header bye = HEADER(CONTROL_BYE, control_header);
 	struct control_memory memory = {HEADER(CONTROL_MEMORY, control_memory), -1, 2, 3};
 	struct control_grant grant = {HEADER(CONTROL_GRANT, control_grant), 1, 2, 3, 4, -5, 6};
-	struct control_shm shm = {
-		HEADER(CONTROL_SHM, control_shm), 1, -2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+	struct control_shm shm = {HEADER(CONTROL_SHM, control_shm), 1, -2, 3, 4, 5, 6, 7, 8, 9, 10,
+		11, 12, "0123456789abcde"};
 	struct control_cache cache = {
 		HEADER(CONTROL_CACHE_GET, control_cache), "0123456789abcde", 5};
 	struct control_event event = {HEADER(CONTROL_EVENT_WATCH, control_event), 1, 2, 3, 4};
@@ -205,7 +217,7 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 		      "0400000000000000"
 		      "fbffffff"
 		      "06000000");
-	GOLDEN(shm, "48000000"
+	GOLDEN(shm, "58000000"
 		    "3200" TAIL_TEXT "01000000"
 		    "feffffff"
 		    "03000000"
@@ -217,7 +229,8 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 		    "09000000"
 		    "0a000000"
 		    "0b000000"
-		    "0c000000");
+		    "0c000000"
+		    "30313233343536373839616263646500");
 	GOLDEN(cache, "28000000"
 		      "3800" TAIL_TEXT "30313233343536373839616263646500"
 		      "0500000000000000");

@@ -120,6 +120,8 @@ static void fixed_records_have_exactly_their_length(void **state)
 		{RECORD_SHM_ATTACH, sizeof(struct record_shm)},
 		{RECORD_SHM_DETACH, sizeof(struct record_shm)},
 		{RECORD_SHM_CONTROL, sizeof(struct record_shm)},
+		{RECORD_SHARED_CREATE, sizeof(struct record_shared)},
+		{RECORD_SHARED_MAP, sizeof(struct record_shared)},
 		{RECORD_QUERY, sizeof(struct record_query)},
 		{RECORD_TUNE, sizeof(struct record_query)},
 	};

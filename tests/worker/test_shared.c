@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "harness.h"
 
-enum { CHUNKS = 130, A = 40 }; /* more than one message's worth */
+enum { CHUNKS = 131, A = 40 }; /* more than one message's worth, of the smallest size */
 
 static void wait_reply(struct fixture *fixture, uint64_t value, int status)
 {
