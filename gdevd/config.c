@@ -7,9 +7,11 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <glob.h>
 #include <grp.h>
 #include <ini.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -432,7 +434,7 @@ int config_set(struct config *config, const char *key, const char *value, char *
 void config_init(struct config *config)
 {
 	*config = (struct config){
-		.device = "cpu",
+		.device = "auto",
 		.warm_workers = 2,
 		.max_workers = 256,
 		.worker_idle_ns = 10 * NS_PER_S,
@@ -446,10 +448,22 @@ void config_init(struct config *config)
 	list_init(&config->vgpus);
 }
 
+/* gdevd opens no device; the driver's files say whether there is one. */
+static bool nvidia_is_there(void)
+{
+	glob_t found;
+	bool any = !glob("/dev/nvidia[0-9]*", 0, NULL, &found);
+
+	globfree(&found);
+	return any || !access("/dev/dxg", F_OK);
+}
+
 int config_finish_defaults(struct config *config)
 {
 	if (list_empty(&config->vgpus) && !vgpu_get(config, CONFIG_DEFAULT_VGPU))
 		return -ENOMEM;
+	if (!strcmp(config->device, "auto"))
+		strcpy(config->device, nvidia_is_there() ? "cuda:0" : "cpu");
 	if (config->max_workers == 0)
 		config->max_workers = 1;
 	if (config->warm_workers > config->max_workers)

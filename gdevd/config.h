@@ -35,7 +35,7 @@ struct config_device {
 };
 
 struct config {
-	char device[32];        /* "cpu", "null", "cuda:0" */
+	char device[32];        /* "cpu", "null", "cuda:0"; "auto" until config_finish_defaults() */
 	uint64_t device_memory; /* bytes; 0: the device's default */
 	uint64_t host_memory;   /* page-locked, of a session; 0: half of the machine's */
 	uint64_t threads;       /* 0: the device's default */
@@ -64,7 +64,7 @@ int config_set(struct config *config, const char *key, const char *value, char *
 /* What [device NAME] says; all 0 when there is no such section. */
 struct config_device config_device_of(const struct config *config, const char *name);
 
-/* Adds the default virtual GPU when the file has none. */
+/* Adds the default virtual GPU when the file has none, and chooses the device. */
 int config_finish_defaults(struct config *config);
 
 /* "512M", "4G", "2 TiB", "4096": bytes; powers of two. -EINVAL, -ERANGE. */

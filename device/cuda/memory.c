@@ -74,6 +74,9 @@ int cuda_chunk_create(struct device *device, uint64_t bytes, struct device_chunk
 		.location = on_device(device),
 	};
 	CUmemGenericAllocationHandle handle;
+
+	if (bytes < DEVICE_CHUNK_MIN || bytes > DEVICE_CHUNK_MAX || (bytes & (bytes - 1)))
+		return -EINVAL;
 	CUresult result = driver->cuMemCreate(&handle, bytes, &properties, 0);
 
 	return result ? driver_error(result) : wrap_chunk(device, handle, bytes, chunk);
@@ -113,6 +116,11 @@ int cuda_map(
 		.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ
 				   : CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
+
+	if (address % DEVICE_CHUNK_MIN || address < space->base ||
+		address - space->base > space->bytes ||
+		chunk->bytes > space->bytes - (address - space->base))
+		return -EINVAL;
 	CUresult result = driver->cuMemMap(address, chunk->bytes, 0, chunk->handle, 0);
 
 	if (result)

@@ -126,6 +126,34 @@ static void set_side(uint64_t address, bool device, CUmemorytype *type, CUdevice
 		*on_host = (const void *)address;
 }
 
+/* The driver counts a plane in rows, and has a largest pitch. */
+static bool planes_fit(const struct device_copy *c)
+{
+	uint64_t source = c->height > 1 ? c->source_pitch : c->source_slice;
+	uint64_t destination = c->height > 1 ? c->destination_pitch : c->destination_slice;
+
+	return c->depth == 1 ||
+	       (source && destination && source <= INT32_MAX && destination <= INT32_MAX &&
+		       !(c->source_slice % source) && !(c->destination_slice % destination));
+}
+
+static CUresult copy(const struct driver *driver, CUstream stream, const struct device_copy *c);
+
+static CUresult copy_planes(
+	const struct driver *driver, CUstream stream, const struct device_copy *whole)
+{
+	struct device_copy plane = *whole;
+	CUresult result = CUDA_SUCCESS;
+
+	plane.depth = 1;
+	for (uint64_t z = 0; z < whole->depth && !result; z++) {
+		result = copy(driver, stream, &plane);
+		plane.source += whole->source_slice;
+		plane.destination += whole->destination_slice;
+	}
+	return result;
+}
+
 static CUresult copy(const struct driver *driver, CUstream stream, const struct device_copy *c)
 {
 	CUDA_MEMCPY3D copy3d = {.WidthInBytes = c->width,
@@ -137,11 +165,17 @@ static CUresult copy(const struct driver *driver, CUstream stream, const struct 
 
 	if (c->height == 1 && c->depth == 1)
 		return driver->cuMemcpyAsync(c->destination, c->source, c->width, stream);
-	if (c->source_pitch)
-		copy3d.srcHeight = c->depth > 1 ? c->source_slice / c->source_pitch : c->height;
-	if (c->destination_pitch)
-		copy3d.dstHeight =
-			c->depth > 1 ? c->destination_slice / c->destination_pitch : c->height;
+	if (!planes_fit(c))
+		return copy_planes(driver, stream, c);
+	if (c->height == 1) { /* planes of one row are rows */
+		copy3d.srcPitch = c->source_slice;
+		copy3d.dstPitch = c->destination_slice;
+		copy3d.Height = c->depth;
+		copy3d.Depth = 1;
+	} else if (c->depth > 1) {
+		copy3d.srcHeight = c->source_slice / c->source_pitch;
+		copy3d.dstHeight = c->destination_slice / c->destination_pitch;
+	}
 	set_side(c->source, c->direction != DEVICE_TO_DEVICE, &copy3d.srcMemoryType,
 		&copy3d.srcDevice, &copy3d.srcHost);
 	set_side(c->destination, c->direction != DEVICE_FROM_DEVICE, &copy3d.dstMemoryType,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs gdev on a machine's NVIDIA GPU: the example programs with their checks, the tests of the
-CUDA API, and the benchmarks of bench/hardware.c and of the paper's Table 1 in turn with gdev and with the
+CUDA API, of the backend and of whole systems (kill -9, waits between sessions, clients that lie), and the
+benchmarks of bench/hardware.c and of the paper's Table 1 in turn with gdev and with the
 vendor's library alone. Prints a table; --json FILE gets one JSON object a line, with date, driver and
 commit. Needs no root, and leaves the GPU's settings alone.
 
@@ -124,6 +125,77 @@ def check_cuda(sides):
     return passed, failed
 
 
+# Those that speak TAP, with the folder that they are in.
+SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.py",
+          "integ/test_failures.py", "integ/test_tune.py", "integ/test_hardware.py"]
+TAP_LINE = re.compile(r"(not ok|ok) \d+ - ([^#]*)(# SKIP (.*))?")
+
+
+def run_test(sides, command, timeout, environment=None):
+    """(exit status or what went wrong, standard output and error) of a test that starts its own gdevd."""
+    about = {"GDEV_TEST_DEVICE": sides.gdevd.config["device"], "GDEV_BUILD": str(sides.gdevd.build),
+             **(environment or {})}
+    try:
+        code, out, err = sides.gdevd.run(command, timeout, about)
+    except subprocess.TimeoutExpired:
+        return f"no end within {timeout} seconds", ""
+    return code, out + "\n" + err
+
+
+def check_suites(sides):
+    """The integration tests, each with a gdevd of its own on this device: (passed, failed)."""
+    passed = failed = 0
+    for suite in SUITES:
+        start = time.monotonic()
+        code, text = run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], 280)
+        lines = [match.groups() for match in map(TAP_LINE.match, text.splitlines()) if match]
+        skipped = [(name, why) for verdict, name, skip, why in lines if skip]
+        bad = [name for verdict, name, _, _ in lines if verdict == "not ok"]
+        good = len(lines) - len(skipped) - len(bad)
+        wrong = len(bad) or bool(code) or not lines
+        passed, failed = passed + good, failed + (len(bad) or int(wrong))
+        print(f"  {'FAIL' if wrong else 'ok  '} {suite}: {good} passed, {len(bad)} failed, {len(skipped)} "
+              f"skipped in {time.monotonic() - start:.0f} s" + (f"; it ended with {code}" if code else ""),
+              flush=True)
+        for name, why in skipped:
+            print(f"         skipped: {name.strip()}: {why}", flush=True)
+        if wrong:
+            print("\n".join(f"         {line}" for line in text.splitlines()[-150:]), flush=True)
+    return passed, failed
+
+
+def check_runtime(sides):
+    """A program that nvcc of this machine builds, with NVIDIA's runtime API."""
+    code, text = run_test(sides, [sys.executable, "-B", ROOT / "tests" / "cuda" / "runtime.py",
+                                  ROOT / "tests" / "cuda" / "runtime.cu"], 200)
+    if code == 77:
+        print(f"  skip runtime API: {text.strip()}", flush=True)
+        return 0, 0
+    if code:
+        print(text[-3000:], flush=True)
+    return say(not code, "runtime API, built by nvcc here")
+
+
+def check_backend(sides):
+    """What every backend holds to, and what only this one does."""
+    passed = failed = 0
+    for program in ("test_backends", "test_cuda"):
+        path = sides.gdevd.build / "tests" / "device" / f"test_device_{program[5:]}"
+        code, text = run_test(sides, [path, sides.gdevd.config["device"]], 120,
+                              {"CMOCKA_MESSAGE_OUTPUT": "tap"})
+        lines = text.splitlines()
+        skipped = sum(bool(re.match(r"(not )?ok \d+ # SKIP", line)) for line in lines)
+        bad = [line for line in lines if re.match(r"not ok \d+ -", line)]
+        good = sum(line.startswith("ok ") for line in lines) - skipped
+        wrong = len(bad) or bool(code) or good <= 0
+        passed, failed = passed + max(good, 0), failed + int(wrong)
+        print(f"  {'FAIL' if wrong else 'ok  '} device {program}: {good} passed, {len(bad)} failed, "
+              f"{skipped} skipped" + (f"; it ended with {code}" if code else ""), flush=True)
+        if wrong:
+            print("\n".join(f"         {line}" for line in lines[-40:]), flush=True)
+    return passed, failed
+
+
 CROWD = [("madd", 1024), ("mmul", 256), ("lud", 512), ("cpy", 256), ("pincpy", 128), ("bfs", 200000),
          ("hs", 512), ("nn", 1000000)]
 
@@ -192,7 +264,16 @@ def device_used_mib():
 def check_programs(sides):
     """(passed, failed) of all that is not a benchmark."""
     checks = (check_examples, check_cuda, check_crowd, check_kills)
-    return tuple(map(sum, zip(*(check(sides) for check in checks))))
+    return add(check(sides) for check in checks)
+
+
+def check_tests(sides):
+    """(passed, failed) of the tests that start daemons of their own."""
+    return add(check(sides) for check in (check_backend, check_runtime, check_suites))
+
+
+def add(counts):
+    return tuple(map(sum, zip((0, 0), *counts)))
 
 
 def table1(sides, repetitions):
@@ -228,10 +309,11 @@ def describe(build):
 def main():
     parser = argparse.ArgumentParser(prog="scripts/hardware", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=ROOT / "bundle", help="a built tree, or a bundle of it")
+    parser.add_argument("--build", default=ROOT if (ROOT / "commit").exists() else ROOT / "bundle",
+                        help="a built tree, or a bundle of it (default: the bundle that this script is in)")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--json", metavar="FILE", help="append the results to FILE")
-    parser.add_argument("--only", metavar="PART", help="of: programs copy launch alloc first pair table1")
+    parser.add_argument("--only", metavar="PART", help="of: programs tests copy launch alloc first pair table1")
     parser.add_argument("--repetitions", type=int, default=3)
     options = parser.parse_args()
     lab.end_on_signals()
@@ -256,7 +338,10 @@ def main():
         passed = failed = 0
         if not wanted or "programs" in wanted:
             passed, failed = check_programs(sides)
-        print(f"  {'metric':24} {'gdev':>12} {'vendor':>12} {'unit':6} {'ratio':>8}")
+        if not wanted or "tests" in wanted:
+            passed, failed = add([(passed, failed), check_tests(sides)])
+        if not wanted or set(wanted) - {"programs", "tests"}:
+            print(f"  {'metric':24} {'gdev':>12} {'vendor':>12} {'unit':6} {'ratio':>8}")
         for part in ("copy", "launch", "alloc", "first", "pair"):
             if wanted and part not in wanted:
                 continue

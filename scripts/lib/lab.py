@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A gdevd of one's own: for the demo, the tests and the benchmarks.
 
-with Gdevd(build) as gdevd starts the daemon of a build tree on the software GPU, with a temporary
-directory for its sockets and its cache, and on the way out, whatever the reason, ends it and everything
+with Gdevd(build) as gdevd starts the daemon of a build tree on the software GPU (or on what
+GDEV_TEST_DEVICE names, such as cuda:0), with a temporary directory for its sockets and its cache, and on the way out, whatever the reason, ends it and everything
 that was started through it, and removes the directory. Processes get their own sessions, so that Ctrl-C
 reaches only the script, which then cleans up in order.
 """
@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+DEVICE = os.environ.get("GDEV_TEST_DEVICE") or "cpu"
+SOFTWARE = DEVICE == "cpu"
 
 
 class LabError(Exception):
@@ -46,7 +48,7 @@ class Gdevd:
     def __init__(self, build, config=None, vgpus=None, environment=None):
         """config: keys of [gdevd]; vgpus: {name: keys of [vgpu name]}."""
         self.build = Path(build).resolve()
-        self.config = {"device": "cpu", **(config or {})}
+        self.config = {"device": DEVICE, **(config or {})}
         self.vgpus = vgpus or {}
         self.extra_environment = environment or {}
         self.process = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs one program of tests/cuda under a gdevd of its own, on the software GPU.
+"""Runs one program of tests/cuda under a gdevd of its own, on the software GPU (or GDEV_TEST_DEVICE).
 
 usage: run.py PROGRAM [ARGUMENT...]
 With TEST_VENDOR set the program runs as it is, on whatever libcuda the machine has.
@@ -18,7 +18,7 @@ def main():
         os.execv(sys.argv[1], sys.argv[1:])
     lab.end_on_signals()
     build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
-    with lab.Gdevd(build, {"device_memory": "1G"}, {"gdev0": {}}) as gdevd:
+    with lab.Gdevd(build, {"device_memory": "1G"} if lab.SOFTWARE else {}, {"gdev0": {}}) as gdevd:
         code, out, err = gdevd.run([gdevd.gdev, "run", *sys.argv[1:]], timeout=250)
         sys.stdout.write(out)
         sys.stderr.write(err)

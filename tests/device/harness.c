@@ -5,9 +5,12 @@
 #include "harness.h"
 
 #include <errno.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -74,6 +77,22 @@ static void cache_store(void *owner, const uint8_t key[16], const void *bytes, s
 	pthread_mutex_unlock(&h->lock);
 }
 
+/* For a device that must be asked. */
+static void *ask(void *argument)
+{
+	struct harness *h = argument;
+	bool stopping = false;
+
+	while (!stopping) {
+		if (!h->ops->poll(h->device))
+			sched_yield();
+		pthread_mutex_lock(&h->lock);
+		stopping = h->stopping;
+		pthread_mutex_unlock(&h->lock);
+	}
+	return NULL;
+}
+
 static void *serve(void *argument)
 {
 	struct harness *h = argument;
@@ -105,6 +124,28 @@ uint64_t harness_free_range(uint64_t bytes)
 	return align_up((uint64_t)(uintptr_t)range, DEVICE_CHUNK_MIN);
 }
 
+/* As the worker does it: mapped into the arena, then registered. */
+static void map_host(struct harness *h)
+{
+	uint64_t address = h->base + HARNESS_BYTES - DEVICE_CHUNK_MIN;
+
+	h->locked = mmap((void *)(uintptr_t)address, DEVICE_CHUNK_MIN, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	assert_ptr_equal(h->locked, (void *)(uintptr_t)address);
+	if (h->ops->host_register)
+		assert_int_equal(h->ops->host_register(h->space, address, DEVICE_CHUNK_MIN), 0);
+	h->transfers = harness_queue(h);
+}
+
+static void unmap_host(struct harness *h)
+{
+	uint64_t address = (uintptr_t)h->locked;
+
+	h->ops->queue_destroy(h->transfers);
+	if (h->ops->host_unregister)
+		h->ops->host_unregister(h->space, address, DEVICE_CHUNK_MIN);
+}
+
 void harness_start(struct harness *h, const struct device_ops *ops)
 {
 	harness_start_with(h, ops, HARNESS_THREADS);
@@ -121,11 +162,17 @@ void harness_start_with(struct harness *h, const struct device_ops *ops, unsigne
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_cond_init(&h->kicked, NULL);
 	pthread_cond_init(&h->finished, NULL);
-	h->base = harness_free_range(HARNESS_BYTES);
+	fflush(stdout);
+	h->out = dup(STDOUT_FILENO);
 	assert_int_equal(ops->open(&config, &h->host, &h->device), 0);
+	h->base = harness_free_range(HARNESS_BYTES);
 	assert_int_equal(ops->space_create(h->device, h->base, HARNESS_BYTES, &h->space), 0);
+	if (ops->poll)
+		h->thread_count = min_of(threads, 1u);
 	for (unsigned i = 0; i < h->thread_count; i++)
-		assert_int_equal(pthread_create(&h->threads[i], NULL, serve, h), 0);
+		assert_int_equal(
+			pthread_create(&h->threads[i], NULL, ops->poll ? ask : serve, h), 0);
+	map_host(h);
 }
 
 void harness_stop(struct harness *h)
@@ -136,8 +183,11 @@ void harness_stop(struct harness *h)
 	pthread_mutex_unlock(&h->lock);
 	for (unsigned i = 0; i < h->thread_count; i++)
 		pthread_join(h->threads[i], NULL);
+	unmap_host(h);
 	h->ops->space_destroy(h->space);
 	h->ops->close(h->device);
+	dup2(h->out, STDOUT_FILENO);
+	close(h->out);
 	for (size_t i = 0; i < h->cached; i++)
 		free(h->cache[i].bytes);
 	pthread_mutex_destroy(&h->lock);
@@ -163,6 +213,45 @@ void harness_unmap(struct harness *h, unsigned index, struct device_chunk *chunk
 {
 	h->ops->unmap(h->space, harness_address(h, index), chunk);
 	h->ops->chunk_destroy(chunk);
+}
+
+static void transfer(struct harness *h, enum device_direction direction, uint64_t to, uint64_t from,
+	size_t length)
+{
+	struct submitted s = {.command = {.kind = DEVICE_COPY,
+				      .copy = {.direction = direction,
+					      .destination = to,
+					      .source = from,
+					      .width = length,
+					      .height = 1,
+					      .depth = 1}}};
+
+	assert_int_equal(harness_run(h, h->transfers, &s), 0);
+}
+
+void harness_read(struct harness *h, uint64_t address, void *bytes, size_t length)
+{
+	transfer(h, DEVICE_FROM_DEVICE, (uintptr_t)h->locked, address, length);
+	memcpy(bytes, h->locked, length);
+}
+
+void harness_write(struct harness *h, uint64_t address, const void *bytes, size_t length)
+{
+	memcpy(h->locked, bytes, length);
+	transfer(h, DEVICE_TO_DEVICE, address, (uintptr_t)h->locked, length);
+}
+
+uint32_t harness_word(struct harness *h, uint64_t address)
+{
+	uint32_t word;
+
+	harness_read(h, address, &word, sizeof word);
+	return word;
+}
+
+void harness_set_word(struct harness *h, uint64_t address, uint32_t value)
+{
+	harness_write(h, address, &value, sizeof value);
 }
 
 struct device_queue *harness_queue(struct harness *h)

@@ -27,7 +27,10 @@ struct harness {
 	struct device_host host;
 	struct device *device;
 	struct device_space *space;
-	uint64_t base; /* of the arena */
+	uint64_t base;                  /* of the arena */
+	uint8_t *locked;                /* page-locked memory at the end of the arena: 2 MiB */
+	int out;                        /* standard output, which a backend may take for itself */
+	struct device_queue *transfers; /* for harness_read() and harness_write() */
 	pthread_t threads[HARNESS_THREADS];
 	unsigned thread_count;
 
@@ -64,6 +67,12 @@ void harness_stop(struct harness *h);
 struct device_chunk *harness_map(struct harness *h, unsigned index);
 void harness_unmap(struct harness *h, unsigned index, struct device_chunk *chunk);
 uint64_t harness_address(const struct harness *h, unsigned index);
+
+/* Bytes of device memory, by copies: up to 2 MiB. */
+void harness_read(struct harness *h, uint64_t address, void *bytes, size_t length);
+void harness_write(struct harness *h, uint64_t address, const void *bytes, size_t length);
+uint32_t harness_word(struct harness *h, uint64_t address);
+void harness_set_word(struct harness *h, uint64_t address, uint32_t value);
 
 struct device_queue *harness_queue(struct harness *h);
 void harness_submit(struct harness *h, struct device_queue *queue, struct submitted *s);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,10 +45,13 @@ static void describes_its_device(void **state)
 	struct device_config config = {.memory_bytes = 64 << 20};
 	struct device_info info;
 
-	assert_int_equal(ops->probe(&config, NULL, 0), 1);
-	assert_int_equal(ops->probe(&config, &info, 1), 1);
+	assert_true(ops->probe(&config, NULL, 0) > 0);
+	assert_true(ops->probe(&config, &info, 1) > 0);
 	assert_true(info.name[0]);
-	assert_int_equal(info.memory_bytes, 64 << 20);
+	if (strcmp(ops->name, "cuda"))
+		assert_int_equal(info.memory_bytes, 64 << 20);
+	else
+		assert_true(info.memory_bytes > 64 << 20);
 	assert_int_equal(info.properties[PROPERTY_WARP_SIZE], 32);
 	assert_true(info.properties[PROPERTY_MULTIPROCESSORS] > 0);
 }
@@ -56,15 +60,15 @@ static void memory_is_zeroed_and_keeps_its_bytes_over_a_remap(void **state)
 {
 	struct harness *h = &harness;
 	struct device_chunk *chunk = harness_map(h, 0);
-	uint8_t *at = (uint8_t *)harness_address(h, 0),
-		*elsewhere = (uint8_t *)harness_address(h, 3);
+	autofree uint8_t *bytes = malloc(DEVICE_CHUNK_MIN);
 
-	for (uint64_t i = 0; i < DEVICE_CHUNK_MIN; i += 4096)
-		assert_int_equal(at[i], 0);
-	at[12345] = 99;
+	harness_read(h, h->base, bytes, DEVICE_CHUNK_MIN);
+	for (uint64_t i = 0; i < DEVICE_CHUNK_MIN; i++)
+		assert_int_equal(bytes[i], 0);
+	harness_set_word(h, harness_address(h, 0) + 12344, 99);
 	h->ops->unmap(h->space, harness_address(h, 0), chunk);
 	assert_int_equal(h->ops->map(h->space, harness_address(h, 3), chunk, false), 0);
-	assert_int_equal(elsewhere[12345], 99);
+	assert_int_equal(harness_word(h, harness_address(h, 3) + 12344), 99);
 	harness_unmap(h, 3, chunk);
 }
 
@@ -85,6 +89,21 @@ static void sizes_and_addresses_of_chunks_are_checked(void **state)
 	h->ops->chunk_destroy(chunk);
 }
 
+/* The driver of a GPU does not tell how large what it imports is: then mapping it fails. */
+static int import_and_map(struct harness *h, int fd, uint64_t bytes)
+{
+	struct device_chunk *chunk;
+	int error = h->ops->chunk_import(h->device, fd, bytes, &chunk);
+
+	if (error)
+		return error;
+	error = h->ops->map(h->space, harness_address(h, 8), chunk, false);
+	if (!error)
+		h->ops->unmap(h->space, harness_address(h, 8), chunk);
+	h->ops->chunk_destroy(chunk);
+	return error;
+}
+
 static void imports_are_the_same_memory_and_checked(void **state)
 {
 	struct harness *h = &harness;
@@ -92,17 +111,16 @@ static void imports_are_the_same_memory_and_checked(void **state)
 	int fd, unsealed = memfd_create("unsealed", MFD_CLOEXEC);
 
 	assert_int_equal(h->ops->chunk_export(chunk, &fd), 0);
-	assert_int_equal(h->ops->chunk_import(h->device, fd, 4 << 20, &import), -EINVAL);
+	assert_int_equal(import_and_map(h, fd, 4 << 20), -EINVAL);
 	assert_int_equal(ftruncate(unsealed, DEVICE_CHUNK_MIN), 0);
-	assert_int_equal(
-		h->ops->chunk_import(h->device, unsealed, DEVICE_CHUNK_MIN, &import), -EINVAL);
+	assert_int_equal(import_and_map(h, unsealed, DEVICE_CHUNK_MIN), -EINVAL);
 	assert_int_equal(h->ops->chunk_import(h->device, fd, DEVICE_CHUNK_MIN, &import), 0);
 	close(fd);
 	close(unsealed);
 	assert_int_equal(h->ops->map(h->space, harness_address(h, 1), import, false), 0);
-	*(uint32_t *)harness_address(h, 0) = 0xabcdef01;
+	harness_set_word(h, harness_address(h, 0), 0xabcdef01);
 	harness_unmap(h, 0, chunk);
-	assert_int_equal(*(uint32_t *)harness_address(h, 1), 0xabcdef01);
+	assert_int_equal(harness_word(h, harness_address(h, 1)), 0xabcdef01);
 	harness_unmap(h, 1, import);
 }
 
@@ -120,13 +138,28 @@ static int other_process(const struct device_ops *ops, int socket)
 		ops->chunk_import(h->device, fd, DEVICE_CHUNK_MIN, &chunk) ||
 		ops->map(h->space, harness_address(h, 5), chunk, false))
 		return 1;
-	uint32_t *word = (uint32_t *)harness_address(h, 5);
-	if (word[1000] != 4711)
+	if (harness_word(h, harness_address(h, 5) + 4000) != 4711)
 		return 2;
-	word[1000] = 1147;
+	harness_set_word(h, harness_address(h, 5) + 4000, 1147);
 	harness_unmap(h, 5, chunk);
 	harness_stop(h);
 	return 0;
+}
+
+/* A program of its own: a driver that is open does not survive a fork. */
+static pid_t start_other(const struct device_ops *ops, int socket)
+{
+	char fd[16];
+	pid_t child;
+
+	snprintf(fd, sizeof fd, "%d", socket);
+	fcntl(socket, F_SETFD, 0);
+	child = fork();
+	if (!child) {
+		execl("/proc/self/exe", "test_backends", "--other", fd, ops->name, NULL);
+		_exit(127);
+	}
+	return child;
 }
 
 static void exported_memory_is_shared_between_processes(void **state)
@@ -137,18 +170,16 @@ static void exported_memory_is_shared_between_processes(void **state)
 	pid_t child;
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	child = fork(); /* before there are threads */
-	if (!child)
-		_exit(other_process(*state, pair[1]));
+	child = start_other(*state, pair[1]);
 	harness_start(h, *state);
 	chunk = harness_map(h, 0);
-	((uint32_t *)h->base)[1000] = 4711;
+	harness_set_word(h, h->base + 4000, 4711);
 	assert_int_equal(h->ops->chunk_export(chunk, &fd), 0);
 	assert_int_equal(fd_send(pair[0], "", 1, &fd, 1), 0);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_int_equal(((uint32_t *)h->base)[1000], 1147);
+	assert_int_equal(harness_word(h, h->base + 4000), 1147);
 	close(fd);
 	close(pair[0]);
 	close(pair[1]);
@@ -159,15 +190,20 @@ static void exported_memory_is_shared_between_processes(void **state)
 static void the_program_can_map_device_memory(void **state)
 {
 	struct harness *h = &harness;
-	struct device_chunk *chunk = harness_map(h, 0);
+	struct device_chunk *chunk;
 	uint32_t *view;
 	int fd;
 
+	if (!h->ops->chunk_host_fd) {
+		skip();
+		return;
+	}
+	chunk = harness_map(h, 0);
 	assert_int_equal(h->ops->chunk_host_fd(chunk, &fd), 0);
 	view = mmap(NULL, DEVICE_CHUNK_MIN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(view, MAP_FAILED);
 	view[7] = 77;
-	assert_int_equal(((uint32_t *)h->base)[7], 77);
+	assert_int_equal(harness_word(h, h->base + 28), 77);
 	munmap(view, DEVICE_CHUNK_MIN);
 	close(fd);
 	harness_unmap(h, 0, chunk);
@@ -194,21 +230,26 @@ static const struct copy_case copy_cases[] = {
 	{0, 0, 30, 8, 4, 32, 40, 512, 320},
 	{0, 0, 100, 1, 5, 0, 0, 200, 300},
 	{0, 0, 100, 1, 5, 0, 0, 100, 100},
+	{5, 6, 30, 8, 4, 32, 40, 500, 333},
 	{0, 0, 0, 5, 1, 8, 8, 0, 0},
 	{0, 0, 5, 0, 1, 8, 8, 0, 0},
 };
 
+/* A side that is the host's is in harness.locked, which harness_read() and harness_write() use as well. */
 static void check_copy(struct harness *h, struct device_queue *queue, const struct copy_case *c,
-	enum device_direction direction)
+	enum device_direction direction, const uint8_t *source)
 {
-	uint8_t *source = (uint8_t *)harness_address(h, 0),
-		*destination = (uint8_t *)harness_address(h, 1);
-	struct submitted s = {.command = {.kind = DEVICE_COPY,
-				      .copy = {direction, (uint64_t)destination + c->destination,
-					      (uint64_t)source + c->source, c->width, c->height,
-					      c->depth, c->destination_pitch, c->source_pitch,
-					      c->destination_slice, c->source_slice}}};
-	autofree uint8_t *expected = calloc(1, DEVICE_CHUNK_MIN);
+	uint64_t from =
+		direction == DEVICE_TO_DEVICE ? (uintptr_t)h->locked : harness_address(h, 0);
+	uint64_t to =
+		direction == DEVICE_FROM_DEVICE ? (uintptr_t)h->locked : harness_address(h, 1);
+	struct submitted s = {
+		.command = {.kind = DEVICE_COPY,
+			.copy = {direction, to + c->destination, from + c->source, c->width,
+				c->height, c->depth, c->destination_pitch, c->source_pitch,
+				c->destination_slice, c->source_slice}}};
+	autofree uint8_t *expected = calloc(1, DEVICE_CHUNK_MIN),
+			 *got = calloc(1, DEVICE_CHUNK_MIN);
 
 	for (uint64_t z = 0; z < c->depth; z++)
 		for (uint64_t y = 0; y < c->height; y++)
@@ -216,9 +257,16 @@ static void check_copy(struct harness *h, struct device_queue *queue, const stru
 					y * c->destination_pitch,
 				source + c->source + z * c->source_slice + y * c->source_pitch,
 				c->width);
-	memset(destination, 0, DEVICE_CHUNK_MIN);
+	harness_write(h, harness_address(h, 1), got, DEVICE_CHUNK_MIN);
+	memset(h->locked, 0, DEVICE_CHUNK_MIN);
+	if (direction == DEVICE_TO_DEVICE)
+		memcpy(h->locked, source, DEVICE_CHUNK_MIN);
 	assert_int_equal(harness_run(h, queue, &s), 0);
-	assert_memory_equal(destination, expected, DEVICE_CHUNK_MIN);
+	if (direction == DEVICE_FROM_DEVICE)
+		memcpy(got, h->locked, DEVICE_CHUNK_MIN);
+	else
+		harness_read(h, harness_address(h, 1), got, DEVICE_CHUNK_MIN);
+	assert_memory_equal(got, expected, DEVICE_CHUNK_MIN);
 }
 
 static void copies_of_every_shape_and_direction_are_exact(void **state)
@@ -226,12 +274,15 @@ static void copies_of_every_shape_and_direction_are_exact(void **state)
 	struct harness *h = &harness;
 	struct device_chunk *a = harness_map(h, 0), *b = harness_map(h, 1);
 	struct device_queue *queue = harness_queue(h);
+	autofree uint8_t *source = malloc(DEVICE_CHUNK_MIN);
 
 	for (uint64_t i = 0; i < DEVICE_CHUNK_MIN; i++)
-		((uint8_t *)h->base)[i] = pattern(i);
+		source[i] = pattern(i);
+	harness_write(h, h->base, source, DEVICE_CHUNK_MIN);
 	for (size_t i = 0; i < array_length(copy_cases); i++)
 		for (int direction = DEVICE_TO_DEVICE; direction <= DEVICE_WITHIN; direction++)
-			check_copy(h, queue, &copy_cases[i], (enum device_direction)direction);
+			check_copy(
+				h, queue, &copy_cases[i], (enum device_direction)direction, source);
 	h->ops->queue_destroy(queue);
 	harness_unmap(h, 0, a);
 	harness_unmap(h, 1, b);
@@ -254,14 +305,14 @@ static void fills_write_their_elements_and_nothing_else(void **state)
 	struct harness *h = &harness;
 	struct device_chunk *chunk = harness_map(h, 0);
 	struct device_queue *queue = harness_queue(h);
-	autofree uint8_t *expected = malloc(DEVICE_CHUNK_MIN);
+	autofree uint8_t *expected = malloc(DEVICE_CHUNK_MIN), *got = malloc(DEVICE_CHUNK_MIN);
 
 	for (size_t i = 0; i < array_length(cases); i++) {
 		struct submitted s = {.command = {.kind = DEVICE_FILL, .fill = cases[i]}};
 		const struct device_fill *f = &cases[i];
 
 		memset(expected, 0x3c, DEVICE_CHUNK_MIN);
-		memset((void *)h->base, 0x3c, DEVICE_CHUNK_MIN);
+		harness_write(h, h->base, expected, DEVICE_CHUNK_MIN);
 		for (uint64_t y = 0; y < f->height; y++)
 			for (uint64_t x = 0; x < f->width; x++)
 				memcpy(expected + f->destination + y * f->pitch +
@@ -269,7 +320,8 @@ static void fills_write_their_elements_and_nothing_else(void **state)
 					&f->value, f->element_bytes);
 		s.command.fill.destination += h->base;
 		assert_int_equal(harness_run(h, queue, &s), 0);
-		assert_memory_equal((void *)h->base, expected, DEVICE_CHUNK_MIN);
+		harness_read(h, h->base, got, DEVICE_CHUNK_MIN);
+		assert_memory_equal(got, expected, DEVICE_CHUNK_MIN);
 	}
 	h->ops->queue_destroy(queue);
 	harness_unmap(h, 0, chunk);
@@ -306,7 +358,8 @@ static void commands_of_a_queue_are_done_in_order_and_once(void **state)
 		}
 	for (int q = 0; q < QUEUES; q++) {
 		assert_int_equal(harness_wait(h, &s[q][COMMANDS - 1]), 0);
-		assert_int_equal(*(uint32_t *)(h->base + (uint64_t)q * 65536 + (COMMANDS - 1) * 8),
+		assert_int_equal(
+			harness_word(h, h->base + (uint64_t)q * 65536 + (COMMANDS - 1) * 8),
 			1000 + q);
 		for (int i = 0; i < COMMANDS; i++) {
 			const struct device_command *c = &s[q][i].command;
@@ -314,6 +367,8 @@ static void commands_of_a_queue_are_done_in_order_and_once(void **state)
 			assert_int_equal(s[q][i].error, 0);
 			assert_true(!i || s[q][i].order > s[q][i - 1].order);
 			assert_true(c->started_ns && c->started_ns <= c->finished_ns);
+			if (h->ops->poll) /* its commands are on the device together */
+				continue;
 			assert_true(!i || c->started_ns >= s[q][i - 1].command.finished_ns);
 			assert_true(c->busy_ns <= c->finished_ns - c->started_ns);
 		}
@@ -324,7 +379,12 @@ static void commands_of_a_queue_are_done_in_order_and_once(void **state)
 
 static void an_empty_device_has_nothing_to_do(void **state)
 {
-	assert_false(harness.ops->work(harness.device));
+	struct harness *h = &harness;
+
+	if (h->ops->work)
+		assert_false(h->ops->work(h->device));
+	else
+		assert_false(h->ops->poll(h->device));
 }
 
 static void any_function_name_and_module_are_null_s(void **state)
@@ -389,9 +449,19 @@ static void devices_are_found_by_name(void **state)
 		EACH(commands_of_a_queue_are_done_in_order_and_once, backend),                     \
 		EACH(an_empty_device_has_nothing_to_do, backend)
 
-int main(void)
+/* test_backends NAME: that one alone. --other FD NAME: see start_other(). */
+int main(int argc, char **argv)
 {
-	const struct device_ops *null = device_ops_find("null");
+	const struct device_ops *null = device_ops_find("null"), *named = NULL;
+	unsigned index;
+
+	if (argc > 1 && device_parse(argv[argc - 1], &named, &index)) {
+		fprintf(stderr, "there is no device %s\n", argv[argc - 1]);
+		return 2;
+	}
+	if (argc == 4 && !strcmp(argv[1], "--other"))
+		return other_process(named, atoi(argv[2]));
+	const struct CMUnitTest wanted[] = {ALL(named)};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(devices_are_found_by_name),
 		EACH(any_function_name_and_module_are_null_s, null),
@@ -399,5 +469,6 @@ int main(void)
 		ALL(&gdev_device_backend),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return named ? cmocka_run_group_tests(wanted, NULL, NULL)
+		     : cmocka_run_group_tests(tests, NULL, NULL);
 }

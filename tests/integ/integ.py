@@ -14,15 +14,18 @@ import lab  # noqa: E402
 from lab import Gdevd  # noqa: E402,F401
 
 BUILD = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
+DEVICE, SOFTWARE = lab.DEVICE, lab.SOFTWARE
 FULL = bool(os.environ.get("GDEV_TEST_FULL"))
 SANITIZED = "ASAN_OPTIONS" in os.environ
 PROGRAMS = BUILD / "tests" / "integ"
+# Of the software GPU; hardware has what it has.
+MEMORY = {"device_memory": "1G"} if SOFTWARE else {}
 
 
 class Case(unittest.TestCase):
     """A test with a gdevd of its own: self.gdevd. `config` and `vgpus` as Gdevd takes them."""
 
-    config = {"device_memory": "1G"}
+    config = MEMORY
     vgpus = {"gdev0": {}}
 
     def setUp(self):
@@ -49,10 +52,11 @@ class Case(unittest.TestCase):
             time.sleep(0.05)
 
     def wait_quiet(self, seconds=20):
-        """Until no session is left, nor device memory of one."""
+        """Until no session is left, nor device memory of one, and the pool of workers is full again."""
         def quiet():
             status = self.gdevd.status()
-            return not status["sessions"] and not status["workers"]["leaving"]
+            workers = status["workers"]
+            return not status["sessions"] and not workers["leaving"] and not workers["starting"]
 
         self.wait_until(quiet, "no session is left", seconds)
 

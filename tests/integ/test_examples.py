@@ -5,7 +5,7 @@ import json
 import unittest
 
 import integ
-from integ import Gdevd, BUILD
+from integ import BUILD, MEMORY, Gdevd
 
 SIZES = {
     "loop": (1, 2), "madd": (16, 129), "mmul": (16, 200), "cpy": (1, 3), "pincpy": (1, 3),
@@ -17,7 +17,8 @@ SIZES = {
 class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.gdevd = cls.enterClassContext(Gdevd(BUILD, {"device_memory": "1G"}))
+        cls.gdevd = cls.enterClassContext(Gdevd(BUILD, MEMORY, {
+            "gdev0": {}, "small": {"memory": "1G"}}))
 
     def check(self, name):
         for size in SIZES[name]:
@@ -45,7 +46,7 @@ class Examples(unittest.TestCase):
     def test_too_large(self):
         """A program that wants more memory than there is says so, and what to do"""
         code, _, err = self.gdevd.run(
-            [self.gdevd.gdev, "run", self.gdevd.example("cpy"), "2048"],
+            [self.gdevd.gdev, "run", "--vgpu", "small", self.gdevd.example("cpy"), "2048"],
             environment={"ASAN_OPTIONS": "detect_leaks=0"})  # it ends where it is
         self.assertEqual(code, 2, err)
         self.assertIn("smaller SIZE", err)

@@ -7,9 +7,9 @@ import signal
 import time
 
 import integ
-from integ import BUILD, FULL, PROGRAMS, children
+from integ import BUILD, FULL, PROGRAMS, SOFTWARE, children
 
-STORM_SECONDS = 600 if FULL else 20
+STORM_SECONDS = 600 if FULL else 20 if SOFTWARE else 8
 VERIFIED, WRONG, FAILED = 0, 1, 2
 
 
@@ -120,7 +120,8 @@ class Storm(integ.Case):
 class Restart(integ.Case):
     def test_registered_again(self):
         """A session that outlives its daemon is known to the next one, and ends properly"""
-        client = self.gdevd.popen([self.gdevd.gdev, "run", self.gdevd.example("loop"), "12"],
+        client = self.gdevd.popen([self.gdevd.gdev, "run", self.gdevd.example("loop"),
+                                   "12" if SOFTWARE else "400"],
                                   stdout=-1, stderr=-2, text=True)
         self.wait_until(lambda: client.pid in self.session_pids(), "the session is there")
         os.kill(self.gdevd.process.pid, signal.SIGKILL)
@@ -139,7 +140,7 @@ class Restart(integ.Case):
 class Hostile(integ.Case):
     def hostile(self, mode):
         liars = [self.gdevd.popen([self.gdevd.gdev, "run", PROGRAMS / "hostile", mode,
-                                   "60" if FULL else "5", str(seed)], stdout=-1, stderr=-2,
+                                   "60" if FULL else "5" if SOFTWARE else "2", str(seed)], stdout=-1, stderr=-2,
                                   text=True) for seed in range(1, 4)]
         for liar in liars:
             self.assertIn("shared mappings", liar.stdout.readline())

@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 import integ
-from integ import BUILD, SANITIZED, children
+from integ import BUILD, SANITIZED, SOFTWARE, children
 
 SOURCES = Path(__file__).resolve().parent
 
@@ -26,6 +26,8 @@ def output(*command, **arguments):
 @unittest.skipIf(SANITIZED, "programs built here would lack the sanitizer's library")
 class Installed(unittest.TestCase):
     def setUp(self):
+        if not SOFTWARE or not (BUILD / "build.ninja").exists():
+            self.skipTest("installs a build tree, and runs on the software GPU")
         for tool in ("meson", "pkg-config", "cc"):
             if not shutil.which(tool):
                 self.skipTest(f"there is no {tool}")

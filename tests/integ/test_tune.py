@@ -4,7 +4,7 @@
 import configparser
 
 import integ
-from integ import PROGRAMS
+from integ import DEVICE, PROGRAMS
 
 
 class Tune(integ.Case):
@@ -18,7 +18,7 @@ class Tune(integ.Case):
     def section(self):
         config = configparser.ConfigParser()
         config.read(self.gdevd.directory / "gdev.conf")
-        return dict(config["device cpu"])
+        return dict(config[f"device {DEVICE}"])
 
     def restart(self):
         self.gdevd.stop()
@@ -45,9 +45,9 @@ class Tune(integ.Case):
         """Clients copy as the section of their device says, and right"""
         path = self.gdevd.directory / "gdev.conf"
         wanted = {"inline_bytes": "12288", "chunk_bytes": str(192 << 10), "copy_threads": "3"}
-        path.write_text(path.read_text() + "[device cpu]\n" +
+        path.write_text(path.read_text() + f"[device {DEVICE}]\n" +
                         "".join(f"{key} = {value}\n" for key, value in wanted.items()) +
-                        "[device cuda:0]\ncopy_threads = 1\n")
+                        "[device cuda:7]\ncopy_threads = 1\n")
         self.assertNotEqual(self.in_use(), wanted)
         self.restart()
         self.assertEqual(self.in_use(), wanted)

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Between the files of the driver library that is made for tests: see fake_cuda.c.
+ */
+#ifndef GDEV_TESTS_DEVICE_FAKE_CUDA_H
+#define GDEV_TESTS_DEVICE_FAKE_CUDA_H
+
+#include <stddef.h>
+
+#include <gdev/cuda.h>
+
+#define FAKE_NAMES 16
+
+struct CUfunc_st {
+	char name[64];
+};
+
+struct CUmod_st {
+	struct CUfunc_st functions[FAKE_NAMES];
+	unsigned count;
+};
+
+/* What a call of that name is to answer: an error asked for, the sticky one, or success. */
+CUresult fake_enter(const char *name);
+size_t fake_device_bytes(void);
+/* A context comes (1) or goes (-1). */
+void fake_count_contexts(int change);
+
+#define ENTER()                                                                                    \
+	do {                                                                                       \
+		CUresult entered_ = fake_enter(__func__);                                          \
+		if (entered_)                                                                      \
+			return entered_;                                                           \
+	} while (0)
+
+#endif

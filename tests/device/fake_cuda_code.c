@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The driver library that is made for tests (fake_cuda.c): code, and the device itself.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_cuda.h"
+
+static char context_made; /* its address is a context */
+
+struct CUlinkState_st {
+	char *text;
+	char *log;
+	size_t log_bytes;
+};
+
+/* ---- code ---- */
+
+CUresult cuLinkCreate(unsigned int count, CUjit_option *options, void **values, CUlinkState *out)
+{
+	struct CUlinkState_st *state;
+
+	ENTER();
+	state = calloc(1, sizeof *state);
+	for (unsigned i = 0; i < count; i++) {
+		if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
+			state->log = values[i];
+		if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+			state->log_bytes = (size_t)(uintptr_t)values[i];
+	}
+	*out = (CUlinkState)state;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLinkAddData(CUlinkState handle, CUjitInputType type, void *data, size_t size,
+	const char *name, unsigned int count, CUjit_option *options, void **values)
+{
+	struct CUlinkState_st *state = (struct CUlinkState_st *)handle;
+
+	ENTER();
+	if (!strstr(data, ".version"))
+		return CUDA_ERROR_INVALID_PTX;
+	if (strstr(data, ".version 99"))
+		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+	if (strstr(data, "wrong")) {
+		if (state->log)
+			snprintf(state->log, state->log_bytes,
+				"ptxas application ptx input, line 4; error: Not a name of any known "
+				"instruction: 'wrong'");
+		return CUDA_ERROR_INVALID_PTX;
+	}
+	if (asprintf(&state->text, "\177ELF sm_90 %s", (const char *)data) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLinkComplete(CUlinkState handle, void **cubin, size_t *size)
+{
+	struct CUlinkState_st *state = (struct CUlinkState_st *)handle;
+
+	ENTER();
+	*cubin = state->text;
+	*size = strlen(state->text) + 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLinkDestroy(CUlinkState handle)
+{
+	struct CUlinkState_st *state = (struct CUlinkState_st *)handle;
+
+	free(state->text);
+	free(state);
+	return fake_enter(__func__);
+}
+
+CUresult cuModuleLoadDataEx(
+	CUmodule *out, const void *image, unsigned int count, CUjit_option *options, void **values)
+{
+	const char *text = image, *entry = image;
+	struct CUmod_st *module;
+
+	ENTER();
+	if (memcmp(text, "\177ELF", 4))
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (!strstr(text, "sm_90"))
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	module = calloc(1, sizeof *module);
+	while (module->count < FAKE_NAMES && (entry = strstr(entry, ".entry "))) {
+		entry += strlen(".entry ");
+		sscanf(entry, "%63[a-zA-Z0-9_]", module->functions[module->count++].name);
+	}
+	*out = module;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule module)
+{
+	free(module);
+	return fake_enter(__func__);
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+	ENTER();
+	for (unsigned i = 0; i < module->count; i++)
+		if (!strcmp(module->functions[i].name, name)) {
+			*function = &module->functions[i];
+			return CUDA_SUCCESS;
+		}
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuModuleGetGlobal(CUdeviceptr *pointer, size_t *bytes, CUmodule module, const char *name)
+{
+	ENTER();
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
+{
+	ENTER();
+	*value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
+{
+	ENTER();
+	return value > 227 << 10 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size)
+{
+	static const size_t sizes[] = {8, 4};
+	bool set = !strcmp(function->name, "set");
+
+	if (!set || index >= 2)
+		return CUDA_ERROR_INVALID_VALUE;
+	*offset = index * 8;
+	*size = sizes[index];
+	return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
+	int *blocks, CUfunction function, int threads, size_t shared)
+{
+	ENTER();
+	*blocks = 2048 / (threads ? threads : 1);
+	return CUDA_SUCCESS;
+}
+
+/* ---- the device ---- */
+
+CUresult cuInit(unsigned int flags)
+{
+	ENTER();
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+	*version = CUDA_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **name)
+{
+	static __thread char text[32];
+
+	snprintf(text, sizeof text, "CUDA error %d", (int)error);
+	*name = text;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+	ENTER();
+	*count = 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	ENTER();
+	*device = 0;
+	return ordinal ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int length, CUdevice device)
+{
+	snprintf(name, (size_t)length, "a driver made for tests");
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+	memset(uuid, 7, sizeof *uuid);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
+{
+	*bytes = fake_device_bytes();
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	switch ((int)attribute) {
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+		*value = 9;
+		break;
+	case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+		*value = 32;
+		break;
+	case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+	case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+	case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
+		*value = 1024;
+		break;
+	case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
+		*value = 64;
+		break;
+	case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+	case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+	case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
+		*value = 65535;
+		break;
+	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+		*value = 4;
+		break;
+	default:
+		*value = 0;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
+{
+	ENTER();
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	ENTER();
+	fake_count_contexts(1);
+	*context = (CUcontext)&context_made;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	fake_count_contexts(-1);
+	return fake_enter(__func__);
+}
+
+CUresult cuCtxSetCurrent(CUcontext context)
+{
+	return CUDA_SUCCESS;
+}
