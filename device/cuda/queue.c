@@ -375,7 +375,8 @@ void cuda_submit(struct device_queue *queue, struct device_command *command)
 	command->queue = queue;
 	command->next = NULL;
 	pthread_mutex_lock(&issuer->lock);
-	burst = now_ns - issuer->submitted_ns < BURST_NS;
+	/* What a burst has left is the issuing thread's, which may be on its way. */
+	burst = now_ns - issuer->submitted_ns < BURST_NS || issuer->first;
 	issuer->submitted_ns = now_ns;
 	*issuer->last = command;
 	issuer->last = &command->next;
