@@ -19,6 +19,7 @@
 #define REPETITIONS 9
 #define BIG ((size_t)256 << 20)
 #define SMALL_COPIES 1000
+#define REPEATED_COPIES 1000
 #define PAIR_NS 2000000000u
 
 static const char spin_ptx[] = ".version 6.0\n"
@@ -75,6 +76,25 @@ static void big_copies(void *host, CUdeviceptr memory, const char *kind)
 	report_median(metric, &from, "GB/s");
 }
 
+/* One right after the other. */
+static void repeated_copies(void *host, CUdeviceptr memory, size_t bytes, const char *name)
+{
+	static struct samples samples;
+	char metric[64];
+
+	for (int i = 0; i <= REPETITIONS; i++) {
+		uint64_t start = bench_now_ns(), end;
+		for (int k = 0; k < REPEATED_COPIES; k++)
+			must(cuMemcpyHtoD(memory, host, bytes), "copy to the device");
+		end = bench_now_ns();
+		must(cuCtxSynchronize(), "wait");
+		if (i)
+			samples_add(&samples, (double)(end - start) / 1e3 / REPEATED_COPIES);
+	}
+	snprintf(metric, sizeof metric, "copy.h2d_%s_repeated_us", name);
+	report_median(metric, &samples, "us");
+}
+
 /* The time of the call, on an idle device. */
 static void small_copies(void *host, CUdeviceptr memory, size_t bytes, const char *name)
 {
@@ -95,6 +115,7 @@ static void small_copies(void *host, CUdeviceptr memory, size_t bytes, const cha
 	report_median(metric, &to, "us");
 	snprintf(metric, sizeof metric, "copy.d2h_%s_us", name);
 	report_median(metric, &from, "us");
+	repeated_copies(host, memory, bytes, name);
 }
 
 static void copy(void)

@@ -127,7 +127,7 @@ def check_cuda(sides):
 
 # Those that speak TAP, with the folder that they are in.
 SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.py",
-          "integ/test_failures.py", "integ/test_tune.py", "integ/test_hardware.py"]
+          "integ/test_failures.py", "integ/test_tune.py", "integ/test_residue.py"]
 TAP_LINE = re.compile(r"(not ok|ok) \d+ - ([^#]*)(# SKIP (.*))?")
 
 
@@ -177,9 +177,9 @@ def check_runtime(sides):
 
 
 def check_backend(sides):
-    """What every backend holds to, and what only this one does."""
+    """What every backend holds to."""
     passed = failed = 0
-    for program in ("test_backends", "test_cuda"):
+    for program in ("test_backends",):
         path = sides.gdevd.build / "tests" / "device" / f"test_device_{program[5:]}"
         code, text = run_test(sides, [path, sides.gdevd.config["device"]], 120,
                               {"CMOCKA_MESSAGE_OUTPUT": "tap"})
