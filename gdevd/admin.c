@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Administration: JSON requests on control.sock. A command is one function that returns its answer and
- * one line of the table. Times are nanoseconds, sizes bytes.
+ * one line of the table. Times are nanoseconds, sizes bytes. Anybody may look; only root and the user that
+ * gdevd runs as may change something.
  */
-#include "gdevd/daemon.h"
+#include "gdevd/admin.h"
 
 #include <errno.h>
-#include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +17,18 @@
 #include "base/log.h"
 
 #define PIECE_BYTES (32u << 10)
-#define COMMANDS_TEXT "status, devices, vgpus and hold"
+#define COMMANDS_TEXT                                                                              \
+	"status, devices, vgpus, hold, vgpu-create, vgpu-set, vgpu-delete and device-set"
 
 static json_t *number(uint64_t value)
 {
 	return json_integer((json_int_t)min_of(value, (uint64_t)INT64_MAX));
+}
+
+/* 0 stands for what nobody has said. */
+static json_t *number_if(uint64_t value)
+{
+	return value ? number(value) : json_null();
 }
 
 /* The limit of an account that nobody has limited yet is unknown. */
@@ -79,6 +87,16 @@ static json_t *describe_ended(const struct ended *ended)
 	return object;
 }
 
+static json_t *list_settings(const struct sched_queue *queue)
+{
+	json_t *object = json_object();
+
+	for (unsigned i = 0; i < SCHED_SETTINGS && queue->policy->settings[i].name; i++)
+		json_object_set_new(
+			object, queue->policy->settings[i].name, json_integer(queue->settings[i]));
+	return object;
+}
+
 static json_t *describe_device(const struct daemon *daemon)
 {
 	const struct device *device = &daemon->device;
@@ -96,7 +114,11 @@ static json_t *describe_device(const struct daemon *daemon)
 	json_object_set_new(object, "memory_used_bytes", number(device->memory.used_bytes));
 	json_object_set_new(object, "policy", json_string(daemon->config.policy));
 	json_object_set_new(
+		object, "queues", json_string(daemon->config.one_queue ? "sdq" : "mrq"));
+	json_object_set_new(
 		object, "quantum_ns", number(device->sched[RESOURCE_COMPUTE].groups.quantum_ns));
+	json_object_set_new(
+		object, "settings", list_settings(&device->sched[RESOURCE_COMPUTE].groups));
 	return object;
 }
 
@@ -113,8 +135,14 @@ static json_t *describe_vgpu(const struct vgpu *vgpu)
 	json_object_set_new(object, "mode", json_string(mode));
 	json_object_set_new(object, "memory_bytes", limit(memory_total(&vgpu->memory)));
 	json_object_set_new(object, "memory_used_bytes", number(vgpu->memory.used_bytes));
-	json_object_set_new(object, "time_limit_ms",
-		vgpu->config->time_limit_ms ? number(vgpu->config->time_limit_ms) : json_null());
+	json_object_set_new(object, "time_limit_ms", number_if(vgpu->config->time_limit_ms));
+	json_object_set_new(object, "compute_pct", number_if(vgpu->config->compute_pct));
+	json_object_set_new(object, "copy_pct", number_if(vgpu->config->copy_pct));
+	json_object_set_new(
+		object, "policy", json_string(vgpu->groups[RESOURCE_COMPUTE].members.policy->name));
+	json_object_set_new(object, "priority", json_integer(vgpu->config->priority));
+	json_object_set_new(object, "strict", json_boolean(vgpu->config->strict));
+	json_object_set_new(object, "lasts", json_boolean(!vgpu->config->from_file));
 	json_object_set_new(object, "sessions", number(vgpu->sessions));
 	json_object_set_new(object, "shared_segments", number(vgpu->shm.count));
 	return object;
@@ -138,12 +166,12 @@ static json_t *list_vgpus(struct daemon *daemon)
 	return array;
 }
 
-static json_t *command_devices(struct daemon *daemon, const json_t *request)
+static json_t *command_devices(struct daemon *daemon, const json_t *request, int *status)
 {
 	return json_pack("{s:o}", "devices", list_devices(daemon));
 }
 
-static json_t *command_vgpus(struct daemon *daemon, const json_t *request)
+static json_t *command_vgpus(struct daemon *daemon, const json_t *request, int *status)
 {
 	return json_pack("{s:o}", "vgpus", list_vgpus(daemon));
 }
@@ -187,7 +215,7 @@ static json_t *count_workers(const struct daemon *daemon)
 		(json_int_t)workers->starting, "max", (json_int_t)daemon->config.max_workers);
 }
 
-static json_t *command_status(struct daemon *daemon, const json_t *request)
+static json_t *command_status(struct daemon *daemon, const json_t *request, int *status)
 {
 	json_t *answer = json_object();
 
@@ -206,7 +234,7 @@ static json_t *command_status(struct daemon *daemon, const json_t *request)
 }
 
 /* The connection itself is what keeps a private daemon; this says that it does. */
-static json_t *command_hold(struct daemon *daemon, const json_t *request)
+static json_t *command_hold(struct daemon *daemon, const json_t *request, int *status)
 {
 	return json_pack("{s:s,s:i,s:b}", "version", GDEV_VERSION, "pid", (int)getpid(), "private",
 		daemon->private);
@@ -214,12 +242,17 @@ static json_t *command_hold(struct daemon *daemon, const json_t *request)
 
 static const struct {
 	const char *name;
-	json_t *(*run)(struct daemon *daemon, const json_t *request);
+	bool changes;
+	json_t *(*run)(struct daemon *daemon, const json_t *request, int *status);
 } commands[] = {
-	{"status", command_status},
-	{"devices", command_devices},
-	{"vgpus", command_vgpus},
-	{"hold", command_hold},
+	{"status", false, command_status},
+	{"devices", false, command_devices},
+	{"vgpus", false, command_vgpus},
+	{"hold", false, command_hold},
+	{"vgpu-create", true, command_vgpu_create},
+	{"vgpu-set", true, command_vgpu_set},
+	{"vgpu-delete", true, command_vgpu_delete},
+	{"device-set", true, command_device_set},
 };
 
 /* Sends text in as many messages as it takes. */
@@ -247,18 +280,41 @@ static void send_text(struct connection *connection, uint32_t serial, int status
 	} while (left);
 }
 
-static json_t *run_command(struct daemon *daemon, const json_t *request, int *status)
+static bool may_change(const struct connection *connection)
+{
+	return connection->uid == 0 || connection->uid == geteuid();
+}
+
+static json_t *run_command(struct daemon *daemon, const struct connection *connection,
+	const json_t *request, int *status)
 {
 	const char *name = json_string_value(json_object_get(request, "command"));
 
 	*status = 0;
-	for (size_t i = 0; name && i < array_length(commands); i++)
-		if (!strcmp(commands[i].name, name))
-			return commands[i].run(daemon, request);
+	for (size_t i = 0; name && i < array_length(commands); i++) {
+		if (strcmp(commands[i].name, name))
+			continue;
+		if (!commands[i].changes || may_change(connection))
+			return commands[i].run(daemon, request, status);
+		*status = -EPERM;
+		return admin_error("only root and the user that gdevd runs as (uid %u) may do that",
+			(unsigned)geteuid());
+	}
 	*status = -EINVAL;
-	return json_pack("{s:s}", "error",
+	return admin_error("%s",
 		name ? "gdevd has no such command; it has " COMMANDS_TEXT
 		     : "a request is a JSON object {\"command\": NAME}; there are " COMMANDS_TEXT);
+}
+
+json_t *admin_error(const char *format, ...)
+{
+	char text[CONFIG_ERROR_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	return json_pack("{s:o}", "error", string_of(text, sizeof text));
 }
 
 void admin_request(
@@ -267,7 +323,7 @@ void admin_request(
 	json_t *request = json_loadb((const char *)(message + 1), message->length - sizeof *message,
 		JSON_REJECT_DUPLICATES, NULL);
 	int status;
-	json_t *answer = run_command(daemon, request, &status);
+	json_t *answer = run_command(daemon, connection, request, &status);
 	autofree char *text = json_dumps(answer, JSON_COMPACT);
 
 	if (text)

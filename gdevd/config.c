@@ -19,7 +19,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/paths.h"
+#include "gdevd/sched/sched.h"
 #include "proto/record.h"
+
+#define SETTING_MAX 1000000000 /* of a policy */
 
 struct unit {
 	const char *name;
@@ -215,6 +219,111 @@ static int value_mode(void *field, size_t size, const char *text, const char **w
 	return 0;
 }
 
+static int value_percent(void *field, size_t size, const char *text, const char **wanted)
+{
+	static const struct unit units[] = {{"", 1}, {"%", 1}, {NULL, 0}};
+	uint64_t percent;
+
+	*wanted = "a share from 1 to 100 percent, or auto";
+	if (!strcmp(text, "auto")) {
+		*(uint64_t *)field = 0;
+		return 0;
+	}
+	if (parse_units(text, units, &percent) || percent < 1 || percent > 100)
+		return -EINVAL;
+	*(uint64_t *)field = percent;
+	return 0;
+}
+
+/* A whole number, and nothing else. */
+static int parse_integer(const char *text, int64_t least, int64_t most, int64_t *value)
+{
+	char *end;
+	long long number;
+
+	errno = 0;
+	number = strtoll(text, &end, 10);
+	if (errno || end == text || *end || number < least || number > most)
+		return -EINVAL;
+	*value = number;
+	return 0;
+}
+
+static int value_priority(void *field, size_t size, const char *text, const char **wanted)
+{
+	*wanted = "a priority from -100 to 100, of which the higher goes first";
+	return parse_integer(text, -100, 100, field);
+}
+
+static int value_bool(void *field, size_t size, const char *text, const char **wanted)
+{
+	bool yes = !strcmp(text, "yes") || !strcmp(text, "true") || !strcmp(text, "1");
+
+	*wanted = "yes or no";
+	if (!yes && strcmp(text, "no") && strcmp(text, "false") && strcmp(text, "0"))
+		return -EINVAL;
+	*(bool *)field = yes;
+	return 0;
+}
+
+/* A holder must be able to work, and the others must come. */
+static int value_quantum(void *field, size_t size, const char *text, const char **wanted)
+{
+	uint64_t ns;
+
+	*wanted = "a time from 10us to 10s, or 0 for the device's default";
+	if (config_parse_time(text, &ns) || (ns && ns < 10 * NS_PER_US) || ns > 10 * NS_PER_S)
+		return -EINVAL;
+	*(uint64_t *)field = ns;
+	return 0;
+}
+
+static int value_queues(void *field, size_t size, const char *text, const char **wanted)
+{
+	*wanted = "mrq (a queue for each resource) or sdq (one for all of them)";
+	if (strcmp(text, "mrq") && strcmp(text, "sdq"))
+		return -EINVAL;
+	*(bool *)field = text[0] == 's';
+	return 0;
+}
+
+/* Takes one of the policies that may decide there, or lists them. */
+static int find_policy(
+	char *field, size_t size, const char *text, bool members, const char **wanted)
+{
+	static char names[128];
+	const struct sched_policy *policy;
+	int found = -EINVAL;
+
+	names[0] = '\0';
+	for (unsigned i = 0; (policy = sched_policy_at(i)); i++) {
+		if (members && (policy->everyone || policy->groups_only))
+			continue;
+		snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
+			*names ? ", " : "one of ", policy->name);
+		if (!strcmp(policy->name, text))
+			found = 0;
+	}
+	*wanted = names;
+	if (!found)
+		snprintf(field, size, "%s", text);
+	return found;
+}
+
+static int value_policy(void *field, size_t size, const char *text, const char **wanted)
+{
+	return find_policy(field, size, text, false, wanted);
+}
+
+static int value_members(void *field, size_t size, const char *text, const char **wanted)
+{
+	if (!strcmp(text, "device")) { /* as the device's */
+		*(char *)field = '\0';
+		return 0;
+	}
+	return find_policy(field, size, text, true, wanted);
+}
+
 /* ---- the keys ---- */
 
 struct key {
@@ -236,8 +345,9 @@ static const struct key daemon_keys[] = {
 	{"worker_user", value_text, FIELD(config, worker_user)},
 	{"sessions_per_user", value_count, FIELD(config, sessions_per_uid)},
 	{"cache_size", value_size, FIELD(config, cache_bytes)},
-	{"quantum", value_time, FIELD(config, quantum_ns)},
-	{"policy", value_text, FIELD(config, policy)},
+	{"quantum", value_quantum, FIELD(config, quantum_ns)},
+	{"policy", value_policy, FIELD(config, policy)},
+	{"queues", value_queues, FIELD(config, one_queue)},
 	{"log", value_log, FIELD(config, log_level)},
 	{NULL},
 };
@@ -248,6 +358,11 @@ static const struct key vgpu_keys[] = {
 	{"mode", value_mode, FIELD(config_vgpu, mode)},
 	{"memory", value_size, FIELD(config_vgpu, memory_bytes)},
 	{"time_limit_ms", value_ms, FIELD(config_vgpu, time_limit_ms)},
+	{"compute", value_percent, FIELD(config_vgpu, compute_pct)},
+	{"copy", value_percent, FIELD(config_vgpu, copy_pct)},
+	{"policy", value_members, FIELD(config_vgpu, policy)},
+	{"priority", value_priority, FIELD(config_vgpu, priority)},
+	{"strict", value_bool, FIELD(config_vgpu, strict)},
 	{NULL},
 };
 
@@ -286,55 +401,140 @@ static bool vgpu_name_valid(const char *name)
 	if (length == 0 || length >= CONTROL_NAME_MAX || !islower((unsigned char)name[0]))
 		return false;
 	/* These are other sockets of the runtime directory. */
-	if (!strcmp(name, "control") || !strcmp(name, "workers"))
+	if (!strcmp(name, "control") || !strcmp(name, "metrics") || !strcmp(name, "workers"))
 		return false;
 	return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == length;
 }
 
-static struct config_vgpu *vgpu_get(struct config *config, const char *name)
+struct config_vgpu *config_vgpu_find(const struct config *config, const char *name)
 {
 	struct config_vgpu *vgpu;
 
 	list_for_each (vgpu, &config->vgpus, link)
 		if (!strcmp(vgpu->name, name))
 			return vgpu;
-	vgpu = calloc(1, sizeof *vgpu);
-	if (!vgpu)
-		return NULL;
-	strcpy(vgpu->name, name);
-	vgpu->owner = geteuid();
-	vgpu->group = getegid();
-	vgpu->mode = 0666;
-	list_append(&config->vgpus, &vgpu->link);
-	return vgpu;
+	return NULL;
+}
+
+int config_vgpu_create(const char *name, struct config_vgpu **vgpu, char *error)
+{
+	struct config_vgpu *created;
+
+	if (!vgpu_name_valid(name)) {
+		snprintf(error, CONFIG_ERROR_MAX,
+			"\"%.64s\" is no name for a virtual GPU: up to %d of a-z, 0-9, - and _, first a letter, "
+			"not control, metrics or workers",
+			name, CONTROL_NAME_MAX - 1);
+		return -EINVAL;
+	}
+	created = calloc(1, sizeof *created);
+	if (!created) {
+		snprintf(error, CONFIG_ERROR_MAX, "out of memory");
+		return -ENOMEM;
+	}
+	strcpy(created->name, name);
+	list_init(&created->link);
+	created->owner = geteuid();
+	created->group = getegid();
+	created->mode = 0666;
+	*vgpu = created;
+	return 0;
 }
 
 struct load {
 	struct config *config;
 	char *error;
 	int result;
+	bool made; /* the file of what was made at run time: [vgpu NAME] only, of which the other wins */
 };
+
+static const char *section_name(const char *section, const char *kind)
+{
+	section += strlen(kind);
+	while (*section == ' ')
+		section++;
+	return section;
+}
 
 static int set_vgpu_key(struct load *load, const char *section, const char *key, const char *value)
 {
-	const char *name = section + strlen("vgpu");
-	struct config_vgpu *vgpu;
+	const char *name = section_name(section, "vgpu");
+	struct config_vgpu *vgpu = config_vgpu_find(load->config, name);
 
-	while (*name == ' ')
-		name++;
-	if (!vgpu_name_valid(name)) {
-		snprintf(load->error, CONFIG_ERROR_MAX,
-			"\"%.64s\" is no name for a virtual GPU: up to %d of a-z, 0-9, - and _, first a letter, "
-			"not control or workers",
-			name, CONTROL_NAME_MAX - 1);
-		return -EINVAL;
-	}
-	vgpu = vgpu_get(load->config, name);
+	if (vgpu && vgpu->from_file && load->made)
+		return 0;
 	if (!vgpu) {
-		snprintf(load->error, CONFIG_ERROR_MAX, "out of memory");
-		return -ENOMEM;
+		int error = config_vgpu_create(name, &vgpu, load->error);
+		if (error)
+			return error;
+		vgpu->from_file = !load->made;
+		list_append(&load->config->vgpus, &vgpu->link);
 	}
 	return set_key(vgpu_keys, vgpu, section, key, value, load->error);
+}
+
+int config_set_vgpu(struct config_vgpu *vgpu, const char *key, const char *value, char *error)
+{
+	char section[CONTROL_NAME_MAX + 8];
+
+	snprintf(section, sizeof section, "vgpu %s", vgpu->name);
+	return set_key(vgpu_keys, vgpu, section, key, value, error);
+}
+
+static bool policy_has_setting(const struct sched_policy *policy, const char *name)
+{
+	for (unsigned i = 0; i < SCHED_SETTINGS && policy->settings[i].name; i++)
+		if (!strcmp(policy->settings[i].name, name))
+			return true;
+	return false;
+}
+
+static struct config_setting *setting_get(
+	struct config *config, const char *policy, const char *name)
+{
+	struct config_setting *setting;
+
+	list_for_each (setting, &config->settings, link)
+		if (!strcmp(setting->policy, policy) && !strcmp(setting->name, name))
+			return setting;
+	setting = calloc(1, sizeof *setting);
+	if (!setting)
+		return NULL;
+	snprintf(setting->policy, sizeof setting->policy, "%s", policy);
+	snprintf(setting->name, sizeof setting->name, "%s", name);
+	list_append(&config->settings, &setting->link);
+	return setting;
+}
+
+int config_set_policy(
+	struct config *config, const char *policy, const char *key, const char *value, char *error)
+{
+	const struct sched_policy *found = sched_policy_find(policy);
+	struct config_setting *setting;
+	int64_t number;
+	/* Times and parts cannot be negative, weights can. */
+	bool weight = strlen(key) > 7 && !strcmp(key + strlen(key) - 7, "_weight");
+	int64_t least = weight ? -SETTING_MAX : 0;
+
+	if (!found || !policy_has_setting(found, key)) {
+		snprintf(error, CONFIG_ERROR_MAX,
+			found ? "policy %.32s has no setting \"%.32s\"; gdev.conf(5) lists them"
+			      : "there is no policy \"%.32s\"; gdev.conf(5) lists them",
+			policy, key);
+		return -EINVAL;
+	}
+	if (parse_integer(value, least, SETTING_MAX, &number)) {
+		snprintf(error, CONFIG_ERROR_MAX, "%s = %.64s: it must be a number from %lld to %d",
+			key, value, (long long)least, SETTING_MAX);
+		return -EINVAL;
+	}
+	setting = setting_get(config, policy, key);
+	if (!setting) {
+		snprintf(error, CONFIG_ERROR_MAX, "out of memory");
+		return -ENOMEM;
+	}
+	setting->value = number;
+	return 0;
 }
 
 static struct config_device *device_find(const struct config *config, const char *name)
@@ -351,11 +551,9 @@ static struct config_device *device_find(const struct config *config, const char
 static int set_device_key(
 	struct load *load, const char *section, const char *key, const char *value)
 {
-	const char *name = section + strlen("device");
+	const char *name = section_name(section, "device");
 	struct config_device *device;
 
-	while (*name == ' ')
-		name++;
 	if (!*name || strlen(name) >= sizeof device->name) {
 		snprintf(load->error, CONFIG_ERROR_MAX,
 			"\"%.64s\" is no name of a device; 'gdev device list' shows them", name);
@@ -389,23 +587,30 @@ static int on_key(void *user, const char *section, const char *name, const char 
 		return 1;
 	if (!strncmp(section, "vgpu ", 5)) {
 		load->result = set_vgpu_key(load, section, name, value);
+	} else if (load->made) {
+		snprintf(load->error, CONFIG_ERROR_MAX, "only [vgpu NAME] may be here");
+		load->result = -EINVAL;
+	} else if (!strncmp(section, "policy ", 7)) {
+		load->result = config_set_policy(
+			load->config, section_name(section, "policy"), name, value, load->error);
 	} else if (!strncmp(section, "device ", 7)) {
 		load->result = set_device_key(load, section, name, value);
 	} else if (!strcmp(section, "gdevd")) {
 		load->result = config_set(load->config, name, value, load->error);
 	} else {
 		snprintf(load->error, CONFIG_ERROR_MAX,
-			"there is no section [%.64s]; there are [gdevd], [device NAME] and [vgpu NAME]",
+			"there is no section [%.64s]; there are [gdevd], [device NAME], [policy NAME] "
+			"and [vgpu NAME]",
 			section);
 		load->result = -EINVAL;
 	}
 	return load->result == 0;
 }
 
-int config_load(struct config *config, const char *path, char *error)
+static int load_file(struct config *config, const char *path, bool made, char *error)
 {
 	char reason[CONFIG_ERROR_MAX] = "this is neither a [section] nor a key = value";
-	struct load load = {.config = config, .error = reason};
+	struct load load = {.config = config, .error = reason, .made = made};
 	FILE *file = fopen(path, "re");
 	int line;
 
@@ -426,6 +631,62 @@ int config_load(struct config *config, const char *path, char *error)
 	return load.result ? load.result : -EINVAL;
 }
 
+int config_load(struct config *config, const char *path, char *error)
+{
+	return load_file(config, path, false, error);
+}
+
+int config_load_made(struct config *config, const char *path, char *error)
+{
+	return load_file(config, path, true, error);
+}
+
+/* One file, whole or not at all: a daemon that dies while it writes leaves the old one. */
+int config_save_made(const struct config *config, const char *path)
+{
+	char temporary[PATHS_MAX];
+	const struct config_vgpu *vgpu;
+	FILE *file;
+	int error = 0;
+
+	if (snprintf(temporary, sizeof temporary, "%s.new", path) >= (int)sizeof temporary)
+		return -ENAMETOOLONG;
+	unlink(temporary);
+	file = fopen(temporary, "wxe");
+	if (!file)
+		return -errno;
+	fputs("# Virtual GPUs made by 'gdev vgpu'; gdevd writes this file. gdev.conf wins.\n",
+		file);
+	list_for_each (vgpu, &config->vgpus, link) {
+		if (vgpu->from_file)
+			continue;
+		fprintf(file, "\n[vgpu %s]\nowner = %u\ngroup = %u\nmode = %04o\n", vgpu->name,
+			(unsigned)vgpu->owner, (unsigned)vgpu->group, (unsigned)vgpu->mode);
+		fprintf(file, "priority = %lld\nstrict = %s\n", (long long)vgpu->priority,
+			vgpu->strict ? "yes" : "no");
+		if (vgpu->memory_bytes)
+			fprintf(file, "memory = %llu\n", (unsigned long long)vgpu->memory_bytes);
+		if (vgpu->time_limit_ms)
+			fprintf(file, "time_limit_ms = %llu\n",
+				(unsigned long long)vgpu->time_limit_ms);
+		if (vgpu->compute_pct)
+			fprintf(file, "compute = %llu\n", (unsigned long long)vgpu->compute_pct);
+		if (vgpu->copy_pct)
+			fprintf(file, "copy = %llu\n", (unsigned long long)vgpu->copy_pct);
+		if (*vgpu->policy)
+			fprintf(file, "policy = %s\n", vgpu->policy);
+	}
+	if (fflush(file) || fsync(fileno(file)))
+		error = -errno;
+	if (fclose(file) && !error)
+		error = -errno;
+	if (!error && rename(temporary, path))
+		error = -errno;
+	if (error)
+		unlink(temporary);
+	return error;
+}
+
 int config_set(struct config *config, const char *key, const char *value, char *error)
 {
 	return set_key(daemon_keys, config, "gdevd", key, value, error);
@@ -440,12 +701,13 @@ void config_init(struct config *config)
 		.worker_idle_ns = 10 * NS_PER_S,
 		.sessions_per_uid = 128,
 		.cache_bytes = 1ull << 30,
-		.policy = "fifo",
+		.policy = "fair",
 		.worker_user = "gdev",
 		.log_level = LOG_LEVEL_INFO,
 	};
 	list_init(&config->devices);
 	list_init(&config->vgpus);
+	list_init(&config->settings);
 }
 
 /* gdevd opens no device; the driver's files say whether there is one. */
@@ -460,8 +722,14 @@ static bool nvidia_is_there(void)
 
 int config_finish_defaults(struct config *config)
 {
-	if (list_empty(&config->vgpus) && !vgpu_get(config, CONFIG_DEFAULT_VGPU))
-		return -ENOMEM;
+	char error[CONFIG_ERROR_MAX];
+	struct config_vgpu *vgpu;
+
+	if (list_empty(&config->vgpus)) {
+		if (config_vgpu_create(CONFIG_DEFAULT_VGPU, &vgpu, error))
+			return -ENOMEM;
+		list_append(&config->vgpus, &vgpu->link);
+	}
 	if (!strcmp(config->device, "auto"))
 		strcpy(config->device, nvidia_is_there() ? "cuda:0" : "cpu");
 	if (config->max_workers == 0)
@@ -475,10 +743,15 @@ void config_finish(struct config *config)
 {
 	struct config_device *device, *next;
 	struct config_vgpu *vgpu, *after;
+	struct config_setting *setting, *next_setting;
 
 	list_for_each_safe (vgpu, after, &config->vgpus, link) {
 		list_remove(&vgpu->link);
 		free(vgpu);
+	}
+	list_for_each_safe (setting, next_setting, &config->settings, link) {
+		list_remove(&setting->link);
+		free(setting);
 	}
 	list_for_each_safe (device, next, &config->devices, link) {
 		list_remove(&device->link);

@@ -6,6 +6,7 @@
 #ifndef GDEV_GDEVD_CONFIG_H
 #define GDEV_GDEVD_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -22,9 +23,21 @@ struct config_vgpu {
 	char name[CONTROL_NAME_MAX];
 	uid_t owner;
 	gid_t group;
-	mode_t mode;            /* of its socket */
-	uint64_t memory_bytes;  /* 0: what the device has */
-	uint64_t time_limit_ms; /* of a kernel; 0: none */
+	mode_t mode;                    /* of its socket */
+	uint64_t memory_bytes;          /* 0: what the device has */
+	uint64_t time_limit_ms;         /* of a kernel; 0: none */
+	uint64_t compute_pct, copy_pct; /* 0: a part of what the others leave */
+	char policy[32];                /* among its contexts; "": as the device's */
+	int64_t priority;
+	bool strict;
+	bool from_file; /* the configuration's, which says the same at the next start */
+};
+
+/* [policy NAME]: a setting of a policy of the scheduler. */
+struct config_setting {
+	struct list link;
+	char policy[32], name[32];
+	int64_t value;
 };
 
 /* How clients are to copy on a device; 0: the library's default. `gdev tune` measures and writes it. */
@@ -44,11 +57,13 @@ struct config {
 	uint64_t sessions_per_uid;
 	uint64_t cache_bytes; /* per uid */
 	uint64_t quantum_ns;  /* 0: the device's default */
-	char policy[32];
+	char policy[32];      /* among virtual GPUs */
+	bool one_queue;       /* SDQ: one for all resources; else MRQ, one a resource */
 	char worker_user[64];
 	enum log_level log_level;
-	struct list devices; /* struct config_device */
-	struct list vgpus;   /* struct config_vgpu; never empty after config_finish_defaults() */
+	struct list devices;  /* struct config_device */
+	struct list vgpus;    /* struct config_vgpu; not empty after config_finish_defaults() */
+	struct list settings; /* struct config_setting */
 };
 
 void config_init(struct config *config);
@@ -58,8 +73,24 @@ void config_finish(struct config *config);
  * names the file and the line in `error` (CONFIG_ERROR_MAX bytes). */
 int config_load(struct config *config, const char *path, char *error);
 
+/* The same with the virtual GPUs that were made at run time: those that the configuration has too are
+ * passed over. */
+int config_load_made(struct config *config, const char *path, char *error);
+/* Writes that file anew, whole or not at all. 0, or -errno. */
+int config_save_made(const struct config *config, const char *path);
+
 /* Sets one [gdevd] key, as a line of the file would. On failure a sentence is in `error`. */
 int config_set(struct config *config, const char *key, const char *value, char *error);
+/* The same for a virtual GPU, and for a setting of a policy. */
+int config_set_vgpu(struct config_vgpu *vgpu, const char *key, const char *value, char *error);
+int config_set_policy(
+	struct config *config, const char *policy, const char *key, const char *value, char *error);
+
+/* A new virtual GPU with the defaults, in no list yet. -EINVAL: that is no name, and a sentence in
+ * `error` says what is one; -ENOMEM. */
+int config_vgpu_create(const char *name, struct config_vgpu **vgpu, char *error);
+/* NULL: there is none of that name. */
+struct config_vgpu *config_vgpu_find(const struct config *config, const char *name);
 
 /* What [device NAME] says; all 0 when there is no such section. */
 struct config_device config_device_of(const struct config *config, const char *name);

@@ -27,6 +27,7 @@
 #include "gdevd/memory.h"
 #include "gdevd/sched/sched.h"
 #include "gdevd/shm.h"
+#include "gdevd/usage.h"
 #include "proto/control.h"
 
 #define HISTORY_SESSIONS 64
@@ -35,10 +36,11 @@
 struct vgpu {
 	struct list link;
 	struct daemon *daemon;
-	const struct config_vgpu *config;
+	struct config_vgpu *config; /* in config.vgpus; vgpus.c changes it */
 	struct memory_account memory;
 	struct shm shm; /* keys are per virtual GPU */
 	struct sched_group groups[RESOURCES];
+	struct usage usage[RESOURCES];
 	unsigned sessions;
 };
 
@@ -49,6 +51,8 @@ struct device {
 	bool known;
 	struct memory_account memory;
 	struct sched sched[RESOURCES];
+	struct usage usage[RESOURCES];
+	uint64_t last_holder[RESOURCES]; /* session id */
 };
 
 enum worker_state {
@@ -97,6 +101,17 @@ struct workers {
 	gid_t gid;
 };
 
+/* A session and a resource: what it asked for, and has. Where one arbiter has all resources (SDQ),
+ * used_ns is that of all, in the arbiter's. */
+struct session_grant {
+	bool asked, held;
+	bool again;          /* asked for it before it gave it back */
+	uint64_t granted_ns; /* when, */
+	uint64_t page_ns;    /* and what the worker page said then */
+	uint64_t told_ns;    /* when it was told to leave; 0: not yet */
+	uint64_t used_ns;    /* of what was given back already */
+};
+
 struct session {
 	struct list link; /* daemon.sessions */
 	struct daemon *daemon;
@@ -113,6 +128,12 @@ struct session {
 	uint64_t trace; /* the token of who asked for it to be traced; 0: nobody */
 	uint32_t version;
 	struct sched_entity entities[RESOURCES];
+	struct session_grant grants[RESOURCES];
+	struct usage usage[RESOURCES];
+	int nice;            /* that counts: the better of the next two */
+	int own_nice;        /* of the client's thread that asked last, as the kernel has it */
+	int lent_nice;       /* of sessions that wait for this one; 19: none */
+	unsigned watchers;   /* … how many waits that is */
 	struct list watches; /* asked for by this session: struct watch */
 	unsigned watch_count;
 	struct list shm_attachments; /* shm.h */
@@ -136,8 +157,9 @@ struct daemon {
 	bool private, stopping;
 	bool visited; /* by anybody, ever */
 	char runtime_dir[PATHS_MAX], state_dir[PATHS_MAX], config_path[PATHS_MAX];
-	int lock; /* of the runtime directory */
-	int ids;  /* file of the ids that were given out */
+	char made_path[PATHS_MAX]; /* of the virtual GPUs that were made at run time */
+	int lock;                  /* of the runtime directory */
+	int ids;                   /* file of the ids that were given out */
 	uint64_t next_id, ids_end;
 	struct deadlines deadlines;
 	struct device device;
@@ -150,6 +172,12 @@ struct daemon {
 	struct cache cache;
 	struct list watches_unclaimed; /* events.c */
 	struct deadline grants, restored, lonely;
+	struct measure {
+		struct deadline tick;
+		struct usage_clock clock;
+		uint64_t seen_ns;   /* used_ns and waited_ns of all resources at the last tick */
+		uint64_t active_ns; /* when that last changed, or somebody looked */
+	} measure;
 	struct ended history[HISTORY_SESSIONS];
 	uint64_t
 		ended_count; /* ever; the newest is history[(ended_count - 1) % HISTORY_SESSIONS] */
@@ -164,6 +192,10 @@ uint32_t daemon_new_id(struct daemon *daemon);
 
 /* server.c: sockets that are listened on. */
 int server_start(struct daemon *daemon);
+/* The socket of a virtual GPU that is new, that has another owner or mode, that is going. */
+int server_vgpu_add(struct vgpu *vgpu);
+int server_vgpu_change(const struct vgpu *vgpu, const struct config_vgpu *config);
+void server_vgpu_remove(const struct vgpu *vgpu);
 void server_stop(struct daemon *daemon);
 
 /* client.c: connections from clients and administrators. */
@@ -229,14 +261,57 @@ int worker_message(
 
 /* grants.c */
 int grants_init(struct daemon *daemon);
-/* After grants_init(). */
+/* After grants_init(), and before it is in daemon.vgpus: grants_configure() follows. */
 void grants_vgpu_init(struct vgpu *vgpu);
+/* It has no sessions any more. */
+void grants_vgpu_finish(struct vgpu *vgpu);
+/* Something of the configuration has changed: shares, priorities, policies, settings, the quantum. */
+void grants_configure(struct daemon *daemon);
 void grants_session_init(struct session *session);
 void grants_session_finish(struct session *session);
 int grants_acquire(struct session *session, const struct control_grant *message);
 int grants_release(struct session *session, const struct control_grant *message);
+void grants_renice(struct session *session, int nice);
+/* What a session has used of a resource since it was granted, as its worker says. */
+uint64_t grants_running_ns(const struct session *session, unsigned resource, uint64_t now_ns);
+
+/* nice.c: whose nice value counts. */
+void nice_session_init(struct session *session);
+/* Asks the kernel. */
+void nice_refresh(struct session *session);
+/* `lender` waits for `session`, which counts as the better of the two; nobody waits any more; and
+ * nice_apply() tells the arbiters. */
+void nice_lend(const struct session *lender, struct session *session);
+void nice_return(struct session *session);
+void nice_apply(struct session *session);
+/* Follows what has changed of all sessions. */
+void nice_tick(struct daemon *daemon);
+
+/* measure.c: samples of what is used. */
+void measure_init(struct daemon *daemon);
+/* Something happens: sampling goes on, or begins. */
+void measure_wake(struct daemon *daemon);
+struct usage_counters measure_session(
+	const struct session *session, unsigned resource, uint64_t now_ns);
+struct usage_counters measure_vgpu(const struct vgpu *vgpu, unsigned resource, uint64_t now_ns);
+struct usage_counters measure_device(struct daemon *daemon, unsigned resource, uint64_t now_ns);
+
+/* vgpus.c: virtual GPUs come, change and go. Those that can fail say why in `error`, which has
+ * CONFIG_ERROR_MAX bytes. */
+struct vgpu *vgpu_find(struct daemon *daemon, const char *name);
+/* Those of the configuration. */
+int vgpus_init(struct daemon *daemon);
+void vgpus_finish(struct daemon *daemon);
+/* Takes `config` over on success. */
+int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error);
+/* As `config` says, which has its name. */
+int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error);
+/* -EBUSY: it has sessions, and they are not to be ended (`force`). */
+int vgpu_delete(struct vgpu *vgpu, bool force, char *error);
 
 /* events.c */
+/* Calls nice_lend() for all who wait for another. */
+void events_lend_nice(struct daemon *daemon);
 void events_session_finish(struct session *session);
 void events_session_restored(struct session *session);
 void events_give_up_unclaimed(struct daemon *daemon);

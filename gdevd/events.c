@@ -45,6 +45,10 @@ static void watch_destroy(struct watch *watch)
 	list_remove(&watch->by_asker);
 	list_remove(&watch->unclaimed);
 	watch->asker->watch_count--;
+	if (watch->asked && --watch->asked->watchers == 0) {
+		nice_return(watch->asked);
+		nice_apply(watch->asked);
+	}
 	free(watch);
 }
 
@@ -65,6 +69,10 @@ static void forward(struct watch *watch, struct session *asked)
 
 	list_remove(&watch->unclaimed);
 	watch->asked = asked;
+	asked->watchers++;
+	nice_refresh(watch->asker);
+	nice_lend(watch->asker, asked);
+	nice_apply(asked);
 	watch->asked_serial = ++serials ? serials : ++serials;
 	control_fill(&message, CONTROL_EVENT_WATCH, watch->asked_serial);
 	if (asked->worker->connection)
@@ -127,6 +135,17 @@ int events_done(struct session *session, const struct control_event *message)
 		}
 	}
 	return 0; /* the one who asked is gone */
+}
+
+void events_lend_nice(struct daemon *daemon)
+{
+	struct session *asker;
+	struct watch *watch;
+
+	list_for_each (asker, &daemon->sessions, link)
+		list_for_each (watch, &asker->watches, by_asker)
+			if (watch->asked)
+				nice_lend(asker, watch->asked);
 }
 
 void events_session_restored(struct session *session)

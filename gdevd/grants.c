@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Between the arbiters (sched/) and the workers: reads the clock, turns messages into events of the
- * arbiter and its actions into messages and words of the worker page.
+ * arbiter and its actions into messages and words of the worker page, and counts what is used (usage.h).
+ *
+ * Each resource has an arbiter, sched[resource] (Gdev's MRQ); or the first arbitrates all of them together
+ * (SDQ), and then a session has the device as long as it holds any resource of it.
  */
 #include "gdevd/daemon.h"
 
@@ -17,12 +20,106 @@
 #define SWITCH_HARDWARE_NS (170 * NS_PER_US)
 #define SWITCH_SOFTWARE_NS (30 * NS_PER_US)
 
-#define SHARE_WHOLE_PCT 100 /* of every virtual GPU: equal parts */
+/* ---- what is used ---- */
 
-/* An entity is entities[resource] of its session, and a sched is sched[resource] of its device. */
-static struct session *session_of(struct sched_entity *entity, unsigned resource)
+static uint64_t page_used_ns(const struct session *session, unsigned resource)
 {
-	return container_of(entity - resource, struct session, entities[0]);
+	const struct worker_page *page = session->worker->page;
+	const uint64_t *word = resource == RESOURCE_COMPUTE          ? &page->compute_ns
+			       : resource == RESOURCE_COPY_TO_DEVICE ? &page->to_device_ns
+								     : &page->from_device_ns;
+
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+uint64_t grants_running_ns(const struct session *session, unsigned resource, uint64_t now_ns)
+{
+	const struct session_grant *grant = &session->grants[resource];
+	uint64_t page_ns;
+
+	if (!grant->held)
+		return 0;
+	page_ns = page_used_ns(session, resource);
+	/* The page is the worker's: it may say what it likes, but not have used more than there was. */
+	if (page_ns < grant->page_ns)
+		return 0;
+	return min_of(page_ns - grant->page_ns, now_ns - grant->granted_ns);
+}
+
+static void count_waiting(struct session *session, unsigned resource, bool waits, uint64_t now_ns)
+{
+	struct session_grant *grant = &session->grants[resource];
+	int change = waits ? 1 : -1;
+
+	if (grant->asked == waits)
+		return;
+	grant->asked = waits;
+	usage_waits(&session->usage[resource], change, now_ns);
+	usage_waits(&session->vgpu->usage[resource], change, now_ns);
+	usage_waits(&session->daemon->device.usage[resource], change, now_ns);
+}
+
+static void count_grant(struct session *session, unsigned resource, uint64_t now_ns)
+{
+	struct session_grant *grant = &session->grants[resource];
+	struct device *device = &session->daemon->device;
+
+	count_waiting(session, resource, false, now_ns);
+	grant->held = true;
+	grant->granted_ns = now_ns;
+	grant->told_ns = 0;
+	grant->page_ns = page_used_ns(session, resource);
+	usage_holds(&session->usage[resource], 1, now_ns);
+	usage_holds(&session->vgpu->usage[resource], 1, now_ns);
+	usage_holds(&device->usage[resource], 1, now_ns);
+	session->usage[resource].grants++;
+	session->vgpu->usage[resource].grants++;
+	device->usage[resource].grants++;
+	if (device->last_holder[resource] != session->id)
+		device->usage[resource].handovers++;
+	device->last_holder[resource] = session->id;
+}
+
+static void count_use(struct usage *usage, uint64_t used_ns, uint64_t over_ns, bool overdue)
+{
+	usage->charged.used_ns += used_ns;
+	usage->longest_over_ns = max_of(usage->longest_over_ns, over_ns);
+	usage->overdue += overdue;
+}
+
+/* It leaves the resource, or is gone: what it used is what it says, but no more than it had. */
+static void count_release(
+	struct session *session, unsigned resource, uint64_t used_ns, bool overdue, uint64_t now_ns)
+{
+	struct session_grant *grant = &session->grants[resource];
+	struct device *device = &session->daemon->device;
+	uint64_t over_ns = grant->told_ns ? now_ns - grant->told_ns : 0;
+
+	if (!grant->held)
+		return;
+	used_ns = min_of(used_ns, now_ns - grant->granted_ns);
+	grant->held = false;
+	usage_holds(&session->usage[resource], -1, now_ns);
+	usage_holds(&session->vgpu->usage[resource], -1, now_ns);
+	usage_holds(&device->usage[resource], -1, now_ns);
+	count_use(&session->usage[resource], used_ns, over_ns, overdue);
+	count_use(&session->vgpu->usage[resource], used_ns, over_ns, overdue);
+	count_use(&device->usage[resource], used_ns, over_ns, overdue);
+	usage_count_lost(&device->usage[resource], used_ns, now_ns);
+}
+
+/* ---- the arbiters' actions ---- */
+
+/* The arbiter of a resource. */
+static unsigned queue_of(const struct daemon *daemon, unsigned resource)
+{
+	return daemon->config.one_queue ? 0 : resource;
+}
+
+/* An entity is entities[queue] of its session, and a sched is sched[queue] of its device. */
+static struct session *session_of(struct sched_entity *entity, unsigned queue)
+{
+	return container_of(entity - queue, struct session, entities[0]);
 }
 
 static void send_grant(struct session *session, unsigned resource, enum control_type type,
@@ -38,19 +135,36 @@ static void send_grant(struct session *session, unsigned resource, enum control_
 		connection_send(worker->connection, &message, NULL, 0);
 }
 
+static void give(struct session *session, unsigned resource, uint64_t now_ns)
+{
+	struct daemon *daemon = session->daemon;
+	const struct sched *sched = &daemon->device.sched[queue_of(daemon, resource)];
+
+	count_grant(session, resource, now_ns);
+	send_grant(session, resource, CONTROL_GRANT, REVOKE_NONE, sched->groups.quantum_ns);
+}
+
 static void on_grant(struct sched *sched, struct sched_entity *entity)
 {
-	unsigned resource = sched->index;
+	struct session *session = session_of(entity, sched->index);
+	uint64_t now_ns = clock_now_ns();
 
-	send_grant(session_of(entity, resource), resource, CONTROL_GRANT, REVOKE_NONE,
-		sched->groups.quantum_ns);
+	for (unsigned i = 0; i < RESOURCES; i++)
+		if (queue_of(session->daemon, i) == sched->index && session->grants[i].asked)
+			give(session, i, now_ns);
 }
 
 static void on_revoke(struct sched *sched, struct sched_entity *entity, enum worker_revoke how)
 {
-	unsigned resource = sched->index;
+	struct session *session = session_of(entity, sched->index);
 
-	send_grant(session_of(entity, resource), resource, CONTROL_REVOKE, how, 0);
+	for (unsigned i = 0; i < RESOURCES; i++) {
+		if (queue_of(session->daemon, i) != sched->index || !session->grants[i].held)
+			continue;
+		if (how == REVOKE_NOW)
+			session->grants[i].told_ns = clock_now_ns();
+		send_grant(session, i, CONTROL_REVOKE, how, 0);
+	}
 }
 
 static const struct sched_ops ops = {.grant = on_grant, .revoke = on_revoke};
@@ -74,23 +188,79 @@ static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 	rearm(daemon);
 }
 
+/* ---- settings ---- */
+
+static bool is_hardware(const struct daemon *daemon)
+{
+	return !strncmp(daemon->config.device, "cuda", 4);
+}
+
+static uint64_t quantum_of(const struct daemon *daemon)
+{
+	if (daemon->config.quantum_ns)
+		return daemon->config.quantum_ns;
+	return is_hardware(daemon) ? QUANTUM_HARDWARE_NS : QUANTUM_SOFTWARE_NS;
+}
+
+/* What [policy NAME] says about the policy of this queue. */
+static void apply_settings(const struct daemon *daemon, struct sched_queue *queue)
+{
+	const struct config_setting *setting;
+
+	list_for_each (setting, &daemon->config.settings, link)
+		if (!strcmp(setting->policy, queue->policy->name))
+			sched_queue_set(queue, setting->name, setting->value);
+}
+
 int grants_init(struct daemon *daemon)
 {
 	const struct sched_policy *policy = sched_policy_find(daemon->config.policy);
-	uint64_t quantum_ns = daemon->config.quantum_ns;
-	bool hardware = !strncmp(daemon->config.device, "cuda", 4);
+	struct device *device = &daemon->device;
 
 	if (!policy)
 		return -ENOENT;
-	if (!quantum_ns)
-		quantum_ns = hardware ? QUANTUM_HARDWARE_NS : QUANTUM_SOFTWARE_NS;
 	for (unsigned i = 0; i < RESOURCES; i++) {
-		sched_init(&daemon->device.sched[i], policy, &ops, quantum_ns,
-			hardware ? SWITCH_HARDWARE_NS : SWITCH_SOFTWARE_NS);
-		daemon->device.sched[i].index = i;
+		sched_init(&device->sched[i], policy, &ops, quantum_of(daemon),
+			is_hardware(daemon) ? SWITCH_HARDWARE_NS : SWITCH_SOFTWARE_NS);
+		device->sched[i].index = i;
+		device->usage[i].device = true;
+		apply_settings(daemon, &device->sched[i].groups);
 	}
 	deadline_init(&daemon->grants, on_deadline);
 	return 0;
+}
+
+/* What decides among the contexts of a virtual GPU. */
+static const struct sched_policy *members_policy(const struct vgpu *vgpu)
+{
+	const struct daemon *daemon = vgpu->daemon;
+
+	if (*vgpu->config->policy)
+		return sched_policy_find(vgpu->config->policy);
+	return sched_policy_members(sched_policy_find(daemon->config.policy));
+}
+
+static uint64_t configured_pct(const struct config_vgpu *config, unsigned resource)
+{
+	return resource == RESOURCE_COMPUTE ? config->compute_pct : config->copy_pct;
+}
+
+/* A virtual GPU without a share has, with all others like it, equal parts of what those with one leave,
+ * and 1 % at least. */
+static unsigned share_of(const struct vgpu *vgpu, unsigned resource)
+{
+	uint64_t own = configured_pct(vgpu->config, resource), sum = 0, without = 0;
+	const struct vgpu *other;
+
+	if (own)
+		return (unsigned)own;
+	list_for_each (other, &vgpu->daemon->vgpus, link) {
+		sum += configured_pct(other->config, resource);
+		without += !configured_pct(other->config, resource);
+	}
+	return sum >= 100
+		       ? 1
+		       : (unsigned)max_of((100 - sum) / max_of(without, (uint64_t)1), (uint64_t)1);
 }
 
 void grants_vgpu_init(struct vgpu *vgpu)
@@ -99,9 +269,42 @@ void grants_vgpu_init(struct vgpu *vgpu)
 	uint64_t now = clock_now_ns();
 
 	for (unsigned i = 0; i < RESOURCES; i++)
-		sched_group_add(&sched[i], &vgpu->groups[i], sched[i].groups.policy,
-			SHARE_WHOLE_PCT, 0, false, now);
+		sched_group_add(&sched[i], &vgpu->groups[i], members_policy(vgpu),
+			share_of(vgpu, i), (int)vgpu->config->priority, vgpu->config->strict, now);
 }
+
+void grants_vgpu_finish(struct vgpu *vgpu)
+{
+	for (unsigned i = 0; i < RESOURCES; i++)
+		sched_group_remove(&vgpu->groups[i]);
+}
+
+void grants_configure(struct daemon *daemon)
+{
+	struct device *device = &daemon->device;
+	uint64_t now = clock_now_ns();
+	struct vgpu *vgpu;
+
+	for (unsigned i = 0; i < RESOURCES; i++) {
+		struct sched *sched = &device->sched[i];
+
+		if (sched->groups.quantum_ns != quantum_of(daemon))
+			sched_set_quantum(sched, quantum_of(daemon), now);
+		sched_set_policy(sched, sched_policy_find(daemon->config.policy), now);
+		apply_settings(daemon, &sched->groups);
+		list_for_each (vgpu, &daemon->vgpus, link) {
+			struct sched_group *group = &vgpu->groups[i];
+
+			sched_group_set_policy(group, members_policy(vgpu), now);
+			apply_settings(daemon, &group->members);
+			sched_group_change(group, share_of(vgpu, i), (int)vgpu->config->priority,
+				vgpu->config->strict, now);
+		}
+	}
+	rearm(daemon);
+}
+
+/* ---- sessions ---- */
 
 void grants_session_init(struct session *session)
 {
@@ -113,28 +316,99 @@ void grants_session_finish(struct session *session)
 {
 	uint64_t now = clock_now_ns();
 
+	for (unsigned i = 0; i < RESOURCES; i++) {
+		count_waiting(session, i, false, now);
+		count_release(session, i, grants_running_ns(session, i, now), false, now);
+	}
 	for (unsigned i = 0; i < RESOURCES; i++)
 		sched_entity_remove(&session->entities[i], now);
 	rearm(session->daemon);
 }
 
+void grants_renice(struct session *session, int nice)
+{
+	uint64_t now = clock_now_ns();
+
+	session->nice = nice;
+	for (unsigned i = 0; i < RESOURCES; i++)
+		sched_renice(&session->entities[i], nice, now);
+	rearm(session->daemon);
+}
+
+/* Wants a resource of a queue that it holds another of (SDQ): it may have that one as well, unless it is
+ * to leave. */
+static bool shares_hold(struct session *session, unsigned resource, uint64_t now_ns)
+{
+	unsigned queue = queue_of(session->daemon, resource);
+	const struct sched *sched = &session->daemon->device.sched[queue];
+	bool holds = session->entities[queue].state == ENTITY_HOLDING;
+	enum worker_revoke told =
+		sched->holder == &session->entities[queue] ? sched->revoked : REVOKE_NONE;
+
+	if (!holds || session->grants[resource].held || told == REVOKE_NOW)
+		return false;
+	give(session, resource, now_ns);
+	if (told != REVOKE_NONE)
+		send_grant(session, resource, CONTROL_REVOKE, told, 0);
+	return true;
+}
+
 int grants_acquire(struct session *session, const struct control_grant *message)
 {
-	int nice = max_of(-20, min_of(19, message->nice));
+	unsigned resource = message->resource;
+	uint64_t now = clock_now_ns();
 
-	if (message->resource >= RESOURCES)
+	if (resource >= RESOURCES)
 		return -EINVAL;
-	sched_acquire(&session->entities[message->resource], nice, clock_now_ns());
+	nice_refresh(session);
+	if (!shares_hold(session, resource, now)) {
+		if (session->grants[resource].held) /* overdue, or it says so twice */
+			session->grants[resource].again = true;
+		else
+			count_waiting(session, resource, true, now);
+		sched_acquire(&session->entities[queue_of(session->daemon, resource)],
+			session->nice, now);
+	}
 	rearm(session->daemon);
+	measure_wake(session->daemon);
 	return 0;
+}
+
+/* Whether it still holds another resource of the queue, or waits for one. */
+static bool any(const struct session *session, unsigned queue, bool held)
+{
+	for (unsigned i = 0; i < RESOURCES; i++)
+		if (queue_of(session->daemon, i) == queue &&
+			(held ? session->grants[i].held : session->grants[i].asked))
+			return true;
+	return false;
 }
 
 int grants_release(struct session *session, const struct control_grant *message)
 {
-	if (message->resource >= RESOURCES)
+	unsigned resource = message->resource, queue;
+	uint64_t now = clock_now_ns(), used_ns = min_of(message->used_ns, (uint64_t)INT64_MAX);
+	struct session_grant *first;
+	struct sched_entity *entity;
+
+	if (resource >= RESOURCES)
 		return -EINVAL;
-	sched_release(&session->entities[message->resource], message->used_ns, message->wants,
-		clock_now_ns());
+	queue = queue_of(session->daemon, resource);
+	first = &session->grants[queue];
+	entity = &session->entities[queue];
+	count_release(session, resource, used_ns, entity->state == ENTITY_OVERDUE, now);
+	if (message->wants || (entity->again && session->grants[resource].again))
+		count_waiting(session, resource, true, now);
+	session->grants[resource].again = false;
+	first->used_ns = min_of(first->used_ns + used_ns, (uint64_t)INT64_MAX);
+	if (!any(session, queue, true)) {
+		used_ns = first->used_ns;
+		first->used_ns = 0;
+		sched_release(entity, used_ns, any(session, queue, false), now);
+	} else if (message->wants) {
+		shares_hold(session, resource, now);
+	}
 	rearm(session->daemon);
+	measure_wake(session->daemon);
 	return 0;
 }

@@ -214,7 +214,7 @@ static int load_config(struct config *config, const char *path, const struct opt
 			config, options->settings[i].key, options->settings[i].value, error);
 	if (result)
 		log_error("%s", error);
-	return result ? result : config_finish_defaults(config);
+	return result;
 }
 
 static int find_directories(struct daemon *daemon, const struct options *options)
@@ -244,24 +244,31 @@ static int find_directories(struct daemon *daemon, const struct options *options
 	return error;
 }
 
-static int make_vgpus(struct daemon *daemon)
+/* Where the virtual GPUs made at run time are written down: with the machine's state when it is the
+ * machine's gdevd, else where its other state is, or its sockets are. */
+static int find_made(struct daemon *daemon, const struct options *options)
 {
-	const struct config_vgpu *config;
+	const char *dir = daemon->runtime_dir;
 
-	memory_init(&daemon->device.memory, NULL, UINT64_MAX);
-	list_for_each (config, &daemon->config.vgpus, link) {
-		struct vgpu *vgpu = calloc(1, sizeof *vgpu);
-		if (!vgpu)
-			return -ENOMEM;
-		vgpu->daemon = daemon;
-		vgpu->config = config;
-		memory_init(&vgpu->memory, &daemon->device.memory,
-			config->memory_bytes ? config->memory_bytes : UINT64_MAX);
-		shm_init(&vgpu->shm);
-		grants_vgpu_init(vgpu);
-		list_append(&daemon->vgpus, &vgpu->link);
-	}
-	return 0;
+	if (options->state_dir || secure_getenv("GDEV_STATE_DIR"))
+		dir = daemon->state_dir;
+	else if (geteuid() == 0 && !options->runtime_dir && !secure_getenv("GDEV_RUNTIME_DIR"))
+		dir = "/var/lib/gdev";
+	if (snprintf(daemon->made_path, PATHS_MAX, "%s/vgpus.conf", dir) < PATHS_MAX)
+		return 0;
+	log_error("the path of %s/vgpus.conf is too long", dir);
+	return -ENAMETOOLONG;
+}
+
+/* What cannot be read there is no reason not to serve the rest. */
+static int load_made(struct daemon *daemon)
+{
+	char error[CONFIG_ERROR_MAX];
+	int result = config_load_made(&daemon->config, daemon->made_path, error);
+
+	if (result && result != -ENOENT)
+		log_error("some virtual GPUs are not as they were made: %s", error);
+	return config_finish_defaults(&daemon->config);
 }
 
 /* Each session takes a handful of descriptors, each shared chunk one. */
@@ -308,6 +315,10 @@ static int start(struct daemon *daemon, const struct options *options)
 	error = load_config(&daemon->config, daemon->config_path, options);
 	if (!error)
 		error = find_directories(daemon, options);
+	if (!error)
+		error = find_made(daemon, options);
+	if (!error)
+		error = load_made(daemon);
 	if (error)
 		return error;
 	log_init("gdevd", daemon->config.log_level);
@@ -319,11 +330,11 @@ static int start(struct daemon *daemon, const struct options *options)
 			strerror(-error));
 		return error;
 	}
-	if (grants_init(daemon)) {
-		log_error("there is no scheduling policy \"%s\"", daemon->config.policy);
-		return -ENOENT;
-	}
-	error = make_vgpus(daemon);
+	error = grants_init(daemon);
+	if (error)
+		return error;
+	measure_init(daemon);
+	error = vgpus_init(daemon);
 	if (!error)
 		error = server_start(daemon);
 	if (error)
@@ -343,18 +354,15 @@ static int start(struct daemon *daemon, const struct options *options)
 static void finish(struct daemon *daemon)
 {
 	struct session *session, *next_session;
-	struct vgpu *vgpu, *next_vgpu;
+	struct vgpu *vgpu;
 
 	/* Nothing is said to anybody any more: the connections are closed. */
 	list_for_each_safe (session, next_session, &daemon->sessions, link)
 		session_end(session, "gdevd stopped");
-	list_for_each_safe (vgpu, next_vgpu, &daemon->vgpus, link)
+	list_for_each (vgpu, &daemon->vgpus, link)
 		shm_finish(&vgpu->shm);
 	workers_finish(daemon);
-	list_for_each_safe (vgpu, next_vgpu, &daemon->vgpus, link) {
-		list_remove(&vgpu->link);
-		free(vgpu);
-	}
+	vgpus_finish(daemon);
 	cache_finish(&daemon->cache);
 	config_finish(&daemon->config);
 	if (daemon->ids >= 0)

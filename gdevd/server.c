@@ -203,6 +203,63 @@ static int take_lock(struct daemon *daemon)
 	return daemon->ids < 0 ? daemon->ids : 0;
 }
 
+int server_vgpu_add(struct vgpu *vgpu)
+{
+	const struct config_vgpu *config = vgpu->config;
+
+	return add_listener(vgpu->daemon, config->name, config->owner, config->group, config->mode,
+		accepted_client, vgpu);
+}
+
+static struct listener *find_listener(const struct vgpu *vgpu)
+{
+	struct listener *listener;
+
+	list_for_each (listener, &listeners, link)
+		if (listener->vgpu == vgpu)
+			return listener;
+	return NULL;
+}
+
+int server_vgpu_change(const struct vgpu *vgpu, const struct config_vgpu *config)
+{
+	const struct listener *listener = find_listener(vgpu);
+	bool owner = config->owner != vgpu->config->owner || config->group != vgpu->config->group;
+
+	/* Nobody may come in between with the rights of the one and of the other. */
+	if (!listener || (!owner && config->mode == vgpu->config->mode))
+		return 0;
+	if (owner && chmod(listener->path, 0))
+		return -errno;
+	if (owner && chown(listener->path, config->owner, config->group)) {
+		int error = -errno;
+		chmod(listener->path, vgpu->config->mode);
+		return error;
+	}
+	return chmod(listener->path, config->mode) ? -errno : 0;
+}
+
+static void free_listener(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+static void remove_listener(struct listener *listener)
+{
+	list_remove(&listener->link);
+	unlink(listener->path);
+	uv_close((uv_handle_t *)&listener->poll, free_listener);
+	close(listener->fd);
+}
+
+void server_vgpu_remove(const struct vgpu *vgpu)
+{
+	struct listener *listener = find_listener(vgpu);
+
+	if (listener)
+		remove_listener(listener);
+}
+
 int server_start(struct daemon *daemon)
 {
 	bool root = geteuid() == 0;
@@ -219,8 +276,7 @@ int server_start(struct daemon *daemon)
 	list_for_each (vgpu, &daemon->vgpus, link) {
 		if (error)
 			break;
-		error = add_listener(daemon, vgpu->config->name, vgpu->config->owner,
-			vgpu->config->group, vgpu->config->mode, accepted_client, vgpu);
+		error = server_vgpu_add(vgpu);
 	}
 	/* The last: where it answers, the others do. */
 	if (!error)
@@ -229,21 +285,12 @@ int server_start(struct daemon *daemon)
 	return error;
 }
 
-static void free_listener(uv_handle_t *handle)
-{
-	free(handle->data);
-}
-
 void server_stop(struct daemon *daemon)
 {
 	struct listener *listener, *after;
 
-	list_for_each_safe (listener, after, &listeners, link) {
-		list_remove(&listener->link);
-		unlink(listener->path);
-		uv_close((uv_handle_t *)&listener->poll, free_listener);
-		close(listener->fd);
-	}
+	list_for_each_safe (listener, after, &listeners, link)
+		remove_listener(listener);
 	if (spare_fd >= 0)
 		close(spare_fd);
 	spare_fd = -1;

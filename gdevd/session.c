@@ -60,6 +60,7 @@ static struct session *create(struct daemon *daemon, struct vgpu *vgpu, struct w
 	list_init(&session->watches);
 	list_init(&session->shm_attachments);
 	list_init(&session->cache_writes);
+	nice_session_init(session);
 	grants_session_init(session);
 	read_program_name(pid, session->program);
 	list_append(&daemon->sessions, &session->link);
@@ -199,20 +200,10 @@ void session_attached(struct session *session, int status)
 		(unsigned)session->uid, session->vgpu->config->name, (int)worker->pid);
 }
 
-static struct vgpu *find_vgpu(struct daemon *daemon, const char *name)
-{
-	struct vgpu *vgpu;
-
-	list_for_each (vgpu, &daemon->vgpus, link)
-		if (!strncmp(vgpu->config->name, name, CONTROL_NAME_MAX))
-			return vgpu;
-	return NULL;
-}
-
 int session_restore(struct worker *worker, const struct control_attach *message)
 {
 	struct daemon *daemon = worker->daemon;
-	struct vgpu *vgpu = find_vgpu(daemon, message->vgpu);
+	struct vgpu *vgpu = vgpu_find(daemon, message->vgpu);
 	struct session *session;
 
 	if (!vgpu) {

@@ -176,7 +176,7 @@ struct control_grant {
 	uint32_t wants;    /* RELEASE: 1 when more work waits: counts as ACQUIRE */
 	uint64_t quantum_ns;
 	uint64_t used_ns;
-	int32_t nice; /* ACQUIRE: of the client's thread, as the kernel has it */
+	int32_t nice; /* not used: gdevd asks the kernel, see worker_page.thread */
 	uint32_t reserved;
 };
 
@@ -280,6 +280,11 @@ struct worker_page {
 	uint64_t device_bytes;
 	uint64_t streams_busy;
 	_Alignas(64) uint32_t revoke[RESOURCES]; /* gdevd; enum worker_revoke */
+	/* Worker. */
+	_Alignas(64) uint64_t longest_ns[RESOURCES]; /* of one command, ever */
+	uint32_t thread; /* of the client that submitted last, as session_header.thread says: gdevd
+			  * asks the kernel for its nice value when it is one of the client's */
+	uint32_t reserved;
 };
 
 _Static_assert(sizeof(struct control_header) == 16, "ABI");
@@ -297,6 +302,7 @@ _Static_assert(sizeof(struct control_cache) == 40, "ABI");
 _Static_assert(sizeof(struct control_event) == 40, "ABI");
 _Static_assert(sizeof(struct control_trace) == 32, "ABI");
 _Static_assert(sizeof(struct control_traced) == 96, "ABI");
-_Static_assert(sizeof(struct worker_page) == 128, "ABI");
+_Static_assert(offsetof(struct worker_page, longest_ns) == 128, "ABI");
+_Static_assert(sizeof(struct worker_page) == 192, "ABI");
 
 #endif

@@ -94,6 +94,7 @@ struct session_header {
 	uint32_t output_offset, output_bytes;
 
 	_Alignas(64) uint64_t ring_tail; /* client; bytes ever published, a multiple of 8 */
+	uint32_t thread; /* client; id of the thread that published last: its nice value counts */
 	_Alignas(64) uint64_t ring_head; /* worker; bytes ever consumed */
 	uint32_t ring_want;              /* client; 1: wake me when ring_head moves */
 
@@ -133,6 +134,7 @@ struct session_segment {
 _Static_assert(sizeof(struct session_timeline) == 64, "ABI");
 _Static_assert(sizeof(struct session_reply) == SESSION_REPLY_BYTES, "ABI");
 _Static_assert(offsetof(struct session_header, ring_tail) == 64, "ABI");
+_Static_assert(offsetof(struct session_header, thread) == 72, "ABI");
 _Static_assert(offsetof(struct session_header, ring_head) == 128, "ABI");
 _Static_assert(offsetof(struct session_header, worker_state) == 192, "ABI");
 _Static_assert(offsetof(struct session_header, error) == 256, "ABI");

@@ -12,6 +12,7 @@
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
+#include "worker/usage.h"
 
 /* What is taken with the lock held once. */
 #define BATCH_RECORDS 32
@@ -133,6 +134,7 @@ bool ring_read(struct core *core)
 		return false;
 	}
 	tail = __atomic_load_n(&core->segment->header.ring_tail, __ATOMIC_ACQUIRE);
+	usage_thread(core->page, __atomic_load_n(&core->segment->header.thread, __ATOMIC_RELAXED));
 	if (tail - core->ring_head > SESSION_RING_BYTES || tail % 8)
 		taken = -EPROTO;
 	first = core->ring_head;

@@ -27,6 +27,8 @@ void usage_count(struct core *core, const struct command *command)
 	uint64_t busy_ns = command->device.busy_ns;
 	struct worker_page *page = core->page;
 
+	if (busy_ns > page->longest_ns[command->resource])
+		usage_set(&page->longest_ns[command->resource], busy_ns);
 	if (command->device.kind == DEVICE_LAUNCH)
 		usage_add(&page->launches, 1);
 	if (command->resource == RESOURCE_COMPUTE)

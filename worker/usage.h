@@ -28,6 +28,14 @@ static inline void usage_add(uint64_t *word, uint64_t value)
 /* A copy to or from the device. */
 void usage_copied(
 	struct core *core, enum control_resource direction, uint64_t bytes, uint64_t busy_ns);
+
+/* The client's thread that submitted last, as the client says. */
+static inline void usage_thread(struct worker_page *page, uint32_t thread)
+{
+	if (page->thread != thread)
+		__atomic_store_n(&page->thread, thread, __ATOMIC_RELAXED);
+}
+
 /* The device has finished this one. */
 void usage_count(struct core *core, const struct command *command);
 void usage_report(const struct core *core, struct reply_usage *usage);

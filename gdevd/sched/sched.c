@@ -29,6 +29,28 @@ static void queue_init(struct sched_queue *queue, const struct sched_policy *pol
 		policy->init(queue);
 }
 
+/* Those who want the resource arrive anew. */
+static void queue_change(
+	struct sched_queue *queue, const struct sched_policy *policy, uint64_t now_ns)
+{
+	struct sched_node *node;
+
+	queue->policy = policy;
+	memset(queue->private, 0, sizeof queue->private);
+	list_for_each (node, &queue->nodes, link)
+		memset(node->private, 0, sizeof node->private);
+	for (unsigned i = 0; i < SCHED_SETTINGS; i++)
+		queue->settings[i] = policy->settings[i].value;
+	if (policy->init)
+		policy->init(queue);
+	if (!policy->arrive)
+		return;
+	if (queue->holder)
+		policy->arrive(queue, queue->holder, now_ns);
+	list_for_each (node, &queue->waiting, wait)
+		policy->arrive(queue, node, now_ns);
+}
+
 int sched_queue_set(struct sched_queue *queue, const char *name, int64_t value)
 {
 	const struct sched_setting *settings = queue->policy->settings;
@@ -446,14 +468,25 @@ static void share_with_everyone(struct sched_entity *entity, uint64_t now_ns)
 	entity->group->sched->ops->grant(entity->group->sched, entity);
 }
 
+static void set_nice(struct sched_entity *entity, int nice, uint64_t now_ns)
+{
+	if (entity->node.nice == nice)
+		return;
+	entity->node.nice = nice;
+	node_weigh(&entity->group->members, &entity->node, weight_of_nice(nice), now_ns);
+}
+
+void sched_renice(struct sched_entity *entity, int nice, uint64_t now_ns)
+{
+	set_nice(entity, nice, now_ns);
+	settle(entity->group->sched, now_ns);
+}
+
 void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns)
 {
 	struct sched *sched = entity->group->sched;
 
-	if (entity->node.nice != nice) {
-		entity->node.nice = nice;
-		node_weigh(&entity->group->members, &entity->node, weight_of_nice(nice), now_ns);
-	}
+	set_nice(entity, nice, now_ns);
 	if (entity->state == ENTITY_OVERDUE)
 		entity->again = true;
 	if (entity->state == ENTITY_IDLE && sched->groups.policy->everyone)
@@ -551,6 +584,77 @@ static void give_up_on(struct sched *sched, uint64_t now_ns)
 	leave(sched);
 	node_pause(members, &holder->node, now_ns);
 	group_update(holder->group, true, now_ns);
+}
+
+/* Everyone has had the resource; from now on one at a time has it. */
+static void take_back(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_node *node, *member;
+
+	list_for_each (node, &sched->groups.nodes, link) {
+		list_for_each (member, &group_of(node)->members.nodes, link) {
+			struct sched_entity *entity = entity_of(member);
+
+			if (entity->state != ENTITY_HOLDING)
+				continue;
+			entity->state = ENTITY_OVERDUE;
+			entity->overdue_from_ns = now_ns;
+			sched->ops->revoke(sched, entity, REVOKE_NOW);
+		}
+	}
+}
+
+/* From now on everyone has the resource, the present holder among them. */
+static void give_to_all(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_node *node, *member;
+
+	if (sched->holder)
+		leave(sched);
+	list_for_each (node, &sched->groups.nodes, link) {
+		struct sched_group *group = group_of(node);
+
+		while ((member = sched_first(&group->members))) {
+			node_pause(&group->members, member, now_ns);
+			share_with_everyone(entity_of(member), now_ns);
+		}
+	}
+}
+
+void sched_set_policy(struct sched *sched, const struct sched_policy *policy, uint64_t now_ns)
+{
+	bool everyone = sched->groups.policy->everyone;
+
+	if (policy == sched->groups.policy)
+		return;
+	queue_change(&sched->groups, policy, now_ns);
+	if (everyone && !policy->everyone)
+		take_back(sched, now_ns);
+	if (!everyone && policy->everyone)
+		give_to_all(sched, now_ns);
+	settle(sched, now_ns);
+}
+
+void sched_group_set_policy(
+	struct sched_group *group, const struct sched_policy *policy, uint64_t now_ns)
+{
+	if (policy == group->members.policy)
+		return;
+	queue_change(&group->members, policy, now_ns);
+	group->not_before_ns = 0; /* the other one's reason */
+	settle(group->sched, now_ns);
+}
+
+void sched_set_quantum(struct sched *sched, uint64_t quantum_ns, uint64_t now_ns)
+{
+	struct sched_node *node;
+
+	sched->groups.quantum_ns = quantum_ns;
+	list_for_each (node, &sched->groups.nodes, link) {
+		allowance_update(group_of(node), now_ns);
+		group_of(node)->members.quantum_ns = quantum_ns;
+	}
+	settle(sched, now_ns);
 }
 
 void sched_tick(struct sched *sched, uint64_t now_ns)

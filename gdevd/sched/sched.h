@@ -160,6 +160,8 @@ void sched_entity_add(struct sched_group *group, struct sched_entity *entity);
 /* The entity's session is gone. */
 void sched_entity_remove(struct sched_entity *entity, uint64_t now_ns);
 
+/* The nice value of who asks through the entity has changed. */
+void sched_renice(struct sched_entity *entity, int nice, uint64_t now_ns);
 /* The entity wants the resource. Twice, or while it holds it, is no news but for the nice value. */
 void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns);
 /* The entity left the resource after `used_ns` of device time; `wants`: and waits for it again. A
@@ -169,6 +171,14 @@ void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, ui
 void sched_tick(struct sched *sched, uint64_t now_ns);
 /* When sched_tick() has something to do; UINT64_MAX: not before another event. */
 uint64_t sched_next_ns(const struct sched *sched);
+
+/* Another policy among groups, or among the entities of one, from now on: it begins with what is known of
+ * nobody, and with its settings' defaults. */
+void sched_set_policy(struct sched *sched, const struct sched_policy *policy, uint64_t now_ns);
+void sched_group_set_policy(
+	struct sched_group *group, const struct sched_policy *policy, uint64_t now_ns);
+/* On both levels. */
+void sched_set_quantum(struct sched *sched, uint64_t quantum_ns, uint64_t now_ns);
 
 /* A setting of the queue's policy. -ENOENT: it has none of that name. */
 int sched_queue_set(struct sched_queue *queue, const char *name, int64_t value);

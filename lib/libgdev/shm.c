@@ -27,8 +27,9 @@ struct shm {
 	struct waiting waiting;
 	uint64_t staging_base, staging_bytes;
 
-	pthread_mutex_t send_lock; /* guards the next four, and the writing side of the ring */
+	pthread_mutex_t send_lock; /* guards the next five, and the writing side of the ring */
 	uint64_t tail;             /* as published */
+	uint32_t thread;           /* as published */
 	uint64_t next_tail;        /* what commit publishes */
 	uint64_t head_seen;        /* the worker's head, as of the last look */
 
@@ -102,10 +103,24 @@ static void wake_worker(struct shm *shm)
 		eventfd_write(shm->connection.wake_worker, 1);
 }
 
+/* The id of this thread; 0 before it is known. In the thread's static block, where it costs no call. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t my_thread;
+
+/* Says whose nice value counts: gdevd asks the kernel for it. */
+static void publish_thread(struct shm *shm)
+{
+	if (!my_thread)
+		my_thread = (uint32_t)gettid();
+	shm->thread = my_thread;
+	__atomic_store_n(&shm->base.segment->header.thread, my_thread, __ATOMIC_RELAXED);
+}
+
 static void shm_commit(struct transport *transport)
 {
 	struct shm *shm = shm_of(transport);
 
+	if (!my_thread || shm->thread != my_thread)
+		publish_thread(shm);
 	shm->tail = shm->next_tail;
 	__atomic_store_n(&transport->segment->header.ring_tail, shm->tail, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&shm->send_lock);
@@ -237,6 +252,7 @@ static void close_connection(struct shm_connection *connection)
 static void shm_forget(struct transport *transport)
 {
 	close_connection(&shm_of(transport)->connection);
+	my_thread = 0; /* another process's */
 }
 
 static void shm_destroy(struct transport *transport)

@@ -61,6 +61,7 @@ static void setup(void)
 	uv_loop_init(&gdevd.loop);
 	deadlines_init(&gdevd.deadlines, &gdevd.loop);
 	grants_init(&gdevd);
+	measure_init(&gdevd);
 	memory_init(&gdevd.device.memory, NULL, UINT64_MAX);
 	vgpu = calloc(1, sizeof *vgpu);
 	vgpu->daemon = &gdevd;

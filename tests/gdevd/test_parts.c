@@ -24,6 +24,7 @@
 #include "gdevd/config.h"
 #include "gdevd/memory.h"
 #include "gdevd/shm.h"
+#include "gdevd/usage.h"
 
 static char directory[64];
 
@@ -62,12 +63,15 @@ static void config_reads_every_kind_of_value(void **state)
 	char error[CONFIG_ERROR_MAX];
 	struct config config;
 	struct config_vgpu *vgpu;
+	struct config_setting *setting;
 
 	assert_int_equal(
 		load("# a comment\n[gdevd]\ndevice = cuda:0\ndevice_memory = 3 GiB\nhost_memory = 2G\nthreads = 5\n"
 		     "worker_idle = 250ms\ncache_size = 64M\nlog = debug\nquantum = 5ms\n"
+		     "policy = band\nqueues = sdq\n"
 		     "[vgpu train]\nmode = 0660\nowner = root\ngroup = 0\nmemory = 1G\n"
-		     "time_limit_ms = 300\n"
+		     "time_limit_ms = 300\ncompute = 25%\ncopy = 40\npolicy = priority\npriority = -7\n"
+		     "strict = yes\n[policy band]\nwait_us = 800\n[policy effective]\ndevice_weight = -20\n"
 		     "[device cuda:0]\ninline_bytes = 8K\nchunk_bytes = 1M\ncopy_threads = 6\n",
 			&config, error),
 		0);
@@ -89,6 +93,61 @@ static void config_reads_every_kind_of_value(void **state)
 	assert_int_equal(vgpu->owner, 0);
 	assert_int_equal(vgpu->memory_bytes, 1ull << 30);
 	assert_int_equal(vgpu->time_limit_ms, 300);
+	assert_int_equal(vgpu->compute_pct, 25);
+	assert_int_equal(vgpu->copy_pct, 40);
+	assert_string_equal(vgpu->policy, "priority");
+	assert_int_equal(vgpu->priority, -7);
+	assert_true(vgpu->strict);
+	assert_true(vgpu->from_file);
+	assert_string_equal(config.policy, "band");
+	assert_true(config.one_queue);
+	setting = list_first(&config.settings, struct config_setting, link);
+	assert_string_equal(setting->policy, "band");
+	assert_string_equal(setting->name, "wait_us");
+	assert_int_equal(setting->value, 800);
+	config_finish(&config);
+}
+
+/* A session of the one and of the other gdevd must not differ by what was lost on the way. */
+static void made_virtual_gpus_are_written_and_read_again(void **state)
+{
+	char error[CONFIG_ERROR_MAX], path[128];
+	struct config config;
+	struct config_vgpu *vgpu, *again;
+
+	snprintf(path, sizeof path, "%s/vgpus.conf", directory);
+	assert_int_equal(load("[vgpu both]\ncompute = 10\n", &config, error), 0);
+	assert_int_equal(config_vgpu_create("made", &vgpu, error), 0);
+	list_append(&config.vgpus, &vgpu->link);
+	assert_int_equal(config_set_vgpu(vgpu, "compute", "30", error), 0);
+	assert_int_equal(config_set_vgpu(vgpu, "memory", "1G", error), 0);
+	assert_int_equal(config_set_vgpu(vgpu, "policy", "fifo", error), 0);
+	assert_int_equal(config_set_vgpu(vgpu, "priority", "-3", error), 0);
+	assert_int_equal(config_set_vgpu(vgpu, "strict", "yes", error), 0);
+	assert_int_equal(config_set_vgpu(vgpu, "mode", "0640", error), 0);
+	assert_int_equal(config_save_made(&config, path), 0);
+	config_finish(&config);
+
+	assert_int_equal(load("[vgpu both]\ncompute = 20\n", &config, error), 0);
+	assert_int_equal(config_load_made(&config, path, error), 0);
+	again = config_vgpu_find(&config, "made");
+	assert_non_null(again);
+	assert_false(again->from_file);
+	assert_int_equal(again->compute_pct, 30);
+	assert_int_equal(again->copy_pct, 0);
+	assert_int_equal(again->memory_bytes, 1 << 30);
+	assert_string_equal(again->policy, "fifo");
+	assert_int_equal(again->priority, -3);
+	assert_true(again->strict);
+	assert_int_equal(again->mode, 0640);
+	assert_int_equal(config_vgpu_find(&config, "both")->compute_pct, 20);
+	config_finish(&config);
+
+	/* The configuration wins where both have it. */
+	assert_int_equal(load("[vgpu made]\ncopy = 5\n", &config, error), 0);
+	assert_int_equal(config_load_made(&config, path, error), 0);
+	assert_int_equal(config_vgpu_find(&config, "made")->compute_pct, 0);
+	assert_int_equal(config_vgpu_find(&config, "made")->copy_pct, 5);
 	config_finish(&config);
 }
 
@@ -126,6 +185,19 @@ static void config_errors_name_the_line(void **state)
 		{"[vgpu Train]\nmode = 0600\n", "\"Train\" is no name"},
 		{"[vgpu control]\nmode = 0600\n", "\"control\" is no name"},
 		{"[vgpu ../x]\nmode = 0600\n", "is no name"},
+		{"[vgpu metrics]\nmode = 0600\n", "is no name"},
+		{"[vgpu a]\ncompute = 0\n", "it must be a share from 1 to 100 percent"},
+		{"[vgpu a]\ncopy = 101%\n", "it must be a share from 1 to 100 percent"},
+		{"[vgpu a]\npolicy = band\n",
+			"it must be one of fifo, priority, token, effective, fair"},
+		{"[vgpu a]\npriority = 101\n", "it must be a priority from -100 to 100"},
+		{"[vgpu a]\nstrict = maybe\n", "it must be yes or no"},
+		{"[gdevd]\npolicy = unfair\n", "it must be one of null, fifo,"},
+		{"[gdevd]\nqueues = two\n", "it must be mrq"},
+		{"[gdevd]\nquantum = 1us\n", "it must be a time from 10us to 10s"},
+		{"[policy fair]\nwait_ms = 1\n", "policy fair has no setting \"wait_ms\""},
+		{"[policy unfair]\nwait_us = 1\n", "there is no policy \"unfair\""},
+		{"[policy fair]\nwait_us = -1\n", "it must be a number from 0"},
 		{"[vgpu abcdefghijklmnopqrstuvwxyz0123456789]\nmode = 0600\n", "is no name"},
 		{"[vgpu a]\nmode = 0999\n", "it must be an octal mode"},
 		{"[vgpu a]\nmode = 1777\n", "it must be an octal mode"},
@@ -142,6 +214,96 @@ static void config_errors_name_the_line(void **state)
 		config_finish(&config);
 	}
 	assert_int_equal(config_load(&config, "/nonexistent", error), -ENOENT);
+}
+
+/* ---- usage ---- */
+
+static void waiting_counts_while_nobody_of_them_holds(void **state)
+{
+	struct usage vgpu = {0}, device = {.device = true};
+
+	usage_waits(&vgpu, 1, 100);
+	usage_waits(&device, 1, 100);
+	assert_int_equal(usage_now(&vgpu, 0, 130).waited_ns, 30);
+	usage_waits(&vgpu, -1, 150);
+	usage_holds(&vgpu, 1, 150);
+	usage_waits(&vgpu, 1, 160); /* another session of the same */
+	usage_waits(&device, -1, 150);
+	usage_holds(&device, 1, 150);
+	usage_waits(&device, 1, 160);
+	assert_int_equal(usage_now(&vgpu, 7, 200).waited_ns, 50);
+	assert_int_equal(usage_now(&vgpu, 7, 200).used_ns, 7);
+	assert_int_equal(usage_now(&device, 0, 200).waited_ns, 90);
+	/* Of the 90 in which somebody waited, 25 were used. */
+	usage_count_lost(&device, 25, 200);
+	assert_int_equal(device.lost_ns, 65);
+	usage_count_lost(&device, 25, 200);
+	assert_int_equal(device.lost_ns, 65);
+}
+
+static void windows_reach_back_to_the_right_sample(void **state)
+{
+	static struct usage usage;
+	static struct usage_clock clock;
+	struct usage_counters since;
+	uint64_t now = 1000000000000, over;
+
+	usage_since(&usage, &clock, usage.charged, 1000000000, now, &over);
+	assert_int_equal(over, 0);
+	for (int i = 0; i < 100; i++, now += USAGE_INTERVAL_NS) {
+		usage.charged.used_ns += USAGE_INTERVAL_NS / 4;
+		usage_clock_tick(&clock, now);
+		usage_sample(&usage, &clock, usage_now(&usage, 0, now));
+	}
+	now -= USAGE_INTERVAL_NS;
+	since = usage_since(&usage, &clock, usage.charged, 1000000000, now, &over);
+	assert_int_equal(over, 1000000000);
+	assert_int_equal(since.used_ns, 250000000);
+	since = usage_since(&usage, &clock, usage.charged, 10000000000, now, &over);
+	assert_int_equal(over, 10000000000);
+	assert_int_equal(since.used_ns, 2500000000);
+	/* Less than the last sample said: the worker had said more than it charged. */
+	since = usage_since(&usage, &clock, (struct usage_counters){0}, 1000000000, now, &over);
+	assert_int_equal(since.used_ns, 0);
+}
+
+static void expected_parts_are_shares_or_what_can_be_used(void **state)
+{
+	/* In thousandths of the second: weight, used, waited; and what is expected. */
+	static const struct {
+		struct {
+			double weight, most;
+			uint64_t used, waited;
+			int expected;
+		} parts[3];
+	} cases[] = {
+		/* Both want all of it: by weight, of what was used. */
+		{{{25, 1, 500, 500, 245}, {75, 1, 480, 500, 735}, {50, 1, 0, 0, 0}}},
+		/* The first pauses, and could not use more than 200. */
+		{{{50, 1, 200, 0, 200}, {50, 1, 700, 200, 700}, {50, 1, 0, 0, 0}}},
+		/* Nobody waits: what they use is what they want. */
+		{{{90, 1, 100, 0, 100}, {5, 1, 300, 0, 300}, {5, 1, 400, 0, 400}}},
+		/* Strict, and nobody else there. */
+		{{{25, .25, 400, 600, 250}, {50, 1, 0, 0, 0}, {25, 1, 0, 0, 0}}},
+		/* Waits, and has not had its turn. */
+		{{{50, 1, 0, 1000, 450}, {50, 1, 900, 0, 450}, {25, 1, 0, 0, 0}}},
+	};
+
+	for (size_t i = 0; i < array_length(cases); i++) {
+		struct usage_part parts[3];
+		for (int j = 0; j < 3; j++)
+			parts[j] = (struct usage_part){
+				.weight = cases[i].parts[j].weight,
+				.most = cases[i].parts[j].most,
+				.counters = {cases[i].parts[j].used * 1000000,
+					cases[i].parts[j].waited * 1000000},
+			};
+		usage_expect(parts, 3, 1000000000);
+		for (int j = 0; j < 3; j++)
+			if ((int)(parts[j].expected * 1000 + .5) != cases[i].parts[j].expected)
+				fail_msg("case %zu, %d: %f is not %d", i, j, parts[j].expected,
+					cases[i].parts[j].expected);
+	}
 }
 
 /* ---- memory ---- */
@@ -371,6 +533,11 @@ int main(void)
 			config_reads_every_kind_of_value, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(config_without_virtual_gpus_has_the_default_one,
 			make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(made_virtual_gpus_are_written_and_read_again,
+			make_directory, remove_directory),
+		cmocka_unit_test(waiting_counts_while_nobody_of_them_holds),
+		cmocka_unit_test(windows_reach_back_to_the_right_sample),
+		cmocka_unit_test(expected_parts_are_shares_or_what_can_be_used),
 		cmocka_unit_test_setup_teardown(
 			config_errors_name_the_line, make_directory, remove_directory),
 		cmocka_unit_test(charge_goes_to_the_whole_chain_or_to_none),

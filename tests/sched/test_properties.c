@@ -20,6 +20,7 @@
 #define ENTITIES 12
 #define STEPS 3000
 #define SEEDS 25
+#define POLICIES 8 /* at least so many are there */
 
 struct world {
 	struct sched sched;
@@ -29,6 +30,8 @@ struct world {
 	uint64_t told_ns[ENTITIES], granted_ns[ENTITIES], served[ENTITIES];
 	uint64_t now_ns, random;
 	bool everyone;
+	bool changes;   /* the policies do */
+	bool switching; /* from everyone to one at a time: all are told to leave */
 };
 
 static struct world world;
@@ -61,6 +64,10 @@ static void on_revoke(struct sched *sched, struct sched_entity *entity, enum wor
 {
 	unsigned i = index_of(entity);
 
+	if (world.switching && entity != sched->holder) {
+		assert_int_equal(how, REVOKE_NOW);
+		return;
+	}
 	assert_ptr_equal(entity, sched->holder);
 	assert_true(how > REVOKE_NONE && world.told[i] != REVOKE_NOW && world.told[i] != how);
 	world.told[i] = how;
@@ -141,13 +148,41 @@ static void create(const struct sched_policy *policy, uint64_t seed)
 		add_entity(i);
 }
 
+static void set_policy(const struct sched_policy *policy)
+{
+	world.switching = true;
+	sched_set_policy(&world.sched, policy, world.now_ns);
+	world.switching = false;
+	world.everyone = policy->everyone;
+}
+
+static void change_policy(void)
+{
+	const struct sched_policy *policy = any_policy();
+
+	if (draw(2))
+		sched_group_set_policy(
+			&world.groups[draw(GROUPS)], sched_policy_members(policy), world.now_ns);
+	else
+		set_policy(policy);
+}
+
 static void happen(void)
 {
 	unsigned i = (unsigned)draw(ENTITIES);
 	struct sched_entity *entity = &world.entities[i];
 	uint64_t used_ns = draw(20) ? draw(12 * MS) : draw(UINT64_MAX);
 
-	switch (draw(12)) {
+	switch (draw(world.changes ? 14 : 12)) {
+	case 12:
+		sched_renice(entity, (int)draw(40) - 20, world.now_ns);
+		break;
+	case 13:
+		if (!draw(40))
+			change_policy();
+		else if (!draw(20))
+			sched_set_quantum(&world.sched, (1 + draw(8)) * MS, world.now_ns);
+		break;
 	case 0:
 	case 1:
 	case 2:
@@ -234,6 +269,29 @@ static void obey_for(uint64_t ns, uint64_t drain_ns)
 	}
 }
 
+static void policies_change_under_way(void **state)
+{
+	for (uint64_t seed = 1; seed <= 4 * SEEDS; seed++) {
+		create(sched_policy_at((unsigned)seed % POLICIES), seed);
+		world.changes = true;
+		for (unsigned step = 0; step < STEPS; step++) {
+			happen();
+			check();
+			pass(3000 * MS);
+		}
+		set_policy(sched_policy_find("fair"));
+		for (unsigned j = 0; j < ENTITIES; j++) {
+			sched_entity_remove(&world.entities[j], world.now_ns);
+			add_entity(j);
+		}
+		memset(world.served, 0, sizeof world.served);
+		world.changes = false;
+		obey_for(60000 * MS, 0);
+		for (unsigned j = 0; j < ENTITIES; j++)
+			assert_true(world.served[j]);
+	}
+}
+
 static void everyone_who_waits_is_served(void **state)
 {
 	const struct sched_policy *policy;
@@ -269,6 +327,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_events_break_nothing),
+		cmocka_unit_test(policies_change_under_way),
 		cmocka_unit_test(everyone_who_waits_is_served),
 	};
 

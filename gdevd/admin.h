@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of administration share: admin.c has the table of commands and those that look,
+ * admin_change.c those that change something. A command returns its answer, a new reference; when it fails,
+ * it sets *status to -errno, and its answer has a sentence in "error".
+ */
+#ifndef GDEV_GDEVD_ADMIN_H
+#define GDEV_GDEVD_ADMIN_H
+
+#include <jansson.h>
+
+#include "gdevd/daemon.h"
+
+json_t *admin_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* {"name": NAME, "keys": {KEY: VALUE}}: keys of [vgpu NAME] in gdev.conf(5), values as text. */
+json_t *command_vgpu_create(struct daemon *daemon, const json_t *request, int *status);
+json_t *command_vgpu_set(struct daemon *daemon, const json_t *request, int *status);
+/* {"name": NAME, "force": BOOL} */
+json_t *command_vgpu_delete(struct daemon *daemon, const json_t *request, int *status);
+/* {"keys": {"policy": NAME, "quantum": TIME, "POLICY.SETTING": NUMBER}}, values as text. */
+json_t *command_device_set(struct daemon *daemon, const json_t *request, int *status);
+
+#endif

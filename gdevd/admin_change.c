@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Commands that change something: virtual GPUs, and how the device is scheduled. All of a request is
+ * checked before any of it is done; names and values are what gdev.conf(5) has. An answer may have a "note":
+ * it is done, and there is something to know about it.
+ */
+#include "gdevd/admin.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* What was done, or why not: `text` is then the sentence, else a note or empty. */
+static json_t *answer(int result, const char *text, int *status)
+{
+	*status = result;
+	if (result)
+		return admin_error("%s", text);
+	return *text ? json_pack("{s:s}", "note", text) : json_object();
+}
+
+/* Sets the request's keys. */
+static int set_keys(struct config_vgpu *config, const json_t *request, char *error)
+{
+	const json_t *value;
+	const char *key;
+	int result = 0;
+
+	json_object_foreach(json_object_get(request, "keys"), key, value)
+	{
+		const char *text = json_string_value(value);
+		if (!text) {
+			snprintf(error, CONFIG_ERROR_MAX, "%.64s must be a text", key);
+			return -EINVAL;
+		}
+		result = config_set_vgpu(config, key, text, error);
+		if (result)
+			return result;
+	}
+	return 0;
+}
+
+static const char *name_of(const json_t *request)
+{
+	const char *name = json_string_value(json_object_get(request, "name"));
+
+	return name ? name : "";
+}
+
+static struct vgpu *find(struct daemon *daemon, const json_t *request, char *error)
+{
+	struct vgpu *vgpu = vgpu_find(daemon, name_of(request));
+
+	if (!vgpu)
+		snprintf(error, CONFIG_ERROR_MAX,
+			"there is no virtual GPU \"%.64s\"; 'gdev vgpu list' shows them",
+			name_of(request));
+	return vgpu;
+}
+
+json_t *command_vgpu_create(struct daemon *daemon, const json_t *request, int *status)
+{
+	char text[CONFIG_ERROR_MAX] = "";
+	struct config_vgpu *config;
+	int result;
+
+	if (vgpu_find(daemon, name_of(request)))
+		return answer(-EEXIST,
+			"there is a virtual GPU of that name; 'gdev vgpu set' changes it", status);
+	result = config_vgpu_create(name_of(request), &config, text);
+	if (result)
+		return answer(result, text, status);
+	result = set_keys(config, request, text);
+	if (!result)
+		result = vgpu_create(daemon, config, text);
+	if (result)
+		free(config);
+	return answer(result, text, status);
+}
+
+json_t *command_vgpu_set(struct daemon *daemon, const json_t *request, int *status)
+{
+	char text[CONFIG_ERROR_MAX] = "";
+	struct vgpu *vgpu = find(daemon, request, text);
+	struct config_vgpu config;
+	int result;
+
+	if (!vgpu)
+		return answer(-ENOENT, text, status);
+	config = *vgpu->config;
+	result = set_keys(&config, request, text);
+	if (!result)
+		result = vgpu_change(vgpu, &config, text);
+	return answer(result, text, status);
+}
+
+json_t *command_vgpu_delete(struct daemon *daemon, const json_t *request, int *status)
+{
+	char text[CONFIG_ERROR_MAX] = "";
+	struct vgpu *vgpu = find(daemon, request, text);
+	int result;
+
+	if (!vgpu)
+		return answer(-ENOENT, text, status);
+	result = vgpu_delete(vgpu, json_is_true(json_object_get(request, "force")), text);
+	return answer(result, text, status);
+}
+
+/* One key of the device; "POLICY.SETTING" is one of [policy POLICY]. */
+static int set_device_key(struct config *config, const char *key, const char *text, char *error)
+{
+	const char *dot = strchr(key, '.');
+	char policy[32];
+
+	if (dot) {
+		snprintf(policy, sizeof policy, "%.*s", (int)min_of(dot - key, 31), key);
+		return config_set_policy(config, policy, dot + 1, text, error);
+	}
+	if (!strcmp(key, "policy") || !strcmp(key, "quantum"))
+		return config_set(config, key, text, error);
+	snprintf(error, CONFIG_ERROR_MAX,
+		"\"%.64s\" cannot be changed at run time; policy, quantum and POLICY.SETTING can",
+		key);
+	return -EINVAL;
+}
+
+json_t *command_device_set(struct daemon *daemon, const json_t *request, int *status)
+{
+	const json_t *keys = json_object_get(request, "keys"), *value;
+	char text[CONFIG_ERROR_MAX] = "";
+	struct config tried;
+	const char *key;
+	int result = 0;
+
+	/* On a configuration of its own first: what is wrong changes nothing. */
+	config_init(&tried);
+	for (int again = 0; again < 2 && !result; again++) {
+		json_object_foreach((json_t *)keys, key, value)
+		{
+			if (!json_is_string(value)) {
+				snprintf(text, sizeof text, "%.64s must be a text", key);
+				result = -EINVAL;
+			} else {
+				result = set_device_key(again ? &daemon->config : &tried, key,
+					json_string_value(value), text);
+			}
+			if (result)
+				break;
+		}
+	}
+	config_finish(&tried);
+	if (!result)
+		grants_configure(daemon);
+	return answer(result, text, status);
+}

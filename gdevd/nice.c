@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whose nice value counts: that of the client's thread which submitted last, as the kernel has it at the
+ * moment. The thread's id comes through memory that the client writes, so it is a hint: gdevd looks
+ * whether it is a thread of the session's process, and else takes the process itself (which is also
+ * what remains when the client is in another pid namespace). Nobody gets the nice value of another user's
+ * process by naming it.
+ *
+ * A session for whose event others wait counts as the best of them, by the rank of their virtual GPUs
+ * too, so that whoever is important does not wait for somebody who may not run (no priority inversion).
+ *
+ * Read when a worker asks for a resource, and five times a second while somebody uses the device.
+ */
+#include "gdevd/daemon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define NICE_WORST 19
+#define NICE_BEST (-20)
+#define CHAIN_MAX 4 /* of sessions that wait for each other, as far as it is followed */
+
+static bool is_thread_of(pid_t pid, uint32_t thread)
+{
+	char path[48];
+
+	snprintf(path, sizeof path, "/proc/%d/task/%u", (int)pid, thread);
+	return access(path, F_OK) == 0;
+}
+
+static int kernel_nice(const struct session *session)
+{
+	uint32_t thread = __atomic_load_n(&session->worker->page->thread, __ATOMIC_RELAXED);
+	pid_t who = session->pid;
+	int nice;
+
+	if (session->pid <= 0) /* of another pid namespace; 0 would be ourselves */
+		return 0;
+	if (thread && thread != (uint32_t)who && is_thread_of(session->pid, thread))
+		who = (pid_t)thread;
+	errno = 0;
+	nice = getpriority(PRIO_PROCESS, (id_t)who);
+	if (errno)
+		return session->own_nice; /* it has just ended */
+	/* The pid of a session from before this gdevd is its worker's word. */
+	if (session->worker->restored)
+		nice = max_of(nice, 0);
+	return nice;
+}
+
+static int effective(const struct session *session)
+{
+	return min_of(session->own_nice, session->lent_nice);
+}
+
+void nice_apply(struct session *session)
+{
+	if (effective(session) != session->nice)
+		grants_renice(session, effective(session));
+}
+
+void nice_session_init(struct session *session)
+{
+	session->lent_nice = NICE_WORST;
+}
+
+void nice_refresh(struct session *session)
+{
+	session->own_nice = kernel_nice(session);
+	nice_apply(session);
+}
+
+void nice_lend(const struct session *lender, struct session *session)
+{
+	/* So that the borrower's rank among virtual GPUs becomes the lender's. */
+	int64_t nice = effective(lender) -
+		       (lender->vgpu->config->priority - session->vgpu->config->priority);
+
+	nice = max_of(nice, (int64_t)NICE_BEST);
+	session->lent_nice = (int)min_of(nice, (int64_t)session->lent_nice);
+}
+
+void nice_return(struct session *session)
+{
+	session->lent_nice = NICE_WORST;
+}
+
+void nice_tick(struct daemon *daemon)
+{
+	struct session *session;
+
+	/* Lent anew: in a ring of those who wait for each other nothing would ever be given back. */
+	list_for_each (session, &daemon->sessions, link) {
+		session->own_nice = kernel_nice(session);
+		nice_return(session);
+	}
+	for (int links = 0; links < CHAIN_MAX; links++)
+		events_lend_nice(daemon);
+	list_for_each (session, &daemon->sessions, link)
+		nice_apply(session);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Virtual GPUs: those of the configuration, and those that come, change and go while programs run. What is
+ * made or changed at run time is written down, so that the next gdevd has it; what the configuration file
+ * has, changes at run time only until then.
+ */
+#include "gdevd/daemon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+
+struct vgpu *vgpu_find(struct daemon *daemon, const char *name)
+{
+	struct vgpu *vgpu;
+
+	list_for_each (vgpu, &daemon->vgpus, link)
+		if (!strncmp(vgpu->config->name, name, CONTROL_NAME_MAX))
+			return vgpu;
+	return NULL;
+}
+
+static uint64_t memory_limit(const struct config_vgpu *config)
+{
+	return config->memory_bytes ? config->memory_bytes : UINT64_MAX;
+}
+
+static struct vgpu *create(struct daemon *daemon, struct config_vgpu *config)
+{
+	struct vgpu *vgpu = calloc(1, sizeof *vgpu);
+
+	if (!vgpu)
+		return NULL;
+	vgpu->daemon = daemon;
+	vgpu->config = config;
+	memory_init(&vgpu->memory, &daemon->device.memory, memory_limit(config));
+	shm_init(&vgpu->shm);
+	grants_vgpu_init(vgpu);
+	list_append(&daemon->vgpus, &vgpu->link);
+	return vgpu;
+}
+
+static void destroy(struct vgpu *vgpu)
+{
+	list_remove(&vgpu->link);
+	grants_vgpu_finish(vgpu);
+	free(vgpu);
+}
+
+int vgpus_init(struct daemon *daemon)
+{
+	struct config_vgpu *config;
+
+	memory_init(&daemon->device.memory, NULL, UINT64_MAX);
+	list_for_each (config, &daemon->config.vgpus, link)
+		if (!create(daemon, config))
+			return -ENOMEM;
+	grants_configure(daemon); /* shares depend on all of them */
+	return 0;
+}
+
+void vgpus_finish(struct daemon *daemon)
+{
+	struct vgpu *vgpu, *after;
+
+	list_for_each_safe (vgpu, after, &daemon->vgpus, link)
+		destroy(vgpu);
+}
+
+/* ---- what is written down ---- */
+
+static int save(const struct daemon *daemon)
+{
+	char dir[PATHS_MAX];
+
+	strcpy(dir, daemon->made_path);
+	*strrchr(dir, '/') = '\0';
+	if (mkdir(dir, 0700) && errno != EEXIST)
+		return -errno;
+	return config_save_made(&daemon->config, daemon->made_path);
+}
+
+/* The change is done; that it may not last is said, and no failure. */
+static void write_down(struct daemon *daemon, const struct config_vgpu *config, char *note)
+{
+	int error;
+
+	*note = '\0';
+	if (config->from_file) {
+		snprintf(note, CONFIG_ERROR_MAX,
+			"this holds until gdevd is started again: %.300s names \"%s\", and says what it is then",
+			daemon->config_path, config->name);
+		return;
+	}
+	error = save(daemon);
+	if (error)
+		snprintf(note, CONFIG_ERROR_MAX,
+			"this holds until gdevd is started again: %.300s cannot be written: %s",
+			daemon->made_path, strerror(-error));
+}
+
+/* ---- while programs run ---- */
+
+int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error)
+{
+	struct vgpu *vgpu = create(daemon, config);
+	int status;
+
+	if (!vgpu) {
+		snprintf(error, CONFIG_ERROR_MAX, "gdevd is out of memory");
+		return -ENOMEM;
+	}
+	status = server_vgpu_add(vgpu);
+	if (status) {
+		snprintf(error, CONFIG_ERROR_MAX, "cannot make its socket: %s", strerror(-status));
+		destroy(vgpu);
+		return status;
+	}
+	list_append(&daemon->config.vgpus, &config->link);
+	grants_configure(daemon);
+	write_down(daemon, config, error);
+	log_info("virtual GPU %s is there", config->name);
+	return 0;
+}
+
+int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error)
+{
+	struct config_vgpu *own = vgpu->config;
+	struct list link = own->link;
+	int status = server_vgpu_change(vgpu, config);
+
+	if (status) {
+		snprintf(error, CONFIG_ERROR_MAX, "cannot change who may use its socket: %s",
+			strerror(-status));
+		return status;
+	}
+	*own = *config;
+	own->link = link;
+	vgpu->memory.limit_bytes = memory_limit(config);
+	grants_configure(vgpu->daemon);
+	write_down(vgpu->daemon, own, error);
+	return 0;
+}
+
+/* Those who are connected to it, with a session or not yet. */
+static void drop_clients(struct vgpu *vgpu)
+{
+	struct client *client, *after;
+
+	list_for_each_safe (client, after, &vgpu->daemon->clients, link) {
+		if (client->vgpu != vgpu)
+			continue;
+		if (client->session)
+			client->session->client = NULL;
+		else
+			client_refuse(client, -ENODEV, "virtual GPU \"%s\" is deleted",
+				vgpu->config->name);
+		client->session = NULL;
+		client_destroy(client);
+	}
+}
+
+/* To their programs the context is lost. */
+static void end_sessions(struct vgpu *vgpu)
+{
+	struct session *session, *after;
+
+	list_for_each_safe (session, after, &vgpu->daemon->sessions, link) {
+		if (session->vgpu != vgpu)
+			continue;
+		if (session->worker->connection)
+			connection_answer(session->worker->connection, CONTROL_BYE, 0, 0);
+		session_end(session, "virtual GPU was deleted");
+	}
+}
+
+/* What leaving workers still hold is the device's account from now on. */
+static void move_memory(struct vgpu *vgpu)
+{
+	struct memory_account *device = &vgpu->daemon->device.memory;
+	struct worker *worker;
+
+	list_for_each (worker, &vgpu->daemon->workers.all, link) {
+		uint64_t bytes = worker->memory.used_bytes;
+
+		if (worker->memory.parent != &vgpu->memory)
+			continue;
+		memory_return(&worker->memory, bytes);
+		worker->memory.parent = device;
+		memory_charge_held(&worker->memory, bytes);
+	}
+}
+
+int vgpu_delete(struct vgpu *vgpu, bool force, char *error)
+{
+	struct daemon *daemon = vgpu->daemon;
+	struct config_vgpu *config = vgpu->config;
+
+	if (vgpu->sessions && !force) {
+		snprintf(error, CONFIG_ERROR_MAX,
+			"\"%s\" has %u sessions; wait for their end, or delete it with --force, which ends "
+			"them",
+			config->name, vgpu->sessions);
+		return -EBUSY;
+	}
+	server_vgpu_remove(vgpu);
+	drop_clients(vgpu);
+	end_sessions(vgpu);
+	shm_finish(&vgpu->shm);
+	move_memory(vgpu);
+	log_info("virtual GPU %s is gone", config->name);
+	destroy(vgpu);
+	grants_configure(daemon);
+	list_remove(&config->link);
+	write_down(daemon, config, error);
+	free(config);
+	return 0;
+}
