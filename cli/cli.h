@@ -35,14 +35,27 @@ struct verb {
 extern const struct verb *const verbs[]; /* NULL-terminated */
 const struct verb *verb_find(const char *name);
 
-extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_tune, verb_help;
+extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_tune, verb_trace,
+	verb_help;
 
 /* "gdev VERB: …" on standard error. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* As say(), and how to learn more; returns EXIT_USAGE. */
 int usage(const struct verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* ---- run.c ---- */
+
+/* Finds a gdevd or starts one, whose runtime directory goes to `dir` (PATHS_MAX bytes), looks whether the
+ * virtual GPU may be used (NULL: what the environment says), and sets the environment for a program.
+ * A connection that keeps the gdevd, or negative: it has been said why not. */
+int program_prepare(const char *vgpu, char *dir);
+/* Becomes the program; returns only on failure, with the exit status, and it has been said why. */
+int program_exec(char *const *command);
+
 /* ---- daemon.c ---- */
+
+/* A connection to the control socket in `dir`; or -errno. */
+int daemon_open(const char *dir);
 
 /* A connection to the gdevd that answers first; its runtime directory in `dir` (PATHS_MAX bytes).
  * The descriptor, or -errno; -ECONNREFUSED: there is none. */

@@ -25,7 +25,7 @@
 #define START_TIMEOUT_MS 20000
 #define LOG_BYTES_MAX (1 << 20)
 
-static int connect_in(const char *dir)
+int daemon_open(const char *dir)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
@@ -127,7 +127,7 @@ json_t *daemon_ask(int connection, const char *command)
 static int hold_in(const char *dir)
 {
 	json_t *answer;
-	int fd = connect_in(dir), error;
+	int fd = daemon_open(dir), error;
 
 	if (fd < 0)
 		return fd;

@@ -14,6 +14,7 @@ const struct verb *const verbs[] = {
 	&verb_device,
 	&verb_vgpu,
 	&verb_tune,
+	&verb_trace,
 	&verb_help,
 	NULL,
 };

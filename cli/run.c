@@ -107,9 +107,39 @@ static int parse(int argc, char **argv, const char **vgpu)
 	return optind;
 }
 
+int program_prepare(const char *vgpu, char *dir)
+{
+	const char *chosen = vgpu ? vgpu : getenv("GDEV_VGPU");
+	int hold = daemon_connect(dir), error;
+
+	if (hold == -ECONNREFUSED)
+		hold = daemon_start_private(dir);
+	else if (hold < 0)
+		say("the gdevd in %s does not answer: %s", dir, strerror(-hold));
+	if (hold < 0)
+		return hold;
+	error = check_vgpus(dir, chosen && *chosen ? chosen : "gdev0");
+	if (error) {
+		close(hold);
+		return error;
+	}
+	if (vgpu)
+		setenv("GDEV_VGPU", vgpu, 1);
+	setenv("GDEV_RUNTIME_DIR", dir, 1);
+	prepend_library_path();
+	return hold;
+}
+
+int program_exec(char *const *command)
+{
+	execvp(command[0], command);
+	say("cannot execute %s: %s", command[0], strerror(errno));
+	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+}
+
 static int run(int argc, char **argv)
 {
-	const char *vgpu = NULL, *chosen;
+	const char *vgpu = NULL;
 	char dir[PATHS_MAX];
 	int first = parse(argc, argv, &vgpu), hold;
 
@@ -119,27 +149,14 @@ static int run(int argc, char **argv)
 		usage(&verb_run, "which program?");
 		return EXIT_RUN_FAILED;
 	}
-	hold = daemon_connect(dir);
-	if (hold == -ECONNREFUSED)
-		hold = daemon_start_private(dir);
-	else if (hold < 0)
-		say("the gdevd in %s does not answer: %s", dir, strerror(-hold));
+	hold = program_prepare(vgpu, dir);
 	if (hold < 0)
 		return EXIT_RUN_FAILED;
-	chosen = vgpu ? vgpu : getenv("GDEV_VGPU");
-	if (check_vgpus(dir, chosen && *chosen ? chosen : "gdev0"))
-		return EXIT_RUN_FAILED;
-	if (vgpu)
-		setenv("GDEV_VGPU", vgpu, 1);
-	setenv("GDEV_RUNTIME_DIR", dir, 1);
-	prepend_library_path();
 	if (keep_across_exec(hold)) {
 		say("no file descriptors left");
 		return EXIT_RUN_FAILED;
 	}
-	execvp(argv[first], argv + first);
-	say("cannot execute %s: %s", argv[first], strerror(errno));
-	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+	return program_exec(argv + first);
 }
 
 const struct verb verb_run = {

@@ -7,6 +7,7 @@ What the baseline is, the benchmark's own file says (bench/NAME.c; idle and tabl
   copy     both directions, 64 B to 256 MiB, against memcpy
   open     opening a virtual GPU with a worker ready (warm) and without (cold)
   idle     CPU time of gdevd, the workers and a client over 30 idle seconds
+  trace    launches while somebody traces, against the same while nobody does
   device   a device backend used directly in one process: what is below gdevd
   table1   the programs of the paper's Table 1 through gdevd, against the same without it
 
@@ -125,6 +126,11 @@ def bench_idle(start):
             yield line("idle", f"{name}_cpu_s", now - then, "s", passed)
         client.stdin.close()
         client.wait(30)
+
+
+def bench_trace(start):
+    with start() as gdevd:
+        yield from lines(gdevd, [program(gdevd, "trace")])
 
 
 def bench_device(start):

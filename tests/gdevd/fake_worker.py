@@ -8,7 +8,7 @@ gdevd as it is, with its descriptors, and what gdevd sends is passed to the clie
 part of a worker through the client's end.
 
 Modes: ok; die (before READY); bad-ready (too few descriptors); unsealed; attach-die; attach-busy
-(-EADDRINUSE); attach-slow-die-once; deaf (reads nothing any more after READY); stay (does not leave).
+(-EADDRINUSE); no-trace (without a trace segment); attach-slow-die-once; deaf (reads nothing any more after READY); stay (does not leave).
 """
 
 import argparse
@@ -50,6 +50,7 @@ class Worker:
         self.mode = mode
         self.control = socket.socket(fileno=options.control_fd)
         self.page = wire.sealed_memfd(4096, "page")
+        self.trace = wire.sealed_memfd(wire.TRACE_BYTES, "trace")
         self.attach = None
 
     def ready(self):
@@ -59,9 +60,11 @@ class Worker:
             segment = os.memfd_create("unsealed")
             os.ftruncate(segment, wire.SESSION_BYTES)
         wake, client_wake = os.eventfd(0), os.eventfd(0)
-        fds = [segment, staging, wake, client_wake, self.page]
+        fds = [segment, staging, wake, client_wake, self.page, self.trace]
         if self.mode == "bad-ready":
             fds = fds[:3]
+        if self.mode == "no-trace":
+            fds.remove(self.trace)
         overhead = 1 << 20
         memory = self.options.device_memory or 1 << 30
         wire.send(self.control, wire.message(wire.READY, wire.READY_BODY.pack(
@@ -89,7 +92,7 @@ class Worker:
         while time.monotonic() < end:
             try:
                 control = wire.connect(self.options.workers_socket)
-                wire.send(control, wire.message(wire.REGISTER, self.attach), [self.page])
+                wire.send(control, wire.message(wire.REGISTER, self.attach), [self.page, self.trace])
                 control.settimeout(None)
                 return control
             except OSError:

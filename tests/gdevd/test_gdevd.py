@@ -50,7 +50,7 @@ class Client:
         self.peer, self.fds = None, []
         if self.kind == wire.WELCOME:
             self.session = wire.WELCOME_BODY.unpack_from(self.body.ljust(wire.WELCOME_BODY.size, b"\0"))[3]
-            self.fds = fds[:4]
+            self.fds = fds[:4] + fds[5:]
             self.peer = socket.socket(fileno=fds[4])
             self.peer.settimeout(10)
 
@@ -982,4 +982,5 @@ def main():
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
 
 
-main()
+if __name__ == "__main__":
+    main()

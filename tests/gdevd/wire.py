@@ -14,12 +14,15 @@ ACQUIRE, GRANT, REVOKE, RELEASE = 44, 45, 46, 47
 SHM, SHM_REPLY = 50, 51
 CACHE_GET, CACHE_PUT, CACHE_COMMIT, CACHE_REPLY = 56, 57, 58, 59
 EVENT_WATCH, EVENT_DONE = 64, 65
+TRACE, TRACE_REPLY, TRACE_BEGIN, TRACE_END = 80, 81, 82, 83
 
 SHM_GET, SHM_BACK, SHM_ATTACH, SHM_DETACH, SHM_STAT, SHM_SET, SHM_REMOVE, SHM_HOLD = range(1, 9)
 SHM_TRANSIENT = 0x40000000
 
 SESSION_BYTES = 2756608
 PAGE_BYTES = 192
+TRACE_BYTES = 10498048
+TRACE_ENABLED = 64  # offset
 PAGE_REVOKE = 64  # offset of revoke[]
 PAGE_COMPUTE_NS, PAGE_LONGEST_NS, PAGE_THREAD = 8, 128, 152
 ARENA_BASE, ARENA_BYTES = 0x200000000000, 1 << 40
@@ -27,7 +30,7 @@ ARENA_BASE, ARENA_BYTES = 0x200000000000, 1 << 40
 HEADER = struct.Struct("=IHHIi")
 HELLO_BODY = struct.Struct("=IIQQQ4Q")
 WELCOME_BODY = struct.Struct("=IIQQQ32s64s16sQ4I")
-FEATURE_DEVICE_MAP, FEATURE_TUNING = 1, 2
+FEATURE_DEVICE_MAP, FEATURE_TUNING, FEATURE_TRACE = 1, 2, 4
 WELCOME_UNTUNED_BYTES = 168
 READY_BODY = struct.Struct("=QQQ64s16s")
 ATTACH_BODY = struct.Struct("=QiIII32sQQQIIQQ")
@@ -36,6 +39,8 @@ GRANT_BODY = struct.Struct("=IIQQiI")
 SHM_BODY = struct.Struct("=IiIIQQIIIIII16s")
 CACHE_BODY = struct.Struct("=16sQ")
 EVENT_BODY = struct.Struct("=QQII")
+TRACE_BODY = struct.Struct("=QQ")
+TRACED_BODY = struct.Struct("=QiI32s32s")
 
 
 def message(kind, body=b"", serial=0, status=0, version=1, length=None):
@@ -77,8 +82,8 @@ def connect(path, timeout=10):
     return sock
 
 
-def hello(serial=7, base=ARENA_BASE, size=ARENA_BYTES, versions=(1, 1), features=3):
-    return message(HELLO, HELLO_BODY.pack(*versions, features, base, size, 0, 0, 0, 0), serial, version=0)
+def hello(serial=7, base=ARENA_BASE, size=ARENA_BYTES, versions=(1, 1), features=3, trace=0):
+    return message(HELLO, HELLO_BODY.pack(*versions, features, base, size, trace, 0, 0, 0), serial, version=0)
 
 
 def shm(command, key=0, ident=0, flags=0, size=0, chunk=0, first=0, chunks=0, mode=0, uid=0, gid=0,
