@@ -11,6 +11,7 @@ SIZES = {
     "loop": (1, 2), "madd": (16, 129), "mmul": (16, 200), "cpy": (1, 3), "pincpy": (1, 3),
     "bp": (16, 5000), "bfs": (1, 30011), "hw": (1, 3), "hs": (16, 130), "lud": (16, 200),
     "nn": (1, 10007), "nw": (16, 300), "srad": (16, 130), "srad2": (16, 131),
+    "search": (1, 5),
 }
 
 
@@ -34,6 +35,19 @@ class Examples(unittest.TestCase):
         code, out, err = self.gdevd.run([self.gdevd.gdev, "run", self.gdevd.example("hello")])
         self.assertEqual(code, 0, out + err)
         self.assertIn(" 0 wrong", out)
+
+    def test_dataflow(self):
+        """dataflow computes what the CPU computes: by hand, in processes, and with shared memory"""
+        for variant in ("hand", "modular", "shm"):
+            for shape in ("tree", "rectangle"):
+                for task in ("madd", "mmul", "mcopy"):
+                    code, out, err = self.gdevd.run(
+                        [self.gdevd.gdev, "run", self.gdevd.example("dataflow"), "--json", "--repeat=2",
+                         f"--variant={variant}", f"--shape={shape}", f"--task={task}", "48"])
+                    self.assertEqual(code, 0, f"{variant} {shape} {task}: {out}{err}")
+                    self.assertIs(json.loads(out)["verified"], True)
+        # What was shared went with the last process.
+        self.assertEqual(self.gdevd.status()["vgpus"][0]["shared_segments"], 0)
 
     def test_usage(self):
         """A command line that is wrong is refused before anything is opened"""

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The graphs of the dataflow programs: which task takes what from whom, and what comes out on the CPU. A
+ * matrix is a source, or what a task makes; all have numbers, sources first. Tasks are in an order in which
+ * each comes after those that it takes from.
+ */
+#ifndef EXAMPLES_DATAFLOW_GRAPH_H
+#define EXAMPLES_DATAFLOW_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define MATRICES_MAX 160
+
+enum shape { SHAPE_TREE, SHAPE_RECTANGLE };
+enum operation { MADD, MMUL, MCOPY };
+
+struct task {
+	unsigned output;   /* a matrix's number */
+	unsigned input[2]; /* mcopy takes the first alone */
+};
+
+struct graph {
+	enum operation operation;
+	unsigned n; /* rows and columns of a matrix */
+	unsigned sources, task_count, inputs;
+	unsigned results[8]; /* matrices that nobody takes: what comes out */
+	unsigned result_count;
+	struct task tasks[MATRICES_MAX];
+};
+
+/* A tree of 6 levels with 32 tasks in the first, or 10 levels of 6 tasks each. */
+void graph_make(struct graph *graph, enum shape shape, enum operation operation, unsigned n);
+
+/* Source number `source`, which the seed decides. */
+void graph_source(const struct graph *graph, unsigned source, unsigned seed, float *matrix);
+
+/* Whether `matrix` is what result number `index` of the graph has to be. Complains if not. */
+bool graph_check(const struct graph *graph, unsigned index, unsigned seed, const float *matrix);
+
+#endif
