@@ -137,7 +137,7 @@ static bool check_product(
 	float *sources[MATRICES_MAX] = {NULL};
 	double *got = require(malloc(graph->n * sizeof(*got)));
 	double *want = require(malloc(graph->n * sizeof(*want)));
-	double error = 0, norm = 0;
+	double error = 0, vector_norm = 0, matrix_norm = 0;
 
 	for (unsigned i = 0; i < graph->sources; i++) {
 		sources[i] = require(malloc((size_t)graph->n * graph->n * sizeof(float)));
@@ -145,18 +145,20 @@ static bool check_product(
 	}
 	for (unsigned i = 0; i < graph->n; i++)
 		got[i] = want[i] = i % 7 - 3.0;
+	for (unsigned i = 0; i < graph->n; i++)
+		vector_norm += got[i] * got[i];
+	for (size_t i = 0; i < (size_t)graph->n * graph->n; i++)
+		matrix_norm += (double)matrix[i] * matrix[i];
 	multiply(graph, matrix, got);
 	apply(graph, sources, result, want);
-	for (unsigned i = 0; i < graph->n; i++) {
+	for (unsigned i = 0; i < graph->n; i++)
 		error += (got[i] - want[i]) * (got[i] - want[i]);
-		norm += want[i] * want[i];
-	}
 	for (unsigned i = 0; i < graph->sources; i++)
 		free(sources[i]);
 	free(got);
 	free(want);
 	/* Written so that a NaN is wrong. */
-	return norm > 0 && error <= 1e-4 * 1e-4 * norm * (1 + graph->n);
+	return error <= 1e-6 * matrix_norm * vector_norm;
 }
 
 bool graph_check(const struct graph *graph, unsigned index, unsigned seed, const float *matrix)
