@@ -162,7 +162,7 @@ void client_wait(struct client *client)
 		session_begin(client, worker);
 		return;
 	}
-	if (daemon->workers.backing_off) {
+	if (daemon->workers.hopeless) {
 		client_refuse(client, -GDEV_E_DEVICE_LOST,
 			"the workers of device \"%s\" die when they start; the log of gdevd says why",
 			daemon->config.device);

@@ -94,6 +94,7 @@ struct workers {
 	struct deadline retire, retry;
 	unsigned failures; /* starts that failed in a row */
 	bool backing_off;  /* until `retry` */
+	bool hopeless;     /* and clients are told so */
 	bool adjusting;    /* workers_adjust() does not nest */
 	unsigned starting_max;
 	char path[PATHS_MAX]; /* of gdev-worker */

@@ -31,6 +31,7 @@
 #define FAILURES_ALLOWED 3
 #define BACK_OFF_NS (100 * NS_PER_MS)
 #define BACK_OFF_DOUBLINGS 9 /* 51 s */
+#define HOPELESS_DOUBLINGS 3 /* 0.8 s: until then clients wait, somebody may have killed the workers */
 #define CONTROL_FD 3
 
 static int on_message(struct connection *connection, const struct control_header *message, int *fds,
@@ -96,7 +97,8 @@ static void start_failed(struct daemon *daemon)
 		&daemon->deadlines, &workers->retry, clock_now_ns() + (BACK_OFF_NS << doublings));
 	log_error("%u workers in a row died when they started; the next try is in %llu ms",
 		workers->failures, (BACK_OFF_NS << doublings) / NS_PER_MS);
-	while ((client = client_waiting(daemon)))
+	workers->hopeless = doublings >= HOPELESS_DOUBLINGS;
+	while (workers->hopeless && (client = client_waiting(daemon)))
 		client_wait(client); /* is refused, with the reason */
 }
 
@@ -350,7 +352,7 @@ void worker_ready(struct worker *worker)
 	daemon->workers.starting--;
 	daemon->workers.warm++;
 	daemon->workers.failures = 0;
-	daemon->workers.backing_off = false;
+	daemon->workers.backing_off = daemon->workers.hopeless = false;
 	deadline_cancel(&daemon->workers.retry);
 	if (client)
 		client_wait(client);
@@ -395,7 +397,7 @@ static void on_retry(struct deadline *deadline, uint64_t now_ns)
 {
 	struct daemon *daemon = container_of(deadline, struct daemon, workers.retry);
 
-	daemon->workers.backing_off = false;
+	daemon->workers.backing_off = daemon->workers.hopeless = false;
 	workers_adjust(daemon);
 }
 

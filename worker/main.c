@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -156,11 +157,14 @@ int main(int argc, char **argv)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	/* Nobody needs a worker whose gdevd is gone before it is ready, and opening a device takes long. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	error = open_core(&options, &core);
 	if (error) {
 		log_error("cannot open device %s: %s", options.device, gdev_strerror(error));
 		return 1;
 	}
+	prctl(PR_SET_PDEATHSIG, 0);
 	error = sandbox_enter(options.user, options.group, core->ops->opens_files);
 	if (!error)
 		error = control_ready(core);

@@ -159,6 +159,8 @@ def check_suites(sides):
               flush=True)
         for name, why in skipped:
             print(f"         skipped: {name.strip()}: {why}", flush=True)
+        for note in [line for line in text.splitlines() if line.startswith("# ")]:
+            print(f"         {note}", flush=True)
         if wrong:
             print("\n".join(f"         {line}" for line in text.splitlines()[-150:]), flush=True)
     return passed, failed
