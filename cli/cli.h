@@ -63,10 +63,17 @@ int daemon_connect(char *dir);
 /* Starts a private one for this user and connects to it. The descriptor, or -errno, and then it has
  * been said why. */
 int daemon_start_private(char *dir);
-/* Sends a command without arguments, and returns the JSON answer (a new reference); NULL: it has been
- * said why. */
-json_t *daemon_ask(int connection, const char *command);
-/* Connects and asks: what most verbs do. On NULL *status is the exit status. */
+/* {"command": COMMAND}, to which the command's arguments are added: see gdevd/admin.h. */
+json_t *request_create(const char *command);
+/* Sends a request and returns the JSON answer (a new reference); NULL: it has been said why. */
+json_t *daemon_ask(int connection, const json_t *request);
+/* As daemon_connect(), and says so when there is none. */
+int daemon_find(void);
+/* Connects and asks, and takes the request over: what most verbs do. On NULL *status is the exit status. */
+json_t *daemon_request(json_t *request, int *status);
+/* The same with a command that changes something: tells what the daemon notes; the exit status. */
+int daemon_change(json_t *request);
+/* As daemon_request() with a command without arguments. */
 json_t *daemon_query(const char *command, int *status);
 
 /* ---- rewrite.c ---- */
@@ -105,6 +112,7 @@ const char *text_ns(char text[TEXT_MAX], json_int_t ns);
 /* Fields of the daemon's answers; absent ones are -1 and "". */
 json_int_t field_number(const json_t *object, const char *name);
 const char *field_text(const json_t *object, const char *name);
+double field_real(const json_t *object, const char *name); /* absent: 0 */
 
 void print_json(const json_t *value);
 

@@ -24,6 +24,7 @@
 #define ANSWER_TIMEOUT_S 10
 #define START_TIMEOUT_MS 20000
 #define LOG_BYTES_MAX (1 << 20)
+#define REQUEST_BYTES_MAX 8192
 
 int daemon_open(const char *dir)
 {
@@ -45,16 +46,23 @@ int daemon_open(const char *dir)
 	return steal_fd(&fd);
 }
 
-static int send_command(int connection, const char *command)
+json_t *request_create(const char *command)
+{
+	return json_pack("{s:s}", "command", command);
+}
+
+static int send_request(int connection, const json_t *request)
 {
 	struct {
 		struct control_header header;
-		char text[64];
+		char text[REQUEST_BYTES_MAX];
 	} message;
-	int length = snprintf(message.text, sizeof message.text, "{\"command\":\"%s\"}", command);
+	size_t length = json_dumpb(request, message.text, sizeof message.text, JSON_COMPACT);
 
+	if (length == 0 || length > sizeof message.text)
+		return -E2BIG;
 	message.header = (struct control_header){
-		.length = (uint32_t)sizeof message.header + (uint32_t)length,
+		.length = (uint32_t)(sizeof message.header + length),
 		.type = CONTROL_ADMIN,
 		.version = CONTROL_VERSION,
 		.serial = 1,
@@ -92,10 +100,10 @@ static int receive_answer(int connection, char **text)
 	return status;
 }
 
-static int ask(int connection, const char *command, json_t **answer)
+static int ask(int connection, const json_t *request, json_t **answer)
 {
 	autofree char *text = NULL;
-	int error = send_command(connection, command);
+	int error = send_request(connection, request);
 
 	if (!error)
 		error = receive_answer(connection, &text);
@@ -105,10 +113,10 @@ static int ask(int connection, const char *command, json_t **answer)
 	return error;
 }
 
-json_t *daemon_ask(int connection, const char *command)
+json_t *daemon_ask(int connection, const json_t *request)
 {
 	json_t *answer;
-	int error = ask(connection, command, &answer);
+	int error = ask(connection, request, &answer);
 
 	if (!error)
 		return answer;
@@ -126,12 +134,14 @@ json_t *daemon_ask(int connection, const char *command)
  * long as the connection. */
 static int hold_in(const char *dir)
 {
-	json_t *answer;
+	json_t *answer, *request;
 	int fd = daemon_open(dir), error;
 
 	if (fd < 0)
 		return fd;
-	error = ask(fd, "hold", &answer);
+	request = request_create("hold");
+	error = ask(fd, request, &answer);
+	json_decref(request);
 	json_decref(answer);
 	if (error)
 		close(fd);
@@ -153,27 +163,50 @@ int daemon_connect(char *dir)
 	return error;
 }
 
-json_t *daemon_query(const char *command, int *status)
+int daemon_find(void)
 {
 	char dir[PATHS_MAX], first[PATHS_MAX] = "", second[PATHS_MAX] = "";
-	autoclose int connection = daemon_connect(dir);
-	json_t *answer;
+	int connection = daemon_connect(dir);
 
-	*status = EXIT_NO_DAEMON;
 	if (connection == -EAGAIN) {
 		say("the gdevd in %s does not answer; see its log", dir);
-		return NULL;
-	}
-	if (connection < 0) {
+	} else if (connection < 0) {
 		bool two = !paths_client_dir(0, first) && !paths_client_dir(1, second);
 		say("no gdevd is running (looked in %s%s%s).\n"
 		    "Start one with 'gdevd &', or let 'gdev run PROGRAM' start one for its time.",
 			first, two ? " and " : "", second);
-		return NULL;
 	}
-	answer = daemon_ask(connection, command);
-	*status = answer ? EXIT_OK : EXIT_FAILED;
+	return connection;
+}
+
+json_t *daemon_request(json_t *request, int *status)
+{
+	autoclose int connection = daemon_find();
+	json_t *answer = NULL;
+
+	*status = EXIT_NO_DAEMON;
+	if (connection >= 0) {
+		answer = daemon_ask(connection, request);
+		*status = answer ? EXIT_OK : EXIT_FAILED;
+	}
+	json_decref(request);
 	return answer;
+}
+
+int daemon_change(json_t *request)
+{
+	int status;
+	json_t *answer = daemon_request(request, &status);
+
+	if (*field_text(answer, "note"))
+		say("%s", field_text(answer, "note"));
+	json_decref(answer);
+	return status;
+}
+
+json_t *daemon_query(const char *command, int *status)
+{
+	return daemon_request(request_create(command), status);
 }
 
 /* ---- a private gdevd ---- */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * gdev device list: the devices that gdevd serves.
+ * gdev device: lists the devices that gdevd serves, and changes how they are scheduled.
  */
 #include "cli/cli.h"
 
+#include <getopt.h>
+#include <stdio.h>
 #include <string.h>
 
 static void print(const json_t *devices)
@@ -29,15 +31,15 @@ static void print(const json_t *devices)
 	table_print(table);
 }
 
-static int run(int argc, char **argv)
+static int list(int argc, char **argv)
 {
 	int json, first = parse_json_option(&verb_device, argc, argv, &json), status;
 	json_t *answer;
 
 	if (first < 0)
 		return -1 - first;
-	if (argc - first != 1 || strcmp(argv[first], "list"))
-		return usage(&verb_device, "'gdev device list' is all there is");
+	if (first < argc)
+		return usage(&verb_device, "what is \"%s\"?", argv[first]);
 	answer = daemon_query("devices", &status);
 	if (!answer)
 		return status;
@@ -49,10 +51,87 @@ static int run(int argc, char **argv)
 	return EXIT_OK;
 }
 
+/* "POLICY.SETTING=NUMBER" */
+static int take_setting(json_t *keys, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	char key[64];
+
+	if (!equals || !strchr(text, '.') || equals - text >= (int)sizeof key)
+		return usage(&verb_device, "--set %s: it must be POLICY.SETTING=NUMBER", text);
+	snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
+	json_object_set_new(keys, key, json_string(equals + 1));
+	return 0;
+}
+
+static int parse_set(int argc, char **argv, json_t *keys)
+{
+	static const struct option options[] = {
+		{"policy", required_argument, NULL, 'p'},
+		{"quantum", required_argument, NULL, 'q'},
+		{"set", required_argument, NULL, 's'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL},
+	};
+	int option, status = 0;
+
+	while (!status && (option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(verb_device.help, stdout);
+			return -1;
+		} else if (option == 'p') {
+			json_object_set_new(keys, "policy", json_string(optarg));
+		} else if (option == 'q') {
+			json_object_set_new(keys, "quantum", json_string(optarg));
+		} else if (option == 's') {
+			status = take_setting(keys, optarg);
+		} else {
+			fprintf(stderr, "Try 'gdev help device'.\n");
+			status = EXIT_USAGE;
+		}
+	}
+	if (!status && optind < argc)
+		status = usage(&verb_device, "what is \"%s\"?", argv[optind]);
+	if (!status && !json_object_size(keys))
+		status = usage(&verb_device, "set what? For example --policy fair");
+	return status;
+}
+
+static int set(int argc, char **argv)
+{
+	json_t *request = request_create("device-set"), *keys = json_object();
+	int status = parse_set(argc, argv, keys);
+
+	json_object_set_new(request, "keys", keys);
+	if (!status)
+		return daemon_change(request);
+	json_decref(request);
+	return status < 0 ? EXIT_OK : status;
+}
+
+static int run(int argc, char **argv)
+{
+	if (argc > 1 && !strcmp(argv[1], "set"))
+		return set(argc - 1, argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "list"))
+		return list(argc - 1, argv + 1);
+	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+		fputs(verb_device.help, stdout);
+		return EXIT_OK;
+	}
+	return usage(&verb_device, argc > 1 ? "there is no \"gdev device %s\"" : "list or set?%s",
+		argc > 1 ? argv[1] : "");
+}
+
 const struct verb verb_device = {
 	.name = "device",
-	.summary = "list the devices",
+	.summary = "list the devices, change how they are scheduled",
 	.help = "Usage: gdev device list [--json]\n"
-		"Lists the devices that gdevd serves: their memory, and how much of it is in use.\n",
+		"       gdev device set [--policy NAME] [--quantum TIME] [--set POLICY.SETTING=N]...\n"
+		"Lists the devices that gdevd serves: their memory, and how much of it is in use. Or\n"
+		"changes, until gdevd is started again, who of several virtual GPUs is next: only root\n"
+		"and the user that gdevd runs as may. gdev.conf(5) has the policies and their settings.\n"
+		"\n"
+		"  gdev device set --policy band --set band.wait_us=800\n",
 	.run = run,
 };

@@ -127,6 +127,11 @@ const char *field_text(const json_t *object, const char *name)
 	return value ? value : "";
 }
 
+double field_real(const json_t *object, const char *name)
+{
+	return json_number_value(json_object_get(object, name));
+}
+
 void print_json(const json_t *value)
 {
 	json_dumpf(value, stdout, JSON_INDENT(2));

@@ -18,7 +18,9 @@
 
 #define PIECE_BYTES (32u << 10)
 #define COMMANDS_TEXT                                                                              \
-	"status, devices, vgpus, hold, vgpu-create, vgpu-set, vgpu-delete and device-set"
+	"status, devices, vgpus, top, hold, vgpu-create, vgpu-set, vgpu-delete and device-set"
+
+const char *const resource_names[RESOURCES] = {"compute", "to_device", "from_device"};
 
 static json_t *number(uint64_t value)
 {
@@ -52,6 +54,54 @@ static void add_usage(json_t *object, const struct worker_page *page)
 	json_object_set_new(object, "from_device_bytes", number(page->from_device_bytes));
 }
 
+static json_t *percent(double part)
+{
+	return json_real((double)(int64_t)(part * 10000 + (part < 0 ? -.5 : .5)) / 100);
+}
+
+static json_t *describe_window(const struct usage_window *window)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "over_ns", number(window->over_ns));
+	json_object_set_new(object, "used_pct", percent(window->used));
+	json_object_set_new(object, "expected_pct", percent(window->expected));
+	json_object_set_new(object, "error_pct", percent(window->used - window->expected));
+	json_object_set_new(object, "waited_pct", percent(window->waited));
+	return object;
+}
+
+static json_t *describe_usage(const struct usage *usage, struct usage_counters counters)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "used_ns", number(counters.used_ns));
+	json_object_set_new(object, "waited_ns", number(counters.waited_ns));
+	json_object_set_new(object, "grants", number(usage->grants));
+	json_object_set_new(object, "longest_command_ns", number(usage->longest_ns));
+	json_object_set_new(object, "longest_over_ns", number(usage->longest_over_ns));
+	json_object_set_new(object, "overdue", number(usage->overdue));
+	json_object_set_new(object, "last_1s", describe_window(&usage->windows[USAGE_SECOND]));
+	json_object_set_new(
+		object, "last_10s", describe_window(&usage->windows[USAGE_TEN_SECONDS]));
+	return object;
+}
+
+/* Adds to a session or a virtual GPU what it has used of each resource; after measure_look(). */
+static void add_resource(json_t *object, unsigned resource, const struct usage *usage,
+	struct usage_counters counters, double share)
+{
+	json_t *resources = json_object_get(object, "resources");
+	json_t *described = describe_usage(usage, counters);
+
+	if (!resources) {
+		resources = json_object();
+		json_object_set_new(object, "resources", resources);
+	}
+	json_object_set_new(described, "share_pct", percent(share));
+	json_object_set_new(resources, resource_names[resource], described);
+}
+
 static json_t *describe_session(const struct session *session, uint64_t now)
 {
 	json_t *object = json_object();
@@ -66,6 +116,7 @@ static json_t *describe_session(const struct session *session, uint64_t now)
 	json_object_set_new(object, "wall_ns", number(now - session->started_ns));
 	json_object_set_new(object, "memory_bytes", number(worker->memory.used_bytes));
 	json_object_set_new(object, "peak_bytes", number(worker->memory.peak_bytes));
+	json_object_set_new(object, "nice", json_integer(session->nice));
 	json_object_set_new(object, "streams_busy", number(worker->page->streams_busy));
 	add_usage(object, worker->page);
 	return object;
@@ -158,11 +209,21 @@ static json_t *list_devices(struct daemon *daemon)
 
 static json_t *list_vgpus(struct daemon *daemon)
 {
-	const struct vgpu *vgpu;
+	uint64_t now = clock_now_ns();
 	json_t *array = json_array();
+	const struct vgpu *vgpu;
 
-	list_for_each (vgpu, &daemon->vgpus, link)
-		json_array_append_new(array, describe_vgpu(vgpu));
+	measure_look(daemon);
+	list_for_each (vgpu, &daemon->vgpus, link) {
+		json_t *object = describe_vgpu(vgpu);
+		for (unsigned i = 0; i < RESOURCES; i++) {
+			unsigned queue = grants_queue(daemon, i);
+			add_resource(object, i, &vgpu->usage[i], measure_vgpu(vgpu, i, now),
+				sched_fraction(&daemon->device.sched[queue].groups,
+					&vgpu->groups[queue].node));
+		}
+		json_array_append_new(array, object);
+	}
 	return array;
 }
 
@@ -176,15 +237,29 @@ static json_t *command_vgpus(struct daemon *daemon, const json_t *request, int *
 	return json_pack("{s:o}", "vgpus", list_vgpus(daemon));
 }
 
-static json_t *list_sessions(struct daemon *daemon)
+/* `used`: and what they use, of each resource that they ever had; after measure_look(). */
+static json_t *list_sessions(struct daemon *daemon, bool used)
 {
 	const struct session *session;
 	json_t *array = json_array();
 	uint64_t now = clock_now_ns();
 
-	list_for_each (session, &daemon->sessions, link)
-		if (session->worker->state == WORKER_SERVING)
-			json_array_append_new(array, describe_session(session, now));
+	list_for_each (session, &daemon->sessions, link) {
+		json_t *object;
+		if (session->worker->state != WORKER_SERVING)
+			continue;
+		object = describe_session(session, now);
+		for (unsigned i = 0; i < RESOURCES; i++) {
+			unsigned queue = grants_queue(daemon, i);
+			const struct usage *usage = &session->usage[i];
+			if (!used || (!usage->grants && !usage->waiting))
+				continue;
+			add_resource(object, i, usage, measure_session(session, i, now),
+				sched_fraction(&session->vgpu->groups[queue].members,
+					&session->entities[queue].node));
+		}
+		json_array_append_new(array, object);
+	}
 	return array;
 }
 
@@ -227,9 +302,40 @@ static json_t *command_status(struct daemon *daemon, const json_t *request, int 
 	json_object_set_new(answer, "devices", list_devices(daemon));
 	json_object_set_new(answer, "vgpus", list_vgpus(daemon));
 	json_object_set_new(answer, "workers", count_workers(daemon));
-	json_object_set_new(answer, "sessions", list_sessions(daemon));
+	json_object_set_new(answer, "sessions", list_sessions(daemon, false));
 	json_object_set_new(answer, "ended", list_ended(daemon));
 	json_object_set_new(answer, "ended_count", number(daemon->ended_count));
+	return answer;
+}
+
+/* The device's use, with what handovers cost it. */
+static json_t *list_resources(struct daemon *daemon)
+{
+	uint64_t now = clock_now_ns();
+	json_t *resources = json_object();
+
+	for (unsigned i = 0; i < RESOURCES; i++) {
+		const struct usage *usage = &daemon->device.usage[i];
+		const struct usage_window *second = &usage->windows[USAGE_SECOND];
+		json_t *object = describe_usage(usage, measure_device(daemon, i, now));
+		json_object_set_new(object, "handovers", number(usage->handovers));
+		json_object_set_new(object, "lost_ns", number(usage->lost_ns));
+		json_object_set_new(
+			object, "lost_1s_pct", percent(max_of(second->waited - second->used, 0.0)));
+		json_object_set_new(resources, resource_names[i], object);
+	}
+	return resources;
+}
+
+static json_t *command_top(struct daemon *daemon, const json_t *request, int *status)
+{
+	json_t *answer = json_object();
+	json_t *devices = list_devices(daemon);
+
+	json_object_set_new(answer, "vgpus", list_vgpus(daemon)); /* looks */
+	json_object_set_new(json_array_get(devices, 0), "resources", list_resources(daemon));
+	json_object_set_new(answer, "devices", devices);
+	json_object_set_new(answer, "sessions", list_sessions(daemon, true));
 	return answer;
 }
 
@@ -248,6 +354,7 @@ static const struct {
 	{"status", false, command_status},
 	{"devices", false, command_devices},
 	{"vgpus", false, command_vgpus},
+	{"top", false, command_top},
 	{"hold", false, command_hold},
 	{"vgpu-create", true, command_vgpu_create},
 	{"vgpu-set", true, command_vgpu_set},

@@ -273,6 +273,8 @@ void grants_session_finish(struct session *session);
 int grants_acquire(struct session *session, const struct control_grant *message);
 int grants_release(struct session *session, const struct control_grant *message);
 void grants_renice(struct session *session, int nice);
+/* The arbiter of a resource: which of groups and entities counts. */
+unsigned grants_queue(const struct daemon *daemon, unsigned resource);
 /* What a session has used of a resource since it was granted, as its worker says. */
 uint64_t grants_running_ns(const struct session *session, unsigned resource, uint64_t now_ns);
 
@@ -292,6 +294,8 @@ void nice_tick(struct daemon *daemon);
 void measure_init(struct daemon *daemon);
 /* Something happens: sampling goes on, or begins. */
 void measure_wake(struct daemon *daemon);
+/* Brings `windows` and the longest times of all usages up to date, for somebody who looks. */
+void measure_look(struct daemon *daemon);
 struct usage_counters measure_session(
 	const struct session *session, unsigned resource, uint64_t now_ns);
 struct usage_counters measure_vgpu(const struct vgpu *vgpu, unsigned resource, uint64_t now_ns);
@@ -325,6 +329,9 @@ void trace_client_finish(struct client *client);
 /* Is served, from now on; its worker has a trace segment or not. */
 void trace_session_begin(struct session *session);
 void trace_session_finish(struct session *session);
+
+/* As they are called in answers and metrics. */
+extern const char *const resource_names[RESOURCES];
 
 /* admin.c: answers one request; never fails but by saying so to the peer. */
 void admin_request(

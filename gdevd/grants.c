@@ -110,8 +110,7 @@ static void count_release(
 
 /* ---- the arbiters' actions ---- */
 
-/* The arbiter of a resource. */
-static unsigned queue_of(const struct daemon *daemon, unsigned resource)
+unsigned grants_queue(const struct daemon *daemon, unsigned resource)
 {
 	return daemon->config.one_queue ? 0 : resource;
 }
@@ -138,7 +137,7 @@ static void send_grant(struct session *session, unsigned resource, enum control_
 static void give(struct session *session, unsigned resource, uint64_t now_ns)
 {
 	struct daemon *daemon = session->daemon;
-	const struct sched *sched = &daemon->device.sched[queue_of(daemon, resource)];
+	const struct sched *sched = &daemon->device.sched[grants_queue(daemon, resource)];
 
 	count_grant(session, resource, now_ns);
 	send_grant(session, resource, CONTROL_GRANT, REVOKE_NONE, sched->groups.quantum_ns);
@@ -150,7 +149,7 @@ static void on_grant(struct sched *sched, struct sched_entity *entity)
 	uint64_t now_ns = clock_now_ns();
 
 	for (unsigned i = 0; i < RESOURCES; i++)
-		if (queue_of(session->daemon, i) == sched->index && session->grants[i].asked)
+		if (grants_queue(session->daemon, i) == sched->index && session->grants[i].asked)
 			give(session, i, now_ns);
 }
 
@@ -159,7 +158,7 @@ static void on_revoke(struct sched *sched, struct sched_entity *entity, enum wor
 	struct session *session = session_of(entity, sched->index);
 
 	for (unsigned i = 0; i < RESOURCES; i++) {
-		if (queue_of(session->daemon, i) != sched->index || !session->grants[i].held)
+		if (grants_queue(session->daemon, i) != sched->index || !session->grants[i].held)
 			continue;
 		if (how == REVOKE_NOW)
 			session->grants[i].told_ns = clock_now_ns();
@@ -319,6 +318,8 @@ void grants_session_finish(struct session *session)
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		count_waiting(session, i, false, now);
 		count_release(session, i, grants_running_ns(session, i, now), false, now);
+		session->vgpu->usage[i].longest_ns = max_of(
+			session->vgpu->usage[i].longest_ns, session->worker->page->longest_ns[i]);
 	}
 	for (unsigned i = 0; i < RESOURCES; i++)
 		sched_entity_remove(&session->entities[i], now);
@@ -339,7 +340,7 @@ void grants_renice(struct session *session, int nice)
  * to leave. */
 static bool shares_hold(struct session *session, unsigned resource, uint64_t now_ns)
 {
-	unsigned queue = queue_of(session->daemon, resource);
+	unsigned queue = grants_queue(session->daemon, resource);
 	const struct sched *sched = &session->daemon->device.sched[queue];
 	bool holds = session->entities[queue].state == ENTITY_HOLDING;
 	enum worker_revoke told =
@@ -366,7 +367,7 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 			session->grants[resource].again = true;
 		else
 			count_waiting(session, resource, true, now);
-		sched_acquire(&session->entities[queue_of(session->daemon, resource)],
+		sched_acquire(&session->entities[grants_queue(session->daemon, resource)],
 			session->nice, now);
 	}
 	rearm(session->daemon);
@@ -378,7 +379,7 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 static bool any(const struct session *session, unsigned queue, bool held)
 {
 	for (unsigned i = 0; i < RESOURCES; i++)
-		if (queue_of(session->daemon, i) == queue &&
+		if (grants_queue(session->daemon, i) == queue &&
 			(held ? session->grants[i].held : session->grants[i].asked))
 			return true;
 	return false;
@@ -393,7 +394,7 @@ int grants_release(struct session *session, const struct control_grant *message)
 
 	if (resource >= RESOURCES)
 		return -EINVAL;
-	queue = queue_of(session->daemon, resource);
+	queue = grants_queue(session->daemon, resource);
 	first = &session->grants[queue];
 	entity = &session->entities[queue];
 	count_release(session, resource, used_ns, entity->state == ENTITY_OVERDUE, now);

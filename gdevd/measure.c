@@ -7,6 +7,10 @@
  */
 #include "gdevd/daemon.h"
 
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
 #define REST_NS NS_PER_S /* after so long without use, it stops */
 
 struct usage_counters measure_session(
@@ -84,4 +88,111 @@ void measure_wake(struct daemon *daemon)
 	daemon->measure.active_ns = now_ns;
 	if (list_empty(&daemon->measure.tick.link))
 		deadline_set(&daemon->deadlines, &daemon->measure.tick, now_ns);
+}
+
+/* ---- for those who look ---- */
+
+struct look {
+	struct daemon *daemon;
+	unsigned resource, window;
+	uint64_t now_ns, over_ns;
+	struct usage_part *parts;
+	struct usage **usages; /* of the parts */
+	size_t count;
+};
+
+static void look_at(struct look *look, struct usage *usage, struct usage_counters now,
+	double weight, double most)
+{
+	static const uint64_t windows[USAGE_WINDOWS] = {NS_PER_S, 10 * NS_PER_S};
+
+	look->usages[look->count] = usage;
+	look->parts[look->count++] = (struct usage_part){
+		.weight = weight,
+		.most = most,
+		.counters = usage_since(usage, &look->daemon->measure.clock, now,
+			windows[look->window], look->now_ns, &look->over_ns),
+	};
+}
+
+/* Those that were looked at contend with each other. */
+static void judge(struct look *look)
+{
+	double over_ns = (double)max_of(look->over_ns, (uint64_t)1);
+
+	usage_expect(look->parts, look->count, look->over_ns);
+	for (size_t i = 0; i < look->count; i++)
+		look->usages[i]->windows[look->window] = (struct usage_window){
+			.over_ns = look->over_ns,
+			.used = (double)look->parts[i].counters.used_ns / over_ns,
+			.waited = (double)look->parts[i].counters.waited_ns / over_ns,
+			.expected = look->parts[i].expected,
+		};
+	look->count = 0;
+}
+
+static void look_at_resource(struct look *look)
+{
+	struct daemon *daemon = look->daemon;
+	unsigned resource = look->resource, queue = grants_queue(daemon, resource);
+	struct session *session;
+	struct vgpu *vgpu;
+
+	look_at(look, &daemon->device.usage[resource],
+		measure_device(daemon, resource, look->now_ns), 1, 1);
+	judge(look);
+	list_for_each (vgpu, &daemon->vgpus, link) {
+		const struct sched_group *group = &vgpu->groups[queue];
+		look_at(look, &vgpu->usage[resource], measure_vgpu(vgpu, resource, look->now_ns),
+			group->node.weight,
+			group->strict ? min_of(group->node.weight, 100u) / 100.0 : 1);
+	}
+	judge(look);
+	list_for_each (vgpu, &daemon->vgpus, link) {
+		list_for_each (session, &daemon->sessions, link)
+			if (session->vgpu == vgpu)
+				look_at(look, &session->usage[resource],
+					measure_session(session, resource, look->now_ns),
+					session->entities[queue].node.weight, 1);
+		judge(look);
+	}
+}
+
+/* What holds now, and is longer than all before. */
+static void look_at_longest(struct session *session, unsigned resource, uint64_t now_ns)
+{
+	const struct session_grant *grant = &session->grants[resource];
+	struct usage *usages[] = {&session->usage[resource], &session->vgpu->usage[resource],
+		&session->daemon->device.usage[resource]};
+	uint64_t over_ns = grant->held && grant->told_ns ? now_ns - grant->told_ns : 0;
+	uint64_t longest_ns =
+		__atomic_load_n(&session->worker->page->longest_ns[resource], __ATOMIC_RELAXED);
+
+	for (size_t i = 0; i < array_length(usages); i++) {
+		usages[i]->longest_over_ns = max_of(usages[i]->longest_over_ns, over_ns);
+		usages[i]->longest_ns = max_of(usages[i]->longest_ns, longest_ns);
+	}
+}
+
+void measure_look(struct daemon *daemon)
+{
+	struct look look = {.daemon = daemon, .now_ns = clock_now_ns()};
+	struct session *session;
+	const struct vgpu *vgpu;
+	size_t count = 1 + daemon->session_count;
+
+	measure_wake(daemon);
+	list_for_each (vgpu, &daemon->vgpus, link)
+		count++;
+	look.parts = calloc(count, sizeof *look.parts);
+	look.usages = calloc(count, sizeof *look.usages);
+	for (look.resource = 0; look.resource < RESOURCES; look.resource++) {
+		list_for_each (session, &daemon->sessions, link)
+			look_at_longest(session, look.resource, look.now_ns);
+		for (look.window = 0; look.window < USAGE_WINDOWS; look.window++)
+			if (look.parts && look.usages)
+				look_at_resource(&look);
+	}
+	free(look.parts);
+	free(look.usages);
 }

@@ -24,6 +24,15 @@ struct usage_counters {
 		waited_ns; /* somebody waited, and nobody held; the device's: while somebody waited */
 };
 
+enum { USAGE_SECOND, USAGE_TEN_SECONDS, USAGE_WINDOWS };
+
+/* Parts of all time; 0 to 1, or a little more for what was counted before it was over. */
+struct usage_window {
+	uint64_t over_ns; /* how long it really is; 0: nothing is known yet */
+	double used, waited;
+	double expected; /* what it should have used: usage_expect() */
+};
+
 struct usage {
 	struct usage_counters charged; /* as of `since_ns`, and without what the holders use now */
 	uint64_t since_ns;
@@ -32,11 +41,13 @@ struct usage {
 	uint64_t grants;
 	uint64_t overdue;         /* holds that others did not wait for any longer */
 	uint64_t longest_over_ns; /* from the order to leave until it left, at most */
+	uint64_t longest_ns;      /* of one command */
 	/* The device's: */
 	uint64_t handovers;      /* from one session to another */
 	uint64_t lost_ns;        /* somebody waited, and nobody used it */
 	uint64_t lost_waited_ns; /* waited_ns when that was last counted */
 	struct usage_counters samples[USAGE_SAMPLES];
+	struct usage_window windows[USAGE_WINDOWS]; /* as of the last look: measure_look() */
 };
 
 /* When the samples were taken: one for all. */

@@ -114,6 +114,10 @@ class Worker:
                     return
                 if data == b"die":
                     os._exit(5)
+                if data.startswith(b"page"):  # an offset, and what to write there
+                    os.pwrite(self.page, data[8:], int.from_bytes(data[4:8], "little"))
+                    peer.send(b"written")
+                    continue
                 fds = [fd for _, _, piece in control for fd in memoryview(piece).cast("i")]
                 self.control.sendmsg([data], control)
                 for fd in fds:

@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What virtual GPUs may have, and what they use: gdevd and gdev with workers that execute nothing.
+
+Usage: test_shares.py GDEVD GDEV [unittest arguments]
+"""
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import test_gdevd as base  # noqa: E402
+import wire  # noqa: E402
+from test_gdevd import wait_for  # noqa: E402
+
+COMPUTE, TO_DEVICE = 0, 1
+NOW, WHEN_IDLE = 1, 2
+
+
+def grant(kind, resource, wants=0, used=0):
+    return wire.message(kind, wire.GRANT_BODY.pack(resource, wants, 0, used, 0, 0))
+
+
+def acquire(resource=COMPUTE):
+    return grant(wire.ACQUIRE, resource)
+
+
+def release(resource=COMPUTE, used=0, wants=0):
+    return grant(wire.RELEASE, resource, wants, used)
+
+
+class SharesTest(base.GdevdTest):
+    def expect(self, client, kind, resource=COMPUTE):
+        """The next message of that kind to the client's worker; others are passed over."""
+        while True:
+            got, _, _, body, _ = wire.receive(client.peer)
+            self.assertIsNotNone(got)
+            if got == kind and wire.GRANT_BODY.unpack(body)[0] == resource:
+                return
+
+    def quiet(self, client, kind, seconds=0.1):
+        """No message of that kind comes."""
+        client.peer.settimeout(seconds)
+        end = time.monotonic() + seconds
+        try:
+            while time.monotonic() < end:
+                self.assertNotEqual(wire.receive(client.peer)[0], kind)
+        except TimeoutError:
+            pass
+        client.peer.settimeout(10)
+
+    def done(self, *arguments, note=""):
+        done = self.gdev(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(note, done.stderr)
+        return done.stdout
+
+    def refused(self, text, *arguments, code=1):
+        done = self.gdev(*arguments)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(text, done.stderr)
+
+    def vgpus(self):
+        return {vgpu["vgpu"]: vgpu for vgpu in json.loads(self.done("vgpu", "list", "--json"))["vgpus"]}
+
+    def parts(self, resource="compute"):
+        return {name: vgpu["resources"][resource]["share_pct"] for name, vgpu in self.vgpus().items()}
+
+
+class VirtualGpus(SharesTest):
+    def test_made_changed_and_deleted_while_programs_run(self):
+        self.start()
+        other = self.client()
+        self.done("vgpu", "create", "train", "--compute", "25", "--copy", "40%", "--memory", "1G",
+                  "--policy", "fifo", "--priority", "-5", "--mode", "0640", "--strict")
+        train = self.vgpus()["train"]
+        self.assertEqual(
+            [train[key] for key in ("compute_pct", "copy_pct", "memory_bytes", "policy", "priority", "mode",
+                                    "strict", "lasts")],
+            [25, 40, 1 << 30, "fifo", -5, "0640", True, True])
+        self.assertEqual(os.stat(self.run_dir + "/train.sock").st_mode & 0o777, 0o640)
+        client = self.client("train")
+        self.done("vgpu", "set", "train", "--compute", "auto", "--strict=no", "--mode", "600", "--memory", "2M")
+        train = self.vgpus()["train"]
+        self.assertEqual([train[key] for key in ("compute_pct", "copy_pct", "strict", "memory_bytes")],
+                         [None, 40, False, 2 << 20])
+        self.assertEqual(os.stat(self.run_dir + "/train.sock").st_mode & 0o777, 0o600)
+        self.assertEqual(client.memory(8 << 20)[0], -base.ENOMEM)
+        client.close()
+        wait_for(lambda: not self.vgpus()["train"]["sessions"], what="the session's end")
+        self.done("vgpu", "delete", "train")
+        self.assertEqual(list(self.vgpus()), ["gdev0"])
+        self.assertFalse(os.path.exists(self.run_dir + "/train.sock"))
+        self.assertEqual(other.memory(0)[0], 0)
+
+    def test_wrong_requests_say_what_is_wrong_and_change_nothing(self):
+        self.start()
+        before = self.vgpus()
+        for text, arguments in (
+                ("is no name for a virtual GPU", ["create", "Train"]),
+                ("is no name for a virtual GPU", ["create", "control"]),
+                ("is no name for a virtual GPU", ["create", "../x"]),
+                ("is no name for a virtual GPU", ["create", "metrics"]),
+                ("of that name", ["create", "gdev0"]),
+                ("a share from 1 to 100 percent", ["create", "a", "--compute", "0"]),
+                ("a share from 1 to 100 percent", ["create", "a", "--compute", "101"]),
+                ("a share from 1 to 100 percent", ["set", "gdev0", "--copy", "-3"]),
+                ("one of fifo, priority", ["create", "a", "--policy", "lottery"]),
+                ("one of fifo, priority", ["set", "gdev0", "--policy", "band"]),
+                ("a priority from -100 to 100", ["set", "gdev0", "--priority", "high"]),
+                ("a size such as", ["create", "a", "--memory", "much"]),
+                ("a user that exists", ["create", "a", "--owner", "nobody-has-this-name"]),
+                ("an octal mode", ["set", "gdev0", "--compute", "20", "--mode", "9"]),
+                ("yes or no", ["set", "gdev0", "--strict=perhaps"]),
+                ("no virtual GPU \"b\"", ["set", "b", "--compute", "5"]),
+                ("no virtual GPU \"b\"", ["delete", "b"])):
+            self.refused(text, "vgpu", *arguments)
+        for arguments in (["create"], ["set", "gdev0"], ["frob", "x"], ["list", "x"], ["create", "a", "b"],
+                          ["delete", "gdev0", "--compute", "5"], ["create", "a", "--force"],
+                          ["create", "a", "--what"], []):
+            self.refused("gdev", "vgpu", *arguments, code=2)
+        after = self.vgpus()
+        for name in before:
+            for key in ("compute_pct", "copy_pct", "policy", "mode", "strict", "priority"):
+                self.assertEqual(before[name][key], after[name][key])
+        self.assertEqual(before.keys(), after.keys())
+
+    def test_only_root_and_the_daemons_user_may_change(self):
+        if os.geteuid():
+            self.skipTest("needs root, to become somebody else")
+        self.start()
+        command = [base.GDEV, "vgpu", "create", "mine"]
+        done = subprocess.run(command, env=self.environment, user=65534, group=65534, extra_groups=[],
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("only root and the user that gdevd runs as", done.stderr)
+        done = subprocess.run([base.GDEV, "vgpu", "list"], env=self.environment, user=65534, group=65534,
+                              extra_groups=[], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(list(self.vgpus()), ["gdev0"])
+
+    def test_in_use_is_deleted_by_force_only(self):
+        self.start()
+        self.done("vgpu", "create", "busy")
+        client, other = self.client("busy"), self.client()
+        client.memory(64 << 20)
+        client.tell(acquire())
+        self.expect(client, wire.GRANT)
+        other.tell(acquire())
+        self.refused("has 1 sessions", "vgpu", "delete", "busy")
+        self.assertEqual(self.vgpus()["busy"]["sessions"], 1)
+        self.done("vgpu", "delete", "busy", "--force")
+        while wire.receive(client.peer)[0] != wire.BYE:
+            pass
+        self.expect(other, wire.GRANT)
+        self.assertEqual([end["reason"] for end in self.status()["ended"]], ["virtual GPU was deleted"])
+        client.close()
+        wait_for(lambda: not self.status()["workers"]["leaving"], what="the worker's end")
+        self.done("vgpu", "create", "busy")
+        self.assertEqual(self.vgpus()["busy"]["memory_used_bytes"], 0)
+        self.client("busy")
+
+    def test_who_waits_for_a_worker_of_a_deleted_one_is_told(self):
+        self.start("--set", "max_workers=1")
+        first = self.client()
+        self.done("vgpu", "create", "brief")
+        waiting = wire.connect(self.run_dir + "/brief.sock")
+        wire.send(waiting, wire.hello())
+        time.sleep(0.1)
+        self.done("vgpu", "delete", "brief")
+        kind, _, _, body, _ = wire.receive(waiting)
+        self.assertEqual(kind, wire.REFUSED)
+        self.assertIn(b"is deleted", body)
+        waiting.close()
+        self.assertEqual(first.memory(0)[0], 0)
+
+    def check_restart(self, how):
+        process = self.start()
+        self.done("vgpu", "create", "kept", "--compute", "30", "--policy", "priority", "--strict")
+        self.done("vgpu", "create", "gone")
+        self.done("vgpu", "set", "gdev0", "--copy", "20")
+        self.done("vgpu", "delete", "gone")
+        client = self.client("kept")
+        self.wait_warm(2)
+        process.send_signal(how)
+        process.wait(10)
+        self.start()
+        vgpus = self.vgpus()
+        self.assertEqual(sorted(vgpus), ["gdev0", "kept"])
+        self.assertEqual([vgpus["kept"][key] for key in ("compute_pct", "policy", "strict")],
+                         [30, "priority", True])
+        self.assertEqual(vgpus["gdev0"]["copy_pct"], 20)
+        wait_for(lambda: self.vgpus()["kept"]["sessions"] == 1, what="the session's return")
+        self.assertEqual(client.memory(0)[0], 0)
+
+    def test_made_ones_survive_a_restart(self):
+        self.check_restart(signal.SIGTERM)
+
+    def test_made_ones_survive_a_kill(self):
+        self.check_restart(signal.SIGKILL)
+
+    def test_configuration_wins_after_a_restart_and_gdev_says_so(self):
+        config = "[vgpu gdev0]\ncompute = 10\n"
+        process = self.start(config=config)
+        self.done("vgpu", "set", "gdev0", "--compute", "90", note="holds until gdevd is started again")
+        self.assertEqual(self.vgpus()["gdev0"]["compute_pct"], 90)
+        process.terminate()
+        process.wait(10)
+        self.start(config=config)
+        self.assertEqual(self.vgpus()["gdev0"]["compute_pct"], 10)
+
+    def test_state_that_cannot_be_read_is_no_reason_not_to_start(self):
+        os.makedirs(self.directory + "/state")
+        with open(self.directory + "/state/vgpus.conf", "w", encoding="ascii") as file:
+            file.write("[vgpu good]\ncompute = 5\n[vgpu bad]\ncompute = 500\n")
+        self.start()
+        self.assertIn("good", self.vgpus())
+        self.assertIn("vgpus.conf:4", self.log())
+
+    def test_parts_are_shares_and_what_they_leave(self):
+        self.start(config="[vgpu a]\ncompute = 20\n[vgpu b]\nmode = 0666\n[vgpu c]\nmode = 0666\n")
+        self.assertEqual(self.parts(), {"a": 20, "b": 40, "c": 40})
+        self.assertEqual(self.parts("to_device"), {"a": 33, "b": 33, "c": 33})
+        self.done("vgpu", "set", "b", "--compute", "30")
+        self.assertEqual(self.parts(), {"a": 20, "b": 30, "c": 50})
+        self.done("vgpu", "set", "c", "--compute", "100")
+        self.assertEqual(self.parts(), {"a": 13.33, "b": 20, "c": 66.67})
+        self.done("vgpu", "delete", "c")
+        self.assertEqual(self.parts(), {"a": 20, "b": 30})
+
+
+class Device(SharesTest):
+    def test_policy_and_settings_change_while_programs_run(self):
+        self.start()
+        first, second = self.client(), self.client()
+        first.tell(acquire())
+        self.expect(first, wire.GRANT)
+        second.tell(acquire())
+        for policy in ("band", "null", "priority", "credit", "null", "fair"):
+            self.done("device", "set", "--policy", policy, "--quantum", "3ms")
+        # Under null both had it, and both were told to give it back.
+        self.expect(second, wire.GRANT)
+        self.expect(first, wire.REVOKE)
+        first.tell(release(wants=1))
+        second.tell(release(wants=1))
+        self.expect(first, wire.GRANT)
+        first.tell(release())
+        self.expect(second, wire.GRANT)
+        self.done("device", "set", "--set", "fair.wait_us=700")
+        device = json.loads(self.done("device", "list", "--json"))["devices"][0]
+        self.assertEqual((device["policy"], device["quantum_ns"], device["settings"]["wait_us"]),
+                         ("fair", 3000000, 700))
+
+    def test_wrong_settings_change_nothing(self):
+        self.start()
+        self.refused("one of null, fifo", "device", "set", "--policy", "lottery")
+        self.refused("a time from 10us", "device", "set", "--quantum", "1h")
+        self.refused("has no setting", "device", "set", "--policy", "fifo", "--set", "fair.wait=7")
+        self.refused("there is no policy", "device", "set", "--set", "lottery.wait_us=7")
+        self.refused("POLICY.SETTING=NUMBER", "device", "set", "--set", "wait_us=7", code=2)
+        self.refused("set what?", "device", "set", code=2)
+        device = json.loads(self.done("device", "list", "--json"))["devices"][0]
+        self.assertEqual(device["policy"], "fair")
+
+    def test_one_queue_gives_all_resources_together(self):
+        self.start("--set", "queues=sdq")
+        first, second = self.client(), self.client()
+        first.tell(acquire(COMPUTE))
+        self.expect(first, wire.GRANT, COMPUTE)
+        first.tell(acquire(TO_DEVICE))
+        self.expect(first, wire.GRANT, TO_DEVICE)
+        second.tell(acquire(TO_DEVICE))
+        self.quiet(second, wire.GRANT, 0.03)
+        first.tell(release(COMPUTE))
+        self.quiet(second, wire.GRANT, 0.03)
+        first.tell(release(TO_DEVICE, wants=1))
+        self.expect(second, wire.GRANT, TO_DEVICE)
+        second.tell(release(TO_DEVICE))
+        self.expect(first, wire.GRANT, TO_DEVICE)
+
+    def test_each_resource_has_a_queue_of_its_own(self):
+        self.start()
+        first, second = self.client(), self.client()
+        first.tell(acquire(COMPUTE))
+        self.expect(first, wire.GRANT, COMPUTE)
+        second.tell(acquire(TO_DEVICE))
+        self.expect(second, wire.GRANT, TO_DEVICE)
+
+
+class Niced(SharesTest):
+    """A client in a process of its own, whose nice value is not the test's."""
+
+    def child(self, nice, vgpu="gdev0"):
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                ours.close()
+                self.obey(theirs, nice, vgpu)
+            finally:
+                os._exit(0)
+        theirs.close()
+        ours.settimeout(10)
+        session = struct.unpack("=Q", ours.recv(8))[0]
+        self.addCleanup(os.waitpid, pid, 0)
+        self.addCleanup(ours.close)
+        return pid, session, ours
+
+    def obey(self, orders, nice, vgpu):
+        os.nice(nice)
+        client = base.Client(f"{self.run_dir}/{vgpu}.sock")
+        orders.send(struct.pack("=Q", client.session))
+        while order := orders.recv(4096):
+            client.tell(order)
+            if order.startswith(b"page"):
+                orders.send(client.peer.recv(64))
+
+    def nice(self, session):
+        return next(one["nice"] for one in self.status()["sessions"] if one["session"] == session)
+
+    def wait_nice(self, session, nice):
+        wait_for(lambda: self.nice(session) == nice, what=f"nice {nice}")
+
+    def test_is_the_programs_and_followed(self):
+        self.start()
+        pid, session, child = self.child(5)
+        child.send(acquire())
+        self.wait_nice(session, 5)
+        other = self.client()
+        other.tell(acquire())  # it is followed while somebody contends
+        os.setpriority(os.PRIO_PROCESS, pid, 9)
+        self.wait_nice(session, 9)
+
+    def test_of_another_process_cannot_be_claimed(self):
+        self.start()
+        _, session, child = self.child(7)
+        child.send(b"page" + struct.pack("=II", wire.PAGE_THREAD, os.getpid()))
+        self.assertEqual(child.recv(64), b"written")
+        child.send(acquire())
+        self.wait_nice(session, 7)
+
+    def test_is_lent_to_who_is_waited_for(self):
+        self.start()
+        _, session, child = self.child(10)
+        child.send(acquire())
+        self.wait_nice(session, 10)
+        waiter = self.client()
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        waiter.tell(wire.message(wire.EVENT_WATCH, wire.EVENT_BODY.pack(session, 17, 3, 0), 55))
+        self.wait_nice(session, own)
+        waiter.tell(b"die")
+        self.wait_nice(session, 10)
+
+
+if __name__ == "__main__":
+    base.main()
