@@ -11,6 +11,15 @@ What the baseline is, the benchmark's own file says (bench/NAME.c; idle and tabl
   device   a device backend used directly in one process: what is below gdevd
   table1   the programs of the paper's Table 1 through gdevd, against the same without it
 
+Of programs that contend (scripts/lib/contention.py says what is measured, and how):
+
+  isolation     shares of virtual GPUs under unequal loads (Figure 14), errors and throughput
+  mrq           copies and kernels in queues of their own or in one (Figure 15)
+  scale         four virtual GPUs that come one after another (Figure 16)
+  priority      how long a program of high priority waits beside two that never stop (Figure 10)
+  nice          programs that are nice beside one that is not (PTask's Tables 3 and 4)
+  share-change  a share that changes while programs run
+
 It starts a gdevd of its own, unless --runtime-dir names one that runs."""
 
 import argparse
@@ -24,6 +33,7 @@ import sys
 import time
 from pathlib import Path
 
+import contention
 import lab
 from lab import ROOT, Gdevd, LabError
 
@@ -178,6 +188,17 @@ BENCHES = {name.removeprefix("bench_"): function for name, function in list(glob
            if name.startswith("bench_")}
 
 
+def contend(name, start, options):
+    """A benchmark of contention.py."""
+    bench = contention.BENCHES[name]
+    runs = contention.Contention(start, options.short, options.series)
+    arguments = {"only": options.cases.split(",")} if options.cases and name == "isolation" else {}
+    if options.policies:
+        arguments["policies"] = tuple(options.policies.split(","))
+    for metric, (value, baseline, unit) in bench(runs, **arguments):
+        yield line(name, metric, value, unit, baseline)
+
+
 def show(found):
     width = max(len(f["metric"]) for f in found)
     print(f"{'':{width}}  {'value':>12} {'unit':<4} {'baseline':>12}  ratio")
@@ -189,7 +210,12 @@ def show(found):
 def main():
     parser = argparse.ArgumentParser(
         prog="scripts/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("name", choices=[*BENCHES, "all"], metavar="NAME")
+    parser.add_argument("name", choices=[*BENCHES, *contention.BENCHES, "all"], metavar="NAME")
+    parser.add_argument("--short", action="store_true", help="contention: fewer and shorter runs")
+    parser.add_argument("--series", metavar="FILE",
+                        help="contention: append utilization over time, for scripts/plot")
+    parser.add_argument("--policies", metavar="NAMES", help="isolation, scale: instead of all of them")
+    parser.add_argument("--cases", metavar="NAMES", help="isolation: only these")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--build", default=ROOT / "build-bench", metavar="FOLDER",
                         help="a built tree (default: build-bench, which is made when it is not there)")
@@ -197,17 +223,17 @@ def main():
     options = parser.parse_args()
     lab.end_on_signals()
 
-    def start(**config):
+    def start(vgpus=None, **config):
         if not options.runtime_dir:
-            return Gdevd(options.build, config)
-        if config:
+            return Gdevd(options.build, config, vgpus)
+        if config or vgpus:
             raise LabError("this measurement needs a gdevd with its own configuration")
         return Running(options.build, options.runtime_dir)
 
     try:
-        for name in BENCHES if options.name == "all" else [options.name]:
+        for name in [*BENCHES, *contention.BENCHES] if options.name == "all" else [options.name]:
             found = []
-            for measured in BENCHES[name](start):
+            for measured in BENCHES[name](start) if name in BENCHES else contend(name, start, options):
                 if options.json:
                     print(json.dumps(measured), flush=True)
                 else:

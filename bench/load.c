@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A load for the benchmarks of scheduling: kernels of a known length, or copies, on and on, and a log of
+ * when each was really on the device, which is nobody's claim: every block of a kernel reads the
+ * device's clock when it begins and when it ends, and the log keeps the first and the last. Copies are
+ * timed by the host.
+ *
+ *   bench_load --calibrate US       how many rounds of the kernel's loop take so long, alone
+ *   bench_load --rounds N ...       the load; says "ready", reads "BEGIN END" (CLOCK_REALTIME, ns) from its
+ *                                   input, works from BEGIN to END, and reports one line of JSON
+ *
+ * The report has `bins`: work done in each 10 ms from BEGIN, in ns: a kernel counts as many as it takes
+ * alone (--kernel-ns), spread evenly over the time it was on the device; a copy counts its bytes. And
+ * `time_bins`: the same, but a kernel counts more when its blocks took longer than alone (--block-ns, as
+ * calibrated): device time, where a machine has noise, and the software GPU slows down with it.
+ * With --batch, also how long each batch took from its first launch to the end of the wait for it.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "device.h"
+
+#define BIN_NS 10000000u
+#define STREAMS_MAX 64
+#define DEPTH_NS 20000000u /* how much work is launched ahead */
+#define DEPTH_MAX 512
+#define LOG_MAX (4u << 20) /* kernels */
+#define LATENCIES_MAX (1u << 20)
+#define COPY_DEPTH 4
+#define CALIBRATIONS 15
+#define SPIN_MAX_NS 60000u /* shorter pauses are not worth sleeping for */
+
+/* red.max of the complement of the begin: so the log begins as zeros. The loop's result is used, or there
+ * would be no loop. */
+static const char spin_ptx[] = ".version 6.0\n"
+			       ".target sm_70\n"
+			       ".address_size 64\n"
+			       ".visible .entry spin(.param .u64 p_rounds, .param .u64 p_log)\n"
+			       "{\n"
+			       "	.reg .u64 %t, %begin, %n, %x, %log;\n"
+			       "	.reg .u32 %id;\n"
+			       "	.reg .pred %p, %first;\n"
+			       "	ld.param.u64 %log, [p_log];\n"
+			       "	ld.param.u64 %n, [p_rounds];\n"
+			       "	mov.u32 %id, %tid.x;\n"
+			       "	setp.eq.u32 %first, %id, 0;\n"
+			       "	mov.u64 %begin, %globaltimer;\n"
+			       "	not.b64 %t, %begin;\n"
+			       "	@%first red.global.max.u64 [%log], %t;\n"
+			       "	cvt.u64.u32 %x, %id;\n"
+			       "LOOP:\n"
+			       "	mad.lo.u64 %x, %x, %x, 12345;\n"
+			       "	sub.u64 %n, %n, 1;\n"
+			       "	setp.ne.u64 %p, %n, 0;\n"
+			       "	@%p bra LOOP;\n"
+			       "	setp.eq.u64 %p, %x, 42;\n"
+			       "	@%p st.global.u64 [%log], %x;\n"
+			       "	bar.sync 0;\n"
+			       "	mov.u64 %t, %globaltimer;\n"
+			       "	@%first red.global.max.u64 [%log+8], %t;\n"
+			       "	sub.u64 %t, %t, %begin;\n"
+			       "	@%first red.global.add.u64 [%log+16], %t;\n"
+			       "	ret;\n"
+			       "}\n";
+
+struct entry {
+	uint64_t not_begin, end; /* of the device's clock; 0: it has not run */
+	uint64_t block_ns;       /* what its blocks took, summed up */
+	uint64_t unused;
+};
+
+struct flow { /* a stream of kernels */
+	CUstream stream;
+	CUevent events[2];
+	uint64_t launched;
+};
+
+static struct {
+	uint64_t rounds, kernel_ns, block_ns;
+	unsigned calibrate_us, streams, batch, think_us, blocks, threads;
+	uint64_t copy_bytes;
+	bool copies_only, from_device;
+} options = {.streams = 1, .threads = 1024};
+
+static struct {
+	CUfunction spin;
+	CUdeviceptr log, buffer;
+	struct entry *entries;
+	uint64_t capacity, launched;
+	void *host;
+	struct flow flows[STREAMS_MAX];
+	uint64_t begin_ns, end_ns;
+	int64_t clock_offset_ns; /* CLOCK_REALTIME less the device's clock */
+	double *bins, *time_bins;
+	uint64_t bin_count;
+	double *latencies_us;
+	uint64_t latency_count;
+} state;
+
+static uint64_t real_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void sleep_until(uint64_t at_ns)
+{
+	struct timespec t = {(time_t)(at_ns / 1000000000u), (long)(at_ns % 1000000000u)};
+
+	if (at_ns > real_ns() + SPIN_MAX_NS)
+		while (clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &t, NULL) == EINTR)
+			;
+	while (real_ns() < at_ns)
+		;
+}
+
+static void *require_memory(size_t count, size_t size)
+{
+	void *memory = calloc(count, size);
+
+	bench_require(!memory, "allocate memory for the log", "too long a run?");
+	return memory;
+}
+
+/* ---- the device ---- */
+
+static void open_all(void)
+{
+	CUdevice device;
+	CUcontext context;
+	CUmodule module;
+	int multiprocessors;
+
+	must(cuInit(0), "initialise CUDA (is gdevd running?)");
+	must(cuDeviceGet(&device, 0), "find a device");
+	must(cuDevicePrimaryCtxRetain(&context, device), "open the device");
+	must(cuCtxSetCurrent(context), "use the context");
+	must(cuModuleLoadData(&module, spin_ptx), "load the kernel");
+	must(cuModuleGetFunction(&state.spin, module, "spin"), "find the kernel");
+	must(cuDeviceGetAttribute(
+		     &multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device),
+		"count multiprocessors");
+	/* Fills the device, so that kernels of several streams do not overlap. */
+	if (!options.blocks)
+		options.blocks = (unsigned)multiprocessors * 2;
+	for (unsigned i = 0; i < options.streams; i++) {
+		struct flow *flow = &state.flows[i];
+
+		must(cuStreamCreate(&flow->stream, CU_STREAM_NON_BLOCKING), "make a stream");
+		for (int e = 0; e < 2; e++)
+			must(cuEventCreate(&flow->events[e],
+				     CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC),
+				"make an event");
+	}
+}
+
+static void make_log(uint64_t capacity)
+{
+	state.capacity = capacity < LOG_MAX ? capacity : LOG_MAX;
+	state.entries = require_memory(state.capacity, sizeof(struct entry));
+	must(cuMemAlloc(&state.log, state.capacity * sizeof(struct entry)), "allocate the log");
+	must(cuMemsetD8(state.log, 0, state.capacity * sizeof(struct entry)), "clear the log");
+	must(cuCtxSynchronize(), "wait");
+}
+
+static void launch_spin(CUstream stream, uint64_t rounds)
+{
+	CUdeviceptr entry = state.log + state.launched * sizeof(struct entry);
+	void *parameters[] = {&rounds, &entry};
+
+	bench_require(state.launched >= state.capacity, "go on", "the log of kernels is full");
+	must(cuLaunchKernel(state.spin, options.blocks, 1, 1, options.threads, 1, 1, 0, stream,
+		     parameters, NULL),
+		"launch");
+	state.launched++;
+}
+
+static void read_log(void)
+{
+	must(cuCtxSynchronize(), "wait");
+	if (state.launched)
+		must(cuMemcpyDtoH(state.entries, state.log, state.launched * sizeof(struct entry)),
+			"read the log");
+}
+
+/* ---- calibrating ---- */
+
+/* What one of `count` kernels takes, launched one behind the other: from the first's begin to the last's
+ * end. */
+static double period_ns(uint64_t rounds, unsigned count, double *block_ns)
+{
+	uint64_t first = state.launched;
+	double sum = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		launch_spin(state.flows[0].stream, rounds);
+	read_log();
+	for (unsigned i = 0; i < count; i++)
+		sum += (double)state.entries[first + i].block_ns;
+	*block_ns = sum / count;
+	return (double)(state.entries[first + count - 1].end - ~state.entries[first].not_begin) /
+	       count;
+}
+
+/* The least of several: whatever else the machine does makes them longer, never shorter. */
+static double best_period_ns(uint64_t rounds, unsigned count, double *block_ns)
+{
+	double best = 0, block;
+
+	for (unsigned i = 0; i < CALIBRATIONS; i++) {
+		double next = period_ns(rounds, count, &block);
+
+		if (i && next >= best)
+			continue;
+		best = next;
+		*block_ns = block;
+	}
+	return best;
+}
+
+static void calibrate(void)
+{
+	double wanted = options.calibrate_us * 1e3, rounds = 2000, ns = 0, block_ns;
+	unsigned count = (unsigned)(10e6 / wanted);
+
+	if (count < 2)
+		count = 2;
+	if (count > 1000)
+		count = 1000;
+	make_log(5 * CALIBRATIONS * (count + 16ull) + 64);
+	period_ns(100, 2, &block_ns); /* compiles */
+	for (int i = 0; i < 5; i++) {
+		/* What it takes with hardly any rounds is not the rounds'. */
+		double none = best_period_ns(1, 16, &block_ns);
+
+		ns = best_period_ns((uint64_t)rounds, i < 2 ? 2 : count, &block_ns);
+		if (i == 4)
+			break;
+		rounds *= wanted > 2 * none ? (wanted - none) / (ns > 1.1 * none ? ns - none : ns)
+					    : wanted / ns;
+		if (rounds < 1)
+			rounds = 1;
+	}
+	printf("{\"rounds\": %.0f, \"kernel_ns\": %.0f, \"block_ns\": %.0f}\n", rounds, ns,
+		block_ns);
+}
+
+/* ---- the log as bins ---- */
+
+static void add_work(double *bins, uint64_t from_ns, uint64_t to_ns, double work)
+{
+	double length = to_ns > from_ns ? (double)(to_ns - from_ns) : 1;
+
+	for (uint64_t at = from_ns; at < to_ns || at == from_ns;) {
+		uint64_t bin = at < state.begin_ns ? UINT64_MAX : (at - state.begin_ns) / BIN_NS;
+		uint64_t next =
+			at < state.begin_ns ? state.begin_ns : state.begin_ns + (bin + 1) * BIN_NS;
+
+		if (next > to_ns)
+			next = to_ns > at ? to_ns : at + 1;
+		if (bin < state.bin_count)
+			bins[bin] += work * (double)(next - at) / length;
+		at = next;
+	}
+}
+
+static void bin_kernels(void)
+{
+	for (uint64_t i = 0; i < state.launched; i++) {
+		const struct entry *entry = &state.entries[i];
+		uint64_t begin_ns = ~entry->not_begin + (uint64_t)state.clock_offset_ns;
+		uint64_t end_ns = entry->end + (uint64_t)state.clock_offset_ns;
+		double work = (double)options.kernel_ns;
+
+		if (!entry->end)
+			continue;
+		add_work(state.bins, begin_ns, end_ns, work);
+		if (options.block_ns)
+			work *= (double)entry->block_ns / (double)options.block_ns;
+		add_work(state.time_bins, begin_ns, end_ns, work);
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void print_bins(const char *name, const double *bins)
+{
+	printf(", \"%s\": [", name);
+	for (uint64_t i = 0; i < state.bin_count; i++)
+		printf("%s%.0f", i ? "," : "", bins[i]);
+	printf("]");
+}
+
+static void report(uint64_t units)
+{
+	uint64_t n = state.latency_count;
+
+	qsort(state.latencies_us, n, sizeof(double), compare);
+	printf("{\"bin_ns\": %u, \"begin_ns\": %llu, \"units\": %llu", BIN_NS,
+		(unsigned long long)state.begin_ns, (unsigned long long)units);
+	if (n)
+		printf(", \"batches\": %llu, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f",
+			(unsigned long long)n, state.latencies_us[n / 2],
+			state.latencies_us[n * 99 / 100], state.latencies_us[n - 1]);
+	print_bins("bins", state.bins);
+	print_bins("time_bins", options.copies_only ? state.bins : state.time_bins);
+	printf("}\n");
+}
+
+/* ---- the loads ---- */
+
+static void copy(CUstream stream, bool from_device)
+{
+	if (from_device)
+		must(cuMemcpyDtoHAsync(state.host, state.buffer, options.copy_bytes, stream),
+			"copy from the device");
+	else
+		must(cuMemcpyHtoDAsync(state.buffer, state.host, options.copy_bytes, stream),
+			"copy to the device");
+}
+
+/* Kernels on and on, on all streams; waits for what was launched some time ago. */
+static void stream_kernels(void)
+{
+	uint64_t depth = DEPTH_NS / (options.kernel_ns + 1) / options.streams;
+
+	depth = depth < 2 ? 2 : depth > DEPTH_MAX ? DEPTH_MAX : depth;
+	while (real_ns() < state.end_ns) {
+		for (unsigned i = 0; i < options.streams; i++) {
+			struct flow *flow = &state.flows[i];
+			uint64_t half = flow->launched / (depth / 2);
+
+			launch_spin(flow->stream, options.rounds);
+			if (++flow->launched % (depth / 2))
+				continue;
+			must(cuEventRecord(flow->events[half % 2], flow->stream), "record");
+			if (half)
+				must(cuEventSynchronize(flow->events[(half + 1) % 2]), "wait");
+		}
+	}
+}
+
+/* Batches: launch so many, perhaps with copies around them, wait, think. */
+static void batch_kernels(void)
+{
+	CUstream stream = state.flows[0].stream;
+	uint64_t now_ns = real_ns();
+
+	while (now_ns < state.end_ns) {
+		uint64_t begin_ns = now_ns;
+
+		if (options.copy_bytes)
+			copy(stream, false);
+		for (unsigned i = 0; i < options.batch; i++)
+			launch_spin(state.flows[i % options.streams].stream, options.rounds);
+		if (options.copy_bytes)
+			copy(stream, true);
+		for (unsigned i = 0; i < options.streams; i++)
+			must(cuStreamSynchronize(state.flows[i].stream), "wait");
+		now_ns = real_ns();
+		if (state.latency_count < LATENCIES_MAX)
+			state.latencies_us[state.latency_count++] =
+				(double)(now_ns - begin_ns) / 1e3;
+		if (options.think_us) {
+			sleep_until(now_ns + options.think_us * 1000ull);
+			now_ns = real_ns();
+		}
+	}
+}
+
+/* Copies on and on, a few ahead. How many there were. */
+static uint64_t stream_copies(void)
+{
+	CUstream stream = state.flows[0].stream;
+	uint64_t issued_ns[COPY_DEPTH], last_ns = 0, count = 0, done = 0;
+	CUevent events[COPY_DEPTH];
+
+	for (int i = 0; i < COPY_DEPTH; i++)
+		must(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING), "make an event");
+	while (done < count || real_ns() < state.end_ns) {
+		uint64_t now_ns, from_ns;
+
+		while (count < done + COPY_DEPTH && real_ns() < state.end_ns) {
+			issued_ns[count % COPY_DEPTH] = real_ns();
+			copy(stream, options.from_device);
+			must(cuEventRecord(events[count++ % COPY_DEPTH], stream), "record");
+		}
+		if (done == count)
+			break;
+		must(cuEventSynchronize(events[done % COPY_DEPTH]), "wait");
+		now_ns = real_ns();
+		from_ns = issued_ns[done++ % COPY_DEPTH];
+		add_work(state.bins, from_ns > last_ns ? from_ns : last_ns, now_ns,
+			(double)options.copy_bytes);
+		last_ns = now_ns;
+	}
+	return done;
+}
+
+/* ---- the run ---- */
+
+/* The clocks are compared when a kernel has just ended: the least difference is the nearest. */
+static void warm_up(void)
+{
+	state.clock_offset_ns = INT64_MAX;
+	for (int i = 0; i < 20; i++) {
+		int64_t offset_ns;
+
+		if (options.copy_bytes) {
+			copy(state.flows[0].stream, false);
+			copy(state.flows[0].stream, true);
+		}
+		launch_spin(state.flows[i % options.streams].stream, i ? 1 : options.rounds);
+		must(cuCtxSynchronize(), "wait");
+		offset_ns = (int64_t)real_ns();
+		read_log();
+		offset_ns -= (int64_t)state.entries[state.launched - 1].end;
+		if (offset_ns < state.clock_offset_ns)
+			state.clock_offset_ns = offset_ns;
+	}
+	must(cuMemsetD8(state.log, 0, state.launched * sizeof(struct entry)), "clear the log");
+	must(cuCtxSynchronize(), "wait");
+	state.launched = 0;
+}
+
+static void wait_for_start(void)
+{
+	char line[128];
+
+	printf("ready\n");
+	fflush(stdout);
+	if (!fgets(line, sizeof line, stdin) ||
+		sscanf(line, "%" SCNu64 " %" SCNu64, &state.begin_ns, &state.end_ns) != 2 ||
+		state.end_ns <= state.begin_ns)
+		bench_require(1, "start", "no \"BEGIN END\" on the input");
+	state.bin_count = (state.end_ns - state.begin_ns) / BIN_NS;
+	state.bins = require_memory(state.bin_count, sizeof *state.bins);
+	state.time_bins = require_memory(state.bin_count, sizeof *state.time_bins);
+	sleep_until(state.begin_ns);
+}
+
+static uint64_t log_capacity(unsigned seconds)
+{
+	uint64_t each_ns = options.kernel_ns > 2000 ? options.kernel_ns : 2000;
+
+	return options.copies_only ? 64 : seconds * 1000000000ull / each_ns * 5 / 4 + 8192;
+}
+
+static void run(unsigned seconds)
+{
+	uint64_t units;
+
+	state.latencies_us = require_memory(LATENCIES_MAX, sizeof(double));
+	if (options.copy_bytes) {
+		must(cuMemAlloc(&state.buffer, options.copy_bytes), "allocate device memory");
+		must(cuMemHostAlloc(&state.host, options.copy_bytes, 0), "allocate host memory");
+	}
+	make_log(log_capacity(seconds));
+	warm_up();
+	wait_for_start();
+	if (options.copies_only) {
+		units = stream_copies();
+	} else {
+		if (options.batch)
+			batch_kernels();
+		else
+			stream_kernels();
+		read_log();
+		bin_kernels();
+		units = state.launched;
+	}
+	report(units);
+}
+
+static const char usage[] =
+	"Usage: bench_load --calibrate US [--blocks N --threads N]\n"
+	"       bench_load --rounds N --kernel-ns NS [--block-ns NS] --seconds S [OPTION]...\n"
+	"       bench_load --copy to|from --bytes N --seconds S\n"
+	"  --streams N    kernels on so many streams (1)\n"
+	"  --batch N      launch N, wait; without it kernels follow each other without end\n"
+	"  --think-us US  pause after each batch\n"
+	"  --bytes N      with --batch: copy so many in before and out after each\n"
+	"  --seconds S    the longest that a run may take\n"
+	"  --blocks N, --threads N   shape of the kernel (twice the multiprocessors, 1024)\n";
+
+int main(int argc, char **argv)
+{
+	static const struct option names[] = {
+		{"calibrate", required_argument, NULL, 'c'},
+		{"rounds", required_argument, NULL, 'r'},
+		{"kernel-ns", required_argument, NULL, 'k'},
+		{"block-ns", required_argument, NULL, 'n'},
+		{"streams", required_argument, NULL, 's'},
+		{"batch", required_argument, NULL, 'b'},
+		{"think-us", required_argument, NULL, 't'},
+		{"copy", required_argument, NULL, 'd'},
+		{"bytes", required_argument, NULL, 'y'},
+		{"seconds", required_argument, NULL, 'l'},
+		{"blocks", required_argument, NULL, 'B'},
+		{"threads", required_argument, NULL, 'T'},
+		{0},
+	};
+	unsigned seconds = 0;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		uint64_t value = option == '?' ? 0 : strtoull(optarg, NULL, 0);
+
+		switch (option) {
+		case 'c':
+			options.calibrate_us = (unsigned)value;
+			break;
+		case 'r':
+			options.rounds = value;
+			break;
+		case 'k':
+			options.kernel_ns = value;
+			break;
+		case 'n':
+			options.block_ns = value;
+			break;
+		case 's':
+			options.streams = (unsigned)value;
+			break;
+		case 'b':
+			options.batch = (unsigned)value;
+			break;
+		case 't':
+			options.think_us = (unsigned)value;
+			break;
+		case 'd':
+			options.copies_only = true;
+			options.from_device = !strcmp(optarg, "from");
+			break;
+		case 'y':
+			options.copy_bytes = value;
+			break;
+		case 'l':
+			seconds = (unsigned)value;
+			break;
+		case 'B':
+			options.blocks = (unsigned)value;
+			break;
+		case 'T':
+			options.threads = (unsigned)value;
+			break;
+		default:
+			fputs(usage, stderr);
+			return 2;
+		}
+	}
+	if (options.copies_only)
+		options.rounds = 1;
+	if ((!options.calibrate_us && (!options.rounds || !seconds)) || !options.streams ||
+		options.streams > STREAMS_MAX || (options.copies_only && !options.copy_bytes)) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	open_all();
+	if (options.calibrate_us)
+		calibrate();
+	else
+		run(seconds);
+	return 0;
+}

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: MIT
+"""Benchmarks of programs that contend for a device: isolation, mrq, scale, priority, nice and
+share-change. The loads are bench/load.c, which logs by the device's own clock what it got, and the
+figures are made of these logs alone; only where the paper's programs themselves run (LUD, heart wall,
+SRAD) is it gdevd's account of the device time.
+
+A group's share in a window is its part of the work done in the window, in time that this work takes alone
+(on the software GPU, which is as slow as the machine has other things to do: of the device time); its error is the difference to what it should have, in percentage points. The first seconds do not
+count. Throughput is the sum over all of what each did, as a part of what it does alone: 1 when nothing
+is lost. The baseline of an error is the 7 % of the paper, of a throughput 1."""
+
+import json
+import os
+import statistics
+import subprocess
+import time
+
+from lab import LabError
+
+PAPER_ERROR_PCT = 7
+BIN_S = 0.01
+SERIES_S = 0.1
+
+
+class Load:
+    """What one process does: kernels of `us` (on `streams`, or in a `batch` that it waits for), or copies
+    (`copy` "to" or "from") of `bytes`. share: of its virtual GPU, whose name is `vgpu`."""
+
+    def __init__(self, vgpu, us=0, streams=1, batch=0, think_us=0, copy=None, nbytes=0, nice=0, start_s=0):
+        self.vgpu, self.us, self.copy, self.nice, self.start_s = vgpu, us, copy, nice, start_s
+        self.options = ["--streams", streams] if streams > 1 else []
+        if batch:
+            self.options += ["--batch", batch, "--think-us", think_us]
+        if copy:
+            self.options += ["--copy", copy]
+        if nbytes:
+            self.options += ["--bytes", nbytes]
+        self.key = (us, tuple(self.options))
+        self.resource = f"copy-{copy}" if copy else "compute"
+
+
+class Case:
+    def __init__(self, name, vgpus, loads, seconds=8, window_s=1, config=None):
+        self.name, self.vgpus, self.loads = name, vgpus, loads
+        self.seconds, self.window_s, self.config = seconds, window_s, config or {}
+
+
+def is_software(gdevd):
+    return gdevd.config["device"].startswith("cpu")
+
+
+def split(*shares):
+    return {f"v{i}": {"compute": share, "copy": share} for i, share in enumerate(shares)}
+
+
+def two(name, shares, one, other, **more):
+    return Case(name, split(*shares), [Load("v0", **one), Load("v1", **other)], **more)
+
+
+def stream(us, **more):
+    return {"us": us, **more}
+
+
+def isolation_cases():
+    cases = []
+    for shares in ((50, 50), (30, 70), (10, 90)):
+        cases.append(two("short-long-%d-%d" % shares, shares, stream(20), stream(5000)))
+    cases += [
+        two("tiny-batches-long", (50, 50), stream(20, batch=1000), stream(5000, batch=1)),
+        two("many-streams", (30, 70), stream(500, streams=16), stream(5000)),
+        Case("four", split(25, 25, 25, 25),
+             [Load("v0", 20), Load("v1", 1000), Load("v2", 5000), Load("v3", 500, batch=1)]),
+        two("copies", (30, 70), {"copy": "to", "nbytes": 4 << 20}, {"copy": "to", "nbytes": 256 << 10}),
+        Case("copy-compute", {"v0": {"compute": 30, "copy": 70}, "v1": {"compute": 70, "copy": 30}},
+             [Load("v0", 1000), Load("v1", 1000), Load("v0", copy="to", nbytes=4 << 20),
+              Load("v1", copy="to", nbytes=4 << 20)]),
+        two("huge-kernels", (30, 70), stream(20), stream(50000), seconds=22, window_s=10),
+        Case("sixteen", split(*[6] * 16),
+             [Load(f"v{i}", (100, 1000, 5000, 500)[i % 4], batch=i // 8) for i in range(16)],
+             seconds=22, window_s=10),
+    ]
+    return cases
+
+
+# -- running ------------------------------------------------------------------------------------------
+
+class Contention:
+    """Runs cases on devices that `start(vgpus, **config)` makes, and keeps what loads do alone."""
+
+    def __init__(self, start, short=False, series=None):
+        self.start, self.short, self.series = start, short, series
+        self.calibrated, self.alone = {}, {}
+
+    def program(self, gdevd):
+        return gdevd.build / "bench" / "bench_load"
+
+    def shape(self, gdevd):
+        """The software GPU runs the threads of a block one after another: one is enough."""
+        return ["--blocks", 16, "--threads", 1] if is_software(gdevd) else []
+
+    def calibrate(self, gdevd, us):
+        if us not in self.calibrated:
+            command = [gdevd.gdev, "run", "--vgpu", next(iter(gdevd.vgpus)), self.program(gdevd),
+                       "--calibrate", us, *self.shape(gdevd)]
+            code, out, err = gdevd.run(command, 120)
+            if code:
+                raise LabError(f"bench_load could not calibrate: {err}")
+            self.calibrated[us] = json.loads(out)
+        return self.calibrated[us]
+
+    def command(self, gdevd, load, seconds):
+        words = [gdevd.gdev, "run", "--vgpu", load.vgpu, self.program(gdevd), *load.options,
+                 *self.shape(gdevd), "--seconds", int(seconds) + 2]
+        if load.us:
+            known = self.calibrate(gdevd, load.us)
+            words += ["--rounds", int(known["rounds"]), "--kernel-ns", known["kernel_ns"],
+                      "--block-ns", known["block_ns"]]
+        return ["nice", "-n", load.nice, *words] if load.nice else words
+
+    def run(self, gdevd, loads, seconds, during=None):
+        """Runs the loads together: their reports, with work a bin from the common begin on."""
+        children = [gdevd.popen(self.command(gdevd, load, seconds), stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True) for load in loads]
+        for child in children:
+            if child.stdout.readline() != "ready\n":
+                raise LabError(f"a load did not start\n{gdevd.log()}")
+        begin = time.time_ns() + 100_000_000
+        end = begin + int(seconds * 1e9)
+        for load, child in zip(loads, children):
+            child.stdin.write(f"{begin + int(load.start_s * 1e9)} {end}\n")
+            child.stdin.flush()
+        if during:
+            during(begin)
+        reports = []
+        for load, child in zip(loads, children):
+            out = child.communicate(timeout=seconds + 120)[0]
+            if child.returncode:
+                raise LabError(f"a load ended with {child.returncode}\n{gdevd.log()}")
+            report = json.loads(out)
+            bins = report["time_bins" if is_software(gdevd) else "bins"]
+            report["bins"] = [0] * round(load.start_s / BIN_S) + bins
+            reports.append(report)
+        return reports
+
+    def rate_alone(self, gdevd, load):
+        """Its work a second when nobody else is there."""
+        if load.key not in self.alone:
+            seconds = 1.5 if self.short or load.us < 20000 else 3
+            plain = Load(load.vgpu)
+            plain.__dict__.update({**load.__dict__, "start_s": 0, "nice": 0})
+            report = self.run(gdevd, [plain], seconds)[0]
+            bins = report["bins"][50:]
+            self.alone[load.key] = (sum(bins) / (len(bins) * BIN_S), report)
+        return self.alone[load.key][0]
+
+    def measure(self, case, policy, seconds=None, during=None):
+        """(reports, rates alone) of a case under a policy."""
+        seconds = seconds or case.seconds
+        vgpus = {n: {} for n in case.vgpus} if os.environ.get("NOKEYS") else case.vgpus
+        with self.start(vgpus, policy=policy, **case.config) as gdevd:
+            gdevd.vgpus = case.vgpus
+            rates = [self.rate_alone(gdevd, load) for load in case.loads]
+            reports = self.run(gdevd, case.loads, seconds,
+                               during and (lambda begin: during(gdevd, begin)))
+        self.keep_series(case, policy, reports, rates)
+        return reports, rates
+
+    def keep_series(self, case, policy, reports, rates):
+        if not self.series:
+            return
+        with open(self.series, "a") as file:
+            for number, (load, report, rate) in enumerate(zip(case.loads, reports, rates)):
+                used = [w / rate / SERIES_S for w in windows(report["bins"], 0, SERIES_S)]
+                share = case.vgpus[load.vgpu].get("copy" if load.copy else "compute")
+                file.write(json.dumps({
+                    "case": case.name, "policy": policy, "load": number, "vgpu": load.vgpu,
+                    "resource": load.resource, "share": share, "step_s": SERIES_S,
+                    "utilization_pct": [round(100 * u, 2) for u in used]}) + "\n")
+
+
+def windows(bins, skip_s, window_s):
+    first, each = round(skip_s / BIN_S), round(window_s / BIN_S)
+    return [sum(bins[at:at + each]) for at in range(first, len(bins) - each + 1, each)]
+
+
+def errors(case, reports, rates, skip_s=2):
+    """{resource: differences to the share, in points, one a group and window}."""
+    found = {}
+    for resource in dict.fromkeys(load.resource for load in case.loads):
+        key = "copy" if resource.startswith("copy") else "compute"
+        groups = {}
+        for load, report, rate in zip(case.loads, reports, rates):
+            if load.resource == resource:
+                # Copies count bytes, and alone they may be of different speed: time, as for kernels.
+                scale = 1 / rate if load.copy else 1
+                used = [w * scale for w in windows(report["bins"], skip_s, case.window_s)]
+                groups[load.vgpu] = [a + b for a, b in zip(groups[load.vgpu], used)] \
+                    if load.vgpu in groups else used
+        whole = sum(case.vgpus[name][key] for name in groups)
+        for at in range(len(next(iter(groups.values())))):
+            total = sum(used[at] for used in groups.values()) or 1
+            for name, used in groups.items():
+                wanted = 100 * case.vgpus[name][key] / whole
+                found.setdefault(resource, []).append(abs(100 * used[at] / total - wanted))
+    return found
+
+
+def throughput(case, reports, rates, skip_s=2):
+    """What was done of what each does alone, a resource."""
+    sums = {}
+    for load, report, rate in zip(case.loads, reports, rates):
+        bins = report["bins"][round(skip_s / BIN_S):]
+        done = sum(bins) / (len(bins) * BIN_S) / rate
+        sums[load.resource] = sums.get(load.resource, 0) + done
+    return statistics.mean(sums.values())
+
+
+def result(metric, value, unit, baseline):
+    return metric, (value, baseline, unit)
+
+
+# -- the benchmarks: each yields (metric, (value, baseline, unit)) -------------------------------------
+
+def isolation(contention, policies=("fifo", "credit", "band", "fair"), only=None):
+    """Shares under loads that differ: every policy where kernels are short and long, `fair` on all."""
+    averages, worsts, copies, through = [], [], [], []
+    for case in isolation_cases():
+        if only and case.name not in only:
+            continue
+        if contention.short and case.name not in ("short-long-30-70", "four", "copies"):
+            continue
+        seconds = 5 if contention.short else case.seconds
+        tried = policies if case.name == "short-long-50-50" or only else policies[-1:]
+        for policy in tried:
+            reports, rates = contention.measure(case, policy, seconds)
+            worked = throughput(case, reports, rates)
+            for resource, found in errors(case, reports, rates).items():
+                name = f"isolation.{policy}.{case.name}"
+                if len({load.resource for load in case.loads}) > 1:
+                    name += f".{resource}"
+                yield result(f"{name}.error_avg_pct", statistics.mean(found), "points", PAPER_ERROR_PCT)
+                yield result(f"{name}.error_worst_pct", max(found), "points", PAPER_ERROR_PCT)
+                if policy == policies[-1]:
+                    (copies if resource != "compute" else averages).append(statistics.mean(found))
+                    worsts.append(max(found))
+            yield result(f"isolation.{policy}.{case.name}.throughput", worked, "x", 1)
+            if policy == policies[-1]:
+                through.append(worked)
+    if averages:
+        yield result("isolation.error_avg_pct", statistics.mean(averages), "points", PAPER_ERROR_PCT)
+        yield result("isolation.error_worst_pct", max(worsts), "points", PAPER_ERROR_PCT)
+    if copies:
+        yield result("isolation.copy_error_pct", statistics.mean(copies), "points", PAPER_ERROR_PCT)
+    if through:
+        yield result("isolation.throughput", statistics.mean(through), "x", 1)
+
+
+def mrq(contention, policies=None):
+    """Figure 15: the same two virtual GPUs with copies and kernels in one queue (SDQ), and in queues of
+    their own (MRQ): what a program of copies and one of kernels get done together."""
+    done = {}
+    for mode in ("sdq", "mrq"):
+        case = Case(f"mrq-{mode}", split(50, 50),
+                    [Load("v0", 500), Load("v0", copy="to", nbytes=1 << 20),
+                     Load("v1", 2000), Load("v1", copy="to", nbytes=4 << 20)],
+                    seconds=4 if contention.short else 8, config={"mode": mode})
+        reports, rates = contention.measure(case, "fair")
+        done[mode] = throughput(case, reports, rates)
+        if mode == "mrq":
+            for resource, found in errors(case, reports, rates).items():
+                yield result(f"mrq.{resource}.error_avg_pct", statistics.mean(found), "points",
+                             PAPER_ERROR_PCT)
+    yield result("mrq.throughput", done["mrq"], "x", done["sdq"])
+
+
+def scale(contention, policies=("band", "fair")):
+    """Figure 16: four virtual GPUs of a quarter each, one after another, with the same load each."""
+    step = 2 if contention.short else 3
+    case = Case("scale", split(25, 25, 25, 25),
+                [Load(f"v{i}", 300, batch=30, start_s=i * step) for i in range(4)], seconds=4 * step + 2)
+    for policy in policies[-1:] if contention.short else policies:
+        reports, rates = contention.measure(case, policy)
+        found = errors(case, reports, rates, skip_s=3 * step + 1)["compute"]
+        name = f"scale.{policy}"
+        yield result(f"{name}.error_avg_pct", statistics.mean(found), "points", PAPER_ERROR_PCT)
+        yield result(f"{name}.error_worst_pct", max(found), "points", PAPER_ERROR_PCT)
+
+
+def priority(contention, policies=None):
+    """Figure 10's shape: a program that asks for a kernel now and then, beside two that never stop. In
+    virtual GPUs of priorities 10 and 0; then in one, with nice 19 for the others."""
+    seconds = 4 if contention.short else 8
+    high = {"us": 500, "batch": 1, "think_us": 9500}
+    vgpus = {"high": {"compute": 40, "priority": 10}, "low": {"compute": 60}}
+    case = Case("priority", vgpus, [Load("high", **high), Load("low", 1000), Load("low", 1000)],
+                seconds=seconds)
+    for policy in ("fifo", "priority", "fair"):
+        reports, _ = contention.measure(case, policy)
+        alone = contention.alone[case.loads[0].key][1]
+        yield result(f"priority.{policy}.p99_us", reports[0]["p99_us"], "us", alone["p99_us"])
+        yield result(f"priority.{policy}.p50_us", reports[0]["p50_us"], "us", alone["p50_us"])
+    case = Case("nice-19", {"v0": {"compute": 100}},
+                [Load("v0", 2000, batch=1), Load("v0", 1000, nice=19), Load("v0", 1000, nice=19)],
+                seconds=seconds)
+    reports, rates = contention.measure(case, "fair")
+    bins = reports[0]["bins"][100:]
+    yield result("priority.nice19.speed", sum(bins) / (len(bins) * BIN_S) / rates[0], "x", 1)
+
+
+def nice(contention, policies=None):
+    """PTask's Tables 3 and 4: a program that copies in, encrypts (a kernel), and copies out, beside one or
+    two that loop over kernels of 19 ms, which are nice; then two such programs, of which one is nice."""
+    seconds = 4 if contention.short else 8
+    crypt = {"us": 1000, "batch": 1, "nbytes": 1 << 20}
+    vgpu = {"v0": {"compute": 100}}
+    for policy in ("fifo", "fair"):
+        for others in (1, 2):
+            case = Case(f"nice-{others}", vgpu, [Load("v0", **crypt)] + [
+                Load("v0", 19000, nice=19) for _ in range(others)], seconds=seconds)
+            reports, rates = contention.measure(case, policy)
+            bins = reports[0]["bins"][100:]
+            yield result(f"nice.{policy}.beside_{others}", sum(bins) / (len(bins) * BIN_S) / rates[0],
+                         "x", 1)
+        case = Case("nice-two", vgpu, [Load("v0", **crypt), Load("v0", **crypt, nice=19)], seconds=seconds)
+        reports, rates = contention.measure(case, policy)
+        for name, report, rate in zip(("nice_0", "nice_19"), reports, rates):
+            bins = report["bins"][100:]
+            yield result(f"nice.{policy}.{name}", sum(bins) / (len(bins) * BIN_S) / rate, "x", 1)
+
+
+def share_change(contention, policies=None):
+    """A share changes at run time, from 50/25/25 to 20/55/25: how long until the windows of 100 ms
+    show it, and by how much the third, whose share stays, is disturbed."""
+    half = 3 if contention.short else 5
+    case = Case("share-change", split(50, 25, 25), [Load("v0", 20), Load("v1", 2000), Load("v2", 1000)],
+                seconds=2 * half)
+
+    def change(gdevd, begin):
+        time.sleep(max(0, begin / 1e9 + half - time.time()))
+        for name, share in (("v0", 20), ("v1", 55)):
+            code, _, err = gdevd.run([gdevd.gdev, "vgpu", "set", name, "--compute", share])
+            if code:
+                raise LabError(f"gdev vgpu set: {err}")
+
+    reports, _ = contention.measure(case, "fair", during=change)
+    parts = [windows(report["bins"], 0, 0.1) for report in reports]
+    shares = [[100 * used[at] / (sum(other[at] for other in parts) or 1) for used in parts]
+              for at in range(len(parts[0]))]
+    after = next((at for at in range(half * 10, len(shares)) if abs(shares[at][0] - 20) < 7.5), len(shares))
+    yield result("share-change.effect_ms", 100 * (after - half * 10 + 1), "ms", 100)
+    third = [s[2] for s in shares]
+    yield result("share-change.third_pct", statistics.mean(third[half * 10:half * 10 + 10]), "%",
+                 statistics.mean(third[half * 10 - 10:half * 10]))
+
+
+BENCHES = {"isolation": isolation, "mrq": mrq, "scale": scale, "priority": priority, "nice": nice,
+           "share-change": share_change}
