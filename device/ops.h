@@ -52,6 +52,8 @@ struct device_host {
 	/* Optional. Compiled code by content hash. load: 0 and malloc'ed bytes, or -ENOENT. May block. */
 	int (*cache_load)(void *owner, const uint8_t key[16], void **bytes, size_t *length);
 	void (*cache_store)(void *owner, const uint8_t key[16], const void *bytes, size_t length);
+	/* Required when ops->pause is there: the compute unit has come to its pause. */
+	void (*quiet)(void *owner);
 };
 
 struct device_config {
@@ -210,6 +212,12 @@ struct device_ops {
 	/* Required. Never fails: what is wrong with the command comes to done(), which is not called from
 	 * inside submit(). Commands of a queue are done in their order. */
 	void (*submit)(struct device_queue *queue, struct device_command *command);
+
+	/* Optional: preemption at block boundaries. pause: the compute unit begins no more blocks of launches
+	 * and fills, and no more of them, until it is called with false; copies go on. True: none of their
+	 * blocks is running. False: host->quiet is called once when that is so, unless it was told to go on
+	 * before. A block that does not end never lets it be so. */
+	bool (*pause)(struct device *device, bool pause);
 
 	/* Optional. Lends the calling thread to the device, to execute or to look for completions: it does
 	 * a bounded piece (a command, or a slice of a long one) and returns true, or returns false at

@@ -118,6 +118,7 @@ static int open_device(struct core *core)
 		.print = output_print,
 		.cache_load = cache_load,
 		.cache_store = cache_store,
+		.quiet = grants_quiet,
 	};
 	return core->ops->open(&core->config.device, &core->device_host, &core->device);
 }
@@ -316,11 +317,12 @@ void core_unlock(struct core *core)
 	for (;;) {
 		do
 			streams_dispatch(core);
-		while (take_completions(core));
+		while (take_completions(core) || grants_take_quiet(core));
 		pthread_mutex_unlock(&core->lock);
 		/* Whoever pushed while we held the lock saw it taken, and left the command to us. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		if (!__atomic_load_n(&core->done, __ATOMIC_RELAXED))
+		if (!__atomic_load_n(&core->done, __ATOMIC_RELAXED) &&
+			!__atomic_load_n(&core->grants.quiet, __ATOMIC_RELAXED))
 			return;
 		if (pthread_mutex_trylock(&core->lock))
 			return;

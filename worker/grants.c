@@ -4,11 +4,14 @@
  */
 #include "worker/grants.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "worker/command.h"
 #include "worker/core.h"
+#include "worker/usage.h"
 
 #define WINDOW_COMMANDS 2
+#define CONTENDED_WINDOWS 2
 #define IDLE_NS (100 * NS_PER_US) /* REVOKE_WHEN_IDLE: so long without work is idle */
 
 void grants_init(struct core *core)
@@ -69,6 +72,51 @@ static void release(struct core *core, uint32_t which, bool wants)
 	resource->state = wants ? GRANT_ASKED : GRANT_NONE;
 }
 
+static bool can_pause(struct core *core, uint32_t which)
+{
+	return which == RESOURCE_COMPUTE && core->ops->pause;
+}
+
+/* Gives compute back with launches in flight, as soon as none of their blocks runs. */
+static void pause_compute(struct core *core, struct resource *resource)
+{
+	resource->paused = true;
+	if (!core->ops->pause(core->device, true) || resource->copies)
+		return; /* grants_take_quiet(), grant_finished() */
+	usage_charge(core, RESOURCE_COMPUTE, busy_pause(core, RESOURCE_COMPUTE));
+	resource->paused_ns = clock_now_ns();
+	release(core, RESOURCE_COMPUTE, true);
+}
+
+/* The pause is no part of the time that launches have run. */
+static void resume_compute(struct core *core, struct resource *resource)
+{
+	uint64_t now_ns = clock_now_ns(), passed_ns = now_ns - resource->paused_ns;
+	struct command *command;
+
+	if (!resource->paused)
+		return;
+	if (resource->paused_ns) {
+		list_for_each (command, &core->streams.flight, flight_link)
+			if (command->resource == RESOURCE_COMPUTE && command->device.started_ns)
+				__atomic_add_fetch(
+					&command->device.started_ns, passed_ns, __ATOMIC_RELAXED);
+		resource->busy.floor_ns = now_ns;
+		resource->paused_ns = 0;
+	}
+	resource->paused = false;
+	core->ops->pause(core->device, false);
+}
+
+void grants_quiet(void *owner)
+{
+	struct core *core = owner;
+
+	__atomic_store_n(&core->grants.quiet, true, __ATOMIC_SEQ_CST);
+	if (!pthread_mutex_trylock(&core->lock))
+		core_unlock(core);
+}
+
 /* Acts on the word that gdevd has written. */
 static void obey(struct core *core, uint32_t which)
 {
@@ -80,15 +128,43 @@ static void obey(struct core *core, uint32_t which)
 	direct_update(core);
 	if (resource->state == GRANT_HELD && revoke == REVOKE_WHEN_IDLE && is_idle(core, which))
 		service_timer(core, clock_now_ns() + IDLE_NS);
-	if (resource->state == GRANT_DRAINING && is_unused(core, which))
+	if (resource->state != GRANT_DRAINING)
+		return;
+	if (is_unused(core, which))
 		release(core, which, !list_empty(&resource->blocked));
+	else if (can_pause(core, which))
+		pause_compute(core, resource);
 }
 
-static bool window_is_open(struct core *core, const struct resource *resource, uint64_t estimate_ns)
+void grants_look(struct core *core)
 {
-	return resource->in_flight < WINDOW_COMMANDS ||
-	       resource->in_flight_ns + estimate_ns <=
-		       __atomic_load_n(&core->window_ns, __ATOMIC_RELAXED);
+	if (revoke_word(core, RESOURCE_COMPUTE) != REVOKE_NOW)
+		return;
+	core_lock(core);
+	obey(core, RESOURCE_COMPUTE);
+	core_unlock(core);
+}
+
+bool grants_take_quiet(struct core *core)
+{
+	if (!__atomic_exchange_n(&core->grants.quiet, false, __ATOMIC_ACQUIRE))
+		return false;
+	obey(core, RESOURCE_COMPUTE);
+	return true;
+}
+
+static bool window_is_open(struct core *core, uint32_t which, uint64_t estimate_ns)
+{
+	const struct resource *resource = &core->grants.resources[which];
+	uint64_t window_ns = __atomic_load_n(&core->window_ns, __ATOMIC_RELAXED);
+	uint64_t then_ns = resource->in_flight_ns + estimate_ns;
+
+	if (!resource->in_flight || then_ns <= window_ns)
+		return true;
+	if (revoke_word(core, which) != REVOKE_NONE && !can_pause(core, which) &&
+		then_ns > CONTENDED_WINDOWS * window_ns)
+		return false;
+	return resource->in_flight < WINDOW_COMMANDS;
 }
 
 bool grant_admits(struct core *core, enum control_resource which, uint64_t estimate_ns)
@@ -96,16 +172,18 @@ bool grant_admits(struct core *core, enum control_resource which, uint64_t estim
 	struct resource *resource = &core->grants.resources[which];
 
 	if (!control_connected(core))
-		return window_is_open(core, resource, estimate_ns);
+		return window_is_open(core, which, estimate_ns);
 	if (resource->state == GRANT_HELD && revoke_word(core, which) == REVOKE_NOW) {
 		resource->state = GRANT_DRAINING;
 		direct_update(core);
 		if (is_unused(core, which)) /* this one wants it, and is about to be blocked */
 			release(core, which, true);
+		else
+			obey(core, which);
 	}
 	if (resource->state == GRANT_NONE)
 		ask(core, which);
-	return resource->state == GRANT_HELD && window_is_open(core, resource, estimate_ns);
+	return resource->state == GRANT_HELD && window_is_open(core, which, estimate_ns);
 }
 
 void grant_submitted(struct core *core, struct command *command)
@@ -113,26 +191,31 @@ void grant_submitted(struct core *core, struct command *command)
 	struct resource *resource = &core->grants.resources[command->resource];
 
 	resource->in_flight++;
+	resource->copies += command->device.kind == DEVICE_COPY;
 	__atomic_add_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
 	resource->in_flight_ns += command->estimate_ns;
 	__atomic_store_n(&core->grants.estimate_ns, core->grants.estimate_ns + command->estimate_ns,
 		__ATOMIC_RELAXED);
 }
 
-void grant_finished(struct core *core, struct command *command)
+uint64_t grant_finished(struct core *core, struct command *command)
 {
 	struct resource *resource = &core->grants.resources[command->resource];
+	uint64_t used_ns = busy_add(core, command);
 
 	resource->in_flight--;
+	resource->copies -= command->device.kind == DEVICE_COPY;
 	__atomic_sub_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
 	resource->in_flight_ns -= command->estimate_ns;
 	__atomic_store_n(&core->grants.estimate_ns, core->grants.estimate_ns - command->estimate_ns,
 		__ATOMIC_RELAXED);
-	resource->used_ns += command->device.busy_ns;
-	if (!resource->in_flight)
+	if (!resource->in_flight) {
+		busy_end(&resource->busy);
 		resource->idle_since_ns = command->device.finished_ns;
+	}
 	if (revoke_word(core, command->resource) != REVOKE_NONE)
 		obey(core, command->resource);
+	return used_ns;
 }
 
 void grant_given(struct core *core, uint32_t which)
@@ -144,6 +227,7 @@ void grant_given(struct core *core, uint32_t which)
 	resource->state = GRANT_HELD;
 	resource->idle_since_ns = resource->held_since_ns = clock_now_ns();
 	trace_grant_given(core, which);
+	resume_compute(core, resource);
 	/* What asked may be gone meanwhile. */
 	obey(core, which);
 }
@@ -159,6 +243,7 @@ void grants_lost(struct core *core)
 	for (uint32_t i = 0; i < RESOURCES; i++) {
 		trace_grant_over(core, i);
 		core->grants.resources[i].state = GRANT_NONE;
+		resume_compute(core, &core->grants.resources[i]);
 	}
 	direct_update(core);
 }

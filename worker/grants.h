@@ -4,7 +4,11 @@
  *
  * A grant is asked for when the first command needs it, and kept until gdevd revokes it. The window
  * bounds what is on the device at any time, so that a grant can be given back soon: two commands,
- * or window_ns of estimated time, whichever is more.
+ * or window_ns of estimated time, whichever is more. While others wait for a device that cannot be
+ * paused, two long commands are too much: one, or twice window_ns.
+ *
+ * A device with ops->pause gives compute back in the middle of a launch: what is in flight then stays
+ * so, and goes on with the next grant.
  */
 #ifndef GDEV_WORKER_GRANTS_H
 #define GDEV_WORKER_GRANTS_H
@@ -14,6 +18,7 @@
 
 #include "base/list.h"
 #include "proto/control.h"
+#include "worker/busy.h"
 
 struct command;
 struct core;
@@ -28,8 +33,12 @@ enum grant_state {
 struct resource {
 	enum grant_state state;
 	unsigned in_flight;
-	uint64_t in_flight_ns;  /* estimated */
-	uint64_t used_ns;       /* since the grant */
+	unsigned copies;       /* … of them, which no pause stops */
+	uint64_t in_flight_ns; /* estimated */
+	uint64_t used_ns;      /* since the grant */
+	bool paused;           /* compute: the device was told to */
+	uint64_t paused_ns;    /* … and it was given back then; 0: not yet */
+	struct busy busy;
 	uint64_t idle_since_ns; /* nothing queued or in flight */
 	uint64_t held_since_ns; /* the grant */
 	bool noted;             /* for a trace, that it is held */
@@ -40,6 +49,7 @@ struct grants {
 	struct resource resources[RESOURCES];
 	uint64_t estimate_ns; /* atomic: sum of in_flight_ns */
 	unsigned in_flight;   /* commands on the device; atomic */
+	bool quiet;           /* the device has come to its pause; atomic */
 };
 
 /* All with the lock. */
@@ -50,7 +60,15 @@ bool grant_admits(struct core *core, enum control_resource which, uint64_t estim
 /* Whether we hold it, and nobody else wants it. */
 bool grant_is_uncontended(struct core *core, enum control_resource which);
 void grant_submitted(struct core *core, struct command *command);
-void grant_finished(struct core *core, struct command *command);
+/* What its time on the device adds to the resource's. */
+uint64_t grant_finished(struct core *core, struct command *command);
+/* Unlocked, between pieces of work: looks at the words itself, since on a busy machine the thread that is to
+ * read gdevd's message may get no processor before the work is done. */
+void grants_look(struct core *core);
+/* device_host.quiet; unlocked. */
+void grants_quiet(void *owner);
+/* Whether that has happened since the last time; gives compute back then. */
+bool grants_take_quiet(struct core *core);
 /* From gdevd. */
 void grant_given(struct core *core, uint32_t which);
 void grant_revoked(struct core *core, uint32_t which);

@@ -85,6 +85,8 @@ uint64_t limit_tick(struct core *core, uint64_t now_ns)
 
 	if (!limit->armed || core->ended)
 		return UINT64_MAX;
+	if (core->grants.resources[RESOURCE_COMPUTE].paused_ns)
+		return next_look(core, now_ns);
 	list_for_each (command, &core->streams.flight, flight_link) {
 		uint64_t since_ns;
 		if (command->device.kind != DEVICE_LAUNCH)

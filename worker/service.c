@@ -179,6 +179,7 @@ static void work_once(struct core *core)
 	working = true;
 	owes_work = core->ops->work(core->device);
 	working = false;
+	grants_look(core);
 }
 
 /* A place among the lenders, or the work is left to those who have one. */

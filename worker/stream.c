@@ -260,8 +260,7 @@ void stream_finished(struct core *core, struct command *command)
 	struct stream *stream = command->stream;
 
 	list_remove(&command->flight_link);
-	grant_finished(core, command);
-	usage_count(core, command);
+	usage_count(core, command, grant_finished(core, command));
 	stream->device_ns += command->device.busy_ns;
 	stream->finished_ns = command->device.finished_ns;
 	if (command->function && !command->error)

@@ -7,24 +7,33 @@
 #include "worker/command.h"
 #include "worker/core.h"
 
-void usage_copied(
-	struct core *core, enum control_resource direction, uint64_t bytes, uint64_t busy_ns)
+void usage_charge(struct core *core, uint32_t resource, uint64_t used_ns)
 {
 	struct worker_page *page = core->page;
 
-	if (direction == RESOURCE_COPY_TO_DEVICE) {
-		usage_add(&page->to_device_bytes, bytes);
-		usage_add(&page->to_device_ns, busy_ns);
-	} else {
-		usage_add(&page->from_device_bytes, bytes);
-		usage_add(&page->from_device_ns, busy_ns);
-	}
+	if (resource == RESOURCE_COMPUTE)
+		usage_add(&page->compute_ns, used_ns);
+	else if (resource == RESOURCE_COPY_TO_DEVICE)
+		usage_add(&page->to_device_ns, used_ns);
+	else
+		usage_add(&page->from_device_ns, used_ns);
 }
 
-void usage_count(struct core *core, const struct command *command)
+void usage_copied(
+	struct core *core, enum control_resource direction, uint64_t bytes, uint64_t used_ns)
+{
+	struct worker_page *page = core->page;
+
+	if (direction == RESOURCE_COPY_TO_DEVICE)
+		usage_add(&page->to_device_bytes, bytes);
+	else
+		usage_add(&page->from_device_bytes, bytes);
+	usage_charge(core, direction, used_ns);
+}
+
+void usage_count(struct core *core, const struct command *command, uint64_t used_ns)
 {
 	const struct device_copy *copy = &command->device.copy;
-	uint64_t busy_ns = command->device.busy_ns;
 	struct worker_page *page = core->page;
 
 	if (busy_ns > page->longest_ns[command->resource])
@@ -32,10 +41,10 @@ void usage_count(struct core *core, const struct command *command)
 	if (command->device.kind == DEVICE_LAUNCH)
 		usage_add(&page->launches, 1);
 	if (command->resource == RESOURCE_COMPUTE)
-		usage_add(&page->compute_ns, busy_ns);
+		usage_charge(core, RESOURCE_COMPUTE, used_ns);
 	else
 		usage_copied(
-			core, command->resource, copy->width * copy->height * copy->depth, busy_ns);
+			core, command->resource, copy->width * copy->height * copy->depth, used_ns);
 }
 
 void usage_report(const struct core *core, struct reply_usage *usage)

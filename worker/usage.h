@@ -25,9 +25,11 @@ static inline void usage_add(uint64_t *word, uint64_t value)
 	usage_set(word, *word + value);
 }
 
+/* Device time of a resource (enum control_resource), whatever for: swapping on behalf of this session, say. */
+void usage_charge(struct core *core, uint32_t resource, uint64_t used_ns);
 /* A copy to or from the device. */
 void usage_copied(
-	struct core *core, enum control_resource direction, uint64_t bytes, uint64_t busy_ns);
+	struct core *core, enum control_resource direction, uint64_t bytes, uint64_t used_ns);
 
 /* The client's thread that submitted last, as the client says. */
 static inline void usage_thread(struct worker_page *page, uint32_t thread)
@@ -36,8 +38,8 @@ static inline void usage_thread(struct worker_page *page, uint32_t thread)
 		__atomic_store_n(&page->thread, thread, __ATOMIC_RELAXED);
 }
 
-/* The device has finished this one. */
-void usage_count(struct core *core, const struct command *command);
+/* The device has finished this one, which adds so much to its resource's busy time. */
+void usage_count(struct core *core, const struct command *command, uint64_t used_ns);
 void usage_report(const struct core *core, struct reply_usage *usage);
 
 #endif

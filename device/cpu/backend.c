@@ -151,4 +151,5 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.queue_destroy = cpu_queue_destroy,
 	.submit = cpu_submit,
 	.work = cpu_work,
+	.pause = cpu_pause,
 };

@@ -257,6 +257,8 @@ bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads)
 	struct piece piece = {.job = job, .slot = slot};
 	int error = 0;
 
+	if (atomic_load_explicit(&job->space->device->paused, memory_order_relaxed))
+		return false;
 	piece.first = atomic_fetch_add_explicit(&job->next, blocks, memory_order_relaxed);
 	if (piece.first >= job->count)
 		return false;

@@ -9,6 +9,9 @@
  * worth waking them. An engine executes one slice of one copy at a time, and puts the queue back
  * behind the others.
  *
+ * A pause stops the compute unit between blocks: threads leave their jobs, which keep their places, and
+ * what has not begun waits. Copies do not notice.
+ *
  * Locks. device->lock guards everything here that does not say otherwise, and is held for no longer
  * than a look and a list operation: nothing that runs a program's code, calls the host, allocates
  * much or compiles happens under it. space->heap_lock is never held together with it.
@@ -54,7 +57,10 @@ struct device {
 	struct list runnable[UNITS]; /* struct device_queue.place; the most urgent first */
 	struct list jobs;            /* queues whose first command is a job with blocks to take */
 	bool engine_busy[UNITS];
-	bool kicked; /* since work() was last entered: somebody will come */
+	unsigned running;   /* threads that run blocks */
+	atomic_bool paused; /* nobody begins blocks; written with the lock */
+	bool tell_quiet;    /* the host wants to know when nobody runs blocks */
+	bool kicked;        /* since work() was last entered: somebody will come */
 	unsigned turn;
 	uint64_t grids; /* launches so far */
 };
@@ -148,7 +154,7 @@ int cpu_launch_check(const struct device_launch *launch);
 /* Make a job of a command. `shape` is READY. */
 int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct cpu_shape *shape);
 void cpu_job_fill(struct cpu_job *job, struct device_command *command);
-/* Runs a piece of the job; false when no blocks were left. No lock held. */
+/* Runs a piece of the job; false when no blocks were left, or in a pause. No lock held. */
 bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads);
 /* Whether blocks are left for a thread besides those that are at it. Lock held. */
 bool cpu_job_open(const struct cpu_job *job);
@@ -191,6 +197,7 @@ int cpu_queue_create(struct device_space *space, int priority, struct device_que
 void cpu_queue_destroy(struct device_queue *queue);
 void cpu_submit(struct device_queue *queue, struct device_command *command);
 bool cpu_work(struct device *device);
+bool cpu_pause(struct device *device, bool pause);
 
 /* ---- what compiled code calls (runtime.c) ---- */
 

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "gdev/error.h"
 
-#define VISIT_NS NS_PER_MS /* how long a thread stays with one job */
+#define VISIT_NS (500 * NS_PER_US) /* how long a thread stays with one job */
 
 enum task_kind { TASK_NONE, TASK_JOB, TASK_COMPILE, TASK_COPY, TASK_FINISH };
 
@@ -77,7 +77,7 @@ static bool has_work(struct device *device)
 	for (int unit = UNIT_TO_DEVICE; unit < UNITS; unit++)
 		if (!device->engine_busy[unit] && !list_empty(&device->runnable[unit]))
 			return true;
-	if (list_empty(&device->slots_free))
+	if (list_empty(&device->slots_free) || device->paused)
 		return false;
 	return !list_empty(&device->runnable[UNIT_COMPUTE]) || open_job(device);
 }
@@ -138,6 +138,7 @@ static void job_join(struct device *device, struct device_queue *queue, struct t
 	task->slot = list_first(&device->slots_free, struct cpu_slot, free);
 	list_remove(&task->slot->free);
 	queue->job.running++;
+	device->running++;
 }
 
 /* Lock held. Makes a job of a launch: 0, or an error, or 1: the code is not there yet, and either
@@ -199,7 +200,7 @@ static void pick_compute(struct device *device, struct task *task)
 {
 	struct device_queue *job, *queue;
 
-	if (list_empty(&device->slots_free))
+	if (list_empty(&device->slots_free) || device->paused)
 		return;
 	job = open_job(device);
 	queue = first_queue(&device->runnable[UNIT_COMPUTE]);
@@ -243,7 +244,7 @@ static void run_job(struct device *device, struct task *task)
 	struct device_queue *queue = task->queue;
 	struct cpu_job *job = &queue->job;
 	uint64_t begin = clock_now_ns();
-	bool last;
+	bool last, quiet;
 
 	if (cpu_job_piece(job, task->slot, device->threads)) {
 		invite(device, job);
@@ -259,9 +260,14 @@ static void run_job(struct device *device, struct task *task)
 		if (job->shape)
 			job->shape->ns_per_block = cpu_job_ns_per_block(job);
 	}
+	quiet = !--device->running && device->tell_quiet;
+	if (quiet)
+		device->tell_quiet = false;
 	pthread_mutex_unlock(&device->lock);
 	if (last)
 		job_finish(queue);
+	if (quiet)
+		device->host->quiet(device->host->owner);
 }
 
 /* Builds the code that a launch lacks; the queue, and those that waited for the same code, are
@@ -378,6 +384,21 @@ bool cpu_work(struct device *device)
 	}
 	inside = NULL;
 	return task.kind != TASK_NONE;
+}
+
+bool cpu_pause(struct device *device, bool pause)
+{
+	bool quiet, kick;
+
+	pthread_mutex_lock(&device->lock);
+	atomic_store(&device->paused, pause);
+	quiet = !device->running;
+	device->tell_quiet = pause && !quiet;
+	kick = !pause && inside != device && wants_kick(device);
+	pthread_mutex_unlock(&device->lock);
+	if (kick)
+		device->host->kick(device->host->owner);
+	return quiet;
 }
 
 void cpu_submit(struct device_queue *queue, struct device_command *command)

@@ -115,6 +115,15 @@ static void *serve(void *argument)
 	return NULL;
 }
 
+static void quiet(void *owner)
+{
+	struct harness *h = owner;
+
+	pthread_mutex_lock(&h->lock);
+	h->quiets++;
+	pthread_mutex_unlock(&h->lock);
+}
+
 /* Where the system likes: the thread sanitizer has ideas of its own about addresses. */
 uint64_t harness_free_range(uint64_t bytes)
 {
@@ -160,7 +169,7 @@ void harness_start_with(struct harness *h, const struct device_ops *ops, unsigne
 	memset(h, 0, sizeof *h);
 	h->ops = ops;
 	h->thread_count = threads;
-	h->host = (struct device_host){h, kick, print, cache_load, cache_store};
+	h->host = (struct device_host){h, kick, print, cache_load, cache_store, quiet};
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_cond_init(&h->kicked, NULL);
 	pthread_cond_init(&h->finished, NULL);

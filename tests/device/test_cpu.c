@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,6 +318,75 @@ static void others_go_on_beside_a_kernel_that_does_not_end(void **state)
 	harness.ops->queue_destroy(other);
 }
 
+static void pause_and_wait(void)
+{
+	unsigned before = harness.quiets;
+
+	if (harness.ops->pause(harness.device, true))
+		return;
+	while (__atomic_load_n(&harness.quiets, __ATOMIC_SEQ_CST) == before)
+		sched_yield();
+}
+
+static unsigned marked(unsigned blocks)
+{
+	unsigned sum = 0;
+
+	for (unsigned i = 0; i < blocks; i++)
+		sum += word(i);
+	return sum;
+}
+
+static void a_pause_stops_a_launch_between_blocks(void **state)
+{
+	enum { BLOCKS = 300 };
+	uint64_t params[3] = {harness.base, harness.base + (1 << 20), 100000};
+	uint64_t counter[3] = {harness.base + 8192};
+	struct submitted s = launch("mark", BLOCKS, 1, params),
+			 next = launch("count", 1, 1, counter);
+	struct device_queue *other = harness_queue(&harness), *third = harness_queue(&harness);
+	unsigned some;
+
+	harness_submit(&harness, queue, &s);
+	while (!word(0))
+		sched_yield();
+	pause_and_wait();
+	some = marked(BLOCKS);
+	assert_true(some > 0 && some < BLOCKS);
+	harness_submit(&harness, other, &next);
+	for (int i = 0; i < 20; i++) /* copies do not notice */
+		assert_int_equal(copy_word(third, harness.base + 12288, harness.base + 12292), 0);
+	assert_int_equal(marked(BLOCKS), some);
+	assert_false(harness_is_done(&harness, &next));
+	assert_true(harness.ops->pause(harness.device, true)); /* it is */
+	harness.ops->pause(harness.device, false);
+	assert_int_equal(harness_wait(&harness, &s), 0);
+	assert_int_equal(harness_wait(&harness, &next), 0);
+	for (int i = 0; i < BLOCKS; i++)
+		assert_int_equal(word(i), 1);
+	harness.ops->queue_destroy(other);
+	harness.ops->queue_destroy(third);
+}
+
+static void a_block_that_does_not_end_never_pauses(void **state)
+{
+	uint64_t params[3] = {harness.base + 64};
+	struct submitted endless = launch("wait_for", 1, 1, params);
+	struct device_queue *other = harness_queue(&harness);
+
+	harness_submit(&harness, queue, &endless);
+	while (!__atomic_load_n(&endless.command.started_ns, __ATOMIC_RELAXED))
+		sched_yield();
+	assert_false(harness.ops->pause(harness.device, true));
+	assert_false(harness.ops->pause(harness.device, true));
+	((uint32_t *)harness.base)[100] = 1;
+	assert_int_equal(copy_word(other, harness.base + 64, harness.base + 400), 0);
+	assert_int_equal(harness_wait(&harness, &endless), 0);
+	pause_and_wait();
+	harness.ops->pause(harness.device, false);
+	harness.ops->queue_destroy(other);
+}
+
 static void copies_go_on_when_kernels_have_the_whole_pool(void **state)
 {
 	struct device_queue *other = harness_queue(&harness);
@@ -596,6 +666,8 @@ int main(void)
 		TEST(limits_of_launches_are_checked),
 		TEST(scratch_params_and_variables_are_as_promised),
 		TEST(others_go_on_beside_a_kernel_that_does_not_end),
+		TEST(a_pause_stops_a_launch_between_blocks),
+		TEST(a_block_that_does_not_end_never_pauses),
 		TEST(copies_go_on_when_kernels_have_the_whole_pool),
 		cmocka_unit_test(a_long_copy_lets_a_short_one_by),
 		TEST(large_copies_are_exact),

@@ -19,6 +19,7 @@ static uint64_t busy_ns = 100;
 unsigned double_modules, double_chunks;
 
 static uint64_t clock_ns = 1000;
+static bool together, paused, quiet;
 
 static void execute(struct device_command *command, int error)
 {
@@ -39,7 +40,8 @@ static void execute(struct device_command *command, int error)
 						y * command->fill.pitch +
 						x * command->fill.element_bytes),
 					&command->fill.value, command->fill.element_bytes);
-	command->started_ns = clock_ns;
+	if (!together)
+		command->started_ns = clock_ns;
 	clock_ns += busy_ns;
 	command->finished_ns = clock_ns;
 	command->busy_ns = busy_ns;
@@ -51,6 +53,8 @@ static void execute(struct device_command *command, int error)
 static void submit(struct device_queue *queue, struct device_command *command)
 {
 	assert_true(held_count < HELD_MAX);
+	if (together)
+		command->started_ns = clock_ns;
 	held[held_count++] = command;
 	submitted++;
 }
@@ -178,6 +182,7 @@ const struct device_ops *double_ops(void)
 	held_count = submitted = 0;
 	double_modules = double_chunks = 0;
 	busy_ns = 100;
+	together = paused = false;
 	return &ops;
 }
 
@@ -212,4 +217,26 @@ const struct device_command *double_oldest(void)
 void double_busy_ns(uint64_t ns)
 {
 	busy_ns = ns;
+}
+
+void double_together(void)
+{
+	together = true;
+}
+
+static bool pause_compute(struct device *device, bool pause)
+{
+	paused = pause;
+	return quiet;
+}
+
+void double_pausable(bool is_quiet)
+{
+	ops.pause = pause_compute;
+	quiet = is_quiet;
+}
+
+bool double_paused(void)
+{
+	return paused;
 }

@@ -110,6 +110,11 @@ unsigned double_submitted(void);
 const struct device_command *double_oldest(void);
 /* What the commands that follow say they took. */
 void double_busy_ns(uint64_t busy_ns);
+/* Commands begin when they are submitted, all at once; else one after another. */
+void double_together(void);
+/* It has a pause(), which answers so. */
+void double_pausable(bool quiet);
+bool double_paused(void);
 extern unsigned double_modules, double_chunks;
 
 #endif

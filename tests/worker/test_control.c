@@ -134,6 +134,133 @@ static void an_idle_grant_goes_back_when_others_wait(void **state)
 	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
 }
 
+static void tell_word(struct fixture *fixture, enum worker_revoke word)
+{
+	__atomic_store_n(&fixture->core->page->revoke[RESOURCE_COMPUTE], word, __ATOMIC_RELAXED);
+	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
+}
+
+static void what_runs_at_once_is_charged_once(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct control_grant message;
+
+	double_hold(true);
+	double_together();
+	post_launch(fixture, A, function, 0);
+	post_launch(fixture, B, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	assert_int_equal(double_held(), 2);
+	double_release(2, 0); /* one took 100 ns, the other the same and another 100 */
+	fixture_run(fixture);
+	assert_int_equal(fixture->core->page->compute_ns, 200);
+	tell_word(fixture, REVOKE_NOW);
+	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	assert_int_equal(message.used_ns, 200);
+}
+
+static void a_device_that_pauses_is_given_back_in_the_middle(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct control_grant message;
+
+	double_pausable(true);
+	double_hold(true);
+	for (int i = 0; i < 3; i++)
+		post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	assert_int_equal(double_held(), 2);
+	tell_word(fixture, REVOKE_NOW);
+	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	assert_int_equal(message.wants, 1);
+	assert_true(double_paused());
+	assert_int_equal(completed(fixture, A), 0);
+	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NONE;
+	double_hold(false);
+	grant(fixture, RESOURCE_COMPUTE);
+	assert_false(double_paused());
+	assert_int_equal(completed(fixture, A), 3);
+	expect_no_message(fixture);
+}
+
+static void a_block_that_goes_on_keeps_the_grant(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct control_grant message;
+
+	double_pausable(false);
+	double_hold(true);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	tell_word(fixture, REVOKE_NOW);
+	assert_true(double_paused());
+	expect_no_message(fixture);
+	double_pausable(true);
+	grants_quiet(fixture->core);
+	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	assert_int_equal(message.wants, 1);
+}
+
+static void a_pause_is_none_for_copies_within_the_device(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_grant message;
+
+	prepare(fixture);
+	assert_int_equal(fixture->core->grants.resources[RESOURCE_COMPUTE].in_flight, 0);
+	double_pausable(true);
+	double_hold(true);
+	post_copy(fixture, A, TEST_BASE, TEST_BASE + 64, 64);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	assert_int_equal(double_held(), 1);
+	tell_word(fixture, REVOKE_NOW);
+	expect_no_message(fixture);
+	double_release(1, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+}
+
+static void long_launches_go_one_by_one_while_others_wait(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct control_grant message;
+
+	double_busy_ns(5000000);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	double_hold(true);
+	post_launch(fixture, A, function, 0);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 2);
+	tell_word(fixture, REVOKE_WHEN_IDLE);
+	double_release(2, 0);
+	post_launch(fixture, A, function, 0);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 1);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 1);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 5);
+}
+
 /* ---- events ---- */
 
 static void an_event_of_another_session_is_waited_for_at_gdevd(void **state)
@@ -342,6 +469,11 @@ int main(void)
 		TEST(nothing_is_submitted_without_a_grant),
 		TEST(a_revoked_grant_is_drained_and_given_back),
 		TEST(an_idle_grant_goes_back_when_others_wait),
+		TEST(what_runs_at_once_is_charged_once),
+		TEST(a_device_that_pauses_is_given_back_in_the_middle),
+		TEST(a_block_that_goes_on_keeps_the_grant),
+		TEST(a_pause_is_none_for_copies_within_the_device),
+		TEST(long_launches_go_one_by_one_while_others_wait),
 		TEST(an_event_of_another_session_is_waited_for_at_gdevd),
 		TEST(a_shared_event_is_told_to_those_who_watch),
 		TEST(a_session_goes_on_without_gdevd),

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See busy.h.
+ */
+#include "worker/busy.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "worker/command.h"
+#include "worker/core.h"
+
+#define GAP_NS (20 * NS_PER_US) /* shorter ones between commands are the device's own */
+
+static uint64_t started_ns(const struct command *command)
+{
+	return __atomic_load_n(&command->device.started_ns, __ATOMIC_RELAXED);
+}
+
+/* The earliest start of the resource's commands in flight; UINT64_MAX: none has started. */
+static uint64_t earliest_ns(struct core *core, uint32_t which)
+{
+	uint64_t earliest_ns = UINT64_MAX;
+	struct command *command;
+
+	list_for_each (command, &core->streams.flight, flight_link) {
+		uint64_t start_ns = command->resource == which ? started_ns(command) : 0;
+		if (start_ns)
+			earliest_ns = min_of(earliest_ns, start_ns);
+	}
+	return earliest_ns;
+}
+
+uint64_t busy_add(struct core *core, const struct command *command)
+{
+	struct resource *resource = &core->grants.resources[command->resource];
+	struct busy *busy = &resource->busy;
+	uint64_t start_ns = max_of(command->device.started_ns, busy->floor_ns);
+	uint64_t end_ns = command->device.finished_ns, added_ns = 0;
+
+	if (end_ns <= start_ns)
+		return 0;
+	if (!busy->until_ns)
+		busy->from_ns = busy->until_ns = start_ns;
+	if (start_ns < busy->from_ns) {
+		added_ns = busy->from_ns - start_ns;
+		busy->from_ns = start_ns;
+	}
+	if (end_ns > busy->until_ns) {
+		if (start_ns > busy->until_ns + GAP_NS)
+			busy->until_ns = min_of(start_ns,
+				max_of(earliest_ns(core, command->resource), busy->until_ns));
+		added_ns += end_ns - busy->until_ns;
+		busy->until_ns = end_ns;
+	}
+	resource->used_ns += added_ns;
+	return added_ns;
+}
+
+uint64_t busy_pause(struct core *core, uint32_t which)
+{
+	struct resource *resource = &core->grants.resources[which];
+	struct busy *busy = &resource->busy;
+	uint64_t now_ns = clock_now_ns();
+	uint64_t from_ns = max_of(earliest_ns(core, which), max_of(busy->until_ns, busy->floor_ns));
+	uint64_t added_ns = from_ns < now_ns ? now_ns - from_ns : 0;
+
+	busy->floor_ns = now_ns;
+	busy->until_ns = 0;
+	resource->used_ns += added_ns;
+	return added_ns;
+}
+
+void busy_end(struct busy *busy)
+{
+	busy->floor_ns = max_of(busy->floor_ns, busy->until_ns);
+	busy->until_ns = 0;
+}
