@@ -34,6 +34,7 @@ void usage_copied(
 void usage_count(struct core *core, const struct command *command, uint64_t used_ns)
 {
 	const struct device_copy *copy = &command->device.copy;
+	uint64_t busy_ns = command->device.busy_ns;
 	struct worker_page *page = core->page;
 
 	if (busy_ns > page->longest_ns[command->resource])

@@ -38,7 +38,7 @@ struct harness {
 	pthread_cond_t kicked, finished;
 	unsigned kicks;
 	bool stopping;
-	unsigned quiets; /* times that the device has come to a pause */
+	unsigned quiets; /* times that the device has come to a pause; atomic */
 	char printed[8192];
 	size_t printed_bytes;
 	struct {

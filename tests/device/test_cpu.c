@@ -320,7 +320,7 @@ static void others_go_on_beside_a_kernel_that_does_not_end(void **state)
 
 static void pause_and_wait(void)
 {
-	unsigned before = harness.quiets;
+	unsigned before = __atomic_load_n(&harness.quiets, __ATOMIC_SEQ_CST);
 
 	if (harness.ops->pause(harness.device, true))
 		return;
@@ -328,44 +328,51 @@ static void pause_and_wait(void)
 		sched_yield();
 }
 
-static unsigned marked(unsigned blocks)
+static void begin_waiting(struct submitted *s)
 {
-	unsigned sum = 0;
-
-	for (unsigned i = 0; i < blocks; i++)
-		sum += word(i);
-	return sum;
+	harness_submit(&harness, queue, s);
+	while (!__atomic_load_n(&s->command.started_ns, __ATOMIC_RELAXED))
+		sched_yield();
 }
 
 static void a_pause_stops_a_launch_between_blocks(void **state)
 {
-	enum { BLOCKS = 300 };
-	uint64_t params[3] = {harness.base, harness.base + (1 << 20), 100000};
-	uint64_t counter[3] = {harness.base + 8192};
-	struct submitted s = launch("mark", BLOCKS, 1, params),
-			 next = launch("count", 1, 1, counter);
+	uint64_t params[3] = {harness.base + 64}, counter[3] = {harness.base + 8192};
+	/* More blocks than threads: some have not begun. */
+	struct submitted s = launch("wait_for", 2 * HARNESS_POOL, 1, params);
+	struct submitted next = launch("count", 1, 1, counter);
 	struct device_queue *other = harness_queue(&harness), *third = harness_queue(&harness);
-	unsigned some;
 
-	harness_submit(&harness, queue, &s);
-	while (!word(0))
-		sched_yield();
-	pause_and_wait();
-	some = marked(BLOCKS);
-	assert_true(some > 0 && some < BLOCKS);
+	begin_waiting(&s);
+	assert_false(harness.ops->pause(harness.device, true));
 	harness_submit(&harness, other, &next);
-	for (int i = 0; i < 20; i++) /* copies do not notice */
-		assert_int_equal(copy_word(third, harness.base + 12288, harness.base + 12292), 0);
-	assert_int_equal(marked(BLOCKS), some);
-	assert_false(harness_is_done(&harness, &next));
+	((uint32_t *)harness.base)[100] = 1; /* copies do not notice, and let the blocks end */
+	assert_int_equal(copy_word(third, harness.base + 64, harness.base + 400), 0);
+	pause_and_wait();
 	assert_true(harness.ops->pause(harness.device, true)); /* it is */
+	assert_false(harness_is_done(&harness, &s));
+	assert_false(harness_is_done(&harness, &next));
 	harness.ops->pause(harness.device, false);
 	assert_int_equal(harness_wait(&harness, &s), 0);
 	assert_int_equal(harness_wait(&harness, &next), 0);
-	for (int i = 0; i < BLOCKS; i++)
-		assert_int_equal(word(i), 1);
 	harness.ops->queue_destroy(other);
 	harness.ops->queue_destroy(third);
+}
+
+static void pauses_lose_no_block_and_repeat_none(void **state)
+{
+	enum { BLOCKS = 300 };
+	uint64_t params[3] = {harness.base, harness.base + (1 << 20), 50000};
+	struct submitted s = launch("mark", BLOCKS, 1, params);
+
+	harness_submit(&harness, queue, &s);
+	for (int i = 0; i < 20; i++) {
+		pause_and_wait();
+		harness.ops->pause(harness.device, false);
+	}
+	assert_int_equal(harness_wait(&harness, &s), 0);
+	for (int i = 0; i < BLOCKS; i++)
+		assert_int_equal(word(i), 1);
 }
 
 static void a_block_that_does_not_end_never_pauses(void **state)
@@ -374,16 +381,13 @@ static void a_block_that_does_not_end_never_pauses(void **state)
 	struct submitted endless = launch("wait_for", 1, 1, params);
 	struct device_queue *other = harness_queue(&harness);
 
-	harness_submit(&harness, queue, &endless);
-	while (!__atomic_load_n(&endless.command.started_ns, __ATOMIC_RELAXED))
-		sched_yield();
+	begin_waiting(&endless);
 	assert_false(harness.ops->pause(harness.device, true));
 	assert_false(harness.ops->pause(harness.device, true));
+	harness.ops->pause(harness.device, false);
 	((uint32_t *)harness.base)[100] = 1;
 	assert_int_equal(copy_word(other, harness.base + 64, harness.base + 400), 0);
 	assert_int_equal(harness_wait(&harness, &endless), 0);
-	pause_and_wait();
-	harness.ops->pause(harness.device, false);
 	harness.ops->queue_destroy(other);
 }
 
@@ -667,6 +671,7 @@ int main(void)
 		TEST(scratch_params_and_variables_are_as_promised),
 		TEST(others_go_on_beside_a_kernel_that_does_not_end),
 		TEST(a_pause_stops_a_launch_between_blocks),
+		TEST(pauses_lose_no_block_and_repeat_none),
 		TEST(a_block_that_does_not_end_never_pauses),
 		TEST(copies_go_on_when_kernels_have_the_whole_pool),
 		cmocka_unit_test(a_long_copy_lets_a_short_one_by),
