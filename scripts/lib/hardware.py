@@ -127,7 +127,7 @@ def check_cuda(sides):
 
 # Those that speak TAP, with the folder that they are in.
 SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.py",
-          "integ/test_failures.py", "integ/test_tune.py", "integ/test_residue.py"]
+          "integ/test_failures.py", "integ/test_tune.py", "integ/test_residue.py", "integ/test_model.py"]
 TAP_LINE = re.compile(r"(not ok|ok) \d+ - ([^#]*)(# SKIP (.*))?")
 
 

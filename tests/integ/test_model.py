@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""Ten thousand random operations on device memory, by eight processes, some of which are killed: every byte is
+compared with a model in the process (model.c), and in the end nothing is left."""
+
+import json
+import os
+import random
+import signal
+import tempfile
+import time
+
+import integ
+from integ import FULL, PROGRAMS, SANITIZED
+
+PROCESSES = 8
+OPERATIONS = 100000 if FULL else 3000 if SANITIZED else 10000
+A_RUN = 250  # operations of one process, then another takes its place
+RIGHT, WRONG = 0, 1
+
+
+class Model(integ.Case):
+    # What the processes may have together is more than there is.
+    config = {"device_memory": "192M"}
+    LIMIT_MIB = 40
+
+    def start_process(self, folder):
+        process = self.gdevd.popen(
+            [self.gdevd.gdev, "run", PROGRAMS / "model", folder, random.randrange(1 << 30), A_RUN,
+             self.LIMIT_MIB], {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+            if SANITIZED else None, stdout=-1, stderr=-1, text=True)
+        process.hurt = False
+        return process
+
+    def finish_process(self, process):
+        out, err = process.communicate(timeout=240)
+        self.gdevd.children.remove(process)
+        self.assertNotEqual(process.returncode, WRONG, err)
+        if process.hurt and process.returncode != RIGHT:
+            self.sums["hurt"] += 1
+            return
+        self.assertEqual(process.returncode, RIGHT, f"it was not hurt: {err}")
+        for what, count in json.loads(out).items():
+            self.sums[what] += count
+
+    def kill_somebody(self, processes):
+        sessions = self.gdevd.status()["sessions"]
+        if not sessions:
+            return
+        session = random.choice(sessions)
+        for process in processes:
+            if process.pid == session["pid"]:
+                process.hurt = True
+        try:
+            os.kill(session[random.choice(["pid", "worker_pid"])], signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def storm(self, folder, kill):
+        processes = []
+        next_kill = time.monotonic() + 1
+        self.sums = dict.fromkeys(("operations", "compared", "shared", "refused", "hurt"), 0)
+        while self.sums["operations"] < OPERATIONS:
+            while len(processes) < PROCESSES:
+                processes.append(self.start_process(folder))
+            if kill and time.monotonic() >= next_kill:
+                self.kill_somebody(processes)
+                next_kill = time.monotonic() + random.uniform(0.05, 0.6)
+            for process in [p for p in processes if p.poll() is not None]:
+                processes.remove(process)
+                self.finish_process(process)
+            time.sleep(0.02)
+        for process in processes:
+            self.finish_process(process)
+        print(f"# {self.sums}", flush=True)
+
+    def check(self, kill):
+        seed = int(os.environ.get("GDEV_TEST_SEED") or time.time())
+        print(f"# GDEV_TEST_SEED={seed}", flush=True)
+        random.seed(seed)
+        with tempfile.TemporaryDirectory(prefix="gdev-model-") as folder:
+            self.storm(folder, kill)
+            self.assertTrue(self.sums["compared"] and self.sums["shared"], "something was compared")
+            code, out, err = self.gdev_run(PROGRAMS / "model", folder)
+            self.assertEqual(code, 0, err)
+            if not kill:
+                self.assertEqual(out, "0 keys were left\n")
+        self.wait_quiet()
+        vgpu = self.gdevd.status()["vgpus"][0]
+        self.assertEqual((vgpu["memory_used_bytes"], vgpu["shared_segments"]), (0, 0))
+
+    def test_all_live(self):
+        """Random operations by eight processes: no byte is wrong, and nothing is left"""
+        self.check(kill=False)
+
+    def test_some_are_killed(self):
+        """Random operations while processes and workers are killed: no byte is wrong, and nothing is left"""
+        self.check(kill=True)
+
+
+if __name__ == "__main__":
+    integ.main()
