@@ -83,12 +83,17 @@ static void deactivate(CUcontext context)
 	struct gdev_session *session = context->session;
 
 	gdev_session_sync(session);
+	memops_leave_session(session);
+	gdev_stream_destroy(context->joint);
+	context->joint = NULL;
+	context->awaited = (struct gdev_fence){0};
 	libraries_leave_context(context);
 	while (!list_empty(&context->modules))
 		module_release(list_first(&context->modules, struct CUmod_st, link));
 	while (!list_empty(&context->events))
 		event_release(list_first(&context->events, struct CUevent_st, link));
 	ipc_release_context(context);
+	pools_leave_context(context);
 	memory_release_context(context);
 	while (!list_empty(&context->streams))
 		stream_release(list_first(&context->streams, struct CUstream_st, link));
@@ -382,7 +387,11 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice number, unsigned int *flags, int *a
 
 CUresult context_synchronise(CUcontext context)
 {
-	return result_of(gdev_session_sync(context->session));
+	if (context->capturing)
+		return capture_refuse_all(context, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	TRY_GDEV(gdev_session_sync(context->session));
+	pools_synchronised(context);
+	return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSynchronize(void)
@@ -397,6 +406,100 @@ CUresult cuCtxSynchronize_v2(CUcontext given)
 	TRY(context_or_current(given, &context));
 	return context_synchronise(context);
 }
+
+/* ---- events of a whole context ---- */
+
+/* A stream that has waited for all that was sent to the others. With the context's lock. */
+static CUresult join_streams(CUcontext context)
+{
+	struct gdev_fence fence;
+	CUstream stream;
+
+	if (!context->joint)
+		TRY_GDEV(gdev_stream_create(context->session, 0, &context->joint));
+	list_for_each (stream, &context->streams, link) {
+		gdev_stream_fence(stream->stream, &fence);
+		TRY_GDEV(gdev_stream_wait(context->joint, &fence));
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxRecordEvent(CUcontext given, CUevent event)
+{
+	CUcontext context;
+	CUresult result;
+
+	TRY(context_or_current(given, &context));
+	if (!handle_is(HANDLE_EVENT, event) || event->context != context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (context->capturing)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	pthread_mutex_lock(&context->lock);
+	result = join_streams(context);
+	if (result == CUDA_SUCCESS)
+		result = result_of(gdev_event_record(event->event, context->joint));
+	pthread_mutex_unlock(&context->lock);
+	if (result == CUDA_SUCCESS)
+		atomic_store(&event->recorded, true);
+	return result;
+}
+
+/* All streams wait for a point of the joint stream, and so does every new one. With the lock. */
+static CUresult await(CUcontext context, CUevent event)
+{
+	CUstream stream;
+
+	if (!context->joint)
+		TRY_GDEV(gdev_stream_create(context->session, 0, &context->joint));
+	TRY_GDEV(gdev_stream_wait_event(context->joint, event->event));
+	gdev_stream_fence(context->joint, &context->awaited);
+	list_for_each (stream, &context->streams, link)
+		TRY_GDEV(gdev_stream_wait(stream->stream, &context->awaited));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxWaitEvent(CUcontext given, CUevent event)
+{
+	CUcontext context;
+	CUresult result;
+
+	TRY(context_or_current(given, &context));
+	if (!handle_is(HANDLE_EVENT, event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (context->capturing)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (event->context->session != context->session)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	pthread_mutex_lock(&context->lock);
+	result = await(context, event);
+	pthread_mutex_unlock(&context->lock);
+	return result;
+}
+
+/* ---- a share of the multiprocessors, which no context has ---- */
+
+CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type, CUdevice device)
+{
+	struct device *found;
+
+	if (!supported || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(device_find(device, &found));
+	*supported = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *affinity, CUexecAffinityType type)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!affinity || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+}
+
+/* ---- more of what a context says of itself ---- */
 
 CUresult cuCtxGetDevice(CUdevice *device)
 {

@@ -13,9 +13,14 @@ static CUresult submit(const struct gdev_copy *copy, CUstream handle, bool sync)
 {
 	CUstream stream;
 
-	TRY(stream_enter(handle, &stream));
-	return result_of(
-		sync ? gdev_copy(stream->stream, copy) : gdev_copy_async(stream->stream, copy));
+	if (sync) {
+		TRY(stream_enter(handle, &stream));
+		return result_of(gdev_copy(stream->stream, copy));
+	}
+	TRY(stream_record(handle, &stream));
+	if (stream->capture)
+		return capture_copy(stream, copy);
+	return result_of(gdev_copy_async(stream->stream, copy));
 }
 
 CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, CUdeviceptr source,
@@ -75,6 +80,15 @@ static CUresult resolve_side(const struct side *side, const struct gdev_copy *co
 	return CUDA_SUCCESS;
 }
 
+static CUresult shape_sides(
+	const struct side *destination, const struct side *source, struct gdev_copy *copy)
+{
+	TRY(resolve_side(destination, copy, &copy->destination, &copy->destination_side,
+		&copy->destination_pitch, &copy->destination_slice));
+	return resolve_side(source, copy, &copy->source, &copy->source_side, &copy->source_pitch,
+		&copy->source_slice);
+}
+
 static CUresult copy_sides(const struct side *destination, const struct side *source, size_t width,
 	size_t height, size_t depth, CUstream stream, bool sync)
 {
@@ -84,10 +98,7 @@ static CUresult copy_sides(const struct side *destination, const struct side *so
 	TRY(current_context(&context));
 	if (!width || !height || !depth)
 		return CUDA_SUCCESS;
-	TRY(resolve_side(destination, &copy, &copy.destination, &copy.destination_side,
-		&copy.destination_pitch, &copy.destination_slice));
-	TRY(resolve_side(source, &copy, &copy.source, &copy.source_side, &copy.source_pitch,
-		&copy.source_slice));
+	TRY(shape_sides(destination, source, &copy));
 	return submit(&copy, stream, sync);
 }
 
@@ -102,16 +113,36 @@ CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool sync)
 	return copy_sides(&destination, &source, copy->WidthInBytes, copy->Height, 1, stream, sync);
 }
 
+static struct side destination_of(const CUDA_MEMCPY3D *copy)
+{
+	return (struct side){copy->dstMemoryType, (CUdeviceptr)copy->dstHost, copy->dstDevice,
+		copy->dstXInBytes, copy->dstY, copy->dstZ, copy->dstPitch, copy->dstHeight};
+}
+
+static struct side source_of(const CUDA_MEMCPY3D *copy)
+{
+	return (struct side){copy->srcMemoryType, (CUdeviceptr)copy->srcHost, copy->srcDevice,
+		copy->srcXInBytes, copy->srcY, copy->srcZ, copy->srcPitch, copy->srcHeight};
+}
+
 CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool sync)
 {
 	if (!copy || copy->srcLOD || copy->dstLOD)
 		return CUDA_ERROR_INVALID_VALUE;
-	struct side destination = {copy->dstMemoryType, (CUdeviceptr)copy->dstHost, copy->dstDevice,
-		copy->dstXInBytes, copy->dstY, copy->dstZ, copy->dstPitch, copy->dstHeight};
-	struct side source = {copy->srcMemoryType, (CUdeviceptr)copy->srcHost, copy->srcDevice,
-		copy->srcXInBytes, copy->srcY, copy->srcZ, copy->srcPitch, copy->srcHeight};
+	struct side destination = destination_of(copy), source = source_of(copy);
 	return copy_sides(
 		&destination, &source, copy->WidthInBytes, copy->Height, copy->Depth, stream, sync);
+}
+
+CUresult copy_shape(const CUDA_MEMCPY3D *copy, struct gdev_copy *shape)
+{
+	struct side destination = destination_of(copy), source = source_of(copy);
+
+	if (copy->srcLOD || copy->dstLOD || !copy->WidthInBytes || !copy->Height || !copy->Depth)
+		return CUDA_ERROR_INVALID_VALUE;
+	*shape = (struct gdev_copy){
+		.width = copy->WidthInBytes, .height = copy->Height, .depth = copy->Depth};
+	return shape_sides(&destination, &source, shape);
 }
 
 static CUresult same_session(CUcontext a, CUcontext b, bool *same)
@@ -194,9 +225,11 @@ CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned el
 	struct gdev_range range;
 	CUstream stream;
 
-	TRY(stream_enter(handle, &stream));
+	TRY(sync ? stream_enter(handle, &stream) : stream_record(handle, &stream));
 	if (height > 1 && (pitch < width * element_bytes || pitch % element_bytes))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (stream->capture)
+		return capture_fill(stream, &wanted);
 	TRY_GDEV(gdev_fill_async(stream->stream, &wanted));
 	/* What the process can see is done when the call returns. */
 	if (sync && memory_find(destination, &range, &allocation) && range.mapped)
@@ -370,4 +403,38 @@ CUresult cuMemsetD2D32Async(CUdeviceptr destination, size_t pitch, unsigned int 
 	size_t height, CUstream stream)
 {
 	return fill(destination, pitch, value, 4, width, height, stream, false);
+}
+
+/* ---- batches ---- */
+
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *destinations, CUdeviceptr *sources, size_t *sizes,
+	size_t count, CUmemcpyAttributes *attributes, size_t *first_of, size_t attribute_count,
+	CUstream handle)
+{
+	CUstream stream;
+
+	TRY(stream_enter(handle, &stream));
+	if (!destinations || !sources || !sizes || !count || !attributes || !first_of ||
+		!attribute_count || attribute_count > count || first_of[0])
+		return CUDA_ERROR_INVALID_VALUE;
+	if (handle == NULL || handle == CU_STREAM_LEGACY)
+		return CUDA_ERROR_INVALID_VALUE; /* as CUDA: not on the legacy stream */
+	for (size_t i = 0; i < attribute_count; i++)
+		if (attributes[i].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_INVALID ||
+			attributes[i].srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
+			return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count; i++)
+		TRY(copy_linear(destinations[i], GDEV_SIDE_ANY, sources[i], GDEV_SIDE_ANY, sizes[i],
+			stream, false));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyBatchAsync(CUdeviceptr *destinations, CUdeviceptr *sources, size_t *sizes,
+	size_t count, CUmemcpyAttributes *attributes, size_t *first_of, size_t attribute_count,
+	size_t *failed, CUstream stream)
+{
+	if (failed)
+		*failed = SIZE_MAX; /* which one is not said */
+	return cuMemcpyBatchAsync_v2(
+		destinations, sources, sizes, count, attributes, first_of, attribute_count, stream);
 }

@@ -22,9 +22,22 @@ CUresult cuEventCreate(CUevent *created, unsigned int flags)
 	TRY(current_context(&context));
 	if (!created || flags & ~(unsigned)FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (flags & CU_EVENT_INTERPROCESS)
-		return flags & CU_EVENT_DISABLE_TIMING ? CUDA_ERROR_NOT_SUPPORTED
-						       : CUDA_ERROR_INVALID_VALUE;
+	if (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING))
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(event_create(context, flags, &event));
+	result = flags & CU_EVENT_INTERPROCESS ? event_page_create(event) : CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS)
+		event_release(event);
+	else
+		*created = event;
+	return result;
+}
+
+CUresult event_create(CUcontext context, unsigned flags, CUevent *created)
+{
+	CUevent event;
+	CUresult result;
+
 	event = handle_create(HANDLE_EVENT, sizeof *event);
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -50,6 +63,8 @@ void event_release(CUevent event)
 	pthread_mutex_lock(&context->lock);
 	list_remove(&event->link);
 	pthread_mutex_unlock(&context->lock);
+	ends_clear(&event->ends);
+	event_page_release(event);
 	gdev_event_destroy(event->event);
 	handle_destroy(HANDLE_EVENT, event);
 }
@@ -68,12 +83,15 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned int fla
 	TRY(check(event));
 	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	TRY(stream_enter(handle, &stream));
+	TRY(stream_record(handle, &stream));
 	if (stream->context != event->context)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream->capture)
+		return capture_event_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
+	event->capture_id = 0;
 	TRY_GDEV(gdev_event_record(event->event, stream->stream));
 	atomic_store(&event->recorded, true);
-	return CUDA_SUCCESS;
+	return event_page_publish(event);
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
@@ -84,12 +102,20 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 CUresult cuEventQuery(CUevent event)
 {
 	TRY(check(event));
+	if (capture_has_event(event))
+		return CUDA_ERROR_CAPTURED_EVENT;
+	if (event_is_foreign(event))
+		return event_look_foreign(event, false);
 	return result_of(gdev_event_query(event->event));
 }
 
 CUresult cuEventSynchronize(CUevent event)
 {
 	TRY(check(event));
+	if (capture_has_event(event))
+		return CUDA_ERROR_CAPTURED_EVENT;
+	if (event_is_foreign(event))
+		return event_look_foreign(event, true);
 	return result_of(gdev_event_sync(event->event));
 }
 

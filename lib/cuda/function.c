@@ -5,6 +5,8 @@
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
 
+#define PORTABLE_CLUSTER 8 /* blocks of a cluster that every device with clusters takes */
+
 CUresult function_resolve(CUfunction handle, CUfunction *function)
 {
 	if (handle_is(HANDLE_FUNCTION, handle)) {
@@ -299,5 +301,65 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(
 	TRY(function_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit));
 	int each = total / block_count - reserved - (int)info_of(function)->shared_bytes;
 	*bytes = (size_t)min_of(max_of(each, 0), limit);
+	return CUDA_SUCCESS;
+}
+
+/* ---- clusters ---- */
+
+static unsigned cluster_of(const CUlaunchConfig *config)
+{
+	for (unsigned i = 0; i < config->numAttrs; i++)
+		if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+			return config->attrs[i].value.clusterDim.x *
+			       config->attrs[i].value.clusterDim.y *
+			       config->attrs[i].value.clusterDim.z;
+	return 1;
+}
+
+static CUresult read_config(CUfunction function, const CUlaunchConfig *config, int *per_processor,
+	int *processors, int *largest)
+{
+	CUdevice device = function->module->context->device;
+	unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
+	int clusters;
+
+	if (config->numAttrs && !config->attrs)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(active_blocks(function, (int)threads, config->sharedMemBytes, per_processor));
+	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, processors));
+	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, &clusters));
+	*largest = clusters ? PORTABLE_CLUSTER : 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialClusterSize(
+	int *size, CUfunction handle, const CUlaunchConfig *config)
+{
+	int per_processor, processors, largest;
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	if (!size || !config)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(read_config(function, config, &per_processor, &processors, &largest));
+	*size = min_of(largest, per_processor * processors);
+	return CUDA_SUCCESS;
+}
+
+/* The blocks of a cluster are on neighbouring multiprocessors, whose number the device does not tell: this
+ * is what all of them hold. */
+CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlaunchConfig *config)
+{
+	int per_processor, processors, largest, size;
+	CUfunction function;
+
+	TRY(function_resolve(handle, &function));
+	if (!count || !config)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(read_config(function, config, &per_processor, &processors, &largest));
+	size = (int)cluster_of(config);
+	if (size <= 0 || size > largest)
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	*count = per_processor * processors / size;
 	return CUDA_SUCCESS;
 }

@@ -23,6 +23,9 @@ static void after_fork_in_child(void)
 	contexts_forget();
 	ipc_forget();
 	vmm_forget();
+	captures_forget();
+	memops_forget();
+	pools_forget();
 }
 
 CUresult initialised(void)
@@ -78,7 +81,8 @@ CUresult not_supported(const char *name)
 		if (atomic_load(&said[i]) == name)
 			return CUDA_ERROR_NOT_SUPPORTED;
 		if (atomic_compare_exchange_strong(&said[i], &none, name)) {
-			log_warning("%s is not supported; see docs/cuda-coverage.md", name);
+			logs_say(CU_LOG_LEVEL_ERROR, name,
+				"not supported; see docs/cuda-coverage.md");
 			break;
 		}
 	}

@@ -51,6 +51,12 @@ enum handle_type {
 	HANDLE_EVENT,
 	HANDLE_LINK,
 	HANDLE_MEMORY,
+	HANDLE_GRAPH,
+	HANDLE_NODE,
+	HANDLE_EXEC,
+	HANDLE_OBJECT,
+	HANDLE_POOL,
+	HANDLE_LOG_CALLBACK,
 	HANDLE_TYPES,
 };
 
@@ -88,6 +94,12 @@ CUresult device_attribute(CUdevice device, CUdevice_attribute attribute, int *va
 
 /* ---- contexts (context.c) ---- */
 
+/* The nodes of a capture that nothing of a stream follows yet. */
+struct ends {
+	CUgraphNode *nodes; /* malloc'ed */
+	size_t count;
+};
+
 struct CUstream_st {
 	uint32_t handle_word;
 	CUcontext context;
@@ -99,6 +111,10 @@ struct CUstream_st {
 	bool is_default;              /* legacy or per thread: not destroyed by the program */
 	_Atomic uint64_t legacy_seen; /* what of the legacy stream this one has waited for */
 	_Atomic uint64_t seen_by_legacy;
+	struct gate *gate;       /* for waits for values (memops.c), or NULL */
+	struct capture *capture; /* NULL: the stream does what it is given */
+	struct ends ends;
+	CUlaunchAttributeValue window, policy, domain, domain_map; /* hints: kept, and given back */
 };
 
 #define STORAGE_SLOTS 16
@@ -119,9 +135,12 @@ struct CUctx_st {
 	struct gdev_session *session;      /* NULL: a primary context that is not active */
 	struct CUstream_st *legacy;        /* the default stream */
 	_Atomic unsigned blocking_streams; /* that the default stream synchronises with */
+	_Atomic unsigned capturing, capturing_blocking; /* streams */
 
 	pthread_mutex_t lock; /* guards the rest */
 	struct list streams, modules, events;
+	struct gdev_stream *joint; /* waits for all streams (cuCtxRecordEvent), or NULL */
+	struct gdev_fence awaited; /* what every stream has to wait for (cuCtxWaitEvent) */
 	size_t limits[CU_LIMIT_MAX];
 	CUfunc_cache cache_config;
 	CUsharedconfig shared_config;
@@ -145,13 +164,18 @@ void storage_clear(CUcontext context);
 /* ---- streams (stream.c) ---- */
 
 /* What the handle means on this thread, ordered with the default stream, so that the next command may be
- * sent: NULL and CU_STREAM_LEGACY are the current context's default stream. */
+ * sent: NULL and CU_STREAM_LEGACY are the current context's default stream. A stream that captures is
+ * refused, and so is the default stream while one captures that it would have to wait for. */
 CUresult stream_enter(CUstream handle, CUstream *stream);
+/* The same for what can be captured: the caller looks at stream->capture. */
+CUresult stream_record(CUstream handle, CUstream *stream);
 /* The same without the order: for queries. */
 CUresult stream_resolve(CUstream handle, CUstream *stream);
 CUresult stream_create(
 	CUcontext context, unsigned flags, int priority, bool is_default, CUstream *stream);
 void stream_release(CUstream stream);
+/* Runs a host function in the stream. */
+CUresult stream_call(CUstream stream, CUhostFn function, void *argument);
 
 /* ---- events (event.c) ---- */
 
@@ -162,9 +186,58 @@ struct CUevent_st {
 	unsigned flags;
 	struct gdev_event *event;
 	atomic_bool recorded;
+	unsigned long long capture_id; /* where it was recorded last, or 0 */
+	struct ends ends;              /* there */
+	struct event_page *page;       /* shared with other processes (event_ipc.c), or NULL */
+	int page_fd;
+	struct gdev_stream *watcher; /* waits for what other processes recorded, or NULL */
+	uint64_t watched;
 };
 
 void event_release(CUevent event);
+CUresult event_create(CUcontext context, unsigned flags, CUevent *event);
+
+/* events of several processes (event_ipc.c) */
+
+CUresult event_page_create(CUevent event);
+void event_page_release(CUevent event);
+/* After a record of this process. */
+CUresult event_page_publish(CUevent event);
+/* Whether the last record is another process's; then it is the stream or the caller that waits for it. */
+bool event_is_foreign(CUevent event);
+CUresult event_wait_foreign(CUevent event, CUstream stream);
+CUresult event_look_foreign(CUevent event, bool wait);
+
+/* ---- capture (capture.c) ---- */
+
+void captures_forget(void);
+void ends_clear(struct ends *ends);
+/* Makes the stream's capture, or all of the context's, invalid; returns `result`. */
+CUresult capture_refuse(CUstream stream, CUresult result);
+CUresult capture_refuse_all(CUcontext context, CUresult result);
+void capture_stream_gone(CUstream stream);
+/* A command of a stream that captures, as a node. */
+CUresult capture_kernel(CUstream stream, CUfunction function, const CUlaunchConfig *config,
+	void **params, void **extra);
+CUresult capture_copy(CUstream stream, const struct gdev_copy *copy);
+CUresult capture_fill(CUstream stream, const struct gdev_fill *fill);
+CUresult capture_host(CUstream stream, CUhostFn function, void *argument);
+CUresult capture_memops(
+	CUstream stream, const CUstreamBatchMemOpParams *ops, unsigned count, unsigned flags);
+CUresult capture_event_record(CUstream stream, CUevent event, bool external);
+CUresult capture_event_wait(CUstream stream, CUevent event, bool external);
+/* Whether the event was recorded last in a capture that goes on. */
+bool capture_has_event(CUevent event);
+
+/* ---- values in memory (memops.c) ---- */
+
+#define MEMOPS_MAX 256
+
+void memops_forget(void);
+void memops_leave_session(struct gdev_session *session);
+void gate_release(struct gate *gate);
+CUresult memops_check(const CUstreamBatchMemOpParams *ops, unsigned count, unsigned flags);
+CUresult memops_run(CUstream stream, const CUstreamBatchMemOpParams *ops, unsigned count);
 
 /* ---- memory (memory.c) ---- */
 
@@ -176,6 +249,13 @@ enum allocation_kind {
 	ALLOCATION_IPC,    /* cuIpcOpenMemHandle */
 };
 
+/* What the program said about managed memory (managed.c). */
+struct advice {
+	bool read_mostly;
+	uint32_t accessed_by; /* bit 31: the host */
+	CUmemLocation preferred, prefetched;
+};
+
 struct allocation {
 	struct allocation *next; /* of its bucket */
 	uint64_t base, bytes;
@@ -183,6 +263,8 @@ struct allocation {
 	struct gdev_session *session;
 	enum allocation_kind kind;
 	unsigned flags;
+	CUmemoryPool pool; /* or NULL */
+	struct advice advice;
 };
 
 /* Frees all that the context allocated. */
@@ -191,6 +273,14 @@ void memory_release_context(CUcontext context);
 bool memory_find(uint64_t address, struct gdev_range *range, struct allocation *allocation);
 CUresult memory_remember(CUcontext context, uint64_t base, uint64_t bytes,
 	enum allocation_kind kind, unsigned flags);
+CUresult memory_remember_pooled(
+	CUcontext context, uint64_t base, uint64_t bytes, CUmemoryPool pool);
+/* Device memory of the current context. */
+CUresult memory_alloc(size_t bytes, enum allocation_kind kind, CUdeviceptr *pointer);
+/* The allocation that begins there. */
+bool memory_find_base(uint64_t base, struct allocation *allocation);
+/* Keeps the advice, if the allocation is still there. */
+void memory_advise(const struct allocation *allocation);
 /* False: there is no such allocation. */
 bool memory_forget(uint64_t base, struct allocation *allocation);
 
@@ -202,10 +292,22 @@ void ipc_release_context(CUcontext context);
 void ipc_forget(void);
 void vmm_forget(void);
 
+/* ---- memory pools (pool.c) ---- */
+
+void pools_forget(void);
+/* An allocation of a pool was freed, not to the pool. */
+void pool_gone(const struct allocation *allocation);
+/* All commands of the context are done. */
+void pools_synchronised(CUcontext context);
+void pools_leave_context(CUcontext context);
+void pools_leave_stream(struct gdev_stream *stream);
+
 /* ---- copies (copy.c) ---- */
 
 CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, CUdeviceptr source,
 	enum gdev_side source_side, size_t bytes, CUstream stream, bool sync);
+/* What a description means. */
+CUresult copy_shape(const CUDA_MEMCPY3D *copy, struct gdev_copy *shape);
 CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool sync);
 CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool sync);
 CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream stream, bool sync);
@@ -306,5 +408,7 @@ extern const struct cuda_function cuda_functions[];
 extern const size_t cuda_function_count;
 /* What functions without an implementation call. */
 CUresult not_supported(const char *name);
+/* A message for people: on the log, and to whom cuLogsRegisterCallback named (logs.c). */
+void logs_say(CUlogLevel level, const char *function, const char *text);
 
 #endif

@@ -96,6 +96,21 @@ static CUresult check_shared(CUfunction function, uint32_t bytes)
 	return bytes <= (unsigned)limit ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* What cuLaunchCooperativeKernel says is an attribute of a node. */
+static CUresult capture_launch(CUstream stream, CUfunction handle, const CUlaunchConfig *config,
+	void **params, void **extra, bool cooperative)
+{
+	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE};
+	CUlaunchConfig wanted = *config;
+
+	attribute.value.cooperative = 1;
+	if (cooperative) {
+		wanted.attrs = &attribute;
+		wanted.numAttrs = 1;
+	}
+	return capture_kernel(stream, handle, &wanted, params, extra);
+}
+
 CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **params, void **extra,
 	bool cooperative)
 {
@@ -119,9 +134,11 @@ CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **params, 
 	TRY(check_shared(function, launch.shared_bytes));
 	if (launch.cooperative)
 		TRY(check_cooperative(function, &launch));
-	TRY(stream_enter(config->hStream, &stream));
+	TRY(stream_record(config->hStream, &stream));
 	if (stream->context != context)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream->capture)
+		return capture_launch(stream, handle, config, params, extra, cooperative);
 	return result_of(gdev_launch_async(stream->stream, &launch));
 }
 

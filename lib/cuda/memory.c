@@ -42,23 +42,54 @@ static struct allocation **locate(uint64_t base)
 	return at;
 }
 
-CUresult memory_remember(
-	CUcontext context, uint64_t base, uint64_t bytes, enum allocation_kind kind, unsigned flags)
+static CUresult remember(const struct allocation *wanted)
 {
 	struct allocation *allocation = malloc(sizeof *allocation), **at;
 
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_rwlock_wrlock(&lock);
-	at = locate(base);
+	at = locate(wanted->base);
 	/* What is still there is of a session that is gone, and whose addresses are used again. */
 	struct allocation *stale = *at;
-	*allocation = (struct allocation){
-		stale ? stale->next : NULL, base, bytes, context, context->session, kind, flags};
+	*allocation = *wanted;
+	allocation->next = stale ? stale->next : NULL;
 	*at = allocation;
 	free(stale);
 	pthread_rwlock_unlock(&lock);
 	return CUDA_SUCCESS;
+}
+
+CUresult memory_remember(
+	CUcontext context, uint64_t base, uint64_t bytes, enum allocation_kind kind, unsigned flags)
+{
+	return remember(&(struct allocation){.base = base,
+		.bytes = bytes,
+		.context = context,
+		.session = context->session,
+		.kind = kind,
+		.flags = flags});
+}
+
+CUresult memory_remember_pooled(CUcontext context, uint64_t base, uint64_t bytes, CUmemoryPool pool)
+{
+	return remember(&(struct allocation){.base = base,
+		.bytes = bytes,
+		.context = context,
+		.session = context->session,
+		.kind = ALLOCATION_DEVICE,
+		.pool = pool});
+}
+
+void memory_advise(const struct allocation *allocation)
+{
+	struct allocation *found;
+
+	pthread_rwlock_wrlock(&lock);
+	found = *locate(allocation->base);
+	if (found)
+		found->advice = allocation->advice;
+	pthread_rwlock_unlock(&lock);
 }
 
 bool memory_forget(uint64_t base, struct allocation *allocation)
@@ -99,7 +130,7 @@ void memory_release_context(CUcontext context)
 	pthread_rwlock_unlock(&lock);
 }
 
-static bool find_base(uint64_t base, struct allocation *allocation)
+bool memory_find_base(uint64_t base, struct allocation *allocation)
 {
 	const struct allocation *found;
 
@@ -120,7 +151,7 @@ bool memory_find(uint64_t address, struct gdev_range *range, struct allocation *
 	gdev_memory_lookup(context->session, address, range);
 	if (range->kind == GDEV_MEMORY_UNKNOWN)
 		return false;
-	if (!find_base(range->base, allocation))
+	if (!memory_find_base(range->base, allocation))
 		*allocation = (struct allocation){.base = range->base,
 			.bytes = range->bytes,
 			.context = context,
@@ -130,7 +161,7 @@ bool memory_find(uint64_t address, struct gdev_range *range, struct allocation *
 
 /* ---- device memory ---- */
 
-static CUresult alloc_device(size_t bytes, enum allocation_kind kind, CUdeviceptr *pointer)
+CUresult memory_alloc(size_t bytes, enum allocation_kind kind, CUdeviceptr *pointer)
 {
 	CUcontext context;
 	uint64_t address;
@@ -151,7 +182,7 @@ static CUresult alloc_device(size_t bytes, enum allocation_kind kind, CUdevicept
 
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
-	return alloc_device(bytes, ALLOCATION_DEVICE, pointer);
+	return memory_alloc(bytes, ALLOCATION_DEVICE, pointer);
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
@@ -165,7 +196,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, s
 	row = align_up(width, PITCH_ALIGN);
 	if (row < width || __builtin_mul_overflow(row, height, &bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	TRY(alloc_device(bytes, ALLOCATION_DEVICE, pointer));
+	TRY(memory_alloc(bytes, ALLOCATION_DEVICE, pointer));
 	*pitch = row;
 	return CUDA_SUCCESS;
 }
@@ -176,9 +207,11 @@ static CUresult release(uint64_t base, bool host)
 	CUcontext context;
 
 	TRY(current_context(&context));
-	if (!find_base(base, &allocation) || (allocation.kind == ALLOCATION_HOST) != host ||
+	if (!memory_find_base(base, &allocation) || (allocation.kind == ALLOCATION_HOST) != host ||
 		allocation.kind >= ALLOCATION_SHARED || !memory_forget(base, &allocation))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (allocation.pool)
+		pool_gone(&allocation);
 	return result_of(gdev_memory_free(allocation.session, base));
 }
 
@@ -188,24 +221,6 @@ CUresult cuMemFree_v2(CUdeviceptr pointer)
 
 	if (!pointer)
 		return current_context(&context);
-	return release(pointer, false);
-}
-
-/* Stream-ordered allocations: taken at once, given back when the stream is there. */
-CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream handle)
-{
-	CUstream stream;
-
-	TRY(stream_resolve(handle, &stream));
-	return alloc_device(bytes, ALLOCATION_DEVICE, pointer);
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
-{
-	CUstream stream;
-
-	TRY(stream_resolve(handle, &stream));
-	TRY_GDEV(gdev_stream_sync(stream->stream));
 	return release(pointer, false);
 }
 
@@ -237,62 +252,6 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr po
 	if (size)
 		*size = range.bytes;
 	return CUDA_SUCCESS;
-}
-
-/* ---- managed memory: device memory that the process maps ---- */
-
-CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags)
-{
-	CUdeviceptr address;
-	CUcontext context;
-	void *mapped;
-	int error;
-
-	TRY(current_context(&context));
-	if (!pointer || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
-		return CUDA_ERROR_INVALID_VALUE;
-	TRY(alloc_device(bytes, ALLOCATION_MANAGED, &address));
-	error = gdev_memory_map(context->session, address, bytes, &mapped);
-	if (error) {
-		release(address, false);
-		return result_of(error);
-	}
-	*pointer = address;
-	return CUDA_SUCCESS;
-}
-
-static CUresult check_managed(CUdeviceptr pointer, size_t count)
-{
-	struct allocation allocation;
-	struct gdev_range range;
-	CUcontext context;
-
-	TRY(current_context(&context));
-	if (!count || !memory_find(pointer, &range, &allocation) ||
-		allocation.kind != ALLOCATION_MANAGED ||
-		count > range.bytes - (pointer - range.base))
-		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
-}
-
-/* Hints, and managed memory is where both sides reach it anyway. */
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t count, CUmemLocation location,
-	unsigned int flags, CUstream handle)
-{
-	CUstream stream;
-
-	TRY(stream_resolve(handle, &stream));
-	if (flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	return check_managed(pointer, count);
-}
-
-CUresult cuMemAdvise_v2(
-	CUdeviceptr pointer, size_t count, CUmem_advise advice, CUmemLocation location)
-{
-	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
-		return CUDA_ERROR_INVALID_VALUE;
-	return check_managed(pointer, count);
 }
 
 /* ---- page-locked memory ---- */
@@ -508,7 +467,7 @@ static CUresult pointer_attribute(
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
 		ANSWER(unsigned, known ? 3 : 0);
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		ANSWER(CUmemoryPool, NULL);
+		ANSWER(CUmemoryPool, known ? pointer->allocation.pool : NULL);
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}

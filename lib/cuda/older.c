@@ -96,3 +96,33 @@ CUresult cuMemAdvise(CUdeviceptr pointer, size_t count, CUmem_advise advice, CUd
 {
 	return cuMemAdvise_v2(pointer, count, advice, location_of(device));
 }
+
+CUresult cuStreamWaitValue32(
+	CUstream stream, CUdeviceptr address, uint32_t value, unsigned int flags)
+{
+	return cuStreamWaitValue32_v2(stream, address, value, flags);
+}
+
+CUresult cuStreamWaitValue64(
+	CUstream stream, CUdeviceptr address, uint64_t value, unsigned int flags)
+{
+	return cuStreamWaitValue64_v2(stream, address, value, flags);
+}
+
+CUresult cuStreamWriteValue32(
+	CUstream stream, CUdeviceptr address, uint32_t value, unsigned int flags)
+{
+	return cuStreamWriteValue32_v2(stream, address, value, flags);
+}
+
+CUresult cuStreamWriteValue64(
+	CUstream stream, CUdeviceptr address, uint64_t value, unsigned int flags)
+{
+	return cuStreamWriteValue64_v2(stream, address, value, flags);
+}
+
+CUresult cuStreamBatchMemOp(
+	CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags)
+{
+	return cuStreamBatchMemOp_v2(stream, count, ops, flags);
+}

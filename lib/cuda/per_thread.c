@@ -295,3 +295,172 @@ CUresult cuMemPrefetchAsync_ptsz(
 {
 	return cuMemPrefetchAsync(devPtr, count, dstDevice, own(hStream));
 }
+
+CUresult cuStreamWaitValue32_ptsz(
+	CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags)
+{
+	return cuStreamWaitValue32(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWaitValue32_v2_ptsz(
+	CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags)
+{
+	return cuStreamWaitValue32_v2(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWaitValue64_ptsz(
+	CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
+{
+	return cuStreamWaitValue64(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWaitValue64_v2_ptsz(
+	CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
+{
+	return cuStreamWaitValue64_v2(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWriteValue32_ptsz(
+	CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags)
+{
+	return cuStreamWriteValue32(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWriteValue32_v2_ptsz(
+	CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags)
+{
+	return cuStreamWriteValue32_v2(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWriteValue64_ptsz(
+	CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
+{
+	return cuStreamWriteValue64(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWriteValue64_v2_ptsz(
+	CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
+{
+	return cuStreamWriteValue64_v2(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count,
+	CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	return cuStreamBatchMemOp(own(stream), count, paramArray, flags);
+}
+
+CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count,
+	CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	return cuStreamBatchMemOp_v2(own(stream), count, paramArray, flags);
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(
+	CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+{
+	return cuMemAllocFromPoolAsync(dptr, bytesize, pool, own(hStream));
+}
+
+CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+	CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
+	CUstream hStream)
+{
+	return cuMemcpyBatchAsync(
+		dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, own(hStream));
+}
+
+CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+	size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
+	CUstream hStream)
+{
+	return cuMemcpyBatchAsync_v2(
+		dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, own(hStream));
+}
+
+CUresult cuStreamGetAttribute_ptsz(
+	CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)
+{
+	return cuStreamGetAttribute(own(hStream), attr, value_out);
+}
+
+CUresult cuStreamSetAttribute_ptsz(
+	CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)
+{
+	return cuStreamSetAttribute(own(hStream), attr, value);
+}
+
+CUresult cuStreamCopyAttributes_ptsz(CUstream dst, CUstream src)
+{
+	return cuStreamCopyAttributes(own(dst), own(src));
+}
+
+CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)
+{
+	return cuGraphUpload(hGraphExec, own(hStream));
+}
+
+CUresult cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream)
+{
+	return cuGraphLaunch(hGraphExec, own(hStream));
+}
+
+/* The upload, of which there is none, is all that the stream is for. */
+CUresult cuGraphInstantiateWithParams_ptsz(
+	CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	return cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
+}
+
+CUresult cuStreamBeginCapture_ptsz(CUstream hStream)
+{
+	return cuStreamBeginCapture(own(hStream));
+}
+
+CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode)
+{
+	return cuStreamBeginCapture_v2(own(hStream), mode);
+}
+
+CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph,
+	const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+	size_t numDependencies, CUstreamCaptureMode mode)
+{
+	return cuStreamBeginCaptureToGraph(
+		own(hStream), hGraph, dependencies, dependencyData, numDependencies, mode);
+}
+
+CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph)
+{
+	return cuStreamEndCapture(own(hStream), phGraph);
+}
+
+CUresult cuStreamGetCaptureInfo_ptsz(CUstream hStream, CUstreamCaptureStatus *status, uint64_t *id)
+{
+	return cuStreamGetCaptureInfo(own(hStream), status, id);
+}
+
+CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream, CUstreamCaptureStatus *status,
+	uint64_t *id, CUgraph *graph, const CUgraphNode **nodes, size_t *count)
+{
+	return cuStreamGetCaptureInfo_v2(own(hStream), status, id, graph, nodes, count);
+}
+
+CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream, CUstreamCaptureStatus *status,
+	uint64_t *id, CUgraph *graph, const CUgraphNode **nodes, const CUgraphEdgeData **data,
+	size_t *count)
+{
+	return cuStreamGetCaptureInfo_v3(own(hStream), status, id, graph, nodes, data, count);
+}
+
+CUresult cuStreamUpdateCaptureDependencies_ptsz(
+	CUstream hStream, CUgraphNode *nodes, size_t count, unsigned int flags)
+{
+	return cuStreamUpdateCaptureDependencies(own(hStream), nodes, count, flags);
+}
+
+CUresult cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode *nodes,
+	const CUgraphEdgeData *data, size_t count, unsigned int flags)
+{
+	return cuStreamUpdateCaptureDependencies_v2(own(hStream), nodes, data, count, flags);
+}

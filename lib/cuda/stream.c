@@ -41,6 +41,10 @@ CUresult stream_create(
 	stream->priority = priority;
 	stream->id = atomic_fetch_add(&next_id, 1);
 	stream->is_default = is_default;
+	stream->policy.syncPolicy = CU_SYNC_POLICY_AUTO;
+	stream->domain_map.memSyncDomainMap = (CUlaunchMemSyncDomainMap){0, 1};
+	if (context->awaited.value)
+		gdev_stream_wait(stream->stream, &context->awaited);
 	pthread_mutex_lock(&context->lock);
 	list_append(&context->streams, &stream->link);
 	if (context->legacy && is_blocking(stream)) /* the first one is the legacy stream itself */
@@ -59,6 +63,10 @@ void stream_release(CUstream stream)
 	if (stream != context->legacy && is_blocking(stream))
 		context->blocking_streams--;
 	pthread_mutex_unlock(&context->lock);
+	if (stream->capture)
+		capture_stream_gone(stream);
+	gate_release(stream->gate);
+	pools_leave_stream(stream->stream);
 	gdev_stream_destroy(stream->stream);
 	handle_destroy(HANDLE_STREAM, stream);
 }
@@ -154,17 +162,32 @@ CUresult stream_resolve(CUstream handle, CUstream *stream)
 	return CUDA_SUCCESS;
 }
 
+static CUresult order(CUstream stream)
+{
+	CUcontext context = stream->context;
+
+	if (stream == context->legacy) {
+		if (atomic_load_explicit(&context->capturing_blocking, memory_order_relaxed))
+			return capture_refuse_all(context, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+		return follow_blocking_streams(context);
+	}
+	if (is_blocking(stream))
+		return follow(stream, context->legacy, &stream->legacy_seen);
+	return CUDA_SUCCESS;
+}
+
 CUresult stream_enter(CUstream handle, CUstream *stream)
 {
-	CUcontext context;
-
 	TRY(stream_resolve(handle, stream));
-	context = (*stream)->context;
-	if (*stream == context->legacy)
-		return follow_blocking_streams(context);
-	if (is_blocking(*stream))
-		return follow(*stream, context->legacy, &(*stream)->legacy_seen);
-	return CUDA_SUCCESS;
+	if ((*stream)->capture)
+		return capture_refuse(*stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	return order(*stream);
+}
+
+CUresult stream_record(CUstream handle, CUstream *stream)
+{
+	TRY(stream_resolve(handle, stream));
+	return (*stream)->capture ? CUDA_SUCCESS : order(*stream);
 }
 
 /* ---- the calls ---- */
@@ -269,11 +292,16 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
 {
 	CUstream stream;
 
-	TRY(stream_enter(handle, &stream));
+	TRY(stream_resolve(handle, &stream));
 	if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!handle_is(HANDLE_EVENT, event))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream->capture || capture_has_event(event))
+		return capture_event_wait(stream, event, flags & CU_EVENT_WAIT_EXTERNAL);
+	TRY(stream_enter(handle, &stream));
+	if (event_is_foreign(event))
+		return event_wait_foreign(event, stream);
 	if (event->context->session == stream->context->session)
 		return result_of(gdev_stream_wait_event(stream->stream, event->event));
 	/* Of another session: it is shared, and waited for by its number. */
@@ -298,30 +326,6 @@ CUresult cuStreamAttachMemAsync(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!memory_find(pointer, &range, &allocation) || allocation.kind != ALLOCATION_MANAGED)
 		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
-}
-
-/* Nothing captures: graphs are not there yet. */
-CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
-{
-	CUstream stream;
-
-	TRY(stream_resolve(handle, &stream));
-	if (!status)
-		return CUDA_ERROR_INVALID_VALUE;
-	*status = CU_STREAM_CAPTURE_STATUS_NONE;
-	return CUDA_SUCCESS;
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-	static _Thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-	CUstreamCaptureMode before = current;
-
-	if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-		return CUDA_ERROR_INVALID_VALUE;
-	current = *mode;
-	*mode = before;
 	return CUDA_SUCCESS;
 }
 
@@ -371,12 +375,87 @@ CUresult cuStreamAddCallback(
 		(struct callback){.handle = handle, .callback = callback, .argument = argument});
 }
 
+CUresult stream_call(CUstream stream, CUhostFn function, void *argument)
+{
+	return enqueue(stream, (struct callback){.function = function, .argument = argument});
+}
+
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
 {
 	CUstream stream;
 
-	TRY(stream_enter(handle, &stream));
+	TRY(stream_record(handle, &stream));
 	if (!function)
 		return CUDA_ERROR_INVALID_VALUE;
-	return enqueue(stream, (struct callback){.function = function, .argument = argument});
+	if (stream->capture)
+		return capture_host(stream, function, argument);
+	return stream_call(stream, function, argument);
+}
+
+/* ---- attributes: hints that change nothing here, but for the priority ---- */
+
+static CUlaunchAttributeValue *attribute_of(CUstream stream, CUstreamAttrID attribute)
+{
+	switch (attribute) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+		return &stream->window;
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+		return &stream->policy;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		return &stream->domain;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		return &stream->domain_map;
+	default:
+		return NULL;
+	}
+}
+
+CUresult cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue *value)
+{
+	const CUlaunchAttributeValue *kept;
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
+		value->priority = stream->priority;
+		return CUDA_SUCCESS;
+	}
+	kept = attribute_of(stream, attribute);
+	if (!kept)
+		return CUDA_ERROR_INVALID_VALUE;
+	*value = *kept;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSetAttribute(
+	CUstream handle, CUstreamAttrID attribute, const CUstreamAttrValue *value)
+{
+	CUlaunchAttributeValue *kept;
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	kept = attribute_of(stream, attribute); /* the priority is the stream's for good */
+	if (!value || !kept)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY &&
+		(value->syncPolicy < CU_SYNC_POLICY_AUTO ||
+			value->syncPolicy > CU_SYNC_POLICY_BLOCKING_SYNC))
+		return CUDA_ERROR_INVALID_VALUE;
+	*kept = *value;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCopyAttributes(CUstream to_handle, CUstream from_handle)
+{
+	CUstream to, from;
+
+	TRY(stream_resolve(to_handle, &to));
+	TRY(stream_resolve(from_handle, &from));
+	to->window = from->window;
+	to->policy = from->policy;
+	to->domain = from->domain;
+	to->domain_map = from->domain_map;
+	return CUDA_SUCCESS;
 }

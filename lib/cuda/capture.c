@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stream capture: a stream that captures writes what it is given into a graph instead of doing it. What it is
+ * given next depends on the stream's ends, the nodes that nothing of the stream follows yet. Other streams
+ * join by waiting for an event that was recorded in the capture, and must be joined again the same way before
+ * it ends. What cannot be captured (a synchronisation, a copy that waits) is refused, and the capture is
+ * invalid from then on.
+ *
+ * A capture is used by one thread at a time, as streams of one capture are in CUDA.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/cuda/graph.h"
+
+struct capture {
+	struct list link; /* of all captures */
+	CUgraph graph;
+	bool own_graph; /* not given by the program */
+	CUstream origin;
+	unsigned long long id;
+	CUstreamCaptureMode mode;
+	pthread_t thread;
+	bool invalid;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct list captures = {&captures, &captures};
+static unsigned long long next_id = 1;
+
+void captures_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	list_init(&captures);
+}
+
+/* ---- the ends of a stream ---- */
+
+static bool contains(const struct ends *ends, CUgraphNode node)
+{
+	for (size_t i = 0; i < ends->count; i++)
+		if (ends->nodes[i] == node)
+			return true;
+	return false;
+}
+
+static CUresult add_end(struct ends *ends, CUgraphNode node)
+{
+	CUgraphNode *more;
+
+	if (contains(ends, node))
+		return CUDA_SUCCESS;
+	more = realloc(ends->nodes, (ends->count + 1) * sizeof *more);
+	if (!more)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ends->nodes = more;
+	more[ends->count++] = node;
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_ends(struct ends *ends, const struct ends *more)
+{
+	for (size_t i = 0; i < more->count; i++)
+		TRY(add_end(ends, more->nodes[i]));
+	return CUDA_SUCCESS;
+}
+
+void ends_clear(struct ends *ends)
+{
+	free(ends->nodes);
+	*ends = (struct ends){0};
+}
+
+/* ---- taking part ---- */
+
+static void stream_leave(CUstream stream)
+{
+	if (!(stream->flags & CU_STREAM_NON_BLOCKING))
+		stream->context->capturing_blocking--;
+	stream->context->capturing--;
+	stream->capture = NULL;
+	ends_clear(&stream->ends);
+}
+
+static void stream_join(CUstream stream, struct capture *capture)
+{
+	if (!(stream->flags & CU_STREAM_NON_BLOCKING))
+		stream->context->capturing_blocking++;
+	stream->context->capturing++;
+	stream->capture = capture;
+}
+
+CUresult capture_refuse(CUstream stream, CUresult result)
+{
+	if (stream->capture)
+		stream->capture->invalid = true;
+	return result;
+}
+
+CUresult capture_refuse_all(CUcontext context, CUresult result)
+{
+	CUstream stream;
+
+	pthread_mutex_lock(&context->lock);
+	list_for_each (stream, &context->streams, link)
+		capture_refuse(stream, result);
+	pthread_mutex_unlock(&context->lock);
+	return result;
+}
+
+/* The stream goes away: so does what it captures. */
+static CUgraph dissolve(struct capture *capture, CUresult result);
+
+void capture_stream_gone(CUstream stream)
+{
+	struct capture *capture = stream->capture;
+
+	capture->invalid = true;
+	stream_leave(stream);
+	if (capture->origin == stream)
+		dissolve(capture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+static CUresult check_valid(CUstream stream)
+{
+	return stream->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+}
+
+/* A new node behind the stream's ends, its only end from now on. */
+static CUresult append(CUstream stream, CUgraphNodeType type, CUgraphNode *node)
+{
+	TRY(check_valid(stream));
+	TRY(graph_add(stream->capture->graph, type, stream->ends.nodes, stream->ends.count, node));
+	ends_clear(&stream->ends);
+	return add_end(&stream->ends, *node);
+}
+
+static CUresult finish(CUstream stream, CUresult result)
+{
+	return result == CUDA_SUCCESS ? result : capture_refuse(stream, result);
+}
+
+/* ---- what streams are given ---- */
+
+CUresult capture_kernel(CUstream stream, CUfunction function, const CUlaunchConfig *config,
+	void **params, void **extra)
+{
+	CUgraphNode node;
+
+	TRY(append(stream, CU_GRAPH_NODE_TYPE_KERNEL, &node));
+	return finish(stream, node_set_kernel(node, function, config, params, extra));
+}
+
+static CUmemorytype type_of(enum gdev_side side)
+{
+	return side == GDEV_SIDE_HOST     ? CU_MEMORYTYPE_HOST
+	       : side == GDEV_SIDE_DEVICE ? CU_MEMORYTYPE_DEVICE
+					  : CU_MEMORYTYPE_UNIFIED;
+}
+
+CUresult capture_copy(CUstream stream, const struct gdev_copy *copy)
+{
+	CUDA_MEMCPY3D params = {
+		.srcMemoryType = type_of(copy->source_side),
+		.srcHost = (const void *)copy->source,
+		.srcDevice = copy->source,
+		.srcPitch = copy->source_pitch,
+		.dstMemoryType = type_of(copy->destination_side),
+		.dstHost = (void *)copy->destination,
+		.dstDevice = copy->destination,
+		.dstPitch = copy->destination_pitch,
+		.WidthInBytes = copy->width,
+		.Height = copy->height,
+		.Depth = copy->depth,
+	};
+	CUgraphNode node;
+
+	if (copy->source_pitch)
+		params.srcHeight = copy->source_slice / copy->source_pitch;
+	if (copy->destination_pitch)
+		params.dstHeight = copy->destination_slice / copy->destination_pitch;
+	TRY(append(stream, CU_GRAPH_NODE_TYPE_MEMCPY, &node));
+	return finish(stream, node_set_copy(node, &params));
+}
+
+CUresult capture_fill(CUstream stream, const struct gdev_fill *fill)
+{
+	CUDA_MEMSET_NODE_PARAMS params = {fill->destination, fill->pitch, fill->value,
+		fill->element_bytes, fill->width, fill->height};
+	CUgraphNode node;
+
+	TRY(append(stream, CU_GRAPH_NODE_TYPE_MEMSET, &node));
+	return finish(stream, node_set_fill(node, &params));
+}
+
+CUresult capture_host(CUstream stream, CUhostFn function, void *argument)
+{
+	CUgraphNode node;
+
+	TRY(append(stream, CU_GRAPH_NODE_TYPE_HOST, &node));
+	node->host = (CUDA_HOST_NODE_PARAMS){function, argument};
+	return CUDA_SUCCESS;
+}
+
+CUresult capture_memops(
+	CUstream stream, const CUstreamBatchMemOpParams *ops, unsigned count, unsigned flags)
+{
+	CUgraphNode node;
+
+	TRY(append(stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &node));
+	return finish(stream, node_set_memops(node, stream->context, ops, count, flags));
+}
+
+CUresult capture_graph(CUstream stream, CUgraph graph)
+{
+	CUgraphNode node, added;
+	struct ends before;
+
+	TRY(check_valid(stream));
+	before = stream->ends;
+	TRY(cuGraphAddChildGraphNode(
+		&added, stream->capture->graph, before.nodes, before.count, graph));
+	node = added;
+	ends_clear(&stream->ends);
+	return add_end(&stream->ends, node);
+}
+
+CUresult capture_event_record(CUstream stream, CUevent event, bool external)
+{
+	CUgraphNode node;
+
+	TRY(check_valid(stream));
+	if (external) {
+		TRY(append(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &node));
+		node->event = event;
+		return CUDA_SUCCESS;
+	}
+	ends_clear(&event->ends);
+	TRY(add_ends(&event->ends, &stream->ends));
+	event->capture_id = stream->capture->id;
+	return CUDA_SUCCESS;
+}
+
+/* The capture in which the event was recorded last, if it still goes on. */
+static struct capture *capture_of(CUevent event)
+{
+	struct capture *capture, *found = NULL;
+
+	pthread_mutex_lock(&lock);
+	list_for_each (capture, &captures, link)
+		if (event->capture_id && capture->id == event->capture_id)
+			found = capture;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+bool capture_has_event(CUevent event)
+{
+	return capture_of(event);
+}
+
+CUresult capture_event_wait(CUstream stream, CUevent event, bool external)
+{
+	struct capture *capture = capture_of(event);
+	CUgraphNode node;
+
+	if (external && stream->capture) {
+		TRY(append(stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &node));
+		node->event = event;
+		return CUDA_SUCCESS;
+	}
+	if (!capture) /* and the stream captures: the event is from outside */
+		return atomic_load(&event->recorded)
+			       ? capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
+			       : CUDA_SUCCESS;
+	if (capture->invalid)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	if (stream == stream->context->legacy) {
+		capture->invalid = true;
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	}
+	if (stream->capture && stream->capture != capture) {
+		capture->invalid = true;
+		return capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+	}
+	if (!stream->capture)
+		stream_join(stream, capture);
+	return add_ends(&stream->ends, &event->ends);
+}
+
+/* ---- begin and end ---- */
+
+static CUresult begin(CUstream handle, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+	CUstreamCaptureMode mode)
+{
+	struct capture *capture;
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (stream == stream->context->legacy)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (stream->capture)
+		return capture_refuse(stream, CUDA_ERROR_ILLEGAL_STATE);
+	capture = calloc(1, sizeof *capture);
+	if (!capture)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	capture->own_graph = !graph;
+	capture->graph = graph;
+	if (!graph && graph_create(&capture->graph) != CUDA_SUCCESS) {
+		free(capture);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	capture->origin = stream;
+	capture->mode = mode;
+	capture->thread = pthread_self();
+	stream_join(stream, capture);
+	pthread_mutex_lock(&lock);
+	capture->id = next_id++;
+	list_append(&captures, &capture->link);
+	pthread_mutex_unlock(&lock);
+	for (size_t i = 0; i < count; i++)
+		TRY(add_end(&stream->ends, dependencies[i]));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
+{
+	return begin(stream, NULL, NULL, 0, mode);
+}
+
+CUresult cuStreamBeginCapture(CUstream stream)
+{
+	return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+	const CUgraphNode *dependencies, const CUgraphEdgeData *data, size_t count,
+	CUstreamCaptureMode mode)
+{
+	TRY(graph_check(graph));
+	if (count && !dependencies)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count; i++)
+		if (!handle_is(HANDLE_NODE, dependencies[i]) || dependencies[i]->graph != graph)
+			return CUDA_ERROR_INVALID_VALUE;
+	return begin(stream, graph, dependencies, count, mode);
+}
+
+/* Whether all that other streams did is behind the origin's ends: nothing is an end but these. */
+static bool is_followed(const struct capture *capture, CUgraphNode end)
+{
+	CUgraphNode node;
+
+	if (contains(&capture->origin->ends, end))
+		return true;
+	list_for_each (node, &capture->graph->nodes, link)
+		for (size_t i = 0; i < node->dependency_count; i++)
+			if (node->dependencies[i] == end)
+				return true;
+	return false;
+}
+
+static bool is_joined(const struct capture *capture)
+{
+	CUcontext context = capture->origin->context;
+	bool joined = true;
+	CUstream stream;
+
+	pthread_mutex_lock(&context->lock);
+	list_for_each (stream, &context->streams, link)
+		for (size_t i = 0; stream->capture == capture && i < stream->ends.count; i++)
+			joined = joined && is_followed(capture, stream->ends.nodes[i]);
+	pthread_mutex_unlock(&context->lock);
+	return joined;
+}
+
+/* Lets all streams go; returns the graph, or NULL when it is no good or the program's own. */
+static CUgraph dissolve(struct capture *capture, CUresult result)
+{
+	CUcontext context = capture->origin->context;
+	CUgraph graph = capture->graph;
+	CUstream stream;
+
+	pthread_mutex_lock(&lock);
+	list_remove(&capture->link);
+	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&context->lock);
+	list_for_each (stream, &context->streams, link)
+		if (stream->capture == capture)
+			stream_leave(stream);
+	pthread_mutex_unlock(&context->lock);
+	if (result != CUDA_SUCCESS) {
+		if (capture->own_graph)
+			graph_release(graph);
+		graph = NULL;
+	}
+	free(capture);
+	return graph;
+}
+
+CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct capture *capture;
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (!graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	*graph = NULL;
+	capture = stream->capture;
+	if (!capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	if (capture->origin != stream)
+		return capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+		!pthread_equal(capture->thread, pthread_self()))
+		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+	if (capture->invalid)
+		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	else if (!is_joined(capture))
+		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+	*graph = dissolve(capture, result);
+	return result;
+}
+
+/* ---- questions ---- */
+
+static CUstreamCaptureStatus status_of(CUstream stream)
+{
+	if (!stream->capture)
+		return CU_STREAM_CAPTURE_STATUS_NONE;
+	return stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+					: CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (!status)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (stream == stream->context->legacy && stream->context->capturing_blocking)
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	*status = status_of(stream);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status, uint64_t *id,
+	CUgraph *graph, const CUgraphNode **nodes, const CUgraphEdgeData **data, size_t *count)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (!status)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (stream == stream->context->legacy && stream->context->capturing_blocking)
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	*status = status_of(stream);
+	if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+		return CUDA_SUCCESS;
+	if (id)
+		*id = stream->capture->id;
+	if (graph)
+		*graph = stream->capture->graph;
+	if (nodes)
+		*nodes = stream->ends.nodes;
+	if (data)
+		*data = NULL; /* every edge is the plain one */
+	if (count)
+		*count = stream->ends.count;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, uint64_t *id,
+	CUgraph *graph, const CUgraphNode **nodes, size_t *count)
+{
+	return cuStreamGetCaptureInfo_v3(stream, status, id, graph, nodes, NULL, count);
+}
+
+CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, uint64_t *id)
+{
+	return cuStreamGetCaptureInfo_v3(stream, status, id, NULL, NULL, NULL, NULL);
+}
+
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *nodes,
+	const CUgraphEdgeData *data, size_t count, unsigned int flags)
+{
+	CUstream stream;
+
+	TRY(stream_resolve(handle, &stream));
+	if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count && !nodes))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!stream->capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	TRY(check_valid(stream));
+	for (size_t i = 0; i < count; i++)
+		if (!handle_is(HANDLE_NODE, nodes[i]) || nodes[i]->graph != stream->capture->graph)
+			return CUDA_ERROR_INVALID_VALUE;
+	if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+		ends_clear(&stream->ends);
+	for (size_t i = 0; i < count; i++)
+		TRY(add_end(&stream->ends, nodes[i]));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamUpdateCaptureDependencies(
+	CUstream stream, CUgraphNode *nodes, size_t count, unsigned int flags)
+{
+	return cuStreamUpdateCaptureDependencies_v2(stream, nodes, NULL, count, flags);
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	static _Thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	CUstreamCaptureMode before = current;
+
+	if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	current = *mode;
+	*mode = before;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Events of several processes. What they share is a page in a memfd: the number under which the event was
+ * recorded last (gdev_event_share), and by whom. A handle says where the memfd is found, in the /proc of the
+ * process that made the event; so nothing is left behind when the processes are gone, a process must have
+ * the right to look into the other's /proc (the same user), and the maker must live when it is opened.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/cuda/internal.h"
+
+#define PAGE_MAGIC 0x67646576u /* "gdev" */
+#define PAGE_BYTES 4096
+
+struct event_page {
+	uint32_t magic, reserved;
+	_Atomic uint64_t shared;  /* of the last record; 0: never recorded */
+	_Atomic uint64_t session; /* that recorded it */
+};
+
+/* What is in a CUipcEventHandle. */
+struct event_handle {
+	uint32_t magic, pid;
+	int32_t fd;
+	uint32_t reserved;
+	uint64_t inode; /* the descriptor's number may be another file's by now */
+};
+
+_Static_assert(sizeof(struct event_handle) <= sizeof(CUipcEventHandle), "fits");
+
+static CUresult map_page(CUevent event, int fd)
+{
+	void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (page == MAP_FAILED)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	event->page = page;
+	event->page_fd = fd;
+	return CUDA_SUCCESS;
+}
+
+CUresult event_page_create(CUevent event)
+{
+	int fd = memfd_create("gdev-event", MFD_CLOEXEC);
+	CUresult result = CUDA_ERROR_OPERATING_SYSTEM;
+
+	if (fd >= 0 && !ftruncate(fd, PAGE_BYTES))
+		result = map_page(event, fd);
+	if (result != CUDA_SUCCESS && fd >= 0)
+		close(fd);
+	if (result == CUDA_SUCCESS)
+		event->page->magic = PAGE_MAGIC;
+	return result;
+}
+
+void event_page_release(CUevent event)
+{
+	if (!event->page)
+		return;
+	gdev_stream_destroy(event->watcher);
+	munmap(event->page, PAGE_BYTES);
+	close(event->page_fd);
+}
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
+{
+	struct event_handle ours = {.magic = PAGE_MAGIC};
+	struct stat status;
+
+	TRY(initialised());
+	if (!handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_EVENT, event) || !event->page)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (fstat(event->page_fd, &status))
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	ours.pid = (uint32_t)getpid();
+	ours.fd = event->page_fd;
+	ours.inode = status.st_ino;
+	memset(handle, 0, sizeof *handle);
+	memcpy(handle, &ours, sizeof ours);
+	return CUDA_SUCCESS;
+}
+
+static int open_page(const struct event_handle *handle)
+{
+	struct stat status;
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/%u/fd/%d", handle->pid, handle->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && (fstat(fd, &status) || status.st_ino != handle->inode ||
+			       status.st_size != PAGE_BYTES)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *created, CUipcEventHandle given)
+{
+	struct event_handle handle;
+	CUcontext context;
+	CUevent event;
+	CUresult result;
+	int fd;
+
+	TRY(current_context(&context));
+	if (!created)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&handle, &given, sizeof handle);
+	if (handle.magic != PAGE_MAGIC || handle.fd < 0)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (handle.pid == (uint32_t)getpid()) /* as CUDA: not in the process that made it */
+		return CUDA_ERROR_INVALID_CONTEXT;
+	fd = open_page(&handle);
+	if (fd < 0)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = event_create(context, CU_EVENT_DISABLE_TIMING, &event);
+	if (result != CUDA_SUCCESS) {
+		close(fd);
+		return result;
+	}
+	event->flags |= CU_EVENT_INTERPROCESS;
+	result = map_page(event, fd);
+	if (result == CUDA_SUCCESS && event->page->magic != PAGE_MAGIC)
+		result = CUDA_ERROR_INVALID_HANDLE;
+	if (result != CUDA_SUCCESS) {
+		if (!event->page)
+			close(fd);
+		event_release(event);
+		return result;
+	}
+	*created = event;
+	return CUDA_SUCCESS;
+}
+
+static uint64_t session_number(CUevent event)
+{
+	return gdev_session_description(event->context->session)->session;
+}
+
+CUresult event_page_publish(CUevent event)
+{
+	uint64_t id;
+
+	if (!event->page)
+		return CUDA_SUCCESS;
+	TRY_GDEV(gdev_event_share(event->event, &id));
+	atomic_store(&event->page->session, session_number(event));
+	atomic_store(&event->page->shared, id);
+	return CUDA_SUCCESS;
+}
+
+bool event_is_foreign(CUevent event)
+{
+	return event->page && atomic_load(&event->page->shared) &&
+	       atomic_load(&event->page->session) != session_number(event);
+}
+
+CUresult event_wait_foreign(CUevent event, CUstream stream)
+{
+	return result_of(
+		gdev_stream_wait_shared(stream->stream, atomic_load(&event->page->shared)));
+}
+
+/* Another stream waits for it, and that one is asked. */
+CUresult event_look_foreign(CUevent event, bool wait)
+{
+	uint64_t shared = atomic_load(&event->page->shared);
+
+	if (!event->watcher)
+		TRY_GDEV(gdev_stream_create(event->context->session, 0, &event->watcher));
+	if (event->watched != shared) {
+		TRY_GDEV(gdev_stream_wait_shared(event->watcher, shared));
+		event->watched = shared;
+	}
+	return result_of(
+		wait ? gdev_stream_sync(event->watcher) : gdev_stream_query(event->watcher));
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Graphs inside: what graph.c (structure), graph_node.c (what nodes do), graph_exec.c (executable graphs),
+ * and capture.c (streams that write down what they are given) know of each other.
+ *
+ * As in CUDA a graph is not locked: threads that change one take turns. An executable graph is a copy of the
+ * graph, in an order that its dependencies allow; launching it sends its nodes in that order to one stream.
+ */
+#ifndef GDEV_CUDA_GRAPH_INTERNAL_H
+#define GDEV_CUDA_GRAPH_INTERNAL_H
+
+#include "lib/cuda/internal.h"
+
+#define NODE_ATTRIBUTES_MAX 16
+
+struct graph_kernel {
+	CUfunction function;   /* as the program names it: it may be a kernel */
+	CUlaunchConfig config; /* its attributes are the array below; no stream */
+	CUlaunchAttribute attributes[NODE_ATTRIBUTES_MAX];
+	void *params; /* as the kernel sees them; malloc'ed */
+	size_t param_bytes;
+	void **arguments; /* a pointer to each, into params; malloc'ed */
+};
+
+struct graph_copy {
+	struct gdev_copy copy;
+	CUDA_MEMCPY3D params; /* the same, as the program said it */
+};
+
+struct graph_memops {
+	CUstreamBatchMemOpParams *ops; /* malloc'ed */
+	unsigned count;
+	CUcontext context;
+};
+
+struct CUgraphNode_st {
+	uint32_t handle_word;
+	struct list link; /* of the graph's nodes, in the order of creation */
+	CUgraph graph;
+	CUgraphNodeType type;
+	unsigned long long id;     /* never used again */
+	unsigned long long origin; /* the id of the node that it is a copy of, or 0 */
+	CUgraphNode twin;          /* its copy, while its graph is copied */
+	bool placed;               /* while its graph is brought into an order */
+	bool disabled;             /* of an executable graph */
+	CUgraphNode *dependencies; /* malloc'ed */
+	size_t dependency_count;
+	union {
+		struct graph_kernel kernel;
+		struct graph_copy copy;
+		CUDA_MEMSET_NODE_PARAMS fill;
+		CUDA_HOST_NODE_PARAMS host;
+		struct graph_memops memops;
+		CUevent event;
+		CUgraph child; /* the node's own */
+	};
+};
+
+struct graph_object {
+	struct list link;
+	CUuserObject object;
+	unsigned count;
+};
+
+struct CUgraph_st {
+	uint32_t handle_word;
+	struct list nodes;
+	size_t node_count;
+	struct list objects; /* struct graph_object */
+	bool inner;          /* a node's or an executable graph's: not destroyed by the program */
+	CUgraphNode *order;  /* of an executable graph; malloc'ed */
+};
+
+struct CUgraphExec_st {
+	uint32_t handle_word;
+	CUgraph graph;
+	uint64_t flags;
+};
+
+/* ---- structure (graph.c) ---- */
+
+CUresult graph_create(CUgraph *graph);
+void graph_release(CUgraph graph);
+CUresult graph_copy_all(CUgraph graph, CUgraph *copy);
+/* A node that depends on these; its payload is still to be set, all zeros. */
+CUresult graph_add(CUgraph graph, CUgraphNodeType type, const CUgraphNode *dependencies,
+	size_t count, CUgraphNode *node);
+void graph_remove(CUgraphNode node);
+CUresult graph_check(CUgraph graph);
+CUresult graph_check_node(CUgraphNode node, CUgraphNodeType type);
+/* The copy of `node` in `graph`. */
+CUresult graph_find_copy(CUgraph graph, CUgraphNode node, CUgraphNode *copy);
+/* Hands a list of nodes over as CUDA's calls do. */
+CUresult graph_answer(
+	const CUgraphNode *nodes, size_t count, CUgraphNode *wanted, size_t *wanted_count);
+
+/* ---- what nodes do (graph_node.c) ---- */
+
+/* Replaces the node's payload by a copy of what is given; the node keeps its own on failure. */
+CUresult node_set_kernel(CUgraphNode node, CUfunction function, const CUlaunchConfig *config,
+	void **params, void **extra);
+CUresult node_set_copy(CUgraphNode node, const CUDA_MEMCPY3D *params);
+CUresult node_set_fill(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params);
+CUresult node_set_memops(CUgraphNode node, CUcontext context, const CUstreamBatchMemOpParams *ops,
+	unsigned count, unsigned flags);
+/* The same payload as another node's, of the same type. */
+CUresult node_set_like(CUgraphNode node, CUgraphNode other);
+void node_clear(CUgraphNode node);
+CUresult node_run(CUgraphNode node, CUstream stream);
+
+/* ---- objects of the program (user_object.c) ---- */
+
+CUresult graph_keep_object(CUgraph graph, CUuserObject object, unsigned count);
+void graph_drop_objects(CUgraph graph);
+
+/* ---- executable graphs (graph_exec.c) ---- */
+
+CUresult graph_order(CUgraph graph);
+CUresult graph_run(CUgraph graph, CUstream stream);
+
+/* ---- capture (capture.c) ---- */
+
+CUresult capture_graph(CUstream stream, CUgraph graph);
+
+#endif

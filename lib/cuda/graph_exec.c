@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Executable graphs: a copy of a graph, whose nodes go to one stream in an order that their dependencies
+ * allow. Branches of a graph therefore do not overlap; every dependency holds by the stream's own order.
+ */
+#include <stdlib.h>
+
+#include "lib/cuda/graph.h"
+
+static CUresult check(CUgraphExec exec)
+{
+	TRY(initialised());
+	return handle_is(HANDLE_EXEC, exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- order ---- */
+
+static bool may_go(CUgraphNode node)
+{
+	for (size_t i = 0; i < node->dependency_count; i++)
+		if (!node->dependencies[i]->placed)
+			return false;
+	return true;
+}
+
+/* Nodes are mostly created after what they depend on: then one pass does. A pass that places none has found
+ * a circle. */
+CUresult graph_order(CUgraph graph)
+{
+	size_t count = 0, before;
+	CUgraphNode node;
+
+	graph->order = malloc((graph->node_count + 1) * sizeof *graph->order);
+	if (!graph->order)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	do {
+		before = count;
+		list_for_each (node, &graph->nodes, link) {
+			if (node->placed || !may_go(node))
+				continue;
+			node->placed = true;
+			graph->order[count++] = node;
+			if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
+				TRY(graph_order(node->child));
+		}
+	} while (count < graph->node_count && count > before);
+	return count == graph->node_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult graph_run(CUgraph graph, CUstream stream)
+{
+	for (size_t i = 0; i < graph->node_count; i++)
+		TRY(node_run(graph->order[i], stream));
+	return CUDA_SUCCESS;
+}
+
+/* ---- life ---- */
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *created, CUgraph graph, unsigned long long flags)
+{
+	const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+					 CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+					 CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+	CUgraphExec exec;
+	CUresult result;
+	CUgraph copy;
+
+	TRY(graph_check(graph));
+	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!created || flags & ~known)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(graph_copy_all(graph, &copy));
+	copy->inner = true;
+	result = graph_order(copy);
+	exec = result == CUDA_SUCCESS ? handle_create(HANDLE_EXEC, sizeof *exec) : NULL;
+	if (!exec) {
+		graph_release(copy);
+		return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
+	}
+	exec->graph = copy;
+	exec->flags = flags;
+	*created = exec;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiateWithParams(
+	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	CUresult result;
+
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	params->hErrNode_out = NULL;
+	result = cuGraphInstantiateWithFlags(exec, graph, params->flags);
+	params->result_out = result == CUDA_SUCCESS
+				     ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+				     : (result == CUDA_ERROR_INVALID_VALUE
+						       ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
+						       : CUDA_GRAPH_INSTANTIATE_ERROR);
+	return result;
+}
+
+CUresult cuGraphInstantiate_v2(
+	CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes)
+{
+	if (error_node)
+		*error_node = NULL;
+	if (log && log_bytes)
+		log[0] = '\0';
+	return cuGraphInstantiateWithFlags(exec, graph, 0);
+}
+
+CUresult cuGraphInstantiate(
+	CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes)
+{
+	return cuGraphInstantiate_v2(exec, graph, error_node, log, log_bytes);
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+	TRY(check(exec));
+	graph_release(exec->graph);
+	handle_destroy(HANDLE_EXEC, exec);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecGetFlags(CUgraphExec exec, uint64_t *flags)
+{
+	TRY(check(exec));
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = exec->flags;
+	return CUDA_SUCCESS;
+}
+
+/* ---- launching ---- */
+
+CUresult cuGraphUpload(CUgraphExec exec, CUstream handle)
+{
+	CUstream stream;
+
+	TRY(check(exec));
+	return stream_enter(handle, &stream); /* there is nothing to upload */
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
+{
+	CUstream stream;
+
+	TRY(check(exec));
+	TRY(stream_record(handle, &stream));
+	if (stream->capture)
+		return capture_graph(stream, exec->graph);
+	return graph_run(exec->graph, stream);
+}
+
+/* ---- changing nodes ---- */
+
+/* The node of the executable graph that stands for `node`; of that type. */
+static CUresult find(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUgraphNode *found)
+{
+	TRY(check(exec));
+	TRY(graph_check_node(node, type));
+	return graph_find_copy(exec->graph, node, found);
+}
+
+CUresult cuGraphExecKernelNodeSetParams_v2(
+	CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+	CUgraphNode found;
+
+	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_KERNEL, &found));
+	return cuGraphKernelNodeSetParams_v2(found, params);
+}
+
+CUresult cuGraphExecKernelNodeSetParams(
+	CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+	CUgraphNode found;
+
+	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_KERNEL, &found));
+	return cuGraphKernelNodeSetParams(found, params);
+}
+
+CUresult cuGraphExecMemcpyNodeSetParams(
+	CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context)
+{
+	CUgraphNode found;
+
+	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, &found));
+	return cuGraphMemcpyNodeSetParams(found, params);
+}
+
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+	const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
+{
+	CUgraphNode found;
+
+	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, &found));
+	return cuGraphMemsetNodeSetParams(found, params);
+}
+
+CUresult cuGraphExecHostNodeSetParams(
+	CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params)
+{
+	CUgraphNode found;
+
+	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_HOST, &found));
+	return cuGraphHostNodeSetParams(found, params);
+}
+
+CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event)
+{
+	CUgraphNode found;
+
+	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &found));
+	return cuGraphEventRecordNodeSetEvent(found, event);
+}
+
+CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event)
+{
+	CUgraphNode found;
+
+	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &found));
+	return cuGraphEventWaitNodeSetEvent(found, event);
+}
+
+CUresult cuGraphExecBatchMemOpNodeSetParams(
+	CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+{
+	CUgraphNode found;
+
+	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &found));
+	return cuGraphBatchMemOpNodeSetParams(found, params);
+}
+
+CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int enabled)
+{
+	CUgraphNode found;
+
+	TRY(check(exec));
+	TRY(graph_find_copy(exec->graph, node, &found));
+	if (found->type > CU_GRAPH_NODE_TYPE_MEMSET)
+		return CUDA_ERROR_INVALID_VALUE; /* as CUDA: kernels, copies, and fills alone */
+	found->disabled = !enabled;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int *enabled)
+{
+	CUgraphNode found;
+
+	TRY(check(exec));
+	TRY(graph_find_copy(exec->graph, node, &found));
+	if (!enabled)
+		return CUDA_ERROR_INVALID_VALUE;
+	*enabled = !found->disabled;
+	return CUDA_SUCCESS;
+}
+
+/* ---- changing all nodes to those of a graph of the same shape ---- */
+
+static bool same_dependencies(CUgraphNode ours, CUgraphNode theirs)
+{
+	if (ours->dependency_count != theirs->dependency_count)
+		return false;
+	for (size_t i = 0; i < ours->dependency_count; i++)
+		if (theirs->dependencies[i]->twin != ours->dependencies[i])
+			return false;
+	return true;
+}
+
+/* Pairs the nodes in the order of their creation. */
+static CUgraphExecUpdateResult pair(CUgraph ours, CUgraph theirs, CUgraphNode *culprit)
+{
+	struct list *at = ours->nodes.next;
+	CUgraphNode node;
+
+	*culprit = NULL;
+	if (ours->node_count != theirs->node_count)
+		return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+	list_for_each (node, &theirs->nodes, link) {
+		node->twin = list_entry(at, struct CUgraphNode_st, link);
+		at = at->next;
+		*culprit = node;
+		if (node->twin->type != node->type)
+			return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+	}
+	list_for_each (node, &theirs->nodes, link) {
+		*culprit = node;
+		if (!same_dependencies(node->twin, node))
+			return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+		if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
+			CUgraphNode inner;
+			CUgraphExecUpdateResult result =
+				pair(node->twin->child, node->child, &inner);
+			if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+				return result;
+		}
+	}
+	*culprit = NULL;
+	return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+static CUresult take_over(CUgraph theirs)
+{
+	CUgraphNode node;
+
+	list_for_each (node, &theirs->nodes, link) {
+		if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
+			TRY(take_over(node->child));
+		else
+			TRY(node_set_like(node->twin, node));
+		node->twin->origin = node->id;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUgraphExecUpdateResult update(CUgraph ours, CUgraph theirs, CUgraphNode *culprit)
+{
+	CUgraphExecUpdateResult result = pair(ours, theirs, culprit);
+
+	if (result == CU_GRAPH_EXEC_UPDATE_SUCCESS && take_over(theirs) != CUDA_SUCCESS)
+		result = CU_GRAPH_EXEC_UPDATE_ERROR;
+	return result;
+}
+
+CUresult cuGraphExecUpdate_v2(
+	CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *information)
+{
+	CUgraphNode culprit;
+
+	TRY(check(exec));
+	TRY(graph_check(graph));
+	if (!information)
+		return CUDA_ERROR_INVALID_VALUE;
+	*information = (CUgraphExecUpdateResultInfo){
+		.result = update(exec->graph, graph, &culprit), .errorNode = culprit};
+	return information->result == CU_GRAPH_EXEC_UPDATE_SUCCESS
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+}
+
+CUresult cuGraphExecUpdate(
+	CUgraphExec exec, CUgraph graph, CUgraphNode *error_node, CUgraphExecUpdateResult *outcome)
+{
+	CUgraphExecUpdateResultInfo information;
+	CUresult result;
+
+	if (!outcome)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = cuGraphExecUpdate_v2(exec, graph, &information);
+	if (result == CUDA_SUCCESS || result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) {
+		*outcome = information.result;
+		if (error_node)
+			*error_node = information.errorNode;
+	}
+	return result;
+}
+
+CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child)
+{
+	CUgraphNode found, culprit;
+
+	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_GRAPH, &found));
+	TRY(graph_check(child));
+	return update(found->child, child, &culprit) == CU_GRAPH_EXEC_UPDATE_SUCCESS
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Nodes of graphs: what each kind holds, and does when the graph is launched. The calls on single nodes are
+ * at the end, and for those of an executable graph in graph_exec.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/cuda/graph.h"
+
+/* ---- kernels ---- */
+
+static CUresult keep_attributes(struct graph_kernel *kernel, const CUlaunchConfig *config)
+{
+	if (config->numAttrs > NODE_ATTRIBUTES_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < config->numAttrs; i++)
+		kernel->attributes[i] = config->attrs[i];
+	kernel->config = *config;
+	kernel->config.attrs = NULL; /* the array may move with the node; see node_run */
+	kernel->config.hStream = NULL;
+	return CUDA_SUCCESS;
+}
+
+static CUresult keep_buffer(struct graph_kernel *kernel, void **extra)
+{
+	const void *buffer = NULL;
+	size_t bytes = 0;
+
+	for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+		if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			buffer = extra[1];
+		else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			bytes = *(const size_t *)extra[1];
+		else
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (!buffer || bytes > kernel->param_bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(kernel->params, buffer, bytes);
+	return CUDA_SUCCESS;
+}
+
+static CUresult keep_params(
+	struct graph_kernel *kernel, CUfunction function, void **params, void **extra)
+{
+	const struct gdev_function_info *info = gdev_function_info(function->function);
+
+	if ((params && extra) || (info->param_count && !params && !extra))
+		return CUDA_ERROR_INVALID_VALUE;
+	kernel->param_bytes = info->param_bytes;
+	kernel->params = calloc(1, max_of(info->param_bytes, 1u));
+	kernel->arguments = calloc(info->param_count + 1, sizeof *kernel->arguments);
+	if (!kernel->params || !kernel->arguments)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (uint32_t i = 0; i < info->param_count; i++) {
+		kernel->arguments[i] = (uint8_t *)kernel->params + info->params[i].offset;
+		if (params)
+			memcpy(kernel->arguments[i], params[i], info->params[i].size);
+	}
+	return extra ? keep_buffer(kernel, extra) : CUDA_SUCCESS;
+}
+
+CUresult node_set_kernel(CUgraphNode node, CUfunction handle, const CUlaunchConfig *config,
+	void **params, void **extra)
+{
+	struct graph_kernel kernel = {.function = handle};
+	CUfunction function;
+	CUresult result;
+
+	TRY(function_resolve(handle, &function));
+	result = keep_attributes(&kernel, config);
+	if (result == CUDA_SUCCESS)
+		result = keep_params(&kernel, function, params, extra);
+	if (result != CUDA_SUCCESS) {
+		free(kernel.params);
+		free(kernel.arguments);
+		return result;
+	}
+	node_clear(node);
+	node->kernel = kernel;
+	return CUDA_SUCCESS;
+}
+
+static CUresult run_kernel(struct graph_kernel *kernel, CUstream stream)
+{
+	CUlaunchConfig config = kernel->config;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, kernel->params,
+		CU_LAUNCH_PARAM_BUFFER_SIZE, &kernel->param_bytes, CU_LAUNCH_PARAM_END};
+
+	config.attrs = kernel->attributes;
+	config.hStream = stream;
+	return launch(kernel->function, &config, NULL, extra, false);
+}
+
+/* ---- the others ---- */
+
+CUresult node_set_copy(CUgraphNode node, const CUDA_MEMCPY3D *params)
+{
+	struct gdev_copy copy;
+
+	TRY(copy_shape(params, &copy));
+	node->copy = (struct graph_copy){copy, *params};
+	return CUDA_SUCCESS;
+}
+
+CUresult node_set_fill(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params)
+{
+	unsigned element = params->elementSize;
+
+	if (!params->dst || (element != 1 && element != 2 && element != 4) || !params->width ||
+		!params->height || (params->height > 1 && params->pitch < params->width * element))
+		return CUDA_ERROR_INVALID_VALUE;
+	node->fill = *params;
+	return CUDA_SUCCESS;
+}
+
+CUresult node_set_memops(CUgraphNode node, CUcontext context, const CUstreamBatchMemOpParams *ops,
+	unsigned count, unsigned flags)
+{
+	CUstreamBatchMemOpParams *copy;
+
+	TRY(memops_check(ops, count, flags));
+	copy = malloc(count * sizeof *copy);
+	if (!copy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(copy, ops, count * sizeof *copy);
+	node_clear(node);
+	node->memops = (struct graph_memops){copy, count, context};
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_child(CUgraphNode node, CUgraph graph)
+{
+	CUgraph copy;
+
+	TRY(graph_copy_all(graph, &copy));
+	copy->inner = true;
+	node_clear(node);
+	node->child = copy;
+	return CUDA_SUCCESS;
+}
+
+CUresult node_set_like(CUgraphNode node, CUgraphNode other)
+{
+	CUlaunchConfig config;
+
+	switch (other->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		config = other->kernel.config;
+		config.attrs = other->kernel.attributes;
+		return node_set_kernel(
+			node, other->kernel.function, &config, other->kernel.arguments, NULL);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return node_set_memops(
+			node, other->memops.context, other->memops.ops, other->memops.count, 0);
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		return set_child(node, other->child);
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		node->copy = other->copy;
+		return CUDA_SUCCESS;
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		node->fill = other->fill;
+		return CUDA_SUCCESS;
+	case CU_GRAPH_NODE_TYPE_HOST:
+		node->host = other->host;
+		return CUDA_SUCCESS;
+	default:
+		node->event = other->event;
+		return CUDA_SUCCESS;
+	}
+}
+
+void node_clear(CUgraphNode node)
+{
+	switch (node->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		free(node->kernel.params);
+		free(node->kernel.arguments);
+		node->kernel = (struct graph_kernel){0};
+		break;
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		free(node->memops.ops);
+		node->memops = (struct graph_memops){0};
+		break;
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		graph_release(node->child);
+		node->child = NULL;
+		break;
+	default:
+		break;
+	}
+}
+
+CUresult node_run(CUgraphNode node, CUstream stream)
+{
+	const CUDA_MEMSET_NODE_PARAMS *set = &node->fill;
+
+	if (node->disabled)
+		return CUDA_SUCCESS;
+	switch (node->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		return run_kernel(&node->kernel, stream);
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return result_of(gdev_copy_async(stream->stream, &node->copy.copy));
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return fill(set->dst, set->pitch, set->value, set->elementSize, set->width,
+			set->height, stream, false);
+	case CU_GRAPH_NODE_TYPE_HOST:
+		return stream_call(stream, node->host.fn, node->host.userData);
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		return graph_run(node->child, stream);
+	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+		return cuStreamWaitEvent(stream, node->event, 0);
+	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+		return cuEventRecord(node->event, stream);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return memops_run(stream, node->memops.ops, node->memops.count);
+	default:
+		return CUDA_SUCCESS;
+	}
+}
+
+/* ---- adding nodes: the node is there when its payload is ---- */
+
+static CUresult finish_add(CUgraphNode node, CUresult result, CUgraphNode *added)
+{
+	if (result == CUDA_SUCCESS)
+		*added = node;
+	else
+		graph_remove(node);
+	return result;
+}
+
+static CUlaunchConfig config_of(const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+	return (CUlaunchConfig){params->gridDimX, params->gridDimY, params->gridDimZ,
+		params->blockDimX, params->blockDimY, params->blockDimZ, params->sharedMemBytes,
+		NULL, NULL, 0};
+}
+
+static CUfunction function_of(const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+	return params->func ? params->func : (CUfunction)params->kern;
+}
+
+/* What is set apart, the attributes, stays. */
+static CUresult set_kernel(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+	CUlaunchConfig config = config_of(params);
+	CUlaunchAttribute attributes[NODE_ATTRIBUTES_MAX];
+
+	memcpy(attributes, node->kernel.attributes, sizeof attributes);
+	config.attrs = attributes;
+	config.numAttrs = node->kernel.config.numAttrs;
+	return node_set_kernel(
+		node, function_of(params), &config, params->kernelParams, params->extra);
+}
+
+static CUDA_KERNEL_NODE_PARAMS_v2 newer(const CUDA_KERNEL_NODE_PARAMS_v1 *old)
+{
+	return (CUDA_KERNEL_NODE_PARAMS_v2){old->func, old->gridDimX, old->gridDimY, old->gridDimZ,
+		old->blockDimX, old->blockDimY, old->blockDimZ, old->sharedMemBytes,
+		old->kernelParams, old->extra, NULL, NULL};
+}
+
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+	size_t count, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+	CUgraphNode node;
+
+	TRY(graph_check(graph));
+	if (!added || !params)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_KERNEL, dependencies, count, &node));
+	return finish_add(node, set_kernel(node, params), added);
+}
+
+CUresult cuGraphAddKernelNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+	size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+	CUDA_KERNEL_NODE_PARAMS_v2 converted;
+
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	converted = newer(params);
+	return cuGraphAddKernelNode_v2(added, graph, dependencies, count, &converted);
+}
+
+CUresult cuGraphAddMemcpyNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+	size_t count, const CUDA_MEMCPY3D *params, CUcontext context)
+{
+	CUgraphNode node;
+
+	TRY(graph_check(graph));
+	if (!added || !params || !handle_is(HANDLE_CONTEXT, context))
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_MEMCPY, dependencies, count, &node));
+	return finish_add(node, node_set_copy(node, params), added);
+}
+
+CUresult cuGraphAddMemsetNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+	size_t count, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
+{
+	CUgraphNode node;
+
+	TRY(graph_check(graph));
+	if (!added || !params || !handle_is(HANDLE_CONTEXT, context))
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_MEMSET, dependencies, count, &node));
+	return finish_add(node, node_set_fill(node, params), added);
+}
+
+CUresult cuGraphAddHostNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+	size_t count, const CUDA_HOST_NODE_PARAMS *params)
+{
+	TRY(graph_check(graph));
+	if (!added || !params || !params->fn)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_HOST, dependencies, count, added));
+	(*added)->host = *params;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphAddChildGraphNode(CUgraphNode *added, CUgraph graph,
+	const CUgraphNode *dependencies, size_t count, CUgraph child)
+{
+	CUgraphNode node;
+
+	TRY(graph_check(graph));
+	TRY(graph_check(child));
+	if (!added || child == graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_GRAPH, dependencies, count, &node));
+	return finish_add(node, set_child(node, child), added);
+}
+
+CUresult cuGraphAddEmptyNode(
+	CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count)
+{
+	TRY(graph_check(graph));
+	if (!added)
+		return CUDA_ERROR_INVALID_VALUE;
+	return graph_add(graph, CU_GRAPH_NODE_TYPE_EMPTY, dependencies, count, added);
+}
+
+static CUresult add_event_node(CUgraphNodeType type, CUgraphNode *added, CUgraph graph,
+	const CUgraphNode *dependencies, size_t count, CUevent event)
+{
+	TRY(graph_check(graph));
+	if (!added || !handle_is(HANDLE_EVENT, event))
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(graph_add(graph, type, dependencies, count, added));
+	(*added)->event = event;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphAddEventRecordNode(CUgraphNode *added, CUgraph graph,
+	const CUgraphNode *dependencies, size_t count, CUevent event)
+{
+	return add_event_node(
+		CU_GRAPH_NODE_TYPE_EVENT_RECORD, added, graph, dependencies, count, event);
+}
+
+CUresult cuGraphAddEventWaitNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+	size_t count, CUevent event)
+{
+	return add_event_node(
+		CU_GRAPH_NODE_TYPE_WAIT_EVENT, added, graph, dependencies, count, event);
+}
+
+CUresult cuGraphAddBatchMemOpNode(CUgraphNode *added, CUgraph graph,
+	const CUgraphNode *dependencies, size_t count, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+{
+	CUgraphNode node;
+
+	TRY(graph_check(graph));
+	if (!added || !params)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, dependencies, count, &node));
+	return finish_add(node,
+		node_set_memops(
+			node, params->ctx, params->paramArray, params->count, params->flags),
+		added);
+}
+
+/* ---- what nodes say, and changing it ---- */
+
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+	const CUlaunchConfig *config;
+
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_KERNEL));
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	config = &node->kernel.config;
+	*params = (CUDA_KERNEL_NODE_PARAMS_v2){node->kernel.function, config->gridDimX,
+		config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY,
+		config->blockDimZ, config->sharedMemBytes, node->kernel.arguments, NULL, NULL,
+		NULL};
+	if (handle_is(HANDLE_KERNEL, node->kernel.function)) {
+		params->func = NULL;
+		params->kern = (CUkernel)node->kernel.function;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+	CUDA_KERNEL_NODE_PARAMS_v2 got;
+
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(cuGraphKernelNodeGetParams_v2(node, &got));
+	*params = (CUDA_KERNEL_NODE_PARAMS_v1){function_of(&got), got.gridDimX, got.gridDimY,
+		got.gridDimZ, got.blockDimX, got.blockDimY, got.blockDimZ, got.sharedMemBytes,
+		got.kernelParams, got.extra};
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_KERNEL));
+	return params ? set_kernel(node, params) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+	CUDA_KERNEL_NODE_PARAMS_v2 converted;
+
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	converted = newer(params);
+	return cuGraphKernelNodeSetParams_v2(node, &converted);
+}
+
+static CUlaunchAttribute *find_attribute(CUgraphNode node, CUkernelNodeAttrID id)
+{
+	struct graph_kernel *kernel = &node->kernel;
+
+	for (unsigned i = 0; i < kernel->config.numAttrs; i++)
+		if (kernel->attributes[i].id == id)
+			return &kernel->attributes[i];
+	return NULL;
+}
+
+CUresult cuGraphKernelNodeGetAttribute(
+	CUgraphNode node, CUkernelNodeAttrID id, CUkernelNodeAttrValue *value)
+{
+	const CUlaunchAttribute *attribute;
+
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_KERNEL));
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	attribute = find_attribute(node, id);
+	if (attribute)
+		*value = attribute->value;
+	else
+		memset(value, 0, sizeof *value);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeSetAttribute(
+	CUgraphNode node, CUkernelNodeAttrID id, const CUkernelNodeAttrValue *value)
+{
+	CUlaunchAttribute *attribute;
+
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_KERNEL));
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	attribute = find_attribute(node, id);
+	if (!attribute) {
+		if (node->kernel.config.numAttrs == NODE_ATTRIBUTES_MAX)
+			return CUDA_ERROR_INVALID_VALUE;
+		attribute = &node->kernel.attributes[node->kernel.config.numAttrs++];
+		attribute->id = id;
+	}
+	attribute->value = *value;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from)
+{
+	TRY(graph_check_node(to, CU_GRAPH_NODE_TYPE_KERNEL));
+	TRY(graph_check_node(from, CU_GRAPH_NODE_TYPE_KERNEL));
+	memcpy(to->kernel.attributes, from->kernel.attributes, sizeof to->kernel.attributes);
+	to->kernel.config.numAttrs = from->kernel.config.numAttrs;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *params)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEMCPY));
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	*params = node->copy.params;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *params)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEMCPY));
+	return params ? node_set_copy(node, params) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *params)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEMSET));
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	*params = node->fill;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEMSET));
+	return params ? node_set_fill(node, params) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *params)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_HOST));
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	*params = node->host;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_HOST));
+	if (!params || !params->fn)
+		return CUDA_ERROR_INVALID_VALUE;
+	node->host = *params;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_GRAPH));
+	if (!graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	*graph = node->child;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_event(CUgraphNode node, CUgraphNodeType type, CUevent *event)
+{
+	TRY(graph_check_node(node, type));
+	if (!event)
+		return CUDA_ERROR_INVALID_VALUE;
+	*event = node->event;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_event(CUgraphNode node, CUgraphNodeType type, CUevent event)
+{
+	TRY(graph_check_node(node, type));
+	if (!handle_is(HANDLE_EVENT, event))
+		return CUDA_ERROR_INVALID_VALUE;
+	node->event = event;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent *event)
+{
+	return get_event(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+}
+
+CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event)
+{
+	return set_event(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+}
+
+CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent *event)
+{
+	return get_event(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+}
+
+CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event)
+{
+	return set_event(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+}
+
+CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP));
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	*params = (CUDA_BATCH_MEM_OP_NODE_PARAMS){
+		node->memops.context, node->memops.count, node->memops.ops, 0};
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphBatchMemOpNodeSetParams(
+	CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP));
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	return node_set_memops(node, params->ctx, params->paramArray, params->count, params->flags);
+}

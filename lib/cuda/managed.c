@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Managed memory: device memory that the process maps. It is where both sides reach it, so that prefetches
+ * and advice change nothing; they are kept, and given back by cuMemRangeGetAttribute.
+ */
+#include "lib/cuda/internal.h"
+
+CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags)
+{
+	CUdeviceptr address;
+	CUcontext context;
+	void *mapped;
+	int error;
+
+	TRY(current_context(&context));
+	if (!pointer || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(memory_alloc(bytes, ALLOCATION_MANAGED, &address));
+	error = gdev_memory_map(context->session, address, bytes, &mapped);
+	if (error) {
+		cuMemFree_v2(address);
+		return result_of(error);
+	}
+	*pointer = address;
+	return CUDA_SUCCESS;
+}
+
+static CUresult find_managed(CUdeviceptr pointer, size_t count, struct allocation *allocation)
+{
+	struct gdev_range range;
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!count || !memory_find(pointer, &range, allocation) ||
+		allocation->kind != ALLOCATION_MANAGED ||
+		count > range.bytes - (pointer - range.base))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult check_location(const CUmemLocation *location)
+{
+	struct device *found;
+
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return device_find(location->id, &found);
+	return location->type >= CU_MEM_LOCATION_TYPE_HOST &&
+			       location->type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t count, CUmemLocation location,
+	unsigned int flags, CUstream handle)
+{
+	struct allocation allocation;
+	CUstream stream;
+
+	TRY(stream_enter(handle, &stream));
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(find_managed(pointer, count, &allocation));
+	TRY(check_location(&location));
+	allocation.advice.prefetched = location;
+	memory_advise(&allocation);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemAdvise_v2(
+	CUdeviceptr pointer, size_t count, CUmem_advise advice, CUmemLocation location)
+{
+	struct allocation allocation;
+	struct advice *kept = &allocation.advice;
+	uint32_t bit;
+
+	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(find_managed(pointer, count, &allocation));
+	if (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
+		advice >= CU_MEM_ADVISE_SET_ACCESSED_BY)
+		TRY(check_location(&location));
+	bit = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? 1u << location.id : 1u << 31;
+	switch (advice) {
+	case CU_MEM_ADVISE_SET_READ_MOSTLY:
+	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+		kept->read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
+		break;
+	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+		kept->preferred = location;
+		break;
+	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+		kept->preferred = (CUmemLocation){0};
+		break;
+	case CU_MEM_ADVISE_SET_ACCESSED_BY:
+		kept->accessed_by |= bit;
+		break;
+	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+		kept->accessed_by &= ~bit;
+		break;
+	}
+	memory_advise(&allocation);
+	return CUDA_SUCCESS;
+}
+
+/* ---- what a range is said to be ---- */
+
+/* A location as a device's number. */
+static int number_of(const CUmemLocation *location)
+{
+	switch (location->type) {
+	case CU_MEM_LOCATION_TYPE_INVALID:
+		return CU_DEVICE_INVALID;
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		return location->id;
+	default:
+		return CU_DEVICE_CPU;
+	}
+}
+
+static void list_accessors(uint32_t accessed_by, int *devices, size_t room)
+{
+	size_t count = 0;
+
+	for (int i = 0; i < 32; i++)
+		if (accessed_by >> i & 1 && count < room)
+			devices[count++] = i == 31 ? CU_DEVICE_CPU : i;
+	while (count < room)
+		devices[count++] = CU_DEVICE_INVALID;
+}
+
+static CUresult range_attribute(
+	const struct advice *advice, void *data, size_t size, CUmem_range_attribute attribute)
+{
+	int *answer = data;
+
+	if (!data || !size || size % sizeof *answer ||
+		(size > sizeof *answer && attribute != CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY))
+		return CUDA_ERROR_INVALID_VALUE;
+	switch (attribute) {
+	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+		*answer = advice->read_mostly;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+		*answer = number_of(&advice->preferred);
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
+		list_accessors(advice->accessed_by, answer, size / sizeof *answer);
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+		*answer = number_of(&advice->prefetched);
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+		*answer = (int)advice->preferred.type;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
+		*answer = advice->preferred.id;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+		*answer = (int)advice->prefetched.type;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
+		*answer = advice->prefetched.id;
+		break;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemRangeGetAttribute(
+	void *data, size_t size, CUmem_range_attribute attribute, CUdeviceptr pointer, size_t count)
+{
+	struct allocation allocation;
+
+	TRY(find_managed(pointer, count, &allocation));
+	return range_attribute(&allocation.advice, data, size, attribute);
+}
+
+CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_attribute *attributes,
+	size_t attribute_count, CUdeviceptr pointer, size_t count)
+{
+	struct allocation allocation;
+
+	TRY(find_managed(pointer, count, &allocation));
+	if (!data || !sizes || !attributes || !attribute_count)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < attribute_count; i++)
+		TRY(range_attribute(&allocation.advice, data[i], sizes[i], attributes[i]));
+	return CUDA_SUCCESS;
+}
