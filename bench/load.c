@@ -86,6 +86,7 @@ static struct {
 	unsigned calibrate_us, streams, batch, think_us, blocks, threads;
 	uint64_t copy_bytes;
 	bool copies_only, from_device;
+	const char *log;
 } options = {.streams = 1, .threads = 1024};
 
 static struct {
@@ -296,6 +297,21 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* The begin and end of every kernel, as pairs of CLOCK_REALTIME. */
+static void write_log(void)
+{
+	FILE *file = fopen(options.log, "w");
+
+	bench_require(!file, "write the log of kernels", strerror(errno));
+	for (uint64_t i = 0; i < state.launched; i++) {
+		uint64_t pair[2] = {~state.entries[i].not_begin + (uint64_t)state.clock_offset_ns,
+			state.entries[i].end + (uint64_t)state.clock_offset_ns};
+
+		fwrite(pair, sizeof pair, 1, file);
+	}
+	fclose(file);
+}
+
 static void print_bins(const char *name, const double *bins)
 {
 	printf(", \"%s\": [", name);
@@ -480,6 +496,8 @@ static void run(unsigned seconds)
 			stream_kernels();
 		read_log();
 		bin_kernels();
+		if (options.log)
+			write_log();
 		units = state.launched;
 	}
 	report(units);
@@ -493,6 +511,7 @@ static const char usage[] =
 	"  --batch N      launch N, wait; without it kernels follow each other without end\n"
 	"  --think-us US  pause after each batch\n"
 	"  --bytes N      with --batch: copy so many in before and out after each\n"
+	"  --log FILE     write when each kernel began and ended\n"
 	"  --seconds S    the longest that a run may take\n"
 	"  --blocks N, --threads N   shape of the kernel (twice the multiprocessors, 1024)\n";
 
@@ -509,6 +528,7 @@ int main(int argc, char **argv)
 		{"copy", required_argument, NULL, 'd'},
 		{"bytes", required_argument, NULL, 'y'},
 		{"seconds", required_argument, NULL, 'l'},
+		{"log", required_argument, NULL, 'L'},
 		{"blocks", required_argument, NULL, 'B'},
 		{"threads", required_argument, NULL, 'T'},
 		{0},
@@ -550,6 +570,9 @@ int main(int argc, char **argv)
 			break;
 		case 'l':
 			seconds = (unsigned)value;
+			break;
+		case 'L':
+			options.log = optarg;
 			break;
 		case 'B':
 			options.blocks = (unsigned)value;

@@ -72,7 +72,8 @@ static int create_words(struct device *device)
 	device->words = words;
 	for (uint32_t i = 0; i < COMPLETION_WORDS; i++)
 		device->free_words[i] = COMPLETION_WORDS - 1 - i;
-	device->free_word_count = COMPLETION_WORDS;
+	device->free_word_count = COMPLETION_WORDS - 1; /* without START_WORD, the last of them */
+	atomic_store(&device->words[START_WORD], 0);
 	return 0;
 }
 

@@ -10,7 +10,8 @@
  * CHECK_NS is asked for its error, which then ends everything in the space.
  *
  * Time. Commands done together share the time since the later of their issue and the unit's last
- * completion: device time as the host sees it.
+ * completion: device time as the host sees it. What comes after a pause is preceded by a write of its own,
+ * since the hardware may have to come back from another context first, whose time is not ours.
  */
 #include "device/cuda/cuda.h"
 
@@ -25,6 +26,8 @@
 
 #define MARK_EVERY 16
 #define CHECK_NS (500 * NS_PER_US)
+#define PAUSE_NS                                                                                   \
+	(200 * NS_PER_US) /* after it the device may have been another's; the write costs 0.7 us */
 #define BURST_NS (6 * NS_PER_US)         /* commands that follow each other faster are a burst */
 #define ISSUER_SPIN_NS (100 * NS_PER_US) /* how long the issuing thread waits before it sleeps */
 
@@ -259,15 +262,32 @@ static void list_queue(struct device *device, struct device_queue *queue)
 	while (!atomic_compare_exchange_weak(&device->newly_busy, &head, queue));
 }
 
+/* The poller is to learn when the device comes to what follows. */
+static void mark_start(struct device *device, struct device_queue *queue, uint64_t now_ns)
+{
+	uint64_t number;
+
+	if (atomic_fetch_add(&device->in_flight, 1) ||
+		now_ns - atomic_load(&device->idle_since_ns) < PAUSE_NS)
+		return;
+	number = atomic_load_explicit(&device->starts, memory_order_relaxed) + 1;
+	if (!device->driver->cuStreamWriteValue64(queue->stream,
+		    device->words_address + START_WORD * sizeof(uint64_t), number,
+		    CU_STREAM_WRITE_VALUE_DEFAULT))
+		atomic_store(&device->starts, number);
+}
+
 static void issue_command(struct device *device, struct device_command *command)
 {
 	struct device_queue *queue = command->queue;
 	const struct driver *driver = device_enter(device);
-	uint64_t number = atomic_load_explicit(&queue->issued, memory_order_relaxed);
+	uint64_t number = atomic_load_explicit(&queue->issued, memory_order_relaxed), now_ns;
 
 	while (!has_room(queue))
 		sched_yield();
-	command->started_ns = clock_now_ns();
+	now_ns = clock_now_ns();
+	__atomic_store_n(&command->started_ns, now_ns, __ATOMIC_RELAXED); /* read by the worker */
+	mark_start(device, queue, now_ns);
 	command->error = space_error(queue->space)
 				 ? -GDEV_E_SESSION_LOST
 				 : driver_error(issue(driver, queue->stream, command));
@@ -441,9 +461,14 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 	enum unit unit = unit_of(command);
 
 	since = max_of(command->started_ns, device->unit_free_ns[unit]);
+	since = max_of(since, device->started_ns);
 	device->unit_free_ns[unit] = now;
+	if (atomic_load(&device->in_flight) == count) /* before the issuer looks at in_flight */
+		atomic_store(&device->idle_since_ns, now);
+	atomic_fetch_sub(&device->in_flight, (unsigned)count);
 	while (completed < done) {
 		command = queue->flight[completed++ % QUEUE_COMMANDS];
+		command->started_ns = max_of(command->started_ns, device->started_ns);
 		command->finished_ns = now;
 		command->busy_ns = now > since ? (now - since) / count : 0;
 		command->fault_address = 0;
@@ -463,6 +488,19 @@ static void unlist_idle(struct device *device, struct device_queue *queue)
 		list_queue(device, queue);
 }
 
+/* Whether the device has come to the newest start. Not before we looked last. */
+static void look_for_start(struct device *device, uint64_t now_ns)
+{
+	uint64_t starts = atomic_load_explicit(&device->starts, memory_order_relaxed);
+
+	if (device->started != starts &&
+		atomic_load_explicit(&device->words[START_WORD], memory_order_acquire) == starts) {
+		device->started = starts;
+		device->started_ns = device->polled_ns;
+	}
+	device->polled_ns = now_ns;
+}
+
 bool cuda_poll(struct device *device)
 {
 	struct device_queue *queue, *after;
@@ -471,6 +509,7 @@ bool cuda_poll(struct device *device)
 
 	device_enter(device);
 	pthread_mutex_lock(&device->poll_lock);
+	look_for_start(device, now_ns);
 	collect_busy(device);
 	list_for_each_safe (queue, after, &device->busy, link) {
 		done = count_done(device, queue, now_ns);

@@ -19,6 +19,8 @@ Of programs that contend (scripts/lib/contention.py says what is measured, and h
   priority      how long a program of high priority waits beside two that never stop (Figure 10)
   nice          programs that are nice beside one that is not (PTask's Tables 3 and 4)
   share-change  a share that changes while programs run
+  handover      how long the device stands still between two programs
+  uncontended   what being managed costs a program alone
 
 It starts a gdevd of its own, unless --runtime-dir names one that runs."""
 
@@ -188,14 +190,11 @@ BENCHES = {name.removeprefix("bench_"): function for name, function in list(glob
            if name.startswith("bench_")}
 
 
-def contend(name, start, options):
-    """A benchmark of contention.py."""
-    bench = contention.BENCHES[name]
-    runs = contention.Contention(start, options.short, options.series)
-    arguments = {"only": options.cases.split(",")} if options.cases and name == "isolation" else {}
-    if options.policies:
-        arguments["policies"] = tuple(options.policies.split(","))
-    for metric, (value, baseline, unit) in bench(runs, **arguments):
+def measure(name, start, options):
+    if name in BENCHES:
+        yield from BENCHES[name](start)
+        return
+    for metric, (value, baseline, unit) in contention.results(name, start, options):
         yield line(name, metric, value, unit, baseline)
 
 
@@ -211,15 +210,11 @@ def main():
     parser = argparse.ArgumentParser(
         prog="scripts/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("name", choices=[*BENCHES, *contention.BENCHES, "all"], metavar="NAME")
-    parser.add_argument("--short", action="store_true", help="contention: fewer and shorter runs")
-    parser.add_argument("--series", metavar="FILE",
-                        help="contention: append utilization over time, for scripts/plot")
-    parser.add_argument("--policies", metavar="NAMES", help="isolation, scale: instead of all of them")
-    parser.add_argument("--cases", metavar="NAMES", help="isolation: only these")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--build", default=ROOT / "build-bench", metavar="FOLDER",
                         help="a built tree (default: build-bench, which is made when it is not there)")
     parser.add_argument("--runtime-dir", metavar="DIR", help="of a gdevd that runs")
+    contention.add_options(parser)
     options = parser.parse_args()
     lab.end_on_signals()
 
@@ -233,7 +228,7 @@ def main():
     try:
         for name in [*BENCHES, *contention.BENCHES] if options.name == "all" else [options.name]:
             found = []
-            for measured in BENCHES[name](start) if name in BENCHES else contend(name, start, options):
+            for measured in measure(name, start, options):
                 if options.json:
                     print(json.dumps(measured), flush=True)
                 else:

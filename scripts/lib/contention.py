@@ -10,8 +10,8 @@ count. Throughput is the sum over all of what each did, as a part of what it doe
 is lost. The baseline of an error is the 7 % of the paper, of a throughput 1."""
 
 import json
-import os
 import statistics
+import struct
 import subprocess
 import time
 
@@ -117,10 +117,17 @@ class Contention:
                       "--block-ns", known["block_ns"]]
         return ["nice", "-n", load.nice, *words] if load.nice else words
 
-    def run(self, gdevd, loads, seconds, during=None):
+    def logged(self, gdevd, loads, seconds):
+        """Runs the loads together: [[(begin, end) of each kernel, in ns], …]."""
+        paths = [gdevd.directory / f"log{number}" for number in range(len(loads))]
+        self.run(gdevd, loads, seconds, more=[["--log", path] for path in paths])
+        return [list(struct.iter_unpack("QQ", path.read_bytes())) for path in paths]
+
+    def run(self, gdevd, loads, seconds, during=None, more=None):
         """Runs the loads together: their reports, with work a bin from the common begin on."""
-        children = [gdevd.popen(self.command(gdevd, load, seconds), stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, text=True) for load in loads]
+        more = more or [[]] * len(loads)
+        children = [gdevd.popen(self.command(gdevd, load, seconds) + words, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True) for load, words in zip(loads, more)]
         for child in children:
             if child.stdout.readline() != "ready\n":
                 raise LabError(f"a load did not start\n{gdevd.log()}")
@@ -156,9 +163,7 @@ class Contention:
     def measure(self, case, policy, seconds=None, during=None):
         """(reports, rates alone) of a case under a policy."""
         seconds = seconds or case.seconds
-        vgpus = {n: {} for n in case.vgpus} if os.environ.get("NOKEYS") else case.vgpus
-        with self.start(vgpus, policy=policy, **case.config) as gdevd:
-            gdevd.vgpus = case.vgpus
+        with self.start(case.vgpus, policy=policy, **case.config) as gdevd:
             rates = [self.rate_alone(gdevd, load) for load in case.loads]
             reports = self.run(gdevd, case.loads, seconds,
                                during and (lambda begin: during(gdevd, begin)))
@@ -263,7 +268,7 @@ def mrq(contention, policies=None):
         case = Case(f"mrq-{mode}", split(50, 50),
                     [Load("v0", 500), Load("v0", copy="to", nbytes=1 << 20),
                      Load("v1", 2000), Load("v1", copy="to", nbytes=4 << 20)],
-                    seconds=4 if contention.short else 8, config={"mode": mode})
+                    seconds=4 if contention.short else 8, config={"queues": mode})
         reports, rates = contention.measure(case, "fair")
         done[mode] = throughput(case, reports, rates)
         if mode == "mrq":
@@ -353,5 +358,59 @@ def share_change(contention, policies=None):
                  statistics.mean(third[half * 10 - 10:half * 10]))
 
 
+def gaps_us(logs):
+    """From the end of one program's kernel to the begin of the next, another's, in us."""
+    kernels = sorted((begin, end, number) for number, log in enumerate(logs) for begin, end in log)
+    return [(then[0] - now[1]) / 1e3 for now, then in zip(kernels, kernels[1:])
+            if now[2] != then[2] and then[0] > now[1]]
+
+
+def handover(contention, policies=None):
+    """How long the device stands still when one program follows another: with gdev, and as the device
+    changes by itself, after each kernel of two programs that both wait for theirs (policy null)."""
+    seconds = 2 if contention.short else 4
+    found = {}
+    for policy, batch in (("null", 1), ("fair", 0)):
+        with contention.start(split(50, 50), policy=policy) as gdevd:
+            logs = contention.logged(gdevd, [Load(f"v{i}", 1000, batch=batch) for i in range(2)], seconds)
+            found[policy] = sorted(gaps_us(logs)) or [0]
+    own = statistics.median(found["null"])
+    yield result("handover.gap_us", statistics.median(found["fair"]), "us", own)
+    yield result("handover.gap_p90_us", found["fair"][len(found["fair"]) * 9 // 10], "us", own)
+
+
+def uncontended(contention, policies=None):
+    """What being managed costs one alone: fair, with another virtual GPU there that nobody uses, to the
+    same where nobody manages (policy null)."""
+    rates = {}
+    for repetition in range(1 if contention.short else 2):
+        for policy in ("null", "fair"):
+            with contention.start(split(50, 50), policy=policy) as gdevd:
+                report = contention.run(gdevd, [Load("v0", 20)], 2.5)[0]
+                bins = report["bins"][50:]
+                rates.setdefault(policy, []).append(sum(bins) / (len(bins) * BIN_S))
+    yield result("uncontended.speed", statistics.median(rates["fair"]) / 1e9, "s/s",
+                 statistics.median(rates["null"]) / 1e9)
+
+
+def add_options(parser):
+    group = parser.add_argument_group("programs that contend")
+    group.add_argument("--short", action="store_true", help="fewer and shorter runs")
+    group.add_argument("--series", metavar="FILE",
+                       help="append utilization over time, for scripts/plot")
+    group.add_argument("--policies", metavar="NAMES", help="isolation, scale: instead of all of them")
+    group.add_argument("--cases", metavar="NAMES", help="isolation: only these")
+
+
+def results(name, start, options):
+    """The metrics of a benchmark: (metric, (value, baseline, unit))."""
+    arguments = {}
+    if options.cases and name == "isolation":
+        arguments["only"] = options.cases.split(",")
+    if options.policies:
+        arguments["policies"] = tuple(options.policies.split(","))
+    yield from BENCHES[name](Contention(start, options.short, options.series), **arguments)
+
+
 BENCHES = {"isolation": isolation, "mrq": mrq, "scale": scale, "priority": priority, "nice": nice,
-           "share-change": share_change}
+           "share-change": share_change, "handover": handover, "uncontended": uncontended}

@@ -21,6 +21,7 @@ import sys
 import time
 from pathlib import Path
 
+import contention
 import lab
 from lab import ROOT, Gdevd, LabError
 
@@ -315,8 +316,11 @@ def main():
                         help="a built tree, or a bundle of it (default: the bundle that this script is in)")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--json", metavar="FILE", help="append the results to FILE")
-    parser.add_argument("--only", metavar="PART", help="of: programs tests copy launch alloc first pair table1")
+    parser.add_argument("--only", metavar="PARTS",
+                        help="of: programs tests copy launch alloc first pair table1; and, only when named, "
+                             + " ".join(contention.BENCHES))
     parser.add_argument("--repetitions", type=int, default=3)
+    contention.add_options(parser)
     options = parser.parse_args()
     lab.end_on_signals()
     vendor = next((path for path in VENDOR_LIBRARIES if os.path.exists(path)), None)
@@ -333,6 +337,26 @@ def main():
                       "ratio": ours / theirs, **about})
         print(f"  {metric:24} {ours:12.5g} {theirs:12.5g} {unit:6} {ours / theirs:8.3f}", flush=True)
 
+    def contend(name):
+        def start(vgpus=None, **config):
+            return Gdevd(options.build, {"device": options.device, **config}, vgpus)
+
+        for metric, (value, baseline, unit) in contention.results(name, start, options):
+            take(metric, (value, baseline, unit))
+
+    def save():
+        if options.json:
+            with open(options.json, "a") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            lines.clear()
+
+    for name in wanted:
+        if name in contention.BENCHES:
+            contend(name)
+            save()
+    wanted = [name for name in wanted if name not in contention.BENCHES]
+    if options.only and not wanted:
+        return 0
     used_before = device_used_mib()
     with Gdevd(options.build, {"device": options.device}) as gdevd:
         sides = Sides(gdevd, vendor)
@@ -365,9 +389,7 @@ def main():
         good, bad = say(used_after == used_before,
                         f"device memory in use: {used_before} MiB before, {used_after} MiB after")
         passed, failed = passed + good, failed + bad
-    if options.json:
-        with open(options.json, "a") as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
+    save()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
