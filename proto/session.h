@@ -116,6 +116,7 @@ struct session_header {
 	/* Direct copies: above. */
 	_Alignas(64) uint32_t direct_allowed[SESSION_DIRECTIONS]; /* worker; 0 or 1 */
 	uint64_t direct_generation;                               /* worker */
+	uint32_t direct_possible; /* worker; 0: no memory of this device can be mapped */
 	_Alignas(64) uint32_t direct_copying[SESSION_DIRECTIONS]; /* client; threads at it */
 	uint64_t direct_bytes[SESSION_DIRECTIONS];                /* client; ever */
 	uint64_t direct_ns[SESSION_DIRECTIONS];                   /* client; ever */

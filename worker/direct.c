@@ -32,6 +32,7 @@ void direct_update(struct core *core)
 {
 	struct session_header *header = &core->segment->header;
 
+	header->direct_possible = core->ops->chunk_host_fd != NULL;
 	for (int i = 0; i < SESSION_DIRECTIONS; i++)
 		__atomic_store_n(&header->direct_allowed[i], is_allowed(core, i), __ATOMIC_RELAXED);
 	/* Pairs with the client's: it sees that it may not, or we see that it does. */
@@ -124,11 +125,14 @@ void direct_stop(struct core *core, struct direct_stop *stop)
 	service_timer(core, stop->deadline_ns);
 }
 
-void direct_resume(struct core *core, bool moved)
+void direct_moved(struct core *core)
 {
-	if (moved)
-		__atomic_store_n(&core->segment->header.direct_generation,
-			++core->direct.generation, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&core->segment->header.direct_generation, ++core->direct.generation,
+		__ATOMIC_SEQ_CST);
+}
+
+void direct_resume(struct core *core)
+{
 	core->direct.stops--;
 	direct_update(core);
 }

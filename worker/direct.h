@@ -49,8 +49,10 @@ bool direct_is_out(struct core *core, enum control_resource which);
 void direct_count(struct core *core);
 /* Calls stop->stopped, perhaps before it returns. */
 void direct_stop(struct core *core, struct direct_stop *stop);
-/* Ends a stop. moved: memory that was lent is not there any more, or not the same. */
-void direct_resume(struct core *core, bool moved);
+/* Ends a stop; call direct_moved() before when memory that was lent is not there any more, or not the same. */
+void direct_resume(struct core *core);
+/* What was lent has to be asked for again. */
+void direct_moved(struct core *core);
 /* The client has written our eventfd. */
 void direct_progress(struct core *core);
 /* Returns when to look again, or UINT64_MAX. */

@@ -497,6 +497,8 @@ static void export_job(struct job *job)
 	if (!status) {
 		memory_hand_over(core, range->bytes);
 		range->kind = RANGE_SHARED;
+		if (range->lent) /* from here on copies of it are ours */
+			direct_moved(core);
 		range->shared = shared;
 		shared->core = core;
 		shared->range = range;

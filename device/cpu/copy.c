@@ -6,19 +6,13 @@
 #include "device/cpu/cpu.h"
 
 #include <string.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 #include "base/cleanup.h"
+#include "base/copy.h"
 #include "device/cpu/fault.h"
 
 #define SLICE_BYTES (1ull << 20)
 #define SLICE_ROWS 16384 /* of a copy whose rows are a few bytes each */
-/* From here on a copy goes past the caches, which saves reading what it overwrites: twice as fast where
- * it does not fit them, and up to twice as slow where it does. The C library cannot know: it sees slices. */
-#define STREAM_BYTES (16ull << 20)
-#define STREAM_ROW_BYTES 4096
 
 void cpu_copy_start(struct cpu_copy *copy, const struct device_copy *command)
 {
@@ -43,42 +37,12 @@ void cpu_copy_start(struct cpu_copy *copy, const struct device_copy *command)
 		s->width = s->height = s->depth = 0;
 }
 
-#if defined(__SSE2__)
-static void copy_streaming(void *destination, const void *source, size_t bytes)
-{
-	char *to = destination;
-	const char *from = source;
-	size_t head = min_of(-(uintptr_t)to % 64, bytes);
-
-	memcpy(to, from, head);
-	for (to += head, from += head, bytes -= head; bytes >= 64;
-		to += 64, from += 64, bytes -= 64) {
-		__m128i a = _mm_loadu_si128((const __m128i *)from);
-		__m128i b = _mm_loadu_si128((const __m128i *)from + 1);
-		__m128i c = _mm_loadu_si128((const __m128i *)from + 2);
-		__m128i d = _mm_loadu_si128((const __m128i *)from + 3);
-
-		_mm_stream_si128((__m128i *)to, a);
-		_mm_stream_si128((__m128i *)to + 1, b);
-		_mm_stream_si128((__m128i *)to + 2, c);
-		_mm_stream_si128((__m128i *)to + 3, d);
-	}
-	memcpy(to, from, bytes);
-	_mm_sfence(); /* or what follows, on another core, could miss it */
-}
-#else
-static void copy_streaming(void *destination, const void *source, size_t bytes)
-{
-	memcpy(destination, source, bytes);
-}
-#endif
-
 static void slice(void *argument)
 {
 	struct cpu_copy *copy = argument;
 	const struct device_copy *s = &copy->shape;
 	uint64_t left = SLICE_BYTES, rows = SLICE_ROWS, all = s->height * s->depth;
-	bool streaming = s->width >= STREAM_ROW_BYTES && s->width * all >= STREAM_BYTES;
+	bool streaming = s->width >= COPY_STREAM_ROW_BYTES && s->width * all >= COPY_STREAM_BYTES;
 
 	while (copy->row < all && left && rows--) {
 		uint64_t z = copy->row / s->height, y = copy->row % s->height;

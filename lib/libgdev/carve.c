@@ -135,5 +135,6 @@ void object_free(struct object *object)
 
 	list_for_each_safe (block, after, &object->blocks, link)
 		free(block);
+	direct_forget(object);
 	free(object);
 }

@@ -6,6 +6,7 @@
  *   more is split into chunks ("Gdev", section 4.1, split transaction), so that our memcpy of one overlaps
  *   with the worker's copy of the one before.
  * Rows of 2D and 3D copies are packed in a chunk, as many as fit.
+ * Where we can reach device memory ourselves (direct.c), one memcpy is all, once the stream is there.
  *
  * RECORD_FENCE makes a copy that was only queued complete for its caller: everything that is submitted
  * after it, on any stream, waits for it. It is used only when nothing before the copy on its stream can
@@ -15,8 +16,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "lib/libgdev/internal.h"
 
+#define VALUE_BITS 52         /* of gdev_session.fenced: the rest is the timeline */
 #define PIECE_MIN (64u << 10) /* a copy is not split finer than this */
 #define AHEAD_MAX 4           /* chunks from the device that one thread has under way */
 
@@ -160,6 +163,23 @@ static void copy_rows(void *destination, uint64_t destination_pitch, const void 
 
 /* ---- records ---- */
 
+/* With the record begun. A record with RECORD_FENCE waits for those before it: the newest stands for all. */
+static void note_fence(struct gdev_stream *stream, uint8_t flags)
+{
+	if (flags & RECORD_FENCE)
+		atomic_store_explicit(&stream->session->fenced,
+			(uint64_t)stream->timeline << VALUE_BITS | stream->last,
+			memory_order_release);
+}
+
+static struct gdev_fence newest_fence(struct gdev_session *session)
+{
+	uint64_t fenced = atomic_load_explicit(&session->fenced, memory_order_acquire);
+
+	return (struct gdev_fence){.timeline = (uint32_t)(fenced >> VALUE_BITS),
+		.value = fenced & ((1ull << VALUE_BITS) - 1)};
+}
+
 static int send_copy(struct gdev_stream *stream, const struct gdev_copy *copy, uint8_t flags)
 {
 	struct record_copy *record;
@@ -177,6 +197,7 @@ static int send_copy(struct gdev_stream *stream, const struct gdev_copy *copy, u
 	record->source_pitch = copy->source_pitch;
 	record->destination_slice = copy->destination_slice;
 	record->source_slice = copy->source_slice;
+	note_fence(stream, flags);
 	record_commit(stream->session);
 	return 0;
 }
@@ -195,6 +216,7 @@ static int send_write(struct gdev_stream *stream, const struct gdev_copy *copy, 
 	record->bytes = bytes;
 	memcpy(record + 1, (const void *)copy->source, bytes);
 	memset((uint8_t *)(record + 1) + bytes, 0, -bytes & 7);
+	note_fence(stream, flags);
 	record_commit(stream->session);
 	return 0;
 }
@@ -442,12 +464,149 @@ static int copy_named(struct gdev_stream *stream, const struct gdev_copy *copy, 
 	return error ? error : gdev_stream_sync(stream);
 }
 
+/* ---- by ourselves ---- */
+
+/* A copy that a record, or several, could do; and that we do, as far as we can. */
+struct direct_copy {
+	struct two_stage whole;
+	enum session_direction direction;
+	bool to_named, from_named, sync;
+};
+
+static int copy_by_record(struct gdev_stream *stream, const struct gdev_copy *copy, bool to_named,
+	bool from_named, bool sync)
+{
+	if (to_named && from_named)
+		return copy_named(stream, copy, sync);
+	if (to_named)
+		return copy_to_device(stream, copy, sync);
+	return copy_from_device(stream, copy);
+}
+
+static int copy_tile(struct direct_copy *direct, const struct tile *tile)
+{
+	const struct gdev_copy *copy = direct->whole.copy;
+	bool to_device = direct->direction == SESSION_TO_DEVICE;
+	struct direct_piece piece = {
+		.direction = direct->direction,
+		.device = to_device ? tile->destination : tile->source,
+		.device_pitch = to_device ? copy->destination_pitch : copy->source_pitch,
+		.host = to_device ? tile->source : tile->destination,
+		.host_pitch = to_device ? copy->source_pitch : copy->destination_pitch,
+		.width = tile->width,
+		.rows = tile->rows,
+		.streaming = copy->width >= COPY_STREAM_ROW_BYTES &&
+			     copy->width * copy->height * copy->depth >= COPY_STREAM_BYTES,
+	};
+	struct gdev_copy part = *copy;
+
+	if (direct_move(direct->whole.stream->session, &piece))
+		return 0;
+	part.destination = tile->destination;
+	part.source = tile->source;
+	part.width = tile->width;
+	part.height = tile->rows;
+	part.depth = 1;
+	return copy_by_record(
+		direct->whole.stream, &part, direct->to_named, direct->from_named, direct->sync);
+}
+
+static void move_tiles(void *argument)
+{
+	struct direct_copy *direct = argument;
+	struct tile tile;
+	int error = 0;
+
+	while (!error && take_tile(&direct->whole, &tile)) {
+		error = copy_tile(direct, &tile);
+		note_error(&direct->whole, error);
+	}
+}
+
+/* What a copy that we do ourselves comes after; only looks when it may not wait. -GDEV_E_NOT_READY. */
+static int reach_turn(struct gdev_stream *stream, bool wait)
+{
+	struct gdev_session *session = stream->session;
+	struct gdev_fence points[2] = {newest_fence(session)};
+	int error = 0;
+
+	gdev_stream_fence(stream, &points[1]);
+	for (int i = 0; i < 2 && !error; i++)
+		error = wait ? gdev_fence_wait(session, &points[i])
+			     : gdev_fence_query(session, &points[i]);
+	return error;
+}
+
+/* Whether we may do it; then the stream has come to it. An error ends the copy. */
+static int direct_begin(struct gdev_stream *stream, const struct gdev_copy *copy,
+	struct direct_copy *direct, bool *begun)
+{
+	struct gdev_session *session = stream->session;
+	bool to_device = direct->direction == SESSION_TO_DEVICE;
+	/* These the caller need not wait for. */
+	bool sent = to_device && copy->height * copy->depth == 1 &&
+		    copy->width <= session->inline_bytes && !direct->from_named;
+	bool wait = direct->sync && !sent;
+	int error;
+
+	*begun = false;
+	if (!direct_prepare(session, to_device ? copy->destination : copy->source, !sent))
+		return 0;
+	error = reach_turn(stream, wait || !to_device);
+	if (error == -GDEV_E_NOT_READY)
+		return 0;
+	if (!error && !to_device)
+		error = stream_take_error(stream);
+	*begun = !error;
+	return error;
+}
+
+/* *done: the copy is, or has failed. */
+static int copy_directly(struct gdev_stream *stream, const struct gdev_copy *copy,
+	struct direct_copy *direct, bool *done)
+{
+	int error = direct_begin(stream, copy, direct, done);
+
+	if (!*done) {
+		*done = error;
+		return error;
+	}
+	two_stage_init(&direct->whole, stream, copy);
+	direct->whole.tiles.chunk = SESSION_DIRECT_BYTES;
+	movers_run(stream->session, copy->width * copy->height * copy->depth, move_tiles, direct);
+	two_stage_finish(&direct->whole);
+	if (direct->sync)
+		gdev_session_flush(stream->session);
+	return direct->whole.error;
+}
+
+/* Between device memory and the process's own, page-locked or not. The worker overlaps what is page-locked
+ * and asynchronous with everything else. */
+static bool may_copy_directly(
+	struct gdev_session *session, const struct gdev_copy *copy, struct direct_copy *direct)
+{
+	struct gdev_range to = {0}, from = {0};
+
+	if (direct->to_named)
+		gdev_memory_lookup(session, copy->destination, &to);
+	if (direct->from_named)
+		gdev_memory_lookup(session, copy->source, &from);
+	if (direct->to_named && direct->from_named && !direct->sync)
+		return false;
+	direct->direction = to.kind == GDEV_MEMORY_DEVICE ? SESSION_TO_DEVICE : SESSION_FROM_DEVICE;
+	if (to.kind == GDEV_MEMORY_DEVICE)
+		return !direct->from_named || from.kind == GDEV_MEMORY_HOST;
+	return from.kind == GDEV_MEMORY_DEVICE &&
+	       (!direct->to_named || to.kind == GDEV_MEMORY_HOST);
+}
+
 static int copy_any(struct gdev_stream *stream, const struct gdev_copy *wanted, bool sync)
 {
 	struct gdev_session *session = stream->session;
 	uint64_t destination_span, source_span;
 	struct gdev_copy copy = *wanted;
-	bool to_named, from_named;
+	struct direct_copy direct = {.sync = sync};
+	bool done;
 	int error = gdev_session_error(session, NULL);
 
 	if (error)
@@ -457,20 +616,22 @@ static int copy_any(struct gdev_stream *stream, const struct gdev_copy *wanted, 
 	if (!span_of(&copy, copy.destination_pitch, copy.destination_slice, &destination_span) ||
 		!span_of(&copy, copy.source_pitch, copy.source_slice, &source_span))
 		return -EINVAL;
-	error = resolve(
-		session, copy.destination, destination_span, copy.destination_side, &to_named);
+	error = resolve(session, copy.destination, destination_span, copy.destination_side,
+		&direct.to_named);
 	if (!error)
-		error = resolve(session, copy.source, source_span, copy.source_side, &from_named);
+		error = resolve(
+			session, copy.source, source_span, copy.source_side, &direct.from_named);
 	if (error)
 		return error;
 	flatten(&copy);
-	if (to_named && from_named)
-		return copy_named(stream, &copy, sync);
-	if (to_named)
-		return copy_to_device(stream, &copy, sync);
-	if (from_named)
-		return copy_from_device(stream, &copy);
-	return copy_in_process(stream, &copy);
+	if (!direct.to_named && !direct.from_named)
+		return copy_in_process(stream, &copy);
+	if (may_copy_directly(session, &copy, &direct)) {
+		error = copy_directly(stream, &copy, &direct, &done);
+		if (done)
+			return error;
+	}
+	return copy_by_record(stream, &copy, direct.to_named, direct.from_named, sync);
 }
 
 int gdev_copy(struct gdev_stream *stream, const struct gdev_copy *copy)

@@ -49,8 +49,9 @@ struct object {
 	uint64_t base, bytes, reserved_bytes; /* reserved_bytes 0: the addresses are not its own */
 	enum gdev_memory_kind kind;
 	bool mapped;
-	bool exported;      /* other sessions may have it */
-	struct list blocks; /* all of it, in order of addresses */
+	bool exported;         /* other sessions may have it */
+	struct window *window; /* direct.c */
+	struct list blocks;    /* all of it, in order of addresses */
 	size_t used_blocks;
 };
 
@@ -181,6 +182,25 @@ struct slot *staging_try(struct gdev_session *session);
 /* The slot is free when `fence` is reached (NULL: now). */
 void staging_give(struct gdev_session *session, struct slot *slot, const struct gdev_fence *fence);
 
+/* ---- direct copies (direct.c) ---- */
+
+struct object;
+
+/* Rows between device memory and memory of the process. */
+struct direct_piece {
+	enum session_direction direction;
+	uint64_t device, device_pitch, host, host_pitch;
+	uint64_t width, rows; /* at least 1; SESSION_DIRECT_BYTES together at most */
+	bool streaming;
+};
+
+/* Whether the library can reach the device memory at `address` itself; `create`: asks the worker for it. */
+bool direct_prepare(struct gdev_session *session, uint64_t address, bool create);
+/* Copies a piece; false: the worker has to. The stream and fences have been waited for. */
+bool direct_move(struct gdev_session *session, const struct direct_piece *piece);
+/* The object is about to go. */
+void direct_forget(struct object *object);
+
 /* ---- threads that help to copy (movers.c) ---- */
 
 #define MOVERS_MAX 11
@@ -269,6 +289,8 @@ struct gdev_session {
 
 	pthread_mutex_t output_lock;
 	_Atomic uint64_t inline_bytes;
+	_Atomic uint64_t direct_told_ns; /* when the worker last heard of direct copies */
+	_Atomic uint64_t fenced;         /* copy.c: the newest record with RECORD_FENCE */
 };
 
 static inline bool session_lost(const struct gdev_session *session)

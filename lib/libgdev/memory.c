@@ -175,6 +175,11 @@ static int map_piece(uint64_t address, uint64_t bytes, int fd)
 	return 0;
 }
 
+static int map_device_piece(void *object, uint64_t offset, uint64_t bytes, int fd)
+{
+	return map_piece(((struct object *)object)->base + offset, bytes, fd);
+}
+
 /* Leaves the addresses reserved, and nothing in them. */
 static void unmap_piece(uint64_t address, uint64_t bytes)
 {
@@ -495,7 +500,7 @@ int gdev_memory_map(struct gdev_session *session, uint64_t address, uint64_t byt
 	} else if (!block->object->mapped) {
 		struct object *object = block->object;
 		error = transport->ops->device_map(
-			transport, object->base, object->bytes, map_piece);
+			transport, object->base, object->bytes, false, map_device_piece, object);
 		if (error)
 			unmap_piece(object->base, object->bytes);
 		object->mapped = !error;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What shared.c needs of memory.c: attached segments are objects like others. memory.change is held.
+ * What shared.c and direct.c need of memory.c. Attached segments are objects like others. memory.change is
+ * held.
  */
 #ifndef GDEV_LIB_MEMORY_H
 #define GDEV_LIB_MEMORY_H
@@ -19,7 +20,7 @@ int memory_object_destroy(struct gdev_session *session, struct object *object);
 int memory_whole_block(struct object *object, struct block **created);
 /* Makes an allocation of `asked` bytes of the block; on failure the block is gone, and its object. */
 int memory_publish(struct gdev_session *session, struct block *block, uint64_t asked);
-/* The allocation that `address` is in; NULL: in none. */
+/* The allocation that `address` is in; NULL: in none. memory.table will do as well. */
 struct block *memory_block_at(struct gdev_session *session, uint64_t address);
 /* Takes the segment attached at `address` out of the table; NULL: none is. */
 struct block *memory_take_shared(struct gdev_session *session, uint64_t address);

@@ -192,7 +192,8 @@ static int shm_host_add(struct transport *transport, uint64_t address, uint64_t 
 
 /* Maps the pieces of one answer; sets *covered to what they are together. */
 static int map_pieces(const struct peer_message *message, const int *fds, size_t count,
-	uint64_t address, uint64_t left, int (*map)(uint64_t, uint64_t, int), uint64_t *covered)
+	uint64_t offset, uint64_t left, int (*map)(void *, uint64_t, uint64_t, int), void *of,
+	uint64_t *covered)
 {
 	uint64_t done = 0;
 
@@ -202,7 +203,7 @@ static int map_pieces(const struct peer_message *message, const int *fds, size_t
 		uint64_t bytes = message->piece_bytes[i];
 		if (!bytes || bytes > left - done)
 			return -GDEV_E_PROTOCOL;
-		int error = map(address + done, bytes, fds[i]);
+		int error = map(of, offset + done, bytes, fds[i]);
 		if (error)
 			return error;
 		done += bytes;
@@ -212,26 +213,30 @@ static int map_pieces(const struct peer_message *message, const int *fds, size_t
 }
 
 static int shm_device_map(struct transport *transport, uint64_t address, uint64_t bytes,
-	int (*map)(uint64_t, uint64_t, int))
+	bool revocable, int (*map)(void *, uint64_t, uint64_t, int), void *of)
 {
 	struct shm *shm = shm_of(transport);
+	uint64_t done = 0;
 	int error = 0;
 
 	if (atomic_load(&transport->lost))
 		return transport_error(transport);
 	pthread_mutex_lock(&shm->peer_lock);
-	while (bytes && !error) {
+	while (done < bytes && !error) {
 		struct peer_message message = {
-			.type = PEER_DEVICE_MAP, .address = address, .bytes = bytes};
+			.type = revocable ? PEER_DEVICE_MAP_REVOCABLE : PEER_DEVICE_MAP,
+			.address = address + done,
+			.bytes = bytes - done,
+		};
 		int fds[PEER_FDS_MAX];
 		size_t count = PEER_FDS_MAX;
 		uint64_t covered = 0;
 		error = exchange(shm, &message, -1, fds, &count);
 		if (!error)
-			error = map_pieces(&message, fds, count, address, bytes, map, &covered);
+			error = map_pieces(
+				&message, fds, count, done, bytes - done, map, of, &covered);
 		fd_close_all(fds, count);
-		address += covered;
-		bytes -= covered;
+		done += covered;
 	}
 	pthread_mutex_unlock(&shm->peer_lock);
 	return error;

@@ -48,9 +48,11 @@ struct transport_ops {
 
 	/* Required. PEER_HOST_ADD; the descriptor stays the caller's. */
 	int (*host_add)(struct transport *transport, uint64_t address, uint64_t bytes, int fd);
-	/* Optional. PEER_DEVICE_MAP: calls `map` for each piece in order of addresses. */
+	/* Optional. PEER_DEVICE_MAP, or PEER_DEVICE_MAP_REVOCABLE: calls `map` for each piece, with what is
+	 * before it. */
 	int (*device_map)(struct transport *transport, uint64_t address, uint64_t bytes,
-		int (*map)(uint64_t address, uint64_t bytes, int fd));
+		bool revocable, int (*map)(void *of, uint64_t offset, uint64_t bytes, int fd),
+		void *of);
 
 	/* Required. Called in a forked child, where only the calling thread lives and nothing of the
 	 * segment is mapped: closes descriptors and touches nothing else. */

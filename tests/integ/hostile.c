@@ -6,6 +6,7 @@
  *   bytes    random bytes, anywhere in any shared page
  *   words    small and huge numbers at 8-byte boundaries, which pass for counters, lengths and addresses
  *   header   the same in the first page of each mapping only, so that the ring stays plausible
+ *   copying  says without end that it is copying by itself, and for how long
  * Whatever becomes of its own calls is fine; it never reports a failure of them.
  */
 #include <cuda.h>
@@ -19,6 +20,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "proto/session.h"
 
 #define MAPPINGS_MAX 64
 #define BYTES (1u << 20)
@@ -97,6 +100,24 @@ static void *scribble(void *mode_argument)
 	return NULL;
 }
 
+/* The client's words about its direct copies, whatever is true. */
+static void *pretend(void *unused)
+{
+	struct session_header *header = NULL;
+
+	for (unsigned i = 0; i < mapping_count; i++)
+		if (*(volatile uint32_t *)mappings[i].at == SESSION_MAGIC)
+			header = (struct session_header *)mappings[i].at;
+	while (header)
+		for (int i = 0; i < SESSION_DIRECTIONS; i++) {
+			__atomic_store_n(&header->direct_copying[i], 1 + next_random() % 3,
+				__ATOMIC_RELAXED);
+			__atomic_store_n(&header->direct_ns[i], next_random(), __ATOMIC_RELAXED);
+			usleep((useconds_t)(next_random() % 200));
+		}
+	return unused;
+}
+
 /* May hang: what it waits for is what it destroys. */
 static void *use(void *unused)
 {
@@ -108,6 +129,8 @@ static void *use(void *unused)
 		cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
 		cuMemcpyHtoDAsync(memory, buffer, sizeof(buffer), stream);
 		cuMemcpyDtoHAsync(buffer, memory, 64, stream);
+		cuMemcpyHtoD(memory, buffer, sizeof(buffer));
+		cuMemcpyDtoH(buffer, memory, sizeof(buffer));
 	}
 	return unused;
 }
@@ -133,7 +156,7 @@ int main(int argc, char **argv)
 	pthread_t thread;
 
 	if (argc != 4) {
-		fprintf(stderr, "Usage: hostile bytes|words|header SECONDS SEED\n");
+		fprintf(stderr, "Usage: hostile bytes|words|header|copying SECONDS SEED\n");
 		return 2;
 	}
 	length.tv_sec = atoi(argv[2]);
@@ -150,7 +173,8 @@ int main(int argc, char **argv)
 	printf("%u shared mappings\n", mapping_count);
 	fflush(stdout);
 	if (pthread_create(&thread, NULL, use, NULL) ||
-		pthread_create(&thread, NULL, scribble, argv[1]))
+		pthread_create(
+			&thread, NULL, strcmp(argv[1], "copying") ? scribble : pretend, argv[1]))
 		return 2;
 	nanosleep(&length, NULL);
 	_exit(0);

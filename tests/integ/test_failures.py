@@ -163,6 +163,10 @@ class Hostile(integ.Case):
         """A client that corrupts counters and states but not the ring harms only itself"""
         self.hostile("header")
 
+    def test_copying(self):
+        """A client that pretends to copy by itself and never ends keeps nobody else from copying"""
+        self.hostile("copying")
+
 
 class Endless(integ.Case):
     vgpus = {"gdev0": {}, "short": {"time_limit_ms": "300"}}

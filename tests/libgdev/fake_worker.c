@@ -104,9 +104,54 @@ static bool execute_stream(struct fake_worker *worker, const void *record)
 	return true;
 }
 
-static int serve_memory(const struct record_memory *memory, int protection)
+static int put_memory(struct fake_worker *worker, unsigned object)
 {
-	return mprotect((void *)memory->address, memory->bytes, protection) ? -errno : 0;
+	uint64_t bytes = worker->objects[object].bytes;
+	int fd = fd_shared_memory("fake-device", bytes);
+
+	worker->objects[object].fd = fd;
+	return mmap((void *)worker->objects[object].address, bytes, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED
+		       ? -errno
+		       : 0;
+}
+
+static unsigned find_object(const struct fake_worker *worker, uint64_t address)
+{
+	unsigned i = 0;
+
+	while (i < worker->object_count && worker->objects[i].address != address)
+		i++;
+	return i;
+}
+
+static int serve_alloc(struct fake_worker *worker, const struct record_memory *memory)
+{
+	if (worker->object_count == FAKE_OBJECTS_MAX)
+		return -ENOMEM;
+	worker->objects[worker->object_count].address = memory->address;
+	worker->objects[worker->object_count].bytes = memory->bytes;
+	return put_memory(worker, worker->object_count++);
+}
+
+static int serve_free(struct fake_worker *worker, const struct record_memory *memory)
+{
+	unsigned at = find_object(worker, memory->address);
+
+	if (at == worker->object_count) /* page-locked memory */
+		return 0;
+	close(worker->objects[at].fd);
+	worker->objects[at] = worker->objects[--worker->object_count];
+	return 0;
+}
+
+void fake_worker_move(struct fake_worker *worker, uint64_t address)
+{
+	unsigned at = find_object(worker, address);
+
+	close(worker->objects[at].fd);
+	assert_int_equal(put_memory(worker, at), 0);
+	__atomic_add_fetch(&worker->segment->header.direct_generation, 1, __ATOMIC_SEQ_CST);
 }
 
 static void execute_immediate(struct fake_worker *worker, const void *record)
@@ -119,7 +164,9 @@ static void execute_immediate(struct fake_worker *worker, const void *record)
 	memset(reply->payload, 0, sizeof reply->payload);
 	reply->length = 64;
 	if (header->opcode == RECORD_MEMORY_ALLOC)
-		status = serve_memory(record, PROT_READ | PROT_WRITE);
+		status = serve_alloc(worker, record);
+	if (header->opcode == RECORD_MEMORY_FREE)
+		status = serve_free(worker, record);
 	if (header->opcode == RECORD_QUERY && query->type == QUERY_PROPERTIES)
 		reply->length = DEVICE_PROPERTIES * sizeof(int32_t);
 	if (header->opcode == RECORD_FUNCTION_GET)
@@ -212,6 +259,16 @@ static void serve_peer(struct fake_worker *worker)
 		return;
 	fd_close_all(&fd, count);
 	message.status = message.type == PEER_HOST_ADD ? 0 : -ENOTSUP;
+	if (message.type == PEER_DEVICE_MAP_REVOCABLE) {
+		unsigned at = find_object(worker, message.address);
+		message.status = worker->lends_with;
+		message.pieces = 1;
+		message.piece_bytes[0] = message.bytes;
+		atomic_fetch_add(&worker->lent, 1);
+		fd_send(worker->peer, &message, sizeof message, &worker->objects[at].fd,
+			!message.status);
+		return;
+	}
 	fd_send(worker->peer, &message, sizeof message, NULL, 0);
 }
 
@@ -226,8 +283,10 @@ static void sleep_once(struct fake_worker *worker)
 	if (!worker->deaf && worker->head != __atomic_load_n(&header->ring_tail, __ATOMIC_ACQUIRE))
 		return;
 	poll(fds, 2, -1);
-	if (fds[0].revents)
+	if (fds[0].revents) {
 		eventfd_read(worker->wake_worker, &count);
+		atomic_fetch_add(&worker->kicks, 1);
+	}
 	if (fds[1].revents)
 		serve_peer(worker);
 	__atomic_store_n(&header->worker_state, SESSION_WORKER_AWAKE, __ATOMIC_SEQ_CST);
@@ -352,6 +411,8 @@ void fake_worker_free(struct fake_worker *worker)
 {
 	for (unsigned i = 0; i < worker->pending_count; i++)
 		free(worker->pending[i]);
+	for (unsigned i = 0; i < worker->object_count; i++)
+		close(worker->objects[i].fd);
 	close(worker->wake_worker);
 	close(worker->wake_client);
 	free(worker);

@@ -17,6 +17,7 @@
 #include "proto/session.h"
 
 #define FAKE_PENDING_MAX 4096
+#define FAKE_OBJECTS_MAX 64
 
 struct fake_worker {
 	pthread_t thread;
@@ -25,6 +26,11 @@ struct fake_worker {
 	uint64_t arena_base, head;
 	uint8_t *pending[FAKE_PENDING_MAX]; /* records that are not executed yet, oldest first */
 	unsigned pending_count;
+	struct {
+		uint64_t address, bytes;
+		int fd;
+	} objects[FAKE_OBJECTS_MAX]; /* of device memory */
+	unsigned object_count;
 
 	/* What the test tells it. */
 	atomic_bool deaf;     /* does not look at the ring */
@@ -32,10 +38,11 @@ struct fake_worker {
 	atomic_int fail_with; /* the next stream record fails with this, and its timeline says so */
 	atomic_int reply_with;    /* the next reply has this status */
 	atomic_uint reply_length; /* and this length */
+	atomic_int lends_with;    /* the status of PEER_DEVICE_MAP_REVOCABLE */
 	atomic_bool stop;
 
 	/* What the test asks. */
-	atomic_uint launches, wakes, records;
+	atomic_uint launches, wakes, records, lent, kicks;
 };
 
 /* Of the session that was opened last. */
@@ -44,6 +51,8 @@ extern struct fake_worker *fake_worker;
 /* Dies as a killed worker does: nothing is answered any more, and its descriptors are closed. To be done
  * before the session is closed. */
 void fake_worker_kill(struct fake_worker *worker);
+/* Puts other memory, of zeros, in the place of an object's, and says so. No copy is under way. */
+void fake_worker_move(struct fake_worker *worker, uint64_t address);
 /* Makes it look again after a word above was changed. */
 void fake_worker_poke(struct fake_worker *worker);
 /* After the session was closed. */

@@ -210,10 +210,11 @@ static void stopping_waits_for_the_client_and_says_what_has_moved(void **state)
 	core_lock(fixture->core);
 	direct_stop(fixture->core, &two.stop);
 	assert_int_equal(two.stopped, 1);
-	direct_resume(fixture->core, false);
+	direct_resume(fixture->core);
 	assert_false(allowed(fixture, SESSION_TO_DEVICE));
 	assert_int_equal(fixture->segment->header.direct_generation, generation);
-	direct_resume(fixture->core, true);
+	direct_moved(fixture->core);
+	direct_resume(fixture->core);
 	core_unlock(fixture->core);
 	assert_true(allowed(fixture, SESSION_TO_DEVICE));
 	assert_int_equal(fixture->segment->header.direct_generation, generation + 1);
@@ -231,7 +232,8 @@ static void a_client_that_never_stops_is_not_waited_for(void **state)
 	assert_int_equal(one.stopped, 0);
 	direct_tick(fixture->core, one.stop.deadline_ns);
 	assert_int_equal(one.stopped, 1);
-	direct_resume(fixture->core, true);
+	direct_moved(fixture->core);
+	direct_resume(fixture->core);
 	core_unlock(fixture->core);
 	/* Somebody else's wish is. */
 	fixture->segment->header.direct_allowed[SESSION_TO_DEVICE] = 99;

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Direct copies (proto/session.h): where the device's memory can be mapped, and while the worker lets us, we
+ * copy to and from it ourselves. The one memcpy is then all that a copy costs.
+ *
+ * A window is the library's own mapping of an object, somewhere in the process: a pointer to device memory
+ * does not become valid by it. It is made when a copy first wants it, is good for one generation, and goes
+ * with its object. memory.table guards object->window and is held (for reading) during a piece, so that
+ * the memory is not freed by another thread meanwhile.
+ *
+ * Order. The caller has waited for the stream, and for what RECORD_FENCE has put before every later record.
+ * What follows is sent after the copy has been done, and needs nothing.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/copy.h"
+#include "lib/libgdev/internal.h"
+#include "lib/libgdev/memory.h"
+
+#define TELL_NS (100 * NS_PER_MS) /* the worker hears of our copies as often as that */
+/* What the kernel maps at one page fault, if it is for reading and the pages are there: a write would map
+ * one page. */
+#define FAULT_AROUND_BYTES 65536ull
+
+struct window {
+	uint8_t *base; /* NULL: there is none to be had in this generation */
+	uint64_t generation;
+};
+
+static struct session_header *header_of(struct gdev_session *session)
+{
+	return &session->transport->segment->header;
+}
+
+/* ---- windows ---- */
+
+static int map_piece(void *window, uint64_t offset, uint64_t bytes, int fd)
+{
+	uint8_t *base = ((struct window *)window)->base;
+
+	return mmap(base + offset, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+			       MAP_FAILED
+		       ? -errno
+		       : 0;
+}
+
+static void window_destroy(struct window *window, uint64_t bytes)
+{
+	if (window && window->base)
+		munmap(window->base, bytes);
+	free(window);
+}
+
+void direct_forget(struct object *object)
+{
+	window_destroy(object->window, object->bytes);
+	object->window = NULL;
+}
+
+/* NULL: not now. One without a base: not in this generation. */
+static struct window *window_create(struct gdev_session *session, const struct object *object)
+{
+	struct transport *transport = session->transport;
+	struct window *window = calloc(1, sizeof *window);
+	int error;
+
+	if (!window)
+		return NULL;
+	window->generation =
+		__atomic_load_n(&header_of(session)->direct_generation, __ATOMIC_SEQ_CST);
+	window->base = mmap(
+		NULL, object->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (window->base == MAP_FAILED) {
+		window->base = NULL;
+		return window;
+	}
+	error = transport->ops->device_map(
+		transport, object->base, object->bytes, true, map_piece, window);
+	madvise(window->base, object->bytes, MADV_DONTFORK);
+	if (!error)
+		return window;
+	munmap(window->base, object->bytes);
+	window->base = NULL;
+	if (error != -EAGAIN)
+		return window;
+	free(window);
+	return NULL;
+}
+
+static bool is_current(struct gdev_session *session, const struct window *window)
+{
+	return window &&
+	       window->generation ==
+		       __atomic_load_n(&header_of(session)->direct_generation, __ATOMIC_ACQUIRE);
+}
+
+/* With memory.change. */
+static void renew_window(struct gdev_session *session, struct object *object)
+{
+	struct memory *memory = &session->memory;
+	struct window *window, *old;
+
+	if (is_current(session, object->window))
+		return;
+	window = window_create(session, object);
+	pthread_rwlock_wrlock(&memory->table);
+	old = object->window;
+	object->window = window;
+	pthread_rwlock_unlock(&memory->table);
+	window_destroy(old, object->bytes);
+}
+
+/* ---- the worker's leave ---- */
+
+static bool is_allowed(struct gdev_session *session, enum session_direction direction)
+{
+	return __atomic_load_n(&header_of(session)->direct_allowed[direction], __ATOMIC_RELAXED);
+}
+
+static void tell(struct gdev_session *session, uint64_t now_ns)
+{
+	atomic_store_explicit(&session->direct_told_ns, now_ns, memory_order_relaxed);
+	session->transport->ops->kick(session->transport);
+}
+
+static void leave(struct gdev_session *session, enum session_direction direction, uint64_t now_ns)
+{
+	struct session_header *header = header_of(session);
+
+	__atomic_fetch_sub(&header->direct_copying[direction], 1, __ATOMIC_SEQ_CST);
+	if (!is_allowed(session, direction) ||
+		now_ns - atomic_load_explicit(&session->direct_told_ns, memory_order_relaxed) >
+			TELL_NS)
+		tell(session, now_ns);
+}
+
+static bool enter(
+	struct gdev_session *session, enum session_direction direction, const struct window *window)
+{
+	struct session_header *header = header_of(session);
+
+	if (!is_allowed(session, direction))
+		return false;
+	__atomic_fetch_add(&header->direct_copying[direction], 1, __ATOMIC_SEQ_CST);
+	if (is_allowed(session, direction) && is_current(session, window))
+		return true;
+	leave(session, direction, clock_now_ns());
+	return false;
+}
+
+/* ---- copying ---- */
+
+static void touch(const uint8_t *bytes, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i += FAULT_AROUND_BYTES)
+		*(const volatile uint8_t *)(bytes + i);
+}
+
+static void move_row(void *to, const void *from, uint64_t bytes, bool streaming)
+{
+	if (streaming)
+		copy_streaming(to, from, bytes);
+	else
+		memcpy(to, from, bytes);
+}
+
+static void move(const struct direct_piece *piece, uint8_t *device)
+{
+	uint8_t *host = (uint8_t *)piece->host;
+
+	for (uint64_t i = 0; i < piece->rows; i++) {
+		if (piece->direction == SESSION_TO_DEVICE) {
+			touch(device, piece->width);
+			move_row(device, host, piece->width, piece->streaming);
+		} else {
+			move_row(host, device, piece->width, piece->streaming);
+		}
+		device += piece->device_pitch;
+		host += piece->host_pitch;
+	}
+}
+
+/* With memory.table. The window through which all of a piece is reached; NULL: none. */
+static struct window *window_at(
+	struct gdev_session *session, uint64_t address, uint64_t span, uint64_t *offset)
+{
+	const struct block *block = memory_block_at(session, address);
+
+	if (!block || span > block->asked_bytes - (address - block->base))
+		return NULL;
+	*offset = address - block->object->base;
+	return block->object->window && block->object->window->base ? block->object->window : NULL;
+}
+
+static bool move_through(struct gdev_session *session, const struct direct_piece *piece,
+	const struct window *window, uint64_t offset)
+{
+	struct session_header *header = header_of(session);
+	uint64_t begin_ns, end_ns;
+
+	if (!enter(session, piece->direction, window))
+		return false;
+	begin_ns = clock_now_ns();
+	move(piece, window->base + offset);
+	end_ns = clock_now_ns();
+	__atomic_fetch_add(&header->direct_bytes[piece->direction], piece->width * piece->rows,
+		__ATOMIC_RELAXED);
+	__atomic_fetch_add(
+		&header->direct_ns[piece->direction], end_ns - begin_ns, __ATOMIC_RELAXED);
+	leave(session, piece->direction, end_ns);
+	return true;
+}
+
+bool direct_move(struct gdev_session *session, const struct direct_piece *piece)
+{
+	uint64_t span = (piece->rows - 1) * piece->device_pitch + piece->width, offset;
+	struct memory *memory = &session->memory;
+	const struct window *window;
+	bool moved;
+
+	if (!is_allowed(session, piece->direction))
+		return false;
+	pthread_rwlock_rdlock(&memory->table);
+	window = window_at(session, piece->device, span, &offset);
+	moved = window && move_through(session, piece, window, offset);
+	pthread_rwlock_unlock(&memory->table);
+	return moved;
+}
+
+/* ---- whether to ---- */
+
+static bool has_window(struct gdev_session *session, uint64_t address, bool *known)
+{
+	struct memory *memory = &session->memory;
+	const struct block *block;
+	bool has = false;
+
+	pthread_rwlock_rdlock(&memory->table);
+	block = memory_block_at(session, address);
+	*known = block && is_current(session, block->object->window);
+	has = *known && block->object->window->base;
+	pthread_rwlock_unlock(&memory->table);
+	return has;
+}
+
+bool direct_prepare(struct gdev_session *session, uint64_t address, bool create)
+{
+	struct memory *memory = &session->memory;
+	const struct block *block;
+	bool known;
+
+	if (!__atomic_load_n(&header_of(session)->direct_possible, __ATOMIC_RELAXED))
+		return false;
+	if (has_window(session, address, &known))
+		return true;
+	if (known || !create)
+		return false;
+	pthread_mutex_lock(&memory->change);
+	block = memory_block_at(session, address);
+	if (block && block->object->kind == GDEV_MEMORY_DEVICE)
+		renew_window(session, block->object);
+	pthread_mutex_unlock(&memory->change);
+	return has_window(session, address, &known);
+}
