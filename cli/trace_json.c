@@ -118,7 +118,7 @@ static char *kernel_name(
 	return plain ? plain : strdup(*name ? name : "kernel");
 }
 
-static const char *copy_name(const struct trace_event *event)
+static const char *copy_name(uint32_t direction)
 {
 	static const char *const names[] = {
 		[TRACE_TO_DEVICE] = "copy to device",
@@ -126,7 +126,7 @@ static const char *copy_name(const struct trace_event *event)
 		[TRACE_WITHIN] = "copy within device",
 	};
 
-	return event->detail < array_length(names) ? names[event->detail] : "copy";
+	return direction < array_length(names) ? names[direction] : "copy";
 }
 
 /* ---- commands ---- */
@@ -183,8 +183,8 @@ static void write_execution(struct writer *writer, const struct traced *traced, 
 			event->amount, event->detail);
 	} else {
 		open_slice(writer, process, track, event->kind == TRACE_COPY ? "copy" : "fill",
-			event->kind == TRACE_COPY ? copy_name(event) : "fill", event->begin_ns,
-			event->end_ns);
+			event->kind == TRACE_COPY ? copy_name(event->detail) : "fill",
+			event->begin_ns, event->end_ns);
 		fprintf(writer->file, "\"bytes\":%" PRIu64, event->amount);
 	}
 	if (event->queued_ns && event->queued_ns <= event->begin_ns)
@@ -327,8 +327,8 @@ static void write_call(struct writer *writer, const struct traced *traced, uint3
 		close_slice(writer);
 		write_arrow(writer, traced, event, thread);
 	} else if (event->kind == TRACE_COPY) { /* the client copied itself */
-		open_slice(writer, (uint32_t)traced->pid, thread, "copy", copy_name(event),
-			event->begin_ns, event->end_ns);
+		open_slice(writer, (uint32_t)traced->pid, thread, "copy",
+			copy_name((uint32_t)event->status), event->begin_ns, event->end_ns);
 		fprintf(writer->file, "\"bytes\":%" PRIu64, event->amount);
 		close_slice(writer);
 	}

@@ -36,8 +36,10 @@ enum trace_kind {
 	/* Worker: a command of a stream, (timeline, value). Read from the ring at queued_ns, on the device
 	 * from begin_ns to end_ns (both 0: it never got there). status: 0, or its error. */
 	TRACE_LAUNCH = 2, /* name: of the kernel; amount: blocks; detail: threads a block */
-	TRACE_COPY = 3,   /* amount: bytes; detail: enum trace_direction */
-	TRACE_FILL = 4,   /* amount: bytes */
+	/* amount: bytes; detail: enum trace_direction. Client: one that it did itself (session.h, direct
+	 * copies), or a piece of one, on thread `detail`; status: enum trace_direction. */
+	TRACE_COPY = 3,
+	TRACE_FILL = 4, /* amount: bytes */
 	/* Worker: the stream waited for another until end_ns; begin_ns is 0. */
 	TRACE_WAIT = 5,
 	/* Worker: it holds gdevd's grant for resource `detail` (enum control_resource) from begin_ns to

@@ -211,6 +211,8 @@ static bool move_through(struct gdev_session *session, const struct direct_piece
 	__atomic_fetch_add(
 		&header->direct_ns[piece->direction], end_ns - begin_ns, __ATOMIC_RELAXED);
 	leave(session, piece->direction, end_ns);
+	if (gdev_traced())
+		trace_copied(piece->direction, piece->width * piece->rows, begin_ns, end_ns);
 	return true;
 }
 

@@ -255,6 +255,9 @@ void trace_attach(struct trace_source *source, int fd);
 void trace_detach(struct trace_source *source);
 /* In a forked child. */
 void trace_forget(void);
+/* The calling thread has copied by itself, while gdev_traced(). */
+void trace_copied(
+	enum session_direction direction, uint64_t bytes, uint64_t begin_ns, uint64_t end_ns);
 /* A record has been begun while gdev_traced(). */
 void trace_sent(const struct gdev_stream *stream, uint16_t opcode);
 

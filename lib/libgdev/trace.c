@@ -149,6 +149,19 @@ static uint32_t name_offset(const char *name)
 	return 0;
 }
 
+static void write_event(struct trace_event *event, const char *name)
+{
+	if (!thread_id)
+		thread_id = (uint32_t)gettid();
+	event->detail = thread_id;
+	pthread_mutex_lock(&lock);
+	if (segment) {
+		event->name = name ? name_offset(name) : 0;
+		trace_write(&writer, event);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 uint64_t gdev_trace_begin(void)
 {
 	sent.value = 0;
@@ -169,15 +182,21 @@ void gdev_trace_end(const char *name, uint64_t begin_ns, int status)
 		event.timeline = sent.timeline;
 		event.value = sent.value;
 	}
-	if (!thread_id)
-		thread_id = (uint32_t)gettid();
-	event.detail = thread_id;
-	pthread_mutex_lock(&lock);
-	if (segment) {
-		event.name = name_offset(name);
-		trace_write(&writer, &event);
-	}
-	pthread_mutex_unlock(&lock);
+	write_event(&event, name);
+}
+
+void trace_copied(
+	enum session_direction direction, uint64_t bytes, uint64_t begin_ns, uint64_t end_ns)
+{
+	struct trace_event event = {
+		.kind = TRACE_COPY,
+		.begin_ns = begin_ns,
+		.end_ns = end_ns,
+		.amount = bytes,
+		.status = direction == SESSION_TO_DEVICE ? TRACE_TO_DEVICE : TRACE_FROM_DEVICE,
+	};
+
+	write_event(&event, NULL);
 }
 
 void trace_sent(const struct gdev_stream *stream, uint16_t opcode)
