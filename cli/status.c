@@ -85,11 +85,19 @@ static void print_heading(const json_t *status)
 		field_text(status, "runtime_dir"), (long long)field_number(workers, "total"),
 		(long long)field_number(workers, "max"), (long long)field_number(workers, "warm"));
 	json_array_foreach(json_object_get(status, "devices"), index, device)
+	{
 		printf("device %s: %s, %s of %s in use\n", field_text(device, "device"),
 			json_is_true(json_object_get(device, "ready")) ? field_text(device, "name")
 								       : "(starting)",
 			text_bytes(used, field_number(device, "memory_used_bytes")),
 			text_bytes(total, field_number(device, "memory_bytes")));
+		if (field_number(device, "failed_starts") > 0)
+			printf("  %lld workers in a row could not open it; the log of gdevd says why\n",
+				(long long)field_number(device, "failed_starts"));
+		if (field_number(device, "losses") > 0)
+			printf("  it has failed under %lld sessions\n",
+				(long long)field_number(device, "losses"));
+	}
 	putchar('\n');
 }
 

@@ -163,6 +163,8 @@ static json_t *describe_device(const struct daemon *daemon)
 	json_object_set_new(object, "uuid", json_string(uuid));
 	json_object_set_new(object, "memory_bytes", limit(device->memory.limit_bytes));
 	json_object_set_new(object, "memory_used_bytes", number(device->memory.used_bytes));
+	json_object_set_new(object, "losses", number(device->losses));
+	json_object_set_new(object, "failed_starts", number(daemon->workers.failures));
 	json_object_set_new(object, "policy", json_string(daemon->config.policy));
 	json_object_set_new(
 		object, "queues", json_string(daemon->config.one_queue ? "sdq" : "mrq"));

@@ -49,6 +49,7 @@ struct device {
 	char name[64];
 	uint8_t uuid[16];
 	bool known;
+	unsigned losses; /* sessions that it failed under */
 	struct memory_account memory;
 	struct sched sched[RESOURCES];
 	struct usage usage[RESOURCES];
@@ -254,6 +255,8 @@ void worker_leave(struct worker *worker, uint64_t grace_ns);
 void worker_ready(struct worker *worker);
 /* Kills it at once: what it says makes no sense, or it is late. */
 void worker_kill(struct worker *worker, const char *why);
+/* The device failed under this worker: what the warm ones hold of it is worth nothing either. */
+void workers_device_lost(struct worker *worker);
 const char *worker_state_name(enum worker_state state);
 
 /* dispatch.c: what workers say. */

@@ -126,6 +126,8 @@ static int on_register(
 static int on_bye(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
+	if (header->status == -GDEV_E_DEVICE_LOST)
+		workers_device_lost(worker);
 	session_end(worker->session, header->status ? gdev_strerror(header->status) : "done");
 	return 0;
 }

@@ -31,7 +31,8 @@
 #define FAILURES_ALLOWED 3
 #define BACK_OFF_NS (100 * NS_PER_MS)
 #define BACK_OFF_DOUBLINGS 9 /* 51 s */
-#define HOPELESS_DOUBLINGS 3 /* 0.8 s: until then clients wait, somebody may have killed the workers */
+#define HOPELESS_DOUBLINGS                                                                         \
+	3 /* 0.8 s: until then clients wait, somebody may have killed the workers */
 #define CONTROL_FD 3
 
 static int on_message(struct connection *connection, const struct control_header *message, int *fds,
@@ -379,6 +380,27 @@ static void send_bye(struct worker *worker)
 	connection_answer(worker->connection, CONTROL_BYE, 0, 0);
 }
 
+static void send_away(struct worker *worker)
+{
+	send_bye(worker);
+	retire(worker, "");
+	worker_leave(worker, EXIT_GRACE_NS);
+}
+
+void workers_device_lost(struct worker *lost)
+{
+	struct daemon *daemon = lost->daemon;
+	struct worker *worker;
+
+	daemon->device.losses++;
+	log_error(
+		"device %s failed under worker %d of process %d; the %u warm workers are replaced",
+		daemon->config.device, (int)lost->pid, (int)lost->session->pid,
+		daemon->workers.warm);
+	while ((worker = workers_take_warm(daemon)))
+		send_away(worker);
+}
+
 static void on_retire(struct deadline *deadline, uint64_t now_ns)
 {
 	struct daemon *daemon = container_of(deadline, struct daemon, workers.retire);
@@ -386,9 +408,7 @@ static void on_retire(struct deadline *deadline, uint64_t now_ns)
 
 	if (worker && daemon->workers.warm > daemon->config.warm_workers) {
 		log_debug("worker %d is not needed any more", (int)worker->pid);
-		send_bye(worker);
-		retire(worker, "");
-		worker_leave(worker, EXIT_GRACE_NS);
+		send_away(worker);
 	}
 	workers_adjust(daemon);
 }

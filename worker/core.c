@@ -381,6 +381,13 @@ void core_end(struct core *core, int reason)
 	core->config.ended(core->config.owner, reason);
 }
 
+void core_abandon(struct core *core, int error)
+{
+	core_fail(core, error, 0);
+	timelines_release(core, error);
+	core_end(core, error);
+}
+
 void core_wake_client(struct core *core)
 {
 	uint64_t one = 1;

@@ -123,6 +123,9 @@ void core_unlock(struct core *core);
 void core_end(struct core *core, int reason);
 /* Breaks the session: every command from here on completes with `error`. With the lock. */
 void core_fail(struct core *core, int error, uint64_t fault_address);
+/* Breaks the session and ends it, because this worker can do nothing more for anybody: those who wait are let
+ * go first. With the lock. */
+void core_abandon(struct core *core, int error);
 /* Whether an error leaves nothing in the address space to go on with. */
 bool core_error_is_fatal(int error);
 

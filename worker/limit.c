@@ -45,25 +45,6 @@ static uint64_t running_since(
 	return limit->since_ns;
 }
 
-/* Whoever waits for anything that we know of is let go; what we have not read yet ends with the hang-up
- * of the peer socket, and the session's error. */
-static void release_everybody(struct core *core, int error)
-{
-	for (uint32_t i = 0; i < SESSION_TIMELINES; i++) {
-		struct streams *streams = &core->streams;
-		if (streams->posted[i] <= streams->completed[i])
-			continue;
-		if (i < SESSION_REPLIES) {
-			struct session_reply *reply = &core->segment->replies[i];
-			__atomic_store_n(&reply->length, 0, __ATOMIC_RELAXED);
-			__atomic_store_n(&reply->status, error, __ATOMIC_RELAXED);
-		} else {
-			timeline_error(core, i, error);
-		}
-		timeline_complete(core, i, streams->posted[i]);
-	}
-}
-
 static void expire(struct core *core)
 {
 	log_error(
@@ -72,9 +53,7 @@ static void expire(struct core *core)
 		(unsigned long long)core->session.session, (int)core->session.pid,
 		(unsigned long long)(core->limit.limit_ns / NS_PER_MS), CONTROL_NAME_MAX,
 		core->session.vgpu);
-	core_fail(core, -GDEV_E_LAUNCH_TIMEOUT, 0);
-	release_everybody(core, -GDEV_E_LAUNCH_TIMEOUT);
-	core_end(core, -GDEV_E_LAUNCH_TIMEOUT);
+	core_abandon(core, -GDEV_E_LAUNCH_TIMEOUT);
 }
 
 uint64_t limit_tick(struct core *core, uint64_t now_ns)

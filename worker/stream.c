@@ -188,6 +188,8 @@ static void note_failure(struct core *core, struct command *command)
 		return;
 	stream->error = command->error;
 	timeline_error(core, stream->timeline, command->error);
+	if (command->error == -GDEV_E_DEVICE_LOST)
+		core_abandon(core, command->error);
 }
 
 static void write_stamp(struct core *core, struct command *command)

@@ -85,6 +85,8 @@ void barrier_start(struct core *core, struct barrier *barrier);
 
 /* timeline.c: publishes `value`, wakes the client if it waits for it, and streams and sessions that do. */
 void timeline_complete(struct core *core, uint32_t timeline, uint64_t value);
+/* Everybody who waits for anything that has been posted, with `error`. */
+void timelines_release(struct core *core, int error);
 void timeline_error(struct core *core, uint32_t timeline, int error);
 
 #endif

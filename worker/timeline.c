@@ -45,3 +45,22 @@ void timeline_error(struct core *core, uint32_t timeline, int error)
 {
 	__atomic_store_n(&core->segment->timelines[timeline].error, error, __ATOMIC_RELAXED);
 }
+
+/* Whoever waits for anything that we know of is let go; what we have not read yet ends with the hang-up
+ * of the peer socket, and the session's error. */
+void timelines_release(struct core *core, int error)
+{
+	for (uint32_t i = 0; i < SESSION_TIMELINES; i++) {
+		struct streams *streams = &core->streams;
+		if (streams->posted[i] <= streams->completed[i])
+			continue;
+		if (i < SESSION_REPLIES) {
+			struct session_reply *reply = &core->segment->replies[i];
+			__atomic_store_n(&reply->length, 0, __ATOMIC_RELAXED);
+			__atomic_store_n(&reply->status, error, __ATOMIC_RELAXED);
+		} else {
+			timeline_error(core, i, error);
+		}
+		timeline_complete(core, i, streams->posted[i]);
+	}
+}

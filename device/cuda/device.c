@@ -45,7 +45,7 @@ static void describe(const struct driver *driver, CUdevice ordinal, struct devic
 static int cuda_probe(
 	const struct device_config *config, struct device_info *infos, size_t capacity)
 {
-	const struct driver *driver = driver_get(false);
+	const struct driver *driver = driver_get();
 	int count = 0;
 
 	if (!driver || driver->cuDeviceGetCount(&count))
@@ -80,7 +80,7 @@ static int create_words(struct device *device)
 static int cuda_open(
 	const struct device_config *config, const struct device_host *host, struct device **out)
 {
-	const struct driver *driver = driver_get(true);
+	const struct driver *driver = driver_get();
 	struct device *device;
 	CUresult result;
 	int error;

@@ -30,9 +30,14 @@ static struct driver driver;
 static const char *failure;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+static const char *configured_path(void)
+{
+	return secure_getenv("GDEV_CUDA_DRIVER");
+}
+
 static void *open_library(void)
 {
-	const char *configured = secure_getenv("GDEV_CUDA_DRIVER");
+	const char *configured = configured_path();
 
 	if (configured)
 		return configured[0] == '/' ? dlopen(configured, RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -49,11 +54,17 @@ static void *open_library(void)
 
 static void load(void)
 {
-	static char text[160];
+	static char text[320];
 	void *library = open_library();
 	int count = 0;
 
 	failure = "no NVIDIA driver library (libcuda.so.1) in the system's library folders";
+	if (!library && configured_path()) {
+		const char *why = dlerror();
+		snprintf(text, sizeof text, "GDEV_CUDA_DRIVER names no driver library: %s",
+			why ? why : "it must be an absolute path");
+		failure = text;
+	}
 	if (!library)
 		return;
 #define DRIVER_LOAD(member, symbol)                                                                \
@@ -77,11 +88,17 @@ static void load(void)
 	failure = NULL;
 }
 
-const struct driver *driver_get(bool complain)
+static void load_once(void)
 {
-	pthread_once(&once, load);
-	if (failure && complain)
+	log_init("gdev-worker", LOG_LEVEL_WARNING); /* this plugin has a log of its own */
+	load();
+	if (failure)
 		log_error("%s", failure);
+}
+
+const struct driver *driver_get(void)
+{
+	pthread_once(&once, load_once);
 	return failure ? NULL : &driver;
 }
 

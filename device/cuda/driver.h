@@ -73,8 +73,8 @@ struct driver {
 };
 
 /* Opens the library and initialises it, once in this process: NULL when there is none, it is too old,
- * or it finds no device (the reason is in the log when `complain`). Thread-safe. */
-const struct driver *driver_get(bool complain);
+ * or it finds no device. The reason is then in the log. Thread-safe. */
+const struct driver *driver_get(void);
 
 /* 0, or the gdev error for a result. */
 int driver_error(CUresult result);

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
 import lab  # noqa: E402
 from lab import Gdevd  # noqa: E402,F401
 
-BUILD = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
+BUILD = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build").resolve()
 DEVICE, SOFTWARE = lab.DEVICE, lab.SOFTWARE
 FULL = bool(os.environ.get("GDEV_TEST_FULL"))
 SANITIZED = "ASAN_OPTIONS" in os.environ

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Does a little of everything and prints what came of it, a line a step: `driver [PTX]`. Goes on after errors
+ * as long as that makes sense.
+ */
+#include <cuda.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char default_ptx[] = ".version 6.0\n"
+				  ".target sm_70\n"
+				  ".address_size 64\n"
+				  ".visible .entry set(.param .u64 at, .param .u32 value)\n"
+				  "{\n"
+				  "	.reg .u64 %a;\n"
+				  "	.reg .u32 %v;\n"
+				  "	ld.param.u64 %a, [at];\n"
+				  "	ld.param.u32 %v, [value];\n"
+				  "	st.global.u32 [%a], %v;\n"
+				  "	ret;\n"
+				  "}\n";
+
+static CUresult step(const char *name, CUresult result)
+{
+	const char *text = "?";
+
+	cuGetErrorName(result, &text);
+	printf("%s %s\n", name, text);
+	fflush(stdout);
+	return result;
+}
+
+int main(int argc, char **argv)
+{
+	const char *ptx = argc > 1 ? argv[1] : default_ptx;
+	char log[512] = "";
+	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	void *values[] = {log, (void *)(uintptr_t)sizeof log};
+	uint32_t value = 4711, got = 0;
+	CUcontext context;
+	CUmodule module;
+	CUfunction set;
+	CUdeviceptr at, more;
+	void *params[] = {&at, &value};
+
+	if (step("init", cuInit(0)) || step("context", cuCtxCreate(&context, NULL, 0, 0)))
+		return 1;
+	if (step("load", cuModuleLoadDataEx(&module, ptx, 2, options, values))) {
+		printf("log %s\n", log);
+		return 1;
+	}
+	if (step("function", cuModuleGetFunction(&set, module, "set")) ||
+		step("alloc", cuMemAlloc(&at, 4096)))
+		return 1;
+	step("memset", cuMemsetD8(at, 0, 4096));
+	step("launch", cuLaunchKernel(set, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	step("wait", cuCtxSynchronize());
+	step("read", cuMemcpyDtoH(&got, at, sizeof got));
+	printf("value %u\n", got);
+	step("again", cuCtxSynchronize());
+	step("more", cuMemAlloc(&more, 8 << 20));
+	return 0;
+}

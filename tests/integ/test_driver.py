@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""What the NVIDIA backend does with drivers that are missing, broken, or fail, from gdevd to the client.
+The driver is the one of tests/device/fake_cuda.c: this needs no GPU, and uses none."""
+
+import unittest
+
+import integ
+from integ import BUILD, PROGRAMS, SANITIZED, Gdevd
+
+FAKE = BUILD / "tests" / "device" / "libcuda-fake.so"
+LIBM = "/usr/lib/x86_64-linux-gnu/libm.so.6"  # a library, and no driver
+
+
+@unittest.skipIf(SANITIZED, "workers would have to load the sanitizer first")
+class Driver(unittest.TestCase):
+    def start(self, driver=FAKE, config=None, vgpus=None, **environment):
+        return self.enterContext(Gdevd(BUILD, {"device": "cuda:0", **(config or {})}, vgpus, {
+            "GDEV_CUDA_DRIVER": str(driver), **environment}))
+
+    def client(self, gdevd, *arguments, program="driver"):
+        code, out, err = gdevd.run([gdevd.gdev, "run", PROGRAMS / program, *arguments], 90,
+                                   {"GDEV_LOG": "error"})
+        return {**dict(line.split(" ", 1) for line in out.splitlines() if " " in line),
+                "exit": code, "err": err}
+
+    def test_works(self):
+        """A driver that works is used, and what a kernel stores comes back"""
+        gdevd = self.start()
+        for _ in range(3):
+            steps = self.client(gdevd)
+            self.assertEqual(steps["value"], "4711", steps)
+            self.assertEqual(steps["more"], "CUDA_SUCCESS")
+        self.assertIn("a driver made for tests", gdevd.run([gdevd.gdev, "device", "list"])[1])
+
+    def refused(self, driver, reason):
+        gdevd = self.start(driver)
+        steps = self.client(gdevd)
+        self.assertEqual(steps["init"], "CUDA_ERROR_DEVICE_UNAVAILABLE", steps)
+        self.assertIn("the log of gdevd says why", steps["err"])
+        self.assertIn(reason, gdevd.log(100))
+        out = gdevd.run([gdevd.gdev, "status"])[1]
+        self.assertIn("could not open it", out)
+
+    def test_missing(self):
+        """A driver library that is not there is named in the log, and clients are told where to look"""
+        self.refused("/nonexistent/libcuda.so.1", "/nonexistent/libcuda.so.1")
+
+    def test_garbage(self):
+        """So is one that is no library"""
+        self.refused(__file__, "GDEV_CUDA_DRIVER names no driver library")
+
+    def test_too_old(self):
+        """And one that lacks what is needed"""
+        self.refused(LIBM, "the NVIDIA driver is too old: it lacks cuInit")
+
+    def test_no_device(self):
+        """A driver that finds no device says so"""
+        gdevd = self.start(FAKE_CUDA_FAIL="cuInit:100@1")
+        self.assertEqual(self.client(gdevd)["init"], "CUDA_ERROR_DEVICE_UNAVAILABLE")
+        self.assertIn("the NVIDIA driver finds no device", gdevd.log(100))
+
+    def test_errors(self):
+        """What the driver says of a kernel comes to the client as the error that CUDA has for it"""
+        for code, name in ((700, "CUDA_ERROR_ILLEGAL_ADDRESS"), (716, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+                           (715, "CUDA_ERROR_LAUNCH_FAILED"), (719, "CUDA_ERROR_LAUNCH_FAILED"),
+                           (710, "CUDA_ERROR_ASSERT"), (702, "CUDA_ERROR_LAUNCH_TIMEOUT")):
+            gdevd = self.start(FAKE_CUDA_FAIL=f"work:{code}@2")
+            steps = self.client(gdevd)
+            self.assertEqual(steps["wait"], name, f"{code}: {steps}")
+            self.assertEqual(steps["again"], name, "it is sticky")
+            self.assertEqual(steps["more"], name)
+            self.assertEqual(gdevd.status()["devices"][0]["losses"], 0)
+            gdevd.__exit__()
+
+    def test_lost(self):
+        """A device that fails ends the session, and the warm workers with it; the next client is served"""
+        for code in (46, 214, 999):
+            gdevd = self.start(FAKE_CUDA_FAIL=f"work:{code}@2")
+            warm = self.wait_warm(gdevd)
+            steps = self.client(gdevd)
+            self.assertEqual(steps["wait"], "CUDA_ERROR_DEVICE_UNAVAILABLE", f"{code}: {steps}")
+            self.assertEqual(steps["again"], "CUDA_ERROR_DEVICE_UNAVAILABLE")
+            status = gdevd.status()
+            self.assertEqual(status["devices"][0]["losses"], 1)
+            self.assertIn("failed", status["ended"][0]["reason"])
+            self.assertIn("it has failed under 1 sessions", gdevd.run([gdevd.gdev, "status"])[1])
+            self.assertIn("warm workers are replaced", gdevd.log(100))
+            self.assertFalse(warm & self.wait_warm(gdevd), "others than before")
+            self.assertEqual(self.client(gdevd)["memset"], "CUDA_SUCCESS")
+            gdevd.__exit__()
+
+    def wait_warm(self, gdevd):
+        integ.Case.wait_until(self, lambda: gdevd.status()["workers"]["warm"] == 2, "two warm workers")
+        return set(integ.children(gdevd.process.pid))
+
+    def test_code(self):
+        """Code that the device cannot run is refused with CUDA's error and the compiler's words"""
+        gdevd = self.start()
+        steps = self.client(gdevd, ".version 6.0\n.target sm_70\n.visible .entry set() { wrong; }")
+        self.assertEqual(steps["load"], "CUDA_ERROR_INVALID_PTX")
+        self.assertIn("Not a name of any known instruction", steps["log"])
+        steps = self.client(gdevd, ".version 99.0\n.visible .entry set() { ret; }")
+        self.assertEqual(steps["load"], "CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
+
+    def test_memory(self):
+        """A device without memory is an error of the call, and the session goes on"""
+        gdevd = self.start(FAKE_CUDA_FAIL="cuMemCreate:2@1")
+        steps = self.client(gdevd)
+        self.assertEqual(steps["alloc"], "CUDA_ERROR_OUT_OF_MEMORY", steps)
+
+    def test_endless(self):
+        """A kernel without end ends its own session, at the time limit of its virtual GPU"""
+        gdevd = self.start(vgpus={"gdev0": {"time_limit_ms": "300"}})
+        self.assertEqual(self.client(gdevd, program="endless")["exit"], 0)
+        self.assertEqual(self.client(gdevd)["value"], "4711")
+
+
+if __name__ == "__main__":
+    integ.main()
