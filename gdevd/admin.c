@@ -52,6 +52,8 @@ static void add_usage(json_t *object, const struct worker_page *page)
 	json_object_set_new(object, "compute_ns", number(page->compute_ns));
 	json_object_set_new(object, "to_device_bytes", number(page->to_device_bytes));
 	json_object_set_new(object, "from_device_bytes", number(page->from_device_bytes));
+	json_object_set_new(object, "swap_out_bytes", number(page->swap_out_bytes));
+	json_object_set_new(object, "swap_in_bytes", number(page->swap_in_bytes));
 }
 
 static json_t *percent(double part)
@@ -117,6 +119,10 @@ static json_t *describe_session(const struct session *session, uint64_t now)
 	json_object_set_new(object, "memory_bytes", number(worker->memory.used_bytes));
 	json_object_set_new(object, "peak_bytes", number(worker->memory.peak_bytes));
 	json_object_set_new(object, "nice", json_integer(session->nice));
+	json_object_set_new(object, "swapped_bytes", number(worker->swap.used_bytes));
+	json_object_set_new(object, "mapped_bytes", number(worker->page->mapped_bytes));
+	json_object_set_new(object, "suspended", json_boolean(worker->residency.suspended));
+	json_object_set_new(object, "moving", json_boolean(worker->residency.order));
 	json_object_set_new(object, "streams_busy", number(worker->page->streams_busy));
 	add_usage(object, worker->page);
 	return object;
@@ -165,6 +171,9 @@ static json_t *describe_device(const struct daemon *daemon)
 	json_object_set_new(object, "memory_used_bytes", number(device->memory.used_bytes));
 	json_object_set_new(object, "losses", number(device->losses));
 	json_object_set_new(object, "failed_starts", number(daemon->workers.failures));
+	json_object_set_new(object, "swap_bytes", limit(device->residency.swap.limit_bytes));
+	json_object_set_new(object, "swap_used_bytes", number(device->residency.swap.used_bytes));
+	json_object_set_new(object, "reserve_bytes", number(device->residency.reserve_bytes));
 	json_object_set_new(object, "policy", json_string(daemon->config.policy));
 	json_object_set_new(
 		object, "queues", json_string(daemon->config.one_queue ? "sdq" : "mrq"));
@@ -188,6 +197,7 @@ static json_t *describe_vgpu(const struct vgpu *vgpu)
 	json_object_set_new(object, "mode", json_string(mode));
 	json_object_set_new(object, "memory_bytes", limit(memory_total(&vgpu->memory)));
 	json_object_set_new(object, "memory_used_bytes", number(vgpu->memory.used_bytes));
+	json_object_set_new(object, "swapped_bytes", number(vgpu->swap.used_bytes));
 	json_object_set_new(object, "time_limit_ms", number_if(vgpu->config->time_limit_ms));
 	json_object_set_new(object, "compute_pct", number_if(vgpu->config->compute_pct));
 	json_object_set_new(object, "copy_pct", number_if(vgpu->config->copy_pct));

@@ -132,6 +132,18 @@ static int value_count(void *field, size_t size, const char *text, const char **
 	return 0;
 }
 
+static int value_reserve(void *field, size_t size, const char *text, const char **wanted)
+{
+	static const struct unit units[] = {{"", 1}, {"%", 1}, {NULL, 0}};
+	uint64_t percent;
+
+	*wanted = "a percentage from 0 to 50";
+	if (parse_units(text, units, &percent) || percent > 50)
+		return -EINVAL;
+	*(uint64_t *)field = percent;
+	return 0;
+}
+
 static int value_ms(void *field, size_t size, const char *text, const char **wanted)
 {
 	static const struct unit units[] = {{"", 1}, {NULL, 0}};
@@ -338,6 +350,8 @@ static const struct key daemon_keys[] = {
 	{"device", value_text, FIELD(config, device)},
 	{"device_memory", value_size, FIELD(config, device_memory)},
 	{"host_memory", value_size, FIELD(config, host_memory)},
+	{"host_swap", value_size, FIELD(config, host_swap)},
+	{"swap_reserve", value_reserve, FIELD(config, swap_reserve_pct)},
 	{"threads", value_count, FIELD(config, threads)},
 	{"warm_workers", value_count, FIELD(config, warm_workers)},
 	{"max_workers", value_count, FIELD(config, max_workers)},
@@ -696,6 +710,8 @@ void config_init(struct config *config)
 {
 	*config = (struct config){
 		.device = "auto",
+		.host_swap = UINT64_MAX,
+		.swap_reserve_pct = 10,
 		.warm_workers = 2,
 		.max_workers = 256,
 		.worker_idle_ns = 10 * NS_PER_S,

@@ -51,7 +51,10 @@ struct config {
 	char device[32];        /* "cpu", "null", "cuda:0"; "auto" until config_finish_defaults() */
 	uint64_t device_memory; /* bytes; 0: the device's default */
 	uint64_t host_memory;   /* page-locked, of a session; 0: half of the machine's */
-	uint64_t threads;       /* 0: the device's default */
+	uint64_t
+		host_swap; /* for objects that are not on the device; UINT64_MAX: half of the machine's */
+	uint64_t swap_reserve_pct; /* of the device, kept free as temporary swap space */
+	uint64_t threads;          /* 0: the device's default */
 	uint64_t warm_workers, max_workers;
 	uint64_t worker_idle_ns; /* a surplus warm worker leaves after this */
 	uint64_t sessions_per_uid;

@@ -25,6 +25,7 @@
 #include "gdevd/connection.h"
 #include "gdevd/deadlines.h"
 #include "gdevd/memory.h"
+#include "gdevd/residency.h"
 #include "gdevd/sched/sched.h"
 #include "gdevd/shm.h"
 #include "gdevd/usage.h"
@@ -38,7 +39,8 @@ struct vgpu {
 	struct daemon *daemon;
 	struct config_vgpu *config; /* in config.vgpus; vgpus.c changes it */
 	struct memory_account memory;
-	struct shm shm; /* keys are per virtual GPU */
+	struct memory_account swap; /* host swap that its objects take */
+	struct shm shm;             /* keys are per virtual GPU */
 	struct sched_group groups[RESOURCES];
 	struct usage usage[RESOURCES];
 	unsigned sessions;
@@ -51,6 +53,7 @@ struct device {
 	bool known;
 	unsigned losses; /* sessions that it failed under */
 	struct memory_account memory;
+	struct residency residency;
 	struct sched sched[RESOURCES];
 	struct usage usage[RESOURCES];
 	uint64_t last_holder[RESOURCES]; /* session id */
@@ -79,7 +82,8 @@ struct worker {
 	int fds[WORKER_FDS];           /* until WELCOME */
 	int trace_fd;                  /* of the trace segment; -1: it has none */
 	struct worker_page *page;
-	struct memory_account memory;
+	struct memory_account memory, swap;
+	struct worker_residency residency;
 	struct session *session;
 	bool restored;            /* served its session before this gdevd started */
 	struct deadline deadline; /* of its start, or of its end */
@@ -316,6 +320,8 @@ int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error);
 int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error);
 /* -EBUSY: it has sessions, and they are not to be ended (`force`). */
 int vgpu_delete(struct vgpu *vgpu, bool force, char *error);
+/* So many bytes are brought in for the session: it keeps the device for as long as that is worth. */
+void grants_note_load(struct session *session, uint64_t bytes);
 
 /* events.c */
 /* Calls nice_lend() for all who wait for another. */

@@ -56,6 +56,7 @@ static void learn_device(struct daemon *daemon, const struct worker *worker, uin
 		return;
 	device->known = true;
 	device->memory.limit_bytes = memory_bytes;
+	residency_init_device(daemon);
 	memcpy(device->name, worker->device_name, sizeof device->name);
 	memcpy(device->uuid, worker->device_uuid, sizeof device->uuid);
 	log_info("device %s: %s, %llu MiB", daemon->config.device, device->name,
@@ -91,6 +92,7 @@ static int on_ready(
 		complain("the device has no memory left for another warm worker");
 		return -ENOMEM;
 	}
+	residency_balance(worker->daemon);
 	worker_ready(worker);
 	return 0;
 }
@@ -132,21 +134,74 @@ static int on_bye(
 	return 0;
 }
 
+static void answer_memory(struct worker *worker, const struct control_memory *request, int status)
+{
+	struct control_memory answer = {
+		.bytes = request->bytes,
+		.free_bytes = residency_free(worker->session->vgpu),
+		.total_bytes = memory_total(&worker->memory),
+	};
+
+	control_fill(&answer, CONTROL_MEMORY_REPLY, request->header.serial);
+	answer.header.status = status;
+	connection_send(worker->connection, &answer, NULL, 0);
+}
+
 static int on_memory(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
 	const struct control_memory *message = (const struct control_memory *)header;
-	struct control_memory answer = {0};
+	int status = 0;
 
-	if (message->bytes < 0)
-		return memory_return(&worker->memory, -(uint64_t)message->bytes);
-	control_fill(&answer, CONTROL_MEMORY_REPLY, message->header.serial);
-	answer.header.status = memory_charge(&worker->memory, (uint64_t)message->bytes);
-	answer.bytes = message->bytes;
-	answer.free_bytes = memory_free(&worker->memory);
-	answer.total_bytes = memory_total(&worker->memory);
-	connection_send(worker->connection, &answer, NULL, 0);
+	if (message->bytes < 0) {
+		if (memory_return(&worker->memory, -(uint64_t)message->bytes))
+			return -EINVAL;
+		residency_balance(worker->daemon);
+		return 0;
+	}
+	if (message->bytes && !residency_has_room(worker, (uint64_t)message->bytes))
+		status = -ENOMEM;
+	else
+		status = memory_charge(&worker->memory, (uint64_t)message->bytes);
+	if (message->bytes && !status)
+		worker->residency.dry = false;
+	answer_memory(worker, message, status);
 	return 0;
+}
+
+static int on_resident(
+	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+{
+	return residency_wanted(worker, (const struct control_memory *)header);
+}
+
+static int on_swap(
+	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+{
+	const struct control_memory *message = (const struct control_memory *)header;
+	int status;
+
+	if (message->bytes < 0) {
+		if (memory_return(&worker->swap, -(uint64_t)message->bytes))
+			return -EINVAL;
+		residency_balance(worker->daemon);
+		return 0;
+	}
+	if (!header->serial) {
+		if (!worker->restored)
+			return -EPROTO;
+		memory_charge_held(&worker->swap, (uint64_t)message->bytes);
+		return 0;
+	}
+	status = residency_promise(worker, (uint64_t)message->bytes);
+	answer_memory(worker, message, status);
+	return 0;
+}
+
+static int on_evicted(
+	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+{
+	return residency_evicted(worker, (const struct control_evict *)header);
 }
 
 static int on_acquire(
@@ -260,6 +315,9 @@ static const struct {
 	{CONTROL_ATTACHED, IN(WORKER_ATTACHING), false, on_attached},
 	{CONTROL_BYE, IN(WORKER_SERVING), false, on_bye},
 	{CONTROL_MEMORY, IN(WORKER_SERVING), false, on_memory},
+	{CONTROL_RESIDENT, IN(WORKER_SERVING), false, on_resident},
+	{CONTROL_SWAP, IN(WORKER_SERVING), false, on_swap},
+	{CONTROL_EVICTED, IN(WORKER_SERVING), false, on_evicted},
 	{CONTROL_ACQUIRE, IN(WORKER_SERVING), false, on_acquire},
 	{CONTROL_RELEASE, IN(WORKER_SERVING), false, on_release},
 	{CONTROL_SHM, IN(WORKER_SERVING), true, on_shm},

@@ -20,6 +20,12 @@
 #define SWITCH_HARDWARE_NS (170 * NS_PER_US)
 #define SWITCH_SOFTWARE_NS (30 * NS_PER_US)
 
+/* What is brought in, and what leaves for it: bytes in a microsecond, a low guess. */
+#define LOAD_HARDWARE_BYTES_PER_US 30000
+#define LOAD_SOFTWARE_BYTES_PER_US 1500
+#define LOAD_WORTH                                                                                 \
+	10 /* a turn lasts so many times what preparing it takes (docs/memory.md, rule 8) */
+
 /* ---- what is used ---- */
 
 static uint64_t page_used_ns(const struct session *session, unsigned resource)
@@ -148,6 +154,7 @@ static void on_grant(struct sched *sched, struct sched_entity *entity)
 	struct session *session = session_of(entity, sched->index);
 	uint64_t now_ns = clock_now_ns();
 
+	session->worker->residency.dry = false;
 	for (unsigned i = 0; i < RESOURCES; i++)
 		if (grants_queue(session->daemon, i) == sched->index && session->grants[i].asked)
 			give(session, i, now_ns);
@@ -394,6 +401,7 @@ int grants_release(struct session *session, const struct control_grant *message)
 
 	if (resource >= RESOURCES)
 		return -EINVAL;
+	session->worker->residency.used_ns = now;
 	queue = grants_queue(session->daemon, resource);
 	first = &session->grants[queue];
 	entity = &session->entities[queue];
@@ -412,4 +420,16 @@ int grants_release(struct session *session, const struct control_grant *message)
 	rearm(session->daemon);
 	measure_wake(session->daemon);
 	return 0;
+}
+
+void grants_note_load(struct session *session, uint64_t bytes)
+{
+	const struct daemon *daemon = session->daemon;
+	bool hardware = !strncmp(daemon->config.device, "cuda", 4);
+	uint64_t rate = hardware ? LOAD_HARDWARE_BYTES_PER_US : LOAD_SOFTWARE_BYTES_PER_US;
+	uint64_t load_ns = bytes / rate * NS_PER_US;
+
+	sched_keep(
+		&session->entities[RESOURCE_COMPUTE], clock_now_ns() + (1 + LOAD_WORTH) * load_ns);
+	rearm(session->daemon);
 }

@@ -67,6 +67,7 @@ static struct session *create(struct daemon *daemon, struct vgpu *vgpu, struct w
 	daemon->session_count++;
 	vgpu->sessions++;
 	worker->session = session;
+	residency_begin_session(worker);
 	return session;
 }
 
@@ -300,6 +301,7 @@ void session_end(struct session *session, const char *reason)
 	if (welcome)
 		record_end(session, reason);
 	log_debug("session %llu ended: %s", (unsigned long long)session->id, reason);
+	list_remove(&worker->residency.link);
 	worker->session = NULL;
 	worker_leave(worker, LEAVE_GRACE_NS);
 	release_client(session, welcome);

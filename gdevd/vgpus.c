@@ -38,6 +38,7 @@ static struct vgpu *create(struct daemon *daemon, struct config_vgpu *config)
 	vgpu->daemon = daemon;
 	vgpu->config = config;
 	memory_init(&vgpu->memory, &daemon->device.memory, memory_limit(config));
+	memory_init(&vgpu->swap, &daemon->device.residency.swap, UINT64_MAX);
 	shm_init(&vgpu->shm);
 	grants_vgpu_init(vgpu);
 	list_append(&daemon->vgpus, &vgpu->link);
@@ -56,6 +57,8 @@ int vgpus_init(struct daemon *daemon)
 	struct config_vgpu *config;
 
 	memory_init(&daemon->device.memory, NULL, UINT64_MAX);
+	memory_init(&daemon->device.residency.swap, NULL, UINT64_MAX);
+	list_init(&daemon->device.residency.waiting);
 	list_for_each (config, &daemon->config.vgpus, link)
 		if (!create(daemon, config))
 			return -ENOMEM;
@@ -131,16 +134,23 @@ int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error
 {
 	struct config_vgpu *own = vgpu->config;
 	struct list link = own->link;
-	int status = server_vgpu_change(vgpu, config);
+	int status = residency_set_limit(vgpu, config->memory_bytes);
 
 	if (status) {
+		snprintf(error, CONFIG_ERROR_MAX,
+			"host swap has no room for what would have to leave the device; "
+			"host_swap in gdev.conf(5) says how much it has");
+		return status;
+	}
+	status = server_vgpu_change(vgpu, config);
+	if (status) {
+		residency_set_limit(vgpu, own->memory_bytes);
 		snprintf(error, CONFIG_ERROR_MAX, "cannot change who may use its socket: %s",
 			strerror(-status));
 		return status;
 	}
 	*own = *config;
 	own->link = link;
-	vgpu->memory.limit_bytes = memory_limit(config);
 	grants_configure(vgpu->daemon);
 	write_down(vgpu->daemon, own, error);
 	return 0;
@@ -178,20 +188,27 @@ static void end_sessions(struct vgpu *vgpu)
 	}
 }
 
+static void move_account(struct memory_account *account, const struct memory_account *from,
+	struct memory_account *to)
+{
+	uint64_t bytes = account->used_bytes;
+
+	if (account->parent != from)
+		return;
+	memory_return(account, bytes);
+	account->parent = to;
+	memory_charge_held(account, bytes);
+}
+
 /* What leaving workers still hold is the device's account from now on. */
 static void move_memory(struct vgpu *vgpu)
 {
-	struct memory_account *device = &vgpu->daemon->device.memory;
+	struct device *device = &vgpu->daemon->device;
 	struct worker *worker;
 
 	list_for_each (worker, &vgpu->daemon->workers.all, link) {
-		uint64_t bytes = worker->memory.used_bytes;
-
-		if (worker->memory.parent != &vgpu->memory)
-			continue;
-		memory_return(&worker->memory, bytes);
-		worker->memory.parent = device;
-		memory_charge_held(&worker->memory, bytes);
+		move_account(&worker->memory, &vgpu->memory, &device->memory);
+		move_account(&worker->swap, &vgpu->swap, &device->residency.swap);
 	}
 }
 

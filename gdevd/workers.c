@@ -66,6 +66,7 @@ static void maybe_free(struct worker *worker)
 	if (worker->connection || worker->child)
 		return;
 	deadline_cancel(&worker->deadline);
+	residency_finish_worker(worker);
 	memory_return(&worker->memory, worker->memory.used_bytes);
 	for (unsigned i = 0; i < WORKER_FDS; i++)
 		if (worker->fds[i] >= 0)
@@ -80,6 +81,7 @@ static void maybe_free(struct worker *worker)
 		uv_close((uv_handle_t *)&worker->process, free_process);
 	else
 		free(worker);
+	residency_balance(daemon);
 	workers_adjust(daemon);
 	daemon_maybe_leave(daemon);
 }
@@ -224,6 +226,7 @@ static struct worker *create(struct daemon *daemon)
 	memset(worker->fds, -1, sizeof worker->fds);
 	worker->trace_fd = -1;
 	memory_init(&worker->memory, &daemon->device.memory, UINT64_MAX);
+	residency_init_worker(worker);
 	deadline_init(&worker->deadline, on_late);
 	list_append(&daemon->workers.all, &worker->link);
 	daemon->workers.total++;

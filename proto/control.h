@@ -41,10 +41,14 @@
 	X(CONTROL_BYE, 36, struct control_header, 1)                                               \
 	X(CONTROL_MEMORY, 40, struct control_memory, 1)                                            \
 	X(CONTROL_MEMORY_REPLY, 41, struct control_memory, 1)                                      \
+	X(CONTROL_RESIDENT, 42, struct control_memory, 1)                                          \
+	X(CONTROL_SWAP, 43, struct control_memory, 1)                                              \
 	X(CONTROL_ACQUIRE, 44, struct control_grant, 1)                                            \
 	X(CONTROL_GRANT, 45, struct control_grant, 1)                                              \
 	X(CONTROL_REVOKE, 46, struct control_grant, 1)                                             \
 	X(CONTROL_RELEASE, 47, struct control_grant, 1)                                            \
+	X(CONTROL_EVICT, 48, struct control_evict, 1)                                              \
+	X(CONTROL_EVICTED, 49, struct control_evict, 1)                                            \
 	X(CONTROL_SHM, 50, struct control_shm, 1)                                                  \
 	X(CONTROL_SHM_REPLY, 51, struct control_shm, 1)                                            \
 	X(CONTROL_CACHE_GET, 56, struct control_cache, 1)                                          \
@@ -152,12 +156,32 @@ struct control_attach {
 	uint64_t held_bytes;         /* REGISTER: device memory it holds */
 };
 
-/* Device memory, before it is taken (bytes > 0; answered) and after it is given back (bytes < 0; no
- * answer). 0 asks only. MEMORY_REPLY: status (-ENOMEM), and what the virtual GPU has. */
+/* Every byte of an object is charged to device memory or to host swap (docs/memory.md).
+ * MEMORY: device memory, before it is taken (bytes > 0; answered: all of it, or -ENOMEM) and after it is
+ * given back (bytes < 0; no answer). 0 asks only.
+ * RESIDENT: device memory for what is to be brought in, for which others may have to leave: answered, when
+ * there is some, with as many of the bytes as there are now. -ENOMEM: nobody has any to give.
+ * SWAP: as MEMORY, for host memory that swap space may take. With serial 0, bytes > 0 are held already.
+ * All answers are MEMORY_REPLY, with what the virtual GPU has. */
 struct control_memory {
 	struct control_header header;
 	int64_t bytes;
 	uint64_t free_bytes, total_bytes;
+};
+
+/* EVICT: gdevd wants `bytes` of device memory back from a worker, or, with flags, something else; as many
+ * bytes of host swap have been charged to it. The worker gives back with MEMORY as chunks leave, and says
+ * EVICTED (same serial) when it is done: `bytes` that it gave, of which `swapped` are in host swap now; the
+ * rest of what was charged for it is returned. status: what was in the way. */
+struct control_evict {
+	struct control_header header;
+	uint64_t bytes, swapped;
+	uint32_t flags, reserved; /* enum evict_flags */
+};
+
+enum evict_flags {
+	EVICT_SUSPEND = 1, /* all of it; commands wait from now on until RESUME */
+	EVICT_RESUME = 2,  /* bytes is 0; EVICTED when everything is back that has room */
 };
 
 enum control_resource {
@@ -285,6 +309,8 @@ struct worker_page {
 	uint32_t thread; /* of the client that submitted last, as session_header.thread says: gdevd
 			  * asks the kernel for its nice value when it is one of the client's */
 	uint32_t reserved;
+	/* Objects in host swap, and those of them that commands use from there; ever moved. */
+	uint64_t swapped_bytes, mapped_bytes, swap_out_bytes, swap_in_bytes;
 };
 
 _Static_assert(sizeof(struct control_header) == 16, "ABI");
@@ -296,6 +322,7 @@ _Static_assert(sizeof(struct control_refused) == 272, "ABI");
 _Static_assert(sizeof(struct control_ready) == 120, "ABI");
 _Static_assert(sizeof(struct control_attach) == 120, "ABI");
 _Static_assert(sizeof(struct control_memory) == 40, "ABI");
+_Static_assert(sizeof(struct control_evict) == 40, "ABI");
 _Static_assert(sizeof(struct control_grant) == 48, "ABI");
 _Static_assert(sizeof(struct control_shm) == 88, "ABI");
 _Static_assert(sizeof(struct control_cache) == 40, "ABI");
@@ -303,6 +330,7 @@ _Static_assert(sizeof(struct control_event) == 40, "ABI");
 _Static_assert(sizeof(struct control_trace) == 32, "ABI");
 _Static_assert(sizeof(struct control_traced) == 96, "ABI");
 _Static_assert(offsetof(struct worker_page, longest_ns) == 128, "ABI");
+_Static_assert(offsetof(struct worker_page, swapped_bytes) == 160, "ABI");
 _Static_assert(sizeof(struct worker_page) == 192, "ABI");
 
 #endif

@@ -49,31 +49,44 @@ static void give_back(struct core *core, uint64_t bytes)
 	control_send(core, &message, NULL, 0);
 }
 
-static void answered(struct core *core, struct control_request *request, int status,
-	const struct control_header *reply, int *fds, size_t fd_count)
+static void note_limit(struct core *core, const struct control_header *reply)
 {
 	if (reply)
 		core->memory.limit_bytes = ((const struct control_memory *)reply)->total_bytes;
+}
+
+static void answered(struct core *core, struct control_request *request, int status,
+	const struct control_header *reply, int *fds, size_t fd_count)
+{
+	note_limit(core, reply);
 	memory_decided(core, status);
+}
+
+static void ask_for(struct core *core, uint16_t type, uint64_t bytes,
+	__typeof__(((struct control_request *)0)->answered) answered_with)
+{
+	struct memory *memory = &core->memory;
+	struct control_memory message;
+
+	memory->asking = true;
+	memory->asked_bytes = bytes;
+	tell(core, (int64_t)bytes, &message);
+	message.header.type = type;
+	memory->request.message.memory = message;
+	memory->request.expected = CONTROL_MEMORY_REPLY;
+	memory->request.answered = answered_with;
+	memory->request.lasting = false;
+	control_ask(core, &memory->request);
 }
 
 /* Asks for what the oldest wish lacks, and a little more if little is asked for. */
 static void ask(struct core *core, const struct charge *charge, bool more)
 {
-	struct memory *memory = &core->memory;
-	uint64_t bytes = charge->bytes - slack_of(memory);
-	struct control_memory message;
+	uint64_t bytes = charge->bytes - slack_of(&core->memory);
 
 	if (more && bytes < SLACK_STEP)
 		bytes = SLACK_STEP;
-	memory->asking = true;
-	memory->asked_bytes = bytes;
-	tell(core, (int64_t)bytes, &message);
-	memory->request.message.memory = message;
-	memory->request.expected = CONTROL_MEMORY_REPLY;
-	memory->request.answered = answered;
-	memory->request.lasting = false;
-	control_ask(core, &memory->request);
+	ask_for(core, CONTROL_MEMORY, bytes, answered);
 }
 
 static void decide(struct core *core, struct charge *charge, int status)
@@ -84,6 +97,52 @@ static void decide(struct core *core, struct charge *charge, int status)
 		note_change(core);
 	}
 	charge->decided(core, charge, status);
+}
+
+static void swap_answered(struct core *core, struct control_request *request, int status,
+	const struct control_header *reply, int *fds, size_t fd_count)
+{
+	struct memory *memory = &core->memory;
+	struct charge *charge = list_first(&memory->charges, struct charge, link);
+
+	note_limit(core, reply);
+	memory->asking = false;
+	if (status != -ENOTCONN) {
+		list_remove(&charge->link);
+		charge->swapped = !status;
+		memory->swap_bytes += status ? 0 : charge->bytes;
+		usage_set(&core->page->swapped_bytes, memory->swap_bytes);
+		charge->decided(core, charge, status);
+	}
+	memory_reconsider(core);
+}
+
+/* Others make room, piece by piece, until there is enough. */
+static void room_answered(struct core *core, struct control_request *request, int status,
+	const struct control_header *reply, int *fds, size_t fd_count)
+{
+	struct memory *memory = &core->memory;
+	struct charge *charge = list_first(&memory->charges, struct charge, link);
+
+	note_limit(core, reply);
+	memory->asking = false;
+	if (!status)
+		memory->charged_bytes += (uint64_t)((const struct control_memory *)reply)->bytes;
+	else if (status != -ENOTCONN && charge->bytes > slack_of(memory))
+		decide(core, charge, status);
+	note_change(core);
+	memory_reconsider(core);
+}
+
+/* There is not so much free. What may be swapped begins its life in host swap; for the rest others
+ * have to leave. */
+static void ask_otherwise(struct core *core, struct charge *charge)
+{
+	if (charge->swappable)
+		ask_for(core, CONTROL_SWAP, charge->bytes, swap_answered);
+	else
+		ask_for(core, CONTROL_RESIDENT, charge->bytes - slack_of(&core->memory),
+			room_answered);
 }
 
 /* Without gdevd: what we were allowed when it went is still ours to use. */
@@ -128,7 +187,7 @@ void memory_decided(struct core *core, int status)
 		if (charge->bytes > slack_of(memory) && asked > charge->bytes - slack_of(memory))
 			ask(core, charge, false); /* it may have been too much to ask */
 		else if (charge->bytes > slack_of(memory))
-			decide(core, charge, status);
+			ask_otherwise(core, charge);
 	}
 	note_change(core);
 	memory_reconsider(core);
@@ -159,16 +218,58 @@ void memory_hand_over(struct core *core, uint64_t bytes)
 	note_change(core);
 }
 
+uint64_t memory_give_slack(struct core *core, uint64_t bytes)
+{
+	const struct memory *memory = &core->memory;
+	uint64_t slack = slack_of(memory) - min_of(slack_of(memory), memory->kept_bytes);
+
+	bytes = min_of(bytes, slack);
+	give_back(core, bytes);
+	note_change(core);
+	return bytes;
+}
+
+void memory_vacate(struct core *core, uint64_t bytes)
+{
+	core->memory.used_bytes -= bytes;
+	give_back(core, bytes);
+	note_change(core);
+}
+
+void memory_uncharge_swap(struct core *core, uint64_t bytes)
+{
+	struct control_memory message;
+
+	if (!bytes)
+		return;
+	core->memory.swap_bytes -= bytes;
+	tell(core, -(int64_t)bytes, &message);
+	message.header.type = CONTROL_SWAP;
+	control_send(core, &message, NULL, 0);
+	usage_set(&core->page->swapped_bytes, core->memory.swap_bytes);
+}
+
+void memory_register(struct core *core)
+{
+	struct control_memory message;
+
+	tell(core, (int64_t)core->memory.swap_bytes, &message);
+	message.header.type = CONTROL_SWAP;
+	if (core->memory.swap_bytes)
+		control_send(core, &message, NULL, 0);
+}
+
 static void trim_job(struct job *job)
 {
 	struct memory *memory = container_of(job, struct memory, trim_job);
 	struct core *core = container_of(memory, struct core, memory);
 
 	memory_trim(core, 0);
+	/* Slots for what may have to leave again are kept, and no more. */
+	swap_trim(core, memory->used_bytes);
 	core_lock(core);
 	memory->trimming = false;
-	give_back(core, slack_of(memory) - min_of(slack_of(memory), memory->kept_bytes));
-	note_change(core);
+	memory_give_slack(core, UINT64_MAX);
 	core_unlock(core);
 }
 

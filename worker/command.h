@@ -49,8 +49,12 @@ struct command {
 	bool satisfied;          /* EVENT_WAIT: it has answered */
 	bool watching; /* EVENT_WAIT: for an event of this session; noted in events.watches */
 	uint64_t queued_ns, begun_ns; /* when it was read and when it began; 0: nobody traces */
-	uint64_t column, row, plane;  /* COPY: where its next piece begins */
+	uint64_t column, row, plane;  /* COPY, FILL: where its next piece begins */
 	bool in_pieces;               /* COPY: more pieces follow the one on the device */
+	bool served;                  /* it is being executed in host swap, not on the device */
+	struct piece *piece;          /* served: where; a move: of this one */
+	/* Not of a stream, but a move between a piece and its slot: called when it is done. */
+	void (*moved)(struct core *core, struct command *command);
 
 	/* On the device. */
 	enum control_resource resource;
@@ -91,7 +95,11 @@ int command_prepare_copy(struct command *command);
 int command_prepare_write(struct command *command);
 int command_prepare_fill(struct command *command);
 int command_prepare_launch(struct command *command);
-/* COPY: the piece that was prepared is done; the next one is to be. */
+/* COPY, FILL: the piece that was prepared is done; the next one is to be. */
 void command_next_piece(struct command *command);
+/* Cuts what was prepared down to what is in one piece of the object that a COPY reads, or a FILL writes. NULL:
+ * that memory does not move. */
+struct piece *command_clip_copy(struct command *command);
+struct piece *command_clip_fill(struct command *command);
 
 #endif

@@ -285,6 +285,7 @@ static void control_lost(struct core *core)
 	}
 	grants_lost(core);
 	events_lost(core);
+	residency_lost(core);
 	refuse_requests(core);
 	memory_reconsider(core);
 }
@@ -320,6 +321,7 @@ static void register_again(struct core *core)
 	control_send(core, &message, fds, array_length(fds));
 	list_for_each (request, &core->control.requests, link) /* those that last */
 		control_send(core, &request->message, NULL, 0);
+	memory_register(core);
 	shared_register(core);
 	grants_registered(core);
 	memory_reconsider(core);
@@ -399,6 +401,9 @@ static int dispatch(
 		return 0;
 	case CONTROL_REVOKE:
 		grant_revoked(core, grant->resource);
+		return 0;
+	case CONTROL_EVICT:
+		residency_evict(core, (const void *)header);
 		return 0;
 	case CONTROL_EVENT_WATCH:
 		event_watch(core, (const void *)header);

@@ -102,6 +102,10 @@ static int describe_device(struct core *core)
 	count = core->ops->probe(&core->config.device, infos, wanted + 1);
 	if (count > (int)wanted)
 		core->device_info = infos[wanted];
+	/* The administrator may give us less of a device than there is. */
+	if (core->config.device.memory_bytes &&
+		core->config.device.memory_bytes < core->device_info.memory_bytes)
+		core->device_info.memory_bytes = core->config.device.memory_bytes;
 	free(infos);
 	return count > (int)wanted ? 0 : -ENODEV;
 }
@@ -169,6 +173,8 @@ int core_create(const struct core_config *config, struct core **result)
 	list_init(&core->free_commands);
 	streams_init(core);
 	memory_init(core);
+	residency_init(core);
+	swap_init(core);
 	grants_init(core);
 	direct_init(core);
 	events_init(core);
@@ -269,6 +275,8 @@ void core_destroy(struct core *core)
 	events_finish(core);
 	modules_finish(core);
 	memory_finish(core);
+	swap_finish(core);
+	residency_finish(core);
 	while (!list_empty(&core->free_commands)) {
 		struct command *command = list_first(&core->free_commands, struct command, link);
 		list_remove(&command->link);

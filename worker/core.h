@@ -34,8 +34,10 @@
 #include "worker/grants.h"
 #include "worker/limit.h"
 #include "worker/memory.h"
+#include "worker/residency.h"
 #include "worker/service.h"
 #include "worker/stream.h"
+#include "worker/swap.h"
 #include "worker/table.h"
 #include "worker/trace.h"
 
@@ -93,6 +95,8 @@ struct core {
 
 	struct streams streams;
 	struct memory memory;
+	struct residency residency;
+	struct swap swap;
 	struct control control;
 	struct grants grants;
 	struct direct direct;

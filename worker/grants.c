@@ -58,6 +58,8 @@ static bool is_unused(struct core *core, uint32_t which)
 
 static bool is_idle(struct core *core, uint32_t which)
 {
+	if (which == RESOURCE_COMPUTE && residency_busy(&core->residency))
+		return false;
 	return is_unused(core, which) && list_empty(&core->grants.resources[which].blocked);
 }
 

@@ -29,8 +29,7 @@ void memory_finish(struct core *core)
 		struct range *range = memory->ranges[memory->range_count - 1];
 		if (range->piece_count)
 			memory_unmap_pieces(core, range, range->piece_count);
-		for (size_t i = 0; i < range->piece_count; i++)
-			core->ops->chunk_destroy(range->pieces[i].chunk);
+		memory_drop_pieces(core, range);
 		if (range->kind == RANGE_HOST && range->ready && core->ops->host_unregister)
 			core->ops->host_unregister(core->space, range->address, range->bytes);
 		shared_destroy(range->shared);
@@ -163,9 +162,10 @@ static void alloc_job(struct job *job)
 	struct core *core = command->core;
 	struct range *range = command->range;
 	uint64_t bytes = range->bytes;
+	bool swapped = command->charge.swapped;
 	int error;
 
-	error = memory_make_pieces(core, bytes, 0, range);
+	error = memory_make_pieces(core, bytes, 0, swapped, range);
 	if (!error) {
 		error = memory_map_pieces(core, range);
 		if (error)
@@ -174,9 +174,16 @@ static void alloc_job(struct job *job)
 	core_lock(core);
 	if (error) {
 		memory_remove(core, range);
-		memory_uncharge(core, bytes);
+		if (swapped)
+			memory_uncharge_swap(core, bytes);
+		else
+			memory_uncharge(core, bytes);
 	} else {
+		range->launches = core->residency.launches;
+		range->copied_at = ++core->residency.copies;
 		range->ready = true;
+		if (swapped)
+			residency_add(core, range);
 	}
 	command_answer(command, error, NULL, 0);
 	core_unlock(core);
@@ -208,6 +215,7 @@ void memory_alloc(struct command *command)
 		return;
 	}
 	command->charge.bytes = record->bytes;
+	command->charge.swappable = true;
 	command->charge.decided = alloc_decided;
 	memory_charge(core, &command->charge);
 }
@@ -219,13 +227,14 @@ static void free_device_job(struct job *job)
 	struct command *command = container_of(job, struct command, job);
 	struct core *core = command->core;
 	struct range *range = command->range;
-	uint64_t bytes = range->bytes;
+	size_t count = range->piece_count;
 
-	memory_unmap_pieces(core, range, range->piece_count);
+	memory_unmap_pieces(core, range, count);
 	memory_drop_pieces(core, range);
 	core_lock(core);
+	range->piece_count = count; /* of which residency_release() needs the states alone */
+	residency_release(core, range);
 	memory_remove(core, range);
-	memory_uncharge(core, bytes);
 	command_answer(command, 0, NULL, 0);
 	core_unlock(core);
 }
@@ -269,6 +278,7 @@ static void flight_over(struct barrier *barrier)
 void memory_retire(struct command *command, struct range *range, void (*job)(struct job *job))
 {
 	range->ready = false;
+	residency_forget(command->core, range);
 	command->range = range;
 	command->job.run = job;
 	command->barrier.passed = flight_over;

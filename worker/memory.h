@@ -26,6 +26,7 @@
 struct command;
 struct core;
 struct device_chunk;
+struct swap_slot;
 
 #define MEMORY_SLACK_BYTES (64ull << 20)
 #define HOST_RANGES_MAX                                                                            \
@@ -39,9 +40,29 @@ enum range_kind {
 	RANGE_VARIABLE,
 };
 
+/* Where the bytes of a chunk's worth of an object are: docs/memory.md, residency.h. */
+enum piece_state {
+	PIECE_RESIDENT, /* on the device */
+	PIECE_LEAVING,  /* on the device, unlisted: waits to be written out */
+	PIECE_WRITING,  /* on the device, being written out */
+	PIECE_WRITTEN,  /* on the device and in its slot (or never written): waits to be unmapped */
+	PIECE_GOING,    /* being unmapped */
+	PIECE_FRESH,    /* nowhere: nothing was ever put there */
+	PIECE_SWAPPED,  /* in its slot */
+	PIECE_LOADING,  /* being brought in, or mapped from its slot */
+	PIECE_MAPPED,   /* in its slot, and commands use it there */
+};
+
 struct piece {
-	struct device_chunk *chunk;
-	uint64_t bytes;
+	struct list link; /* of a list of struct residency */
+	struct range *range;
+	struct device_chunk *chunk; /* RESIDENT to GOING */
+	struct swap_slot *slot;     /* SWAPPED, MAPPED, and while it moves */
+	uint64_t offset, bytes;     /* in the range */
+	uint8_t state;              /* enum piece_state */
+	bool written;               /* something was put there by a copy, a fill, or from swap */
+	bool wanted;                /* WRITING, GOING: a command needs it */
+	unsigned served;            /* commands that work in its slot */
 };
 
 struct range {
@@ -55,6 +76,9 @@ struct range {
 	struct command *freeing; /* waits for the pins to go */
 	struct piece *pieces;    /* DEVICE, SHARED */
 	size_t piece_count;
+	uint64_t launches;     /* DEVICE: of the session, when it was made */
+	bool stays;            /* DEVICE: what has its chunks is not only us */
+	uint64_t copied_at;    /* DEVICE: when a copy last named it; counts copies */
 	struct shared *shared; /* SHARED: shm.c */
 };
 
@@ -62,6 +86,8 @@ struct range {
 struct charge {
 	struct list link;
 	uint64_t bytes;
+	bool swappable; /* host swap will do */
+	bool swapped;   /* and it is host swap that has been charged */
 	/* With the lock. 0: `bytes` are ours now; -ENOMEM. */
 	void (*decided)(struct core *core, struct charge *charge, int status);
 };
@@ -69,7 +95,8 @@ struct charge {
 /* A chunk that waits for reuse. */
 struct kept_chunk {
 	struct list link;
-	struct piece piece;
+	struct device_chunk *chunk;
+	uint64_t bytes;
 };
 
 struct memory {
@@ -85,6 +112,8 @@ struct memory {
 	bool asking;          /* gdevd has been asked on behalf of the first of them */
 	uint64_t asked_bytes;
 	struct control_request request; /* while asking */
+	/* Host swap: what our objects have been charged, all of it in use. */
+	uint64_t swap_bytes;
 	struct job trim_job;
 	bool trimming;
 	uint64_t slack_since_ns; /* when slack last changed; 0: there is none */
@@ -114,6 +143,14 @@ void memory_unpin(struct core *core, struct range *range);
 /* Asks for bytes; calls charge->decided, perhaps before it returns. */
 void memory_charge(struct core *core, struct charge *charge);
 void memory_uncharge(struct core *core, uint64_t bytes);
+/* Device memory that we have been charged and do not use goes back, up to `bytes`; how much did. */
+uint64_t memory_give_slack(struct core *core, uint64_t bytes);
+/* Bytes that were used go back at once. */
+void memory_vacate(struct core *core, uint64_t bytes);
+/* Host swap is not needed any more. */
+void memory_uncharge_swap(struct core *core, uint64_t bytes);
+/* A new gdevd learns of our host swap. */
+void memory_register(struct core *core);
 /* The memory now belongs to something else that has paid: both what we use and what we have been charged
  * shrink. */
 void memory_hand_over(struct core *core, uint64_t bytes);
@@ -125,9 +162,14 @@ void memory_reconsider(struct core *core);
  * UINT64_MAX. */
 uint64_t memory_tick(struct core *core, uint64_t now_ns);
 
-/* Unlocked. */
+/* The piece at an address of the range. */
+struct piece *memory_piece(const struct range *range, uint64_t address);
+
+/* Unlocked. Pieces with chunks, or without (FRESH). */
 int memory_make_pieces(
-	struct core *core, uint64_t bytes, uint64_t chunk_bytes, struct range *range);
+	struct core *core, uint64_t bytes, uint64_t chunk_bytes, bool fresh, struct range *range);
+/* A chunk, of those that are kept or a new one. */
+int memory_make_chunk(struct core *core, uint64_t bytes, struct device_chunk **chunk);
 int memory_map_pieces(struct core *core, struct range *range);
 void memory_unmap_pieces(struct core *core, struct range *range, size_t count);
 void memory_drop_pieces(struct core *core, struct range *range);

@@ -77,6 +77,8 @@ static int collect_pieces(struct core *core, const struct peer_message *request,
 			int error;
 			if (answer->pieces == PEER_FDS_MAX)
 				break;
+			if (!piece->chunk || piece->state != PIECE_RESIDENT)
+				return -EAGAIN;
 			error = core->ops->chunk_host_fd(piece->chunk, &fds[answer->pieces]);
 			if (error)
 				return error;

@@ -12,6 +12,7 @@
 #include "gdev/error.h"
 #include "worker/core.h"
 #include "worker/memory.h"
+#include "worker/swap.h"
 
 #define LARGE_BYTES (64ull << 20)
 
@@ -42,8 +43,8 @@ static struct device_chunk *take_kept(struct core *core, uint64_t bytes)
 
 	core_lock(core);
 	list_for_each (kept, &core->memory.kept, link) {
-		if (kept->piece.bytes == bytes) {
-			chunk = kept->piece.chunk;
+		if (kept->bytes == bytes) {
+			chunk = kept->chunk;
 			list_remove(&kept->link);
 			core->memory.kept_bytes -= bytes;
 			free(kept);
@@ -54,77 +55,124 @@ static struct device_chunk *take_kept(struct core *core, uint64_t bytes)
 	return chunk;
 }
 
-int memory_make_pieces(struct core *core, uint64_t bytes, uint64_t chunk_bytes, struct range *range)
+int memory_make_chunk(struct core *core, uint64_t bytes, struct device_chunk **chunk)
+{
+	*chunk = take_kept(core, bytes);
+	if (*chunk)
+		return 0;
+	memory_trim(core, UINT64_MAX);
+	return core->ops->chunk_create(core->device, bytes, chunk);
+}
+
+/* chunk_bytes not 0: for another session, and therefore of new chunks. */
+static int make_chunks(struct core *core, struct range *range, bool for_another)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < range->piece_count && !error; i++) {
+		struct piece *piece = &range->pieces[i];
+		if (for_another) {
+			memory_trim(core, UINT64_MAX);
+			error = core->ops->chunk_create(core->device, piece->bytes, &piece->chunk);
+		} else {
+			error = memory_make_chunk(core, piece->bytes, &piece->chunk);
+		}
+	}
+	return error;
+}
+
+int memory_make_pieces(
+	struct core *core, uint64_t bytes, uint64_t chunk_bytes, bool fresh, struct range *range)
 {
 	size_t count = count_chunks(bytes, chunk_bytes);
 	struct piece *pieces = calloc(count, sizeof *pieces);
-	bool fresh = chunk_bytes != 0; /* for another session: must be zero */
-	uint64_t left = bytes;
+	uint64_t offset = 0;
+	int error;
 
 	if (!pieces)
 		return -ENOMEM;
-	range->pieces = pieces;
-	for (range->piece_count = 0; left; range->piece_count++) {
-		struct piece *piece = &pieces[range->piece_count];
-		int error = 0;
-		piece->bytes = chunk_bytes ? chunk_bytes : next_chunk_bytes(bytes, left);
-		piece->chunk = fresh ? NULL : take_kept(core, piece->bytes);
-		if (!piece->chunk) {
-			memory_trim(core, UINT64_MAX);
-			error = core->ops->chunk_create(core->device, piece->bytes, &piece->chunk);
-		}
-		if (error) {
-			memory_drop_pieces(core, range);
-			return error;
-		}
-		left -= piece->bytes;
+	for (size_t i = 0; i < count; i++) {
+		pieces[i].range = range;
+		pieces[i].offset = offset;
+		pieces[i].bytes =
+			chunk_bytes ? chunk_bytes : next_chunk_bytes(bytes, bytes - offset);
+		pieces[i].state = fresh ? PIECE_FRESH : PIECE_RESIDENT;
+		list_init(&pieces[i].link);
+		offset += pieces[i].bytes;
 	}
-	return 0;
+	range->pieces = pieces;
+	range->piece_count = count;
+	error = fresh ? 0 : make_chunks(core, range, chunk_bytes != 0);
+	if (error)
+		memory_drop_pieces(core, range);
+	return error;
+}
+
+struct piece *memory_piece(const struct range *range, uint64_t address)
+{
+	uint64_t offset = address - range->address;
+	size_t low = 0, high = range->piece_count;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+		if (range->pieces[middle].offset > offset)
+			high = middle;
+		else
+			low = middle;
+	}
+	return &range->pieces[low];
 }
 
 int memory_map_pieces(struct core *core, struct range *range)
 {
-	uint64_t address = range->address;
-
 	for (size_t i = 0; i < range->piece_count; i++) {
-		int error = core->ops->map(
-			core->space, address, range->pieces[i].chunk, range->read_only);
+		struct piece *piece = &range->pieces[i];
+		int error = 0;
+		if (piece->chunk)
+			error = core->ops->map(core->space, range->address + piece->offset,
+				piece->chunk, range->read_only);
 		if (error) {
 			memory_unmap_pieces(core, range, i);
 			return error;
 		}
-		address += range->pieces[i].bytes;
 	}
 	return 0;
 }
 
 void memory_unmap_pieces(struct core *core, struct range *range, size_t count)
 {
-	uint64_t address = range->address;
-
 	for (size_t i = 0; i < count; i++) {
-		core->ops->unmap(core->space, address, range->pieces[i].chunk);
-		address += range->pieces[i].bytes;
+		struct piece *piece = &range->pieces[i];
+		if (piece->chunk)
+			core->ops->unmap(core->space, range->address + piece->offset, piece->chunk);
+		else if (piece->state == PIECE_MAPPED)
+			swap_unmap(core, piece->slot, range->address + piece->offset);
 	}
 }
 
 /* Keeps some for the next object of this session, which may see what is in them. */
 void memory_drop_pieces(struct core *core, struct range *range)
 {
+	struct memory *memory = &core->memory;
+
 	for (size_t i = 0; i < range->piece_count; i++) {
+		struct piece *piece = &range->pieces[i];
 		struct kept_chunk *kept = NULL;
 		core_lock(core);
-		if (range->kind == RANGE_DEVICE &&
-			core->memory.kept_bytes + range->pieces[i].bytes <= MEMORY_SLACK_BYTES)
+		if (piece->slot)
+			swap_put(core, piece->slot);
+		if (piece->chunk && range->kind == RANGE_DEVICE &&
+			memory->kept_bytes + piece->bytes <= MEMORY_SLACK_BYTES)
 			kept = malloc(sizeof *kept);
 		if (kept) {
-			kept->piece = range->pieces[i];
-			list_append(&core->memory.kept, &kept->link);
-			core->memory.kept_bytes += kept->piece.bytes;
+			kept->chunk = piece->chunk;
+			kept->bytes = piece->bytes;
+			list_append(&memory->kept, &kept->link);
+			memory->kept_bytes += kept->bytes;
 		}
 		core_unlock(core);
-		if (!kept)
-			core->ops->chunk_destroy(range->pieces[i].chunk);
+		if (piece->chunk && !kept)
+			core->ops->chunk_destroy(piece->chunk);
 	}
 	range->piece_count = 0;
 }
@@ -143,11 +191,11 @@ void memory_trim(struct core *core, uint64_t limit)
 			kept = list_first(&memory->kept, struct kept_chunk, link);
 		if (kept) {
 			list_remove(&kept->link);
-			memory->kept_bytes -= kept->piece.bytes;
+			memory->kept_bytes -= kept->bytes;
 		}
 		core_unlock(core);
 		if (kept)
-			core->ops->chunk_destroy(kept->piece.chunk);
+			core->ops->chunk_destroy(kept->chunk);
 		free(kept);
 	} while (kept);
 }

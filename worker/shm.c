@@ -99,8 +99,9 @@ static int back(struct core *core, const struct range *range, const struct contr
 		message.chunk_bytes = range->pieces[i].bytes;
 		while (count < FD_PASS_MAX && i + count < range->piece_count && !status &&
 			range->pieces[i + count].bytes == message.chunk_bytes) {
-			status = core->ops->chunk_export(
-				range->pieces[i + count].chunk, &fds[count]);
+			const struct piece *piece = &range->pieces[i + count];
+			status = piece->chunk ? core->ops->chunk_export(piece->chunk, &fds[count])
+					      : -ENOMEM; /* in host memory */
 			count += !status;
 		}
 		if (!status)
@@ -121,11 +122,30 @@ static int charge(struct core *core, int64_t bytes)
 				      },
 			      reply;
 
+	int64_t have = 0;
+	int status;
+
 	if (bytes < 0) {
 		control_tell(core, &message, NULL, 0);
 		return 0;
 	}
-	return control_call(core, &message, CONTROL_MEMORY_REPLY, &reply, sizeof reply, NULL, NULL);
+	status = control_call(
+		core, &message, CONTROL_MEMORY_REPLY, &reply, sizeof reply, NULL, NULL);
+	if (status != -ENOMEM)
+		return status;
+	/* Others have to leave. */
+	message.header.type = CONTROL_RESIDENT;
+	while (have < bytes) {
+		message.bytes = bytes - have;
+		status = control_call(
+			core, &message, CONTROL_MEMORY_REPLY, &reply, sizeof reply, NULL, NULL);
+		if (status || reply.bytes <= 0)
+			break;
+		have += reply.bytes;
+	}
+	if (have < bytes)
+		charge(core, -have);
+	return have < bytes ? -ENOMEM : 0;
 }
 
 /* A segment that gdevd has just made for us: it is paid for, made of zeroed chunks, and handed over. */
@@ -138,7 +158,7 @@ static int create_segment(
 	bool paid = !error;
 
 	if (paid) {
-		error = memory_make_pieces(core, segment->bytes, chunk_bytes, &range);
+		error = memory_make_pieces(core, segment->bytes, chunk_bytes, false, &range);
 		if (!error)
 			error = back(core, &range, segment);
 		memory_drop_pieces(core, &range);
@@ -191,6 +211,7 @@ static void detach(struct core *core, uint32_t id)
 static int import(
 	struct core *core, struct range *range, uint64_t chunk_bytes, int *fds, size_t count)
 {
+	struct piece *last = range->piece_count ? &range->pieces[range->piece_count - 1] : NULL;
 	int error = 0;
 
 	for (size_t i = 0; i < count && !error; i++) {
@@ -198,7 +219,13 @@ static int import(
 		error = core->ops->chunk_import(core->device, fds[i], chunk_bytes, &piece->chunk);
 		if (error)
 			break;
-		piece->bytes = chunk_bytes;
+		*piece = (struct piece){
+			.range = range,
+			.chunk = piece->chunk,
+			.offset = last ? last->offset + last->bytes : 0,
+			.bytes = chunk_bytes,
+		};
+		last = piece;
 		range->piece_count++;
 	}
 	return error;
@@ -265,6 +292,10 @@ static int place(struct core *core, uint64_t address, const struct control_shm *
 		range->read_only = read_only;
 		range->piece_count = fetched->piece_count;
 		range->pieces = steal_pointer(&fetched->pieces);
+		for (size_t i = 0; i < range->piece_count; i++) {
+			range->pieces[i].range = range;
+			list_init(&range->pieces[i].link);
+		}
 		fetched->piece_count = 0;
 	}
 	core_unlock(core);
@@ -522,6 +553,9 @@ void shared_export(struct command *command)
 		command_answer(command, -EINVAL, NULL, 0);
 	} else if (range->kind == RANGE_SHARED) {
 		answer_shared(command, 0, &range->shared->description);
+	} else if (!residency_keep(command->core, range)) {
+		/* It comes in first. */
+		list_append(&command->core->residency.exports, &command->link);
 	} else if (range->pins) {
 		command_answer(command, -EAGAIN, NULL, 0);
 	} else {

@@ -14,6 +14,7 @@
 #include "worker/command.h"
 #include "worker/core.h"
 #include "worker/module.h"
+#include "worker/residency.h"
 #include "worker/usage.h"
 
 void streams_init(struct core *core)
@@ -257,12 +258,26 @@ static void pass_barriers(struct core *core)
 	}
 }
 
+static void move_finished(struct core *core, struct command *command)
+{
+	__atomic_sub_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
+	command->moved(core, command);
+	command_destroy(command);
+}
+
 void stream_finished(struct core *core, struct command *command)
 {
 	struct stream *stream = command->stream;
 
+	if (command->moved) {
+		move_finished(core, command);
+		return;
+	}
 	list_remove(&command->flight_link);
-	usage_count(core, command, grant_finished(core, command));
+	if (command->served)
+		swap_served(core, command);
+	else
+		usage_count(core, command, grant_finished(core, command));
 	stream->device_ns += command->device.busy_ns;
 	stream->finished_ns = command->device.finished_ns;
 	if (command->function && !command->error)
@@ -281,6 +296,10 @@ void stream_finished(struct core *core, struct command *command)
 	if (command->queued_ns)
 		trace_command(core, command);
 	retire(core, stream);
+	if (stream->ordered && list_empty(&stream->passed)) {
+		stream->ordered = false;
+		stream_ready(core, stream);
+	}
 	settle(core, stream);
 }
 
@@ -311,10 +330,25 @@ static void submit(struct core *core, struct stream *stream, struct command *com
 	command->sequence = ++core->streams.submitted;
 	list_append(&core->streams.flight, &command->flight_link);
 	command->device.done = command_done;
+	residency_note(core, command);
 	grant_submitted(core, command);
 	command->device.started_ns = 0;
 	limit_submitted(core, command);
 	core->ops->submit(stream->queue, &command->device);
+}
+
+void stream_submit_served(struct core *core, struct command *command)
+{
+	command->state = COMMAND_SUBMITTED;
+	command->sequence = ++core->streams.submitted;
+	command->device.done = command_done;
+	list_append(&core->streams.flight, &command->flight_link);
+}
+
+void stream_submit_move(struct core *core, struct device_queue *queue, struct command *command)
+{
+	command->device.done = command_done;
+	core->ops->submit(queue, &command->device);
 }
 
 /* What needs no device, or not any more. Nothing is submitted after what broke the session, although what
@@ -334,7 +368,7 @@ static bool pass(struct core *core, struct stream *stream, struct command *comma
 	return true;
 }
 
-static bool wait_in(struct list *place, struct stream *stream)
+bool stream_wait_in(struct list *place, struct stream *stream)
 {
 	list_remove(&stream->link);
 	list_append(place, &stream->link);
@@ -367,7 +401,7 @@ static bool try_wait(struct core *core, struct stream *stream, struct command *c
 					  &core->segment->header.host_completed, __ATOMIC_ACQUIRE);
 	if (reached >= wait->awaited_value)
 		return pass(core, stream, command, 0);
-	return wait_in(&core->streams.waiters[wait->awaited], stream);
+	return stream_wait_in(&core->streams.waiters[wait->awaited], stream);
 }
 
 static bool try_device(struct core *core, struct stream *stream, struct command *command)
@@ -390,8 +424,10 @@ static bool try_device(struct core *core, struct stream *stream, struct command 
 	}
 	if (error)
 		return pass(core, stream, command, error < 0 ? error : 0);
+	if (!residency_settled(&core->residency) && !residency_admits(core, stream, command))
+		return false;
 	if (!grant_admits(core, command->resource, command->estimate_ns))
-		return wait_in(&core->grants.resources[command->resource].blocked, stream);
+		return stream_wait_in(&core->grants.resources[command->resource].blocked, stream);
 	submit(core, stream, command);
 	return !command->in_pieces;
 }
@@ -406,7 +442,7 @@ static bool try_pass(struct core *core, struct stream *stream, struct command *c
 	if (core->error)
 		return pass(core, stream, command, core->error);
 	if (!list_empty(&core->streams.fences) && is_fenced(core, command))
-		return wait_in(&core->streams.fenced, stream);
+		return stream_wait_in(&core->streams.fenced, stream);
 	switch (command->request.header->opcode) {
 	case RECORD_WAIT:
 		return try_wait(core, stream, command);

@@ -11,7 +11,8 @@
  *   streams.waiters[timeline]  a WAIT for a timeline of the session (0: for host_completed)
  *   streams.fenced             a fence of another stream is not complete
  *   grants.resource[].blocked  no grant, or the window is full
- *   nowhere                    empty; an EVENT_WAIT that gdevd will answer; a copy whose next piece
+ *   residency.waiting          it needs memory that is being brought in, or the session is suspended
+ *   nowhere                    empty; `ordered`; an EVENT_WAIT that gdevd will answer; a copy whose next piece
  *                              follows when the one on the device is done
  */
 #ifndef GDEV_WORKER_STREAM_H
@@ -25,6 +26,7 @@
 
 struct command;
 struct core;
+struct device_queue;
 
 struct stream {
 	uint32_t timeline;
@@ -33,6 +35,7 @@ struct stream {
 	struct list link; /* see above */
 	struct list queued, passed;
 	struct device_queue *queue;
+	bool ordered;         /* its first command waits for all before it to be done */
 	uint64_t finished_ns; /* when its last command on the device ended */
 	uint64_t device_ns;
 	int32_t error;
@@ -78,6 +81,13 @@ void streams_ready_all(struct core *core);
 void stream_finished(struct core *core, struct command *command);
 /* The client has run more host functions. */
 void streams_host_progress(struct core *core);
+
+/* Puts the stream where its first command waits. False, for the caller to return. */
+bool stream_wait_in(struct list *place, struct stream *stream);
+/* A command that host swap serves is in flight from here on. */
+void stream_submit_served(struct core *core, struct command *command);
+/* A move goes to a queue of the session's memory. */
+void stream_submit_move(struct core *core, struct device_queue *queue, struct command *command);
 
 /* Calls barrier->passed, with the lock, when all commands now on the device are done; at once if none
  * is. */

@@ -94,7 +94,92 @@ static bool advance(const struct command *command, uint64_t *column, uint64_t *r
 
 void command_next_piece(struct command *command)
 {
-	advance(command, &command->column, &command->row, &command->plane);
+	const struct device_fill *fill = &command->device.fill;
+
+	if (command->request.header->opcode == RECORD_COPY) {
+		advance(command, &command->column, &command->row, &command->plane);
+		return;
+	}
+	command->column += fill->width;
+	if (command->column == command->request.fill->width) {
+		command->column = 0;
+		command->row += fill->height;
+	}
+}
+
+/* ---- one piece of an object ---- */
+
+void device_copy_spans(const struct device_copy *copy, uint64_t *to, uint64_t *from)
+{
+	*to = (copy->depth - 1) * copy->destination_slice +
+	      (copy->height - 1) * copy->destination_pitch + copy->width;
+	*from = (copy->depth - 1) * copy->source_slice + (copy->height - 1) * copy->source_pitch +
+		copy->width;
+}
+
+uint64_t device_fill_span(const struct device_fill *fill)
+{
+	return (fill->height - 1) * fill->pitch + fill->width * fill->element_bytes;
+}
+
+/* How many of the rows (`pitch` apart, of `width` bytes, at most `height`) lie in the `left` bytes that
+ * the first one begins; if not even that one does, 0. */
+static uint64_t rows_within(uint64_t left, uint64_t width, uint64_t height, uint64_t pitch)
+{
+	if (width > left)
+		return 0;
+	if (height == 1 || !pitch)
+		return height;
+	return min_of(height, (left - width) / pitch + 1);
+}
+
+static struct piece *piece_at(struct command *command, uint64_t address, uint64_t *left)
+{
+	struct range *range = memory_find(command->core, address, 1);
+	struct piece *piece;
+
+	if (!range || range->kind != RANGE_DEVICE)
+		return NULL;
+	piece = memory_piece(range, address);
+	*left = range->address + piece->offset + piece->bytes - address;
+	return piece;
+}
+
+struct piece *command_clip_copy(struct command *command)
+{
+	struct device_copy *copy = &command->device.copy;
+	uint64_t left, rows, column, row, plane;
+	struct piece *piece = piece_at(command, copy->source, &left);
+
+	if (!piece)
+		return NULL;
+	rows = rows_within(left, copy->width, copy->height, copy->source_pitch);
+	if (copy->depth > 1 && (rows < copy->height || copy->height * copy->depth > 1))
+		copy->depth = 1;
+	copy->height = rows ? rows : 1;
+	if (!rows)
+		copy->width = left;
+	command->in_pieces = advance(command, &column, &row, &plane);
+	return piece;
+}
+
+struct piece *command_clip_fill(struct command *command)
+{
+	const struct record_fill *whole = command->request.fill;
+	struct device_fill *fill = &command->device.fill;
+	uint64_t left, rows;
+	struct piece *piece = piece_at(command, fill->destination, &left);
+
+	if (!piece)
+		return NULL;
+	/* Pieces begin at multiples of their size, elements at multiples of theirs. */
+	rows = rows_within(left, fill->width * fill->element_bytes, fill->height, fill->pitch);
+	fill->height = rows ? rows : 1;
+	if (!rows)
+		fill->width = left / fill->element_bytes;
+	command->in_pieces = command->column + fill->width < whole->width ||
+			     command->row + fill->height < whole->height;
+	return piece;
 }
 
 int command_prepare_copy(struct command *command)
@@ -106,7 +191,7 @@ int command_prepare_copy(struct command *command)
 	struct range *to, *from;
 	uint64_t column, row, plane;
 
-	if (!request->destination_span)
+	if (!request->destination_span || command->plane == whole->depth)
 		return 1;
 	to = memory_find(command->core, whole->destination, request->destination_span);
 	if (!to || to->read_only)
@@ -156,20 +241,24 @@ int command_prepare_fill(struct command *command)
 	uint64_t span = command->request.destination_span;
 	struct range *to;
 
-	if (!span)
+	if (!span || command->row == fill->height)
 		return 1;
 	to = memory_find(command->core, fill->destination, span);
 	if (!to || to->read_only)
 		return out_of_range(command, fill->destination);
 	command->device.kind = DEVICE_FILL;
+	command->in_pieces = false;
 	command->device.fill = (struct device_fill){
-		.destination = fill->destination,
-		.width = fill->width,
-		.height = fill->height,
+		.destination = fill->destination + command->row * fill->pitch +
+			       command->column * fill->element_bytes,
+		.width = fill->width - command->column,
+		.height = command->column ? 1 : fill->height - command->row,
 		.pitch = fill->pitch,
 		.element_bytes = fill->element_bytes,
 		.value = fill->value,
 	};
+	if (command->column) /* the rest of a row, and then the rows below it */
+		command->in_pieces = command->row + 1 < fill->height;
 	command->resource = RESOURCE_COMPUTE;
 	command->estimate_ns =
 		fill->width * fill->element_bytes * fill->height / BYTES_PER_US * 1000;

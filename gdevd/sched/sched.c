@@ -264,6 +264,7 @@ static void give(struct sched *sched, struct sched_group *group, struct sched_en
 	entity->granted_ns = now_ns;
 	sched->holder = entity;
 	sched->granted_ns = now_ns;
+	sched->kept_until_ns = 0;
 	sched->revoked = REVOKE_NONE;
 	sched->ops->grant(sched, entity);
 }
@@ -305,6 +306,8 @@ static uint64_t holder_until(struct sched *sched, uint64_t now_ns)
 
 	if (group->strict && allowed_ns < until_ns)
 		until_ns = allowed_ns;
+	if (until_ns < sched->kept_until_ns)
+		until_ns = sched->kept_until_ns;
 	return until_ns;
 }
 
@@ -663,6 +666,14 @@ void sched_tick(struct sched *sched, uint64_t now_ns)
 		now_ns - sched->revoked_ns >= SCHED_OVERDUE_NS)
 		give_up_on(sched, now_ns);
 	settle(sched, now_ns);
+}
+
+void sched_keep(struct sched_entity *entity, uint64_t until_ns)
+{
+	struct sched *sched = entity->group->sched;
+
+	if (sched->holder == entity && until_ns > sched->kept_until_ns)
+		sched->kept_until_ns = until_ns;
 }
 
 uint64_t sched_next_ns(const struct sched *sched)

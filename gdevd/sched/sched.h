@@ -140,7 +140,8 @@ struct sched {
 	struct sched_entity *holder; /* NULL: idle, or everyone's */
 	enum worker_revoke revoked;  /* what the holder was told */
 	uint64_t granted_ns, revoked_ns;
-	uint64_t next_ns; /* see sched_next_ns() */
+	uint64_t kept_until_ns; /* see sched_keep() */
+	uint64_t next_ns;       /* see sched_next_ns() */
 };
 
 void sched_init(struct sched *sched, const struct sched_policy *policy, const struct sched_ops *ops,
@@ -167,6 +168,10 @@ void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns);
 /* The entity left the resource after `used_ns` of device time; `wants`: and waits for it again. A
  * release of what is not held charges, and is otherwise ignored. */
 void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, uint64_t now_ns);
+/* The holder is not told that its time is over before then: what it was given the resource for takes so long
+ * to prepare that it would not be worth the while. It is still asked to leave when it is idle. Nothing if the
+ * entity does not hold the resource, or has been told already. */
+void sched_keep(struct sched_entity *entity, uint64_t until_ns);
 /* Time has passed. Harmless at any time. */
 void sched_tick(struct sched *sched, uint64_t now_ns);
 /* When sched_tick() has something to do; UINT64_MAX: not before another event. */

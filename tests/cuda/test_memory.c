@@ -48,7 +48,7 @@ static void too_much_is_out_of_memory(void **state)
 	CUdeviceptr memory;
 
 	assert_success(cuMemGetInfo(&available, &total));
-	assert_result(cuMemAlloc(&memory, total + (1ull << 30)), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_result(cuMemAlloc(&memory, total + (1ull << 39)), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_result(cuMemAlloc(&memory, SIZE_MAX - 100), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_success(cuMemAlloc(&memory, 1 << 20));
 	assert_success(cuMemFree(memory));

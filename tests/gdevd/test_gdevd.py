@@ -599,7 +599,8 @@ class Workers(GdevdTest):
 
 class Memory(GdevdTest):
     def test_accounts_are_exact(self):
-        self.start("--device-memory", "64M", config="[gdevd]\nwarm_workers = 0\n[vgpu small]\nmemory = 16M\n"
+        self.start("--device-memory", "64M", config="[gdevd]\nwarm_workers = 0\nhost_swap = 0\n"
+                   "[vgpu small]\nmemory = 16M\n"
                    "[vgpu gdev0]\nmode = 0600\n")
         client = self.client("small")
         self.assertEqual(client.memory(0), (0, (0, 15 << 20, 16 << 20)))

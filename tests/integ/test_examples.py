@@ -18,7 +18,7 @@ SIZES = {
 class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.gdevd = cls.enterClassContext(Gdevd(BUILD, MEMORY, {
+        cls.gdevd = cls.enterClassContext(Gdevd(BUILD, {**MEMORY, "host_swap": "512M"}, {
             "gdev0": {}, "small": {"memory": "1G"}}))
 
     def check(self, name):

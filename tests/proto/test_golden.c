@@ -195,6 +195,7 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 {
 	struct control_header bye = HEADER(CONTROL_BYE, control_header);
 	struct control_memory memory = {HEADER(CONTROL_MEMORY, control_memory), -1, 2, 3};
+	struct control_evict evict = {HEADER(CONTROL_EVICT, control_evict), 1, 2, 3, 4};
 	struct control_grant grant = {HEADER(CONTROL_GRANT, control_grant), 1, 2, 3, 4, -5, 6};
 	struct control_shm shm = {HEADER(CONTROL_SHM, control_shm), 1, -2, 3, 4, 5, 6, 7, 8, 9, 10,
 		11, 12, "0123456789abcde"};
@@ -210,6 +211,11 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 		       "2800" TAIL_TEXT "ffffffffffffffff"
 		       "0200000000000000"
 		       "0300000000000000");
+	GOLDEN(evict, "28000000"
+		      "3000" TAIL_TEXT "0100000000000000"
+		      "0200000000000000"
+		      "03000000"
+		      "04000000");
 	GOLDEN(grant, "30000000"
 		      "2d00" TAIL_TEXT "01000000"
 		      "02000000"
@@ -362,6 +368,10 @@ static void the_worker_page_has_its_words(void **state)
 	assert_int_equal(offsetof(struct worker_page, device_bytes), 48);
 	assert_int_equal(offsetof(struct worker_page, streams_busy), 56);
 	assert_int_equal(offsetof(struct worker_page, revoke), 64);
+	assert_int_equal(offsetof(struct worker_page, swapped_bytes), 160);
+	assert_int_equal(offsetof(struct worker_page, mapped_bytes), 168);
+	assert_int_equal(offsetof(struct worker_page, swap_out_bytes), 176);
+	assert_int_equal(offsetof(struct worker_page, swap_in_bytes), 184);
 }
 
 int main(void)

@@ -205,6 +205,10 @@ static void memory_that_is_refused_is_not_there(void **state)
 	fixture_run(fixture);
 	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
 	answer_memory(fixture, &message, -ENOMEM);
+	/* Nor is there host swap for it. */
+	expect_message(fixture, CONTROL_SWAP, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.bytes, 64 * MIB);
+	answer_memory(fixture, &message, -ENOMEM);
 	assert_int_equal(fixture->segment->replies[0].status, -ENOMEM);
 	assert_int_equal(double_chunks, 0);
 	assert_int_equal(release(fixture, TEST_DEVICE), -EINVAL);

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See residency.h.
+ */
+#include "gdevd/residency.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "gdevd/daemon.h"
+#include "proto/session.h"
+
+#define EXCHANGE_BYTES (64ull << 20)
+#define GRANULE ARENA_ALIGN /* no chunk is smaller */
+
+/* ---- init ---- */
+
+static uint64_t machine_half(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+}
+
+void residency_init_device(struct daemon *daemon)
+{
+	struct residency *residency = &daemon->device.residency;
+	uint64_t swap = daemon->config.host_swap;
+	uint64_t memory = daemon->device.memory.limit_bytes;
+
+	residency->swap.limit_bytes = swap == UINT64_MAX ? machine_half() : swap;
+	/* Without swap nobody can leave, and a reserve would be of no use. */
+	if (residency->swap.limit_bytes)
+		residency->reserve_bytes =
+			memory / 100 * daemon->config.swap_reserve_pct & ~(GRANULE - 1);
+}
+
+void residency_init_worker(struct worker *worker)
+{
+	memory_init(&worker->swap, NULL, UINT64_MAX);
+	list_init(&worker->residency.link);
+}
+
+void residency_finish_worker(struct worker *worker)
+{
+	list_remove(&worker->residency.link);
+	memory_return(&worker->swap, worker->swap.used_bytes);
+	worker->residency.order = 0;
+}
+
+void residency_begin_session(struct worker *worker)
+{
+	memory_init(&worker->swap, &worker->session->vgpu->swap, UINT64_MAX);
+	worker->residency.used_ns = clock_now_ns();
+}
+
+/* ---- what there is ---- */
+
+uint64_t residency_free(const struct vgpu *vgpu)
+{
+	uint64_t total = memory_total(&vgpu->memory);
+	uint64_t used = vgpu->memory.used_bytes + vgpu->swap.used_bytes;
+
+	return total - min_of(total, used);
+}
+
+static uint64_t room(const struct memory_account *account)
+{
+	return account->limit_bytes > account->used_bytes
+		       ? account->limit_bytes - account->used_bytes
+		       : 0;
+}
+
+bool residency_has_room(const struct worker *worker, uint64_t bytes)
+{
+	const struct daemon *daemon = worker->daemon;
+	uint64_t reserve = daemon->device.residency.reserve_bytes;
+	uint64_t device = room(&daemon->device.memory);
+
+	return bytes <= memory_free(&worker->memory) && bytes + reserve <= device;
+}
+
+/* So much is always left, on the device or in swap, for two objects to change places by. */
+int residency_promise(struct worker *worker, uint64_t bytes)
+{
+	const struct residency *residency = &worker->daemon->device.residency;
+	uint64_t reserve = residency->reserve_bytes, swap = room(&residency->swap);
+
+	if (reserve < EXCHANGE_BYTES && bytes + EXCHANGE_BYTES > swap)
+		return -ENOMEM;
+	return memory_charge(&worker->swap, bytes);
+}
+
+/* What a worker's orders will bring yet. */
+static uint64_t coming(const struct worker *worker)
+{
+	const struct worker_residency *residency = &worker->residency;
+	uint64_t given = 0;
+
+	if (!residency->order)
+		return 0;
+	if (worker->memory.used_bytes < residency->ordered_from_bytes)
+		given = residency->ordered_from_bytes - worker->memory.used_bytes;
+	return residency->ordered_bytes - min_of(given, residency->ordered_bytes);
+}
+
+/* Of all workers, or of those of one virtual GPU. */
+static uint64_t coming_in(const struct daemon *daemon, const struct vgpu *vgpu)
+{
+	const struct worker *worker;
+	uint64_t sum = 0;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (worker->session && (!vgpu || worker->session->vgpu == vgpu))
+			sum += coming(worker);
+	return sum;
+}
+
+/* ---- victims (rule 5) ---- */
+
+/* It is using the device, or bringing in what it needs for that. */
+static bool is_protected(const struct worker *worker)
+{
+	const struct session *session = worker->session;
+
+	return session->entities[RESOURCE_COMPUTE].state == ENTITY_HOLDING &&
+	       __atomic_load_n(&worker->page->streams_busy, __ATOMIC_RELAXED);
+}
+
+static bool may_give(
+	const struct worker *worker, const struct worker *asks, const struct vgpu *vgpu)
+{
+	if (worker == asks || worker->state != WORKER_SERVING || !worker->session ||
+		!worker->connection)
+		return false;
+	if (vgpu && worker->session->vgpu != vgpu)
+		return false;
+	return !worker->residency.order && !worker->residency.dry && worker->memory.used_bytes &&
+	       !is_protected(worker);
+}
+
+/* Whether `a` gives before `b`: the lower priority first, then who has not used the device for longer. */
+static bool gives_before(const struct worker *a, const struct worker *b)
+{
+	const struct sched_group *x = &a->session->vgpu->groups[RESOURCE_COMPUTE];
+	const struct sched_group *y = &b->session->vgpu->groups[RESOURCE_COMPUTE];
+	const struct sched_node *m = &a->session->entities[RESOURCE_COMPUTE].node;
+	const struct sched_node *n = &b->session->entities[RESOURCE_COMPUTE].node;
+
+	if (x->node.priority != y->node.priority)
+		return x->node.priority < y->node.priority;
+	if (m->nice != n->nice)
+		return m->nice > n->nice;
+	return a->residency.used_ns < b->residency.used_ns;
+}
+
+static struct worker *find_victim(
+	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu)
+{
+	struct worker *worker, *victim = NULL;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (may_give(worker, asks, vgpu) && (!victim || gives_before(worker, victim)))
+			victim = worker;
+	return victim;
+}
+
+static void send_order(struct worker *worker, uint64_t bytes, uint32_t flags)
+{
+	struct control_evict message = {.bytes = bytes, .flags = flags};
+	struct worker_residency *residency = &worker->residency;
+	static uint32_t serial;
+
+	if (!++serial)
+		serial = 1;
+	control_fill(&message, CONTROL_EVICT, serial);
+	if (!(flags & EVICT_RESUME)) {
+		residency->order = serial;
+		residency->ordered_bytes = bytes;
+		residency->ordered_from_bytes = worker->memory.used_bytes;
+	}
+	connection_send(worker->connection, &message, NULL, 0);
+}
+
+/* Sends for `bytes`. False: somebody has it, but host swap has no room for it. */
+static bool send_for(
+	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
+{
+	struct worker *victim;
+
+	while (bytes && (victim = find_victim(daemon, asks, vgpu))) {
+		uint64_t part = min_of(align_up(bytes, GRANULE), victim->memory.used_bytes);
+		uint64_t swap = room(&daemon->device.residency.swap);
+		part = min_of(part, swap);
+		if (!part || memory_charge(&victim->swap, part)) {
+			complain("host swap is full: nothing can leave the device");
+			return false;
+		}
+		send_order(victim, part, 0);
+		bytes -= min_of(bytes, part);
+	}
+	return true;
+}
+
+/* ---- those that want ---- */
+
+static void answer(struct worker *worker, uint32_t serial, int status, uint64_t bytes)
+{
+	struct control_memory message = {.bytes = (int64_t)bytes};
+
+	control_fill(&message, CONTROL_MEMORY_REPLY, serial);
+	message.header.status = status;
+	message.total_bytes = memory_total(&worker->memory);
+	if (worker->connection)
+		connection_send(worker->connection, &message, NULL, 0);
+}
+
+/* Gives what there is, of the reserve too (rule 6). */
+static bool serve(struct worker *worker)
+{
+	struct worker_residency *residency = &worker->residency;
+	uint64_t bytes = min_of(residency->wanted_bytes, memory_free(&worker->memory));
+
+	if (bytes < residency->wanted_bytes)
+		bytes &= ~(GRANULE - 1);
+	if (!bytes || memory_charge(&worker->memory, bytes))
+		return false;
+	residency->dry = false;
+	list_remove(&residency->link);
+	answer(worker, residency->wanted_serial, 0, bytes);
+	return true;
+}
+
+/* What is missing for a worker, within its virtual GPU and on the device; sends for it. */
+static void send_for_missing(struct daemon *daemon, struct worker *worker)
+{
+	struct vgpu *vgpu = worker->session->vgpu;
+	uint64_t wanted = worker->residency.wanted_bytes;
+	uint64_t have = room(&vgpu->memory) + coming_in(daemon, vgpu);
+
+	if (wanted > have)
+		send_for(daemon, worker, vgpu, wanted - have);
+	have = room(&daemon->device.memory) + coming_in(daemon, NULL);
+	if (wanted > have)
+		send_for(daemon, worker, NULL, wanted - have);
+}
+
+/* Nobody is going to give it anything. */
+static bool is_hopeless(const struct daemon *daemon, const struct worker *worker)
+{
+	const struct vgpu *vgpu = worker->session->vgpu;
+
+	if (room(&vgpu->memory) < GRANULE && !coming_in(daemon, vgpu))
+		return true;
+	return room(&daemon->device.memory) < GRANULE && !coming_in(daemon, NULL);
+}
+
+static void serve_waiting(struct daemon *daemon)
+{
+	struct worker_residency *residency, *after;
+
+	list_for_each_safe (residency, after, &daemon->device.residency.waiting, link) {
+		struct worker *worker = container_of(residency, struct worker, residency);
+		if (serve(worker))
+			continue;
+		send_for_missing(daemon, worker);
+		if (!is_hopeless(daemon, worker))
+			continue;
+		list_remove(&residency->link);
+		answer(worker, residency->wanted_serial, -ENOMEM, 0);
+	}
+}
+
+/* What was taken from the reserve comes back from those who do not use the device: the writing overlaps
+ * with the work of who took it. A limit that was lowered is met likewise. */
+static void restore_reserve(struct daemon *daemon)
+{
+	const struct memory_account *device = &daemon->device.memory;
+	uint64_t reserve = daemon->device.residency.reserve_bytes;
+	uint64_t have = room(device) + coming_in(daemon, NULL);
+	struct vgpu *vgpu;
+
+	if (have < reserve)
+		send_for(daemon, NULL, NULL, reserve - have);
+	list_for_each (vgpu, &daemon->vgpus, link) {
+		uint64_t used = vgpu->memory.used_bytes;
+		uint64_t leaving = coming_in(daemon, vgpu);
+		if (used > leaving && used - leaving > vgpu->memory.limit_bytes)
+			send_for(daemon, NULL, vgpu, used - leaving - vgpu->memory.limit_bytes);
+	}
+}
+
+void residency_balance(struct daemon *daemon)
+{
+	struct residency *residency = &daemon->device.residency;
+
+	if (residency->balancing || !daemon->device.known)
+		return;
+	residency->balancing = true;
+	serve_waiting(daemon);
+	restore_reserve(daemon);
+	residency->balancing = false;
+}
+
+int residency_wanted(struct worker *worker, const struct control_memory *message)
+{
+	struct worker_residency *residency = &worker->residency;
+
+	if (message->bytes <= 0 || !list_empty(&residency->link))
+		return -EPROTO;
+	residency->wanted_bytes = (uint64_t)message->bytes;
+	residency->wanted_serial = message->header.serial;
+	residency->used_ns = clock_now_ns();
+	list_append(&worker->daemon->device.residency.waiting, &residency->link);
+	grants_note_load(worker->session, residency->wanted_bytes);
+	residency_balance(worker->daemon);
+	return 0;
+}
+
+int residency_evicted(struct worker *worker, const struct control_evict *message)
+{
+	struct worker_residency *residency = &worker->residency;
+
+	if (!residency->order || message->header.serial != residency->order)
+		return 0; /* of a gdevd before this one */
+	residency->order = 0;
+	if (message->swapped < residency->ordered_bytes)
+		memory_return(&worker->swap, residency->ordered_bytes - message->swapped);
+	else
+		memory_charge_held(&worker->swap, message->swapped - residency->ordered_bytes);
+	residency->dry = message->bytes == 0;
+	if (message->header.status)
+		complain("worker %d cannot write to host swap: %s", (int)worker->pid,
+			strerror(-message->header.status));
+	residency_balance(worker->daemon);
+	return 0;
+}
+
+/* ---- administration ---- */
+
+int residency_set_limit(struct vgpu *vgpu, uint64_t bytes)
+{
+	struct daemon *daemon = vgpu->daemon;
+	uint64_t limit = bytes ? bytes : UINT64_MAX;
+	uint64_t used = vgpu->memory.used_bytes;
+
+	if (used > limit && used - limit > room(&daemon->device.residency.swap))
+		return -ENOMEM;
+	vgpu->memory.limit_bytes = limit;
+	residency_balance(daemon);
+	return 0;
+}
+
+int residency_suspend(struct session *session)
+{
+	struct worker *worker = session->worker;
+	struct worker_residency *residency = &worker->residency;
+
+	if (residency->suspended)
+		return -EALREADY;
+	if (residency->order)
+		return -EBUSY;
+	if (memory_charge(&worker->swap, worker->memory.used_bytes))
+		return -ENOMEM;
+	residency->suspended = true;
+	if (!list_empty(&residency->link)) {
+		list_remove(&residency->link);
+		answer(worker, residency->wanted_serial, -ENOMEM, 0);
+	}
+	send_order(worker, worker->memory.used_bytes, EVICT_SUSPEND);
+	return 0;
+}
+
+int residency_resume(struct session *session)
+{
+	struct worker_residency *residency = &session->worker->residency;
+
+	if (!residency->suspended)
+		return -EALREADY;
+	if (residency->order)
+		return -EBUSY;
+	residency->suspended = false;
+	residency->dry = false;
+	send_order(session->worker, 0, EVICT_RESUME);
+	return 0;
+}

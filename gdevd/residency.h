@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who has to give device memory when somebody needs some: gdevd's half of docs/memory.md, whose rules are
+ * named in the code. Every byte of an object is charged either to device memory (struct memory_account
+ * worker.memory) or to host swap (worker.swap); workers move them, and tell.
+ *
+ * A worker that brings something in asks with CONTROL_RESIDENT, and waits in residency.waiting until there
+ * is some: others have been told to EVICT, as much as is missing.
+ */
+#ifndef GDEV_GDEVD_RESIDENCY_H
+#define GDEV_GDEVD_RESIDENCY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "gdevd/memory.h"
+
+struct control_evict;
+struct control_memory;
+struct daemon;
+struct session;
+struct vgpu;
+struct worker;
+
+/* Of a device. */
+struct residency {
+	struct memory_account swap; /* host memory that swap may take */
+	uint64_t reserve_bytes;     /* temporary swap space (rule 6); 0: none */
+	struct list waiting;        /* struct worker_residency.link */
+	bool balancing;             /* residency_balance() does not nest */
+};
+
+/* Of a worker. */
+struct worker_residency {
+	struct list link; /* residency.waiting, while it wants */
+	uint64_t wanted_bytes;
+	uint32_t wanted_serial;
+	uint32_t order; /* serial of the EVICT that it has not answered; 0: none */
+	uint64_t ordered_bytes, ordered_from_bytes; /* asked for; what it held then */
+	bool dry;         /* gave nothing the last time, and has been given nothing since */
+	bool suspended;   /* by the administrator */
+	uint64_t used_ns; /* when it last used the device */
+};
+
+/* The device is known. */
+void residency_init_device(struct daemon *daemon);
+void residency_init_worker(struct worker *worker);
+/* It has a session now. */
+void residency_begin_session(struct worker *worker);
+/* The worker is gone; what it held is returned. */
+void residency_finish_worker(struct worker *worker);
+
+/* What the virtual GPU may still allocate without swapping its own objects. */
+uint64_t residency_free(const struct vgpu *vgpu);
+/* Device memory that may be charged without anybody leaving: not the reserve. */
+bool residency_has_room(const struct worker *worker, uint64_t bytes);
+/* Charges host swap for an object that has no place on the device. -ENOMEM: there would be no way left to
+ * exchange what is in swap for what is on the device. */
+int residency_promise(struct worker *worker, uint64_t bytes);
+/* What workers say. Negative: malformed. */
+int residency_wanted(struct worker *worker, const struct control_memory *message);
+int residency_evicted(struct worker *worker, const struct control_evict *message);
+/* Memory was returned, or a limit was changed: serves those that wait, and sends for more. */
+void residency_balance(struct daemon *daemon);
+
+/* Sets what the virtual GPU may have of device memory, in effect at once: when it has more, some of it
+ * leaves. bytes 0: what the device has. -ENOMEM: host swap could not take what has to leave. */
+int residency_set_limit(struct vgpu *vgpu, uint64_t bytes);
+
+/* Suspending a session: all its objects leave, and its commands wait. -EALREADY; -EBUSY: it is just giving
+ * memory; -ENOMEM: host swap has no room for them. */
+int residency_suspend(struct session *session);
+int residency_resume(struct session *session);
+
+#endif

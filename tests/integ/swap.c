@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A program that fills OBJECTS objects of MIB each, runs ROUNDS kernels over all of them, and looks whether
+ * every word is right. `swap OBJECTS MIB ROUNDS [CASE]`; cases:
+ *   wait    writes "ready" when the objects are filled, and goes on when it can read a line
+ *   fill    fills with memset, a part of it twice, instead of copying
+ *   late    copies back pieces that begin and end anywhere
+ * Exit status 0: all was right; 2: out of memory.
+ */
+#include <cuda.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char ptx[] = ".version 6.0\n"
+			  ".target sm_70\n"
+			  ".address_size 64\n"
+			  ".visible .entry step(.param .u64 at, .param .u32 words)\n"
+			  "{\n"
+			  "	.reg .u64 %a, %o;\n"
+			  "	.reg .u32 %v, %i, %b, %n, %c;\n"
+			  "	.reg .pred %p;\n"
+			  "	ld.param.u64 %a, [at];\n"
+			  "	ld.param.u32 %n, [words];\n"
+			  "	mov.u32 %b, %ctaid.x;\n"
+			  "	mov.u32 %c, %ntid.x;\n"
+			  "	mov.u32 %i, %tid.x;\n"
+			  "	mad.lo.u32 %i, %b, %c, %i;\n"
+			  "	setp.ge.u32 %p, %i, %n;\n"
+			  "	@%p bra done;\n"
+			  "	mul.wide.u32 %o, %i, 4;\n"
+			  "	add.u64 %a, %a, %o;\n"
+			  "	ld.global.u32 %v, [%a];\n"
+			  "	mad.lo.u32 %v, %v, 3, %i;\n"
+			  "	st.global.u32 [%a], %v;\n"
+			  "done:\n"
+			  "	ret;\n"
+			  "}\n";
+
+static void must(CUresult result, const char *what)
+{
+	const char *text = "?";
+
+	if (!result)
+		return;
+	cuGetErrorName(result, &text);
+	fprintf(stderr, "swap: cannot %s: %s\n", what, text);
+	exit(result == CUDA_ERROR_OUT_OF_MEMORY ? 2 : 1);
+}
+
+static uint32_t first_value(uint32_t object, uint32_t word, const char *mode)
+{
+	if (strcmp(mode, "fill"))
+		return word * 2654435761u + object;
+	return word < 1000000 ? object + 1 : object + 7;
+}
+
+static void fill(CUdeviceptr at, uint32_t *words, uint32_t count, uint32_t object, const char *mode)
+{
+	if (strcmp(mode, "fill")) {
+		for (uint32_t i = 0; i < count; i++)
+			words[i] = first_value(object, i, mode);
+		must(cuMemcpyHtoD(at, words, 4ul * count), "copy to the device");
+		return;
+	}
+	must(cuMemsetD32(at, object + 7, count), "fill");
+	must(cuMemsetD32(at, object + 1, 1000000), "fill a part");
+}
+
+static int check(CUdeviceptr at, uint32_t *words, uint32_t count, uint32_t object, unsigned rounds,
+	const char *mode)
+{
+	uint32_t done = 0, step = strcmp(mode, "late") ? count : 1234567;
+
+	while (done < count) {
+		uint32_t some = count - done < step ? count - done : step;
+		must(cuMemcpyDtoH(words + done, at + 4ul * done, 4ul * some), "copy back");
+		done += some;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t expected = first_value(object, i, mode);
+		for (unsigned r = 0; r < rounds; r++)
+			expected = expected * 3 + i;
+		if (words[i] == expected)
+			continue;
+		fprintf(stderr, "swap: object %u, word %u is %#x, not %#x\n", object, i, words[i],
+			expected);
+		return 1;
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned objects = argc > 3 ? (unsigned)atoi(argv[1]) : 0;
+	unsigned rounds = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+	uint32_t count = argc > 3 ? (uint32_t)atoi(argv[2]) << 18 : 0;
+	const char *mode = argc > 4 ? argv[4] : "";
+	CUdeviceptr at[64];
+	CUcontext context;
+	CUmodule module;
+	CUfunction step;
+	uint32_t *words = malloc(4ul * count);
+	int bad = 0;
+
+	if (!objects || objects > 64 || !count || !words)
+		return 3;
+	must(cuInit(0), "start");
+	must(cuDevicePrimaryCtxRetain(&context, 0), "make a context");
+	must(cuCtxSetCurrent(context), "use it");
+	must(cuModuleLoadData(&module, ptx), "load the kernel");
+	must(cuModuleGetFunction(&step, module, "step"), "find the kernel");
+	for (unsigned i = 0; i < objects; i++)
+		must(cuMemAlloc(&at[i], 4ul * count), "allocate");
+	for (unsigned i = 0; i < objects; i++)
+		fill(at[i], words, count, i, mode);
+	if (!strcmp(mode, "wait")) {
+		char line[16];
+		printf("ready\n");
+		fflush(stdout);
+		if (!fgets(line, sizeof line, stdin))
+			return 3;
+	}
+	for (unsigned r = 0; r < rounds; r++) {
+		for (unsigned i = 0; i < objects; i++) {
+			void *parameters[] = {&at[i], &count};
+			must(cuLaunchKernel(step, (count + 255) / 256, 1, 1, 256, 1, 1, 0, NULL,
+				     parameters, NULL),
+				"launch");
+		}
+		must(cuCtxSynchronize(), "synchronize");
+	}
+	for (unsigned i = 0; i < objects; i++)
+		bad |= check(at[i], words, count, i, rounds, mode);
+	for (unsigned i = 0; i < objects; i++)
+		must(cuMemFree(at[i]), "free");
+	return bad;
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See residency.h: making room, when gdevd asks for it. The pieces that are to leave are unlisted at once
+ * (LEAVING), which keeps new commands from them; when the commands that were in flight are done they are
+ * written out, several at a time, and each gives its memory back as soon as it is. Until it is unmapped, a
+ * piece that is wanted back is listed again, and not a byte moves (rule 6).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "gdev/error.h"
+#include "worker/command.h"
+#include "worker/core.h"
+#include "worker/residency.h"
+#include "worker/usage.h"
+
+#define WRITING_BYTES_MAX                                                                          \
+	(128ull << 20) /* on their way at a time; what waits can be had back for nothing */
+
+static void write_job(struct job *job);
+static void drop_job(struct job *job);
+
+static void say_evicted(struct core *core, int status)
+{
+	struct residency *residency = &core->residency;
+	struct control_evict answer = residency->order;
+
+	answer.header.type = CONTROL_EVICTED;
+	answer.header.status = status;
+	answer.bytes = residency->given_bytes;
+	answer.swapped = residency->swapped_bytes;
+	control_send(core, &answer, NULL, 0);
+}
+
+/* Looks whether gdevd's order has been carried out. */
+static void progress(struct core *core)
+{
+	struct residency *residency = &core->residency;
+
+	if (!residency->begun || residency->going || residency->trim.running ||
+		!list_empty(&residency->leaving) || !list_empty(&residency->written))
+		return;
+	if (!residency->ready)
+		return;
+	residency->evicting = residency->begun = false;
+	if (residency->stopped)
+		direct_resume(core, true);
+	residency->stopped = false;
+	say_evicted(core, residency->failed);
+}
+
+bool evict_rescue(struct core *core, struct piece *piece)
+{
+	switch (piece->state) {
+	case PIECE_WRITTEN:
+		if (piece->slot)
+			swap_put(core, piece->slot);
+		piece->slot = NULL;
+		/* fall through */
+	case PIECE_LEAVING:
+		list_remove(&piece->link);
+		residency_arrived(core, piece, PIECE_RESIDENT);
+		progress(core);
+		return true;
+	case PIECE_WRITING:
+		piece->wanted = true;
+		return false;
+	default:
+		return false;
+	}
+}
+
+void evict_rescue_all(struct core *core)
+{
+	struct residency *residency = &core->residency;
+	struct piece *piece;
+
+	while ((piece = list_first(&residency->leaving, struct piece, link)))
+		evict_rescue(core, piece);
+	while ((piece = list_first(&residency->written, struct piece, link)))
+		evict_rescue(core, piece);
+}
+
+/* ---- writing out ---- */
+
+static void stay(struct core *core, struct piece *piece)
+{
+	struct range *range = piece->range;
+
+	if (piece->slot)
+		swap_put(core, piece->slot);
+	piece->slot = NULL;
+	core->residency.going--;
+	residency_arrived(core, piece, PIECE_RESIDENT);
+	memory_unpin(core, range);
+	progress(core);
+}
+
+static void to_be_dropped(struct core *core, struct piece *piece)
+{
+	struct range *range = piece->range;
+
+	core->residency.going--;
+	piece->state = PIECE_WRITTEN;
+	list_append(&core->residency.written, &piece->link);
+	residency_start(core, &core->residency.drop, drop_job);
+	memory_unpin(core, range);
+}
+
+static void moved_out(struct core *core, struct command *command)
+{
+	struct residency *residency = &core->residency;
+	struct piece *piece = command->piece;
+
+	residency->writing_bytes -= piece->bytes;
+	if (piece->wanted || !piece->range->ready)
+		stay(core, piece);
+	else
+		to_be_dropped(core, piece);
+	if (!list_empty(&residency->leaving))
+		residency_start(core, &residency->write, write_job);
+}
+
+/* The next to be written, or NULL: there is none, or enough is on its way. */
+static struct piece *next_leaving(struct core *core)
+{
+	struct residency *residency = &core->residency;
+	struct piece *piece = list_first(&residency->leaving, struct piece, link);
+
+	if (!piece || !residency->ready || residency->writing_bytes >= WRITING_BYTES_MAX) {
+		residency->write.running = false;
+		return NULL;
+	}
+	list_remove(&piece->link);
+	memory_pin(piece->range);
+	residency->going++;
+	piece->state = PIECE_WRITING;
+	return piece;
+}
+
+static void write_out(struct core *core, struct piece *piece)
+{
+	struct residency *residency = &core->residency;
+	struct swap_slot *slot = NULL;
+	int error = residency_queue(core, true);
+
+	if (!error)
+		error = swap_get(core, piece->bytes, &slot);
+	core_lock(core);
+	piece->slot = slot;
+	if (!error && !piece->wanted && piece->range->ready) {
+		error = residency_move(core, piece, true, moved_out);
+		residency->writing_bytes += error ? 0 : piece->bytes;
+	} else if (!error) {
+		stay(core, piece);
+	}
+	if (error) {
+		residency->failed = error;
+		stay(core, piece);
+	}
+	core_unlock(core);
+}
+
+static void write_job(struct job *job)
+{
+	struct single_job *single = container_of(job, struct single_job, job);
+	struct residency *residency = container_of(single, struct residency, write);
+	struct core *core = container_of(residency, struct core, residency);
+
+	for (;;) {
+		struct piece *piece;
+		bool written;
+		core_lock(core);
+		piece = next_leaving(core);
+		written = piece && residency_is_written(core, piece);
+		if (piece && !written)
+			to_be_dropped(core, piece);
+		core_unlock(core);
+		if (!piece)
+			return;
+		if (written)
+			write_out(core, piece);
+	}
+}
+
+/* ---- leaving ---- */
+
+/* Gives the chunk back. It is not kept: others wait for it. */
+static void drop(struct core *core, struct piece *piece)
+{
+	struct residency *residency = &core->residency;
+	struct range *range = piece->range;
+
+	core->ops->unmap(core->space, range->address + piece->offset, piece->chunk);
+	core->ops->chunk_destroy(piece->chunk);
+	core_lock(core);
+	piece->chunk = NULL;
+	piece->written = false;
+	piece->wanted = false;
+	piece->state = piece->slot ? PIECE_SWAPPED : PIECE_FRESH;
+	residency->going--;
+	residency->given_bytes += piece->bytes;
+	residency->swapped_bytes += piece->bytes;
+	core->memory.swap_bytes += piece->bytes;
+	usage_set(&core->page->swapped_bytes, core->memory.swap_bytes);
+	memory_vacate(core, piece->bytes);
+	memory_unpin(core, range);
+	residency_wake(core);
+	progress(core);
+	core_unlock(core);
+}
+
+static void drop_job(struct job *job)
+{
+	struct single_job *single = container_of(job, struct single_job, job);
+	struct residency *residency = container_of(single, struct residency, drop);
+	struct core *core = container_of(residency, struct core, residency);
+
+	for (;;) {
+		struct piece *piece;
+		core_lock(core);
+		piece = list_first(&residency->written, struct piece, link);
+		if (piece) {
+			list_remove(&piece->link);
+			piece->state = PIECE_GOING;
+			residency->going++;
+			memory_pin(piece->range);
+		} else {
+			single->running = false;
+		}
+		core_unlock(core);
+		if (!piece)
+			return;
+		drop(core, piece);
+	}
+}
+
+/* ---- gdevd's orders ---- */
+
+static void flight_over(struct barrier *barrier)
+{
+	struct residency *residency = container_of(barrier, struct residency, barrier);
+	struct core *core = container_of(residency, struct core, residency);
+
+	residency->ready = true;
+	residency_start(core, &residency->write, write_job);
+	progress(core);
+}
+
+static void stopped(struct core *core, struct direct_stop *stop)
+{
+	barrier_start(core, &core->residency.barrier);
+}
+
+/* The least preferred first, until there is enough. Objects that the client has mapped for good stay. */
+static void choose(struct core *core, uint64_t bytes)
+{
+	struct residency *residency = &core->residency;
+	uint64_t chosen = 0;
+	size_t count;
+	struct range **order = residency_order(core, &count);
+
+	while (order && count-- && chosen < bytes) {
+		struct range *range = order[count];
+		for (size_t i = range->piece_count;
+			i-- && !range->mapped && !range->stays && chosen < bytes;) {
+			struct piece *piece = &range->pieces[i];
+			if (piece->state != PIECE_RESIDENT)
+				continue;
+			piece->state = PIECE_LEAVING;
+			residency->stopped |= range->lent;
+			list_append(&residency->leaving, &piece->link);
+			residency->absent_bytes += piece->bytes;
+			chosen += piece->bytes;
+		}
+	}
+	free(order);
+}
+
+/* What is kept for reuse goes first: it is nobody's. */
+static void trim_job(struct job *job)
+{
+	struct single_job *single = container_of(job, struct single_job, job);
+	struct residency *residency = container_of(single, struct residency, trim);
+	struct core *core = container_of(residency, struct core, residency);
+
+	memory_trim(core, 0);
+	core_lock(core);
+	single->running = false;
+	residency->given_bytes = memory_give_slack(core, residency->order.bytes);
+	if (residency->given_bytes < residency->order.bytes)
+		choose(core, residency->order.bytes - residency->given_bytes);
+	residency->barrier.passed = flight_over;
+	residency->stop.stopped = stopped;
+	if (residency->stopped)
+		direct_stop(core, &residency->stop);
+	else
+		barrier_start(core, &residency->barrier);
+	core_unlock(core);
+}
+
+void evict_begin(struct core *core)
+{
+	struct residency *residency = &core->residency;
+
+	if (!residency->evicting || residency->begun || residency->loads)
+		return;
+	residency->begun = true;
+	residency_start(core, &residency->trim, trim_job);
+}
+
+static void forget_wishes(struct residency *residency)
+{
+	struct piece *piece;
+
+	while ((piece = list_first(&residency->wanted, struct piece, link)))
+		list_remove(&piece->link);
+	residency->wanted_bytes = 0;
+}
+
+void residency_evict(struct core *core, const struct control_evict *order)
+{
+	struct residency *residency = &core->residency;
+
+	if (residency->evicting)
+		return; /* gdevd has one at a time */
+	residency->order = *order;
+	residency->given_bytes = residency->swapped_bytes = 0;
+	residency->failed = 0;
+	residency->ready = false;
+	if (order->flags & EVICT_RESUME) {
+		residency->suspended = false;
+		residency_want_all(core);
+		residency_pump(core);
+		residency_wake(core);
+		say_evicted(core, 0);
+		return;
+	}
+	if (order->flags & EVICT_SUSPEND) {
+		residency->suspended = true;
+		forget_wishes(residency);
+	}
+	residency->evicting = true;
+	evict_begin(core);
+}
+
+void residency_lost(struct core *core)
+{
+	struct residency *residency = &core->residency;
+
+	if (residency->suspended) {
+		residency->suspended = false;
+		residency_wake(core);
+	}
+}

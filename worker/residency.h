@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which pieces of the session's objects are on the device, and their moves: the worker's half of
+ * docs/memory.md, whose numbered rules are named in the code. gdevd says how much; we say which.
+ *
+ * A piece (struct piece, memory.h) that commands can use as it is, is RESIDENT or MAPPED. All others are
+ * counted in absent_bytes; while that is 0 (and nobody is suspended) none of this is looked at.
+ *
+ *   RESIDENT -> LEAVING -> WRITING -> WRITTEN -> GOING -> SWAPPED, or FRESH if nothing was ever there
+ *      ^___________|__________|__________|                   |
+ *      |     wanted back: not a byte has moved               |
+ *      |_________________ LOADING ___________________________|
+ *                           |______-> MAPPED (used from host memory: the session alone is too large)
+ *
+ * Moves are commands on queues of their own, so that both directions and the session's own work overlap.
+ * What may block (slots, mapping, unmapping) is done by three jobs: write, drop, load. A piece that a job or
+ * a move has is pinned by its range's pin.
+ */
+#ifndef GDEV_WORKER_RESIDENCY_H
+#define GDEV_WORKER_RESIDENCY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "proto/control.h"
+#include "worker/control.h"
+#include "worker/direct.h"
+#include "worker/memory.h"
+#include "worker/service.h"
+#include "worker/stream.h"
+
+struct command;
+struct core;
+struct device_copy;
+struct device_fill;
+struct device_queue;
+struct piece;
+struct range;
+
+/* Some work of which there is at most one at a time. */
+struct single_job {
+	struct job job;
+	bool running;
+};
+
+struct residency {
+	uint64_t absent_bytes;
+	bool suspended;      /* commands wait for RESUME */
+	uint64_t launches;   /* ever submitted */
+	uint64_t copies;     /* that named device memory */
+	struct list exports; /* SHARED_EXPORT commands, likewise */
+	struct list waiting; /* streams whose first command waits for pieces, or for RESUME */
+
+	/* Bringing in. */
+	struct list wanted; /* pieces, FRESH or SWAPPED, the first first */
+	uint64_t wanted_bytes;
+	struct list loading; /* LOADING, and not with the load job yet */
+	unsigned loads;      /* pieces that are LOADING */
+	bool asking;         /* gdevd, for device memory */
+	struct control_request request;
+	int load_error; /* the next command that needs it has it */
+	struct single_job load;
+
+	/* Making room. One EVICT at a time. */
+	struct list leaving, written;
+	bool evicting, begun;
+	bool ready; /* no command in flight can reach what is leaving */
+	int failed;
+	struct single_job trim;
+	struct control_evict order;
+	uint64_t given_bytes, swapped_bytes, writing_bytes;
+	unsigned going; /* pieces that are WRITING or GOING */
+	bool stopped;   /* direct copies, until the order has been carried out */
+	struct direct_stop stop;
+	struct barrier barrier;
+	struct single_job write, drop;
+
+	struct device_queue *out, *in; /* made when first needed */
+
+	/* Whether `a` has more right to be on the device than `b`, when not all of a session fits (rule 9). */
+	bool (*prefers)(const struct range *a, const struct range *b);
+};
+
+void residency_init(struct core *core);
+void residency_finish(struct core *core);
+
+/* All with the lock. */
+
+/* Whether there is anything to look at before a command passes. */
+static inline bool residency_settled(const struct residency *residency)
+{
+	return !residency->absent_bytes && !residency->suspended;
+}
+
+/* Whether the command, which has been prepared, may go to the device as far as memory is concerned. If
+ * not, its stream is where it waits, or the command is being served from host swap. */
+bool residency_admits(struct core *core, struct stream *stream, struct command *command);
+/* A launch, copy, write or fill goes to the device: what it writes is not FRESH any more. */
+void residency_note(struct core *core, struct command *command);
+/* The new object's pieces, if it begins in host swap. */
+void residency_add(struct core *core, struct range *range);
+/* The object's chunks are to be handed to others: it stays on the device. False: it is not there yet, and
+ * comes. */
+bool residency_keep(struct core *core, struct range *range);
+/* The range is being freed: what moves comes to rest; what is queued is forgotten. */
+void residency_forget(struct core *core, struct range *range);
+/* The range's pieces are gone; what they were charged is returned. */
+void residency_release(struct core *core, struct range *range);
+/* From gdevd. */
+void residency_evict(struct core *core, const struct control_evict *order);
+/* gdevd is gone: nobody gives us more, and nobody waits for what leaves. */
+void residency_lost(struct core *core);
+/* Whether the session waits for its own pieces: it is not idle then. */
+bool residency_busy(const struct residency *residency);
+
+/* ---- between residency.c, evict.c and serve.c ---- */
+
+/* Starts the job unless it runs; it says itself, with the lock, that it does not any more. */
+void residency_start(struct core *core, struct single_job *single, void (*run)(struct job *job));
+/* A move between a piece and its slot; `moved` is called with the lock. -ENOMEM. */
+int residency_move(struct core *core, struct piece *piece, bool out,
+	void (*moved)(struct core *core, struct command *command));
+/* Unlocked: makes the queue for moves. */
+int residency_queue(struct core *core, bool out);
+bool residency_is_written(const struct core *core, const struct piece *piece);
+/* The piece can be used again as it is. */
+void residency_arrived(struct core *core, struct piece *piece, enum piece_state state);
+/* Something has come to rest: those that wait look again. */
+void residency_wake(struct core *core);
+/* A piece that leaves is wanted back. True: it is there. */
+bool evict_rescue(struct core *core, struct piece *piece);
+void evict_rescue_all(struct core *core);
+/* Begins to carry out gdevd's order, unless something is being brought in just now. */
+void evict_begin(struct core *core);
+/* The session's objects, those that should be on the device first. malloc'ed. */
+struct range **residency_order(struct core *core, size_t *count);
+/* Brings in what is wanted, as far as there is memory; asks for more. */
+void residency_pump(struct core *core);
+void residency_want(struct core *core, struct piece *piece);
+void residency_want_all(struct core *core);
+/* transfer.c: bytes from the first to the last that a copy writes and reads, a fill writes. */
+void device_copy_spans(const struct device_copy *copy, uint64_t *to, uint64_t *from);
+uint64_t device_fill_span(const struct device_fill *fill);
+/* serve.c: executes the command in its piece's slot. */
+void swap_serve(
+	struct core *core, struct stream *stream, struct command *command, struct piece *piece);
+/* The command has been served. */
+void swap_served(struct core *core, struct command *command);
+
+#endif
