@@ -45,8 +45,10 @@ static void progress(struct core *core)
 	if (!residency->ready)
 		return;
 	residency->evicting = residency->begun = false;
-	if (residency->stopped)
-		direct_resume(core, true);
+	if (residency->stopped) {
+		direct_moved(core);
+		direct_resume(core);
+	}
 	residency->stopped = false;
 	say_evicted(core, residency->failed);
 }
