@@ -35,7 +35,7 @@ struct verb {
 extern const struct verb *const verbs[]; /* NULL-terminated */
 const struct verb *verb_find(const char *name);
 
-extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_tune, verb_trace,
+extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_top, verb_tune, verb_trace,
 	verb_help;
 
 /* "gdev VERB: …" on standard error. */
