@@ -256,7 +256,8 @@ static int parse(int argc, char **argv, struct options *chosen)
 		case 's':
 			chosen->seconds = strtod(optarg, &end);
 			if (*end || !(chosen->seconds >= 0.1 && chosen->seconds <= 3600))
-				return -1 - usage(&verb_top, "--seconds %s: from 0.1 to 3600", optarg);
+				return -1 -
+				       usage(&verb_top, "--seconds %s: from 0.1 to 3600", optarg);
 			break;
 		default:
 			fprintf(stderr, "Try 'gdev help top'.\n");

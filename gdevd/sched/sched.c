@@ -388,6 +388,8 @@ void sched_group_change(
 	allowance_update(group, now_ns);
 	node_weigh(&group->sched->groups, &group->node, share_pct ? share_pct : 1, now_ns);
 	group->node.priority = priority;
+	if (strict && !group->strict)
+		group->strict_since_ns = now_ns;
 	group->strict = strict;
 	settle(group->sched, now_ns);
 }
@@ -518,8 +520,10 @@ static void charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_n
 	if (used_ns > held_ns)
 		used_ns = held_ns;
 	if (group->strict) {
+		uint64_t strict_ns = now_ns - group->strict_since_ns;
+
 		allowance_update(group, now_ns);
-		group->allowance_ns -= (int64_t)used_ns;
+		group->allowance_ns -= (int64_t)(used_ns < strict_ns ? used_ns : strict_ns);
 		if (group->allowance_ns < enough_ns(group) / 4)
 			group->spent = true;
 	}

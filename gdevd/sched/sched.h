@@ -107,6 +107,7 @@ struct sched_group {
 	bool strict;
 	int64_t allowance_ns;     /* strict: what it may use by now; never more than a quantum, */
 	uint64_t allowance_at_ns; /* as of then */
+	uint64_t strict_since_ns; /* what was used before counts for nothing */
 	bool spent;               /* nearly all of it, and half a quantum is not there again */
 	uint64_t not_before_ns;   /* its policy has nobody for now */
 };

@@ -17,7 +17,7 @@
 #define MS 1000000ull
 #define ENTITIES 4
 
-enum event { END, ACQUIRE, RELEASE, RELEASE_WANTS, REMOVE, TICK, SHARE };
+enum event { END, ACQUIRE, RELEASE, RELEASE_WANTS, REMOVE, TICK, SHARE, STRICT };
 enum { A, B, C, D };
 
 struct step {
@@ -98,6 +98,9 @@ static void happen(const struct game *game, const struct step *step)
 		break;
 	case REMOVE:
 		sched_entity_remove(entity, now_ns);
+		break;
+	case STRICT:
+		sched_group_change(&groups[step->entity], (unsigned)step->value, 0, true, now_ns);
 		break;
 	case SHARE:
 		sched_group_change(&groups[step->entity], (unsigned)step->value, 0, false, now_ns);
@@ -307,6 +310,18 @@ static void strict_group_gets_no_more_than_its_share_of_an_idle_device(void **st
 			{25.1, TICK, 0, "+A"},
 			{0},
 		});
+}
+
+static void what_was_used_before_a_group_became_strict_is_not_held_against_it(void **state)
+{
+	play((const struct step[]){
+		{0, ACQUIRE, A, "+A"},
+		{1000, STRICT, A, "-A", 20},
+		{1001, RELEASE_WANTS, A, "+A", 1001},
+		{1006.2, TICK, A, "-A"},
+		{1007, RELEASE_WANTS, A, "", 6},
+		{0},
+	});
 }
 
 static void others_are_served_while_a_strict_group_waits_for_its_allowance(void **state)
@@ -601,6 +616,7 @@ int main(void)
 		cmocka_unit_test(one_setting_is_found_by_its_name),
 		cmocka_unit_test(groups_take_turns_however_many_contexts_they_have),
 		cmocka_unit_test(strict_group_gets_no_more_than_its_share_of_an_idle_device),
+		cmocka_unit_test(what_was_used_before_a_group_became_strict_is_not_held_against_it),
 		cmocka_unit_test(others_are_served_while_a_strict_group_waits_for_its_allowance),
 		cmocka_unit_test(use_of_an_idle_device_is_not_held_against_anyone),
 		cmocka_unit_test(null_lets_everyone_at_once),

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Keeps the device busy with kernels of a few milliseconds, always some of them queued, until its standard
+ * input ends or has something. Prints "busy" when it is, and at the end how many it ran.
+ */
+#include <cuda.h>
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define QUEUED 8
+
+static const char ptx[] = ".version 6.0\n"
+			  ".target sm_70\n"
+			  ".address_size 64\n"
+			  ".visible .entry spin(.param .u64 at, .param .u32 rounds)\n"
+			  "{\n"
+			  "	.reg .u64 %a;\n"
+			  "	.reg .u32 %n, %v;\n"
+			  "	.reg .pred %p;\n"
+			  "	ld.param.u64 %a, [at];\n"
+			  "	ld.param.u32 %n, [rounds];\n"
+			  "again:\n"
+			  "	ld.volatile.global.u32 %v, [%a];\n"
+			  "	sub.u32 %n, %n, 1;\n"
+			  "	setp.ne.u32 %p, %n, 0;\n"
+			  "	@%p bra again;\n"
+			  "	ret;\n"
+			  "}\n";
+
+static void check(CUresult result, const char *what)
+{
+	const char *name = "?";
+
+	if (result == CUDA_SUCCESS)
+		return;
+	cuGetErrorName(result, &name);
+	fprintf(stderr, "shares: %s: %s\n", what, name);
+	exit(1);
+}
+
+static int ordered_to_end(void)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+	return poll(&input, 1, 0) != 0;
+}
+
+int main(void)
+{
+	CUcontext context;
+	CUmodule module;
+	CUfunction spin;
+	CUdeviceptr word;
+	CUevent events[QUEUED];
+	unsigned rounds = 1000000;
+	void *params[] = {&word, &rounds};
+	unsigned long count = 0;
+
+	check(cuInit(0), "cuInit");
+	check(cuCtxCreate(&context, NULL, 0, 0), "create a context");
+	check(cuModuleLoadData(&module, ptx), "load the kernel");
+	check(cuModuleGetFunction(&spin, module, "spin"), "find the kernel");
+	check(cuMemAlloc(&word, 4), "allocate");
+	for (int i = 0; i < QUEUED; i++)
+		check(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING), "create an event");
+	for (; !ordered_to_end(); count++) {
+		CUevent event = events[count % QUEUED];
+
+		check(cuEventSynchronize(event), "wait for an earlier one");
+		check(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), "launch");
+		check(cuEventRecord(event, NULL), "record");
+		if (count == QUEUED)
+			puts("busy");
+		fflush(stdout);
+	}
+	check(cuCtxSynchronize(), "synchronise");
+	printf("%lu\n", count);
+	return 0;
+}

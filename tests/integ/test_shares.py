@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""That shares, priorities and nice values order what programs get, on the software GPU. Not by how much: that
+is measured in the benchmarks, on machines that do nothing else."""
+
+import json
+import subprocess
+import time
+
+import integ
+from integ import PROGRAMS, SANITIZED
+
+WORK_NS = 3_000_000_000 if not SANITIZED else 1_500_000_000
+
+
+class Shares(integ.Case):
+    config = {"device_memory": "256M", "threads": "1"}
+    vgpus = {"small": {"compute": "25"}, "large": {"compute": "75"}}
+
+    def busy(self, vgpu, nice=0):
+        """A program that always wants the device; once it does."""
+        program = self.gdevd.popen(["nice", "-n", nice, self.gdevd.gdev, "run", "--vgpu", vgpu,
+                                    PROGRAMS / "shares"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual(program.stdout.readline(), b"busy\n")
+        return program
+
+    def end(self, *programs):
+        for program in programs:
+            program.stdin.close()
+        for program in programs:
+            self.assertEqual(program.wait(60), 0)
+            program.stdout.close()
+
+    def top(self):
+        out = subprocess.run([self.gdevd.gdev, "top", "--json"], env=self.gdevd.environment, check=True,
+                             capture_output=True, text=True).stdout
+        return json.loads(out)
+
+    def used(self, kind, key):
+        return {one[key]: one.get("resources", {}).get("compute", {}).get("used_ns", 0)
+                for one in self.top()[kind]}
+
+    def used_pct(self, name):
+        """Of the last second."""
+        vgpu = next(vgpu for vgpu in self.top()["vgpus"] if vgpu["vgpu"] == name)
+        return vgpu["resources"]["compute"]["last_1s"]["used_pct"]
+
+    def used_meanwhile(self, kind="vgpus", key="vgpu"):
+        """What each used until all together have used a certain time of the device."""
+        before = self.used(kind, key)
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            now = self.used(kind, key)
+            difference = {name: now[name] - before.get(name, 0) for name in now}
+            if sum(difference.values()) > WORK_NS:
+                return difference
+        self.fail(f"nobody uses the device: {difference}")
+
+    def test_share(self):
+        """Who has the larger share gets clearly more, and the other its part; a change turns it around"""
+        programs = [self.busy("small"), self.busy("large")]
+        used = self.used_meanwhile()
+        self.assertGreater(used["large"], 1.7 * used["small"])
+        self.assertGreater(used["small"], 0.1 * used["large"])
+        for name, share in (("small", "75"), ("large", "25")):
+            self.assertEqual(self.gdevd.run([self.gdevd.gdev, "vgpu", "set", name, "--compute", share])[0], 0)
+        used = self.used_meanwhile()
+        self.assertGreater(used["small"], 1.7 * used["large"])
+        self.end(*programs)
+
+    def test_idle_share_is_lent(self):
+        """What nobody else uses, one gets beyond its share; a strict one does not"""
+        program = self.busy("small")
+        self.used_meanwhile()
+        self.assertGreater(self.used_pct("small"), 15)
+        changed = self.gdevd.run([self.gdevd.gdev, "vgpu", "set", "small", "--compute", "5", "--strict"])
+        self.assertEqual(changed[0], 0)
+        self.assertGreater(self.used_pct("small"), 0)
+        time.sleep(1.2)
+        self.assertLess(self.used_pct("small"), 10)
+        self.end(program)
+
+    def test_nice(self):
+        """Of two programs of one virtual GPU, the nicer one gets clearly less"""
+        programs = [self.busy("large"), self.busy("large", nice=10)]
+        nices = sorted(session["nice"] for session in self.top()["sessions"])
+        self.assertEqual(nices[1] - nices[0], 10)
+        by_nice = {}
+        used = self.used_meanwhile("sessions", "session")
+        for session in self.top()["sessions"]:
+            by_nice[session["nice"]] = used[session["session"]]
+        self.assertGreater(by_nice[nices[0]], 3 * by_nice[nices[1]])
+        self.end(*programs)
+
+    def test_deleted(self):
+        """Who uses a virtual GPU that is deleted by force is told, and nobody else notices"""
+        lost, other = self.busy("small"), self.busy("large")
+        code = self.gdevd.run([self.gdevd.gdev, "vgpu", "delete", "small", "--force"])[0]
+        self.assertEqual(code, 0)
+        self.assertEqual(lost.wait(60), 1)
+        lost.stdin.close()
+        lost.stdout.close()
+        self.used_meanwhile()
+        self.end(other)
+
+
+if __name__ == "__main__":
+    integ.main()
