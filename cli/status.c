@@ -75,15 +75,16 @@ static void print_ended(const json_t *ended, json_int_t count)
 static void print_heading(const json_t *status)
 {
 	const json_t *workers = json_object_get(status, "workers");
-	char used[TEXT_MAX], total[TEXT_MAX];
+	char used[TEXT_MAX], total[TEXT_MAX], warm[TEXT_MAX];
 	size_t index;
 	const json_t *device;
 
-	printf("gdevd %s, pid %lld%s, in %s; workers: %lld of %lld, %lld warm\n",
+	printf("gdevd %s, pid %lld%s, in %s; workers: %lld of %lld, %lld warm (%s)\n",
 		field_text(status, "version"), (long long)field_number(status, "pid"),
 		json_is_true(json_object_get(status, "private")) ? ", private" : "",
 		field_text(status, "runtime_dir"), (long long)field_number(workers, "total"),
-		(long long)field_number(workers, "max"), (long long)field_number(workers, "warm"));
+		(long long)field_number(workers, "max"), (long long)field_number(workers, "warm"),
+		text_bytes(warm, field_number(workers, "warm_bytes")));
 	json_array_foreach(json_object_get(status, "devices"), index, device)
 	{
 		printf("device %s: %s, %s of %s in use\n", field_text(device, "device"),

@@ -354,6 +354,7 @@ static const struct key daemon_keys[] = {
 	{"swap_reserve", value_reserve, FIELD(config, swap_reserve_pct)},
 	{"threads", value_count, FIELD(config, threads)},
 	{"warm_workers", value_count, FIELD(config, warm_workers)},
+	{"warm_memory", value_size, FIELD(config, warm_memory)},
 	{"max_workers", value_count, FIELD(config, max_workers)},
 	{"worker_idle", value_time, FIELD(config, worker_idle_ns)},
 	{"worker_user", value_text, FIELD(config, worker_user)},

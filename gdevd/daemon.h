@@ -51,7 +51,8 @@ struct device {
 	char name[64];
 	uint8_t uuid[16];
 	bool known;
-	unsigned losses; /* sessions that it failed under */
+	uint64_t overhead_bytes; /* what a context holds of it: the last one's that was opened */
+	unsigned losses;         /* sessions that it failed under */
 	struct memory_account memory;
 	struct residency residency;
 	struct sched sched[RESOURCES];
@@ -84,6 +85,8 @@ struct worker {
 	struct worker_page *page;
 	struct memory_account memory, swap;
 	struct worker_residency residency;
+	struct list lacking; /* daemon.lacking, while `lacks` waits for warm workers to go */
+	struct control_memory lacks;
 	struct session *session;
 	bool restored;            /* served its session before this gdevd started */
 	struct deadline deadline; /* of its start, or of its end */
@@ -177,6 +180,7 @@ struct daemon {
 	unsigned client_count;
 	struct cache cache;
 	struct list watches_unclaimed; /* events.c */
+	struct list lacking;           /* struct worker.lacking */
 	struct deadline grants, restored, lonely;
 	struct measure {
 		struct deadline tick;
@@ -263,7 +267,23 @@ void worker_kill(struct worker *worker, const char *why);
 void workers_device_lost(struct worker *worker);
 const char *worker_state_name(enum worker_state state);
 
+/* Says BYE to a warm one. */
+void worker_send_away(struct worker *worker);
+
+/* relief.c: warm workers make room for sessions. */
+/* How many are to be kept warm, by the memory that there is. */
+unsigned relief_pool_size(const struct daemon *daemon);
+/* What the warm ones hold. */
+uint64_t relief_pool_bytes(const struct daemon *daemon);
+/* The device lacks memory for what the worker asks: true if there will be some soon; then the request is taken
+ * up again by worker_wants_memory(). */
+bool relief_wait(struct worker *worker, const struct control_memory *message);
+/* Memory has come back. */
+void relief_serve(struct daemon *daemon);
+
 /* dispatch.c: what workers say. */
+/* Charges and answers a request for memory, or lets it wait. */
+void worker_wants_memory(struct worker *worker, const struct control_memory *message);
 int worker_message(
 	struct worker *worker, const struct control_header *message, int *fds, size_t fd_count);
 

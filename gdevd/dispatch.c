@@ -88,6 +88,7 @@ static int on_ready(
 	memcpy(worker->device_name, message->device_name, sizeof worker->device_name - 1);
 	memcpy(worker->device_uuid, message->device_uuid, sizeof worker->device_uuid);
 	learn_device(worker->daemon, worker, message->memory_bytes);
+	worker->daemon->device.overhead_bytes = message->overhead_bytes;
 	if (memory_charge(&worker->memory, message->overhead_bytes)) {
 		complain("the device has no memory left for another warm worker");
 		return -ENOMEM;
@@ -147,25 +148,36 @@ static void answer_memory(struct worker *worker, const struct control_memory *re
 	connection_send(worker->connection, &answer, NULL, 0);
 }
 
+void worker_wants_memory(struct worker *worker, const struct control_memory *message)
+{
+	uint64_t bytes = (uint64_t)message->bytes;
+	int status = 0;
+
+	if (bytes && !residency_has_room(worker, bytes))
+		status = -ENOMEM;
+	else
+		status = memory_charge(&worker->memory, bytes);
+	if (status && relief_wait(worker, message))
+		return;
+	if (bytes && !status)
+		worker->residency.dry = false;
+	answer_memory(worker, message, status);
+}
+
 static int on_memory(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
 	const struct control_memory *message = (const struct control_memory *)header;
-	int status = 0;
 
 	if (message->bytes < 0) {
 		if (memory_return(&worker->memory, -(uint64_t)message->bytes))
 			return -EINVAL;
 		residency_balance(worker->daemon);
+		relief_serve(worker->daemon);
+		workers_adjust(worker->daemon);
 		return 0;
 	}
-	if (message->bytes && !residency_has_room(worker, (uint64_t)message->bytes))
-		status = -ENOMEM;
-	else
-		status = memory_charge(&worker->memory, (uint64_t)message->bytes);
-	if (message->bytes && !status)
-		worker->residency.dry = false;
-	answer_memory(worker, message, status);
+	worker_wants_memory(worker, message);
 	return 0;
 }
 

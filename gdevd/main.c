@@ -379,6 +379,7 @@ static void init(struct daemon *daemon, const struct options *options)
 	list_init(&daemon->sessions);
 	list_init(&daemon->clients);
 	list_init(&daemon->watches_unclaimed);
+	list_init(&daemon->lacking);
 	list_init(&daemon->workers.all);
 	list_init(&daemon->cache.users);
 	config_init(&daemon->config);

@@ -68,6 +68,7 @@ static void maybe_free(struct worker *worker)
 	deadline_cancel(&worker->deadline);
 	residency_finish_worker(worker);
 	memory_return(&worker->memory, worker->memory.used_bytes);
+	list_remove(&worker->lacking);
 	for (unsigned i = 0; i < WORKER_FDS; i++)
 		if (worker->fds[i] >= 0)
 			close(worker->fds[i]);
@@ -82,6 +83,7 @@ static void maybe_free(struct worker *worker)
 	else
 		free(worker);
 	residency_balance(daemon);
+	relief_serve(daemon);
 	workers_adjust(daemon);
 	daemon_maybe_leave(daemon);
 }
@@ -227,6 +229,7 @@ static struct worker *create(struct daemon *daemon)
 	worker->trace_fd = -1;
 	memory_init(&worker->memory, &daemon->device.memory, UINT64_MAX);
 	residency_init_worker(worker);
+	list_init(&worker->lacking);
 	deadline_init(&worker->deadline, on_late);
 	list_append(&daemon->workers.all, &worker->link);
 	daemon->workers.total++;
@@ -383,7 +386,7 @@ static void send_bye(struct worker *worker)
 	connection_answer(worker->connection, CONTROL_BYE, 0, 0);
 }
 
-static void send_away(struct worker *worker)
+void worker_send_away(struct worker *worker)
 {
 	send_bye(worker);
 	retire(worker, "");
@@ -401,7 +404,7 @@ void workers_device_lost(struct worker *lost)
 		daemon->config.device, (int)lost->pid, (int)lost->session->pid,
 		daemon->workers.warm);
 	while ((worker = workers_take_warm(daemon)))
-		send_away(worker);
+		worker_send_away(worker);
 }
 
 static void on_retire(struct deadline *deadline, uint64_t now_ns)
@@ -409,9 +412,9 @@ static void on_retire(struct deadline *deadline, uint64_t now_ns)
 	struct daemon *daemon = container_of(deadline, struct daemon, workers.retire);
 	struct worker *worker = workers_take_warm(daemon);
 
-	if (worker && daemon->workers.warm > daemon->config.warm_workers) {
+	if (worker && daemon->workers.warm > relief_pool_size(daemon)) {
 		log_debug("worker %d is not needed any more", (int)worker->pid);
-		send_away(worker);
+		worker_send_away(worker);
 	}
 	workers_adjust(daemon);
 }
@@ -427,7 +430,7 @@ static void on_retry(struct deadline *deadline, uint64_t now_ns)
 void workers_adjust(struct daemon *daemon)
 {
 	struct workers *workers = &daemon->workers;
-	unsigned wanted = (unsigned)daemon->config.warm_workers + client_waiting_count(daemon);
+	unsigned pool = relief_pool_size(daemon), wanted = pool + client_waiting_count(daemon);
 	const struct worker *oldest;
 
 	if (daemon->stopping || workers->adjusting)
@@ -439,7 +442,7 @@ void workers_adjust(struct daemon *daemon)
 		spawn(daemon);
 	workers->adjusting = false;
 	oldest = workers_take_warm(daemon);
-	if (!oldest || workers->warm <= daemon->config.warm_workers)
+	if (!oldest || workers->warm <= pool)
 		deadline_cancel(&workers->retire);
 	else if (list_empty(&workers->retire.link))
 		deadline_set(&daemon->deadlines, &workers->retire,

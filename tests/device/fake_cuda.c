@@ -128,7 +128,7 @@ size_t fake_device_bytes(void)
 {
 	const char *mib = getenv("FAKE_CUDA_MEMORY");
 
-	return (mib ? strtoull(mib, NULL, 10) : 4096) << 20;
+	return (mib ? strtoull(mib, NULL, 10) : 16384) << 20;
 }
 
 static struct place *place_at(uint64_t address, size_t bytes)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Does a little of everything and prints what came of it, a line a step: `driver [PTX]`. Goes on after errors
- * as long as that makes sense.
+ * as long as that makes sense. `driver hold MIB` allocates so much and says how much it got.
  */
 #include <cuda.h>
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char default_ptx[] = ".version 6.0\n"
@@ -32,6 +33,22 @@ static CUresult step(const char *name, CUresult result)
 	return result;
 }
 
+static int hold(unsigned mib)
+{
+	CUcontext context;
+	CUdeviceptr at;
+	unsigned held = 0;
+
+	if (step("init", cuInit(0)) || step("context", cuCtxCreate(&context, NULL, 0, 0)))
+		return 1;
+	while (held < mib && !cuMemAlloc(&at, 64 << 20))
+		held += 64;
+	printf("held %u\n", held);
+	fflush(stdout);
+	getchar();
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *ptx = argc > 1 ? argv[1] : default_ptx;
@@ -45,6 +62,8 @@ int main(int argc, char **argv)
 	CUdeviceptr at, more;
 	void *params[] = {&at, &value};
 
+	if (argc == 3 && !strcmp(argv[1], "hold"))
+		return hold((unsigned)strtoul(argv[2], NULL, 10));
 	if (step("init", cuInit(0)) || step("context", cuCtxCreate(&context, NULL, 0, 0)))
 		return 1;
 	if (step("load", cuModuleLoadDataEx(&module, ptx, 2, options, values))) {

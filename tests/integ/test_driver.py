@@ -108,6 +108,31 @@ class Driver(unittest.TestCase):
         steps = self.client(gdevd)
         self.assertEqual(steps["alloc"], "CUDA_ERROR_OUT_OF_MEMORY", steps)
 
+    def test_warm_memory(self):
+        """Warm workers leave when a session needs the memory that they hold, and come back later"""
+        gdevd = self.start(config={"warm_memory": "2G", "host_swap": "0"},
+                           FAKE_CUDA_MEMORY="4096")  # a context has 512 MiB of it
+        self.wait_warm(gdevd)
+        self.assertEqual(gdevd.status()["workers"]["warm_bytes"], 1 << 30)
+        steps = self.client(gdevd, "hold", "3000")
+        self.assertEqual(steps["held"], "3008", steps)
+        steps = self.client(gdevd, "hold", "3520")
+        self.assertEqual(steps["held"], "3520", steps)
+        steps = self.client(gdevd, "hold", "4000")
+        self.assertEqual(steps["held"], "3584", steps)  # all but its own context
+        self.wait_warm(gdevd)
+        self.assertEqual(gdevd.status()["devices"][0]["memory_used_bytes"], 1 << 30)
+
+    def test_warm_bound(self):
+        """The pool of warm workers keeps within its bound of device memory, and has one at least"""
+        gdevd = self.start(config={"warm_workers": "5", "warm_memory": "1100M"})
+        self.wait_warm(gdevd)
+        self.assertEqual(gdevd.status()["workers"]["total"], 2)
+        gdevd.__exit__()
+        gdevd = self.start(config={"warm_workers": "5", "warm_memory": "1M"})
+        integ.Case.wait_until(self, lambda: gdevd.status()["workers"]["warm"] == 1, "one warm worker")
+        self.assertEqual(self.client(gdevd)["value"], "4711")
+
     def test_endless(self):
         """A kernel without end ends its own session, at the time limit of its virtual GPU"""
         gdevd = self.start(vgpus={"gdev0": {"time_limit_ms": "300"}})

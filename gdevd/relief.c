@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Warm workers make room: a context that nobody uses yet holds device memory (half a GiB on hardware), and
+ * a session that lacks memory comes first. Its request waits until they are gone.
+ */
+#include "gdevd/daemon.h"
+
+#include <errno.h>
+
+#include "base/cleanup.h"
+
+#define POOL_PART 8 /* of the device's memory: what the pool may hold, if nobody says otherwise */
+
+unsigned relief_pool_size(const struct daemon *daemon)
+{
+	const struct workers *workers = &daemon->workers;
+	uint64_t each = daemon->device.overhead_bytes, bound = daemon->config.warm_memory, room;
+	unsigned wanted = (unsigned)daemon->config.warm_workers;
+
+	if (!each)
+		return wanted;
+	if (!bound)
+		bound = daemon->device.memory.limit_bytes / POOL_PART;
+	wanted = (unsigned)min_of((uint64_t)wanted, max_of(bound / each, (uint64_t)1));
+	/* Sessions grow: the pool takes no more than half of what is free. */
+	room = memory_free(&daemon->device.memory) / each / 2;
+	return (unsigned)min_of((uint64_t)wanted, workers->warm + workers->starting + room);
+}
+
+uint64_t relief_pool_bytes(const struct daemon *daemon)
+{
+	const struct worker *worker;
+	uint64_t bytes = 0;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (worker->state == WORKER_WARM)
+			bytes += worker->memory.used_bytes;
+	return bytes;
+}
+
+/* Whether `bytes` will be free once those have left that are told to now, or are leaving. */
+static bool make_room(struct daemon *daemon, uint64_t wanted)
+{
+	uint64_t bytes = wanted + daemon->device.residency.reserve_bytes;
+	uint64_t coming = memory_free(&daemon->device.memory), warm = relief_pool_bytes(daemon);
+	struct worker *worker;
+
+	if (coming >= bytes)
+		return false; /* it is not the device that is full */
+	list_for_each (worker, &daemon->workers.all, link)
+		if (worker->state == WORKER_LEAVING)
+			coming += worker->memory.used_bytes;
+	if (coming + warm < bytes)
+		return false;
+	while (coming < bytes && (worker = workers_take_warm(daemon))) {
+		coming += worker->memory.used_bytes;
+		worker_send_away(worker);
+	}
+	return true;
+}
+
+bool relief_wait(struct worker *worker, const struct control_memory *message)
+{
+	if (!make_room(worker->daemon, (uint64_t)message->bytes))
+		return false;
+	worker->lacks = *message;
+	list_remove(&worker->lacking);
+	list_append(&worker->daemon->lacking, &worker->lacking);
+	return true;
+}
+
+void relief_serve(struct daemon *daemon)
+{
+	struct worker *worker;
+	struct list waiting;
+
+	/* Each once: who still lacks memory is put at the end of the daemon's list. */
+	list_init(&waiting);
+	while ((worker = list_first(&daemon->lacking, struct worker, lacking))) {
+		list_remove(&worker->lacking);
+		list_append(&waiting, &worker->lacking);
+	}
+	while ((worker = list_first(&waiting, struct worker, lacking))) {
+		list_remove(&worker->lacking);
+		if (worker->state == WORKER_SERVING)
+			worker_wants_memory(worker, &worker->lacks);
+	}
+}
