@@ -36,7 +36,7 @@ extern const struct verb *const verbs[]; /* NULL-terminated */
 const struct verb *verb_find(const char *name);
 
 extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_top, verb_tune,
-	verb_trace, verb_help;
+	verb_trace, verb_doctor, verb_help;
 
 /* "gdev VERB: …" on standard error. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -49,6 +49,8 @@ int usage(const struct verb *verb, const char *format, ...) __attribute__((forma
  * virtual GPU may be used (NULL: what the environment says), and sets the environment for a program.
  * A connection that keeps the gdevd, or negative: it has been said why not. */
 int program_prepare(const char *vgpu, char *dir);
+/* Where our libcuda.so.1 is, PATHS_MAX bytes: 0, or -errno. */
+int program_library(char *path);
 /* Becomes the program; returns only on failure, with the exit status, and it has been said why. */
 int program_exec(char *const *command);
 

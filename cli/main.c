@@ -16,6 +16,7 @@ const struct verb *const verbs[] = {
 	&verb_top,
 	&verb_tune,
 	&verb_trace,
+	&verb_doctor,
 	&verb_help,
 	NULL,
 };

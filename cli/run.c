@@ -49,7 +49,7 @@ static int check_vgpus(const char *dir, const char *list)
 	return error;
 }
 
-static void prepend_library_path(void)
+int program_library(char *path)
 {
 	static const char *const places[] = {
 		"../lib/cuda/libcuda.so.1",             /* the build tree */
@@ -58,11 +58,17 @@ static void prepend_library_path(void)
 		"../lib64/gdev/libcuda.so.1",
 		NULL,
 	};
+
+	return paths_sibling(places, path);
+}
+
+static void prepend_library_path(void)
+{
 	const char *before = getenv("LD_LIBRARY_PATH");
 	char library[PATHS_MAX];
 	autofree char *path = NULL;
 
-	if (paths_sibling(places, library)) {
+	if (program_library(library)) {
 		say("cannot find gdev's libcuda.so.1: the program gets whichever there is");
 		return;
 	}

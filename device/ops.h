@@ -130,6 +130,19 @@ struct device_log {
 	size_t size;
 };
 
+/* Something in an image that would fail when it is loaded or launched. */
+struct device_finding {
+	const char *kernel; /* NULL: it is in none */
+	uint32_t line;      /* of the PTX */
+	const char *text;   /* a sentence */
+};
+
+struct device_images {
+	unsigned images;  /* PTX texts, fat binaries, GPU programs */
+	unsigned ptx;     /* of which so many have PTX */
+	unsigned kernels; /* in what could be read */
+};
+
 struct device_ops {
 	const char *name; /* "null", "cpu", "cuda" */
 
@@ -204,6 +217,12 @@ struct device_ops {
 		struct device_function *function, uint32_t block_threads, uint32_t shared_bytes);
 	int (*global_get)(
 		struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes);
+
+	/* Optional. Looks at an image without a device: whether all of it could be run. `image` is as for
+	 * module_load, or several fat binaries one behind the other, which are images of their own. Calls
+	 * `found` for each thing that could not, some dozens an image at most. */
+	void (*image_check)(const void *image, size_t length, struct device_images *images,
+		void (*found)(void *owner, const struct device_finding *finding), void *owner);
 
 	/* Required. Lower priority is more urgent; a hint. */
 	int (*queue_create)(struct device_space *space, int priority, struct device_queue **queue);

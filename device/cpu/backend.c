@@ -147,6 +147,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.function_param = cpu_function_param,
 	.function_occupancy = cpu_function_occupancy,
 	.global_get = cpu_global_get,
+	.image_check = cpu_image_check,
 	.queue_create = cpu_queue_create,
 	.queue_destroy = cpu_queue_destroy,
 	.submit = cpu_submit,

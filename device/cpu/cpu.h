@@ -103,6 +103,10 @@ struct device_module {
 	struct device_function *functions; /* one a kernel */
 };
 
+/* check.c */
+void cpu_image_check(const void *image, size_t length, struct device_images *images,
+	void (*found)(void *owner, const struct device_finding *finding), void *owner);
+
 int cpu_module_load(struct device_space *space, const void *image, size_t length,
 	struct device_log *log, struct device_module **module);
 void cpu_module_unload(struct device_module *module);

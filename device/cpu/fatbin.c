@@ -205,3 +205,20 @@ int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, s
 	*why = "the image is neither PTX nor a fat binary";
 	return -GDEV_E_INVALID_IMAGE;
 }
+
+size_t fatbin_next(const void *bytes, size_t length, size_t *offset)
+{
+	const uint8_t *at = bytes;
+
+	for (; *offset < length && length - *offset >= HEADER_BYTES; *offset += 8) {
+		uint64_t header_bytes, body_bytes;
+
+		if (read_bytes(at + *offset, 4) != HEADER_MAGIC)
+			continue;
+		header_bytes = read_bytes(at + *offset + 6, 2);
+		body_bytes = read_bytes(at + *offset + 8, 8);
+		if (header_bytes >= HEADER_BYTES && header_bytes <= length - *offset)
+			return header_bytes + min_of(body_bytes, length - *offset - header_bytes);
+	}
+	return 0;
+}

@@ -18,4 +18,8 @@
 int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, size_t *text_length,
 	const char **why);
 
+/* Of fat binaries that lie one behind the other, with padding between them: the length of the first that
+ * begins at *offset or behind, to which *offset is set; 0: none does. */
+size_t fatbin_next(const void *bytes, size_t length, size_t *offset);
+
 #endif

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Makes of functions.def what the build and the documentation need of it.
 
-usage: generate.py functions.def HEADER... -- table.c libcuda.map coverage.md labels.h cuda_names.h
+usage: generate.py functions.def HEADER... -- table.c libcuda.map coverage.md labels.h cuda_names.h known.c
 
 Every implemented function is compiled under the name gdev_NAME, and exported by a wrapper of its own name that
 notes the call when somebody traces. The prototypes come from the headers; a function whose prototype is
@@ -190,10 +190,27 @@ def coverage(functions, _):
     return "\n".join(out) + "\n"
 
 
+def known_names(functions, _):
+    """Every name that a program may ask for, plain or of a symbol, and whether it works; sorted for a search."""
+    rows = {}
+    for name, variants in functions:
+        real = [v for v in variants if v.mode != "alias"]
+        rows[name] = any(v.implemented for v in real)
+        for v in real:
+            rows.setdefault(v.symbol, False)
+            if v.symbol != name or v.own:
+                rows[v.symbol] = rows[v.symbol] or v.implemented
+    out = ["/* Generated from functions.def, for the doctor. */", '#include "cli/doctor.h"', "",
+           "const struct doctor_function doctor_functions[] = {"]
+    out += [f'\t{{"{name}", {int(works)}}},' for name, works in sorted(rows.items())]
+    out += ["};", "const size_t doctor_function_count = sizeof doctor_functions / sizeof doctor_functions[0];", ""]
+    return "\n".join(out)
+
+
 def main():
     inputs, outputs = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
     functions, known = parse(inputs[0]), prototypes(inputs[1:])
-    for path, make in zip(outputs, (table, version_script, coverage, labels, names)):
+    for path, make in zip(outputs, (table, version_script, coverage, labels, names, known_names)):
         with open(path, "w") as file:
             file.write(make(functions, known))
 

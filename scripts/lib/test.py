@@ -91,7 +91,7 @@ LAYERS = {
     "worker": ("base", "proto", "device"),
     "gdevd": ("base", "proto"),
     "lib": ("base", "proto"),
-    "cli": ("base", "proto"),
+    "cli": ("base", "proto", "device"),  # the doctor asks the devices what they know
 }
 
 

@@ -183,9 +183,9 @@ static int compile_module(
 	drop_unused(module);
 	if (!error)
 		error = verify(w, module);
-	if (!error)
+	if (!error && object)
 		error = optimise(w, module, machine);
-	if (!error)
+	if (!error && object)
 		error = emit_object(module, machine, w, saved_bytes, object, size);
 	LLVMDisposeModule(module);
 err_machine:

@@ -120,7 +120,8 @@ typedef void (*ptx_run)(const struct ptx_launch *launch, const struct ptx_scratc
 /* ---- compiling and linking ---- */
 
 /* A relocatable object for one kernel and one block shape. free() it. Errors as ptx_parse, and the
- * log says which instruction. Takes tens of milliseconds; may run in several threads at once. */
+ * log says which instruction. `object` and `size` NULL: only says whether it could be done, without
+ * LLVM's passes. Takes tens of milliseconds; may run in several threads at once. */
 int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel,
 	const uint32_t block[3], struct ptx_log *log, void **object, size_t *size);
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of `gdev doctor` share: doctor.c (the verb, the report), doctor_program.c (what a program needs),
+ * doctor_system.c (what there is to run it).
+ */
+#ifndef GDEV_CLI_DOCTOR_H
+#define GDEV_CLI_DOCTOR_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/elf_file.h"
+#include "device/ops.h"
+
+/* Every function of the CUDA Driver API that we know of, sorted; generated from lib/cuda/functions.def. */
+struct doctor_function {
+	const char *name;
+	int works; /* 0: it is there and answers CUDA_ERROR_NOT_SUPPORTED */
+};
+
+extern const struct doctor_function doctor_functions[];
+extern const size_t doctor_function_count;
+
+enum doctor_level {
+	DOCTOR_OK,
+	DOCTOR_NOTE,    /* worth knowing; the program may run */
+	DOCTOR_MISSING, /* it will not run, or not all of it */
+};
+
+struct doctor {
+	const char *device;           /* "cpu", "cuda:0" */
+	const struct device_ops *ops; /* NULL: it cannot be had here */
+	unsigned missing;
+	bool json;
+	json_t *findings;
+};
+
+/* Says it, or keeps it for the JSON. `advice`: what to do; NULL when there is nothing to be done or it goes without
+ * saying. `more`: fields for the JSON, stolen; or NULL. */
+void doctor_say(struct doctor *doctor, enum doctor_level level, const char *topic, json_t *more,
+	const char *advice, const char *format, ...) __attribute__((format(printf, 6, 7)));
+
+/* Looks at a program with its libraries, at a PTX text, or a fat binary. */
+void doctor_program(struct doctor *doctor, const char *path);
+/* What a program needs of one file's bytes. Pure but for what it says; for tests. */
+void doctor_file(struct doctor *doctor, const char *path, struct bytes file);
+
+/* Chooses the device: as given, else gdevd's, else the software GPU. And looks whether programs can use it. */
+void doctor_system(struct doctor *doctor, const char *device);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What there is to run a program: gdevd and the right to use it, our libcuda, the device behind it, and what the
+ * system lets a process have.
+ */
+#include "cli/doctor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "proto/session.h"
+
+#define DESCRIPTORS_MIN 128
+
+/* A row of what `gdevd` answers: (name of) its first device; NULL when there is no gdevd. */
+static json_t *check_daemon(struct doctor *doctor, char *dir)
+{
+	autoclose int connection = daemon_connect(dir);
+	json_t *answer, *request;
+
+	if (connection == -ECONNREFUSED) {
+		doctor_say(doctor, DOCTOR_NOTE, "daemon", NULL, NULL,
+			"no gdevd is running: 'gdev run' starts one of your own for a program's time");
+		return NULL;
+	}
+	request = request_create("devices");
+	answer = connection < 0 ? NULL : daemon_ask(connection, request);
+	json_decref(request);
+	if (!answer)
+		doctor_say(doctor, DOCTOR_MISSING, "daemon", NULL, "look at its log, or restart it",
+			"the gdevd in %s does not answer", dir);
+	else
+		doctor_say(doctor, DOCTOR_OK, "daemon", NULL, NULL, "gdevd answers in %s", dir);
+	return answer;
+}
+
+static void check_vgpu(struct doctor *doctor, const char *dir)
+{
+	const char *list = getenv("GDEV_VGPU"), *vgpu = list && *list ? list : "gdev0";
+	size_t length = strcspn(vgpu, ",");
+	char path[2 * PATHS_MAX];
+
+	snprintf(path, sizeof path, "%s/%.*s.sock", dir, (int)length, vgpu);
+	if (access(path, R_OK | W_OK) == 0)
+		doctor_say(doctor, DOCTOR_OK, "vgpu", NULL, NULL,
+			"you may use the virtual GPU %.*s", (int)length, vgpu);
+	else if (errno == EACCES)
+		doctor_say(doctor, DOCTOR_MISSING, "vgpu", NULL,
+			"ask for the right, as 'gdev vgpu list' shows it, or set GDEV_VGPU to another",
+			"you may not use the virtual GPU %.*s", (int)length, vgpu);
+	else
+		doctor_say(doctor, DOCTOR_MISSING, "vgpu", NULL,
+			"set GDEV_VGPU to one of those that 'gdev vgpu list' shows",
+			"there is no virtual GPU %.*s", (int)length, vgpu);
+}
+
+static void check_library(struct doctor *doctor)
+{
+	char path[PATHS_MAX];
+
+	if (program_library(path))
+		doctor_say(doctor, DOCTOR_MISSING, "library", NULL, "install gdev completely",
+			"gdev's libcuda.so.1 is not where it should be, beside this command");
+	else
+		doctor_say(doctor, DOCTOR_OK, "library", NULL, NULL, "gdev's CUDA library is %s",
+			path);
+}
+
+/* ---- the device ---- */
+
+static void no_backend(struct doctor *doctor)
+{
+	bool cpu = !strncmp(doctor->device, "cpu", 3);
+
+	doctor_say(doctor, DOCTOR_MISSING, "device", NULL,
+		cpu ? "install libllvm19; the sentence above says what is wrong" : NULL,
+		cpu ? "the software GPU's library libgdev-cpu.so cannot be loaded"
+		    : "there is no kind of device \"%s\"",
+		doctor->device);
+}
+
+static void check_device(struct doctor *doctor)
+{
+	struct device_info infos[16];
+	struct device_config config = {0};
+	int count;
+
+	if (device_parse(doctor->device, &doctor->ops, &config.index)) {
+		no_backend(doctor);
+		return;
+	}
+	count = doctor->ops->probe(&config, infos, array_length(infos));
+	if (count > (int)min_of(config.index, array_length(infos) - 1))
+		doctor_say(doctor, DOCTOR_OK, "device",
+			json_pack("{s:s}", "device", doctor->device), NULL, "device %s: %.63s",
+			doctor->device, infos[min_of(config.index, array_length(infos) - 1)].name);
+	else if (strncmp(doctor->device, "cuda", 4))
+		doctor_say(doctor, DOCTOR_MISSING, "device", NULL, NULL, "there is no device %s",
+			doctor->device);
+	else
+		doctor_say(doctor, DOCTOR_MISSING, "device", NULL,
+			"look whether nvidia-smi lists it; the driver's libcuda.so.1 must be installed, and "
+			"you must be allowed to use /dev/nvidia*",
+			"NVIDIA's driver has no device %s (it has %d)", doctor->device, count);
+}
+
+/* ---- the system ---- */
+
+static void check_memory(struct doctor *doctor)
+{
+	uint64_t bytes = ARENA_DEFAULT_BYTES / 64; /* the least that the library asks for */
+	void *arena =
+		mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	autoclose int fd = fd_shared_memory("gdev-doctor", 1 << 20);
+	void *shared = fd < 0 ? MAP_FAILED
+			      : mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct rlimit files;
+
+	if (arena == MAP_FAILED)
+		doctor_say(doctor, DOCTOR_MISSING, "memory", NULL,
+			"raise 'ulimit -v', or set it unlimited",
+			"a process may not reserve %llu GiB of addresses, which a session needs",
+			(unsigned long long)(bytes >> 30));
+	else
+		munmap(arena, bytes);
+	if (shared == MAP_FAILED)
+		doctor_say(doctor, DOCTOR_MISSING, "memory", NULL,
+			"the kernel, or a sandbox, must allow memfd_create and sealing",
+			"shared memory cannot be made: %s", strerror(fd < 0 ? -fd : errno));
+	else
+		munmap(shared, 1 << 20);
+	if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < DESCRIPTORS_MIN)
+		doctor_say(doctor, DOCTOR_MISSING, "memory", NULL, "raise 'ulimit -n'",
+			"a process may open %llu files only", (unsigned long long)files.rlim_cur);
+	else if (arena != MAP_FAILED && shared != MAP_FAILED)
+		doctor_say(doctor, DOCTOR_OK, "memory", NULL, NULL,
+			"addresses, shared memory and descriptors are enough");
+}
+
+void doctor_system(struct doctor *doctor, const char *device)
+{
+	static char served[64];
+	char dir[PATHS_MAX];
+	json_t *answer;
+
+	log_init("gdev doctor", LOG_LEVEL_WARNING);
+	answer = check_daemon(doctor, dir);
+	if (answer) {
+		const json_t *first = json_array_get(json_object_get(answer, "devices"), 0);
+		snprintf(served, sizeof served, "%s", first ? field_text(first, "device") : "");
+		check_vgpu(doctor, dir);
+		json_decref(answer);
+	}
+	check_library(doctor);
+	doctor->device = device ? device : *served ? served : "cpu";
+	if (device && *served && strcmp(device, served))
+		doctor_say(doctor, DOCTOR_NOTE, "device", NULL, NULL,
+			"gdevd serves the device %s, and you ask about %s", served, device);
+	check_device(doctor);
+	check_memory(doctor);
+}

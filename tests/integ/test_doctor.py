@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""gdev doctor: what it says of a program, and that it is so."""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import unittest
+
+import integ
+from integ import PROGRAMS
+
+BAD = """.version 7.8
+.target sm_80
+.address_size 64
+.visible .entry good(.param .u64 p)
+{
+	ret;
+}
+.visible .entry bad(.param .u64 p)
+{
+	.reg .b32 %r<9>;
+	.reg .b64 %rd<3>;
+	ld.param.u64 %rd1, [p];
+	cp.async.ca.shared.global [%r1], [%rd1], 16;
+	st.global.u32 [%rd1], %r2;
+	cp.async.wait_all;
+	ret;
+}
+.visible .entry worse(.param .u64 p)
+{
+	.reg .b32 %r<9>;
+L1:	ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2]; ret;
+}
+"""
+
+
+class Doctor(integ.Case):
+    def doctor(self, *arguments, expect=None):
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "doctor", "--json", *arguments], timeout=300)
+        if expect is not None:
+            self.assertEqual(code, expect, out + err)
+        answer = json.loads(out)
+        self.assertEqual(answer["ok"], code == 0)
+        return answer
+
+    def missing(self, answer):
+        return [f for f in answer["findings"] if f["level"] == "missing"]
+
+    def file(self, name, contents):
+        path = self.gdevd.directory / name
+        path.write_bytes(contents)
+        return path
+
+    def test_well(self):
+        """Programs that run are said to run, also without symbols, and the system is in order"""
+        stripped = self.gdevd.directory / "stripped"
+        subprocess.run(["strip", "-s", "-o", stripped, self.gdevd.example("mmul")], check=True)
+        for program in (self.gdevd.example("mmul"), self.gdevd.example("lud"), stripped):
+            answer = self.doctor(program, expect=0)
+            self.assertEqual(answer["device"], "cpu")
+            topics = {f["topic"] for f in answer["findings"] if f["level"] == "ok"}
+            self.assertEqual(topics, {"daemon", "vgpu", "library", "device", "memory", "image", "function"})
+
+    def test_program(self):
+        """A missing function, one that is asked for by name, and a missing instruction are named"""
+        for program in (PROGRAMS / "doctored", self.strip(PROGRAMS / "doctored")):
+            found = self.missing(self.doctor(program, expect=1))
+            functions = [f["function"] for f in found if f["topic"] == "function"]
+            self.assertEqual(sorted(functions), ["cuDeviceGetLuid", "cuMulticastCreate"])
+            kernel, = [f for f in found if f["topic"] == "kernel"]
+            self.assertEqual((kernel["kernel"], kernel["line"]), ("bad", 8))
+            self.assertIn("ldmatrix", kernel["text"])
+
+    def strip(self, program):
+        stripped = self.gdevd.directory / "stripped"
+        subprocess.run(["strip", "-s", "-o", stripped, program], check=True)
+        return stripped
+
+    def test_ptx(self):
+        """Every missing instruction of a PTX text is named, with its kernel and line, as when it is loaded"""
+        path = self.file("bad.ptx", BAD.encode())
+        found = self.missing(self.doctor(path, expect=1))
+        self.assertEqual([(f["kernel"], f["line"]) for f in found], [("bad", 13), ("bad", 15), ("worse", 21)])
+        self.assertIn("cp.async", found[0]["text"])
+        self.file("good.ptx", BAD[: BAD.index(".visible .entry bad")].encode())
+        self.doctor(self.gdevd.directory / "good.ptx", expect=0)
+
+    def test_machine_code(self):
+        """A fat binary without PTX is said to have none, and what to do"""
+        entry = struct.pack("<HHIQQIIIQQQ", 2, 0x101, 64, 64, 0, 0, 0, 90, 0, 0, 0)[:64].ljust(64, b"\0")
+        body = entry + bytes(64)
+        fat = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+        finding, = self.missing(self.doctor(self.file("sass.fatbin", fat), expect=1))
+        self.assertEqual(finding["topic"], "image")
+        self.assertIn("nvcc", finding["advice"])
+
+    def test_garbage(self):
+        """What is no program is called that, and nothing else happens"""
+        whole = self.gdevd.example("mmul").read_bytes()
+        for name, contents in (("empty", b""), ("noise", os.urandom(5000)), ("cut", whole[:700]),
+                               ("head", whole[:64]), ("ptx", b".version 7.0\n.target sm_70\n.visible .entry x(")):
+            code, out, err = self.gdevd.run([self.gdevd.gdev, "doctor", self.file(name, contents)])
+            self.assertIn(code, (0, 1), f"{name}: {out}{err}")
+            self.assertNotIn("Sanitizer", err)
+        self.assertEqual(self.gdevd.run([self.gdevd.gdev, "doctor", "/no/such/file"])[0], 1)
+        self.assertEqual(self.gdevd.run([self.gdevd.gdev, "doctor", "--what"])[0], 2)
+
+    def test_system(self):
+        """Without a gdevd, with a wrong virtual GPU or device, it says what to do"""
+        code, out, _ = self.gdevd.run([self.gdevd.gdev, "doctor"], environment={"GDEV_VGPU": "nobody"})
+        self.assertEqual(code, 1)
+        self.assertIn("no virtual GPU nobody", out)
+        self.assertIn("gdev vgpu list", out)
+        finding, = self.missing(self.doctor("--device", "abacus", expect=1))
+        self.assertIn("abacus", finding["text"])
+        self.gdevd.stop()
+        code, out, _ = self.gdevd.run([self.gdevd.gdev, "doctor"])
+        self.assertEqual(code, 0)
+        self.assertIn("no gdevd is running", out)
+
+    @unittest.skipUnless(shutil.which("nvcc"), "no nvcc on this machine")
+    def test_nvcc(self):
+        """Of what nvcc built: its PTX is found, and where there is only SASS, that is said"""
+        source = self.file("x.cu", b"__global__ void k(int *p) { *p = 1; }\n"
+                                   b"int main() { k<<<1, 1>>>(0); return cudaDeviceSynchronize(); }\n")
+        program = self.gdevd.directory / "x"
+        subprocess.run(["nvcc", "-o", program, source], check=True, capture_output=True)
+        answer = self.doctor(program, expect=0)
+        self.assertTrue(any("by name" in f["text"] for f in answer["findings"]))
+        subprocess.run(["nvcc", "-gencode", "arch=compute_90,code=sm_90", "-o", program, source], check=True,
+                       capture_output=True)
+        finding, = self.missing(self.doctor(program, expect=1))
+        self.assertIn("SASS", finding["text"])
+
+
+if __name__ == "__main__":
+    integ.main()
