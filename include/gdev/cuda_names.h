@@ -173,7 +173,11 @@ __typeof__(cuStreamGetDevice) cuStreamGetDevice_ptsz;
 #define cuMemcpy2DAsync GDEV_PTSZ(cuMemcpy2DAsync_v2)
 #define cuMemcpy3DAsync GDEV_PTSZ(cuMemcpy3DAsync_v2)
 #define cuMemcpy3DPeerAsync GDEV_PTSZ(cuMemcpy3DPeerAsync)
+#if GDEV_CUDA_API_VERSION >= 13000
 #define cuMemcpyBatchAsync GDEV_PTSZ(cuMemcpyBatchAsync_v2)
+#else
+#define cuMemcpyBatchAsync GDEV_PTSZ(cuMemcpyBatchAsync)
+#endif
 #define cuMemsetD8 GDEV_PTDS(cuMemsetD8_v2)
 #define cuMemsetD16 GDEV_PTDS(cuMemsetD16_v2)
 #define cuMemsetD32 GDEV_PTDS(cuMemsetD32_v2)
@@ -309,7 +313,11 @@ __typeof__(cuStreamGetDevice) cuStreamGetDevice_ptsz;
 #define cuTexRefSetAddress2D cuTexRefSetAddress2D_v2
 #endif
 #define cuTexRefGetAddress cuTexRefGetAddress_v2
+#if GDEV_CUDA_API_VERSION >= 12000
 #define cuGetProcAddress GDEV_PTSZ(cuGetProcAddress_v2)
+#else
+#define cuGetProcAddress GDEV_PTSZ(cuGetProcAddress)
+#endif
 #define cuStreamGetDevice GDEV_PTSZ(cuStreamGetDevice)
 #if GDEV_CUDA_API_VERSION >= 12000
 #define cuGraphInstantiate cuGraphInstantiateWithFlags

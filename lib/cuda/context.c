@@ -266,11 +266,20 @@ CUresult cuCtxAttach(CUcontext *context, unsigned int flags)
 {
 	if (!context || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	return current_context(context);
+	TRY(current_context(context));
+	(*context)->attached++;
+	return CUDA_SUCCESS;
 }
 
 CUresult cuCtxDetach(CUcontext context)
 {
+	TRY(initialised());
+	if (!handle_is(HANDLE_CONTEXT, context))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (atomic_load(&context->attached)) {
+		context->attached--;
+		return CUDA_SUCCESS;
+	}
 	return cuCtxDestroy_v2(context);
 }
 

@@ -16,12 +16,13 @@ static int device_count;
 CUresult devices_init(void)
 {
 	struct gdev_session *session;
-	int count = min_of(gdev_vgpu_count(), DEVICES_MAX);
+	int chosen[DEVICES_MAX];
+	int count = visible_devices(gdev_vgpu_count(), chosen);
 
 	device_count = 0;
 	for (int i = 0; i < count; i++) {
 		pthread_mutex_init(&devices[i].lock, NULL);
-		TRY_GDEV(gdev_vgpu_name(i, devices[i].vgpu));
+		TRY_GDEV(gdev_vgpu_name(chosen[i], devices[i].vgpu));
 	}
 	if (!count)
 		return CUDA_ERROR_NO_DEVICE;
@@ -177,6 +178,13 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 }
 
 /* Two virtual GPUs of one device are two devices here: the name of the virtual GPU is part of it. */
+void device_uuid(const struct gdev_description *description, CUuuid *uuid)
+{
+	memcpy(uuid->bytes, description->device_uuid, sizeof uuid->bytes);
+	for (size_t i = 0; description->vgpu[i]; i++)
+		uuid->bytes[i % sizeof uuid->bytes] ^= description->vgpu[i];
+}
+
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
 	struct gdev_description description;
@@ -184,9 +192,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 	if (!uuid)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(describe(device, &description));
-	memcpy(uuid->bytes, description.device_uuid, sizeof uuid->bytes);
-	for (size_t i = 0; description.vgpu[i]; i++)
-		uuid->bytes[i % sizeof uuid->bytes] ^= description.vgpu[i];
+	device_uuid(&description, uuid);
 	return CUDA_SUCCESS;
 }
 

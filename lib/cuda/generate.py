@@ -140,7 +140,8 @@ def meanings(variants):
         if variant.mode not in (None, "alias") or variant.own:
             continue
         mode = modes.get(variant.symbol)
-        result[max(named_from(variant.version), API_OLDEST)] = f"GDEV_{mode.upper()}({variant.symbol})" if mode else variant.symbol
+        version = named_from(variant.version) if result else API_OLDEST
+        result[max(version, API_OLDEST)] = f"GDEV_{mode.upper()}({variant.symbol})" if mode else variant.symbol
     return sorted(result.items(), reverse=True)
 
 

@@ -90,6 +90,9 @@ int devices_count(void);
 CUresult device_find(CUdevice device, struct device **found);
 /* A usable session, which the caller closes. */
 CUresult device_open_session(CUdevice device, struct gdev_session **session);
+void device_uuid(const struct gdev_description *description, CUuuid *uuid);
+/* Of so many virtual GPUs those that the process sees, in its order (visible.c). */
+int visible_devices(int total, int chosen[DEVICES_MAX]);
 CUresult device_attribute(CUdevice device, CUdevice_attribute attribute, int *value);
 
 /* ---- contexts (context.c) ---- */
@@ -136,6 +139,7 @@ struct CUctx_st {
 	struct CUstream_st *legacy;        /* the default stream */
 	_Atomic unsigned blocking_streams; /* that the default stream synchronises with */
 	_Atomic unsigned capturing, capturing_blocking; /* streams */
+	_Atomic unsigned attached;                      /* times, besides its creation */
 
 	pthread_mutex_t lock; /* guards the rest */
 	struct list streams, modules, events;

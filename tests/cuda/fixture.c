@@ -12,7 +12,11 @@ CUcontext fixture_context_create(void)
 {
 	CUcontext context;
 
+#if CUDA_VERSION >= 13000
 	assert_success(cuCtxCreate(&context, NULL, 0, fixture_device));
+#else
+	assert_success(cuCtxCreate(&context, 0, fixture_device));
+#endif
 	return context;
 }
 
