@@ -22,6 +22,13 @@ Of programs that contend (scripts/lib/contention.py says what is measured, and h
   handover      how long the device stands still between two programs
   uncontended   what being managed costs a program alone
 
+Of memory that is swapped or shared (scripts/lib/swapping.py):
+
+  swap            searches that together need more memory than there is (Figures 12 and 13)
+  swap-bandwidth  what leaves the device, comes back, and does both, against page-locked copies
+  dataflow        tasks that hand on data in shared device memory, or through the host (Figure 11)
+  suspend         a program that is moved to the host and back
+
 It starts a gdevd of its own, unless --runtime-dir names one that runs."""
 
 import argparse
@@ -37,6 +44,7 @@ from pathlib import Path
 
 import contention
 import lab
+import swapping
 from lab import ROOT, Gdevd, LabError
 
 IDLE_SECONDS = 30
@@ -194,7 +202,8 @@ def measure(name, start, options):
     if name in BENCHES:
         yield from BENCHES[name](start)
         return
-    for metric, (value, baseline, unit) in contention.results(name, start, options):
+    module = contention if name in contention.BENCHES else swapping
+    for metric, (value, baseline, unit) in module.results(name, start, options):
         yield line(name, metric, value, unit, baseline)
 
 
@@ -207,9 +216,10 @@ def show(found):
 
 
 def main():
+    everything = [*BENCHES, *contention.BENCHES, *swapping.BENCHES]
     parser = argparse.ArgumentParser(
         prog="scripts/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("name", choices=[*BENCHES, *contention.BENCHES, "all"], metavar="NAME")
+    parser.add_argument("name", choices=[*everything, "all"], metavar="NAME")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--build", default=ROOT / "build-bench", metavar="FOLDER",
                         help="a built tree (default: build-bench, which is made when it is not there)")
@@ -226,7 +236,7 @@ def main():
         return Running(options.build, options.runtime_dir)
 
     try:
-        for name in [*BENCHES, *contention.BENCHES] if options.name == "all" else [options.name]:
+        for name in everything if options.name == "all" else [options.name]:
             found = []
             for measured in measure(name, start, options):
                 if options.json:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import contention
 import lab
+import swapping
 from lab import ROOT, Gdevd, LabError
 
 VENDOR_LIBRARIES = ["/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1",
@@ -318,7 +319,7 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="append the results to FILE")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests copy launch alloc first pair table1; and, only when named, "
-                             + " ".join(contention.BENCHES))
+                             + " ".join([*contention.BENCHES, *swapping.BENCHES]))
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
     options = parser.parse_args()
@@ -337,12 +338,16 @@ def main():
                       "ratio": ours / theirs, **about})
         print(f"  {metric:24} {ours:12.5g} {theirs:12.5g} {unit:6} {ours / theirs:8.3f}", flush=True)
 
-    def contend(name):
+    def measure(name):
         def start(vgpus=None, **config):
             return Gdevd(options.build, {"device": options.device, **config}, vgpus)
 
-        for metric, (value, baseline, unit) in contention.results(name, start, options):
-            take(metric, (value, baseline, unit))
+        if name in contention.BENCHES:
+            found = contention.results(name, start, options)
+        else:
+            found = swapping.results(name, start, options, False, vendor)
+        for metric, values in found:
+            take(metric, values)
 
     def save():
         if options.json:
@@ -350,11 +355,12 @@ def main():
                 file.writelines(json.dumps(line) + "\n" for line in lines)
             lines.clear()
 
+    apart = [*contention.BENCHES, *swapping.BENCHES]
     for name in wanted:
-        if name in contention.BENCHES:
-            contend(name)
+        if name in apart:
+            measure(name)
             save()
-    wanted = [name for name in wanted if name not in contention.BENCHES]
+    wanted = [name for name in wanted if name not in apart]
     if options.only and not wanted:
         return 0
     used_before = device_used_mib()

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: MIT
+"""Benchmarks of memory that is swapped and shared: swap, swap-bandwidth, dataflow and suspend.
+
+  dataflow        graphs of matrix tasks (examples/dataflow) as processes that share device memory, and by hand;
+                  the baseline is the same processes with copies through the host (the paper's Figure 11)
+  swap            how long n searches (examples/search) take beside a large one of higher priority, when
+                  together they need more memory than there is; with temporary swap space, without it (Figure
+                  12), and with the device split among 1, 2 and 4 virtual GPUs (Figure 13). The baseline is the
+                  same searches in batches that fit, one batch after another
+  swap-bandwidth  GB/s at which memory leaves the device, comes back, and does both; the baseline is what
+                  copies of page-locked memory reach in the same run
+  suspend         GB/s of `gdev suspend` and `gdev resume`; the same baseline
+
+Sizes are those of the device: 8 GiB of hardware, some hundred MiB of the software GPU, where a copy is a
+memcpy and no bus is between. `short` makes less of everything."""
+
+import json
+import statistics
+import subprocess
+import time
+
+from lab import LabError
+
+MIB = 1 << 20
+
+
+class Swapping:
+    """Runs the benchmarks on devices that `start(vgpus, **config)` makes."""
+
+    def __init__(self, start, short=False, software=True, vendor=None):
+        self.start, self.short, self.software, self.vendor = start, short, software, vendor
+        # What the paper has in 1.6 GB: one search of 1 GB, some of 128 MB.
+        self.device_mib = (160 if short else 320) if software else 8192
+        self.large_mib = self.device_mib * 5 // 8
+        self.small_mib = self.device_mib * 5 // 64
+
+
+def run_json(gdevd, *command, timeout=600, environment=None):
+    code, out, err = gdevd.run(command, timeout, environment)
+    if code:
+        raise LabError(f"{' '.join(map(str, command))} ended with {code}:\n{err[-2000:]}")
+    return json.loads(out)
+
+
+# -- dataflow -----------------------------------------------------------------------------------------
+
+def dataflow_cases(runs):
+    """(task, shape, size)"""
+    if runs.short:
+        return [("madd", "tree", 256)]
+    if runs.software:
+        return [("madd", "tree", 512), ("madd", "tree", 1024), ("madd", "rectangle", 1024),
+                ("mcopy", "tree", 1024), ("mmul", "tree", 256)]
+    return [("madd", "tree", 1024), ("mcopy", "tree", 1024), ("mmul", "tree", 1024),
+            ("madd", "rectangle", 1024)]
+
+
+def dataflow(runs):
+    repetitions, rounds = (1, 3) if runs.short or not runs.software else (3, 5)
+    with runs.start(None, **({"device_memory": "2G"} if runs.software else {})) as gdevd:
+        def ms(variant, task, shape, size, vendor=None):
+            command = [gdevd.example("dataflow"), "--json", "--no-check", "--warm-up",
+                       f"--repeat={rounds}", f"--variant={variant}", f"--task={task}",
+                       f"--shape={shape}", size]
+            if vendor:
+                return run_json(gdevd, *command, environment={"LD_PRELOAD": vendor})["run_ms"] / rounds
+            return run_json(gdevd, gdevd.gdev, "run", *command)["run_ms"] / rounds
+
+        for case in dataflow_cases(runs):
+            times = {variant: [] for variant in ("modular", "shm", "hand")}
+            for _ in range(repetitions):
+                for variant, seen in times.items():
+                    seen.append(ms(variant, *case))
+            middle = {variant: statistics.median(seen) for variant, seen in times.items()}
+            name = "_".join(map(str, case))
+            for variant in ("shm", "hand"):
+                yield f"{name}.{variant}_ms", (middle[variant], middle["modular"], "ms")
+            # How many times faster, and what the paper has.
+            yield f"{name}.speedup", (middle["modular"] / middle["shm"], 1.49, "x")
+            if runs.vendor:
+                yield f"{name}.modular_ms", (middle["modular"], ms("modular", *case, runs.vendor), "ms")
+
+
+# -- swap ---------------------------------------------------------------------------------------------
+
+def searches(gdevd, vgpu, size, count, rounds):
+    """Starts searches; their results are checked."""
+    return [gdevd.popen([gdevd.gdev, "run", "--vgpu", vgpu, gdevd.example("search"), "--json",
+                         f"--repeat={rounds}", f"--seed={seed + 1}", size],
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for seed in range(count)]
+
+
+def finish(processes, what):
+    for process in processes:
+        _, err = process.communicate(timeout=900)
+        if process.returncode:
+            raise LabError(f"{what} ended with {process.returncode}:\n{err[-2000:]}")
+
+
+class Makespan:
+    """How long searches take beside a large one, which runs all the while."""
+
+    def __init__(self, runs, reserve, vgpus=1, large=True):
+        self.runs, self.large = runs, large
+        self.config = {"device_memory": f"{runs.device_mib}M"}
+        if reserve is not None:
+            self.config["swap_reserve"] = reserve
+        share = f"{runs.device_mib // vgpus}M"
+        self.vgpus = {f"v{i}": {"memory": share} for i in range(vgpus)}
+        if large:
+            self.vgpus = {"v0": {"priority": 0}, "large": {"priority": 10}}
+        self.rounds = 4 if runs.short else 16
+
+    def measure(self, counts):
+        """{count: (seconds at once, seconds in batches that fit)}"""
+        room = self.runs.device_mib // max(len(self.vgpus), 1)
+        if self.large:
+            room = self.runs.device_mib - self.runs.large_mib
+        fit = max(int(room * 0.85) // self.runs.small_mib, 1)
+        seen = {}
+        with self.runs.start(self.vgpus, **self.config) as gdevd:
+            other = []
+            if self.large:
+                other = searches(gdevd, "large", self.runs.large_mib, 1, 1000000)
+                time.sleep(2)
+            for count in [min(fit, max(counts)), *counts]:  # the first is not counted
+                at_once = self.seconds(gdevd, count)
+                batches = at_once
+                if count > fit:
+                    whole, rest = divmod(count, fit)
+                    batches = whole * self.seconds(gdevd, fit)
+                    batches += self.seconds(gdevd, rest) if rest else 0
+                seen[count] = (at_once, batches)
+            for process in other:
+                if process.poll() is not None:
+                    raise LabError(f"the large search ended: {process.communicate()[1][-2000:]}")
+                process.kill()
+                process.wait()
+        return seen
+
+    def seconds(self, gdevd, count):
+        start = time.monotonic()
+        finish(searches(gdevd, "v0", self.runs.small_mib, count, self.rounds), "a search")
+        return time.monotonic() - start
+
+
+def swap(runs):
+    counts = (1, 4, 6) if runs.short else (1, 2, 3, 4, 6, 8)
+    for name, reserve in (("reserve", None), ("no_reserve", 0)):
+        for count, (at_once, batches) in Makespan(runs, reserve).measure(counts).items():
+            yield f"{name}.n{count}_s", (at_once, batches, "s")
+    for vgpus in (1, 4) if runs.short else (1, 2, 4):
+        for count, (at_once, batches) in Makespan(runs, None, vgpus, False).measure(counts).items():
+            yield f"vgpus{vgpus}.n{count}_s", (at_once, batches, "s")
+
+
+# -- swap-bandwidth and suspend -----------------------------------------------------------------------
+
+class Filler:
+    """A process of bench/swap.c."""
+
+    def __init__(self, gdevd, object_mib, total_mib):
+        self.gdevd = gdevd
+        self.process = gdevd.popen(
+            [gdevd.gdev, "run", gdevd.build / "bench" / "bench_swap", object_mib, total_mib],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise LabError(f"bench_swap ended: {self.process.communicate()[1][-2000:]}")
+        return line
+
+    def begin(self, letter):
+        self.process.stdin.write(letter + "\n")
+        self.process.stdin.flush()
+
+    def do(self, letter):
+        """Seconds."""
+        self.begin(letter)
+        return int(self.answer()) / 1e9
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+def pinned_rates(filler):
+    """GB/s of page-locked copies: from the device, to it, and the sum of both at once."""
+    megabytes = 256 * MIB / 1e9
+    return megabytes / filler.do("o"), megabytes / filler.do("i"), 2 * megabytes / filler.do("b")
+
+
+def moved(gdevd):
+    """Bytes that left and came back so far."""
+    sessions = gdevd.status()["sessions"]
+    return (sum(s["swap_out_bytes"] for s in sessions), sum(s["swap_in_bytes"] for s in sessions))
+
+
+def rate(gdevd, filler, letter):
+    """(GB/s, bytes out, bytes in) of what one letter makes move."""
+    before = moved(gdevd)
+    seconds = filler.do(letter)
+    out, back = (after - then for after, then in zip(moved(gdevd), before))
+    return (out + back) / 1e9 / seconds, out, back
+
+
+def measure_bandwidth(runs, gdevd, object_mib):
+    """What leaves, comes back, and does both: {what: [GB/s]}, and the same of page-locked copies."""
+    total = runs.device_mib * 7 // 8 // object_mib * object_mib
+    one, other = (Filler(gdevd, object_mib, total) for _ in range(2))
+    seen, pinned = ({what: [] for what in ("evict", "restore", "both")} for _ in range(2))
+    for filler in (one, other):
+        filler.do("a"), filler.do("w"), filler.do("t")
+    # A first time each, for what is made once: slots of host swap.
+    one.do("t"), other.do("t")
+    for _ in range(2 if runs.short else 5):
+        for what, value in zip(seen, pinned_rates(one)):
+            pinned[what].append(value)
+        other.do("t")
+        seen["both"].append(rate(gdevd, one, "t")[0])
+        other.do("f"), other.do("a")
+        seen["evict"].append(rate(gdevd, other, "t")[0])  # never written: nothing comes in
+        other.do("f")
+        seen["restore"].append(rate(gdevd, one, "t")[0])
+        one.do("c")
+        other.do("a"), other.do("w")
+    one.end()
+    other.end()
+    return seen, pinned
+
+
+def swap_bandwidth(runs):
+    for object_mib in (32, 2):
+        config = {"device_memory": f"{runs.device_mib}M", "swap_reserve": 0}
+        with runs.start(None, **config) as gdevd:
+            seen, pinned = measure_bandwidth(runs, gdevd, object_mib)
+        for what, values in seen.items():
+            yield (f"{what}.{object_mib}MiB",
+                   (statistics.median(values), statistics.median(pinned[what]), "GB/s"))
+
+
+def suspend(runs):
+    config = {"device_memory": f"{runs.device_mib}M"}
+    total = runs.device_mib * 3 // 4 // 32 * 32
+    seen, pinned = {"suspend": [], "resume": []}, {"suspend": [], "resume": []}
+    with runs.start(None, **config) as gdevd:
+        filler = Filler(gdevd, 32, total)
+        filler.do("a"), filler.do("w"), filler.do("t")
+        for repetition in range(3 if runs.short else 6):
+            rates = pinned_rates(filler)
+            filler.do("t")
+            for verb, baseline in zip(seen, rates):
+                before, start = moved(gdevd), time.monotonic()
+                code, _, err = gdevd.run([gdevd.gdev, verb, filler.process.pid])
+                if code:
+                    raise LabError(f"gdev {verb} failed: {err}")
+                if verb == "resume":
+                    filler.do("t")  # all of it is back
+                seconds = time.monotonic() - start
+                if repetition:  # the first one makes the slots of host swap
+                    seen[verb].append(sum(moved(gdevd)) / 1e9 / seconds - sum(before) / 1e9 / seconds)
+                    pinned[verb].append(baseline)
+            filler.do("c")
+        filler.end()
+    for verb, values in seen.items():
+        yield f"{verb}", (statistics.median(values), statistics.median(pinned[verb]), "GB/s")
+
+
+BENCHES = {"swap": swap, "swap-bandwidth": swap_bandwidth, "dataflow": dataflow, "suspend": suspend}
+
+
+def results(name, start, options, software=True, vendor=None):
+    """The metrics of a benchmark: (metric, (value, baseline, unit))."""
+    for metric, values in BENCHES[name](Swapping(start, options.short, software, vendor)):
+        yield f"{name}.{metric}", values
