@@ -47,7 +47,7 @@ def run_json(gdevd, *command, timeout=600, environment=None):
 def dataflow_cases(runs):
     """(task, shape, size)"""
     if runs.short:
-        return [("madd", "tree", 256)]
+        return [("madd", "tree", 256 if runs.software else 1024)]
     if runs.software:
         return [("madd", "tree", 512), ("madd", "tree", 1024), ("madd", "rectangle", 1024),
                 ("mcopy", "tree", 1024), ("mmul", "tree", 256)]
