@@ -189,6 +189,45 @@ static int value_log(void *field, size_t size, const char *text, const char **wa
 	return -EINVAL;
 }
 
+/* A whole number, and nothing else. */
+static int parse_integer(const char *text, int64_t least, int64_t most, int64_t *value)
+{
+	char *end;
+	long long number;
+
+	errno = 0;
+	number = strtoll(text, &end, 10);
+	if (errno || end == text || *end || number < least || number > most)
+		return -EINVAL;
+	*value = number;
+	return 0;
+}
+
+/* Of this machine only: there is no other protection. */
+static int value_address(void *field, size_t size, const char *text, const char **wanted)
+{
+	struct config_address address = {0};
+	const char *colon = strrchr(text, ':');
+	int64_t port;
+
+	*wanted = "an address of this machine, 127.0.0.1:PORT or [::1]:PORT, or no";
+	if (!strcmp(text, "no")) {
+		*(struct config_address *)field = address;
+		return 0;
+	}
+	if (!colon || parse_integer(colon + 1, 1, 65535, &port))
+		return -EINVAL;
+	address.port = (uint16_t)port;
+	if (!strncmp(text, "[::1]:", 6) && colon == text + 5)
+		strcpy(address.host, "::1");
+	else if (!strncmp(text, "127.", 4) && colon - text < (ptrdiff_t)sizeof address.host)
+		memcpy(address.host, text, (size_t)(colon - text));
+	else
+		return -EINVAL;
+	*(struct config_address *)field = address;
+	return 0;
+}
+
 static int value_user(void *field, size_t size, const char *text, const char **wanted)
 {
 	const struct passwd *user = getpwnam(text);
@@ -244,20 +283,6 @@ static int value_percent(void *field, size_t size, const char *text, const char 
 	if (parse_units(text, units, &percent) || percent < 1 || percent > 100)
 		return -EINVAL;
 	*(uint64_t *)field = percent;
-	return 0;
-}
-
-/* A whole number, and nothing else. */
-static int parse_integer(const char *text, int64_t least, int64_t most, int64_t *value)
-{
-	char *end;
-	long long number;
-
-	errno = 0;
-	number = strtoll(text, &end, 10);
-	if (errno || end == text || *end || number < least || number > most)
-		return -EINVAL;
-	*value = number;
 	return 0;
 }
 
@@ -362,6 +387,7 @@ static const struct key daemon_keys[] = {
 	{"cache_size", value_size, FIELD(config, cache_bytes)},
 	{"quantum", value_quantum, FIELD(config, quantum_ns)},
 	{"policy", value_policy, FIELD(config, policy)},
+	{"metrics_address", value_address, FIELD(config, metrics)},
 	{"queues", value_queues, FIELD(config, one_queue)},
 	{"log", value_log, FIELD(config, log_level)},
 	{NULL},

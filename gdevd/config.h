@@ -64,6 +64,10 @@ struct config {
 	char policy[32];      /* among virtual GPUs */
 	bool one_queue;       /* SDQ: one for all resources; else MRQ, one a resource */
 	char worker_user[64];
+	struct config_address { /* where metrics are served over TCP; port 0: nowhere */
+		char host[46];
+		uint16_t port;
+	} metrics;
 	enum log_level log_level;
 	struct list devices;  /* struct config_device */
 	struct list vgpus;    /* struct config_vgpu; not empty after config_finish_defaults() */

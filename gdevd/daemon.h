@@ -359,6 +359,13 @@ void trace_client_finish(struct client *client);
 void trace_session_begin(struct session *session);
 void trace_session_finish(struct session *session);
 
+/* metrics.c: for Prometheus. */
+/* A connection to metrics.sock, or over TCP; takes the descriptor over. */
+void metrics_accept(struct daemon *daemon, int fd);
+void metrics_stop(void);
+/* The whole text, to be freed; NULL: no memory. */
+char *metrics_text(struct daemon *daemon);
+
 /* As they are called in answers and metrics. */
 extern const char *const resource_names[RESOURCES];
 

@@ -6,8 +6,10 @@
  */
 #include "gdevd/daemon.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,15 +81,20 @@ static void accepted_worker(struct listener *listener, int fd)
 	worker_accept(listener->daemon, fd);
 }
 
+static void accepted_scrape(struct listener *listener, int fd)
+{
+	metrics_accept(listener->daemon, fd);
+}
+
 /* Binds a socket that nobody may use before it has its owner and mode. */
-static int bind_socket(const char *path, uid_t owner, gid_t group, mode_t mode)
+static int bind_socket(int type, const char *path, uid_t owner, gid_t group, mode_t mode)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	mode_t mask;
 	int fd, error = 0;
 
 	strcpy(address.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
 	unlink(path);
@@ -106,39 +113,87 @@ static int bind_socket(const char *path, uid_t owner, gid_t group, mode_t mode)
 	return fd;
 }
 
-static int add_listener(struct daemon *daemon, const char *name, uid_t owner, gid_t group,
-	mode_t mode, void (*accepted)(struct listener *listener, int fd), struct vgpu *vgpu)
+/* A socket over TCP, of this machine alone. */
+static int bind_address(const struct config_address *address)
+{
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(address->port)};
+	struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(address->port)};
+	bool is_six = inet_pton(AF_INET6, address->host, &six.sin6_addr) == 1;
+	int fd, yes = 1, error;
+
+	if (!is_six && inet_pton(AF_INET, address->host, &four.sin_addr) != 1)
+		return -EINVAL;
+	fd = socket(is_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+	if (!bind(fd, is_six ? (struct sockaddr *)&six : (struct sockaddr *)&four,
+		    is_six ? sizeof six : sizeof four) &&
+		!listen(fd, BACKLOG))
+		return fd;
+	error = -errno;
+	close(fd);
+	return error;
+}
+
+/* Takes the descriptor over. `path` NULL: nothing to be removed at the end. */
+static int listen_on(struct daemon *daemon, int fd, const char *path,
+	void (*accepted)(struct listener *listener, int fd), struct vgpu *vgpu)
 {
 	struct listener *listener = calloc(1, sizeof *listener);
-	int error = -ENAMETOOLONG;
+	int error = listener ? 0 : -ENOMEM;
 
-	if (!listener)
-		return -ENOMEM;
-	listener->daemon = daemon;
-	listener->accepted = accepted;
-	listener->vgpu = vgpu;
-	listener->poll.data = listener;
-	if (snprintf(listener->path, sizeof listener->path, "%s/%s.sock", daemon->runtime_dir,
-		    name) >= (int)sizeof listener->path)
-		goto err_free;
-	error = bind_socket(listener->path, owner, group, mode);
-	if (error < 0)
-		goto err_free;
-	listener->fd = error;
-	error = uv_poll_init(&daemon->loop, &listener->poll, listener->fd);
-	if (error)
-		goto err_close;
+	if (!error) {
+		listener->daemon = daemon;
+		listener->accepted = accepted;
+		listener->vgpu = vgpu;
+		listener->poll.data = listener;
+		listener->fd = fd;
+		snprintf(listener->path, sizeof listener->path, "%s", path ? path : "");
+		error = uv_poll_init(&daemon->loop, &listener->poll, fd);
+	}
+	if (error) {
+		close(fd);
+		if (path)
+			unlink(path);
+		free(listener);
+		return error;
+	}
 	uv_poll_start(&listener->poll, UV_READABLE, on_poll);
 	list_append(&listeners, &listener->link);
 	return 0;
+}
 
-err_close:
-	close(listener->fd);
-	unlink(listener->path);
-err_free:
-	log_error("cannot listen on %s/%s.sock: %s", daemon->runtime_dir, name, strerror(-error));
-	free(listener);
+static int add_listener(struct daemon *daemon, int type, const char *name, uid_t owner, gid_t group,
+	mode_t mode, void (*accepted)(struct listener *listener, int fd), struct vgpu *vgpu)
+{
+	char path[PATHS_SOCKET_MAX];
+	int error = -ENAMETOOLONG;
+
+	if (snprintf(path, sizeof path, "%s/%s.sock", daemon->runtime_dir, name) < (int)sizeof path)
+		error = bind_socket(type, path, owner, group, mode);
+	if (error >= 0)
+		error = listen_on(daemon, error, path, accepted, vgpu);
+	if (error)
+		log_error("cannot listen on %s/%s.sock: %s", daemon->runtime_dir, name,
+			strerror(-error));
 	return error;
+}
+
+/* Metrics are worth a warning, and no reason not to start. */
+static void add_metrics_address(struct daemon *daemon)
+{
+	const struct config_address *address = &daemon->config.metrics;
+	int error;
+
+	if (!address->port)
+		return;
+	error = bind_address(address);
+	if (error >= 0)
+		error = listen_on(daemon, error, NULL, accepted_scrape, NULL);
+	if (error)
+		log_warning("no metrics on %s port %u: %s", address->host, address->port,
+			strerror(-error));
 }
 
 /* The directory must be ours, and nobody else may put things there. */
@@ -207,8 +262,8 @@ int server_vgpu_add(struct vgpu *vgpu)
 {
 	const struct config_vgpu *config = vgpu->config;
 
-	return add_listener(vgpu->daemon, config->name, config->owner, config->group, config->mode,
-		accepted_client, vgpu);
+	return add_listener(vgpu->daemon, SOCK_SEQPACKET, config->name, config->owner,
+		config->group, config->mode, accepted_client, vgpu);
 }
 
 static struct listener *find_listener(const struct vgpu *vgpu)
@@ -247,7 +302,8 @@ static void free_listener(uv_handle_t *handle)
 static void remove_listener(struct listener *listener)
 {
 	list_remove(&listener->link);
-	unlink(listener->path);
+	if (*listener->path)
+		unlink(listener->path);
 	uv_close((uv_handle_t *)&listener->poll, free_listener);
 	close(listener->fd);
 }
@@ -271,17 +327,23 @@ int server_start(struct daemon *daemon)
 	if (error)
 		return error;
 	spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	error = add_listener(daemon, "workers", root ? daemon->workers.uid : geteuid(),
-		root ? daemon->workers.gid : getegid(), 0600, accepted_worker, NULL);
+	error = add_listener(daemon, SOCK_SEQPACKET, "workers",
+		root ? daemon->workers.uid : geteuid(), root ? daemon->workers.gid : getegid(),
+		0600, accepted_worker, NULL);
 	list_for_each (vgpu, &daemon->vgpus, link) {
 		if (error)
 			break;
 		error = server_vgpu_add(vgpu);
 	}
+	if (!error)
+		error = add_listener(daemon, SOCK_STREAM, "metrics", geteuid(), getegid(),
+			root ? 0666 : 0600, accepted_scrape, NULL);
+	if (!error)
+		add_metrics_address(daemon);
 	/* The last: where it answers, the others do. */
 	if (!error)
-		error = add_listener(daemon, "control", geteuid(), getegid(), root ? 0666 : 0600,
-			accepted_client, NULL);
+		error = add_listener(daemon, SOCK_SEQPACKET, "control", geteuid(), getegid(),
+			root ? 0666 : 0600, accepted_client, NULL);
 	return error;
 }
 
@@ -291,6 +353,7 @@ void server_stop(struct daemon *daemon)
 
 	list_for_each_safe (listener, after, &listeners, link)
 		remove_listener(listener);
+	metrics_stop();
 	if (spare_fd >= 0)
 		close(spare_fd);
 	spare_fd = -1;

@@ -9,6 +9,7 @@
  *   NAME.sock     one a virtual GPU; its owner, group and mode are the right to use that virtual GPU
  *   control.sock  CONTROL_ADMIN: status and configuration; who may do what is decided by the
  *                 peer's uid (any user may look, root and gdevd's own user may change). CONTROL_TRACE
+ *   metrics.sock  HTTP, a stream: GET /metrics for Prometheus
  *   workers.sock  workers that lost their gdevd register again here (mode 0600, the workers' uid)
  *
  * Changelog

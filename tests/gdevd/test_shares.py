@@ -7,6 +7,7 @@ Usage: test_shares.py GDEVD GDEV [unittest arguments]
 
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -356,6 +357,170 @@ class Niced(SharesTest):
         self.wait_nice(session, own)
         waiter.tell(b"die")
         self.wait_nice(session, 10)
+
+
+class Measured(SharesTest):
+    def top(self, kind="vgpus"):
+        return json.loads(self.done("top", "--json"))[kind]
+
+    def page(self, client, offset, value):
+        client.tell(b"page" + struct.pack("=IQ", offset, value))
+        while client.peer.recv(4096) != b"written":
+            pass
+
+    def test_use_is_what_is_charged_and_what_the_holder_says(self):
+        self.start()
+        client = self.client()
+        client.tell(acquire())
+        self.expect(client, wire.GRANT)
+        time.sleep(0.1)
+        self.page(client, wire.PAGE_COMPUTE_NS, 30_000_000)
+        self.page(client, wire.PAGE_LONGEST_NS, 9_000_000)
+        compute = self.top()[0]["resources"]["compute"]
+        self.assertEqual((compute["used_ns"], compute["longest_command_ns"]), (30_000_000, 9_000_000))
+        self.page(client, wire.PAGE_COMPUTE_NS, 1 << 62)  # more than there was time for
+        self.assertLess(self.top()[0]["resources"]["compute"]["used_ns"], 60_000_000_000)
+        client.tell(release(used=50_000_000))
+        wait_for(lambda: self.top()[0]["resources"]["compute"]["used_ns"] == 50_000_000, what="the charge")
+        session = self.top("sessions")[0]
+        self.assertEqual(session["resources"]["compute"]["used_ns"], 50_000_000)
+        self.assertEqual(session["resources"]["compute"]["grants"], 1)
+        client.close()
+        wait_for(lambda: not self.top("sessions"), what="its end")
+        compute = self.top()[0]["resources"]["compute"]
+        self.assertEqual((compute["used_ns"], compute["longest_command_ns"]), (50_000_000, 9_000_000))
+
+    def test_waiting_and_staying_too_long_are_seen(self):
+        self.start()
+        self.done("vgpu", "create", "late")
+        holder, waiter = self.client("late"), self.client()
+        holder.tell(acquire())
+        self.expect(holder, wire.GRANT)
+        waiter.tell(acquire())
+        self.expect(waiter, wire.GRANT)  # the holder is overdue after 100 ms
+        vgpus = {vgpu["vgpu"]: vgpu["resources"]["compute"] for vgpu in self.top()}
+        self.assertGreater(vgpus["gdev0"]["waited_ns"], 90_000_000)
+        self.assertGreater(vgpus["late"]["longest_over_ns"], 90_000_000)
+        self.assertEqual(vgpus["late"]["overdue"], 0)
+        holder.tell(release(used=1000))
+        wait_for(lambda: [vgpu["resources"]["compute"]["overdue"] for vgpu in self.top()] == [0, 1],
+                 what="the late release")
+        device = self.top("devices")[0]["resources"]["compute"]
+        self.assertEqual(device["handovers"], 2)
+        self.assertGreater(device["lost_ns"], 90_000_000)
+
+    def test_top_is_text_too(self):
+        self.start()
+        text = self.done("top", "--once")
+        for word in ("policy fair", "gdev0", "SHOULD", "no sessions"):
+            self.assertIn(word, text)
+        self.client()
+        self.assertIn("NICE", self.done("top", "--once"))
+        self.refused("from 0.1 to 3600", "top", "--seconds", "0", code=2)
+        self.refused("what is", "top", "me", code=2)
+        watch = subprocess.Popen([base.GDEV, "top", "--seconds", "0.1"], env=self.environment,
+                                 stdout=subprocess.PIPE, text=True)
+        seen = 0
+        while seen < 3:
+            seen += "policy fair" in watch.stdout.readline()
+        watch.send_signal(signal.SIGINT)
+        watch.stdout.read()
+        self.assertEqual(watch.wait(10), 0)
+        watch.stdout.close()
+
+
+class Metrics(SharesTest):
+    def get(self, request=b"GET /metrics HTTP/1.1\r\nHost: gdev\r\n\r\n", address=None, pieces=1):
+        family = socket.AF_INET if address else socket.AF_UNIX
+        with socket.socket(family, socket.SOCK_STREAM) as sock:
+            sock.settimeout(10)
+            sock.connect(address or self.run_dir + "/metrics.sock")
+            for i in range(pieces):
+                sock.sendall(request[i * len(request) // pieces:(i + 1) * len(request) // pieces])
+                time.sleep(0.01 * (pieces > 1))
+            answer = b""
+            while piece := sock.recv(65536):
+                answer += piece
+        head, _, body = answer.partition(b"\r\n\r\n")
+        return head.decode().split("\r\n"), body.decode()
+
+    @staticmethod
+    def rename(name):
+        with open("/proc/self/comm", "w", encoding="ascii") as file:
+            file.write(name)
+
+    def samples(self, body):
+        """{name{labels}: value}; each line must be one that Prometheus takes."""
+        line = re.compile(r'([a-z_]+)\{([a-z]+="(?:[^"\\]|\\.)*",?)*\} ([0-9.e+-]+)')
+        found, helped = {}, set()
+        for text in body.splitlines():
+            if text.startswith("# "):
+                helped.add(text.split()[2])
+                continue
+            match = line.fullmatch(text)
+            self.assertTrue(match, text)
+            self.assertIn(match[1], helped)
+            key, _, value = text.rpartition(" ")
+            self.assertNotIn(key, found)
+            found[key] = float(value)
+        return found
+
+    def test_are_what_top_says(self):
+        self.start()
+        self.rename('a"b\\c')
+        self.addCleanup(self.rename, "test_shares.py")
+        self.done("vgpu", "create", "train", "--compute", "20", "--memory", "1G")
+        client = self.client("train")
+        client.memory(8 << 20)
+        client.tell(acquire())
+        self.expect(client, wire.GRANT)
+        time.sleep(0.05)
+        client.tell(release(used=20_000_000))
+        self.assertEqual(client.memory(0)[0], 0)
+        head, body = self.get()
+        self.assertEqual(head[0], "HTTP/1.1 200 OK")
+        self.assertIn(f"Content-Length: {len(body.encode())}", head)
+        samples = self.samples(body)
+        self.assertEqual(samples['gdev_vgpu_used_seconds_total{vgpu="train",resource="compute"}'], 0.02)
+        self.assertEqual(samples['gdev_vgpu_share_ratio{vgpu="train",resource="compute"}'], 0.2)
+        self.assertEqual(samples['gdev_vgpu_sessions{vgpu="train"}'], 1)
+        self.assertEqual(samples['gdev_vgpu_memory_limit_bytes{vgpu="train"}'], 1 << 30)
+        session = [key for key in samples if key.startswith("gdev_session_memory_bytes")]
+        self.assertIn('program="a\\"b\\\\c"', session[0])
+
+    def test_come_over_tcp_where_configured(self):
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            port = sock.getsockname()[1]
+        self.start("--set", f"metrics_address=127.0.0.1:{port}")
+        head, body = self.get(address=("127.0.0.1", port), pieces=7)
+        self.assertEqual(head[0], "HTTP/1.1 200 OK")
+        self.assertIn("gdev_device_handovers_total", body)
+
+    def test_address_of_another_machine_is_refused(self):
+        for address in ("0.0.0.0:9000", "10.0.0.1:9000", "127.0.0.1:99999", "localhost", "[::]:80"):
+            process = self.start("--set", f"metrics_address={address}", wait=False)
+            self.assertEqual(process.wait(10), 1)
+        self.assertIn("an address of this machine", self.log())
+
+    def test_other_requests_harm_nothing(self):
+        self.start()
+        self.assertIn("405", self.get(b"POST /metrics HTTP/1.1\r\n\r\n")[0][0])
+        self.assertIn("404", self.get(b"GET / HTTP/1.1\r\n\r\n")[0][0])
+        self.assertIn("404", self.get(b"GET /metricsmore HTTP/1.1\r\n\r\n")[0][0])
+        try:
+            self.assertIn("431", self.get(b"GET /" + b"x" * 4090)[0][0])
+        except ConnectionResetError:
+            pass  # what it did not read
+        socks = []
+        for _ in range(40):
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            sock.connect(self.run_dir + "/metrics.sock")
+            socks.append(sock)
+        self.assertEqual(len(self.vgpus()), 1)
+        for sock in socks:
+            sock.close()
+        wait_for(lambda: "200" in self.get()[0][0], what="an answer")
 
 
 if __name__ == "__main__":

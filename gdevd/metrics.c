@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Metrics for Prometheus: the figures of `gdev top` in the text exposition format, as the answer to
+ * GET /metrics on metrics.sock and, where the configuration names one, on an address of this machine.
+ *
+ * The least of HTTP that this takes: one request a connection, of a bounded size, within a bounded time, from
+ * a bounded number of peers; the answer, and the end. A scraper needs no more, and a library would bring its
+ * own event loop or threads.
+ */
+#include "gdevd/daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define SCRAPES_MAX 16
+#define REQUEST_BYTES_MAX 4096
+#define REQUEST_TIME_NS (5 * NS_PER_S)
+
+struct scrape {
+	struct list link;
+	struct deadline deadline;
+	uv_pipe_t stream; /* of either family: to libuv it is a stream */
+	uv_write_t write;
+	char request[REQUEST_BYTES_MAX];
+	size_t length;
+	char *answer;
+};
+
+static struct list scrapes = {&scrapes, &scrapes};
+static unsigned scrape_count;
+
+/* ---- what is said ---- */
+
+/* One line of each family of its kind. */
+struct row {
+	char labels[256];           /* without the resource */
+	const struct usage *usages; /* of the resources */
+	struct usage_counters counters[RESOURCES];
+	double shares[RESOURCES];
+	uint64_t memory_bytes, memory_limit_bytes;
+};
+
+struct rows {
+	const char *kind; /* "device", "vgpu", "session" */
+	struct row *rows;
+	size_t count;
+};
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns / (double)NS_PER_S;
+}
+
+static double row_used(const struct row *row, unsigned resource)
+{
+	return seconds(row->counters[resource].used_ns);
+}
+
+static double row_waited(const struct row *row, unsigned resource)
+{
+	return seconds(row->counters[resource].waited_ns);
+}
+
+static double row_grants(const struct row *row, unsigned resource)
+{
+	return (double)row->usages[resource].grants;
+}
+
+static double row_overdue(const struct row *row, unsigned resource)
+{
+	return (double)row->usages[resource].overdue;
+}
+
+static double row_over(const struct row *row, unsigned resource)
+{
+	return seconds(row->usages[resource].longest_over_ns);
+}
+
+static double row_longest(const struct row *row, unsigned resource)
+{
+	return seconds(row->usages[resource].longest_ns);
+}
+
+static double row_share(const struct row *row, unsigned resource)
+{
+	return row->shares[resource];
+}
+
+static double row_recent(const struct row *row, unsigned resource)
+{
+	return row->usages[resource].windows[USAGE_TEN_SECONDS].used;
+}
+
+static double row_expected(const struct row *row, unsigned resource)
+{
+	return row->usages[resource].windows[USAGE_TEN_SECONDS].expected;
+}
+
+static double row_handovers(const struct row *row, unsigned resource)
+{
+	return (double)row->usages[resource].handovers;
+}
+
+static double row_lost(const struct row *row, unsigned resource)
+{
+	return seconds(row->usages[resource].lost_ns);
+}
+
+#define ONLY_DEVICE 1 /* has the figure */
+#define NOT_DEVICE 2
+
+static const struct {
+	const char *name, *type, *help;
+	double (*value)(const struct row *row, unsigned resource);
+	int whose;
+} families[] = {
+	{"used_seconds_total", "counter", "Device time used.", row_used, 0},
+	{"waited_seconds_total", "counter", "Time waited for the resource.", row_waited, 0},
+	{"grants_total", "counter", "How often the resource was given.", row_grants, 0},
+	{"overdue_total", "counter", "Holds that were passed over as they did not end.",
+		row_overdue, 0},
+	{"longest_over_seconds", "gauge", "Longest stay after the order to leave.", row_over, 0},
+	{"longest_command_seconds", "gauge", "Longest command.", row_longest, 0},
+	{"share_ratio", "gauge", "Share as it counts now.", row_share, NOT_DEVICE},
+	{"used_ratio", "gauge", "Part of the last ten seconds used.", row_recent, 0},
+	{"expected_ratio", "gauge", "Part of the last ten seconds that it should have used.",
+		row_expected, NOT_DEVICE},
+	{"handovers_total", "counter", "Grants to another session than the last.", row_handovers,
+		ONLY_DEVICE},
+	{"lost_seconds_total", "counter", "Time in which somebody waited and nobody used it.",
+		row_lost, ONLY_DEVICE},
+};
+
+static void print_family(FILE *file, const struct rows *rows, size_t family)
+{
+	const char *name = families[family].name;
+	bool device = !strcmp(rows->kind, "device");
+
+	if (families[family].whose == (device ? NOT_DEVICE : ONLY_DEVICE) || !rows->count)
+		return;
+	fprintf(file, "# HELP gdev_%s_%s %s\n# TYPE gdev_%s_%s %s\n", rows->kind, name,
+		families[family].help, rows->kind, name, families[family].type);
+	for (size_t i = 0; i < rows->count; i++)
+		for (unsigned r = 0; r < RESOURCES; r++)
+			fprintf(file, "gdev_%s_%s{%s,resource=\"%s\"} %.9g\n", rows->kind, name,
+				rows->rows[i].labels, resource_names[r],
+				families[family].value(&rows->rows[i], r));
+}
+
+static void print_memory(FILE *file, const struct rows *rows)
+{
+	if (!rows->count)
+		return;
+	fprintf(file,
+		"# HELP gdev_%s_memory_bytes Device memory held.\n# TYPE gdev_%s_memory_bytes gauge\n",
+		rows->kind, rows->kind);
+	for (size_t i = 0; i < rows->count; i++)
+		fprintf(file, "gdev_%s_memory_bytes{%s} %llu\n", rows->kind, rows->rows[i].labels,
+			(unsigned long long)rows->rows[i].memory_bytes);
+	if (!strcmp(rows->kind, "session"))
+		return;
+	fprintf(file,
+		"# HELP gdev_%s_memory_limit_bytes Device memory that may be held.\n"
+		"# TYPE gdev_%s_memory_limit_bytes gauge\n",
+		rows->kind, rows->kind);
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->rows[i].memory_limit_bytes != UINT64_MAX)
+			fprintf(file, "gdev_%s_memory_limit_bytes{%s} %llu\n", rows->kind,
+				rows->rows[i].labels,
+				(unsigned long long)rows->rows[i].memory_limit_bytes);
+}
+
+/* A name as the value of a label. */
+static void escape(char *to, size_t size, const char *from)
+{
+	size_t at = 0;
+
+	for (; *from && at + 2 < size; from++) {
+		if (*from == '"' || *from == '\\')
+			to[at++] = '\\';
+		to[at++] = *from;
+	}
+	to[at] = '\0';
+}
+
+static void fill_device(struct daemon *daemon, struct row *row, uint64_t now_ns)
+{
+	snprintf(row->labels, sizeof row->labels, "device=\"%s\"", daemon->config.device);
+	row->usages = daemon->device.usage;
+	row->memory_bytes = daemon->device.memory.used_bytes;
+	row->memory_limit_bytes = daemon->device.memory.limit_bytes;
+	for (unsigned i = 0; i < RESOURCES; i++)
+		row->counters[i] = measure_device(daemon, i, now_ns);
+}
+
+static void fill_vgpu(const struct vgpu *vgpu, struct row *row, uint64_t now_ns)
+{
+	snprintf(row->labels, sizeof row->labels, "vgpu=\"%s\"", vgpu->config->name);
+	row->usages = vgpu->usage;
+	row->memory_bytes = vgpu->memory.used_bytes;
+	row->memory_limit_bytes = memory_total(&vgpu->memory);
+	for (unsigned i = 0; i < RESOURCES; i++) {
+		unsigned queue = grants_queue(vgpu->daemon, i);
+		row->counters[i] = measure_vgpu(vgpu, i, now_ns);
+		row->shares[i] = sched_fraction(
+			&vgpu->daemon->device.sched[queue].groups, &vgpu->groups[queue].node);
+	}
+}
+
+static void fill_session(const struct session *session, struct row *row, uint64_t now_ns)
+{
+	char program[2 * PROGRAM_NAME_MAX];
+
+	escape(program, sizeof program, session->program);
+	snprintf(row->labels, sizeof row->labels,
+		"vgpu=\"%s\",session=\"%llu\",pid=\"%d\",uid=\"%u\",program=\"%s\"",
+		session->vgpu->config->name, (unsigned long long)session->id, (int)session->pid,
+		(unsigned)session->uid, program);
+	row->usages = session->usage;
+	row->memory_bytes = session->worker->memory.used_bytes;
+	for (unsigned i = 0; i < RESOURCES; i++) {
+		unsigned queue = grants_queue(session->daemon, i);
+		row->counters[i] = measure_session(session, i, now_ns);
+		row->shares[i] = sched_fraction(
+			&session->vgpu->groups[queue].members, &session->entities[queue].node);
+	}
+}
+
+static void print_rows(FILE *file, const struct rows *rows)
+{
+	for (size_t family = 0; family < array_length(families); family++)
+		print_family(file, rows, family);
+	print_memory(file, rows);
+}
+
+static void print_vgpus(FILE *file, struct daemon *daemon, uint64_t now_ns)
+{
+	struct rows rows = {.kind = "vgpu"};
+	const struct vgpu *vgpu;
+	size_t count = 0;
+
+	list_for_each (vgpu, &daemon->vgpus, link)
+		count++;
+	rows.rows = calloc(count, sizeof *rows.rows);
+	list_for_each (vgpu, &daemon->vgpus, link)
+		if (rows.rows)
+			fill_vgpu(vgpu, &rows.rows[rows.count++], now_ns);
+	print_rows(file, &rows);
+	free(rows.rows);
+	fputs("# HELP gdev_vgpu_sessions Sessions.\n# TYPE gdev_vgpu_sessions gauge\n", file);
+	list_for_each (vgpu, &daemon->vgpus, link)
+		fprintf(file, "gdev_vgpu_sessions{vgpu=\"%s\"} %u\n", vgpu->config->name,
+			vgpu->sessions);
+}
+
+static void print_sessions(FILE *file, struct daemon *daemon, uint64_t now_ns)
+{
+	struct rows rows = {.kind = "session"};
+	const struct session *session;
+
+	rows.rows = calloc(daemon->session_count, sizeof *rows.rows);
+	list_for_each (session, &daemon->sessions, link)
+		if (rows.rows && session->worker->state == WORKER_SERVING)
+			fill_session(session, &rows.rows[rows.count++], now_ns);
+	print_rows(file, &rows);
+	free(rows.rows);
+}
+
+char *metrics_text(struct daemon *daemon)
+{
+	struct row device = {0};
+	uint64_t now_ns;
+	size_t length;
+	char *text = NULL;
+	FILE *file = open_memstream(&text, &length);
+
+	if (!file)
+		return NULL;
+	measure_look(daemon);
+	now_ns = clock_now_ns();
+	fill_device(daemon, &device, now_ns);
+	print_rows(file, &(struct rows){"device", &device, 1});
+	print_vgpus(file, daemon, now_ns);
+	print_sessions(file, daemon, now_ns);
+	fclose(file);
+	return text;
+}
+
+/* ---- HTTP ---- */
+
+static void on_close(uv_handle_t *handle)
+{
+	struct scrape *scrape = handle->data;
+
+	free(scrape->answer);
+	free(scrape);
+}
+
+static void scrape_end(struct scrape *scrape)
+{
+	if (list_empty(&scrape->link))
+		return;
+	list_remove(&scrape->link);
+	scrape_count--;
+	deadline_cancel(&scrape->deadline);
+	uv_close((uv_handle_t *)&scrape->stream, on_close);
+}
+
+static void on_late(struct deadline *deadline, uint64_t now_ns)
+{
+	scrape_end(container_of(deadline, struct scrape, deadline));
+}
+
+static void on_written(uv_write_t *write, int status)
+{
+	scrape_end(container_of(write, struct scrape, write));
+}
+
+static void answer(struct scrape *scrape, const char *status, const char *text)
+{
+	uv_buf_t buffer;
+
+	uv_read_stop((uv_stream_t *)&scrape->stream);
+	if (asprintf(&scrape->answer,
+		    "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+		    "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
+		    status, strlen(text), text) < 0) {
+		scrape->answer = NULL;
+		scrape_end(scrape);
+		return;
+	}
+	buffer = uv_buf_init(scrape->answer, (unsigned)strlen(scrape->answer));
+	if (uv_write(&scrape->write, (uv_stream_t *)&scrape->stream, &buffer, 1, on_written))
+		scrape_end(scrape);
+}
+
+/* A whole request is there. */
+static void serve(struct scrape *scrape, struct daemon *daemon)
+{
+	autofree char *text = NULL;
+
+	if (strncmp(scrape->request, "GET ", 4)) {
+		answer(scrape, "405 Method Not Allowed", "only GET /metrics\n");
+		return;
+	}
+	if (strncmp(scrape->request + 4, "/metrics ", 9)) {
+		answer(scrape, "404 Not Found", "there is /metrics\n");
+		return;
+	}
+	text = metrics_text(daemon);
+	if (text)
+		answer(scrape, "200 OK", text);
+	else
+		answer(scrape, "500 Internal Server Error", "gdevd is out of memory\n");
+}
+
+static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+	struct scrape *scrape = handle->data;
+
+	*buffer = uv_buf_init(scrape->request + scrape->length,
+		(unsigned)(sizeof scrape->request - 1 - scrape->length));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
+{
+	struct scrape *scrape = stream->data;
+
+	if (length < 0) {
+		/* Also when there is no room left: UV_ENOBUFS. */
+		if (length == UV_ENOBUFS)
+			answer(scrape, "431 Request Header Fields Too Large", "too long\n");
+		else
+			scrape_end(scrape);
+		return;
+	}
+	scrape->length += (size_t)length;
+	scrape->request[scrape->length] = '\0';
+	if (strstr(scrape->request, "\r\n\r\n") || strstr(scrape->request, "\n\n"))
+		serve(scrape, stream->loop->data);
+}
+
+void metrics_accept(struct daemon *daemon, int fd)
+{
+	struct scrape *scrape = scrape_count < SCRAPES_MAX ? calloc(1, sizeof *scrape) : NULL;
+
+	if (!scrape) {
+		close(fd);
+		return;
+	}
+	deadline_init(&scrape->deadline, on_late);
+	list_append(&scrapes, &scrape->link);
+	scrape_count++;
+	daemon->loop.data = daemon;
+	uv_pipe_init(&daemon->loop, &scrape->stream, 0);
+	scrape->stream.data = scrape;
+	if (uv_pipe_open(&scrape->stream, fd)) {
+		close(fd);
+		scrape_end(scrape);
+		return;
+	}
+	deadline_set(&daemon->deadlines, &scrape->deadline, clock_now_ns() + REQUEST_TIME_NS);
+	if (uv_read_start((uv_stream_t *)&scrape->stream, give_buffer, on_read))
+		scrape_end(scrape);
+}
+
+void metrics_stop(void)
+{
+	struct scrape *scrape, *after;
+
+	list_for_each_safe (scrape, after, &scrapes, link)
+		scrape_end(scrape);
+}
