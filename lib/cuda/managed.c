@@ -1,9 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * Managed memory: device memory that the process maps. It is where both sides reach it, so that prefetches
+ * Managed memory: device memory that the process maps; or, on devices where it cannot, page-locked memory of
+ * the process, which kernels then read over the bus. It is where both sides reach it, so that prefetches
  * and advice change nothing; they are kept, and given back by cuMemRangeGetAttribute.
  */
+#include <errno.h>
+
 #include "lib/cuda/internal.h"
+
+static CUresult alloc_in_host(
+	CUcontext context, size_t bytes, unsigned int flags, CUdeviceptr *pointer)
+{
+	CUresult result;
+	void *memory;
+
+	TRY_GDEV(gdev_host_alloc(context->session, bytes, &memory));
+	result = memory_remember(context, (uint64_t)memory, bytes, ALLOCATION_MANAGED, flags);
+	if (result != CUDA_SUCCESS)
+		gdev_memory_free(context->session, (uint64_t)memory);
+	else
+		*pointer = (uint64_t)memory;
+	return result;
+}
 
 CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags)
 {
@@ -19,7 +37,8 @@ CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flag
 	error = gdev_memory_map(context->session, address, bytes, &mapped);
 	if (error) {
 		cuMemFree_v2(address);
-		return result_of(error);
+		return error == -ENOTSUP ? alloc_in_host(context, bytes, flags, pointer)
+					 : result_of(error);
 	}
 	*pointer = address;
 	return CUDA_SUCCESS;
