@@ -129,7 +129,8 @@ def check_cuda(sides):
 
 # Those that speak TAP, with the folder that they are in.
 SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.py",
-          "integ/test_failures.py", "integ/test_tune.py", "integ/test_residue.py", "integ/test_model.py"]
+          "integ/test_failures.py", "integ/test_tune.py", "integ/test_trace.py",
+          "integ/test_residue.py", "integ/test_model.py"]
 TAP_LINE = re.compile(r"(not ok|ok) \d+ - ([^#]*)(# SKIP (.*))?")
 
 
@@ -149,7 +150,7 @@ def check_suites(sides):
     passed = failed = 0
     for suite in SUITES:
         start = time.monotonic()
-        code, text = run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], 280)
+        code, text = run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], 180)
         lines = [match.groups() for match in map(TAP_LINE.match, text.splitlines()) if match]
         skipped = [(name, why) for verdict, name, skip, why in lines if skip]
         bad = [name for verdict, name, _, _ in lines if verdict == "not ok"]
@@ -265,6 +266,34 @@ def device_used_mib():
     return int(out.split()[0]) if out.strip() else 0
 
 
+def check_warm(sides):
+    """What warm workers hold of the device is there for a session that needs it, and they come back."""
+    def wait_for(what, seconds=20):
+        end = time.monotonic() + seconds
+        while not what(status := gdevd.status()) and time.monotonic() < end:
+            time.sleep(0.1)
+        return status
+
+    def is_warm(status):
+        return status["workers"]["warm"] == 2 and not status["sessions"]
+
+    with Gdevd(sides.gdevd.build, {**sides.gdevd.config, "host_swap": "0"}) as gdevd:
+        before = wait_for(is_warm)
+        client = gdevd.popen([gdevd.gdev, "run", gdevd.build / "tests" / "integ" / "driver", "hold", 999999],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        held = next((line for line in iter(client.stdout.readline, "") if line.startswith("held ")), None)
+        during = gdevd.status() if held else before
+        client.communicate("\n")
+        after = wait_for(is_warm)
+    device = during["devices"][0]
+    left = device["memory_bytes"] - device["memory_used_bytes"]
+    text = ", ".join(f"{when} {status['workers']['warm_bytes'] >> 20} MiB in {status['workers']['warm']} warm "
+                     "workers" for when, status in (("before", before), ("then", during), ("after", after)))
+    return say(held and is_warm(before) and not during["workers"]["warm"] and is_warm(after),
+               f"a session that takes all memory: {text}; it {held.strip() if held else 'failed'} MiB, "
+               f"{left >> 20} MiB were left")
+
+
 def check_programs(sides):
     """(passed, failed) of all that is not a benchmark."""
     checks = (check_examples, check_cuda, check_crowd, check_kills)
@@ -273,7 +302,7 @@ def check_programs(sides):
 
 def check_tests(sides):
     """(passed, failed) of the tests that start daemons of their own."""
-    return add(check(sides) for check in (check_backend, check_runtime, check_suites))
+    return add(check(sides) for check in (check_backend, check_runtime, check_warm, check_suites))
 
 
 def add(counts):
@@ -395,6 +424,9 @@ def main():
         good, bad = say(used_after == used_before,
                         f"device memory in use: {used_before} MiB before, {used_after} MiB after")
         passed, failed = passed + good, failed + bad
+    if passed + failed:
+        lines.append({"bench": "checks", "metric": "checks.passed", "value": passed, "unit": "cases",
+                      "baseline": passed + failed, "ratio": passed / (passed + failed), **about})
     save()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
