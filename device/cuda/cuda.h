@@ -55,12 +55,12 @@ struct device {
 	uint64_t unit_free_ns[UNITS]; /* when what has used it last was done; the poller's */
 	/* When the device came to what was issued first after a pause, which is not when it was issued: the
 	 * hardware may be another context's until then. */
-	atomic_uint in_flight;          /* commands */
-	_Atomic uint64_t idle_since_ns; /* the poller's: when the last of them was done */
-	_Atomic uint64_t starts;        /* the issuer's: how many it has asked to be told of */
-	uint64_t started;               /* the poller's: how many it knows of, */
-	uint64_t started_ns;            /* and when the last one was */
-	uint64_t polled_ns;             /* the poller's: when it looked last */
+	uint64_t issued, issued_ns; /* the issuer's: commands ever, and when the last was */
+	_Atomic uint64_t completed; /* the poller's: commands ever */
+	_Atomic uint64_t starts;    /* the issuer's: how many it has asked to be told of */
+	uint64_t started;           /* the poller's: how many it knows of, */
+	uint64_t started_ns;        /* and when the last one was */
+	uint64_t polled_ns;         /* the poller's: when it looked last */
 	struct device_queue *_Atomic newly_busy; /* queues that the issuer gives to the poller */
 
 	/* Page-locked words that the device writes: one a queue, how many of its commands are done. */

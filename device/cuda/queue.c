@@ -262,19 +262,20 @@ static void list_queue(struct device *device, struct device_queue *queue)
 	while (!atomic_compare_exchange_weak(&device->newly_busy, &head, queue));
 }
 
-/* The poller is to learn when the device comes to what follows. */
+/* The poller is to learn when the device comes to what follows, if nothing is on it. */
 static void mark_start(struct device *device, struct device_queue *queue, uint64_t now_ns)
 {
-	uint64_t number;
+	uint64_t before_ns = device->issued_ns, before = device->issued++, number;
 
-	if (atomic_fetch_add(&device->in_flight, 1) ||
-		now_ns - atomic_load(&device->idle_since_ns) < PAUSE_NS)
+	device->issued_ns = now_ns;
+	if (now_ns - before_ns < PAUSE_NS ||
+		atomic_load_explicit(&device->completed, memory_order_relaxed) != before)
 		return;
 	number = atomic_load_explicit(&device->starts, memory_order_relaxed) + 1;
 	if (!device->driver->cuStreamWriteValue64(queue->stream,
 		    device->words_address + START_WORD * sizeof(uint64_t), number,
 		    CU_STREAM_WRITE_VALUE_DEFAULT))
-		atomic_store(&device->starts, number);
+		atomic_store_explicit(&device->starts, number, memory_order_relaxed);
 }
 
 static void issue_command(struct device *device, struct device_command *command)
@@ -463,9 +464,9 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 	since = max_of(command->started_ns, device->unit_free_ns[unit]);
 	since = max_of(since, device->started_ns);
 	device->unit_free_ns[unit] = now;
-	if (atomic_load(&device->in_flight) == count) /* before the issuer looks at in_flight */
-		atomic_store(&device->idle_since_ns, now);
-	atomic_fetch_sub(&device->in_flight, (unsigned)count);
+	atomic_store_explicit(&device->completed,
+		atomic_load_explicit(&device->completed, memory_order_relaxed) + count,
+		memory_order_relaxed);
 	while (completed < done) {
 		command = queue->flight[completed++ % QUEUE_COMMANDS];
 		command->started_ns = max_of(command->started_ns, device->started_ns);
