@@ -32,7 +32,7 @@
 #define DEPTH_MAX 512
 #define LOG_MAX (4u << 20) /* kernels */
 #define LATENCIES_MAX (1u << 20)
-#define COPY_DEPTH 4
+#define COPY_DEPTH 16 /* so that short copies follow each other, too */
 #define CALIBRATIONS 15
 #define SPIN_MAX_NS 60000u /* shorter pauses are not worth sleeping for */
 

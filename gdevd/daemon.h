@@ -182,6 +182,9 @@ struct daemon {
 	struct list watches_unclaimed; /* events.c */
 	struct list lacking;           /* struct worker.lacking */
 	struct deadline grants, restored, lonely;
+	uv_idle_t eager; /* grants.c: the loop does not sleep, */
+	uint64_t eager_until_ns;
+	bool eager_allowed;
 	struct measure {
 		struct deadline tick;
 		struct usage_clock clock;

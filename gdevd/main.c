@@ -385,6 +385,7 @@ static void init(struct daemon *daemon, const struct options *options)
 	config_init(&daemon->config);
 	uv_loop_init(&daemon->loop);
 	deadlines_init(&daemon->deadlines, &daemon->loop);
+	uv_idle_init(&daemon->loop, &daemon->eager);
 	if (options->private)
 		daemon->config.warm_workers = 1;
 }
@@ -417,6 +418,7 @@ int main(int argc, char **argv)
 	server_stop(&daemon);
 	finish(&daemon);
 	deadlines_finish(&daemon.deadlines);
+	uv_close((uv_handle_t *)&daemon.eager, NULL);
 	for (unsigned i = 0; i < array_length(signals); i++)
 		uv_close((uv_handle_t *)&handles[i], NULL);
 	uv_run(&daemon.loop, UV_RUN_DEFAULT); /* the closing callbacks */

@@ -48,6 +48,7 @@
 	X(CONTROL_GRANT, 45, struct control_grant, 1)                                              \
 	X(CONTROL_REVOKE, 46, struct control_grant, 1)                                             \
 	X(CONTROL_RELEASE, 47, struct control_grant, 1)                                            \
+	X(CONTROL_PREPARE, 60, struct control_grant, 1)                                            \
 	X(CONTROL_EVICT, 48, struct control_evict, 1)                                              \
 	X(CONTROL_EVICTED, 49, struct control_evict, 1)                                            \
 	X(CONTROL_SHM, 50, struct control_shm, 1)                                                  \
@@ -194,7 +195,9 @@ enum control_resource {
 
 /* A worker uses a resource only while it holds a grant. ACQUIRE asks; GRANT gives it for at least
  * `quantum_ns` and until REVOKE; then the worker drains what is on the device and says RELEASE with the
- * device time it used. While nobody else wants the resource, nobody revokes, and nothing is sent. */
+ * device time it used. While nobody else wants the resource, nobody revokes, and nothing is sent.
+ * PREPARE: the holder was told to leave, and this worker may be next: it should look for GRANT without
+ * sleeping for `quantum_ns`, since to be woken takes longer than all else of a handover. */
 struct control_grant {
 	struct control_header header;
 	uint32_t resource; /* enum control_resource */

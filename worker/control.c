@@ -25,6 +25,7 @@
 
 #define RETRY_FIRST_NS (20 * NS_PER_MS)
 #define RETRY_MOST_NS NS_PER_S
+#define AWAKE_MAX_NS (10 * NS_PER_MS)
 
 struct outgoing {
 	struct list link;
@@ -396,7 +397,13 @@ static int dispatch(
 	case CONTROL_ATTACH:
 		attach(core, (const void *)header, fds, fd_count);
 		return 0;
+	case CONTROL_PREPARE:
+		if (!core->service.few_processors)
+			core->control.awake_until_ns =
+				clock_now_ns() + min_of(grant->quantum_ns, AWAKE_MAX_NS);
+		return 0;
 	case CONTROL_GRANT:
+		core->control.awake_until_ns = 0;
 		grant_given(core, grant->resource);
 		return 0;
 	case CONTROL_REVOKE:
@@ -446,9 +453,31 @@ static int receive_one(struct core *core)
 	return error ? error : 1;
 }
 
+/* Whether more has come before the time to sleep. The lock is let go meanwhile; the socket is ours. */
+static bool look_again(struct core *core)
+{
+	uint64_t until_ns = core->control.awake_until_ns;
+	int fd = core->control.fd;
+	bool more = false;
+	char byte;
+
+	if (!until_ns || !list_empty(&core->control.outgoing))
+		return false;
+	core_unlock(core);
+	while (!more && clock_now_ns() < until_ns) {
+		for (int i = 0; i < 20; i++)
+			cpu_relax();
+		more = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+	}
+	core_lock(core);
+	if (!more)
+		core->control.awake_until_ns = 0;
+	return more && core->control.fd == fd;
+}
+
 void control_event(struct core *core, int fd, bool writable)
 {
-	int status = 1;
+	int status;
 
 	core_lock(core);
 	if (fd != core->control.fd) { /* of a gdevd that is gone */
@@ -457,11 +486,14 @@ void control_event(struct core *core, int fd, bool writable)
 	}
 	if (writable)
 		send_outgoing(core);
-	while (status > 0 && !core->ended)
-		status = receive_one(core);
+	do {
+		do
+			status = receive_one(core);
+		while (status > 0 && !core->ended);
+	} while (!status && !core->ended && look_again(core));
 	if (status < 0)
 		control_lost(core);
-	else if (!core->ended)
+	else if (!core->ended && fd == core->control.fd)
 		service_rewatch(core, fd, !list_empty(&core->control.outgoing));
 	core_unlock(core);
 }

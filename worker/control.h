@@ -48,6 +48,7 @@ struct control {
 	pthread_cond_t called;     /* an answer for control_call() is there */
 	uint64_t retry_at_ns;      /* when to look for gdevd again; UINT64_MAX: not at all */
 	uint64_t retry_after_ns;
+	uint64_t awake_until_ns; /* until then a message is looked for without sleeping */
 	char path[108];
 };
 

@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define PREPARED_MAX 3 /* more would look for a grant in vain */
+
 /* ---- queues ---- */
 
 static void queue_init(struct sched_queue *queue, const struct sched_policy *policy,
@@ -311,11 +313,30 @@ static uint64_t holder_until(struct sched *sched, uint64_t now_ns)
 	return until_ns;
 }
 
+/* Those who wait longest; a policy says who is next only when it must. */
+static void prepare(struct sched *sched)
+{
+	unsigned left = PREPARED_MAX;
+	struct sched_node *node, *member;
+
+	list_for_each (node, &sched->groups.nodes, link) {
+		struct sched_group *group = group_of(node);
+
+		member = sched_first(&group->members);
+		if (member && left && (node_waits(node) || sched->holder->group == group)) {
+			sched->ops->prepare(sched, entity_of(member));
+			left--;
+		}
+	}
+}
+
 static void revoke(struct sched *sched, enum worker_revoke how, uint64_t now_ns)
 {
 	sched->revoked = how;
 	sched->revoked_ns = now_ns;
 	sched->ops->revoke(sched, sched->holder, how);
+	if (how == REVOKE_NOW && sched->ops->prepare)
+		prepare(sched);
 }
 
 /* Tells the holder that others wait, or that its time is over. Returns when to look again. */

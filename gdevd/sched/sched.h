@@ -132,6 +132,8 @@ struct sched_entity {
 struct sched_ops {
 	void (*grant)(struct sched *sched, struct sched_entity *entity);
 	void (*revoke)(struct sched *sched, struct sched_entity *entity, enum worker_revoke how);
+	/* Optional. The holder was told to leave now, and this one waits: it may be next. */
+	void (*prepare)(struct sched *sched, struct sched_entity *entity);
 };
 
 struct sched {

@@ -340,22 +340,32 @@ def share_change(contention, policies=None):
     case = Case("share-change", split(50, 25, 25), [Load("v0", 20), Load("v1", 2000), Load("v2", 1000)],
                 seconds=2 * half)
 
+    changed = {}
+
     def change(gdevd, begin):
         time.sleep(max(0, begin / 1e9 + half - time.time()))
         for name, share in (("v0", 20), ("v1", 55)):
             code, _, err = gdevd.run([gdevd.gdev, "vgpu", "set", name, "--compute", share])
             if code:
                 raise LabError(f"gdev vgpu set: {err}")
+            changed[name] = round((time.time_ns() - begin) / 1e7)  # bins
 
     reports, _ = contention.measure(case, "fair", during=change)
-    parts = [windows(report["bins"], 0, 0.1) for report in reports]
-    shares = [[100 * used[at] / (sum(other[at] for other in parts) or 1) for used in parts]
-              for at in range(len(parts[0]))]
-    after = next((at for at in range(half * 10, len(shares)) if abs(shares[at][0] - 20) < 7.5), len(shares))
-    yield result("share-change.effect_ms", 100 * (after - half * 10 + 1), "ms", 100)
-    third = [s[2] for s in shares]
-    yield result("share-change.third_pct", statistics.mean(third[half * 10:half * 10 + 10]), "%",
-                 statistics.mean(third[half * 10 - 10:half * 10]))
+    bins = [report["bins"] for report in reports]
+
+    def shares(at, count):
+        """In `count` bins from one on."""
+        used = [sum(b[at:at + count]) for b in bins]
+        return [100 * u / (sum(used) or 1) for u in used]
+
+    # The first window of 100 ms, moved on by 10, in which all are nearer to the new shares than to the old.
+    at = changed["v1"]
+    while at < len(bins[0]) - 10 and any(abs(now - new) > abs(new - old) / 2 for now, new, old in
+                                         zip(shares(at, 10)[:2], (20, 55), (50, 25))):
+        at += 1
+    yield result("share-change.effect_ms", 10 * (at - changed["v1"]) + 100, "ms", 100)
+    yield result("share-change.third_pct", shares(changed["v1"] + 10, 150)[2], "%",
+                 shares(changed["v0"] - 160, 150)[2])
 
 
 def gaps_us(logs):

@@ -231,6 +231,30 @@ static void a_pause_is_none_for_copies_within_the_device(void **state)
 	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
 }
 
+static void a_worker_that_prepares_takes_the_grant(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct control_grant message,
+		soon = {
+			.header = {sizeof soon, CONTROL_PREPARE, CONTROL_VERSION, 0, 0},
+			.quantum_ns = 1000000,
+		};
+
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	fixture->core->service.few_processors = false;
+	tell(fixture, &soon, NULL, 0); /* which nothing follows: it gives up looking */
+	fixture_run(fixture);
+	assert_int_equal(fixture->core->control.awake_until_ns, 0);
+	tell(fixture, &soon, NULL, 0);
+	grant(fixture, RESOURCE_COMPUTE);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 1);
+	assert_int_equal(fixture->core->control.awake_until_ns, 0);
+}
+
 static void long_launches_go_one_by_one_while_others_wait(void **state)
 {
 	struct fixture *fixture = *state;
@@ -473,6 +497,7 @@ int main(void)
 		TEST(a_device_that_pauses_is_given_back_in_the_middle),
 		TEST(a_block_that_goes_on_keeps_the_grant),
 		TEST(a_pause_is_none_for_copies_within_the_device),
+		TEST(a_worker_that_prepares_takes_the_grant),
 		TEST(long_launches_go_one_by_one_while_others_wait),
 		TEST(an_event_of_another_session_is_waited_for_at_gdevd),
 		TEST(a_shared_event_is_told_to_those_who_watch),
