@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The calls that ask and set, and what every call answers to what is wrong: before cuInit, without a context, a
+ * null pointer, a handle of nothing, a handle of something that is gone.
+ */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* What newer headers do not declare: the first symbols of calls that have newer ones. */
+#undef cuCtxDestroy
+#undef cuCtxPushCurrent
+#undef cuCtxPopCurrent
+#undef cuStreamDestroy
+#undef cuEventDestroy
+#undef cuDevicePrimaryCtxRelease
+#undef cuDevicePrimaryCtxSetFlags
+#undef cuDevicePrimaryCtxReset
+#undef cuDeviceGetUuid
+#undef cuEventElapsedTime
+#undef cuMemHostRegister
+#undef cuLinkCreate
+#undef cuLinkAddData
+#undef cuLinkAddFile
+#undef cuIpcOpenMemHandle
+#undef cuMemAdvise
+CUresult cuCtxDestroy(CUcontext context);
+CUresult cuCtxPushCurrent(CUcontext context);
+CUresult cuCtxPopCurrent(CUcontext *context);
+CUresult cuStreamDestroy(CUstream stream);
+CUresult cuEventDestroy(CUevent event);
+CUresult cuProfilerInitialize(const char *config, const char *output, int mode);
+
+static char garbage[64];
+#define GARBAGE(type) ((type)(void *)garbage)
+
+/* NVIDIA's library follows some handles without a look; these are for ours. */
+static bool is_vendor(void)
+{
+	return getenv("TEST_VENDOR");
+}
+
+/* ---- before cuInit; the first test of the program ---- */
+
+static void before_cuInit_nothing_works(void **state)
+{
+	CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+	unsigned long long id;
+	CUmemoryPool pool;
+	CUcontext context;
+	CUdeviceptr memory;
+	CUfunction function;
+	CUlibrary library;
+	CUmodule module;
+	CUstream stream;
+	CUevent event;
+	CUgraph graph;
+	int number, version;
+	size_t bytes;
+	void *host;
+
+	assert_success(cuDriverGetVersion(&version));
+	assert_true(version >= 13000);
+	const struct {
+		const char *call;
+		CUresult result;
+	} cases[] = {
+#define CASE(call) {#call, call}
+		CASE(cuDeviceGetCount(&number)),
+		CASE(cuDeviceGet(&number, 0)),
+		CASE(cuDeviceTotalMem(&bytes, 0)),
+		CASE(cuDeviceGetDefaultMemPool(&pool, 0)),
+		CASE(cuMemGetMemPool(&pool, &location, CU_MEM_ALLOCATION_TYPE_PINNED)),
+		CASE(cuCtxCreate(&context, NULL, 0, 0)),
+		CASE(cuCtxGetCurrent(&context)),
+		CASE(cuCtxSetCurrent(NULL)),
+		CASE(cuCtxSynchronize()),
+		CASE(cuCtxGetId(NULL, &id)),
+		CASE(cuDevicePrimaryCtxRetain(&context, 0)),
+		CASE(cuMemAlloc(&memory, 16)),
+		CASE(cuMemFree(16)),
+		CASE(cuMemAllocHost(&host, 16)),
+		CASE(cuMemGetInfo(&bytes, &bytes)),
+		CASE(cuMemcpyDtoH(garbage, 16, 16)),
+		CASE(cuMemsetD8(16, 0, 16)),
+		CASE(cuStreamCreate(&stream, 0)),
+		CASE(cuStreamSynchronize(NULL)),
+		CASE(cuEventCreate(&event, 0)),
+		CASE(cuModuleLoadData(&module, kernels_ptx)),
+		CASE(cuModuleGetFunction(&function, NULL, "add")),
+		CASE(cuLibraryLoadData(&library, kernels_ptx, NULL, NULL, 0, NULL, NULL, 0)),
+		CASE(cuGraphCreate(&graph, 0)),
+#undef CASE
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		if (cases[i].result != CUDA_ERROR_NOT_INITIALIZED)
+			fail_msg("%s: %d", cases[i].call, cases[i].result);
+}
+
+/* ---- handles of nothing, and of what is gone ---- */
+
+static void handles_of_nothing_are_refused(void **state)
+{
+	unsigned long long id;
+	CUstreamCaptureStatus status;
+	const char *name;
+	CUcontext context;
+	CUlibrary library;
+	CUfunction function;
+	CUmodule module;
+	CUdeviceptr memory;
+	unsigned flags;
+	size_t bytes;
+	int number;
+	float ms;
+
+	if (is_vendor())
+		skip();
+	const struct {
+		const char *call;
+		CUresult result, expected;
+	} cases[] = {
+#define CASE(call, expected) {#call, call, expected}
+#define HANDLE(call) CASE(call, CUDA_ERROR_INVALID_HANDLE)
+		HANDLE(cuStreamQuery(GARBAGE(CUstream))),
+		HANDLE(cuStreamSynchronize(GARBAGE(CUstream))),
+		HANDLE(cuStreamDestroy_v2(GARBAGE(CUstream))),
+		HANDLE(cuStreamDestroy_v2(NULL)),
+		HANDLE(cuStreamGetFlags(GARBAGE(CUstream), &flags)),
+		HANDLE(cuStreamGetPriority(GARBAGE(CUstream), &number)),
+		HANDLE(cuStreamGetId(GARBAGE(CUstream), &id)),
+		HANDLE(cuStreamGetCtx(GARBAGE(CUstream), &context)),
+		HANDLE(cuStreamIsCapturing(GARBAGE(CUstream), &status)),
+		HANDLE(cuStreamWaitEvent(GARBAGE(CUstream), NULL, 0)),
+		HANDLE(cuStreamWaitEvent(NULL, GARBAGE(CUevent), 0)),
+		HANDLE(cuEventRecord(GARBAGE(CUevent), NULL)),
+		HANDLE(cuEventQuery(GARBAGE(CUevent))),
+		HANDLE(cuEventSynchronize(NULL)),
+		HANDLE(cuEventDestroy_v2(GARBAGE(CUevent))),
+		HANDLE(cuEventElapsedTime(&ms, NULL, NULL)),
+		HANDLE(cuModuleUnload(GARBAGE(CUmodule))),
+		HANDLE(cuModuleGetFunction(&function, GARBAGE(CUmodule), "add")),
+		HANDLE(cuModuleGetGlobal(&memory, &bytes, GARBAGE(CUmodule), "variable")),
+		HANDLE(cuLibraryUnload(GARBAGE(CUlibrary))),
+		HANDLE(cuLibraryGetModule(&module, GARBAGE(CUlibrary))),
+		HANDLE(cuKernelGetName(&name, GARBAGE(CUkernel))),
+		HANDLE(cuKernelGetLibrary(&library, GARBAGE(CUkernel))),
+		HANDLE(cuFuncGetAttribute(&number, CU_FUNC_ATTRIBUTE_NUM_REGS, NULL)),
+		HANDLE(cuFuncGetModule(&module, GARBAGE(CUfunction))),
+		HANDLE(cuFuncGetName(&name, GARBAGE(CUfunction))),
+		HANDLE(cuFuncSetCacheConfig(NULL, CU_FUNC_CACHE_PREFER_L1)),
+		HANDLE(cuLaunchKernel(GARBAGE(CUfunction), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL)),
+		HANDLE(cuMemsetD8Async(16, 0, 1, GARBAGE(CUstream))),
+		HANDLE(cuMemcpyDtoDAsync(16, 32, 1, GARBAGE(CUstream))),
+		HANDLE(cuLinkDestroy(GARBAGE(CUlinkState))),
+		CASE(cuCtxSetCurrent(GARBAGE(CUcontext)), CUDA_ERROR_INVALID_CONTEXT),
+		CASE(cuCtxPushCurrent_v2(GARBAGE(CUcontext)), CUDA_ERROR_INVALID_CONTEXT),
+		CASE(cuCtxDestroy_v2(GARBAGE(CUcontext)), CUDA_ERROR_INVALID_CONTEXT),
+		CASE(cuCtxDestroy_v2(NULL), CUDA_ERROR_INVALID_CONTEXT),
+		CASE(cuCtxGetApiVersion(GARBAGE(CUcontext), &flags), CUDA_ERROR_INVALID_CONTEXT),
+		CASE(cuMemPoolDestroy(GARBAGE(CUmemoryPool)), CUDA_ERROR_INVALID_VALUE),
+		CASE(cuGraphDestroy(GARBAGE(CUgraph)), CUDA_ERROR_INVALID_VALUE),
+		CASE(cuGraphExecDestroy(GARBAGE(CUgraphExec)), CUDA_ERROR_INVALID_VALUE),
+		CASE(cuGraphDestroyNode(GARBAGE(CUgraphNode)), CUDA_ERROR_INVALID_VALUE),
+		CASE(cuUserObjectRelease(GARBAGE(CUuserObject), 1), CUDA_ERROR_INVALID_VALUE),
+		CASE(cuMemFree((CUdeviceptr)garbage), CUDA_ERROR_INVALID_VALUE),
+		CASE(cuMemFreeHost(garbage), CUDA_ERROR_INVALID_VALUE),
+		CASE(cuMemHostUnregister(garbage), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED),
+#undef CASE
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		if (cases[i].result != cases[i].expected)
+			fail_msg("%s: %d, not %d", cases[i].call, cases[i].result,
+				cases[i].expected);
+}
+
+static void what_is_gone_is_refused(void **state)
+{
+	CUcontext context = fixture_context_create();
+	CUdeviceptr memory = words_alloc(16, 0);
+	CUfunction function;
+	CUlibrary library;
+	CUmodule module;
+	CUkernel kernel;
+	CUstream stream;
+	CUevent event;
+	CUgraph graph;
+	const char *name;
+
+	if (is_vendor())
+		skip();
+	assert_success(cuStreamCreate(&stream, 0));
+	assert_success(cuEventCreate(&event, 0));
+	assert_success(cuModuleLoadData(&module, kernels_ptx));
+	assert_success(cuModuleGetFunction(&function, module, "empty"));
+	assert_success(cuLibraryLoadData(&library, kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+	assert_success(cuLibraryGetKernel(&kernel, library, "empty"));
+	assert_success(cuGraphCreate(&graph, 0));
+	assert_success(cuStreamDestroy(stream));
+	assert_result(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
+	assert_result(cuStreamDestroy(stream), CUDA_ERROR_INVALID_HANDLE);
+	assert_success(cuEventDestroy(event));
+	assert_result(cuEventRecord(event, NULL), CUDA_ERROR_INVALID_HANDLE);
+	assert_result(cuEventDestroy(event), CUDA_ERROR_INVALID_HANDLE);
+	assert_success(cuModuleUnload(module));
+	assert_result(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE);
+	assert_result(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
+		CUDA_ERROR_INVALID_HANDLE);
+	assert_success(cuLibraryUnload(library));
+	assert_result(cuKernelGetName(&name, kernel), CUDA_ERROR_INVALID_HANDLE);
+	assert_success(cuGraphDestroy(graph));
+	assert_result(cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuMemFree(memory));
+	assert_result(cuMemsetD8(memory, 0, 16), CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuMemcpyHtoD(memory, garbage, 16), CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuMemcpyDtoH(garbage, memory, 16), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuCtxDestroy(context));
+	assert_result(cuCtxSetCurrent(context), CUDA_ERROR_INVALID_CONTEXT);
+	assert_result(cuCtxDestroy(context), CUDA_ERROR_INVALID_CONTEXT);
+	assert_success(cuCtxSetCurrent(fixture_context));
+}
+
+/* What belongs to one context is not used in another. */
+static void another_context_is_the_wrong_one(void **state)
+{
+	CUfunction function = fixture_function("empty");
+	CUcontext other;
+	CUstream stream;
+	CUevent event;
+
+	assert_success(cuStreamCreate(&stream, 0));
+	assert_success(cuEventCreate(&event, 0));
+	other = fixture_context_create();
+	assert_result(cuEventRecord(event, NULL), CUDA_ERROR_INVALID_HANDLE);
+	if (!is_vendor())
+		assert_result(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
+			CUDA_ERROR_INVALID_HANDLE);
+	assert_success(cuStreamSynchronize(stream)); /* waiting is fine from anywhere */
+	assert_success(cuEventSynchronize(event));
+	assert_success(cuCtxDestroy(other));
+	assert_success(cuCtxSetCurrent(fixture_context));
+	assert_success(cuStreamDestroy(stream));
+	assert_success(cuEventDestroy(event));
+}
+
+/* ---- contexts ---- */
+
+static void contexts_are_set_up(void **state)
+{
+	CUexecAffinityParam affinity = {0};
+	unsigned long long id, other_id;
+	CUsharedconfig shared;
+	CUfunc_cache cache;
+	CUcontext other, popped;
+	CUdevice device;
+	unsigned flags;
+	size_t limit;
+
+	assert_success(cuCtxGetId(fixture_context, &id));
+	assert_success(cuCtxCreate_v3(&other, NULL, 0, CU_CTX_SCHED_SPIN, fixture_device));
+	assert_success(cuCtxGetId(NULL, &other_id));
+	assert_int_not_equal(id, other_id);
+	assert_success(cuCtxGetFlags(&flags));
+	assert_int_equal(flags & CU_CTX_SCHED_MASK, CU_CTX_SCHED_SPIN);
+	assert_success(cuCtxSetFlags(CU_CTX_SCHED_YIELD));
+	assert_success(cuCtxGetFlags(&flags));
+	assert_int_equal(flags & CU_CTX_SCHED_MASK, CU_CTX_SCHED_YIELD);
+	assert_result(cuCtxSetFlags(0x1000), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_L1));
+	assert_success(cuCtxGetCacheConfig(&cache));
+	assert_success(cuCtxSetSharedMemConfig(CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE));
+	assert_success(cuCtxGetSharedMemConfig(&shared));
+	assert_result(cuCtxSetCacheConfig((CUfunc_cache)9), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 2 << 20));
+	assert_success(cuCtxGetLimit(&limit, CU_LIMIT_PRINTF_FIFO_SIZE));
+	assert_true(limit >= 2 << 20);
+	assert_result(cuCtxSetLimit((CUlimit)99, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuCtxResetPersistingL2Cache());
+	assert_success(cuCtxGetDevice_v2(&device, other));
+	assert_int_equal(device, fixture_device);
+	assert_success(cuCtxSynchronize_v2(fixture_context));
+	assert_result(cuCtxGetExecAffinity(NULL, CU_EXEC_AFFINITY_TYPE_SM_COUNT),
+		CUDA_ERROR_INVALID_VALUE);
+	if (!is_vendor())
+		assert_result(cuCtxGetExecAffinity(&affinity, CU_EXEC_AFFINITY_TYPE_SM_COUNT),
+			CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+	assert_result(cuCtxEnablePeerAccess(other, 0), CUDA_ERROR_INVALID_CONTEXT);
+	assert_result(cuCtxDisablePeerAccess(fixture_context), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+	assert_success(cuCtxPopCurrent(&popped));
+	assert_ptr_equal(popped, other);
+	assert_success(cuCtxPushCurrent(other));
+	assert_success(cuCtxDestroy(other));
+	assert_success(cuCtxSetCurrent(fixture_context));
+}
+
+static void primary_contexts_have_flags(void **state)
+{
+	unsigned flags;
+	CUcontext context;
+	int active;
+
+	assert_success(cuDevicePrimaryCtxSetFlags_v2(fixture_device, CU_CTX_SCHED_YIELD));
+	assert_success(cuDevicePrimaryCtxGetState(fixture_device, &flags, &active));
+	assert_int_equal(flags & CU_CTX_SCHED_MASK, CU_CTX_SCHED_YIELD);
+	assert_success(cuDevicePrimaryCtxSetFlags(fixture_device, CU_CTX_SCHED_AUTO));
+	assert_success(cuDevicePrimaryCtxRetain(&context, fixture_device));
+	assert_success(cuDevicePrimaryCtxReset(fixture_device));
+	assert_success(cuDevicePrimaryCtxRetain(&context, fixture_device));
+	assert_success(cuDevicePrimaryCtxRelease(fixture_device));
+	assert_result(cuDevicePrimaryCtxSetFlags_v2(99, 0), CUDA_ERROR_INVALID_DEVICE);
+	assert_result(cuDevicePrimaryCtxGetState(fixture_device, NULL, &active),
+		CUDA_ERROR_INVALID_VALUE);
+}
+
+/* ---- devices ---- */
+
+static void devices_are_found_and_asked(void **state)
+{
+	const void *table;
+	char bus[32];
+	CUdevice device;
+	CUuuid uuid, first;
+	int number, count;
+
+	assert_success(cuDeviceGetPCIBusId(bus, sizeof bus, fixture_device));
+	assert_success(cuDeviceGetByPCIBusId(&device, bus));
+	assert_int_equal(device, fixture_device);
+	assert_result(cuDeviceGetByPCIBusId(NULL, bus), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuDeviceGetUuid_v2(&uuid, fixture_device));
+	assert_success(cuDeviceGetUuid(&first, fixture_device));
+	assert_memory_equal(&uuid, &first, sizeof uuid);
+	assert_result(cuDeviceGetUuid_v2(&uuid, 99), CUDA_ERROR_INVALID_DEVICE);
+	assert_success(cuDeviceGetExecAffinitySupport(
+		&number, CU_EXEC_AFFINITY_TYPE_SM_COUNT, fixture_device));
+	assert_success(cuDeviceGetCount(&count));
+	if (count > 1) {
+		assert_success(cuDeviceCanAccessPeer(&number, 0, 1));
+		assert_success(cuDeviceGetP2PAttribute(
+			&number, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 1));
+	}
+	assert_result(cuDeviceCanAccessPeer(&number, 0, 99), CUDA_ERROR_INVALID_DEVICE);
+	assert_result(
+		cuDeviceGetP2PAttribute(&number, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 99),
+		CUDA_ERROR_INVALID_DEVICE);
+	assert_result(cuGetExportTable(&table, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* ---- code ---- */
+
+static void functions_are_asked(void **state)
+{
+	CUfunction function = fixture_function("add");
+	CUlaunchConfig config = {1, 1, 1, 128, 1, 1, 0, NULL, NULL, 0};
+	CUfunctionLoadingState loading;
+	CUmoduleLoadingMode mode;
+	CUmodule module;
+	const char *name;
+	int blocks, grid, size;
+	size_t bytes;
+
+	assert_success(cuFuncGetName(&name, function));
+	assert_string_equal(name, "add");
+	assert_success(cuFuncGetModule(&module, function));
+	assert_ptr_equal(module, fixture_module);
+	assert_success(cuFuncLoad(function));
+	assert_success(cuFuncIsLoaded(&loading, function));
+	assert_int_equal(loading, CU_FUNCTION_LOADING_STATE_LOADED);
+	assert_success(cuFuncSetCacheConfig(function, CU_FUNC_CACHE_PREFER_SHARED));
+	assert_success(cuFuncSetSharedMemConfig(function, CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE));
+	assert_success(cuModuleGetLoadingMode(&mode));
+	assert_success(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+		&blocks, function, 128, 0, CU_OCCUPANCY_DEFAULT));
+	assert_true(blocks > 0);
+	assert_success(cuOccupancyMaxPotentialBlockSizeWithFlags(
+		&grid, &size, function, NULL, 0, 0, CU_OCCUPANCY_DEFAULT));
+	assert_true(size > 0);
+	assert_success(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, function, 1, 128));
+	assert_true(bytes > 0);
+	assert_result(cuOccupancyAvailableDynamicSMemPerBlock(NULL, function, 1, 128),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuOccupancyMaxPotentialClusterSize(&size, function, &config));
+	assert_true(size >= 1);
+	assert_success(cuOccupancyMaxActiveClusters(&size, function, &config));
+	assert_true(size >= 1);
+	assert_result(
+		cuOccupancyMaxActiveClusters(NULL, function, &config), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void libraries_are_asked(void **state)
+{
+	char path[] = "/tmp/gdev-test-XXXXXX";
+	int fd = mkstemp(path), value;
+	CUlibrary library, owner;
+	CUfunction function;
+	CUdeviceptr variable;
+	CUmodule module;
+	CUkernel kernel;
+	size_t bytes, offset;
+
+	assert_int_equal(write(fd, kernels_ptx, strlen(kernels_ptx)), strlen(kernels_ptx));
+	close(fd);
+	assert_success(cuLibraryLoadFromFile(&library, path, NULL, NULL, 0, NULL, NULL, 0));
+	unlink(path);
+	assert_result(cuLibraryLoadFromFile(&owner, path, NULL, NULL, 0, NULL, NULL, 0),
+		CUDA_ERROR_FILE_NOT_FOUND);
+	assert_success(cuLibraryGetKernel(&kernel, library, "mixed"));
+	assert_success(cuKernelGetLibrary(&owner, kernel));
+	assert_ptr_equal(owner, library);
+	assert_success(cuKernelGetFunction(&function, kernel));
+	assert_success(cuKernelGetParamInfo(kernel, 3, &offset, &bytes));
+	assert_int_equal(offset, 12);
+	assert_success(cuKernelSetAttribute(
+		CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024, kernel, fixture_device));
+	assert_success(cuKernelGetAttribute(
+		&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel, fixture_device));
+	assert_int_equal(value, 1024);
+	assert_success(cuKernelSetCacheConfig(kernel, CU_FUNC_CACHE_PREFER_L1, fixture_device));
+	assert_success(cuLibraryGetModule(&module, library));
+	assert_success(cuLibraryGetGlobal(&variable, &bytes, library, "variable"));
+	assert_int_equal(bytes, 16);
+	assert_result(
+		cuLibraryGetGlobal(&variable, &bytes, library, "nobody"), CUDA_ERROR_NOT_FOUND);
+	assert_success(cuLibraryUnload(library));
+}
+
+static void one_image_is_linked(void **state)
+{
+	CUlinkState linker;
+	CUmodule module;
+	size_t bytes;
+	void *image;
+
+	assert_success(cuLinkCreate_v2(0, NULL, NULL, &linker));
+	assert_success(cuLinkAddData_v2(linker, CU_JIT_INPUT_PTX, (void *)kernels_ptx,
+		strlen(kernels_ptx) + 1, "kernels", 0, NULL, NULL));
+	assert_success(cuLinkComplete(linker, &image, &bytes));
+	assert_success(cuModuleLoadData(&module, image));
+	assert_success(cuModuleUnload(module));
+	assert_success(cuLinkDestroy(linker));
+	assert_success(cuLinkCreate(0, NULL, NULL, &linker));
+	assert_result(cuLinkAddFile_v2(linker, CU_JIT_INPUT_PTX, "/no/such/file", 0, NULL, NULL),
+		CUDA_ERROR_FILE_NOT_FOUND);
+	assert_result(cuLinkAddFile(linker, CU_JIT_INPUT_PTX, "/no/such/file", 0, NULL, NULL),
+		CUDA_ERROR_FILE_NOT_FOUND);
+	assert_result(cuLinkAddData(linker, CU_JIT_INPUT_PTX, NULL, 0, "nothing", 0, NULL, NULL),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuLinkDestroy(linker));
+}
+
+static void an_image_is_whatever_it_is(void **state)
+{
+	CUmodule module;
+
+	if (is_vendor())
+		skip();
+	assert_success(cuModuleLoadFatBinary(&module, kernels_ptx));
+	assert_success(cuModuleUnload(module));
+	assert_result(cuModuleLoadFatBinary(&module, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* ---- memory ---- */
+
+static void pointers_and_pages_are_told_about(void **state)
+{
+	CUdeviceptr memory = words_alloc(64, 0), older;
+	void *pages = aligned_alloc(4096, 4096);
+	CUipcMemHandle handle;
+	unsigned sync = 1;
+
+	assert_success(cuPointerSetAttribute(&sync, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory));
+	assert_result(cuPointerSetAttribute(NULL, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuMemHostRegister(pages, 4096, 0));
+	assert_success(cuMemHostUnregister(pages));
+	assert_result(cuMemHostRegister(NULL, 4096, 0), CUDA_ERROR_INVALID_VALUE);
+	memset(&handle, 0, sizeof handle);
+	assert_result(cuMemAdvise(memory, 64, CU_MEM_ADVISE_SET_READ_MOSTLY, fixture_device),
+		CUDA_ERROR_INVALID_VALUE); /* it is not managed */
+	assert_int_not_equal(cuIpcOpenMemHandle(&older, handle, 0), CUDA_SUCCESS);
+	assert_success(cuMemFree(memory));
+	free(pages);
+}
+
+/* ---- the rest ---- */
+
+static void the_profiler_is_not_there(void **state)
+{
+	assert_success(cuProfilerStart());
+	assert_success(cuProfilerStop());
+	if (!is_vendor())
+		assert_result(cuProfilerInitialize("", "", 0), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+static void heard(void *data, CUlogLevel level, char *message, size_t length)
+{
+	*(int *)data += strlen(message) == length && strstr(message, "cuTexRefDestroy");
+}
+
+/* A call that is not supported says so once. */
+static void what_is_not_supported_is_said_once(void **state)
+{
+	CUlogsCallbackHandle callback;
+	CUlogIterator before, after;
+	char text[1024], path[] = "/tmp/gdev-test-XXXXXX";
+	size_t size = sizeof text;
+	int count = 0;
+
+	if (is_vendor())
+		skip();
+	assert_success(cuLogsCurrent(&before, 0));
+	assert_success(cuLogsRegisterCallback(heard, &count, &callback));
+	assert_result(cuTexRefDestroy(NULL), CUDA_ERROR_NOT_SUPPORTED);
+	assert_result(cuTexRefDestroy(NULL), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(count, 1);
+	assert_success(cuLogsUnregisterCallback(callback));
+	assert_result(cuLogsUnregisterCallback(callback), CUDA_ERROR_INVALID_VALUE);
+	after = before;
+	assert_success(cuLogsDumpToMemory(&after, text, &size, 0));
+	assert_int_equal(after, before + 1);
+	assert_non_null(strstr(text, "cuTexRefDestroy"));
+	close(mkstemp(path));
+	assert_success(cuLogsDumpToFile(NULL, path, 0));
+	unlink(path);
+	assert_result(cuLogsDumpToMemory(NULL, NULL, &size, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuLogsCurrent(NULL, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void device_memory_is_shared_by_a_key(void **state)
+{
+	CUdeviceptr first, second;
+	CUshmInfo info;
+	int id;
+
+	if (is_vendor())
+		skip();
+	assert_success(cuShmGet(&id, 0 /* IPC_PRIVATE */, 1 << 20, 01000 /* IPC_CREAT */ | 0600));
+	assert_success(cuShmAt(&first, id, 0));
+	assert_success(cuMemsetD32(first, 7, 1024));
+	assert_success(cuShmAt(&second, id, 0));
+	words_check(second, 1024, 7);
+	assert_success(cuShmCtl(id, 2 /* IPC_STAT */, &info));
+	assert_true(info.bytes >= 1 << 20);
+	assert_success(cuShmDt(second));
+	assert_result(cuShmDt(second), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuShmDt(first));
+	assert_success(cuShmCtl(id, 0 /* IPC_RMID */, NULL));
+	assert_int_not_equal(cuShmAt(&first, id, 0), CUDA_SUCCESS);
+	assert_result(cuShmGet(NULL, 0, 1, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(before_cuInit_nothing_works),
+		TEST(handles_of_nothing_are_refused),
+		TEST(what_is_gone_is_refused),
+		TEST(another_context_is_the_wrong_one),
+		TEST(contexts_are_set_up),
+		TEST(primary_contexts_have_flags),
+		TEST(devices_are_found_and_asked),
+		TEST(functions_are_asked),
+		TEST(libraries_are_asked),
+		TEST(one_image_is_linked),
+		TEST(an_image_is_whatever_it_is),
+		TEST(pointers_and_pages_are_told_about),
+		TEST(the_profiler_is_not_there),
+		TEST(what_is_not_supported_is_said_once),
+		TEST(device_memory_is_shared_by_a_key),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Events of two processes: this one, and a child that is there before CUDA is. They talk through two pipes.
+ */
+#include "fixture.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int to_child[2], to_parent[2];
+static pid_t child;
+
+static void say(int fd, const void *what, size_t bytes)
+{
+	if (write(fd, what, bytes) != (ssize_t)bytes)
+		_exit(90);
+}
+
+static void hear(int fd, void *what, size_t bytes)
+{
+	if (read(fd, what, bytes) != (ssize_t)bytes)
+		_exit(91);
+}
+
+/* Opens the event and waits for it: 0, or the number of the step that failed. */
+static int run_child(void)
+{
+	CUipcEventHandle handle;
+	CUcontext context;
+	CUevent event;
+	char done = 'x';
+
+	close(to_child[1]);
+	close(to_parent[0]);
+	hear(to_child[0], &handle, sizeof handle);
+	if (cuInit(0) || cuCtxCreate(&context, NULL, 0, 0))
+		return 1;
+	if (cuIpcOpenEventHandle(&event, handle))
+		return 2;
+	if (cuEventQuery(event) != CUDA_ERROR_NOT_READY) /* the other's gate is closed */
+		return 3;
+	say(to_parent[1], &done, 1);
+	if (cuStreamWaitEvent(NULL, event, 0) || cuStreamSynchronize(NULL))
+		return 4;
+	if (cuEventSynchronize(event) || cuEventQuery(event))
+		return 5;
+	if (cuEventRecord(event, NULL)) /* now it is ours */
+		return 6;
+	say(to_parent[1], &done, 1);
+	hear(to_child[0], &done, 1); /* until the parent has looked */
+	if (cuEventDestroy(event) || cuCtxDestroy(context))
+		return 7;
+	return 0;
+}
+
+static int start(void **state)
+{
+	if (pipe(to_child) || pipe(to_parent))
+		return -1;
+	child = fork();
+	if (!child)
+		_exit(run_child());
+	close(to_child[0]);
+	close(to_parent[1]);
+	return fixture_setup(state);
+}
+
+static void another_process_waits_for_an_event(void **state)
+{
+	CUipcEventHandle handle;
+	struct gate gate;
+	CUstream stream;
+	CUevent event;
+	int status;
+	char word;
+
+	assert_success(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	assert_result(cuEventCreate(&event, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+	gate_close(&gate, stream);
+	assert_success(cuEventRecord(event, stream));
+	assert_success(cuIpcGetEventHandle(&handle, event));
+	say(to_child[1], &handle, sizeof handle);
+	hear(to_parent[0], &word, 1);
+	assert_result(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	gate_open(&gate);
+	hear(to_parent[0], &word, 1); /* the child has recorded it */
+	assert_success(cuEventSynchronize(event));
+	assert_success(cuStreamWaitEvent(stream, event, 0));
+	assert_success(cuStreamSynchronize(stream));
+	say(to_child[1], &word, 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	gate_free(&gate);
+	assert_success(cuEventDestroy(event));
+	assert_success(cuStreamDestroy(stream));
+}
+
+static void wrong_handles_are_refused(void **state)
+{
+	CUipcEventHandle handle = {{0}};
+	CUevent event, opened;
+
+	assert_success(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	assert_int_not_equal(cuIpcGetEventHandle(&handle, event), CUDA_SUCCESS);
+	assert_int_not_equal(cuIpcGetEventHandle(NULL, event), CUDA_SUCCESS);
+	assert_int_not_equal(cuIpcOpenEventHandle(&opened, handle), CUDA_SUCCESS);
+	assert_int_not_equal(cuIpcOpenEventHandle(NULL, handle), CUDA_SUCCESS);
+	assert_success(cuEventDestroy(event));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			another_process_waits_for_an_event, start, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			wrong_handles_are_refused, fixture_setup, fixture_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
