@@ -182,7 +182,7 @@ void device_uuid(const struct gdev_description *description, CUuuid *uuid)
 {
 	memcpy(uuid->bytes, description->device_uuid, sizeof uuid->bytes);
 	for (size_t i = 0; description->vgpu[i]; i++)
-		uuid->bytes[i % sizeof uuid->bytes] ^= description->vgpu[i];
+		uuid->bytes[15 - i % sizeof uuid->bytes] ^= description->vgpu[i];
 }
 
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)

@@ -3,7 +3,8 @@
  * CUDA_VISIBLE_DEVICES: which of the virtual GPUs the process sees, and in what order. As NVIDIA's driver reads
  * it: numbers or UUIDs ("GPU-…", as short as they are unique), separated by commas. The first entry that is
  * no device ends the list ("-1" hides all that follows), an entry that is there twice empties it, and so does
- * an empty value.
+ * an empty value. A UUID is that of cuDeviceGetUuid, which tells virtual GPUs of one device apart, or the
+ * device's own, which then means the first of them.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -24,27 +25,38 @@ static void write_uuid(const CUuuid *uuid, char text[UUID_TEXT])
 			(unsigned char)uuid->bytes[i]);
 }
 
+static bool begins_so(const CUuuid *uuid, const char *prefix, size_t length)
+{
+	char text[UUID_TEXT];
+
+	write_uuid(uuid, text);
+	return length < UUID_TEXT && !strncasecmp(text, prefix, length);
+}
+
 /* The one device whose UUID begins so; -1: none, or several. */
 static int find_uuid(const char *prefix, size_t length, int total)
 {
-	int found = -1;
+	int found = -1, of_device = -1, count = 0;
 
 	for (int i = 0; i < total; i++) {
 		struct gdev_session *session;
-		char name[GDEV_NAME_MAX], text[UUID_TEXT];
-		CUuuid uuid;
+		CUuuid ours, device;
+		char name[GDEV_NAME_MAX];
 		if (gdev_vgpu_name(i, name) || gdev_session_open(name, &session))
 			continue;
-		device_uuid(gdev_session_description(session), &uuid);
+		device_uuid(gdev_session_description(session), &ours);
+		memcpy(&device, gdev_session_description(session)->device_uuid, sizeof device);
 		gdev_session_close(session);
-		write_uuid(&uuid, text);
-		if (length > strlen(text) || strncasecmp(text, prefix, length))
-			continue;
-		if (found >= 0)
-			return -1;
-		found = i;
+		if (begins_so(&ours, prefix, length)) {
+			found = i;
+			count++;
+		}
+		if (of_device < 0 && begins_so(&device, prefix, length))
+			of_device = i;
 	}
-	return found;
+	if (count > 1)
+		return -1;
+	return count ? found : of_device;
 }
 
 /* The device that the entry names, -1 for none. A number ends at its first other character. */

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""Beginnings and ends of processes that use CUDA: exits while threads launch, forks, dlclose, and which devices
+CUDA_VISIBLE_DEVICES shows.
+
+usage: processes.py PROGRAM   (tests/cuda/processes.c; GDEV_TEST_REPEAT: how often each exit is tried, 10)
+"""
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
+
+import lab  # noqa: E402
+
+EXITS = {"exit-under-way": 7, "exit-from-a-thread": 8, "call-at-exit": 9, "exit-with-work-queued": 10}
+ONCE = ["fork-and-start-anew", "fork-under-way", "contexts-between-threads", "many-contexts", "open-and-close"]
+NO_DEVICE = ["100"]
+DEVICE = "GPU-67646576-2d73-6f66-7477-6172652d3000"  # the software GPU itself
+
+
+class Checks:
+    def __init__(self):
+        self.count = self.failed = 0
+
+    def check(self, name, good, why=""):
+        self.count += 1
+        self.failed += not good
+        print(f"{'ok' if good else 'not ok'} {self.count} - {name}", flush=True)
+        if not good:
+            print("# " + str(why).replace("\n", "\n# "))
+
+
+def visible(checks, run):
+    code, out, err = run("show-devices")
+    every = out.split()
+    checks.check("two devices are seen without CUDA_VISIBLE_DEVICES", code == 0 and len(set(every)) == 2, out + err)
+    if len(every) != 2:
+        return
+    a, b = every
+    cases = {
+        "0": [a], "1": [b], "1,0": [b, a], "0,1,7": [a, b], "7,0": NO_DEVICE, "-1": NO_DEVICE, "": NO_DEVICE,
+        "0,-1,1": [a], "0,0": NO_DEVICE, "nothing": NO_DEVICE, " 1": [b], "0,nothing,1": [a], "1x": [b],
+        b: [b], f"{b},{a}": [b, a], "GPU-" + b[4:].upper(): [b], "GPU-nothing": NO_DEVICE, "GPU-": NO_DEVICE,
+        f"{a},{a}": NO_DEVICE,
+        b[:30]: [b] if a[:30] != b[:30] else NO_DEVICE,  # a part that may be of both
+        DEVICE: [a],
+    }
+    for value, expected in cases.items():
+        _, out, err = run("show-devices", {"CUDA_VISIBLE_DEVICES": value})
+        checks.check(f"CUDA_VISIBLE_DEVICES={value!r}", out.split() == expected, f"{out}{err}expected {expected}")
+
+
+def main():
+    lab.end_on_signals()
+    build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
+    repeat = int(os.environ.get("GDEV_TEST_REPEAT") or 10)
+    checks = Checks()
+    with lab.Gdevd(build, {"device_memory": "1G"}, {"gdev0": {}, "gdev1": {}}) as gdevd:
+        def run(case, environment=None, timeout=60):
+            try:
+                return gdevd.run([gdevd.gdev, "run", sys.argv[1], case], timeout, environment)
+            except Exception as error:  # a time-out is what is looked for
+                return -1, "", f"{type(error).__name__}: {error}"
+
+        visible(checks, run)
+        for case in ONCE:
+            code, out, err = run(case)
+            checks.check(case, code == 0, f"exit status {code}\n{out}{err}")
+        for case, expected in EXITS.items():
+            wrong = []
+            for _ in range(repeat):
+                code, out, err = run(case)
+                if code != expected:
+                    wrong.append(f"exit status {code}\n{out}{err}")
+            checks.check(f"{case}, {repeat} times", not wrong, "\n".join(wrong[:3]))
+        if checks.failed:
+            print("# " + gdevd.log(40).replace("\n", "\n# "))
+    print(f"1..{checks.count}")
+    return 1 if checks.failed else 0
+
+
+sys.exit(main())
