@@ -164,7 +164,7 @@ static void check_image(struct wanted *wanted, struct bytes image, const char *w
 		doctor_say(doctor, DOCTOR_NOTE, "image", more, NULL,
 			"%s: %u of %u fat binaries in %s have machine code only (nvcc adds one that is empty)",
 			wanted->path, images.images - images.ptx, images.images, where);
-	else if (doctor->missing == before)
+	else if (doctor->missing == before && images.kernels)
 		doctor_say(doctor, DOCTOR_OK, "image", more, NULL,
 			"%s: all %u kernels in %s can run", wanted->path, images.kernels, where);
 	else
@@ -314,6 +314,7 @@ static bool is_of_driver(const char *name)
 static void on_dynamic(void *owner, int64_t tag, const char *text)
 {
 	struct program *program = owner;
+	char *name;
 
 	if (tag != DT_NEEDED) {
 		add_search(program, text);
@@ -322,8 +323,11 @@ static void on_dynamic(void *owner, int64_t tag, const char *text)
 	for (unsigned i = 0; i < program->name_count; i++)
 		if (!strcmp(program->names[i], text))
 			return;
-	if (!is_of_driver(text) && program->name_count < LIBRARIES_MAX)
-		program->names[program->name_count++] = strdup(text);
+	if (is_of_driver(text) || program->name_count == LIBRARIES_MAX)
+		return;
+	name = strdup(text);
+	if (name)
+		program->names[program->name_count++] = name;
 }
 
 static int open_in(const char *list, const char *name, char *path, size_t size)
@@ -351,8 +355,10 @@ static int open_library(const struct program *program, const char *name, char *p
 	int fd;
 
 	if (strchr(name, '/')) {
-		snprintf(path, size, "%s", name);
-		return open(name, O_RDONLY | O_CLOEXEC);
+		if (strlen(name) >= size)
+			return -1;
+		strcpy(path, name);
+		return open(path, O_RDONLY | O_CLOEXEC);
 	}
 	fd = open_in(program->search, name, path, size);
 	if (fd < 0)

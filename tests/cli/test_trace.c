@@ -299,6 +299,8 @@ static void lies_are_left_out(void **state)
 		{.kind = TRACE_LAUNCH, .begin_ns = 5, .end_ns = 4},
 		{.kind = TRACE_LAUNCH, .begin_ns = 1, .end_ns = UINT64_MAX},
 		{.kind = TRACE_GRANT, .begin_ns = UINT64_MAX},
+		{.kind = TRACE_LAUNCH, .begin_ns = 1, .end_ns = 2, .amount = UINT64_MAX},
+		{.kind = TRACE_COPY, .begin_ns = 1, .end_ns = 2, .status = INT32_MIN},
 	};
 	const struct trace_event strange[] = {
 		{.kind = TRACE_LAUNCH, .begin_ns = 1, .end_ns = 2, .name = UINT32_MAX},
@@ -307,7 +309,7 @@ static void lies_are_left_out(void **state)
 			.begin_ns = 1,
 			.end_ns = 2,
 			.detail = UINT32_MAX,
-			.status = INT32_MIN},
+			.status = -INT32_MAX},
 		{.kind = TRACE_GRANT, .begin_ns = 1, .end_ns = 2, .detail = UINT32_MAX},
 		{.kind = TRACE_CALL,
 			.begin_ns = 1,
