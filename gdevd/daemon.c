@@ -14,6 +14,22 @@
 
 #define IDS_A_TIME 1024
 
+void daemon_init(struct daemon *daemon)
+{
+	daemon->lock = daemon->ids = daemon->cache.dir = -1;
+	list_init(&daemon->vgpus);
+	list_init(&daemon->sessions);
+	list_init(&daemon->clients);
+	list_init(&daemon->watches_unclaimed);
+	list_init(&daemon->lacking);
+	list_init(&daemon->workers.all);
+	list_init(&daemon->cache.users);
+	config_init(&daemon->config);
+	uv_loop_init(&daemon->loop);
+	deadlines_init(&daemon->deadlines, &daemon->loop);
+	uv_idle_init(&daemon->loop, &daemon->eager);
+}
+
 uint32_t daemon_new_id(struct daemon *daemon)
 {
 	/* Taken in lots, and a lot is written down before it is used: who starts next goes on after it. */

@@ -197,6 +197,8 @@ struct daemon {
 };
 
 /* daemon.c */
+/* An empty daemon with the default configuration, and its loop. */
+void daemon_init(struct daemon *daemon);
 void daemon_stop(struct daemon *daemon);
 /* A client, a session or a connection is gone: a private daemon may leave. */
 void daemon_maybe_leave(struct daemon *daemon);

@@ -373,19 +373,8 @@ static void finish(struct daemon *daemon)
 
 static void init(struct daemon *daemon, const struct options *options)
 {
+	daemon_init(daemon);
 	daemon->private = options->private;
-	daemon->lock = daemon->ids = daemon->cache.dir = -1;
-	list_init(&daemon->vgpus);
-	list_init(&daemon->sessions);
-	list_init(&daemon->clients);
-	list_init(&daemon->watches_unclaimed);
-	list_init(&daemon->lacking);
-	list_init(&daemon->workers.all);
-	list_init(&daemon->cache.users);
-	config_init(&daemon->config);
-	uv_loop_init(&daemon->loop);
-	deadlines_init(&daemon->deadlines, &daemon->loop);
-	uv_idle_init(&daemon->loop, &daemon->eager);
 	if (options->private)
 		daemon->config.warm_workers = 1;
 }

@@ -26,11 +26,12 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 #define FIRST_ID 1000
+#define VGPU "gdev0"
 
 enum { CLIENT, ADMIN, STARTING, REGISTERING, SPEAKERS };
 
 static struct daemon gdevd;
-static struct vgpu *vgpu;
+static bool ready, changed;
 static int ready_fds[WORKER_FDS + 1]; /* the last is a worker page */
 
 static void require(bool condition, const char *what)
@@ -41,35 +42,54 @@ static void require(bool condition, const char *what)
 	abort();
 }
 
+static void remove_directory(void)
+{
+	unlink(gdevd.made_path);
+	rmdir(gdevd.runtime_dir);
+}
+
+/* Virtual GPUs and settings as at the start, whatever administrators did. */
+static void restore(void)
+{
+	struct vgpu *vgpu, *after;
+	struct config_vgpu *config;
+	struct config_setting *setting, *next;
+	char text[CONFIG_ERROR_MAX];
+
+	list_for_each_safe (vgpu, after, &gdevd.vgpus, link)
+		if (vgpu_delete(vgpu, true, text))
+			abort();
+	list_for_each_safe (setting, next, &gdevd.config.settings, link) {
+		list_remove(&setting->link);
+		free(setting);
+	}
+	config_set(&gdevd.config, "policy", "fair", text);
+	config_set(&gdevd.config, "quantum", "5ms", text);
+	if (config_vgpu_create(VGPU, &config, text) ||
+		config_set_vgpu(config, "memory", "4G", text) || vgpu_create(&gdevd, config, text))
+		abort();
+	changed = false;
+}
+
 static void setup(void)
 {
+	/* In memory: what is made is written down. */
+	strcpy(gdevd.runtime_dir, "/dev/shm/fuzz-gdevd-XXXXXX");
 	log_init("fuzz", LOG_LEVEL_ERROR);
-	list_init(&gdevd.vgpus);
-	list_init(&gdevd.sessions);
-	list_init(&gdevd.clients);
-	list_init(&gdevd.watches_unclaimed);
-	list_init(&gdevd.workers.all);
+	daemon_init(&gdevd);
 	list_init(&gdevd.restored.link);
 	deadline_init(&gdevd.workers.retire, NULL);
 	deadline_init(&gdevd.workers.retry, NULL);
-	config_init(&gdevd.config);
 	config_finish_defaults(&gdevd.config);
 	gdevd.config.warm_workers = 0; /* nothing is started: starting_max is 0 */
-	gdevd.cache.dir = -1;
-	list_init(&gdevd.cache.users);
 	gdevd.ids = memfd_create("ids", MFD_CLOEXEC);
-	uv_loop_init(&gdevd.loop);
-	deadlines_init(&gdevd.deadlines, &gdevd.loop);
 	grants_init(&gdevd);
 	measure_init(&gdevd);
-	memory_init(&gdevd.device.memory, NULL, UINT64_MAX);
-	vgpu = calloc(1, sizeof *vgpu);
-	vgpu->daemon = &gdevd;
-	vgpu->config = list_first(&gdevd.config.vgpus, struct config_vgpu, link);
-	memory_init(&vgpu->memory, &gdevd.device.memory, 1ull << 32);
-	grants_vgpu_init(vgpu);
-	shm_init(&vgpu->shm);
-	list_append(&gdevd.vgpus, &vgpu->link);
+	if (!mkdtemp(gdevd.runtime_dir))
+		abort();
+	atexit(remove_directory);
+	snprintf(gdevd.made_path, sizeof gdevd.made_path, "%s/vgpus.conf", gdevd.runtime_dir);
+	vgpus_init(&gdevd);
 	ready_fds[WORKER_FD_SEGMENT] = fd_shared_memory("segment", sizeof(struct session_segment));
 	ready_fds[WORKER_FD_STAGING] = fd_shared_memory("staging", 1 << 20);
 	ready_fds[WORKER_FD_WAKE] = eventfd(0, EFD_CLOEXEC);
@@ -85,7 +105,7 @@ static int speaker(int kind)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
 		abort();
 	if (kind == CLIENT || kind == ADMIN) {
-		client_accept(&gdevd, pair[0], kind == CLIENT ? vgpu : NULL);
+		client_accept(&gdevd, pair[0], kind == CLIENT ? vgpu_find(&gdevd, VGPU) : NULL);
 		return pair[1];
 	}
 	worker_accept(&gdevd, pair[0]);
@@ -133,14 +153,19 @@ static void speak(int socket, uint8_t who, uint8_t type, const uint8_t *body, si
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	int sockets[SPEAKERS];
+	struct vgpu *vgpu;
 
-	if (!vgpu)
+	if (!ready) {
 		setup();
+		restore();
+		ready = true;
+	}
 	gdevd.next_id = FIRST_ID; /* the same in each run: inputs name sessions and segments */
 	gdevd.ids_end = FIRST_ID + 4096;
 	for (int i = 0; i < SPEAKERS; i++)
 		sockets[i] = speaker(i);
 	while (length >= 4) {
+		changed |= bytes[1] == CONTROL_ADMIN;
 		size_t body = min_of(
 			(size_t)(bytes[2] | bytes[3] << 8), min_of(length - 4, (size_t)4096));
 		speak(sockets[bytes[0] & 3], bytes[0], bytes[1], bytes + 4, body);
@@ -154,7 +179,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		close(sockets[i]);
 	for (int i = 0; i < 8; i++)
 		uv_run(&gdevd.loop, UV_RUN_NOWAIT);
-	shm_finish(&vgpu->shm);
+	list_for_each (vgpu, &gdevd.vgpus, link)
+		shm_finish(&vgpu->shm);
 	gdevd.workers.backing_off = false;
 	require(list_empty(&gdevd.sessions), "a session");
 	require(list_empty(&gdevd.clients), "a client");
@@ -163,5 +189,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	require(gdevd.device.memory.used_bytes == 0, "device memory");
 	require(!gdevd.device.sched[0].holder && list_empty(&gdevd.device.sched[0].groups.waiting),
 		"a grant");
+	if (changed)
+		restore();
 	return 0;
 }
