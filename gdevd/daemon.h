@@ -119,6 +119,8 @@ struct session_grant {
 	uint64_t page_ns;    /* and what the worker page said then */
 	uint64_t told_ns;    /* when it was told to leave; 0: not yet */
 	uint64_t used_ns;    /* of what was given back already */
+	uint64_t
+		loading_ns; /* what the worker page said of waiting for memory when it was granted */
 };
 
 struct session {
@@ -185,6 +187,7 @@ struct daemon {
 	uv_idle_t eager; /* grants.c: the loop does not sleep, */
 	uint64_t eager_until_ns;
 	bool eager_allowed;
+	bool turn_begins; /* of a session, on the device: grants.c */
 	struct measure {
 		struct deadline tick;
 		struct usage_clock clock;
@@ -345,8 +348,6 @@ int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error);
 int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error);
 /* -EBUSY: it has sessions, and they are not to be ended (`force`). */
 int vgpu_delete(struct vgpu *vgpu, bool force, char *error);
-/* So many bytes are brought in for the session: it keeps the device for as long as that is worth. */
-void grants_note_load(struct session *session, uint64_t bytes);
 
 /* events.c */
 /* Calls nice_lend() for all who wait for another. */

@@ -25,9 +25,7 @@
 #define SWITCH_HARDWARE_NS (170 * NS_PER_US)
 #define SWITCH_SOFTWARE_NS (30 * NS_PER_US)
 
-/* What is brought in, and what leaves for it: bytes in a microsecond, a low guess. */
-#define LOAD_HARDWARE_BYTES_PER_US 30000
-#define LOAD_SOFTWARE_BYTES_PER_US 1500
+#define LOOK_NS (2 * NS_PER_MS) /* how often a holder that waits for memory is looked at */
 #define LOAD_WORTH                                                                                 \
 	10 /* a turn lasts so many times what preparing it takes (docs/memory.md, rule 8) */
 
@@ -173,6 +171,9 @@ static void on_grant(struct sched *sched, struct sched_entity *entity)
 	for (unsigned i = 0; i < RESOURCES; i++)
 		if (grants_queue(session->daemon, i) == sched->index && session->grants[i].asked)
 			give(session, i, now_ns);
+	session->grants[RESOURCE_COMPUTE].loading_ns =
+		__atomic_load_n(&session->worker->page->loading_ns, __ATOMIC_RELAXED);
+	session->daemon->turn_begins = true;
 }
 
 static void on_revoke(struct sched *sched, struct sched_entity *entity, enum worker_revoke how)
@@ -210,10 +211,38 @@ static const struct sched_ops ops = {
 	.prepare = on_prepare,
 };
 
+/* A turn for which memory is being brought in is not over before that has been worth while (docs/memory.md,
+ * rule 8): it lasts so many times what the holder has waited for memory in it. */
+static void keep_loading(struct daemon *daemon, uint64_t now_ns)
+{
+	struct sched *sched = &daemon->device.sched[grants_queue(daemon, RESOURCE_COMPUTE)];
+	struct session *session = sched->holder ? session_of(sched->holder, sched->index) : NULL;
+	uint64_t since_ns, waited_ns;
+
+	if (!session)
+		return;
+	since_ns = __atomic_load_n(&session->worker->page->loading_since_ns, __ATOMIC_RELAXED);
+	waited_ns = __atomic_load_n(&session->worker->page->loading_ns, __ATOMIC_RELAXED) -
+		    session->grants[RESOURCE_COMPUTE].loading_ns;
+	if (since_ns && since_ns < now_ns)
+		waited_ns += now_ns - max_of(since_ns, sched->granted_ns);
+	/* The page is the worker's: it may say what it likes, but not have waited longer than it held. */
+	waited_ns = min_of(waited_ns, now_ns - sched->granted_ns);
+	if (since_ns)
+		sched_keep(sched->holder, now_ns + LOOK_NS);
+	if (waited_ns)
+		sched_keep(sched->holder, sched->granted_ns + (1 + LOAD_WORTH) * waited_ns);
+}
+
 /* Sets the one deadline to the soonest of the arbiters'. */
 static void rearm(struct daemon *daemon)
 {
 	uint64_t soonest = UINT64_MAX;
+
+	if (daemon->turn_begins) { /* of one that waits for memory, perhaps */
+		daemon->turn_begins = false;
+		residency_balance(daemon);
+	}
 
 	for (unsigned i = 0; i < RESOURCES; i++)
 		soonest = min_of(soonest, sched_next_ns(&daemon->device.sched[i]));
@@ -224,6 +253,7 @@ static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 {
 	struct daemon *daemon = container_of(deadline, struct daemon, grants);
 
+	keep_loading(daemon, now_ns);
 	for (unsigned i = 0; i < RESOURCES; i++)
 		sched_tick(&daemon->device.sched[i], now_ns);
 	rearm(daemon);
@@ -404,6 +434,7 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 
 	if (resource >= RESOURCES)
 		return -EINVAL;
+	keep_loading(session->daemon, now);
 	nice_refresh(session);
 	if (!shares_hold(session, resource, now)) {
 		if (session->grants[resource].held) /* overdue, or it says so twice */
@@ -437,6 +468,7 @@ int grants_release(struct session *session, const struct control_grant *message)
 
 	if (resource >= RESOURCES)
 		return -EINVAL;
+	keep_loading(session->daemon, now);
 	session->worker->residency.used_ns = now;
 	queue = grants_queue(session->daemon, resource);
 	first = &session->grants[queue];
@@ -456,16 +488,4 @@ int grants_release(struct session *session, const struct control_grant *message)
 	rearm(session->daemon);
 	measure_wake(session->daemon);
 	return 0;
-}
-
-void grants_note_load(struct session *session, uint64_t bytes)
-{
-	const struct daemon *daemon = session->daemon;
-	bool hardware = !strncmp(daemon->config.device, "cuda", 4);
-	uint64_t rate = hardware ? LOAD_HARDWARE_BYTES_PER_US : LOAD_SOFTWARE_BYTES_PER_US;
-	uint64_t load_ns = bytes / rate * NS_PER_US;
-
-	sched_keep(
-		&session->entities[RESOURCE_COMPUTE], clock_now_ns() + (1 + LOAD_WORTH) * load_ns);
-	rearm(session->daemon);
 }

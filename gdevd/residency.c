@@ -256,12 +256,21 @@ static bool is_hopeless(const struct daemon *daemon, const struct worker *worker
 	return room(&daemon->device.memory) < GRANULE && !coming_in(daemon, NULL);
 }
 
+static bool has_turn(const struct worker *worker)
+{
+	return worker->residency.wanted_to_stay ||
+	       worker->session->entities[RESOURCE_COMPUTE].state == ENTITY_HOLDING;
+}
+
 static void serve_waiting(struct daemon *daemon)
 {
 	struct worker_residency *residency, *after;
 
 	list_for_each_safe (residency, after, &daemon->device.residency.waiting, link) {
 		struct worker *worker = container_of(residency, struct worker, residency);
+		/* Its turn is over before it began: it waits for the next, or for what is free anyway. */
+		if (!has_turn(worker) && !residency_has_room(worker, residency->wanted_bytes))
+			continue;
 		if (serve(worker))
 			continue;
 		send_for_missing(daemon, worker);
@@ -311,9 +320,9 @@ int residency_wanted(struct worker *worker, const struct control_memory *message
 		return -EPROTO;
 	residency->wanted_bytes = (uint64_t)message->bytes;
 	residency->wanted_serial = message->header.serial;
+	residency->wanted_to_stay = message->free_bytes == 1;
 	residency->used_ns = clock_now_ns();
 	list_append(&worker->daemon->device.residency.waiting, &residency->link);
-	grants_note_load(worker->session, residency->wanted_bytes);
 	residency_balance(worker->daemon);
 	return 0;
 }

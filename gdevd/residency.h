@@ -36,7 +36,8 @@ struct worker_residency {
 	struct list link; /* residency.waiting, while it wants */
 	uint64_t wanted_bytes;
 	uint32_t wanted_serial;
-	uint32_t order; /* serial of the EVICT that it has not answered; 0: none */
+	bool wanted_to_stay; /* not for a turn of the device */
+	uint32_t order;      /* serial of the EVICT that it has not answered; 0: none */
 	uint64_t ordered_bytes, ordered_from_bytes; /* asked for; what it held then */
 	bool dry;         /* gave nothing the last time, and has been given nothing since */
 	bool suspended;   /* by the administrator */

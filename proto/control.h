@@ -161,7 +161,8 @@ struct control_attach {
 /* Every byte of an object is charged to device memory or to host swap (docs/memory.md).
  * MEMORY: device memory, before it is taken (bytes > 0; answered: all of it, or -ENOMEM) and after it is
  * given back (bytes < 0; no answer). 0 asks only.
- * RESIDENT: device memory for what is to be brought in, for which others may have to leave: answered, when
+ * RESIDENT: device memory for what is to be brought in (while the worker holds compute; free_bytes is 0), or
+ * for what stays on the device (free_bytes is 1), for which others may have to leave: answered, when
  * there is some, with as many of the bytes as there are now. -ENOMEM: nobody has any to give.
  * SWAP: as MEMORY, for host memory that swap space may take. With serial 0, bytes > 0 are held already.
  * All answers are MEMORY_REPLY, with what the virtual GPU has. */
@@ -315,6 +316,8 @@ struct worker_page {
 	uint32_t reserved;
 	/* Objects in host swap, and those of them that commands use from there; ever moved. */
 	uint64_t swapped_bytes, mapped_bytes, swap_out_bytes, swap_in_bytes;
+	/* Since when commands wait for memory (CLOCK_MONOTONIC; 0: none do), and how long they ever did. */
+	uint64_t loading_since_ns, loading_ns;
 };
 
 _Static_assert(sizeof(struct control_header) == 16, "ABI");
@@ -335,6 +338,6 @@ _Static_assert(sizeof(struct control_trace) == 32, "ABI");
 _Static_assert(sizeof(struct control_traced) == 96, "ABI");
 _Static_assert(offsetof(struct worker_page, longest_ns) == 128, "ABI");
 _Static_assert(offsetof(struct worker_page, swapped_bytes) == 160, "ABI");
-_Static_assert(sizeof(struct worker_page) == 192, "ABI");
+_Static_assert(sizeof(struct worker_page) == 256, "ABI");
 
 #endif

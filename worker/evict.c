@@ -241,11 +241,26 @@ static void drop_job(struct job *job)
 
 /* ---- gdevd's orders ---- */
 
-static void flight_over(struct barrier *barrier)
+/* Whether the command may still reach what is leaving. A launch that is paused touches nothing until it
+ * goes on, and it does when everything is there again. */
+static bool reaches(const struct core *core, const struct command *command)
 {
-	struct residency *residency = container_of(barrier, struct residency, barrier);
-	struct core *core = container_of(residency, struct core, residency);
+	if (command->sequence > core->residency.sequence)
+		return false;
+	return command->device.kind == DEVICE_COPY || command->served || !grants_are_paused(core);
+}
 
+void evict_drained(struct core *core)
+{
+	struct residency *residency = &core->residency;
+	const struct command *command;
+
+	if (!residency->draining)
+		return;
+	list_for_each (command, &core->streams.flight, flight_link)
+		if (reaches(core, command))
+			return;
+	residency->draining = false;
 	residency->ready = true;
 	residency_start(core, &residency->write, write_job);
 	progress(core);
@@ -253,7 +268,9 @@ static void flight_over(struct barrier *barrier)
 
 static void stopped(struct core *core, struct direct_stop *stop)
 {
-	barrier_start(core, &core->residency.barrier);
+	core->residency.sequence = core->streams.submitted;
+	core->residency.draining = true;
+	evict_drained(core);
 }
 
 /* The least preferred first, until there is enough. Objects that the client has mapped for good stay. */
@@ -294,12 +311,11 @@ static void trim_job(struct job *job)
 	residency->given_bytes = memory_give_slack(core, residency->order.bytes);
 	if (residency->given_bytes < residency->order.bytes)
 		choose(core, residency->order.bytes - residency->given_bytes);
-	residency->barrier.passed = flight_over;
 	residency->stop.stopped = stopped;
 	if (residency->stopped)
 		direct_stop(core, &residency->stop);
 	else
-		barrier_start(core, &residency->barrier);
+		stopped(core, NULL);
 	core_unlock(core);
 }
 

@@ -63,15 +63,18 @@ static bool is_idle(struct core *core, uint32_t which)
 	return is_unused(core, which) && list_empty(&core->grants.resources[which].blocked);
 }
 
+/* Those that wait for memory will need compute. */
 static void release(struct core *core, uint32_t which, bool wants)
 {
 	struct resource *resource = &core->grants.resources[which];
 
+	wants |= which == RESOURCE_COMPUTE && residency_busy(&core->residency);
 	direct_count(core);
 	trace_grant_over(core, which);
 	say(core, CONTROL_RELEASE, which, resource->used_ns, wants);
 	resource->used_ns = 0;
 	resource->state = wants ? GRANT_ASKED : GRANT_NONE;
+	evict_drained(core); /* what is paused reaches nothing */
 }
 
 static bool can_pause(struct core *core, uint32_t which)
@@ -98,6 +101,10 @@ static void resume_compute(struct core *core, struct resource *resource)
 
 	if (!resource->paused)
 		return;
+	if (!residency_settled(&core->residency)) {
+		residency_resume(core); /* calls again */
+		return;
+	}
 	if (resource->paused_ns) {
 		list_for_each (command, &core->streams.flight, flight_link)
 			if (command->resource == RESOURCE_COMPUTE && command->device.started_ns)
@@ -108,6 +115,19 @@ static void resume_compute(struct core *core, struct resource *resource)
 	}
 	resource->paused = false;
 	core->ops->pause(core->device, false);
+}
+
+bool grants_are_paused(const struct core *core)
+{
+	return core->grants.resources[RESOURCE_COMPUTE].paused_ns != 0;
+}
+
+void grants_resume(struct core *core)
+{
+	struct resource *resource = &core->grants.resources[RESOURCE_COMPUTE];
+
+	if (resource->state == GRANT_HELD || !control_connected(core))
+		resume_compute(core, resource);
 }
 
 void grants_quiet(void *owner)

@@ -69,6 +69,10 @@ void grants_look(struct core *core);
 void grants_quiet(void *owner);
 /* Whether that has happened since the last time; gives compute back then. */
 bool grants_take_quiet(struct core *core);
+/* Compute was given back, with launches in flight that reach nothing meanwhile. */
+bool grants_are_paused(const struct core *core);
+/* What the launches need is there again. */
+void grants_resume(struct core *core);
 /* From gdevd. */
 void grant_given(struct core *core, uint32_t which);
 void grant_revoked(struct core *core, uint32_t which);

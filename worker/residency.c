@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "gdev/error.h"
 #include "worker/command.h"
@@ -31,8 +32,7 @@ void residency_init(struct core *core)
 {
 	struct residency *residency = &core->residency;
 	struct list *lists[] = {&residency->exports, &residency->waiting, &residency->wanted,
-		&residency->loading, &residency->leaving, &residency->written,
-		&residency->barrier.link};
+		&residency->loading, &residency->leaving, &residency->written};
 
 	for (size_t i = 0; i < array_length(lists); i++)
 		list_init(lists[i]);
@@ -100,7 +100,43 @@ bool residency_is_written(const struct core *core, const struct piece *piece)
 
 bool residency_busy(const struct residency *residency)
 {
-	return !list_empty(&residency->waiting);
+	return residency->resuming || !list_empty(&residency->waiting);
+}
+
+/* How long a session waits for memory is gdevd's to know (rule 8). */
+static void note_waiting(struct core *core, bool waits)
+{
+	struct worker_page *page = core->page;
+	struct residency *residency = &core->residency;
+
+	if (waits && !residency->since_ns)
+		residency->since_ns = clock_now_ns();
+	if (!waits && residency->since_ns) {
+		usage_add(&page->loading_ns, clock_now_ns() - residency->since_ns);
+		residency->since_ns = 0;
+	}
+	usage_set(&page->loading_since_ns, residency->since_ns);
+}
+
+/* The stream's first command waits for memory. */
+static bool wait_here(struct core *core, struct stream *stream)
+{
+	note_waiting(core, true);
+	return stream_wait_in(&core->residency.waiting, stream);
+}
+
+void residency_resume(struct core *core)
+{
+	struct residency *residency = &core->residency;
+
+	residency->resuming = true;
+	if (residency->suspended)
+		return;
+	note_waiting(core, true);
+	residency_want_all(core);
+	residency_pump(core);
+	if (!residency->absent_bytes)
+		residency_wake(core);
 }
 
 void residency_wake(struct core *core)
@@ -112,8 +148,13 @@ void residency_wake(struct core *core)
 
 	if (residency->suspended)
 		return;
+	note_waiting(core, false);
 	list_for_each_safe (stream, next, &residency->waiting, link)
 		stream_ready(core, stream);
+	if (residency->resuming && !residency->absent_bytes) {
+		residency->resuming = false;
+		grants_resume(core);
+	}
 	list_init(&exports);
 	while ((command = list_first(&residency->exports, struct command, link))) {
 		list_remove(&command->link);
@@ -498,7 +539,7 @@ static bool launch_admitted(struct core *core, struct stream *stream, struct com
 	residency_pump(core);
 	if (!core->residency.absent_bytes)
 		return true;
-	return stream_wait_in(&core->residency.waiting, stream);
+	return wait_here(core, stream);
 }
 
 /* On the device, perhaps after it was wanted back; or usable where it is. */
@@ -555,7 +596,7 @@ static bool copy_admitted(struct core *core, struct stream *stream, struct comma
 	want_span(core, copy->destination, to);
 	want_span(core, copy->source, from);
 	residency_pump(core);
-	return stream_wait_in(&core->residency.waiting, stream);
+	return wait_here(core, stream);
 }
 
 /* What is to be done in one piece is done where that piece is (rules 2 and 3). */
@@ -566,10 +607,10 @@ static bool in_place_admitted(
 		return true;
 	if (piece->state != PIECE_FRESH && piece->state != PIECE_SWAPPED) {
 		residency_want(core, piece); /* GOING, LOADING: settles soon */
-		return stream_wait_in(&core->residency.waiting, stream);
+		return wait_here(core, stream);
 	}
 	if (!list_empty(&piece->link)) /* wanted by another command: soon there */
-		return stream_wait_in(&core->residency.waiting, stream);
+		return wait_here(core, stream);
 	swap_serve(core, stream, command, piece);
 	return false;
 }
@@ -579,7 +620,7 @@ bool residency_admits(struct core *core, struct stream *stream, struct command *
 	struct piece *piece;
 
 	if (core->residency.suspended)
-		return stream_wait_in(&core->residency.waiting, stream);
+		return wait_here(core, stream);
 	switch (command->device.kind) {
 	case DEVICE_LAUNCH:
 		return launch_admitted(core, stream, command);

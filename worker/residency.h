@@ -47,8 +47,10 @@ struct single_job {
 struct residency {
 	uint64_t absent_bytes;
 	bool suspended;      /* commands wait for RESUME */
+	bool resuming;       /* paused launches go on when everything is there */
 	uint64_t launches;   /* ever submitted */
 	uint64_t copies;     /* that named device memory */
+	uint64_t since_ns;   /* commands wait for memory; 0: none do */
 	struct list exports; /* SHARED_EXPORT commands, likewise */
 	struct list waiting; /* streams whose first command waits for pieces, or for RESUME */
 
@@ -73,7 +75,8 @@ struct residency {
 	unsigned going; /* pieces that are WRITING or GOING */
 	bool stopped;   /* direct copies, until the order has been carried out */
 	struct direct_stop stop;
-	struct barrier barrier;
+	bool draining;     /* waits for commands in flight, */
+	uint64_t sequence; /* up to this one */
 	struct single_job write, drop;
 
 	struct device_queue *out, *in; /* made when first needed */
@@ -109,6 +112,10 @@ void residency_forget(struct core *core, struct range *range);
 void residency_release(struct core *core, struct range *range);
 /* From gdevd. */
 void residency_evict(struct core *core, const struct control_evict *order);
+/* A command is done, or was paused: does nobody reach any more what is leaving? */
+void evict_drained(struct core *core);
+/* Compute is ours again: grants_resume() when all that paused launches can reach is there. */
+void residency_resume(struct core *core);
 /* gdevd is gone: nobody gives us more, and nobody waits for what leaves. */
 void residency_lost(struct core *core);
 /* Whether the session waits for its own pieces: it is not idle then. */

@@ -135,6 +135,7 @@ static int charge(struct core *core, int64_t bytes)
 		return status;
 	/* Others have to leave. */
 	message.header.type = CONTROL_RESIDENT;
+	message.free_bytes = 1; /* it stays */
 	while (have < bytes) {
 		message.bytes = bytes - have;
 		status = control_call(

@@ -284,6 +284,8 @@ void stream_finished(struct core *core, struct command *command)
 		function_measured(command->function, command->device.busy_ns);
 	if (!list_empty(&core->streams.barriers))
 		pass_barriers(core);
+	if (core->residency.draining)
+		evict_drained(core);
 	if (command->queued_ns)
 		trace_piece(command);
 	if (command->in_pieces) { /* it is still the first in `queued` */

@@ -372,6 +372,8 @@ static void the_worker_page_has_its_words(void **state)
 	assert_int_equal(offsetof(struct worker_page, mapped_bytes), 168);
 	assert_int_equal(offsetof(struct worker_page, swap_out_bytes), 176);
 	assert_int_equal(offsetof(struct worker_page, swap_in_bytes), 184);
+	assert_int_equal(offsetof(struct worker_page, loading_since_ns), 192);
+	assert_int_equal(offsetof(struct worker_page, loading_ns), 200);
 }
 
 int main(void)
