@@ -453,28 +453,6 @@ static int receive_one(struct core *core)
 	return error ? error : 1;
 }
 
-/* Whether more has come before the time to sleep. The lock is let go meanwhile; the socket is ours. */
-static bool look_again(struct core *core)
-{
-	uint64_t until_ns = core->control.awake_until_ns;
-	int fd = core->control.fd;
-	bool more = false;
-	char byte;
-
-	if (!until_ns || !list_empty(&core->control.outgoing))
-		return false;
-	core_unlock(core);
-	while (!more && clock_now_ns() < until_ns) {
-		for (int i = 0; i < 20; i++)
-			cpu_relax();
-		more = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
-	}
-	core_lock(core);
-	if (!more)
-		core->control.awake_until_ns = 0;
-	return more && core->control.fd == fd;
-}
-
 void control_event(struct core *core, int fd, bool writable)
 {
 	int status;
@@ -486,11 +464,20 @@ void control_event(struct core *core, int fd, bool writable)
 	}
 	if (writable)
 		send_outgoing(core);
-	do {
+	for (;;) {
 		do
 			status = receive_one(core);
 		while (status > 0 && !core->ended);
-	} while (!status && !core->ended && look_again(core));
+		if (status || core->ended || clock_now_ns() >= core->control.awake_until_ns)
+			break;
+		core_unlock(core); /* nobody else reads the socket: it is watched again below */
+		for (int i = 0; i < 20; i++)
+			cpu_relax();
+		core_lock(core);
+		if (fd != core->control.fd)
+			break;
+	}
+	core->control.awake_until_ns = 0;
 	if (status < 0)
 		control_lost(core);
 	else if (!core->ended && fd == core->control.fd)
