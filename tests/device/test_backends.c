@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -455,6 +456,8 @@ int main(int argc, char **argv)
 	const struct device_ops *null = device_ops_find("null"), *named = NULL;
 	unsigned index;
 
+	signal(SIGPIPE, SIG_IGN); /* standard output is a driver's meanwhile */
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc > 1 && device_parse(argv[argc - 1], &named, &index)) {
 		fprintf(stderr, "there is no device %s\n", argv[argc - 1]);
 		return 2;
