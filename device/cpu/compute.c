@@ -21,6 +21,16 @@
 #define FILL_BLOCK_BYTES (256u << 10)
 #define SCRATCH_ALIGN 64
 
+/* All blocks must be on the device at once. */
+static int check_cooperative(const struct device_launch *launch, uint32_t threads)
+{
+	const struct device *device = launch->function->module->space->device;
+	uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+	uint32_t each = cpu_function_occupancy(launch->function, threads, launch->shared_bytes);
+
+	return blocks <= (uint64_t)each * device->threads ? 0 : -GDEV_E_INVALID_LAUNCH;
+}
+
 int cpu_launch_check(const struct device_launch *launch)
 {
 	static const uint32_t grid_max[3] = {0x7fffffff, 65535, 65535};
@@ -45,12 +55,9 @@ int cpu_launch_check(const struct device_launch *launch)
 		return -GDEV_E_OUT_OF_RESOURCES;
 	if ((uint64_t)kernel->shared_bytes + launch->shared_bytes > SHARED_BYTES_MAX)
 		return -GDEV_E_INVALID_LAUNCH;
-	/* Blocks run one after another on a thread: they cannot wait for each other. */
-	if (clusters > 1 ||
-		(launch->cooperative &&
-			(uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2] > 1))
+	if (clusters > 1)
 		return -ENOTSUP;
-	return 0;
+	return launch->cooperative ? check_cooperative(launch, (uint32_t)threads) : 0;
 }
 
 static int grow(void **memory, size_t *size, size_t wanted)
@@ -69,7 +76,7 @@ static int grow(void **memory, size_t *size, size_t wanted)
 	return 0;
 }
 
-static int slot_prepare(struct cpu_slot *slot, const struct cpu_job *job)
+int cpu_slot_prepare(struct cpu_slot *slot, const struct cpu_job *job)
 {
 	int error =
 		grow(&slot->scratch.shared, &slot->shared_bytes, job->launch.total_shared_bytes);
@@ -107,6 +114,7 @@ static void job_reset(
 	job->running = 0;
 	job->shape = NULL;
 	job->code = NULL;
+	job->together = false;
 }
 
 int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct cpu_shape *shape)
@@ -133,6 +141,11 @@ int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct c
 		.runtime = &cpu_runtime,
 		.owner = job,
 	};
+	if (l->cooperative) {
+		job->together = job->count > 1;
+		job->workspace[0] = 0;
+		job->launch.workspace = (uint64_t)(uintptr_t)job->workspace;
+	}
 	return 0;
 }
 
@@ -242,7 +255,7 @@ static void run_piece(void *argument)
 }
 
 /* The first error is the job's; nobody takes more of it. */
-static void job_fail(struct cpu_job *job, int error, uint64_t address)
+void cpu_job_fail(struct cpu_job *job, int error, uint64_t address)
 {
 	int none = 0;
 
@@ -251,28 +264,40 @@ static void job_fail(struct cpu_job *job, int error, uint64_t address)
 	atomic_store_explicit(&job->next, job->count, memory_order_relaxed);
 }
 
+void cpu_job_run_blocks(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end)
+{
+	struct piece piece = {.job = job, .slot = slot, .first = first, .end = end};
+	uint64_t address = 0;
+	int error = fault_run(run_piece, &piece, &address);
+
+	if (error)
+		cpu_job_fail(job, error, address);
+}
+
 bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads)
 {
-	uint64_t blocks = piece_blocks(job, threads), started, address = 0;
-	struct piece piece = {.job = job, .slot = slot};
+	uint64_t blocks = job->together ? job->count : piece_blocks(job, threads);
+	uint64_t first, end, started;
 	int error = 0;
 
 	if (atomic_load_explicit(&job->space->device->paused, memory_order_relaxed))
 		return false;
-	piece.first = atomic_fetch_add_explicit(&job->next, blocks, memory_order_relaxed);
-	if (piece.first >= job->count)
+	first = atomic_fetch_add_explicit(&job->next, blocks, memory_order_relaxed);
+	if (first >= job->count)
 		return false;
-	piece.end = min_of(piece.first + blocks, job->count);
+	end = min_of(first + blocks, job->count);
 	if (atomic_load_explicit(&job->space->broken, memory_order_relaxed))
 		error = -GDEV_E_SESSION_LOST;
 	else if (job->code)
-		error = slot_prepare(slot, job);
+		error = cpu_slot_prepare(slot, job);
 	started = clock_now_ns();
-	if (!error)
-		error = fault_run(run_piece, &piece, &address);
 	if (error)
-		job_fail(job, error, address);
+		cpu_job_fail(job, error, 0);
+	else if (job->together)
+		cpu_job_together(job, slot);
+	else
+		cpu_job_run_blocks(job, slot, first, end);
 	atomic_fetch_add_explicit(&job->ns_done, clock_now_ns() - started, memory_order_relaxed);
-	atomic_fetch_add_explicit(&job->blocks_done, piece.end - piece.first, memory_order_relaxed);
+	atomic_fetch_add_explicit(&job->blocks_done, end - first, memory_order_relaxed);
 	return true;
 }

@@ -149,7 +149,9 @@ struct cpu_job {
 	const struct ptx_code *code;
 	struct ptx_launch launch;
 	struct device_space *space;
-	void *params; /* grows, kept from launch to launch */
+	bool together;         /* a cooperative launch of several blocks: all run at once */
+	uint64_t workspace[1]; /* its barrier; see struct ptx_launch */
+	void *params;          /* grows, kept from launch to launch */
 	size_t params_size;
 };
 
@@ -164,6 +166,13 @@ bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads)
 bool cpu_job_open(const struct cpu_job *job);
 double cpu_job_ns_per_block(const struct cpu_job *job);
 void cpu_slot_finish(struct cpu_slot *slot);
+
+/* All blocks of a cooperative launch at once, each on a thread of its own (together.c). No lock held. */
+void cpu_job_together(struct cpu_job *job, struct cpu_slot *slot);
+void cpu_job_fail(struct cpu_job *job, int error, uint64_t address);
+int cpu_slot_prepare(struct cpu_slot *slot, const struct cpu_job *job);
+/* Runs blocks under a fault guard; the first error becomes the job's. */
+void cpu_job_run_blocks(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end);
 
 /* ---- copies (copy.c) ---- */
 

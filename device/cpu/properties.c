@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the software GPU says it is. It passes for a device of compute capability 9.0, so that PTX for
- * every target up to sm_90 is accepted; what it does not do (textures, managed memory, cooperative
- * launches, clusters) is 0.
+ * every target up to sm_90 is accepted; what it does not do (textures, clusters) is 0.
  */
 #include "device/cpu/cpu.h"
 
@@ -88,6 +87,7 @@ int cpu_probe(const struct device_config *config, struct device_info *infos, siz
 			[87] = 2, /* single to double precision speed */
 			[PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN] = SHARED_BYTES_MAX,
 			[PROPERTY_MAX_BLOCKS_PER_MULTIPROCESSOR] = 32,
+			[95] = 1,        /* cooperative launches */
 			[111] = 1 << 10, /* shared memory a block that the system keeps */
 		}};
 	return 1;

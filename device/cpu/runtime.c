@@ -5,6 +5,7 @@
  */
 #include "device/cpu/cpu.h"
 
+#include <sched.h>
 #include <search.h>
 #include <stdlib.h>
 
@@ -160,10 +161,19 @@ void cpu_heap_finish(struct device_space *space)
 	space->heap = NULL;
 }
 
+/* Also where a block learns that another one has failed, for which it would wait forever. */
+static void runtime_give_way(const struct ptx_launch *launch)
+{
+	if (atomic_load_explicit(&((struct cpu_job *)launch->owner)->error, memory_order_relaxed))
+		fault_raise(-GDEV_E_SESSION_LOST);
+	sched_yield();
+}
+
 const struct ptx_runtime cpu_runtime = {
 	.print = runtime_print,
 	.trap = runtime_trap,
 	.assert_fail = runtime_assert_fail,
 	.allocate = runtime_allocate,
 	.release = runtime_release,
+	.give_way = runtime_give_way,
 };

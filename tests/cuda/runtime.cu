@@ -3,6 +3,7 @@
  * The runtime API as programs use it: symbols, streams, events, printf, attributes, threads, reset, and
  * what happens after a fault. Prints the first thing that is wrong and fails.
  */
+#include <cooperative_groups.h>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -146,6 +147,38 @@ static void threads()
 		worker.join();
 }
 
+/* Each round a block takes what its neighbour had before it: the grid has to wait for itself. */
+__global__ void pass_on(int *a, int rounds)
+{
+	cooperative_groups::grid_group grid = cooperative_groups::this_grid();
+	int mine = blockIdx.x, next = (mine + 1) % gridDim.x;
+
+	for (int i = 0; i < rounds; i++) {
+		int got = ((volatile int *)a)[next];
+		grid.sync();
+		if (threadIdx.x == 0)
+			a[mine] = got;
+		grid.sync();
+	}
+}
+
+static void a_grid_that_waits_for_itself()
+{
+	const int blocks = 8;
+	int host[blocks], rounds = 3, *device;
+	void *params[] = {&device, &rounds};
+
+	for (int i = 0; i < blocks; i++)
+		host[i] = i;
+	CHECK(cudaMalloc(&device, sizeof host));
+	CHECK(cudaMemcpy(device, host, sizeof host, cudaMemcpyHostToDevice));
+	CHECK(cudaLaunchCooperativeKernel((void *)pass_on, dim3(blocks), dim3(64), params, 0, 0));
+	CHECK(cudaMemcpy(host, device, sizeof host, cudaMemcpyDeviceToHost));
+	for (int i = 0; i < blocks; i++)
+		REQUIRE(host[i] == (i + rounds) % blocks);
+	CHECK(cudaFree(device));
+}
+
 static void faults_and_resets()
 {
 	float f = 1, *device;
@@ -172,6 +205,7 @@ int main()
 	threads();
 	say<<<2, 32>>>();
 	CHECK(cudaDeviceSynchronize());
+	a_grid_that_waits_for_itself();
 	faults_and_resets();
 	printf("all right\n");
 	return 0;

@@ -307,6 +307,42 @@ static void an_extensible_launch_takes_attributes(void **state)
 	assert_success(cuMemFree(memory));
 }
 
+/* The blocks wait for each other, and each adds its neighbour's word to its own. */
+static void blocks_of_a_cooperative_launch_run_at_once(void **state)
+{
+	enum { ROUNDS = 5 };
+	CUfunction function = fixture_function("ring");
+	uint32_t expected[64], before[64], words[65], rounds = ROUNDS, blocks;
+	CUdeviceptr memory = words_alloc(65, 0);
+	void *params[] = {&memory, &rounds};
+	int supported, each, processors;
+
+	assert_success(cuDeviceGetAttribute(
+		&supported, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, fixture_device));
+	if (!supported)
+		skip();
+	assert_success(cuDeviceGetAttribute(
+		&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, fixture_device));
+	assert_success(cuOccupancyMaxActiveBlocksPerMultiprocessor(&each, function, 1, 0));
+	blocks = each * processors < 16 ? (uint32_t)(each * processors) : 16;
+	words[0] = 0;
+	for (uint32_t i = 0; i < blocks; i++)
+		expected[i] = words[i + 1] = i;
+	for (int round = 0; round < ROUNDS; round++) {
+		memcpy(before, expected, sizeof before);
+		for (uint32_t i = 0; i < blocks; i++)
+			expected[i] += before[(i + 1) % blocks];
+	}
+	assert_success(cuMemcpyHtoD(memory, words, sizeof words));
+	assert_success(cuLaunchCooperativeKernel(function, blocks, 1, 1, 1, 1, 1, 0, NULL, params));
+	assert_success(cuMemcpyDtoH(words, memory, sizeof words));
+	assert_memory_equal(words + 1, expected, blocks * sizeof *words);
+	assert_result(cuLaunchCooperativeKernel(function, (unsigned)(each * processors) + 1, 1, 1,
+			      1, 1, 1, 0, NULL, params),
+		CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+	assert_success(cuMemFree(memory));
+}
+
 static void launches_are_many(void **state)
 {
 	uint32_t n = 32, v = 1, count = 20000;
@@ -337,6 +373,27 @@ static void a_stray_write_breaks_the_context_and_nothing_else(void **state)
 	assert_result(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL),
 		CUDA_ERROR_ILLEGAL_ADDRESS);
 	assert_result(cuStreamQuery(NULL), CUDA_ERROR_ILLEGAL_ADDRESS);
+	cuCtxDestroy(broken);
+}
+
+static void a_block_that_fails_ends_a_cooperative_launch(void **state)
+{
+	CUcontext broken;
+	CUdeviceptr memory;
+	void *params[] = {&memory};
+	CUfunction function;
+	CUmodule module;
+
+	if (getenv("TEST_VENDOR"))
+		skip(); /* after a fault the process has to end there */
+	broken = fixture_context_create();
+	memory = words_alloc(1, 0);
+	assert_success(cuModuleLoadData(&module, kernels_ptx));
+	assert_success(cuModuleGetFunction(&function, module, "desert"));
+	if (cuLaunchCooperativeKernel(function, 4, 1, 1, 1, 1, 1, 0, NULL, params) ==
+		CUDA_ERROR_NOT_SUPPORTED)
+		skip();
+	assert_result(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 	cuCtxDestroy(broken);
 }
 
@@ -380,10 +437,12 @@ int main(void)
 		TEST(dynamic_shared_memory_is_what_was_asked_for),
 		TEST(occupancy_is_told),
 		TEST(an_extensible_launch_takes_attributes),
+		TEST(blocks_of_a_cooperative_launch_run_at_once),
 		TEST(launches_are_many),
 		cmocka_unit_test_setup(
 			a_stray_write_breaks_the_context_and_nothing_else, last_setup),
 		cmocka_unit_test_setup(after_a_fault_a_new_context_works, last_setup),
+		cmocka_unit_test_setup(a_block_that_fails_ends_a_cooperative_launch, last_setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

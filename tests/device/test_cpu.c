@@ -265,7 +265,8 @@ static void limits_of_launches_are_checked(void **state)
 		{"bounded", {1, 1, 1}, {16, 2, 1}, 0, 0, false, 0},
 		{"bounded", {1, 1, 1}, {32, 1, 1}, 0, 0, false, -GDEV_E_INVALID_LAUNCH},
 		{"empty", {1, 1, 1}, {1, 1, 1}, 0, 0, true, 0},
-		{"empty", {2, 1, 1}, {1, 1, 1}, 0, 0, true, -ENOTSUP},
+		{"empty", {2, 1, 1}, {1, 1, 1}, 0, 0, true, 0},
+		{"empty", {1000000, 1, 1}, {1, 1, 1}, 0, 0, true, -GDEV_E_INVALID_LAUNCH},
 	};
 
 	for (size_t i = 0; i < array_length(cases); i++) {

@@ -428,6 +428,13 @@ BUILTIN u64 ptx_globaltimer(void)
 	clock_gettime(0, &t);
 	return (u64)t.seconds * 1000000000u + (u64)t.nanoseconds;
 }
+/* What waits for another block of a cooperative launch lets it run. */
+BUILTIN u32 ptx_give_way(u64 workspace, u64 function, u64 launch)
+{
+	if (workspace)
+		((void (*)(const void *))function)((const void *)launch);
+	return 0;
+}
 BUILTIN u32 ptx_nsmid(void)
 {
 	return (u32)get_nprocs();

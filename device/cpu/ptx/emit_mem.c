@@ -163,6 +163,20 @@ static bool is_kernel_param(const struct gen *g, const struct operand *o)
 	return false;
 }
 
+/* A load that may be of a loop that waits for another block. */
+static void give_way(struct gen *g, const struct inst *i)
+{
+	LLVMValueRef a[3], table;
+
+	if (!inst_has(i, MOD_acquire) && !inst_has(i, MOD_volatile))
+		return;
+	table = gen_field(g, g->b, g->launch, g->ptr, offsetof(struct ptx_launch, runtime));
+	a[0] = gen_field(g, g->b, g->launch, g->i64, offsetof(struct ptx_launch, workspace));
+	a[1] = gen_field(g, g->b, table, g->i64, offsetof(struct ptx_runtime, give_way));
+	a[2] = LLVMBuildPtrToInt(g->b, g->launch, g->i64, "");
+	emit_builtin(g, "ptx_give_way", a, 3);
+}
+
 bool emit_load(struct gen *g, struct inst *i)
 {
 	const struct operand *d = &i->operands[0], *a = &i->operands[1];
@@ -181,6 +195,8 @@ bool emit_load(struct gen *g, struct inst *i)
 			 is_kernel_param(g, a) && a->bits >= 0 &&
 			 (uint64_t)a->bits + (uint64_t)count * bytes <= a->var->size;
 	LLVMValueRef base = preloaded ? NULL : pointer(g, a, space);
+	if (space == SPACE_GLOBAL || space == SPACE_GENERIC)
+		give_way(g, i);
 	for (unsigned k = 0; k < count; k++) {
 		const struct operand *e = d->kind == OPERAND_VECTOR ? &d->elements[k] : d;
 		LLVMValueRef v;

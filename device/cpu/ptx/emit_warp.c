@@ -99,6 +99,10 @@ LLVMValueRef emit_special(struct gen *g, uint32_t id)
 		return launch_field(g, g->i32, offsetof(struct ptx_launch, total_shared_bytes));
 	case SPECIAL_WARP_SZ:
 		return int32(g, 32);
+	case SPECIAL_ENVREG1:
+		return launch_field(g, g->i32, offsetof(struct ptx_launch, workspace) + 4);
+	case SPECIAL_ENVREG2:
+		return launch_field(g, g->i32, offsetof(struct ptx_launch, workspace));
 	}
 	return lane_mask(g, id);
 }

@@ -92,6 +92,8 @@ enum ptx_special {
 	SPECIAL_DYNAMIC_SMEM,
 	SPECIAL_TOTAL_SMEM,
 	SPECIAL_WARP_SZ,
+	SPECIAL_ENVREG1, /* where the barrier of a cooperative grid is: the upper half, the lower */
+	SPECIAL_ENVREG2,
 };
 
 struct inst {

@@ -43,6 +43,8 @@ static const struct special_name {
 	{"%total_smem_size", SPECIAL_TOTAL_SMEM, false},
 	{"%aggr_smem_size", SPECIAL_TOTAL_SMEM, false},
 	{"%current_graph_exec", SPECIAL_ZERO, false},
+	{"%envreg1", SPECIAL_ENVREG1, false},
+	{"%envreg2", SPECIAL_ENVREG2, false},
 	{"WARP_SZ", SPECIAL_WARP_SZ, false},
 };
 

@@ -89,6 +89,8 @@ struct ptx_launch {
 	uint64_t grid_id;
 	const struct ptx_runtime *runtime;
 	void *owner; /* for the runtime's functions; compiled code only passes it on */
+	/* Of a cooperative launch: the address of 8 bytes, the second half a barrier, at first 0. Else 0. */
+	uint64_t workspace;
 };
 
 /* One per pool thread, reused from block to block. Sizes from struct ptx_code. */
@@ -111,6 +113,8 @@ struct ptx_runtime {
 	/* In-kernel malloc and free; NULL when exhausted. Freed by the owner at context end. */
 	void *(*allocate)(const struct ptx_launch *launch, uint64_t size);
 	void (*release)(const struct ptx_launch *launch, void *pointer);
+	/* Called of a cooperative launch, whose blocks run at once, by one that may wait for another. */
+	void (*give_way)(const struct ptx_launch *launch);
 };
 
 /* Runs blocks [first, end) of the grid, in linear order (x fastest), one after another. */
