@@ -52,8 +52,10 @@ static struct allocation *allocations;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the rest */
 static pthread_cond_t kicked = PTHREAD_COND_INITIALIZER;
-static unsigned kicks, pending;
-static int failure; /* the first, of a command */
+static unsigned kicks, pending, awake; /* awake: of the threads that lend() */
+static int failure;                    /* the first, of a command */
+
+static _Thread_local bool submitting;
 
 static CUresult result_of(int error)
 {
@@ -81,7 +83,9 @@ static void kick(void *owner)
 {
 	pthread_mutex_lock(&lock);
 	kicks++;
-	pthread_cond_broadcast(&kicked);
+	/* One more thread, whichever; one that is awake looks at what was submitted by itself. */
+	if (!submitting || !awake)
+		pthread_cond_signal(&kicked);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -100,10 +104,14 @@ static void *lend(void *unused)
 		pthread_mutex_lock(&lock);
 		while (seen == kicks)
 			pthread_cond_wait(&kicked, &lock);
+		awake++;
 		seen = kicks;
 		pthread_mutex_unlock(&lock);
 		while (ops->work(device))
 			;
+		pthread_mutex_lock(&lock);
+		awake--;
+		pthread_mutex_unlock(&lock);
 	}
 	return unused;
 }
@@ -113,8 +121,8 @@ static void done(struct device_command *command, int error)
 	pthread_mutex_lock(&lock);
 	if (error && !failure)
 		failure = error;
-	pending--;
-	pthread_cond_broadcast(&kicked);
+	if (!--pending)
+		pthread_cond_broadcast(&kicked); /* finish() is one of those that wait */
 	pthread_mutex_unlock(&lock);
 	free(container_of(command, struct submission, command));
 }
@@ -125,7 +133,9 @@ static void submit(struct submission *submission)
 	pthread_mutex_lock(&lock);
 	pending++;
 	pthread_mutex_unlock(&lock);
+	submitting = true;
 	ops->submit(queue, &submission->command);
+	submitting = false;
 }
 
 /* Waits for everything, and works meanwhile. */
@@ -167,7 +177,8 @@ static int open_device(void)
 		error = ops->space_create(device, ARENA_BASE, ARENA_BYTES, &space);
 	if (!error)
 		error = ops->queue_create(space, 0, &queue);
-	for (long i = 0; !error && ops->work && i < processors && i < THREADS_MAX; i++)
+	/* The calling thread lends itself when it waits. */
+	for (long i = 1; !error && ops->work && i < processors && i < THREADS_MAX; i++)
 		if (!pthread_create(&thread, NULL, lend, NULL))
 			pthread_detach(thread);
 	return error;
