@@ -72,6 +72,7 @@ struct range {
 	bool read_only;          /* for commands of this session */
 	bool mapped;             /* the client has it mapped, for good */
 	bool lent;               /* and until it is told otherwise: direct.h */
+	bool exporting;          /* its chunks are being handed to gdevd */
 	unsigned pins;           /* jobs that touch it without the lock */
 	struct command *freeing; /* waits for the pins to go */
 	struct piece *pieces;    /* DEVICE, SHARED */

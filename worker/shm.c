@@ -537,7 +537,10 @@ static void export_job(struct job *job)
 		shared->description = segment;
 		shared->exported = true;
 		shared = NULL;
+	} else {
+		range->stays = false;
 	}
+	range->exporting = false;
 	memory_unpin(core, range);
 	answer_shared(command, status, &segment);
 	core_unlock(core);
@@ -557,9 +560,10 @@ void shared_export(struct command *command)
 	} else if (!residency_keep(command->core, range)) {
 		/* It comes in first. */
 		list_append(&command->core->residency.exports, &command->link);
-	} else if (range->pins) {
+	} else if (range->exporting) { /* twice at once: no client of ours does it */
 		command_answer(command, -EAGAIN, NULL, 0);
 	} else {
+		range->exporting = true;
 		command->range = range;
 		memory_pin(range);
 		service_job(command->core, &command->job, export_job);

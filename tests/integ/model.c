@@ -313,8 +313,12 @@ static CUresult make_shared(struct owned *mine)
 
 	if (mine->offer.kind == OFFER_IPC) {
 		result = cuMemAlloc(&mine->memory, bytes);
-		if (result == CUDA_SUCCESS)
-			CHECK(cuIpcGetMemHandle(&mine->offer.handle, mine->memory));
+		if (result != CUDA_SUCCESS)
+			return result;
+		/* What is shared stays on the device, which may have no more room for that. */
+		result = cuIpcGetMemHandle(&mine->offer.handle, mine->memory);
+		if (result == CUDA_ERROR_OUT_OF_MEMORY)
+			CHECK(cuMemFree(mine->memory));
 		return result;
 	}
 	result = cuShmGet(&mine->id, mine->offer.key, bytes, IPC_CREAT | IPC_EXCL | 0600);
