@@ -226,9 +226,59 @@ def result(metric, value, unit, baseline):
 
 # -- the benchmarks: each yields (metric, (value, baseline, unit)) -------------------------------------
 
+FIGURE_14 = ("lud-hw", [("lud", 1024), ("hw", 24)], 5, 15)  # programs; when the second starts; seconds
+
+
+def follow(gdevd, seconds, during):
+    """gdevd's account of the compute time of v0 and v1, as bins of SERIES_S."""
+    begin, used, seen = time.monotonic(), {"v0": [], "v1": []}, {"v0": {}, "v1": {}}
+    for number in range(1, round(seconds / SERIES_S) + 1):
+        during(time.monotonic() - begin)
+        time.sleep(max(0, begin + number * SERIES_S - time.monotonic()))
+        now = {"v0": {}, "v1": {}}
+        for session in gdevd.status()["sessions"]:
+            now[session["vgpu"]][session["session"]] = session["compute_ns"]
+        for name, bins in used.items():
+            bins.append(sum(ns - seen[name].get(at, 0) for at, ns in now[name].items()))
+        seen = now
+    return used
+
+
+def figure_14(contention, policy):
+    """LUD on one virtual GPU, heart wall on the other, which starts later."""
+    name, programs, later, seconds = FIGURE_14
+    if contention.short:
+        later, seconds = 2, 7
+    vgpus = split(50, 50)
+    with contention.start(vgpus, policy=policy) as gdevd:
+        running = []
+        for program, size in programs:  # so that their code is in the cache
+            gdevd.run([gdevd.gdev, "run", "--vgpu", "v0", gdevd.example(program), "--no-check", size])
+
+        def during(passed):
+            if len(running) < len(programs) and passed >= len(running) * later:
+                program, size = programs[len(running)]
+                running.append(gdevd.popen(
+                    [gdevd.gdev, "run", "--vgpu", f"v{len(running)}", gdevd.example(program), "--no-check",
+                     "--repeat", 1000000, size], stdout=subprocess.DEVNULL))
+
+        used = follow(gdevd, seconds, during)
+    case = Case(name, vgpus, [Load("v0"), Load("v1")])
+    reports = [{"bins": [ns * BIN_S / SERIES_S for ns in bins for _ in range(round(SERIES_S / BIN_S))]}
+               for bins in used.values()]
+    contention.keep_series(case, policy, reports, [1e9, 1e9])
+    found = errors(case, reports, [1, 1], later + 2)["compute"]
+    yield result(f"isolation.{policy}.{name}.error_avg_pct", statistics.mean(found), "points",
+                 PAPER_ERROR_PCT)
+    yield result(f"isolation.{policy}.{name}.error_worst_pct", max(found), "points", PAPER_ERROR_PCT)
+
+
 def isolation(contention, policies=("fifo", "credit", "band", "fair"), only=None):
     """Shares under loads that differ: every policy where kernels are short and long, `fair` on all."""
     averages, worsts, copies, through = [], [], [], []
+    if not only or FIGURE_14[0] in only:
+        for policy in policies[-1:] if contention.short else policies:
+            yield from figure_14(contention, policy)
     for case in isolation_cases():
         if only and case.name not in only:
             continue
@@ -312,13 +362,13 @@ def priority(contention, policies=None):
     yield result("priority.nice19.speed", sum(bins) / (len(bins) * BIN_S) / rates[0], "x", 1)
 
 
-def nice(contention, policies=None):
+def nice(contention, policies=("fifo", "fair")):
     """PTask's Tables 3 and 4: a program that copies in, encrypts (a kernel), and copies out, beside one or
     two that loop over kernels of 19 ms, which are nice; then two such programs, of which one is nice."""
     seconds = 4 if contention.short else 8
     crypt = {"us": 1000, "batch": 1, "nbytes": 1 << 20}
     vgpu = {"v0": {"compute": 100}}
-    for policy in ("fifo", "fair"):
+    for policy in policies:
         for others in (1, 2):
             case = Case(f"nice-{others}", vgpu, [Load("v0", **crypt)] + [
                 Load("v0", 19000, nice=19) for _ in range(others)], seconds=seconds)
@@ -408,7 +458,7 @@ def add_options(parser):
     group.add_argument("--short", action="store_true", help="fewer and shorter runs")
     group.add_argument("--series", metavar="FILE",
                        help="append utilization over time, for scripts/plot")
-    group.add_argument("--policies", metavar="NAMES", help="isolation, scale: instead of all of them")
+    group.add_argument("--policies", metavar="NAMES", help="isolation, scale, nice: instead of all of them")
     group.add_argument("--cases", metavar="NAMES", help="isolation: only these")
 
 
