@@ -20,6 +20,7 @@
 #include "lib/libgdev/internal.h"
 
 #define VALUE_BITS 52         /* of gdev_session.fenced: the rest is the timeline */
+#define LONG_BYTES (1u << 20) /* a direct copy takes longer than the worker looks at the ring */
 #define PIECE_MIN (64u << 10) /* a copy is not split finer than this */
 #define AHEAD_MAX 4           /* chunks from the device that one thread has under way */
 
@@ -500,6 +501,10 @@ static int copy_tile(struct direct_copy *direct, const struct tile *tile)
 	};
 	struct gdev_copy part = *copy;
 
+	piece.last = copy->width * copy->height * copy->depth >= LONG_BYTES &&
+		     tile->source + tile->width ==
+			     copy->source + (copy->depth - 1) * copy->source_slice +
+				     (copy->height - 1) * copy->source_pitch + copy->width;
 	if (direct_move(direct->whole.stream->session, &piece))
 		return 0;
 	part.destination = tile->destination;

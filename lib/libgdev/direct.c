@@ -21,6 +21,7 @@
 #include "lib/libgdev/memory.h"
 
 #define TELL_NS (100 * NS_PER_MS) /* the worker hears of our copies as often as that */
+#define ROUSE_BYTES (512u << 10)
 /* What the kernel maps at one page fault, if it is for reading and the pages are there: a write would map
  * one page. */
 #define FAULT_AROUND_BYTES 65536ull
@@ -167,14 +168,30 @@ static void move_row(void *to, const void *from, uint64_t bytes, bool streaming)
 		memcpy(to, from, bytes);
 }
 
-static void move(const struct direct_piece *piece, uint8_t *device)
+/* What is copied to the device is mostly followed by a launch. A worker that sleeps takes some 50 us to wake
+ * up, and then looks at the ring for about as long: it had better begin when so much is left to copy. */
+static void move_last_row(
+	struct gdev_session *session, void *to, const void *from, uint64_t bytes, bool streaming)
+{
+	uint64_t first = bytes - min_of(bytes, ROUSE_BYTES);
+
+	move_row(to, from, first, streaming);
+	session->transport->ops->rouse(session->transport);
+	move_row((uint8_t *)to + first, (const uint8_t *)from + first, bytes - first, streaming);
+}
+
+static void move(struct gdev_session *session, const struct direct_piece *piece, uint8_t *device)
 {
 	uint8_t *host = (uint8_t *)piece->host;
 
 	for (uint64_t i = 0; i < piece->rows; i++) {
 		if (piece->direction == SESSION_TO_DEVICE) {
 			touch(device, piece->width);
-			move_row(device, host, piece->width, piece->streaming);
+			if (piece->last && i == piece->rows - 1)
+				move_last_row(
+					session, device, host, piece->width, piece->streaming);
+			else
+				move_row(device, host, piece->width, piece->streaming);
 		} else {
 			move_row(host, device, piece->width, piece->streaming);
 		}
@@ -204,7 +221,7 @@ static bool move_through(struct gdev_session *session, const struct direct_piece
 	if (!enter(session, piece->direction, window))
 		return false;
 	begin_ns = clock_now_ns();
-	move(piece, window->base + offset);
+	move(session, piece, window->base + offset);
 	end_ns = clock_now_ns();
 	__atomic_fetch_add(&header->direct_bytes[piece->direction], piece->width * piece->rows,
 		__ATOMIC_RELAXED);

@@ -192,6 +192,7 @@ struct direct_piece {
 	uint64_t device, device_pitch, host, host_pitch;
 	uint64_t width, rows; /* at least 1; SESSION_DIRECT_BYTES together at most */
 	bool streaming;
+	bool last; /* of a copy so long that the worker may sleep meanwhile */
 };
 
 /* Whether the library can reach the device memory at `address` itself; `create`: asks the worker for it. */

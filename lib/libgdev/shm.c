@@ -127,6 +127,11 @@ static void shm_commit(struct transport *transport)
 	wake_worker(shm);
 }
 
+static void shm_rouse(struct transport *transport)
+{
+	wake_worker(shm_of(transport));
+}
+
 /* Always: a worker that is awake looks at the ring, not at host_completed. */
 static void shm_kick(struct transport *transport)
 {
@@ -276,6 +281,7 @@ static const struct transport_ops shm_ops = {
 	.name = "shm",
 	.begin = shm_begin,
 	.commit = shm_commit,
+	.rouse = shm_rouse,
 	.kick = shm_kick,
 	.wait = shm_wait,
 	.cancel = shm_cancel,
