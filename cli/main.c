@@ -17,6 +17,8 @@ const struct verb *const verbs[] = {
 	&verb_tune,
 	&verb_trace,
 	&verb_doctor,
+	&verb_suspend,
+	&verb_resume,
 	&verb_help,
 	NULL,
 };

@@ -22,7 +22,7 @@ static void cells_usage(struct table *table, const json_t *session)
 static void print_sessions(const json_t *sessions)
 {
 	static const char *const titles[] = {">PID", "PROGRAM", "VGPU", ">WALL", ">COMPUTE",
-		">LAUNCHES", ">TO DEVICE", ">FROM DEVICE", ">MEMORY", ">PEAK", NULL};
+		">LAUNCHES", ">TO DEVICE", ">FROM DEVICE", ">MEMORY", ">PEAK", ">SWAPPED", NULL};
 	struct table *table;
 	char text[TEXT_MAX];
 	size_t index;
@@ -41,6 +41,8 @@ static void print_sessions(const json_t *sessions)
 		cells_usage(table, session);
 		table_cell(table, "%s", text_bytes(text, field_number(session, "memory_bytes")));
 		table_cell(table, "%s", text_bytes(text, field_number(session, "peak_bytes")));
+		table_cell(table, "%s%s", text_bytes(text, field_number(session, "swapped_bytes")),
+			json_is_true(json_object_get(session, "suspended")) ? " suspended" : "");
 	}
 	table_print(table);
 }

@@ -18,7 +18,8 @@
 
 #define PIECE_BYTES (32u << 10)
 #define COMMANDS_TEXT                                                                              \
-	"status, devices, vgpus, top, hold, vgpu-create, vgpu-set, vgpu-delete and device-set"
+	"status, devices, vgpus, top, hold, vgpu-create, vgpu-set, vgpu-delete, device-set, "      \
+	"suspend and resume"
 
 const char *const resource_names[RESOURCES] = {"compute", "to_device", "from_device"};
 
@@ -373,6 +374,8 @@ static const struct {
 	{"vgpu-set", true, command_vgpu_set},
 	{"vgpu-delete", true, command_vgpu_delete},
 	{"device-set", true, command_device_set},
+	{"suspend", false, command_suspend},
+	{"resume", false, command_resume},
 };
 
 /* Sends text in as many messages as it takes. */
@@ -443,9 +446,12 @@ void admin_request(
 	json_t *request = json_loadb((const char *)(message + 1), message->length - sizeof *message,
 		JSON_REJECT_DUPLICATES, NULL);
 	int status;
-	json_t *answer = run_command(daemon, connection, request, &status);
-	autofree char *text = json_dumps(answer, JSON_COMPACT);
+	json_t *answer;
 
+	if (request) /* the kernel's word, whatever the peer says */
+		json_object_set_new(request, "peer_uid", json_integer(connection->uid));
+	answer = run_command(daemon, connection, request, &status);
+	autofree char *text = json_dumps(answer, JSON_COMPACT);
 	if (text)
 		send_text(connection, message->serial, status, text);
 	else

@@ -20,5 +20,9 @@ json_t *command_vgpu_set(struct daemon *daemon, const json_t *request, int *stat
 json_t *command_vgpu_delete(struct daemon *daemon, const json_t *request, int *status);
 /* {"keys": {"policy": NAME, "quantum": TIME, "POLICY.SETTING": NUMBER}}, values as text. */
 json_t *command_device_set(struct daemon *daemon, const json_t *request, int *status);
+/* {"pid": PID, "peer_uid": UID}: of whose sessions; the peer's uid is admin_request()'s. Answered when it has
+ * begun: a session is "moving" until its memory has left. */
+json_t *command_suspend(struct daemon *daemon, const json_t *request, int *status);
+json_t *command_resume(struct daemon *daemon, const json_t *request, int *status);
 
 #endif

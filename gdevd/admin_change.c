@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -154,4 +155,48 @@ json_t *command_device_set(struct daemon *daemon, const json_t *request, int *st
 	if (!result)
 		grants_configure(daemon);
 	return answer(result, text, status);
+}
+
+/* ---- sessions ---- */
+
+/* Those of the process, if the peer may. */
+static json_t *with_sessions(struct daemon *daemon, const json_t *request, int *status,
+	int (*change)(struct session *session), const char *already)
+{
+	pid_t pid = (pid_t)json_integer_value(json_object_get(request, "pid"));
+	uid_t uid = (uid_t)json_integer_value(json_object_get(request, "peer_uid"));
+	struct session *session;
+	unsigned count = 0;
+
+	list_for_each (session, &daemon->sessions, link) {
+		if (session->pid != pid || session->worker->state != WORKER_SERVING)
+			continue;
+		count++;
+		*status = -EPERM;
+		if (uid && uid != geteuid() && uid != session->uid)
+			return admin_error("process %d is another user's", (int)pid);
+		*status = change(session);
+		if (*status == -EALREADY)
+			return admin_error("process %d %s", (int)pid, already);
+		if (*status == -EBUSY)
+			return admin_error(
+				"process %d is just giving memory to others; try again", (int)pid);
+		if (*status)
+			return admin_error(
+				"host swap has no room for the memory of process %d", (int)pid);
+	}
+	if (count)
+		return json_pack("{s:I}", "sessions", (json_int_t)count);
+	*status = -ESRCH;
+	return admin_error("process %d has no session; 'gdev status' shows them", (int)pid);
+}
+
+json_t *command_suspend(struct daemon *daemon, const json_t *request, int *status)
+{
+	return with_sessions(daemon, request, status, residency_suspend, "is suspended already");
+}
+
+json_t *command_resume(struct daemon *daemon, const json_t *request, int *status)
+{
+	return with_sessions(daemon, request, status, residency_resume, "is not suspended");
 }

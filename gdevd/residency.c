@@ -268,6 +268,8 @@ static void serve_waiting(struct daemon *daemon)
 
 	list_for_each_safe (residency, after, &daemon->device.residency.waiting, link) {
 		struct worker *worker = container_of(residency, struct worker, residency);
+		if (residency->suspended)
+			continue; /* until it is resumed */
 		/* Its turn is over before it began: it waits for the next, or for what is free anyway. */
 		if (!has_turn(worker) && !residency_has_room(worker, residency->wanted_bytes))
 			continue;
@@ -373,10 +375,6 @@ int residency_suspend(struct session *session)
 	if (memory_charge(&worker->swap, worker->memory.used_bytes))
 		return -ENOMEM;
 	residency->suspended = true;
-	if (!list_empty(&residency->link)) {
-		list_remove(&residency->link);
-		answer(worker, residency->wanted_serial, -ENOMEM, 0);
-	}
 	send_order(worker, worker->memory.used_bytes, EVICT_SUSPEND);
 	return 0;
 }

@@ -266,8 +266,8 @@ static void trim_job(struct job *job)
 	struct core *core = container_of(memory, struct core, memory);
 
 	memory_trim(core, 0);
-	/* Slots for what may have to leave again are kept, and no more. */
-	swap_trim(core, memory->used_bytes);
+	if (clock_now_ns() >= core->swap.trim_at_ns) /* slots for what may leave again are kept */
+		swap_trim(core, memory->used_bytes);
 	core_lock(core);
 	memory->trimming = false;
 	memory_give_slack(core, UINT64_MAX);
@@ -278,8 +278,17 @@ uint64_t memory_tick(struct core *core, uint64_t now_ns)
 {
 	struct memory *memory = &core->memory;
 
-	if (!memory->slack_since_ns || memory->trimming)
+	if (memory->trimming)
 		return UINT64_MAX;
+	if (!memory->slack_since_ns) {
+		if (core->swap.free_bytes <= memory->used_bytes)
+			return UINT64_MAX;
+		if (now_ns < core->swap.trim_at_ns)
+			return core->swap.trim_at_ns;
+		memory->trimming = true;
+		service_job(core, &memory->trim_job, trim_job);
+		return UINT64_MAX;
+	}
 	if (now_ns < memory->slack_since_ns + SLACK_NS)
 		return memory->slack_since_ns + SLACK_NS;
 	memory->trimming = true;

@@ -359,6 +359,8 @@ void residency_evict(struct core *core, const struct control_evict *order)
 	if (order->flags & EVICT_SUSPEND) {
 		residency->suspended = true;
 		forget_wishes(residency);
+		residency->since_ns = 0;
+		usage_set(&core->page->loading_since_ns, 0);
 	}
 	residency->evicting = true;
 	evict_begin(core);

@@ -100,7 +100,7 @@ bool residency_is_written(const struct core *core, const struct piece *piece)
 
 bool residency_busy(const struct residency *residency)
 {
-	return residency->resuming || !list_empty(&residency->waiting);
+	return !residency->suspended && (residency->resuming || !list_empty(&residency->waiting));
 }
 
 /* How long a session waits for memory is gdevd's to know (rule 8). */
@@ -619,8 +619,8 @@ bool residency_admits(struct core *core, struct stream *stream, struct command *
 {
 	struct piece *piece;
 
-	if (core->residency.suspended)
-		return wait_here(core, stream);
+	if (core->residency.suspended) /* that is no wait for memory */
+		return stream_wait_in(&core->residency.waiting, stream);
 	switch (command->device.kind) {
 	case DEVICE_LAUNCH:
 		return launch_admitted(core, stream, command);

@@ -351,6 +351,8 @@ void stream_submit_move(struct core *core, struct device_queue *queue, struct co
 {
 	command->device.done = command_done;
 	core->ops->submit(queue, &command->device);
+	if (core->ops->poll) /* it comes from a job: nobody may be looking at the device */
+		service_wake(core);
 }
 
 /* What needs no device, or not any more. Nothing is submitted after what broke the session, although what

@@ -11,8 +11,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
+
 #include "worker/core.h"
+
+#define KEEP_NS (10 * NS_PER_S) /* unused for so long, slots go back to the host */
 
 void swap_init(struct core *core)
 {
@@ -110,6 +114,8 @@ void swap_put(struct core *core, struct swap_slot *slot)
 {
 	list_insert(&core->swap.free, &slot->link); /* the warmest first */
 	core->swap.free_bytes += slot->bytes;
+	core->swap.trim_at_ns = clock_now_ns() + KEEP_NS;
+	service_timer(core, core->swap.trim_at_ns);
 }
 
 void swap_trim(struct core *core, uint64_t limit)

@@ -25,6 +25,7 @@ struct swap_slot {
 struct swap {
 	struct list free; /* struct swap_slot; the lock's, as free_bytes */
 	uint64_t free_bytes;
+	uint64_t trim_at_ns;       /* those too many are given back then; the lock's */
 	pthread_mutex_t grow_lock; /* a leaf; guards what follows */
 	int fd;                    /* -1: not made yet */
 	uint64_t end;

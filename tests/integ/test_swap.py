@@ -3,6 +3,7 @@
 
 import signal
 import subprocess
+import time
 
 import integ
 from integ import PROGRAMS
@@ -38,6 +39,68 @@ class Small(integ.Case):
         self.assertEqual(device["swap_used_bytes"], 0)
         self.assertEqual(device["memory_used_bytes"], 0)
         self.assertGreater(sum(e["swap_in_bytes"] for e in self.gdevd.status()["ended"]), 0)
+
+    def ready(self, *arguments):
+        """A program that has filled its objects and waits for a line."""
+        process = self.start(*arguments, "wait", stdin=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def session(self, process):
+        return next(s for s in self.gdevd.status()["sessions"] if s["pid"] == process.pid)
+
+    def test_killed(self):
+        """a program that is killed while others swap harms nobody and leaves nothing behind"""
+        processes = [self.start(2, 32, 6) for _ in range(4)]
+        time.sleep(1.5)
+        processes[1].send_signal(signal.SIGKILL)
+        processes[1].wait()
+        self.finish(processes[0], *processes[2:])
+        self.wait_quiet()
+        device = self.gdevd.status()["devices"][0]
+        self.assertEqual((device["memory_used_bytes"], device["swap_used_bytes"]), (0, 0))
+
+    def test_fill(self):
+        """memset works on what is in swap"""
+        self.finish(*[self.start(2, 32, 2, "fill") for _ in range(3)])
+
+    def test_pieces(self):
+        """copies that begin and end anywhere read what is in swap, and on the device"""
+        self.finish(*[self.start(2, 40, 2, "late") for _ in range(3)])
+
+    def test_suspend(self):
+        """a suspended program has nothing on the device, and goes on where it was when it is resumed"""
+        process = self.ready(2, 32, 2)
+        self.assertGreater(self.session(process)["memory_bytes"], 60 << 20)
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "suspend", process.pid])
+        self.assertEqual(code, 0, out + err)
+        self.assertEqual(self.session(process)["memory_bytes"], 0)
+        self.assertTrue(self.session(process)["suspended"])
+        code, _, err = self.gdevd.run([self.gdevd.gdev, "suspend", process.pid])
+        self.assertEqual(code, 1)
+        self.assertIn("suspended already", err)
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        time.sleep(0.3)
+        self.assertIsNone(process.poll())
+        self.assertEqual(self.gdevd.run([self.gdevd.gdev, "resume", process.pid])[0], 0)
+        self.finish(process)
+
+    def test_quota(self):
+        """a quota that is lowered makes what is too much leave, and one that is raised lets it back"""
+        process = self.ready(2, 32, 2)
+        set_memory = [self.gdevd.gdev, "vgpu", "set", "gdev0", "--memory"]
+        self.assertEqual(self.gdevd.run([*set_memory, "32M"])[0], 0)
+        self.wait_until(lambda: self.session(process)["memory_bytes"] <= 32 << 20, "what is too much leaves")
+        self.assertGreaterEqual(self.session(process)["swapped_bytes"], 32 << 20)
+        self.assertEqual(self.gdevd.run([*set_memory, "96M"])[0], 0)
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        self.finish(process)
+
+    def test_no_swap_left(self):
+        """an allocation that neither the device nor host swap has room for fails"""
+        self.finish(self.start(40, 1024, 1), code=2)
 
 
 if __name__ == "__main__":
