@@ -16,8 +16,8 @@
 #include "worker/residency.h"
 #include "worker/usage.h"
 
-#define WRITING_BYTES_MAX                                                                          \
-	(128ull << 20) /* on their way at a time; what waits can be had back for nothing */
+/* On their way at a time; what waits can be had back for nothing. */
+#define WRITING_BYTES_MAX (256ull << 20)
 
 static void write_job(struct job *job);
 static void drop_job(struct job *job);
