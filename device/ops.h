@@ -209,6 +209,9 @@ struct device_ops {
 	/* -GDEV_E_SYMBOL_NOT_FOUND. A function lives as long as its module. */
 	int (*function_get)(
 		struct device_module *module, const char *name, struct device_function **function);
+	/* Optional. The name of the module's function number `index`, NUL-terminated.
+	 * -GDEV_E_SYMBOL_NOT_FOUND: there are no more; -ERANGE: it is longer than `size`. */
+	int (*function_name)(struct device_module *module, unsigned index, char *name, size_t size);
 	void (*function_info)(struct device_function *function, struct device_function_info *info);
 	void (*function_param)(struct device_function *function, unsigned index, uint32_t *offset,
 		uint32_t *bytes);

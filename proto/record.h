@@ -231,11 +231,13 @@ enum record_query_type {
 	QUERY_MEMORY = 1,     /* reply_memory */
 	QUERY_PROPERTIES = 2, /* int32_t[DEVICE_PROPERTIES], properties.h */
 	QUERY_OCCUPANCY =
-		3,         /* argument: function | block threads << 32; then dynamic shared bytes in
+		3,       /* argument: function | block threads << 32; then dynamic shared bytes in
 			       * `reserved`; reply_occupancy */
-	QUERY_USAGE = 4,   /* reply_usage */
-	TUNE_SPIN_NS = 64, /* how long the worker looks at an empty ring before it sleeps */
-	TUNE_WINDOW_NS = 65, /* how much estimated work it keeps on the device */
+	QUERY_USAGE = 4, /* reply_usage */
+	QUERY_FUNCTION_NAME = 5, /* argument: module | index << 32; the name, NUL-terminated.
+				  * -GDEV_E_SYMBOL_NOT_FOUND: the module has no more */
+	TUNE_SPIN_NS = 64,       /* how long the worker looks at an empty ring before it sleeps */
+	TUNE_WINDOW_NS = 65,     /* how much estimated work it keeps on the device */
 };
 
 /* ---- payloads of replies ---- */

@@ -132,6 +132,9 @@ static void query(struct command *command)
 	case QUERY_USAGE:
 		query_usage(command);
 		break;
+	case QUERY_FUNCTION_NAME:
+		module_function_name(command);
+		break;
 	default:
 		command_answer(command, -ENOSYS, NULL, 0);
 	}

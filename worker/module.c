@@ -276,6 +276,22 @@ void module_function(struct command *command)
 		answer_function(command, function);
 }
 
+void module_function_name(struct command *command)
+{
+	const struct record_query *query = command->request.query;
+	struct core *core = command->core;
+	struct module *module = table_find(&core->modules, (uint32_t)query->argument);
+	char name[RECORD_NAME_MAX];
+	int error = -GDEV_E_INVALID_HANDLE;
+
+	if (module)
+		error = core->ops->function_name
+				? core->ops->function_name(module->device,
+					  (uint32_t)(query->argument >> 32), name, sizeof name)
+				: -ENOTSUP;
+	command_answer(command, error, name, error ? 0 : (uint32_t)strlen(name) + 1);
+}
+
 /* The variable's memory becomes a range that copies may name. */
 static int add_variable(struct module *module, uint64_t address, uint64_t bytes)
 {

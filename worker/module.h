@@ -47,6 +47,7 @@ struct function {
 void module_load(struct command *command);
 void module_unload(struct command *command);
 void module_function(struct command *command);
+void module_function_name(struct command *command);
 void module_global(struct command *command);
 void modules_finish(struct core *core);
 

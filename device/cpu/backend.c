@@ -146,6 +146,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.function_info = cpu_function_info,
 	.function_param = cpu_function_param,
 	.function_occupancy = cpu_function_occupancy,
+	.function_name = cpu_function_name,
 	.global_get = cpu_global_get,
 	.image_check = cpu_image_check,
 	.queue_create = cpu_queue_create,

@@ -113,6 +113,7 @@ void cpu_module_unload(struct device_module *module);
 uint64_t cpu_module_bytes(struct device_module *module);
 int cpu_function_get(
 	struct device_module *module, const char *name, struct device_function **function);
+int cpu_function_name(struct device_module *module, unsigned index, char *name, size_t size);
 void cpu_function_info(struct device_function *function, struct device_function_info *info);
 void cpu_function_param(
 	struct device_function *function, unsigned index, uint32_t *offset, uint32_t *bytes);

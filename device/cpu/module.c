@@ -191,6 +191,18 @@ void cpu_function_param(
 	*bytes = function->kernel->params[index].size;
 }
 
+int cpu_function_name(struct device_module *module, unsigned index, char *name, size_t size)
+{
+	const struct ptx_kernel *kernel = ptx_kernel_at(module->ptx, index);
+
+	if (!kernel)
+		return -GDEV_E_SYMBOL_NOT_FOUND;
+	if (strlen(kernel->name) >= size)
+		return -ERANGE;
+	strcpy(name, kernel->name);
+	return 0;
+}
+
 uint32_t cpu_function_occupancy(
 	struct device_function *function, uint32_t block_threads, uint32_t shared_bytes)
 {

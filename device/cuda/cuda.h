@@ -153,6 +153,7 @@ void cuda_module_unload(struct device_module *module);
 uint64_t cuda_module_bytes(struct device_module *module);
 int cuda_function_get(
 	struct device_module *module, const char *name, struct device_function **function);
+int cuda_function_name(struct device_module *module, unsigned index, char *name, size_t size);
 void cuda_function_info(struct device_function *function, struct device_function_info *info);
 void cuda_function_param(
 	struct device_function *function, unsigned index, uint32_t *offset, uint32_t *bytes);

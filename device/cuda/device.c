@@ -179,6 +179,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.function_info = cuda_function_info,
 	.function_param = cuda_function_param,
 	.function_occupancy = cuda_function_occupancy,
+	.function_name = cuda_function_name,
 	.global_get = cuda_global_get,
 	.queue_create = cuda_queue_create,
 	.queue_destroy = cuda_queue_destroy,

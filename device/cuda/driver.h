@@ -52,6 +52,9 @@
 	X(cuLinkDestroy, cuLinkDestroy)                                                            \
 	X(cuModuleUnload, cuModuleUnload)                                                          \
 	X(cuModuleGetFunction, cuModuleGetFunction)                                                \
+	X(cuModuleGetFunctionCount, cuModuleGetFunctionCount)                                      \
+	X(cuModuleEnumerateFunctions, cuModuleEnumerateFunctions)                                  \
+	X(cuFuncGetName, cuFuncGetName)                                                            \
 	X(cuModuleGetGlobal, cuModuleGetGlobal_v2)                                                 \
 	X(cuFuncGetAttribute, cuFuncGetAttribute)                                                  \
 	X(cuFuncSetAttribute, cuFuncSetAttribute)                                                  \

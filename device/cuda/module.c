@@ -119,6 +119,32 @@ out:
 	return error;
 }
 
+int cuda_function_name(struct device_module *module, unsigned index, char *name, size_t size)
+{
+	const struct driver *driver = device_enter(module->space->device);
+	autofree CUfunction *functions = NULL;
+	const char *found;
+	unsigned count;
+	CUresult result = driver->cuModuleGetFunctionCount(&count, module->handle);
+
+	if (result)
+		return driver_error(result);
+	if (index >= count)
+		return -GDEV_E_SYMBOL_NOT_FOUND;
+	functions = calloc(count, sizeof *functions);
+	if (!functions)
+		return -ENOMEM;
+	result = driver->cuModuleEnumerateFunctions(functions, count, module->handle);
+	if (!result)
+		result = driver->cuFuncGetName(&found, functions[index]);
+	if (result)
+		return driver_error(result);
+	if (strlen(found) >= size)
+		return -ERANGE;
+	strcpy(name, found);
+	return 0;
+}
+
 static uint32_t attribute(struct device_function *function, CUfunction_attribute which)
 {
 	int value = 0;

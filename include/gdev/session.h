@@ -244,6 +244,10 @@ void gdev_module_unload(struct gdev_module *module);
 /* -GDEV_E_SYMBOL_NOT_FOUND. The function lives as long as its module; asked again, it is the same. */
 int gdev_module_function(
 	struct gdev_module *module, const char *name, struct gdev_function **function);
+#define GDEV_FUNCTION_NAME_MAX 4097
+/* The names of the module's functions, index from 0. -GDEV_E_SYMBOL_NOT_FOUND: it has no more. */
+int gdev_module_function_name(
+	struct gdev_module *module, uint32_t index, char name[GDEV_FUNCTION_NAME_MAX]);
 int gdev_module_global(
 	struct gdev_module *module, const char *name, uint64_t *address, uint64_t *bytes);
 

@@ -384,6 +384,8 @@ CUresult file_read(const char *path, void **contents, size_t *bytes);
 CUresult module_load(CUcontext context, const void *begin, size_t bytes, unsigned option_count,
 	CUjit_option *options, void **values, CUmodule *module);
 void module_release(CUmodule module);
+/* How many functions it has. */
+CUresult module_count(CUmodule module, unsigned *count);
 CUresult module_function(CUmodule module, const char *name, CUfunction *function);
 /* A function, or a kernel that is passed as one, in the current context. */
 CUresult function_resolve(CUfunction handle, CUfunction *function);

@@ -414,3 +414,37 @@ CUresult cuLibraryGetGlobal(
 	TRY(module_now(library, &module));
 	return cuModuleGetGlobal_v2(pointer, bytes, module, name);
 }
+
+CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library)
+{
+	CUmodule module;
+
+	TRY(initialised());
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_LIBRARY, library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	TRY(module_now(library, &module));
+	return module_count(module, count);
+}
+
+CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int room, CUlibrary library)
+{
+	char name[GDEV_FUNCTION_NAME_MAX];
+	CUmodule module;
+
+	TRY(initialised());
+	if (!kernels || !room)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_LIBRARY, library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	TRY(module_now(library, &module));
+	for (unsigned i = 0; i < room; i++) {
+		int error = gdev_module_function_name(module->module, i, name);
+		if (error == -GDEV_E_SYMBOL_NOT_FOUND)
+			break;
+		TRY_GDEV(error);
+		TRY(cuLibraryGetKernel(&kernels[i], library, name));
+	}
+	return CUDA_SUCCESS;
+}

@@ -247,6 +247,46 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 	return module_function(module, name, function);
 }
 
+CUresult module_count(CUmodule module, unsigned *count)
+{
+	char name[GDEV_FUNCTION_NAME_MAX];
+	int error;
+
+	for (*count = 0; !(error = gdev_module_function_name(module->module, *count, name));
+		(*count)++)
+		;
+	return error == -GDEV_E_SYMBOL_NOT_FOUND ? CUDA_SUCCESS : result_of(error);
+}
+
+CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module)
+{
+	TRY(initialised());
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_MODULE, module))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return module_count(module, count);
+}
+
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int room, CUmodule module)
+{
+	char name[GDEV_FUNCTION_NAME_MAX];
+
+	TRY(initialised());
+	if (!functions || !room)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_MODULE, module))
+		return CUDA_ERROR_INVALID_HANDLE;
+	for (unsigned i = 0; i < room; i++) {
+		int error = gdev_module_function_name(module->module, i, name);
+		if (error == -GDEV_E_SYMBOL_NOT_FOUND)
+			break;
+		TRY_GDEV(error);
+		TRY(module_function(module, name, &functions[i]));
+	}
+	return CUDA_SUCCESS;
+}
+
 CUresult cuModuleGetGlobal_v2(
 	CUdeviceptr *pointer, size_t *bytes, CUmodule module, const char *name)
 {

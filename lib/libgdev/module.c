@@ -225,6 +225,22 @@ found:
 	return 0;
 }
 
+int gdev_module_function_name(
+	struct gdev_module *module, uint32_t index, char name[GDEV_FUNCTION_NAME_MAX])
+{
+	struct record_query record = {
+		.type = QUERY_FUNCTION_NAME,
+		.argument = module->handle | (uint64_t)index << 32,
+	};
+	int error = gdev_session_error(module->session, NULL);
+
+	memset(name, 0, GDEV_FUNCTION_NAME_MAX);
+	if (!error)
+		error = session_request(module->session, RECORD_QUERY, &record, sizeof record, NULL,
+			0, name, 2, GDEV_FUNCTION_NAME_MAX - 1);
+	return error;
+}
+
 int gdev_module_global(
 	struct gdev_module *module, const char *name, uint64_t *address, uint64_t *bytes)
 {

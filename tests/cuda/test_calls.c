@@ -424,6 +424,34 @@ static void libraries_are_asked(void **state)
 	assert_success(cuLibraryUnload(library));
 }
 
+static void modules_and_libraries_list_their_functions(void **state)
+{
+	CUfunction functions[32];
+	CUkernel kernels[32];
+	CUlibrary library;
+	const char *name;
+	unsigned count, kernel_count;
+	bool found = false;
+
+	assert_success(cuModuleGetFunctionCount(&count, fixture_module));
+	assert_in_range(count, 2, 32);
+	assert_success(cuModuleEnumerateFunctions(functions, count, fixture_module));
+	for (unsigned i = 0; i < count; i++) {
+		assert_success(cuFuncGetName(&name, functions[i]));
+		found = found || !strcmp(name, "mixed");
+	}
+	assert_true(found);
+	assert_success(cuLibraryLoadData(&library, kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+	assert_success(cuLibraryGetKernelCount(&kernel_count, library));
+	assert_int_equal(kernel_count, count);
+	assert_success(cuLibraryEnumerateKernels(kernels, kernel_count, library));
+	assert_success(cuKernelGetName(&name, kernels[0]));
+	assert_success(cuLibraryUnload(library));
+	assert_result(cuModuleGetFunctionCount(NULL, fixture_module), CUDA_ERROR_INVALID_VALUE);
+	assert_result(
+		cuModuleEnumerateFunctions(NULL, 1, fixture_module), CUDA_ERROR_INVALID_VALUE);
+}
+
 static void one_image_is_linked(void **state)
 {
 	CUlinkState linker;
@@ -563,6 +591,7 @@ int main(void)
 		TEST(devices_are_found_and_asked),
 		TEST(functions_are_asked),
 		TEST(libraries_are_asked),
+		TEST(modules_and_libraries_list_their_functions),
 		TEST(one_image_is_linked),
 		TEST(an_image_is_whatever_it_is),
 		TEST(pointers_and_pages_are_told_about),

@@ -132,6 +132,23 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
 	return value > 227 << 10 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
+CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module)
+{
+	*count = 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int count, CUmodule module)
+{
+	return cuModuleGetFunction(functions, module, "set");
+}
+
+CUresult cuFuncGetName(const char **name, CUfunction function)
+{
+	*name = function->name;
+	return CUDA_SUCCESS;
+}
+
 CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size)
 {
 	static const size_t sizes[] = {8, 4};
