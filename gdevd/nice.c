@@ -89,13 +89,23 @@ void nice_return(struct session *session)
 	session->lent_nice = NICE_WORST;
 }
 
+/* Whether it matters now how nice it is. */
+static bool takes_part(const struct session *session)
+{
+	for (unsigned i = 0; i < RESOURCES; i++)
+		if (session->grants[i].asked || session->grants[i].held)
+			return true;
+	return session->watch_count > 0;
+}
+
 void nice_tick(struct daemon *daemon)
 {
 	struct session *session;
 
 	/* Lent anew: in a ring of those who wait for each other nothing would ever be given back. */
 	list_for_each (session, &daemon->sessions, link) {
-		session->own_nice = kernel_nice(session);
+		if (takes_part(session))
+			session->own_nice = kernel_nice(session);
 		nice_return(session);
 	}
 	for (int links = 0; links < CHAIN_MAX; links++)

@@ -20,6 +20,7 @@
 #include "proto/peer.h"
 
 #define SPIN_NS_DEFAULT 50000
+#define NO_THREAD UINT32_MAX /* is nobody's id, nor 0, which an unknown one is */
 
 struct shm {
 	struct transport base;
@@ -29,7 +30,7 @@ struct shm {
 
 	pthread_mutex_t send_lock; /* guards the next five, and the writing side of the ring */
 	uint64_t tail;             /* as published */
-	uint32_t thread;           /* as published */
+	uint32_t thread;           /* as published; NO_THREAD: none yet */
 	uint64_t next_tail;        /* what commit publishes */
 	uint64_t head_seen;        /* the worker's head, as of the last look */
 
@@ -119,7 +120,7 @@ static void shm_commit(struct transport *transport)
 {
 	struct shm *shm = shm_of(transport);
 
-	if (!my_thread || shm->thread != my_thread)
+	if (shm->thread != my_thread)
 		publish_thread(shm);
 	shm->tail = shm->next_tail;
 	__atomic_store_n(&transport->segment->header.ring_tail, shm->tail, __ATOMIC_RELEASE);
@@ -361,6 +362,7 @@ int transport_shm_create(struct shm_connection *connection, uint64_t arena_base,
 	pthread_mutex_init(&shm->send_lock, &adaptive);
 	pthread_mutexattr_destroy(&adaptive);
 	pthread_mutex_init(&shm->peer_lock, NULL);
+	shm->thread = NO_THREAD;
 	shm->base.ops = &shm_ops;
 	shm->base.spin_ns = SPIN_NS_DEFAULT;
 	/* Their mappings keep the memory; only what is polled or written stays open. */

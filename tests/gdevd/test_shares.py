@@ -321,6 +321,7 @@ class Niced(SharesTest):
             client.tell(order)
             if order.startswith(b"page"):
                 orders.send(client.peer.recv(64))
+        client.close()
 
     def nice(self, session):
         return next(one["nice"] for one in self.status()["sessions"] if one["session"] == session)
