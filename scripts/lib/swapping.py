@@ -110,7 +110,8 @@ class Makespan:
         self.vgpus = {f"v{i}": {"memory": share} for i in range(vgpus)}
         if large:
             self.vgpus = {"v0": {"priority": 0}, "large": {"priority": 10}}
-        self.rounds = 4 if runs.short else 16
+        # Some seconds for one search.
+        self.rounds = (1 if runs.short else 4) if runs.software else (100 if runs.short else 400)
 
     def measure(self, counts):
         """{count: (seconds at once, seconds in batches that fit)}"""
@@ -123,7 +124,7 @@ class Makespan:
             other = []
             if self.large:
                 other = searches(gdevd, "large", self.runs.large_mib, 1, 1000000)
-                time.sleep(2)
+                self.wait_for_launches(gdevd)
             for count in [min(fit, max(counts)), *counts]:  # the first is not counted
                 at_once = self.seconds(gdevd, count)
                 batches = at_once
@@ -139,6 +140,13 @@ class Makespan:
                 process.wait()
         return seen
 
+    def wait_for_launches(self, gdevd, seconds=60):
+        end = time.monotonic() + seconds
+        while not any(session["launches"] > 2 for session in gdevd.status()["sessions"]):
+            if time.monotonic() > end:
+                raise LabError(f"the large search did not begin within {seconds} seconds")
+            time.sleep(0.1)
+
     def seconds(self, gdevd, count):
         start = time.monotonic()
         finish(searches(gdevd, "v0", self.runs.small_mib, count, self.rounds), "a search")
@@ -146,7 +154,7 @@ class Makespan:
 
 
 def swap(runs):
-    counts = (1, 4, 6) if runs.short else (1, 2, 3, 4, 6, 8)
+    counts = (1, 6) if runs.short else (1, 2, 3, 4, 6, 8)
     for name, reserve in (("reserve", None), ("no_reserve", 0)):
         for count, (at_once, batches) in Makespan(runs, reserve).measure(counts).items():
             yield f"{name}.n{count}_s", (at_once, batches, "s")
