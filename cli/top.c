@@ -83,8 +83,8 @@ static void cells_longest(struct table *table, const json_t *object)
 static void print_vgpus(const json_t *vgpus)
 {
 	static const char *const titles[] = {"VGPU", ">SESSIONS", ">SHARE", ">USED", ">10S",
-		">SHOULD", ">ERROR", ">WAITED", ">TO DEV", ">FROM DEV", ">MEMORY", ">OF", ">GRANTS",
-		">KERNEL", ">OVER", NULL};
+		">SHOULD", ">ERROR", ">WAITED", ">TO DEV", ">FROM DEV", ">MEMORY", ">OF",
+		">SWAPPED", ">GRANTS", ">KERNEL", ">OVER", NULL};
 	struct table *table = table_create(titles);
 	char text[TEXT_MAX];
 	size_t index;
@@ -99,6 +99,7 @@ static void print_vgpus(const json_t *vgpus)
 		cells_use(table, vgpu);
 		table_cell(table, "%s", text_bytes(text, field_number(vgpu, "memory_used_bytes")));
 		table_cell(table, "%s", text_bytes(text, field_number(vgpu, "memory_bytes")));
+		table_cell(table, "%s", text_bytes(text, field_number(vgpu, "swapped_bytes")));
 		cells_longest(table, vgpu);
 	}
 	table_print(table);
@@ -107,8 +108,8 @@ static void print_vgpus(const json_t *vgpus)
 static void print_sessions(const json_t *sessions)
 {
 	static const char *const titles[] = {">PID", "PROGRAM", "VGPU", ">NICE", ">USED", ">10S",
-		">SHOULD", ">ERROR", ">WAITED", ">TO DEV", ">FROM DEV", ">MEMORY", ">GRANTS",
-		">KERNEL", ">OVER", NULL};
+		">SHOULD", ">ERROR", ">WAITED", ">TO DEV", ">FROM DEV", ">MEMORY", ">SWAPPED",
+		">GRANTS", ">KERNEL", ">OVER", NULL};
 	struct table *table = table_create(titles);
 	char text[TEXT_MAX];
 	size_t index;
@@ -123,6 +124,7 @@ static void print_sessions(const json_t *sessions)
 			(long long)json_integer_value(json_object_get(session, "nice")));
 		cells_use(table, session);
 		table_cell(table, "%s", text_bytes(text, field_number(session, "memory_bytes")));
+		table_cell(table, "%s", text_bytes(text, field_number(session, "swapped_bytes")));
 		cells_longest(table, session);
 	}
 	table_print(table);
@@ -301,6 +303,7 @@ const struct verb verb_top = {
 		"  ERROR      the difference\n"
 		"  WAITED     how much of the last second it waited to compute\n"
 		"  TO DEV, FROM DEV  what it used of copying in the last second\n"
+		"  SWAPPED    its memory that host memory keeps for the time being\n"
 		"  KERNEL     its longest command, which nobody can interrupt on a GPU\n"
 		"  OVER       how long it stayed after it was told to leave, at most\n"
 		"\n"

@@ -41,7 +41,7 @@ struct row {
 	const struct usage *usages; /* of the resources */
 	struct usage_counters counters[RESOURCES];
 	double shares[RESOURCES];
-	uint64_t memory_bytes, memory_limit_bytes;
+	uint64_t memory_bytes, memory_limit_bytes, swapped_bytes;
 };
 
 struct rows {
@@ -151,27 +151,19 @@ static void print_family(FILE *file, const struct rows *rows, size_t family)
 				families[family].value(&rows->rows[i], r));
 }
 
-static void print_memory(FILE *file, const struct rows *rows)
+static void print_bytes(
+	FILE *file, const struct rows *rows, const char *name, const char *help, size_t offset)
 {
 	if (!rows->count)
 		return;
-	fprintf(file,
-		"# HELP gdev_%s_memory_bytes Device memory held.\n# TYPE gdev_%s_memory_bytes gauge\n",
-		rows->kind, rows->kind);
-	for (size_t i = 0; i < rows->count; i++)
-		fprintf(file, "gdev_%s_memory_bytes{%s} %llu\n", rows->kind, rows->rows[i].labels,
-			(unsigned long long)rows->rows[i].memory_bytes);
-	if (!strcmp(rows->kind, "session"))
-		return;
-	fprintf(file,
-		"# HELP gdev_%s_memory_limit_bytes Device memory that may be held.\n"
-		"# TYPE gdev_%s_memory_limit_bytes gauge\n",
-		rows->kind, rows->kind);
-	for (size_t i = 0; i < rows->count; i++)
-		if (rows->rows[i].memory_limit_bytes != UINT64_MAX)
-			fprintf(file, "gdev_%s_memory_limit_bytes{%s} %llu\n", rows->kind,
-				rows->rows[i].labels,
-				(unsigned long long)rows->rows[i].memory_limit_bytes);
+	fprintf(file, "# HELP gdev_%s_%s %s\n# TYPE gdev_%s_%s gauge\n", rows->kind, name, help,
+		rows->kind, name);
+	for (size_t i = 0; i < rows->count; i++) {
+		uint64_t bytes = *(const uint64_t *)((const char *)&rows->rows[i] + offset);
+		if (bytes != UINT64_MAX) /* no limit that anybody knows */
+			fprintf(file, "gdev_%s_%s{%s} %llu\n", rows->kind, name,
+				rows->rows[i].labels, (unsigned long long)bytes);
+	}
 }
 
 /* A name as the value of a label. */
@@ -193,6 +185,7 @@ static void fill_device(struct daemon *daemon, struct row *row, uint64_t now_ns)
 	row->usages = daemon->device.usage;
 	row->memory_bytes = daemon->device.memory.used_bytes;
 	row->memory_limit_bytes = daemon->device.memory.limit_bytes;
+	row->swapped_bytes = daemon->device.residency.swap.used_bytes;
 	for (unsigned i = 0; i < RESOURCES; i++)
 		row->counters[i] = measure_device(daemon, i, now_ns);
 }
@@ -203,6 +196,7 @@ static void fill_vgpu(const struct vgpu *vgpu, struct row *row, uint64_t now_ns)
 	row->usages = vgpu->usage;
 	row->memory_bytes = vgpu->memory.used_bytes;
 	row->memory_limit_bytes = memory_total(&vgpu->memory);
+	row->swapped_bytes = vgpu->swap.used_bytes;
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		unsigned queue = grants_queue(vgpu->daemon, i);
 		row->counters[i] = measure_vgpu(vgpu, i, now_ns);
@@ -222,6 +216,8 @@ static void fill_session(const struct session *session, struct row *row, uint64_
 		(unsigned)session->uid, program);
 	row->usages = session->usage;
 	row->memory_bytes = session->worker->memory.used_bytes;
+	row->memory_limit_bytes = memory_total(&session->vgpu->memory);
+	row->swapped_bytes = session->worker->swap.used_bytes;
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		unsigned queue = grants_queue(session->daemon, i);
 		row->counters[i] = measure_session(session, i, now_ns);
@@ -234,7 +230,12 @@ static void print_rows(FILE *file, const struct rows *rows)
 {
 	for (size_t family = 0; family < array_length(families); family++)
 		print_family(file, rows, family);
-	print_memory(file, rows);
+	print_bytes(file, rows, "memory_bytes", "Device memory held.",
+		offsetof(struct row, memory_bytes));
+	print_bytes(file, rows, "memory_limit_bytes", "Device memory that may be held.",
+		offsetof(struct row, memory_limit_bytes));
+	print_bytes(file, rows, "swapped_bytes", "Device memory that host memory keeps.",
+		offsetof(struct row, swapped_bytes));
 }
 
 static void print_vgpus(FILE *file, struct daemon *daemon, uint64_t now_ns)
