@@ -56,7 +56,7 @@ static void slice(void *argument)
 		if (streaming)
 			copy_streaming(to, from, some);
 		else
-			memcpy(to, from, some);
+			copy_cached(to, from, some);
 		left -= some;
 		copy->offset += some;
 		if (copy->offset == s->width) {

@@ -165,7 +165,7 @@ static void move_row(void *to, const void *from, uint64_t bytes, bool streaming)
 	if (streaming)
 		copy_streaming(to, from, bytes);
 	else
-		memcpy(to, from, bytes);
+		copy_cached(to, from, bytes);
 }
 
 /* What is copied to the device is mostly followed by a launch. A worker that sleeps takes some 50 us to wake
