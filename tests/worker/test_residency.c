@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is on the device and what is not: the rules of docs/memory.md, with a gdevd and a device made by hand.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "harness.h"
+#include "worker/residency.h"
+
+enum { A = 40, B = 41 };
+
+static void answer(
+	struct fixture *fixture, const struct control_memory *request, int status, int64_t bytes)
+{
+	struct control_memory reply = {
+		.header = {sizeof reply, CONTROL_MEMORY_REPLY, CONTROL_VERSION,
+			request->header.serial, status},
+		.bytes = bytes,
+		.total_bytes = TEST_LIMIT,
+	};
+
+	tell(fixture, &reply, NULL, 0);
+	fixture_run(fixture);
+}
+
+static struct control_memory expect_change(struct fixture *fixture, uint16_t type, int64_t bytes)
+{
+	struct control_memory message;
+
+	expect_message(fixture, type, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.bytes, bytes);
+	return message;
+}
+
+/* An object of `mib` that gdevd gives device memory for (or only host swap). */
+static void make_object(struct fixture *fixture, uint64_t address, uint64_t mib, bool swapped)
+{
+	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, address, mib * MIB};
+	struct control_memory wish;
+
+	post(fixture, &record);
+	fixture_run(fixture);
+	wish = expect_change(fixture, CONTROL_MEMORY, (int64_t)(mib * MIB));
+	answer(fixture, &wish, swapped ? -ENOMEM : 0, 0);
+	if (swapped) {
+		wish = expect_change(fixture, CONTROL_SWAP, (int64_t)(mib * MIB));
+		answer(fixture, &wish, 0, 0);
+	}
+	assert_int_equal(fixture->segment->replies[0].status, 0);
+}
+
+static void evict(struct fixture *fixture, uint64_t bytes, uint32_t flags)
+{
+	struct control_evict order = {
+		.header = {sizeof order, CONTROL_EVICT, CONTROL_VERSION, 9, 0},
+		.bytes = bytes,
+		.flags = flags,
+	};
+
+	tell(fixture, &order, NULL, 0);
+	fixture_run(fixture);
+}
+
+static struct control_evict expect_evicted(struct fixture *fixture)
+{
+	struct control_evict message;
+
+	expect_message(fixture, CONTROL_EVICTED, &message, sizeof message, NULL, NULL);
+	return message;
+}
+
+static void acquire(struct fixture *fixture, uint32_t resource)
+{
+	struct control_grant message;
+
+	expect_message(fixture, CONTROL_ACQUIRE, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.resource, resource);
+	grant(fixture, resource);
+}
+
+/* The next message of this type; those before it do not matter. */
+static void drain_until(struct fixture *fixture, uint16_t type, struct control_memory *message)
+{
+	uint8_t bytes[1024];
+	struct control_header *header = (struct control_header *)bytes;
+	struct pollfd socket = {.fd = fixture->gdevd, .events = POLLIN};
+
+	do {
+		assert_int_equal(poll(&socket, 1, 5000), 1);
+		assert_true(
+			recv(fixture->gdevd, bytes, sizeof bytes, 0) >= (ssize_t)sizeof *header);
+	} while (header->type != type);
+	memcpy(message, bytes, sizeof *message);
+}
+
+static void drain(struct fixture *fixture)
+{
+	uint8_t bytes[1024];
+
+	while (recv(fixture->gdevd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+		;
+}
+
+/* A function, whose module takes 4 KiB; 8 MiB are charged for it. */
+static uint32_t make_charged_function(struct fixture *fixture)
+{
+	struct record_module_load load = {
+		.header.opcode = RECORD_MODULE_LOAD,
+		.image = TEST_BASE,
+		.image_bytes = 16,
+	};
+	struct record_lookup lookup = {.header.opcode = RECORD_FUNCTION_GET, .name_bytes = 2};
+	struct control_memory wish;
+
+	post(fixture, &load);
+	fixture_run(fixture);
+	drain_until(fixture, CONTROL_MEMORY, &wish);
+	answer(fixture, &wish, 0, 0);
+	lookup.module = ((const struct reply_module *)reply_payload(fixture))->module;
+	assert_int_equal(ask(fixture, &lookup, sizeof lookup, "k", 2), 0);
+	return ((const struct reply_function *)reply_payload(fixture))->function;
+}
+
+static enum piece_state state_of(struct fixture *fixture, uint64_t address)
+{
+	return memory_piece(memory_find(fixture->core, address, 1), address)->state;
+}
+
+static int with_object(void **state)
+{
+	struct fixture *fixture;
+
+	setup_with_gdevd(state);
+	fixture = *state;
+	make_stream(fixture, A);
+	make_object(fixture, TEST_DEVICE, 8, false);
+	return 0;
+}
+
+static void an_order_is_carried_out_and_memory_goes_back_piece_by_piece(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_evict done;
+
+	post_write(fixture, A, TEST_DEVICE + 6 * MIB, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	evict(fixture, 4 * MIB, 0);
+	expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
+	expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
+	done = expect_evicted(fixture);
+	assert_int_equal(done.bytes, 4 * MIB);
+	assert_int_equal(done.swapped, 4 * MIB);
+	/* Rule 3: of the two that left, one was never written. */
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_SWAPPED);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 4 * MIB), PIECE_FRESH);
+	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_RESIDENT);
+	assert_int_equal(fixture->core->page->swap_out_bytes, 2 * MIB);
+	assert_int_equal(double_chunks, 2);
+}
+
+/* Rule 2. */
+static void a_copy_from_what_has_left_reads_swap_and_brings_nothing_in(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t value;
+
+	post_write(fixture, A, TEST_DEVICE + 2 * MIB - 4, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	evict(fixture, 8 * MIB, 0);
+	for (int i = 0; i < 4; i++)
+		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
+	expect_evicted(fixture);
+	value = post_copy(fixture, A, TEST_BASE, TEST_DEVICE + 2 * MIB - 4, 8);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), value);
+	assert_memory_equal((void *)TEST_BASE, "abcdefgh", 8);
+	assert_int_equal(double_chunks, 0);
+	expect_no_message(fixture);
+}
+
+/* Rule 3. */
+static void a_fill_of_what_has_left_is_done_in_swap(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_fill fill = {
+		.header = {.opcode = RECORD_FILL, .timeline = A},
+		.destination = TEST_DEVICE + MIB,
+		.width = 4 * MIB,
+		.height = 1,
+		.pitch = 4 * MIB,
+		.element_bytes = 1,
+		.value = 7,
+	};
+
+	evict(fixture, 8 * MIB, 0);
+	for (int i = 0; i < 4; i++)
+		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
+	expect_evicted(fixture);
+	post(fixture, &fill);
+	post_copy(fixture, A, TEST_BASE, TEST_DEVICE + 5 * MIB - 8, 16);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 2);
+	assert_memory_equal((void *)TEST_BASE, "\7\7\7\7\7\7\7\7\0\0\0\0\0\0\0\0", 16);
+	assert_int_equal(double_chunks, 0);
+	expect_no_message(fixture);
+	assert_int_equal(session_error(fixture), 0);
+}
+
+/* Rules 1, 4 and 7. */
+static void a_launch_holds_compute_and_then_everything_comes_in(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_memory wish;
+	uint32_t function;
+	uint64_t value;
+
+	post_write(fixture, A, TEST_DEVICE, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	function = make_charged_function(fixture);
+	evict(fixture, 64 * MIB, 0);
+	assert_int_equal(double_chunks, 0);
+	drain(fixture);
+	value = post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	wish = expect_change(fixture, CONTROL_RESIDENT, 8 * (int64_t)MIB);
+	assert_true(completed(fixture, A) < value);
+	answer(fixture, &wish, 0, 4 * (int64_t)MIB); /* in part: the rest is asked for again */
+	assert_true(completed(fixture, A) < value);
+	drain_until(fixture, CONTROL_RESIDENT, &wish);
+	assert_int_equal(wish.bytes, 4 * MIB);
+	answer(fixture, &wish, 0, 4 * (int64_t)MIB);
+	assert_int_equal(completed(fixture, A), value);
+	assert_memory_equal((void *)TEST_DEVICE, "abcdefgh", 8);
+	assert_int_equal(double_chunks, 4);
+	assert_int_equal(fixture->core->memory.swap_bytes, 0);
+}
+
+/* Rule 9. */
+static void what_nobody_has_room_for_is_used_from_host_memory(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_memory wish;
+	uint32_t function;
+	uint64_t value;
+
+	make_object(fixture, TEST_DEVICE + 64 * MIB, 8, true);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 64 * MIB), PIECE_FRESH);
+	function = make_charged_function(fixture);
+	evict(fixture, 64 * MIB, 0); /* also what is charged and not used */
+	value = post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	drain(fixture);
+	grant(fixture, RESOURCE_COMPUTE);
+	drain_until(fixture, CONTROL_RESIDENT, &wish);
+	answer(fixture, &wish, -ENOMEM, 0);
+	assert_int_equal(completed(fixture, A), value);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 64 * MIB), PIECE_MAPPED);
+	*(uint32_t *)(TEST_DEVICE + 64 * MIB) = 5; /* as a kernel would */
+	expect_no_message(fixture);
+}
+
+/* Rules 5 and 6. */
+static void what_is_wanted_back_before_it_was_written_has_not_moved(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_charged_function(fixture);
+	struct control_evict done;
+	uint64_t value;
+
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	double_hold(true);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	evict(fixture, 16 * MIB, 0); /* a kernel is running: nothing leaves yet */
+	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_LEAVING);
+	assert_int_equal(double_chunks, 4);
+	value = post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_RESIDENT);
+	double_hold(false);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), value);
+	expect_change(fixture, CONTROL_MEMORY, -(8 * (int64_t)MIB - 4096));
+	done = expect_evicted(fixture);
+	assert_int_equal(done.bytes, 8 * MIB - 4096); /* which nobody used */
+	assert_int_equal(done.swapped, 0);
+	assert_int_equal(fixture->core->page->swap_out_bytes, 0);
+}
+
+static void a_free_of_what_has_left_gives_host_swap_back(void **state)
+{
+	struct fixture *fixture = *state;
+
+	evict(fixture, 8 * MIB, 0);
+	for (int i = 0; i < 4; i++)
+		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
+	expect_evicted(fixture);
+	assert_int_equal(fixture->core->memory.swap_bytes, 8 * MIB);
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	expect_change(fixture, CONTROL_SWAP, -8 * (int64_t)MIB);
+	assert_int_equal(fixture->core->residency.absent_bytes, 0);
+}
+
+static void a_suspended_session_waits(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t value;
+
+	evict(fixture, 8 * MIB, EVICT_SUSPEND);
+	for (int i = 0; i < 4; i++)
+		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
+	assert_int_equal(expect_evicted(fixture).bytes, 8 * MIB);
+	value = post_copy(fixture, A, TEST_BASE, TEST_DEVICE, 8);
+	fixture_run(fixture);
+	assert_true(completed(fixture, A) < value);
+	evict(fixture, 0, EVICT_RESUME);
+	fixture_run(fixture);
+	assert_true(completed(fixture, A) < value || completed(fixture, A) == value);
+	assert_false(fixture->core->residency.suspended);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, with_object, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_order_is_carried_out_and_memory_goes_back_piece_by_piece),
+		TEST(a_copy_from_what_has_left_reads_swap_and_brings_nothing_in),
+		TEST(a_fill_of_what_has_left_is_done_in_swap),
+		TEST(a_launch_holds_compute_and_then_everything_comes_in),
+		TEST(what_nobody_has_room_for_is_used_from_host_memory),
+		TEST(what_is_wanted_back_before_it_was_written_has_not_moved),
+		TEST(a_free_of_what_has_left_gives_host_swap_back),
+		TEST(a_suspended_session_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
