@@ -19,6 +19,10 @@ def vendor_include():
     return next((p for p in places if os.path.exists(p + "/cuda.h")), None)
 
 
+def version_of(include):
+    return re.search(r"#define CUDA_VERSION (\d+)", open(include + "/cuda.h").read()).group(1)
+
+
 def program(text):
     """A program that prints what `text`, our header, says about values and layouts."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
@@ -72,7 +76,7 @@ def main():
     if not theirs:
         print("skipped: no cuda.h of NVIDIA's on this machine")
         return 77
-    version = re.search(r"#define CUDA_VERSION (\d+)", open(theirs + "/cuda.h").read()).group(1)
+    version = version_of(theirs)
     if version != "13000":
         print(f"skipped: NVIDIA's cuda.h is of version {version}, ours of 13000")
         return 77

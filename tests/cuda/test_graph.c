@@ -543,7 +543,7 @@ static void what_cannot_be_captured_invalidates_the_capture(void **state)
 
 	assert_success(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	assert_result(cuStreamEndCapture(stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
-	assert_result(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED),
+	assert_result(cuStreamBeginCapture(CU_STREAM_LEGACY, CU_STREAM_CAPTURE_MODE_RELAXED),
 		CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	assert_success(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	assert_result(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
