@@ -12,6 +12,7 @@
 
 #define LINES 100
 #define LINE_BYTES 256
+#define CALLBACKS_MAX 16 /* that are told; who comes later hears nothing */
 
 struct CUlogsCallbackEntry_st {
 	uint32_t handle_word;
@@ -27,17 +28,23 @@ static unsigned count; /* messages so far; the last LINES of them are there */
 
 void logs_say(CUlogLevel level, const char *function, const char *text)
 {
+	struct CUlogsCallbackEntry_st told[CALLBACKS_MAX];
 	CUlogsCallbackHandle callback;
-	char *line;
+	char line[LINE_BYTES];
+	unsigned tell = 0;
 
 	log_warning("%s: %s", function, text);
-	pthread_mutex_lock(&lock);
-	line = lines[count++ % LINES];
-	snprintf(line, LINE_BYTES, "[%.6f][CUDA][%c][%s] %s\n", (double)clock_now_ns() / NS_PER_S,
+	snprintf(line, sizeof line, "[%.6f][CUDA][%c][%s] %s\n", (double)clock_now_ns() / NS_PER_S,
 		level == CU_LOG_LEVEL_ERROR ? 'E' : 'W', function, text);
+	pthread_mutex_lock(&lock);
+	memcpy(lines[count++ % LINES], line, sizeof line);
 	list_for_each (callback, &callbacks, link)
-		callback->function(callback->data, level, line, strlen(line));
+		if (tell < CALLBACKS_MAX)
+			told[tell++] = *callback;
 	pthread_mutex_unlock(&lock);
+	/* Without the lock: a callback may call CUDA. */
+	for (unsigned i = 0; i < tell; i++)
+		told[i].function(told[i].data, level, line, strlen(line));
 }
 
 CUresult cuLogsRegisterCallback(CUlogsCallback function, void *data, CUlogsCallbackHandle *created)

@@ -108,8 +108,36 @@ bool memory_forget(uint64_t base, struct allocation *allocation)
 	return found;
 }
 
+/* Takes an allocation of the context that is of a pool out of the table. */
+static bool take_pooled(CUcontext context, struct allocation *taken)
+{
+	bool any = false;
+
+	pthread_rwlock_wrlock(&lock);
+	for (size_t i = 0; i < BUCKETS && !any; i++)
+		for (struct allocation **at = &buckets[i]; *at && !any;) {
+			struct allocation *allocation = *at;
+			any = allocation->context == context && allocation->pool;
+			if (!any) {
+				at = &allocation->next;
+				continue;
+			}
+			*taken = *allocation;
+			*at = allocation->next;
+			free(allocation);
+		}
+	pthread_rwlock_unlock(&lock);
+	return any;
+}
+
 void memory_release_context(CUcontext context)
 {
+	struct allocation pooled;
+
+	while (take_pooled(context, &pooled)) { /* the pool's lock comes before ours */
+		gdev_memory_free(pooled.session, pooled.base);
+		pool_gone(&pooled);
+	}
 	pthread_rwlock_wrlock(&lock);
 	for (size_t i = 0; i < BUCKETS; i++) {
 		struct allocation **at = &buckets[i];

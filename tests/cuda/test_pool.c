@@ -75,6 +75,27 @@ static void a_pool_keeps_what_is_freed_to_it(void **state)
 	assert_success(cuMemPoolDestroy(pool));
 }
 
+static void a_context_gives_back_what_it_has_of_a_pool(void **state)
+{
+	CUmemoryPool pool;
+	CUcontext other;
+	CUdeviceptr words;
+	uint64_t before;
+
+	if (getenv("TEST_VENDOR"))
+		skip(); /* there, memory of a pool is the device's, not the context's */
+	assert_success(cuDeviceGetDefaultMemPool(&pool, fixture_device));
+	before = attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+	other = fixture_context_create();
+	assert_success(cuMemAllocAsync(&words, 1 << 20, NULL));
+	assert_true(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) > before);
+	assert_success(cuMemAllocAsync(&words, 1 << 20, NULL));
+	assert_success(cuMemFreeAsync(words, NULL));
+	assert_success(cuCtxDestroy(other));
+	assert_int_equal(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), before);
+	assert_success(cuCtxSetCurrent(fixture_context));
+}
+
 static void freeing_waits_for_the_stream_and_not_for_the_caller(void **state)
 {
 	CUdeviceptr words, other;
@@ -285,6 +306,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_device_has_a_default_pool_and_a_current_one),
 		TEST(a_pool_keeps_what_is_freed_to_it),
+		TEST(a_context_gives_back_what_it_has_of_a_pool),
 		TEST(freeing_waits_for_the_stream_and_not_for_the_caller),
 		TEST(a_pool_is_for_its_own_device),
 		TEST(advice_is_kept),
