@@ -182,10 +182,20 @@ struct piece *command_clip_fill(struct command *command)
 	return piece;
 }
 
+/* Between two pieces the device waits for us, and the next session for the end of one. While nobody else wants
+ * the direction they are four times as long. */
+static uint64_t piece_bytes(struct command *command)
+{
+	uint64_t bytes = command->core->ops->piece_bytes;
+
+	if (!bytes)
+		return PIECE_BYTES;
+	return grant_is_uncontended(command->core, command->resource) ? 4 * bytes : bytes;
+}
+
 int command_prepare_copy(struct command *command)
 {
 	const struct record_copy *whole = command->request.copy;
-	const struct device_ops *ops = command->core->ops;
 	const struct request *request = &command->request;
 	struct device_copy *copy = &command->device.copy;
 	struct range *to, *from;
@@ -204,7 +214,7 @@ int command_prepare_copy(struct command *command)
 	if (copy->direction == DEVICE_WITHIN)
 		cut_piece(command, whole, WITHIN_PIECE_BYTES);
 	else
-		cut_piece(command, whole, ops->piece_bytes ? ops->piece_bytes : PIECE_BYTES);
+		cut_piece(command, whole, piece_bytes(command));
 	command->in_pieces = advance(command, &column, &row, &plane);
 	command->estimate_ns = copy->width * copy->height * copy->depth * 1000 / BYTES_PER_US;
 	return 0;

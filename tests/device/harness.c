@@ -162,6 +162,7 @@ void harness_start(struct harness *h, const struct device_ops *ops)
 
 void harness_start_with(struct harness *h, const struct device_ops *ops, unsigned threads)
 {
+	static uint64_t starts; /* each at an address that was not another's before */
 	struct device_config config = {.threads = HARNESS_POOL};
 
 	memset(h, 0, sizeof *h);
@@ -175,7 +176,8 @@ void harness_start_with(struct harness *h, const struct device_ops *ops, unsigne
 	h->out = dup(STDOUT_FILENO);
 	assert_int_equal(ops->open(&config, &h->host, &h->device), 0);
 	/* A device that must be asked is a driver's, which has its own idea of the others. */
-	h->base = ops->poll ? ARENA_BASE : harness_free_range(HARNESS_BYTES);
+	h->base = ops->poll ? ARENA_BASE + starts++ * HARNESS_BYTES * 16
+			    : harness_free_range(HARNESS_BYTES);
 	assert_int_equal(ops->space_create(h->device, h->base, HARNESS_BYTES, &h->space), 0);
 	if (ops->poll)
 		h->thread_count = min_of(threads, 1u);

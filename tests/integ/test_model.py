@@ -10,7 +10,7 @@ import tempfile
 import time
 
 import integ
-from integ import FULL, PROGRAMS, SANITIZED
+from integ import FULL, PROGRAMS, SANITIZED, SOFTWARE
 
 PROCESSES = 8
 OPERATIONS = 100000 if FULL else 3000 if SANITIZED else 10000
@@ -20,7 +20,8 @@ RIGHT, WRONG = 0, 1
 
 class Model(integ.Case):
     # What the processes may have together is more than there is.
-    config = {"device_memory": "192M"}
+    # On hardware that is beside the contexts of all.
+    config = {"device_memory": "192M"} if SOFTWARE else {"device_memory": "6G", "warm_workers": "1"}
     LIMIT_MIB = 40
 
     def start_process(self, folder):
