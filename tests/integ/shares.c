@@ -7,7 +7,6 @@
 
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #define QUEUED 8
@@ -38,7 +37,7 @@ static void check(CUresult result, const char *what)
 		return;
 	cuGetErrorName(result, &name);
 	fprintf(stderr, "shares: %s: %s\n", what, name);
-	exit(1);
+	_exit(1); /* what is left is the context's, which is lost */
 }
 
 static int ordered_to_end(void)
@@ -78,5 +77,9 @@ int main(void)
 	}
 	check(cuCtxSynchronize(), "synchronise");
 	printf("%lu\n", count);
+	for (int i = 0; i < QUEUED; i++)
+		cuEventDestroy(events[i]);
+	check(cuModuleUnload(module), "unload the kernel");
+	check(cuCtxDestroy(context), "destroy the context");
 	return 0;
 }
