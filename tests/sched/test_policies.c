@@ -38,6 +38,7 @@ struct game {
 	bool strict[ENTITIES];
 	const char *setting; /* of the groups' policy */
 	int64_t value;
+	bool prepares; /* "!B": B may be next */
 };
 
 static struct sched sched;
@@ -63,14 +64,24 @@ static void on_revoke(struct sched *s, struct sched_entity *entity, enum worker_
 	note(how == REVOKE_NOW ? '-' : '?', entity);
 }
 
+static void on_prepare(struct sched *s, struct sched_entity *entity)
+{
+	note('!', entity);
+}
+
 static const struct sched_ops ops = {.grant = on_grant, .revoke = on_revoke};
+static const struct sched_ops ops_that_prepare = {
+	.grant = on_grant,
+	.revoke = on_revoke,
+	.prepare = on_prepare,
+};
 
 static void set_up(const struct game *game)
 {
 	const char *members = game->members ? game->members : "fifo";
 
-	sched_init(
-		&sched, sched_policy_find(game->policy ? game->policy : "fifo"), &ops, 5 * MS, 0);
+	sched_init(&sched, sched_policy_find(game->policy ? game->policy : "fifo"),
+		game->prepares ? &ops_that_prepare : &ops, 5 * MS, 0);
 	if (game->setting)
 		assert_int_equal(sched_queue_set(&sched.groups, game->setting, game->value), 0);
 	for (unsigned i = 0; i < ENTITIES; i++)
@@ -127,6 +138,23 @@ static void play(const struct step *step)
 }
 
 /* ---- the arbiter ---- */
+
+static void who_waits_may_prepare_when_the_holder_is_told_to_leave(void **state)
+{
+	/* A group of two, and two more groups. */
+	const struct game game = {.prepares = true, .groups = {0, 0, 1, 2}};
+
+	play_game(&game, (const struct step[]){
+				 {0, ACQUIRE, A, "+A"},
+				 {1, ACQUIRE, B, "?A"},
+				 {2, ACQUIRE, C, ""},
+				 {6, TICK, 0, "-A!B!C"},
+				 {7, RELEASE, A, "+C?C"},
+				 {8, RELEASE, C, "+B"},
+				 {9, RELEASE, B, ""},
+				 {0},
+			 });
+}
 
 static void sole_user_is_left_alone(void **state)
 {
@@ -602,6 +630,7 @@ static void unknown_policy_is_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_waits_may_prepare_when_the_holder_is_told_to_leave),
 		cmocka_unit_test(sole_user_is_left_alone),
 		cmocka_unit_test(holder_keeps_its_quantum),
 		cmocka_unit_test(late_comer_revokes_an_old_grant_at_once),
