@@ -19,7 +19,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/paths.h"
 #include "gdevd/sched/sched.h"
 #include "proto/record.h"
 
@@ -680,52 +679,6 @@ int config_load(struct config *config, const char *path, char *error)
 int config_load_made(struct config *config, const char *path, char *error)
 {
 	return load_file(config, path, true, error);
-}
-
-/* One file, whole or not at all: a daemon that dies while it writes leaves the old one. */
-int config_save_made(const struct config *config, const char *path)
-{
-	char temporary[PATHS_MAX];
-	const struct config_vgpu *vgpu;
-	FILE *file;
-	int error = 0;
-
-	if (snprintf(temporary, sizeof temporary, "%s.new", path) >= (int)sizeof temporary)
-		return -ENAMETOOLONG;
-	unlink(temporary);
-	file = fopen(temporary, "wxe");
-	if (!file)
-		return -errno;
-	fputs("# Virtual GPUs made by 'gdev vgpu'; gdevd writes this file. gdev.conf wins.\n",
-		file);
-	list_for_each (vgpu, &config->vgpus, link) {
-		if (vgpu->from_file)
-			continue;
-		fprintf(file, "\n[vgpu %s]\nowner = %u\ngroup = %u\nmode = %04o\n", vgpu->name,
-			(unsigned)vgpu->owner, (unsigned)vgpu->group, (unsigned)vgpu->mode);
-		fprintf(file, "priority = %lld\nstrict = %s\n", (long long)vgpu->priority,
-			vgpu->strict ? "yes" : "no");
-		if (vgpu->memory_bytes)
-			fprintf(file, "memory = %llu\n", (unsigned long long)vgpu->memory_bytes);
-		if (vgpu->time_limit_ms)
-			fprintf(file, "time_limit_ms = %llu\n",
-				(unsigned long long)vgpu->time_limit_ms);
-		if (vgpu->compute_pct)
-			fprintf(file, "compute = %llu\n", (unsigned long long)vgpu->compute_pct);
-		if (vgpu->copy_pct)
-			fprintf(file, "copy = %llu\n", (unsigned long long)vgpu->copy_pct);
-		if (*vgpu->policy)
-			fprintf(file, "policy = %s\n", vgpu->policy);
-	}
-	if (fflush(file) || fsync(fileno(file)))
-		error = -errno;
-	if (fclose(file) && !error)
-		error = -errno;
-	if (!error && rename(temporary, path))
-		error = -errno;
-	if (error)
-		unlink(temporary);
-	return error;
 }
 
 int config_set(struct config *config, const char *key, const char *value, char *error)
