@@ -7,7 +7,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <glob.h>
 #include <grp.h>
 #include <ini.h>
 #include <pwd.h>
@@ -709,11 +708,7 @@ void config_init(struct config *config)
 /* gdevd opens no device; the driver's files say whether there is one. */
 static bool nvidia_is_there(void)
 {
-	glob_t found;
-	bool any = !glob("/dev/nvidia[0-9]*", 0, NULL, &found);
-
-	globfree(&found);
-	return any || !access("/dev/dxg", F_OK);
+	return !access("/dev/nvidiactl", F_OK) || !access("/dev/dxg", F_OK);
 }
 
 int config_finish_defaults(struct config *config)
