@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "worker/core.h"
 #include "worker/memory.h"
+#include "worker/residency.h"
 #include "worker/usage.h"
 
 #define SLACK_NS (200 * NS_PER_MS) /* unused for so long, slack goes back */
@@ -133,6 +134,7 @@ static void room_answered(struct core *core, struct control_request *request, in
 		decide(core, charge, status);
 	note_change(core);
 	memory_reconsider(core);
+	residency_pump(core);
 }
 
 /* There is not so much free. What may be swapped begins its life in host swap; for the rest others
@@ -141,6 +143,8 @@ static void ask_otherwise(struct core *core, struct charge *charge)
 {
 	if (charge->swappable)
 		ask_for(core, CONTROL_SWAP, charge->bytes, swap_answered);
+	else if (core->residency.asking)
+		core->memory.behind = true; /* RESIDENT is asked once at a time */
 	else
 		ask_for(core, CONTROL_RESIDENT, charge->bytes - slack_of(&core->memory),
 			room_answered);
@@ -165,7 +169,9 @@ void memory_reconsider(struct core *core)
 	struct memory *memory = &core->memory;
 	struct charge *charge;
 
-	while (!memory->asking && (charge = list_first(&memory->charges, struct charge, link))) {
+	memory->behind &= core->residency.asking;
+	while (!memory->asking && !memory->behind &&
+		(charge = list_first(&memory->charges, struct charge, link))) {
 		if (charge->bytes <= slack_of(memory))
 			decide(core, charge, 0);
 		else if (!control_connected(core))

@@ -111,6 +111,7 @@ struct memory {
 	struct list charges;  /* undecided, oldest first */
 	struct list holds;    /* shared memory that is held without a range: shm.c */
 	bool asking;          /* gdevd has been asked on behalf of the first of them */
+	bool behind;          /* the first has to wait until gdevd has answered residency.request */
 	uint64_t asked_bytes;
 	struct control_request request; /* while asking */
 	/* Host swap: what our objects have been charged, all of it in use. */

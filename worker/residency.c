@@ -369,6 +369,8 @@ static void room_answered(struct core *core, struct control_request *request, in
 	if (status)
 		map_wanted(core);
 	residency_pump(core);
+	if (core->memory.behind)
+		memory_reconsider(core);
 }
 
 static void ask(struct core *core, uint64_t bytes)
@@ -379,6 +381,8 @@ static void ask(struct core *core, uint64_t bytes)
 	residency->request.message.memory = (struct control_memory){
 		.header = {sizeof(struct control_memory), CONTROL_RESIDENT, CONTROL_VERSION, 0, 0},
 		.bytes = (int64_t)bytes,
+		/* What is to be shared stays, and needs no turn of the device. */
+		.free_bytes = list_first(&residency->wanted, struct piece, link)->range->stays,
 	};
 	residency->request.expected = CONTROL_MEMORY_REPLY;
 	residency->request.answered = room_answered;
@@ -399,6 +403,9 @@ void residency_pump(struct core *core)
 	}
 	piece = list_first(&residency->wanted, struct piece, link);
 	if (!piece || residency->asking)
+		return;
+	/* gdevd takes one such wish at a time; its answer comes here again. */
+	if (memory->asking && memory->request.message.header.type == CONTROL_RESIDENT)
 		return;
 	if (memory->charged_bytes - memory->used_bytes >= piece->bytes)
 		return; /* it is being served: who does calls again */

@@ -5,6 +5,7 @@
 #include "worker/shm.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
@@ -112,41 +113,45 @@ static int back(struct core *core, const struct range *range, const struct contr
 	return min_of(status, 0);
 }
 
-static int charge(struct core *core, int64_t bytes)
-{
-	struct control_memory message =
-				      {
-					      .header = {sizeof message, CONTROL_MEMORY,
-						      CONTROL_VERSION, 0, 0},
-					      .bytes = bytes,
-				      },
-			      reply;
-
-	int64_t have = 0;
+/* A charge that a job waits for. */
+struct payment {
+	struct charge charge;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool decided;
 	int status;
+};
 
-	if (bytes < 0) {
-		control_tell(core, &message, NULL, 0);
-		return 0;
-	}
-	status = control_call(
-		core, &message, CONTROL_MEMORY_REPLY, &reply, sizeof reply, NULL, NULL);
-	if (status != -ENOMEM)
-		return status;
-	/* Others have to leave. */
-	message.header.type = CONTROL_RESIDENT;
-	message.free_bytes = 1; /* it stays */
-	while (have < bytes) {
-		message.bytes = bytes - have;
-		status = control_call(
-			core, &message, CONTROL_MEMORY_REPLY, &reply, sizeof reply, NULL, NULL);
-		if (status || reply.bytes <= 0)
-			break;
-		have += reply.bytes;
-	}
-	if (have < bytes)
-		charge(core, -have);
-	return have < bytes ? -ENOMEM : 0;
+static void payment_decided(struct core *core, struct charge *charge, int status)
+{
+	struct payment *payment = container_of(charge, struct payment, charge);
+
+	pthread_mutex_lock(&payment->lock);
+	payment->decided = true;
+	payment->status = status;
+	pthread_cond_signal(&payment->changed);
+	pthread_mutex_unlock(&payment->lock);
+}
+
+/* In turn with the session's other wishes: gdevd hears one at a time. */
+static int pay(struct core *core, uint64_t bytes)
+{
+	struct payment payment = {
+		.charge = {.bytes = bytes, .decided = payment_decided},
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.changed = PTHREAD_COND_INITIALIZER,
+	};
+
+	core_lock(core);
+	memory_charge(core, &payment.charge);
+	core_unlock(core);
+	pthread_mutex_lock(&payment.lock);
+	while (!payment.decided)
+		pthread_cond_wait(&payment.changed, &payment.lock);
+	pthread_mutex_unlock(&payment.lock);
+	pthread_cond_destroy(&payment.changed);
+	pthread_mutex_destroy(&payment.lock);
+	return payment.status;
 }
 
 /* A segment that gdevd has just made for us: it is paid for, made of zeroed chunks, and handed over. */
@@ -155,7 +160,7 @@ static int create_segment(
 {
 	struct range range = {.kind = RANGE_SHARED, .bytes = segment->bytes};
 	struct control_shm remove = message_of(SHM_COMMAND_REMOVE), reply;
-	int error = charge(core, (int64_t)segment->bytes);
+	int error = pay(core, segment->bytes);
 	bool paid = !error;
 
 	if (paid) {
@@ -169,8 +174,14 @@ static int create_segment(
 		remove.id = segment->id;
 		memcpy(remove.token, segment->token, sizeof remove.token);
 		call(core, &remove, &reply, NULL, NULL);
-		if (paid)
-			charge(core, -(int64_t)segment->bytes);
+	}
+	if (paid) {
+		core_lock(core);
+		if (error)
+			memory_uncharge(core, segment->bytes);
+		else
+			memory_hand_over(core, segment->bytes);
+		core_unlock(core);
 	}
 	return error;
 }
@@ -507,6 +518,15 @@ void shared_create(struct command *command)
 		service_job(command->core, &command->job, create_job);
 }
 
+/* What had no room on the device cannot be shared. */
+static bool is_resident(const struct range *range)
+{
+	for (size_t i = 0; i < range->piece_count; i++)
+		if (range->pieces[i].state != PIECE_RESIDENT)
+			return false;
+	return true;
+}
+
 /* The chunks stay where they are; what in-flight commands do to them goes on. */
 static void export_job(struct job *job)
 {
@@ -560,6 +580,9 @@ void shared_export(struct command *command)
 	} else if (!residency_keep(command->core, range)) {
 		/* It comes in first. */
 		list_append(&command->core->residency.exports, &command->link);
+	} else if (!is_resident(range)) {
+		range->stays = false;
+		command_answer(command, -ENOMEM, NULL, 0);
 	} else if (range->exporting) { /* twice at once: no client of ours does it */
 		command_answer(command, -EAGAIN, NULL, 0);
 	} else {
