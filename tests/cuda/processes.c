@@ -16,14 +16,6 @@
 
 #define THREADS 8
 
-/* For the leak sanitizer: a forked child does not give back what its parent had, nor a process that exits
- * under way what it has. */
-int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-	return 1;
-}
-
 extern const char kernels_ptx[];
 
 static CUcontext context;
