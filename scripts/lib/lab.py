@@ -156,6 +156,11 @@ class Gdevd:
         try:
             out, err = child.communicate(timeout=timeout)
         except BaseException:
+            child.terminate()  # it may be a test, with a gdevd of its own to end
+            try:
+                child.wait(10)
+            except subprocess.TimeoutExpired:
+                pass
             kill_group(child)
             raise
         finally:
