@@ -94,8 +94,9 @@ class Gdevd:
         """Starts gdevd (again) and waits until it answers."""
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                [self.build / "gdevd" / "gdevd", "--foreground", "--config",
-                 self.directory / "gdev.conf"],
+                # A script that is killed takes its gdevd along.
+                ["setpriv", "--pdeathsig", "TERM", "--", self.build / "gdevd" / "gdevd",
+                 "--foreground", "--config", self.directory / "gdev.conf"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment,
                 start_new_session=True)
         end = time.monotonic() + timeout
