@@ -327,8 +327,10 @@ static void managed_memory(void **state)
 	CUdeviceptr words;
 	CUresult result = cuMemAllocManaged(&words, BYTES, CU_MEM_ATTACH_GLOBAL);
 
-	if (result == CUDA_ERROR_NOT_SUPPORTED)
+	if (result == CUDA_ERROR_NOT_SUPPORTED) {
+		print_message("the device has no managed memory\n");
 		skip();
+	}
 	assert_success(result);
 	assert_success(PREFETCH(words, BYTES, another));
 	assert_result(PREFETCH(words, BYTES + 1, another), CUDA_ERROR_INVALID_VALUE);
