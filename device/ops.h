@@ -98,7 +98,8 @@ struct device_fill {
 };
 
 /* Owned by the worker, and lent to the device from submit until `done` is called, once, from any
- * thread. Then started_ns and finished_ns (CLOCK_MONOTONIC) and busy_ns (time on the unit) are set. */
+ * thread. Then started_ns and finished_ns (CLOCK_MONOTONIC) and busy_ns (time on the unit) are set.
+ * The worker may look at started_ns before: it is only written by device_command_start(). */
 struct device_command {
 	enum device_command_kind kind;
 	union {
@@ -116,6 +117,11 @@ struct device_command {
 	struct device_queue *queue;
 	int error;
 };
+
+static inline void device_command_start(struct device_command *command, uint64_t now_ns)
+{
+	__atomic_store_n(&command->started_ns, now_ns, __ATOMIC_RELAXED);
+}
 
 struct device_function_info {
 	uint32_t param_count, param_bytes; /* params[] by function_param */
@@ -149,7 +155,7 @@ struct device_ops {
 	/* The driver's library opens files and calls ioctl as it works: the sandbox must let it. */
 	bool opens_files;
 
-	/* started_ns of a launch is stored (atomically) when it begins, and is 0 before. */
+	/* started_ns of a launch is stored when it begins, and is 0 before. */
 	bool tells_start;
 
 	/* 0: the worker decides. Long copies go to the device in pieces of so many bytes, one after the

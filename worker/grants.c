@@ -107,7 +107,8 @@ static void resume_compute(struct core *core, struct resource *resource)
 	}
 	if (resource->paused_ns) {
 		list_for_each (command, &core->streams.flight, flight_link)
-			if (command->resource == RESOURCE_COMPUTE && command->device.started_ns)
+			if (command->resource == RESOURCE_COMPUTE &&
+				__atomic_load_n(&command->device.started_ns, __ATOMIC_RELAXED))
 				__atomic_add_fetch(
 					&command->device.started_ns, passed_ns, __ATOMIC_RELAXED);
 		resource->busy.floor_ns = now_ns;

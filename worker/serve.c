@@ -44,7 +44,7 @@ static void serve_job(struct job *job)
 	uint64_t base = piece->range->address + piece->offset;
 	int error = 0;
 
-	command->device.started_ns = clock_now_ns();
+	device_command_start(&command->device, clock_now_ns());
 	if (command->device.kind == DEVICE_COPY) {
 		const uint8_t *slot = piece->slot ? piece->slot->base : NULL;
 		copy_from(&command->device.copy,

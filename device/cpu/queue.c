@@ -123,7 +123,8 @@ static void queue_refuse(struct device_queue *queue, int error)
 {
 	struct device_command *command = queue->first;
 
-	command->started_ns = command->finished_ns = clock_now_ns();
+	command->finished_ns = clock_now_ns();
+	device_command_start(command, command->finished_ns);
 	command->busy_ns = 0;
 	queue_finish(queue, error);
 }
@@ -190,7 +191,7 @@ static void compute_begin(struct device *device, struct device_queue *queue, str
 		task->kind = TASK_FINISH;
 		task->error = status;
 	} else {
-		__atomic_store_n(&command->started_ns, clock_now_ns(), __ATOMIC_RELAXED);
+		device_command_start(command, clock_now_ns());
 		list_append(&device->jobs, &queue->place);
 		job_join(device, queue, task);
 	}
@@ -318,7 +319,7 @@ static void run_copy(struct device *device, struct task *task)
 
 	if (!queue->started) {
 		queue->started = true;
-		command->started_ns = begin;
+		device_command_start(command, begin);
 		command->busy_ns = 0;
 		cpu_copy_start(&queue->copy, &command->copy);
 	}

@@ -287,7 +287,7 @@ static void issue_command(struct device *device, struct device_command *command)
 	while (!has_room(queue))
 		sched_yield();
 	now_ns = clock_now_ns();
-	__atomic_store_n(&command->started_ns, now_ns, __ATOMIC_RELAXED); /* read by the worker */
+	device_command_start(command, now_ns);
 	mark_start(device, queue, now_ns);
 	command->error = space_error(queue->space)
 				 ? -GDEV_E_SESSION_LOST
@@ -469,7 +469,7 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 		memory_order_relaxed);
 	while (completed < done) {
 		command = queue->flight[completed++ % QUEUE_COMMANDS];
-		command->started_ns = max_of(command->started_ns, device->started_ns);
+		device_command_start(command, max_of(command->started_ns, device->started_ns));
 		command->finished_ns = now;
 		command->busy_ns = now > since ? (now - since) / count : 0;
 		command->fault_address = 0;

@@ -268,7 +268,7 @@ static bool null_work(struct device *device)
 	pthread_mutex_unlock(&device->lock);
 	if (!command)
 		return false;
-	command->started_ns = clock_now_ns();
+	device_command_start(command, clock_now_ns());
 	if (command->kind == DEVICE_COPY)
 		copy(&command->copy);
 	else if (command->kind == DEVICE_FILL)

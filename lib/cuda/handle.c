@@ -26,6 +26,15 @@ struct free_object {
 	struct free_object *next;
 };
 
+/* Regions are not malloc'ed: the leak checker is told of what may point to memory. */
+#if defined(__SANITIZE_ADDRESS__)
+void __lsan_register_root_region(const void *begin, size_t size);
+#else
+static void __lsan_register_root_region(const void *begin, size_t size)
+{
+}
+#endif
+
 static bool reserve(struct region *region, size_t size)
 {
 	void *base = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE,
@@ -47,10 +56,12 @@ void *handle_create(enum handle_type type, size_t size)
 	if (!region->base && !reserve(region, size))
 		goto out;
 	object = region->free;
-	if (object)
+	if (object) {
 		region->free = object->next;
-	else if ((region->high + 1) * region->size <= REGION_BYTES)
+	} else if ((region->high + 1) * region->size <= REGION_BYTES) {
 		object = (void *)(region->base + region->high++ * region->size);
+		__lsan_register_root_region(object, region->size);
+	}
 out:
 	pthread_mutex_unlock(&lock);
 	if (!object)

@@ -137,5 +137,6 @@ int main(int argc, char **argv)
 		bad |= check(at[i], words, count, i, rounds, mode);
 	for (unsigned i = 0; i < objects; i++)
 		must(cuMemFree(at[i]), "free");
+	free(words);
 	return bad;
 }
