@@ -189,6 +189,8 @@ CUresult cuGraphExecMemcpyNodeSetParams(
 	CUgraphNode found;
 
 	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, &found));
+	if (!handle_is(HANDLE_CONTEXT, context))
+		return CUDA_ERROR_INVALID_VALUE;
 	return cuGraphMemcpyNodeSetParams(found, params);
 }
 
@@ -198,6 +200,8 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 	CUgraphNode found;
 
 	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, &found));
+	if (!handle_is(HANDLE_CONTEXT, context))
+		return CUDA_ERROR_INVALID_VALUE;
 	return cuGraphMemsetNodeSetParams(found, params);
 }
 
@@ -235,14 +239,20 @@ CUresult cuGraphExecBatchMemOpNodeSetParams(
 	return cuGraphBatchMemOpNodeSetParams(found, params);
 }
 
+/* As CUDA: kernels, copies, and fills alone. */
+static CUresult find_to_enable(CUgraphExec exec, CUgraphNode node, CUgraphNode *found)
+{
+	TRY(check(exec));
+	TRY(graph_find_copy(exec->graph, node, found));
+	return (*found)->type <= CU_GRAPH_NODE_TYPE_MEMSET ? CUDA_SUCCESS
+							   : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int enabled)
 {
 	CUgraphNode found;
 
-	TRY(check(exec));
-	TRY(graph_find_copy(exec->graph, node, &found));
-	if (found->type > CU_GRAPH_NODE_TYPE_MEMSET)
-		return CUDA_ERROR_INVALID_VALUE; /* as CUDA: kernels, copies, and fills alone */
+	TRY(find_to_enable(exec, node, &found));
 	found->disabled = !enabled;
 	return CUDA_SUCCESS;
 }
@@ -251,8 +261,7 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int 
 {
 	CUgraphNode found;
 
-	TRY(check(exec));
-	TRY(graph_find_copy(exec->graph, node, &found));
+	TRY(find_to_enable(exec, node, &found));
 	if (!enabled)
 		return CUDA_ERROR_INVALID_VALUE;
 	*enabled = !found->disabled;

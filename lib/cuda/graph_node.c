@@ -450,7 +450,7 @@ CUresult cuGraphKernelNodeGetAttribute(
 	const CUlaunchAttribute *attribute;
 
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_KERNEL));
-	if (!value)
+	if (!value || (unsigned)id > CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING)
 		return CUDA_ERROR_INVALID_VALUE;
 	attribute = find_attribute(node, id);
 	if (attribute)
@@ -466,7 +466,7 @@ CUresult cuGraphKernelNodeSetAttribute(
 	CUlaunchAttribute *attribute;
 
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_KERNEL));
-	if (!value)
+	if (!value || (unsigned)id > CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING)
 		return CUDA_ERROR_INVALID_VALUE;
 	attribute = find_attribute(node, id);
 	if (!attribute) {

@@ -187,10 +187,14 @@ CUresult cuProfilerInitialize(const char *config, const char *output, int mode)
 
 CUresult cuProfilerStart(void)
 {
-	return CUDA_SUCCESS;
+	CUcontext context;
+
+	return current_context(&context);
 }
 
 CUresult cuProfilerStop(void)
 {
-	return CUDA_SUCCESS;
+	CUcontext context;
+
+	return current_context(&context);
 }

@@ -345,9 +345,11 @@ CUresult cuKernelGetName(const char **name, CUkernel kernel)
 CUresult cuKernelGetAttribute(
 	int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device)
 {
+	struct device *found;
 	CUfunction function;
 
 	TRY(check_kernel(kernel));
+	TRY(device_find(device, &found));
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(kernel_function(kernel, &function));
@@ -357,10 +359,12 @@ CUresult cuKernelGetAttribute(
 CUresult cuKernelSetAttribute(
 	CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
 {
+	struct device *found;
 	CUfunction function;
 	CUcontext context;
 
 	TRY(check_kernel(kernel));
+	TRY(device_find(device, &found));
 	if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0 &&
 		current_context(&context) != CUDA_SUCCESS) {
 		kernel->max_dynamic_shared = value;
@@ -375,7 +379,10 @@ CUresult cuKernelSetAttribute(
 
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device)
 {
+	struct device *found;
+
 	TRY(check_kernel(kernel));
+	TRY(device_find(device, &found));
 	return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS
 							      : CUDA_ERROR_INVALID_VALUE;
 }

@@ -43,7 +43,7 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
 	const char *name, unsigned int count, CUjit_option *options, void **values)
 {
 	TRY(check(state));
-	if (!data || !size)
+	if (!data || !size || (unsigned)type >= CU_JIT_NUM_INPUT_TYPES)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (state->image || type > CU_JIT_INPUT_FATBINARY)
 		return CUDA_ERROR_NOT_SUPPORTED;

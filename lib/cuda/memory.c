@@ -258,6 +258,8 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 	CUcontext context;
 
 	TRY(current_context(&context));
+	if (!free_bytes && !total_bytes)
+		return CUDA_ERROR_INVALID_VALUE;
 	TRY_GDEV(gdev_memory_info(context->session, &available, &total));
 	if (free_bytes)
 		*free_bytes = available;

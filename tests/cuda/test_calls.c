@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls that ask and set, and what every call answers to what is wrong: before cuInit, without a context, a
- * null pointer, a handle of nothing, a handle of something that is gone.
+ * The calls that ask and set. What they answer to what is wrong is in errors_*.c, for our library alone.
  */
 #include "fixture.h"
 
@@ -33,7 +32,6 @@ CUresult cuEventDestroy(CUevent event);
 CUresult cuProfilerInitialize(const char *config, const char *output, int mode);
 
 static char garbage[64];
-#define GARBAGE(type) ((type)(void *)garbage)
 
 /* NVIDIA's library follows some handles without a look; these are for ours. */
 static bool is_vendor(void)
@@ -96,129 +94,6 @@ static void before_cuInit_nothing_works(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		if (cases[i].result != CUDA_ERROR_NOT_INITIALIZED)
 			fail_msg("%s: %d", cases[i].call, cases[i].result);
-}
-
-/* ---- handles of nothing, and of what is gone ---- */
-
-static void handles_of_nothing_are_refused(void **state)
-{
-	unsigned long long id;
-	CUstreamCaptureStatus status;
-	const char *name;
-	CUcontext context;
-	CUlibrary library;
-	CUfunction function;
-	CUmodule module;
-	CUdeviceptr memory;
-	unsigned flags;
-	size_t bytes;
-	int number;
-	float ms;
-
-	if (is_vendor())
-		skip();
-	const struct {
-		const char *call;
-		CUresult result, expected;
-	} cases[] = {
-#define CASE(call, expected) {#call, call, expected}
-#define HANDLE(call) CASE(call, CUDA_ERROR_INVALID_HANDLE)
-		HANDLE(cuStreamQuery(GARBAGE(CUstream))),
-		HANDLE(cuStreamSynchronize(GARBAGE(CUstream))),
-		HANDLE(cuStreamDestroy_v2(GARBAGE(CUstream))),
-		HANDLE(cuStreamDestroy_v2(NULL)),
-		HANDLE(cuStreamGetFlags(GARBAGE(CUstream), &flags)),
-		HANDLE(cuStreamGetPriority(GARBAGE(CUstream), &number)),
-		HANDLE(cuStreamGetId(GARBAGE(CUstream), &id)),
-		HANDLE(cuStreamGetCtx(GARBAGE(CUstream), &context)),
-		HANDLE(cuStreamIsCapturing(GARBAGE(CUstream), &status)),
-		HANDLE(cuStreamWaitEvent(GARBAGE(CUstream), NULL, 0)),
-		HANDLE(cuStreamWaitEvent(NULL, GARBAGE(CUevent), 0)),
-		HANDLE(cuEventRecord(GARBAGE(CUevent), NULL)),
-		HANDLE(cuEventQuery(GARBAGE(CUevent))),
-		HANDLE(cuEventSynchronize(NULL)),
-		HANDLE(cuEventDestroy_v2(GARBAGE(CUevent))),
-		HANDLE(cuEventElapsedTime(&ms, NULL, NULL)),
-		HANDLE(cuModuleUnload(GARBAGE(CUmodule))),
-		HANDLE(cuModuleGetFunction(&function, GARBAGE(CUmodule), "add")),
-		HANDLE(cuModuleGetGlobal(&memory, &bytes, GARBAGE(CUmodule), "variable")),
-		HANDLE(cuLibraryUnload(GARBAGE(CUlibrary))),
-		HANDLE(cuLibraryGetModule(&module, GARBAGE(CUlibrary))),
-		HANDLE(cuKernelGetName(&name, GARBAGE(CUkernel))),
-		HANDLE(cuKernelGetLibrary(&library, GARBAGE(CUkernel))),
-		HANDLE(cuFuncGetAttribute(&number, CU_FUNC_ATTRIBUTE_NUM_REGS, NULL)),
-		HANDLE(cuFuncGetModule(&module, GARBAGE(CUfunction))),
-		HANDLE(cuFuncGetName(&name, GARBAGE(CUfunction))),
-		HANDLE(cuFuncSetCacheConfig(NULL, CU_FUNC_CACHE_PREFER_L1)),
-		HANDLE(cuLaunchKernel(GARBAGE(CUfunction), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL)),
-		HANDLE(cuMemsetD8Async(16, 0, 1, GARBAGE(CUstream))),
-		HANDLE(cuMemcpyDtoDAsync(16, 32, 1, GARBAGE(CUstream))),
-		HANDLE(cuLinkDestroy(GARBAGE(CUlinkState))),
-		CASE(cuCtxSetCurrent(GARBAGE(CUcontext)), CUDA_ERROR_INVALID_CONTEXT),
-		CASE(cuCtxPushCurrent_v2(GARBAGE(CUcontext)), CUDA_ERROR_INVALID_CONTEXT),
-		CASE(cuCtxDestroy_v2(GARBAGE(CUcontext)), CUDA_ERROR_INVALID_CONTEXT),
-		CASE(cuCtxDestroy_v2(NULL), CUDA_ERROR_INVALID_CONTEXT),
-		CASE(cuCtxGetApiVersion(GARBAGE(CUcontext), &flags), CUDA_ERROR_INVALID_CONTEXT),
-		CASE(cuMemPoolDestroy(GARBAGE(CUmemoryPool)), CUDA_ERROR_INVALID_VALUE),
-		CASE(cuGraphDestroy(GARBAGE(CUgraph)), CUDA_ERROR_INVALID_VALUE),
-		CASE(cuGraphExecDestroy(GARBAGE(CUgraphExec)), CUDA_ERROR_INVALID_VALUE),
-		CASE(cuGraphDestroyNode(GARBAGE(CUgraphNode)), CUDA_ERROR_INVALID_VALUE),
-		CASE(cuUserObjectRelease(GARBAGE(CUuserObject), 1), CUDA_ERROR_INVALID_VALUE),
-		CASE(cuMemFree((CUdeviceptr)garbage), CUDA_ERROR_INVALID_VALUE),
-		CASE(cuMemFreeHost(garbage), CUDA_ERROR_INVALID_VALUE),
-		CASE(cuMemHostUnregister(garbage), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED),
-#undef CASE
-	};
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-		if (cases[i].result != cases[i].expected)
-			fail_msg("%s: %d, not %d", cases[i].call, cases[i].result,
-				cases[i].expected);
-}
-
-static void what_is_gone_is_refused(void **state)
-{
-	CUcontext context = fixture_context_create();
-	CUdeviceptr memory = words_alloc(16, 0);
-	CUfunction function;
-	CUlibrary library;
-	CUmodule module;
-	CUkernel kernel;
-	CUstream stream;
-	CUevent event;
-	CUgraph graph;
-	const char *name;
-
-	if (is_vendor())
-		skip();
-	assert_success(cuStreamCreate(&stream, 0));
-	assert_success(cuEventCreate(&event, 0));
-	assert_success(cuModuleLoadData(&module, kernels_ptx));
-	assert_success(cuModuleGetFunction(&function, module, "empty"));
-	assert_success(cuLibraryLoadData(&library, kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
-	assert_success(cuLibraryGetKernel(&kernel, library, "empty"));
-	assert_success(cuGraphCreate(&graph, 0));
-	assert_success(cuStreamDestroy(stream));
-	assert_result(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
-	assert_result(cuStreamDestroy(stream), CUDA_ERROR_INVALID_HANDLE);
-	assert_success(cuEventDestroy(event));
-	assert_result(cuEventRecord(event, NULL), CUDA_ERROR_INVALID_HANDLE);
-	assert_result(cuEventDestroy(event), CUDA_ERROR_INVALID_HANDLE);
-	assert_success(cuModuleUnload(module));
-	assert_result(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE);
-	assert_result(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
-		CUDA_ERROR_INVALID_HANDLE);
-	assert_success(cuLibraryUnload(library));
-	assert_result(cuKernelGetName(&name, kernel), CUDA_ERROR_INVALID_HANDLE);
-	assert_success(cuGraphDestroy(graph));
-	assert_result(cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
-	assert_success(cuMemFree(memory));
-	assert_result(cuMemsetD8(memory, 0, 16), CUDA_ERROR_INVALID_VALUE);
-	assert_result(cuMemcpyHtoD(memory, garbage, 16), CUDA_ERROR_INVALID_VALUE);
-	assert_result(cuMemcpyDtoH(garbage, memory, 16), CUDA_ERROR_INVALID_VALUE);
-	assert_success(cuCtxDestroy(context));
-	assert_result(cuCtxSetCurrent(context), CUDA_ERROR_INVALID_CONTEXT);
-	assert_result(cuCtxDestroy(context), CUDA_ERROR_INVALID_CONTEXT);
-	assert_success(cuCtxSetCurrent(fixture_context));
 }
 
 /* What belongs to one context is not used in another. */
@@ -583,8 +458,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(before_cuInit_nothing_works),
-		TEST(handles_of_nothing_are_refused),
-		TEST(what_is_gone_is_refused),
 		TEST(another_context_is_the_wrong_one),
 		TEST(contexts_are_set_up),
 		TEST(primary_contexts_have_flags),

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What every function answers to what is wrong. A row is a call and the result that CUDA's documentation names:
+ *
+ *	INVALID_VALUE(cuMemAlloc(NULL, 16));
+ *
+ * Rows do not end a test, so that one run shows all that is wrong. errors.py finds the functions that work
+ * and have no row.
+ */
+#ifndef TESTS_CUDA_ERRORS_H
+#define TESTS_CUDA_ERRORS_H
+
+#include "fixture.h"
+
+#define REFUSED(expected, call) errors_row(__FILE__, __LINE__, #call, (call), (expected))
+#define INVALID_VALUE(call) REFUSED(CUDA_ERROR_INVALID_VALUE, call)
+#define INVALID_HANDLE(call) REFUSED(CUDA_ERROR_INVALID_HANDLE, call)
+#define INVALID_CONTEXT(call) REFUSED(CUDA_ERROR_INVALID_CONTEXT, call)
+#define INVALID_DEVICE(call) REFUSED(CUDA_ERROR_INVALID_DEVICE, call)
+#define NOT_FOUND(call) REFUSED(CUDA_ERROR_NOT_FOUND, call)
+
+void errors_row(const char *file, int line, const char *call, CUresult result, CUresult expected);
+/* How many rows of this test failed. */
+int errors_wrong(void);
+
+/* A valid address that is no object of CUDA's. */
+extern char garbage[256];
+#define GARBAGE(type) ((type)(void *)garbage)
+#define NO_DEVICE 99
+
+/* One object of each kind. */
+struct objects {
+	CUcontext context;
+	CUstream stream;
+	CUevent event;
+	CUmodule module;
+	CUfunction function;
+	CUlibrary library;
+	CUkernel kernel;
+	CUlinkState link;
+	CUdeviceptr memory; /* OBJECT_BYTES of it */
+	void *host;         /* as many */
+	CUmemoryPool pool;
+	CUgraph graph;
+	CUgraphNode node; /* an empty one */
+	CUgraphExec exec;
+	CUuserObject object;
+};
+
+#define OBJECT_BYTES 4096
+
+/* Those of the current context, and those that were destroyed. Zero until the setup. */
+extern struct objects alive, gone;
+
+/* The groups of tests: each a topic in a file of its own. */
+int errors_of_state(void); /* the first, since it begins before cuInit */
+int errors_of_contexts(void);
+int errors_of_memory(void);
+int errors_of_pools(void);
+int errors_of_streams(void);
+int errors_of_code(void);
+int errors_of_graphs(void);
+
+int errors_setup(void **state);
+int errors_teardown(void **state); /* fails if a row did */
+
+#define ERRORS_TEST(name) cmocka_unit_test_setup_teardown(name, errors_setup, errors_teardown)
+
+#endif

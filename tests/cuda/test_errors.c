@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See errors.h. Only for our library: NVIDIA's follows some handles without a look.
+ */
+#include "errors.h"
+
+#include <stdio.h>
+
+char garbage[256];
+struct objects alive, gone;
+static int wrong; /* rows of this test */
+
+void errors_row(const char *file, int line, const char *call, CUresult result, CUresult expected)
+{
+	if (result == expected)
+		return;
+	print_error("%s:%d: %s: %d, not %d\n", file, line, call, result, expected);
+	wrong++;
+}
+
+int errors_wrong(void)
+{
+	return wrong;
+}
+
+/* What the user objects call at their end. */
+static void nothing(void *data)
+{
+}
+
+static void objects_create(struct objects *objects)
+{
+	CUmemPoolProps pool = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, fixture_device},
+	};
+
+	assert_success(cuStreamCreate(&objects->stream, 0));
+	assert_success(cuEventCreate(&objects->event, 0));
+	assert_success(cuModuleLoadData(&objects->module, kernels_ptx));
+	assert_success(cuModuleGetFunction(&objects->function, objects->module, "add"));
+	assert_success(
+		cuLibraryLoadData(&objects->library, kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+	assert_success(cuLibraryGetKernel(&objects->kernel, objects->library, "add"));
+	assert_success(cuLinkCreate(0, NULL, NULL, &objects->link));
+	assert_success(cuMemAlloc(&objects->memory, OBJECT_BYTES));
+	assert_success(cuMemHostAlloc(&objects->host, OBJECT_BYTES, 0));
+	assert_success(cuMemPoolCreate(&objects->pool, &pool));
+	assert_success(cuGraphCreate(&objects->graph, 0));
+	assert_success(cuGraphAddEmptyNode(&objects->node, objects->graph, NULL, 0));
+	assert_success(cuGraphInstantiate(&objects->exec, objects->graph, 0));
+	assert_success(cuUserObjectCreate(
+		&objects->object, garbage, nothing, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+}
+
+static void objects_destroy(const struct objects *objects)
+{
+	assert_success(cuUserObjectRelease(objects->object, 1));
+	assert_success(cuGraphExecDestroy(objects->exec));
+	assert_success(cuGraphDestroy(objects->graph));
+	assert_success(cuMemPoolDestroy(objects->pool));
+	assert_success(cuMemFreeHost(objects->host));
+	assert_success(cuMemFree(objects->memory));
+	assert_success(cuLinkDestroy(objects->link));
+	assert_success(cuLibraryUnload(objects->library));
+	assert_success(cuModuleUnload(objects->module));
+	assert_success(cuEventDestroy(objects->event));
+	assert_success(cuStreamDestroy(objects->stream));
+}
+
+int errors_setup(void **state)
+{
+	fixture_setup(state);
+	alive.context = fixture_context;
+	objects_create(&alive);
+	objects_create(&gone);
+	objects_destroy(&gone);
+	gone.context = fixture_context_create();
+	assert_success(cuCtxDestroy(gone.context));
+	assert_success(cuCtxSetCurrent(fixture_context));
+	wrong = 0;
+	return 0;
+}
+
+int errors_teardown(void **state)
+{
+	int rows = wrong;
+
+	assert_success(cuCtxSetCurrent(fixture_context));
+	objects_destroy(&alive);
+	fixture_teardown(state);
+	wrong = 0;
+	return rows ? -1 : 0;
+}
+
+int main(void)
+{
+	if (getenv("TEST_VENDOR"))
+		return 0;
+	return errors_of_state() + errors_of_contexts() + errors_of_memory() + errors_of_pools() +
+	       errors_of_streams() + errors_of_code() + errors_of_graphs();
+}
