@@ -491,6 +491,7 @@ CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type,
 {
 	struct device *found;
 
+	TRY(initialised());
 	if (!supported || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(device_find(device, &found));

@@ -159,6 +159,7 @@ CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream, bool sync
 {
 	bool same;
 
+	TRY(initialised());
 	if (!peer)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(same_session(peer->dstContext, peer->srcContext, &same));

@@ -283,6 +283,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 {
 	struct device *found;
 
+	TRY(initialised());
 	if (!can)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(device_find(device, &found));
@@ -296,6 +297,7 @@ CUresult cuDeviceGetP2PAttribute(
 {
 	struct device *found;
 
+	TRY(initialised());
 	if (!value || attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
 		attribute > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -9,13 +9,13 @@
 
 CUresult function_resolve(CUfunction handle, CUfunction *function)
 {
+	TRY(initialised());
 	if (handle_is(HANDLE_FUNCTION, handle)) {
 		*function = handle;
 		return CUDA_SUCCESS;
 	}
 	if (handle_is(HANDLE_KERNEL, handle))
 		return kernel_function((CUkernel)handle, function);
-	TRY(initialised());
 	return CUDA_ERROR_INVALID_HANDLE;
 }
 

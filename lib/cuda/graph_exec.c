@@ -89,6 +89,7 @@ CUresult cuGraphInstantiateWithParams(
 {
 	CUresult result;
 
+	TRY(initialised());
 	if (!params)
 		return CUDA_ERROR_INVALID_VALUE;
 	params->hErrNode_out = NULL;

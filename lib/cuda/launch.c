@@ -155,6 +155,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
 CUresult cuLaunchKernelEx(
 	const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
+	TRY(initialised());
 	if (!config || (config->numAttrs && !config->attrs))
 		return CUDA_ERROR_INVALID_VALUE;
 	return launch(function, config, params, extra, false);

@@ -92,6 +92,7 @@ CUresult cuMemAdvise_v2(
 	struct advice *kept = &allocation.advice;
 	uint32_t bit;
 
+	TRY(initialised());
 	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(find_managed(pointer, count, &allocation));

@@ -61,6 +61,9 @@ int errors_of_streams(void);
 int errors_of_code(void);
 int errors_of_graphs(void);
 
+/* Calls that need neither a context nor sound arguments to find that cuInit was not called (errors_early.c). */
+void errors_of_the_rest(CUresult expected);
+
 int errors_setup(void **state);
 int errors_teardown(void **state); /* fails if a row did */
 

@@ -169,6 +169,7 @@ static void before_cuInit(void **state)
 {
 	of_the_current_context(CUDA_ERROR_NOT_INITIALIZED);
 	of_the_process(CUDA_ERROR_NOT_INITIALIZED);
+	errors_of_the_rest(CUDA_ERROR_NOT_INITIALIZED);
 	assert_int_equal(errors_wrong(), 0);
 }
 
@@ -187,6 +188,7 @@ static void in_a_forked_child(void **state)
 	if (!child) {
 		of_the_current_context(CUDA_ERROR_NOT_INITIALIZED);
 		of_the_process(CUDA_ERROR_NOT_INITIALIZED);
+		errors_of_the_rest(CUDA_ERROR_NOT_INITIALIZED);
 		_exit(errors_wrong() > 0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
