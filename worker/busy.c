@@ -10,19 +10,24 @@
 #include "worker/core.h"
 
 #define GAP_NS (20 * NS_PER_US) /* shorter ones between commands are the device's own */
+#define STARTED_MAX 64
 
 static uint64_t started_ns(const struct command *command)
 {
 	return __atomic_load_n(&command->device.started_ns, __ATOMIC_RELAXED);
 }
 
-/* The earliest start of the resource's commands in flight; UINT64_MAX: none has started. */
+/* The earliest start of the resource's commands in flight; UINT64_MAX: none has started. Those that have are
+ * among the first: thousands may wait behind them. */
 static uint64_t earliest_ns(struct core *core, uint32_t which)
 {
 	uint64_t earliest_ns = UINT64_MAX;
 	struct command *command;
+	unsigned looked = 0;
 
 	list_for_each (command, &core->streams.flight, flight_link) {
+		if (looked++ == STARTED_MAX)
+			break;
 		uint64_t start_ns = command->resource == which ? started_ns(command) : 0;
 		if (start_ns)
 			earliest_ns = min_of(earliest_ns, start_ns);
