@@ -4,6 +4,8 @@
  * several versions of the API, and for a default stream that is one of the process or one of each thread:
  * what it names is another symbol each time.
  */
+#include <stdio.h>
+
 #include "fixture.h"
 
 enum { N = 256, BYTES = N * 4 };
@@ -328,7 +330,7 @@ static void managed_memory(void **state)
 	CUresult result = cuMemAllocManaged(&words, BYTES, CU_MEM_ATTACH_GLOBAL);
 
 	if (result == CUDA_ERROR_NOT_SUPPORTED) {
-		print_message("the device has no managed memory\n");
+		printf("# the device has no managed memory\n");
 		skip();
 	}
 	assert_success(result);

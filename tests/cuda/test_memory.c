@@ -2,6 +2,8 @@
  *
  * Memory: allocations of all kinds, and what pointers are.
  */
+#include <stdio.h>
+
 #include "fixture.h"
 
 static void allocations_are_aligned_and_do_not_overlap(void **state)
@@ -123,7 +125,7 @@ static void managed_memory_is_reached_by_both(void **state)
 	CUresult result = cuMemAllocManaged(&memory, 4000, CU_MEM_ATTACH_GLOBAL);
 
 	if (result == CUDA_ERROR_NOT_SUPPORTED) {
-		print_message("# the device has no managed memory\n");
+		printf("# the device has no managed memory\n");
 		skip();
 	}
 	assert_success(result);
