@@ -2,8 +2,9 @@
 """A gdevd of one's own: for the demo, the tests and the benchmarks.
 
 with Gdevd(build) as gdevd starts the daemon of a build tree on the software GPU (or on what
-GDEV_TEST_DEVICE names, such as cuda:0), with a temporary directory for its sockets and its cache, and on the way out, whatever the reason, ends it and everything
-that was started through it, and removes the directory. Processes get their own sessions, so that Ctrl-C
+GDEV_TEST_DEVICE names, such as cuda:0), with a temporary directory for its sockets and its cache, and on
+the way out, whatever the reason, ends it and everything that was started through it, and removes the
+directory. Processes get their own sessions, so that Ctrl-C
 reaches only the script, which then cleans up in order.
 """
 

@@ -283,8 +283,8 @@ def stage_fuzz(results, options):
         corpus.mkdir(parents=True, exist_ok=True)
         seeds = ROOT / "tests" / "fuzz" / "corpus" / target.name
         return target, execute(
-            [target, f"-seed={seed}", f"-max_total_time={seconds}", "-rss_limit_mb=4096", "-timeout=10",
-             "-print_final_stats=1", f"-artifact_prefix={corpus.parent}/{target.name}-",
+            [target, f"-seed={seed}", f"-max_total_time={seconds}", "-rss_limit_mb=4096",
+             "-timeout=10", "-print_final_stats=1", f"-artifact_prefix={corpus.parent}/{target.name}-",
              corpus, *([seeds] if seeds.is_dir() else [])],
             timeout=seconds + 120, environment={**SANITIZER_OPTIONS, "ASAN_OPTIONS": ""})
 
