@@ -16,9 +16,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import test_gdevd as base  # noqa: E402
+import harness  # noqa: E402
 import wire  # noqa: E402
-from test_gdevd import wait_for  # noqa: E402
+from harness import wait_for  # noqa: E402
 
 COMPUTE, TO_DEVICE = 0, 1
 NOW, WHEN_IDLE = 1, 2
@@ -36,7 +36,7 @@ def release(resource=COMPUTE, used=0, wants=0):
     return grant(wire.RELEASE, resource, wants, used)
 
 
-class SharesTest(base.GdevdTest):
+class SharesTest(harness.GdevdTest):
     def expect(self, client, kind, resource=COMPUTE):
         """The next message of that kind to the client's worker; others are passed over."""
         while True:
@@ -92,7 +92,7 @@ class VirtualGpus(SharesTest):
         self.assertEqual([train[key] for key in ("compute_pct", "copy_pct", "strict", "memory_bytes")],
                          [None, 40, False, 2 << 20])
         self.assertEqual(os.stat(self.run_dir + "/train.sock").st_mode & 0o777, 0o600)
-        self.assertEqual(client.memory(8 << 20)[0], -base.ENOMEM)
+        self.assertEqual(client.memory(8 << 20)[0], -harness.ENOMEM)
         client.close()
         wait_for(lambda: not self.vgpus()["train"]["sessions"], what="the session's end")
         self.done("vgpu", "delete", "train")
@@ -136,12 +136,12 @@ class VirtualGpus(SharesTest):
         if os.geteuid():
             self.skipTest("needs root, to become somebody else")
         self.start()
-        command = [base.GDEV, "vgpu", "create", "mine"]
+        command = [harness.GDEV, "vgpu", "create", "mine"]
         done = subprocess.run(command, env=self.environment, user=65534, group=65534, extra_groups=[],
                               capture_output=True, text=True, stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, 1)
         self.assertIn("only root and the user that gdevd runs as", done.stderr)
-        done = subprocess.run([base.GDEV, "vgpu", "list"], env=self.environment, user=65534, group=65534,
+        done = subprocess.run([harness.GDEV, "vgpu", "list"], env=self.environment, user=65534, group=65534,
                               extra_groups=[], capture_output=True, text=True, stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(list(self.vgpus()), ["gdev0"])
@@ -315,7 +315,7 @@ class Niced(SharesTest):
 
     def obey(self, orders, nice, vgpu):
         os.nice(nice)
-        client = base.Client(f"{self.run_dir}/{vgpu}.sock")
+        client = harness.Client(f"{self.run_dir}/{vgpu}.sock")
         orders.send(struct.pack("=Q", client.session))
         while order := orders.recv(4096):
             client.tell(order)
@@ -419,7 +419,7 @@ class Measured(SharesTest):
         self.assertIn("NICE", self.done("top", "--once"))
         self.refused("from 0.1 to 3600", "top", "--seconds", "0", code=2)
         self.refused("what is", "top", "me", code=2)
-        watch = subprocess.Popen([base.GDEV, "top", "--seconds", "0.1"], env=self.environment,
+        watch = subprocess.Popen([harness.GDEV, "top", "--seconds", "0.1"], env=self.environment,
                                  stdout=subprocess.PIPE, text=True)
         seen = 0
         while seen < 3:
@@ -525,4 +525,4 @@ class Metrics(SharesTest):
 
 
 if __name__ == "__main__":
-    base.main()
+    harness.main()

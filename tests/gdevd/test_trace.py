@@ -13,9 +13,9 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import test_gdevd  # noqa: E402
+import harness  # noqa: E402
 import wire  # noqa: E402
-from test_gdevd import wait_for  # noqa: E402
+from harness import wait_for  # noqa: E402
 
 EALREADY = 114
 FEATURES = wire.FEATURE_DEVICE_MAP | wire.FEATURE_TUNING | wire.FEATURE_TRACE
@@ -48,7 +48,7 @@ class Tracer:
             self.sock.settimeout(10)
 
 
-class Trace(test_gdevd.GdevdTest):
+class Trace(harness.GdevdTest):
     def tracer(self, token=0):
         tracer = Tracer(self.run_dir, token)
         self.addCleanup(tracer.sock.close)
@@ -162,10 +162,5 @@ class Trace(test_gdevd.GdevdTest):
         self.assertEqual((kind, session, self.enabled(fds[0])), (wire.TRACE_BEGIN, client.session, 1))
 
 
-def main():
-    test_gdevd.GDEVD, test_gdevd.GDEV = map(os.path.abspath, sys.argv[1:3])
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
-
-
 if __name__ == "__main__":
-    main()
+    harness.main()

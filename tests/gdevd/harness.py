@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""A gdevd to test: in a temporary directory, with workers that execute nothing (fake_worker.py), and the sessions of
+its clients, whose workers say what the test says."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import wire  # noqa: E402
+
+GDEVD = GDEV = None
+FAKE_WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_worker.py")
+
+ENOENT, EAGAIN, ENOMEM, EACCES, EEXIST, EINVAL, EIDRM, EUSERS, EADDRINUSE = (
+    2, 11, 12, 13, 17, 22, 43, 87, 98)
+SESSION_LOST, PROTOCOL = 1028, 1039
+
+
+def wait_for(condition, seconds=10, what="it"):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not happen within {seconds} seconds")
+
+
+class Client:
+    """A session: its connection, and through the fake worker its worker's messages."""
+
+    def __init__(self, path, **hello):
+        self.sock = wire.connect(path)
+        wire.send(self.sock, wire.hello(**hello))
+        self.kind, self.serial, self.status, self.body, fds = wire.receive(self.sock)
+        self.peer, self.fds = None, []
+        if self.kind == wire.WELCOME:
+            self.session = wire.WELCOME_BODY.unpack_from(self.body.ljust(wire.WELCOME_BODY.size, b"\0"))[3]
+            self.fds = fds[:4] + fds[5:]
+            self.peer = socket.socket(fileno=fds[4])
+            self.peer.settimeout(10)
+
+    def text(self):
+        return self.body.split(b"\0")[0].decode()
+
+    def tell(self, data, fds=()):
+        """As the worker, to gdevd."""
+        wire.send(self.peer, data, fds)
+
+    def ask(self, data, fds=()):
+        self.tell(data, fds)
+        return wire.receive(self.peer)
+
+    def memory(self, amount):
+        _, _, status, body, _ = self.ask(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(amount, 0, 0), 5))
+        return status, wire.MEMORY_BODY.unpack(body)
+
+    def shm(self, command, fds=(), **fields):
+        kind, _, status, body, got = self.ask(wire.shm(command, **fields), fds)
+        assert kind == wire.SHM_REPLY
+        names = ("command key id flags bytes chunk_bytes first_chunk chunks uid gid mode attached token").split()
+        return status, dict(zip(names, wire.SHM_BODY.unpack(body))), got
+
+    def close(self):
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+        if self.peer:
+            self.peer.close()
+        self.sock.close()
+
+
+class GdevdTest(unittest.TestCase):
+    config = ""
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="gdevd-test-")
+        os.chmod(self.directory, 0o755)
+        self.run_dir = self.directory + "/run"
+        self.orders = self.directory + "/orders"
+        os.mkdir(self.orders)
+        self.processes, self.clients = [], []
+        self.environment = dict(os.environ, GDEV_RUNTIME_DIR=self.run_dir, FAKE_WORKER_DIR=self.orders)
+        for name in ("GDEV_VGPU", "GDEV_LOG", "NOTIFY_SOCKET"):
+            self.environment.pop(name, None)
+        self.log_path = self.directory + "/log"
+
+    def tearDown(self):
+        for client in self.clients:
+            client.close()
+        for process in self.processes:
+            if process.poll() is None:  # in order, so that a leak is found
+                process.terminate()
+                try:
+                    self.assertEqual(process.wait(20), 0)
+                finally:
+                    process.kill()
+        log = self.log()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        for mark in ("Sanitizer", "runtime error"):
+            self.assertNotIn(mark, log)
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8") as file:
+            return file.read()
+
+    def start(self, *options, config="", wait=True, mode="ok"):
+        self.order(mode)
+        path = self.directory + "/gdev.conf"
+        with open(path, "w", encoding="ascii") as file:
+            file.write(config)
+        with open(self.log_path, "ab") as log:
+            process = subprocess.Popen(
+                [GDEVD, "--foreground", "--config", path, "--state-dir", self.directory + "/state",
+                 "--worker", FAKE_WORKER, "--device", "null", "--log", "debug", *options],
+                env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.processes.append(process)
+        if wait:
+            wait_for(lambda: self.reachable() or process.poll() is not None, what="the start")
+            self.assertIsNone(process.poll(), self.log())
+        return process
+
+    def reachable(self):
+        connection = self.try_hold()
+        if connection:
+            connection.close()
+        return connection is not None
+
+    def try_hold(self):
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.connect(self.run_dir + "/control.sock")
+            return connection
+        except OSError:
+            connection.close()
+            return None
+
+    def order(self, mode):
+        with open(self.orders + "/mode", "w", encoding="ascii") as file:
+            file.write(mode)
+
+    def gdev(self, *arguments, **options):
+        return subprocess.run([GDEV, *arguments], env=self.environment, capture_output=True, text=True,
+                              timeout=60, stdin=subprocess.DEVNULL, **options)
+
+    def status(self):
+        done = self.gdev("status", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def client(self, vgpu="gdev0", welcome=True, **hello):
+        client = Client(f"{self.run_dir}/{vgpu}.sock", **hello)
+        self.clients.append(client)
+        if welcome:
+            self.assertEqual(client.kind, wire.WELCOME, client.body)
+        return client
+
+    def wait_warm(self, count):
+        return wait_for(lambda: self.status()["workers"]["warm"] == count, what=f"{count} warm workers")
+
+
+def main():
+    global GDEVD, GDEV
+    GDEVD, GDEV = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
