@@ -212,6 +212,11 @@ struct device_ops {
 	void (*module_unload)(struct device_module *module);
 	/* Required. Device memory that the module's variables take. */
 	uint64_t (*module_bytes)(struct device_module *module);
+	/* Optional, both. Bytes of all the module's variables if some are managed, which the client reads and
+	 * writes, too; else 0. place: from here on they lie at `address` in host memory of the arena, a multiple
+	 * of 4096, with their initial values. Launches that were submitted before may use the old ones. */
+	uint64_t (*module_managed_bytes)(struct device_module *module);
+	void (*module_place)(struct device_module *module, uint64_t address);
 	/* -GDEV_E_SYMBOL_NOT_FOUND. A function lives as long as its module. */
 	int (*function_get)(
 		struct device_module *module, const char *name, struct device_function **function);
@@ -226,6 +231,8 @@ struct device_ops {
 		struct device_function *function, uint32_t block_threads, uint32_t shared_bytes);
 	int (*global_get)(
 		struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes);
+	/* Optional. Whether the variable, which is there, is managed. */
+	bool (*global_is_managed)(struct device_module *module, const char *name);
 
 	/* Optional. Looks at an image without a device: whether all of it could be run. `image` is as for
 	 * module_load, or several fat binaries one behind the other, which are images of their own. Calls

@@ -40,6 +40,7 @@
 	X(RECORD_FUNCTION_GET, 18, IMMEDIATE, struct record_lookup)                                \
 	X(RECORD_GLOBAL_GET, 19, IMMEDIATE, struct record_lookup)                                  \
 	X(RECORD_LAUNCH, 20, STREAM, struct record_launch)                                         \
+	X(RECORD_MODULE_PLACE, 21, IMMEDIATE, struct record_module_place)                          \
 	/* streams and events */                                                                   \
 	X(RECORD_STREAM_CREATE, 32, IMMEDIATE, struct record_stream)                               \
 	X(RECORD_STREAM_DESTROY, 33, IMMEDIATE, struct record_stream)                              \
@@ -137,6 +138,14 @@ struct record_module_load {
 	uint64_t image, image_bytes;
 	uint64_t log, log_bytes;
 	uint64_t reserved; /* 0 */
+};
+
+/* Moves the module's variables, with their initial values, to page-locked memory of the session, which the
+ * client frees after the module. For modules whose reply_module says so; before their first launch. */
+struct record_module_place {
+	struct record_header header;
+	uint32_t module, reserved;
+	uint64_t address; /* a multiple of 4096 */
 };
 
 struct record_handle {
@@ -245,6 +254,8 @@ enum record_query_type {
 struct reply_module {
 	uint32_t module, reserved;
 	uint64_t device_bytes; /* what code and variables take on the device */
+	uint64_t
+		variable_bytes; /* not 0: some are managed, and so much memory should be given them all */
 };
 
 struct reply_param {
@@ -264,6 +275,7 @@ struct reply_function {
 
 struct reply_global {
 	uint64_t address, bytes;
+	uint32_t managed, reserved; /* 1: declared so */
 };
 
 struct reply_event {
@@ -301,6 +313,7 @@ _Static_assert(sizeof(struct record_copy) == 96, "ABI");
 _Static_assert(sizeof(struct record_write) == 40, "ABI");
 _Static_assert(sizeof(struct record_fill) == 64, "ABI");
 _Static_assert(sizeof(struct record_module_load) == 64, "ABI");
+_Static_assert(sizeof(struct record_module_place) == 40, "ABI");
 _Static_assert(sizeof(struct record_handle) == 32, "ABI");
 _Static_assert(sizeof(struct record_lookup) == 32, "ABI");
 _Static_assert(sizeof(struct record_launch) == 64, "ABI");

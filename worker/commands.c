@@ -172,6 +172,7 @@ static const struct {
 	[RECORD_MEMORY_FREE] = {memory_free, true},
 	[RECORD_MODULE_LOAD] = {module_load, false},
 	[RECORD_MODULE_UNLOAD] = {module_unload, true},
+	[RECORD_MODULE_PLACE] = {module_place, false},
 	[RECORD_FUNCTION_GET] = {module_function, false},
 	[RECORD_GLOBAL_GET] = {module_global, false},
 	[RECORD_STREAM_CREATE] = {create_stream, false},

@@ -149,6 +149,13 @@ static int decode_load(struct request *request, size_t length)
 	return 0;
 }
 
+static int decode_place(struct request *request, size_t length)
+{
+	const struct record_module_place *place = request->place;
+
+	return place->reserved || place->address % 4096 ? -EINVAL : 0;
+}
+
 /* For each opcode, a check or NULL, and whether bytes may follow the fixed fields. */
 static const struct {
 	int (*check)(struct request *request, size_t length);
@@ -158,6 +165,7 @@ static const struct {
 	[RECORD_WRITE] = {decode_write, true},
 	[RECORD_FILL] = {decode_fill, false},
 	[RECORD_MODULE_LOAD] = {decode_load, false},
+	[RECORD_MODULE_PLACE] = {decode_place, false},
 	[RECORD_FUNCTION_GET] = {decode_lookup, true},
 	[RECORD_GLOBAL_GET] = {decode_lookup, true},
 	[RECORD_LAUNCH] = {decode_launch, true},

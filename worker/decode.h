@@ -23,6 +23,7 @@ struct request {
 		const struct record_write *write;
 		const struct record_fill *fill;
 		const struct record_module_load *load;
+		const struct record_module_place *place;
 		const struct record_handle *handle;
 		const struct record_lookup *lookup;
 		const struct record_launch *launch;

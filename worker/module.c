@@ -135,6 +135,8 @@ static void load_decided(struct core *core, struct charge *charge, int status)
 		return;
 	}
 	reply.module = module->handle;
+	if (core->ops->module_managed_bytes)
+		reply.variable_bytes = core->ops->module_managed_bytes(module->device);
 	command_answer(command, 0, &reply, sizeof reply);
 }
 
@@ -196,6 +198,28 @@ void module_load(struct command *command)
 	command->range = image;
 	command->log_range = log_range;
 	service_job(core, &command->job, load_job);
+}
+
+/* Under the lock, which keeps the memory where it is meanwhile. What the variables took is given back. */
+void module_place(struct command *command)
+{
+	const struct record_module_place *place = command->request.place;
+	struct core *core = command->core;
+	struct module *module = table_find(&core->modules, place->module);
+	uint64_t bytes = 0;
+	int error = -GDEV_E_INVALID_HANDLE;
+
+	if (module) {
+		if (core->ops->module_managed_bytes)
+			bytes = core->ops->module_managed_bytes(module->device);
+		error = bytes && find_host(core, place->address, bytes) ? 0 : -EINVAL;
+	}
+	if (!error) {
+		core->ops->module_place(module->device, place->address);
+		memory_uncharge(core, module->bytes);
+		module->bytes = 0;
+	}
+	command_answer(command, error, NULL, 0);
 }
 
 /* ---- what is in a module ---- */
@@ -322,6 +346,8 @@ void module_global(struct command *command)
 	if (module)
 		error = core->ops->global_get(
 			module->device, command->request.tail, &reply.address, &reply.bytes);
+	if (!error && core->ops->global_is_managed)
+		reply.managed = core->ops->global_is_managed(module->device, command->request.tail);
 	if (!error)
 		error = add_variable(module, reply.address, reply.bytes);
 	command_answer(command, error, &reply, error ? 0 : sizeof reply);

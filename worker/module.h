@@ -46,6 +46,7 @@ struct function {
 /* Immediate records. With the lock. */
 void module_load(struct command *command);
 void module_unload(struct command *command);
+void module_place(struct command *command);
 void module_function(struct command *command);
 void module_function_name(struct command *command);
 void module_global(struct command *command);

@@ -132,7 +132,7 @@ int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct c
 	job->ns_guess = shape->ns_per_block;
 	job->launch = (struct ptx_launch){
 		.params = job->params,
-		.globals = module->globals,
+		.globals = __atomic_load_n(&module->globals, __ATOMIC_ACQUIRE),
 		.grid = {l->grid[0], l->grid[1], l->grid[2]},
 		.block = {l->block[0], l->block[1], l->block[2]},
 		.dynamic_shared_bytes = l->shared_bytes,

@@ -98,8 +98,9 @@ struct device_function {
 struct device_module {
 	struct device_space *space;
 	struct ptx_module *ptx;
-	void *globals;
-	size_t globals_bytes;
+	void *globals;        /* where variables are: `own`, or host memory of the arena */
+	void *own;            /* the module's own block; kept, as launches may still use it */
+	size_t globals_bytes; /* of `own` */
 	struct device_function *functions; /* one a kernel */
 };
 
@@ -111,6 +112,8 @@ int cpu_module_load(struct device_space *space, const void *image, size_t length
 	struct device_log *log, struct device_module **module);
 void cpu_module_unload(struct device_module *module);
 uint64_t cpu_module_bytes(struct device_module *module);
+uint64_t cpu_module_managed_bytes(struct device_module *module);
+void cpu_module_place(struct device_module *module, uint64_t address);
 int cpu_function_get(
 	struct device_module *module, const char *name, struct device_function **function);
 int cpu_function_name(struct device_module *module, unsigned index, char *name, size_t size);
@@ -121,6 +124,7 @@ uint32_t cpu_function_occupancy(
 	struct device_function *function, uint32_t block_threads, uint32_t shared_bytes);
 int cpu_global_get(
 	struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes);
+bool cpu_global_is_managed(struct device_module *module, const char *name);
 
 /* The entry for a block shape, a new one when there is none. Lock held. NULL: out of memory. */
 struct cpu_shape *cpu_shape_get(struct device_function *function, const uint32_t block[3]);

@@ -69,7 +69,7 @@ static int parse(const void *image, size_t length, struct device_log *log, struc
 	return ptx_error(ptx_parse(text, text_length, &ptx_log, ptx));
 }
 
-/* Module variables are ordinary memory of this process, outside the arena. */
+/* Module variables are ordinary memory of this process, outside the arena, until they are placed in it. */
 static int globals_create(struct device_module *module)
 {
 	size_t bytes, align, page = (size_t)sysconf(_SC_PAGESIZE);
@@ -80,14 +80,21 @@ static int globals_create(struct device_module *module)
 	if (align > page)
 		return -ENOTSUP;
 	module->globals_bytes = align_up(bytes, page);
-	module->globals = mmap(NULL, module->globals_bytes, PROT_READ | PROT_WRITE,
+	module->own = mmap(NULL, module->globals_bytes, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (module->globals == MAP_FAILED) {
-		module->globals = NULL;
+	if (module->own == MAP_FAILED) {
+		module->own = NULL;
 		return -ENOMEM;
 	}
-	ptx_globals_init(module->ptx, module->globals);
+	ptx_globals_init(module->ptx, module->own);
+	module->globals = module->own;
 	return 0;
+}
+
+static void globals_destroy(struct device_module *module)
+{
+	if (module->own)
+		munmap(module->own, module->globals_bytes);
 }
 
 int cpu_module_load(struct device_space *space, const void *image, size_t length,
@@ -120,8 +127,7 @@ int cpu_module_load(struct device_space *space, const void *image, size_t length
 	return 0;
 
 err_globals:
-	if (module->globals)
-		munmap(module->globals, module->globals_bytes);
+	globals_destroy(module);
 err_ptx:
 	ptx_module_destroy(module->ptx);
 err_free:
@@ -142,8 +148,7 @@ void cpu_module_unload(struct device_module *module)
 		}
 	}
 	free(module->functions);
-	if (module->globals)
-		munmap(module->globals, module->globals_bytes);
+	globals_destroy(module);
 	ptx_module_destroy(module->ptx);
 	free(module);
 }
@@ -151,6 +156,19 @@ void cpu_module_unload(struct device_module *module)
 uint64_t cpu_module_bytes(struct device_module *module)
 {
 	return module->globals_bytes;
+}
+
+uint64_t cpu_module_managed_bytes(struct device_module *module)
+{
+	return ptx_globals_managed(module->ptx) ? module->globals_bytes : 0;
+}
+
+void cpu_module_place(struct device_module *module, uint64_t address)
+{
+	void *block = (void *)(uintptr_t)address;
+
+	ptx_globals_init(module->ptx, block);
+	__atomic_store_n(&module->globals, block, __ATOMIC_RELEASE);
 }
 
 int cpu_function_get(struct device_module *module, const char *name, struct device_function **out)
@@ -226,6 +244,11 @@ int cpu_global_get(
 		return -GDEV_E_SYMBOL_NOT_FOUND;
 	*address = (uint64_t)(uintptr_t)module->globals + offset;
 	return 0;
+}
+
+bool cpu_global_is_managed(struct device_module *module, const char *name)
+{
+	return ptx_global_is_managed(module->ptx, name);
 }
 
 struct cpu_shape *cpu_shape_get(struct device_function *function, const uint32_t block[3])

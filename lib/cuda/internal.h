@@ -249,8 +249,9 @@ enum allocation_kind {
 	ALLOCATION_DEVICE,
 	ALLOCATION_HOST,
 	ALLOCATION_MANAGED,
-	ALLOCATION_SHARED, /* cuShmAt */
-	ALLOCATION_IPC,    /* cuIpcOpenMemHandle */
+	ALLOCATION_SHARED,    /* cuShmAt */
+	ALLOCATION_IPC,       /* cuIpcOpenMemHandle */
+	ALLOCATION_VARIABLES, /* of a module that has managed ones */
 };
 
 /* What the program said about managed memory (managed.c). */
@@ -281,6 +282,8 @@ CUresult memory_remember_pooled(
 	CUcontext context, uint64_t base, uint64_t bytes, CUmemoryPool pool);
 /* Device memory of the current context. */
 CUresult memory_alloc(size_t bytes, enum allocation_kind kind, CUdeviceptr *pointer);
+/* Managed memory, or a module's managed variables. */
+bool memory_is_managed(const struct allocation *allocation);
 /* The allocation that begins there. */
 bool memory_find_base(uint64_t base, struct allocation *allocation);
 /* Keeps the advice, if the allocation is still there. */

@@ -422,6 +422,22 @@ CUresult cuLibraryGetGlobal(
 	return cuModuleGetGlobal_v2(pointer, bytes, module, name);
 }
 
+CUresult cuLibraryGetManaged(
+	CUdeviceptr *pointer, size_t *bytes, CUlibrary library, const char *name)
+{
+	CUmodule module;
+
+	TRY(initialised());
+	if (!name || !*name || (!pointer && !bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_LIBRARY, library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	TRY(module_now(library, &module));
+	if (!gdev_module_global_is_managed(module->module, name))
+		return CUDA_ERROR_NOT_FOUND;
+	return cuModuleGetGlobal_v2(pointer, bytes, module, name);
+}
+
 CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library)
 {
 	CUmodule module;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Managed memory: device memory that the process maps; or, on devices where it cannot, page-locked memory of
- * the process, which kernels then read over the bus. It is where both sides reach it, so that prefetches
- * and advice change nothing; they are kept, and given back by cuMemRangeGetAttribute.
+ * the process, which kernels then read over the bus. Managed variables always lie in page-locked memory. It is
+ * where both sides reach it, so that prefetches and advice change nothing; they are kept, and given back by
+ * cuMemRangeGetAttribute.
  */
 #include <errno.h>
 
@@ -50,8 +51,7 @@ static CUresult find_managed(CUdeviceptr pointer, size_t count, struct allocatio
 	CUcontext context;
 
 	TRY(current_context(&context));
-	if (!count || !memory_find(pointer, &range, allocation) ||
-		allocation->kind != ALLOCATION_MANAGED ||
+	if (!count || !memory_find(pointer, &range, allocation) || !memory_is_managed(allocation) ||
 		count > range.bytes - (pointer - range.base))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;

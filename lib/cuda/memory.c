@@ -158,6 +158,11 @@ void memory_release_context(CUcontext context)
 	pthread_rwlock_unlock(&lock);
 }
 
+bool memory_is_managed(const struct allocation *allocation)
+{
+	return allocation->kind == ALLOCATION_MANAGED || allocation->kind == ALLOCATION_VARIABLES;
+}
+
 bool memory_find_base(uint64_t base, struct allocation *allocation)
 {
 	const struct allocation *found;
@@ -451,7 +456,8 @@ static unsigned memory_type(const struct pointer *pointer)
 {
 	if (!pointer->known)
 		return is_registered(pointer->address) ? CU_MEMORYTYPE_HOST : 0;
-	return is_host(pointer) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+	return is_host(pointer) && !memory_is_managed(&pointer->allocation) ? CU_MEMORYTYPE_HOST
+									    : CU_MEMORYTYPE_DEVICE;
 }
 
 #define ANSWER(type, value)                                                                        \
@@ -479,7 +485,7 @@ static CUresult pointer_attribute(
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 		ANSWER(unsigned long long, pointer->range.id);
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		ANSWER(unsigned, known && pointer->allocation.kind == ALLOCATION_MANAGED);
+		ANSWER(unsigned, known &&memory_is_managed(&pointer->allocation));
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		ANSWER(int, known ? pointer->allocation.context->device : CU_DEVICE_INVALID);
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:

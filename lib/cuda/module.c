@@ -76,6 +76,7 @@ CUresult module_load(CUcontext context, const void *begin, size_t bytes, unsigne
 	struct gdev_module *loaded;
 	struct jit_logs logs;
 	uint64_t start = clock_now_ns();
+	uint64_t address, managed_bytes;
 	CUmodule module;
 	int error;
 
@@ -103,6 +104,8 @@ CUresult module_load(CUcontext context, const void *begin, size_t bytes, unsigne
 	module->module = loaded;
 	pthread_mutex_init(&module->lock, NULL);
 	list_init(&module->functions);
+	if (gdev_module_managed(loaded, &address, &managed_bytes))
+		memory_remember(context, address, managed_bytes, ALLOCATION_VARIABLES, 0);
 	pthread_mutex_lock(&context->lock);
 	list_append(&context->modules, &module->link);
 	pthread_mutex_unlock(&context->lock);
@@ -114,6 +117,8 @@ void module_release(CUmodule module)
 {
 	struct CUfunc_st *function, *next;
 	CUcontext context = module->context;
+	struct allocation variables;
+	uint64_t address, bytes;
 
 	pthread_mutex_lock(&context->lock);
 	list_remove(&module->link);
@@ -122,6 +127,8 @@ void module_release(CUmodule module)
 		free(function->legacy);
 		handle_destroy(HANDLE_FUNCTION, function);
 	}
+	if (gdev_module_managed(module->module, &address, &bytes))
+		memory_forget(address, &variables);
 	gdev_module_unload(module->module);
 	pthread_mutex_destroy(&module->lock);
 	handle_destroy(HANDLE_MODULE, module);

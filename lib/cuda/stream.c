@@ -324,7 +324,7 @@ CUresult cuStreamAttachMemAsync(
 	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
 		flags != CU_MEM_ATTACH_SINGLE)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!memory_find(pointer, &range, &allocation) || allocation.kind != ALLOCATION_MANAGED)
+	if (!memory_find(pointer, &range, &allocation) || !memory_is_managed(&allocation))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }

@@ -70,6 +70,28 @@ static int load(struct gdev_session *session, const void *image, size_t bytes, c
 	return error;
 }
 
+/* Gives the variables memory that both sides reach. */
+static int place(struct gdev_module *module, uint64_t bytes)
+{
+	struct record_module_place record = {.module = module->handle};
+	struct gdev_session *session = module->session;
+	void *memory;
+	int error = gdev_host_alloc(session, bytes, &memory);
+
+	if (error)
+		return error;
+	record.address = (uint64_t)memory;
+	error = session_request(
+		session, RECORD_MODULE_PLACE, &record, sizeof record, NULL, 0, NULL, 0, 0);
+	if (error) {
+		memory_release(session, record.address);
+		return error;
+	}
+	module->managed = record.address;
+	module->managed_bytes = bytes;
+	return 0;
+}
+
 int gdev_module_load(struct gdev_session *session, const void *image, size_t bytes, char *log,
 	size_t log_bytes, struct gdev_module **created)
 {
@@ -95,8 +117,13 @@ int gdev_module_load(struct gdev_session *session, const void *image, size_t byt
 	module->handle = reply.module;
 	pthread_mutex_init(&module->lock, NULL);
 	list_init(&module->functions);
-	*created = module;
-	return 0;
+	if (reply.variable_bytes)
+		error = place(module, reply.variable_bytes);
+	if (error)
+		gdev_module_unload(module);
+	else
+		*created = module;
+	return error;
 }
 
 void gdev_module_unload(struct gdev_module *module)
@@ -113,8 +140,11 @@ void gdev_module_unload(struct gdev_module *module)
 		session_request(
 			session, RECORD_MODULE_UNLOAD, &record, sizeof record, NULL, 0, NULL, 0, 0);
 	}
-	if (!session->forked)
+	if (!session->forked) {
 		memory_remove_variables(session, module);
+		if (module->managed)
+			memory_release(session, module->managed);
+	}
 	list_for_each_safe (function, next, &module->functions, link)
 		free(function);
 	pthread_mutex_destroy(&module->lock);
@@ -241,15 +271,21 @@ int gdev_module_function_name(
 	return error;
 }
 
+static int ask_global(struct gdev_module *module, const char *name, struct reply_global *reply)
+{
+	int error = gdev_session_error(module->session, NULL);
+
+	return error ? error
+		     : look_up(module, RECORD_GLOBAL_GET, name, reply, sizeof *reply,
+			       sizeof *reply);
+}
+
 int gdev_module_global(
 	struct gdev_module *module, const char *name, uint64_t *address, uint64_t *bytes)
 {
 	struct reply_global reply;
-	int error = gdev_session_error(module->session, NULL);
+	int error = ask_global(module, name, &reply);
 
-	if (!error)
-		error = look_up(
-			module, RECORD_GLOBAL_GET, name, &reply, sizeof reply, sizeof reply);
 	if (!error)
 		error = memory_add_variable(module->session, module, reply.address, reply.bytes);
 	if (error)
@@ -257,6 +293,20 @@ int gdev_module_global(
 	*address = reply.address;
 	*bytes = reply.bytes;
 	return 0;
+}
+
+bool gdev_module_managed(struct gdev_module *module, uint64_t *address, uint64_t *bytes)
+{
+	*address = module->managed;
+	*bytes = module->managed_bytes;
+	return module->managed;
+}
+
+bool gdev_module_global_is_managed(struct gdev_module *module, const char *name)
+{
+	struct reply_global reply;
+
+	return module->managed && !ask_global(module, name, &reply) && reply.managed;
 }
 
 const struct gdev_function_info *gdev_function_info(const struct gdev_function *function)

@@ -99,6 +99,7 @@ static void with_library(CUlibrary bad)
 	INVALID_HANDLE(cuLibraryGetKernelCount(&count, bad));
 	INVALID_HANDLE(cuLibraryEnumerateKernels(&kernel, 1, bad));
 	INVALID_HANDLE(cuLibraryGetGlobal(&memory, &bytes, bad, "variable"));
+	INVALID_HANDLE(cuLibraryGetManaged(&memory, &bytes, bad, "variable"));
 }
 
 static void of_libraries(void **state)
@@ -128,6 +129,9 @@ static void of_libraries(void **state)
 	INVALID_VALUE(cuLibraryEnumerateKernels(NULL, 1, alive.library));
 	INVALID_VALUE(cuLibraryGetGlobal(&memory, &bytes, alive.library, NULL));
 	NOT_FOUND(cuLibraryGetGlobal(&memory, &bytes, alive.library, "nobody"));
+	INVALID_VALUE(cuLibraryGetManaged(&memory, &bytes, alive.library, NULL));
+	INVALID_VALUE(cuLibraryGetManaged(NULL, NULL, alive.library, "variable"));
+	NOT_FOUND(cuLibraryGetManaged(&memory, &bytes, alive.library, "variable"));
 }
 
 static void with_kernel(CUkernel bad)

@@ -139,6 +139,65 @@ static void managed_memory_is_reached_by_both(void **state)
 	assert_success(cuMemFree(memory));
 }
 
+static const char managed_ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .global .attribute(.managed) .align 4 .u32 counters[4] = {1, 2, 3, 4};\n"
+	".visible .global .align 4 .u32 plain = 7;\n"
+	".visible .global .attribute(.managed) .align 8 .u64 pointer = generic(counters);\n"
+	".visible .entry count()\n{\n"
+	"	.reg .u32 %r0;\n	.reg .u64 %d0;\n"
+	"	ld.global.u32 %r0, [counters];\n"
+	"	add.u32 %r0, %r0, 10;\n"
+	"	st.global.u32 [counters], %r0;\n"
+	"	ld.global.u64 %d0, [pointer];\n"
+	"	ld.u32 %r0, [%d0+4];\n"
+	"	add.u32 %r0, %r0, 20;\n"
+	"	st.u32 [%d0+4], %r0;\n"
+	"	ret;\n}\n";
+
+static void managed_variables_are_reached_by_both(void **state)
+{
+	CUdeviceptr counters, pointer, plain;
+	volatile uint32_t *words;
+	CUfunction count;
+	CUlibrary library;
+	unsigned managed;
+	CUmodule module;
+	CUresult result;
+	size_t bytes;
+
+	assert_success(cuLibraryLoadData(&library, managed_ptx, NULL, NULL, 0, NULL, NULL, 0));
+	result = cuLibraryGetManaged(&counters, &bytes, library, "counters");
+	if (result == CUDA_ERROR_NOT_FOUND) {
+		printf("# the device has no managed variables\n");
+		assert_success(cuLibraryUnload(library));
+		skip();
+	}
+	assert_success(result);
+	assert_int_equal(bytes, 16);
+	words = (uint32_t *)counters;
+	assert_int_equal(words[3], 4);
+	assert_success(cuLibraryGetManaged(&pointer, &bytes, library, "pointer"));
+	assert_int_equal(*(CUdeviceptr *)pointer, counters);
+	assert_result(cuLibraryGetManaged(&plain, &bytes, library, "plain"), CUDA_ERROR_NOT_FOUND);
+	assert_success(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, counters));
+	assert_int_equal(managed & 1, 1);
+	assert_success(cuLibraryGetModule(&module, library));
+	assert_success(cuModuleGetGlobal(&plain, &bytes, module, "counters"));
+	assert_int_equal(plain, counters);
+	words[1] = 200;
+	assert_success(cuModuleGetFunction(&count, module, "count"));
+	assert_success(cuLaunchKernel(count, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	assert_success(cuCtxSynchronize());
+	assert_int_equal(words[0], 11);
+	assert_int_equal(words[1], 220);
+	assert_success(cuMemsetD32(counters, 5, 4));
+	assert_int_equal(words[2], 5);
+	assert_result(cuMemFree(counters), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuLibraryUnload(library));
+	assert_result(cuMemsetD32(counters, 5, 4), CUDA_ERROR_INVALID_VALUE);
+}
+
 static void registered_memory_can_be_copied(void **state)
 {
 	size_t bytes = 1 << 20;
@@ -217,6 +276,7 @@ int main(void)
 		TEST(pitched_rows_are_aligned),
 		TEST(page_locked_memory_is_reached_by_kernels),
 		TEST(managed_memory_is_reached_by_both),
+		TEST(managed_variables_are_reached_by_both),
 		TEST(registered_memory_can_be_copied),
 		TEST(pointers_say_what_they_are),
 		TEST(many_attributes_of_an_unknown_pointer_are_no_error),

@@ -239,6 +239,16 @@ void ptx_globals_init(const struct ptx_module *module, void *block)
 	*(uint32_t *)block = 42;
 }
 
+bool ptx_globals_managed(const struct ptx_module *module)
+{
+	return false;
+}
+
+bool ptx_global_is_managed(const struct ptx_module *module, const char *name)
+{
+	return false;
+}
+
 int ptx_global_find(
 	const struct ptx_module *module, const char *name, uint64_t *offset, uint64_t *size)
 {

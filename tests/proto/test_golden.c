@@ -48,6 +48,8 @@ static void records_have_their_bytes(void **state)
 	struct record_fill fill = {HEADER(RECORD_FILL, record_fill), 1, 2, 3, 4, 5, 6};
 	struct record_module_load load = {
 		HEADER(RECORD_MODULE_LOAD, record_module_load), 1, 2, 3, 4, 5};
+	struct record_module_place place = {
+		HEADER(RECORD_MODULE_PLACE, record_module_place), 1, 2, 3};
 	struct record_handle handle = {HEADER(RECORD_MODULE_UNLOAD, record_handle), 1, 2};
 	struct record_lookup lookup = {HEADER(RECORD_FUNCTION_GET, record_lookup), 1, 2};
 	struct record_launch launch = {
@@ -85,6 +87,9 @@ static void records_have_their_bytes(void **state)
 		     "0300000000000000"
 		     "0400000000000000"
 		     "0500000000000000");
+	GOLDEN(place, "1500000128000000" HEADER_TEXT "01000000"
+		      "02000000"
+		      "0300000000000000");
 	GOLDEN(handle, "1100000120000000" HEADER_TEXT "01000000"
 		       "02000000");
 	GOLDEN(lookup, "1200000120000000" HEADER_TEXT "01000000"
@@ -125,10 +130,10 @@ static void records_have_their_bytes(void **state)
 static void attributes_and_replies_have_their_bytes(void **state)
 {
 	struct record_attribute attribute = {RECORD_ATTRIBUTE_CLUSTER, 1, 16};
-	struct reply_module module = {1, 2, 3};
+	struct reply_module module = {1, 2, 3, 4};
 	struct reply_param param = {1, 2};
 	struct reply_function function = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-	struct reply_global global = {1, 2};
+	struct reply_global global = {1, 2, 3, 4};
 	struct reply_event event = {1};
 	struct reply_shm shm = {1, 2, 3, 4, 5, 6, 7};
 	struct reply_shared shared = {1, 2, 3, "0123456789abcde"};
@@ -141,7 +146,8 @@ static void attributes_and_replies_have_their_bytes(void **state)
 			  "10000000");
 	GOLDEN(module, "01000000"
 		       "02000000"
-		       "0300000000000000");
+		       "0300000000000000"
+		       "0400000000000000");
 	GOLDEN(param, "01000000"
 		      "02000000");
 	GOLDEN(function, "01000000"
@@ -157,7 +163,9 @@ static void attributes_and_replies_have_their_bytes(void **state)
 			 "0b000000"
 			 "0c000000");
 	GOLDEN(global, "0100000000000000"
-		       "0200000000000000");
+		       "0200000000000000"
+		       "03000000"
+		       "04000000");
 	GOLDEN(event, "0100000000000000");
 	GOLDEN(shm, "01000000"
 		    "02000000"

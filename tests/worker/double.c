@@ -102,6 +102,17 @@ static uint64_t module_bytes(struct device_module *module)
 	return 4096;
 }
 
+/* The variables of every module are managed, and lie where they were placed last. */
+static uint64_t module_managed_bytes(struct device_module *module)
+{
+	return 64;
+}
+
+static void module_place(struct device_module *module, uint64_t address)
+{
+	memset((void *)(uintptr_t)address, 'v', 64);
+}
+
 static int chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk)
 {
 	int error = null_ops->chunk_create(device, bytes, chunk);
@@ -171,6 +182,8 @@ const struct device_ops *double_ops(void)
 	ops.module_load = module_load;
 	ops.module_unload = module_unload;
 	ops.module_bytes = module_bytes;
+	ops.module_managed_bytes = module_managed_bytes;
+	ops.module_place = module_place;
 	ops.chunk_create = chunk_create;
 	ops.chunk_import = chunk_import;
 	ops.chunk_destroy = chunk_destroy;

@@ -130,6 +130,33 @@ static void variables_are_memory_for_copies_until_their_module_goes(void **state
 	assert_int_equal(session_error(fixture), -GDEV_E_ILLEGAL_ADDRESS);
 }
 
+static int place(struct fixture *fixture, uint32_t module, uint64_t address)
+{
+	struct record_module_place record = {
+		.header.opcode = RECORD_MODULE_PLACE,
+		.module = module,
+		.address = address,
+	};
+
+	return ask_plain(fixture, &record);
+}
+
+static void managed_variables_are_placed_in_host_memory_only(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t module;
+
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 2 * MIB), 0);
+	module = load_good(fixture);
+	assert_int_equal(((const struct reply_module *)reply_payload(fixture))->variable_bytes, 64);
+	assert_int_equal(place(fixture, module, TEST_DEVICE), -EINVAL);
+	assert_int_equal(place(fixture, module, TEST_BASE - 4096), -EINVAL);
+	assert_int_equal(place(fixture, module + 1, TEST_BASE + 4096), -GDEV_E_INVALID_HANDLE);
+	assert_int_equal(place(fixture, module, TEST_BASE + 4096), 0);
+	assert_memory_equal((char *)TEST_BASE + 4096 + 60, "vvvv", 4);
+	assert_int_equal(unload(fixture, module), 0);
+}
+
 static void an_unloaded_module_lives_as_long_as_its_launches(void **state)
 {
 	struct fixture *fixture = *state;
@@ -312,6 +339,7 @@ int main(void)
 		TEST(what_the_compiler_says_goes_to_the_log),
 		TEST(images_and_logs_lie_in_host_memory),
 		TEST(variables_are_memory_for_copies_until_their_module_goes),
+		TEST(managed_variables_are_placed_in_host_memory_only),
 		TEST(an_unloaded_module_lives_as_long_as_its_launches),
 		TEST(queries_are_answered),
 		TEST(tuning_stays_within_reason),

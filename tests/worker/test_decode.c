@@ -253,6 +253,19 @@ static void module_images_are_not_empty(void **state)
 	assert_int_equal(decode(&load, sizeof load), -EINVAL);
 }
 
+static void variables_are_placed_on_pages(void **state)
+{
+	struct record_module_place place = {.header.opcode = RECORD_MODULE_PLACE};
+
+	place.address = 8192;
+	assert_int_equal(decode(&place, sizeof place), 0);
+	place.address = 8200;
+	assert_int_equal(decode(&place, sizeof place), -EINVAL);
+	place.address = 8192;
+	place.reserved = 1;
+	assert_int_equal(decode(&place, sizeof place), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,6 +278,7 @@ int main(void)
 		cmocka_unit_test(writes_carry_the_bytes_they_claim),
 		cmocka_unit_test(names_end_where_they_say),
 		cmocka_unit_test(module_images_are_not_empty),
+		cmocka_unit_test(variables_are_placed_on_pages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,7 +128,7 @@ struct variable {
 	struct variable *next;
 	const char *name;
 	uint8_t space, type;
-	bool is_extern, unsized;
+	bool is_extern, unsized, managed;
 	uint32_t align;
 	uint64_t size;
 	uint64_t offset; /* in its block: globals, parameters, shared or local of its function */

@@ -229,17 +229,39 @@ void ptx_globals_init(const struct ptx_module *module, void *block)
 	}
 }
 
+bool ptx_globals_managed(const struct ptx_module *module)
+{
+	for (const struct variable *v = module->vars; v; v = v->next)
+		if (v->managed)
+			return true;
+	return false;
+}
+
+static const struct variable *find_variable(const struct ptx_module *module, const char *name)
+{
+	for (const struct variable *v = module->vars; v; v = v->next)
+		if ((v->space == SPACE_GLOBAL || v->space == SPACE_CONST) && !strcmp(v->name, name))
+			return v;
+	return NULL;
+}
+
+bool ptx_global_is_managed(const struct ptx_module *module, const char *name)
+{
+	const struct variable *v = find_variable(module, name);
+
+	return v && v->managed;
+}
+
 int ptx_global_find(
 	const struct ptx_module *module, const char *name, uint64_t *offset, uint64_t *size)
 {
-	for (const struct variable *v = module->vars; v; v = v->next)
-		if ((v->space == SPACE_GLOBAL || v->space == SPACE_CONST) &&
-			!strcmp(v->name, name)) {
-			*offset = v->offset;
-			*size = v->size;
-			return 0;
-		}
-	return -ENOENT;
+	const struct variable *v = find_variable(module, name);
+
+	if (!v)
+		return -ENOENT;
+	*offset = v->offset;
+	*size = v->size;
+	return 0;
 }
 
 /* ---- kernels ---- */

@@ -241,8 +241,10 @@ static void parse_attributes(struct parser *p, struct variable *v, unsigned *vec
 		} else if (parse_is_dotted(p, "attribute")) {
 			parse_next(p);
 			parse_expect(p, '(');
-			while (!p->error && p->tok.kind != TOKEN_END && !parse_is(p, ')'))
+			while (!p->error && p->tok.kind != TOKEN_END && !parse_is(p, ')')) {
+				v->managed |= parse_is_dotted(p, "managed");
 				parse_next(p);
+			}
 			parse_expect(p, ')');
 			continue;
 		} else if (parse_is_dotted(p, "v2")) {

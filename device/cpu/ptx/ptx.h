@@ -46,6 +46,9 @@ void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16]);
 void ptx_globals_layout(const struct ptx_module *module, size_t *bytes, size_t *align);
 /* Writes initial values into `block`, which kernels will see at that same address. */
 void ptx_globals_init(const struct ptx_module *module, void *block);
+/* Whether any variable is declared as managed. */
+bool ptx_globals_managed(const struct ptx_module *module);
+bool ptx_global_is_managed(const struct ptx_module *module, const char *name);
 /* -ENOENT when there is no such variable. Offset and size in bytes. */
 int ptx_global_find(
 	const struct ptx_module *module, const char *name, uint64_t *offset, uint64_t *size);
