@@ -20,7 +20,7 @@
 
 #define OBJECTS_MAX 65536
 #define MIB ((size_t)1 << 20)
-#define COPY_REPETITIONS 8
+#define COPY_REPETITIONS 16
 
 static CUdeviceptr objects[OBJECTS_MAX];
 static size_t object_bytes;
@@ -57,13 +57,13 @@ static void compare(void)
 		}
 }
 
-/* Both buffers are there before the time counts. */
-static uint64_t copy(bool out, bool in)
+/* Page-locked copies, from and to buffers that are on the device and have been written. */
+static uint64_t copy(CUfunction empty, bool out, bool in)
 {
 	static void *host[2];
 	static CUstream streams[2];
 	CUdeviceptr device[2];
-	size_t bytes = 256 * MIB < object_bytes * object_count ? 256 * MIB : 32 * MIB;
+	size_t bytes = object_bytes * object_count < 4096 * MIB ? 16 * MIB : 128 * MIB;
 	uint64_t start = 0;
 
 	for (int i = 0; i < 2; i++) {
@@ -72,7 +72,10 @@ static uint64_t copy(bool out, bool in)
 			must(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING), "make a stream");
 		}
 		must(cuMemAlloc(&device[i], bytes), "allocate a buffer");
+		must(cuMemsetD8(device[i], 1, bytes), "fill a buffer");
 	}
+	launch(empty);
+	must(cuCtxSynchronize(), "wait");
 	for (int round = -1; round < COPY_REPETITIONS; round++) {
 		if (round == 0)
 			start = bench_now_ns();
@@ -122,7 +125,7 @@ int main(int argc, char **argv)
 		else if (what == 'f')
 			release();
 		else if (what == 'o' || what == 'i' || what == 'b')
-			took = copy(what != 'i', what != 'o');
+			took = copy(empty, what != 'i', what != 'o');
 		else
 			continue;
 		must(cuCtxSynchronize(), "wait");

@@ -66,9 +66,11 @@ bool evict_rescue(struct core *core, struct piece *piece)
 		residency_arrived(core, piece, PIECE_RESIDENT);
 		progress(core);
 		return true;
-	case PIECE_WRITING:
-		piece->wanted = true;
-		return false;
+	case PIECE_WRITING: /* what reads it harms nobody, and was in vain: stay() */
+		list_remove(&piece->link);
+		residency_arrived(core, piece, PIECE_RESIDENT);
+		piece->copied = true;
+		return true;
 	default:
 		return false;
 	}
@@ -77,16 +79,17 @@ bool evict_rescue(struct core *core, struct piece *piece)
 void evict_rescue_all(struct core *core)
 {
 	struct residency *residency = &core->residency;
+	struct list *lists[] = {&residency->leaving, &residency->writing, &residency->written};
 	struct piece *piece;
 
-	while ((piece = list_first(&residency->leaving, struct piece, link)))
-		evict_rescue(core, piece);
-	while ((piece = list_first(&residency->written, struct piece, link)))
-		evict_rescue(core, piece);
+	for (size_t i = 0; i < array_length(lists); i++)
+		while ((piece = list_first(lists[i], struct piece, link)))
+			evict_rescue(core, piece);
 }
 
 /* ---- writing out ---- */
 
+/* It was wanted back, or cannot leave. */
 static void stay(struct core *core, struct piece *piece)
 {
 	struct range *range = piece->range;
@@ -95,7 +98,9 @@ static void stay(struct core *core, struct piece *piece)
 		swap_put(core, piece->slot);
 	piece->slot = NULL;
 	core->residency.going--;
-	residency_arrived(core, piece, PIECE_RESIDENT);
+	if (piece->state == PIECE_WRITING)
+		evict_rescue(core, piece);
+	piece->copied = false;
 	memory_unpin(core, range);
 	progress(core);
 }
@@ -106,6 +111,7 @@ static void to_be_dropped(struct core *core, struct piece *piece)
 
 	core->residency.going--;
 	piece->state = PIECE_WRITTEN;
+	list_remove(&piece->link);
 	list_append(&core->residency.written, &piece->link);
 	residency_start(core, &core->residency.drop, drop_job);
 	memory_unpin(core, range);
@@ -117,7 +123,7 @@ static void moved_out(struct core *core, struct command *command)
 	struct piece *piece = command->piece;
 
 	residency->writing_bytes -= piece->bytes;
-	if (piece->wanted || !piece->range->ready)
+	if (piece->copied || !piece->range->ready)
 		stay(core, piece);
 	else
 		to_be_dropped(core, piece);
@@ -136,6 +142,7 @@ static struct piece *next_leaving(struct core *core)
 		return NULL;
 	}
 	list_remove(&piece->link);
+	list_append(&residency->writing, &piece->link);
 	memory_pin(piece->range);
 	residency->going++;
 	piece->state = PIECE_WRITING;
@@ -152,7 +159,7 @@ static void write_out(struct core *core, struct piece *piece)
 		error = swap_get(core, piece->bytes, &slot);
 	core_lock(core);
 	piece->slot = slot;
-	if (!error && !piece->wanted && piece->range->ready) {
+	if (!error && !piece->copied && piece->range->ready) {
 		error = residency_move(core, piece, true, moved_out);
 		residency->writing_bytes += error ? 0 : piece->bytes;
 	} else if (!error) {
@@ -200,7 +207,6 @@ static void drop(struct core *core, struct piece *piece)
 	core_lock(core);
 	piece->chunk = NULL;
 	piece->written = false;
-	piece->wanted = false;
 	piece->state = piece->slot ? PIECE_SWAPPED : PIECE_FRESH;
 	residency->going--;
 	residency->given_bytes += piece->bytes;

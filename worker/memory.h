@@ -61,8 +61,9 @@ struct piece {
 	uint64_t offset, bytes;     /* in the range */
 	uint8_t state;              /* enum piece_state */
 	bool written;               /* something was put there by a copy, a fill, or from swap */
-	bool wanted;                /* WRITING, GOING: a command needs it */
-	unsigned served;            /* commands that work in its slot */
+	bool wanted;                /* LOADING: it is to be mapped */
+	bool copied;     /* RESIDENT: was wanted back while it was WRITING, and is read yet */
+	unsigned served; /* commands that work in its slot */
 };
 
 struct range {

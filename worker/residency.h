@@ -8,7 +8,8 @@
  *
  *   RESIDENT -> LEAVING -> WRITING -> WRITTEN -> GOING -> SWAPPED, or FRESH if nothing was ever there
  *      ^___________|__________|__________|                   |
- *      |     wanted back: not a byte has moved               |
+ *      |     wanted back: not a byte moves, and it can be    |
+ *      |     used at once, also while it is being copied     |
  *      |_________________ LOADING ___________________________|
  *                           |______-> MAPPED (used from host memory: the session alone is too large)
  *
@@ -65,7 +66,7 @@ struct residency {
 	struct single_job load;
 
 	/* Making room. One EVICT at a time. */
-	struct list leaving, written;
+	struct list leaving, writing, written;
 	bool evicting, begun;
 	bool ready; /* no command in flight can reach what is leaving */
 	int failed;

@@ -219,7 +219,7 @@ def rate(gdevd, filler, letter):
 
 def measure_bandwidth(runs, gdevd, object_mib):
     """What leaves, comes back, and does both: {what: [GB/s]}, and the same of page-locked copies."""
-    total = runs.device_mib * 7 // 8 // object_mib * object_mib
+    total = runs.device_mib * 13 // 16 // object_mib * object_mib
     one, other = (Filler(gdevd, object_mib, total) for _ in range(2))
     seen, pinned = ({what: [] for what in ("evict", "restore", "both")} for _ in range(2))
     for filler in (one, other):
@@ -243,8 +243,9 @@ def measure_bandwidth(runs, gdevd, object_mib):
 
 
 def swap_bandwidth(runs):
+    """Two processes; the objects of one fill the device, but for what contexts and buffers take."""
     for object_mib in (32, 2):
-        config = {"device_memory": f"{runs.device_mib}M", "swap_reserve": 0}
+        config = {"device_memory": f"{runs.device_mib}M", "swap_reserve": 0, "warm_workers": 0}
         with runs.start(None, **config) as gdevd:
             seen, pinned = measure_bandwidth(runs, gdevd, object_mib)
         for what, values in seen.items():
@@ -253,17 +254,15 @@ def swap_bandwidth(runs):
 
 
 def suspend(runs):
-    config = {"device_memory": f"{runs.device_mib}M"}
-    total = runs.device_mib * 3 // 4 // 32 * 32
+    config = {"device_memory": f"{runs.device_mib * 11 // 8}M", "warm_workers": 0}
     seen, pinned = {"suspend": [], "resume": []}, {"suspend": [], "resume": []}
     with runs.start(None, **config) as gdevd:
-        filler = Filler(gdevd, 32, total)
+        filler = Filler(gdevd, 32, runs.device_mib)
         filler.do("a"), filler.do("w"), filler.do("t")
         for repetition in range(3 if runs.short else 6):
             rates = pinned_rates(filler)
-            filler.do("t")
             for verb, baseline in zip(seen, rates):
-                before, start = moved(gdevd), time.monotonic()
+                before, start = sum(moved(gdevd)), time.monotonic()
                 code, _, err = gdevd.run([gdevd.gdev, verb, filler.process.pid])
                 if code:
                     raise LabError(f"gdev {verb} failed: {err}")
@@ -271,7 +270,7 @@ def suspend(runs):
                     filler.do("t")  # all of it is back
                 seconds = time.monotonic() - start
                 if repetition:  # the first one makes the slots of host swap
-                    seen[verb].append(sum(moved(gdevd)) / 1e9 / seconds - sum(before) / 1e9 / seconds)
+                    seen[verb].append((sum(moved(gdevd)) - before) / 1e9 / seconds)
                     pinned[verb].append(baseline)
             filler.do("c")
         filler.end()
