@@ -15,6 +15,7 @@ struct library_module {
 	struct list link;
 	CUcontext context;
 	CUmodule module;
+	bool retained; /* the primary context, for managed variables */
 };
 
 static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
@@ -59,18 +60,27 @@ static CUresult library_create(const void *begin, size_t bytes, bool preserved, 
 	return CUDA_SUCCESS;
 }
 
+static struct library_module *known_in(CUlibrary library, CUcontext context)
+{
+	struct library_module *known;
+
+	list_for_each (known, &library->modules, link)
+		if (known->context == context)
+			return known;
+	return NULL;
+}
+
 /* The library's module in the context; loads it. With the library's lock. */
 static CUresult module_in(CUlibrary library, CUcontext context, unsigned option_count,
 	CUjit_option *options, void **values, CUmodule *module)
 {
-	struct library_module *known;
+	struct library_module *known = known_in(library, context);
 	CUresult result;
 
-	list_for_each (known, &library->modules, link)
-		if (known->context == context) {
-			*module = known->module;
-			return CUDA_SUCCESS;
-		}
+	if (known) {
+		*module = known->module;
+		return CUDA_SUCCESS;
+	}
 	known = calloc(1, sizeof *known);
 	if (!known)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -186,6 +196,8 @@ CUresult cuLibraryUnload(CUlibrary library)
 	pthread_mutex_unlock(&libraries_lock);
 	list_for_each_safe (known, next, &library->modules, link) {
 		module_release(known->module);
+		if (known->retained)
+			cuDevicePrimaryCtxRelease_v2(known->context->device);
 		free(known);
 	}
 	list_for_each_safe (kernel, next_kernel, &library->kernels, link)
@@ -422,6 +434,30 @@ CUresult cuLibraryGetGlobal(
 	return cuModuleGetGlobal_v2(pointer, bytes, module, name);
 }
 
+/* NVIDIA's runtime wants to know its managed variables before there is a context. Then they are those of the
+ * first device's primary context, which the library keeps. */
+static CUresult module_of_managed(CUlibrary library, CUmodule *module)
+{
+	struct library_module *known;
+	CUcontext context;
+	CUresult result;
+	bool kept;
+
+	if (current_context(&context) == CUDA_SUCCESS)
+		return module_now(library, module);
+	TRY(cuDevicePrimaryCtxRetain(&context, 0));
+	pthread_mutex_lock(&library->lock);
+	result = module_in(library, context, 0, NULL, NULL, module);
+	known = known_in(library, context);
+	kept = known && !known->retained;
+	if (kept)
+		known->retained = true;
+	pthread_mutex_unlock(&library->lock);
+	if (!kept)
+		cuDevicePrimaryCtxRelease_v2(0);
+	return result;
+}
+
 CUresult cuLibraryGetManaged(
 	CUdeviceptr *pointer, size_t *bytes, CUlibrary library, const char *name)
 {
@@ -432,7 +468,7 @@ CUresult cuLibraryGetManaged(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!handle_is(HANDLE_LIBRARY, library))
 		return CUDA_ERROR_INVALID_HANDLE;
-	TRY(module_now(library, &module));
+	TRY(module_of_managed(library, &module));
 	if (!gdev_module_global_is_managed(module->module, name))
 		return CUDA_ERROR_NOT_FOUND;
 	return cuModuleGetGlobal_v2(pointer, bytes, module, name);

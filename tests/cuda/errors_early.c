@@ -15,6 +15,7 @@ void errors_of_the_rest(CUresult expected)
 	REFUSED(expected, cuCtxDetach(alive.context));
 	REFUSED(expected, cuCtxGetExecAffinity(NULL, 0));
 	REFUSED(expected, cuModuleGetGlobal(NULL, NULL, alive.module, NULL));
+	REFUSED(expected, cuLibraryGetManaged(NULL, NULL, alive.library, NULL));
 	REFUSED(expected, cuModuleGetFunctionCount(NULL, alive.module));
 	REFUSED(expected, cuModuleEnumerateFunctions(NULL, 0, alive.module));
 	REFUSED(expected, cuLinkAddData(alive.link, 0, NULL, 0, NULL, 0, NULL, NULL));

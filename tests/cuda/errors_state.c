@@ -53,7 +53,6 @@ static void of_the_current_context(CUresult expected)
 	REFUSED(expected, cuLinkCreate(0, NULL, NULL, &link));
 	REFUSED(expected, cuLibraryGetModule(&module, alive.library));
 	REFUSED(expected, cuLibraryGetGlobal(&memory, &bytes, alive.library, "variable"));
-	REFUSED(expected, cuLibraryGetManaged(&memory, &bytes, alive.library, "variable"));
 	REFUSED(expected, cuKernelGetFunction(&function, alive.kernel));
 	REFUSED(expected, cuMemGetInfo(&bytes, &bytes));
 	REFUSED(expected, cuMemAlloc(&memory, 16));

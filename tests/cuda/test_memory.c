@@ -198,6 +198,36 @@ static void managed_variables_are_reached_by_both(void **state)
 	assert_result(cuMemsetD32(counters, 5, 4), CUDA_ERROR_INVALID_VALUE);
 }
 
+static void managed_variables_need_no_context(void **state)
+{
+	CUdeviceptr counters;
+	CUcontext context;
+	CUlibrary library;
+	CUresult result;
+	unsigned flags;
+	size_t bytes;
+	int active;
+
+	assert_success(cuCtxGetCurrent(&context));
+	assert_success(cuCtxSetCurrent(NULL));
+	assert_success(cuLibraryLoadData(&library, managed_ptx, NULL, NULL, 0, NULL, NULL, 0));
+	result = cuLibraryGetManaged(&counters, &bytes, library, "counters");
+	if (result == CUDA_SUCCESS) {
+		assert_int_equal(((uint32_t *)counters)[3], 4);
+		assert_success(cuDevicePrimaryCtxGetState(0, &flags, &active));
+		assert_int_equal(active, 1);
+	}
+	assert_success(cuLibraryUnload(library));
+	assert_success(cuDevicePrimaryCtxGetState(0, &flags, &active));
+	assert_int_equal(active, 0);
+	assert_success(cuCtxSetCurrent(context));
+	if (result == CUDA_ERROR_NOT_FOUND) {
+		printf("# the device has no managed variables\n");
+		skip();
+	}
+	assert_success(result);
+}
+
 static void registered_memory_can_be_copied(void **state)
 {
 	size_t bytes = 1 << 20;
@@ -277,6 +307,7 @@ int main(void)
 		TEST(page_locked_memory_is_reached_by_kernels),
 		TEST(managed_memory_is_reached_by_both),
 		TEST(managed_variables_are_reached_by_both),
+		TEST(managed_variables_need_no_context),
 		TEST(registered_memory_can_be_copied),
 		TEST(pointers_say_what_they_are),
 		TEST(many_attributes_of_an_unknown_pointer_are_no_error),
