@@ -70,7 +70,7 @@ static int report(struct doctor *doctor, const char *program)
 		printf("\n%u thing%s missing.\n", doctor->missing,
 			doctor->missing > 1 ? "s are" : " is");
 	} else if (program) {
-		puts("\nIt will run: nothing is missing.");
+		puts(doctor->cuda ? "\nIt will run: nothing is missing." : "\nNothing is missing.");
 	} else {
 		puts("\nNothing is missing.");
 	}

@@ -32,7 +32,7 @@ struct doctor {
 	const char *device;           /* "cpu", "cuda:0" */
 	const struct device_ops *ops; /* NULL: it cannot be had here */
 	unsigned missing;
-	bool json;
+	bool cuda; /* something of CUDA was found in the program */
 	json_t *findings;
 };
 

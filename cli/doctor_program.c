@@ -66,6 +66,7 @@ static void on_undefined(void *owner, const char *name)
 	if (!is_driver_name(name))
 		return;
 	wanted->linked++;
+	wanted->doctor->cuda = true;
 	function = find_function(name);
 	if (function && function->works)
 		return;
@@ -94,6 +95,7 @@ static void look_for_names(struct wanted *wanted, struct bytes bytes)
 			continue;
 		wanted->seen[function - doctor_functions] = true;
 		wanted->by_name++;
+		wanted->doctor->cuda = true;
 		wanted->by_name_missing += !function->works;
 	}
 }
@@ -143,6 +145,7 @@ static void check_image(struct wanted *wanted, struct bytes image, const char *w
 	unsigned before = doctor->missing;
 	struct device_images images;
 
+	doctor->cuda = true;
 	if (!doctor->ops) {
 		json_decref(more); /* the device is missing: that has been said */
 		return;
@@ -403,7 +406,7 @@ void doctor_program(struct doctor *doctor, const char *name)
 
 	snprintf(path, sizeof path, "%s", name);
 	fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && !strchr(name, '/'))
+	if (fd < 0 && *name && !strchr(name, '/'))
 		fd = open_in(getenv("PATH"), name, path, sizeof path);
 	if (fd < 0) {
 		doctor_say(doctor, DOCTOR_MISSING, "program", json_pack("{s:s}", "file", name),
@@ -422,4 +425,9 @@ void doctor_program(struct doctor *doctor, const char *name)
 	}
 	for (unsigned i = 0; i < program.name_count; i++)
 		free(program.names[i]);
+	if (!doctor->cuda && !doctor->missing)
+		doctor_say(doctor, DOCTOR_NOTE, "program", json_pack("{s:s}", "file", name),
+			"if it loads libraries as it runs, ask about those",
+			"%s, with the libraries that it is linked with, uses nothing of CUDA",
+			name);
 }

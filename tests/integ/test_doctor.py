@@ -107,6 +107,13 @@ class Doctor(integ.Case):
         self.assertEqual(self.gdevd.run([self.gdevd.gdev, "doctor", "/no/such/file"])[0], 1)
         self.assertEqual(self.gdevd.run([self.gdevd.gdev, "doctor", "--what"])[0], 2)
 
+    def test_nothing_of_cuda(self):
+        """A program without CUDA is said to be one: what it loads later cannot be seen"""
+        answer = self.doctor("/bin/true", expect=0)
+        note, = [f for f in answer["findings"] if f["level"] == "note"]
+        self.assertIn("nothing of CUDA", note["text"])
+        self.assertIn("loads libraries", note["advice"])
+
     def test_system(self):
         """Without a gdevd, with a wrong virtual GPU or device, it says what to do"""
         code, out, _ = self.gdevd.run([self.gdevd.gdev, "doctor"], environment={"GDEV_VGPU": "nobody"})

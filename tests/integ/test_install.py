@@ -57,9 +57,9 @@ class Installed(unittest.TestCase):
         self.prefix = [] if options["pkgconfig.relocatable"] else [f"--define-variable=prefix={moved}"]
         return moved
 
-    def build(self, name, package):
+    def build(self, name, package, **environment):
         flags = output("pkg-config", *self.prefix, "--cflags", "--libs", package,
-                       env=self.environment).split()
+                       env={**self.environment, **environment}).split()
         program = self.directory / name
         output("cc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-o", program, SOURCES / f"{name}.c", *flags)
         return program
@@ -97,6 +97,13 @@ class Installed(unittest.TestCase):
                 self.assertIn(f"{self.root.resolve()}/", maps.split("libgdev-cpu.so")[0])
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, out + err)
+
+    def test_uninstalled(self):
+        """Before anything is installed, a program is built against the build tree"""
+        program = self.build("installed", "gdev-cuda", PKG_CONFIG_PATH=BUILD / "meson-uninstalled")
+        process = self.start(program)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(out.split()[:1], ["42"], err)
 
     def test_gdev(self):
         """So does one that uses libgdev itself"""
