@@ -10,7 +10,7 @@
 #include "worker/core.h"
 
 #define GAP_NS (20 * NS_PER_US) /* shorter ones between commands are the device's own */
-#define STARTED_MAX 64
+#define STARTED_MAX 64 /* a look at them takes less than GAP_NS, lest it make the next gap itself */
 
 static uint64_t started_ns(const struct command *command)
 {

@@ -24,6 +24,7 @@
 
 enum unit { UNIT_COMPUTE, UNIT_TO_DEVICE, UNIT_FROM_DEVICE, UNITS };
 
+#define CACHE_LINE 64
 #define COMPLETION_WORDS 4096
 #define START_WORD 0 /* of them: how many starts the device has come to */
 
@@ -46,22 +47,29 @@ struct device {
 	const struct device_host *host;
 	CUdevice ordinal;
 	CUcontext context;
+	unsigned number; /* of those that this process has opened */
 	uint64_t overhead_bytes;
 
-	struct issuer issuer;
+	_Alignas(CACHE_LINE) struct issuer issuer;
 
-	pthread_mutex_t poll_lock;
+	/* The issuer's, in a line of the cache that the poller does not write. */
+	_Alignas(CACHE_LINE) uint64_t issued; /* commands ever */
+	uint64_t issued_ns;                   /* when the last was */
+
+	/* The poller's, likewise. */
+	_Alignas(CACHE_LINE) pthread_mutex_t poll_lock;
 	struct list busy;             /* queues with commands in flight */
-	uint64_t unit_free_ns[UNITS]; /* when what has used it last was done; the poller's */
+	uint64_t unit_free_ns[UNITS]; /* when what has used it last was done */
+	_Atomic uint64_t completed;   /* commands ever */
 	/* When the device came to what was issued first after a pause, which is not when it was issued: the
 	 * hardware may be another context's until then. */
-	uint64_t issued, issued_ns; /* the issuer's: commands ever, and when the last was */
-	_Atomic uint64_t completed; /* the poller's: commands ever */
-	_Atomic uint64_t starts;    /* the issuer's: how many it has asked to be told of */
-	uint64_t started;           /* the poller's: how many it knows of, */
-	uint64_t started_ns;        /* and when the last one was */
-	uint64_t polled_ns;         /* the poller's: when it looked last */
-	struct device_queue *_Atomic newly_busy; /* queues that the issuer gives to the poller */
+	uint64_t started;    /* how many starts it knows of, */
+	uint64_t started_ns; /* and when the last one was */
+	uint64_t polled_ns;  /* when it looked last */
+
+	/* What the issuer gives to the poller. */
+	_Alignas(CACHE_LINE) struct device_queue *_Atomic newly_busy; /* queues */
+	_Atomic uint64_t starts; /* how many starts it has asked to be told of */
 
 	/* Page-locked words that the device writes: one a queue, how many of its commands are done. */
 	_Atomic uint64_t *words;
@@ -92,17 +100,23 @@ struct device_queue {
 	CUstream stream;
 	uint32_t word;
 
-	struct device_command
-		*flight[QUEUE_COMMANDS]; /* the nth ever issued is at n % QUEUE_COMMANDS */
-	_Atomic uint64_t issued;         /* the issuer's; commands ever */
-	uint64_t marked;                 /* the issuer's; the newest that the device will report */
-	_Atomic uint64_t completed;      /* the poller's; commands ever */
+	/* The nth ever issued is at n % QUEUE_COMMANDS. */
+	_Alignas(CACHE_LINE) struct device_command *flight[QUEUE_COMMANDS];
 
+	/* The issuer's. Only what is marked is the poller's to know of: a line of the cache goes over once a
+	 * batch, not once a command. */
+	_Alignas(CACHE_LINE) uint64_t issued; /* commands ever */
+	uint64_t room_until; /* no more than that may be issued, by the `completed` it saw last */
+	_Alignas(CACHE_LINE) _Atomic uint64_t
+		marked;                   /* of them, those that the device will report */
 	atomic_bool listed;               /* in device->newly_busy or device->busy */
 	struct device_queue *next_listed; /* in device->newly_busy */
-	struct list link;                 /* of device->busy */
-	uint64_t seen;                    /* the poller's: how many it knew to be issued */
-	uint64_t progress_ns; /* the poller's: when it last moved, or was asked for errors */
+
+	/* The poller's. */
+	_Alignas(CACHE_LINE) _Atomic uint64_t completed; /* commands ever */
+	struct list link;                                /* of device->busy */
+	uint64_t seen;                                   /* how many it knew to be marked */
+	uint64_t progress_ns; /* when it last moved, or was asked for errors */
 };
 
 struct device_function {

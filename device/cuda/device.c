@@ -18,13 +18,16 @@
  * must come to the end before the driver does. */
 #define DRIVER_PART 100
 
+/* The next context of a device may have the handle of the one before: threads remember a number. */
+static atomic_uint opened;
+
 const struct driver *device_enter(struct device *device)
 {
-	static _Thread_local CUcontext current;
+	static _Thread_local unsigned entered;
 
-	if (current != device->context) {
+	if (entered != device->number) {
 		device->driver->cuCtxSetCurrent(device->context);
-		current = device->context;
+		entered = device->number;
 	}
 	return device->driver;
 }
@@ -91,9 +94,11 @@ static int cuda_open(
 
 	if (!driver)
 		return -ENODEV;
-	device = calloc(1, sizeof *device);
+	device = aligned_alloc(CACHE_LINE, sizeof *device);
 	if (!device)
 		return -ENOMEM;
+	memset(device, 0, sizeof *device);
+	device->number = atomic_fetch_add(&opened, 1) + 1;
 	device->driver = driver;
 	device->host = host;
 	pthread_mutex_init(&device->lock, NULL);

@@ -19,6 +19,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -37,11 +38,13 @@ int cuda_queue_create(struct device_space *space, int priority, struct device_qu
 {
 	struct device *device = space->device;
 	const struct driver *driver = device_enter(device);
-	struct device_queue *queue = calloc(1, sizeof *queue);
+	struct device_queue *queue = aligned_alloc(CACHE_LINE, sizeof *queue);
 	int error;
 
 	if (!queue)
 		return -ENOMEM;
+	memset(queue, 0, sizeof *queue);
+	queue->room_until = QUEUE_COMMANDS;
 	error = driver_error(driver->cuStreamCreateWithPriority(
 		&queue->stream, CU_STREAM_NON_BLOCKING, priority));
 	if (error)
@@ -83,11 +86,9 @@ void cuda_queue_destroy(struct device_queue *queue)
 
 /* ---- commands ---- */
 
-static CUresult launch(const struct driver *driver, CUstream stream, const struct device_launch *l)
+static CUresult launch_with_attributes(
+	const struct driver *driver, CUstream stream, const struct device_launch *l, void **extra)
 {
-	size_t param_bytes = l->param_bytes;
-	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)l->params,
-		CU_LAUNCH_PARAM_BUFFER_SIZE, &param_bytes, CU_LAUNCH_PARAM_END};
 	CUlaunchAttribute attributes[2];
 	CUlaunchConfig config = {.gridDimX = l->grid[0],
 		.gridDimY = l->grid[1],
@@ -98,10 +99,7 @@ static CUresult launch(const struct driver *driver, CUstream stream, const struc
 		.sharedMemBytes = l->shared_bytes,
 		.hStream = stream,
 		.attrs = attributes};
-	CUresult result = cuda_function_allow_shared(l->function, l->shared_bytes);
 
-	if (result)
-		return result;
 	if (l->cooperative) {
 		attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
 		attributes[config.numAttrs++].value.cooperative = 1;
@@ -113,8 +111,21 @@ static CUresult launch(const struct driver *driver, CUstream stream, const struc
 		cluster->value.clusterDim.y = l->cluster[1];
 		cluster->value.clusterDim.z = l->cluster[2];
 	}
-	if (config.numAttrs)
-		return driver->cuLaunchKernelEx(&config, l->function->handle, NULL, extra);
+	return driver->cuLaunchKernelEx(&config, l->function->handle, NULL, extra);
+}
+
+static CUresult launch(const struct driver *driver, CUstream stream, const struct device_launch *l)
+{
+	size_t param_bytes = l->param_bytes;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)l->params,
+		CU_LAUNCH_PARAM_BUFFER_SIZE, &param_bytes, CU_LAUNCH_PARAM_END};
+	CUresult result = l->shared_bytes ? cuda_function_allow_shared(l->function, l->shared_bytes)
+					  : CUDA_SUCCESS;
+
+	if (result)
+		return result;
+	if (l->cooperative || l->cluster[0])
+		return launch_with_attributes(driver, stream, l, extra);
 	return driver->cuLaunchKernel(l->function->handle, l->grid[0], l->grid[1], l->grid[2],
 		l->block[0], l->block[1], l->block[2], l->shared_bytes, stream, NULL, extra);
 }
@@ -229,26 +240,12 @@ static void break_space(struct device_space *space, int error)
 	atomic_compare_exchange_strong(&space->error, &none, error);
 }
 
-static bool has_room(const struct device_queue *queue)
+/* The issuer's to ask, or when nobody issues. */
+static bool has_room(struct device_queue *queue)
 {
-	return atomic_load(&queue->issued) - atomic_load(&queue->completed) < QUEUE_COMMANDS;
-}
-
-/* Sees to it that the device will report what has been issued. */
-static void mark(struct device_queue *queue)
-{
-	struct device *device = queue->space->device;
-	uint64_t issued = atomic_load_explicit(&queue->issued, memory_order_relaxed);
-	CUresult result;
-
-	if (queue->marked == issued)
-		return;
-	result = device->driver->cuStreamWriteValue64(queue->stream,
-		device->words_address + queue->word * sizeof(uint64_t), issued,
-		CU_STREAM_WRITE_VALUE_DEFAULT);
-	queue->marked = issued;
-	if (result)
-		break_space(queue->space, driver_error(result));
+	if (queue->issued == queue->room_until)
+		queue->room_until = atomic_load(&queue->completed) + QUEUE_COMMANDS;
+	return queue->issued != queue->room_until;
 }
 
 static void list_queue(struct device *device, struct device_queue *queue)
@@ -260,6 +257,23 @@ static void list_queue(struct device *device, struct device_queue *queue)
 	do
 		queue->next_listed = head;
 	while (!atomic_compare_exchange_weak(&device->newly_busy, &head, queue));
+}
+
+/* Gives what has been issued to the poller, and sees to it that the device will report it. */
+static void mark(struct device_queue *queue)
+{
+	struct device *device = queue->space->device;
+	CUresult result;
+
+	if (atomic_load_explicit(&queue->marked, memory_order_relaxed) == queue->issued)
+		return;
+	atomic_store_explicit(&queue->marked, queue->issued, memory_order_release);
+	list_queue(device, queue);
+	result = device->driver->cuStreamWriteValue64(queue->stream,
+		device->words_address + queue->word * sizeof(uint64_t), queue->issued,
+		CU_STREAM_WRITE_VALUE_DEFAULT);
+	if (result)
+		break_space(queue->space, driver_error(result));
 }
 
 /* The poller is to learn when the device comes to what follows, if nothing is on it. */
@@ -278,11 +292,19 @@ static void mark_start(struct device *device, struct device_queue *queue, uint64
 		atomic_store_explicit(&device->starts, number, memory_order_relaxed);
 }
 
+/* Another thread has written it: its lines come while the driver is busy with the one before. */
+static void prefetch(const struct device_command *command)
+{
+	__builtin_prefetch(command, 1);
+	__builtin_prefetch((const char *)command + CACHE_LINE, 1);
+	__builtin_prefetch((const char *)command + 2 * CACHE_LINE, 1);
+}
+
 static void issue_command(struct device *device, struct device_command *command)
 {
 	struct device_queue *queue = command->queue;
 	const struct driver *driver = device_enter(device);
-	uint64_t number = atomic_load_explicit(&queue->issued, memory_order_relaxed), now_ns;
+	uint64_t now_ns;
 
 	while (!has_room(queue))
 		sched_yield();
@@ -292,10 +314,9 @@ static void issue_command(struct device *device, struct device_command *command)
 	command->error = space_error(queue->space)
 				 ? -GDEV_E_SESSION_LOST
 				 : driver_error(issue(driver, queue->stream, command));
-	queue->flight[number % QUEUE_COMMANDS] = command;
-	atomic_store_explicit(&queue->issued, number + 1, memory_order_release);
-	list_queue(device, queue);
-	if (number + 1 - queue->marked >= MARK_EVERY)
+	queue->flight[queue->issued++ % QUEUE_COMMANDS] = command;
+	if (queue->issued - atomic_load_explicit(&queue->marked, memory_order_relaxed) >=
+		MARK_EVERY)
 		mark(queue);
 }
 
@@ -316,6 +337,8 @@ static void issue_all(struct device *device)
 		while (command) {
 			struct device_command *next = command->next;
 			struct device_queue *queue = command->queue;
+			if (next)
+				prefetch(next);
 			issue_command(device, command);
 			if (unmarked && unmarked != queue)
 				mark(unmarked);
@@ -435,21 +458,21 @@ static void collect_busy(struct device *device)
 /* How many of the queue's commands are done. */
 static uint64_t count_done(struct device *device, struct device_queue *queue, uint64_t now_ns)
 {
-	uint64_t issued = atomic_load_explicit(&queue->issued, memory_order_acquire);
+	uint64_t marked = atomic_load_explicit(&queue->marked, memory_order_acquire);
 	uint64_t reported = atomic_load_explicit(&device->words[queue->word], memory_order_acquire);
 
-	if (issued != queue->seen) {
-		queue->seen = issued;
+	if (marked != queue->seen) {
+		queue->seen = marked;
 		queue->progress_ns = now_ns;
 	}
-	if (reported == atomic_load(&queue->completed) && reported != issued &&
+	if (reported == atomic_load(&queue->completed) && reported != marked &&
 		now_ns - queue->progress_ns > CHECK_NS) {
 		CUresult result = device->driver->cuStreamQuery(queue->stream);
 		queue->progress_ns = now_ns;
 		if (result && result != CUDA_ERROR_NOT_READY)
 			break_space(queue->space, driver_error(result));
 	}
-	return space_error(queue->space) ? issued : reported;
+	return space_error(queue->space) ? marked : reported;
 }
 
 /* Gives back the commands up to the `done`th. */
@@ -481,11 +504,11 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 /* Takes the queue off the list when it is empty. With poll_lock. */
 static void unlist_idle(struct device *device, struct device_queue *queue)
 {
-	if (atomic_load(&queue->completed) != atomic_load(&queue->issued))
+	if (atomic_load(&queue->completed) != atomic_load(&queue->marked))
 		return;
 	list_remove(&queue->link);
 	atomic_store(&queue->listed, false);
-	if (atomic_load(&queue->completed) != atomic_load(&queue->issued))
+	if (atomic_load(&queue->completed) != atomic_load(&queue->marked))
 		list_queue(device, queue);
 }
 

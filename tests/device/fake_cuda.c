@@ -12,6 +12,8 @@
  *
  * FAKE_CUDA_FAIL="CALL:RESULT@N,…" makes the Nth call of that function fail, and with "@N+" all from the
  * Nth on; CALL "work" stands for what streams execute, whose failure is sticky, as a device's is.
+ * As with the vendor's, what needs a context fails where the thread has made none its own, or one that has ended
+ * since; and the next context has the handle of the one before.
  * FAKE_CUDA_MEMORY is the device's size in MiB; a context takes CONTEXT_BYTES of it.
  */
 #include <errno.h>
@@ -36,6 +38,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static CUresult broken; /* sticky */
 static unsigned contexts;
+static unsigned context_number = 1;      /* of the context that is there, or comes next */
+static __thread unsigned current_number; /* which one the thread has made its own; 0: none */
 static size_t taken_bytes;
 
 /* Where commands may go: device memory, whose bytes are at `alias`, and registered host memory. */
@@ -103,6 +107,11 @@ static CUresult trip(const char *name)
 	return CUDA_SUCCESS;
 }
 
+static bool needs_context(const char *name)
+{
+	return strncmp(name, "cuInit", 6) && strncmp(name, "cuDevice", 8);
+}
+
 CUresult fake_enter(const char *name)
 {
 	CUresult result;
@@ -111,6 +120,8 @@ CUresult fake_enter(const char *name)
 	result = trip(name);
 	if (!result)
 		result = broken;
+	if (!result && needs_context(name) && (!contexts || current_number != context_number))
+		result = CUDA_ERROR_INVALID_CONTEXT;
 	pthread_mutex_unlock(&lock);
 	return result;
 }
@@ -119,6 +130,15 @@ void fake_count_contexts(int change)
 {
 	pthread_mutex_lock(&lock);
 	contexts += (unsigned)change;
+	if (!contexts)
+		context_number++;
+	pthread_mutex_unlock(&lock);
+}
+
+void fake_set_current(bool any)
+{
+	pthread_mutex_lock(&lock);
+	current_number = any ? context_number : 0;
 	pthread_mutex_unlock(&lock);
 }
 

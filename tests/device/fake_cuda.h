@@ -5,6 +5,7 @@
 #ifndef GDEV_TESTS_DEVICE_FAKE_CUDA_H
 #define GDEV_TESTS_DEVICE_FAKE_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <gdev/cuda.h>
@@ -25,6 +26,8 @@ CUresult fake_enter(const char *name);
 size_t fake_device_bytes(void);
 /* A context comes (1) or goes (-1). */
 void fake_count_contexts(int change);
+/* The calling thread makes the context its own, or none. */
+void fake_set_current(bool any);
 
 #define ENTER()                                                                                    \
 	do {                                                                                       \

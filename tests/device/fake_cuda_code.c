@@ -277,5 +277,6 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 
 CUresult cuCtxSetCurrent(CUcontext context)
 {
+	fake_set_current(context);
 	return CUDA_SUCCESS;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "gdev/error.h"
 
 #define ARENA_BASE 0x200000000000ull /* ARENA_DEFAULT_BASE of proto/session.h */
 
@@ -133,6 +134,15 @@ uint64_t harness_free_range(uint64_t bytes)
 	return align_up((uint64_t)(uintptr_t)range, DEVICE_CHUNK_MIN);
 }
 
+/* What fails before a test begins must be read by somebody: standard output is the backend's by now. */
+static void start_step(struct harness *h, const char *what, int error)
+{
+	if (!error)
+		return;
+	dup2(h->out, STDOUT_FILENO);
+	fail_msg("%s: %s", what, gdev_strerror(error));
+}
+
 /* As the worker does it: mapped into the arena, then registered. */
 static void map_host(struct harness *h)
 {
@@ -142,8 +152,9 @@ static void map_host(struct harness *h)
 		MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	assert_ptr_equal(h->locked, (void *)(uintptr_t)address);
 	if (h->ops->host_register)
-		assert_int_equal(h->ops->host_register(h->space, address, DEVICE_CHUNK_MIN), 0);
-	h->transfers = harness_queue(h);
+		start_step(h, "register host memory",
+			h->ops->host_register(h->space, address, DEVICE_CHUNK_MIN));
+	start_step(h, "create a queue", h->ops->queue_create(h->space, 0, &h->transfers));
 }
 
 static void unmap_host(struct harness *h)
@@ -174,12 +185,13 @@ void harness_start_with(struct harness *h, const struct device_ops *ops, unsigne
 	pthread_cond_init(&h->finished, NULL);
 	fflush(stdout);
 	h->out = dup(STDOUT_FILENO);
-	assert_int_equal(ops->open(&config, &h->host, &h->device), 0);
+	start_step(h, "open the device", ops->open(&config, &h->host, &h->device));
 	/* A real driver has its own idea of the others. */
 	h->base = ops->poll && !getenv("GDEV_CUDA_DRIVER")
 			  ? ARENA_BASE + starts++ * HARNESS_BYTES * 16
 			  : harness_free_range(HARNESS_BYTES);
-	assert_int_equal(ops->space_create(h->device, h->base, HARNESS_BYTES, &h->space), 0);
+	start_step(h, "create a space",
+		ops->space_create(h->device, h->base, HARNESS_BYTES, &h->space));
 	if (ops->poll)
 		h->thread_count = min_of(threads, 1u);
 	for (unsigned i = 0; i < h->thread_count; i++)
