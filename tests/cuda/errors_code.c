@@ -26,9 +26,9 @@ static void of_modules(void **state)
 	size_t bytes;
 
 	with_module(NULL);
-	with_module(GARBAGE(CUmodule));
-	with_module(gone.module);
-	with_module((CUmodule)(void *)alive.function);
+	OURS(with_module(GARBAGE(CUmodule)));
+	OURS(with_module(gone.module));
+	OURS(with_module((CUmodule)(void *)alive.function));
 	INVALID_VALUE(cuModuleLoad(NULL, "/no/such/file"));
 	INVALID_VALUE(cuModuleLoad(&module, NULL));
 	REFUSED(CUDA_ERROR_FILE_NOT_FOUND, cuModuleLoad(&module, "/no/such/file"));
@@ -69,9 +69,9 @@ static void of_links(void **state)
 	size_t bytes;
 
 	with_link(NULL);
-	with_link(GARBAGE(CUlinkState));
-	with_link(gone.link);
-	with_link((CUlinkState)(void *)alive.module);
+	OURS(with_link(GARBAGE(CUlinkState)));
+	OURS(with_link(gone.link));
+	OURS(with_link((CUlinkState)(void *)alive.module));
 	INVALID_VALUE(cuLinkCreate(0, NULL, NULL, NULL));
 	INVALID_VALUE(cuLinkCreate(1, NULL, NULL, &link));
 	INVALID_VALUE(cuLinkAddData(alive.link, CU_JIT_INPUT_PTX, NULL, 16, "", 0, NULL, NULL));
@@ -110,9 +110,9 @@ static void of_libraries(void **state)
 	size_t bytes;
 
 	with_library(NULL);
-	with_library(GARBAGE(CUlibrary));
-	with_library(gone.library);
-	with_library((CUlibrary)(void *)alive.module);
+	OURS(with_library(GARBAGE(CUlibrary)));
+	OURS(with_library(gone.library));
+	OURS(with_library((CUlibrary)(void *)alive.module));
 	INVALID_VALUE(cuLibraryLoadData(NULL, kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
 	INVALID_VALUE(cuLibraryLoadData(&library, NULL, NULL, NULL, 0, NULL, NULL, 0));
 	INVALID_VALUE(cuLibraryLoadData(&library, kernels_ptx, NULL, NULL, 1, NULL, NULL, 0));
@@ -163,9 +163,9 @@ static void of_kernels(void **state)
 	int number;
 
 	with_kernel(NULL);
-	with_kernel(GARBAGE(CUkernel));
-	with_kernel(gone.kernel);
-	with_kernel((CUkernel)(void *)alive.library);
+	OURS(with_kernel(GARBAGE(CUkernel)));
+	OURS(with_kernel(gone.kernel));
+	OURS(with_kernel((CUkernel)(void *)alive.library));
 	INVALID_VALUE(cuKernelGetFunction(NULL, kernel));
 	INVALID_VALUE(cuKernelGetLibrary(NULL, kernel));
 	INVALID_VALUE(cuKernelGetAttribute(NULL, registers, kernel, fixture_device));
@@ -230,9 +230,9 @@ static void of_functions(void **state)
 	int number;
 
 	with_function(NULL);
-	with_function(GARBAGE(CUfunction));
-	with_function(gone.function);
-	with_function((CUfunction)(void *)alive.module);
+	OURS(with_function(GARBAGE(CUfunction)));
+	OURS(with_function(gone.function));
+	OURS(with_function((CUfunction)(void *)alive.module));
 	INVALID_VALUE(cuFuncGetAttribute(NULL, CU_FUNC_ATTRIBUTE_NUM_REGS, function));
 	INVALID_VALUE(cuFuncGetAttribute(&number, 999, function));
 	INVALID_VALUE(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS, 1));

@@ -106,9 +106,9 @@ static void with_context(CUcontext bad)
 static void of_context_handles(void **state)
 {
 	with_context(NULL);
-	with_context(GARBAGE(CUcontext));
-	with_context(gone.context);
-	with_context((CUcontext)(void *)alive.stream);
+	OURS(with_context(GARBAGE(CUcontext)));
+	OURS(with_context(gone.context));
+	OURS(with_context((CUcontext)(void *)alive.stream));
 }
 
 static void of_contexts(void **state)

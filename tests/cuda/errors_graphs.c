@@ -77,9 +77,9 @@ static void of_graph_handles(void **state)
 {
 	good_params();
 	with_graph(NULL);
-	with_graph(GARBAGE(CUgraph));
-	with_graph(gone.graph);
-	with_graph((CUgraph)(void *)alive.node);
+	OURS(with_graph(GARBAGE(CUgraph)));
+	OURS(with_graph(gone.graph));
+	OURS(with_graph((CUgraph)(void *)alive.node));
 }
 
 /* No node, or one of another type. */
@@ -141,9 +141,9 @@ static void of_node_handles(void **state)
 {
 	good_params();
 	with_no_node(NULL);
-	with_no_node(GARBAGE(CUgraphNode));
-	with_no_node(gone.node);
-	with_no_node((CUgraphNode)(void *)alive.graph);
+	OURS(with_no_node(GARBAGE(CUgraphNode)));
+	OURS(with_no_node(gone.node));
+	OURS(with_no_node((CUgraphNode)(void *)alive.graph));
 	with_node(alive.node); /* an empty one */
 }
 
@@ -174,9 +174,9 @@ static void of_exec_handles(void **state)
 {
 	good_params();
 	with_exec(NULL);
-	with_exec(GARBAGE(CUgraphExec));
-	with_exec(gone.exec);
-	with_exec((CUgraphExec)(void *)alive.graph);
+	OURS(with_exec(GARBAGE(CUgraphExec)));
+	OURS(with_exec(gone.exec));
+	OURS(with_exec((CUgraphExec)(void *)alive.graph));
 	INVALID_HANDLE(cuGraphLaunch(alive.exec, GARBAGE(CUstream)));
 	INVALID_HANDLE(cuGraphLaunch(alive.exec, gone.stream));
 	INVALID_HANDLE(cuGraphUpload(alive.exec, gone.stream));
@@ -331,9 +331,9 @@ static void of_user_objects(void **state)
 	CUuserObject object;
 
 	with_object(NULL);
-	with_object(GARBAGE(CUuserObject));
-	with_object(gone.object);
-	with_object((CUuserObject)(void *)alive.graph);
+	OURS(with_object(GARBAGE(CUuserObject)));
+	OURS(with_object(gone.object));
+	OURS(with_object((CUuserObject)(void *)alive.graph));
 	INVALID_VALUE(cuUserObjectCreate(NULL, garbage, host_function, 1, no_sync));
 	INVALID_VALUE(cuUserObjectCreate(&object, garbage, NULL, 1, no_sync));
 	INVALID_VALUE(cuUserObjectCreate(&object, garbage, host_function, 0, no_sync));

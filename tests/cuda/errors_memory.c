@@ -137,9 +137,9 @@ static void with_stream(CUstream bad)
 
 static void of_streams_of_copies(void **state)
 {
-	with_stream(GARBAGE(CUstream));
-	with_stream(gone.stream);
-	with_stream((CUstream)(void *)alive.event);
+	OURS(with_stream(GARBAGE(CUstream)));
+	OURS(with_stream(gone.stream));
+	OURS(with_stream((CUstream)(void *)alive.event));
 }
 
 static void of_descriptions(void **state)

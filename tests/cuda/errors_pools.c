@@ -28,9 +28,9 @@ static void with_pool(CUmemoryPool bad)
 static void of_pool_handles(void **state)
 {
 	with_pool(NULL);
-	with_pool(GARBAGE(CUmemoryPool));
-	with_pool(gone.pool);
-	with_pool((CUmemoryPool)(void *)alive.stream);
+	OURS(with_pool(GARBAGE(CUmemoryPool)));
+	OURS(with_pool(gone.pool));
+	OURS(with_pool((CUmemoryPool)(void *)alive.stream));
 }
 
 static void of_pools(void **state)

@@ -62,9 +62,9 @@ static void with_stream(CUstream bad)
 
 static void of_stream_handles(void **state)
 {
-	with_stream(GARBAGE(CUstream));
-	with_stream(gone.stream);
-	with_stream((CUstream)(void *)alive.event);
+	OURS(with_stream(GARBAGE(CUstream)));
+	OURS(with_stream(gone.stream));
+	OURS(with_stream((CUstream)(void *)alive.event));
 }
 
 static void of_streams(void **state)
@@ -169,9 +169,9 @@ static void of_events(void **state)
 	float ms;
 
 	with_event(NULL);
-	with_event(GARBAGE(CUevent));
-	with_event(gone.event);
-	with_event((CUevent)(void *)alive.stream);
+	OURS(with_event(GARBAGE(CUevent)));
+	OURS(with_event(gone.event));
+	OURS(with_event((CUevent)(void *)alive.stream));
 	INVALID_VALUE(cuEventCreate(NULL, 0));
 	INVALID_VALUE(cuEventCreate(&event, 0x80));
 	INVALID_VALUE(cuEventCreate(&event, CU_EVENT_INTERPROCESS)); /* and measures time */
