@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import contention
@@ -102,42 +103,38 @@ def check_examples(sides):
     return len(TABLE1) - failed, failed
 
 
-def check_cuda(sides):
-    """The API tests that the build has, each case counted: (passed, failed)."""
-    passed = failed = 0
-    for program in sorted((sides.gdevd.build / "tests" / "cuda").glob("test_*")):
-        if not program.is_file() or not os.access(program, os.X_OK):
-            continue
-        try:
-            code, out, err = sides.gdevd.run(sides.command("gdev", [program]), 300,
-                                             {"CMOCKA_MESSAGE_OUTPUT": "tap"})
-        except subprocess.TimeoutExpired:
-            code, out, err = "no end within 300 seconds", "", ""
-        lines = (out + "\n" + err).splitlines()
-        skipped = [line for line in lines if re.match(r"(not )?ok \d+ # SKIP", line)]
-        bad = [line for line in lines if line.startswith("not ok ") and line not in skipped]
-        good = sum(line.startswith("ok ") and line not in skipped for line in lines)
+class Tap:
+    """What a test said: cases that passed, failed, were skipped (name, why), and lines that say more."""
+
+    LINE = re.compile(r"(not ok|ok) \d+(?: -)? ?([^#]*)(# SKIP ?(.*))?")
+    NOTE = re.compile(r"# (?!(not )?ok)")
+
+    def __init__(self, code, text):
+        self.code, self.lines = code, text.splitlines()
+        cases = [match.groups() for match in map(self.LINE.match, self.lines) if match]
+        self.skipped = [(name.strip(), why) for _, name, skip, why in cases if skip]
+        self.failed = [name.strip() for verdict, name, skip, _ in cases if verdict == "not ok" and not skip]
+        self.passed = len(cases) - len(self.skipped) - len(self.failed)
         # One that ended otherwise than its cases say counts as a failed case.
-        wrong = len(bad) or bool(code) or not good
-        passed, failed = passed + good, failed + int(wrong)
-        print(f"  {'FAIL' if wrong else 'ok  '} {program.name}: {good} passed, {len(bad)} failed, "
-              f"{len(skipped)} skipped" + (f"; it ended with {code}" if code else ""), flush=True)
-        for line in bad:
+        self.wrong = len(self.failed) or int(bool(code) or not cases)
+
+    def say(self, name, seconds=None):
+        """Prints it: (passed, failed)."""
+        print(f"  {'FAIL' if self.wrong else 'ok  '} {name}: {self.passed} passed, {len(self.failed)} failed, "
+              f"{len(self.skipped)} skipped" + (f" in {seconds:.0f} s" if seconds else "")
+              + (f"; it ended with {self.code}" if self.code else ""), flush=True)
+        for case, why in self.skipped:
+            print(f"         skipped: {': '.join(filter(None, (case, why)))}", flush=True)
+        shown = self.lines[-150:] if self.wrong else [line for line in self.lines if self.NOTE.match(line)]
+        for line in shown:
             print(f"         {line}", flush=True)
-    return passed, failed
-
-
-# Those that speak TAP, with the folder that they are in.
-SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.py",
-          "integ/test_failures.py", "integ/test_tune.py", "integ/test_trace.py",
-          "integ/test_residue.py", "integ/test_model.py"]
-TAP_LINE = re.compile(r"(not ok|ok) \d+ - ([^#]*)(# SKIP (.*))?")
+        return self.passed, self.wrong
 
 
 def run_test(sides, command, timeout, environment=None):
     """(exit status or what went wrong, standard output and error) of a test that starts its own gdevd."""
     about = {"GDEV_TEST_DEVICE": sides.gdevd.config["device"], "GDEV_BUILD": str(sides.gdevd.build),
-             **(environment or {})}
+             "CMOCKA_MESSAGE_OUTPUT": "tap", **(environment or {})}
     try:
         code, out, err = sides.gdevd.run(command, timeout, about)
     except subprocess.TimeoutExpired:
@@ -145,28 +142,42 @@ def run_test(sides, command, timeout, environment=None):
     return code, out + "\n" + err
 
 
+def cuda_programs(sides):
+    return [program for program in sorted((sides.gdevd.build / "tests" / "cuda").glob("test_*"))
+            if program.is_file() and os.access(program, os.X_OK)]
+
+
+def check_cuda(sides):
+    """The API tests that the build has, each case counted: (passed, failed)."""
+    return add(Tap(*run_test(sides, sides.command("gdev", [program]), 300)).say(program.name)
+               for program in cuda_programs(sides))
+
+
+def check_vendor(sides):
+    """The same tests with NVIDIA's own library: what they expect is what CUDA does."""
+    def ask(program):
+        return program, run_test(sides, [program], 100, {**sides.environment("vendor"), "TEST_VENDOR": "1"})
+
+    programs = [program for program in cuda_programs(sides) if program.name != "test_gdev"]  # libgdev's
+    with ThreadPoolExecutor(4) as pool:
+        return add(Tap(*answer).say(f"NVIDIA's library: {program.name}")
+                   for program, answer in pool.map(ask, programs))
+
+
+# Those that speak TAP, with the folder that they are in.
+SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.py",
+          "integ/test_failures.py", "integ/test_tune.py", "integ/test_trace.py",
+          "integ/test_residue.py", "integ/test_model.py"]
+
+
 def check_suites(sides):
     """The integration tests, each with a gdevd of its own on this device: (passed, failed)."""
-    passed = failed = 0
-    for suite in SUITES:
+    def check(suite):
         start = time.monotonic()
-        code, text = run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], 180)
-        lines = [match.groups() for match in map(TAP_LINE.match, text.splitlines()) if match]
-        skipped = [(name, why) for verdict, name, skip, why in lines if skip]
-        bad = [name for verdict, name, _, _ in lines if verdict == "not ok"]
-        good = len(lines) - len(skipped) - len(bad)
-        wrong = len(bad) or bool(code) or not lines
-        passed, failed = passed + good, failed + (len(bad) or int(wrong))
-        print(f"  {'FAIL' if wrong else 'ok  '} {suite}: {good} passed, {len(bad)} failed, {len(skipped)} "
-              f"skipped in {time.monotonic() - start:.0f} s" + (f"; it ended with {code}" if code else ""),
-              flush=True)
-        for name, why in skipped:
-            print(f"         skipped: {name.strip()}: {why}", flush=True)
-        for note in [line for line in text.splitlines() if line.startswith("# ")]:
-            print(f"         {note}", flush=True)
-        if wrong:
-            print("\n".join(f"         {line}" for line in text.splitlines()[-150:]), flush=True)
-    return passed, failed
+        tap = Tap(*run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], 180))
+        return tap.say(suite, time.monotonic() - start)
+
+    return add(map(check, SUITES))
 
 
 def check_runtime(sides):
@@ -183,22 +194,8 @@ def check_runtime(sides):
 
 def check_backend(sides):
     """What every backend holds to."""
-    passed = failed = 0
-    for program in ("test_backends",):
-        path = sides.gdevd.build / "tests" / "device" / f"test_device_{program[5:]}"
-        code, text = run_test(sides, [path, sides.gdevd.config["device"]], 120,
-                              {"CMOCKA_MESSAGE_OUTPUT": "tap"})
-        lines = text.splitlines()
-        skipped = sum(bool(re.match(r"(not )?ok \d+ # SKIP", line)) for line in lines)
-        bad = [line for line in lines if re.match(r"not ok \d+ -", line)]
-        good = sum(line.startswith("ok ") for line in lines) - skipped
-        wrong = len(bad) or bool(code) or good <= 0
-        passed, failed = passed + max(good, 0), failed + int(wrong)
-        print(f"  {'FAIL' if wrong else 'ok  '} device {program}: {good} passed, {len(bad)} failed, "
-              f"{skipped} skipped" + (f"; it ended with {code}" if code else ""), flush=True)
-        if wrong:
-            print("\n".join(f"         {line}" for line in lines[-40:]), flush=True)
-    return passed, failed
+    program = sides.gdevd.build / "tests" / "device" / "test_device_backends"
+    return Tap(*run_test(sides, [program, sides.gdevd.config["device"]], 120)).say("device test_backends")
 
 
 CROWD = [("madd", 1024), ("mmul", 256), ("lud", 512), ("cpy", 256), ("pincpy", 128), ("bfs", 200000),
@@ -347,7 +344,7 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--json", metavar="FILE", help="append the results to FILE")
     parser.add_argument("--only", metavar="PARTS",
-                        help="of: programs tests copy launch alloc first pair table1; and, only when named, "
+                        help="of: programs tests vendor-tests copy launch alloc first pair table1; and, only when named, "
                              + " ".join([*contention.BENCHES, *swapping.BENCHES]))
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -401,7 +398,9 @@ def main():
             passed, failed = check_programs(sides)
         if not wanted or "tests" in wanted:
             passed, failed = add([(passed, failed), check_tests(sides)])
-        if not wanted or set(wanted) - {"programs", "tests"}:
+        if not wanted or "vendor-tests" in wanted:
+            passed, failed = add([(passed, failed), check_vendor(sides)])
+        if not wanted or set(wanted) - {"programs", "tests", "vendor-tests"}:
             print(f"  {'metric':24} {'gdev':>12} {'vendor':>12} {'unit':6} {'ratio':>8}")
         for part in ("copy", "launch", "alloc", "first", "pair"):
             if wanted and part not in wanted:
@@ -425,8 +424,9 @@ def main():
                         f"device memory in use: {used_before} MiB before, {used_after} MiB after")
         passed, failed = passed + good, failed + bad
     if passed + failed:
-        lines.append({"bench": "checks", "metric": "checks.passed", "value": passed, "unit": "cases",
-                      "baseline": passed + failed, "ratio": passed / (passed + failed), **about})
+        lines += [{"bench": "checks", "metric": f"checks.{name}", "value": cases, "unit": "cases",
+                   "baseline": passed + failed, "ratio": cases / (passed + failed), **about}
+                  for name, cases in (("passed", passed), ("failed", failed))]
     save()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0

@@ -37,8 +37,8 @@ bool errors_may_ask(const char *file, int line, const char *call)
 		return true;
 	alarm(10);
 	return !strstr(call, "GARBAGE(") && !strstr(call, "(void *)alive.") &&
-	       !strstr(call, "gone.context") && (!strstr(call, "gone.") || strstr(call, "gone.memory") ||
-							strstr(call, "gone.host"));
+	       !strstr(call, "gone.context") &&
+	       (!strstr(call, "gone.") || strstr(call, "gone.memory") || strstr(call, "gone.host"));
 }
 
 void errors_row(CUresult result, CUresult expected)
