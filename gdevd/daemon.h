@@ -265,8 +265,8 @@ void workers_stop(struct daemon *daemon);
 void workers_finish(struct daemon *daemon);
 /* A connection to workers.sock; takes the descriptor over. */
 void worker_accept(struct daemon *daemon, int fd);
-/* Has no session any more: gets `grace_ns` to leave, and is killed then. */
-void worker_leave(struct worker *worker, uint64_t grace_ns);
+/* Has no session any more: gets a while to leave, and is killed then. */
+void worker_leave(struct worker *worker);
 /* Has sent READY (dispatch.c), and may be given to a client. */
 void worker_ready(struct worker *worker);
 /* Kills it at once: what it says makes no sense, or it is late. */

@@ -303,7 +303,7 @@ void session_end(struct session *session, const char *reason)
 	log_debug("session %llu ended: %s", (unsigned long long)session->id, reason);
 	list_remove(&worker->residency.link);
 	worker->session = NULL;
-	worker_leave(worker, LEAVE_GRACE_NS);
+	worker_leave(worker);
 	release_client(session, welcome);
 	free(session);
 	workers_adjust(daemon);

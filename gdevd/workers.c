@@ -27,7 +27,9 @@
 
 #define START_TIMEOUT_NS (60 * NS_PER_S)
 #define REGISTER_TIMEOUT_NS (10 * NS_PER_S)
-#define EXIT_GRACE_NS (2 * NS_PER_S)
+/* The kernel takes a process's device memory and contexts back before it is gone, on an H200 60 ms each and one
+ * process after another; sixty that end at once are no reason to kill any. */
+#define EXIT_GRACE_NS (20 * NS_PER_S)
 #define FAILURES_ALLOWED 3
 #define BACK_OFF_NS (100 * NS_PER_MS)
 #define BACK_OFF_DOUBLINGS 9 /* 51 s */
@@ -169,11 +171,12 @@ static void on_late(struct deadline *deadline, uint64_t now_ns)
 	worker_kill(worker, reasons[worker->state]);
 }
 
-void worker_leave(struct worker *worker, uint64_t grace_ns)
+void worker_leave(struct worker *worker)
 {
 	worker->state = WORKER_LEAVING;
 	worker->since_ns = clock_now_ns();
-	deadline_set(&worker->daemon->deadlines, &worker->deadline, worker->since_ns + grace_ns);
+	deadline_set(
+		&worker->daemon->deadlines, &worker->deadline, worker->since_ns + EXIT_GRACE_NS);
 }
 
 static void on_closed(struct connection *connection, int error)
@@ -390,7 +393,7 @@ void worker_send_away(struct worker *worker)
 {
 	send_bye(worker);
 	retire(worker, "");
-	worker_leave(worker, EXIT_GRACE_NS);
+	worker_leave(worker);
 }
 
 void workers_device_lost(struct worker *lost)

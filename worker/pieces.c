@@ -143,10 +143,12 @@ void memory_unmap_pieces(struct core *core, struct range *range, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct piece *piece = &range->pieces[i];
-		if (piece->chunk)
+		if (piece->chunk) {
 			core->ops->unmap(core->space, range->address + piece->offset, piece->chunk);
-		else if (piece->state == PIECE_MAPPED)
-			swap_unmap(core, piece->slot, range->address + piece->offset);
+		} else if (piece->state == PIECE_MAPPED) {
+			swap_unmap(core, piece->slot);
+			piece->slot = NULL;
+		}
 	}
 }
 

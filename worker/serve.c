@@ -14,6 +14,8 @@
 #include "worker/residency.h"
 #include "worker/swap.h"
 
+#define FILL_BYTES (16ull << 10) /* a part that stays in the processor's cache */
+
 static void copy_from(const struct device_copy *copy, const uint8_t *from)
 {
 	for (uint64_t y = 0; y < copy->height; y++) {
@@ -27,12 +29,20 @@ static void copy_from(const struct device_copy *copy, const uint8_t *from)
 
 static void fill(const struct device_fill *fill, uint8_t *to)
 {
+	uint64_t bytes = fill->width * fill->element_bytes;
+
 	for (uint64_t y = 0; y < fill->height; y++) {
 		uint8_t *row = to + y * fill->pitch;
-		if (fill->element_bytes == 1)
-			memset(row, (int)fill->value, fill->width);
-		for (uint64_t x = 0; x < fill->width && fill->element_bytes != 1; x++)
-			memcpy(row + x * fill->element_bytes, &fill->value, fill->element_bytes);
+		uint64_t filled = min_of(bytes, fill->element_bytes);
+		if (fill->element_bytes == 1) {
+			memset(row, (int)fill->value, bytes);
+			continue;
+		}
+		memcpy(row, &fill->value, filled);
+		for (uint64_t part; filled < bytes; filled += part) { /* what is there, again */
+			part = min_of(min_of(filled, FILL_BYTES), bytes - filled);
+			memcpy(row + filled, row, part);
+		}
 	}
 }
 
