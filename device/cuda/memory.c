@@ -123,6 +123,9 @@ int cuda_map(
 		return -EINVAL;
 	CUresult result = driver->cuMemMap(address, chunk->bytes, 0, chunk->handle, 0);
 
+	if (result ==
+		CUDA_ERROR_NOT_SUPPORTED) /* an imported one is smaller than it was said to be */
+		return -EINVAL;
 	if (result)
 		return driver_error(result);
 	result = driver->cuMemSetAccess(address, chunk->bytes, &access, 1);

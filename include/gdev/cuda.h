@@ -781,6 +781,31 @@ CUresult CUDAAPI cuLinkAddFile(CUlinkState state, CUjitInputType type, const cha
 
 #include "cuda_names.h"
 
+/* With a default stream per thread, who asks for no kind of calls gets those that go with it; as in NVIDIA's
+ * header, no library has a symbol for this. */
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) && !defined(GDEV_CUDA_WITHOUT_NAMES)
+#undef cuGetProcAddress
+static inline CUresult cuGetProcAddress_ptsz(
+	const char *symbol, void **pfn, int cudaVersion, uint64_t flags)
+{
+	return cuGetProcAddress(symbol, pfn, cudaVersion,
+		flags ? flags : CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+}
+
+static inline CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **pfn, int cudaVersion,
+	uint64_t flags, CUdriverProcAddressQueryResult *symbolStatus)
+{
+	return cuGetProcAddress_v2(symbol, pfn, cudaVersion,
+		flags ? flags : CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, symbolStatus);
+}
+
+#if GDEV_CUDA_API_VERSION >= 12000
+#define cuGetProcAddress cuGetProcAddress_v2_ptsz
+#else
+#define cuGetProcAddress cuGetProcAddress_ptsz
+#endif
+#endif
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

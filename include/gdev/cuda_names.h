@@ -92,8 +92,6 @@ __typeof__(cuLaunchHostFunc) cuLaunchHostFunc_ptsz;
 __typeof__(cuGraphInstantiateWithParams) cuGraphInstantiateWithParams_ptsz;
 __typeof__(cuGraphUpload) cuGraphUpload_ptsz;
 __typeof__(cuGraphLaunch) cuGraphLaunch_ptsz;
-__typeof__(cuGetProcAddress) cuGetProcAddress_ptsz;
-__typeof__(cuGetProcAddress_v2) cuGetProcAddress_v2_ptsz;
 __typeof__(cuStreamGetDevice) cuStreamGetDevice_ptsz;
 #endif
 
@@ -314,9 +312,7 @@ __typeof__(cuStreamGetDevice) cuStreamGetDevice_ptsz;
 #endif
 #define cuTexRefGetAddress cuTexRefGetAddress_v2
 #if GDEV_CUDA_API_VERSION >= 12000
-#define cuGetProcAddress GDEV_PTSZ(cuGetProcAddress_v2)
-#else
-#define cuGetProcAddress GDEV_PTSZ(cuGetProcAddress)
+#define cuGetProcAddress cuGetProcAddress_v2
 #endif
 #define cuStreamGetDevice GDEV_PTSZ(cuStreamGetDevice)
 #if GDEV_CUDA_API_VERSION >= 12000

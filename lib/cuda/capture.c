@@ -211,20 +211,6 @@ CUresult capture_memops(
 	return finish(stream, node_set_memops(node, stream->context, ops, count, flags));
 }
 
-CUresult capture_graph(CUstream stream, CUgraph graph)
-{
-	CUgraphNode node, added;
-	struct ends before;
-
-	TRY(check_valid(stream));
-	before = stream->ends;
-	TRY(cuGraphAddChildGraphNode(
-		&added, stream->capture->graph, before.nodes, before.count, graph));
-	node = added;
-	ends_clear(&stream->ends);
-	return add_end(&stream->ends, node);
-}
-
 CUresult capture_event_record(CUstream stream, CUevent event, bool external)
 {
 	CUgraphNode node;
@@ -257,6 +243,16 @@ static struct capture *capture_of(CUevent event)
 bool capture_has_event(CUevent event)
 {
 	return capture_of(event);
+}
+
+CUresult capture_event_look(CUevent event)
+{
+	struct capture *capture = capture_of(event);
+
+	if (!capture)
+		return CUDA_SUCCESS;
+	capture->invalid = true;
+	return CUDA_ERROR_CAPTURED_EVENT;
 }
 
 CUresult capture_event_wait(CUstream stream, CUevent event, bool external)

@@ -675,9 +675,9 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 	TRY(current_context(&context));
 	if (flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!handle_is(HANDLE_CONTEXT, peer) || peer == context)
+	if (!handle_is(HANDLE_CONTEXT, peer))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+	return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED; /* to oneself as well, says NVIDIA's library */
 }
 
 CUresult cuCtxDisablePeerAccess(CUcontext peer)

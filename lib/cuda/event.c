@@ -102,8 +102,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 CUresult cuEventQuery(CUevent event)
 {
 	TRY(check(event));
-	if (capture_has_event(event))
-		return CUDA_ERROR_CAPTURED_EVENT;
+	TRY(capture_event_look(event));
 	if (event_is_foreign(event))
 		return event_look_foreign(event, false);
 	return result_of(gdev_event_query(event->event));
@@ -112,8 +111,7 @@ CUresult cuEventQuery(CUevent event)
 CUresult cuEventSynchronize(CUevent event)
 {
 	TRY(check(event));
-	if (capture_has_event(event))
-		return CUDA_ERROR_CAPTURED_EVENT;
+	TRY(capture_event_look(event));
 	if (event_is_foreign(event))
 		return event_look_foreign(event, true);
 	return result_of(gdev_event_sync(event->event));

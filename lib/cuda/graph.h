@@ -118,8 +118,4 @@ void graph_drop_objects(CUgraph graph);
 CUresult graph_order(CUgraph graph);
 CUresult graph_run(CUgraph graph, CUstream stream);
 
-/* ---- capture (capture.c) ---- */
-
-CUresult capture_graph(CUstream stream, CUgraph graph);
-
 #endif

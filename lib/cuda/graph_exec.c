@@ -152,7 +152,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
 	TRY(check(exec));
 	TRY(stream_record(handle, &stream));
 	if (stream->capture)
-		return capture_graph(stream, exec->graph);
+		return capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	return graph_run(exec->graph, stream);
 }
 

@@ -153,29 +153,13 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **address, int version, ui
 	}
 	set_status(status, named ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
 				 : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
-	/* As NVIDIA's driver does it: who asks for a status is told there, and only there. */
-	return status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+	return CUDA_SUCCESS; /* also without a status, as NVIDIA's driver does it */
 }
 
 CUresult cuGetProcAddress(const char *symbol, void **address, int version, uint64_t flags)
 {
-	return cuGetProcAddress_v2(symbol, address, version, flags, NULL);
-}
-
-static uint64_t per_thread_by_default(uint64_t flags)
-{
-	return flags ? flags : CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-}
-
-CUresult cuGetProcAddress_ptsz(const char *symbol, void **address, int version, uint64_t flags)
-{
-	return cuGetProcAddress(symbol, address, version, per_thread_by_default(flags));
-}
-
-CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **address, int version, uint64_t flags,
-	CUdriverProcAddressQueryResult *status)
-{
-	return cuGetProcAddress_v2(symbol, address, version, per_thread_by_default(flags), status);
+	TRY(cuGetProcAddress_v2(symbol, address, version, flags, NULL));
+	return *address ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 /* ---- the profiler, of which there is none to start ---- */

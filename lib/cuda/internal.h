@@ -232,6 +232,8 @@ CUresult capture_event_record(CUstream stream, CUevent event, bool external);
 CUresult capture_event_wait(CUstream stream, CUevent event, bool external);
 /* Whether the event was recorded last in a capture that goes on. */
 bool capture_has_event(CUevent event);
+/* Who asks whether such an event is complete makes the capture invalid. */
+CUresult capture_event_look(CUevent event);
 
 /* ---- values in memory (memops.c) ---- */
 

@@ -139,7 +139,8 @@ static void of_contexts(void **state)
 	INVALID_VALUE(cuCtxAttach(&context, 1));
 	INVALID_VALUE(cuCtxGetExecAffinity(NULL, CU_EXEC_AFFINITY_TYPE_SM_COUNT));
 	INVALID_VALUE(cuCtxGetExecAffinity(&affinity, (CUexecAffinityType)77));
-	INVALID_CONTEXT(cuCtxEnablePeerAccess(alive.context, 0)); /* to oneself */
+	REFUSED(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+		cuCtxEnablePeerAccess(alive.context, 0)); /* to oneself */
 	REFUSED(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(alive.context));
 	INVALID_HANDLE(cuCtxRecordEvent(alive.context, NULL));
 	INVALID_HANDLE(cuCtxRecordEvent(alive.context, gone.event));
@@ -163,7 +164,6 @@ static void of_entry_points(void **state)
 	INVALID_VALUE(cuGetProcAddress(NULL, &address, 13000, 0, &status));
 	INVALID_VALUE(cuGetProcAddress("cuInit", NULL, 13000, 0, &status));
 	INVALID_VALUE(cuGetProcAddress("cuInit", &address, 13000, 0xff00, &status));
-	NOT_FOUND(cuGetProcAddress("cuNobody", &address, 13000, 0, NULL));
 	INVALID_VALUE(cuGetExportTable(NULL, &nobody));
 	INVALID_VALUE(cuGetExportTable(&table, NULL));
 	REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuProfilerInitialize("", "", 0));

@@ -56,8 +56,8 @@ static void import_handle(size_t bytes, CUdeviceptr *memory)
 	CUmemGenericAllocationHandle handle;
 	CUmemAllocationProp imported;
 
-	/* Standard input is the descriptor itself. */
-	assert_success(cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)STDIN_FILENO,
+	/* NVIDIA's library takes no descriptor 0. */
+	assert_success(cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)dup(STDIN_FILENO),
 		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 	assert_success(cuMemGetAllocationPropertiesFromHandle(&imported, handle));
 	assert_int_equal(imported.location.type, CU_MEM_LOCATION_TYPE_DEVICE);

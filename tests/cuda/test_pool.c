@@ -237,7 +237,8 @@ static void wrong_operations_are_refused(void **state)
 	assert_result(cuStreamWaitValue32(NULL, words + 1, 0, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_result(cuStreamWriteValue64(NULL, words + 4, 0, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_result(cuStreamWriteValue32(NULL, words, 0, 0x10), CUDA_ERROR_INVALID_VALUE);
-	assert_result(cuStreamBatchMemOp(NULL, 1, NULL, 0), CUDA_ERROR_INVALID_VALUE);
+	if (!getenv("TEST_VENDOR")) /* it crashes there */
+		assert_result(cuStreamBatchMemOp(NULL, 1, NULL, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_result(cuStreamBatchMemOp(NULL, 1, &op, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_result(cuStreamWriteValue32(NULL, 0x10, 0, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_success(cuMemFree(words));

@@ -86,6 +86,7 @@ static void contents_stay_when_memory_moves(void **state)
 		if (i)
 			words_check(at, bytes / 4, i);
 		assert_success(cuMemsetD32(at, i + 1, bytes / 4));
+		assert_success(cuCtxSynchronize()); /* unmapping waits for nothing */
 		assert_success(cuMemUnmap(at, bytes));
 	}
 	assert_success(cuMemAddressFree(memory, 4 * bytes));

@@ -249,8 +249,10 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 	char *alias;
 
 	ENTER();
-	if (ptr % CHUNK_ALIGN || size != chunk->bytes || offset)
+	if (ptr % CHUNK_ALIGN || size < chunk->bytes || offset)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (size > chunk->bytes) /* as seen with the vendor's */
+		return CUDA_ERROR_NOT_SUPPORTED;
 	alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, chunk->fd, 0);
 	if (alias == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
