@@ -10,9 +10,7 @@
  *                                   input, works from BEGIN to END, and reports one line of JSON
  *
  * The report has `bins`: work done in each 10 ms from BEGIN, in ns: a kernel counts as many as it takes
- * alone (--kernel-ns), spread evenly over the time it was on the device; a copy counts its bytes. And
- * `time_bins`: the same, but a kernel counts more when its blocks took longer than alone (--block-ns, as
- * calibrated): device time, where a machine has noise, and the software GPU slows down with it.
+ * alone (--kernel-ns), spread evenly over the time it was on the device; a copy counts its bytes.
  * With --batch, also how long each batch took from its first launch to the end of the wait for it.
  */
 #include <errno.h>
@@ -32,8 +30,10 @@
 #define DEPTH_MAX 512
 #define LOG_MAX (4u << 20) /* kernels */
 #define LATENCIES_MAX (1u << 20)
-#define COPY_DEPTH 16 /* so that short copies follow each other, too */
-#define CALIBRATIONS 15
+#define COPY_DEPTH 16      /* so that short copies follow each other, too */
+#define CALIBRATIONS 100   /* runs without a better one are enough */
+#define RUN_NS 1000000u    /* of kernels that calibrate */
+#define SHORT_NS 200000u   /* longer ones are calculated */
 #define SPIN_MAX_NS 60000u /* shorter pauses are not worth sleeping for */
 
 /* red.max of the complement of the begin: so the log begins as zeros. The loop's result is used, or there
@@ -64,15 +64,11 @@ static const char spin_ptx[] = ".version 6.0\n"
 			       "	bar.sync 0;\n"
 			       "	mov.u64 %t, %globaltimer;\n"
 			       "	@%first red.global.max.u64 [%log+8], %t;\n"
-			       "	sub.u64 %t, %t, %begin;\n"
-			       "	@%first red.global.add.u64 [%log+16], %t;\n"
 			       "	ret;\n"
 			       "}\n";
 
 struct entry {
 	uint64_t not_begin, end; /* of the device's clock; 0: it has not run */
-	uint64_t block_ns;       /* what its blocks took, summed up */
-	uint64_t unused;
 };
 
 struct flow { /* a stream of kernels */
@@ -82,7 +78,7 @@ struct flow { /* a stream of kernels */
 };
 
 static struct {
-	uint64_t rounds, kernel_ns, block_ns;
+	uint64_t rounds, kernel_ns;
 	unsigned calibrate_us, streams, batch, think_us, blocks, threads;
 	uint64_t copy_bytes;
 	bool copies_only, from_device;
@@ -91,6 +87,7 @@ static struct {
 
 static struct {
 	CUfunction spin;
+	int multiprocessors;
 	CUdeviceptr log, buffer;
 	struct entry *entries;
 	uint64_t capacity, launched;
@@ -98,7 +95,7 @@ static struct {
 	struct flow flows[STREAMS_MAX];
 	uint64_t begin_ns, end_ns;
 	int64_t clock_offset_ns; /* CLOCK_REALTIME less the device's clock */
-	double *bins, *time_bins;
+	double *bins;
 	uint64_t bin_count;
 	double *latencies_us;
 	uint64_t latency_count;
@@ -138,7 +135,6 @@ static void open_all(void)
 	CUdevice device;
 	CUcontext context;
 	CUmodule module;
-	int multiprocessors;
 
 	must(cuInit(0), "initialise CUDA (is gdevd running?)");
 	must(cuDeviceGet(&device, 0), "find a device");
@@ -147,11 +143,11 @@ static void open_all(void)
 	must(cuModuleLoadData(&module, spin_ptx), "load the kernel");
 	must(cuModuleGetFunction(&state.spin, module, "spin"), "find the kernel");
 	must(cuDeviceGetAttribute(
-		     &multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device),
+		     &state.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device),
 		"count multiprocessors");
 	/* Fills the device, so that kernels of several streams do not overlap. */
 	if (!options.blocks)
-		options.blocks = (unsigned)multiprocessors * 2;
+		options.blocks = (unsigned)state.multiprocessors * 2;
 	for (unsigned i = 0; i < options.streams; i++) {
 		struct flow *flow = &state.flows[i];
 
@@ -196,67 +192,84 @@ static void read_log(void)
 
 /* What one of `count` kernels takes, launched one behind the other: from the first's begin to the last's
  * end. */
-static double period_ns(uint64_t rounds, unsigned count, double *block_ns)
+static double period_ns(uint64_t rounds, unsigned count)
 {
-	uint64_t first = state.launched;
-	double sum = 0;
-
+	state.launched = 0;
+	must(cuMemsetD8(state.log, 0, count * sizeof(struct entry)), "clear the log");
+	must(cuCtxSynchronize(), "wait");
 	for (unsigned i = 0; i < count; i++)
 		launch_spin(state.flows[0].stream, rounds);
 	read_log();
-	for (unsigned i = 0; i < count; i++)
-		sum += (double)state.entries[first + i].block_ns;
-	*block_ns = sum / count;
-	return (double)(state.entries[first + count - 1].end - ~state.entries[first].not_begin) /
-	       count;
+	return (double)(state.entries[count - 1].end - ~state.entries[0].not_begin) / count;
 }
 
-/* The least of several: whatever else the machine does makes them longer, never shorter. */
-static double best_period_ns(uint64_t rounds, unsigned count, double *block_ns)
+/* The least of many short runs: whatever else the machine does makes them longer, never shorter. */
+static double best_period_ns(uint64_t rounds, double about_ns)
 {
-	double best = 0, block;
+	unsigned count = about_ns < RUN_NS / 2 ? (unsigned)(RUN_NS / about_ns) : 2;
+	double best = period_ns(rounds, count);
 
-	for (unsigned i = 0; i < CALIBRATIONS; i++) {
-		double next = period_ns(rounds, count, &block);
+	for (unsigned tries = 0; tries < CALIBRATIONS; tries++) {
+		double next = period_ns(rounds, count);
 
-		if (i && next >= best)
-			continue;
-		best = next;
-		*block_ns = block;
+		if (next < best * 0.99)
+			tries = 0;
+		if (next < best)
+			best = next;
 	}
 	return best;
 }
 
+/* What one more round adds to a kernel, of which `rounds` take SHORT_NS. A multiprocessor of the software GPU
+ * runs one block at a time: there one block is measured, since on a busy machine all threads of the device
+ * are hardly ever undisturbed at once. */
+static double round_ns(double rounds)
+{
+	unsigned blocks = options.blocks;
+	double slope;
+
+	if (options.threads == 1) {
+		options.blocks = 1;
+		rounds *= blocks / 2; /* about as long */
+	}
+	slope = (best_period_ns((uint64_t)(3 * rounds), 3.0 * SHORT_NS) -
+			best_period_ns((uint64_t)rounds, SHORT_NS)) /
+		(2 * rounds);
+	if (options.threads == 1)
+		slope *= (double)blocks / state.multiprocessors;
+	options.blocks = blocks;
+	return slope;
+}
+
+/* Finds how many rounds take so long. A longer kernel is calculated: hardly one run of it would be
+ * undisturbed. */
 static void calibrate(void)
 {
-	double wanted = options.calibrate_us * 1e3, rounds = 2000, ns = 0, block_ns;
-	unsigned count = (unsigned)(10e6 / wanted);
+	double wanted = options.calibrate_us * 1e3;
+	double near = wanted < SHORT_NS ? wanted : SHORT_NS, rounds = 1000, ns, none;
 
-	if (count < 2)
-		count = 2;
-	if (count > 1000)
-		count = 1000;
-	make_log(5 * CALIBRATIONS * (count + 16ull) + 64);
-	period_ns(100, 2, &block_ns); /* compiles */
-	for (int i = 0; i < 5; i++) {
-		/* What it takes with hardly any rounds is not the rounds'. */
-		double none = best_period_ns(1, 16, &block_ns);
-
-		ns = best_period_ns((uint64_t)rounds, i < 2 ? 2 : count, &block_ns);
-		if (i == 4)
-			break;
-		rounds *= wanted > 2 * none ? (wanted - none) / (ns > 1.1 * none ? ns - none : ns)
-					    : wanted / ns;
+	make_log(RUN_NS / 500);
+	period_ns(100, 2); /* compiles */
+	/* What it takes with hardly any rounds is not the rounds'. */
+	none = best_period_ns(1, 1000);
+	ns = best_period_ns((uint64_t)rounds, near);
+	for (int i = 0; i < 3; i++) {
+		rounds *= near > 2 * none ? (near - none) / (ns > 1.1 * none ? ns - none : ns)
+					  : near / ns;
 		if (rounds < 1)
 			rounds = 1;
+		ns = best_period_ns((uint64_t)rounds, near);
 	}
-	printf("{\"rounds\": %.0f, \"kernel_ns\": %.0f, \"block_ns\": %.0f}\n", rounds, ns,
-		block_ns);
+	if (wanted > near) {
+		rounds = (wanted - none) / round_ns(rounds);
+		ns = wanted;
+	}
+	printf("{\"rounds\": %.0f, \"kernel_ns\": %.0f}\n", rounds, ns);
 }
 
 /* ---- the log as bins ---- */
 
-static void add_work(double *bins, uint64_t from_ns, uint64_t to_ns, double work)
+static void add_work(uint64_t from_ns, uint64_t to_ns, double work)
 {
 	double length = to_ns > from_ns ? (double)(to_ns - from_ns) : 1;
 
@@ -268,7 +281,7 @@ static void add_work(double *bins, uint64_t from_ns, uint64_t to_ns, double work
 		if (next > to_ns)
 			next = to_ns > at ? to_ns : at + 1;
 		if (bin < state.bin_count)
-			bins[bin] += work * (double)(next - at) / length;
+			state.bins[bin] += work * (double)(next - at) / length;
 		at = next;
 	}
 }
@@ -279,14 +292,9 @@ static void bin_kernels(void)
 		const struct entry *entry = &state.entries[i];
 		uint64_t begin_ns = ~entry->not_begin + (uint64_t)state.clock_offset_ns;
 		uint64_t end_ns = entry->end + (uint64_t)state.clock_offset_ns;
-		double work = (double)options.kernel_ns;
 
-		if (!entry->end)
-			continue;
-		add_work(state.bins, begin_ns, end_ns, work);
-		if (options.block_ns)
-			work *= (double)entry->block_ns / (double)options.block_ns;
-		add_work(state.time_bins, begin_ns, end_ns, work);
+		if (entry->end)
+			add_work(begin_ns, end_ns, (double)options.kernel_ns);
 	}
 }
 
@@ -312,11 +320,11 @@ static void write_log(void)
 	fclose(file);
 }
 
-static void print_bins(const char *name, const double *bins)
+static void print_bins(void)
 {
-	printf(", \"%s\": [", name);
+	printf(", \"bins\": [");
 	for (uint64_t i = 0; i < state.bin_count; i++)
-		printf("%s%.0f", i ? "," : "", bins[i]);
+		printf("%s%.0f", i ? "," : "", state.bins[i]);
 	printf("]");
 }
 
@@ -331,8 +339,7 @@ static void report(uint64_t units)
 		printf(", \"batches\": %llu, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f",
 			(unsigned long long)n, state.latencies_us[n / 2],
 			state.latencies_us[n * 99 / 100], state.latencies_us[n - 1]);
-	print_bins("bins", state.bins);
-	print_bins("time_bins", options.copies_only ? state.bins : state.time_bins);
+	print_bins();
 	printf("}\n");
 }
 
@@ -419,8 +426,7 @@ static uint64_t stream_copies(void)
 		must(cuEventSynchronize(events[done % COPY_DEPTH]), "wait");
 		now_ns = real_ns();
 		from_ns = issued_ns[done++ % COPY_DEPTH];
-		add_work(state.bins, from_ns > last_ns ? from_ns : last_ns, now_ns,
-			(double)options.copy_bytes);
+		add_work(from_ns > last_ns ? from_ns : last_ns, now_ns, (double)options.copy_bytes);
 		last_ns = now_ns;
 	}
 	return done;
@@ -464,7 +470,6 @@ static void wait_for_start(void)
 		bench_require(1, "start", "no \"BEGIN END\" on the input");
 	state.bin_count = (state.end_ns - state.begin_ns) / BIN_NS;
 	state.bins = require_memory(state.bin_count, sizeof *state.bins);
-	state.time_bins = require_memory(state.bin_count, sizeof *state.time_bins);
 	sleep_until(state.begin_ns);
 }
 
@@ -505,7 +510,7 @@ static void run(unsigned seconds)
 
 static const char usage[] =
 	"Usage: bench_load --calibrate US [--blocks N --threads N]\n"
-	"       bench_load --rounds N --kernel-ns NS [--block-ns NS] --seconds S [OPTION]...\n"
+	"       bench_load --rounds N --kernel-ns NS --seconds S [OPTION]...\n"
 	"       bench_load --copy to|from --bytes N --seconds S\n"
 	"  --streams N    kernels on so many streams (1)\n"
 	"  --batch N      launch N, wait; without it kernels follow each other without end\n"
@@ -521,7 +526,6 @@ int main(int argc, char **argv)
 		{"calibrate", required_argument, NULL, 'c'},
 		{"rounds", required_argument, NULL, 'r'},
 		{"kernel-ns", required_argument, NULL, 'k'},
-		{"block-ns", required_argument, NULL, 'n'},
 		{"streams", required_argument, NULL, 's'},
 		{"batch", required_argument, NULL, 'b'},
 		{"think-us", required_argument, NULL, 't'},
@@ -548,9 +552,6 @@ int main(int argc, char **argv)
 			break;
 		case 'k':
 			options.kernel_ns = value;
-			break;
-		case 'n':
-			options.block_ns = value;
 			break;
 		case 's':
 			options.streams = (unsigned)value;

@@ -75,6 +75,20 @@ enum device_direction {
 	DEVICE_WITHIN, /* device to device, host to host */
 };
 
+/* What is accounted apart. */
+enum device_unit {
+	DEVICE_UNIT_COMPUTE, /* launches, fills, copies within */
+	DEVICE_UNIT_TO_DEVICE,
+	DEVICE_UNIT_FROM_DEVICE,
+	DEVICE_UNITS,
+};
+
+/* Sums since the device was opened. */
+struct device_presence {
+	uint64_t spent_ns; /* the device's threads were at commands, or were wanted there */
+	uint64_t lost_ns;  /* … of that, had no processor; never more */
+};
+
 struct device_launch {
 	struct device_function *function;
 	uint32_t grid[3], block[3], cluster[3]; /* cluster: zeros when there is none */
@@ -261,6 +275,11 @@ struct device_ops {
 	 * what that thread will find. A kick from inside work() asks for one more thread; one from inside
 	 * submit() for any, the submitting one included. Kicks that nobody has answered yet may be merged. */
 	bool (*work)(struct device *device);
+	/* Optional, with work(): what the machine gave the unit. Of the time that commands were on it, only the
+	 * part that is not lost is device time. What a command adds is there before its done() is called; what
+	 * a pause has stopped, before it is quiet. */
+	void (*presence)(
+		struct device *device, enum device_unit unit, struct device_presence *presence);
 	/* Optional, instead of work(): looks for completions without blocking, and calls done() for them.
 	 * True when there were any. Nobody kicks: as long as commands are in flight, somebody comes again
 	 * soon. One thread at a time. */

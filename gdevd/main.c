@@ -17,9 +17,11 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/slice.h"
 #include "gdevd/daemon.h"
 
 #define RESTORE_TIME_NS (10 * NS_PER_S) /* for workers of a gdevd before to come back */
+#define SLICE_NS (100 * NS_PER_US)      /* it decides, and is gone */
 #define LONELY_TIME_NS (10 * NS_PER_S)  /* for the first visitor of a private daemon */
 
 struct options {
@@ -389,6 +391,7 @@ int main(int argc, char **argv)
 
 	log_init("gdevd", LOG_LEVEL_INFO);
 	parse_options(argc, argv, &options);
+	slice_set(SLICE_NS);
 	signal(SIGPIPE, SIG_IGN);
 	init(&daemon, &options);
 	for (unsigned i = 0; i < array_length(signals); i++) {

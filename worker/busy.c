@@ -9,6 +9,11 @@
 #include "worker/command.h"
 #include "worker/core.h"
 
+_Static_assert((int)DEVICE_UNIT_COMPUTE == (int)RESOURCE_COMPUTE &&
+		       (int)DEVICE_UNIT_TO_DEVICE == (int)RESOURCE_COPY_TO_DEVICE &&
+		       (int)DEVICE_UNIT_FROM_DEVICE == (int)RESOURCE_COPY_FROM_DEVICE,
+	"a unit is accounted as a resource");
+
 #define GAP_NS (20 * NS_PER_US) /* shorter ones between commands are the device's own */
 #define STARTED_MAX 64 /* a look at them takes less than GAP_NS, lest it make the next gap itself */
 
@@ -35,6 +40,23 @@ static uint64_t earliest_ns(struct core *core, uint32_t which)
 	return earliest_ns;
 }
 
+/* What the machine gave the device of that time; nothing of it is counted twice. */
+static uint64_t present_ns(struct core *core, uint32_t which, uint64_t added_ns)
+{
+	struct device_presence *seen = &core->grants.resources[which].busy.seen, now;
+	uint64_t spent_ns, lost_ns;
+
+	if (!added_ns || !core->ops->presence)
+		return added_ns;
+	core->ops->presence(core->device, (enum device_unit)which, &now);
+	spent_ns = now.spent_ns - seen->spent_ns;
+	lost_ns = now.lost_ns - seen->lost_ns;
+	*seen = now;
+	if (!lost_ns)
+		return added_ns;
+	return (uint64_t)((double)added_ns * (1 - min_of((double)lost_ns / (double)spent_ns, 1.0)));
+}
+
 uint64_t busy_add(struct core *core, const struct command *command)
 {
 	struct resource *resource = &core->grants.resources[command->resource];
@@ -57,6 +79,7 @@ uint64_t busy_add(struct core *core, const struct command *command)
 		added_ns += end_ns - busy->until_ns;
 		busy->until_ns = end_ns;
 	}
+	added_ns = present_ns(core, command->resource, added_ns);
 	resource->used_ns += added_ns;
 	return added_ns;
 }
@@ -71,6 +94,7 @@ uint64_t busy_pause(struct core *core, uint32_t which)
 
 	busy->floor_ns = now_ns;
 	busy->until_ns = 0;
+	added_ns = present_ns(core, which, added_ns);
 	resource->used_ns += added_ns;
 	return added_ns;
 }

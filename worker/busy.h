@@ -2,12 +2,15 @@
  *
  * Device time: how long at least one command of the session was on a unit of the device. What runs at
  * once counts once, whatever order it ends in; time in which commands are in flight and the device has
- * not begun (it compiles, say) does not count.
+ * not begun (it compiles, say) does not count. Nor does the part of it in which the device, where that is made of
+ * threads, had no processors (ops->presence).
  */
 #ifndef GDEV_WORKER_BUSY_H
 #define GDEV_WORKER_BUSY_H
 
 #include <stdint.h>
+
+#include "device/ops.h"
 
 struct command;
 struct core;
@@ -16,6 +19,7 @@ struct core;
  * until_ns (0: nothing yet). Times of the device. */
 struct busy {
 	uint64_t floor_ns, from_ns, until_ns;
+	struct device_presence seen; /* what of it is in the charges so far */
 };
 
 /* With the lock. Both add what has not been counted to the resource's used_ns, and return it. */

@@ -13,10 +13,14 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/slice.h"
 #include "gdev/error.h"
 #include "worker/core.h"
 #include "worker/sandbox.h"
+
+#define SLICE_NS (500 * NS_PER_US) /* about what a thread does between two looks at the grants */
 
 static const char usage[] =
 	"usage: gdev-worker --control-fd N --device NAME --device-memory BYTES --threads N\n"
@@ -153,6 +157,7 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
+	slice_set(SLICE_NS);
 	/* The terminal's signals are for whoever started gdevd; our end is the end of a socket. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);

@@ -157,4 +157,5 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.submit = cpu_submit,
 	.work = cpu_work,
 	.pause = cpu_pause,
+	.presence = cpu_presence,
 };

@@ -7,6 +7,7 @@
 #include "device/cpu/cpu.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -213,6 +214,35 @@ double cpu_job_ns_per_block(const struct cpu_job *job)
 	uint64_t ns = atomic_load_explicit(&job->ns_done, memory_order_relaxed);
 
 	return blocks ? (double)ns / (double)blocks : job->ns_guess;
+}
+
+double cpu_job_left_ns(const struct cpu_job *job)
+{
+	uint64_t next = atomic_load_explicit(&job->next, memory_order_relaxed);
+	double ns = cpu_job_ns_per_block(job);
+
+	return next >= job->count ? 0 : ns > 0 ? (double)(job->count - next) * ns : INFINITY;
+}
+
+void cpu_job_lost(struct cpu_job *job, uint64_t lost_ns)
+{
+	uint64_t ns = atomic_load_explicit(&job->ns_done, memory_order_relaxed);
+
+	while (!atomic_compare_exchange_weak_explicit(&job->ns_done, &ns, ns - min_of(ns, lost_ns),
+		memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+unsigned cpu_job_wants(const struct cpu_job *job)
+{
+	uint64_t next = atomic_load_explicit(&job->next, memory_order_relaxed);
+	double worth;
+
+	if (next >= job->count)
+		return 0;
+	worth = (double)(job->count - next) * cpu_job_ns_per_block(job) / WAKE_WORTH_NS;
+	worth = min_of(worth, (double)min_of(job->count - next, (uint64_t)CPU_THREADS_MAX));
+	return 1 + (unsigned)worth;
 }
 
 /* One more thread is worth waking when those that are at it have enough left for long enough. */

@@ -12,6 +12,7 @@
 #include "device/cpu/fault.h"
 
 #define SLICE_BYTES (1ull << 20)
+#define BYTES_PER_NS 10.0
 #define SLICE_ROWS 16384 /* of a copy whose rows are a few bytes each */
 
 void cpu_copy_start(struct cpu_copy *copy, const struct device_copy *command)
@@ -64,6 +65,14 @@ static void slice(void *argument)
 			copy->row++;
 		}
 	}
+}
+
+double cpu_copy_slice_ns(const struct cpu_copy *copy)
+{
+	const struct device_copy *s = &copy->shape;
+	uint64_t bytes = s->width * s->height * s->depth;
+
+	return (double)min_of(bytes, (uint64_t)SLICE_BYTES) / BYTES_PER_NS;
 }
 
 int cpu_copy_slice(struct cpu_copy *copy, uint64_t *fault_address)

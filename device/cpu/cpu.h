@@ -47,6 +47,18 @@ struct cpu_slot {
 	size_t shared_bytes, locals_bytes, saved_bytes; /* what scratch has room for */
 };
 
+/* See presence.c. */
+struct cpu_presence {
+	_Atomic uint64_t spent_ns, lost_ns;
+};
+
+/* Threads that are wanted at jobs, and have not come. */
+struct cpu_absence {
+	unsigned threads;  /* so many, */
+	uint64_t at_ns;    /* counted until then; */
+	uint64_t since_ns; /* at least one without a break */
+};
+
 struct device {
 	const struct device_host *host; /* constant, as are the next two */
 	unsigned threads;
@@ -63,6 +75,8 @@ struct device {
 	bool kicked;        /* since work() was last entered: somebody will come */
 	unsigned turn;
 	uint64_t grids; /* launches so far */
+	struct cpu_absence absence;
+	struct cpu_presence presence[DEVICE_UNITS]; /* without the lock */
 };
 
 struct device_space {
@@ -170,6 +184,12 @@ bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads)
 /* Whether blocks are left for a thread besides those that are at it. Lock held. */
 bool cpu_job_open(const struct cpu_job *job);
 double cpu_job_ns_per_block(const struct cpu_job *job);
+/* How long all that nobody has taken yet takes one thread, about; a long time when nothing is known. */
+double cpu_job_left_ns(const struct cpu_job *job);
+/* How many threads it is worth: those that would be at it if they could. */
+unsigned cpu_job_wants(const struct cpu_job *job);
+/* Of what the pieces took, so much was no work. */
+void cpu_job_lost(struct cpu_job *job, uint64_t lost_ns);
 void cpu_slot_finish(struct cpu_slot *slot);
 
 /* All blocks of a cooperative launch at once, each on a thread of its own (together.c). No lock held. */
@@ -178,6 +198,23 @@ void cpu_job_fail(struct cpu_job *job, int error, uint64_t address);
 int cpu_slot_prepare(struct cpu_slot *slot, const struct cpu_job *job);
 /* Runs blocks under a fault guard; the first error becomes the job's. */
 void cpu_job_run_blocks(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end);
+
+/* ---- what the machine gives (presence.c): of the calling thread, no lock held ---- */
+
+/* A thread at a piece of work. */
+struct cpu_stay {
+	uint64_t from_ns, to_ns;
+};
+
+/* After from_ns was set; `expected_ns`: what it will take, about. */
+void cpu_presence_begin(double expected_ns);
+/* Sets to_ns. How long the thread had no processor. */
+uint64_t cpu_presence_end(struct device *device, enum device_unit unit, struct cpu_stay *stay);
+/* It got the lock only then. */
+void cpu_presence_late(struct device *device, const struct cpu_stay *stay, uint64_t left_ns);
+/* Lock held: who is wanted at the jobs, or who is there, has just changed. Returns the time. */
+uint64_t cpu_absence_count(struct device *device);
+void cpu_presence(struct device *device, enum device_unit unit, struct device_presence *presence);
 
 /* ---- copies (copy.c) ---- */
 
@@ -188,6 +225,8 @@ struct cpu_copy {
 };
 
 void cpu_copy_start(struct cpu_copy *copy, const struct device_copy *command);
+/* How long a slice takes, about. */
+double cpu_copy_slice_ns(const struct cpu_copy *copy);
 /* Copies a slice. 0 when more remains, 1 when done, or an error. */
 int cpu_copy_slice(struct cpu_copy *copy, uint64_t *fault_address);
 

@@ -26,6 +26,7 @@ struct task {
 	enum task_kind kind;
 	struct device_queue *queue;
 	struct cpu_slot *slot;   /* JOB */
+	uint64_t joined_ns;      /* JOB */
 	struct cpu_shape *shape; /* COMPILE */
 	enum cpu_unit unit;      /* COPY */
 	int error;               /* FINISH */
@@ -41,6 +42,18 @@ static enum cpu_unit unit_of(const struct device_command *command)
 	if (command->kind != DEVICE_COPY)
 		return UNIT_COMPUTE;
 	return command->copy.direction == DEVICE_FROM_DEVICE ? UNIT_FROM_DEVICE : UNIT_TO_DEVICE;
+}
+
+static enum device_unit accounted_to(const struct device_command *copy)
+{
+	switch (copy->copy.direction) {
+	case DEVICE_TO_DEVICE:
+		return DEVICE_UNIT_TO_DEVICE;
+	case DEVICE_FROM_DEVICE:
+		return DEVICE_UNIT_FROM_DEVICE;
+	default:
+		return DEVICE_UNIT_COMPUTE;
+	}
 }
 
 /* Lock held. Behind those that are as urgent. */
@@ -140,6 +153,7 @@ static void job_join(struct device *device, struct device_queue *queue, struct t
 	list_remove(&task->slot->free);
 	queue->job.running++;
 	device->running++;
+	task->joined_ns = cpu_absence_count(device);
 }
 
 /* Lock held. Makes a job of a launch: 0, or an error, or 1: the code is not there yet, and either
@@ -220,8 +234,11 @@ static void job_finish(struct device_queue *queue)
 {
 	struct device_command *command = queue->job.command;
 
+	/* The start is put off while the command is paused. */
+	uint64_t started_ns = __atomic_load_n(&command->started_ns, __ATOMIC_RELAXED);
+
 	command->finished_ns = clock_now_ns();
-	command->busy_ns = command->finished_ns - command->started_ns;
+	command->busy_ns = command->finished_ns - started_ns;
 	command->fault_address = atomic_load(&queue->job.fault_address);
 	queue_finish(queue, atomic_load(&queue->job.error));
 }
@@ -244,15 +261,19 @@ static void run_job(struct device *device, struct task *task)
 {
 	struct device_queue *queue = task->queue;
 	struct cpu_job *job = &queue->job;
-	uint64_t begin = clock_now_ns();
-	bool last, quiet;
+	struct cpu_stay stay = {.from_ns = task->joined_ns};
+	bool last, quiet, together = job->together;
+	uint64_t begin = clock_now_ns(), left;
 
+	cpu_presence_begin(cpu_job_left_ns(job));
 	if (cpu_job_piece(job, task->slot, device->threads)) {
 		invite(device, job);
 		while (clock_now_ns() - begin < VISIT_NS &&
 			cpu_job_piece(job, task->slot, device->threads))
 			;
 	}
+	if (!together) /* its blocks wait for each other, and that is no loss */
+		cpu_job_lost(job, cpu_presence_end(device, DEVICE_UNIT_COMPUTE, &stay));
 	pthread_mutex_lock(&device->lock);
 	list_insert(&device->slots_free, &task->slot->free);
 	last = !--job->running && atomic_load(&job->next) >= job->count;
@@ -262,6 +283,9 @@ static void run_job(struct device *device, struct task *task)
 			job->shape->ns_per_block = cpu_job_ns_per_block(job);
 	}
 	quiet = !--device->running && device->tell_quiet;
+	left = cpu_absence_count(device);
+	if (!together)
+		cpu_presence_late(device, &stay, left);
 	if (quiet)
 		device->tell_quiet = false;
 	pthread_mutex_unlock(&device->lock);
@@ -314,19 +338,22 @@ static void run_copy(struct device *device, struct task *task)
 {
 	struct device_queue *queue = task->queue;
 	struct device_command *command = queue->first;
-	uint64_t begin = clock_now_ns();
+	struct cpu_stay stay;
 	int status;
 
 	if (!queue->started) {
 		queue->started = true;
-		device_command_start(command, begin);
+		device_command_start(command, clock_now_ns());
 		command->busy_ns = 0;
 		cpu_copy_start(&queue->copy, &command->copy);
 	}
+	stay.from_ns = clock_now_ns();
+	cpu_presence_begin(cpu_copy_slice_ns(&queue->copy));
 	status = space_broken(queue->space) ? -GDEV_E_SESSION_LOST
 					    : cpu_copy_slice(&queue->copy, &command->fault_address);
+	cpu_presence_end(device, accounted_to(command), &stay);
 	command->finished_ns = clock_now_ns();
-	command->busy_ns += command->finished_ns - begin;
+	command->busy_ns += command->finished_ns - stay.from_ns;
 	if (status)
 		queue->started = false;
 	pthread_mutex_lock(&device->lock);
@@ -393,6 +420,7 @@ bool cpu_pause(struct device *device, bool pause)
 
 	pthread_mutex_lock(&device->lock);
 	atomic_store(&device->paused, pause);
+	cpu_absence_count(device);
 	quiet = !device->running;
 	device->tell_quiet = pause && !quiet;
 	kick = !pause && inside != device && wants_kick(device);

@@ -4,8 +4,8 @@ share-change. The loads are bench/load.c, which logs by the device's own clock w
 figures are made of these logs alone; only where the paper's programs themselves run (LUD, heart wall,
 SRAD) is it gdevd's account of the device time.
 
-A group's share in a window is its part of the work done in the window, in time that this work takes alone
-(on the software GPU, which is as slow as the machine has other things to do: of the device time); its error is the difference to what it should have, in percentage points. The first seconds do not
+A group's share in a window is its part of the work done in the window, in time that this work takes alone;
+its error is the difference to what it should have, in percentage points. The first seconds do not
 count. Throughput is the sum over all of what each did, as a part of what it does alone: 1 when nothing
 is lost. The baseline of an error is the 7 % of the paper, of a throughput 1."""
 
@@ -113,8 +113,7 @@ class Contention:
                  *self.shape(gdevd), "--seconds", int(seconds) + 2]
         if load.us:
             known = self.calibrate(gdevd, load.us)
-            words += ["--rounds", int(known["rounds"]), "--kernel-ns", known["kernel_ns"],
-                      "--block-ns", known["block_ns"]]
+            words += ["--rounds", int(known["rounds"]), "--kernel-ns", known["kernel_ns"]]
         return ["nice", "-n", load.nice, *words] if load.nice else words
 
     def logged(self, gdevd, loads, seconds):
@@ -144,8 +143,7 @@ class Contention:
             if child.returncode:
                 raise LabError(f"a load ended with {child.returncode}\n{gdevd.log()}")
             report = json.loads(out)
-            bins = report["time_bins" if is_software(gdevd) else "bins"]
-            report["bins"] = [0] * round(load.start_s / BIN_S) + bins
+            report["bins"] = [0] * round(load.start_s / BIN_S) + report["bins"]
             reports.append(report)
         return reports
 

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -73,6 +74,13 @@ static __attribute__((no_sanitize_thread)) void wait_for(
 {
 	while (!atomic_load((atomic_uint *)params_of(l)[0]))
 		sched_yield();
+}
+
+/* (uint64_t ns): sleeps, as far as the clocks can tell like one that has no processor. */
+static void doze(
+	const struct ptx_launch *l, const struct ptx_scratch *s, uint64_t first, uint64_t end)
+{
+	nanosleep(&(struct timespec){0, (long)params_of(l)[0]}, NULL);
 }
 
 /* (uint32_t *at, uint64_t value) */
@@ -187,6 +195,7 @@ static const struct {
 	KERNEL(count, 1),
 	KERNEL(mark, 3),
 	KERNEL(wait_for, 1),
+	KERNEL(doze, 1),
 	KERNEL(store, 2),
 	KERNEL(divide, 0),
 	KERNEL(trap, 0),

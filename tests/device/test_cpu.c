@@ -376,6 +376,49 @@ static void pauses_lose_no_block_and_repeat_none(void **state)
 		assert_int_equal(word(i), 1);
 }
 
+static struct device_presence presence(enum device_unit unit)
+{
+	struct device_presence presence;
+
+	harness.ops->presence(harness.device, unit, &presence);
+	return presence;
+}
+
+static void time_without_a_processor_is_told(void **state)
+{
+	enum { LONG_NS = 30000000 };
+	uint64_t params[3] = {LONG_NS};
+
+	assert_int_equal(presence(DEVICE_UNIT_COMPUTE).spent_ns, 0);
+	assert_int_equal(run("doze", 1, 1, params), 0);
+	assert_true(presence(DEVICE_UNIT_COMPUTE).spent_ns >= LONG_NS);
+	assert_true(presence(DEVICE_UNIT_COMPUTE).lost_ns >= LONG_NS / 2);
+	assert_true(
+		presence(DEVICE_UNIT_COMPUTE).lost_ns <= presence(DEVICE_UNIT_COMPUTE).spent_ns);
+	assert_int_equal(presence(DEVICE_UNIT_TO_DEVICE).spent_ns, 0);
+}
+
+static void copies_are_told_apart(void **state)
+{
+	uint64_t before;
+
+	assert_int_equal(copy_word(queue, harness.base + 4, harness.base), 0);
+	before = presence(DEVICE_UNIT_COMPUTE).spent_ns;
+	assert_true(before > 0);
+	for (int unit = DEVICE_UNIT_TO_DEVICE; unit < DEVICE_UNITS; unit++) {
+		struct submitted s = {
+			.command = {.kind = DEVICE_COPY,
+				.copy = {unit == DEVICE_UNIT_TO_DEVICE ? DEVICE_TO_DEVICE
+								       : DEVICE_FROM_DEVICE,
+					harness.base + 4, harness.base, 4, 1, 1, 0, 0, 0, 0}}};
+
+		assert_int_equal(presence((enum device_unit)unit).spent_ns, 0);
+		assert_int_equal(harness_run(&harness, queue, &s), 0);
+		assert_true(presence((enum device_unit)unit).spent_ns > 0);
+	}
+	assert_int_equal(presence(DEVICE_UNIT_COMPUTE).spent_ns, before);
+}
+
 static void a_block_that_does_not_end_never_pauses(void **state)
 {
 	uint64_t params[3] = {harness.base + 64};
@@ -673,6 +716,8 @@ int main(void)
 		TEST(others_go_on_beside_a_kernel_that_does_not_end),
 		TEST(a_pause_stops_a_launch_between_blocks),
 		TEST(pauses_lose_no_block_and_repeat_none),
+		TEST(time_without_a_processor_is_told),
+		TEST(copies_are_told_apart),
 		TEST(a_block_that_does_not_end_never_pauses),
 		TEST(copies_go_on_when_kernels_have_the_whole_pool),
 		cmocka_unit_test(a_long_copy_lets_a_short_one_by),
