@@ -40,7 +40,7 @@ extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_top
 
 /* "gdev VERB: …" on standard error. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* As say(), and how to learn more; returns EXIT_USAGE. */
+/* As say() (NULL: getopt has said it), and how to learn more; returns EXIT_USAGE. */
 int usage(const struct verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- run.c ---- */

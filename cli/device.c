@@ -86,8 +86,7 @@ static int parse_set(int argc, char **argv, json_t *keys)
 		} else if (option == 's') {
 			status = take_setting(keys, optarg);
 		} else {
-			fprintf(stderr, "Try 'gdev help device'.\n");
-			status = EXIT_USAGE;
+			status = usage(&verb_device, NULL);
 		}
 	}
 	if (!status && optind < argc)
@@ -111,10 +110,12 @@ static int set(int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-	if (argc > 1 && !strcmp(argv[1], "set"))
-		return set(argc - 1, argv + 1);
-	if (argc > 1 && !strcmp(argv[1], "list"))
-		return list(argc - 1, argv + 1);
+	const char *word = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(word, "set") || !strcmp(word, "list")) {
+		argv[1] = argv[0]; /* what getopt complains with */
+		return (*word == 's' ? set : list)(argc - 1, argv + 1);
+	}
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
 		fputs(verb_device.help, stdout);
 		return EXIT_OK;

@@ -101,7 +101,7 @@ static int run(int argc, char **argv)
 			fputs(verb_doctor.help, stdout);
 			return EXIT_OK;
 		default:
-			return usage(&verb_doctor, "see above");
+			return usage(&verb_doctor, NULL);
 		}
 	}
 	if (argc - optind > 1)

@@ -154,8 +154,7 @@ int parse_json_option(const struct verb *verb, int argc, char **argv, int *json)
 			return -1 - EXIT_OK;
 		}
 		if (option != 'j') {
-			fprintf(stderr, "Try 'gdev help %s'.\n", verb->name);
-			return -1 - EXIT_USAGE;
+			return -1 - usage(verb, NULL);
 		}
 		*json = 1;
 	}

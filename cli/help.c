@@ -5,13 +5,20 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static int run(int argc, char **argv)
 {
-	const struct verb *verb = argc > 1 ? verb_find(argv[1]) : NULL;
+	const char *name = argc > 1 ? argv[1] : NULL;
+	const struct verb *verb;
 
-	if (argc > 1 && !verb) {
-		say("there is no command \"%s\"; 'gdev help' lists them", argv[1]);
+	if (argc > 2)
+		return usage(&verb_help, "one command at a time");
+	if (name && (!strcmp(name, "--help") || !strcmp(name, "-h")))
+		name = "help";
+	verb = name ? verb_find(name) : NULL;
+	if (name && !verb) {
+		say("there is no command \"%s\"; 'gdev help' lists them", name);
 		return EXIT_USAGE;
 	}
 	if (verb) {

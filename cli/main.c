@@ -54,7 +54,8 @@ int usage(const struct verb *verb, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	say_list(format, args);
+	if (format)
+		say_list(format, args);
 	va_end(args);
 	fprintf(stderr, "Try 'gdev help %s'.\n", verb->name);
 	return EXIT_USAGE;
@@ -62,6 +63,7 @@ int usage(const struct verb *verb, const char *format, ...)
 
 int main(int argc, char **argv)
 {
+	static char called[32];
 	const struct verb *verb;
 
 	if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
@@ -76,5 +78,7 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	current = verb->name;
+	snprintf(called, sizeof called, "gdev %s", verb->name);
+	argv[1] = called; /* what getopt complains with */
 	return verb->run(argc - 1, argv + 1);
 }

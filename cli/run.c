@@ -105,7 +105,7 @@ static int parse(int argc, char **argv, const char **vgpu)
 			return -1 - EXIT_OK;
 		}
 		if (option != 'v') {
-			fprintf(stderr, "Try 'gdev help run'.\n");
+			usage(&verb_run, NULL);
 			return -1 - EXIT_RUN_FAILED;
 		}
 		*vgpu = optarg;

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static int parse_pid(const struct verb *verb, int argc, char **argv, json_int_t 
 		return -1 - usage(verb, "the number of one process is wanted");
 	errno = 0;
 	*pid = strtol(argv[1], &end, 10);
-	if (errno || *end || end == argv[1] || *pid <= 0)
+	if (errno || *end || end == argv[1] || *pid <= 0 || *pid > INT_MAX)
 		return -1 - usage(verb, "\"%s\" is no number of a process", argv[1]);
 	return 0;
 }
@@ -78,26 +79,22 @@ static int run_resume(int argc, char **argv)
 
 const struct verb verb_suspend = {
 	.name = "suspend",
-	.summary = "Move what a process has on the device to the host",
-	.help = "usage: gdev suspend PID\n"
-		"\n"
+	.summary = "move what a process has on the device to the host",
+	.help = "Usage: gdev suspend PID\n"
 		"Moves the objects of all sessions of the process from device memory to host swap.\n"
 		"What it does with the GPU waits from then on, until 'gdev resume PID'.\n"
 		"Returns when all has left. For its owner, root, and gdevd's user.\n"
 		"\n"
-		"Example:\n"
 		"  gdev suspend 1234\n",
 	.run = run_suspend,
 };
 
 const struct verb verb_resume = {
 	.name = "resume",
-	.summary = "Let a process go on that was suspended",
-	.help = "usage: gdev resume PID\n"
-		"\n"
+	.summary = "let a process go on that was suspended",
+	.help = "Usage: gdev resume PID\n"
 		"Lets a process go on that 'gdev suspend' has stopped, and brings its objects back.\n"
 		"\n"
-		"Example:\n"
 		"  gdev resume 1234\n",
 	.run = run_resume,
 };

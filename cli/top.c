@@ -262,8 +262,7 @@ static int parse(int argc, char **argv, struct options *chosen)
 				       usage(&verb_top, "--seconds %s: from 0.1 to 3600", optarg);
 			break;
 		default:
-			fprintf(stderr, "Try 'gdev help top'.\n");
-			return -1 - EXIT_USAGE;
+			return -1 - usage(&verb_top, NULL);
 		}
 	}
 	if (optind < argc)

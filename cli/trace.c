@@ -303,7 +303,7 @@ static int parse(int argc, char **argv, struct options *options)
 			fputs(verb_trace.help, stdout);
 			return -1 - EXIT_OK;
 		default:
-			return -1 - usage(&verb_trace, "see above");
+			return -1 - usage(&verb_trace, NULL);
 		}
 	}
 	return optind;

@@ -335,8 +335,7 @@ static int parse(int argc, char **argv, struct options *chosen)
 			chosen->dry_run = true;
 			break;
 		default:
-			fprintf(stderr, "Try 'gdev help tune'.\n");
-			return -1 - EXIT_USAGE;
+			return -1 - usage(&verb_tune, NULL);
 		}
 	}
 	if (optind < argc)

@@ -122,8 +122,7 @@ static int take_option(struct arguments *arguments, int option, int index)
 		json_object_set_new(arguments->keys, key, json_string(optarg));
 		return 0;
 	default:
-		fprintf(stderr, "Try 'gdev help vgpu'.\n");
-		return -1 - EXIT_USAGE;
+		return -1 - usage(&verb_vgpu, NULL);
 	}
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "gdevd/config_lines.h"
 #include "gdevd/sched/sched.h"
 #include "proto/record.h"
 
@@ -110,6 +111,17 @@ static int value_size(void *field, size_t size, const char *text, const char **w
 {
 	*wanted = "a size such as 512M or 4G";
 	return config_parse_size(text, field);
+}
+
+static int value_device_memory(void *field, size_t size, const char *text, const char **wanted)
+{
+	uint64_t bytes;
+
+	*wanted = "a size such as 4G, at least 2M; or 0 for the default";
+	if (config_parse_size(text, &bytes) || (bytes && bytes < 2ull << 20))
+		return -EINVAL;
+	*(uint64_t *)field = bytes;
+	return 0;
 }
 
 static int value_time(void *field, size_t size, const char *text, const char **wanted)
@@ -371,7 +383,7 @@ struct key {
 
 static const struct key daemon_keys[] = {
 	{"device", value_text, FIELD(config, device)},
-	{"device_memory", value_size, FIELD(config, device_memory)},
+	{"device_memory", value_device_memory, FIELD(config, device_memory)},
 	{"host_memory", value_size, FIELD(config, host_memory)},
 	{"host_swap", value_size, FIELD(config, host_swap)},
 	{"swap_reserve", value_reserve, FIELD(config, swap_reserve_pct)},
@@ -495,20 +507,28 @@ static const char *section_name(const char *section, const char *kind)
 	return section;
 }
 
+/* The virtual GPU is there as soon as its section is. */
+static int add_vgpu(struct load *load, const char *name)
+{
+	struct config_vgpu *vgpu;
+	int error;
+
+	if (config_vgpu_find(load->config, name))
+		return 0;
+	error = config_vgpu_create(name, &vgpu, load->error);
+	if (error)
+		return error;
+	vgpu->from_file = !load->made;
+	list_append(&load->config->vgpus, &vgpu->link);
+	return 0;
+}
+
 static int set_vgpu_key(struct load *load, const char *section, const char *key, const char *value)
 {
-	const char *name = section_name(section, "vgpu");
-	struct config_vgpu *vgpu = config_vgpu_find(load->config, name);
+	struct config_vgpu *vgpu = config_vgpu_find(load->config, section_name(section, "vgpu"));
 
-	if (vgpu && vgpu->from_file && load->made)
+	if (vgpu->from_file && load->made)
 		return 0;
-	if (!vgpu) {
-		int error = config_vgpu_create(name, &vgpu, load->error);
-		if (error)
-			return error;
-		vgpu->from_file = !load->made;
-		list_append(&load->config->vgpus, &vgpu->link);
-	}
 	return set_key(vgpu_keys, vgpu, section, key, value, load->error);
 }
 
@@ -618,6 +638,28 @@ struct config_device config_device_of(const struct config *config, const char *n
 	return device ? *device : (struct config_device){0};
 }
 
+static int on_section(void *user, const char *section)
+{
+	struct load *load = user;
+
+	if (load->result)
+		return 0;
+	if (!strncmp(section, "vgpu ", 5))
+		return load->result = add_vgpu(load, section_name(section, "vgpu"));
+	if (load->made) {
+		snprintf(load->error, CONFIG_ERROR_MAX, "only [vgpu NAME] may be here");
+		return load->result = -EINVAL;
+	}
+	if (!strncmp(section, "policy ", 7) || !strncmp(section, "device ", 7) ||
+		!strcmp(section, "gdevd"))
+		return 0;
+	snprintf(load->error, CONFIG_ERROR_MAX,
+		"there is no section [%.64s]; there are [gdevd], [device NAME], [policy NAME] "
+		"and [vgpu NAME]",
+		section);
+	return load->result = -EINVAL;
+}
+
 static int on_key(void *user, const char *section, const char *name, const char *value)
 {
 	struct load *load = user;
@@ -626,9 +668,6 @@ static int on_key(void *user, const char *section, const char *name, const char 
 		return 1;
 	if (!strncmp(section, "vgpu ", 5)) {
 		load->result = set_vgpu_key(load, section, name, value);
-	} else if (load->made) {
-		snprintf(load->error, CONFIG_ERROR_MAX, "only [vgpu NAME] may be here");
-		load->result = -EINVAL;
 	} else if (!strncmp(section, "policy ", 7)) {
 		load->result = config_set_policy(
 			load->config, section_name(section, "policy"), name, value, load->error);
@@ -637,10 +676,7 @@ static int on_key(void *user, const char *section, const char *name, const char 
 	} else if (!strcmp(section, "gdevd")) {
 		load->result = config_set(load->config, name, value, load->error);
 	} else {
-		snprintf(load->error, CONFIG_ERROR_MAX,
-			"there is no section [%.64s]; there are [gdevd], [device NAME], [policy NAME] "
-			"and [vgpu NAME]",
-			section);
+		snprintf(load->error, CONFIG_ERROR_MAX, "a key before the first [section]");
 		load->result = -EINVAL;
 	}
 	return load->result == 0;
@@ -650,23 +686,30 @@ static int load_file(struct config *config, const char *path, bool made, char *e
 {
 	char reason[CONFIG_ERROR_MAX] = "this is neither a [section] nor a key = value";
 	struct load load = {.config = config, .error = reason, .made = made};
-	FILE *file = fopen(path, "re");
+	struct config_lines lines = {.section = on_section, .owner = &load};
 	int line;
 
-	if (!file) {
+	lines.file = fopen(path, "re");
+	if (!lines.file) {
 		line = -errno;
 		snprintf(error, CONFIG_ERROR_MAX, "%.300s: %s", path, strerror(-line));
 		return line;
 	}
-	line = ini_parse_file(file, on_key, &load);
-	fclose(file);
+	line = ini_parse_stream(config_next_line, &lines, on_key, &load);
+	fclose(lines.file);
+	free(lines.line);
+	if (lines.error && !load.result && !lines.reason) {
+		snprintf(error, CONFIG_ERROR_MAX, "%.300s: %s", path, strerror(-lines.error));
+		return lines.error;
+	}
+	if (lines.error) {
+		line = lines.number;
+		load.result = lines.error;
+	}
 	if (line == 0)
 		return 0;
-	if (line < 0) {
-		snprintf(error, CONFIG_ERROR_MAX, "%.300s: cannot be read", path);
-		return -EIO;
-	}
-	snprintf(error, CONFIG_ERROR_MAX, "%.160s:%d: %.300s", path, line, reason);
+	snprintf(error, CONFIG_ERROR_MAX, "%.160s:%d: %.300s", path, line,
+		lines.reason ? lines.reason : reason);
 	return load.result ? load.result : -EINVAL;
 }
 

@@ -5,7 +5,9 @@
  * bulk data and waits for nobody.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +127,19 @@ static const struct option long_options[] = {
 	{NULL},
 };
 
+static int descriptor(const char *text)
+{
+	char *end;
+	long fd = strtol(text, &end, 10);
+
+	if (end == text || *end || fd < 0 || fd > INT_MAX || fcntl((int)fd, F_GETFD) < 0) {
+		fprintf(stderr, "gdevd: --ready-fd %s: it must be the number of an open file\n",
+			text);
+		exit(2);
+	}
+	return (int)fd;
+}
+
 static void apply_option(struct options *options, int option)
 {
 	switch (option) {
@@ -158,7 +173,7 @@ static void apply_option(struct options *options, int option)
 		options->worker = optarg;
 		break;
 	case OPTION_READY:
-		options->ready_fd = atoi(optarg);
+		options->ready_fd = descriptor(optarg);
 		break;
 	case OPTION_SET:
 		set_option(options, optarg);
@@ -179,6 +194,7 @@ static void parse_options(int argc, char **argv, struct options *options)
 {
 	int option;
 
+	argv[0] = (char *)"gdevd"; /* what getopt complains with */
 	while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1)
 		apply_option(options, option);
 	if (optind < argc) {

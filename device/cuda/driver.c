@@ -90,7 +90,7 @@ static void load(void)
 
 static void load_once(void)
 {
-	log_init("gdev-worker", LOG_LEVEL_WARNING); /* this plugin has a log of its own */
+	log_init("gdev-cuda", LOG_LEVEL_WARNING); /* a plugin has a log of its own */
 	load();
 	if (failure)
 		log_error("%s", failure);

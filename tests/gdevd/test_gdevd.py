@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 
@@ -467,6 +468,21 @@ class Command(harness.GdevdTest):
         self.assertEqual(done.returncode, 125)
         self.assertIn("no virtual GPU \"foo\"; 'gdev vgpu list' shows them", done.stderr)
 
+    def test_wrong_usage_is_named_by_the_verb(self):
+        self.start()
+        for verb in ("run", "status", "device list", "device set", "vgpu list", "top", "tune", "trace", "doctor"):
+            done = self.gdev(*verb.split(), "--what")
+            name = verb.split()[0]
+            self.assertEqual(done.returncode, 125 if name == "run" else 2)
+            self.assertEqual(done.stderr.splitlines(), [f"gdev {name}: unrecognized option '--what'",
+                                                        f"Try 'gdev help {name}'."])
+        for arguments in (("suspend",), ("suspend", "-1"), ("resume", "99999999999"), ("help", "run", "top")):
+            self.assertEqual(self.gdev(*arguments).returncode, 2)
+        for arguments in (("--ready-fd", "x"), ("--ready-fd", "99"), ("--what",)):
+            done = subprocess.run([harness.GDEVD, *arguments], capture_output=True, text=True, timeout=20)
+            self.assertEqual(done.returncode, 2)
+            self.assertTrue(done.stderr.startswith("gdevd: "), done.stderr)
+
     def test_tables_and_help(self):
         self.start(config="[vgpu train]\nmode = 0660\n[vgpu infer]\nmemory = 1G\n")
         self.client("train")
@@ -475,9 +491,10 @@ class Command(harness.GdevdTest):
         self.assertIn("0660", listed)
         self.assertIn("infer", listed)
         self.assertIn("fake device", self.gdev("device", "list").stdout)
-        for verb in ("run", "status", "device", "vgpu", "help"):
-            self.assertEqual(self.gdev(verb, "--help").stdout if verb != "help" else
-                             self.gdev("help", "help").stdout, self.gdev("help", verb).stdout)
+        for verb in "run status device vgpu top tune trace doctor suspend resume help".split():
+            explained = self.gdev("help", verb).stdout
+            self.assertTrue(explained.startswith(f"Usage: gdev {verb}"), explained)
+            self.assertEqual(self.gdev(verb, "--help").stdout, explained)
         self.assertEqual(self.gdev("frobnicate").returncode, 2)
         self.assertEqual(self.gdev("status", "--what").returncode, 2)
 

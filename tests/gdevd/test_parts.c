@@ -44,6 +44,11 @@ static int remove_directory(void **state)
 
 /* ---- configuration ---- */
 
+#define LONG_COMMENT                                                                                  \
+	"# libinih takes 200 bytes for a line, which is less than somebody may have to say in one "   \
+	"comment about a key that is not what it seems to be at the first look: so that the rest of " \
+	"this would be taken for a line of its own, which it is not, and be an error\n"
+
 static int load(const char *text, struct config *config, char *error)
 {
 	char path[128];
@@ -162,6 +167,31 @@ static void config_without_virtual_gpus_has_the_default_one(void **state)
 	config_finish(&config);
 }
 
+static void sections_and_comments_are_read_whole(void **state)
+{
+	static const char bytes[] = "[gdevd]\nlog = \0\n";
+	char error[CONFIG_ERROR_MAX], path[128];
+	struct config config;
+	FILE *file;
+
+	assert_int_equal(
+		load(LONG_COMMENT "[vgpu bare]\n  [vgpu second]\n;" LONG_COMMENT "mode=0600\n",
+			&config, error),
+		0);
+	assert_true(config_vgpu_find(&config, "bare")->from_file);
+	assert_int_equal(config_vgpu_find(&config, "second")->mode, 0600);
+	assert_int_equal(config_load(&config, directory, error), -EISDIR);
+	assert_non_null(strstr(error, "Is a directory"));
+	snprintf(path, sizeof path, "%s/bytes", directory);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fwrite(bytes, 1, sizeof bytes - 1, file);
+	fclose(file);
+	assert_int_equal(config_load(&config, path, error), -EINVAL);
+	assert_non_null(strstr(error, "bytes:2: a byte that is 0"));
+	config_finish(&config);
+}
+
 static void config_errors_name_the_line(void **state)
 {
 	static const struct {
@@ -176,8 +206,14 @@ static void config_errors_name_the_line(void **state)
 		{"[gdevd]\nworker_idle = 5 parsecs\n", "it must be a time"},
 		{"[gdevd]\nlog = loud\n", "it must be error, warning, info or debug"},
 		{"[gdevd]\nnonsense\n", "gdev.conf:2: this is neither"},
-		{"[gpu]\nx = 1\n", "gdev.conf:2: there is no section [gpu]"},
-		{"device = cpu\n", "there is no section []"},
+		{"[gpu]\nx = 1\n", "gdev.conf:1: there is no section [gpu]"},
+		{"[gpu]\n", "gdev.conf:1: there is no section [gpu]"},
+		{"device = cpu\n", "gdev.conf:1: a key before the first [section]"},
+		{"[gdevd\n", "gdev.conf:1: this is neither"},
+		{"[vgpu a b]\n", "gdev.conf:1: \"a b\" is no name"},
+		{LONG_COMMENT "[gdevd]\nwhat = 1\n", "gdev.conf:3: there is no key"},
+		{"[gdevd]\ndevice = " LONG_COMMENT, "gdev.conf:2: this line is too long"},
+		{"[gdevd]\ndevice_memory = 1M\n", "it must be a size such as 4G, at least 2M"},
 		{"[device cpu]\ninline_bytes = 64K\n", "it must be a size up to"},
 		{"[device cpu]\nchunk_bytes = 1000\n", "it must be a multiple of 4K"},
 		{"[device cpu]\nthreads = 2\n", "no key \"threads\" in [device cpu]"},
@@ -540,6 +576,8 @@ int main(void)
 		cmocka_unit_test(expected_parts_are_shares_or_what_can_be_used),
 		cmocka_unit_test_setup_teardown(
 			config_errors_name_the_line, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(
+			sections_and_comments_are_read_whole, make_directory, remove_directory),
 		cmocka_unit_test(charge_goes_to_the_whole_chain_or_to_none),
 		cmocka_unit_test(moved_charge_leaves_what_is_above_alone),
 		cmocka_unit_test(account_moves_to_another_parent_with_all_it_holds),
