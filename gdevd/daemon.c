@@ -28,6 +28,7 @@ void daemon_init(struct daemon *daemon)
 	uv_loop_init(&daemon->loop);
 	deadlines_init(&daemon->deadlines, &daemon->loop);
 	uv_idle_init(&daemon->loop, &daemon->eager);
+	daemon->device.turning.fd = -1;
 }
 
 uint32_t daemon_new_id(struct daemon *daemon)

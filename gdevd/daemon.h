@@ -58,6 +58,13 @@ struct device {
 	struct sched sched[RESOURCES];
 	struct usage usage[RESOURCES];
 	uint64_t last_holder[RESOURCES]; /* session id */
+	struct turning {
+		int fd; /* -1: none */
+		struct turns *page;
+		uint64_t said
+			[RESOURCES]; /* the word that is in `next`, unless the holder has taken it */
+		uint32_t turn;       /* the last number */
+	} turning;
 };
 
 enum worker_state {
@@ -138,6 +145,7 @@ struct session {
 	uint64_t arena_base, arena_bytes, features;
 	uint64_t trace; /* the token of who asked for it to be traced; 0: nobody */
 	uint32_t version;
+	bool turns; /* its worker has the page */
 	struct sched_entity entities[RESOURCES];
 	struct session_grant grants[RESOURCES];
 	struct usage usage[RESOURCES];
@@ -186,7 +194,6 @@ struct daemon {
 	struct deadline grants, restored, lonely;
 	uv_idle_t eager; /* grants.c: the loop does not sleep, */
 	uint64_t eager_until_ns;
-	bool eager_allowed;
 	bool turn_begins; /* of a session, on the device: grants.c */
 	struct measure {
 		struct deadline tick;
@@ -312,6 +319,14 @@ void grants_renice(struct session *session, int nice);
 unsigned grants_queue(const struct daemon *daemon, unsigned resource);
 /* What a session has used of a resource since it was granted, as its worker says. */
 uint64_t grants_running_ns(const struct session *session, unsigned resource, uint64_t now_ns);
+
+/* turns.c: from holder to holder without a message. */
+#define TURNS_AWAKE_NS (10 * NS_PER_MS) /* so long at most one that is named does not sleep */
+int turns_init(struct daemon *daemon);
+void turns_finish(struct daemon *daemon);
+/* As sched_ops.name: `next` NULL, or who cannot be named: nobody is. */
+bool turns_name(struct daemon *daemon, unsigned resource, const struct session *holder,
+	struct session *next);
 
 /* nice.c: whose nice value counts. */
 void nice_session_init(struct session *session);

@@ -17,17 +17,22 @@
 /* Long enough to be worth a hand-over, which costs a GPU about 0.14 ms, and the software GPU a message. */
 #define QUANTUM_HARDWARE_NS (5 * NS_PER_MS)
 #define QUANTUM_SOFTWARE_NS (2 * NS_PER_MS)
-/* What a handover costs the device: the messages, and on hardware the change of context. */
 /* How long nobody sleeps after a holder was told to leave, where there are processors enough for that and
  * a device that would stand still: waking two processes takes up to 100 us. */
 #define EAGER_NS (3 * NS_PER_MS)
 #define EAGER_PROCESSORS 8
-#define SWITCH_HARDWARE_NS (170 * NS_PER_US)
+/* What a handover costs the device: on hardware the change of context (docs/results/sharing.md), else messages. */
+#define SWITCH_HARDWARE_NS (150 * NS_PER_US)
 #define SWITCH_SOFTWARE_NS (30 * NS_PER_US)
 
 #define LOOK_NS (2 * NS_PER_MS) /* how often a holder that waits for memory is looked at */
 #define LOAD_WORTH                                                                                 \
 	10 /* a turn lasts so many times what preparing it takes (docs/memory.md, rule 8) */
+
+static bool is_hardware(const struct daemon *daemon)
+{
+	return !strncmp(daemon->config.device, "cuda", 4);
+}
 
 /* ---- what is used ---- */
 
@@ -189,27 +194,53 @@ static void on_revoke(struct sched *sched, struct sched_entity *entity, enum wor
 	}
 }
 
-/* For a moment neither gdevd nor who is next sleeps: the device stands still while they wake up. */
-static void on_prepare(struct sched *sched, struct sched_entity *entity)
+static void be_eager(struct daemon *daemon)
 {
-	struct session *session = session_of(entity, sched->index);
-	struct daemon *daemon = session->daemon;
-	struct control_grant message = {.resource = sched->index, .quantum_ns = EAGER_NS};
-
-	if (!daemon->eager_allowed)
-		return;
-	control_fill(&message, CONTROL_PREPARE, 0);
-	if (session->worker->connection)
-		connection_send(session->worker->connection, &message, NULL, 0);
 	daemon->eager_until_ns = clock_now_ns() + EAGER_NS;
 	uv_idle_start(&daemon->eager, on_eager);
 }
 
-static const struct sched_ops ops = {
+/* For a moment neither gdevd nor who is next sleeps: the device stands still while they wake up. */
+static void on_prepare(struct sched *sched, struct sched_entity *entity)
+{
+	struct session *session = session_of(entity, sched->index);
+	struct control_grant message = {.resource = sched->index, .quantum_ns = EAGER_NS};
+
+	control_fill(&message, CONTROL_PREPARE, 0);
+	if (session->worker->connection)
+		connection_send(session->worker->connection, &message, NULL, 0);
+	be_eager(session->daemon);
+}
+
+static bool on_name(struct sched *sched, struct sched_entity *entity)
+{
+	const struct session *holder = session_of(sched->holder, sched->index);
+
+	be_eager(holder->daemon);
+	return turns_name(holder->daemon, sched->index, holder,
+		entity ? session_of(entity, sched->index) : NULL);
+}
+
+/* Where nobody looks without sleeping, messages do. */
+static const struct sched_ops ops = {.grant = on_grant, .revoke = on_revoke};
+static const struct sched_ops eager_ops = {
 	.grant = on_grant,
 	.revoke = on_revoke,
 	.prepare = on_prepare,
 };
+static const struct sched_ops turns_ops = {
+	.grant = on_grant,
+	.revoke = on_revoke,
+	.prepare = on_prepare,
+	.name = on_name,
+};
+
+static const struct sched_ops *ops_of(struct daemon *daemon)
+{
+	if (!is_hardware(daemon) || get_nprocs() < EAGER_PROCESSORS)
+		return &ops;
+	return turns_init(daemon) ? &eager_ops : &turns_ops;
+}
 
 /* A turn for which memory is being brought in is not over before that has been worth while (docs/memory.md,
  * rule 8): it lasts so many times what the holder has waited for memory in it. */
@@ -261,11 +292,6 @@ static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 
 /* ---- settings ---- */
 
-static bool is_hardware(const struct daemon *daemon)
-{
-	return !strncmp(daemon->config.device, "cuda", 4);
-}
-
 static uint64_t quantum_of(const struct daemon *daemon)
 {
 	if (daemon->config.quantum_ns)
@@ -287,18 +313,18 @@ int grants_init(struct daemon *daemon)
 {
 	const struct sched_policy *policy = sched_policy_find(daemon->config.policy);
 	struct device *device = &daemon->device;
+	const struct sched_ops *actions = ops_of(daemon);
 
 	if (!policy)
 		return -ENOENT;
 	for (unsigned i = 0; i < RESOURCES; i++) {
-		sched_init(&device->sched[i], policy, &ops, quantum_of(daemon),
+		sched_init(&device->sched[i], policy, actions, quantum_of(daemon),
 			is_hardware(daemon) ? SWITCH_HARDWARE_NS : SWITCH_SOFTWARE_NS);
 		device->sched[i].index = i;
 		device->usage[i].device = true;
 		apply_settings(daemon, &device->sched[i].groups);
 	}
 	deadline_init(&daemon->grants, on_deadline);
-	daemon->eager_allowed = is_hardware(daemon) && get_nprocs() >= EAGER_PROCESSORS;
 	return 0;
 }
 

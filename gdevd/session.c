@@ -86,14 +86,16 @@ static int send_attach(struct session *session, struct client *client)
 		.time_limit_ms = (uint32_t)session->vgpu->config->time_limit_ms,
 		.memory_limit_bytes = memory_total(&session->vgpu->memory),
 	};
-	int pair[2];
+	int pair[2], fds[2] = {-1, session->daemon->device.turning.fd};
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
 	control_fill(&message, CONTROL_ATTACH, 1);
 	strcpy(message.vgpu, session->vgpu->config->name);
-	connection_send(session->worker->connection, &message, &pair[1], 1);
-	close(pair[1]);
+	session->turns = fds[1] >= 0;
+	fds[0] = pair[1];
+	connection_send(session->worker->connection, &message, fds, session->turns ? 2 : 1);
+	close(fds[0]);
 	client->peer = pair[0];
 	return 0;
 }

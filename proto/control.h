@@ -138,7 +138,8 @@ struct control_ready {
 	uint8_t device_uuid[16];
 };
 
-/* ATTACH: gdevd hands a client to a warm worker; descriptor: the worker's end of the peer socket.
+/* ATTACH: gdevd hands a client to a warm worker; descriptors: the worker's end of the peer socket, and (it may
+ * be missing) the page with struct turns.
  * Answered by ATTACHED (-EADDRINUSE: the arena is not free in the worker).
  * REGISTER: a worker tells a restarted gdevd whom it serves; descriptors: the worker page,
  * and the trace segment if there is one. It holds no grants then, and asks again for what it was waiting for. It attaches itself to shared
@@ -198,13 +199,17 @@ enum control_resource {
  * `quantum_ns` and until REVOKE; then the worker drains what is on the device and says RELEASE with the
  * device time it used. While nobody else wants the resource, nobody revokes, and nothing is sent.
  * PREPARE: the holder was told to leave, and this worker may be next: it should look for GRANT without
- * sleeping for `quantum_ns`, since to be woken takes longer than all else of a handover. */
+ * sleeping for `quantum_ns`, since to be woken takes longer than all else of a handover. With a `turn`, also
+ * for that number in struct turns. */
 struct control_grant {
 	struct control_header header;
 	uint32_t resource; /* enum control_resource */
 	uint32_t wants;    /* RELEASE: 1 when more work waits: counts as ACQUIRE */
 	uint64_t quantum_ns;
-	uint64_t used_ns;
+	union {
+		uint64_t used_ns;
+		uint64_t turn; /* PREPARE; 0: none */
+	};
 	int32_t nice; /* not used: gdevd asks the kernel, see worker_page.thread */
 	uint32_t reserved;
 };
@@ -320,6 +325,23 @@ struct worker_page {
 	uint64_t loading_since_ns, loading_ns;
 };
 
+/* From holder to holder without a message: a page of gdevd's that all workers map. gdevd, before it tells the
+ * holder to leave, names the one that follows: it stores TURN_NEXT of the holder's session and of a number
+ * that it gave the other with PREPARE. The holder, when its window has drained or is about to, takes the word
+ * (compare and swap with 0, if it is its own session's) and stores the number in `turn`; who finds its number there has the grant,
+ * and leaves it only when gdevd says so. The holder says RELEASE as ever, and gdevd, which sees that the word is
+ * gone, says GRANT to the new one. gdevd changes its mind with another compare and swap. No number comes
+ * twice (in 2^32). What a worker writes here can make another start too soon, as it could itself: gdevd's
+ * time-out holds for whom it gave the grant. */
+struct turns {
+	struct {
+		_Alignas(64) uint64_t next; /* 0: nobody is named */
+		_Alignas(64) uint32_t turn;
+	} resources[RESOURCES];
+};
+
+#define TURN_NEXT(session, turn) ((uint64_t)(session) << 32 | (uint32_t)(turn))
+
 _Static_assert(sizeof(struct control_header) == 16, "ABI");
 _Static_assert(sizeof(struct control_hello) == 80, "ABI");
 _Static_assert(sizeof(struct control_welcome) == 184, "ABI");
@@ -331,6 +353,7 @@ _Static_assert(sizeof(struct control_attach) == 120, "ABI");
 _Static_assert(sizeof(struct control_memory) == 40, "ABI");
 _Static_assert(sizeof(struct control_evict) == 40, "ABI");
 _Static_assert(sizeof(struct control_grant) == 48, "ABI");
+_Static_assert(sizeof(struct turns) == 384, "ABI");
 _Static_assert(sizeof(struct control_shm) == 88, "ABI");
 _Static_assert(sizeof(struct control_cache) == 40, "ABI");
 _Static_assert(sizeof(struct control_event) == 40, "ABI");

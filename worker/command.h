@@ -58,7 +58,8 @@ struct command {
 
 	/* On the device. */
 	enum control_resource resource;
-	uint64_t estimate_ns;
+	uint64_t estimate_ns;    /* how long it takes, as far as one knows, */
+	uint64_t doubt_ns;       /* and by how much others of its kind were off */
 	uint64_t sequence;       /* in the order of submission */
 	struct list flight_link; /* streams.flight */
 	struct command *done_next;
@@ -95,6 +96,8 @@ int command_prepare_copy(struct command *command);
 int command_prepare_write(struct command *command);
 int command_prepare_fill(struct command *command);
 int command_prepare_launch(struct command *command);
+/* A copy took so long, which estimates learn from. */
+void copy_measured(const struct command *command);
 /* COPY, FILL: the piece that was prepared is done; the next one is to be. */
 void command_next_piece(struct command *command);
 /* Cuts what was prepared down to what is in one piece of the object that a COPY reads, or a FILL writes. NULL:

@@ -363,8 +363,8 @@ static void attach(
 		.status = -EINVAL,
 	};
 
-	if (fd_count == 1)
-		answer.status = core_attach(core, message, fds[0]);
+	if (fd_count == 1 || fd_count == 2)
+		answer.status = core_attach(core, message, fds[0], fd_count == 2 ? fds[1] : -1);
 	if (!answer.status)
 		steal_fd(&fds[0]);
 	control_send(core, &answer, NULL, 0);
@@ -401,6 +401,7 @@ static int dispatch(
 		if (!core->service.few_processors)
 			core->control.awake_until_ns =
 				clock_now_ns() + min_of(grant->quantum_ns, AWAKE_MAX_NS);
+		turn_announced(core, grant->resource, (uint32_t)grant->turn);
 		return 0;
 	case CONTROL_GRANT:
 		core->control.awake_until_ns = 0;
@@ -471,10 +472,12 @@ void control_event(struct core *core, int fd, bool writable)
 		if (status || core->ended || clock_now_ns() >= core->control.awake_until_ns)
 			break;
 		core_unlock(core); /* nobody else reads the socket: it is watched again below */
-		for (int i = 0; i < 20; i++)
+		for (int i = 0; i < 20 && !turns_are_there(core); i++)
 			cpu_relax();
 		core_lock(core);
 		if (fd != core->control.fd)
+			break;
+		if (turns_take(core))
 			break;
 	}
 	core->control.awake_until_ns = 0;

@@ -139,6 +139,8 @@ static void release(struct core *core)
 		munmap(core->segment, sizeof *core->segment);
 	if (core->page)
 		munmap(core->page, sizeof *core->page);
+	if (core->turns)
+		munmap(core->turns, sizeof *core->turns);
 	trace_finish(core);
 	pthread_mutex_destroy(&core->lock);
 	pthread_mutex_destroy(&core->output_lock);
@@ -216,7 +218,19 @@ static bool arena_is_sane(const struct core *core, const struct control_attach *
 	       !__builtin_add_overflow(attach->arena_base, attach->arena_bytes, &end);
 }
 
-int core_attach(struct core *core, const struct control_attach *attach, int peer_fd)
+/* Without it every handover takes messages. */
+static struct turns *map_turns(int fd)
+{
+	uint64_t bytes;
+	void *mapped;
+
+	if (fd < 0 || fd_shared_memory_size(fd, &bytes) || bytes < sizeof(struct turns))
+		return NULL;
+	mapped = mmap(NULL, sizeof(struct turns), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+int core_attach(struct core *core, const struct control_attach *attach, int peer_fd, int turns_fd)
 {
 	uint64_t staging = core->config.staging_bytes;
 	struct range *range;
@@ -248,6 +262,7 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 		goto err_registered;
 	core->memory.limit_bytes = attach->memory_limit_bytes;
 	core->limit.limit_ns = attach->time_limit_ms * NS_PER_MS;
+	core->turns = map_turns(turns_fd);
 	__atomic_store_n(&core->attached, true, __ATOMIC_RELEASE); /* the poller may look already */
 	direct_update(core);
 	return 0;

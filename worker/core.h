@@ -40,6 +40,7 @@
 #include "worker/swap.h"
 #include "worker/table.h"
 #include "worker/trace.h"
+#include "worker/turns.h"
 
 #define STAGING_BYTES_DEFAULT (32ull << 20)
 #define SPIN_NS_DEFAULT (60ull * 1000)
@@ -78,7 +79,8 @@ struct core {
 	bool attached;
 	struct control_attach session;
 	struct device_space *space;
-	int peer_fd; /* -1 before */
+	int peer_fd;         /* -1 before */
+	struct turns *turns; /* NULL: gdevd has none for us */
 
 	pthread_mutex_t lock;
 	struct command *done; /* atomic: a stack of what the device has finished */
@@ -88,6 +90,8 @@ struct core {
 	bool ring_held;     /* atomic: too much is pending, the ring waits */
 	uint64_t ring_head; /* atomic, written by the poller with the lock: bytes consumed */
 	uint64_t window_ns; /* atomic */
+	uint64_t copy_rates[DEVICE_WITHIN +
+			    1]; /* bytes a us, lately, in each direction; 0: not known */
 
 	struct list free_commands; /* recycled, of the small size */
 	unsigned free_command_count;
@@ -114,8 +118,8 @@ struct core {
  * success owns config->control_fd. */
 int core_create(const struct core_config *config, struct core **core);
 /* Reserves the arena, makes the space, takes the peer socket (on success). -EADDRINUSE: the arena is not
- * free in this process. With the lock. */
-int core_attach(struct core *core, const struct control_attach *attach, int peer_fd);
+ * free in this process. turns_fd: gdevd's page, which stays the caller's; -1: there is none. With the lock. */
+int core_attach(struct core *core, const struct control_attach *attach, int peer_fd, int turns_fd);
 /* Stops the threads first. Everything in flight must be done or the device must be able to drop it. */
 void core_destroy(struct core *core);
 

@@ -11,7 +11,7 @@
 #include "worker/usage.h"
 
 #define WINDOW_COMMANDS 2
-#define CONTENDED_WINDOWS 2
+#define CONTENDED_PERCENT 150     /* of a window, while others wait */
 #define IDLE_NS (100 * NS_PER_US) /* REVOKE_WHEN_IDLE: so long without work is idle */
 
 void grants_init(struct core *core)
@@ -69,6 +69,7 @@ static void release(struct core *core, uint32_t which, bool wants)
 	struct resource *resource = &core->grants.resources[which];
 
 	wants |= which == RESOURCE_COMPUTE && residency_busy(&core->residency);
+	turn_hand_over(core, which);
 	direct_count(core);
 	trace_grant_over(core, which);
 	say(core, CONTROL_RELEASE, which, resource->used_ns, wants);
@@ -157,6 +158,8 @@ static void obey(struct core *core, uint32_t which)
 		release(core, which, !list_empty(&resource->blocked));
 	else if (can_pause(core, which))
 		pause_compute(core, resource);
+	else
+		turn_plan(core, which);
 }
 
 void grants_look(struct core *core)
@@ -185,7 +188,7 @@ static bool window_is_open(struct core *core, uint32_t which, uint64_t estimate_
 	if (!resource->in_flight || then_ns <= window_ns)
 		return true;
 	if (revoke_word(core, which) != REVOKE_NONE && !can_pause(core, which) &&
-		then_ns > CONTENDED_WINDOWS * window_ns)
+		then_ns > window_ns / 100 * CONTENDED_PERCENT)
 		return false;
 	return resource->in_flight < WINDOW_COMMANDS;
 }
@@ -217,6 +220,7 @@ void grant_submitted(struct core *core, struct command *command)
 	resource->copies += command->device.kind == DEVICE_COPY;
 	__atomic_add_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
 	resource->in_flight_ns += command->estimate_ns;
+	resource->doubt_ns += command->doubt_ns;
 	__atomic_store_n(&core->grants.estimate_ns, core->grants.estimate_ns + command->estimate_ns,
 		__ATOMIC_RELAXED);
 }
@@ -230,6 +234,7 @@ uint64_t grant_finished(struct core *core, struct command *command)
 	resource->copies -= command->device.kind == DEVICE_COPY;
 	__atomic_sub_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
 	resource->in_flight_ns -= command->estimate_ns;
+	resource->doubt_ns -= command->doubt_ns;
 	__atomic_store_n(&core->grants.estimate_ns, core->grants.estimate_ns - command->estimate_ns,
 		__ATOMIC_RELAXED);
 	if (!resource->in_flight) {
@@ -248,6 +253,7 @@ void grant_given(struct core *core, uint32_t which)
 	if (which >= RESOURCES || resource->state != GRANT_ASKED)
 		return;
 	resource->state = GRANT_HELD;
+	turn_announced(core, which, 0);
 	resource->idle_since_ns = resource->held_since_ns = clock_now_ns();
 	trace_grant_given(core, which);
 	resume_compute(core, resource);
@@ -265,6 +271,7 @@ void grants_lost(struct core *core)
 {
 	for (uint32_t i = 0; i < RESOURCES; i++) {
 		trace_grant_over(core, i);
+		turn_announced(core, i, 0);
 		core->grants.resources[i].state = GRANT_NONE;
 		resume_compute(core, &core->grants.resources[i]);
 	}

@@ -5,7 +5,7 @@
  * A grant is asked for when the first command needs it, and kept until gdevd revokes it. The window
  * bounds what is on the device at any time, so that a grant can be given back soon: two commands,
  * or window_ns of estimated time, whichever is more. While others wait for a device that cannot be
- * paused, two long commands are too much: one, or twice window_ns.
+ * paused, two long commands are too much: one, or one and a half window_ns.
  *
  * A device with ops->pause gives compute back in the middle of a launch: what is in flight then stays
  * so, and goes on with the next grant.
@@ -34,7 +34,8 @@ struct resource {
 	enum grant_state state;
 	unsigned in_flight;
 	unsigned copies;       /* … of them, which no pause stops */
-	uint64_t in_flight_ns; /* estimated */
+	uint64_t in_flight_ns; /* estimated, */
+	uint64_t doubt_ns;     /* and by how much it may be wrong */
 	uint64_t used_ns;      /* since the grant */
 	bool paused;           /* compute: the device was told to */
 	uint64_t paused_ns;    /* … and it was given back then; 0: not yet */
@@ -43,6 +44,7 @@ struct resource {
 	uint64_t held_since_ns; /* the grant */
 	bool noted;             /* for a trace, that it is held */
 	struct list blocked;    /* streams whose first command needs it */
+	uint32_t turn;          /* turns.h: ours, when it comes; 0: none. Atomic */
 };
 
 struct grants {
@@ -50,6 +52,7 @@ struct grants {
 	uint64_t estimate_ns; /* atomic: sum of in_flight_ns */
 	unsigned in_flight;   /* commands on the device; atomic */
 	bool quiet;           /* the device has come to its pause; atomic */
+	uint64_t hand_at_ns;  /* turns.h: compute is handed over then; 0: not planned. Atomic */
 };
 
 /* All with the lock. */

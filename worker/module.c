@@ -381,6 +381,10 @@ void function_put(struct core *core, struct function *function)
 
 void function_measured(struct function *function, uint64_t busy_ns)
 {
+	uint64_t before_ns = function->measured_ns;
+	uint64_t off_ns = busy_ns > before_ns ? busy_ns - before_ns : before_ns - busy_ns;
+
+	function->differs_ns = (3 * function->differs_ns + off_ns) / 4;
 	function->measured_ns = busy_ns ? busy_ns : 1;
 }
 
@@ -404,5 +408,7 @@ int command_prepare_launch(struct command *command)
 		command->function->measured_ns
 			? command->function->measured_ns
 			: __atomic_load_n(&command->core->window_ns, __ATOMIC_RELAXED);
+	command->doubt_ns = command->function->measured_ns ? command->function->differs_ns
+							   : command->estimate_ns;
 	return 0;
 }

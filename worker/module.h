@@ -39,6 +39,7 @@ struct function {
 	struct device_function *device;
 	struct device_function_info info;
 	uint64_t measured_ns; /* its last launch; 0: none yet */
+	uint64_t differs_ns;  /* from one launch to the next, on average of the last ones */
 	uint32_t trace_name;  /* in the trace segment; 0: not there yet */
 	char name[];
 };

@@ -199,15 +199,17 @@ static bool become_lender(struct core *core)
 static void work_as_poller(struct core *core, uint64_t *watched_until)
 {
 	struct service *service = &core->service;
-	uint64_t now_ns = clock_now_ns();
+	uint64_t now_ns;
 
+	/* Before the clock is read: the watchdog sees it, or we see that the watchdog has been there. */
+	__atomic_store_n(&service->working_since, clock_now_ns(), __ATOMIC_SEQ_CST);
+	now_ns = clock_now_ns();
 	if (now_ns >= *watched_until) {
 		*watched_until = now_ns + WATCHDOG_NS;
 		core_lock(core);
 		service_timer(core, *watched_until);
 		core_unlock(core);
 	}
-	__atomic_store_n(&service->working_since, now_ns, __ATOMIC_RELAXED);
 	work_once(core);
 	if (service_polls(core)) /* else it is the next poller's word */
 		__atomic_store_n(&service->working_since, 0, __ATOMIC_RELAXED);
@@ -287,6 +289,7 @@ static void poll_ring(struct core *core)
 	while (service_polls(core) && !__atomic_load_n(&service->stopping, __ATOMIC_RELAXED)) {
 		bool any = ring_read(core);
 		any |= poll_device(core);
+		turns_look(core);
 		if (wants_work(core)) {
 			any = true;
 			if (work_is_short(core)) {
@@ -383,6 +386,8 @@ static void tick(struct core *core)
 	at = control_tick(core, now_ns);
 	next = min_of(next, at);
 	at = grants_tick(core, now_ns);
+	next = min_of(next, at);
+	at = turns_tick(core, now_ns);
 	next = min_of(next, at);
 	at = limit_tick(core, now_ns);
 	next = min_of(next, at);

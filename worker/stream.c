@@ -282,6 +282,8 @@ void stream_finished(struct core *core, struct command *command)
 	stream->finished_ns = command->device.finished_ns;
 	if (command->function && !command->error)
 		function_measured(command->function, command->device.busy_ns);
+	else if (command->device.kind == DEVICE_COPY && !command->error)
+		copy_measured(command);
 	if (!list_empty(&core->streams.barriers))
 		pass_barriers(core);
 	if (core->residency.draining)

@@ -14,7 +14,9 @@
 
 #define PIECE_BYTES (4ull << 20)
 #define WITHIN_PIECE_BYTES (64ull << 20)
-#define BYTES_PER_US 4096 /* a guess, low: what a copy is taken to need of the window */
+#define BYTES_PER_US                                                                               \
+	4096 /* a guess, low: what a copy is taken to need of the window, until one is measured */
+#define MEASURED_BYTES (64u << 10) /* shorter ones say nothing about the rate */
 
 static bool on_device(const struct range *range)
 {
@@ -193,6 +195,26 @@ static uint64_t piece_bytes(struct command *command)
 	return grant_is_uncontended(command->core, command->resource) ? 4 * bytes : bytes;
 }
 
+static void estimate_copy(struct command *command, uint64_t bytes)
+{
+	uint64_t rate = command->core->copy_rates[command->device.copy.direction];
+
+	command->estimate_ns = command->doubt_ns = bytes * 1000 / (rate ? rate : BYTES_PER_US);
+}
+
+void copy_measured(const struct command *command)
+{
+	const struct device_copy *copy = &command->device.copy;
+	uint64_t *rate = &command->core->copy_rates[copy->direction];
+	uint64_t bytes = copy->width * copy->height * copy->depth, seen;
+
+	if (bytes < MEASURED_BYTES || !command->device.busy_ns)
+		return;
+	seen = bytes * 1000 / command->device.busy_ns;
+	if (seen)
+		*rate = *rate ? (7 * *rate + seen) / 8 : seen;
+}
+
 int command_prepare_copy(struct command *command)
 {
 	const struct record_copy *whole = command->request.copy;
@@ -216,7 +238,7 @@ int command_prepare_copy(struct command *command)
 	else
 		cut_piece(command, whole, piece_bytes(command));
 	command->in_pieces = advance(command, &column, &row, &plane);
-	command->estimate_ns = copy->width * copy->height * copy->depth * 1000 / BYTES_PER_US;
+	estimate_copy(command, copy->width * copy->height * copy->depth);
 	return 0;
 }
 
@@ -241,7 +263,7 @@ int command_prepare_write(struct command *command)
 		.direction = on_device(to) ? DEVICE_TO_DEVICE : DEVICE_WITHIN,
 	};
 	command->resource = on_device(to) ? RESOURCE_COPY_TO_DEVICE : RESOURCE_COMPUTE;
-	command->estimate_ns = write->bytes * 1000 / BYTES_PER_US;
+	estimate_copy(command, write->bytes);
 	return 0;
 }
 
@@ -270,7 +292,7 @@ int command_prepare_fill(struct command *command)
 	if (command->column) /* the rest of a row, and then the rows below it */
 		command->in_pieces = command->row + 1 < fill->height;
 	command->resource = RESOURCE_COMPUTE;
-	command->estimate_ns =
+	command->estimate_ns = command->doubt_ns =
 		fill->width * fill->element_bytes * fill->height / BYTES_PER_US * 1000;
 	return 0;
 }

@@ -215,10 +215,14 @@ static void fair_charge(struct sched_queue *queue, struct sched_node *node, uint
 	uint64_t contended_ns, uint64_t now_ns)
 {
 	struct fair_node *own = fair(node);
+	struct sched_node *other;
 
 	((struct fair_queue *)queue->private)->served_ns += used_ns;
 	own->time += (double)contended_ns / node->weight;
 	own->burst_ns += used_ns;
+	/* Who had a reason to go before this one, and is not picked now, waits as the others do. */
+	list_for_each (other, &queue->waiting, wait)
+		fair(other)->urgent = fair(other)->fresh = false;
 	if (own->told_ns && now_ns - own->told_ns < SCHED_OVERDUE_NS)
 		own->drain_ns = average(own->drain_ns, now_ns - own->told_ns);
 	own->told_ns = 0;
@@ -277,10 +281,11 @@ static struct sched_node *first_to_go(struct sched_queue *queue)
 	return best;
 }
 
-static struct sched_node *fair_pick(struct sched_queue *queue, uint64_t now_ns, uint64_t *again_ns)
+/* Until when the resource is kept free for one that is to come back, instead of given to `best`; 0: not. */
+static uint64_t kept_until_ns(struct sched_queue *queue, struct sched_node *best, uint64_t now_ns)
 {
 	struct mean mean = mean_time(queue, NULL, now_ns);
-	struct sched_node *node, *best = first_to_go(queue);
+	struct sched_node *node;
 	uint64_t until_ns = 0;
 
 	list_for_each (node, &queue->nodes, link) {
@@ -289,14 +294,25 @@ static struct sched_node *fair_pick(struct sched_queue *queue, uint64_t now_ns, 
 		if (its_ns > until_ns)
 			until_ns = its_ns;
 	}
-	if (until_ns) {
-		*again_ns = until_ns;
-		return NULL;
-	}
-	/* Who had a reason to go first and is not picked waits as the others do. */
-	list_for_each (node, &queue->waiting, wait)
-		fair(node)->urgent = fair(node)->fresh = false;
-	return best;
+	return until_ns;
+}
+
+static struct sched_node *fair_next(struct sched_queue *queue, uint64_t now_ns)
+{
+	struct sched_node *best = first_to_go(queue);
+
+	return kept_until_ns(queue, best, now_ns) ? NULL : best;
+}
+
+static struct sched_node *fair_pick(struct sched_queue *queue, uint64_t now_ns, uint64_t *again_ns)
+{
+	struct sched_node *best = first_to_go(queue);
+	uint64_t until_ns = kept_until_ns(queue, best, now_ns);
+
+	if (!until_ns)
+		return best;
+	*again_ns = until_ns;
+	return NULL;
 }
 
 static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
@@ -342,6 +358,7 @@ const struct sched_policy sched_fair = {
 	.arrive = fair_arrive,
 	.pause = fair_pause,
 	.pick = fair_pick,
+	.next = fair_next,
 	.until = fair_until,
 	.charge = fair_charge,
 	.weigh = fair_weigh,

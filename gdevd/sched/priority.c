@@ -38,15 +38,29 @@ static uint64_t starves_ns(struct sched_queue *queue, const struct sched_node *n
 	return starves_ns > free_ns ? starves_ns : free_ns;
 }
 
-static struct sched_node *priority_pick(
-	struct sched_queue *queue, uint64_t now_ns, uint64_t *again_ns)
+static struct sched_node *highest(const struct sched_queue *queue)
 {
 	struct sched_node *node, *best = sched_first(queue);
 
 	list_for_each (node, &queue->waiting, wait)
 		if (rank(node) > rank(best))
 			best = node;
-	node = sched_first(queue);
+	return best;
+}
+
+/* Not when another starves: whether that one is rescued is decided when the resource is free. */
+static struct sched_node *priority_next(struct sched_queue *queue, uint64_t now_ns)
+{
+	struct sched_node *node = sched_first(queue), *best = highest(queue);
+
+	return rank(node) < rank(best) && starves_ns(queue, node) <= now_ns ? NULL : best;
+}
+
+static struct sched_node *priority_pick(
+	struct sched_queue *queue, uint64_t now_ns, uint64_t *again_ns)
+{
+	struct sched_node *node = sched_first(queue), *best = highest(queue);
+
 	own(queue)->rescued = rank(node) < rank(best) && starves_ns(queue, node) <= now_ns;
 	if (!own(queue)->rescued)
 		return best;
@@ -77,5 +91,6 @@ const struct sched_policy sched_priority = {
 	.name = "priority",
 	.settings = {[STARVATION_MS] = {"starvation_ms", 500}},
 	.pick = priority_pick,
+	.next = priority_next,
 	.until = priority_until,
 };

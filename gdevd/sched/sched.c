@@ -268,7 +268,19 @@ static void give(struct sched *sched, struct sched_group *group, struct sched_en
 	sched->granted_ns = now_ns;
 	sched->kept_until_ns = 0;
 	sched->revoked = REVOKE_NONE;
+	sched->named = sched->heir = NULL;
+	sched->handed = false;
 	sched->ops->grant(sched, entity);
+}
+
+/* Those to whom a holder handed over have the resource, whatever the policy would say now. */
+static void give_to_heir(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_group *group = sched->heir->group;
+
+	if (!node_waits(&group->node))
+		node_wait(&sched->groups, &group->node, now_ns);
+	give(sched, group, sched->heir, now_ns);
 }
 
 /* Gives the free resource to the next, if there is one. Returns when to try again. */
@@ -277,6 +289,10 @@ static uint64_t give_next(struct sched *sched, uint64_t now_ns)
 	struct sched_queue *groups = &sched->groups;
 	uint64_t again_ns = UINT64_MAX;
 
+	if (sched->heir) {
+		give_to_heir(sched, now_ns);
+		return UINT64_MAX;
+	}
 	while (!list_empty(&groups->waiting)) {
 		struct sched_node *node = groups->policy->pick(groups, now_ns, &again_ns), *member;
 		struct sched_group *group;
@@ -330,12 +346,59 @@ static void prepare(struct sched *sched)
 	}
 }
 
+static struct sched_node *policy_next(struct sched_queue *queue, uint64_t now_ns)
+{
+	if (list_empty(&queue->waiting) || !queue->policy->next)
+		return NULL;
+	return queue->policy->next(queue, now_ns);
+}
+
+/* Who follows the holder, which is to leave; NULL: that is not certain. Where others of its group wait and
+ * other groups too, it depends on what the holder will have used, unless the time of the group is over. */
+static struct sched_entity *follower(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_group *group = sched->holder->group;
+	bool inside = !list_empty(&group->members.waiting);
+	struct sched_node *node;
+
+	if (!list_empty(&sched->groups.waiting)) {
+		if (inside && queue_until(&sched->groups, now_ns) > now_ns)
+			return NULL;
+		node = policy_next(&sched->groups, now_ns);
+		if (!node)
+			return NULL;
+		group = group_of(node);
+	} else if (group->strict) { /* it may have spent what it may use */
+		return NULL;
+	}
+	node = policy_next(&group->members, now_ns);
+	return node ? entity_of(node) : NULL;
+}
+
+/* Lets the holder know who follows it, as things are. */
+static void name(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_entity *entity;
+
+	if (!sched->ops->name || sched->handed)
+		return;
+	entity = follower(sched, now_ns);
+	if (entity == sched->named)
+		return;
+	if (sched->ops->name(sched, entity))
+		sched->named = entity;
+	else
+		sched->handed = true;
+}
+
 static void revoke(struct sched *sched, enum worker_revoke how, uint64_t now_ns)
 {
 	sched->revoked = how;
 	sched->revoked_ns = now_ns;
+	if (how == REVOKE_NOW)
+		name(sched, now_ns);
 	sched->ops->revoke(sched, sched->holder, how);
-	if (how == REVOKE_NOW && sched->ops->prepare)
+	if (how == REVOKE_NOW && !sched->named && sched->ops->prepare)
 		prepare(sched);
 }
 
@@ -354,6 +417,8 @@ static uint64_t press(struct sched *sched, uint64_t now_ns)
 			return until_ns;
 		}
 		revoke(sched, REVOKE_NOW, now_ns);
+	} else {
+		name(sched, now_ns);
 	}
 	return sched->revoked_ns + SCHED_OVERDUE_NS;
 }
@@ -522,9 +587,18 @@ void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns)
 	settle(sched, now_ns);
 }
 
+/* Whether the holder has handed over to the one it was to; if not, it will not any more. */
+static bool has_handed(struct sched *sched)
+{
+	return sched->named && (sched->handed || !sched->ops->name(sched, NULL));
+}
+
 /* The entity does not hold the resource any more; who is next is settled later. */
 static void leave(struct sched *sched)
 {
+	sched->heir = has_handed(sched) ? sched->named : NULL;
+	sched->named = NULL;
+	sched->handed = false;
 	sched->groups.holder = NULL;
 	sched->holder->group->members.holder = NULL;
 	sched->holder = NULL;
@@ -589,6 +663,11 @@ void sched_entity_remove(struct sched_entity *entity, uint64_t now_ns)
 	struct sched *sched = group->sched;
 	bool held = sched->holder == entity;
 
+	if (entity == sched->named) {
+		has_handed(sched);
+		sched->named = NULL;
+		sched->handed = false;
+	}
 	if (held)
 		leave(sched);
 	if (held || entity->state == ENTITY_WAITING)
@@ -639,6 +718,7 @@ static void give_to_all(struct sched *sched, uint64_t now_ns)
 
 	if (sched->holder)
 		leave(sched);
+	sched->heir = NULL; /* it is one of all */
 	list_for_each (node, &sched->groups.nodes, link) {
 		struct sched_group *group = group_of(node);
 

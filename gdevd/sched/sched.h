@@ -87,6 +87,9 @@ struct sched_policy {
 	/* The resource is free, and somebody waits: who of queue->waiting gets it? NULL: nobody yet; ask
 	 * again at the next event, or at *again_ns (UINT64_MAX when called) if that is sooner. */
 	struct sched_node *(*pick)(struct sched_queue *queue, uint64_t now_ns, uint64_t *again_ns);
+	/* Whom pick would choose if queue->holder left now; NULL: nobody for certain. Changes nothing. Without
+	 * it the holder does not know to whom to hand over, and each handover takes a way through gdevd. */
+	struct sched_node *(*next)(struct sched_queue *queue, uint64_t now_ns);
 	/* When queue->holder has to leave, as things are; asked after every event, so that it may become
 	 * sooner or later. UINT64_MAX: not at all. Without it: a quantum after the grant, when somebody waits. */
 	uint64_t (*until)(struct sched_queue *queue, uint64_t now_ns);
@@ -134,6 +137,10 @@ struct sched_ops {
 	void (*revoke)(struct sched *sched, struct sched_entity *entity, enum worker_revoke how);
 	/* Optional. The holder was told to leave now, and this one waits: it may be next. */
 	void (*prepare)(struct sched *sched, struct sched_entity *entity);
+	/* Optional. The holder is to leave, and hands over to this one itself when it does (NULL: to nobody), and
+	 * not any more to the one that was named before. False: that it has done already. Called before the
+	 * holder is told. */
+	bool (*name)(struct sched *sched, struct sched_entity *entity);
 };
 
 struct sched {
@@ -142,6 +149,9 @@ struct sched {
 	struct sched_queue groups;
 	struct sched_entity *holder; /* NULL: idle, or everyone's */
 	enum worker_revoke revoked;  /* what the holder was told */
+	struct sched_entity *named;  /* whom it hands over to, if anybody */
+	bool handed;                 /* … and has; it is still the holder until it says so */
+	struct sched_entity *heir;   /* who has it from a holder that left, until that is settled */
 	uint64_t granted_ns, revoked_ns;
 	uint64_t kept_until_ns; /* see sched_keep() */
 	uint64_t next_ns;       /* see sched_next_ns() */

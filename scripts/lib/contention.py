@@ -116,10 +116,10 @@ class Contention:
             words += ["--rounds", int(known["rounds"]), "--kernel-ns", known["kernel_ns"]]
         return ["nice", "-n", load.nice, *words] if load.nice else words
 
-    def logged(self, gdevd, loads, seconds):
+    def logged(self, gdevd, loads, seconds, during=None):
         """Runs the loads together: [[(begin, end) of each kernel, in ns], …]."""
         paths = [gdevd.directory / f"log{number}" for number in range(len(loads))]
-        self.run(gdevd, loads, seconds, more=[["--log", path] for path in paths])
+        self.run(gdevd, loads, seconds, during, more=[["--log", path] for path in paths])
         return [list(struct.iter_unpack("QQ", path.read_bytes())) for path in paths]
 
     def run(self, gdevd, loads, seconds, during=None, more=None):
@@ -427,18 +427,67 @@ def gaps_us(logs):
             if now[2] != then[2] and then[0] > now[1]]
 
 
+def handover_steps(trace, logs, offset_ns):
+    """What a handover consists of, in us each, from a trace (CLOCK_MONOTONIC; `offset_ns` later by the logs'
+    clock) of loads on virtual GPUs of their own, v0, v1, ...: from the end of the last kernel until the worker
+    of the one that leaves notices it, until it says so to gdevd, and until the other's worker knows that it has
+    the device (below 0: before the end); and from then on until its first kernel begins."""
+    names, grants, kernels = {}, {}, {}
+    for event in trace["traceEvents"]:
+        if event["name"] == "process_name":
+            names[event["pid"]] = event["args"]["name"]
+    for event in trace["traceEvents"]:
+        if event["ph"] != "X":
+            continue
+        span = [round(event["ts"] * 1e3) + offset_ns, round((event["ts"] + event["dur"]) * 1e3) + offset_ns]
+        if event.get("cat") == "kernel":
+            kernels.setdefault(event["pid"], []).append(span[1])
+        elif event.get("cat") == "grant":
+            number = int(names[event["pid"]].split()[-1][1:])
+            grants.setdefault(number, []).append(span)
+            names[number] = int(event["name"].split("(")[-1][:-1])
+    steps = {"noticed": [], "released": [], "given": [], "begun": []}
+    ordered = sorted((begin, end, number) for number, log in enumerate(logs) for begin, end in log)
+    for now, then in zip(ordered, ordered[1:]):
+        if now[2] == then[2]:
+            continue
+        # The last thing that happened of each kind before the other's first kernel began.
+        noticed = max((at for at in kernels.get(names.get(now[2]), []) if at < then[0]), default=0)
+        released = max((end for _, end in grants.get(now[2], []) if end < then[0]), default=0)
+        given = max((begin for begin, _ in grants.get(then[2], []) if begin < then[0]), default=0)
+        if now[1] - 20_000 < noticed <= released and given > now[1] - 500_000:
+            for name, ns in zip(steps, (noticed - now[1], released - now[1], given - now[1], then[0] - given)):
+                steps[name].append(ns / 1e3)
+    return steps
+
+
 def handover(contention, policies=None):
     """How long the device stands still when one program follows another: with gdev, and as the device
-    changes by itself, after each kernel of two programs that both wait for theirs (policy null)."""
+    changes by itself, after each kernel of two programs that both wait for theirs (policy null). Then what the
+    time goes into, by a trace."""
     seconds = 2 if contention.short else 4
     found = {}
+
+    def loads(batch):
+        return [Load(f"v{i}", 1000, batch=batch) for i in range(2)]
+
     for policy, batch in (("null", 1), ("fair", 0)):
         with contention.start(split(50, 50), policy=policy) as gdevd:
-            logs = contention.logged(gdevd, [Load(f"v{i}", 1000, batch=batch) for i in range(2)], seconds)
+            logs = contention.logged(gdevd, loads(batch), seconds)
             found[policy] = sorted(gaps_us(logs)) or [0]
     own = statistics.median(found["null"])
     yield result("handover.gap_us", statistics.median(found["fair"]), "us", own)
     yield result("handover.gap_p90_us", found["fair"][len(found["fair"]) * 9 // 10], "us", own)
+    with contention.start(split(50, 50), policy="fair") as gdevd:
+        path = gdevd.directory / "trace.json"
+        logs = contention.logged(gdevd, loads(0), 2, during=lambda _: gdevd.popen(
+            [gdevd.gdev, "trace", "--all", "--seconds", 2.5, "-o", path]))
+        gdevd.children[-1].wait(60)
+        offset_ns = time.time_ns() - time.monotonic_ns()
+        steps = handover_steps(json.loads(path.read_text()), logs, offset_ns)
+    for name, values in steps.items():
+        if values:
+            yield result(f"handover.{name}_us", statistics.median(values), "us", own)
 
 
 def uncontended(contention, policies=None):

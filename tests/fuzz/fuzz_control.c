@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (core_create(&config, &core))
 		abort();
 	core_lock(core);
-	if (data[0] & 1 && core_attach(core, &attach, eventfd(0, EFD_NONBLOCK)))
+	if (data[0] & 1 && core_attach(core, &attach, eventfd(0, EFD_NONBLOCK), -1))
 		abort();
 	core_unlock(core);
 	if (data[0] & 1)

@@ -134,7 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memset(values, 0, sizeof values);
 	core_lock(core);
-	if (core_attach(core, &attach, eventfd(0, EFD_NONBLOCK)))
+	if (core_attach(core, &attach, eventfd(0, EFD_NONBLOCK), -1))
 		abort();
 	core_unlock(core);
 	tail = prepare(core);

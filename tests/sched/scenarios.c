@@ -17,7 +17,7 @@
 
 #define BURSTS(us_, on_, off_) .kernels = {.us = (us_)}, .on_ms = (on_), .off_ms = (off_)
 
-#define HARDWARE .switch_us = 140, .message_us = 15, .quantum_ms = 5
+#define HARDWARE .switch_us = 140, .message_us = 15, .quantum_ms = 5, .turns = true
 #define SOFTWARE .switch_us = 0, .message_us = 15, .quantum_ms = 2
 #define TEN .seconds = 12
 

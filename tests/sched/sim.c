@@ -15,6 +15,7 @@
 #define WINDOW_KERNELS 2
 #define IDLE_NS (100 * NS_PER_US)
 #define SLICE_NS (2 * NS_PER_MS)
+#define TURN_NS (2 * NS_PER_US) /* until the next one sees that it is its turn */
 #define SKIP_NS (2 * NS_PER_S)
 #define FINE_NS (100 * NS_PER_MS) /* windows consist of these */
 #define KERNELS 1024              /* of a context on the device at once, at most */
@@ -76,6 +77,7 @@ struct sim {
 	int running, resident; /* contexts; -1: none */
 	uint64_t kernel_begin_ns, kernel_end_ns, slice_ns;
 	uint64_t switches;
+	int named; /* whom the holder hands over to (struct turns); -1: nobody */
 	/* what is measured */
 	uint64_t *fine[SIM_GROUPS]; /* busy ns in every FINE_NS */
 	size_t fines;
@@ -241,6 +243,9 @@ static void release(struct sim *sim, unsigned who)
 	struct context *context = &sim->contexts[who];
 	bool wants = has_work(context);
 
+	if (sim->named >= 0)
+		post(sim, sim->now_ns + TURN_NS, EVENT_GRANT, (unsigned)sim->named, 0, false);
+	sim->named = -1;
 	post(sim, message_ns(sim), EVENT_RELEASE, who, context->used_ns, wants);
 	context->used_ns = 0;
 	context->grant = wants ? GRANT_ASKED : GRANT_NONE;
@@ -372,7 +377,18 @@ static void on_revoke(struct sched *sched, struct sched_entity *entity, enum wor
 	post(sim, message_ns(sim), EVENT_REVOKE, context_of(sim, entity), how, false);
 }
 
+static bool on_name(struct sched *sched, struct sched_entity *entity)
+{
+	struct sim *sim = sim_of(sched);
+	bool handed = sched->named && sim->named < 0;
+
+	if (!handed)
+		sim->named = entity ? (int)context_of(sim, entity) : -1;
+	return !handed;
+}
+
 static const struct sched_ops ops = {.grant = on_grant, .revoke = on_revoke};
+static const struct sched_ops turns_ops = {.grant = on_grant, .revoke = on_revoke, .name = on_name};
 
 static void happen(struct sim *sim, const struct event *event)
 {
@@ -393,6 +409,8 @@ static void happen(struct sim *sim, const struct event *event)
 		sched_release(&context->entity, event->value, event->flag, sim->now_ns);
 		break;
 	case EVENT_GRANT:
+		if (context->grant != GRANT_ASKED) /* it has it already */
+			break;
 		context->grant = GRANT_HELD;
 		context->word = REVOKE_NONE;
 		context->idle_since_ns = sim->now_ns;
@@ -431,10 +449,13 @@ static void sim_init(struct sim *sim, const struct sim_scenario *scenario,
 	sim->now_ns = NS_PER_MS; /* 0 means "not yet" here and there */
 	sim->end_ns = (uint64_t)(scenario->seconds * NS_PER_S);
 	sim->tick_ns = UINT64_MAX;
-	sim->running = sim->resident = -1;
+	sim->running = sim->resident = sim->named = -1;
 	sim->fines = sim->end_ns / FINE_NS;
-	sched_init(&sim->sched, policy, &ops, (uint64_t)(scenario->quantum_ms * NS_PER_MS),
-		(uint64_t)((scenario->switch_us + 2 * scenario->message_us) * NS_PER_US));
+	sched_init(&sim->sched, policy, scenario->turns ? &turns_ops : &ops,
+		(uint64_t)(scenario->quantum_ms * NS_PER_MS),
+		(uint64_t)((scenario->switch_us +
+				   (scenario->turns ? 0 : 2 * scenario->message_us)) *
+			   NS_PER_US));
 	settings_apply(&sim->sched.groups, settings);
 	for (unsigned i = 0; i < scenario->group_count; i++) {
 		const struct sim_group *group = &scenario->groups[i];

@@ -7,7 +7,8 @@
  * The device runs one kernel at a time, to its end, and loses `switch_us` when the next is another
  * context's. Where several contexts have kernels on it (policy null, or an overdue holder) it changes
  * context every 2 ms, between kernels, as hardware does. A worker keeps at most a window on the device (two
- * kernels, or as many as 1 ms), and messages between it and the arbiter take `message_us`.
+ * kernels, or as many as 1 ms), and messages between it and the arbiter take `message_us`; with `turns` who is told to
+ * leave hands over to the next one itself.
  */
 #ifndef GDEV_TESTS_SCHED_SIM_H
 #define GDEV_TESTS_SCHED_SIM_H
@@ -51,6 +52,7 @@ struct sim_scenario {
 	const char *name;
 	double window_s; /* of the error; 0: one second */
 	double switch_us, message_us, quantum_ms;
+	bool turns; /* the holder hands over itself (proto/control.h, struct turns) */
 	double seconds;
 	struct sim_group groups[SIM_GROUPS];
 	struct sim_context contexts[SIM_CONTEXTS];

@@ -17,7 +17,7 @@
 #define MS 1000000ull
 #define ENTITIES 4
 
-enum event { END, ACQUIRE, RELEASE, RELEASE_WANTS, REMOVE, TICK, SHARE, STRICT };
+enum event { END, ACQUIRE, RELEASE, RELEASE_WANTS, REMOVE, TICK, SHARE, STRICT, HAND };
 enum { A, B, C, D };
 
 struct step {
@@ -39,12 +39,14 @@ struct game {
 	const char *setting; /* of the groups' policy */
 	int64_t value;
 	bool prepares; /* "!B": B may be next */
+	bool names;    /* ">B": the holder hands over to B (HAND: it has), ">.": to nobody */
 };
 
 static struct sched sched;
 static struct sched_group groups[ENTITIES];
 static struct sched_entity entities[ENTITIES];
 static char happened[64];
+static bool handed;
 
 static void note(char what, const struct sched_entity *entity)
 {
@@ -56,6 +58,7 @@ static void note(char what, const struct sched_entity *entity)
 
 static void on_grant(struct sched *s, struct sched_entity *entity)
 {
+	handed = false;
 	note('+', entity);
 }
 
@@ -69,6 +72,17 @@ static void on_prepare(struct sched *s, struct sched_entity *entity)
 	note('!', entity);
 }
 
+static bool on_name(struct sched *s, struct sched_entity *entity)
+{
+	if (handed)
+		return false;
+	if (entity)
+		note('>', entity);
+	else
+		strcat(happened, ">.");
+	return true;
+}
+
 static const struct sched_ops ops = {.grant = on_grant, .revoke = on_revoke};
 static const struct sched_ops ops_that_prepare = {
 	.grant = on_grant,
@@ -76,12 +90,23 @@ static const struct sched_ops ops_that_prepare = {
 	.prepare = on_prepare,
 };
 
+static const struct sched_ops ops_that_name = {
+	.grant = on_grant,
+	.revoke = on_revoke,
+	.prepare = on_prepare,
+	.name = on_name,
+};
+
 static void set_up(const struct game *game)
 {
+	const struct sched_ops *actions = game->names      ? &ops_that_name
+					  : game->prepares ? &ops_that_prepare
+							   : &ops;
 	const char *members = game->members ? game->members : "fifo";
 
-	sched_init(&sched, sched_policy_find(game->policy ? game->policy : "fifo"),
-		game->prepares ? &ops_that_prepare : &ops, 5 * MS, 0);
+	sched_init(&sched, sched_policy_find(game->policy ? game->policy : "fifo"), actions, 5 * MS,
+		0);
+	handed = false;
 	if (game->setting)
 		assert_int_equal(sched_queue_set(&sched.groups, game->setting, game->value), 0);
 	for (unsigned i = 0; i < ENTITIES; i++)
@@ -106,6 +131,9 @@ static void happen(const struct game *game, const struct step *step)
 	case RELEASE:
 	case RELEASE_WANTS:
 		sched_release(entity, used_ns, step->event == RELEASE_WANTS, now_ns);
+		break;
+	case HAND:
+		handed = true;
 		break;
 	case REMOVE:
 		sched_entity_remove(entity, now_ns);
@@ -152,6 +180,84 @@ static void who_waits_may_prepare_when_the_holder_is_told_to_leave(void **state)
 				 {7, RELEASE, A, "+C?C"},
 				 {8, RELEASE, C, "+B"},
 				 {9, RELEASE, B, ""},
+				 {0},
+			 });
+}
+
+static void the_holder_hands_over_itself(void **state)
+{
+	play_game(&(struct game){.names = true, .groups = {0, 1, 2, 3}},
+		(const struct step[]){
+			{0, ACQUIRE, A, "+A"},
+			{1, ACQUIRE, B, "?A"},
+			{2, ACQUIRE, C, ""},
+			{6, TICK, 0,
+				">B-A"}, /* named before it is told, and nobody else prepares */
+			{7, HAND, 0, ""},
+			{8, RELEASE_WANTS, A, "+B?B"},
+			{14, TICK, 0, ">C-B"},
+			{15, RELEASE, B, ">.+C?C"}, /* it did not */
+			{16, RELEASE, C, "+A"},
+			{0},
+		});
+}
+
+static void who_is_named_changes_as_others_come_and_go(void **state)
+{
+	const struct game game = {.policy = "priority",
+		.names = true,
+		.groups = {0, 1, 2, 3},
+		.priorities = {0, 1, 2, 0}};
+
+	play_game(&game, (const struct step[]){
+				 {0, ACQUIRE, A, "+A"},
+				 {1, ACQUIRE, B, ">B-A"},
+				 {2, ACQUIRE, C, ">C"},
+				 {3, REMOVE, C, ">.>B"},
+				 {4, HAND, 0, ""},
+				 {5, ACQUIRE, D, ""},
+				 {6, REMOVE, A, "+B?B"}, /* it died when it had handed over */
+				 {0},
+			 });
+	/* Who was handed the device is gone before the one that handed it. */
+	play_game(&game, (const struct step[]){
+				 {0, ACQUIRE, A, "+A"},
+				 {1, ACQUIRE, B, ">B-A"},
+				 {2, ACQUIRE, D, ""},
+				 {3, HAND, 0, ""},
+				 {4, REMOVE, B, ""},
+				 {0},
+			 });
+}
+
+static void one_that_says_it_handed_over_and_stays_is_overdue(void **state)
+{
+	play_game(&(struct game){.names = true, .groups = {0, 1, 2, 3}},
+		(const struct step[]){
+			{0, ACQUIRE, A, "+A"},
+			{1, ACQUIRE, B, "?A"},
+			{6, TICK, 0, ">B-A"},
+			{7, HAND, 0, ""},
+			{106, TICK, 0, "+B"},
+			{107, RELEASE_WANTS, A, "?B"},
+			{0},
+		});
+}
+
+static void the_next_within_a_group_is_named_when_its_turn_is_over(void **state)
+{
+	/* Two in a group, and a group beside it. */
+	const struct game game = {.policy = "fair",
+		.members = "fair",
+		.names = true,
+		.groups = {0, 0, 1, 1},
+		.shares = {50, 50}};
+
+	play_game(&game, (const struct step[]){
+				 {0, ACQUIRE, A, "+A"},
+				 {1, ACQUIRE, B, "?A"},
+				 {6, TICK, 0, ">B-A"},
+				 {7, RELEASE_WANTS, A, ">.+B?B"},
 				 {0},
 			 });
 }
@@ -631,6 +737,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_waits_may_prepare_when_the_holder_is_told_to_leave),
+		cmocka_unit_test(the_holder_hands_over_itself),
+		cmocka_unit_test(who_is_named_changes_as_others_come_and_go),
+		cmocka_unit_test(one_that_says_it_handed_over_and_stays_is_overdue),
+		cmocka_unit_test(the_next_within_a_group_is_named_when_its_turn_is_over),
 		cmocka_unit_test(sole_user_is_left_alone),
 		cmocka_unit_test(holder_keeps_its_quantum),
 		cmocka_unit_test(late_comer_revokes_an_old_grant_at_once),

@@ -64,7 +64,7 @@ static void start(
 		fixture->core->segment_fd, 0);
 	assert_true(fixture->segment != MAP_FAILED);
 	core_lock(fixture->core);
-	assert_int_equal(core_attach(fixture->core, &attach, peer[0]), 0);
+	assert_int_equal(core_attach(fixture->core, &attach, peer[0], -1), 0);
 	core_unlock(fixture->core);
 	if (threads)
 		assert_int_equal(service_start(fixture->core), 0);

@@ -116,6 +116,143 @@ static void a_revoked_grant_is_drained_and_given_back(void **state)
 	expect_no_message(fixture);
 }
 
+/* gdevd's page, as another holder and gdevd see it. */
+static struct turns *share_turns(struct fixture *fixture)
+{
+	static struct turns turns;
+
+	memset(&turns, 0, sizeof turns);
+	fixture->core->turns = &turns;
+	fixture->core->session.session = 7;
+	return &turns;
+}
+
+static void unshare_turns(struct fixture *fixture)
+{
+	fixture->core->turns = NULL; /* it is nothing that was mapped */
+}
+
+static void announce(struct fixture *fixture, uint32_t resource, uint32_t turn)
+{
+	struct control_grant message = {
+		.header = {sizeof message, CONTROL_PREPARE, CONTROL_VERSION, 0, 0},
+		.resource = resource,
+		.turn = turn,
+	};
+
+	tell(fixture, &message, NULL, 0);
+	fixture_run(fixture);
+}
+
+static bool take_turns(struct fixture *fixture)
+{
+	bool any;
+
+	core_lock(fixture->core);
+	any = turns_take(fixture->core);
+	core_unlock(fixture->core);
+	return any;
+}
+
+static void a_turn_that_another_hands_over_is_a_grant(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct turns *turns = share_turns(fixture);
+	struct control_grant message;
+
+	turns->resources[RESOURCE_COMPUTE].turn = 5;
+	announce(fixture, RESOURCE_COMPUTE, 5); /* nothing was asked for */
+	assert_false(take_turns(fixture) && double_submitted());
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	announce(fixture, RESOURCE_COMPUTE, 6);
+	assert_false(turns_are_there(fixture->core)); /* it is the last one's */
+	assert_false(take_turns(fixture));
+	turns->resources[RESOURCE_COMPUTE].turn = 6;
+	assert_true(turns_are_there(fixture->core));
+	assert_true(take_turns(fixture));
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 1);
+	assert_false(turns_are_there(fixture->core));
+	grant(fixture, RESOURCE_COMPUTE); /* gdevd says so afterwards */
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 2);
+	expect_no_message(fixture);
+	unshare_turns(fixture);
+}
+
+static void a_holder_hands_over_before_it_says_so(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct turns *turns = share_turns(fixture);
+	struct control_grant message;
+
+	for (unsigned session = 7; session <= 8; session++) {
+		uint64_t word = TURN_NEXT(session, 9);
+
+		double_hold(true);
+		post_launch(fixture, A, function, 0);
+		fixture_run(fixture);
+		expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+		grant(fixture, RESOURCE_COMPUTE);
+		turns->resources[RESOURCE_COMPUTE].turn = 0;
+		turns->resources[RESOURCE_COMPUTE].next = word;
+		fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NOW;
+		say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
+		assert_int_equal(turns->resources[RESOURCE_COMPUTE].turn, 0);
+		double_release(1, 0);
+		fixture_run(fixture);
+		expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+		/* The second time it is another holder's. */
+		assert_int_equal(turns->resources[RESOURCE_COMPUTE].next, session == 7 ? 0 : word);
+		assert_int_equal(turns->resources[RESOURCE_COMPUTE].turn, session == 7 ? 9 : 0);
+		fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NONE;
+	}
+	double_hold(false);
+	unshare_turns(fixture);
+}
+
+static void a_holder_that_knows_when_it_ends_hands_over_a_moment_before(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct turns *turns = share_turns(fixture);
+	struct resource *compute = &fixture->core->grants.resources[RESOURCE_COMPUTE];
+	struct control_grant message;
+
+	double_hold(true);
+	post_launch(fixture, A, function, 0);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	turns->resources[RESOURCE_COMPUTE].next = TURN_NEXT(7, 9);
+	core_lock(fixture->core);
+	turn_plan(fixture->core, RESOURCE_COMPUTE);
+	assert_int_equal(
+		turns->resources[RESOURCE_COMPUTE].turn, 0); /* nothing of this hold is done */
+	compute->busy.floor_ns = compute->held_since_ns = 1; /* it was, long ago */
+	compute->in_flight_ns = 0;
+	compute->doubt_ns = 10 * 1000 * 1000;
+	turn_plan(fixture->core, RESOURCE_COMPUTE);
+	assert_int_equal(turns->resources[RESOURCE_COMPUTE].turn, 0); /* it does not know */
+	compute->doubt_ns = 0;
+	turn_plan(fixture->core, RESOURCE_COMPUTE);
+	assert_int_equal(turns->resources[RESOURCE_COMPUTE].turn, 9);
+	/* What the two brought along. */
+	compute->in_flight_ns = compute->doubt_ns = 2 * fixture->core->window_ns;
+	core_unlock(fixture->core);
+	expect_no_message(fixture); /* it still holds it */
+	double_release(2, 0);
+	double_hold(false);
+	fixture_run(fixture);
+	unshare_turns(fixture);
+}
+
 static void an_idle_grant_goes_back_when_others_wait(void **state)
 {
 	struct fixture *fixture = *state;
@@ -492,6 +629,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(nothing_is_submitted_without_a_grant),
 		TEST(a_revoked_grant_is_drained_and_given_back),
+		TEST(a_turn_that_another_hands_over_is_a_grant),
+		TEST(a_holder_hands_over_before_it_says_so),
+		TEST(a_holder_that_knows_when_it_ends_hands_over_a_moment_before),
 		TEST(an_idle_grant_goes_back_when_others_wait),
 		TEST(what_runs_at_once_is_charged_once),
 		TEST(a_device_that_pauses_is_given_back_in_the_middle),

@@ -198,7 +198,7 @@ static int serve(void)
 	if (error)
 		return 1;
 	core_lock(core);
-	error = core_attach(core, &attach, eventfd(0, 0));
+	error = core_attach(core, &attach, eventfd(0, 0), -1);
 	memcpy(core->segment->ring, &record, sizeof record);
 	core->segment->header.ring_tail = sizeof record;
 	core_unlock(core);

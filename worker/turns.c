@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See turns.h.
+ */
+#include "worker/turns.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "worker/command.h"
+#include "worker/core.h"
+
+/* So long before the end: until the other has seen it, and its command has reached the device. Much more,
+ * and the device would change context in the middle of a kernel. */
+#define AHEAD_NS (60 * NS_PER_US)
+#define DOUBT_MAX_NS (60 * NS_PER_US) /* about when that is */
+
+void turn_announced(struct core *core, uint32_t which, uint32_t turn)
+{
+	if (which >= RESOURCES || !core->turns)
+		return;
+	__atomic_store_n(&core->grants.resources[which].turn, turn, __ATOMIC_RELAXED);
+}
+
+static bool is_there(struct core *core, uint32_t which)
+{
+	uint32_t turn = __atomic_load_n(&core->grants.resources[which].turn, __ATOMIC_RELAXED);
+
+	return turn &&
+	       __atomic_load_n(&core->turns->resources[which].turn, __ATOMIC_ACQUIRE) == turn;
+}
+
+bool turns_are_there(struct core *core)
+{
+	for (uint32_t i = 0; core->turns && i < RESOURCES; i++)
+		if (is_there(core, i))
+			return true;
+	return false;
+}
+
+bool turns_take(struct core *core)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; core->turns && i < RESOURCES; i++) {
+		if (!is_there(core, i))
+			continue;
+		__atomic_store_n(&core->grants.resources[i].turn, 0, __ATOMIC_RELAXED);
+		if (i == RESOURCE_COMPUTE && !residency_settled(&core->residency))
+			continue; /* gdevd must know that we hold it before we ask for memory */
+		grant_given(core, i);
+		any = true;
+	}
+	return any;
+}
+
+void turn_hand_over(struct core *core, uint32_t which)
+{
+	uint64_t *next, word;
+
+	if (which == RESOURCE_COMPUTE)
+		__atomic_store_n(&core->grants.hand_at_ns, 0, __ATOMIC_RELAXED);
+	if (!core->turns)
+		return;
+	next = &core->turns->resources[which].next;
+	word = __atomic_load_n(next, __ATOMIC_RELAXED);
+	if (word && word >> 32 == core->session.session &&
+		__atomic_compare_exchange_n(
+			next, &word, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		__atomic_store_n(
+			&core->turns->resources[which].turn, (uint32_t)word, __ATOMIC_RELEASE);
+}
+
+void turn_plan(struct core *core, uint32_t which)
+{
+	const struct resource *resource = &core->grants.resources[which];
+	const struct command *oldest =
+		list_first(&core->streams.flight, struct command, flight_link);
+	uint64_t last_ns = max_of(resource->busy.until_ns, resource->busy.floor_ns), at_ns;
+
+	/* The first of a hold may still wait for the device to come back to us. */
+	if (which != RESOURCE_COMPUTE || !core->turns || core->ops->pause || !oldest ||
+		last_ns < resource->held_since_ns || resource->doubt_ns > DOUBT_MAX_NS)
+		return;
+	/* What is on the device began when it was issued, or when the one before was done. */
+	at_ns = max_of(last_ns, __atomic_load_n(&oldest->device.started_ns, __ATOMIC_RELAXED)) +
+		resource->in_flight_ns;
+	at_ns -= min_of(at_ns, AHEAD_NS);
+	if (at_ns <= clock_now_ns()) {
+		turn_hand_over(core, which);
+		return;
+	}
+	__atomic_store_n(&core->grants.hand_at_ns, at_ns, __ATOMIC_RELAXED);
+	service_timer(core, at_ns);
+}
+
+uint64_t turns_tick(struct core *core, uint64_t now_ns)
+{
+	uint64_t at_ns = __atomic_load_n(&core->grants.hand_at_ns, __ATOMIC_RELAXED);
+
+	if (!at_ns)
+		return UINT64_MAX;
+	if (now_ns < at_ns)
+		return at_ns;
+	turn_hand_over(core, RESOURCE_COMPUTE);
+	return UINT64_MAX;
+}
+
+void turns_look(struct core *core)
+{
+	uint64_t at_ns = __atomic_load_n(&core->grants.hand_at_ns, __ATOMIC_RELAXED);
+
+	if (!at_ns || clock_now_ns() < at_ns)
+		return;
+	core_lock(core);
+	turns_tick(core, clock_now_ns());
+	core_unlock(core);
+}
