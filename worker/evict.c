@@ -16,8 +16,12 @@
 #include "worker/residency.h"
 #include "worker/usage.h"
 
-/* On their way at a time; what waits can be had back for nothing. */
-#define WRITING_BYTES_MAX (256ull << 20)
+/* Have their slots at a time; what waits can be had back for nothing. */
+#define PREPARED_BYTES_MAX (256ull << 20)
+/* Are with the device at a time: when there are so many bytes, the next piece waits for them. A copy engine that
+ * always finds another copy serves no other context before its time slice is over, a millisecond on an H200; and the
+ * driver uses the engine that copies from the device when it maps chunks, for those who are to have the memory. */
+#define MOVING_BYTES (8ull << 20)
 
 static void write_job(struct job *job);
 static void drop_job(struct job *job);
@@ -40,7 +44,8 @@ static void progress(struct core *core)
 	struct residency *residency = &core->residency;
 
 	if (!residency->begun || residency->going || residency->trim.running ||
-		!list_empty(&residency->leaving) || !list_empty(&residency->written))
+		!list_empty(&residency->leaving) || !list_empty(&residency->prepared) ||
+		!list_empty(&residency->written))
 		return;
 	if (!residency->ready)
 		return;
@@ -56,12 +61,14 @@ static void progress(struct core *core)
 bool evict_rescue(struct core *core, struct piece *piece)
 {
 	switch (piece->state) {
+	case PIECE_LEAVING:
+		if (piece->slot)
+			core->residency.prepared_bytes -= piece->bytes;
+		/* fall through */
 	case PIECE_WRITTEN:
 		if (piece->slot)
 			swap_put(core, piece->slot);
 		piece->slot = NULL;
-		/* fall through */
-	case PIECE_LEAVING:
 		list_remove(&piece->link);
 		residency_arrived(core, piece, PIECE_RESIDENT);
 		progress(core);
@@ -79,7 +86,8 @@ bool evict_rescue(struct core *core, struct piece *piece)
 void evict_rescue_all(struct core *core)
 {
 	struct residency *residency = &core->residency;
-	struct list *lists[] = {&residency->leaving, &residency->writing, &residency->written};
+	struct list *lists[] = {&residency->leaving, &residency->prepared, &residency->writing,
+		&residency->written};
 	struct piece *piece;
 
 	for (size_t i = 0; i < array_length(lists); i++)
@@ -117,57 +125,86 @@ static void to_be_dropped(struct core *core, struct piece *piece)
 	memory_unpin(core, range);
 }
 
+static void move_out(struct core *core);
+
 static void moved_out(struct core *core, struct command *command)
 {
 	struct residency *residency = &core->residency;
 	struct piece *piece = command->piece;
 
-	residency->writing_bytes -= piece->bytes;
+	residency->moving_bytes -= piece->bytes;
 	if (piece->copied || !piece->range->ready)
 		stay(core, piece);
 	else
 		to_be_dropped(core, piece);
+	move_out(core);
 	if (!list_empty(&residency->leaving))
 		residency_start(core, &residency->write, write_job);
 }
 
-/* The next to be written, or NULL: there is none, or enough is on its way. */
+static void begin_writing(struct core *core, struct piece *piece)
+{
+	list_remove(&piece->link);
+	list_append(&core->residency.writing, &piece->link);
+	memory_pin(piece->range);
+	core->residency.going++;
+	piece->state = PIECE_WRITING;
+}
+
+/* Submits what has its slot. */
+static void move_out(struct core *core)
+{
+	struct residency *residency = &core->residency;
+	struct piece *piece;
+
+	while (residency->moving_bytes < MOVING_BYTES &&
+		(piece = list_first(&residency->prepared, struct piece, link))) {
+		int error;
+		residency->prepared_bytes -= piece->bytes;
+		begin_writing(core, piece);
+		residency->moving_bytes += piece->bytes;
+		error = residency_move(core, piece, true, moved_out);
+		if (error) {
+			residency->moving_bytes -= piece->bytes;
+			residency->failed = error;
+			stay(core, piece);
+		}
+	}
+}
+
+/* The next to have a slot, or NULL: there is none, or enough have. */
 static struct piece *next_leaving(struct core *core)
 {
 	struct residency *residency = &core->residency;
 	struct piece *piece = list_first(&residency->leaving, struct piece, link);
 
-	if (!piece || !residency->ready || residency->writing_bytes >= WRITING_BYTES_MAX) {
+	if (!piece || !residency->ready || residency->prepared_bytes >= PREPARED_BYTES_MAX) {
 		residency->write.running = false;
 		return NULL;
 	}
-	list_remove(&piece->link);
-	list_append(&residency->writing, &piece->link);
-	memory_pin(piece->range);
-	residency->going++;
-	piece->state = PIECE_WRITING;
+	begin_writing(core, piece);
 	return piece;
 }
 
-static void write_out(struct core *core, struct piece *piece)
+static void prepare(struct core *core, struct piece *piece)
 {
 	struct residency *residency = &core->residency;
-	struct swap_slot *slot = NULL;
 	int error = residency_queue(core, true);
 
 	if (!error)
-		error = swap_get(core, piece->bytes, &slot);
+		error = swap_get(core, piece->bytes, &piece->slot);
 	core_lock(core);
-	piece->slot = slot;
-	if (!error && !piece->copied && piece->range->ready) {
-		error = residency_move(core, piece, true, moved_out);
-		residency->writing_bytes += error ? 0 : piece->bytes;
-	} else if (!error) {
+	if (error || piece->copied || !piece->range->ready) {
+		residency->failed = error ? error : residency->failed;
 		stay(core, piece);
-	}
-	if (error) {
-		residency->failed = error;
-		stay(core, piece);
+	} else {
+		list_remove(&piece->link);
+		list_append(&residency->prepared, &piece->link);
+		residency->prepared_bytes += piece->bytes;
+		residency->going--;
+		piece->state = PIECE_LEAVING;
+		memory_unpin(core, piece->range);
+		move_out(core);
 	}
 	core_unlock(core);
 }
@@ -190,7 +227,7 @@ static void write_job(struct job *job)
 		if (!piece)
 			return;
 		if (written)
-			write_out(core, piece);
+			prepare(core, piece);
 	}
 }
 

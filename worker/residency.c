@@ -32,7 +32,8 @@ void residency_init(struct core *core)
 {
 	struct residency *residency = &core->residency;
 	struct list *lists[] = {&residency->exports, &residency->waiting, &residency->wanted,
-		&residency->loading, &residency->leaving, &residency->writing, &residency->written};
+		&residency->loading, &residency->leaving, &residency->prepared, &residency->writing,
+		&residency->written};
 
 	for (size_t i = 0; i < array_length(lists); i++)
 		list_init(lists[i]);

@@ -66,13 +66,15 @@ struct residency {
 	struct single_job load;
 
 	/* Making room. One EVICT at a time. */
-	struct list leaving, writing, written;
+	struct list leaving;  /* LEAVING */
+	struct list prepared; /* LEAVING, and have a slot */
+	struct list writing, written;
 	bool evicting, begun;
 	bool ready; /* no command in flight can reach what is leaving */
 	int failed;
 	struct single_job trim;
 	struct control_evict order;
-	uint64_t given_bytes, swapped_bytes, writing_bytes;
+	uint64_t given_bytes, swapped_bytes, prepared_bytes, moving_bytes;
 	unsigned going; /* pieces that are WRITING or GOING */
 	bool stopped;   /* direct copies, until the order has been carried out */
 	struct direct_stop stop;
