@@ -14,6 +14,7 @@
 #include "proto/session.h"
 
 #define EXCHANGE_BYTES (64ull << 20)
+#define LOADED_NS NS_PER_S  /* so long does who brought something in keep it from the reserve */
 #define GRANULE ARENA_ALIGN /* no chunk is smaller */
 
 /* ---- init ---- */
@@ -128,6 +129,17 @@ static bool is_protected(const struct worker *worker)
 	       __atomic_load_n(&worker->page->streams_busy, __ATOMIC_RELAXED);
 }
 
+/* It had to bring something in for the turn that it has: it would have to do so again for its next launch. */
+static bool has_loaded(const struct worker *worker)
+{
+	const struct session *session = worker->session;
+
+	return session->entities[RESOURCE_COMPUTE].state == ENTITY_HOLDING &&
+	       session->grants[RESOURCE_COMPUTE].loading_ns !=
+		       __atomic_load_n(&worker->page->loading_ns, __ATOMIC_RELAXED) &&
+	       clock_now_ns() - worker->residency.used_ns < LOADED_NS;
+}
+
 static bool may_give(
 	const struct worker *worker, const struct worker *asks, const struct vgpu *vgpu)
 {
@@ -135,6 +147,8 @@ static bool may_give(
 		!worker->connection)
 		return false;
 	if (vgpu && worker->session->vgpu != vgpu)
+		return false;
+	if (!asks && !vgpu && has_loaded(worker)) /* for the reserve alone */
 		return false;
 	return !worker->residency.order && !worker->residency.dry && worker->memory.used_bytes &&
 	       !is_protected(worker);

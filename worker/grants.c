@@ -11,8 +11,9 @@
 #include "worker/usage.h"
 
 #define WINDOW_COMMANDS 2
-#define CONTENDED_PERCENT 150     /* of a window, while others wait */
-#define IDLE_NS (100 * NS_PER_US) /* REVOKE_WHEN_IDLE: so long without work is idle */
+#define CONTENDED_PERCENT 150            /* of a window, while others wait */
+#define IDLE_NS (100 * NS_PER_US)        /* REVOKE_WHEN_IDLE: so long without work is idle */
+#define IDLE_LOADED_NS (100 * NS_PER_MS) /* at most, when memory has been brought in */
 
 void grants_init(struct core *core)
 {
@@ -54,6 +55,16 @@ bool grant_is_uncontended(struct core *core, enum control_resource which)
 static bool is_unused(struct core *core, uint32_t which)
 {
 	return !core->grants.resources[which].in_flight && direct_is_out(core, which);
+}
+
+/* Who leaves with what was brought in for this turn will wait for it again. A pause that is no longer than the wait
+ * was costs no more than that, whatever comes after it (docs/memory.md, rule 8). */
+static uint64_t patience_ns(const struct core *core, uint32_t which)
+{
+	uint64_t loaded_ns = core->residency.loaded_ns - core->grants.loaded_before_ns;
+
+	return which == RESOURCE_COMPUTE ? max_of(IDLE_NS, min_of(loaded_ns, IDLE_LOADED_NS))
+					 : IDLE_NS;
 }
 
 static bool is_idle(struct core *core, uint32_t which)
@@ -255,6 +266,8 @@ void grant_given(struct core *core, uint32_t which)
 	resource->state = GRANT_HELD;
 	turn_announced(core, which, 0);
 	resource->idle_since_ns = resource->held_since_ns = clock_now_ns();
+	if (which == RESOURCE_COMPUTE)
+		core->grants.loaded_before_ns = core->residency.loaded_ns;
 	trace_grant_given(core, which);
 	resume_compute(core, resource);
 	/* What asked may be gone meanwhile. */
@@ -302,13 +315,14 @@ uint64_t grants_tick(struct core *core, uint64_t now_ns)
 
 	for (uint32_t i = 0; i < RESOURCES; i++) {
 		struct resource *resource = &core->grants.resources[i];
+		uint64_t idle_ns = patience_ns(core, i);
 		if (resource->state != GRANT_HELD || !is_idle(core, i) ||
 			revoke_word(core, i) != REVOKE_WHEN_IDLE)
 			continue;
-		if (now_ns >= resource->idle_since_ns + IDLE_NS)
+		if (now_ns >= resource->idle_since_ns + idle_ns)
 			release(core, i, false);
-		else if (resource->idle_since_ns + IDLE_NS < next)
-			next = resource->idle_since_ns + IDLE_NS;
+		else if (resource->idle_since_ns + idle_ns < next)
+			next = resource->idle_since_ns + idle_ns;
 	}
 	return next;
 }

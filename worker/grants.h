@@ -49,10 +49,11 @@ struct resource {
 
 struct grants {
 	struct resource resources[RESOURCES];
-	uint64_t estimate_ns; /* atomic: sum of in_flight_ns */
-	unsigned in_flight;   /* commands on the device; atomic */
-	bool quiet;           /* the device has come to its pause; atomic */
-	uint64_t hand_at_ns;  /* turns.h: compute is handed over then; 0: not planned. Atomic */
+	uint64_t estimate_ns;      /* atomic: sum of in_flight_ns */
+	unsigned in_flight;        /* commands on the device; atomic */
+	uint64_t loaded_before_ns; /* residency.loaded_ns when compute was given */
+	bool quiet;                /* the device has come to its pause; atomic */
+	uint64_t hand_at_ns; /* turns.h: compute is handed over then; 0: not planned. Atomic */
 };
 
 /* All with the lock. */

@@ -113,7 +113,9 @@ static void note_waiting(struct core *core, bool waits)
 	if (waits && !residency->since_ns)
 		residency->since_ns = clock_now_ns();
 	if (!waits && residency->since_ns) {
-		usage_add(&page->loading_ns, clock_now_ns() - residency->since_ns);
+		uint64_t waited_ns = clock_now_ns() - residency->since_ns;
+		usage_add(&page->loading_ns, waited_ns);
+		residency->loaded_ns += waited_ns;
 		residency->since_ns = 0;
 	}
 	usage_set(&page->loading_since_ns, residency->since_ns);

@@ -52,6 +52,7 @@ struct residency {
 	uint64_t launches;   /* ever submitted */
 	uint64_t copies;     /* that named device memory */
 	uint64_t since_ns;   /* commands wait for memory; 0: none do */
+	uint64_t loaded_ns;  /* they have waited, in all */
 	struct list exports; /* SHARED_EXPORT commands, likewise */
 	struct list waiting; /* streams whose first command waits for pieces, or for RESUME */
 
