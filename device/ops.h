@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "proto/properties.h"
+#include "proto/record.h"
 
 struct device;
 struct device_space;
@@ -142,6 +143,8 @@ struct device_function_info {
 	uint32_t max_threads, shared_bytes, const_bytes, local_bytes, registers;
 	uint32_t max_dynamic_shared_bytes;
 	uint32_t ptx_version, binary_version;
+	uint32_t cluster[3]; /* that it is compiled for; zeros: none */
+	bool needs_cluster;  /* a launch must say one */
 };
 
 /* Where the compiler's messages go; either may be NULL/0. NUL-terminated, cut when full. */
@@ -243,6 +246,14 @@ struct device_ops {
 	/* Blocks a multiprocessor can hold at once. */
 	uint32_t (*function_occupancy)(
 		struct device_function *function, uint32_t block_threads, uint32_t shared_bytes);
+	/* Optional. How many clusters of such a launch (its grid does not matter) the device holds at once;
+	 * when it has none, of how many blocks the largest cluster is. */
+	int (*function_clusters)(struct device_function *function,
+		const struct device_launch *launch, uint32_t *count);
+	/* Optional. The device's form of what the record says. Nothing in it is checked: what a kernel does
+	 * with it is as what it does with a pointer. */
+	int (*tensor_map)(struct device *device, const struct record_tensor_map *wanted,
+		uint8_t map[TENSOR_MAP_BYTES]);
 	int (*global_get)(
 		struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes);
 	/* Optional. Whether the variable, which is there, is managed. */

@@ -41,6 +41,8 @@
 	X(RECORD_GLOBAL_GET, 19, IMMEDIATE, struct record_lookup)                                  \
 	X(RECORD_LAUNCH, 20, STREAM, struct record_launch)                                         \
 	X(RECORD_MODULE_PLACE, 21, IMMEDIATE, struct record_module_place)                          \
+	X(RECORD_CLUSTERS, 24, IMMEDIATE, struct record_launch)                                    \
+	X(RECORD_TENSOR_MAP, 25, IMMEDIATE, struct record_tensor_map)                              \
 	/* streams and events */                                                                   \
 	X(RECORD_STREAM_CREATE, 32, IMMEDIATE, struct record_stream)                               \
 	X(RECORD_STREAM_DESTROY, 33, IMMEDIATE, struct record_stream)                              \
@@ -159,7 +161,9 @@ struct record_lookup {
 	uint32_t module, name_bytes;
 };
 
-/* Parameters follow (param_bytes, padded to 8), then attributes to the record's end. */
+/* Parameters follow (param_bytes, padded to 8), then attributes to the record's end.
+ * CLUSTERS: how many clusters of such a launch the device holds at once; without RECORD_ATTRIBUTE_CLUSTER, of how
+ * many blocks the largest cluster is. Reply: struct reply_clusters. */
 struct record_launch {
 	struct record_header header;
 	uint32_t function;
@@ -167,6 +171,28 @@ struct record_launch {
 	uint32_t shared_bytes; /* dynamic */
 	uint32_t param_bytes;
 	uint32_t reserved;
+};
+
+#define RECORD_TENSOR_RANK 5
+#define TENSOR_MAP_BYTES 128
+
+enum tensor_map_mode {
+	TENSOR_MAP_TILED,
+	TENSOR_MAP_IM2COL,
+};
+
+/* How a tensor lies in memory, for the device's bulk copies: the device's own form of it is the reply,
+ * TENSOR_MAP_BYTES. The words are as in cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col; what a mode does not
+ * have is 0. */
+struct record_tensor_map {
+	struct record_header header;
+	uint32_t mode, data_type, rank, interleave, swizzle, l2_promotion, fill, reserved;
+	uint64_t address;
+	uint64_t dimensions[RECORD_TENSOR_RANK],
+		strides[RECORD_TENSOR_RANK]; /* strides: rank - 1 */
+	uint32_t box[RECORD_TENSOR_RANK], element_strides[RECORD_TENSOR_RANK];
+	int32_t lower[RECORD_TENSOR_RANK - 2], upper[RECORD_TENSOR_RANK - 2];
+	uint32_t channels, pixels;
 };
 
 /* `stream` is the index of the timeline that becomes (stops being) a stream. */
@@ -269,7 +295,9 @@ struct reply_function {
 	uint32_t param_count, param_bytes;
 	uint32_t max_threads, shared_bytes, const_bytes, local_bytes, registers;
 	uint32_t ptx_version, binary_version; /* 90, 90 */
-	uint32_t max_dynamic_shared_bytes, reserved;
+	uint32_t max_dynamic_shared_bytes;
+	uint8_t cluster[3]; /* that every launch has to have; zeros: none */
+	uint8_t needs_cluster;
 	struct reply_param params[]; /* param_count, at most REPLY_PARAMS_MAX */
 };
 
@@ -302,6 +330,10 @@ struct reply_occupancy {
 	uint32_t blocks, reserved; /* a multiprocessor */
 };
 
+struct reply_clusters {
+	uint32_t count, reserved;
+};
+
 struct reply_usage {
 	uint64_t launches, compute_ns, to_device_bytes, from_device_bytes, device_bytes;
 };
@@ -317,6 +349,7 @@ _Static_assert(sizeof(struct record_module_place) == 40, "ABI");
 _Static_assert(sizeof(struct record_handle) == 32, "ABI");
 _Static_assert(sizeof(struct record_lookup) == 32, "ABI");
 _Static_assert(sizeof(struct record_launch) == 64, "ABI");
+_Static_assert(sizeof(struct record_tensor_map) == 216, "ABI");
 _Static_assert(sizeof(struct record_stream) == 32, "ABI");
 _Static_assert(sizeof(struct record_wait) == 40, "ABI");
 _Static_assert(sizeof(struct record_stamp) == 32, "ABI");

@@ -175,6 +175,8 @@ static const struct {
 	[RECORD_MODULE_PLACE] = {module_place, false},
 	[RECORD_FUNCTION_GET] = {module_function, false},
 	[RECORD_GLOBAL_GET] = {module_global, false},
+	[RECORD_CLUSTERS] = {module_clusters, false},
+	[RECORD_TENSOR_MAP] = {module_tensor_map, false},
 	[RECORD_STREAM_CREATE] = {create_stream, false},
 	[RECORD_STREAM_DESTROY] = {destroy_stream, true},
 	[RECORD_EVENT_SHARE] = {event_share, false},

@@ -140,6 +140,16 @@ static int decode_launch(struct request *request, size_t length)
 	return 0;
 }
 
+static int decode_tensor_map(struct request *request, size_t length)
+{
+	const struct record_tensor_map *map = request->tensor_map;
+
+	return map->mode <= TENSOR_MAP_IM2COL && !map->reserved && map->rank &&
+			       map->rank <= RECORD_TENSOR_RANK
+		       ? 0
+		       : -EINVAL;
+}
+
 static int decode_load(struct request *request, size_t length)
 {
 	const struct record_module_load *load = request->load;
@@ -169,6 +179,8 @@ static const struct {
 	[RECORD_FUNCTION_GET] = {decode_lookup, true},
 	[RECORD_GLOBAL_GET] = {decode_lookup, true},
 	[RECORD_LAUNCH] = {decode_launch, true},
+	[RECORD_CLUSTERS] = {decode_launch, true},
+	[RECORD_TENSOR_MAP] = {decode_tensor_map, false},
 };
 
 int decode_record(const void *record, size_t length, struct request *request)

@@ -27,6 +27,7 @@ struct request {
 		const struct record_handle *handle;
 		const struct record_lookup *lookup;
 		const struct record_launch *launch;
+		const struct record_tensor_map *tensor_map;
 		const struct record_stream *stream;
 		const struct record_wait *wait;
 		const struct record_stamp *stamp;

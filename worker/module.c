@@ -273,6 +273,9 @@ static void answer_function(struct command *command, struct function *function)
 		.ptx_version = info->ptx_version,
 		.binary_version = info->binary_version,
 		.max_dynamic_shared_bytes = info->max_dynamic_shared_bytes,
+		.cluster = {(uint8_t)info->cluster[0], (uint8_t)info->cluster[1],
+			(uint8_t)info->cluster[2]},
+		.needs_cluster = info->needs_cluster,
 	};
 	for (uint32_t i = 0; i < count; i++) {
 		struct reply_param param;
@@ -351,6 +354,42 @@ void module_global(struct command *command)
 	if (!error)
 		error = add_variable(module, reply.address, reply.bytes);
 	command_answer(command, error, &reply, error ? 0 : sizeof reply);
+}
+
+void module_clusters(struct command *command)
+{
+	const struct record_launch *record = command->request.launch;
+	struct core *core = command->core;
+	struct function *function = table_find(&core->functions, record->function);
+	struct reply_clusters reply = {0};
+	struct device_launch launch = {
+		.shared_bytes = record->shared_bytes,
+		.cooperative = command->request.cooperative,
+	};
+	int error = -GDEV_E_INVALID_HANDLE;
+
+	memcpy(launch.grid, record->grid, sizeof launch.grid);
+	memcpy(launch.block, record->block, sizeof launch.block);
+	memcpy(launch.cluster, command->request.cluster, sizeof launch.cluster);
+	if (function) {
+		launch.function = function->device;
+		error = core->ops->function_clusters
+				? core->ops->function_clusters(
+					  function->device, &launch, &reply.count)
+				: -ENOTSUP;
+	}
+	command_answer(command, error, &reply, error ? 0 : sizeof reply);
+}
+
+void module_tensor_map(struct command *command)
+{
+	struct core *core = command->core;
+	uint8_t map[TENSOR_MAP_BYTES];
+	int error = core->ops->tensor_map
+			    ? core->ops->tensor_map(core->device, command->request.tensor_map, map)
+			    : -ENOTSUP;
+
+	command_answer(command, error, map, error ? 0 : sizeof map);
 }
 
 /* ---- functions ---- */

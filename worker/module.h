@@ -50,6 +50,9 @@ void module_unload(struct command *command);
 void module_place(struct command *command);
 void module_function(struct command *command);
 void module_function_name(struct command *command);
+/* CLUSTERS, TENSOR_MAP */
+void module_clusters(struct command *command);
+void module_tensor_map(struct command *command);
 void module_global(struct command *command);
 void modules_finish(struct core *core);
 

@@ -122,15 +122,16 @@ struct device_queue {
 struct device_function {
 	struct device_module *module;
 	CUfunction handle;
-	struct list link;       /* module->functions */
-	uint32_t dynamic_limit; /* dynamic shared memory allowed so far; module->lock */
+	struct list link;        /* module->functions */
+	uint32_t dynamic_limit;  /* dynamic shared memory allowed so far; module->lock */
+	uint32_t large_clusters; /* allowed; module->lock */
 	char name[];
 };
 
 struct device_module {
 	struct device_space *space;
 	CUmodule handle;
-	pthread_mutex_t lock; /* functions, dynamic_limit */
+	pthread_mutex_t lock; /* functions, dynamic_limit, large_clusters */
 	struct list functions;
 	uint64_t bytes;
 };
@@ -175,8 +176,17 @@ uint32_t cuda_function_occupancy(
 	struct device_function *function, uint32_t block_threads, uint32_t shared_bytes);
 int cuda_global_get(
 	struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes);
-/* Lets the function have that much dynamic shared memory. */
-CUresult cuda_function_allow_shared(struct device_function *function, uint32_t bytes);
+int cuda_function_clusters(
+	struct device_function *function, const struct device_launch *launch, uint32_t *count);
+int cuda_tensor_map(struct device *device, const struct record_tensor_map *wanted,
+	uint8_t map[TENSOR_MAP_BYTES]);
+/* A launch as the driver wants it, which is then told to let its function have what it asks for. */
+struct launch_config {
+	CUlaunchConfig config; /* points to attributes */
+	CUlaunchAttribute attributes[2];
+};
+CUresult cuda_launch_config(
+	const struct device_launch *launch, struct launch_config *config, CUstream stream);
 
 /* queue.c */
 int issuer_start(struct device *device);

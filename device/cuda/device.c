@@ -185,6 +185,8 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.function_param = cuda_function_param,
 	.function_occupancy = cuda_function_occupancy,
 	.function_name = cuda_function_name,
+	.function_clusters = cuda_function_clusters,
+	.tensor_map = cuda_tensor_map,
 	.global_get = cuda_global_get,
 	.queue_create = cuda_queue_create,
 	.queue_destroy = cuda_queue_destroy,

@@ -61,6 +61,10 @@
 	X(cuFuncGetParamInfo, cuFuncGetParamInfo)                                                  \
 	X(cuOccupancyMaxActiveBlocksPerMultiprocessor,                                             \
 		cuOccupancyMaxActiveBlocksPerMultiprocessor)                                       \
+	X(cuOccupancyMaxActiveClusters, cuOccupancyMaxActiveClusters)                              \
+	X(cuOccupancyMaxPotentialClusterSize, cuOccupancyMaxPotentialClusterSize)                  \
+	X(cuTensorMapEncodeTiled, cuTensorMapEncodeTiled)                                          \
+	X(cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2col)                                        \
 	X(cuLaunchKernelEx, cuLaunchKernelEx)                                                      \
 	X(cuLaunchKernel, cuLaunchKernel)                                                          \
 	X(cuStreamCreateWithPriority, cuStreamCreateWithPriority)                                  \

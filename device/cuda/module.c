@@ -12,6 +12,7 @@
 #include "gdev/error.h"
 
 #define DEFAULT_DYNAMIC_SHARED (48u << 10)
+#define PORTABLE_CLUSTER 8 /* blocks; more must be allowed */
 
 /* Binaries go to the driver as they are; PTX through our compile cache, because the driver's own lies in
  * a home folder, which workers lack. */
@@ -172,6 +173,10 @@ void cuda_function_info(struct device_function *function, struct device_function
 	info->registers = attribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS);
 	info->ptx_version = attribute(function, CU_FUNC_ATTRIBUTE_PTX_VERSION);
 	info->binary_version = attribute(function, CU_FUNC_ATTRIBUTE_BINARY_VERSION);
+	for (int i = 0; i < 3; i++)
+		info->cluster[i] = attribute(function,
+			(CUfunction_attribute)(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH + i));
+	info->needs_cluster = attribute(function, CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET);
 	driver->cuDeviceGetAttribute(&optin,
 		(CUdevice_attribute)PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN,
 		function->module->space->device->ordinal);
@@ -189,15 +194,120 @@ void cuda_function_param(
 	*bytes = (uint32_t)size;
 }
 
+/* What the driver lets a launch have is what it was told before that a function may have. */
+static CUresult allow(struct device_function *function, CUfunction_attribute what, uint32_t value,
+	uint32_t *limit)
+{
+	CUresult result = device_enter(function->module->space->device)
+				  ->cuFuncSetAttribute(function->handle, what, (int)value);
+
+	if (!result)
+		*limit = value;
+	return result;
+}
+
+static CUresult allow_launch(
+	struct device_function *function, uint32_t shared_bytes, uint32_t cluster)
+{
+	struct device_module *module = function->module;
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&module->lock);
+	if (shared_bytes > function->dynamic_limit)
+		result = allow(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+			shared_bytes, &function->dynamic_limit);
+	if (!result && cluster > PORTABLE_CLUSTER && !function->large_clusters)
+		result = allow(function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1,
+			&function->large_clusters);
+	pthread_mutex_unlock(&module->lock);
+	return result;
+}
+
+CUresult cuda_launch_config(
+	const struct device_launch *launch, struct launch_config *config, CUstream stream)
+{
+	const uint32_t *cluster = launch->cluster;
+
+	config->config = (CUlaunchConfig){.gridDimX = launch->grid[0],
+		.gridDimY = launch->grid[1],
+		.gridDimZ = launch->grid[2],
+		.blockDimX = launch->block[0],
+		.blockDimY = launch->block[1],
+		.blockDimZ = launch->block[2],
+		.sharedMemBytes = launch->shared_bytes,
+		.hStream = stream,
+		.attrs = config->attributes};
+	if (launch->cooperative) {
+		CUlaunchAttribute *attribute = &config->attributes[config->config.numAttrs++];
+		attribute->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+		attribute->value.cooperative = 1;
+	}
+	if (cluster[0]) {
+		CUlaunchAttribute *attribute = &config->attributes[config->config.numAttrs++];
+		attribute->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+		attribute->value.clusterDim.x = cluster[0];
+		attribute->value.clusterDim.y = cluster[1];
+		attribute->value.clusterDim.z = cluster[2];
+	}
+	return allow_launch(
+		launch->function, launch->shared_bytes, cluster[0] * cluster[1] * cluster[2]);
+}
+
 uint32_t cuda_function_occupancy(
 	struct device_function *function, uint32_t block_threads, uint32_t shared_bytes)
 {
 	int blocks = 0;
 
+	if (allow_launch(function, shared_bytes, 1))
+		return 0;
 	device_enter(function->module->space->device)
 		->cuOccupancyMaxActiveBlocksPerMultiprocessor(
 			&blocks, function->handle, (int)block_threads, shared_bytes);
 	return (uint32_t)blocks;
+}
+
+int cuda_function_clusters(
+	struct device_function *function, const struct device_launch *launch, uint32_t *count)
+{
+	const struct driver *driver = device_enter(function->module->space->device);
+	struct launch_config config;
+	int found = 0;
+	CUresult result = cuda_launch_config(launch, &config, NULL);
+
+	if (result)
+		return driver_error(result);
+	if (launch->cluster[0]) {
+		result = driver->cuOccupancyMaxActiveClusters(
+			&found, function->handle, &config.config);
+	} else {
+		result = allow_launch(function, 0, PORTABLE_CLUSTER + 1);
+		if (!result)
+			result = driver->cuOccupancyMaxPotentialClusterSize(
+				&found, function->handle, &config.config);
+	}
+	*count = (uint32_t)found;
+	return driver_error(result);
+}
+
+int cuda_tensor_map(
+	struct device *device, const struct record_tensor_map *t, uint8_t map[TENSOR_MAP_BYTES])
+{
+	const struct driver *driver = device_enter(device);
+	void *address = (void *)t->address;
+	CUtensorMap made;
+	CUresult result;
+
+	if (t->mode == TENSOR_MAP_TILED)
+		result = driver->cuTensorMapEncodeTiled(&made, t->data_type, t->rank, address,
+			t->dimensions, t->strides, t->box, t->element_strides, t->interleave,
+			t->swizzle, t->l2_promotion, t->fill);
+	else
+		result = driver->cuTensorMapEncodeIm2col(&made, t->data_type, t->rank, address,
+			t->dimensions, t->strides, t->lower, t->upper, t->channels, t->pixels,
+			t->element_strides, t->interleave, t->swizzle, t->l2_promotion, t->fill);
+	if (!result)
+		memcpy(map, &made, sizeof made);
+	return driver_error(result);
 }
 
 int cuda_global_get(
@@ -213,22 +323,4 @@ int cuda_global_get(
 	*address = pointer;
 	*bytes = size;
 	return 0;
-}
-
-CUresult cuda_function_allow_shared(struct device_function *function, uint32_t bytes)
-{
-	struct device_module *module = function->module;
-	CUresult result = CUDA_SUCCESS;
-
-	pthread_mutex_lock(&module->lock);
-	if (bytes > function->dynamic_limit) {
-		result = device_enter(module->space->device)
-				 ->cuFuncSetAttribute(function->handle,
-					 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-					 (int)bytes);
-		if (!result)
-			function->dynamic_limit = bytes;
-	}
-	pthread_mutex_unlock(&module->lock);
-	return result;
 }

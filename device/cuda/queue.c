@@ -86,46 +86,20 @@ void cuda_queue_destroy(struct device_queue *queue)
 
 /* ---- commands ---- */
 
-static CUresult launch_with_attributes(
-	const struct driver *driver, CUstream stream, const struct device_launch *l, void **extra)
-{
-	CUlaunchAttribute attributes[2];
-	CUlaunchConfig config = {.gridDimX = l->grid[0],
-		.gridDimY = l->grid[1],
-		.gridDimZ = l->grid[2],
-		.blockDimX = l->block[0],
-		.blockDimY = l->block[1],
-		.blockDimZ = l->block[2],
-		.sharedMemBytes = l->shared_bytes,
-		.hStream = stream,
-		.attrs = attributes};
-
-	if (l->cooperative) {
-		attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-		attributes[config.numAttrs++].value.cooperative = 1;
-	}
-	if (l->cluster[0]) {
-		CUlaunchAttribute *cluster = &attributes[config.numAttrs++];
-		cluster->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-		cluster->value.clusterDim.x = l->cluster[0];
-		cluster->value.clusterDim.y = l->cluster[1];
-		cluster->value.clusterDim.z = l->cluster[2];
-	}
-	return driver->cuLaunchKernelEx(&config, l->function->handle, NULL, extra);
-}
-
 static CUresult launch(const struct driver *driver, CUstream stream, const struct device_launch *l)
 {
 	size_t param_bytes = l->param_bytes;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)l->params,
 		CU_LAUNCH_PARAM_BUFFER_SIZE, &param_bytes, CU_LAUNCH_PARAM_END};
-	CUresult result = l->shared_bytes ? cuda_function_allow_shared(l->function, l->shared_bytes)
-					  : CUDA_SUCCESS;
+	struct launch_config config;
 
-	if (result)
-		return result;
+	if (l->shared_bytes || l->cooperative || l->cluster[0]) {
+		CUresult result = cuda_launch_config(l, &config, stream);
+		if (result)
+			return result;
+	}
 	if (l->cooperative || l->cluster[0])
-		return launch_with_attributes(driver, stream, l, extra);
+		return driver->cuLaunchKernelEx(&config.config, l->function->handle, NULL, extra);
 	return driver->cuLaunchKernel(l->function->handle, l->grid[0], l->grid[1], l->grid[2],
 		l->block[0], l->block[1], l->block[2], l->shared_bytes, stream, NULL, extra);
 }

@@ -6,7 +6,7 @@
  * one). Compile with pkg-config --cflags --libs gdev-cuda. docs/cuda-coverage.md says what exists.
  *
  * Enumerations are in cuda_values.h, graphs in cuda_graph.h, memory pools in cuda_pool.h, arrays and
- * textures in cuda_array.h, the meaning of plain names in cuda_names.h. Order here: types, results, device, contexts, modules, memory,
+ * textures in cuda_array.h, tensor maps in cuda_tensor.h, the meaning of plain names in cuda_names.h. Order here: types, results, device, contexts, modules, memory,
  * streams and events, launches, what gdev adds (shared device memory), older symbols.
  */
 #ifndef GDEV_CUDA_H
@@ -761,6 +761,7 @@ CUresult CUDAAPI cuShmCtl(int id, int cmd, CUshmInfo *buf);
 #include "cuda_array.h"
 #include "cuda_graph.h"
 #include "cuda_pool.h"
+#include "cuda_tensor.h"
 
 /* ---- older symbols, which the plain names of programs of before are ---- */
 

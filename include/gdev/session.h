@@ -267,6 +267,8 @@ struct gdev_function_info {
 	uint32_t max_threads, shared_bytes, const_bytes, local_bytes, registers;
 	uint32_t ptx_version, binary_version; /* 90: 9.0 */
 	uint32_t max_dynamic_shared_bytes;
+	uint32_t cluster[3]; /* that it is compiled for; zeros: none */
+	bool needs_cluster;  /* a launch must say one */
 };
 
 const struct gdev_function_info *gdev_function_info(const struct gdev_function *function);
@@ -290,6 +292,28 @@ struct gdev_launch {
 /* Returns as soon as the launch is written down. -GDEV_E_INVALID_LAUNCH: beyond a limit of the
  * device; -GDEV_E_OUT_OF_RESOURCES: beyond one of the kernel. */
 int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *launch);
+/* How many clusters of such a launch the device holds at once; when it has no cluster, of how many blocks the
+ * largest is. Parameters do not matter. -ENOTSUP: the device has no clusters. */
+int gdev_launch_clusters(const struct gdev_launch *launch, uint32_t *count);
+
+enum gdev_tensor_mode { GDEV_TENSOR_TILED, GDEV_TENSOR_IM2COL };
+#define GDEV_TENSOR_RANK 5
+#define GDEV_TENSOR_MAP_BYTES 128
+
+/* How a tensor lies in memory; in the words of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col. */
+struct gdev_tensor {
+	enum gdev_tensor_mode mode;
+	uint32_t data_type, rank, interleave, swizzle, l2_promotion, fill;
+	uint64_t address;
+	uint64_t dimensions[GDEV_TENSOR_RANK], strides[GDEV_TENSOR_RANK]; /* bytes; rank - 1 */
+	uint32_t box[GDEV_TENSOR_RANK], element_strides[GDEV_TENSOR_RANK];
+	int32_t lower[GDEV_TENSOR_RANK - 2], upper[GDEV_TENSOR_RANK - 2];
+	uint32_t channels, pixels;
+};
+
+/* The device's own form of it, for a kernel's bulk copies. -ENOTSUP: the device has none. */
+int gdev_tensor_map(struct gdev_session *session, const struct gdev_tensor *tensor,
+	uint8_t map[GDEV_TENSOR_MAP_BYTES]);
 
 /* ---- shared device memory: shmget, shmat, shmdt, shmctl ---- */
 

@@ -53,6 +53,7 @@ static const size_t default_limits[CU_LIMIT_MAX] = {
 	[CU_LIMIT_STACK_SIZE] = 1024,
 	[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20,
 	[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20,
+	[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048,
 	[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64,
 };
 
@@ -590,6 +591,24 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	return CUDA_SUCCESS;
 }
 
+/* What can be read, and never set. cuBLAS believes that CUDA in graphics is on when it cannot read that it is
+ * not, and then finds no kernel that it may use. */
+static CUresult fixed_limit(CUcontext context, CUlimit limit, size_t *value)
+{
+	int shared_bytes;
+
+	if (limit == CU_LIMIT_CIG_ENABLED) {
+		*value = 0;
+		return CUDA_SUCCESS;
+	}
+	if (limit != CU_LIMIT_SHMEM_SIZE)
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	TRY(device_attribute(context->device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+		&shared_bytes));
+	*value = (size_t)shared_bytes;
+	return CUDA_SUCCESS;
+}
+
 CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 {
 	CUcontext context;
@@ -598,7 +617,7 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 	if (!value || (unsigned)limit >= CU_LIMIT_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!default_limits[limit])
-		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+		return fixed_limit(context, limit, value);
 	pthread_mutex_lock(&context->lock);
 	*value = context->limits[limit];
 	pthread_mutex_unlock(&context->lock);

@@ -2,10 +2,10 @@
  *
  * Functions: attributes, parameters, occupancy.
  */
+#include <string.h>
+
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
-
-#define PORTABLE_CLUSTER 8 /* blocks of a cluster that every device with clusters takes */
 
 CUresult function_resolve(CUfunction handle, CUfunction *function)
 {
@@ -41,6 +41,7 @@ static CUresult default_dynamic_shared(CUfunction function, int *bytes)
 CUresult function_attribute(CUfunction function, CUfunction_attribute attribute, int *value)
 {
 	const struct gdev_function_info *info = info_of(function);
+	int axis;
 
 	switch (attribute) {
 	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -71,17 +72,42 @@ CUresult function_attribute(CUfunction function, CUfunction_attribute attribute,
 		*value = function->carveout;
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+		*value = 0;
+		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+		*value = info->needs_cluster;
+		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+		axis = attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH;
+		*value = info->cluster[0] ? (int)info->cluster[axis] : function->cluster[axis];
+		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+		*value = function->large_clusters;
+		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-		*value = 0;
+		*value = function->cluster_policy;
 		return CUDA_SUCCESS;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
+}
+
+static CUresult set_within(_Atomic int *attribute, int value, int least, int most)
+{
+	if (value < least || value > most)
+		return CUDA_ERROR_INVALID_VALUE;
+	*attribute = value;
+	return CUDA_SUCCESS;
+}
+
+/* What a kernel is compiled for stays. */
+static CUresult set_cluster(CUfunction function, int axis, int value)
+{
+	if (info_of(function)->cluster[0])
+		return CUDA_ERROR_NOT_PERMITTED;
+	return set_within(&function->cluster[axis], value, 0, INT32_MAX);
 }
 
 CUresult function_set_attribute(CUfunction function, CUfunction_attribute attribute, int value)
@@ -100,11 +126,19 @@ CUresult function_set_attribute(CUfunction function, CUfunction_attribute attrib
 		function->max_dynamic_shared = value;
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-		if (value < CU_SHAREDMEM_CARVEOUT_DEFAULT ||
-			value > CU_SHAREDMEM_CARVEOUT_MAX_SHARED)
-			return CUDA_ERROR_INVALID_VALUE;
-		function->carveout = value;
-		return CUDA_SUCCESS;
+		return set_within(&function->carveout, value, CU_SHAREDMEM_CARVEOUT_DEFAULT,
+			CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+		return set_cluster(
+			function, attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, value);
+	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+		return set_within(&function->large_clusters, value, 0, 1);
+	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		return set_within(&function->cluster_policy, value,
+			CU_CLUSTER_SCHEDULING_POLICY_DEFAULT,
+			CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING);
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -206,10 +240,13 @@ static CUresult active_blocks(
 	CUfunction function, int block_size, size_t dynamic_bytes, int *blocks)
 {
 	uint32_t count = 0;
+	int limit;
 
 	if (block_size <= 0 || dynamic_bytes > UINT32_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	if ((uint32_t)block_size <= info_of(function)->max_threads)
+	TRY(function_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit));
+	if ((uint32_t)block_size <= info_of(function)->max_threads &&
+		dynamic_bytes <= (size_t)limit)
 		TRY_GDEV(gdev_function_occupancy(
 			function->function, (uint32_t)block_size, (uint32_t)dynamic_bytes, &count));
 	*blocks = (int)count;
@@ -306,60 +343,65 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(
 
 /* ---- clusters ---- */
 
-static unsigned cluster_of(const CUlaunchConfig *config)
+/* What the device itself says of such a launch, if it has clusters; else one block is the largest. */
+static CUresult ask_clusters(CUfunction function, const CUlaunchConfig *config, bool shaped,
+	struct gdev_launch *launch, int *count)
 {
-	for (unsigned i = 0; i < config->numAttrs; i++)
-		if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
-			return config->attrs[i].value.clusterDim.x *
-			       config->attrs[i].value.clusterDim.y *
-			       config->attrs[i].value.clusterDim.z;
-	return 1;
-}
-
-static CUresult read_config(CUfunction function, const CUlaunchConfig *config, int *per_processor,
-	int *processors, int *largest)
-{
-	CUdevice device = function->module->context->device;
-	unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
-	int clusters;
+	uint32_t found = 1;
+	int clusters, error;
 
 	if (config->numAttrs && !config->attrs)
 		return CUDA_ERROR_INVALID_VALUE;
-	TRY(active_blocks(function, (int)threads, config->sharedMemBytes, per_processor));
-	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, processors));
-	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, &clusters));
-	*largest = clusters ? PORTABLE_CLUSTER : 1;
-	return CUDA_SUCCESS;
+	TRY(launch_read(function, config, launch));
+	TRY(device_attribute(
+		function->module->context->device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, &clusters));
+	if (!clusters && shaped && launch->cluster[0])
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	if (!shaped)
+		memset(launch->cluster, 0, sizeof launch->cluster);
+	else if (!launch->cluster[0])
+		launch->cluster[0] = launch->cluster[1] = launch->cluster[2] = 1;
+	error = clusters ? gdev_launch_clusters(launch, &found) : 0;
+	*count = (int)found;
+	return result_of(error);
 }
 
 CUresult cuOccupancyMaxPotentialClusterSize(
 	int *size, CUfunction handle, const CUlaunchConfig *config)
 {
-	int per_processor, processors, largest;
+	struct gdev_launch launch;
 	CUfunction function;
+	int largest;
 
 	TRY(function_resolve(handle, &function));
 	if (!size || !config)
 		return CUDA_ERROR_INVALID_VALUE;
-	TRY(read_config(function, config, &per_processor, &processors, &largest));
-	*size = min_of(largest, per_processor * processors);
+	TRY(ask_clusters(function, config, false, &launch, &largest));
+	*size = function->large_clusters ? largest : min_of(largest, PORTABLE_CLUSTER);
 	return CUDA_SUCCESS;
 }
 
-/* The blocks of a cluster are on neighbouring multiprocessors, whose number the device does not tell: this
- * is what all of them hold. */
 CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlaunchConfig *config)
 {
-	int per_processor, processors, largest, size;
+	int clusters, processors, blocks;
+	struct gdev_launch launch;
 	CUfunction function;
+	CUdevice device;
 
 	TRY(function_resolve(handle, &function));
 	if (!count || !config)
 		return CUDA_ERROR_INVALID_VALUE;
-	TRY(read_config(function, config, &per_processor, &processors, &largest));
-	size = (int)cluster_of(config);
-	if (size <= 0 || size > largest)
-		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-	*count = per_processor * processors / size;
+	TRY(ask_clusters(function, config, true, &launch, &clusters));
+	device = function->module->context->device;
+	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, &processors));
+	if (!processors) { /* each block is a cluster */
+		TRY(device_attribute(
+			device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors));
+		TRY(active_blocks(function,
+			(int)(launch.block[0] * launch.block[1] * launch.block[2]),
+			launch.shared_bytes, &blocks));
+		clusters = blocks * processors;
+	}
+	*count = clusters;
 	return CUDA_SUCCESS;
 }

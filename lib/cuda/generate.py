@@ -76,20 +76,56 @@ def labels(functions, known):
     return "\n".join(out) + "\n"
 
 
+RESULTS_32 = {"int", "unsigned int", "unsigned", "CUdevice", "uint32_t"}
+RESULTS_64 = {"size_t", "CUdeviceptr", "uint64_t", "unsigned long long", "CUmemGenericAllocationHandle"}
+HANDLES = {"CUcontext", "CUmodule", "CUfunction", "CUlibrary", "CUkernel", "CUstream", "CUevent", "CUmemoryPool",
+           "CUgraph", "CUgraphExec", "CUgraphNode", "CUlinkState", "CUdeviceptr"}
+
+
+STRUCTURES = {"CUipcMemHandle", "CUipcEventHandle", "CUmemLocation", "float"}
+
+
+def kind(text):
+    """How calls.c shows a parameter of that C type."""
+    base = " ".join(word for word in text.replace("*", " * ").split())
+    if base == "const char *":
+        return "CALL_TEXT"
+    if base.endswith(" *") and base[:-2] in RESULTS_32 | RESULTS_64 | HANDLES:
+        return "CALL_RESULT_32" if base[:-2] in RESULTS_32 else "CALL_RESULT_64"
+    if "*" in base or "[" in base or base in HANDLES:
+        return "CALL_POINTER"
+    return "CALL_NUMBER"
+
+
+def arguments(parameters, names):
+    """The fields of calls.c's list of what a call was given; what is passed as a structure is left out."""
+    rows = []
+    for parameter, name in zip(parameters.split(","), names):
+        text = re.sub(rf"\b{name}\s*(\[\w*\])?$", lambda match: "*" if match[1] else "", parameter.strip()).strip()
+        if text not in STRUCTURES:
+            rows.append(f'{{"{name}", {kind(text)}, (uint64_t){name}}}, ')
+    return "".join(rows) + "{NULL}"
+
+
 def wrapper(name, symbol, prototype):
     parameters, names = prototype
     call = f"{symbol}({', '.join(names)})"
     return f"""static __attribute__((noinline, cold)) CUresult note_{symbol}({parameters})
 {{
-	uint64_t begin_ns_ = gdev_trace_begin();
+	uint64_t begin_ns_ = gdev_traced() ? gdev_trace_begin() : 0;
 	CUresult result_ = {call};
-	gdev_trace_end("{name}", begin_ns_, (int)result_);
+	if (begin_ns_)
+		gdev_trace_end("{name}", begin_ns_, (int)result_);
+	if (calls_logged) {{
+		const struct call_argument arguments_[] = {{{arguments(parameters, names)}}};
+		calls_say("{symbol}", result_, arguments_);
+	}}
 	return result_;
 }}
 __attribute__((visibility("default"))) __typeof__({symbol}) traced_{symbol} __asm__("{symbol}");
 CUresult traced_{symbol}({parameters})
 {{
-	return gdev_traced() ? note_{call} : {call};
+	return gdev_traced() || calls_logged ? note_{call} : {call};
 }}
 """
 

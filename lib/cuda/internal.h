@@ -325,6 +325,10 @@ CUresult copy_peer(CUdeviceptr destination, CUcontext destination_context, CUdev
 CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned element_bytes,
 	size_t width, size_t height, CUstream stream, bool sync);
 
+/* ---- tensor maps (tensor.c) ---- */
+
+void tensors_forget(void);
+
 /* ---- code (module.c, library.c, function.c, image.c) ---- */
 
 struct CUmod_st {
@@ -351,6 +355,8 @@ struct CUfunc_st {
 	CUmodule module;
 	struct gdev_function *function;
 	_Atomic int max_dynamic_shared, carveout;
+	_Atomic int cluster[3]; /* that the program wants of every launch; zeros: none */
+	_Atomic int large_clusters, cluster_policy;
 	struct legacy_launch *legacy; /* or NULL; under the module's lock */
 };
 
@@ -403,8 +409,32 @@ void libraries_leave_context(CUcontext context);
 
 /* ---- launches (launch.c) ---- */
 
+#define PORTABLE_CLUSTER 8 /* blocks of a cluster that every device with clusters takes */
+
+/* All but the parameters. */
+CUresult launch_read(CUfunction function, const CUlaunchConfig *config, struct gdev_launch *launch);
+
 CUresult launch(CUfunction function, const CUlaunchConfig *config, void **params, void **extra,
 	bool cooperative);
+
+/* ---- the log of calls (calls.c) ---- */
+
+enum call_argument_kind {
+	CALL_NUMBER,
+	CALL_POINTER,
+	CALL_TEXT,
+	CALL_RESULT_32, /* the value points to it, after a success */
+	CALL_RESULT_64,
+};
+
+struct call_argument {
+	const char *name; /* NULL: there are no more */
+	enum call_argument_kind kind;
+	uint64_t value;
+};
+
+extern bool calls_logged; /* constant once the library is loaded */
+void calls_say(const char *function, CUresult result, const struct call_argument *arguments);
 
 /* ---- the table of functions (generated from functions.def) ---- */
 

@@ -40,6 +40,15 @@ static CUresult read_params(
 
 static CUresult read_attributes(const CUlaunchConfig *config, struct gdev_launch *launch)
 {
+	static const char *const unsupported[] = {
+		[CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT] =
+			"cuLaunchKernelEx: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT",
+		[CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT] =
+			"cuLaunchKernelEx: CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT",
+		[CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE] =
+			"cuLaunchKernelEx: CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE",
+	};
+
 	for (unsigned i = 0; i < config->numAttrs; i++) {
 		const CUlaunchAttribute *attribute = &config->attrs[i];
 		switch (attribute->id) {
@@ -54,15 +63,47 @@ static CUresult read_attributes(const CUlaunchConfig *config, struct gdev_launch
 		case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
 		case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
 		case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-			return CUDA_ERROR_NOT_SUPPORTED;
+			return not_supported(unsupported[attribute->id]);
 		default: /* the others are hints */
 			break;
 		}
 	}
-	/* A cluster of one block is what every launch is. */
-	if (launch->cluster[0] == 1 && launch->cluster[1] == 1 && launch->cluster[2] == 1)
+	return CUDA_SUCCESS;
+}
+
+/* A cluster of one block is what every launch is; the kernel may say what it wants, or must have. */
+static CUresult check_cluster(CUfunction function, struct gdev_launch *launch)
+{
+	const struct gdev_function_info *info = gdev_function_info(function->function);
+	uint64_t blocks = 1;
+
+	if (!launch->cluster[0] && !info->cluster[0] && function->cluster[0])
+		for (int i = 0; i < 3; i++)
+			launch->cluster[i] = (uint32_t)max_of(function->cluster[i], 1);
+	if (!launch->cluster[0])
+		return CUDA_SUCCESS;
+	for (int i = 0; i < 3; i++) {
+		if (!launch->cluster[i] || launch->cluster[i] > UINT16_MAX)
+			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+		blocks *= launch->cluster[i];
+	}
+	if (blocks > PORTABLE_CLUSTER && !function->large_clusters)
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	if (blocks == 1 && !info->cluster[0] && !info->needs_cluster)
 		memset(launch->cluster, 0, sizeof launch->cluster);
 	return CUDA_SUCCESS;
+}
+
+CUresult launch_read(CUfunction function, const CUlaunchConfig *config, struct gdev_launch *launch)
+{
+	*launch = (struct gdev_launch){
+		.function = function->function,
+		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+		.block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+		.shared_bytes = config->sharedMemBytes,
+	};
+	TRY(read_attributes(config, launch));
+	return check_cluster(function, launch);
 }
 
 /* All blocks of a cooperative launch must be on the device at once. */
@@ -114,12 +155,7 @@ static CUresult capture_launch(CUstream stream, CUfunction handle, const CUlaunc
 CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **params, void **extra,
 	bool cooperative)
 {
-	struct gdev_launch launch = {
-		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
-		.block = {config->blockDimX, config->blockDimY, config->blockDimZ},
-		.shared_bytes = config->sharedMemBytes,
-		.cooperative = cooperative,
-	};
+	struct gdev_launch launch;
 	CUfunction function;
 	CUcontext context;
 	CUstream stream;
@@ -128,9 +164,9 @@ CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **params, 
 	TRY(function_resolve(handle, &function));
 	if (function->module->context != context)
 		return CUDA_ERROR_INVALID_HANDLE;
-	launch.function = function->function;
+	TRY(launch_read(function, config, &launch));
+	launch.cooperative |= cooperative;
 	TRY(read_params(function, params, extra, &launch));
-	TRY(read_attributes(config, &launch));
 	TRY(check_shared(function, launch.shared_bytes));
 	if (launch.cooperative)
 		TRY(check_cooperative(function, &launch));

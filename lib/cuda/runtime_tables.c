@@ -5,11 +5,12 @@
  * here is what the runtime of CUDA 13.0 calls:
  *   A  a primary context's handle before it is active
  *   B  buffers that the runtime fills
- *   C  nothing
+ *   C  the current context (cuBLAS)
  *   D  storage of the runtime in contexts, with destructors
  *   E  two questions that are answered with nothing
  *   F  a handshake over the process, the devices and the tables, by which the runtime checks that the
  *      driver is of a version that it knows
+ *   G  a context's number, by which cuBLAS finds what it has made for it
  */
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,12 @@
 #include "lib/cuda/md2.h"
 
 typedef void (*entry)(void);
+
+/* In the slots that nothing known calls, so that a library which does gets an answer. */
+static CUresult unknown(void)
+{
+	return not_supported("a function of cuGetExportTable's tables");
+}
 
 /* ---- A ---- */
 
@@ -33,7 +40,8 @@ static CUresult a_primary_context(CUcontext *context, CUdevice device)
 static const struct {
 	size_t bytes;
 	entry slots[12];
-} table_a = {sizeof table_a, {[1] = (entry)a_primary_context}};
+} table_a = {sizeof table_a,
+	{[0] = (entry)unknown, [1] = (entry)a_primary_context, [2 ... 11] = (entry)unknown}};
 
 /* ---- B ---- */
 
@@ -56,14 +64,23 @@ static void b_second_buffer(void **buffer, size_t *count)
 static const struct {
 	size_t bytes;
 	entry slots[6];
-} table_b = {sizeof table_b, {[1] = (entry)b_first_buffer, [5] = (entry)b_second_buffer}};
+} table_b = {sizeof table_b, {[0] = (entry)unknown,
+				     [1] = (entry)b_first_buffer,
+				     [2 ... 4] = (entry)unknown,
+				     [5] = (entry)b_second_buffer}};
 
 /* ---- C ---- */
+
+static CUresult c_current_context(CUcontext *context)
+{
+	return context ? current_context(context) : CUDA_ERROR_INVALID_VALUE;
+}
 
 static const struct {
 	size_t bytes;
 	entry slots[3];
-} table_c = {sizeof table_c, {NULL}};
+} table_c = {sizeof table_c,
+	{[0] = (entry)unknown, [1] = (entry)c_current_context, [2] = (entry)unknown}};
 
 /* ---- D ---- */
 
@@ -168,7 +185,26 @@ static uint32_t e_zero(void)
 static const struct {
 	size_t bytes;
 	entry slots[3];
-} table_e = {sizeof table_e, {[1] = (entry)e_nothing, [2] = (entry)e_zero}};
+} table_e = {sizeof table_e, {[0] = (entry)unknown, [1] = (entry)e_nothing, [2] = (entry)e_zero}};
+
+/* ---- G ---- */
+
+static CUresult g_context_id(CUcontext context, uint64_t *id)
+{
+	unsigned long long found;
+
+	if (!context || !id)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(cuCtxGetId(context, &found));
+	*id = found;
+	return CUDA_SUCCESS;
+}
+
+static const struct {
+	size_t bytes;
+	entry slots[15];
+} table_g = {sizeof table_g,
+	{[0 ... 2] = (entry)unknown, [3] = (entry)g_context_id, [4 ... 14] = (entry)unknown}};
 
 /* ---- F ---- */
 
@@ -268,6 +304,9 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
 		{{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c,
 			 0x66, 0xe1, 0xf2},
 			&table_f},
+		{{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73,
+			 0x24, 0xc8, 0xf2},
+			&table_g},
 	};
 
 	if (!table || !id)

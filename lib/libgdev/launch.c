@@ -141,3 +141,56 @@ int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *laun
 	record_commit(session);
 	return 0;
 }
+
+int gdev_launch_clusters(const struct gdev_launch *launch, uint32_t *count)
+{
+	struct gdev_session *session = launch->function->module->session;
+	struct record_launch record = {
+		.function = launch->function->handle,
+		.shared_bytes = launch->shared_bytes,
+	};
+	uint8_t attributes[ATTRIBUTE_ROOM];
+	struct reply_clusters reply;
+	int error = gdev_session_error(session, NULL);
+
+	memcpy(record.grid, launch->grid, sizeof record.grid);
+	memcpy(record.block, launch->block, sizeof record.block);
+	if (!error)
+		error = session_request(session, RECORD_CLUSTERS, &record, sizeof record,
+			attributes, write_attributes(launch, attributes), &reply, sizeof reply,
+			sizeof reply);
+	if (error)
+		return error;
+	*count = reply.count;
+	return 0;
+}
+
+int gdev_tensor_map(struct gdev_session *session, const struct gdev_tensor *tensor,
+	uint8_t map[GDEV_TENSOR_MAP_BYTES])
+{
+	struct record_tensor_map record = {
+		.mode = tensor->mode,
+		.data_type = tensor->data_type,
+		.rank = tensor->rank,
+		.interleave = tensor->interleave,
+		.swizzle = tensor->swizzle,
+		.l2_promotion = tensor->l2_promotion,
+		.fill = tensor->fill,
+		.address = tensor->address,
+		.channels = tensor->channels,
+		.pixels = tensor->pixels,
+	};
+	int error = gdev_session_error(session, NULL);
+
+	_Static_assert(GDEV_TENSOR_RANK == RECORD_TENSOR_RANK, "one number");
+	memcpy(record.dimensions, tensor->dimensions, sizeof record.dimensions);
+	memcpy(record.strides, tensor->strides, sizeof record.strides);
+	memcpy(record.box, tensor->box, sizeof record.box);
+	memcpy(record.element_strides, tensor->element_strides, sizeof record.element_strides);
+	memcpy(record.lower, tensor->lower, sizeof record.lower);
+	memcpy(record.upper, tensor->upper, sizeof record.upper);
+	if (error)
+		return error;
+	return session_request(session, RECORD_TENSOR_MAP, &record, sizeof record, NULL, 0, map,
+		TENSOR_MAP_BYTES, TENSOR_MAP_BYTES);
+}

@@ -197,6 +197,8 @@ static int make_function(struct gdev_module *module, const char *name,
 		.ptx_version = reply->ptx_version,
 		.binary_version = reply->binary_version,
 		.max_dynamic_shared_bytes = reply->max_dynamic_shared_bytes,
+		.cluster = {reply->cluster[0], reply->cluster[1], reply->cluster[2]},
+		.needs_cluster = reply->needs_cluster,
 	};
 	*created = function;
 	return 0;

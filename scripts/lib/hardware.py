@@ -296,6 +296,42 @@ def check_warm(sides):
                f"{left >> 20} MiB were left")
 
 
+def torch_results(out):
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return {line["program"]: line for line in lines}
+
+
+def check_torch(sides, names, take):
+    """examples/pytorch with gdev and with the vendor's library: the same results; how long a step takes."""
+    command = [sys.executable, ROOT / "examples" / "pytorch" / "programs.py", *names]
+    results, passed, failed = {}, 0, 0
+    for side in ("gdev", "vendor"):
+        try:
+            _, out, err = sides.gdevd.run(sides.command(side, command), 240, sides.environment(side))
+        except subprocess.TimeoutExpired:
+            out, err = "", "no end within 240 seconds"
+        results[side] = torch_results(out)
+    if not results["vendor"]:
+        return say(False, f"PyTorch: {err[-500:]}")
+    for name, theirs in results["vendor"].items():
+        ours = results["gdev"].get(name, {"error": "it did not come to this"})
+        if "skipped" in theirs:
+            print(f"  skip PyTorch: {name}: {theirs['skipped']}", flush=True)
+            continue
+        if "error" in theirs:
+            print(f"  skip PyTorch: {name}: it fails with the vendor's library: {theirs['error']}", flush=True)
+            continue
+        wrong = ours.get("error") or ours.get("skipped")
+        if not wrong and not math.isclose(ours["result"], theirs["result"], rel_tol=1e-3, abs_tol=1e-3):
+            wrong = f"{ours['result']}, and with the vendor's library {theirs['result']}"
+        same = "the same bits" if ours.get("bits") == theirs["bits"] else "other bits"
+        good, bad = say(not wrong, f"PyTorch: {name}: {wrong or same}")
+        passed, failed = passed + good, failed + bad
+        if not wrong:
+            take(f"torch.{name}", (ours["ms"], theirs["ms"], "ms"))
+    return passed, failed
+
+
 def check_programs(sides):
     """(passed, failed) of all that is not a benchmark."""
     checks = (check_examples, check_cuda, check_crowd, check_kills)
@@ -349,7 +385,7 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--json", metavar="FILE", help="append the results to FILE")
     parser.add_argument("--only", metavar="PARTS",
-                        help="of: programs tests vendor-tests copy launch alloc first pair table1; and, only when named, "
+                        help="of: programs tests torch vendor-tests copy launch alloc first pair table1; and, only when named, "
                              + " ".join([*contention.BENCHES, *swapping.BENCHES]))
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)

@@ -238,6 +238,12 @@ static void of_functions(void **state)
 	INVALID_VALUE(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS, 1));
 	INVALID_VALUE(
 		cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, -1));
+	INVALID_VALUE(cuFuncSetAttribute(
+		function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 2));
+	INVALID_VALUE(cuFuncSetAttribute(
+		function, CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, 9));
+	INVALID_VALUE(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, -1));
+	INVALID_VALUE(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, 1));
 	INVALID_VALUE(cuFuncSetCacheConfig(function, (CUfunc_cache)9));
 	INVALID_VALUE(cuFuncSetSharedMemConfig(function, (CUsharedconfig)9));
 	INVALID_VALUE(cuFuncGetModule(NULL, function));
@@ -328,6 +334,51 @@ static void of_occupancy(void **state)
 	INVALID_VALUE(cuOccupancyMaxActiveClusters(&number, function, NULL));
 }
 
+static CUresult tiled(CUtensorMap *map, uint32_t rank, const uint64_t *sizes,
+	const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides)
+{
+	return cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, rank, garbage, sizes,
+		strides, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
+		CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+		CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+static CUresult im2col(CUtensorMap *map, uint32_t rank, const int *lower, const int *upper)
+{
+	const uint64_t sizes[5] = {16, 16, 16, 16, 16}, strides[4] = {64, 1024, 16384, 262144};
+	const uint32_t ones[5] = {1, 1, 1, 1, 1};
+
+	return cuTensorMapEncodeIm2col(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, rank, garbage, sizes,
+		strides, lower, upper, 16, 16, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
+		CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+		CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+static void of_tensor_maps(void **state)
+{
+	const uint64_t sizes[3] = {16, 16, 16}, strides[2] = {64, 1024};
+	const uint32_t ones[3] = {1, 1, 1};
+	const int corner[3] = {0, 0, 0};
+	CUtensorMap map;
+
+	INVALID_VALUE(cuTensorMapEncodeTiled(
+		NULL, 0, 2, garbage, sizes, strides, ones, ones, 0, 0, 0, 0));
+	INVALID_VALUE(cuTensorMapEncodeIm2col(
+		NULL, 0, 3, garbage, sizes, strides, corner, corner, 1, 1, ones, 0, 0, 0, 0));
+	INVALID_VALUE(tiled(NULL, 2, sizes, strides, ones, ones));
+	INVALID_VALUE(tiled(&map, 0, sizes, strides, ones, ones));
+	INVALID_VALUE(tiled(&map, 6, sizes, strides, ones, ones));
+	INVALID_VALUE(tiled(&map, 2, NULL, strides, ones, ones));
+	INVALID_VALUE(tiled(&map, 2, sizes, NULL, ones, ones));
+	INVALID_VALUE(tiled(&map, 2, sizes, strides, NULL, ones));
+	INVALID_VALUE(tiled(&map, 2, sizes, strides, ones, NULL));
+	INVALID_VALUE(im2col(NULL, 3, corner, corner));
+	INVALID_VALUE(im2col(&map, 2, corner, corner));
+	INVALID_VALUE(im2col(&map, 6, corner, corner));
+	INVALID_VALUE(im2col(&map, 3, NULL, corner));
+	INVALID_VALUE(im2col(&map, 3, corner, NULL));
+}
+
 int errors_of_code(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -339,6 +390,7 @@ int errors_of_code(void)
 		ERRORS_TEST(of_launches),
 		ERRORS_TEST(of_launches_of_4),
 		ERRORS_TEST(of_occupancy),
+		ERRORS_TEST(of_tensor_maps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,6 +168,10 @@ void errors_of_the_rest(CUresult expected)
 	REFUSED(expected, cuOccupancyAvailableDynamicSMemPerBlock(NULL, alive.function, 0, 0));
 	REFUSED(expected, cuOccupancyMaxPotentialClusterSize(NULL, alive.function, NULL));
 	REFUSED(expected, cuOccupancyMaxActiveClusters(NULL, alive.function, NULL));
+	REFUSED(expected,
+		cuTensorMapEncodeTiled(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0));
+	REFUSED(expected, cuTensorMapEncodeIm2col(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0,
+				  NULL, 0, 0, 0, 0));
 	REFUSED(expected, cuDeviceCanAccessPeer(NULL, 0, 0));
 	REFUSED(expected, cuCtxDisablePeerAccess(alive.context));
 	REFUSED(expected, cuDeviceGetP2PAttribute(NULL, 0, 0, 0));

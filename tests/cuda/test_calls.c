@@ -151,6 +151,11 @@ static void contexts_are_set_up(void **state)
 	assert_success(cuCtxGetLimit(&limit, CU_LIMIT_PRINTF_FIFO_SIZE));
 	assert_true(limit >= 2 << 20);
 	assert_result(cuCtxSetLimit((CUlimit)99, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuCtxGetLimit(&limit, CU_LIMIT_CIG_ENABLED));
+	assert_int_equal(limit, 0);
+	assert_success(cuCtxGetLimit(&limit, CU_LIMIT_SHMEM_SIZE));
+	assert_true(limit >= 48 << 10);
+	assert_result(cuCtxSetLimit(CU_LIMIT_CIG_ENABLED, 1), CUDA_ERROR_UNSUPPORTED_LIMIT);
 	assert_success(cuCtxResetPersistingL2Cache());
 	assert_success(cuCtxGetDevice_v2(&device, other));
 	assert_int_equal(device, fixture_device);
@@ -262,6 +267,75 @@ static void functions_are_asked(void **state)
 		CUDA_ERROR_INVALID_VALUE);
 	assert_result(
 		cuOccupancyMaxActiveClusters(NULL, function, &config), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* Where the device has no clusters, one of one block is all there is. */
+static void clusters_are_told(void **state)
+{
+	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+	CUlaunchConfig config = {16, 1, 1, 128, 1, 1, 0, NULL, &attribute, 1};
+	CUfunction function = fixture_function("empty");
+	int supported, largest, count, value;
+
+	attribute.value.clusterDim.x = attribute.value.clusterDim.y = 1;
+	attribute.value.clusterDim.z = 1;
+	assert_success(cuDeviceGetAttribute(
+		&supported, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, fixture_device));
+	assert_success(cuOccupancyMaxPotentialClusterSize(&largest, function, &config));
+	assert_int_equal(largest, supported ? 8 : 1);
+	assert_success(cuLaunchKernelEx(&config, function, NULL, NULL));
+	attribute.value.clusterDim.x = 16;
+	assert_result(cuOccupancyMaxActiveClusters(&count, function, &config),
+		CUDA_ERROR_INVALID_CLUSTER_SIZE);
+	assert_result(
+		cuLaunchKernelEx(&config, function, NULL, NULL), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+	assert_success(cuFuncSetAttribute(
+		function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+	assert_success(cuFuncGetAttribute(
+		&value, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, function));
+	assert_int_equal(value, 1);
+	if (supported) {
+		assert_success(cuLaunchKernelEx(&config, function, NULL, NULL));
+		assert_success(cuOccupancyMaxPotentialClusterSize(&largest, function, &config));
+		assert_int_equal(largest, 16);
+		assert_success(cuOccupancyMaxActiveClusters(&count, function, &config));
+		assert_true(count >= 1);
+	}
+	assert_success(cuCtxSynchronize());
+	assert_success(cuFuncSetAttribute(
+		function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 0));
+}
+
+/* One of a matrix of 64 x 32 floats: the same for whoever asks again, another for another. */
+static void tensor_maps_are_made(void **state)
+{
+	static const uint64_t sizes[] = {32, 64, 1, 1}, strides[] = {128, 8192, 8192};
+	static const uint32_t box[] = {16, 16}, ones[] = {1, 1, 1, 1};
+	static const int corner[2] = {0, 0};
+	CUtensorMap maps[3];
+	CUdeviceptr memory;
+	int supported;
+
+	assert_success(cuDeviceGetAttribute(
+		&supported, CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, fixture_device));
+	memset(maps, 0, sizeof maps);
+	assert_success(cuMemAlloc(&memory, 16384));
+	for (int i = 0; i < 3; i++)
+		assert_result(
+			cuTensorMapEncodeTiled(&maps[i], CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2,
+				(void *)(memory + (i == 2) * 8192), sizes, strides, box, ones,
+				CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+				CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+			supported ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED);
+	assert_memory_equal(&maps[0], &maps[1], sizeof maps[0]);
+	if (supported)
+		assert_memory_not_equal(&maps[0], &maps[2], sizeof maps[0]);
+	assert_result(cuTensorMapEncodeIm2col(&maps[0], CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4,
+			      (void *)memory, sizes, strides, corner, corner, 32, 16, ones,
+			      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+			      CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+		supported ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED);
+	assert_success(cuMemFree(memory));
 }
 
 static void libraries_are_asked(void **state)
@@ -465,6 +539,8 @@ int main(void)
 		TEST(primary_contexts_have_flags),
 		TEST(devices_are_found_and_asked),
 		TEST(functions_are_asked),
+		TEST(clusters_are_told),
+		TEST(tensor_maps_are_made),
 		TEST(libraries_are_asked),
 		TEST(modules_and_libraries_list_their_functions),
 		TEST(one_image_is_linked),

@@ -280,3 +280,52 @@ CUresult cuCtxSetCurrent(CUcontext context)
 	fake_set_current(context);
 	return CUDA_SUCCESS;
 }
+
+static unsigned cluster_of(const CUlaunchConfig *config)
+{
+	for (unsigned i = 0; i < config->numAttrs; i++)
+		if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+			return config->attrs[i].value.clusterDim.x *
+			       config->attrs[i].value.clusterDim.y *
+			       config->attrs[i].value.clusterDim.z;
+	return 1;
+}
+
+CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function, const CUlaunchConfig *config)
+{
+	ENTER();
+	*count = 64 / (int)cluster_of(config);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialClusterSize(
+	int *size, CUfunction function, const CUlaunchConfig *config)
+{
+	ENTER();
+	*size = 16;
+	return CUDA_SUCCESS;
+}
+
+/* What was said is in it. */
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, uint32_t rank,
+	void *address, const uint64_t *dimensions, const uint64_t *strides, const uint32_t *box,
+	const uint32_t *element_strides, CUtensorMapInterleave interleave,
+	CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+{
+	ENTER();
+	if ((uintptr_t)address % 16)
+		return CUDA_ERROR_INVALID_VALUE;
+	*map = (CUtensorMap){.opaque = {(uintptr_t)address, rank, dimensions[0], box[0], swizzle}};
+	return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, uint32_t rank,
+	void *address, const uint64_t *dimensions, const uint64_t *strides, const int *lower,
+	const int *upper, uint32_t channels, uint32_t pixels, const uint32_t *element_strides,
+	CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+	CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+{
+	ENTER();
+	*map = (CUtensorMap){.opaque = {(uintptr_t)address, rank, (uint64_t)lower[0], channels}};
+	return CUDA_SUCCESS;
+}

@@ -61,6 +61,9 @@ static void records_have_their_bytes(void **state)
 	struct record_shm shm = {HEADER(RECORD_SHM_GET, record_shm), -1, 2, 3, 4, 5, 6};
 	struct record_shared shared = {
 		HEADER(RECORD_SHARED_MAP, record_shared), 1, 2, 3, 4, "0123456789abcde"};
+	struct record_tensor_map map = {HEADER(RECORD_TENSOR_MAP, record_tensor_map), 1, 2, 3, 4, 5,
+		6, 7, 0, 8, {9, 10, 11, 12, 13}, {14, 15, 16, 17, 18}, {19, 20, 21, 22, 23},
+		{24, 25, 26, 27, 28}, {-1, -2, -3}, {29, 30, 31}, 32, 33};
 	struct record_query query = {HEADER(RECORD_QUERY, record_query), 1, 2, 3};
 
 	GOLDEN(memory, "0100000128000000" HEADER_TEXT "2211000000000000"
@@ -122,6 +125,15 @@ static void records_have_their_bytes(void **state)
 		       "0300000000000000"
 		       "0400000000000000"
 		       "30313233343536373839616263646500");
+	GOLDEN(map,
+		"19000001d8000000" HEADER_TEXT
+		"0100000002000000030000000400000005000000060000000700000000000000"
+		"0800000000000000"
+		"09000000000000000a000000000000000b000000000000000c000000000000000d00000000000000"
+		"0e000000000000000f00000000000000100000000000000011000000000000001200000000000000"
+		"130000001400000015000000160000001700000018000000190000001a0000001b0000001c000000"
+		"fffffffffefffffffdffffff"
+		"1d0000001e0000001f0000002000000021000000");
 	GOLDEN(query, "4000000128000000" HEADER_TEXT "01000000"
 		      "02000000"
 		      "0300000000000000");
@@ -132,7 +144,8 @@ static void attributes_and_replies_have_their_bytes(void **state)
 	struct record_attribute attribute = {RECORD_ATTRIBUTE_CLUSTER, 1, 16};
 	struct reply_module module = {1, 2, 3, 4};
 	struct reply_param param = {1, 2};
-	struct reply_function function = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+	struct reply_function function = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, {12, 13, 14}, 15};
+	struct reply_clusters clusters = {1, 2};
 	struct reply_global global = {1, 2, 3, 4};
 	struct reply_event event = {1};
 	struct reply_shm shm = {1, 2, 3, 4, 5, 6, 7};
@@ -161,7 +174,9 @@ static void attributes_and_replies_have_their_bytes(void **state)
 			 "09000000"
 			 "0a000000"
 			 "0b000000"
-			 "0c000000");
+			 "0c0d0e0f");
+	GOLDEN(clusters, "01000000"
+			 "02000000");
 	GOLDEN(global, "0100000000000000"
 		       "0200000000000000"
 		       "03000000"

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tensor maps. Only the device's driver, which is in the worker, knows their form. Libraries make one for each
+ * matrix of each product, most of them again and again: what was asked for lately is kept, so that it costs
+ * no message.
+ */
+#include <string.h>
+
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+
+#define KEPT 1024 /* a power of two */
+
+static struct kept {
+	unsigned long long context; /* its id; 0: nothing is here */
+	struct gdev_tensor tensor;
+	CUtensorMap map;
+} kept[KEPT];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards kept */
+
+void tensors_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	memset(kept, 0, sizeof kept);
+}
+
+/* FNV-1a, of words. The padding of a tensor is zero. */
+static struct kept *place_of(const struct gdev_tensor *tensor)
+{
+	const uint32_t *words = (const uint32_t *)tensor;
+	uint64_t hash = 14695981039346656037ull;
+
+	for (size_t i = 0; i < sizeof *tensor / sizeof *words; i++)
+		hash = (hash ^ words[i]) * 1099511628211ull;
+	return &kept[(hash ^ hash >> 32) % KEPT];
+}
+
+static bool find(unsigned long long context, const struct gdev_tensor *tensor, CUtensorMap *map)
+{
+	struct kept *place = place_of(tensor);
+	bool found;
+
+	pthread_mutex_lock(&lock);
+	found = place->context == context && !memcmp(&place->tensor, tensor, sizeof *tensor);
+	if (found)
+		*map = place->map;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void keep(
+	unsigned long long context, const struct gdev_tensor *tensor, const CUtensorMap *map)
+{
+	struct kept *place = place_of(tensor);
+
+	pthread_mutex_lock(&lock);
+	place->context = context;
+	memcpy(&place->tensor, tensor, sizeof *tensor);
+	place->map = *map;
+	pthread_mutex_unlock(&lock);
+}
+
+/* The shapes of a tensor, and that it can be one. */
+static CUresult read_tensor(struct gdev_tensor *tensor, const void *address, uint32_t rank,
+	const uint64_t *dimensions, const uint64_t *strides, const uint32_t *element_strides)
+{
+	if (!rank || rank > GDEV_TENSOR_RANK || !dimensions || (rank > 1 && !strides) ||
+		!element_strides)
+		return CUDA_ERROR_INVALID_VALUE;
+	tensor->rank = rank;
+	tensor->address = (uintptr_t)address;
+	memcpy(tensor->dimensions, dimensions, rank * sizeof *dimensions);
+	if (rank > 1)
+		memcpy(tensor->strides, strides, (rank - 1) * sizeof *strides);
+	memcpy(tensor->element_strides, element_strides, rank * sizeof *element_strides);
+	return CUDA_SUCCESS;
+}
+
+static CUresult encode(const struct gdev_tensor *tensor, CUtensorMap *map)
+{
+	CUcontext context;
+	CUtensorMap made;
+
+	TRY(current_context(&context));
+	if (!find(context->id, tensor, &made)) {
+		TRY_GDEV(gdev_tensor_map(context->session, tensor, (uint8_t *)&made));
+		keep(context->id, tensor, &made);
+	}
+	memcpy(map, &made, sizeof made); /* the program's may lie anywhere */
+	return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, uint32_t rank,
+	void *address, const uint64_t *dimensions, const uint64_t *strides, const uint32_t *box,
+	const uint32_t *element_strides, CUtensorMapInterleave interleave,
+	CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+	CUtensorMapFloatOOBfill fill_with)
+{
+	struct gdev_tensor tensor;
+
+	TRY(initialised());
+	if (!map || !box)
+		return CUDA_ERROR_INVALID_VALUE;
+	memset(&tensor, 0, sizeof tensor);
+	tensor.mode = GDEV_TENSOR_TILED;
+	tensor.data_type = type;
+	tensor.interleave = interleave;
+	tensor.swizzle = swizzle;
+	tensor.l2_promotion = promotion;
+	tensor.fill = fill_with;
+	TRY(read_tensor(&tensor, address, rank, dimensions, strides, element_strides));
+	memcpy(tensor.box, box, rank * sizeof *box);
+	return encode(&tensor, map);
+}
+
+CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, uint32_t rank,
+	void *address, const uint64_t *dimensions, const uint64_t *strides, const int *lower,
+	const int *upper, uint32_t channels, uint32_t pixels, const uint32_t *element_strides,
+	CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+	CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill_with)
+{
+	struct gdev_tensor tensor;
+
+	TRY(initialised());
+	if (!map || !lower || !upper || rank < 3)
+		return CUDA_ERROR_INVALID_VALUE;
+	memset(&tensor, 0, sizeof tensor);
+	tensor.mode = GDEV_TENSOR_IM2COL;
+	tensor.data_type = type;
+	tensor.interleave = interleave;
+	tensor.swizzle = swizzle;
+	tensor.l2_promotion = promotion;
+	tensor.fill = fill_with;
+	tensor.channels = channels;
+	tensor.pixels = pixels;
+	TRY(read_tensor(&tensor, address, rank, dimensions, strides, element_strides));
+	memcpy(tensor.lower, lower, (rank - 2) * sizeof *lower);
+	memcpy(tensor.upper, upper, (rank - 2) * sizeof *upper);
+	return encode(&tensor, map);
+}
