@@ -35,6 +35,11 @@ TABLE1 = [("loop", 4), ("madd", 1024), ("mmul", 1024), ("cpy", 256), ("pincpy", 
           ("srad", 1024), ("srad2", 1024)]
 
 
+# Of examples/pytorch: one of each kind, so that all fit into a minute.
+TORCH = ["matmul_fp32", "matmul_bf16", "train_mlp", "train_conv", "train_transformer", "attention_flash",
+         "train_graph", "streams", "triton_kernel"]
+
+
 class Sides:
     """Runs a program with gdev, or with the vendor's library in gdev's place."""
 
@@ -387,6 +392,7 @@ def main():
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch vendor-tests copy launch alloc first pair table1; and, only when named, "
                              + " ".join([*contention.BENCHES, *swapping.BENCHES]))
+    parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
     options = parser.parse_args()
@@ -441,7 +447,10 @@ def main():
             passed, failed = add([(passed, failed), check_tests(sides)])
         if not wanted or "vendor-tests" in wanted:
             passed, failed = add([(passed, failed), check_vendor(sides)])
-        if not wanted or set(wanted) - {"programs", "tests", "vendor-tests"}:
+        if not wanted or "torch" in wanted:
+            names = options.torch.split(",") if options.torch else TORCH
+            passed, failed = add([(passed, failed), check_torch(sides, names, take)])
+        if not wanted or set(wanted) - {"programs", "tests", "torch", "vendor-tests"}:
             print(f"  {'metric':24} {'gdev':>12} {'vendor':>12} {'unit':6} {'ratio':>8}")
         for part in ("copy", "launch", "alloc", "first", "pair"):
             if wanted and part not in wanted:
