@@ -12,7 +12,8 @@
  *   its part of a round of all, which is so long that its handovers cost no more than `cost_permille` of
  *   it, but no longer than `round_ms`. What it will use after it is told to leave (the window it drains, the
  *   kernel that runs) is predicted from earlier turns.
- *   A node that comes after a pause, and is owed, waits for a quantum only.
+ *   A node that comes after a pause, and is owed, does not wait for a turn: the holder leaves a quantum after
+ *   its grant, at once if it has had that.
  * - Lag. A node's lag is the mean virtual time of those that want the resource minus its own: positive
  *   when it is owed. A node that pauses takes its lag with it, and it grows as if it waited while others
  *   use the resource, but not beyond `burst_ms`: who works in bursts gets its share of a second, and
@@ -321,17 +322,19 @@ static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
 	struct fair_node *own = fair(holder);
 	double stay_ns, least = INFINITY, least_ns = (double)turn_ns(queue, holder);
 	uint64_t since_ns, until_ns;
+	bool fresh = false;
 
 	if (list_empty(&queue->waiting))
 		return UINT64_MAX;
 	list_for_each (node, &queue->waiting, wait) {
 		if (fair(node)->urgent)
 			return now_ns;
-		if (fair(node)->fresh)
-			least_ns = (double)queue->quantum_ns;
+		fresh |= fair(node)->fresh;
 		if (fair(node)->time < least)
 			least = fair(node)->time;
 	}
+	if (fresh)
+		least_ns = (double)queue->quantum_ns;
 	stay_ns = (least - own->time) * holder->weight;
 	if (stay_ns < least_ns)
 		stay_ns = least_ns;
@@ -339,7 +342,8 @@ static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
 	if (stay_ns < least_ns / 4)
 		stay_ns = least_ns / 4;
 	since_ns = queue->contended_since_ns - queue->contended_ns;
-	until_ns = since_ns + (uint64_t)stay_ns;
+	/* For one that has been away the quantum counts from the grant on: others did not wait. */
+	until_ns = (fresh ? queue->granted_ns : since_ns) + (uint64_t)stay_ns;
 	if (until_ns <= now_ns && !own->told_ns)
 		own->told_ns = now_ns;
 	return until_ns;

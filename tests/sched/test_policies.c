@@ -478,12 +478,11 @@ static void use_of_an_idle_device_is_not_held_against_anyone(void **state)
 	play_game(&(struct game){.policy = "fair", .groups = {0, 1}, .shares = {50, 50}},
 		(const struct step[]){
 			{0, ACQUIRE, A, "+A"},
-			{10000, ACQUIRE, B, "?A"},
-			{10005, TICK, 0, "-A"},
-			{10005, RELEASE_WANTS, A, "+B?B", 10005},
-			{10009, TICK, 0, ""},
-			{10010, TICK, 0, "-B"},
-			{10010, RELEASE_WANTS, B, "+A?A", 5},
+			{10000, ACQUIRE, B, "-A"}, /* it has had a turn */
+			{10001, RELEASE_WANTS, A, "+B?B", 10001},
+			{10005, TICK, 0, ""},
+			{10006, TICK, 0, "-B"},
+			{10006, RELEASE_WANTS, B, "+A?A", 5},
 			{0},
 		});
 }
