@@ -11,9 +11,9 @@
 #include "worker/usage.h"
 
 #define WINDOW_COMMANDS 2
-#define CONTENDED_PERCENT 150            /* of a window, while others wait */
-#define IDLE_NS (100 * NS_PER_US)        /* REVOKE_WHEN_IDLE: so long without work is idle */
-#define IDLE_LOADED_NS (100 * NS_PER_MS) /* at most, when memory has been brought in */
+#define CONTENDED_PERCENT 150           /* of a window, while others wait */
+#define IDLE_NS (100 * NS_PER_US)       /* REVOKE_WHEN_IDLE: so long without work is idle */
+#define IDLE_LOADED_NS (20 * NS_PER_MS) /* at most, when memory has been brought in */
 
 void grants_init(struct core *core)
 {
@@ -57,13 +57,13 @@ static bool is_unused(struct core *core, uint32_t which)
 	return !core->grants.resources[which].in_flight && direct_is_out(core, which);
 }
 
-/* Who leaves with what was brought in for this turn will wait for it again. A pause that is no longer than the wait
- * was costs no more than that, whatever comes after it (docs/memory.md, rule 8). */
+/* Who leaves with what was brought in for this turn will wait for it again: a pause that is short beside that is
+ * none (docs/memory.md, rule 8). */
 static uint64_t patience_ns(const struct core *core, uint32_t which)
 {
 	uint64_t loaded_ns = core->residency.loaded_ns - core->grants.loaded_before_ns;
 
-	return which == RESOURCE_COMPUTE ? max_of(IDLE_NS, min_of(loaded_ns, IDLE_LOADED_NS))
+	return which == RESOURCE_COMPUTE ? max_of(IDLE_NS, min_of(loaded_ns / 10, IDLE_LOADED_NS))
 					 : IDLE_NS;
 }
 

@@ -296,6 +296,38 @@ static void what_is_wanted_back_before_it_was_written_has_not_moved(void **state
 	assert_int_equal(fixture->core->page->swap_out_bytes, 0);
 }
 
+/* Rule 6. What reads it does not keep others from it. */
+static void what_is_wanted_back_while_it_is_written_is_there_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_charged_function(fixture);
+	struct control_evict done;
+	uint64_t value;
+
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	double_hold(true);
+	evict(fixture, 10 * MIB, 0);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_WRITING);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 4 * MIB), PIECE_WRITING);
+	assert_int_equal(double_held(), 2);
+	value = post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_RESIDENT);
+	assert_int_equal(double_held(), 3);
+	double_hold(false);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), value);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_RESIDENT);
+	assert_int_equal(double_chunks, 4);
+	expect_change(fixture, CONTROL_MEMORY, -(8 * (int64_t)MIB - 4096));
+	done = expect_evicted(fixture);
+	assert_int_equal(done.bytes, 8 * MIB - 4096); /* which nobody used */
+	assert_int_equal(done.swapped, 0);
+	assert_int_equal(fixture->core->page->swap_in_bytes, 0);
+}
+
 static void a_free_of_what_has_left_gives_host_swap_back(void **state)
 {
 	struct fixture *fixture = *state;
@@ -339,6 +371,7 @@ int main(void)
 		TEST(a_launch_holds_compute_and_then_everything_comes_in),
 		TEST(what_nobody_has_room_for_is_used_from_host_memory),
 		TEST(what_is_wanted_back_before_it_was_written_has_not_moved),
+		TEST(what_is_wanted_back_while_it_is_written_is_there_at_once),
 		TEST(a_free_of_what_has_left_gives_host_swap_back),
 		TEST(a_suspended_session_waits),
 	};
