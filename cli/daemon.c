@@ -277,8 +277,10 @@ static void show_log_end(const char *path)
 	if (fd < 0)
 		return;
 	length = pread(fd, text, sizeof text - 1, size > 1024 ? size - 1024 : 0);
-	if (length <= 0)
+	if (length <= 0) {
+		fprintf(stderr, "%s is empty: is there no room where it lies?\n", path);
 		return;
+	}
 	text[length] = '\0';
 	fprintf(stderr, "The end of %s:\n%s", path, text);
 }

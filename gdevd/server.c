@@ -252,9 +252,14 @@ static int take_lock(struct daemon *daemon)
 		return -EBUSY;
 	}
 	snprintf(text, sizeof text, "%d\n", (int)getpid());
-	if (ftruncate(daemon->lock, 0) || pwrite(daemon->lock, text, strlen(text), 0) < 0)
-		return -errno;
+	if (ftruncate(daemon->lock, 0) || pwrite(daemon->lock, text, strlen(text), 0) < 0) {
+		int error = -errno;
+		log_error("cannot write %s/gdevd.lock: %s", daemon->runtime_dir, strerror(-error));
+		return error;
+	}
 	daemon->ids = open_in(daemon->runtime_dir, "ids");
+	if (daemon->ids < 0)
+		log_error("cannot open %s/ids: %s", daemon->runtime_dir, strerror(-daemon->ids));
 	return daemon->ids < 0 ? daemon->ids : 0;
 }
 

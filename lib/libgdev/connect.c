@@ -198,6 +198,8 @@ static int reserve_arena(unsigned *attempt, uint64_t *base, uint64_t *bytes)
 			return 0;
 		}
 	}
+	log_error(
+		"no addresses for a session can be reserved: 'gdev doctor' says what the limits are");
 	return -ENOMEM;
 }
 

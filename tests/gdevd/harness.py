@@ -91,6 +91,7 @@ class GdevdTest(unittest.TestCase):
         for name in ("GDEV_VGPU", "GDEV_LOG", "NOTIFY_SOCKET"):
             self.environment.pop(name, None)
         self.log_path = self.directory + "/log"
+        open(self.log_path, "ab").close()
 
     def tearDown(self):
         for client in self.clients:

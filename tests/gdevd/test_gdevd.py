@@ -9,9 +9,11 @@ import json
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import time
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
@@ -41,6 +43,13 @@ class Life(harness.GdevdTest):
         self.assertEqual(second.wait(10), 1)
         self.assertIn(f"a gdevd (pid {first.pid}) already runs in {self.run_dir}", self.log())
         self.assertTrue(self.reachable())
+
+    @unittest.skipIf(os.getuid() != 0, "needs root, to make a device file")
+    def test_full_runtime_directory_is_named(self):
+        os.mkdir(self.run_dir, 0o755)
+        os.mknod(self.run_dir + "/gdevd.lock", stat.S_IFCHR | 0o600, os.makedev(1, 7))  # as /dev/full
+        self.assertEqual(self.start(wait=False).wait(10), 1)
+        self.assertIn("cannot write " + self.run_dir + "/gdevd.lock", self.log())
 
     def test_refuses_a_runtime_directory_that_others_can_write(self):
         os.mkdir(self.run_dir)
