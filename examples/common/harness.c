@@ -22,7 +22,7 @@ enum { EXIT_VERIFIED = 0, EXIT_WRONG = 1, EXIT_FAILED = 2 };
 struct options options = {.seed = 1, .repeat = 1};
 
 static struct {
-	bool json, progress, no_check, warm_up;
+	bool json, progress, no_check, warm_up, turns;
 	CUcontext context;
 	CUmodule module;
 	CUdeviceptr device_memory[ALLOCATIONS_MAX];
@@ -279,6 +279,8 @@ static void usage(FILE *out)
 		"  --seed=N         of the random input (default 1)\n"
 		"  --repeat=N       compute N times; times are totals (default 1)\n"
 		"  --warm-up        compute once before, which is not counted\n"
+		"  --turns          compute as often as each line of standard input says, and\n"
+		"                   answer each with the milliseconds that it took\n"
 		"  --no-check       do not compute it on the CPU as well\n"
 		"  --progress       say on stderr how far it is\n"
 		"  --json           report in one line of JSON\n"
@@ -310,6 +312,7 @@ static void parse(int argc, char **argv)
 		{"seed", required_argument, NULL, 'r'},
 		{"repeat", required_argument, NULL, 'n'},
 		{"warm-up", no_argument, NULL, 'w'},
+		{"turns", no_argument, NULL, 't'},
 		{"no-check", no_argument, NULL, 'c'},
 		{"progress", no_argument, NULL, 'p'},
 		{"json", no_argument, NULL, 'j'},
@@ -329,6 +332,8 @@ static void parse(int argc, char **argv)
 			options.repeat = number(optarg, "--repeat", 1000000);
 		else if (option == 'w')
 			state.warm_up = true;
+		else if (option == 't')
+			state.turns = true;
 		else if (option == 'c')
 			state.no_check = true;
 		else if (option == 'p')
@@ -379,9 +384,37 @@ static void forget_times(void)
 	state.to_device_bytes = state.from_device_bytes = state.launches = 0;
 }
 
+static uint64_t compute_rounds(unsigned rounds)
+{
+	uint64_t start = now_ns();
+
+	for (state.round = 0; state.round < rounds; state.round++) {
+		progress(0, 1);
+		program.compute();
+		device_wait();
+	}
+	return now_ns() - start;
+}
+
+/* Programs that are compared take turns of a few rounds each: what disturbs the machine disturbs all. */
+static uint64_t compute_in_turns(void)
+{
+	uint64_t total_ns = 0, ns;
+	char line[32];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = 0;
+		ns = compute_rounds(number(line, "a turn", 1000000));
+		printf("%.6f\n", (double)ns / 1e6);
+		fflush(stdout);
+		total_ns += ns;
+	}
+	return total_ns;
+}
+
 int main(int argc, char **argv)
 {
-	uint64_t start = now_ns(), round_start, round_ns;
+	uint64_t start = now_ns(), round_ns;
 
 	parse(argc, argv);
 	state.random = options.seed;
@@ -392,13 +425,7 @@ int main(int argc, char **argv)
 		device_wait();
 		forget_times();
 	}
-	round_start = now_ns();
-	for (state.round = 0; state.round < options.repeat; state.round++) {
-		progress(0, 1);
-		program.compute();
-		device_wait();
-	}
-	round_ns = now_ns() - round_start;
+	round_ns = state.turns ? compute_in_turns() : compute_rounds(options.repeat);
 	if (!state.no_check)
 		program.check();
 	device_close();

@@ -39,6 +39,7 @@ import resource
 import socket
 import statistics
 import struct
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -162,13 +163,14 @@ def bench_device(start):
     yield from map(json.loads, out.splitlines())
 
 
-# Sizes and rounds a run, of half a second and more each: (size, rounds).
+# Sizes and rounds a whole run, of half a second and more each: (size, rounds).
 TABLE1 = {
     "loop": (1, 12), "madd": (1024, 160), "mmul": (1024, 8), "cpy": (256, 10), "pincpy": (256, 10),
     "bp": (65536, 100), "bfs": (1000000, 5), "hw": (24, 4), "hs": (1024, 4), "lud": (1024, 12),
     "nn": (1000000, 100), "nw": (2048, 12), "srad": (1024, 2), "srad2": (1024, 4),
 }
-TABLE1_REPETITIONS = 5
+TABLE1_WHOLE_RUNS = 3
+TABLE1_TURNS = 20
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -190,7 +192,7 @@ def service_s(daemon):
 
 
 class Run:
-    """One run of a program: ms of its rounds, wall and CPU ms of the whole process."""
+    """One run of a program: wall and CPU ms of the whole process."""
 
     def __init__(self, gdevd, daemon, command, environment=None):
         serviced, began = service_s(daemon), time.monotonic()
@@ -203,13 +205,49 @@ class Run:
         time.sleep(0.2)  # a worker ends, and the next one starts, after its client: that is the program's, too
         self.cpu = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime +
                     service_s(daemon) - serviced) * 1e3
-        self.rounds = json.loads(out)["run_ms"]
+
+
+class Turns:
+    """A program that computes when it is told to, so that two which are compared can take turns."""
+
+    def __init__(self, gdevd, command, environment=None):
+        self.command = command
+        self.child = gdevd.popen(command, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.ms = []
+
+    def turn(self, rounds):
+        """Computes so many rounds and notes how long each took."""
+        self.child.stdin.write(f"{rounds}\n".encode())
+        self.child.stdin.flush()
+        answer = self.child.stdout.readline()
+        if not answer:
+            raise LabError(f"{' '.join(map(str, self.command))} ended with {self.child.wait()}")
+        self.ms.append(float(answer) / rounds)
+
+    def end(self):
+        self.child.stdin.close()
+        self.child.wait()
+
+
+def rounds_in_turns(gdevd, through, alone, rounds):
+    """Median ms of a round of each of two commands."""
+    sides = [Turns(gdevd, *through), Turns(gdevd, *alone)]
+    for side in sides:
+        side.turn(1)  # the first one also waits until both are ready
+        side.ms.clear()
+    for i in range(TABLE1_TURNS):
+        for side in sides[::-1] if i % 2 else sides:
+            side.turn(rounds)
+    for side in sides:
+        side.end()
+    return [statistics.median(side.ms) for side in sides]
 
 
 def bench_table1(start):
     """NAME_ms: time of a round (copies and kernels; not opening and compiling) through gdevd; the baseline is
-    the same binary on bench/direct: in its own process, on the same backend. geomean is of these. Of the whole
-    process, wall_geomean is the time from start to end, and cpu_geomean the CPU time, of gdevd and
+    the same binary on bench/direct: in its own process, on the same backend. Both are there at the same time and
+    take turns of a tenth of a second or less, so that whatever else the machine does meets both. geomean is of
+    these. Of whole runs, wall_geomean is the time from start to end, and cpu_geomean the CPU time, of gdevd and
     workers too, which says more where other programs run: gdevd has compiled code in its cache then, and
     the process alone compiles every time."""
     with start() as gdevd:
@@ -217,22 +255,22 @@ def bench_table1(start):
         direct = {"LD_LIBRARY_PATH": str(gdevd.build / "bench" / "direct")}
         ratios = {"rounds": [], "wall": [], "cpu": []}
         for name, (size, rounds) in TABLE1.items():
-            command = [gdevd.example(name), "--json", "--no-check", "--warm-up",
-                       f"--repeat={rounds}", size]
+            base = [gdevd.example(name), "--json", "--no-check", "--warm-up"]
+            command = [*base, f"--repeat={rounds}", size]
             through, alone = [], []
-            for repetition in range(TABLE1_REPETITIONS):
+            for repetition in range(TABLE1_WHOLE_RUNS):
                 sides = [lambda: through.append(Run(gdevd, daemon, [gdevd.gdev, "run", *command])),
                          lambda: alone.append(Run(gdevd, daemon, command, direct))]
                 for side in sides[::-1] if repetition % 2 else sides:
                     side()
-
-            def median(runs, what):
-                return statistics.median(getattr(run, what) for run in runs)
-
-            for what, found in ratios.items():
-                found.append(median(through, what) / median(alone, what))
-            yield line("table1", f"{name}_ms", median(through, "rounds") / rounds, "ms",
-                       median(alone, "rounds") / rounds)
+            for what in "wall", "cpu":
+                ratios[what].append(statistics.median(getattr(run, what) for run in through) /
+                                    statistics.median(getattr(run, what) for run in alone))
+            command = [*base, "--turns", size]
+            ours, theirs = rounds_in_turns(
+                gdevd, ([gdevd.gdev, "run", *command],), (command, direct), max(1, rounds // 10))
+            ratios["rounds"].append(ours / theirs)
+            yield line("table1", f"{name}_ms", ours, "ms", theirs)
         for what, found in ratios.items():
             yield line("table1", {"rounds": "geomean"}.get(what, f"{what}_geomean"),
                        math.exp(statistics.fmean(map(math.log, found))), "x", 1)
