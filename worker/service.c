@@ -36,6 +36,7 @@ static __thread uint32_t my_number;
 static __thread bool owes_work;
 /* It is in ops->work(). */
 static __thread bool working;
+static __thread int my_place = PLACE_NONE;
 
 /* ---- waking and kicking ---- */
 
@@ -326,9 +327,11 @@ static bool lend(struct core *core)
 {
 	if (!wants_work(core) || !become_lender(core))
 		return false;
-	do
+	do {
+		places_take(&core->service.places, &my_place);
 		work_once(core);
-	while (owes_work && !__atomic_load_n(&core->service.stopping, __ATOMIC_RELAXED));
+	} while (owes_work && !__atomic_load_n(&core->service.stopping, __ATOMIC_RELAXED));
+	places_leave(&core->service.places, &my_place);
 	__atomic_sub_fetch(&core->service.lenders, 1, __ATOMIC_RELAXED);
 	return true;
 }

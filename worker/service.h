@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "worker/places.h"
 
 struct core;
 struct device_config;
@@ -47,6 +48,7 @@ struct service {
 	unsigned sleepers; /* threads in epoll_wait, or about to be */
 	unsigned kicks;    /* times that the device wants one more thread */
 	unsigned lenders;
+	struct places places;
 	uint32_t poller;        /* who has the role: a number of the thread, 0: vacant */
 	uint64_t working_since; /* when the poller went into ops->work(); 0: it is not there */
 	bool misjudged;   /* work that was taken to be short is not, until all of it is done */
