@@ -68,6 +68,15 @@ static bool work_is_short(struct core *core)
 	       !__atomic_load_n(&core->service.misjudged, __ATOMIC_RELAXED);
 }
 
+/* It comes by wants_work() at once, or before it sleeps (nothing_to_do): a kick needs no wake then. */
+static bool poller_looks(const struct service *service)
+{
+	uint32_t poller = __atomic_load_n(&service->poller, __ATOMIC_SEQ_CST);
+
+	return poller && poller != my_number &&
+	       !__atomic_load_n(&service->working_since, __ATOMIC_RELAXED);
+}
+
 /* One of our own threads comes by ops->work() before it sleeps: it needs no other for the first kick,
  * unless it is there already and the kick is for one more. Short work is over before another is awake. */
 void service_kick(void *owner)
@@ -75,7 +84,9 @@ void service_kick(void *owner)
 	struct core *core = owner;
 	unsigned before = __atomic_fetch_add(&core->service.kicks, 1, __ATOMIC_SEQ_CST);
 
-	if (!my_number || ((before || working) && !work_is_short(core)))
+	if (my_number && ((!before && !working) || work_is_short(core)))
+		return;
+	if (!poller_looks(&core->service))
 		service_wake(core);
 }
 
