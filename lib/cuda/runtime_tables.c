@@ -2,7 +2,7 @@
  *
  * The tables of functions that the CUDA runtime asks of a driver by number (cuGetExportTable), so that
  * programs of the runtime API run on this library as they are. They are no documented interface; what is
- * here is what the runtime of CUDA 13.0 calls:
+ * here is what the runtime and the libraries of CUDA 13.0 call:
  *   A  a primary context's handle before it is active
  *   B  buffers that the runtime fills
  *   C  the current context (cuBLAS)
@@ -10,7 +10,8 @@
  *   E  two questions that are answered with nothing
  *   F  a handshake over the process, the devices and the tables, by which the runtime checks that the
  *      driver is of a version that it knows
- *   G  a context's number, by which cuBLAS finds what it has made for it
+ *   G  numbers of contexts and streams, by which cuBLAS finds what it has made for them
+ *   H  the device's layout, a question of cuBLAS that is answered with nothing
  */
 #include <string.h>
 #include <unistd.h>
@@ -200,11 +201,49 @@ static CUresult g_context_id(CUcontext context, uint64_t *id)
 	return CUDA_SUCCESS;
 }
 
+/* What a stream's name means for the program: NULL, or a number that stands for a default one. */
+static CUresult g_stream(CUcontext context, CUstream given, CUstream *stream, int per_thread)
+{
+	if (!stream)
+		return CUDA_ERROR_INVALID_VALUE;
+	return stream_resolve(given, stream);
+}
+
+static CUresult g_stream_id(CUcontext context, CUstream stream, uint64_t *id)
+{
+	unsigned long long found;
+
+	if (!id)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(cuStreamGetId(stream, &found));
+	*id = found;
+	return CUDA_SUCCESS;
+}
+
+static const struct {
+	size_t bytes;
+	entry slots[63];
+} table_g = {sizeof table_g, {[0 ... 2] = (entry)unknown,
+				     [3] = (entry)g_context_id,
+				     [4 ... 37] = (entry)unknown,
+				     [38] = (entry)g_stream_id,
+				     [39 ... 49] = (entry)unknown,
+				     [50] = (entry)g_stream,
+				     [51 ... 62] = (entry)unknown}};
+
+/* ---- H ---- */
+
+/* In which part of the device each multiprocessor is: cuBLAS then chooses without knowing. */
+static CUresult h_nothing(const uint8_t **parts, size_t *count)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 static const struct {
 	size_t bytes;
 	entry slots[15];
-} table_g = {sizeof table_g,
-	{[0 ... 2] = (entry)unknown, [3] = (entry)g_context_id, [4 ... 14] = (entry)unknown}};
+} table_h = {sizeof table_h,
+	{[0 ... 2] = (entry)unknown, [3] = (entry)h_nothing, [4 ... 14] = (entry)unknown}};
 
 /* ---- F ---- */
 
@@ -307,6 +346,9 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
 		{{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73,
 			 0x24, 0xc8, 0xf2},
 			&table_g},
+		{{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7,
+			 0xdd, 0x8b, 0xca},
+			&table_h},
 	};
 
 	if (!table || !id)
