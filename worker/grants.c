@@ -94,12 +94,18 @@ static bool can_pause(struct core *core, uint32_t which)
 	return which == RESOURCE_COMPUTE && core->ops->pause;
 }
 
+/* A copy within the device is not paused, and may stand behind a launch: it comes to its end only if that does. */
+static bool may_pause_now(struct core *core, uint32_t which)
+{
+	return can_pause(core, which) && !core->grants.resources[which].copies;
+}
+
 /* Gives compute back with launches in flight, as soon as none of their blocks runs. */
 static void pause_compute(struct core *core, struct resource *resource)
 {
 	resource->paused = true;
-	if (!core->ops->pause(core->device, true) || resource->copies)
-		return; /* grants_take_quiet(), grant_finished() */
+	if (!core->ops->pause(core->device, true))
+		return; /* grants_take_quiet() */
 	usage_charge(core, RESOURCE_COMPUTE, busy_pause(core, RESOURCE_COMPUTE));
 	resource->paused_ns = clock_now_ns();
 	release(core, RESOURCE_COMPUTE, true);
@@ -167,7 +173,7 @@ static void obey(struct core *core, uint32_t which)
 		return;
 	if (is_unused(core, which))
 		release(core, which, !list_empty(&resource->blocked));
-	else if (can_pause(core, which))
+	else if (may_pause_now(core, which))
 		pause_compute(core, resource);
 	else
 		turn_plan(core, which);

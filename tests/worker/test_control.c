@@ -368,6 +368,32 @@ static void a_pause_is_none_for_copies_within_the_device(void **state)
 	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
 }
 
+static void a_launch_before_such_a_copy_is_not_paused(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct control_grant message;
+
+	double_pausable(true);
+	double_hold(true);
+	post_launch(fixture, A, function, 0);
+	post_copy(fixture, A, TEST_BASE, TEST_BASE + 64, 64);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	assert_int_equal(double_held(), 2);
+	tell_word(fixture, REVOKE_NOW);
+	expect_no_message(fixture);
+	assert_false(double_paused()); /* the copy would never come */
+	double_release(1, 0);
+	fixture_run(fixture);
+	expect_no_message(fixture);
+	double_release(1, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	assert_int_equal(completed(fixture, A), 2);
+}
+
 static void a_worker_that_prepares_takes_the_grant(void **state)
 {
 	struct fixture *fixture = *state;
@@ -637,6 +663,7 @@ int main(void)
 		TEST(a_device_that_pauses_is_given_back_in_the_middle),
 		TEST(a_block_that_goes_on_keeps_the_grant),
 		TEST(a_pause_is_none_for_copies_within_the_device),
+		TEST(a_launch_before_such_a_copy_is_not_paused),
 		TEST(a_worker_that_prepares_takes_the_grant),
 		TEST(long_launches_go_one_by_one_while_others_wait),
 		TEST(an_event_of_another_session_is_waited_for_at_gdevd),
