@@ -177,7 +177,14 @@ def check_vendor(sides):
 # Those that speak TAP, with the folder that they are in.
 SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.py",
           "integ/test_failures.py", "integ/test_tune.py", "integ/test_trace.py",
-          "integ/test_residue.py", "integ/test_model.py"]
+          "integ/test_residue.py", "integ/test_model.py", "integ/test_swap.py", "integ/test_shares.py"]
+# What `meson test` has beyond that, and why it is not run here.
+ELSEWHERE = {
+    "device cpu, print, fatbin; ptx": "the software GPU and its compiler",
+    "integ/test_driver.py, device test_backends cuda": "the driver library that is made for tests",
+    "integ/test_doctor.py, integ/test_install.py": "what the software GPU cannot compile; building with a compiler",
+    "unit, proto, sched, gdevd, cli; cuda names, header, covered": "they use no device",
+}
 
 
 def check_suites(sides):
@@ -187,6 +194,8 @@ def check_suites(sides):
         tap = Tap(*run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], 180))
         return tap.say(suite, time.monotonic() - start)
 
+    for suites, why in ELSEWHERE.items():
+        print(f"  skip {suites}: {why}", flush=True)
     return add(map(check, SUITES))
 
 
@@ -200,6 +209,13 @@ def check_runtime(sides):
     if code:
         print(text[-3000:], flush=True)
     return say(not code, "runtime API, built by nvcc here")
+
+
+def check_processes(sides):
+    """Forks, exits under way, contexts between threads, CUDA_VISIBLE_DEVICES."""
+    folder = ROOT / "tests" / "cuda"
+    return Tap(*run_test(sides, [sys.executable, "-B", folder / "processes.py",
+                                 sides.gdevd.build / "tests" / "cuda" / "processes"], 120)).say("cuda processes")
 
 
 def check_backend(sides):
@@ -345,7 +361,7 @@ def check_programs(sides):
 
 def check_tests(sides):
     """(passed, failed) of the tests that start daemons of their own."""
-    return add(check(sides) for check in (check_backend, check_runtime, check_warm, check_suites))
+    return add(check(sides) for check in (check_backend, check_runtime, check_processes, check_warm, check_suites))
 
 
 def add(counts):

@@ -6,7 +6,9 @@
  * Device memory is in memfds, which this process sees only through cuMemMap's own mapping: to the program
  * the range stays unreadable, as the real one is. A stream is a thread that executes in order. Kernels are
  * PTX text whose entries are known by name:
- *   set      (u64 at, u32 value): stores it          trap, assert, stray: end as their names say
+ *   set      (u64 at, u32 value): stores it
+ *   step     (u64 at, u32 words): makes each word three times what it was, and its number
+ *   trap, assert, stray: end as their names say
  *   endless  until the process ends                  anything else: does nothing
  * PTX that contains "wrong" does not assemble; a binary is one for this device if it says "sm_90".
  *
@@ -161,14 +163,26 @@ static struct place *place_at(uint64_t address, size_t bytes)
 	return NULL;
 }
 
-/* A range may lie in several chunks that follow each other: the bytes at `address`, one by one. */
-static char *byte_at(uint64_t address, bool write)
+/* A range may lie in several chunks that follow each other: the first of *bytes bytes at `address`, which becomes how
+ * many there are in one place. */
+static char *bytes_at(uint64_t address, bool write, size_t *bytes)
 {
 	static __thread struct place *last;
 
 	if (!last || address - last->address >= last->bytes)
 		last = place_at(address, 1);
-	return last && !(write && last->read_only) ? last->alias + (address - last->address) : NULL;
+	if (!last || (write && last->read_only))
+		return NULL;
+	if (*bytes > last->bytes - (address - last->address))
+		*bytes = last->bytes - (address - last->address);
+	return last->alias + (address - last->address);
+}
+
+static char *byte_at(uint64_t address, bool write)
+{
+	size_t one = 1;
+
+	return bytes_at(address, write, &one);
 }
 
 static CUresult place_add(uint64_t address, size_t bytes, char *alias, bool device)
@@ -393,12 +407,29 @@ CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
 /* ---- streams ---- */
 
 /* Host memory needs no registration to be copied from: the driver would stage it. */
-static char *byte_of(uint64_t address, bool write)
+static char *bytes_of(uint64_t address, bool write, size_t *bytes)
 {
-	char *byte = byte_at(address, write);
+	char *byte = bytes_at(address, write, bytes);
 	bool arena = address >= 1ull << 44 && address < 1ull << 46;
 
 	return byte || arena || write ? byte : (char *)(uintptr_t)address;
+}
+
+static CUresult copy_row(uint64_t to, uint64_t from, size_t width)
+{
+	while (width) {
+		size_t bytes = width;
+		char *source = bytes_of(from, false, &bytes);
+		char *target = bytes_of(to, true, &bytes);
+
+		if (!source || !target)
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
+		memmove(target, source, bytes);
+		from += bytes;
+		to += bytes;
+		width -= bytes;
+	}
+	return CUDA_SUCCESS;
 }
 
 static CUresult execute_copy(const CUDA_MEMCPY3D *c)
@@ -408,18 +439,13 @@ static CUresult execute_copy(const CUDA_MEMCPY3D *c)
 	uint64_t to =
 		c->dstMemoryType == CU_MEMORYTYPE_DEVICE ? c->dstDevice : (uintptr_t)c->dstHost;
 
-	for (size_t z = 0; z < c->Depth; z++)
-		for (size_t y = 0; y < c->Height; y++)
-			for (size_t x = 0; x < c->WidthInBytes; x++) {
-				char *source = byte_of(
-					from + (z * c->srcHeight + y) * c->srcPitch + x, false);
-				char *target = byte_of(
-					to + (z * c->dstHeight + y) * c->dstPitch + x, true);
-				if (!source || !target)
-					return CUDA_ERROR_ILLEGAL_ADDRESS;
-				*target = *source;
-			}
-	return CUDA_SUCCESS;
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t z = 0; z < c->Depth && !result; z++)
+		for (size_t y = 0; y < c->Height && !result; y++)
+			result = copy_row(to + (z * c->dstHeight + y) * c->dstPitch,
+				from + (z * c->srcHeight + y) * c->srcPitch, c->WidthInBytes);
+	return result;
 }
 
 static CUresult execute_fill(const struct work *w)
@@ -447,12 +473,31 @@ static CUresult store(uint64_t address, const void *value, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
+/* As the kernel of tests/integ/swap.c. */
+static CUresult step(uint64_t at, const char *param)
+{
+	uint32_t words, value;
+
+	memcpy(&words, param, sizeof words);
+	for (uint32_t i = 0; i < words; i++) {
+		char *word = byte_at(at + i * sizeof value, true);
+		if (!word)
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
+		memcpy(&value, word, sizeof value);
+		value = value * 3 + i;
+		memcpy(word, &value, sizeof value);
+	}
+	return CUDA_SUCCESS;
+}
+
 static CUresult execute_launch(const struct work *w)
 {
 	const char *name = w->function->name;
 	uint64_t at;
 
 	memcpy(&at, w->params, sizeof at);
+	if (!strcmp(name, "step"))
+		return step(at, w->params + sizeof at);
 	if (!strcmp(name, "set"))
 		return store(at, w->params + sizeof at, sizeof(uint32_t));
 	if (!strcmp(name, "trap"))

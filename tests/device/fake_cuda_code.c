@@ -3,6 +3,7 @@
  * The driver library that is made for tests (fake_cuda.c): code, and the device itself.
  */
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +153,7 @@ CUresult cuFuncGetName(const char **name, CUfunction function)
 CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size)
 {
 	static const size_t sizes[] = {8, 4};
-	bool set = !strcmp(function->name, "set");
+	bool set = !strcmp(function->name, "set") || !strcmp(function->name, "step");
 
 	if (!set || index >= 2)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -242,6 +243,8 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 		*value = 64;
 		break;
 	case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+		*value = INT32_MAX;
+		break;
 	case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
 	case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
 		*value = 65535;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Keeps the device busy with kernels of a few milliseconds, always some of them queued, until its standard
- * input ends or has something. Prints "busy" when it is, and at the end how many it ran.
+ * input ends or has something. Prints "busy" when it is, and at the end how many it ran. `shares [ROUNDS]`: how
+ * long a kernel is.
  */
 #include <cuda.h>
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define QUEUED 8
@@ -47,14 +49,14 @@ static int ordered_to_end(void)
 	return poll(&input, 1, 0) != 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	CUcontext context;
 	CUmodule module;
 	CUfunction spin;
 	CUdeviceptr word;
 	CUevent events[QUEUED];
-	unsigned rounds = 1000000;
+	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 1000000;
 	void *params[] = {&word, &rounds};
 	unsigned long count = 0;
 

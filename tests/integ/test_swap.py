@@ -6,13 +6,35 @@ import subprocess
 import time
 
 import integ
-from integ import PROGRAMS
+from integ import BUILD, PROGRAMS, SOFTWARE, Gdevd
 
 SWAP = PROGRAMS / "swap"
+AT_ONCE = {"test_together": 4, "test_killed": 4, "test_fill": 3, "test_pieces": 3}  # programs; else one
 
 
 class Small(integ.Case):
-    config = {"device_memory": "96M"}
+    context = 0  # bytes that one takes of the device, on hardware
+
+    @classmethod
+    def setUpClass(cls):
+        if SOFTWARE:
+            return
+        with Gdevd(BUILD, {"warm_workers": "1"}) as gdevd:
+            while not (workers := gdevd.status()["workers"])["warm"]:
+                time.sleep(0.1)
+            cls.context = workers["warm_bytes"]
+
+    def setUp(self):
+        contexts = AT_ONCE.get(self._testMethodName, 1) + 1  # and a warm worker's
+        self.config = {"device_memory": (96 << 20) + contexts * self.context,
+                       **({} if SOFTWARE else {"warm_workers": "1"})}
+        super().setUp()
+
+    def held(self):
+        """Bytes of device memory and of swap that programs have."""
+        status = self.gdevd.status()
+        device = status["devices"][0]
+        return device["memory_used_bytes"] - status["workers"]["warm_bytes"], device["swap_used_bytes"]
 
     def start(self, *arguments, **more):
         return self.gdevd.popen([self.gdevd.gdev, "run", SWAP, *arguments], text=True,
@@ -33,11 +55,12 @@ class Small(integ.Case):
 
     def test_together(self):
         """four programs of 64 MiB on 96 MiB are all right"""
-        self.finish(*[self.start(2, 32, 4) for _ in range(4)])
+        processes = [self.ready(2, 32, 4) for _ in range(4)]
+        for process in processes:
+            self.go(process)
+        self.finish(*processes)
         self.wait_quiet()
-        device = self.gdevd.status()["devices"][0]
-        self.assertEqual(device["swap_used_bytes"], 0)
-        self.assertEqual(device["memory_used_bytes"], 0)
+        self.assertEqual(self.held(), (0, 0))
         self.assertGreater(sum(e["swap_in_bytes"] for e in self.gdevd.status()["ended"]), 0)
 
     def ready(self, *arguments):
@@ -45,6 +68,10 @@ class Small(integ.Case):
         process = self.start(*arguments, "wait", stdin=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
+
+    def go(self, process):
+        process.stdin.write("go\n")
+        process.stdin.flush()
 
     def session(self, process):
         return next(s for s in self.gdevd.status()["sessions"] if s["pid"] == process.pid)
@@ -57,8 +84,7 @@ class Small(integ.Case):
         processes[1].wait()
         self.finish(processes[0], *processes[2:])
         self.wait_quiet()
-        device = self.gdevd.status()["devices"][0]
-        self.assertEqual((device["memory_used_bytes"], device["swap_used_bytes"]), (0, 0))
+        self.assertEqual(self.held(), (0, 0))
 
     def test_fill(self):
         """memset works on what is in swap"""
@@ -68,19 +94,22 @@ class Small(integ.Case):
         """copies that begin and end anywhere read what is in swap, and on the device"""
         self.finish(*[self.start(2, 40, 2, "late") for _ in range(3)])
 
+    def objects(self, process):
+        """Bytes that it has on the device beside its context."""
+        return self.session(process)["memory_bytes"] - self.context
+
     def test_suspend(self):
         """a suspended program has nothing on the device, and goes on where it was when it is resumed"""
         process = self.ready(2, 32, 2)
-        self.assertGreater(self.session(process)["memory_bytes"], 60 << 20)
+        self.assertGreater(self.objects(process), 60 << 20)
         code, out, err = self.gdevd.run([self.gdevd.gdev, "suspend", process.pid])
         self.assertEqual(code, 0, out + err)
-        self.assertEqual(self.session(process)["memory_bytes"], 0)
+        self.assertEqual(self.objects(process), 0)
         self.assertTrue(self.session(process)["suspended"])
         code, _, err = self.gdevd.run([self.gdevd.gdev, "suspend", process.pid])
         self.assertEqual(code, 1)
         self.assertIn("suspended already", err)
-        process.stdin.write("go\n")
-        process.stdin.flush()
+        self.go(process)
         time.sleep(0.3)
         self.assertIsNone(process.poll())
         self.assertEqual(self.gdevd.run([self.gdevd.gdev, "resume", process.pid])[0], 0)
@@ -90,12 +119,11 @@ class Small(integ.Case):
         """a quota that is lowered makes what is too much leave, and one that is raised lets it back"""
         process = self.ready(2, 32, 2)
         set_memory = [self.gdevd.gdev, "vgpu", "set", "gdev0", "--memory"]
-        self.assertEqual(self.gdevd.run([*set_memory, "32M"])[0], 0)
-        self.wait_until(lambda: self.session(process)["memory_bytes"] <= 32 << 20, "what is too much leaves")
+        self.assertEqual(self.gdevd.run([*set_memory, self.context + (32 << 20)])[0], 0)
+        self.wait_until(lambda: self.objects(process) <= 32 << 20, "what is too much leaves")
         self.assertGreaterEqual(self.session(process)["swapped_bytes"], 32 << 20)
-        self.assertEqual(self.gdevd.run([*set_memory, "96M"])[0], 0)
-        process.stdin.write("go\n")
-        process.stdin.flush()
+        self.assertEqual(self.gdevd.run([*set_memory, self.context + (96 << 20)])[0], 0)
+        self.go(process)
         self.finish(process)
 
     def test_no_swap_left(self):
