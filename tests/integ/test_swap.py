@@ -55,7 +55,8 @@ class Small(integ.Case):
 
     def test_together(self):
         """four programs of 64 MiB on 96 MiB are all right"""
-        processes = [self.ready(2, 32, 4) for _ in range(4)]
+        size = 32 + (self.context >> 23)  # they have what the warm worker leaves as well
+        processes = [self.ready(2, size, 4) for _ in range(4)]
         for process in processes:
             self.go(process)
         self.finish(*processes)
@@ -102,11 +103,11 @@ class Small(integ.Case):
         """a suspended program has nothing on the device, and goes on where it was when it is resumed"""
         process = self.ready(2, 32, 2)
         self.assertGreater(self.objects(process), 60 << 20)
-        code, out, err = self.gdevd.run([self.gdevd.gdev, "suspend", process.pid])
-        self.assertEqual(code, 0, out + err)
+        suspend = [self.gdevd.gdev, "suspend", process.pid]  # unless it is just giving memory to a worker
+        self.wait_until(lambda: self.gdevd.run(suspend)[0] == 0, "it is suspended")
         self.assertEqual(self.objects(process), 0)
         self.assertTrue(self.session(process)["suspended"])
-        code, _, err = self.gdevd.run([self.gdevd.gdev, "suspend", process.pid])
+        code, _, err = self.gdevd.run(suspend)
         self.assertEqual(code, 1)
         self.assertIn("suspended already", err)
         self.go(process)
