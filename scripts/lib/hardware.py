@@ -164,14 +164,14 @@ COUNT_MEMORY = ["test_context", "test_memory", "test_vmm"]  # of the whole devic
 def check_vendor(sides):
     """The same tests with NVIDIA's own library: what they expect is what CUDA does."""
     def ask(program):
-        return program, run_test(sides, [program], 100, {**sides.environment("vendor"), "TEST_VENDOR": "1"})
+        return program, run_test(sides, [program], 60, {**sides.environment("vendor"), "TEST_VENDOR": "1"})
 
     programs = [program for program in cuda_programs(sides) if program.name != "test_gdev"]  # libgdev's
     alone = [program for program in programs if program.name in COUNT_MEMORY]
     with ThreadPoolExecutor(4) as pool:
-        answers = [*pool.map(ask, [program for program in programs if program not in alone])]
-    answers += map(ask, alone)
-    return add(Tap(*answer).say(f"NVIDIA's library: {program.name}") for program, answer in answers)
+        together = pool.map(ask, [program for program in programs if program not in alone])
+        return add(Tap(*answer).say(f"NVIDIA's library: {program.name}")
+                   for answers in (together, map(ask, alone)) for program, answer in answers)
 
 
 # Those that speak TAP, with the folder that they are in.
