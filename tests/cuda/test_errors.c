@@ -16,18 +16,22 @@ sigjmp_buf errors_crashed;
 static int wrong; /* rows of this test */
 static const char *row_file, *row_call;
 static int row_line;
+static volatile sig_atomic_t asking; /* a row is under way */
 
 bool errors_of_vendor(void)
 {
 	return getenv("TEST_VENDOR");
 }
 
-/* The row ends; what hangs afterwards ends the group. */
+/* The row ends; what crashes or hangs elsewhere ends the group. */
 static void crashed(int signal)
 {
-	fprintf(stderr, "%s:%d: %s: %s\n", row_file, row_line, row_call,
-		signal == SIGALRM ? "does not return" : "crashes");
-	if (signal != SIGALRM)
+	bool was_asking = asking;
+
+	asking = false;
+	fprintf(stderr, "%s:%d: %s%s: %s\n", row_file, row_line, was_asking ? "" : "behind ",
+		row_call, signal == SIGALRM ? "does not return" : "crashes");
+	if (was_asking && signal != SIGALRM)
 		siglongjmp(errors_crashed, 1);
 	fflush(stdout);
 	_exit(1);
@@ -42,13 +46,16 @@ bool errors_may_ask(const char *file, int line, const char *call)
 		return true;
 	signal(SIGSEGV, crashed); /* cmocka's, until now */
 	signal(SIGABRT, crashed);
-	return !strstr(call, "GARBAGE(") && !strstr(call, "(void *)alive.") &&
-	       !strstr(call, "gone.context") &&
-	       (!strstr(call, "gone.") || strstr(call, "gone.memory") || strstr(call, "gone.host"));
+	asking = !strstr(call, "GARBAGE(") && !strstr(call, "(void *)alive.") &&
+		 !strstr(call, "gone.context") &&
+		 (!strstr(call, "gone.") || strstr(call, "gone.memory") ||
+			 strstr(call, "gone.host"));
+	return asking;
 }
 
 void errors_row(CUresult result, CUresult expected)
 {
+	asking = false;
 	if (result == expected)
 		return;
 	print_error("%s:%d: %s: %d, not %d\n", row_file, row_line, row_call, result, expected);
