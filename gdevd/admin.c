@@ -265,7 +265,7 @@ static json_t *list_sessions(struct daemon *daemon, bool used)
 		for (unsigned i = 0; i < RESOURCES; i++) {
 			unsigned queue = grants_queue(daemon, i);
 			const struct usage *usage = &session->usage[i];
-			if (!used || (!usage->grants && !usage->waiting))
+			if (!used || (!usage->grants && !usage->waiting && !usage->charged.used_ns))
 				continue;
 			add_resource(object, i, usage, measure_session(session, i, now),
 				sched_fraction(&session->vgpu->groups[queue].members,

@@ -314,6 +314,8 @@ void grants_session_init(struct session *session);
 void grants_session_finish(struct session *session);
 int grants_acquire(struct session *session, const struct control_grant *message);
 int grants_release(struct session *session, const struct control_grant *message);
+/* So much of a resource was used for the session's sake, by another. */
+void grants_charge(struct session *session, unsigned resource, uint64_t used_ns);
 void grants_renice(struct session *session, int nice);
 /* The arbiter of a resource: which of groups and entities counts. */
 unsigned grants_queue(const struct daemon *daemon, unsigned resource);

@@ -404,6 +404,19 @@ void grants_configure(struct daemon *daemon)
 
 /* ---- sessions ---- */
 
+void grants_charge(struct session *session, unsigned resource, uint64_t used_ns)
+{
+	struct daemon *daemon = session->daemon;
+	uint64_t now_ns = clock_now_ns();
+
+	count_use(&session->usage[resource], used_ns, 0, false);
+	count_use(&session->vgpu->usage[resource], used_ns, 0, false);
+	count_use(&daemon->device.usage[resource], used_ns, 0, false);
+	sched_charge(&session->entities[grants_queue(daemon, resource)], used_ns, now_ns);
+	rearm(daemon);
+	measure_wake(daemon);
+}
+
 void grants_session_init(struct session *session)
 {
 	for (unsigned i = 0; i < RESOURCES; i++)

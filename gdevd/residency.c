@@ -180,11 +180,16 @@ static struct worker *find_victim(
 	return victim;
 }
 
-static void send_order(struct worker *worker, uint64_t bytes, uint32_t flags)
+/* `cause`: the session that needs the room, and pays for the copying; 0: the worker's own. */
+static void send_order(struct worker *worker, uint64_t bytes, uint32_t flags, uint64_t cause)
 {
 	struct control_evict message = {.bytes = bytes, .flags = flags};
 	struct worker_residency *residency = &worker->residency;
 	static uint32_t serial;
+
+	/* One queue for all: who waits for room may hold it, and would wait for ever. */
+	if (worker->daemon->config.one_queue)
+		message.flags |= EVICT_GRANTED;
 
 	if (!++serial)
 		serial = 1;
@@ -193,6 +198,8 @@ static void send_order(struct worker *worker, uint64_t bytes, uint32_t flags)
 		residency->order = serial;
 		residency->ordered_bytes = bytes;
 		residency->ordered_from_bytes = worker->memory.used_bytes;
+		residency->ordered_ns = clock_now_ns();
+		residency->cause = cause;
 	}
 	connection_send(worker->connection, &message, NULL, 0);
 }
@@ -201,6 +208,7 @@ static void send_order(struct worker *worker, uint64_t bytes, uint32_t flags)
 static bool send_for(
 	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
 {
+	uint64_t cause = asks ? asks->session->id : vgpu ? 0 : daemon->device.residency.taker;
 	struct worker *victim;
 
 	while (bytes && (victim = find_victim(daemon, asks, vgpu))) {
@@ -211,7 +219,7 @@ static bool send_for(
 			complain("host swap is full: nothing can leave the device");
 			return false;
 		}
-		send_order(victim, part, 0);
+		send_order(victim, part, 0, cause);
 		bytes -= min_of(bytes, part);
 	}
 	return true;
@@ -240,6 +248,8 @@ static bool serve(struct worker *worker)
 		bytes &= ~(GRANULE - 1);
 	if (!bytes || memory_charge(&worker->memory, bytes))
 		return false;
+	if (room(&worker->daemon->device.memory) < worker->daemon->device.residency.reserve_bytes)
+		worker->daemon->device.residency.taker = worker->session->id;
 	residency->dry = false;
 	list_remove(&residency->link);
 	answer(worker, residency->wanted_serial, 0, bytes);
@@ -343,6 +353,20 @@ int residency_wanted(struct worker *worker, const struct control_memory *message
 	return 0;
 }
 
+/* The copying was for somebody else's sake; of those that are gone nothing can be had. */
+static void charge_cause(struct worker *worker, uint64_t copied_ns)
+{
+	const struct worker_residency *residency = &worker->residency;
+	uint64_t passed_ns = clock_now_ns() - residency->ordered_ns;
+	struct session *cause = worker->session;
+
+	if (residency->cause)
+		cause = session_find(worker->daemon, residency->cause);
+	/* The worker may say what it likes, but not have worked for longer than it took. */
+	if (cause && copied_ns)
+		grants_charge(cause, RESOURCE_COPY_FROM_DEVICE, min_of(copied_ns, passed_ns));
+}
+
 int residency_evicted(struct worker *worker, const struct control_evict *message)
 {
 	struct worker_residency *residency = &worker->residency;
@@ -358,6 +382,7 @@ int residency_evicted(struct worker *worker, const struct control_evict *message
 	if (message->header.status)
 		complain("worker %d cannot write to host swap: %s", (int)worker->pid,
 			strerror(-message->header.status));
+	charge_cause(worker, message->copied_us * NS_PER_US);
 	residency_balance(worker->daemon);
 	return 0;
 }
@@ -389,7 +414,7 @@ int residency_suspend(struct session *session)
 	if (memory_charge(&worker->swap, worker->memory.used_bytes))
 		return -ENOMEM;
 	residency->suspended = true;
-	send_order(worker, worker->memory.used_bytes, EVICT_SUSPEND);
+	send_order(worker, worker->memory.used_bytes, EVICT_SUSPEND, 0);
 	return 0;
 }
 
@@ -403,6 +428,6 @@ int residency_resume(struct session *session)
 		return -EBUSY;
 	residency->suspended = false;
 	residency->dry = false;
-	send_order(session->worker, 0, EVICT_RESUME);
+	send_order(session->worker, 0, EVICT_RESUME, 0);
 	return 0;
 }

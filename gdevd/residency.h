@@ -28,6 +28,7 @@ struct residency {
 	struct memory_account swap; /* host memory that swap may take */
 	uint64_t reserve_bytes;     /* temporary swap space (rule 6); 0: none */
 	struct list waiting;        /* struct worker_residency.link */
+	uint64_t taker;             /* session that took from the reserve last */
 	bool balancing;             /* residency_balance() does not nest */
 };
 
@@ -39,6 +40,8 @@ struct worker_residency {
 	bool wanted_to_stay; /* not for a turn of the device */
 	uint32_t order;      /* serial of the EVICT that it has not answered; 0: none */
 	uint64_t ordered_bytes, ordered_from_bytes; /* asked for; what it held then */
+	uint64_t ordered_ns;                        /* when, */
+	uint64_t cause;                             /* for which session; 0: for none but its own */
 	bool dry;         /* gave nothing the last time, and has been given nothing since */
 	bool suspended;   /* by the administrator */
 	uint64_t used_ns; /* when it last used the device */

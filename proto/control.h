@@ -176,16 +176,18 @@ struct control_memory {
 /* EVICT: gdevd wants `bytes` of device memory back from a worker, or, with flags, something else; as many
  * bytes of host swap have been charged to it. The worker gives back with MEMORY as chunks leave, and says
  * EVICTED (same serial) when it is done: `bytes` that it gave, of which `swapped` are in host swap now; the
- * rest of what was charged for it is returned. status: what was in the way. */
+ * rest of what was charged for it is returned. `copied_us`: how long the copy engine worked for it, which is
+ * charged to whom the room is for. status: what was in the way. */
 struct control_evict {
 	struct control_header header;
 	uint64_t bytes, swapped;
-	uint32_t flags, reserved; /* enum evict_flags */
+	uint32_t flags, copied_us; /* EVICT: enum evict_flags; EVICTED */
 };
 
 enum evict_flags {
 	EVICT_SUSPEND = 1, /* all of it; commands wait from now on until RESUME */
 	EVICT_RESUME = 2,  /* bytes is 0; EVICTED when everything is back that has room */
+	EVICT_GRANTED = 4, /* whom the room is for holds the copy engine, and waits */
 };
 
 enum control_resource {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "gdev/error.h"
 #include "worker/command.h"
@@ -35,6 +36,8 @@ static void say_evicted(struct core *core, int status)
 	answer.header.status = status;
 	answer.bytes = residency->given_bytes;
 	answer.swapped = residency->swapped_bytes;
+	answer.flags = 0;
+	answer.copied_us = (uint32_t)min_of(residency->copied_ns / NS_PER_US, (uint64_t)UINT32_MAX);
 	control_send(core, &answer, NULL, 0);
 }
 
@@ -388,7 +391,7 @@ void residency_evict(struct core *core, const struct control_evict *order)
 	if (residency->evicting)
 		return; /* gdevd has one at a time */
 	residency->order = *order;
-	residency->given_bytes = residency->swapped_bytes = 0;
+	residency->given_bytes = residency->swapped_bytes = residency->copied_ns = 0;
 	residency->failed = 0;
 	residency->ready = false;
 	if (order->flags & EVICT_RESUME) {

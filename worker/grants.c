@@ -71,7 +71,8 @@ static bool is_idle(struct core *core, uint32_t which)
 {
 	if (which == RESOURCE_COMPUTE && residency_busy(&core->residency))
 		return false;
-	return is_unused(core, which) && list_empty(&core->grants.resources[which].blocked);
+	return is_unused(core, which) && list_empty(&core->grants.resources[which].blocked) &&
+	       !residency_moves_wait(&core->residency, which);
 }
 
 /* Those that wait for memory will need compute. */
@@ -80,6 +81,7 @@ static void release(struct core *core, uint32_t which, bool wants)
 	struct resource *resource = &core->grants.resources[which];
 
 	wants |= which == RESOURCE_COMPUTE && residency_busy(&core->residency);
+	wants |= residency_moves_wait(&core->residency, which);
 	turn_hand_over(core, which);
 	direct_count(core);
 	trace_grant_over(core, which);
@@ -247,6 +249,9 @@ uint64_t grant_finished(struct core *core, struct command *command)
 	struct resource *resource = &core->grants.resources[command->resource];
 	uint64_t used_ns = busy_add(core, command);
 
+	if (residency_copied(core, command, used_ns))
+		resource->used_ns -= used_ns;
+
 	resource->in_flight--;
 	resource->copies -= command->device.kind == DEVICE_COPY;
 	__atomic_sub_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
@@ -276,6 +281,7 @@ void grant_given(struct core *core, uint32_t which)
 		core->grants.loaded_before_ns = core->residency.loaded_ns;
 	trace_grant_given(core, which);
 	resume_compute(core, resource);
+	residency_submit_moves(core, which);
 	/* What asked may be gone meanwhile. */
 	obey(core, which);
 }
@@ -293,6 +299,7 @@ void grants_lost(struct core *core)
 		turn_announced(core, i, 0);
 		core->grants.resources[i].state = GRANT_NONE;
 		resume_compute(core, &core->grants.resources[i]);
+		residency_submit_moves(core, i);
 	}
 	direct_update(core);
 }

@@ -17,6 +17,7 @@
 #include "worker/usage.h"
 
 #define SMALL_BYTES (64ull << 20) /* objects of less are small */
+#define MOVE_BYTES_PER_US 4096    /* a guess, low, as for copies */
 
 /* Small ones first, then those that a copy has named last. */
 static bool prefers_small_and_recent(const struct range *a, const struct range *b)
@@ -33,7 +34,7 @@ void residency_init(struct core *core)
 	struct residency *residency = &core->residency;
 	struct list *lists[] = {&residency->exports, &residency->waiting, &residency->wanted,
 		&residency->loading, &residency->leaving, &residency->prepared, &residency->writing,
-		&residency->written};
+		&residency->written, &residency->moves_out, &residency->moves_in};
 
 	for (size_t i = 0; i < array_length(lists); i++)
 		list_init(lists[i]);
@@ -66,7 +67,11 @@ int residency_queue(struct core *core, bool out)
 	return *place ? 0 : core->ops->queue_create(core->space, 0, place);
 }
 
-/* The device calls it from any thread, as command_done() of stream.c. */
+static struct list *moves(struct residency *residency, uint32_t which)
+{
+	return which == RESOURCE_COPY_TO_DEVICE ? &residency->moves_in : &residency->moves_out;
+}
+
 int residency_move(struct core *core, struct piece *piece, bool out,
 	void (*moved)(struct core *core, struct command *command))
 {
@@ -87,10 +92,54 @@ int residency_move(struct core *core, struct piece *piece, bool out,
 		.height = 1,
 		.depth = 1,
 	};
+	command->resource = out ? RESOURCE_COPY_FROM_DEVICE : RESOURCE_COPY_TO_DEVICE;
+	command->estimate_ns = piece->bytes * 1000 / MOVE_BYTES_PER_US;
 	usage_add(out ? &core->page->swap_out_bytes : &core->page->swap_in_bytes, piece->bytes);
-	__atomic_add_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
-	stream_submit_move(core, out ? core->residency.out : core->residency.in, command);
+	list_append(moves(&core->residency, command->resource), &command->link);
+	residency_submit_moves(core, command->resource);
 	return 0;
+}
+
+bool residency_moves_wait(const struct residency *residency, uint32_t which)
+{
+	return which != RESOURCE_COMPUTE &&
+	       !list_empty(which == RESOURCE_COPY_TO_DEVICE ? &residency->moves_in
+							    : &residency->moves_out);
+}
+
+/* The window is for those who contend. */
+static bool move_admitted(struct core *core, const struct command *command)
+{
+	const struct residency *residency = &core->residency;
+	bool granted = residency->evicting && residency->order.flags & EVICT_GRANTED &&
+		       command->resource == RESOURCE_COPY_FROM_DEVICE;
+
+	return granted || grant_is_uncontended(core, command->resource) ||
+	       grant_admits(core, command->resource, command->estimate_ns);
+}
+
+void residency_submit_moves(struct core *core, uint32_t which)
+{
+	struct residency *residency = &core->residency;
+	struct command *command;
+
+	if (which == RESOURCE_COMPUTE)
+		return;
+	while ((command = list_first(moves(residency, which), struct command, link)) &&
+		move_admitted(core, command)) {
+		list_remove(&command->link);
+		grant_submitted(core, command);
+		stream_submit_move(core,
+			which == RESOURCE_COPY_TO_DEVICE ? residency->in : residency->out, command);
+	}
+}
+
+bool residency_copied(struct core *core, const struct command *command, uint64_t used_ns)
+{
+	if (!command->moved || command->resource != RESOURCE_COPY_FROM_DEVICE)
+		return false;
+	core->residency.copied_ns += used_ns;
+	return true;
 }
 
 bool residency_is_written(const struct core *core, const struct piece *piece)

@@ -13,7 +13,9 @@
  *      |_________________ LOADING ___________________________|
  *                           |______-> MAPPED (used from host memory: the session alone is too large)
  *
- * Moves are commands on queues of their own, so that both directions and the session's own work overlap.
+ * Moves are commands on queues of their own, so that both directions and the session's own work overlap. They
+ * use the copy engines under the session's grants, as its copies do. What is brought in is charged to the session;
+ * what makes room for another is that one's, and gdevd is told how long it took.
  * What may block (slots, mapping, unmapping) is done by three jobs: write, drop, load. A piece that a job or
  * a move has is pinned by its range's pin.
  */
@@ -76,14 +78,16 @@ struct residency {
 	struct single_job trim;
 	struct control_evict order;
 	uint64_t given_bytes, swapped_bytes, prepared_bytes, moving_bytes;
-	unsigned going; /* pieces that are WRITING or GOING */
-	bool stopped;   /* direct copies, until the order has been carried out */
+	uint64_t copied_ns; /* by the copy engine, for the order */
+	unsigned going;     /* pieces that are WRITING or GOING */
+	bool stopped;       /* direct copies, until the order has been carried out */
 	struct direct_stop stop;
 	bool draining;     /* waits for commands in flight, */
 	uint64_t sequence; /* up to this one */
 	struct single_job write, drop;
 
-	struct device_queue *out, *in; /* made when first needed */
+	struct device_queue *out, *in;   /* made when first needed */
+	struct list moves_out, moves_in; /* commands that wait for a grant */
 
 	/* Whether `a` has more right to be on the device than `b`, when not all of a session fits (rule 9). */
 	bool (*prefers)(const struct range *a, const struct range *b);
@@ -124,6 +128,13 @@ void residency_resume(struct core *core);
 void residency_lost(struct core *core);
 /* Whether the session waits for its own pieces: it is not idle then. */
 bool residency_busy(const struct residency *residency);
+
+/* A grant has come or changed, or a move is done: submits those that wait, as far as they may go. */
+void residency_submit_moves(struct core *core, uint32_t which);
+/* Whether moves wait for that grant. */
+bool residency_moves_wait(const struct residency *residency, uint32_t which);
+/* The command is done, after so much device time. True: the time is not this session's. */
+bool residency_copied(struct core *core, const struct command *command, uint64_t used_ns);
 
 /* ---- between residency.c, evict.c and serve.c ---- */
 

@@ -260,7 +260,11 @@ static void pass_barriers(struct core *core)
 
 static void move_finished(struct core *core, struct command *command)
 {
-	__atomic_sub_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
+	uint64_t used_ns = grant_finished(core, command);
+
+	if (command->resource == RESOURCE_COPY_TO_DEVICE)
+		usage_charge(core, RESOURCE_COPY_TO_DEVICE, used_ns);
+	residency_submit_moves(core, command->resource);
 	command->moved(core, command);
 	command_destroy(command);
 }

@@ -212,6 +212,18 @@ static void fair_pause(struct sched_queue *queue, struct sched_node *node, uint6
 	own->known = true;
 }
 
+/* What one loses of its lag that is charged while it pauses: another worked for its sake, or it had been given up
+ * on. It was entitled to a part; that of a node which has paused before comes with all that is served. */
+static double late_charge_ns(
+	struct sched_queue *queue, struct sched_node *node, uint64_t contended_ns, uint64_t now_ns)
+{
+	struct mean others = mean_time(queue, node, now_ns);
+
+	if (fair(node)->known)
+		return (double)contended_ns;
+	return (double)contended_ns * others.weight / (others.weight + node->weight);
+}
+
 static void fair_charge(struct sched_queue *queue, struct sched_node *node, uint64_t used_ns,
 	uint64_t contended_ns, uint64_t now_ns)
 {
@@ -220,6 +232,8 @@ static void fair_charge(struct sched_queue *queue, struct sched_node *node, uint
 
 	((struct fair_queue *)queue->private)->served_ns += used_ns;
 	own->time += (double)contended_ns / node->weight;
+	if (!own->active)
+		own->lag_ns -= late_charge_ns(queue, node, contended_ns, now_ns);
 	own->burst_ns += used_ns;
 	/* Who had a reason to go before this one, and is not picked now, waits as the others do. */
 	list_for_each (other, &queue->waiting, wait)

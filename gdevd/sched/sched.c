@@ -657,6 +657,37 @@ void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, ui
 	settle(sched, now_ns);
 }
 
+/* Somebody else has, or wants, what is arbitrated by the queue. */
+static bool wanted_by_others(const struct sched_queue *queue, const struct sched_node *node)
+{
+	const struct sched_node *other;
+
+	if (queue->holder && queue->holder != node)
+		return true;
+	list_for_each (other, &queue->waiting, wait)
+		if (other != node)
+			return true;
+	return false;
+}
+
+void sched_charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns)
+{
+	struct sched_group *group = entity->group;
+	struct sched_queue *groups = &group->sched->groups, *members = &group->members;
+
+	if (group->strict) {
+		allowance_update(group, now_ns);
+		group->allowance_ns -= (int64_t)used_ns;
+		if (group->allowance_ns < enough_ns(group) / 4)
+			group->spent = true;
+	}
+	node_charge(groups, &group->node, used_ns,
+		wanted_by_others(groups, &group->node) ? used_ns : 0, now_ns);
+	node_charge(members, &entity->node, used_ns,
+		wanted_by_others(members, &entity->node) ? used_ns : 0, now_ns);
+	settle(group->sched, now_ns);
+}
+
 void sched_entity_remove(struct sched_entity *entity, uint64_t now_ns)
 {
 	struct sched_group *group = entity->group;

@@ -181,6 +181,8 @@ void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns);
 /* The entity left the resource after `used_ns` of device time; `wants`: and waits for it again. A
  * release of what is not held charges, and is otherwise ignored. */
 void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, uint64_t now_ns);
+/* Others have used the resource for so long on behalf of the entity, which need not hold it. */
+void sched_charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns);
 /* The holder is not told that its time is over before then: what it was given the resource for takes so long
  * to prepare that it would not be worth the while. It is still asked to leave when it is idle. Nothing if the
  * entity does not hold the resource, or has been told already. */

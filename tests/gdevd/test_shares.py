@@ -45,6 +45,14 @@ class SharesTest(harness.GdevdTest):
             if got == kind and wire.GRANT_BODY.unpack(body)[0] == resource:
                 return
 
+    def next(self, client, kind):
+        """Serial and body of the next message of that kind; others are passed over."""
+        while True:
+            got, serial, _, body, _ = wire.receive(client.peer)
+            self.assertIsNotNone(got)
+            if got == kind:
+                return serial, body
+
     def quiet(self, client, kind, seconds=0.1):
         """No message of that kind comes."""
         client.peer.settimeout(seconds)
@@ -409,6 +417,37 @@ class Measured(SharesTest):
         wait_for(lambda: not self.top("sessions"), what="its end")
         compute = self.top()[0]["resources"]["compute"]
         self.assertEqual((compute["used_ns"], compute["longest_command_ns"]), (50_000_000, 9_000_000))
+
+    def test_making_room_is_charged_to_whom_it_is_for(self):
+        self.start("--device-memory", "1G", "--set", "swap_reserve=0")
+        self.done("vgpu", "create", "victim")
+        victim, needs = self.client("victim"), self.client()
+        self.assertEqual(victim.memory(900 << 20)[0], 0)
+        needs.tell(acquire())
+        self.expect(needs, wire.GRANT)
+        # What there is comes at once; for the rest somebody has to leave.
+        needs.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(500 << 20, 0, 0), 5))
+        self.next(needs, wire.MEMORY_REPLY)
+        needs.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(300 << 20, 0, 0), 6))
+        serial, body = self.next(victim, wire.EVICT)
+        size = wire.EVICT_BODY.unpack(body)[0]
+        self.assertGreaterEqual(size, 300 << 20)
+        time.sleep(0.05)
+        victim.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-size, 0, 0)))
+        victim.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(size, size, 0, 40_000), serial))
+
+        def used(kind="vgpus"):
+            return {one["vgpu"]: one.get("resources", {}).get("from_device", {}).get("used_ns", 0)
+                    for one in self.top(kind)}
+
+        wait_for(lambda: used() == {"gdev0": 40_000_000, "victim": 0}, what="the charge")
+        self.assertEqual(used("sessions"), used())
+        # Nobody's copying lasts longer than the time that has passed.
+        self.next(needs, wire.MEMORY_REPLY)
+        needs.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(300 << 20, 0, 0), 7))
+        serial, _ = self.next(victim, wire.EVICT)
+        victim.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0xffffffff), serial))
+        wait_for(lambda: 40_000_000 < used()["gdev0"] < 20_000_000_000, what="the bounded charge")
 
     def test_waiting_and_staying_too_long_are_seen(self):
         self.start()

@@ -17,7 +17,7 @@
 #define MS 1000000ull
 #define ENTITIES 4
 
-enum event { END, ACQUIRE, RELEASE, RELEASE_WANTS, REMOVE, TICK, SHARE, STRICT, HAND };
+enum event { END, ACQUIRE, RELEASE, RELEASE_WANTS, REMOVE, TICK, SHARE, STRICT, HAND, CHARGE };
 enum { A, B, C, D };
 
 struct step {
@@ -26,7 +26,7 @@ struct step {
 	int entity; /* or, for SHARE, its group */
 	const char *
 		expected; /* "+B": B is granted; "?B": asked to leave when idle; "-B": told to leave */
-	double value;     /* RELEASE: ms used, 0 is one; SHARE: percent */
+	double value;     /* RELEASE, CHARGE: ms used, 0 is one; SHARE: percent */
 };
 
 /* Who plays, and how. */
@@ -137,6 +137,9 @@ static void happen(const struct game *game, const struct step *step)
 		break;
 	case REMOVE:
 		sched_entity_remove(entity, now_ns);
+		break;
+	case CHARGE:
+		sched_charge(entity, used_ns, now_ns);
 		break;
 	case STRICT:
 		sched_group_change(&groups[step->entity], (unsigned)step->value, 0, true, now_ns);
@@ -588,6 +591,59 @@ static void band_waits_for_short_ones_before_it_serves_who_is_over_its_bandwidth
 		});
 }
 
+static void band_keeps_who_is_out_of_credit_but_within_its_bandwidth(void **state)
+{
+	play_game(&(struct game){.policy = "band", .groups = {0, 1}, .shares = {50, 50, 1, 1}},
+		(const struct step[]){
+			{61, ACQUIRE, A, "+A"},
+			{95, ACQUIRE, B, "-A"},
+			/* 35 used, and no credit: but 0 of the last period's time. */
+			{96, RELEASE_WANTS, A, "+A?A", 35},
+			{101, TICK, 0, "-A"},
+			{121, RELEASE_WANTS, A, "+A?A", 25}, /* 35 of 120 */
+			{126, TICK, 0, "-A"},
+			{155, RELEASE_WANTS, A, "+A?A", 34}, /* 60 of 150 */
+			{160, TICK, 0, "-A"},
+			{185, RELEASE_WANTS, A, "+B?B", 5}, /* 94 of 180 */
+			{0},
+		});
+	play_game(&(struct game){.policy = "credit", .groups = {0, 1}, .shares = {50, 50, 1, 1}},
+		(const struct step[]){
+			{61, ACQUIRE, A, "+A"},
+			{95, ACQUIRE, B, "-A"},
+			{96, RELEASE_WANTS, A, "+B?B", 35},
+			{0},
+		});
+}
+
+static void band_waits_for_nobody_before_the_same_one_goes_on(void **state)
+{
+	play_game(&(struct game){.policy = "band", .groups = {0, 1}, .shares = {50, 50, 1, 1}},
+		(const struct step[]){
+			{0, ACQUIRE, A, "+A"},
+			{1001, RELEASE_WANTS, A, "+A", 1001},
+			/* Over its bandwidth by now. */
+			{1050, RELEASE_WANTS, A, "+A", 49},
+			{0},
+		});
+}
+
+static void band_gives_the_device_to_whoever_comes_while_it_waits(void **state)
+{
+	play_game(&(struct game){.policy = "band", .groups = {0, 1, 2}, .shares = {50, 25, 25, 1}},
+		(const struct step[]){
+			{0, ACQUIRE, A, "+A"},
+			{1000, ACQUIRE, B, "-A"},
+			{1001, RELEASE_WANTS, A, "+A?A", 1001},
+			{1006, TICK, 0, "-A"},
+			{1031, RELEASE_WANTS, A, "+B?B", 30},
+			{1031.5, RELEASE, B, "", 0.5},
+			/* Not one of the two. */
+			{1031.7, ACQUIRE, C, "+C?C"},
+			{0},
+		});
+}
+
 static void token_keeps_away_who_has_overdrawn_its_budget(void **state)
 {
 	play_game(&(struct game){.policy = "token", .groups = {0, 1}, .shares = {90, 10}},
@@ -710,6 +766,43 @@ static void fair_follows_a_share_that_changes(void **state)
 	assert_in_range(sched_next_ns(&sched), 20 * MS, 60 * MS);
 }
 
+static void fair_charges_what_others_did_for_ones_sake(void **state)
+{
+	play_game(&(struct game){.policy = "fair", .groups = {0, 1}, .shares = {50, 50}},
+		(const struct step[]){
+			{0, ACQUIRE, A, "+A"},
+			{0, ACQUIRE, B, "?A"},
+			{1, CHARGE, B, "", 12},
+			/* A's turn lasts until it has had as much. */
+			{11, TICK, 0, ""},
+			{12, TICK, 0, "-A"},
+			{12, RELEASE_WANTS, A, "+B?B", 12},
+			{0},
+		});
+	/* The same for one that comes later. */
+	play_game(&(struct game){.policy = "fair", .groups = {0, 1}, .shares = {50, 50}},
+		(const struct step[]){
+			{0, ACQUIRE, A, "+A"},
+			{1, CHARGE, B, "", 12},
+			{2, ACQUIRE, B, "?A"},
+			{13, TICK, 0, ""},
+			{14, TICK, 0, "-A"},
+			{0},
+		});
+}
+
+static void what_is_done_for_ones_sake_counts_against_a_strict_share(void **state)
+{
+	play_game(&(struct game){.groups = {0, 1}, .shares = {10, 90}, .strict = {true}},
+		(const struct step[]){
+			{0, CHARGE, A, "", 20},
+			{1, ACQUIRE, A, ""},
+			{170, TICK, 0, ""},
+			{180, TICK, 0, "+A"},
+			{0},
+		});
+}
+
 static void fair_members_share_by_their_nice_values(void **state)
 {
 	play_game(&(struct game){.members = "fair", .nices = {0, 5}},
@@ -764,6 +857,11 @@ int main(void)
 		cmocka_unit_test(credit_keeps_the_first_until_its_credit_is_gone),
 		cmocka_unit_test(
 			band_waits_for_short_ones_before_it_serves_who_is_over_its_bandwidth),
+		cmocka_unit_test(band_keeps_who_is_out_of_credit_but_within_its_bandwidth),
+		cmocka_unit_test(band_waits_for_nobody_before_the_same_one_goes_on),
+		cmocka_unit_test(band_gives_the_device_to_whoever_comes_while_it_waits),
+		cmocka_unit_test(fair_charges_what_others_did_for_ones_sake),
+		cmocka_unit_test(what_is_done_for_ones_sake_counts_against_a_strict_share),
 		cmocka_unit_test(token_keeps_away_who_has_overdrawn_its_budget),
 		cmocka_unit_test(effective_priority_prefers_the_short_and_those_who_waited),
 		cmocka_unit_test(fair_gives_turns_by_weight),
