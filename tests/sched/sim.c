@@ -13,6 +13,7 @@
 
 #define WINDOW_NS NS_PER_MS
 #define WINDOW_KERNELS 2
+#define CONTENDED_WINDOWS 1.5
 #define IDLE_NS (100 * NS_PER_US)
 #define SLICE_NS (2 * NS_PER_MS)
 #define TURN_NS (2 * NS_PER_US) /* until the next one sees that it is its turn */
@@ -253,13 +254,24 @@ static void release(struct sim *sim, unsigned who)
 		context->wants_since_ns = sim->now_ns;
 }
 
+/* As worker/grants.c says; a device that changes context for nothing pauses, too. */
+static bool window_is_open(const struct sim *sim, const struct context *context, double estimate_ns)
+{
+	double then_ns = (double)context->in_flight_ns + estimate_ns;
+
+	if (!context->count || then_ns <= (double)WINDOW_NS)
+		return context->count < KERNELS;
+	if (context->word != REVOKE_NONE && sim->scenario->switch_us > 0 &&
+		then_ns > CONTENDED_WINDOWS * (double)WINDOW_NS)
+		return false;
+	return context->count < WINDOW_KERNELS;
+}
+
 static void submit(struct sim *sim, struct context *context)
 {
 	double estimate_ns = mean_ns(&context->setup->kernels);
 
-	while (has_work(context) && context->count < KERNELS &&
-		(context->count < WINDOW_KERNELS ||
-			(double)context->in_flight_ns + estimate_ns <= (double)WINDOW_NS)) {
+	while (has_work(context) && window_is_open(sim, context, estimate_ns)) {
 		uint64_t length_ns = draw_ns(sim, &context->setup->kernels);
 		context->kernels[(context->first + context->count++) % KERNELS] = length_ns;
 		context->in_flight_ns += (uint64_t)estimate_ns;
