@@ -2,6 +2,7 @@
 """The programs of examples/, each at a size that is small and one that is not a multiple of anything."""
 
 import json
+import subprocess
 import unittest
 
 import integ
@@ -59,6 +60,18 @@ class Examples(unittest.TestCase):
             code, _, err = self.gdevd.run([self.gdevd.example("madd"), *arguments])
             self.assertEqual(code, 2, arguments)
             self.assertTrue(err, arguments)
+
+    def test_turns(self):
+        """With --turns a program computes as often as each line says, and answers each"""
+        child = self.gdevd.popen(
+            [self.gdevd.gdev, "run", self.gdevd.example("madd"), "--json", "--turns", "64"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        out, _ = child.communicate("2\n3\n", 60)
+        *answers, report = out.splitlines()
+        self.assertEqual(len(answers), 2, out)
+        self.assertTrue(all(float(answer) > 0 for answer in answers), out)
+        self.assertEqual(json.loads(report)["launches"], 5)
+        self.assertIs(json.loads(report)["verified"], True)
 
     def test_too_large(self):
         """A program that wants more memory than there is says so, and what to do"""
