@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "harness.h"
 
@@ -267,6 +268,34 @@ static void an_idle_grant_goes_back_when_others_wait(void **state)
 	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
 	core_lock(fixture->core);
 	grants_tick(fixture->core, UINT64_MAX);
+	core_unlock(fixture->core);
+	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+}
+
+/* Rule 8 of docs/memory.md. */
+static void a_pause_after_memory_was_brought_in_is_not_idle_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct resource *compute = &fixture->core->grants.resources[RESOURCE_COMPUTE];
+	uint64_t idle_ns = clock_now_ns() + 3600 * NS_PER_S; /* no timer comes between */
+	struct control_grant message;
+
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	core_lock(fixture->core);
+	fixture->core->residency.loaded_ns += 50 * NS_PER_MS;
+	compute->idle_since_ns = idle_ns;
+	core_unlock(fixture->core);
+	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_WHEN_IDLE;
+	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
+	core_lock(fixture->core);
+	assert_int_equal(
+		grants_tick(fixture->core, idle_ns + 4 * NS_PER_MS), idle_ns + 5 * NS_PER_MS);
+	assert_int_equal(compute->state, GRANT_HELD);
+	grants_tick(fixture->core, idle_ns + 5 * NS_PER_MS);
 	core_unlock(fixture->core);
 	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
 }
@@ -659,6 +688,7 @@ int main(void)
 		TEST(a_holder_hands_over_before_it_says_so),
 		TEST(a_holder_that_knows_when_it_ends_hands_over_a_moment_before),
 		TEST(an_idle_grant_goes_back_when_others_wait),
+		TEST(a_pause_after_memory_was_brought_in_is_not_idle_at_once),
 		TEST(what_runs_at_once_is_charged_once),
 		TEST(a_device_that_pauses_is_given_back_in_the_middle),
 		TEST(a_block_that_goes_on_keeps_the_grant),
