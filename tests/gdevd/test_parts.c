@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Parts of gdevd that decide without sockets: configuration, memory accounts, permissions of shared
- * segments, deadlines' order, the bound of the cache.
+ * segments, deadlines' order, the bound of the cache, who is named to follow a holder.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +22,7 @@
 #include "base/cleanup.h"
 #include "gdevd/cache.h"
 #include "gdevd/config.h"
+#include "gdevd/daemon.h"
 #include "gdevd/memory.h"
 #include "gdevd/shm.h"
 #include "gdevd/usage.h"
@@ -562,6 +563,81 @@ static void broken_cache_answers_that_nothing_is_there(void **state)
 	cache_finish(&cache);
 }
 
+/* ---- turns ---- */
+
+/* A daemon with a holder and two who wait; its workers have a page and no socket. */
+struct turning_fixture {
+	struct daemon daemon;
+	struct worker workers[3];
+	struct worker_page pages[3];
+	struct session sessions[3];
+};
+
+static struct turning_fixture *make_turning(void)
+{
+	struct turning_fixture *fixture = calloc(1, sizeof *fixture);
+
+	for (unsigned i = 0; i < 3; i++) {
+		fixture->workers[i].page = &fixture->pages[i];
+		fixture->pages[i].revoke[RESOURCE_COMPUTE] = REVOKE_NOW; /* in its last turn */
+		fixture->sessions[i] = (struct session){.daemon = &fixture->daemon,
+			.worker = &fixture->workers[i],
+			.id = 10 + i,
+			.turns = true};
+	}
+	assert_int_equal(turns_init(&fixture->daemon), 0);
+	return fixture;
+}
+
+static void a_holder_is_told_who_follows_and_gdevd_sees_whether_it_handed_over(void **state)
+{
+	struct turning_fixture *fixture = make_turning();
+	struct daemon *daemon = &fixture->daemon;
+	struct session *holder = &fixture->sessions[0], *next = &fixture->sessions[1],
+		       *other = &fixture->sessions[2];
+	uint64_t *word = &daemon->device.turning.page->resources[RESOURCE_COMPUTE].next;
+
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
+	assert_int_equal(*word, TURN_NEXT(10, 1));
+	assert_int_equal(fixture->pages[1].revoke[RESOURCE_COMPUTE], REVOKE_NONE);
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, other)); /* it had not */
+	assert_int_equal(*word, TURN_NEXT(10, 2));
+	*word = 0; /* now it has */
+	assert_false(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
+	assert_int_equal(*word, 0);
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, other, NULL)); /* the next holder's */
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, other, next));
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, other, NULL));
+	assert_int_equal(*word, 0);
+	turns_finish(daemon);
+	free(fixture);
+}
+
+static void who_needs_a_message_is_not_named(void **state)
+{
+	struct turning_fixture *fixture = make_turning();
+	struct daemon *daemon = &fixture->daemon;
+	struct session *holder = &fixture->sessions[0], *next = &fixture->sessions[1];
+	uint64_t *word = &daemon->device.turning.page->resources[RESOURCE_COMPUTE].next;
+
+	*word = TURN_NEXT(10, 1); /* what a worker may have written there */
+	next->turns = false;      /* it came with an earlier gdevd */
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
+	assert_int_equal(*word, 0);
+	next->turns = true;
+	daemon->config.one_queue = true;
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
+	assert_int_equal(*word, 0);
+	daemon->config.one_queue = false;
+	next->worker->residency.dry = true; /* it asks for memory first */
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
+	assert_int_equal(*word, 0);
+	assert_int_equal(fixture->pages[1].revoke[RESOURCE_COMPUTE], REVOKE_NOW);
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, NULL));
+	turns_finish(daemon);
+	free(fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -590,6 +666,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			cache_follows_no_links, make_directory, remove_directory),
 		cmocka_unit_test(broken_cache_answers_that_nothing_is_there),
+		cmocka_unit_test(
+			a_holder_is_told_who_follows_and_gdevd_sees_whether_it_handed_over),
+		cmocka_unit_test(who_needs_a_message_is_not_named),
 	};
 
 	return cmocka_run_group_tests_name("gdevd parts", tests, NULL, NULL);
