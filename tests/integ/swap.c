@@ -119,6 +119,7 @@ int main(int argc, char **argv)
 		fill(at[i], words, count, i, mode);
 	if (!strcmp(mode, "wait")) {
 		char line[16];
+		must(cuCtxSynchronize(), "wait");
 		printf("ready\n");
 		fflush(stdout);
 		if (!fgets(line, sizeof line, stdin))

@@ -27,7 +27,8 @@ class Small(integ.Case):
     def setUp(self):
         contexts = AT_ONCE.get(self._testMethodName, 1) + 1  # and a warm worker's
         self.config = {"device_memory": (96 << 20) + contexts * self.context, "host_swap": "2G",
-                       **({} if SOFTWARE else {"warm_workers": "1"})}
+                       # A tenth of all that, contexts included, would be more than there is for objects.
+                       **({} if SOFTWARE else {"warm_workers": "1", "swap_reserve": "1"})}
         super().setUp()
 
     def held(self):
