@@ -57,13 +57,13 @@ static bool is_unused(struct core *core, uint32_t which)
 	return !core->grants.resources[which].in_flight && direct_is_out(core, which);
 }
 
-/* Who leaves with what was brought in for this turn will wait for it again: a pause that is short beside that is
- * none (docs/memory.md, rule 8). */
+/* Who leaves with what was brought in for this turn will wait for it again: a pause that is no longer than that costs
+ * less (docs/memory.md, rule 8). */
 static uint64_t patience_ns(const struct core *core, uint32_t which)
 {
 	uint64_t loaded_ns = core->residency.loaded_ns - core->grants.loaded_before_ns;
 
-	return which == RESOURCE_COMPUTE ? max_of(IDLE_NS, min_of(loaded_ns / 10, IDLE_LOADED_NS))
+	return which == RESOURCE_COMPUTE ? max_of(IDLE_NS, min_of(loaded_ns, IDLE_LOADED_NS))
 					 : IDLE_NS;
 }
 

@@ -286,7 +286,7 @@ static void a_pause_after_memory_was_brought_in_is_not_idle_at_once(void **state
 	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
 	grant(fixture, RESOURCE_COMPUTE);
 	core_lock(fixture->core);
-	fixture->core->residency.loaded_ns += 50 * NS_PER_MS;
+	fixture->core->residency.loaded_ns += 5 * NS_PER_MS;
 	compute->idle_since_ns = idle_ns;
 	core_unlock(fixture->core);
 	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_WHEN_IDLE;
