@@ -12,7 +12,9 @@
  *      driver is of a version that it knows
  *   G  numbers of contexts and streams, by which cuBLAS finds what it has made for them
  *   H  the device's layout, a question of cuBLAS that is answered with nothing
+ *   I  the functions of a module, by which cuFFT finds the one that it has built
  */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -245,6 +247,30 @@ static const struct {
 } table_h = {sizeof table_h,
 	{[0 ... 2] = (entry)unknown, [3] = (entry)h_nothing, [4 ... 14] = (entry)unknown}};
 
+/* ---- I ---- */
+
+/* Each function of the module; 1 when that went well. */
+static int i_functions(CUcontext context, CUmodule module,
+	void (*each)(void *user, CUfunction function), void *user)
+{
+	autofree CUfunction *functions = NULL;
+	unsigned count;
+
+	if (!each || cuModuleGetFunctionCount(&count, module) || !count)
+		return 0;
+	functions = calloc(count, sizeof(CUfunction));
+	if (!functions || cuModuleEnumerateFunctions(functions, count, module))
+		return 0;
+	for (unsigned i = 0; i < count; i++)
+		each(user, functions[i]);
+	return 1;
+}
+
+static const struct {
+	size_t bytes;
+	entry slots[7];
+} table_i = {sizeof table_i, {[0 ... 5] = (entry)unknown, [6] = (entry)i_functions}};
+
 /* ---- F ---- */
 
 static CUresult f_handshake(uint32_t version, uint64_t unix_time, uint64_t answer[2]);
@@ -349,6 +375,9 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
 		{{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7,
 			 0xdd, 0x8b, 0xca},
 			&table_h},
+		{{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf,
+			 0xf1, 0x99, 0x1e},
+			&table_i},
 	};
 
 	if (!table || !id)

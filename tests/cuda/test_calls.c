@@ -338,6 +338,52 @@ static void tensor_maps_are_made(void **state)
 	assert_success(cuMemFree(memory));
 }
 
+static void count_function(void *user, CUfunction function)
+{
+	CUmodule module;
+
+	assert_success(cuFuncGetModule(&module, function));
+	assert_ptr_equal(module, fixture_module);
+	++*(unsigned *)user;
+}
+
+/* What cuBLAS and cuFFT call in tables that no header has: slots of size_t, the first the table's size. */
+static void private_tables_answer(void **state)
+{
+	static const CUuuid
+		numbers = {"\x21\x31\x8c\x60\x97\x14\x32\x48\x8c\xa6\x41\xff\x73\x24\xc8\xf2"},
+		threads = {"\x42\xd8\x5a\x81\x23\xf6\xcb\x47\x82\x98\xf6\xe7\x8a\x3a\xec\xdc"},
+		modules = {"\x6e\x16\x3f\xbe\xb9\x58\x44\x4d\x83\x5c\xe1\x82\xaf\xf1\x99\x1e"};
+	void (*const *table)(void);
+	unsigned long long id;
+	unsigned count, counted = 0;
+	uint64_t number = 0;
+	CUcontext context;
+	CUstream stream;
+
+	assert_success(cuGetExportTable((const void **)&table, &threads));
+	assert_success(((CUresult(*)(CUcontext *))table[2])(&context));
+	assert_ptr_equal(context, fixture_context);
+	assert_success(cuGetExportTable((const void **)&table, &numbers));
+	assert_success(((CUresult(*)(CUcontext, uint64_t *))table[4])(context, &number));
+	assert_success(cuCtxGetId(context, &id));
+	assert_int_equal(number, id);
+	assert_success(((CUresult(*)(CUcontext, CUstream, CUstream *, int))table[51])(
+		context, NULL, &stream, 0));
+	assert_success(((CUresult(*)(CUcontext, CUstream, uint64_t *))table[39])(
+		context, stream, &number));
+	assert_success(cuStreamGetId(NULL, &id));
+	assert_int_equal(number, id);
+	assert_success(cuGetExportTable((const void **)&table, &modules));
+	assert_true((size_t)table[0] > 0x37);
+	assert_int_equal(
+		((int (*)(CUcontext, CUmodule, void (*)(void *, CUfunction), void *))table[7])(
+			context, fixture_module, count_function, &counted),
+		1);
+	assert_success(cuModuleGetFunctionCount(&count, fixture_module));
+	assert_int_equal(counted, count);
+}
+
 static void libraries_are_asked(void **state)
 {
 	char path[] = "/tmp/gdev-test-XXXXXX";
@@ -541,6 +587,7 @@ int main(void)
 		TEST(functions_are_asked),
 		TEST(clusters_are_told),
 		TEST(tensor_maps_are_made),
+		TEST(private_tables_answer),
 		TEST(libraries_are_asked),
 		TEST(modules_and_libraries_list_their_functions),
 		TEST(one_image_is_linked),

@@ -32,6 +32,15 @@ class Driver(unittest.TestCase):
             self.assertEqual(steps["more"], "CUDA_SUCCESS")
         self.assertIn("a driver made for tests", gdevd.run([gdevd.gdev, "device", "list"])[1])
 
+    def test_log_of_calls(self):
+        """GDEV_LOG=calls writes every call with its arguments and result; GDEV_LOG=failed those that failed"""
+        gdevd = self.start()
+        command = [gdevd.gdev, "run", PROGRAMS / "driver"]
+        calls = gdevd.run(command, 90, {"GDEV_LOG": "calls"})[2]
+        self.assertRegex(calls, r"libcuda\[\d+\]: cuMemAlloc_v2\(dptr=0x\w+\[0x\w+\], bytesize=\d+\) = CUDA_SUCCESS")
+        failed = gdevd.run(command, 90, {"GDEV_LOG": "failed"})[2]
+        self.assertNotIn("= CUDA_SUCCESS", failed)
+
     def refused(self, driver, reason):
         gdevd = self.start(driver)
         steps = self.client(gdevd)
