@@ -485,60 +485,11 @@ void sched_group_remove(struct sched_group *group)
 	node_finish(&group->sched->groups, &group->node);
 }
 
-/* As Linux weighs processes: one step is 1.25 times. */
-static unsigned weight_of_nice(int nice)
-{
-	static const unsigned weights[40] = {
-		88761,
-		71755,
-		56483,
-		46273,
-		36291,
-		29154,
-		23254,
-		18705,
-		14949,
-		11916,
-		9548,
-		7620,
-		6100,
-		4904,
-		3906,
-		3121,
-		2501,
-		1991,
-		1586,
-		1277,
-		1024,
-		820,
-		655,
-		526,
-		423,
-		335,
-		272,
-		215,
-		172,
-		137,
-		110,
-		87,
-		70,
-		56,
-		45,
-		36,
-		29,
-		23,
-		18,
-		15,
-	};
-
-	return weights[nice < -20 ? 0 : nice > 19 ? 39 : nice + 20];
-}
-
 void sched_entity_add(struct sched_group *group, struct sched_entity *entity)
 {
 	memset(entity, 0, sizeof *entity);
 	entity->group = group;
-	node_init(&group->members, &entity->node, weight_of_nice(0));
+	node_init(&group->members, &entity->node, sched_weight(0));
 }
 
 static void wait_for(struct sched_entity *entity, uint64_t now_ns)
@@ -564,7 +515,7 @@ static void set_nice(struct sched_entity *entity, int nice, uint64_t now_ns)
 	if (entity->node.nice == nice)
 		return;
 	entity->node.nice = nice;
-	node_weigh(&entity->group->members, &entity->node, weight_of_nice(nice), now_ns);
+	node_weigh(&entity->group->members, &entity->node, sched_weight(nice), now_ns);
 }
 
 void sched_renice(struct sched_entity *entity, int nice, uint64_t now_ns)

@@ -203,6 +203,11 @@ void sched_set_quantum(struct sched *sched, uint64_t quantum_ns, uint64_t now_ns
 /* A setting of the queue's policy. -ENOENT: it has none of that name. */
 int sched_queue_set(struct sched_queue *queue, const char *name, int64_t value);
 
+/* ---- weight.c ---- */
+
+/* As Linux weighs processes: 1024 for 0, and one step is 1.25 times. */
+unsigned sched_weight(int nice);
+
 /* ---- for policies ---- */
 
 /* The node's part of the resource, 0 to 1. */
