@@ -115,13 +115,12 @@ static uint64_t coming_in(const struct daemon *daemon, const struct vgpu *vgpu)
 	list_for_each (worker, &daemon->workers.all, link)
 		if (worker->session && (!vgpu || worker->session->vgpu == vgpu))
 			sum += coming(worker);
-	return sum;
+	return sum + shm_coming(daemon, vgpu);
 }
 
 /* ---- victims (rule 5) ---- */
 
-/* It is using the device, or bringing in what it needs for that. */
-static bool is_protected(const struct worker *worker)
+bool residency_is_protected(const struct worker *worker)
 {
 	const struct session *session = worker->session;
 
@@ -151,7 +150,7 @@ static bool may_give(
 	if (!asks && !vgpu && has_loaded(worker)) /* for the reserve alone */
 		return false;
 	return !worker->residency.order && !worker->residency.dry && worker->memory.used_bytes &&
-	       !is_protected(worker);
+	       !residency_is_protected(worker);
 }
 
 /* Whether `a` gives before `b`: the lower priority first, then who has not used the device for longer. */
@@ -204,7 +203,7 @@ static void send_order(struct worker *worker, uint64_t bytes, uint32_t flags, ui
 	connection_send(worker->connection, &message, NULL, 0);
 }
 
-/* Sends for `bytes`. False: somebody has it, but host swap has no room for it. */
+/* Sends for `bytes`; what is shared goes last. False: somebody has it, but host swap has no room for it. */
 static bool send_for(
 	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
 {
@@ -222,6 +221,8 @@ static bool send_for(
 		send_order(victim, part, 0, cause);
 		bytes -= min_of(bytes, part);
 	}
+	if (bytes)
+		shm_send_for(daemon, asks, vgpu, bytes);
 	return true;
 }
 
@@ -383,6 +384,8 @@ int residency_evicted(struct worker *worker, const struct control_evict *message
 		complain("worker %d cannot write to host swap: %s", (int)worker->pid,
 			strerror(-message->header.status));
 	charge_cause(worker, message->copied_us * NS_PER_US);
+	if (residency->suspended)
+		shm_session_suspended(worker->session);
 	residency_balance(worker->daemon);
 	return 0;
 }

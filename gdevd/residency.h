@@ -57,6 +57,8 @@ void residency_finish_worker(struct worker *worker);
 
 /* What the virtual GPU may still allocate without swapping its own objects. */
 uint64_t residency_free(const struct vgpu *vgpu);
+/* It is using the device, or bringing in what it needs for that: it gives nothing. */
+bool residency_is_protected(const struct worker *worker);
 /* Device memory that may be charged without anybody leaving: not the reserve. */
 bool residency_has_room(const struct worker *worker, uint64_t bytes);
 /* Charges host swap for an object that has no place on the device. -ENOMEM: there would be no way left to

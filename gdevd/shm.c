@@ -11,24 +11,11 @@
 #include <sys/random.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "gdevd/daemon.h"
-
-/* How often a session has attached a segment. */
-struct shm_attachment {
-	struct list by_session, by_segment;
-	struct session *session;
-	struct shm_segment *segment;
-	uint32_t count;
-};
-
-struct shm_parked {
-	struct list link;
-	struct session *session;
-	struct control_shm message;
-};
 
 bool shm_may_access(const struct shm_segment *segment, uid_t uid, gid_t gid, unsigned access)
 {
@@ -54,7 +41,7 @@ void shm_init(struct shm *shm)
 	shm->count = 0;
 }
 
-static void reply(struct session *session, const struct control_shm *request,
+void shm_reply(struct session *session, const struct control_shm *request,
 	const struct shm_segment *segment, int status, const int *fds, size_t fd_count)
 {
 	struct control_shm answer = *request;
@@ -75,6 +62,9 @@ static void reply(struct session *session, const struct control_shm *request,
 		answer.gid = segment->gid;
 		answer.mode = segment->mode;
 		answer.attached = segment->attached;
+		answer.flags &= ~(CONTROL_SHM_HOST | CONTROL_SHM_MAPPED);
+		if (segment->place != SHM_ON_DEVICE && !request->first_chunk)
+			answer.flags |= CONTROL_SHM_HOST;
 	}
 	connection_send(session->worker->connection, &answer, fds, fd_count);
 }
@@ -87,6 +77,11 @@ static struct shm_segment *find_id(struct shm *shm, uint32_t id)
 		if (segment->id == id)
 			return segment;
 	return NULL;
+}
+
+struct shm_segment *shm_find(struct session *session, uint32_t id)
+{
+	return find_id(&session->vgpu->shm, id);
 }
 
 /* As find_id, by who may know that it is there. */
@@ -110,9 +105,14 @@ static struct shm_segment *find_key(struct shm *shm, int32_t key)
 	return NULL;
 }
 
-static bool whole(const struct shm_segment *segment)
+void shm_close_chunks(struct shm_segment *segment)
 {
-	return segment->chunks && segment->backed == segment->chunks;
+	fd_close_all(segment->fds, segment->backed);
+	free(segment->fds);
+	free(segment->chunk_bytes);
+	segment->fds = NULL;
+	segment->chunk_bytes = NULL;
+	segment->chunks = segment->backed = 0;
 }
 
 static void segment_destroy(struct shm_segment *segment)
@@ -124,7 +124,7 @@ static void segment_destroy(struct shm_segment *segment)
 	segment->shm->count--;
 	list_for_each_safe (parked, after, &segment->parked, link) {
 		list_remove(&parked->link);
-		reply(parked->session, &parked->message, NULL, -EIDRM, NULL, 0);
+		shm_reply(parked->session, &parked->message, NULL, -EIDRM, NULL, 0);
 		free(parked);
 	}
 	list_for_each_safe (attachment, next_attachment, &segment->attachments, by_segment) {
@@ -132,10 +132,11 @@ static void segment_destroy(struct shm_segment *segment)
 		list_remove(&attachment->by_session);
 		free(attachment);
 	}
-	fd_close_all(segment->fds, segment->backed);
+	shm_close_chunks(segment);
+	if (segment->host_fd >= 0)
+		close(segment->host_fd);
 	memory_return(&segment->memory, segment->memory.used_bytes);
-	free(segment->fds);
-	free(segment->chunk_bytes);
+	memory_return(&segment->swap, segment->swap.used_bytes);
 	free(segment);
 }
 
@@ -172,6 +173,8 @@ static int segment_create(struct session *session, const struct control_shm *mes
 	list_init(&segment->attachments);
 	list_init(&segment->parked);
 	memory_init(&segment->memory, &session->vgpu->memory, UINT64_MAX);
+	memory_init(&segment->swap, &session->vgpu->swap, UINT64_MAX);
+	segment->host_fd = -1;
 	list_append(&shm->segments, &segment->link);
 	shm->count++;
 	*result = segment;
@@ -209,7 +212,7 @@ static void get(struct session *session, const struct control_shm *message)
 			error = -EACCES;
 		else if (message->bytes > segment->bytes)
 			error = -EINVAL;
-		reply(session, message, error ? NULL : segment, error, NULL, 0);
+		shm_reply(session, message, error ? NULL : segment, error, NULL, 0);
 		return;
 	}
 	error = message->bytes == 0 ? -EINVAL : 0;
@@ -226,10 +229,10 @@ static void get(struct session *session, const struct control_shm *message)
 		if (message->flags & CONTROL_SHM_TRANSIENT)
 			error = make_transient(segment, &request);
 	}
-	reply(session, &request, error ? NULL : segment, error ? error : 1, NULL, 0);
+	shm_reply(session, &request, error ? NULL : segment, error ? error : 1, NULL, 0);
 }
 
-static struct shm_attachment *find_attachment(
+struct shm_attachment *shm_find_attachment(
 	struct session *session, const struct shm_segment *segment)
 {
 	struct shm_attachment *attachment;
@@ -241,9 +244,9 @@ static struct shm_attachment *find_attachment(
 }
 
 /* Counts one attachment more. */
-static int count_attachment(struct session *session, struct shm_segment *segment)
+int shm_count_attachment(struct session *session, struct shm_segment *segment)
 {
-	struct shm_attachment *attachment = find_attachment(session, segment);
+	struct shm_attachment *attachment = shm_find_attachment(session, segment);
 
 	if (!attachment) {
 		attachment = calloc(1, sizeof *attachment);
@@ -270,22 +273,40 @@ static size_t run_of_chunks(const struct shm_segment *segment, uint32_t first)
 	return count;
 }
 
-/* Answers an ATTACH that may be answered now: counts it when it asks from the first chunk on. */
-static void attach_now(
+void shm_reply_chunks(struct session *session, const struct control_shm *message,
+	const struct shm_segment *segment)
+{
+	uint32_t first = message->first_chunk;
+
+	shm_reply(
+		session, message, segment, 0, segment->fds + first, run_of_chunks(segment, first));
+}
+
+/* Whether the chunks are there for one who has some of them already: then he is waited for. */
+static bool may_go_on(const struct shm_segment *segment)
+{
+	return segment->place <= SHM_WRITING && shm_is_whole(segment);
+}
+
+/* Answers an ATTACH of a segment that was whole once: counts it when it asks from the first chunk on. */
+void shm_attach(
 	struct session *session, const struct control_shm *message, struct shm_segment *segment)
 {
 	uint32_t first = message->first_chunk;
+	bool valid = segment->place >= SHM_ON_HOST;
 	int error = 0;
 
-	if (first >= segment->chunks || (first && !find_attachment(session, segment)))
+	if (first && (first >= segment->chunks || !may_go_on(segment) ||
+			     !shm_find_attachment(session, segment)))
 		error = -EINVAL;
 	else if (first == 0)
-		error = count_attachment(session, segment);
+		error = shm_count_attachment(session, segment);
 	if (error)
-		reply(session, message, NULL, error, NULL, 0);
+		shm_reply(session, message, NULL, error, NULL, 0);
+	else if (first || segment->place == SHM_ON_DEVICE)
+		shm_reply_chunks(session, message, segment);
 	else
-		reply(session, message, segment, 0, segment->fds + first,
-			run_of_chunks(segment, first));
+		shm_reply(session, message, segment, 0, &segment->host_fd, valid);
 }
 
 /* A worker that was here before this gdevd says what it has attached: makes the segment again. */
@@ -304,40 +325,48 @@ static void restore(struct session *session, const struct control_shm *message)
 		segment->transient = message->flags & CONTROL_SHM_TRANSIENT;
 		memcpy(segment->token, message->token, sizeof segment->token);
 	}
-	reply(session, message, segment, error ? error : 1, NULL, 0);
+	shm_reply(session, message, segment, error ? error : 1, NULL, 0);
+}
+
+/* A worker that was here before this gdevd has the chunks, which may have been changed since the host copy was
+ * made: it may give them to us, as one that has brought the segment in. */
+static void supersede(
+	struct session *session, const struct control_shm *message, struct shm_segment *segment)
+{
+	int error = shm_count_attachment(session, segment);
+
+	if (!error) {
+		segment->place = SHM_LOADING;
+		segment->mover = session;
+	}
+	shm_reply(session, message, segment, error ? error : 1, NULL, 0);
 }
 
 static void attach(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = find(session, message);
 	unsigned access = SHM_READ | (message->flags & SHM_RDONLY ? 0 : SHM_WRITE);
-	struct shm_parked *parked;
 
 	if (!segment && session->worker->restored) {
 		restore(session, message);
 		return;
 	}
 	if (!segment || segment->removed) {
-		reply(session, message, NULL, segment ? -EIDRM : -EINVAL, NULL, 0);
+		shm_reply(session, message, NULL, segment ? -EIDRM : -EINVAL, NULL, 0);
 		return;
 	}
 	if (!session->worker->restored &&
 		!shm_may_access(segment, session->uid, session->gid, access)) {
-		reply(session, message, NULL, -EACCES, NULL, 0);
+		shm_reply(session, message, NULL, -EACCES, NULL, 0);
 		return;
 	}
-	if (whole(segment)) {
-		attach_now(session, message, segment);
-		return;
-	}
-	parked = malloc(sizeof *parked);
-	if (!parked) {
-		reply(session, message, NULL, -ENOMEM, NULL, 0);
-		return;
-	}
-	parked->session = session;
-	parked->message = *message;
-	list_append(&segment->parked, &parked->link);
+	if (!shm_is_whole(segment) && segment->host_fd < 0)
+		shm_park(segment, session, message);
+	else if (segment->restored && segment->place == SHM_ON_HOST && session->worker->restored &&
+		 !(message->flags & CONTROL_SHM_HOST))
+		supersede(session, message, segment);
+	else
+		shm_attach(session, message, segment);
 }
 
 /* One attachment more of a transient segment, without the chunks. */
@@ -352,8 +381,8 @@ static void hold(struct session *session, const struct control_shm *message)
 		 !shm_may_access(segment, session->uid, session->gid, SHM_READ | SHM_WRITE))
 		error = -EACCES;
 	else
-		error = count_attachment(session, segment);
-	reply(session, message, error ? NULL : segment, error, NULL, 0);
+		error = shm_count_attachment(session, segment);
+	shm_reply(session, message, error ? NULL : segment, error, NULL, 0);
 }
 
 /* The first part says how many chunks there are, and the others agree with it. A part's are of one size, and
@@ -361,9 +390,10 @@ static void hold(struct session *session, const struct control_shm *message)
 static int check_backing(const struct session *session, const struct shm_segment *segment,
 	const struct control_shm *message, size_t fd_count)
 {
+	bool loads = segment && segment->place == SHM_LOADING && segment->mover == session;
 	uint64_t bytes;
 
-	if (!segment || segment->creator != session || !fd_count)
+	if (!segment || (segment->creator != session && !loads) || !fd_count)
 		return -EINVAL;
 	if (message->first_chunk != segment->backed)
 		return -EINVAL;
@@ -415,31 +445,41 @@ static void back(
 	struct session *session, const struct control_shm *message, int *fds, size_t fd_count)
 {
 	struct shm_segment *segment = find_id(&session->vgpu->shm, message->id);
-	struct shm_parked *parked, *after;
-	int error = accept_backing(session, segment, message, fd_count);
+	bool loads = segment && segment->place == SHM_LOADING;
+	bool host = message->flags & CONTROL_SHM_HOST;
+	int error;
 
+	if (host)
+		error = segment && segment->restored && segment->creator == session &&
+					fd_count == 1 && !segment->chunks
+				? 0
+				: -EINVAL;
+	else
+		error = accept_backing(session, segment, message, fd_count);
 	/* These have their creator attached from the moment at which they are whole. */
-	if (!error && segment->backed + fd_count == message->chunks &&
+	if (!error && !loads && (host || segment->backed + fd_count == message->chunks) &&
 		(segment->transient || segment->restored))
-		error = count_attachment(session, segment);
+		error = shm_count_attachment(session, segment);
 	if (error) {
-		reply(session, message, NULL, error, NULL, 0);
+		shm_reply(session, message, NULL, error, NULL, 0);
 		return;
 	}
-	segment->chunks = message->chunks;
-	for (size_t i = 0; i < fd_count; i++) {
-		segment->chunk_bytes[segment->backed] = message->chunk_bytes;
-		segment->fds[segment->backed++] = steal_fd(&fds[i]);
+	if (host) {
+		shm_back_host(segment, message, steal_fd(&fds[0]));
+	} else {
+		segment->chunks = message->chunks;
+		for (size_t i = 0; i < fd_count; i++) {
+			segment->chunk_bytes[segment->backed] = message->chunk_bytes;
+			segment->fds[segment->backed++] = steal_fd(&fds[i]);
+		}
 	}
-	reply(session, message, segment, 0, NULL, 0);
-	if (!whole(segment))
+	if (shm_is_whole(segment) && loads)
+		shm_loaded(segment);
+	shm_reply(session, message, segment, 0, NULL, 0);
+	if (!shm_is_whole(segment) && !host)
 		return;
 	segment->creator = NULL;
-	list_for_each_safe (parked, after, &segment->parked, link) {
-		list_remove(&parked->link);
-		attach_now(parked->session, &parked->message, segment);
-		free(parked);
-	}
+	shm_serve_parked(segment);
 	maybe_destroy(segment);
 }
 
@@ -453,6 +493,7 @@ static void detach(struct session *session, const struct control_shm *message)
 			continue;
 		segment->attached--;
 		if (--attachment->count == 0) {
+			shm_attachment_over(attachment);
 			list_remove(&attachment->by_session);
 			list_remove(&attachment->by_segment);
 			free(attachment);
@@ -467,28 +508,28 @@ static void change(struct session *session, const struct control_shm *message)
 	struct shm_segment *segment = find(session, message);
 
 	if (!segment) {
-		reply(session, message, NULL, -EINVAL, NULL, 0);
+		shm_reply(session, message, NULL, -EINVAL, NULL, 0);
 		return;
 	}
 	if (segment->creator == session && message->command == SHM_COMMAND_REMOVE) {
 		/* It was never whole: what was charged to it is the creator's again. */
 		memory_move(&segment->memory, &session->worker->memory, segment->memory.used_bytes);
-		reply(session, message, segment, 0, NULL, 0);
+		shm_reply(session, message, segment, 0, NULL, 0);
 		segment_destroy(segment);
 		return;
 	}
 	if (!shm_may_control(segment, session->uid)) {
-		reply(session, message, NULL, -EPERM, NULL, 0);
+		shm_reply(session, message, NULL, -EPERM, NULL, 0);
 		return;
 	}
 	if (message->command == SHM_COMMAND_SET) {
 		segment->mode = message->mode & 0777;
-		reply(session, message, segment, 0, NULL, 0);
+		shm_reply(session, message, segment, 0, NULL, 0);
 		return;
 	}
 	segment->removed = true;
 	segment->key = IPC_PRIVATE;
-	reply(session, message, segment, 0, NULL, 0);
+	shm_reply(session, message, segment, 0, NULL, 0);
 	maybe_destroy(segment);
 }
 
@@ -501,7 +542,7 @@ static void stat_segment(struct session *session, const struct control_shm *mess
 		error = -EINVAL;
 	else if (!shm_may_access(segment, session->uid, session->gid, SHM_READ))
 		error = -EACCES;
-	reply(session, message, error ? NULL : segment, error, NULL, 0);
+	shm_reply(session, message, error ? NULL : segment, error, NULL, 0);
 }
 
 int shm_message(
@@ -522,6 +563,17 @@ int shm_message(
 		return 0;
 	case SHM_COMMAND_HOLD:
 		hold(session, message);
+		return 0;
+	case SHM_COMMAND_LEAVE:
+	case SHM_COMMAND_WRITE:
+	case SHM_COMMAND_DROP:
+		shm_ordered(session, message);
+		return 0;
+	case SHM_COMMAND_RESTORE:
+		shm_restore(session, message);
+		return 0;
+	case SHM_COMMAND_MAP:
+		shm_map(session, message);
 		return 0;
 	case SHM_COMMAND_STAT:
 		stat_segment(session, message);
@@ -561,6 +613,7 @@ void shm_session_finish(struct session *session)
 			list_first(&session->shm_attachments, struct shm_attachment, by_session))) {
 		struct shm_segment *segment = attachment->segment;
 		segment->attached -= attachment->count;
+		shm_attachment_over(attachment);
 		list_remove(&attachment->by_session);
 		list_remove(&attachment->by_segment);
 		free(attachment);

@@ -25,11 +25,25 @@
 #define SHM_SEGMENTS_MAX 4096 /* per virtual GPU */
 #define SHM_CHUNKS_MAX 4096   /* per segment */
 
+struct daemon;
 struct session;
+struct vgpu;
+struct worker;
 
 struct shm {
 	struct list segments;
 	unsigned count;
+};
+
+/* Where a whole segment is: shm_swap.c. */
+enum shm_place {
+	SHM_ON_DEVICE,
+	SHM_LEAVING,  /* sessions are told to keep commands away */
+	SHM_WRITING,  /* `mover` copies it to the host */
+	SHM_DROPPING, /* sessions drop their chunks */
+	SHM_ON_HOST,
+	SHM_LOADING, /* `mover` brings it in */
+	SHM_MAPPED,  /* on the host, and used there, for good */
 };
 
 struct shm_segment {
@@ -46,11 +60,35 @@ struct shm_segment {
 	uint64_t *chunk_bytes; /* of each; together they are memory.used_bytes */
 	struct memory_account memory;
 	struct session *creator; /* until it is whole; NULL when that one is gone */
+	enum shm_place place;
+	int host_fd;                /* the host copy, from LEAVING to LOADING, and MAPPED; -1 */
+	struct memory_account swap; /* what it is charged for that */
+	struct session *mover;      /* WRITING, LOADING */
+	unsigned orders;            /* LEAVING, DROPPING: that have not been answered */
+	int refused;                /* LEAVING: why it has to stay */
+	bool dry;                   /* it could not leave, and nothing has changed since */
 	bool removed, restored, transient;
 	uint8_t token[CONTROL_TOKEN_BYTES];
 	uint32_t attached;       /* attachments, of all sessions */
 	struct list attachments; /* struct shm_attachment.by_segment */
 	struct list parked; /* struct shm_parked: ATTACHes that wait for the rest of the chunks */
+};
+
+/* How often a session has attached a segment. */
+struct shm_attachment {
+	struct list by_session, by_segment;
+	struct session *session;
+	struct shm_segment *segment;
+	uint32_t count;
+	bool ordered;    /* has not answered LEAVE or DROP */
+	bool has_chunks; /* it said when it answered LEAVE */
+};
+
+/* A request that waits until it is clear where the segment is. */
+struct shm_parked {
+	struct list link;
+	struct session *session;
+	struct control_shm message;
 };
 
 enum shm_access { SHM_READ = 4, SHM_WRITE = 2 };
@@ -68,5 +106,49 @@ int shm_message(
 	struct session *session, const struct control_shm *message, int *fds, size_t fd_count);
 /* The session is gone: detaches all. */
 void shm_session_finish(struct session *session);
+
+/* ---- shm_swap.c: segments leave the device and come back ---- */
+
+/* Sends segments away that `asks` (or NULL) does not need and nobody uses, up to `bytes`: of one virtual GPU, or
+ * (NULL) of all. How much will come of it. */
+uint64_t shm_send_for(
+	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes);
+/* What those that are leaving will bring yet. */
+uint64_t shm_coming(const struct daemon *daemon, const struct vgpu *vgpu);
+/* The session was suspended: what nobody else uses leaves. */
+void shm_session_suspended(struct session *session);
+
+/* Between shm.c and shm_swap.c. */
+
+/* Answers to LEAVE, WRITE and DROP; RESTORE; MAP. */
+void shm_ordered(struct session *session, const struct control_shm *message);
+void shm_restore(struct session *session, const struct control_shm *message);
+void shm_map(struct session *session, const struct control_shm *message);
+/* LOADING: it is whole again. */
+void shm_loaded(struct shm_segment *segment);
+/* A worker that was here before this gdevd has the host copy; takes the descriptor over. */
+void shm_back_host(struct shm_segment *segment, const struct control_shm *message, int fd);
+/* The attachment, or what its session does for the segment, is over. */
+void shm_attachment_over(struct shm_attachment *attachment);
+/* LOADING: what has come is forgotten. */
+void shm_load_failed(struct shm_segment *segment);
+/* Answers those that wait, as far as they can be answered now. */
+void shm_serve_parked(struct shm_segment *segment);
+void shm_park(
+	struct shm_segment *segment, struct session *session, const struct control_shm *message);
+bool shm_is_whole(const struct shm_segment *segment);
+struct shm_segment *shm_find(struct session *session, uint32_t id);
+struct shm_attachment *shm_find_attachment(
+	struct session *session, const struct shm_segment *segment);
+int shm_count_attachment(struct session *session, struct shm_segment *segment);
+void shm_attach(
+	struct session *session, const struct control_shm *message, struct shm_segment *segment);
+void shm_reply(struct session *session, const struct control_shm *request,
+	const struct shm_segment *segment, int status, const int *fds, size_t fd_count);
+/* Descriptors from message->first_chunk on. */
+void shm_reply_chunks(struct session *session, const struct control_shm *message,
+	const struct shm_segment *segment);
+/* Forgets the chunks. */
+void shm_close_chunks(struct shm_segment *segment);
 
 #endif

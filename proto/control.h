@@ -227,6 +227,13 @@ enum control_shm_command {
 	SHM_COMMAND_SET,    /* id, mode */
 	SHM_COMMAND_REMOVE, /* id: gone when the last attachment is */
 	SHM_COMMAND_HOLD,   /* id, token: one attachment more, without the chunks */
+	/* Leaving the device, and coming back. The first four are orders of gdevd. */
+	SHM_COMMAND_LEAVE, /* id: keep commands from it. Said back when none reaches it; status: see below */
+	SHM_COMMAND_WRITE, /* id, descriptor: copy it there. Said back when that is done; status */
+	SHM_COMMAND_DROP, /* id, descriptor: it is there now; drop the chunks. Said back when they are */
+	SHM_COMMAND_STAY,    /* id: it does not leave after all */
+	SHM_COMMAND_RESTORE, /* id, first chunk: a worker needs it */
+	SHM_COMMAND_MAP, /* id: the worker that was to bring it in uses it where it is, or, status: cannot */
 };
 
 /* The creator has taken the memory with CONTROL_MEMORY; BACK moves that charge to the segment, which keeps
@@ -235,9 +242,19 @@ enum control_shm_command {
  *
  * A transient segment (GET with CONTROL_SHM_TRANSIENT and the key IPC_PRIVATE) lives as long as it is
  * attached; its creator is attached from the start. The answer to GET names its token, a random number; who
- * does not know the token finds no such segment. */
+ * does not know the token finds no such segment.
+ *
+ * A segment leaves the device as a whole (docs/memory.md). Each session that has attached it is told to LEAVE, and
+ * says LEAVE back with status 1: it has the chunks, 0: it has none, or what keeps it there. One of those that have
+ * them is told to WRITE; when it has, all are told to DROP, and keep the descriptor of the host copy, for a
+ * gdevd that is restarted. ATTACH of a segment that is not on the device is answered with CONTROL_SHM_HOST, and the host
+ * copy if it is valid. RESTORE is answered when it is known where it is: status 0: descriptors as for ATTACH; 1: nowhere but in
+ * the host copy, which comes along: the asker charges device memory, brings it in and says BACK, or MAP; 2: it is used
+ * there, for good. BACK with CONTROL_SHM_HOST, to a restarted gdevd: the descriptor is the host copy. */
 #define CONTROL_TOKEN_BYTES 16
-#define CONTROL_SHM_TRANSIENT 0x40000000u /* a flag beside those of shmget(2) */
+#define CONTROL_SHM_TRANSIENT 0x40000000u /* flags beside those of shmget(2) */
+#define CONTROL_SHM_HOST 0x20000000u      /* it is not on the device */
+#define CONTROL_SHM_MAPPED 0x10000000u    /* with _HOST: and used where it is */
 
 struct control_shm {
 	struct control_header header;

@@ -73,7 +73,8 @@ static void ask_for(struct core *core, uint16_t type, uint64_t bytes,
 	memory->asked_bytes = bytes;
 	tell(core, (int64_t)bytes, &message);
 	message.header.type = type;
-	message.free_bytes = type == CONTROL_RESIDENT; /* it stays there */
+	message.free_bytes = type == CONTROL_RESIDENT &&
+			     !list_first(&memory->charges, struct charge, link)->for_turn;
 	memory->request.message.memory = message;
 	memory->request.expected = CONTROL_MEMORY_REPLY;
 	memory->request.answered = answered_with;

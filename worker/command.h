@@ -55,6 +55,8 @@ struct command {
 	struct piece *piece;          /* served: where; a move: of this one */
 	/* Not of a stream, but a move between a piece and its slot: called when it is done. */
 	void (*moved)(struct core *core, struct command *command);
+	void *owner; /* of the move */
+	struct device_queue *move_queue;
 
 	/* On the device. */
 	enum control_resource resource;

@@ -413,6 +413,9 @@ static int dispatch(
 	case CONTROL_EVICT:
 		residency_evict(core, (const void *)header);
 		return 0;
+	case CONTROL_SHM:
+		shared_ordered(core, (const void *)header, fds, fd_count);
+		return 0;
 	case CONTROL_EVENT_WATCH:
 		event_watch(core, (const void *)header);
 		return 0;

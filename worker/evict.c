@@ -15,6 +15,7 @@
 #include "worker/command.h"
 #include "worker/core.h"
 #include "worker/residency.h"
+#include "worker/shm.h"
 #include "worker/usage.h"
 
 /* Have their slots at a time; what waits can be had back for nothing. */
@@ -289,23 +290,31 @@ static void drop_job(struct job *job)
 
 /* Whether the command may still reach what is leaving. A launch that is paused touches nothing until it
  * goes on, and it does when everything is there again. */
-static bool reaches(const struct core *core, const struct command *command)
+static bool reaches(const struct core *core, const struct command *command, uint64_t sequence)
 {
-	if (command->sequence > core->residency.sequence)
+	if (command->sequence > sequence)
 		return false;
 	return command->device.kind == DEVICE_COPY || command->served || !grants_are_paused(core);
+}
+
+bool evict_is_drained(const struct core *core, uint64_t sequence)
+{
+	const struct command *command;
+
+	list_for_each (command, &core->streams.flight, flight_link)
+		if (reaches(core, command, sequence))
+			return false;
+	return true;
 }
 
 void evict_drained(struct core *core)
 {
 	struct residency *residency = &core->residency;
-	const struct command *command;
 
-	if (!residency->draining)
+	if (core->memory.shared_leaving)
+		shared_drained(core);
+	if (!residency->draining || !evict_is_drained(core, residency->sequence))
 		return;
-	list_for_each (command, &core->streams.flight, flight_link)
-		if (reaches(core, command))
-			return;
 	residency->draining = false;
 	residency->ready = true;
 	residency_start(core, &residency->write, write_job);
@@ -420,4 +429,5 @@ void residency_lost(struct core *core)
 		residency->suspended = false;
 		residency_wake(core);
 	}
+	shared_lost(core);
 }

@@ -19,6 +19,7 @@ void memory_init(struct core *core)
 	list_init(&core->memory.kept);
 	list_init(&core->memory.charges);
 	list_init(&core->memory.holds);
+	list_init(&core->memory.shared);
 }
 
 void memory_finish(struct core *core)
@@ -32,6 +33,8 @@ void memory_finish(struct core *core)
 		memory_drop_pieces(core, range);
 		if (range->kind == RANGE_HOST && range->ready && core->ops->host_unregister)
 			core->ops->host_unregister(core->space, range->address, range->bytes);
+		if (range->shared)
+			shared_unmap(core, range);
 		shared_destroy(range->shared);
 		memory_remove(core, range);
 	}

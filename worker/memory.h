@@ -89,6 +89,7 @@ struct charge {
 	struct list link;
 	uint64_t bytes;
 	bool swappable; /* host swap will do */
+	bool for_turn;  /* it is to be brought in, in the session's turn of the device */
 	bool swapped;   /* and it is host swap that has been charged */
 	/* With the lock. 0: `bytes` are ours now; -ENOMEM. */
 	void (*decided)(struct core *core, struct charge *charge, int status);
@@ -105,14 +106,17 @@ struct memory {
 	struct range **ranges; /* by address */
 	size_t range_count, range_capacity;
 	uint64_t charged_bytes, used_bytes, kept_bytes;
-	size_t host_ranges;   /* page-locked memory: at most HOST_RANGES_MAX, */
-	uint64_t host_bytes;  /* and config.host_bytes */
-	uint64_t limit_bytes; /* of the virtual GPU */
-	struct list kept;     /* struct kept_chunk */
-	struct list charges;  /* undecided, oldest first */
-	struct list holds;    /* shared memory that is held without a range: shm.c */
-	bool asking;          /* gdevd has been asked on behalf of the first of them */
-	bool behind;          /* the first has to wait until gdevd has answered residency.request */
+	size_t host_ranges;      /* page-locked memory: at most HOST_RANGES_MAX, */
+	uint64_t host_bytes;     /* and config.host_bytes */
+	uint64_t limit_bytes;    /* of the virtual GPU */
+	struct list kept;        /* struct kept_chunk */
+	struct list charges;     /* undecided, oldest first */
+	struct list holds;       /* shared memory that is held without a range: shm.c */
+	struct list shared;      /* struct shared: shm.h */
+	unsigned shared_away;    /* that are not HERE or MAPPED, */
+	unsigned shared_leaving; /* and LEAVING */
+	bool asking;             /* gdevd has been asked on behalf of the first of them */
+	bool behind; /* the first has to wait until gdevd has answered residency.request */
 	uint64_t asked_bytes;
 	struct control_request request; /* while asking */
 	/* Host swap: what our objects have been charged, all of it in use. */

@@ -75,6 +75,13 @@ static struct list *moves(struct residency *residency, uint32_t which)
 int residency_move(struct core *core, struct piece *piece, bool out,
 	void (*moved)(struct core *core, struct command *command))
 {
+	return residency_move_on(
+		core, out ? core->residency.out : core->residency.in, piece, out, moved, NULL);
+}
+
+int residency_move_on(struct core *core, struct device_queue *queue, struct piece *piece, bool out,
+	void (*moved)(struct core *core, struct command *command), void *owner)
+{
 	struct command *command = command_create(core, 0);
 	uint64_t address = piece->range->address + piece->offset;
 	uint64_t slot = (uintptr_t)piece->slot->base;
@@ -83,6 +90,8 @@ int residency_move(struct core *core, struct piece *piece, bool out,
 		return -ENOMEM;
 	command->moved = moved;
 	command->piece = piece;
+	command->owner = owner;
+	command->move_queue = queue;
 	command->device.kind = DEVICE_COPY;
 	command->device.copy = (struct device_copy){
 		.direction = out ? DEVICE_FROM_DEVICE : DEVICE_TO_DEVICE,
@@ -129,8 +138,7 @@ void residency_submit_moves(struct core *core, uint32_t which)
 		move_admitted(core, command)) {
 		list_remove(&command->link);
 		grant_submitted(core, command);
-		stream_submit_move(core,
-			which == RESOURCE_COPY_TO_DEVICE ? residency->in : residency->out, command);
+		stream_submit_move(core, command->move_queue, command);
 	}
 }
 
@@ -185,6 +193,7 @@ void residency_resume(struct core *core)
 	if (residency->suspended)
 		return;
 	note_waiting(core, true);
+	shared_want_all(core);
 	residency_want_all(core);
 	residency_pump(core);
 	if (!residency->absent_bytes)
@@ -594,10 +603,27 @@ static bool launch_admitted(struct core *core, struct stream *stream, struct com
 		return stream_wait_in(blocked, stream);
 	if (load_failed(core, stream, command))
 		return false;
+	if (shared_want_all(core)) /* what can only come as a whole comes first */
+		return wait_here(core, stream);
 	residency_want_all(core);
 	residency_pump(core);
 	if (!core->residency.absent_bytes)
 		return true;
+	return wait_here(core, stream);
+}
+
+/* What is shared is not served from its host copy, which others may be about to leave: it is brought in. */
+static bool shared_admitted(struct core *core, struct stream *stream, struct command *command)
+{
+	struct list *blocked = &core->grants.resources[RESOURCE_COMPUTE].blocked;
+
+	if (!core->memory.shared_away || !shared_is_away(core, &command->device))
+		return true;
+	if (!grant_admits(core, RESOURCE_COMPUTE, 0))
+		return stream_wait_in(blocked, stream);
+	if (load_failed(core, stream, command))
+		return false;
+	shared_want(core, &command->device);
 	return wait_here(core, stream);
 }
 
@@ -680,6 +706,8 @@ bool residency_admits(struct core *core, struct stream *stream, struct command *
 
 	if (core->residency.suspended) /* that is no wait for memory */
 		return stream_wait_in(&core->residency.waiting, stream);
+	if (command->device.kind != DEVICE_LAUNCH && !shared_admitted(core, stream, command))
+		return false;
 	switch (command->device.kind) {
 	case DEVICE_LAUNCH:
 		return launch_admitted(core, stream, command);

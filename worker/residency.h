@@ -122,6 +122,8 @@ void residency_release(struct core *core, struct range *range);
 void residency_evict(struct core *core, const struct control_evict *order);
 /* A command is done, or was paused: does nobody reach any more what is leaving? */
 void evict_drained(struct core *core);
+/* Whether no command up to this one reaches what is not listed any more. */
+bool evict_is_drained(const struct core *core, uint64_t sequence);
 /* Compute is ours again: grants_resume() when all that paused launches can reach is there. */
 void residency_resume(struct core *core);
 /* gdevd is gone: nobody gives us more, and nobody waits for what leaves. */
@@ -143,6 +145,9 @@ void residency_start(struct core *core, struct single_job *single, void (*run)(s
 /* A move between a piece and its slot; `moved` is called with the lock. -ENOMEM. */
 int residency_move(struct core *core, struct piece *piece, bool out,
 	void (*moved)(struct core *core, struct command *command));
+/* The same on another queue; command->owner is `owner`. */
+int residency_move_on(struct core *core, struct device_queue *queue, struct piece *piece, bool out,
+	void (*moved)(struct core *core, struct command *command), void *owner);
 /* Unlocked: makes the queue for moves. */
 int residency_queue(struct core *core, bool out);
 bool residency_is_written(const struct core *core, const struct piece *piece);

@@ -18,16 +18,6 @@
 #include "worker/command.h"
 #include "worker/core.h"
 
-/* What a range of kind RANGE_SHARED is attached to. */
-struct shared {
-	struct core *core;
-	struct range *range;
-	struct control_shm description; /* as gdevd gave it */
-	struct control_request request; /* while registering again */
-	struct job job;
-	bool exported; /* was an object of this session's own */
-};
-
 /* Shared memory that the session holds without having it anywhere. */
 struct hold {
 	struct list link;
@@ -35,7 +25,7 @@ struct hold {
 	uint32_t count;
 };
 
-static struct control_shm message_of(enum control_shm_command command)
+struct control_shm shared_message(enum control_shm_command command)
 {
 	return (struct control_shm){
 		.header = {sizeof(struct control_shm), CONTROL_SHM, CONTROL_VERSION, 0, 0},
@@ -84,9 +74,9 @@ static uint64_t chunk_bytes_for(uint64_t bytes)
 }
 
 /* Hands the descriptors of the chunks to gdevd, some at a time, which are of one size. */
-static int back(struct core *core, const struct range *range, const struct control_shm *segment)
+int shared_back(struct core *core, const struct range *range, const struct control_shm *segment)
 {
-	struct control_shm message = message_of(SHM_COMMAND_BACK), reply;
+	struct control_shm message = shared_message(SHM_COMMAND_BACK), reply;
 	int fds[FD_PASS_MAX], status = 0;
 	size_t count;
 
@@ -159,14 +149,14 @@ static int create_segment(
 	struct core *core, const struct control_shm *segment, uint64_t chunk_bytes)
 {
 	struct range range = {.kind = RANGE_SHARED, .bytes = segment->bytes};
-	struct control_shm remove = message_of(SHM_COMMAND_REMOVE), reply;
+	struct control_shm remove = shared_message(SHM_COMMAND_REMOVE), reply;
 	int error = pay(core, segment->bytes);
 	bool paid = !error;
 
 	if (paid) {
 		error = memory_make_pieces(core, segment->bytes, chunk_bytes, false, &range);
 		if (!error)
-			error = back(core, &range, segment);
+			error = shared_back(core, &range, segment);
 		memory_drop_pieces(core, &range);
 		free(range.pieces);
 	}
@@ -190,7 +180,7 @@ static void get_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
 	const struct record_shm *record = command->request.shm;
-	struct control_shm message = message_of(SHM_COMMAND_GET), reply;
+	struct control_shm message = shared_message(SHM_COMMAND_GET), reply;
 	int status;
 
 	message.key = record->key;
@@ -214,7 +204,7 @@ void shm_get(struct command *command)
 
 static void detach(struct core *core, uint32_t id)
 {
-	struct control_shm message = message_of(SHM_COMMAND_DETACH);
+	struct control_shm message = shared_message(SHM_COMMAND_DETACH);
 
 	message.id = id;
 	control_tell(core, &message, NULL, 0);
@@ -237,6 +227,7 @@ static int import(
 			.offset = last ? last->offset + last->bytes : 0,
 			.bytes = chunk_bytes,
 		};
+		list_init(&piece->link);
 		last = piece;
 		range->piece_count++;
 	}
@@ -261,73 +252,85 @@ static uint64_t bytes_of(const struct range *range)
 	return bytes;
 }
 
-/* Fetches the rest of the chunks, message by message, into `range`. */
-static int fetch(struct core *core, struct control_shm *message, struct control_shm *segment,
-	struct range *range)
+int shared_import(
+	struct core *core, struct control_shm *segment, struct range *range, int *fds, size_t count)
+{
+	if (!is_sane(core, segment) || !count || count > segment->chunks - range->piece_count)
+		return -EINVAL;
+	if (!range->pieces)
+		range->pieces = calloc(segment->chunks, sizeof *range->pieces);
+	return range->pieces ? import(core, range, segment->chunk_bytes, fds, count) : -ENOMEM;
+}
+
+/* The segment is not on the device: there is the host copy, or nothing. */
+static int take_host(const struct core *core, const struct control_shm *segment, int *fds,
+	size_t count, int *host_fd)
+{
+	bool sane = segment->bytes && segment->bytes % DEVICE_CHUNK_MIN == 0 &&
+		    segment->bytes <= core->session.arena_bytes && host_fd && count <= 1;
+
+	if (sane && count)
+		*host_fd = steal_fd(&fds[0]);
+	return sane ? 0 : -EINVAL;
+}
+
+/* Fetches the chunks that `range` does not have, message by message. */
+int shared_fetch(struct core *core, struct control_shm *message, struct control_shm *segment,
+	struct range *range, int *host_fd)
 {
 	int error = 0;
 
-	do {
+	while (!error && (!range->piece_count || range->piece_count < segment->chunks)) {
 		int fds[FD_PASS_MAX];
 		size_t count = array_length(fds);
 		message->first_chunk = (uint32_t)range->piece_count;
 		error = call(core, message, segment, fds, &count);
 		if (error < 0)
 			return error;
-		error = is_sane(core, segment) && count ? 0 : -EINVAL;
-		if (!error && !range->pieces)
-			range->pieces = calloc(segment->chunks, sizeof *range->pieces);
-		if (!error && !range->pieces)
-			error = -ENOMEM;
-		if (!error && count > segment->chunks - range->piece_count)
-			error = -EINVAL;
-		if (!error)
-			error = import(core, range, segment->chunk_bytes, fds, count);
+		if (!message->first_chunk && (segment->flags & CONTROL_SHM_HOST)) {
+			error = take_host(core, segment, fds, count, host_fd);
+			fd_close_all(fds, count);
+			return error;
+		}
+		error = shared_import(core, segment, range, fds, count);
 		fd_close_all(fds, count);
-	} while (!error && range->piece_count < segment->chunks);
+	}
 	return !error && bytes_of(range) != segment->bytes ? -EINVAL : error;
 }
 
-/* Puts what was fetched into the address space. */
-static int place(struct core *core, uint64_t address, const struct control_shm *segment,
-	struct range *fetched, bool read_only)
+/* Puts what was fetched into the address space: the chunks, or nothing yet. */
+static int place(struct core *core, uint64_t address, struct shared *shared,
+	const struct control_shm *segment, struct range *fetched, bool read_only)
 {
-	struct shared *shared = calloc(1, sizeof *shared);
+	bool away = !fetched->piece_count;
 	struct range *range;
 	int error;
 
-	if (!shared)
-		return -ENOMEM;
 	core_lock(core);
 	error = memory_insert(core, RANGE_SHARED, address, segment->bytes, &range);
 	if (!error) {
 		range->read_only = read_only;
 		range->piece_count = fetched->piece_count;
 		range->pieces = steal_pointer(&fetched->pieces);
-		for (size_t i = 0; i < range->piece_count; i++) {
+		for (size_t i = 0; i < range->piece_count; i++)
 			range->pieces[i].range = range;
-			list_init(&range->pieces[i].link);
-		}
 		fetched->piece_count = 0;
 	}
 	core_unlock(core);
-	if (error) {
-		free(shared);
+	if (error)
 		return error;
-	}
-	shared->core = core;
-	shared->range = range;
-	shared->description = *segment;
 	error = memory_map_pieces(core, range);
 	core_lock(core);
 	if (error) { /* give the pieces back to be dropped */
 		fetched->pieces = steal_pointer(&range->pieces);
 		fetched->piece_count = range->piece_count;
 		memory_remove(core, range);
-		free(shared);
 	} else {
+		shared->range = range;
+		shared->description = *segment;
 		range->shared = shared;
 		range->ready = true;
+		shared_settle(core, shared, away ? SHARED_AWAY : SHARED_HERE);
 	}
 	core_unlock(core);
 	return error;
@@ -338,15 +341,26 @@ static int attach(struct core *core, struct control_shm *message, uint64_t addre
 	struct control_shm *segment)
 {
 	struct range fetched = {.kind = RANGE_SHARED};
-	int error = fetch(core, message, segment, &fetched);
+	struct shared *shared;
+	int error;
 
+	core_lock(core);
+	shared = shared_create_entry(core, message->id);
+	core_unlock(core);
+	if (!shared)
+		return -ENOMEM;
+	error = shared_fetch(core, message, segment, &fetched, &shared->host_fd);
 	if (!error)
-		error = place(core, address, segment, &fetched, message->flags & SHM_RDONLY);
+		error = place(
+			core, address, shared, segment, &fetched, message->flags & SHM_RDONLY);
 	if (error) {
 		if (segment->id)
 			detach(core, message->id);
 		memory_drop_pieces(core, &fetched);
 		free(fetched.pieces);
+		core_lock(core);
+		shared_remove(core, shared);
+		core_unlock(core);
 	}
 	return error;
 }
@@ -355,7 +369,7 @@ static void attach_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
 	const struct record_shm *record = command->request.shm;
-	struct control_shm message = message_of(SHM_COMMAND_ATTACH), segment = {0};
+	struct control_shm message = shared_message(SHM_COMMAND_ATTACH), segment = {0};
 	int error;
 
 	message.id = record->id;
@@ -380,11 +394,12 @@ static void detach_job(struct job *job)
 	struct shared *shared = range->shared;
 
 	memory_unmap_pieces(core, range, range->piece_count);
+	shared_unmap(core, range);
 	memory_drop_pieces(core, range);
 	detach(core, shared->description.id);
 	core_lock(core);
+	shared_remove(core, shared);
 	memory_remove(core, range);
-	shared_destroy(shared);
 	command_answer(command, 0, NULL, 0);
 	core_unlock(core);
 }
@@ -409,7 +424,7 @@ static void control_job(struct job *job)
 	enum control_shm_command what = record->command == IPC_STAT  ? SHM_COMMAND_STAT
 					: record->command == IPC_SET ? SHM_COMMAND_SET
 								     : SHM_COMMAND_REMOVE;
-	struct control_shm message = message_of(what), reply;
+	struct control_shm message = shared_message(what), reply;
 	int status;
 
 	message.id = record->id;
@@ -486,7 +501,7 @@ static void hold_and_answer(struct command *command, int status, const struct co
 /* A transient segment that gdevd makes for `bytes`; status as of call(). */
 static int get_transient(struct core *core, uint64_t bytes, struct control_shm *segment)
 {
-	struct control_shm message = message_of(SHM_COMMAND_GET);
+	struct control_shm message = shared_message(SHM_COMMAND_GET);
 	int status;
 
 	message.key = IPC_PRIVATE;
@@ -527,44 +542,57 @@ static bool is_resident(const struct range *range)
 	return true;
 }
 
+/* Hands the object's chunks to gdevd. With the lock, an entry is there before gdevd may give orders for it. */
+static int hand_out(
+	struct core *core, struct range *range, struct control_shm *segment, struct shared **shared)
+{
+	struct control_shm remove = shared_message(SHM_COMMAND_REMOVE), reply;
+	int status = get_transient(core, range->bytes, segment);
+
+	if (status != 1)
+		return status;
+	core_lock(core);
+	*shared = shared_create_entry(core, segment->id);
+	core_unlock(core);
+	status = *shared ? shared_back(core, range, segment) : -ENOMEM;
+	if (status) {
+		remove.id = segment->id;
+		memcpy(remove.token, segment->token, sizeof remove.token);
+		call(core, &remove, &reply, NULL, NULL);
+	}
+	return status;
+}
+
 /* The chunks stay where they are; what in-flight commands do to them goes on. */
 static void export_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
-	struct shared *shared = calloc(1, sizeof *shared);
-	struct control_shm remove = message_of(SHM_COMMAND_REMOVE), segment, reply;
 	struct range *range = command->range;
 	struct core *core = command->core;
-	int status = shared ? get_transient(core, range->bytes, &segment) : -ENOMEM;
+	struct shared *shared = NULL;
+	struct control_shm segment;
+	int status = hand_out(core, range, &segment, &shared);
 
-	if (status == 1) {
-		status = back(core, range, &segment);
-		if (status) {
-			remove.id = segment.id;
-			memcpy(remove.token, segment.token, sizeof remove.token);
-			call(core, &remove, &reply, NULL, NULL);
-		}
-	}
 	core_lock(core);
+	range->stays = false;
 	if (!status) {
 		memory_hand_over(core, range->bytes);
 		range->kind = RANGE_SHARED;
 		if (range->lent) /* from here on copies of it are ours */
 			direct_moved(core);
 		range->shared = shared;
-		shared->core = core;
 		shared->range = range;
 		shared->description = segment;
 		shared->exported = true;
-		shared = NULL;
-	} else {
-		range->stays = false;
 	}
 	range->exporting = false;
-	memory_unpin(core, range);
 	answer_shared(command, status, &segment);
+	if (!status)
+		shared_settle(core, shared, SHARED_HERE);
+	else if (shared)
+		shared_remove(core, shared);
+	memory_unpin(core, range);
 	core_unlock(core);
-	free(shared);
 }
 
 void shared_export(struct command *command)
@@ -597,7 +625,7 @@ static void hold_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
 	const struct record_shared *record = command->request.shared;
-	struct control_shm message = message_of(SHM_COMMAND_HOLD), segment;
+	struct control_shm message = shared_message(SHM_COMMAND_HOLD), segment;
 
 	message.id = record->id;
 	memcpy(message.token, record->token, sizeof message.token);
@@ -613,7 +641,7 @@ void shared_drop(struct command *command)
 {
 	struct core *core = command->core;
 	struct hold *hold = find_hold(core, command->request.shared->id);
-	struct control_shm message = message_of(SHM_COMMAND_DETACH);
+	struct control_shm message = shared_message(SHM_COMMAND_DETACH);
 
 	if (!hold) {
 		command_answer(command, -EINVAL, NULL, 0);
@@ -632,7 +660,7 @@ static void map_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
 	const struct record_shared *record = command->request.shared;
-	struct control_shm message = message_of(SHM_COMMAND_ATTACH), segment = {0};
+	struct control_shm message = shared_message(SHM_COMMAND_ATTACH), segment = {0};
 	int error;
 
 	message.id = record->id;
@@ -672,11 +700,24 @@ void shared_finish(struct core *core)
 
 /* ---- a new gdevd ---- */
 
+/* The new gdevd learns where the host copy is. */
+static int back_host(struct core *core, const struct shared *shared)
+{
+	struct control_shm message = shared->request.message.shm, reply;
+
+	message.command = SHM_COMMAND_BACK;
+	return min_of(control_call_with(core, &message, &shared->host_fd, 1, CONTROL_SHM_REPLY,
+			      &reply, sizeof reply, NULL, NULL),
+		0);
+}
+
 static void back_job(struct job *job)
 {
 	struct shared *shared = container_of(job, struct shared, job);
 	struct core *core = shared->core;
-	int error = back(core, shared->range, &shared->description);
+	int error = shared->range->piece_count
+			    ? shared_back(core, shared->range, &shared->description)
+			    : back_host(core, shared);
 
 	if (error)
 		log_warning("shared memory %u is unknown to the new gdevd: %s",
@@ -697,6 +738,14 @@ static void registered(struct core *core, struct control_request *request, int s
 		memory_unpin(core, shared->range);
 }
 
+/* Whether there is something to say of it to a gdevd that does not know it. */
+static bool is_known_here(const struct shared *shared)
+{
+	return shared->place == SHARED_HERE ||
+	       ((shared->place == SHARED_AWAY || shared->place == SHARED_MAPPED) &&
+		       shared->host_fd >= 0);
+}
+
 void shared_register(struct core *core)
 {
 	struct hold *hold;
@@ -704,31 +753,29 @@ void shared_register(struct core *core)
 	for (size_t i = 0; i < core->memory.range_count; i++) {
 		struct range *range = core->memory.ranges[i];
 		struct shared *shared = range->shared;
-		if (!shared || !range->ready || range->pins)
+		if (!shared || !range->ready || range->pins || !is_known_here(shared))
 			continue;
 		memory_pin(range); /* until gdevd has it */
 		shared->request.message.shm = shared->description;
-		shared->request.message.shm.header = message_of(SHM_COMMAND_ATTACH).header;
+		shared->request.message.shm.header = shared_message(SHM_COMMAND_ATTACH).header;
 		shared->request.message.shm.command = SHM_COMMAND_ATTACH;
 		shared->request.message.shm.first_chunk = 0;
 		shared->request.message.shm.flags =
 			(range->read_only ? SHM_RDONLY : 0) |
-			(shared->description.flags & CONTROL_SHM_TRANSIENT);
+			(shared->description.flags & CONTROL_SHM_TRANSIENT) |
+			(shared->place != SHARED_HERE ? CONTROL_SHM_HOST : 0) |
+			(shared->place == SHARED_MAPPED ? CONTROL_SHM_MAPPED : 0);
 		shared->request.expected = CONTROL_SHM_REPLY;
 		shared->request.answered = registered;
 		control_ask(core, &shared->request);
 	}
 	/* Behind these, so that what is mapped somewhere is known when it is held. */
 	list_for_each (hold, &core->memory.holds, link) {
-		struct control_shm message = message_of(SHM_COMMAND_HOLD);
+		struct control_shm message = shared_message(SHM_COMMAND_HOLD);
 		message.id = hold->description.id;
 		memcpy(message.token, hold->description.token, sizeof message.token);
 		for (uint32_t i = 0; i < hold->count; i++)
 			control_send(core, &message, NULL, 0);
 	}
-}
-
-void shared_destroy(struct shared *shared)
-{
-	free(shared);
+	residency_wake(core); /* what is away can be asked for again */
 }

@@ -7,11 +7,61 @@
 #define GDEV_WORKER_SHM_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "proto/control.h"
+#include "worker/control.h"
+#include "worker/direct.h"
+#include "worker/memory.h"
+#include "worker/service.h"
 
 struct command;
 struct core;
-struct range;
-struct shared;
+struct device_command;
+struct device_queue;
+
+/* Where a segment is, as far as this session's commands are concerned (docs/memory.md, rule 12). */
+enum shared_place {
+	SHARED_COMING,  /* being attached or brought in */
+	SHARED_HERE,    /* on the device; commands use it */
+	SHARED_LEAVING, /* on the device, unlisted: commands in flight may reach it */
+	SHARED_LEFT,    /* on the device, and none does */
+	SHARED_AWAY,    /* not here: without chunks */
+	SHARED_WANTED,  /* the same, and gdevd has been asked for it */
+	SHARED_MAPPED,  /* in its host copy, and used there */
+};
+
+/* What a range of kind RANGE_SHARED is attached to. With the lock. */
+struct shared {
+	struct list link; /* memory.shared */
+	struct core *core;
+	struct range *range;            /* NULL while it is being attached */
+	struct control_shm description; /* as gdevd gave it */
+	struct control_request request; /* while registering again, and RESTORE */
+	struct job job;
+	struct charge charge;
+	bool exported; /* was an object of this session's own */
+	enum shared_place place;
+	bool counted;      /* in residency.absent_bytes and memory.shared_away */
+	uint32_t order;    /* of gdevd, not answered: enum control_shm_command; 0: none */
+	uint64_t sequence; /* LEAVING: commands up to this one may reach it, */
+	bool stopping;     /* and the client, which copies by itself */
+	struct direct_stop stop;
+	int host_fd; /* AWAY, MAPPED: the host copy, if we have it; -1 */
+
+	/* While it moves. */
+	struct range moving; /* what is brought in */
+	int *fds;            /* the first chunks, in answer to RESTORE */
+	size_t fd_count;
+	int copy_fd;             /* WRITE: where it is copied to; -1 */
+	void *copy;              /* the host copy, mapped */
+	struct swap_slot *slots; /* one a piece, in `copy` */
+	struct device_queue *queue;
+	size_t moves;
+	int error;
+};
 
 /* Immediate records SHM_*. With the lock. */
 void shm_get(struct command *command);
@@ -32,6 +82,37 @@ void shared_free(struct command *command, struct range *range);
 /* Tells a gdevd that has been restarted which segments are attached here. With the lock. */
 void shared_register(struct core *core);
 void shared_destroy(struct shared *shared);
+
+/* ---- shared_swap.c: leaving the device and coming back. With the lock ---- */
+
+/* One more that gdevd may give orders for. NULL: no memory. */
+struct shared *shared_create_entry(struct core *core, uint32_t id);
+/* It is attached: HERE, or AWAY. */
+void shared_settle(struct core *core, struct shared *shared, enum shared_place place);
+/* It is detached, or could not be attached. Frees it. */
+void shared_remove(struct core *core, struct shared *shared);
+/* From gdevd. */
+void shared_ordered(struct core *core, const struct control_shm *order, int *fds, size_t fd_count);
+/* A command is done, or was paused. */
+void shared_drained(struct core *core);
+/* Begins to bring in what is away. Whether there was anything. */
+bool shared_want_all(struct core *core);
+/* Whether the copy or fill names something that is not HERE; and begins to bring that in. */
+bool shared_is_away(struct core *core, const struct device_command *command);
+void shared_want(struct core *core, const struct device_command *command);
+/* gdevd is gone: what was leaving stays. */
+void shared_lost(struct core *core);
+/* Unlocked: its host copy is not used at its address any more. */
+void shared_unmap(struct core *core, struct range *range);
+
+/* shm.c, for it. Unlocked, from a job. */
+int shared_import(struct core *core, struct control_shm *segment, struct range *range, int *fds,
+	size_t count);
+/* The chunks from range->piece_count on. */
+int shared_fetch(struct core *core, struct control_shm *message, struct control_shm *segment,
+	struct range *range, int *host_fd);
+int shared_back(struct core *core, const struct range *range, const struct control_shm *segment);
+struct control_shm shared_message(enum control_shm_command command);
 void shared_finish(struct core *core);
 
 #endif

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""Shared device memory that does not fit: it leaves the device and comes back, with what is in it."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+
+import integ
+from integ import PROGRAMS, SOFTWARE
+
+# Objects are so many times as large on hardware, where the contexts count too.
+SCALE = 1 if SOFTWARE else 48
+SEGMENT = SCALE * 48 << 20
+
+
+class Process:
+    """A process that does what it is told (sharing.c)."""
+
+    def __init__(self, gdevd):
+        self.gdevd = gdevd
+        self.process = gdevd.popen([gdevd.gdev, "run", PROGRAMS / "sharing", SCALE], text=True, bufsize=1,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def begin(self, line):
+        self.process.stdin.write(line + "\n")
+
+    def finish(self):
+        answer = self.process.stdout.readline().rstrip()
+        if answer != "ok":
+            raise AssertionError(answer or "it is gone")
+
+    def __call__(self, *lines):
+        for line in lines:
+            self.begin(line)
+            self.finish()
+        return self
+
+    def session(self):
+        return next(s for s in self.gdevd.status()["sessions"] if s["pid"] == self.process.pid)
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(20)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Sharing(integ.Case):
+    # The virtual GPU has room for one segment beside one object of a process, not for two of those.
+    vgpus = {"gdev0": {"memory": "96M" if SOFTWARE else "7G"}}
+
+    def start(self):
+        return Process(self.gdevd)
+
+    def vgpu(self):
+        return self.gdevd.status()["vgpus"][0]
+
+    def shared_swapped(self):
+        """Bytes in host swap that belong to no session."""
+        status = self.gdevd.status()
+        return status["vgpus"][0]["swapped_bytes"] - sum(s["swapped_bytes"] for s in status["sessions"])
+
+    def push_out(self, process):
+        """Makes what others have leave."""
+        process("own 88 5", "work", "read 5 1")
+
+    def nothing_left(self, *processes):
+        for process in processes:
+            process.end()
+        self.wait_quiet()
+        vgpu = self.vgpu()
+        self.assertEqual((vgpu["memory_used_bytes"], vgpu["swapped_bytes"], vgpu["shared_segments"]), (0, 0, 0))
+
+    def check_moves(self, begin, attach):
+        owner, other, third = self.start(), self.start(), self.start()
+        owner(begin, "fill 3", "step")
+        other(attach, "check 3 1")
+        self.push_out(third)
+        self.assertEqual(self.shared_swapped(), SEGMENT)
+        other("check 3 1", "step")
+        self.assertEqual(self.shared_swapped(), 0)
+        owner("check 3 2", "step")
+        third("work")
+        self.assertEqual(self.shared_swapped(), SEGMENT)
+        owner("step")
+        other("check 3 4")
+        third("read 5 2")
+        return owner, other, third
+
+    def test_key(self):
+        """a segment that two processes have attached leaves the device and comes back, and is the same to both"""
+        owner, other, third = self.check_moves("key 7 48", "key 7 48")
+        owner("remove", "detach")
+        other("check 3 4")
+        self.nothing_left(owner, other, third)
+
+    def test_ipc(self):
+        """so does memory that is shared by an IPC handle"""
+        with tempfile.NamedTemporaryFile() as handle:
+            owner, other, third = self.check_moves(f"export {handle.name} 48", f"import {handle.name}")
+            owner("detach")
+            other("check 3 4")
+            self.nothing_left(owner, other, third)
+
+    def test_attach_away(self):
+        """a segment that is in host swap can be attached, and is brought in when it is used"""
+        owner, third, late = self.start(), self.start(), self.start()
+        owner("key 7 48", "fill 3")
+        self.push_out(third)
+        late("key 7 48")
+        self.assertEqual(self.shared_swapped(), SEGMENT)
+        late("check 3 0", "step")
+        owner("check 3 1", "remove")
+        self.nothing_left(owner, third, late)
+
+    def test_owner_killed_away(self):
+        """what is in it outlives its creator, and whoever has brought it in, while it is attached"""
+        owner, other, third = self.start(), self.start(), self.start()
+        owner("key 7 48", "fill 3", "step")
+        other("key 7 48")
+        self.push_out(third)
+        owner.kill()
+        another = self.start()("key 7 48", "step")
+        another.kill()
+        other("check 3 2", "remove")
+        self.nothing_left(other, third)
+
+    def test_killed_moving(self):
+        """whoever is killed while it moves, the others find what was there"""
+        steps = 0
+        keeper, third = self.start(), self.start()
+        keeper("key 7 48", "fill 3")
+        third("own 88 5")
+        for i in range(8):
+            victim = self.start()("key 7 48")
+            if i % 2:
+                third("work")
+                victim.begin("check 3 %d" % steps)
+            else:
+                third.begin("work")
+            time.sleep(0.01 * i)
+            if i % 4 < 2:
+                victim.kill()
+            else:
+                session = victim.session()
+                import os
+                os.kill(session["worker_pid"], signal.SIGKILL)
+                victim.kill()
+            if not i % 2:
+                third.finish()
+            keeper("check 3 %d" % steps, "step")
+            steps += 1
+        keeper("remove")
+        self.nothing_left(keeper, third)
+
+    def test_suspended(self):
+        """one that is suspended keeps nothing of it on the device, and finds what others did meanwhile"""
+        owner, other = self.start(), self.start()
+        owner("key 7 48", "fill 3")
+        other("key 7 48", "step")
+        suspend = lambda verb, p: self.assertEqual(  # noqa: E731
+            self.gdevd.run([self.gdevd.gdev, verb, p.process.pid])[0], 0)
+        suspend("suspend", owner)
+        other("step", "check 3 2")
+        suspend("suspend", other)
+        self.wait_until(lambda: self.vgpu()["memory_used_bytes"] == 0, "nobody uses it: it leaves")
+        suspend("resume", owner)
+        owner("check 3 2", "step")
+        suspend("resume", other)
+        other("check 3 3", "remove")
+        self.nothing_left(owner, other)
+
+    def test_too_large(self):
+        """a segment that has no room beside what its process has is used from the host, by all"""
+        owner, other = self.start(), self.start()
+        owner("key 7 48", "fill 3")
+        other("own 88 5", "key 7 48", "work", "step", "check 3 1", "read 5 1")
+        owner("step", "check 3 2", "remove")
+        other("check 3 2")
+        self.nothing_left(owner, other)
+
+    def test_restart(self):
+        """a gdevd that is restarted learns where it is"""
+        owner, other, third = self.start(), self.start(), self.start()
+        owner("key 7 48", "fill 3")
+        other("key 7 48", "step")
+        self.push_out(third)
+        os.kill(self.gdevd.process.pid, signal.SIGKILL)
+        self.gdevd.process.wait()
+        self.gdevd.start()
+        self.wait_until(lambda: len(self.gdevd.status()["sessions"]) == 3, "they are back")
+        owner("check 3 1", "step")
+        other("check 3 2", "remove")
+        self.nothing_left(owner, other, third)
+
+
+if __name__ == "__main__":
+    integ.main()
