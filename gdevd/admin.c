@@ -209,6 +209,7 @@ static json_t *describe_vgpu(const struct vgpu *vgpu)
 	json_object_set_new(object, "lasts", json_boolean(!vgpu->config->from_file));
 	json_object_set_new(object, "sessions", number(vgpu->sessions));
 	json_object_set_new(object, "shared_segments", number(vgpu->shm.count));
+	json_object_set_new(object, "shared_evictions", number(vgpu->shm.evictions));
 	return object;
 }
 

@@ -33,6 +33,7 @@ struct worker;
 struct shm {
 	struct list segments;
 	unsigned count;
+	uint64_t evictions; /* of segments, ever */
 };
 
 /* Where a whole segment is: shm_swap.c. */

@@ -127,6 +127,7 @@ static void left(struct shm_segment *segment)
 	struct daemon *daemon = daemon_of(segment);
 
 	segment->place = SHM_ON_HOST;
+	segment->shm->evictions++;
 	memory_return(&segment->memory, segment->memory.used_bytes);
 	shm_serve_parked(segment);
 	residency_balance(daemon);

@@ -280,7 +280,7 @@ static void moved(struct core *core, struct command *command)
 	struct shared *shared = command->owner;
 
 	command->piece->slot = NULL;
-	if (command->error)
+	if (command->error && !shared->error)
 		shared->error = command->error;
 	if (!--shared->moves)
 		service_job(core, &shared->job, shared->job.run);
@@ -402,7 +402,7 @@ static void arrived(struct core *core, struct shared *shared, enum shared_place 
 		log_error("session %llu: shared memory %u cannot be brought in: %s",
 			(unsigned long long)core->session.session, shared->description.id,
 			gdev_strerror(error));
-		core->residency.load_error = error == -ENOMEM ? error : -GDEV_E_DEVICE_LOST;
+		core->residency.load_error = error;
 	}
 	shared_settle(core, shared, place);
 	memory_unpin(core, range);
