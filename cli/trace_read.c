@@ -16,6 +16,8 @@
 #include "base/fd.h"
 
 #define EVENTS_MAX (8u << 20) /* of all sessions: half a gigabyte */
+#define HEAD_MAX                                                                                   \
+	(1ull << 52) /* nobody writes as many; what sessions lost adds up to a number of JSON's */
 
 void trace_set_init(struct trace_set *set)
 {
@@ -152,7 +154,7 @@ static void read_side(struct trace_set *set, struct traced *traced, int side)
 	uint64_t head = __atomic_load_n(&shared->head, __ATOMIC_ACQUIRE);
 	uint64_t *seen = &traced->seen[side];
 
-	if (head < *seen) /* a lie: it only grows */
+	if (head < *seen || head > HEAD_MAX) /* a lie: it only grows, and not that far */
 		return;
 	if (head - *seen > TRACE_EVENTS) {
 		set->dropped += head - *seen - TRACE_EVENTS;

@@ -527,6 +527,10 @@ static int set_vgpu_key(struct load *load, const char *section, const char *key,
 {
 	struct config_vgpu *vgpu = config_vgpu_find(load->config, section_name(section, "vgpu"));
 
+	if (!vgpu) { /* libinih reads some section lines otherwise than config_lines.c */
+		snprintf(load->error, CONFIG_ERROR_MAX, "[%.64s] is no section", section);
+		return -EINVAL;
+	}
 	if (vgpu->from_file && load->made)
 		return 0;
 	return set_key(vgpu_keys, vgpu, section, key, value, load->error);

@@ -334,6 +334,18 @@ static void lies_are_left_out(void **state)
 	assert_int_equal(fixture->set.damaged, array_length(lies));
 }
 
+/* More events lost than JSON's integers can count. */
+static void a_count_that_nobody_can_reach_is_a_lie(void **state)
+{
+	struct fixture *fixture = *state;
+
+	assert_int_equal(add(fixture), 0);
+	fixture->segment->client.head = UINT64_MAX;
+	fixture->segment->worker.head = 1ull << 63;
+	finish(fixture);
+	assert_int_equal(fixture->set.dropped, 0);
+}
+
 static void random_bytes_give_json(void **state)
 {
 	struct fixture *fixture = *state;
@@ -379,6 +391,7 @@ int main(void)
 		TEST(a_grant_that_is_not_given_back_lasts_to_the_end),
 		TEST(odd_names_are_escaped),
 		TEST(lies_are_left_out),
+		TEST(a_count_that_nobody_can_reach_is_a_lie),
 		TEST(random_bytes_give_json),
 		TEST(only_a_trace_segment_is_read),
 	};
