@@ -24,13 +24,26 @@ void tensors_forget(void)
 	memset(kept, 0, sizeof kept);
 }
 
-/* FNV-1a, of words. The padding of a tensor is zero. */
+#define WORDS (sizeof(struct gdev_tensor) / sizeof(uint32_t))
+
+/* A tensor as words. Its padding is zero. */
+static const uint32_t *words_of(const struct gdev_tensor *tensor)
+{
+	return (const uint32_t *)tensor;
+}
+
+static bool same(const struct gdev_tensor *one, const struct gdev_tensor *other)
+{
+	return !memcmp(words_of(one), words_of(other), WORDS * sizeof(uint32_t));
+}
+
+/* FNV-1a, of words. */
 static struct kept *place_of(const struct gdev_tensor *tensor)
 {
-	const uint32_t *words = (const uint32_t *)tensor;
+	const uint32_t *words = words_of(tensor);
 	uint64_t hash = 14695981039346656037ull;
 
-	for (size_t i = 0; i < sizeof *tensor / sizeof *words; i++)
+	for (size_t i = 0; i < WORDS; i++)
 		hash = (hash ^ words[i]) * 1099511628211ull;
 	return &kept[(hash ^ hash >> 32) % KEPT];
 }
@@ -41,7 +54,7 @@ static bool find(unsigned long long context, const struct gdev_tensor *tensor, C
 	bool found;
 
 	pthread_mutex_lock(&lock);
-	found = place->context == context && !memcmp(&place->tensor, tensor, sizeof *tensor);
+	found = place->context == context && same(&place->tensor, tensor);
 	if (found)
 		*map = place->map;
 	pthread_mutex_unlock(&lock);
