@@ -212,8 +212,6 @@ struct control_grant {
 		uint64_t used_ns;
 		uint64_t turn; /* PREPARE; 0: none */
 	};
-	int32_t nice; /* not used: gdevd asks the kernel, see worker_page.thread */
-	uint32_t reserved;
 };
 
 enum control_shm_command {
@@ -371,7 +369,7 @@ _Static_assert(sizeof(struct control_ready) == 120, "ABI");
 _Static_assert(sizeof(struct control_attach) == 120, "ABI");
 _Static_assert(sizeof(struct control_memory) == 40, "ABI");
 _Static_assert(sizeof(struct control_evict) == 40, "ABI");
-_Static_assert(sizeof(struct control_grant) == 48, "ABI");
+_Static_assert(sizeof(struct control_grant) == 40, "ABI");
 _Static_assert(sizeof(struct turns) == 384, "ABI");
 _Static_assert(sizeof(struct control_shm) == 88, "ABI");
 _Static_assert(sizeof(struct control_cache) == 40, "ABI");

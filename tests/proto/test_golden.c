@@ -219,7 +219,7 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 	struct control_header bye = HEADER(CONTROL_BYE, control_header);
 	struct control_memory memory = {HEADER(CONTROL_MEMORY, control_memory), -1, 2, 3};
 	struct control_evict evict = {HEADER(CONTROL_EVICT, control_evict), 1, 2, 3, 4};
-	struct control_grant grant = {HEADER(CONTROL_GRANT, control_grant), 1, 2, 3, {4}, -5, 6};
+	struct control_grant grant = {HEADER(CONTROL_GRANT, control_grant), 1, 2, 3, {4}};
 	struct control_shm shm = {HEADER(CONTROL_SHM, control_shm), 1, -2, 3, 4, 5, 6, 7, 8, 9, 10,
 		11, 12, "0123456789abcde"};
 	struct control_cache cache = {
@@ -239,13 +239,11 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 		      "0200000000000000"
 		      "03000000"
 		      "04000000");
-	GOLDEN(grant, "30000000"
+	GOLDEN(grant, "28000000"
 		      "2d00" TAIL_TEXT "01000000"
 		      "02000000"
 		      "0300000000000000"
-		      "0400000000000000"
-		      "fbffffff"
-		      "06000000");
+		      "0400000000000000");
 	GOLDEN(shm, "58000000"
 		    "3200" TAIL_TEXT "01000000"
 		    "feffffff"
