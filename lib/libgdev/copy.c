@@ -11,7 +11,8 @@
  * RECORD_FENCE makes a copy that was only queued complete for its caller: everything that is submitted
  * after it, on any stream, waits for it. It is used only when nothing before the copy on its stream can
  * wait without end (stream.may_block), because until then nothing else of the session would run; if
- * something can, the copy waits for it first.
+ * something can, the copy waits for it first. A session that shares memory waits for its synchronous copies
+ * instead: other sessions know nothing of its queue.
  */
 #include <errno.h>
 #include <string.h>
@@ -639,9 +640,20 @@ static int copy_any(struct gdev_stream *stream, const struct gdev_copy *wanted, 
 	return copy_by_record(stream, &copy, direct.to_named, direct.from_named, sync);
 }
 
+/* A copy that is only queued is done for whatever this session submits next, but not for others. */
+static int complete_for_others(struct gdev_stream *stream)
+{
+	struct gdev_fence fence;
+
+	gdev_stream_fence(stream, &fence);
+	return gdev_fence_wait(stream->session, &fence);
+}
+
 int gdev_copy(struct gdev_stream *stream, const struct gdev_copy *copy)
 {
-	return copy_any(stream, copy, true);
+	int error = copy_any(stream, copy, true);
+
+	return error || !stream->session->shares ? error : complete_for_others(stream);
 }
 
 int gdev_copy_async(struct gdev_stream *stream, const struct gdev_copy *copy)

@@ -295,6 +295,7 @@ struct gdev_session {
 	_Atomic uint64_t inline_bytes;
 	_Atomic uint64_t direct_told_ns; /* when the worker last heard of direct copies */
 	_Atomic uint64_t fenced;         /* copy.c: the newest record with RECORD_FENCE */
+	atomic_bool shares; /* has, or had, device memory that other sessions may have too */
 };
 
 static inline bool session_lost(const struct gdev_session *session)

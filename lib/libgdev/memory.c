@@ -237,6 +237,8 @@ int memory_object_create(struct gdev_session *session, enum gdev_memory_kind kin
 		error = request_memory(session, RECORD_MEMORY_ALLOC, object);
 	if (error)
 		goto err_addresses;
+	if (kind == GDEV_MEMORY_SHARED)
+		session->shares = true;
 	*created = object;
 	return 0;
 
@@ -259,6 +261,7 @@ int memory_object_create_at(
 	object->bytes = bytes;
 	list_init(&object->blocks);
 	list_init(&object->link);
+	session->shares = true;
 	*created = object;
 	return 0;
 }

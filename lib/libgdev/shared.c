@@ -173,6 +173,7 @@ int gdev_shared_export(struct gdev_session *session, uint64_t address, struct gd
 	}
 	if (!error) {
 		block->object->exported = true;
+		session->shares = true;
 		*offset = block->base - block->object->base;
 	}
 	pthread_mutex_unlock(&memory->change);

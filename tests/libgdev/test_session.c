@@ -22,6 +22,7 @@
 
 static struct gdev_session *session;
 static struct gdev_stream *stream;
+static atomic_bool copied;
 
 static int setup(void **state)
 {
@@ -585,6 +586,38 @@ static void page_locked_memory_is_zero_and_known(void **state)
 	assert_int_equal(gdev_memory_free(session, (uint64_t)large), 0);
 }
 
+/* ---- shared memory ---- */
+
+static void *copy_a_word(void *address)
+{
+	static const uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear((uint64_t)address, (uint64_t)&word, sizeof word);
+
+	assert_int_equal(gdev_copy(stream, &copy), 0);
+	atomic_store(&copied, true);
+	return NULL;
+}
+
+/* Another session would not wait for this one's queue. */
+static void a_copy_returns_when_it_is_done_if_others_may_see_it(void **state)
+{
+	uint64_t address = alloc(4 << 20), offset;
+	struct gdev_shared shared;
+	pthread_t thread;
+
+	fake_worker->held = true;
+	copy_a_word((void *)address); /* queued: that is enough */
+	assert_int_equal(gdev_shared_export(session, address, &shared, &offset), 0);
+	atomic_store(&copied, false);
+	assert_int_equal(pthread_create(&thread, NULL, copy_a_word, (void *)address), 0);
+	usleep(20 * 1000);
+	assert_false(atomic_load(&copied));
+	fake_worker->held = false;
+	fake_worker_poke(fake_worker);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(*(uint32_t *)address, 5);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -614,6 +647,7 @@ int main(void)
 		TEST(addresses_are_used_again),
 		TEST(a_reference_keeps_memory),
 		TEST(page_locked_memory_is_zero_and_known),
+		TEST(a_copy_returns_when_it_is_done_if_others_may_see_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
