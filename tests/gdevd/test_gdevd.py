@@ -420,7 +420,7 @@ class Workers(harness.GdevdTest):
     def test_malformed_worker_is_killed(self):
         self.start()
         for data in (b"junk", wire.message(wire.HELLO, b"\0" * 64), wire.message(wire.ATTACHED),
-                     wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(17, 0, 0, 0, 0, 0)),
+                     wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(17, 0, 0, 0)),
                      wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-(1 << 40), 0, 0)),
                      wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-(1 << 63), 0, 0)),
                      wire.message(wire.SHM, b"\xff" * 56)):

@@ -48,7 +48,7 @@ class Grants(harness.GdevdTest):
 
     @staticmethod
     def grant(kind, resource=0, wants=0, used=0):
-        return wire.message(kind, wire.GRANT_BODY.pack(resource, wants, 0, used, 0, 0))
+        return wire.message(kind, wire.GRANT_BODY.pack(resource, wants, 0, used))
 
     def expect(self, client, kind):
         got, _, _, body, _ = wire.receive(client.peer)

@@ -25,7 +25,7 @@ NOW, WHEN_IDLE = 1, 2
 
 
 def grant(kind, resource, wants=0, used=0):
-    return wire.message(kind, wire.GRANT_BODY.pack(resource, wants, 0, used, 0, 0))
+    return wire.message(kind, wire.GRANT_BODY.pack(resource, wants, 0, used))
 
 
 def acquire(resource=COMPUTE):
