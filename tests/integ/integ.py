@@ -2,6 +2,7 @@
 """What the integration tests share: the build under test, a runner that speaks TAP, and looks at the
 daemon from outside. A test is named by the first line of its docstring: the behaviour it holds."""
 
+import json
 import os
 import sys
 import time
@@ -43,6 +44,11 @@ class Case(unittest.TestCase):
         """Runs an example through `gdev run`; its result must be right."""
         code, out, err = self.gdev_run(self.gdevd.example(name), *arguments, timeout=timeout)
         self.assertEqual(code, 0, f"{name} ended with {code}\n{out}{err}")
+
+    def top(self):
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "top", "--json"])
+        self.assertEqual(code, 0, err)
+        return json.loads(out)
 
     def wait_until(self, condition, what, seconds=20):
         end = time.monotonic() + seconds

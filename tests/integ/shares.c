@@ -4,7 +4,7 @@
  * input ends or has something. Prints "busy" when it is, and at the end how many it ran. `shares [ROUNDS]`: how
  * long a kernel is.
  */
-#include <cuda.h>
+#include "program.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -31,17 +31,6 @@ static const char ptx[] = ".version 6.0\n"
 			  "	ret;\n"
 			  "}\n";
 
-static void check(CUresult result, const char *what)
-{
-	const char *name = "?";
-
-	if (result == CUDA_SUCCESS)
-		return;
-	cuGetErrorName(result, &name);
-	fprintf(stderr, "shares: %s: %s\n", what, name);
-	_exit(1); /* what is left is the context's, which is lost */
-}
-
 static int ordered_to_end(void)
 {
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -51,37 +40,29 @@ static int ordered_to_end(void)
 
 int main(int argc, char **argv)
 {
-	CUcontext context;
-	CUmodule module;
-	CUfunction spin;
+	CUfunction spin = begin_with(ptx, "spin");
 	CUdeviceptr word;
 	CUevent events[QUEUED];
 	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 1000000;
 	void *params[] = {&word, &rounds};
 	unsigned long count = 0;
 
-	check(cuInit(0), "cuInit");
-	check(cuCtxCreate(&context, NULL, 0, 0), "create a context");
-	check(cuModuleLoadData(&module, ptx), "load the kernel");
-	check(cuModuleGetFunction(&spin, module, "spin"), "find the kernel");
-	check(cuMemAlloc(&word, 4), "allocate");
+	must(cuMemAlloc(&word, 4), "allocate");
 	for (int i = 0; i < QUEUED; i++)
-		check(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING), "create an event");
+		must(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING), "create an event");
 	for (; !ordered_to_end(); count++) {
 		CUevent event = events[count % QUEUED];
 
-		check(cuEventSynchronize(event), "wait for an earlier one");
-		check(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), "launch");
-		check(cuEventRecord(event, NULL), "record");
+		must(cuEventSynchronize(event), "wait for an earlier one");
+		must(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), "launch");
+		must(cuEventRecord(event, NULL), "record");
 		if (count == QUEUED)
 			puts("busy");
 		fflush(stdout);
 	}
-	check(cuCtxSynchronize(), "synchronise");
+	must(cuCtxSynchronize(), "synchronise");
 	printf("%lu\n", count);
 	for (int i = 0; i < QUEUED; i++)
 		cuEventDestroy(events[i]);
-	check(cuModuleUnload(module), "unload the kernel");
-	check(cuCtxDestroy(context), "destroy the context");
 	return 0;
 }

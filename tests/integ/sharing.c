@@ -13,39 +13,13 @@
  *   remove           the segment is removed
  *   work, read N STEPS, leave   are as step, check and detach, for the object that is its own
  */
-#include <cuda.h>
+#include "program.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
-
-static const char ptx[] = ".version 6.0\n"
-			  ".target sm_70\n"
-			  ".address_size 64\n"
-			  ".visible .entry step(.param .u64 at, .param .u32 words)\n"
-			  "{\n"
-			  "	.reg .u64 %a, %o;\n"
-			  "	.reg .u32 %v, %i, %b, %n, %c;\n"
-			  "	.reg .pred %p;\n"
-			  "	ld.param.u64 %a, [at];\n"
-			  "	ld.param.u32 %n, [words];\n"
-			  "	mov.u32 %b, %ctaid.x;\n"
-			  "	mov.u32 %c, %ntid.x;\n"
-			  "	mov.u32 %i, %tid.x;\n"
-			  "	mad.lo.u32 %i, %b, %c, %i;\n"
-			  "	setp.ge.u32 %p, %i, %n;\n"
-			  "	@%p bra done;\n"
-			  "	mul.wide.u32 %o, %i, 4;\n"
-			  "	add.u64 %a, %a, %o;\n"
-			  "	ld.global.u32 %v, [%a];\n"
-			  "	mad.lo.u32 %v, %v, 3, %i;\n"
-			  "	st.global.u32 [%a], %v;\n"
-			  "done:\n"
-			  "	ret;\n"
-			  "}\n";
 
 struct object {
 	CUdeviceptr at;
@@ -123,15 +97,8 @@ static void fill(const struct object *to, uint32_t n)
 
 static void step(const struct object *of)
 {
-	CUdeviceptr at = of->at;
-	uint32_t count = of->count;
-	void *parameters[] = {&at, &count};
-
-	if (fails(cuLaunchKernel(step_function, (count + 255) / 256, 1, 1, 256, 1, 1, 0, NULL,
-			  parameters, NULL),
-		    "launch"))
-		return;
-	fails(cuCtxSynchronize(), "synchronize");
+	if (!fails(launch_step(step_function, of->at, of->count), "launch"))
+		fails(cuCtxSynchronize(), "synchronize");
 }
 
 static void check(const struct object *of, uint32_t n, unsigned steps)
@@ -198,17 +165,9 @@ static void run(const char *line)
 
 int main(int argc, char **argv)
 {
-	CUcontext context;
-	CUmodule module;
 	char line[512];
 
-	if (fails(cuInit(0), "start") || fails(cuDevicePrimaryCtxRetain(&context, 0), "begin") ||
-		fails(cuCtxSetCurrent(context), "use it") ||
-		fails(cuModuleLoadData(&module, ptx), "load") ||
-		fails(cuModuleGetFunction(&step_function, module, "step"), "find")) {
-		fprintf(stderr, "sharing: %s\n", wrong);
-		return 2;
-	}
+	step_function = begin_with(step_ptx, "step");
 	if (argc > 1)
 		scale = (uint32_t)atoi(argv[1]);
 	while (fgets(line, sizeof line, stdin)) {

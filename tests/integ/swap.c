@@ -7,49 +7,11 @@
  *   late    copies back pieces that begin and end anywhere
  * Exit status 0: all was right; 2: out of memory.
  */
-#include <cuda.h>
+#include "program.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-static const char ptx[] = ".version 6.0\n"
-			  ".target sm_70\n"
-			  ".address_size 64\n"
-			  ".visible .entry step(.param .u64 at, .param .u32 words)\n"
-			  "{\n"
-			  "	.reg .u64 %a, %o;\n"
-			  "	.reg .u32 %v, %i, %b, %n, %c;\n"
-			  "	.reg .pred %p;\n"
-			  "	ld.param.u64 %a, [at];\n"
-			  "	ld.param.u32 %n, [words];\n"
-			  "	mov.u32 %b, %ctaid.x;\n"
-			  "	mov.u32 %c, %ntid.x;\n"
-			  "	mov.u32 %i, %tid.x;\n"
-			  "	mad.lo.u32 %i, %b, %c, %i;\n"
-			  "	setp.ge.u32 %p, %i, %n;\n"
-			  "	@%p bra done;\n"
-			  "	mul.wide.u32 %o, %i, 4;\n"
-			  "	add.u64 %a, %a, %o;\n"
-			  "	ld.global.u32 %v, [%a];\n"
-			  "	mad.lo.u32 %v, %v, 3, %i;\n"
-			  "	st.global.u32 [%a], %v;\n"
-			  "done:\n"
-			  "	ret;\n"
-			  "}\n";
-
-static void must(CUresult result, const char *what)
-{
-	const char *text = "?";
-
-	if (!result)
-		return;
-	cuGetErrorName(result, &text);
-	fprintf(stderr, "swap: cannot %s: %s\n", what, text);
-	exit(result == CUDA_ERROR_OUT_OF_MEMORY ? 2 : 1);
-}
 
 static uint32_t first_value(uint32_t object, uint32_t word, const char *mode)
 {
@@ -100,19 +62,13 @@ int main(int argc, char **argv)
 	uint32_t count = argc > 3 ? (uint32_t)atoi(argv[2]) << 18 : 0;
 	const char *mode = argc > 4 ? argv[4] : "";
 	CUdeviceptr at[64];
-	CUcontext context;
-	CUmodule module;
 	CUfunction step;
 	uint32_t *words = malloc(4ul * count);
 	int bad = 0;
 
 	if (!objects || objects > 64 || !count || !words)
 		return 3;
-	must(cuInit(0), "start");
-	must(cuDevicePrimaryCtxRetain(&context, 0), "make a context");
-	must(cuCtxSetCurrent(context), "use it");
-	must(cuModuleLoadData(&module, ptx), "load the kernel");
-	must(cuModuleGetFunction(&step, module, "step"), "find the kernel");
+	step = begin_with(step_ptx, "step");
 	for (unsigned i = 0; i < objects; i++)
 		must(cuMemAlloc(&at[i], 4ul * count), "allocate");
 	for (unsigned i = 0; i < objects; i++)
@@ -126,12 +82,8 @@ int main(int argc, char **argv)
 			return 3;
 	}
 	for (unsigned r = 0; r < rounds; r++) {
-		for (unsigned i = 0; i < objects; i++) {
-			void *parameters[] = {&at[i], &count};
-			must(cuLaunchKernel(step, (count + 255) / 256, 1, 1, 256, 1, 1, 0, NULL,
-				     parameters, NULL),
-				"launch");
-		}
+		for (unsigned i = 0; i < objects; i++)
+			must(launch_step(step, at[i], count), "launch");
 		must(cuCtxSynchronize(), "synchronize");
 	}
 	for (unsigned i = 0; i < objects; i++)

@@ -2,7 +2,6 @@
 """That shares, priorities and nice values order what programs get. Not by how much: that
 is measured in the benchmarks, on machines that do nothing else."""
 
-import json
 import subprocess
 import time
 
@@ -30,11 +29,6 @@ class Shares(integ.Case):
         for program in programs:
             self.assertEqual(program.wait(60), 0)
             program.stdout.close()
-
-    def top(self):
-        out = subprocess.run([self.gdevd.gdev, "top", "--json"], env=self.gdevd.environment, check=True,
-                             capture_output=True, text=True).stdout
-        return json.loads(out)
 
     def used(self, kind, key):
         return {one[key]: one.get("resources", {}).get("compute", {}).get("used_ns", 0)

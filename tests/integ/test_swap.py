@@ -9,10 +9,11 @@ import integ
 from integ import BUILD, PROGRAMS, SOFTWARE, Gdevd
 
 SWAP = PROGRAMS / "swap"
-AT_ONCE = {"test_together": 4, "test_killed": 4, "test_fill": 3, "test_pieces": 3}  # programs; else one
+AT_ONCE = {"test_together": 4, "test_killed": 4, "test_fill": 3, "test_pieces": 3, "test_cause": 2}  # programs; else one
 
 
 class Small(integ.Case):
+    vgpus = {"gdev0": {}, "gdev1": {}}
     context = 0  # bytes that one takes of the device, on hardware
 
     @classmethod
@@ -37,8 +38,8 @@ class Small(integ.Case):
         device = status["devices"][0]
         return device["memory_used_bytes"] - status["workers"]["warm_bytes"], device["swap_used_bytes"]
 
-    def start(self, *arguments, **more):
-        return self.gdevd.popen([self.gdevd.gdev, "run", SWAP, *arguments], text=True,
+    def start(self, *arguments, vgpu="gdev0", **more):
+        return self.gdevd.popen([self.gdevd.gdev, "run", "--vgpu", vgpu, SWAP, *arguments], text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
 
     def finish(self, *processes, code=0):
@@ -65,9 +66,9 @@ class Small(integ.Case):
         self.assertEqual(self.held(), (0, 0))
         self.assertGreater(sum(e["swap_in_bytes"] for e in self.gdevd.status()["ended"]), 0)
 
-    def ready(self, *arguments):
+    def ready(self, *arguments, **more):
         """A program that has filled its objects and waits for a line."""
-        process = self.start(*arguments, "wait", stdin=subprocess.PIPE)
+        process = self.start(*arguments, "wait", stdin=subprocess.PIPE, **more)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
@@ -127,6 +128,36 @@ class Small(integ.Case):
         self.assertEqual(self.gdevd.run([*set_memory, self.context + (96 << 20)])[0], 0)
         self.go(process)
         self.finish(process)
+
+    def used(self):
+        """{virtual GPU: (ns of copying to the device, from it)}, when nothing moves any more."""
+        now, before = None, 0
+        while now != before:
+            before = now
+            time.sleep(0.3)
+            now = {vgpu["vgpu"]: tuple(vgpu["resources"][name]["used_ns"] for name in ("to_device", "from_device"))
+                   for vgpu in self.top()["vgpus"]}
+        return now
+
+    def test_cause(self):
+        """what is moved to make room is charged to whom it is for, what comes back to whose it is, nothing to others"""
+        first = self.ready(2, 32, 1)
+        own = self.used()
+        self.assertEqual((own["gdev0"][1], own["gdev1"]), (0, (0, 0)))
+        second = self.ready(2, 32, 1, vgpu="gdev1")
+        then, moved = self.used(), self.session(first)["swap_out_bytes"]
+        self.assertEqual(then["gdev0"], own["gdev0"])
+        # Not a thousand times wrong: no machine copies so fast, none so slowly.
+        self.assertGreater(then["gdev1"][1], moved / 1000)
+        self.assertLess(then["gdev1"][1], moved * 100)
+        self.go(first)
+        self.finish(first)
+        now = self.used()
+        self.assertEqual(now["gdev1"], then["gdev1"])
+        self.assertGreater(now["gdev0"][0], then["gdev0"][0])
+        self.assertGreater(now["gdev0"][1], then["gdev0"][1])
+        self.go(second)
+        self.finish(second)
 
     def test_no_swap_left(self):
         """an allocation that neither the device nor host swap has room for fails"""
