@@ -14,6 +14,8 @@
 
 /* CLOCK_MONOTONIC: the same in every process of the machine. */
 uint64_t clock_now_ns(void);
+/* The same, as of the kernel's last tick: some milliseconds late, and quick to read. */
+uint64_t clock_coarse_ns(void);
 /* CPU time of the calling thread. */
 uint64_t clock_thread_cpu_ns(void);
 

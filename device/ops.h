@@ -61,6 +61,7 @@ struct device_config {
 	unsigned index;        /* among the backend's devices */
 	uint64_t memory_bytes; /* software GPU: how much it has; 0: the backend's default */
 	unsigned threads;      /* software GPU: pool width; 0: one a processor */
+	uint64_t context_bytes; /* software GPU: what it says to take of its memory, as hardware does */
 };
 
 enum device_command_kind {
@@ -291,6 +292,16 @@ struct device_ops {
 	 * a pause has stopped, before it is quiet. */
 	void (*presence)(
 		struct device *device, enum device_unit unit, struct device_presence *presence);
+	/* Optional, all three: what the device takes by itself (overhead_bytes) is given back for as long as a space
+	 * is not used. When retire() is called all chunks are destroyed, queues are empty, and nothing else is going
+	 * on; until revive() has succeeded nothing is called but destroys, host_unregister() and close(). Queues,
+	 * modules (with what their variables hold), functions, registered host memory and the reserved arena are the
+	 * same before and after. Both block, and when they fail all is as before. keeps: whether retire() would
+	 * fail now, because something could not be had again as it was: enum worker_keeper. */
+	uint32_t (*keeps)(struct device_space *space);
+	int (*retire)(struct device_space *space);
+	int (*revive)(struct device_space *space);
+
 	/* Optional, instead of work(): looks for completions without blocking, and calls done() for them.
 	 * True when there were any. Nobody kicks: as long as commands are in flight, somebody comes again
 	 * soon. One thread at a time. */

@@ -130,6 +130,15 @@ static int value_time(void *field, size_t size, const char *text, const char **w
 	return config_parse_time(text, field);
 }
 
+static int value_retire(void *field, size_t size, const char *text, const char **wanted)
+{
+	*wanted = "a time such as 90s, or never";
+	if (strcmp(text, "never"))
+		return config_parse_time(text, field);
+	*(uint64_t *)field = UINT64_MAX;
+	return 0;
+}
+
 static int value_count(void *field, size_t size, const char *text, const char **wanted)
 {
 	static const struct unit units[] = {{"", 1}, {NULL, 0}};
@@ -392,6 +401,8 @@ static const struct key daemon_keys[] = {
 	{"warm_memory", value_size, FIELD(config, warm_memory)},
 	{"max_workers", value_count, FIELD(config, max_workers)},
 	{"worker_idle", value_time, FIELD(config, worker_idle_ns)},
+	{"retire_after", value_retire, FIELD(config, retire_after_ns)},
+	{"context_memory", value_size, FIELD(config, context_memory)},
 	{"worker_user", value_text, FIELD(config, worker_user)},
 	{"sessions_per_user", value_count, FIELD(config, sessions_per_uid)},
 	{"cache_size", value_size, FIELD(config, cache_bytes)},
@@ -741,6 +752,7 @@ void config_init(struct config *config)
 		.warm_workers = 2,
 		.max_workers = 256,
 		.worker_idle_ns = 10 * NS_PER_S,
+		.retire_after_ns = 300 * NS_PER_S,
 		.sessions_per_uid = 128,
 		.cache_bytes = 1ull << 30,
 		.policy = "fair",

@@ -243,8 +243,8 @@ static int start_process(struct worker *worker, int socket)
 {
 	const struct daemon *daemon = worker->daemon;
 	const struct workers *workers = &daemon->workers;
-	char memory[24], host_memory[24], threads[24], user[24], group[24], path[PATHS_MAX + 16],
-		fd[8];
+	char memory[24], host_memory[24], threads[24], context[24], user[24], group[24],
+		path[PATHS_MAX + 16], fd[8];
 	const char *arguments[] = {
 		workers->path,
 		"--control-fd",
@@ -259,6 +259,8 @@ static int start_process(struct worker *worker, int socket)
 		threads,
 		"--workers-socket",
 		path,
+		"--context",
+		context,
 		geteuid() == 0 ? "--user" : NULL,
 		user,
 		"--group",
@@ -286,6 +288,8 @@ static int start_process(struct worker *worker, int socket)
 	snprintf(host_memory, sizeof host_memory, "%llu",
 		(unsigned long long)daemon->config.host_memory);
 	snprintf(threads, sizeof threads, "%u", (unsigned)daemon->config.threads);
+	snprintf(context, sizeof context, "%llu",
+		(unsigned long long)daemon->config.context_memory);
 	snprintf(user, sizeof user, "%u", (unsigned)workers->uid);
 	snprintf(group, sizeof group, "%u", (unsigned)workers->gid);
 	snprintf(path, sizeof path, "%s/workers.sock", daemon->runtime_dir);

@@ -163,8 +163,9 @@ struct control_attach {
  * MEMORY: device memory, before it is taken (bytes > 0; answered: all of it, or -ENOMEM) and after it is
  * given back (bytes < 0; no answer). 0 asks only.
  * RESIDENT: device memory for what is to be brought in (while the worker holds compute; free_bytes is 0), or
- * for what stays on the device (free_bytes is 1), for which others may have to leave: answered, when
- * there is some, with as many of the bytes as there are now. -ENOMEM: nobody has any to give.
+ * for what stays on the device (1), for which others may have to leave: answered, when there is
+ * some, with as many of the bytes as there are now. -ENOMEM: nobody has any to give. For a context that was given
+ * back (2): answered with all of it, whenever that is.
  * SWAP: as MEMORY, for host memory that swap space may take. With serial 0, bytes > 0 are held already.
  * All answers are MEMORY_REPLY, with what the virtual GPU has. */
 struct control_memory {
@@ -188,6 +189,9 @@ enum evict_flags {
 	EVICT_SUSPEND = 1, /* all of it; commands wait from now on until RESUME */
 	EVICT_RESUME = 2,  /* bytes is 0; EVICTED when everything is back that has room */
 	EVICT_GRANTED = 4, /* whom the room is for holds the copy engine, and waits */
+	/* All of it, and the context if nothing is going on: the next command has it made again. In EVICTED: it is
+	 * gone (what it was charged was returned with MEMORY). Else worker_page.kept_by may say why not. */
+	EVICT_RETIRE = 8,
 };
 
 enum control_resource {
@@ -313,8 +317,9 @@ enum worker_revoke {
 
 /* How gdevd starts a worker:
  *   gdev-worker --control-fd N --device NAME --device-memory BYTES --threads N
- *               --workers-socket PATH --host-memory BYTES [--user UID --group GID]
+ *               --workers-socket PATH --host-memory BYTES [--user UID --group GID] [--context BYTES]
  * Descriptor N is the worker's end of the control socket. BYTES or N threads of 0: the device's default.
+ * --context: of the software GPU, what a context is said to take of its memory.
  * --host-memory: how much page-locked memory a client may add; 0: half of the machine's.
  * PATH is where the worker registers again when gdevd went away. --user and --group (when gdevd is
  * root): what the worker becomes before it says READY. Standard error is gdevd's; GDEV_LOG is inherited.
@@ -340,6 +345,30 @@ struct worker_page {
 	uint64_t swapped_bytes, mapped_bytes, swap_out_bytes, swap_in_bytes;
 	/* Since when commands wait for memory (CLOCK_MONOTONIC; 0: none do), and how long they ever did. */
 	uint64_t loading_since_ns, loading_ns;
+	/* When there was work last (CLOCK_MONOTONIC, coarse): a record was read, or the streams have become empty. */
+	uint64_t active_ns;
+	uint32_t context; /* enum worker_context */
+	uint32_t kept_by; /* enum worker_keeper: why the context was not given back when it was last to be */
+	/* How often it was given back, and how long its being made again has taken in all. */
+	uint64_t retirements, reopening_ns;
+};
+
+enum worker_context {
+	WORKER_CONTEXT_OPEN,
+	WORKER_CONTEXT_RETIRED, /* given back, and nobody has needed it since */
+	WORKER_CONTEXT_WANTED,  /* being made again, or waiting for room */
+	WORKER_CONTEXT_LOST,    /* it could not be made again: the session ends */
+};
+
+/* What keeps a context on the device: it could not be had again as it was. */
+enum worker_keeper {
+	KEPT_BY_NOTHING,
+	KEPT_BY_SHARING,   /* memory that other sessions have, too */
+	KEPT_BY_MAPPING,   /* memory that the program has mapped for good (gmap) */
+	KEPT_BY_VARIABLES, /* addresses of a module's variables, which the program has or which lie in memory */
+	KEPT_BY_HEAP,      /* kernels that allocate memory */
+	KEPT_BY_IMAGE,     /* a module of which nobody can tell what variables it has */
+	KEPT_BY_DEVICE,    /* a backend that cannot */
 };
 
 /* From holder to holder without a message: a page of gdevd's that all workers map. gdevd, before it tells the

@@ -226,6 +226,13 @@ void memory_hand_over(struct core *core, uint64_t bytes)
 	note_change(core);
 }
 
+void memory_take_over(struct core *core, uint64_t bytes)
+{
+	core->memory.used_bytes += bytes;
+	core->memory.charged_bytes += bytes;
+	note_change(core);
+}
+
 uint64_t memory_give_slack(struct core *core, uint64_t bytes)
 {
 	const struct memory *memory = &core->memory;

@@ -318,7 +318,7 @@ static void register_again(struct core *core)
 		.type = CONTROL_REGISTER,
 		.version = CONTROL_VERSION,
 	};
-	message.held_bytes = core->memory.charged_bytes;
+	message.held_bytes = core->memory.charged_bytes + context_held_bytes(core);
 	control_send(core, &message, fds, array_length(fds));
 	list_for_each (request, &core->control.requests, link) /* those that last */
 		control_send(core, &request->message, NULL, 0);
@@ -496,7 +496,7 @@ int control_ready(struct core *core)
 	struct control_ready message = {
 		.header = {sizeof message, CONTROL_READY, CONTROL_VERSION, 0, 0},
 		.staging_bytes = core->config.staging_bytes,
-		.overhead_bytes = core->ops->overhead_bytes(core->device),
+		.overhead_bytes = core->context.bytes,
 		.memory_bytes = core->device_info.memory_bytes,
 	};
 	int fds[] = {core->segment_fd, core->staging_fd, core->wake_fd, core->client_fd,

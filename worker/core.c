@@ -186,6 +186,7 @@ int core_create(const struct core_config *config, struct core **result)
 	error = open_device(core);
 	if (error)
 		goto err_release;
+	context_init(core);
 	error = service_init(core);
 	if (error)
 		goto err_device;
@@ -265,6 +266,7 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 	core->turns = map_turns(turns_fd);
 	__atomic_store_n(&core->attached, true, __ATOMIC_RELEASE); /* the poller may look already */
 	direct_update(core);
+	__atomic_store_n(&core->page->active_ns, clock_coarse_ns(), __ATOMIC_RELAXED);
 	return 0;
 
 err_registered:

@@ -28,6 +28,7 @@
 #include "device/ops.h"
 #include "proto/control.h"
 #include "proto/session.h"
+#include "worker/context.h"
 #include "worker/control.h"
 #include "worker/direct.h"
 #include "worker/event.h"
@@ -101,6 +102,7 @@ struct core {
 	struct memory memory;
 	struct residency residency;
 	struct swap swap;
+	struct context context;
 	struct control control;
 	struct grants grants;
 	struct direct direct;

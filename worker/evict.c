@@ -28,7 +28,7 @@
 static void write_job(struct job *job);
 static void drop_job(struct job *job);
 
-static void say_evicted(struct core *core, int status)
+void residency_say_evicted(struct core *core, int status, uint32_t flags)
 {
 	struct residency *residency = &core->residency;
 	struct control_evict answer = residency->order;
@@ -37,7 +37,7 @@ static void say_evicted(struct core *core, int status)
 	answer.header.status = status;
 	answer.bytes = residency->given_bytes;
 	answer.swapped = residency->swapped_bytes;
-	answer.flags = 0;
+	answer.flags = flags;
 	answer.copied_us = (uint32_t)min_of(residency->copied_ns / NS_PER_US, (uint64_t)UINT32_MAX);
 	control_send(core, &answer, NULL, 0);
 }
@@ -59,7 +59,8 @@ static void progress(struct core *core)
 		direct_resume(core);
 	}
 	residency->stopped = false;
-	say_evicted(core, residency->failed);
+	if (!context_left(core, residency->failed))
+		residency_say_evicted(core, residency->failed, 0);
 }
 
 bool evict_rescue(struct core *core, struct piece *piece)
@@ -393,6 +394,22 @@ static void forget_wishes(struct residency *residency)
 	residency->wanted_bytes = 0;
 }
 
+/* A context that is needed by nobody is left for the next command to open. */
+static void resume(struct core *core)
+{
+	struct residency *residency = &core->residency;
+
+	residency->suspended = false;
+	if (!context_is_closed(core)) {
+		residency_want_all(core);
+		residency_pump(core);
+		residency_wake(core);
+	} else if (core->context.wanted || !list_empty(&residency->waiting)) {
+		context_want(core);
+	}
+	residency_say_evicted(core, 0, 0);
+}
+
 void residency_evict(struct core *core, const struct control_evict *order)
 {
 	struct residency *residency = &core->residency;
@@ -404,11 +421,7 @@ void residency_evict(struct core *core, const struct control_evict *order)
 	residency->failed = 0;
 	residency->ready = false;
 	if (order->flags & EVICT_RESUME) {
-		residency->suspended = false;
-		residency_want_all(core);
-		residency_pump(core);
-		residency_wake(core);
-		say_evicted(core, 0);
+		resume(core);
 		return;
 	}
 	if (order->flags & EVICT_SUSPEND) {
@@ -416,6 +429,11 @@ void residency_evict(struct core *core, const struct control_evict *order)
 		forget_wishes(residency);
 		residency->since_ns = 0;
 		usage_set(&core->page->loading_since_ns, 0);
+	}
+	if (order->flags & EVICT_RETIRE && !context_begin_retiring(core) &&
+		!(order->flags & EVICT_SUSPEND)) {
+		residency_say_evicted(core, 0, 0);
+		return;
 	}
 	residency->evicting = true;
 	evict_begin(core);

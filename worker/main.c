@@ -25,7 +25,7 @@
 static const char usage[] =
 	"usage: gdev-worker --control-fd N --device NAME --device-memory BYTES --threads N\n"
 	"                   --workers-socket PATH [--user UID --group GID] [--staging BYTES]\n"
-	"                   [--host-memory BYTES]\n"
+	"                   [--host-memory BYTES] [--context BYTES]\n"
 	"Serves one client of gdevd, which starts it; not for use by hand.\n"
 	"  --control-fd N         the socket to gdevd\n"
 	"  --device NAME          cpu, null, cuda:0, …\n"
@@ -34,12 +34,13 @@ static const char usage[] =
 	"  --workers-socket PATH  where to register again when gdevd has been restarted\n"
 	"  --user, --group        whom to become\n"
 	"  --staging BYTES        memory for copies, a multiple of 2 MiB\n"
-	"  --host-memory BYTES    page-locked memory that the client may add; 0: half of the machine's\n";
+	"  --host-memory BYTES    page-locked memory that the client may add; 0: half of the machine's\n"
+	"  --context BYTES        of a software device: what it says to take by itself\n";
 
 struct options {
 	int control_fd;
 	const char *device, *workers_socket;
-	uint64_t device_memory, host_memory, staging, threads;
+	uint64_t device_memory, host_memory, staging, threads, context;
 	uid_t user;
 	gid_t group;
 };
@@ -78,6 +79,9 @@ static int parse_option(struct options *options, int option)
 	case 'w':
 		options->workers_socket = optarg;
 		break;
+	case 'x':
+		options->context = number;
+		break;
 	case 'u':
 		options->user = (uid_t)number;
 		break;
@@ -105,6 +109,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 		{"group", required_argument, NULL, 'g'},
 		{"staging", required_argument, NULL, 's'},
 		{"host-memory", required_argument, NULL, 'h'},
+		{"context", required_argument, NULL, 'x'},
 		{NULL, 0, NULL, 0},
 	};
 	int option, error = 0;
@@ -131,6 +136,7 @@ static int open_core(const struct options *options, struct core **core)
 			{
 				.memory_bytes = options->device_memory,
 				.threads = (unsigned)options->threads,
+				.context_bytes = options->context,
 			},
 		.staging_bytes = options->staging,
 		.host_bytes = options->host_memory,

@@ -161,6 +161,8 @@ void memory_register(struct core *core);
 /* The memory now belongs to something else that has paid: both what we use and what we have been charged
  * shrink. */
 void memory_hand_over(struct core *core, uint64_t bytes);
+/* The other way round. */
+void memory_take_over(struct core *core, uint64_t bytes);
 /* gdevd has answered (-ENOTCONN: is gone). */
 void memory_decided(struct core *core, int status);
 /* Looks again at the wishes that wait. */

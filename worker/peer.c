@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -153,13 +154,30 @@ static int serve_one(struct core *core)
 	return error ? error : 1;
 }
 
+/* Without a context a message has to wait; that the client is gone is seen at once. */
+static bool is_gone(struct core *core)
+{
+	char byte;
+
+	return recv(core->peer_fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 void peer_readable(struct core *core)
 {
+	bool gone = is_gone(core), entered;
 	int status;
 
+	core_lock(core);
+	entered = context_enter_peer(core, gone);
+	core_unlock(core);
+	if (!entered)
+		return;
 	do
 		status = serve_one(core);
 	while (status > 0);
+	core_lock(core);
+	context_leave_peer(core);
+	core_unlock(core);
 	if (!status) {
 		service_rewatch(core, core->peer_fd, false);
 		return;

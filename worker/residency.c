@@ -156,6 +156,24 @@ bool residency_is_written(const struct core *core, const struct piece *piece)
 	       piece->range->launches != core->residency.launches;
 }
 
+bool residency_is_quiet(struct core *core)
+{
+	const struct residency *residency = &core->residency;
+	const struct memory *memory = &core->memory;
+	bool present = false;
+
+	for (size_t i = 0; i < memory->range_count; i++) {
+		const struct range *range = memory->ranges[i];
+		present |= !range->ready;
+		for (size_t j = 0; j < range->piece_count; j++)
+			present |= range->pieces[j].chunk != NULL;
+	}
+	return !present && !memory->kept_bytes && !memory->asking && !residency->evicting &&
+	       !residency->asking && !residency->loads && list_empty(&residency->wanted) &&
+	       list_empty(&residency->exports) && list_empty(&residency->moves_out) &&
+	       list_empty(&residency->moves_in);
+}
+
 bool residency_busy(const struct residency *residency)
 {
 	return !residency->suspended && (residency->resuming || !list_empty(&residency->waiting));
@@ -704,7 +722,9 @@ bool residency_admits(struct core *core, struct stream *stream, struct command *
 {
 	struct piece *piece;
 
-	if (core->residency.suspended) /* that is no wait for memory */
+	if (context_is_closed(core))
+		context_want(core);
+	if (core->residency.suspended || context_is_closed(core)) /* that is no wait for memory */
 		return stream_wait_in(&core->residency.waiting, stream);
 	if (command->device.kind != DEVICE_LAUNCH && !shared_admitted(core, stream, command))
 		return false;

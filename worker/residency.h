@@ -126,8 +126,12 @@ void evict_drained(struct core *core);
 bool evict_is_drained(const struct core *core, uint64_t sequence);
 /* Compute is ours again: grants_resume() when all that paused launches can reach is there. */
 void residency_resume(struct core *core);
+/* Says how gdevd's order was carried out. `flags`: EVICT_RETIRE. */
+void residency_say_evicted(struct core *core, int status, uint32_t flags);
 /* gdevd is gone: nobody gives us more, and nobody waits for what leaves. */
 void residency_lost(struct core *core);
+/* Whether nothing of the session is on the device but modules, and nothing is on its way. */
+bool residency_is_quiet(struct core *core);
 /* Whether the session waits for its own pieces: it is not idle then. */
 bool residency_busy(const struct residency *residency);
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "gdev/error.h"
 #include "worker/command.h"
@@ -24,12 +25,28 @@ static bool takes(const struct core *core)
 	       __atomic_load_n(&core->attached, __ATOMIC_ACQUIRE);
 }
 
-bool ring_waits(struct core *core)
+bool ring_has_records(struct core *core)
 {
 	struct session_header *header = &core->segment->header;
 
 	return takes(core) && __atomic_load_n(&header->ring_tail, __ATOMIC_ACQUIRE) !=
 				      __atomic_load_n(&core->ring_head, __ATOMIC_RELAXED);
+}
+
+bool ring_waits(struct core *core)
+{
+	return ring_has_records(core) && !context_is_closed(core);
+}
+
+/* There are records, but no context: it is made again. */
+static void want_context(struct core *core)
+{
+	if (!context_may_be_wanted(core) || !ring_has_records(core))
+		return;
+	core_lock(core);
+	if (ring_has_records(core))
+		context_use(core);
+	core_unlock(core);
 }
 
 void ring_awake(struct core *core)
@@ -44,10 +61,12 @@ bool ring_sleep(struct core *core)
 		&core->segment->header.worker_state, SESSION_WORKER_ASLEEP, __ATOMIC_RELAXED);
 	/* Pairs with the client's fence between publishing the tail and looking at the state. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!ring_waits(core))
-		return true;
-	ring_awake(core);
-	return false;
+	if (ring_waits(core)) {
+		ring_awake(core);
+		return false;
+	}
+	want_context(core);
+	return true;
 }
 
 /* A record whose place in its timeline can be trusted: what is left is to execute it. */
@@ -126,13 +145,16 @@ bool ring_read(struct core *core)
 	uint64_t tail, first;
 	int64_t taken = 0;
 
-	if (!ring_waits(core))
+	if (!ring_waits(core)) {
+		want_context(core);
 		return false;
+	}
 	core_lock(core);
-	if (core->ended || !service_polls(core)) {
+	if (core->ended || !service_polls(core) || !context_use(core)) {
 		core_unlock(core);
 		return false;
 	}
+	usage_set(&core->page->active_ns, clock_coarse_ns());
 	tail = __atomic_load_n(&core->segment->header.ring_tail, __ATOMIC_ACQUIRE);
 	usage_thread(core->page, __atomic_load_n(&core->segment->header.thread, __ATOMIC_RELAXED));
 	if (tail - core->ring_head > SESSION_RING_BYTES || tail % 8)

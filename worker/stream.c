@@ -126,6 +126,8 @@ void streams_ready_all(struct core *core)
 static void note_busy(struct core *core, int change)
 {
 	core->streams.busy += (unsigned)change;
+	if (!core->streams.busy)
+		usage_set(&core->page->active_ns, clock_coarse_ns());
 	usage_set(&core->page->streams_busy, core->streams.busy);
 }
 
@@ -434,7 +436,8 @@ static bool try_device(struct core *core, struct stream *stream, struct command 
 	}
 	if (error)
 		return pass(core, stream, command, error < 0 ? error : 0);
-	if (!residency_settled(&core->residency) && !residency_admits(core, stream, command))
+	if ((context_is_closed(core) || !residency_settled(&core->residency)) &&
+		!residency_admits(core, stream, command))
 		return false;
 	if (!grant_admits(core, command->resource, command->estimate_ns))
 		return stream_wait_in(&core->grants.resources[command->resource].blocked, stream);

@@ -25,6 +25,7 @@ static void device_init(
 {
 	device->host = host;
 	device->threads = cpu_thread_count(config);
+	device->context_bytes = config->context_bytes;
 	pthread_mutex_init(&device->lock, NULL);
 	list_init(&device->slots_free);
 	list_init(&device->jobs);
@@ -71,7 +72,7 @@ static void cpu_close(struct device *device)
 
 static uint64_t cpu_overhead_bytes(struct device *device)
 {
-	return 0;
+	return device->context_bytes;
 }
 
 static int cpu_space_create(
@@ -101,8 +102,28 @@ static void cpu_space_destroy(struct device_space *space)
 	free(space);
 }
 
+/* There is no context; but whoever uses the device without one is found out, as on hardware. */
+static uint32_t cpu_keeps(struct device_space *space)
+{
+	return KEPT_BY_NOTHING;
+}
+
+static int cpu_retire(struct device_space *space)
+{
+	atomic_store(&space->device->retired, true);
+	return 0;
+}
+
+static int cpu_revive(struct device_space *space)
+{
+	atomic_store(&space->device->retired, false);
+	return 0;
+}
+
 static int cpu_chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk)
 {
+	if (atomic_load(&device->retired))
+		return -ENODEV;
 	return memfd_chunk_create(bytes, chunk);
 }
 
@@ -158,4 +179,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.work = cpu_work,
 	.pause = cpu_pause,
 	.presence = cpu_presence,
+	.keeps = cpu_keeps,
+	.retire = cpu_retire,
+	.revive = cpu_revive,
 };

@@ -33,6 +33,7 @@
 #include "device/cpu/ptx/ptx.h"
 #include "device/memfd.h"
 #include "device/ops.h"
+#include "proto/control.h"
 
 #define CPU_THREADS_MAX 256
 #define SHARED_BYTES_MAX (227u << 10) /* a block's, static and dynamic */
@@ -60,9 +61,11 @@ struct cpu_absence {
 };
 
 struct device {
-	const struct device_host *host; /* constant, as are the next two */
+	const struct device_host *host; /* constant, as are the next three */
 	unsigned threads;
 	struct cpu_slot *slots;
+	uint64_t context_bytes;
+	atomic_bool retired; /* nobody may use it */
 
 	pthread_mutex_t lock; /* guards what follows */
 	struct list slots_free;

@@ -107,6 +107,9 @@ int cpu_module_load(struct device_space *space, const void *image, size_t length
 	if (!module)
 		return -ENOMEM;
 	module->space = space;
+	error = atomic_load(&space->device->retired) ? -ENODEV : 0;
+	if (error)
+		goto err_free;
 	error = parse(image, length, log, &module->ptx);
 	if (error)
 		goto err_free;

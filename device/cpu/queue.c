@@ -435,6 +435,8 @@ void cpu_submit(struct device_queue *queue, struct device_command *command)
 	struct device *device = queue->space->device;
 	bool kick = false;
 
+	if (atomic_load_explicit(&device->retired, memory_order_relaxed))
+		atomic_store(&queue->space->broken, true);
 	command->next = NULL;
 	pthread_mutex_lock(&device->lock);
 	if (queue->first)

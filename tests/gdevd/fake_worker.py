@@ -32,6 +32,7 @@ def parse():
     parser.add_argument("--workers-socket", required=True)
     parser.add_argument("--user", type=int)
     parser.add_argument("--group", type=int)
+    parser.add_argument("--context", type=int, required=True)
     return parser.parse_args()
 
 
@@ -65,7 +66,7 @@ class Worker:
             fds = fds[:3]
         if self.mode == "no-trace":
             fds.remove(self.trace)
-        overhead = 1 << 20
+        overhead = self.options.context or 1 << 20
         memory = self.options.device_memory or 1 << 30
         wire.send(self.control, wire.message(wire.READY, wire.READY_BODY.pack(
             1 << 20, overhead, memory, b"fake device", bytes(range(16)))), fds)
