@@ -134,7 +134,7 @@ double field_real(const json_t *object, const char *name)
 
 void print_json(const json_t *value)
 {
-	json_dumpf(value, stdout, JSON_INDENT(2));
+	json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10)); /* 0.55, not …0004 */
 	putchar('\n');
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -202,6 +203,31 @@ static json_t *ask(int connection, bool first)
 	return answer;
 }
 
+/* The first lines of it, as many as the terminal has: more would scroll those away. */
+static void print_screen(const json_t *answer, bool first)
+{
+	struct winsize size = {0};
+	FILE *terminal = stdout;
+	char *text = NULL, *line, *rest;
+	size_t length;
+
+	stdout = open_memstream(&text, &length);
+	if (stdout) {
+		print_all(answer);
+		fclose(stdout);
+	}
+	stdout = terminal;
+	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+	fputs(first ? SCREEN_BEGIN SCREEN_CLEAR : SCREEN_CLEAR, stdout);
+	rest = text;
+	for (int row = 0; rest && *rest && (!size.ws_row || row < size.ws_row); row++) {
+		line = strsep(&rest, "\n");
+		printf("%s%s", row ? "\n" : "", line);
+	}
+	fflush(stdout);
+	free(text);
+}
+
 static int show(int connection, const struct options *options)
 {
 	bool screen = !options->once && isatty(STDOUT_FILENO);
@@ -215,8 +241,8 @@ static int show(int connection, const struct options *options)
 			break;
 		}
 		if (screen)
-			fputs(first ? SCREEN_BEGIN SCREEN_CLEAR : SCREEN_CLEAR, stdout);
-		if (options->json)
+			print_screen(answer, first);
+		else if (options->json)
 			print_json(answer);
 		else
 			print_all(answer);

@@ -63,12 +63,13 @@ static void on_tick(struct deadline *deadline, uint64_t now_ns)
 	uint64_t seen_ns = 0;
 
 	nice_tick(daemon);
-	usage_clock_tick(&measure->clock, now_ns);
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		struct usage_counters counters = measure_device(daemon, i, now_ns);
-		sample(daemon, i, now_ns);
 		seen_ns += counters.used_ns + counters.waited_ns;
 	}
+	usage_clock_tick(&measure->clock, seen_ns == measure->seen_ns, now_ns);
+	for (unsigned i = 0; i < RESOURCES; i++)
+		sample(daemon, i, now_ns);
 	if (seen_ns != measure->seen_ns)
 		measure->active_ns = now_ns;
 	measure->seen_ns = seen_ns;

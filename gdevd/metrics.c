@@ -146,7 +146,7 @@ static void print_family(FILE *file, const struct rows *rows, size_t family)
 		families[family].help, rows->kind, name, families[family].type);
 	for (size_t i = 0; i < rows->count; i++)
 		for (unsigned r = 0; r < RESOURCES; r++)
-			fprintf(file, "gdev_%s_%s{%s,resource=\"%s\"} %.9g\n", rows->kind, name,
+			fprintf(file, "gdev_%s_%s{%s,resource=\"%s\"} %.15g\n", rows->kind, name,
 				rows->rows[i].labels, resource_names[r],
 				families[family].value(&rows->rows[i], r));
 }

@@ -50,9 +50,12 @@ void usage_count_lost(struct usage *usage, uint64_t used_ns, uint64_t now_ns)
 	usage->lost_waited_ns = usage->charged.waited_ns;
 }
 
-void usage_clock_tick(struct usage_clock *clock, uint64_t now_ns)
+void usage_clock_tick(struct usage_clock *clock, bool quiet, uint64_t now_ns)
 {
-	clock->at_ns[clock->count++ % USAGE_SAMPLES] = now_ns;
+	unsigned at = clock->count++ % USAGE_SAMPLES;
+
+	clock->at_ns[at] = now_ns;
+	clock->quiet[at] = quiet;
 }
 
 void usage_sample(
@@ -66,12 +69,16 @@ struct usage_counters usage_since(const struct usage *usage, const struct usage_
 {
 	uint64_t known = min_of(clock->count, (uint64_t)USAGE_SAMPLES);
 	const struct usage_counters *then = NULL;
+	bool quiet = false; /* between the last two samples that were looked at */
 
 	*over_ns = 0;
 	for (uint64_t i = 1; i <= known && *over_ns < window_ns; i++) {
 		uint64_t at = (clock->count - i) % USAGE_SAMPLES;
 		then = &usage->samples[at];
 		*over_ns = now_ns - clock->at_ns[at];
+		if (quiet && *over_ns > window_ns) /* it was the same when the window began */
+			*over_ns = window_ns;
+		quiet = clock->quiet[at];
 	}
 	if (!then)
 		return (struct usage_counters){0};

@@ -53,7 +53,8 @@ struct usage {
 /* When the samples were taken: one for all. */
 struct usage_clock {
 	uint64_t at_ns[USAGE_SAMPLES];
-	uint64_t count; /* ever; the newest is (count - 1) % USAGE_SAMPLES */
+	bool quiet[USAGE_SAMPLES]; /* nobody used anything, or waited, since the sample before */
+	uint64_t count;            /* ever; the newest is (count - 1) % USAGE_SAMPLES */
 };
 
 /* Somebody begins (1) or ends (-1) to wait, or to hold. */
@@ -65,12 +66,13 @@ struct usage_counters usage_now(const struct usage *usage, uint64_t running_ns, 
 void usage_count_lost(struct usage *usage, uint64_t used_ns, uint64_t now_ns);
 
 /* Begins a sample; usage_sample() then writes down each usage. */
-void usage_clock_tick(struct usage_clock *clock, uint64_t now_ns);
+void usage_clock_tick(struct usage_clock *clock, bool quiet, uint64_t now_ns);
 void usage_sample(
 	struct usage *usage, const struct usage_clock *clock, struct usage_counters counters);
 
 /* What was used in the last `window_ns`, or since the first sample if that is later; in *over_ns, how
- * long that is (0: nothing is known yet). */
+ * long that is (0: nothing is known yet). Longer than the window by what lies between two samples, unless that
+ * time was quiet. */
 struct usage_counters usage_since(const struct usage *usage, const struct usage_clock *clock,
 	struct usage_counters counters, uint64_t window_ns, uint64_t now_ns, uint64_t *over_ns);
 

@@ -106,6 +106,35 @@ static void write_down(struct daemon *daemon, const struct config_vgpu *config, 
 			daemon->made_path, strerror(-error));
 }
 
+/* Shares that add up to more than all are weights, and whoever gave one may not have meant that. */
+static void note_weight(const char *name, const char *what, uint64_t pct, uint64_t sum, char *note)
+{
+	size_t at = strlen(note);
+
+	if (sum > 100)
+		snprintf(note + at, CONFIG_ERROR_MAX - at,
+			"%sthe shares of %s add up to %llu %%, and \"%s\" has %llu of these",
+			at ? "; " : "", what, (unsigned long long)sum, name,
+			(unsigned long long)pct);
+}
+
+/* Of those that are new in `config`. */
+static void note_weights(const struct daemon *daemon, const struct config_vgpu *config,
+	const struct config_vgpu *before, char *note)
+{
+	const struct config_vgpu *other;
+	uint64_t compute = 0, copy = 0;
+
+	list_for_each (other, &daemon->config.vgpus, link) {
+		compute += other->compute_pct;
+		copy += other->copy_pct;
+	}
+	if (config->compute_pct != before->compute_pct)
+		note_weight(config->name, "computing", config->compute_pct, compute, note);
+	if (config->copy_pct != before->copy_pct)
+		note_weight(config->name, "copying", config->copy_pct, copy, note);
+}
+
 /* ---- while programs run ---- */
 
 int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error)
@@ -126,14 +155,14 @@ int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error)
 	list_append(&daemon->config.vgpus, &config->link);
 	grants_configure(daemon);
 	write_down(daemon, config, error);
+	note_weights(daemon, config, &(struct config_vgpu){0}, error);
 	log_info("virtual GPU %s is there", config->name);
 	return 0;
 }
 
 int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error)
 {
-	struct config_vgpu *own = vgpu->config;
-	struct list link = own->link;
+	struct config_vgpu *own = vgpu->config, before = *own;
 	int status = residency_set_limit(vgpu, config->memory_bytes);
 
 	if (status) {
@@ -150,9 +179,10 @@ int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error
 		return status;
 	}
 	*own = *config;
-	own->link = link;
+	own->link = before.link;
 	grants_configure(vgpu->daemon);
 	write_down(vgpu->daemon, own, error);
+	note_weights(vgpu->daemon, own, &before, error);
 	return 0;
 }
 
@@ -219,9 +249,9 @@ int vgpu_delete(struct vgpu *vgpu, bool force, char *error)
 
 	if (vgpu->sessions && !force) {
 		snprintf(error, CONFIG_ERROR_MAX,
-			"\"%s\" has %u sessions; wait for their end, or delete it with --force, which ends "
-			"them",
-			config->name, vgpu->sessions);
+			"\"%s\" has %u session%s; wait for the end, or delete it with --force, which ends "
+			"what uses it",
+			config->name, vgpu->sessions, vgpu->sessions > 1 ? "s" : "");
 		return -EBUSY;
 	}
 	server_vgpu_remove(vgpu);

@@ -289,7 +289,7 @@ static void windows_reach_back_to_the_right_sample(void **state)
 	assert_int_equal(over, 0);
 	for (int i = 0; i < 100; i++, now += USAGE_INTERVAL_NS) {
 		usage.charged.used_ns += USAGE_INTERVAL_NS / 4;
-		usage_clock_tick(&clock, now);
+		usage_clock_tick(&clock, false, now);
 		usage_sample(&usage, &clock, usage_now(&usage, 0, now));
 	}
 	now -= USAGE_INTERVAL_NS;
@@ -302,6 +302,34 @@ static void windows_reach_back_to_the_right_sample(void **state)
 	/* Less than the last sample said: the worker had said more than it charged. */
 	since = usage_since(&usage, &clock, (struct usage_counters){0}, 1000000000, now, &over);
 	assert_int_equal(since.used_ns, 0);
+}
+
+static void a_window_that_begins_in_a_quiet_hour_is_no_longer_for_it(void **state)
+{
+	static const struct {
+		bool quiet;
+		uint64_t over_ns;
+	} cases[] = {{true, 10000000000}, {false, 3603000000000}};
+
+	for (size_t i = 0; i < array_length(cases); i++) {
+		struct usage usage = {.charged.used_ns = 5000};
+		struct usage_clock clock = {0};
+		uint64_t now = 1000000000000, over;
+
+		usage_clock_tick(&clock, false, now);
+		usage_sample(&usage, &clock, usage_now(&usage, 0, now));
+		now += 3600000000000;
+		usage_clock_tick(&clock, cases[i].quiet, now);
+		usage_sample(&usage, &clock, usage_now(&usage, 0, now));
+		usage.charged.used_ns += 1000000000;
+		now += 3000000000;
+		assert_int_equal(
+			usage_since(&usage, &clock, usage.charged, 10000000000, now, &over).used_ns,
+			1000000000);
+		assert_int_equal(over, cases[i].over_ns);
+		usage_since(&usage, &clock, usage.charged, 1000000000, now, &over);
+		assert_int_equal(over, 3000000000);
+	}
 }
 
 static void expected_parts_are_shares_or_what_can_be_used(void **state)
@@ -649,6 +677,7 @@ int main(void)
 			make_directory, remove_directory),
 		cmocka_unit_test(waiting_counts_while_nobody_of_them_holds),
 		cmocka_unit_test(windows_reach_back_to_the_right_sample),
+		cmocka_unit_test(a_window_that_begins_in_a_quiet_hour_is_no_longer_for_it),
 		cmocka_unit_test(expected_parts_are_shares_or_what_can_be_used),
 		cmocka_unit_test_setup_teardown(
 			config_errors_name_the_line, make_directory, remove_directory),

@@ -5,14 +5,17 @@
 Usage: test_shares.py GDEVD GDEV [unittest arguments]
 """
 
+import fcntl
 import json
 import os
+import pty
 import re
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import termios
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -175,7 +178,7 @@ class VirtualGpus(SharesTest):
         client.tell(acquire())
         self.expect(client, wire.GRANT)
         other.tell(acquire())
-        self.refused("has 1 sessions", "vgpu", "delete", "busy")
+        self.refused("has 1 session;", "vgpu", "delete", "busy")
         self.assertEqual(self.vgpus()["busy"]["sessions"], 1)
         self.done("vgpu", "delete", "busy", "--force")
         while wire.receive(client.peer)[0] != wire.BYE:
@@ -251,7 +254,8 @@ class VirtualGpus(SharesTest):
         self.assertEqual(self.parts("to_device"), {"a": 33, "b": 33, "c": 33})
         self.done("vgpu", "set", "b", "--compute", "30")
         self.assertEqual(self.parts(), {"a": 20, "b": 30, "c": 50})
-        self.done("vgpu", "set", "c", "--compute", "100")
+        self.done("vgpu", "set", "c", "--compute", "100", note='the shares of computing add up to 150 %, and "c" has 100 of these')
+        self.assertNotIn("add up", self.gdev("vgpu", "set", "c", "--priority", "1").stderr)
         self.assertEqual(self.parts(), {"a": 13.33, "b": 20, "c": 66.67})
         self.done("vgpu", "delete", "c")
         self.assertEqual(self.parts(), {"a": 20, "b": 30})
@@ -486,6 +490,31 @@ class Measured(SharesTest):
         watch.stdout.read()
         self.assertEqual(watch.wait(10), 0)
         watch.stdout.close()
+
+
+    def test_top_shows_a_terminal_what_it_has_room_for(self):
+        self.start(config="".join(f"[vgpu v{i}]\nmode = 0666\n" for i in range(30)))
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execve(harness.GDEV, [harness.GDEV, "top", "--seconds", "0.1"], self.environment)
+        self.addCleanup(os.close, terminal)
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 80, 0, 0))
+        seen = b""
+        while seen.count(b"\x1b[H\x1b[J") < 3:
+            seen += os.read(terminal, 65536)
+        os.kill(pid, signal.SIGINT)
+        try:
+            while more := os.read(terminal, 65536):
+                seen += more
+        except OSError:
+            pass  # it is gone
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        begin, *screens = seen.split(b"\x1b[H\x1b[J")
+        self.assertEqual(begin, b"\x1b[?1049h\x1b[?25l\x1b[?7l")
+        self.assertTrue(seen.endswith(b"\x1b[?7h\x1b[?25h\x1b[?1049l"))
+        for screen in screens[1:]:  # the first may be older than the terminal's size
+            self.assertEqual(screen.count(b"\n"), 11)
+            self.assertIn(b"policy fair", screen.splitlines()[0])
 
 
 class Metrics(SharesTest):
