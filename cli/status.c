@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define RECENT 10
 
@@ -19,10 +20,23 @@ static void cells_usage(struct table *table, const json_t *session)
 	table_cell(table, "%s", text_bytes(text, field_number(session, "from_device_bytes")));
 }
 
+/* Whether it has one, and why one that nobody uses is not given back. */
+static void cell_context(struct table *table, const json_t *session)
+{
+	const char *context = field_text(session, "context");
+	const json_t *why = json_object_get(session, "kept_because");
+
+	if (!strcmp(context, "open") && json_is_string(why))
+		table_cell(table, "kept: %s", json_string_value(why));
+	else
+		table_cell(table, "%s", context);
+}
+
 static void print_sessions(const json_t *sessions)
 {
 	static const char *const titles[] = {">PID", "PROGRAM", "VGPU", ">WALL", ">COMPUTE",
-		">LAUNCHES", ">TO DEVICE", ">FROM DEVICE", ">MEMORY", ">PEAK", ">SWAPPED", NULL};
+		">LAUNCHES", ">TO DEVICE", ">FROM DEVICE", ">MEMORY", ">PEAK", ">SWAPPED",
+		"CONTEXT", NULL};
 	struct table *table;
 	char text[TEXT_MAX];
 	size_t index;
@@ -43,6 +57,7 @@ static void print_sessions(const json_t *sessions)
 		table_cell(table, "%s", text_bytes(text, field_number(session, "peak_bytes")));
 		table_cell(table, "%s%s", text_bytes(text, field_number(session, "swapped_bytes")),
 			json_is_true(json_object_get(session, "suspended")) ? " suspended" : "");
+		cell_context(table, session);
 	}
 	table_print(table);
 }

@@ -110,7 +110,7 @@ static void print_sessions(const json_t *sessions)
 {
 	static const char *const titles[] = {">PID", "PROGRAM", "VGPU", ">NICE", ">USED", ">10S",
 		">SHOULD", ">ERROR", ">WAITED", ">TO DEV", ">FROM DEV", ">MEMORY", ">SWAPPED",
-		">GRANTS", ">KERNEL", ">OVER", NULL};
+		">GRANTS", ">KERNEL", ">OVER", "CONTEXT", NULL};
 	struct table *table = table_create(titles);
 	char text[TEXT_MAX];
 	size_t index;
@@ -127,6 +127,7 @@ static void print_sessions(const json_t *sessions)
 		table_cell(table, "%s", text_bytes(text, field_number(session, "memory_bytes")));
 		table_cell(table, "%s", text_bytes(text, field_number(session, "swapped_bytes")));
 		cells_longest(table, session);
+		table_cell(table, "%s", field_text(session, "context"));
 	}
 	table_print(table);
 }

@@ -61,7 +61,8 @@ struct device_config {
 	unsigned index;        /* among the backend's devices */
 	uint64_t memory_bytes; /* software GPU: how much it has; 0: the backend's default */
 	unsigned threads;      /* software GPU: pool width; 0: one a processor */
-	uint64_t context_bytes; /* software GPU: what it says to take of its memory, as hardware does */
+	uint64_t
+		context_bytes; /* software GPU: what it says to take of its memory, as hardware does */
 };
 
 enum device_command_kind {

@@ -34,6 +34,11 @@ static json_t *number_if(uint64_t value)
 	return value ? number(value) : json_null();
 }
 
+static json_t *string_if(const char *text)
+{
+	return text ? json_string(text) : json_null();
+}
+
 /* The limit of an account that nobody has limited yet is unknown. */
 static json_t *limit(uint64_t value)
 {
@@ -125,6 +130,11 @@ static json_t *describe_session(const struct session *session, uint64_t now)
 	json_object_set_new(object, "suspended", json_boolean(worker->residency.suspended));
 	json_object_set_new(object, "moving", json_boolean(worker->residency.order));
 	json_object_set_new(object, "streams_busy", number(worker->page->streams_busy));
+	json_object_set_new(object, "idle_ns", number(retire_idle_ns(worker)));
+	json_object_set_new(object, "context", json_string(retire_state(worker)));
+	json_object_set_new(object, "kept_because", string_if(retire_keeper(worker)));
+	json_object_set_new(object, "retirements", number(worker->page->retirements));
+	json_object_set_new(object, "reopening_ns", number(worker->page->reopening_ns));
 	add_usage(object, worker->page);
 	return object;
 }

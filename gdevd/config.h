@@ -58,8 +58,9 @@ struct config {
 	uint64_t warm_workers, max_workers;
 	uint64_t warm_memory;    /* what the warm ones may hold of the device; 0: an eighth of it */
 	uint64_t worker_idle_ns; /* a surplus warm worker leaves after this */
-	uint64_t retire_after_ns; /* an idle session gives its context back after this; UINT64_MAX: never */
-	uint64_t context_memory;  /* software GPU: what a context is said to take of its memory */
+	uint64_t
+		retire_after_ns; /* an idle session gives its context back after this; UINT64_MAX: never */
+	uint64_t context_memory; /* software GPU: what a context is said to take of its memory */
 	uint64_t sessions_per_uid;
 	uint64_t cache_bytes; /* per uid */
 	uint64_t quantum_ns;  /* 0: the device's default */

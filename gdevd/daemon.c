@@ -29,6 +29,7 @@ void daemon_init(struct daemon *daemon)
 	deadlines_init(&daemon->deadlines, &daemon->loop);
 	uv_idle_init(&daemon->loop, &daemon->eager);
 	daemon->device.turning.fd = -1;
+	retire_init(daemon);
 }
 
 uint32_t daemon_new_id(struct daemon *daemon)

@@ -26,6 +26,7 @@
 #include "gdevd/deadlines.h"
 #include "gdevd/memory.h"
 #include "gdevd/residency.h"
+#include "gdevd/retire.h"
 #include "gdevd/sched/sched.h"
 #include "gdevd/shm.h"
 #include "gdevd/usage.h"
@@ -92,6 +93,7 @@ struct worker {
 	struct worker_page *page;
 	struct memory_account memory, swap;
 	struct worker_residency residency;
+	struct worker_retire retire;
 	struct list lacking; /* daemon.lacking, while `lacks` waits for warm workers to go */
 	struct control_memory lacks;
 	struct session *session;
@@ -192,6 +194,7 @@ struct daemon {
 	struct list watches_unclaimed; /* events.c */
 	struct list lacking;           /* struct worker.lacking */
 	struct deadline grants, restored, lonely;
+	struct retire retire;
 	uv_idle_t eager; /* grants.c: the loop does not sleep, */
 	uint64_t eager_until_ns;
 	bool turn_begins; /* of a session, on the device: grants.c */

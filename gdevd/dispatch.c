@@ -123,6 +123,7 @@ static int on_register(
 	worker->since_ns = clock_now_ns();
 	deadline_cancel(&worker->deadline);
 	trace_session_begin(worker->session);
+	retire_look(worker->daemon);
 	return 0;
 }
 

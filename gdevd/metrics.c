@@ -258,6 +258,36 @@ static void print_vgpus(FILE *file, struct daemon *daemon, uint64_t now_ns)
 			vgpu->sessions);
 }
 
+static void print_contexts(FILE *file, struct daemon *daemon)
+{
+	static const char *const heads[] = {
+		"# HELP gdev_session_context_held 1: the session's context is on the device; 0: it was given "
+		"back.\n# TYPE gdev_session_context_held gauge\n",
+		"# HELP gdev_session_retirements_total How often its context was given back.\n"
+		"# TYPE gdev_session_retirements_total counter\n",
+		"# HELP gdev_session_reopening_seconds_total How long commands waited for a context.\n"
+		"# TYPE gdev_session_reopening_seconds_total counter\n",
+	};
+	static const char *const names[] = {
+		"context_held", "retirements_total", "reopening_seconds_total"};
+	const struct session *session;
+
+	for (size_t i = 0; i < array_length(names) && daemon->session_count; i++) {
+		fputs(heads[i], file);
+		list_for_each (session, &daemon->sessions, link) {
+			const struct worker *worker = session->worker;
+			const double values[] = {retire_is_retired(worker) ? 0 : 1,
+				(double)worker->page->retirements,
+				seconds(worker->page->reopening_ns)};
+			if (worker->state == WORKER_SERVING)
+				fprintf(file,
+					"gdev_session_%s{vgpu=\"%s\",session=\"%llu\"} %.9g\n",
+					names[i], session->vgpu->config->name,
+					(unsigned long long)session->id, values[i]);
+		}
+	}
+}
+
 static void print_sessions(FILE *file, struct daemon *daemon, uint64_t now_ns)
 {
 	struct rows rows = {.kind = "session"};
@@ -269,6 +299,7 @@ static void print_sessions(FILE *file, struct daemon *daemon, uint64_t now_ns)
 			fill_session(session, &rows.rows[rows.count++], now_ns);
 	print_rows(file, &rows);
 	free(rows.rows);
+	print_contexts(file, daemon);
 }
 
 char *metrics_text(struct daemon *daemon)

@@ -145,7 +145,7 @@ static bool may_give(
 	if (worker == asks || worker->state != WORKER_SERVING || !worker->session ||
 		!worker->connection)
 		return false;
-	if (vgpu && worker->session->vgpu != vgpu)
+	if ((vgpu && worker->session->vgpu != vgpu) || retire_is_retired(worker))
 		return false;
 	if (!asks && !vgpu && has_loaded(worker)) /* for the reserve alone */
 		return false;
@@ -180,7 +180,8 @@ static struct worker *find_victim(
 }
 
 /* `cause`: the session that needs the room, and pays for the copying; 0: the worker's own. */
-static void send_order(struct worker *worker, uint64_t bytes, uint32_t flags, uint64_t cause)
+static void send_order(
+	struct worker *worker, uint64_t bytes, uint64_t promised, uint32_t flags, uint64_t cause)
 {
 	struct control_evict message = {.bytes = bytes, .flags = flags};
 	struct worker_residency *residency = &worker->residency;
@@ -196,6 +197,8 @@ static void send_order(struct worker *worker, uint64_t bytes, uint32_t flags, ui
 	if (!(flags & EVICT_RESUME)) {
 		residency->order = serial;
 		residency->ordered_bytes = bytes;
+		residency->promised_bytes = promised;
+		residency->ordered_flags = flags;
 		residency->ordered_from_bytes = worker->memory.used_bytes;
 		residency->ordered_ns = clock_now_ns();
 		residency->cause = cause;
@@ -218,11 +221,13 @@ static bool send_for(
 			complain("host swap is full: nothing can leave the device");
 			return false;
 		}
-		send_order(victim, part, 0, cause);
+		send_order(victim, part, part, 0, cause);
 		bytes -= min_of(bytes, part);
 	}
 	if (bytes)
 		shm_send_for(daemon, asks, vgpu, bytes);
+	if (bytes)
+		retire_send_for(daemon, asks, vgpu, bytes);
 	return true;
 }
 
@@ -245,6 +250,8 @@ static bool serve(struct worker *worker)
 	struct worker_residency *residency = &worker->residency;
 	uint64_t bytes = min_of(residency->wanted_bytes, memory_free(&worker->memory));
 
+	if (residency->wanted_whole && bytes < residency->wanted_bytes)
+		return false;
 	if (bytes < residency->wanted_bytes)
 		bytes &= ~(GRANULE - 1);
 	if (!bytes || memory_charge(&worker->memory, bytes))
@@ -276,6 +283,10 @@ static bool is_hopeless(const struct daemon *daemon, const struct worker *worker
 {
 	const struct vgpu *vgpu = worker->session->vgpu;
 
+	if (worker->residency.wanted_whole) {
+		retire_wait(worker->daemon);
+		return false; /* those that use the device now will pause */
+	}
 	if (room(&vgpu->memory) < GRANULE && !coming_in(daemon, vgpu))
 		return true;
 	return room(&daemon->device.memory) < GRANULE && !coming_in(daemon, NULL);
@@ -347,7 +358,8 @@ int residency_wanted(struct worker *worker, const struct control_memory *message
 		return -EPROTO;
 	residency->wanted_bytes = (uint64_t)message->bytes;
 	residency->wanted_serial = message->header.serial;
-	residency->wanted_to_stay = message->free_bytes == 1;
+	residency->wanted_to_stay = message->free_bytes != 0;
+	residency->wanted_whole = message->free_bytes == 2;
 	residency->used_ns = clock_now_ns();
 	list_append(&worker->daemon->device.residency.waiting, &residency->link);
 	residency_balance(worker->daemon);
@@ -375,15 +387,18 @@ int residency_evicted(struct worker *worker, const struct control_evict *message
 	if (!residency->order || message->header.serial != residency->order)
 		return 0; /* of a gdevd before this one */
 	residency->order = 0;
-	if (message->swapped < residency->ordered_bytes)
-		memory_return(&worker->swap, residency->ordered_bytes - message->swapped);
+	if (message->swapped < residency->promised_bytes)
+		memory_return(&worker->swap, residency->promised_bytes - message->swapped);
 	else
-		memory_charge_held(&worker->swap, message->swapped - residency->ordered_bytes);
-	residency->dry = message->bytes == 0;
+		memory_charge_held(&worker->swap, message->swapped - residency->promised_bytes);
+	if (!(residency->ordered_flags & EVICT_RETIRE)) /* that asks for more than there may be */
+		residency->dry = message->bytes == 0;
 	if (message->header.status)
 		complain("worker %d cannot write to host swap: %s", (int)worker->pid,
 			strerror(-message->header.status));
 	charge_cause(worker, message->copied_us * NS_PER_US);
+	if (residency->ordered_flags & EVICT_RETIRE)
+		retire_done(worker, message->flags & EVICT_RETIRE);
 	if (residency->suspended)
 		shm_session_suspended(worker->session);
 	residency_balance(worker->daemon);
@@ -405,6 +420,15 @@ int residency_set_limit(struct vgpu *vgpu, uint64_t bytes)
 	return 0;
 }
 
+/* At most so much is to go to host swap when everything leaves. */
+static uint64_t objects_of(const struct worker *worker)
+{
+	uint64_t used = worker->memory.used_bytes;
+
+	return used -
+	       min_of(used, retire_is_retired(worker) ? 0 : worker->daemon->device.overhead_bytes);
+}
+
 int residency_suspend(struct session *session)
 {
 	struct worker *worker = session->worker;
@@ -414,10 +438,19 @@ int residency_suspend(struct session *session)
 		return -EALREADY;
 	if (residency->order)
 		return -EBUSY;
-	if (memory_charge(&worker->swap, worker->memory.used_bytes))
+	if (memory_charge(&worker->swap, objects_of(worker)))
 		return -ENOMEM;
 	residency->suspended = true;
-	send_order(worker, worker->memory.used_bytes, EVICT_SUSPEND, 0);
+	send_order(worker, worker->memory.used_bytes, objects_of(worker),
+		EVICT_SUSPEND | EVICT_RETIRE, 0);
+	return 0;
+}
+
+int residency_retire(struct worker *worker)
+{
+	if (memory_charge(&worker->swap, objects_of(worker)))
+		return -ENOMEM;
+	send_order(worker, worker->memory.used_bytes, objects_of(worker), EVICT_RETIRE, 0);
 	return 0;
 }
 
@@ -431,6 +464,6 @@ int residency_resume(struct session *session)
 		return -EBUSY;
 	residency->suspended = false;
 	residency->dry = false;
-	send_order(session->worker, 0, EVICT_RESUME, 0);
+	send_order(session->worker, 0, 0, EVICT_RESUME, 0);
 	return 0;
 }

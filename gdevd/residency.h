@@ -38,8 +38,11 @@ struct worker_residency {
 	uint64_t wanted_bytes;
 	uint32_t wanted_serial;
 	bool wanted_to_stay; /* not for a turn of the device */
+	bool wanted_whole;   /* nor for objects: it is for a context */
 	uint32_t order;      /* serial of the EVICT that it has not answered; 0: none */
 	uint64_t ordered_bytes, ordered_from_bytes; /* asked for; what it held then */
+	uint64_t promised_bytes;                    /* of host swap, for what leaves */
+	uint32_t ordered_flags;                     /* enum evict_flags */
 	uint64_t ordered_ns;                        /* when, */
 	uint64_t cause;                             /* for which session; 0: for none but its own */
 	bool dry;         /* gave nothing the last time, and has been given nothing since */
@@ -73,6 +76,9 @@ void residency_balance(struct daemon *daemon);
 /* Sets what the virtual GPU may have of device memory, in effect at once: when it has more, some of it
  * leaves. bytes 0: what the device has. -ENOMEM: host swap could not take what has to leave. */
 int residency_set_limit(struct vgpu *vgpu, uint64_t bytes);
+
+/* All that an idle session has on the device leaves, its context too. -ENOMEM: host swap has no room. */
+int residency_retire(struct worker *worker);
 
 /* Suspending a session: all its objects leave, and its commands wait. -EALREADY; -EBUSY: it is just giving
  * memory; -ENOMEM: host swap has no room for them. */

@@ -197,6 +197,7 @@ void session_attached(struct session *session, int status)
 	worker->since_ns = clock_now_ns();
 	deadline_cancel(&worker->deadline);
 	trace_session_begin(session);
+	retire_look(session->daemon);
 	send_welcome(session);
 	log_debug("session %llu: %s (pid %d, uid %u) on %s, worker %d",
 		(unsigned long long)session->id, session->program, (int)session->pid,
@@ -298,6 +299,7 @@ void session_end(struct session *session, const char *reason)
 	grants_session_finish(session);
 	shm_session_finish(session);
 	trace_session_finish(session);
+	retire_session_finish(session);
 	list_for_each_safe (write, after, &session->cache_writes, link)
 		cache_abandon(write);
 	if (welcome)

@@ -288,8 +288,8 @@ static int start_process(struct worker *worker, int socket)
 	snprintf(host_memory, sizeof host_memory, "%llu",
 		(unsigned long long)daemon->config.host_memory);
 	snprintf(threads, sizeof threads, "%u", (unsigned)daemon->config.threads);
-	snprintf(context, sizeof context, "%llu",
-		(unsigned long long)daemon->config.context_memory);
+	snprintf(
+		context, sizeof context, "%llu", (unsigned long long)daemon->config.context_memory);
 	snprintf(user, sizeof user, "%u", (unsigned)workers->uid);
 	snprintf(group, sizeof group, "%u", (unsigned)workers->gid);
 	snprintf(path, sizeof path, "%s/workers.sock", daemon->runtime_dir);

@@ -348,7 +348,8 @@ struct worker_page {
 	/* When there was work last (CLOCK_MONOTONIC, coarse): a record was read, or the streams have become empty. */
 	uint64_t active_ns;
 	uint32_t context; /* enum worker_context */
-	uint32_t kept_by; /* enum worker_keeper: why the context was not given back when it was last to be */
+	uint32_t
+		kept_by; /* enum worker_keeper: why the context was not given back when it was last to be */
 	/* How often it was given back, and how long its being made again has taken in all. */
 	uint64_t retirements, reopening_ns;
 };
@@ -363,12 +364,12 @@ enum worker_context {
 /* What keeps a context on the device: it could not be had again as it was. */
 enum worker_keeper {
 	KEPT_BY_NOTHING,
-	KEPT_BY_SHARING,   /* memory that other sessions have, too */
-	KEPT_BY_MAPPING,   /* memory that the program has mapped for good (gmap) */
+	KEPT_BY_SHARING, /* memory that other sessions have, too */
+	KEPT_BY_MAPPING, /* memory that the program has mapped for good (gmap) */
 	KEPT_BY_VARIABLES, /* addresses of a module's variables, which the program has or which lie in memory */
-	KEPT_BY_HEAP,      /* kernels that allocate memory */
-	KEPT_BY_IMAGE,     /* a module of which nobody can tell what variables it has */
-	KEPT_BY_DEVICE,    /* a backend that cannot */
+	KEPT_BY_HEAP,   /* kernels that allocate memory */
+	KEPT_BY_IMAGE,  /* a module of which nobody can tell what variables it has */
+	KEPT_BY_DEVICE, /* a backend that cannot */
 };
 
 /* From holder to holder without a message: a page of gdevd's that all workers map. gdevd, before it tells the

@@ -32,12 +32,12 @@ enum context_state {
 struct context {
 	enum context_state state; /* atomic, written with the lock */
 	bool wanted;              /* atomic, likewise. CLOSING: by the client already */
-	bool peer_waits;          /* a message of the client's is there, and the socket is not watched */
-	unsigned users;           /* threads that serve the peer socket */
-	uint64_t bytes;           /* of device memory that it takes; constant */
-	uint64_t module_bytes;    /* closed: what modules take beside that */
-	uint64_t since_ns;        /* ASKING, OPENING: since when */
-	uint64_t retry_at_ns;     /* RETIRED: there was no memory after all; 0: nobody needs it */
+	bool peer_waits; /* a message of the client's is there, and the socket is not watched */
+	unsigned users;  /* threads that serve the peer socket */
+	uint64_t bytes;  /* of device memory that it takes; constant */
+	uint64_t module_bytes; /* closed: what modules take beside that */
+	uint64_t since_ns;     /* ASKING, OPENING: since when */
+	uint64_t retry_at_ns;  /* RETIRED: there was no memory after all; 0: nobody needs it */
 	unsigned tries;
 	struct control_request request;
 	struct job job;

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See retire.h.
+ */
+#include "gdevd/retire.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "gdevd/daemon.h"
+
+#define PRESSED_NS NS_PER_S       /* so long is idle when others need the room */
+#define POLL_NS (20 * NS_PER_MS)  /* those that use the device now say nothing when they pause */
+#define REFUSED_NS NS_PER_S       /* it was busy after all: not again before */
+
+/* The page is the worker's, which may write what it likes: only its own session is concerned. */
+static uint32_t context_of(const struct worker *worker)
+{
+	return __atomic_load_n(&worker->page->context, __ATOMIC_RELAXED);
+}
+
+bool retire_is_retired(const struct worker *worker)
+{
+	return context_of(worker) == WORKER_CONTEXT_RETIRED;
+}
+
+const char *retire_state(const struct worker *worker)
+{
+	switch (context_of(worker)) {
+	case WORKER_CONTEXT_OPEN:
+		return "open";
+	case WORKER_CONTEXT_RETIRED:
+		return "retired";
+	default:
+		return "wanted";
+	}
+}
+
+const char *retire_keeper(const struct worker *worker)
+{
+	static const char *const keepers[] = {
+		[KEPT_BY_SHARING] = "it shares memory with other sessions",
+		[KEPT_BY_MAPPING] = "it has mapped device memory",
+		[KEPT_BY_VARIABLES] = "it may know addresses of its modules' variables",
+		[KEPT_BY_HEAP] = "its kernels allocate memory",
+		[KEPT_BY_IMAGE] = "it has a module whose variables are not known",
+		[KEPT_BY_DEVICE] = "the device cannot",
+	};
+	uint32_t keeper = __atomic_load_n(&worker->page->kept_by, __ATOMIC_RELAXED);
+
+	return keeper < array_length(keepers) ? keepers[keeper] : NULL;
+}
+
+static uint64_t active_ns(const struct worker *worker)
+{
+	uint64_t said_ns = __atomic_load_n(&worker->page->active_ns, __ATOMIC_RELAXED);
+
+	return max_of(said_ns, worker->session->started_ns);
+}
+
+static bool is_busy(const struct worker *worker)
+{
+	return __atomic_load_n(&worker->page->streams_busy, __ATOMIC_RELAXED) ||
+	       !list_empty(&worker->residency.link);
+}
+
+uint64_t retire_idle_ns(const struct worker *worker)
+{
+	uint64_t now_ns = clock_now_ns(), since_ns = active_ns(worker);
+
+	return is_busy(worker) || since_ns > now_ns ? 0 : now_ns - since_ns;
+}
+
+static bool may_retire(const struct worker *worker)
+{
+	return worker->state == WORKER_SERVING && worker->session && worker->connection &&
+	       worker->daemon->device.overhead_bytes && context_of(worker) == WORKER_CONTEXT_OPEN &&
+	       !worker->residency.order && !worker->residency.suspended;
+}
+
+/* When it will have been idle for so long, as things are now. */
+static uint64_t due_ns(const struct worker *worker, uint64_t idle_ns, uint64_t now_ns)
+{
+	uint64_t since_ns = min_of(active_ns(worker), now_ns);
+
+	/* What keeps it will do so until the program does something. */
+	if (is_busy(worker) ||
+		(retire_keeper(worker) && since_ns == worker->retire.refused_ns))
+		since_ns = now_ns;
+	return max_of(since_ns + idle_ns, worker->retire.not_before_ns);
+}
+
+static uint64_t patience_ns(const struct daemon *daemon, bool pressed)
+{
+	uint64_t after_ns = daemon->config.retire_after_ns;
+
+	return pressed ? min_of(after_ns, PRESSED_NS) : after_ns;
+}
+
+static bool is_off(const struct daemon *daemon)
+{
+	return daemon->config.retire_after_ns == UINT64_MAX || daemon->retire.broken;
+}
+
+void retire_look(struct daemon *daemon)
+{
+	uint64_t now_ns = clock_now_ns(), soonest_ns = UINT64_MAX;
+	const struct worker *worker;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (may_retire(worker) && !is_off(daemon))
+			soonest_ns = min_of(soonest_ns,
+				due_ns(worker, patience_ns(daemon, daemon->retire.pressed), now_ns));
+	soonest_ns = max_of(soonest_ns, now_ns + POLL_NS);
+	if (daemon->retire.waited)
+		soonest_ns = now_ns + POLL_NS;
+	deadline_set(&daemon->deadlines, &daemon->retire.deadline, soonest_ns);
+}
+
+static void retire(struct worker *worker, uint64_t now_ns)
+{
+	if (residency_retire(worker))
+		worker->retire.not_before_ns = now_ns + REFUSED_NS; /* host swap is full */
+}
+
+static void on_deadline(struct deadline *deadline, uint64_t now_ns)
+{
+	struct daemon *daemon = container_of(deadline, struct daemon, retire.deadline);
+	uint64_t idle_ns = patience_ns(daemon, false);
+	bool pressed = daemon->retire.pressed || daemon->retire.waited;
+	struct worker *worker;
+
+	daemon->retire.pressed = daemon->retire.waited = false;
+	list_for_each (worker, &daemon->workers.all, link)
+		if (!is_off(daemon) && may_retire(worker) && due_ns(worker, idle_ns, now_ns) <= now_ns)
+			retire(worker, now_ns);
+	if (pressed)
+		residency_balance(daemon); /* which may send for more */
+	retire_look(daemon);
+}
+
+/* Who has been idle for longest, and for long enough. */
+static struct worker *find_idle(
+	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t now_ns)
+{
+	uint64_t idle_ns = patience_ns(daemon, true);
+	struct worker *worker, *found = NULL;
+
+	list_for_each (worker, &daemon->workers.all, link) {
+		if (worker == asks || !may_retire(worker) ||
+			due_ns(worker, idle_ns, now_ns) > now_ns)
+			continue;
+		if (vgpu && worker->session->vgpu != vgpu)
+			continue;
+		if (!found || active_ns(worker) < active_ns(found))
+			found = worker;
+	}
+	return found;
+}
+
+uint64_t retire_send_for(
+	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
+{
+	uint64_t now_ns = clock_now_ns(), coming = 0;
+	struct worker *worker;
+
+	if (is_off(daemon))
+		return 0;
+	while (coming < bytes && (worker = find_idle(daemon, asks, vgpu, now_ns))) {
+		uint64_t held = worker->memory.used_bytes;
+		retire(worker, now_ns);
+		if (worker->residency.order)
+			coming += held;
+	}
+	if (coming < bytes) {
+		daemon->retire.pressed = true;
+		retire_look(daemon);
+	}
+	return coming;
+}
+
+void retire_wait(struct daemon *daemon)
+{
+	daemon->retire.waited = true;
+	retire_look(daemon);
+}
+
+void retire_done(struct worker *worker, bool retired)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (!retired) {
+		worker->retire.not_before_ns = now_ns + REFUSED_NS;
+		worker->retire.refused_ns = min_of(active_ns(worker), now_ns);
+	}
+	retire_look(worker->daemon);
+}
+
+void retire_session_finish(const struct session *session)
+{
+	struct daemon *daemon = session->daemon;
+
+	if (context_of(session->worker) != WORKER_CONTEXT_LOST || daemon->retire.broken)
+		return;
+	daemon->retire.broken = true;
+	log_error("the context of %s (pid %d) could not be made again: no more are given back",
+		session->program, (int)session->pid);
+}
+
+void retire_init(struct daemon *daemon)
+{
+	deadline_init(&daemon->retire.deadline, on_deadline);
+}
