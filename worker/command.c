@@ -8,23 +8,69 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "worker/core.h"
 #include "worker/event.h"
 #include "worker/module.h"
 
-#define SMALL_BYTES 512 /* a launch with some forty parameters */
-#define SMALL_KEPT_MAX 4096
+#define SMALL_BYTES 240     /* a launch with some twenty parameters */
+#define RECYCLED_MAX 16384  /* a burst this deep does without the allocator; 14 MB */
+#define RECYCLED_ALWAYS 256 /* not worth giving back */
+#define LOOK_NS NS_PER_S
+#define GIVE_BACK_MAX 1024 /* a look, as it has the lock */
 
 static struct command *take_small(struct core *core)
 {
+	struct recycled_commands *recycled = &core->recycled;
 	struct command *command;
 
-	if (list_empty(&core->free_commands))
+	if (!recycled->count)
 		return malloc(sizeof *command + SMALL_BYTES);
-	command = list_first(&core->free_commands, struct command, link);
+	command = list_first(&recycled->list, struct command, link);
 	list_remove(&command->link);
-	core->free_command_count--;
+	recycled->count--;
+	recycled->unused = min_of(recycled->unused, recycled->count);
 	return command;
+}
+
+static void look_later(struct core *core, uint64_t now_ns)
+{
+	core->recycled.unused = core->recycled.count;
+	core->recycled.look_at_ns = now_ns + LOOK_NS;
+	service_timer(core, core->recycled.look_at_ns);
+}
+
+static void recycle(struct command *command)
+{
+	struct core *core = command->core;
+	struct recycled_commands *recycled = &core->recycled;
+
+	list_insert(&recycled->list, &command->link);
+	if (++recycled->count > RECYCLED_ALWAYS && !recycled->look_at_ns)
+		look_later(core, clock_now_ns());
+}
+
+uint64_t commands_tick(struct core *core, uint64_t now_ns)
+{
+	struct recycled_commands *recycled = &core->recycled;
+
+	if (!recycled->look_at_ns)
+		return UINT64_MAX;
+	if (now_ns < recycled->look_at_ns)
+		return recycled->look_at_ns;
+	recycled->look_at_ns = 0;
+	for (unsigned i = min_of(recycled->unused, GIVE_BACK_MAX);
+		i && recycled->count > RECYCLED_ALWAYS; i--)
+		free(take_small(core));
+	if (recycled->count > RECYCLED_ALWAYS)
+		look_later(core, now_ns);
+	return recycled->look_at_ns ? recycled->look_at_ns : UINT64_MAX;
+}
+
+void commands_finish(struct core *core)
+{
+	while (core->recycled.count)
+		free(take_small(core));
 }
 
 struct command *command_create(struct core *core, size_t length)
@@ -60,12 +106,10 @@ void command_destroy(struct command *command)
 		service_wake(core);
 	}
 	list_remove(&command->link);
-	if (command->capacity != SMALL_BYTES || core->free_command_count >= SMALL_KEPT_MAX) {
+	if (command->capacity == SMALL_BYTES && core->recycled.count < RECYCLED_MAX)
+		recycle(command);
+	else
 		free(command);
-		return;
-	}
-	list_insert(&core->free_commands, &command->link);
-	core->free_command_count++;
 }
 
 void *command_payload(struct command *command)

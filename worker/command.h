@@ -30,7 +30,7 @@ enum command_state {
 
 struct command {
 	struct core *core;
-	struct list link; /* core->free_commands; stream->queued, stream->passed; the owner's */
+	struct list link; /* core->recycled; stream->queued, stream->passed; the owner's */
 	struct request request;
 	uint32_t length;   /* of the record */
 	uint32_t capacity; /* of record[] */
@@ -81,6 +81,9 @@ struct command {
 /* With the lock. NULL: no memory. */
 struct command *command_create(struct core *core, size_t length);
 void command_destroy(struct command *command);
+/* With the lock; when it wants to be called again. */
+uint64_t commands_tick(struct core *core, uint64_t now_ns);
+void commands_finish(struct core *core);
 
 /* Answers an immediate record, completes its reply slot, and destroys it. With the lock. */
 void command_answer(struct command *command, int status, const void *payload, size_t length);

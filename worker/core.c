@@ -172,7 +172,7 @@ int core_create(const struct core_config *config, struct core **result)
 	core->window_ns = WINDOW_NS_DEFAULT;
 	pthread_mutex_init(&core->lock, NULL);
 	pthread_mutex_init(&core->output_lock, NULL);
-	list_init(&core->free_commands);
+	list_init(&core->recycled.list);
 	streams_init(core);
 	memory_init(core);
 	residency_init(core);
@@ -294,11 +294,7 @@ void core_destroy(struct core *core)
 	memory_finish(core);
 	swap_finish(core);
 	residency_finish(core);
-	while (!list_empty(&core->free_commands)) {
-		struct command *command = list_first(&core->free_commands, struct command, link);
-		list_remove(&command->link);
-		free(command);
-	}
+	commands_finish(core);
 	if (core->attached) {
 		if (core->ops->host_unregister)
 			core->ops->host_unregister(

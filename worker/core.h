@@ -63,6 +63,15 @@ struct core_config {
 	void *owner;
 };
 
+/* Of the small size, waiting to be used again. A deep burst of launches leaves thousands: those that a second
+ * did without are given back. */
+struct recycled_commands {
+	struct list list;
+	unsigned count;
+	unsigned unused;     /* as many at least were here since the last look */
+	uint64_t look_at_ns; /* 0: not due */
+};
+
 struct core {
 	/* Constant after core_create. */
 	struct core_config config;
@@ -94,8 +103,7 @@ struct core {
 	uint64_t copy_rates[DEVICE_WITHIN +
 			    1]; /* bytes a us, lately, in each direction; 0: not known */
 
-	struct list free_commands; /* recycled, of the small size */
-	unsigned free_command_count;
+	struct recycled_commands recycled;
 	uint64_t pending_bytes; /* of records that exist as commands */
 
 	struct streams streams;

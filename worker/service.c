@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "worker/command.h"
 #include "worker/core.h"
 #include "worker/peer.h"
 #include "worker/ring.h"
@@ -28,7 +29,8 @@
 #define POLL_SPIN_NS (2 * NS_PER_MS)
 #define POLL_PAUSE_MIN_NS (100 * NS_PER_US)
 #define POLL_PAUSE_MAX_NS (2 * NS_PER_MS)
-#define SPINS 64 /* looks at the ring between two looks at the clock */
+#define SPINS 64    /* looks at the ring between two looks at the clock */
+#define SINCE_NOW 1 /* working_since: it has just begun, and has not read the clock yet */
 
 /* The number of this thread in its service; 0: not one of its threads. */
 static __thread uint32_t my_number;
@@ -214,8 +216,9 @@ static void work_as_poller(struct core *core, uint64_t *watched_until)
 	uint64_t now_ns;
 
 	/* Before the clock is read: the watchdog sees it, or we see that the watchdog has been there. */
-	__atomic_store_n(&service->working_since, clock_now_ns(), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&service->working_since, SINCE_NOW, __ATOMIC_SEQ_CST);
 	now_ns = clock_now_ns();
+	__atomic_store_n(&service->working_since, now_ns, __ATOMIC_RELAXED);
 	if (now_ns >= *watched_until) {
 		*watched_until = now_ns + WATCHDOG_NS;
 		core_lock(core);
@@ -380,6 +383,8 @@ static void relieve_poller(struct core *core, uint64_t now_ns)
 
 	if (!poller || !since || poller == my_number)
 		return;
+	if (since == SINCE_NOW)
+		since = now_ns;
 	if (now_ns < since + STUCK_NS) {
 		service_timer(core, since + STUCK_NS);
 		return;
@@ -395,6 +400,8 @@ static void tick(struct core *core)
 	uint64_t now_ns = clock_now_ns(), next = UINT64_MAX, at;
 
 	core->service.timer_at = UINT64_MAX;
+	at = commands_tick(core, now_ns);
+	next = min_of(next, at);
 	at = memory_tick(core, now_ns);
 	next = min_of(next, at);
 	at = control_tick(core, now_ns);

@@ -113,6 +113,7 @@ static void job_reset(
 	atomic_store_explicit(&job->error, 0, memory_order_relaxed);
 	job->ns_guess = 0;
 	job->running = 0;
+	job->ended_ns = 0;
 	job->shape = NULL;
 	job->code = NULL;
 	job->together = false;
@@ -304,7 +305,7 @@ void cpu_job_run_blocks(struct cpu_job *job, struct cpu_slot *slot, uint64_t fir
 		cpu_job_fail(job, error, address);
 }
 
-bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads)
+bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads, uint64_t *now_ns)
 {
 	uint64_t blocks = job->together ? job->count : piece_blocks(job, threads);
 	uint64_t first, end, started;
@@ -327,7 +328,8 @@ bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads)
 		cpu_job_together(job, slot);
 	else
 		cpu_job_run_blocks(job, slot, first, end);
-	atomic_fetch_add_explicit(&job->ns_done, clock_now_ns() - started, memory_order_relaxed);
+	*now_ns = clock_now_ns();
+	atomic_fetch_add_explicit(&job->ns_done, *now_ns - started, memory_order_relaxed);
 	atomic_fetch_add_explicit(&job->blocks_done, end - first, memory_order_relaxed);
 	return true;
 }

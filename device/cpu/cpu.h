@@ -165,8 +165,9 @@ struct cpu_job {
 	_Atomic uint64_t blocks_done, ns_done;
 	atomic_int error; /* the first */
 	_Atomic uint64_t fault_address;
-	double ns_guess;  /* a block, before any is done; 0: no idea */
-	unsigned running; /* lock; threads at it */
+	double ns_guess;   /* a block, before any is done; 0: no idea */
+	unsigned running;  /* lock; threads at it */
+	uint64_t ended_ns; /* lock; when the last of its pieces so far was done */
 	struct cpu_shape *shape;
 	const struct ptx_code *code;
 	struct ptx_launch launch;
@@ -182,8 +183,8 @@ int cpu_launch_check(const struct device_launch *launch);
 /* Make a job of a command. `shape` is READY. */
 int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct cpu_shape *shape);
 void cpu_job_fill(struct cpu_job *job, struct device_command *command);
-/* Runs a piece of the job; false when no blocks were left, or in a pause. No lock held. */
-bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads);
+/* Runs a piece of the job; false when no blocks were left, or in a pause. Sets the time at its end. No lock held. */
+bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads, uint64_t *now_ns);
 /* Whether blocks are left for a thread besides those that are at it. Lock held. */
 bool cpu_job_open(const struct cpu_job *job);
 double cpu_job_ns_per_block(const struct cpu_job *job);
@@ -209,14 +210,15 @@ struct cpu_stay {
 	uint64_t from_ns, to_ns;
 };
 
-/* After from_ns was set; `expected_ns`: what it will take, about. */
-void cpu_presence_begin(double expected_ns);
-/* Sets to_ns. How long the thread had no processor. */
-uint64_t cpu_presence_end(struct device *device, enum device_unit unit, struct cpu_stay *stay);
+/* At from_ns; `expected_ns`: what it will take, about. */
+void cpu_presence_begin(uint64_t now_ns, double expected_ns);
+/* At to_ns. How long the thread had no processor. */
+uint64_t cpu_presence_end(
+	struct device *device, enum device_unit unit, const struct cpu_stay *stay);
 /* It got the lock only then. */
 void cpu_presence_late(struct device *device, const struct cpu_stay *stay, uint64_t left_ns);
-/* Lock held: who is wanted at the jobs, or who is there, has just changed. Returns the time. */
-uint64_t cpu_absence_count(struct device *device);
+/* Lock held: who is wanted at the jobs, or who is there, has just changed. */
+void cpu_absence_count(struct device *device, uint64_t now_ns);
 void cpu_presence(struct device *device, enum device_unit unit, struct device_presence *presence);
 
 /* ---- copies (copy.c) ---- */

@@ -39,26 +39,23 @@ static void count(struct device *device, enum device_unit unit, uint64_t spent_n
 		atomic_fetch_add_explicit(&presence->lost_ns, lost_ns, memory_order_relaxed);
 }
 
-void cpu_presence_begin(double expected_ns)
+void cpu_presence_begin(uint64_t now_ns, double expected_ns)
 {
-	uint64_t now_ns = clock_now_ns();
-
 	if (expected_ns >= (double)BRIEF_NS || now_ns - asked.at_ns >= FRESH_NS)
 		ask(now_ns);
 }
 
-uint64_t cpu_presence_end(struct device *device, enum device_unit unit, struct cpu_stay *stay)
+uint64_t cpu_presence_end(struct device *device, enum device_unit unit, const struct cpu_stay *stay)
 {
-	uint64_t now_ns = clock_now_ns(), spent_ns = now_ns - stay->from_ns, lost_ns = 0, cpu_ns;
+	uint64_t spent_ns = stay->to_ns - stay->from_ns, lost_ns = 0, cpu_ns;
 
 	if (spent_ns >= BRIEF_NS) {
 		cpu_ns = asked.cpu_ns;
-		ask(now_ns);
+		ask(stay->to_ns);
 		if (asked.cpu_ns - cpu_ns < spent_ns)
 			lost_ns = spent_ns - (asked.cpu_ns - cpu_ns);
 	}
 	count(device, unit, spent_ns, lost_ns);
-	stay->to_ns = now_ns;
 	return lost_ns;
 }
 
@@ -74,7 +71,7 @@ static unsigned absent_threads(const struct device *device)
 	const struct device_queue *queue;
 	unsigned wanted = 0;
 
-	if (device->paused)
+	if (device->paused || device->running >= device->threads)
 		return 0;
 	list_for_each (queue, &device->jobs, place) {
 		unsigned at_it = queue->job.running, by_it = cpu_job_wants(&queue->job);
@@ -86,10 +83,10 @@ static unsigned absent_threads(const struct device *device)
 	return wanted > device->running ? wanted - device->running : 0;
 }
 
-uint64_t cpu_absence_count(struct device *device)
+void cpu_absence_count(struct device *device, uint64_t now_ns)
 {
 	struct cpu_absence *absence = &device->absence;
-	uint64_t now_ns = clock_now_ns(), from_ns = absence->since_ns + WAKE_NS;
+	uint64_t from_ns = absence->since_ns + WAKE_NS;
 
 	if (from_ns < absence->at_ns)
 		from_ns = absence->at_ns;
@@ -101,7 +98,6 @@ uint64_t cpu_absence_count(struct device *device)
 		absence->since_ns = now_ns;
 	absence->at_ns = now_ns;
 	absence->threads = absent_threads(device);
-	return now_ns;
 }
 
 void cpu_presence(struct device *device, enum device_unit unit, struct device_presence *presence)

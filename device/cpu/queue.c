@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "gdev/error.h"
 
@@ -145,7 +146,8 @@ static void queue_refuse(struct device_queue *queue, int error)
 /* ---- the compute unit ---- */
 
 /* Lock held. Gives `task` a place at the job. */
-static void job_join(struct device *device, struct device_queue *queue, struct task *task)
+static void job_join(
+	struct device *device, struct device_queue *queue, struct task *task, uint64_t now_ns)
 {
 	task->kind = TASK_JOB;
 	task->queue = queue;
@@ -153,7 +155,8 @@ static void job_join(struct device *device, struct device_queue *queue, struct t
 	list_remove(&task->slot->free);
 	queue->job.running++;
 	device->running++;
-	task->joined_ns = cpu_absence_count(device);
+	task->joined_ns = now_ns;
+	cpu_absence_count(device, now_ns);
 }
 
 /* Lock held. Makes a job of a launch: 0, or an error, or 1: the code is not there yet, and either
@@ -190,6 +193,7 @@ static int launch_begin(struct device_queue *queue, struct task *task)
 static void compute_begin(struct device *device, struct device_queue *queue, struct task *task)
 {
 	struct device_command *command = queue->first;
+	uint64_t now_ns;
 	int status = 0;
 
 	task->queue = queue;
@@ -205,9 +209,10 @@ static void compute_begin(struct device *device, struct device_queue *queue, str
 		task->kind = TASK_FINISH;
 		task->error = status;
 	} else {
-		device_command_start(command, clock_now_ns());
+		now_ns = clock_now_ns();
+		device_command_start(command, now_ns);
 		list_append(&device->jobs, &queue->place);
-		job_join(device, queue, task);
+		job_join(device, queue, task, now_ns);
 	}
 }
 
@@ -220,7 +225,7 @@ static void pick_compute(struct device *device, struct task *task)
 	job = open_job(device);
 	queue = first_queue(&device->runnable[UNIT_COMPUTE]);
 	if (job && (!queue || job->priority <= queue->priority)) {
-		job_join(device, job, task);
+		job_join(device, job, task, clock_now_ns());
 		return;
 	}
 	while (task->kind == TASK_NONE && (queue = first_queue(&device->runnable[UNIT_COMPUTE]))) {
@@ -237,7 +242,7 @@ static void job_finish(struct device_queue *queue)
 	/* The start is put off while the command is paused. */
 	uint64_t started_ns = __atomic_load_n(&command->started_ns, __ATOMIC_RELAXED);
 
-	command->finished_ns = clock_now_ns();
+	command->finished_ns = max_of(queue->job.ended_ns, started_ns);
 	command->busy_ns = command->finished_ns - started_ns;
 	command->fault_address = atomic_load(&queue->job.fault_address);
 	queue_finish(queue, atomic_load(&queue->job.error));
@@ -257,25 +262,37 @@ static void invite(struct device *device, const struct cpu_job *job)
 		device->host->kick(device->host->owner);
 }
 
+/* Takes the lock, and says when: `now_ns`, unless it took a while to get it. */
+static uint64_t lock_device(struct device *device, uint64_t now_ns)
+{
+	if (!pthread_mutex_trylock(&device->lock))
+		return now_ns;
+	pthread_mutex_lock(&device->lock);
+	return clock_now_ns();
+}
+
+/* Launches come by the million a second: the clock is read once a piece, and its times are used again. */
 static void run_job(struct device *device, struct task *task)
 {
 	struct device_queue *queue = task->queue;
 	struct cpu_job *job = &queue->job;
 	struct cpu_stay stay = {.from_ns = task->joined_ns};
 	bool last, quiet, together = job->together;
-	uint64_t begin = clock_now_ns(), left;
+	uint64_t now_ns = task->joined_ns;
 
-	cpu_presence_begin(cpu_job_left_ns(job));
-	if (cpu_job_piece(job, task->slot, device->threads)) {
+	cpu_presence_begin(now_ns, cpu_job_left_ns(job));
+	if (cpu_job_piece(job, task->slot, device->threads, &now_ns)) {
 		invite(device, job);
-		while (clock_now_ns() - begin < VISIT_NS &&
-			cpu_job_piece(job, task->slot, device->threads))
+		while (now_ns - task->joined_ns < VISIT_NS &&
+			cpu_job_piece(job, task->slot, device->threads, &now_ns))
 			;
 	}
+	stay.to_ns = now_ns;
 	if (!together) /* its blocks wait for each other, and that is no loss */
 		cpu_job_lost(job, cpu_presence_end(device, DEVICE_UNIT_COMPUTE, &stay));
-	pthread_mutex_lock(&device->lock);
+	now_ns = lock_device(device, now_ns);
 	list_insert(&device->slots_free, &task->slot->free);
+	job->ended_ns = max_of(job->ended_ns, stay.to_ns);
 	last = !--job->running && atomic_load(&job->next) >= job->count;
 	if (last) {
 		list_remove(&queue->place);
@@ -283,9 +300,9 @@ static void run_job(struct device *device, struct task *task)
 			job->shape->ns_per_block = cpu_job_ns_per_block(job);
 	}
 	quiet = !--device->running && device->tell_quiet;
-	left = cpu_absence_count(device);
+	cpu_absence_count(device, now_ns);
 	if (!together)
-		cpu_presence_late(device, &stay, left);
+		cpu_presence_late(device, &stay, now_ns);
 	if (quiet)
 		device->tell_quiet = false;
 	pthread_mutex_unlock(&device->lock);
@@ -348,11 +365,11 @@ static void run_copy(struct device *device, struct task *task)
 		cpu_copy_start(&queue->copy, &command->copy);
 	}
 	stay.from_ns = clock_now_ns();
-	cpu_presence_begin(cpu_copy_slice_ns(&queue->copy));
+	cpu_presence_begin(stay.from_ns, cpu_copy_slice_ns(&queue->copy));
 	status = space_broken(queue->space) ? -GDEV_E_SESSION_LOST
 					    : cpu_copy_slice(&queue->copy, &command->fault_address);
+	stay.to_ns = command->finished_ns = clock_now_ns();
 	cpu_presence_end(device, accounted_to(command), &stay);
-	command->finished_ns = clock_now_ns();
 	command->busy_ns += command->finished_ns - stay.from_ns;
 	if (status)
 		queue->started = false;
@@ -420,7 +437,7 @@ bool cpu_pause(struct device *device, bool pause)
 
 	pthread_mutex_lock(&device->lock);
 	atomic_store(&device->paused, pause);
-	cpu_absence_count(device);
+	cpu_absence_count(device, clock_now_ns());
 	quiet = !device->running;
 	device->tell_quiet = pause && !quiet;
 	kick = !pause && inside != device && wants_kick(device);
