@@ -185,18 +185,30 @@ static int exit_status(int status)
 
 /* ---- the beginning ---- */
 
+/* Returns when the program runs: 0, -errno, or the status of 'gdev run' when it cannot be executed. */
 static int start(struct tracing *tracing, char *const *command, const sigset_t *before)
 {
 	char token[20];
+	int failed[2]; /* what could not be executed says why; exec closes it */
+	uint8_t status = 0;
 
 	snprintf(token, sizeof token, "%016" PRIx64, tracing->token);
 	setenv("GDEV_TRACE", token, 1);
+	if (pipe2(failed, O_CLOEXEC))
+		return -errno;
 	tracing->child = fork();
 	if (tracing->child == 0) {
 		sigprocmask(SIG_SETMASK, before, NULL);
-		_exit(program_exec(command));
+		status = (uint8_t)program_exec(command);
+		_exit(write(failed[1], &status, 1) != 1);
 	}
-	return tracing->child < 0 ? -errno : 0;
+	close(failed[1]);
+	if (tracing->child < 0)
+		status = (uint8_t)EXIT_RUN_FAILED;
+	else
+		TEMP_FAILURE_RETRY(read(failed[0], &status, 1));
+	close(failed[0]);
+	return status;
 }
 
 static int open_signals(sigset_t *before)
@@ -211,8 +223,8 @@ static int open_signals(sigset_t *before)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* Traces until it is over; false: it has been said why not. */
-static bool trace(struct tracing *tracing, const char *dir, char *const *command)
+/* Traces until it is over; else returns an exit status, and it has been said why. */
+static int trace(struct tracing *tracing, const char *dir, char *const *command)
 {
 	sigset_t before;
 	int error;
@@ -223,18 +235,20 @@ static bool trace(struct tracing *tracing, const char *dir, char *const *command
 		say(error == -ENOSYS ? "the gdevd in %s is too old to trace: restart it"
 				     : "cannot trace with the gdevd in %s: %s",
 			dir, strerror(-error));
-		return false;
+		return *command ? EXIT_RUN_FAILED : EXIT_FAILED;
 	}
 	fcntl(tracing->connection, F_SETFL, O_NONBLOCK);
 	tracing->signals = open_signals(&before);
 	if (*command)
 		error = start(tracing, command, &before);
+	if (error > 0)
+		return error;
 	if (error || tracing->signals < 0) {
 		say("cannot start: %s", strerror(error ? -error : errno));
-		return false;
+		return *command ? EXIT_RUN_FAILED : EXIT_FAILED;
 	}
 	record(tracing);
-	return true;
+	return EXIT_OK;
 }
 
 static int run_with(const struct options *options, char *const *command)
@@ -255,9 +269,8 @@ static int run_with(const struct options *options, char *const *command)
 		tracing.token = (uint64_t)getpid() << 32 | 1;
 	if (options->seconds > 0)
 		tracing.end_ns = clock_now_ns() + (uint64_t)(options->seconds * 1e9);
-	if (!trace(&tracing, dir, command)) {
-		status = *command ? EXIT_RUN_FAILED : EXIT_FAILED;
-	} else {
+	status = trace(&tracing, dir, command);
+	if (status == EXIT_OK) {
 		status = write_file(&tracing, options->output);
 		if (*command)
 			status = status ? EXIT_RUN_FAILED : exit_status(tracing.status);

@@ -8,6 +8,8 @@
  * two), a byte for the type, and two for the length of the bytes that follow. The header is made
  * right, so that the handlers are reached and not only control_check().
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,10 +44,30 @@ static void require(bool condition, const char *what)
 	abort();
 }
 
-static void remove_directory(void)
+/* A process of its own removes the directory when this one has ended, however it does. */
+static void make_directory(void)
 {
-	unlink(gdevd.made_path);
-	rmdir(gdevd.runtime_dir);
+	int ends[2];
+	pid_t remover;
+	char byte;
+
+	strcpy(gdevd.runtime_dir,
+		"/dev/shm/fuzz-gdevd-XXXXXX"); /* in memory: what is made is written down */
+	if (!mkdtemp(gdevd.runtime_dir) || pipe2(ends, O_CLOEXEC))
+		abort();
+	remover = fork();
+	if (remover < 0)
+		abort();
+	if (remover) {
+		close(ends[0]); /* the other one is open as long as this process lives */
+		return;
+	}
+	setsid();
+	close(ends[1]);
+	while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	execlp("rm", "rm", "-rf", gdevd.runtime_dir, NULL);
+	_exit(1);
 }
 
 /* Virtual GPUs and settings as at the start, whatever administrators did. */
@@ -73,8 +95,6 @@ static void restore(void)
 
 static void setup(void)
 {
-	/* In memory: what is made is written down. */
-	strcpy(gdevd.runtime_dir, "/dev/shm/fuzz-gdevd-XXXXXX");
 	log_init("fuzz", LOG_LEVEL_ERROR);
 	daemon_init(&gdevd);
 	list_init(&gdevd.restored.link);
@@ -85,9 +105,7 @@ static void setup(void)
 	gdevd.ids = memfd_create("ids", MFD_CLOEXEC);
 	grants_init(&gdevd);
 	measure_init(&gdevd);
-	if (!mkdtemp(gdevd.runtime_dir))
-		abort();
-	atexit(remove_directory);
+	make_directory();
 	snprintf(gdevd.made_path, sizeof gdevd.made_path, "%s/vgpus.conf", gdevd.runtime_dir);
 	vgpus_init(&gdevd);
 	ready_fds[WORKER_FD_SEGMENT] = fd_shared_memory("segment", sizeof(struct session_segment));

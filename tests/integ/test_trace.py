@@ -140,7 +140,11 @@ class Trace(integ.Case):
         code, _, err = self.gdevd.run([self.gdevd.gdev, "trace", "-o", "/dev/null/x", "true"])
         self.assertEqual(code, 125)
         self.assertIn("cannot write /dev/null/x", err)
-        self.assertEqual(self.gdevd.run([self.gdevd.gdev, "trace", "./no-such-program"])[0], 127)
+        for program, status in ("./no-such-program", 127), ("/dev/null", 126):
+            kept = self.gdevd.directory / "kept.json"
+            kept.write_text("of before")
+            self.assertEqual(self.gdevd.run([self.gdevd.gdev, "trace", "-o", kept, program])[0], status)
+            self.assertEqual(kept.read_text(), "of before")  # nothing ran: nothing is written
         for wrong in ([], ["--all", "true"], ["--seconds", "1", "true"], ["--all", "--seconds", "x"]):
             code, _, err = self.gdevd.run([self.gdevd.gdev, "trace", *wrong])
             self.assertEqual(code, 2, err)
