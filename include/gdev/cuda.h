@@ -5,9 +5,10 @@
  * and values are those of the interface (tests/cuda checks them against NVIDIA's header where there is
  * one). Compile with pkg-config --cflags --libs gdev-cuda. docs/cuda-coverage.md says what exists.
  *
- * Enumerations are in cuda_values.h, graphs in cuda_graph.h, memory pools in cuda_pool.h, arrays and
- * textures in cuda_array.h, tensor maps in cuda_tensor.h, the meaning of plain names in cuda_names.h. Order here: types, results, device, contexts, modules, memory,
- * streams and events, launches, what gdev adds (shared device memory), older symbols.
+ * Enumerations are in cuda_values.h, virtual memory management in cuda_vmm.h, memory pools in cuda_pool.h,
+ * graphs in cuda_graph.h, arrays and textures in cuda_array.h, tensor maps in cuda_tensor.h, the meaning of plain
+ * names in cuda_names.h. Order here: types, results, device, contexts, modules, memory, streams and events,
+ * launches, what gdev adds (shared device memory), older symbols.
  */
 #ifndef GDEV_CUDA_H
 #define GDEV_CUDA_H
@@ -430,79 +431,6 @@ CUresult CUDAAPI cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsi
 CUresult CUDAAPI cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui,
 	size_t Width, size_t Height, CUstream hStream);
 
-/* ---- virtual memory management ---- */
-
-typedef unsigned long long CUmemGenericAllocationHandle;
-
-typedef enum CUmemAllocationType_enum {
-	CU_MEM_ALLOCATION_TYPE_INVALID = 0,
-	CU_MEM_ALLOCATION_TYPE_PINNED = 1,
-	CU_MEM_ALLOCATION_TYPE_MAX = 0x7FFFFFFF,
-} CUmemAllocationType;
-
-typedef enum CUmemAllocationHandleType_enum {
-	CU_MEM_HANDLE_TYPE_NONE = 0,
-	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
-	CU_MEM_HANDLE_TYPE_MAX = 0x7FFFFFFF,
-} CUmemAllocationHandleType;
-
-typedef enum CUmemAccess_flags_enum {
-	CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,
-	CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
-	CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
-	CU_MEM_ACCESS_FLAGS_PROT_MAX = 0x7FFFFFFF,
-} CUmemAccess_flags;
-
-typedef struct CUmemAccessDesc_st {
-	CUmemLocation location;
-	CUmemAccess_flags flags;
-} CUmemAccessDesc_v1;
-typedef CUmemAccessDesc_v1 CUmemAccessDesc;
-
-typedef struct CUmemAllocationProp_st {
-	CUmemAllocationType type;
-	CUmemAllocationHandleType requestedHandleTypes;
-	CUmemLocation location;
-	void *win32HandleMetaData;
-	struct {
-		unsigned char compressionType;
-		unsigned char gpuDirectRDMACapable;
-		unsigned short usage;
-		unsigned char reserved[4];
-	} allocFlags;
-} CUmemAllocationProp_v1;
-typedef CUmemAllocationProp_v1 CUmemAllocationProp;
-
-CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
-	CUdeviceptr addr, unsigned long long flags);
-CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size);
-CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
-	const CUmemAllocationProp *prop, unsigned long long flags);
-CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle);
-CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
-	CUmemGenericAllocationHandle handle, unsigned long long flags);
-CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size);
-CUresult CUDAAPI cuMemSetAccess(
-	CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count);
-CUresult CUDAAPI cuMemExportToShareableHandle(void *shareableHandle,
-	CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType,
-	unsigned long long flags);
-CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
-	void *osHandle, CUmemAllocationHandleType shHandleType);
-
-typedef enum CUmemAllocationGranularity_flags_enum {
-	CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0x0,
-	CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 0x1,
-} CUmemAllocationGranularity_flags;
-
-CUresult CUDAAPI cuMemGetAccess(
-	unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr);
-CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
-	CUmemAllocationGranularity_flags option);
-CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(
-	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle);
-CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
-
 /* ---- memory between processes ---- */
 
 #define CU_IPC_HANDLE_SIZE 64
@@ -759,8 +687,9 @@ CUresult CUDAAPI cuShmDt(CUdeviceptr dptr);
 CUresult CUDAAPI cuShmCtl(int id, int cmd, CUshmInfo *buf);
 
 #include "cuda_array.h"
-#include "cuda_graph.h"
+#include "cuda_vmm.h"
 #include "cuda_pool.h"
+#include "cuda_graph.h"
 #include "cuda_tensor.h"
 
 /* ---- older symbols, which the plain names of programs of before are ---- */

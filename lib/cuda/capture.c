@@ -135,9 +135,14 @@ static CUresult append(CUstream stream, CUgraphNodeType type, CUgraphNode *node)
 	return add_end(&stream->ends, *node);
 }
 
-static CUresult finish(CUstream stream, CUresult result)
+/* A node without its payload does not stay, since the graph may be the program's. */
+static CUresult finish(CUstream stream, CUgraphNode node, CUresult result)
 {
-	return result == CUDA_SUCCESS ? result : capture_refuse(stream, result);
+	if (result == CUDA_SUCCESS)
+		return result;
+	ends_clear(&stream->ends);
+	graph_remove(node);
+	return capture_refuse(stream, result);
 }
 
 /* ---- what streams are given ---- */
@@ -148,7 +153,7 @@ CUresult capture_kernel(CUstream stream, CUfunction function, const CUlaunchConf
 	CUgraphNode node;
 
 	TRY(append(stream, CU_GRAPH_NODE_TYPE_KERNEL, &node));
-	return finish(stream, node_set_kernel(node, function, config, params, extra));
+	return finish(stream, node, node_set_kernel(node, function, config, params, extra));
 }
 
 static CUmemorytype type_of(enum gdev_side side)
@@ -180,7 +185,7 @@ CUresult capture_copy(CUstream stream, const struct gdev_copy *copy)
 	if (copy->destination_pitch)
 		params.dstHeight = copy->destination_slice / copy->destination_pitch;
 	TRY(append(stream, CU_GRAPH_NODE_TYPE_MEMCPY, &node));
-	return finish(stream, node_set_copy(node, &params));
+	return finish(stream, node, node_set_copy(node, &params));
 }
 
 CUresult capture_fill(CUstream stream, const struct gdev_fill *fill)
@@ -190,7 +195,7 @@ CUresult capture_fill(CUstream stream, const struct gdev_fill *fill)
 	CUgraphNode node;
 
 	TRY(append(stream, CU_GRAPH_NODE_TYPE_MEMSET, &node));
-	return finish(stream, node_set_fill(node, &params));
+	return finish(stream, node, node_set_fill(node, &params));
 }
 
 CUresult capture_host(CUstream stream, CUhostFn function, void *argument)
@@ -208,7 +213,32 @@ CUresult capture_memops(
 	CUgraphNode node;
 
 	TRY(append(stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &node));
-	return finish(stream, node_set_memops(node, stream->context, ops, count, flags));
+	return finish(stream, node, node_set_memops(node, stream->context, ops, count, flags));
+}
+
+/* The graph's memory, whatever the pool. */
+CUresult capture_alloc(CUstream stream, size_t bytes, CUdeviceptr *pointer)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = bytes};
+	CUgraphNode node;
+
+	if (!pointer)
+		return capture_refuse(stream, CUDA_ERROR_INVALID_VALUE);
+	params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+	params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	params.poolProps.location.id = stream->context->device;
+	TRY(append(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &node));
+	TRY(finish(stream, node, node_set_alloc(node, &params)));
+	*pointer = params.dptr;
+	return CUDA_SUCCESS;
+}
+
+CUresult capture_free(CUstream stream, CUdeviceptr pointer)
+{
+	CUgraphNode node;
+
+	TRY(append(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, &node));
+	return finish(stream, node, node_set_free(node, pointer));
 }
 
 CUresult capture_event_record(CUstream stream, CUevent event, bool external)

@@ -95,6 +95,7 @@ static void deactivate(CUcontext context)
 		event_release(list_first(&context->events, struct CUevent_st, link));
 	ipc_release_context(context);
 	pools_leave_context(context);
+	graph_memory_leave_context(context);
 	memory_release_context(context);
 	while (!list_empty(&context->streams))
 		stream_release(list_first(&context->streams, struct CUstream_st, link));

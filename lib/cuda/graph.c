@@ -82,7 +82,7 @@ CUresult cuGraphDestroy(CUgraph graph)
 
 /* ---- dependencies ---- */
 
-static bool depends(CUgraphNode node, CUgraphNode on)
+bool node_depends(CUgraphNode node, CUgraphNode on)
 {
 	for (size_t i = 0; i < node->dependency_count; i++)
 		if (node->dependencies[i] == on)
@@ -132,8 +132,8 @@ CUresult graph_add(CUgraph graph, CUgraphNodeType type, const CUgraphNode *depen
 	list_append(&graph->nodes, &node->link);
 	graph->node_count++;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-		result = depends(node, dependencies[i]) ? CUDA_ERROR_INVALID_VALUE
-							: depend(node, dependencies[i]);
+		result = node_depends(node, dependencies[i]) ? CUDA_ERROR_INVALID_VALUE
+							     : depend(node, dependencies[i]);
 	if (result != CUDA_SUCCESS)
 		node_destroy(node);
 	else
@@ -155,6 +155,8 @@ CUresult cuGraphDestroyNode(CUgraphNode node)
 	TRY(check_node(node));
 	if (node->graph->order) /* of an executable graph */
 		return CUDA_ERROR_INVALID_VALUE;
+	if (graph_has_memory(node->graph))
+		return CUDA_ERROR_NOT_SUPPORTED; /* as CUDA: its memory may be used again behind it */
 	graph_remove(node);
 	return CUDA_SUCCESS;
 }
@@ -187,7 +189,7 @@ CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const
 	TRY(check_edges(graph, from, to, count));
 	TRY(check_edge_data(data, count));
 	for (size_t i = 0; i < count; i++)
-		if (depends(to[i], from[i]))
+		if (node_depends(to[i], from[i]))
 			return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++)
 		TRY(depend(to[i], from[i]));
@@ -205,8 +207,10 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, co
 {
 	TRY(check_edges(graph, from, to, count));
 	for (size_t i = 0; i < count; i++)
-		if (!depends(to[i], from[i]))
+		if (!node_depends(to[i], from[i]))
 			return CUDA_ERROR_INVALID_VALUE;
+	if (count && graph_has_memory(graph))
+		return CUDA_ERROR_NOT_SUPPORTED; /* as cuGraphDestroyNode */
 	for (size_t i = 0; i < count; i++)
 		depend_no_more(to[i], from[i]);
 	return CUDA_SUCCESS;
@@ -256,7 +260,9 @@ CUresult graph_copy_all(CUgraph graph, CUgraph *created)
 CUresult cuGraphClone(CUgraph *clone, CUgraph graph)
 {
 	TRY(graph_check(graph));
-	return clone ? graph_copy_all(graph, clone) : CUDA_ERROR_INVALID_VALUE;
+	if (!clone)
+		return CUDA_ERROR_INVALID_VALUE;
+	return graph_has_memory(graph) ? CUDA_ERROR_NOT_SUPPORTED : graph_copy_all(graph, clone);
 }
 
 CUresult graph_find_copy(CUgraph graph, CUgraphNode node, CUgraphNode *copy)
@@ -339,7 +345,7 @@ CUresult cuGraphNodeGetDependentNodes_v2(
 	CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *data, size_t *count)
 {
 	TRY(check_node(node));
-	TRY(answer_some(node->graph, depends, node, nodes, count));
+	TRY(answer_some(node->graph, node_depends, node, nodes, count));
 	if (nodes)
 		clear_edge_data(data, *count);
 	return CUDA_SUCCESS;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Graphs inside: what graph.c (structure), graph_node.c (what nodes do), graph_exec.c (executable graphs),
- * and capture.c (streams that write down what they are given) know of each other.
+ * Graphs inside: what graph.c (structure), graph_node.c (what nodes do), graph_memory.c (memory of graphs),
+ * graph_exec.c (executable graphs), graph_run.c (launching them), and capture.c (streams that write down what
+ * they are given) know of each other.
  *
  * As in CUDA a graph is not locked: threads that change one take turns. An executable graph is a copy of the
- * graph, in an order that its dependencies allow; launching it sends its nodes in that order to one stream.
+ * graph, in an order that its dependencies allow, and with its branches on lanes (graph_run.c).
  */
 #ifndef GDEV_CUDA_GRAPH_INTERNAL_H
 #define GDEV_CUDA_GRAPH_INTERNAL_H
@@ -33,6 +34,11 @@ struct graph_memops {
 	CUcontext context;
 };
 
+struct graph_alloc {
+	CUDA_MEM_ALLOC_NODE_PARAMS params;
+	CUmemAccessDesc access; /* the first of params.accessDescs; all are alike */
+};
+
 struct CUgraphNode_st {
 	uint32_t handle_word;
 	struct list link; /* of the graph's nodes, in the order of creation */
@@ -42,9 +48,16 @@ struct CUgraphNode_st {
 	unsigned long long origin; /* the id of the node that it is a copy of, or 0 */
 	CUgraphNode twin;          /* its copy, while its graph is copied */
 	bool placed;               /* while its graph is brought into an order */
-	bool disabled;             /* of an executable graph */
 	CUgraphNode *dependencies; /* malloc'ed */
 	size_t dependency_count;
+	struct graph_memory *memory; /* that it allocates or frees, or NULL */
+	/* Of an executable graph: */
+	bool disabled;
+	bool followed;          /* some node that depends on it is placed */
+	bool crosses;           /* to another lane */
+	unsigned lane;          /* where it runs */
+	unsigned number;        /* in the order */
+	struct gdev_fence done; /* behind it, if it crosses; of the last launch */
 	union {
 		struct graph_kernel kernel;
 		struct graph_copy copy;
@@ -53,6 +66,7 @@ struct CUgraphNode_st {
 		struct graph_memops memops;
 		CUevent event;
 		CUgraph child; /* the node's own */
+		struct graph_alloc alloc;
 	};
 };
 
@@ -69,12 +83,22 @@ struct CUgraph_st {
 	struct list objects; /* struct graph_object */
 	bool inner;          /* a node's or an executable graph's: not destroyed by the program */
 	CUgraphNode *order;  /* of an executable graph; malloc'ed */
+	unsigned lanes;      /* that it runs on */
 };
+
+/* Streams that a graph runs on at most: that of the launch, and its own. */
+#define GRAPH_LANES 8
 
 struct CUgraphExec_st {
 	uint32_t handle_word;
 	CUgraph graph;
 	uint64_t flags;
+	pthread_mutex_t lock; /* guards the rest */
+	CUcontext context;    /* of the last launch */
+	unsigned long long context_id;
+	CUstream lanes[GRAPH_LANES]; /* the first: of the last launch, the others: its own, there */
+	unsigned long long stream_id; /* of the last launch, */
+	struct gdev_fence done;       /* and its end */
 };
 
 /* ---- structure (graph.c) ---- */
@@ -86,6 +110,7 @@ CUresult graph_copy_all(CUgraph graph, CUgraph *copy);
 CUresult graph_add(CUgraph graph, CUgraphNodeType type, const CUgraphNode *dependencies,
 	size_t count, CUgraphNode *node);
 void graph_remove(CUgraphNode node);
+bool node_depends(CUgraphNode node, CUgraphNode on);
 CUresult graph_check(CUgraph graph);
 CUresult graph_check_node(CUgraphNode node, CUgraphNodeType type);
 /* The copy of `node` in `graph`. */
@@ -113,9 +138,31 @@ CUresult node_run(CUgraphNode node, CUstream stream);
 CUresult graph_keep_object(CUgraph graph, CUuserObject object, unsigned count);
 void graph_drop_objects(CUgraph graph);
 
-/* ---- executable graphs (graph_exec.c) ---- */
+/* ---- memory of graphs (graph_memory.c) ---- */
 
+/* New memory for the node; its address goes into the parameters. */
+CUresult node_set_alloc(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params);
+CUresult node_set_free(CUgraphNode node, CUdeviceptr pointer);
+/* As node_set_like. */
+void node_share_memory(CUgraphNode node, CUgraphNode other);
+void node_drop_memory(CUgraphNode node);
+/* Such a graph is not copied, and nothing is taken out of it. */
+bool graph_has_memory(CUgraph graph);
+CUresult node_run_alloc(CUgraphNode node, CUstream stream);
+CUresult node_run_free(CUgraphNode node, CUstream stream);
+/* One executable graph may have the memory at a time. */
+CUresult graph_claim_memory(CUgraph graph);
+void graph_unclaim_memory(CUgraph graph);
+/* Before a launch: what the last one allocated must be free, or is freed here. */
+CUresult graph_settle_memory(CUgraph graph, bool free_it);
+
+/* ---- launching (graph_run.c) ---- */
+
+/* Brings an executable graph's nodes into an order, and to lanes. CUDA_ERROR_INVALID_VALUE: there is a circle. */
 CUresult graph_order(CUgraph graph);
+/* On the one stream, whatever the lanes. */
 CUresult graph_run(CUgraph graph, CUstream stream);
+CUresult graph_launch(CUgraphExec exec, CUstream stream);
+void graph_close_lanes(CUgraphExec exec);
 
 #endif

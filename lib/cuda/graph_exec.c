@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Executable graphs: a copy of a graph, whose nodes go to one stream in an order that their dependencies
- * allow. Branches of a graph therefore do not overlap; every dependency holds by the stream's own order.
+ * Executable graphs: copies of graphs, and what can be changed in them. Launching them is in graph_run.c.
  */
 #include <stdlib.h>
 
@@ -11,47 +10,6 @@ static CUresult check(CUgraphExec exec)
 {
 	TRY(initialised());
 	return handle_is(HANDLE_EXEC, exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* ---- order ---- */
-
-static bool may_go(CUgraphNode node)
-{
-	for (size_t i = 0; i < node->dependency_count; i++)
-		if (!node->dependencies[i]->placed)
-			return false;
-	return true;
-}
-
-/* Nodes are mostly created after what they depend on: then one pass does. A pass that places none has found
- * a circle. */
-CUresult graph_order(CUgraph graph)
-{
-	size_t count = 0, before;
-	CUgraphNode node;
-
-	graph->order = malloc((graph->node_count + 1) * sizeof *graph->order);
-	if (!graph->order)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	do {
-		before = count;
-		list_for_each (node, &graph->nodes, link) {
-			if (node->placed || !may_go(node))
-				continue;
-			node->placed = true;
-			graph->order[count++] = node;
-			if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
-				TRY(graph_order(node->child));
-		}
-	} while (count < graph->node_count && count > before);
-	return count == graph->node_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult graph_run(CUgraph graph, CUstream stream)
-{
-	for (size_t i = 0; i < graph->node_count; i++)
-		TRY(node_run(graph->order[i], stream));
-	return CUDA_SUCCESS;
 }
 
 /* ---- life ---- */
@@ -73,15 +31,26 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *created, CUgraph graph, unsign
 	TRY(graph_copy_all(graph, &copy));
 	copy->inner = true;
 	result = graph_order(copy);
-	exec = result == CUDA_SUCCESS ? handle_create(HANDLE_EXEC, sizeof *exec) : NULL;
+	if (result == CUDA_SUCCESS)
+		result = graph_claim_memory(copy);
+	if (result != CUDA_SUCCESS)
+		goto err_release;
+	exec = handle_create(HANDLE_EXEC, sizeof *exec);
 	if (!exec) {
-		graph_release(copy);
-		return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+		goto err_unclaim;
 	}
 	exec->graph = copy;
 	exec->flags = flags;
+	pthread_mutex_init(&exec->lock, NULL);
 	*created = exec;
 	return CUDA_SUCCESS;
+
+err_unclaim:
+	graph_unclaim_memory(copy);
+err_release:
+	graph_release(copy);
+	return result;
 }
 
 CUresult cuGraphInstantiateWithParams(
@@ -121,7 +90,10 @@ CUresult cuGraphInstantiate(
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
 	TRY(check(exec));
+	graph_close_lanes(exec);
+	graph_unclaim_memory(exec->graph);
 	graph_release(exec->graph);
+	pthread_mutex_destroy(&exec->lock);
 	handle_destroy(HANDLE_EXEC, exec);
 	return CUDA_SUCCESS;
 }
@@ -153,7 +125,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
 	TRY(stream_record(handle, &stream));
 	if (stream->capture)
 		return capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-	return graph_run(exec->graph, stream);
+	return graph_launch(exec, stream);
 }
 
 /* ---- changing nodes ---- */
@@ -301,6 +273,8 @@ static CUgraphExecUpdateResult pair(CUgraph ours, CUgraph theirs, CUgraphNode *c
 		*culprit = node;
 		if (!same_dependencies(node->twin, node))
 			return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+		if (node->memory != node->twin->memory)
+			return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
 		if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
 			CUgraphNode inner;
 			CUgraphExecUpdateResult result =

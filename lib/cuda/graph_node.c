@@ -134,6 +134,8 @@ static CUresult set_child(CUgraphNode node, CUgraph graph)
 {
 	CUgraph copy;
 
+	if (graph_has_memory(graph))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	TRY(graph_copy_all(graph, &copy));
 	copy->inner = true;
 	node_clear(node);
@@ -165,6 +167,10 @@ CUresult node_set_like(CUgraphNode node, CUgraphNode other)
 	case CU_GRAPH_NODE_TYPE_HOST:
 		node->host = other->host;
 		return CUDA_SUCCESS;
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		node_share_memory(node, other);
+		return CUDA_SUCCESS;
 	default:
 		node->event = other->event;
 		return CUDA_SUCCESS;
@@ -186,6 +192,10 @@ void node_clear(CUgraphNode node)
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		graph_release(node->child);
 		node->child = NULL;
+		break;
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		node_drop_memory(node);
 		break;
 	default:
 		break;
@@ -216,6 +226,10 @@ CUresult node_run(CUgraphNode node, CUstream stream)
 		return cuEventRecord(node->event, stream);
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		return memops_run(stream, node->memops.ops, node->memops.count);
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		return node_run_alloc(node, stream);
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return node_run_free(node, stream);
 	default:
 		return CUDA_SUCCESS;
 	}
@@ -382,6 +396,30 @@ CUresult cuGraphAddBatchMemOpNode(CUgraphNode *added, CUgraph graph,
 		node_set_memops(
 			node, params->ctx, params->paramArray, params->count, params->flags),
 		added);
+}
+
+CUresult cuGraphAddMemAllocNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+	size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	CUgraphNode node;
+
+	TRY(graph_check(graph));
+	if (!added || !params)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC, dependencies, count, &node));
+	return finish_add(node, node_set_alloc(node, params), added);
+}
+
+CUresult cuGraphAddMemFreeNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+	size_t count, CUdeviceptr pointer)
+{
+	CUgraphNode node;
+
+	TRY(graph_check(graph));
+	if (!added)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_MEM_FREE, dependencies, count, &node));
+	return finish_add(node, node_set_free(node, pointer), added);
 }
 
 /* ---- what nodes say, and changing it ---- */

@@ -7,8 +7,9 @@
  * uses it is the program's mistake.
  *
  * Locks, in the order in which they may be taken:
- *   vmm.c > devices (device.c) > contexts (context.c) > a library's lock > a context's lock > allocations
- *   (memory.c) > handles (handle.c)
+ *   vmm.c > devices (device.c) > contexts (context.c) > a library's lock > an executable graph's lock >
+ *   pools (pool.c) and memory of graphs (graph_memory.c) > a context's lock > allocations (memory.c) > handles
+ *   (handle.c)
  */
 #ifndef GDEV_CUDA_INTERNAL_H
 #define GDEV_CUDA_INTERNAL_H
@@ -111,7 +112,7 @@ struct CUstream_st {
 	unsigned flags;
 	int priority;
 	unsigned long long id;
-	bool is_default;              /* legacy or per thread: not destroyed by the program */
+	bool is_default; /* legacy, per thread, or a graph's: not destroyed by the program */
 	_Atomic uint64_t legacy_seen; /* what of the legacy stream this one has waited for */
 	_Atomic uint64_t seen_by_legacy;
 	struct gate *gate;       /* for waits for values (memops.c), or NULL */
@@ -228,6 +229,8 @@ CUresult capture_fill(CUstream stream, const struct gdev_fill *fill);
 CUresult capture_host(CUstream stream, CUhostFn function, void *argument);
 CUresult capture_memops(
 	CUstream stream, const CUstreamBatchMemOpParams *ops, unsigned count, unsigned flags);
+CUresult capture_alloc(CUstream stream, size_t bytes, CUdeviceptr *pointer);
+CUresult capture_free(CUstream stream, CUdeviceptr pointer);
 CUresult capture_event_record(CUstream stream, CUevent event, bool external);
 CUresult capture_event_wait(CUstream stream, CUevent event, bool external);
 /* Whether the event was recorded last in a capture that goes on. */
@@ -251,6 +254,8 @@ enum allocation_kind {
 	ALLOCATION_DEVICE,
 	ALLOCATION_HOST,
 	ALLOCATION_MANAGED,
+	ALLOCATION_GRAPH, /* of a launched graph (graph_memory.c) */
+	/* Not for cuMemFree: */
 	ALLOCATION_SHARED,    /* cuShmAt */
 	ALLOCATION_IPC,       /* cuIpcOpenMemHandle */
 	ALLOCATION_VARIABLES, /* of a module that has managed ones */
@@ -310,6 +315,13 @@ void pool_gone(const struct allocation *allocation);
 void pools_synchronised(CUcontext context);
 void pools_leave_context(CUcontext context);
 void pools_leave_stream(struct gdev_stream *stream);
+
+/* ---- memory of graphs (graph_memory.c) ---- */
+
+void graph_memory_forget(void);
+void graph_memory_leave_context(CUcontext context);
+/* What a launch of a graph has allocated: free behind what is on the stream, or now for NULL. */
+CUresult graph_memory_free(uint64_t base, CUstream stream);
 
 /* ---- copies (copy.c) ---- */
 

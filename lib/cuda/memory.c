@@ -241,7 +241,11 @@ static CUresult release(uint64_t base, bool host)
 
 	TRY(current_context(&context));
 	if (!memory_find_base(base, &allocation) || (allocation.kind == ALLOCATION_HOST) != host ||
-		allocation.kind >= ALLOCATION_SHARED || !memory_forget(base, &allocation))
+		allocation.kind >= ALLOCATION_SHARED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (allocation.kind == ALLOCATION_GRAPH)
+		return graph_memory_free(base, NULL);
+	if (!memory_forget(base, &allocation))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (allocation.pool)
 		pool_gone(&allocation);

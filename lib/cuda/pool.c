@@ -219,16 +219,20 @@ CUresult cuMemAllocFromPoolAsync(
 {
 	CUstream stream;
 
-	TRY(stream_enter(handle, &stream));
-	return pool ? alloc_from(pointer, bytes, pool, stream) : CUDA_ERROR_INVALID_VALUE;
+	TRY(stream_record(handle, &stream));
+	if (!pool)
+		return CUDA_ERROR_INVALID_VALUE;
+	return stream->capture ? capture_alloc(stream, bytes, pointer)
+			       : alloc_from(pointer, bytes, pool, stream);
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream handle)
 {
 	CUstream stream;
 
-	TRY(stream_enter(handle, &stream));
-	return alloc_from(pointer, bytes, NULL, stream);
+	TRY(stream_record(handle, &stream));
+	return stream->capture ? capture_alloc(stream, bytes, pointer)
+			       : alloc_from(pointer, bytes, NULL, stream);
 }
 
 void pool_gone(const struct allocation *allocation)
@@ -266,9 +270,13 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 	CUstream stream;
 	CUresult result;
 
-	TRY(stream_enter(handle, &stream));
+	TRY(stream_record(handle, &stream));
+	if (stream->capture)
+		return capture_free(stream, pointer);
 	if (!memory_find_base(pointer, &allocation))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (allocation.kind == ALLOCATION_GRAPH)
+		return graph_memory_free(pointer, stream);
 	if (!allocation.pool) { /* of cuMemAlloc */
 		TRY_GDEV(gdev_stream_sync(stream->stream));
 		return cuMemFree_v2(pointer);

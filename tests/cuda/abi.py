@@ -80,7 +80,7 @@ def main():
     if version != "13000":
         print(f"skipped: NVIDIA's cuda.h is of version {version}, ours of 13000")
         return 77
-    text = "".join(open(f"{ours}/{name}").read() for name in ("cuda_values.h", "cuda.h", "cuda_array.h", "cuda_graph.h", "cuda_pool.h", "cuda_tensor.h"))
+    text = "".join(open(path).read() for path in sorted(glob.glob(f"{ours}/cuda*.h")) if "cuda_names" not in path)
     with tempfile.TemporaryDirectory() as directory:
         source = os.path.join(directory, "abi.c")
         with open(source, "w") as file:

@@ -4,16 +4,24 @@
  */
 #include "errors.h"
 
-void errors_of_the_rest(CUresult expected)
+static void of_contexts(CUresult expected)
 {
-	CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-
 	REFUSED(expected, cuDeviceSetMemPool(0, alive.pool));
 	REFUSED(expected, cuDeviceGetExecAffinitySupport(NULL, 0, 0));
 	REFUSED(expected, cuCtxGetId(alive.context, NULL));
 	REFUSED(expected, cuCtxGetApiVersion(alive.context, NULL));
 	REFUSED(expected, cuCtxDetach(alive.context));
 	REFUSED(expected, cuCtxGetExecAffinity(NULL, 0));
+	REFUSED(expected, cuDeviceCanAccessPeer(NULL, 0, 0));
+	REFUSED(expected, cuCtxDisablePeerAccess(alive.context));
+	REFUSED(expected, cuDeviceGetP2PAttribute(NULL, 0, 0, 0));
+	REFUSED(expected, cuDeviceGraphMemTrim(0));
+	REFUSED(expected, cuDeviceGetGraphMemAttribute(0, 0, NULL));
+	REFUSED(expected, cuDeviceSetGraphMemAttribute(0, 0, NULL));
+}
+
+static void of_code(CUresult expected)
+{
 	REFUSED(expected, cuModuleGetGlobal(NULL, NULL, alive.module, NULL));
 	REFUSED(expected, cuLibraryGetManaged(NULL, NULL, alive.library, NULL));
 	REFUSED(expected, cuModuleGetFunctionCount(NULL, alive.module));
@@ -22,9 +30,56 @@ void errors_of_the_rest(CUresult expected)
 	REFUSED(expected, cuLinkAddFile(alive.link, 0, NULL, 0, NULL, NULL));
 	REFUSED(expected, cuLinkComplete(alive.link, NULL, NULL));
 	REFUSED(expected, cuLinkDestroy(alive.link));
+	REFUSED(expected, cuFuncGetAttribute(NULL, 0, alive.function));
+	REFUSED(expected, cuFuncSetAttribute(alive.function, 0, 0));
+	REFUSED(expected, cuFuncSetCacheConfig(alive.function, 0));
+	REFUSED(expected, cuFuncSetSharedMemConfig(alive.function, 0));
+	REFUSED(expected, cuFuncGetName(NULL, alive.function));
+	REFUSED(expected, cuFuncGetParamInfo(alive.function, 0, NULL, NULL));
+	REFUSED(expected, cuFuncIsLoaded(NULL, alive.function));
+	REFUSED(expected, cuFuncLoad(alive.function));
+	REFUSED(expected,
+		cuLaunchKernel(alive.function, 0, 0, 0, 0, 0, 0, 0, alive.stream, NULL, NULL));
+	REFUSED(expected, cuLaunchKernelEx(NULL, alive.function, NULL, NULL));
+	REFUSED(expected,
+		cuLaunchCooperativeKernel(alive.function, 0, 0, 0, 0, 0, 0, 0, alive.stream, NULL));
+	REFUSED(expected, cuLaunchHostFunc(alive.stream, NULL, NULL));
+	REFUSED(expected, cuFuncSetBlockShape(alive.function, 0, 0, 0));
+	REFUSED(expected, cuFuncSetSharedSize(alive.function, 0));
+	REFUSED(expected, cuParamSetSize(alive.function, 0));
+	REFUSED(expected, cuParamSeti(alive.function, 0, 0));
+	REFUSED(expected, cuParamSetf(alive.function, 0, 0));
+	REFUSED(expected, cuParamSetv(alive.function, 0, NULL, 0));
+	REFUSED(expected, cuLaunch(alive.function));
+	REFUSED(expected, cuLaunchGrid(alive.function, 0, 0));
+	REFUSED(expected, cuLaunchGridAsync(alive.function, 0, 0, alive.stream));
+	REFUSED(expected, cuOccupancyMaxActiveBlocksPerMultiprocessor(NULL, alive.function, 0, 0));
+	REFUSED(expected, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+				  NULL, alive.function, 0, 0, 0));
+	REFUSED(expected, cuOccupancyMaxPotentialBlockSize(NULL, NULL, alive.function, NULL, 0, 0));
+	REFUSED(expected, cuOccupancyMaxPotentialBlockSizeWithFlags(
+				  NULL, NULL, alive.function, NULL, 0, 0, 0));
+	REFUSED(expected, cuOccupancyAvailableDynamicSMemPerBlock(NULL, alive.function, 0, 0));
+	REFUSED(expected, cuOccupancyMaxPotentialClusterSize(NULL, alive.function, NULL));
+	REFUSED(expected, cuOccupancyMaxActiveClusters(NULL, alive.function, NULL));
+	REFUSED(expected, cuFuncGetModule(NULL, alive.function));
+	REFUSED(expected, cuLibraryLoadFromFile(NULL, NULL, NULL, NULL, 0, NULL, NULL, 0));
+	REFUSED(expected, cuLibraryGetKernel(NULL, alive.library, NULL));
+	REFUSED(expected, cuLibraryGetKernelCount(NULL, alive.library));
+	REFUSED(expected, cuLibraryEnumerateKernels(NULL, 0, alive.library));
+	REFUSED(expected, cuKernelGetLibrary(NULL, alive.kernel));
+	REFUSED(expected, cuKernelGetAttribute(NULL, 0, alive.kernel, 0));
+	REFUSED(expected, cuKernelSetAttribute(0, 0, alive.kernel, 0));
+	REFUSED(expected, cuKernelSetCacheConfig(alive.kernel, 0, 0));
+	REFUSED(expected, cuKernelGetName(NULL, alive.kernel));
+	REFUSED(expected, cuKernelGetParamInfo(alive.kernel, 0, NULL, NULL));
+}
+
+static void of_memory(CUresult expected)
+{
+	CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+
 	REFUSED(expected, cuMemHostGetFlags(NULL, NULL));
-	REFUSED(expected, cuIpcGetEventHandle(NULL, alive.event));
-	REFUSED(expected, cuIpcOpenEventHandle(NULL, (CUipcEventHandle){{0}}));
 	REFUSED(expected, cuIpcGetMemHandle(NULL, alive.memory));
 	REFUSED(expected, cuIpcOpenMemHandle(NULL, (CUipcMemHandle){{0}}, 0));
 	REFUSED(expected, cuIpcCloseMemHandle(alive.memory));
@@ -64,6 +119,20 @@ void errors_of_the_rest(CUresult expected)
 	REFUSED(expected, cuMemRangeGetAttributes(NULL, NULL, NULL, 0, alive.memory, 0));
 	REFUSED(expected, cuPointerSetAttribute(NULL, 0, alive.memory));
 	REFUSED(expected, cuPointerGetAttributes(0, NULL, NULL, alive.memory));
+	REFUSED(expected,
+		cuTensorMapEncodeTiled(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0));
+	REFUSED(expected, cuTensorMapEncodeIm2col(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0,
+				  NULL, 0, 0, 0, 0));
+	REFUSED(expected, cuShmGet(NULL, 0, 0, 0));
+	REFUSED(expected, cuShmAt(NULL, 0, 0));
+	REFUSED(expected, cuShmDt(alive.memory));
+	REFUSED(expected, cuShmCtl(0, 0, NULL));
+}
+
+static void of_streams(CUresult expected)
+{
+	REFUSED(expected, cuIpcGetEventHandle(NULL, alive.event));
+	REFUSED(expected, cuIpcOpenEventHandle(NULL, (CUipcEventHandle){{0}}));
 	REFUSED(expected, cuStreamGetId(alive.stream, NULL));
 	REFUSED(expected, cuStreamAddCallback(alive.stream, NULL, NULL, 0));
 	REFUSED(expected, cuStreamBeginCapture(alive.stream, 0));
@@ -80,29 +149,13 @@ void errors_of_the_rest(CUresult expected)
 	REFUSED(expected, cuStreamSetAttribute(alive.stream, 0, NULL));
 	REFUSED(expected, cuEventElapsedTime(NULL, alive.event, alive.event));
 	REFUSED(expected, cuStreamBatchMemOp(alive.stream, 0, NULL, 0));
-	REFUSED(expected, cuFuncGetAttribute(NULL, 0, alive.function));
-	REFUSED(expected, cuFuncSetAttribute(alive.function, 0, 0));
-	REFUSED(expected, cuFuncSetCacheConfig(alive.function, 0));
-	REFUSED(expected, cuFuncSetSharedMemConfig(alive.function, 0));
-	REFUSED(expected, cuFuncGetName(NULL, alive.function));
-	REFUSED(expected, cuFuncGetParamInfo(alive.function, 0, NULL, NULL));
-	REFUSED(expected, cuFuncIsLoaded(NULL, alive.function));
-	REFUSED(expected, cuFuncLoad(alive.function));
-	REFUSED(expected,
-		cuLaunchKernel(alive.function, 0, 0, 0, 0, 0, 0, 0, alive.stream, NULL, NULL));
-	REFUSED(expected, cuLaunchKernelEx(NULL, alive.function, NULL, NULL));
-	REFUSED(expected,
-		cuLaunchCooperativeKernel(alive.function, 0, 0, 0, 0, 0, 0, 0, alive.stream, NULL));
-	REFUSED(expected, cuLaunchHostFunc(alive.stream, NULL, NULL));
-	REFUSED(expected, cuFuncSetBlockShape(alive.function, 0, 0, 0));
-	REFUSED(expected, cuFuncSetSharedSize(alive.function, 0));
-	REFUSED(expected, cuParamSetSize(alive.function, 0));
-	REFUSED(expected, cuParamSeti(alive.function, 0, 0));
-	REFUSED(expected, cuParamSetf(alive.function, 0, 0));
-	REFUSED(expected, cuParamSetv(alive.function, 0, NULL, 0));
-	REFUSED(expected, cuLaunch(alive.function));
-	REFUSED(expected, cuLaunchGrid(alive.function, 0, 0));
-	REFUSED(expected, cuLaunchGridAsync(alive.function, 0, 0, alive.stream));
+	REFUSED(expected, cuStreamGetDevice(alive.stream, NULL));
+	REFUSED(expected, cuCtxRecordEvent(alive.context, alive.event));
+	REFUSED(expected, cuCtxWaitEvent(alive.context, alive.event));
+}
+
+static void of_graphs(CUresult expected)
+{
 	REFUSED(expected, cuGraphAddKernelNode(NULL, alive.graph, NULL, 0, NULL));
 	REFUSED(expected, cuGraphKernelNodeGetParams(alive.node, NULL));
 	REFUSED(expected, cuGraphKernelNodeSetParams(alive.node, NULL));
@@ -127,7 +180,6 @@ void errors_of_the_rest(CUresult expected)
 	REFUSED(expected, cuGraphAddBatchMemOpNode(NULL, alive.graph, NULL, 0, NULL));
 	REFUSED(expected, cuGraphBatchMemOpNodeGetParams(alive.node, NULL));
 	REFUSED(expected, cuGraphBatchMemOpNodeSetParams(alive.node, NULL));
-	REFUSED(expected, cuGraphExecBatchMemOpNodeSetParams(alive.exec, alive.node, NULL));
 	REFUSED(expected, cuGraphClone(NULL, alive.graph));
 	REFUSED(expected, cuGraphNodeFindInClone(NULL, alive.node, alive.graph));
 	REFUSED(expected, cuGraphNodeGetType(alive.node, NULL));
@@ -139,6 +191,18 @@ void errors_of_the_rest(CUresult expected)
 	REFUSED(expected, cuGraphAddDependencies(alive.graph, NULL, NULL, NULL, 0));
 	REFUSED(expected, cuGraphRemoveDependencies(alive.graph, NULL, NULL, NULL, 0));
 	REFUSED(expected, cuGraphDestroyNode(alive.node));
+	REFUSED(expected, cuGraphKernelNodeCopyAttributes(alive.node, alive.node));
+	REFUSED(expected, cuGraphKernelNodeGetAttribute(alive.node, 0, NULL));
+	REFUSED(expected, cuGraphKernelNodeSetAttribute(alive.node, 0, NULL));
+	REFUSED(expected, cuGraphAddMemAllocNode(NULL, alive.graph, NULL, 0, NULL));
+	REFUSED(expected, cuGraphMemAllocNodeGetParams(alive.node, NULL));
+	REFUSED(expected, cuGraphAddMemFreeNode(NULL, alive.graph, NULL, 0, alive.memory));
+	REFUSED(expected, cuGraphMemFreeNodeGetParams(alive.node, NULL));
+}
+
+static void of_executable_graphs(CUresult expected)
+{
+	REFUSED(expected, cuGraphExecBatchMemOpNodeSetParams(alive.exec, alive.node, NULL));
 	REFUSED(expected, cuGraphInstantiateWithFlags(NULL, alive.graph, 0));
 	REFUSED(expected, cuGraphInstantiateWithParams(NULL, alive.graph, NULL));
 	REFUSED(expected, cuGraphExecGetFlags(alive.exec, NULL));
@@ -154,49 +218,22 @@ void errors_of_the_rest(CUresult expected)
 	REFUSED(expected, cuGraphUpload(alive.exec, alive.stream));
 	REFUSED(expected, cuGraphExecDestroy(alive.exec));
 	REFUSED(expected, cuGraphExecUpdate(alive.exec, alive.graph, NULL));
-	REFUSED(expected, cuGraphKernelNodeCopyAttributes(alive.node, alive.node));
-	REFUSED(expected, cuGraphKernelNodeGetAttribute(alive.node, 0, NULL));
-	REFUSED(expected, cuGraphKernelNodeSetAttribute(alive.node, 0, NULL));
 	REFUSED(expected, cuGraphNodeSetEnabled(alive.exec, alive.node, 0));
 	REFUSED(expected, cuGraphNodeGetEnabled(alive.exec, alive.node, NULL));
-	REFUSED(expected, cuOccupancyMaxActiveBlocksPerMultiprocessor(NULL, alive.function, 0, 0));
-	REFUSED(expected, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-				  NULL, alive.function, 0, 0, 0));
-	REFUSED(expected, cuOccupancyMaxPotentialBlockSize(NULL, NULL, alive.function, NULL, 0, 0));
-	REFUSED(expected, cuOccupancyMaxPotentialBlockSizeWithFlags(
-				  NULL, NULL, alive.function, NULL, 0, 0, 0));
-	REFUSED(expected, cuOccupancyAvailableDynamicSMemPerBlock(NULL, alive.function, 0, 0));
-	REFUSED(expected, cuOccupancyMaxPotentialClusterSize(NULL, alive.function, NULL));
-	REFUSED(expected, cuOccupancyMaxActiveClusters(NULL, alive.function, NULL));
-	REFUSED(expected,
-		cuTensorMapEncodeTiled(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0));
-	REFUSED(expected, cuTensorMapEncodeIm2col(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0,
-				  NULL, 0, 0, 0, 0));
-	REFUSED(expected, cuDeviceCanAccessPeer(NULL, 0, 0));
-	REFUSED(expected, cuCtxDisablePeerAccess(alive.context));
-	REFUSED(expected, cuDeviceGetP2PAttribute(NULL, 0, 0, 0));
-	REFUSED(expected, cuFuncGetModule(NULL, alive.function));
-	REFUSED(expected, cuStreamGetDevice(alive.stream, NULL));
 	REFUSED(expected, cuUserObjectCreate(NULL, NULL, NULL, 0, 0));
 	REFUSED(expected, cuUserObjectRetain(alive.object, 0));
 	REFUSED(expected, cuUserObjectRelease(alive.object, 0));
 	REFUSED(expected, cuGraphRetainUserObject(alive.graph, alive.object, 0, 0));
 	REFUSED(expected, cuGraphReleaseUserObject(alive.graph, alive.object, 0));
-	REFUSED(expected, cuLibraryLoadFromFile(NULL, NULL, NULL, NULL, 0, NULL, NULL, 0));
-	REFUSED(expected, cuLibraryGetKernel(NULL, alive.library, NULL));
-	REFUSED(expected, cuLibraryGetKernelCount(NULL, alive.library));
-	REFUSED(expected, cuLibraryEnumerateKernels(NULL, 0, alive.library));
-	REFUSED(expected, cuKernelGetLibrary(NULL, alive.kernel));
-	REFUSED(expected, cuKernelGetAttribute(NULL, 0, alive.kernel, 0));
-	REFUSED(expected, cuKernelSetAttribute(0, 0, alive.kernel, 0));
-	REFUSED(expected, cuKernelSetCacheConfig(alive.kernel, 0, 0));
-	REFUSED(expected, cuKernelGetName(NULL, alive.kernel));
-	REFUSED(expected, cuKernelGetParamInfo(alive.kernel, 0, NULL, NULL));
-	REFUSED(expected, cuCtxRecordEvent(alive.context, alive.event));
-	REFUSED(expected, cuCtxWaitEvent(alive.context, alive.event));
 	REFUSED(expected, cuGraphInstantiate(NULL, alive.graph, 0));
-	REFUSED(expected, cuShmGet(NULL, 0, 0, 0));
-	REFUSED(expected, cuShmAt(NULL, 0, 0));
-	REFUSED(expected, cuShmDt(alive.memory));
-	REFUSED(expected, cuShmCtl(0, 0, NULL));
+}
+
+void errors_of_the_rest(CUresult expected)
+{
+	of_contexts(expected);
+	of_code(expected);
+	of_memory(expected);
+	of_streams(expected);
+	of_graphs(expected);
+	of_executable_graphs(expected);
 }

@@ -16,6 +16,7 @@ static struct {
 	CUDA_HOST_NODE_PARAMS host;
 	CUstreamBatchMemOpParams op;
 	CUDA_BATCH_MEM_OP_NODE_PARAMS ops;
+	CUDA_MEM_ALLOC_NODE_PARAMS alloc;
 } good;
 
 static void good_params(void)
@@ -35,6 +36,10 @@ static void good_params(void)
 	good.op.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
 	good.op.writeValue.address = alive.memory;
 	good.ops.ctx = alive.context, good.ops.count = 1, good.ops.paramArray = &good.op;
+	good.alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+	good.alloc.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	good.alloc.poolProps.location.id = fixture_device;
+	good.alloc.bytesize = 16;
 }
 
 static void with_graph(CUgraph bad)
@@ -56,6 +61,8 @@ static void with_graph(CUgraph bad)
 	INVALID_VALUE(cuGraphAddEventRecordNode(&node, bad, NULL, 0, alive.event));
 	INVALID_VALUE(cuGraphAddEventWaitNode(&node, bad, NULL, 0, alive.event));
 	INVALID_VALUE(cuGraphAddBatchMemOpNode(&node, bad, NULL, 0, &good.ops));
+	INVALID_VALUE(cuGraphAddMemAllocNode(&node, bad, NULL, 0, &good.alloc));
+	INVALID_VALUE(cuGraphAddMemFreeNode(&node, bad, NULL, 0, alive.memory));
 	INVALID_VALUE(cuGraphClone(&graph, bad));
 	INVALID_VALUE(cuGraphNodeFindInClone(&node, alive.node, bad));
 	INVALID_VALUE(cuGraphGetNodes(bad, NULL, &count));
@@ -107,6 +114,8 @@ static void with_node(CUgraphNode bad)
 	INVALID_VALUE(cuGraphEventWaitNodeSetEvent(bad, alive.event));
 	INVALID_VALUE(cuGraphBatchMemOpNodeGetParams(bad, &good.ops));
 	INVALID_VALUE(cuGraphBatchMemOpNodeSetParams(bad, &good.ops));
+	INVALID_VALUE(cuGraphMemAllocNodeGetParams(bad, &good.alloc));
+	INVALID_VALUE(cuGraphMemFreeNodeGetParams(bad, &(CUdeviceptr){0}));
 	INVALID_VALUE(cuGraphExecKernelNodeSetParams(alive.exec, bad, &good.kernel));
 	INVALID_VALUE(cuGraphExecMemcpyNodeSetParams(alive.exec, bad, &good.copy, alive.context));
 	INVALID_VALUE(cuGraphExecMemsetNodeSetParams(alive.exec, bad, &good.fill, alive.context));
@@ -317,6 +326,71 @@ static void of_parameters(void **state)
 	INVALID_VALUE(cuGraphKernelNodeGetParams(kernel, &good.kernel)); /* it went along */
 }
 
+static void of_new_memory(CUDA_MEM_ALLOC_NODE_PARAMS wrong, CUresult expected)
+{
+	CUgraphNode node;
+
+	REFUSED(expected, cuGraphAddMemAllocNode(&node, alive.graph, NULL, 0, &wrong));
+}
+
+static void of_memory(void **state)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS wrong;
+	CUgraphNode alloc, release, node;
+	CUdeviceptr memory;
+	uint64_t value = 0;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	good_params();
+	assert_success(cuGraphCreate(&graph, 0));
+	INVALID_VALUE(cuGraphAddMemAllocNode(NULL, graph, NULL, 0, &good.alloc));
+	INVALID_VALUE(cuGraphAddMemAllocNode(&node, graph, NULL, 0, NULL));
+	INVALID_VALUE(cuGraphAddMemAllocNode(&node, graph, NULL, 1, &good.alloc));
+	wrong = good.alloc, wrong.bytesize = 0;
+	of_new_memory(wrong, CUDA_ERROR_INVALID_VALUE);
+	wrong = good.alloc, wrong.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_INVALID;
+	of_new_memory(wrong, CUDA_ERROR_INVALID_VALUE);
+	wrong = good.alloc, wrong.accessDescCount = 1;
+	of_new_memory(wrong, CUDA_ERROR_INVALID_VALUE);
+	wrong = good.alloc, wrong.poolProps.location.id = NO_DEVICE;
+	of_new_memory(wrong, CUDA_ERROR_INVALID_DEVICE);
+	wrong = good.alloc, wrong.bytesize = (size_t)1 << 60;
+	of_new_memory(wrong, CUDA_ERROR_OUT_OF_MEMORY);
+	assert_success(cuGraphAddMemAllocNode(&alloc, graph, NULL, 0, &good.alloc));
+	memory = good.alloc.dptr;
+	INVALID_VALUE(cuGraphMemAllocNodeGetParams(alloc, NULL));
+	INVALID_VALUE(cuGraphMemFreeNodeGetParams(alloc, &memory));
+	INVALID_VALUE(cuGraphAddMemFreeNode(NULL, graph, &alloc, 1, memory));
+	INVALID_VALUE(cuGraphAddMemFreeNode(&node, graph, &alloc, 1, 0));
+	INVALID_VALUE(
+		cuGraphAddMemFreeNode(&node, graph, &alloc, 1, alive.memory)); /* no graph's */
+	INVALID_VALUE(cuMemFree(memory)); /* no launch has allocated it */
+	INVALID_VALUE(cuMemFreeAsync(memory, alive.stream));
+	assert_success(cuGraphAddMemFreeNode(&release, graph, &alloc, 1, memory));
+	INVALID_VALUE(cuGraphAddMemFreeNode(&node, graph, &release, 1, memory)); /* a second time */
+	INVALID_VALUE(cuGraphMemFreeNodeGetParams(release, NULL));
+	INVALID_VALUE(cuGraphMemAllocNodeGetParams(release, &good.alloc));
+	assert_success(cuGraphInstantiate(&exec, graph, 0));
+	INVALID_VALUE(cuGraphNodeSetEnabled(exec, alloc, 0));
+	assert_success(cuGraphExecDestroy(exec));
+	assert_success(cuGraphDestroy(graph));
+
+	INVALID_DEVICE(cuDeviceGraphMemTrim(NO_DEVICE));
+	INVALID_DEVICE(cuDeviceGetGraphMemAttribute(
+		NO_DEVICE, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &value));
+	INVALID_VALUE(cuDeviceGetGraphMemAttribute(fixture_device, 9, &value));
+	INVALID_VALUE(cuDeviceGetGraphMemAttribute(
+		fixture_device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, NULL));
+	INVALID_DEVICE(
+		cuDeviceSetGraphMemAttribute(NO_DEVICE, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &value));
+	INVALID_VALUE(cuDeviceSetGraphMemAttribute(fixture_device, 9, &value));
+	INVALID_VALUE(cuDeviceSetGraphMemAttribute(
+		fixture_device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &value));
+	INVALID_VALUE(cuDeviceSetGraphMemAttribute(
+		fixture_device, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, NULL));
+}
+
 static void with_object(CUuserObject bad)
 {
 	INVALID_VALUE(cuUserObjectRetain(bad, 1));
@@ -354,6 +428,7 @@ int errors_of_graphs(void)
 		ERRORS_TEST(of_graphs),
 		ERRORS_TEST(of_new_nodes),
 		ERRORS_TEST(of_parameters),
+		ERRORS_TEST(of_memory),
 		ERRORS_TEST(of_user_objects),
 	};
 

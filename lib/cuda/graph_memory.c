@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory of graphs: what their nodes allocate and free. An allocation's address is known when its node is made,
+ * so its memory is had then, and is held until the graph, its executable graph, and the allocation are gone. A
+ * launch only says that it is allocated, from where on the program may free it as memory of a pool; and the node
+ * of the next launch waits for the point at which it was freed. Memory that is free behind a node is used again
+ * by nodes behind that.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/cuda/graph.h"
+
+#define GRANULE 512
+
+struct graph_memory {
+	struct list link;  /* of all */
+	unsigned refs;     /* nodes, and the allocation */
+	CUcontext context; /* NULL: it is gone, and the memory with it */
+	uint64_t base, bytes;
+	bool allocated;          /* by a launch, and not freed yet */
+	bool claimed;            /* by an executable graph */
+	struct gdev_fence freed; /* reached when the last allocation of it is not used any more */
+};
+
+/* Of a device, in bytes: the highest since the program has reset it. */
+struct usage {
+	uint64_t used, reserved;
+};
+
+/* Guards what follows, and all of it. Before allocations in the order of locks. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list memories = {&memories, &memories};
+static struct usage highest[DEVICES_MAX];
+
+void graph_memory_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	list_init(&memories);
+	memset(highest, 0, sizeof highest);
+}
+
+/* ---- with the lock ---- */
+
+static struct usage usage_of(CUdevice device)
+{
+	struct graph_memory *memory;
+	struct usage usage = {0};
+
+	list_for_each (memory, &memories, link) {
+		if (!memory->context || memory->context->device != device)
+			continue;
+		usage.reserved += memory->bytes;
+		usage.used += memory->allocated ? memory->bytes : 0;
+	}
+	return usage;
+}
+
+static void note_usage(CUdevice device)
+{
+	struct usage usage = usage_of(device), *high = &highest[device];
+
+	high->used = max_of(high->used, usage.used);
+	high->reserved = max_of(high->reserved, usage.reserved);
+}
+
+/* Waits for the device when it was the last reference. */
+static void put(struct graph_memory *memory)
+{
+	if (--memory->refs)
+		return;
+	if (memory->context)
+		gdev_memory_free(memory->context->session, memory->base);
+	list_remove(&memory->link);
+	free(memory);
+}
+
+static struct graph_memory *find(uint64_t base)
+{
+	struct graph_memory *memory;
+
+	list_for_each (memory, &memories, link)
+		if (memory->context && memory->base == base)
+			return memory;
+	return NULL;
+}
+
+static CUresult create(CUcontext context, uint64_t bytes, struct graph_memory **created)
+{
+	struct graph_memory *memory = calloc(1, sizeof *memory);
+	CUresult result;
+
+	if (!memory)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = result_of(gdev_memory_alloc(context->session, bytes, &memory->base));
+	if (result != CUDA_SUCCESS) {
+		free(memory);
+		return result;
+	}
+	memory->refs = 1;
+	memory->context = context;
+	memory->bytes = bytes;
+	list_append(&memories, &memory->link);
+	note_usage(context->device);
+	*created = memory;
+	return CUDA_SUCCESS;
+}
+
+static CUresult allocate(struct graph_memory *memory)
+{
+	TRY(memory_remember(memory->context, memory->base, memory->bytes, ALLOCATION_GRAPH, 0));
+	memory->allocated = true;
+	memory->refs++;
+	note_usage(memory->context->device);
+	return CUDA_SUCCESS;
+}
+
+/* Where it is free: behind what is on the stream now, or at once. */
+static void release(struct graph_memory *memory, CUstream stream)
+{
+	struct allocation allocation;
+
+	memory_forget(memory->base, &allocation);
+	memory->allocated = false;
+	memory->freed = (struct gdev_fence){0};
+	if (stream)
+		gdev_stream_fence(stream->stream, &memory->freed);
+	put(memory);
+}
+
+/* ---- contexts, and frees that are no nodes ---- */
+
+void graph_memory_leave_context(CUcontext context)
+{
+	struct graph_memory *memory, *next;
+
+	pthread_mutex_lock(&lock);
+	list_for_each_safe (memory, next, &memories, link) {
+		if (memory->context != context)
+			continue;
+		memory->refs++;
+		if (memory->allocated)
+			release(memory, NULL);
+		gdev_memory_free(context->session, memory->base);
+		memory->context = NULL;
+		put(memory);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult graph_memory_free(uint64_t base, CUstream stream)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct graph_memory *memory;
+
+	pthread_mutex_lock(&lock);
+	memory = find(base);
+	if (memory && memory->allocated && (!stream || stream->context == memory->context)) {
+		result = stream ? CUDA_SUCCESS
+				: result_of(gdev_session_sync(memory->context->session));
+		release(memory, stream);
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* ---- nodes ---- */
+
+bool graph_has_memory(CUgraph graph)
+{
+	CUgraphNode node;
+
+	list_for_each (node, &graph->nodes, link)
+		if (node->memory)
+			return true;
+	return false;
+}
+
+void node_drop_memory(CUgraphNode node)
+{
+	if (!node->memory)
+		return;
+	pthread_mutex_lock(&lock);
+	put(node->memory);
+	pthread_mutex_unlock(&lock);
+	node->memory = NULL;
+}
+
+void node_share_memory(CUgraphNode node, CUgraphNode other)
+{
+	pthread_mutex_lock(&lock);
+	other->memory->refs++;
+	pthread_mutex_unlock(&lock);
+	node_drop_memory(node);
+	node->memory = other->memory;
+	node->alloc = other->alloc;
+}
+
+/* Marks, by `placed`, all that come before the node. Dependencies mostly are older: then one pass does. */
+static void mark_before(CUgraphNode node)
+{
+	struct list *nodes = &node->graph->nodes, *at;
+	bool more = true;
+
+	for (at = nodes->next; at != nodes; at = at->next)
+		list_entry(at, struct CUgraphNode_st, link)->placed = false;
+	node->placed = true;
+	while (more) {
+		more = false;
+		for (at = nodes->prev; at != nodes; at = at->prev) {
+			CUgraphNode marked = list_entry(at, struct CUgraphNode_st, link);
+			for (size_t i = 0; marked->placed && i < marked->dependency_count; i++) {
+				more |= !marked->dependencies[i]->placed;
+				marked->dependencies[i]->placed = true;
+			}
+		}
+	}
+	node->placed = false;
+}
+
+/* Whether all that the graph allocates of it is freed by nodes that are marked. */
+static bool is_free_behind_marked(CUgraph graph, const struct graph_memory *memory)
+{
+	int allocations = 0;
+	CUgraphNode node;
+
+	list_for_each (node, &graph->nodes, link) {
+		if (node->memory != memory)
+			continue;
+		if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+			allocations++;
+		else if (node->placed)
+			allocations--;
+		else
+			return false;
+	}
+	return !allocations;
+}
+
+/* Memory of the graph that is free where the node is, or NULL. With the lock. */
+static struct graph_memory *reuse(CUgraphNode node, CUcontext context, uint64_t bytes)
+{
+	struct graph_memory *found = NULL, *memory;
+	CUgraphNode before;
+
+	mark_before(node);
+	list_for_each (before, &node->graph->nodes, link) {
+		memory = before->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ? before->memory : NULL;
+		if (!found && memory && memory->context == context && memory->bytes == bytes &&
+			is_free_behind_marked(node->graph, memory))
+			found = memory;
+	}
+	list_for_each (before, &node->graph->nodes, link)
+		before->placed = false;
+	if (found)
+		found->refs++;
+	return found;
+}
+
+static CUresult check_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, CUcontext *context)
+{
+	const CUmemPoolProps *pool = &params->poolProps;
+	struct device *device;
+
+	if (!params->bytesize || (params->accessDescCount && !params->accessDescs) ||
+		pool->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+		pool->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (pool->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	TRY(device_find(pool->location.id, &device));
+	for (size_t i = 0; i < params->accessDescCount; i++)
+		if (params->accessDescs[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+			params->accessDescs[i].location.id != pool->location.id)
+			return CUDA_ERROR_INVALID_DEVICE; /* devices have no peers */
+	TRY(current_context(context));
+	return (*context)->device == pool->location.id ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult node_set_alloc(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct graph_memory *memory;
+	CUcontext context;
+
+	TRY(check_alloc(params, &context));
+	if (params->bytesize > UINT64_MAX - GRANULE)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	uint64_t bytes = align_up(params->bytesize, (size_t)GRANULE);
+	pthread_mutex_lock(&lock);
+	memory = reuse(node, context, bytes);
+	if (!memory)
+		result = create(context, bytes, &memory);
+	pthread_mutex_unlock(&lock);
+	if (result != CUDA_SUCCESS)
+		return result;
+	params->dptr = memory->base;
+	node->memory = memory;
+	node->alloc.params = *params;
+	if (params->accessDescCount) /* all say the same */
+		node->alloc.access = params->accessDescs[0];
+	return CUDA_SUCCESS;
+}
+
+/* Its nodes in the graph, of either type. */
+static int count_nodes(CUgraph graph, const struct graph_memory *memory, CUgraphNodeType type)
+{
+	int count = 0;
+	CUgraphNode node;
+
+	list_for_each (node, &graph->nodes, link)
+		count += node->type == type && node->memory == memory;
+	return count;
+}
+
+/* What another graph allocates may be freed as well, as often as once. */
+CUresult node_set_free(CUgraphNode node, CUdeviceptr pointer)
+{
+	struct graph_memory *memory;
+	int allocations, frees;
+
+	pthread_mutex_lock(&lock);
+	memory = find(pointer);
+	if (memory) {
+		allocations = count_nodes(node->graph, memory, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+		frees = count_nodes(node->graph, memory, CU_GRAPH_NODE_TYPE_MEM_FREE);
+		if (frees >= max_of(allocations, 1))
+			memory = NULL;
+	}
+	if (memory)
+		memory->refs++;
+	pthread_mutex_unlock(&lock);
+	node->memory = memory;
+	return memory ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult node_run_alloc(CUgraphNode node, CUstream stream)
+{
+	struct graph_memory *memory = node->memory;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&lock);
+	if (memory->context == stream->context && !memory->allocated)
+		result = result_of(gdev_stream_wait(stream->stream, &memory->freed));
+	if (result == CUDA_SUCCESS)
+		result = allocate(memory);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+CUresult node_run_free(CUgraphNode node, CUstream stream)
+{
+	struct graph_memory *memory = node->memory;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&lock);
+	if (memory->context == stream->context && memory->allocated) {
+		release(memory, stream);
+		result = CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* ---- executable graphs ---- */
+
+static void set_claimed(CUgraph graph, bool claimed)
+{
+	CUgraphNode node;
+
+	list_for_each (node, &graph->nodes, link)
+		if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+			node->memory->claimed = claimed;
+}
+
+CUresult graph_claim_memory(CUgraph graph)
+{
+	CUresult result = CUDA_SUCCESS;
+	CUgraphNode node;
+
+	pthread_mutex_lock(&lock);
+	list_for_each (node, &graph->nodes, link)
+		if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && node->memory->claimed)
+			result = CUDA_ERROR_NOT_SUPPORTED;
+	if (result == CUDA_SUCCESS)
+		set_claimed(graph, true);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+void graph_unclaim_memory(CUgraph graph)
+{
+	pthread_mutex_lock(&lock);
+	set_claimed(graph, false);
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult graph_settle_memory(CUgraph graph, bool free_it)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct graph_memory *memory;
+	CUgraphNode node;
+
+	pthread_mutex_lock(&lock);
+	list_for_each (node, &graph->nodes, link) {
+		memory = node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ? node->memory : NULL;
+		if (!memory || !memory->allocated)
+			continue;
+		if (free_it)
+			release(memory,
+				NULL); /* launches follow each other: so does its next use */
+		else
+			result = CUDA_ERROR_INVALID_VALUE;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* ---- the calls ---- */
+
+CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC));
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	*params = node->alloc.params;
+	params->accessDescs = params->accessDescCount ? &node->alloc.access : NULL;
+	params->accessDescCount = params->accessDescCount ? 1 : 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *pointer)
+{
+	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEM_FREE));
+	if (!pointer)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pointer = node->memory->base;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGraphMemTrim(CUdevice device)
+{
+	struct device *found;
+
+	return device_find(device, &found); /* nothing is kept that no graph has */
+}
+
+CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void *value)
+{
+	struct device *found;
+	struct usage usage, high;
+
+	TRY(device_find(device, &found));
+	if (!value || (unsigned)attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	usage = usage_of(device);
+	high = highest[device];
+	pthread_mutex_unlock(&lock);
+	*(uint64_t *)value = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT       ? usage.used
+			     : attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH        ? high.used
+			     : attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT ? usage.reserved
+										   : high.reserved;
+	return CUDA_SUCCESS;
+}
+
+/* The highest can only be reset. */
+CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void *value)
+{
+	struct device *found;
+	struct usage usage;
+
+	TRY(device_find(device, &found));
+	if (!value || *(const uint64_t *)value ||
+		(attribute != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
+			attribute != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	usage = usage_of(device);
+	if (attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
+		highest[device].used = usage.used;
+	else
+		highest[device].reserved = usage.reserved;
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
