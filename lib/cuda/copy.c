@@ -422,7 +422,8 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *destinations, CUdeviceptr *sources, 
 		return CUDA_ERROR_INVALID_VALUE; /* as CUDA: not on the legacy stream */
 	for (size_t i = 0; i < attribute_count; i++)
 		if (attributes[i].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_INVALID ||
-			attributes[i].srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
+			attributes[i].srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY ||
+			first_of[i] >= count || (i && first_of[i] <= first_of[i - 1]))
 			return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++)
 		TRY(copy_linear(destinations[i], GDEV_SIDE_ANY, sources[i], GDEV_SIDE_ANY, sizes[i],

@@ -343,27 +343,15 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(
 
 /* ---- clusters ---- */
 
-/* What the device itself says of such a launch, if it has clusters; else one block is the largest. */
-static CUresult ask_clusters(CUfunction function, const CUlaunchConfig *config, bool shaped,
-	struct gdev_launch *launch, int *count)
+/* Reads the launch. *supported: whether the device has clusters; without, one block is all of them. */
+static CUresult read_clusters(CUfunction function, const CUlaunchConfig *config,
+	struct gdev_launch *launch, int *supported)
 {
-	uint32_t found = 1;
-	int clusters, error;
-
 	if (config->numAttrs && !config->attrs)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(launch_read(function, config, launch));
-	TRY(device_attribute(
-		function->module->context->device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, &clusters));
-	if (!clusters && shaped && launch->cluster[0])
-		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-	if (!shaped)
-		memset(launch->cluster, 0, sizeof launch->cluster);
-	else if (!launch->cluster[0])
-		launch->cluster[0] = launch->cluster[1] = launch->cluster[2] = 1;
-	error = clusters ? gdev_launch_clusters(launch, &found) : 0;
-	*count = (int)found;
-	return result_of(error);
+	return device_attribute(
+		function->module->context->device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, supported);
 }
 
 CUresult cuOccupancyMaxPotentialClusterSize(
@@ -371,37 +359,45 @@ CUresult cuOccupancyMaxPotentialClusterSize(
 {
 	struct gdev_launch launch;
 	CUfunction function;
-	int largest;
+	uint32_t largest = 1;
+	int supported;
 
 	TRY(function_resolve(handle, &function));
 	if (!size || !config)
 		return CUDA_ERROR_INVALID_VALUE;
-	TRY(ask_clusters(function, config, false, &launch, &largest));
-	*size = function->large_clusters ? largest : min_of(largest, PORTABLE_CLUSTER);
+	TRY(read_clusters(function, config, &launch, &supported));
+	memset(launch.cluster, 0, sizeof launch.cluster);
+	if (supported)
+		TRY_GDEV(gdev_launch_clusters(&launch, &largest));
+	*size = (int)(function->large_clusters ? largest
+					       : min_of(largest, (uint32_t)PORTABLE_CLUSTER));
 	return CUDA_SUCCESS;
 }
 
 CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlaunchConfig *config)
 {
-	int clusters, processors, blocks;
 	struct gdev_launch launch;
+	int supported, processors, blocks;
 	CUfunction function;
-	CUdevice device;
+	uint32_t clusters;
 
 	TRY(function_resolve(handle, &function));
 	if (!count || !config)
 		return CUDA_ERROR_INVALID_VALUE;
-	TRY(ask_clusters(function, config, true, &launch, &clusters));
-	device = function->module->context->device;
-	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, &processors));
-	if (!processors) { /* each block is a cluster */
-		TRY(device_attribute(
-			device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors));
-		TRY(active_blocks(function,
-			(int)(launch.block[0] * launch.block[1] * launch.block[2]),
-			launch.shared_bytes, &blocks));
-		clusters = blocks * processors;
+	TRY(read_clusters(function, config, &launch, &supported));
+	if (supported) {
+		if (!launch.cluster[0])
+			launch.cluster[0] = launch.cluster[1] = launch.cluster[2] = 1;
+		TRY_GDEV(gdev_launch_clusters(&launch, &clusters));
+		*count = (int)clusters;
+		return CUDA_SUCCESS;
 	}
-	*count = clusters;
+	if (launch.cluster[0])
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	TRY(device_attribute(function->module->context->device,
+		CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors));
+	TRY(active_blocks(function, (int)(launch.block[0] * launch.block[1] * launch.block[2]),
+		launch.shared_bytes, &blocks));
+	*count = blocks * processors; /* each block is a cluster */
 	return CUDA_SUCCESS;
 }

@@ -190,6 +190,9 @@ static void of_descriptions(void **state)
 	INVALID_VALUE(
 		cuMemcpyBatchAsync(&to, &from, &size, 1, &attributes, &first, 1, alive.stream));
 	INVALID_VALUE(cuMemcpyBatchAsync(&to, &to, &size, 1, &attributes, &first, 1, NULL));
+	INVALID_VALUE(cuMemcpyBatchAsync((CUdeviceptr[]){to, to}, (CUdeviceptr[]){from, from},
+		(size_t[]){size, size}, 2, (CUmemcpyAttributes[]){attributes, attributes},
+		(size_t[]){0, 0}, 2, alive.stream)); /* the second are for no copy */
 }
 
 static void of_pointers(void **state)

@@ -7,53 +7,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Calls of the current context, or of its default stream. */
-static void of_the_current_context(CUresult expected)
+/* Calls on memory of the current context, or in its default stream. */
+static void of_current_memory(CUresult expected)
 {
 	CUDA_MEMCPY2D flat = {.WidthInBytes = 16, .Height = 1};
 	CUDA_MEMCPY3D box = {.WidthInBytes = 16, .Height = 1, .Depth = 1};
-	CUfunction function;
 	CUdeviceptr to = alive.memory, from = to + 64, memory;
-	CUfunc_cache cache;
-	CUsharedconfig shared;
-	CUlinkState link;
-	CUcontext context;
-	CUstream stream;
-	CUmodule module;
-	CUdevice device;
-	CUevent event;
-	unsigned flags;
 	size_t bytes;
-	int least, greatest;
 	void *host;
 
 	flat.srcMemoryType = flat.dstMemoryType = CU_MEMORYTYPE_DEVICE;
 	flat.srcDevice = from, flat.dstDevice = to;
 	box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
 	box.srcDevice = from, box.dstDevice = to;
-	REFUSED(expected, cuCtxPopCurrent(&context));
-	REFUSED(expected, cuCtxGetDevice(&device));
-	REFUSED(expected, cuCtxGetFlags(&flags));
-	REFUSED(expected, cuCtxSetFlags(0));
-	REFUSED(expected, cuCtxSynchronize());
-	REFUSED(expected, cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024));
-	REFUSED(expected, cuCtxGetLimit(&bytes, CU_LIMIT_STACK_SIZE));
-	REFUSED(expected, cuCtxGetCacheConfig(&cache));
-	REFUSED(expected, cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_NONE));
-	REFUSED(expected, cuCtxGetSharedMemConfig(&shared));
-	REFUSED(expected, cuCtxSetSharedMemConfig(CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE));
-	REFUSED(expected, cuCtxGetStreamPriorityRange(&least, &greatest));
-	REFUSED(expected, cuCtxResetPersistingL2Cache());
-	REFUSED(expected, cuCtxAttach(&context, 0));
-	REFUSED(expected, cuCtxEnablePeerAccess(alive.context, 0));
-	REFUSED(expected, cuModuleLoad(&module, "/dev/null"));
-	REFUSED(expected, cuModuleLoadData(&module, kernels_ptx));
-	REFUSED(expected, cuModuleLoadDataEx(&module, kernels_ptx, 0, NULL, NULL));
-	REFUSED(expected, cuModuleLoadFatBinary(&module, kernels_ptx));
-	REFUSED(expected, cuLinkCreate(0, NULL, NULL, &link));
-	REFUSED(expected, cuLibraryGetModule(&module, alive.library));
-	REFUSED(expected, cuLibraryGetGlobal(&memory, &bytes, alive.library, "variable"));
-	REFUSED(expected, cuKernelGetFunction(&function, alive.kernel));
 	REFUSED(expected, cuMemGetInfo(&bytes, &bytes));
 	REFUSED(expected, cuMemAlloc(&memory, 16));
 	REFUSED(expected, cuMemAllocPitch(&memory, &bytes, 16, 16, 4));
@@ -92,6 +58,48 @@ static void of_the_current_context(CUresult expected)
 	REFUSED(expected, cuMemAllocAsync(&memory, 16, NULL));
 	REFUSED(expected, cuMemAllocFromPoolAsync(&memory, 16, alive.pool, NULL));
 	REFUSED(expected, cuMemFreeAsync(to, NULL));
+}
+
+/* Calls of the current context, or of its default stream. */
+static void of_the_current_context(CUresult expected)
+{
+	CUdeviceptr to = alive.memory, memory;
+	CUfunction function;
+	CUfunc_cache cache;
+	CUsharedconfig shared;
+	CUlinkState link;
+	CUcontext context;
+	CUstream stream;
+	CUmodule module;
+	CUdevice device;
+	CUevent event;
+	unsigned flags;
+	size_t bytes;
+	int least, greatest;
+
+	REFUSED(expected, cuCtxPopCurrent(&context));
+	REFUSED(expected, cuCtxGetDevice(&device));
+	REFUSED(expected, cuCtxGetFlags(&flags));
+	REFUSED(expected, cuCtxSetFlags(0));
+	REFUSED(expected, cuCtxSynchronize());
+	REFUSED(expected, cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024));
+	REFUSED(expected, cuCtxGetLimit(&bytes, CU_LIMIT_STACK_SIZE));
+	REFUSED(expected, cuCtxGetCacheConfig(&cache));
+	REFUSED(expected, cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_NONE));
+	REFUSED(expected, cuCtxGetSharedMemConfig(&shared));
+	REFUSED(expected, cuCtxSetSharedMemConfig(CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE));
+	REFUSED(expected, cuCtxGetStreamPriorityRange(&least, &greatest));
+	REFUSED(expected, cuCtxResetPersistingL2Cache());
+	REFUSED(expected, cuCtxAttach(&context, 0));
+	REFUSED(expected, cuCtxEnablePeerAccess(alive.context, 0));
+	REFUSED(expected, cuModuleLoad(&module, "/dev/null"));
+	REFUSED(expected, cuModuleLoadData(&module, kernels_ptx));
+	REFUSED(expected, cuModuleLoadDataEx(&module, kernels_ptx, 0, NULL, NULL));
+	REFUSED(expected, cuModuleLoadFatBinary(&module, kernels_ptx));
+	REFUSED(expected, cuLinkCreate(0, NULL, NULL, &link));
+	REFUSED(expected, cuLibraryGetModule(&module, alive.library));
+	REFUSED(expected, cuLibraryGetGlobal(&memory, &bytes, alive.library, "variable"));
+	REFUSED(expected, cuKernelGetFunction(&function, alive.kernel));
 	REFUSED(expected, cuStreamCreate(&stream, 0));
 	REFUSED(expected, cuStreamCreateWithPriority(&stream, 0, 0));
 	REFUSED(expected, cuStreamSynchronize(NULL));
@@ -110,6 +118,7 @@ static void of_the_current_context(CUresult expected)
 	REFUSED(expected, cuGraphLaunch(alive.exec, NULL));
 	REFUSED(expected, cuProfilerStart());
 	REFUSED(expected, cuProfilerStop());
+	of_current_memory(expected);
 }
 
 /* Calls that need cuInit, but no context. */
