@@ -26,8 +26,10 @@ class Load:
     """What one process does: kernels of `us` (on `streams`, or in a `batch` that it waits for), or copies
     (`copy` "to" or "from") of `bytes`. share: of its virtual GPU, whose name is `vgpu`."""
 
-    def __init__(self, vgpu, us=0, streams=1, batch=0, think_us=0, copy=None, nbytes=0, nice=0, start_s=0):
+    def __init__(self, vgpu, us=0, streams=1, batch=0, think_us=0, copy=None, nbytes=0, nice=0, start_s=0,
+                 text=None):
         self.vgpu, self.us, self.copy, self.nice, self.start_s = vgpu, us, copy, nice, start_s
+        self.text = text or self.describe(us, streams, batch, copy, nbytes)
         self.options = ["--streams", streams] if streams > 1 else []
         if batch:
             self.options += ["--batch", batch, "--think-us", think_us]
@@ -38,10 +40,23 @@ class Load:
         self.key = (us, tuple(self.options))
         self.resource = f"copy-{copy}" if copy else "compute"
 
+    @staticmethod
+    def describe(us, streams, batch, copy, nbytes):
+        """For a legend."""
+        if copy:
+            return f"copies of {nbytes >> 10} KiB"
+        text = f"{us} us" if us < 1000 else f"{us / 1000:g} ms"
+        if streams > 1:
+            text += f", {streams} streams"
+        return text + (f", {batch} at a time" if batch else "")
+
 
 class Case:
-    def __init__(self, name, vgpus, loads, seconds=8, window_s=1, config=None):
+    """figure, column: where it is drawn, if not beside the same under other policies."""
+
+    def __init__(self, name, vgpus, loads, seconds=8, window_s=1, config=None, figure=None, column=None):
         self.name, self.vgpus, self.loads = name, vgpus, loads
+        self.figure, self.column = figure or name, column
         self.seconds, self.window_s, self.config = seconds, window_s, config or {}
 
 
@@ -173,10 +188,12 @@ class Contention:
             return
         with open(self.series, "a") as file:
             for number, (load, report, rate) in enumerate(zip(case.loads, reports, rates)):
-                used = [w / rate / SERIES_S for w in windows(report["bins"], 0, SERIES_S)]
+                whole = rate if load.copy else 1e9  # as in errors(): kernels count ns of the device
+                used = [w / whole / SERIES_S for w in windows(report["bins"], 0, SERIES_S)]
                 share = case.vgpus[load.vgpu].get("copy" if load.copy else "compute")
                 file.write(json.dumps({
-                    "case": case.name, "policy": policy, "load": number, "vgpu": load.vgpu,
+                    "case": case.name, "figure": case.figure, "column": case.column or policy,
+                    "policy": policy, "load": number, "text": load.text, "vgpu": load.vgpu,
                     "resource": load.resource, "share": share, "step_s": SERIES_S,
                     "utilization_pct": [round(100 * u, 2) for u in used]}) + "\n")
 
@@ -265,7 +282,7 @@ def figure_14(contention, policy):
                      "--repeat", 1000000, size], stdout=subprocess.DEVNULL) for _ in range(count)])
 
         used = follow(gdevd, seconds, during)
-    case = Case(name, vgpus, [Load("v0"), Load("v1")])
+    case = Case(name, vgpus, [Load("v0", text="LUD"), Load("v1", text="heart wall")])
     reports = [{"bins": [ns * BIN_S / SERIES_S for ns in bins for _ in range(round(SERIES_S / BIN_S))]}
                for bins in used.values()]
     contention.keep_series(case, policy, reports, [1e9, 1e9])
@@ -279,16 +296,17 @@ def figure_14(contention, policy):
         yield result(f"isolation.{policy}.{name}.error_worst_pct", max(found), "points", PAPER_ERROR_PCT)
 
 
-def isolation(contention, policies=("fifo", "credit", "band", "fair"), only=None):
+def isolation(contention, policies=None, only=None):
     """Shares under loads that differ: every policy where kernels are short and long, `fair` on all."""
     averages, worsts, copies, through = [], [], [], []
+    policies = policies or (("fair",) if contention.short else ("fifo", "credit", "band", "fair"))
     if not only or "lud-hw" in only:
-        for policy in policies[-1:] if contention.short else policies:
+        for policy in policies:
             yield from figure_14(contention, policy)
     for case in isolation_cases():
         if only and case.name not in only:
             continue
-        if contention.short and case.name not in ("short-long-30-70", "four", "copies"):
+        if contention.short and not only and case.name not in ("short-long-30-70", "four", "copies"):
             continue
         seconds = 5 if contention.short else case.seconds
         tried = policies if case.name == "short-long-50-50" or only else policies[-1:]
@@ -324,7 +342,8 @@ def mrq(contention, policies=None):
         case = Case(f"mrq-{mode}", split(50, 50),
                     [Load("v0", 500), Load("v0", copy="to", nbytes=1 << 20),
                      Load("v1", 2000), Load("v1", copy="to", nbytes=4 << 20)],
-                    seconds=4 if contention.short else 8, config={"queues": mode})
+                    seconds=4 if contention.short else 8, config={"queues": mode}, figure="mrq",
+                    column=mode.upper())
         reports, rates = contention.measure(case, "fair")
         done[mode] = throughput(case, reports, rates)
         if mode == "mrq":
@@ -334,12 +353,12 @@ def mrq(contention, policies=None):
     yield result("mrq.throughput", done["mrq"], "x", done["sdq"])
 
 
-def scale(contention, policies=("band", "fair")):
+def scale(contention, policies=None):
     """Figure 16: four virtual GPUs of a quarter each, one after another, with the same load each."""
     step = 2 if contention.short else 3
     case = Case("scale", split(25, 25, 25, 25),
                 [Load(f"v{i}", 300, batch=30, start_s=i * step) for i in range(4)], seconds=4 * step + 2)
-    for policy in policies[-1:] if contention.short else policies:
+    for policy in policies or (("fair",) if contention.short else ("band", "fair")):
         reports, rates = contention.measure(case, policy)
         found = errors(case, reports, rates, skip_s=3 * step + 1)["compute"]
         name = f"scale.{policy}"
