@@ -13,6 +13,7 @@
 #include <sys/sysinfo.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 
 /* Long enough to be worth a hand-over, which costs a GPU about 0.14 ms, and the software GPU a message. */
 #define QUANTUM_HARDWARE_NS (5 * NS_PER_MS)
@@ -60,45 +61,48 @@ uint64_t grants_running_ns(const struct session *session, unsigned resource, uin
 	return min_of(page_ns - grant->page_ns, now_ns - grant->granted_ns);
 }
 
+#define COUNTED 3
+
+/* Whose figures have what a session does: its own, its virtual GPU's, the device's. */
+static void usages_of(struct session *session, unsigned resource, struct usage *usages[COUNTED])
+{
+	usages[0] = &session->usage[resource];
+	usages[1] = &session->vgpu->usage[resource];
+	usages[2] = &session->daemon->device.usage[resource];
+}
+
 static void count_waiting(struct session *session, unsigned resource, bool waits, uint64_t now_ns)
 {
 	struct session_grant *grant = &session->grants[resource];
-	int change = waits ? 1 : -1;
+	struct usage *usages[COUNTED];
 
 	if (grant->asked == waits)
 		return;
 	grant->asked = waits;
-	usage_waits(&session->usage[resource], change, now_ns);
-	usage_waits(&session->vgpu->usage[resource], change, now_ns);
-	usage_waits(&session->daemon->device.usage[resource], change, now_ns);
+	usages_of(session, resource, usages);
+	for (size_t i = 0; i < COUNTED; i++)
+		usage_waits(usages[i], waits ? 1 : -1, now_ns);
 }
 
 static void count_grant(struct session *session, unsigned resource, uint64_t now_ns)
 {
 	struct session_grant *grant = &session->grants[resource];
 	struct device *device = &session->daemon->device;
+	struct usage *usages[COUNTED];
 
 	count_waiting(session, resource, false, now_ns);
 	grant->held = true;
 	grant->granted_ns = now_ns;
 	grant->told_ns = 0;
 	grant->page_ns = page_used_ns(session, resource);
-	usage_holds(&session->usage[resource], 1, now_ns);
-	usage_holds(&session->vgpu->usage[resource], 1, now_ns);
-	usage_holds(&device->usage[resource], 1, now_ns);
-	session->usage[resource].grants++;
-	session->vgpu->usage[resource].grants++;
-	device->usage[resource].grants++;
+	usages_of(session, resource, usages);
+	for (size_t i = 0; i < COUNTED; i++) {
+		usage_holds(usages[i], 1, now_ns);
+		usages[i]->grants++;
+	}
 	if (device->last_holder[resource] != session->id)
 		device->usage[resource].handovers++;
 	device->last_holder[resource] = session->id;
-}
-
-static void count_use(struct usage *usage, uint64_t used_ns, uint64_t over_ns, bool overdue)
-{
-	usage->charged.used_ns += used_ns;
-	usage->longest_over_ns = max_of(usage->longest_over_ns, over_ns);
-	usage->overdue += overdue;
 }
 
 /* It leaves the resource, or is gone: what it used is what it says, but no more than it had. */
@@ -106,20 +110,21 @@ static void count_release(
 	struct session *session, unsigned resource, uint64_t used_ns, bool overdue, uint64_t now_ns)
 {
 	struct session_grant *grant = &session->grants[resource];
-	struct device *device = &session->daemon->device;
+	struct usage *usages[COUNTED];
 	uint64_t over_ns = grant->told_ns ? now_ns - grant->told_ns : 0;
 
 	if (!grant->held)
 		return;
 	used_ns = min_of(used_ns, now_ns - grant->granted_ns);
 	grant->held = false;
-	usage_holds(&session->usage[resource], -1, now_ns);
-	usage_holds(&session->vgpu->usage[resource], -1, now_ns);
-	usage_holds(&device->usage[resource], -1, now_ns);
-	count_use(&session->usage[resource], used_ns, over_ns, overdue);
-	count_use(&session->vgpu->usage[resource], used_ns, over_ns, overdue);
-	count_use(&device->usage[resource], used_ns, over_ns, overdue);
-	usage_count_lost(&device->usage[resource], used_ns, now_ns);
+	usages_of(session, resource, usages);
+	for (size_t i = 0; i < COUNTED; i++) {
+		usage_holds(usages[i], -1, now_ns);
+		usages[i]->charged.used_ns += used_ns;
+		usages[i]->longest_over_ns = max_of(usages[i]->longest_over_ns, over_ns);
+		usages[i]->overdue += overdue;
+	}
+	usage_count_lost(&session->daemon->device.usage[resource], used_ns, now_ns);
 }
 
 /* ---- the arbiters' actions ---- */
@@ -235,11 +240,16 @@ static const struct sched_ops turns_ops = {
 	.name = on_name,
 };
 
-static const struct sched_ops *ops_of(struct daemon *daemon)
+/* Makes the page of turns where holders hand over themselves. */
+static const struct sched_ops *begin_turns(struct daemon *daemon)
 {
 	if (!is_hardware(daemon) || get_nprocs() < EAGER_PROCESSORS)
 		return &ops;
-	return turns_init(daemon) ? &eager_ops : &turns_ops;
+	if (turns_init(daemon)) {
+		log_warning("there is no memory for a page of turns: each handover takes messages");
+		return &eager_ops;
+	}
+	return &turns_ops;
 }
 
 /* A turn for which memory is being brought in is not over before that has been worth while (docs/memory.md,
@@ -313,10 +323,11 @@ int grants_init(struct daemon *daemon)
 {
 	const struct sched_policy *policy = sched_policy_find(daemon->config.policy);
 	struct device *device = &daemon->device;
-	const struct sched_ops *actions = ops_of(daemon);
+	const struct sched_ops *actions;
 
 	if (!policy)
 		return -ENOENT;
+	actions = begin_turns(daemon);
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		sched_init(&device->sched[i], policy, actions, quantum_of(daemon),
 			is_hardware(daemon) ? SWITCH_HARDWARE_NS : SWITCH_SOFTWARE_NS);
@@ -407,11 +418,12 @@ void grants_configure(struct daemon *daemon)
 void grants_charge(struct session *session, unsigned resource, uint64_t used_ns)
 {
 	struct daemon *daemon = session->daemon;
+	struct usage *usages[COUNTED];
 	uint64_t now_ns = clock_now_ns();
 
-	count_use(&session->usage[resource], used_ns, 0, false);
-	count_use(&session->vgpu->usage[resource], used_ns, 0, false);
-	count_use(&daemon->device.usage[resource], used_ns, 0, false);
+	usages_of(session, resource, usages);
+	for (size_t i = 0; i < COUNTED; i++)
+		usages[i]->charged.used_ns += used_ns;
 	sched_charge(&session->entities[grants_queue(daemon, resource)], used_ns, now_ns);
 	rearm(daemon);
 	measure_wake(daemon);

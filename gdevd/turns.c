@@ -40,12 +40,10 @@ void turns_finish(struct daemon *daemon)
 		close(turning->fd);
 }
 
-/* One that has to ask for memory first waits for the message; where one queue has all resources, a holder may
- * have several. */
+/* Both must look at the page; and where one queue has all resources, a holder may have several. */
 static bool can_be_named(const struct session *holder, const struct session *next)
 {
-	return holder->turns && next->turns && !next->worker->residency.dry &&
-	       !next->daemon->config.one_queue;
+	return holder->turns && next->turns && !next->daemon->config.one_queue;
 }
 
 bool turns_name(struct daemon *daemon, unsigned resource, const struct session *holder,

@@ -228,16 +228,12 @@ static void fair_charge(struct sched_queue *queue, struct sched_node *node, uint
 	uint64_t contended_ns, uint64_t now_ns)
 {
 	struct fair_node *own = fair(node);
-	struct sched_node *other;
 
 	((struct fair_queue *)queue->private)->served_ns += used_ns;
 	own->time += (double)contended_ns / node->weight;
 	if (!own->active)
 		own->lag_ns -= late_charge_ns(queue, node, contended_ns, now_ns);
 	own->burst_ns += used_ns;
-	/* Who had a reason to go before this one, and is not picked now, waits as the others do. */
-	list_for_each (other, &queue->waiting, wait)
-		fair(other)->urgent = fair(other)->fresh = false;
 	if (own->told_ns && now_ns - own->told_ns < SCHED_OVERDUE_NS)
 		own->drain_ns = average(own->drain_ns, now_ns - own->told_ns);
 	own->told_ns = 0;
@@ -341,9 +337,12 @@ static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
 	if (list_empty(&queue->waiting))
 		return UINT64_MAX;
 	list_for_each (node, &queue->waiting, wait) {
-		if (fair(node)->urgent)
+		/* Who had a reason to go before an earlier holder, and was not picked, waits as the others do. */
+		bool came = node->waiting_since_ns >= queue->granted_ns;
+
+		if (came && fair(node)->urgent)
 			return now_ns;
-		fresh |= fair(node)->fresh;
+		fresh |= came && fair(node)->fresh;
 		if (fair(node)->time < least)
 			least = fair(node)->time;
 	}

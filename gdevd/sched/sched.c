@@ -212,6 +212,19 @@ static void allowance_update(struct sched_group *group, uint64_t now_ns)
 		group->spent = false;
 }
 
+/* What was used before the group became strict counts for nothing. */
+static void allowance_spend(struct sched_group *group, uint64_t used_ns, uint64_t now_ns)
+{
+	uint64_t strict_ns = now_ns - group->strict_since_ns;
+
+	if (!group->strict)
+		return;
+	allowance_update(group, now_ns);
+	group->allowance_ns -= (int64_t)(used_ns < strict_ns ? used_ns : strict_ns);
+	if (group->allowance_ns < enough_ns(group) / 4)
+		group->spent = true;
+}
+
 /* When a group that wants the resource may contend for it; not later than `now_ns`: at once. */
 static uint64_t group_ready_ns(const struct sched_group *group)
 {
@@ -329,7 +342,7 @@ static uint64_t holder_until(struct sched *sched, uint64_t now_ns)
 	return until_ns;
 }
 
-/* Those who wait longest; a policy says who is next only when it must. */
+/* Of each group that waits the one that waits longest; a policy says who is next only when it must. */
 static void prepare(struct sched *sched)
 {
 	unsigned left = PREPARED_MAX;
@@ -565,14 +578,7 @@ static void charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_n
 	/* Nobody can have used it for longer than it was given; a worker that says so is wrong. */
 	if (used_ns > held_ns)
 		used_ns = held_ns;
-	if (group->strict) {
-		uint64_t strict_ns = now_ns - group->strict_since_ns;
-
-		allowance_update(group, now_ns);
-		group->allowance_ns -= (int64_t)(used_ns < strict_ns ? used_ns : strict_ns);
-		if (group->allowance_ns < enough_ns(group) / 4)
-			group->spent = true;
-	}
+	allowance_spend(group, used_ns, now_ns);
 	if (group->sched->holder == entity) {
 		groups_ns = sched_contended_ns(groups, now_ns);
 		members_ns = sched_contended_ns(members, now_ns);
@@ -626,12 +632,7 @@ void sched_charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns
 	struct sched_group *group = entity->group;
 	struct sched_queue *groups = &group->sched->groups, *members = &group->members;
 
-	if (group->strict) {
-		allowance_update(group, now_ns);
-		group->allowance_ns -= (int64_t)used_ns;
-		if (group->allowance_ns < enough_ns(group) / 4)
-			group->spent = true;
-	}
+	allowance_spend(group, used_ns, now_ns);
 	node_charge(groups, &group->node, used_ns,
 		wanted_by_others(groups, &group->node) ? used_ns : 0, now_ns);
 	node_charge(members, &entity->node, used_ns,

@@ -129,6 +129,19 @@ static void fair_charges_what_others_did_for_ones_sake(void **state)
 			   });
 }
 
+static void fair_lets_in_who_was_away_although_something_is_charged_meanwhile(void **state)
+{
+	play_game(&halves, (const struct step[]){
+				   {100, ACQUIRE, A, "+A"},
+				   {101, ACQUIRE, B, "?A"},
+				   {102, CHARGE, B, "", 1},
+				   /* A quantum of the hold, not of B's wait. */
+				   {104.9, TICK, 0, ""},
+				   {105, TICK, 0, "-A"},
+				   {0},
+			   });
+}
+
 static void fair_members_share_by_their_nice_values(void **state)
 {
 	play_game(&(struct game){.members = "fair", .nices = {0, 5}},
@@ -156,6 +169,7 @@ int main(void)
 		cmocka_unit_test(fair_lets_a_higher_priority_in_at_once_unless_it_is_ahead),
 		cmocka_unit_test(fair_follows_a_share_that_changes),
 		cmocka_unit_test(fair_charges_what_others_did_for_ones_sake),
+		cmocka_unit_test(fair_lets_in_who_was_away_although_something_is_charged_meanwhile),
 		cmocka_unit_test(fair_members_share_by_their_nice_values),
 	};
 
