@@ -40,10 +40,12 @@ void turns_finish(struct daemon *daemon)
 		close(turning->fd);
 }
 
-/* Both must look at the page; and where one queue has all resources, a holder may have several. */
+/* Both must look at the page; where one queue has all resources, a holder may have several; and one that had
+ * nothing to give when room was wanted gets a message, with which gdevd counts on it again (on_grant). */
 static bool can_be_named(const struct session *holder, const struct session *next)
 {
-	return holder->turns && next->turns && !next->daemon->config.one_queue;
+	return holder->turns && next->turns && !next->worker->residency.dry &&
+	       !next->daemon->config.one_queue;
 }
 
 bool turns_name(struct daemon *daemon, unsigned resource, const struct session *holder,

@@ -657,7 +657,8 @@ static void who_needs_a_message_is_not_named(void **state)
 	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
 	assert_int_equal(*word, 0);
 	daemon->config.one_queue = false;
-	next->worker->residency.dry = true; /* it asks for memory first */
+	next->worker->residency.dry =
+		true; /* gdevd does not count on its memory until it is granted */
 	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
 	assert_int_equal(*word, 0);
 	assert_int_equal(fixture->pages[1].revoke[RESOURCE_COMPUTE], REVOKE_NOW);
