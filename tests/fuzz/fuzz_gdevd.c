@@ -93,13 +93,18 @@ static void restore(void)
 	changed = false;
 }
 
+/* Nothing is started: there is nobody to retire, and nothing to try again. */
+static void nothing(struct deadline *deadline, uint64_t now_ns)
+{
+}
+
 static void setup(void)
 {
 	log_init("fuzz", LOG_LEVEL_ERROR);
 	daemon_init(&gdevd);
 	list_init(&gdevd.restored.link);
-	deadline_init(&gdevd.workers.retire, NULL);
-	deadline_init(&gdevd.workers.retry, NULL);
+	deadline_init(&gdevd.workers.retire, nothing);
+	deadline_init(&gdevd.workers.retry, nothing); /* 100 ms after the third input */
 	config_finish_defaults(&gdevd.config);
 	gdevd.config.warm_workers = 0; /* nothing is started: starting_max is 0 */
 	gdevd.ids = memfd_create("ids", MFD_CLOEXEC);
