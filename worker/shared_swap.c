@@ -221,8 +221,10 @@ void shared_lost(struct core *core)
 {
 	struct shared *shared;
 
-	list_for_each (shared, &core->memory.shared, link)
+	list_for_each (shared, &core->memory.shared, link) {
+		shared->copy_wanted = false;
 		stay(core, shared);
+	}
 	residency_wake(core);
 }
 
@@ -320,7 +322,8 @@ static void written_job(struct job *job)
 	core_lock(core);
 	close(shared->copy_fd);
 	shared->copy_fd = -1;
-	say(core, shared->description.id, SHM_COMMAND_WRITE, shared->error);
+	if (shared->copy_wanted) /* else the next gdevd would take it for an answer to its own */
+		say(core, shared->description.id, SHM_COMMAND_WRITE, shared->error);
 	memory_unpin(core, shared->range);
 	core_unlock(core);
 }
@@ -343,6 +346,7 @@ static void write_out(struct core *core, uint32_t id, int *fd)
 		if (shared->copy_fd >= 0) /* for a gdevd before this one */
 			break;
 		shared->copy_fd = steal_fd(fd);
+		shared->copy_wanted = true;
 		memory_pin(shared->range);
 		service_job(core, &shared->job, write_job);
 		return;

@@ -274,7 +274,8 @@ static int take_host(const struct core *core, const struct control_shm *segment,
 	return sane ? 0 : -EINVAL;
 }
 
-/* Fetches the chunks that `range` does not have, message by message. */
+/* Fetches the chunks that `range` does not have, message by message. If the first is refused, segment->id is 0:
+ * gdevd has counted nothing. */
 int shared_fetch(struct core *core, struct control_shm *message, struct control_shm *segment,
 	struct range *range, int *host_fd)
 {
@@ -285,8 +286,11 @@ int shared_fetch(struct core *core, struct control_shm *message, struct control_
 		size_t count = array_length(fds);
 		message->first_chunk = (uint32_t)range->piece_count;
 		error = call(core, message, segment, fds, &count);
-		if (error < 0)
+		if (error < 0) {
+			if (!message->first_chunk)
+				segment->id = 0;
 			return error;
+		}
 		if (!message->first_chunk && (segment->flags & CONTROL_SHM_HOST)) {
 			error = take_host(core, segment, fds, count, host_fd);
 			fd_close_all(fds, count);

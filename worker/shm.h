@@ -56,6 +56,7 @@ struct shared {
 	int *fds;            /* the first chunks, in answer to RESTORE */
 	size_t fd_count;
 	int copy_fd;             /* WRITE: where it is copied to; -1 */
+	bool copy_wanted;        /* and the gdevd that ordered it is still there */
 	void *copy;              /* the host copy, mapped */
 	struct swap_slot *slots; /* one a piece, in `copy` */
 	struct device_queue *queue;

@@ -151,10 +151,17 @@ static void what_gdevd_refuses_is_refused(void **state)
 	struct record_shm odd = {.header.opcode = RECORD_SHM_CONTROL, .id = 3, .command = 77};
 	struct record_shm place = {
 		.header.opcode = RECORD_SHM_ATTACH, .id = 3, .address = TEST_DEVICE + 1};
+	struct record_shm attach = {
+		.header.opcode = RECORD_SHM_ATTACH, .id = 3, .address = TEST_DEVICE};
 	struct control_shm message;
 	uint64_t value;
 
 	fixture_start_threads(&fixture, true, 6);
+	value = post(&fixture, &attach);
+	message = expect_shm(&fixture, SHM_COMMAND_ATTACH, NULL, NULL);
+	answer(&fixture, &message, -EACCES, NULL, 0);
+	wait_reply(&fixture, value, -EACCES);
+	expect_no_message(&fixture); /* DETACH would take another attachment of the session's */
 	value = post(&fixture, &get);
 	message = expect_shm(&fixture, SHM_COMMAND_GET, NULL, NULL);
 	answer(&fixture, &message, -ENOENT, NULL, 0);
