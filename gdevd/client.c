@@ -45,14 +45,26 @@ struct client *client_waiting(struct daemon *daemon)
 	return NULL;
 }
 
-unsigned client_waiting_count(struct daemon *daemon)
+unsigned client_waiting_count(const struct daemon *daemon, const struct vgpu *vgpu)
 {
 	const struct client *client;
 	unsigned count = 0;
 
 	list_for_each (client, &daemon->clients, link)
-		count += client->waiting;
+		count += client->waiting && (!vgpu || client->vgpu == vgpu);
 	return count;
+}
+
+void clients_serve(struct daemon *daemon)
+{
+	struct client *client, *after;
+	struct worker *worker;
+
+	list_for_each_safe (client, after, &daemon->clients, link)
+		if (client->waiting && (worker = workers_take_warm(daemon)))
+			session_begin(client, worker);
+	if (client_waiting(daemon))
+		workers_adjust(daemon);
 }
 
 static unsigned connections_of(struct daemon *daemon, uid_t uid)
@@ -158,11 +170,7 @@ void client_wait(struct client *client)
 	struct daemon *daemon = client->daemon;
 	struct worker *worker = workers_take_warm(daemon);
 
-	if (worker) {
-		session_begin(client, worker);
-		return;
-	}
-	if (daemon->workers.hopeless) {
+	if (!worker && daemon->workers.hopeless) {
 		client_refuse(client, -GDEV_E_DEVICE_LOST,
 			"the workers of device \"%s\" die when they start; the log of gdevd says why",
 			daemon->config.device);
@@ -170,7 +178,10 @@ void client_wait(struct client *client)
 	}
 	client->waiting = true;
 	deadline_set(&daemon->deadlines, &client->deadline, clock_now_ns() + WORKER_TIMEOUT_NS);
-	workers_adjust(daemon);
+	if (!worker)
+		workers_adjust(daemon);
+	else
+		session_begin(client, worker);
 }
 
 /* What is wrong with a HELLO: 0, or a status with a sentence. */

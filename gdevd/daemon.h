@@ -252,10 +252,14 @@ void client_refuse(struct client *client, int status, const char *format, ...)
 void client_wait(struct client *client);
 /* The one that waits longest for a worker; NULL: none. */
 struct client *client_waiting(struct daemon *daemon);
-unsigned client_waiting_count(struct daemon *daemon);
+/* How many wait, for a worker or for room for its context: of a virtual GPU, or (NULL) of all. */
+unsigned client_waiting_count(const struct daemon *daemon, const struct vgpu *vgpu);
+/* There may be room for contexts: those that wait for it go on. */
+void clients_serve(struct daemon *daemon);
 
 /* session.c */
-/* The client's HELLO is in order and `worker` is warm: ATTACH. */
+/* The client's HELLO is in order and `worker` is warm: ATTACH, unless others are leaving to make room for the
+ * context: then the client waits on. */
 void session_begin(struct client *client, struct worker *worker);
 void session_attached(struct session *session, int status);
 int session_restore(struct worker *worker, const struct control_attach *message);

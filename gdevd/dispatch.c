@@ -63,6 +63,20 @@ static void learn_device(struct daemon *daemon, const struct worker *worker, uin
 		(unsigned long long)(memory_bytes >> 20));
 }
 
+/* Somebody may have taken the room meanwhile. If a client waits for the worker, others leave. */
+static int charge_context(struct worker *worker, uint64_t bytes)
+{
+	struct daemon *daemon = worker->daemon;
+
+	if (!memory_charge(&worker->memory, bytes))
+		return 0;
+	if (client_waiting_count(daemon, NULL) <= daemon->workers.warm ||
+		residency_make_room(daemon, NULL, bytes) == -ENOMEM)
+		return -ENOMEM;
+	memory_charge_held(&worker->memory, bytes);
+	return 0;
+}
+
 static int on_ready(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
@@ -89,7 +103,7 @@ static int on_ready(
 	memcpy(worker->device_uuid, message->device_uuid, sizeof worker->device_uuid);
 	learn_device(worker->daemon, worker, message->memory_bytes);
 	worker->daemon->device.overhead_bytes = message->overhead_bytes;
-	if (memory_charge(&worker->memory, message->overhead_bytes)) {
+	if (charge_context(worker, message->overhead_bytes)) {
 		complain("the device has no memory left for another warm worker");
 		return -ENOMEM;
 	}
@@ -161,7 +175,7 @@ void worker_wants_memory(struct worker *worker, const struct control_memory *mes
 	if (status && relief_wait(worker, message))
 		return;
 	if (bytes && !status)
-		worker->residency.dry = false;
+		residency_refreshed(worker);
 	answer_memory(worker, message, status);
 }
 

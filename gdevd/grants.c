@@ -176,7 +176,7 @@ static void on_grant(struct sched *sched, struct sched_entity *entity)
 	struct session *session = session_of(entity, sched->index);
 	uint64_t now_ns = clock_now_ns();
 
-	session->worker->residency.dry = false;
+	residency_refreshed(session->worker);
 	session->daemon->eager_until_ns = 0;
 	for (unsigned i = 0; i < RESOURCES; i++)
 		if (grants_queue(session->daemon, i) == sched->index && session->grants[i].asked)

@@ -16,12 +16,25 @@
 #define EXCHANGE_BYTES (64ull << 20)
 #define LOADED_NS NS_PER_S  /* so long does who brought something in keep it from the reserve */
 #define GRANULE ARENA_ALIGN /* no chunk is smaller */
+#define PAUSE_FIRST_NS (200 * NS_PER_MS)
+#define PAUSE_MOST_NS (60 * NS_PER_S)
 
 /* ---- init ---- */
 
 static uint64_t machine_half(void)
 {
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+}
+
+static void on_again(struct deadline *deadline, uint64_t now_ns)
+{
+	residency_balance(container_of(deadline, struct daemon, device.residency.again));
+}
+
+void residency_init(struct daemon *daemon)
+{
+	list_init(&daemon->device.residency.waiting);
+	deadline_init(&daemon->device.residency.again, on_again);
 }
 
 void residency_init_device(struct daemon *daemon)
@@ -73,13 +86,25 @@ static uint64_t room(const struct memory_account *account)
 		       : 0;
 }
 
+/* Of what there is, contexts of clients that wait for one come first: who brings objects in would take each piece
+ * as it comes. */
+static uint64_t for_contexts(const struct daemon *daemon, const struct vgpu *vgpu)
+{
+	unsigned waiting = client_waiting_count(daemon, vgpu);
+
+	if (!vgpu) /* warm workers have theirs */
+		waiting -= min_of(waiting, daemon->workers.warm);
+	return waiting * daemon->device.overhead_bytes;
+}
+
 bool residency_has_room(const struct worker *worker, uint64_t bytes)
 {
 	const struct daemon *daemon = worker->daemon;
 	uint64_t reserve = daemon->device.residency.reserve_bytes;
 	uint64_t device = room(&daemon->device.memory);
 
-	return bytes <= memory_free(&worker->memory) && bytes + reserve <= device;
+	return bytes <= memory_free(&worker->memory) &&
+	       bytes + reserve + for_contexts(daemon, NULL) <= device;
 }
 
 /* So much is always left, on the device or in swap, for two objects to change places by. */
@@ -91,6 +116,13 @@ int residency_promise(struct worker *worker, uint64_t bytes)
 	if (reserve < EXCHANGE_BYTES && bytes + EXCHANGE_BYTES > swap)
 		return -ENOMEM;
 	return memory_charge(&worker->swap, bytes);
+}
+
+static uint64_t room_beside_contexts(const struct daemon *daemon, const struct vgpu *vgpu)
+{
+	uint64_t bytes = room(vgpu ? &vgpu->memory : &daemon->device.memory);
+
+	return bytes - min_of(bytes, for_contexts(daemon, vgpu));
 }
 
 /* What a worker's orders will bring yet. */
@@ -149,8 +181,38 @@ static bool may_give(
 		return false;
 	if (!asks && !vgpu && has_loaded(worker)) /* for the reserve alone */
 		return false;
-	return !worker->residency.order && !worker->residency.dry && worker->memory.used_bytes &&
-	       !residency_is_protected(worker);
+	return !worker->residency.order && !residency_is_paused(&worker->residency.pause) &&
+	       worker->memory.used_bytes && !residency_is_protected(worker);
+}
+
+void residency_pause_begin(struct residency_pause *pause)
+{
+	pause->length_ns =
+		pause->length_ns ? min_of(2 * pause->length_ns, PAUSE_MOST_NS) : PAUSE_FIRST_NS;
+	pause->until_ns = clock_now_ns() + pause->length_ns;
+}
+
+bool residency_is_paused(const struct residency_pause *pause)
+{
+	return pause->until_ns > clock_now_ns();
+}
+
+void residency_refreshed(struct worker *worker)
+{
+	worker->residency.dry = false;
+	worker->residency.pause = (struct residency_pause){0};
+}
+
+/* More is wanted than those have who could be asked. */
+static void ask_again(struct daemon *daemon)
+{
+	uint64_t at_ns = shm_asked_again_at(daemon, UINT64_MAX);
+	const struct worker *worker;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (residency_is_paused(&worker->residency.pause))
+			at_ns = min_of(at_ns, worker->residency.pause.until_ns);
+	deadline_set(&daemon->deadlines, &daemon->device.residency.again, at_ns);
 }
 
 /* Whether `a` gives before `b`: the lower priority first, then who has not used the device for longer. */
@@ -225,9 +287,11 @@ static bool send_for(
 		bytes -= min_of(bytes, part);
 	}
 	if (bytes)
-		shm_send_for(daemon, asks, vgpu, bytes);
+		bytes -= min_of(bytes, shm_send_for(daemon, asks, vgpu, bytes));
 	if (bytes)
-		retire_send_for(daemon, asks, vgpu, bytes);
+		bytes -= min_of(bytes, retire_send_for(daemon, asks, vgpu, bytes));
+	if (bytes)
+		ask_again(daemon);
 	return true;
 }
 
@@ -248,8 +312,11 @@ static void answer(struct worker *worker, uint32_t serial, int status, uint64_t 
 static bool serve(struct worker *worker)
 {
 	struct worker_residency *residency = &worker->residency;
+	const struct vgpu *vgpu = worker->session->vgpu;
 	uint64_t bytes = min_of(residency->wanted_bytes, memory_free(&worker->memory));
 
+	bytes = min_of(bytes, room_beside_contexts(worker->daemon, vgpu));
+	bytes = min_of(bytes, room_beside_contexts(worker->daemon, NULL));
 	if (residency->wanted_whole && bytes < residency->wanted_bytes)
 		return false;
 	if (bytes < residency->wanted_bytes)
@@ -258,7 +325,7 @@ static bool serve(struct worker *worker)
 		return false;
 	if (room(&worker->daemon->device.memory) < worker->daemon->device.residency.reserve_bytes)
 		worker->daemon->device.residency.taker = worker->session->id;
-	residency->dry = false;
+	residency_refreshed(worker);
 	list_remove(&residency->link);
 	answer(worker, residency->wanted_serial, 0, bytes);
 	return true;
@@ -269,11 +336,11 @@ static void send_for_missing(struct daemon *daemon, struct worker *worker)
 {
 	struct vgpu *vgpu = worker->session->vgpu;
 	uint64_t wanted = worker->residency.wanted_bytes;
-	uint64_t have = room(&vgpu->memory) + coming_in(daemon, vgpu);
+	uint64_t have = room_beside_contexts(daemon, vgpu) + coming_in(daemon, vgpu);
 
 	if (wanted > have)
 		send_for(daemon, worker, vgpu, wanted - have);
-	have = room(&daemon->device.memory) + coming_in(daemon, NULL);
+	have = room_beside_contexts(daemon, NULL) + coming_in(daemon, NULL);
 	if (wanted > have)
 		send_for(daemon, worker, NULL, wanted - have);
 }
@@ -287,9 +354,9 @@ static bool is_hopeless(const struct daemon *daemon, const struct worker *worker
 		retire_wait(worker->daemon);
 		return false; /* those that use the device now will pause */
 	}
-	if (room(&vgpu->memory) < GRANULE && !coming_in(daemon, vgpu))
+	if (room_beside_contexts(daemon, vgpu) < GRANULE && !coming_in(daemon, vgpu))
 		return true;
-	return room(&daemon->device.memory) < GRANULE && !coming_in(daemon, NULL);
+	return room_beside_contexts(daemon, NULL) < GRANULE && !coming_in(daemon, NULL);
 }
 
 static bool has_turn(const struct worker *worker)
@@ -345,6 +412,7 @@ void residency_balance(struct daemon *daemon)
 	if (residency->balancing || !daemon->device.known)
 		return;
 	residency->balancing = true;
+	clients_serve(daemon);
 	serve_waiting(daemon);
 	restore_reserve(daemon);
 	residency->balancing = false;
@@ -391,8 +459,13 @@ int residency_evicted(struct worker *worker, const struct control_evict *message
 		memory_return(&worker->swap, residency->promised_bytes - message->swapped);
 	else
 		memory_charge_held(&worker->swap, message->swapped - residency->promised_bytes);
-	if (!(residency->ordered_flags & EVICT_RETIRE)) /* that asks for more than there may be */
-		residency->dry = message->bytes == 0;
+	if (message->bytes) {
+		residency_refreshed(worker);
+	} else if (!(residency->ordered_flags &
+			   EVICT_RETIRE)) { /* that asks for more than there may be */
+		residency->dry = true;
+		residency_pause_begin(&residency->pause);
+	}
 	if (message->header.status)
 		complain("worker %d cannot write to host swap: %s", (int)worker->pid,
 			strerror(-message->header.status));
@@ -403,6 +476,21 @@ int residency_evicted(struct worker *worker, const struct control_evict *message
 		shm_session_suspended(worker->session);
 	residency_balance(worker->daemon);
 	return 0;
+}
+
+int residency_make_room(struct daemon *daemon, struct vgpu *vgpu, uint64_t bytes)
+{
+	uint64_t have = room(vgpu ? &vgpu->memory : &daemon->device.memory);
+	uint64_t coming = coming_in(daemon, vgpu);
+	bool sent = true;
+
+	if (have >= bytes)
+		return 0;
+	if (have + coming < bytes)
+		sent = send_for(daemon, NULL, vgpu, bytes - have - coming);
+	if (have + coming_in(daemon, vgpu) >= bytes || (sent && retire_may_come(daemon, vgpu)))
+		return -EAGAIN;
+	return -ENOMEM;
 }
 
 /* ---- administration ---- */
@@ -463,7 +551,7 @@ int residency_resume(struct session *session)
 	if (residency->order)
 		return -EBUSY;
 	residency->suspended = false;
-	residency->dry = false;
+	residency_refreshed(session->worker);
 	send_order(session->worker, 0, 0, EVICT_RESUME, 0);
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "gdevd/deadlines.h"
 #include "gdevd/memory.h"
 
 struct control_evict;
@@ -23,6 +24,11 @@ struct session;
 struct vgpu;
 struct worker;
 
+/* Who had nothing to give is not asked again for a while; each time in a row twice as long. */
+struct residency_pause {
+	uint64_t until_ns, length_ns;
+};
+
 /* Of a device. */
 struct residency {
 	struct memory_account swap; /* host memory that swap may take */
@@ -30,6 +36,7 @@ struct residency {
 	struct list waiting;        /* struct worker_residency.link */
 	uint64_t taker;             /* session that took from the reserve last */
 	bool balancing;             /* residency_balance() does not nest */
+	struct deadline again;      /* something is lacking, and somebody can be asked again */
 };
 
 /* Of a worker. */
@@ -45,11 +52,15 @@ struct worker_residency {
 	uint32_t ordered_flags;                     /* enum evict_flags */
 	uint64_t ordered_ns;                        /* when, */
 	uint64_t cause;                             /* for which session; 0: for none but its own */
-	bool dry;         /* gave nothing the last time, and has been given nothing since */
+	bool dry; /* gave nothing the last time; has been given nothing, and had no grant, since */
+	struct residency_pause
+		pause;    /* dry: not asked before then. What it has may be let go without our
+				       * hearing of it: a command was done, a pin is gone */
 	bool suspended;   /* by the administrator */
 	uint64_t used_ns; /* when it last used the device */
 };
 
+void residency_init(struct daemon *daemon);
 /* The device is known. */
 void residency_init_device(struct daemon *daemon);
 void residency_init_worker(struct worker *worker);
@@ -57,6 +68,11 @@ void residency_init_worker(struct worker *worker);
 void residency_begin_session(struct worker *worker);
 /* The worker is gone; what it held is returned. */
 void residency_finish_worker(struct worker *worker);
+
+/* It gave nothing; it may have something to give. */
+void residency_pause_begin(struct residency_pause *pause);
+bool residency_is_paused(const struct residency_pause *pause);
+void residency_refreshed(struct worker *worker);
 
 /* What the virtual GPU may still allocate without swapping its own objects. */
 uint64_t residency_free(const struct vgpu *vgpu);
@@ -67,6 +83,9 @@ bool residency_has_room(const struct worker *worker, uint64_t bytes);
 /* Charges host swap for an object that has no place on the device. -ENOMEM: there would be no way left to
  * exchange what is in swap for what is on the device. */
 int residency_promise(struct worker *worker, uint64_t bytes);
+/* Makes others leave until there are `bytes` for a context: in the virtual GPU, or (NULL) on the device. 0: there
+ * are; -EAGAIN: they are leaving, and workers_adjust() or client_wait() is called again; -ENOMEM: nobody can. */
+int residency_make_room(struct daemon *daemon, struct vgpu *vgpu, uint64_t bytes);
 /* What workers say. Negative: malformed. */
 int residency_wanted(struct worker *worker, const struct control_memory *message);
 int residency_evicted(struct worker *worker, const struct control_evict *message);

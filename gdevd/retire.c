@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "gdevd/daemon.h"
 
-#define PRESSED_NS NS_PER_S       /* so long is idle when others need the room */
-#define POLL_NS (20 * NS_PER_MS)  /* those that use the device now say nothing when they pause */
-#define REFUSED_NS NS_PER_S       /* it was busy after all: not again before */
+#define PRESSED_NS NS_PER_S      /* so long is idle when others need the room */
+#define POLL_NS (20 * NS_PER_MS) /* those that use the device now say nothing when they pause */
+#define REFUSED_NS NS_PER_S      /* it was busy after all: not again before */
 
 /* The page is the worker's, which may write what it likes: only its own session is concerned. */
 static uint32_t context_of(const struct worker *worker)
@@ -83,8 +83,7 @@ static uint64_t due_ns(const struct worker *worker, uint64_t idle_ns, uint64_t n
 	uint64_t since_ns = min_of(active_ns(worker), now_ns);
 
 	/* What keeps it will do so until the program does something. */
-	if (is_busy(worker) ||
-		(retire_keeper(worker) && since_ns == worker->retire.refused_ns))
+	if (is_busy(worker) || (retire_keeper(worker) && since_ns == worker->retire.refused_ns))
 		since_ns = now_ns;
 	return max_of(since_ns + idle_ns, worker->retire.not_before_ns);
 }
@@ -109,7 +108,8 @@ void retire_look(struct daemon *daemon)
 	list_for_each (worker, &daemon->workers.all, link)
 		if (may_retire(worker) && !is_off(daemon))
 			soonest_ns = min_of(soonest_ns,
-				due_ns(worker, patience_ns(daemon, daemon->retire.pressed), now_ns));
+				due_ns(worker, patience_ns(daemon, daemon->retire.pressed),
+					now_ns));
 	soonest_ns = max_of(soonest_ns, now_ns + POLL_NS);
 	if (daemon->retire.waited)
 		soonest_ns = now_ns + POLL_NS;
@@ -131,7 +131,8 @@ static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 
 	daemon->retire.pressed = daemon->retire.waited = false;
 	list_for_each (worker, &daemon->workers.all, link)
-		if (!is_off(daemon) && may_retire(worker) && due_ns(worker, idle_ns, now_ns) <= now_ns)
+		if (!is_off(daemon) && may_retire(worker) &&
+			due_ns(worker, idle_ns, now_ns) <= now_ns)
 			retire(worker, now_ns);
 	if (pressed)
 		residency_balance(daemon); /* which may send for more */
@@ -176,6 +177,19 @@ uint64_t retire_send_for(
 		retire_look(daemon);
 	}
 	return coming;
+}
+
+bool retire_may_come(const struct daemon *daemon, const struct vgpu *vgpu)
+{
+	uint64_t now_ns = clock_now_ns();
+	const struct worker *worker;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (!is_off(daemon) && may_retire(worker) && !is_busy(worker) &&
+			!retire_keeper(worker) && worker->retire.not_before_ns <= now_ns &&
+			(!vgpu || worker->session->vgpu == vgpu))
+			return true;
+	return false;
 }
 
 void retire_wait(struct daemon *daemon)

@@ -38,6 +38,8 @@ void retire_look(struct daemon *daemon);
  * How much will come. */
 uint64_t retire_send_for(
 	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes);
+/* Whether somebody is idle, but not for long enough. */
+bool retire_may_come(const struct daemon *daemon, const struct vgpu *vgpu);
 /* A context waits for room: others are looked at again soon. */
 void retire_wait(struct daemon *daemon);
 /* The worker has carried out an order of this kind. */

@@ -104,8 +104,11 @@ void session_begin(struct client *client, struct worker *worker)
 {
 	struct daemon *daemon = client->daemon;
 	struct connection *connection = client->connection;
+	uint64_t bytes = worker->memory.used_bytes;
 	struct session *session;
 
+	if (residency_make_room(daemon, client->vgpu, bytes) == -EAGAIN)
+		return;
 	client->waiting = false;
 	if (memory_reparent(&worker->memory, &client->vgpu->memory)) {
 		client_refuse(client, -ENOMEM,

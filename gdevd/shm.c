@@ -318,7 +318,7 @@ static void restore(struct session *session, const struct control_shm *message)
 	if (message->bytes && message->id)
 		error = segment_create(session, message, message->id, &segment);
 	if (!error) {
-		segment->restored = true;
+		segment->restored = segment->unpaid = true;
 		segment->uid = segment->creator_uid = message->uid;
 		segment->gid = segment->creator_gid = message->gid;
 		segment->mode = message->mode & 0777;
@@ -338,6 +338,7 @@ static void supersede(
 	if (!error) {
 		segment->place = SHM_LOADING;
 		segment->mover = session;
+		segment->unpaid = true;
 	}
 	shm_reply(session, message, segment, error ? error : 1, NULL, 0);
 }
@@ -413,9 +414,8 @@ static int check_backing(const struct session *session, const struct shm_segment
 
 static int charge_backing(struct session *session, struct shm_segment *segment, uint64_t bytes)
 {
-	if (!segment->restored)
+	if (!segment->unpaid)
 		return memory_move(&session->worker->memory, &segment->memory, bytes);
-	/* What was the segment's before a restart is in nobody else's account now. */
 	memory_charge_held(&segment->memory, bytes);
 	return 0;
 }
@@ -479,6 +479,7 @@ static void back(
 	if (!shm_is_whole(segment) && !host)
 		return;
 	segment->creator = NULL;
+	segment->unpaid = false;
 	shm_serve_parked(segment);
 	maybe_destroy(segment);
 }
@@ -503,6 +504,17 @@ static void detach(struct session *session, const struct control_shm *message)
 	}
 }
 
+void shm_return_charge(struct shm_segment *segment, struct session *session)
+{
+	uint64_t bytes = segment->memory.used_bytes;
+
+	if (segment->unpaid)
+		return;
+	/* Whatever the limits are by now: it held it before. */
+	memory_return(&segment->memory, bytes);
+	memory_charge_held(&session->worker->memory, bytes);
+}
+
 static void change(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = find(session, message);
@@ -512,8 +524,7 @@ static void change(struct session *session, const struct control_shm *message)
 		return;
 	}
 	if (segment->creator == session && message->command == SHM_COMMAND_REMOVE) {
-		/* It was never whole: what was charged to it is the creator's again. */
-		memory_move(&segment->memory, &session->worker->memory, segment->memory.used_bytes);
+		shm_return_charge(segment, session); /* it was never whole */
 		shm_reply(session, message, segment, 0, NULL, 0);
 		segment_destroy(segment);
 		return;

@@ -20,6 +20,7 @@
 
 #include "base/list.h"
 #include "gdevd/memory.h"
+#include "gdevd/residency.h"
 #include "proto/control.h"
 
 #define SHM_SEGMENTS_MAX 4096 /* per virtual GPU */
@@ -62,13 +63,14 @@ struct shm_segment {
 	struct memory_account memory;
 	struct session *creator; /* until it is whole; NULL when that one is gone */
 	enum shm_place place;
-	int host_fd;                /* the host copy, from LEAVING to LOADING, and MAPPED; -1 */
-	struct memory_account swap; /* what it is charged for that */
-	struct session *mover;      /* WRITING, LOADING */
-	unsigned orders;            /* LEAVING, DROPPING: that have not been answered */
-	int refused;                /* LEAVING: why it has to stay */
-	bool dry;                   /* it could not leave, and nothing has changed since */
+	int host_fd;                  /* the host copy, from LEAVING to LOADING, and MAPPED; -1 */
+	struct memory_account swap;   /* what it is charged for that */
+	struct session *mover;        /* WRITING, LOADING */
+	unsigned orders;              /* LEAVING, DROPPING: that have not been answered */
+	int refused;                  /* LEAVING: why it has to stay */
+	struct residency_pause pause; /* it could not leave */
 	bool removed, restored, transient;
+	bool unpaid; /* what is being backed was here before this gdevd, and is in nobody's account */
 	uint8_t token[CONTROL_TOKEN_BYTES];
 	uint32_t attached;       /* attachments, of all sessions */
 	struct list attachments; /* struct shm_attachment.by_segment */
@@ -114,6 +116,8 @@ void shm_session_finish(struct session *session);
  * (NULL) of all. How much will come of it. */
 uint64_t shm_send_for(
 	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes);
+/* When one that could not leave is asked again, if that is before `at_ns`; else that. */
+uint64_t shm_asked_again_at(const struct daemon *daemon, uint64_t at_ns);
 /* What those that are leaving will bring yet. */
 uint64_t shm_coming(const struct daemon *daemon, const struct vgpu *vgpu);
 /* The session was suspended: what nobody else uses leaves. */
@@ -131,6 +135,8 @@ void shm_loaded(struct shm_segment *segment);
 void shm_back_host(struct shm_segment *segment, const struct control_shm *message, int fd);
 /* The attachment, or what its session does for the segment, is over. */
 void shm_attachment_over(struct shm_attachment *attachment);
+/* What the session has backed so far is its own again, and its to give back. */
+void shm_return_charge(struct shm_segment *segment, struct session *session);
 /* LOADING: what has come is forgotten. */
 void shm_load_failed(struct shm_segment *segment);
 /* Answers those that wait, as far as they can be answered now. */

@@ -99,7 +99,7 @@ static void stay(struct shm_segment *segment)
 {
 	segment->place = SHM_ON_DEVICE;
 	segment->mover = NULL;
-	segment->dry = true;
+	residency_pause_begin(&segment->pause);
 	drop_host_copy(segment);
 	order_all(segment, SHM_COMMAND_STAY);
 	shm_serve_parked(segment);
@@ -232,18 +232,24 @@ void shm_loaded(struct shm_segment *segment)
 {
 	segment->place = SHM_ON_DEVICE;
 	segment->mover = NULL;
-	segment->dry = false;
+	segment->pause = (struct residency_pause){0};
 	drop_host_copy(segment);
 	residency_balance(daemon_of(segment));
 }
 
-void shm_load_failed(struct shm_segment *segment)
+static void forget_load(struct shm_segment *segment, enum shm_place place)
 {
-	segment->place = SHM_ON_HOST;
+	segment->place = place;
 	segment->mover = NULL;
+	segment->unpaid = false;
 	shm_close_chunks(segment);
 	memory_return(&segment->memory, segment->memory.used_bytes);
 	shm_serve_parked(segment);
+}
+
+void shm_load_failed(struct shm_segment *segment)
+{
+	forget_load(segment, SHM_ON_HOST);
 }
 
 void shm_map(struct session *session, const struct control_shm *message)
@@ -252,12 +258,8 @@ void shm_map(struct session *session, const struct control_shm *message)
 
 	if (!segment || segment->place != SHM_LOADING || segment->mover != session)
 		return;
-	shm_load_failed(segment);
-	/* Another may have begun to bring it in. */
-	if (!message->header.status && segment->place == SHM_ON_HOST) {
-		segment->place = SHM_MAPPED;
-		shm_serve_parked(segment);
-	}
+	shm_return_charge(segment, session);
+	forget_load(segment, message->header.status ? SHM_ON_HOST : SHM_MAPPED);
 }
 
 void shm_back_host(struct shm_segment *segment, const struct control_shm *message, int fd)
@@ -347,7 +349,7 @@ static bool may_leave(
 
 	*used_ns = 0;
 	if (segment->place != SHM_ON_DEVICE || !shm_is_whole(segment) || segment->creator ||
-		segment->dry || list_empty(&segment->attachments))
+		residency_is_paused(&segment->pause) || list_empty(&segment->attachments))
 		return false;
 	list_for_each (attachment, &segment->attachments, by_segment) {
 		const struct worker *worker = attachment->session->worker;
@@ -377,6 +379,18 @@ static struct shm_segment *find_victim(
 		}
 	}
 	return victim;
+}
+
+uint64_t shm_asked_again_at(const struct daemon *daemon, uint64_t at_ns)
+{
+	const struct shm_segment *segment;
+	const struct vgpu *vgpu;
+
+	list_for_each (vgpu, &daemon->vgpus, link)
+		list_for_each (segment, &vgpu->shm.segments, link)
+			if (residency_is_paused(&segment->pause))
+				at_ns = min_of(at_ns, segment->pause.until_ns);
+	return at_ns;
 }
 
 uint64_t shm_send_for(

@@ -58,7 +58,7 @@ int vgpus_init(struct daemon *daemon)
 
 	memory_init(&daemon->device.memory, NULL, UINT64_MAX);
 	memory_init(&daemon->device.residency.swap, NULL, UINT64_MAX);
-	list_init(&daemon->device.residency.waiting);
+	residency_init(daemon);
 	list_for_each (config, &daemon->config.vgpus, link)
 		if (!create(daemon, config))
 			return -ENOMEM;

@@ -434,10 +434,44 @@ static void on_retry(struct deadline *deadline, uint64_t now_ns)
 	workers_adjust(daemon);
 }
 
+/* Memory that comes back soon, without anybody being asked. */
+static bool some_leave(const struct daemon *daemon)
+{
+	const struct worker *worker;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (worker->state == WORKER_LEAVING && worker->memory.used_bytes)
+			return true;
+	return false;
+}
+
+/* Whether there is device memory for one more context. Nobody leaves for a warm one; for that of a client that waits
+ * others do, or it is told that there is none. */
+static bool has_room(struct daemon *daemon)
+{
+	struct workers *workers = &daemon->workers;
+	uint64_t bytes = (workers->starting + 1) * daemon->device.overhead_bytes;
+	struct client *client;
+	int status;
+
+	if (!daemon->device.overhead_bytes || bytes <= memory_free(&daemon->device.memory))
+		return true;
+	if (client_waiting_count(daemon, NULL) <= workers->warm + workers->starting)
+		return false;
+	status = residency_make_room(daemon, NULL, bytes);
+	if (status == -ENOMEM && !workers->warm && !workers->starting && !some_leave(daemon))
+		while ((client = client_waiting(daemon)))
+			client_refuse(client, -ENOMEM,
+				"the device has no memory left for another context, and nobody can leave; 'gdev status' "
+				"shows who holds it");
+	return !status;
+}
+
 void workers_adjust(struct daemon *daemon)
 {
 	struct workers *workers = &daemon->workers;
-	unsigned pool = relief_pool_size(daemon), wanted = pool + client_waiting_count(daemon);
+	unsigned pool = relief_pool_size(daemon);
+	unsigned wanted = pool + client_waiting_count(daemon, NULL);
 	const struct worker *oldest;
 
 	if (daemon->stopping || workers->adjusting)
@@ -445,7 +479,7 @@ void workers_adjust(struct daemon *daemon)
 	workers->adjusting = true; /* a spawn that fails at once comes back here */
 	while (!workers->backing_off && workers->warm + workers->starting < wanted &&
 		workers->starting < workers->starting_max &&
-		workers->total < daemon->config.max_workers)
+		workers->total < daemon->config.max_workers && has_room(daemon))
 		spawn(daemon);
 	workers->adjusting = false;
 	oldest = workers_take_warm(daemon);

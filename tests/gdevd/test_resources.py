@@ -7,6 +7,7 @@ Usage: test_resources.py GDEVD GDEV [unittest arguments]
 
 import os
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -41,6 +42,132 @@ class Memory(harness.GdevdTest):
         ended = wait_for(lambda: self.status()["ended"], what="its end")
         self.assertEqual(ended[0]["peak_bytes"], 31 << 20)
         self.assertEqual(ended[0]["reason"], "done")
+
+
+    def admin(self, *words):
+        done = self.gdev(*map(str, words))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def expect(self, client, kind):
+        got, serial, _, body, fds = wire.receive(client.peer)
+        self.assertEqual(got, kind)
+        for fd in fds:
+            os.close(fd)
+        return serial, body
+
+    def expect_order(self, client):
+        """An EVICT: its serial and how much."""
+        serial, body = self.expect(client, wire.EVICT)
+        return serial, wire.EVICT_BODY.unpack(body)[0]
+
+    @staticmethod
+    def give(client, serial, amount):
+        if amount:
+            client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-amount, 0, 0)))
+        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(amount, amount, 0, 0), serial))
+
+    def test_who_had_nothing_to_give_is_asked_again(self):
+        self.start("--device-memory", "64M", "--set", "swap_reserve=0")
+        client = self.client()
+        self.assertEqual(client.memory(32 << 20)[0], 0)
+        self.admin("vgpu", "set", "gdev0", "--memory", "16M")
+        serial, amount = self.expect_order(client)
+        self.assertGreaterEqual(amount, 17 << 20)
+        self.give(client, serial, 0)  # a command uses all of it; nobody says when it is done
+        serial, amount = self.expect_order(client)
+        self.give(client, serial, amount)
+        wait_for(lambda: self.status()["vgpus"][0]["memory_used_bytes"] <= 16 << 20, what="the lower limit")
+
+    def begin_client(self, *arguments):
+        """A client whose WELCOME (or refusal) may take a while: gives a function that waits for it."""
+        begun = []
+        thread = threading.Thread(target=lambda: begun.append(self.client(*arguments, welcome=False)))
+        thread.start()
+
+        def result():
+            thread.join(10)
+            return begun[0]
+        return result
+
+    def test_objects_leave_for_a_context(self):
+        self.start("--device-memory", "64M", config="[gdevd]\nwarm_workers = 0\nswap_reserve = 0\n"
+                   "[vgpu gdev0]\n[vgpu small]\nmemory = 16M\n")
+        first = self.client("small")
+        self.assertEqual(first.memory(15 << 20)[0], 0)
+        second = self.begin_client("small")
+        serial, amount = self.expect_order(first)  # its virtual GPU is full
+        self.give(first, serial, amount)
+        self.assertEqual(second().kind, wire.WELCOME)
+        third = self.client()
+        self.assertEqual(third.memory((64 << 20) - self.status()["devices"][0]["memory_used_bytes"])[0], 0)
+        fourth = self.begin_client()
+        serial, amount = self.expect_order(first)  # the device is: who has not used it for longest gives
+        self.give(first, serial, 0)
+        serial, amount = self.expect_order(second())
+        self.give(second(), serial, 0)
+        serial, amount = self.expect_order(third)
+        self.give(third, serial, amount)
+        self.assertEqual(fourth().kind, wire.WELCOME)
+
+    def test_nobody_can_leave_for_a_context(self):
+        self.start("--device-memory", "64M", config="[gdevd]\nwarm_workers = 0\nhost_swap = 0\n")
+        first = self.client()
+        self.assertEqual(first.memory(63 << 20)[0], 0)
+        second = self.begin_client()()
+        self.assertEqual((second.kind, second.status), (wire.REFUSED, -harness.ENOMEM))
+        self.assertIn("no memory left for another context", second.text())
+
+    def away(self, client, size=4 << 20, chunk=2 << 20):
+        """A segment of the client's, which has left the device."""
+        _, segment, _ = client.shm(wire.SHM_GET, key=42, size=size, flags=0o1600)
+        self.assertEqual(client.memory(size)[0], 0)
+        chunks = [wire.sealed_memfd(chunk) for _ in range(size // chunk)]
+        ident = segment["id"]
+        client.shm(wire.SHM_BACK, chunks, ident=ident, chunk=chunk, chunks=len(chunks))
+        for fd in chunks + client.shm(wire.SHM_ATTACH, ident=ident)[2]:
+            os.close(fd)
+        suspended = threading.Thread(target=self.admin, args=("suspend", os.getpid()))
+        suspended.start()
+        serial, _ = self.expect_order(client)
+        self.give(client, serial, 0)
+        for command, status in ((wire.SHM_LEAVE, 1), (wire.SHM_WRITE, 0), (wire.SHM_DROP, 0)):
+            _, body = self.expect(client, wire.SHM)
+            self.assertEqual(wire.SHM_BODY.unpack(body)[0], command)
+            client.tell(wire.shm(command, ident=ident, serial=0, status=status))
+        suspended.join()
+        self.admin("resume", os.getpid())
+        self.expect(client, wire.EVICT)
+        return ident
+
+    def test_segment_that_could_not_be_brought_in_costs_nothing(self):
+        self.start("--device-memory", "64M", "--set", "swap_reserve=0")
+        client = self.client()
+        ident = self.away(client)
+        used = self.status()["vgpus"][0]["memory_used_bytes"]
+        status, _, fds = client.shm(wire.SHM_RESTORE, ident=ident)
+        self.assertEqual((status, len(fds)), (1, 1))
+        os.close(fds[0])
+        client.memory(4 << 20)
+        chunk = wire.sealed_memfd(2 << 20)
+        self.assertEqual(client.shm(wire.SHM_BACK, [chunk], ident=ident, chunk=2 << 20, chunks=2)[0], 0)
+        os.close(chunk)
+        client.tell(wire.shm(wire.SHM_MAP, ident=ident, serial=0, status=-5))  # the rest cannot be made
+        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-(4 << 20), 0, 0)))
+        self.assertEqual(client.memory(0)[0], 0)
+        self.assertEqual(self.status()["vgpus"][0]["memory_used_bytes"], used)
+
+    def test_segment_that_is_mapped_is_mapped_by_all(self):
+        self.start("--device-memory", "64M", "--set", "swap_reserve=0")
+        first = self.client()
+        ident = self.away(first)
+        second = self.client()
+        second.shm(wire.SHM_ATTACH, ident=ident)
+        self.assertEqual(first.shm(wire.SHM_RESTORE, ident=ident)[0], 1)
+        second.tell(wire.shm(wire.SHM_RESTORE, ident=ident, serial=8))  # waits for what becomes of the first
+        self.assertEqual(second.memory(0)[0], 0)
+        first.tell(wire.shm(wire.SHM_MAP, ident=ident, serial=0))
+        kind, _, status, _, fds = wire.receive(second.peer)
+        self.assertEqual((kind, status, len(fds)), (wire.SHM_REPLY, 2, 1))
 
 
 class Grants(harness.GdevdTest):

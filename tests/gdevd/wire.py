@@ -18,6 +18,7 @@ EVENT_WATCH, EVENT_DONE = 64, 65
 TRACE, TRACE_REPLY, TRACE_BEGIN, TRACE_END = 80, 81, 82, 83
 
 SHM_GET, SHM_BACK, SHM_ATTACH, SHM_DETACH, SHM_STAT, SHM_SET, SHM_REMOVE, SHM_HOLD = range(1, 9)
+SHM_LEAVE, SHM_WRITE, SHM_DROP, SHM_STAY, SHM_RESTORE, SHM_MAP = range(9, 15)
 SHM_TRANSIENT = 0x40000000
 
 SESSION_BYTES = 2756608
@@ -89,6 +90,6 @@ def hello(serial=7, base=ARENA_BASE, size=ARENA_BYTES, versions=(1, 1), features
 
 
 def shm(command, key=0, ident=0, flags=0, size=0, chunk=0, first=0, chunks=0, mode=0, uid=0, gid=0,
-        serial=1, token=bytes(16)):
+        serial=1, token=bytes(16), status=0):
     return message(SHM, SHM_BODY.pack(command, key, ident, flags, size, chunk, first, chunks, uid, gid,
-                                      mode, 0, token), serial)
+                                      mode, 0, token), serial, status)
