@@ -21,7 +21,7 @@ RIGHT, WRONG = 0, 1
 class Model(integ.Case):
     # What the processes may have together is more than there is.
     # On hardware that is beside the contexts of all.
-    config = {"device_memory": "128M"} if SOFTWARE else {"device_memory": "6G", "warm_workers": "1"}
+    config = {"device_memory": "96M"} if SOFTWARE else {"device_memory": "6G", "warm_workers": "1"}
     LIMIT_MIB = 40
 
     def start_process(self, folder):
@@ -89,6 +89,8 @@ class Model(integ.Case):
         vgpu = self.gdevd.status()["vgpus"][0]
         self.assertEqual((vgpu["memory_used_bytes"], vgpu["swapped_bytes"], vgpu["shared_segments"]), (0, 0, 0))
         print(f"# segments left the device {vgpu['shared_evictions']} times", flush=True)
+        if SOFTWARE:  # on hardware contexts take most of it, and how much is left differs
+            self.assertGreaterEqual(vgpu["shared_evictions"], OPERATIONS // 1000)
 
     def test_all_live(self):
         """Random operations by eight processes: no byte is wrong, and nothing is left"""
