@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "device/cpu/fatbin.h"
+#include "device/fatbin.h"
 #include "gdev/error.h"
 
 #define FINDINGS_MAX 32 /* of a text */

@@ -15,7 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "device/cpu/fatbin.h"
+#include "device/fatbin.h"
 #include "gdev/error.h"
 
 #define CACHE_MAGIC 0x31636467u /* "gdc1" */

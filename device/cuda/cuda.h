@@ -47,7 +47,7 @@ struct device {
 	const struct device_host *host;
 	CUdevice ordinal;
 	CUcontext context;
-	unsigned number; /* of those that this process has opened */
+	atomic_uint number; /* of the contexts that this process has had; 0: there is none now */
 	uint64_t overhead_bytes;
 
 	_Alignas(CACHE_LINE) struct issuer issuer;
@@ -71,7 +71,8 @@ struct device {
 	_Alignas(CACHE_LINE) struct device_queue *_Atomic newly_busy; /* queues */
 	_Atomic uint64_t starts; /* how many starts it has asked to be told of */
 
-	/* Page-locked words that the device writes: one a queue, how many of its commands are done. */
+	/* Page-locked words that the device writes: one a queue, how many of its commands are done. NULL without a
+	 * context; changed with poll_lock. */
 	_Atomic uint64_t *words;
 	CUdeviceptr words_address;
 	pthread_mutex_t lock;
@@ -85,6 +86,19 @@ struct device_space {
 	uint64_t base, bytes;
 	atomic_int error;   /* what broke it: 0 or negative */
 	atomic_bool prints; /* some module calls printf */
+
+	/* What belongs to a context, to be made again in another. The lock guards the lists. */
+	pthread_mutex_t lock;
+	struct list queues;     /* struct device_queue.space_link */
+	struct list modules;    /* struct device_module.link, oldest first */
+	struct list registered; /* struct registration */
+};
+
+/* Host memory that the device may use. */
+struct registration {
+	struct list link;
+	uint64_t address, bytes;
+	bool done;
 };
 
 struct device_chunk {
@@ -99,6 +113,8 @@ struct device_queue {
 	struct device_space *space;
 	CUstream stream;
 	uint32_t word;
+	int priority;
+	struct list space_link; /* space->queues */
 
 	/* The nth ever issued is at n % QUEUE_COMMANDS. */
 	_Alignas(CACHE_LINE) struct device_command *flight[QUEUE_COMMANDS];
@@ -128,16 +144,39 @@ struct device_function {
 	char name[];
 };
 
+/* What lives in a module as long as that does. */
+struct variable {
+	char *name;
+	size_t bytes; /* 0: not in the program that the driver chose */
+	void *saved;  /* its contents, while there is no context */
+};
+
 struct device_module {
+	struct list link; /* space->modules */
 	struct device_space *space;
 	CUmodule handle;
+	void *image; /* as it was loaded */
+	struct variable *variables;
+	size_t variable_count;
+	uint32_t keeper;      /* enum worker_keeper; space->lock */
 	pthread_mutex_t lock; /* functions, dynamic_limit, large_clusters */
 	struct list functions;
 	uint64_t bytes;
 };
 
-/* device.c. Makes the device's context the calling thread's. */
+/* context.c. Makes the device's context the calling thread's. */
 const struct driver *device_enter(struct device *device);
+/* Makes it, with the words. */
+int context_open(struct device *device);
+void context_close(struct device *device);
+bool context_is_open(struct device *device);
+uint32_t cuda_keeps(struct device_space *space);
+int cuda_retire(struct device_space *space);
+int cuda_revive(struct device_space *space);
+
+/* variables.c. Finds the module's variables in its image, and what is in the way of saving them. -ENOMEM. */
+int variables_list(struct device_module *module, const void *image, size_t length);
+void variables_free(struct device_module *module);
 
 /* footprint.c */
 uint64_t footprint_bytes(const struct device *device);
@@ -153,6 +192,7 @@ int cuda_chunk_import(struct device *device, int fd, uint64_t bytes, struct devi
 int cuda_map(
 	struct device_space *space, uint64_t address, struct device_chunk *chunk, bool read_only);
 void cuda_unmap(struct device_space *space, uint64_t address, struct device_chunk *chunk);
+int host_register(struct device *device, uint64_t address, uint64_t bytes);
 int cuda_host_register(struct device_space *space, uint64_t address, uint64_t bytes);
 void cuda_host_unregister(struct device_space *space, uint64_t address, uint64_t bytes);
 
@@ -165,6 +205,8 @@ CUresult jit_compile(
 int cuda_module_load(struct device_space *space, const void *image, size_t length,
 	struct device_log *log, struct device_module **module);
 void cuda_module_unload(struct device_module *module);
+/* From its image, into a new context, with its functions. */
+int module_load_again(struct device_module *module);
 uint64_t cuda_module_bytes(struct device_module *module);
 int cuda_function_get(
 	struct device_module *module, const char *name, struct device_function **function);

@@ -18,20 +18,6 @@
  * must come to the end before the driver does. */
 #define DRIVER_PART 100
 
-/* The next context of a device may have the handle of the one before: threads remember a number. */
-static atomic_uint opened;
-
-const struct driver *device_enter(struct device *device)
-{
-	static _Thread_local unsigned entered;
-
-	if (entered != device->number) {
-		device->driver->cuCtxSetCurrent(device->context);
-		entered = device->number;
-	}
-	return device->driver;
-}
-
 static void describe(const struct driver *driver, CUdevice ordinal, struct device_info *info)
 {
 	size_t bytes = 0;
@@ -62,34 +48,11 @@ static int cuda_probe(
 	return count;
 }
 
-static int create_words(struct device *device)
-{
-	const struct driver *driver = device->driver;
-	void *words;
-	CUresult result = driver->cuMemHostAlloc(&words, COMPLETION_WORDS * sizeof(uint64_t),
-		CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-
-	if (result)
-		return driver_error(result);
-	result = driver->cuMemHostGetDevicePointer(&device->words_address, words, 0);
-	if (result) {
-		driver->cuMemFreeHost(words);
-		return driver_error(result);
-	}
-	device->words = words;
-	for (uint32_t i = 0; i < COMPLETION_WORDS; i++)
-		device->free_words[i] = COMPLETION_WORDS - 1 - i;
-	device->free_word_count = COMPLETION_WORDS - 1; /* without START_WORD, the last of them */
-	atomic_store(&device->words[START_WORD], 0);
-	return 0;
-}
-
 static int cuda_open(
 	const struct device_config *config, const struct device_host *host, struct device **out)
 {
 	const struct driver *driver = driver_get();
 	struct device *device;
-	CUresult result;
 	int error;
 
 	if (!driver)
@@ -98,37 +61,30 @@ static int cuda_open(
 	if (!device)
 		return -ENOMEM;
 	memset(device, 0, sizeof *device);
-	device->number = atomic_fetch_add(&opened, 1) + 1;
 	device->driver = driver;
 	device->host = host;
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->poll_lock, NULL);
 	list_init(&device->busy);
+	for (uint32_t i = 0; i < COMPLETION_WORDS; i++)
+		device->free_words[i] = COMPLETION_WORDS - 1 - i;
+	device->free_word_count = COMPLETION_WORDS - 1; /* without START_WORD, the last of them */
 	error = print_catch(device);
 	if (error)
 		goto err_free;
-	result = driver->cuDeviceGet(&device->ordinal, (int)config->index);
-	if (!result)
-		result = driver->cuDevicePrimaryCtxSetFlags(device->ordinal, CU_CTX_SCHED_YIELD);
-	if (!result)
-		result = driver->cuDevicePrimaryCtxRetain(&device->context, device->ordinal);
-	error = driver_error(result);
+	error = driver_error(driver->cuDeviceGet(&device->ordinal, (int)config->index));
+	if (!error)
+		error = context_open(device);
 	if (error)
 		goto err_print;
-	device_enter(device);
-	error = create_words(device);
-	if (error)
-		goto err_context;
 	error = issuer_start(device);
 	if (error)
-		goto err_words;
+		goto err_context;
 	device->overhead_bytes = footprint_bytes(device);
 	*out = device;
 	return 0;
-err_words:
-	driver->cuMemFreeHost((void *)device->words);
 err_context:
-	driver->cuDevicePrimaryCtxRelease(device->ordinal);
+	context_close(device);
 err_print:
 	print_release(device);
 err_free:
@@ -140,12 +96,9 @@ err_free:
 
 static void cuda_close(struct device *device)
 {
-	const struct driver *driver = device_enter(device);
-
 	issuer_stop(device);
-	driver->cuMemFreeHost((void *)device->words);
-	driver->cuCtxSetCurrent(NULL);
-	driver->cuDevicePrimaryCtxRelease(device->ordinal);
+	if (context_is_open(device))
+		context_close(device);
 	print_release(device);
 	pthread_mutex_destroy(&device->poll_lock);
 	pthread_mutex_destroy(&device->lock);
@@ -191,5 +144,8 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.queue_create = cuda_queue_create,
 	.queue_destroy = cuda_queue_destroy,
 	.submit = cuda_submit,
+	.keeps = cuda_keeps,
+	.retire = cuda_retire,
+	.revive = cuda_revive,
 	.poll = cuda_poll,
 };

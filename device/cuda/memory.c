@@ -39,13 +39,22 @@ int cuda_space_create(
 	space->device = device;
 	space->base = base;
 	space->bytes = bytes;
+	pthread_mutex_init(&space->lock, NULL);
+	list_init(&space->queues);
+	list_init(&space->modules);
+	list_init(&space->registered);
 	*out = space;
 	return 0;
 }
 
 void cuda_space_destroy(struct device_space *space)
 {
+	struct registration *registration, *next;
+
 	device_enter(space->device)->cuMemAddressFree(space->base, space->bytes);
+	list_for_each_safe (registration, next, &space->registered, link)
+		free(registration);
+	pthread_mutex_destroy(&space->lock);
 	free(space);
 }
 
@@ -139,9 +148,9 @@ void cuda_unmap(struct device_space *space, uint64_t address, struct device_chun
 	device_enter(space->device)->cuMemUnmap(address, chunk->bytes);
 }
 
-int cuda_host_register(struct device_space *space, uint64_t address, uint64_t bytes)
+int host_register(struct device *device, uint64_t address, uint64_t bytes)
 {
-	const struct driver *driver = device_enter(space->device);
+	const struct driver *driver = device_enter(device);
 	CUdeviceptr seen = 0;
 	CUresult result = driver->cuMemHostRegister(
 		(void *)address, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
@@ -156,7 +165,44 @@ int cuda_host_register(struct device_space *space, uint64_t address, uint64_t by
 	return 0;
 }
 
+int cuda_host_register(struct device_space *space, uint64_t address, uint64_t bytes)
+{
+	struct registration *registration = malloc(sizeof *registration);
+	int error;
+
+	if (!registration)
+		return -ENOMEM;
+	error = host_register(space->device, address, bytes);
+	if (error) {
+		free(registration);
+		return error;
+	}
+	*registration = (struct registration){.address = address, .bytes = bytes, .done = true};
+	pthread_mutex_lock(&space->lock);
+	list_append(&space->registered, &registration->link);
+	pthread_mutex_unlock(&space->lock);
+	return 0;
+}
+
+static struct registration *take_registration(struct device_space *space, uint64_t address)
+{
+	struct registration *registration, *found = NULL;
+
+	pthread_mutex_lock(&space->lock);
+	list_for_each (registration, &space->registered, link)
+		if (registration->address == address)
+			found = registration;
+	if (found)
+		list_remove(&found->link);
+	pthread_mutex_unlock(&space->lock);
+	return found;
+}
+
 void cuda_host_unregister(struct device_space *space, uint64_t address, uint64_t bytes)
 {
-	device_enter(space->device)->cuMemHostUnregister((void *)address);
+	struct registration *registration = take_registration(space, address);
+
+	if (registration && registration->done)
+		device_enter(space->device)->cuMemHostUnregister((void *)address);
+	free(registration);
 }

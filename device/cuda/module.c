@@ -10,67 +10,128 @@
 
 #include "base/cleanup.h"
 #include "gdev/error.h"
+#include "proto/control.h"
 
 #define DEFAULT_DYNAMIC_SHARED (48u << 10)
 #define PORTABLE_CLUSTER 8 /* blocks; more must be allowed */
 
-/* Binaries go to the driver as they are; PTX through our compile cache, because the driver's own lies in
- * a home folder, which workers lack. */
-static CUresult load(
-	struct device *device, const char *image, struct device_log *log, CUmodule *module)
+static bool is_binary(const char *image)
 {
 	static const uint32_t elf = 0x464c457f, fatbin = 0xba55ed50;
-	const struct driver *driver = device->driver;
-	autofree void *code = NULL;
 	uint32_t magic;
-	CUresult result;
 
 	memcpy(&magic, image, sizeof magic);
-	if (magic == elf || magic == fatbin)
-		return driver->cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+	return magic == elf || magic == fatbin;
+}
+
+/* Binaries go to the driver as they are; PTX through our compile cache, because the driver's own lies in
+ * a home folder, which workers lack. What is loaded in the end takes the place of *image. */
+static CUresult load(struct device *device, char **image, struct device_log *log, CUmodule *module)
+{
+	const struct driver *driver = device->driver;
+	autofree void *code = NULL;
+	CUresult result;
+
+	if (is_binary(*image))
+		return driver->cuModuleLoadDataEx(module, *image, 0, NULL, NULL);
 	for (int cached = 1; cached >= 0; cached--) { /* a damaged entry is compiled again */
 		free(steal_pointer(&code));
-		result = jit_compile(device, image, cached, log, &code);
+		result = jit_compile(device, *image, cached, log, &code);
 		if (!result)
 			result = driver->cuModuleLoadDataEx(module, code, 0, NULL, NULL);
 		if (result != CUDA_ERROR_INVALID_IMAGE && result != CUDA_ERROR_NO_BINARY_FOR_GPU)
 			break;
 	}
+	if (!result) {
+		free(*image);
+		*image = (char *)steal_pointer(&code);
+	}
 	return result;
+}
+
+static void module_free(struct device_module *module)
+{
+	variables_free(module);
+	pthread_mutex_destroy(&module->lock);
+	free(module->image);
+	free(module);
+}
+
+/* `image`: as the client gave it, with NULs behind. Takes it over. */
+static int make(struct device_space *space, char *image, size_t length, struct device_log *log,
+	struct device_module **out)
+{
+	const struct driver *driver = device_enter(space->device);
+	struct device_module *module = calloc(1, sizeof *module);
+	size_t free_before = 0, free_after = 0, total;
+	CUresult result;
+	int error;
+
+	if (!module) {
+		free(image);
+		return -ENOMEM;
+	}
+	module->space = space;
+	module->image = image;
+	pthread_mutex_init(&module->lock, NULL);
+	list_init(&module->functions);
+	error = variables_list(module, image, length);
+	if (error)
+		goto err;
+	driver->cuMemGetInfo(&free_before, &total);
+	result = load(space->device, (char **)&module->image, log, &module->handle);
+	error = driver_error(result);
+	if (error)
+		goto err;
+	driver->cuMemGetInfo(&free_after, &total);
+	module->bytes = free_before > free_after ? free_before - free_after : 0;
+	*out = module;
+	return 0;
+err:
+	module_free(module);
+	return error;
 }
 
 int cuda_module_load(struct device_space *space, const void *image, size_t length,
 	struct device_log *log, struct device_module **out)
 {
 	static const char print_symbol[] = "vprintf";
-	const struct driver *driver = device_enter(space->device);
-	size_t free_before = 0, free_after = 0, total;
-	autofree char *copy = malloc(length + 64);
-	struct device_module *module = calloc(1, sizeof *module);
-	CUresult result;
+	char *copy = malloc(length + 64);
+	bool prints;
+	int error;
 
-	if (!copy || !module) {
-		free(module);
+	if (!copy)
 		return -ENOMEM;
-	}
 	/* The driver reads PTX up to a NUL and trusts the sizes inside an image. */
 	memcpy(copy, image, length);
 	memset(copy + length, 0, 64);
-	driver->cuMemGetInfo(&free_before, &total);
-	result = load(space->device, copy, log, &module->handle);
-	if (result) {
-		free(module);
-		return driver_error(result);
-	}
-	driver->cuMemGetInfo(&free_after, &total);
-	module->bytes = free_before > free_after ? free_before - free_after : 0;
-	module->space = space;
-	pthread_mutex_init(&module->lock, NULL);
-	list_init(&module->functions);
-	if (memmem(copy, length, print_symbol, sizeof print_symbol - 1))
+	prints = memmem(copy, length, print_symbol, sizeof print_symbol - 1);
+	error = make(space, copy, length, log, out);
+	if (error)
+		return error;
+	if (prints)
 		atomic_store(&space->prints, true);
-	*out = module;
+	pthread_mutex_lock(&space->lock);
+	list_append(&space->modules, &(*out)->link);
+	pthread_mutex_unlock(&space->lock);
 	return 0;
+}
+
+int module_load_again(struct device_module *module)
+{
+	const struct driver *driver = device_enter(module->space->device);
+	struct device_function *function;
+	CUresult result = driver->cuModuleLoadDataEx(&module->handle, module->image, 0, NULL, NULL);
+
+	list_for_each (function, &module->functions, link) {
+		if (result)
+			break;
+		result = driver->cuModuleGetFunction(
+			&function->handle, module->handle, function->name);
+		function->dynamic_limit = DEFAULT_DYNAMIC_SHARED;
+		function->large_clusters = 0;
+	}
+	return driver_error(result);
 }
 
 void cuda_module_unload(struct device_module *module)
@@ -79,9 +140,12 @@ void cuda_module_unload(struct device_module *module)
 
 	list_for_each_safe (function, next, &module->functions, link)
 		free(function);
-	device_enter(module->space->device)->cuModuleUnload(module->handle);
-	pthread_mutex_destroy(&module->lock);
-	free(module);
+	pthread_mutex_lock(&module->space->lock);
+	list_remove(&module->link);
+	pthread_mutex_unlock(&module->space->lock);
+	if (module->handle)
+		device_enter(module->space->device)->cuModuleUnload(module->handle);
+	module_free(module);
 }
 
 uint64_t cuda_module_bytes(struct device_module *module)
@@ -322,5 +386,9 @@ int cuda_global_get(
 		return driver_error(result);
 	*address = pointer;
 	*bytes = size;
+	/* From here on the program knows it, and it might be another in the next context. */
+	pthread_mutex_lock(&module->space->lock);
+	module->keeper = KEPT_BY_VARIABLES;
+	pthread_mutex_unlock(&module->space->lock);
 	return 0;
 }

@@ -50,6 +50,7 @@ int cuda_queue_create(struct device_space *space, int priority, struct device_qu
 	if (error)
 		goto err_free;
 	queue->space = space;
+	queue->priority = priority;
 	list_init(&queue->link);
 	pthread_mutex_lock(&device->lock);
 	error = device->free_word_count ? 0 : -ENOSPC;
@@ -60,6 +61,9 @@ int cuda_queue_create(struct device_space *space, int priority, struct device_qu
 	pthread_mutex_unlock(&device->lock);
 	if (error)
 		goto err_stream;
+	pthread_mutex_lock(&space->lock);
+	list_append(&space->queues, &queue->space_link);
+	pthread_mutex_unlock(&space->lock);
 	*out = queue;
 	return 0;
 err_stream:
@@ -77,7 +81,11 @@ void cuda_queue_destroy(struct device_queue *queue)
 	collect_busy(device); /* it may still be on its way to the list */
 	list_remove(&queue->link);
 	pthread_mutex_unlock(&device->poll_lock);
-	device_enter(device)->cuStreamDestroy(queue->stream);
+	pthread_mutex_lock(&queue->space->lock);
+	list_remove(&queue->space_link);
+	pthread_mutex_unlock(&queue->space->lock);
+	if (queue->stream)
+		device_enter(device)->cuStreamDestroy(queue->stream);
 	pthread_mutex_lock(&device->lock);
 	device->free_words[device->free_word_count++] = queue->word;
 	pthread_mutex_unlock(&device->lock);
@@ -507,6 +515,10 @@ bool cuda_poll(struct device *device)
 
 	device_enter(device);
 	pthread_mutex_lock(&device->poll_lock);
+	if (!device->words) { /* there is no context just now */
+		pthread_mutex_unlock(&device->poll_lock);
+		return false;
+	}
 	look_for_start(device, now_ns);
 	collect_busy(device);
 	list_for_each_safe (queue, after, &device->busy, link) {

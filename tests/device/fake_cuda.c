@@ -8,6 +8,7 @@
  * PTX text whose entries are known by name:
  *   set      (u64 at, u32 value): stores it
  *   step     (u64 at, u32 words): makes each word three times what it was, and its number
+ *   count    (): adds one to each variable of its module
  *   trap, assert, stray: end as their names say
  *   endless  until the process ends                  anything else: does nothing
  * PTX that contains "wrong" does not assemble; a binary is one for this device if it says "sm_90".
@@ -16,6 +17,7 @@
  * Nth on; CALL "work" stands for what streams execute, whose failure is sticky, as a device's is.
  * As with the vendor's, what needs a context fails where the thread has made none its own, or one that has ended
  * since; and the next context has the handle of the one before.
+ * With the last context go registrations of host memory, and what was made in it is of no use any more.
  * FAKE_CUDA_MEMORY is the device's size in MiB; a context takes CONTEXT_BYTES of it.
  */
 #include <errno.h>
@@ -71,6 +73,7 @@ struct work {
 };
 
 struct CUstream_st {
+	unsigned context;
 	pthread_t thread;
 	struct work *first, **last;
 	bool busy, stopping;
@@ -111,7 +114,8 @@ static CUresult trip(const char *name)
 
 static bool needs_context(const char *name)
 {
-	return strncmp(name, "cuInit", 6) && strncmp(name, "cuDevice", 8);
+	return strncmp(name, "cuInit", 6) && strncmp(name, "cuDevice", 8) &&
+	       strncmp(name, "cuMemAddress", 12);
 }
 
 CUresult fake_enter(const char *name)
@@ -132,9 +136,26 @@ void fake_count_contexts(int change)
 {
 	pthread_mutex_lock(&lock);
 	contexts += (unsigned)change;
-	if (!contexts)
+	if (!contexts) {
 		context_number++;
+		for (unsigned i = 0; i < PLACES; i++)
+			if (!places[i].device)
+				places[i].bytes = 0;
+	}
 	pthread_mutex_unlock(&lock);
+}
+
+__attribute__((visibility("default"))) unsigned fake_context_count(void)
+{
+	pthread_mutex_lock(&lock);
+	unsigned count = contexts;
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
+unsigned fake_context_number(void)
+{
+	return context_number;
 }
 
 void fake_set_current(bool any)
@@ -194,6 +215,24 @@ static CUresult place_add(uint64_t address, size_t bytes, char *alias, bool devi
 		return CUDA_SUCCESS;
 	}
 	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void fake_place(uint64_t address, size_t bytes, void *alias)
+{
+	pthread_mutex_lock(&lock);
+	place_add(address, bytes, alias, true);
+	pthread_mutex_unlock(&lock);
+}
+
+void fake_unplace(uint64_t address)
+{
+	struct place *place;
+
+	pthread_mutex_lock(&lock);
+	place = place_at(address, 1);
+	if (place)
+		place->bytes = 0;
+	pthread_mutex_unlock(&lock);
 }
 
 CUresult cuMemAddressReserve(
@@ -406,13 +445,13 @@ CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
 
 /* ---- streams ---- */
 
-/* Host memory needs no registration to be copied from: the driver would stage it. */
+/* Host memory needs no registration to be copied: the driver would stage it. */
 static char *bytes_of(uint64_t address, bool write, size_t *bytes)
 {
 	char *byte = bytes_at(address, write, bytes);
 	bool arena = address >= 1ull << 44 && address < 1ull << 46;
 
-	return byte || arena || write ? byte : (char *)(uintptr_t)address;
+	return byte || arena ? byte : (char *)(uintptr_t)address;
 }
 
 static CUresult copy_row(uint64_t to, uint64_t from, size_t width)
@@ -490,6 +529,13 @@ static CUresult step(uint64_t at, const char *param)
 	return CUDA_SUCCESS;
 }
 
+static CUresult count(struct CUmod_st *module)
+{
+	for (unsigned i = 0; i < module->variable_count; i++)
+		(*module->variables[i].value)++;
+	return CUDA_SUCCESS;
+}
+
 static CUresult execute_launch(const struct work *w)
 {
 	const char *name = w->function->name;
@@ -500,6 +546,8 @@ static CUresult execute_launch(const struct work *w)
 		return step(at, w->params + sizeof at);
 	if (!strcmp(name, "set"))
 		return store(at, w->params + sizeof at, sizeof(uint32_t));
+	if (!strcmp(name, "count"))
+		return count(w->function->module);
 	if (!strcmp(name, "trap"))
 		return CUDA_ERROR_ILLEGAL_INSTRUCTION;
 	if (!strcmp(name, "assert"))
@@ -554,8 +602,11 @@ static void *stream_main(void *argument)
 
 static CUresult enqueue(struct CUstream_st *stream, const struct work *wanted)
 {
-	struct work *work = malloc(sizeof *work);
+	struct work *work;
 
+	if (stream->context != context_number)
+		return CUDA_ERROR_INVALID_HANDLE;
+	work = malloc(sizeof *work);
 	*work = *wanted;
 	work->next = NULL;
 	pthread_mutex_lock(&lock);
@@ -572,6 +623,7 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int prior
 
 	ENTER();
 	stream = calloc(1, sizeof *stream);
+	stream->context = context_number;
 	stream->last = &stream->first;
 	if (pthread_create(&stream->thread, NULL, stream_main, stream)) {
 		free(stream);
@@ -686,6 +738,8 @@ CUresult cuLaunchKernelEx(
 	size_t bytes = *(size_t *)extra[3];
 
 	ENTER();
+	if (function->module->context != context_number)
+		return CUDA_ERROR_INVALID_HANDLE;
 	if (config->blockDimX * config->blockDimY * config->blockDimZ > 1024)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(work.params, extra[1], bytes < sizeof work.params ? bytes : sizeof work.params);

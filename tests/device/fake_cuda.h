@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <gdev/cuda.h>
 
@@ -14,11 +15,18 @@
 
 struct CUfunc_st {
 	char name[64];
+	struct CUmod_st *module;
 };
 
 struct CUmod_st {
 	struct CUfunc_st functions[FAKE_NAMES];
 	unsigned count;
+	struct {
+		char name[64];
+		uint32_t *value;
+	} variables[FAKE_NAMES];
+	unsigned variable_count;
+	unsigned context; /* which one it is in */
 };
 
 /* What a call of that name is to answer: an error asked for, the sticky one, or success. */
@@ -28,6 +36,12 @@ size_t fake_device_bytes(void);
 void fake_count_contexts(int change);
 /* The calling thread makes the context its own, or none. */
 void fake_set_current(bool any);
+/* How many contexts there are now; which one is or comes next. */
+unsigned fake_context_count(void);
+unsigned fake_context_number(void);
+/* Device memory of a module: copies find it there. */
+void fake_place(uint64_t address, size_t bytes, void *alias);
+void fake_unplace(uint64_t address);
 
 #define ENTER()                                                                                    \
 	do {                                                                                       \

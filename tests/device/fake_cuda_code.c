@@ -77,6 +77,20 @@ CUresult cuLinkDestroy(CUlinkState handle)
 	return fake_enter(__func__);
 }
 
+/* Words of device memory, 0 at first. */
+static void add_variables(struct CUmod_st *module, const char *text)
+{
+	static const char declaration[] = ".global .u32 ";
+
+	while (module->variable_count < FAKE_NAMES && (text = strstr(text, declaration))) {
+		text += strlen(declaration);
+		sscanf(text, "%63[a-zA-Z0-9_]", module->variables[module->variable_count].name);
+		uint32_t *value = calloc(1, sizeof *value);
+		module->variables[module->variable_count++].value = value;
+		fake_place((uintptr_t)value, sizeof *value, value);
+	}
+}
+
 CUresult cuModuleLoadDataEx(
 	CUmodule *out, const void *image, unsigned int count, CUjit_option *options, void **values)
 {
@@ -89,16 +103,23 @@ CUresult cuModuleLoadDataEx(
 	if (!strstr(text, "sm_90"))
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	module = calloc(1, sizeof *module);
+	module->context = fake_context_number();
 	while (module->count < FAKE_NAMES && (entry = strstr(entry, ".entry "))) {
 		entry += strlen(".entry ");
+		module->functions[module->count].module = module;
 		sscanf(entry, "%63[a-zA-Z0-9_]", module->functions[module->count++].name);
 	}
+	add_variables(module, text);
 	*out = module;
 	return CUDA_SUCCESS;
 }
 
 CUresult cuModuleUnload(CUmodule module)
 {
+	for (unsigned i = 0; i < module->variable_count; i++) {
+		fake_unplace((uintptr_t)module->variables[i].value);
+		free(module->variables[i].value);
+	}
 	free(module);
 	return fake_enter(__func__);
 }
@@ -117,6 +138,12 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 CUresult cuModuleGetGlobal(CUdeviceptr *pointer, size_t *bytes, CUmodule module, const char *name)
 {
 	ENTER();
+	for (unsigned i = 0; i < module->variable_count; i++)
+		if (!strcmp(module->variables[i].name, name)) {
+			*pointer = (uintptr_t)module->variables[i].value;
+			*bytes = sizeof *module->variables[i].value;
+			return CUDA_SUCCESS;
+		}
 	return CUDA_ERROR_NOT_FOUND;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "harness.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "gdev/error.h"
+#include "proto/control.h"
 
 extern const struct device_ops gdev_device_backend; /* the software GPU, linked in */
 
@@ -432,6 +434,113 @@ static void devices_are_found_by_name(void **state)
 	assert_null(device_ops_find("nosuch"));
 }
 
+static int run_kernel(struct device_queue *queue, struct device_function *function)
+{
+	struct submitted s = {.command = {.kind = DEVICE_LAUNCH,
+				      .launch = {.function = function,
+					      .grid = {1, 1, 1},
+					      .block = {1, 1, 1},
+					      .params = "",
+					      .param_bytes = 0}}};
+
+	return harness_run(&harness, queue, &s);
+}
+
+/* How many contexts the driver has that is made for tests; another does not tell. */
+static int context_count(void)
+{
+	const char *path = getenv("GDEV_CUDA_DRIVER");
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+	unsigned (*count)(void);
+
+	if (!library)
+		return -1;
+	count = (unsigned (*)(void))dlsym(library, "fake_context_count");
+	dlclose(library);
+	return count ? (int)count() : -1;
+}
+
+/* What a program knows of, and what it has put there, is the same before and after. */
+static void a_context_that_was_given_back_is_as_before(void **state)
+{
+	static const char image[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+				    ".global .u32 counted;\n"
+				    ".visible .entry count()\n{\n.reg .u32 %r<2>;\n"
+				    "ld.global.u32 %r1, [counted];\nadd.u32 %r1, %r1, 1;\n"
+				    "st.global.u32 [counted], %r1;\nret;\n}\n";
+	struct harness *h = &harness;
+	struct device_queue *queue = harness_queue(h);
+	struct device_module *module;
+	struct device_function *function;
+	struct device_chunk *chunk;
+	uint64_t address = 0, bytes;
+
+	assert_int_equal(h->ops->module_load(h->space, image, sizeof image, NULL, &module), 0);
+	assert_int_equal(h->ops->function_get(module, "count", &function), 0);
+	assert_int_equal(h->ops->keeps(h->space), KEPT_BY_NOTHING);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(run_kernel(queue, function), 0);
+		assert_int_equal(h->ops->retire(h->space), 0);
+		assert_true(context_count() <= 0);
+		assert_int_equal(h->ops->revive(h->space), 0);
+		assert_true(context_count() != 0);
+	}
+	chunk = harness_map(h, 1); /* with page-locked memory, on a queue that was there before */
+	harness_set_word(h, harness_address(h, 1), 77);
+	assert_int_equal(harness_word(h, harness_address(h, 1)), 77);
+	harness_unmap(h, 1, chunk);
+	assert_int_equal(run_kernel(queue, function), 0);
+	assert_int_equal(h->ops->global_get(module, "counted", &address, &bytes), 0);
+	assert_int_equal(harness_word(h, address), 4);
+	assert_int_equal(h->ops->keeps(h->space), KEPT_BY_VARIABLES);
+	h->ops->queue_destroy(queue);
+	h->ops->module_unload(module);
+	assert_int_equal(h->ops->keeps(h->space), KEPT_BY_NOTHING);
+}
+
+/* A session may end meanwhile. */
+static void what_is_left_of_a_context_that_was_given_back_is_destroyed(void **state)
+{
+	static const char image[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+				    ".visible .entry count() { ret; }\n";
+	struct harness *h = &harness;
+	struct device_queue *queue = harness_queue(h);
+	struct device_module *module;
+
+	assert_int_equal(h->ops->module_load(h->space, image, sizeof image, NULL, &module), 0);
+	assert_int_equal(h->ops->retire(h->space), 0);
+	h->ops->queue_destroy(queue);
+	h->ops->module_unload(module);
+}
+
+static uint32_t keeper_of(const char *text)
+{
+	struct harness *h = &harness;
+	struct device_module *module;
+	uint32_t keeper;
+	char image[512];
+
+	snprintf(image, sizeof image, ".version 8.0\n.target sm_90\n.address_size 64\n%s\n", text);
+	assert_int_equal(h->ops->module_load(h->space, image, strlen(image) + 1, NULL, &module), 0);
+	keeper = h->ops->keeps(h->space);
+	h->ops->module_unload(module);
+	return keeper;
+}
+
+static void what_could_not_be_had_again_keeps_a_context(void **state)
+{
+	assert_int_equal(keeper_of(".visible .entry count() { ret; }"), KEPT_BY_NOTHING);
+	assert_int_equal(
+		keeper_of(
+			".visible .global .align 4 .b8 a[8] = {1, 2, 3};\n.const .f32 b = 0f3F800000;"),
+		KEPT_BY_NOTHING);
+	assert_int_equal(
+		keeper_of(".global .u32 a;\n.global .align 8 .u64 b[2] = {generic(a), 0};"),
+		KEPT_BY_VARIABLES);
+	assert_int_equal(
+		keeper_of(".extern .func (.param .b64 r) malloc (.param .b64 n);"), KEPT_BY_HEAP);
+}
+
 #define EACH(test, backend)                                                                        \
 	{                                                                                          \
 #test, test, start, stop, (void *)(backend)                                        \
@@ -465,7 +574,12 @@ int main(int argc, char **argv)
 	}
 	if (argc == 4 && !strcmp(argv[1], "--other"))
 		return other_process(named, atoi(argv[2]));
-	const struct CMUnitTest wanted[] = {ALL(named)};
+	const struct CMUnitTest wanted[] = {
+		ALL(named),
+		EACH(a_context_that_was_given_back_is_as_before, named),
+		EACH(what_is_left_of_a_context_that_was_given_back_is_destroyed, named),
+		EACH(what_could_not_be_had_again_keeps_a_context, named),
+	};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(devices_are_found_by_name),
 		EACH(any_function_name_and_module_are_null_s, null),

@@ -14,7 +14,7 @@
 #include <zstd.h>
 
 #include "base/cleanup.h"
-#include "device/cpu/fatbin.h"
+#include "device/fatbin.h"
 #include "gdev/error.h"
 
 enum packing { PLAIN, ZSTD, LZ4 };

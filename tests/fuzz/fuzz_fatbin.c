@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "device/cpu/fatbin.h"
+#include "device/fatbin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 

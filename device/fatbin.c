@@ -4,7 +4,7 @@
  * put several fat binaries one behind the other. Offsets are read with memcpy, because nothing in a
  * stranger's bytes is aligned, and every length is checked against what is left.
  */
-#include "device/cpu/fatbin.h"
+#include "device/fatbin.h"
 
 #include <errno.h>
 #include <lz4.h>
@@ -83,25 +83,34 @@ static bool better(const struct entry *a, const struct entry *b, unsigned target
 	return a_fits ? a->sm > b->sm : a->sm < b->sm;
 }
 
+/* Takes the next fat binary off `image`: the row of its entries. False: there is none. */
+static bool binary_next(struct bytes *image, struct bytes *entries)
+{
+	uint64_t header_bytes, body_bytes;
+
+	if (image->length < HEADER_BYTES || read_bytes(image->at, 4) != HEADER_MAGIC)
+		return false;
+	header_bytes = read_bytes(image->at + 6, 2);
+	body_bytes = read_bytes(image->at + 8, 8);
+	if (header_bytes < HEADER_BYTES || header_bytes > image->length)
+		return false;
+	entries->at = image->at + header_bytes;
+	entries->length = min_of(body_bytes, image->length - header_bytes);
+	image->at += header_bytes + entries->length;
+	image->length -= header_bytes + entries->length;
+	return true;
+}
+
 /* Looks through the fat binaries in `image`: the best PTX entry, and whether there was anything else. */
 static bool entry_find(struct bytes image, unsigned target, struct entry *best, bool *others)
 {
 	bool found = false;
+	struct bytes rest;
+	struct entry entry;
+	unsigned kind;
 
 	*others = false;
-	while (image.length >= HEADER_BYTES && read_bytes(image.at, 4) == HEADER_MAGIC) {
-		uint64_t header_bytes = read_bytes(image.at + 6, 2),
-			 body_bytes = read_bytes(image.at + 8, 8);
-		struct bytes rest;
-		struct entry entry;
-		unsigned kind;
-
-		if (header_bytes < HEADER_BYTES || header_bytes > image.length)
-			break;
-		rest.at = image.at + header_bytes;
-		rest.length = min_of(body_bytes, image.length - header_bytes);
-		image.at += header_bytes + rest.length;
-		image.length -= header_bytes + rest.length;
+	while (binary_next(&image, &rest)) {
 		while (entry_next(&rest, &entry, &kind)) {
 			if (kind != KIND_PTX)
 				*others = true;
@@ -204,6 +213,68 @@ int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, s
 		return text_copy(bytes.at, bytes.length, text, text_length);
 	*why = "the image is neither PTX nor a fat binary";
 	return -GDEV_E_INVALID_IMAGE;
+}
+
+/* Malloc'ed; a NUL follows it. NULL: it cannot be unpacked. */
+static void *entry_program(const struct entry *entry, size_t *length)
+{
+	bool packed = entry->flags & (FLAG_ZSTD | FLAG_LZ4);
+	size_t bytes = packed ? entry->text_bytes : entry->payload.length;
+	char *program;
+
+	if (bytes > TEXT_BYTES_MAX || entry->payload.length > TEXT_BYTES_MAX)
+		return NULL;
+	program = malloc(bytes + 1);
+	if (!program)
+		return NULL;
+	if (!packed) {
+		memcpy(program, entry->payload.at, bytes);
+	} else if (!bytes || !decompress(entry, program)) {
+		free(program);
+		return NULL;
+	}
+	program[bytes] = '\0';
+	*length = bytes;
+	return program;
+}
+
+static int visit_copy(struct bytes bytes,
+	int (*visit)(void *owner, const void *program, size_t length), void *owner)
+{
+	autofree char *copy = malloc(bytes.length + 1);
+
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, bytes.at, bytes.length);
+	copy[bytes.length] = '\0';
+	return visit(owner, copy, bytes.length);
+}
+
+int fatbin_each(const void *image, size_t length,
+	int (*visit)(void *owner, const void *program, size_t length), void *owner)
+{
+	struct bytes bytes = {image, length}, rest;
+	int error = -EINVAL;
+	struct entry entry;
+	unsigned kind;
+
+	if (length >= WRAPPER_BYTES && read_bytes(bytes.at, 4) == WRAPPER_MAGIC)
+		bytes = wrapped(bytes);
+	if (bytes.length >= 4 && read_bytes(bytes.at, 4) == ELF_MAGIC)
+		return visit_copy(bytes, visit, owner);
+	if (bytes.length < 4 || read_bytes(bytes.at, 4) != HEADER_MAGIC)
+		return looks_like_text(bytes) ? visit_copy(bytes, visit, owner) : -EINVAL;
+	while (binary_next(&bytes, &rest)) {
+		while (entry_next(&rest, &entry, &kind)) {
+			autofree void *program = entry_program(&entry, &length);
+			error = program ? visit(owner, program, length) : -EINVAL;
+			if (error)
+				return error;
+		}
+		if (rest.length >= ENTRY_BYTES)
+			return -EINVAL; /* what follows makes no sense */
+	}
+	return error;
 }
 
 size_t fatbin_next(const void *bytes, size_t length, size_t *offset)
