@@ -108,6 +108,7 @@ static int on_ready(
 		return -ENOMEM;
 	}
 	residency_balance(worker->daemon);
+	retire_look(worker->daemon);
 	worker_ready(worker);
 	return 0;
 }

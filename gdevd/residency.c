@@ -428,6 +428,8 @@ int residency_wanted(struct worker *worker, const struct control_memory *message
 	residency->wanted_serial = message->header.serial;
 	residency->wanted_to_stay = message->free_bytes != 0;
 	residency->wanted_whole = message->free_bytes == 2;
+	if (residency->wanted_whole)
+		retire_look(worker->daemon);
 	residency->used_ns = clock_now_ns();
 	list_append(&worker->daemon->device.residency.waiting, &residency->link);
 	residency_balance(worker->daemon);

@@ -70,11 +70,17 @@ uint64_t retire_idle_ns(const struct worker *worker)
 	return is_busy(worker) || since_ns > now_ns ? 0 : now_ns - since_ns;
 }
 
-static bool may_retire(const struct worker *worker)
+static bool has_context(const struct worker *worker)
 {
 	return worker->state == WORKER_SERVING && worker->session && worker->connection &&
-	       worker->daemon->device.overhead_bytes && context_of(worker) == WORKER_CONTEXT_OPEN &&
-	       !worker->residency.order && !worker->residency.suspended;
+	       worker->daemon->device.overhead_bytes && !retire_is_retired(worker) &&
+	       !worker->residency.suspended;
+}
+
+static bool may_retire(const struct worker *worker)
+{
+	return has_context(worker) && context_of(worker) == WORKER_CONTEXT_OPEN &&
+	       !worker->residency.order;
 }
 
 /* When it will have been idle for so long, as things are now. */
@@ -83,7 +89,8 @@ static uint64_t due_ns(const struct worker *worker, uint64_t idle_ns, uint64_t n
 	uint64_t since_ns = min_of(active_ns(worker), now_ns);
 
 	/* What keeps it will do so until the program does something. */
-	if (is_busy(worker) || (retire_keeper(worker) && since_ns == worker->retire.refused_ns))
+	if (is_busy(worker) || !may_retire(worker) ||
+		(retire_keeper(worker) && since_ns == worker->retire.refused_ns))
 		since_ns = now_ns;
 	return max_of(since_ns + idle_ns, worker->retire.not_before_ns);
 }
@@ -106,7 +113,7 @@ void retire_look(struct daemon *daemon)
 	const struct worker *worker;
 
 	list_for_each (worker, &daemon->workers.all, link)
-		if (may_retire(worker) && !is_off(daemon))
+		if (has_context(worker) && !is_off(daemon))
 			soonest_ns = min_of(soonest_ns,
 				due_ns(worker, patience_ns(daemon, daemon->retire.pressed),
 					now_ns));

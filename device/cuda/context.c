@@ -58,8 +58,7 @@ static int create_words(struct device *device)
 int context_open(struct device *device)
 {
 	const struct driver *driver = device->driver;
-	CUresult result =
-		driver->cuDevicePrimaryCtxSetFlags(device->ordinal, CU_CTX_SCHED_YIELD);
+	CUresult result = driver->cuDevicePrimaryCtxSetFlags(device->ordinal, CU_CTX_SCHED_YIELD);
 	int error;
 
 	if (!result)
@@ -210,8 +209,8 @@ static int restore_module(
 		CUresult result;
 		if (!variable->bytes)
 			continue;
-		result = driver->cuModuleGetGlobal(
-			&address, &bytes, module->handle, variable->name);
+		result =
+			driver->cuModuleGetGlobal(&address, &bytes, module->handle, variable->name);
 		if (!result && bytes != variable->bytes)
 			result = CUDA_ERROR_INVALID_IMAGE;
 		if (!result)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+"""Contexts of idle programs are given back, and had again: nothing that a program can see is different. On the software
+GPU, which counts some memory for a context, and over the driver that is made for tests; or on a GPU."""
+
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import integ
+from integ import BUILD, PROGRAMS, SANITIZED, SOFTWARE, Gdevd
+
+IDLE = PROGRAMS / "idle"
+FAKE = BUILD / "tests" / "device" / "libcuda-fake.so"
+CONTEXT = 32 << 20  # of the software GPU
+SOON = "300ms"
+
+
+class Retire:
+    config = {"retire_after": SOON, "host_swap": "2G", "warm_workers": "1",
+              **({"device_memory": "512M", "context_memory": CONTEXT} if SOFTWARE else {})}
+
+    def start(self, *arguments):
+        """A program that has made what it needs, and waits."""
+        process = self.gdevd.popen([self.gdevd.gdev, "run", IDLE, *arguments], text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if "race" not in arguments:
+            self.expect_ready(process)
+        return process
+
+    def expect_ready(self, process):
+        line = process.stdout.readline()
+        self.assertEqual(line, "ready\n", line or process.communicate()[1])
+
+    def go(self, process):
+        process.stdin.write("go\n")
+        process.stdin.flush()
+
+    def finish(self, *processes):
+        for process in processes:
+            out, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, f"{out}{err}")
+
+    def session(self, process):
+        return next(s for s in self.gdevd.status()["sessions"] if s["pid"] == process.pid)
+
+    def wait_context(self, process, state):
+        self.wait_until(lambda: self.session(process)["context"] == state, f"the context is {state}")
+
+    def held(self):
+        """Bytes of device memory that sessions have."""
+        status = self.gdevd.status()
+        return status["devices"][0]["memory_used_bytes"] - status["workers"]["warm_bytes"]
+
+    def test_contents(self):
+        """all that a program has made is as it was, however often its context was given back"""
+        process = self.start(3)
+        for round in range(3):
+            self.assertGreater(self.session(process)["memory_bytes"], 0)
+            self.wait_context(process, "retired")
+            session = self.session(process)
+            self.assertEqual(session["memory_bytes"], 0)
+            self.assertGreaterEqual(session["swapped_bytes"], 4 << 20)
+            self.assertEqual(session["retirements"], round + 1)
+            self.go(process)
+            if round < 2:
+                self.expect_ready(process)
+                self.assertEqual(self.session(process)["context"], "open")
+        self.finish(process)
+
+    def test_account(self):
+        """a context's memory is returned, and taken again, to the byte"""
+        process = self.start(2)
+        self.wait_context(process, "retired")
+        self.wait_until(lambda: self.held() == 0, "nothing is held")
+        self.assertEqual(self.gdevd.status()["vgpus"][0]["memory_used_bytes"], 0)
+        self.go(process)
+        self.expect_ready(process)
+        context = self.gdevd.status()["workers"]["warm_bytes"]
+        self.wait_until(lambda: self.session(process)["context"] == "open" and
+                        self.held() == self.session(process)["memory_bytes"] >= context + (4 << 20),
+                        "the context and the objects are charged")
+        self.go(process)
+        self.finish(process)
+        self.wait_quiet()
+        self.assertEqual(self.held(), 0)
+
+    def test_killed(self):
+        """a program that is killed while it has no context leaves nothing behind"""
+        process = self.start(1)
+        self.wait_context(process, "retired")
+        os.kill(self.session(process)["pid"], signal.SIGKILL)
+        self.wait_quiet()
+        self.assertEqual(self.held(), 0)
+        self.assertEqual(self.gdevd.status()["devices"][0]["swap_used_bytes"], 0)
+
+    def test_race(self):
+        """a launch that comes while the context is being given back finds one"""
+        processes = [self.start(6 if SANITIZED else 12, "race", 700_000) for _ in range(3)]
+        self.finish(*processes)
+        self.wait_quiet()
+        self.assertEqual(self.held(), 0)
+
+    def test_suspend(self):
+        """a suspended program gives its context back, and has it again when it is resumed and goes on"""
+        process = self.start(1)
+        suspend = [self.gdevd.gdev, "suspend", process.pid]
+        self.wait_until(lambda: self.gdevd.run(suspend)[0] == 0, "it is suspended")
+        self.wait_context(process, "retired")
+        self.assertEqual(self.session(process)["memory_bytes"], 0)
+        self.go(process)
+        time.sleep(0.5)
+        self.assertIsNone(process.poll())
+        self.assertEqual(self.session(process)["context"], "retired")
+        self.assertEqual(self.gdevd.run([self.gdevd.gdev, "resume", process.pid])[0], 0)
+        self.finish(process)
+
+    def test_restart(self):
+        """a program has its context again when gdevd is gone, and from the next one"""
+        process = self.start(2)
+        self.wait_context(process, "retired")
+        self.gdevd.stop()
+        self.go(process)
+        self.expect_ready(process)
+        self.gdevd.start()
+        self.wait_until(lambda: self.gdevd.status()["sessions"], "the session is back")
+        self.assertGreaterEqual(self.held(), 4 << 20)
+        self.wait_context(process, "retired")
+        self.wait_until(lambda: self.held() == 0, "nothing is held")
+        self.gdevd.stop()
+        self.gdevd.start()
+        self.wait_until(lambda: self.gdevd.status()["sessions"], "the session is back again")
+        self.assertEqual(self.session(process)["context"], "retired")
+        self.go(process)
+        self.finish(process)
+
+    def test_kept(self):
+        """a program that shares memory keeps its context, and status says why"""
+        process = self.start(1, "shared")
+        self.wait_until(lambda: self.session(process)["kept_because"], "it is said why")
+        session = self.session(process)
+        self.assertEqual(session["context"], "open")
+        self.assertIn("shares memory", session["kept_because"])
+        self.assertIn("kept: it shares memory", self.gdevd.run([self.gdevd.gdev, "status"])[1])
+        self.go(process)
+        self.finish(process)
+
+    def named(self):
+        process = self.start(1, "named")
+        self.wait_until(lambda: self.session(process)["kept_because"], "it is said why")
+        self.assertIn("variables", self.session(process)["kept_because"])
+        self.go(process)
+        self.finish(process)
+
+    def test_never(self):
+        """retire_after = never: no context is given back"""
+        self.gdevd.stop()
+        self.gdevd.config = {**self.config, "retire_after": "never"}
+        self.gdevd.write_config()
+        self.gdevd.start()
+        process = self.start(1)
+        time.sleep(1)
+        self.assertEqual(self.session(process)["context"], "open")
+        self.go(process)
+        self.finish(process)
+
+
+class Device(Retire, integ.Case):
+    """On the software GPU, or on hardware."""
+
+    @unittest.skipIf(SOFTWARE, "its variables stay where they are")
+    def test_named(self):
+        """a program that knows the address of a module's variable keeps its context, and status says why"""
+        self.named()
+
+
+@unittest.skipIf(SANITIZED or not SOFTWARE, "workers would have to load the sanitizer first")
+class Driver(Retire, integ.Case):
+    """Over the driver that is made for tests."""
+
+    config = {"device": "cuda:0", "retire_after": SOON, "host_swap": "2G", "warm_workers": "1"}
+
+    def setUp(self):
+        self.gdevd = self.enterContext(Gdevd(BUILD, self.config, self.vgpus, {"GDEV_CUDA_DRIVER": str(FAKE)}))
+
+    def test_named(self):
+        """a program that knows the address of a module's variable keeps its context, and status says why"""
+        self.named()
+
+
+if __name__ == "__main__":
+    integ.main()
