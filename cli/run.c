@@ -179,6 +179,7 @@ const struct verb verb_run = {
 		"\n"
 		"  gdev run ./matrix 1024\n"
 		"  gdev run --vgpu train python3 train.py\n"
+		"  GDEV_LOG=failed gdev run ./matrix 1024   # say which CUDA calls fail, and why\n"
 		"\n"
 		"Exit status: the program's; 125 when gdev failed, 126 when the program cannot be\n"
 		"executed, 127 when there is none.\n",

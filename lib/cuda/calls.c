@@ -63,6 +63,17 @@ static void add_argument(struct line *line, const struct call_argument *argument
 		add(line, "[%#llx]", (unsigned long long)*(const uint64_t *)pointer);
 }
 
+/* Where a kernel went wrong, if the device has said it. */
+static void add_fault(struct line *line)
+{
+	uint64_t address = 0;
+	CUcontext context;
+
+	if (current_context(&context) == CUDA_SUCCESS &&
+		gdev_session_error(context->session, &address) && address)
+		add(line, ": a kernel went to %#llx", (unsigned long long)address);
+}
+
 void calls_say(const char *function, CUresult result, const struct call_argument *arguments)
 {
 	bool succeeded = result == CUDA_SUCCESS;
@@ -79,6 +90,8 @@ void calls_say(const char *function, CUresult result, const struct call_argument
 	}
 	cuGetErrorName(result, &name);
 	add(&line, ") = %s", name);
+	if (result == CUDA_ERROR_ILLEGAL_ADDRESS)
+		add_fault(&line);
 	line.text[line.used++] = '\n';
 	if (write(STDERR_FILENO, line.text, line.used) < 0)
 		return; /* nowhere left to say it */

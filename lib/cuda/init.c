@@ -43,7 +43,7 @@ static CUresult init_once(void)
 
 	if (!prepared) {
 		if (getenv("GDEV_LOG"))
-			log_init("libcuda", LOG_LEVEL_ERROR);
+			log_init("libcuda", LOG_LEVEL_WARNING); /* also with calls.c's words */
 		pthread_atfork(NULL, NULL, after_fork_in_child);
 		prepared = true;
 	}

@@ -70,6 +70,16 @@ static void set_size(void **size, const char *log, size_t bytes)
 		*size = (void *)strnlen(log, bytes);
 }
 
+/* Of what the compiler said the first line, for those who asked for no log of it. */
+static void say_why(const char *log)
+{
+	char line[200];
+
+	snprintf(line, sizeof line, "%.*s", (int)strcspn(log, "\n"), log);
+	if (*line)
+		logs_say(CU_LOG_LEVEL_ERROR, "cuModuleLoadData", line);
+}
+
 CUresult module_load(CUcontext context, const void *begin, size_t bytes, unsigned option_count,
 	CUjit_option *options, void **values, CUmodule *created)
 {
@@ -82,14 +92,19 @@ CUresult module_load(CUcontext context, const void *begin, size_t bytes, unsigne
 
 	TRY(read_options(option_count, options, values, &logs));
 	/* What the compiler says is about what went wrong: it goes to the error log if there is one. */
-	char *log = logs.error ? logs.error : logs.info;
+	char *log = logs.error ? logs.error : logs.info, own[1024] = "";
 	size_t log_bytes = logs.error ? logs.error_bytes : logs.info_bytes;
-	if (!log)
-		log_bytes = 0;
+	if (!log || !log_bytes) {
+		log = own;
+		log_bytes = sizeof own;
+	}
 	clear_log(logs.info, logs.info_bytes, logs.info_size);
 	clear_log(logs.error, logs.error_bytes, logs.error_size);
 	error = gdev_module_load(context->session, begin, bytes, log, log_bytes, &loaded);
-	set_size(logs.error ? logs.error_size : logs.info_size, log, log_bytes);
+	if (log != own)
+		set_size(logs.error ? logs.error_size : logs.info_size, log, log_bytes);
+	if (error)
+		say_why(log);
 	if (logs.wall_time) {
 		float ms = (float)(clock_now_ns() - start) / 1e6f;
 		memcpy(logs.wall_time, &ms, sizeof ms);

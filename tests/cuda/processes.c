@@ -305,6 +305,24 @@ static int show_devices(void)
 	return 0;
 }
 
+/* Calls that fail, of which GDEV_LOG says why. */
+static int fail_in_all_ways(void)
+{
+	CUdeviceptr nowhere = 4096;
+	CUfunction stray;
+	CUmodule module;
+
+	start();
+	if (cuModuleLoadData(&module, "words") != CUDA_ERROR_INVALID_IMAGE ||
+		cuTexRefDestroy(NULL) != CUDA_ERROR_NOT_SUPPORTED)
+		return 1;
+	must(cuModuleLoadData(&module, kernels_ptx), "load");
+	must(cuModuleGetFunction(&stray, module, "stray"), "find the function");
+	must(cuLaunchKernel(stray, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&nowhere}, NULL),
+		"launch");
+	return cuCtxSynchronize() != CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -319,6 +337,7 @@ static const struct {
 	{"many-contexts", many_contexts},
 	{"open-and-close", open_and_close},
 	{"show-devices", show_devices},
+	{"fail-in-all-ways", fail_in_all_ways},
 };
 
 int main(int argc, char **argv)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Beginnings and ends of processes that use CUDA: exits while threads launch, forks, dlclose, and which devices
-CUDA_VISIBLE_DEVICES shows.
+"""Beginnings and ends of processes that use CUDA: exits while threads launch, forks, dlclose, which devices
+CUDA_VISIBLE_DEVICES shows, and what GDEV_LOG says of calls that fail.
 
 usage: processes.py PROGRAM   (tests/cuda/processes.c; GDEV_TEST_REPEAT: how often each exit is tried, 10)
 """
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -51,6 +52,17 @@ def visible(checks, run):
         checks.check(f"CUDA_VISIBLE_DEVICES={value!r}", out.split() == expected, f"{out}{err}expected {expected}")
 
 
+def reasons(checks, run):
+    """What fails says nothing by itself, and why where GDEV_LOG asks."""
+    quiet, said = (run("fail-in-all-ways", environment) for environment in (None, {"GDEV_LOG": "failed"}))
+    checks.check("failures end as they do", quiet[0] == said[0] == 0, f"{quiet} {said}")
+    checks.check("failures are silent by themselves", not quiet[2], quiet[2])
+    for pattern in (r"the image is neither PTX nor a fat binary\n", "cuTexRefDestroy: not supported",
+                    r"cuModuleLoadData\(.*\) = CUDA_ERROR_INVALID_IMAGE",
+                    r"cuCtxSynchronize.* = CUDA_ERROR_ILLEGAL_ADDRESS: a kernel went to 0x1000\n"):
+        checks.check(f"GDEV_LOG=failed says '{pattern}'", re.search(pattern, said[2]), said[2])
+
+
 def main():
     lab.end_on_signals()
     build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
@@ -68,6 +80,8 @@ def main():
                 return -1, "", f"{type(error).__name__}: {error}"
 
         visible(checks, run)
+        if lab.SOFTWARE:  # where a driver says neither these words nor the address
+            reasons(checks, run)
         for case in ONCE:
             code, out, err = run(case)
             checks.check(case, code == 0, f"exit status {code}\n{out}{err}")
