@@ -22,6 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import answers
 import contention
 import lab
 import swapping
@@ -161,17 +162,35 @@ def check_cuda(sides):
 COUNT_MEMORY = ["test_context", "test_memory", "test_vmm"]  # of the whole device: nobody else may use it
 
 
-def check_vendor(sides):
-    """The same tests with NVIDIA's own library: what they expect is what CUDA does."""
+def keep(folder, name, text):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+    print(f"  wrote  {folder / name}", flush=True)
+
+
+def check_vendor(sides, folder, about):
+    """The same tests with NVIDIA's own library: what they expect is what CUDA does. All that they said is kept in
+    the folder, and a table of its answers to what is wrong."""
+    answers_file = folder / "errors.tsv"
+    folder.mkdir(parents=True, exist_ok=True)
+    answers_file.unlink(missing_ok=True)
+    environment = {**sides.environment("vendor"), "TEST_VENDOR": "1", "TEST_ANSWERS": str(answers_file.resolve())}
+
     def ask(program):
-        return program, run_test(sides, [program], 60, {**sides.environment("vendor"), "TEST_VENDOR": "1"})
+        return program, run_test(sides, [program], 60, environment)
 
     programs = [program for program in cuda_programs(sides) if program.name != "test_gdev"]  # libgdev's
     alone = [program for program in programs if program.name in COUNT_MEMORY]
     with ThreadPoolExecutor(4) as pool:
         together = pool.map(ask, [program for program in programs if program not in alone])
-        return add(Tap(*answer).say(f"NVIDIA's library: {program.name}")
-                   for answers in (together, map(ask, alone)) for program, answer in answers)
+        told = [answer for answers_of in (together, map(ask, alone)) for answer in answers_of]
+    keep(folder, "vendor-tests.log", "".join(f"==== {program.name}: {code}\n{text}\n" for program, (code, text) in told))
+    rows = answers.read(answers_file)
+    keep(folder, "errors.md", answers.report(rows, ", ".join(map(str, about.values()))))
+    for row in rows:
+        if row.became not in ("same", "not asked"):
+            print(f"         {row.became}: {row.place}: {row.call}: ours {row.ours}, NVIDIA's {row.theirs}", flush=True)
+    return add(Tap(*answer).say(f"NVIDIA's library: {program.name}") for program, answer in told)
 
 
 # Those that speak TAP, with the folder that they are in.
@@ -406,6 +425,9 @@ def main():
                         help="a built tree, or a bundle of it (default: the bundle that this script is in)")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--json", metavar="FILE", help="append the results to FILE")
+    parser.add_argument("--results", metavar="FOLDER", type=Path,
+                        default=ROOT / "docs" / "results" if (ROOT / "docs").exists() else Path("results"),
+                        help="where vendor-tests leaves errors.md, errors.tsv and vendor-tests.log (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch alloc first pair table1; and, only when named, "
                              + "vendor-tests " + " ".join([*contention.BENCHES, *swapping.BENCHES]))
@@ -463,7 +485,7 @@ def main():
         if not wanted or "tests" in wanted:
             passed, failed = add([(passed, failed), check_tests(sides)])
         if "vendor-tests" in wanted:
-            passed, failed = add([(passed, failed), check_vendor(sides)])
+            passed, failed = add([(passed, failed), check_vendor(sides, options.results, about)])
         if not wanted or "torch" in wanted:
             names = options.torch.split(",") if options.torch else TORCH
             passed, failed = add([(passed, failed), check_torch(sides, names, take)])

@@ -9,7 +9,9 @@
  *
  * With TEST_VENDOR set NVIDIA's library is asked, whose answers decide. It follows handles of what was never there,
  * or is not any more, without a look: those rows are for ours alone, and a row in which it crashes says so and is
- * none. DIFFERS() is for what ours answers otherwise on purpose; the comment there says why.
+ * none. DIFFERS() is for what ours answers otherwise on purpose; the comment there says why. With TEST_ANSWERS set
+ * each row is added to that file, tab-separated: its place, what became of it (same, on purpose, differs, crashes,
+ * hangs, not asked), ours, NVIDIA's, the call; scripts/lib/answers.py makes a report of it.
  */
 #ifndef TESTS_CUDA_ERRORS_H
 #define TESTS_CUDA_ERRORS_H
@@ -22,7 +24,7 @@
 #define DIFFERS(ours, nvidias, call)                                                               \
 	do {                                                                                       \
 		if (errors_may_ask(__FILE__, __LINE__, #call) && !sigsetjmp(errors_crashed, 1))    \
-			errors_row(call, errors_of_vendor() ? (nvidias) : (ours));                 \
+			errors_row(call, ours, nvidias);                                           \
 	} while (0)
 #define INVALID_VALUE(call) REFUSED(CUDA_ERROR_INVALID_VALUE, call)
 #define INVALID_HANDLE(call) REFUSED(CUDA_ERROR_INVALID_HANDLE, call)
@@ -39,8 +41,8 @@
 extern sigjmp_buf errors_crashed;
 bool errors_of_vendor(void);
 bool errors_may_ask(const char *file, int line, const char *call);
-/* The answer of the row that was asked about last. */
-void errors_row(CUresult result, CUresult expected);
+/* The answer of the row that was asked about last, and what is expected of either library. */
+void errors_row(CUresult result, CUresult ours, CUresult nvidias);
 /* How many rows of this test failed. */
 int errors_wrong(void);
 

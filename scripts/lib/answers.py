@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""What NVIDIA's library answered in the tables of errors (tests/cuda/errors.h, TEST_ANSWERS): a report of the rows
+in which it does not answer as the tables expect."""
+
+from collections import Counter, namedtuple
+from pathlib import Path
+
+Row = namedtuple("Row", "place became ours theirs call")
+
+HEADINGS = {
+    "differs": "Otherwise than expected",
+    "crashes": "NVIDIA's library crashes",
+    "hangs": "It does not return: the rest of that group was not asked",
+    "on purpose": "Otherwise on purpose, as expected",
+}
+
+
+def read(path):
+    """The rows, each once: tables that are asked about several objects have the same place and call."""
+    path = Path(path)
+    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    return list(dict.fromkeys(Row(*line.split("\t", 4)) for line in lines if line.count("\t") >= 4))
+
+
+def table(rows):
+    short = [row._replace(ours=row.ours.removeprefix("CUDA_ERROR_"), theirs=row.theirs.removeprefix("CUDA_ERROR_"),
+                          call=row.call.replace("((void *)0)", "NULL").replace("|", "\\|")) for row in rows]
+    return ["| row | call | ours | NVIDIA's |", "|---|---|---|---|",
+            *(f"| {row.place} | `{row.call}` | {row.ours} | {row.theirs} |" for row in short)]
+
+
+def report(rows, about):
+    """The text of the report, as Markdown."""
+    counts = Counter(row.became for row in rows)
+    lines = ["# Errors: NVIDIA's library asked", "",
+             f"Made by `scripts/hardware --only vendor-tests`: {about}. The rows are those of tests/cuda/errors_*.c; "
+             "a row in which the two differ is to be settled by changing ours, or by DIFFERS() with the reason.", "",
+             ", ".join([f"{len(rows)} rows", *(f"{count} {became}" for became, count in counts.most_common())]) + "."]
+    for became, heading in HEADINGS.items():
+        found = sorted((row for row in rows if row.became == became),
+                       key=lambda row: (row.place.split(":")[0], int(row.place.split(":")[1])))
+        if found:
+            lines += ["", f"## {heading}", "", *table(found)]
+    return "\n".join(lines) + "\n"
