@@ -30,6 +30,7 @@
 #define POLL_PAUSE_MIN_NS (100 * NS_PER_US)
 #define POLL_PAUSE_MAX_NS (2 * NS_PER_MS)
 #define SPINS 64    /* looks at the ring between two looks at the clock */
+#define OWED_MAX 16 /* batches that are read while long work waits for their reader */
 #define SINCE_NOW 1 /* working_since: it has just begun, and has not read the clock yet */
 
 /* The number of this thread in its service; 0: not one of its threads. */
@@ -246,6 +247,16 @@ static bool retreat(struct core *core)
 	return true;
 }
 
+/* Leaves the role, and what is in the ring, to another thread. */
+static void pass_role(struct core *core)
+{
+	uint32_t mine = my_number;
+
+	__atomic_compare_exchange_n(
+		&core->service.poller, &mine, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	service_wake(core);
+}
+
 /* A device that must be asked: how long after its last sign of life it is asked again by a thread that
  * sleeps. An eighth of the time that has passed: late by little, whatever the length of a kernel. */
 static uint64_t poll_again_ns(struct core *core, uint64_t now_ns)
@@ -298,7 +309,7 @@ static void poll_ring(struct core *core)
 {
 	struct service *service = &core->service;
 	uint64_t active_ns = clock_now_ns(), watched_until = 0;
-	unsigned idle = 0;
+	unsigned idle = 0, owed = 0;
 
 	ring_awake(core);
 	while (service_polls(core) && !__atomic_load_n(&service->stopping, __ATOMIC_RELAXED)) {
@@ -313,6 +324,10 @@ static void poll_ring(struct core *core)
 				__atomic_sub_fetch(&service->lenders, 1, __ATOMIC_RELAXED);
 				if (retreat(core))
 					return; /* to lend() */
+				if (++owed == OWED_MAX) {
+					pass_role(core);
+					return;
+				}
 			} else {
 				any = false;
 			}

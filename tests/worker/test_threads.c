@@ -204,6 +204,57 @@ static void a_short_kernel_that_turns_out_long_does_not_stop_the_ring(void **sta
 	fixture_stop(&fixture);
 }
 
+/* ---- a client that never pauses ---- */
+
+static struct session_segment
+	*fed;       /* atomic: the one who reads its ring finds one record more each time */
+static bool worked; /* atomic */
+
+static bool feeding_poll(struct device *device)
+{
+	struct session_segment *segment = __atomic_load_n(&fed, __ATOMIC_ACQUIRE);
+	uint64_t tail;
+
+	if (!segment || __atomic_load_n(&worked, __ATOMIC_RELAXED))
+		return false;
+	tail = segment->header.ring_tail;
+	memcpy(segment->ring + tail % SESSION_RING_BYTES,
+		&(struct record_header){.length = 8, .opcode = RECORD_PAD}, 8);
+	__atomic_store_n(&segment->header.ring_tail, tail + 8, __ATOMIC_RELEASE);
+	return false;
+}
+
+static bool noting_work(struct device *device)
+{
+	__atomic_store_n(&worked, true, __ATOMIC_RELAXED);
+	return null_ops->work(device);
+}
+
+static void long_work_begins_although_records_keep_coming(void **state)
+{
+	struct record_memory make = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 16 * MIB};
+	struct device_ops ops;
+	struct fixture fixture;
+	uint64_t value;
+
+	null_ops = device_ops_find("null");
+	ops = *null_ops;
+	ops.work = noting_work;
+	ops.poll = feeding_poll;
+	fixture_start_ops(&fixture, &ops, false, 6);
+	prepare(&fixture);
+	ask_and_wait(&fixture, &make, sizeof make, NULL, 0);
+	__atomic_store_n(&worked, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&fed, fixture.segment, __ATOMIC_RELEASE);
+	value = post_copy(&fixture, A, TEST_DEVICE, TEST_DEVICE + 8 * MIB, 8 * MIB);
+	for (int i = 0; i < 10000 && !__atomic_load_n(&worked, __ATOMIC_RELAXED); i++)
+		usleep(1000);
+	assert_true(worked);
+	wait_for(&fixture, A, value);
+	__atomic_store_n(&fed, NULL, __ATOMIC_RELEASE);
+	fixture_stop(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +262,7 @@ int main(void)
 		cmocka_unit_test(a_client_that_never_waits_loses_nothing),
 		cmocka_unit_test(objects_come_and_go_while_kernels_run),
 		cmocka_unit_test(a_short_kernel_that_turns_out_long_does_not_stop_the_ring),
+		cmocka_unit_test(long_work_begins_although_records_keep_coming),
 		cmocka_unit_test(garbage_in_every_shared_page_ends_at_most_this_session),
 	};
 
