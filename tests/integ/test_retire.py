@@ -15,6 +15,7 @@ IDLE = PROGRAMS / "idle"
 FAKE = BUILD / "tests" / "device" / "libcuda-fake.so"
 CONTEXT = 32 << 20  # of the software GPU
 SOON = "300ms"
+MANY = 64
 
 
 class Retire:
@@ -53,6 +54,15 @@ class Retire:
         status = self.gdevd.status()
         return status["devices"][0]["memory_used_bytes"] - status["workers"]["warm_bytes"]
 
+    def context(self):
+        """What one takes of the device's memory."""
+        def warm():
+            workers = self.gdevd.status()["workers"]
+            return workers["warm"] and workers["warm_bytes"] // workers["warm"]
+
+        self.wait_until(warm, "there is a warm worker")
+        return warm()
+
     def test_contents(self):
         """all that a program has made is as it was, however often its context was given back"""
         process = self.start(3)
@@ -77,7 +87,7 @@ class Retire:
         self.assertEqual(self.gdevd.status()["vgpus"][0]["memory_used_bytes"], 0)
         self.go(process)
         self.expect_ready(process)
-        context = self.gdevd.status()["workers"]["warm_bytes"]
+        context = self.context()
         self.wait_until(lambda: self.session(process)["context"] == "open" and
                         self.held() == self.session(process)["memory_bytes"] >= context + (4 << 20),
                         "the context and the objects are charged")
@@ -134,6 +144,27 @@ class Retire:
         self.assertEqual(self.session(process)["context"], "retired")
         self.go(process)
         self.finish(process)
+
+    def test_many(self):
+        """many idle programs are there at once, where a few contexts have room, and all go on"""
+        count = 16 if SANITIZED or not SOFTWARE else MANY
+        memory = 5 * self.context() + (16 << 20)
+        self.gdevd.stop()
+        self.gdevd.config = {**self.config, "device_memory": memory,
+                             "retire_after": "60s", "swap_reserve": 0, "warm_workers": 0}
+        self.gdevd.write_config()
+        self.gdevd.start()
+        processes = [self.start(1) for _ in range(count)]
+        device = self.gdevd.status()["devices"][0]
+        self.assertLessEqual(device["memory_used_bytes"], device["memory_bytes"])
+        states = [session["context"] for session in self.gdevd.status()["sessions"]]
+        self.assertEqual(len(states), count)
+        self.assertGreaterEqual(states.count("retired"), count - 5)
+        for process in processes:
+            self.go(process)
+        self.finish(*processes)
+        self.wait_quiet()
+        self.assertEqual(self.held(), 0)
 
     def test_kept(self):
         """a program that shares memory keeps its context, and status says why"""
