@@ -107,7 +107,8 @@ class Retire:
 
     def test_race(self):
         """a launch that comes while the context is being given back finds one"""
-        processes = [self.start(6 if SANITIZED else 12, "race", 700_000) for _ in range(3)]
+        rounds = 12 if SOFTWARE and not SANITIZED else 6
+        processes = [self.start(rounds, "race", 700_000) for _ in range(3)]
         self.finish(*processes)
         self.wait_quiet()
         self.assertEqual(self.held(), 0)
@@ -204,6 +205,26 @@ class Device(Retire, integ.Case):
     def test_named(self):
         """a program that knows the address of a module's variable keeps its context, and status says why"""
         self.named()
+
+    @unittest.skipIf(SOFTWARE, "it has no contexts")
+    def test_memory_falls(self):
+        """the GPU's own count of its memory falls when contexts are given back, and programs have theirs again"""
+        def used():
+            out = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i",
+                                  integ.DEVICE.partition(":")[2] or "0"], check=True, capture_output=True, text=True)
+            return int(out.stdout.split()[0]) << 20
+
+        context = self.context()
+        processes = [self.start(1) for _ in range(8)]
+        before = used()
+        for process in processes:
+            self.wait_context(process, "retired")
+        self.wait_until(lambda: used() < before - 8 * context * 8 // 10,
+                        f"{before} bytes used become less by those of 8 contexts of {context}")
+        print(f"# 8 programs: {before >> 20} MiB with contexts, {used() >> 20} MiB without", flush=True)
+        for process in processes:
+            self.go(process)
+        self.finish(*processes)
 
 
 @unittest.skipIf(SANITIZED or not SOFTWARE, "workers would have to load the sanitizer first")

@@ -17,6 +17,7 @@ static bool holding;
 static uint64_t busy_ns = 100;
 
 unsigned double_modules, double_chunks;
+struct double_context double_context;
 
 static uint64_t clock_ns = 1000;
 static bool together, paused, quiet;
@@ -50,8 +51,35 @@ static void execute(struct device_command *command, int error)
 	command->done(command, error);
 }
 
+static uint64_t overhead_bytes(struct device *device)
+{
+	return double_context.bytes;
+}
+
+static uint32_t keeps(struct device_space *space)
+{
+	return double_context.keeper;
+}
+
+static int retire(struct device_space *space)
+{
+	assert_false(double_context.retired);
+	assert_int_equal(double_chunks, 0);
+	assert_int_equal(held_count, 0);
+	double_context.retired = !double_context.error;
+	return double_context.error;
+}
+
+static int revive(struct device_space *space)
+{
+	assert_true(double_context.retired);
+	double_context.retired = double_context.error;
+	return double_context.error;
+}
+
 static void submit(struct device_queue *queue, struct device_command *command)
 {
+	assert_false(double_context.retired);
 	assert_true(held_count < HELD_MAX);
 	if (together)
 		command->started_ns = clock_ns;
@@ -117,6 +145,7 @@ static int chunk_create(struct device *device, uint64_t bytes, struct device_chu
 {
 	int error = null_ops->chunk_create(device, bytes, chunk);
 
+	assert_false(double_context.retired);
 	double_chunks += !error;
 	return error;
 }
@@ -191,6 +220,10 @@ const struct device_ops *double_ops(void)
 	ops.function_info = function_info;
 	ops.function_param = function_param;
 	ops.global_get = global_get;
+	ops.overhead_bytes = overhead_bytes;
+	ops.keeps = keeps;
+	ops.retire = retire;
+	ops.revive = revive;
 	holding = false;
 	held_count = submitted = 0;
 	double_modules = double_chunks = 0;

@@ -116,5 +116,12 @@ void double_together(void);
 void double_pausable(bool quiet);
 bool double_paused(void);
 extern unsigned double_modules, double_chunks;
+/* The context: what it takes, what keeps it, what giving it back and making it again answer; and whether it is away. */
+extern struct double_context {
+	uint64_t bytes;
+	uint32_t keeper;
+	int error;
+	bool retired;
+} double_context;
 
 #endif

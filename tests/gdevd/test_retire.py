@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Whose contexts gdevd has given back, and when.
+
+Usage: test_retire.py GDEVD GDEV [unittest arguments]
+"""
+
+import os
+import select
+import struct
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+import wire  # noqa: E402
+from harness import wait_for  # noqa: E402
+
+MIB = 1 << 20
+CONTEXT = MIB  # fake_worker.py's
+
+
+class Retire(harness.GdevdTest):
+    """A test plays the worker: it writes its page, answers EVICT, and asks for room."""
+
+    def page(self, client, offset, value, size="Q"):
+        client.tell(b"page" + struct.pack("=I" + size, offset, value))
+        self.assertEqual(client.peer.recv(16), b"written")
+
+    def active(self, client, ago=0.0):
+        self.page(client, wire.PAGE_ACTIVE_NS, int((time.monotonic() - ago) * 1e9))
+
+    def expect_order(self, client, timeout=10):
+        client.peer.settimeout(timeout)
+        kind, serial, _, body, _ = wire.receive(client.peer)
+        self.assertEqual(kind, wire.EVICT)
+        size, _, flags, _ = wire.EVICT_BODY.unpack(body)
+        return serial, size, flags
+
+    def expect_nothing(self, client, seconds):
+        client.peer.settimeout(seconds)
+        with self.assertRaises(TimeoutError):
+            wire.receive(client.peer)
+        client.peer.settimeout(10)
+
+    def give_back(self, client, serial, objects=0):
+        """As a worker that has no context any more."""
+        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-(CONTEXT + objects), 0, 0)))
+        self.page(client, wire.PAGE_CONTEXT, 1, "I")
+        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(objects, objects, wire.EVICT_RETIRE, 0), serial))
+
+    def refuse(self, client, serial, keeper=0):
+        self.page(client, wire.PAGE_KEPT_BY, keeper, "I")
+        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0), serial))
+
+    def session(self, client):
+        return next(s for s in self.status()["sessions"] if s["session"] == client.session)
+
+    def begin(self, **keys):
+        keys = {"warm_workers": 0, "swap_reserve": 0, "host_swap": "64M", **keys}
+        memory = keys.pop("memory", "64M")
+        self.start("--device-memory", memory,
+                   config="[gdevd]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()))
+
+    def test_idle_for_long(self):
+        self.begin(retire_after="500ms")
+        client = self.client()
+        self.assertEqual(client.memory(4 * MIB)[0], 0)
+        self.active(client)
+        self.expect_nothing(client, 0.3)
+        self.active(client)  # it goes on: the time begins anew
+        self.expect_nothing(client, 0.3)
+        serial, size, flags = self.expect_order(client)
+        self.assertEqual((size, flags), (4 * MIB + CONTEXT, wire.EVICT_RETIRE))
+        self.give_back(client, serial, 4 * MIB)
+        session = wait_for(lambda: self.session(client)["context"] == "retired" and self.session(client))
+        self.assertEqual((session["memory_bytes"], session["swapped_bytes"]), (0, 4 * MIB))
+        self.expect_nothing(client, 0.8)
+
+    def test_busy_is_not_idle(self):
+        self.begin(retire_after="200ms")
+        client = self.client()
+        self.page(client, wire.PAGE_STREAMS_BUSY, 1)
+        self.expect_nothing(client, 0.8)
+
+    def test_room_comes_from_who_was_idle_for_longest(self):
+        self.begin(retire_after="60s", memory="4M")
+        first, second, third = self.client(), self.client(), self.client()
+        for client, ago in ((first, 0), (second, 5), (third, 3)):
+            self.page(client, wire.PAGE_ACTIVE_NS, max(0, int((time.monotonic() - ago) * 1e9)))
+        time.sleep(1.2)  # for all of them to be idle: none is older than that
+        self.active(first)
+        fourth = self.client()
+        self.assertEqual(fourth.kind, wire.WELCOME)
+        fourth.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(2 * MIB, 1, 0), 7))
+        retired = []
+        while len(retired) < 2:
+            readable, _, _ = select.select([c.peer for c in (first, second, third)], [], [], 10)
+            client = next(c for c in (first, second, third) if c.peer in readable)
+            serial, _, flags = self.expect_order(client)
+            if flags == wire.EVICT_RETIRE:
+                retired.append(client)
+                self.give_back(client, serial)
+            else:
+                self.refuse(client, serial)  # it has no objects
+        self.assertEqual(retired, [second, third])
+        kind, serial, status, body, _ = wire.receive(fourth.peer)
+        self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 7, 0))
+        self.assertEqual(self.session(first)["context"], "open")
+
+    def test_room_for_a_context_comes_as_a_whole(self):
+        self.begin(retire_after="500ms", memory="4M")
+        client, other = self.client(), self.client()
+        self.active(other)
+        serial, _, _ = self.expect_order(client)
+        self.give_back(client, serial)
+        self.active(other)
+        self.assertEqual(other.memory(3 * MIB)[0], 0)  # all there is
+        self.page(other, wire.PAGE_STREAMS_BUSY, 1)
+        client.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(CONTEXT, 2, 0), 9))
+        self.page(client, wire.PAGE_CONTEXT, 2, "I")
+        serial, size, flags = self.expect_order(other)  # its objects
+        self.assertEqual(flags & wire.EVICT_RETIRE, 0)
+        self.refuse(other, serial)
+        self.expect_nothing(client, 0.5)
+        other.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-CONTEXT // 2, 0, 0)))
+        self.expect_nothing(client, 0.3)
+        other.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-CONTEXT // 2, 0, 0)))
+        kind, serial, status, body, _ = wire.receive(client.peer)
+        self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 9, 0))
+        self.assertEqual(wire.MEMORY_BODY.unpack(body)[0], CONTEXT)
+        self.assertEqual(self.session(client)["memory_bytes"], CONTEXT)
+
+    def test_what_keeps_one_is_said_and_it_is_left_alone(self):
+        self.begin(retire_after="300ms")
+        client = self.client()
+        self.active(client, 1)
+        serial, _, _ = self.expect_order(client)
+        self.refuse(client, serial, keeper=4)
+        self.assertEqual(wait_for(lambda: self.session(client)["kept_because"]), "its kernels allocate memory")
+        self.expect_nothing(client, 2)
+        self.active(client)  # it has done something: perhaps that is over
+        serial, _, _ = self.expect_order(client)
+        self.refuse(client, serial)
+        wait_for(lambda: self.session(client)["kept_because"] is None)
+
+    def test_one_that_is_lost_is_the_last(self):
+        self.begin(retire_after="300ms")
+        client, other = self.client(), self.client()
+        self.active(other, -1)
+        serial, _, _ = self.expect_order(client)
+        self.active(other)
+        self.page(client, wire.PAGE_CONTEXT, 3, "I")
+        client.tell(wire.message(wire.BYE, b"", 0, -5))
+        wait_for(lambda: "no more are given back" in self.log())
+        self.expect_nothing(other, 1.5)
+
+    def test_never(self):
+        self.begin(retire_after="never")
+        client = self.client()
+        self.expect_nothing(client, 1.5)
+
+
+if __name__ == "__main__":
+    harness.main()
