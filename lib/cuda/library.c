@@ -21,6 +21,15 @@ struct library_module {
 static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct list libraries = {&libraries, &libraries};
 
+/* What every call on a library looks at first: that it was given sound arguments, and a library. */
+static CUresult check(CUlibrary library, bool sound)
+{
+	TRY(initialised());
+	if (!sound)
+		return CUDA_ERROR_INVALID_VALUE;
+	return handle_is(HANDLE_LIBRARY, library) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 /* ---- loading ---- */
 
 static CUresult keep_image(CUlibrary library, const void *begin, size_t bytes, bool preserved)
@@ -188,9 +197,7 @@ CUresult cuLibraryUnload(CUlibrary library)
 	struct library_module *known, *next;
 	CUkernel kernel, next_kernel;
 
-	TRY(initialised());
-	if (!handle_is(HANDLE_LIBRARY, library))
-		return CUDA_ERROR_INVALID_HANDLE;
+	TRY(check(library, true));
 	pthread_mutex_lock(&libraries_lock);
 	list_remove(&library->link);
 	pthread_mutex_unlock(&libraries_lock);
@@ -274,11 +281,7 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *nam
 	CUkernel found;
 	CUresult result;
 
-	TRY(initialised());
-	if (!kernel || !name || !*name)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!handle_is(HANDLE_LIBRARY, library))
-		return CUDA_ERROR_INVALID_HANDLE;
+	TRY(check(library, kernel && name && *name));
 	pthread_mutex_lock(&library->lock);
 	result = kernel_find(library, name, &found);
 	pthread_mutex_unlock(&library->lock);
@@ -412,11 +415,7 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, siz
 
 CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
 {
-	TRY(initialised());
-	if (!module)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!handle_is(HANDLE_LIBRARY, library))
-		return CUDA_ERROR_INVALID_HANDLE;
+	TRY(check(library, module));
 	return module_now(library, module);
 }
 
@@ -425,11 +424,7 @@ CUresult cuLibraryGetGlobal(
 {
 	CUmodule module;
 
-	TRY(initialised());
-	if (!name || !*name || (!pointer && !bytes))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!handle_is(HANDLE_LIBRARY, library))
-		return CUDA_ERROR_INVALID_HANDLE;
+	TRY(check(library, name && *name && (pointer || bytes)));
 	TRY(module_now(library, &module));
 	return cuModuleGetGlobal_v2(pointer, bytes, module, name);
 }
@@ -463,11 +458,7 @@ CUresult cuLibraryGetManaged(
 {
 	CUmodule module;
 
-	TRY(initialised());
-	if (!name || !*name || (!pointer && !bytes))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!handle_is(HANDLE_LIBRARY, library))
-		return CUDA_ERROR_INVALID_HANDLE;
+	TRY(check(library, name && *name && (pointer || bytes)));
 	TRY(module_of_managed(library, &module));
 	if (!gdev_module_global_is_managed(module->module, name))
 		return CUDA_ERROR_NOT_FOUND;
@@ -478,11 +469,7 @@ CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library)
 {
 	CUmodule module;
 
-	TRY(initialised());
-	if (!count)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!handle_is(HANDLE_LIBRARY, library))
-		return CUDA_ERROR_INVALID_HANDLE;
+	TRY(check(library, count));
 	TRY(module_now(library, &module));
 	return module_count(module, count);
 }
@@ -492,11 +479,7 @@ CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int room, CUlibra
 	char name[GDEV_FUNCTION_NAME_MAX];
 	CUmodule module;
 
-	TRY(initialised());
-	if (!kernels || !room)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!handle_is(HANDLE_LIBRARY, library))
-		return CUDA_ERROR_INVALID_HANDLE;
+	TRY(check(library, kernels && room));
 	TRY(module_now(library, &module));
 	for (unsigned i = 0; i < room; i++) {
 		int error = gdev_module_function_name(module->module, i, name);

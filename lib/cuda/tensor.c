@@ -73,13 +73,29 @@ static void keep(
 	pthread_mutex_unlock(&lock);
 }
 
-/* The shapes of a tensor, and that it can be one. */
-static CUresult read_tensor(struct gdev_tensor *tensor, const void *address, uint32_t rank,
-	const uint64_t *dimensions, const uint64_t *strides, const uint32_t *element_strides)
+/* What both kinds of maps say in the same words. */
+struct form {
+	CUtensorMapDataType type;
+	CUtensorMapInterleave interleave;
+	CUtensorMapSwizzle swizzle;
+	CUtensorMapL2promotion promotion;
+	CUtensorMapFloatOOBfill fill;
+};
+
+/* Reads it, with the shapes of a tensor, and that it can be one. */
+static CUresult read_tensor(struct gdev_tensor *tensor, const struct form *form,
+	const void *address, uint32_t rank, const uint64_t *dimensions, const uint64_t *strides,
+	const uint32_t *element_strides)
 {
 	if (!rank || rank > GDEV_TENSOR_RANK || !dimensions || (rank > 1 && !strides) ||
 		!element_strides)
 		return CUDA_ERROR_INVALID_VALUE;
+	memset(tensor, 0, sizeof *tensor);
+	tensor->data_type = form->type;
+	tensor->interleave = form->interleave;
+	tensor->swizzle = form->swizzle;
+	tensor->l2_promotion = form->promotion;
+	tensor->fill = form->fill;
 	tensor->rank = rank;
 	tensor->address = (uintptr_t)address;
 	memcpy(tensor->dimensions, dimensions, rank * sizeof *dimensions);
@@ -109,19 +125,14 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, uint
 	CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
 	CUtensorMapFloatOOBfill fill_with)
 {
+	const struct form form = {type, interleave, swizzle, promotion, fill_with};
 	struct gdev_tensor tensor;
 
 	TRY(initialised());
 	if (!map || !box)
 		return CUDA_ERROR_INVALID_VALUE;
-	memset(&tensor, 0, sizeof tensor);
+	TRY(read_tensor(&tensor, &form, address, rank, dimensions, strides, element_strides));
 	tensor.mode = GDEV_TENSOR_TILED;
-	tensor.data_type = type;
-	tensor.interleave = interleave;
-	tensor.swizzle = swizzle;
-	tensor.l2_promotion = promotion;
-	tensor.fill = fill_with;
-	TRY(read_tensor(&tensor, address, rank, dimensions, strides, element_strides));
 	memcpy(tensor.box, box, rank * sizeof *box);
 	return encode(&tensor, map);
 }
@@ -132,21 +143,16 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, uin
 	CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
 	CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill_with)
 {
+	const struct form form = {type, interleave, swizzle, promotion, fill_with};
 	struct gdev_tensor tensor;
 
 	TRY(initialised());
 	if (!map || !lower || !upper || rank < 3)
 		return CUDA_ERROR_INVALID_VALUE;
-	memset(&tensor, 0, sizeof tensor);
+	TRY(read_tensor(&tensor, &form, address, rank, dimensions, strides, element_strides));
 	tensor.mode = GDEV_TENSOR_IM2COL;
-	tensor.data_type = type;
-	tensor.interleave = interleave;
-	tensor.swizzle = swizzle;
-	tensor.l2_promotion = promotion;
-	tensor.fill = fill_with;
 	tensor.channels = channels;
 	tensor.pixels = pixels;
-	TRY(read_tensor(&tensor, address, rank, dimensions, strides, element_strides));
 	memcpy(tensor.lower, lower, (rank - 2) * sizeof *lower);
 	memcpy(tensor.upper, upper, (rank - 2) * sizeof *upper);
 	return encode(&tensor, map);

@@ -220,15 +220,18 @@ def check_suites(sides):
 
 
 def check_runtime(sides):
-    """A program that nvcc of this machine builds, with NVIDIA's runtime API."""
-    code, text = run_test(sides, [sys.executable, "-B", ROOT / "tests" / "cuda" / "runtime.py",
-                                  ROOT / "tests" / "cuda" / "runtime.cu"], 200)
-    if code == 77:
-        print(f"  skip runtime API: {text.strip()}", flush=True)
-        return 0, 0
-    if code:
-        print(text[-3000:], flush=True)
-    return say(not code, "runtime API, built by nvcc here")
+    """Programs that nvcc of this machine builds, with NVIDIA's runtime API."""
+    def check(name):
+        code, text = run_test(sides, [sys.executable, "-B", ROOT / "tests" / "cuda" / "runtime.py",
+                                      ROOT / "tests" / "cuda" / name], 200)
+        if code == 77:
+            print(f"  skip runtime API: {name}: {text.strip()}", flush=True)
+            return 0, 0
+        if code:
+            print(text[-3000:], flush=True)
+        return say(not code, f"runtime API, built by nvcc here: {name}")
+
+    return add(map(check, ("runtime.cu", "runtime_graph.cu")))
 
 
 def check_processes(sides):

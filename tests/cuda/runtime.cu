@@ -4,26 +4,10 @@
  * what happens after a fault. Prints the first thing that is wrong and fails.
  */
 #include <cooperative_groups.h>
-#include <cstdio>
-#include <cstdlib>
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                                                \
-	do {                                                                                       \
-		cudaError_t error_ = (call);                                                       \
-		if (error_ != cudaSuccess) {                                                       \
-			printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(error_));  \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
-#define REQUIRE(condition)                                                                         \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			printf("line %d: not %s\n", __LINE__, #condition);                         \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "runtime.h"
 
 static const int n = 1 << 20;
 

@@ -3,16 +3,7 @@
  * Managed variables of the runtime API: written by the program before there is a context, by kernels, and by
  * copies. For the software GPU. Prints the first thing that is wrong and fails.
  */
-#include <cstdio>
-#include <cstdlib>
-
-#define REQUIRE(condition)                                                                         \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			printf("line %d: not %s\n", __LINE__, #condition);                         \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "runtime.h"
 
 __managed__ int counter = 5;
 __managed__ float table[256];
