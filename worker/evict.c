@@ -138,7 +138,12 @@ static void moved_out(struct core *core, struct command *command)
 	struct piece *piece = command->piece;
 
 	residency->moving_bytes -= piece->bytes;
-	if (piece->copied || !piece->range->ready)
+	if (command->error) {
+		residency->failed = command->error;
+		if (core_error_is_fatal(command->error))
+			core_fail(core, command->error, 0);
+	}
+	if (command->error || piece->copied || !piece->range->ready)
 		stay(core, piece);
 	else
 		to_be_dropped(core, piece);

@@ -510,6 +510,8 @@ static void moved_in(struct core *core, struct command *command)
 {
 	struct piece *piece = command->piece;
 
+	if (command->error) /* what is there is not what the program has put there */
+		core_fail(core, command->error, 0);
 	swap_put(core, piece->slot);
 	piece->slot = NULL;
 	piece->written = true;
@@ -532,9 +534,9 @@ static int bring_in(struct core *core, struct piece *piece)
 
 	if (error)
 		return error;
-	error = core->ops->map(core->space, address, piece->chunk, false);
+	error = residency_queue(core, false);
 	if (!error)
-		error = residency_queue(core, false);
+		error = core->ops->map(core->space, address, piece->chunk, false);
 	if (error) {
 		core->ops->chunk_destroy(piece->chunk);
 		piece->chunk = NULL;

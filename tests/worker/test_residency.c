@@ -388,6 +388,25 @@ static void a_free_of_what_has_left_gives_host_swap_back(void **state)
 	assert_int_equal(fixture->core->residency.absent_bytes, 0);
 }
 
+/* What is in the slot is not what was on the device. */
+static void what_could_not_be_written_stays_and_breaks_the_session(void **state)
+{
+	struct fixture *fixture = *state;
+
+	post_write(fixture, A, TEST_DEVICE + 6 * MIB, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	double_hold(true);
+	evict(fixture, 2 * MIB, 0);
+	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
+	assert_int_equal(double_held(), 1);
+	double_release(1, -GDEV_E_ILLEGAL_ADDRESS);
+	fixture_run(fixture);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_RESIDENT);
+	assert_int_equal(session_error(fixture), -GDEV_E_ILLEGAL_ADDRESS);
+	assert_int_equal(expect_evicted(fixture).header.status, -GDEV_E_ILLEGAL_ADDRESS);
+}
+
 static void a_suspended_session_waits(void **state)
 {
 	struct fixture *fixture = *state;
@@ -420,6 +439,7 @@ int main(void)
 		TEST(what_is_wanted_back_before_it_was_written_has_not_moved),
 		TEST(what_is_wanted_back_while_it_is_written_is_there_at_once),
 		TEST(a_free_of_what_has_left_gives_host_swap_back),
+		TEST(what_could_not_be_written_stays_and_breaks_the_session),
 		TEST(a_suspended_session_waits),
 	};
 

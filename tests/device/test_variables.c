@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which variables the NVIDIA backend finds in machine code, and what it leaves alone. The images are made here: a
+ * table of sections, of symbols, and of strings.
+ */
+#include <elf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "device/cuda/cuda.h"
+#include "proto/control.h"
+
+#define SECTIONS_MAX 8
+#define SYMBOLS_MAX 8
+
+struct image {
+	Elf64_Ehdr header;
+	Elf64_Shdr sections[SECTIONS_MAX];
+	Elf64_Sym symbols[SYMBOLS_MAX];
+	char strings[512];
+	size_t string_bytes;
+};
+
+enum { STRINGS = 1, SYMBOLS = 2 }; /* sections that all have */
+
+static uint32_t add_string(struct image *image, const char *text)
+{
+	size_t at = image->string_bytes;
+
+	strcpy(image->strings + at, text);
+	image->string_bytes += strlen(text) + 1;
+	return (uint32_t)at;
+}
+
+static unsigned add_section(struct image *image, const char *name, uint32_t type, uint64_t bytes)
+{
+	Elf64_Shdr *section = &image->sections[image->header.e_shnum];
+
+	section->sh_name = add_string(image, name);
+	section->sh_type = type;
+	section->sh_size = bytes;
+	return image->header.e_shnum++;
+}
+
+static void add_symbol(struct image *image, const char *name, unsigned section, uint64_t bytes)
+{
+	Elf64_Shdr *table = &image->sections[SYMBOLS];
+	Elf64_Sym *symbol = &image->symbols[table->sh_size / sizeof *symbol];
+
+	symbol->st_name = add_string(image, name);
+	symbol->st_info = ELF64_ST_INFO(STB_LOCAL, STT_OBJECT);
+	symbol->st_shndx = (uint16_t)section;
+	symbol->st_size = bytes;
+	table->sh_size += sizeof *symbol;
+}
+
+static void image_init(struct image *image)
+{
+	memset(image, 0, sizeof *image);
+	memcpy(image->header.e_ident, ELFMAG, SELFMAG);
+	image->header.e_ident[EI_CLASS] = ELFCLASS64;
+	image->header.e_machine = 190;
+	image->header.e_shoff = offsetof(struct image, sections);
+	image->header.e_shentsize = sizeof(Elf64_Shdr);
+	image->header.e_shstrndx = STRINGS;
+	image->string_bytes = 1;
+	add_section(image, "", SHT_NULL, 0);
+	add_section(image, ".strtab", SHT_STRTAB, sizeof image->strings);
+	image->sections[STRINGS].sh_offset = offsetof(struct image, strings);
+	add_section(image, ".symtab", SHT_SYMTAB, 0);
+	image->sections[SYMBOLS].sh_offset = offsetof(struct image, symbols);
+	image->sections[SYMBOLS].sh_link = STRINGS;
+	add_section(image, ".text.kernel", SHT_PROGBITS, 128);
+}
+
+/* What keeps the module; its variables, with a space behind each, in `names`. */
+static uint32_t look(const void *image, size_t length, char *names)
+{
+	struct device_module module = {0};
+
+	*names = '\0';
+	assert_int_equal(variables_list(&module, image, length), 0);
+	for (size_t i = 0; i < module.variable_count; i++)
+		strcat(strcat(names, module.variables[i].name), " ");
+	variables_free(&module);
+	return module.keeper;
+}
+
+static void variables_are_found_in_the_sections_that_hold_them(void **state)
+{
+	struct image image;
+	char names[256];
+
+	image_init(&image);
+	add_symbol(&image, "kernel", 3, 128);
+	assert_int_equal(look(&image, sizeof image, names), KEPT_BY_NOTHING);
+	assert_string_equal(names, "");
+	add_symbol(&image, "zeroed", add_section(&image, ".nv.global", SHT_NOBITS, 8), 8);
+	add_symbol(&image, "first", add_section(&image, ".nv.global.init", SHT_PROGBITS, 16), 4);
+	add_symbol(&image, "second", 5, 12);
+	add_symbol(&image, "constant", add_section(&image, ".nv.constant3", SHT_PROGBITS, 4), 4);
+	assert_int_equal(look(&image, sizeof image, names), KEPT_BY_NOTHING);
+	assert_string_equal(names, "zeroed first second constant ");
+}
+
+static void what_cannot_be_saved_keeps_the_module(void **state)
+{
+	struct image image;
+	char names[256];
+	unsigned relocations;
+
+	image_init(&image); /* without a name for it */
+	add_section(&image, ".nv.global", SHT_NOBITS, 8);
+	assert_int_equal(look(&image, sizeof image, names), KEPT_BY_IMAGE);
+
+	image_init(&image); /* an address in it */
+	add_symbol(&image, "pointer", add_section(&image, ".nv.global.init", SHT_PROGBITS, 8), 8);
+	relocations = add_section(&image, ".rel.nv.global.init", SHT_REL, 16);
+	image.sections[relocations].sh_info = 4;
+	assert_int_equal(look(&image, sizeof image, names), KEPT_BY_VARIABLES);
+
+	image_init(&image); /* relocations of code are nothing */
+	relocations = add_section(&image, ".rel.text.kernel", SHT_REL, 16);
+	image.sections[relocations].sh_info = 3;
+	add_symbol(&image, "vprintf", 0, 0);
+	assert_int_equal(look(&image, sizeof image, names), KEPT_BY_NOTHING);
+	add_symbol(&image, "malloc", 0, 0);
+	assert_int_equal(look(&image, sizeof image, names), KEPT_BY_HEAP);
+}
+
+static void what_makes_no_sense_keeps_the_module(void **state)
+{
+	struct image image;
+	char names[256];
+
+	image_init(&image);
+	image.header.e_machine = EM_X86_64;
+	assert_int_equal(look(&image, sizeof image, names), KEPT_BY_IMAGE);
+	image_init(&image);
+	image.header.e_shoff = UINT64_MAX - 10;
+	assert_int_equal(look(&image, sizeof image, names), KEPT_BY_IMAGE);
+	assert_int_equal(look("nothing at all", 14, names), KEPT_BY_IMAGE);
+	/* However it is cut, nothing behind it is read: the sanitizer looks. */
+	image_init(&image);
+	add_symbol(&image, "zeroed", add_section(&image, ".nv.global", SHT_NOBITS, 8), 8);
+	for (size_t length = SELFMAG; length < sizeof image; length += 3) {
+		autofree void *cut = malloc(length);
+		memcpy(cut, &image, length);
+		look(cut, length, names);
+	}
+}
+
+static void text_is_looked_into_as_well(void **state)
+{
+	static const char text[] =
+		".version 8.0\n.target sm_90\n"
+		".visible .global .align 4 .f32 shown[3] = {0f3F800000, 0d0, 1e3};\n"
+		"\t.global .u32\thidden;\n.const .align 8 .b8 table[2] = {1, 2};\n"
+		".entry k() { ld.global.u32 %r1, [hidden]; st.const.u32 [x], %r1; }\n";
+	static const char pointer[] =
+		".version 8.0\n.global .u32 a;\n.global .u64 p = generic(a);\n";
+	char names[256];
+
+	assert_int_equal(look(text, sizeof text, names), KEPT_BY_NOTHING);
+	assert_string_equal(names, "shown hidden table ");
+	assert_int_equal(look(pointer, sizeof pointer, names), KEPT_BY_VARIABLES);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(variables_are_found_in_the_sections_that_hold_them),
+		cmocka_unit_test(what_cannot_be_saved_keeps_the_module),
+		cmocka_unit_test(what_makes_no_sense_keeps_the_module),
+		cmocka_unit_test(text_is_looked_into_as_well),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
