@@ -40,6 +40,7 @@ static void launch_and_wait(CUgraphExec exec)
 {
 	CUstream stream;
 
+	assert_success(cuCtxSynchronize()); /* the stream does not wait for what fills memory */
 	assert_success(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	assert_success(cuGraphUpload(exec, stream));
 	assert_success(cuGraphLaunch(exec, stream));
@@ -498,7 +499,7 @@ static void a_stream_is_captured(void **state)
 
 static void capture_follows_events_to_other_streams(void **state)
 {
-	CUdeviceptr a = words_alloc(N, 1), b = words_alloc(N, 1);
+	CUdeviceptr a = words_alloc(N, 1), b = words_alloc(N, 1), c = words_alloc(N, 10);
 	uint32_t n = N, v = 5;
 	CUstream first, second;
 	CUevent fork, join;
@@ -514,7 +515,7 @@ static void capture_follows_events_to_other_streams(void **state)
 	assert_success(cuMemsetD32Async(a, 10, N, first));
 	assert_success(cuEventRecord(fork, first));
 	assert_success(cuStreamWaitEvent(second, fork, 0));
-	assert_success(cuMemcpyDtoDAsync(b, a, N * 4, second));
+	assert_success(cuMemcpyDtoDAsync(b, c, N * 4, second));
 	assert_success(launch_on(first, "add", 1, N, &a, &n, &v));
 	assert_success(cuEventRecord(join, second));
 	assert_success(cuStreamWaitEvent(first, join, 0));
@@ -532,6 +533,7 @@ static void capture_follows_events_to_other_streams(void **state)
 	assert_success(cuStreamDestroy(second));
 	assert_success(cuMemFree(a));
 	assert_success(cuMemFree(b));
+	assert_success(cuMemFree(c));
 }
 
 static void what_cannot_be_captured_invalidates_the_capture(void **state)

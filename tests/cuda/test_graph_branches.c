@@ -84,6 +84,7 @@ static bool ends(CUgraph graph, volatile uint32_t *flag)
 	CUgraphExec exec;
 	CUstream stream;
 
+	assert_success(cuCtxSynchronize()); /* the stream does not wait for what fills memory */
 	assert_success(cuGraphInstantiate(&exec, graph, 0));
 	assert_success(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	assert_success(cuGraphLaunch(exec, stream));
@@ -204,6 +205,7 @@ static void web_create(void)
 			web.end[i] = add_add(web.graph, &web.end[i], 1, word, web.plus[i]);
 	}
 	assert_success(cuGraphInstantiate(&web.exec, web.graph, 0));
+	assert_success(cuCtxSynchronize());
 }
 
 static void web_launch(uint32_t n, CUstream stream)
@@ -316,11 +318,15 @@ static void a_graph_may_go_while_it_runs(void **state)
 /* The graph's own streams are those of the context of its last launch. */
 static void a_graph_outlives_its_context(void **state)
 {
-	CUcontext context = fixture_context_create();
-	CUdeviceptr words = words_alloc(2, 0);
+	CUcontext context;
+	CUdeviceptr words;
 	CUgraphExec exec;
 	CUgraph graph;
 
+	if (getenv("TEST_VENDOR")) /* a context takes its graphs with it there */
+		skip();
+	context = fixture_context_create();
+	words = words_alloc(2, 0);
 	assert_success(cuGraphCreate(&graph, 0));
 	add_set(graph, NULL, 0, words, 1);
 	add_set(graph, NULL, 0, words + 4, 1);

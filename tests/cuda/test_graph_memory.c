@@ -229,7 +229,8 @@ static void memory_is_used_again_behind_its_free(void **state)
 	set = add_set(graph, alloc, first, 1);
 	release = add_free(graph, set, first);
 	alloc = add_alloc(graph, &release, BYTES, &second);
-	assert_int_equal(second, first);
+	if (!getenv("TEST_VENDOR")) /* what is mapped there is its secret */
+		assert_int_equal(second, first);
 	add_alloc(graph, &release, BYTES, &third); /* at the same time as the second */
 	assert_int_not_equal(third, second);
 	add_alloc(graph, NULL, BYTES, &aside);
@@ -281,6 +282,7 @@ static void allocations_of_streams_are_captured(void **state)
 	assert_success(cuGraphInstantiate(&exec, graph, 0));
 	for (int i = 0; i < 3; i++) {
 		assert_success(cuMemsetD32(out, 0, N));
+		assert_success(cuCtxSynchronize());
 		assert_success(cuGraphLaunch(exec, stream));
 		assert_success(cuMemFreeAsync(kept, stream));
 		assert_success(cuStreamSynchronize(stream));
@@ -329,19 +331,21 @@ static void graphs_with_memory_are_not_copied(void **state)
 
 static void memory_goes_with_its_context(void **state)
 {
-	CUcontext context = fixture_context_create();
 	CUdeviceptr memory;
+	CUcontext context;
 	CUgraphExec exec;
 	CUgraph graph;
 
+	if (getenv("TEST_VENDOR")) /* a context takes its graphs with it there */
+		skip();
+	context = fixture_context_create();
 	assert_success(cuGraphCreate(&graph, 0));
 	add_alloc(graph, NULL, BYTES, &memory);
 	assert_success(cuGraphInstantiate(&exec, graph, 0));
 	assert_success(cuGraphLaunch(exec, NULL));
 	assert_success(cuCtxDestroy(context));
 	assert_success(cuCtxSetCurrent(fixture_context));
-	if (!getenv("TEST_VENDOR"))
-		assert_result(cuGraphLaunch(exec, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuGraphLaunch(exec, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_success(cuGraphExecDestroy(exec));
 	assert_success(cuGraphDestroy(graph));
 }
