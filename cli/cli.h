@@ -105,6 +105,8 @@ void table_cell(struct table *table, const char *format, ...) __attribute__((for
 /* Prints it, and frees it. */
 void table_print(struct table *table);
 
+/* A line on a device's swap space, if any of it is used. */
+void print_swap(const json_t *device);
 #define TEXT_MAX 32
 /* "1.5 GiB"; "-" for a negative size. */
 const char *text_bytes(char text[TEXT_MAX], json_int_t bytes);

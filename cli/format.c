@@ -160,3 +160,20 @@ int parse_json_option(const struct verb *verb, int argc, char **argv, int *json)
 	}
 	return optind;
 }
+
+void print_swap(const json_t *device)
+{
+	char memory[TEXT_MAX], bound[TEXT_MAX], files[TEXT_MAX], all[TEXT_MAX];
+
+	if (!field_number(device, "swap_used_bytes") &&
+		!field_number(device, "file_swap_used_bytes"))
+		return;
+	printf("  swap: %s of %s in host memory",
+		text_bytes(memory, field_number(device, "swap_used_bytes")),
+		text_bytes(bound, field_number(device, "swap_bytes")));
+	if (field_number(device, "file_swap_bytes"))
+		printf(", %s of %s in files",
+			text_bytes(files, field_number(device, "file_swap_used_bytes")),
+			text_bytes(all, field_number(device, "file_swap_bytes")));
+	putchar('\n');
+}

@@ -109,6 +109,7 @@ static void print_heading(const json_t *status)
 								       : "(starting)",
 			text_bytes(used, field_number(device, "memory_used_bytes")),
 			text_bytes(total, field_number(device, "memory_bytes")));
+		print_swap(device);
 		if (field_number(device, "failed_starts") > 0)
 			printf("  %lld workers in a row could not open it; the log of gdevd says why\n",
 				(long long)field_number(device, "failed_starts"));

@@ -158,6 +158,7 @@ static void print_device(const json_t *device)
 		text_bytes(total, field_number(device, "memory_bytes")),
 		field_text(device, "policy"), text_ns(quantum, field_number(device, "quantum_ns")),
 		field_text(device, "queues"));
+	print_swap(device);
 	print_resource(device, "compute", "compute");
 	print_resource(device, "to_device", "to device");
 	print_resource(device, "from_device", "from device");

@@ -60,6 +60,7 @@ static void add_usage(json_t *object, const struct worker_page *page)
 	json_object_set_new(object, "from_device_bytes", number(page->from_device_bytes));
 	json_object_set_new(object, "swap_out_bytes", number(page->swap_out_bytes));
 	json_object_set_new(object, "swap_in_bytes", number(page->swap_in_bytes));
+	json_object_set_new(object, "rescued_bytes", number(page->rescued_bytes));
 }
 
 static json_t *percent(double part)
@@ -125,7 +126,10 @@ static json_t *describe_session(const struct session *session, uint64_t now)
 	json_object_set_new(object, "memory_bytes", number(worker->memory.used_bytes));
 	json_object_set_new(object, "peak_bytes", number(worker->memory.peak_bytes));
 	json_object_set_new(object, "nice", json_integer(session->nice));
-	json_object_set_new(object, "swapped_bytes", number(worker->swap.used_bytes));
+	json_object_set_new(object, "swapped_bytes", number(swap_used(worker)));
+	json_object_set_new(
+		object, "file_swapped_bytes", number(worker->swap[SWAP_FILE].used_bytes));
+	json_object_set_new(object, "swap_kept_bytes", number(swap_kept(worker)));
 	json_object_set_new(object, "mapped_bytes", number(worker->page->mapped_bytes));
 	json_object_set_new(object, "suspended", json_boolean(worker->residency.suspended));
 	json_object_set_new(object, "moving", json_boolean(worker->residency.order));
@@ -182,8 +186,14 @@ static json_t *describe_device(const struct daemon *daemon)
 	json_object_set_new(object, "memory_used_bytes", number(device->memory.used_bytes));
 	json_object_set_new(object, "losses", number(device->losses));
 	json_object_set_new(object, "failed_starts", number(daemon->workers.failures));
-	json_object_set_new(object, "swap_bytes", limit(device->residency.swap.limit_bytes));
-	json_object_set_new(object, "swap_used_bytes", number(device->residency.swap.used_bytes));
+	json_object_set_new(
+		object, "swap_bytes", limit(device->residency.swap[SWAP_MEMORY].limit_bytes));
+	json_object_set_new(
+		object, "swap_used_bytes", number(device->residency.swap[SWAP_MEMORY].used_bytes));
+	json_object_set_new(
+		object, "file_swap_bytes", number(device->residency.swap[SWAP_FILE].limit_bytes));
+	json_object_set_new(object, "file_swap_used_bytes",
+		number(device->residency.swap[SWAP_FILE].used_bytes));
 	json_object_set_new(object, "reserve_bytes", number(device->residency.reserve_bytes));
 	json_object_set_new(object, "policy", json_string(daemon->config.policy));
 	json_object_set_new(
@@ -208,7 +218,8 @@ static json_t *describe_vgpu(const struct vgpu *vgpu)
 	json_object_set_new(object, "mode", json_string(mode));
 	json_object_set_new(object, "memory_bytes", limit(memory_total(&vgpu->memory)));
 	json_object_set_new(object, "memory_used_bytes", number(vgpu->memory.used_bytes));
-	json_object_set_new(object, "swapped_bytes", number(vgpu->swap.used_bytes));
+	json_object_set_new(object, "swapped_bytes", number(swap_used_by(vgpu)));
+	json_object_set_new(object, "file_swapped_bytes", number(vgpu->swap[SWAP_FILE].used_bytes));
 	json_object_set_new(object, "time_limit_ms", number_if(vgpu->config->time_limit_ms));
 	json_object_set_new(object, "compute_pct", number_if(vgpu->config->compute_pct));
 	json_object_set_new(object, "copy_pct", number_if(vgpu->config->copy_pct));

@@ -7,9 +7,7 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <grp.h>
 #include <ini.h>
-#include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,419 +17,66 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "gdevd/config_lines.h"
+#include "gdevd/config_values.h"
 #include "gdevd/sched/sched.h"
 #include "proto/record.h"
 
 #define SETTING_MAX 1000000000 /* of a policy */
 
-struct unit {
-	const char *name;
-	uint64_t factor;
-};
-
-/* A number, blanks, and a unit of the table ("" is the unit of a bare number). */
-static int parse_units(const char *text, const struct unit *units, uint64_t *value)
-{
-	char *end;
-	unsigned long long number;
-
-	while (isspace((unsigned char)*text))
-		text++;
-	if (!isdigit((unsigned char)*text))
-		return -EINVAL;
-	errno = 0;
-	number = strtoull(text, &end, 10);
-	if (errno)
-		return -ERANGE;
-	while (isspace((unsigned char)*end))
-		end++;
-	for (; units->name; units++)
-		if (!strcasecmp(end, units->name))
-			break;
-	if (!units->name)
-		return -EINVAL;
-	if (__builtin_mul_overflow((uint64_t)number, units->factor, value))
-		return -ERANGE;
-	return 0;
-}
-
-int config_parse_size(const char *text, uint64_t *bytes)
-{
-	static const struct unit units[] = {
-		{"", 1},
-		{"b", 1},
-		{"k", 1ull << 10},
-		{"kb", 1ull << 10},
-		{"kib", 1ull << 10},
-		{"m", 1ull << 20},
-		{"mb", 1ull << 20},
-		{"mib", 1ull << 20},
-		{"g", 1ull << 30},
-		{"gb", 1ull << 30},
-		{"gib", 1ull << 30},
-		{"t", 1ull << 40},
-		{"tb", 1ull << 40},
-		{"tib", 1ull << 40},
-		{NULL, 0},
-	};
-
-	return parse_units(text, units, bytes);
-}
-
-int config_parse_time(const char *text, uint64_t *ns)
-{
-	static const struct unit units[] = {
-		{"", NS_PER_S},
-		{"s", NS_PER_S},
-		{"sec", NS_PER_S},
-		{"min", 60 * NS_PER_S},
-		{"ms", NS_PER_MS},
-		{"us", NS_PER_US},
-		{"ns", 1},
-		{NULL, 0},
-	};
-
-	return parse_units(text, units, ns);
-}
-
-/* ---- kinds of values: each parses `text` into `field`, or returns -errno and says what it wanted ---- */
-
-typedef int (*value_parser)(void *field, size_t size, const char *text, const char **wanted);
-
-static int value_text(void *field, size_t size, const char *text, const char **wanted)
-{
-	*wanted = "a shorter word";
-	if (!*text || strlen(text) >= size)
-		return -EINVAL;
-	strcpy(field, text);
-	return 0;
-}
-
-static int value_size(void *field, size_t size, const char *text, const char **wanted)
-{
-	*wanted = "a size such as 512M or 4G";
-	return config_parse_size(text, field);
-}
-
-static int value_device_memory(void *field, size_t size, const char *text, const char **wanted)
-{
-	uint64_t bytes;
-
-	*wanted = "a size such as 4G, at least 2M; or 0 for the default";
-	if (config_parse_size(text, &bytes) || (bytes && bytes < 2ull << 20))
-		return -EINVAL;
-	*(uint64_t *)field = bytes;
-	return 0;
-}
-
-static int value_time(void *field, size_t size, const char *text, const char **wanted)
-{
-	*wanted = "a time such as 5ms or 10s";
-	return config_parse_time(text, field);
-}
-
-static int value_retire(void *field, size_t size, const char *text, const char **wanted)
-{
-	*wanted = "a time such as 90s, or never";
-	if (strcmp(text, "never"))
-		return config_parse_time(text, field);
-	*(uint64_t *)field = UINT64_MAX;
-	return 0;
-}
-
-static int value_count(void *field, size_t size, const char *text, const char **wanted)
-{
-	static const struct unit units[] = {{"", 1}, {NULL, 0}};
-	uint64_t count;
-
-	*wanted = "a number from 0 to 65536";
-	if (parse_units(text, units, &count) || count > 65536)
-		return -EINVAL;
-	*(uint64_t *)field = count;
-	return 0;
-}
-
-static int value_reserve(void *field, size_t size, const char *text, const char **wanted)
-{
-	static const struct unit units[] = {{"", 1}, {"%", 1}, {NULL, 0}};
-	uint64_t percent;
-
-	*wanted = "a percentage from 0 to 50";
-	if (parse_units(text, units, &percent) || percent > 50)
-		return -EINVAL;
-	*(uint64_t *)field = percent;
-	return 0;
-}
-
-static int value_ms(void *field, size_t size, const char *text, const char **wanted)
-{
-	static const struct unit units[] = {{"", 1}, {NULL, 0}};
-	uint64_t ms;
-
-	*wanted = "a number of milliseconds, or 0 for no limit";
-	if (parse_units(text, units, &ms) || ms > UINT32_MAX)
-		return -EINVAL;
-	*(uint64_t *)field = ms;
-	return 0;
-}
-
-static int value_inline(void *field, size_t size, const char *text, const char **wanted)
-{
-	*wanted = "a size up to 65496";
-	if (config_parse_size(text, field))
-		return -EINVAL;
-	return *(uint64_t *)field <= RECORD_BYTES_MAX - sizeof(struct record_write) ? 0 : -EINVAL;
-}
-
-static int value_chunk(void *field, size_t size, const char *text, const char **wanted)
-{
-	uint64_t bytes;
-
-	*wanted = "a multiple of 4K, up to 1G";
-	if (config_parse_size(text, &bytes) || bytes % 4096 || bytes > 1ull << 30)
-		return -EINVAL;
-	*(uint64_t *)field = bytes;
-	return 0;
-}
-
-static int value_log(void *field, size_t size, const char *text, const char **wanted)
-{
-	static const char *const names[] = {"error", "warning", "info", "debug"};
-
-	*wanted = "error, warning, info or debug";
-	for (unsigned i = 0; i < array_length(names); i++) {
-		if (!strcmp(text, names[i])) {
-			*(enum log_level *)field = i;
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
-/* A whole number, and nothing else. */
-static int parse_integer(const char *text, int64_t least, int64_t most, int64_t *value)
-{
-	char *end;
-	long long number;
-
-	errno = 0;
-	number = strtoll(text, &end, 10);
-	if (errno || end == text || *end || number < least || number > most)
-		return -EINVAL;
-	*value = number;
-	return 0;
-}
-
-/* Of this machine only: there is no other protection. */
-static int value_address(void *field, size_t size, const char *text, const char **wanted)
-{
-	struct config_address address = {0};
-	const char *colon = strrchr(text, ':');
-	int64_t port;
-
-	*wanted = "an address of this machine, 127.0.0.1:PORT or [::1]:PORT, or no";
-	if (!strcmp(text, "no")) {
-		*(struct config_address *)field = address;
-		return 0;
-	}
-	if (!colon || parse_integer(colon + 1, 1, 65535, &port))
-		return -EINVAL;
-	address.port = (uint16_t)port;
-	if (!strncmp(text, "[::1]:", 6) && colon == text + 5)
-		strcpy(address.host, "::1");
-	else if (!strncmp(text, "127.", 4) && colon - text < (ptrdiff_t)sizeof address.host)
-		memcpy(address.host, text, (size_t)(colon - text));
-	else
-		return -EINVAL;
-	*(struct config_address *)field = address;
-	return 0;
-}
-
-static int value_user(void *field, size_t size, const char *text, const char **wanted)
-{
-	const struct passwd *user = getpwnam(text);
-	char *end;
-	unsigned long number = strtoul(text, &end, 10);
-
-	*wanted = "the name or number of a user that exists";
-	if (user)
-		number = user->pw_uid;
-	else if (!*text || *end || number >= UINT32_MAX)
-		return -EINVAL;
-	*(uid_t *)field = (uid_t)number;
-	return 0;
-}
-
-static int value_group(void *field, size_t size, const char *text, const char **wanted)
-{
-	const struct group *group = getgrnam(text);
-	char *end;
-	unsigned long number = strtoul(text, &end, 10);
-
-	*wanted = "the name or number of a group that exists";
-	if (group)
-		number = group->gr_gid;
-	else if (!*text || *end || number >= UINT32_MAX)
-		return -EINVAL;
-	*(gid_t *)field = (gid_t)number;
-	return 0;
-}
-
-static int value_mode(void *field, size_t size, const char *text, const char **wanted)
-{
-	char *end;
-	unsigned long mode = strtoul(text, &end, 8);
-
-	*wanted = "an octal mode such as 0660";
-	if (!*text || *end || mode > 0777)
-		return -EINVAL;
-	*(mode_t *)field = (mode_t)mode;
-	return 0;
-}
-
-static int value_percent(void *field, size_t size, const char *text, const char **wanted)
-{
-	static const struct unit units[] = {{"", 1}, {"%", 1}, {NULL, 0}};
-	uint64_t percent;
-
-	*wanted = "a share from 1 to 100 percent, or auto";
-	if (!strcmp(text, "auto")) {
-		*(uint64_t *)field = 0;
-		return 0;
-	}
-	if (parse_units(text, units, &percent) || percent < 1 || percent > 100)
-		return -EINVAL;
-	*(uint64_t *)field = percent;
-	return 0;
-}
-
-static int value_priority(void *field, size_t size, const char *text, const char **wanted)
-{
-	*wanted = "a priority from -100 to 100, of which the higher goes first";
-	return parse_integer(text, -100, 100, field);
-}
-
-static int value_bool(void *field, size_t size, const char *text, const char **wanted)
-{
-	bool yes = !strcmp(text, "yes") || !strcmp(text, "true") || !strcmp(text, "1");
-
-	*wanted = "yes or no";
-	if (!yes && strcmp(text, "no") && strcmp(text, "false") && strcmp(text, "0"))
-		return -EINVAL;
-	*(bool *)field = yes;
-	return 0;
-}
-
-/* A holder must be able to work, and the others must come. */
-static int value_quantum(void *field, size_t size, const char *text, const char **wanted)
-{
-	uint64_t ns;
-
-	*wanted = "a time from 10us to 10s, or 0 for the device's default";
-	if (config_parse_time(text, &ns) || (ns && ns < 10 * NS_PER_US) || ns > 10 * NS_PER_S)
-		return -EINVAL;
-	*(uint64_t *)field = ns;
-	return 0;
-}
-
-static int value_queues(void *field, size_t size, const char *text, const char **wanted)
-{
-	*wanted = "mrq (a queue for each resource) or sdq (one for all of them)";
-	if (strcmp(text, "mrq") && strcmp(text, "sdq"))
-		return -EINVAL;
-	*(bool *)field = text[0] == 's';
-	return 0;
-}
-
-/* Takes one of the policies that may decide there, or lists them. */
-static int find_policy(
-	char *field, size_t size, const char *text, bool members, const char **wanted)
-{
-	static char names[128];
-	const struct sched_policy *policy;
-	int found = -EINVAL;
-
-	names[0] = '\0';
-	for (unsigned i = 0; (policy = sched_policy_at(i)); i++) {
-		if (members && (policy->everyone || policy->groups_only))
-			continue;
-		snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
-			*names ? ", " : "one of ", policy->name);
-		if (!strcmp(policy->name, text))
-			found = 0;
-	}
-	*wanted = names;
-	if (!found)
-		snprintf(field, size, "%s", text);
-	return found;
-}
-
-static int value_policy(void *field, size_t size, const char *text, const char **wanted)
-{
-	return find_policy(field, size, text, false, wanted);
-}
-
-static int value_members(void *field, size_t size, const char *text, const char **wanted)
-{
-	if (!strcmp(text, "device")) { /* as the device's */
-		*(char *)field = '\0';
-		return 0;
-	}
-	return find_policy(field, size, text, true, wanted);
-}
-
 /* ---- the keys ---- */
 
 struct key {
 	const char *name;
-	value_parser parse;
+	config_value_parser parse;
 	size_t offset, size;
 };
 
 #define FIELD(type, member) offsetof(struct type, member), sizeof(((struct type *)0)->member)
 
 static const struct key daemon_keys[] = {
-	{"device", value_text, FIELD(config, device)},
-	{"device_memory", value_device_memory, FIELD(config, device_memory)},
-	{"host_memory", value_size, FIELD(config, host_memory)},
-	{"host_swap", value_size, FIELD(config, host_swap)},
-	{"swap_reserve", value_reserve, FIELD(config, swap_reserve_pct)},
-	{"threads", value_count, FIELD(config, threads)},
-	{"warm_workers", value_count, FIELD(config, warm_workers)},
-	{"warm_memory", value_size, FIELD(config, warm_memory)},
-	{"max_workers", value_count, FIELD(config, max_workers)},
-	{"worker_idle", value_time, FIELD(config, worker_idle_ns)},
-	{"retire_after", value_retire, FIELD(config, retire_after_ns)},
-	{"context_memory", value_size, FIELD(config, context_memory)},
-	{"worker_user", value_text, FIELD(config, worker_user)},
-	{"sessions_per_user", value_count, FIELD(config, sessions_per_uid)},
-	{"cache_size", value_size, FIELD(config, cache_bytes)},
-	{"quantum", value_quantum, FIELD(config, quantum_ns)},
-	{"policy", value_policy, FIELD(config, policy)},
-	{"metrics_address", value_address, FIELD(config, metrics)},
-	{"queues", value_queues, FIELD(config, one_queue)},
-	{"log", value_log, FIELD(config, log_level)},
+	{"device", config_value_text, FIELD(config, device)},
+	{"device_memory", config_value_device_memory, FIELD(config, device_memory)},
+	{"host_memory", config_value_size, FIELD(config, host_memory)},
+	{"host_swap", config_value_size, FIELD(config, host_swap)},
+	{"file_swap", config_value_size, FIELD(config, file_swap)},
+	{"swap_directory", config_value_text, FIELD(config, swap_directory)},
+	{"swap_reserve", config_value_reserve, FIELD(config, swap_reserve_pct)},
+	{"threads", config_value_count, FIELD(config, threads)},
+	{"warm_workers", config_value_count, FIELD(config, warm_workers)},
+	{"warm_memory", config_value_size, FIELD(config, warm_memory)},
+	{"max_workers", config_value_count, FIELD(config, max_workers)},
+	{"worker_idle", config_value_time, FIELD(config, worker_idle_ns)},
+	{"retire_after", config_value_retire, FIELD(config, retire_after_ns)},
+	{"context_memory", config_value_size, FIELD(config, context_memory)},
+	{"worker_user", config_value_text, FIELD(config, worker_user)},
+	{"sessions_per_user", config_value_count, FIELD(config, sessions_per_uid)},
+	{"cache_size", config_value_size, FIELD(config, cache_bytes)},
+	{"quantum", config_value_quantum, FIELD(config, quantum_ns)},
+	{"policy", config_value_policy, FIELD(config, policy)},
+	{"metrics_address", config_value_address, FIELD(config, metrics)},
+	{"queues", config_value_queues, FIELD(config, one_queue)},
+	{"log", config_value_log, FIELD(config, log_level)},
 	{NULL},
 };
 
 static const struct key vgpu_keys[] = {
-	{"owner", value_user, FIELD(config_vgpu, owner)},
-	{"group", value_group, FIELD(config_vgpu, group)},
-	{"mode", value_mode, FIELD(config_vgpu, mode)},
-	{"memory", value_size, FIELD(config_vgpu, memory_bytes)},
-	{"time_limit_ms", value_ms, FIELD(config_vgpu, time_limit_ms)},
-	{"compute", value_percent, FIELD(config_vgpu, compute_pct)},
-	{"copy", value_percent, FIELD(config_vgpu, copy_pct)},
-	{"policy", value_members, FIELD(config_vgpu, policy)},
-	{"priority", value_priority, FIELD(config_vgpu, priority)},
-	{"strict", value_bool, FIELD(config_vgpu, strict)},
+	{"owner", config_value_user, FIELD(config_vgpu, owner)},
+	{"group", config_value_group, FIELD(config_vgpu, group)},
+	{"mode", config_value_mode, FIELD(config_vgpu, mode)},
+	{"memory", config_value_size, FIELD(config_vgpu, memory_bytes)},
+	{"time_limit_ms", config_value_ms, FIELD(config_vgpu, time_limit_ms)},
+	{"compute", config_value_percent, FIELD(config_vgpu, compute_pct)},
+	{"copy", config_value_percent, FIELD(config_vgpu, copy_pct)},
+	{"policy", config_value_members, FIELD(config_vgpu, policy)},
+	{"priority", config_value_priority, FIELD(config_vgpu, priority)},
+	{"strict", config_value_bool, FIELD(config_vgpu, strict)},
 	{NULL},
 };
 
 static const struct key device_keys[] = {
-	{"inline_bytes", value_inline, FIELD(config_device, inline_bytes)},
-	{"chunk_bytes", value_chunk, FIELD(config_device, chunk_bytes)},
-	{"copy_threads", value_count, FIELD(config_device, copy_threads)},
+	{"inline_bytes", config_value_inline, FIELD(config_device, inline_bytes)},
+	{"chunk_bytes", config_value_chunk, FIELD(config_device, chunk_bytes)},
+	{"copy_threads", config_value_count, FIELD(config_device, copy_threads)},
 	{NULL},
 };
 
@@ -597,7 +242,7 @@ int config_set_policy(
 			policy, key);
 		return -EINVAL;
 	}
-	if (parse_integer(value, least, SETTING_MAX, &number)) {
+	if (config_parse_integer(value, least, SETTING_MAX, &number)) {
 		snprintf(error, CONFIG_ERROR_MAX, "%s = %.64s: it must be a number from %lld to %d",
 			key, value, (long long)least, SETTING_MAX);
 		return -EINVAL;

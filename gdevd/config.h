@@ -53,6 +53,8 @@ struct config {
 	uint64_t host_memory;   /* page-locked, of a session; 0: half of the machine's */
 	uint64_t
 		host_swap; /* for objects that are not on the device; UINT64_MAX: half of the machine's */
+	uint64_t file_swap;        /* the same in files, when that is used up; 0: none */
+	char swap_directory[108];  /* where these are; "": the state directory */
 	uint64_t swap_reserve_pct; /* of the device, kept free as temporary swap space */
 	uint64_t threads;          /* 0: the device's default */
 	uint64_t warm_workers, max_workers;

@@ -29,6 +29,7 @@
 #include "gdevd/retire.h"
 #include "gdevd/sched/sched.h"
 #include "gdevd/shm.h"
+#include "gdevd/swap.h"
 #include "gdevd/usage.h"
 #include "proto/control.h"
 
@@ -40,8 +41,8 @@ struct vgpu {
 	struct daemon *daemon;
 	struct config_vgpu *config; /* in config.vgpus; vgpus.c changes it */
 	struct memory_account memory;
-	struct memory_account swap; /* host swap that its objects take */
-	struct shm shm;             /* keys are per virtual GPU */
+	struct memory_account swap[SWAP_POOLS]; /* that its objects take */
+	struct shm shm;                         /* keys are per virtual GPU */
 	struct sched_group groups[RESOURCES];
 	struct usage usage[RESOURCES];
 	unsigned sessions;
@@ -91,7 +92,8 @@ struct worker {
 	int fds[WORKER_FDS];           /* until WELCOME */
 	int trace_fd;                  /* of the trace segment; -1: it has none */
 	struct worker_page *page;
-	struct memory_account memory, swap;
+	struct memory_account memory, swap[SWAP_POOLS];
+	struct worker_swap swapping;
 	struct worker_residency residency;
 	struct worker_retire retire;
 	struct list lacking; /* daemon.lacking, while `lacks` waits for warm workers to go */

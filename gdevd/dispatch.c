@@ -207,10 +207,11 @@ static int on_swap(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
 	const struct control_memory *message = (const struct control_memory *)header;
-	int status;
 
+	if (message->free_bytes >= SWAP_POOLS)
+		return -EPROTO;
 	if (message->bytes < 0) {
-		if (memory_return(&worker->swap, -(uint64_t)message->bytes))
+		if (memory_return(&worker->swap[message->free_bytes], -(uint64_t)message->bytes))
 			return -EINVAL;
 		residency_balance(worker->daemon);
 		return 0;
@@ -218,11 +219,10 @@ static int on_swap(
 	if (!header->serial) {
 		if (!worker->restored)
 			return -EPROTO;
-		memory_charge_held(&worker->swap, (uint64_t)message->bytes);
+		memory_charge_held(&worker->swap[message->free_bytes], (uint64_t)message->bytes);
 		return 0;
 	}
-	status = residency_promise(worker, (uint64_t)message->bytes);
-	answer_memory(worker, message, status);
+	residency_promise(worker, (uint64_t)message->bytes, header->serial);
 	return 0;
 }
 

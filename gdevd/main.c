@@ -361,6 +361,16 @@ static int start(struct daemon *daemon, const struct options *options)
 	if (error)
 		log_warning(
 			"compiled code is not cached: %s: %s", daemon->state_dir, strerror(-error));
+	error = swap_check(daemon);
+	if (error) {
+		log_error(
+			"file_swap: a file without a name cannot be made in %s: %s; swap_directory in gdev.conf(5) "
+			"names another directory",
+			*daemon->config.swap_directory ? daemon->config.swap_directory
+						       : daemon->state_dir,
+			strerror(-error));
+		return error;
+	}
 	deadline_init(&daemon->restored, on_restored);
 	deadline_set(&daemon->deadlines, &daemon->restored, clock_now_ns() + RESTORE_TIME_NS);
 	deadline_init(&daemon->lonely, on_lonely);

@@ -41,7 +41,7 @@ struct row {
 	const struct usage *usages; /* of the resources */
 	struct usage_counters counters[RESOURCES];
 	double shares[RESOURCES];
-	uint64_t memory_bytes, memory_limit_bytes, swapped_bytes;
+	uint64_t memory_bytes, memory_limit_bytes, swapped_bytes, filed_bytes;
 };
 
 struct rows {
@@ -185,7 +185,8 @@ static void fill_device(struct daemon *daemon, struct row *row, uint64_t now_ns)
 	row->usages = daemon->device.usage;
 	row->memory_bytes = daemon->device.memory.used_bytes;
 	row->memory_limit_bytes = daemon->device.memory.limit_bytes;
-	row->swapped_bytes = daemon->device.residency.swap.used_bytes;
+	row->swapped_bytes = daemon->device.residency.swap[SWAP_MEMORY].used_bytes;
+	row->filed_bytes = daemon->device.residency.swap[SWAP_FILE].used_bytes;
 	for (unsigned i = 0; i < RESOURCES; i++)
 		row->counters[i] = measure_device(daemon, i, now_ns);
 }
@@ -196,7 +197,8 @@ static void fill_vgpu(const struct vgpu *vgpu, struct row *row, uint64_t now_ns)
 	row->usages = vgpu->usage;
 	row->memory_bytes = vgpu->memory.used_bytes;
 	row->memory_limit_bytes = memory_total(&vgpu->memory);
-	row->swapped_bytes = vgpu->swap.used_bytes;
+	row->filed_bytes = vgpu->swap[SWAP_FILE].used_bytes;
+	row->swapped_bytes = swap_used_by(vgpu) - row->filed_bytes;
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		unsigned queue = grants_queue(vgpu->daemon, i);
 		row->counters[i] = measure_vgpu(vgpu, i, now_ns);
@@ -217,7 +219,8 @@ static void fill_session(const struct session *session, struct row *row, uint64_
 	row->usages = session->usage;
 	row->memory_bytes = session->worker->memory.used_bytes;
 	row->memory_limit_bytes = memory_total(&session->vgpu->memory);
-	row->swapped_bytes = session->worker->swap.used_bytes;
+	row->filed_bytes = session->worker->swap[SWAP_FILE].used_bytes;
+	row->swapped_bytes = swap_used(session->worker) - row->filed_bytes;
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		unsigned queue = grants_queue(session->daemon, i);
 		row->counters[i] = measure_session(session, i, now_ns);
@@ -236,6 +239,8 @@ static void print_rows(FILE *file, const struct rows *rows)
 		offsetof(struct row, memory_limit_bytes));
 	print_bytes(file, rows, "swapped_bytes", "Device memory that host memory keeps.",
 		offsetof(struct row, swapped_bytes));
+	print_bytes(file, rows, "file_swapped_bytes", "Device memory that swap files keep.",
+		offsetof(struct row, filed_bytes));
 }
 
 static void print_vgpus(FILE *file, struct daemon *daemon, uint64_t now_ns)

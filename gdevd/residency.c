@@ -14,8 +14,9 @@
 #include "proto/session.h"
 
 #define EXCHANGE_BYTES (64ull << 20)
-#define LOADED_NS NS_PER_S  /* so long does who brought something in keep it from the reserve */
-#define GRANULE ARENA_ALIGN /* no chunk is smaller */
+#define LOADED_NS NS_PER_S      /* so long does who brought something in keep it from the reserve */
+#define GRANULE ARENA_ALIGN     /* no chunk is smaller */
+#define CHUNK_MAX (32ull << 20) /* and none larger */
 #define PAUSE_FIRST_NS (200 * NS_PER_MS)
 #define PAUSE_MOST_NS (60 * NS_PER_S)
 
@@ -35,6 +36,7 @@ void residency_init(struct daemon *daemon)
 {
 	list_init(&daemon->device.residency.waiting);
 	deadline_init(&daemon->device.residency.again, on_again);
+	swap_init(daemon);
 }
 
 void residency_init_device(struct daemon *daemon)
@@ -43,29 +45,37 @@ void residency_init_device(struct daemon *daemon)
 	uint64_t swap = daemon->config.host_swap;
 	uint64_t memory = daemon->device.memory.limit_bytes;
 
-	residency->swap.limit_bytes = swap == UINT64_MAX ? machine_half() : swap;
+	residency->swap[SWAP_MEMORY].limit_bytes = swap == UINT64_MAX ? machine_half() : swap;
+	residency->swap[SWAP_FILE].limit_bytes = daemon->config.file_swap;
 	/* Without swap nobody can leave, and a reserve would be of no use. */
-	if (residency->swap.limit_bytes)
+	if (swap || daemon->config.file_swap)
 		residency->reserve_bytes =
 			memory / 100 * daemon->config.swap_reserve_pct & ~(GRANULE - 1);
 }
 
 void residency_init_worker(struct worker *worker)
 {
-	memory_init(&worker->swap, NULL, UINT64_MAX);
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		memory_init(&worker->swap[i], NULL, UINT64_MAX);
+	worker->swapping.fd = -1;
 	list_init(&worker->residency.link);
 }
 
 void residency_finish_worker(struct worker *worker)
 {
 	list_remove(&worker->residency.link);
-	memory_return(&worker->swap, worker->swap.used_bytes);
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		memory_return(&worker->swap[i], worker->swap[i].used_bytes);
+	if (worker->swapping.fd >= 0)
+		close(worker->swapping.fd);
+	worker->swapping.fd = -1;
 	worker->residency.order = 0;
 }
 
 void residency_begin_session(struct worker *worker)
 {
-	memory_init(&worker->swap, &worker->session->vgpu->swap, UINT64_MAX);
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		memory_init(&worker->swap[i], &worker->session->vgpu->swap[i], UINT64_MAX);
 	worker->residency.used_ns = clock_now_ns();
 }
 
@@ -74,7 +84,7 @@ void residency_begin_session(struct worker *worker)
 uint64_t residency_free(const struct vgpu *vgpu)
 {
 	uint64_t total = memory_total(&vgpu->memory);
-	uint64_t used = vgpu->memory.used_bytes + vgpu->swap.used_bytes;
+	uint64_t used = vgpu->memory.used_bytes + swap_used_by(vgpu);
 
 	return total - min_of(total, used);
 }
@@ -105,17 +115,6 @@ bool residency_has_room(const struct worker *worker, uint64_t bytes)
 
 	return bytes <= memory_free(&worker->memory) &&
 	       bytes + reserve + for_contexts(daemon, NULL) <= device;
-}
-
-/* So much is always left, on the device or in swap, for two objects to change places by. */
-int residency_promise(struct worker *worker, uint64_t bytes)
-{
-	const struct residency *residency = &worker->daemon->device.residency;
-	uint64_t reserve = residency->reserve_bytes, swap = room(&residency->swap);
-
-	if (reserve < EXCHANGE_BYTES && bytes + EXCHANGE_BYTES > swap)
-		return -ENOMEM;
-	return memory_charge(&worker->swap, bytes);
 }
 
 static uint64_t room_beside_contexts(const struct daemon *daemon, const struct vgpu *vgpu)
@@ -245,7 +244,7 @@ static struct worker *find_victim(
 static void send_order(
 	struct worker *worker, uint64_t bytes, uint64_t promised, uint32_t flags, uint64_t cause)
 {
-	struct control_evict message = {.bytes = bytes, .flags = flags};
+	struct control_evict message = {.bytes = bytes, .swapped = promised, .flags = flags};
 	struct worker_residency *residency = &worker->residency;
 	static uint32_t serial;
 
@@ -258,14 +257,35 @@ static void send_order(
 	control_fill(&message, CONTROL_EVICT, serial);
 	if (!(flags & EVICT_RESUME)) {
 		residency->order = serial;
-		residency->ordered_bytes = bytes;
-		residency->promised_bytes = promised;
+		residency->ordered_bytes = flags & EVICT_SLOTS ? 0 : bytes;
 		residency->ordered_flags = flags;
 		residency->ordered_from_bytes = worker->memory.used_bytes;
 		residency->ordered_ns = clock_now_ns();
 		residency->cause = cause;
 	}
-	connection_send(worker->connection, &message, NULL, 0);
+	connection_send(
+		worker->connection, &message, &worker->swapping.fd, (flags & EVICT_FILE) != 0);
+}
+
+void residency_ask_slots(struct worker *worker, uint64_t bytes)
+{
+	send_order(worker, bytes, 0, EVICT_SLOTS, 0);
+}
+
+/* Charges swap space for what is to leave, of which `part` may be less then: pieces leave as a whole, and what is not
+ * needed comes back. */
+static int charge_leaving(
+	struct worker *victim, uint64_t *part, uint64_t *promised, enum swap_pool *pool)
+{
+	int status;
+
+	*promised = min_of(align_up(*part, CHUNK_MAX), victim->memory.used_bytes);
+	status = swap_charge(victim, *promised, pool);
+	if (status != -ENOMEM)
+		return status;
+	*promised = min_of(*promised, swap_largest(victim->daemon) & ~(GRANULE - 1));
+	*part = min_of(*part, *promised);
+	return *part ? swap_charge(victim, *promised, pool) : -ENOMEM;
 }
 
 /* Sends for `bytes`; what is shared goes last. False: somebody has it, but host swap has no room for it. */
@@ -277,13 +297,16 @@ static bool send_for(
 
 	while (bytes && (victim = find_victim(daemon, asks, vgpu))) {
 		uint64_t part = min_of(align_up(bytes, GRANULE), victim->memory.used_bytes);
-		uint64_t swap = room(&daemon->device.residency.swap);
-		part = min_of(part, swap);
-		if (!part || memory_charge(&victim->swap, part)) {
-			complain("host swap is full: nothing can leave the device");
+		uint64_t promised;
+		enum swap_pool pool;
+		int status = charge_leaving(victim, &part, &promised, &pool);
+		if (status == -EAGAIN)
+			return true; /* residency_balance() comes again */
+		if (status) {
+			complain("swap space is used up: nothing can leave the device");
 			return false;
 		}
-		send_order(victim, part, part, 0, cause);
+		send_order(victim, part, promised, pool == SWAP_FILE ? EVICT_FILE : 0, cause);
 		bytes -= min_of(bytes, part);
 	}
 	if (bytes)
@@ -306,6 +329,45 @@ static void answer(struct worker *worker, uint32_t serial, int status, uint64_t 
 	message.total_bytes = memory_total(&worker->memory);
 	if (worker->connection)
 		connection_send(worker->connection, &message, NULL, 0);
+}
+
+/* So much is always left, on the device or in swap, for two objects to change places by. */
+static int promise(struct worker *worker, uint64_t bytes, enum swap_pool *pool)
+{
+	const struct daemon *daemon = worker->daemon;
+
+	if (daemon->device.residency.reserve_bytes < EXCHANGE_BYTES &&
+		bytes + EXCHANGE_BYTES > swap_room(daemon))
+		return -ENOMEM;
+	return swap_charge(worker, bytes, pool);
+}
+
+void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial)
+{
+	struct control_memory message = {.bytes = (int64_t)bytes};
+	enum swap_pool pool = SWAP_MEMORY;
+	int status = promise(worker, bytes, &pool);
+
+	worker->swapping.promise_bytes = status == -EAGAIN ? bytes : 0;
+	worker->swapping.promise_serial = serial;
+	if (status == -EAGAIN || !worker->connection)
+		return;
+	control_fill(&message, CONTROL_MEMORY_REPLY, serial);
+	message.header.status = status;
+	message.total_bytes = memory_total(&worker->memory);
+	message.free_bytes = pool;
+	connection_send(
+		worker->connection, &message, &worker->swapping.fd, !status && pool == SWAP_FILE);
+}
+
+static void serve_promises(struct daemon *daemon)
+{
+	struct worker *worker;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (worker->swapping.promise_bytes && worker->state == WORKER_SERVING)
+			residency_promise(worker, worker->swapping.promise_bytes,
+				worker->swapping.promise_serial);
 }
 
 /* Gives what there is, of the reserve too (rule 6). */
@@ -354,6 +416,8 @@ static bool is_hopeless(const struct daemon *daemon, const struct worker *worker
 		retire_wait(worker->daemon);
 		return false; /* those that use the device now will pause */
 	}
+	if (swap_comes(daemon))
+		return false;
 	if (room_beside_contexts(daemon, vgpu) < GRANULE && !coming_in(daemon, vgpu))
 		return true;
 	return room_beside_contexts(daemon, NULL) < GRANULE && !coming_in(daemon, NULL);
@@ -413,6 +477,7 @@ void residency_balance(struct daemon *daemon)
 		return;
 	residency->balancing = true;
 	clients_serve(daemon);
+	serve_promises(daemon);
 	serve_waiting(daemon);
 	restore_reserve(daemon);
 	residency->balancing = false;
@@ -457,10 +522,11 @@ int residency_evicted(struct worker *worker, const struct control_evict *message
 	if (!residency->order || message->header.serial != residency->order)
 		return 0; /* of a gdevd before this one */
 	residency->order = 0;
-	if (message->swapped < residency->promised_bytes)
-		memory_return(&worker->swap, residency->promised_bytes - message->swapped);
-	else
-		memory_charge_held(&worker->swap, message->swapped - residency->promised_bytes);
+	if (residency->ordered_flags & EVICT_SLOTS) {
+		swap_given(worker);
+		residency_balance(worker->daemon);
+		return 0;
+	}
 	if (message->bytes) {
 		residency_refreshed(worker);
 	} else if (!(residency->ordered_flags &
@@ -469,7 +535,7 @@ int residency_evicted(struct worker *worker, const struct control_evict *message
 		residency_pause_begin(&residency->pause);
 	}
 	if (message->header.status)
-		complain("worker %d cannot write to host swap: %s", (int)worker->pid,
+		complain("worker %d cannot write to swap: %s", (int)worker->pid,
 			strerror(-message->header.status));
 	charge_cause(worker, message->copied_us * NS_PER_US);
 	if (residency->ordered_flags & EVICT_RETIRE)
@@ -490,7 +556,8 @@ int residency_make_room(struct daemon *daemon, struct vgpu *vgpu, uint64_t bytes
 		return 0;
 	if (have + coming < bytes)
 		sent = send_for(daemon, NULL, vgpu, bytes - have - coming);
-	if (have + coming_in(daemon, vgpu) >= bytes || (sent && retire_may_come(daemon, vgpu)))
+	if (have + coming_in(daemon, vgpu) >= bytes || swap_comes(daemon) ||
+		(sent && retire_may_come(daemon, vgpu)))
 		return -EAGAIN;
 	return -ENOMEM;
 }
@@ -503,7 +570,7 @@ int residency_set_limit(struct vgpu *vgpu, uint64_t bytes)
 	uint64_t limit = bytes ? bytes : UINT64_MAX;
 	uint64_t used = vgpu->memory.used_bytes;
 
-	if (used > limit && used - limit > room(&daemon->device.residency.swap))
+	if (used > limit && used - limit > swap_room(daemon))
 		return -ENOMEM;
 	vgpu->memory.limit_bytes = limit;
 	residency_balance(daemon);
@@ -523,24 +590,31 @@ int residency_suspend(struct session *session)
 {
 	struct worker *worker = session->worker;
 	struct worker_residency *residency = &worker->residency;
+	enum swap_pool pool;
+	int status;
 
 	if (residency->suspended)
 		return -EALREADY;
 	if (residency->order)
 		return -EBUSY;
-	if (memory_charge(&worker->swap, objects_of(worker)))
-		return -ENOMEM;
+	status = swap_charge(worker, objects_of(worker), &pool);
+	if (status)
+		return status == -EAGAIN ? -EBUSY : status;
 	residency->suspended = true;
 	send_order(worker, worker->memory.used_bytes, objects_of(worker),
-		EVICT_SUSPEND | EVICT_RETIRE, 0);
+		EVICT_SUSPEND | EVICT_RETIRE | (pool == SWAP_FILE ? EVICT_FILE : 0), 0);
 	return 0;
 }
 
 int residency_retire(struct worker *worker)
 {
-	if (memory_charge(&worker->swap, objects_of(worker)))
-		return -ENOMEM;
-	send_order(worker, worker->memory.used_bytes, objects_of(worker), EVICT_RETIRE, 0);
+	enum swap_pool pool;
+	int status = swap_charge(worker, objects_of(worker), &pool);
+
+	if (status)
+		return status;
+	send_order(worker, worker->memory.used_bytes, objects_of(worker),
+		EVICT_RETIRE | (pool == SWAP_FILE ? EVICT_FILE : 0), 0);
 	return 0;
 }
 

@@ -31,12 +31,14 @@ struct residency_pause {
 
 /* Of a device. */
 struct residency {
-	struct memory_account swap; /* host memory that swap may take */
-	uint64_t reserve_bytes;     /* temporary swap space (rule 6); 0: none */
-	struct list waiting;        /* struct worker_residency.link */
-	uint64_t taker;             /* session that took from the reserve last */
-	bool balancing;             /* residency_balance() does not nest */
-	struct deadline again;      /* something is lacking, and somebody can be asked again */
+	struct memory_account
+		swap[2];        /* host memory and files that swap may take: enum swap_pool */
+	uint64_t reserve_bytes; /* temporary swap space (rule 6); 0: none */
+	struct list waiting;    /* struct worker_residency.link */
+	uint64_t taker;         /* session that took from the reserve last */
+	bool balancing;         /* residency_balance() does not nest */
+	struct deadline again;  /* something is lacking, and somebody can be asked again */
+	struct deadline files;  /* swap files are looked at then */
 };
 
 /* Of a worker. */
@@ -48,7 +50,6 @@ struct worker_residency {
 	bool wanted_whole;   /* nor for objects: it is for a context */
 	uint32_t order;      /* serial of the EVICT that it has not answered; 0: none */
 	uint64_t ordered_bytes, ordered_from_bytes; /* asked for; what it held then */
-	uint64_t promised_bytes;                    /* of host swap, for what leaves */
 	uint32_t ordered_flags;                     /* enum evict_flags */
 	uint64_t ordered_ns;                        /* when, */
 	uint64_t cause;                             /* for which session; 0: for none but its own */
@@ -73,6 +74,8 @@ void residency_finish_worker(struct worker *worker);
 void residency_pause_begin(struct residency_pause *pause);
 bool residency_is_paused(const struct residency_pause *pause);
 void residency_refreshed(struct worker *worker);
+/* It is to give back so much host swap that it keeps and does not use. It has no order. */
+void residency_ask_slots(struct worker *worker, uint64_t bytes);
 
 /* What the virtual GPU may still allocate without swapping its own objects. */
 uint64_t residency_free(const struct vgpu *vgpu);
@@ -80,9 +83,9 @@ uint64_t residency_free(const struct vgpu *vgpu);
 bool residency_is_protected(const struct worker *worker);
 /* Device memory that may be charged without anybody leaving: not the reserve. */
 bool residency_has_room(const struct worker *worker, uint64_t bytes);
-/* Charges host swap for an object that has no place on the device. -ENOMEM: there would be no way left to
- * exchange what is in swap for what is on the device. */
-int residency_promise(struct worker *worker, uint64_t bytes);
+/* Charges swap space for an object that has no place on the device. -ENOMEM: there would be no way left to
+ * exchange what is in swap for what is on the device. Answers the worker, at once or when there is room. */
+void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial);
 /* Makes others leave until there are `bytes` for a context: in the virtual GPU, or (NULL) on the device. 0: there
  * are; -EAGAIN: they are leaving, and workers_adjust() or client_wait() is called again; -ENOMEM: nobody can. */
 int residency_make_room(struct daemon *daemon, struct vgpu *vgpu, uint64_t bytes);

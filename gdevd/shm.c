@@ -136,7 +136,7 @@ static void segment_destroy(struct shm_segment *segment)
 	if (segment->host_fd >= 0)
 		close(segment->host_fd);
 	memory_return(&segment->memory, segment->memory.used_bytes);
-	memory_return(&segment->swap, segment->swap.used_bytes);
+	shm_return_swap(segment);
 	free(segment);
 }
 
@@ -173,7 +173,8 @@ static int segment_create(struct session *session, const struct control_shm *mes
 	list_init(&segment->attachments);
 	list_init(&segment->parked);
 	memory_init(&segment->memory, &session->vgpu->memory, UINT64_MAX);
-	memory_init(&segment->swap, &session->vgpu->swap, UINT64_MAX);
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		memory_init(&segment->swap[i], &session->vgpu->swap[i], UINT64_MAX);
 	segment->host_fd = -1;
 	list_append(&shm->segments, &segment->link);
 	shm->count++;

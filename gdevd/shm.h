@@ -63,12 +63,12 @@ struct shm_segment {
 	struct memory_account memory;
 	struct session *creator; /* until it is whole; NULL when that one is gone */
 	enum shm_place place;
-	int host_fd;                  /* the host copy, from LEAVING to LOADING, and MAPPED; -1 */
-	struct memory_account swap;   /* what it is charged for that */
-	struct session *mover;        /* WRITING, LOADING */
-	unsigned orders;              /* LEAVING, DROPPING: that have not been answered */
-	int refused;                  /* LEAVING: why it has to stay */
-	struct residency_pause pause; /* it could not leave */
+	int host_fd;                   /* the host copy, from LEAVING to LOADING, and MAPPED; -1 */
+	struct memory_account swap[2]; /* what it is charged for that: enum swap_pool */
+	struct session *mover;         /* WRITING, LOADING */
+	unsigned orders;               /* LEAVING, DROPPING: that have not been answered */
+	int refused;                   /* LEAVING: why it has to stay */
+	struct residency_pause pause;  /* it could not leave */
 	bool removed, restored, transient;
 	bool unpaid; /* what is being backed was here before this gdevd, and is in nobody's account */
 	uint8_t token[CONTROL_TOKEN_BYTES];
@@ -135,6 +135,8 @@ void shm_loaded(struct shm_segment *segment);
 void shm_back_host(struct shm_segment *segment, const struct control_shm *message, int fd);
 /* The attachment, or what its session does for the segment, is over. */
 void shm_attachment_over(struct shm_attachment *attachment);
+/* Its host copy is not needed any more. */
+void shm_return_swap(struct shm_segment *segment);
 /* What the session has backed so far is its own again, and its to give back. */
 void shm_return_charge(struct shm_segment *segment, struct session *session);
 /* LOADING: what has come is forgotten. */

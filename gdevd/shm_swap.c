@@ -68,23 +68,32 @@ static void order_all(struct shm_segment *segment, enum control_shm_command comm
 	}
 }
 
+void shm_return_swap(struct shm_segment *segment)
+{
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		memory_return(&segment->swap[i], segment->swap[i].used_bytes);
+}
+
 static void drop_host_copy(struct shm_segment *segment)
 {
 	if (segment->host_fd >= 0)
 		close(segment->host_fd);
 	segment->host_fd = -1;
-	memory_return(&segment->swap, segment->swap.used_bytes);
+	shm_return_swap(segment);
 }
 
 /* ---- leaving ---- */
 
 static int leave(struct shm_segment *segment)
 {
-	int error = memory_charge(&segment->swap, segment->bytes);
+	struct daemon *daemon = daemon_of(segment);
+	enum swap_pool pool;
+	int error = swap_charge_accounts(daemon, segment->swap, segment->bytes, &pool);
 
 	if (error)
 		return error;
-	segment->host_fd = memfd_create("gdev-shared", MFD_CLOEXEC);
+	segment->host_fd = pool == SWAP_FILE ? swap_file_open(daemon)
+					     : memfd_create("gdev-shared", MFD_CLOEXEC);
 	if (segment->host_fd < 0 || ftruncate(segment->host_fd, (off_t)segment->bytes)) {
 		drop_host_copy(segment);
 		return -ENOMEM;
@@ -266,7 +275,7 @@ void shm_back_host(struct shm_segment *segment, const struct control_shm *messag
 {
 	segment->host_fd = fd;
 	segment->place = message->flags & CONTROL_SHM_MAPPED ? SHM_MAPPED : SHM_ON_HOST;
-	memory_charge_held(&segment->swap, segment->bytes);
+	memory_charge_held(&segment->swap[SWAP_MEMORY], segment->bytes);
 }
 
 /* ---- those that wait ---- */

@@ -38,7 +38,8 @@ static struct vgpu *create(struct daemon *daemon, struct config_vgpu *config)
 	vgpu->daemon = daemon;
 	vgpu->config = config;
 	memory_init(&vgpu->memory, &daemon->device.memory, memory_limit(config));
-	memory_init(&vgpu->swap, &daemon->device.residency.swap, UINT64_MAX);
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		memory_init(&vgpu->swap[i], &daemon->device.residency.swap[i], UINT64_MAX);
 	shm_init(&vgpu->shm);
 	grants_vgpu_init(vgpu);
 	list_append(&daemon->vgpus, &vgpu->link);
@@ -57,7 +58,8 @@ int vgpus_init(struct daemon *daemon)
 	struct config_vgpu *config;
 
 	memory_init(&daemon->device.memory, NULL, UINT64_MAX);
-	memory_init(&daemon->device.residency.swap, NULL, UINT64_MAX);
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		memory_init(&daemon->device.residency.swap[i], NULL, UINT64_MAX);
 	residency_init(daemon);
 	list_for_each (config, &daemon->config.vgpus, link)
 		if (!create(daemon, config))
@@ -168,7 +170,7 @@ int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error
 	if (status) {
 		snprintf(error, CONFIG_ERROR_MAX,
 			"host swap has no room for what would have to leave the device; "
-			"host_swap in gdev.conf(5) says how much it has");
+			"host_swap and file_swap in gdev.conf(5) say how much it has");
 		return status;
 	}
 	status = server_vgpu_change(vgpu, config);
@@ -238,7 +240,8 @@ static void move_memory(struct vgpu *vgpu)
 
 	list_for_each (worker, &vgpu->daemon->workers.all, link) {
 		move_account(&worker->memory, &vgpu->memory, &device->memory);
-		move_account(&worker->swap, &vgpu->swap, &device->residency.swap);
+		for (unsigned i = 0; i < SWAP_POOLS; i++)
+			move_account(&worker->swap[i], &vgpu->swap[i], &device->residency.swap[i]);
 	}
 }
 

@@ -166,7 +166,8 @@ struct control_attach {
  * for what stays on the device (1), for which others may have to leave: answered, when there is
  * some, with as many of the bytes as there are now. -ENOMEM: nobody has any to give. For a context that was given
  * back (2): answered with all of it, whenever that is.
- * SWAP: as MEMORY, for host memory that swap space may take. With serial 0, bytes > 0 are held already.
+ * SWAP: as MEMORY, for swap space. In the answer, and in what a worker gives back, free_bytes is 0 for host memory, 1
+ * for the swap file, whose descriptor goes with the answer. With serial 0, bytes > 0 are held already.
  * All answers are MEMORY_REPLY, with what the virtual GPU has. */
 struct control_memory {
 	struct control_header header;
@@ -174,10 +175,10 @@ struct control_memory {
 	uint64_t free_bytes, total_bytes;
 };
 
-/* EVICT: gdevd wants `bytes` of device memory back from a worker, or, with flags, something else; as many
- * bytes of host swap have been charged to it. The worker gives back with MEMORY as chunks leave, and says
- * EVICTED (same serial) when it is done: `bytes` that it gave, of which `swapped` are in host swap now; the
- * rest of what was charged for it is returned. `copied_us`: how long the copy engine worked for it, which is
+/* EVICT: gdevd wants `bytes` of device memory back from a worker, or, with flags, something else; `swapped` bytes of
+ * swap space have been charged to it for that. The worker gives back with MEMORY as chunks leave, and with SWAP what
+ * it does not need of the swap space; it says
+ * EVICTED (same serial) when it is done: `bytes` that it gave, of which `swapped` are in swap now. `copied_us`: how long the copy engine worked for it, which is
  * charged to whom the room is for. status: what was in the way. */
 struct control_evict {
 	struct control_header header;
@@ -192,6 +193,9 @@ enum evict_flags {
 	/* All of it, and the context if nothing is going on: the next command has it made again. In EVICTED: it is
 	 * gone (what it was charged was returned with MEMORY). Else worker_page.kept_by may say why not. */
 	EVICT_RETIRE = 8,
+	EVICT_SLOTS =
+		16, /* no device memory: so many bytes of host swap that it keeps and does not use */
+	EVICT_FILE = 32, /* what was charged is of the swap file, whose descriptor goes with it */
 };
 
 enum control_resource {
@@ -352,6 +356,8 @@ struct worker_page {
 		kept_by; /* enum worker_keeper: why the context was not given back when it was last to be */
 	/* How often it was given back, and how long its being made again has taken in all. */
 	uint64_t retirements, reopening_ns;
+	uint64_t swap_kept_bytes; /* host swap that it was charged, and keeps without using it */
+	uint64_t rescued_bytes;   /* that were to leave, and were wanted back before they had */
 };
 
 enum worker_context {

@@ -114,6 +114,13 @@ static void swap_answered(struct core *core, struct control_request *request, in
 		list_remove(&charge->link);
 		charge->swapped = !status;
 		memory->swap_bytes += status ? 0 : charge->bytes;
+		if (!status && ((const struct control_memory *)reply)->free_bytes == SWAP_FILE) {
+			swap_charged(core, SWAP_FILE, charge->bytes);
+			if (fd_count)
+				swap_take_file(core, &fds[0]);
+		} else if (!status) {
+			swap_charged(core, SWAP_MEMORY, charge->bytes);
+		}
 		usage_set(&core->page->swapped_bytes, memory->swap_bytes);
 		charge->decided(core, charge, status);
 	}
@@ -253,25 +260,22 @@ void memory_vacate(struct core *core, uint64_t bytes)
 
 void memory_uncharge_swap(struct core *core, uint64_t bytes)
 {
-	struct control_memory message;
-
-	if (!bytes)
-		return;
 	core->memory.swap_bytes -= bytes;
-	tell(core, -(int64_t)bytes, &message);
-	message.header.type = CONTROL_SWAP;
-	control_send(core, &message, NULL, 0);
 	usage_set(&core->page->swapped_bytes, core->memory.swap_bytes);
+	swap_settle(core);
 }
 
 void memory_register(struct core *core)
 {
 	struct control_memory message;
 
-	tell(core, (int64_t)core->memory.swap_bytes, &message);
-	message.header.type = CONTROL_SWAP;
-	if (core->memory.swap_bytes)
-		control_send(core, &message, NULL, 0);
+	for (enum swap_pool pool = SWAP_MEMORY; pool < SWAP_POOLS; pool++) {
+		tell(core, (int64_t)core->swap.charged[pool], &message);
+		message.header.type = CONTROL_SWAP;
+		message.free_bytes = pool;
+		if (message.bytes)
+			control_send(core, &message, NULL, 0);
+	}
 }
 
 static void trim_job(struct job *job)

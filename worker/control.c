@@ -411,6 +411,8 @@ static int dispatch(
 		grant_revoked(core, grant->resource);
 		return 0;
 	case CONTROL_EVICT:
+		if (fd_count)
+			swap_take_file(core, &fds[0]);
 		residency_evict(core, (const void *)header);
 		return 0;
 	case CONTROL_SHM:

@@ -25,6 +25,7 @@
  * driver uses the engine that copies from the device when it maps chunks, for those who are to have the memory. */
 #define MOVING_BYTES (8ull << 20)
 
+static void move_out(struct core *core);
 static void write_job(struct job *job);
 static void drop_job(struct job *job);
 
@@ -33,6 +34,8 @@ void residency_say_evicted(struct core *core, int status, uint32_t flags)
 	struct residency *residency = &core->residency;
 	struct control_evict answer = residency->order;
 
+	residency->promised_bytes = 0;
+	swap_settle(core);
 	answer.header.type = CONTROL_EVICTED;
 	answer.header.status = status;
 	answer.bytes = residency->given_bytes;
@@ -65,6 +68,8 @@ static void progress(struct core *core)
 
 bool evict_rescue(struct core *core, struct piece *piece)
 {
+	bool filed = piece->slot && piece->slot->pool == SWAP_FILE;
+
 	switch (piece->state) {
 	case PIECE_LEAVING:
 		if (piece->slot)
@@ -75,11 +80,15 @@ bool evict_rescue(struct core *core, struct piece *piece)
 			swap_put(core, piece->slot);
 		piece->slot = NULL;
 		list_remove(&piece->link);
+		usage_add(&core->page->rescued_bytes, piece->bytes);
 		residency_arrived(core, piece, PIECE_RESIDENT);
+		if (filed)
+			move_out(core); /* which may have waited for the buffer */
 		progress(core);
 		return true;
 	case PIECE_WRITING: /* what reads it harms nobody, and was in vain: stay() */
 		list_remove(&piece->link);
+		usage_add(&core->page->rescued_bytes, piece->bytes);
 		residency_arrived(core, piece, PIECE_RESIDENT);
 		piece->copied = true;
 		return true;
@@ -130,8 +139,6 @@ static void to_be_dropped(struct core *core, struct piece *piece)
 	memory_unpin(core, range);
 }
 
-static void move_out(struct core *core);
-
 static void moved_out(struct core *core, struct command *command)
 {
 	struct residency *residency = &core->residency;
@@ -170,6 +177,8 @@ static void move_out(struct core *core)
 	while (residency->moving_bytes < MOVING_BYTES &&
 		(piece = list_first(&residency->prepared, struct piece, link))) {
 		int error;
+		if (!swap_lend(&core->swap.out, piece->slot))
+			return; /* until that is written */
 		residency->prepared_bytes -= piece->bytes;
 		begin_writing(core, piece);
 		residency->moving_bytes += piece->bytes;
@@ -203,6 +212,8 @@ static void prepare(struct core *core, struct piece *piece)
 
 	if (!error)
 		error = swap_get(core, piece->bytes, &piece->slot);
+	if (!error && piece->slot->pool == SWAP_FILE)
+		error = swap_make_buffer(core, &core->swap.out);
 	core_lock(core);
 	if (error || piece->copied || !piece->range->ready) {
 		residency->failed = error ? error : residency->failed;
@@ -243,12 +254,35 @@ static void write_job(struct job *job)
 
 /* ---- leaving ---- */
 
+/* Writes to the file what is in its buffer. If that cannot be, it stays. */
+static bool file(struct core *core, struct piece *piece)
+{
+	struct swap_slot *slot = piece->slot;
+	int error = 0;
+
+	if (!slot || slot->pool != SWAP_FILE)
+		return true;
+	error = swap_write(core, slot, 0, slot->base, slot->bytes);
+	core_lock(core);
+	swap_release(slot);
+	if (error) {
+		core->residency.failed = error;
+		residency_arrived(core, piece, PIECE_RESIDENT);
+		stay(core, piece);
+	}
+	move_out(core);
+	core_unlock(core);
+	return !error;
+}
+
 /* Gives the chunk back. It is not kept: others wait for it. */
 static void drop(struct core *core, struct piece *piece)
 {
 	struct residency *residency = &core->residency;
 	struct range *range = piece->range;
 
+	if (!file(core, piece))
+		return;
 	core->ops->unmap(core->space, range->address + piece->offset, piece->chunk);
 	core->ops->chunk_destroy(piece->chunk);
 	core_lock(core);
@@ -258,6 +292,7 @@ static void drop(struct core *core, struct piece *piece)
 	residency->going--;
 	residency->given_bytes += piece->bytes;
 	residency->swapped_bytes += piece->bytes;
+	residency->promised_bytes -= min_of(piece->bytes, residency->promised_bytes);
 	core->memory.swap_bytes += piece->bytes;
 	usage_set(&core->page->swapped_bytes, core->memory.swap_bytes);
 	memory_vacate(core, piece->bytes);
@@ -334,7 +369,8 @@ static void stopped(struct core *core, struct direct_stop *stop)
 	evict_drained(core);
 }
 
-/* The least preferred first, until there is enough. Objects that the client has mapped for good stay. */
+/* The least preferred first, until there is enough, or no swap space for more. Objects that the client has mapped for
+ * good stay. */
 static void choose(struct core *core, uint64_t bytes)
 {
 	struct residency *residency = &core->residency;
@@ -347,7 +383,8 @@ static void choose(struct core *core, uint64_t bytes)
 		for (size_t i = range->piece_count;
 			i-- && !range->mapped && !range->stays && chosen < bytes;) {
 			struct piece *piece = &range->pieces[i];
-			if (piece->state != PIECE_RESIDENT)
+			if (piece->state != PIECE_RESIDENT ||
+				piece->bytes > residency->promised_bytes - chosen)
 				continue;
 			piece->state = PIECE_LEAVING;
 			residency->stopped |= range->lent;
@@ -418,9 +455,16 @@ static void resume(struct core *core)
 void residency_evict(struct core *core, const struct control_evict *order)
 {
 	struct residency *residency = &core->residency;
+	enum swap_pool pool = order->flags & EVICT_FILE ? SWAP_FILE : SWAP_MEMORY;
 
+	if (order->flags & EVICT_SLOTS) {
+		swap_give(core, order);
+		return;
+	}
+	swap_charged(core, pool, order->swapped);
 	if (residency->evicting)
 		return; /* gdevd has one at a time */
+	residency->promised_bytes = order->swapped;
 	residency->order = *order;
 	residency->given_bytes = residency->swapped_bytes = residency->copied_ns = 0;
 	residency->failed = 0;

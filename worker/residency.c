@@ -516,15 +516,30 @@ static void moved_in(struct core *core, struct command *command)
 	piece->slot = NULL;
 	piece->written = true;
 	loaded(core, piece, PIECE_RESIDENT);
+	if (!list_empty(&core->residency.loading)) /* may wait for the buffer */
+		residency_start(core, &core->residency.load, load_job);
 }
 
 /* The device has no chunk for what we have been charged: somebody else uses it, whom we do not know. */
 static void fall_back(struct core *core, struct piece *piece)
 {
 	core_lock(core);
+	swap_release(piece->slot);
 	memory_vacate(core, piece->bytes);
 	piece->wanted = true;
 	core_unlock(core);
+}
+
+/* What is in the file goes through the buffer, which load_job() has lent. */
+static int read_in(struct core *core, struct swap_slot *slot)
+{
+	int error;
+
+	if (!slot || slot->pool != SWAP_FILE)
+		return 0;
+	error = swap_make_buffer(core, slot->buffer);
+	slot->base = slot->buffer->base;
+	return error ? error : swap_read(core, slot, 0, slot->base, slot->bytes);
 }
 
 static int bring_in(struct core *core, struct piece *piece)
@@ -535,6 +550,8 @@ static int bring_in(struct core *core, struct piece *piece)
 	if (error)
 		return error;
 	error = residency_queue(core, false);
+	if (!error)
+		error = read_in(core, piece->slot);
 	if (!error)
 		error = core->ops->map(core->space, address, piece->chunk, false);
 	if (error) {
@@ -587,6 +604,9 @@ static void load_job(struct job *job)
 		struct piece *piece;
 		core_lock(core);
 		piece = list_first(&residency->loading, struct piece, link);
+		if (piece && !piece->wanted && piece->slot &&
+			!swap_lend(&core->swap.in, piece->slot))
+			piece = NULL; /* moved_in() goes on */
 		if (piece)
 			list_remove(&piece->link);
 		else

@@ -78,9 +78,10 @@ struct residency {
 	struct single_job trim;
 	struct control_evict order;
 	uint64_t given_bytes, swapped_bytes, prepared_bytes, moving_bytes;
-	uint64_t copied_ns; /* by the copy engine, for the order */
-	unsigned going;     /* pieces that are WRITING or GOING */
-	bool stopped;       /* direct copies, until the order has been carried out */
+	uint64_t promised_bytes; /* of swap space, for what has not left yet */
+	uint64_t copied_ns;      /* by the copy engine, for the order */
+	unsigned going;          /* pieces that are WRITING or GOING */
+	bool stopped;            /* direct copies, until the order has been carried out */
 	struct direct_stop stop;
 	bool draining;     /* waits for commands in flight, */
 	uint64_t sequence; /* up to this one */

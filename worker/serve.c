@@ -16,15 +16,20 @@
 
 #define FILL_BYTES (16ull << 10) /* a part that stays in the processor's cache */
 
-static void copy_from(const struct device_copy *copy, const uint8_t *from)
+/* `at`: where it begins in the slot. */
+static int copy_from(struct core *core, const struct device_copy *copy,
+	const struct swap_slot *slot, uint64_t at)
 {
-	for (uint64_t y = 0; y < copy->height; y++) {
+	int error = 0;
+
+	for (uint64_t y = 0; y < copy->height && !error; y++) {
 		void *to = (void *)(uintptr_t)(copy->destination + y * copy->destination_pitch);
-		if (from)
-			memcpy(to, from + y * copy->source_pitch, copy->width);
+		if (slot)
+			error = swap_read(core, slot, at + y * copy->source_pitch, to, copy->width);
 		else
 			memset(to, 0, copy->width);
 	}
+	return error;
 }
 
 static void fill(const struct device_fill *fill, uint8_t *to)
@@ -46,6 +51,30 @@ static void fill(const struct device_fill *fill, uint8_t *to)
 	}
 }
 
+static int fill_slot(struct core *core, const struct device_fill *fill_all,
+	const struct swap_slot *slot, uint64_t at)
+{
+	uint64_t row = fill_all->width * fill_all->element_bytes;
+	struct device_fill part = *fill_all;
+	uint8_t pattern[FILL_BYTES];
+	int error = 0;
+
+	if (slot->pool == SWAP_MEMORY) {
+		fill(fill_all, (uint8_t *)slot->base + at);
+		return 0;
+	}
+	part.height = 1;
+	part.width = min_of(fill_all->width, FILL_BYTES / fill_all->element_bytes);
+	fill(&part, pattern);
+	for (uint64_t y = 0; y < fill_all->height; y++)
+		for (uint64_t x = 0, bytes; x < row && !error; x += bytes) {
+			bytes = min_of(row - x, part.width * part.element_bytes);
+			error = swap_write(
+				core, slot, at + y * fill_all->pitch + x, pattern, bytes);
+		}
+	return error;
+}
+
 static void serve_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
@@ -56,16 +85,14 @@ static void serve_job(struct job *job)
 
 	device_command_start(&command->device, clock_now_ns());
 	if (command->device.kind == DEVICE_COPY) {
-		const uint8_t *slot = piece->slot ? piece->slot->base : NULL;
-		copy_from(&command->device.copy,
-			slot ? slot + (command->device.copy.source - base) : NULL);
+		error = copy_from(core, &command->device.copy, piece->slot,
+			command->device.copy.source - base);
 	} else {
 		if (!piece->slot)
 			error = swap_get(core, piece->bytes, &piece->slot);
 		if (!error)
-			fill(&command->device.fill,
-				(uint8_t *)piece->slot->base +
-					(command->device.fill.destination - base));
+			error = fill_slot(core, &command->device.fill, piece->slot,
+				command->device.fill.destination - base);
 	}
 	command->device.finished_ns = clock_now_ns();
 	command->device.busy_ns = 0;

@@ -5,16 +5,22 @@
 #include "worker/swap.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
+#include "gdev/error.h"
 
 #include "worker/core.h"
+#include "worker/usage.h"
 
 #define HUGE_PAGE (2ull << 20)
 #define POPULATE_BYTES (8ull << 20) /* less is one thread's */
@@ -26,20 +32,117 @@ void swap_init(struct core *core)
 	struct swap *swap = &core->swap;
 
 	list_init(&swap->free);
+	list_init(&swap->filed);
+	list_init(&swap->gone);
+	swap->fd = -1;
+}
+
+static void unregister(struct core *core, const void *base, uint64_t bytes)
+{
+	if (core->ops->host_unregister)
+		core->ops->host_unregister(core->space, (uintptr_t)base, bytes);
 }
 
 static void destroy(struct core *core, struct swap_slot *slot)
 {
-	if (core->ops->host_unregister)
-		core->ops->host_unregister(core->space, (uintptr_t)slot->base, slot->bytes);
+	unregister(core, slot->base, slot->bytes);
 	munmap(slot->base, slot->bytes);
 	free(slot);
 }
 
+static void destroy_buffer(struct core *core, struct swap_buffer *buffer)
+{
+	if (!buffer->base)
+		return;
+	unregister(core, buffer->base, DEVICE_CHUNK_MAX);
+	munmap(buffer->base, DEVICE_CHUNK_MAX);
+}
+
 void swap_finish(struct core *core)
 {
+	struct swap *swap = &core->swap;
+	struct swap_slot *slot, *next;
+
 	swap_trim(core, 0);
+	list_for_each_safe (slot, next, &swap->filed, by_offset)
+		free(slot);
+	destroy_buffer(core, &swap->out);
+	destroy_buffer(core, &swap->in);
+	if (swap->fd >= 0)
+		close(swap->fd); /* the last one: the file is gone */
 }
+
+/* ---- the account ---- */
+
+void swap_charged(struct core *core, enum swap_pool pool, uint64_t bytes)
+{
+	core->swap.charged[pool] += bytes;
+}
+
+void swap_settle(struct core *core)
+{
+	struct swap *swap = &core->swap;
+	uint64_t needed =
+		core->memory.swap_bytes + core->residency.promised_bytes + swap->free_bytes;
+	uint64_t charged = swap->charged[SWAP_MEMORY] + swap->charged[SWAP_FILE];
+	uint64_t surplus = charged - min_of(charged, needed);
+
+	usage_set(&core->page->swap_kept_bytes, swap->free_bytes);
+	for (int pool = SWAP_POOLS - 1; pool >= 0; pool--) { /* memory is the better one to have */
+		uint64_t part = min_of(surplus, swap->charged[pool] - swap->made[pool]);
+		struct control_memory message = {
+			.header = {sizeof message, CONTROL_SWAP, CONTROL_VERSION, 0, 0},
+			.bytes = -(int64_t)part,
+			.free_bytes = (uint64_t)pool,
+		};
+		if (!part)
+			continue;
+		surplus -= part;
+		swap->charged[pool] -= part;
+		control_send(core, &message, NULL, 0);
+	}
+}
+
+/* With the lock. Room for a slot in the pool, of what we have been charged. */
+static bool take(struct swap *swap, enum swap_pool pool, uint64_t bytes)
+{
+	if (swap->made[pool] + bytes > swap->charged[pool])
+		return false;
+	swap->made[pool] += bytes;
+	return true;
+}
+
+static void give_back(struct core *core, enum swap_pool pool, uint64_t bytes)
+{
+	core_lock(core);
+	core->swap.made[pool] -= bytes;
+	swap_settle(core);
+	core_unlock(core);
+}
+
+static void give_job(struct job *job)
+{
+	struct swap *swap = container_of(job, struct swap, give_job);
+	struct core *core = container_of(swap, struct core, swap);
+	struct control_evict answer = swap->order;
+	uint64_t kept;
+
+	core_lock(core);
+	kept = swap->free_bytes;
+	core_unlock(core);
+	swap_trim(core, kept - min_of(kept, answer.bytes));
+	answer.header.type = CONTROL_EVICTED;
+	answer.bytes = 0;
+	control_tell(core, &answer, NULL, 0);
+}
+
+void swap_give(struct core *core, const struct control_evict *order)
+{
+	core->swap.order = *order; /* gdevd has one at a time */
+	service_job(core, &core->swap.give_job, give_job);
+}
+
+/* ---- slots in memory ---- */
 
 /* Memory of large pages, if the host has some: they are there, and registered, several times as fast. */
 static void *reserve(uint64_t bytes)
@@ -113,6 +216,7 @@ static int make_slot(struct core *core, uint64_t bytes, struct swap_slot **resul
 		goto err;
 	slot->bytes = bytes;
 	list_init(&slot->link);
+	list_init(&slot->by_offset);
 	slot->base = reserve(bytes);
 	if (!slot->base)
 		goto err_free;
@@ -132,32 +236,240 @@ err:
 	return -ENOMEM;
 }
 
-int swap_get(struct core *core, uint64_t bytes, struct swap_slot **result)
+static void destroy_kept(struct core *core, struct swap_slot *slot)
+{
+	uint64_t bytes = slot->bytes;
+
+	destroy(core, slot);
+	give_back(core, SWAP_MEMORY, bytes);
+}
+
+/* ---- slots in the file ---- */
+
+void swap_take_file(struct core *core, int *fd)
+{
+	if (core->swap.fd < 0)
+		core->swap.fd = steal_fd(fd);
+}
+
+/* Between two others, where there is room. */
+static void place(struct swap *swap, struct swap_slot *slot)
+{
+	struct swap_slot *other;
+
+	list_for_each (other, &swap->filed, by_offset) {
+		if (other->offset - slot->offset >= slot->bytes)
+			break;
+		slot->offset = other->offset + other->bytes;
+	}
+	list_append(&other->by_offset, &slot->by_offset); /* in front of it */
+}
+
+/* Its blocks are there when this succeeds: a disk that is full is full now, and not when it is written. */
+static int make_filed(struct core *core, uint64_t bytes, struct swap_slot **result)
+{
+	struct swap *swap = &core->swap;
+	struct swap_slot *slot = calloc(1, sizeof *slot);
+	int error = 0;
+
+	if (!slot)
+		return -ENOMEM;
+	slot->pool = SWAP_FILE;
+	slot->bytes = bytes;
+	list_init(&slot->link);
+	core_lock(core);
+	place(swap, slot);
+	core_unlock(core);
+	if (fallocate(swap->fd, 0, (off_t)slot->offset, (off_t)bytes) && errno != EOPNOTSUPP)
+		error = -errno;
+	if (!error) {
+		*result = slot;
+		return 0;
+	}
+	log_error("swap file: no room for another %llu MiB: %s", (unsigned long long)(bytes >> 20),
+		gdev_strerror(error));
+	core_lock(core);
+	list_remove(&slot->by_offset);
+	core_unlock(core);
+	free(slot);
+	return error;
+}
+
+/* Gives the blocks back; only then others may have their place. */
+static void punch_job(struct job *job)
+{
+	struct swap *swap = container_of(job, struct swap, punch_job);
+	struct core *core = container_of(swap, struct core, swap);
+
+	for (;;) {
+		struct swap_slot *slot;
+		core_lock(core);
+		slot = list_first(&swap->gone, struct swap_slot, link);
+		if (slot)
+			list_remove(&slot->link);
+		else
+			swap->punching = false;
+		core_unlock(core);
+		if (!slot)
+			return;
+		fallocate(swap->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)slot->offset,
+			(off_t)slot->bytes);
+		core_lock(core);
+		list_remove(&slot->by_offset);
+		core_unlock(core);
+		give_back(core, SWAP_FILE, slot->bytes);
+		free(slot);
+	}
+}
+
+/* A read or a write may do less than was asked for. */
+static int whole(struct core *core, uint64_t offset, void *memory, uint64_t bytes, bool out)
+{
+	for (uint64_t done = 0; done < bytes;) {
+		uint8_t *at = (uint8_t *)memory + done;
+		off_t where = (off_t)(offset + done);
+		ssize_t part = out ? pwrite(core->swap.fd, at, bytes - done, where)
+				   : pread(core->swap.fd, at, bytes - done, where);
+		if (part < 0 && errno == EINTR)
+			continue;
+		if (part <= 0)
+			return part ? -errno : -EIO;
+		done += (uint64_t)part;
+	}
+	return 0;
+}
+
+int swap_read(
+	struct core *core, const struct swap_slot *slot, uint64_t at, void *to, uint64_t bytes)
+{
+	if (slot->pool == SWAP_FILE)
+		return whole(core, slot->offset + at, to, bytes, false);
+	memcpy(to, (const uint8_t *)slot->base + at, bytes);
+	return 0;
+}
+
+int swap_write(struct core *core, const struct swap_slot *slot, uint64_t at, const void *from,
+	uint64_t bytes)
+{
+	if (slot->pool == SWAP_FILE)
+		return whole(core, slot->offset + at, (void *)(uintptr_t)from, bytes, true);
+	memcpy((uint8_t *)slot->base + at, from, bytes);
+	return 0;
+}
+
+int swap_make_buffer(struct core *core, struct swap_buffer *buffer)
+{
+	void *base;
+	int error;
+
+	if (buffer->base)
+		return 0;
+	base = reserve(DEVICE_CHUNK_MAX);
+	if (!base)
+		return -ENOMEM;
+	error = populate(base, DEVICE_CHUNK_MAX);
+	if (!error && core->ops->host_register)
+		error = core->ops->host_register(core->space, (uintptr_t)base, DEVICE_CHUNK_MAX);
+	if (error)
+		munmap(base, DEVICE_CHUNK_MAX);
+	else
+		buffer->base = base;
+	return error;
+}
+
+bool swap_lend(struct swap_buffer *buffer, struct swap_slot *slot)
+{
+	if (slot->pool != SWAP_FILE)
+		return true;
+	if (buffer->lent)
+		return false;
+	buffer->lent = true;
+	slot->buffer = buffer;
+	slot->base = buffer->base;
+	return true;
+}
+
+void swap_release(struct swap_slot *slot)
+{
+	if (!slot || !slot->buffer)
+		return;
+	slot->buffer->lent = false;
+	slot->buffer = NULL;
+	slot->base = NULL;
+}
+
+/* ---- getting and putting ---- */
+
+/* With the lock. One that is kept; with another size it makes room. */
+static struct swap_slot *take_kept(struct swap *swap, uint64_t bytes)
 {
 	struct swap_slot *slot, *found = NULL;
 
-	core_lock(core);
-	list_for_each (slot, &core->swap.free, link) {
-		if (slot->bytes == bytes) {
-			found = slot;
-			list_remove(&slot->link);
-			core->swap.free_bytes -= bytes;
-			break;
-		}
+	list_for_each (slot, &swap->free, link) {
+		if (slot->bytes != bytes)
+			continue;
+		found = slot;
+		break;
 	}
-	core_unlock(core);
-	if (!found)
-		return make_slot(core, bytes, result);
-	*result = found;
-	return 0;
+	if (!found && swap->made[SWAP_MEMORY] + bytes > swap->charged[SWAP_MEMORY])
+		found = list_first(&swap->free, struct swap_slot, link);
+	if (found) {
+		list_remove(&found->link);
+		swap->free_bytes -= found->bytes;
+	}
+	return found;
+}
+
+int swap_get(struct core *core, uint64_t bytes, struct swap_slot **result)
+{
+	struct swap *swap = &core->swap;
+	struct swap_slot *kept;
+	int error = -ENOMEM;
+
+	for (;;) {
+		core_lock(core);
+		kept = take_kept(swap, bytes);
+		core_unlock(core);
+		if (!kept || kept->bytes == bytes)
+			break;
+		destroy_kept(core, kept);
+	}
+	if (kept) {
+		*result = kept;
+		return 0;
+	}
+	for (enum swap_pool pool = SWAP_MEMORY; error && pool < SWAP_POOLS; pool++) {
+		bool taken;
+		core_lock(core);
+		taken = take(swap, pool, bytes);
+		core_unlock(core);
+		if (!taken)
+			continue;
+		error = pool == SWAP_MEMORY ? make_slot(core, bytes, result)
+					    : make_filed(core, bytes, result);
+		if (error)
+			give_back(core, pool, bytes);
+	}
+	return error;
 }
 
 void swap_put(struct core *core, struct swap_slot *slot)
 {
-	list_insert(&core->swap.free, &slot->link); /* the warmest first */
-	core->swap.free_bytes += slot->bytes;
-	core->swap.trim_at_ns = clock_now_ns() + KEEP_NS;
-	service_timer(core, core->swap.trim_at_ns);
+	struct swap *swap = &core->swap;
+
+	if (slot->pool == SWAP_FILE) {
+		swap_release(slot);
+		list_append(&swap->gone, &slot->link);
+		if (!swap->punching)
+			service_job(core, &swap->punch_job, punch_job);
+		swap->punching = true;
+		return;
+	}
+	list_insert(&swap->free, &slot->link); /* the warmest first */
+	swap->free_bytes += slot->bytes;
+	usage_set(&core->page->swap_kept_bytes, swap->free_bytes);
+	swap->trim_at_ns = clock_now_ns() + KEEP_NS;
+	service_timer(core, swap->trim_at_ns);
 }
 
 void swap_trim(struct core *core, uint64_t limit)
@@ -175,9 +487,11 @@ void swap_trim(struct core *core, uint64_t limit)
 		}
 		core_unlock(core);
 		if (slot)
-			destroy(core, slot);
+			destroy_kept(core, slot);
 	} while (slot);
 }
+
+/* ---- slots that are used where they are ---- */
 
 /* Moves the slot's pages, with what is in them. */
 static int move(struct core *core, struct swap_slot *slot, void *to)
@@ -185,8 +499,7 @@ static int move(struct core *core, struct swap_slot *slot, void *to)
 	const struct device_ops *ops = core->ops;
 	int error = 0;
 
-	if (ops->host_unregister)
-		ops->host_unregister(core->space, (uintptr_t)slot->base, slot->bytes);
+	unregister(core, slot->base, slot->bytes);
 	if (mremap(slot->base, slot->bytes, slot->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) ==
 		MAP_FAILED)
 		error = -errno;
@@ -197,11 +510,31 @@ static int move(struct core *core, struct swap_slot *slot, void *to)
 	return error;
 }
 
+/* Not every device can be given pages of a file. */
+static int map_file(struct core *core, struct swap_slot *slot, uint64_t address)
+{
+	int error = 0;
+
+	if (mmap((void *)(uintptr_t)address, slot->bytes, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_FIXED, core->swap.fd, (off_t)slot->offset) == MAP_FAILED)
+		error = -errno;
+	else if (core->ops->host_register)
+		error = core->ops->host_register(core->space, address, slot->bytes);
+	if (error)
+		memory_reserve_again(address, slot->bytes);
+	else
+		slot->base = (void *)(uintptr_t)address;
+	return error;
+}
+
 int swap_map(struct core *core, struct swap_slot *slot, uint64_t address)
 {
-	int error = move(core, slot, (void *)(uintptr_t)address);
+	int error;
 	void *back;
 
+	if (slot->pool == SWAP_FILE)
+		return map_file(core, slot, address);
+	error = move(core, slot, (void *)(uintptr_t)address);
 	if (!error)
 		return 0;
 	back = reserve(slot->bytes);
@@ -214,8 +547,15 @@ void swap_unmap(struct core *core, struct swap_slot *slot)
 {
 	uint64_t address = (uintptr_t)slot->base, bytes = slot->bytes;
 
-	if (core->ops->host_unregister)
-		core->ops->host_unregister(core->space, address, bytes);
+	unregister(core, slot->base, bytes);
 	memory_reserve_again(address, bytes); /* where its pages were */
-	free(slot);
+	core_lock(core);
+	if (slot->pool == SWAP_FILE) {
+		slot->base = NULL;
+		swap_put(core, slot);
+	} else {
+		core->swap.made[SWAP_MEMORY] -= bytes;
+		free(slot);
+	}
+	core_unlock(core);
 }

@@ -78,6 +78,57 @@ class Memory(harness.GdevdTest):
         self.give(client, serial, amount)
         wait_for(lambda: self.status()["vgpus"][0]["memory_used_bytes"] <= 16 << 20, what="the lower limit")
 
+    @staticmethod
+    def swap(amount, pool=0, serial=0):
+        return wire.message(wire.SWAP, wire.MEMORY_BODY.pack(amount, pool, 0), serial)
+
+    def keep(self, client, amount):
+        """The client's worker says that it keeps so much host swap and does not use it."""
+        client.tell(b"page" + wire.PAGE_SWAP_KEPT.to_bytes(4, "little") + amount.to_bytes(8, "little"))
+        self.assertEqual(client.peer.recv(100), b"written")
+
+    def test_slots_that_are_kept_are_counted_and_given_back(self):
+        self.start("--device-memory", "1G", "--set", "host_swap=256M", "--set", "swap_reserve=10")
+        first, second = self.client(), self.client()
+        self.assertEqual(first.ask(self.swap(192 << 20, serial=5))[2], 0)
+        self.keep(first, 128 << 20)
+        device, vgpu = self.status()["devices"][0], self.status()["vgpus"][0]
+        self.assertEqual((device["swap_used_bytes"], vgpu["swapped_bytes"]), (192 << 20, 64 << 20))
+        second.tell(self.swap(128 << 20, serial=6))  # 64 MiB are left: it waits
+        serial, body = self.expect(first, wire.EVICT)
+        size, promised, flags, _ = wire.EVICT_BODY.unpack(body)
+        self.assertEqual((size, promised, flags), (64 << 20, 0, wire.EVICT_SLOTS))
+        self.keep(first, 64 << 20)
+        first.tell(self.swap(-size))
+        first.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, flags, 0), serial))
+        kind, serial, status, _, _ = wire.receive(second.peer)
+        self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 6, 0))
+        self.assertEqual(self.status()["devices"][0]["swap_used_bytes"], 256 << 20)
+
+    def test_swap_goes_to_a_file_when_memory_is_used_up(self):
+        self.start("--device-memory", "1G", "--set", "host_swap=64M", "--set", "file_swap=128M", "--set",
+                   "swap_directory=" + self.directory)
+        client = self.client()
+        self.assertEqual(client.ask(self.swap(64 << 20, serial=5))[2], 0)
+        _, _, status, body, fds = client.ask(self.swap(96 << 20, serial=6))
+        self.assertEqual((status, wire.MEMORY_BODY.unpack(body)[1], len(fds)), (0, 1, 1))
+        info = os.fstat(fds[0])
+        self.assertEqual((info.st_nlink, info.st_mode & 0o777), (0, 0o600))
+        self.assertEqual(client.ask(self.swap(64 << 20, serial=7))[2], -harness.ENOMEM)
+        device, session = self.status()["devices"][0], self.status()["sessions"][0]
+        self.assertEqual((device["swap_used_bytes"], device["file_swap_used_bytes"]), (64 << 20, 96 << 20))
+        self.assertEqual((session["swapped_bytes"], session["file_swapped_bytes"]), (160 << 20, 96 << 20))
+        client.tell(self.swap(-(96 << 20), 1))
+        wait_for(lambda: not self.status()["devices"][0]["file_swap_used_bytes"], what="its return")
+        os.posix_fallocate(fds[0], 0, 20 << 20)  # without being charged for it
+        os.close(fds[0])
+        wait_for(lambda: not self.status()["sessions"], what="its end")
+
+    def test_directory_for_swap_files_is_tried_at_the_start(self):
+        process = self.start("--set", "file_swap=1G", "--set", "swap_directory=/nowhere", wait=False)
+        self.assertEqual(process.wait(10), 1)
+        self.assertIn("swap_directory", self.log())
+
     def begin_client(self, *arguments):
         """A client whose WELCOME (or refusal) may take a while: gives a function that waits for it."""
         begun = []

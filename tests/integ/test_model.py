@@ -101,5 +101,11 @@ class Model(integ.Case):
         self.check(kill=True)
 
 
+class InFiles(Model):
+    """The same where most of what is in swap is in files."""
+    config = {**Model.config, "host_swap": "48M", "file_swap": "2G", "swap_directory": tempfile.gettempdir()}
+    test_all_live = None
+
+
 if __name__ == "__main__":
     integ.main()

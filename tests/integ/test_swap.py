@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Programs that need more device memory than there is, together and alone."""
 
+import os
+import pathlib
 import signal
 import subprocess
+import tempfile
 import time
 
 import integ
 from integ import BUILD, PROGRAMS, SOFTWARE, Gdevd
 
 SWAP = PROGRAMS / "swap"
-AT_ONCE = {"test_together": 4, "test_killed": 4, "test_fill": 3, "test_pieces": 3, "test_cause": 2}  # programs; else one
+AT_ONCE = {"test_together": 4, "test_killed": 4, "test_fill": 3, "test_pieces": 3, "test_cause": 2,
+           "test_together_in_files": 4, "test_pieces_in_files": 3, "test_fill_in_files": 3}  # programs; else one
+FILES = ("test_together_in_files", "test_one_in_a_file", "test_pieces_in_files", "test_fill_in_files")
 
 
 class Small(integ.Case):
@@ -30,6 +35,9 @@ class Small(integ.Case):
         self.config = {"device_memory": (96 << 20) + contexts * self.context, "host_swap": "2G",
                        # A tenth of all that, contexts included, would be more than there is for objects.
                        **({} if SOFTWARE else {"warm_workers": "1", "swap_reserve": "1"})}
+        # What is in swap is in memory first, and then in files.
+        if self._testMethodName in FILES:
+            self.config |= {"host_swap": "64M", "file_swap": "2G", "swap_directory": tempfile.gettempdir()}
         super().setUp()
 
     def held(self):
@@ -65,6 +73,38 @@ class Small(integ.Case):
         self.wait_quiet()
         self.assertEqual(self.held(), (0, 0))
         self.assertGreater(sum(e["swap_in_bytes"] for e in self.gdevd.status()["ended"]), 0)
+
+    def test_together_in_files(self):
+        """the same when most of what is in swap is in files, of which nothing is left"""
+        size = 32 + (self.context >> 23)
+        processes = [self.ready(2, size, 4) for _ in range(4)]
+        device = self.gdevd.status()["devices"][0]
+        self.assertGreater(device["file_swap_used_bytes"], 32 << 20)
+        self.assertLessEqual(device["swap_used_bytes"], 64 << 20)
+        # The descriptors are the only names that the files have.
+        blocks = sum(os.stat(fd).st_blocks * 512 for worker in self.gdevd.status()["sessions"]
+                     for fd in pathlib.Path(f"/proc/{worker['worker_pid']}/fd").iterdir()
+                     if os.readlink(fd).startswith(tempfile.gettempdir() + "/#"))
+        self.assertGreater(blocks, 0)
+        self.assertLessEqual(blocks, device["file_swap_used_bytes"] + (1 << 20))
+        for process in processes:
+            self.go(process)
+        self.finish(*processes)
+        self.wait_quiet()
+        self.assertEqual(self.held(), (0, 0))
+        self.assertEqual(self.gdevd.status()["devices"][0]["file_swap_used_bytes"], 0)
+
+    def test_one_in_a_file(self):
+        """one program with more than the device and host swap have together"""
+        self.finish(self.start(3, 96, 2))
+
+    def test_pieces_in_files(self):
+        """copies that begin and end anywhere read what is in files"""
+        self.finish(*[self.start(2, 40, 2, "late") for _ in range(3)])
+
+    def test_fill_in_files(self):
+        """memset works on what is in files"""
+        self.finish(*[self.start(2, 32, 2, "fill") for _ in range(3)])
 
     def ready(self, *arguments, **more):
         """A program that has filled its objects and waits for a line."""

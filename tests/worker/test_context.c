@@ -36,6 +36,7 @@ static void order(struct fixture *fixture, uint32_t flags)
 	struct control_evict message = {
 		.header = {sizeof message, CONTROL_EVICT, CONTROL_VERSION, 9, 0},
 		.bytes = flags & EVICT_RESUME ? 0 : CONTEXT + 8 * MIB,
+		.swapped = flags & EVICT_RESUME ? 0 : 8 * MIB,
 		.flags = flags,
 	};
 
@@ -183,6 +184,16 @@ static void a_record_that_comes_meanwhile_calls_it_off(void **state)
 	assert_int_equal(context_of(fixture), WORKER_CONTEXT_OPEN);
 }
 
+/* Nothing has left: nothing of the swap space is needed. */
+static void expect_kept(struct fixture *fixture)
+{
+	struct control_memory message;
+
+	expect_message(fixture, CONTROL_SWAP, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.bytes, -8 * (int64_t)MIB);
+	expect_evicted(fixture, 0);
+}
+
 static void who_is_busy_keeps_it_and_its_objects(void **state)
 {
 	struct fixture *fixture = *state;
@@ -192,7 +203,7 @@ static void who_is_busy_keeps_it_and_its_objects(void **state)
 	fixture_run(fixture);
 	assert_int_equal(double_held(), 1);
 	order(fixture, EVICT_RETIRE);
-	expect_evicted(fixture, 0);
+	expect_kept(fixture);
 	assert_int_equal(double_chunks, 4);
 	assert_int_equal(fixture->core->page->kept_by, KEPT_BY_NOTHING);
 }
@@ -203,12 +214,12 @@ static void what_keeps_it_is_said_and_nothing_moves(void **state)
 
 	double_context.keeper = KEPT_BY_HEAP;
 	order(fixture, EVICT_RETIRE);
-	expect_evicted(fixture, 0);
+	expect_kept(fixture);
 	assert_int_equal(fixture->core->page->kept_by, KEPT_BY_HEAP);
 	double_context.keeper = KEPT_BY_NOTHING;
 	memory_find(fixture->core, TEST_DEVICE, 1)->mapped = true;
 	order(fixture, EVICT_RETIRE);
-	expect_evicted(fixture, 0);
+	expect_kept(fixture);
 	assert_int_equal(fixture->core->page->kept_by, KEPT_BY_MAPPING);
 	assert_int_equal(double_chunks, 4);
 	assert_false(double_context.retired);

@@ -3,9 +3,13 @@
  * What is on the device and what is not: the rules of docs/memory.md, with a gdevd and a device made by hand.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "worker/residency.h"
@@ -57,6 +61,7 @@ static void evict(struct fixture *fixture, uint64_t bytes, uint32_t flags)
 	struct control_evict order = {
 		.header = {sizeof order, CONTROL_EVICT, CONTROL_VERSION, 9, 0},
 		.bytes = bytes,
+		.swapped = bytes,
 		.flags = flags,
 	};
 
@@ -335,10 +340,12 @@ static void what_is_wanted_back_before_it_was_written_has_not_moved(void **state
 	fixture_run(fixture);
 	assert_int_equal(completed(fixture, A), value);
 	expect_change(fixture, CONTROL_MEMORY, -(8 * (int64_t)MIB - 4096));
+	expect_change(fixture, CONTROL_SWAP, -16 * (int64_t)MIB);
 	done = expect_evicted(fixture);
 	assert_int_equal(done.bytes, 8 * MIB - 4096); /* which nobody used */
 	assert_int_equal(done.swapped, 0);
 	assert_int_equal(fixture->core->page->swap_out_bytes, 0);
+	assert_int_equal(fixture->core->page->rescued_bytes, 8 * MIB);
 }
 
 /* Rule 6. What reads it does not keep others from it. */
@@ -368,10 +375,139 @@ static void what_is_wanted_back_while_it_is_written_is_there_at_once(void **stat
 	assert_int_equal(completed(fixture, A), value);
 	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_RESIDENT);
 	assert_int_equal(double_chunks, 4);
+	/* But for the two slots, which are kept: and charged. */
+	expect_change(fixture, CONTROL_SWAP, -6 * (int64_t)MIB);
+	assert_int_equal(fixture->core->page->swap_kept_bytes, 4 * MIB);
 	done = expect_evicted(fixture);
 	assert_int_equal(done.bytes, 8 * MIB - 4096); /* which nobody used */
 	assert_int_equal(done.swapped, 0);
 	assert_int_equal(fixture->core->page->swap_in_bytes, 0);
+	evict(fixture, 4 * MIB, EVICT_SLOTS);
+	expect_change(fixture, CONTROL_SWAP, -2 * (int64_t)MIB);
+	expect_change(fixture, CONTROL_SWAP, -2 * (int64_t)MIB);
+	assert_int_equal(expect_evicted(fixture).bytes, 0);
+	assert_int_equal(fixture->core->page->swap_kept_bytes, 0);
+}
+
+/* An order for which the swap file is charged. */
+static void evict_to(struct fixture *fixture, uint64_t bytes, int fd)
+{
+	struct control_evict order = {
+		.header = {sizeof order, CONTROL_EVICT, CONTROL_VERSION, 9, 0},
+		.bytes = bytes,
+		.swapped = bytes,
+		.flags = EVICT_FILE,
+	};
+
+	tell(fixture, &order, &fd, 1);
+	fixture_run(fixture);
+}
+
+static void what_host_memory_has_no_room_for_goes_to_the_file_and_comes_back(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_fill fill = {
+		.header = {.opcode = RECORD_FILL, .timeline = A},
+		.destination = TEST_DEVICE + 3 * MIB,
+		.width = 4 * MIB,
+		.height = 1,
+		.pitch = 4 * MIB,
+		.element_bytes = 1,
+		.value = 7,
+	};
+	int fd = memfd_create("swap", 0);
+	struct control_memory wish;
+	uint32_t function;
+	uint64_t value;
+	struct stat stat;
+
+	post_write(fixture, A, TEST_DEVICE + 2 * MIB - 4, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	function = make_charged_function(fixture);
+	evict_to(fixture, 16 * MIB, fd);
+	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
+	assert_int_equal(double_chunks, 0);
+	assert_int_equal(fixture->core->page->swap_kept_bytes, 0);
+	assert_int_equal(fixture->core->swap.charged[SWAP_MEMORY], 0);
+	assert_int_equal(fixture->core->swap.made[SWAP_FILE], 4 * MIB); /* the others are fresh */
+	assert_int_equal(fstat(fd, &stat), 0);
+	assert_int_equal(stat.st_blocks * 512, 4 * MIB);
+	drain(fixture);
+	/* Rules 2 and 3, there. */
+	post_copy(fixture, A, TEST_BASE, TEST_DEVICE + 2 * MIB - 4, 8);
+	post(fixture, &fill);
+	post_copy(fixture, A, TEST_BASE + 8, TEST_DEVICE + 3 * MIB - 8, 16);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 4);
+	assert_memory_equal((void *)TEST_BASE, "abcdefgh\0\0\0\0\0\0\0\0\7\7\7\7\7\7\7\7", 24);
+	assert_int_equal(double_chunks, 0);
+	value = post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	drain_until(fixture, CONTROL_RESIDENT, &wish);
+	answer(fixture, &wish, 0, wish.bytes);
+	assert_int_equal(completed(fixture, A), value);
+	assert_memory_equal((void *)(TEST_DEVICE + 2 * MIB - 4), "abcdefgh", 8);
+	assert_int_equal(*(uint8_t *)(TEST_DEVICE + 7 * MIB - 1), 7);
+	assert_int_equal(*(uint8_t *)(TEST_DEVICE + 7 * MIB), 0);
+	assert_int_equal(fixture->core->swap.charged[SWAP_FILE], 0);
+	assert_int_equal(fstat(fd, &stat), 0);
+	assert_int_equal(stat.st_blocks, 0);
+	close(fd);
+}
+
+static void what_a_full_disk_does_not_take_stays_on_the_device(void **state)
+{
+	struct fixture *fixture = *state;
+	int fd = memfd_create("swap", MFD_ALLOW_SEALING);
+	struct control_evict done;
+	uint64_t value;
+
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
+	post_write(fixture, A, TEST_DEVICE, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	evict_to(fixture, 8 * MIB, fd);
+	for (int i = 0; i < 3; i++) /* which were never written */
+		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
+	expect_change(fixture, CONTROL_SWAP, -2 * (int64_t)MIB);
+	done = expect_evicted(fixture);
+	assert_true(done.header.status < 0);
+	assert_int_equal(done.bytes, 6 * MIB);
+	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_RESIDENT);
+	value = post_copy(fixture, A, TEST_BASE, TEST_DEVICE, 8);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
+	assert_int_equal(completed(fixture, A), value);
+	assert_memory_equal((void *)TEST_BASE, "abcdefgh", 8);
+	assert_int_equal(session_error(fixture), 0);
+	close(fd);
+}
+
+/* What maps it can be a kernel. */
+static void what_nobody_has_room_for_is_used_from_the_file(void **state)
+{
+	struct fixture *fixture = *state;
+	int fd = memfd_create("swap", 0);
+	struct control_memory wish;
+	uint32_t function;
+	uint64_t value;
+
+	function = make_charged_function(fixture);
+	evict_to(fixture, 64 * MIB, fd);
+	drain(fixture);
+	value = post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	grant(fixture, RESOURCE_COMPUTE);
+	drain_until(fixture, CONTROL_RESIDENT, &wish);
+	answer(fixture, &wish, -ENOMEM, 0);
+	assert_int_equal(completed(fixture, A), value);
+	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_MAPPED);
+	*(uint32_t *)TEST_DEVICE = 5;
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	assert_int_equal(fixture->core->swap.charged[SWAP_FILE], 0);
+	close(fd);
 }
 
 static void a_free_of_what_has_left_gives_host_swap_back(void **state)
@@ -438,6 +574,9 @@ int main(void)
 		TEST(what_nobody_has_room_for_is_used_from_host_memory),
 		TEST(what_is_wanted_back_before_it_was_written_has_not_moved),
 		TEST(what_is_wanted_back_while_it_is_written_is_there_at_once),
+		TEST(what_host_memory_has_no_room_for_goes_to_the_file_and_comes_back),
+		TEST(what_a_full_disk_does_not_take_stays_on_the_device),
+		TEST(what_nobody_has_room_for_is_used_from_the_file),
 		TEST(a_free_of_what_has_left_gives_host_swap_back),
 		TEST(what_could_not_be_written_stays_and_breaks_the_session),
 		TEST(a_suspended_session_waits),

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See config_values.h.
+ */
+#include "gdevd/config_values.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "gdevd/config.h"
+#include "gdevd/sched/sched.h"
+#include "proto/record.h"
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+/* A number, blanks, and a unit of the table ("" is the unit of a bare number). */
+static int parse_units(const char *text, const struct unit *units, uint64_t *value)
+{
+	char *end;
+	unsigned long long number;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	if (!isdigit((unsigned char)*text))
+		return -EINVAL;
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	if (errno)
+		return -ERANGE;
+	while (isspace((unsigned char)*end))
+		end++;
+	for (; units->name; units++)
+		if (!strcasecmp(end, units->name))
+			break;
+	if (!units->name)
+		return -EINVAL;
+	if (__builtin_mul_overflow((uint64_t)number, units->factor, value))
+		return -ERANGE;
+	return 0;
+}
+
+int config_parse_size(const char *text, uint64_t *bytes)
+{
+	static const struct unit units[] = {
+		{"", 1},
+		{"b", 1},
+		{"k", 1ull << 10},
+		{"kb", 1ull << 10},
+		{"kib", 1ull << 10},
+		{"m", 1ull << 20},
+		{"mb", 1ull << 20},
+		{"mib", 1ull << 20},
+		{"g", 1ull << 30},
+		{"gb", 1ull << 30},
+		{"gib", 1ull << 30},
+		{"t", 1ull << 40},
+		{"tb", 1ull << 40},
+		{"tib", 1ull << 40},
+		{NULL, 0},
+	};
+
+	return parse_units(text, units, bytes);
+}
+
+int config_parse_time(const char *text, uint64_t *ns)
+{
+	static const struct unit units[] = {
+		{"", NS_PER_S},
+		{"s", NS_PER_S},
+		{"sec", NS_PER_S},
+		{"min", 60 * NS_PER_S},
+		{"ms", NS_PER_MS},
+		{"us", NS_PER_US},
+		{"ns", 1},
+		{NULL, 0},
+	};
+
+	return parse_units(text, units, ns);
+}
+
+/* ---- kinds of values ---- */
+
+int config_value_text(void *field, size_t size, const char *text, const char **wanted)
+{
+	*wanted = "a shorter word";
+	if (!*text || strlen(text) >= size)
+		return -EINVAL;
+	strcpy(field, text);
+	return 0;
+}
+
+int config_value_size(void *field, size_t size, const char *text, const char **wanted)
+{
+	*wanted = "a size such as 512M or 4G";
+	return config_parse_size(text, field);
+}
+
+int config_value_device_memory(void *field, size_t size, const char *text, const char **wanted)
+{
+	uint64_t bytes;
+
+	*wanted = "a size such as 4G, at least 2M; or 0 for the default";
+	if (config_parse_size(text, &bytes) || (bytes && bytes < 2ull << 20))
+		return -EINVAL;
+	*(uint64_t *)field = bytes;
+	return 0;
+}
+
+int config_value_time(void *field, size_t size, const char *text, const char **wanted)
+{
+	*wanted = "a time such as 5ms or 10s";
+	return config_parse_time(text, field);
+}
+
+int config_value_retire(void *field, size_t size, const char *text, const char **wanted)
+{
+	*wanted = "a time such as 90s, or never";
+	if (strcmp(text, "never"))
+		return config_parse_time(text, field);
+	*(uint64_t *)field = UINT64_MAX;
+	return 0;
+}
+
+int config_value_count(void *field, size_t size, const char *text, const char **wanted)
+{
+	static const struct unit units[] = {{"", 1}, {NULL, 0}};
+	uint64_t count;
+
+	*wanted = "a number from 0 to 65536";
+	if (parse_units(text, units, &count) || count > 65536)
+		return -EINVAL;
+	*(uint64_t *)field = count;
+	return 0;
+}
+
+int config_value_reserve(void *field, size_t size, const char *text, const char **wanted)
+{
+	static const struct unit units[] = {{"", 1}, {"%", 1}, {NULL, 0}};
+	uint64_t percent;
+
+	*wanted = "a percentage from 0 to 50";
+	if (parse_units(text, units, &percent) || percent > 50)
+		return -EINVAL;
+	*(uint64_t *)field = percent;
+	return 0;
+}
+
+int config_value_ms(void *field, size_t size, const char *text, const char **wanted)
+{
+	static const struct unit units[] = {{"", 1}, {NULL, 0}};
+	uint64_t ms;
+
+	*wanted = "a number of milliseconds, or 0 for no limit";
+	if (parse_units(text, units, &ms) || ms > UINT32_MAX)
+		return -EINVAL;
+	*(uint64_t *)field = ms;
+	return 0;
+}
+
+int config_value_inline(void *field, size_t size, const char *text, const char **wanted)
+{
+	*wanted = "a size up to 65496";
+	if (config_parse_size(text, field))
+		return -EINVAL;
+	return *(uint64_t *)field <= RECORD_BYTES_MAX - sizeof(struct record_write) ? 0 : -EINVAL;
+}
+
+int config_value_chunk(void *field, size_t size, const char *text, const char **wanted)
+{
+	uint64_t bytes;
+
+	*wanted = "a multiple of 4K, up to 1G";
+	if (config_parse_size(text, &bytes) || bytes % 4096 || bytes > 1ull << 30)
+		return -EINVAL;
+	*(uint64_t *)field = bytes;
+	return 0;
+}
+
+int config_value_log(void *field, size_t size, const char *text, const char **wanted)
+{
+	static const char *const names[] = {"error", "warning", "info", "debug"};
+
+	*wanted = "error, warning, info or debug";
+	for (unsigned i = 0; i < array_length(names); i++) {
+		if (!strcmp(text, names[i])) {
+			*(enum log_level *)field = i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+int config_parse_integer(const char *text, int64_t least, int64_t most, int64_t *value)
+{
+	char *end;
+	long long number;
+
+	errno = 0;
+	number = strtoll(text, &end, 10);
+	if (errno || end == text || *end || number < least || number > most)
+		return -EINVAL;
+	*value = number;
+	return 0;
+}
+
+/* Of this machine only: there is no other protection. */
+int config_value_address(void *field, size_t size, const char *text, const char **wanted)
+{
+	struct config_address address = {0};
+	const char *colon = strrchr(text, ':');
+	int64_t port;
+
+	*wanted = "an address of this machine, 127.0.0.1:PORT or [::1]:PORT, or no";
+	if (!strcmp(text, "no")) {
+		*(struct config_address *)field = address;
+		return 0;
+	}
+	if (!colon || config_parse_integer(colon + 1, 1, 65535, &port))
+		return -EINVAL;
+	address.port = (uint16_t)port;
+	if (!strncmp(text, "[::1]:", 6) && colon == text + 5)
+		strcpy(address.host, "::1");
+	else if (!strncmp(text, "127.", 4) && colon - text < (ptrdiff_t)sizeof address.host)
+		memcpy(address.host, text, (size_t)(colon - text));
+	else
+		return -EINVAL;
+	*(struct config_address *)field = address;
+	return 0;
+}
+
+int config_value_user(void *field, size_t size, const char *text, const char **wanted)
+{
+	const struct passwd *user = getpwnam(text);
+	char *end;
+	unsigned long number = strtoul(text, &end, 10);
+
+	*wanted = "the name or number of a user that exists";
+	if (user)
+		number = user->pw_uid;
+	else if (!*text || *end || number >= UINT32_MAX)
+		return -EINVAL;
+	*(uid_t *)field = (uid_t)number;
+	return 0;
+}
+
+int config_value_group(void *field, size_t size, const char *text, const char **wanted)
+{
+	const struct group *group = getgrnam(text);
+	char *end;
+	unsigned long number = strtoul(text, &end, 10);
+
+	*wanted = "the name or number of a group that exists";
+	if (group)
+		number = group->gr_gid;
+	else if (!*text || *end || number >= UINT32_MAX)
+		return -EINVAL;
+	*(gid_t *)field = (gid_t)number;
+	return 0;
+}
+
+int config_value_mode(void *field, size_t size, const char *text, const char **wanted)
+{
+	char *end;
+	unsigned long mode = strtoul(text, &end, 8);
+
+	*wanted = "an octal mode such as 0660";
+	if (!*text || *end || mode > 0777)
+		return -EINVAL;
+	*(mode_t *)field = (mode_t)mode;
+	return 0;
+}
+
+int config_value_percent(void *field, size_t size, const char *text, const char **wanted)
+{
+	static const struct unit units[] = {{"", 1}, {"%", 1}, {NULL, 0}};
+	uint64_t percent;
+
+	*wanted = "a share from 1 to 100 percent, or auto";
+	if (!strcmp(text, "auto")) {
+		*(uint64_t *)field = 0;
+		return 0;
+	}
+	if (parse_units(text, units, &percent) || percent < 1 || percent > 100)
+		return -EINVAL;
+	*(uint64_t *)field = percent;
+	return 0;
+}
+
+int config_value_priority(void *field, size_t size, const char *text, const char **wanted)
+{
+	*wanted = "a priority from -100 to 100, of which the higher goes first";
+	return config_parse_integer(text, -100, 100, field);
+}
+
+int config_value_bool(void *field, size_t size, const char *text, const char **wanted)
+{
+	bool yes = !strcmp(text, "yes") || !strcmp(text, "true") || !strcmp(text, "1");
+
+	*wanted = "yes or no";
+	if (!yes && strcmp(text, "no") && strcmp(text, "false") && strcmp(text, "0"))
+		return -EINVAL;
+	*(bool *)field = yes;
+	return 0;
+}
+
+/* A holder must be able to work, and the others must come. */
+int config_value_quantum(void *field, size_t size, const char *text, const char **wanted)
+{
+	uint64_t ns;
+
+	*wanted = "a time from 10us to 10s, or 0 for the device's default";
+	if (config_parse_time(text, &ns) || (ns && ns < 10 * NS_PER_US) || ns > 10 * NS_PER_S)
+		return -EINVAL;
+	*(uint64_t *)field = ns;
+	return 0;
+}
+
+int config_value_queues(void *field, size_t size, const char *text, const char **wanted)
+{
+	*wanted = "mrq (a queue for each resource) or sdq (one for all of them)";
+	if (strcmp(text, "mrq") && strcmp(text, "sdq"))
+		return -EINVAL;
+	*(bool *)field = text[0] == 's';
+	return 0;
+}
+
+/* Takes one of the policies that may decide there, or lists them. */
+static int find_policy(
+	char *field, size_t size, const char *text, bool members, const char **wanted)
+{
+	static char names[128];
+	const struct sched_policy *policy;
+	int found = -EINVAL;
+
+	names[0] = '\0';
+	for (unsigned i = 0; (policy = sched_policy_at(i)); i++) {
+		if (members && (policy->everyone || policy->groups_only))
+			continue;
+		snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
+			*names ? ", " : "one of ", policy->name);
+		if (!strcmp(policy->name, text))
+			found = 0;
+	}
+	*wanted = names;
+	if (!found)
+		snprintf(field, size, "%s", text);
+	return found;
+}
+
+int config_value_policy(void *field, size_t size, const char *text, const char **wanted)
+{
+	return find_policy(field, size, text, false, wanted);
+}
+
+int config_value_members(void *field, size_t size, const char *text, const char **wanted)
+{
+	if (!strcmp(text, "device")) { /* as the device's */
+		*(char *)field = '\0';
+		return 0;
+	}
+	return find_policy(field, size, text, true, wanted);
+}

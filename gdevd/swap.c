@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See swap.h.
+ */
+#include "gdevd/swap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "gdevd/daemon.h"
+
+#define LOOK_NS NS_PER_S               /* at the swap files */
+#define FILE_SLACK_BYTES (16ull << 20) /* a file system's own needs */
+
+static uint64_t room(const struct daemon *daemon, enum swap_pool pool)
+{
+	return memory_free(&daemon->device.residency.swap[pool]);
+}
+
+int swap_file_open(const struct daemon *daemon)
+{
+	const char *directory = daemon->config.swap_directory;
+	int fd = open(*directory ? directory : daemon->state_dir,
+		O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* A worker may write what it likes into its file, but not take more of the disk than it has been charged: of one that
+ * does, nothing is left. */
+static bool takes_too_much(const struct worker *worker)
+{
+	struct stat stat;
+
+	if (worker->swapping.fd < 0 || fstat(worker->swapping.fd, &stat))
+		return false;
+	return (uint64_t)stat.st_blocks * 512 >
+	       worker->swap[SWAP_FILE].used_bytes + FILE_SLACK_BYTES;
+}
+
+static void on_files(struct deadline *deadline, uint64_t now_ns)
+{
+	struct daemon *daemon = container_of(deadline, struct daemon, device.residency.files);
+	struct worker *worker;
+	bool some = false;
+
+	list_for_each (worker, &daemon->workers.all, link) {
+		some |= worker->swapping.fd >= 0;
+		if (takes_too_much(worker)) {
+			worker_kill(worker, "it took more of the disk than it was charged");
+			break; /* the others in a second */
+		}
+	}
+	if (some)
+		deadline_set(&daemon->deadlines, deadline, now_ns + LOOK_NS);
+}
+
+void swap_init(struct daemon *daemon)
+{
+	deadline_init(&daemon->device.residency.files, on_files);
+}
+
+int swap_check(const struct daemon *daemon)
+{
+	int fd = daemon->config.file_swap ? swap_file_open(daemon) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	return daemon->config.file_swap ? min_of(fd, 0) : 0;
+}
+
+uint64_t swap_kept(const struct worker *worker)
+{
+	uint64_t charged = worker->swap[SWAP_MEMORY].used_bytes;
+
+	/* The page is the worker's: what it says there of more than it has been charged is nothing. */
+	return worker->page ? min_of(charged, __atomic_load_n(&worker->page->swap_kept_bytes,
+						      __ATOMIC_RELAXED))
+			    : 0;
+}
+
+uint64_t swap_used(const struct worker *worker)
+{
+	return worker->swap[SWAP_MEMORY].used_bytes - swap_kept(worker) +
+	       worker->swap[SWAP_FILE].used_bytes;
+}
+
+uint64_t swap_used_by(const struct vgpu *vgpu)
+{
+	uint64_t bytes = vgpu->swap[SWAP_MEMORY].used_bytes + vgpu->swap[SWAP_FILE].used_bytes;
+	const struct worker *worker;
+
+	list_for_each (worker, &vgpu->daemon->workers.all, link)
+		if (worker->swap[SWAP_MEMORY].parent == &vgpu->swap[SWAP_MEMORY])
+			bytes -= swap_kept(worker);
+	return bytes;
+}
+
+static uint64_t kept_by_all(const struct daemon *daemon)
+{
+	const struct worker *worker;
+	uint64_t bytes = 0;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		bytes += swap_kept(worker);
+	return bytes;
+}
+
+uint64_t swap_room(const struct daemon *daemon)
+{
+	return room(daemon, SWAP_MEMORY) + room(daemon, SWAP_FILE) + kept_by_all(daemon);
+}
+
+uint64_t swap_largest(const struct daemon *daemon)
+{
+	return max_of(room(daemon, SWAP_MEMORY), room(daemon, SWAP_FILE));
+}
+
+/* ---- slots that are not used ---- */
+
+static bool is_giving(const struct worker *worker)
+{
+	return worker->residency.order && worker->residency.ordered_flags & EVICT_SLOTS;
+}
+
+bool swap_comes(const struct daemon *daemon)
+{
+	const struct worker *worker;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (is_giving(worker))
+			return true;
+	return false;
+}
+
+void swap_given(struct worker *worker)
+{
+	struct worker_swap *swap = &worker->swapping;
+
+	if (worker->swap[SWAP_MEMORY].used_bytes < swap->asked_from_bytes)
+		swap->pause = (struct residency_pause){0};
+	else
+		residency_pause_begin(&swap->pause);
+}
+
+/* Has so much given back. Whether anybody will. */
+static bool ask_back(struct daemon *daemon, uint64_t bytes)
+{
+	struct worker *worker;
+	bool asked = false;
+
+	list_for_each (worker, &daemon->workers.all, link) {
+		struct worker_swap *swap = &worker->swapping;
+		uint64_t kept = swap_kept(worker);
+		if (is_giving(worker))
+			asked = true;
+		if (!bytes || !kept || worker->residency.order || worker->state != WORKER_SERVING ||
+			!worker->connection || residency_is_paused(&swap->pause))
+			continue;
+		kept = min_of(kept, bytes);
+		swap->asked_from_bytes = worker->swap[SWAP_MEMORY].used_bytes;
+		residency_ask_slots(worker, kept);
+		bytes -= kept;
+		asked = true;
+	}
+	return asked;
+}
+
+/* ---- charging ---- */
+
+int swap_charge_accounts(struct daemon *daemon, struct memory_account *accounts, uint64_t bytes,
+	enum swap_pool *pool)
+{
+	uint64_t there = room(daemon, SWAP_MEMORY);
+
+	*pool = SWAP_MEMORY;
+	if (!memory_charge(&accounts[SWAP_MEMORY], bytes))
+		return 0;
+	if (there + kept_by_all(daemon) >= bytes && ask_back(daemon, bytes - there))
+		return -EAGAIN;
+	*pool = SWAP_FILE;
+	return memory_charge(&accounts[SWAP_FILE], bytes);
+}
+
+int swap_charge(struct worker *worker, uint64_t bytes, enum swap_pool *pool)
+{
+	int error = swap_charge_accounts(worker->daemon, worker->swap, bytes, pool);
+
+	if (error || *pool == SWAP_MEMORY || worker->swapping.fd >= 0)
+		return error;
+	worker->swapping.fd = swap_file_open(worker->daemon);
+	if (worker->swapping.fd >= 0) {
+		if (list_empty(&worker->daemon->device.residency.files.link))
+			deadline_set(&worker->daemon->deadlines,
+				&worker->daemon->device.residency.files, clock_now_ns() + LOOK_NS);
+		return 0;
+	}
+	complain("no swap file can be made: %s", strerror(-worker->swapping.fd));
+	worker->swapping.fd = -1;
+	memory_return(&worker->swap[SWAP_FILE], bytes);
+	return -ENOMEM;
+}

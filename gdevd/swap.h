@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Swap space: host memory up to `host_swap`, and when that is used up files up to `file_swap`. Accounts for both are
+ * chains as those of device memory (memory.h); what a worker has been charged is its own until it says SWAP -n. That
+ * includes slots in memory which it keeps without using them: others that need the room have them given back
+ * (EVICT_SLOTS) before anything goes to a file.
+ *
+ * A session has a file of its own, without a name, which is gone with the last who has it open: nobody can read
+ * another's, and none is left behind.
+ */
+#ifndef GDEV_GDEVD_SWAP_H
+#define GDEV_GDEVD_SWAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gdevd/memory.h"
+#include "gdevd/residency.h"
+
+struct daemon;
+struct vgpu;
+struct worker;
+
+enum swap_pool { SWAP_MEMORY, SWAP_FILE, SWAP_POOLS };
+
+/* Of a worker. */
+struct worker_swap {
+	int fd;                 /* of its file; -1: none yet */
+	uint64_t promise_bytes; /* it waits for so much, and asked with */
+	uint32_t promise_serial;
+	uint64_t
+		asked_from_bytes; /* when slots were asked for, it had been charged so much memory */
+	struct residency_pause pause; /* it did not give any */
+};
+
+void swap_init(struct daemon *daemon);
+/* The directory must take files without a name. 0, or -errno. */
+int swap_check(const struct daemon *daemon);
+
+/* Charges the worker's next object, or what is to leave: in memory, else in its file. -EAGAIN: others give back slots
+ * that they do not use, and residency_balance() is called then; -ENOMEM. */
+int swap_charge(struct worker *worker, uint64_t bytes, enum swap_pool *pool);
+/* The same for something that has accounts of its own, below those of the virtual GPU. */
+int swap_charge_accounts(struct daemon *daemon, struct memory_account *accounts, uint64_t bytes,
+	enum swap_pool *pool);
+/* A file without a name. -errno. */
+int swap_file_open(const struct daemon *daemon);
+/* What can be charged at most, when all slots that are not used have been given back. */
+uint64_t swap_room(const struct daemon *daemon);
+/* The most that one pool has room for now. */
+uint64_t swap_largest(const struct daemon *daemon);
+/* Whether somebody is giving slots back. */
+bool swap_comes(const struct daemon *daemon);
+/* The worker has answered EVICT_SLOTS. */
+void swap_given(struct worker *worker);
+
+/* Of what it is charged: kept without being used; taken by objects. */
+uint64_t swap_kept(const struct worker *worker);
+uint64_t swap_used(const struct worker *worker);
+/* Of a virtual GPU, segments included. */
+uint64_t swap_used_by(const struct vgpu *vgpu);
+
+#endif
