@@ -33,9 +33,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list memories = {&memories, &memories};
 static struct usage highest[DEVICES_MAX];
 
+/* Nodes may still have some of it, whose contexts are gone. */
 void graph_memory_forget(void)
 {
+	struct graph_memory *memory, *next;
+
 	pthread_mutex_init(&lock, NULL);
+	list_for_each_safe (memory, next, &memories, link) {
+		memory->context = NULL;
+		list_init(&memory->link);
+	}
 	list_init(&memories);
 	memset(highest, 0, sizeof highest);
 }

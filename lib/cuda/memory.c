@@ -489,7 +489,7 @@ static CUresult pointer_attribute(
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 		ANSWER(unsigned long long, pointer->range.id);
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		ANSWER(unsigned, known &&memory_is_managed(&pointer->allocation));
+		ANSWER(unsigned, known ? memory_is_managed(&pointer->allocation) : 0);
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		ANSWER(int, known ? pointer->allocation.context->device : CU_DEVICE_INVALID);
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:

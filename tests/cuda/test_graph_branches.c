@@ -3,6 +3,7 @@
  * Graphs with branches: what does not depend on each other overlaps, what does keeps its order, and launches of one
  * executable graph follow each other.
  */
+#include <pthread.h>
 #include <semaphore.h>
 #include <unistd.h>
 
@@ -296,6 +297,46 @@ static void launches_of_one_graph_follow_each_other(void **state)
 	assert_success(cuStreamDestroy(other));
 }
 
+enum { THREADS = 4 };
+
+static void *launch_often(void *exec)
+{
+	CUstream stream;
+
+	if (cuCtxSetCurrent(fixture_context) || cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
+		return (void *)1;
+	for (int i = 0; i < LAUNCHES; i++)
+		if (cuGraphLaunch(exec, stream))
+			return (void *)1;
+	return (void *)(uintptr_t)(cuStreamSynchronize(stream) || cuStreamDestroy(stream));
+}
+
+/* Each launch adds to both words without an atomic operation. */
+static void threads_launch_one_graph(void **state)
+{
+	CUdeviceptr words = words_alloc(2, 0);
+	pthread_t threads[THREADS];
+	CUgraphExec exec;
+	CUgraph graph;
+	void *failed;
+
+	assert_success(cuGraphCreate(&graph, 0));
+	add_add(graph, NULL, 0, words, 1);
+	add_add(graph, NULL, 0, words + 4, 1);
+	assert_success(cuGraphInstantiate(&exec, graph, 0));
+	assert_success(cuCtxSynchronize());
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, launch_often, exec), 0);
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], &failed);
+		assert_null(failed);
+	}
+	words_check(words, 2, THREADS * LAUNCHES);
+	assert_success(cuGraphExecDestroy(exec));
+	assert_success(cuGraphDestroy(graph));
+	assert_success(cuMemFree(words));
+}
+
 static void a_graph_may_go_while_it_runs(void **state)
 {
 	CUstream stream;
@@ -349,6 +390,7 @@ int main(void)
 		TEST(captured_branches_overlap),
 		TEST(what_depends_keeps_its_order),
 		TEST(launches_of_one_graph_follow_each_other),
+		TEST(threads_launch_one_graph),
 		TEST(a_graph_may_go_while_it_runs),
 		TEST(a_graph_outlives_its_context),
 	};
