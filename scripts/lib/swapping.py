@@ -8,14 +8,18 @@
                   12), and with the device split among 1, 2 and 4 virtual GPUs (Figure 13). The baseline is the
                   same searches in batches that fit, one batch after another
   swap-bandwidth  GB/s at which memory leaves the device, comes back, and does both; the baseline is what
-                  copies of page-locked memory reach in the same run
+                  copies of page-locked memory reach in the same run. restore_temporary: how much longer a launch
+                  takes for what was to leave and was wanted back before it had, which moves no byte; the
+                  baseline is what it may take at most
   suspend         GB/s of `gdev suspend` and `gdev resume`; the same baseline
 
 Sizes are those of the device: 8 GiB of hardware, some hundred MiB of the software GPU, where a copy is a
 memcpy and no bus is between. `short` makes less of everything."""
 
 import json
+import socket
 import statistics
+import struct
 import subprocess
 import time
 
@@ -265,6 +269,58 @@ def measure_bandwidth(runs, gdevd, object_mib):
     return seen, pinned
 
 
+class Limit:
+    """Changes the memory of a virtual GPU without starting a process."""
+
+    def __init__(self, gdevd, vgpu):
+        self.vgpu = vgpu
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.connect(str(gdevd.runtime / "control.sock"))
+
+    def begin(self, mib):
+        body = json.dumps({"command": "vgpu-set", "name": self.vgpu, "keys": {"memory": f"{mib}M"}}).encode()
+        self.socket.send(struct.pack("=IHHIi", 16 + len(body), 4, 1, 1, 0) + body)  # proto/control.h
+
+    def end(self):
+        status = struct.unpack_from("=i", self.socket.recv(65536), 12)[0]
+        if status < 0:
+            raise LabError(f"the limit could not be set: {status}")
+
+
+def restore_temporary(runs):
+    """Seconds a GiB. A lower limit makes objects leave, and a launch, which needs them, comes close behind it. Where
+    the launch was late, and something had left, or early, and nothing was to leave, nothing is measured."""
+    device = 1024 if runs.software else runs.device_mib  # of less, a launch's own time says more than the bytes
+    total = device * 13 // 16 // 32 * 32
+    config = {"device_memory": f"{device}M", "swap_reserve": 0, "warm_workers": 0}
+    seen = []
+    with runs.start({"gdev0": {"memory": f"{device}M"}}, **config) as gdevd:
+        filler, limit = Filler(gdevd, 32, total), Limit(gdevd, "gdev0")
+        filler.do("a"), filler.do("w")
+        plain = statistics.median(filler.do("t") for _ in range(21))
+        for repetition in range(20 if runs.short else 100):
+            before = gdevd.status()["sessions"][0]
+            limit.begin(total // 2)
+            time.sleep(repetition % 5 * 1e-4)
+            filler.begin("t")
+            limit.end()
+            seconds = int(filler.answer()) / 1e9 - plain
+            limit.begin(device)
+            limit.end()
+            after = gdevd.status()["sessions"][0]
+            rescued = after["rescued_bytes"] - before["rescued_bytes"]
+            if rescued and after["swap_in_bytes"] == before["swap_in_bytes"]:
+                seen.append(max(seconds, 0) * (1 << 30) / rescued)
+            while gdevd.status()["sessions"][0]["moving"]:
+                time.sleep(0.01)
+            filler.do("t")
+        filler.do("c")
+        filler.end()
+    if not seen:
+        raise LabError("no launch came while something was about to leave")
+    return statistics.median(seen)
+
+
 def swap_bandwidth(runs):
     """Two processes; the objects of one fill the device, but for what contexts and buffers take."""
     for object_mib in (32, 2):
@@ -274,6 +330,7 @@ def swap_bandwidth(runs):
         for what, values in seen.items():
             yield (f"{what}.{object_mib}MiB",
                    (statistics.median(values), statistics.median(pinned[what]), "GB/s"))
+    yield "restore_temporary_ms_per_GiB", (1000 * restore_temporary(runs), 1, "ms")
 
 
 def suspend(runs):

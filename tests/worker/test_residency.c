@@ -345,6 +345,7 @@ static void what_is_wanted_back_before_it_was_written_has_not_moved(void **state
 	assert_int_equal(done.bytes, 8 * MIB - 4096); /* which nobody used */
 	assert_int_equal(done.swapped, 0);
 	assert_int_equal(fixture->core->page->swap_out_bytes, 0);
+	assert_int_equal(fixture->core->page->swap_in_bytes, 0);
 	assert_int_equal(fixture->core->page->rescued_bytes, 8 * MIB);
 }
 
