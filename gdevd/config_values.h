@@ -9,8 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int (*config_value_parser)(
-	void *field, size_t size, const char *text, const char **wanted);
+typedef int (*config_value_parser)(void *field, size_t size, const char *text, const char **wanted);
 
 int config_value_address(void *field, size_t size, const char *text, const char **wanted);
 int config_value_bool(void *field, size_t size, const char *text, const char **wanted);

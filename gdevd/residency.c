@@ -202,10 +202,9 @@ void residency_refreshed(struct worker *worker)
 	worker->residency.pause = (struct residency_pause){0};
 }
 
-/* More is wanted than those have who could be asked. */
-static void ask_again(struct daemon *daemon)
+void residency_ask_again(struct daemon *daemon)
 {
-	uint64_t at_ns = shm_asked_again_at(daemon, UINT64_MAX);
+	uint64_t at_ns = shm_asked_again_at(daemon, swap_asked_again_at(daemon));
 	const struct worker *worker;
 
 	list_for_each (worker, &daemon->workers.all, link)
@@ -277,9 +276,13 @@ void residency_ask_slots(struct worker *worker, uint64_t bytes)
 static int charge_leaving(
 	struct worker *victim, uint64_t *part, uint64_t *promised, enum swap_pool *pool)
 {
+	uint64_t memory = memory_free(&victim->daemon->device.residency.swap[SWAP_MEMORY]);
 	int status;
 
 	*promised = min_of(align_up(*part, CHUNK_MAX), victim->memory.used_bytes);
+	if (memory >= CHUNK_MAX) /* as long as there is some the file has to wait */
+		*promised = min_of(*promised, memory & ~(GRANULE - 1));
+	*part = min_of(*part, *promised);
 	status = swap_charge(victim, *promised, pool);
 	if (status != -ENOMEM)
 		return status;
@@ -314,7 +317,7 @@ static bool send_for(
 	if (bytes)
 		bytes -= min_of(bytes, retire_send_for(daemon, asks, vgpu, bytes));
 	if (bytes)
-		ask_again(daemon);
+		residency_ask_again(daemon);
 	return true;
 }
 

@@ -74,6 +74,8 @@ void residency_finish_worker(struct worker *worker);
 void residency_pause_begin(struct residency_pause *pause);
 bool residency_is_paused(const struct residency_pause *pause);
 void residency_refreshed(struct worker *worker);
+/* More is wanted than those have who could be asked: residency_balance() when that changes. */
+void residency_ask_again(struct daemon *daemon);
 /* It is to give back so much host swap that it keeps and does not use. It has no order. */
 void residency_ask_slots(struct worker *worker, uint64_t bytes);
 

@@ -15,6 +15,7 @@
 #include "gdevd/daemon.h"
 
 #define LOOK_NS NS_PER_S               /* at the swap files */
+#define GIVE_NS NS_PER_S               /* so long do others wait for slots that are given back */
 #define FILE_SLACK_BYTES (16ull << 20) /* a file system's own needs */
 
 static uint64_t room(const struct daemon *daemon, enum swap_pool pool)
@@ -123,9 +124,24 @@ uint64_t swap_largest(const struct daemon *daemon)
 
 /* ---- slots that are not used ---- */
 
+/* One that does not answer is not waited for. */
 static bool is_giving(const struct worker *worker)
 {
-	return worker->residency.order && worker->residency.ordered_flags & EVICT_SLOTS;
+	const struct worker_residency *residency = &worker->residency;
+
+	return residency->order && residency->ordered_flags & EVICT_SLOTS &&
+	       clock_now_ns() < residency->ordered_ns + GIVE_NS;
+}
+
+uint64_t swap_asked_again_at(const struct daemon *daemon)
+{
+	const struct worker *worker;
+	uint64_t at_ns = UINT64_MAX;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (is_giving(worker))
+			at_ns = min_of(at_ns, worker->residency.ordered_ns + GIVE_NS);
+	return at_ns;
 }
 
 bool swap_comes(const struct daemon *daemon)
@@ -168,6 +184,8 @@ static bool ask_back(struct daemon *daemon, uint64_t bytes)
 		bytes -= kept;
 		asked = true;
 	}
+	if (asked)
+		residency_ask_again(daemon);
 	return asked;
 }
 

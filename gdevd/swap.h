@@ -49,6 +49,8 @@ int swap_file_open(const struct daemon *daemon);
 uint64_t swap_room(const struct daemon *daemon);
 /* The most that one pool has room for now. */
 uint64_t swap_largest(const struct daemon *daemon);
+/* When nobody is waited for any more who is giving slots back; UINT64_MAX: nobody is. */
+uint64_t swap_asked_again_at(const struct daemon *daemon);
 /* Whether somebody is giving slots back. */
 bool swap_comes(const struct daemon *daemon);
 /* The worker has answered EVICT_SLOTS. */

@@ -133,12 +133,18 @@ static void give_job(struct job *job)
 	swap_trim(core, kept - min_of(kept, answer.bytes));
 	answer.header.type = CONTROL_EVICTED;
 	answer.bytes = 0;
-	control_tell(core, &answer, NULL, 0);
+	core_lock(core);
+	swap->giving = false;
+	control_send(core, &answer, NULL, 0);
+	core_unlock(core);
 }
 
 void swap_give(struct core *core, const struct control_evict *order)
 {
-	core->swap.order = *order; /* gdevd has one at a time */
+	if (core->swap.giving)
+		return; /* gdevd has one at a time: of one before this one */
+	core->swap.giving = true;
+	core->swap.order = *order;
 	service_job(core, &core->swap.give_job, give_job);
 }
 

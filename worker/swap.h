@@ -47,6 +47,7 @@ struct swap {
 	uint64_t charged[SWAP_POOLS], made[SWAP_POOLS];
 	struct control_evict order; /* EVICT_SLOTS, while it is being carried out */
 	struct job give_job;
+	bool giving;
 	int fd;            /* of the swap file; -1: we have none */
 	struct list filed; /* slots in the file, by offset */
 	struct list gone;  /* and those whose blocks are to be given back */

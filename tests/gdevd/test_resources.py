@@ -105,6 +105,13 @@ class Memory(harness.GdevdTest):
         self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 6, 0))
         self.assertEqual(self.status()["devices"][0]["swap_used_bytes"], 256 << 20)
 
+    def test_who_does_not_give_slots_back_is_not_waited_for(self):
+        self.start("--device-memory", "1G", "--set", "host_swap=256M", "--set", "swap_reserve=10")
+        first, second = self.client(), self.client()
+        self.assertEqual(first.ask(self.swap(192 << 20, serial=5))[2], 0)
+        self.keep(first, 192 << 20)
+        self.assertEqual(second.ask(self.swap(128 << 20, serial=6))[2], -harness.ENOMEM)
+
     def test_swap_goes_to_a_file_when_memory_is_used_up(self):
         self.start("--device-memory", "1G", "--set", "host_swap=64M", "--set", "file_swap=128M", "--set",
                    "swap_directory=" + self.directory)

@@ -90,7 +90,7 @@ class Model(integ.Case):
         self.assertEqual((vgpu["memory_used_bytes"], vgpu["swapped_bytes"], vgpu["shared_segments"]), (0, 0, 0))
         print(f"# segments left the device {vgpu['shared_evictions']} times", flush=True)
         if SOFTWARE:  # on hardware contexts take most of it, and how much is left differs
-            self.assertGreaterEqual(vgpu["shared_evictions"], OPERATIONS // 1000)
+            self.assertGreaterEqual(vgpu["shared_evictions"], OPERATIONS // 2000)
 
     def test_all_live(self):
         """Random operations by eight processes: no byte is wrong, and nothing is left"""
