@@ -53,11 +53,14 @@ struct cpu_presence {
 	_Atomic uint64_t spent_ns, lost_ns;
 };
 
-/* Threads that are wanted at jobs, and have not come. */
+/* Threads at jobs, and those that are wanted there and have not come. */
 struct cpu_absence {
-	unsigned threads;  /* so many, */
-	uint64_t at_ns;    /* counted until then; */
-	uint64_t since_ns; /* at least one without a break */
+	unsigned there, threads; /* so many each, */
+	uint64_t at_ns;          /* counted until then; */
+	uint64_t since_ns;       /* at least one is missing without a break, */
+	uint64_t grace_ns;       /* which is no loss for so long */
+	uint64_t
+		part_ns; /* the time in which somebody was wanted, each moment divided among them */
 };
 
 struct device {
@@ -207,16 +210,18 @@ void cpu_job_run_blocks(struct cpu_job *job, struct cpu_slot *slot, uint64_t fir
 
 /* A thread at a piece of work. */
 struct cpu_stay {
-	uint64_t from_ns, to_ns;
+	uint64_t from_ns, to_ns, lost_ns; /* lost: had no processor */
+	uint64_t part_ns; /* of the device's time: its part where others were there too */
 };
 
 /* At from_ns; `expected_ns`: what it will take, about. */
 void cpu_presence_begin(uint64_t now_ns, double expected_ns);
-/* At to_ns. How long the thread had no processor. */
-uint64_t cpu_presence_end(
-	struct device *device, enum device_unit unit, const struct cpu_stay *stay);
+/* At to_ns. What the thread lost. */
+void cpu_presence_end(struct cpu_stay *stay);
 /* It got the lock only then. */
-void cpu_presence_late(struct device *device, const struct cpu_stay *stay, uint64_t left_ns);
+void cpu_presence_late(struct cpu_stay *stay, uint64_t left_ns);
+/* When part_ns is known. */
+void cpu_presence_count(struct device *device, enum device_unit unit, const struct cpu_stay *stay);
 /* Lock held: who is wanted at the jobs, or who is there, has just changed. */
 void cpu_absence_count(struct device *device, uint64_t now_ns);
 void cpu_presence(struct device *device, enum device_unit unit, struct device_presence *presence);

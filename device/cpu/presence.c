@@ -3,7 +3,8 @@
  * What the machine gives the device. Its threads are threads of this machine, which others use too: a thread
  * at a command may have no processor for a while, and one that was called may get none. That time is nobody's
  * device time. Here it is counted, a unit of the device: how long threads were at commands or were
- * wanted there, and how much of that they had no processor.
+ * wanted there, and how much of that they had no processor. Both are times of the device, of which each thread
+ * has a part as long as others are there too: the last one at a launch that has no processor stops all of it.
  *
  * A thread's CPU time is a system call (0.7 us), too much for a command of a few microseconds. So a thread
  * remembers when it has last asked. Before something brief it asks only when that is a while ago, and after
@@ -12,6 +13,7 @@
  */
 #include "device/cpu/cpu.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 
 #define BRIEF_NS (50 * NS_PER_US)
@@ -45,24 +47,34 @@ void cpu_presence_begin(uint64_t now_ns, double expected_ns)
 		ask(now_ns);
 }
 
-uint64_t cpu_presence_end(struct device *device, enum device_unit unit, const struct cpu_stay *stay)
+void cpu_presence_end(struct cpu_stay *stay)
 {
-	uint64_t spent_ns = stay->to_ns - stay->from_ns, lost_ns = 0, cpu_ns;
+	uint64_t spent_ns = stay->to_ns - stay->from_ns, cpu_ns;
 
-	if (spent_ns >= BRIEF_NS) {
-		cpu_ns = asked.cpu_ns;
-		ask(stay->to_ns);
-		if (asked.cpu_ns - cpu_ns < spent_ns)
-			lost_ns = spent_ns - (asked.cpu_ns - cpu_ns);
-	}
-	count(device, unit, spent_ns, lost_ns);
-	return lost_ns;
+	if (spent_ns < BRIEF_NS)
+		return;
+	cpu_ns = asked.cpu_ns;
+	ask(stay->to_ns);
+	if (asked.cpu_ns - cpu_ns < spent_ns)
+		stay->lost_ns = spent_ns - (asked.cpu_ns - cpu_ns);
 }
 
-void cpu_presence_late(struct device *device, const struct cpu_stay *stay, uint64_t left_ns)
+void cpu_presence_late(struct cpu_stay *stay, uint64_t left_ns)
 {
-	if (left_ns > stay->to_ns + BRIEF_NS)
-		count(device, DEVICE_UNIT_COMPUTE, left_ns - stay->to_ns, left_ns - stay->to_ns);
+	if (left_ns <= stay->to_ns + BRIEF_NS)
+		return;
+	stay->lost_ns += left_ns - stay->to_ns;
+	stay->to_ns = left_ns;
+}
+
+void cpu_presence_count(struct device *device, enum device_unit unit, const struct cpu_stay *stay)
+{
+	uint64_t lost_ns = 0;
+
+	if (stay->lost_ns)
+		lost_ns = (uint64_t)((double)stay->part_ns * (double)stay->lost_ns /
+				     (double)(stay->to_ns - stay->from_ns));
+	count(device, unit, stay->part_ns, min_of(lost_ns, stay->part_ns));
 }
 
 /* Lock held. */
@@ -71,7 +83,8 @@ static unsigned absent_threads(const struct device *device)
 	const struct device_queue *queue;
 	unsigned wanted = 0;
 
-	if (device->paused || device->running >= device->threads)
+	/* While the last blocks before a pause end, the others could go on but for it. */
+	if (device->running >= device->threads || (device->paused && !device->running))
 		return 0;
 	list_for_each (queue, &device->jobs, place) {
 		unsigned at_it = queue->job.running, by_it = cpu_job_wants(&queue->job);
@@ -83,21 +96,38 @@ static unsigned absent_threads(const struct device *device)
 	return wanted > device->running ? wanted - device->running : 0;
 }
 
+/* So long `absent` were missed beside those who were there. */
+static void pass(struct device *device, unsigned absent, uint64_t ns)
+{
+	struct cpu_absence *absence = &device->absence;
+	unsigned wanted = absence->there + absent;
+
+	if (!wanted)
+		return;
+	if (wanted > 1)
+		ns /= wanted;
+	absence->part_ns += ns;
+	if (absent)
+		count(device, DEVICE_UNIT_COMPUTE, absent * ns, absent * ns);
+}
+
 void cpu_absence_count(struct device *device, uint64_t now_ns)
 {
 	struct cpu_absence *absence = &device->absence;
-	uint64_t from_ns = absence->since_ns + WAKE_NS;
+	uint64_t missed_ns = max_of(absence->since_ns + absence->grace_ns, absence->at_ns);
 
-	if (from_ns < absence->at_ns)
-		from_ns = absence->at_ns;
-	if (absence->threads && now_ns > from_ns) {
-		uint64_t lost_ns = absence->threads * (now_ns - from_ns);
-		count(device, DEVICE_UNIT_COMPUTE, lost_ns, lost_ns);
-	}
+	now_ns = max_of(now_ns, absence->at_ns);
+	if (!absence->threads || missed_ns > now_ns)
+		missed_ns = now_ns;
+	pass(device, 0, missed_ns - absence->at_ns);
+	pass(device, absence->threads, now_ns - missed_ns);
 	if (!absence->threads)
 		absence->since_ns = now_ns;
 	absence->at_ns = now_ns;
+	absence->there = device->running;
 	absence->threads = absent_threads(device);
+	/* Nobody wakes up whom a pause has stopped; and where nobody is, a launch that is resumed is not at work. */
+	absence->grace_ns = device->paused || !device->running ? 0 : WAKE_NS;
 }
 
 void cpu_presence(struct device *device, enum device_unit unit, struct device_presence *presence)

@@ -28,6 +28,7 @@ struct task {
 	struct device_queue *queue;
 	struct cpu_slot *slot;   /* JOB */
 	uint64_t joined_ns;      /* JOB */
+	uint64_t joined_part_ns; /* cpu_absence.part_ns then */
 	struct cpu_shape *shape; /* COMPILE */
 	enum cpu_unit unit;      /* COPY */
 	int error;               /* FINISH */
@@ -157,6 +158,7 @@ static void job_join(
 	device->running++;
 	task->joined_ns = now_ns;
 	cpu_absence_count(device, now_ns);
+	task->joined_part_ns = device->absence.part_ns;
 }
 
 /* Lock held. Makes a job of a launch: 0, or an error, or 1: the code is not there yet, and either
@@ -288,8 +290,10 @@ static void run_job(struct device *device, struct task *task)
 			;
 	}
 	stay.to_ns = now_ns;
-	if (!together) /* its blocks wait for each other, and that is no loss */
-		cpu_job_lost(job, cpu_presence_end(device, DEVICE_UNIT_COMPUTE, &stay));
+	if (!together) { /* its blocks wait for each other, and that is no loss */
+		cpu_presence_end(&stay);
+		cpu_job_lost(job, stay.lost_ns);
+	}
 	now_ns = lock_device(device, now_ns);
 	list_insert(&device->slots_free, &task->slot->free);
 	job->ended_ns = max_of(job->ended_ns, stay.to_ns);
@@ -301,8 +305,11 @@ static void run_job(struct device *device, struct task *task)
 	}
 	quiet = !--device->running && device->tell_quiet;
 	cpu_absence_count(device, now_ns);
-	if (!together)
-		cpu_presence_late(device, &stay, now_ns);
+	if (!together) {
+		cpu_presence_late(&stay, now_ns);
+		stay.part_ns = device->absence.part_ns - task->joined_part_ns;
+		cpu_presence_count(device, DEVICE_UNIT_COMPUTE, &stay);
+	}
 	if (quiet)
 		device->tell_quiet = false;
 	pthread_mutex_unlock(&device->lock);
@@ -355,7 +362,7 @@ static void run_copy(struct device *device, struct task *task)
 {
 	struct device_queue *queue = task->queue;
 	struct device_command *command = queue->first;
-	struct cpu_stay stay;
+	struct cpu_stay stay = {0};
 	int status;
 
 	if (!queue->started) {
@@ -369,7 +376,9 @@ static void run_copy(struct device *device, struct task *task)
 	status = space_broken(queue->space) ? -GDEV_E_SESSION_LOST
 					    : cpu_copy_slice(&queue->copy, &command->fault_address);
 	stay.to_ns = command->finished_ns = clock_now_ns();
-	cpu_presence_end(device, accounted_to(command), &stay);
+	cpu_presence_end(&stay);
+	stay.part_ns = stay.to_ns - stay.from_ns;
+	cpu_presence_count(device, accounted_to(command), &stay);
 	command->busy_ns += command->finished_ns - stay.from_ns;
 	if (status)
 		queue->started = false;

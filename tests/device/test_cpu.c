@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "gdev/error.h"
 #include "ptx_double.h"
 
@@ -398,6 +399,20 @@ static void time_without_a_processor_is_told(void **state)
 	assert_int_equal(presence(DEVICE_UNIT_TO_DEVICE).spent_ns, 0);
 }
 
+static void threads_have_their_parts_of_the_devices_time(void **state)
+{
+	enum { LONG_NS = 30000000 };
+	uint64_t params[3] = {LONG_NS}, begin_ns = clock_now_ns(), passed_ns;
+	struct device_presence counted;
+
+	assert_int_equal(run("doze", 2 * HARNESS_POOL, 1, params), 0);
+	passed_ns = clock_now_ns() - begin_ns;
+	counted = presence(DEVICE_UNIT_COMPUTE);
+	/* Not the sum of what the threads were there. */
+	assert_in_range(counted.spent_ns, LONG_NS, passed_ns);
+	assert_in_range(counted.lost_ns, counted.spent_ns / 2, counted.spent_ns);
+}
+
 static void copies_are_told_apart(void **state)
 {
 	uint64_t before;
@@ -717,6 +732,7 @@ int main(void)
 		TEST(a_pause_stops_a_launch_between_blocks),
 		TEST(pauses_lose_no_block_and_repeat_none),
 		TEST(time_without_a_processor_is_told),
+		TEST(threads_have_their_parts_of_the_devices_time),
 		TEST(copies_are_told_apart),
 		TEST(a_block_that_does_not_end_never_pauses),
 		TEST(copies_go_on_when_kernels_have_the_whole_pool),
