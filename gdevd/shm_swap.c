@@ -12,6 +12,7 @@
  * everybody who has attached it has what is valid: whoever is killed, the contents stay.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -275,7 +276,9 @@ void shm_back_host(struct shm_segment *segment, const struct control_shm *messag
 {
 	segment->host_fd = fd;
 	segment->place = message->flags & CONTROL_SHM_MAPPED ? SHM_MAPPED : SHM_ON_HOST;
-	memory_charge_held(&segment->swap[SWAP_MEMORY], segment->bytes);
+	/* What has seals is memory. */
+	memory_charge_held(&segment->swap[fcntl(fd, F_GET_SEALS) < 0 ? SWAP_FILE : SWAP_MEMORY],
+		segment->bytes);
 }
 
 /* ---- those that wait ---- */

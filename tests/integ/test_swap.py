@@ -13,8 +13,10 @@ from integ import BUILD, PROGRAMS, SOFTWARE, Gdevd
 
 SWAP = PROGRAMS / "swap"
 AT_ONCE = {"test_together": 4, "test_killed": 4, "test_fill": 3, "test_pieces": 3, "test_cause": 2,
-           "test_together_in_files": 4, "test_pieces_in_files": 3, "test_fill_in_files": 3}  # programs; else one
-FILES = ("test_together_in_files", "test_one_in_a_file", "test_pieces_in_files", "test_fill_in_files")
+           "test_together_in_files": 4, "test_pieces_in_files": 3, "test_fill_in_files": 3,
+           "test_restart_with_files": 3}  # programs; else one
+FILES = ("test_together_in_files", "test_one_in_a_file", "test_pieces_in_files", "test_fill_in_files",
+         "test_restart_with_files")
 
 
 class Small(integ.Case):
@@ -87,6 +89,24 @@ class Small(integ.Case):
                      if os.readlink(fd).startswith(tempfile.gettempdir() + "/#"))
         self.assertGreater(blocks, 0)
         self.assertLessEqual(blocks, device["file_swap_used_bytes"] + (1 << 20))
+        for process in processes:
+            self.go(process)
+        self.finish(*processes)
+        self.wait_quiet()
+        self.assertEqual(self.held(), (0, 0))
+        self.assertEqual(self.gdevd.status()["devices"][0]["file_swap_used_bytes"], 0)
+
+    def test_restart_with_files(self):
+        """what is in files survives a restart of gdevd, which learns of it"""
+        processes = [self.ready(2, 32, 2) for _ in range(3)]
+        before = self.gdevd.status()["devices"][0]
+        self.assertGreater(before["file_swap_used_bytes"], 0)
+        self.gdevd.stop()
+        self.gdevd.start()
+        self.wait_until(lambda: len(self.gdevd.status()["sessions"]) == 3, "they are back")
+        after = self.gdevd.status()["devices"][0]
+        for key in ("swap_used_bytes", "file_swap_used_bytes"):  # the reserve may make more leave
+            self.assertGreaterEqual(after[key], before[key], key)
         for process in processes:
             self.go(process)
         self.finish(*processes)
