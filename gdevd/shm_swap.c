@@ -244,6 +244,8 @@ void shm_loaded(struct shm_segment *segment)
 	segment->mover = NULL;
 	segment->pause = (struct residency_pause){0};
 	drop_host_copy(segment);
+	order_all(segment,
+		SHM_COMMAND_STAY); /* who kept the host copy for the next gdevd has none any more */
 	residency_balance(daemon_of(segment));
 }
 

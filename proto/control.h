@@ -237,7 +237,7 @@ enum control_shm_command {
 	SHM_COMMAND_LEAVE, /* id: keep commands from it. Said back when none reaches it; status: see below */
 	SHM_COMMAND_WRITE, /* id, descriptor: copy it there. Said back when that is done; status */
 	SHM_COMMAND_DROP, /* id, descriptor: it is there now; drop the chunks. Said back when they are */
-	SHM_COMMAND_STAY,    /* id: it does not leave after all */
+	SHM_COMMAND_STAY, /* id: it does not leave after all, or has been brought in: no host copy is valid */
 	SHM_COMMAND_RESTORE, /* id, first chunk: a worker needs it */
 	SHM_COMMAND_MAP, /* id: the worker that was to bring it in uses it where it is, or, status: cannot */
 };

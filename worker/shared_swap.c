@@ -217,6 +217,13 @@ static void stay(struct core *core, struct shared *shared)
 		set_place(core, shared, SHARED_HERE);
 }
 
+/* It is on the device: if it is not here, the host copy that we keep is old. */
+static void forget_copy(struct shared *shared)
+{
+	if (shared->place == SHARED_AWAY)
+		set_host_fd(shared, -1);
+}
+
 void shared_lost(struct core *core)
 {
 	struct shared *shared;
@@ -370,6 +377,7 @@ void shared_ordered(struct core *core, const struct control_shm *order, int *fds
 			continue;
 		if (command == SHM_COMMAND_STAY) {
 			stay(core, shared);
+			forget_copy(shared);
 			continue;
 		}
 		if (command == SHM_COMMAND_DROP && fd_count == 1)

@@ -214,6 +214,22 @@ class Memory(harness.GdevdTest):
         self.assertEqual(client.memory(0)[0], 0)
         self.assertEqual(self.status()["vgpus"][0]["memory_used_bytes"], used)
 
+    def test_host_copy_is_nobodys_when_the_segment_is_back(self):
+        self.start("--device-memory", "64M", "--set", "swap_reserve=0")
+        first = self.client()
+        ident = self.away(first)
+        second = self.client()
+        second.shm(wire.SHM_ATTACH, ident=ident)
+        self.assertEqual(first.shm(wire.SHM_RESTORE, ident=ident)[0], 1)
+        first.memory(4 << 20)
+        chunks = [wire.sealed_memfd(2 << 20) for _ in range(2)]
+        first.tell(wire.shm(wire.SHM_BACK, ident=ident, chunk=2 << 20, chunks=2), chunks)
+        _, body = self.expect(second, wire.SHM)  # else it would tell the next gdevd of an old one
+        self.assertEqual(wire.SHM_BODY.unpack(body)[0], wire.SHM_STAY)
+        self.expect(first, wire.SHM)
+        self.expect(first, wire.SHM_REPLY)
+        self.assertEqual(len(second.shm(wire.SHM_RESTORE, ident=ident)[2]), 2)
+
     def test_segment_that_is_mapped_is_mapped_by_all(self):
         self.start("--device-memory", "64M", "--set", "swap_reserve=0")
         first = self.client()
