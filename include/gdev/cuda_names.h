@@ -304,6 +304,9 @@ __typeof__(cuStreamGetDevice) cuStreamGetDevice_ptsz;
 #if GDEV_CUDA_API_VERSION >= 12000
 #define cuGraphExecUpdate cuGraphExecUpdate_v2
 #endif
+#if GDEV_CUDA_API_VERSION >= 13000
+#define cuGraphAddNode cuGraphAddNode_v2
+#endif
 #define cuTexRefSetAddress cuTexRefSetAddress_v2
 #if GDEV_CUDA_API_VERSION >= 4010
 #define cuTexRefSetAddress2D cuTexRefSetAddress2D_v3

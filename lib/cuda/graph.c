@@ -175,7 +175,7 @@ static CUresult check_edges(
 }
 
 /* Programmatic dependent launch is what other edges are for. */
-static CUresult check_edge_data(const CUgraphEdgeData *data, size_t count)
+CUresult graph_check_edges(const CUgraphEdgeData *data, size_t count)
 {
 	for (size_t i = 0; data && i < count; i++)
 		if (data[i].from_port || data[i].to_port || data[i].type)
@@ -187,7 +187,7 @@ CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const
 	const CUgraphEdgeData *data, size_t count)
 {
 	TRY(check_edges(graph, from, to, count));
-	TRY(check_edge_data(data, count));
+	TRY(graph_check_edges(data, count));
 	for (size_t i = 0; i < count; i++)
 		if (node_depends(to[i], from[i]))
 			return CUDA_ERROR_INVALID_VALUE;

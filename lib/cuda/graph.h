@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Graphs inside: what graph.c (structure), graph_node.c (what nodes do), graph_memory.c (memory of graphs),
- * graph_exec.c (executable graphs), graph_run.c (launching them), and capture.c (streams that write down what
+ * Graphs inside: what graph.c (structure), graph_node.c (what nodes do), graph_params.c (the same by
+ * one structure for all), graph_memory.c (memory of graphs), graph_exec.c (executable graphs), graph_run.c (launching them), and capture.c (streams that write down what
  * they are given) know of each other.
  *
  * As in CUDA a graph is not locked: threads that change one take turns. An executable graph is a copy of the
@@ -113,6 +113,8 @@ void graph_remove(CUgraphNode node);
 bool node_depends(CUgraphNode node, CUgraphNode on);
 CUresult graph_check(CUgraph graph);
 CUresult graph_check_node(CUgraphNode node, CUgraphNodeType type);
+/* CUDA_ERROR_NOT_SUPPORTED: of another kind than the plain one. */
+CUresult graph_check_edges(const CUgraphEdgeData *data, size_t count);
 /* The copy of `node` in `graph`. */
 CUresult graph_find_copy(CUgraph graph, CUgraphNode node, CUgraphNode *copy);
 /* Hands a list of nodes over as CUDA's calls do. */

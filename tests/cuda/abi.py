@@ -34,6 +34,7 @@ def program(text):
         if name == "CUshmInfo":  # gdev's own
             continue
         lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+        body = re.sub(r"\bunion \{([^{}]*)\};", r"\1", body)  # without a name: its members are the structure's
         while "{" in body:
             body = re.sub(r"\{[^{}]*\}", "", body)
         for field in re.findall(r"(\w+)\s*(?:\[[^\]]*\])?\s*[,;]", body):

@@ -391,6 +391,31 @@ static void of_memory(void **state)
 		fixture_device, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, NULL));
 }
 
+static void of_any_nodes(void **state)
+{
+	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+	CUgraphEdgeData edge = {0};
+	CUgraphNode node;
+
+	good_params();
+	INVALID_VALUE(cuGraphAddNode(NULL, alive.graph, NULL, NULL, 0, &params));
+	INVALID_VALUE(cuGraphAddNode(&node, NULL, NULL, NULL, 0, &params));
+	INVALID_VALUE(cuGraphAddNode(&node, alive.graph, NULL, NULL, 1, &params));
+	INVALID_VALUE(cuGraphAddNode(&node, alive.graph, NULL, NULL, 0, NULL));
+	OURS(INVALID_VALUE(cuGraphAddNode(&node, gone.graph, NULL, NULL, 0, &params)));
+	params.type = (CUgraphNodeType)99;
+	INVALID_VALUE(cuGraphAddNode(&node, alive.graph, &alive.node, &edge, 1, &params));
+	params.type = CU_GRAPH_NODE_TYPE_KERNEL;
+	INVALID_VALUE(cuGraphNodeSetParams(alive.node, &params)); /* an empty one */
+	INVALID_VALUE(cuGraphNodeSetParams(NULL, &params));
+	INVALID_VALUE(cuGraphNodeSetParams(alive.node, NULL));
+	INVALID_VALUE(cuGraphExecNodeSetParams(alive.exec, alive.node, &params));
+	INVALID_VALUE(cuGraphExecNodeSetParams(NULL, alive.node, &params));
+	INVALID_VALUE(cuGraphExecNodeSetParams(alive.exec, NULL, &params));
+	INVALID_VALUE(cuGraphExecNodeSetParams(alive.exec, alive.node, NULL));
+	OURS(INVALID_VALUE(cuGraphExecNodeSetParams(gone.exec, alive.node, &params)));
+}
+
 static void with_object(CUuserObject bad)
 {
 	INVALID_VALUE(cuUserObjectRetain(bad, 1));
@@ -429,6 +454,7 @@ int errors_of_graphs(void)
 		ERRORS_TEST(of_new_nodes),
 		ERRORS_TEST(of_parameters),
 		ERRORS_TEST(of_memory),
+		ERRORS_TEST(of_any_nodes),
 		ERRORS_TEST(of_user_objects),
 	};
 

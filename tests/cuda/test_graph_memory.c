@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory that graphs allocate and free.
+ * Memory that graphs allocate and free; and nodes of all kinds by the one structure that CUDA has for them.
  */
 #include "fixture.h"
 
@@ -350,6 +350,105 @@ static void memory_goes_with_its_context(void **state)
 	assert_success(cuGraphDestroy(graph));
 }
 
+static void count(void *counter)
+{
+	++*(int *)counter;
+}
+
+#undef cuGraphAddNode /* it is called as well: the symbol of programs of CUDA 12.2 */
+
+static CUgraphNode add_any(CUgraph graph, const CUgraphNode *after, CUgraphNodeParams *params)
+{
+	CUgraphNode node;
+
+	if (params->type % 2)
+		assert_success(cuGraphAddNode(&node, graph, after, after ? 1 : 0, params));
+	else
+		assert_success(cuGraphAddNode_v2(&node, graph, after, NULL, after ? 1 : 0, params));
+	return node;
+}
+
+/* alloc -> set -> add -> copy -> write a value -> host -> child -> event -> free */
+static void any_node_is_added_and_changed(void **state)
+{
+	CUdeviceptr out = words_alloc(N, 0), word = words_alloc(1, 0);
+	CUgraphNodeParams params, add = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+	CUstreamBatchMemOpParams op = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32};
+	uint32_t n = N, v = 2;
+	CUdeviceptr memory;
+	CUgraph graph, child;
+	CUgraphNode node, kernel;
+	CUgraphExec exec;
+	CUevent event;
+	int counter = 0;
+
+	assert_success(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	assert_success(cuGraphCreate(&child, 0));
+	assert_success(cuGraphCreate(&graph, 0));
+	params = (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+	params.alloc.poolProps = alloc_params(BYTES).poolProps;
+	params.alloc.bytesize = BYTES;
+	node = add_any(graph, NULL, &params);
+	memory = params.alloc.dptr;
+	params = (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEMSET};
+	params.memset.dst = memory, params.memset.value = 40, params.memset.elementSize = 4;
+	params.memset.width = N, params.memset.height = 1;
+	node = add_any(graph, &node, &params);
+	add.kernel.func = fixture_function("add");
+	add.kernel.gridDimX = add.kernel.gridDimY = add.kernel.gridDimZ = 1;
+	add.kernel.blockDimX = N, add.kernel.blockDimY = add.kernel.blockDimZ = 1;
+	add.kernel.kernelParams = (void *[]){&memory, &n, &v};
+	kernel = node = add_any(graph, &node, &add);
+	params = (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	params.memcpy.copyParams.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+	params.memcpy.copyParams.srcDevice = memory;
+	params.memcpy.copyParams.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+	params.memcpy.copyParams.dstDevice = out;
+	params.memcpy.copyParams.WidthInBytes = BYTES;
+	params.memcpy.copyParams.Height = params.memcpy.copyParams.Depth = 1;
+	node = add_any(graph, &node, &params);
+	op.writeValue.address = word, op.writeValue.value = 5;
+	params = (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
+	params.memOp.ctx = fixture_context, params.memOp.count = 1, params.memOp.paramArray = &op;
+	node = add_any(graph, &node, &params);
+	params = (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_HOST};
+	params.host.fn = count, params.host.userData = &counter;
+	node = add_any(graph, &node, &params);
+	params = (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {.graph = child}};
+	node = add_any(graph, &node, &params);
+	params = (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD};
+	params.eventRecord.event = event;
+	node = add_any(graph, &node, &params);
+	params.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+	node = add_any(graph, &node, &params);
+	params = (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = {memory}};
+	node = add_any(graph, &node, &params);
+	params = (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY};
+	add_any(graph, &node, &params);
+
+	assert_success(cuGraphInstantiate(&exec, graph, 0));
+	assert_success(cuGraphLaunch(exec, NULL));
+	words_check(out, N, 42);
+	words_check(word, 1, 5);
+	assert_int_equal(counter, 1);
+	v = 3;
+	assert_success(cuGraphExecNodeSetParams(exec, kernel, &add));
+	assert_success(cuGraphLaunch(exec, NULL));
+	words_check(out, N, 43);
+	assert_success(cuGraphExecDestroy(exec));
+	v = 4;
+	assert_success(cuGraphNodeSetParams(kernel, &add));
+	assert_success(cuGraphInstantiate(&exec, graph, 0));
+	assert_success(cuGraphLaunch(exec, NULL));
+	words_check(out, N, 44);
+	assert_success(cuGraphExecDestroy(exec));
+	assert_success(cuGraphDestroy(graph));
+	assert_success(cuGraphDestroy(child));
+	assert_success(cuEventDestroy(event));
+	assert_success(cuMemFree(out));
+	assert_success(cuMemFree(word));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -363,6 +462,7 @@ int main(void)
 		TEST(allocations_of_streams_are_captured),
 		TEST(graphs_with_memory_are_not_copied),
 		TEST(memory_goes_with_its_context),
+		TEST(any_node_is_added_and_changed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
