@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 
-#define COLUMNS_MAX 16
+#define COLUMNS_MAX 32
 #define CELL_MAX 64
 
 struct table {
@@ -29,7 +29,8 @@ struct table *table_create(const char *const *titles)
 		abort();
 	table->titles = titles;
 	while (titles[table->columns])
-		table->columns++;
+		if (++table->columns > COLUMNS_MAX)
+			abort();
 	return table;
 }
 

@@ -212,15 +212,12 @@ static void allowance_update(struct sched_group *group, uint64_t now_ns)
 		group->spent = false;
 }
 
-/* What was used before the group became strict counts for nothing. */
 static void allowance_spend(struct sched_group *group, uint64_t used_ns, uint64_t now_ns)
 {
-	uint64_t strict_ns = now_ns - group->strict_since_ns;
-
 	if (!group->strict)
 		return;
 	allowance_update(group, now_ns);
-	group->allowance_ns -= (int64_t)(used_ns < strict_ns ? used_ns : strict_ns);
+	group->allowance_ns -= (int64_t)used_ns;
 	if (group->allowance_ns < enough_ns(group) / 4)
 		group->spent = true;
 }
@@ -572,13 +569,14 @@ static void charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_n
 {
 	struct sched_group *group = entity->group;
 	struct sched_queue *groups = &group->sched->groups, *members = &group->members;
-	uint64_t held_ns = now_ns - entity->granted_ns;
+	uint64_t held_ns = now_ns - entity->granted_ns, strict_ns = now_ns - group->strict_since_ns;
 	uint64_t groups_ns = used_ns, members_ns = used_ns; /* while others waited */
 
 	/* Nobody can have used it for longer than it was given; a worker that says so is wrong. */
 	if (used_ns > held_ns)
 		used_ns = held_ns;
-	allowance_spend(group, used_ns, now_ns);
+	/* What it used before its group became strict counts for nothing. */
+	allowance_spend(group, used_ns < strict_ns ? used_ns : strict_ns, now_ns);
 	if (group->sched->holder == entity) {
 		groups_ns = sched_contended_ns(groups, now_ns);
 		members_ns = sched_contended_ns(members, now_ns);
