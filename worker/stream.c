@@ -416,6 +416,21 @@ static bool try_wait(struct core *core, struct stream *stream, struct command *c
 	return stream_wait_in(&core->streams.waiters[wait->awaited], stream);
 }
 
+/* A copy behind a launch that is paused would keep its copy engine, and the memory that it names, until the launch goes
+ * on; and that may wait for who waits for them. */
+static bool might_stand_behind_pause(
+	const struct core *core, const struct stream *stream, const struct command *command)
+{
+	const struct command *before;
+
+	if (!core->ops->pause || command->resource == RESOURCE_COMPUTE)
+		return false;
+	list_for_each (before, &stream->passed, link)
+		if (before->state == COMMAND_SUBMITTED && before->device.kind != DEVICE_COPY)
+			return true;
+	return false;
+}
+
 static bool try_device(struct core *core, struct stream *stream, struct command *command)
 {
 	int error;
@@ -436,6 +451,10 @@ static bool try_device(struct core *core, struct stream *stream, struct command 
 	}
 	if (error)
 		return pass(core, stream, command, error < 0 ? error : 0);
+	if (might_stand_behind_pause(core, stream, command)) {
+		stream->ordered = true;
+		return false;
+	}
 	if ((context_is_closed(core) || !residency_settled(&core->residency)) &&
 		!residency_admits(core, stream, command))
 		return false;

@@ -57,6 +57,7 @@ static void make(struct things *t, const char *mode)
 		t->words[i] = i * 2654435761u;
 	must(cuMemcpyHtoD(t->buffer, t->words, WORDS * 4ul), "copy to the device");
 	must(cuEventRecord(t->begun, t->stream), "record");
+	must(cuStreamSynchronize(t->stream), "wait");
 	if (!strcmp(mode, "shared"))
 		must(cuIpcGetMemHandle((CUipcMemHandle *)handle, t->buffer), "make a handle");
 }
