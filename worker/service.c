@@ -116,6 +116,13 @@ void service_timer(struct core *core, uint64_t at_ns)
 	timerfd_settime(service->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* Before something long: this thread may be the one that was woken for the ring. */
+static void leave_ring(struct core *core)
+{
+	if (!__atomic_load_n(&core->service.poller, __ATOMIC_RELAXED) && ring_waits(core))
+		service_wake(core);
+}
+
 /* ---- jobs ---- */
 
 static bool take_job(struct core *core)
@@ -136,6 +143,7 @@ static bool take_job(struct core *core)
 	core_unlock(core);
 	if (!job)
 		return false;
+	leave_ring(core);
 	job->run(job); /* which frees it */
 	core_lock(core);
 	service->jobs_running--;
@@ -223,6 +231,7 @@ static void work_as_poller(struct core *core, uint64_t *watched_until)
 	if (now_ns >= *watched_until) {
 		*watched_until = now_ns + WATCHDOG_NS;
 		core_lock(core);
+		service->watch_at_ns = *watched_until;
 		service_timer(core, *watched_until);
 		core_unlock(core);
 	}
@@ -356,6 +365,7 @@ static bool lend(struct core *core)
 {
 	if (!wants_work(core) || !become_lender(core))
 		return false;
+	leave_ring(core);
 	do {
 		places_take(&core->service.places, &my_place);
 		work_once(core);
@@ -412,6 +422,7 @@ static void relieve_poller(struct core *core, uint64_t now_ns)
 
 static void tick(struct core *core)
 {
+	const struct service *service = &core->service;
 	uint64_t now_ns = clock_now_ns(), next = UINT64_MAX, at;
 
 	core->service.timer_at = UINT64_MAX;
@@ -432,6 +443,8 @@ static void tick(struct core *core)
 	at = direct_tick(core, now_ns);
 	next = min_of(next, at);
 	relieve_poller(core, now_ns);
+	if (now_ns < service->watch_at_ns) /* this came before, for something else */
+		next = min_of(next, service->watch_at_ns);
 	if (next != UINT64_MAX)
 		service_timer(core, next);
 }

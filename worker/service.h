@@ -60,7 +60,8 @@ struct service {
 	/* Guarded by the core's lock. */
 	struct list jobs;
 	unsigned jobs_running;
-	uint64_t timer_at; /* UINT64_MAX: not armed */
+	uint64_t timer_at;    /* UINT64_MAX: not armed */
+	uint64_t watch_at_ns; /* the poller counts on being looked at then */
 
 	unsigned jobs_waiting; /* how many are in `jobs` */
 };
