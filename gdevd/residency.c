@@ -18,7 +18,8 @@
 #define GRANULE ARENA_ALIGN     /* no chunk is smaller */
 #define CHUNK_MAX (32ull << 20) /* and none larger */
 #define PAUSE_FIRST_NS (200 * NS_PER_MS)
-#define PAUSE_MOST_NS (60 * NS_PER_S)
+#define PAUSE_MOST_NS (2 * NS_PER_S)
+#define PAUSE_HOPED_NS (2 * PAUSE_FIRST_NS) /* as long as pauses are no longer, there is hope */
 
 /* ---- init ---- */
 
@@ -410,6 +411,21 @@ static void send_for_missing(struct daemon *daemon, struct worker *worker)
 		send_for(daemon, worker, NULL, wanted - have);
 }
 
+/* Somebody had nothing to give, and is asked again soon: what it has was in use, perhaps. */
+static bool may_give_later(
+	const struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu)
+{
+	const struct worker *worker;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (worker != asks && worker->session &&
+			residency_is_paused(&worker->residency.pause) &&
+			worker->residency.pause.length_ns <= PAUSE_HOPED_NS &&
+			(!vgpu || worker->session->vgpu == vgpu))
+			return true;
+	return false;
+}
+
 /* Nobody is going to give it anything. */
 static bool is_hopeless(const struct daemon *daemon, const struct worker *worker)
 {
@@ -422,8 +438,9 @@ static bool is_hopeless(const struct daemon *daemon, const struct worker *worker
 	if (swap_comes(daemon))
 		return false;
 	if (room_beside_contexts(daemon, vgpu) < GRANULE && !coming_in(daemon, vgpu))
-		return true;
-	return room_beside_contexts(daemon, NULL) < GRANULE && !coming_in(daemon, NULL);
+		return !may_give_later(daemon, worker, vgpu);
+	return room_beside_contexts(daemon, NULL) < GRANULE && !coming_in(daemon, NULL) &&
+	       !may_give_later(daemon, worker, NULL);
 }
 
 static bool has_turn(const struct worker *worker)

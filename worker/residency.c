@@ -164,7 +164,8 @@ bool residency_is_quiet(struct core *core)
 
 	for (size_t i = 0; i < memory->range_count; i++) {
 		const struct range *range = memory->ranges[i];
-		present |= !range->ready;
+		if (!range->ready)
+			return false; /* a job makes its pieces */
 		for (size_t j = 0; j < range->piece_count; j++)
 			present |= range->pieces[j].chunk != NULL;
 	}

@@ -120,7 +120,7 @@ class Small(integ.Case):
 
     def test_pieces_in_files(self):
         """copies that begin and end anywhere read what is in files"""
-        self.finish(*[self.start(2, 40, 2, "late") for _ in range(3)])
+        self.finish(*[self.start(2, 32, 2, "late") for _ in range(3)])
 
     def test_fill_in_files(self):
         """memset works on what is in files"""
@@ -155,7 +155,7 @@ class Small(integ.Case):
 
     def test_pieces(self):
         """copies that begin and end anywhere read what is in swap, and on the device"""
-        self.finish(*[self.start(2, 40, 2, "late") for _ in range(3)])
+        self.finish(*[self.start(2, 32, 2, "late") for _ in range(3)])
 
     def objects(self, process):
         """Bytes that it has on the device beside its context."""

@@ -217,7 +217,7 @@ static bool feeding_poll(struct device *device)
 
 	if (!segment || __atomic_load_n(&worked, __ATOMIC_RELAXED))
 		return false;
-	tail = segment->header.ring_tail;
+	tail = __atomic_load_n(&segment->header.ring_tail, __ATOMIC_RELAXED);
 	memcpy(segment->ring + tail % SESSION_RING_BYTES,
 		&(struct record_header){.length = 8, .opcode = RECORD_PAD}, 8);
 	__atomic_store_n(&segment->header.ring_tail, tail + 8, __ATOMIC_RELEASE);
@@ -249,7 +249,7 @@ static void long_work_begins_although_records_keep_coming(void **state)
 	value = post_copy(&fixture, A, TEST_DEVICE, TEST_DEVICE + 8 * MIB, 8 * MIB);
 	for (int i = 0; i < 10000 && !__atomic_load_n(&worked, __ATOMIC_RELAXED); i++)
 		usleep(1000);
-	assert_true(worked);
+	assert_true(__atomic_load_n(&worked, __ATOMIC_RELAXED));
 	wait_for(&fixture, A, value);
 	__atomic_store_n(&fed, NULL, __ATOMIC_RELEASE);
 	fixture_stop(&fixture);
