@@ -257,6 +257,12 @@ bool cpu_job_open(const struct cpu_job *job)
 	       WAKE_WORTH_NS * job->running;
 }
 
+bool cpu_job_begins_short(const struct cpu_job *job)
+{
+	return !job->together && job->ns_guess > 0 && job->ns_guess < (double)PIECE_MIN_NS &&
+	       !atomic_load_explicit(&job->next, memory_order_relaxed);
+}
+
 /* How many blocks to take next; one when nothing is known about them. */
 static uint64_t piece_blocks(const struct cpu_job *job, unsigned threads)
 {
@@ -268,7 +274,7 @@ static uint64_t piece_blocks(const struct cpu_job *job, unsigned threads)
 	least = (double)PIECE_MIN_NS / ns;
 	most = (double)PIECE_MAX_NS / ns;
 	fair = (double)(job->count - next) / (4.0 * threads);
-	fair = min_of(max_of(fair, least), most);
+	fair = next ? min_of(max_of(fair, least), most) : least;
 	return fair < 1 ? 1 : (uint64_t)min_of(fair, (double)job->count);
 }
 

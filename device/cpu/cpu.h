@@ -190,6 +190,8 @@ void cpu_job_fill(struct cpu_job *job, struct device_command *command);
 bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads, uint64_t *now_ns);
 /* Whether blocks are left for a thread besides those that are at it. Lock held. */
 bool cpu_job_open(const struct cpu_job *job);
+/* Nobody has taken anything of it, and its first piece will be short. */
+bool cpu_job_begins_short(const struct cpu_job *job);
 double cpu_job_ns_per_block(const struct cpu_job *job);
 /* How long all that nobody has taken yet takes one thread, about; a long time when nothing is known. */
 double cpu_job_left_ns(const struct cpu_job *job);

@@ -86,24 +86,36 @@ static struct device_queue *open_job(struct device *device)
 	return best;
 }
 
-/* Lock held. Something for one more thread. */
-static bool has_work(struct device *device)
+/* Lock held. Something for one more thread; `job` does not count (NULL: everything does). */
+static bool has_work_beside(struct device *device, const struct device_queue *job)
 {
+	const struct device_queue *queue;
+
 	for (int unit = UNIT_TO_DEVICE; unit < UNITS; unit++)
 		if (!device->engine_busy[unit] && !list_empty(&device->runnable[unit]))
 			return true;
 	if (list_empty(&device->slots_free) || device->paused)
 		return false;
-	return !list_empty(&device->runnable[UNIT_COMPUTE]) || open_job(device);
+	if (!list_empty(&device->runnable[UNIT_COMPUTE]))
+		return true;
+	list_for_each (queue, &device->jobs, place)
+		if (queue != job && cpu_job_open(&queue->job))
+			return true;
+	return false;
 }
 
 /* Lock held. True: kick the host when the lock is released. */
-static bool wants_kick(struct device *device)
+static bool wants_kick_beside(struct device *device, const struct device_queue *job)
 {
-	if (device->kicked || !has_work(device))
+	if (device->kicked || !has_work_beside(device, job))
 		return false;
 	device->kicked = true;
 	return true;
+}
+
+static bool wants_kick(struct device *device)
+{
+	return wants_kick_beside(device, NULL);
 }
 
 /* Ends the first command. Only the thread that has the queue calls it, without the lock. */
@@ -406,6 +418,15 @@ static void pick(struct device *device, struct task *task)
 	}
 }
 
+/* Lock held. The launch has just begun, and its first piece is short: others are called after it. A client that
+ * launched this and is about to wait has left its processor then, where they are to run; called at once they would be put
+ * behind this thread, and stay there for milliseconds. */
+static bool invites_soon(const struct task *task)
+{
+	return task->kind == TASK_JOB && task->queue->job.running == 1 &&
+	       cpu_job_begins_short(&task->queue->job);
+}
+
 bool cpu_work(struct device *device)
 {
 	struct task task = {.kind = TASK_NONE};
@@ -415,7 +436,7 @@ bool cpu_work(struct device *device)
 	device->kicked = false;
 	pick(device, &task);
 	if (task.kind != TASK_NONE)
-		kick = wants_kick(device);
+		kick = wants_kick_beside(device, invites_soon(&task) ? task.queue : NULL);
 	pthread_mutex_unlock(&device->lock);
 	if (kick)
 		device->host->kick(device->host->owner);
