@@ -39,6 +39,7 @@ struct fake_worker {
 	atomic_int reply_with;    /* the next reply has this status */
 	atomic_uint reply_length; /* and this length */
 	atomic_int lends_with;    /* the status of PEER_DEVICE_MAP_REVOCABLE */
+	atomic_uint moves;        /* fake_worker_move() */
 	atomic_bool stop;
 
 	/* What the test asks. */
