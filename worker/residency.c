@@ -41,8 +41,19 @@ void residency_init(struct core *core)
 	residency->prefers = prefers_small_and_recent;
 }
 
+/* Those that wait for a grant. */
+static void drop_moves(struct list *moves)
+{
+	struct command *command;
+
+	while ((command = list_first(moves, struct command, link)))
+		command_destroy(command);
+}
+
 void residency_finish(struct core *core)
 {
+	drop_moves(&core->residency.moves_out);
+	drop_moves(&core->residency.moves_in);
 	if (core->residency.out)
 		core->ops->queue_destroy(core->residency.out);
 	if (core->residency.in)
