@@ -17,7 +17,8 @@
  * - Lag. A node's lag is the mean virtual time of those that want the resource minus its own: positive
  *   when it is owed. A node that pauses takes its lag with it, and it grows as if it waited while others
  *   use the resource, but not beyond `burst_ms`: who works in bursts gets its share of a second, and
- *   nobody saves up more than a burst.
+ *   nobody saves up more than a burst. What a node was ahead is forgotten when nobody has used the resource
+ *   for long.
  * - Coming back. A program that launches and waits has nothing queued for a moment after each kernel.
  *   Given to another, the resource is gone for as long as that one's kernels take. So when a node that
  *   is owed has just paused, is known to come back within `wait_us`, and uses the resource for longer
@@ -38,6 +39,7 @@ enum { WAIT_US, BURST_MS, COST_PERMILLE, ROUND_MS };
 
 #define LAG_TURNS 4                    /* as many a node is owed at most when it pauses */
 #define PAUSE_MAX_NS (100 * NS_PER_MS) /* longer ones are all the same */
+#define FORGET_NS (100 * NS_PER_MS)    /* of a resource that nobody uses */
 
 struct fair_node {
 	double time;        /* virtual; while it is active */
@@ -171,6 +173,15 @@ static bool behind_all(struct sched_queue *queue, struct sched_node *node, uint6
 	return true;
 }
 
+/* A node that was ahead of the others when it paused owes them nothing any more when they did not want the resource
+ * for long either. Not at once: those that pause in turn would all be ahead. */
+static bool is_forgotten(struct sched_queue *queue, const struct fair_node *own, uint64_t now_ns)
+{
+	double used_ns = (double)served(queue, now_ns) - (double)own->served_ns;
+
+	return own->lag_ns < 0 && (double)(now_ns - own->paused_ns) - used_ns > FORGET_NS;
+}
+
 static void fair_arrive(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
 {
 	struct fair_node *own = fair(node);
@@ -180,6 +191,8 @@ static void fair_arrive(struct sched_queue *queue, struct sched_node *node, uint
 	if (own->active)
 		pause_ns = 0;
 	if (!own->active) {
+		if (is_forgotten(queue, own, now_ns))
+			own->lag_ns = 0;
 		own->time = time_back(queue, node, &mean, now_ns);
 		if (pause_ns > PAUSE_MAX_NS)
 			pause_ns = PAUSE_MAX_NS;

@@ -10,6 +10,7 @@ count. Throughput is the sum over all of what each did, as a part of what it doe
 is lost. The baseline of an error is the 7 % of the paper, of a throughput 1."""
 
 import json
+import math
 import statistics
 import struct
 import subprocess
@@ -423,7 +424,7 @@ def share_change(contention, policies=None):
             code, _, err = gdevd.run([gdevd.gdev, "vgpu", "set", name, "--compute", share])
             if code:
                 raise LabError(f"gdev vgpu set: {err}")
-            changed[name] = round((time.time_ns() - begin) / 1e7)  # bins
+            changed[name] = math.ceil((time.time_ns() - begin) / 1e7)  # the first bin after it
 
     reports, _ = contention.measure(case, "fair", during=change)
     bins = [report["bins"] for report in reports]

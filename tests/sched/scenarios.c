@@ -130,6 +130,17 @@ static const struct sim_scenario scenarios[] = {
 		.context_count = 2,
 	},
 	{
+		.name = "change-beside",
+		HARDWARE,
+		TEN,
+		.groups = {{50, .change_s = 5, .changed_pct = 20},
+			{25, .change_s = 5, .changed_pct = 55}, {25}},
+		.contexts = {{.group = 0, STREAM(20)}, {.group = 1, STREAM(2000)},
+			{.group = 2, STREAM(1000)}},
+		.group_count = 3,
+		.context_count = 3,
+	},
+	{
 		.name = "second-comes-later",
 		HARDWARE,
 		TEN,

@@ -18,8 +18,9 @@
 #define SLICE_NS (2 * NS_PER_MS)
 #define TURN_NS (2 * NS_PER_US) /* until the next one sees that it is its turn */
 #define SKIP_NS (2 * NS_PER_S)
-#define FINE_NS (100 * NS_PER_MS) /* windows consist of these */
-#define KERNELS 1024              /* of a context on the device at once, at most */
+#define FINE_NS (10 * NS_PER_MS)    /* windows consist of these */
+#define EFFECT_NS (100 * NS_PER_MS) /* new shares are to be seen in a window of so long */
+#define KERNELS 1024                /* of a context on the device at once, at most */
 
 enum event_kind {
 	EVENT_START,   /* a context begins, or comes back from its pause */
@@ -595,6 +596,41 @@ static void measure_errors(const struct sim *sim, const double *demand, struct s
 		result->error_avg_pct = sum / (double)(windows * scenario->group_count);
 }
 
+/* Whether the groups whose shares changed are nearer to the new ones than to the old, in a window. */
+static bool shows_change(const struct sim *sim, size_t from, size_t count)
+{
+	const struct sim_scenario *scenario = sim->scenario;
+	double busy[SIM_GROUPS] = {0}, total = 0, old_sum = 0, new_sum = 0;
+
+	for (unsigned i = 0; i < scenario->group_count; i++) {
+		const struct sim_group *group = &scenario->groups[i];
+
+		for (size_t j = 0; j < count; j++)
+			busy[i] += (double)sim->fine[i][from + j];
+		total += busy[i];
+		old_sum += group->share_pct;
+		new_sum += group->change_s > 0 ? group->changed_pct : group->share_pct;
+	}
+	for (unsigned i = 0; i < scenario->group_count && total > 0; i++) {
+		const struct sim_group *group = &scenario->groups[i];
+		double before = group->share_pct / old_sum, after = group->changed_pct / new_sum;
+
+		if (group->change_s > 0 && fabs(busy[i] / total - after) > fabs(before - after) / 2)
+			return false;
+	}
+	return true;
+}
+
+static void measure_effect(const struct sim *sim, double change_s, struct sim_result *result)
+{
+	size_t count = EFFECT_NS / FINE_NS, first = (size_t)ceil(change_s * NS_PER_S / FINE_NS);
+	size_t from = first;
+
+	while (from + count < sim->fines && !shows_change(sim, from, count))
+		from++;
+	result->effect_ms = (double)((from - first) * FINE_NS + EFFECT_NS) / NS_PER_MS;
+}
+
 static void measure_change(const struct sim *sim, const double *demand, struct sim_result *result)
 {
 	double change_s = 0, ignored = 0;
@@ -604,9 +640,11 @@ static void measure_change(const struct sim *sim, const double *demand, struct s
 	for (unsigned i = 0; i < sim->scenario->group_count; i++)
 		if (sim->scenario->groups[i].change_s > 0)
 			change_s = sim->scenario->groups[i].change_s;
-	from = (size_t)(change_s * NS_PER_S / FINE_NS) + 1;
+	from = (size_t)((change_s * NS_PER_S + EFFECT_NS) / FINE_NS);
 	if (change_s > 0 && from + count <= sim->fines)
 		result->after_change_pct = window_error(sim, from, count, demand, &ignored);
+	if (change_s > 0)
+		measure_effect(sim, change_s, result);
 }
 
 static int compare(const void *a, const void *b)

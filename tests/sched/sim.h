@@ -77,6 +77,8 @@ struct sim_result {
 	double switches_per_s;
 	/* The error over the second that begins 100 ms after shares changed; -1: they do not. */
 	double after_change_pct;
+	/* The end of the first 100 ms after that in which the groups whose shares changed are nearer to the new ones. */
+	double effect_ms;
 };
 
 /* `settings` end with a NULL name; those that the policy does not have are ignored. */

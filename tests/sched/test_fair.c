@@ -4,6 +4,8 @@
  */
 #include "game.h"
 
+#include <string.h>
+
 static const struct game halves = {.policy = "fair", .groups = {0, 1}, .shares = {50, 50}};
 
 static void use_of_an_idle_device_is_not_held_against_anyone(void **state)
@@ -90,6 +92,31 @@ static void fair_lets_a_higher_priority_in_at_once_unless_it_is_ahead(void **sta
 		});
 }
 
+static void fair_forgets_who_was_ahead_while_nobody_wants_the_device(void **state)
+{
+	struct game game = {
+		.policy = "fair", .groups = {0, 1}, .shares = {50, 50}, .priorities = {0, 3}};
+	const struct step ahead[] = {
+		{0, ACQUIRE, A, "+A"},
+		{1, ACQUIRE, B, "-A"},
+		{2, RELEASE_WANTS, A, "+B?B", 2},
+		{32, RELEASE, B, "+A", 30},
+		/* Another 24 of A's would have made up for it. */
+		{34, RELEASE, A, "", 2},
+	};
+	struct step later[16] = {0};
+
+	memcpy(later, ahead, sizeof ahead);
+	memcpy(&later[5],
+		(const struct step[]){{40, ACQUIRE, A, "+A"}, {41, ACQUIRE, B, "?A"}, {0}},
+		3 * sizeof *later);
+	play_game(&game, later);
+	memcpy(&later[5],
+		(const struct step[]){{150, ACQUIRE, A, "+A"}, {151, ACQUIRE, B, "-A"}, {0}},
+		3 * sizeof *later);
+	play_game(&game, later);
+}
+
 static void fair_follows_a_share_that_changes(void **state)
 {
 	play_game(&halves, (const struct step[]){
@@ -167,6 +194,7 @@ int main(void)
 		cmocka_unit_test(fair_carries_an_overrun_into_the_next_turns),
 		cmocka_unit_test(fair_keeps_the_device_free_for_one_that_is_owed_and_will_be_back),
 		cmocka_unit_test(fair_lets_a_higher_priority_in_at_once_unless_it_is_ahead),
+		cmocka_unit_test(fair_forgets_who_was_ahead_while_nobody_wants_the_device),
 		cmocka_unit_test(fair_follows_a_share_that_changes),
 		cmocka_unit_test(fair_charges_what_others_did_for_ones_sake),
 		cmocka_unit_test(fair_lets_in_who_was_away_although_something_is_charged_meanwhile),
