@@ -149,7 +149,9 @@ struct session {
 	uint64_t arena_base, arena_bytes, features;
 	uint64_t trace; /* the token of who asked for it to be traced; 0: nobody */
 	uint32_t version;
-	bool turns; /* its worker has the page */
+	bool turns;  /* its worker has the page */
+	int wake_fd; /* eventfd with which the client wakes the worker; -1: not kept */
+	bool early;  /* … and watched: early.c */
 	struct sched_entity entities[RESOURCES];
 	struct session_grant grants[RESOURCES];
 	struct usage usage[RESOURCES];
@@ -199,6 +201,10 @@ struct daemon {
 	struct retire retire;
 	uv_idle_t eager; /* grants.c: the loop does not sleep, */
 	uint64_t eager_until_ns;
+	struct early {
+		int epoll_fd; /* -1: none */
+		uv_poll_t poll;
+	} early;
 	bool turn_begins; /* of a session, on the device: grants.c */
 	struct measure {
 		struct deadline tick;
@@ -326,6 +332,8 @@ int grants_release(struct session *session, const struct control_grant *message)
 /* So much of a resource was used for the session's sake, by another. */
 void grants_charge(struct session *session, unsigned resource, uint64_t used_ns);
 void grants_renice(struct session *session, int nice);
+/* The loop does not sleep for so long. */
+void grants_be_eager(struct daemon *daemon, uint64_t ns);
 /* The arbiter of a resource: which of groups and entities counts. */
 unsigned grants_queue(const struct daemon *daemon, unsigned resource);
 /* What a session has used of a resource since it was granted, as its worker says. */
@@ -338,6 +346,14 @@ void turns_finish(struct daemon *daemon);
 /* As sched_ops.name: `next` NULL, or who cannot be named: nobody is. */
 bool turns_name(struct daemon *daemon, unsigned resource, const struct session *holder,
 	struct session *next);
+
+/* early.c: waking up together with a worker. */
+int early_init(struct daemon *daemon);
+void early_finish(struct daemon *daemon);
+/* From now on gdevd wakes up when the session's client wakes its worker, until it has once, or early_stop(). */
+void early_begin(struct session *session);
+void early_stop(struct session *session);
+void early_session_finish(struct session *session);
 
 /* nice.c: whose nice value counts. */
 void nice_session_init(struct session *session);

@@ -199,9 +199,9 @@ static void on_revoke(struct sched *sched, struct sched_entity *entity, enum wor
 	}
 }
 
-static void be_eager(struct daemon *daemon)
+void grants_be_eager(struct daemon *daemon, uint64_t ns)
 {
-	daemon->eager_until_ns = clock_now_ns() + EAGER_NS;
+	daemon->eager_until_ns = max_of(daemon->eager_until_ns, clock_now_ns() + ns);
 	uv_idle_start(&daemon->eager, on_eager);
 }
 
@@ -214,14 +214,14 @@ static void on_prepare(struct sched *sched, struct sched_entity *entity)
 	control_fill(&message, CONTROL_PREPARE, 0);
 	if (session->worker->connection)
 		connection_send(session->worker->connection, &message, NULL, 0);
-	be_eager(session->daemon);
+	grants_be_eager(session->daemon, EAGER_NS);
 }
 
 static bool on_name(struct sched *sched, struct sched_entity *entity)
 {
 	const struct session *holder = session_of(sched->holder, sched->index);
 
-	be_eager(holder->daemon);
+	grants_be_eager(holder->daemon, EAGER_NS);
 	return turns_name(holder->daemon, sched->index, holder,
 		entity ? session_of(entity, sched->index) : NULL);
 }
@@ -249,6 +249,9 @@ static const struct sched_ops *begin_turns(struct daemon *daemon)
 		log_warning("there is no memory for a page of turns: each handover takes messages");
 		return &eager_ops;
 	}
+	if (early_init(daemon))
+		log_warning(
+			"cannot watch when workers are woken: who is urgent comes a little later");
 	return &turns_ops;
 }
 
@@ -487,6 +490,7 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 		return -EINVAL;
 	keep_loading(session->daemon, now);
 	nice_refresh(session);
+	early_stop(session);
 	if (!shares_hold(session, resource, now)) {
 		if (session->grants[resource].held) /* overdue, or it says so twice */
 			session->grants[resource].again = true;
@@ -533,6 +537,8 @@ int grants_release(struct session *session, const struct control_grant *message)
 		used_ns = first->used_ns;
 		first->used_ns = 0;
 		sched_release(entity, used_ns, any(session, queue, false), now);
+		if (sched_goes_first(entity))
+			early_begin(session);
 	} else if (message->wants) {
 		shares_hold(session, resource, now);
 	}

@@ -437,6 +437,7 @@ int main(int argc, char **argv)
 	finish(&daemon);
 	deadlines_finish(&daemon.deadlines);
 	turns_finish(&daemon);
+	early_finish(&daemon);
 	uv_close((uv_handle_t *)&daemon.eager, NULL);
 	for (unsigned i = 0; i < array_length(signals); i++)
 		uv_close((uv_handle_t *)&handles[i], NULL);

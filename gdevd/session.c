@@ -57,6 +57,7 @@ static struct session *create(struct daemon *daemon, struct vgpu *vgpu, struct w
 	session->uid = uid;
 	session->gid = gid;
 	session->started_ns = clock_now_ns();
+	session->wake_fd = -1;
 	list_init(&session->watches);
 	list_init(&session->shm_attachments);
 	list_init(&session->cache_writes);
@@ -176,6 +177,8 @@ static void send_welcome(struct session *session)
 	fds[WORKER_FDS] = client->peer;
 	fds[WORKER_FDS + 1] = worker->trace_fd;
 	connection_send(client->connection, &message, fds, WORKER_FDS + 1 + (trace != 0));
+	if (session->daemon->early.epoll_fd >= 0)
+		session->wake_fd = fcntl(worker->fds[WORKER_FD_WAKE], F_DUPFD_CLOEXEC, 0);
 	fd_close_all(worker->fds, WORKER_FDS);
 	close(steal_fd(&client->peer));
 }
@@ -303,6 +306,7 @@ void session_end(struct session *session, const char *reason)
 	shm_session_finish(session);
 	trace_session_finish(session);
 	retire_session_finish(session);
+	early_session_finish(session);
 	list_for_each_safe (write, after, &session->cache_writes, link)
 		cache_abandon(write);
 	if (welcome)

@@ -92,6 +92,8 @@ struct session_header {
 	uint32_t stamp_offset, stamp_count;
 	uint32_t ring_offset, ring_bytes;
 	uint32_t output_offset, output_bytes;
+	uint32_t
+		look_us; /* how long a waiting client should look before it sleeps; 0: as it likes */
 
 	_Alignas(64) uint64_t ring_tail; /* client; bytes ever published, a multiple of 8 */
 	uint32_t thread; /* client; id of the thread that published last: its nice value counts */

@@ -762,6 +762,27 @@ void sched_keep(struct sched_entity *entity, uint64_t until_ns)
 		sched->kept_until_ns = until_ns;
 }
 
+/* Among the nodes of the queue, `node` with that rank. */
+static bool outranks_any(const struct sched_queue *queue, const struct sched_node *node, int rank)
+{
+	const struct sched_node *other;
+
+	list_for_each (other, &queue->nodes, link)
+		if (other != node && (queue->holder == other || node_waits(other)) &&
+			other->priority - other->nice < rank)
+			return true;
+	return false;
+}
+
+bool sched_goes_first(const struct sched_entity *entity)
+{
+	const struct sched_group *group = entity->group;
+	int nice = entity->node.nice;
+
+	return outranks_any(&group->sched->groups, &group->node, group->node.priority - nice) ||
+	       outranks_any(&group->members, &entity->node, -nice);
+}
+
 uint64_t sched_next_ns(const struct sched *sched)
 {
 	return sched->next_ns;

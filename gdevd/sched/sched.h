@@ -187,6 +187,8 @@ void sched_charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns
  * to prepare that it would not be worth the while. It is still asked to leave when it is idle. Nothing if the
  * entity does not hold the resource, or has been told already. */
 void sched_keep(struct sched_entity *entity, uint64_t until_ns);
+/* Whether the entity ranks above somebody who has the resource, or waits for it. */
+bool sched_goes_first(const struct sched_entity *entity);
 /* Time has passed. Harmless at any time. */
 void sched_tick(struct sched *sched, uint64_t now_ns);
 /* When sched_tick() has something to do; UINT64_MAX: not before another event. */

@@ -14,13 +14,15 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "lib/libgdev/transport.h"
 #include "lib/libgdev/waiting.h"
 #include "proto/peer.h"
 
 #define SPIN_NS_DEFAULT 50000
-#define NO_THREAD UINT32_MAX /* is nobody's id, nor 0, which an unknown one is */
+#define SPIN_NS_MAX (10 * NS_PER_MS) /* that a worker may ask for */
+#define NO_THREAD UINT32_MAX         /* is nobody's id, nor 0, which an unknown one is */
 
 struct shm {
 	struct transport base;
@@ -337,6 +339,11 @@ static int map_staging(int fd, uint64_t base, uint64_t bytes)
 	return 0;
 }
 
+static uint64_t spin_ns(const struct session_header *header)
+{
+	return header->look_us ? min_of(header->look_us * NS_PER_US, SPIN_NS_MAX) : SPIN_NS_DEFAULT;
+}
+
 int transport_shm_create(struct shm_connection *connection, uint64_t arena_base,
 	uint64_t staging_bytes, struct transport **transport)
 {
@@ -364,7 +371,7 @@ int transport_shm_create(struct shm_connection *connection, uint64_t arena_base,
 	pthread_mutex_init(&shm->peer_lock, NULL);
 	shm->thread = NO_THREAD;
 	shm->base.ops = &shm_ops;
-	shm->base.spin_ns = SPIN_NS_DEFAULT;
+	shm->base.spin_ns = spin_ns(&shm->base.segment->header);
 	/* Their mappings keep the memory; only what is polled or written stays open. */
 	close(steal_fd(&connection->segment));
 	close(steal_fd(&connection->staging));

@@ -463,6 +463,7 @@ def main():
             found = swapping.results(name, start, options, False, vendor)
         for metric, values in found:
             take(metric, values)
+            save()  # each line as it comes
 
     def save():
         if options.json:
@@ -474,7 +475,6 @@ def main():
     for name in wanted:
         if name in apart:
             measure(name)
-            save()
     wanted = [name for name in wanted if name not in apart]
     if options.only and not wanted:
         return 0

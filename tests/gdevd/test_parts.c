@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Parts of gdevd that decide without sockets: configuration, memory accounts, permissions of shared
- * segments, deadlines' order, the bound of the cache, who is named to follow a holder.
+ * segments, deadlines' order, the bound of the cache, who is named to follow a holder, when gdevd wakes up early.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -667,6 +668,41 @@ static void who_needs_a_message_is_not_named(void **state)
 	free(fixture);
 }
 
+/* ---- waking up together with a worker ---- */
+
+static void client_that_wakes_its_worker_wakes_gdevd_once(void **state)
+{
+	static struct daemon daemon;
+	struct session session = {.daemon = &daemon};
+
+	daemon_init(&daemon);
+	session.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	assert_int_equal(early_init(&daemon), 0);
+	uv_run(&daemon.loop, UV_RUN_NOWAIT);
+	assert_int_equal(eventfd_write(session.wake_fd, 1), 0);
+	early_begin(&session); /* what was written before is no news */
+	uv_run(&daemon.loop, UV_RUN_NOWAIT);
+	assert_true(session.early);
+	assert_int_equal(daemon.eager_until_ns, 0);
+	assert_int_equal(eventfd_write(session.wake_fd, 1), 0);
+	uv_run(&daemon.loop, UV_RUN_NOWAIT);
+	assert_false(session.early);
+	assert_true(daemon.eager_until_ns > 0);
+	/* Once: not before it is asked for again. */
+	daemon.eager_until_ns = 0;
+	assert_int_equal(eventfd_write(session.wake_fd, 1), 0);
+	uv_run(&daemon.loop, UV_RUN_NOWAIT);
+	assert_int_equal(daemon.eager_until_ns, 0);
+	early_begin(&session);
+	early_session_finish(&session);
+	assert_int_equal(session.wake_fd, -1);
+	early_finish(&daemon);
+	deadlines_finish(&daemon.deadlines);
+	uv_close((uv_handle_t *)&daemon.eager, NULL);
+	uv_run(&daemon.loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&daemon.loop), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -699,6 +735,7 @@ int main(void)
 		cmocka_unit_test(
 			a_holder_is_told_who_follows_and_gdevd_sees_whether_it_handed_over),
 		cmocka_unit_test(who_needs_a_message_is_not_named),
+		cmocka_unit_test(client_that_wakes_its_worker_wakes_gdevd_once),
 	};
 
 	return cmocka_run_group_tests_name("gdevd parts", tests, NULL, NULL);

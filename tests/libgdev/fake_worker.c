@@ -29,6 +29,7 @@
 #define STAGING_BYTES (8ull << 20)
 #define ARENA_BYTES (4ull << 30)
 
+uint32_t fake_worker_look_us;
 struct fake_worker *fake_worker;
 
 /* ---- completion ---- */
@@ -332,6 +333,7 @@ static void init_header(struct session_header *header)
 		.ring_bytes = SESSION_RING_BYTES,
 		.output_offset = offsetof(struct session_segment, output),
 		.output_bytes = SESSION_OUTPUT_BYTES,
+		.look_us = fake_worker_look_us,
 	};
 }
 

@@ -46,6 +46,8 @@ struct fake_worker {
 	atomic_uint launches, wakes, records, lent, kicks;
 };
 
+/* Of the next session that is opened: session_header.look_us. */
+extern uint32_t fake_worker_look_us;
 /* Of the session that was opened last. */
 extern struct fake_worker *fake_worker;
 

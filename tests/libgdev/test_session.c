@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "fake_worker.h"
 #include "lib/libgdev/internal.h"
@@ -136,6 +137,23 @@ static void many_threads_wait_each_for_its_own(void **state)
 		pthread_join(waiters[i].thread, NULL);
 		assert_int_equal(waiters[i].result, 0);
 		assert_true(waiters[i].cpu_ns < 20000000);
+	}
+}
+
+/* As the worker says, who knows how long waking up takes beside what is waited for; within reason. */
+static void a_client_looks_for_as_long_as_its_worker_wants(void **state)
+{
+	static const struct {
+		uint32_t look_us;
+		uint64_t spin_ns;
+	} cases[] = {{0, 50000}, {2000, 2000000}, {UINT32_MAX, 10000000}};
+
+	for (unsigned i = 0; i < array_length(cases); i++) {
+		teardown(state);
+		fake_worker_look_us = cases[i].look_us;
+		setup(state);
+		fake_worker_look_us = 0;
+		assert_int_equal(session->transport->spin_ns, cases[i].spin_ns);
 	}
 }
 
@@ -626,6 +644,7 @@ int main(void)
 		TEST(records_of_all_lengths_pass_the_end_of_the_ring),
 		TEST(a_full_ring_holds_the_sender_until_there_is_room),
 		TEST(many_threads_wait_each_for_its_own),
+		TEST(a_client_looks_for_as_long_as_its_worker_wants),
 		TEST(a_wait_ends_at_its_deadline),
 		TEST(a_worker_that_dies_loses_the_session_for_everybody),
 		TEST(why_a_worker_gave_up_outlives_it),

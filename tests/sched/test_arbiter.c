@@ -322,6 +322,25 @@ static void what_is_done_for_ones_sake_counts_against_a_strict_share(void **stat
 		});
 }
 
+static void who_ranks_above_one_that_wants_the_device_goes_first(void **state)
+{
+	play_game(&(struct game){.groups = {0, 1, 1}, .priorities = {3, 0}, .nices = {0, 0, 5}},
+		(const struct step[]){
+			{0, ACQUIRE, A, "+A"},
+			{1, RELEASE, A, "", 1},
+			{0},
+		});
+	assert_false(sched_goes_first(&entities[A])); /* before nobody */
+	sched_acquire(&entities[B], 0, 2 * MS);
+	assert_true(sched_goes_first(&entities[A]));
+	assert_false(sched_goes_first(&entities[C]));
+	sched_release(&entities[B], MS, false, 3 * MS);
+	sched_acquire(&entities[C], 5, 3 * MS);
+	assert_true(sched_goes_first(&entities[B]));
+	sched_renice(&entities[A], 19, 3 * MS);
+	assert_false(sched_goes_first(&entities[A]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -347,6 +366,7 @@ int main(void)
 		cmocka_unit_test(what_was_used_before_a_group_became_strict_is_not_held_against_it),
 		cmocka_unit_test(others_are_served_while_a_strict_group_waits_for_its_allowance),
 		cmocka_unit_test(what_is_done_for_ones_sake_counts_against_a_strict_share),
+		cmocka_unit_test(who_ranks_above_one_that_wants_the_device_goes_first),
 	};
 
 	return cmocka_run_group_tests_name("arbiter", tests, NULL, NULL);
