@@ -224,6 +224,10 @@ CUresult capture_alloc(CUstream stream, size_t bytes, CUdeviceptr *pointer)
 
 	if (!pointer)
 		return capture_refuse(stream, CUDA_ERROR_INVALID_VALUE);
+	if (!bytes) {
+		*pointer = 0;
+		return check_valid(stream);
+	}
 	params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
 	params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	params.poolProps.location.id = stream->context->device;
@@ -237,6 +241,8 @@ CUresult capture_free(CUstream stream, CUdeviceptr pointer)
 {
 	CUgraphNode node;
 
+	if (!pointer)
+		return check_valid(stream);
 	TRY(append(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, &node));
 	return finish(stream, node, node_set_free(node, pointer));
 }
@@ -433,12 +439,12 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph)
 	CUstream stream;
 
 	TRY(stream_resolve(handle, &stream));
-	if (!graph)
-		return CUDA_ERROR_INVALID_VALUE;
-	*graph = NULL;
 	capture = stream->capture;
 	if (!capture)
 		return CUDA_ERROR_ILLEGAL_STATE;
+	if (!graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	*graph = NULL;
 	if (capture->origin != stream)
 		return capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
 	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&

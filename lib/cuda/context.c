@@ -176,6 +176,8 @@ static CUresult push(CUcontext context)
 CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
 	TRY(initialised());
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!handle_is(HANDLE_CONTEXT, context))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return push(context);
@@ -256,6 +258,8 @@ CUresult cuCtxCreate_v4(
 CUresult cuCtxDestroy_v2(CUcontext context)
 {
 	TRY(initialised());
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!handle_is(HANDLE_CONTEXT, context) || context->primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (top() == context)
@@ -494,7 +498,7 @@ CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type,
 	struct device *found;
 
 	TRY(initialised());
-	if (!supported || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+	if (!supported)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(device_find(device, &found));
 	*supported = 0;
@@ -506,7 +510,7 @@ CUresult cuCtxGetExecAffinity(CUexecAffinityParam *affinity, CUexecAffinityType 
 	CUcontext context;
 
 	TRY(current_context(&context));
-	if (!affinity || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+	if (!affinity)
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
 }
@@ -584,6 +588,8 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	TRY(current_context(&context));
 	if ((unsigned)limit >= CU_LIMIT_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (limit == CU_LIMIT_CIG_ENABLED || limit == CU_LIMIT_SHMEM_SIZE)
+		return CUDA_ERROR_NOT_PERMITTED;
 	if (!default_limits[limit])
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
 	pthread_mutex_lock(&context->lock);

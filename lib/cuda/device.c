@@ -272,8 +272,9 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 	if (!device || !id)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(initialised());
-	if (sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3 || domain || slot ||
-		function || bus >= (unsigned)device_count)
+	if (sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (domain || slot || function || bus >= (unsigned)device_count)
 		return CUDA_ERROR_INVALID_DEVICE;
 	*device = (CUdevice)bus;
 	return CUDA_SUCCESS;

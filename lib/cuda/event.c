@@ -123,8 +123,8 @@ CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
 
 	TRY(check(start));
 	TRY(check(end));
-	if (!milliseconds)
-		return CUDA_ERROR_INVALID_VALUE;
+	if (!milliseconds) /* as in CUDA */
+		return CUDA_ERROR_INVALID_HANDLE;
 	if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING ||
 		!atomic_load(&start->recorded) || !atomic_load(&end->recorded) ||
 		start->context != end->context)

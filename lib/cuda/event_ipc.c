@@ -73,7 +73,7 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
 	struct stat status;
 
 	TRY(initialised());
-	if (!handle)
+	if (!handle || !event)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!handle_is(HANDLE_EVENT, event) || !event->page)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -116,7 +116,7 @@ CUresult cuIpcOpenEventHandle(CUevent *created, CUipcEventHandle given)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&handle, &given, sizeof handle);
 	if (handle.magic != PAGE_MAGIC || handle.fd < 0)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return CUDA_ERROR_MAP_FAILED;
 	if (handle.pid == (uint32_t)getpid()) /* as CUDA: not in the process that made it */
 		return CUDA_ERROR_INVALID_CONTEXT;
 	fd = open_page(&handle);

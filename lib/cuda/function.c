@@ -134,7 +134,8 @@ CUresult function_set_attribute(CUfunction function, CUfunction_attribute attrib
 		return set_cluster(
 			function, attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, value);
 	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-		return set_within(&function->large_clusters, value, 0, 1);
+		function->large_clusters = value != 0;
+		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
 		return set_within(&function->cluster_policy, value,
 			CU_CLUSTER_SCHEDULING_POLICY_DEFAULT,
@@ -179,11 +180,19 @@ CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Of calls to which, in CUDA, no handle is a wrong value. */
+static CUresult resolve_value(CUfunction handle, CUfunction *function)
+{
+	CUresult result = function_resolve(handle, function);
+
+	return !handle && result == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
 CUresult cuFuncGetModule(CUmodule *module, CUfunction handle)
 {
 	CUfunction function;
 
-	TRY(function_resolve(handle, &function));
+	TRY(resolve_value(handle, &function));
 	if (!module)
 		return CUDA_ERROR_INVALID_VALUE;
 	*module = function->module;
@@ -194,7 +203,7 @@ CUresult cuFuncGetName(const char **name, CUfunction handle)
 {
 	CUfunction function;
 
-	TRY(function_resolve(handle, &function));
+	TRY(resolve_value(handle, &function));
 	if (!name)
 		return CUDA_ERROR_INVALID_VALUE;
 	*name = info_of(function)->name;
@@ -206,7 +215,7 @@ CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, siz
 	const struct gdev_function_info *info;
 	CUfunction function;
 
-	TRY(function_resolve(handle, &function));
+	TRY(resolve_value(handle, &function));
 	info = info_of(function);
 	if (!offset || index >= info->param_count)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -354,6 +363,15 @@ static CUresult read_clusters(CUfunction function, const CUlaunchConfig *config,
 		function->module->context->device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, supported);
 }
 
+/* Whether the launch says how large its clusters are: one block is a size as well. */
+static bool names_cluster(const CUlaunchConfig *config)
+{
+	for (unsigned i = 0; i < config->numAttrs; i++)
+		if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+			return true;
+	return false;
+}
+
 CUresult cuOccupancyMaxPotentialClusterSize(
 	int *size, CUfunction handle, const CUlaunchConfig *config)
 {
@@ -362,7 +380,7 @@ CUresult cuOccupancyMaxPotentialClusterSize(
 	uint32_t largest = 1;
 	int supported;
 
-	TRY(function_resolve(handle, &function));
+	TRY(resolve_value(handle, &function));
 	if (!size || !config)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(read_clusters(function, config, &launch, &supported));
@@ -381,10 +399,14 @@ CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlau
 	CUfunction function;
 	uint32_t clusters;
 
-	TRY(function_resolve(handle, &function));
+	TRY(resolve_value(handle, &function));
 	if (!count || !config)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(read_clusters(function, config, &launch, &supported));
+	if (!launch.cluster[0] && !names_cluster(config)) {
+		*count = 0;
+		return CUDA_SUCCESS;
+	}
 	if (supported) {
 		if (!launch.cluster[0])
 			launch.cluster[0] = launch.cluster[1] = launch.cluster[2] = 1;

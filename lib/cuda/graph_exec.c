@@ -313,17 +313,17 @@ static CUgraphExecUpdateResult update(CUgraph ours, CUgraph theirs, CUgraphNode 
 CUresult cuGraphExecUpdate_v2(
 	CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *information)
 {
+	CUgraphExecUpdateResult result;
 	CUgraphNode culprit;
 
 	TRY(check(exec));
 	TRY(graph_check(graph));
-	if (!information)
-		return CUDA_ERROR_INVALID_VALUE;
-	*information = (CUgraphExecUpdateResultInfo){
-		.result = update(exec->graph, graph, &culprit), .errorNode = culprit};
-	return information->result == CU_GRAPH_EXEC_UPDATE_SUCCESS
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	result = update(exec->graph, graph, &culprit);
+	if (information)
+		*information =
+			(CUgraphExecUpdateResultInfo){.result = result, .errorNode = culprit};
+	return result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS
+						      : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
 CUresult cuGraphExecUpdate(

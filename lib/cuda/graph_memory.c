@@ -19,6 +19,7 @@ struct graph_memory {
 	CUcontext context; /* NULL: it is gone, and the memory with it */
 	uint64_t base, bytes;
 	bool allocated;          /* by a launch, and not freed yet */
+	bool used;               /* by a launch, and not trimmed since */
 	bool claimed;            /* by an executable graph */
 	struct gdev_fence freed; /* reached when the last allocation of it is not used any more */
 };
@@ -58,7 +59,7 @@ static struct usage usage_of(CUdevice device)
 		if (!memory->context || memory->context->device != device)
 			continue;
 		usage.reserved += memory->bytes;
-		usage.used += memory->allocated ? memory->bytes : 0;
+		usage.used += memory->used ? memory->bytes : 0;
 	}
 	return usage;
 }
@@ -116,7 +117,7 @@ static CUresult create(CUcontext context, uint64_t bytes, struct graph_memory **
 static CUresult allocate(struct graph_memory *memory)
 {
 	TRY(memory_remember(memory->context, memory->base, memory->bytes, ALLOCATION_GRAPH, 0));
-	memory->allocated = true;
+	memory->allocated = memory->used = true;
 	memory->refs++;
 	note_usage(memory->context->device);
 	return CUDA_SUCCESS;
@@ -275,7 +276,8 @@ static CUresult check_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, CUcontext 
 		return CUDA_ERROR_INVALID_VALUE;
 	if (pool->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	TRY(device_find(pool->location.id, &device));
+	if (device_find(pool->location.id, &device))
+		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < params->accessDescCount; i++)
 		if (params->accessDescs[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 			params->accessDescs[i].location.id != pool->location.id)
@@ -447,9 +449,16 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *pointer)
 
 CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
+	struct graph_memory *memory;
 	struct device *found;
 
-	return device_find(device, &found); /* nothing is kept that no graph has */
+	TRY(device_find(device, &found));
+	pthread_mutex_lock(&lock);
+	list_for_each (memory, &memories, link) /* nothing is kept that no graph has */
+		if (memory->context && memory->context->device == device)
+			memory->used = memory->allocated;
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void *value)

@@ -120,6 +120,8 @@ CUresult node_set_memops(CUgraphNode node, CUcontext context, const CUstreamBatc
 {
 	CUstreamBatchMemOpParams *copy;
 
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
 	TRY(memops_check(ops, count, flags));
 	copy = malloc(count * sizeof *copy);
 	if (!copy)

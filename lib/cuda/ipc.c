@@ -122,10 +122,8 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
 
 	TRY(current_context(&context));
 	memcpy(&memory, &handle, sizeof memory);
-	if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+	if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || memory.magic != IPC_MAGIC)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (memory.magic != IPC_MAGIC)
-		return CUDA_ERROR_INVALID_HANDLE;
 	/* As in CUDA, memory of this process cannot be opened. */
 	if (memory.session == gdev_session_description(context->session)->session)
 		return CUDA_ERROR_INVALID_CONTEXT;

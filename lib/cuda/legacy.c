@@ -16,8 +16,9 @@ static CUresult enter(CUfunction function, struct legacy_launch **state)
 	if (!handle_is(HANDLE_FUNCTION, function))
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&function->module->lock);
-	if (!function->legacy)
-		function->legacy = calloc(1, sizeof *function->legacy);
+	if (!function->legacy && (function->legacy = calloc(1, sizeof *function->legacy)))
+		for (int i = 0; i < 3; i++)
+			function->legacy->block[i] = 1;
 	if (!function->legacy) {
 		pthread_mutex_unlock(&function->module->lock);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -48,8 +49,13 @@ CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z)
 CUresult cuFuncSetSharedSize(CUfunction function, unsigned int bytes)
 {
 	struct legacy_launch *state;
+	int limit;
 
 	TRY(enter(function, &state));
+	if (device_attribute(function->module->context->device,
+		    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &limit) ||
+		bytes > (unsigned)limit)
+		return leave(function, CUDA_ERROR_INVALID_VALUE);
 	state->shared_bytes = bytes;
 	return leave(function, CUDA_SUCCESS);
 }
@@ -94,7 +100,7 @@ CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUstream 
 	TRY(enter(function, &state));
 	copy = *state;
 	leave(function, CUDA_SUCCESS);
-	if (width <= 0 || height <= 0 || !copy.block[0])
+	if (width <= 0 || height <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	size_t bytes = copy.param_bytes;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, copy.params, CU_LAUNCH_PARAM_BUFFER_SIZE,

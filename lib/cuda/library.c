@@ -350,6 +350,9 @@ CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel)
 
 CUresult cuKernelGetName(const char **name, CUkernel kernel)
 {
+	TRY(initialised());
+	if (!kernel) /* as in CUDA */
+		return CUDA_ERROR_INVALID_VALUE;
 	TRY(check_kernel(kernel));
 	if (!name)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -406,6 +409,9 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, siz
 {
 	CUfunction function;
 
+	TRY(initialised());
+	if (!kernel) /* as in CUDA */
+		return CUDA_ERROR_INVALID_VALUE;
 	TRY(check_kernel(kernel));
 	TRY(kernel_function(kernel, &function));
 	return cuFuncGetParamInfo(function, index, offset, size);

@@ -79,7 +79,7 @@ CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
 
 CUresult cuLogsCurrent(CUlogIterator *iterator, unsigned int flags)
 {
-	if (!iterator || flags)
+	if (!iterator)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
 	*iterator = count;
@@ -103,7 +103,7 @@ CUresult cuLogsDumpToFile(CUlogIterator *iterator, const char *path, unsigned in
 {
 	FILE *file;
 
-	if (!path || flags)
+	if (!path)
 		return CUDA_ERROR_INVALID_VALUE;
 	file = fopen(path, "ae");
 	if (!file)

@@ -96,9 +96,10 @@ CUresult cuMemAdvise_v2(
 	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(find_managed(pointer, count, &allocation));
-	if (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
-		advice >= CU_MEM_ADVISE_SET_ACCESSED_BY)
-		TRY(check_location(&location));
+	if ((advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
+		    advice >= CU_MEM_ADVISE_SET_ACCESSED_BY) &&
+		check_location(&location) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
 	bit = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? 1u << location.id : 1u << 31;
 	switch (advice) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:

@@ -234,12 +234,22 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, s
 	return CUDA_SUCCESS;
 }
 
+/* As in CUDA, an address says whose it is: no context need be current. */
+static CUresult may_free(void)
+{
+	CUcontext context;
+	CUresult result = current_context(&context);
+
+	return result == CUDA_ERROR_INVALID_CONTEXT ? CUDA_SUCCESS : result;
+}
+
 static CUresult release(uint64_t base, bool host)
 {
 	struct allocation allocation;
-	CUcontext context;
 
-	TRY(current_context(&context));
+	TRY(may_free());
+	if (!base)
+		return CUDA_SUCCESS;
 	if (!memory_find_base(base, &allocation) || (allocation.kind == ALLOCATION_HOST) != host ||
 		allocation.kind >= ALLOCATION_SHARED)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -254,10 +264,6 @@ static CUresult release(uint64_t base, bool host)
 
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
-	CUcontext context;
-
-	if (!pointer)
-		return current_context(&context);
 	return release(pointer, false);
 }
 
@@ -267,8 +273,6 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 	CUcontext context;
 
 	TRY(current_context(&context));
-	if (!free_bytes && !total_bytes)
-		return CUDA_ERROR_INVALID_VALUE;
 	TRY_GDEV(gdev_memory_info(context->session, &available, &total));
 	if (free_bytes)
 		*free_bytes = available;
@@ -305,8 +309,12 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 	void *memory;
 
 	TRY(current_context(&context));
-	if (!pointer || !bytes || flags & ~(unsigned)HOST_FLAGS)
+	if (!pointer || flags & ~(unsigned)HOST_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!bytes) {
+		*pointer = NULL;
+		return CUDA_SUCCESS;
+	}
 	TRY_GDEV(gdev_host_alloc(context->session, bytes, &memory));
 	result = memory_remember(context, (uint64_t)memory, bytes, ALLOCATION_HOST, flags);
 	if (result != CUDA_SUCCESS) {

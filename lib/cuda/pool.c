@@ -191,8 +191,12 @@ static CUresult alloc_from(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool
 	uint64_t base, rounded = align_up(bytes, (size_t)GRANULE);
 	CUresult result;
 
-	if (!pointer || !bytes)
+	if (!pointer)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!bytes) {
+		*pointer = 0;
+		return CUDA_SUCCESS;
+	}
 	if (rounded < bytes)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&lock);
@@ -273,6 +277,8 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 	TRY(stream_record(handle, &stream));
 	if (stream->capture)
 		return capture_free(stream, pointer);
+	if (!pointer)
+		return CUDA_SUCCESS;
 	if (!memory_find_base(pointer, &allocation))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (allocation.kind == ALLOCATION_GRAPH)
@@ -320,6 +326,15 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
 	return result;
 }
 
+/* As in CUDA: but for the call that asks a device for its default pool, a wrong device is a wrong value. */
+static CUresult check_device(CUdevice device)
+{
+	struct device *found;
+	CUresult result = device_find(device, &found);
+
+	return result == CUDA_ERROR_INVALID_DEVICE ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 {
 	CUresult result;
@@ -327,6 +342,7 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 	TRY(initialised());
 	if (!pool)
 		return CUDA_ERROR_INVALID_VALUE;
+	TRY(check_device(device));
 	pthread_mutex_lock(&lock);
 	result = current_pool(device, pool);
 	pthread_mutex_unlock(&lock);
@@ -342,9 +358,7 @@ static CUresult check(CUmemoryPool pool)
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
-	struct device *found;
-
-	TRY(device_find(device, &found));
+	TRY(check_device(device));
 	TRY(check(pool));
 	if (pool->device != device)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -359,7 +373,7 @@ static CUresult check_location(const CUmemLocation *location, CUmemAllocationTyp
 	TRY(initialised());
 	if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
-	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_SUCCESS
+	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? check_device(location->id)
 							     : CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -384,14 +398,12 @@ CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUme
 
 CUresult cuMemPoolCreate(CUmemoryPool *created, const CUmemPoolProps *properties)
 {
-	struct device *found;
 	CUresult result;
 
 	TRY(initialised());
 	if (!created || !properties)
 		return CUDA_ERROR_INVALID_VALUE;
 	TRY(check_location(&properties->location, properties->allocType));
-	TRY(device_find(properties->location.id, &found));
 	if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	pthread_mutex_lock(&lock);
@@ -512,12 +524,10 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 /* A pool is for its own device. */
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
-	struct device *found;
-
 	TRY(check(pool));
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
-	TRY(device_find(location->id, &found));
+	TRY(check_device(location->id));
 	*flags = location->id == pool->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 					      : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return CUDA_SUCCESS;

@@ -250,7 +250,7 @@ static const struct {
 
 /* ---- I ---- */
 
-/* Each function of the module; 1 when that went well. */
+/* Each function of the module; how many there are. */
 static int i_functions(CUcontext context, CUmodule module,
 	void (*each)(void *user, CUfunction function), void *user)
 {
@@ -264,7 +264,7 @@ static int i_functions(CUcontext context, CUmodule module,
 		return 0;
 	for (unsigned i = 0; i < count; i++)
 		each(user, functions[i]);
-	return 1;
+	return (int)count;
 }
 
 static const struct {

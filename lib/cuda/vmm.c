@@ -308,14 +308,19 @@ CUresult cuMemGetAllocationPropertiesFromHandle(
 
 /* ---- mappings ---- */
 
-static CUresult map(uint64_t address, size_t bytes, CUmemGenericAllocationHandle value)
+/* All of the handle's memory. As in CUDA, a part of it is not supported. */
+static CUresult map(
+	uint64_t address, size_t bytes, size_t offset, CUmemGenericAllocationHandle value)
 {
 	struct memory_handle *handle = find_handle(value);
 	struct reservation *reservation = find_reservation(address, bytes);
 	struct mapping *mapping;
 
-	if (!handle || !reservation || handle->session != reservation->session ||
-		bytes != handle->shared.bytes || address % GRANULARITY ||
+	if (!handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (offset || bytes != handle->shared.bytes)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!reservation || handle->session != reservation->session || address % GRANULARITY ||
 		mapping_in(address, bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	mapping = calloc(1, sizeof *mapping);
@@ -332,9 +337,9 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset,
 	CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
 	TRY(initialised());
-	if (!bytes || offset || flags)
+	if (!bytes || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	return LOCKED(map(pointer, bytes, handle));
+	return LOCKED(map(pointer, bytes, offset, handle));
 }
 
 static CUresult set_access(struct mapping *mapping, CUmemAccess_flags access)
@@ -354,10 +359,10 @@ static CUresult set_access(struct mapping *mapping, CUmemAccess_flags access)
 	return CUDA_SUCCESS;
 }
 
-/* Whether mappings cover the range, and none of them ends outside of it. */
-static bool is_covered(uint64_t address, uint64_t bytes)
+/* How much of the range is mapped, or -1 when a mapping ends outside of it. */
+static int64_t mapped_bytes(uint64_t address, uint64_t bytes)
 {
-	uint64_t covered = 0;
+	uint64_t mapped = 0;
 	struct mapping *mapping;
 
 	list_for_each (mapping, &mappings, link) {
@@ -365,17 +370,18 @@ static bool is_covered(uint64_t address, uint64_t bytes)
 		if (mapping->base >= address + bytes || address >= mapping->base + size)
 			continue;
 		if (mapping->base < address || mapping->base + size > address + bytes)
-			return false;
-		covered += size;
+			return -1;
+		mapped += size;
 	}
-	return bytes && covered == bytes;
+	return (int64_t)mapped;
 }
 
+/* What is mapped there; as in CUDA, there may be nothing. */
 static CUresult unmap(uint64_t address, uint64_t bytes)
 {
 	struct mapping *mapping;
 
-	if (!find_reservation(address, bytes) || !is_covered(address, bytes))
+	if (!bytes || !find_reservation(address, bytes) || mapped_bytes(address, bytes) < 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	while ((mapping = mapping_in(address, bytes))) {
 		struct memory_handle *handle = mapping->handle;
@@ -399,7 +405,8 @@ static CUresult set_accesses(uint64_t address, uint64_t bytes, const CUmemAccess
 {
 	struct mapping *mapping;
 
-	if (!find_reservation(address, bytes) || !is_covered(address, bytes))
+	if (!bytes || !find_reservation(address, bytes) ||
+		mapped_bytes(address, bytes) != (int64_t)bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	list_for_each (mapping, &mappings, link) {
 		if (mapping->base < address || mapping->base >= address + bytes)

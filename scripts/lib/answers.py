@@ -5,13 +5,14 @@ in which it does not answer as the tables expect."""
 from collections import Counter, namedtuple
 from pathlib import Path
 
-Row = namedtuple("Row", "place became ours theirs call")
+Row = namedtuple("Row", "place became ours theirs why call")
 
 HEADINGS = {
     "differs": "Otherwise than expected",
-    "crashes": "NVIDIA's library crashes",
-    "hangs": "It does not return: the rest of that group was not asked",
-    "on purpose": "Otherwise on purpose, as expected",
+    "crashes": "NVIDIA's library crashes, as is not known yet",
+    "hangs": "It does not return",
+    "on purpose": "Otherwise on purpose",
+    "known to crash": "Not asked: NVIDIA's library crashes",
 }
 
 
@@ -19,14 +20,14 @@ def read(path):
     """The rows, each once: tables that are asked about several objects have the same place and call."""
     path = Path(path)
     lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-    return list(dict.fromkeys(Row(*line.split("\t", 4)) for line in lines if line.count("\t") >= 4))
+    return list(dict.fromkeys(Row(*line.split("\t", 5)) for line in lines if line.count("\t") >= 5))
 
 
 def table(rows):
     short = [row._replace(ours=row.ours.removeprefix("CUDA_ERROR_"), theirs=row.theirs.removeprefix("CUDA_ERROR_"),
                           call=row.call.replace("((void *)0)", "NULL").replace("|", "\\|")) for row in rows]
     return ["| row | call | ours | NVIDIA's |", "|---|---|---|---|",
-            *(f"| {row.place} | `{row.call}` | {row.ours} | {row.theirs} |" for row in short)]
+            *(f"| {row.place} | `{row.call}` | {row.ours} | {row.theirs}{row.why and ': ' + row.why} |" for row in short)]
 
 
 def report(rows, about):

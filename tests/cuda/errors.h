@@ -8,10 +8,11 @@
  * and have no row.
  *
  * With TEST_VENDOR set NVIDIA's library is asked, whose answers decide. It follows handles of what was never there,
- * or is not any more, without a look: those rows are for ours alone, and a row in which it crashes says so and is
- * none. DIFFERS() is for what ours answers otherwise on purpose; the comment there says why. With TEST_ANSWERS set
- * each row is added to that file, tab-separated: its place, what became of it (same, on purpose, differs, crashes,
- * hangs, not asked), ours, NVIDIA's, the call; scripts/lib/answers.py makes a report of it.
+ * or is not any more, without a look: those rows are for ours alone. So are rows in which it crashes: CRASHES(). One of
+ * which that is not known yet fails, and ends the process: the test begins again in another, without it. DIFFERS() is
+ * for what ours answers otherwise on purpose, and says why. With TEST_ANSWERS set each row is added to that file,
+ * tab-separated: its place; what became of it (same, on purpose, differs, crashes, hangs, known to crash, not asked);
+ * ours; NVIDIA's; why they are not the same; the call. scripts/lib/answers.py makes a report of it.
  */
 #ifndef TESTS_CUDA_ERRORS_H
 #define TESTS_CUDA_ERRORS_H
@@ -20,11 +21,16 @@
 
 #include <stdbool.h>
 
-#define REFUSED(expected, call) DIFFERS(expected, expected, call)
-#define DIFFERS(ours, nvidias, call)                                                               \
+#define REFUSED(expected, call) DIFFERS(expected, expected, "", call)
+#define DIFFERS(ours, nvidias, why, call)                                                          \
 	do {                                                                                       \
-		if (errors_may_ask(__FILE__, __LINE__, #call) && !sigsetjmp(errors_crashed, 1))    \
-			errors_row(call, ours, nvidias);                                           \
+		if (errors_may_ask(__FILE__, __LINE__, #call, ours))                               \
+			errors_row(call, ours, nvidias, why);                                      \
+	} while (0)
+#define CRASHES(ours, call)                                                                        \
+	do {                                                                                       \
+		if (!errors_crashes(__FILE__, __LINE__, #call, ours))                              \
+			errors_row(call, ours, ours, "");                                          \
 	} while (0)
 #define INVALID_VALUE(call) REFUSED(CUDA_ERROR_INVALID_VALUE, call)
 #define INVALID_HANDLE(call) REFUSED(CUDA_ERROR_INVALID_HANDLE, call)
@@ -38,11 +44,11 @@
 			statement;                                                                 \
 	} while (0)
 
-extern sigjmp_buf errors_crashed;
 bool errors_of_vendor(void);
-bool errors_may_ask(const char *file, int line, const char *call);
+bool errors_may_ask(const char *file, int line, const char *call, CUresult ours);
+bool errors_crashes(const char *file, int line, const char *call, CUresult ours);
 /* The answer of the row that was asked about last, and what is expected of either library. */
-void errors_row(CUresult result, CUresult ours, CUresult nvidias);
+void errors_row(CUresult result, CUresult ours, CUresult nvidias, const char *why);
 /* How many rows of this test failed. */
 int errors_wrong(void);
 
@@ -91,5 +97,9 @@ int errors_setup(void **state);
 int errors_teardown(void **state); /* fails if a row did */
 
 #define ERRORS_TEST(name) cmocka_unit_test_setup_teardown(name, errors_setup, errors_teardown)
+
+/* Runs the tests of a group: how many failed. */
+#define ERRORS_RUN(tests) errors_run(tests, sizeof(tests) / sizeof *(tests))
+int errors_run(const struct CMUnitTest *tests, size_t count);
 
 #endif

@@ -14,7 +14,8 @@ BEFORE_CUINIT = {
     "cuModuleGetLoadingMode", "cuProfilerInitialize", "cuLogsRegisterCallback", "cuLogsUnregisterCallback",
     "cuLogsCurrent", "cuLogsDumpToFile", "cuLogsDumpToMemory",
 }
-ROW = re.compile(r"\b(?:REFUSED\(\s*\w+,|INVALID_\w+\(|NOT_FOUND\()\s*(cu\w+?)(?:_v\d)?\(")
+ROW = re.compile(r"\b(?:(?:REFUSED|CRASHES)\(\s*\w+,|DIFFERS\(\s*\w+,\s*\w+,[^,]*,|INVALID_\w+\(|NOT_FOUND\()"
+                 r"\s*(cu\w+?)(?:_v\d)?\(")
 
 
 def implemented(path):

@@ -24,8 +24,9 @@ static void of_devices(void **state)
 	INVALID_DEVICE(cuDeviceGet(&device, NO_DEVICE));
 	INVALID_VALUE(cuDeviceGetCount(NULL));
 	INVALID_VALUE(cuDeviceGetName(NULL, 10, fixture_device));
-	INVALID_VALUE(cuDeviceGetName(text, 0, fixture_device));
-	INVALID_VALUE(cuDeviceGetName(text, -1, fixture_device));
+	CRASHES(CUDA_ERROR_INVALID_VALUE, cuDeviceGetName(text, 0, fixture_device));
+	DIFFERS(CUDA_ERROR_INVALID_VALUE, CUDA_SUCCESS, "takes it for a large size",
+		cuDeviceGetName(text, -1, fixture_device));
 	INVALID_DEVICE(cuDeviceGetName(text, sizeof text, NO_DEVICE));
 	INVALID_VALUE(cuDeviceGetUuid(NULL, fixture_device));
 	INVALID_DEVICE(cuDeviceGetUuid(&uuid, NO_DEVICE));
@@ -41,12 +42,11 @@ static void of_devices(void **state)
 	INVALID_VALUE(cuDeviceComputeCapability(&number, NULL, fixture_device));
 	INVALID_DEVICE(cuDeviceComputeCapability(&number, &number, NO_DEVICE));
 	INVALID_VALUE(cuDeviceGetExecAffinitySupport(NULL, affinity, fixture_device));
-	INVALID_VALUE(
-		cuDeviceGetExecAffinitySupport(&number, (CUexecAffinityType)77, fixture_device));
 	INVALID_DEVICE(cuDeviceGetExecAffinitySupport(&number, affinity, NO_DEVICE));
 	INVALID_VALUE(cuDeviceGetByPCIBusId(NULL, "0000:01:00.0"));
 	INVALID_VALUE(cuDeviceGetByPCIBusId(&device, NULL));
-	INVALID_DEVICE(cuDeviceGetByPCIBusId(&device, "nonsense"));
+	INVALID_VALUE(cuDeviceGetByPCIBusId(&device, "nonsense"));
+	INVALID_DEVICE(cuDeviceGetByPCIBusId(&device, "0000:fe:1f.0"));
 	INVALID_VALUE(cuDeviceGetPCIBusId(NULL, 32, fixture_device));
 	INVALID_VALUE(cuDeviceGetPCIBusId(text, 0, fixture_device));
 	INVALID_DEVICE(cuDeviceGetPCIBusId(text, sizeof text, NO_DEVICE));
@@ -79,12 +79,13 @@ static void of_primary_contexts(void **state)
 
 static void with_context(CUcontext bad)
 {
+	CUresult wrong = bad ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
 	CUdevice device;
 	unsigned version;
 	unsigned long long id;
 
-	INVALID_CONTEXT(cuCtxDestroy(bad));
-	INVALID_CONTEXT(cuCtxPushCurrent(bad));
+	REFUSED(wrong, cuCtxDestroy(bad));
+	REFUSED(wrong, cuCtxPushCurrent(bad));
 	INVALID_CONTEXT(cuCtxDetach(bad));
 	INVALID_CONTEXT(cuCtxEnablePeerAccess(bad, 0));
 	INVALID_CONTEXT(cuCtxDisablePeerAccess(bad));
@@ -138,7 +139,8 @@ static void of_contexts(void **state)
 	INVALID_VALUE(cuCtxAttach(NULL, 0));
 	INVALID_VALUE(cuCtxAttach(&context, 1));
 	INVALID_VALUE(cuCtxGetExecAffinity(NULL, CU_EXEC_AFFINITY_TYPE_SM_COUNT));
-	INVALID_VALUE(cuCtxGetExecAffinity(&affinity, (CUexecAffinityType)77));
+	REFUSED(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
+		cuCtxGetExecAffinity(&affinity, (CUexecAffinityType)77));
 	REFUSED(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
 		cuCtxEnablePeerAccess(alive.context, 0)); /* to oneself */
 	REFUSED(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(alive.context));
@@ -157,12 +159,12 @@ static void of_entry_points(void **state)
 	CUuuid nobody = {{0}};
 	void *address;
 
-	INVALID_VALUE(cuGetErrorString(CUDA_SUCCESS, NULL));
+	CRASHES(CUDA_ERROR_INVALID_VALUE, cuGetErrorString(CUDA_SUCCESS, NULL));
 	INVALID_VALUE(cuGetErrorString((CUresult)123456, &text));
-	INVALID_VALUE(cuGetErrorName(CUDA_SUCCESS, NULL));
+	CRASHES(CUDA_ERROR_INVALID_VALUE, cuGetErrorName(CUDA_SUCCESS, NULL));
 	INVALID_VALUE(cuGetErrorName((CUresult)123456, &text));
-	INVALID_VALUE(cuGetProcAddress(NULL, &address, 13000, 0, &status));
-	INVALID_VALUE(cuGetProcAddress("cuInit", NULL, 13000, 0, &status));
+	CRASHES(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress(NULL, &address, 13000, 0, &status));
+	CRASHES(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress("cuInit", NULL, 13000, 0, &status));
 	INVALID_VALUE(cuGetProcAddress("cuInit", &address, 13000, 0xff00, &status));
 	INVALID_VALUE(cuGetExportTable(NULL, &nobody));
 	INVALID_VALUE(cuGetExportTable(&table, NULL));
@@ -172,18 +174,15 @@ static void of_entry_points(void **state)
 static void of_logs(void **state)
 {
 	char text[64];
-	CUlogIterator now;
 	size_t size = sizeof text, tiny = 0;
 	CUlogsCallbackHandle callback;
 
 	INVALID_VALUE(cuLogsRegisterCallback(NULL, NULL, &callback));
 	INVALID_VALUE(cuLogsUnregisterCallback(NULL));
-	INVALID_VALUE(cuLogsUnregisterCallback(GARBAGE(CUlogsCallbackHandle)));
+	OURS(INVALID_VALUE(cuLogsUnregisterCallback(GARBAGE(CUlogsCallbackHandle))));
 	INVALID_VALUE(cuLogsCurrent(NULL, 0));
-	INVALID_VALUE(cuLogsCurrent(&now, 1));
 	INVALID_VALUE(cuLogsDumpToFile(NULL, NULL, 0));
 	INVALID_VALUE(cuLogsDumpToFile(NULL, "/no/such/folder/file", 0));
-	INVALID_VALUE(cuLogsDumpToFile(NULL, "/dev/null", 1));
 	INVALID_VALUE(cuLogsDumpToMemory(NULL, NULL, &size, 0));
 	INVALID_VALUE(cuLogsDumpToMemory(NULL, text, NULL, 0));
 	INVALID_VALUE(cuLogsDumpToMemory(NULL, text, &tiny, 0));
@@ -201,5 +200,5 @@ int errors_of_contexts(void)
 		ERRORS_TEST(of_logs),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return ERRORS_RUN(tests);
 }

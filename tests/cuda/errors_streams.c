@@ -85,22 +85,27 @@ static void of_streams(void **state)
 	INVALID_VALUE(cuStreamAddCallback(alive.stream, NULL, NULL, 0));
 	INVALID_VALUE(cuStreamAddCallback(alive.stream, callback, NULL, 1));
 	INVALID_VALUE(cuLaunchHostFunc(alive.stream, NULL, NULL));
-	INVALID_VALUE(cuStreamGetAttribute(alive.stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, NULL));
+	CRASHES(CUDA_ERROR_INVALID_VALUE,
+		cuStreamGetAttribute(alive.stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, NULL));
 	INVALID_VALUE(cuStreamGetAttribute(alive.stream, (CUstreamAttrID)999, &value));
-	INVALID_VALUE(cuStreamSetAttribute(alive.stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, NULL));
+	CRASHES(CUDA_ERROR_INVALID_VALUE,
+		cuStreamSetAttribute(alive.stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, NULL));
 	INVALID_VALUE(cuStreamSetAttribute(alive.stream, (CUstreamAttrID)999, &value));
 }
 
 static void of_captures(void **state)
 {
 	CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED, odd = 9;
+	CUstreamCaptureMode global = CU_STREAM_CAPTURE_MODE_GLOBAL;
 	CUstreamCaptureStatus status;
 	CUgraph graph;
 	size_t count;
 
-	INVALID_VALUE(cuThreadExchangeStreamCaptureMode(NULL));
-	INVALID_VALUE(cuThreadExchangeStreamCaptureMode(&odd));
+	CRASHES(CUDA_ERROR_INVALID_VALUE, cuThreadExchangeStreamCaptureMode(NULL));
 	INVALID_VALUE(cuStreamBeginCapture(alive.stream, odd));
+	DIFFERS(CUDA_ERROR_INVALID_VALUE, CUDA_SUCCESS, "takes a mode that is none",
+		cuThreadExchangeStreamCaptureMode(&odd));
+	assert_success(cuThreadExchangeStreamCaptureMode(&global));
 	REFUSED(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamBeginCapture(NULL, relaxed));
 	INVALID_VALUE(cuStreamBeginCaptureToGraph(alive.stream, NULL, NULL, NULL, 0, relaxed));
 	INVALID_VALUE(
@@ -109,7 +114,7 @@ static void of_captures(void **state)
 		alive.stream, alive.graph, &gone.node, NULL, 1, relaxed));
 	INVALID_VALUE(
 		cuStreamBeginCaptureToGraph(alive.stream, alive.graph, NULL, NULL, 1, relaxed));
-	INVALID_VALUE(cuStreamEndCapture(alive.stream, NULL));
+	REFUSED(CUDA_ERROR_ILLEGAL_STATE, cuStreamEndCapture(alive.stream, NULL));
 	REFUSED(CUDA_ERROR_ILLEGAL_STATE, cuStreamEndCapture(alive.stream, &graph));
 	INVALID_VALUE(cuStreamIsCapturing(alive.stream, NULL));
 	INVALID_VALUE(cuStreamGetCaptureInfo(alive.stream, NULL, NULL, NULL, NULL, NULL, &count));
@@ -142,7 +147,7 @@ static void of_values(void **state)
 	INVALID_VALUE(cuStreamWaitValue64(alive.stream, alive.memory, 0, 0x80));
 	INVALID_VALUE(cuStreamWriteValue32(alive.stream, alive.memory, 0, 0x80));
 	INVALID_VALUE(cuStreamWriteValue64(alive.stream, alive.memory, 0, 0x80));
-	INVALID_VALUE(cuStreamBatchMemOp(alive.stream, 1, NULL, 0));
+	CRASHES(CUDA_ERROR_INVALID_VALUE, cuStreamBatchMemOp(alive.stream, 1, NULL, 0));
 	INVALID_VALUE(cuStreamBatchMemOp(alive.stream, 1, &op, 0));
 	INVALID_VALUE(cuStreamBatchMemOp(alive.stream, 100000, &op, 0));
 	INVALID_VALUE(cuStreamBatchMemOp(alive.stream, 1, &op, 1));
@@ -180,7 +185,7 @@ static void of_events(void **state)
 	INVALID_HANDLE(cuEventElapsedTime(&ms, alive.event, alive.event)); /* not recorded */
 	assert_success(cuEventRecord(alive.event, alive.stream));
 	assert_success(cuEventSynchronize(alive.event));
-	INVALID_VALUE(cuEventElapsedTime(NULL, alive.event, alive.event));
+	INVALID_HANDLE(cuEventElapsedTime(NULL, alive.event, alive.event));
 	other = fixture_context_create();
 	INVALID_HANDLE(cuEventRecord(alive.event, NULL)); /* a stream of another context */
 	INVALID_HANDLE(cuEventRecordWithFlags(alive.event, NULL, 0));
@@ -197,5 +202,5 @@ int errors_of_streams(void)
 		ERRORS_TEST(of_events),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return ERRORS_RUN(tests);
 }

@@ -15,7 +15,7 @@ import hardware  # noqa: E402
 import lab  # noqa: E402
 
 EXPECTED = ["## Otherwise than expected", "`cuMemAlloc_v2(NULL, 16)` | INVALID_VALUE | INVALID_HANDLE |",
-            "## NVIDIA's library crashes", "`cuDriverGetVersion(NULL)` | - | - |"]
+            "## NVIDIA's library crashes, as", "`cuDriverGetVersion(NULL)` | INVALID_VALUE | - |"]
 
 
 class Odd(hardware.Sides):
@@ -38,7 +38,7 @@ def main():
     missing = [text for text in EXPECTED if text not in report]
     print(f"{len(rows)} rows, {failed} failed, missing: {missing}")
     same = sum("\tsame\t" in row for row in rows)
-    return 1 if missing or failed != 1 or same < 800 or "cuDriverGetVersion" not in log else 0
+    return 1 if missing or failed < 2 or same < 800 or "cuDriverGetVersion" not in log else 0
 
 
 sys.exit(main())

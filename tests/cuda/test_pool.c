@@ -75,6 +75,33 @@ static void a_pool_keeps_what_is_freed_to_it(void **state)
 	assert_success(cuMemPoolDestroy(pool));
 }
 
+static void nothing_is_allocated_and_freed(void **state)
+{
+	CUdeviceptr memory = 1;
+	CUmemoryPool pool;
+	CUstream stream;
+	CUgraph graph;
+	size_t count;
+
+	assert_success(cuDeviceGetDefaultMemPool(&pool, fixture_device));
+	assert_success(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	assert_success(cuMemAllocAsync(&memory, 0, stream));
+	assert_int_equal(memory, 0);
+	memory = 1;
+	assert_success(cuMemAllocFromPoolAsync(&memory, 0, pool, stream));
+	assert_int_equal(memory, 0);
+	assert_success(cuMemFreeAsync(memory, stream));
+	assert_success(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	assert_success(cuMemAllocAsync(&memory, 0, stream));
+	assert_int_equal(memory, 0);
+	assert_success(cuMemFreeAsync(memory, stream));
+	assert_success(cuStreamEndCapture(stream, &graph));
+	assert_success(cuGraphGetNodes(graph, NULL, &count));
+	assert_int_equal(count, 0);
+	assert_success(cuGraphDestroy(graph));
+	assert_success(cuStreamDestroy(stream));
+}
+
 static void a_context_gives_back_what_it_has_of_a_pool(void **state)
 {
 	CUmemoryPool pool;
@@ -307,6 +334,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_device_has_a_default_pool_and_a_current_one),
 		TEST(a_pool_keeps_what_is_freed_to_it),
+		TEST(nothing_is_allocated_and_freed),
 		TEST(a_context_gives_back_what_it_has_of_a_pool),
 		TEST(freeing_waits_for_the_stream_and_not_for_the_caller),
 		TEST(a_pool_is_for_its_own_device),

@@ -200,12 +200,14 @@ static void what_makes_no_sense_is_refused(void **state)
 	assert_int_not_equal(cuMemCreate(&other, granularity, &wanted, 0), CUDA_SUCCESS);
 	assert_result(cuMemGetAllocationGranularity(&got, NULL, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
 		CUDA_ERROR_INVALID_VALUE);
-	assert_result(cuMemMap(memory, bytes, granularity, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuMemMap(memory, bytes, granularity, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
+	assert_result(cuMemMap(memory, granularity, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
 	assert_result(cuMemMap(memory, 0, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_success(cuMemMap(memory, bytes, 0, handle, 0));
 	assert_result(cuMemMap(memory + granularity, bytes, 0, handle, 0),
-		CUDA_ERROR_INVALID_VALUE); /* something is there */
-	assert_result(cuMemUnmap(memory + bytes, granularity), CUDA_ERROR_INVALID_VALUE);
+		CUDA_ERROR_INVALID_VALUE);                       /* something is there */
+	assert_success(cuMemUnmap(memory + bytes, granularity)); /* nothing is there */
+	assert_result(cuMemUnmap(memory, granularity), CUDA_ERROR_INVALID_VALUE);
 	assert_result(set_access(memory + bytes, bytes, CU_MEM_ACCESS_FLAGS_PROT_READ),
 		CUDA_ERROR_INVALID_VALUE);
 	assert_success(cuMemUnmap(memory, bytes));
