@@ -7,6 +7,7 @@
  * An arrow leads from a call to the first command that it caused.
  *
  * Slices of a track must not overlap: a stream's commands are sorted, and one begins when the one before has ended.
+ * None is empty: an arrow ends at the slice that its time is in.
  */
 #include "cli/trace.h"
 
@@ -223,7 +224,7 @@ static size_t write_stream(struct writer *writer, const struct traced *traced, u
 		if (!event->begin_ns) /* it never got to the device */
 			event->begin_ns = event->end_ns = ready_ns;
 		event->begin_ns = max_of(event->begin_ns, end_ns);
-		event->end_ns = max_of(event->end_ns, event->begin_ns);
+		event->end_ns = max_of(event->end_ns, event->begin_ns + 1);
 		if (event->queued_ns)
 			write_wait(writer, traced, track + 1, "waits for the device", ready_ns,
 				event->begin_ns);
