@@ -35,7 +35,8 @@ def report(rows, about):
     counts = Counter(row.became for row in rows)
     lines = ["# Errors: NVIDIA's library asked", "",
              f"Made by `scripts/hardware --only vendor-tests`: {about}. The rows are those of tests/cuda/errors_*.c; "
-             "a row in which the two differ is to be settled by changing ours, or by DIFFERS() with the reason.", "",
+             "a row in which the two differ is to be settled by changing ours, or by DIFFERS() with the reason. Not asked "
+             "about are handles that are gone or of another kind, which ours refuses and NVIDIA's follows.", "",
              ", ".join([f"{len(rows)} rows", *(f"{count} {became}" for became, count in counts.most_common())]) + "."]
     for became, heading in HEADINGS.items():
         found = sorted((row for row in rows if row.became == became),

@@ -49,6 +49,8 @@ bool errors_may_ask(const char *file, int line, const char *call, CUresult ours)
 bool errors_crashes(const char *file, int line, const char *call, CUresult ours);
 /* The answer of the row that was asked about last, and what is expected of either library. */
 void errors_row(CUresult result, CUresult ours, CUresult nvidias, const char *why);
+/* From here on NVIDIA's library may find first what is wrong with an argument. */
+void errors_arguments_may_be_first(void);
 /* How many rows of this test failed. */
 int errors_wrong(void);
 

@@ -86,10 +86,10 @@ static void of_memory(CUresult expected)
 	REFUSED(expected, cuMemHostUnregister(NULL));
 	REFUSED(expected,
 		cuMemcpyPeer(alive.memory, alive.context, alive.memory, alive.context, 0));
-	REFUSED(expected, cuMemcpy3DPeer(NULL));
+	CRASHES(expected, cuMemcpy3DPeer(NULL));
 	REFUSED(expected, cuMemcpyPeerAsync(alive.memory, alive.context, alive.memory,
 				  alive.context, 0, alive.stream));
-	REFUSED(expected, cuMemcpy3DPeerAsync(NULL, alive.stream));
+	CRASHES(expected, cuMemcpy3DPeerAsync(NULL, alive.stream));
 	REFUSED(expected, cuMemcpyBatchAsync(NULL, NULL, NULL, 0, NULL, NULL, 0, alive.stream));
 	REFUSED(expected, cuMemAddressReserve(NULL, 0, 0, alive.memory, 0));
 	REFUSED(expected, cuMemAddressFree(alive.memory, 0));
@@ -123,10 +123,10 @@ static void of_memory(CUresult expected)
 		cuTensorMapEncodeTiled(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0));
 	REFUSED(expected, cuTensorMapEncodeIm2col(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0,
 				  NULL, 0, 0, 0, 0));
-	REFUSED(expected, cuShmGet(NULL, 0, 0, 0));
-	REFUSED(expected, cuShmAt(NULL, 0, 0));
-	REFUSED(expected, cuShmDt(alive.memory));
-	REFUSED(expected, cuShmCtl(0, 0, NULL));
+	OURS(REFUSED(expected, cuShmGet(NULL, 0, 0, 0)));
+	OURS(REFUSED(expected, cuShmAt(NULL, 0, 0)));
+	OURS(REFUSED(expected, cuShmDt(alive.memory)));
+	OURS(REFUSED(expected, cuShmCtl(0, 0, NULL)));
 }
 
 static void of_streams(CUresult expected)

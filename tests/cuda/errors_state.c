@@ -174,8 +174,10 @@ static void of_the_process(CUresult expected)
 	REFUSED(expected, cuMemFree(alive.memory));
 }
 
+/* Nothing exists yet, so that all handles are null. */
 static void before_cuInit(void **state)
 {
+	errors_arguments_may_be_first();
 	of_the_current_context(CUDA_ERROR_NOT_INITIALIZED);
 	of_the_process(CUDA_ERROR_NOT_INITIALIZED);
 	errors_of_the_rest(CUDA_ERROR_NOT_INITIALIZED);

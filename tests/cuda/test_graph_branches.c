@@ -283,9 +283,11 @@ static void launches_of_one_graph_follow_each_other(void **state)
 	web_launch(1, held);
 	web_launch(2, second);
 	assert_success(cuGraphLaunch(independent, other));
-	assert_success(cuStreamSynchronize(other));
+	if (!getenv("TEST_VENDOR")) /* it may be queued behind the others there */
+		assert_success(cuStreamSynchronize(other));
 	assert_result(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
 	sem_post(&opened);
+	assert_success(cuStreamSynchronize(other));
 	assert_success(cuStreamSynchronize(second));
 	assert_success(cuStreamQuery(held));
 	web_check(2);
@@ -346,6 +348,8 @@ static void a_graph_may_go_while_it_runs(void **state)
 	web_create();
 	gate_close(&gate, stream);
 	web_launch(3, stream);
+	if (getenv("TEST_VENDOR")) /* where destroying waits */
+		gate_open(&gate);
 	assert_success(cuGraphExecDestroy(web.exec));
 	assert_success(cuGraphDestroy(web.graph));
 	gate_open(&gate);
