@@ -15,6 +15,8 @@ HEADINGS = {
     "known to crash": "Not asked: NVIDIA's library crashes",
 }
 
+MANY = 10  # rows of one reason
+
 
 def read(path):
     """The rows, each once: tables that are asked about several objects have the same place and call."""
@@ -30,6 +32,24 @@ def table(rows):
             *(f"| {row.place} | `{row.call}` | {row.ours} | {row.theirs}{row.why and ': ' + row.why} |" for row in short)]
 
 
+def place_of(row):
+    name, _, line = row.place.partition(":")
+    return name, int(line)
+
+
+def tables(rows):
+    """A table of what has reasons of its own; a reason of many is said once, with the lines."""
+    often = [why for why, count in Counter(row.why for row in rows).items() if why and count > MANY]
+    few = [row for row in rows if row.why not in often]
+    lines = table(few) if few else []
+    for why in often:
+        lines += ["", f"NVIDIA's library {why}, in {sum(row.why == why for row in rows)} rows:", ""]
+        for name in dict.fromkeys(place_of(row)[0] for row in rows if row.why == why):
+            numbers = dict.fromkeys(str(place_of(row)[1]) for row in rows if row.why == why and place_of(row)[0] == name)
+            lines += [f"- {name}: {', '.join(numbers)}"]
+    return lines
+
+
 def report(rows, about):
     """The text of the report, as Markdown."""
     counts = Counter(row.became for row in rows)
@@ -39,8 +59,7 @@ def report(rows, about):
              "about are handles that are gone or of another kind, which ours refuses and NVIDIA's follows.", "",
              ", ".join([f"{len(rows)} rows", *(f"{count} {became}" for became, count in counts.most_common())]) + "."]
     for became, heading in HEADINGS.items():
-        found = sorted((row for row in rows if row.became == became),
-                       key=lambda row: (row.place.split(":")[0], int(row.place.split(":")[1])))
+        found = sorted((row for row in rows if row.became == became), key=place_of)
         if found:
-            lines += ["", f"## {heading}", "", *table(found)]
+            lines += ["", f"## {heading}", "", *tables(found)]
     return "\n".join(lines) + "\n"

@@ -114,7 +114,7 @@ void errors_row(CUresult result, CUresult ours, CUresult nvidias, const char *wh
 		if (arguments_may_be_first && (result == CUDA_ERROR_INVALID_VALUE ||
 						      result == CUDA_ERROR_INVALID_HANDLE)) {
 			expected = nvidias = result;
-			why = "finds an argument wrong first";
+			why = "finds an argument wrong before it asks whether cuInit was called";
 		}
 		vendor->asking = false;
 		write_down(result != nvidias ? "differs"
