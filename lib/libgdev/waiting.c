@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Waiting: first spin, then sleep. A short wait costs no system call: the caller looks at the timeline for
- * up to transport.spin_ns (which the worker may have set, for a device that is worth it). How long depends on how long waits took lately: when they take much longer
+ * up to transport.spin_ns, which the worker may have set. How long depends on how long waits took lately: when they
+ * take much longer
  * than spinning does, it spins for a tenth only. On machines with few processors it yields while it spins,
  * because the worker may need this one.
  *
