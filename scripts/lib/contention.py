@@ -370,7 +370,8 @@ def scale(contention, policies=None):
 
 def priority(contention, policies=None):
     """Figure 10's shape: a program that asks for a kernel now and then, beside two that never stop. In
-    virtual GPUs of priorities 10 and 0; then in one, with nice 19 for the others."""
+    virtual GPUs of priorities 10 and 0; then in one, with nice 19 for the others. And what waking up a thread
+    takes on this machine, of which such a wait has several."""
     seconds = 4 if contention.short else 8
     high = {"us": 500, "batch": 1, "think_us": 9500}
     vgpus = {"high": {"compute": 40, "priority": 10}, "low": {"compute": 60}}
@@ -381,6 +382,12 @@ def priority(contention, policies=None):
         alone = contention.alone[case.loads[0].key][1]
         yield result(f"priority.{policy}.p99_us", reports[0]["p99_us"], "us", alone["p99_us"])
         yield result(f"priority.{policy}.p50_us", reports[0]["p50_us"], "us", alone["p50_us"])
+    with contention.start(vgpus) as gdevd:
+        code, out, err = gdevd.run([gdevd.build / "bench" / "bench_wake"])
+        if code:
+            raise LabError(f"bench_wake: {err}")
+        wake = json.loads(out)
+        yield result("wake.p99_us", wake["p99_us"], "us", wake["p50_us"])
     case = Case("nice-19", {"v0": {"compute": 100}},
                 [Load("v0", 2000, batch=1), Load("v0", 1000, nice=19), Load("v0", 1000, nice=19)],
                 seconds=seconds)
