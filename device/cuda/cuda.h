@@ -29,7 +29,7 @@ enum unit { UNIT_COMPUTE, UNIT_TO_DEVICE, UNIT_FROM_DEVICE, UNITS };
 #define START_WORD 0 /* of them: how many starts the device has come to */
 
 /* Who hands commands to the driver: the thread that submits, as long as it has one now and then; in a
- * burst a thread of its own, so that reading records and issuing commands overlap. */
+ * burst, as soon as it is awake, a thread of its own, so that reading records and issuing commands overlap. */
 struct issuer {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -40,6 +40,7 @@ struct issuer {
 	struct device_command *first, **last; /* to be issued, oldest first */
 	atomic_bool pending;   /* there are some; a hint, to look at without the lock */
 	uint64_t submitted_ns; /* when the last one was */
+	unsigned burst;        /* how many have followed each other fast */
 };
 
 struct device {

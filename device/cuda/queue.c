@@ -30,6 +30,7 @@
 #define PAUSE_NS                                                                                   \
 	(200 * NS_PER_US) /* after it the device may have been another's; the write costs 0.7 us */
 #define BURST_NS (6 * NS_PER_US)         /* commands that follow each other faster are a burst */
+#define BURST_SHORT 3                    /* it is over before the issuing thread would be awake */
 #define ISSUER_SPIN_NS (100 * NS_PER_US) /* how long the issuing thread waits before it sleeps */
 
 static void collect_busy(struct device *device);
@@ -396,22 +397,24 @@ void cuda_submit(struct device_queue *queue, struct device_command *command)
 	struct device *device = queue->space->device;
 	struct issuer *issuer = &device->issuer;
 	uint64_t now_ns = clock_now_ns();
-	bool burst;
+	bool here;
 
 	command->queue = queue;
 	command->next = NULL;
 	pthread_mutex_lock(&issuer->lock);
-	/* What a burst has left is the issuing thread's, which may be on its way. */
-	burst = now_ns - issuer->submitted_ns < BURST_NS || issuer->first;
+	issuer->burst = now_ns - issuer->submitted_ns < BURST_NS ? issuer->burst + 1 : 0;
 	issuer->submitted_ns = now_ns;
+	/* A burst, and what it has left, is the issuing thread's; while that wakes up, which takes as long as a
+	 * dozen launches, the burst goes on here. The poller must not wait for room that only it can make. */
+	here = !issuer->issuing && !issuer->first && has_room(queue) &&
+	       (!issuer->burst || issuer->asleep);
 	*issuer->last = command;
 	issuer->last = &command->next;
 	atomic_store_explicit(&issuer->pending, true, memory_order_relaxed);
-	/* The poller must not wait for room that only it can make. */
-	if (!burst && !issuer->issuing && has_room(queue))
-		issue_all(device);
-	else if (issuer->asleep && !issuer->issuing)
+	if (issuer->asleep && (issuer->burst > BURST_SHORT || !here))
 		pthread_cond_signal(&issuer->wake);
+	if (here)
+		issue_all(device);
 	pthread_mutex_unlock(&issuer->lock);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Waiting: first spin, then sleep. A short wait costs no system call: the caller looks at the timeline for
- * up to transport.spin_ns, which the worker may have set. How long depends on how long waits took lately: when they
- * take much longer
- * than spinning does, it spins for a tenth only. On machines with few processors it yields while it spins,
- * because the worker may need this one.
+ * up to transport.spin_ns, which the worker may have set, for a device that is worth it. How long depends on how
+ * long waits took lately: when they take much longer than spinning does, it spins for a tenth only. On machines with
+ * few processors it yields while it spins, because the worker may need this one; on others after a while, to
+ * whoever else wants this processor.
  *
  * Sleepers register the value that they need in the timeline's `want` word (proto/session.h has the
  * protocol). One of them, the leader, sleeps in poll() on the client's eventfd and on the peer socket; the
@@ -27,6 +27,7 @@
 
 #define LOOKS_BETWEEN_CLOCK_READS 32
 #define FEW_PROCESSORS 4
+#define YIELD_AFTER_NS (50 * NS_PER_US)
 
 struct waiter {
 	struct list link;
@@ -76,7 +77,7 @@ static int spin(struct waiting *waiting, const struct gdev_fence *points, unsign
 				return which;
 			cpu_relax();
 		}
-		if (waiting->few_processors)
+		if (waiting->few_processors || now - start_ns > YIELD_AFTER_NS)
 			sched_yield();
 		now = clock_now_ns();
 	}
