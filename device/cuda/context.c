@@ -168,6 +168,8 @@ static void take_apart(struct device_space *space)
 	struct device_queue *queue;
 
 	list_for_each (queue, &space->queues, space_link)
+		batch_drop(queue);
+	list_for_each (queue, &space->queues, space_link)
 		if (queue->stream)
 			driver->cuStreamDestroy(steal_pointer(&queue->stream));
 	list_for_each (module, &space->modules, link)

@@ -7,8 +7,8 @@
  * reader; members say whose they are.
  *
  * Locks. issuer->lock guards what is to be issued and by whom; poll_lock the poller's list of queues;
- * device->lock the free completion words; module->lock a module's functions. None is held while done() is
- * called, and only poll_lock while the driver is.
+ * device->lock the free completion words; module->lock a module's functions; space->batch_lock the graphs of its
+ * queues, inside of space->lock. None is held while done() is called, and not issuer->lock while the driver is.
  */
 #ifndef GDEV_DEVICE_CUDA_H
 #define GDEV_DEVICE_CUDA_H
@@ -50,6 +50,7 @@ struct device {
 	CUcontext context;
 	atomic_uint number; /* of the contexts that this process has had; 0: there is none now */
 	uint64_t overhead_bytes;
+	bool one_by_one; /* launches never go several at a time: GDEV_CUDA_BATCH=0, to compare */
 
 	_Alignas(CACHE_LINE) struct issuer issuer;
 
@@ -93,6 +94,8 @@ struct device_space {
 	struct list queues;     /* struct device_queue.space_link */
 	struct list modules;    /* struct device_module.link, oldest first */
 	struct list registered; /* struct registration */
+
+	pthread_mutex_t batch_lock; /* queue->batches */
 };
 
 /* Host memory that the device may use. */
@@ -115,7 +118,8 @@ struct device_queue {
 	CUstream stream;
 	uint32_t word;
 	int priority;
-	struct list space_link; /* space->queues */
+	struct list space_link;  /* space->queues */
+	struct batches *batches; /* NULL: none */
 
 	/* The nth ever issued is at n % QUEUE_COMMANDS. */
 	_Alignas(CACHE_LINE) struct device_command *flight[QUEUE_COMMANDS];
@@ -230,6 +234,16 @@ struct launch_config {
 };
 CUresult cuda_launch_config(
 	const struct device_launch *launch, struct launch_config *config, CUstream stream);
+
+/* batch.c */
+#define BATCH_SMALL 4
+#define BATCH_MAX 16
+/* How many of the chain can go as one: 0, BATCH_SMALL or BATCH_MAX. */
+unsigned batch_gather(struct device_command *first, struct device_command *batch[BATCH_MAX]);
+/* The issuer's. False: they are to go one by one. */
+bool batch_launch(struct device_queue *queue, struct device_command *const batch[], unsigned count);
+/* The queue's graphs go; those under way come to their end. */
+void batch_drop(struct device_queue *queue);
 
 /* queue.c */
 int issuer_start(struct device *device);

@@ -51,6 +51,7 @@ static int cuda_probe(
 static int cuda_open(
 	const struct device_config *config, const struct device_host *host, struct device **out)
 {
+	const char *batch = secure_getenv("GDEV_CUDA_BATCH");
 	const struct driver *driver = driver_get();
 	struct device *device;
 	int error;
@@ -63,6 +64,7 @@ static int cuda_open(
 	memset(device, 0, sizeof *device);
 	device->driver = driver;
 	device->host = host;
+	device->one_by_one = batch && !strcmp(batch, "0");
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->poll_lock, NULL);
 	list_init(&device->busy);

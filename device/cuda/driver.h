@@ -67,6 +67,13 @@
 	X(cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2col)                                        \
 	X(cuLaunchKernelEx, cuLaunchKernelEx)                                                      \
 	X(cuLaunchKernel, cuLaunchKernel)                                                          \
+	X(cuGraphCreate, cuGraphCreate)                                                            \
+	X(cuGraphDestroy, cuGraphDestroy)                                                          \
+	X(cuGraphAddKernelNode, cuGraphAddKernelNode_v2)                                           \
+	X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags)                                \
+	X(cuGraphExecDestroy, cuGraphExecDestroy)                                                  \
+	X(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2)                       \
+	X(cuGraphLaunch, cuGraphLaunch)                                                            \
 	X(cuStreamCreateWithPriority, cuStreamCreateWithPriority)                                  \
 	X(cuStreamDestroy, cuStreamDestroy_v2)                                                     \
 	X(cuStreamQuery, cuStreamQuery)                                                            \

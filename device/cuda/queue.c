@@ -4,6 +4,7 @@
  *
  * Completion. A queue has a word in page-locked memory, and behind a batch of commands the issuer puts a
  * write of how many have been issued. (A write behind every launch would cost a fifth of the launch rate.)
+ * Launches that wait in the issuer's list go to the driver several at a time (batch.c).
  * The poller reads the words; no thread sleeps in the driver.
  *
  * Failure. A kernel that faults never reaches the write behind it; so a queue that has not moved for
@@ -26,6 +27,7 @@
 #include "gdev/error.h"
 
 #define MARK_EVERY 16
+#define BATCH_AFTER 256 /* commands of a queue: making a graph costs as much as 16 launches */
 #define CHECK_NS (500 * NS_PER_US)
 #define PAUSE_NS                                                                                   \
 	(200 * NS_PER_US) /* after it the device may have been another's; the write costs 0.7 us */
@@ -85,6 +87,7 @@ void cuda_queue_destroy(struct device_queue *queue)
 	pthread_mutex_lock(&queue->space->lock);
 	list_remove(&queue->space_link);
 	pthread_mutex_unlock(&queue->space->lock);
+	batch_drop(queue);
 	if (queue->stream)
 		device_enter(device)->cuStreamDestroy(queue->stream);
 	pthread_mutex_lock(&device->lock);
@@ -223,12 +226,12 @@ static void break_space(struct device_space *space, int error)
 	atomic_compare_exchange_strong(&space->error, &none, error);
 }
 
-/* The issuer's to ask, or when nobody issues. */
-static bool has_room(struct device_queue *queue)
+/* For so many commands. The issuer's to ask, or when nobody issues. */
+static bool has_room(struct device_queue *queue, unsigned count)
 {
-	if (queue->issued == queue->room_until)
+	if (queue->room_until - queue->issued < count)
 		queue->room_until = atomic_load(&queue->completed) + QUEUE_COMMANDS;
-	return queue->issued != queue->room_until;
+	return queue->room_until - queue->issued >= count;
 }
 
 static void list_queue(struct device *device, struct device_queue *queue)
@@ -259,11 +262,13 @@ static void mark(struct device_queue *queue)
 		break_space(queue->space, driver_error(result));
 }
 
-/* The poller is to learn when the device comes to what follows, if nothing is on it. */
-static void mark_start(struct device *device, struct device_queue *queue, uint64_t now_ns)
+/* The poller is to learn when the device comes to the `count` that follow, if nothing is on it. */
+static void mark_start(
+	struct device *device, struct device_queue *queue, unsigned count, uint64_t now_ns)
 {
-	uint64_t before_ns = device->issued_ns, before = device->issued++, number;
+	uint64_t before_ns = device->issued_ns, before = device->issued, number;
 
+	device->issued += count;
 	device->issued_ns = now_ns;
 	if (now_ns - before_ns < PAUSE_NS ||
 		atomic_load_explicit(&device->completed, memory_order_relaxed) != before)
@@ -283,24 +288,74 @@ static void prefetch(const struct device_command *command)
 	__builtin_prefetch((const char *)command + 2 * CACHE_LINE, 1);
 }
 
+static void add_issued(
+	struct device_queue *queue, struct device_command *const commands[], unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		queue->flight[queue->issued++ % QUEUE_COMMANDS] = commands[i];
+	if (queue->issued - atomic_load_explicit(&queue->marked, memory_order_relaxed) >=
+		MARK_EVERY)
+		mark(queue);
+}
+
+/* Several launches of a queue as one. False: nothing has been issued. */
+static bool issue_batch(struct device *device, struct device_command *const batch[], unsigned count)
+{
+	struct device_queue *queue = batch[0]->queue;
+	uint64_t now_ns;
+
+	if (!has_room(queue, count) || space_error(queue->space))
+		return false;
+	device_enter(device);
+	now_ns = clock_now_ns();
+	mark_start(device, queue, count, now_ns);
+	for (unsigned i = 0; i < count; i++) {
+		device_command_start(batch[i], now_ns);
+		batch[i]->error = 0;
+	}
+	if (!batch_launch(queue, batch, count)) {
+		device->issued -= count;
+		return false;
+	}
+	add_issued(queue, batch, count);
+	return true;
+}
+
 static void issue_command(struct device *device, struct device_command *command)
 {
 	struct device_queue *queue = command->queue;
 	const struct driver *driver = device_enter(device);
 	uint64_t now_ns;
 
-	while (!has_room(queue))
+	while (!has_room(queue, 1))
 		sched_yield();
 	now_ns = clock_now_ns();
 	device_command_start(command, now_ns);
-	mark_start(device, queue, now_ns);
+	mark_start(device, queue, 1, now_ns);
 	command->error = space_error(queue->space)
 				 ? -GDEV_E_SESSION_LOST
 				 : driver_error(issue(driver, queue->stream, command));
-	queue->flight[queue->issued++ % QUEUE_COMMANDS] = command;
-	if (queue->issued - atomic_load_explicit(&queue->marked, memory_order_relaxed) >=
-		MARK_EVERY)
-		mark(queue);
+	add_issued(queue, &command, 1);
+}
+
+/* Issues the first of the chain, or as many as can go as one. The rest. */
+static struct device_command *issue_first(struct device *device, struct device_command *first)
+{
+	struct device_command *batch[BATCH_MAX], *rest;
+	unsigned count = 0;
+
+	if (first->queue->issued >= BATCH_AFTER && !device->one_by_one)
+		count = batch_gather(first, batch);
+	if (count) { /* what has been issued is not ours any more */
+		rest = batch[count - 1]->next;
+		if (issue_batch(device, batch, count))
+			return rest;
+	}
+	rest = first->next;
+	if (rest)
+		prefetch(rest);
+	issue_command(device, first);
+	return rest;
 }
 
 /* Issues what is there, with a mark behind the last command on each queue. Called with issuer->lock,
@@ -318,15 +373,11 @@ static void issue_all(struct device *device)
 		atomic_store_explicit(&issuer->pending, false, memory_order_relaxed);
 		pthread_mutex_unlock(&issuer->lock);
 		while (command) {
-			struct device_command *next = command->next;
 			struct device_queue *queue = command->queue;
-			if (next)
-				prefetch(next);
-			issue_command(device, command);
+			command = issue_first(device, command);
 			if (unmarked && unmarked != queue)
 				mark(unmarked);
 			unmarked = queue;
-			command = next;
 		}
 		if (!atomic_load(&issuer->pending))
 			mark(unmarked);
@@ -406,7 +457,7 @@ void cuda_submit(struct device_queue *queue, struct device_command *command)
 	issuer->submitted_ns = now_ns;
 	/* A burst, and what it has left, is the issuing thread's; while that wakes up, which takes as long as a
 	 * dozen launches, the burst goes on here. The poller must not wait for room that only it can make. */
-	here = !issuer->issuing && !issuer->first && has_room(queue) &&
+	here = !issuer->issuing && !issuer->first && has_room(queue, 1) &&
 	       (!issuer->burst || issuer->asleep);
 	*issuer->last = command;
 	issuer->last = &command->next;

@@ -731,13 +731,11 @@ CUresult cuMemsetD2D32Async(CUdeviceptr at, size_t pitch, unsigned int value, si
 	return fill(stream, at, pitch, value, 4, width, height);
 }
 
-CUresult cuLaunchKernelEx(
-	const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+CUresult fake_launch(const CUlaunchConfig *config, CUfunction function, void **extra)
 {
 	struct work work = {.kind = WORK_LAUNCH, .function = function};
 	size_t bytes = *(size_t *)extra[3];
 
-	ENTER();
 	if (function->module->context != context_number)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (config->blockDimX * config->blockDimY * config->blockDimZ > 1024)
@@ -746,12 +744,19 @@ CUresult cuLaunchKernelEx(
 	return enqueue(config->hStream, &work);
 }
 
+CUresult cuLaunchKernelEx(
+	const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+{
+	ENTER();
+	return fake_launch(config, function, extra);
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz,
 	unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
 	void **params, void **extra)
 {
 	CUlaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, NULL, 0};
-	CUresult result = fake_enter(__func__);
 
-	return result ? result : cuLaunchKernelEx(&config, function, params, extra);
+	ENTER();
+	return fake_launch(&config, function, extra);
 }

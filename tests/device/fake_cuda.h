@@ -36,9 +36,13 @@ size_t fake_device_bytes(void);
 void fake_count_contexts(int change);
 /* The calling thread makes the context its own, or none. */
 void fake_set_current(bool any);
+/* For tests: how many graphs have been launched. */
+unsigned fake_graph_launches(void);
 /* How many contexts there are now; which one is or comes next. */
 unsigned fake_context_count(void);
 unsigned fake_context_number(void);
+/* A kernel behind what the stream has; `extra` has its parameters. */
+CUresult fake_launch(const CUlaunchConfig *config, CUfunction function, void **extra);
 /* Device memory of a module: copies find it there. */
 void fake_place(uint64_t address, size_t bytes, void *alias);
 void fake_unplace(uint64_t address);

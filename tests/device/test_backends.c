@@ -446,8 +446,8 @@ static int run_kernel(struct device_queue *queue, struct device_function *functi
 	return harness_run(&harness, queue, &s);
 }
 
-/* How many contexts the driver has that is made for tests; another does not tell. */
-static int context_count(void)
+/* What the driver that is made for tests has counted; another does not tell. */
+static int ask_driver(const char *what)
 {
 	const char *path = getenv("GDEV_CUDA_DRIVER");
 	void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
@@ -455,9 +455,86 @@ static int context_count(void)
 
 	if (!library)
 		return -1;
-	count = (unsigned (*)(void))dlsym(library, "fake_context_count");
+	count = (unsigned (*)(void))dlsym(library, what);
 	dlclose(library);
 	return count ? (int)count() : -1;
+}
+
+static int context_count(void)
+{
+	return ask_driver("fake_context_count");
+}
+
+#define BURST 2000
+
+/* Each stores its number in a word of its own, and in the first. */
+static void burst(struct device_queue *queue, struct device_function *const functions[2])
+{
+	struct harness *h = &harness;
+	static struct submitted s[BURST][2];
+	static struct __attribute__((packed)) {
+		uint64_t at;
+		uint32_t value;
+	} params[BURST][2];
+
+	memset(s, 0, sizeof s);
+	for (uint32_t i = 1; i < BURST; i++)
+		for (int k = 0; k < 2; k++) {
+			params[i][k].at = h->base + (k ? 0 : i * sizeof(uint32_t));
+			params[i][k].value = i;
+			s[i][k].command.kind = DEVICE_LAUNCH;
+			s[i][k].command.launch = (struct device_launch){
+				.function = functions[(i / 3 + (unsigned)k) % 2],
+				.grid = {1 + i % 2, 1, 1},
+				.block = {1, 1, 1},
+				.params = &params[i][k],
+				.param_bytes = 12};
+			harness_submit(h, queue, &s[i][k]);
+		}
+	for (uint32_t i = 1; i < BURST; i++)
+		for (int k = 0; k < 2; k++) {
+			assert_int_equal(harness_wait(h, &s[i][k]), 0);
+			assert_int_equal(s[i][k].done, 1);
+		}
+	assert_int_equal(harness_word(h, h->base), BURST - 1);
+	for (uint32_t i = 1; i < BURST; i++) {
+		assert_int_equal(harness_word(h, h->base + i * sizeof(uint32_t)), i);
+		harness_set_word(h, h->base + i * sizeof(uint32_t), 0);
+	}
+}
+
+/* They go to a driver several at a time. What they were stays of no concern: modules go, and the context. */
+static void launches_that_wait_together_are_done_in_order(void **state)
+{
+	static const char image[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+				    ".visible .entry set(.param .u64 at, .param .u32 value)\n"
+				    "{\n.reg .u64 %a;\n.reg .u32 %v;\n"
+				    "ld.param.u64 %a, [at];\nld.param.u32 %v, [value];\n"
+				    "st.global.u32 [%a], %v;\nret;\n}\n";
+	struct harness *h = &harness;
+	struct device_queue *queue = harness_queue(h);
+	struct device_module *modules[2];
+	struct device_function *functions[2];
+	struct device_chunk *chunk = harness_map(h, 0);
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(
+			h->ops->module_load(h->space, image, sizeof image, NULL, &modules[i]), 0);
+		assert_int_equal(h->ops->function_get(modules[i], "set", &functions[i]), 0);
+	}
+	burst(queue, functions);
+	assert_true(ask_driver("fake_graph_launches") != 0);
+	h->ops->module_unload(modules[1]);
+	functions[1] = functions[0];
+	burst(queue, functions);
+	harness_unmap(h, 0, chunk);
+	assert_int_equal(h->ops->retire(h->space), 0);
+	assert_int_equal(h->ops->revive(h->space), 0);
+	chunk = harness_map(h, 0);
+	burst(queue, functions);
+	harness_unmap(h, 0, chunk);
+	h->ops->queue_destroy(queue);
+	h->ops->module_unload(modules[0]);
 }
 
 /* What a program knows of, and what it has put there, is the same before and after. */
@@ -576,6 +653,7 @@ int main(int argc, char **argv)
 		return other_process(named, atoi(argv[2]));
 	const struct CMUnitTest wanted[] = {
 		ALL(named),
+		EACH(launches_that_wait_together_are_done_in_order, named),
 		EACH(a_context_that_was_given_back_is_as_before, named),
 		EACH(what_is_left_of_a_context_that_was_given_back_is_destroyed, named),
 		EACH(what_could_not_be_had_again_keeps_a_context, named),

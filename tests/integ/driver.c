@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Does a little of everything and prints what came of it, a line a step: `driver [PTX]`. Goes on after errors
- * as long as that makes sense. `driver hold MIB` allocates so much and says how much it got.
+ * as long as that makes sense. `driver hold MIB` allocates so much and says how much it got. `driver burst N`
+ * launches so many kernels one right after the other and says how many words they got wrong.
  */
 #include <cuda.h>
 
@@ -49,6 +50,36 @@ static int hold(unsigned mib)
 	return 0;
 }
 
+#define WORDS 1024
+
+static int burst(unsigned launches)
+{
+	static uint32_t words[WORDS];
+	CUcontext context;
+	CUmodule module;
+	CUfunction set;
+	CUdeviceptr memory;
+	unsigned wrong = 0;
+
+	if (step("init", cuInit(0)) || step("context", cuCtxCreate(&context, NULL, 0, 0)) ||
+		step("load", cuModuleLoadData(&module, default_ptx)) ||
+		step("function", cuModuleGetFunction(&set, module, "set")) ||
+		step("alloc", cuMemAlloc(&memory, sizeof words)))
+		return 1;
+	for (uint32_t i = 0; i < launches; i++) {
+		CUdeviceptr at = memory + i % WORDS * sizeof *words;
+		void *params[] = {&at, &i};
+		if (cuLaunchKernel(set, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL))
+			return 1;
+	}
+	step("wait", cuCtxSynchronize());
+	step("read", cuMemcpyDtoH(words, memory, sizeof words));
+	for (uint32_t i = launches < WORDS ? 0 : launches - WORDS; i < launches; i++)
+		wrong += words[i % WORDS] != i;
+	printf("wrong %u\n", wrong);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *ptx = argc > 1 ? argv[1] : default_ptx;
@@ -64,6 +95,8 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && !strcmp(argv[1], "hold"))
 		return hold((unsigned)strtoul(argv[2], NULL, 10));
+	if (argc == 3 && !strcmp(argv[1], "burst"))
+		return burst((unsigned)strtoul(argv[2], NULL, 10));
 	if (step("init", cuInit(0)) || step("context", cuCtxCreate(&context, NULL, 0, 0)))
 		return 1;
 	if (step("load", cuModuleLoadDataEx(&module, ptx, 2, options, values))) {

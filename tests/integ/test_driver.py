@@ -117,6 +117,16 @@ class Driver(unittest.TestCase):
         steps = self.client(gdevd)
         self.assertEqual(steps["alloc"], "CUDA_ERROR_OUT_OF_MEMORY", steps)
 
+    def test_burst(self):
+        """Launches that wait together are all done, in order, whatever the driver says of making one of several"""
+        for fail in ("", "cuGraphCreate:2@3+", "cuGraphAddKernelNode:1@40+", "cuGraphInstantiateWithFlags:801@1+",
+                     "cuGraphExecKernelNodeSetParams:1@100+", "cuGraphLaunch:801@2+"):
+            gdevd = self.start(FAKE_CUDA_FAIL=fail)
+            steps = self.client(gdevd, "burst", "20000")
+            self.assertEqual(steps["wait"], "CUDA_SUCCESS", f"{fail}: {steps}")
+            self.assertEqual(steps["wrong"], "0", fail)
+            gdevd.__exit__()
+
     def test_warm_memory(self):
         """Warm workers leave when a session needs the memory that they hold, and come back later"""
         gdevd = self.start(config={"warm_memory": "2G", "host_swap": "0"},
