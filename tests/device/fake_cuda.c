@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -751,6 +752,27 @@ CUresult cuLaunchKernelEx(
 	return fake_launch(config, function, extra);
 }
 
+static atomic_bool hold, held;
+
+/* The next launch stays in the call until it is let go. */
+__attribute__((visibility("default"))) unsigned fake_hold_launch(void)
+{
+	held = false;
+	hold = true;
+	return 1;
+}
+
+__attribute__((visibility("default"))) unsigned fake_launch_is_held(void)
+{
+	return held;
+}
+
+__attribute__((visibility("default"))) unsigned fake_let_go(void)
+{
+	hold = false;
+	return 1;
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz,
 	unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
 	void **params, void **extra)
@@ -758,5 +780,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, u
 	CUlaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, NULL, 0};
 
 	ENTER();
+	while (hold) {
+		held = true;
+		usleep(100);
+	}
 	return fake_launch(&config, function, extra);
 }

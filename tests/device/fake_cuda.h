@@ -36,8 +36,11 @@ size_t fake_device_bytes(void);
 void fake_count_contexts(int change);
 /* The calling thread makes the context its own, or none. */
 void fake_set_current(bool any);
-/* For tests: how many graphs have been launched. */
+/* For tests, which find them by name: how many graphs have been launched; a launch that is held. */
 unsigned fake_graph_launches(void);
+unsigned fake_hold_launch(void);
+unsigned fake_launch_is_held(void);
+unsigned fake_let_go(void);
 /* How many contexts there are now; which one is or comes next. */
 unsigned fake_context_count(void);
 unsigned fake_context_number(void);
