@@ -217,7 +217,8 @@ bool grants_take_quiet(struct core *core)
 	return true;
 }
 
-static bool window_is_open(struct core *core, uint32_t which, uint64_t estimate_ns)
+static bool window_is_open(
+	struct core *core, uint32_t which, const struct stream *stream, uint64_t estimate_ns)
 {
 	const struct resource *resource = &core->grants.resources[which];
 	uint64_t window_ns = __atomic_load_n(&core->window_ns, __ATOMIC_RELAXED);
@@ -228,17 +229,20 @@ static bool window_is_open(struct core *core, uint32_t which, uint64_t estimate_
 	if (revoke_word(core, which) != REVOKE_NONE && !can_pause(core, which) &&
 		then_ns > window_ns / 100 * CONTENDED_PERCENT)
 		return false;
+	if (stream && !stream->on_device[which])
+		return resource->streams < WINDOW_COMMANDS;
 	return resource->in_flight < WINDOW_COMMANDS;
 }
 
-bool grant_admits(struct core *core, enum control_resource which, uint64_t estimate_ns)
+bool grant_admits(struct core *core, enum control_resource which, const struct stream *stream,
+	uint64_t estimate_ns)
 {
 	struct resource *resource = &core->grants.resources[which];
 
 	if (resource->pauses)
 		pause_ends(resource);
 	if (!control_connected(core))
-		return window_is_open(core, which, estimate_ns);
+		return window_is_open(core, which, stream, estimate_ns);
 	if (resource->state == GRANT_HELD && revoke_word(core, which) == REVOKE_NOW) {
 		resource->state = GRANT_DRAINING;
 		direct_update(core);
@@ -249,7 +253,7 @@ bool grant_admits(struct core *core, enum control_resource which, uint64_t estim
 	}
 	if (resource->state == GRANT_NONE)
 		ask(core, which);
-	return resource->state == GRANT_HELD && window_is_open(core, which, estimate_ns);
+	return resource->state == GRANT_HELD && window_is_open(core, which, stream, estimate_ns);
 }
 
 void grant_submitted(struct core *core, struct command *command)
@@ -257,6 +261,7 @@ void grant_submitted(struct core *core, struct command *command)
 	struct resource *resource = &core->grants.resources[command->resource];
 
 	resource->in_flight++;
+	resource->streams += !command->stream || !command->stream->on_device[command->resource]++;
 	resource->copies += command->device.kind == DEVICE_COPY;
 	__atomic_add_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
 	resource->in_flight_ns += command->estimate_ns;
@@ -274,6 +279,7 @@ uint64_t grant_finished(struct core *core, struct command *command)
 		resource->used_ns -= used_ns;
 
 	resource->in_flight--;
+	resource->streams -= !command->stream || !--command->stream->on_device[command->resource];
 	resource->copies -= command->device.kind == DEVICE_COPY;
 	__atomic_sub_fetch(&core->grants.in_flight, 1, __ATOMIC_RELAXED);
 	resource->in_flight_ns -= command->estimate_ns;

@@ -4,7 +4,8 @@
  *
  * A grant is asked for when the first command needs it, and kept until gdevd revokes it. The window
  * bounds what is on the device at any time, so that a grant can be given back soon: two commands,
- * or window_ns of estimated time, whichever is more. While others wait for a device that cannot be
+ * or window_ns of estimated time, whichever is more. What stands behind a command of its own stream does not keep
+ * another stream's first one out: then it is three. While others wait for a device that cannot be
  * paused, two long commands are too much: one, or one and a half window_ns.
  *
  * A device with ops->pause gives compute back in the middle of a launch: what is in flight then stays
@@ -22,6 +23,7 @@
 
 struct command;
 struct core;
+struct stream;
 
 enum grant_state {
 	GRANT_NONE,
@@ -33,6 +35,7 @@ enum grant_state {
 struct resource {
 	enum grant_state state;
 	unsigned in_flight;
+	unsigned streams;      /* … of so many streams */
 	unsigned copies;       /* … of them, which no pause stops */
 	uint64_t in_flight_ns; /* estimated, */
 	uint64_t doubt_ns;     /* and by how much it may be wrong */
@@ -61,8 +64,9 @@ struct grants {
 /* All with the lock. */
 void grants_init(struct core *core);
 /* Whether a command may go to the device now. If not, its stream is to wait in resource->blocked, and
- * the grant has been asked for. */
-bool grant_admits(struct core *core, enum control_resource which, uint64_t estimate_ns);
+ * the grant has been asked for. `stream`: the command's; NULL: none. */
+bool grant_admits(struct core *core, enum control_resource which, const struct stream *stream,
+	uint64_t estimate_ns);
 /* Whether we hold it, and nobody else wants it. */
 bool grant_is_uncontended(struct core *core, enum control_resource which);
 void grant_submitted(struct core *core, struct command *command);

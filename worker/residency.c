@@ -135,7 +135,7 @@ static bool move_admitted(struct core *core, const struct command *command)
 		       command->resource == RESOURCE_COPY_FROM_DEVICE;
 
 	return granted || grant_is_uncontended(core, command->resource) ||
-	       grant_admits(core, command->resource, command->estimate_ns);
+	       grant_admits(core, command->resource, NULL, command->estimate_ns);
 }
 
 void residency_submit_moves(struct core *core, uint32_t which)
@@ -651,7 +651,7 @@ static bool launch_admitted(struct core *core, struct stream *stream, struct com
 {
 	struct list *blocked = &core->grants.resources[RESOURCE_COMPUTE].blocked;
 
-	if (!grant_admits(core, RESOURCE_COMPUTE, command->estimate_ns))
+	if (!grant_admits(core, RESOURCE_COMPUTE, stream, command->estimate_ns))
 		return stream_wait_in(blocked, stream);
 	if (load_failed(core, stream, command))
 		return false;
@@ -671,7 +671,7 @@ static bool shared_admitted(struct core *core, struct stream *stream, struct com
 
 	if (!core->memory.shared_away || !shared_is_away(core, &command->device))
 		return true;
-	if (!grant_admits(core, RESOURCE_COMPUTE, 0))
+	if (!grant_admits(core, RESOURCE_COMPUTE, stream, 0))
 		return stream_wait_in(blocked, stream);
 	if (load_failed(core, stream, command))
 		return false;
@@ -726,7 +726,7 @@ static bool copy_admitted(struct core *core, struct stream *stream, struct comma
 	device_copy_spans(copy, &to, &from);
 	if (!first_absent(core, copy->destination, to) && !first_absent(core, copy->source, from))
 		return true;
-	if (!grant_admits(core, RESOURCE_COMPUTE, 0))
+	if (!grant_admits(core, RESOURCE_COMPUTE, stream, 0))
 		return stream_wait_in(blocked, stream);
 	if (load_failed(core, stream, command))
 		return false;

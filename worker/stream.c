@@ -458,7 +458,7 @@ static bool try_device(struct core *core, struct stream *stream, struct command 
 	if ((context_is_closed(core) || !residency_settled(&core->residency)) &&
 		!residency_admits(core, stream, command))
 		return false;
-	if (!grant_admits(core, command->resource, command->estimate_ns))
+	if (!grant_admits(core, command->resource, stream, command->estimate_ns))
 		return stream_wait_in(&core->grants.resources[command->resource].blocked, stream);
 	submit(core, stream, command);
 	return !command->in_pieces;
@@ -488,23 +488,34 @@ static bool try_pass(struct core *core, struct stream *stream, struct command *c
 	}
 }
 
-/* Room on the device goes to the streams that wait for it, one after another. */
+/* Room on the device goes to the streams that wait for it, one after another. One that waits behind its own
+ * commands keeps no other out. */
+static struct stream *first_admitted(struct core *core, unsigned which)
+{
+	struct stream *stream;
+
+	list_for_each (stream, &core->grants.resources[which].blocked, link) {
+		const struct command *command = list_first(&stream->queued, struct command, link);
+
+		if (grant_admits(core, which, stream, command->estimate_ns))
+			return stream;
+		/* Not held any more: the streams may wait elsewhere now. */
+		if (!stream->on_device[which] || core->grants.resources[which].state != GRANT_HELD)
+			break;
+	}
+	return NULL;
+}
+
 static bool unblock(struct core *core)
 {
 	bool any = false;
 
-	for (int i = 0; i < RESOURCES; i++) {
-		struct resource *resource = &core->grants.resources[i];
-		struct stream *stream = list_first(&resource->blocked, struct stream, link);
-		struct command *command;
+	for (unsigned i = 0; i < RESOURCES; i++) {
+		struct stream *stream = first_admitted(core, i);
 
-		if (!stream)
-			continue;
-		command = list_first(&stream->queued, struct command, link);
-		if (!grant_admits(core, resource - core->grants.resources, command->estimate_ns))
-			continue;
-		stream_ready(core, stream);
-		any = true;
+		if (stream)
+			stream_ready(core, stream);
+		any |= stream != NULL;
 	}
 	return any;
 }

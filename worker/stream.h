@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "proto/control.h"
 #include "proto/session.h"
 
 struct command;
@@ -35,8 +36,9 @@ struct stream {
 	struct list link; /* see above */
 	struct list queued, passed;
 	struct device_queue *queue;
-	bool ordered;         /* its first command waits for all before it to be done */
-	uint64_t finished_ns; /* when its last command on the device ended */
+	unsigned on_device[RESOURCES]; /* its commands there: grants.c */
+	bool ordered;                  /* its first command waits for all before it to be done */
+	uint64_t finished_ns;          /* when its last command on the device ended */
 	uint64_t device_ns;
 	int32_t error;
 };

@@ -205,6 +205,42 @@ static void the_window_is_two_commands_or_a_millisecond(void **state)
 	assert_int_equal(double_held(), 2);
 }
 
+static void what_stands_behind_its_own_stream_keeps_no_other_out(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_function(fixture);
+
+	make_stream(fixture, A);
+	make_stream(fixture, B);
+	make_stream(fixture, C);
+	double_hold(true);
+	double_busy_ns(10 * 1000 * 1000);
+	for (int i = 0; i < 4; i++)
+		post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 2);
+	post_launch(fixture, B, function, 0); /* A waits, and comes before it */
+	post_launch(fixture, B, function, 0);
+	post_launch(fixture, C, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 3); /* A, A, B */
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 1);
+	assert_int_equal(double_held(), 2); /* A, B */
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 2);
+	while (double_held()) {
+		double_release(1, 0);
+		fixture_run(fixture);
+		assert_true(double_held() <= 3);
+	}
+	assert_int_equal(completed(fixture, A), 4);
+	assert_int_equal(completed(fixture, B), 2);
+	assert_int_equal(completed(fixture, C), 1);
+}
+
 static void launches_do_not_take_the_window_of_copies(void **state)
 {
 	struct fixture *fixture = *state;
@@ -489,6 +525,7 @@ int main(void)
 		TEST(what_follows_a_fence_waits_for_it_on_every_stream),
 		TEST(fences_complete_in_any_order),
 		TEST(the_window_is_two_commands_or_a_millisecond),
+		TEST(what_stands_behind_its_own_stream_keeps_no_other_out),
 		TEST(launches_do_not_take_the_window_of_copies),
 		TEST(streams_share_the_window_in_turn),
 		TEST(long_copies_go_in_pieces),
