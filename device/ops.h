@@ -217,7 +217,9 @@ struct device_ops {
 		bool read_only);
 	void (*unmap)(struct device_space *space, uint64_t address, struct device_chunk *chunk);
 
-	/* Optional. Host memory of the arena, mapped there by the worker, that commands will use. */
+	/* Optional. Host memory of the arena, mapped there by the worker, that commands will use. It begins and ends at
+	 * multiples of DEVICE_CHUNK_MIN; a command may reach over several such ranges, and chunks, that follow each
+	 * other. */
 	int (*host_register)(struct device_space *space, uint64_t address, uint64_t bytes);
 	void (*host_unregister)(struct device_space *space, uint64_t address, uint64_t bytes);
 

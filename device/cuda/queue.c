@@ -199,15 +199,73 @@ static CUresult fill(const struct driver *driver, CUstream stream, const struct 
 	}
 }
 
+/* The driver refuses a copy or fill that reaches from one registration of host memory into another, or into memory of
+ * the device. All of them begin and end at multiples of DEVICE_CHUNK_MIN: what was refused is cut there. */
+static uint64_t to_boundary(uint64_t address)
+{
+	return DEVICE_CHUNK_MIN - address % DEVICE_CHUNK_MIN;
+}
+
+static CUresult copy_row_in_parts(const struct driver *driver, CUstream stream,
+	uint64_t destination, uint64_t source, uint64_t bytes)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint64_t done = 0, part; done < bytes && !result; done += part) {
+		part = min_of(to_boundary(destination + done), to_boundary(source + done));
+		part = min_of(part, bytes - done);
+		result = driver->cuMemcpyAsync(destination + done, source + done, part, stream);
+	}
+	return result;
+}
+
+static CUresult copy_in_parts(
+	const struct driver *driver, CUstream stream, const struct device_copy *c)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint64_t z = 0; z < c->depth; z++)
+		for (uint64_t y = 0; y < c->height && !result; y++)
+			result = copy_row_in_parts(driver, stream,
+				c->destination + z * c->destination_slice +
+					y * c->destination_pitch,
+				c->source + z * c->source_slice + y * c->source_pitch, c->width);
+	return result;
+}
+
+/* An element lies on one side of a boundary. */
+static CUresult fill_in_parts(
+	const struct driver *driver, CUstream stream, const struct device_fill *f)
+{
+	struct device_fill part = *f;
+	CUresult result = CUDA_SUCCESS;
+
+	part.height = 1;
+	for (uint64_t y = 0; y < f->height; y++)
+		for (uint64_t x = 0; x < f->width && !result; x += part.width) {
+			part.destination = f->destination + y * f->pitch + x * f->element_bytes;
+			part.width = min_of(
+				f->width - x, to_boundary(part.destination) / f->element_bytes);
+			result = fill(driver, stream, &part);
+		}
+	return result;
+}
+
 static CUresult issue(const struct driver *driver, CUstream stream, const struct device_command *c)
 {
+	CUresult result;
+
 	switch (c->kind) {
 	case DEVICE_LAUNCH:
 		return launch(driver, stream, &c->launch);
 	case DEVICE_COPY:
-		return copy(driver, stream, &c->copy);
+		result = copy(driver, stream, &c->copy);
+		return result == CUDA_ERROR_INVALID_VALUE ? copy_in_parts(driver, stream, &c->copy)
+							  : result;
 	default:
-		return fill(driver, stream, &c->fill);
+		result = fill(driver, stream, &c->fill);
+		return result == CUDA_ERROR_INVALID_VALUE ? fill_in_parts(driver, stream, &c->fill)
+							  : result;
 	}
 }
 

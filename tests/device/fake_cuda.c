@@ -601,12 +601,55 @@ static void *stream_main(void *argument)
 	return NULL;
 }
 
+/* With the lock. All on the device, or all in one registration; what is nowhere is found out when it is executed. */
+static bool is_of_one_kind(uint64_t address, uint64_t bytes)
+{
+	const struct place *place = place_at(address, 1);
+	uint64_t end = address + bytes;
+
+	if (place && !place->device)
+		return end <= place->address + place->bytes;
+	while (place && place->device && place->address + place->bytes < end)
+		place = place_at(place->address + place->bytes, 1);
+	return !place || place->device;
+}
+
+static bool side_is_of_one_kind(const CUDA_MEMCPY3D *c, uint64_t device, const void *host,
+	CUmemorytype type, size_t pitch, size_t rows)
+{
+	uint64_t last = ((c->Depth - 1) * rows + c->Height - 1) * pitch;
+
+	return is_of_one_kind(
+		type == CU_MEMORYTYPE_DEVICE ? device : (uintptr_t)host, last + c->WidthInBytes);
+}
+
+/* The vendor's driver refuses what reaches from one kind of memory into another. */
+static bool reaches_over(const struct work *w)
+{
+	const CUDA_MEMCPY3D *c = &w->copy;
+	bool one = true;
+
+	pthread_mutex_lock(&lock);
+	if (w->kind == WORK_FILL && w->width && w->height)
+		one = is_of_one_kind(
+			w->address, (w->height - 1) * w->pitch + w->width * w->element);
+	if (w->kind == WORK_COPY && c->WidthInBytes && c->Height && c->Depth)
+		one = side_is_of_one_kind(c, c->srcDevice, c->srcHost, c->srcMemoryType,
+			      c->srcPitch, c->srcHeight) &&
+		      side_is_of_one_kind(c, c->dstDevice, c->dstHost, c->dstMemoryType,
+			      c->dstPitch, c->dstHeight);
+	pthread_mutex_unlock(&lock);
+	return !one;
+}
+
 static CUresult enqueue(struct CUstream_st *stream, const struct work *wanted)
 {
 	struct work *work;
 
 	if (stream->context != context_number)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (reaches_over(wanted))
+		return CUDA_ERROR_INVALID_VALUE;
 	work = malloc(sizeof *work);
 	*work = *wanted;
 	work->next = NULL;

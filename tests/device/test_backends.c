@@ -331,6 +331,86 @@ static void fills_write_their_elements_and_nothing_else(void **state)
 	harness_unmap(h, 0, chunk);
 }
 
+/* ---- memory that lies in several places ---- */
+
+static void register_host(struct harness *h, unsigned index)
+{
+	void *there = (void *)(uintptr_t)harness_address(h, index);
+
+	assert_ptr_equal(mmap(there, DEVICE_CHUNK_MIN, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+		there);
+	if (h->ops->host_register)
+		assert_int_equal(h->ops->host_register(
+					 h->space, harness_address(h, index), DEVICE_CHUNK_MIN),
+			0);
+}
+
+static void run_copy(struct harness *h, struct device_queue *queue, enum device_direction direction,
+	uint64_t to, uint64_t from, uint64_t width, uint64_t height, uint64_t pitch)
+{
+	struct submitted s = {
+		.command = {.kind = DEVICE_COPY,
+			.copy = {direction, to, from, width, height, 1, pitch, pitch, 0, 0}}};
+
+	assert_int_equal(harness_run(h, queue, &s), 0);
+}
+
+/* Chunks at 0 and 3, and 4 to 7 for what is copied; page-locked memory at 1 and 2: 8 MiB without a gap. */
+static void commands_reach_over_chunks_and_page_locked_memory(void **state)
+{
+	const uint64_t bytes = 4 * DEVICE_CHUNK_MIN - 2468, begin = 1234;
+	struct harness *h = &harness;
+	struct device_queue *queue = harness_queue(h);
+	uint64_t from = h->base + begin, to = harness_address(h, 4) + begin;
+	struct device_chunk *chunks[8] = {NULL};
+	struct submitted fill = {
+		.command = {.kind = DEVICE_FILL, .fill = {from, bytes / 4, 1, 0, 4, 0x01020304}}};
+	autofree uint8_t *part = malloc(DEVICE_CHUNK_MIN);
+
+	for (unsigned i = 0; i < 8; i++)
+		if (i == 1 || i == 2)
+			register_host(h, i);
+		else
+			chunks[i] = harness_map(h, i);
+	fill.command.fill.destination &= ~3ull;
+	assert_int_equal(harness_run(h, queue, &fill), 0);
+	for (unsigned i = 1; i < 3; i++) { /* it is there in both, to the boundary between them */
+		const uint32_t *words = (const uint32_t *)(uintptr_t)harness_address(h, i);
+		assert_int_equal(words[0], 0x01020304);
+		assert_int_equal(words[DEVICE_CHUNK_MIN / 4 - 1], 0x01020304);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		for (uint64_t j = 0; j < DEVICE_CHUNK_MIN; j++)
+			part[j] = pattern(i * DEVICE_CHUNK_MIN + j);
+		harness_write(h, harness_address(h, i), part, DEVICE_CHUNK_MIN);
+	}
+	run_copy(h, queue, DEVICE_WITHIN, to, from, bytes, 1, 0);
+	run_copy(h, queue, DEVICE_WITHIN, to + 700000, from + 700000, 600000, 12, 600011);
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t first = i ? 0 : begin, end = DEVICE_CHUNK_MIN - (i == 3 ? 1234 : 0);
+		harness_read(h, harness_address(h, 4 + i), part, DEVICE_CHUNK_MIN);
+		for (uint64_t j = first; j < end; j++)
+			if (part[j] != pattern(i * DEVICE_CHUNK_MIN + j))
+				fail_msg("byte %llu of part %u", (unsigned long long)j, i);
+	}
+	/* To and from the host, over the boundary between the two. */
+	memset(h->locked, 0x5a, DEVICE_CHUNK_MIN);
+	run_copy(h, queue, DEVICE_TO_DEVICE, harness_address(h, 2) - 777777, (uintptr_t)h->locked,
+		1500000, 1, 0);
+	memset(h->locked, 0, DEVICE_CHUNK_MIN);
+	run_copy(h, queue, DEVICE_FROM_DEVICE, (uintptr_t)h->locked, harness_address(h, 2) - 777777,
+		1500000, 1, 0);
+	for (unsigned i = 0; i < 1500000; i++)
+		assert_int_equal(h->locked[i], 0x5a);
+	h->ops->queue_destroy(queue);
+	for (unsigned i = 0; i < 8; i++)
+		if (chunks[i])
+			harness_unmap(h, i, chunks[i]);
+		else if (h->ops->host_unregister)
+			h->ops->host_unregister(h->space, harness_address(h, i), DEVICE_CHUNK_MIN);
+}
+
 /* ---- queues ---- */
 
 #define QUEUES 4
@@ -686,6 +766,7 @@ static void what_could_not_be_had_again_keeps_a_context(void **state)
 		EACH(the_program_can_map_device_memory, backend),                                  \
 		EACH(copies_of_every_shape_and_direction_are_exact, backend),                      \
 		EACH(fills_write_their_elements_and_nothing_else, backend),                        \
+		EACH(commands_reach_over_chunks_and_page_locked_memory, backend),                  \
 		EACH(commands_of_a_queue_are_done_in_order_and_once, backend),                     \
 		EACH(an_empty_device_has_nothing_to_do, backend)
 
