@@ -177,7 +177,8 @@ static bool may_give(
 	if (worker == asks || worker->state != WORKER_SERVING || !worker->session ||
 		!worker->connection)
 		return false;
-	if ((vgpu && worker->session->vgpu != vgpu) || retire_is_retired(worker))
+	if ((vgpu && worker->session->vgpu != vgpu) || retire_is_retired(worker) ||
+		worker->residency.suspended)
 		return false;
 	if (!asks && !vgpu && has_loaded(worker)) /* for the reserve alone */
 		return false;
@@ -411,6 +412,30 @@ static void send_for_missing(struct daemon *daemon, struct worker *worker)
 		send_for(daemon, worker, NULL, wanted - have);
 }
 
+/* At most so much is to go to host swap when everything leaves. */
+static uint64_t objects_of(const struct worker *worker)
+{
+	uint64_t used = worker->memory.used_bytes;
+
+	return used -
+	       min_of(used, retire_is_retired(worker) ? 0 : worker->daemon->device.overhead_bytes);
+}
+
+/* Somebody uses the device with what it has, and gives it afterwards; or what is free is kept for a client's context,
+ * which will have been made. Who wants something for its turn of the device need not wait for that: without, it can
+ * use host memory. */
+static bool may_pause(
+	const struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu)
+{
+	const struct worker *worker;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (worker != asks && worker->session && residency_is_protected(worker) &&
+			objects_of(worker) && (!vgpu || worker->session->vgpu == vgpu))
+			return true;
+	return client_waiting_count(daemon, vgpu) > 0;
+}
+
 /* Somebody had nothing to give, and is asked again soon: what it has was in use, perhaps. */
 static bool may_give_later(
 	const struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu)
@@ -423,7 +448,7 @@ static bool may_give_later(
 			worker->residency.pause.length_ns <= PAUSE_HOPED_NS &&
 			(!vgpu || worker->session->vgpu == vgpu))
 			return true;
-	return false;
+	return asks->residency.wanted_to_stay && may_pause(daemon, asks, vgpu);
 }
 
 /* Nobody is going to give it anything. */
@@ -431,10 +456,8 @@ static bool is_hopeless(const struct daemon *daemon, const struct worker *worker
 {
 	const struct vgpu *vgpu = worker->session->vgpu;
 
-	if (worker->residency.wanted_whole) {
-		retire_wait(worker->daemon);
-		return false; /* those that use the device now will pause */
-	}
+	if (worker->residency.wanted_whole)
+		return false;
 	if (swap_comes(daemon))
 		return false;
 	if (room_beside_contexts(daemon, vgpu) < GRANULE && !coming_in(daemon, vgpu))
@@ -463,8 +486,11 @@ static void serve_waiting(struct daemon *daemon)
 		if (serve(worker))
 			continue;
 		send_for_missing(daemon, worker);
-		if (!is_hopeless(daemon, worker))
+		if (!is_hopeless(daemon, worker)) {
+			if (residency->wanted_to_stay) /* those that use the device say nothing when they pause */
+				retire_wait(daemon);
 			continue;
+		}
 		list_remove(&residency->link);
 		answer(worker, residency->wanted_serial, -ENOMEM, 0);
 	}
@@ -521,6 +547,13 @@ int residency_wanted(struct worker *worker, const struct control_memory *message
 	return 0;
 }
 
+static void resume(struct worker *worker)
+{
+	worker->residency.suspended = worker->residency.resumes = false;
+	residency_refreshed(worker);
+	send_order(worker, 0, 0, EVICT_RESUME, 0);
+}
+
 /* The copying was for somebody else's sake; of those that are gone nothing can be had. */
 static void charge_cause(struct worker *worker, uint64_t copied_ns)
 {
@@ -560,7 +593,9 @@ int residency_evicted(struct worker *worker, const struct control_evict *message
 	charge_cause(worker, message->copied_us * NS_PER_US);
 	if (residency->ordered_flags & EVICT_RETIRE)
 		retire_done(worker, message->flags & EVICT_RETIRE);
-	if (residency->suspended)
+	if (residency->resumes)
+		resume(worker);
+	else if (residency->suspended)
 		shm_session_suspended(worker->session);
 	residency_balance(worker->daemon);
 	return 0;
@@ -597,15 +632,6 @@ int residency_set_limit(struct vgpu *vgpu, uint64_t bytes)
 	return 0;
 }
 
-/* At most so much is to go to host swap when everything leaves. */
-static uint64_t objects_of(const struct worker *worker)
-{
-	uint64_t used = worker->memory.used_bytes;
-
-	return used -
-	       min_of(used, retire_is_retired(worker) ? 0 : worker->daemon->device.overhead_bytes);
-}
-
 int residency_suspend(struct session *session)
 {
 	struct worker *worker = session->worker;
@@ -621,8 +647,10 @@ int residency_suspend(struct session *session)
 	if (status)
 		return status == -EAGAIN ? -EBUSY : status;
 	residency->suspended = true;
+	residency->suspended_ns = clock_now_ns();
 	send_order(worker, worker->memory.used_bytes, objects_of(worker),
-		EVICT_SUSPEND | EVICT_RETIRE | (pool == SWAP_FILE ? EVICT_FILE : 0), 0);
+		EVICT_SUSPEND | (pool == SWAP_FILE ? EVICT_FILE : 0), 0);
+	retire_look(worker->daemon);
 	return 0;
 }
 
@@ -642,12 +670,11 @@ int residency_resume(struct session *session)
 {
 	struct worker_residency *residency = &session->worker->residency;
 
-	if (!residency->suspended)
+	if (!residency->suspended || residency->resumes)
 		return -EALREADY;
 	if (residency->order)
-		return -EBUSY;
-	residency->suspended = false;
-	residency_refreshed(session->worker);
-	send_order(session->worker, 0, 0, EVICT_RESUME, 0);
+		residency->resumes = true;
+	else
+		resume(session->worker);
 	return 0;
 }

@@ -55,10 +55,12 @@ struct worker_residency {
 	uint64_t cause;                             /* for which session; 0: for none but its own */
 	bool dry; /* gave nothing the last time; has been given nothing, and had no grant, since */
 	struct residency_pause
-		pause;    /* dry: not asked before then. What it has may be let go without our
+		pause;         /* dry: not asked before then. What it has may be let go without our
 				       * hearing of it: a command was done, a pin is gone */
-	bool suspended;   /* by the administrator */
-	uint64_t used_ns; /* when it last used the device */
+	bool suspended;        /* by the administrator, */
+	uint64_t suspended_ns; /* since then, the last time */
+	bool resumes;          /* as soon as its order has been carried out */
+	uint64_t used_ns;      /* when it last used the device */
 };
 
 void residency_init(struct daemon *daemon);
@@ -104,8 +106,8 @@ int residency_set_limit(struct vgpu *vgpu, uint64_t bytes);
 /* All that an idle session has on the device leaves, its context too. -ENOMEM: host swap has no room. */
 int residency_retire(struct worker *worker);
 
-/* Suspending a session: all its objects leave, and its commands wait. -EALREADY; -EBUSY: it is just giving
- * memory; -ENOMEM: host swap has no room for them. */
+/* Suspending a session: all its objects leave, and its commands wait; its context leaves when others need the room, or
+ * as any that is idle. -EALREADY; -EBUSY: it is just giving memory; -ENOMEM: host swap has no room for them. */
 int residency_suspend(struct session *session);
 int residency_resume(struct session *session);
 

@@ -54,11 +54,15 @@ static uint64_t active_ns(const struct worker *worker)
 {
 	uint64_t said_ns = __atomic_load_n(&worker->page->active_ns, __ATOMIC_RELAXED);
 
-	return max_of(said_ns, worker->session->started_ns);
+	said_ns = max_of(said_ns, worker->session->started_ns);
+	return max_of(said_ns, worker->residency.suspended_ns);
 }
 
+/* The commands of a suspended session wait. */
 static bool is_busy(const struct worker *worker)
 {
+	if (worker->residency.suspended)
+		return false;
 	return __atomic_load_n(&worker->page->streams_busy, __ATOMIC_RELAXED) ||
 	       !list_empty(&worker->residency.link);
 }
@@ -73,8 +77,7 @@ uint64_t retire_idle_ns(const struct worker *worker)
 static bool has_context(const struct worker *worker)
 {
 	return worker->state == WORKER_SERVING && worker->session && worker->connection &&
-	       worker->daemon->device.overhead_bytes && !retire_is_retired(worker) &&
-	       !worker->residency.suspended;
+	       worker->daemon->device.overhead_bytes && !retire_is_retired(worker);
 }
 
 static bool may_retire(const struct worker *worker)
@@ -83,8 +86,18 @@ static bool may_retire(const struct worker *worker)
 	       !worker->residency.order;
 }
 
-/* When it will have been idle for so long, as things are now. */
-static uint64_t due_ns(const struct worker *worker, uint64_t idle_ns, uint64_t now_ns)
+/* How long it is to be idle. `pressed`: others need the room. */
+static uint64_t patience_ns(const struct worker *worker, bool pressed)
+{
+	uint64_t after_ns = worker->daemon->config.retire_after_ns;
+
+	if (!pressed)
+		return after_ns;
+	return worker->residency.suspended ? 0 : min_of(after_ns, PRESSED_NS);
+}
+
+/* When it will have been idle for long enough, as things are now. */
+static uint64_t due_ns(const struct worker *worker, bool pressed, uint64_t now_ns)
 {
 	uint64_t since_ns = min_of(active_ns(worker), now_ns);
 
@@ -92,14 +105,7 @@ static uint64_t due_ns(const struct worker *worker, uint64_t idle_ns, uint64_t n
 	if (is_busy(worker) || !may_retire(worker) ||
 		(retire_keeper(worker) && since_ns == worker->retire.refused_ns))
 		since_ns = now_ns;
-	return max_of(since_ns + idle_ns, worker->retire.not_before_ns);
-}
-
-static uint64_t patience_ns(const struct daemon *daemon, bool pressed)
-{
-	uint64_t after_ns = daemon->config.retire_after_ns;
-
-	return pressed ? min_of(after_ns, PRESSED_NS) : after_ns;
+	return max_of(since_ns + patience_ns(worker, pressed), worker->retire.not_before_ns);
 }
 
 static bool is_off(const struct daemon *daemon)
@@ -114,9 +120,8 @@ void retire_look(struct daemon *daemon)
 
 	list_for_each (worker, &daemon->workers.all, link)
 		if (has_context(worker) && !is_off(daemon))
-			soonest_ns = min_of(soonest_ns,
-				due_ns(worker, patience_ns(daemon, daemon->retire.pressed),
-					now_ns));
+			soonest_ns =
+				min_of(soonest_ns, due_ns(worker, daemon->retire.pressed, now_ns));
 	soonest_ns = max_of(soonest_ns, now_ns + POLL_NS);
 	if (daemon->retire.waited)
 		soonest_ns = now_ns + POLL_NS;
@@ -132,14 +137,13 @@ static void retire(struct worker *worker, uint64_t now_ns)
 static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 {
 	struct daemon *daemon = container_of(deadline, struct daemon, retire.deadline);
-	uint64_t idle_ns = patience_ns(daemon, false);
 	bool pressed = daemon->retire.pressed || daemon->retire.waited;
 	struct worker *worker;
 
 	daemon->retire.pressed = daemon->retire.waited = false;
 	list_for_each (worker, &daemon->workers.all, link)
 		if (!is_off(daemon) && may_retire(worker) &&
-			due_ns(worker, idle_ns, now_ns) <= now_ns)
+			due_ns(worker, false, now_ns) <= now_ns)
 			retire(worker, now_ns);
 	if (pressed)
 		residency_balance(daemon); /* which may send for more */
@@ -150,12 +154,10 @@ static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 static struct worker *find_idle(
 	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t now_ns)
 {
-	uint64_t idle_ns = patience_ns(daemon, true);
 	struct worker *worker, *found = NULL;
 
 	list_for_each (worker, &daemon->workers.all, link) {
-		if (worker == asks || !may_retire(worker) ||
-			due_ns(worker, idle_ns, now_ns) > now_ns)
+		if (worker == asks || !may_retire(worker) || due_ns(worker, true, now_ns) > now_ns)
 			continue;
 		if (vgpu && worker->session->vgpu != vgpu)
 			continue;

@@ -9,6 +9,7 @@ import os
 import select
 import struct
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -130,6 +131,66 @@ class Retire(harness.GdevdTest):
         self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 9, 0))
         self.assertEqual(wire.MEMORY_BODY.unpack(body)[0], CONTEXT)
         self.assertEqual(self.session(client)["memory_bytes"], CONTEXT)
+
+    def begin_verb(self, verb):
+        """`gdev suspend` or `resume` of this process, which waits for its end."""
+        thread = threading.Thread(target=self.gdev, args=(verb, str(os.getpid())))
+        thread.start()
+        return thread
+
+    def test_a_suspended_one_is_given_back_like_an_idle_one(self):
+        self.begin(retire_after="600ms")
+        client = self.client()
+        self.page(client, wire.PAGE_STREAMS_BUSY, 1)
+        self.assertEqual(client.memory(4 * MIB)[0], 0)
+        suspended = self.begin_verb("suspend")
+        serial, _, flags = self.expect_order(client)
+        self.assertEqual(flags, wire.EVICT_SUSPEND)
+        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-4 * MIB, 0, 0)))
+        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(4 * MIB, 4 * MIB, 0, 0), serial))
+        suspended.join()
+        self.expect_nothing(client, 0.3)
+        serial, _, flags = self.expect_order(client)
+        self.assertEqual(flags, wire.EVICT_RETIRE)
+        resumed = self.begin_verb("resume")
+        self.expect_nothing(client, 0.3)  # until that is over
+        self.give_back(client, serial)
+        self.assertEqual(self.expect_order(client)[2], wire.EVICT_RESUME)
+        resumed.join()
+        self.assertFalse(self.session(client)["suspended"])
+
+    def test_a_suspended_one_is_given_back_at_once_when_others_need_the_room(self):
+        self.begin(retire_after="60s", memory="3M")
+        client, other = self.client(), self.client()
+        suspended = self.begin_verb("suspend")  # all of this process
+        for one in (client, other):
+            serial, _, _ = self.expect_order(one)
+            one.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0), serial))
+        suspended.join()
+        begun = time.monotonic()
+        third = self.client()
+        self.assertEqual(third.kind, wire.WELCOME)
+        third.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(MIB, 1, 0), 7))
+        readable, _, _ = select.select([client.peer, other.peer], [], [], 10)
+        serial, _, flags = self.expect_order(client if client.peer in readable else other)
+        self.assertEqual(flags, wire.EVICT_RETIRE)
+        self.assertLess(time.monotonic() - begun, 1)
+
+    def test_what_cannot_be_elsewhere_waits_for_who_uses_the_device(self):
+        self.begin(retire_after="60s", memory="8M")
+        busy, client = self.client(), self.client()
+        self.assertEqual(busy.memory(6 * MIB)[0], 0)
+        busy.tell(wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(0, 0, 0, 0)))
+        self.page(busy, wire.PAGE_STREAMS_BUSY, 1)
+        self.assertEqual(wire.receive(busy.peer)[0], wire.GRANT)
+        client.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(2 * MIB, 1, 0), 7))
+        self.expect_nothing(client, 0.5)
+        self.page(busy, wire.PAGE_STREAMS_BUSY, 0)  # which says nothing
+        serial, size, _ = self.expect_order(busy)
+        busy.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-size, 0, 0)))
+        busy.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(size, size, 0, 0), serial))
+        kind, serial, status, _, _ = wire.receive(client.peer)
+        self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 7, 0))
 
     def test_what_keeps_one_is_said_and_it_is_left_alone(self):
         self.begin(retire_after="300ms")

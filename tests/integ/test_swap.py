@@ -33,10 +33,11 @@ class Small(integ.Case):
             cls.context = workers["warm_bytes"]
 
     def setUp(self):
-        contexts = AT_ONCE.get(self._testMethodName, 1) + 1  # and a warm worker's
+        contexts = AT_ONCE.get(self._testMethodName, 1)
         self.config = {"device_memory": (96 << 20) + contexts * self.context, "host_swap": "2G",
-                       # A tenth of all that, contexts included, would be more than there is for objects.
-                       **({} if SOFTWARE else {"warm_workers": "1", "swap_reserve": "1"})}
+                       # What a warm worker takes would be there for objects when that has gone; and a tenth of all
+                       # that, contexts included, would be more than there is for objects.
+                       **({} if SOFTWARE else {"warm_workers": "0", "swap_reserve": "1"})}
         # What is in swap is in memory first, and then in files.
         if self._testMethodName in FILES:
             self.config |= {"host_swap": "64M", "file_swap": "2G", "swap_directory": tempfile.gettempdir()}
@@ -67,8 +68,7 @@ class Small(integ.Case):
 
     def test_together(self):
         """four programs of 64 MiB on 96 MiB are all right"""
-        size = 32 + (self.context >> 23)  # they have what the warm worker leaves as well
-        processes = [self.ready(2, size, 4) for _ in range(4)]
+        processes = [self.ready(2, 32, 4) for _ in range(4)]
         for process in processes:
             self.go(process)
         self.finish(*processes)
@@ -78,8 +78,7 @@ class Small(integ.Case):
 
     def test_together_in_files(self):
         """the same when most of what is in swap is in files, of which nothing is left"""
-        size = 32 + (self.context >> 23)
-        processes = [self.ready(2, size, 4) for _ in range(4)]
+        processes = [self.ready(2, 32, 4) for _ in range(4)]
         device = self.gdevd.status()["devices"][0]
         self.assertGreater(device["file_swap_used_bytes"], 32 << 20)
         self.assertLessEqual(device["swap_used_bytes"], 64 << 20)
