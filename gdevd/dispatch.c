@@ -139,6 +139,7 @@ static int on_register(
 	deadline_cancel(&worker->deadline);
 	trace_session_begin(worker->session);
 	retire_look(worker->daemon);
+	workers_adjust(worker->daemon);
 	return 0;
 }
 

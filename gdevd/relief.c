@@ -17,6 +17,10 @@ unsigned relief_pool_size(const struct daemon *daemon)
 	uint64_t each = daemon->device.overhead_bytes, bound = daemon->config.warm_memory, room;
 	unsigned wanted = (unsigned)daemon->config.warm_workers;
 
+	/* Sessions of a gdevd before us wait for memory until somebody has said what the device has. Not one of theirs:
+	 * all would believe it. */
+	if (!daemon->device.known && daemon->session_count)
+		wanted = max_of(wanted, 1u);
 	if (!each)
 		return wanted;
 	if (!bound)
