@@ -169,6 +169,15 @@ class Gdevd:
             self.children.remove(child)
         return child.returncode, out, err
 
+    def context_bytes(self, timeout=20):
+        """What a context takes of the device's memory, as a warm worker has one."""
+        end = time.monotonic() + timeout
+        while not (workers := self.status()["workers"])["warm"]:
+            if time.monotonic() > end:
+                raise LabError(f"no worker is ready after {timeout} seconds:\n{self.log()}")
+            time.sleep(0.1)
+        return workers["warm_bytes"] // workers["warm"]
+
     def status(self):
         code, out, err = self.run([self.gdev, "status", "--json"], timeout=60)
         if code:

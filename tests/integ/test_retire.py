@@ -54,15 +54,6 @@ class Retire:
         status = self.gdevd.status()
         return status["devices"][0]["memory_used_bytes"] - status["workers"]["warm_bytes"]
 
-    def context(self):
-        """What one takes of the device's memory."""
-        def warm():
-            workers = self.gdevd.status()["workers"]
-            return workers["warm"] and workers["warm_bytes"] // workers["warm"]
-
-        self.wait_until(warm, "there is a warm worker")
-        return warm()
-
     def test_contents(self):
         """all that a program has made is as it was, however often its context was given back"""
         process = self.start(3)
@@ -87,7 +78,7 @@ class Retire:
         self.assertEqual(self.gdevd.status()["vgpus"][0]["memory_used_bytes"], 0)
         self.go(process)
         self.expect_ready(process)
-        context = self.context()
+        context = self.gdevd.context_bytes()
         self.wait_until(lambda: self.session(process)["context"] == "open" and
                         self.held() == self.session(process)["memory_bytes"] >= context + (4 << 20),
                         "the context and the objects are charged")
@@ -149,7 +140,7 @@ class Retire:
     def test_many(self):
         """many idle programs are there at once, where a few contexts have room, and all go on"""
         count = 16 if SANITIZED or not SOFTWARE else MANY
-        memory = 5 * self.context() + (16 << 20)
+        memory = 5 * self.gdevd.context_bytes() + (16 << 20)
         self.gdevd.stop()
         self.gdevd.config = {**self.config, "device_memory": memory,
                              "retire_after": "60s", "swap_reserve": 0, "warm_workers": 0}
@@ -220,7 +211,7 @@ class Device(Retire, integ.Case):
             self.gdevd.write_config()
             self.gdevd.start()
 
-        context, count = self.context(), 8
+        context, count = self.gdevd.context_bytes(), 8
         restart(retire_after="never")  # until all of them have been counted
         none = used()
         processes = [self.start(1) for _ in range(count)]

@@ -28,9 +28,7 @@ class Small(integ.Case):
         if SOFTWARE:
             return
         with Gdevd(BUILD, {"warm_workers": "1"}) as gdevd:
-            while not (workers := gdevd.status()["workers"])["warm"]:
-                time.sleep(0.1)
-            cls.context = workers["warm_bytes"]
+            cls.context = gdevd.context_bytes()
 
     def setUp(self):
         contexts = AT_ONCE.get(self._testMethodName, 1)
