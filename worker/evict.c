@@ -28,13 +28,14 @@
 static void move_out(struct core *core);
 static void write_job(struct job *job);
 static void drop_job(struct job *job);
+static void begin_order(struct core *core, const struct control_evict *order);
 
 void residency_say_evicted(struct core *core, int status, uint32_t flags)
 {
 	struct residency *residency = &core->residency;
 	struct control_evict answer = residency->order;
 
-	residency->promised_bytes = 0;
+	residency->promised_bytes = residency->waits ? residency->next.swapped : 0;
 	swap_settle(core);
 	answer.header.type = CONTROL_EVICTED;
 	answer.header.status = status;
@@ -43,6 +44,9 @@ void residency_say_evicted(struct core *core, int status, uint32_t flags)
 	answer.flags = flags;
 	answer.copied_us = (uint32_t)min_of(residency->copied_ns / NS_PER_US, (uint64_t)UINT32_MAX);
 	control_send(core, &answer, NULL, 0);
+	residency->ordered = false;
+	if (residency->waits)
+		begin_order(core, &residency->next);
 }
 
 /* Looks whether gdevd's order has been carried out. */
@@ -452,18 +456,12 @@ static void resume(struct core *core)
 	residency_say_evicted(core, 0, 0);
 }
 
-void residency_evict(struct core *core, const struct control_evict *order)
+static void begin_order(struct core *core, const struct control_evict *order)
 {
 	struct residency *residency = &core->residency;
-	enum swap_pool pool = order->flags & EVICT_FILE ? SWAP_FILE : SWAP_MEMORY;
 
-	if (order->flags & EVICT_SLOTS) {
-		swap_give(core, order);
-		return;
-	}
-	swap_charged(core, pool, order->swapped);
-	if (residency->evicting)
-		return; /* gdevd has one at a time */
+	residency->waits = false;
+	residency->ordered = true;
 	residency->promised_bytes = order->swapped;
 	residency->order = *order;
 	residency->given_bytes = residency->swapped_bytes = residency->copied_ns = 0;
@@ -488,10 +486,31 @@ void residency_evict(struct core *core, const struct control_evict *order)
 	evict_begin(core);
 }
 
+/* gdevd has one at a time, but does not know of that of the gdevd before it. */
+void residency_evict(struct core *core, const struct control_evict *order)
+{
+	struct residency *residency = &core->residency;
+	enum swap_pool pool = order->flags & EVICT_FILE ? SWAP_FILE : SWAP_MEMORY;
+
+	if (order->flags & EVICT_SLOTS) {
+		swap_give(core, order);
+		return;
+	}
+	swap_charged(core, pool, order->swapped);
+	if (!residency->ordered) {
+		begin_order(core, order);
+		return;
+	}
+	residency->next = *order;
+	residency->waits = true;
+	residency->promised_bytes += order->swapped;
+}
+
 void residency_lost(struct core *core)
 {
 	struct residency *residency = &core->residency;
 
+	residency->waits = false;
 	if (residency->suspended) {
 		residency->suspended = false;
 		residency_wake(core);

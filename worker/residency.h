@@ -65,7 +65,9 @@ struct residency {
 	unsigned loads;      /* pieces that are LOADING */
 	bool asking;         /* gdevd, for device memory */
 	struct control_request request;
-	int load_error; /* the next command that needs it has it */
+	int load_error;       /* the next command that needs it has it */
+	uint64_t retry_at_ns; /* what could not be mapped is wanted again then; 0: nothing */
+	unsigned retries;
 	struct single_job load;
 
 	/* Making room. One EVICT at a time. */
@@ -77,6 +79,9 @@ struct residency {
 	int failed;
 	struct single_job trim;
 	struct control_evict order;
+	bool ordered;              /* and it was not said yet how it was carried out, */
+	struct control_evict next; /* after which this one comes, of a gdevd that is new, */
+	bool waits;                /* if there is one */
 	uint64_t given_bytes, swapped_bytes, prepared_bytes, moving_bytes;
 	uint64_t promised_bytes; /* of swap space, for what has not left yet */
 	uint64_t copied_ns;      /* by the copy engine, for the order */
@@ -133,6 +138,8 @@ void residency_say_evicted(struct core *core, int status, uint32_t flags);
 void residency_lost(struct core *core);
 /* Whether nothing of the session is on the device but modules, and nothing is on its way. */
 bool residency_is_quiet(struct core *core);
+/* When to look again, or UINT64_MAX. */
+uint64_t residency_tick(struct core *core, uint64_t now_ns);
 /* Whether the session waits for its own pieces: it is not idle then. */
 bool residency_busy(const struct residency *residency);
 
@@ -143,7 +150,7 @@ bool residency_moves_wait(const struct residency *residency, uint32_t which);
 /* The command is done, after so much device time. True: the time is not this session's. */
 bool residency_copied(struct core *core, const struct command *command, uint64_t used_ns);
 
-/* ---- between residency.c, evict.c and serve.c ---- */
+/* ---- between residency.c, load.c, evict.c and serve.c ---- */
 
 /* Starts the job unless it runs; it says itself, with the lock, that it does not any more. */
 void residency_start(struct core *core, struct single_job *single, void (*run)(struct job *job));

@@ -124,27 +124,29 @@ static void give_job(struct job *job)
 {
 	struct swap *swap = container_of(job, struct swap, give_job);
 	struct core *core = container_of(swap, struct core, swap);
-	struct control_evict answer = swap->order;
+	struct control_evict answer;
 	uint64_t kept;
 
 	core_lock(core);
 	kept = swap->free_bytes;
+	answer = swap->order;
 	core_unlock(core);
 	swap_trim(core, kept - min_of(kept, answer.bytes));
-	answer.header.type = CONTROL_EVICTED;
-	answer.bytes = 0;
 	core_lock(core);
 	swap->giving = false;
+	answer = swap->order; /* which may have come meanwhile, from a gdevd that is new */
+	answer.header.type = CONTROL_EVICTED;
+	answer.bytes = 0;
 	control_send(core, &answer, NULL, 0);
 	core_unlock(core);
 }
 
 void swap_give(struct core *core, const struct control_evict *order)
 {
-	if (core->swap.giving)
-		return; /* gdevd has one at a time: of one before this one */
-	core->swap.giving = true;
 	core->swap.order = *order;
+	if (core->swap.giving)
+		return;
+	core->swap.giving = true;
 	service_job(core, &core->swap.give_job, give_job);
 }
 
