@@ -219,7 +219,8 @@ struct device_ops {
 
 	/* Optional. Host memory of the arena, mapped there by the worker, that commands will use. It begins and ends at
 	 * multiples of DEVICE_CHUNK_MIN; a command may reach over several such ranges, and chunks, that follow each
-	 * other. */
+	 * other. -EINVAL: the device cannot be given such pages (of a file, for instance). Copies to and from them are right
+	 * all the same, and slower. */
 	int (*host_register)(struct device_space *space, uint64_t address, uint64_t bytes);
 	void (*host_unregister)(struct device_space *space, uint64_t address, uint64_t bytes);
 

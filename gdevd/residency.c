@@ -20,6 +20,7 @@
 #define PAUSE_FIRST_NS (200 * NS_PER_MS)
 #define PAUSE_MOST_NS (2 * NS_PER_S)
 #define PAUSE_HOPED_NS (2 * PAUSE_FIRST_NS) /* as long as pauses are no longer, there is hope */
+#define PAUSE_AWAITED_NS (500 * NS_PER_MS)  /* of others, by who could do without */
 
 /* ---- init ---- */
 
@@ -422,13 +423,16 @@ static uint64_t objects_of(const struct worker *worker)
 }
 
 /* Somebody uses the device with what it has, and gives it afterwards; or what is free is kept for a client's context,
- * which will have been made. Who wants something for its turn of the device need not wait for that: without, it can
- * use host memory. */
+ * which will have been made. Who wants something for its turn of the device waits for that a little: without, it uses
+ * host memory, for good. */
 static bool may_pause(
 	const struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu)
 {
 	const struct worker *worker;
 
+	if (!asks->residency.wanted_to_stay &&
+		clock_now_ns() - asks->residency.used_ns > PAUSE_AWAITED_NS)
+		return false;
 	list_for_each (worker, &daemon->workers.all, link)
 		if (worker != asks && worker->session && residency_is_protected(worker) &&
 			objects_of(worker) && (!vgpu || worker->session->vgpu == vgpu))
@@ -448,7 +452,7 @@ static bool may_give_later(
 			worker->residency.pause.length_ns <= PAUSE_HOPED_NS &&
 			(!vgpu || worker->session->vgpu == vgpu))
 			return true;
-	return asks->residency.wanted_to_stay && may_pause(daemon, asks, vgpu);
+	return may_pause(daemon, asks, vgpu);
 }
 
 /* Nobody is going to give it anything. */
@@ -487,8 +491,8 @@ static void serve_waiting(struct daemon *daemon)
 			continue;
 		send_for_missing(daemon, worker);
 		if (!is_hopeless(daemon, worker)) {
-			if (residency->wanted_to_stay) /* those that use the device say nothing when they pause */
-				retire_wait(daemon);
+			retire_wait(
+				daemon); /* those that use the device say nothing when they pause */
 			continue;
 		}
 		list_remove(&residency->link);

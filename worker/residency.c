@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See residency.h: what may pass, and bringing in. evict.c makes room; serve.c works in host swap.
+ * See residency.h: what may pass. load.c brings in, evict.c makes room; serve.c works in host swap.
  */
 #include "worker/residency.h"
 
@@ -9,7 +9,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
@@ -365,274 +364,6 @@ bool residency_keep(struct core *core, struct range *range)
 	return there;
 }
 
-/* ---- bringing in ---- */
-
-void residency_want(struct core *core, struct piece *piece)
-{
-	struct residency *residency = &core->residency;
-
-	if (evict_rescue(core, piece))
-		return;
-	if ((piece->state != PIECE_FRESH && piece->state != PIECE_SWAPPED) ||
-		!list_empty(&piece->link))
-		return;
-	list_append(&residency->wanted, &piece->link);
-	residency->wanted_bytes += piece->bytes;
-}
-
-static int by_preference(const void *a, const void *b, void *core)
-{
-	const struct range *x = *(struct range *const *)a, *y = *(struct range *const *)b;
-	const struct residency *residency = &((struct core *)core)->residency;
-
-	return residency->prefers(x, y) ? -1 : residency->prefers(y, x);
-}
-
-/* The session's objects, those that should be on the device first. malloc'ed. */
-struct range **residency_order(struct core *core, size_t *count)
-{
-	struct memory *memory = &core->memory;
-	struct range **order = malloc((memory->range_count + 1) * sizeof(*order));
-
-	*count = 0;
-	for (size_t i = 0; order && i < memory->range_count; i++)
-		if (memory->ranges[i]->kind == RANGE_DEVICE && memory->ranges[i]->ready)
-			order[(*count)++] = memory->ranges[i];
-	if (order)
-		qsort_r(order, *count, sizeof(*order), by_preference, core);
-	return order;
-}
-
-void residency_want_all(struct core *core)
-{
-	struct range **order;
-	size_t count;
-
-	evict_rescue_all(core);
-	if (!core->residency.absent_bytes)
-		return;
-	order = residency_order(core, &count);
-	for (size_t i = 0; i < count; i++)
-		for (size_t j = 0; j < order[i]->piece_count; j++)
-			residency_want(core, &order[i]->pieces[j]);
-	free(order);
-}
-
-static void load_job(struct job *job);
-
-static void take_wanted(struct core *core, struct piece *piece, bool map)
-{
-	struct residency *residency = &core->residency;
-
-	list_remove(&piece->link);
-	residency->wanted_bytes -= piece->bytes;
-	residency->loads++;
-	piece->state = PIECE_LOADING;
-	piece->wanted = map; /* LOADING: it is to be mapped */
-	if (!map)
-		core->memory.used_bytes += piece->bytes;
-	memory_pin(piece->range);
-	list_append(&residency->loading, &piece->link);
-	residency_start(core, &residency->load, load_job);
-}
-
-/* Nobody has memory to give: what is still wanted is used where it is (rule 9). */
-static void map_wanted(struct core *core)
-{
-	struct residency *residency = &core->residency;
-	struct piece *piece, *next;
-
-	list_for_each_safe (piece, next, &residency->wanted, link)
-		if (!piece->served)
-			take_wanted(core, piece, true);
-}
-
-static void room_answered(struct core *core, struct control_request *request, int status,
-	const struct control_header *reply, int *fds, size_t fd_count)
-{
-	struct residency *residency = &core->residency;
-
-	residency->asking = false;
-	if (!status)
-		core->memory.charged_bytes +=
-			(uint64_t)((const struct control_memory *)reply)->bytes;
-	usage_set(&core->page->device_bytes, core->memory.charged_bytes);
-	if (status)
-		map_wanted(core);
-	residency_pump(core);
-	if (core->memory.behind)
-		memory_reconsider(core);
-}
-
-static void ask(struct core *core, uint64_t bytes)
-{
-	struct residency *residency = &core->residency;
-
-	residency->asking = true;
-	residency->request.message.memory = (struct control_memory){
-		.header = {sizeof(struct control_memory), CONTROL_RESIDENT, CONTROL_VERSION, 0, 0},
-		.bytes = (int64_t)bytes,
-		/* What is to be shared stays, and needs no turn of the device. */
-		.free_bytes = list_first(&residency->wanted, struct piece, link)->range->stays,
-	};
-	residency->request.expected = CONTROL_MEMORY_REPLY;
-	residency->request.answered = room_answered;
-	control_ask(core, &residency->request);
-}
-
-void residency_pump(struct core *core)
-{
-	struct residency *residency = &core->residency;
-	struct memory *memory = &core->memory;
-	struct piece *piece, *next;
-
-	list_for_each_safe (piece, next, &residency->wanted, link) {
-		if (memory->charged_bytes - memory->used_bytes < piece->bytes)
-			break;
-		if (!piece->served)
-			take_wanted(core, piece, false);
-	}
-	piece = list_first(&residency->wanted, struct piece, link);
-	if (!piece || residency->asking)
-		return;
-	/* gdevd takes one such wish at a time; its answer comes here again. */
-	if (memory->asking && memory->request.message.header.type == CONTROL_RESIDENT)
-		return;
-	if (memory->charged_bytes - memory->used_bytes >= piece->bytes)
-		return; /* it is being served: who does calls again */
-	if (control_connected(core))
-		ask(core, residency->wanted_bytes - (memory->charged_bytes - memory->used_bytes));
-	else
-		map_wanted(core);
-}
-
-static void loaded(struct core *core, struct piece *piece, enum piece_state state)
-{
-	struct range *range = piece->range;
-
-	core->residency.loads--;
-	if (state == PIECE_RESIDENT)
-		memory_uncharge_swap(core, piece->bytes);
-	residency_arrived(core, piece, state);
-	evict_begin(core);
-	memory_unpin(core, range);
-}
-
-static void moved_in(struct core *core, struct command *command)
-{
-	struct piece *piece = command->piece;
-
-	if (command->error) /* what is there is not what the program has put there */
-		core_fail(core, command->error, 0);
-	swap_put(core, piece->slot);
-	piece->slot = NULL;
-	piece->written = true;
-	loaded(core, piece, PIECE_RESIDENT);
-	if (!list_empty(&core->residency.loading)) /* may wait for the buffer */
-		residency_start(core, &core->residency.load, load_job);
-}
-
-/* The device has no chunk for what we have been charged: somebody else uses it, whom we do not know. */
-static void fall_back(struct core *core, struct piece *piece)
-{
-	core_lock(core);
-	swap_release(piece->slot);
-	memory_vacate(core, piece->bytes);
-	piece->wanted = true;
-	core_unlock(core);
-}
-
-/* What is in the file goes through the buffer, which load_job() has lent. */
-static int read_in(struct core *core, struct swap_slot *slot)
-{
-	int error;
-
-	if (!slot || slot->pool != SWAP_FILE)
-		return 0;
-	error = swap_make_buffer(core, slot->buffer);
-	slot->base = slot->buffer->base;
-	return error ? error : swap_read(core, slot, 0, slot->base, slot->bytes);
-}
-
-static int bring_in(struct core *core, struct piece *piece)
-{
-	uint64_t address = piece->range->address + piece->offset;
-	int error = memory_make_chunk(core, piece->bytes, &piece->chunk);
-
-	if (error)
-		return error;
-	error = residency_queue(core, false);
-	if (!error)
-		error = read_in(core, piece->slot);
-	if (!error)
-		error = core->ops->map(core->space, address, piece->chunk, false);
-	if (error) {
-		core->ops->chunk_destroy(piece->chunk);
-		piece->chunk = NULL;
-		return error;
-	}
-	core_lock(core);
-	if (!piece->slot)
-		loaded(core, piece, PIECE_RESIDENT);
-	else
-		error = residency_move(core, piece, false, moved_in);
-	core_unlock(core);
-	if (error) {
-		core->ops->unmap(core->space, address, piece->chunk);
-		core->ops->chunk_destroy(piece->chunk);
-		piece->chunk = NULL;
-	}
-	return error;
-}
-
-static void map_from_host(struct core *core, struct piece *piece)
-{
-	int error = piece->slot ? 0 : swap_get(core, piece->bytes, &piece->slot);
-
-	if (!error)
-		error = swap_map(core, piece->slot, piece->range->address + piece->offset);
-	core_lock(core);
-	if (error) {
-		log_error("session %llu: %llu MiB cannot be mapped from host memory: %s",
-			(unsigned long long)core->session.session,
-			(unsigned long long)(piece->bytes >> 20), gdev_strerror(error));
-		core->residency.load_error = -ENOMEM;
-		core->residency.absent_bytes += piece->bytes;
-		loaded(core, piece, piece->slot ? PIECE_SWAPPED : PIECE_FRESH);
-	} else {
-		usage_add(&core->page->mapped_bytes, piece->bytes);
-		loaded(core, piece, PIECE_MAPPED);
-	}
-	core_unlock(core);
-}
-
-static void load_job(struct job *job)
-{
-	struct single_job *single = container_of(job, struct single_job, job);
-	struct residency *residency = container_of(single, struct residency, load);
-	struct core *core = container_of(residency, struct core, residency);
-
-	for (;;) {
-		struct piece *piece;
-		core_lock(core);
-		piece = list_first(&residency->loading, struct piece, link);
-		if (piece && !piece->wanted && piece->slot &&
-			!swap_lend(&core->swap.in, piece->slot))
-			piece = NULL; /* moved_in() goes on */
-		if (piece)
-			list_remove(&piece->link);
-		else
-			single->running = false;
-		core_unlock(core);
-		if (!piece)
-			return;
-		if (!piece->wanted && bring_in(core, piece))
-			fall_back(core, piece);
-		if (piece->wanted)
-			map_from_host(core, piece);
-	}
-}
-
 /* ---- passing ---- */
 
 /* What could not be brought in is the error of the first command that needs it. */
@@ -656,6 +387,8 @@ static bool launch_admitted(struct core *core, struct stream *stream, struct com
 	if (load_failed(core, stream, command))
 		return false;
 	if (shared_want_all(core)) /* what can only come as a whole comes first */
+		return wait_here(core, stream);
+	if (core->residency.retry_at_ns)
 		return wait_here(core, stream);
 	residency_want_all(core);
 	residency_pump(core);
@@ -730,6 +463,8 @@ static bool copy_admitted(struct core *core, struct stream *stream, struct comma
 		return stream_wait_in(blocked, stream);
 	if (load_failed(core, stream, command))
 		return false;
+	if (core->residency.retry_at_ns)
+		return wait_here(core, stream);
 	want_span(core, copy->destination, to);
 	want_span(core, copy->source, from);
 	residency_pump(core);

@@ -269,7 +269,7 @@ static int begin_copy(struct core *core, struct shared *shared, struct range *ra
 	error = core->ops->host_register
 			? core->ops->host_register(core->space, (uintptr_t)copy, bytes)
 			: 0;
-	if (error) {
+	if (error && error != -EINVAL) { /* that: pages of a file, which are copied nevertheless */
 		munmap(copy, bytes);
 		return error;
 	}

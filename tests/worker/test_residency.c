@@ -562,6 +562,72 @@ static void a_suspended_session_waits(void **state)
 	assert_false(fixture->core->residency.suspended);
 }
 
+/* As a gdevd sends it that does not know what the one before it has ordered. */
+static void an_order_that_comes_during_another_is_carried_out_after_it(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_evict order = {
+		.header = {sizeof order, CONTROL_EVICT, CONTROL_VERSION, 10, 0},
+		.bytes = 4 * MIB,
+		.swapped = 4 * MIB,
+	};
+	struct control_memory done; /* the header is of interest */
+
+	post_write(fixture, A, TEST_DEVICE + 6 * MIB, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	evict(fixture, 2 * MIB, 0); /* waits for the copy engine */
+	tell(fixture, &order, NULL, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_chunks, 4);
+	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
+	drain_until(fixture, CONTROL_EVICTED, &done);
+	assert_int_equal(done.header.serial, 9);
+	drain_until(fixture, CONTROL_EVICTED, &done);
+	assert_int_equal(done.header.serial, 10);
+	assert_int_equal(double_chunks, 1);
+}
+
+/* Pages of a file, which are in the arena. */
+static int refuse(struct device_space *space, uint64_t address, uint64_t bytes)
+{
+	return address >= TEST_DEVICE && address < TEST_DEVICE + 64 * MIB ? -EINVAL : 0;
+}
+
+static void what_cannot_be_used_from_the_file_waits_for_room(void **state)
+{
+	struct fixture *fixture = *state;
+	struct device_ops refusing = *fixture->core->ops;
+	int fd = memfd_create("swap", 0);
+	struct control_memory wish;
+	uint32_t function;
+	uint64_t value;
+
+	function = make_charged_function(fixture);
+	evict_to(fixture, 64 * MIB, fd);
+	drain(fixture);
+	refusing.host_register = refuse;
+	fixture->core->ops = &refusing;
+	value = post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	grant(fixture, RESOURCE_COMPUTE);
+	drain_until(fixture, CONTROL_RESIDENT, &wish);
+	answer(fixture, &wish, -ENOMEM, 0);
+	assert_true(completed(fixture, A) < value);
+	drain(fixture);
+	for (int i = 0; i < 100 && fixture->core->residency.retry_at_ns; i++) {
+		usleep(10000);
+		fixture_run(fixture);
+	}
+	drain_until(fixture, CONTROL_RESIDENT, &wish);
+	answer(fixture, &wish, 0, wish.bytes);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	assert_int_equal(completed(fixture, A), value);
+	assert_int_equal(stream_error(fixture, A), 0);
+	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_RESIDENT);
+	close(fd);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, with_object, teardown)
 
 int main(void)
@@ -578,6 +644,8 @@ int main(void)
 		TEST(what_host_memory_has_no_room_for_goes_to_the_file_and_comes_back),
 		TEST(what_a_full_disk_does_not_take_stays_on_the_device),
 		TEST(what_nobody_has_room_for_is_used_from_the_file),
+		TEST(what_cannot_be_used_from_the_file_waits_for_room),
+		TEST(an_order_that_comes_during_another_is_carried_out_after_it),
 		TEST(a_free_of_what_has_left_gives_host_swap_back),
 		TEST(what_could_not_be_written_stays_and_breaks_the_session),
 		TEST(a_suspended_session_waits),
