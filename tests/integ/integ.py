@@ -5,6 +5,7 @@ daemon from outside. A test is named by the first line of its docstring: the beh
 import json
 import os
 import sys
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -19,6 +20,8 @@ DEVICE, SOFTWARE = lab.DEVICE, lab.SOFTWARE
 FULL = bool(os.environ.get("GDEV_TEST_FULL"))
 SANITIZED = "ASAN_OPTIONS" in os.environ
 PROGRAMS = BUILD / "tests" / "integ"
+# Pages of a file that are used where they are: NVIDIA's driver takes those of a tmpfs, and none of a disk.
+FILES_TO_MAP = tempfile.gettempdir() if SOFTWARE else "/dev/shm"
 # Of the software GPU; hardware has what it has.
 MEMORY = {"device_memory": "1G"} if SOFTWARE else {}
 

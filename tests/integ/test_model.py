@@ -10,7 +10,7 @@ import tempfile
 import time
 
 import integ
-from integ import BUILD, FULL, PROGRAMS, SANITIZED, SOFTWARE, Gdevd
+from integ import BUILD, FILES_TO_MAP, FULL, PROGRAMS, SANITIZED, SOFTWARE, Gdevd
 
 PROCESSES = 8
 OPERATIONS = 100000 if FULL else 3000 if SANITIZED else 10000
@@ -112,7 +112,7 @@ class Model(integ.Case):
 
 class InFiles(Model):
     """The same where most of what is in swap is in files."""
-    config = {**Model.config, "host_swap": "48M", "file_swap": "2G", "swap_directory": tempfile.gettempdir()}
+    config = {**Model.config, "host_swap": "48M", "file_swap": "2G", "swap_directory": FILES_TO_MAP}
     test_all_live = None
 
 

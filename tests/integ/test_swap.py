@@ -38,7 +38,9 @@ class Small(integ.Case):
                        **({} if SOFTWARE else {"warm_workers": "0", "swap_reserve": "1"})}
         # What is in swap is in memory first, and then in files.
         if self._testMethodName in FILES:
-            self.config |= {"host_swap": "64M", "file_swap": "2G", "swap_directory": tempfile.gettempdir()}
+            to_map = self._testMethodName == "test_one_in_a_file"
+            self.config |= {"host_swap": "64M", "file_swap": "2G",
+                            "swap_directory": integ.FILES_TO_MAP if to_map else tempfile.gettempdir()}
         super().setUp()
 
     def held(self):
