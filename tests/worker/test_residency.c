@@ -597,7 +597,8 @@ static int refuse(struct device_space *space, uint64_t address, uint64_t bytes)
 static void what_cannot_be_used_from_the_file_waits_for_room(void **state)
 {
 	struct fixture *fixture = *state;
-	struct device_ops refusing = *fixture->core->ops;
+	const struct device_ops *ops = fixture->core->ops;
+	struct device_ops refusing = *ops;
 	int fd = memfd_create("swap", 0);
 	struct control_memory wish;
 	uint32_t function;
