@@ -626,6 +626,7 @@ static void what_cannot_be_used_from_the_file_waits_for_room(void **state)
 	assert_int_equal(completed(fixture, A), value);
 	assert_int_equal(stream_error(fixture, A), 0);
 	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_RESIDENT);
+	fixture->core->ops = ops;
 	close(fd);
 }
 
