@@ -13,8 +13,6 @@
 #define WINDOW_COMMANDS 2
 #define CONTENDED_PERCENT 150           /* of a window, while others wait */
 #define IDLE_NS (100 * NS_PER_US)       /* REVOKE_WHEN_IDLE: so long without work is idle */
-#define PAUSE_NS (2 * IDLE_NS)          /* who always pauses for longer is idle at once */
-#define PAUSES_LONG 224                 /* … nearly always: seven of eight, in 256ths */
 #define IDLE_LOADED_NS (20 * NS_PER_MS) /* at most, when memory has been brought in */
 
 void grants_init(struct core *core)
@@ -59,27 +57,14 @@ static bool is_unused(struct core *core, uint32_t which)
 	return !core->grants.resources[which].in_flight && direct_is_out(core, which);
 }
 
-/* How long a holder may be idle until others have the resource. Who leaves with what was brought in for this turn will
- * wait for it again: a pause that is no longer than that costs less (docs/memory.md, rule 8). */
+/* Who leaves with what was brought in for this turn will wait for it again: a pause that is no longer than that costs
+ * less (docs/memory.md, rule 8). */
 static uint64_t patience_ns(const struct core *core, uint32_t which)
 {
 	uint64_t loaded_ns = core->residency.loaded_ns - core->grants.loaded_before_ns;
-	uint64_t idle_ns = core->grants.resources[which].long_pauses >= PAUSES_LONG ? 0 : IDLE_NS;
 
-	return which == RESOURCE_COMPUTE ? max_of(idle_ns, min_of(loaded_ns, IDLE_LOADED_NS))
-					 : idle_ns;
-}
-
-/* A command has come after a pause. */
-static void pause_ends(struct resource *resource)
-{
-	unsigned was = resource->long_pauses;
-
-	resource->pauses = false;
-	if (clock_now_ns() > resource->idle_since_ns + PAUSE_NS)
-		resource->long_pauses = was + (256 - was) / 4;
-	else
-		resource->long_pauses = was - (was + 3) / 4;
+	return which == RESOURCE_COMPUTE ? max_of(IDLE_NS, min_of(loaded_ns, IDLE_LOADED_NS))
+					 : IDLE_NS;
 }
 
 static bool is_idle(struct core *core, uint32_t which)
@@ -184,12 +169,8 @@ static void obey(struct core *core, uint32_t which)
 	if (resource->state == GRANT_HELD && revoke == REVOKE_NOW)
 		resource->state = GRANT_DRAINING;
 	direct_update(core);
-	if (resource->state == GRANT_HELD && revoke == REVOKE_WHEN_IDLE && is_idle(core, which)) {
-		if (!patience_ns(core, which))
-			release(core, which, false);
-		else
-			service_timer(core, clock_now_ns() + IDLE_NS);
-	}
+	if (resource->state == GRANT_HELD && revoke == REVOKE_WHEN_IDLE && is_idle(core, which))
+		service_timer(core, clock_now_ns() + IDLE_NS);
 	if (resource->state != GRANT_DRAINING)
 		return;
 	if (is_unused(core, which))
@@ -239,8 +220,6 @@ bool grant_admits(struct core *core, enum control_resource which, const struct s
 {
 	struct resource *resource = &core->grants.resources[which];
 
-	if (resource->pauses)
-		pause_ends(resource);
 	if (!control_connected(core))
 		return window_is_open(core, which, stream, estimate_ns);
 	if (resource->state == GRANT_HELD && revoke_word(core, which) == REVOKE_NOW) {
@@ -289,7 +268,6 @@ uint64_t grant_finished(struct core *core, struct command *command)
 	if (!resource->in_flight) {
 		busy_end(&resource->busy);
 		resource->idle_since_ns = command->device.finished_ns;
-		resource->pauses = true;
 	}
 	if (revoke_word(core, command->resource) != REVOKE_NONE)
 		obey(core, command->resource);

@@ -44,8 +44,6 @@ struct resource {
 	uint64_t paused_ns;    /* … and it was given back then; 0: not yet */
 	struct busy busy;
 	uint64_t idle_since_ns; /* nothing queued or in flight */
-	bool pauses;            /* … since a command, and no other has come yet */
-	unsigned long_pauses;   /* of the latest pauses, in 256ths (a moving average) */
 	uint64_t held_since_ns; /* the grant */
 	bool noted;             /* for a trace, that it is held */
 	struct list blocked;    /* streams whose first command needs it */

@@ -272,61 +272,6 @@ static void an_idle_grant_goes_back_when_others_wait(void **state)
 	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
 }
 
-/* `count` launches, `pause_ns` after each other. */
-static void launch_with_pauses(
-	struct fixture *fixture, uint32_t function, int count, uint64_t pause_ns)
-{
-	struct resource *compute = &fixture->core->grants.resources[RESOURCE_COMPUTE];
-
-	for (int i = 0; i < count; i++) {
-		core_lock(fixture->core);
-		compute->idle_since_ns = clock_now_ns() + (pause_ns ? -pause_ns : NS_PER_S);
-		core_unlock(fixture->core);
-		post_launch(fixture, A, function, 0);
-		fixture_run(fixture);
-	}
-}
-
-/* Others begin to wait when nothing has been queued for no time at all. */
-static enum grant_state after_others_came(struct fixture *fixture)
-{
-	struct resource *compute = &fixture->core->grants.resources[RESOURCE_COMPUTE];
-	enum grant_state state;
-
-	core_lock(fixture->core);
-	compute->idle_since_ns = clock_now_ns() + 3600 * NS_PER_S; /* no timer comes between */
-	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_WHEN_IDLE;
-	grant_revoked(fixture->core, RESOURCE_COMPUTE);
-	state = compute->state;
-	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NONE;
-	core_unlock(fixture->core);
-	return state;
-}
-
-static void who_always_pauses_for_long_is_idle_at_once(void **state)
-{
-	struct fixture *fixture = *state;
-	uint32_t function = prepare(fixture);
-	struct control_grant message;
-
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
-	assert_int_equal(after_others_came(fixture), GRANT_HELD);
-	launch_with_pauses(fixture, function, 12, NS_PER_MS);
-	assert_int_equal(after_others_came(fixture), GRANT_NONE);
-	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
-	assert_int_equal(message.wants, 0);
-
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
-	launch_with_pauses(fixture, function, 3, 0);
-	assert_int_equal(after_others_came(fixture), GRANT_HELD);
-}
-
 /* Rule 8 of docs/memory.md. */
 static void a_pause_after_memory_was_brought_in_is_not_idle_at_once(void **state)
 {
@@ -743,7 +688,6 @@ int main(void)
 		TEST(a_holder_hands_over_before_it_says_so),
 		TEST(a_holder_that_knows_when_it_ends_hands_over_a_moment_before),
 		TEST(an_idle_grant_goes_back_when_others_wait),
-		TEST(who_always_pauses_for_long_is_idle_at_once),
 		TEST(a_pause_after_memory_was_brought_in_is_not_idle_at_once),
 		TEST(what_runs_at_once_is_charged_once),
 		TEST(a_device_that_pauses_is_given_back_in_the_middle),
