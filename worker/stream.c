@@ -511,8 +511,10 @@ static bool unblock(struct core *core)
 	bool any = false;
 
 	for (unsigned i = 0; i < RESOURCES; i++) {
-		struct stream *stream = first_admitted(core, i);
+		struct stream *stream;
 
+		residency_submit_moves(core, i); /* they may have waited for a program's copy */
+		stream = first_admitted(core, i);
 		if (stream)
 			stream_ready(core, stream);
 		any |= stream != NULL;

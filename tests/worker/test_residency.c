@@ -14,7 +14,7 @@
 #include "harness.h"
 #include "worker/residency.h"
 
-enum { A = 40, B = 41 };
+enum { A = 40, B, C };
 
 static void answer(
 	struct fixture *fixture, const struct control_memory *request, int status, int64_t bytes)
@@ -290,6 +290,42 @@ static void a_launch_holds_compute_and_then_everything_comes_in(void **state)
 	assert_memory_equal((void *)TEST_DEVICE, "abcdefgh", 8);
 	assert_int_equal(double_chunks, 4);
 	assert_int_equal(fixture->core->memory.swap_bytes, 0);
+}
+
+/* The window is full of the program's own copies, and others wait for the engine. */
+static void what_comes_in_waits_for_copies_and_no_longer(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t other = TEST_DEVICE + 64 * MIB, value;
+	struct control_memory wish;
+	uint32_t function;
+
+	post_write(fixture, A, TEST_DEVICE, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	function = make_charged_function(fixture);
+	evict(fixture, 64 * MIB, 0);
+	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
+	drain(fixture);
+	make_object(fixture, other, 8, false);
+	make_stream(fixture, B);
+	make_stream(fixture, C);
+	fixture->core->page->revoke[RESOURCE_COPY_TO_DEVICE] = REVOKE_WHEN_IDLE;
+	double_hold(true);
+	post_copy(fixture, B, other, TEST_BASE, 2 * MIB);
+	post_copy(fixture, C, other + 4 * MIB, TEST_BASE, 2 * MIB);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 2);
+	value = post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	wish = expect_change(fixture, CONTROL_RESIDENT, 8 * (int64_t)MIB);
+	answer(fixture, &wish, 0, 8 * (int64_t)MIB);
+	assert_int_equal(double_held(), 2);
+	double_hold(false);
+	double_release(2, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), value);
 }
 
 /* Rule 9. */
@@ -640,6 +676,7 @@ int main(void)
 		TEST(a_copy_from_what_has_left_reads_swap_and_brings_nothing_in),
 		TEST(a_fill_of_what_has_left_is_done_in_swap),
 		TEST(a_launch_holds_compute_and_then_everything_comes_in),
+		TEST(what_comes_in_waits_for_copies_and_no_longer),
 		TEST(what_nobody_has_room_for_is_used_from_host_memory),
 		TEST(what_is_wanted_back_before_it_was_written_has_not_moved),
 		TEST(what_is_wanted_back_while_it_is_written_is_there_at_once),
