@@ -72,14 +72,15 @@ static void progress(struct core *core)
 
 bool evict_rescue(struct core *core, struct piece *piece)
 {
-	bool filed = piece->slot && piece->slot->pool == SWAP_FILE;
+	bool filed;
 
 	switch (piece->state) {
 	case PIECE_LEAVING:
 		if (piece->slot)
 			core->residency.prepared_bytes -= piece->bytes;
 		/* fall through */
-	case PIECE_WRITTEN:
+	case PIECE_WRITTEN: /* in other states the slot is a job's */
+		filed = piece->slot && piece->slot->pool == SWAP_FILE;
 		if (piece->slot)
 			swap_put(core, piece->slot);
 		piece->slot = NULL;
