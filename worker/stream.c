@@ -266,7 +266,6 @@ static void move_finished(struct core *core, struct command *command)
 
 	if (command->resource == RESOURCE_COPY_TO_DEVICE)
 		usage_charge(core, RESOURCE_COPY_TO_DEVICE, used_ns);
-	residency_submit_moves(core, command->resource);
 	command->moved(core, command);
 	command_destroy(command);
 }
@@ -513,7 +512,7 @@ static bool unblock(struct core *core)
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		struct stream *stream;
 
-		residency_submit_moves(core, i); /* they may have waited for a program's copy */
+		residency_submit_moves(core, i); /* which a copy may have made room for */
 		stream = first_admitted(core, i);
 		if (stream)
 			stream_ready(core, stream);

@@ -201,7 +201,7 @@ SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.
 # What `meson test` has beyond that, and why it is not run here.
 ELSEWHERE = {
     "device cpu, print, fatbin; ptx": "the software GPU and its compiler",
-    "integ/test_driver.py, device test_backends cuda": "the driver library that is made for tests",
+    "integ/test_driver.py; device test_backends and test_cuda as they are there": "the driver library that is made for tests",
     "integ/test_doctor.py, integ/test_install.py": "what the software GPU cannot compile; building with a compiler",
     "unit, proto, sched, gdevd, cli; cuda names, header, covered": "they use no device",
 }
@@ -243,8 +243,11 @@ def check_processes(sides):
 
 def check_backend(sides):
     """What every backend holds to."""
-    program = sides.gdevd.build / "tests" / "device" / "test_device_backends"
-    return Tap(*run_test(sides, [program, sides.gdevd.config["device"]], 120)).say("device test_backends")
+    folder = sides.gdevd.build / "tests" / "device"
+    return add([
+        Tap(*run_test(sides, [folder / "test_device_backends", sides.gdevd.config["device"]], 120)).say("device test_backends"),
+        Tap(*run_test(sides, [folder / "test_device_cuda"], 120)).say("device test_cuda"),
+    ])
 
 
 CROWD = [("madd", 1024), ("mmul", 256), ("lud", 512), ("cpy", 256), ("pincpy", 128), ("bfs", 200000),

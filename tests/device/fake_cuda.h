@@ -5,6 +5,7 @@
 #ifndef GDEV_TESTS_DEVICE_FAKE_CUDA_H
 #define GDEV_TESTS_DEVICE_FAKE_CUDA_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +30,17 @@ struct CUmod_st {
 	unsigned context; /* which one it is in */
 };
 
+/* One for all that is in these files. */
+extern pthread_mutex_t fake_lock;
+extern CUresult fake_broken; /* sticky */
+/* What the call, or "work", is to answer by FAKE_CUDA_FAIL; counted by name. With the lock. */
+CUresult fake_trip(const char *name);
+/* A range may lie in several chunks that follow each other: the first of *bytes bytes at `address`, which becomes how
+ * many there are in one place. With the lock. */
+char *fake_bytes_at(uint64_t address, bool write, size_t *bytes);
+char *fake_byte_at(uint64_t address, bool write);
+/* With the lock. All on the device, or all in one registration; what is nowhere is found out when it is executed. */
+bool fake_is_of_one_kind(uint64_t address, uint64_t bytes);
 /* What a call of that name is to answer: an error asked for, the sticky one, or success. */
 CUresult fake_enter(const char *name);
 size_t fake_device_bytes(void);

@@ -141,6 +141,22 @@ static uint32_t make_charged_function(struct fixture *fixture)
 	return ((const struct reply_function *)reply_payload(fixture))->function;
 }
 
+/* The object that every test begins with, which has "abcdefgh" at its start, is in swap. A function. */
+static uint32_t evict_all(struct fixture *fixture)
+{
+	uint32_t function;
+
+	post_write(fixture, A, TEST_DEVICE, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	function = make_charged_function(fixture);
+	evict(fixture, 64 * MIB, 0);
+	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
+	assert_int_equal(double_chunks, 0);
+	drain(fixture);
+	return function;
+}
+
 static enum piece_state state_of(struct fixture *fixture, uint64_t address)
 {
 	return memory_piece(memory_find(fixture->core, address, 1), address)->state;
@@ -268,14 +284,7 @@ static void a_launch_holds_compute_and_then_everything_comes_in(void **state)
 	uint32_t function;
 	uint64_t value;
 
-	post_write(fixture, A, TEST_DEVICE, "abcdefgh", 8, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
-	function = make_charged_function(fixture);
-	evict(fixture, 64 * MIB, 0);
-	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
-	assert_int_equal(double_chunks, 0);
-	drain(fixture);
+	function = evict_all(fixture);
 	value = post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
 	acquire(fixture, RESOURCE_COMPUTE);
@@ -300,13 +309,7 @@ static void what_comes_in_waits_for_copies_and_no_longer(void **state)
 	struct control_memory wish;
 	uint32_t function;
 
-	post_write(fixture, A, TEST_DEVICE, "abcdefgh", 8, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
-	function = make_charged_function(fixture);
-	evict(fixture, 64 * MIB, 0);
-	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
-	drain(fixture);
+	function = evict_all(fixture);
 	make_object(fixture, other, 8, false);
 	make_stream(fixture, B);
 	make_stream(fixture, C);

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The driver library that is made for tests (fake_cuda.c): streams, and what they execute.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fake_cuda.h"
+
+/* A stream has got on, or has got more. */
+static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
+
+enum work_kind { WORK_COPY, WORK_FILL, WORK_LAUNCH, WORK_WRITE };
+
+struct work {
+	struct work *next;
+	enum work_kind kind;
+	CUDA_MEMCPY3D copy;
+	uint64_t address, pitch, width, height, value;
+	unsigned element;
+	const struct CUfunc_st *function;
+	char params[64];
+};
+
+struct CUstream_st {
+	unsigned context;
+	pthread_t thread;
+	struct work *first, **last;
+	bool busy, stopping;
+};
+
+/* Host memory needs no registration to be copied: the driver would stage it. */
+static char *bytes_of(uint64_t address, bool write, size_t *bytes)
+{
+	char *byte = fake_bytes_at(address, write, bytes);
+	bool arena = address >= 1ull << 44 && address < 1ull << 46;
+
+	return byte || arena ? byte : (char *)(uintptr_t)address;
+}
+
+static CUresult copy_row(uint64_t to, uint64_t from, size_t width)
+{
+	while (width) {
+		size_t bytes = width;
+		char *source = bytes_of(from, false, &bytes);
+		char *target = bytes_of(to, true, &bytes);
+
+		if (!source || !target)
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
+		memmove(target, source, bytes);
+		from += bytes;
+		to += bytes;
+		width -= bytes;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult execute_copy(const CUDA_MEMCPY3D *c)
+{
+	uint64_t from =
+		c->srcMemoryType == CU_MEMORYTYPE_DEVICE ? c->srcDevice : (uintptr_t)c->srcHost;
+	uint64_t to =
+		c->dstMemoryType == CU_MEMORYTYPE_DEVICE ? c->dstDevice : (uintptr_t)c->dstHost;
+
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t z = 0; z < c->Depth && !result; z++)
+		for (size_t y = 0; y < c->Height && !result; y++)
+			result = copy_row(to + (z * c->dstHeight + y) * c->dstPitch,
+				from + (z * c->srcHeight + y) * c->srcPitch, c->WidthInBytes);
+	return result;
+}
+
+static CUresult execute_fill(const struct work *w)
+{
+	for (uint64_t y = 0; y < w->height; y++)
+		for (uint64_t x = 0; x < w->width * w->element; x++) {
+			char *target = fake_byte_at(w->address + y * w->pitch + x, true);
+			if (!target)
+				return CUDA_ERROR_ILLEGAL_ADDRESS;
+			*target = ((const char *)&w->value)[x % w->element];
+		}
+	return CUDA_SUCCESS;
+}
+
+static CUresult store(uint64_t address, const void *value, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (!fake_byte_at(address + i, true))
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
+	if (bytes == sizeof(uint64_t)) /* somebody looks at it meanwhile */
+		__atomic_store_n((uint64_t *)fake_byte_at(address, true), *(const uint64_t *)value,
+			__ATOMIC_RELEASE);
+	else
+		memcpy(fake_byte_at(address, true), value, bytes);
+	return CUDA_SUCCESS;
+}
+
+/* As the kernel of tests/integ/swap.c. */
+static CUresult step(uint64_t at, const char *param)
+{
+	uint32_t words, value;
+
+	memcpy(&words, param, sizeof words);
+	for (uint32_t i = 0; i < words; i++) {
+		char *word = fake_byte_at(at + i * sizeof value, true);
+		if (!word)
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
+		memcpy(&value, word, sizeof value);
+		value = value * 3 + i;
+		memcpy(word, &value, sizeof value);
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult count(struct CUmod_st *module)
+{
+	for (unsigned i = 0; i < module->variable_count; i++)
+		(*module->variables[i].value)++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult execute_launch(const struct work *w)
+{
+	const char *name = w->function->name;
+	uint64_t at;
+
+	memcpy(&at, w->params, sizeof at);
+	if (!strcmp(name, "step"))
+		return step(at, w->params + sizeof at);
+	if (!strcmp(name, "set"))
+		return store(at, w->params + sizeof at, sizeof(uint32_t));
+	if (!strcmp(name, "count"))
+		return count(w->function->module);
+	if (!strcmp(name, "trap"))
+		return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+	if (!strcmp(name, "assert"))
+		return CUDA_ERROR_ASSERT;
+	if (!strcmp(name, "stray"))
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	return CUDA_SUCCESS;
+}
+
+static CUresult execute(const struct work *w)
+{
+	switch (w->kind) {
+	case WORK_COPY:
+		return execute_copy(&w->copy);
+	case WORK_FILL:
+		return execute_fill(w);
+	case WORK_LAUNCH:
+		return execute_launch(w);
+	default:
+		return store(w->address, &w->value, sizeof w->value);
+	}
+}
+
+static void *stream_main(void *argument)
+{
+	struct CUstream_st *stream = argument;
+
+	pthread_mutex_lock(&fake_lock);
+	while (!stream->stopping) {
+		struct work *work = stream->first;
+		if (!work || fake_broken ||
+			(work->kind == WORK_LAUNCH && !strcmp(work->function->name, "endless"))) {
+			pthread_cond_wait(&moved, &fake_lock);
+			continue;
+		}
+		CUresult result = work->kind == WORK_WRITE ? CUDA_SUCCESS : fake_trip("work");
+		if (!result)
+			result = execute(work);
+		if (result) {
+			fake_broken = result;
+		} else {
+			stream->first = work->next;
+			if (!stream->first)
+				stream->last = &stream->first;
+			free(work);
+		}
+		pthread_cond_broadcast(&moved);
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return NULL;
+}
+
+static bool side_is_of_one_kind(const CUDA_MEMCPY3D *c, uint64_t device, const void *host,
+	CUmemorytype type, size_t pitch, size_t rows)
+{
+	uint64_t last = ((c->Depth - 1) * rows + c->Height - 1) * pitch;
+
+	return fake_is_of_one_kind(
+		type == CU_MEMORYTYPE_DEVICE ? device : (uintptr_t)host, last + c->WidthInBytes);
+}
+
+/* The vendor's driver refuses what reaches from one kind of memory into another. */
+static bool reaches_over(const struct work *w)
+{
+	const CUDA_MEMCPY3D *c = &w->copy;
+	bool one = true;
+
+	pthread_mutex_lock(&fake_lock);
+	if (w->kind == WORK_FILL && w->width && w->height)
+		one = fake_is_of_one_kind(
+			w->address, (w->height - 1) * w->pitch + w->width * w->element);
+	if (w->kind == WORK_COPY && c->WidthInBytes && c->Height && c->Depth)
+		one = side_is_of_one_kind(c, c->srcDevice, c->srcHost, c->srcMemoryType,
+			      c->srcPitch, c->srcHeight) &&
+		      side_is_of_one_kind(c, c->dstDevice, c->dstHost, c->dstMemoryType,
+			      c->dstPitch, c->dstHeight);
+	pthread_mutex_unlock(&fake_lock);
+	return !one;
+}
+
+static CUresult enqueue(struct CUstream_st *stream, const struct work *wanted)
+{
+	struct work *work;
+
+	if (stream->context != fake_context_number())
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (reaches_over(wanted))
+		return CUDA_ERROR_INVALID_VALUE;
+	work = malloc(sizeof *work);
+	*work = *wanted;
+	work->next = NULL;
+	pthread_mutex_lock(&fake_lock);
+	*stream->last = work;
+	stream->last = &work->next;
+	pthread_cond_broadcast(&moved);
+	pthread_mutex_unlock(&fake_lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
+{
+	struct CUstream_st *stream;
+
+	ENTER();
+	stream = calloc(1, sizeof *stream);
+	stream->context = fake_context_number();
+	stream->last = &stream->first;
+	if (pthread_create(&stream->thread, NULL, stream_main, stream)) {
+		free(stream);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*out = stream;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy(CUstream stream)
+{
+	struct work *work;
+
+	pthread_mutex_lock(&fake_lock);
+	while (stream->first && !fake_broken)
+		pthread_cond_wait(&moved, &fake_lock);
+	stream->stopping = true;
+	pthread_cond_broadcast(&moved);
+	pthread_mutex_unlock(&fake_lock);
+	pthread_join(stream->thread, NULL);
+	while ((work = stream->first)) {
+		stream->first = work->next;
+		free(work);
+	}
+	free(stream);
+	return fake_enter(__func__);
+}
+
+CUresult cuStreamQuery(CUstream stream)
+{
+	CUresult result;
+
+	ENTER();
+	pthread_mutex_lock(&fake_lock);
+	result = stream->first ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+	pthread_mutex_unlock(&fake_lock);
+	return result;
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+	ENTER();
+	pthread_mutex_lock(&fake_lock);
+	while (stream->first && !fake_broken)
+		pthread_cond_wait(&moved, &fake_lock);
+	pthread_mutex_unlock(&fake_lock);
+	return fake_broken;
+}
+
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
+{
+	ENTER();
+	return enqueue(stream, &(struct work){.kind = WORK_WRITE, .address = addr, .value = value});
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
+{
+	ENTER();
+	return enqueue(stream, &(struct work){.kind = WORK_COPY,
+				       .copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+					       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+					       .srcDevice = src,
+					       .dstDevice = dst,
+					       .WidthInBytes = bytes,
+					       .Height = 1,
+					       .Depth = 1}});
+}
+
+CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D *copy, CUstream stream)
+{
+	ENTER();
+	return enqueue(stream, &(struct work){.kind = WORK_COPY, .copy = *copy});
+}
+
+static CUresult fill(CUstream stream, CUdeviceptr at, size_t pitch, uint64_t value,
+	unsigned element, size_t width, size_t height)
+{
+	return enqueue(stream, &(struct work){.kind = WORK_FILL,
+				       .address = at,
+				       .pitch = pitch,
+				       .value = value,
+				       .element = element,
+				       .width = width,
+				       .height = height});
+}
+
+CUresult cuMemsetD2D8Async(CUdeviceptr at, size_t pitch, unsigned char value, size_t width,
+	size_t height, CUstream stream)
+{
+	ENTER();
+	return fill(stream, at, pitch, value, 1, width, height);
+}
+
+CUresult cuMemsetD2D16Async(CUdeviceptr at, size_t pitch, unsigned short value, size_t width,
+	size_t height, CUstream stream)
+{
+	ENTER();
+	return fill(stream, at, pitch, value, 2, width, height);
+}
+
+CUresult cuMemsetD2D32Async(CUdeviceptr at, size_t pitch, unsigned int value, size_t width,
+	size_t height, CUstream stream)
+{
+	ENTER();
+	return fill(stream, at, pitch, value, 4, width, height);
+}
+
+CUresult fake_launch(const CUlaunchConfig *config, CUfunction function, void **extra)
+{
+	struct work work = {.kind = WORK_LAUNCH, .function = function};
+	size_t bytes = *(size_t *)extra[3];
+
+	if (function->module->context != fake_context_number())
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (config->blockDimX * config->blockDimY * config->blockDimZ > 1024)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(work.params, extra[1], bytes < sizeof work.params ? bytes : sizeof work.params);
+	return enqueue(config->hStream, &work);
+}
+
+CUresult cuLaunchKernelEx(
+	const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+{
+	ENTER();
+	return fake_launch(config, function, extra);
+}
+
+static atomic_bool hold, held;
+
+/* The next launch stays in the call until it is let go. */
+__attribute__((visibility("default"))) unsigned fake_hold_launch(void)
+{
+	held = false;
+	hold = true;
+	return 1;
+}
+
+__attribute__((visibility("default"))) unsigned fake_launch_is_held(void)
+{
+	return held;
+}
+
+__attribute__((visibility("default"))) unsigned fake_let_go(void)
+{
+	hold = false;
+	return 1;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz,
+	unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
+	void **params, void **extra)
+{
+	CUlaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, NULL, 0};
+
+	ENTER();
+	while (hold) {
+		held = true;
+		usleep(100);
+	}
+	return fake_launch(&config, function, extra);
+}

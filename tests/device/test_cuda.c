@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What device/cuda does beyond what every backend holds to (test_backends.c): launches that go to the driver together,
+ * and contexts that are given back. Over the driver library that is made for tests, or on a GPU.
+ */
+#include "harness.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/control.h"
+
+static struct harness harness;
+
+static int start(void **state)
+{
+	harness_start(&harness, device_ops_find("cuda"));
+	return 0;
+}
+
+static int stop(void **state)
+{
+	harness_stop(&harness);
+	return 0;
+}
+
+static int run_kernel(struct device_queue *queue, struct device_function *function)
+{
+	struct submitted s = {.command = {.kind = DEVICE_LAUNCH,
+				      .launch = {.function = function,
+					      .grid = {1, 1, 1},
+					      .block = {1, 1, 1},
+					      .params = "",
+					      .param_bytes = 0}}};
+
+	return harness_run(&harness, queue, &s);
+}
+
+/* What the driver that is made for tests has counted; another does not tell. */
+static int ask_driver(const char *what)
+{
+	const char *path = getenv("GDEV_CUDA_DRIVER");
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+	unsigned (*count)(void);
+
+	if (!library)
+		return -1;
+	count = (unsigned (*)(void))dlsym(library, what);
+	dlclose(library);
+	return count ? (int)count() : -1;
+}
+
+static int context_count(void)
+{
+	return ask_driver("fake_context_count");
+}
+
+#define BURST 600
+
+struct __attribute__((packed)) set_params {
+	uint64_t at;
+	uint32_t value;
+};
+
+static void submit_set(struct device_queue *queue, struct submitted *s,
+	struct device_function *function, const struct set_params *params)
+{
+	*s = (struct submitted){.command = {.kind = DEVICE_LAUNCH,
+					.launch = {.function = function,
+						.grid = {1 + params->value % 2, 1, 1},
+						.block = {1, 1, 1},
+						.params = params,
+						.param_bytes = 12}}};
+	harness_submit(&harness, queue, s);
+}
+
+static struct submitted bursts[BURST][2];
+static uint32_t round_number; /* no two write the same */
+
+/* Each stores its number in a word of its own, and in the first. */
+static void submit_burst(struct device_queue *queue, struct device_function *const functions[2])
+{
+	static struct set_params params[BURST][2];
+
+	round_number++;
+	for (uint32_t i = 1; i < BURST; i++)
+		for (uint32_t k = 0; k < 2; k++) {
+			params[i][k] = (struct set_params){
+				harness.base + (k ? 0 : i * 4), round_number * BURST + i};
+			submit_set(queue, &bursts[i][k], functions[(i / 3 + k) % 2], &params[i][k]);
+		}
+}
+
+static void check_burst(void)
+{
+	struct harness *h = &harness;
+	uint32_t words[BURST];
+
+	for (uint32_t i = 1; i < BURST; i++)
+		for (int k = 0; k < 2; k++) {
+			assert_int_equal(harness_wait(h, &bursts[i][k]), 0);
+			assert_int_equal(bursts[i][k].done, 1);
+		}
+	harness_read(h, h->base, words, sizeof words);
+	assert_int_equal(words[0], round_number * BURST + BURST - 1);
+	for (uint32_t i = 1; i < BURST; i++)
+		assert_int_equal(words[i], round_number * BURST + i);
+}
+
+static struct {
+	struct device_queue *queue;
+	struct device_function *function;
+	struct submitted command;
+} held;
+
+static void *submit_held(void *argument)
+{
+	static struct set_params params;
+
+	params.at = harness.base + BURST * 4;
+	submit_set(held.queue, &held.command, held.function, &params);
+	return NULL;
+}
+
+/* Twice: on its own, and with a thread that is in the driver meanwhile, so that all wait together. */
+static void burst(struct device_queue *queue, struct device_function *const functions[2])
+{
+	int graphs = ask_driver("fake_graph_launches");
+	pthread_t thread;
+
+	submit_burst(queue, functions);
+	check_burst();
+	if (ask_driver("fake_hold_launch") <= 0)
+		return;
+	held.queue = harness_queue(&harness);
+	held.function = functions[0];
+	pthread_create(&thread, NULL, submit_held, NULL);
+	while (!ask_driver("fake_launch_is_held"))
+		usleep(100);
+	submit_burst(queue, functions);
+	ask_driver("fake_let_go");
+	pthread_join(thread, NULL);
+	check_burst();
+	assert_int_equal(harness_wait(&harness, &held.command), 0);
+	harness.ops->queue_destroy(held.queue);
+	assert_true(ask_driver("fake_graph_launches") >= graphs + 8);
+}
+
+/* They go to a driver several at a time. What they were stays of no concern: modules go, and the context. */
+static void launches_that_wait_together_are_done_in_order(void **state)
+{
+	static const char image[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+				    ".visible .entry set(.param .u64 at, .param .u32 value)\n"
+				    "{\n.reg .u64 %a;\n.reg .u32 %v;\n"
+				    "ld.param.u64 %a, [at];\nld.param.u32 %v, [value];\n"
+				    "st.global.u32 [%a], %v;\nret;\n}\n";
+	struct harness *h = &harness;
+	struct device_queue *queue = harness_queue(h);
+	struct device_module *modules[2];
+	struct device_function *functions[2];
+	struct device_chunk *chunk = harness_map(h, 0);
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(
+			h->ops->module_load(h->space, image, sizeof image, NULL, &modules[i]), 0);
+		assert_int_equal(h->ops->function_get(modules[i], "set", &functions[i]), 0);
+	}
+	burst(queue, functions);
+	h->ops->module_unload(modules[1]);
+	functions[1] = functions[0];
+	burst(queue, functions);
+	harness_unmap(h, 0, chunk);
+	assert_int_equal(h->ops->retire(h->space), 0);
+	assert_int_equal(h->ops->revive(h->space), 0);
+	chunk = harness_map(h, 0);
+	burst(queue, functions);
+	harness_unmap(h, 0, chunk);
+	h->ops->queue_destroy(queue);
+	h->ops->module_unload(modules[0]);
+}
+
+/* What a program knows of, and what it has put there, is the same before and after. */
+static void a_context_that_was_given_back_is_as_before(void **state)
+{
+	static const char image[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+				    ".global .u32 counted;\n"
+				    ".visible .entry count()\n{\n.reg .u32 %r<2>;\n"
+				    "ld.global.u32 %r1, [counted];\nadd.u32 %r1, %r1, 1;\n"
+				    "st.global.u32 [counted], %r1;\nret;\n}\n";
+	struct harness *h = &harness;
+	struct device_queue *queue = harness_queue(h);
+	struct device_module *module;
+	struct device_function *function;
+	struct device_chunk *chunk;
+	uint64_t address = 0, bytes;
+
+	assert_int_equal(h->ops->module_load(h->space, image, sizeof image, NULL, &module), 0);
+	assert_int_equal(h->ops->function_get(module, "count", &function), 0);
+	assert_int_equal(h->ops->keeps(h->space), KEPT_BY_NOTHING);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(run_kernel(queue, function), 0);
+		assert_int_equal(h->ops->retire(h->space), 0);
+		assert_true(context_count() <= 0);
+		assert_int_equal(h->ops->revive(h->space), 0);
+		assert_true(context_count() != 0);
+	}
+	chunk = harness_map(h, 1); /* with page-locked memory, on a queue that was there before */
+	harness_set_word(h, harness_address(h, 1), 77);
+	assert_int_equal(harness_word(h, harness_address(h, 1)), 77);
+	harness_unmap(h, 1, chunk);
+	assert_int_equal(run_kernel(queue, function), 0);
+	assert_int_equal(h->ops->global_get(module, "counted", &address, &bytes), 0);
+	assert_int_equal(harness_word(h, address), 4);
+	assert_int_equal(h->ops->keeps(h->space), KEPT_BY_VARIABLES);
+	h->ops->queue_destroy(queue);
+	h->ops->module_unload(module);
+	assert_int_equal(h->ops->keeps(h->space), KEPT_BY_NOTHING);
+}
+
+/* A session may end meanwhile. */
+static void what_is_left_of_a_context_that_was_given_back_is_destroyed(void **state)
+{
+	static const char image[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+				    ".visible .entry count() { ret; }\n";
+	struct harness *h = &harness;
+	struct device_queue *queue = harness_queue(h);
+	struct device_module *module;
+
+	assert_int_equal(h->ops->module_load(h->space, image, sizeof image, NULL, &module), 0);
+	assert_int_equal(h->ops->retire(h->space), 0);
+	h->ops->queue_destroy(queue);
+	h->ops->module_unload(module);
+}
+
+static uint32_t keeper_of(const char *text)
+{
+	struct harness *h = &harness;
+	struct device_module *module;
+	uint32_t keeper;
+	char image[512];
+
+	snprintf(image, sizeof image, ".version 8.0\n.target sm_90\n.address_size 64\n%s\n", text);
+	assert_int_equal(h->ops->module_load(h->space, image, strlen(image) + 1, NULL, &module), 0);
+	keeper = h->ops->keeps(h->space);
+	h->ops->module_unload(module);
+	return keeper;
+}
+
+static void what_could_not_be_had_again_keeps_a_context(void **state)
+{
+	assert_int_equal(keeper_of(".visible .entry count() { ret; }"), KEPT_BY_NOTHING);
+	assert_int_equal(
+		keeper_of(
+			".visible .global .align 4 .b8 a[8] = {1, 2, 3};\n.const .f32 b = 0f3F800000;"),
+		KEPT_BY_NOTHING);
+	assert_int_equal(
+		keeper_of(".global .u32 a;\n.global .align 8 .u64 b[2] = {generic(a), 0};"),
+		KEPT_BY_VARIABLES);
+	assert_int_equal(
+		keeper_of(".extern .func (.param .b64 r) malloc (.param .b64 n);"), KEPT_BY_HEAP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			launches_that_wait_together_are_done_in_order, start, stop),
+		cmocka_unit_test_setup_teardown(
+			a_context_that_was_given_back_is_as_before, start, stop),
+		cmocka_unit_test_setup_teardown(
+			what_is_left_of_a_context_that_was_given_back_is_destroyed, start, stop),
+		cmocka_unit_test_setup_teardown(
+			what_could_not_be_had_again_keeps_a_context, start, stop),
+	};
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
