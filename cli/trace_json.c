@@ -2,7 +2,8 @@
  *
  * A trace as Perfetto's JSON (Chrome's trace event format): microseconds of CLOCK_MONOTONIC. Tracks:
  *   a process each session's client is in: a thread each of its threads (calls), and two each stream: what the
- *     device does, and above it what the stream waits for, from when its first command could have begun
+ *     device does, and above it what the stream waits for, from when its first command could have begun; and some for
+ *     the moves of its memory to and from host swap
  *   a process each virtual GPU: who holds the grant for compute, for copies to it, and from it
  * An arrow leads from a call to the first command that it caused.
  *
@@ -138,6 +139,36 @@ static bool is_command(const struct trace_event *event)
 	       event->kind == TRACE_FILL || event->kind == TRACE_WAIT;
 }
 
+/* Steps of a row are one after another. */
+static const struct {
+	const char *name, *row;
+} swap_steps[TRACE_SWAPS] = {
+	[TRACE_SWAP_ORDER] = {"make room for others", "memory: orders to leave"},
+	[TRACE_SWAP_SLOT] = {"get host swap", "memory: host swap"},
+	[TRACE_SWAP_OUT] = {"copy to host swap", "memory: copies to host swap"},
+	[TRACE_SWAP_UNMAP] = {"unmap", "memory: what leaves"},
+	[TRACE_SWAP_RELEASE] = {"give back", "memory: what leaves"},
+	[TRACE_SWAP_ROOM] = {"wait for room", "memory: room"},
+	[TRACE_SWAP_MAKE] = {"make", "memory: what comes"},
+	[TRACE_SWAP_MAP] = {"map", "memory: what comes"},
+	[TRACE_SWAP_IN] = {"copy from host swap", "memory: copies from host swap"},
+};
+
+static bool is_swap(const struct trace_event *event)
+{
+	return event->kind == TRACE_SWAP && event->detail < TRACE_SWAPS;
+}
+
+/* What memory management did first, row by row. */
+static int by_row(const struct trace_event *a, const struct trace_event *b)
+{
+	if (is_swap(a) != is_swap(b))
+		return is_swap(a) ? -1 : 1;
+	if (is_swap(a) && strcmp(swap_steps[a->detail].row, swap_steps[b->detail].row))
+		return a->detail < b->detail ? -1 : 1;
+	return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
+}
+
 /* Commands first, stream by stream. */
 static int by_stream(const void *left, const void *right)
 {
@@ -145,6 +176,8 @@ static int by_stream(const void *left, const void *right)
 
 	if (is_command(a) != is_command(b))
 		return is_command(a) ? -1 : 1;
+	if (!is_command(a))
+		return by_row(a, b);
 	if (a->timeline != b->timeline)
 		return a->timeline < b->timeline ? -1 : 1;
 	return (a->value > b->value) - (a->value < b->value);
@@ -246,15 +279,53 @@ static void name_stream(
 	name_track(writer, (uint32_t)traced->pid, track + 1, "thread", name, track + 1);
 }
 
+static void write_swap(struct writer *writer, const struct traced *traced, uint32_t track,
+	const struct trace_event *event, uint64_t begin_ns, uint64_t end_ns)
+{
+	open_slice(writer, (uint32_t)traced->pid, track, "memory", swap_steps[event->detail].name,
+		begin_ns, end_ns);
+	fprintf(writer->file, "\"bytes\":%" PRIu64, event->amount);
+	if (event->value)
+		fprintf(writer->file, ",\"address\":\"0x%" PRIx64 "\"", event->value);
+	if (event->queued_ns && event->queued_ns <= event->begin_ns)
+		write_time(writer->file, "queued_us", event->begin_ns - event->queued_ns);
+	write_status(writer, event, ",");
+	close_slice(writer);
+}
+
+/* `events` begin with the steps of memory management, in rows. */
+static void write_swaps(struct writer *writer, const struct traced *traced,
+	const struct trace_event *events, size_t count)
+{
+	const char *row = NULL;
+	uint64_t end_ns = 0;
+
+	for (size_t i = 0; i < count && is_swap(&events[i]); i++) {
+		uint64_t begin_ns;
+		if (!row || strcmp(row, swap_steps[events[i].detail].row)) {
+			uint32_t track = ++writer->next_track;
+			row = swap_steps[events[i].detail].row;
+			name_track(writer, (uint32_t)traced->pid, track, "thread", row, track);
+			end_ns = 0;
+		}
+		begin_ns = max_of(events[i].begin_ns, end_ns);
+		end_ns = max_of(events[i].end_ns, begin_ns + 1);
+		write_swap(writer, traced, writer->next_track, &events[i], begin_ns, end_ns);
+	}
+	writer->next_track++;
+}
+
 /* Remembers the tracks in the events' `session`, which commands do not need. */
 static void write_commands(struct writer *writer, struct traced *traced)
 {
 	struct trace_event *events = traced->events[SIDE_WORKER];
 	size_t count = traced->count[SIDE_WORKER];
 
+	size_t i = 0;
+
 	if (count)
 		qsort(events, count, sizeof *events, by_stream);
-	for (size_t i = 0; i < count && is_command(&events[i]);) {
+	while (i < count && is_command(&events[i])) {
 		uint32_t track = writer->next_track;
 		size_t of_stream = write_stream(writer, traced, track, &events[i], count - i);
 
@@ -263,6 +334,7 @@ static void write_commands(struct writer *writer, struct traced *traced)
 			events[i].session = track;
 		writer->next_track += 2;
 	}
+	write_swaps(writer, traced, events + i, count - i);
 }
 
 /* ---- calls ---- */

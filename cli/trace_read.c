@@ -123,7 +123,7 @@ static bool makes_sense(const struct trace_event *event, uint64_t now_ns)
 {
 	bool open = event->kind == TRACE_GRANT && !event->end_ns; /* held, and no end yet */
 
-	if (event->kind < TRACE_CALL || event->kind > TRACE_GRANT || event->amount > INT64_MAX ||
+	if (event->kind < TRACE_CALL || event->kind > TRACE_SWAP || event->amount > INT64_MAX ||
 		event->status == INT32_MIN)
 		return false;
 	if (event->queued_ns > now_ns || event->begin_ns > now_ns || event->end_ns > now_ns)

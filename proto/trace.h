@@ -45,9 +45,25 @@ enum trace_kind {
 	/* Worker: it holds gdevd's grant for resource `detail` (enum control_resource) from begin_ns to
 	 * end_ns. It says so twice: when it gets it (end_ns 0) and when it gives it back. */
 	TRACE_GRANT = 6,
+	/* Worker: a step of memory management, `detail` (enum trace_swap), for the piece of an object at address
+	 * `value`, from begin_ns to end_ns; amount: bytes. Copies: handed to the device at queued_ns at the earliest. */
+	TRACE_SWAP = 7,
 };
 
 enum trace_direction { TRACE_TO_DEVICE, TRACE_FROM_DEVICE, TRACE_WITHIN };
+
+enum trace_swap {
+	TRACE_SWAP_ORDER, /* gdevd's order that something leaves is carried out; amount: what has left */
+	TRACE_SWAP_SLOT,    /* a slot of host swap is found, or made */
+	TRACE_SWAP_OUT,     /* copied to host swap */
+	TRACE_SWAP_UNMAP,   /* the chunk is unmapped, */
+	TRACE_SWAP_RELEASE, /* and given back */
+	TRACE_SWAP_ROOM,    /* gdevd is asked for room on the device; amount: what it gave */
+	TRACE_SWAP_MAKE,    /* a chunk is made, */
+	TRACE_SWAP_MAP,     /* and mapped */
+	TRACE_SWAP_IN,      /* copied from host swap */
+	TRACE_SWAPS
+};
 
 struct trace_event {
 	uint64_t begin_ns, end_ns, queued_ns;

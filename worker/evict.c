@@ -37,6 +37,8 @@ void residency_say_evicted(struct core *core, int status, uint32_t flags)
 
 	residency->promised_bytes = residency->waits ? residency->next.swapped : 0;
 	swap_settle(core);
+	trace_swap(core, TRACE_SWAP_ORDER, NULL, residency->given_bytes, residency->ordered_ns,
+		trace_time(core));
 	answer.header.type = CONTROL_EVICTED;
 	answer.header.status = status;
 	answer.bytes = residency->given_bytes;
@@ -214,12 +216,15 @@ static void prepare(struct core *core, struct piece *piece)
 {
 	struct residency *residency = &core->residency;
 	int error = residency_queue(core, true);
+	uint64_t begin_ns = trace_time(core), end_ns;
 
 	if (!error)
 		error = swap_get(core, piece->bytes, &piece->slot);
+	end_ns = trace_time(core);
 	if (!error && piece->slot->pool == SWAP_FILE)
 		error = swap_make_buffer(core, &core->swap.out);
 	core_lock(core);
+	trace_swap(core, TRACE_SWAP_SLOT, piece, piece->bytes, begin_ns, end_ns);
 	if (error || piece->copied || !piece->range->ready) {
 		residency->failed = error ? error : residency->failed;
 		stay(core, piece);
@@ -285,12 +290,18 @@ static void drop(struct core *core, struct piece *piece)
 {
 	struct residency *residency = &core->residency;
 	struct range *range = piece->range;
+	uint64_t begin_ns, unmapped_ns, end_ns;
 
 	if (!file(core, piece))
 		return;
+	begin_ns = trace_time(core);
 	core->ops->unmap(core->space, range->address + piece->offset, piece->chunk);
+	unmapped_ns = trace_time(core);
 	core->ops->chunk_destroy(piece->chunk);
+	end_ns = trace_time(core);
 	core_lock(core);
+	trace_swap(core, TRACE_SWAP_UNMAP, piece, piece->bytes, begin_ns, unmapped_ns);
+	trace_swap(core, TRACE_SWAP_RELEASE, piece, piece->bytes, unmapped_ns, end_ns);
 	piece->chunk = NULL;
 	piece->written = false;
 	piece->state = piece->slot ? PIECE_SWAPPED : PIECE_FRESH;
@@ -463,6 +474,7 @@ static void begin_order(struct core *core, const struct control_evict *order)
 
 	residency->waits = false;
 	residency->ordered = true;
+	residency->ordered_ns = trace_time(core);
 	residency->promised_bytes = order->swapped;
 	residency->order = *order;
 	residency->given_bytes = residency->swapped_bytes = residency->copied_ns = 0;

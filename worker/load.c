@@ -103,11 +103,11 @@ static void room_answered(struct core *core, struct control_request *request, in
 	const struct control_header *reply, int *fds, size_t fd_count)
 {
 	struct residency *residency = &core->residency;
+	uint64_t bytes = status ? 0 : (uint64_t)((const struct control_memory *)reply)->bytes;
 
 	residency->asking = false;
-	if (!status)
-		core->memory.charged_bytes +=
-			(uint64_t)((const struct control_memory *)reply)->bytes;
+	trace_swap(core, TRACE_SWAP_ROOM, NULL, bytes, residency->asked_ns, trace_time(core));
+	core->memory.charged_bytes += bytes;
 	usage_set(&core->page->device_bytes, core->memory.charged_bytes);
 	if (status)
 		map_wanted(core);
@@ -121,6 +121,7 @@ static void ask(struct core *core, uint64_t bytes)
 	struct residency *residency = &core->residency;
 
 	residency->asking = true;
+	residency->asked_ns = trace_time(core);
 	residency->request.message.memory = (struct control_memory){
 		.header = {sizeof(struct control_memory), CONTROL_RESIDENT, CONTROL_VERSION, 0, 0},
 		.bytes = (int64_t)bytes,
@@ -211,21 +212,27 @@ static int read_in(struct core *core, struct swap_slot *slot)
 static int bring_in(struct core *core, struct piece *piece)
 {
 	uint64_t address = piece->range->address + piece->offset;
+	uint64_t begin_ns = trace_time(core), made_ns, map_ns, end_ns;
 	int error = memory_make_chunk(core, piece->bytes, &piece->chunk);
 
 	if (error)
 		return error;
+	made_ns = trace_time(core);
 	error = residency_queue(core, false);
 	if (!error)
 		error = read_in(core, piece->slot);
+	map_ns = trace_time(core);
 	if (!error)
 		error = core->ops->map(core->space, address, piece->chunk, false);
+	end_ns = trace_time(core);
 	if (error) {
 		core->ops->chunk_destroy(piece->chunk);
 		piece->chunk = NULL;
 		return error;
 	}
 	core_lock(core);
+	trace_swap(core, TRACE_SWAP_MAKE, piece, piece->bytes, begin_ns, made_ns);
+	trace_swap(core, TRACE_SWAP_MAP, piece, piece->bytes, map_ns, end_ns);
 	if (!piece->slot)
 		loaded(core, piece, PIECE_RESIDENT);
 	else

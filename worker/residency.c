@@ -102,6 +102,7 @@ int residency_move_on(struct core *core, struct device_queue *queue, struct piec
 	command->piece = piece;
 	command->owner = owner;
 	command->move_queue = queue;
+	command->queued_ns = trace_time(core);
 	command->device.kind = DEVICE_COPY;
 	command->device.copy = (struct device_copy){
 		.direction = out ? DEVICE_FROM_DEVICE : DEVICE_TO_DEVICE,

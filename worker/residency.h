@@ -65,6 +65,7 @@ struct residency {
 	unsigned loads;      /* pieces that are LOADING */
 	bool asking;         /* gdevd, for device memory */
 	struct control_request request;
+	uint64_t asked_ns;    /* when; 0: nobody traces */
 	int load_error;       /* the next command that needs it has it */
 	uint64_t retry_at_ns; /* what could not be mapped is wanted again then; 0: nothing */
 	unsigned retries;
@@ -79,6 +80,7 @@ struct residency {
 	int failed;
 	struct single_job trim;
 	struct control_evict order;
+	uint64_t ordered_ns;       /* when it came; 0: nobody traces */
 	bool ordered;              /* and it was not said yet how it was carried out, */
 	struct control_evict next; /* after which this one comes, of a gdevd that is new, */
 	bool waits;                /* if there is one */

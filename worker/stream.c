@@ -266,6 +266,7 @@ static void move_finished(struct core *core, struct command *command)
 
 	if (command->resource == RESOURCE_COPY_TO_DEVICE)
 		usage_charge(core, RESOURCE_COPY_TO_DEVICE, used_ns);
+	trace_move(core, command);
 	command->moved(core, command);
 	command_destroy(command);
 }

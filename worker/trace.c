@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "worker/command.h"
@@ -142,6 +143,46 @@ void trace_command(struct core *core, const struct command *command)
 		note_grant(core, command->resource);
 	}
 	if (describe(core, command, &event))
+		trace_write(&core->trace.writer, &event);
+}
+
+uint64_t trace_time(const struct core *core)
+{
+	return trace_enabled(core->trace.segment) ? clock_now_ns() : 0;
+}
+
+void trace_swap(struct core *core, enum trace_swap step, const struct piece *piece, uint64_t bytes,
+	uint64_t begin_ns, uint64_t end_ns)
+{
+	struct trace_event event = {
+		.kind = TRACE_SWAP,
+		.detail = step,
+		.value = piece ? piece->range->address + piece->offset : 0,
+		.amount = bytes,
+		.begin_ns = begin_ns,
+		.end_ns = max_of(begin_ns, end_ns), /* it was turned off meanwhile */
+	};
+
+	if (begin_ns)
+		trace_write(&core->trace.writer, &event);
+}
+
+void trace_move(struct core *core, const struct command *command)
+{
+	const struct piece *piece = command->piece;
+	struct trace_event event = {
+		.kind = TRACE_SWAP,
+		.detail = command->resource == RESOURCE_COPY_TO_DEVICE ? TRACE_SWAP_IN
+								       : TRACE_SWAP_OUT,
+		.value = piece->range->address + piece->offset,
+		.amount = piece->bytes,
+		.queued_ns = command->queued_ns,
+		.begin_ns = command->device.started_ns,
+		.end_ns = command->device.finished_ns,
+		.status = command->error,
+	};
+
+	if (command->queued_ns && event.begin_ns)
 		trace_write(&core->trace.writer, &event);
 }
 

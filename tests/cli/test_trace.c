@@ -271,6 +271,54 @@ static void a_grant_that_is_not_given_back_lasts_to_the_end(void **state)
 	json_decref(found);
 }
 
+static void steps_of_memory_management_are_in_rows(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct trace_event steps[] = {
+		{.kind = TRACE_SWAP,
+			.detail = TRACE_SWAP_RELEASE,
+			.begin_ns = 5000,
+			.end_ns = 6000},
+		{.kind = TRACE_SWAP,
+			.detail = TRACE_SWAP_OUT,
+			.value = 0x566000200000,
+			.amount = 7,
+			.queued_ns = 1000,
+			.begin_ns = 1500,
+			.end_ns = 4000},
+		{.kind = TRACE_SWAP,
+			.detail = TRACE_SWAP_UNMAP,
+			.begin_ns = 4000,
+			.end_ns = 5500}, /* as nobody should write it */
+		{.kind = TRACE_SWAP, .detail = TRACE_SWAPS, .begin_ns = 1, .end_ns = 2},
+	};
+	json_t *copy, *unmap, *release;
+
+	assert_int_equal(add(fixture), 0);
+	for (unsigned i = 0; i < array_length(steps); i++)
+		trace_write(&fixture->worker, &steps[i]);
+	finish(fixture);
+	copy = slices(fixture, "copy to host swap");
+	assert_int_equal(json_array_size(copy), 1);
+	assert_true(number(json_array_get(copy, 0), "ts") == 1.5);
+	assert_true(number(json_object_get(json_array_get(copy, 0), "args"), "bytes") == 7);
+	assert_true(number(json_object_get(json_array_get(copy, 0), "args"), "queued_us") == 0.5);
+	unmap = slices(fixture, "unmap");
+	release = slices(fixture, "give back");
+	assert_int_equal(json_array_size(release), 1);
+	assert_true(number(json_array_get(release, 0), "ts") == 5.5);
+	assert_true(number(json_array_get(release, 0), "tid") ==
+		    number(json_array_get(unmap, 0), "tid"));
+	assert_true(number(json_array_get(release, 0), "tid") !=
+		    number(json_array_get(copy, 0), "tid"));
+	json_decref(copy);
+	json_decref(unmap);
+	json_decref(release);
+	copy = slices(fixture, NULL);
+	assert_int_equal(json_array_size(copy), 3);
+	json_decref(copy);
+}
+
 static void odd_names_are_escaped(void **state)
 {
 	struct fixture *fixture = *state;
@@ -389,6 +437,7 @@ int main(void)
 		TEST(reading_again_takes_what_is_new),
 		TEST(what_was_over_before_is_left_out),
 		TEST(a_grant_that_is_not_given_back_lasts_to_the_end),
+		TEST(steps_of_memory_management_are_in_rows),
 		TEST(odd_names_are_escaped),
 		TEST(lies_are_left_out),
 		TEST(a_count_that_nobody_can_reach_is_a_lie),

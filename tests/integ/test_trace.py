@@ -28,7 +28,7 @@ class Timeline:
         """A slice lies within the one before, or after it."""
         ends = []
         for event in sorted(slices, key=lambda e: (e["ts"], -e["dur"])):
-            while ends and ends[-1] <= event["ts"] + 1e-6:
+            while ends and ends[-1] <= event["ts"] + 1e-4:  # a float of microseconds since the start
                 ends.pop()
             end = event["ts"] + event["dur"]
             case.assertTrue(not ends or end <= ends[-1] + 1e-3, (track, event))
@@ -149,6 +149,34 @@ class Trace(integ.Case):
             code, _, err = self.gdevd.run([self.gdevd.gdev, "trace", *wrong])
             self.assertEqual(code, 2, err)
             self.assertIn("gdev help trace", err)
+
+
+class Swapped(Trace):
+    """Only where the device's memory can be as small as the objects of a test."""
+
+    config = {"device_memory": "96M", "host_swap": "1G"}
+    test_example = test_children = test_killed = test_all = test_statuses = None
+
+    def setUp(self):
+        if not integ.SOFTWARE:
+            self.skipTest("a context of the hardware takes more than these objects")
+        super().setUp()
+
+    def test_swap(self):
+        """Where memory is short, what leaves the device and what comes are there step by step"""
+        swap = integ.PROGRAMS / "swap"
+        found = self.trace("sh", "-c", f"for i in 1 2 3; do {swap} 2 24 6 & done; wait")
+        for name in ("make room for others", "wait for room", "get host swap"):
+            self.assertTrue(found.slices("memory", name), name)
+        for first, then in (("copy to host swap", "unmap"), ("unmap", "give back"), ("make", "map"),
+                            ("map", "copy from host swap")):
+            before = found.slices("memory", first)
+            self.assertTrue(found.slices("memory", then), then)
+            for event in found.slices("memory", then):
+                same = [e for e in before if e["pid"] == event["pid"] and
+                        e["args"]["address"] == event["args"]["address"] and e["ts"] <= event["ts"]]
+                # What nobody has written leaves without a copy.
+                self.assertTrue(same or first == "copy to host swap", (first, event))
 
 
 if __name__ == "__main__":

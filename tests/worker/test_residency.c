@@ -669,6 +669,55 @@ static void what_cannot_be_used_from_the_file_waits_for_room(void **state)
 	close(fd);
 }
 
+static void count_steps(const struct fixture *fixture, unsigned counts[TRACE_SWAPS])
+{
+	const struct trace_side *side = &fixture->core->trace.segment->worker;
+
+	memset(counts, 0, TRACE_SWAPS * sizeof(counts[0]));
+	for (uint64_t i = 0; i < side->head; i++) {
+		const struct trace_event *event = &side->events[i];
+		if (event->kind != TRACE_SWAP)
+			continue;
+		assert_true(event->begin_ns && event->begin_ns <= event->end_ns);
+		if (event->detail != TRACE_SWAP_ORDER && event->detail != TRACE_SWAP_ROOM) {
+			assert_in_range(event->value, TEST_DEVICE, TEST_DEVICE + 6 * MIB);
+			assert_int_equal(event->amount, 2 * MIB);
+		}
+		counts[event->detail]++;
+	}
+}
+
+static void what_leaves_and_comes_is_traced(void **state)
+{
+	struct fixture *fixture = *state;
+	struct trace_segment *segment = fixture->core->trace.segment;
+	unsigned counts[TRACE_SWAPS], nothing[TRACE_SWAPS] = {0};
+	struct control_memory wish;
+	uint32_t function = evict_all(fixture);
+
+	count_steps(fixture, counts); /* nobody traces */
+	assert_memory_equal(counts, nothing, sizeof counts);
+	segment->header.enabled = 1;
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	wish = expect_change(fixture, CONTROL_RESIDENT, 8 * (int64_t)MIB);
+	answer(fixture, &wish, 0, wish.bytes);
+	take_back(fixture, RESOURCE_COMPUTE);
+	evict(fixture, 8 * MIB, 0);
+	count_steps(fixture, counts);
+	/* One piece had been written before; after the launch all of them may have been. */
+	assert_int_equal(counts[TRACE_SWAP_ROOM], 1);
+	assert_int_equal(counts[TRACE_SWAP_MAKE], 4);
+	assert_int_equal(counts[TRACE_SWAP_MAP], 4);
+	assert_int_equal(counts[TRACE_SWAP_IN], 1);
+	assert_int_equal(counts[TRACE_SWAP_SLOT], 4);
+	assert_int_equal(counts[TRACE_SWAP_OUT], 4);
+	assert_int_equal(counts[TRACE_SWAP_UNMAP], 4);
+	assert_int_equal(counts[TRACE_SWAP_RELEASE], 4);
+	assert_int_equal(counts[TRACE_SWAP_ORDER], 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, with_object, teardown)
 
 int main(void)
@@ -691,6 +740,7 @@ int main(void)
 		TEST(a_free_of_what_has_left_gives_host_swap_back),
 		TEST(what_could_not_be_written_stays_and_breaks_the_session),
 		TEST(a_suspended_session_waits),
+		TEST(what_leaves_and_comes_is_traced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
