@@ -4,9 +4,9 @@
  * the host, unmaps and releases each, and the other, as soon as that has happened, makes and maps one and copies into it.
  * This is `swap-bandwidth.both` less gdev; each line leaves a part of it out. Run it with the vendor's library:
  *
- *   LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libcuda.so.1 bench_exchange
+ *   LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libcuda.so.1 bench_exchange [PIECES [VARIANT]...]
  *
- * JSON lines: GB/s, of both directions together. The baseline is both without any mapping.
+ * JSON lines: GB/s, of both directions together. The baseline is both without any mapping, if that was among them.
  */
 #include <cuda.h>
 
@@ -16,14 +16,15 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define PIECE ((size_t)32 << 20)
-#define PIECES 128
-#define HOST_PIECES 32 /* are used in turn */
+#define PIECES_MAX 1024
+#define HUGE_PAGE ((size_t)2 << 20)
 
 struct variant {
 	const char *name;
@@ -48,10 +49,11 @@ struct shared {
 static struct shared *shared;
 
 static const struct variant *variant;
+static unsigned pieces = 128;
 static CUcontext context;
 static CUstream stream;
 static CUdeviceptr range, word_address;
-static CUmemGenericAllocationHandle handles[PIECES];
+static CUmemGenericAllocationHandle handles[PIECES_MAX];
 static uint8_t *host;
 static _Atomic uint64_t *word;
 static atomic_uint copied;
@@ -80,6 +82,22 @@ static void make_piece(unsigned i)
 	MUST(cuMemSetAccess(range + i * PIECE, PIECE, &access, 1));
 }
 
+/* For each piece its own, as host swap is. */
+static void make_host_memory(void)
+{
+	size_t bytes = pieces * PIECE;
+
+	host = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		-1, 0);
+	if (host == MAP_FAILED)
+		_exit(1);
+	host += -(uintptr_t)host % HUGE_PAGE;
+	madvise(host, bytes, MADV_HUGEPAGE); /* a wish */
+	memset(host, 1, bytes);
+	MUST(cuMemHostRegister(
+		host, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
+}
+
 static void begin(bool mapped)
 {
 	CUdevice device;
@@ -90,13 +108,13 @@ static void begin(bool mapped)
 	MUST(cuDevicePrimaryCtxRetain(&context, device));
 	MUST(cuCtxSetCurrent(context));
 	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	MUST(cuMemHostAlloc((void **)&host, HOST_PIECES * PIECE, CU_MEMHOSTALLOC_PORTABLE));
+	make_host_memory();
 	MUST(cuMemHostAlloc(&page, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
 	MUST(cuMemHostGetDevicePointer(&word_address, page, 0));
 	word = page;
 	*word = 0;
-	MUST(cuMemAddressReserve(&range, PIECES * PIECE, 0, 0, 0));
-	for (unsigned i = 0; mapped && i < PIECES; i++)
+	MUST(cuMemAddressReserve(&range, pieces * PIECE, 0, 0, 0));
+	for (unsigned i = 0; mapped && i < pieces; i++)
 		make_piece(i);
 	shared->ready++;
 	while (!shared->go)
@@ -105,13 +123,13 @@ static void begin(bool mapped)
 
 static CUdeviceptr host_piece(unsigned i)
 {
-	return (uintptr_t)host + i % HOST_PIECES * PIECE;
+	return (uintptr_t)host + i * PIECE;
 }
 
 static void *drop(void *unused)
 {
 	MUST(cuCtxSetCurrent(context));
-	for (unsigned i = 0; i < PIECES; i++) {
+	for (unsigned i = 0; i < pieces; i++) {
 		while (copied <= i)
 			usleep(5);
 		if (variant->drops) {
@@ -131,8 +149,8 @@ static void leave(void)
 	begin(true);
 	if (pthread_create(&dropper, NULL, drop, NULL))
 		_exit(1);
-	while (done < PIECES) {
-		while (submitted < PIECES && submitted - done < variant->deep) {
+	while (done < pieces) {
+		while (submitted < pieces && submitted - done < variant->deep) {
 			MUST(cuMemcpyAsync(
 				host_piece(submitted), range + submitted * PIECE, PIECE, stream));
 			MUST(cuStreamWriteValue64(stream, word_address, ++submitted, 0));
@@ -147,7 +165,7 @@ static void leave(void)
 static void come(void)
 {
 	begin(!variant->maps);
-	for (unsigned i = 0; i < PIECES; i++) {
+	for (unsigned i = 0; i < pieces; i++) {
 		while (shared->dropped <= i)
 			usleep(5);
 		if (variant->maps)
@@ -210,13 +228,28 @@ static double measure(void)
 	shared->go = true;
 	while (wait(NULL) > 0)
 		;
-	return right ? 2.0 * PIECES * PIECE / 1e9 / seconds : 0;
+	return right ? 2.0 * pieces * PIECE / 1e9 / seconds : 0;
 }
 
-int main(void)
+static bool is_wanted(const char *name, int argc, char **argv)
+{
+	for (int i = 2; i < argc; i++)
+		if (!strcmp(argv[i], name))
+			return true;
+	return argc <= 2;
+}
+
+int main(int argc, char **argv)
 {
 	double baseline = 0;
 
+	if (argc > 1)
+		pieces = (unsigned)strtoul(argv[1], NULL, 10);
+	if (!pieces || pieces > PIECES_MAX) {
+		fprintf(stderr, "Usage: exchange [PIECES [VARIANT]...]; at most %d pieces\n",
+			PIECES_MAX);
+		return 2;
+	}
 	shared = mmap(
 		NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
@@ -224,6 +257,8 @@ int main(void)
 	for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
 		double rate;
 		variant = &variants[i];
+		if (!is_wanted(variant->name, argc, argv))
+			continue;
 		rate = measure();
 		if (!rate)
 			return 1;

@@ -10,7 +10,8 @@
   swap-bandwidth  GB/s at which memory leaves the device, comes back, and does both; the baseline is what
                   copies of page-locked memory reach in the same run. restore_temporary: how much longer a launch
                   takes for what was to leave and was wanted back before it had, which moves no byte; the
-                  baseline is what it may take at most
+                  baseline is what it may take at most. On hardware, both_driver: what the vendor's driver leaves of
+                  `both` to two processes without gdev that exchange as many bytes (bench/exchange.c)
   suspend         GB/s of `gdev suspend` and `gdev resume`; the same baseline
 
 Sizes are those of the device: 8 GiB of hardware, some hundred MiB of the software GPU, where a copy is a
@@ -236,12 +237,22 @@ def moved(gdevd):
     return (sum(s["swap_out_bytes"] for s in sessions), sum(s["swap_in_bytes"] for s in sessions))
 
 
+TURN_S = 0.05  # so long after the last command of a session with memory brought in another gets the device at once
+
+
 def rate(gdevd, filler, letter):
     """(GB/s, bytes out, bytes in) of what one letter makes move."""
     before = moved(gdevd)
+    time.sleep(TURN_S)  # docs/memory.md, rule 8: a pause of the other's does not end its turn
     seconds = filler.do(letter)
     out, back = (after - then for after, then in zip(moved(gdevd), before))
     return (out + back) / 1e9 / seconds, out, back
+
+
+def driver_exchange(runs, gdevd, piece_count):
+    """GB/s of two processes that exchange so many pieces of 32 MiB without gdev."""
+    command = [gdevd.build / "bench" / "bench_exchange", str(piece_count), "drops_maps"]
+    return run_json(gdevd, *command, environment={"LD_PRELOAD": runs.vendor})["value"]
 
 
 def measure_bandwidth(runs, gdevd, object_mib):
@@ -257,7 +268,11 @@ def measure_bandwidth(runs, gdevd, object_mib):
         for what, value in zip(seen, pinned_rates(one)):
             pinned[what].append(value)
         other.do("t")
-        seen["both"].append(rate(gdevd, one, "t")[0])
+        both, out, _ = rate(gdevd, one, "t")
+        seen["both"].append(both)
+        if runs.vendor and object_mib == 32:
+            seen.setdefault("both_driver", []).append(driver_exchange(runs, gdevd, out // MIB // 32))
+            pinned["both_driver"] = pinned["both"]
         other.do("f"), other.do("a")
         seen["evict"].append(rate(gdevd, other, "t")[0])  # never written: nothing comes in
         other.do("f")
