@@ -87,10 +87,18 @@ static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 		client_destroy(client);
 		return;
 	}
-	client_refuse(client, -EAGAIN,
-		"no worker became free: %u are in use (max_workers is %u in gdev.conf); 'gdev status' shows "
-		"them",
-		client->daemon->session_count, (unsigned)client->daemon->config.max_workers);
+	if (!workers_take_warm(client->daemon) &&
+		memory_room(&client->daemon->device.memory) < client->daemon->device.overhead_bytes)
+		client_refuse(client, -ENOMEM,
+			"the device had no memory for another context for %llu s: those who hold it use it; "
+			"'gdev status' shows them",
+			WORKER_TIMEOUT_NS / NS_PER_S);
+	else
+		client_refuse(client, -EAGAIN,
+			"no worker became free: %u are in use (max_workers is %u in gdev.conf); 'gdev status' "
+			"shows them",
+			client->daemon->session_count,
+			(unsigned)client->daemon->config.max_workers);
 	client_destroy(client);
 }
 

@@ -87,7 +87,8 @@ struct worker {
 	pid_t pid;
 	uv_process_t process;
 	bool spawned;                  /* `process` is a handle */
-	bool child;                    /* and its process has not been reaped */
+	bool child;                    /* and its process has not been reaped, */
+	bool killed;                   /* which we have killed */
 	struct connection *connection; /* NULL: gone */
 	int fds[WORKER_FDS];           /* until WELCOME */
 	int trace_fd;                  /* of the trace segment; -1: it has none */
@@ -293,6 +294,9 @@ void worker_leave(struct worker *worker);
 void worker_ready(struct worker *worker);
 /* Kills it at once: what it says makes no sense, or it is late. */
 void worker_kill(struct worker *worker, const char *why);
+/* It is on its way out: what it holds comes, and is waited for. It is killed if it takes long, and not waited for any
+ * more if even that takes long. */
+bool worker_is_going(const struct worker *worker);
 /* The device failed under this worker: what the warm ones hold of it is worth nothing either. */
 void workers_device_lost(struct worker *worker);
 const char *worker_state_name(enum worker_state state);
@@ -300,12 +304,12 @@ const char *worker_state_name(enum worker_state state);
 /* Says BYE to a warm one. */
 void worker_send_away(struct worker *worker);
 
-/* relief.c: warm workers make room for sessions. */
+/* relief.c: warm workers make room for sessions, which wait for them and for those who are going. */
 /* How many are to be kept warm, by the memory that there is. */
 unsigned relief_pool_size(const struct daemon *daemon);
 /* What the warm ones hold. */
 uint64_t relief_pool_bytes(const struct daemon *daemon);
-/* The device lacks memory for what the worker asks: true if there will be some soon; then the request is taken
+/* There is no memory for what the worker asks: true if there will be some soon; then the request is taken
  * up again by worker_wants_memory(). */
 bool relief_wait(struct worker *worker, const struct control_memory *message);
 /* Memory has come back. */

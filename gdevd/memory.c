@@ -14,7 +14,7 @@ void memory_init(
 	*account = (struct memory_account){.parent = parent, .limit_bytes = limit_bytes};
 }
 
-static uint64_t room(const struct memory_account *account)
+uint64_t memory_room(const struct memory_account *account)
 {
 	/* A limit may have been lowered below the use. */
 	return account->limit_bytes > account->used_bytes
@@ -27,7 +27,7 @@ uint64_t memory_free(const struct memory_account *account)
 	uint64_t least = UINT64_MAX;
 
 	for (; account; account = account->parent)
-		least = min_of(least, room(account));
+		least = min_of(least, memory_room(account));
 	return least;
 }
 

@@ -34,6 +34,8 @@ int memory_move(struct memory_account *from, struct memory_account *to, uint64_t
 /* Hangs the account with all it holds below another parent. -ENOMEM: it stays where it is. */
 int memory_reparent(struct memory_account *account, struct memory_account *parent);
 
+/* What this account's own limit leaves; 0 when that was lowered below the use. */
+uint64_t memory_room(const struct memory_account *account);
 /* What a charge may be at most now. */
 uint64_t memory_free(const struct memory_account *account);
 /* What the account may hold at most: the least limit of its chain. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Warm workers make room: a context that nobody uses yet holds device memory (half a GiB on hardware), and
- * a session that lacks memory comes first. Its request waits until they are gone.
+ * a session that lacks memory comes first. Its request waits until they are gone, and for those who are going anyway.
  */
 #include "gdevd/daemon.h"
 
@@ -42,18 +42,33 @@ uint64_t relief_pool_bytes(const struct daemon *daemon)
 	return bytes;
 }
 
-/* Whether `bytes` will be free once those have left that are told to now, or are leaving. */
-static bool make_room(struct daemon *daemon, uint64_t wanted)
+/* What those hold who are going: of all, or of one virtual GPU. */
+static uint64_t going(const struct daemon *daemon, const struct vgpu *vgpu)
 {
+	const struct worker *worker;
+	uint64_t bytes = 0;
+
+	list_for_each (worker, &daemon->workers.all, link)
+		if (worker_is_going(worker) && (!vgpu || worker->memory.parent == &vgpu->memory))
+			bytes += worker->memory.used_bytes;
+	return bytes;
+}
+
+/* Whether `wanted` will be free, for the worker, once those have left that are told to now, or are going. */
+static bool make_room(const struct worker *asks, uint64_t wanted)
+{
+	struct daemon *daemon = asks->daemon;
+	const struct vgpu *vgpu = asks->session->vgpu;
 	uint64_t bytes = wanted + daemon->device.residency.reserve_bytes;
-	uint64_t coming = memory_free(&daemon->device.memory), warm = relief_pool_bytes(daemon);
+	uint64_t own = memory_room(&vgpu->memory), coming = memory_room(&daemon->device.memory);
+	uint64_t warm = relief_pool_bytes(daemon);
 	struct worker *worker;
 
-	if (coming >= bytes)
-		return false; /* it is not the device that is full */
-	list_for_each (worker, &daemon->workers.all, link)
-		if (worker->state == WORKER_LEAVING)
-			coming += worker->memory.used_bytes;
+	if (own >= wanted && coming >= bytes)
+		return false; /* it is kept for a client's context */
+	if (own < wanted && own + going(daemon, vgpu) < wanted)
+		return false; /* the virtual GPU is full, and stays so */
+	coming += going(daemon, NULL);
 	if (coming + warm < bytes)
 		return false;
 	while (coming < bytes && (worker = workers_take_warm(daemon))) {
@@ -65,7 +80,7 @@ static bool make_room(struct daemon *daemon, uint64_t wanted)
 
 bool relief_wait(struct worker *worker, const struct control_memory *message)
 {
-	if (!make_room(worker->daemon, (uint64_t)message->bytes))
+	if (!make_room(worker, (uint64_t)message->bytes))
 		return false;
 	worker->lacks = *message;
 	list_remove(&worker->lacking);

@@ -91,13 +91,6 @@ uint64_t residency_free(const struct vgpu *vgpu)
 	return total - min_of(total, used);
 }
 
-static uint64_t room(const struct memory_account *account)
-{
-	return account->limit_bytes > account->used_bytes
-		       ? account->limit_bytes - account->used_bytes
-		       : 0;
-}
-
 /* Of what there is, contexts of clients that wait for one come first: who brings objects in would take each piece
  * as it comes. */
 static uint64_t for_contexts(const struct daemon *daemon, const struct vgpu *vgpu)
@@ -113,7 +106,7 @@ bool residency_has_room(const struct worker *worker, uint64_t bytes)
 {
 	const struct daemon *daemon = worker->daemon;
 	uint64_t reserve = daemon->device.residency.reserve_bytes;
-	uint64_t device = room(&daemon->device.memory);
+	uint64_t device = memory_room(&daemon->device.memory);
 
 	return bytes <= memory_free(&worker->memory) &&
 	       bytes + reserve + for_contexts(daemon, NULL) <= device;
@@ -121,17 +114,19 @@ bool residency_has_room(const struct worker *worker, uint64_t bytes)
 
 static uint64_t room_beside_contexts(const struct daemon *daemon, const struct vgpu *vgpu)
 {
-	uint64_t bytes = room(vgpu ? &vgpu->memory : &daemon->device.memory);
+	uint64_t bytes = memory_room(vgpu ? &vgpu->memory : &daemon->device.memory);
 
 	return bytes - min_of(bytes, for_contexts(daemon, vgpu));
 }
 
-/* What a worker's orders will bring yet. */
+/* What a worker's orders will bring yet; all that it has, if it is going. */
 static uint64_t coming(const struct worker *worker)
 {
 	const struct worker_residency *residency = &worker->residency;
 	uint64_t given = 0;
 
+	if (worker_is_going(worker))
+		return worker->memory.used_bytes;
 	if (!residency->order)
 		return 0;
 	if (worker->memory.used_bytes < residency->ordered_from_bytes)
@@ -139,14 +134,14 @@ static uint64_t coming(const struct worker *worker)
 	return residency->ordered_bytes - min_of(given, residency->ordered_bytes);
 }
 
-/* Of all workers, or of those of one virtual GPU. */
+/* Of all workers, or of those of one virtual GPU: that is certain. */
 static uint64_t coming_in(const struct daemon *daemon, const struct vgpu *vgpu)
 {
 	const struct worker *worker;
 	uint64_t sum = 0;
 
 	list_for_each (worker, &daemon->workers.all, link)
-		if (worker->session && (!vgpu || worker->session->vgpu == vgpu))
+		if (!vgpu || worker->memory.parent == &vgpu->memory)
 			sum += coming(worker);
 	return sum + shm_coming(daemon, vgpu);
 }
@@ -176,7 +171,7 @@ static bool may_give(
 	const struct worker *worker, const struct worker *asks, const struct vgpu *vgpu)
 {
 	if (worker == asks || worker->state != WORKER_SERVING || !worker->session ||
-		!worker->connection)
+		!worker->connection || worker_is_going(worker))
 		return false;
 	if ((vgpu && worker->session->vgpu != vgpu) || retire_is_retired(worker) ||
 		worker->residency.suspended)
@@ -197,6 +192,11 @@ void residency_pause_begin(struct residency_pause *pause)
 bool residency_is_paused(const struct residency_pause *pause)
 {
 	return pause->until_ns > clock_now_ns();
+}
+
+bool residency_is_hopeful(const struct residency_pause *pause)
+{
+	return residency_is_paused(pause) && pause->length_ns <= PAUSE_HOPED_NS;
 }
 
 void residency_refreshed(struct worker *worker)
@@ -354,6 +354,8 @@ void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial)
 	enum swap_pool pool = SWAP_MEMORY;
 	int status = promise(worker, bytes, &pool);
 
+	if (status == -ENOMEM && swap_comes(worker->daemon))
+		status = -EAGAIN; /* and serve_promises() comes again */
 	worker->swapping.promise_bytes = status == -EAGAIN ? bytes : 0;
 	worker->swapping.promise_serial = serial;
 	if (status == -EAGAIN || !worker->connection)
@@ -391,7 +393,8 @@ static bool serve(struct worker *worker)
 		bytes &= ~(GRANULE - 1);
 	if (!bytes || memory_charge(&worker->memory, bytes))
 		return false;
-	if (room(&worker->daemon->device.memory) < worker->daemon->device.residency.reserve_bytes)
+	if (memory_room(&worker->daemon->device.memory) <
+		worker->daemon->device.residency.reserve_bytes)
 		worker->daemon->device.residency.taker = worker->session->id;
 	residency_refreshed(worker);
 	list_remove(&residency->link);
@@ -422,37 +425,37 @@ static uint64_t objects_of(const struct worker *worker)
 	       min_of(used, retire_is_retired(worker) ? 0 : worker->daemon->device.overhead_bytes);
 }
 
-/* Somebody uses the device with what it has, and gives it afterwards; or what is free is kept for a client's context,
- * which will have been made. Who wants something for its turn of the device waits for that a little: without, it uses
- * host memory, for good. */
-static bool may_pause(
-	const struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu)
+/* What others than `asks` have beside their contexts, and give soon: they had nothing to give just now, as it was in
+ * use perhaps, and are asked again; `after_turns`: or they use the device with it now. */
+static uint64_t given_later(const struct daemon *daemon, const struct worker *asks,
+	const struct vgpu *vgpu, bool after_turns)
 {
+	uint64_t sum = shm_given_later(daemon, asks, vgpu, after_turns);
 	const struct worker *worker;
 
-	if (!asks->residency.wanted_to_stay &&
-		clock_now_ns() - asks->residency.used_ns > PAUSE_AWAITED_NS)
-		return false;
-	list_for_each (worker, &daemon->workers.all, link)
-		if (worker != asks && worker->session && residency_is_protected(worker) &&
-			objects_of(worker) && (!vgpu || worker->session->vgpu == vgpu))
-			return true;
-	return client_waiting_count(daemon, vgpu) > 0;
+	list_for_each (worker, &daemon->workers.all, link) {
+		if (worker == asks || !worker->session || worker_is_going(worker) ||
+			(vgpu && worker->session->vgpu != vgpu))
+			continue;
+		if (residency_is_hopeful(&worker->residency.pause) ||
+			(after_turns && residency_is_protected(worker)))
+			sum += objects_of(worker);
+	}
+	return sum;
 }
 
-/* Somebody had nothing to give, and is asked again soon: what it has was in use, perhaps. */
+/* Who wants something for its turn of the device waits for who uses it only a little: without, it uses host memory,
+ * for good. The same for what is free and is kept for a client's context, which will have been made. What cannot be
+ * elsewhere waits as long as there is something to wait for, idle contexts too. */
 static bool may_give_later(
 	const struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu)
 {
-	const struct worker *worker;
+	bool stays = asks->residency.wanted_to_stay;
+	bool patient = stays || clock_now_ns() - asks->residency.used_ns <= PAUSE_AWAITED_NS;
 
-	list_for_each (worker, &daemon->workers.all, link)
-		if (worker != asks && worker->session &&
-			residency_is_paused(&worker->residency.pause) &&
-			worker->residency.pause.length_ns <= PAUSE_HOPED_NS &&
-			(!vgpu || worker->session->vgpu == vgpu))
-			return true;
-	return may_pause(daemon, asks, vgpu);
+	return given_later(daemon, asks, vgpu, patient) ||
+	       (patient && client_waiting_count(daemon, vgpu)) ||
+	       (stays && retire_may_come(daemon, vgpu));
 }
 
 /* Nobody is going to give it anything. */
@@ -506,7 +509,7 @@ static void restore_reserve(struct daemon *daemon)
 {
 	const struct memory_account *device = &daemon->device.memory;
 	uint64_t reserve = daemon->device.residency.reserve_bytes;
-	uint64_t have = room(device) + coming_in(daemon, NULL);
+	uint64_t have = memory_room(device) + coming_in(daemon, NULL);
 	struct vgpu *vgpu;
 
 	if (have < reserve)
@@ -607,7 +610,7 @@ int residency_evicted(struct worker *worker, const struct control_evict *message
 
 int residency_make_room(struct daemon *daemon, struct vgpu *vgpu, uint64_t bytes)
 {
-	uint64_t have = room(vgpu ? &vgpu->memory : &daemon->device.memory);
+	uint64_t have = memory_room(vgpu ? &vgpu->memory : &daemon->device.memory);
 	uint64_t coming = coming_in(daemon, vgpu);
 	bool sent = true;
 
@@ -615,10 +618,13 @@ int residency_make_room(struct daemon *daemon, struct vgpu *vgpu, uint64_t bytes
 		return 0;
 	if (have + coming < bytes)
 		sent = send_for(daemon, NULL, vgpu, bytes - have - coming);
-	if (have + coming_in(daemon, vgpu) >= bytes || swap_comes(daemon) ||
-		(sent && retire_may_come(daemon, vgpu)))
+	have += coming_in(daemon, vgpu);
+	if (have >= bytes || swap_comes(daemon) || (sent && retire_may_come(daemon, vgpu)))
 		return -EAGAIN;
-	return -ENOMEM;
+	if (!sent || have + given_later(daemon, NULL, vgpu, true) < bytes)
+		return -ENOMEM;
+	retire_wait(daemon); /* nobody says when a turn is over */
+	return -EAGAIN;
 }
 
 /* ---- administration ---- */

@@ -75,6 +75,8 @@ void residency_finish_worker(struct worker *worker);
 /* It gave nothing; it may have something to give. */
 void residency_pause_begin(struct residency_pause *pause);
 bool residency_is_paused(const struct residency_pause *pause);
+/* For one of the first two times: who needs memory waits for that (rule 5). */
+bool residency_is_hopeful(const struct residency_pause *pause);
 void residency_refreshed(struct worker *worker);
 /* More is wanted than those have who could be asked: residency_balance() when that changes. */
 void residency_ask_again(struct daemon *daemon);

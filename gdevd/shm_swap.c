@@ -395,6 +395,40 @@ static struct shm_segment *find_victim(
 	return victim;
 }
 
+/* Nobody who has attached it is `asks`, and somebody uses the device. */
+static bool is_used_by_others(const struct shm_segment *segment, const struct worker *asks)
+{
+	const struct shm_attachment *attachment;
+	bool used = false;
+
+	list_for_each (attachment, &segment->attachments, by_segment) {
+		const struct worker *worker = attachment->session->worker;
+		if (!worker || worker == asks)
+			return false;
+		used |= residency_is_protected(worker);
+	}
+	return used;
+}
+
+uint64_t shm_given_later(const struct daemon *daemon, const struct worker *asks,
+	const struct vgpu *only, bool after_turns)
+{
+	const struct shm_segment *segment;
+	const struct vgpu *vgpu;
+	uint64_t bytes = 0;
+
+	list_for_each (vgpu, &daemon->vgpus, link) {
+		if (only && vgpu != only)
+			continue;
+		list_for_each (segment, &vgpu->shm.segments, link)
+			if (segment->place == SHM_ON_DEVICE &&
+				(residency_is_hopeful(&segment->pause) ||
+					(after_turns && is_used_by_others(segment, asks))))
+				bytes += segment->memory.used_bytes;
+	}
+	return bytes;
+}
+
 uint64_t shm_asked_again_at(const struct daemon *daemon, uint64_t at_ns)
 {
 	const struct shm_segment *segment;

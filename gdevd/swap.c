@@ -149,7 +149,9 @@ bool swap_comes(const struct daemon *daemon)
 	const struct worker *worker;
 
 	list_for_each (worker, &daemon->workers.all, link)
-		if (is_giving(worker))
+		if (is_giving(worker) ||
+			(worker_is_going(worker) && worker->swap[SWAP_MEMORY].used_bytes +
+							    worker->swap[SWAP_FILE].used_bytes))
 			return true;
 	return false;
 }

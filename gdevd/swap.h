@@ -51,7 +51,7 @@ uint64_t swap_room(const struct daemon *daemon);
 uint64_t swap_largest(const struct daemon *daemon);
 /* When nobody is waited for any more who is giving slots back; UINT64_MAX: nobody is. */
 uint64_t swap_asked_again_at(const struct daemon *daemon);
-/* Whether somebody is giving slots back. */
+/* Whether somebody is giving slots back, or is going and has some. */
 bool swap_comes(const struct daemon *daemon);
 /* The worker has answered EVICT_SLOTS. */
 void swap_given(struct worker *worker);

@@ -154,7 +154,30 @@ void worker_kill(struct worker *worker, const char *why)
 		connection_destroy(worker->connection);
 		worker->connection = NULL;
 	}
+	worker->killed = true;
+	if (worker->child)
+		deadline_set(&worker->daemon->deadlines, &worker->deadline,
+			clock_now_ns() + EXIT_GRACE_NS);
 	maybe_free(worker);
+}
+
+bool worker_is_going(const struct worker *worker)
+{
+	return (worker->state == WORKER_SERVING || worker->state == WORKER_LEAVING) &&
+	       !list_empty(&worker->deadline.link);
+}
+
+/* Those who wait for what it holds are told. */
+static void give_up(struct worker *worker)
+{
+	struct daemon *daemon = worker->daemon;
+
+	complain(
+		"worker %d was killed and does not end: nobody waits any longer for its %llu MiB of the device",
+		(int)worker->pid, (unsigned long long)(worker->memory.used_bytes >> 20));
+	residency_balance(daemon);
+	relief_serve(daemon);
+	workers_adjust(daemon);
 }
 
 static void on_late(struct deadline *deadline, uint64_t now_ns)
@@ -168,7 +191,10 @@ static void on_late(struct deadline *deadline, uint64_t now_ns)
 		[WORKER_LEAVING] = "it did not leave in time",
 	};
 
-	worker_kill(worker, reasons[worker->state]);
+	if (worker->killed)
+		give_up(worker);
+	else
+		worker_kill(worker, reasons[worker->state]);
 }
 
 void worker_leave(struct worker *worker)
@@ -434,17 +460,6 @@ static void on_retry(struct deadline *deadline, uint64_t now_ns)
 	workers_adjust(daemon);
 }
 
-/* Memory that comes back soon, without anybody being asked. */
-static bool some_leave(const struct daemon *daemon)
-{
-	const struct worker *worker;
-
-	list_for_each (worker, &daemon->workers.all, link)
-		if (worker->state == WORKER_LEAVING && worker->memory.used_bytes)
-			return true;
-	return false;
-}
-
 /* Whether there is device memory for one more context. Nobody leaves for a warm one; for that of a client that waits
  * others do, or it is told that there is none. */
 static bool has_room(struct daemon *daemon)
@@ -459,7 +474,7 @@ static bool has_room(struct daemon *daemon)
 	if (client_waiting_count(daemon, NULL) <= workers->warm + workers->starting)
 		return false;
 	status = residency_make_room(daemon, NULL, bytes);
-	if (status == -ENOMEM && !workers->warm && !workers->starting && !some_leave(daemon))
+	if (status == -ENOMEM && !workers->warm && !workers->starting)
 		while ((client = client_waiting(daemon)))
 			client_refuse(client, -ENOMEM,
 				"the device has no memory left for another context, and nobody can leave; 'gdev status' "

@@ -8,7 +8,8 @@ gdevd as it is, with its descriptors, and what gdevd sends is passed to the clie
 part of a worker through the client's end.
 
 Modes: ok; die (before READY); bad-ready (too few descriptors); unsealed; attach-die; attach-busy
-(-EADDRINUSE); no-trace (without a trace segment); attach-slow-die-once; deaf (reads nothing any more after READY); stay (does not leave).
+(-EADDRINUSE); no-trace (without a trace segment); attach-slow-die-once; deaf (reads nothing any more after READY); stay
+(does not leave); linger (says BYE, and is there until there is a file `go`).
 """
 
 import argparse
@@ -112,6 +113,8 @@ class Worker:
                     if self.mode == "stay":
                         time.sleep(60)
                     wire.send(self.control, wire.message(wire.BYE))
+                    while self.mode == "linger" and not os.path.exists(os.environ["FAKE_WORKER_DIR"] + "/go"):
+                        time.sleep(0.01)
                     return
                 if data == b"die":
                     os._exit(5)

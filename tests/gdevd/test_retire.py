@@ -90,7 +90,7 @@ class Retire(harness.GdevdTest):
         for client, ago in ((first, 0), (second, 5), (third, 3)):
             self.page(client, wire.PAGE_ACTIVE_NS, max(0, int((time.monotonic() - ago) * 1e9)))
         time.sleep(1.2)  # for all of them to be idle: none is older than that
-        self.active(first)
+        self.active(first, -60)
         fourth = self.client()
         self.assertEqual(fourth.kind, wire.WELCOME)
         fourth.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(2 * MIB, 1, 0), 7))

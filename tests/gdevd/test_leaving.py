@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Memory that is certain to come is waited for: what those hold who are going, or use it just now.
+
+Usage: test_leaving.py GDEVD GDEV [unittest arguments]
+"""
+
+import os
+import select
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+import wire  # noqa: E402
+
+MIB = 1 << 20
+CONTEXT = MIB  # fake_worker.py's
+
+
+class Leaving(harness.GdevdTest):
+    def begin(self, memory, mode="linger", vgpus="", **keys):
+        keys = {"warm_workers": 0, "swap_reserve": 0, "host_swap": "64M", "retire_after": "never", **keys}
+        self.start("--device-memory", memory, mode=mode,
+                   config="[gdevd]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()) + vgpus)
+
+    def going(self, size, swap=0, vgpu="gdev0"):
+        """Somebody who has a context, so much memory and so much swap, and is leaving until let_go()."""
+        client = self.client(vgpu)
+        self.assertEqual(client.memory(size)[0] if size else 0, 0)
+        self.assertEqual(client.ask(self.swap(swap))[2] if swap else 0, 0)
+        return client
+
+    def leave(self, client):
+        leaving = self.status()["workers"]["leaving"]
+        self.clients.remove(client)
+        client.close()
+        harness.wait_for(lambda: self.status()["workers"]["leaving"] > leaving, what="its session's end")
+
+    def let_go(self):
+        with open(self.orders + "/go", "w", encoding="ascii"):
+            pass
+
+    @staticmethod
+    def swap(size):
+        return wire.message(wire.SWAP, wire.MEMORY_BODY.pack(size, 0, 0), 6)
+
+    @staticmethod
+    def resident(size, stays=1):
+        return wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(size, stays, 0), 7)
+
+    def use_device(self, client, used=True):
+        """The client's kernel runs, or is over: its worker does not say so."""
+        client.tell(b"page" + wire.PAGE_STREAMS_BUSY.to_bytes(4, "little") + int(used).to_bytes(8, "little"))
+        self.assertEqual(client.peer.recv(16), b"written")
+        if used:
+            client.tell(wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(0, 0, 0, 0)))
+            self.assertEqual(wire.receive(client.peer)[0], wire.GRANT)
+
+    def expect_nothing(self, client, seconds=0.3):
+        client.peer.settimeout(seconds)
+        with self.assertRaises(TimeoutError):
+            wire.receive(client.peer)
+        client.peer.settimeout(10)
+
+    def expect_order(self, client):
+        kind, serial, _, body, _ = wire.receive(client.peer)
+        self.assertEqual(kind, wire.EVICT)
+        size, _, flags, _ = wire.EVICT_BODY.unpack(body)
+        return serial, size, flags
+
+    def give(self, client, serial, size, flags=0):
+        if size:
+            client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-size, 0, 0)))
+        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(size, size, flags, 0), serial))
+
+    def expect_answer(self, client, size, serial):
+        kind, got, status, body, fds = wire.receive(client.peer)
+        for fd in fds:
+            os.close(fd)
+        self.assertEqual((kind, got, status), (wire.MEMORY_REPLY, serial, 0))
+        self.assertEqual(wire.MEMORY_BODY.unpack(body)[0], size)
+
+    def begin_client(self, vgpu="gdev0"):
+        """A client that waits; gives a function that says what came, or None for nothing yet."""
+        begun = []
+        thread = threading.Thread(target=lambda: begun.append(self.client(vgpu, welcome=False)))
+        thread.start()
+
+        def result(seconds=10):
+            thread.join(seconds)
+            return begun[0] if begun else None
+        return result
+
+    # -- those who are going ------------------------------------------------------------------------
+
+    def test_what_must_be_on_the_device_waits_for_who_is_leaving(self):
+        self.begin("4M")
+        first, second = self.going(2 * MIB), self.client()
+        self.leave(first)
+        second.tell(self.resident(2 * MIB))
+        self.expect_nothing(second)
+        self.let_go()
+        self.expect_answer(second, 2 * MIB, 7)
+
+    def test_who_brings_in_its_objects_waits_for_who_is_leaving(self):
+        self.begin("4M")
+        first, second = self.going(2 * MIB), self.client()
+        self.leave(first)
+        second.tell(self.resident(2 * MIB, stays=0))
+        self.expect_nothing(second, 1)
+        self.use_device(second)
+        self.let_go()
+        self.expect_answer(second, 2 * MIB, 7)
+
+    def test_nobody_else_has_to_leave_for_what_is_coming(self):
+        self.begin("8M")
+        first, second, third = self.going(2 * MIB), self.client(), self.client()
+        self.assertEqual(third.memory(3 * MIB)[0], 0)
+        self.leave(first)
+        second.tell(self.resident(2 * MIB))
+        self.expect_nothing(third)
+        self.let_go()
+        self.expect_answer(second, 2 * MIB, 7)
+        self.expect_nothing(third)
+
+    def test_within_a_quota_it_is_the_same(self):
+        self.begin("64M", vgpus="[vgpu gdev0]\n[vgpu small]\nmemory = 4M\n", host_swap=0)
+        first, second = self.going(2 * MIB, vgpu="small"), self.client("small")
+        self.leave(first)
+        second.tell(self.resident(2 * MIB))
+        self.expect_nothing(second)
+        self.let_go()
+        self.expect_answer(second, 2 * MIB, 7)
+
+    def test_an_allocation_that_cannot_be_swapped_waits_for_the_quota(self):
+        self.begin("64M", vgpus="[vgpu gdev0]\n[vgpu small]\nmemory = 4M\n", host_swap=0)
+        first, second = self.going(2 * MIB, vgpu="small"), self.client("small")
+        self.assertEqual(second.memory(MIB)[0], -harness.ENOMEM)  # nobody leaves
+        self.leave(first)
+        second.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(2 * MIB, 0, 0), 5))
+        self.expect_nothing(second)
+        self.let_go()
+        self.expect_answer(second, 2 * MIB, 5)
+        self.assertEqual(second.memory(2 * MIB)[0], -harness.ENOMEM)
+
+    def test_swap_of_who_is_leaving_is_waited_for(self):
+        self.begin("256M", host_swap="128M", swap_reserve=50)
+        first, second = self.going(0, swap=128 * MIB), self.client()
+        self.assertEqual(second.ask(self.swap(64 * MIB))[2], -harness.ENOMEM)
+        self.leave(first)
+        second.tell(self.swap(64 * MIB))
+        self.expect_nothing(second)
+        self.let_go()
+        self.expect_answer(second, 64 * MIB, 6)
+
+    def test_what_can_leave_when_there_is_swap_again_is_waited_for(self):
+        self.begin("512M", swap_reserve=20)
+        first, second, third = self.going(0, swap=64 * MIB), self.client(), self.client()
+        self.assertEqual(third.memory(400 * MIB)[0], 0)
+        third.tell(self.resident(109 * MIB))  # the rest
+        self.expect_answer(third, 109 * MIB, 7)
+        self.leave(first)
+        second.tell(self.resident(2 * MIB))
+        self.expect_nothing(second)
+        self.let_go()
+        serial, size, _ = self.expect_order(third)
+        self.give(third, serial, size)
+        kind, serial, status, _, _ = wire.receive(second.peer)
+        if kind == wire.EVICT:  # for the reserve
+            kind, serial, status, _, _ = wire.receive(second.peer)
+        self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 7, 0))
+
+    def test_a_client_waits_for_the_context_of_who_is_leaving(self):
+        self.begin("4M")
+        first, second = self.going(2 * MIB), self.client()
+        self.use_device(first)
+        self.leave(first)
+        third = self.begin_client()
+        self.assertIsNone(third(0.5))
+        self.let_go()
+        self.assertEqual(third().kind, wire.WELCOME)
+        self.assertEqual(second.memory(0)[0], 0)
+
+    def test_a_client_waits_for_who_has_lost_its_client_in_the_middle_of_a_kernel(self):
+        self.begin("4M", mode="stay")  # it is killed after two seconds
+        first, second = self.client(), self.client()
+        self.assertEqual(first.memory(2 * MIB)[0], 0)
+        self.use_device(first)
+        self.clients.remove(first)
+        first.close()
+        third = self.begin_client()
+        if select.select([second.peer], [], [], 0.5)[0]:  # nobody but `first` has anything to give
+            self.give(second, self.expect_order(second)[0], 0)
+        self.assertEqual(third().kind, wire.WELCOME)
+
+    def test_an_allocation_waits_for_who_has_lost_its_client(self):
+        self.begin("4M", mode="stay", host_swap=0)
+        first, second = self.client(), self.client()
+        self.assertEqual(first.memory(2 * MIB)[0], 0)
+        self.clients.remove(first)
+        first.close()
+        time.sleep(0.1)
+        self.assertEqual(second.memory(2 * MIB)[0], 0)
+
+    # -- those who use it ---------------------------------------------------------------------------
+
+    def test_a_client_waits_for_who_uses_the_device(self):
+        self.begin("4M", mode="ok")
+        first = self.client()
+        self.assertEqual(first.memory(3 * MIB)[0], 0)
+        self.use_device(first)
+        second = self.begin_client()
+        self.assertIsNone(second(0.5))
+        self.use_device(first, False)
+        serial, size, _ = self.expect_order(first)
+        self.give(first, serial, size)
+        self.assertEqual(second().kind, wire.WELCOME)
+
+    def test_a_client_waits_for_who_had_nothing_to_give_just_now(self):
+        self.begin("4M", mode="ok")
+        first = self.client()
+        self.assertEqual(first.memory(3 * MIB)[0], 0)
+        second = self.begin_client()
+        serial, _, _ = self.expect_order(first)
+        self.give(first, serial, 0)
+        serial, size, _ = self.expect_order(first)
+        self.give(first, serial, size)
+        self.assertEqual(second().kind, wire.WELCOME)
+
+    def test_a_client_does_not_wait_for_more_than_they_have(self):
+        self.begin("4M", mode="ok", vgpus="[vgpu gdev0]\n[vgpu small]\nmemory = 1M\n")
+        first = self.client("small")
+        self.use_device(first)
+        second = self.begin_client("small")()
+        self.assertEqual((second.kind, second.status), (wire.REFUSED, -harness.ENOMEM))
+
+    def test_what_must_be_on_the_device_waits_for_idle_contexts(self):
+        self.begin("3M", mode="ok", retire_after="60s")
+        first, second = self.client(), self.client()
+        second.tell(self.resident(2 * MIB))
+        serial, _, flags = self.expect_order(first)  # its objects: it has none
+        self.assertEqual(flags, 0)
+        self.give(first, serial, 0)
+        while flags != wire.EVICT_RETIRE:  # when it has been idle for a second
+            serial, size, flags = self.expect_order(first)
+            self.give(first, serial, 0) if flags != wire.EVICT_RETIRE else None
+        first.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-CONTEXT, 0, 0)))
+        first.tell(b"page" + wire.PAGE_CONTEXT.to_bytes(4, "little") + (1).to_bytes(4, "little"))
+        first.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, wire.EVICT_RETIRE, 0), serial))
+        self.expect_answer(second, 2 * MIB, 7)
+
+
+if __name__ == "__main__":
+    harness.main()
