@@ -58,24 +58,24 @@ static void large_objects_are_made_of_large_chunks(void **state)
 {
 	struct fixture *fixture = *state;
 
-	assert_int_equal(alloc(fixture, TEST_DEVICE, 30 * MIB), 0);
-	assert_int_equal(double_chunks, 15);
-	assert_int_equal(alloc(fixture, TEST_DEVICE + 64 * MIB, 32 * MIB), 0);
-	assert_int_equal(double_chunks, 15 + 1);
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 14 * MIB), 0);
+	assert_int_equal(double_chunks, 7);
+	assert_int_equal(alloc(fixture, TEST_DEVICE + 64 * MIB, 20 * MIB), 0);
+	assert_int_equal(double_chunks, 7 + 2); /* 16 4 */
 	assert_int_equal(alloc(fixture, TEST_DEVICE + 128 * MIB, 78 * MIB), 0);
-	assert_int_equal(double_chunks, 15 + 1 + 2 + 3); /* 32 32 8 4 2 */
+	assert_int_equal(double_chunks, 7 + 2 + 2 + 3); /* 32 32 8 4 2 */
 }
 
 static void freed_chunks_are_used_again(void **state)
 {
 	struct fixture *fixture = *state;
 
-	assert_int_equal(alloc(fixture, TEST_DEVICE, 16 * MIB), 0);
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 14 * MIB), 0);
 	*(uint64_t *)TEST_DEVICE = 42;
 	assert_int_equal(release(fixture, TEST_DEVICE), 0);
-	assert_int_equal(double_chunks, 8);
-	assert_int_equal(alloc(fixture, TEST_DEVICE + 32 * MIB, 16 * MIB), 0);
-	assert_int_equal(double_chunks, 8);
+	assert_int_equal(double_chunks, 7);
+	assert_int_equal(alloc(fixture, TEST_DEVICE + 32 * MIB, 14 * MIB), 0);
+	assert_int_equal(double_chunks, 7);
 }
 
 static void chunks_that_are_kept_make_room_for_others(void **state)
@@ -86,10 +86,10 @@ static void chunks_that_are_kept_make_room_for_others(void **state)
 	assert_int_equal(alloc(fixture, TEST_DEVICE, 64 * MIB), 0);
 	assert_int_equal(release(fixture, TEST_DEVICE), 0);
 	assert_int_equal(double_chunks, 2);
-	assert_int_equal(alloc(fixture, TEST_DEVICE, 30 * MIB), 0);
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 14 * MIB), 0);
 	assert_true(fixture->core->memory.used_bytes + fixture->core->memory.kept_bytes <=
 		    fixture->core->memory.charged_bytes);
-	assert_int_equal(double_chunks, 15 + 1); /* one of the two is paid for still */
+	assert_int_equal(double_chunks, 7 + 1); /* one of the two is paid for still */
 }
 
 static void a_free_waits_for_what_is_on_the_device(void **state)
@@ -380,16 +380,16 @@ static void many_pieces_come_some_at_a_time(void **state)
 {
 	struct fixture *fixture = *state;
 	struct peer_message message = {
-		.type = PEER_DEVICE_MAP, .address = TEST_DEVICE, .bytes = 24 * MIB};
+		.type = PEER_DEVICE_MAP, .address = TEST_DEVICE, .bytes = 10 * MIB};
 	int fds[PEER_FDS_MAX];
 	size_t count = PEER_FDS_MAX;
 
-	/* Five objects of one piece each do not make a range; one of fifteen does. */
-	assert_int_equal(alloc(fixture, TEST_DEVICE, 30 * MIB), 0);
+	/* Five objects of one piece each do not make a range; one of seven does. */
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 14 * MIB), 0);
 	message.address += 4 * MIB;
 	assert_int_equal(peer_call(fixture, &message, NULL, 0, fds, &count), 0);
-	assert_int_equal(count, 12);
-	assert_int_equal(message.bytes, 24 * MIB);
+	assert_int_equal(count, 5);
+	assert_int_equal(message.bytes, 10 * MIB);
 	fd_close_all(fds, count);
 }
 
