@@ -22,9 +22,11 @@
  * a device that would stand still: waking two processes takes up to 100 us. */
 #define EAGER_NS (3 * NS_PER_MS)
 #define EAGER_PROCESSORS 8
-/* What a handover costs the device: on hardware the change of context (docs/results/sharing.md), else messages. */
+/* What a handover costs the device: on hardware the change of context (docs/results/sharing.md), else messages; and
+ * who comes back to the software GPU's copy engines finds its memory in no cache any more. */
 #define SWITCH_HARDWARE_NS (150 * NS_PER_US)
 #define SWITCH_SOFTWARE_NS (30 * NS_PER_US)
+#define SWITCH_CACHES_NS (200 * NS_PER_US)
 
 #define LOOK_NS (2 * NS_PER_MS) /* how often a holder that waits for memory is looked at */
 #define LOAD_WORTH                                                                                 \
@@ -312,6 +314,13 @@ static uint64_t quantum_of(const struct daemon *daemon)
 	return is_hardware(daemon) ? QUANTUM_HARDWARE_NS : QUANTUM_SOFTWARE_NS;
 }
 
+static uint64_t switch_of(const struct daemon *daemon, unsigned resource)
+{
+	if (is_hardware(daemon))
+		return SWITCH_HARDWARE_NS;
+	return resource == RESOURCE_COMPUTE ? SWITCH_SOFTWARE_NS : SWITCH_CACHES_NS;
+}
+
 /* What [policy NAME] says about the policy of this queue. */
 static void apply_settings(const struct daemon *daemon, struct sched_queue *queue)
 {
@@ -333,7 +342,7 @@ int grants_init(struct daemon *daemon)
 	actions = begin_turns(daemon);
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		sched_init(&device->sched[i], policy, actions, quantum_of(daemon),
-			is_hardware(daemon) ? SWITCH_HARDWARE_NS : SWITCH_SOFTWARE_NS);
+			switch_of(daemon, i));
 		device->sched[i].index = i;
 		device->usage[i].device = true;
 		apply_settings(daemon, &device->sched[i].groups);
