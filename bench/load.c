@@ -3,14 +3,14 @@
  * A load for the benchmarks of scheduling: kernels of a known length, or copies, on and on, and a log of
  * when each was really on the device, which is nobody's claim: every block of a kernel reads the
  * device's clock when it begins and when it ends, and the log keeps the first and the last. Copies are
- * timed by the host.
+ * timed by the host; what one takes alone, each load measures itself before it says "ready".
  *
  *   bench_load --calibrate US       how many rounds of the kernel's loop take so long, alone
  *   bench_load --rounds N ...       the load; says "ready", reads "BEGIN END" (CLOCK_REALTIME, ns) from its
  *                                   input, works from BEGIN to END, and reports one line of JSON
  *
- * The report has `bins`: work done in each 10 ms from BEGIN, in ns: a kernel counts as many as it takes
- * alone (--kernel-ns), spread evenly over the time it was on the device; a copy counts its bytes.
+ * The report has `bins`: work done in each 10 ms from BEGIN, in ns: a kernel or a copy counts as many as it
+ * takes alone (`unit_ns`; a kernel's: --kernel-ns), spread evenly over the time it was on the device.
  * With --batch, also how long each batch took from its first launch to the end of the wait for it.
  */
 #include <errno.h>
@@ -30,11 +30,12 @@
 #define DEPTH_MAX 512
 #define LOG_MAX (4u << 20) /* kernels */
 #define LATENCIES_MAX (1u << 20)
-#define COPY_DEPTH 16      /* so that short copies follow each other, too */
-#define CALIBRATIONS 100   /* runs without a better one are enough */
-#define RUN_NS 1000000u    /* of kernels that calibrate */
-#define SHORT_NS 200000u   /* longer ones are calculated */
-#define SPIN_MAX_NS 60000u /* shorter pauses are not worth sleeping for */
+#define COPY_DEPTH 16         /* so that short copies follow each other, too */
+#define CALIBRATIONS 100      /* runs without a better one are enough */
+#define COPY_CALIBRATIONS 400 /* a client and a worker are to be undisturbed at once */
+#define RUN_NS 1000000u       /* of what calibrates */
+#define SHORT_NS 200000u      /* longer kernels are calculated */
+#define SPIN_MAX_NS 60000u    /* shorter pauses are not worth sleeping for */
 
 /* red.max of the complement of the begin: so the log begins as zeros. The loop's result is used, or there
  * would be no loop. */
@@ -81,7 +82,7 @@ static struct {
 	uint64_t rounds, kernel_ns;
 	unsigned calibrate_us, streams, batch, think_us, blocks, threads;
 	uint64_t copy_bytes;
-	bool copies_only, from_device;
+	bool copies_only, from_device, waits;
 	const char *log;
 } options = {.streams = 1, .threads = 1024};
 
@@ -95,6 +96,7 @@ static struct {
 	struct flow flows[STREAMS_MAX];
 	uint64_t begin_ns, end_ns;
 	int64_t clock_offset_ns; /* CLOCK_REALTIME less the device's clock */
+	double unit_ns;          /* what a kernel, or a copy, takes alone */
 	double *bins;
 	uint64_t bin_count;
 	double *latencies_us;
@@ -180,6 +182,27 @@ static void launch_spin(CUstream stream, uint64_t rounds)
 	state.launched++;
 }
 
+static void copy(CUstream stream, bool from_device)
+{
+	if (from_device)
+		must(cuMemcpyDtoHAsync(state.host, state.buffer, options.copy_bytes, stream),
+			"copy from the device");
+	else
+		must(cuMemcpyHtoDAsync(state.buffer, state.host, options.copy_bytes, stream),
+			"copy to the device");
+}
+
+/* The program's own memory, of which the device knows nothing. */
+static void copy_own(void)
+{
+	if (options.from_device)
+		must(cuMemcpyDtoH(state.host, state.buffer, options.copy_bytes),
+			"copy from the device");
+	else
+		must(cuMemcpyHtoD(state.buffer, state.host, options.copy_bytes),
+			"copy to the device");
+}
+
 static void read_log(void)
 {
 	must(cuCtxSynchronize(), "wait");
@@ -204,13 +227,13 @@ static double period_ns(uint64_t rounds, unsigned count)
 }
 
 /* The least of many short runs: whatever else the machine does makes them longer, never shorter. */
-static double best_period_ns(uint64_t rounds, double about_ns)
+static double least_ns(
+	double (*run_ns)(uint64_t of, unsigned count), uint64_t of, unsigned count, unsigned enough)
 {
-	unsigned count = about_ns < RUN_NS / 2 ? (unsigned)(RUN_NS / about_ns) : 2;
-	double best = period_ns(rounds, count);
+	double best = run_ns(of, count);
 
-	for (unsigned tries = 0; tries < CALIBRATIONS; tries++) {
-		double next = period_ns(rounds, count);
+	for (unsigned tries = 0; tries < enough; tries++) {
+		double next = run_ns(of, count);
 
 		if (next < best * 0.99)
 			tries = 0;
@@ -218,6 +241,13 @@ static double best_period_ns(uint64_t rounds, double about_ns)
 			best = next;
 	}
 	return best;
+}
+
+static double best_period_ns(uint64_t rounds, double about_ns)
+{
+	unsigned count = about_ns < RUN_NS / 2 ? (unsigned)(RUN_NS / about_ns) : 2;
+
+	return least_ns(period_ns, rounds, count, CALIBRATIONS);
 }
 
 /* What one more round adds to a kernel, of which `rounds` take SHORT_NS. A multiprocessor of the software GPU
@@ -267,6 +297,42 @@ static void calibrate(void)
 	printf("{\"rounds\": %.0f, \"kernel_ns\": %.0f}\n", rounds, ns);
 }
 
+/* What `count` copies take, issued one behind the other, with the wait for the last. */
+static double copies_ns(uint64_t from_device, unsigned count)
+{
+	uint64_t begin_ns = real_ns();
+
+	for (unsigned i = 0; i < count; i++)
+		copy(state.flows[0].stream, from_device);
+	must(cuStreamSynchronize(state.flows[0].stream), "wait");
+	return (double)(real_ns() - begin_ns);
+}
+
+/* What `count` take that are waited for. */
+static double single_copies_ns(uint64_t unused, unsigned count)
+{
+	uint64_t begin_ns = real_ns();
+
+	for (unsigned i = 0; i < count; i++)
+		copy_own();
+	return (double)(real_ns() - begin_ns);
+}
+
+/* What one more copy adds. Measured by the load itself: how fast the software GPU copies depends on how its memory
+ * lies in the caches. */
+static double copy_ns(bool from_device)
+{
+	double one_ns = least_ns(copies_ns, from_device, 1, CALIBRATIONS);
+	unsigned few = (unsigned)(RUN_NS / 3 / one_ns) + 1, many = 3 * few;
+
+	if (options.waits)
+		return least_ns(single_copies_ns, 0, few, COPY_CALIBRATIONS) / few;
+
+	return (least_ns(copies_ns, from_device, many, COPY_CALIBRATIONS) -
+		       least_ns(copies_ns, from_device, few, COPY_CALIBRATIONS)) /
+	       (many - few);
+}
+
 /* ---- the log as bins ---- */
 
 static void add_work(uint64_t from_ns, uint64_t to_ns, double work)
@@ -294,7 +360,7 @@ static void bin_kernels(void)
 		uint64_t end_ns = entry->end + (uint64_t)state.clock_offset_ns;
 
 		if (entry->end)
-			add_work(begin_ns, end_ns, (double)options.kernel_ns);
+			add_work(begin_ns, end_ns, state.unit_ns);
 	}
 }
 
@@ -333,8 +399,8 @@ static void report(uint64_t units)
 	uint64_t n = state.latency_count;
 
 	qsort(state.latencies_us, n, sizeof(double), compare);
-	printf("{\"bin_ns\": %u, \"begin_ns\": %llu, \"units\": %llu", BIN_NS,
-		(unsigned long long)state.begin_ns, (unsigned long long)units);
+	printf("{\"bin_ns\": %u, \"begin_ns\": %llu, \"units\": %llu, \"unit_ns\": %.0f", BIN_NS,
+		(unsigned long long)state.begin_ns, (unsigned long long)units, state.unit_ns);
 	if (n)
 		printf(", \"batches\": %llu, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f",
 			(unsigned long long)n, state.latencies_us[n / 2],
@@ -344,16 +410,6 @@ static void report(uint64_t units)
 }
 
 /* ---- the loads ---- */
-
-static void copy(CUstream stream, bool from_device)
-{
-	if (from_device)
-		must(cuMemcpyDtoHAsync(state.host, state.buffer, options.copy_bytes, stream),
-			"copy from the device");
-	else
-		must(cuMemcpyHtoDAsync(state.buffer, state.host, options.copy_bytes, stream),
-			"copy to the device");
-}
 
 /* Kernels on and on, on all streams; waits for what was launched some time ago. */
 static void stream_kernels(void)
@@ -404,6 +460,21 @@ static void batch_kernels(void)
 	}
 }
 
+/* Copies of the program's own memory on and on, each of them waited for. How many there were. */
+static uint64_t single_copies(void)
+{
+	uint64_t count = 0, now_ns = real_ns();
+
+	for (; now_ns < state.end_ns; count++) {
+		uint64_t from_ns = now_ns;
+
+		copy_own();
+		now_ns = real_ns();
+		add_work(from_ns, now_ns, state.unit_ns);
+	}
+	return count;
+}
+
 /* Copies on and on, a few ahead. How many there were. */
 static uint64_t stream_copies(void)
 {
@@ -426,7 +497,7 @@ static uint64_t stream_copies(void)
 		must(cuEventSynchronize(events[done % COPY_DEPTH]), "wait");
 		now_ns = real_ns();
 		from_ns = issued_ns[done++ % COPY_DEPTH];
-		add_work(from_ns > last_ns ? from_ns : last_ns, now_ns, (double)options.copy_bytes);
+		add_work(from_ns > last_ns ? from_ns : last_ns, now_ns, state.unit_ns);
 		last_ns = now_ns;
 	}
 	return done;
@@ -441,7 +512,7 @@ static void warm_up(void)
 	for (int i = 0; i < 20; i++) {
 		int64_t offset_ns;
 
-		if (options.copy_bytes) {
+		if (options.copy_bytes && !options.waits) {
 			copy(state.flows[0].stream, false);
 			copy(state.flows[0].stream, true);
 		}
@@ -487,13 +558,19 @@ static void run(unsigned seconds)
 	state.latencies_us = require_memory(LATENCIES_MAX, sizeof(double));
 	if (options.copy_bytes) {
 		must(cuMemAlloc(&state.buffer, options.copy_bytes), "allocate device memory");
-		must(cuMemHostAlloc(&state.host, options.copy_bytes, 0), "allocate host memory");
+		if (options.waits)
+			state.host = require_memory(1, options.copy_bytes);
+		else
+			must(cuMemHostAlloc(&state.host, options.copy_bytes, 0),
+				"allocate host memory");
 	}
 	make_log(log_capacity(seconds));
 	warm_up();
+	state.unit_ns =
+		options.copies_only ? copy_ns(options.from_device) : (double)options.kernel_ns;
 	wait_for_start();
 	if (options.copies_only) {
-		units = stream_copies();
+		units = options.waits ? single_copies() : stream_copies();
 	} else {
 		if (options.batch)
 			batch_kernels();
@@ -511,11 +588,12 @@ static void run(unsigned seconds)
 static const char usage[] =
 	"Usage: bench_load --calibrate US [--blocks N --threads N]\n"
 	"       bench_load --rounds N --kernel-ns NS --seconds S [OPTION]...\n"
-	"       bench_load --copy to|from --bytes N --seconds S\n"
+	"       bench_load --copy to|from --bytes N --seconds S [--wait]\n"
 	"  --streams N    kernels on so many streams (1)\n"
 	"  --batch N      launch N, wait; without it kernels follow each other without end\n"
 	"  --think-us US  pause after each batch\n"
 	"  --bytes N      with --batch: copy so many in before and out after each\n"
+	"  --wait         copies of the program's own memory, each of them waited for\n"
 	"  --log FILE     write when each kernel began and ended\n"
 	"  --seconds S    the longest that a run may take\n"
 	"  --blocks N, --threads N   shape of the kernel (twice the multiprocessors, 1024)\n";
@@ -531,6 +609,7 @@ int main(int argc, char **argv)
 		{"think-us", required_argument, NULL, 't'},
 		{"copy", required_argument, NULL, 'd'},
 		{"bytes", required_argument, NULL, 'y'},
+		{"wait", no_argument, NULL, 'w'},
 		{"seconds", required_argument, NULL, 'l'},
 		{"log", required_argument, NULL, 'L'},
 		{"blocks", required_argument, NULL, 'B'},
@@ -541,7 +620,7 @@ int main(int argc, char **argv)
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
-		uint64_t value = option == '?' ? 0 : strtoull(optarg, NULL, 0);
+		uint64_t value = optarg ? strtoull(optarg, NULL, 0) : 0;
 
 		switch (option) {
 		case 'c':
@@ -568,6 +647,9 @@ int main(int argc, char **argv)
 			break;
 		case 'y':
 			options.copy_bytes = value;
+			break;
+		case 'w':
+			options.waits = true;
 			break;
 		case 'l':
 			seconds = (unsigned)value;

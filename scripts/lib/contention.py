@@ -25,10 +25,10 @@ SERIES_S = 0.1
 
 class Load:
     """What one process does: kernels of `us` (on `streams`, or in a `batch` that it waits for), or copies
-    (`copy` "to" or "from") of `bytes`. share: of its virtual GPU, whose name is `vgpu`."""
+    (`copy` "to" or "from") of `nbytes`, a few ahead, or of its own memory, which it waits for (`waits`). share: of its virtual GPU, whose name is `vgpu`."""
 
-    def __init__(self, vgpu, us=0, streams=1, batch=0, think_us=0, copy=None, nbytes=0, nice=0, start_s=0,
-                 text=None):
+    def __init__(self, vgpu, us=0, streams=1, batch=0, think_us=0, copy=None, nbytes=0, waits=False, nice=0,
+                 start_s=0, text=None):
         self.vgpu, self.us, self.copy, self.nice, self.start_s = vgpu, us, copy, nice, start_s
         self.text = text or self.describe(us, streams, batch, copy, nbytes)
         self.options = ["--streams", streams] if streams > 1 else []
@@ -38,6 +38,8 @@ class Load:
             self.options += ["--copy", copy]
         if nbytes:
             self.options += ["--bytes", nbytes]
+        if waits:
+            self.options += ["--wait"]
         self.key = (us, tuple(self.options))
         self.resource = f"copy-{copy}" if copy else "compute"
 
@@ -141,9 +143,12 @@ class Contention:
     def run(self, gdevd, loads, seconds, during=None, more=None):
         """Runs the loads together: their reports, with work a bin from the common begin on."""
         more = more or [[]] * len(loads)
-        children = [gdevd.popen(self.command(gdevd, load, seconds) + words, stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, text=True) for load, words in zip(loads, more)]
-        for child in children:
+        children = []
+        for load, words in zip(loads, more):
+            child = gdevd.popen(self.command(gdevd, load, seconds) + words, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True)
+            children.append(child)
+            # One after another: a load of copies measures first what one takes alone.
             if child.stdout.readline() != "ready\n":
                 raise LabError(f"a load did not start\n{gdevd.log()}")
         begin = time.time_ns() + 100_000_000
@@ -181,16 +186,15 @@ class Contention:
             rates = [self.rate_alone(gdevd, load) for load in case.loads]
             reports = self.run(gdevd, case.loads, seconds,
                                during and (lambda begin: during(gdevd, begin)))
-        self.keep_series(case, policy, reports, rates)
+        self.keep_series(case, policy, reports)
         return reports, rates
 
-    def keep_series(self, case, policy, reports, rates):
+    def keep_series(self, case, policy, reports):
         if not self.series:
             return
         with open(self.series, "a") as file:
-            for number, (load, report, rate) in enumerate(zip(case.loads, reports, rates)):
-                whole = rate if load.copy else 1e9  # as in errors(): kernels count ns of the device
-                used = [w / whole / SERIES_S for w in windows(report["bins"], 0, SERIES_S)]
+            for number, (load, report) in enumerate(zip(case.loads, reports)):
+                used = [w / 1e9 / SERIES_S for w in windows(report["bins"], 0, SERIES_S)]
                 share = case.vgpus[load.vgpu].get("copy" if load.copy else "compute")
                 file.write(json.dumps({
                     "case": case.name, "figure": case.figure, "column": case.column or policy,
@@ -204,17 +208,15 @@ def windows(bins, skip_s, window_s):
     return [sum(bins[at:at + each]) for at in range(first, len(bins) - each + 1, each)]
 
 
-def errors(case, reports, rates, skip_s=2):
+def errors(case, reports, skip_s=2):
     """{resource: differences to the share, in points, one a group and window}."""
     found = {}
     for resource in dict.fromkeys(load.resource for load in case.loads):
         key = "copy" if resource.startswith("copy") else "compute"
         groups = {}
-        for load, report, rate in zip(case.loads, reports, rates):
+        for load, report in zip(case.loads, reports):
             if load.resource == resource:
-                # Copies count bytes, and alone they may be of different speed: time, as for kernels.
-                scale = 1 / rate if load.copy else 1
-                used = [w * scale for w in windows(report["bins"], skip_s, case.window_s)]
+                used = windows(report["bins"], skip_s, case.window_s)
                 groups[load.vgpu] = [a + b for a, b in zip(groups[load.vgpu], used)] \
                     if load.vgpu in groups else used
         whole = sum(case.vgpus[name][key] for name in groups)
@@ -286,13 +288,13 @@ def figure_14(contention, policy):
     case = Case(name, vgpus, [Load("v0", text="LUD"), Load("v1", text="heart wall")])
     reports = [{"bins": [ns * BIN_S / SERIES_S for ns in bins for _ in range(round(SERIES_S / BIN_S))]}
                for bins in used.values()]
-    contention.keep_series(case, policy, reports, [1e9, 1e9])
+    contention.keep_series(case, policy, reports)
     lud, hw = (windows(report["bins"], later + 2, 1) for report in reports)
     yield result(f"isolation.{policy}.{name}.lud_pct", statistics.mean(lud) / 1e7, "%", 50)
     yield result(f"isolation.{policy}.{name}.hw_pct", statistics.mean(hw) / 1e7, "%", 50)
     alone = windows(reports[0]["bins"][:round(later / BIN_S)], later / 2, 1)
     if statistics.mean(lud) < 0.9 * statistics.mean(alone):  # else the device is too fast for them: nobody lacks anything
-        found = errors(case, reports, [1, 1], later + 2)["compute"]
+        found = errors(case, reports, later + 2)["compute"]
         yield result(f"isolation.{policy}.{name}.error_avg_pct", statistics.mean(found), "points",
                      PAPER_ERROR_PCT)
         yield result(f"isolation.{policy}.{name}.error_worst_pct", max(found), "points", PAPER_ERROR_PCT)
@@ -315,7 +317,7 @@ def isolation(contention, policies=None, only=None):
         for policy in tried:
             reports, rates = contention.measure(case, policy, seconds)
             worked = throughput(case, reports, rates)
-            for resource, found in errors(case, reports, rates).items():
+            for resource, found in errors(case, reports).items():
                 name = f"isolation.{policy}.{case.name}"
                 if len({load.resource for load in case.loads}) > 1:
                     name += f".{resource}"
@@ -349,7 +351,7 @@ def mrq(contention, policies=None):
         reports, rates = contention.measure(case, "fair")
         done[mode] = throughput(case, reports, rates)
         if mode == "mrq":
-            for resource, found in errors(case, reports, rates).items():
+            for resource, found in errors(case, reports).items():
                 yield result(f"mrq.{resource}.error_avg_pct", statistics.mean(found), "points",
                              PAPER_ERROR_PCT)
     yield result("mrq.throughput", done["mrq"], "x", done["sdq"])
@@ -362,7 +364,7 @@ def scale(contention, policies=None):
                 [Load(f"v{i}", 300, batch=30, start_s=i * step) for i in range(4)], seconds=4 * step + 2)
     for policy in policies or (("fair",) if contention.short else ("band", "fair")):
         reports, rates = contention.measure(case, policy)
-        found = errors(case, reports, rates, skip_s=3 * step + 1)["compute"]
+        found = errors(case, reports, skip_s=3 * step + 1)["compute"]
         name = f"scale.{policy}"
         yield result(f"{name}.error_avg_pct", statistics.mean(found), "points", PAPER_ERROR_PCT)
         yield result(f"{name}.error_worst_pct", max(found), "points", PAPER_ERROR_PCT)
