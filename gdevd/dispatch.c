@@ -223,7 +223,10 @@ static int on_swap(
 		memory_charge_held(&worker->swap[message->free_bytes], (uint64_t)message->bytes);
 		return 0;
 	}
-	residency_promise(worker, (uint64_t)message->bytes, header->serial);
+	if (message->total_bytes == SWAP_WISH_OBJECT)
+		residency_promise(worker, (uint64_t)message->bytes, header->serial);
+	else
+		residency_promise_slot(worker, message);
 	return 0;
 }
 

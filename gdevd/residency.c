@@ -337,20 +337,37 @@ static void answer(struct worker *worker, uint32_t serial, int status, uint64_t 
 		connection_send(worker->connection, &message, NULL, 0);
 }
 
-/* So much is always left, on the device or in swap, for two objects to change places by. */
+/* So much is always left, on the device or in swap, for two objects to change places by; with two pools in swap, so that
+ * one of them has room for any slot (residency_promise_slot()). */
 static int promise(struct worker *worker, uint64_t bytes, enum swap_pool *pool)
 {
 	const struct daemon *daemon = worker->daemon;
+	bool left = daemon->device.residency.reserve_bytes >= EXCHANGE_BYTES &&
+		    !daemon->config.file_swap;
 
-	if (daemon->device.residency.reserve_bytes < EXCHANGE_BYTES &&
-		bytes + EXCHANGE_BYTES > swap_room(daemon))
+	if (!left && bytes + EXCHANGE_BYTES > swap_room(daemon))
 		return -ENOMEM;
 	return swap_charge(worker, bytes, pool);
 }
 
+static void answer_promise(
+	struct worker *worker, uint32_t serial, int status, uint64_t bytes, enum swap_pool pool)
+{
+	struct control_memory message = {
+		.bytes = (int64_t)bytes,
+		.total_bytes = memory_total(&worker->memory),
+		.free_bytes = pool,
+	};
+
+	control_fill(&message, CONTROL_MEMORY_REPLY, serial);
+	message.header.status = status;
+	if (worker->connection)
+		connection_send(worker->connection, &message, &worker->swapping.fd,
+			!status && pool == SWAP_FILE);
+}
+
 void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial)
 {
-	struct control_memory message = {.bytes = (int64_t)bytes};
 	enum swap_pool pool = SWAP_MEMORY;
 	int status = promise(worker, bytes, &pool);
 
@@ -358,14 +375,20 @@ void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial)
 		status = -EAGAIN; /* and serve_promises() comes again */
 	worker->swapping.promise_bytes = status == -EAGAIN ? bytes : 0;
 	worker->swapping.promise_serial = serial;
-	if (status == -EAGAIN || !worker->connection)
-		return;
-	control_fill(&message, CONTROL_MEMORY_REPLY, serial);
-	message.header.status = status;
-	message.total_bytes = memory_total(&worker->memory);
-	message.free_bytes = pool;
-	connection_send(
-		worker->connection, &message, &worker->swapping.fd, !status && pool == SWAP_FILE);
+	if (status != -EAGAIN)
+		answer_promise(worker, serial, status, bytes, pool);
+}
+
+void residency_promise_slot(struct worker *worker, const struct control_memory *message)
+{
+	uint64_t bytes = (uint64_t)message->bytes;
+	enum swap_pool pool = SWAP_MEMORY;
+	int status = -ENOMEM;
+
+	if (bytes <= CHUNK_MAX)
+		status = swap_charge_slot(
+			worker, bytes, message->total_bytes == SWAP_WISH_MEMORY, &pool);
+	answer_promise(worker, message->header.serial, status, bytes, pool);
 }
 
 static void serve_promises(struct daemon *daemon)
@@ -450,7 +473,7 @@ static uint64_t given_later(const struct daemon *daemon, const struct worker *as
 static bool may_give_later(
 	const struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu)
 {
-	bool stays = asks->residency.wanted_to_stay;
+	bool stays = asks->residency.wanted_here;
 	bool patient = stays || clock_now_ns() - asks->residency.used_ns <= PAUSE_AWAITED_NS;
 
 	return given_later(daemon, asks, vgpu, patient) ||
@@ -544,7 +567,8 @@ int residency_wanted(struct worker *worker, const struct control_memory *message
 		return -EPROTO;
 	residency->wanted_bytes = (uint64_t)message->bytes;
 	residency->wanted_serial = message->header.serial;
-	residency->wanted_to_stay = message->free_bytes != 0;
+	residency->wanted_here = message->free_bytes != 0;
+	residency->wanted_to_stay = message->free_bytes == 1 || message->free_bytes == 2;
 	residency->wanted_whole = message->free_bytes == 2;
 	if (residency->wanted_whole)
 		retire_look(worker->daemon);

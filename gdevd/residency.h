@@ -47,6 +47,7 @@ struct worker_residency {
 	uint64_t wanted_bytes;
 	uint32_t wanted_serial;
 	bool wanted_to_stay; /* not for a turn of the device */
+	bool wanted_here;    /* it cannot be elsewhere */
 	bool wanted_whole;   /* nor for objects: it is for a context */
 	uint32_t order;      /* serial of the EVICT that it has not answered; 0: none */
 	uint64_t ordered_bytes, ordered_from_bytes; /* asked for; what it held then */
@@ -92,6 +93,8 @@ bool residency_has_room(const struct worker *worker, uint64_t bytes);
 /* Charges swap space for an object that has no place on the device. -ENOMEM: there would be no way left to
  * exchange what is in swap for what is on the device. Answers the worker, at once or when there is room. */
 void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial);
+/* SWAP_WISH_SLOT or _MEMORY: answers at once. */
+void residency_promise_slot(struct worker *worker, const struct control_memory *message);
 /* Makes others leave until there are `bytes` for a context: in the virtual GPU, or (NULL) on the device. 0: there
  * are; -EAGAIN: they are leaving, and workers_adjust() or client_wait() is called again; -ENOMEM: nobody can. */
 int residency_make_room(struct daemon *daemon, struct vgpu *vgpu, uint64_t bytes);

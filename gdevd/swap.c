@@ -207,12 +207,11 @@ int swap_charge_accounts(struct daemon *daemon, struct memory_account *accounts,
 	return memory_charge(&accounts[SWAP_FILE], bytes);
 }
 
-int swap_charge(struct worker *worker, uint64_t bytes, enum swap_pool *pool)
+/* The worker's file, when it is charged some of it for the first time. */
+static int open_file(struct worker *worker, uint64_t bytes)
 {
-	int error = swap_charge_accounts(worker->daemon, worker->swap, bytes, pool);
-
-	if (error || *pool == SWAP_MEMORY || worker->swapping.fd >= 0)
-		return error;
+	if (worker->swapping.fd >= 0)
+		return 0;
 	worker->swapping.fd = swap_file_open(worker->daemon);
 	if (worker->swapping.fd >= 0) {
 		if (list_empty(&worker->daemon->device.residency.files.link))
@@ -224,4 +223,22 @@ int swap_charge(struct worker *worker, uint64_t bytes, enum swap_pool *pool)
 	worker->swapping.fd = -1;
 	memory_return(&worker->swap[SWAP_FILE], bytes);
 	return -ENOMEM;
+}
+
+int swap_charge(struct worker *worker, uint64_t bytes, enum swap_pool *pool)
+{
+	int error = swap_charge_accounts(worker->daemon, worker->swap, bytes, pool);
+
+	return error || *pool == SWAP_MEMORY ? error : open_file(worker, bytes);
+}
+
+int swap_charge_slot(struct worker *worker, uint64_t bytes, bool in_memory, enum swap_pool *pool)
+{
+	*pool = SWAP_MEMORY;
+	if (!memory_charge(&worker->swap[SWAP_MEMORY], bytes))
+		return 0;
+	*pool = SWAP_FILE;
+	if (in_memory || memory_charge(&worker->swap[SWAP_FILE], bytes))
+		return -ENOMEM;
+	return open_file(worker, bytes);
 }

@@ -40,6 +40,8 @@ int swap_check(const struct daemon *daemon);
 /* Charges the worker's next object, or what is to leave: in memory, else in its file. -EAGAIN: others give back slots
  * that they do not use, and residency_balance() is called then; -ENOMEM. */
 int swap_charge(struct worker *worker, uint64_t bytes, enum swap_pool *pool);
+/* The same for one slot, at once: nobody is asked to give any back. */
+int swap_charge_slot(struct worker *worker, uint64_t bytes, bool in_memory, enum swap_pool *pool);
 /* The same for something that has accounts of its own, below those of the virtual GPU. */
 int swap_charge_accounts(struct daemon *daemon, struct memory_account *accounts, uint64_t bytes,
 	enum swap_pool *pool);

@@ -165,14 +165,23 @@ struct control_attach {
  * RESIDENT: device memory for what is to be brought in (while the worker holds compute; free_bytes is 0), or
  * for what stays on the device (1), for which others may have to leave: answered, when there is
  * some, with as many of the bytes as there are now. -ENOMEM: nobody has any to give. For a context that was given
- * back (2): answered with all of it, whenever that is.
+ * back (2): answered with all of it, whenever that is. For what is to be brought in and cannot be used from host memory
+ * (3): as 0, but -ENOMEM only when there is nobody left to wait for.
  * SWAP: as MEMORY, for swap space. In the answer, and in what a worker gives back, free_bytes is 0 for host memory, 1
- * for the swap file, whose descriptor goes with the answer. With serial 0, bytes > 0 are held already.
+ * for the swap file, whose descriptor goes with the answer. With serial 0, bytes > 0 are held already. When it asks,
+ * total_bytes says what for: enum swap_wish.
  * All answers are MEMORY_REPLY, with what the virtual GPU has. */
 struct control_memory {
 	struct control_header header;
 	int64_t bytes;
 	uint64_t free_bytes, total_bytes;
+};
+
+enum swap_wish {
+	SWAP_WISH_OBJECT, /* an object is to begin its life in swap */
+	/* The next two are instead of what the worker gives back afterwards, and answered at once: */
+	SWAP_WISH_SLOT,   /* one slot, as neither pool has room for it of what was charged */
+	SWAP_WISH_MEMORY, /* one that can be mapped: in host memory */
 };
 
 /* EVICT: gdevd wants `bytes` of device memory back from a worker, or, with flags, something else; `swapped` bytes of

@@ -15,10 +15,6 @@
 #include "worker/residency.h"
 #include "worker/usage.h"
 
-#define RETRY_NS                                                                                   \
-	(100 * NS_PER_MS) /* who has no room, and nothing that can be mapped, asks again, */
-#define RETRIES_MAX 50    /* so often */
-
 void residency_want(struct core *core, struct piece *piece)
 {
 	struct residency *residency = &core->residency;
@@ -116,17 +112,32 @@ static void room_answered(struct core *core, struct control_request *request, in
 		memory_reconsider(core);
 }
 
+/* Among what is wanted is some that the device cannot be given from the swap file. */
+static bool wants_unmappable(const struct core *core)
+{
+	const struct piece *piece;
+
+	list_for_each (piece, &core->residency.wanted, link)
+		if (core->swap.unmappable && piece->slot && piece->slot->pool == SWAP_FILE)
+			return true;
+	return false;
+}
+
 static void ask(struct core *core, uint64_t bytes)
 {
 	struct residency *residency = &core->residency;
+	bool stays = list_first(&residency->wanted, struct piece, link)->range->stays;
 
 	residency->asking = true;
+	residency->patiently = wants_unmappable(core);
 	residency->asked_ns = trace_time(core);
 	residency->request.message.memory = (struct control_memory){
 		.header = {sizeof(struct control_memory), CONTROL_RESIDENT, CONTROL_VERSION, 0, 0},
 		.bytes = (int64_t)bytes,
 		/* What is to be shared stays, and needs no turn of the device. */
-		.free_bytes = list_first(&residency->wanted, struct piece, link)->range->stays,
+		.free_bytes = stays                  ? 1
+			      : residency->patiently ? 3
+						     : 0,
 	};
 	residency->request.expected = CONTROL_MEMORY_REPLY;
 	residency->request.answered = room_answered;
@@ -153,10 +164,12 @@ void residency_pump(struct core *core)
 		return;
 	if (memory->charged_bytes - memory->used_bytes >= piece->bytes)
 		return; /* it is being served: who does calls again */
-	if (control_connected(core))
+	if (control_connected(core)) {
 		ask(core, residency->wanted_bytes - (memory->charged_bytes - memory->used_bytes));
-	else
+	} else {
+		residency->patiently = true; /* nobody is there to wait for */
 		map_wanted(core);
+	}
 }
 
 static void loaded(struct core *core, struct piece *piece, enum piece_state state)
@@ -164,10 +177,8 @@ static void loaded(struct core *core, struct piece *piece, enum piece_state stat
 	struct range *range = piece->range;
 
 	core->residency.loads--;
-	if (state == PIECE_RESIDENT) {
-		core->residency.retries = 0;
+	if (state == PIECE_RESIDENT)
 		memory_uncharge_swap(core, piece->bytes);
-	}
 	residency_arrived(core, piece, state);
 	evict_begin(core);
 	memory_unpin(core, range);
@@ -246,57 +257,64 @@ static int bring_in(struct core *core, struct piece *piece)
 	return error;
 }
 
-/* Pages of a file are none that every device can be given: somebody may make room on the device yet. True: it is
- * wanted again. */
-static bool is_tried_again(struct core *core, const struct piece *piece, int error)
+/* Pages of a file are none that every device can be given: then it has to be in memory. */
+static int map_slot(struct core *core, struct piece *piece)
 {
-	struct residency *residency = &core->residency;
-
-	if (error != -EINVAL || !piece->slot || piece->slot->pool != SWAP_FILE ||
-		residency->retries >= RETRIES_MAX)
-		return false;
-	if (!residency->retry_at_ns) {
-		residency->retries++;
-		residency->retry_at_ns = clock_now_ns() + RETRY_NS;
-		service_timer(core, residency->retry_at_ns);
-	}
-	return true;
-}
-
-uint64_t residency_tick(struct core *core, uint64_t now_ns)
-{
-	struct residency *residency = &core->residency;
-
-	if (!residency->retry_at_ns)
-		return UINT64_MAX;
-	if (now_ns < residency->retry_at_ns)
-		return residency->retry_at_ns;
-	residency->retry_at_ns = 0;
-	residency_wake(core);
-	return UINT64_MAX;
-}
-
-static void map_from_host(struct core *core, struct piece *piece)
-{
+	uint64_t address = piece->range->address + piece->offset;
 	int error = piece->slot ? 0 : swap_get(core, piece->bytes, &piece->slot);
 
-	if (!error)
-		error = swap_map(core, piece->slot, piece->range->address + piece->offset);
+	if (error)
+		return error;
+	if (piece->slot->pool == SWAP_MEMORY || !core->swap.unmappable)
+		error = swap_map(core, piece->slot, address);
+	else
+		error = -EINVAL;
+	if (error != -EINVAL || piece->slot->pool == SWAP_MEMORY)
+		return error;
 	core_lock(core);
-	if (error && is_tried_again(core, piece, error)) {
-		core->residency.absent_bytes += piece->bytes;
-		loaded(core, piece, PIECE_SWAPPED);
-	} else if (error) {
+	core->swap.unmappable = true;
+	core_unlock(core);
+	error = swap_to_memory(core, &piece->slot);
+	return error ? error : swap_map(core, piece->slot, address);
+}
+
+/* There is no room for it on the device, and it cannot be used from the host. Once: it is the same for all that follows. */
+static void say_why(struct core *core, const struct piece *piece, int error)
+{
+	unsigned long long mib = piece->bytes >> 20;
+
+	if (core->residency.said_why)
+		return;
+	core->residency.said_why = true;
+	if (piece->slot && piece->slot->pool == SWAP_FILE)
+		log_error(
+			"session %llu needs more than the device and host_swap have: %llu MiB are in its swap "
+			"file, and this device cannot use files of that file system where they are: let "
+			"swap_directory be on a tmpfs, or raise host_swap (gdev.conf)",
+			(unsigned long long)core->session.session, mib);
+	else
 		log_error("session %llu: %llu MiB cannot be mapped from host memory: %s",
-			(unsigned long long)core->session.session,
-			(unsigned long long)(piece->bytes >> 20), gdev_strerror(error));
-		core->residency.load_error = -ENOMEM;
-		core->residency.retries = 0;
-		core->residency.absent_bytes += piece->bytes;
-		loaded(core, piece, piece->slot ? PIECE_SWAPPED : PIECE_FRESH);
-	} else {
+			(unsigned long long)core->session.session, mib, gdev_strerror(error));
+}
+
+/* What gdevd did not know of when it was asked is asked for again: others may make room yet. */
+static void map_from_host(struct core *core, struct piece *piece)
+{
+	struct residency *residency = &core->residency;
+	int error = map_slot(core, piece);
+
+	core_lock(core);
+	if (!error) {
 		usage_add(&core->page->mapped_bytes, piece->bytes);
 		loaded(core, piece, PIECE_MAPPED);
+	} else {
+		bool filed = piece->slot && piece->slot->pool == SWAP_FILE;
+		if (!filed || residency->patiently) {
+			say_why(core, piece, error);
+			residency->load_error = -ENOMEM;
+		}
+		residency->absent_bytes += piece->bytes;
+		loaded(core, piece, piece->slot ? PIECE_SWAPPED : PIECE_FRESH);
 	}
 	core_unlock(core);
 }

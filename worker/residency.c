@@ -389,8 +389,6 @@ static bool launch_admitted(struct core *core, struct stream *stream, struct com
 		return false;
 	if (shared_want_all(core)) /* what can only come as a whole comes first */
 		return wait_here(core, stream);
-	if (core->residency.retry_at_ns)
-		return wait_here(core, stream);
 	residency_want_all(core);
 	residency_pump(core);
 	if (!core->residency.absent_bytes)
@@ -464,8 +462,6 @@ static bool copy_admitted(struct core *core, struct stream *stream, struct comma
 		return stream_wait_in(blocked, stream);
 	if (load_failed(core, stream, command))
 		return false;
-	if (core->residency.retry_at_ns)
-		return wait_here(core, stream);
 	want_span(core, copy->destination, to);
 	want_span(core, copy->source, from);
 	residency_pump(core);

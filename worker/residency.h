@@ -65,10 +65,10 @@ struct residency {
 	unsigned loads;      /* pieces that are LOADING */
 	bool asking;         /* gdevd, for device memory */
 	struct control_request request;
-	uint64_t asked_ns;    /* when; 0: nobody traces */
-	int load_error;       /* the next command that needs it has it */
-	uint64_t retry_at_ns; /* what could not be mapped is wanted again then; 0: nothing */
-	unsigned retries;
+	uint64_t asked_ns; /* when; 0: nobody traces */
+	bool patiently; /* it was told that there is something that cannot be used from the host */
+	bool said_why;  /* and that this is so is in the log */
+	int load_error; /* the next command that needs it has it */
 	struct single_job load;
 
 	/* Making room. One EVICT at a time. */
@@ -140,8 +140,6 @@ void residency_say_evicted(struct core *core, int status, uint32_t flags);
 void residency_lost(struct core *core);
 /* Whether nothing of the session is on the device but modules, and nothing is on its way. */
 bool residency_is_quiet(struct core *core);
-/* When to look again, or UINT64_MAX. */
-uint64_t residency_tick(struct core *core, uint64_t now_ns);
 /* Whether the session waits for its own pieces: it is not idle then. */
 bool residency_busy(const struct residency *residency);
 

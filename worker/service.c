@@ -436,8 +436,6 @@ static void tick(struct core *core)
 	next = min_of(next, at);
 	at = turns_tick(core, now_ns);
 	next = min_of(next, at);
-	at = residency_tick(core, now_ns);
-	next = min_of(next, at);
 	at = context_tick(core, now_ns);
 	next = min_of(next, at);
 	at = limit_tick(core, now_ns);

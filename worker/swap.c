@@ -428,10 +428,52 @@ static struct swap_slot *take_kept(struct swap *swap, uint64_t bytes)
 	return found;
 }
 
+static int make(struct core *core, enum swap_pool pool, uint64_t bytes, struct swap_slot **result)
+{
+	return pool == SWAP_MEMORY ? make_slot(core, bytes, result)
+				   : make_filed(core, bytes, result);
+}
+
+/* gdevd charges us for this slot alone, in one pool, and gets back what we need no more. */
+static int get_anew(
+	struct core *core, uint64_t bytes, enum swap_wish wish, struct swap_slot **result)
+{
+	const struct control_memory message = {
+		.header = {sizeof message, CONTROL_SWAP, CONTROL_VERSION, 0, 0},
+		.bytes = (int64_t)bytes,
+		.total_bytes = wish,
+	};
+	struct control_memory reply = {0};
+	struct swap *swap = &core->swap;
+	autoclose int fd = -1;
+	size_t fd_count = 1;
+	enum swap_pool pool;
+	bool taken;
+	int error = control_call(
+		core, &message, CONTROL_MEMORY_REPLY, &reply, sizeof reply, &fd, &fd_count);
+
+	if (error)
+		return -ENOMEM;
+	pool = reply.free_bytes == SWAP_FILE ? SWAP_FILE : SWAP_MEMORY;
+	core_lock(core);
+	swap_charged(core, pool, bytes);
+	if (fd_count)
+		swap_take_file(core, &fd);
+	/* A gdevd that does not know such wishes may have charged the other. */
+	taken = (wish == SWAP_WISH_SLOT || pool == SWAP_MEMORY) && take(swap, pool, bytes);
+	swap_settle(core);
+	core_unlock(core);
+	error = taken ? make(core, pool, bytes, result) : -ENOMEM;
+	if (error && taken)
+		give_back(core, pool, bytes);
+	return error;
+}
+
 int swap_get(struct core *core, uint64_t bytes, struct swap_slot **result)
 {
 	struct swap *swap = &core->swap;
 	struct swap_slot *kept;
+	bool any = false;
 	int error = -ENOMEM;
 
 	for (;;) {
@@ -453,11 +495,55 @@ int swap_get(struct core *core, uint64_t bytes, struct swap_slot **result)
 		core_unlock(core);
 		if (!taken)
 			continue;
-		error = pool == SWAP_MEMORY ? make_slot(core, bytes, result)
-					    : make_filed(core, bytes, result);
+		any = true;
+		error = make(core, pool, bytes, result);
 		if (error)
 			give_back(core, pool, bytes);
 	}
+	return any ? error : get_anew(core, bytes, SWAP_WISH_SLOT, result);
+}
+
+/* One that is kept, or room that is left of what we have been charged, else more of it. */
+static int get_memory(struct core *core, uint64_t bytes, struct swap_slot **result)
+{
+	struct swap_slot *kept;
+	bool taken = false;
+	int error;
+
+	for (;;) {
+		core_lock(core);
+		kept = take_kept(&core->swap, bytes);
+		taken = !kept && take(&core->swap, SWAP_MEMORY, bytes);
+		core_unlock(core);
+		if (!kept || kept->bytes == bytes)
+			break;
+		destroy_kept(core, kept);
+	}
+	if (kept) {
+		*result = kept;
+		return 0;
+	}
+	if (!taken)
+		return get_anew(core, bytes, SWAP_WISH_MEMORY, result);
+	error = make_slot(core, bytes, result);
+	if (error)
+		give_back(core, SWAP_MEMORY, bytes);
+	return error;
+}
+
+int swap_to_memory(struct core *core, struct swap_slot **slot)
+{
+	struct swap_slot *filed = *slot, *memory;
+	int error = get_memory(core, filed->bytes, &memory);
+
+	if (error)
+		return error;
+	error = swap_read(core, filed, 0, memory->base, memory->bytes);
+	core_lock(core);
+	swap_put(core, error ? memory : filed);
+	if (!error)
+		*slot = memory;
+	core_unlock(core);
 	return error;
 }
 

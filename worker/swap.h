@@ -7,7 +7,8 @@
  *
  * The account: gdevd has charged us `charged` bytes of each pool; `made` of them are slots. What neither an object
  * that is not on the device needs, nor one that is to leave, nor a slot that is kept, goes back at once. Always:
- * made <= charged.
+ * made <= charged. What is charged may lie in two pools of which neither has room for the next slot: then gdevd charges us
+ * for that slot anew, and what is not needed any more goes back.
  *
  * A slot is filled by the session alone, and a worker has one session, so nobody can read another's.
  */
@@ -49,6 +50,7 @@ struct swap {
 	struct job give_job;
 	bool giving;
 	int fd;            /* of the swap file; -1: we have none */
+	bool unmappable;   /* and the device cannot be given its pages */
 	struct list filed; /* slots in the file, by offset */
 	struct list gone;  /* and those whose blocks are to be given back */
 	struct job punch_job;
@@ -59,7 +61,7 @@ struct swap {
 void swap_init(struct core *core);
 void swap_finish(struct core *core);
 
-/* Unlocked, may block. -ENOMEM: the host has no more memory; -ENOSPC: nor has the disk. The contents are whatever this
+/* Unlocked, may block: in a job. -ENOMEM: the host has no more memory; -ENOSPC: nor has the disk. The contents are whatever this
  * session left there, or zeros. */
 int swap_get(struct core *core, uint64_t bytes, struct swap_slot **slot);
 /* With the lock: it is free for the next. */
@@ -89,6 +91,8 @@ void swap_trim(struct core *core, uint64_t limit);
 
 /* Unlocked. The slot's memory moves to an address of the arena that has no chunk, for commands to use it there. */
 int swap_map(struct core *core, struct swap_slot *slot, uint64_t address);
+/* Unlocked, in a job: makes a slot of the file one in memory, with what is in it. -ENOMEM: there is no room for it. */
+int swap_to_memory(struct core *core, struct swap_slot **slot);
 /* Unlocked. Gives such a slot back to the host, and the address to the arena. */
 void swap_unmap(struct core *core, struct swap_slot *slot);
 

@@ -229,6 +229,24 @@ class Leaving(harness.GdevdTest):
         self.give(first, serial, size)
         self.assertEqual(second().kind, wire.WELCOME)
 
+    def test_what_cannot_be_used_from_the_host_waits_as_long_as_there_is_somebody(self):
+        self.begin("8M", mode="ok", retire_after="60s")
+        first, second = self.client(), self.client()
+        self.assertEqual(first.memory(6 * MIB)[0], 0)
+        self.use_device(first)
+        second.tell(self.resident(2 * MIB, stays=3))
+        self.expect_nothing(second, 1)  # half a second, if it could
+        self.use_device(first, False)
+        second.tell(wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(0, 0, 0, 0)))
+        first.tell(wire.message(wire.RELEASE, wire.GRANT_BODY.pack(0, 0, 0, 0)))
+        while True:
+            kind, serial, _, body, _ = wire.receive(first.peer)
+            if kind == wire.EVICT:
+                break
+        self.give(first, serial, 2 * MIB)
+        self.assertEqual(wire.receive(second.peer)[0], wire.GRANT)
+        self.expect_answer(second, 2 * MIB, 7)
+
     def test_a_client_does_not_wait_for_more_than_they_have(self):
         self.begin("4M", mode="ok", vgpus="[vgpu gdev0]\n[vgpu small]\nmemory = 1M\n")
         first = self.client("small")

@@ -79,8 +79,8 @@ class Memory(harness.GdevdTest):
         wait_for(lambda: self.status()["vgpus"][0]["memory_used_bytes"] <= 16 << 20, what="the lower limit")
 
     @staticmethod
-    def swap(amount, pool=0, serial=0):
-        return wire.message(wire.SWAP, wire.MEMORY_BODY.pack(amount, pool, 0), serial)
+    def swap(amount, pool=0, serial=0, wish=wire.WISH_OBJECT):
+        return wire.message(wire.SWAP, wire.MEMORY_BODY.pack(amount, pool, wish), serial)
 
     def keep(self, client, amount):
         """The client's worker says that it keeps so much host swap and does not use it."""
@@ -113,7 +113,7 @@ class Memory(harness.GdevdTest):
         self.assertEqual(second.ask(self.swap(128 << 20, serial=6))[2], -harness.ENOMEM)
 
     def test_swap_goes_to_a_file_when_memory_is_used_up(self):
-        self.start("--device-memory", "1G", "--set", "host_swap=64M", "--set", "file_swap=128M", "--set",
+        self.start("--device-memory", "1G", "--set", "host_swap=64M", "--set", "file_swap=192M", "--set",
                    "swap_directory=" + self.directory)
         client = self.client()
         self.assertEqual(client.ask(self.swap(64 << 20, serial=5))[2], 0)
@@ -130,6 +130,30 @@ class Memory(harness.GdevdTest):
         os.posix_fallocate(fds[0], 0, 20 << 20)  # without being charged for it
         os.close(fds[0])
         wait_for(lambda: not self.status()["sessions"], what="its end")
+
+    def ask_slot(self, client, size, wish):
+        """(status, pool)"""
+        _, _, status, body, fds = client.ask(self.swap(size, 0, 8, wish))
+        for fd in fds:
+            os.close(fd)
+        return status, wire.MEMORY_BODY.unpack(body)[1]
+
+    def test_a_slot_is_found_in_one_pool_as_long_as_both_have_room_for_it_together(self):
+        self.start("--device-memory", "1G", "--set", "host_swap=64M", "--set", "file_swap=128M", "--set",
+                   "swap_reserve=10", "--set", "swap_directory=" + self.directory)
+        client, other = self.client(), self.client()
+        self.assertEqual(client.ask(self.swap(48 << 20, serial=5))[2], 0)  # memory: 16 MiB are left
+        _, _, status, body, fds = client.ask(self.swap(80 << 20, serial=6))  # the file: 48
+        os.close(fds[0])
+        self.assertEqual((status, wire.MEMORY_BODY.unpack(body)[1]), (0, 1))
+        self.assertEqual(other.ask(self.swap(2 << 20, serial=7))[2], -harness.ENOMEM)  # 64 are for exchanges
+        self.assertEqual(self.ask_slot(client, 32 << 20, wire.WISH_MEMORY)[0], -harness.ENOMEM)
+        self.assertEqual(self.ask_slot(client, 32 << 20, wire.WISH_SLOT), (0, 1))
+        client.tell(self.swap(-(16 << 20), 0))  # it gives back the rest of both
+        client.tell(self.swap(-(16 << 20), 1))
+        self.assertEqual(self.ask_slot(client, 32 << 20, wire.WISH_MEMORY), (0, 0))
+        self.assertEqual(self.ask_slot(client, 34 << 20, wire.WISH_SLOT)[0], -harness.ENOMEM)  # no slot is larger
+        self.assertEqual(self.status()["sessions"][0]["swapped_bytes"], (48 + 80 + 32) << 20)
 
     def test_directory_for_swap_files_is_tried_at_the_start(self):
         process = self.start("--set", "file_swap=1G", "--set", "swap_directory=/nowhere", wait=False)

@@ -14,9 +14,9 @@ from integ import BUILD, PROGRAMS, SOFTWARE, Gdevd
 SWAP = PROGRAMS / "swap"
 AT_ONCE = {"test_together": 4, "test_killed": 4, "test_fill": 3, "test_pieces": 3, "test_cause": 2,
            "test_together_in_files": 4, "test_pieces_in_files": 3, "test_fill_in_files": 3,
-           "test_restart_with_files": 3}  # programs; else one
+           "test_restart_with_files": 3, "test_two_pools": 4}  # programs; else one
 FILES = ("test_together_in_files", "test_one_in_a_file", "test_pieces_in_files", "test_fill_in_files",
-         "test_restart_with_files")
+         "test_restart_with_files", "test_one_in_a_file_on_a_disk", "test_two_pools")
 
 
 class Small(integ.Case):
@@ -116,6 +116,22 @@ class Small(integ.Case):
     def test_one_in_a_file(self):
         """one program with more than the device and host swap have together"""
         self.finish(self.start(3, 96, 2))
+
+    def test_one_in_a_file_on_a_disk(self):
+        """the same on a disk: where the device cannot use its files, the log says at once what to do"""
+        if SOFTWARE:
+            self.finish(self.start(3, 96, 2))
+            return
+        self.finish(self.start(3, 96, 2), code=2)
+        self.assertIn("let swap_directory be on a tmpfs, or raise host_swap", self.gdevd.log(100))
+        self.wait_quiet()
+        self.assertEqual(self.held(), (0, 0))
+
+    def test_two_pools(self):
+        """objects of sizes that fit neither memory nor the file alone are all in both together"""
+        self.finish(*[self.start(*sizes, 2) for sizes in ((5, 13), (3, 23), (2, 31), (9, 7))])
+        self.wait_quiet()
+        self.assertEqual(self.held(), (0, 0))
 
     def test_pieces_in_files(self):
         """copies that begin and end anywhere read what is in files"""

@@ -627,48 +627,6 @@ static void an_order_that_comes_during_another_is_carried_out_after_it(void **st
 	assert_int_equal(double_chunks, 1);
 }
 
-/* Pages of a file, which are in the arena. */
-static int refuse(struct device_space *space, uint64_t address, uint64_t bytes)
-{
-	return address >= TEST_DEVICE && address < TEST_DEVICE + 64 * MIB ? -EINVAL : 0;
-}
-
-static void what_cannot_be_used_from_the_file_waits_for_room(void **state)
-{
-	struct fixture *fixture = *state;
-	const struct device_ops *ops = fixture->core->ops;
-	struct device_ops refusing = *ops;
-	int fd = memfd_create("swap", 0);
-	struct control_memory wish;
-	uint32_t function;
-	uint64_t value;
-
-	function = make_charged_function(fixture);
-	evict_to(fixture, 64 * MIB, fd);
-	drain(fixture);
-	refusing.host_register = refuse;
-	fixture->core->ops = &refusing;
-	value = post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	grant(fixture, RESOURCE_COMPUTE);
-	drain_until(fixture, CONTROL_RESIDENT, &wish);
-	answer(fixture, &wish, -ENOMEM, 0);
-	assert_true(completed(fixture, A) < value);
-	drain(fixture);
-	for (int i = 0; i < 100 && fixture->core->residency.retry_at_ns; i++) {
-		usleep(10000);
-		fixture_run(fixture);
-	}
-	drain_until(fixture, CONTROL_RESIDENT, &wish);
-	answer(fixture, &wish, 0, wish.bytes);
-	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
-	assert_int_equal(completed(fixture, A), value);
-	assert_int_equal(stream_error(fixture, A), 0);
-	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_RESIDENT);
-	fixture->core->ops = ops;
-	close(fd);
-}
-
 static void count_steps(const struct fixture *fixture, unsigned counts[TRACE_SWAPS])
 {
 	const struct trace_side *side = &fixture->core->trace.segment->worker;
@@ -735,7 +693,6 @@ int main(void)
 		TEST(what_host_memory_has_no_room_for_goes_to_the_file_and_comes_back),
 		TEST(what_a_full_disk_does_not_take_stays_on_the_device),
 		TEST(what_nobody_has_room_for_is_used_from_the_file),
-		TEST(what_cannot_be_used_from_the_file_waits_for_room),
 		TEST(an_order_that_comes_during_another_is_carried_out_after_it),
 		TEST(a_free_of_what_has_left_gives_host_swap_back),
 		TEST(what_could_not_be_written_stays_and_breaks_the_session),

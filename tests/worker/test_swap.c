@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two pools of swap, memory and a file: slots are found as long as both together have room, and what the device cannot be
+ * given from the file goes to memory, or waits. The worker has threads here, because its jobs ask gdevd; gdevd is this
+ * test's main thread: it has so much room of each, and says yes as long as it lasts.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "harness.h"
+#include "worker/residency.h"
+
+enum { A = 40 };
+
+struct gdevd {
+	struct fixture fixture;
+	uint64_t room[SWAP_POOLS], charged[SWAP_POOLS];
+	uint64_t device; /* room on it */
+	uint64_t asked;  /* the last RESIDENT: for what */
+	unsigned residents, slots;
+	int file;
+};
+
+/* ---- gdevd ---- */
+
+static void say(struct gdevd *gdevd, const struct control_memory *asked, int status, int64_t bytes,
+	enum swap_pool pool)
+{
+	const struct control_memory reply = {
+		.header = {sizeof reply, CONTROL_MEMORY_REPLY, CONTROL_VERSION,
+			asked->header.serial, status},
+		.bytes = bytes,
+		.free_bytes = pool,
+		.total_bytes = TEST_LIMIT,
+	};
+
+	tell(&gdevd->fixture, &reply, &gdevd->file, !status && pool == SWAP_FILE);
+}
+
+static void on_swap(struct gdevd *gdevd, const struct control_memory *message)
+{
+	uint64_t bytes = (uint64_t)message->bytes;
+	enum swap_pool pool = SWAP_MEMORY;
+
+	if (message->bytes < 0) {
+		gdevd->charged[message->free_bytes] -= -bytes;
+		gdevd->room[message->free_bytes] += -bytes;
+		return;
+	}
+	gdevd->slots += message->total_bytes != SWAP_WISH_OBJECT;
+	if (gdevd->room[pool] < bytes && message->total_bytes != SWAP_WISH_MEMORY)
+		pool = SWAP_FILE;
+	if (gdevd->room[pool] < bytes) {
+		say(gdevd, message, -ENOMEM, 0, pool);
+		return;
+	}
+	gdevd->room[pool] -= bytes;
+	gdevd->charged[pool] += bytes;
+	say(gdevd, message, 0, message->bytes, pool);
+}
+
+static void on_memory(struct gdevd *gdevd, const struct control_memory *message)
+{
+	uint64_t bytes = (uint64_t)message->bytes;
+	bool yes = gdevd->device >= bytes;
+
+	if (message->header.type == CONTROL_RESIDENT) {
+		gdevd->residents++;
+		gdevd->asked = message->free_bytes;
+	} else if (message->bytes < 0) {
+		return;
+	}
+	if (yes)
+		gdevd->device -= bytes;
+	say(gdevd, message, yes ? 0 : -ENOMEM, yes ? message->bytes : 0, SWAP_MEMORY);
+}
+
+/* Answers what the worker has said until now. */
+static void serve(struct gdevd *gdevd)
+{
+	union {
+		struct control_header header;
+		struct control_memory memory;
+		struct control_grant grant;
+		uint8_t bytes[1024];
+	} message;
+
+	while (recv(gdevd->fixture.gdevd, &message, sizeof message, MSG_DONTWAIT) > 0) {
+		if (message.header.type == CONTROL_SWAP)
+			on_swap(gdevd, &message.memory);
+		else if (message.header.type == CONTROL_ACQUIRE) {
+			message.header.type = CONTROL_GRANT;
+			message.grant.quantum_ns = 1000000000;
+			tell(&gdevd->fixture, &message.grant, NULL, 0);
+		} else if (message.header.type == CONTROL_MEMORY ||
+			   message.header.type == CONTROL_RESIDENT)
+			on_memory(gdevd, &message.memory);
+	}
+}
+
+static void wait_for(struct gdevd *gdevd, uint32_t timeline, uint64_t value)
+{
+	for (int i = 0; i < 10000 && completed(&gdevd->fixture, timeline) < value; i++) {
+		serve(gdevd);
+		usleep(500);
+	}
+	assert_int_equal(completed(&gdevd->fixture, timeline), value);
+}
+
+/* ---- the client ---- */
+
+static void make_fresh(struct gdevd *gdevd, uint64_t address, uint64_t bytes)
+{
+	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, address, bytes};
+
+	wait_for(gdevd, 0, post(&gdevd->fixture, &record));
+	assert_int_equal(gdevd->fixture.segment->replies[0].status, 0);
+}
+
+static void fill(struct gdevd *gdevd, uint64_t address, uint64_t bytes, uint8_t value)
+{
+	struct record_fill record = {
+		.header = {.opcode = RECORD_FILL, .timeline = A},
+		.destination = address,
+		.width = bytes,
+		.height = 1,
+		.pitch = bytes,
+		.element_bytes = 1,
+		.value = value,
+	};
+
+	wait_for(gdevd, A, post(&gdevd->fixture, &record));
+}
+
+static void check(struct gdevd *gdevd, uint64_t address, uint64_t bytes, uint8_t value)
+{
+	const uint8_t *end = (const uint8_t *)TEST_BASE;
+
+	assert_int_equal(stream_error(&gdevd->fixture, A), 0);
+	wait_for(gdevd, A, post_copy(&gdevd->fixture, A, TEST_BASE, address, 8));
+	wait_for(gdevd, A, post_copy(&gdevd->fixture, A, TEST_BASE + 8, address + bytes - 8, 8));
+	for (int i = 0; i < 16; i++)
+		assert_int_equal(end[i], value);
+}
+
+static uint64_t launch(struct gdevd *gdevd)
+{
+	struct fixture *fixture = &gdevd->fixture;
+	struct record_module_load load = {
+		.header.opcode = RECORD_MODULE_LOAD, .image = TEST_BASE, .image_bytes = 16};
+	struct record_lookup lookup = {.header.opcode = RECORD_FUNCTION_GET, .name_bytes = 2};
+	uint32_t function;
+
+	wait_for(gdevd, 0, post(fixture, &load));
+	lookup.module = ((const struct reply_module *)reply_payload(fixture))->module;
+	wait_for(gdevd, 0, post_raw(fixture, &lookup, sizeof lookup, "k", 2));
+	assert_int_equal(fixture->segment->replies[0].status, 0);
+	function = ((const struct reply_function *)reply_payload(fixture))->function;
+	return post_launch(fixture, A, function, 0);
+}
+
+static enum piece_state state_of(struct gdevd *gdevd, uint64_t address)
+{
+	struct core *core = gdevd->fixture.core;
+	enum piece_state state;
+
+	core_lock(core);
+	state = memory_piece(memory_find(core, address, 1), address)->state;
+	core_unlock(core);
+	return state;
+}
+
+/* What gdevd has charged is what the worker believes, and no more than its objects need, soon. */
+static void check_accounts(struct gdevd *gdevd, uint64_t bytes)
+{
+	struct swap *swap = &gdevd->fixture.core->swap;
+
+	for (int i = 0; i < 2000 && gdevd->charged[0] + gdevd->charged[1] != bytes; i++) {
+		serve(gdevd);
+		usleep(1000);
+	}
+	assert_int_equal(gdevd->charged[0] + gdevd->charged[1], bytes);
+	core_lock(gdevd->fixture.core);
+	for (int i = 0; i < SWAP_POOLS; i++) {
+		assert_int_equal(swap->charged[i], gdevd->charged[i]);
+		assert_true(swap->made[i] <= swap->charged[i]);
+	}
+	core_unlock(gdevd->fixture.core);
+}
+
+/* ---- a device that takes no pages of files ---- */
+
+static bool is_file(uint64_t address)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned long from, to, inode = 0;
+	char line[512];
+	bool found = false;
+
+	while (!found && fgets(line, sizeof line, maps))
+		found = sscanf(line, "%lx-%lx %*s %*x %*s %lu", &from, &to, &inode) == 3 &&
+			address >= from && address < to;
+	fclose(maps);
+	return found && inode;
+}
+
+static int refuse_files(struct device_space *space, uint64_t address, uint64_t bytes)
+{
+	return address >= TEST_DEVICE && is_file(address) ? -EINVAL : 0;
+}
+
+static void keep_registered(struct device_space *space, uint64_t address, uint64_t bytes)
+{
+}
+
+static void start(struct gdevd *gdevd, bool picky, uint64_t memory, uint64_t file)
+{
+	static struct device_ops ops;
+	struct record_stream stream = {.header.opcode = RECORD_STREAM_CREATE, .stream = A};
+
+	memset(gdevd, 0, sizeof *gdevd);
+	ops = *device_ops_find("null");
+	if (picky) {
+		ops.host_register = refuse_files;
+		ops.host_unregister = keep_registered;
+	}
+	fixture_start_ops(&gdevd->fixture, &ops, true, 6);
+	gdevd->room[SWAP_MEMORY] = memory;
+	gdevd->room[SWAP_FILE] = file;
+	gdevd->file = memfd_create("swap", 0);
+	wait_for(gdevd, 0, post(&gdevd->fixture, &stream));
+}
+
+static void stop(struct gdevd *gdevd)
+{
+	close(gdevd->file);
+	fixture_stop(&gdevd->fixture);
+}
+
+/* ---- tests ---- */
+
+static void a_slot_that_neither_pool_has_room_for_is_charged_anew(void **state)
+{
+	struct gdevd gdevd;
+	const uint64_t large = TEST_DEVICE + 32 * MIB, small = TEST_DEVICE;
+
+	start(&gdevd, false, 32 * MIB, 0);
+	make_fresh(&gdevd, large, 32 * MIB); /* charged memory, */
+	gdevd.room[SWAP_FILE] = 64 * MIB;
+	make_fresh(&gdevd, small, 16 * MIB); /* and the file */
+	assert_int_equal(gdevd.charged[SWAP_FILE], 16 * MIB);
+	fill(&gdevd, small, 16 * MIB, 3); /* takes the half of the other's */
+	fill(&gdevd, large, 32 * MIB, 5);
+	assert_int_equal(gdevd.slots, 1);
+	check(&gdevd, small, 16 * MIB, 3);
+	check(&gdevd, large, 32 * MIB, 5);
+	check_accounts(&gdevd, 48 * MIB);
+	assert_int_equal(gdevd.charged[SWAP_MEMORY], 16 * MIB);
+	stop(&gdevd);
+}
+
+static void a_slot_that_gdevd_has_no_room_for_fails_alone(void **state)
+{
+	struct gdevd gdevd;
+	const uint64_t large = TEST_DEVICE + 32 * MIB, small = TEST_DEVICE;
+
+	start(&gdevd, false, 32 * MIB, 0);
+	make_fresh(&gdevd, large, 32 * MIB);
+	gdevd.room[SWAP_FILE] = 16 * MIB;
+	make_fresh(&gdevd, small, 16 * MIB);
+	fill(&gdevd, small, 16 * MIB, 3);
+	fill(&gdevd, large, 32 * MIB, 5);
+	assert_int_equal(stream_error(&gdevd.fixture, A), -ENOMEM);
+	check_accounts(&gdevd, 48 * MIB);
+	stop(&gdevd);
+}
+
+/* 8 MiB with contents, in the file: nothing else has room. */
+static void start_in_file(struct gdevd *gdevd)
+{
+	start(gdevd, true, 0, 64 * MIB);
+	make_fresh(gdevd, TEST_DEVICE, 8 * MIB);
+	fill(gdevd, TEST_DEVICE, 2 * MIB, 7);
+	fill(gdevd, TEST_DEVICE + 2 * MIB, 6 * MIB, 9);
+	assert_int_equal(gdevd->charged[SWAP_FILE], 8 * MIB);
+	gdevd->device = 1 * MIB; /* a module has room */
+}
+
+static void what_cannot_be_used_from_the_file_is_used_from_memory(void **state)
+{
+	struct gdevd gdevd;
+
+	start_in_file(&gdevd);
+	gdevd.room[SWAP_MEMORY] = 8 * MIB;
+	wait_for(&gdevd, A, launch(&gdevd));
+	assert_int_equal(state_of(&gdevd, TEST_DEVICE), PIECE_MAPPED);
+	assert_int_equal(state_of(&gdevd, TEST_DEVICE + 6 * MIB), PIECE_MAPPED);
+	check(&gdevd, TEST_DEVICE, 2 * MIB, 7);
+	check(&gdevd, TEST_DEVICE + 2 * MIB, 6 * MIB, 9);
+	check_accounts(&gdevd, 8 * MIB);
+	assert_int_equal(gdevd.charged[SWAP_MEMORY], 8 * MIB);
+	stop(&gdevd);
+}
+
+static void what_cannot_be_used_from_the_host_waits_for_room(void **state)
+{
+	struct gdevd gdevd;
+	uint64_t value;
+
+	start_in_file(&gdevd);
+	value = launch(&gdevd);
+	for (int i = 0; i < 5000 && !(gdevd.residents == 1 && gdevd.slots); i++) {
+		serve(&gdevd);
+		usleep(500);
+	}
+	gdevd.device = 64 * MIB; /* when it asks again, which it does at once */
+	wait_for(&gdevd, A, value);
+	assert_int_equal(gdevd.residents, 2);
+	assert_int_equal(gdevd.asked, 3);
+	assert_int_equal(state_of(&gdevd, TEST_DEVICE), PIECE_RESIDENT);
+	check(&gdevd, TEST_DEVICE, 2 * MIB, 7);
+	check(&gdevd, TEST_DEVICE + 2 * MIB, 6 * MIB, 9);
+	check_accounts(&gdevd, 0);
+	stop(&gdevd);
+}
+
+static void what_can_be_used_nowhere_fails_at_once_and_is_not_lost(void **state)
+{
+	struct gdevd gdevd;
+
+	start_in_file(&gdevd);
+	wait_for(&gdevd, A, launch(&gdevd));
+	assert_int_equal(stream_error(&gdevd.fixture, A), -ENOMEM);
+	assert_int_equal(gdevd.asked, 3);
+	assert_int_equal(gdevd.residents, 2);
+	assert_int_equal(state_of(&gdevd, TEST_DEVICE), PIECE_SWAPPED);
+	check_accounts(&gdevd, 8 * MIB);
+	stop(&gdevd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_slot_that_neither_pool_has_room_for_is_charged_anew),
+		cmocka_unit_test(a_slot_that_gdevd_has_no_room_for_fails_alone),
+		cmocka_unit_test(what_cannot_be_used_from_the_file_is_used_from_memory),
+		cmocka_unit_test(what_cannot_be_used_from_the_host_waits_for_room),
+		cmocka_unit_test(what_can_be_used_nowhere_fails_at_once_and_is_not_lost),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
