@@ -19,7 +19,8 @@
  *   1. counts `copying` up, and issues a full fence,
  *   2. looks at `allowed` and at `generation`. Unless it is allowed, and the mapping was asked for at this
  *      generation, it goes on with 4 and sends a record instead,
- *   3. copies, and adds to `bytes` and `ns` what it did,
+ *   3. copies, and adds to `bytes` and `ns` what it did; when others wait for the direction, without the time in
+ *      which the copying thread had no processor,
  *   4. counts `copying` down, issues a full fence, and writes the worker's eventfd when not allowed.
  * A worker that wants the client to stop stores 0 in `allowed`, issues a full fence, and waits until
  * `copying` is 0, for some time at most; one that takes away memory which the client may have mapped counts
@@ -27,7 +28,8 @@
  * misses what was taken away, or misleads the account of its own copies.
  *
  * Changelog
- *   1  first version; direct copies came later, in words that were 0: never allowed
+ *   1  first version; direct copies came later, in words that were 0: never allowed; and `allowed` was 0 or 1 before it
+ *      also told whether others wait
  */
 #ifndef GDEV_PROTO_SESSION_H
 #define GDEV_PROTO_SESSION_H
@@ -77,6 +79,13 @@ enum session_direction { SESSION_TO_DEVICE, SESSION_FROM_DEVICE, SESSION_DIRECTI
 
 #define SESSION_DIRECT_BYTES (4u << 20)
 
+/* What a client may do itself in a direction. */
+enum session_leave {
+	SESSION_BY_RECORD,
+	SESSION_DIRECT,
+	SESSION_DIRECT_CONTENDED /* others wait */
+};
+
 /* Whether some thread of the worker is looking at the ring.
  * The client publishes `tail`, issues a full fence, and when it then exchanges ASLEEP for AWAKE it
  * must wake the worker. The worker stores ASLEEP, issues a full fence, and looks at `tail` once more
@@ -116,7 +125,7 @@ struct session_header {
 	_Alignas(64) uint64_t host_completed; /* client */
 
 	/* Direct copies: above. */
-	_Alignas(64) uint32_t direct_allowed[SESSION_DIRECTIONS]; /* worker; 0 or 1 */
+	_Alignas(64) uint32_t direct_allowed[SESSION_DIRECTIONS]; /* worker; enum session_leave */
 	uint64_t direct_generation;                               /* worker */
 	uint32_t direct_possible; /* worker; 0: no memory of this device can be mapped */
 	_Alignas(64) uint32_t direct_copying[SESSION_DIRECTIONS]; /* client; threads at it */

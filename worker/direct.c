@@ -10,11 +10,17 @@
 #include "worker/usage.h"
 
 #define LOOK_AGAIN_NS (200 * NS_PER_MS) /* after the client was last seen to copy */
+#define LEAST_PART 8 /* of the time in which it was seen to copy while others waited, it pays for */
 
 static const enum control_resource resource_of[SESSION_DIRECTIONS] = {
 	[SESSION_TO_DEVICE] = RESOURCE_COPY_TO_DEVICE,
 	[SESSION_FROM_DEVICE] = RESOURCE_COPY_FROM_DEVICE,
 };
+
+static enum session_direction direction_of(enum control_resource copies)
+{
+	return copies == RESOURCE_COPY_TO_DEVICE ? SESSION_TO_DEVICE : SESSION_FROM_DEVICE;
+}
 
 void direct_init(struct core *core)
 {
@@ -22,10 +28,14 @@ void direct_init(struct core *core)
 	core->direct.counted_at_ns = clock_now_ns();
 }
 
-static bool is_allowed(struct core *core, enum session_direction direction)
+static enum session_leave leave_for(struct core *core, enum session_direction direction)
 {
-	return core->attached && core->ops->chunk_host_fd && !core->direct.stops &&
-	       grant_is_uncontended(core, resource_of[direction]);
+	uint32_t which = resource_of[direction];
+
+	if (!core->attached || !core->ops->chunk_host_fd || core->direct.stops ||
+		!grant_lasts(core, which))
+		return SESSION_BY_RECORD;
+	return grant_is_uncontended(core, which) ? SESSION_DIRECT : SESSION_DIRECT_CONTENDED;
 }
 
 void direct_update(struct core *core)
@@ -34,7 +44,7 @@ void direct_update(struct core *core)
 
 	header->direct_possible = core->ops->chunk_host_fd != NULL;
 	for (int i = 0; i < SESSION_DIRECTIONS; i++)
-		__atomic_store_n(&header->direct_allowed[i], is_allowed(core, i), __ATOMIC_RELAXED);
+		__atomic_store_n(&header->direct_allowed[i], leave_for(core, i), __ATOMIC_RELAXED);
 	/* Pairs with the client's: it sees that it may not, or we see that it does. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
@@ -46,10 +56,7 @@ static bool is_out(struct core *core, enum session_direction direction)
 
 bool direct_is_out(struct core *core, enum control_resource which)
 {
-	for (int i = 0; i < SESSION_DIRECTIONS; i++)
-		if (resource_of[i] == which)
-			return is_out(core, i);
-	return true;
+	return which == RESOURCE_COMPUTE || is_out(core, direction_of(which));
 }
 
 /* ---- the account ---- */
@@ -61,6 +68,16 @@ static uint64_t growth(const uint64_t *word, uint64_t *seen, uint64_t most)
 
 	*seen = now;
 	return now > before ? min_of(now - before, most) : 0;
+}
+
+/* What is to be paid now, when it says so much more. */
+static uint64_t charge(struct direct_bill *bill, uint64_t said_ns)
+{
+	uint64_t before_ns = bill->charged_ns;
+
+	bill->said_ns += said_ns;
+	bill->charged_ns = max_of(bill->said_ns, bill->least_ns);
+	return bill->charged_ns - before_ns;
 }
 
 void direct_count(struct core *core)
@@ -78,6 +95,7 @@ void direct_count(struct core *core)
 		direct->uncounted_ns[i] += now_ns - direct->counted_at_ns;
 		ns = growth(&header->direct_ns[i], &direct->ns[i], direct->uncounted_ns[i]);
 		direct->uncounted_ns[i] -= ns;
+		ns = charge(&direct->bills[i], ns);
 		if (!bytes && !ns)
 			continue;
 		any = true;
@@ -89,6 +107,27 @@ void direct_count(struct core *core)
 	direct->look_again_ns = any ? now_ns + LOOK_AGAIN_NS : 0;
 	if (any)
 		service_timer(core, direct->look_again_ns);
+}
+
+bool direct_look(struct core *core, enum control_resource which, uint64_t now_ns)
+{
+	enum session_direction direction = direction_of(which);
+	struct resource *resource = &core->grants.resources[which];
+	struct direct_bill *bill = &core->direct.bills[direction];
+	uint64_t bytes = core->direct.bytes[direction];
+	bool copies = !is_out(core, direction);
+
+	if (!core->ops->chunk_host_fd)
+		return false;
+	direct_count(core);
+	if (bill->looked_at_ns < resource->held_since_ns)
+		*bill = (struct direct_bill){.looked_at_ns = resource->held_since_ns};
+	if (copies || core->direct.bytes[direction] != bytes) {
+		bill->least_ns += min_of(now_ns - bill->looked_at_ns, DIRECT_LOOK_NS) / LEAST_PART;
+		resource->idle_since_ns = now_ns;
+	}
+	bill->looked_at_ns = now_ns;
+	return copies;
 }
 
 /* ---- stopping ---- */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Direct copies: the client copies to and from device memory itself, as proto/session.h says. We allow it
- * in a direction while we hold the grant for it and nobody else wants it, so that a client alone needs no
- * worker to copy, and one among others waits its turn with records. What the client says it did is added to
- * what the session has used.
+ * in a direction while we hold the grant for it. So a client alone needs no worker to copy; one among others asks for
+ * its turn with a record, goes on by itself, and is told to stop when the turn is over.
+ *
+ * What the client says it did is added to what the session has used. That is its word, and in a turn that others wait
+ * for it must not cost less than it could: we look at it now and then, and it pays for a part of the time in
+ * which it was seen at it at least.
  *
  * Who wants to take memory away that the client may have mapped (range->lent) stops all direct copies first.
  * A client that does not stop is not waited for: what it writes from then on is lost, and its alone.
@@ -21,6 +24,7 @@
 struct core;
 
 #define DIRECT_STOP_NS (100ull * 1000 * 1000) /* so long a client is waited for */
+#define DIRECT_LOOK_NS (200ull * 1000)
 
 struct direct_stop {
 	struct list link;
@@ -37,6 +41,10 @@ struct direct {
 	uint64_t bytes[SESSION_DIRECTIONS], ns[SESSION_DIRECTIONS];
 	uint64_t counted_at_ns, look_again_ns;
 	uint64_t uncounted_ns[SESSION_DIRECTIONS]; /* that have passed, of which it said nothing */
+	/* Since the first look in a turn: what it said, what it pays at least, and what it has paid. */
+	struct direct_bill {
+		uint64_t said_ns, least_ns, charged_ns, looked_at_ns;
+	} bills[SESSION_DIRECTIONS];
 };
 
 /* All with the lock. */
@@ -47,6 +55,9 @@ void direct_update(struct core *core);
 bool direct_is_out(struct core *core, enum control_resource which);
 /* Adds what the client has copied to what the session has used. */
 void direct_count(struct core *core);
+/* In a turn that others wait for, every DIRECT_LOOK_NS at least: whether the client is copying. If it has copied since
+ * the last look, the resource is idle from now on at the earliest. */
+bool direct_look(struct core *core, enum control_resource which, uint64_t now_ns);
 /* Calls stop->stopped, perhaps before it returns. */
 void direct_stop(struct core *core, struct direct_stop *stop);
 /* Ends a stop; call direct_moved() before when memory that was lent is not there any more, or not the same. */

@@ -44,14 +44,19 @@ static uint32_t revoke_word(struct core *core, uint32_t which)
 	return __atomic_load_n(&core->page->revoke[which], __ATOMIC_RELAXED);
 }
 
-bool grant_is_uncontended(struct core *core, enum control_resource which)
+bool grant_lasts(struct core *core, enum control_resource which)
 {
 	return !control_connected(core) || (core->grants.resources[which].state == GRANT_HELD &&
-						   revoke_word(core, which) == REVOKE_NONE);
+						   revoke_word(core, which) != REVOKE_NOW);
 }
 
-/* Nothing is on the device, and the client copies nothing itself. Meaningful once direct_update() has seen
- * the word of revocation. */
+bool grant_is_uncontended(struct core *core, enum control_resource which)
+{
+	return !control_connected(core) ||
+	       (grant_lasts(core, which) && revoke_word(core, which) == REVOKE_NONE);
+}
+
+/* Nothing is on the device, and the client copies nothing itself. As long as it may, it can begin at any time. */
 static bool is_unused(struct core *core, uint32_t which)
 {
 	return !core->grants.resources[which].in_flight && direct_is_out(core, which);
@@ -169,7 +174,8 @@ static void obey(struct core *core, uint32_t which)
 	if (resource->state == GRANT_HELD && revoke == REVOKE_NOW)
 		resource->state = GRANT_DRAINING;
 	direct_update(core);
-	if (resource->state == GRANT_HELD && revoke == REVOKE_WHEN_IDLE && is_idle(core, which))
+	if (resource->state == GRANT_HELD && revoke == REVOKE_WHEN_IDLE &&
+		(is_idle(core, which) || !direct_is_out(core, which)))
 		service_timer(core, clock_now_ns() + IDLE_NS);
 	if (resource->state != GRANT_DRAINING)
 		return;
@@ -328,20 +334,48 @@ void grants_direct_progress(struct core *core)
 			obey(core, i);
 }
 
+/* Gives it back, unless the client has just begun something. */
+static void leave_idle(struct core *core, uint32_t which)
+{
+	struct resource *resource = &core->grants.resources[which];
+
+	resource->state = GRANT_DRAINING;
+	direct_update(core);
+	if (is_unused(core, which)) {
+		release(core, which, false);
+		return;
+	}
+	resource->state = GRANT_HELD;
+	direct_update(core);
+}
+
+/* When to look at one again that others wait for. */
+static uint64_t look_at_idle(struct core *core, uint32_t which, uint64_t now_ns)
+{
+	const struct resource *resource = &core->grants.resources[which];
+	uint64_t idle_ns;
+
+	if (which != RESOURCE_COMPUTE && direct_look(core, which, now_ns))
+		return now_ns + DIRECT_LOOK_NS;
+	if (!is_idle(core, which))
+		return UINT64_MAX; /* what ends says so */
+	idle_ns = resource->idle_since_ns + patience_ns(core, which);
+	if (now_ns < idle_ns)
+		return idle_ns;
+	leave_idle(core, which);
+	return resource->state == GRANT_HELD ? now_ns + DIRECT_LOOK_NS : UINT64_MAX;
+}
+
 uint64_t grants_tick(struct core *core, uint64_t now_ns)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t next = UINT64_MAX, at_ns;
 
 	for (uint32_t i = 0; i < RESOURCES; i++) {
-		struct resource *resource = &core->grants.resources[i];
-		uint64_t idle_ns = patience_ns(core, i);
-		if (resource->state != GRANT_HELD || !is_idle(core, i) ||
+		if (core->grants.resources[i].state != GRANT_HELD ||
 			revoke_word(core, i) != REVOKE_WHEN_IDLE)
 			continue;
-		if (now_ns >= resource->idle_since_ns + idle_ns)
-			release(core, i, false);
-		else if (resource->idle_since_ns + idle_ns < next)
-			next = resource->idle_since_ns + idle_ns;
+		at_ns = look_at_idle(core, i, now_ns);
+		next = min_of(next, at_ns);
 	}
 	return next;
 }

@@ -65,6 +65,8 @@ void grants_init(struct core *core);
  * the grant has been asked for. `stream`: the command's; NULL: none. */
 bool grant_admits(struct core *core, enum control_resource which, const struct stream *stream,
 	uint64_t estimate_ns);
+/* Whether we hold it, and may begin something. */
+bool grant_lasts(struct core *core, enum control_resource which);
 /* Whether we hold it, and nobody else wants it. */
 bool grant_is_uncontended(struct core *core, enum control_resource which);
 void grant_submitted(struct core *core, struct command *command);

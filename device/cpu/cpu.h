@@ -216,10 +216,6 @@ struct cpu_stay {
 	uint64_t part_ns; /* of the device's time: its part where others were there too */
 };
 
-/* At from_ns; `expected_ns`: what it will take, about. */
-void cpu_presence_begin(uint64_t now_ns, double expected_ns);
-/* At to_ns. What the thread lost. */
-void cpu_presence_end(struct cpu_stay *stay);
 /* It got the lock only then. */
 void cpu_presence_late(struct cpu_stay *stay, uint64_t left_ns);
 /* When part_ns is known. */

@@ -5,32 +5,14 @@
  * device time. Here it is counted, a unit of the device: how long threads were at commands or were
  * wanted there, and how much of that they had no processor. Both are times of the device, of which each thread
  * has a part as long as others are there too: the last one at a launch that has no processor stops all of it.
- *
- * A thread's CPU time is a system call (0.7 us), too much for a command of a few microseconds. So a thread
- * remembers when it has last asked. Before something brief it asks only when that is a while ago, and after
- * something that took long by the clock, it asks again: what it had no processor for is at least the time that
- * passed, less all CPU time since it asked before.
  */
 #include "device/cpu/cpu.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-#define BRIEF_NS (50 * NS_PER_US)
-#define FRESH_NS (200 * NS_PER_US) /* so old at most is what it knows before something brief */
-
+#define BRIEF_NS (50 * NS_PER_US) /* to get a lock */
 #define WAKE_NS (100 * NS_PER_US) /* what it takes a thread to wake up is the device's own */
-
-/* The clock, and this thread's CPU time at that moment. */
-static __thread struct {
-	uint64_t at_ns, cpu_ns;
-} asked;
-
-static void ask(uint64_t now_ns)
-{
-	asked.cpu_ns = clock_thread_cpu_ns();
-	asked.at_ns = now_ns;
-}
 
 static void count(struct device *device, enum device_unit unit, uint64_t spent_ns, uint64_t lost_ns)
 {
@@ -39,24 +21,6 @@ static void count(struct device *device, enum device_unit unit, uint64_t spent_n
 	atomic_fetch_add_explicit(&presence->spent_ns, spent_ns, memory_order_relaxed);
 	if (lost_ns)
 		atomic_fetch_add_explicit(&presence->lost_ns, lost_ns, memory_order_relaxed);
-}
-
-void cpu_presence_begin(uint64_t now_ns, double expected_ns)
-{
-	if (expected_ns >= (double)BRIEF_NS || now_ns - asked.at_ns >= FRESH_NS)
-		ask(now_ns);
-}
-
-void cpu_presence_end(struct cpu_stay *stay)
-{
-	uint64_t spent_ns = stay->to_ns - stay->from_ns, cpu_ns;
-
-	if (spent_ns < BRIEF_NS)
-		return;
-	cpu_ns = asked.cpu_ns;
-	ask(stay->to_ns);
-	if (asked.cpu_ns - cpu_ns < spent_ns)
-		stay->lost_ns = spent_ns - (asked.cpu_ns - cpu_ns);
 }
 
 void cpu_presence_late(struct cpu_stay *stay, uint64_t left_ns)

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/processor.h"
 #include "gdev/error.h"
 
 #define VISIT_NS (500 * NS_PER_US) /* how long a thread stays with one job */
@@ -294,7 +295,7 @@ static void run_job(struct device *device, struct task *task)
 	bool last, quiet, together = job->together;
 	uint64_t now_ns = task->joined_ns;
 
-	cpu_presence_begin(now_ns, cpu_job_left_ns(job));
+	processor_begin(now_ns, cpu_job_left_ns(job));
 	if (cpu_job_piece(job, task->slot, device->threads, &now_ns)) {
 		invite(device, job);
 		while (now_ns - task->joined_ns < VISIT_NS &&
@@ -303,7 +304,7 @@ static void run_job(struct device *device, struct task *task)
 	}
 	stay.to_ns = now_ns;
 	if (!together) { /* its blocks wait for each other, and that is no loss */
-		cpu_presence_end(&stay);
+		stay.lost_ns = processor_lost_ns(stay.from_ns, stay.to_ns);
 		cpu_job_lost(job, stay.lost_ns);
 	}
 	now_ns = lock_device(device, now_ns);
@@ -384,11 +385,11 @@ static void run_copy(struct device *device, struct task *task)
 		cpu_copy_start(&queue->copy, &command->copy);
 	}
 	stay.from_ns = clock_now_ns();
-	cpu_presence_begin(stay.from_ns, cpu_copy_slice_ns(&queue->copy));
+	processor_begin(stay.from_ns, cpu_copy_slice_ns(&queue->copy));
 	status = space_broken(queue->space) ? -GDEV_E_SESSION_LOST
 					    : cpu_copy_slice(&queue->copy, &command->fault_address);
 	stay.to_ns = command->finished_ns = clock_now_ns();
-	cpu_presence_end(&stay);
+	stay.lost_ns = processor_lost_ns(stay.from_ns, stay.to_ns);
 	stay.part_ns = stay.to_ns - stay.from_ns;
 	cpu_presence_count(device, accounted_to(command), &stay);
 	command->busy_ns += command->finished_ns - stay.from_ns;

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/copy.h"
+#include "base/processor.h"
 #include "lib/libgdev/internal.h"
 #include "lib/libgdev/memory.h"
 
@@ -25,6 +26,7 @@
 /* What the kernel maps at one page fault, if it is for reading and the pages are there: a write would map
  * one page. */
 #define FAULT_AROUND_BYTES 65536ull
+#define BYTES_PER_NS 10.0 /* about */
 
 struct window {
 	uint8_t *base; /* NULL: there is none to be had in this generation */
@@ -116,7 +118,7 @@ static void renew_window(struct gdev_session *session, struct object *object)
 
 /* ---- the worker's leave ---- */
 
-static bool is_allowed(struct gdev_session *session, enum session_direction direction)
+static enum session_leave allowed(struct gdev_session *session, enum session_direction direction)
 {
 	return __atomic_load_n(&header_of(session)->direct_allowed[direction], __ATOMIC_RELAXED);
 }
@@ -132,7 +134,7 @@ static void leave(struct gdev_session *session, enum session_direction direction
 	struct session_header *header = header_of(session);
 
 	__atomic_fetch_sub(&header->direct_copying[direction], 1, __ATOMIC_SEQ_CST);
-	if (!is_allowed(session, direction) ||
+	if (!allowed(session, direction) ||
 		now_ns - atomic_load_explicit(&session->direct_told_ns, memory_order_relaxed) >
 			TELL_NS)
 		tell(session, now_ns);
@@ -143,10 +145,10 @@ static bool enter(
 {
 	struct session_header *header = header_of(session);
 
-	if (!is_allowed(session, direction))
+	if (!allowed(session, direction))
 		return false;
 	__atomic_fetch_add(&header->direct_copying[direction], 1, __ATOMIC_SEQ_CST);
-	if (is_allowed(session, direction) && is_current(session, window))
+	if (allowed(session, direction) && is_current(session, window))
 		return true;
 	leave(session, direction, clock_now_ns());
 	return false;
@@ -216,20 +218,25 @@ static bool move_through(struct gdev_session *session, const struct direct_piece
 	const struct window *window, uint64_t offset)
 {
 	struct session_header *header = header_of(session);
-	uint64_t begin_ns, end_ns;
+	uint64_t bytes = piece->width * piece->rows, begin_ns, end_ns, lost_ns = 0;
+	bool contended;
 
 	if (!enter(session, piece->direction, window))
 		return false;
+	contended = allowed(session, piece->direction) == SESSION_DIRECT_CONTENDED;
 	begin_ns = clock_now_ns();
+	if (contended)
+		processor_begin(begin_ns, (double)bytes / BYTES_PER_NS);
 	move(session, piece, window->base + offset);
 	end_ns = clock_now_ns();
-	__atomic_fetch_add(&header->direct_bytes[piece->direction], piece->width * piece->rows,
+	if (contended)
+		lost_ns = processor_lost_ns(begin_ns, end_ns);
+	__atomic_fetch_add(&header->direct_bytes[piece->direction], bytes, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&header->direct_ns[piece->direction], end_ns - begin_ns - lost_ns,
 		__ATOMIC_RELAXED);
-	__atomic_fetch_add(
-		&header->direct_ns[piece->direction], end_ns - begin_ns, __ATOMIC_RELAXED);
 	leave(session, piece->direction, end_ns);
 	if (gdev_traced())
-		trace_copied(piece->direction, piece->width * piece->rows, begin_ns, end_ns);
+		trace_copied(piece->direction, bytes, begin_ns, end_ns);
 	return true;
 }
 
@@ -240,7 +247,7 @@ bool direct_move(struct gdev_session *session, const struct direct_piece *piece)
 	const struct window *window;
 	bool moved;
 
-	if (!is_allowed(session, piece->direction))
+	if (!allowed(session, piece->direction))
 		return false;
 	pthread_rwlock_rdlock(&memory->table);
 	window = window_at(session, piece->device, span, &offset);

@@ -29,7 +29,7 @@ static struct session_header *header(void)
 	return &fake_worker->segment->header;
 }
 
-static void allow(bool allowed)
+static void allow(enum session_leave allowed)
 {
 	for (int i = 0; i < SESSION_DIRECTIONS; i++)
 		__atomic_store_n(&header()->direct_allowed[i], allowed, __ATOMIC_SEQ_CST);
@@ -45,7 +45,7 @@ static int setup(void **state)
 	for (size_t i = 0; i < BYTES; i++)
 		from[i] = (uint8_t)(i * 13 + (i >> 9));
 	header()->direct_possible = 1;
-	allow(true);
+	allow(SESSION_DIRECT);
 	return 0;
 }
 
@@ -99,10 +99,12 @@ static void copies_that_are_allowed_send_nothing(void **state)
 
 static void copies_that_are_not_allowed_go_by_record(void **state)
 {
-	allow(false);
+	allow(SESSION_BY_RECORD);
 	assert_true(round_trip(BYTES) > 2);
 	assert_int_equal(header()->direct_bytes[SESSION_TO_DEVICE], 0);
-	allow(true);
+	allow(SESSION_DIRECT);
+	assert_int_equal(round_trip(BYTES), 0);
+	allow(SESSION_DIRECT_CONTENDED);
 	assert_int_equal(round_trip(BYTES), 0);
 }
 
@@ -318,7 +320,7 @@ static void who_is_told_to_stop_stops(void **state)
 		uint64_t bytes;
 
 		usleep(3000);
-		allow(false);
+		allow(SESSION_BY_RECORD);
 		while (__atomic_load_n(copying, __ATOMIC_SEQ_CST))
 			usleep(100);
 		bytes = header()->direct_bytes[SESSION_TO_DEVICE];
@@ -326,7 +328,7 @@ static void who_is_told_to_stop_stops(void **state)
 		assert_int_equal(header()->direct_bytes[SESSION_TO_DEVICE], bytes);
 		assert_true(fake_worker->kicks >= kicks);
 		fake_worker_move(fake_worker, memory);
-		allow(true);
+		allow(SESSION_DIRECT);
 	}
 	stop = true;
 	fake_worker_poke(fake_worker);

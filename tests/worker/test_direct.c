@@ -14,7 +14,7 @@
 
 enum { A = 40 };
 
-static bool allowed(struct fixture *fixture, enum session_direction direction)
+static enum session_leave allowed(struct fixture *fixture, enum session_direction direction)
 {
 	return fixture->segment->header.direct_allowed[direction];
 }
@@ -73,17 +73,19 @@ static void where_nobody_arbitrates_the_client_may_always_copy(void **state)
 	assert_true(allowed(fixture, SESSION_FROM_DEVICE));
 }
 
-static void the_client_may_copy_while_we_hold_the_grant_and_nobody_wants_it(void **state)
+static void the_client_may_copy_while_we_hold_the_grant(void **state)
 {
 	struct fixture *fixture = *state;
 	struct control_grant message;
 
-	assert_false(allowed(fixture, SESSION_TO_DEVICE));
+	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_BY_RECORD);
 	get_grant(fixture);
-	assert_true(allowed(fixture, SESSION_TO_DEVICE));
-	assert_false(allowed(fixture, SESSION_FROM_DEVICE));
+	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_DIRECT);
+	assert_int_equal(allowed(fixture, SESSION_FROM_DEVICE), SESSION_BY_RECORD);
+	take_back(fixture, REVOKE_WHEN_IDLE);
+	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_DIRECT_CONTENDED);
 	take_back(fixture, REVOKE_NOW);
-	assert_false(allowed(fixture, SESSION_TO_DEVICE));
+	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_BY_RECORD);
 	expect_message(fixture, CONTROL_RELEASE, &message, sizeof message, NULL, NULL);
 }
 
@@ -112,25 +114,36 @@ static void a_grant_is_given_back_when_the_client_is_done(void **state)
 	assert_int_equal(message.wants, 1);
 }
 
-static void an_idle_client_that_still_copies_is_not_idle(void **state)
+static uint64_t tick(struct fixture *fixture, uint64_t now_ns)
+{
+	core_lock(fixture->core);
+	now_ns = grants_tick(fixture->core, now_ns);
+	core_unlock(fixture->core);
+	return now_ns;
+}
+
+static void a_client_that_copies_is_not_idle(void **state)
 {
 	struct fixture *fixture = *state;
+	struct session_header *header = &fixture->segment->header;
+	uint64_t now_ns = clock_now_ns() + NS_PER_S;
 	struct control_grant message;
 
 	get_grant(fixture);
 	copying(fixture, SESSION_TO_DEVICE, 1);
 	take_back(fixture, REVOKE_WHEN_IDLE);
-	assert_false(allowed(fixture, SESSION_TO_DEVICE));
-	core_lock(fixture->core);
-	grants_tick(fixture->core, UINT64_MAX);
-	core_unlock(fixture->core);
-	expect_no_message(fixture);
+	assert_int_equal(tick(fixture, now_ns), now_ns + DIRECT_LOOK_NS);
+	/* Between two copies, of which one has ended since the last look. */
 	copying(fixture, SESSION_TO_DEVICE, 0);
-	wake(fixture);
-	core_lock(fixture->core);
-	grants_tick(fixture->core, UINT64_MAX);
-	core_unlock(fixture->core);
+	header->direct_bytes[SESSION_TO_DEVICE] = 100;
+	now_ns += DIRECT_LOOK_NS;
+	assert_true(tick(fixture, now_ns) < now_ns + DIRECT_LOOK_NS);
+	expect_no_message(fixture);
+	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_DIRECT_CONTENDED);
+	tick(fixture, now_ns + DIRECT_LOOK_NS);
 	expect_message(fixture, CONTROL_RELEASE, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.wants, 0);
+	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_BY_RECORD);
 }
 
 /* ---- the account ---- */
@@ -177,6 +190,46 @@ static void an_account_that_runs_backwards_or_ahead_of_time_is_not_believed(void
 	header->direct_bytes[SESSION_TO_DEVICE] = 7;
 	wake(fixture);
 	assert_int_equal(page->to_device_bytes, 77);
+}
+
+static void who_copies_while_others_wait_and_does_not_say_so_pays_for_a_part(void **state)
+{
+	struct fixture *fixture = *state;
+	struct session_header *header = &fixture->segment->header;
+	uint64_t now_ns = clock_now_ns() + NS_PER_S;
+	struct control_grant message;
+
+	get_grant(fixture);
+	copying(fixture, SESSION_TO_DEVICE, 1);
+	take_back(fixture, REVOKE_WHEN_IDLE);
+	for (int i = 0; i < 16; i++)
+		now_ns = tick(fixture, now_ns);
+	header->direct_ns[SESSION_TO_DEVICE] = 500;
+	copying(fixture, SESSION_TO_DEVICE, 0);
+	take_back(fixture, REVOKE_NOW);
+	expect_message(fixture, CONTROL_RELEASE, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.used_ns, 100 + 16 * DIRECT_LOOK_NS / 8);
+}
+
+static void who_says_what_it_copied_pays_for_that_alone(void **state)
+{
+	struct fixture *fixture = *state;
+	struct session_header *header = &fixture->segment->header;
+	uint64_t now_ns = clock_now_ns() + NS_PER_S;
+	struct control_grant message;
+
+	get_grant(fixture);
+	usleep(2000); /* nobody has copied for longer than there was time */
+	copying(fixture, SESSION_TO_DEVICE, 1);
+	take_back(fixture, REVOKE_WHEN_IDLE);
+	for (int i = 0; i < 4; i++) {
+		now_ns = tick(fixture, now_ns);
+		header->direct_ns[SESSION_TO_DEVICE] += DIRECT_LOOK_NS / 2;
+	}
+	copying(fixture, SESSION_TO_DEVICE, 0);
+	take_back(fixture, REVOKE_NOW);
+	expect_message(fixture, CONTROL_RELEASE, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.used_ns, 100 + 2 * DIRECT_LOOK_NS);
 }
 
 /* ---- stopping ---- */
@@ -281,11 +334,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ALONE(where_nobody_arbitrates_the_client_may_always_copy),
-		WITH_GDEVD(the_client_may_copy_while_we_hold_the_grant_and_nobody_wants_it),
+		WITH_GDEVD(the_client_may_copy_while_we_hold_the_grant),
 		WITH_GDEVD(a_grant_is_given_back_when_the_client_is_done),
-		WITH_GDEVD(an_idle_client_that_still_copies_is_not_idle),
+		WITH_GDEVD(a_client_that_copies_is_not_idle),
 		ALONE(what_the_client_copies_is_its_session_s_use),
 		ALONE(an_account_that_runs_backwards_or_ahead_of_time_is_not_believed),
+		WITH_GDEVD(who_copies_while_others_wait_and_does_not_say_so_pays_for_a_part),
+		WITH_GDEVD(who_says_what_it_copied_pays_for_that_alone),
 		ALONE(stopping_waits_for_the_client_and_says_what_has_moved),
 		ALONE(a_client_that_never_stops_is_not_waited_for),
 		ALONE(what_the_client_maps_is_known),
