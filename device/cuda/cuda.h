@@ -130,14 +130,16 @@ struct device_queue {
 	uint64_t room_until; /* no more than that may be issued, by the `completed` it saw last */
 	_Alignas(CACHE_LINE) _Atomic uint64_t
 		marked;                   /* of them, those that the device will report */
+	atomic_bool behind;               /* more has been issued, to be marked by the poller */
 	atomic_bool listed;               /* in device->newly_busy or device->busy */
 	struct device_queue *next_listed; /* in device->newly_busy */
 
 	/* The poller's. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t completed; /* commands ever */
-	struct list link;                                /* of device->busy */
-	uint64_t seen;                                   /* how many it knew to be marked */
-	uint64_t progress_ns; /* when it last moved, or was asked for errors */
+	_Atomic uint64_t pace_ns; /* what a command takes, rather too much; 0: unknown */
+	struct list link;         /* of device->busy */
+	uint64_t seen;            /* how many it knew to be marked */
+	uint64_t progress_ns;     /* when it last moved, or was asked for errors */
 };
 
 struct device_function {

@@ -3,7 +3,8 @@
  * Queues of the NVIDIA backend: commands become the driver's, and come back done.
  *
  * Completion. A queue has a word in page-locked memory, and behind a batch of commands the issuer puts a
- * write of how many have been issued. (A write behind every launch would cost a fifth of the launch rate.)
+ * write of how many have been issued: a mark. (A write behind every launch would cost a fifth of the launch rate, and
+ * the device 2 us each. One that follows another soon waits until the device has come to that.)
  * Launches that wait in the issuer's list go to the driver several at a time (batch.c).
  * The poller reads the words; no thread sleeps in the driver.
  *
@@ -27,7 +28,9 @@
 #include "gdev/error.h"
 
 #define MARK_EVERY 16
-#define BATCH_AFTER 256 /* commands of a queue: making a graph costs as much as 16 launches */
+#define MARK_NS                                                                                    \
+	(160 * NS_PER_US) /* of commands that follow each other: the device waits 2 us for a mark */
+#define BATCH_AFTER 256   /* commands of a queue: making a graph costs as much as 16 launches */
 #define CHECK_NS (500 * NS_PER_US)
 #define PAUSE_NS                                                                                   \
 	(200 * NS_PER_US) /* after it the device may have been another's; the write costs 0.7 us */
@@ -311,6 +314,7 @@ static void mark(struct device_queue *queue)
 
 	if (atomic_load_explicit(&queue->marked, memory_order_relaxed) == queue->issued)
 		return;
+	atomic_store_explicit(&queue->behind, false, memory_order_relaxed);
 	atomic_store_explicit(&queue->marked, queue->issued, memory_order_release);
 	list_queue(device, queue);
 	result = device->driver->cuStreamWriteValue64(queue->stream,
@@ -318,6 +322,24 @@ static void mark(struct device_queue *queue)
 		CU_STREAM_WRITE_VALUE_DEFAULT);
 	if (result)
 		break_space(queue->space, driver_error(result));
+}
+
+/* Behind the last command for now. Where the device has a mark before it yet, and not much between them, a mark can wait
+ * until that one has been reached (mark_behind()). */
+static void mark_last(struct device_queue *queue)
+{
+	uint64_t marked = atomic_load_explicit(&queue->marked, memory_order_relaxed);
+	uint64_t pace_ns = atomic_load_explicit(&queue->pace_ns, memory_order_relaxed);
+
+	if (!pace_ns || (queue->issued - marked) * pace_ns > MARK_NS ||
+		atomic_load(&queue->completed) == marked) {
+		mark(queue);
+		return;
+	}
+	if (queue->issued == marked)
+		return;
+	atomic_store(&queue->behind, true);
+	list_queue(queue->space->device, queue);
 }
 
 /* The poller is to learn when the device comes to the `count` that follow, if nothing is on it. */
@@ -434,11 +456,11 @@ static void issue_all(struct device *device)
 			struct device_queue *queue = command->queue;
 			command = issue_first(device, command);
 			if (unmarked && unmarked != queue)
-				mark(unmarked);
+				mark_last(unmarked);
 			unmarked = queue;
 		}
 		if (!atomic_load(&issuer->pending))
-			mark(unmarked);
+			mark_last(unmarked);
 		pthread_mutex_lock(&issuer->lock);
 	}
 	issuer->issuing = false;
@@ -569,6 +591,33 @@ static uint64_t count_done(struct device *device, struct device_queue *queue, ui
 	return space_error(queue->space) ? marked : reported;
 }
 
+/* What has waited for a mark, now that the device has reached the one before. Not if somebody issues: that one
+ * sees to it, or we come again. */
+static void mark_behind(struct device *device, struct device_queue *queue)
+{
+	struct issuer *issuer = &device->issuer;
+
+	if (pthread_mutex_trylock(&issuer->lock))
+		return;
+	if (!issuer->issuing) {
+		issuer->issuing = true;
+		pthread_mutex_unlock(&issuer->lock);
+		mark(queue);
+		pthread_mutex_lock(&issuer->lock);
+		issuer->issuing = false;
+	}
+	pthread_mutex_unlock(&issuer->lock);
+}
+
+/* Slower at once, faster by and by. */
+static void pace(struct device_queue *queue, uint64_t each_ns)
+{
+	uint64_t pace_ns = atomic_load_explicit(&queue->pace_ns, memory_order_relaxed);
+
+	pace_ns = max_of(max_of(each_ns, (uint64_t)1), (3 * pace_ns + each_ns) / 4);
+	atomic_store_explicit(&queue->pace_ns, pace_ns, memory_order_relaxed);
+}
+
 /* Gives back the commands up to the `done`th. */
 static void finish(struct device *device, struct device_queue *queue, uint64_t done)
 {
@@ -581,6 +630,7 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 	since = max_of(command->started_ns, device->unit_free_ns[unit]);
 	since = max_of(since, device->started_ns);
 	device->unit_free_ns[unit] = now;
+	pace(queue, now > since ? (now - since) / count : 0);
 	atomic_store_explicit(&device->completed,
 		atomic_load_explicit(&device->completed, memory_order_relaxed) + count,
 		memory_order_relaxed);
@@ -595,14 +645,20 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 	}
 }
 
+static bool is_idle(struct device_queue *queue)
+{
+	return atomic_load(&queue->completed) == atomic_load(&queue->marked) &&
+	       !atomic_load(&queue->behind);
+}
+
 /* Takes the queue off the list when it is empty. With poll_lock. */
 static void unlist_idle(struct device *device, struct device_queue *queue)
 {
-	if (atomic_load(&queue->completed) != atomic_load(&queue->marked))
+	if (!is_idle(queue))
 		return;
 	list_remove(&queue->link);
 	atomic_store(&queue->listed, false);
-	if (atomic_load(&queue->completed) != atomic_load(&queue->marked))
+	if (!is_idle(queue))
 		list_queue(device, queue);
 }
 
@@ -639,6 +695,8 @@ bool cuda_poll(struct device *device)
 			ready = queue;
 			break;
 		}
+		if (atomic_load(&queue->behind) && done == atomic_load(&queue->marked))
+			mark_behind(device, queue);
 		unlist_idle(device, queue);
 	}
 	if (ready) { /* the others come first the next time */

@@ -53,6 +53,10 @@ unsigned fake_graph_launches(void);
 unsigned fake_hold_launch(void);
 unsigned fake_launch_is_held(void);
 unsigned fake_let_go(void);
+/* The device stops, and goes on; how many words it was told to write. */
+unsigned fake_stop(void);
+unsigned fake_go_on(void);
+unsigned fake_write_count(void);
 /* How many contexts there are now; which one is or comes next. */
 unsigned fake_context_count(void);
 unsigned fake_context_number(void);

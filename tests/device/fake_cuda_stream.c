@@ -14,6 +14,8 @@
 
 /* A stream has got on, or has got more. */
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
+static bool stopped; /* fake_stop() */
+static atomic_uint writes;
 
 enum work_kind { WORK_COPY, WORK_FILL, WORK_LAUNCH, WORK_WRITE };
 
@@ -167,7 +169,7 @@ static void *stream_main(void *argument)
 	pthread_mutex_lock(&fake_lock);
 	while (!stream->stopping) {
 		struct work *work = stream->first;
-		if (!work || fake_broken ||
+		if (!work || fake_broken || stopped ||
 			(work->kind == WORK_LAUNCH && !strcmp(work->function->name, "endless"))) {
 			pthread_cond_wait(&moved, &fake_lock);
 			continue;
@@ -295,6 +297,7 @@ CUresult cuStreamSynchronize(CUstream stream)
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
 {
 	ENTER();
+	writes++;
 	return enqueue(stream, &(struct work){.kind = WORK_WRITE, .address = addr, .value = value});
 }
 
@@ -368,6 +371,31 @@ CUresult cuLaunchKernelEx(
 {
 	ENTER();
 	return fake_launch(config, function, extra);
+}
+
+__attribute__((visibility("default"))) unsigned fake_write_count(void)
+{
+	return writes;
+}
+
+static void set_stopped(bool stop)
+{
+	pthread_mutex_lock(&fake_lock);
+	stopped = stop;
+	pthread_cond_broadcast(&moved);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+__attribute__((visibility("default"))) unsigned fake_stop(void)
+{
+	set_stopped(true);
+	return 1;
+}
+
+__attribute__((visibility("default"))) unsigned fake_go_on(void)
+{
+	set_stopped(false);
+	return 1;
 }
 
 static atomic_bool hold, held;

@@ -183,6 +183,63 @@ static void launches_that_wait_together_are_done_in_order(void **state)
 	h->ops->module_unload(modules[0]);
 }
 
+#define FOLLOWING 8 /* less than what makes a mark in any case */
+
+/* How many marks launches get that follow each other while the device does nothing. All are seen to be done. */
+static int marks_of_following(struct device_queue *queue, struct device_function *function)
+{
+	static struct submitted launches[FOLLOWING];
+	static struct set_params params[FOLLOWING];
+	int before = ask_driver("fake_write_count"), count;
+
+	ask_driver("fake_stop");
+	for (uint32_t i = 0; i < FOLLOWING; i++) {
+		params[i] = (struct set_params){harness.base + i * 4, i};
+		submit_set(queue, &launches[i], function, &params[i]);
+	}
+	usleep(1000); /* for the issuing thread, if some were left to it */
+	count = ask_driver("fake_write_count") - before;
+	ask_driver("fake_go_on");
+	for (uint32_t i = 0; i < FOLLOWING; i++)
+		assert_int_equal(harness_wait(&harness, &launches[i]), 0);
+	return count;
+}
+
+/* The device waits for each: a stream of short kernels has few. How short they are is measured, and on a busy machine
+ * each is long now and then. */
+static void what_follows_a_mark_is_marked_when_that_is_reached(void **state)
+{
+	static const char image[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+				    ".visible .entry set(.param .u64 at, .param .u32 value)\n"
+				    "{\n.reg .u64 %a;\n.reg .u32 %v;\n"
+				    "ld.param.u64 %a, [at];\nld.param.u32 %v, [value];\n"
+				    "st.global.u32 [%a], %v;\nret;\n}\n";
+	struct harness *h = &harness;
+	struct device_chunk *chunk = harness_map(h, 0);
+	struct device_queue *queue = harness_queue(h);
+	struct device_module *module;
+	struct device_function *function;
+	struct submitted one;
+	struct set_params params = {h->base, 1};
+	int marks = FOLLOWING;
+
+	if (ask_driver("fake_write_count") < 0)
+		skip();
+	assert_int_equal(h->ops->module_load(h->space, image, sizeof image, NULL, &module), 0);
+	assert_int_equal(h->ops->function_get(module, "set", &function), 0);
+	for (int tries = 0; tries < 1000 && marks >= FOLLOWING; tries++) {
+		for (int i = 0; i < 40; i++) {
+			submit_set(queue, &one, function, &params);
+			assert_int_equal(harness_wait(h, &one), 0);
+		}
+		marks = marks_of_following(queue, function);
+	}
+	assert_true(marks < FOLLOWING);
+	h->ops->queue_destroy(queue);
+	h->ops->module_unload(module);
+	harness_unmap(h, 0, chunk);
+}
+
 /* What a program knows of, and what it has put there, is the same before and after. */
 static void a_context_that_was_given_back_is_as_before(void **state)
 {
@@ -269,6 +326,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			launches_that_wait_together_are_done_in_order, start, stop),
+		cmocka_unit_test_setup_teardown(
+			what_follows_a_mark_is_marked_when_that_is_reached, start, stop),
 		cmocka_unit_test_setup_teardown(
 			a_context_that_was_given_back_is_as_before, start, stop),
 		cmocka_unit_test_setup_teardown(
