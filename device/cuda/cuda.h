@@ -168,7 +168,8 @@ struct device_module {
 	uint32_t keeper;      /* enum worker_keeper; space->lock */
 	pthread_mutex_t lock; /* functions, dynamic_limit, large_clusters */
 	struct list functions;
-	uint64_t bytes;
+	uint64_t bytes;      /* of the device */
+	uint64_t most_bytes; /* that its image can take */
 };
 
 /* context.c. Makes the device's context the calling thread's. */

@@ -57,6 +57,17 @@ static void module_free(struct device_module *module)
 	free(module);
 }
 
+/* The driver tells what is free for all processes: what another took or gave back meanwhile, a context perhaps, is not the
+ * module's. */
+static uint64_t taken_by(const struct device_module *module, uint64_t before, uint64_t after)
+{
+	uint64_t most = module->most_bytes;
+
+	if (most < UINT64_MAX - DEVICE_CHUNK_MIN)
+		most = align_up(most, DEVICE_CHUNK_MIN); /* as the driver takes it */
+	return before > after ? min_of(before - after, most) : 0;
+}
+
 /* `image`: as the client gave it, with NULs behind. Takes it over. */
 static int make(struct device_space *space, char *image, size_t length, struct device_log *log,
 	struct device_module **out)
@@ -84,7 +95,7 @@ static int make(struct device_space *space, char *image, size_t length, struct d
 	if (error)
 		goto err;
 	driver->cuMemGetInfo(&free_after, &total);
-	module->bytes = free_before > free_after ? free_before - free_after : 0;
+	module->bytes = taken_by(module, free_before, free_after);
 	*out = module;
 	return 0;
 err:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which variables a module's image has: their contents are to be saved, and the driver does not list them. All programs
- * of an image are looked at, since the driver chooses one; names that it does not know later are of another.
+ * of an image are looked at, since the driver chooses one; names that it does not know later are of another. And how much
+ * of the device the module can take at most: what the driver says of free memory is of all processes together.
  */
 #include "device/cuda/cuda.h"
 
@@ -18,13 +19,24 @@
 #define EM_CUDA 190
 #endif
 
+#define CODE_OF_TEXT 16 /* bytes of machine code for a byte of PTX: more than any has */
+#define ELEMENT_MAX 32  /* bytes of a type */
+
 static const char heap_function[] = "malloc";
 
 struct listing {
 	struct variable *variables;
 	size_t count;
 	enum worker_keeper keeper; /* the first thing that was found in the way */
+	uint64_t most_bytes;       /* that one of its programs takes */
+	uint64_t bytes;            /* that this one does */
 };
+
+static void take(struct listing *listing, uint64_t bytes)
+{
+	if (__builtin_add_overflow(listing->bytes, bytes, &listing->bytes))
+		listing->bytes = UINT64_MAX;
+}
 
 static int note(struct listing *listing, enum worker_keeper keeper)
 {
@@ -135,6 +147,8 @@ static int look_at_section(const struct elf *elf, unsigned index, struct listing
 
 	if (!section_at(elf, index, &section))
 		return note(listing, KEPT_BY_IMAGE);
+	if (section.sh_type == SHT_NOBITS) /* all others are in the image */
+		take(listing, section.sh_size);
 	if ((section.sh_type == SHT_REL || section.sh_type == SHT_RELA) &&
 		holds_variables(section_name(elf, section.sh_info)))
 		return note(listing, KEPT_BY_VARIABLES);
@@ -170,6 +184,21 @@ static bool in_name(char c)
 	       c == '_' || c == '$' || c == '%';
 }
 
+/* At most, by the dimensions behind its name. */
+static uint64_t declared_bytes(const char *at)
+{
+	uint64_t bytes = ELEMENT_MAX;
+
+	while (*(at += strspn(at, " \t\r\n")) == '[') {
+		char *end;
+		uint64_t count = strtoull(at + 1, &end, 0);
+		if (__builtin_mul_overflow(bytes, count ? count : 1, &bytes))
+			return UINT64_MAX;
+		at = end + strspn(end, " \t\r\n]");
+	}
+	return bytes;
+}
+
 /* Behind ".global" or ".const" of a declaration: what else is said of the variable, its name, and its first values up to
  * the semicolon. */
 static int look_at_declaration(const char *at, struct listing *listing)
@@ -186,6 +215,7 @@ static int look_at_declaration(const char *at, struct listing *listing)
 		length++;
 	if (!length)
 		return note(listing, KEPT_BY_IMAGE);
+	take(listing, declared_bytes(at + length));
 	for (const char *value = strpbrk(at, "=;"); value && *value != ';' && *value; value++)
 		if (!in_name(value[-1]) && in_name(*value) && !(*value >= '0' && *value <= '9'))
 			note(listing, KEPT_BY_VARIABLES); /* a name: an address */
@@ -214,9 +244,18 @@ static int look_at_text(const char *text, struct listing *listing)
 
 static int look_at(void *owner, const void *program, size_t length)
 {
-	if (length >= SELFMAG && !memcmp(program, ELFMAG, SELFMAG))
-		return look_at_code(program, length, owner);
-	return look_at_text(program, owner);
+	struct listing *listing = owner;
+	int error;
+
+	if (length >= SELFMAG && !memcmp(program, ELFMAG, SELFMAG)) {
+		listing->bytes = length;
+		error = look_at_code(program, length, listing);
+	} else {
+		listing->bytes = CODE_OF_TEXT * length;
+		error = look_at_text(program, listing);
+	}
+	listing->most_bytes = max_of(listing->most_bytes, listing->bytes);
+	return error;
 }
 
 int variables_list(struct device_module *module, const void *image, size_t length)
@@ -227,8 +266,10 @@ int variables_list(struct device_module *module, const void *image, size_t lengt
 	module->variables = listing.variables;
 	module->variable_count = listing.count;
 	module->keeper = listing.keeper;
+	module->most_bytes = listing.most_bytes;
 	if (error == -EINVAL) {
 		module->keeper = KEPT_BY_IMAGE;
+		module->most_bytes = UINT64_MAX;
 		error = 0;
 	}
 	return error;

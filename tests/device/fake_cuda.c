@@ -356,11 +356,31 @@ CUresult cuMemImportFromShareableHandle(
 	return CUDA_SUCCESS;
 }
 
+/* As NVIDIA's: pages of a disk's files are none that it takes; those of a tmpfs are. */
+static bool is_of_disk(const void *p)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned long from, to;
+	char line[512], path[256] = "";
+	bool found = false;
+
+	while (maps && !found && fgets(line, sizeof line, maps)) {
+		path[0] = '\0';
+		found = sscanf(line, "%lx-%lx %*s %*s %*s %*s %255s", &from, &to, path) >= 2 &&
+			(uintptr_t)p >= from && (uintptr_t)p < to;
+	}
+	if (maps)
+		fclose(maps);
+	return found && path[0] == '/' && strncmp(path, "/memfd:", 7) && strncmp(path, "/dev/", 5);
+}
+
 CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags)
 {
 	CUresult result;
 
 	ENTER();
+	if (is_of_disk(p))
+		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&fake_lock);
 	result = place_at((uintptr_t)p, 1) ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
 					   : place_add((uintptr_t)p, bytes, p, false);
@@ -407,6 +427,14 @@ CUresult cuMemFreeHost(void *p)
 	if (!result)
 		free(p);
 	return result;
+}
+
+/* As another process would. */
+void fake_take(size_t bytes)
+{
+	pthread_mutex_lock(&fake_lock);
+	taken_bytes += bytes;
+	pthread_mutex_unlock(&fake_lock);
 }
 
 CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)

@@ -57,6 +57,10 @@ unsigned fake_let_go(void);
 unsigned fake_stop(void);
 unsigned fake_go_on(void);
 unsigned fake_write_count(void);
+/* Another process takes a GiB while the next module is being loaded. */
+unsigned fake_share_next_load(void);
+/* Another process takes so much. */
+void fake_take(size_t bytes);
 /* How many contexts there are now; which one is or comes next. */
 unsigned fake_context_count(void);
 unsigned fake_context_number(void);

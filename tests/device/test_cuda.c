@@ -321,6 +321,20 @@ static void what_could_not_be_had_again_keeps_a_context(void **state)
 		keeper_of(".extern .func (.param .b64 r) malloc (.param .b64 n);"), KEPT_BY_HEAP);
 }
 
+/* The driver tells what all processes have taken together. */
+static void what_others_take_while_a_module_is_loaded_is_not_its_own(void **state)
+{
+	static const char text[] = ".version 6.0\n.target sm_70\n.visible .entry set() { ret; }\n";
+	struct device_module *module;
+
+	if (ask_driver("fake_share_next_load") != 1)
+		skip();
+	assert_int_equal(
+		harness.ops->module_load(harness.space, text, sizeof text, NULL, &module), 0);
+	assert_in_range(harness.ops->module_bytes(module), 1, 2 << 20);
+	harness.ops->module_unload(module);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +348,8 @@ int main(void)
 			what_is_left_of_a_context_that_was_given_back_is_destroyed, start, stop),
 		cmocka_unit_test_setup_teardown(
 			what_could_not_be_had_again_keeps_a_context, start, stop),
+		cmocka_unit_test_setup_teardown(
+			what_others_take_while_a_module_is_loaded_is_not_its_own, start, stop),
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -110,6 +110,32 @@ static void variables_are_found_in_the_sections_that_hold_them(void **state)
 	assert_string_equal(names, "zeroed first second constant ");
 }
 
+static uint64_t most(const void *image, size_t length)
+{
+	struct device_module module = {0};
+
+	assert_int_equal(variables_list(&module, image, length), 0);
+	variables_free(&module);
+	return module.most_bytes;
+}
+
+static void a_module_takes_no_more_than_its_image_and_its_variables(void **state)
+{
+	static const char text[] =
+		".version 8.0\n.target sm_90\n.global .align 4 .b8 table [ 1000 ] [3];\n";
+	struct image image;
+
+	image_init(&image);
+	assert_int_equal(most(&image, sizeof image), sizeof image);
+	add_symbol(
+		&image, "zeroed", add_section(&image, ".nv.global", SHT_NOBITS, 1 << 30), 1 << 30);
+	assert_int_equal(most(&image, sizeof image), sizeof image + (1ull << 30));
+	add_section(&image, ".nv.global", SHT_NOBITS, UINT64_MAX - 8);
+	assert_int_equal(most(&image, sizeof image), UINT64_MAX);
+	assert_in_range(most(text, sizeof text), 3000, 200000);
+	assert_int_equal(most("\1\2 nothing at all", 16), UINT64_MAX);
+}
+
 static void what_cannot_be_saved_keeps_the_module(void **state)
 {
 	struct image image;
@@ -177,6 +203,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(variables_are_found_in_the_sections_that_hold_them),
+		cmocka_unit_test(a_module_takes_no_more_than_its_image_and_its_variables),
 		cmocka_unit_test(what_cannot_be_saved_keeps_the_module),
 		cmocka_unit_test(what_makes_no_sense_keeps_the_module),
 		cmocka_unit_test(text_is_looked_into_as_well),

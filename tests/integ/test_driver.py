@@ -2,6 +2,7 @@
 """What the NVIDIA backend does with drivers that are missing, broken, or fail, from gdevd to the client.
 The driver is the one of tests/device/fake_cuda.c: this needs no GPU, and uses none."""
 
+import tempfile
 import unittest
 
 import integ
@@ -141,6 +142,21 @@ class Driver(unittest.TestCase):
         self.assertEqual(steps["held"], "3520", steps)  # all but its own context, and 1 %
         self.wait_warm(gdevd)
         self.assertEqual(gdevd.status()["devices"][0]["memory_used_bytes"], 1 << 30)
+
+    def test_swap_files(self):
+        """Where the driver takes no pages of swap files, the log says what to do when device and memory are used up"""
+        gdevd = self.start(config={"device_memory": (512 + 16) << 20, "host_swap": "16M", "file_swap": "256M",
+                                   "warm_workers": "0", "swap_reserve": "0", "swap_directory": tempfile.gettempdir()})
+        def swap(*arguments):
+            return gdevd.run([gdevd.gdev, "run", PROGRAMS / "swap", *arguments], 60)
+
+        code, out, err = swap(3, 8, 2)
+        self.assertEqual(code, 0, out + err)
+        code, out, err = swap(6, 8, 2)
+        self.assertEqual(code, 2, out + err)
+        self.assertIn("let swap_directory be on a tmpfs, or raise host_swap", gdevd.log(100))
+        code, out, err = swap(3, 8, 2)
+        self.assertEqual(code, 0, out + err)
 
     def test_warm_bound(self):
         """The pool of warm workers keeps within its bound of device memory, and has one at least"""
