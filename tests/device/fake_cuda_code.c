@@ -93,7 +93,7 @@ static void add_variables(struct CUmod_st *module, const char *text)
 
 static bool shares_load;
 
-unsigned fake_share_next_load(void)
+__attribute__((visibility("default"))) unsigned fake_share_next_load(void)
 {
 	shares_load = true;
 	return 1;
