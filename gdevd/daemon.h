@@ -153,6 +153,8 @@ struct session {
 	bool turns;  /* its worker has the page */
 	int wake_fd; /* eventfd with which the client wakes the worker; -1: not kept */
 	bool early;  /* … and watched: early.c */
+	bool comes;  /* … and the last time it asked for compute then, and was let in at once */
+	uint64_t woken_ns; /* when that was; 0: it has asked since */
 	struct sched_entity entities[RESOURCES];
 	struct session_grant grants[RESOURCES];
 	struct usage usage[RESOURCES];
@@ -205,6 +207,8 @@ struct daemon {
 	struct early {
 		int epoll_fd; /* -1: none */
 		uv_poll_t poll;
+		uint64_t held_back; /* the session that is: grants_hold_back(); 0: none */
+		uint64_t until_ns;  /* … and for how long */
 	} early;
 	bool turn_begins; /* of a session, on the device: grants.c */
 	struct measure {
@@ -338,6 +342,9 @@ void grants_charge(struct session *session, unsigned resource, uint64_t used_ns)
 void grants_renice(struct session *session, int nice);
 /* The loop does not sleep for so long. */
 void grants_be_eager(struct daemon *daemon, uint64_t ns);
+/* The holder of compute puts nothing more on the device until `until_ns`, or until somebody has asked for it.
+ * grants_be_eager() for at least as long is the caller's. */
+void grants_hold_back(struct session *session, uint64_t until_ns);
 /* The arbiter of a resource: which of groups and entities counts. */
 unsigned grants_queue(const struct daemon *daemon, unsigned resource);
 /* What a session has used of a resource since it was granted, as its worker says. */
@@ -357,6 +364,8 @@ void early_finish(struct daemon *daemon);
 /* From now on gdevd wakes up when the session's client wakes its worker, until it has once, or early_stop(). */
 void early_begin(struct session *session);
 void early_stop(struct session *session);
+/* It has asked for compute. let_in: the holder has to leave for it. */
+void early_asked(struct session *session, bool let_in, uint64_t now_ns);
 void early_session_finish(struct session *session);
 
 /* nice.c: whose nice value counts. */

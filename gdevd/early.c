@@ -5,6 +5,10 @@
  * machine), for which the holder goes on, perhaps with another kernel. So gdevd also watches the eventfd with
  * which the client wakes the worker, and then does not sleep until the worker has asked.
  *
+ * Who was let in at once when it did so the last time will be this time, too: the holder puts nothing more on the
+ * device from then on (REVOKE_SOON), so that the one who comes waits for what is there already, and not for what
+ * begins while its worker wakes up.
+ *
  * Only for sessions that go before others (sched_goes_first()), from when they leave the device to these
  * until they come back, and where nobody sleeps before handovers either (turns.c). Nobody reads the eventfd, so
  * that it is always readable: what counts are new writes (EPOLLET), in an epoll set of its own.
@@ -27,10 +31,22 @@ static void on_wakes(uv_poll_t *poll, int status, int events)
 	struct epoll_event woken[EVENTS];
 	int count = epoll_wait(daemon->early.epoll_fd, woken, EVENTS, 0);
 
-	for (int i = 0; i < count; i++)
-		early_stop(woken[i].data.ptr);
+	for (int i = 0; i < count; i++) {
+		struct session *session = woken[i].data.ptr;
+
+		early_stop(session);
+		session->woken_ns = clock_now_ns();
+		if (session->comes)
+			grants_hold_back(session, session->woken_ns + EARLY_NS);
+	}
 	if (count > 0)
 		grants_be_eager(daemon, EARLY_NS);
+}
+
+void early_asked(struct session *session, bool let_in, uint64_t now_ns)
+{
+	session->comes = let_in && session->woken_ns && now_ns < session->woken_ns + EARLY_NS;
+	session->woken_ns = 0;
 }
 
 int early_init(struct daemon *daemon)
@@ -70,6 +86,8 @@ void early_begin(struct session *session)
 		epoll_ctl(epoll_fd, EPOLL_CTL_ADD, session->wake_fd, &event))
 		return;
 	session->early = true;
+	if (session->woken_ns) /* for something else */
+		early_asked(session, false, 0);
 	/* It is readable since an earlier write. Another session's event of just now may be lost: it comes a little
 	 * later then. */
 	epoll_wait(epoll_fd, before, EVENTS, 0);

@@ -164,12 +164,54 @@ static void give(struct session *session, unsigned resource, uint64_t now_ns)
 	send_grant(session, resource, CONTROL_GRANT, REVOKE_NONE, sched->groups.quantum_ns);
 }
 
+/* The holder, if somebody else of these has compute and is to leave for this session as soon as that asks. */
+static struct session *in_the_way_of(struct session *session)
+{
+	const struct sched *sched = &session->daemon->device.sched[RESOURCE_COMPUTE];
+	struct sched_entity *holder = sched->holder;
+
+	return holder && holder != &session->entities[RESOURCE_COMPUTE] &&
+			       sched->revoked != REVOKE_NOW && !session->daemon->config.one_queue
+		       ? session_of(holder, RESOURCE_COMPUTE)
+		       : NULL;
+}
+
+/* No message: between commands it looks itself. */
+void grants_hold_back(struct session *session, uint64_t until_ns)
+{
+	struct session *holder = in_the_way_of(session);
+
+	if (!holder)
+		return;
+	session->daemon->early.held_back = holder->id;
+	session->daemon->early.until_ns = until_ns;
+	__atomic_store_n(&holder->worker->page->revoke[RESOURCE_COMPUTE], (uint32_t)REVOKE_SOON,
+		__ATOMIC_RELEASE);
+}
+
+/* Who has compute goes on, unless it has been told to leave. */
+static void go_on(struct daemon *daemon)
+{
+	const struct sched *sched = &daemon->device.sched[RESOURCE_COMPUTE];
+	struct session *holder = daemon->early.held_back && sched->holder
+					 ? session_of(sched->holder, RESOURCE_COMPUTE)
+					 : NULL;
+
+	if (holder && holder->id == daemon->early.held_back && sched->revoked != REVOKE_NOW)
+		send_grant(holder, RESOURCE_COMPUTE, CONTROL_REVOKE, sched->revoked, 0);
+	daemon->early.held_back = 0;
+}
+
 /* As long as this is called, the loop does not wait. */
 static void on_eager(uv_idle_t *idle)
 {
 	struct daemon *daemon = container_of(idle, struct daemon, eager);
+	uint64_t now_ns = clock_now_ns();
+	bool over = now_ns >= daemon->eager_until_ns;
 
-	if (clock_now_ns() >= daemon->eager_until_ns)
+	if (over || now_ns >= daemon->early.until_ns)
+		go_on(daemon);
+	if (over)
 		uv_idle_stop(idle);
 }
 
@@ -507,6 +549,10 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 			count_waiting(session, resource, true, now);
 		sched_acquire(&session->entities[grants_queue(session->daemon, resource)],
 			session->nice, now);
+	}
+	if (resource == RESOURCE_COMPUTE) {
+		early_asked(session, !in_the_way_of(session), now);
+		go_on(session->daemon);
 	}
 	rearm(session->daemon);
 	measure_wake(session->daemon);

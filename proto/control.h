@@ -326,6 +326,8 @@ enum worker_revoke {
 	REVOKE_NOW, /* drain what is on the device and RELEASE, at the next command boundary */
 	REVOKE_WHEN_IDLE, /* others wait: as NOW once nothing has been queued for about 100 us; until
 			   * then the quantum goes on */
+	REVOKE_SOON, /* who goes before this one wakes up, and is expected to ask: nothing more is put on the
+		      * device until the word changes, which it does within a millisecond */
 };
 
 /* How gdevd starts a worker:

@@ -211,6 +211,8 @@ static bool window_is_open(
 	uint64_t window_ns = __atomic_load_n(&core->window_ns, __ATOMIC_RELAXED);
 	uint64_t then_ns = resource->in_flight_ns + estimate_ns;
 
+	if (revoke_word(core, which) == REVOKE_SOON && control_connected(core))
+		return false;
 	if (!resource->in_flight || then_ns <= window_ns)
 		return true;
 	if (revoke_word(core, which) != REVOKE_NONE && !can_pause(core, which) &&

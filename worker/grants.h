@@ -57,6 +57,7 @@ struct grants {
 	uint64_t loaded_before_ns; /* residency.loaded_ns when compute was given */
 	bool quiet;                /* the device has come to its pause; atomic */
 	uint64_t hand_at_ns; /* turns.h: compute is handed over then; 0: not planned. Atomic */
+	uint32_t seen;       /* turns.h: the word of revocation that the poller saw last; atomic */
 };
 
 /* All with the lock. */

@@ -105,10 +105,25 @@ uint64_t turns_tick(struct core *core, uint64_t now_ns)
 	return UINT64_MAX;
 }
 
+/* Whether we are told to leave, and have not looked yet: the message that says so comes to a thread that has to wake up
+ * first, and then it may be too late to hand over before the end. */
+static bool is_told(struct core *core)
+{
+	uint32_t word = __atomic_load_n(&core->page->revoke[RESOURCE_COMPUTE], __ATOMIC_RELAXED);
+
+	if (word == __atomic_load_n(&core->grants.seen, __ATOMIC_RELAXED))
+		return false;
+	__atomic_store_n(&core->grants.seen, word, __ATOMIC_RELAXED);
+	return word == REVOKE_NOW && core->turns;
+}
+
 void turns_look(struct core *core)
 {
-	uint64_t at_ns = __atomic_load_n(&core->grants.hand_at_ns, __ATOMIC_RELAXED);
+	uint64_t at_ns;
 
+	if (is_told(core))
+		grants_look(core);
+	at_ns = __atomic_load_n(&core->grants.hand_at_ns, __ATOMIC_RELAXED);
 	if (!at_ns || clock_now_ns() < at_ns)
 		return;
 	core_lock(core);

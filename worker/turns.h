@@ -26,7 +26,7 @@ bool turns_take(struct core *core);
 void turn_hand_over(struct core *core, uint32_t which);
 /* The window drains, and something of it is on the device: hands over when its end is near. With the lock. */
 void turn_plan(struct core *core, uint32_t which);
-/* Does what was planned, if it is time. Unlocked. */
+/* The poller's. Does what we have been told since it looked last, and what was planned, if it is time. Unlocked. */
 void turns_look(struct core *core);
 /* The same with the lock. Returns when to look again, or UINT64_MAX. */
 uint64_t turns_tick(struct core *core, uint64_t now_ns);

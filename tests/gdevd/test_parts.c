@@ -703,6 +703,59 @@ static void client_that_wakes_its_worker_wakes_gdevd_once(void **state)
 	assert_int_equal(uv_loop_close(&daemon.loop), 0);
 }
 
+/* What the holder's word says when the other's client has woken its worker. */
+static uint32_t word_when_woken(struct session *holder, struct session *other)
+{
+	uv_loop_t *loop = &holder->daemon->loop;
+
+	early_begin(other);
+	uv_run(loop, UV_RUN_NOWAIT);
+	assert_int_equal(eventfd_write(other->wake_fd, 1), 0);
+	uv_run(loop, UV_RUN_NOWAIT);
+	assert_false(other->early);
+	return holder->worker->page->revoke[RESOURCE_COMPUTE];
+}
+
+static void holder_is_held_back_for_one_that_is_let_in_whenever_it_comes(void **state)
+{
+	static struct daemon daemon;
+	struct worker_page page = {0};
+	struct worker worker = {.page = &page};
+	struct session holder = {.daemon = &daemon, .worker = &worker, .id = 1},
+		       other = {.daemon = &daemon, .id = 2};
+	struct sched *sched = &daemon.device.sched[RESOURCE_COMPUTE];
+
+	daemon_init(&daemon);
+	assert_int_equal(early_init(&daemon), 0);
+	other.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	sched->holder = &holder.entities[RESOURCE_COMPUTE];
+	/* It has not been seen to come, or came too late. */
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_NONE);
+	early_asked(&other, true, other.woken_ns + NS_PER_S);
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_NONE);
+	early_asked(&other, true, other.woken_ns + 1);
+	sched->revoked = REVOKE_WHEN_IDLE;
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_SOON);
+	/* It does not ask: the holder goes on, and is not held back for this one again. */
+	while (page.revoke[RESOURCE_COMPUTE] == REVOKE_SOON)
+		uv_run(&daemon.loop, UV_RUN_NOWAIT);
+	assert_int_equal(page.revoke[RESOURCE_COMPUTE], REVOKE_WHEN_IDLE);
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_WHEN_IDLE);
+	/* Nor for one that is not let in when it asks. */
+	early_asked(&other, false, other.woken_ns + 1);
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_WHEN_IDLE);
+	/* Who is told to leave anyway leaves. */
+	early_asked(&other, true, other.woken_ns + 1);
+	sched->revoked = page.revoke[RESOURCE_COMPUTE] = REVOKE_NOW;
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_NOW);
+	early_session_finish(&other);
+	early_finish(&daemon);
+	deadlines_finish(&daemon.deadlines);
+	uv_close((uv_handle_t *)&daemon.eager, NULL);
+	uv_run(&daemon.loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&daemon.loop), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -736,6 +789,7 @@ int main(void)
 			a_holder_is_told_who_follows_and_gdevd_sees_whether_it_handed_over),
 		cmocka_unit_test(who_needs_a_message_is_not_named),
 		cmocka_unit_test(client_that_wakes_its_worker_wakes_gdevd_once),
+		cmocka_unit_test(holder_is_held_back_for_one_that_is_let_in_whenever_it_comes),
 	};
 
 	return cmocka_run_group_tests_name("gdevd parts", tests, NULL, NULL);

@@ -217,6 +217,58 @@ static void a_holder_hands_over_before_it_says_so(void **state)
 	unshare_turns(fixture);
 }
 
+static void tell_word(struct fixture *fixture, enum worker_revoke word)
+{
+	__atomic_store_n(&fixture->core->page->revoke[RESOURCE_COMPUTE], word, __ATOMIC_RELAXED);
+	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
+}
+
+/* It has to wake up before it reads the message; the thread that waits for the device is awake. */
+static void a_holder_sees_that_it_is_to_leave_before_it_is_told(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct turns *turns = share_turns(fixture);
+	uint32_t *word = &fixture->core->page->revoke[RESOURCE_COMPUTE];
+	struct control_grant message;
+
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	turns_look(fixture->core);
+	__atomic_store_n(word, REVOKE_WHEN_IDLE, __ATOMIC_RELAXED);
+	turns_look(fixture->core);
+	expect_no_message(fixture);
+	__atomic_store_n(word, REVOKE_NOW, __ATOMIC_RELAXED);
+	turns_look(fixture->core);
+	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	turns->resources[RESOURCE_COMPUTE].turn = 0;
+	unshare_turns(fixture);
+}
+
+/* Somebody who goes before it is about to ask. */
+static void a_holder_that_is_held_back_puts_nothing_more_on_the_device(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct control_grant message;
+
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	grant(fixture, RESOURCE_COMPUTE);
+	__atomic_store_n(
+		&fixture->core->page->revoke[RESOURCE_COMPUTE], REVOKE_SOON, __ATOMIC_RELAXED);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 1);
+	expect_no_message(fixture); /* it keeps its grant */
+	tell_word(fixture, REVOKE_WHEN_IDLE);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 2);
+}
+
 static void a_holder_that_knows_when_it_ends_hands_over_a_moment_before(void **state)
 {
 	struct fixture *fixture = *state;
@@ -298,12 +350,6 @@ static void a_pause_after_memory_was_brought_in_is_not_idle_at_once(void **state
 	grants_tick(fixture->core, idle_ns + 5 * NS_PER_MS);
 	core_unlock(fixture->core);
 	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
-}
-
-static void tell_word(struct fixture *fixture, enum worker_revoke word)
-{
-	__atomic_store_n(&fixture->core->page->revoke[RESOURCE_COMPUTE], word, __ATOMIC_RELAXED);
-	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
 }
 
 static void what_runs_at_once_is_charged_once(void **state)
@@ -686,6 +732,8 @@ int main(void)
 		TEST(a_revoked_grant_is_drained_and_given_back),
 		TEST(a_turn_that_another_hands_over_is_a_grant),
 		TEST(a_holder_hands_over_before_it_says_so),
+		TEST(a_holder_sees_that_it_is_to_leave_before_it_is_told),
+		TEST(a_holder_that_is_held_back_puts_nothing_more_on_the_device),
 		TEST(a_holder_that_knows_when_it_ends_hands_over_a_moment_before),
 		TEST(an_idle_grant_goes_back_when_others_wait),
 		TEST(a_pause_after_memory_was_brought_in_is_not_idle_at_once),
