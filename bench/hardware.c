@@ -7,9 +7,11 @@
  *   launch  an empty kernel: the caller's time, launch and wait, launches a second
  *   alloc   allocating and freeing device memory
  *   first   everything from the start of the program to its first kernel done
+ *   graph   a CUDA graph of 51 kernels, as a small step of training is: launch and wait; and one behind the other
  *   pair    a kernel of 20 us, wait, the next, for two seconds: kernels a second. Meant to be run twice
  *           at once
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@
 #define SMALL_COPIES 1000
 #define REPEATED_COPIES 1000
 #define PAIR_NS 2000000000u
+#define GRAPH_KERNELS 51
 
 static const char spin_ptx[] = ".version 6.0\n"
 			       ".target sm_70\n"
@@ -218,6 +221,98 @@ static void first(void)
 		(double)(bench_now_ns() - strtoull(started, NULL, 10)) / 1e6, "ms");
 }
 
+/* As long as so many cycles of the multiprocessor, which is finer than %globaltimer. */
+static const char cycles_ptx[] = ".version 6.0\n"
+				 ".target sm_70\n"
+				 ".address_size 64\n"
+				 ".visible .entry cycles(.param .u64 count, .param .u64 number)\n"
+				 "{\n"
+				 "	.reg .u64 %t<4>;\n"
+				 "	.reg .pred %p;\n"
+				 "	ld.param.u64 %t1, [count];\n"
+				 "	mov.u64 %t2, %clock64;\n"
+				 "again:\n"
+				 "	mov.u64 %t3, %clock64;\n"
+				 "	sub.u64 %t3, %t3, %t2;\n"
+				 "	setp.lt.u64 %p, %t3, %t1;\n"
+				 "	@%p bra again;\n"
+				 "	ret;\n"
+				 "}\n";
+
+/* Its kernels differ, by their parameters. */
+static CUgraphExec make_graph(CUfunction kernel, unsigned long long cycles)
+{
+	CUDA_KERNEL_NODE_PARAMS node = {.func = kernel,
+		.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 1,
+		.blockDimY = 1,
+		.blockDimZ = 1};
+	CUgraphNode nodes[GRAPH_KERNELS];
+	CUgraphExec exec;
+	CUgraph graph;
+
+	must(cuGraphCreate(&graph, 0), "make a graph");
+	for (unsigned long long i = 0; i < GRAPH_KERNELS; i++) {
+		void *arguments[] = {&cycles, &i};
+		node.kernelParams = arguments;
+		must(cuGraphAddKernelNode(
+			     &nodes[i], graph, i ? &nodes[i - 1] : NULL, i != 0, &node),
+			"add a kernel");
+	}
+	must(cuGraphInstantiateWithFlags(&exec, graph, 0), "make the graph executable");
+	must(cuGraphDestroy(graph), "let the graph go");
+	return exec;
+}
+
+static double replays_us(CUgraphExec graph, CUstream stream, int count, bool each)
+{
+	uint64_t start = bench_now_ns();
+
+	for (int i = 0; i < count; i++) {
+		must(cuGraphLaunch(graph, stream), "launch the graph");
+		if (each)
+			must(cuStreamSynchronize(stream), "wait");
+	}
+	must(cuStreamSynchronize(stream), "wait");
+	return (double)(bench_now_ns() - start) / 1e3 / count;
+}
+
+static void graphs(void)
+{
+	static const struct {
+		const char *name;
+		unsigned long long cycles; /* at 1.98 GHz: */
+	} lengths[] = {{"empty", 0}, {"3us", 4000}, {"8us", 14000}};
+	static struct samples wait, rate;
+	CUfunction kernel;
+	CUmodule module;
+	CUstream stream;
+
+	open_device();
+	must(cuModuleLoadData(&module, cycles_ptx), "load");
+	must(cuModuleGetFunction(&kernel, module, "cycles"), "find the kernel");
+	must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "make a stream");
+	for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+		CUgraphExec graph = make_graph(kernel, lengths[k].cycles);
+		char metric[64];
+		for (int i = 0; i <= REPETITIONS; i++) {
+			double waiting = replays_us(graph, stream, 20, true);
+			double busy = replays_us(graph, stream, 20, false);
+			if (i) { /* the first make what is used again */
+				samples_add(&wait, waiting);
+				samples_add(&rate, busy);
+			}
+		}
+		snprintf(metric, sizeof metric, "graph.%s_wait_us", lengths[k].name);
+		report_median(metric, &wait, "us");
+		snprintf(metric, sizeof metric, "graph.%s_us", lengths[k].name);
+		report_median(metric, &rate, "us");
+		must(cuGraphExecDestroy(graph), "destroy the graph");
+	}
+}
+
 static void pair(void)
 {
 	unsigned long long ns = 20000;
@@ -246,13 +341,13 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} parts[] = {{"copy", copy}, {"launch", launches}, {"alloc", alloc}, {"first", first},
-		{"pair", pair}};
+		{"graph", graphs}, {"pair", pair}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof parts / sizeof *parts; i++)
 		if (!strcmp(argv[1], parts[i].name)) {
 			parts[i].run();
 			return 0;
 		}
-	fputs("Usage: hardware copy|launch|alloc|first|pair\n", stderr);
+	fputs("Usage: hardware copy|launch|alloc|first|graph|pair\n", stderr);
 	return 2;
 }

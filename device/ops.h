@@ -99,6 +99,7 @@ struct device_launch {
 	bool cooperative;
 	const void *params; /* param_bytes; stays valid until done */
 	uint32_t param_bytes;
+	bool more; /* a hint: the queue's next launch follows at once */
 };
 
 /* width x height x depth bytes; validated by the worker to lie in memory of the session. */
@@ -129,6 +130,7 @@ struct device_command {
 	 * memory to compile, invalid launch) harm this command alone. */
 	void (*done)(struct device_command *command, int error);
 	uint64_t started_ns, finished_ns, busy_ns, fault_address;
+	bool more_done; /* `done` of another is called next, on the same thread: what is to be done with all can wait */
 	/* The device's, while it has the command. */
 	struct device_command *next;
 	struct device_queue *queue;

@@ -86,6 +86,9 @@ enum record_flags {
 	/* Stream class: every record after this one in the ring, on whatever stream, waits for it. (A
 	 * small copy that was complete for its caller when it was only queued.) */
 	RECORD_FENCE = 1,
+	/* LAUNCH: the next launch of this stream follows at once (a program's graph): the device may be given them
+	 * together. A hint: nothing waits for long for what does not come. */
+	RECORD_MORE = 2,
 };
 
 /* Tail of a record that takes attributes: a list of these, each padded to 8 bytes. */

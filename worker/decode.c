@@ -183,6 +183,13 @@ static const struct {
 	[RECORD_TENSOR_MAP] = {decode_tensor_map, false},
 };
 
+static uint8_t known_flags(const struct request *request)
+{
+	if (request->type->class != RECORD_CLASS_STREAM)
+		return 0;
+	return request->header->opcode == RECORD_LAUNCH ? RECORD_FENCE | RECORD_MORE : RECORD_FENCE;
+}
+
 int decode_record(const void *record, size_t length, struct request *request)
 {
 	const struct record_header *header = record;
@@ -192,8 +199,7 @@ int decode_record(const void *record, size_t length, struct request *request)
 	request->type = record_type_find(header->opcode);
 	if (!request->type || header->version)
 		return -ENOSYS;
-	if (header->reserved || (header->flags & ~RECORD_FENCE) ||
-		(header->flags && request->type->class != RECORD_CLASS_STREAM))
+	if (header->reserved || (header->flags & ~known_flags(request)))
 		return -EINVAL;
 	if (length < request->type->fixed_bytes)
 		return -EINVAL;

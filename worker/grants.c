@@ -11,8 +11,9 @@
 #include "worker/usage.h"
 
 #define WINDOW_COMMANDS 2
-#define CONTENDED_PERCENT 150           /* of a window, while others wait */
-#define IDLE_NS (100 * NS_PER_US)       /* REVOKE_WHEN_IDLE: so long without work is idle */
+#define ROW_WINDOWS 2             /* a row of launches is not cut as long as it is in so many */
+#define CONTENDED_PERCENT 150     /* of a window, while others wait */
+#define IDLE_NS (100 * NS_PER_US) /* REVOKE_WHEN_IDLE: so long without work is idle */
 #define IDLE_LOADED_NS (20 * NS_PER_MS) /* at most, when memory has been brought in */
 
 void grants_init(struct core *core)
@@ -204,6 +205,11 @@ bool grants_take_quiet(struct core *core)
 	return true;
 }
 
+bool grant_is_contended(struct core *core, enum control_resource which)
+{
+	return revoke_word(core, which) != REVOKE_NONE;
+}
+
 static bool window_is_open(
 	struct core *core, uint32_t which, const struct stream *stream, uint64_t estimate_ns)
 {
@@ -214,6 +220,9 @@ static bool window_is_open(
 	if (revoke_word(core, which) == REVOKE_SOON && control_connected(core))
 		return false;
 	if (!resource->in_flight || then_ns <= window_ns)
+		return true;
+	if (stream && stream->row && revoke_word(core, which) == REVOKE_NONE &&
+		then_ns <= ROW_WINDOWS * window_ns)
 		return true;
 	if (revoke_word(core, which) != REVOKE_NONE && !can_pause(core, which) &&
 		then_ns > window_ns / 100 * CONTENDED_PERCENT)

@@ -62,6 +62,8 @@ struct grants {
 
 /* All with the lock. */
 void grants_init(struct core *core);
+/* Whether somebody else wants the resource. */
+bool grant_is_contended(struct core *core, enum control_resource which);
 /* Whether a command may go to the device now. If not, its stream is to wait in resource->blocked, and
  * the grant has been asked for. `stream`: the command's; NULL: none. */
 bool grant_admits(struct core *core, enum control_resource which, const struct stream *stream,

@@ -441,6 +441,9 @@ int command_prepare_launch(struct command *command)
 	launch->cooperative = command->request.cooperative;
 	launch->params = command->request.tail;
 	launch->param_bytes = record->param_bytes;
+	/* What goes together is done together: others would wait for all of it. */
+	launch->more = record->header.flags & RECORD_MORE &&
+		       !grant_is_contended(command->core, RESOURCE_COMPUTE);
 	command->resource = RESOURCE_COMPUTE;
 	/* One that has never run may take any time. */
 	command->estimate_ns =

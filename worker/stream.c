@@ -326,7 +326,7 @@ static void command_done(struct device_command *device, int error)
 		command->done_next = head;
 	while (!__atomic_compare_exchange_n(
 		&core->done, &head, command, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-	if (!pthread_mutex_trylock(&core->lock))
+	if (!device->more_done && !pthread_mutex_trylock(&core->lock))
 		core_unlock(core);
 }
 
@@ -336,6 +336,7 @@ static void submit(struct core *core, struct stream *stream, struct command *com
 		list_remove(&command->link);
 		list_append(&stream->passed, &command->link);
 	}
+	stream->row = command->device.kind == DEVICE_LAUNCH && command->device.launch.more;
 	command->state = COMMAND_SUBMITTED;
 	command->sequence = ++core->streams.submitted;
 	list_append(&core->streams.flight, &command->flight_link);

@@ -37,6 +37,7 @@ struct stream {
 	struct list queued, passed;
 	struct device_queue *queue;
 	unsigned on_device[RESOURCES]; /* its commands there: grants.c */
+	bool row;                      /* more launches follow the last that was submitted */
 	bool ordered;                  /* its first command waits for all before it to be done */
 	uint64_t finished_ns;          /* when its last command on the device ended */
 	uint64_t device_ns;

@@ -71,6 +71,8 @@ int context_open(struct device *device)
 	error = create_words(device);
 	if (error)
 		context_close(device);
+	else if (!device->one_by_one)
+		batches_open(device);
 	return error;
 }
 
@@ -80,6 +82,7 @@ void context_close(struct device *device)
 
 	_Atomic uint64_t *words = device->words;
 
+	batches_close(device);
 	set_words(device, NULL);
 	if (words)
 		driver->cuMemFreeHost((void *)words);
@@ -167,8 +170,9 @@ static void take_apart(struct device_space *space)
 	struct device_module *module;
 	struct device_queue *queue;
 
+	batches_close(space->device); /* before the functions that it has */
 	list_for_each (queue, &space->queues, space_link)
-		batch_drop(queue);
+		queue_unlist(queue); /* its word will be another's */
 	list_for_each (queue, &space->queues, space_link)
 		if (queue->stream)
 			driver->cuStreamDestroy(steal_pointer(&queue->stream));

@@ -7,8 +7,8 @@
  * reader; members say whose they are.
  *
  * Locks. issuer->lock guards what is to be issued and by whom; poll_lock the poller's list of queues;
- * device->lock the free completion words; module->lock a module's functions; space->batch_lock the graphs of its
- * queues, inside of space->lock. None is held while done() is called, and not issuer->lock while the driver is.
+ * device->lock the free completion words; module->lock a module's functions; batches->lock the graphs, inside of
+ * space->lock. None is held while done() is called, and not issuer->lock while the driver is.
  */
 #ifndef GDEV_DEVICE_CUDA_H
 #define GDEV_DEVICE_CUDA_H
@@ -34,11 +34,17 @@ struct issuer {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	pthread_t thread;
+	/* Of whoever issues: the queue with commands that are not marked, and so cannot be done. */
+	struct device_queue *unmarked;
 	bool issuing; /* somebody does: what is submitted meanwhile waits in the list */
 	bool asleep;  /* the thread waits for `wake` */
 	bool stopping;
 	struct device_command *first, **last; /* to be issued, oldest first */
-	atomic_bool pending;   /* there are some; a hint, to look at without the lock */
+	/* From this link on the list waits for the rest of a row of launches. NULL: nothing waits. */
+	struct device_command **held;
+	uint64_t held_ns;      /* when the last of that came */
+	atomic_bool holds;     /* there is such a rest; a hint */
+	atomic_bool pending;   /* there are some to issue; a hint, to look at without the lock */
 	uint64_t submitted_ns; /* when the last one was */
 	unsigned burst;        /* how many have followed each other fast */
 };
@@ -51,6 +57,7 @@ struct device {
 	atomic_uint number; /* of the contexts that this process has had; 0: there is none now */
 	uint64_t overhead_bytes;
 	bool one_by_one; /* launches never go several at a time: GDEV_CUDA_BATCH=0, to compare */
+	struct batches *batches; /* of the context; NULL: none */
 
 	_Alignas(CACHE_LINE) struct issuer issuer;
 
@@ -94,8 +101,6 @@ struct device_space {
 	struct list queues;     /* struct device_queue.space_link */
 	struct list modules;    /* struct device_module.link, oldest first */
 	struct list registered; /* struct registration */
-
-	pthread_mutex_t batch_lock; /* queue->batches */
 };
 
 /* Host memory that the device may use. */
@@ -118,8 +123,7 @@ struct device_queue {
 	CUstream stream;
 	uint32_t word;
 	int priority;
-	struct list space_link;  /* space->queues */
-	struct batches *batches; /* NULL: none */
+	struct list space_link; /* space->queues */
 
 	/* The nth ever issued is at n % QUEUE_COMMANDS. */
 	_Alignas(CACHE_LINE) struct device_command *flight[QUEUE_COMMANDS];
@@ -206,6 +210,8 @@ void cuda_host_unregister(struct device_space *space, uint64_t address, uint64_t
 
 /* jit.c. PTX (NUL-terminated) to malloc'ed machine code for this device, when `cached` from the cache if it
  * is there. What the compiler says goes to `log`. */
+CUresult jit_link(const struct driver *driver, const char *ptx, struct device_log *log, void **code,
+	size_t *bytes);
 CUresult jit_compile(
 	struct device *device, const char *ptx, bool cached, struct device_log *log, void **code);
 
@@ -240,19 +246,34 @@ CUresult cuda_launch_config(
 
 /* batch.c */
 #define BATCH_SMALL 4
-#define BATCH_MAX 16
-/* How many of the chain can go as one: 0, BATCH_SMALL or BATCH_MAX. */
-unsigned batch_gather(struct device_command *first, struct device_command *batch[BATCH_MAX]);
+#define BATCH_LARGE 16
+#define BATCH_MAX 64
+struct batch {
+	struct device_command *commands[BATCH_MAX];
+	unsigned count;
+	bool row; /* launches of which the client said that they belong together */
+};
+/* With the context. Without graphs, which is no failure, launches go one by one. */
+void batches_open(struct device *device);
+void batches_close(struct device *device);
+/* Has the driver take the device memory that graphs will ever need, which it keeps. */
+void batches_take_memory(struct device *device);
+/* What of the chain can go as one; false: not even the first few. */
+bool batch_gather(struct device_command *first, struct batch *batch);
 /* The issuer's. False: they are to go one by one. */
-bool batch_launch(struct device_queue *queue, struct device_command *const batch[], unsigned count);
-/* The queue's graphs go; those under way come to their end. */
-void batch_drop(struct device_queue *queue);
+bool batch_launch(struct device_queue *queue, const struct batch *batch);
+/* Nothing is on the queue any more. */
+void batches_leave_queue(struct device_queue *queue);
+/* No graph has the module's functions from here on; those under way come to their end. */
+void batches_leave_module(struct device_module *module);
 
 /* queue.c */
 int issuer_start(struct device *device);
 void issuer_stop(struct device *device);
 int cuda_queue_create(struct device_space *space, int priority, struct device_queue **queue);
 void cuda_queue_destroy(struct device_queue *queue);
+/* The poller looks at it no more, until something is on it again. Now nothing is. */
+void queue_unlist(struct device_queue *queue);
 void cuda_submit(struct device_queue *queue, struct device_command *command);
 bool cuda_poll(struct device *device);
 

@@ -82,6 +82,7 @@ static int cuda_open(
 	error = issuer_start(device);
 	if (error)
 		goto err_context;
+	batches_take_memory(device);
 	device->overhead_bytes = footprint_bytes(device);
 	*out = device;
 	return 0;

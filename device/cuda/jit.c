@@ -57,8 +57,8 @@ static void log_options(struct device_log *log, struct jit_log *jit)
 	jit->count = 2;
 }
 
-static CUresult link_ptx(const struct driver *driver, const char *ptx, struct device_log *log,
-	void **code, size_t *bytes)
+CUresult jit_link(const struct driver *driver, const char *ptx, struct device_log *log, void **code,
+	size_t *bytes)
 {
 	struct jit_log jit;
 	CUlinkState state;
@@ -95,7 +95,7 @@ CUresult jit_compile(
 	cache_key(device, ptx, key);
 	if (cached && host->cache_load && !host->cache_load(host->owner, key, code, &bytes))
 		return CUDA_SUCCESS;
-	result = link_ptx(device->driver, ptx, log, code, &bytes);
+	result = jit_link(device->driver, ptx, log, code, &bytes);
 	if (!result && host->cache_store)
 		host->cache_store(host->owner, key, *code, bytes);
 	return result;

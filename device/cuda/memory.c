@@ -40,7 +40,6 @@ int cuda_space_create(
 	space->base = base;
 	space->bytes = bytes;
 	pthread_mutex_init(&space->lock, NULL);
-	pthread_mutex_init(&space->batch_lock, NULL);
 	list_init(&space->queues);
 	list_init(&space->modules);
 	list_init(&space->registered);
@@ -55,7 +54,6 @@ void cuda_space_destroy(struct device_space *space)
 	device_enter(space->device)->cuMemAddressFree(space->base, space->bytes);
 	list_for_each_safe (registration, next, &space->registered, link)
 		free(registration);
-	pthread_mutex_destroy(&space->batch_lock);
 	pthread_mutex_destroy(&space->lock);
 	free(space);
 }

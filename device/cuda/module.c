@@ -148,15 +148,13 @@ int module_load_again(struct device_module *module)
 void cuda_module_unload(struct device_module *module)
 {
 	struct device_function *function, *next;
-	struct device_queue *queue;
 
-	list_for_each_safe (function, next, &module->functions, link)
-		free(function);
 	pthread_mutex_lock(&module->space->lock);
 	list_remove(&module->link);
-	list_for_each (queue, &module->space->queues, space_link)
-		batch_drop(queue);
+	batches_leave_module(module);
 	pthread_mutex_unlock(&module->space->lock);
+	list_for_each_safe (function, next, &module->functions, link)
+		free(function);
 	if (module->handle)
 		device_enter(module->space->device)->cuModuleUnload(module->handle);
 	module_free(module);

@@ -30,12 +30,12 @@
 #define MARK_EVERY 16
 #define MARK_NS                                                                                    \
 	(160 * NS_PER_US) /* of commands that follow each other: the device waits 2 us for a mark */
-#define BATCH_AFTER 256   /* commands of a queue: making a graph costs as much as 16 launches */
 #define CHECK_NS (500 * NS_PER_US)
 #define PAUSE_NS                                                                                   \
 	(200 * NS_PER_US) /* after it the device may have been another's; the write costs 0.7 us */
 #define BURST_NS (6 * NS_PER_US)         /* commands that follow each other faster are a burst */
 #define BURST_SHORT 3                    /* it is over before the issuing thread would be awake */
+#define HOLD_NS (20 * NS_PER_US)         /* how long the rest of a row is waited for */
 #define ISSUER_SPIN_NS (100 * NS_PER_US) /* how long the issuing thread waits before it sleeps */
 
 static void collect_busy(struct device *device);
@@ -79,18 +79,26 @@ err_free:
 	return error;
 }
 
-void cuda_queue_destroy(struct device_queue *queue)
+void queue_unlist(struct device_queue *queue)
 {
 	struct device *device = queue->space->device;
 
 	pthread_mutex_lock(&device->poll_lock);
 	collect_busy(device); /* it may still be on its way to the list */
 	list_remove(&queue->link);
+	atomic_store(&queue->listed, false);
 	pthread_mutex_unlock(&device->poll_lock);
+}
+
+void cuda_queue_destroy(struct device_queue *queue)
+{
+	struct device *device = queue->space->device;
+
+	queue_unlist(queue);
 	pthread_mutex_lock(&queue->space->lock);
 	list_remove(&queue->space_link);
 	pthread_mutex_unlock(&queue->space->lock);
-	batch_drop(queue);
+	batches_leave_queue(queue);
 	if (queue->stream)
 		device_enter(device)->cuStreamDestroy(queue->stream);
 	pthread_mutex_lock(&device->lock);
@@ -373,15 +381,19 @@ static void add_issued(
 {
 	for (unsigned i = 0; i < count; i++)
 		queue->flight[queue->issued++ % QUEUE_COMMANDS] = commands[i];
+	queue->space->device->issuer.unmarked = queue;
 	if (queue->issued - atomic_load_explicit(&queue->marked, memory_order_relaxed) >=
-		MARK_EVERY)
+		MARK_EVERY) {
+		queue->space->device->issuer.unmarked = NULL;
 		mark(queue);
+	}
 }
 
 /* Several launches of a queue as one. False: nothing has been issued. */
-static bool issue_batch(struct device *device, struct device_command *const batch[], unsigned count)
+static bool issue_batch(struct device *device, const struct batch *batch)
 {
-	struct device_queue *queue = batch[0]->queue;
+	struct device_queue *queue = batch->commands[0]->queue;
+	unsigned count = batch->count;
 	uint64_t now_ns;
 
 	if (!has_room(queue, count) || space_error(queue->space))
@@ -390,14 +402,14 @@ static bool issue_batch(struct device *device, struct device_command *const batc
 	now_ns = clock_now_ns();
 	mark_start(device, queue, count, now_ns);
 	for (unsigned i = 0; i < count; i++) {
-		device_command_start(batch[i], now_ns);
-		batch[i]->error = 0;
+		device_command_start(batch->commands[i], now_ns);
+		batch->commands[i]->error = 0;
 	}
-	if (!batch_launch(queue, batch, count)) {
+	if (!batch_launch(queue, batch)) {
 		device->issued -= count;
 		return false;
 	}
-	add_issued(queue, batch, count);
+	add_issued(queue, batch->commands, count);
 	return true;
 }
 
@@ -421,14 +433,13 @@ static void issue_command(struct device *device, struct device_command *command)
 /* Issues the first of the chain, or as many as can go as one. The rest. */
 static struct device_command *issue_first(struct device *device, struct device_command *first)
 {
-	struct device_command *batch[BATCH_MAX], *rest;
-	unsigned count = 0;
+	struct device_command *rest;
+	struct batch batch;
 
-	if (first->queue->issued >= BATCH_AFTER && !device->one_by_one)
-		count = batch_gather(first, batch);
-	if (count) { /* what has been issued is not ours any more */
-		rest = batch[count - 1]->next;
-		if (issue_batch(device, batch, count))
+	/* What has been issued is not ours any more. */
+	if (device->batches && batch_gather(first, &batch)) {
+		rest = batch.commands[batch.count - 1]->next;
+		if (issue_batch(device, &batch))
 			return rest;
 	}
 	rest = first->next;
@@ -438,29 +449,57 @@ static struct device_command *issue_first(struct device *device, struct device_c
 	return rest;
 }
 
+/* Whether there is something to issue now. With issuer->lock, as the next two. */
+static bool may_go(const struct issuer *issuer)
+{
+	return issuer->first && issuer->held != &issuer->first;
+}
+
+/* Takes it off the list. NULL: there is none. */
+static struct device_command *take(struct issuer *issuer)
+{
+	struct device_command *taken = issuer->first;
+
+	atomic_store_explicit(&issuer->pending, false, memory_order_relaxed);
+	if (!may_go(issuer))
+		return NULL;
+	if (!issuer->held) {
+		issuer->first = NULL;
+		issuer->last = &issuer->first;
+		return taken;
+	}
+	issuer->first = *issuer->held;
+	*issuer->held = NULL;
+	issuer->held = &issuer->first;
+	return taken;
+}
+
+/* What is there waits no more. */
+static void release(struct issuer *issuer)
+{
+	issuer->held = NULL;
+	atomic_store_explicit(&issuer->holds, false, memory_order_relaxed);
+	atomic_store_explicit(&issuer->pending, true, memory_order_relaxed);
+}
+
 /* Issues what is there, with a mark behind the last command on each queue. Called with issuer->lock,
  * which it lets go meanwhile. */
 static void issue_all(struct device *device)
 {
 	struct issuer *issuer = &device->issuer;
-	struct device_queue *unmarked = NULL;
 	struct device_command *command;
 
 	issuer->issuing = true;
-	while ((command = issuer->first)) {
-		issuer->first = NULL;
-		issuer->last = &issuer->first;
-		atomic_store_explicit(&issuer->pending, false, memory_order_relaxed);
+	while ((command = take(issuer))) {
 		pthread_mutex_unlock(&issuer->lock);
 		while (command) {
-			struct device_queue *queue = command->queue;
+			struct device_queue *queue = command->queue, *before = issuer->unmarked;
 			command = issue_first(device, command);
-			if (unmarked && unmarked != queue)
-				mark_last(unmarked);
-			unmarked = queue;
+			if (before && before != queue)
+				mark_last(before);
 		}
-		if (!atomic_load(&issuer->pending))
-			mark_last(unmarked);
+		if (issuer->unmarked && !atomic_load(&issuer->pending))
+			mark_last(steal_pointer(&issuer->unmarked));
 		pthread_mutex_lock(&issuer->lock);
 	}
 	issuer->issuing = false;
@@ -474,7 +513,7 @@ static void *issuer_main(void *argument)
 
 	pthread_mutex_lock(&issuer->lock);
 	while (!issuer->stopping) {
-		if (issuer->first && !issuer->issuing) {
+		if (may_go(issuer) && !issuer->issuing) {
 			issue_all(device);
 			busy_ns = clock_now_ns();
 		}
@@ -523,12 +562,28 @@ void issuer_stop(struct device *device)
 	pthread_mutex_destroy(&issuer->lock);
 }
 
+/* A row that is on its way goes as one. */
+static bool waits_for_more(const struct device *device, const struct device_command *command)
+{
+	return command->kind == DEVICE_LAUNCH && command->launch.more && device->batches;
+}
+
+/* From the link on, unless more than that is held. */
+static void hold(struct issuer *issuer, struct device_command **link, uint64_t now_ns)
+{
+	if (!issuer->held)
+		issuer->held = link;
+	issuer->held_ns = now_ns;
+	atomic_store_explicit(&issuer->holds, true, memory_order_relaxed);
+}
+
 void cuda_submit(struct device_queue *queue, struct device_command *command)
 {
 	struct device *device = queue->space->device;
 	struct issuer *issuer = &device->issuer;
+	struct device_command **link;
 	uint64_t now_ns = clock_now_ns();
-	bool here;
+	bool here, row;
 
 	command->queue = queue;
 	command->next = NULL;
@@ -537,15 +592,35 @@ void cuda_submit(struct device_queue *queue, struct device_command *command)
 	issuer->submitted_ns = now_ns;
 	/* A burst, and what it has left, is the issuing thread's; while that wakes up, which takes as long as a
 	 * dozen launches, the burst goes on here. The poller must not wait for room that only it can make. */
-	here = !issuer->issuing && !issuer->first && has_room(queue, 1) &&
+	here = !issuer->issuing && !may_go(issuer) && has_room(queue, BATCH_MAX) &&
 	       (!issuer->burst || issuer->asleep);
-	*issuer->last = command;
+	row = issuer->held;
+	link = issuer->last;
+	*link = command;
 	issuer->last = &command->next;
-	atomic_store_explicit(&issuer->pending, true, memory_order_relaxed);
-	if (issuer->asleep && (issuer->burst > BURST_SHORT || !here))
-		pthread_cond_signal(&issuer->wake);
-	if (here)
-		issue_all(device);
+	if (waits_for_more(device, command)) {
+		hold(issuer, link, now_ns);
+	} else {
+		release(issuer);
+		if (issuer->asleep && ((issuer->burst > BURST_SHORT && !row) || !here))
+			pthread_cond_signal(&issuer->wake);
+		if (here)
+			issue_all(device);
+	}
+	pthread_mutex_unlock(&issuer->lock);
+}
+
+/* The rest of a row has not come. */
+static void end_hold(struct device *device)
+{
+	struct issuer *issuer = &device->issuer;
+
+	pthread_mutex_lock(&issuer->lock);
+	if (issuer->held && clock_now_ns() - issuer->held_ns > HOLD_NS) {
+		release(issuer);
+		if (issuer->asleep)
+			pthread_cond_signal(&issuer->wake);
+	}
 	pthread_mutex_unlock(&issuer->lock);
 }
 
@@ -640,6 +715,7 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 		command->finished_ns = now;
 		command->busy_ns = now > since ? (now - since) / count : 0;
 		command->fault_address = 0;
+		command->more_done = completed < done;
 		atomic_store_explicit(&queue->completed, completed, memory_order_release);
 		command->done(command, error ? error : command->error);
 	}
@@ -681,6 +757,8 @@ bool cuda_poll(struct device *device)
 	uint64_t now_ns = clock_now_ns(), done = 0;
 	struct device_queue *ready = NULL;
 
+	if (atomic_load_explicit(&device->issuer.holds, memory_order_relaxed))
+		end_hold(device);
 	device_enter(device);
 	pthread_mutex_lock(&device->poll_lock);
 	if (!device->words) { /* there is no context just now */

@@ -282,11 +282,12 @@ def triton_kernel():
 
 def nvrtc():
     """A kernel that NVRTC compiles."""
-    kernel = torch.cuda._compile_kernel(
-        'extern "C" __global__ void scale(float *x, float by, int n)'
+    kernel = torch.cuda._compile_kernel(  # a number of Python's is a double
+        'extern "C" __global__ void scale(float *x, double by, int n)'
         "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= by; }", "scale")
     x = torch.ones(1 << 20, device="cuda")
     _, ms = timed(lambda: kernel((4096, 1, 1), (256, 1, 1), (x, 2.0, x.numel())))
+    assert (x == 2.0**13).all()
     return x, ms
 
 

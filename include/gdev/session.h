@@ -287,6 +287,7 @@ struct gdev_launch {
 	void *const *arguments;
 	bool cooperative;
 	uint32_t cluster[3]; /* zeros: none */
+	bool more; /* another launch on the stream follows at once: they may go to the device together */
 };
 
 /* Returns as soon as the launch is written down. -GDEV_E_INVALID_LAUNCH: beyond a limit of the

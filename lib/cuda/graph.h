@@ -53,6 +53,7 @@ struct CUgraphNode_st {
 	struct graph_memory *memory; /* that it allocates or frees, or NULL */
 	/* Of an executable graph: */
 	bool disabled;
+	bool more;              /* a kernel, and the next to be sent is one, on the same lane */
 	bool followed;          /* some node that depends on it is placed */
 	bool crosses;           /* to another lane */
 	unsigned lane;          /* where it runs */

@@ -82,7 +82,7 @@ CUresult node_set_kernel(CUgraphNode node, CUfunction handle, const CUlaunchConf
 	return CUDA_SUCCESS;
 }
 
-static CUresult run_kernel(struct graph_kernel *kernel, CUstream stream)
+static CUresult run_kernel(struct graph_kernel *kernel, CUstream stream, bool more)
 {
 	CUlaunchConfig config = kernel->config;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, kernel->params,
@@ -90,7 +90,7 @@ static CUresult run_kernel(struct graph_kernel *kernel, CUstream stream)
 
 	config.attrs = kernel->attributes;
 	config.hStream = stream;
-	return launch(kernel->function, &config, NULL, extra, false);
+	return launch(kernel->function, &config, NULL, extra, more ? LAUNCH_MORE : 0);
 }
 
 /* ---- the others ---- */
@@ -212,7 +212,7 @@ CUresult node_run(CUgraphNode node, CUstream stream)
 		return CUDA_SUCCESS;
 	switch (node->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
-		return run_kernel(&node->kernel, stream);
+		return run_kernel(&node->kernel, stream, node->more);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		return result_of(gdev_copy_async(stream->stream, &node->copy.copy));
 	case CU_GRAPH_NODE_TYPE_MEMSET:

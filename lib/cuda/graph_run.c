@@ -13,6 +13,9 @@
 
 #include "lib/cuda/graph.h"
 
+#define ROW_MAX 64  /* kernels; more are several rows */
+#define ROW_FIRST 8 /* the device has something to do while the rest comes */
+
 /* ---- order ---- */
 
 static bool may_go(CUgraphNode node)
@@ -135,6 +138,23 @@ static CUresult follow(
 	return CUDA_SUCCESS;
 }
 
+/* Whether the node after this one is the next of a row of kernels: on the same lane, with nothing sent between. A row
+ * goes to the device as one, and where it ends must not differ from launch to launch. */
+static bool continues(CUgraph graph, size_t i)
+{
+	CUgraphNode node = graph->order[i], next;
+
+	if (i + 1 == graph->node_count || node->type != CU_GRAPH_NODE_TYPE_KERNEL || node->disabled)
+		return false;
+	next = graph->order[i + 1];
+	if (next->type != CU_GRAPH_NODE_TYPE_KERNEL || next->disabled || next->lane != node->lane)
+		return false;
+	for (size_t k = 0; k < next->dependency_count; k++)
+		if (next->dependencies[k]->lane != next->lane)
+			return false;
+	return true;
+}
+
 static CUresult run_node(struct run *run, CUgraphNode node, const struct gdev_fence *begin)
 {
 	CUstream lane = run->lanes[node->lane];
@@ -157,10 +177,18 @@ static CUresult run_on_lanes(CUgraph graph, CUstream *lanes)
 	struct run run = {.lanes = lanes};
 	CUresult result = CUDA_SUCCESS, joined;
 	struct gdev_fence fence;
+	unsigned row = 0, row_max = ROW_FIRST;
 
 	gdev_stream_fence(lanes[0]->stream, &fence);
-	for (size_t i = 0; i < graph->node_count && result == CUDA_SUCCESS; i++)
+	for (size_t i = 0; i < graph->node_count && result == CUDA_SUCCESS; i++) {
+		bool more = continues(graph, i) && ++row < row_max;
+		graph->order[i]->more = more;
+		if (!more) {
+			row = 0;
+			row_max = ROW_MAX;
+		}
 		result = run_node(&run, graph->order[i], &fence);
+	}
 	for (unsigned i = 1; i < graph->lanes;
 		i++) { /* what was sent is waited for, also after a failure */
 		gdev_stream_fence(lanes[i]->stream, &fence);

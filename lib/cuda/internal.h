@@ -426,8 +426,13 @@ void libraries_leave_context(CUcontext context);
 /* All but the parameters. */
 CUresult launch_read(CUfunction function, const CUlaunchConfig *config, struct gdev_launch *launch);
 
+enum launch_how {
+	LAUNCH_COOPERATIVE = 1,
+	LAUNCH_MORE = 2, /* the next follows at once */
+};
+
 CUresult launch(CUfunction function, const CUlaunchConfig *config, void **params, void **extra,
-	bool cooperative);
+	unsigned how);
 
 /* ---- the log of calls (calls.c) ---- */
 

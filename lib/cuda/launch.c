@@ -152,8 +152,8 @@ static CUresult capture_launch(CUstream stream, CUfunction handle, const CUlaunc
 	return capture_kernel(stream, handle, &wanted, params, extra);
 }
 
-CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **params, void **extra,
-	bool cooperative)
+CUresult launch(
+	CUfunction handle, const CUlaunchConfig *config, void **params, void **extra, unsigned how)
 {
 	struct gdev_launch launch;
 	CUfunction function;
@@ -165,7 +165,8 @@ CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **params, 
 	if (function->module->context != context)
 		return CUDA_ERROR_INVALID_HANDLE;
 	TRY(launch_read(function, config, &launch));
-	launch.cooperative |= cooperative;
+	launch.cooperative |= how & LAUNCH_COOPERATIVE;
+	launch.more = how & LAUNCH_MORE;
 	TRY(read_params(function, params, extra, &launch));
 	TRY(check_shared(function, launch.shared_bytes));
 	if (launch.cooperative)
@@ -174,7 +175,8 @@ CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **params, 
 	if (stream->context != context)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (stream->capture)
-		return capture_launch(stream, handle, config, params, extra, cooperative);
+		return capture_launch(
+			stream, handle, config, params, extra, how & LAUNCH_COOPERATIVE);
 	return result_of(gdev_launch_async(stream->stream, &launch));
 }
 
@@ -185,7 +187,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
 	CUlaunchConfig config = {
 		grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, NULL, 0};
 
-	return launch(function, &config, params, extra, false);
+	return launch(function, &config, params, extra, 0);
 }
 
 CUresult cuLaunchKernelEx(
@@ -194,7 +196,7 @@ CUresult cuLaunchKernelEx(
 	TRY(initialised());
 	if (!config || (config->numAttrs && !config->attrs))
 		return CUDA_ERROR_INVALID_VALUE;
-	return launch(function, config, params, extra, false);
+	return launch(function, config, params, extra, 0);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
@@ -204,5 +206,5 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, uns
 	CUlaunchConfig config = {
 		grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, NULL, 0};
 
-	return launch(function, &config, params, NULL, true);
+	return launch(function, &config, params, NULL, LAUNCH_COOPERATIVE);
 }

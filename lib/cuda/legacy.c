@@ -107,7 +107,7 @@ CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUstream 
 		&bytes, CU_LAUNCH_PARAM_END};
 	CUlaunchConfig config = {(unsigned)width, (unsigned)height, 1, copy.block[0], copy.block[1],
 		copy.block[2], copy.shared_bytes, stream, NULL, 0};
-	return launch(function, &config, NULL, extra, false);
+	return launch(function, &config, NULL, extra, 0);
 }
 
 CUresult cuLaunchGrid(CUfunction function, int width, int height)

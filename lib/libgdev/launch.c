@@ -130,6 +130,7 @@ int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *laun
 		stream, RECORD_LAUNCH, sizeof *record + room + attribute_bytes, &record);
 	if (error)
 		return error;
+	record->header.flags = launch->more ? RECORD_MORE : 0;
 	record->function = function->handle;
 	memcpy(record->grid, launch->grid, sizeof record->grid);
 	memcpy(record->block, launch->block, sizeof record->block);

@@ -444,7 +444,7 @@ def main():
                         default=ROOT / "docs" / "results" if (ROOT / "docs").exists() else Path("results"),
                         help="where vendor-tests leaves errors.md, errors.tsv and vendor-tests.log (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
-                        help="of: programs tests torch copy launch alloc first pair table1; and, only when named, "
+                        help="of: programs tests torch copy launch graph alloc first pair table1; and, only when named, "
                              + "vendor-tests " + " ".join([*contention.BENCHES, *swapping.BENCHES]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
@@ -506,7 +506,7 @@ def main():
             passed, failed = add([(passed, failed), check_torch(sides, names, take)])
         if not wanted or set(wanted) - {"programs", "tests", "torch", "vendor-tests"}:
             print(f"  {'metric':24} {'gdev':>12} {'vendor':>12} {'unit':6} {'ratio':>8}")
-        for part in ("copy", "launch", "alloc", "first", "pair"):
+        for part in ("copy", "launch", "graph", "alloc", "first", "pair"):
             if wanted and part not in wanted:
                 continue
             repetitions = 9 if part == "first" else options.repetitions

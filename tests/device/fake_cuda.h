@@ -48,8 +48,11 @@ size_t fake_device_bytes(void);
 void fake_count_contexts(int change);
 /* The calling thread makes the context its own, or none. */
 void fake_set_current(bool any);
-/* For tests, which find them by name: how many graphs have been launched; a launch that is held. */
+/* For tests, which find them by name: how many graphs have been made and launched, and how many of their kernels
+ * changed; a launch that is held. */
+unsigned fake_graphs_made(void);
 unsigned fake_graph_launches(void);
+unsigned fake_graph_changes(void);
 unsigned fake_hold_launch(void);
 unsigned fake_launch_is_held(void);
 unsigned fake_let_go(void);

@@ -8,9 +8,9 @@
 
 #include "fake_cuda.h"
 
-#define NODES 32
+#define NODES 64
 
-static _Atomic unsigned launches;
+static _Atomic unsigned made, launches, changes;
 
 struct CUgraphNode_st {
 	struct CUgraph_st *graph;
@@ -93,6 +93,7 @@ CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
 	ENTER();
+	made++;
 	*exec = calloc(1, sizeof **exec);
 	(*exec)->graph = graph;
 	(*exec)->context = fake_context_number();
@@ -114,7 +115,18 @@ CUresult cuGraphExecKernelNodeSetParams(
 	if (node->graph != exec->graph || exec->context != fake_context_number() ||
 		exec->kernels[node->number].function->module->context != exec->context)
 		return CUDA_ERROR_INVALID_HANDLE;
+	changes++;
 	return take(&exec->kernels[node->number], params);
+}
+
+__attribute__((visibility("default"))) unsigned fake_graph_changes(void)
+{
+	return changes;
+}
+
+__attribute__((visibility("default"))) unsigned fake_graphs_made(void)
+{
+	return made;
 }
 
 __attribute__((visibility("default"))) unsigned fake_graph_launches(void)

@@ -59,6 +59,12 @@ static int context_count(void)
 	return ask_driver("fake_context_count");
 }
 
+static const char set_image[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+				".visible .entry set(.param .u64 at, .param .u32 value)\n"
+				"{\n.reg .u64 %a;\n.reg .u32 %v;\n"
+				"ld.param.u64 %a, [at];\nld.param.u32 %v, [value];\n"
+				"st.global.u32 [%a], %v;\nret;\n}\n";
+
 #define BURST 600
 
 struct __attribute__((packed)) set_params {
@@ -126,38 +132,47 @@ static void *submit_held(void *argument)
 	return NULL;
 }
 
+/* With a thread that is in the driver meanwhile: what is submitted waits until let_go(). False: not this driver. */
+static bool hold(struct device_function *function, pthread_t *thread)
+{
+	if (ask_driver("fake_hold_launch") <= 0)
+		return false;
+	held.queue = harness_queue(&harness);
+	held.function = function;
+	pthread_create(thread, NULL, submit_held, NULL);
+	while (!ask_driver("fake_launch_is_held"))
+		usleep(100);
+	return true;
+}
+
+static void let_go(pthread_t thread)
+{
+	ask_driver("fake_let_go");
+	pthread_join(thread, NULL);
+	assert_int_equal(harness_wait(&harness, &held.command), 0);
+	harness.ops->queue_destroy(held.queue);
+}
+
 /* Twice: on its own, and with a thread that is in the driver meanwhile, so that all wait together. */
 static void burst(struct device_queue *queue, struct device_function *const functions[2])
 {
-	int graphs = ask_driver("fake_graph_launches");
+	int graphs = ask_driver("fake_graph_launches"), made = ask_driver("fake_graphs_made");
 	pthread_t thread;
 
 	submit_burst(queue, functions);
 	check_burst();
-	if (ask_driver("fake_hold_launch") <= 0)
+	if (!hold(functions[0], &thread))
 		return;
-	held.queue = harness_queue(&harness);
-	held.function = functions[0];
-	pthread_create(&thread, NULL, submit_held, NULL);
-	while (!ask_driver("fake_launch_is_held"))
-		usleep(100);
 	submit_burst(queue, functions);
-	ask_driver("fake_let_go");
-	pthread_join(thread, NULL);
+	let_go(thread);
 	check_burst();
-	assert_int_equal(harness_wait(&harness, &held.command), 0);
-	harness.ops->queue_destroy(held.queue);
 	assert_true(ask_driver("fake_graph_launches") >= graphs + 8);
+	assert_int_equal(ask_driver("fake_graphs_made"), made); /* they were there */
 }
 
 /* They go to a driver several at a time. What they were stays of no concern: modules go, and the context. */
 static void launches_that_wait_together_are_done_in_order(void **state)
 {
-	static const char image[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
-				    ".visible .entry set(.param .u64 at, .param .u32 value)\n"
-				    "{\n.reg .u64 %a;\n.reg .u32 %v;\n"
-				    "ld.param.u64 %a, [at];\nld.param.u32 %v, [value];\n"
-				    "st.global.u32 [%a], %v;\nret;\n}\n";
 	struct harness *h = &harness;
 	struct device_queue *queue = harness_queue(h);
 	struct device_module *modules[2];
@@ -165,8 +180,9 @@ static void launches_that_wait_together_are_done_in_order(void **state)
 	struct device_chunk *chunk = harness_map(h, 0);
 
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(
-			h->ops->module_load(h->space, image, sizeof image, NULL, &modules[i]), 0);
+		assert_int_equal(h->ops->module_load(
+					 h->space, set_image, sizeof set_image, NULL, &modules[i]),
+			0);
 		assert_int_equal(h->ops->function_get(modules[i], "set", &functions[i]), 0);
 	}
 	burst(queue, functions);
@@ -209,11 +225,6 @@ static int marks_of_following(struct device_queue *queue, struct device_function
  * each is long now and then. */
 static void what_follows_a_mark_is_marked_when_that_is_reached(void **state)
 {
-	static const char image[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
-				    ".visible .entry set(.param .u64 at, .param .u32 value)\n"
-				    "{\n.reg .u64 %a;\n.reg .u32 %v;\n"
-				    "ld.param.u64 %a, [at];\nld.param.u32 %v, [value];\n"
-				    "st.global.u32 [%a], %v;\nret;\n}\n";
 	struct harness *h = &harness;
 	struct device_chunk *chunk = harness_map(h, 0);
 	struct device_queue *queue = harness_queue(h);
@@ -225,7 +236,8 @@ static void what_follows_a_mark_is_marked_when_that_is_reached(void **state)
 
 	if (ask_driver("fake_write_count") < 0)
 		skip();
-	assert_int_equal(h->ops->module_load(h->space, image, sizeof image, NULL, &module), 0);
+	assert_int_equal(
+		h->ops->module_load(h->space, set_image, sizeof set_image, NULL, &module), 0);
 	assert_int_equal(h->ops->function_get(module, "set", &function), 0);
 	for (int tries = 0; tries < 1000 && marks >= FOLLOWING; tries++) {
 		for (int i = 0; i < 40; i++) {
@@ -238,6 +250,110 @@ static void what_follows_a_mark_is_marked_when_that_is_reached(void **state)
 	h->ops->queue_destroy(queue);
 	h->ops->module_unload(module);
 	harness_unmap(h, 0, chunk);
+}
+
+#define ROW 50
+#define SHORT_ROW 16 /* as long as what goes together by chance */
+
+static struct submitted rows[ROW];
+static struct set_params row_params[ROW];
+
+/* Each kernel stores its number, plus `more`, in a word of its own; the hint is given for all but the last. */
+static void submit_row(struct device_queue *queue, struct device_function *const functions[2],
+	uint32_t first, uint32_t count)
+{
+	for (uint32_t i = first; i < first + count; i++) {
+		row_params[i].at = harness.base + i * 4;
+		rows[i] = (struct submitted){.command = {.kind = DEVICE_LAUNCH,
+						     .launch = {.function = functions[i % 2],
+							     .grid = {1, 1, 1},
+							     .block = {1, 1, 1},
+							     .params = &row_params[i],
+							     .param_bytes = 12,
+							     .more = i + 1 < first + count}}};
+		harness_submit(&harness, queue, &rows[i]);
+	}
+}
+
+static void check_rows(void)
+{
+	uint32_t words[ROW], none[ROW] = {0};
+
+	for (uint32_t i = 0; i < ROW; i++)
+		assert_int_equal(harness_wait(&harness, &rows[i]), 0);
+	harness_read(&harness, harness.base, words, sizeof words);
+	for (uint32_t i = 0; i < ROW; i++)
+		assert_int_equal(words[i], row_params[i].value);
+	harness_write(&harness, harness.base, none, sizeof none);
+}
+
+/* Two rows again and again, of which one changes once. */
+static void a_row_of_launches_is_kept_as_it_is(void **state)
+{
+	struct harness *h = &harness;
+	struct device_queue *queue = harness_queue(h);
+	struct device_module *module;
+	struct device_function *functions[2];
+	struct device_chunk *chunk = harness_map(h, 0);
+
+	assert_int_equal(
+		h->ops->module_load(h->space, set_image, sizeof set_image, NULL, &module), 0);
+	assert_int_equal(h->ops->function_get(module, "set", &functions[0]), 0);
+	functions[1] = functions[0];
+	for (uint32_t i = 0; i < ROW; i++)
+		row_params[i].value = 100 + i;
+	for (int turn = 0; turn < 4; turn++) {
+		int graphs = ask_driver("fake_graph_launches");
+		int changes = ask_driver("fake_graph_changes");
+		int made = ask_driver("fake_graphs_made");
+		pthread_t thread;
+		bool told = hold(functions[0], &thread);
+		row_params[3].value = turn == 2 ? 7 : 103;
+		submit_row(queue, functions, 0, ROW - SHORT_ROW);
+		submit_row(queue, functions, ROW - SHORT_ROW, SHORT_ROW);
+		if (told)
+			let_go(thread);
+		check_rows();
+		if (!told)
+			continue;
+		assert_int_equal(ask_driver("fake_graph_launches"), graphs + 2);
+		assert_int_equal(ask_driver("fake_graph_changes"), changes + (turn >= 2));
+		assert_int_equal(ask_driver("fake_graphs_made"), made + (turn ? 0 : 2));
+	}
+	harness_unmap(h, 0, chunk);
+	h->ops->queue_destroy(queue);
+	h->ops->module_unload(module);
+}
+
+/* The client has ended, for instance, or may not launch more now. */
+static void the_rest_of_a_row_need_not_come(void **state)
+{
+	struct harness *h = &harness;
+	struct device_queue *queue = harness_queue(h), *other = harness_queue(h);
+	struct device_module *module;
+	struct device_function *functions[2];
+	struct device_chunk *chunk = harness_map(h, 0);
+
+	assert_int_equal(
+		h->ops->module_load(h->space, set_image, sizeof set_image, NULL, &module), 0);
+	assert_int_equal(h->ops->function_get(module, "set", &functions[0]), 0);
+	functions[1] = functions[0];
+	for (uint32_t i = 0; i < ROW; i++)
+		row_params[i].value = 200 + i;
+	for (uint32_t count = 1; count < ROW; count += 3) {
+		submit_row(queue, functions, 0, count);
+		submit_row(other, functions, count, ROW - count);
+		check_rows();
+		for (uint32_t i = 0; i < ROW; i++) {
+			rows[i].command.launch.more = true;
+			harness_submit(h, i < count ? queue : other, &rows[i]);
+		}
+		check_rows();
+	}
+	harness_unmap(h, 0, chunk);
+	h->ops->queue_destroy(queue);
+	h->ops->queue_destroy(other);
+	h->ops->module_unload(module);
 }
 
 /* What a program knows of, and what it has put there, is the same before and after. */
@@ -340,6 +456,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			launches_that_wait_together_are_done_in_order, start, stop),
+		cmocka_unit_test_setup_teardown(a_row_of_launches_is_kept_as_it_is, start, stop),
+		cmocka_unit_test_setup_teardown(the_rest_of_a_row_need_not_come, start, stop),
 		cmocka_unit_test_setup_teardown(
 			what_follows_a_mark_is_marked_when_that_is_reached, start, stop),
 		cmocka_unit_test_setup_teardown(

@@ -120,12 +120,21 @@ class Driver(unittest.TestCase):
 
     def test_burst(self):
         """Launches that wait together are all done, in order, whatever the driver says of making one of several"""
-        for fail in ("", "cuGraphCreate:2@3+", "cuGraphAddKernelNode:1@40+", "cuGraphInstantiateWithFlags:801@1+",
+        for fail in ("", "cuGraphCreate:2@3+", "cuGraphAddKernelNode:1@40+", "cuModuleLoadDataEx:200@1", "cuGraphInstantiateWithFlags:801@1+",
                      "cuGraphExecKernelNodeSetParams:1@100+", "cuGraphLaunch:801@2+"):
             gdevd = self.start(FAKE_CUDA_FAIL=fail)
             steps = self.client(gdevd, "burst", "20000")
             self.assertEqual(steps["wait"], "CUDA_SUCCESS", f"{fail}: {steps}")
             self.assertEqual(steps["wrong"], "0", fail)
+            gdevd.__exit__()
+
+    def test_graph(self):
+        """A program's graph does the same each time, whatever the driver says of keeping it as one"""
+        for fail in ("", "cuGraphCreate:2@58+", "cuGraphInstantiateWithFlags:801@57+",
+                     "cuGraphExecKernelNodeSetParams:1@3+", "cuGraphLaunch:801@2+"):
+            gdevd = self.start(FAKE_CUDA_FAIL=fail)
+            steps = self.client(gdevd, "graph", "100")
+            self.assertEqual(steps.get("wrong"), "0", f"{fail}: {steps}")
             gdevd.__exit__()
 
     def test_warm_memory(self):

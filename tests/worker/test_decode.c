@@ -50,6 +50,8 @@ static void a_launch_gives_its_parameters_and_attributes(void **state)
 	bytes.attribute = (struct record_attribute){RECORD_ATTRIBUTE_COOPERATIVE, 1, 4};
 	assert_int_equal(decode_record(&bytes, sizeof bytes - 8, &request), 0);
 	assert_true(request.cooperative);
+	bytes.launch.header.flags = RECORD_MORE | RECORD_FENCE;
+	assert_int_equal(decode_record(&bytes, sizeof bytes - 8, &request), 0);
 }
 
 static void unknown_attributes_fail_only_when_required(void **state)
@@ -76,7 +78,7 @@ static void malformed_launches_are_refused(void **state)
 		{offsetof(struct record_header, opcode), 127, -ENOSYS},
 		{offsetof(struct record_header, opcode), 65535, -ENOSYS},
 		{offsetof(struct record_header, reserved), 1, -EINVAL},
-		{offsetof(struct record_header, flags), 2, -EINVAL},
+		{offsetof(struct record_header, flags), 4, -EINVAL},
 		{offsetof(struct record_launch, reserved), 1, -EINVAL},
 		{offsetof(struct record_launch, param_bytes), 1000, -EINVAL},
 		{offsetof(struct record_launch, param_bytes), UINT32_MAX, -EINVAL},
@@ -137,6 +139,8 @@ static void fixed_records_have_exactly_their_length(void **state)
 		assert_int_equal(decode(words, cases[i].length),
 			record_type_find(cases[i].opcode)->class == RECORD_CLASS_STREAM ? 0
 											: -EINVAL);
+		header->flags = RECORD_MORE;
+		assert_int_equal(decode(words, cases[i].length), -EINVAL);
 	}
 }
 
