@@ -50,6 +50,8 @@ static int create_words(struct device *device)
 		driver->cuMemFreeHost(words);
 		return driver_error(result);
 	}
+	/* The poller may have queues yet that have got so far. */
+	memcpy(words, device->words_before, sizeof device->words_before);
 	atomic_store((_Atomic uint64_t *)words + START_WORD, atomic_load(&device->starts));
 	set_words(device, words);
 	return 0;
@@ -84,8 +86,10 @@ void context_close(struct device *device)
 
 	batches_close(device);
 	set_words(device, NULL);
-	if (words)
+	if (words) {
+		memcpy(device->words_before, (const void *)words, sizeof device->words_before);
 		driver->cuMemFreeHost((void *)words);
+	}
 	atomic_store(&device->number, 0);
 	driver->cuCtxSetCurrent(NULL);
 	driver->cuDevicePrimaryCtxRelease(device->ordinal);

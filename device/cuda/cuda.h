@@ -85,6 +85,7 @@ struct device {
 	_Atomic uint64_t *words;
 	CUdeviceptr words_address;
 	pthread_mutex_t lock;
+	uint64_t words_before[COMPLETION_WORDS]; /* when the context was given back */
 	uint32_t free_words[COMPLETION_WORDS], free_word_count;
 
 	int print_pipe; /* what the driver prints for kernels */
