@@ -30,12 +30,12 @@
 #define DEPTH_MAX 512
 #define LOG_MAX (4u << 20) /* kernels */
 #define LATENCIES_MAX (1u << 20)
-#define COPY_DEPTH 16         /* so that short copies follow each other, too */
-#define CALIBRATIONS 100      /* runs without a better one are enough */
-#define COPY_CALIBRATIONS 400 /* a client and a worker are to be undisturbed at once */
-#define RUN_NS 1000000u       /* of what calibrates */
-#define SHORT_NS 200000u      /* longer kernels are calculated */
-#define SPIN_MAX_NS 60000u    /* shorter pauses are not worth sleeping for */
+#define COPY_DEPTH 16    /* so that short copies follow each other, too */
+#define CALIBRATIONS 100 /* runs without a better one are enough */
+#define COPY_RUNS 400
+#define RUN_NS 1000000u    /* of what calibrates */
+#define SHORT_NS 200000u   /* longer kernels are calculated */
+#define SPIN_MAX_NS 60000u /* shorter pauses are not worth sleeping for */
 
 /* red.max of the complement of the begin: so the log begins as zeros. The loop's result is used, or there
  * would be no loop. */
@@ -213,6 +213,13 @@ static void read_log(void)
 
 /* ---- calibrating ---- */
 
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
 /* What one of `count` kernels takes, launched one behind the other: from the first's begin to the last's
  * end. */
 static double period_ns(uint64_t rounds, unsigned count)
@@ -227,13 +234,13 @@ static double period_ns(uint64_t rounds, unsigned count)
 }
 
 /* The least of many short runs: whatever else the machine does makes them longer, never shorter. */
-static double least_ns(
-	double (*run_ns)(uint64_t of, unsigned count), uint64_t of, unsigned count, unsigned enough)
+static double best_period_ns(uint64_t rounds, double about_ns)
 {
-	double best = run_ns(of, count);
+	unsigned count = about_ns < RUN_NS / 2 ? (unsigned)(RUN_NS / about_ns) : 2;
+	double best = period_ns(rounds, count);
 
-	for (unsigned tries = 0; tries < enough; tries++) {
-		double next = run_ns(of, count);
+	for (unsigned tries = 0; tries < CALIBRATIONS; tries++) {
+		double next = period_ns(rounds, count);
 
 		if (next < best * 0.99)
 			tries = 0;
@@ -241,13 +248,6 @@ static double least_ns(
 			best = next;
 	}
 	return best;
-}
-
-static double best_period_ns(uint64_t rounds, double about_ns)
-{
-	unsigned count = about_ns < RUN_NS / 2 ? (unsigned)(RUN_NS / about_ns) : 2;
-
-	return least_ns(period_ns, rounds, count, CALIBRATIONS);
 }
 
 /* What one more round adds to a kernel, of which `rounds` take SHORT_NS. A multiprocessor of the software GPU
@@ -297,40 +297,39 @@ static void calibrate(void)
 	printf("{\"rounds\": %.0f, \"kernel_ns\": %.0f}\n", rounds, ns);
 }
 
-/* What `count` copies take, issued one behind the other, with the wait for the last. */
-static double copies_ns(uint64_t from_device, unsigned count)
+/* What `count` copies take, issued one behind the other, with the wait for the last; or each waited for. */
+static double copies_ns(unsigned count)
 {
 	uint64_t begin_ns = real_ns();
 
-	for (unsigned i = 0; i < count; i++)
-		copy(state.flows[0].stream, from_device);
+	for (unsigned i = 0; i < count; i++) {
+		if (options.waits)
+			copy_own();
+		else
+			copy(state.flows[0].stream, options.from_device);
+	}
 	must(cuStreamSynchronize(state.flows[0].stream), "wait");
 	return (double)(real_ns() - begin_ns);
 }
 
-/* What `count` take that are waited for. */
-static double single_copies_ns(uint64_t unused, unsigned count)
+/* A good run, and not the best: what copies find in the caches of the software GPU varies when nothing disturbs them. */
+static double good_copies_ns(unsigned count)
 {
-	uint64_t begin_ns = real_ns();
+	double runs[COPY_RUNS];
 
-	for (unsigned i = 0; i < count; i++)
-		copy_own();
-	return (double)(real_ns() - begin_ns);
+	for (unsigned i = 0; i < COPY_RUNS; i++)
+		runs[i] = copies_ns(count);
+	qsort(runs, COPY_RUNS, sizeof runs[0], compare);
+	return runs[COPY_RUNS / 5];
 }
 
 /* What one more copy adds. Measured by the load itself: how fast the software GPU copies depends on how its memory
  * lies in the caches. */
-static double copy_ns(bool from_device)
+static double copy_ns(void)
 {
-	double one_ns = least_ns(copies_ns, from_device, 1, CALIBRATIONS);
-	unsigned few = (unsigned)(RUN_NS / 3 / one_ns) + 1, many = 3 * few;
+	unsigned few = (unsigned)(RUN_NS / 3 / good_copies_ns(1)) + 1, many = 3 * few;
 
-	if (options.waits)
-		return least_ns(single_copies_ns, 0, few, COPY_CALIBRATIONS) / few;
-
-	return (least_ns(copies_ns, from_device, many, COPY_CALIBRATIONS) -
-		       least_ns(copies_ns, from_device, few, COPY_CALIBRATIONS)) /
-	       (many - few);
+	return (good_copies_ns(many) - good_copies_ns(few)) / (many - few);
 }
 
 /* ---- the log as bins ---- */
@@ -362,13 +361,6 @@ static void bin_kernels(void)
 		if (entry->end)
 			add_work(begin_ns, end_ns, state.unit_ns);
 	}
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 /* The begin and end of every kernel, as pairs of CLOCK_REALTIME. */
@@ -566,8 +558,7 @@ static void run(unsigned seconds)
 	}
 	make_log(log_capacity(seconds));
 	warm_up();
-	state.unit_ns =
-		options.copies_only ? copy_ns(options.from_device) : (double)options.kernel_ns;
+	state.unit_ns = options.copies_only ? copy_ns() : (double)options.kernel_ns;
 	wait_for_start();
 	if (options.copies_only) {
 		units = options.waits ? single_copies() : stream_copies();

@@ -55,10 +55,12 @@ class Load:
 
 
 class Case:
-    """figure, column: where it is drawn, if not beside the same under other policies."""
+    """figure, column: where it is drawn, if not beside the same under other policies. named: it runs only when
+    --cases names it."""
 
-    def __init__(self, name, vgpus, loads, seconds=8, window_s=1, config=None, figure=None, column=None):
-        self.name, self.vgpus, self.loads = name, vgpus, loads
+    def __init__(self, name, vgpus, loads, seconds=8, window_s=1, config=None, figure=None, column=None,
+                 named=False):
+        self.name, self.vgpus, self.loads, self.named = name, vgpus, loads, named
         self.figure, self.column = figure or name, column
         self.seconds, self.window_s, self.config = seconds, window_s, config or {}
 
@@ -89,6 +91,9 @@ def isolation_cases():
         Case("four", split(25, 25, 25, 25),
              [Load("v0", 20), Load("v1", 1000), Load("v2", 5000), Load("v3", 500, batch=1)]),
         two("copies", (30, 70), {"copy": "to", "nbytes": 4 << 20}, {"copy": "to", "nbytes": 256 << 10}),
+        # Where device memory cannot be mapped, one that waits for its copies cannot use its share.
+        two("copies-waited", (30, 70), {"copy": "to", "nbytes": 4 << 20, "waits": True},
+            {"copy": "to", "nbytes": 256 << 10, "waits": True}, named=True),
         Case("copy-compute", {"v0": {"compute": 30, "copy": 70}, "v1": {"compute": 70, "copy": 30}},
              [Load("v0", 1000), Load("v1", 1000), Load("v0", copy="to", nbytes=4 << 20),
               Load("v1", copy="to", nbytes=4 << 20)]),
@@ -308,7 +313,7 @@ def isolation(contention, policies=None, only=None):
         for policy in policies:
             yield from figure_14(contention, policy)
     for case in isolation_cases():
-        if only and case.name not in only:
+        if case.name not in only if only else case.named:
             continue
         if contention.short and not only and case.name not in ("short-long-30-70", "four", "copies"):
             continue
