@@ -13,7 +13,8 @@
  *   it, but no longer than `round_ms`. What it will use after it is told to leave (the window it drains, the
  *   kernel that runs) is predicted from earlier turns.
  *   A node that comes after a pause, and is owed, does not wait for a turn: the holder leaves a quantum after
- *   its grant, at once if it has had that.
+ *   its grant, at once if it has had that. After a short pause, of which there may be many, it has to be owed a
+ *   quantum, and the holder leaves when it has held for so long that the handovers are worth it.
  * - Lag. A node's lag is the mean virtual time of those that want the resource minus its own: positive
  *   when it is owed. A node that pauses takes its lag with it, and it grows as if it waited while others
  *   use the resource, but not beyond `burst_ms`: who works in bursts gets its share of a second, and
@@ -33,11 +34,13 @@
 
 #include <math.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 
 enum { WAIT_US, BURST_MS, COST_PERMILLE, ROUND_MS };
 
-#define LAG_TURNS 4                    /* as many a node is owed at most when it pauses */
+#define LAG_TURNS 4      /* as many a node is owed at most when it pauses */
+#define OWED_SWITCHES 50 /* as many handovers a turn is worth that ends for one that is owed */
 #define PAUSE_MAX_NS (100 * NS_PER_MS) /* longer ones are all the same */
 #define FORGET_NS (100 * NS_PER_MS)    /* of a resource that nobody uses */
 
@@ -53,7 +56,8 @@ struct fair_node {
 	uint64_t told_ns;   /* when its time was over; 0: not yet */
 	bool active;        /* wants the resource */
 	bool urgent;        /* … and goes before the holder, which leaves */
-	bool fresh;         /* … after a pause, and is owed */
+	bool fresh;         /* … after a pause, and is owed; */
+	bool owed;          /* … after a short one, and is owed a quantum */
 	bool known;         /* it has paused before */
 };
 
@@ -201,6 +205,7 @@ static void fair_arrive(struct sched_queue *queue, struct sched_node *node, uint
 	}
 	mean = mean_time(queue, NULL, now_ns);
 	own->fresh = pause_ns >= queue->quantum_ns / 2 && own->time <= mean.time;
+	own->owed = pause_ns && (mean.time - own->time) * node->weight >= (double)queue->quantum_ns;
 	own->urgent = queue->holder && rank(node) > rank(queue->holder) &&
 		      behind_all(queue, node, now_ns);
 }
@@ -339,13 +344,19 @@ static struct sched_node *fair_pick(struct sched_queue *queue, uint64_t now_ns, 
 	return NULL;
 }
 
+/* So long a turn is to last, lest the handovers to one that comes often cost too much. */
+static double worth_ns(const struct sched_queue *queue)
+{
+	return (double)max_of(queue->quantum_ns, OWED_SWITCHES * queue->switch_ns);
+}
+
 static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
 {
 	struct sched_node *node, *holder = queue->holder;
 	struct fair_node *own = fair(holder);
 	double stay_ns, least = INFINITY, least_ns = (double)turn_ns(queue, holder);
 	uint64_t since_ns, until_ns;
-	bool fresh = false;
+	bool fresh = false, owed = false;
 
 	if (list_empty(&queue->waiting))
 		return UINT64_MAX;
@@ -356,11 +367,14 @@ static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
 		if (came && fair(node)->urgent)
 			return now_ns;
 		fresh |= came && fair(node)->fresh;
+		owed |= came && fair(node)->owed;
 		if (fair(node)->time < least)
 			least = fair(node)->time;
 	}
 	if (fresh)
 		least_ns = (double)queue->quantum_ns;
+	else if (owed && worth_ns(queue) < least_ns)
+		least_ns = worth_ns(queue);
 	stay_ns = (least - own->time) * holder->weight;
 	if (stay_ns < least_ns)
 		stay_ns = least_ns;
@@ -369,7 +383,7 @@ static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
 		stay_ns = least_ns / 4;
 	since_ns = queue->contended_since_ns - queue->contended_ns;
 	/* For one that has been away the quantum counts from the grant on: others did not wait. */
-	until_ns = (fresh ? queue->granted_ns : since_ns) + (uint64_t)stay_ns;
+	until_ns = (fresh || owed ? queue->granted_ns : since_ns) + (uint64_t)stay_ns;
 	if (until_ns <= now_ns && !own->told_ns)
 		own->told_ns = now_ns;
 	return until_ns;

@@ -19,6 +19,8 @@
 
 #define HARDWARE .switch_us = 140, .message_us = 15, .quantum_ms = 5, .turns = true
 #define SOFTWARE .switch_us = 0, .message_us = 15, .quantum_ms = 2
+#define CACHES                                                                                     \
+	.switch_us = 100, .message_us = 15, .quantum_ms = 2 /* the software GPU's copy engines */
 #define TEN .seconds = 12
 
 #define TWO(name_, machine, a, b, one, two)                                                        \
@@ -51,6 +53,9 @@ static const struct sim_scenario scenarios[] = {
 	/* Copies and kernels in one queue (SDQ): short chunks from one, kernels from the other. */
 	TWO("copy-compute-one-queue", SOFTWARE, 50, 50, STREAM(80), STREAM(2000)),
 	TWO("software-short-long", SOFTWARE, 50, 50, STREAM(20), STREAM(5000)),
+	TWO("software-copies", CACHES, 30, 70, STREAM(170), STREAM(10)),
+	/* One that copies, and lets kernels run in between. */
+	TWO("software-copies-between", CACHES, 50, 50, SYNC(40, 500), STREAM(170)),
 	TWO("software-sync", SOFTWARE, 30, 70, SYNC(50, 20), SYNC(2000, 20)),
 	{
 		.name = "many-streams",
