@@ -10,11 +10,13 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
 
 #define LOG_BYTES_MAX (1u << 20)
+#define ROW_LAUNCH_NS (50 * NS_PER_US) /* a longer one does not wait for those that follow */
 
 /* ---- unloading ---- */
 
@@ -441,9 +443,6 @@ int command_prepare_launch(struct command *command)
 	launch->cooperative = command->request.cooperative;
 	launch->params = command->request.tail;
 	launch->param_bytes = record->param_bytes;
-	/* What goes together is done together: others would wait for all of it. */
-	launch->more = record->header.flags & RECORD_MORE &&
-		       !grant_is_contended(command->core, RESOURCE_COMPUTE);
 	command->resource = RESOURCE_COMPUTE;
 	/* One that has never run may take any time. */
 	command->estimate_ns =
@@ -452,5 +451,9 @@ int command_prepare_launch(struct command *command)
 			: __atomic_load_n(&command->core->window_ns, __ATOMIC_RELAXED);
 	command->doubt_ns = command->function->measured_ns ? command->function->differs_ns
 							   : command->estimate_ns;
+	/* What goes together is done together: others would wait for all of it. And what is long has no need of it. */
+	launch->more = record->header.flags & RECORD_MORE &&
+		       command->estimate_ns <= ROW_LAUNCH_NS &&
+		       !grant_is_contended(command->core, RESOURCE_COMPUTE);
 	return 0;
 }

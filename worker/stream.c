@@ -320,13 +320,14 @@ static void command_done(struct device_command *device, int error)
 	struct command *command = container_of(device, struct command, device);
 	struct core *core = command->core;
 	struct command *head = __atomic_load_n(&core->done, __ATOMIC_RELAXED);
+	bool more_done = device->more_done; /* who has the lock may take it at once */
 
 	command->error = error;
 	do
 		command->done_next = head;
 	while (!__atomic_compare_exchange_n(
 		&core->done, &head, command, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-	if (!device->more_done && !pthread_mutex_trylock(&core->lock))
+	if (!more_done && !pthread_mutex_trylock(&core->lock))
 		core_unlock(core);
 }
 

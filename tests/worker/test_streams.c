@@ -205,6 +205,40 @@ static void the_window_is_two_commands_or_a_millisecond(void **state)
 	assert_int_equal(double_held(), 2);
 }
 
+/* How many launches of a kernel of `busy_ns` go to the device at once. */
+static unsigned admitted(
+	struct fixture *fixture, uint32_t function, uint64_t busy_ns, uint8_t flags)
+{
+	unsigned count;
+
+	double_hold(true);
+	double_busy_ns(busy_ns);
+	post_launch(fixture, A, function, 0); /* from which it is known */
+	fixture_run(fixture);
+	double_release(1, 0);
+	fixture_run(fixture);
+	for (int i = 0; i < 64; i++)
+		post_launch(fixture, A, function, flags);
+	fixture_run(fixture);
+	count = double_held();
+	while (double_held()) {
+		double_release(double_held(), 0);
+		fixture_run(fixture);
+	}
+	return count;
+}
+
+static void a_row_of_short_launches_may_take_two_windows(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_function(fixture);
+
+	make_stream(fixture, A);
+	assert_int_equal(admitted(fixture, function, 40 * 1000, 0), 25);
+	assert_int_equal(admitted(fixture, function, 40 * 1000, RECORD_MORE), 50);
+	assert_int_equal(admitted(fixture, function, 100 * 1000, RECORD_MORE), 10);
+}
+
 static void what_stands_behind_its_own_stream_keeps_no_other_out(void **state)
 {
 	struct fixture *fixture = *state;
@@ -525,6 +559,7 @@ int main(void)
 		TEST(what_follows_a_fence_waits_for_it_on_every_stream),
 		TEST(fences_complete_in_any_order),
 		TEST(the_window_is_two_commands_or_a_millisecond),
+		TEST(a_row_of_short_launches_may_take_two_windows),
 		TEST(what_stands_behind_its_own_stream_keeps_no_other_out),
 		TEST(launches_do_not_take_the_window_of_copies),
 		TEST(streams_share_the_window_in_turn),
