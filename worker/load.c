@@ -327,6 +327,7 @@ static void load_job(struct job *job)
 
 	for (;;) {
 		struct piece *piece;
+		bool mapped; /* it is to be */
 		core_lock(core);
 		piece = list_first(&residency->loading, struct piece, link);
 		if (piece && !piece->wanted && piece->slot &&
@@ -339,9 +340,12 @@ static void load_job(struct job *job)
 		core_unlock(core);
 		if (!piece)
 			return;
-		if (!piece->wanted && bring_in(core, piece))
+		mapped = piece->wanted;
+		if (!mapped && bring_in(core, piece)) { /* else it may be gone already */
 			fall_back(core, piece);
-		if (piece->wanted)
+			mapped = true;
+		}
+		if (mapped)
 			map_from_host(core, piece);
 	}
 }
