@@ -36,8 +36,9 @@ struct issuer {
 	pthread_t thread;
 	/* Of whoever issues: the queue with commands that are not marked, and so cannot be done. */
 	struct device_queue *unmarked;
-	bool issuing; /* somebody does: what is submitted meanwhile waits in the list */
-	bool asleep;  /* the thread waits for `wake` */
+	bool issuing;   /* somebody does: what is submitted meanwhile waits in the list */
+	bool gathering; /* likewise, until the poller has given back all that it has found done */
+	bool asleep;    /* the thread waits for `wake` */
 	bool stopping;
 	struct device_command *first, **last; /* to be issued, oldest first */
 	/* From this link on the list waits for the rest of a row of launches. NULL: nothing waits. */

@@ -35,6 +35,7 @@
 	(200 * NS_PER_US) /* after it the device may have been another's; the write costs 0.7 us */
 #define BURST_NS (6 * NS_PER_US)         /* commands that follow each other faster are a burst */
 #define BURST_SHORT 3                    /* it is over before the issuing thread would be awake */
+#define GATHERED_MAX 64                  /* more than that is the issuing thread's */
 #define HOLD_NS (20 * NS_PER_US)         /* how long the rest of a row is waited for */
 #define ISSUER_SPIN_NS (100 * NS_PER_US) /* how long the issuing thread waits before it sleeps */
 
@@ -452,7 +453,7 @@ static struct device_command *issue_first(struct device *device, struct device_c
 /* Whether there is something to issue now. With issuer->lock, as the next two. */
 static bool may_go(const struct issuer *issuer)
 {
-	return issuer->first && issuer->held != &issuer->first;
+	return issuer->first && issuer->held != &issuer->first && !issuer->gathering;
 }
 
 /* Takes it off the list. NULL: there is none. */
@@ -592,8 +593,8 @@ void cuda_submit(struct device_queue *queue, struct device_command *command)
 	issuer->submitted_ns = now_ns;
 	/* A burst, and what it has left, is the issuing thread's; while that wakes up, which takes as long as a
 	 * dozen launches, the burst goes on here. The poller must not wait for room that only it can make. */
-	here = !issuer->issuing && !may_go(issuer) && has_room(queue, BATCH_MAX) &&
-	       (!issuer->burst || issuer->asleep);
+	here = !issuer->issuing && !issuer->gathering && !may_go(issuer) &&
+	       has_room(queue, BATCH_MAX) && (!issuer->burst || issuer->asleep);
 	row = issuer->held;
 	link = issuer->last;
 	*link = command;
@@ -602,7 +603,8 @@ void cuda_submit(struct device_queue *queue, struct device_command *command)
 		hold(issuer, link, now_ns);
 	} else {
 		release(issuer);
-		if (issuer->asleep && ((issuer->burst > BURST_SHORT && !row) || !here))
+		if (issuer->asleep && !issuer->gathering &&
+			((issuer->burst > BURST_SHORT && !row) || !here))
 			pthread_cond_signal(&issuer->wake);
 		if (here)
 			issue_all(device);
@@ -680,6 +682,43 @@ static void mark_behind(struct device *device, struct device_queue *queue)
 		mark(queue);
 		pthread_mutex_lock(&issuer->lock);
 		issuer->issuing = false;
+		if (may_go(issuer)) /* it has been left to us meanwhile */
+			pthread_cond_signal(&issuer->wake);
+	}
+	pthread_mutex_unlock(&issuer->lock);
+}
+
+/* What follows several commands that are done at once is issued at once: as one, perhaps (batch.c). Only while the device
+ * has more to do; and where launches are shorter than issuing them, the issuing thread begins with the first. */
+static void gather(struct issuer *issuer)
+{
+	pthread_mutex_lock(&issuer->lock);
+	issuer->gathering = true;
+	pthread_mutex_unlock(&issuer->lock);
+}
+
+/* The poller must not wait for room that only it can make. */
+static bool has_room_for_all(const struct issuer *issuer)
+{
+	unsigned left = GATHERED_MAX;
+
+	for (const struct device_command *c = issuer->first; c; c = c->next)
+		if (!left-- || !has_room(c->queue, 2 * GATHERED_MAX))
+			return false;
+	return true;
+}
+
+static void issue_gathered(struct device *device)
+{
+	struct issuer *issuer = &device->issuer;
+
+	pthread_mutex_lock(&issuer->lock);
+	issuer->gathering = false;
+	if (may_go(issuer) && !issuer->issuing) {
+		if (has_room_for_all(issuer))
+			issue_all(device);
+		else
+			pthread_cond_signal(&issuer->wake);
 	}
 	pthread_mutex_unlock(&issuer->lock);
 }
@@ -701,6 +740,8 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 	uint64_t now = clock_now_ns(), count = done - completed, since;
 	int error = space_error(queue->space);
 	enum unit unit = unit_of(command);
+	bool gathers = count > 1 && queue->pace_ns > BURST_NS &&
+		       (done != atomic_load(&queue->marked) || atomic_load(&queue->behind));
 
 	since = max_of(command->started_ns, device->unit_free_ns[unit]);
 	since = max_of(since, device->started_ns);
@@ -709,6 +750,8 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 	atomic_store_explicit(&device->completed,
 		atomic_load_explicit(&device->completed, memory_order_relaxed) + count,
 		memory_order_relaxed);
+	if (gathers)
+		gather(&device->issuer);
 	while (completed < done) {
 		command = queue->flight[completed++ % QUEUE_COMMANDS];
 		device_command_start(command, max_of(command->started_ns, device->started_ns));
@@ -719,6 +762,8 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 		atomic_store_explicit(&queue->completed, completed, memory_order_release);
 		command->done(command, error ? error : command->error);
 	}
+	if (gathers)
+		issue_gathered(device);
 }
 
 static bool is_idle(struct device_queue *queue)

@@ -60,6 +60,8 @@ unsigned fake_let_go(void);
 unsigned fake_stop(void);
 unsigned fake_go_on(void);
 unsigned fake_write_count(void);
+/* What it has not done yet. */
+unsigned fake_pending_count(void);
 /* Another process takes a GiB while the next module is being loaded. */
 unsigned fake_share_next_load(void);
 /* Another process takes so much. */

@@ -15,7 +15,7 @@
 /* A stream has got on, or has got more. */
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static bool stopped; /* fake_stop() */
-static atomic_uint writes;
+static atomic_uint writes, pending;
 
 enum work_kind { WORK_COPY, WORK_FILL, WORK_LAUNCH, WORK_WRITE };
 
@@ -181,6 +181,7 @@ static void *stream_main(void *argument)
 			fake_broken = result;
 		} else {
 			stream->first = work->next;
+			pending--;
 			if (!stream->first)
 				stream->last = &stream->first;
 			free(work);
@@ -231,6 +232,7 @@ static CUresult enqueue(struct CUstream_st *stream, const struct work *wanted)
 	*work = *wanted;
 	work->next = NULL;
 	pthread_mutex_lock(&fake_lock);
+	pending++;
 	*stream->last = work;
 	stream->last = &work->next;
 	pthread_cond_broadcast(&moved);
@@ -376,6 +378,11 @@ CUresult cuLaunchKernelEx(
 __attribute__((visibility("default"))) unsigned fake_write_count(void)
 {
 	return writes;
+}
+
+__attribute__((visibility("default"))) unsigned fake_pending_count(void)
+{
+	return pending;
 }
 
 static void set_stopped(bool stop)

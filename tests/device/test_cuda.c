@@ -22,6 +22,13 @@ static int start(void **state)
 	return 0;
 }
 
+/* The tests ask the device themselves. */
+static int start_alone(void **state)
+{
+	harness_start_with(&harness, device_ops_find("cuda"), 0);
+	return 0;
+}
+
 static int stop(void **state)
 {
 	harness_stop(&harness);
@@ -72,16 +79,24 @@ struct __attribute__((packed)) set_params {
 	uint32_t value;
 };
 
-static void submit_set(struct device_queue *queue, struct submitted *s,
-	struct device_function *function, const struct set_params *params)
+static void submit_set_then(struct device_queue *queue, struct submitted *s,
+	struct device_function *function, const struct set_params *params,
+	void (*done)(struct device_command *command, int error))
 {
 	*s = (struct submitted){.command = {.kind = DEVICE_LAUNCH,
+					.done = done,
 					.launch = {.function = function,
 						.grid = {1 + params->value % 2, 1, 1},
 						.block = {1, 1, 1},
 						.params = params,
 						.param_bytes = 12}}};
 	harness_submit(&harness, queue, s);
+}
+
+static void submit_set(struct device_queue *queue, struct submitted *s,
+	struct device_function *function, const struct set_params *params)
+{
+	submit_set_then(queue, s, function, params, NULL);
 }
 
 static struct submitted bursts[BURST][2];
@@ -199,6 +214,7 @@ static void launches_that_wait_together_are_done_in_order(void **state)
 	h->ops->module_unload(modules[0]);
 }
 
+#define BATCH_OF_FOUR 4
 #define FOLLOWING 8 /* less than what makes a mark in any case */
 
 /* How many marks launches get that follow each other while the device does nothing. All are seen to be done. */
@@ -365,6 +381,86 @@ static void the_rest_of_a_row_need_not_come(void **state)
 	h->ops->module_unload(module);
 }
 
+/* Launches of which each is followed by another one, and what they are of. */
+static struct chain {
+	struct device_queue *queue;
+	struct device_function *function;
+	struct set_params params;
+	struct submitted first[FOLLOWING], second[FOLLOWING];
+	unsigned done;
+} chain;
+
+static void second_done(struct device_command *command, int error)
+{
+	assert_int_equal(error, 0);
+	chain.done++;
+}
+
+static void first_done(struct device_command *command, int error)
+{
+	struct submitted *s = (struct submitted *)command;
+
+	second_done(command, error);
+	if (s < chain.first + FOLLOWING)
+		submit_set_then(chain.queue, chain.second + (s - chain.first), chain.function,
+			&chain.params, second_done);
+}
+
+/* Waits for so many launches, of which all have been submitted. */
+static void poll_until(unsigned count)
+{
+	while (chain.done < count)
+		harness.ops->poll(harness.device);
+	chain.done = 0;
+}
+
+/* It is taken to be a long one. */
+static void launch_long(void)
+{
+	struct submitted s;
+
+	ask_driver("fake_stop");
+	submit_set_then(chain.queue, &s, chain.function, &chain.params, second_done);
+	usleep(5000);
+	ask_driver("fake_go_on");
+	poll_until(1);
+}
+
+/* Not where they are so short that the device would wait for the first. */
+static void what_follows_launches_that_are_done_together_goes_together(void **state)
+{
+	struct harness *h = &harness;
+	struct device_module *module;
+	struct device_chunk *chunk = harness_map(h, 0);
+	struct submitted more;
+	int graphs;
+
+	if (ask_driver("fake_pending_count") < 0)
+		skip();
+	chain = (struct chain){.queue = harness_queue(h), .params = {h->base, 1}};
+	assert_int_equal(
+		h->ops->module_load(h->space, set_image, sizeof set_image, NULL, &module), 0);
+	assert_int_equal(h->ops->function_get(module, "set", &chain.function), 0);
+	launch_long();
+	for (int i = 0; i < FOLLOWING; i++)
+		submit_set_then(
+			chain.queue, &chain.first[i], chain.function, &chain.params, first_done);
+	usleep(1000); /* for the issuing thread, which sleeps when it comes to them next */
+	while (ask_driver("fake_pending_count"))
+		usleep(100);
+	ask_driver("fake_stop");
+	submit_set_then(chain.queue, &more, chain.function, &chain.params, second_done);
+	graphs = ask_driver("fake_graph_launches");
+	h->ops->poll(h->device);
+	graphs = ask_driver("fake_graph_launches") - graphs;
+	ask_driver("fake_go_on");
+	poll_until(2 * FOLLOWING + 1);
+	assert_int_equal(graphs, FOLLOWING / BATCH_OF_FOUR);
+	h->ops->queue_destroy(chain.queue);
+	h->ops->module_unload(module);
+	harness_unmap(h, 0, chunk);
+}
+
 /* What a program knows of, and what it has put there, is the same before and after. */
 static void a_context_that_was_given_back_is_as_before(void **state)
 {
@@ -469,6 +565,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_rest_of_a_row_need_not_come, start, stop),
 		cmocka_unit_test_setup_teardown(
 			what_follows_a_mark_is_marked_when_that_is_reached, start, stop),
+		cmocka_unit_test_setup_teardown(
+			what_follows_launches_that_are_done_together_goes_together, start_alone,
+			stop),
 		cmocka_unit_test_setup_teardown(
 			a_context_that_was_given_back_is_as_before, start, stop),
 		cmocka_unit_test_setup_teardown(
