@@ -13,7 +13,7 @@
 #include "base/list.h"
 #include "device/ops.h"
 #include "worker/decode.h"
-#include "worker/memory.h"
+#include "worker/memory/memory.h"
 #include "worker/service.h"
 #include "worker/stream.h"
 

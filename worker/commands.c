@@ -11,7 +11,7 @@
 #include "worker/command.h"
 #include "worker/core.h"
 #include "worker/module.h"
-#include "worker/shm.h"
+#include "worker/memory/shm.h"
 #include "worker/usage.h"
 
 #define SPIN_NS_MAX (10 * NS_PER_MS)

@@ -21,7 +21,7 @@
 #include "gdev/error.h"
 #include "proto/check.h"
 #include "worker/core.h"
-#include "worker/shm.h"
+#include "worker/memory/shm.h"
 
 #define RETRY_FIRST_NS (20 * NS_PER_MS)
 #define RETRY_MOST_NS NS_PER_S

@@ -14,7 +14,7 @@
 #include "worker/command.h"
 #include "worker/core.h"
 #include "worker/module.h"
-#include "worker/residency.h"
+#include "worker/memory/residency.h"
 #include "worker/usage.h"
 
 void streams_init(struct core *core)

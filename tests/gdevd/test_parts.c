@@ -24,8 +24,8 @@
 #include "gdevd/cache.h"
 #include "gdevd/config.h"
 #include "gdevd/daemon.h"
-#include "gdevd/memory.h"
-#include "gdevd/shm.h"
+#include "gdevd/memory/memory.h"
+#include "gdevd/memory/shm.h"
 #include "gdevd/usage.h"
 
 static char directory[64];

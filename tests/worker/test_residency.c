@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "worker/residency.h"
+#include "worker/memory/residency.h"
 
 enum { A = 40, B, C };
 

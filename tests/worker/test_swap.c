@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "harness.h"
-#include "worker/residency.h"
+#include "worker/memory/residency.h"
 
 enum { A = 40 };
 

@@ -14,7 +14,7 @@
 #include "proto/control.h"
 #include "worker/control.h"
 #include "worker/direct.h"
-#include "worker/memory.h"
+#include "worker/memory/memory.h"
 #include "worker/service.h"
 
 struct command;

@@ -2,7 +2,7 @@
  *
  * See swap.h.
  */
-#include "gdevd/swap.h"
+#include "gdevd/memory/swap.h"
 
 #include <errno.h>
 #include <fcntl.h>

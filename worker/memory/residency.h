@@ -29,7 +29,7 @@
 #include "proto/control.h"
 #include "worker/control.h"
 #include "worker/direct.h"
-#include "worker/memory.h"
+#include "worker/memory/memory.h"
 #include "worker/service.h"
 #include "worker/stream.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * See shm.h: shared segments leave the device, as gdevd orders, and come back when a command needs them
- * (docs/memory.md, rule 12; gdevd/shm_swap.c says who does what). A session may have a segment attached at several
+ * (docs/memory.md, rule 12; gdevd/memory/shm_swap.c says who does what). A session may have a segment attached at several
  * places; an order is answered when all of them have carried it out.
  */
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
-#include "worker/shm.h"
+#include "worker/memory/shm.h"
 
 static void set_place(struct core *core, struct shared *shared, enum shared_place place)
 {

@@ -19,8 +19,8 @@
 #include <sys/types.h>
 
 #include "base/list.h"
-#include "gdevd/memory.h"
-#include "gdevd/residency.h"
+#include "gdevd/memory/memory.h"
+#include "gdevd/memory/residency.h"
 #include "proto/control.h"
 
 #define SHM_SEGMENTS_MAX 4096 /* per virtual GPU */

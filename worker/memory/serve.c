@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "worker/command.h"
 #include "worker/core.h"
-#include "worker/residency.h"
-#include "worker/swap.h"
+#include "worker/memory/residency.h"
+#include "worker/memory/swap.h"
 
 #define FILL_BYTES (16ull << 10) /* a part that stays in the processor's cache */
 

@@ -2,7 +2,7 @@
  *
  * See memory.h.
  */
-#include "gdevd/memory.h"
+#include "gdevd/memory/memory.h"
 
 #include <errno.h>
 

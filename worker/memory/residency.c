@@ -2,7 +2,7 @@
  *
  * See residency.h: what may pass. load.c brings in, evict.c makes room; serve.c works in host swap.
  */
-#include "worker/residency.h"
+#include "worker/memory/residency.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
-#include "worker/shm.h"
+#include "worker/memory/shm.h"
 #include "worker/usage.h"
 
 #define SMALL_BYTES (64ull << 20) /* objects of less are small */

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "worker/core.h"
-#include "worker/memory.h"
-#include "worker/residency.h"
+#include "worker/memory/memory.h"
+#include "worker/memory/residency.h"
 #include "worker/usage.h"
 
 #define SLACK_NS (200 * NS_PER_MS) /* unused for so long, slack goes back */

@@ -3,7 +3,7 @@
  * See memory.h: the map of ranges, allocation and freeing. What is paid is in charge.c, chunks are in
  * pieces.c. Making, mapping and unmapping chunks are jobs: they take system calls by the dozen.
  */
-#include "worker/memory.h"
+#include "worker/memory/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
-#include "worker/shm.h"
+#include "worker/memory/shm.h"
 
 void memory_init(struct core *core)
 {

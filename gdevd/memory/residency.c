@@ -2,7 +2,7 @@
  *
  * See residency.h.
  */
-#include "gdevd/residency.h"
+#include "gdevd/memory/residency.h"
 
 #include <errno.h>
 #include <string.h>

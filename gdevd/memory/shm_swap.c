@@ -22,7 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gdevd/daemon.h"
-#include "gdevd/shm.h"
+#include "gdevd/memory/shm.h"
 
 bool shm_is_whole(const struct shm_segment *segment)
 {

@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "gdev/error.h"
 #include "worker/core.h"
-#include "worker/memory.h"
-#include "worker/swap.h"
+#include "worker/memory/memory.h"
+#include "worker/memory/swap.h"
 
 #define LARGE_BYTES (16ull << 20)
 

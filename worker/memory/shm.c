@@ -2,7 +2,7 @@
  *
  * See shm.h. Without a gdevd these calls fail with -GDEV_E_NO_DAEMON; what is attached stays attached.
  */
-#include "worker/shm.h"
+#include "worker/memory/shm.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -14,8 +14,8 @@
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
-#include "worker/residency.h"
-#include "worker/shm.h"
+#include "worker/memory/residency.h"
+#include "worker/memory/shm.h"
 #include "worker/usage.h"
 
 /* Have their slots at a time; what waits can be had back for nothing. */

@@ -12,7 +12,7 @@
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
-#include "worker/residency.h"
+#include "worker/memory/residency.h"
 #include "worker/usage.h"
 
 void residency_want(struct core *core, struct piece *piece)

@@ -2,7 +2,7 @@
  *
  * See swap.h.
  */
-#include "worker/swap.h"
+#include "worker/memory/swap.h"
 
 #include <errno.h>
 #include <fcntl.h>

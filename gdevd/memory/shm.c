@@ -2,7 +2,7 @@
  *
  * See shm.h.
  */
-#include "gdevd/shm.h"
+#include "gdevd/memory/shm.h"
 
 #include <errno.h>
 #include <stdlib.h>

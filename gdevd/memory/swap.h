@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gdevd/memory.h"
-#include "gdevd/residency.h"
+#include "gdevd/memory/memory.h"
+#include "gdevd/memory/residency.h"
 
 struct daemon;
 struct vgpu;

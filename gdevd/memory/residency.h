@@ -15,7 +15,7 @@
 
 #include "base/list.h"
 #include "gdevd/deadlines.h"
-#include "gdevd/memory.h"
+#include "gdevd/memory/memory.h"
 
 struct control_evict;
 struct control_memory;

@@ -2,7 +2,7 @@
  *
  * See retire.h.
  */
-#include "gdevd/retire.h"
+#include "gdevd/memory/retire.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
