@@ -429,6 +429,37 @@ static void what_is_wanted_back_while_it_is_written_is_there_at_once(void **stat
 	assert_int_equal(fixture->core->page->swap_kept_bytes, 0);
 }
 
+/* Else the segment's own slots would take the place of one that the write still has, and be put among those that are
+ * kept. Without a gdevd an export is refused at once, when its turn comes. */
+static void what_is_wanted_back_while_it_is_written_is_exported_after_that(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_charged_function(fixture);
+	struct record_shared export = {
+		.header.opcode = RECORD_SHARED_EXPORT, .address = TEST_DEVICE};
+	uint64_t value;
+
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	double_hold(true);
+	evict(fixture, 10 * MIB, 0);
+	expect_change(fixture, CONTROL_MEMORY, -(8 * (int64_t)MIB - 4096));
+	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_WRITING);
+	close(fixture->gdevd);
+	fixture->gdevd = -1;
+	fixture_run(fixture);
+	value = post(fixture, &export);
+	fixture_run(fixture);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_RESIDENT);
+	assert_true(completed(fixture, 0) < value);
+	double_hold(false);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, 0), value);
+	assert_int_equal(fixture->segment->replies[0].status, -GDEV_E_NO_DAEMON);
+}
+
 /* An order for which the swap file is charged. */
 static void evict_to(struct fixture *fixture, uint64_t bytes, int fd)
 {
@@ -690,6 +721,7 @@ int main(void)
 		TEST(what_nobody_has_room_for_is_used_from_host_memory),
 		TEST(what_is_wanted_back_before_it_was_written_has_not_moved),
 		TEST(what_is_wanted_back_while_it_is_written_is_there_at_once),
+		TEST(what_is_wanted_back_while_it_is_written_is_exported_after_that),
 		TEST(what_host_memory_has_no_room_for_goes_to_the_file_and_comes_back),
 		TEST(what_a_full_disk_does_not_take_stays_on_the_device),
 		TEST(what_nobody_has_room_for_is_used_from_the_file),

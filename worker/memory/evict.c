@@ -130,6 +130,8 @@ static void stay(struct core *core, struct piece *piece)
 	if (piece->state == PIECE_WRITING)
 		evict_rescue(core, piece);
 	piece->copied = false;
+	if (range->stays) /* who exports it has waited for that */
+		residency_wake(core);
 	memory_unpin(core, range);
 	progress(core);
 }

@@ -356,9 +356,11 @@ bool residency_keep(struct core *core, struct range *range)
 
 	range->stays = true;
 	for (size_t i = 0; i < range->piece_count; i++) {
+		const struct piece *piece = &range->pieces[i];
 		residency_want(core, &range->pieces[i]);
-		there &= range->pieces[i].state == PIECE_RESIDENT ||
-			 range->pieces[i].state == PIECE_MAPPED; /* which cannot be exported */
+		there &= piece->state == PIECE_RESIDENT ||
+			 piece->state == PIECE_MAPPED; /* which cannot be exported */
+		there &= !piece->copied; /* its slot is still that of the write that was in vain */
 	}
 	if (!there)
 		residency_pump(core);
