@@ -426,22 +426,12 @@ static void launch_long(void)
 	poll_until(1);
 }
 
-/* Not where they are so short that the device would wait for the first. */
-static void what_follows_launches_that_are_done_together_goes_together(void **state)
+/* Several launches are done when the poller looks, and each is followed by another: how many graphs these go as. */
+static int follow_those_done_together(void)
 {
-	struct harness *h = &harness;
-	struct device_module *module;
-	struct device_chunk *chunk = harness_map(h, 0);
 	struct submitted more;
-	int graphs;
+	int before, graphs;
 
-	if (ask_driver("fake_pending_count") < 0)
-		skip();
-	chain = (struct chain){.queue = harness_queue(h), .params = {h->base, 1}};
-	assert_int_equal(
-		h->ops->module_load(h->space, set_image, sizeof set_image, NULL, &module), 0);
-	assert_int_equal(h->ops->function_get(module, "set", &chain.function), 0);
-	launch_long();
 	for (int i = 0; i < FOLLOWING; i++)
 		submit_set_then(
 			chain.queue, &chain.first[i], chain.function, &chain.params, first_done);
@@ -450,11 +440,32 @@ static void what_follows_launches_that_are_done_together_goes_together(void **st
 		usleep(100);
 	ask_driver("fake_stop");
 	submit_set_then(chain.queue, &more, chain.function, &chain.params, second_done);
-	graphs = ask_driver("fake_graph_launches");
-	h->ops->poll(h->device);
-	graphs = ask_driver("fake_graph_launches") - graphs;
+	before = ask_driver("fake_graph_launches");
+	harness.ops->poll(harness.device);
+	graphs = ask_driver("fake_graph_launches") - before;
 	ask_driver("fake_go_on");
 	poll_until(2 * FOLLOWING + 1);
+	return graphs;
+}
+
+/* Not where they are so short that the device would wait for the first. On a busy machine the issuing thread may be
+ * awake, and takes some of them first: then it is tried again. */
+static void what_follows_launches_that_are_done_together_goes_together(void **state)
+{
+	struct harness *h = &harness;
+	struct device_module *module;
+	struct device_chunk *chunk = harness_map(h, 0);
+	int graphs = 0;
+
+	if (ask_driver("fake_pending_count") < 0)
+		skip();
+	chain = (struct chain){.queue = harness_queue(h), .params = {h->base, 1}};
+	assert_int_equal(
+		h->ops->module_load(h->space, set_image, sizeof set_image, NULL, &module), 0);
+	assert_int_equal(h->ops->function_get(module, "set", &chain.function), 0);
+	launch_long();
+	for (int i = 0; i < 50 && graphs < FOLLOWING / BATCH_OF_FOUR; i++)
+		graphs = follow_those_done_together();
 	assert_int_equal(graphs, FOLLOWING / BATCH_OF_FOUR);
 	h->ops->queue_destroy(chain.queue);
 	h->ops->module_unload(module);
