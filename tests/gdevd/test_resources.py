@@ -297,9 +297,9 @@ class Grants(harness.GdevdTest):
     def test_holder_that_does_not_leave_is_passed_over(self):
         self.start(config=self.config)
         first, second = self.client(), self.client()
+        begin = time.monotonic()
         first.tell(self.grant(wire.ACQUIRE))
         self.expect(first, wire.GRANT)
-        begin = time.monotonic()
         second.tell(self.grant(wire.ACQUIRE))
         self.expect(second, wire.GRANT)
         self.assertGreater(time.monotonic() - begin, 0.14)

@@ -209,7 +209,7 @@ class Small(integ.Case):
         now, before = None, 0
         while now != before:
             before = now
-            time.sleep(0.3)
+            time.sleep(0.6)
             now = {vgpu["vgpu"]: tuple(vgpu["resources"][name]["used_ns"] for name in ("to_device", "from_device"))
                    for vgpu in self.top()["vgpus"]}
         return now
