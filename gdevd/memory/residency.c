@@ -21,6 +21,7 @@
 #define PAUSE_MOST_NS (2 * NS_PER_S)
 #define PAUSE_HOPED_NS (2 * PAUSE_FIRST_NS) /* as long as pauses are no longer, there is hope */
 #define PAUSE_AWAITED_NS (500 * NS_PER_MS)  /* of others, by who could do without */
+#define STAYS_AWAITED_NS (10 * NS_PER_S)    /* of those who gave nothing yet, by who could not */
 
 /* ---- init ---- */
 
@@ -194,9 +195,10 @@ bool residency_is_paused(const struct residency_pause *pause)
 	return pause->until_ns > clock_now_ns();
 }
 
-bool residency_is_hopeful(const struct residency_pause *pause)
+bool residency_is_hopeful(const struct residency_pause *pause, enum residency_patience patience)
 {
-	return residency_is_paused(pause) && pause->length_ns <= PAUSE_HOPED_NS;
+	return residency_is_paused(pause) &&
+	       (pause->length_ns <= PAUSE_HOPED_NS || patience == PATIENCE_MOST);
 }
 
 void residency_refreshed(struct worker *worker)
@@ -449,19 +451,19 @@ static uint64_t objects_of(const struct worker *worker)
 }
 
 /* What others than `asks` have beside their contexts, and give soon: they had nothing to give just now, as it was in
- * use perhaps, and are asked again; `after_turns`: or they use the device with it now. */
+ * use perhaps, and are asked again, or they use the device with it now. */
 static uint64_t given_later(const struct daemon *daemon, const struct worker *asks,
-	const struct vgpu *vgpu, bool after_turns)
+	const struct vgpu *vgpu, enum residency_patience patience)
 {
-	uint64_t sum = shm_given_later(daemon, asks, vgpu, after_turns);
+	uint64_t sum = shm_given_later(daemon, asks, vgpu, patience);
 	const struct worker *worker;
 
 	list_for_each (worker, &daemon->workers.all, link) {
 		if (worker == asks || !worker->session || worker_is_going(worker) ||
 			(vgpu && worker->session->vgpu != vgpu))
 			continue;
-		if (residency_is_hopeful(&worker->residency.pause) ||
-			(after_turns && residency_is_protected(worker)))
+		if (residency_is_hopeful(&worker->residency.pause, patience) ||
+			(patience >= PATIENCE_TURNS && residency_is_protected(worker)))
 			sum += objects_of(worker);
 	}
 	return sum;
@@ -469,15 +471,21 @@ static uint64_t given_later(const struct daemon *daemon, const struct worker *as
 
 /* Who wants something for its turn of the device waits for who uses it only a little: without, it uses host memory,
  * for good. The same for what is free and is kept for a client's context, which will have been made. What cannot be
- * elsewhere waits as long as there is something to wait for, idle contexts too. */
+ * elsewhere waits as long as there is something to wait for, idle contexts too; and a while for those of whom nobody
+ * knows whether they will ever give: without it the program fails. */
 static bool may_give_later(
 	const struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu)
 {
+	uint64_t waited_ns = clock_now_ns() - asks->residency.used_ns;
 	bool stays = asks->residency.wanted_here;
-	bool patient = stays || clock_now_ns() - asks->residency.used_ns <= PAUSE_AWAITED_NS;
+	enum residency_patience patience = PATIENCE_LITTLE;
 
-	return given_later(daemon, asks, vgpu, patient) ||
-	       (patient && client_waiting_count(daemon, vgpu)) ||
+	if (stays && waited_ns <= STAYS_AWAITED_NS)
+		patience = PATIENCE_MOST;
+	else if (stays || waited_ns <= PAUSE_AWAITED_NS)
+		patience = PATIENCE_TURNS;
+	return given_later(daemon, asks, vgpu, patience) ||
+	       (patience && client_waiting_count(daemon, vgpu)) ||
 	       (stays && retire_may_come(daemon, vgpu));
 }
 
@@ -645,7 +653,7 @@ int residency_make_room(struct daemon *daemon, struct vgpu *vgpu, uint64_t bytes
 	have += coming_in(daemon, vgpu);
 	if (have >= bytes || swap_comes(daemon) || (sent && retire_may_come(daemon, vgpu)))
 		return -EAGAIN;
-	if (!sent || have + given_later(daemon, NULL, vgpu, true) < bytes)
+	if (!sent || have + given_later(daemon, NULL, vgpu, PATIENCE_TURNS) < bytes)
 		return -ENOMEM;
 	retire_wait(daemon); /* nobody says when a turn is over */
 	return -EAGAIN;

@@ -76,8 +76,13 @@ void residency_finish_worker(struct worker *worker);
 /* It gave nothing; it may have something to give. */
 void residency_pause_begin(struct residency_pause *pause);
 bool residency_is_paused(const struct residency_pause *pause);
-/* For one of the first two times: who needs memory waits for that (rule 5). */
-bool residency_is_hopeful(const struct residency_pause *pause);
+/* Whom one that needs memory waits for (rule 5): those that gave nothing, when they are asked again; */
+enum residency_patience {
+	PATIENCE_LITTLE, /* the first two times; */
+	PATIENCE_TURNS,  /* or those that use the device; */
+	PATIENCE_MOST,   /* or, however often they gave nothing, all. */
+};
+bool residency_is_hopeful(const struct residency_pause *pause, enum residency_patience patience);
 void residency_refreshed(struct worker *worker);
 /* More is wanted than those have who could be asked: residency_balance() when that changes. */
 void residency_ask_again(struct daemon *daemon);

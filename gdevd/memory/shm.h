@@ -120,10 +120,10 @@ uint64_t shm_send_for(
 uint64_t shm_asked_again_at(const struct daemon *daemon, uint64_t at_ns);
 /* What those that are leaving will bring yet. */
 uint64_t shm_coming(const struct daemon *daemon, const struct vgpu *vgpu);
-/* What those have that could not leave just now, and are asked again; `after_turns`: or that others than `asks` use the
- * device with. */
+/* What those have that could not leave just now, and are asked again, or that others than `asks` use the device
+ * with. */
 uint64_t shm_given_later(const struct daemon *daemon, const struct worker *asks,
-	const struct vgpu *only, bool after_turns);
+	const struct vgpu *only, enum residency_patience patience);
 /* The session was suspended: what nobody else uses leaves. */
 void shm_session_suspended(struct session *session);
 

@@ -411,7 +411,7 @@ static bool is_used_by_others(const struct shm_segment *segment, const struct wo
 }
 
 uint64_t shm_given_later(const struct daemon *daemon, const struct worker *asks,
-	const struct vgpu *only, bool after_turns)
+	const struct vgpu *only, enum residency_patience patience)
 {
 	const struct shm_segment *segment;
 	const struct vgpu *vgpu;
@@ -422,8 +422,9 @@ uint64_t shm_given_later(const struct daemon *daemon, const struct worker *asks,
 			continue;
 		list_for_each (segment, &vgpu->shm.segments, link)
 			if (segment->place == SHM_ON_DEVICE &&
-				(residency_is_hopeful(&segment->pause) ||
-					(after_turns && is_used_by_others(segment, asks))))
+				(residency_is_hopeful(&segment->pause, patience) ||
+					(patience >= PATIENCE_TURNS &&
+						is_used_by_others(segment, asks))))
 				bytes += segment->memory.used_bytes;
 	}
 	return bytes;

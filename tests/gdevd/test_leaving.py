@@ -247,6 +247,18 @@ class Leaving(harness.GdevdTest):
         self.assertEqual(wire.receive(second.peer)[0], wire.GRANT)
         self.expect_answer(second, 2 * MIB, 7)
 
+    def test_what_must_be_on_the_device_waits_for_who_gives_nothing_again_and_again(self):
+        self.begin("4M", mode="ok")
+        first, second = self.client(), self.client()
+        self.assertEqual(first.memory(2 * MIB)[0], 0)
+        second.tell(self.resident(2 * MIB))
+        for _ in range(4):  # after the first two times nobody waits who could do without
+            serial, size, _ = self.expect_order(first)
+            self.give(first, serial, 0)
+        serial, size, _ = self.expect_order(first)
+        self.give(first, serial, 2 * MIB)
+        self.expect_answer(second, 2 * MIB, 7)
+
     def test_a_client_does_not_wait_for_more_than_they_have(self):
         self.begin("4M", mode="ok", vgpus="[vgpu gdev0]\n[vgpu small]\nmemory = 1M\n")
         first = self.client("small")
