@@ -53,10 +53,10 @@ struct graph {
 struct batches {
 	pthread_mutex_t lock; /* of all graphs */
 	CUmodule module;
-	struct device_function nothing;
 	bool refused; /* the driver would not make one */
 	unsigned next_small, next_large;
-	struct graph graphs[GRAPHS]; /* small, large, and from ROW_FIRST on of rows */
+	struct graph graphs[GRAPHS];    /* small, large, and from ROW_FIRST on of rows */
+	struct device_function nothing; /* of the module; without a name */
 };
 
 /* ---- what can go together ---- */

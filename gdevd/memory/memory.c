@@ -5,6 +5,7 @@
 #include "gdevd/memory/memory.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 #include "base/cleanup.h"
 
@@ -65,36 +66,43 @@ int memory_return(struct memory_account *account, uint64_t bytes)
 	return 0;
 }
 
+static bool is_in(const struct memory_account *account, const struct memory_account *chain)
+{
+	while (chain && chain != account)
+		chain = chain->parent;
+	return chain != NULL;
+}
+
+/* What both chains end in has it already, and keeps it: also when it is over its limit. */
+static bool has_room_for(
+	const struct memory_account *from, const struct memory_account *to, uint64_t bytes)
+{
+	for (; to && !is_in(to, from); to = to->parent)
+		if (bytes > memory_room(to))
+			return false;
+	return true;
+}
+
 int memory_move(struct memory_account *from, struct memory_account *to, uint64_t bytes)
 {
-	int error;
-
-	if (memory_return(from, bytes))
+	if (bytes > from->used_bytes)
 		return -EINVAL;
-	/* Between the two nothing else can be charged: the way back cannot fail but by a limit that
-	 * was lowered, and the use goes back to what it was. */
-	error = memory_charge(to, bytes);
-	if (error)
-		for (; from; from = from->parent)
-			from->used_bytes += bytes;
-	return error;
+	if (!has_room_for(from, to, bytes))
+		return -ENOMEM;
+	memory_return(from, bytes);
+	memory_charge_held(to, bytes);
+	return 0;
 }
 
 int memory_reparent(struct memory_account *account, struct memory_account *parent)
 {
-	struct memory_account *old = account->parent;
 	uint64_t bytes = account->used_bytes;
-	int error = 0;
 
-	if (old)
-		memory_return(old, bytes);
-	if (parent)
-		error = memory_charge(parent, bytes);
-	if (error) {
-		for (; old; old = old->parent)
-			old->used_bytes += bytes;
-		return error;
-	}
+	if (!has_room_for(account->parent, parent, bytes))
+		return -ENOMEM;
+	if (account->parent)
+		memory_return(account->parent, bytes);
+	memory_charge_held(parent, bytes);
 	account->parent = parent;
 	return 0;
 }

@@ -430,6 +430,24 @@ static void account_moves_to_another_parent_with_all_it_holds(void **state)
 	assert_int_equal(large.used_bytes, 0);
 }
 
+static void account_moves_below_what_is_over_its_limit(void **state)
+{
+	struct memory_account device, vgpu, worker, segment;
+
+	memory_init(&device, NULL, 100);
+	memory_init(&vgpu, &device, UINT64_MAX);
+	memory_init(&segment, &vgpu, UINT64_MAX);
+	memory_init(&worker, &device, UINT64_MAX);
+	memory_charge_held(&device, 95); /* of one that is going */
+	memory_charge_held(&worker, 10); /* it began before the other took so much */
+	assert_int_equal(memory_reparent(&worker, &vgpu), 0);
+	assert_int_equal(vgpu.used_bytes, 10);
+	assert_int_equal(memory_move(&worker, &segment, 4), 0);
+	assert_int_equal(segment.used_bytes, 4);
+	assert_int_equal(vgpu.used_bytes, 10);
+	assert_int_equal(device.used_bytes, 105);
+}
+
 static void held_memory_is_charged_beyond_a_lowered_limit(void **state)
 {
 	struct memory_account vgpu;
@@ -776,6 +794,7 @@ int main(void)
 		cmocka_unit_test(charge_goes_to_the_whole_chain_or_to_none),
 		cmocka_unit_test(moved_charge_leaves_what_is_above_alone),
 		cmocka_unit_test(account_moves_to_another_parent_with_all_it_holds),
+		cmocka_unit_test(account_moves_below_what_is_over_its_limit),
 		cmocka_unit_test(held_memory_is_charged_beyond_a_lowered_limit),
 		cmocka_unit_test(segment_rights_are_those_of_system_v),
 		cmocka_unit_test_setup_teardown(cache_keeps_its_bound_and_what_was_used_last,

@@ -144,11 +144,11 @@ class Driver(unittest.TestCase):
         self.wait_warm(gdevd)
         self.assertEqual(gdevd.status()["workers"]["warm_bytes"], 1 << 30)
         steps = self.client(gdevd, "hold", "3000")
-        self.assertEqual(steps["held"], "3008", steps)
+        self.assertEqual(steps.get("held"), "3008", steps)
         steps = self.client(gdevd, "hold", "3520")
-        self.assertEqual(steps["held"], "3520", steps)
+        self.assertEqual(steps.get("held"), "3520", steps)
         steps = self.client(gdevd, "hold", "4000")
-        self.assertEqual(steps["held"], "3520", steps)  # all but its own context, and 1 %
+        self.assertEqual(steps.get("held"), "3520", steps)  # all but its own context, and 1 %
         self.wait_warm(gdevd)
         self.assertEqual(gdevd.status()["devices"][0]["memory_used_bytes"], 1 << 30)
 
