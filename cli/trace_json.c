@@ -319,12 +319,11 @@ static void write_swaps(struct writer *writer, const struct traced *traced,
 static void write_commands(struct writer *writer, struct traced *traced)
 {
 	struct trace_event *events = traced->events[SIDE_WORKER];
-	size_t count = traced->count[SIDE_WORKER];
+	size_t count = traced->count[SIDE_WORKER], i = 0;
 
-	size_t i = 0;
-
-	if (count)
-		qsort(events, count, sizeof *events, by_stream);
+	if (!count) /* and no array, perhaps */
+		return;
+	qsort(events, count, sizeof *events, by_stream);
 	while (i < count && is_command(&events[i])) {
 		uint32_t track = writer->next_track;
 		size_t of_stream = write_stream(writer, traced, track, &events[i], count - i);
