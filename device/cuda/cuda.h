@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "device/cuda/driver.h"
 #include "device/ops.h"
@@ -27,6 +28,8 @@ enum unit { UNIT_COMPUTE, UNIT_TO_DEVICE, UNIT_FROM_DEVICE, UNITS };
 #define CACHE_LINE 64
 #define COMPLETION_WORDS 4096
 #define START_WORD 0 /* of them: how many starts the device has come to */
+
+#define BURST_NS (6 * NS_PER_US) /* commands that follow each other faster are a burst */
 
 /* Who hands commands to the driver: the thread that submits, as long as it has one now and then; in a
  * burst, as soon as it is awake, a thread of its own, so that reading records and issuing commands overlap. */
@@ -104,6 +107,19 @@ struct device_space {
 	struct list modules;    /* struct device_module.link, oldest first */
 	struct list registered; /* struct registration */
 };
+
+static inline int space_error(const struct device_space *space)
+{
+	return atomic_load_explicit(&space->error, memory_order_relaxed);
+}
+
+/* The first error stays. */
+static inline void space_break(struct device_space *space, int error)
+{
+	int none = 0;
+
+	atomic_compare_exchange_strong(&space->error, &none, error);
+}
 
 /* Host memory that the device may use. */
 struct registration {
@@ -188,7 +204,8 @@ uint32_t cuda_keeps(struct device_space *space);
 int cuda_retire(struct device_space *space);
 int cuda_revive(struct device_space *space);
 
-/* variables.c. Finds the module's variables in its image, and what is in the way of saving them. -ENOMEM. */
+/* variables.c. Finds in its image the module's variables, what is in the way of saving them (keeper), and how much of
+ * the device it can take (most_bytes). -ENOMEM. */
 int variables_list(struct device_module *module, const void *image, size_t length);
 void variables_free(struct device_module *module);
 
@@ -269,14 +286,31 @@ void batches_leave_queue(struct device_queue *queue);
 /* No graph has the module's functions from here on; those under way come to their end. */
 void batches_leave_module(struct device_module *module);
 
-/* queue.c */
+/* command.c. On the stream, in the context. */
+CUresult command_issue(
+	const struct driver *driver, CUstream stream, const struct device_command *command);
+
+/* issue.c */
 int issuer_start(struct device *device);
 void issuer_stop(struct device *device);
+void cuda_submit(struct device_queue *queue, struct device_command *command);
+/* The poller's. The rest of a row of launches that has not come is waited for no more. */
+void issuer_end_hold(struct device *device);
+/* A mark behind what has waited for one, now that the device has reached the one before. Not if somebody issues: that one
+ * sees to it, or the poller comes again. */
+void issuer_mark_behind(struct device *device, struct device_queue *queue);
+/* What follows several commands that are done at once is issued at once: as one, perhaps (batch.c). Only while the device
+ * has more to do; and where launches are shorter than issuing them, the issuing thread begins with the first. */
+void issuer_gather(struct device *device);
+void issuer_issue_gathered(struct device *device);
+
+/* queue.c */
 int cuda_queue_create(struct device_space *space, int priority, struct device_queue **queue);
 void cuda_queue_destroy(struct device_queue *queue);
+/* The poller is to look at it. */
+void queue_list(struct device_queue *queue);
 /* The poller looks at it no more, until something is on it again. Now nothing is. */
 void queue_unlist(struct device_queue *queue);
-void cuda_submit(struct device_queue *queue, struct device_command *command);
 bool cuda_poll(struct device *device);
 
 /* print.c. Catches what the driver writes to standard output for kernels that print. */
