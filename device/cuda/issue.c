@@ -332,6 +332,8 @@ void cuda_submit(struct device_queue *queue, struct device_command *command)
 	pthread_mutex_unlock(&issuer->lock);
 }
 
+/* ---- what the poller does for it ---- */
+
 void issuer_end_hold(struct device *device)
 {
 	struct issuer *issuer = &device->issuer;
@@ -344,8 +346,6 @@ void issuer_end_hold(struct device *device)
 	}
 	pthread_mutex_unlock(&issuer->lock);
 }
-
-/* ---- what the poller does for it ---- */
 
 void issuer_mark_behind(struct device *device, struct device_queue *queue)
 {

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who is named to follow a holder, and when gdevd wakes up early.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include "gdevd/daemon.h"
+
+/* ---- turns ---- */
+
+/* A daemon with a holder and two who wait; its workers have a page and no socket. */
+struct turning_fixture {
+	struct daemon daemon;
+	struct worker workers[3];
+	struct worker_page pages[3];
+	struct session sessions[3];
+};
+
+static struct turning_fixture *make_turning(void)
+{
+	struct turning_fixture *fixture = calloc(1, sizeof *fixture);
+
+	for (unsigned i = 0; i < 3; i++) {
+		fixture->workers[i].page = &fixture->pages[i];
+		fixture->pages[i].revoke[RESOURCE_COMPUTE] = REVOKE_NOW; /* in its last turn */
+		fixture->sessions[i] = (struct session){.daemon = &fixture->daemon,
+			.worker = &fixture->workers[i],
+			.id = 10 + i,
+			.turns = true};
+	}
+	assert_int_equal(turns_init(&fixture->daemon), 0);
+	return fixture;
+}
+
+static void a_holder_is_told_who_follows_and_gdevd_sees_whether_it_handed_over(void **state)
+{
+	struct turning_fixture *fixture = make_turning();
+	struct daemon *daemon = &fixture->daemon;
+	struct session *holder = &fixture->sessions[0], *next = &fixture->sessions[1],
+		       *other = &fixture->sessions[2];
+	uint64_t *word = &daemon->device.turning.page->resources[RESOURCE_COMPUTE].next;
+
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
+	assert_int_equal(*word, TURN_NEXT(10, 1));
+	assert_int_equal(fixture->pages[1].revoke[RESOURCE_COMPUTE], REVOKE_NONE);
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, other)); /* it had not */
+	assert_int_equal(*word, TURN_NEXT(10, 2));
+	*word = 0; /* now it has */
+	assert_false(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
+	assert_int_equal(*word, 0);
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, other, NULL)); /* the next holder's */
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, other, next));
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, other, NULL));
+	assert_int_equal(*word, 0);
+	turns_finish(daemon);
+	free(fixture);
+}
+
+static void who_needs_a_message_is_not_named(void **state)
+{
+	struct turning_fixture *fixture = make_turning();
+	struct daemon *daemon = &fixture->daemon;
+	struct session *holder = &fixture->sessions[0], *next = &fixture->sessions[1];
+	uint64_t *word = &daemon->device.turning.page->resources[RESOURCE_COMPUTE].next;
+
+	*word = TURN_NEXT(10, 1); /* what a worker may have written there */
+	next->turns = false;      /* it came with an earlier gdevd */
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
+	assert_int_equal(*word, 0);
+	next->turns = true;
+	daemon->config.one_queue = true;
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
+	assert_int_equal(*word, 0);
+	daemon->config.one_queue = false;
+	next->worker->residency.dry =
+		true; /* gdevd does not count on its memory until it is granted */
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, next));
+	assert_int_equal(*word, 0);
+	assert_int_equal(fixture->pages[1].revoke[RESOURCE_COMPUTE], REVOKE_NOW);
+	assert_true(turns_name(daemon, RESOURCE_COMPUTE, holder, NULL));
+	turns_finish(daemon);
+	free(fixture);
+}
+
+/* ---- waking up together with a worker ---- */
+
+static void client_that_wakes_its_worker_wakes_gdevd_once(void **state)
+{
+	static struct daemon daemon;
+	struct session session = {.daemon = &daemon};
+
+	daemon_init(&daemon);
+	session.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	assert_int_equal(early_init(&daemon), 0);
+	uv_run(&daemon.loop, UV_RUN_NOWAIT);
+	assert_int_equal(eventfd_write(session.wake_fd, 1), 0);
+	early_begin(&session); /* what was written before is no news */
+	uv_run(&daemon.loop, UV_RUN_NOWAIT);
+	assert_true(session.early);
+	assert_int_equal(daemon.eager_until_ns, 0);
+	assert_int_equal(eventfd_write(session.wake_fd, 1), 0);
+	uv_run(&daemon.loop, UV_RUN_NOWAIT);
+	assert_false(session.early);
+	assert_true(daemon.eager_until_ns > 0);
+	/* Once: not before it is asked for again. */
+	daemon.eager_until_ns = 0;
+	assert_int_equal(eventfd_write(session.wake_fd, 1), 0);
+	uv_run(&daemon.loop, UV_RUN_NOWAIT);
+	assert_int_equal(daemon.eager_until_ns, 0);
+	early_begin(&session);
+	early_session_finish(&session);
+	assert_int_equal(session.wake_fd, -1);
+	early_finish(&daemon);
+	deadlines_finish(&daemon.deadlines);
+	uv_close((uv_handle_t *)&daemon.eager, NULL);
+	uv_run(&daemon.loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&daemon.loop), 0);
+}
+
+/* What the holder's word says when the other's client has woken its worker. */
+static uint32_t word_when_woken(struct session *holder, struct session *other)
+{
+	uv_loop_t *loop = &holder->daemon->loop;
+
+	early_begin(other);
+	uv_run(loop, UV_RUN_NOWAIT);
+	assert_int_equal(eventfd_write(other->wake_fd, 1), 0);
+	uv_run(loop, UV_RUN_NOWAIT);
+	assert_false(other->early);
+	return holder->worker->page->revoke[RESOURCE_COMPUTE];
+}
+
+static void holder_is_held_back_for_one_that_is_let_in_whenever_it_comes(void **state)
+{
+	static struct daemon daemon;
+	struct worker_page page = {0};
+	struct worker worker = {.page = &page};
+	struct session holder = {.daemon = &daemon, .worker = &worker, .id = 1},
+		       other = {.daemon = &daemon, .id = 2};
+	struct sched *sched = &daemon.device.sched[RESOURCE_COMPUTE];
+
+	daemon_init(&daemon);
+	assert_int_equal(early_init(&daemon), 0);
+	other.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	sched->holder = &holder.entities[RESOURCE_COMPUTE];
+	/* It has not been seen to come, or came too late. */
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_NONE);
+	early_asked(&other, true, other.woken_ns + NS_PER_S);
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_NONE);
+	early_asked(&other, true, other.woken_ns + 1);
+	sched->revoked = REVOKE_WHEN_IDLE;
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_SOON);
+	/* It does not ask: the holder goes on, and is not held back for this one again. */
+	while (page.revoke[RESOURCE_COMPUTE] == REVOKE_SOON)
+		uv_run(&daemon.loop, UV_RUN_NOWAIT);
+	assert_int_equal(page.revoke[RESOURCE_COMPUTE], REVOKE_WHEN_IDLE);
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_WHEN_IDLE);
+	/* Nor for one that is not let in when it asks. */
+	early_asked(&other, false, other.woken_ns + 1);
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_WHEN_IDLE);
+	/* Who is told to leave anyway leaves. */
+	early_asked(&other, true, other.woken_ns + 1);
+	sched->revoked = page.revoke[RESOURCE_COMPUTE] = REVOKE_NOW;
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_NOW);
+	early_session_finish(&other);
+	early_finish(&daemon);
+	deadlines_finish(&daemon.deadlines);
+	uv_close((uv_handle_t *)&daemon.eager, NULL);
+	uv_run(&daemon.loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&daemon.loop), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			a_holder_is_told_who_follows_and_gdevd_sees_whether_it_handed_over),
+		cmocka_unit_test(who_needs_a_message_is_not_named),
+		cmocka_unit_test(client_that_wakes_its_worker_wakes_gdevd_once),
+		cmocka_unit_test(holder_is_held_back_for_one_that_is_let_in_whenever_it_comes),
+	};
+
+	return cmocka_run_group_tests_name("gdevd turns", tests, NULL, NULL);
+}
