@@ -469,29 +469,37 @@ static int get_anew(
 	return error;
 }
 
-int swap_get(struct core *core, uint64_t bytes, struct swap_slot **result)
+/* One that is kept. NULL: none is, nor any of another size whose room it would need. */
+static struct swap_slot *get_kept(struct core *core, uint64_t bytes)
 {
-	struct swap *swap = &core->swap;
 	struct swap_slot *kept;
-	bool any = false;
-	int error = -ENOMEM;
 
 	for (;;) {
 		core_lock(core);
-		kept = take_kept(swap, bytes);
+		kept = take_kept(&core->swap, bytes);
 		core_unlock(core);
 		if (!kept || kept->bytes == bytes)
-			break;
+			return kept;
 		destroy_kept(core, kept);
 	}
+}
+
+/* One that is kept, or in room that is left of what we have been charged, else for more of it. */
+static int get(struct core *core, uint64_t bytes, enum swap_wish wish, struct swap_slot **result)
+{
+	enum swap_pool pools = wish == SWAP_WISH_MEMORY ? SWAP_MEMORY + 1 : SWAP_POOLS;
+	struct swap_slot *kept = get_kept(core, bytes);
+	bool any = false;
+	int error = -ENOMEM;
+
 	if (kept) {
 		*result = kept;
 		return 0;
 	}
-	for (enum swap_pool pool = SWAP_MEMORY; error && pool < SWAP_POOLS; pool++) {
+	for (enum swap_pool pool = SWAP_MEMORY; error && pool < pools; pool++) {
 		bool taken;
 		core_lock(core);
-		taken = take(swap, pool, bytes);
+		taken = take(&core->swap, pool, bytes);
 		core_unlock(core);
 		if (!taken)
 			continue;
@@ -500,41 +508,18 @@ int swap_get(struct core *core, uint64_t bytes, struct swap_slot **result)
 		if (error)
 			give_back(core, pool, bytes);
 	}
-	return any ? error : get_anew(core, bytes, SWAP_WISH_SLOT, result);
+	return any ? error : get_anew(core, bytes, wish, result);
 }
 
-/* One that is kept, or room that is left of what we have been charged, else more of it. */
-static int get_memory(struct core *core, uint64_t bytes, struct swap_slot **result)
+int swap_get(struct core *core, uint64_t bytes, struct swap_slot **result)
 {
-	struct swap_slot *kept;
-	bool taken = false;
-	int error;
-
-	for (;;) {
-		core_lock(core);
-		kept = take_kept(&core->swap, bytes);
-		taken = !kept && take(&core->swap, SWAP_MEMORY, bytes);
-		core_unlock(core);
-		if (!kept || kept->bytes == bytes)
-			break;
-		destroy_kept(core, kept);
-	}
-	if (kept) {
-		*result = kept;
-		return 0;
-	}
-	if (!taken)
-		return get_anew(core, bytes, SWAP_WISH_MEMORY, result);
-	error = make_slot(core, bytes, result);
-	if (error)
-		give_back(core, SWAP_MEMORY, bytes);
-	return error;
+	return get(core, bytes, SWAP_WISH_SLOT, result);
 }
 
 int swap_to_memory(struct core *core, struct swap_slot **slot)
 {
 	struct swap_slot *filed = *slot, *memory;
-	int error = get_memory(core, filed->bytes, &memory);
+	int error = get(core, filed->bytes, SWAP_WISH_MEMORY, &memory);
 
 	if (error)
 		return error;
