@@ -53,7 +53,6 @@ struct CUgraphNode_st {
 	struct graph_memory *memory; /* that it allocates or frees, or NULL */
 	/* Of an executable graph: */
 	bool disabled;
-	bool more;              /* a kernel, and the next to be sent is one, on the same lane */
 	bool followed;          /* some node that depends on it is placed */
 	bool crosses;           /* to another lane */
 	unsigned lane;          /* where it runs */
@@ -134,7 +133,8 @@ CUresult node_set_memops(CUgraphNode node, CUcontext context, const CUstreamBatc
 /* The same payload as another node's, of the same type. */
 CUresult node_set_like(CUgraphNode node, CUgraphNode other);
 void node_clear(CUgraphNode node);
-CUresult node_run(CUgraphNode node, CUstream stream);
+/* `more`: it is a kernel, and the next to be sent is one, on the same stream. */
+CUresult node_run(CUgraphNode node, CUstream stream, bool more);
 
 /* ---- objects of the program (user_object.c) ---- */
 

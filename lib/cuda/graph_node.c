@@ -204,7 +204,7 @@ void node_clear(CUgraphNode node)
 	}
 }
 
-CUresult node_run(CUgraphNode node, CUstream stream)
+CUresult node_run(CUgraphNode node, CUstream stream, bool more)
 {
 	const CUDA_MEMSET_NODE_PARAMS *set = &node->fill;
 
@@ -212,7 +212,7 @@ CUresult node_run(CUgraphNode node, CUstream stream)
 		return CUDA_SUCCESS;
 	switch (node->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
-		return run_kernel(&node->kernel, stream, node->more);
+		return run_kernel(&node->kernel, stream, more);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		return result_of(gdev_copy_async(stream->stream, &node->copy.copy));
 	case CU_GRAPH_NODE_TYPE_MEMSET:

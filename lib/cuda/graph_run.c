@@ -86,7 +86,7 @@ CUresult graph_order(CUgraph graph)
 CUresult graph_run(CUgraph graph, CUstream stream)
 {
 	for (size_t i = 0; i < graph->node_count; i++)
-		TRY(node_run(graph->order[i], stream));
+		TRY(node_run(graph->order[i], stream, false));
 	return CUDA_SUCCESS;
 }
 
@@ -155,7 +155,8 @@ static bool continues(CUgraph graph, size_t i)
 	return true;
 }
 
-static CUresult run_node(struct run *run, CUgraphNode node, const struct gdev_fence *begin)
+static CUresult run_node(
+	struct run *run, CUgraphNode node, bool more, const struct gdev_fence *begin)
 {
 	CUstream lane = run->lanes[node->lane];
 
@@ -166,7 +167,7 @@ static CUresult run_node(struct run *run, CUgraphNode node, const struct gdev_fe
 	}
 	if (node->lane)
 		TRY(follow(run, node->lane, 0, begin));
-	TRY(node_run(node, lane));
+	TRY(node_run(node, lane, more));
 	if (node->crosses)
 		gdev_stream_fence(lane->stream, &node->done);
 	return CUDA_SUCCESS;
@@ -182,12 +183,11 @@ static CUresult run_on_lanes(CUgraph graph, CUstream *lanes)
 	gdev_stream_fence(lanes[0]->stream, &fence);
 	for (size_t i = 0; i < graph->node_count && result == CUDA_SUCCESS; i++) {
 		bool more = continues(graph, i) && ++row < row_max;
-		graph->order[i]->more = more;
 		if (!more) {
 			row = 0;
 			row_max = ROW_MAX;
 		}
-		result = run_node(&run, graph->order[i], &fence);
+		result = run_node(&run, graph->order[i], more, &fence);
 	}
 	for (unsigned i = 1; i < graph->lanes;
 		i++) { /* what was sent is waited for, also after a failure */
