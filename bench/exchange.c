@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What two processes reach that exchange device memory over the driver alone, without gdev: one copies pieces of 32 MiB to
- * the host, unmaps and releases each, and the other, as soon as that has happened, makes and maps one and copies into it.
- * This is `swap-bandwidth.both` less gdev; each line leaves a part of it out. Run it with the vendor's library:
+ * What two processes reach that exchange device memory over the driver alone, without gdev: one copies pieces of 32 MiB
+ * to the host, unmaps and releases each, and the other, as soon as that has happened, makes and maps one and copies
+ * into it. This is `swap-bandwidth.both` less gdev; each line leaves a part of it out. Run it with
+ * the vendor's library:
  *
  *   LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libcuda.so.1 bench_exchange [PIECES [VARIANT]...]
  *

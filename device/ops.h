@@ -203,7 +203,8 @@ struct device_ops {
 	/* All queues and modules are destroyed, all chunks unmapped before. */
 	void (*space_destroy)(struct device_space *space);
 
-	/* Required. Physical memory, with no bytes of another session in it. bytes: a power of two within DEVICE_CHUNK_MIN and _MAX. */
+	/* Required. Physical memory, with no bytes of another session in it. bytes: a power of two within
+	 * DEVICE_CHUNK_MIN and _MAX. */
 	int (*chunk_create)(struct device *device, uint64_t bytes, struct device_chunk **chunk);
 	void (*chunk_destroy)(struct device_chunk *chunk); /* unmapped everywhere in this process */
 	/* Required. A descriptor that another worker's chunk_import accepts; the caller's. Each import is

@@ -27,9 +27,9 @@
 #include "gdevd/memory/memory.h"
 #include "gdevd/memory/residency.h"
 #include "gdevd/memory/retire.h"
-#include "gdevd/sched/sched.h"
 #include "gdevd/memory/shm.h"
 #include "gdevd/memory/swap.h"
+#include "gdevd/sched/sched.h"
 #include "gdevd/usage.h"
 #include "proto/control.h"
 

@@ -99,10 +99,10 @@ enum control_feature {
 	FEATURE_TRACE = 4,      /* the last descriptor of WELCOME is the trace segment (trace.h) */
 };
 
-/* Descriptors, in this order: session segment, staging memory, eventfd that wakes the worker, eventfd
- * that wakes the client, peer socket, and with FEATURE_TRACE the trace segment. The connection is kept
- * as long as the session lives; gdevd going away does not end the session. Refused with REFUSED: -EADDRINUSE: choose another arena.
- * A client without FEATURE_TUNING gets CONTROL_WELCOME_UNTUNED_BYTES of it. */
+/* Descriptors, in this order: session segment, staging memory, eventfd that wakes the worker, eventfd that wakes the
+ * client, peer socket, and with FEATURE_TRACE the trace segment. The connection is kept as long as the session lives;
+ * gdevd going away does not end the session. Refused with REFUSED: -EADDRINUSE: choose another arena. A client without
+ * FEATURE_TUNING gets CONTROL_WELCOME_UNTUNED_BYTES of it. */
 struct control_welcome {
 	struct control_header header;
 	uint32_t version, reserved;
@@ -138,13 +138,12 @@ struct control_ready {
 	uint8_t device_uuid[16];
 };
 
-/* ATTACH: gdevd hands a client to a warm worker; descriptors: the worker's end of the peer socket, and (it may
- * be missing) the page with struct turns.
- * Answered by ATTACHED (-EADDRINUSE: the arena is not free in the worker).
- * REGISTER: a worker tells a restarted gdevd whom it serves; descriptors: the worker page,
- * and the trace segment if there is one. It holds no grants then, and asks again for what it was waiting for. It attaches itself to shared
- * memory again with CONTROL_SHM: ATTACH with id, key, bytes, chunk_bytes, uid, gid and mode as it knows
- * them; status 1: gdevd did not know the segment, BACK it: then it is attached. */
+/* ATTACH: gdevd hands a client to a warm worker; descriptors: the worker's end of the peer socket, and (it may be
+ * missing) the page with struct turns. Answered by ATTACHED (-EADDRINUSE: the arena is not free in the worker).
+ * REGISTER: a worker tells a restarted gdevd whom it serves; descriptors: the worker page, and the trace segment if
+ * there is one. It holds no grants then, and asks again for what it was waiting for. It attaches itself to shared
+ * memory again with CONTROL_SHM: ATTACH with id, key, bytes, chunk_bytes, uid, gid and mode as it knows them; status 1:
+ * gdevd did not know the segment, BACK it: then it is attached. */
 struct control_attach {
 	struct control_header header;
 	uint64_t session;
@@ -185,10 +184,10 @@ enum swap_wish {
 };
 
 /* EVICT: gdevd wants `bytes` of device memory back from a worker, or, with flags, something else; `swapped` bytes of
- * swap space have been charged to it for that. The worker gives back with MEMORY as chunks leave, and with SWAP what
- * it does not need of the swap space; it says
- * EVICTED (same serial) when it is done: `bytes` that it gave, of which `swapped` are in swap now. `copied_us`: how long the copy engine worked for it, which is
- * charged to whom the room is for. status: what was in the way. */
+ * swap space have been charged to it for that. The worker gives back with MEMORY as chunks leave, and with SWAP what it
+ * does not need of the swap space; it says EVICTED (same serial) when it is done: `bytes` that it gave, of which
+ * `swapped` are in swap now. `copied_us`: how long the copy engine worked for it, which is charged to whom the room is
+ * for. status: what was in the way. */
 struct control_evict {
 	struct control_header header;
 	uint64_t bytes, swapped;
@@ -259,11 +258,11 @@ enum control_shm_command {
  * attached; its creator is attached from the start. The answer to GET names its token, a random number; who
  * does not know the token finds no such segment.
  *
- * A segment leaves the device as a whole (docs/memory.md). Each session that has attached it is told to LEAVE, and
- * says LEAVE back with status 1: it has the chunks, 0: it has none, or what keeps it there. One of those that have
- * them is told to WRITE; when it has, all are told to DROP, and keep the descriptor of the host copy, for a
- * gdevd that is restarted. ATTACH of a segment that is not on the device is answered with CONTROL_SHM_HOST, and the host
- * copy if it is valid. RESTORE is answered when it is known where it is: status 0: descriptors as for ATTACH; 1: nowhere but in
+ * A segment leaves the device as a whole (docs/memory.md). Each session that has attached it is told to LEAVE, and says
+ * LEAVE back with status 1: it has the chunks, 0: it has none, or what keeps it there. One of those that have them is
+ * told to WRITE; when it has, all are told to DROP, and keep the descriptor of the host copy, for a gdevd that is
+ * restarted. ATTACH of a segment that is not on the device is answered with CONTROL_SHM_HOST, and the host copy if it
+ * is valid. RESTORE is answered when it is known where it is: status 0: descriptors as for ATTACH; 1: nowhere but in
  * the host copy, which comes along: the asker charges device memory, brings it in and says BACK, or MAP; 2: it is used
  * there, for good. BACK with CONTROL_SHM_HOST, to a restarted gdevd: the descriptor is the host copy. */
 #define CONTROL_TOKEN_BYTES 16
@@ -389,14 +388,13 @@ enum worker_keeper {
 	KEPT_BY_DEVICE, /* a backend that cannot */
 };
 
-/* From holder to holder without a message: a page of gdevd's that all workers map. gdevd, before it tells the
- * holder to leave, names the one that follows: it stores TURN_NEXT of the holder's session and of a number
- * that it gave the other with PREPARE. The holder, when its window has drained or is about to, takes the word
- * (compare and swap with 0, if it is its own session's) and stores the number in `turn`; who finds its number there has the grant,
- * and leaves it only when gdevd says so. The holder says RELEASE as ever, and gdevd, which sees that the word is
- * gone, says GRANT to the new one. gdevd changes its mind with another compare and swap. No number comes
- * twice (in 2^32). What a worker writes here can make another start too soon, as it could itself: gdevd's
- * time-out holds for whom it gave the grant. */
+/* From holder to holder without a message: a page of gdevd's that all workers map. gdevd, before it tells the holder to
+ * leave, names the one that follows: it stores TURN_NEXT of the holder's session and of a number that it gave the other
+ * with PREPARE. The holder, when its window has drained or is about to, takes the word (compare and swap with 0, if it
+ * is its own session's) and stores the number in `turn`; who finds its number there has the grant, and leaves it only
+ * when gdevd says so. The holder says RELEASE as ever, and gdevd, which sees that the word is gone, says GRANT to the
+ * new one. gdevd changes its mind with another compare and swap. No number comes twice (in 2^32). What a worker writes
+ * here can make another start too soon, as it could itself: gdevd's time-out holds for whom it gave the grant. */
 struct turns {
 	struct {
 		_Alignas(64) uint64_t next; /* 0: nobody is named */

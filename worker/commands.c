@@ -10,8 +10,8 @@
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
-#include "worker/module.h"
 #include "worker/memory/shm.h"
+#include "worker/module.h"
 #include "worker/usage.h"
 
 #define SPIN_NS_MAX (10 * NS_PER_MS)

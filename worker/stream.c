@@ -13,8 +13,8 @@
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
-#include "worker/module.h"
 #include "worker/memory/residency.h"
+#include "worker/module.h"
 #include "worker/usage.h"
 
 void streams_init(struct core *core)

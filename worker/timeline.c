@@ -5,8 +5,8 @@
  */
 #include <errno.h>
 
-#include "worker/core.h"
 #include "worker/command.h"
+#include "worker/core.h"
 
 /* Streams whose WAIT this ends. */
 static void release_waiters(struct core *core, uint32_t timeline)

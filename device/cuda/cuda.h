@@ -296,8 +296,8 @@ void issuer_stop(struct device *device);
 void cuda_submit(struct device_queue *queue, struct device_command *command);
 /* The poller's. The rest of a row of launches that has not come is waited for no more. */
 void issuer_end_hold(struct device *device);
-/* A mark behind what has waited for one, now that the device has reached the one before. Not if somebody issues: that one
- * sees to it, or the poller comes again. */
+/* A mark behind what has waited for one, now that the device has reached the one before. Not if somebody issues: that
+ * one sees to it, or the poller comes again. */
 void issuer_mark_behind(struct device *device, struct device_queue *queue);
 /* What follows several commands that are done at once is issued at once: as one, perhaps (batch.c). Only while the device
  * has more to do; and where launches are shorter than issuing them, the issuing thread begins with the first. */

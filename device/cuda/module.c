@@ -57,8 +57,8 @@ static void module_free(struct device_module *module)
 	free(module);
 }
 
-/* The driver tells what is free for all processes: what another took or gave back meanwhile, a context perhaps, is not the
- * module's. */
+/* The driver tells what is free for all processes: what another took or gave back meanwhile, a context perhaps, is not
+ * the module's. */
 static uint64_t taken_by(const struct device_module *module, uint64_t before, uint64_t after)
 {
 	uint64_t most = module->most_bytes;

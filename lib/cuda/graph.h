@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Graphs inside: what graph.c (structure), graph_node.c (what nodes do), graph_params.c (the same by
- * one structure for all), graph_memory.c (memory of graphs), graph_exec.c (executable graphs), graph_run.c (launching them), and capture.c (streams that write down what
- * they are given) know of each other.
+ * Graphs inside: what graph.c (structure), graph_node.c (what nodes do), graph_params.c (the same by one structure for
+ * all), graph_memory.c (memory of graphs), graph_exec.c (executable graphs), graph_run.c (launching them), and
+ * capture.c (streams that write down what they are given) know of each other.
  *
  * As in CUDA a graph is not locked: threads that change one take turns. An executable graph is a copy of the
  * graph, in an order that its dependencies allow, and with its branches on lanes (graph_run.c).

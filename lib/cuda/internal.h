@@ -20,8 +20,8 @@
 
 #include "base/cleanup.h"
 #include "base/list.h"
-#include "lib/cuda/exports.h"
 #include "gdev/session.h"
+#include "lib/cuda/exports.h"
 
 #define DRIVER_VERSION 13000
 #define DEVICES_MAX 16

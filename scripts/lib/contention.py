@@ -24,8 +24,8 @@ SERIES_S = 0.1
 
 
 class Load:
-    """What one process does: kernels of `us` (on `streams`, or in a `batch` that it waits for), or copies
-    (`copy` "to" or "from") of `nbytes`, a few ahead, or of its own memory, which it waits for (`waits`). share: of its virtual GPU, whose name is `vgpu`."""
+    """What one process does in the virtual GPU `vgpu`: kernels of `us` (on `streams`, or in a `batch` that it waits for),
+    or copies (`copy` "to" or "from") of `nbytes`, a few ahead, or of its own memory, which it waits for (`waits`)."""
 
     def __init__(self, vgpu, us=0, streams=1, batch=0, think_us=0, copy=None, nbytes=0, waits=False, nice=0,
                  start_s=0, text=None):

@@ -201,7 +201,8 @@ SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.
 # What `meson test` has beyond that, and why it is not run here.
 ELSEWHERE = {
     "device cpu, print, fatbin; ptx": "the software GPU and its compiler",
-    "integ/test_driver.py; device test_backends and test_cuda as they are there": "the driver library that is made for tests",
+    "integ/test_driver.py; device test_backends and test_cuda as they are there":
+        "the driver library that is made for tests",
     "integ/test_doctor.py, integ/test_install.py": "what the software GPU cannot compile; building with a compiler",
     "unit, proto, sched, gdevd, cli; cuda names, header, covered": "they use no device",
 }
@@ -245,7 +246,8 @@ def check_backend(sides):
     """What every backend holds to."""
     folder = sides.gdevd.build / "tests" / "device"
     return add([
-        Tap(*run_test(sides, [folder / "test_device_backends", sides.gdevd.config["device"]], 120)).say("device test_backends"),
+        Tap(*run_test(sides, [folder / "test_device_backends", sides.gdevd.config["device"]], 120)).say(
+            "device test_backends"),
         Tap(*run_test(sides, [folder / "test_device_cuda"], 120)).say("device test_cuda"),
     ])
 

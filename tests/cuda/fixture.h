@@ -7,8 +7,8 @@
 #define TESTS_CUDA_FIXTURE_H
 
 #include <setjmp.h>
-#include <stdbool.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

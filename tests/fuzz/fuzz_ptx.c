@@ -3,6 +3,7 @@
  * PTX text through the parser and, when it parses, one kernel through the compiler.
  */
 #include <stdlib.h>
+
 #include "device/cpu/ptx/ptx.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

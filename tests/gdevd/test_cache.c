@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "gdevd/cache.h"
 #include "directory.h"
+#include "gdevd/cache.h"
 
 static void store(struct cache *cache, uint8_t number, size_t bytes)
 {

@@ -14,8 +14,8 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
-#include "gdevd/config.h"
 #include "directory.h"
+#include "gdevd/config.h"
 
 #define LONG_COMMENT                                                                                  \
 	"# libinih takes 200 bytes for a line, which is less than somebody may have to say in one "   \

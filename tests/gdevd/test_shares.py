@@ -254,7 +254,8 @@ class VirtualGpus(SharesTest):
         self.assertEqual(self.parts("to_device"), {"a": 33, "b": 33, "c": 33})
         self.done("vgpu", "set", "b", "--compute", "30")
         self.assertEqual(self.parts(), {"a": 20, "b": 30, "c": 50})
-        self.done("vgpu", "set", "c", "--compute", "100", note='the shares of computing add up to 150 %, and "c" has 100 of these')
+        self.done("vgpu", "set", "c", "--compute", "100",
+                  note='the shares of computing add up to 150 %, and "c" has 100 of these')
         self.assertNotIn("add up", self.gdev("vgpu", "set", "c", "--priority", "1").stderr)
         self.assertEqual(self.parts(), {"a": 13.33, "b": 20, "c": 66.67})
         self.done("vgpu", "delete", "c")

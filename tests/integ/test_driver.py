@@ -120,8 +120,8 @@ class Driver(unittest.TestCase):
 
     def test_burst(self):
         """Launches that wait together are all done, in order, whatever the driver says of making one of several"""
-        for fail in ("", "cuGraphCreate:2@3+", "cuGraphAddKernelNode:1@40+", "cuModuleLoadDataEx:200@1", "cuGraphInstantiateWithFlags:801@1+",
-                     "cuGraphExecKernelNodeSetParams:1@100+", "cuGraphLaunch:801@2+"):
+        for fail in ("", "cuGraphCreate:2@3+", "cuGraphAddKernelNode:1@40+", "cuModuleLoadDataEx:200@1",
+                     "cuGraphInstantiateWithFlags:801@1+", "cuGraphExecKernelNodeSetParams:1@100+", "cuGraphLaunch:801@2+"):
             gdevd = self.start(FAKE_CUDA_FAIL=fail)
             steps = self.client(gdevd, "burst", "20000")
             self.assertEqual(steps["wait"], "CUDA_SUCCESS", f"{fail}: {steps}")

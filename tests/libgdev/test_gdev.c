@@ -2,12 +2,12 @@
  *
  * The Gdev API end to end: under a gdevd, on the software GPU.
  */
-#include <stdio.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "harness.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
  * kernel; a row's text computes d from x, y and z.
  */
 #include "harness.h"
+
 #include <fenv.h>
 #include <math.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
  * calls, and what a program sees of printf, assert and trap.
  */
 #include "harness.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * What the parser refuses, what it says, and what it finds in a module.
  */
 #include "harness.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,11 +4,11 @@
  * proto/control.h, and of the real arbiter between them. Time is simulated: ten seconds take a fraction of
  * one, and the same seed gives the same result.
  *
- * The device runs one kernel at a time, to its end, and loses `switch_us` when the next is another
- * context's. Where several contexts have kernels on it (policy null, or an overdue holder) it changes
- * context every 2 ms, between kernels, as hardware does. A worker keeps at most a window on the device (two
- * kernels, or as many as 1 ms; while others wait one, or as many as 1.5 ms), and messages between it and the arbiter take `message_us`; with `turns` who is told to
- * leave hands over to the next one itself.
+ * The device runs one kernel at a time, to its end, and loses `switch_us` when the next is another context's. Where
+ * several contexts have kernels on it (policy null, or an overdue holder) it changes context every 2 ms, between
+ * kernels, as hardware does. A worker keeps at most a window on the device (two kernels, or as many as 1 ms; while
+ * others wait one, or as many as 1.5 ms), and messages between it and the arbiter take `message_us`; with `turns` who
+ * is told to leave hands over to the next one itself.
  */
 #ifndef GDEV_TESTS_SCHED_SIM_H
 #define GDEV_TESTS_SCHED_SIM_H

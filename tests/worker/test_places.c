@@ -3,10 +3,11 @@
  * Lenders that meet on a processor part, and may run where they might before.
  */
 #include <sched.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
+
 #include <cmocka.h>
 
 #include "worker/places.h"

@@ -104,8 +104,8 @@ static void serve(struct gdevd *gdevd)
 	}
 }
 
-/* The ring and the timelines, which order what we do and what the worker does, are mapped twice in this process; the thread
- * sanitizer cannot know that, but knows the lock. */
+/* The ring and the timelines, which order what we do and what the worker does, are mapped twice in this process; the
+ * thread sanitizer cannot know that, but knows the lock. */
 static void order(struct gdevd *gdevd)
 {
 	core_lock(gdevd->fixture.core);

@@ -5,8 +5,8 @@
  */
 #include <errno.h>
 
-#include "base/clock.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "worker/core.h"
 #include "worker/memory/memory.h"
 #include "worker/memory/residency.h"

@@ -278,7 +278,8 @@ static int map_slot(struct core *core, struct piece *piece)
 	return error ? error : swap_map(core, piece->slot, address);
 }
 
-/* There is no room for it on the device, and it cannot be used from the host. Once: it is the same for all that follows. */
+/* There is no room for it on the device, and it cannot be used from the host. Once: it is the same for all that
+ * follows. */
 static void say_why(struct core *core, const struct piece *piece, int error)
 {
 	unsigned long long mib = piece->bytes >> 20;

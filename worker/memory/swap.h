@@ -5,10 +5,10 @@
  * kept for the next. When host memory for swap is used up a slot is a part of the session's swap file, which gdevd has
  * made: what goes there, or comes from there, passes through a buffer, one in each direction.
  *
- * The account: gdevd has charged us `charged` bytes of each pool; `made` of them are slots. What neither an object
- * that is not on the device needs, nor one that is to leave, nor a slot that is kept, goes back at once. Always:
- * made <= charged. What is charged may lie in two pools of which neither has room for the next slot: then gdevd charges us
- * for that slot anew, and what is not needed any more goes back.
+ * The account: gdevd has charged us `charged` bytes of each pool; `made` of them are slots. What neither an object that
+ * is not on the device needs, nor one that is to leave, nor a slot that is kept, goes back at once. Always: made <=
+ * charged. What is charged may lie in two pools of which neither has room for the next slot: then gdevd charges us for
+ * that slot anew, and what is not needed any more goes back.
  *
  * A slot is filled by the session alone, and a worker has one session, so nobody can read another's.
  */
@@ -61,8 +61,8 @@ struct swap {
 void swap_init(struct core *core);
 void swap_finish(struct core *core);
 
-/* Unlocked, may block: in a job. -ENOMEM: the host has no more memory; -ENOSPC: nor has the disk. The contents are whatever this
- * session left there, or zeros. */
+/* Unlocked, may block: in a job. -ENOMEM: the host has no more memory; -ENOSPC: nor has the disk. The contents are
+ * whatever this session left there, or zeros. */
 int swap_get(struct core *core, uint64_t bytes, struct swap_slot **slot);
 /* With the lock: it is free for the next. */
 void swap_put(struct core *core, struct swap_slot *slot);

@@ -3,6 +3,7 @@
  * Blocks that double up to a megabyte; large requests get their own.
  */
 #include "device/cpu/ptx/arena.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
  * Kennedy), natural loops, and the registers that live across block borders.
  */
 #include "device/cpu/ptx/work.h"
+
 #include <errno.h>
 #include <string.h>
 

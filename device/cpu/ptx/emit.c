@@ -4,6 +4,7 @@
  * the C function of builtins.c that is named after it: bfe.u32 calls ptx_bfe_u32.
  */
 #include "device/cpu/ptx/gen.h"
+
 #include <stdio.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
  * selections, moves and conversions. What is not handled here falls back to builtins.c.
  */
 #include "device/cpu/ptx/gen.h"
+
 #include <string.h>
 
 static LLVMValueRef value(struct gen *g, const struct inst *i, unsigned k, LLVMTypeRef type)

@@ -3,6 +3,7 @@
  * cvt between integers and floating numbers. Directed rounding and bf16 go to builtins.c.
  */
 #include "device/cpu/ptx/gen.h"
+
 #include <string.h>
 
 struct conversion {

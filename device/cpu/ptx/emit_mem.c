@@ -8,6 +8,7 @@
  * through `mem` instead.
  */
 #include "device/cpu/ptx/gen.h"
+
 #include <string.h>
 
 static LLVMValueRef add(struct gen *g, LLVMValueRef a, LLVMValueRef b)

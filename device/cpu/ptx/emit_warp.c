@@ -6,6 +6,7 @@
  * values of other lanes (the `exchange` register that inline.c put before them).
  */
 #include "device/cpu/ptx/gen.h"
+
 #include <string.h>
 
 static LLVMValueRef int32(struct gen *g, uint32_t v)

@@ -5,10 +5,13 @@
  * believes nothing about its arguments but what their attributes say.
  */
 #include "device/cpu/ptx/gen.h"
+
 #include <errno.h>
 #include <stdio.h>
-#include <llvm-c/IRReader.h>
 #include <string.h>
+
+#include <llvm-c/IRReader.h>
+
 #include "device/cpu/ptx/target.h"
 
 void gen_unsupported(struct gen *g, const struct inst *i)

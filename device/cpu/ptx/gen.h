@@ -10,6 +10,7 @@
 #define GDEV_DEVICE_CPU_PTX_GEN_H
 
 #include <llvm-c/Core.h>
+
 #include "device/cpu/ptx/region.h"
 
 struct thread_loop {

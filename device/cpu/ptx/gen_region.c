@@ -3,9 +3,11 @@
  * Regions as loops over threads, and the code between them: see region.h for the plan.
  */
 #include "device/cpu/ptx/gen.h"
+
 #include <errno.h>
-#include <llvm-c/DebugInfo.h>
 #include <string.h>
+
+#include <llvm-c/DebugInfo.h>
 
 LLVMBasicBlockRef gen_block(struct gen *g, const char *name)
 {

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include "device/cpu/ptx/arena.h"
 #include "device/cpu/ptx/opcodes.h"
 #include "device/cpu/ptx/ptx.h"

@@ -3,6 +3,7 @@
  * The lexer. Never reads past `end`; every byte sequence gives tokens, the last of them TOKEN_END.
  */
 #include "device/cpu/ptx/lex.h"
+
 #include <stdlib.h>
 #include <string.h>
 

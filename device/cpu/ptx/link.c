@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include <llvm-c/Core.h>
 #include <llvm-c/Error.h>
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
+
 #include "device/cpu/ptx/object.h"
 #include "device/cpu/ptx/ptx.h"
 #include "device/cpu/ptx/target.h"

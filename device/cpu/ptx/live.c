@@ -4,6 +4,7 @@
  * block before that block writes them take part in the data flow.
  */
 #include "device/cpu/ptx/work.h"
+
 #include <errno.h>
 #include <string.h>
 

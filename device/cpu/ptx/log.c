@@ -3,6 +3,7 @@
  * Bounded appends to the caller's log.
  */
 #include "device/cpu/ptx/log.h"
+
 #include <stdio.h>
 #include <string.h>
 

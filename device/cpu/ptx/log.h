@@ -6,6 +6,7 @@
 #define GDEV_DEVICE_CPU_PTX_LOG_H
 
 #include <stdarg.h>
+
 #include "device/cpu/ptx/ir.h"
 
 /* "ptxas application ptx input, line N; error   : …" */

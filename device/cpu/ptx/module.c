@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include "device/cpu/ptx/log.h"
 #include "device/cpu/ptx/target.h"
 

@@ -3,6 +3,7 @@
  * The tables of opcodes.h and their look-up by name (binary search over names sorted once).
  */
 #include "device/cpu/ptx/opcodes.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include "device/cpu/ptx/work.h"
 
 struct piece {

@@ -3,11 +3,13 @@
  * The parser's outer layer: module directives, functions, statements that are not instructions.
  */
 #include "device/cpu/ptx/parse.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include "device/cpu/ptx/log.h"
 
 /* ---- errors ---- */

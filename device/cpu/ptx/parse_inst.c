@@ -4,6 +4,7 @@
  * checked against the opcode's row; types are checked by the code generator.
  */
 #include "device/cpu/ptx/parse.h"
+
 #include <string.h>
 
 static const struct special_name {

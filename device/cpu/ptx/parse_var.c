@@ -3,6 +3,7 @@
  * Declarations of variables, with initial values, and of registers.
  */
 #include "device/cpu/ptx/parse.h"
+
 #include <string.h>
 
 enum { MAX_VARIABLE_BYTES = 1 << 30 };

@@ -6,6 +6,7 @@
  * is tried again with fewer wishes, and in the end scheduled.
  */
 #include "device/cpu/ptx/region.h"
+
 #include <errno.h>
 #include <string.h>
 

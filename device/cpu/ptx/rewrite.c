@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes values computable anew. Those carried around loops that advance by the same step in all threads, typically pointers:
+ * Makes values computable anew. Those carried around loops that advance by the same step in all threads, such as
+ * pointers:
  *
  *     v = init; loop { … use v …; v += step }
  *
@@ -10,6 +11,7 @@
  * is copied before something that depends on the thread is computed from it.
  */
 #include "device/cpu/ptx/work.h"
+
 #include <errno.h>
 
 struct carried {

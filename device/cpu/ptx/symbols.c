@@ -4,6 +4,7 @@
  * scope: an undefined label of a scope that closes is handed to the scope around it.
  */
 #include "device/cpu/ptx/parse.h"
+
 #include <string.h>
 
 static uint64_t hash_name(const char *name, size_t length)

@@ -3,9 +3,11 @@
  * One-time initialisation of LLVM for the host.
  */
 #include "device/cpu/ptx/target.h"
+
+#include <pthread.h>
+
 #include <llvm-c/Core.h>
 #include <llvm-c/Target.h>
-#include <pthread.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *cpu, *features, *triple;

@@ -6,6 +6,7 @@
 #define GDEV_DEVICE_CPU_PTX_TARGET_H
 
 #include <stdint.h>
+
 #include <llvm-c/TargetMachine.h>
 
 /* Initialises LLVM once. */

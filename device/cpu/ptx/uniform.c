@@ -6,6 +6,7 @@
  * different times.
  */
 #include "device/cpu/ptx/work.h"
+
 #include <string.h>
 
 struct uniform {

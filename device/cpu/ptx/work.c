@@ -3,8 +3,10 @@
  * Small things that every pass over a compilation's copy uses.
  */
 #include "device/cpu/ptx/work.h"
+
 #include <errno.h>
 #include <string.h>
+
 #include "device/cpu/ptx/log.h"
 
 void work_error(struct work *w, int error, uint32_t line, const char *format, ...)
