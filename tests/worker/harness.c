@@ -243,19 +243,34 @@ int release(struct fixture *fixture, uint64_t address)
 	return ask_plain(fixture, &record);
 }
 
-uint32_t make_function(struct fixture *fixture)
+void post_module(struct fixture *fixture)
 {
 	struct record_module_load load = {
 		.header.opcode = RECORD_MODULE_LOAD,
 		.image = TEST_BASE,
 		.image_bytes = 16,
 	};
-	struct record_lookup lookup = {.header.opcode = RECORD_FUNCTION_GET, .name_bytes = 2};
 
-	assert_int_equal(ask_plain(fixture, &load), 0);
-	lookup.module = ((const struct reply_module *)reply_payload(fixture))->module;
+	post(fixture, &load);
+	fixture_run(fixture);
+}
+
+uint32_t get_function(struct fixture *fixture)
+{
+	struct record_lookup lookup = {
+		.header.opcode = RECORD_FUNCTION_GET,
+		.name_bytes = 2,
+		.module = ((const struct reply_module *)reply_payload(fixture))->module,
+	};
+
 	assert_int_equal(ask(fixture, &lookup, sizeof lookup, "k", 2), 0);
 	return ((const struct reply_function *)reply_payload(fixture))->function;
+}
+
+uint32_t make_function(struct fixture *fixture)
+{
+	post_module(fixture);
+	return get_function(fixture);
 }
 
 uint64_t post_launch(struct fixture *fixture, uint32_t timeline, uint32_t function, uint8_t flags)
@@ -345,6 +360,15 @@ void tell(struct fixture *fixture, const void *message, const int *fds, size_t f
 	assert_int_equal(fd_send(fixture->gdevd, message, header->length, fds, fd_count), 0);
 }
 
+struct control_memory expect_change(struct fixture *fixture, uint16_t type, int64_t bytes)
+{
+	struct control_memory message;
+
+	expect_message(fixture, type, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.bytes, bytes);
+	return message;
+}
+
 void answer_memory(struct fixture *fixture, const struct control_memory *request, int status)
 {
 	struct control_memory reply = {
@@ -358,6 +382,14 @@ void answer_memory(struct fixture *fixture, const struct control_memory *request
 	fixture_run(fixture);
 }
 
+void drain(struct fixture *fixture)
+{
+	uint8_t bytes[1024];
+
+	while (recv(fixture->gdevd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+		;
+}
+
 void grant(struct fixture *fixture, uint32_t resource)
 {
 	struct control_grant message = {
@@ -368,4 +400,50 @@ void grant(struct fixture *fixture, uint32_t resource)
 
 	tell(fixture, &message, NULL, 0);
 	fixture_run(fixture);
+}
+
+void take_back(struct fixture *fixture, uint32_t resource, enum worker_revoke word)
+{
+	struct control_grant message = {
+		.header = {sizeof message, CONTROL_REVOKE, CONTROL_VERSION, 0, 0},
+		.resource = resource,
+	};
+
+	__atomic_store_n(&fixture->core->page->revoke[resource], word, __ATOMIC_RELAXED);
+	tell(fixture, &message, NULL, 0);
+	fixture_run(fixture);
+}
+
+static struct control_grant expect_grant(struct fixture *fixture, uint16_t type, uint32_t resource)
+{
+	struct control_grant message;
+
+	expect_message(fixture, type, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.resource, resource);
+	return message;
+}
+
+void expect_acquire(struct fixture *fixture, uint32_t resource)
+{
+	expect_grant(fixture, CONTROL_ACQUIRE, resource);
+}
+
+struct control_grant expect_release(struct fixture *fixture, uint32_t resource)
+{
+	return expect_grant(fixture, CONTROL_RELEASE, resource);
+}
+
+void acquire(struct fixture *fixture, uint32_t resource)
+{
+	expect_acquire(fixture, resource);
+	grant(fixture, resource);
+}
+
+uint64_t post_first_launch(struct fixture *fixture, uint32_t timeline, uint32_t function)
+{
+	uint64_t value = post_launch(fixture, timeline, function, 0);
+
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	return value;
 }

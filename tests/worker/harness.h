@@ -80,6 +80,9 @@ int alloc(struct fixture *fixture, uint64_t address, uint64_t bytes);
 int release(struct fixture *fixture, uint64_t address);
 /* A module with a function: the function's handle. */
 uint32_t make_function(struct fixture *fixture);
+/* The same in two steps, where gdevd has to answer between them. */
+void post_module(struct fixture *fixture);
+uint32_t get_function(struct fixture *fixture);
 uint64_t post_launch(struct fixture *fixture, uint32_t timeline, uint32_t function, uint8_t flags);
 uint64_t post_copy(struct fixture *fixture, uint32_t timeline, uint64_t destination,
 	uint64_t source, uint64_t bytes);
@@ -94,8 +97,21 @@ void expect_message(struct fixture *fixture, uint16_t type, void *message, size_
 	size_t *fd_count);
 void expect_no_message(struct fixture *fixture);
 void tell(struct fixture *fixture, const void *message, const int *fds, size_t fd_count);
+/* MEMORY, SWAP or RESIDENT for so many bytes. */
+struct control_memory expect_change(struct fixture *fixture, uint16_t type, int64_t bytes);
 void answer_memory(struct fixture *fixture, const struct control_memory *request, int status);
+/* What has been said so far does not matter. */
+void drain(struct fixture *fixture);
+
 void grant(struct fixture *fixture, uint32_t resource);
+/* The word in the page, and the message. */
+void take_back(struct fixture *fixture, uint32_t resource, enum worker_revoke word);
+void expect_acquire(struct fixture *fixture, uint32_t resource);
+struct control_grant expect_release(struct fixture *fixture, uint32_t resource);
+/* The worker asks for the resource, and gets it. */
+void acquire(struct fixture *fixture, uint32_t resource);
+/* A launch for which it does. */
+uint64_t post_first_launch(struct fixture *fixture, uint32_t timeline, uint32_t function);
 
 /* ---- the device double ---- */
 

@@ -16,21 +16,6 @@
 
 enum { A = 40 };
 
-static void answer(struct fixture *fixture, const struct control_memory *request, int status)
-{
-	answer_memory(fixture, request, status);
-	fixture_run(fixture);
-}
-
-static struct control_memory expect_change(struct fixture *fixture, uint16_t type, int64_t bytes)
-{
-	struct control_memory message;
-
-	expect_message(fixture, type, &message, sizeof message, NULL, NULL);
-	assert_int_equal(message.bytes, bytes);
-	return message;
-}
-
 static void order(struct fixture *fixture, uint32_t flags)
 {
 	struct control_evict message = {
@@ -58,7 +43,6 @@ static int with_object(void **state)
 {
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 8 * MIB};
 	struct control_memory wish;
-	struct control_grant message;
 	struct fixture *fixture;
 
 	double_context = (struct double_context){.bytes = CONTEXT};
@@ -68,16 +52,11 @@ static int with_object(void **state)
 	post(fixture, &record);
 	fixture_run(fixture);
 	expect_message(fixture, CONTROL_MEMORY, &wish, sizeof wish, NULL, NULL);
-	answer(fixture, &wish, 0);
+	answer_memory(fixture, &wish, 0);
 	post_write(fixture, A, TEST_DEVICE, "abcdefgh", 8, 0);
 	fixture_run(fixture);
-	for (int i = 0; i < 2; i++) {
-		if (!i)
-			expect_message(
-				fixture, CONTROL_ACQUIRE, &message, sizeof message, NULL, NULL);
-		grant(fixture, i ? RESOURCE_COPY_FROM_DEVICE : RESOURCE_COPY_TO_DEVICE);
-	}
-	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
 	return 0;
 }
 
@@ -87,14 +66,6 @@ static int end(void **state)
 
 	double_context = (struct double_context){0};
 	return result;
-}
-
-static void drain(struct fixture *fixture)
-{
-	uint8_t bytes[1024];
-
-	while (recv(fixture->gdevd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
-		;
 }
 
 static uint32_t context_of(struct fixture *fixture)
@@ -125,10 +96,9 @@ static struct control_memory expect_wish(struct fixture *fixture)
 /* What was written waits for the copy engine; the rest is gone. */
 static void begin_to_leave(struct fixture *fixture)
 {
-	struct control_grant message;
 
 	order(fixture, EVICT_RETIRE);
-	expect_message(fixture, CONTROL_ACQUIRE, &message, sizeof message, NULL, NULL);
+	expect_acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
 	for (int i = 0; i < 3; i++)
 		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
 }
@@ -163,7 +133,7 @@ static void the_next_record_has_it_made_again(void **state)
 	wish = expect_wish(fixture);
 	assert_true(completed(fixture, A) < value);
 	expect_no_message(fixture); /* it asks once */
-	answer(fixture, &wish, 0);
+	answer_memory(fixture, &wish, 0);
 	assert_int_equal(context_of(fixture), WORKER_CONTEXT_OPEN);
 	assert_false(double_context.retired);
 	assert_int_equal(completed(fixture, A), value); /* from host swap */
@@ -249,7 +219,7 @@ static void without_memory_it_is_tried_again(void **state)
 	fixture_run(fixture);
 	wish = expect_wish(fixture);
 	double_context.error = -ENOMEM;
-	answer(fixture, &wish, 0);
+	answer_memory(fixture, &wish, 0);
 	expect_change(fixture, CONTROL_MEMORY, -(int64_t)CONTEXT);
 	expect_no_message(fixture);
 	double_context.error = 0;
@@ -258,7 +228,7 @@ static void without_memory_it_is_tried_again(void **state)
 		fixture_run(fixture);
 	}
 	wish = expect_wish(fixture);
-	answer(fixture, &wish, 0);
+	answer_memory(fixture, &wish, 0);
 	assert_int_equal(context_of(fixture), WORKER_CONTEXT_OPEN);
 }
 
@@ -272,7 +242,7 @@ static void what_cannot_be_made_again_ends_the_session(void **state)
 	fixture_run(fixture);
 	wish = expect_wish(fixture);
 	double_context.error = -EIO;
-	answer(fixture, &wish, 0);
+	answer_memory(fixture, &wish, 0);
 	assert_int_equal(fixture->ended, 1);
 	assert_int_equal(fixture->reason, -EIO);
 	assert_int_equal(context_of(fixture), WORKER_CONTEXT_LOST);
@@ -326,7 +296,7 @@ static void memory_that_the_client_adds_waits_for_it(void **state)
 	fixture_run(fixture);
 	wish = expect_wish(fixture);
 	assert_true(recv(fixture->peer, &message, sizeof message, MSG_DONTWAIT) < 0);
-	answer(fixture, &wish, 0);
+	answer_memory(fixture, &wish, 0);
 	assert_int_equal(
 		recv(fixture->peer, &message, sizeof message, MSG_DONTWAIT), sizeof message);
 	assert_int_equal(message.serial, 3);
@@ -351,7 +321,7 @@ static void a_suspended_session_has_none_until_it_is_resumed(void **state)
 	order(fixture, EVICT_RESUME);
 	wish = expect_wish(fixture);
 	expect_evicted(fixture, 0);
-	answer(fixture, &wish, 0);
+	answer_memory(fixture, &wish, 0);
 	assert_int_equal(completed(fixture, A), value);
 }
 

@@ -15,56 +15,28 @@
 
 enum { A = 40, B = 41 };
 
-static void say(struct fixture *fixture, uint16_t type, uint32_t resource)
-{
-	struct control_grant message = {
-		.header = {sizeof message, type, CONTROL_VERSION, 0, 0},
-		.resource = resource,
-	};
-
-	tell(fixture, &message, NULL, 0);
-	fixture_run(fixture);
-}
-
-static void expect_grant_message(
-	struct fixture *fixture, uint16_t type, uint32_t resource, struct control_grant *message)
-{
-	expect_message(fixture, type, message, sizeof *message, NULL, NULL);
-	assert_int_equal(message->resource, resource);
-}
-
 /* Streams and a function, with the memory that the module takes paid for. */
 static uint32_t prepare(struct fixture *fixture)
 {
-	struct record_module_load load = {
-		.header.opcode = RECORD_MODULE_LOAD,
-		.image = TEST_BASE,
-		.image_bytes = 16,
-	};
-	struct record_lookup lookup = {.header.opcode = RECORD_FUNCTION_GET, .name_bytes = 2};
 	struct control_memory message;
 
 	make_stream(fixture, A);
 	make_stream(fixture, B);
-	post(fixture, &load);
-	fixture_run(fixture);
+	post_module(fixture);
 	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
 	answer_memory(fixture, &message, 0);
-	lookup.module = ((const struct reply_module *)reply_payload(fixture))->module;
-	assert_int_equal(ask(fixture, &lookup, sizeof lookup, "k", 2), 0);
-	return ((const struct reply_function *)reply_payload(fixture))->function;
+	return get_function(fixture);
 }
 
 static void nothing_is_submitted_without_a_grant(void **state)
 {
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture);
-	struct control_grant message;
 
 	post_launch(fixture, A, function, 0);
 	post_launch(fixture, B, function, 0);
 	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	expect_acquire(fixture, RESOURCE_COMPUTE);
 	expect_no_message(fixture); /* once */
 	assert_int_equal(double_submitted(), 0);
 	grant(fixture, RESOURCE_COPY_TO_DEVICE); /* not what it asked for */
@@ -89,8 +61,7 @@ static void a_revoked_grant_is_drained_and_given_back(void **state)
 	for (int i = 0; i < 5; i++)
 		post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
+	acquire(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(double_held(), 2);
 	__atomic_store_n(
 		&fixture->core->page->revoke[RESOURCE_COMPUTE], REVOKE_NOW, __ATOMIC_RELAXED);
@@ -100,7 +71,7 @@ static void a_revoked_grant_is_drained_and_given_back(void **state)
 	expect_no_message(fixture);
 	double_release(1, 0);
 	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	message = expect_release(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(message.used_ns, 200);
 	assert_int_equal(message.wants, 1);
 	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NONE;
@@ -108,12 +79,11 @@ static void a_revoked_grant_is_drained_and_given_back(void **state)
 	grant(fixture, RESOURCE_COMPUTE); /* RELEASE with wants counted as ACQUIRE */
 	assert_int_equal(completed(fixture, A), 5);
 	expect_no_message(fixture);
-	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NOW;
-	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
-	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
+	message = expect_release(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(message.wants, 0);
 	assert_int_equal(message.used_ns, 300);
-	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE); /* of what it does not hold */
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW); /* of what it does not hold */
 	expect_no_message(fixture);
 }
 
@@ -160,14 +130,13 @@ static void a_turn_that_another_hands_over_is_a_grant(void **state)
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture);
 	struct turns *turns = share_turns(fixture);
-	struct control_grant message;
 
 	turns->resources[RESOURCE_COMPUTE].turn = 5;
 	announce(fixture, RESOURCE_COMPUTE, 5); /* nothing was asked for */
 	assert_false(take_turns(fixture) && double_submitted());
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	expect_acquire(fixture, RESOURCE_COMPUTE);
 	announce(fixture, RESOURCE_COMPUTE, 6);
 	assert_false(turns_are_there(fixture->core)); /* it is the last one's */
 	assert_false(take_turns(fixture));
@@ -190,7 +159,6 @@ static void a_holder_hands_over_before_it_says_so(void **state)
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture);
 	struct turns *turns = share_turns(fixture);
-	struct control_grant message;
 
 	for (unsigned session = 7; session <= 8; session++) {
 		uint64_t word = TURN_NEXT(session, 9);
@@ -198,16 +166,14 @@ static void a_holder_hands_over_before_it_says_so(void **state)
 		double_hold(true);
 		post_launch(fixture, A, function, 0);
 		fixture_run(fixture);
-		expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-		grant(fixture, RESOURCE_COMPUTE);
+		acquire(fixture, RESOURCE_COMPUTE);
 		turns->resources[RESOURCE_COMPUTE].turn = 0;
 		turns->resources[RESOURCE_COMPUTE].next = word;
-		fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NOW;
-		say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
+		take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
 		assert_int_equal(turns->resources[RESOURCE_COMPUTE].turn, 0);
 		double_release(1, 0);
 		fixture_run(fixture);
-		expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+		expect_release(fixture, RESOURCE_COMPUTE);
 		/* The second time it is another holder's. */
 		assert_int_equal(turns->resources[RESOURCE_COMPUTE].next, session == 7 ? 0 : word);
 		assert_int_equal(turns->resources[RESOURCE_COMPUTE].turn, session == 7 ? 9 : 0);
@@ -217,12 +183,6 @@ static void a_holder_hands_over_before_it_says_so(void **state)
 	unshare_turns(fixture);
 }
 
-static void tell_word(struct fixture *fixture, enum worker_revoke word)
-{
-	__atomic_store_n(&fixture->core->page->revoke[RESOURCE_COMPUTE], word, __ATOMIC_RELAXED);
-	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
-}
-
 /* It has to wake up before it reads the message; the thread that waits for the device is awake. */
 static void a_holder_sees_that_it_is_to_leave_before_it_is_told(void **state)
 {
@@ -230,19 +190,15 @@ static void a_holder_sees_that_it_is_to_leave_before_it_is_told(void **state)
 	uint32_t function = prepare(fixture);
 	struct turns *turns = share_turns(fixture);
 	uint32_t *word = &fixture->core->page->revoke[RESOURCE_COMPUTE];
-	struct control_grant message;
 
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
+	post_first_launch(fixture, A, function);
 	turns_look(fixture->core);
 	__atomic_store_n(word, REVOKE_WHEN_IDLE, __ATOMIC_RELAXED);
 	turns_look(fixture->core);
 	expect_no_message(fixture);
 	__atomic_store_n(word, REVOKE_NOW, __ATOMIC_RELAXED);
 	turns_look(fixture->core);
-	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	expect_release(fixture, RESOURCE_COMPUTE);
 	turns->resources[RESOURCE_COMPUTE].turn = 0;
 	unshare_turns(fixture);
 }
@@ -252,19 +208,15 @@ static void a_holder_that_is_held_back_puts_nothing_more_on_the_device(void **st
 {
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture);
-	struct control_grant message;
 
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
+	post_first_launch(fixture, A, function);
 	__atomic_store_n(
 		&fixture->core->page->revoke[RESOURCE_COMPUTE], REVOKE_SOON, __ATOMIC_RELAXED);
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
 	assert_int_equal(completed(fixture, A), 1);
 	expect_no_message(fixture); /* it keeps its grant */
-	tell_word(fixture, REVOKE_WHEN_IDLE);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_WHEN_IDLE);
 	fixture_run(fixture);
 	assert_int_equal(completed(fixture, A), 2);
 }
@@ -275,14 +227,10 @@ static void a_holder_that_knows_when_it_ends_hands_over_a_moment_before(void **s
 	uint32_t function = prepare(fixture);
 	struct turns *turns = share_turns(fixture);
 	struct resource *compute = &fixture->core->grants.resources[RESOURCE_COMPUTE];
-	struct control_grant message;
 
 	double_hold(true);
 	post_launch(fixture, A, function, 0);
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
+	post_first_launch(fixture, A, function);
 	turns->resources[RESOURCE_COMPUTE].next = TURN_NEXT(7, 9);
 	core_lock(fixture->core);
 	turn_plan(fixture->core, RESOURCE_COMPUTE);
@@ -310,18 +258,13 @@ static void an_idle_grant_goes_back_when_others_wait(void **state)
 {
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture);
-	struct control_grant message;
 
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
-	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_WHEN_IDLE;
-	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
+	post_first_launch(fixture, A, function);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_WHEN_IDLE);
 	core_lock(fixture->core);
 	grants_tick(fixture->core, UINT64_MAX);
 	core_unlock(fixture->core);
-	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	expect_release(fixture, RESOURCE_COMPUTE);
 }
 
 /* Rule 8 of docs/memory.md. */
@@ -331,25 +274,20 @@ static void a_pause_after_memory_was_brought_in_is_not_idle_at_once(void **state
 	uint32_t function = prepare(fixture);
 	struct resource *compute = &fixture->core->grants.resources[RESOURCE_COMPUTE];
 	uint64_t idle_ns = clock_now_ns() + 3600 * NS_PER_S; /* no timer comes between */
-	struct control_grant message;
 
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
+	post_first_launch(fixture, A, function);
 	core_lock(fixture->core);
 	fixture->core->residency.loaded_ns += 5 * NS_PER_MS;
 	compute->idle_since_ns = idle_ns;
 	core_unlock(fixture->core);
-	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_WHEN_IDLE;
-	say(fixture, CONTROL_REVOKE, RESOURCE_COMPUTE);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_WHEN_IDLE);
 	core_lock(fixture->core);
 	assert_int_equal(
 		grants_tick(fixture->core, idle_ns + 4 * NS_PER_MS), idle_ns + 5 * NS_PER_MS);
 	assert_int_equal(compute->state, GRANT_HELD);
 	grants_tick(fixture->core, idle_ns + 5 * NS_PER_MS);
 	core_unlock(fixture->core);
-	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	expect_release(fixture, RESOURCE_COMPUTE);
 }
 
 static void what_runs_at_once_is_charged_once(void **state)
@@ -363,14 +301,13 @@ static void what_runs_at_once_is_charged_once(void **state)
 	post_launch(fixture, A, function, 0);
 	post_launch(fixture, B, function, 0);
 	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
+	acquire(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(double_held(), 2);
 	double_release(2, 0); /* one took 100 ns, the other the same and another 100 */
 	fixture_run(fixture);
 	assert_int_equal(fixture->core->page->compute_ns, 200);
-	tell_word(fixture, REVOKE_NOW);
-	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
+	message = expect_release(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(message.used_ns, 200);
 }
 
@@ -385,11 +322,10 @@ static void a_device_that_pauses_is_given_back_in_the_middle(void **state)
 	for (int i = 0; i < 3; i++)
 		post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
+	acquire(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(double_held(), 2);
-	tell_word(fixture, REVOKE_NOW);
-	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
+	message = expect_release(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(message.wants, 1);
 	assert_true(double_paused());
 	assert_int_equal(completed(fixture, A), 0);
@@ -409,23 +345,19 @@ static void a_block_that_goes_on_keeps_the_grant(void **state)
 
 	double_pausable(false);
 	double_hold(true);
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
-	tell_word(fixture, REVOKE_NOW);
+	post_first_launch(fixture, A, function);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
 	assert_true(double_paused());
 	expect_no_message(fixture);
 	double_pausable(true);
 	grants_quiet(fixture->core);
-	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	message = expect_release(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(message.wants, 1);
 }
 
 static void a_pause_is_none_for_copies_within_the_device(void **state)
 {
 	struct fixture *fixture = *state;
-	struct control_grant message;
 
 	prepare(fixture);
 	assert_int_equal(fixture->core->grants.resources[RESOURCE_COMPUTE].in_flight, 0);
@@ -433,31 +365,28 @@ static void a_pause_is_none_for_copies_within_the_device(void **state)
 	double_hold(true);
 	post_copy(fixture, A, TEST_BASE, TEST_BASE + 64, 64);
 	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
+	acquire(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(double_held(), 1);
-	tell_word(fixture, REVOKE_NOW);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
 	expect_no_message(fixture);
 	double_release(1, 0);
 	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	expect_release(fixture, RESOURCE_COMPUTE);
 }
 
 static void a_launch_before_such_a_copy_is_not_paused(void **state)
 {
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture);
-	struct control_grant message;
 
 	double_pausable(true);
 	double_hold(true);
 	post_launch(fixture, A, function, 0);
 	post_copy(fixture, A, TEST_BASE, TEST_BASE + 64, 64);
 	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
+	acquire(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(double_held(), 2);
-	tell_word(fixture, REVOKE_NOW);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
 	expect_no_message(fixture);
 	assert_false(double_paused()); /* the copy would never come */
 	double_release(1, 0);
@@ -465,7 +394,7 @@ static void a_launch_before_such_a_copy_is_not_paused(void **state)
 	expect_no_message(fixture);
 	double_release(1, 0);
 	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_RELEASE, RESOURCE_COMPUTE, &message);
+	expect_release(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(completed(fixture, A), 2);
 }
 
@@ -473,15 +402,14 @@ static void a_worker_that_prepares_takes_the_grant(void **state)
 {
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture);
-	struct control_grant message,
-		soon = {
-			.header = {sizeof soon, CONTROL_PREPARE, CONTROL_VERSION, 0, 0},
-			.quantum_ns = 1000000,
-		};
+	struct control_grant soon = {
+		.header = {sizeof soon, CONTROL_PREPARE, CONTROL_VERSION, 0, 0},
+		.quantum_ns = 1000000,
+	};
 
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	expect_acquire(fixture, RESOURCE_COMPUTE);
 	fixture->core->service.few_processors = false;
 	tell(fixture, &soon, NULL, 0); /* which nothing follows: it gives up looking */
 	fixture_run(fixture);
@@ -497,19 +425,15 @@ static void long_launches_go_one_by_one_while_others_wait(void **state)
 {
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture);
-	struct control_grant message;
 
 	double_busy_ns(5000000);
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
+	post_first_launch(fixture, A, function);
 	double_hold(true);
 	post_launch(fixture, A, function, 0);
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
 	assert_int_equal(double_held(), 2);
-	tell_word(fixture, REVOKE_WHEN_IDLE);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_WHEN_IDLE);
 	double_release(2, 0);
 	post_launch(fixture, A, function, 0);
 	post_launch(fixture, A, function, 0);
@@ -642,12 +566,11 @@ static void a_session_goes_on_without_gdevd(void **state)
 {
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture);
-	struct control_grant message;
 
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
 	assert_int_equal(completed(fixture, A), 0); /* no grant yet */
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
+	expect_acquire(fixture, RESOURCE_COMPUTE);
 	lose_gdevd(fixture);
 	assert_int_equal(completed(fixture, A), 1); /* nobody arbitrates */
 	assert_int_equal(alloc(fixture, TEST_DEVICE, 64 * MIB), 0);
@@ -655,10 +578,7 @@ static void a_session_goes_on_without_gdevd(void **state)
 	assert_int_equal(fixture->ended, 0);
 	find_gdevd(fixture, listen_again(fixture));
 	expect_no_message(fixture);
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	expect_grant_message(fixture, CONTROL_ACQUIRE, RESOURCE_COMPUTE, &message);
-	grant(fixture, RESOURCE_COMPUTE);
+	post_first_launch(fixture, A, function);
 	assert_int_equal(completed(fixture, A), 2);
 }
 

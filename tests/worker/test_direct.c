@@ -34,24 +34,11 @@ static void wake(struct fixture *fixture)
 	fixture_run(fixture);
 }
 
-static void take_back(struct fixture *fixture, enum worker_revoke word)
-{
-	struct control_grant message = {
-		.header = {sizeof message, CONTROL_REVOKE, CONTROL_VERSION, 0, 0},
-		.resource = RESOURCE_COPY_TO_DEVICE,
-	};
-
-	fixture->core->page->revoke[RESOURCE_COPY_TO_DEVICE] = word;
-	tell(fixture, &message, NULL, 0);
-	fixture_run(fixture);
-}
-
 /* A copy to the device, for which the grant is asked, and given. */
 static void get_grant(struct fixture *fixture)
 {
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 2 * MIB};
 	struct control_memory wish;
-	struct control_grant message;
 
 	make_stream(fixture, A);
 	post(fixture, &record);
@@ -60,8 +47,7 @@ static void get_grant(struct fixture *fixture)
 	answer_memory(fixture, &wish, 0);
 	post_copy(fixture, A, TEST_DEVICE, TEST_BASE, 64);
 	fixture_run(fixture);
-	expect_message(fixture, CONTROL_ACQUIRE, &message, sizeof message, NULL, NULL);
-	grant(fixture, RESOURCE_COPY_TO_DEVICE);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
 	expect_no_message(fixture);
 }
 
@@ -76,17 +62,16 @@ static void where_nobody_arbitrates_the_client_may_always_copy(void **state)
 static void the_client_may_copy_while_we_hold_the_grant(void **state)
 {
 	struct fixture *fixture = *state;
-	struct control_grant message;
 
 	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_BY_RECORD);
 	get_grant(fixture);
 	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_DIRECT);
 	assert_int_equal(allowed(fixture, SESSION_FROM_DEVICE), SESSION_BY_RECORD);
-	take_back(fixture, REVOKE_WHEN_IDLE);
+	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
 	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_DIRECT_CONTENDED);
-	take_back(fixture, REVOKE_NOW);
+	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_NOW);
 	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_BY_RECORD);
-	expect_message(fixture, CONTROL_RELEASE, &message, sizeof message, NULL, NULL);
+	expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
 }
 
 static void a_grant_is_given_back_when_the_client_is_done(void **state)
@@ -97,7 +82,7 @@ static void a_grant_is_given_back_when_the_client_is_done(void **state)
 
 	get_grant(fixture);
 	copying(fixture, SESSION_TO_DEVICE, 2);
-	take_back(fixture, REVOKE_NOW);
+	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_NOW);
 	assert_false(allowed(fixture, SESSION_TO_DEVICE));
 	expect_no_message(fixture);
 	/* Nor does a record get in before it. */
@@ -109,7 +94,7 @@ static void a_grant_is_given_back_when_the_client_is_done(void **state)
 	header->direct_ns[SESSION_TO_DEVICE] = 500;
 	copying(fixture, SESSION_TO_DEVICE, 0);
 	wake(fixture);
-	expect_message(fixture, CONTROL_RELEASE, &message, sizeof message, NULL, NULL);
+	message = expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
 	assert_int_equal(message.used_ns, 100 + 500); /* and the copy by record */
 	assert_int_equal(message.wants, 1);
 }
@@ -131,7 +116,7 @@ static void a_client_that_copies_is_not_idle(void **state)
 
 	get_grant(fixture);
 	copying(fixture, SESSION_TO_DEVICE, 1);
-	take_back(fixture, REVOKE_WHEN_IDLE);
+	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
 	assert_int_equal(tick(fixture, now_ns), now_ns + DIRECT_LOOK_NS);
 	/* Between two copies, of which one has ended since the last look. */
 	copying(fixture, SESSION_TO_DEVICE, 0);
@@ -141,7 +126,7 @@ static void a_client_that_copies_is_not_idle(void **state)
 	expect_no_message(fixture);
 	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_DIRECT_CONTENDED);
 	tick(fixture, now_ns + DIRECT_LOOK_NS);
-	expect_message(fixture, CONTROL_RELEASE, &message, sizeof message, NULL, NULL);
+	message = expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
 	assert_int_equal(message.wants, 0);
 	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_BY_RECORD);
 }
@@ -201,13 +186,13 @@ static void who_copies_while_others_wait_and_does_not_say_so_pays_for_a_part(voi
 
 	get_grant(fixture);
 	copying(fixture, SESSION_TO_DEVICE, 1);
-	take_back(fixture, REVOKE_WHEN_IDLE);
+	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
 	for (int i = 0; i < 16; i++)
 		now_ns = tick(fixture, now_ns);
 	header->direct_ns[SESSION_TO_DEVICE] = 500;
 	copying(fixture, SESSION_TO_DEVICE, 0);
-	take_back(fixture, REVOKE_NOW);
-	expect_message(fixture, CONTROL_RELEASE, &message, sizeof message, NULL, NULL);
+	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_NOW);
+	message = expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
 	assert_int_equal(message.used_ns, 100 + 16 * DIRECT_LOOK_NS / 8);
 }
 
@@ -221,14 +206,14 @@ static void who_says_what_it_copied_pays_for_that_alone(void **state)
 	get_grant(fixture);
 	usleep(2000); /* nobody has copied for longer than there was time */
 	copying(fixture, SESSION_TO_DEVICE, 1);
-	take_back(fixture, REVOKE_WHEN_IDLE);
+	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
 	for (int i = 0; i < 4; i++) {
 		now_ns = tick(fixture, now_ns);
 		header->direct_ns[SESSION_TO_DEVICE] += DIRECT_LOOK_NS / 2;
 	}
 	copying(fixture, SESSION_TO_DEVICE, 0);
-	take_back(fixture, REVOKE_NOW);
-	expect_message(fixture, CONTROL_RELEASE, &message, sizeof message, NULL, NULL);
+	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_NOW);
+	message = expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
 	assert_int_equal(message.used_ns, 100 + 2 * DIRECT_LOOK_NS);
 }
 

@@ -30,15 +30,6 @@ static void answer(
 	fixture_run(fixture);
 }
 
-static struct control_memory expect_change(struct fixture *fixture, uint16_t type, int64_t bytes)
-{
-	struct control_memory message;
-
-	expect_message(fixture, type, &message, sizeof message, NULL, NULL);
-	assert_int_equal(message.bytes, bytes);
-	return message;
-}
-
 /* An object of `mib` that gdevd gives device memory for (or only host swap). */
 static void make_object(struct fixture *fixture, uint64_t address, uint64_t mib, bool swapped)
 {
@@ -77,27 +68,6 @@ static struct control_evict expect_evicted(struct fixture *fixture)
 	return message;
 }
 
-static void acquire(struct fixture *fixture, uint32_t resource)
-{
-	struct control_grant message;
-
-	expect_message(fixture, CONTROL_ACQUIRE, &message, sizeof message, NULL, NULL);
-	assert_int_equal(message.resource, resource);
-	grant(fixture, resource);
-}
-
-static void take_back(struct fixture *fixture, uint32_t resource)
-{
-	struct control_grant message = {
-		.header = {sizeof message, CONTROL_REVOKE, CONTROL_VERSION, 0, 0},
-		.resource = resource,
-	};
-
-	__atomic_store_n(&fixture->core->page->revoke[resource], REVOKE_NOW, __ATOMIC_RELAXED);
-	tell(fixture, &message, NULL, 0);
-	fixture_run(fixture);
-}
-
 /* The next message of this type; those before it do not matter. */
 static void drain_until(struct fixture *fixture, uint16_t type, struct control_memory *message)
 {
@@ -113,32 +83,23 @@ static void drain_until(struct fixture *fixture, uint16_t type, struct control_m
 	memcpy(message, bytes, sizeof *message);
 }
 
-static void drain(struct fixture *fixture)
-{
-	uint8_t bytes[1024];
-
-	while (recv(fixture->gdevd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
-		;
-}
-
 /* A function, whose module takes 4 KiB; 8 MiB are charged for it. */
 static uint32_t make_charged_function(struct fixture *fixture)
 {
-	struct record_module_load load = {
-		.header.opcode = RECORD_MODULE_LOAD,
-		.image = TEST_BASE,
-		.image_bytes = 16,
-	};
-	struct record_lookup lookup = {.header.opcode = RECORD_FUNCTION_GET, .name_bytes = 2};
 	struct control_memory wish;
 
-	post(fixture, &load);
-	fixture_run(fixture);
+	post_module(fixture);
 	drain_until(fixture, CONTROL_MEMORY, &wish);
 	answer(fixture, &wish, 0, 0);
-	lookup.module = ((const struct reply_module *)reply_payload(fixture))->module;
-	assert_int_equal(ask(fixture, &lookup, sizeof lookup, "k", 2), 0);
-	return ((const struct reply_function *)reply_payload(fixture))->function;
+	return get_function(fixture);
+}
+
+/* A copy to the device: the piece has to be saved when it leaves. */
+static void write_letters(struct fixture *fixture, uint64_t address)
+{
+	post_write(fixture, A, address, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
 }
 
 /* The object that every test begins with, which has "abcdefgh" at its start, is in swap. A function. */
@@ -146,9 +107,7 @@ static uint32_t evict_all(struct fixture *fixture)
 {
 	uint32_t function;
 
-	post_write(fixture, A, TEST_DEVICE, "abcdefgh", 8, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	write_letters(fixture, TEST_DEVICE);
 	function = make_charged_function(fixture);
 	evict(fixture, 64 * MIB, 0);
 	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
@@ -178,9 +137,7 @@ static void an_order_is_carried_out_and_memory_goes_back_piece_by_piece(void **s
 	struct fixture *fixture = *state;
 	struct control_evict done;
 
-	post_write(fixture, A, TEST_DEVICE + 6 * MIB, "abcdefgh", 8, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	write_letters(fixture, TEST_DEVICE + 6 * MIB);
 	evict(fixture, 4 * MIB, 0);
 	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
 	expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
@@ -203,22 +160,19 @@ static void what_leaves_waits_for_the_copy_engine_and_is_not_charged_here(void *
 	struct control_grant released;
 	struct control_evict done;
 
-	post_write(fixture, A, TEST_DEVICE + 6 * MIB, "abcdefgh", 8, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	write_letters(fixture, TEST_DEVICE + 6 * MIB);
 	double_busy_ns(2000000);
 	double_hold(true);
 	evict(fixture, 2 * MIB, 0);
 	assert_int_equal(double_held(), 0);
 	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
 	assert_int_equal(double_held(), 1);
-	take_back(fixture, RESOURCE_COPY_FROM_DEVICE);
+	take_back(fixture, RESOURCE_COPY_FROM_DEVICE, REVOKE_NOW);
 	expect_no_message(fixture); /* it drains */
 	double_hold(false);
 	double_release(1, 0);
 	fixture_run(fixture);
-	expect_message(fixture, CONTROL_RELEASE, &released, sizeof released, NULL, NULL);
-	assert_int_equal(released.resource, RESOURCE_COPY_FROM_DEVICE);
+	released = expect_release(fixture, RESOURCE_COPY_FROM_DEVICE);
 	assert_int_equal(released.used_ns, 0);
 	assert_int_equal(released.wants, 0);
 	expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
@@ -233,9 +187,7 @@ static void a_copy_from_what_has_left_reads_swap_and_brings_nothing_in(void **st
 	struct fixture *fixture = *state;
 	uint64_t value;
 
-	post_write(fixture, A, TEST_DEVICE + 2 * MIB - 4, "abcdefgh", 8, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	write_letters(fixture, TEST_DEVICE + 2 * MIB - 4);
 	evict(fixture, 8 * MIB, 0);
 	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
 	assert_int_equal(double_chunks, 0);
@@ -285,9 +237,7 @@ static void a_launch_holds_compute_and_then_everything_comes_in(void **state)
 	uint64_t value;
 
 	function = evict_all(fixture);
-	value = post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COMPUTE);
+	value = post_first_launch(fixture, A, function);
 	wish = expect_change(fixture, CONTROL_RESIDENT, 8 * (int64_t)MIB);
 	assert_true(completed(fixture, A) < value);
 	answer(fixture, &wish, 0, 4 * (int64_t)MIB); /* in part: the rest is asked for again */
@@ -319,9 +269,7 @@ static void what_comes_in_waits_for_copies_and_no_longer(void **state)
 	post_copy(fixture, C, other + 4 * MIB, TEST_BASE, 2 * MIB);
 	fixture_run(fixture);
 	assert_int_equal(double_held(), 2);
-	value = post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COMPUTE);
+	value = post_first_launch(fixture, A, function);
 	wish = expect_change(fixture, CONTROL_RESIDENT, 8 * (int64_t)MIB);
 	answer(fixture, &wish, 0, 8 * (int64_t)MIB);
 	assert_int_equal(double_held(), 2);
@@ -363,9 +311,7 @@ static void what_is_wanted_back_before_it_was_written_has_not_moved(void **state
 	struct control_evict done;
 	uint64_t value;
 
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COMPUTE);
+	post_first_launch(fixture, A, function);
 	double_hold(true);
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
@@ -388,6 +334,18 @@ static void what_is_wanted_back_before_it_was_written_has_not_moved(void **state
 	assert_int_equal(fixture->core->page->rescued_bytes, 8 * MIB);
 }
 
+/* The last pieces of what the function has used are on their way to swap. */
+static void begin_writing(struct fixture *fixture, uint32_t function)
+{
+	post_first_launch(fixture, A, function);
+	double_hold(true);
+	evict(fixture, 10 * MIB, 0);
+	expect_change(fixture, CONTROL_MEMORY, -(8 * (int64_t)MIB - 4096));
+	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_WRITING);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 4 * MIB), PIECE_WRITING);
+}
+
 /* Rule 6. What reads it does not keep others from it. */
 static void what_is_wanted_back_while_it_is_written_is_there_at_once(void **state)
 {
@@ -396,15 +354,7 @@ static void what_is_wanted_back_while_it_is_written_is_there_at_once(void **stat
 	struct control_evict done;
 	uint64_t value;
 
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COMPUTE);
-	double_hold(true);
-	evict(fixture, 10 * MIB, 0);
-	expect_change(fixture, CONTROL_MEMORY, -(8 * (int64_t)MIB - 4096));
-	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
-	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_WRITING);
-	assert_int_equal(state_of(fixture, TEST_DEVICE + 4 * MIB), PIECE_WRITING);
+	begin_writing(fixture, function);
 	assert_int_equal(double_held(), 2);
 	value = post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
@@ -439,14 +389,7 @@ static void what_is_wanted_back_while_it_is_written_is_exported_after_that(void 
 		.header.opcode = RECORD_SHARED_EXPORT, .address = TEST_DEVICE};
 	uint64_t value;
 
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COMPUTE);
-	double_hold(true);
-	evict(fixture, 10 * MIB, 0);
-	expect_change(fixture, CONTROL_MEMORY, -(8 * (int64_t)MIB - 4096));
-	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
-	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_WRITING);
+	begin_writing(fixture, function);
 	close(fixture->gdevd);
 	fixture->gdevd = -1;
 	fixture_run(fixture);
@@ -492,9 +435,7 @@ static void what_host_memory_has_no_room_for_goes_to_the_file_and_comes_back(voi
 	uint64_t value;
 	struct stat stat;
 
-	post_write(fixture, A, TEST_DEVICE + 2 * MIB - 4, "abcdefgh", 8, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	write_letters(fixture, TEST_DEVICE + 2 * MIB - 4);
 	function = make_charged_function(fixture);
 	evict_to(fixture, 16 * MIB, fd);
 	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
@@ -513,9 +454,7 @@ static void what_host_memory_has_no_room_for_goes_to_the_file_and_comes_back(voi
 	assert_int_equal(completed(fixture, A), 4);
 	assert_memory_equal((void *)TEST_BASE, "abcdefgh\0\0\0\0\0\0\0\0\7\7\7\7\7\7\7\7", 24);
 	assert_int_equal(double_chunks, 0);
-	value = post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COMPUTE);
+	value = post_first_launch(fixture, A, function);
 	drain_until(fixture, CONTROL_RESIDENT, &wish);
 	answer(fixture, &wish, 0, wish.bytes);
 	assert_int_equal(completed(fixture, A), value);
@@ -536,9 +475,7 @@ static void what_a_full_disk_does_not_take_stays_on_the_device(void **state)
 	uint64_t value;
 
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
-	post_write(fixture, A, TEST_DEVICE, "abcdefgh", 8, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	write_letters(fixture, TEST_DEVICE);
 	evict_to(fixture, 8 * MIB, fd);
 	for (int i = 0; i < 3; i++) /* which were never written */
 		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
@@ -600,9 +537,7 @@ static void what_could_not_be_written_stays_and_breaks_the_session(void **state)
 {
 	struct fixture *fixture = *state;
 
-	post_write(fixture, A, TEST_DEVICE + 6 * MIB, "abcdefgh", 8, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	write_letters(fixture, TEST_DEVICE + 6 * MIB);
 	double_hold(true);
 	evict(fixture, 2 * MIB, 0);
 	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
@@ -643,9 +578,7 @@ static void an_order_that_comes_during_another_is_carried_out_after_it(void **st
 	};
 	struct control_memory done; /* the header is of interest */
 
-	post_write(fixture, A, TEST_DEVICE + 6 * MIB, "abcdefgh", 8, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	write_letters(fixture, TEST_DEVICE + 6 * MIB);
 	evict(fixture, 2 * MIB, 0); /* waits for the copy engine */
 	tell(fixture, &order, NULL, 0);
 	fixture_run(fixture);
@@ -687,12 +620,10 @@ static void what_leaves_and_comes_is_traced(void **state)
 	count_steps(fixture, counts); /* nobody traces */
 	assert_memory_equal(counts, nothing, sizeof counts);
 	segment->header.enabled = 1;
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	acquire(fixture, RESOURCE_COMPUTE);
+	post_first_launch(fixture, A, function);
 	wish = expect_change(fixture, CONTROL_RESIDENT, 8 * (int64_t)MIB);
 	answer(fixture, &wish, 0, wish.bytes);
-	take_back(fixture, RESOURCE_COMPUTE);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
 	evict(fixture, 8 * MIB, 0);
 	count_steps(fixture, counts);
 	/* One piece had been written before; after the launch all of them may have been. */
