@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls that ask and set. What they answer to what is wrong is in errors_*.c, for our library alone.
+ * The calls that ask and set. What they answer to what is wrong is in errors_*.c.
  */
 #include "fixture.h"
 
