@@ -320,10 +320,11 @@ static json_t *count_workers(const struct daemon *daemon)
 
 	list_for_each (worker, &workers->all, link)
 		leaving += worker->state == WORKER_LEAVING;
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "warm_bytes",
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "warm_bytes",
 		(json_int_t)relief_pool_bytes(daemon), "leaving", leaving, "total",
 		(json_int_t)workers->total, "warm", (json_int_t)workers->warm, "starting",
-		(json_int_t)workers->starting, "max", (json_int_t)daemon->config.max_workers);
+		(json_int_t)workers->starting, "carrying", (json_int_t)workers->carrying, "max",
+		(json_int_t)daemon->config.max_workers);
 }
 
 static json_t *command_status(struct daemon *daemon, const json_t *request, int *status)

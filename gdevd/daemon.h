@@ -72,6 +72,7 @@ struct device {
 enum worker_state {
 	WORKER_STARTING, /* not READY yet */
 	WORKER_WARM,
+	WORKER_CARRYING,  /* copies shared memory out, and is warm again then */
 	WORKER_ATTACHING, /* has a session that its client does not know yet */
 	WORKER_SERVING,
 	WORKER_LEAVING, /* no session any more; its memory is still charged */
@@ -100,9 +101,10 @@ struct worker {
 	struct list lacking; /* daemon.lacking, while `lacks` waits for warm workers to go */
 	struct control_memory lacks;
 	struct session *session;
-	bool restored;            /* served its session before this gdevd started */
-	struct deadline deadline; /* of its start, or of its end */
-	uint64_t since_ns;        /* of the state */
+	struct shm_segment *carries; /* CARRYING; NULL: that is gone */
+	bool restored;               /* served its session before this gdevd started */
+	struct deadline deadline;    /* of its start, or of its end */
+	uint64_t since_ns;           /* of the state */
 	uint64_t staging_bytes;
 	char device_name[64];
 	uint8_t device_uuid[16];
@@ -110,7 +112,7 @@ struct worker {
 
 struct workers {
 	struct list all; /* oldest first */
-	unsigned total, starting, warm;
+	unsigned total, starting, warm, carrying;
 	struct deadline retire, retry;
 	unsigned failures; /* starts that failed in a row */
 	bool backing_off;  /* until `retry` */
@@ -296,6 +298,9 @@ void worker_accept(struct daemon *daemon, int fd);
 void worker_leave(struct worker *worker);
 /* Has sent READY (dispatch.c), and may be given to a client. */
 void worker_ready(struct worker *worker);
+/* A warm one is given a segment to carry (shm_carry.c), and is warm again. */
+void worker_carry(struct worker *worker);
+void worker_carried(struct worker *worker);
 /* Kills it at once: what it says makes no sense, or it is late. */
 void worker_kill(struct worker *worker, const char *why);
 /* It is on its way out: what it holds comes, and is waited for. It is killed if it takes long, and not waited for any

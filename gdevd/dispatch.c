@@ -255,6 +255,8 @@ static int on_shm(
 
 	if (fd_count && message->command != SHM_COMMAND_BACK)
 		return -EPROTO;
+	if (worker->state == WORKER_CARRYING)
+		return shm_carrier_message(worker, message);
 	return shm_message(worker->session, message, fds, fd_count);
 }
 
@@ -352,7 +354,7 @@ static const struct {
 	{CONTROL_EVICTED, IN(WORKER_SERVING), false, on_evicted},
 	{CONTROL_ACQUIRE, IN(WORKER_SERVING), false, on_acquire},
 	{CONTROL_RELEASE, IN(WORKER_SERVING), false, on_release},
-	{CONTROL_SHM, IN(WORKER_SERVING), true, on_shm},
+	{CONTROL_SHM, IN(WORKER_SERVING) | IN(WORKER_CARRYING), true, on_shm},
 	{CONTROL_CACHE_GET, IN(WORKER_SERVING), false, on_cache_get},
 	{CONTROL_CACHE_PUT, IN(WORKER_SERVING), false, on_cache_put},
 	{CONTROL_CACHE_COMMIT, IN(WORKER_SERVING), false, on_cache_commit},

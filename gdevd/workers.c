@@ -26,6 +26,7 @@
 #include "base/log.h"
 
 #define START_TIMEOUT_NS (60 * NS_PER_S)
+#define CARRY_TIMEOUT_NS (60 * NS_PER_S)
 #define REGISTER_TIMEOUT_NS (10 * NS_PER_S)
 /* The kernel takes a process's device memory and contexts back before it is gone, on an H200 60 ms each and one
  * process after another; sixty that end at once are no reason to kill any. */
@@ -48,7 +49,8 @@ static const struct connection_ops worker_connection_ops = {
 
 const char *worker_state_name(enum worker_state state)
 {
-	static const char *const names[] = {"starting", "warm", "attaching", "serving", "leaving"};
+	static const char *const names[] = {
+		"starting", "warm", "carrying", "attaching", "serving", "leaving"};
 
 	return names[state];
 }
@@ -126,6 +128,10 @@ static void retire(struct worker *worker, const char *reason)
 	worker->since_ns = clock_now_ns();
 	if (was == WORKER_WARM)
 		workers->warm--;
+	if (was == WORKER_CARRYING) {
+		workers->carrying--;
+		shm_carrier_gone(worker);
+	}
 	if (was == WORKER_STARTING && !worker->restored) {
 		workers->starting--;
 		if (!worker->daemon->stopping)
@@ -186,6 +192,7 @@ static void on_late(struct deadline *deadline, uint64_t now_ns)
 
 	static const char *const reasons[] = {
 		[WORKER_STARTING] = "it was not ready in time",
+		[WORKER_CARRYING] = "it did not copy shared memory in time",
 		[WORKER_ATTACHING] = "it did not answer in time",
 		[WORKER_SERVING] = "its client left, and it did not end the session",
 		[WORKER_LEAVING] = "it did not leave in time",
@@ -381,7 +388,8 @@ void worker_accept(struct daemon *daemon, int fd)
 	deadline_set(&daemon->deadlines, &worker->deadline, worker->since_ns + REGISTER_TIMEOUT_NS);
 }
 
-void worker_ready(struct worker *worker)
+/* Is warm, which may be for somebody who waits. */
+static void become_warm(struct worker *worker)
 {
 	struct daemon *daemon = worker->daemon;
 	struct client *client = client_waiting(daemon);
@@ -389,15 +397,40 @@ void worker_ready(struct worker *worker)
 	worker->state = WORKER_WARM;
 	worker->since_ns = clock_now_ns();
 	deadline_cancel(&worker->deadline);
-	daemon->workers.starting--;
 	daemon->workers.warm++;
-	daemon->workers.failures = 0;
-	daemon->workers.backing_off = daemon->workers.hopeless = false;
-	deadline_cancel(&daemon->workers.retry);
 	if (client)
 		client_wait(client);
 	else
 		workers_adjust(daemon);
+}
+
+void worker_ready(struct worker *worker)
+{
+	struct workers *workers = &worker->daemon->workers;
+
+	workers->starting--;
+	workers->failures = 0;
+	workers->backing_off = workers->hopeless = false;
+	deadline_cancel(&workers->retry);
+	become_warm(worker);
+}
+
+void worker_carry(struct worker *worker)
+{
+	struct workers *workers = &worker->daemon->workers;
+
+	worker->state = WORKER_CARRYING;
+	worker->since_ns = clock_now_ns();
+	workers->warm--;
+	workers->carrying++;
+	deadline_set(
+		&worker->daemon->deadlines, &worker->deadline, worker->since_ns + CARRY_TIMEOUT_NS);
+}
+
+void worker_carried(struct worker *worker)
+{
+	worker->daemon->workers.carrying--;
+	become_warm(worker);
 }
 
 /* ---- the pool ---- */
@@ -485,18 +518,24 @@ static bool has_room(struct daemon *daemon)
 void workers_adjust(struct daemon *daemon)
 {
 	struct workers *workers = &daemon->workers;
-	unsigned pool = relief_pool_size(daemon);
-	unsigned wanted = pool + client_waiting_count(daemon, NULL);
+	unsigned pool = relief_pool_size(daemon), wanted;
 	const struct worker *oldest;
 
 	if (daemon->stopping || workers->adjusting)
 		return;
 	workers->adjusting = true; /* a spawn that fails at once comes back here */
+	shm_carry(daemon);
+	wanted = pool + client_waiting_count(daemon, NULL);
+	if (!workers->carrying && shm_wants_carrier(daemon))
+		wanted++;
 	while (!workers->backing_off && workers->warm + workers->starting < wanted &&
 		workers->starting < workers->starting_max &&
 		workers->total < daemon->config.max_workers && has_room(daemon))
 		spawn(daemon);
 	workers->adjusting = false;
+	shm_carry(daemon); /* what has begun to wait meanwhile */
+	if (!workers->warm && !workers->starting && !workers->carrying)
+		shm_no_carrier(daemon);
 	oldest = workers_take_warm(daemon);
 	if (!oldest || workers->warm <= pool)
 		deadline_cancel(&workers->retire);

@@ -258,11 +258,12 @@ enum control_shm_command {
  * attached; its creator is attached from the start. The answer to GET names its token, a random number; who
  * does not know the token finds no such segment.
  *
- * A segment leaves the device as a whole (docs/memory.md). Each session that has attached it is told to LEAVE, and says
- * LEAVE back with status 1: it has the chunks, 0: it has none, or what keeps it there. One of those that have them is
- * told to WRITE; when it has, all are told to DROP, and keep the descriptor of the host copy, for a gdevd that is
- * restarted. ATTACH of a segment that is not on the device is answered with CONTROL_SHM_HOST, and the host copy if it
- * is valid. RESTORE is answered when it is known where it is: status 0: descriptors as for ATTACH; 1: nowhere but in
+ * A segment leaves the device as a whole (docs/memory.md). Each session that has attached it is told to LEAVE, and
+ * says LEAVE back with status 1: it has the chunks, 0: it has none, or what keeps it there. One of those that have
+ * them is told to WRITE; when it has, all are told to DROP, and keep the descriptor of the host copy, for a
+ * gdevd that is restarted. If none has them, a worker without a session is told to WRITE; it asks for them with
+ * RESTORE. ATTACH of a segment that is not on the device is answered with CONTROL_SHM_HOST, and the host copy if it is
+ * valid. RESTORE is answered when it is known where it is: status 0: descriptors as for ATTACH; 1: nowhere but in
  * the host copy, which comes along: the asker charges device memory, brings it in and says BACK, or MAP; 2: it is used
  * there, for good. BACK with CONTROL_SHM_HOST, to a restarted gdevd: the descriptor is the host copy. */
 #define CONTROL_TOKEN_BYTES 16

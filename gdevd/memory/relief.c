@@ -2,6 +2,7 @@
  *
  * Warm workers make room: a context that nobody uses yet holds device memory (half a GiB on hardware), and
  * a session that lacks memory comes first. Its request waits until they are gone, and for those who are going anyway.
+ * Segments that no program has attached leave before them, carried by one of them.
  */
 #include "gdevd/daemon.h"
 
@@ -68,7 +69,9 @@ static bool make_room(const struct worker *asks, uint64_t wanted)
 		return false; /* it is kept for a client's context */
 	if (own < wanted && own + going(daemon, vgpu) < wanted)
 		return false; /* the virtual GPU is full, and stays so */
-	coming += going(daemon, NULL);
+	coming += going(daemon, NULL) + shm_coming(daemon, NULL);
+	if (coming < bytes)
+		coming += shm_send_for(daemon, asks, NULL, asks->session->id, bytes - coming, true);
 	if (coming + warm < bytes)
 		return false;
 	while (coming < bytes && (worker = workers_take_warm(daemon))) {

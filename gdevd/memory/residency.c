@@ -296,13 +296,14 @@ static int charge_leaving(
 	return *part ? swap_charge(victim, *promised, pool) : -ENOMEM;
 }
 
-/* Sends for `bytes`; what is shared goes last. False: somebody has it, but host swap has no room for it. */
+/* Sends for `bytes`: first what no living program has attached, and last what several have. False: somebody has it, but host swap has no room for it. */
 static bool send_for(
 	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
 {
 	uint64_t cause = asks ? asks->session->id : vgpu ? 0 : daemon->device.residency.taker;
 	struct worker *victim;
 
+	bytes -= min_of(bytes, shm_send_for(daemon, asks, vgpu, cause, bytes, true));
 	while (bytes && (victim = find_victim(daemon, asks, vgpu))) {
 		uint64_t part = min_of(align_up(bytes, GRANULE), victim->memory.used_bytes);
 		uint64_t promised;
@@ -318,7 +319,7 @@ static bool send_for(
 		bytes -= min_of(bytes, part);
 	}
 	if (bytes)
-		bytes -= min_of(bytes, shm_send_for(daemon, asks, vgpu, bytes));
+		bytes -= min_of(bytes, shm_send_for(daemon, asks, vgpu, cause, bytes, false));
 	if (bytes)
 		bytes -= min_of(bytes, retire_send_for(daemon, asks, vgpu, bytes));
 	if (bytes)

@@ -41,12 +41,12 @@ void shm_init(struct shm *shm)
 	shm->count = 0;
 }
 
-void shm_reply(struct session *session, const struct control_shm *request,
+void shm_reply(struct worker *worker, const struct control_shm *request,
 	const struct shm_segment *segment, int status, const int *fds, size_t fd_count)
 {
 	struct control_shm answer = *request;
 
-	if (!request->header.serial || !session->worker || !session->worker->connection)
+	if (!request->header.serial || !worker || !worker->connection)
 		return;
 	control_fill(&answer, CONTROL_SHM_REPLY, request->header.serial);
 	answer.header.status = status;
@@ -63,10 +63,11 @@ void shm_reply(struct session *session, const struct control_shm *request,
 		answer.mode = segment->mode;
 		answer.attached = segment->attached;
 		answer.flags &= ~(CONTROL_SHM_HOST | CONTROL_SHM_MAPPED);
-		if (segment->place != SHM_ON_DEVICE && !request->first_chunk)
+		if (segment->place != SHM_ON_DEVICE && !request->first_chunk &&
+			segment->carrier != worker)
 			answer.flags |= CONTROL_SHM_HOST;
 	}
-	connection_send(session->worker->connection, &answer, fds, fd_count);
+	connection_send(worker->connection, &answer, fds, fd_count);
 }
 
 static struct shm_segment *find_id(struct shm *shm, uint32_t id)
@@ -124,7 +125,7 @@ static void segment_destroy(struct shm_segment *segment)
 	segment->shm->count--;
 	list_for_each_safe (parked, after, &segment->parked, link) {
 		list_remove(&parked->link);
-		shm_reply(parked->session, &parked->message, NULL, -EIDRM, NULL, 0);
+		shm_reply(parked->session->worker, &parked->message, NULL, -EIDRM, NULL, 0);
 		free(parked);
 	}
 	list_for_each_safe (attachment, next_attachment, &segment->attachments, by_segment) {
@@ -132,6 +133,7 @@ static void segment_destroy(struct shm_segment *segment)
 		list_remove(&attachment->by_session);
 		free(attachment);
 	}
+	shm_put_down(segment);
 	shm_close_chunks(segment);
 	if (segment->host_fd >= 0)
 		close(segment->host_fd);
@@ -213,7 +215,7 @@ static void get(struct session *session, const struct control_shm *message)
 			error = -EACCES;
 		else if (message->bytes > segment->bytes)
 			error = -EINVAL;
-		shm_reply(session, message, error ? NULL : segment, error, NULL, 0);
+		shm_reply(session->worker, message, error ? NULL : segment, error, NULL, 0);
 		return;
 	}
 	error = message->bytes == 0 ? -EINVAL : 0;
@@ -230,7 +232,7 @@ static void get(struct session *session, const struct control_shm *message)
 		if (message->flags & CONTROL_SHM_TRANSIENT)
 			error = make_transient(segment, &request);
 	}
-	shm_reply(session, &request, error ? NULL : segment, error ? error : 1, NULL, 0);
+	shm_reply(session->worker, &request, error ? NULL : segment, error ? error : 1, NULL, 0);
 }
 
 struct shm_attachment *shm_find_attachment(
@@ -274,13 +276,12 @@ static size_t run_of_chunks(const struct shm_segment *segment, uint32_t first)
 	return count;
 }
 
-void shm_reply_chunks(struct session *session, const struct control_shm *message,
-	const struct shm_segment *segment)
+void shm_reply_chunks(
+	struct worker *worker, const struct control_shm *message, const struct shm_segment *segment)
 {
 	uint32_t first = message->first_chunk;
 
-	shm_reply(
-		session, message, segment, 0, segment->fds + first, run_of_chunks(segment, first));
+	shm_reply(worker, message, segment, 0, segment->fds + first, run_of_chunks(segment, first));
 }
 
 /* Whether the chunks are there for one who has some of them already: then he is waited for. */
@@ -303,11 +304,11 @@ void shm_attach(
 	else if (first == 0)
 		error = shm_count_attachment(session, segment);
 	if (error)
-		shm_reply(session, message, NULL, error, NULL, 0);
+		shm_reply(session->worker, message, NULL, error, NULL, 0);
 	else if (first || segment->place == SHM_ON_DEVICE)
-		shm_reply_chunks(session, message, segment);
+		shm_reply_chunks(session->worker, message, segment);
 	else
-		shm_reply(session, message, segment, 0, &segment->host_fd, valid);
+		shm_reply(session->worker, message, segment, 0, &segment->host_fd, valid);
 }
 
 /* A worker that was here before this gdevd says what it has attached: makes the segment again. */
@@ -326,7 +327,7 @@ static void restore(struct session *session, const struct control_shm *message)
 		segment->transient = message->flags & CONTROL_SHM_TRANSIENT;
 		memcpy(segment->token, message->token, sizeof segment->token);
 	}
-	shm_reply(session, message, segment, error ? error : 1, NULL, 0);
+	shm_reply(session->worker, message, segment, error ? error : 1, NULL, 0);
 }
 
 /* A worker that was here before this gdevd has the chunks, which may have been changed since the host copy was
@@ -341,7 +342,7 @@ static void supersede(
 		segment->mover = session;
 		segment->unpaid = true;
 	}
-	shm_reply(session, message, segment, error ? error : 1, NULL, 0);
+	shm_reply(session->worker, message, segment, error ? error : 1, NULL, 0);
 }
 
 static void attach(struct session *session, const struct control_shm *message)
@@ -354,12 +355,12 @@ static void attach(struct session *session, const struct control_shm *message)
 		return;
 	}
 	if (!segment || segment->removed) {
-		shm_reply(session, message, NULL, segment ? -EIDRM : -EINVAL, NULL, 0);
+		shm_reply(session->worker, message, NULL, segment ? -EIDRM : -EINVAL, NULL, 0);
 		return;
 	}
 	if (!session->worker->restored &&
 		!shm_may_access(segment, session->uid, session->gid, access)) {
-		shm_reply(session, message, NULL, -EACCES, NULL, 0);
+		shm_reply(session->worker, message, NULL, -EACCES, NULL, 0);
 		return;
 	}
 	if (!shm_is_whole(segment) && segment->host_fd < 0)
@@ -384,7 +385,7 @@ static void hold(struct session *session, const struct control_shm *message)
 		error = -EACCES;
 	else
 		error = shm_count_attachment(session, segment);
-	shm_reply(session, message, error ? NULL : segment, error, NULL, 0);
+	shm_reply(session->worker, message, error ? NULL : segment, error, NULL, 0);
 }
 
 /* The first part says how many chunks there are, and the others agree with it. A part's are of one size, and
@@ -462,7 +463,7 @@ static void back(
 		(segment->transient || segment->restored))
 		error = shm_count_attachment(session, segment);
 	if (error) {
-		shm_reply(session, message, NULL, error, NULL, 0);
+		shm_reply(session->worker, message, NULL, error, NULL, 0);
 		return;
 	}
 	if (host) {
@@ -476,7 +477,7 @@ static void back(
 	}
 	if (shm_is_whole(segment) && loads)
 		shm_loaded(segment);
-	shm_reply(session, message, segment, 0, NULL, 0);
+	shm_reply(session->worker, message, segment, 0, NULL, 0);
 	if (!shm_is_whole(segment) && !host)
 		return;
 	segment->creator = NULL;
@@ -521,27 +522,27 @@ static void change(struct session *session, const struct control_shm *message)
 	struct shm_segment *segment = find(session, message);
 
 	if (!segment) {
-		shm_reply(session, message, NULL, -EINVAL, NULL, 0);
+		shm_reply(session->worker, message, NULL, -EINVAL, NULL, 0);
 		return;
 	}
 	if (segment->creator == session && message->command == SHM_COMMAND_REMOVE) {
 		shm_return_charge(segment, session); /* it was never whole */
-		shm_reply(session, message, segment, 0, NULL, 0);
+		shm_reply(session->worker, message, segment, 0, NULL, 0);
 		segment_destroy(segment);
 		return;
 	}
 	if (!shm_may_control(segment, session->uid)) {
-		shm_reply(session, message, NULL, -EPERM, NULL, 0);
+		shm_reply(session->worker, message, NULL, -EPERM, NULL, 0);
 		return;
 	}
 	if (message->command == SHM_COMMAND_SET) {
 		segment->mode = message->mode & 0777;
-		shm_reply(session, message, segment, 0, NULL, 0);
+		shm_reply(session->worker, message, segment, 0, NULL, 0);
 		return;
 	}
 	segment->removed = true;
 	segment->key = IPC_PRIVATE;
-	shm_reply(session, message, segment, 0, NULL, 0);
+	shm_reply(session->worker, message, segment, 0, NULL, 0);
 	maybe_destroy(segment);
 }
 
@@ -554,7 +555,7 @@ static void stat_segment(struct session *session, const struct control_shm *mess
 		error = -EINVAL;
 	else if (!shm_may_access(segment, session->uid, session->gid, SHM_READ))
 		error = -EACCES;
-	shm_reply(session, message, error ? NULL : segment, error, NULL, 0);
+	shm_reply(session->worker, message, error ? NULL : segment, error, NULL, 0);
 }
 
 int shm_message(

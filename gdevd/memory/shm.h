@@ -41,7 +41,7 @@ struct shm {
 enum shm_place {
 	SHM_ON_DEVICE,
 	SHM_LEAVING,  /* sessions are told to keep commands away */
-	SHM_WRITING,  /* `mover` copies it to the host */
+	SHM_WRITING,  /* `mover` copies it to the host, or `carrier`, or waits for one */
 	SHM_DROPPING, /* sessions drop their chunks */
 	SHM_ON_HOST,
 	SHM_LOADING, /* `mover` brings it in */
@@ -66,6 +66,8 @@ struct shm_segment {
 	int host_fd;                   /* the host copy, from LEAVING to LOADING, and MAPPED; -1 */
 	struct memory_account swap[2]; /* what it is charged for that: enum swap_pool */
 	struct session *mover;         /* WRITING, LOADING */
+	struct worker *carrier;        /* WRITING: shm_carry.c */
+	uint64_t cause;                /* the session that needs the room; 0: none */
 	unsigned orders;               /* LEAVING, DROPPING: that have not been answered */
 	int refused;                   /* LEAVING: why it has to stay */
 	struct residency_pause pause;  /* it could not leave */
@@ -113,9 +115,10 @@ void shm_session_finish(struct session *session);
 /* ---- shm_swap.c: segments leave the device and come back ---- */
 
 /* Sends segments away that `asks` (or NULL) does not need and nobody uses, up to `bytes`: of one virtual GPU, or
- * (NULL) of all. How much will come of it. */
-uint64_t shm_send_for(
-	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes);
+ * (NULL) of all; of those that nobody has attached alone, or of all. `cause`: the session that needs the room, or 0. How
+ * much will come of it. */
+uint64_t shm_send_for(struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu,
+	uint64_t cause, uint64_t bytes, bool unattached);
 /* When one that could not leave is asked again, if that is before `at_ns`; else that. */
 uint64_t shm_asked_again_at(const struct daemon *daemon, uint64_t at_ns);
 /* What those that are leaving will bring yet. */
@@ -127,7 +130,23 @@ uint64_t shm_given_later(const struct daemon *daemon, const struct worker *asks,
 /* The session was suspended: what nobody else uses leaves. */
 void shm_session_suspended(struct session *session);
 
-/* Between shm.c and shm_swap.c. */
+/* ---- shm_carry.c: what nobody has mapped ---- */
+
+/* Whether a segment waits for a warm worker. */
+bool shm_wants_carrier(const struct daemon *daemon);
+/* Gives what waits to warm workers. */
+void shm_carry(struct daemon *daemon);
+/* There will be no warm worker: what waits stays where it is. */
+void shm_no_carrier(struct daemon *daemon);
+int shm_carrier_message(struct worker *worker, const struct control_shm *message);
+void shm_carrier_gone(struct worker *worker);
+
+/* Between these files. */
+
+/* WRITING is over. */
+void shm_written(struct shm_segment *segment, int status);
+/* Its carrier, if it has one, carries it no more. */
+void shm_put_down(struct shm_segment *segment);
 
 /* Answers to LEAVE, WRITE and DROP; RESTORE; MAP. */
 void shm_ordered(struct session *session, const struct control_shm *message);
@@ -156,10 +175,10 @@ struct shm_attachment *shm_find_attachment(
 int shm_count_attachment(struct session *session, struct shm_segment *segment);
 void shm_attach(
 	struct session *session, const struct control_shm *message, struct shm_segment *segment);
-void shm_reply(struct session *session, const struct control_shm *request,
+void shm_reply(struct worker *worker, const struct control_shm *request,
 	const struct shm_segment *segment, int status, const int *fds, size_t fd_count);
 /* Descriptors from message->first_chunk on. */
-void shm_reply_chunks(struct session *session, const struct control_shm *message,
+void shm_reply_chunks(struct worker *worker, const struct control_shm *message,
 	const struct shm_segment *segment);
 /* Forgets the chunks. */
 void shm_close_chunks(struct shm_segment *segment);

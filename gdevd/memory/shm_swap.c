@@ -6,7 +6,8 @@
  *   ON_DEVICE -> LEAVING -> WRITING -> DROPPING -> ON_HOST -> LOADING -> ON_DEVICE
  *       ^___________|__________|   refused            |__________|___-> MAPPED
  *
- * LEAVING: all keep commands away and say so. WRITING: one of them copies it into the host copy, a memfd.
+ * LEAVING: all keep commands away and say so. WRITING: one of them copies it into the host copy, a memfd; if none has it
+ * mapped, a warm worker does (shm_carry.c).
  * DROPPING: it is there; all drop the chunks, and so do we. LOADING: the first that needs it brings it in; the
  * others ask for its chunks when they need it. At each moment either the chunks are valid or the host copy is, and
  * everybody who has attached it has what is valid: whoever is killed, the contents stay.
@@ -85,7 +86,9 @@ static void drop_host_copy(struct shm_segment *segment)
 
 /* ---- leaving ---- */
 
-static int leave(struct shm_segment *segment)
+static void advance(struct shm_segment *segment);
+
+static int leave(struct shm_segment *segment, uint64_t cause)
 {
 	struct daemon *daemon = daemon_of(segment);
 	enum swap_pool pool;
@@ -101,7 +104,9 @@ static int leave(struct shm_segment *segment)
 	}
 	segment->place = SHM_LEAVING;
 	segment->refused = 0;
+	segment->cause = cause;
 	order_all(segment, SHM_COMMAND_LEAVE);
+	advance(segment);
 	return 0;
 }
 
@@ -114,22 +119,23 @@ static void stay(struct shm_segment *segment)
 	order_all(segment, SHM_COMMAND_STAY);
 	shm_serve_parked(segment);
 	residency_balance(daemon_of(segment));
+	relief_serve(daemon_of(segment));
 }
 
-/* Nobody reaches it. Who has it mapped can copy it. */
+/* Nobody reaches it. Who has it mapped can copy it, or it is carried out. */
 static void write_out(struct shm_segment *segment)
 {
 	struct shm_attachment *attachment;
 
+	segment->place = SHM_WRITING;
 	segment->mover = NULL;
 	list_for_each (attachment, &segment->attachments, by_segment)
-		if (attachment->has_chunks && !segment->mover) {
-			segment->place = SHM_WRITING;
+		if (attachment->has_chunks) {
 			segment->mover = attachment->session;
 			order(attachment, SHM_COMMAND_WRITE);
+			return;
 		}
-	if (!segment->mover || segment->refused)
-		stay(segment);
+	workers_adjust(daemon_of(segment));
 }
 
 static void left(struct shm_segment *segment)
@@ -155,10 +161,10 @@ static void advance(struct shm_segment *segment)
 		left(segment);
 }
 
-static void written(struct shm_segment *segment, int status)
+void shm_written(struct shm_segment *segment, int status)
 {
 	if (status < 0) {
-		log_warning("shared memory %u cannot leave the device: %s", segment->id,
+		complain("shared memory %u cannot leave the device: %s", segment->id,
 			strerror(-status));
 		stay(segment);
 		return;
@@ -180,7 +186,7 @@ void shm_ordered(struct session *session, const struct control_shm *message)
 		return; /* it has detached since */
 	if (message->command == SHM_COMMAND_WRITE) {
 		if (segment->place == SHM_WRITING && segment->mover == session)
-			written(segment, status);
+			shm_written(segment, status);
 		return;
 	}
 	if (!attachment->ordered ||
@@ -224,15 +230,15 @@ void shm_restore(struct session *session, const struct control_shm *message)
 			segment->place > SHM_WRITING))
 		error = -EINVAL;
 	if (error)
-		shm_reply(session, message, NULL, error, NULL, 0);
+		shm_reply(session->worker, message, NULL, error, NULL, 0);
 	else if (message->first_chunk || (segment->place == SHM_ON_DEVICE && shm_is_whole(segment)))
-		shm_reply_chunks(session, message, segment);
+		shm_reply_chunks(session->worker, message, segment);
 	else if (segment->place == SHM_MAPPED)
-		shm_reply(session, message, segment, 2, &segment->host_fd, 1);
+		shm_reply(session->worker, message, segment, 2, &segment->host_fd, 1);
 	else if (segment->place == SHM_ON_HOST) {
 		segment->place = SHM_LOADING;
 		segment->mover = session;
-		shm_reply(session, message, segment, 1, &segment->host_fd, 1);
+		shm_reply(session->worker, message, segment, 1, &segment->host_fd, 1);
 	} else {
 		shm_park(segment, session, message);
 	}
@@ -291,7 +297,7 @@ void shm_park(
 	struct shm_parked *parked = malloc(sizeof *parked);
 
 	if (!parked) {
-		shm_reply(session, message, NULL, -ENOMEM, NULL, 0);
+		shm_reply(session->worker, message, NULL, -ENOMEM, NULL, 0);
 		return;
 	}
 	parked->session = session;
@@ -355,7 +361,8 @@ uint64_t shm_coming(const struct daemon *daemon, const struct vgpu *only)
 	return bytes;
 }
 
-/* Whether it is on the device, and nobody who has attached it uses the device or is `asks`. When it was used. */
+/* Whether it is on the device, and nobody who has attached it uses the device or is `asks`. When it was used; 0: nobody
+ * has. */
 static bool may_leave(
 	const struct shm_segment *segment, const struct worker *asks, uint64_t *used_ns)
 {
@@ -363,7 +370,7 @@ static bool may_leave(
 
 	*used_ns = 0;
 	if (segment->place != SHM_ON_DEVICE || !shm_is_whole(segment) || segment->creator ||
-		residency_is_paused(&segment->pause) || list_empty(&segment->attachments))
+		residency_is_paused(&segment->pause))
 		return false;
 	list_for_each (attachment, &segment->attachments, by_segment) {
 		const struct worker *worker = attachment->session->worker;
@@ -375,8 +382,8 @@ static bool may_leave(
 	return true;
 }
 
-static struct shm_segment *find_victim(
-	const struct daemon *daemon, const struct worker *asks, const struct vgpu *only)
+static struct shm_segment *find_victim(const struct daemon *daemon, const struct worker *asks,
+	const struct vgpu *only, bool unattached)
 {
 	struct shm_segment *segment, *victim = NULL;
 	const struct vgpu *vgpu;
@@ -387,6 +394,8 @@ static struct shm_segment *find_victim(
 			continue;
 		list_for_each (segment, &vgpu->shm.segments, link) {
 			if (!may_leave(segment, asks, &used_ns) || (victim && used_ns >= least_ns))
+				continue;
+			if (unattached && !list_empty(&segment->attachments))
 				continue;
 			victim = segment;
 			least_ns = used_ns;
@@ -442,16 +451,17 @@ uint64_t shm_asked_again_at(const struct daemon *daemon, uint64_t at_ns)
 	return at_ns;
 }
 
-uint64_t shm_send_for(
-	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
+uint64_t shm_send_for(struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu,
+	uint64_t cause, uint64_t bytes, bool unattached)
 {
 	struct shm_segment *segment;
 	uint64_t sent = 0;
 
-	while (sent < bytes && (segment = find_victim(daemon, asks, vgpu))) {
-		sent += segment->bytes;
-		if (leave(segment))
-			return 0;
+	while (sent < bytes && (segment = find_victim(daemon, asks, vgpu, unattached))) {
+		if (leave(segment, cause))
+			return sent;
+		if (is_leaving(segment)) /* else it had to stay at once */
+			sent += segment->bytes;
 	}
 	return sent;
 }
@@ -468,6 +478,6 @@ void shm_session_suspended(struct session *session)
 			used |= !other->session->worker ||
 				!other->session->worker->residency.suspended;
 		if (!used && may_leave(segment, NULL, &used_ns))
-			leave(segment);
+			leave(segment, 0);
 	}
 }

@@ -10,6 +10,9 @@ part of a worker through the client's end.
 Modes: ok; die (before READY); bad-ready (too few descriptors); unsealed; attach-die; attach-busy
 (-EADDRINUSE); no-trace (without a trace segment); attach-slow-die-once; deaf (reads nothing any more after READY); stay
 (does not leave); linger (says BYE, and is there until there is a file `go`).
+
+A warm one carries shared memory out as a file `carry` says: well (as it does without), fail (says that it cannot), die,
+babble (what no worker may say then), late (when there is a file `go`).
 """
 
 import argparse
@@ -37,13 +40,13 @@ def parse():
     return parser.parse_args()
 
 
-def read_mode():
+def read_order(name, default):
     directory = os.environ.get("FAKE_WORKER_DIR", "")
     try:
-        with open(os.path.join(directory, "mode"), encoding="ascii") as file:
+        with open(os.path.join(directory, name), encoding="ascii") as file:
             return file.read().strip()
     except OSError:
-        return "ok"
+        return default
 
 
 class Worker:
@@ -82,12 +85,38 @@ class Worker:
                 sys.exit(0)
             if kind == wire.ATTACH:
                 break
+            if kind == wire.SHM:
+                self.carry(wire.SHM_BODY.unpack(body)[2], fds[0])
         if self.mode == "attach-die":
             os._exit(3)
         status = -98 if self.mode == "attach-busy" else 0
         wire.send(self.control, wire.message(wire.ATTACHED, b"", serial, status))
         self.attach = body
         return socket.socket(fileno=fds[0])
+
+    def carry(self, ident, copy):
+        """Copies as much as the test looks at: the first bytes of each chunk."""
+        how = read_order("carry", "well")
+        if how == "die":
+            os._exit(6)
+        if how == "babble":
+            wire.send(self.control, wire.shm(wire.SHM_DETACH, ident=ident, serial=0))
+        while how == "late" and not os.path.exists(os.environ["FAKE_WORKER_DIR"] + "/go"):
+            time.sleep(0.01)
+        offset, first, chunks, status = 0, 0, 1, -5 if how == "fail" else 0
+        while not status and first < chunks:
+            wire.send(self.control, wire.shm(wire.SHM_RESTORE, ident=ident, first=first, serial=9))
+            kind, _, status, body, fds = wire.receive(self.control)
+            assert kind == wire.SHM_REPLY
+            _, _, _, flags, _, size, _, chunks = wire.SHM_BODY.unpack(body)[:8]
+            assert not flags
+            for fd in fds:
+                os.pwrite(copy, os.pread(fd, 16, 0), offset)
+                os.close(fd)
+                offset += size
+                first += 1
+        os.close(copy)
+        wire.send(self.control, wire.shm(wire.SHM_WRITE, ident=ident, serial=0, status=status))
 
     def register(self):
         end = time.monotonic() + 20
@@ -143,7 +172,7 @@ class Worker:
 
 
 def main():
-    mode = read_mode()
+    mode = read_order("mode", "ok")
     worker = Worker(parse(), mode)
     if mode == "die":
         sys.exit(1)

@@ -65,7 +65,8 @@ class Case(unittest.TestCase):
         def quiet():
             status = self.gdevd.status()
             workers = status["workers"]
-            return not status["sessions"] and not workers["leaving"] and not workers["starting"]
+            return not status["sessions"] and not workers["leaving"] and not workers["starting"] \
+                and not workers["carrying"]
 
         self.wait_until(quiet, "no session is left", seconds)
 

@@ -129,6 +129,37 @@ class Sharing(integ.Case):
         other("check 3 2", "remove")
         self.nothing_left(other, third)
 
+    def test_nobody_attached(self):
+        """a segment that no program has attached any more leaves for one that needs the room, and is not lost"""
+        owner, third = self.start(), self.start()
+        owner("key 7 48", "fill 3", "step")
+        owner.kill()
+        self.push_out(third)
+        self.assertEqual(self.shared_swapped(), SEGMENT)
+        late = self.start()("key 7 48", "check 3 1", "step", "detach")
+        self.assertEqual(self.shared_swapped(), 0)
+        third("work", "read 5 2")
+        self.assertEqual(self.shared_swapped(), SEGMENT)
+        late("key 7 48", "check 3 2", "remove")
+        self.nothing_left(late, third)
+
+    def test_nobody_attached_and_carrier_killed(self):
+        """who carries it out is killed: it stays, and leaves by the next"""
+        owner, third = self.start(), self.start()
+        for i in range(6):
+            owner("key %d 8" % (10 + i), "fill %d" % i, "detach")
+        third.begin("own 88 5")
+        for _ in range(20):
+            serving = {s["worker_pid"] for s in self.gdevd.status()["sessions"]}
+            for pid in set(integ.children(self.gdevd.process.pid)) - serving:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
+        third.finish()
+        third("work", "read 5 1")
+        for i in range(6):
+            owner("key %d 8" % (10 + i), "check %d 0" % i, "remove", "detach")
+        self.nothing_left(owner, third)
+
     def test_killed_moving(self):
         """whoever is killed while it moves, the others find what was there"""
         steps = 0

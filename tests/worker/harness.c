@@ -27,7 +27,8 @@ static void note_end(void *owner, int reason)
 	__atomic_add_fetch(&fixture->ended, 1, __ATOMIC_RELEASE);
 }
 
-static void start(
+/* As gdevd does without a client yet. */
+static void start_warm(
 	struct fixture *fixture, const struct device_ops *ops, bool with_gdevd, unsigned threads)
 {
 	struct core_config config = {
@@ -39,15 +40,10 @@ static void start(
 		.ended = note_end,
 		.owner = fixture,
 	};
-	struct control_attach attach = {
-		.session = 7,
-		.arena_base = TEST_BASE,
-		.arena_bytes = TEST_BYTES,
-		.memory_limit_bytes = TEST_LIMIT,
-	};
-	int control[2] = {-1, -1}, peer[2];
+	int control[2] = {-1, -1};
 
 	memset(fixture, 0, sizeof *fixture);
+	fixture->peer = -1;
 	snprintf(fixture->runtime_dir, sizeof fixture->runtime_dir, "/tmp/gdev-test-XXXXXX");
 	assert_non_null(mkdtemp(fixture->runtime_dir));
 	snprintf(fixture->socket_path, sizeof fixture->socket_path, "%s/workers.sock",
@@ -55,19 +51,43 @@ static void start(
 	config.gdevd_socket = fixture->socket_path;
 	if (with_gdevd)
 		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control), 0);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, peer), 0);
 	config.control_fd = control[0];
 	fixture->gdevd = control[1];
-	fixture->peer = peer[1];
 	assert_int_equal(core_create(&config, &fixture->core), 0);
 	fixture->segment = mmap(NULL, sizeof *fixture->segment, PROT_READ | PROT_WRITE, MAP_SHARED,
 		fixture->core->segment_fd, 0);
 	assert_true(fixture->segment != MAP_FAILED);
+	if (threads)
+		assert_int_equal(service_start(fixture->core), 0);
+}
+
+void fixture_attach(struct fixture *fixture)
+{
+	const struct control_attach attach = {
+		.session = 7,
+		.arena_base = TEST_BASE,
+		.arena_bytes = TEST_BYTES,
+		.memory_limit_bytes = TEST_LIMIT,
+	};
+	int peer[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, peer), 0);
+	fixture->peer = peer[1];
 	core_lock(fixture->core);
 	assert_int_equal(core_attach(fixture->core, &attach, peer[0], -1), 0);
 	core_unlock(fixture->core);
-	if (threads)
-		assert_int_equal(service_start(fixture->core), 0);
+}
+
+static void start(
+	struct fixture *fixture, const struct device_ops *ops, bool with_gdevd, unsigned threads)
+{
+	start_warm(fixture, ops, with_gdevd, threads);
+	fixture_attach(fixture);
+}
+
+void fixture_start_warm(struct fixture *fixture, unsigned threads)
+{
+	start_warm(fixture, device_ops_find("null"), true, threads);
 }
 
 void fixture_start(struct fixture *fixture, bool with_gdevd)

@@ -44,6 +44,9 @@ void fixture_start(struct fixture *fixture, bool with_gdevd);
 /* As fixture_start, with threads of the worker's own and the null backend as it is. */
 void fixture_start_threads(struct fixture *fixture, bool with_gdevd, unsigned threads);
 /* With a device of the test's own. */
+/* … and no client before fixture_attach(). */
+void fixture_start_warm(struct fixture *fixture, unsigned threads);
+void fixture_attach(struct fixture *fixture);
 void fixture_start_ops(
 	struct fixture *fixture, const struct device_ops *ops, bool with_gdevd, unsigned threads);
 void fixture_stop(struct fixture *fixture);

@@ -198,6 +198,92 @@ static void chunks_that_make_no_sense_are_not_mapped(void **state)
 	fixture_stop(&fixture);
 }
 
+/* gdevd sends a segment of two chunks to be carried out; gives its host copy. */
+static struct control_shm order_carrying(struct fixture *fixture, int *copy)
+{
+	struct control_shm order = {
+		.header = {sizeof order, CONTROL_SHM, CONTROL_VERSION, 0, 0},
+		.command = SHM_COMMAND_WRITE,
+		.id = 3,
+		.bytes = 4 * MIB,
+	};
+
+	*copy = fd_shared_memory("copy", order.bytes);
+	tell(fixture, &order, copy, 1);
+	return expect_shm(fixture, SHM_COMMAND_RESTORE, NULL, NULL);
+}
+
+static void answer_carrier(struct fixture *fixture, struct control_shm *message, const int *chunks)
+{
+	message->bytes = 4 * MIB;
+	message->chunk_bytes = 2 * MIB;
+	message->chunks = 2;
+	answer(fixture, message, 0, chunks + message->first_chunk, 1);
+}
+
+static void a_worker_without_a_client_carries_segments_out(void **state)
+{
+	struct fixture fixture;
+	struct control_shm message;
+	int chunks[2], others[CHUNKS], copy;
+	char text[6] = "";
+
+	fixture_start_warm(&fixture, 6);
+	for (unsigned i = 0; i < 2; i++) {
+		chunks[i] = fd_shared_memory("chunk", 2 * MIB);
+		assert_int_equal(pwrite(chunks[i], "first" + 4 * i, 2, 7), 2);
+	}
+	for (unsigned times = 0; times < 2; times++) {
+		message = order_carrying(&fixture, &copy);
+		assert_int_equal(message.id, 3);
+		answer_carrier(&fixture, &message, chunks);
+		message = expect_shm(&fixture, SHM_COMMAND_RESTORE, NULL, NULL);
+		assert_int_equal(message.first_chunk, 1);
+		answer_carrier(&fixture, &message, chunks);
+		message = expect_shm(&fixture, SHM_COMMAND_WRITE, NULL, NULL);
+		assert_int_equal(message.header.status, 0);
+		assert_int_equal(message.id, 3);
+		assert_int_equal(pread(copy, text, 2, 7), 2);
+		assert_int_equal(pread(copy, text + 2, 2, 2 * MIB + 7), 2);
+		assert_memory_equal(text, "fit", 4); /* with its end */
+		close(copy);
+	}
+	fd_close_all(chunks, 2);
+	assert_null(fixture.core->space);
+	/* It serves a client as if nothing had been. */
+	fixture_attach(&fixture);
+	create(&fixture, others);
+	fd_close_all(others, CHUNKS);
+	fixture_stop(&fixture);
+}
+
+static void what_cannot_be_carried_is_said(void **state)
+{
+	struct fixture fixture;
+	struct control_shm message;
+	int small = fd_shared_memory("small", 4096), copy;
+
+	fixture_start_warm(&fixture, 6);
+	message = order_carrying(&fixture, &copy);
+	answer(&fixture, &message, -EIDRM, NULL, 0);
+	assert_int_equal(expect_shm(&fixture, SHM_COMMAND_WRITE, NULL, NULL).header.status, -EIDRM);
+	close(copy);
+	message = order_carrying(&fixture, &copy);
+	answer_carrier(&fixture, &message, &small);
+	assert_int_equal(
+		expect_shm(&fixture, SHM_COMMAND_WRITE, NULL, NULL).header.status, -EINVAL);
+	close(copy);
+	message = order_carrying(&fixture, &copy); /* and gdevd is gone */
+	close(copy);
+	close(fixture.gdevd);
+	fixture.gdevd = -1;
+	for (int i = 0; i < 5000 && !__atomic_load_n(&fixture.ended, __ATOMIC_ACQUIRE); i++)
+		usleep(1000);
+	assert_int_equal(fixture.reason, -GDEV_E_NO_DAEMON);
+	close(small);
+	fixture_stop(&fixture);
+}
+
 static void without_gdevd_there_is_no_shared_memory(void **state)
 {
 	struct fixture fixture;
@@ -221,6 +307,8 @@ int main(void)
 		cmocka_unit_test(segments_are_created_attached_and_detached),
 		cmocka_unit_test(what_gdevd_refuses_is_refused),
 		cmocka_unit_test(chunks_that_make_no_sense_are_not_mapped),
+		cmocka_unit_test(a_worker_without_a_client_carries_segments_out),
+		cmocka_unit_test(what_cannot_be_carried_is_said),
 		cmocka_unit_test(without_gdevd_there_is_no_shared_memory),
 	};
 

@@ -369,7 +369,10 @@ void shared_ordered(struct core *core, const struct control_shm *order, int *fds
 	bool done = true;
 
 	if (command == SHM_COMMAND_WRITE && fd_count == 1) {
-		write_out(core, id, &fds[0]);
+		if (core->attached)
+			write_out(core, id, &fds[0]);
+		else
+			shared_carry(core, order, &fds[0]);
 		return;
 	}
 	list_for_each (shared, &core->memory.shared, link) {

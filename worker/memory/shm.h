@@ -106,7 +106,11 @@ void shared_lost(struct core *core);
 /* Unlocked: its host copy is not used at its address any more. */
 void shared_unmap(struct core *core, struct range *range);
 
-/* shm.c, for it. Unlocked, from a job. */
+/* carry.c: the worker has no client, and copies a segment out that nobody has mapped. With the lock; takes the
+ * descriptor of the host copy over. */
+void shared_carry(struct core *core, const struct control_shm *order, int *fd);
+
+/* shm.c, for these. Unlocked, from a job. */
 int shared_import(struct core *core, struct control_shm *segment, struct range *range, int *fds,
 	size_t count);
 /* The chunks from range->piece_count on. */

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A warm worker copies a segment out that nobody has mapped (gdevd/memory/shm_carry.c). It has no client yet, so it makes an
+ * address space for this alone, and takes it down again: afterwards it is as it was. There is one such order at a time, and
+ * nothing else to do: one job does all of it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "gdev/error.h"
+#include "worker/core.h"
+#include "worker/memory/shm.h"
+
+#define SPACE_TRIES 8 /* another thread may take the addresses before they are reserved */
+
+struct carry {
+	struct job job;
+	struct core *core;
+	struct control_shm segment;
+	struct range range;
+	int fd;
+	uint8_t *copy; /* the host copy, mapped; NULL */
+	bool mapped, registered;
+	struct device_queue *queue;
+};
+
+/* One piece's copy. */
+struct carried {
+	struct device_command command;
+	int error;
+	bool done;
+};
+
+/* Addresses that nothing of this process has just now; 0: there are none. */
+static uint64_t find_addresses(uint64_t bytes)
+{
+	void *mapped = mmap(NULL, bytes + ARENA_ALIGN, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (mapped == MAP_FAILED)
+		return 0;
+	munmap(mapped, bytes + ARENA_ALIGN);
+	return align_up((uintptr_t)mapped, ARENA_ALIGN);
+}
+
+static int make_space(struct core *core, struct carry *carry)
+{
+	int error = -EADDRINUSE;
+
+	for (unsigned i = 0; i < SPACE_TRIES && error == -EADDRINUSE; i++) {
+		carry->range.address = find_addresses(carry->range.bytes);
+		if (!carry->range.address)
+			return -ENOMEM;
+		error = core->ops->space_create(
+			core->device, carry->range.address, carry->range.bytes, &core->space);
+	}
+	return error;
+}
+
+static int map_copy(struct core *core, struct carry *carry)
+{
+	uint64_t bytes = carry->range.bytes;
+	void *copy;
+	int error;
+
+	if (fallocate(carry->fd, 0, 0, (off_t)bytes))
+		return -ENOMEM;
+	copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, carry->fd, 0);
+	if (copy == MAP_FAILED)
+		return -ENOMEM;
+	carry->copy = copy;
+	if (!core->ops->host_register)
+		return 0;
+	error = core->ops->host_register(core->space, (uintptr_t)copy, bytes);
+	carry->registered = !error;
+	return error == -EINVAL ? 0 : error; /* pages of a file, which are copied nevertheless */
+}
+
+static int prepare(struct core *core, struct carry *carry)
+{
+	struct control_shm message = shared_message(SHM_COMMAND_RESTORE), segment = carry->segment;
+	int error = make_space(core, carry);
+
+	if (error)
+		return error;
+	message.id = segment.id;
+	error = shared_fetch(core, &message, &segment, &carry->range, NULL);
+	if (!error)
+		error = memory_map_pieces(core, &carry->range);
+	carry->mapped = !error;
+	if (!error)
+		error = map_copy(core, carry);
+	return error ? error : core->ops->queue_create(core->space, 0, &carry->queue);
+}
+
+static void copied(struct device_command *command, int error)
+{
+	struct carried *carried = container_of(command, struct carried, command);
+
+	carried->error = error;
+	__atomic_store_n(&carried->done, true, __ATOMIC_RELEASE);
+}
+
+/* Nobody else asks the device: the worker has nothing in flight that it knows of. */
+static void await(struct core *core, const struct carried *carried)
+{
+	while (!__atomic_load_n(&carried->done, __ATOMIC_ACQUIRE)) {
+		bool any = core->ops->work && core->ops->work(core->device);
+		any |= core->ops->poll && core->ops->poll(core->device);
+		if (!any)
+			sched_yield();
+	}
+}
+
+static int copy_piece(struct core *core, const struct carry *carry, const struct piece *piece)
+{
+	struct carried carried = {
+		.command =
+			{
+				.kind = DEVICE_COPY,
+				.done = copied,
+				.copy =
+					{
+						.direction = DEVICE_FROM_DEVICE,
+						.source = carry->range.address + piece->offset,
+						.destination =
+							(uintptr_t)carry->copy + piece->offset,
+						.width = piece->bytes,
+						.height = 1,
+						.depth = 1,
+					},
+			},
+	};
+
+	core->ops->submit(carry->queue, &carried.command);
+	await(core, &carried);
+	return carried.error;
+}
+
+static void clean_up(struct core *core, struct carry *carry)
+{
+	if (carry->queue)
+		core->ops->queue_destroy(carry->queue);
+	if (carry->registered)
+		core->ops->host_unregister(core->space, (uintptr_t)carry->copy, carry->range.bytes);
+	if (carry->copy)
+		munmap(carry->copy, carry->range.bytes);
+	if (carry->mapped)
+		memory_unmap_pieces(core, &carry->range, carry->range.piece_count);
+	memory_drop_pieces(core, &carry->range);
+	if (core->space)
+		core->ops->space_destroy(core->space);
+	core->space = NULL;
+	free(carry->range.pieces);
+	close(carry->fd);
+}
+
+static void carry_job(struct job *job)
+{
+	struct carry *carry = container_of(job, struct carry, job);
+	struct control_shm message = shared_message(SHM_COMMAND_WRITE);
+	struct core *core = carry->core;
+	int error = prepare(core, carry);
+
+	for (size_t i = 0; i < carry->range.piece_count && !error; i++)
+		error = copy_piece(core, carry, &carry->range.pieces[i]);
+	message.id = carry->segment.id;
+	message.header.status = error;
+	clean_up(core, carry);
+	free(carry);
+	control_tell(core, &message, NULL, 0);
+}
+
+void shared_carry(struct core *core, const struct control_shm *order, int *fd)
+{
+	struct carry *carry = calloc(1, sizeof *carry);
+	struct control_shm message = *order;
+
+	if (!carry) {
+		message.header.status = -ENOMEM;
+		control_send(core, &message, NULL, 0);
+		return;
+	}
+	carry->core = core;
+	carry->segment = *order;
+	carry->range.kind = RANGE_SHARED;
+	carry->range.bytes = order->bytes;
+	carry->range.read_only = true;
+	carry->fd = steal_fd(fd);
+	/* The bounds of what gdevd says of chunks, until a client has an arena. */
+	core->session.arena_bytes = order->bytes;
+	service_job(core, &carry->job, carry_job);
+}
