@@ -589,7 +589,8 @@ static const char usage[] =
 	"  --seconds S    the longest that a run may take\n"
 	"  --blocks N, --threads N   shape of the kernel (twice the multiprocessors, 1024)\n";
 
-int main(int argc, char **argv)
+/* False: there is nothing to run with them. */
+static bool read_options(int argc, char **argv, unsigned *seconds)
 {
 	static const struct option names[] = {
 		{"calibrate", required_argument, NULL, 'c'},
@@ -607,7 +608,6 @@ int main(int argc, char **argv)
 		{"threads", required_argument, NULL, 'T'},
 		{0},
 	};
-	unsigned seconds = 0;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -643,7 +643,7 @@ int main(int argc, char **argv)
 			options.waits = true;
 			break;
 		case 'l':
-			seconds = (unsigned)value;
+			*seconds = (unsigned)value;
 			break;
 		case 'L':
 			options.log = optarg;
@@ -655,14 +655,20 @@ int main(int argc, char **argv)
 			options.threads = (unsigned)value;
 			break;
 		default:
-			fputs(usage, stderr);
-			return 2;
+			return false;
 		}
 	}
 	if (options.copies_only)
 		options.rounds = 1;
-	if ((!options.calibrate_us && (!options.rounds || !seconds)) || !options.streams ||
-		options.streams > STREAMS_MAX || (options.copies_only && !options.copy_bytes)) {
+	return (options.calibrate_us || (options.rounds && *seconds)) && options.streams &&
+	       options.streams <= STREAMS_MAX && (!options.copies_only || options.copy_bytes);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned seconds = 0;
+
+	if (!read_options(argc, argv, &seconds)) {
 		fputs(usage, stderr);
 		return 2;
 	}

@@ -149,7 +149,6 @@ int gdev_memory_map(struct gdev_session *session, uint64_t address, uint64_t byt
 int gdev_stream_create(struct gdev_session *session, int priority, struct gdev_stream **stream);
 /* Does not wait: work in the stream still completes. NULL is fine. */
 void gdev_stream_destroy(struct gdev_stream *stream);
-struct gdev_session *gdev_stream_session(struct gdev_stream *stream);
 
 /* A point in a stream. One with value 0 is always reached. Stays valid after the stream is gone. */
 struct gdev_fence {
@@ -272,7 +271,6 @@ struct gdev_function_info {
 };
 
 const struct gdev_function_info *gdev_function_info(const struct gdev_function *function);
-struct gdev_session *gdev_function_session(const struct gdev_function *function);
 /* Blocks that one multiprocessor holds at once. */
 int gdev_function_occupancy(struct gdev_function *function, uint32_t block_threads,
 	uint32_t dynamic_shared_bytes, uint32_t *blocks);

@@ -316,11 +316,6 @@ const struct gdev_function_info *gdev_function_info(const struct gdev_function *
 	return &function->info;
 }
 
-struct gdev_session *gdev_function_session(const struct gdev_function *function)
-{
-	return function->module->session;
-}
-
 int gdev_function_occupancy(struct gdev_function *function, uint32_t block_threads,
 	uint32_t dynamic_shared_bytes, uint32_t *blocks)
 {

@@ -28,7 +28,6 @@ struct shm {
 	struct transport base;
 	struct shm_connection connection;
 	struct waiting waiting;
-	uint64_t staging_base, staging_bytes;
 
 	pthread_mutex_t send_lock; /* guards the next five, and the writing side of the ring */
 	uint64_t tail;             /* as published */

@@ -140,11 +140,6 @@ void gdev_stream_destroy(struct gdev_stream *stream)
 		see_off(session);
 }
 
-struct gdev_session *gdev_stream_session(struct gdev_stream *stream)
-{
-	return stream->session;
-}
-
 int streams_init(struct gdev_session *session)
 {
 	struct streams *streams = &session->streams;

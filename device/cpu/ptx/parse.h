@@ -46,7 +46,6 @@ struct parser {
 	struct function *function;
 	struct arena scratch; /* symbols; freed after parsing */
 	uint32_t *label_alias;
-	uint32_t label_alias_capacity;
 };
 
 /* Errors: the first one counts. */

@@ -24,11 +24,6 @@ static inline void bits_set(uint64_t *b, uint32_t i)
 	b[i / 64] |= 1ull << (i % 64);
 }
 
-static inline void bits_clear(uint64_t *b, uint32_t i)
-{
-	b[i / 64] &= ~(1ull << (i % 64));
-}
-
 struct work_reg {
 	uint8_t type;   /* enum ptx_type; its width counts */
 	bool is_float;  /* mostly used as a floating number: keep it as one */
