@@ -298,7 +298,7 @@ void worker_accept(struct daemon *daemon, int fd);
 void worker_leave(struct worker *worker);
 /* Has sent READY (dispatch.c), and may be given to a client. */
 void worker_ready(struct worker *worker);
-/* A warm one is given a segment to carry (shm_carry.c), and is warm again. */
+/* A warm one is given a segment to carry (shm_carry.c), and is warm again, or not needed any more. */
 void worker_carry(struct worker *worker);
 void worker_carried(struct worker *worker);
 /* Kills it at once: what it says makes no sense, or it is late. */

@@ -427,12 +427,6 @@ void worker_carry(struct worker *worker)
 		&worker->daemon->deadlines, &worker->deadline, worker->since_ns + CARRY_TIMEOUT_NS);
 }
 
-void worker_carried(struct worker *worker)
-{
-	worker->daemon->workers.carrying--;
-	become_warm(worker);
-}
-
 /* ---- the pool ---- */
 
 struct worker *workers_take_warm(struct daemon *daemon)
@@ -470,6 +464,17 @@ void workers_device_lost(struct worker *lost)
 		daemon->config.device, (int)lost->pid, (int)lost->session->pid,
 		daemon->workers.warm);
 	while ((worker = workers_take_warm(daemon)))
+		worker_send_away(worker);
+}
+
+void worker_carried(struct worker *worker)
+{
+	struct daemon *daemon = worker->daemon;
+
+	daemon->workers.carrying--;
+	become_warm(worker);
+	/* One that was started for this alone has its context in the room that was lacking. */
+	if (worker->state == WORKER_WARM && daemon->workers.warm > relief_pool_size(daemon))
 		worker_send_away(worker);
 }
 

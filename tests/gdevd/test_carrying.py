@@ -96,6 +96,7 @@ class Carrying(harness.GdevdTest):
         self.want(client)
         self.expect_room(client)
         self.check(client)
+        harness.wait_for(lambda: self.status()["workers"]["total"] == 1, what="its end")
 
     def test_no_worker_can_be_started(self):
         client = self.begin(warm_workers=0, max_workers=1)

@@ -18,20 +18,28 @@ A_RUN = 250  # operations of one process, then another takes its place
 RIGHT, WRONG = 0, 1
 
 
+RESERVE_PCT = 12  # of the device: more than a context, beside eight
+
+
 class Model(integ.Case):
     # What the processes may have together is more than there is: on hardware, beside the contexts of all. Nobody waits
-    # there in advance for the next, whose room would be that of objects meanwhile.
+    # there in advance for the next, whose room would be that of objects meanwhile; who carries out segments that killed
+    # processes have left finds it in the reserve.
     config = {"device_memory": "96M"}
+    CONTEXT = 0  # of the software GPU
     LIMIT_MIB = 40
 
     @classmethod
     def setUpClass(cls):
-        if SOFTWARE:
-            return
-        with Gdevd(BUILD, {"warm_workers": "1"}) as gdevd:
-            context = gdevd.context_bytes()
-        cls.config = {**cls.config, "device_memory": (96 << 20) + PROCESSES * context, "warm_workers": "0",
-                      "swap_reserve": "0"}
+        context = cls.CONTEXT
+        if not SOFTWARE:
+            with Gdevd(BUILD, {"warm_workers": "1"}) as gdevd:
+                context = gdevd.context_bytes()
+        if context:
+            memory = ((96 << 20) + PROCESSES * context) * 100 // (100 - RESERVE_PCT)
+            cls.config = {**cls.config, "device_memory": memory, "warm_workers": "0", "swap_reserve": RESERVE_PCT}
+            if SOFTWARE:
+                cls.config["context_memory"] = context
 
     def start_process(self, folder):
         process = self.gdevd.popen(
@@ -114,6 +122,16 @@ class InFiles(Model):
     """The same where most of what is in swap is in files."""
     config = {**Model.config, "host_swap": "48M", "file_swap": "2G", "swap_directory": FILES_TO_MAP}
     test_all_live = None
+
+
+class BesideContexts(Model):
+    """The same where contexts take memory, as on hardware."""
+    CONTEXT = 64 << 20
+    test_all_live = None
+
+
+if not SOFTWARE:
+    del BesideContexts
 
 
 if __name__ == "__main__":
