@@ -13,9 +13,6 @@
 #include "device.h"
 
 #define REPETITIONS 21
-#define ASYNC 100
-#define WAITS 200
-#define MANY 10000
 
 struct message {
 	unsigned char wants_answer, launch[95];
@@ -52,17 +49,6 @@ static void ask(int peer, int wants_answer)
 		bench_require(1, "talk to the peer process", "it is gone");
 }
 
-static double async_us(CUfunction empty)
-{
-	uint64_t start = bench_now_ns(), end;
-
-	for (int i = 0; i < ASYNC; i++)
-		launch(empty);
-	end = bench_now_ns();
-	must(cuCtxSynchronize(), "wait");
-	return (double)(end - start) / 1e3 / ASYNC;
-}
-
 static double async_peer_us(int peer)
 {
 	uint64_t start = bench_now_ns(), end;
@@ -74,17 +60,6 @@ static double async_peer_us(int peer)
 	return (double)(end - start) / 1e3 / ASYNC;
 }
 
-static double wait_us(CUfunction empty)
-{
-	uint64_t start = bench_now_ns();
-
-	for (int i = 0; i < WAITS; i++) {
-		launch(empty);
-		must(cuCtxSynchronize(), "wait");
-	}
-	return (double)(bench_now_ns() - start) / 1e3 / WAITS;
-}
-
 static double wait_peer_us(int peer)
 {
 	uint64_t start = bench_now_ns();
@@ -92,16 +67,6 @@ static double wait_peer_us(int peer)
 	for (int i = 0; i < WAITS; i++)
 		ask(peer, 1);
 	return (double)(bench_now_ns() - start) / 1e3 / WAITS;
-}
-
-static double per_second(CUfunction empty)
-{
-	uint64_t start = bench_now_ns();
-
-	for (int i = 0; i < MANY; i++)
-		launch(empty);
-	must(cuCtxSynchronize(), "wait");
-	return MANY * 1e9 / (double)(bench_now_ns() - start);
 }
 
 static double per_second_peer(int peer)

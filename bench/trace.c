@@ -18,9 +18,6 @@
 #include "proto/control.h"
 
 #define REPETITIONS 41
-#define ASYNC 100
-#define WAITS 200
-#define MANY 10000
 #define LOOKS 1000000
 
 /* Sessions are traced for as long as this connection is open. */
@@ -46,38 +43,6 @@ static void trace_off(int fd)
 	close(fd);
 	while (gdev_traced())
 		usleep(100);
-}
-
-static double async_us(CUfunction empty)
-{
-	uint64_t start = bench_now_ns(), end;
-
-	for (int i = 0; i < ASYNC; i++)
-		launch(empty);
-	end = bench_now_ns();
-	must(cuCtxSynchronize(), "wait");
-	return (double)(end - start) / 1e3 / ASYNC;
-}
-
-static double wait_us(CUfunction empty)
-{
-	uint64_t start = bench_now_ns();
-
-	for (int i = 0; i < WAITS; i++) {
-		launch(empty);
-		must(cuCtxSynchronize(), "wait");
-	}
-	return (double)(bench_now_ns() - start) / 1e3 / WAITS;
-}
-
-static double per_second(CUfunction empty)
-{
-	uint64_t start = bench_now_ns();
-
-	for (int i = 0; i < MANY; i++)
-		launch(empty);
-	must(cuCtxSynchronize(), "wait");
-	return MANY * 1e9 / (double)(bench_now_ns() - start);
 }
 
 static double look_ns(void)

@@ -75,7 +75,7 @@ struct block *pool_take(struct pool *pool, uint64_t bytes)
 	return NULL;
 }
 
-int pool_add(struct pool *pool, struct object *object)
+int object_whole_block(struct object *object, struct block **created)
 {
 	struct block *block = calloc(1, sizeof *block);
 
@@ -86,6 +86,17 @@ int pool_add(struct pool *pool, struct object *object)
 	block->bytes = object->bytes;
 	list_init(&block->bin);
 	list_append(&object->blocks, &block->link);
+	*created = block;
+	return 0;
+}
+
+int pool_add(struct pool *pool, struct object *object)
+{
+	struct block *block;
+	int error = object_whole_block(object, &block);
+
+	if (error)
+		return error;
 	list_append(&pool->objects, &object->link);
 	put_in_bin(pool, block);
 	return 0;

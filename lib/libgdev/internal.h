@@ -119,6 +119,8 @@ bool kept_release(struct gdev_session *session);
 void pool_init(struct pool *pool, enum gdev_memory_kind kind);
 /* NULL: no free block is large enough. */
 struct block *pool_take(struct pool *pool, uint64_t bytes);
+/* All of an object as one block, which the caller may make smaller if it is not to be carved. */
+int object_whole_block(struct object *object, struct block **created);
 /* Makes all of a new object one free block. */
 int pool_add(struct pool *pool, struct object *object);
 /* Gives a block back; returns its object when nothing of it is used any more and it is not the one that

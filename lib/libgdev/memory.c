@@ -325,21 +325,6 @@ static int carve(
 	return 0;
 }
 
-int memory_whole_block(struct object *object, struct block **created)
-{
-	struct block *block = calloc(1, sizeof *block);
-
-	if (!block)
-		return -ENOMEM;
-	block->object = object;
-	block->base = object->base;
-	block->bytes = object->bytes;
-	list_init(&block->bin);
-	list_append(&object->blocks, &block->link);
-	*created = block;
-	return 0;
-}
-
 static int alloc_whole(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
 	struct block **created)
 {
@@ -353,7 +338,7 @@ static int alloc_whole(struct gdev_session *session, enum gdev_memory_kind kind,
 		error = create_object(session, kind, bytes, &object);
 	if (error)
 		return error;
-	error = memory_whole_block(object, created);
+	error = object_whole_block(object, created);
 	if (error)
 		memory_object_destroy(session, object);
 	return error;

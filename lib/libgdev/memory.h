@@ -16,8 +16,6 @@ int memory_object_create(struct gdev_session *session, enum gdev_memory_kind kin
 int memory_object_create_at(
 	struct gdev_session *session, uint64_t address, uint64_t bytes, struct object **created);
 int memory_object_destroy(struct gdev_session *session, struct object *object);
-/* The one block of an object that is not carved; all of it, unless the caller makes it smaller. */
-int memory_whole_block(struct object *object, struct block **created);
 /* Makes an allocation of `asked` bytes of the block; on failure the block is gone, and its object. */
 int memory_publish(struct gdev_session *session, struct block *block, uint64_t asked);
 /* The allocation that `address` is in; NULL: in none. memory.table will do as well. */

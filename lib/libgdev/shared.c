@@ -42,7 +42,7 @@ static int attach_at(struct gdev_session *session, uint32_t id, int flags, uint6
 	if (error)
 		return error;
 	record.address = object->base;
-	error = memory_whole_block(object, attached);
+	error = object_whole_block(object, attached);
 	if (!error)
 		error = request_shm(session, RECORD_SHM_ATTACH, &record, &reply);
 	if (error)
@@ -211,7 +211,7 @@ static int map_object(struct gdev_session *session, const struct gdev_shared *sh
 		return error;
 	record.address = object->base;
 	record.flags = (uint32_t)flags;
-	error = memory_whole_block(object, mapped);
+	error = object_whole_block(object, mapped);
 	if (!error)
 		error = request_shared(session, RECORD_SHARED_MAP, &record, &found);
 	if (!error && found.bytes != shared->bytes) { /* the caller has been told a lie */

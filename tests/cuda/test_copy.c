@@ -29,6 +29,26 @@ static void check_pattern(const uint8_t *bytes, size_t size, unsigned seed)
 			fail_msg("byte %zu of %zu is wrong", i, size);
 }
 
+static void *get_host(size_t bytes, bool page_locked)
+{
+	void *memory = NULL;
+
+	if (page_locked)
+		assert_success(cuMemAllocHost(&memory, bytes));
+	else
+		memory = malloc(bytes);
+	assert_non_null(memory);
+	return memory;
+}
+
+static void free_host(void *memory, bool page_locked)
+{
+	if (page_locked)
+		assert_success(cuMemFreeHost(memory));
+	else
+		free(memory);
+}
+
 /* There and back with buffers of one kind, at an odd place. */
 static void round_trips(bool page_locked)
 {
@@ -37,13 +57,8 @@ static void round_trips(bool page_locked)
 		uint8_t *from, *to;
 		CUdeviceptr memory;
 
-		if (page_locked) {
-			assert_success(cuMemAllocHost((void **)&from, size + 1));
-			assert_success(cuMemAllocHost((void **)&to, size + 1));
-		} else {
-			from = malloc(size + 1);
-			to = malloc(size + 1);
-		}
+		from = get_host(size + 1, page_locked);
+		to = get_host(size + 1, page_locked);
 		assert_success(cuMemAlloc(&memory, size + 1));
 		fill_pattern(from + 1, size, (unsigned)k);
 		memset(to, 0, size + 1);
@@ -53,13 +68,8 @@ static void round_trips(bool page_locked)
 		check_pattern(to + 1, size, (unsigned)k);
 		assert_int_equal(to[0], 0);
 		assert_success(cuMemFree(memory));
-		if (page_locked) {
-			assert_success(cuMemFreeHost(from));
-			assert_success(cuMemFreeHost(to));
-		} else {
-			free(from);
-			free(to);
-		}
+		free_host(from, page_locked);
+		free_host(to, page_locked);
 	}
 }
 
@@ -172,13 +182,8 @@ static void two_dimensional(size_t width, size_t height, size_t host_pitch, bool
 	CUdeviceptr memory;
 	size_t pitch, bytes = host_pitch * height;
 
-	if (page_locked) {
-		assert_success(cuMemAllocHost((void **)&from, bytes));
-		assert_success(cuMemAllocHost((void **)&to, bytes));
-	} else {
-		from = malloc(bytes);
-		to = malloc(bytes);
-	}
+	from = get_host(bytes, page_locked);
+	to = get_host(bytes, page_locked);
 	fill_pattern(from, bytes, 3);
 	memset(to, 0xab, bytes);
 	assert_success(cuMemAllocPitch(&memory, &pitch, width, height, 4));
@@ -209,13 +214,8 @@ static void two_dimensional(size_t width, size_t height, size_t host_pitch, bool
 					height);
 		}
 	assert_success(cuMemFree(memory));
-	if (page_locked) {
-		assert_success(cuMemFreeHost(from));
-		assert_success(cuMemFreeHost(to));
-	} else {
-		free(from);
-		free(to);
-	}
+	free_host(from, page_locked);
+	free_host(to, page_locked);
 }
 
 static void rows_are_copied_between_pitches(void **state)

@@ -178,17 +178,25 @@ static void give_way(struct gen *g, const struct inst *i)
 	emit_builtin(g, "ptx_give_way", a, 3);
 }
 
+/* How many values a load or a store moves. 0: its operands are not what they must be. */
+static unsigned moved_values(
+	const struct inst *i, const struct operand *address, const struct operand *values)
+{
+	unsigned count = values->kind == OPERAND_VECTOR ? values->count : 1;
+	unsigned width = inst_has(i, MOD_v8)   ? 8
+			 : inst_has(i, MOD_v2) ? 2
+			 : inst_has(i, MOD_v4) ? 4
+					       : 1;
+
+	return i->type_count == 1 && address->memory && count == width ? count : 0;
+}
+
 bool emit_load(struct gen *g, struct inst *i)
 {
 	const struct operand *d = &i->operands[0], *a = &i->operands[1];
-	unsigned space = inst_space(i), count = d->kind == OPERAND_VECTOR ? d->count : 1;
-	unsigned bytes, width = inst_has(i, MOD_v2) ? 2 : inst_has(i, MOD_v4) ? 4 : 1;
+	unsigned space = inst_space(i), count = moved_values(i, a, d), bytes;
 
-	if (!i->type_count || i->type_count > 1 || !a->memory)
-		return false;
-	if (inst_has(i, MOD_v8))
-		width = 8;
-	if (count != width)
+	if (!count)
 		return false;
 	LLVMTypeRef type = memory_type(g, i);
 	bytes = ptx_type_bits[i->types[0]] / 8u;
@@ -216,14 +224,9 @@ bool emit_load(struct gen *g, struct inst *i)
 bool emit_store(struct gen *g, struct inst *i)
 {
 	const struct operand *a = &i->operands[0], *s = &i->operands[1];
-	unsigned space = inst_space(i), count = s->kind == OPERAND_VECTOR ? s->count : 1;
-	unsigned bytes, width = inst_has(i, MOD_v2) ? 2 : inst_has(i, MOD_v4) ? 4 : 1;
+	unsigned space = inst_space(i), count = moved_values(i, a, s), bytes;
 
-	if (i->type_count != 1 || !a->memory)
-		return false;
-	if (inst_has(i, MOD_v8))
-		width = 8;
-	if (count != width)
+	if (!count)
 		return false;
 	LLVMTypeRef type = memory_type(g, i);
 	bytes = ptx_type_bits[i->types[0]] / 8u;

@@ -204,9 +204,7 @@ static void rewrite(struct params *ps, struct inst *old, uint32_t count)
 	if (w->error)
 		return;
 	moved[count] = w->inst_count;
-	for (uint32_t l = 0; l < w->label_count; l++)
-		if (w->labels[l] != PTX_NONE)
-			w->labels[l] = moved[w->labels[l]];
+	work_move_labels(w, moved);
 }
 
 /* Local variables that instructions mention get their place too. */

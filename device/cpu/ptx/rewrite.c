@@ -291,9 +291,7 @@ static void rewrite(struct rewriter *r)
 	if (w->error)
 		return;
 	moved[count] = w->inst_count;
-	for (uint32_t l = 0; l < w->label_count; l++)
-		if (w->labels[l] != PTX_NONE)
-			w->labels[l] = moved[w->labels[l]];
+	work_move_labels(w, moved);
 }
 
 bool rewrite_deltas(struct work *w)

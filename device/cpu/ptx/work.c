@@ -32,6 +32,13 @@ void *work_alloc(struct work *w, size_t bytes)
 	return memory;
 }
 
+void work_move_labels(struct work *w, const uint32_t *moved)
+{
+	for (uint32_t l = 0; l < w->label_count; l++)
+		if (w->labels[l] != PTX_NONE)
+			w->labels[l] = moved[w->labels[l]];
+}
+
 uint32_t work_reg(struct work *w, unsigned type)
 {
 	struct work_reg *regs =

@@ -99,6 +99,8 @@ void work_error(struct work *w, int error, uint32_t line, const char *format, ..
  * out: callers stop on w->error. */
 void *work_alloc(struct work *w, size_t bytes);
 uint32_t work_reg(struct work *w, unsigned type);
+/* moved: where each instruction has gone, and the end. */
+void work_move_labels(struct work *w, const uint32_t *moved);
 struct inst *work_inst(struct work *w, unsigned op, uint32_t line, unsigned operands);
 
 /* Calls `visit` for each register that the instruction reads (guard included) or writes. */
