@@ -208,7 +208,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	require(list_empty(&gdevd.sessions), "a session");
 	require(list_empty(&gdevd.clients), "a client");
 	require(list_empty(&gdevd.workers.all), "a worker");
-	require(gdevd.workers.starting == 0 && gdevd.workers.warm == 0 && gdevd.workers.carrying == 0, "a count");
+	require(gdevd.workers.starting == 0 && gdevd.workers.warm == 0 &&
+			gdevd.workers.carrying == 0,
+		"a count");
 	require(gdevd.device.memory.used_bytes == 0, "device memory");
 	require(!gdevd.device.sched[0].holder && list_empty(&gdevd.device.sched[0].groups.waiting),
 		"a grant");
