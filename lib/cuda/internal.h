@@ -157,13 +157,15 @@ struct CUctx_st {
 CUresult current_context(CUcontext *context);
 /* As given, or the current one for NULL. */
 CUresult context_or_current(CUcontext given, CUcontext *context);
-/* The device's primary context, made active if it is not. */
-CUresult primary_activate(CUdevice device, CUcontext *context);
 CUresult primary_handle(CUdevice device, CUcontext *context);
 void contexts_forget(void);
+/* The current context as it is; NULL: there is none. */
+CUcontext context_top(void);
+/* context_state.c */
+void context_reset_limits(CUcontext context);
 /* Waits for all streams of the context. */
 CUresult context_synchronise(CUcontext context);
-/* Destroys what the runtime stored in it. */
+/* runtime_tables.c. Destroys what the runtime stored in it. */
 void storage_clear(CUcontext context);
 
 /* ---- streams (stream.c) ---- */

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a context says of itself and is told: limits, flags, what it is made for; and all of its work at once, to be
+ * waited for or to wait.
+ */
+#include <string.h>
+
+#include "lib/cuda/exports.h"
+#include "lib/cuda/internal.h"
+
+/* ---- all of its work ---- */
+
+CUresult context_synchronise(CUcontext context)
+{
+	if (context->capturing)
+		return capture_refuse_all(context, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	TRY_GDEV(gdev_session_sync(context->session));
+	pools_synchronised(context);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize(void)
+{
+	return cuCtxSynchronize_v2(NULL);
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext given)
+{
+	CUcontext context;
+
+	TRY(context_or_current(given, &context));
+	return context_synchronise(context);
+}
+
+/* A stream that has waited for all that was sent to the others. With the context's lock. */
+static CUresult join_streams(CUcontext context)
+{
+	struct gdev_fence fence;
+	CUstream stream;
+
+	if (!context->joint)
+		TRY_GDEV(gdev_stream_create(context->session, 0, &context->joint));
+	list_for_each (stream, &context->streams, link) {
+		gdev_stream_fence(stream->stream, &fence);
+		TRY_GDEV(gdev_stream_wait(context->joint, &fence));
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxRecordEvent(CUcontext given, CUevent event)
+{
+	CUcontext context;
+	CUresult result;
+
+	TRY(context_or_current(given, &context));
+	if (!handle_is(HANDLE_EVENT, event) || event->context != context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (context->capturing)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	pthread_mutex_lock(&context->lock);
+	result = join_streams(context);
+	if (result == CUDA_SUCCESS)
+		result = result_of(gdev_event_record(event->event, context->joint));
+	pthread_mutex_unlock(&context->lock);
+	if (result == CUDA_SUCCESS)
+		atomic_store(&event->recorded, true);
+	return result;
+}
+
+/* All streams wait for a point of the joint stream, and so does every new one. With the lock. */
+static CUresult await(CUcontext context, CUevent event)
+{
+	CUstream stream;
+
+	if (!context->joint)
+		TRY_GDEV(gdev_stream_create(context->session, 0, &context->joint));
+	TRY_GDEV(gdev_stream_wait_event(context->joint, event->event));
+	gdev_stream_fence(context->joint, &context->awaited);
+	list_for_each (stream, &context->streams, link)
+		TRY_GDEV(gdev_stream_wait(stream->stream, &context->awaited));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxWaitEvent(CUcontext given, CUevent event)
+{
+	CUcontext context;
+	CUresult result;
+
+	TRY(context_or_current(given, &context));
+	if (!handle_is(HANDLE_EVENT, event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (context->capturing)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (event->context->session != context->session)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	pthread_mutex_lock(&context->lock);
+	result = await(context, event);
+	pthread_mutex_unlock(&context->lock);
+	return result;
+}
+
+/* ---- a share of the multiprocessors, which no context has ---- */
+
+CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type, CUdevice device)
+{
+	struct device *found;
+
+	TRY(initialised());
+	if (!supported)
+		return CUDA_ERROR_INVALID_VALUE;
+	TRY(device_find(device, &found));
+	*supported = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *affinity, CUexecAffinityType type)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!affinity)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+}
+
+/* ---- what it is ---- */
+
+CUresult cuCtxGetDevice(CUdevice *device)
+{
+	return cuCtxGetDevice_v2(device, NULL);
+}
+
+CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext given)
+{
+	CUcontext context = given;
+
+	TRY(initialised());
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!context)
+		context = context_top();
+	if (!handle_is(HANDLE_CONTEXT, context))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*device = context->device;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetFlags(unsigned int *flags)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = context->flags;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetFlags(unsigned int flags)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
+		return CUDA_ERROR_INVALID_VALUE;
+	context->flags = flags;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetId(CUcontext given, unsigned long long *id)
+{
+	CUcontext context;
+
+	TRY(context_or_current(given, &context));
+	if (!id)
+		return CUDA_ERROR_INVALID_VALUE;
+	*id = context->id;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetApiVersion(CUcontext given, unsigned int *version)
+{
+	CUcontext context;
+
+	TRY(context_or_current(given, &context));
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = 3020; /* of contexts: what cuCtxCreate_v2 and later make */
+	return CUDA_SUCCESS;
+}
+
+/* ---- limits ---- */
+
+static const size_t default_limits[CU_LIMIT_MAX] = {
+	[CU_LIMIT_STACK_SIZE] = 1024,
+	[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20,
+	[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20,
+	[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048,
+	[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64,
+};
+
+void context_reset_limits(CUcontext context)
+{
+	memcpy(context->limits, default_limits, sizeof default_limits);
+}
+
+CUresult cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if ((unsigned)limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (limit == CU_LIMIT_CIG_ENABLED || limit == CU_LIMIT_SHMEM_SIZE)
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (!default_limits[limit])
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	pthread_mutex_lock(&context->lock);
+	context->limits[limit] = value;
+	pthread_mutex_unlock(&context->lock);
+	return CUDA_SUCCESS;
+}
+
+/* What can be read, and never set. cuBLAS believes that CUDA in graphics is on when it cannot read that it is
+ * not, and then finds no kernel that it may use. */
+static CUresult fixed_limit(CUcontext context, CUlimit limit, size_t *value)
+{
+	int shared_bytes;
+
+	if (limit == CU_LIMIT_CIG_ENABLED) {
+		*value = 0;
+		return CUDA_SUCCESS;
+	}
+	if (limit != CU_LIMIT_SHMEM_SIZE)
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	TRY(device_attribute(context->device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+		&shared_bytes));
+	*value = (size_t)shared_bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!value || (unsigned)limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!default_limits[limit])
+		return fixed_limit(context, limit, value);
+	pthread_mutex_lock(&context->lock);
+	*value = context->limits[limit];
+	pthread_mutex_unlock(&context->lock);
+	return CUDA_SUCCESS;
+}
+
+/* ---- caches, banks, priorities, peers ---- */
+
+CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!config)
+		return CUDA_ERROR_INVALID_VALUE;
+	*config = context->cache_config;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCacheConfig(CUfunc_cache config)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	context->cache_config = config;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!config)
+		return CUDA_ERROR_INVALID_VALUE;
+	*config = context->shared_config;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if ((unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
+		return CUDA_ERROR_INVALID_VALUE;
+	context->shared_config = config;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (least)
+		*least = 0;
+	if (greatest)
+		*greatest = -5;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxResetPersistingL2Cache(void)
+{
+	CUcontext context;
+
+	return current_context(&context);
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_is(HANDLE_CONTEXT, peer))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED; /* to oneself as well, says NVIDIA's library */
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext peer)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!handle_is(HANDLE_CONTEXT, peer))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}
