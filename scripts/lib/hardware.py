@@ -436,7 +436,7 @@ def describe(build):
     return {"date": datetime.date.today().isoformat(), "device": driver, "commit": commit}
 
 
-def main():
+def parse_options():
     parser = argparse.ArgumentParser(prog="scripts/hardware", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=ROOT if (ROOT / "commit").exists() else ROOT / "bundle",
@@ -452,44 +452,73 @@ def main():
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+class Lines:
+    """What is measured: printed, and kept until it is saved."""
+
+    def __init__(self, file, about):
+        self.file, self.about, self.lines = file, about, []
+
+    def take(self, metric, values):
+        ours, theirs, unit = values
+        self.lines.append({"bench": metric.partition(".")[0], "metric": metric, "value": ours, "unit": unit,
+                           "baseline": theirs, "ratio": ours / theirs, **self.about})
+        print(f"  {metric:24} {ours:12.5g} {theirs:12.5g} {unit:6} {ours / theirs:8.3f}", flush=True)
+
+    def take_checks(self, passed, failed):
+        self.lines += [{"bench": "checks", "metric": f"checks.{name}", "value": cases, "unit": "cases",
+                        "baseline": passed + failed, "ratio": cases / (passed + failed), **self.about}
+                       for name, cases in (("passed", passed), ("failed", failed))]
+
+    def save(self):
+        if self.file:
+            with open(self.file, "a") as file:
+                file.writelines(json.dumps(line) + "\n" for line in self.lines)
+            self.lines.clear()
+
+
+def measure(name, options, vendor, lines):
+    """A benchmark that has gdevds of its own. Each line is saved as it comes."""
+    def start(vgpus=None, **config):
+        return Gdevd(options.build, {"device": options.device, **config}, vgpus)
+
+    if name in contention.BENCHES:
+        found = contention.results(name, start, options)
+    else:
+        found = swapping.results(name, start, options, False, vendor)
+    for metric, values in found:
+        lines.take(metric, values)
+        lines.save()
+
+
+def measure_parts(sides, wanted, repetitions, take):
+    """The parts of bench/hardware.c that are wanted, or all, on both sides in turn."""
+    for part in ("copy", "launch", "graph", "alloc", "first", "pair"):
+        if wanted and part not in wanted:
+            continue
+        for metric, values in compare(sides, part, 9 if part == "first" else repetitions).items():
+            take(metric, values)
+        if part == "pair":  # what one of them does alone
+            alone = {side: parse(sides.run(side, program(sides, part)))["pair.throughput"]
+                     for side in ("gdev", "vendor")}
+            take("pair.alone", (alone["gdev"][0], alone["vendor"][0], alone["gdev"][1]))
+
+
+def main():
+    options = parse_options()
     lab.end_on_signals()
     vendor = next((path for path in VENDOR_LIBRARIES if os.path.exists(path)), None)
     if not vendor:
         sys.exit("hardware: no vendor library (libcuda.so.1) to compare with; is there a GPU driver?")
     about = describe(options.build)
-    lines = []
+    lines = Lines(options.json, about)
     wanted = options.only.split(",") if options.only else []
-
-    def take(metric, values):
-        ours, theirs, unit = values
-        bench = metric.partition(".")[0]
-        lines.append({"bench": bench, "metric": metric, "value": ours, "unit": unit, "baseline": theirs,
-                      "ratio": ours / theirs, **about})
-        print(f"  {metric:24} {ours:12.5g} {theirs:12.5g} {unit:6} {ours / theirs:8.3f}", flush=True)
-
-    def measure(name):
-        def start(vgpus=None, **config):
-            return Gdevd(options.build, {"device": options.device, **config}, vgpus)
-
-        if name in contention.BENCHES:
-            found = contention.results(name, start, options)
-        else:
-            found = swapping.results(name, start, options, False, vendor)
-        for metric, values in found:
-            take(metric, values)
-            save()  # each line as it comes
-
-    def save():
-        if options.json:
-            with open(options.json, "a") as file:
-                file.writelines(json.dumps(line) + "\n" for line in lines)
-            lines.clear()
-
     apart = [*contention.BENCHES, *swapping.BENCHES]
     for name in wanted:
         if name in apart:
-            measure(name)
+            measure(name, options, vendor, lines)
     wanted = [name for name in wanted if name not in apart]
     if options.only and not wanted:
         return 0
@@ -506,22 +535,13 @@ def main():
             passed, failed = add([(passed, failed), check_vendor(sides, options.results, about)])
         if not wanted or "torch" in wanted:
             names = options.torch.split(",") if options.torch else TORCH
-            passed, failed = add([(passed, failed), check_torch(sides, names, take)])
+            passed, failed = add([(passed, failed), check_torch(sides, names, lines.take)])
         if not wanted or set(wanted) - {"programs", "tests", "torch", "vendor-tests"}:
             print(f"  {'metric':24} {'gdev':>12} {'vendor':>12} {'unit':6} {'ratio':>8}")
-        for part in ("copy", "launch", "graph", "alloc", "first", "pair"):
-            if wanted and part not in wanted:
-                continue
-            repetitions = 9 if part == "first" else options.repetitions
-            for metric, values in compare(sides, part, repetitions).items():
-                take(metric, values)
-            if part == "pair":  # what one of them does alone
-                alone = {side: parse(sides.run(side, program(sides, part)))["pair.throughput"]
-                         for side in ("gdev", "vendor")}
-                take("pair.alone", (alone["gdev"][0], alone["vendor"][0], alone["gdev"][1]))
+        measure_parts(sides, wanted, options.repetitions, lines.take)
         if not wanted or "table1" in wanted:
             for metric, values in table1(sides, options.repetitions):
-                take(metric, values)
+                lines.take(metric, values)
         if gdevd.log():
             print(gdevd.log(12), file=sys.stderr)
     if not wanted or "programs" in wanted:
@@ -530,10 +550,8 @@ def main():
                         f"{used_after} MiB {seconds:.0f} s after the end")
         passed, failed = passed + good, failed + bad
     if passed + failed:
-        lines += [{"bench": "checks", "metric": f"checks.{name}", "value": cases, "unit": "cases",
-                   "baseline": passed + failed, "ratio": cases / (passed + failed), **about}
-                  for name, cases in (("passed", passed), ("failed", failed))]
-    save()
+        lines.take_checks(passed, failed)
+    lines.save()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
