@@ -281,6 +281,17 @@ static bool in_flight(struct core *core)
 	return __atomic_load_n(&core->grants.in_flight, __ATOMIC_RELAXED) > 0;
 }
 
+/* Something is on a device that must be asked, nobody does, and nobody is going to. Whoever leaves the role looks after
+ * that, and whoever finds that it is time before it tries to get the role: one of them sees the other. */
+static bool is_forgotten(struct core *core)
+{
+	struct service *service = &core->service;
+
+	return core->ops->poll && in_flight(core) &&
+	       !__atomic_load_n(&service->poller, __ATOMIC_SEQ_CST) &&
+	       __atomic_load_n(&service->poll_at_ns, __ATOMIC_SEQ_CST) == UINT64_MAX;
+}
+
 /* How long the poller looks at nothing before it sleeps. A device that must be asked is asked without a
  * pause for a while: what is late in being noticed is late in being followed by the next command. */
 static uint64_t patience_ns(struct core *core)
@@ -299,16 +310,20 @@ static bool poll_device(struct core *core)
 /* Retreats, and sees to it that a device which nobody asks any more is asked again. */
 static bool retreat_from_device(struct core *core)
 {
-	bool asked = core->ops->poll && in_flight(core);
+	uint64_t at_ns = UINT64_MAX;
 
-	if (asked) {
+	if (core->ops->poll) {
+		if (in_flight(core))
+			at_ns = poll_again_ns(core, clock_now_ns());
 		core_lock(core);
-		service_timer(core, poll_again_ns(core, clock_now_ns()));
+		__atomic_store_n(&core->service.poll_at_ns, at_ns, __ATOMIC_RELAXED);
+		service_timer(core, at_ns);
 		core_unlock(core);
 	}
 	if (!retreat(core))
 		return false;
-	if (!asked && core->ops->poll && in_flight(core)) /* somebody has submitted meanwhile */
+	/* Somebody has submitted meanwhile, or it was time already, and who came found the role taken. */
+	if (is_forgotten(core))
 		service_wake(core);
 	return true;
 }
@@ -420,6 +435,17 @@ static void relieve_poller(struct core *core, uint64_t now_ns)
 		&service->poller, &poller, my_number, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
+/* This thread asks the device next, unless another has the role. A tick may be an earlier one's, and late. */
+static uint64_t poll_tick(struct core *core, uint64_t now_ns)
+{
+	uint64_t *at_ns = &core->service.poll_at_ns;
+
+	if (now_ns < __atomic_load_n(at_ns, __ATOMIC_RELAXED))
+		return *at_ns;
+	__atomic_store_n(at_ns, UINT64_MAX, __ATOMIC_SEQ_CST);
+	return UINT64_MAX;
+}
+
 static void tick(struct core *core)
 {
 	const struct service *service = &core->service;
@@ -441,6 +467,8 @@ static void tick(struct core *core)
 	at = limit_tick(core, now_ns);
 	next = min_of(next, at);
 	at = direct_tick(core, now_ns);
+	next = min_of(next, at);
+	at = poll_tick(core, now_ns);
 	next = min_of(next, at);
 	relieve_poller(core, now_ns);
 	if (now_ns < service->watch_at_ns) /* this came before, for something else */
@@ -486,7 +514,8 @@ static bool nothing_to_do(struct core *core)
 {
 	struct service *service = &core->service;
 
-	if (__atomic_load_n(&service->stopping, __ATOMIC_RELAXED) || job_is_there(core))
+	if (__atomic_load_n(&service->stopping, __ATOMIC_RELAXED) || job_is_there(core) ||
+		is_forgotten(core))
 		return false;
 	if (core->ops->work && __atomic_load_n(&service->kicks, __ATOMIC_RELAXED) &&
 		__atomic_load_n(&service->lenders, __ATOMIC_RELAXED) < service->lenders_max)
@@ -562,7 +591,7 @@ int service_init(struct core *core)
 
 	service->few_processors = cpus <= FEW_PROCESSORS;
 	list_init(&service->jobs);
-	service->timer_at = UINT64_MAX;
+	service->timer_at = service->poll_at_ns = UINT64_MAX;
 	service->spin_ns = SPIN_NS_DEFAULT;
 	service->lenders_max = core->config.device.threads ? core->config.device.threads : cpus;
 	service->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -51,6 +51,8 @@ struct service {
 	struct places places;
 	uint32_t poller;        /* who has the role: a number of the thread, 0: vacant */
 	uint64_t working_since; /* when the poller went into ops->work(); 0: it is not there */
+	uint64_t
+		poll_at_ns; /* when the device is asked again, as nobody has the role; UINT64_MAX: not planned */
 	bool misjudged;   /* work that was taken to be short is not, until all of it is done */
 	uint32_t started; /* threads; numbers them */
 	uint64_t spin_ns;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "harness.h"
 
 enum { A = 40 };
@@ -206,12 +207,37 @@ static void a_client_that_waits_for_room_is_woken(void **state)
 	assert_int_equal(read(fixture->core->client_fd, &count, sizeof count), sizeof count);
 }
 
+/* For something else, and long after it was due: who has just left the device to the timer would never be asked for. */
+static void a_late_tick_does_not_forget_the_device(void **state)
+{
+	struct fixture *fixture = *state;
+	struct core *core = fixture->core;
+	uint64_t at_ns = clock_now_ns() + 60 * NS_PER_S;
+
+	core_lock(core);
+	core->service.poll_at_ns = at_ns;
+	service_timer(core, clock_now_ns());
+	core_unlock(core);
+	usleep(1000);
+	fixture_run(fixture);
+	assert_true(core->service.poll_at_ns == at_ns);
+	assert_true(core->service.timer_at <= at_ns);
+	core->service.poll_at_ns = clock_now_ns();
+	core_lock(core);
+	service_timer(core, clock_now_ns());
+	core_unlock(core);
+	usleep(1000);
+	fixture_run(fixture);
+	assert_true(core->service.poll_at_ns == UINT64_MAX);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_alone, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_ring_that_makes_no_sense_ends_the_session),
+		TEST(a_late_tick_does_not_forget_the_device),
 		TEST(a_tail_that_lies_ends_the_session),
 		TEST(a_record_may_not_cross_the_end),
 		TEST(the_ring_goes_round),
