@@ -362,9 +362,9 @@ static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
 		return UINT64_MAX;
 	list_for_each (node, &queue->waiting, wait) {
 		/* Who had a reason to go before an earlier holder, and was not picked, waits as the others do. */
-		bool came = node->waiting_since_ns >= queue->granted_ns;
+		bool came = node->waiting_since_ns >= queue->chosen_ns;
 
-		if (came && fair(node)->urgent)
+		if (came && fair(node)->urgent && rank(node) > rank(holder))
 			return now_ns;
 		fresh |= came && fair(node)->fresh;
 		owed |= came && fair(node)->owed;

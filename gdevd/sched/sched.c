@@ -118,12 +118,14 @@ static void node_pause(struct sched_queue *queue, struct sched_node *node, uint6
 		queue->policy->pause(queue, node, now_ns);
 }
 
-static void node_hold(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
+static void node_hold(
+	struct sched_queue *queue, struct sched_node *node, uint64_t chosen_ns, uint64_t now_ns)
 {
 	list_remove(&node->wait);
 	node->grants++;
 	queue->holder = queue->last = node;
 	queue->granted_ns = now_ns;
+	queue->chosen_ns = chosen_ns;
 	queue->contended_ns = 0;
 	queue->contended = false;
 	contention(queue, now_ns);
@@ -268,10 +270,10 @@ static void group_update(struct sched_group *group, bool stops, uint64_t now_ns)
 /* ---- the arbiter ---- */
 
 static void give(struct sched *sched, struct sched_group *group, struct sched_entity *entity,
-	uint64_t now_ns)
+	uint64_t chosen_ns, uint64_t now_ns)
 {
-	node_hold(&sched->groups, &group->node, now_ns);
-	node_hold(&group->members, &entity->node, now_ns);
+	node_hold(&sched->groups, &group->node, chosen_ns, now_ns);
+	node_hold(&group->members, &entity->node, chosen_ns, now_ns);
 	entity->state = ENTITY_HOLDING;
 	entity->granted_ns = now_ns;
 	sched->holder = entity;
@@ -279,7 +281,7 @@ static void give(struct sched *sched, struct sched_group *group, struct sched_en
 	sched->kept_until_ns = 0;
 	sched->revoked = REVOKE_NONE;
 	sched->named = sched->heir = NULL;
-	sched->handed = false;
+	sched->handed_ns = 0;
 	sched->ops->grant(sched, entity);
 }
 
@@ -290,7 +292,7 @@ static void give_to_heir(struct sched *sched, uint64_t now_ns)
 
 	if (!node_waits(&group->node))
 		node_wait(&sched->groups, &group->node, now_ns);
-	give(sched, group, sched->heir, now_ns);
+	give(sched, group, sched->heir, sched->handed_ns, now_ns);
 }
 
 /* Gives the free resource to the next, if there is one. Returns when to try again. */
@@ -316,7 +318,7 @@ static uint64_t give_next(struct sched *sched, uint64_t now_ns)
 			group->members.policy->pick(&group->members, now_ns, &group->not_before_ns);
 		if (member) {
 			group->not_before_ns = 0;
-			give(sched, group, entity_of(member), now_ns);
+			give(sched, group, entity_of(member), now_ns, now_ns);
 			return UINT64_MAX;
 		}
 		node_pause(groups, node, now_ns);
@@ -390,7 +392,7 @@ static void name(struct sched *sched, uint64_t now_ns)
 {
 	struct sched_entity *entity;
 
-	if (!sched->ops->name || sched->handed)
+	if (!sched->ops->name || sched->handed_ns)
 		return;
 	entity = follower(sched, now_ns);
 	if (entity == sched->named)
@@ -398,7 +400,7 @@ static void name(struct sched *sched, uint64_t now_ns)
 	if (sched->ops->name(sched, entity))
 		sched->named = entity;
 	else
-		sched->handed = true;
+		sched->handed_ns = now_ns;
 }
 
 static void revoke(struct sched *sched, enum worker_revoke how, uint64_t now_ns)
@@ -420,9 +422,7 @@ static uint64_t press(struct sched *sched, uint64_t now_ns)
 	if (sched->revoked != REVOKE_NOW) {
 		until_ns = holder_until(sched, now_ns);
 		if (until_ns > now_ns) {
-			if (sched->revoked == REVOKE_NONE &&
-				(sched->groups.contended ||
-					sched->holder->group->members.contended))
+			if (sched->revoked == REVOKE_NONE && sched_is_contended(sched))
 				revoke(sched, REVOKE_WHEN_IDLE, now_ns);
 			return until_ns;
 		}
@@ -549,17 +549,18 @@ void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns)
 }
 
 /* Whether the holder has handed over to the one it was to; if not, it will not any more. */
-static bool has_handed(struct sched *sched)
+static bool has_handed(struct sched *sched, uint64_t now_ns)
 {
-	return sched->named && (sched->handed || !sched->ops->name(sched, NULL));
+	if (sched->named && !sched->handed_ns && !sched->ops->name(sched, NULL))
+		sched->handed_ns = now_ns;
+	return sched->named && sched->handed_ns;
 }
 
 /* The entity does not hold the resource any more; who is next is settled later. */
-static void leave(struct sched *sched)
+static void leave(struct sched *sched, uint64_t now_ns)
 {
-	sched->heir = has_handed(sched) ? sched->named : NULL;
+	sched->heir = has_handed(sched, now_ns) ? sched->named : NULL;
 	sched->named = NULL;
-	sched->handed = false;
 	sched->groups.holder = NULL;
 	sched->holder->group->members.holder = NULL;
 	sched->holder = NULL;
@@ -598,7 +599,7 @@ void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, ui
 	if (entity->state == ENTITY_WAITING)
 		return;
 	if (held)
-		leave(sched);
+		leave(sched, now_ns);
 	wants |= entity->again;
 	entity->again = false;
 	entity->state = ENTITY_IDLE;
@@ -645,12 +646,12 @@ void sched_entity_remove(struct sched_entity *entity, uint64_t now_ns)
 	bool held = sched->holder == entity;
 
 	if (entity == sched->named) {
-		has_handed(sched);
+		has_handed(sched, now_ns);
 		sched->named = NULL;
-		sched->handed = false;
+		sched->handed_ns = 0;
 	}
 	if (held)
-		leave(sched);
+		leave(sched, now_ns);
 	if (held || entity->state == ENTITY_WAITING)
 		node_pause(&group->members, &entity->node, now_ns);
 	entity->state = ENTITY_IDLE;
@@ -669,7 +670,7 @@ static void give_up_on(struct sched *sched, uint64_t now_ns)
 
 	holder->state = ENTITY_OVERDUE;
 	holder->overdue_from_ns = now_ns - (groups_ns > members_ns ? groups_ns : members_ns);
-	leave(sched);
+	leave(sched, now_ns);
 	node_pause(members, &holder->node, now_ns);
 	group_update(holder->group, true, now_ns);
 }
@@ -698,7 +699,7 @@ static void give_to_all(struct sched *sched, uint64_t now_ns)
 	struct sched_node *node, *member;
 
 	if (sched->holder)
-		leave(sched);
+		leave(sched, now_ns);
 	sched->heir = NULL; /* it is one of all */
 	list_for_each (node, &sched->groups.nodes, link) {
 		struct sched_group *group = group_of(node);
@@ -772,6 +773,12 @@ static bool outranks_any(const struct sched_queue *queue, const struct sched_nod
 			other->priority - other->nice < rank)
 			return true;
 	return false;
+}
+
+bool sched_is_contended(const struct sched *sched)
+{
+	return sched->holder &&
+	       (sched->groups.contended || sched->holder->group->members.contended);
 }
 
 bool sched_goes_first(const struct sched_entity *entity)

@@ -58,7 +58,8 @@ struct sched_queue {
 	struct sched_node *holder;  /* NULL: none of these nodes */
 	struct sched_node *last;    /* held it last; NULL: none, or it is gone */
 	uint64_t granted_ns;
-	bool contended;                               /* somebody waits while one holds, */
+	uint64_t chosen_ns; /* who came since then was not there when the holder was chosen */
+	bool contended;     /* somebody waits while one holds, */
 	uint64_t contended_since_ns;                  /* since then, */
 	uint64_t contended_ns;                        /* and earlier in this hold so long */
 	_Alignas(16) char private[SCHED_QUEUE_BYTES]; /* the policy's, zeroed */
@@ -150,8 +151,9 @@ struct sched {
 	struct sched_entity *holder; /* NULL: idle, or everyone's */
 	enum worker_revoke revoked;  /* what the holder was told */
 	struct sched_entity *named;  /* whom it hands over to, if anybody */
-	bool handed;                 /* … and has; it is still the holder until it says so */
-	struct sched_entity *heir;   /* who has it from a holder that left, until that is settled */
+	uint64_t
+		handed_ns; /* … and has, as was seen then; it is still the holder until it says so. 0: not yet */
+	struct sched_entity *heir; /* who has it from a holder that left, until that is settled */
 	uint64_t granted_ns, revoked_ns;
 	uint64_t kept_until_ns; /* see sched_keep() */
 	uint64_t next_ns;       /* see sched_next_ns() */
@@ -187,6 +189,8 @@ void sched_charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns
  * to prepare that it would not be worth the while. It is still asked to leave when it is idle. Nothing if the
  * entity does not hold the resource, or has been told already. */
 void sched_keep(struct sched_entity *entity, uint64_t until_ns);
+/* Whether somebody waits for what another holds. */
+bool sched_is_contended(const struct sched *sched);
 /* Whether the entity ranks above somebody who has the resource, or waits for it. */
 bool sched_goes_first(const struct sched_entity *entity);
 /* Time has passed. Harmless at any time. */

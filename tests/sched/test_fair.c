@@ -51,6 +51,32 @@ static void fair_carries_an_overrun_into_the_next_turns(void **state)
 			   });
 }
 
+/* It was not there when the holder was named, and so was not passed over. */
+static void who_goes_first_goes_before_one_that_was_handed_the_device_meanwhile(void **state)
+{
+	const struct game game = {.policy = "fair",
+		.names = true,
+		.groups = {0, 1, 2, 3},
+		.shares = {30, 30, 40},
+		.priorities = {0, 0, 10}};
+
+	play_game(&game, (const struct step[]){
+				 {0, ACQUIRE, C, "+C"},
+				 {1, RELEASE, C, "", 1},
+				 {1, ACQUIRE, A, "+A"},
+				 {1, ACQUIRE, B, "?A"},
+				 {6, TICK, 0, ">B-A"},
+				 {7, RELEASE_WANTS, A, ">.+B?B", 6},
+				 {12, TICK, 0, ""},
+				 {13, TICK, 0, ">A-B"},
+				 {13.5, HAND, 0, ""},
+				 {13.6, ACQUIRE, C, ""}, /* it is behind both */
+				 {14, RELEASE_WANTS, B, "+A>C-A", 7},
+				 {15, RELEASE_WANTS, A, ">.+C?C", 1},
+				 {0},
+			 });
+}
+
 static void fair_keeps_the_device_free_for_one_that_is_owed_and_will_be_back(void **state)
 {
 	play_game(&halves, (const struct step[]){
@@ -199,6 +225,8 @@ int main(void)
 		cmocka_unit_test(fair_charges_what_others_did_for_ones_sake),
 		cmocka_unit_test(fair_lets_in_who_was_away_although_something_is_charged_meanwhile),
 		cmocka_unit_test(fair_members_share_by_their_nice_values),
+		cmocka_unit_test(
+			who_goes_first_goes_before_one_that_was_handed_the_device_meanwhile),
 	};
 
 	return cmocka_run_group_tests_name("fair", tests, NULL, NULL);
