@@ -181,8 +181,8 @@ class Retire(harness.GdevdTest):
         busy, client = self.client(), self.client()
         self.assertEqual(busy.memory(6 * MIB)[0], 0)
         busy.tell(wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(0, 0, 0, 0)))
-        self.page(busy, wire.PAGE_STREAMS_BUSY, 1)
         self.assertEqual(wire.receive(busy.peer)[0], wire.GRANT)
+        self.page(busy, wire.PAGE_STREAMS_BUSY, 1)
         client.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(2 * MIB, 1, 0), 7))
         self.expect_nothing(client, 0.5)
         self.page(busy, wire.PAGE_STREAMS_BUSY, 0)  # which says nothing
