@@ -209,8 +209,8 @@ struct daemon {
 	struct early {
 		int epoll_fd; /* -1: none */
 		uv_poll_t poll;
-		uint64_t held_back; /* the session that is: grants_hold_back(); 0: none */
-		uint64_t until_ns;  /* … and for how long */
+		uint64_t coming;   /* the session for which others are held back; 0: none */
+		uint64_t until_ns; /* … and for how long: grants_hold_back() */
 	} early;
 	bool turn_begins; /* of a session, on the device: grants.c */
 	struct measure {
@@ -347,9 +347,12 @@ void grants_charge(struct session *session, unsigned resource, uint64_t used_ns)
 void grants_renice(struct session *session, int nice);
 /* The loop does not sleep for so long. */
 void grants_be_eager(struct daemon *daemon, uint64_t ns);
-/* The holder of compute puts nothing more on the device until `until_ns`, or until somebody has asked for it.
- * grants_be_eager() for at least as long is the caller's. */
+/* Whoever has compute, or is handed it, puts nothing more on the device until `until_ns`, or until the session has asked.
+ * grants_be_eager() is the caller's. */
 void grants_hold_back(struct session *session, uint64_t until_ns);
+/* The word for one that has the resource: `word`, unless it is held back. */
+enum worker_revoke grants_word(
+	const struct session *session, unsigned resource, enum worker_revoke word);
 /* The arbiter of a resource: which of groups and entities counts. */
 unsigned grants_queue(const struct daemon *daemon, unsigned resource);
 /* What a session has used of a resource since it was granted, as its worker says. */

@@ -6,8 +6,8 @@
  * which the client wakes the worker, and then does not sleep until the worker has asked.
  *
  * Who was let in at once when it did so the last time will be this time, too: the holder puts nothing more on the
- * device from then on (REVOKE_SOON), so that the one who comes waits for what is there already, and not for what
- * begins while its worker wakes up.
+ * device from then on (REVOKE_SOON), nor does whom it hands over to meanwhile, so that the one who comes waits for what is
+ * there already, and not for what begins while its worker wakes up.
  *
  * Only for sessions that go before others (sched_goes_first()), from when they leave the device to these
  * until they come back, and where nobody sleeps before handovers either (turns.c). Nobody reads the eventfd, so

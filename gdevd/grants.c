@@ -155,13 +155,26 @@ static void send_grant(struct session *session, unsigned resource, enum control_
 		connection_send(worker->connection, &message, NULL, 0);
 }
 
+enum worker_revoke grants_word(
+	const struct session *session, unsigned resource, enum worker_revoke word)
+{
+	const struct early *early = &session->daemon->early;
+	bool held_back =
+		resource == RESOURCE_COMPUTE && early->coming && early->coming != session->id;
+
+	return held_back && word != REVOKE_NOW ? REVOKE_SOON : word;
+}
+
 static void give(struct session *session, unsigned resource, uint64_t now_ns)
 {
 	struct daemon *daemon = session->daemon;
 	const struct sched *sched = &daemon->device.sched[grants_queue(daemon, resource)];
+	enum worker_revoke word = sched_is_contended(sched) ? REVOKE_WHEN_IDLE : REVOKE_NONE;
 
 	count_grant(session, resource, now_ns);
-	send_grant(session, resource, CONTROL_GRANT, REVOKE_NONE, sched->groups.quantum_ns);
+	/* It knows from the first command on that others wait: until REVOKE it would fill its window. */
+	send_grant(session, resource, CONTROL_GRANT, grants_word(session, resource, word),
+		sched->groups.quantum_ns);
 }
 
 /* The holder, if somebody else of these has compute and is to leave for this session as soon as that asks. */
@@ -176,30 +189,43 @@ static struct session *in_the_way_of(struct session *session)
 		       : NULL;
 }
 
-/* No message: between commands it looks itself. */
+/* Who would begin something on the device before this one has asked: the holder, or to whom that one hands over. */
+static struct session *goes_before(struct session *session)
+{
+	const struct sched *sched = &session->daemon->device.sched[RESOURCE_COMPUTE];
+
+	if (!sched->holder || sched->revoked != REVOKE_NOW)
+		return in_the_way_of(session);
+	return sched->named && sched->named != &session->entities[RESOURCE_COMPUTE]
+		       ? session_of(sched->named, RESOURCE_COMPUTE)
+		       : NULL;
+}
+
+/* No message: between commands they look themselves. */
 void grants_hold_back(struct session *session, uint64_t until_ns)
 {
-	struct session *holder = in_the_way_of(session);
+	struct session *before = goes_before(session);
 
-	if (!holder)
+	if (!before)
 		return;
-	session->daemon->early.held_back = holder->id;
+	session->daemon->early.coming = session->id;
 	session->daemon->early.until_ns = until_ns;
-	__atomic_store_n(&holder->worker->page->revoke[RESOURCE_COMPUTE], (uint32_t)REVOKE_SOON,
+	__atomic_store_n(&before->worker->page->revoke[RESOURCE_COMPUTE], (uint32_t)REVOKE_SOON,
 		__ATOMIC_RELEASE);
 }
 
-/* Who has compute goes on, unless it has been told to leave. */
+/* Nobody is held back any more: who has compute goes on, unless it has been told to leave. One that was named and has not
+ * been given it yet goes on with its GRANT. */
 static void go_on(struct daemon *daemon)
 {
 	const struct sched *sched = &daemon->device.sched[RESOURCE_COMPUTE];
-	struct session *holder = daemon->early.held_back && sched->holder
-					 ? session_of(sched->holder, RESOURCE_COMPUTE)
-					 : NULL;
 
-	if (holder && holder->id == daemon->early.held_back && sched->revoked != REVOKE_NOW)
-		send_grant(holder, RESOURCE_COMPUTE, CONTROL_REVOKE, sched->revoked, 0);
-	daemon->early.held_back = 0;
+	if (!daemon->early.coming)
+		return;
+	daemon->early.coming = 0;
+	if (sched->holder && sched->revoked != REVOKE_NOW)
+		send_grant(session_of(sched->holder, RESOURCE_COMPUTE), RESOURCE_COMPUTE,
+			CONTROL_REVOKE, sched->revoked, 0);
 }
 
 /* As long as this is called, the loop does not wait. */
@@ -207,11 +233,10 @@ static void on_eager(uv_idle_t *idle)
 {
 	struct daemon *daemon = container_of(idle, struct daemon, eager);
 	uint64_t now_ns = clock_now_ns();
-	bool over = now_ns >= daemon->eager_until_ns;
 
-	if (over || now_ns >= daemon->early.until_ns)
+	if (now_ns >= daemon->early.until_ns)
 		go_on(daemon);
-	if (over)
+	if (now_ns >= daemon->eager_until_ns && !daemon->early.coming)
 		uv_idle_stop(idle);
 }
 
@@ -239,7 +264,7 @@ static void on_revoke(struct sched *sched, struct sched_entity *entity, enum wor
 			continue;
 		if (how == REVOKE_NOW)
 			session->grants[i].told_ns = clock_now_ns();
-		send_grant(session, i, CONTROL_REVOKE, how, 0);
+		send_grant(session, i, CONTROL_REVOKE, grants_word(session, i, how), 0);
 	}
 }
 
@@ -552,7 +577,8 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 	}
 	if (resource == RESOURCE_COMPUTE) {
 		early_asked(session, !in_the_way_of(session), now);
-		go_on(session->daemon);
+		if (session->daemon->early.coming == session->id)
+			go_on(session->daemon);
 	}
 	rearm(session->daemon);
 	measure_wake(session->daemon);

@@ -62,8 +62,8 @@ bool turns_name(struct daemon *daemon, unsigned resource, const struct session *
 		message.turn = turning->turn;
 		wanted = TURN_NEXT(holder->id, turning->turn);
 		/* What it was told in its last turn is over. Before the number is known. */
-		__atomic_store_n(
-			&next->worker->page->revoke[resource], REVOKE_NONE, __ATOMIC_RELEASE);
+		__atomic_store_n(&next->worker->page->revoke[resource],
+			(uint32_t)grants_word(next, resource, REVOKE_NONE), __ATOMIC_RELEASE);
 	}
 	control_fill(&message, CONTROL_PREPARE, 0);
 	if (next && next->worker->connection)

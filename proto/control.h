@@ -319,8 +319,8 @@ struct control_traced {
 };
 
 /* A word of worker_page.revoke. gdevd stores it, and then sends REVOKE so that a sleeping worker looks
- * at it; gdevd stores REVOKE_NONE before it sends GRANT. A REVOKE for what the worker no longer holds
- * means nothing. */
+ * at it; before it sends GRANT it stores REVOKE_NONE, or what else the new holder is to know from its first command on. A
+ * REVOKE for what the worker no longer holds means nothing. */
 enum worker_revoke {
 	REVOKE_NONE,
 	REVOKE_NOW, /* drain what is on the device and RELEASE, at the next command boundary */

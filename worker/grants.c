@@ -51,10 +51,16 @@ bool grant_lasts(struct core *core, enum control_resource which)
 						   revoke_word(core, which) != REVOKE_NOW);
 }
 
+/* Also before gdevd has said so: who hands a turn over was told to leave since others wait. */
+bool grant_is_contended(struct core *core, enum control_resource which)
+{
+	return revoke_word(core, which) != REVOKE_NONE || core->grants.resources[which].handed;
+}
+
 bool grant_is_uncontended(struct core *core, enum control_resource which)
 {
 	return !control_connected(core) ||
-	       (grant_lasts(core, which) && revoke_word(core, which) == REVOKE_NONE);
+	       (grant_lasts(core, which) && !grant_is_contended(core, which));
 }
 
 /* Nothing is on the device, and the client copies nothing itself. As long as it may, it can begin at any time. */
@@ -93,6 +99,7 @@ static void release(struct core *core, uint32_t which, bool wants)
 	trace_grant_over(core, which);
 	say(core, CONTROL_RELEASE, which, resource->used_ns, wants);
 	resource->used_ns = 0;
+	resource->handed = false;
 	resource->state = wants ? GRANT_ASKED : GRANT_NONE;
 	evict_drained(core); /* what is paused reaches nothing */
 }
@@ -205,11 +212,6 @@ bool grants_take_quiet(struct core *core)
 	return true;
 }
 
-bool grant_is_contended(struct core *core, enum control_resource which)
-{
-	return revoke_word(core, which) != REVOKE_NONE;
-}
-
 static bool window_is_open(
 	struct core *core, uint32_t which, const struct stream *stream, uint64_t estimate_ns)
 {
@@ -221,10 +223,10 @@ static bool window_is_open(
 		return false;
 	if (!resource->in_flight || then_ns <= window_ns)
 		return true;
-	if (stream && stream->row && revoke_word(core, which) == REVOKE_NONE &&
+	if (stream && stream->row && !grant_is_contended(core, which) &&
 		then_ns <= ROW_WINDOWS * window_ns)
 		return true;
-	if (revoke_word(core, which) != REVOKE_NONE && !can_pause(core, which) &&
+	if (grant_is_contended(core, which) && !can_pause(core, which) &&
 		then_ns > window_ns / 100 * CONTENDED_PERCENT)
 		return false;
 	if (stream && !stream->on_device[which])
@@ -291,13 +293,12 @@ uint64_t grant_finished(struct core *core, struct command *command)
 	return used_ns;
 }
 
-void grant_given(struct core *core, uint32_t which)
+static void begin_hold(struct core *core, uint32_t which, bool handed)
 {
 	struct resource *resource = &core->grants.resources[which];
 
-	if (which >= RESOURCES || resource->state != GRANT_ASKED)
-		return;
 	resource->state = GRANT_HELD;
+	resource->handed = handed;
 	turn_announced(core, which, 0);
 	resource->idle_since_ns = resource->held_since_ns = clock_now_ns();
 	if (which == RESOURCE_COMPUTE)
@@ -307,6 +308,26 @@ void grant_given(struct core *core, uint32_t which)
 	residency_submit_moves(core, which);
 	/* What asked may be gone meanwhile. */
 	obey(core, which);
+}
+
+void grant_given(struct core *core, uint32_t which)
+{
+	struct resource *resource = &core->grants.resources[which];
+
+	if (which >= RESOURCES)
+		return;
+	if (resource->state == GRANT_ASKED) {
+		begin_hold(core, which, false);
+	} else if (resource->handed) { /* from now on the word says whether others wait */
+		resource->handed = false;
+		obey(core, which);
+	}
+}
+
+void grant_handed(struct core *core, uint32_t which)
+{
+	if (core->grants.resources[which].state == GRANT_ASKED)
+		begin_hold(core, which, true);
 }
 
 void grant_revoked(struct core *core, uint32_t which)
@@ -321,6 +342,7 @@ void grants_lost(struct core *core)
 		trace_grant_over(core, i);
 		turn_announced(core, i, 0);
 		core->grants.resources[i].state = GRANT_NONE;
+		core->grants.resources[i].handed = false;
 		resume_compute(core, &core->grants.resources[i]);
 		residency_submit_moves(core, i);
 	}

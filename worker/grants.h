@@ -6,7 +6,8 @@
  * bounds what is on the device at any time, so that a grant can be given back soon: two commands,
  * or window_ns of estimated time, whichever is more. What stands behind a command of its own stream does not keep
  * another stream's first one out: then it is three. While others wait for a device that cannot be
- * paused, two long commands are too much: one, or one and a half window_ns.
+ * paused, two long commands are too much: one, or one and a half window_ns. So also from the first command of a turn on,
+ * before gdevd has said that others wait: the next one of a higher priority would wait for both.
  *
  * A device with ops->pause gives compute back in the middle of a launch: what is in flight then stays
  * so, and goes on with the next grant.
@@ -46,6 +47,7 @@ struct resource {
 	uint64_t idle_since_ns; /* nothing queued or in flight */
 	uint64_t held_since_ns; /* the grant */
 	bool noted;             /* for a trace, that it is held */
+	bool handed;            /* it came as a turn, and gdevd has not said GRANT yet */
 	struct list blocked;    /* streams whose first command needs it */
 	uint32_t turn;          /* turns.h: ours, when it comes; 0: none. Atomic */
 };
@@ -88,6 +90,8 @@ bool grants_are_paused(const struct core *core);
 void grants_resume(struct core *core);
 /* From gdevd. */
 void grant_given(struct core *core, uint32_t which);
+/* From the holder before (turns.h); gdevd says GRANT afterwards. */
+void grant_handed(struct core *core, uint32_t which);
 void grant_revoked(struct core *core, uint32_t which);
 /* gdevd is gone; a new one is there. */
 void grants_lost(struct core *core);

@@ -47,7 +47,7 @@ bool turns_take(struct core *core)
 		__atomic_store_n(&core->grants.resources[i].turn, 0, __ATOMIC_RELAXED);
 		if (i == RESOURCE_COMPUTE && !residency_settled(&core->residency))
 			continue; /* gdevd must know that we hold it before we ask for memory */
-		grant_given(core, i);
+		grant_handed(core, i);
 		any = true;
 	}
 	return any;

@@ -246,7 +246,8 @@ static void release(struct sim *sim, unsigned who)
 	bool wants = has_work(context);
 
 	if (sim->named >= 0)
-		post(sim, sim->now_ns + TURN_NS, EVENT_GRANT, (unsigned)sim->named, 0, false);
+		post(sim, sim->now_ns + TURN_NS, EVENT_GRANT, (unsigned)sim->named,
+			REVOKE_WHEN_IDLE, false);
 	sim->named = -1;
 	post(sim, message_ns(sim), EVENT_RELEASE, who, context->used_ns, wants);
 	context->used_ns = 0;
@@ -380,7 +381,8 @@ static void on_grant(struct sched *sched, struct sched_entity *entity)
 {
 	struct sim *sim = sim_of(sched);
 
-	post(sim, message_ns(sim), EVENT_GRANT, context_of(sim, entity), 0, false);
+	post(sim, message_ns(sim), EVENT_GRANT, context_of(sim, entity),
+		sched_is_contended(sched) ? REVOKE_WHEN_IDLE : REVOKE_NONE, false);
 }
 
 static void on_revoke(struct sched *sched, struct sched_entity *entity, enum worker_revoke how)
@@ -425,7 +427,7 @@ static void happen(struct sim *sim, const struct event *event)
 		if (context->grant != GRANT_ASKED) /* it has it already */
 			break;
 		context->grant = GRANT_HELD;
-		context->word = REVOKE_NONE;
+		context->word = (enum worker_revoke)event->value;
 		context->idle_since_ns = sim->now_ns;
 		work(sim, event->who);
 		break;

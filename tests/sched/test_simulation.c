@@ -123,6 +123,21 @@ static void high_priority_waits_for_a_window_and_the_handover(void **state)
 	assert_less("priority", "the wait", run("priority", "priority").wait_p99_ms[0], 1.0 + 0.4);
 }
 
+/* At whatever moment of the others' turns it comes, and while one of them hands over to the other. */
+static void high_priority_waits_no_longer_where_turns_change(void **state)
+{
+	struct sim_scenario scenario = *sim_scenario_find("priority");
+	struct sim_result result;
+
+	for (unsigned ms = 0; ms < 20; ms++) {
+		scenario.contexts[0].pause_us = 9500 + 1037 * ms;
+		sim_run(&scenario, sched_policy_find("fair"), NULL, 1, &result);
+		assert_less("priority", "the worst wait under fair", result.wait_worst_ms[0], 1.4);
+		sim_run(&scenario, sched_policy_find("priority"), NULL, 1, &result);
+		assert_less("priority", "the worst wait", result.wait_worst_ms[0], 1.4);
+	}
+}
+
 static void nice_ones_leave_the_rest_to_others(void **state)
 {
 	struct sim_scenario scenario = *sim_scenario_find("nice");
@@ -177,6 +192,7 @@ int main(void)
 		cmocka_unit_test(who_copies_between_its_kernels_does_not_wait_for_a_turn),
 		cmocka_unit_test(fair_beats_band),
 		cmocka_unit_test(high_priority_waits_for_a_window_and_the_handover),
+		cmocka_unit_test(high_priority_waits_no_longer_where_turns_change),
 		cmocka_unit_test(nice_ones_leave_the_rest_to_others),
 		cmocka_unit_test(new_shares_hold_a_tenth_of_a_second_after_they_were_set),
 		cmocka_unit_test(new_shares_show_in_the_next_tenth_of_a_second),

@@ -154,6 +154,32 @@ static void a_turn_that_another_hands_over_is_a_grant(void **state)
 	unshare_turns(fixture);
 }
 
+/* Who handed it over was told to leave as others waited; gdevd says so some time after the first command. */
+static void who_is_handed_a_turn_does_not_fill_its_window(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct turns *turns = share_turns(fixture);
+
+	double_hold(true);
+	for (int i = 0; i < 3; i++)
+		post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_acquire(fixture, RESOURCE_COMPUTE);
+	announce(fixture, RESOURCE_COMPUTE, 6);
+	turns->resources[RESOURCE_COMPUTE].turn = 6;
+	assert_true(take_turns(fixture));
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 1);
+	grant(fixture, RESOURCE_COMPUTE); /* nobody waits any more */
+	assert_int_equal(double_held(), 2);
+	double_release(2, 0);
+	double_hold(false);
+	fixture_run(fixture);
+	expect_no_message(fixture);
+	unshare_turns(fixture);
+}
+
 static void a_holder_hands_over_before_it_says_so(void **state)
 {
 	struct fixture *fixture = *state;
@@ -651,6 +677,7 @@ int main(void)
 		TEST(nothing_is_submitted_without_a_grant),
 		TEST(a_revoked_grant_is_drained_and_given_back),
 		TEST(a_turn_that_another_hands_over_is_a_grant),
+		TEST(who_is_handed_a_turn_does_not_fill_its_window),
 		TEST(a_holder_hands_over_before_it_says_so),
 		TEST(a_holder_sees_that_it_is_to_leave_before_it_is_told),
 		TEST(a_holder_that_is_held_back_puts_nothing_more_on_the_device),
