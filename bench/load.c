@@ -29,7 +29,7 @@
 #define DEPTH_NS 20000000u /* how much work is launched ahead */
 #define DEPTH_MAX 512
 #define LOG_MAX (4u << 20) /* kernels */
-#define LATENCIES_MAX (1u << 20)
+#define WAITS_MAX (1u << 20)
 #define COPY_DEPTH 16    /* so that short copies follow each other, too */
 #define CALIBRATIONS 100 /* runs without a better one are enough */
 #define COPY_RUNS 400
@@ -78,12 +78,16 @@ struct flow { /* a stream of kernels */
 	uint64_t launched;
 };
 
+struct wait {
+	uint64_t begin_ns, end_ns;
+};
+
 static struct {
 	uint64_t rounds, kernel_ns;
-	unsigned calibrate_us, streams, batch, think_us, blocks, threads;
+	unsigned calibrate_us, streams, batch, think_us, vary_us, blocks, threads;
 	uint64_t copy_bytes;
 	bool copies_only, from_device, waits;
-	const char *log;
+	const char *log, *batches;
 } options = {.streams = 1, .threads = 1024};
 
 static struct {
@@ -99,8 +103,8 @@ static struct {
 	double unit_ns;          /* what a kernel, or a copy, takes alone */
 	double *bins;
 	uint64_t bin_count;
-	double *latencies_us;
-	uint64_t latency_count;
+	struct wait *waits; /* of batches */
+	uint64_t wait_count;
 } state;
 
 static uint64_t real_ns(void)
@@ -363,18 +367,33 @@ static void bin_kernels(void)
 	}
 }
 
+static FILE *create_file(const char *path)
+{
+	FILE *file = fopen(path, "w");
+
+	bench_require(!file, "write a log", strerror(errno));
+	return file;
+}
+
 /* The begin and end of every kernel, as pairs of CLOCK_REALTIME. */
 static void write_log(void)
 {
-	FILE *file = fopen(options.log, "w");
+	FILE *file = create_file(options.log);
 
-	bench_require(!file, "write the log of kernels", strerror(errno));
 	for (uint64_t i = 0; i < state.launched; i++) {
 		uint64_t pair[2] = {~state.entries[i].not_begin + (uint64_t)state.clock_offset_ns,
 			state.entries[i].end + (uint64_t)state.clock_offset_ns};
 
 		fwrite(pair, sizeof pair, 1, file);
 	}
+	fclose(file);
+}
+
+static void write_batches(void)
+{
+	FILE *file = create_file(options.batches);
+
+	fwrite(state.waits, sizeof *state.waits, state.wait_count, file);
 	fclose(file);
 }
 
@@ -386,17 +405,31 @@ static void print_bins(void)
 	printf("]");
 }
 
+static void print_latencies(void)
+{
+	static const struct {
+		const char *name;
+		unsigned permille;
+	} parts[] = {{"p50_us", 500}, {"p90_us", 900}, {"p99_us", 990}, {"p999_us", 999}};
+	double *us = require_memory(state.wait_count, sizeof *us);
+	uint64_t n = state.wait_count;
+
+	for (uint64_t i = 0; i < n; i++)
+		us[i] = (double)(state.waits[i].end_ns - state.waits[i].begin_ns) / 1e3;
+	qsort(us, n, sizeof *us, compare);
+	printf(", \"batches\": %llu", (unsigned long long)n);
+	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+		printf(", \"%s\": %.1f", parts[i].name, us[n * parts[i].permille / 1000]);
+	printf(", \"max_us\": %.1f", us[n - 1]);
+	free(us);
+}
+
 static void report(uint64_t units)
 {
-	uint64_t n = state.latency_count;
-
-	qsort(state.latencies_us, n, sizeof(double), compare);
 	printf("{\"bin_ns\": %u, \"begin_ns\": %llu, \"units\": %llu, \"unit_ns\": %.0f", BIN_NS,
 		(unsigned long long)state.begin_ns, (unsigned long long)units, state.unit_ns);
-	if (n)
-		printf(", \"batches\": %llu, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f",
-			(unsigned long long)n, state.latencies_us[n / 2],
-			state.latencies_us[n * 99 / 100], state.latencies_us[n - 1]);
+	if (state.wait_count)
+		print_latencies();
 	print_bins();
 	printf("}\n");
 }
@@ -424,6 +457,18 @@ static void stream_kernels(void)
 	}
 }
 
+/* A program whose pauses are all alike would meet the same moment of others' turns again and again. */
+static uint64_t think_ns(void)
+{
+	static uint64_t random = 88172645463325252ull;
+	uint64_t vary_ns = options.vary_us * 1000ull;
+
+	random ^= random << 13;
+	random ^= random >> 7;
+	random ^= random << 17;
+	return options.think_us * 1000ull - vary_ns + (vary_ns ? random % (2 * vary_ns) : 0);
+}
+
 /* Batches: launch so many, perhaps with copies around them, wait, think. */
 static void batch_kernels(void)
 {
@@ -442,11 +487,10 @@ static void batch_kernels(void)
 		for (unsigned i = 0; i < options.streams; i++)
 			must(cuStreamSynchronize(state.flows[i].stream), "wait");
 		now_ns = real_ns();
-		if (state.latency_count < LATENCIES_MAX)
-			state.latencies_us[state.latency_count++] =
-				(double)(now_ns - begin_ns) / 1e3;
+		if (state.wait_count < WAITS_MAX)
+			state.waits[state.wait_count++] = (struct wait){begin_ns, now_ns};
 		if (options.think_us) {
-			sleep_until(now_ns + options.think_us * 1000ull);
+			sleep_until(now_ns + think_ns());
 			now_ns = real_ns();
 		}
 	}
@@ -547,7 +591,7 @@ static void run(unsigned seconds)
 {
 	uint64_t units;
 
-	state.latencies_us = require_memory(LATENCIES_MAX, sizeof(double));
+	state.waits = require_memory(WAITS_MAX, sizeof *state.waits);
 	if (options.copy_bytes) {
 		must(cuMemAlloc(&state.buffer, options.copy_bytes), "allocate device memory");
 		if (options.waits)
@@ -571,6 +615,8 @@ static void run(unsigned seconds)
 		bin_kernels();
 		if (options.log)
 			write_log();
+		if (options.batches)
+			write_batches();
 		units = state.launched;
 	}
 	report(units);
@@ -583,9 +629,11 @@ static const char usage[] =
 	"  --streams N    kernels on so many streams (1)\n"
 	"  --batch N      launch N, wait; without it kernels follow each other without end\n"
 	"  --think-us US  pause after each batch\n"
+	"  --vary-us US   … and by so much more or less\n"
 	"  --bytes N      with --batch: copy so many in before and out after each\n"
 	"  --wait         copies of the program's own memory, each of them waited for\n"
 	"  --log FILE     write when each kernel began and ended\n"
+	"  --batches FILE write when each batch was launched, and when the wait for it ended\n"
 	"  --seconds S    the longest that a run may take\n"
 	"  --blocks N, --threads N   shape of the kernel (twice the multiprocessors, 1024)\n";
 
@@ -603,7 +651,9 @@ static bool read_options(int argc, char **argv, unsigned *seconds)
 		{"bytes", required_argument, NULL, 'y'},
 		{"wait", no_argument, NULL, 'w'},
 		{"seconds", required_argument, NULL, 'l'},
+		{"vary-us", required_argument, NULL, 'v'},
 		{"log", required_argument, NULL, 'L'},
+		{"batches", required_argument, NULL, 'W'},
 		{"blocks", required_argument, NULL, 'B'},
 		{"threads", required_argument, NULL, 'T'},
 		{0},
@@ -645,8 +695,14 @@ static bool read_options(int argc, char **argv, unsigned *seconds)
 		case 'l':
 			*seconds = (unsigned)value;
 			break;
+		case 'v':
+			options.vary_us = (unsigned)value;
+			break;
 		case 'L':
 			options.log = optarg;
+			break;
+		case 'W':
+			options.batches = optarg;
 			break;
 		case 'B':
 			options.blocks = (unsigned)value;
@@ -661,7 +717,8 @@ static bool read_options(int argc, char **argv, unsigned *seconds)
 	if (options.copies_only)
 		options.rounds = 1;
 	return (options.calibrate_us || (options.rounds && *seconds)) && options.streams &&
-	       options.streams <= STREAMS_MAX && (!options.copies_only || options.copy_bytes);
+	       options.streams <= STREAMS_MAX && options.vary_us <= options.think_us &&
+	       (!options.copies_only || options.copy_bytes);
 }
 
 int main(int argc, char **argv)
