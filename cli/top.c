@@ -333,6 +333,7 @@ const struct verb verb_top = {
 		"  SWAPPED    its memory that host memory keeps for the time being\n"
 		"  KERNEL     its longest command, which nobody can interrupt on a GPU\n"
 		"  OVER       how long it stayed after it was told to leave, at most\n"
+		"  CONTEXT    whether a session has one, or it was given back while the session is idle\n"
 		"\n"
 		"  --once       show it once\n"
 		"  --json       once, and everything, for programs\n"
