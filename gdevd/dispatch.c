@@ -226,7 +226,8 @@ static int on_swap(
 	if (message->total_bytes == SWAP_WISH_OBJECT)
 		residency_promise(worker, (uint64_t)message->bytes, header->serial);
 	else
-		residency_promise_slot(worker, message);
+		residency_promise_slot(worker, (uint64_t)message->bytes,
+			(enum swap_wish)message->total_bytes, header->serial);
 	return 0;
 }
 

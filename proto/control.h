@@ -178,9 +178,10 @@ struct control_memory {
 
 enum swap_wish {
 	SWAP_WISH_OBJECT, /* an object is to begin its life in swap */
-	/* The next two are instead of what the worker gives back afterwards, and answered at once: */
-	SWAP_WISH_SLOT,   /* one slot, as neither pool has room for it of what was charged */
-	SWAP_WISH_MEMORY, /* one that can be mapped: in host memory */
+	/* The next are instead of what the worker gives back afterwards: */
+	SWAP_WISH_SLOT, /* one slot, as neither pool has room for it of what was charged; answered at once */
+	SWAP_WISH_MEMORY, /* one that can be mapped: in host memory; answered when others had time to give some */
+	SWAP_WISH_FILE, /* one in the file; answered at once */
 };
 
 /* EVICT: gdevd wants `bytes` of device memory back from a worker, or, with flags, something else; `swapped` bytes of
@@ -204,6 +205,9 @@ enum evict_flags {
 	EVICT_SLOTS =
 		16, /* no device memory: so many bytes of host swap that it keeps and does not use */
 	EVICT_FILE = 32, /* what was charged is of the swap file, whose descriptor goes with it */
+	/* With SLOTS: and if it does not keep so many, of those that its objects use as many as it can have in its
+	 * file, for which it asks (SWAP_WISH_FILE). */
+	EVICT_MOVE = 64,
 };
 
 enum control_resource {

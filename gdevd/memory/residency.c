@@ -219,7 +219,7 @@ void residency_ask_again(struct daemon *daemon)
 }
 
 /* Whether `a` gives before `b`: the lower priority first, then who has not used the device for longer. */
-static bool gives_before(const struct worker *a, const struct worker *b)
+bool residency_gives_before(const struct worker *a, const struct worker *b)
 {
 	const struct sched_group *x = &a->session->vgpu->groups[RESOURCE_COMPUTE];
 	const struct sched_group *y = &b->session->vgpu->groups[RESOURCE_COMPUTE];
@@ -239,7 +239,8 @@ static struct worker *find_victim(
 	struct worker *worker, *victim = NULL;
 
 	list_for_each (worker, &daemon->workers.all, link)
-		if (may_give(worker, asks, vgpu) && (!victim || gives_before(worker, victim)))
+		if (may_give(worker, asks, vgpu) &&
+			(!victim || residency_gives_before(worker, victim)))
 			victim = worker;
 	return victim;
 }
@@ -271,9 +272,9 @@ static void send_order(
 		worker->connection, &message, &worker->swapping.fd, (flags & EVICT_FILE) != 0);
 }
 
-void residency_ask_slots(struct worker *worker, uint64_t bytes)
+void residency_ask_slots(struct worker *worker, uint64_t bytes, uint32_t flags)
 {
-	send_order(worker, bytes, 0, EVICT_SLOTS, 0);
+	send_order(worker, bytes, 0, EVICT_SLOTS | flags, 0);
 }
 
 /* Charges swap space for what is to leave, of which `part` may be less then: pieces leave as a whole, and what is not
@@ -382,26 +383,36 @@ void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial)
 		answer_promise(worker, serial, status, bytes, pool);
 }
 
-void residency_promise_slot(struct worker *worker, const struct control_memory *message)
+void residency_promise_slot(
+	struct worker *worker, uint64_t bytes, enum swap_wish wish, uint32_t serial)
 {
-	uint64_t bytes = (uint64_t)message->bytes;
 	enum swap_pool pool = SWAP_MEMORY;
 	int status = -ENOMEM;
 
 	if (bytes <= CHUNK_MAX)
-		status = swap_charge_slot(
-			worker, bytes, message->total_bytes == SWAP_WISH_MEMORY, &pool);
-	answer_promise(worker, message->header.serial, status, bytes, pool);
+		status = swap_charge_slot(worker, bytes, wish, &pool);
+	if (wish == SWAP_WISH_MEMORY) {
+		worker->swapping.slot_bytes = status == -EAGAIN ? bytes : 0;
+		worker->swapping.slot_serial = serial;
+	}
+	if (status != -EAGAIN)
+		answer_promise(worker, serial, status, bytes, pool);
 }
 
 static void serve_promises(struct daemon *daemon)
 {
 	struct worker *worker;
 
-	list_for_each (worker, &daemon->workers.all, link)
-		if (worker->swapping.promise_bytes && worker->state == WORKER_SERVING)
-			residency_promise(worker, worker->swapping.promise_bytes,
-				worker->swapping.promise_serial);
+	list_for_each (worker, &daemon->workers.all, link) {
+		const struct worker_swap *swap = &worker->swapping;
+		if (worker->state != WORKER_SERVING)
+			continue;
+		if (swap->slot_bytes)
+			residency_promise_slot(
+				worker, swap->slot_bytes, SWAP_WISH_MEMORY, swap->slot_serial);
+		if (swap->promise_bytes)
+			residency_promise(worker, swap->promise_bytes, swap->promise_serial);
+	}
 }
 
 /* Gives what there is, of the reserve too (rule 6). */

@@ -16,9 +16,8 @@
 #include "base/list.h"
 #include "gdevd/deadlines.h"
 #include "gdevd/memory/memory.h"
+#include "proto/control.h"
 
-struct control_evict;
-struct control_memory;
 struct daemon;
 struct session;
 struct vgpu;
@@ -86,8 +85,11 @@ bool residency_is_hopeful(const struct residency_pause *pause, enum residency_pa
 void residency_refreshed(struct worker *worker);
 /* More is wanted than those have who could be asked: residency_balance() when that changes. */
 void residency_ask_again(struct daemon *daemon);
-/* It is to give back so much host swap that it keeps and does not use. It has no order. */
-void residency_ask_slots(struct worker *worker, uint64_t bytes);
+/* It is to give back so much host swap that it keeps and does not use, with EVICT_MOVE also some that it uses. It has no
+ * order. */
+void residency_ask_slots(struct worker *worker, uint64_t bytes, uint32_t flags);
+/* Whether `a` gives before `b` (rule 5). */
+bool residency_gives_before(const struct worker *a, const struct worker *b);
 
 /* What the virtual GPU may still allocate without swapping its own objects. */
 uint64_t residency_free(const struct vgpu *vgpu);
@@ -98,8 +100,9 @@ bool residency_has_room(const struct worker *worker, uint64_t bytes);
 /* Charges swap space for an object that has no place on the device. -ENOMEM: there would be no way left to
  * exchange what is in swap for what is on the device. Answers the worker, at once or when there is room. */
 void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial);
-/* SWAP_WISH_SLOT or _MEMORY: answers at once. */
-void residency_promise_slot(struct worker *worker, const struct control_memory *message);
+/* The same for one slot. */
+void residency_promise_slot(
+	struct worker *worker, uint64_t bytes, enum swap_wish wish, uint32_t serial);
 /* Makes others leave until there are `bytes` for a context: in the virtual GPU, or (NULL) on the device. 0: there
  * are; -EAGAIN: they are leaving, and workers_adjust() or client_wait() is called again; -ENOMEM: nobody can. */
 int residency_make_room(struct daemon *daemon, struct vgpu *vgpu, uint64_t bytes);

@@ -15,7 +15,8 @@
 #include "gdevd/daemon.h"
 
 #define LOOK_NS NS_PER_S               /* at the swap files */
-#define GIVE_NS NS_PER_S               /* so long do others wait for slots that are given back */
+#define GIVE_NS NS_PER_S               /* so long do others wait for slots that are given back, */
+#define MOVE_NS (10 * NS_PER_S)        /* and for what is in them to be in files */
 #define FILE_SLACK_BYTES (16ull << 20) /* a file system's own needs */
 
 static uint64_t room(const struct daemon *daemon, enum swap_pool pool)
@@ -124,13 +125,30 @@ uint64_t swap_largest(const struct daemon *daemon)
 
 /* ---- slots that are not used ---- */
 
+static uint64_t awaited_until_ns(const struct worker *worker)
+{
+	const struct worker_residency *residency = &worker->residency;
+
+	return residency->ordered_ns + (residency->ordered_flags & EVICT_MOVE ? MOVE_NS : GIVE_NS);
+}
+
 /* One that does not answer is not waited for. */
 static bool is_giving(const struct worker *worker)
 {
 	const struct worker_residency *residency = &worker->residency;
 
 	return residency->order && residency->ordered_flags & EVICT_SLOTS &&
-	       clock_now_ns() < residency->ordered_ns + GIVE_NS;
+	       clock_now_ns() < awaited_until_ns(worker);
+}
+
+/* What it is to give yet. */
+static uint64_t coming(const struct worker *worker)
+{
+	const struct worker_swap *swap = &worker->swapping;
+	uint64_t now = worker->swap[SWAP_MEMORY].used_bytes;
+	uint64_t given = swap->asked_from_bytes - min_of(swap->asked_from_bytes, now);
+
+	return is_giving(worker) ? swap->asked_bytes - min_of(swap->asked_bytes, given) : 0;
 }
 
 uint64_t swap_asked_again_at(const struct daemon *daemon)
@@ -140,7 +158,9 @@ uint64_t swap_asked_again_at(const struct daemon *daemon)
 
 	list_for_each (worker, &daemon->workers.all, link)
 		if (is_giving(worker))
-			at_ns = min_of(at_ns, worker->residency.ordered_ns + GIVE_NS);
+			at_ns = min_of(at_ns, awaited_until_ns(worker));
+		else if (residency_is_paused(&worker->swapping.pause))
+			at_ns = min_of(at_ns, worker->swapping.pause.until_ns);
 	return at_ns;
 }
 
@@ -166,6 +186,20 @@ void swap_given(struct worker *worker)
 		residency_pause_begin(&swap->pause);
 }
 
+static bool may_give(const struct worker *worker)
+{
+	return worker->state == WORKER_SERVING && worker->connection && worker->session &&
+	       !worker_is_going(worker) && !worker->residency.order &&
+	       !residency_is_paused(&worker->swapping.pause);
+}
+
+static void ask(struct worker *worker, uint64_t bytes, uint32_t flags)
+{
+	worker->swapping.asked_bytes = bytes;
+	worker->swapping.asked_from_bytes = worker->swap[SWAP_MEMORY].used_bytes;
+	residency_ask_slots(worker, bytes, flags);
+}
+
 /* Has so much given back. Whether anybody will. */
 static bool ask_back(struct daemon *daemon, uint64_t bytes)
 {
@@ -173,18 +207,65 @@ static bool ask_back(struct daemon *daemon, uint64_t bytes)
 	bool asked = false;
 
 	list_for_each (worker, &daemon->workers.all, link) {
-		struct worker_swap *swap = &worker->swapping;
-		uint64_t kept = swap_kept(worker);
-		if (is_giving(worker))
-			asked = true;
-		if (!bytes || !kept || worker->residency.order || worker->state != WORKER_SERVING ||
-			!worker->connection || residency_is_paused(&swap->pause))
+		asked |= is_giving(worker);
+		bytes -= min_of(bytes, coming(worker));
+	}
+	list_for_each (worker, &daemon->workers.all, link) {
+		uint64_t part = min_of(swap_kept(worker), bytes);
+		if (!part || !may_give(worker))
 			continue;
-		kept = min_of(kept, bytes);
-		swap->asked_from_bytes = worker->swap[SWAP_MEMORY].used_bytes;
-		residency_ask_slots(worker, kept);
-		bytes -= kept;
+		ask(worker, part, 0);
+		bytes -= part;
 		asked = true;
+	}
+	if (asked)
+		residency_ask_again(daemon);
+	return asked;
+}
+
+/* What it has in memory and could have in its file: not what it uses there. */
+static uint64_t movable(const struct worker *worker)
+{
+	uint64_t used = worker->swap[SWAP_MEMORY].used_bytes;
+
+	return used - min_of(used, __atomic_load_n(&worker->page->mapped_bytes, __ATOMIC_RELAXED));
+}
+
+static bool may_move(const struct worker *worker, const struct worker *asks)
+{
+	return worker != asks && may_give(worker) && movable(worker) &&
+	       !worker->swapping.slot_bytes;
+}
+
+/* Has others move so much from memory to files: those first that would leave the device first (rule 5). Whether anybody
+ * will, or is to be asked again. */
+static bool ask_to_move(const struct worker *asks, uint64_t bytes)
+{
+	struct daemon *daemon = asks->daemon;
+	struct worker *worker, *found;
+	bool asked = false;
+
+	list_for_each (worker, &daemon->workers.all, link) {
+		asked |=
+			worker != asks &&
+			(is_giving(worker) ||
+				(worker_is_going(worker) && worker->swap[SWAP_MEMORY].used_bytes) ||
+				residency_is_hopeful(&worker->swapping.pause, PATIENCE_LITTLE));
+		bytes -= min_of(bytes, coming(worker));
+	}
+	bytes = min_of(bytes, room(daemon, SWAP_FILE));
+	for (; bytes; asked = true) {
+		uint64_t part;
+		found = NULL;
+		list_for_each (worker, &daemon->workers.all, link)
+			if (may_move(worker, asks) &&
+				(!found || residency_gives_before(worker, found)))
+				found = worker;
+		if (!found)
+			break;
+		part = min_of(bytes, movable(found));
+		ask(found, part, EVICT_MOVE);
+		bytes -= part;
 	}
 	if (asked)
 		residency_ask_again(daemon);
@@ -232,13 +313,20 @@ int swap_charge(struct worker *worker, uint64_t bytes, enum swap_pool *pool)
 	return error || *pool == SWAP_MEMORY ? error : open_file(worker, bytes);
 }
 
-int swap_charge_slot(struct worker *worker, uint64_t bytes, bool in_memory, enum swap_pool *pool)
+int swap_charge_slot(
+	struct worker *worker, uint64_t bytes, enum swap_wish wish, enum swap_pool *pool)
 {
+	struct daemon *daemon = worker->daemon;
+	uint64_t lacking = bytes - min_of(bytes, room(daemon, SWAP_MEMORY));
+
 	*pool = SWAP_MEMORY;
-	if (!memory_charge(&worker->swap[SWAP_MEMORY], bytes))
+	if (wish != SWAP_WISH_FILE && !memory_charge(&worker->swap[SWAP_MEMORY], bytes))
 		return 0;
+	if (wish == SWAP_WISH_MEMORY)
+		return ask_back(daemon, lacking) || ask_to_move(worker, lacking) ? -EAGAIN
+										 : -ENOMEM;
 	*pool = SWAP_FILE;
-	if (in_memory || memory_charge(&worker->swap[SWAP_FILE], bytes))
+	if (memory_charge(&worker->swap[SWAP_FILE], bytes))
 		return -ENOMEM;
 	return open_file(worker, bytes);
 }

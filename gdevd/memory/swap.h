@@ -3,7 +3,8 @@
  * Swap space: host memory up to `host_swap`, and when that is used up files up to `file_swap`. Accounts for both are
  * chains as those of device memory (memory.h); what a worker has been charged is its own until it says SWAP -n. That
  * includes slots in memory which it keeps without using them: others that need the room have them given back
- * (EVICT_SLOTS) before anything goes to a file.
+ * (EVICT_SLOTS) before anything goes to a file. Where the device cannot use files, one that must use its memory from the
+ * host needs a slot in memory: then others move what they have in theirs to files (EVICT_MOVE).
  *
  * A session has a file of its own, without a name, which is gone with the last who has it open: nobody can read
  * another's, and none is left behind.
@@ -28,8 +29,10 @@ struct worker_swap {
 	int fd;                 /* of its file; -1: none yet */
 	uint64_t promise_bytes; /* it waits for so much, and asked with */
 	uint32_t promise_serial;
-	uint64_t
-		asked_from_bytes; /* when slots were asked for, it had been charged so much memory */
+	uint64_t slot_bytes; /* the same for one slot in memory */
+	uint32_t slot_serial;
+	uint64_t asked_bytes;         /* of slots that it was to give back, */
+	uint64_t asked_from_bytes;    /* when it had been charged so much memory */
 	struct residency_pause pause; /* it did not give any */
 };
 
@@ -40,8 +43,10 @@ int swap_check(const struct daemon *daemon);
 /* Charges the worker's next object, or what is to leave: in memory, else in its file. -EAGAIN: others give back slots
  * that they do not use, and residency_balance() is called then; -ENOMEM. */
 int swap_charge(struct worker *worker, uint64_t bytes, enum swap_pool *pool);
-/* The same for one slot, at once: nobody is asked to give any back. */
-int swap_charge_slot(struct worker *worker, uint64_t bytes, bool in_memory, enum swap_pool *pool);
+/* The same for one slot. -EAGAIN: it is to be in memory (SWAP_WISH_MEMORY), and others give theirs back, or have what is
+ * in them in files; for the other wishes nobody is asked. */
+int swap_charge_slot(
+	struct worker *worker, uint64_t bytes, enum swap_wish wish, enum swap_pool *pool);
 /* The same for something that has accounts of its own, below those of the virtual GPU. */
 int swap_charge_accounts(struct daemon *daemon, struct memory_account *accounts, uint64_t bytes,
 	enum swap_pool *pool);

@@ -155,6 +155,101 @@ class Memory(harness.GdevdTest):
         self.assertEqual(self.ask_slot(client, 34 << 20, wire.WISH_SLOT)[0], -harness.ENOMEM)  # no slot is larger
         self.assertEqual(self.status()["sessions"][0]["swapped_bytes"], (48 + 80 + 32) << 20)
 
+    def begin_with_files(self, used):
+        """Clients with so many MiB each in host_swap, of 64."""
+        self.start("--device-memory", "1G", "--set", "host_swap=64M", "--set", "file_swap=256M", "--set",
+                   "swap_directory=" + self.directory)
+        clients = [self.client() for _ in used]
+        for client, amount in zip(clients, used):
+            if amount:
+                self.assertEqual(client.ask(self.swap(amount << 20, serial=5))[2], 0)
+        return clients
+
+    def expect_move(self, client):
+        """The serial and the size of the order."""
+        serial, body = self.expect(client, wire.EVICT)
+        size, promised, flags, _ = wire.EVICT_BODY.unpack(body)
+        self.assertEqual((promised, flags), (0, wire.EVICT_SLOTS | wire.EVICT_MOVE))
+        return serial, size
+
+    def move(self, client, serial, amount):
+        """What the client's worker says when so much is in its file."""
+        if amount:
+            self.assertEqual(self.ask_slot(client, amount, wire.WISH_FILE), (0, 1))
+            client.tell(self.swap(-amount))
+        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0), serial))
+
+    def expect_slot(self, client, status):
+        kind, serial, got, _, fds = wire.receive(client.peer)
+        for fd in fds:
+            os.close(fd)
+        self.assertEqual((kind, serial, got), (wire.MEMORY_REPLY, 9, status))
+
+    def want_memory(self, client, amount):
+        client.tell(self.swap(amount, 0, 9, wire.WISH_MEMORY))
+
+    def test_who_must_map_has_others_move_to_files(self):
+        idle, other = self.begin_with_files((48, 0))
+        self.want_memory(other, 32 << 20)  # 16 MiB are left
+        serial, size = self.expect_move(idle)
+        self.assertEqual(size, 16 << 20)
+        self.move(idle, serial, size)
+        self.expect_slot(other, 0)
+        device = self.status()["devices"][0]
+        self.assertEqual((device["swap_used_bytes"], device["file_swap_used_bytes"]), (64 << 20, 16 << 20))
+
+    def test_what_is_kept_is_given_back_before_anybody_moves(self):
+        idle, other = self.begin_with_files((48, 0))
+        self.keep(idle, 16 << 20)
+        self.want_memory(other, 32 << 20)
+        serial, body = self.expect(idle, wire.EVICT)
+        self.assertEqual(wire.EVICT_BODY.unpack(body)[2], wire.EVICT_SLOTS)
+        self.keep(idle, 0)
+        idle.tell(self.swap(-(16 << 20)))
+        idle.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0), serial))
+        self.expect_slot(other, 0)
+
+    def test_who_has_moved_nothing_is_asked_twice_more(self):
+        idle, other = self.begin_with_files((64, 0))
+        self.want_memory(other, 16 << 20)
+        for _ in range(2):
+            self.move(idle, self.expect_move(idle)[0], 0)
+        serial, size = self.expect_move(idle)
+        self.move(idle, serial, 0)
+        self.expect_slot(other, -harness.ENOMEM)
+
+    def test_no_more_is_moved_than_files_have_room_for(self):
+        idle, other = self.begin_with_files((64, 0))
+        for _ in range(15):
+            self.assertEqual(self.ask_slot(other, 16 << 20, wire.WISH_FILE), (0, 1))
+        self.want_memory(other, 32 << 20)
+        serial, size = self.expect_move(idle)
+        self.assertEqual(size, 16 << 20)
+
+    def test_one_after_another_moves_until_there_is_enough(self):
+        first, second, other = self.begin_with_files((16, 48, 0))
+        self.want_memory(other, 32 << 20)
+        orders = [(client, *self.expect_move(client)) for client in (first, second)]
+        self.assertEqual([size for _, _, size in orders], [16 << 20] * 2)
+        self.move(*orders[0])
+        self.move(*orders[1])
+        self.expect_slot(other, 0)
+
+    def test_who_is_killed_while_it_moves_leaves_its_memory(self):
+        idle, other = self.begin_with_files((64, 0))
+        self.want_memory(other, 32 << 20)
+        self.expect_move(idle)
+        idle.tell(b"die")
+        self.expect_slot(other, 0)
+        wait_for(lambda: self.status()["devices"][0]["swap_used_bytes"] == 32 << 20, what="the return of the rest")
+
+    def test_what_is_mapped_does_not_move(self):
+        idle, other = self.begin_with_files((64, 0))
+        idle.tell(b"page" + wire.PAGE_MAPPED.to_bytes(4, "little") + (64 << 20).to_bytes(8, "little"))
+        self.assertEqual(idle.peer.recv(100), b"written")
+        self.want_memory(other, 16 << 20)
+        self.expect_slot(other, -harness.ENOMEM)
+
     def test_directory_for_swap_files_is_tried_at_the_start(self):
         process = self.start("--set", "file_swap=1G", "--set", "swap_directory=/nowhere", wait=False)
         self.assertEqual(process.wait(10), 1)

@@ -22,18 +22,21 @@ SANITIZED = "ASAN_OPTIONS" in os.environ
 PROGRAMS = BUILD / "tests" / "integ"
 # Pages of a file that are used where they are: NVIDIA's driver takes those of a tmpfs, and none of a disk.
 FILES_TO_MAP = tempfile.gettempdir() if SOFTWARE else "/dev/shm"
+# A device that takes no pages of a disk's files: the software GPU of tests/device/no_files.c. Of gdevd's environment.
+NO_FILES = {"GDEV_PLUGIN_DIR": str(BUILD / "tests" / "device")} if SOFTWARE else {}
 # Of the software GPU; hardware has what it has.
 MEMORY = {"device_memory": "1G"} if SOFTWARE else {}
 
 
 class Case(unittest.TestCase):
-    """A test with a gdevd of its own: self.gdevd. `config` and `vgpus` as Gdevd takes them."""
+    """A test with a gdevd of its own: self.gdevd. `config`, `vgpus` and `environment` as Gdevd takes them."""
 
     config = MEMORY
     vgpus = {"gdev0": {}}
+    environment = {}
 
     def setUp(self):
-        self.gdevd = self.enterContext(Gdevd(BUILD, self.config, self.vgpus))
+        self.gdevd = self.enterContext(Gdevd(BUILD, self.config, self.vgpus, self.environment))
 
     def tearDown(self):
         failed = self._outcome.result.failed_now(self)

@@ -14,9 +14,11 @@ from integ import BUILD, PROGRAMS, SOFTWARE, Gdevd
 SWAP = PROGRAMS / "swap"
 AT_ONCE = {"test_together": 4, "test_killed": 4, "test_fill": 3, "test_pieces": 3, "test_cause": 2,
            "test_together_in_files": 4, "test_pieces_in_files": 3, "test_fill_in_files": 3,
-           "test_restart_with_files": 3, "test_two_pools": 4}  # programs; else one
+           "test_restart_with_files": 3, "test_two_pools": 4, "test_idle_moves_to_files": 4,
+           "test_idle_killed_while_it_moves": 4}  # programs; else one
 FILES = ("test_together_in_files", "test_one_in_a_file", "test_pieces_in_files", "test_fill_in_files",
          "test_restart_with_files", "test_one_in_a_file_on_a_disk", "test_two_pools")
+TO_MOVE = ("test_idle_moves_to_files", "test_idle_killed_while_it_moves")
 
 
 class Small(integ.Case):
@@ -41,6 +43,9 @@ class Small(integ.Case):
             to_map = self._testMethodName == "test_one_in_a_file"
             self.config |= {"host_swap": "64M", "file_swap": "2G",
                             "swap_directory": integ.FILES_TO_MAP if to_map else tempfile.gettempdir()}
+        if self._testMethodName in TO_MOVE:
+            self.config |= {"host_swap": "128M", "file_swap": "2G", "swap_directory": tempfile.gettempdir()}
+            self.environment = integ.NO_FILES
         super().setUp()
 
     def held(self):
@@ -132,6 +137,43 @@ class Small(integ.Case):
         self.finish(*[self.start(*sizes, 2) for sizes in ((5, 13), (3, 23), (2, 31), (9, 7))])
         self.wait_quiet()
         self.assertEqual(self.held(), (0, 0))
+
+    def idle(self):
+        """Three programs that idle, with 64 MiB each: in host swap's memory is no room when they have left the device."""
+        return [self.ready(2, 32, 2) for _ in range(3)]
+
+    def test_idle_moves_to_files(self):
+        """who must map its memory has it from host swap, and what idles there moves to files"""
+        idle = self.idle()
+        self.finish(self.start(3, 48, 2))
+        device = self.gdevd.status()["devices"][0]
+        self.assertGreater(device["file_swap_used_bytes"], (3 * 64 - 128) << 20)
+        for process in idle:
+            self.go(process)
+        self.finish(*idle)
+        self.wait_quiet()
+        self.assertEqual(self.held(), (0, 0))
+        self.assertEqual(self.gdevd.status()["devices"][0]["file_swap_used_bytes"], 0)
+
+    def test_idle_killed_while_it_moves(self):
+        """whoever is killed while what idles moves to files, the others are right, and nothing is left"""
+        for round in range(6):
+            idle = self.idle()
+            worker = self.session(idle[0])["worker_pid"]
+            busy = self.start(3, 48, 2)
+            time.sleep(0.1 * round)
+            if round % 2:
+                idle[0].kill()
+            else:
+                os.kill(worker, signal.SIGKILL)
+            for process in idle[1:]:
+                self.go(process)
+            self.finish(busy, *idle[1:])
+            idle[0].kill()
+            idle[0].communicate()
+            self.wait_quiet()
+            self.assertEqual(self.held(), (0, 0))
+            self.assertEqual(self.gdevd.status()["devices"][0]["file_swap_used_bytes"], 0)
 
     def test_pieces_in_files(self):
         """copies that begin and end anywhere read what is in files"""

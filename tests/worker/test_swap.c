@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Two pools of swap, memory and a file: slots are found as long as both together have room, and what the device cannot be
- * given from the file goes to memory, or waits. The worker has threads here, because its jobs ask gdevd; gdevd is this
+ * given from the file goes to memory, or waits; what others need memory for moves to the file. The worker has threads here, because its jobs ask gdevd; gdevd is this
  * test's main thread: it has so much room of each, and says yes as long as it lasts.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +24,7 @@ struct gdevd {
 	uint64_t room[SWAP_POOLS], charged[SWAP_POOLS];
 	uint64_t device; /* room on it */
 	uint64_t asked;  /* the last RESIDENT: for what */
-	unsigned residents, slots;
+	unsigned residents, slots, evicted;
 	int file;
 };
 
@@ -54,7 +55,8 @@ static void on_swap(struct gdevd *gdevd, const struct control_memory *message)
 		return;
 	}
 	gdevd->slots += message->total_bytes != SWAP_WISH_OBJECT;
-	if (gdevd->room[pool] < bytes && message->total_bytes != SWAP_WISH_MEMORY)
+	if (message->total_bytes == SWAP_WISH_FILE ||
+		(gdevd->room[pool] < bytes && message->total_bytes != SWAP_WISH_MEMORY))
 		pool = SWAP_FILE;
 	if (gdevd->room[pool] < bytes) {
 		say(gdevd, message, -ENOMEM, 0, pool);
@@ -94,6 +96,8 @@ static void serve(struct gdevd *gdevd)
 	while (recv(gdevd->fixture.gdevd, &message, sizeof message, MSG_DONTWAIT) > 0) {
 		if (message.header.type == CONTROL_SWAP)
 			on_swap(gdevd, &message.memory);
+		else if (message.header.type == CONTROL_EVICTED)
+			gdevd->evicted++;
 		else if (message.header.type == CONTROL_ACQUIRE) {
 			message.header.type = CONTROL_GRANT;
 			message.grant.quantum_ns = 1000000000;
@@ -354,6 +358,141 @@ static void what_can_be_used_nowhere_fails_at_once_and_is_not_lost(void **state)
 	stop(&gdevd);
 }
 
+/* ---- moving to the file for others ---- */
+
+static void order_to_file(struct gdevd *gdevd, uint64_t bytes)
+{
+	const struct control_evict message = {
+		.header = {sizeof message, CONTROL_EVICT, CONTROL_VERSION, 9, 0},
+		.bytes = bytes,
+		.flags = EVICT_SLOTS | EVICT_MOVE,
+	};
+
+	gdevd->evicted = 0;
+	tell(&gdevd->fixture, &message, NULL, 0);
+	for (int i = 0; i < 10000 && !gdevd->evicted; i++) {
+		serve(gdevd);
+		usleep(500);
+	}
+	assert_int_equal(gdevd->evicted, 1);
+	order(gdevd);
+}
+
+/* 8 MiB with contents, in memory. */
+static void start_in_memory(struct gdevd *gdevd)
+{
+	start(gdevd, true, 64 * MIB, 64 * MIB);
+	make_fresh(gdevd, TEST_DEVICE, 8 * MIB);
+	fill(gdevd, TEST_DEVICE, 2 * MIB, 7);
+	fill(gdevd, TEST_DEVICE + 2 * MIB, 6 * MIB, 9);
+	check_accounts(gdevd, 8 * MIB);
+	assert_int_equal(gdevd->charged[SWAP_MEMORY], 8 * MIB);
+}
+
+static void check_contents(struct gdevd *gdevd)
+{
+	check(gdevd, TEST_DEVICE, 2 * MIB, 7);
+	check(gdevd, TEST_DEVICE + 2 * MIB, 6 * MIB, 9);
+}
+
+static void what_others_need_memory_for_moves_to_the_file(void **state)
+{
+	struct gdevd gdevd;
+
+	start_in_memory(&gdevd);
+	order_to_file(&gdevd, 3 * MIB); /* two pieces */
+	check_accounts(&gdevd, 8 * MIB);
+	assert_int_equal(gdevd.charged[SWAP_MEMORY], 4 * MIB);
+	check_contents(&gdevd);
+	order_to_file(&gdevd, 64 * MIB); /* more than there is */
+	check_accounts(&gdevd, 8 * MIB);
+	assert_int_equal(gdevd.charged[SWAP_MEMORY], 0);
+	check_contents(&gdevd);
+	gdevd.device = 64 * MIB;
+	wait_for(&gdevd, A, launch(&gdevd));
+	assert_int_equal(state_of(&gdevd, TEST_DEVICE), PIECE_RESIDENT);
+	check_contents(&gdevd);
+	check_accounts(&gdevd, 0);
+	stop(&gdevd);
+}
+
+static void what_is_kept_goes_before_anything_moves(void **state)
+{
+	struct gdevd gdevd;
+	struct record_memory record = {{.opcode = RECORD_MEMORY_FREE}, TEST_DEVICE + 32 * MIB, 0};
+
+	start_in_memory(&gdevd);
+	make_fresh(&gdevd, TEST_DEVICE + 32 * MIB, 4 * MIB);
+	fill(&gdevd, TEST_DEVICE + 32 * MIB, 4 * MIB, 5);
+	wait_for(&gdevd, 0, post(&gdevd.fixture, &record));
+	order_to_file(&gdevd, 4 * MIB);
+	check_accounts(&gdevd, 8 * MIB);
+	assert_int_equal(gdevd.charged[SWAP_MEMORY], 8 * MIB);
+	stop(&gdevd);
+}
+
+static void what_was_charged_for_what_has_no_slot_moves_without_a_byte(void **state)
+{
+	struct gdevd gdevd;
+
+	start_in_memory(&gdevd);
+	make_fresh(&gdevd, TEST_DEVICE + 64 * MIB, 40 * MIB);
+	order_to_file(&gdevd, 40 * MIB);
+	check_accounts(&gdevd, 48 * MIB);
+	assert_int_equal(gdevd.charged[SWAP_MEMORY], 8 * MIB);
+	assert_int_equal(gdevd.fixture.core->swap.made[SWAP_FILE], 0);
+	fill(&gdevd, TEST_DEVICE + 64 * MIB, 40 * MIB, 5);
+	check(&gdevd, TEST_DEVICE + 64 * MIB, 40 * MIB, 5);
+	check_accounts(&gdevd, 48 * MIB);
+	check_contents(&gdevd);
+	stop(&gdevd);
+}
+
+static void what_has_no_room_in_the_file_stays_in_memory(void **state)
+{
+	struct gdevd gdevd;
+
+	start_in_memory(&gdevd);
+	gdevd.room[SWAP_FILE] = 2 * MIB;
+	order_to_file(&gdevd, 8 * MIB); /* one piece */
+	check_accounts(&gdevd, 8 * MIB);
+	assert_int_equal(gdevd.charged[SWAP_MEMORY], 6 * MIB);
+	check_contents(&gdevd);
+	stop(&gdevd);
+}
+
+/* A disk that is full, or broken. */
+static void what_cannot_be_written_stays_in_memory(void **state)
+{
+	struct gdevd gdevd;
+
+	for (int broken = 0; broken < 2; broken++) {
+		start_in_memory(&gdevd);
+		close(gdevd.file);
+		gdevd.file = memfd_create("swap", MFD_ALLOW_SEALING);
+		fcntl(gdevd.file, F_ADD_SEALS, broken ? F_SEAL_WRITE : F_SEAL_GROW);
+		order_to_file(&gdevd, 8 * MIB);
+		check_accounts(&gdevd, 8 * MIB);
+		assert_int_equal(gdevd.charged[SWAP_MEMORY], 8 * MIB);
+		check_contents(&gdevd);
+		stop(&gdevd);
+	}
+}
+
+static void what_is_used_where_it_is_stays(void **state)
+{
+	struct gdevd gdevd;
+
+	start_in_memory(&gdevd);
+	gdevd.device = 1 * MIB; /* a module has room */
+	wait_for(&gdevd, A, launch(&gdevd));
+	assert_int_equal(state_of(&gdevd, TEST_DEVICE), PIECE_MAPPED);
+	order_to_file(&gdevd, 8 * MIB);
+	assert_int_equal(gdevd.charged[SWAP_MEMORY], 8 * MIB);
+	check_contents(&gdevd);
+	stop(&gdevd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -362,6 +501,12 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_used_from_the_file_is_used_from_memory),
 		cmocka_unit_test(what_cannot_be_used_from_the_host_waits_for_room),
 		cmocka_unit_test(what_can_be_used_nowhere_fails_at_once_and_is_not_lost),
+		cmocka_unit_test(what_others_need_memory_for_moves_to_the_file),
+		cmocka_unit_test(what_is_kept_goes_before_anything_moves),
+		cmocka_unit_test(what_was_charged_for_what_has_no_slot_moves_without_a_byte),
+		cmocka_unit_test(what_has_no_room_in_the_file_stays_in_memory),
+		cmocka_unit_test(what_cannot_be_written_stays_in_memory),
+		cmocka_unit_test(what_is_used_where_it_is_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -315,7 +315,7 @@ static void drop(struct core *core, struct piece *piece)
 	usage_set(&core->page->swapped_bytes, core->memory.swap_bytes);
 	memory_vacate(core, piece->bytes);
 	memory_unpin(core, range);
-	residency_wake(core);
+	residency_gone(core);
 	progress(core);
 	core_unlock(core);
 }
@@ -342,6 +342,57 @@ static void drop_job(struct job *job)
 		if (!piece)
 			return;
 		drop(core, piece);
+	}
+}
+
+/* ---- from memory to the file ---- */
+
+static bool can_be_filed(const struct piece *piece)
+{
+	return piece->state == PIECE_SWAPPED && piece->slot->pool == SWAP_MEMORY &&
+	       !piece->served && list_empty(&piece->link);
+}
+
+/* The least preferred that nobody wants or works in; it is GOING. */
+static struct piece *take_from_memory(struct core *core)
+{
+	struct piece *found = NULL;
+	size_t count;
+	struct range **order = residency_order(core, &count);
+
+	while (order && count-- && !found)
+		for (size_t i = order[count]->piece_count; i-- && !found;)
+			if (can_be_filed(&order[count]->pieces[i]))
+				found = &order[count]->pieces[i];
+	free(order);
+	if (found) {
+		found->state = PIECE_GOING;
+		memory_pin(found->range);
+	}
+	return found;
+}
+
+void evict_to_file(struct core *core, uint64_t bytes)
+{
+	uint64_t moved = 0, part;
+	int error = 0;
+
+	while (moved < bytes && (part = swap_charge_to_file(core, bytes - moved)))
+		moved += part;
+	while (moved < bytes && !error) {
+		struct piece *piece;
+		core_lock(core);
+		piece = take_from_memory(core);
+		core_unlock(core);
+		if (!piece)
+			return;
+		error = swap_to_file(core, &piece->slot);
+		core_lock(core);
+		moved += piece->bytes;
+		piece->state = PIECE_SWAPPED;
+		memory_unpin(core, piece->range);
+		residency_gone(core);
+		core_unlock(core);
 	}
 }
 

@@ -257,6 +257,13 @@ void residency_wake(struct core *core)
 	}
 }
 
+void residency_gone(struct core *core)
+{
+	residency_wake(core);
+	if (core->residency.resuming) /* it was passed over */
+		residency_resume(core);
+}
+
 static bool loads_rest(const struct residency *residency)
 {
 	return list_empty(&residency->wanted) && !residency->loads;

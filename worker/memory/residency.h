@@ -130,6 +130,8 @@ void residency_release(struct core *core, struct range *range);
 void residency_evict(struct core *core, const struct control_evict *order);
 /* A command is done, or was paused: does nobody reach any more what is leaving? */
 void evict_drained(struct core *core);
+/* Unlocked, in a job: so much host swap that is used in memory is to be in the file instead (EVICT_MOVE). */
+void evict_to_file(struct core *core, uint64_t bytes);
 /* Whether no command up to this one reaches what is not listed any more. */
 bool evict_is_drained(const struct core *core, uint64_t sequence);
 /* Compute is ours again: grants_resume() when all that paused launches can reach is there. */
@@ -167,6 +169,8 @@ bool residency_is_written(const struct core *core, const struct piece *piece);
 void residency_arrived(struct core *core, struct piece *piece, enum piece_state state);
 /* Something has come to rest: those that wait look again. */
 void residency_wake(struct core *core);
+/* A piece is in swap now, and can be wanted again. */
+void residency_gone(struct core *core);
 /* A piece that leaves is wanted back. True: it is there. */
 bool evict_rescue(struct core *core, struct piece *piece);
 void evict_rescue_all(struct core *core);

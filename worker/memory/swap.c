@@ -79,21 +79,23 @@ void swap_charged(struct core *core, enum swap_pool pool, uint64_t bytes)
 	core->swap.charged[pool] += bytes;
 }
 
-void swap_settle(struct core *core)
+/* With the lock. What is charged and not needed goes back; first of the pool that is not the better one to have. */
+static void settle(struct core *core, enum swap_pool better)
 {
 	struct swap *swap = &core->swap;
-	uint64_t needed =
-		core->memory.swap_bytes + core->residency.promised_bytes + swap->free_bytes;
+	uint64_t needed = core->memory.swap_bytes + core->residency.promised_bytes +
+			  swap->free_bytes + swap->exchanged_bytes;
 	uint64_t charged = swap->charged[SWAP_MEMORY] + swap->charged[SWAP_FILE];
 	uint64_t surplus = charged - min_of(charged, needed);
 
 	usage_set(&core->page->swap_kept_bytes, swap->free_bytes);
-	for (int pool = SWAP_POOLS - 1; pool >= 0; pool--) { /* memory is the better one to have */
+	for (unsigned i = 0; i < SWAP_POOLS; i++) {
+		unsigned pool = i ? better : SWAP_POOLS - 1 - better;
 		uint64_t part = min_of(surplus, swap->charged[pool] - swap->made[pool]);
 		struct control_memory message = {
 			.header = {sizeof message, CONTROL_SWAP, CONTROL_VERSION, 0, 0},
 			.bytes = -(int64_t)part,
-			.free_bytes = (uint64_t)pool,
+			.free_bytes = pool,
 		};
 		if (!part)
 			continue;
@@ -101,6 +103,11 @@ void swap_settle(struct core *core)
 		swap->charged[pool] -= part;
 		control_send(core, &message, NULL, 0);
 	}
+}
+
+void swap_settle(struct core *core)
+{
+	settle(core, SWAP_MEMORY);
 }
 
 /* With the lock. Room for a slot in the pool, of what we have been charged. */
@@ -132,6 +139,8 @@ static void give_job(struct job *job)
 	answer = swap->order;
 	core_unlock(core);
 	swap_trim(core, kept - min_of(kept, answer.bytes));
+	if (answer.flags & EVICT_MOVE && answer.bytes > kept)
+		evict_to_file(core, answer.bytes - kept);
 	core_lock(core);
 	swap->giving = false;
 	answer = swap->order; /* which may have come meanwhile, from a gdevd that is new */
@@ -434,9 +443,9 @@ static int make(struct core *core, enum swap_pool pool, uint64_t bytes, struct s
 				   : make_filed(core, bytes, result);
 }
 
-/* gdevd charges us for this slot alone, in one pool, and gets back what we need no more. */
-static int get_anew(
-	struct core *core, uint64_t bytes, enum swap_wish wish, struct swap_slot **result)
+/* gdevd charges us for one slot, in one pool, and it is taken. What we need no more goes back; for the file it is memory
+ * that does, when we have no slot there any more: exchanged(). */
+static int charge_anew(struct core *core, uint64_t bytes, enum swap_wish wish, enum swap_pool *pool)
 {
 	const struct control_memory message = {
 		.header = {sizeof message, CONTROL_SWAP, CONTROL_VERSION, 0, 0},
@@ -447,24 +456,37 @@ static int get_anew(
 	struct swap *swap = &core->swap;
 	autoclose int fd = -1;
 	size_t fd_count = 1;
-	enum swap_pool pool;
 	bool taken;
 	int error = control_call(
 		core, &message, CONTROL_MEMORY_REPLY, &reply, sizeof reply, &fd, &fd_count);
 
 	if (error)
 		return -ENOMEM;
-	pool = reply.free_bytes == SWAP_FILE ? SWAP_FILE : SWAP_MEMORY;
+	*pool = reply.free_bytes == SWAP_FILE ? SWAP_FILE : SWAP_MEMORY;
 	core_lock(core);
-	swap_charged(core, pool, bytes);
+	swap_charged(core, *pool, bytes);
 	if (fd_count)
 		swap_take_file(core, &fd);
 	/* A gdevd that does not know such wishes may have charged the other. */
-	taken = (wish == SWAP_WISH_SLOT || pool == SWAP_MEMORY) && take(swap, pool, bytes);
+	taken = (wish == SWAP_WISH_SLOT || (wish == SWAP_WISH_FILE) == (*pool == SWAP_FILE)) &&
+		take(swap, *pool, bytes);
+	if (taken && wish == SWAP_WISH_FILE)
+		swap->exchanged_bytes += bytes;
 	swap_settle(core);
 	core_unlock(core);
-	error = taken ? make(core, pool, bytes, result) : -ENOMEM;
-	if (error && taken)
+	return taken ? 0 : -ENOMEM;
+}
+
+static int get_anew(
+	struct core *core, uint64_t bytes, enum swap_wish wish, struct swap_slot **result)
+{
+	enum swap_pool pool;
+	int error = charge_anew(core, bytes, wish, &pool);
+
+	if (error)
+		return error;
+	error = make(core, pool, bytes, result);
+	if (error)
 		give_back(core, pool, bytes);
 	return error;
 }
@@ -530,6 +552,59 @@ int swap_to_memory(struct core *core, struct swap_slot **slot)
 		*slot = memory;
 	core_unlock(core);
 	return error;
+}
+
+/* What the file has been charged for is there, or not `made` after all. */
+static void exchanged(struct core *core, uint64_t bytes, enum swap_pool unmade)
+{
+	core_lock(core);
+	core->swap.made[unmade] -= bytes;
+	core->swap.exchanged_bytes -= bytes;
+	settle(core, SWAP_FILE);
+	core_unlock(core);
+}
+
+uint64_t swap_charge_to_file(struct core *core, uint64_t bytes)
+{
+	struct swap *swap = &core->swap;
+	enum swap_pool pool;
+
+	core_lock(core);
+	bytes = min_of(bytes, swap->charged[SWAP_MEMORY] - swap->made[SWAP_MEMORY]);
+	core_unlock(core);
+	bytes = min_of(bytes, (uint64_t)DEVICE_CHUNK_MAX);
+	if (!bytes || charge_anew(core, bytes, SWAP_WISH_FILE, &pool))
+		return 0;
+	exchanged(core, bytes, SWAP_FILE);
+	return bytes;
+}
+
+int swap_to_file(struct core *core, struct swap_slot **slot)
+{
+	struct swap_slot *memory = *slot, *filed;
+	uint64_t bytes = memory->bytes;
+	enum swap_pool pool;
+	int error = charge_anew(core, bytes, SWAP_WISH_FILE, &pool);
+
+	if (error)
+		return error;
+	error = make_filed(core, bytes, &filed);
+	if (error) {
+		exchanged(core, bytes, SWAP_FILE);
+		return error;
+	}
+	error = swap_write(core, filed, 0, memory->base, bytes);
+	if (error) {
+		core_lock(core);
+		swap_put(core, filed);
+		core->swap.exchanged_bytes -= bytes;
+		core_unlock(core);
+		return error;
+	}
+	*slot = filed;
+	destroy(core, memory);
+	exchanged(core, bytes, SWAP_MEMORY);
+	return 0;
 }
 
 void swap_put(struct core *core, struct swap_slot *slot)

@@ -46,6 +46,7 @@ struct swap {
 	uint64_t free_bytes;
 	uint64_t trim_at_ns; /* those too many are given back then */
 	uint64_t charged[SWAP_POOLS], made[SWAP_POOLS];
+	uint64_t exchanged_bytes;   /* of the file, for as much memory that goes back soon */
 	struct control_evict order; /* EVICT_SLOTS, while it is being carried out */
 	struct job give_job;
 	bool giving;
@@ -93,6 +94,11 @@ void swap_trim(struct core *core, uint64_t limit);
 int swap_map(struct core *core, struct swap_slot *slot, uint64_t address);
 /* Unlocked, in a job: makes a slot of the file one in memory, with what is in it. -ENOMEM: there is no room for it. */
 int swap_to_memory(struct core *core, struct swap_slot **slot);
+/* Unlocked, in a job: the other way round. -ENOMEM, -ENOSPC: then it is where it was. Nobody else knows the slot. */
+int swap_to_file(struct core *core, struct swap_slot **slot);
+/* Unlocked, in a job: up to so much memory, and no more than a slot's, that has been charged for what has no slot yet is
+ * given back, and the file charged for it. Returns how much. */
+uint64_t swap_charge_to_file(struct core *core, uint64_t bytes);
 /* Unlocked. Gives such a slot back to the host, and the address to the arena. */
 void swap_unmap(struct core *core, struct swap_slot *slot);
 
