@@ -523,7 +523,15 @@ static bool nothing_to_do(struct core *core)
 	return __atomic_load_n(&service->poller, __ATOMIC_RELAXED) || !ring_waits(core);
 }
 
-static void sleep_once(struct core *core)
+/* Whether what follows is likely to come through the ring. Not after a deadline of our own; but a device that must be asked
+ * is asked by who looks at the ring. */
+static bool heralds_records(const struct core *core, const struct epoll_event *event)
+{
+	return event->data.u64 >> 32 != TAG_TIMER || core->ops->poll;
+}
+
+/* Whether to look at the ring then, for a while. */
+static bool sleep_once(struct core *core)
 {
 	struct service *service = &core->service;
 	struct epoll_event event;
@@ -534,24 +542,26 @@ static void sleep_once(struct core *core)
 	if (nothing_to_do(core))
 		count = epoll_wait(service->epoll_fd, &event, 1, -1);
 	__atomic_sub_fetch(&service->sleepers, 1, __ATOMIC_SEQ_CST);
-	if (count == 1)
-		handle(core, &event);
+	if (count != 1)
+		return true;
+	handle(core, &event);
+	return heralds_records(core, &event);
 }
 
 static void *thread_main(void *argument)
 {
 	struct core *core = argument;
 	struct service *service = &core->service;
+	bool look = true;
 
 	my_number = __atomic_add_fetch(&service->started, 1, __ATOMIC_RELAXED);
 	while (!__atomic_load_n(&service->stopping, __ATOMIC_RELAXED)) {
 		/* With the role of a poller that is stuck, the ring comes first. */
 		while (!service_polls(core) && (lend(core) || take_job(core)))
 			;
-		if (service_polls(core) || take_role(service))
+		if (service_polls(core) || (look && take_role(service)))
 			poll_ring(core);
-		if (!owes_work)
-			sleep_once(core);
+		look = owes_work || sleep_once(core);
 	}
 	ring_eventfd(service->kick_fd); /* for the next one */
 	return NULL;

@@ -230,6 +230,36 @@ static bool noting_work(struct device *device)
 	return null_ops->work(device);
 }
 
+/* Whether the ring was looked at in the next milliseconds. */
+static bool looked_at(struct fixture *fixture)
+{
+	uint64_t end_ns = clock_now_ns() + 3 * NS_PER_MS;
+	bool awake = false;
+
+	while (clock_now_ns() < end_ns)
+		awake |= __atomic_load_n(&fixture->segment->header.worker_state,
+				 __ATOMIC_SEQ_CST) == SESSION_WORKER_AWAKE;
+	return awake;
+}
+
+static void a_deadline_is_no_reason_to_look_at_the_ring(void **state)
+{
+	struct fixture fixture;
+	unsigned looks = 0;
+
+	fixture_start_threads(&fixture, false, 2);
+	prepare(&fixture);
+	for (int i = 0; i < 20; i++) { /* who was woken for the last record may come late */
+		usleep(i ? 1000 : 20000);
+		core_lock(fixture.core);
+		service_timer(fixture.core, clock_now_ns() + NS_PER_MS / 2);
+		core_unlock(fixture.core);
+		looks += looked_at(&fixture);
+	}
+	assert_true(looks < 5);
+	fixture_stop(&fixture);
+}
+
 static void long_work_begins_although_records_keep_coming(void **state)
 {
 	struct record_memory make = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 16 * MIB};
@@ -262,6 +292,7 @@ int main(void)
 		cmocka_unit_test(a_client_that_never_waits_loses_nothing),
 		cmocka_unit_test(objects_come_and_go_while_kernels_run),
 		cmocka_unit_test(a_short_kernel_that_turns_out_long_does_not_stop_the_ring),
+		cmocka_unit_test(a_deadline_is_no_reason_to_look_at_the_ring),
 		cmocka_unit_test(long_work_begins_although_records_keep_coming),
 		cmocka_unit_test(garbage_in_every_shared_page_ends_at_most_this_session),
 	};
