@@ -11,6 +11,7 @@
 
 #define LOOK_AGAIN_NS (200 * NS_PER_MS) /* after the client was last seen to copy */
 #define LEAST_PART 8 /* of the time in which it was seen to copy while others waited, it pays for */
+#define LOOK_PART 8  /* of the time that it has been at it passes until the next look */
 
 static const enum control_resource resource_of[SESSION_DIRECTIONS] = {
 	[SESSION_TO_DEVICE] = RESOURCE_COPY_TO_DEVICE,
@@ -109,7 +110,7 @@ void direct_count(struct core *core)
 		service_timer(core, direct->look_again_ns);
 }
 
-bool direct_look(struct core *core, enum control_resource which, uint64_t now_ns)
+uint64_t direct_look(struct core *core, enum control_resource which, uint64_t now_ns)
 {
 	enum session_direction direction = direction_of(which);
 	struct resource *resource = &core->grants.resources[which];
@@ -118,16 +119,23 @@ bool direct_look(struct core *core, enum control_resource which, uint64_t now_ns
 	bool copies = !is_out(core, direction);
 
 	if (!core->ops->chunk_host_fd)
-		return false;
+		return 0;
 	direct_count(core);
 	if (bill->looked_at_ns < resource->held_since_ns)
-		*bill = (struct direct_bill){.looked_at_ns = resource->held_since_ns};
+		*bill = (struct direct_bill){
+			.looked_at_ns = resource->held_since_ns,
+			.busy_since_ns = now_ns,
+			.pause_ns = DIRECT_LOOK_NS,
+		};
 	if (copies || core->direct.bytes[direction] != bytes) {
-		bill->least_ns += min_of(now_ns - bill->looked_at_ns, DIRECT_LOOK_NS) / LEAST_PART;
+		bill->least_ns += min_of(now_ns - bill->looked_at_ns, bill->pause_ns) / LEAST_PART;
 		resource->idle_since_ns = now_ns;
+	} else {
+		bill->busy_since_ns = now_ns;
 	}
 	bill->looked_at_ns = now_ns;
-	return copies;
+	bill->pause_ns = max_of(DIRECT_LOOK_NS, (now_ns - bill->busy_since_ns) / LOOK_PART);
+	return copies ? now_ns + bill->pause_ns : 0;
 }
 
 /* ---- stopping ---- */

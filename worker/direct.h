@@ -24,7 +24,7 @@
 struct core;
 
 #define DIRECT_STOP_NS (100ull * 1000 * 1000) /* so long a client is waited for */
-#define DIRECT_LOOK_NS (200ull * 1000)
+#define DIRECT_LOOK_NS (200ull * 1000)        /* at least, between two looks at whether it copies */
 
 struct direct_stop {
 	struct list link;
@@ -41,9 +41,10 @@ struct direct {
 	uint64_t bytes[SESSION_DIRECTIONS], ns[SESSION_DIRECTIONS];
 	uint64_t counted_at_ns, look_again_ns;
 	uint64_t uncounted_ns[SESSION_DIRECTIONS]; /* that have passed, of which it said nothing */
-	/* Since the first look in a turn: what it said, what it pays at least, and what it has paid. */
+	/* Since the first look in a turn: what it said, what it pays at least, and what it has paid. When it was last
+	 * looked at, since when it was at it whenever it was, and how long until the next look. */
 	struct direct_bill {
-		uint64_t said_ns, least_ns, charged_ns, looked_at_ns;
+		uint64_t said_ns, least_ns, charged_ns, looked_at_ns, busy_since_ns, pause_ns;
 	} bills[SESSION_DIRECTIONS];
 };
 
@@ -55,9 +56,10 @@ void direct_update(struct core *core);
 bool direct_is_out(struct core *core, enum control_resource which);
 /* Adds what the client has copied to what the session has used. */
 void direct_count(struct core *core);
-/* In a turn that others wait for, every DIRECT_LOOK_NS at least: whether the client is copying. If it has copied since
- * the last look, the resource is idle from now on at the earliest. */
-bool direct_look(struct core *core, enum control_resource which, uint64_t now_ns);
+/* In a turn that others wait for: when to look again at a client that is copying; 0: it is not. If it has copied since
+ * the last look, the resource is idle from now on at the earliest. Each look takes a processor from somebody, on a small
+ * machine from the client. */
+uint64_t direct_look(struct core *core, enum control_resource which, uint64_t now_ns);
 /* Calls stop->stopped, perhaps before it returns. */
 void direct_stop(struct core *core, struct direct_stop *stop);
 /* Ends a stop; call direct_moved() before when memory that was lent is not there any more, or not the same. */

@@ -386,10 +386,11 @@ static void leave_idle(struct core *core, uint32_t which)
 static uint64_t look_at_idle(struct core *core, uint32_t which, uint64_t now_ns)
 {
 	const struct resource *resource = &core->grants.resources[which];
+	uint64_t again_ns = which == RESOURCE_COMPUTE ? 0 : direct_look(core, which, now_ns);
 	uint64_t idle_ns;
 
-	if (which != RESOURCE_COMPUTE && direct_look(core, which, now_ns))
-		return now_ns + DIRECT_LOOK_NS;
+	if (again_ns)
+		return again_ns;
 	if (!is_idle(core, which))
 		return UINT64_MAX; /* what ends says so */
 	idle_ns = resource->idle_since_ns + patience_ns(core, which);

@@ -181,19 +181,44 @@ static void who_copies_while_others_wait_and_does_not_say_so_pays_for_a_part(voi
 {
 	struct fixture *fixture = *state;
 	struct session_header *header = &fixture->segment->header;
-	uint64_t now_ns = clock_now_ns() + NS_PER_S;
+	uint64_t begin_ns = clock_now_ns() + NS_PER_S, now_ns = begin_ns, seen_ns = 0;
 	struct control_grant message;
 
 	get_grant(fixture);
 	copying(fixture, SESSION_TO_DEVICE, 1);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < 16; i++) {
+		seen_ns = DIRECT_LOOK_NS + now_ns - begin_ns;
 		now_ns = tick(fixture, now_ns);
+	}
 	header->direct_ns[SESSION_TO_DEVICE] = 500;
 	copying(fixture, SESSION_TO_DEVICE, 0);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_NOW);
 	message = expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
-	assert_int_equal(message.used_ns, 100 + 16 * DIRECT_LOOK_NS / 8);
+	assert_in_range(message.used_ns, 100 + seen_ns / 8 - 16, 100 + seen_ns / 8);
+}
+
+static void who_has_copied_for_long_is_looked_at_less_often(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t begin_ns = clock_now_ns() + NS_PER_S, now_ns = begin_ns;
+
+	get_grant(fixture);
+	copying(fixture, SESSION_TO_DEVICE, 1);
+	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
+	now_ns = tick(fixture, now_ns + 80 * DIRECT_LOOK_NS);
+	assert_int_equal(now_ns, begin_ns + 81 * DIRECT_LOOK_NS); /* who knows what it did so far */
+	begin_ns = now_ns;
+	now_ns = tick(fixture, now_ns + 79 * DIRECT_LOOK_NS);
+	assert_int_equal(now_ns, begin_ns + 79 * DIRECT_LOOK_NS + 80 * DIRECT_LOOK_NS / 8);
+	/* It pauses, but is not idle for long enough yet, and begins again. */
+	copying(fixture, SESSION_TO_DEVICE, 0);
+	core_lock(fixture->core);
+	assert_int_equal(direct_look(fixture->core, RESOURCE_COPY_TO_DEVICE, now_ns), 0);
+	copying(fixture, SESSION_TO_DEVICE, 1);
+	assert_int_equal(direct_look(fixture->core, RESOURCE_COPY_TO_DEVICE, now_ns),
+		now_ns + DIRECT_LOOK_NS);
+	core_unlock(fixture->core);
 }
 
 static void who_says_what_it_copied_pays_for_that_alone(void **state)
@@ -325,6 +350,7 @@ int main(void)
 		ALONE(what_the_client_copies_is_its_session_s_use),
 		ALONE(an_account_that_runs_backwards_or_ahead_of_time_is_not_believed),
 		WITH_GDEVD(who_copies_while_others_wait_and_does_not_say_so_pays_for_a_part),
+		WITH_GDEVD(who_has_copied_for_long_is_looked_at_less_often),
 		WITH_GDEVD(who_says_what_it_copied_pays_for_that_alone),
 		ALONE(stopping_waits_for_the_client_and_says_what_has_moved),
 		ALONE(a_client_that_never_stops_is_not_waited_for),
