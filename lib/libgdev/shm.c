@@ -22,6 +22,7 @@
 
 #define SPIN_NS_DEFAULT 50000
 #define SPIN_NS_MAX (10 * NS_PER_MS) /* that a worker may ask for */
+#define ROUSED_IN_VAIN 4             /* so often, and no record came: none is expected any more */
 #define NO_THREAD UINT32_MAX         /* is nobody's id, nor 0, which an unknown one is */
 
 struct shm {
@@ -34,6 +35,9 @@ struct shm {
 	uint32_t thread;           /* as published; NO_THREAD: none yet */
 	uint64_t next_tail;        /* what commit publishes */
 	uint64_t head_seen;        /* the worker's head, as of the last look */
+
+	_Atomic uint64_t roused_at; /* the tail then, */
+	atomic_uint roused;         /* and how often since that moved */
 
 	pthread_mutex_t peer_lock; /* one request on the peer socket at a time */
 	uint32_t serial;
@@ -129,9 +133,17 @@ static void shm_commit(struct transport *transport)
 	wake_worker(shm);
 }
 
+/* Who copies and copies, and sends nothing, would have a thread of the worker's look at an empty ring all the time. Two
+ * threads at once may count wrong by one. */
 static void shm_rouse(struct transport *transport)
 {
-	wake_worker(shm_of(transport));
+	uint64_t tail = __atomic_load_n(&transport->segment->header.ring_tail, __ATOMIC_RELAXED);
+	struct shm *shm = shm_of(transport);
+
+	if (atomic_exchange_explicit(&shm->roused_at, tail, memory_order_relaxed) != tail)
+		atomic_store_explicit(&shm->roused, 0, memory_order_relaxed);
+	if (atomic_fetch_add_explicit(&shm->roused, 1, memory_order_relaxed) < ROUSED_IN_VAIN)
+		wake_worker(shm);
 }
 
 /* Always: a worker that is awake looks at the ring, not at host_completed. */

@@ -35,7 +35,7 @@ struct transport_ops {
 	/* Required. Publishes the record, gives the lock back and wakes the worker if it sleeps. */
 	void (*commit)(struct transport *transport);
 
-	/* Required. A record will follow soon: the worker may as well wake up now. */
+	/* Required. A record may follow soon: the worker had better wake up now. */
 	void (*rouse)(struct transport *transport);
 
 	/* Required. Tells the worker to look at header.host_completed. */

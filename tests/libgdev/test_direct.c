@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "fake_worker.h"
 #include "lib/libgdev/internal.h"
 
@@ -286,6 +287,41 @@ static void the_streams_error_ends_a_copy_from_the_device(void **state)
 	assert_int_equal(copy(stream, (uint64_t)to, (void *)memory, 4096), 0);
 }
 
+/* ---- rousing the worker ---- */
+
+/* How often these copies, each of which finds the worker asleep, have woken it. */
+static unsigned wakes_of(unsigned copies)
+{
+	unsigned before = 0;
+
+	for (unsigned i = 0; i < copies; i++) {
+		while (__atomic_load_n(&header()->worker_state, __ATOMIC_SEQ_CST) !=
+			SESSION_WORKER_ASLEEP)
+			usleep(100);
+		if (!i)
+			before = fake_worker->kicks;
+		session->direct_told_ns = clock_now_ns(); /* it need not hear of them yet */
+		assert_int_equal(copy(stream, memory, from, 2 << 20), 0);
+	}
+	while (__atomic_load_n(&header()->worker_state, __ATOMIC_SEQ_CST) != SESSION_WORKER_ASLEEP)
+		usleep(100);
+	return fake_worker->kicks - before;
+}
+
+static void the_worker_is_not_woken_again_and_again_for_nothing(void **state)
+{
+	struct gdev_fill fill = {memory, 4096, 1, 0, 1, 0x5a};
+
+	round_trip(2 << 20);
+	assert_int_equal(gdev_fill_async(stream, &fill), 0);
+	assert_int_equal(gdev_stream_sync(stream), 0);
+	assert_int_equal(wakes_of(4), 4);
+	assert_int_equal(wakes_of(20), 0);
+	assert_int_equal(gdev_fill_async(stream, &fill), 0);
+	assert_int_equal(gdev_stream_sync(stream), 0);
+	assert_int_equal(wakes_of(1), 1);
+}
+
 /* ---- the worker wants it back ---- */
 
 static void memory_that_was_moved_is_found_where_it_is(void **state)
@@ -386,6 +422,7 @@ int main(void)
 		TEST(a_copy_waits_for_those_that_only_seem_complete),
 		TEST(an_asynchronous_copy_to_a_busy_stream_does_not_wait),
 		TEST(the_streams_error_ends_a_copy_from_the_device),
+		TEST(the_worker_is_not_woken_again_and_again_for_nothing),
 		TEST(memory_that_was_moved_is_found_where_it_is),
 		TEST(who_is_told_to_stop_stops),
 		TEST(freed_memory_is_not_reached_through_an_old_window),
