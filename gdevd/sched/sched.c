@@ -566,6 +566,20 @@ static void leave(struct sched *sched, uint64_t now_ns)
 	sched->holder = NULL;
 }
 
+/* How much of the use of a holder, which leaves, was while others waited: of all time that it held, but for the handover,
+ * the same part. Who came in the middle of the hold is owed for what it missed until then; if the holder paid for that as
+ * well, it would count twice. */
+static uint64_t contended_use_ns(
+	const struct sched_queue *queue, uint64_t used_ns, uint64_t held_ns, uint64_t now_ns)
+{
+	uint64_t contended_ns = sched_contended_ns(queue, now_ns);
+	uint64_t whole_ns = held_ns - (held_ns < queue->switch_ns ? held_ns : queue->switch_ns);
+
+	if (used_ns >= whole_ns || contended_ns >= whole_ns)
+		return contended_ns;
+	return (uint64_t)((double)used_ns * (double)contended_ns / (double)whole_ns);
+}
+
 static void charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns)
 {
 	struct sched_group *group = entity->group;
@@ -579,8 +593,8 @@ static void charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_n
 	/* What it used before its group became strict counts for nothing. */
 	allowance_spend(group, used_ns < strict_ns ? used_ns : strict_ns, now_ns);
 	if (group->sched->holder == entity) {
-		groups_ns = sched_contended_ns(groups, now_ns);
-		members_ns = sched_contended_ns(members, now_ns);
+		groups_ns = contended_use_ns(groups, used_ns, held_ns, now_ns);
+		members_ns = contended_use_ns(members, used_ns, held_ns, now_ns);
 	} else if (entity->state == ENTITY_OVERDUE) {
 		groups_ns = members_ns = now_ns - entity->overdue_from_ns;
 	}

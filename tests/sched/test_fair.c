@@ -21,6 +21,20 @@ static void use_of_an_idle_device_is_not_held_against_anyone(void **state)
 			   });
 }
 
+static void use_before_others_came_is_not_held_against_who_used_half_of_the_time(void **state)
+{
+	play_game(&halves, (const struct step[]){
+				   {0, ACQUIRE, A, "+A"},
+				   {20, ACQUIRE, B, "-A"},
+				   {40, RELEASE_WANTS, A, "+B?B", 20},
+				   /* B catches up with what A used since it came: 10. */
+				   {49, TICK, 0, ""},
+				   {50, TICK, 0, "-B"},
+				   {50, RELEASE_WANTS, B, "+A?A", 10},
+				   {0},
+			   });
+}
+
 static void fair_gives_turns_by_weight(void **state)
 {
 	play_game(&(struct game){.policy = "fair", .groups = {0, 1}, .shares = {20, 80}},
@@ -216,6 +230,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(use_of_an_idle_device_is_not_held_against_anyone),
+		cmocka_unit_test(
+			use_before_others_came_is_not_held_against_who_used_half_of_the_time),
 		cmocka_unit_test(fair_gives_turns_by_weight),
 		cmocka_unit_test(fair_carries_an_overrun_into_the_next_turns),
 		cmocka_unit_test(fair_keeps_the_device_free_for_one_that_is_owed_and_will_be_back),
