@@ -59,7 +59,7 @@ void daemon_stop(struct daemon *daemon)
 	if (daemon->stopping)
 		return;
 	daemon->stopping = true;
-	server_stop(daemon);
+	server_stop();
 	/* Sessions first lose their clients' connections here, and nothing else: the workers go on. */
 	list_for_each_safe (client, after, &daemon->clients, link) {
 		if (client->waiting)

@@ -239,7 +239,7 @@ int server_start(struct daemon *daemon);
 int server_vgpu_add(struct vgpu *vgpu);
 int server_vgpu_change(const struct vgpu *vgpu, const struct config_vgpu *config);
 void server_vgpu_remove(const struct vgpu *vgpu);
-void server_stop(struct daemon *daemon);
+void server_stop(void);
 
 /* client.c: connections from clients and administrators. */
 struct client {

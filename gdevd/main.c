@@ -433,7 +433,7 @@ int main(int argc, char **argv)
 		uv_run(&daemon.loop, UV_RUN_DEFAULT);
 	}
 	daemon.stopping = true;
-	server_stop(&daemon);
+	server_stop();
 	finish(&daemon);
 	deadlines_finish(&daemon.deadlines);
 	turns_finish(&daemon);

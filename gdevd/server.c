@@ -352,7 +352,7 @@ int server_start(struct daemon *daemon)
 	return error;
 }
 
-void server_stop(struct daemon *daemon)
+void server_stop(void)
 {
 	struct listener *listener, *after;
 

@@ -415,7 +415,7 @@ int function_take(struct core *core, struct command *command)
 	return 0;
 }
 
-void function_put(struct core *core, struct function *function)
+void function_put(struct function *function)
 {
 	module_put(function->module);
 }

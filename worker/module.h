@@ -60,7 +60,7 @@ void modules_finish(struct core *core);
 struct function *function_find(struct core *core, uint32_t handle);
 /* Looks up the function of a LAUNCH and keeps it until the command is destroyed (function_put). */
 int function_take(struct core *core, struct command *command);
-void function_put(struct core *core, struct function *function);
+void function_put(struct function *function);
 void function_measured(struct function *function, uint64_t busy_ns);
 
 #endif

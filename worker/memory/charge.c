@@ -31,10 +31,10 @@ static void note_change(struct core *core)
 		service_timer(core, now_ns + SLACK_NS);
 }
 
-static void tell(struct core *core, int64_t bytes, struct control_memory *message)
+static struct control_memory change_of(uint16_t type, int64_t bytes)
 {
-	*message = (struct control_memory){
-		.header = {sizeof *message, CONTROL_MEMORY, CONTROL_VERSION, 0, 0},
+	return (struct control_memory){
+		.header = {sizeof(struct control_memory), type, CONTROL_VERSION, 0, 0},
 		.bytes = bytes,
 	};
 }
@@ -46,7 +46,7 @@ static void give_back(struct core *core, uint64_t bytes)
 	if (!bytes)
 		return;
 	core->memory.charged_bytes -= bytes;
-	tell(core, -(int64_t)bytes, &message);
+	message = change_of(CONTROL_MEMORY, -(int64_t)bytes);
 	control_send(core, &message, NULL, 0);
 }
 
@@ -71,8 +71,7 @@ static void ask_for(struct core *core, uint16_t type, uint64_t bytes,
 
 	memory->asking = true;
 	memory->asked_bytes = bytes;
-	tell(core, (int64_t)bytes, &message);
-	message.header.type = type;
+	message = change_of(type, (int64_t)bytes);
 	message.free_bytes = type == CONTROL_RESIDENT &&
 			     !list_first(&memory->charges, struct charge, link)->for_turn;
 	memory->request.message.memory = message;
@@ -270,8 +269,7 @@ void memory_register(struct core *core)
 	struct control_memory message;
 
 	for (enum swap_pool pool = SWAP_MEMORY; pool < SWAP_POOLS; pool++) {
-		tell(core, (int64_t)core->swap.charged[pool], &message);
-		message.header.type = CONTROL_SWAP;
+		message = change_of(CONTROL_SWAP, (int64_t)core->swap.charged[pool]);
 		message.free_bytes = pool;
 		if (message.bytes)
 			control_send(core, &message, NULL, 0);
