@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -122,6 +123,13 @@ void fixture_run(struct fixture *fixture)
 {
 	while (service_step(fixture->core))
 		;
+}
+
+void fixture_stop_clock(struct fixture *fixture)
+{
+	struct service *service = &fixture->core->service;
+
+	assert_int_equal(epoll_ctl(service->epoll_fd, EPOLL_CTL_DEL, service->timer_fd, NULL), 0);
 }
 
 static int setup(void **state, bool with_gdevd)

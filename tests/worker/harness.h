@@ -51,6 +51,8 @@ void fixture_start_ops(
 	struct fixture *fixture, const struct device_ops *ops, bool with_gdevd, unsigned threads);
 void fixture_stop(struct fixture *fixture);
 void fixture_run(struct fixture *fixture);
+/* No timer of the worker goes off any more, however late this process is: the test says what time it is. */
+void fixture_stop_clock(struct fixture *fixture);
 
 /* cmocka setup and teardown. */
 int setup_alone(void **state);

@@ -40,6 +40,7 @@ static void get_grant(struct fixture *fixture)
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 2 * MIB};
 	struct control_memory wish;
 
+	fixture_stop_clock(fixture);
 	make_stream(fixture, A);
 	post(fixture, &record);
 	fixture_run(fixture);
