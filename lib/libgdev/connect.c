@@ -22,7 +22,6 @@
 #include "proto/check.h"
 #include "proto/control.h"
 
-#define ARENA_BASES 64
 #define WELCOME_FDS 5
 #define WELCOME_FDS_MAX 6 /* and the trace segment */
 #define RESTART_WAIT_NS (2 * NS_PER_S)

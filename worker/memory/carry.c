@@ -17,8 +17,6 @@
 #include "worker/core.h"
 #include "worker/memory/shm.h"
 
-#define SPACE_TRIES 8 /* another thread may take the addresses before they are reserved */
-
 struct carry {
 	struct job job;
 	struct core *core;
@@ -37,26 +35,13 @@ struct carried {
 	bool done;
 };
 
-/* Addresses that nothing of this process has just now; 0: there are none. */
-static uint64_t find_addresses(uint64_t bytes)
-{
-	void *mapped = mmap(NULL, bytes + ARENA_ALIGN, PROT_NONE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (mapped == MAP_FAILED)
-		return 0;
-	munmap(mapped, bytes + ARENA_ALIGN);
-	return align_up((uintptr_t)mapped, ARENA_ALIGN);
-}
-
+/* Where clients have theirs: elsewhere NVIDIA's driver gives other addresses than it is asked for. */
 static int make_space(struct core *core, struct carry *carry)
 {
 	int error = -EADDRINUSE;
 
-	for (unsigned i = 0; i < SPACE_TRIES && error == -EADDRINUSE; i++) {
-		carry->range.address = find_addresses(carry->range.bytes);
-		if (!carry->range.address)
-			return -ENOMEM;
+	for (unsigned i = 0; i < ARENA_BASES && error == -EADDRINUSE; i++) {
+		carry->range.address = ARENA_DEFAULT_BASE + i * ARENA_DEFAULT_BYTES;
 		error = core->ops->space_create(
 			core->device, carry->range.address, carry->range.bytes, &core->space);
 	}
