@@ -143,10 +143,11 @@ static uint32_t word_when_woken(struct session *holder, struct session *other)
 static void holder_is_held_back_for_one_that_is_let_in_whenever_it_comes(void **state)
 {
 	static struct daemon daemon;
-	struct worker_page page = {0};
-	struct worker worker = {.page = &page};
+	struct worker_page page = {0}, next_page = {0};
+	struct worker worker = {.page = &page}, next_worker = {.page = &next_page};
 	struct session holder = {.daemon = &daemon, .worker = &worker, .id = 1},
-		       other = {.daemon = &daemon, .id = 2};
+		       other = {.daemon = &daemon, .id = 2},
+		       next = {.daemon = &daemon, .worker = &next_worker, .id = 3};
 	struct sched *sched = &daemon.device.sched[RESOURCE_COMPUTE];
 
 	daemon_init(&daemon);
@@ -172,6 +173,19 @@ static void holder_is_held_back_for_one_that_is_let_in_whenever_it_comes(void **
 	early_asked(&other, true, other.woken_ns + 1);
 	sched->revoked = page.revoke[RESOURCE_COMPUTE] = REVOKE_NOW;
 	assert_int_equal(word_when_woken(&holder, &other), REVOKE_NOW);
+	assert_int_equal(grants_word(&next, RESOURCE_COMPUTE, REVOKE_NONE), REVOKE_NONE);
+	/* Whom it hands over to begins nothing either, nor does whoever is given the device by then. */
+	early_asked(&other, true, other.woken_ns + 1);
+	sched->named = &next.entities[RESOURCE_COMPUTE];
+	assert_int_equal(word_when_woken(&holder, &other), REVOKE_NOW);
+	assert_int_equal(next_page.revoke[RESOURCE_COMPUTE], REVOKE_SOON);
+	assert_int_equal(grants_word(&next, RESOURCE_COMPUTE, REVOKE_WHEN_IDLE), REVOKE_SOON);
+	assert_int_equal(grants_word(&next, RESOURCE_COMPUTE, REVOKE_NOW), REVOKE_NOW);
+	assert_int_equal(
+		grants_word(&next, RESOURCE_COPY_TO_DEVICE, REVOKE_NONE), REVOKE_NONE);
+	assert_int_equal(grants_word(&other, RESOURCE_COMPUTE, REVOKE_NONE), REVOKE_NONE);
+	while (grants_word(&next, RESOURCE_COMPUTE, REVOKE_NONE) == REVOKE_SOON)
+		uv_run(&daemon.loop, UV_RUN_NOWAIT);
 	early_session_finish(&other);
 	early_finish(&daemon);
 	deadlines_finish(&daemon.deadlines);
