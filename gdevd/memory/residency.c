@@ -297,7 +297,8 @@ static int charge_leaving(
 	return *part ? swap_charge(victim, *promised, pool) : -ENOMEM;
 }
 
-/* Sends for `bytes`: first what no living program has attached, and last what several have. False: somebody has it, but host swap has no room for it. */
+/* Sends for `bytes`: first what no living program has attached, and last what several have. False: somebody has it, but
+ * host swap has no room for it. */
 static bool send_for(
 	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
 {

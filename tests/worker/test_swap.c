@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two pools of swap, memory and a file: slots are found as long as both together have room, and what the device cannot be
- * given from the file goes to memory, or waits; what others need memory for moves to the file. The worker has threads here, because its jobs ask gdevd; gdevd is this
- * test's main thread: it has so much room of each, and says yes as long as it lasts.
+ * Two pools of swap, memory and a file: slots are found as long as both together have room, and what the device cannot
+ * be given from the file goes to memory, or waits; what others need memory for moves to the file. The worker has
+ * threads here, because its jobs ask gdevd; gdevd is this test's main thread: it has so much room of each, and says yes
+ * as long as it lasts.
  */
 #include <errno.h>
 #include <fcntl.h>

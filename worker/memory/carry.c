@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A warm worker copies a segment out that nobody has mapped (gdevd/memory/shm_carry.c). It has no client yet, so it makes an
- * address space for this alone, and takes it down again: afterwards it is as it was. There is one such order at a time, and
- * nothing else to do: one job does all of it.
+ * A warm worker copies a segment out that nobody has mapped (gdevd/memory/shm_carry.c). It has no client yet, so it
+ * makes an address space for this alone, and takes it down again: afterwards it is as it was. There is one such order
+ * at a time, and nothing else to do: one job does all of it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the arbiter does to a queue and its nodes, groups or entities: book-keeping, and telling the policy.
+ */
+#ifndef GDEV_GDEVD_SCHED_QUEUE_H
+#define GDEV_GDEVD_SCHED_QUEUE_H
+
+#include "gdevd/sched/sched.h"
+
+void queue_init(struct sched_queue *queue, const struct sched_policy *policy, uint64_t quantum_ns,
+	uint64_t switch_ns, unsigned whole);
+/* Those who want the resource arrive anew. */
+void queue_change(struct sched_queue *queue, const struct sched_policy *policy, uint64_t now_ns);
+/* When the holder's turn is over; UINT64_MAX: nobody waits for that. */
+uint64_t queue_until(struct sched_queue *queue, uint64_t now_ns);
+
+void node_init(struct sched_queue *queue, struct sched_node *node, unsigned weight);
+void node_finish(struct sched_queue *queue, struct sched_node *node);
+void node_weigh(
+	struct sched_queue *queue, struct sched_node *node, unsigned weight, uint64_t now_ns);
+static inline bool node_waits(const struct sched_node *node)
+{
+	return !list_empty(&node->wait);
+}
+
+void node_wait(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns);
+void node_pause(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns);
+void node_hold(
+	struct sched_queue *queue, struct sched_node *node, uint64_t chosen_ns, uint64_t now_ns);
+/* contended_ns: of it, while others waited. */
+void node_charge(struct sched_queue *queue, struct sched_node *node, uint64_t used_ns,
+	uint64_t contended_ns, uint64_t now_ns);
+
+#endif
