@@ -35,7 +35,8 @@ struct carried {
 	bool done;
 };
 
-/* Where clients have theirs: elsewhere NVIDIA's driver gives other addresses than it is asked for. */
+/* As large as a client's, and where clients have theirs: NVIDIA's driver does not give every small one the addresses that
+ * it is asked for. */
 static int make_space(struct core *core, struct carry *carry)
 {
 	int error = -EADDRINUSE;
@@ -43,7 +44,7 @@ static int make_space(struct core *core, struct carry *carry)
 	for (unsigned i = 0; i < ARENA_BASES && error == -EADDRINUSE; i++) {
 		carry->range.address = ARENA_DEFAULT_BASE + i * ARENA_DEFAULT_BYTES;
 		error = core->ops->space_create(
-			core->device, carry->range.address, carry->range.bytes, &core->space);
+			core->device, carry->range.address, ARENA_DEFAULT_BYTES, &core->space);
 	}
 	return error;
 }
