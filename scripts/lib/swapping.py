@@ -119,9 +119,10 @@ class Makespan:
             self.vgpus = {"v0": {"priority": 0}, "large": {"priority": 10}}
         # Some seconds for one search.
         self.rounds = (1 if runs.short else 4) if runs.software else (200 if runs.short else 1000)
+        self.pairs = 5 if runs.software and not runs.short else 1  # of which one alone says little
 
     def measure(self, counts):
-        """{count: (seconds at once, seconds in batches that fit)}"""
+        """{count: (seconds at once, seconds in batches that fit)}, medians of some pairs."""
         runs = self.runs
         room = runs.device_mib // max(len(self.vgpus), 1) * 0.85
         if self.large:
@@ -134,14 +135,10 @@ class Makespan:
                 other = searches(gdevd, "large", self.runs.large_mib, 1, 1000000)
                 self.wait_for_launches(gdevd)
             for count in [min(fit, max(counts)), *counts]:  # the first is not counted
-                at_once = self.seconds(gdevd, count)
-                batches = at_once
-                if count > fit:
-                    whole, rest = divmod(count, fit)
-                    measured = whole if runs.software else 1  # of those that are alike
-                    batches = whole / measured * sum(self.seconds(gdevd, fit) for _ in range(measured))
-                    batches += self.seconds(gdevd, rest) if rest else 0
-                seen[count] = (at_once, batches)
+                pairs = [(self.seconds(gdevd, count), count > fit and self.in_batches(gdevd, count, fit))
+                         for _ in range(self.pairs if count > fit else 1)]
+                at_once, batches = map(statistics.median, zip(*pairs))
+                seen[count] = (at_once, batches or at_once)
             for process in other:
                 if process.poll() is not None:
                     raise LabError(f"the large search ended: {process.communicate()[1][-2000:]}")
@@ -155,6 +152,12 @@ class Makespan:
             if time.monotonic() > end:
                 raise LabError(f"the large search did not begin within {seconds} seconds")
             time.sleep(0.1)
+
+    def in_batches(self, gdevd, count, fit):
+        whole, rest = divmod(count, fit)
+        measured = whole if self.runs.software else 1  # of those that are alike
+        batches = whole / measured * sum(self.seconds(gdevd, fit) for _ in range(measured))
+        return batches + (self.seconds(gdevd, rest) if rest else 0)
 
     def seconds(self, gdevd, count):
         start = time.monotonic()
