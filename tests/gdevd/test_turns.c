@@ -181,8 +181,7 @@ static void holder_is_held_back_for_one_that_is_let_in_whenever_it_comes(void **
 	assert_int_equal(next_page.revoke[RESOURCE_COMPUTE], REVOKE_SOON);
 	assert_int_equal(grants_word(&next, RESOURCE_COMPUTE, REVOKE_WHEN_IDLE), REVOKE_SOON);
 	assert_int_equal(grants_word(&next, RESOURCE_COMPUTE, REVOKE_NOW), REVOKE_NOW);
-	assert_int_equal(
-		grants_word(&next, RESOURCE_COPY_TO_DEVICE, REVOKE_NONE), REVOKE_NONE);
+	assert_int_equal(grants_word(&next, RESOURCE_COPY_TO_DEVICE, REVOKE_NONE), REVOKE_NONE);
 	assert_int_equal(grants_word(&other, RESOURCE_COMPUTE, REVOKE_NONE), REVOKE_NONE);
 	while (grants_word(&next, RESOURCE_COMPUTE, REVOKE_NONE) == REVOKE_SOON)
 		uv_run(&daemon.loop, UV_RUN_NOWAIT);
