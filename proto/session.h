@@ -52,8 +52,8 @@
 #define ARENA_ALIGN (2ull << 20) /* base, size and every device memory object */
 #define ARENA_DEFAULT_BASE 0x200000000000ull
 #define ARENA_DEFAULT_BYTES (1ull << 40)
-#define ARENA_BASES                                                                                \
-	64 /* where an arena is tried: the default's, and one default's size on each time */
+/* Where an arena is tried: the default's, and one default's size on each time. */
+#define ARENA_BASES 64
 
 /* A timeline counts the completed commands of a stream, or the answers in a reply slot.
  *
