@@ -106,8 +106,9 @@ class Model(integ.Case):
         vgpu = self.gdevd.status()["vgpus"][0]
         self.assertEqual((vgpu["memory_used_bytes"], vgpu["swapped_bytes"], vgpu["shared_segments"]), (0, 0, 0))
         print(f"# segments left the device {vgpu['shared_evictions']} times", flush=True)
-        # On hardware there is more room whenever a process has ended, until the next one has its context.
-        self.assertGreaterEqual(vgpu["shared_evictions"], OPERATIONS // (2000 if SOFTWARE else 10000))
+        # On hardware there is much more room whenever one was killed, until the next one has its context.
+        if SOFTWARE or not kill:
+            self.assertGreaterEqual(vgpu["shared_evictions"], OPERATIONS // (2000 if SOFTWARE else 10000))
 
     def test_all_live(self):
         """Random operations by eight processes: no byte is wrong, and nothing is left"""
