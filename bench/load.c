@@ -3,7 +3,9 @@
  * A load for the benchmarks of scheduling: kernels of a known length, or copies, on and on, and a log of
  * when each was really on the device, which is nobody's claim: every block of a kernel reads the
  * device's clock when it begins and when it ends, and the log keeps the first and the last. Copies are
- * timed by the host; what one takes alone, each load measures itself before it says "ready".
+ * timed by the host; what one takes alone, each load measures itself before it says "ready", and again after its
+ * work: it says "over", and reads a line when the others are. How fast the software GPU copies is different in
+ * each process (it depends on where its pages lie in the caches), and changes with what else the caches serve.
  *
  *   bench_load --calibrate US       how many rounds of the kernel's loop take so long, alone
  *   bench_load --rounds N ...       the load; says "ready", reads "BEGIN END" (CLOCK_REALTIME, ns) from its
@@ -316,24 +318,29 @@ static double copies_ns(unsigned count)
 	return (double)(real_ns() - begin_ns);
 }
 
-/* A good run, and not the best: what copies find in the caches of the software GPU varies when nothing disturbs them. */
-static double good_copies_ns(unsigned count)
+/* A good run, and not the best: what copies find in the caches of the software GPU varies when nothing
+ * disturbs them. */
+static double good_ns(double runs[COPY_RUNS])
 {
-	double runs[COPY_RUNS];
-
-	for (unsigned i = 0; i < COPY_RUNS; i++)
-		runs[i] = copies_ns(count);
 	qsort(runs, COPY_RUNS, sizeof runs[0], compare);
 	return runs[COPY_RUNS / 5];
 }
 
-/* What one more copy adds. Measured by the load itself: how fast the software GPU copies depends on how its memory
- * lies in the caches. */
+/* What one more copy adds. Short and long runs take turns: what disturbs the ones disturbs the others. */
 static double copy_ns(void)
 {
-	unsigned few = (unsigned)(RUN_NS / 3 / good_copies_ns(1)) + 1, many = 3 * few;
+	double some[COPY_RUNS], more[COPY_RUNS];
+	unsigned few, many;
 
-	return (good_copies_ns(many) - good_copies_ns(few)) / (many - few);
+	for (unsigned i = 0; i < COPY_RUNS; i++)
+		some[i] = copies_ns(1);
+	few = (unsigned)(RUN_NS / 3 / good_ns(some)) + 1;
+	many = 3 * few;
+	for (unsigned i = 0; i < COPY_RUNS; i++) {
+		some[i] = copies_ns(few);
+		more[i] = copies_ns(many);
+	}
+	return (good_ns(more) - good_ns(some)) / (many - few);
 }
 
 /* ---- the log as bins ---- */
@@ -580,6 +587,20 @@ static void wait_for_start(void)
 	sleep_until(state.begin_ns);
 }
 
+/* The work counts as what it takes alone, on average before and after it. */
+static void measure_again(void)
+{
+	double before_ns = state.unit_ns;
+	char line[8];
+
+	printf("over\n");
+	fflush(stdout);
+	bench_require(!fgets(line, sizeof line, stdin), "measure again", "no line on the input");
+	state.unit_ns = (before_ns + copy_ns()) / 2;
+	for (uint64_t i = 0; i < state.bin_count; i++)
+		state.bins[i] *= state.unit_ns / before_ns;
+}
+
 static uint64_t log_capacity(unsigned seconds)
 {
 	uint64_t each_ns = options.kernel_ns > 2000 ? options.kernel_ns : 2000;
@@ -606,6 +627,7 @@ static void run(unsigned seconds)
 	wait_for_start();
 	if (options.copies_only) {
 		units = options.waits ? single_copies() : stream_copies();
+		measure_again();
 	} else {
 		if (options.batch)
 			batch_kernels();

@@ -156,8 +156,7 @@ class Contention:
                                 stdout=subprocess.PIPE, text=True)
             children.append(child)
             # One after another: a load of copies measures first what one takes alone.
-            if child.stdout.readline() != "ready\n":
-                raise LabError(f"a load did not start\n{gdevd.log()}")
+            self.expect(gdevd, child, "ready")
         begin = time.time_ns() + 100_000_000
         end = begin + int(seconds * 1e9)
         for load, child in zip(loads, children):
@@ -165,15 +164,27 @@ class Contention:
             child.stdin.flush()
         if during:
             during(begin)
-        reports = []
+        # And once more when all are over.
+        copying = [child for load, child in zip(loads, children) if load.copy]
+        reports = {child: self.report(gdevd, child, seconds) for child in children if child not in copying}
+        for child in copying:
+            self.expect(gdevd, child, "over")
+        reports.update({child: self.report(gdevd, child, seconds) for child in copying})
         for load, child in zip(loads, children):
-            out = child.communicate(timeout=seconds + 120)[0]
-            if child.returncode:
-                raise LabError(f"a load ended with {child.returncode}\n{gdevd.log()}")
-            report = json.loads(out)
-            report["bins"] = [0] * round(load.start_s / BIN_S) + report["bins"]
-            reports.append(report)
-        return reports
+            reports[child]["bins"] = [0] * round(load.start_s / BIN_S) + reports[child]["bins"]
+        return [reports[child] for child in children]
+
+    @staticmethod
+    def expect(gdevd, child, word):
+        if child.stdout.readline() != f"{word}\n":
+            raise LabError(f"a load did not say \"{word}\"\n{gdevd.log()}")
+
+    @staticmethod
+    def report(gdevd, child, seconds):
+        out = child.communicate("\n", timeout=seconds + 120)[0]
+        if child.returncode:
+            raise LabError(f"a load ended with {child.returncode}\n{gdevd.log()}")
+        return json.loads(out)
 
     def rate_alone(self, gdevd, load):
         """Its work a second when nobody else is there."""
