@@ -101,7 +101,8 @@ void direct_count(struct core *core)
 			continue;
 		any = true;
 		resource->used_ns += ns;
-		resource->idle_since_ns = now_ns;
+		if (bytes) /* and not for what it pays at least */
+			resource->idle_since_ns = now_ns;
 		usage_copied(core, resource_of[i], bytes, ns);
 	}
 	direct->counted_at_ns = now_ns;

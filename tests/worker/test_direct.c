@@ -112,7 +112,7 @@ static void a_client_that_copies_is_not_idle(void **state)
 {
 	struct fixture *fixture = *state;
 	struct session_header *header = &fixture->segment->header;
-	uint64_t now_ns = clock_now_ns() + NS_PER_S;
+	uint64_t now_ns = clock_now_ns() + NS_PER_S, idle_ns;
 	struct control_grant message;
 
 	get_grant(fixture);
@@ -123,10 +123,12 @@ static void a_client_that_copies_is_not_idle(void **state)
 	copying(fixture, SESSION_TO_DEVICE, 0);
 	header->direct_bytes[SESSION_TO_DEVICE] = 100;
 	now_ns += DIRECT_LOOK_NS;
-	assert_true(tick(fixture, now_ns) < now_ns + DIRECT_LOOK_NS);
+	idle_ns = tick(fixture, now_ns);
+	assert_true(idle_ns < now_ns + 2 * DIRECT_LOOK_NS);
+	assert_int_equal(tick(fixture, idle_ns - 1), idle_ns);
 	expect_no_message(fixture);
 	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_DIRECT_CONTENDED);
-	tick(fixture, now_ns + DIRECT_LOOK_NS);
+	tick(fixture, idle_ns);
 	message = expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
 	assert_int_equal(message.wants, 0);
 	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_BY_RECORD);
