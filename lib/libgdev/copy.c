@@ -23,6 +23,7 @@
 #define VALUE_BITS 52         /* of gdev_session.fenced: the rest is the timeline */
 #define LONG_BYTES (1u << 20) /* a direct copy takes longer than the worker looks at the ring */
 #define PIECE_MIN (64u << 10) /* a copy is not split finer than this */
+#define ASK_BYTES PIECE_MIN   /* a record for so much asks for our turn */
 #define AHEAD_MAX 4           /* chunks from the device that one thread has under way */
 
 /* Part of a copy that fits in a slot: `rows` rows of `width` bytes, packed there. */
@@ -485,7 +486,34 @@ static int copy_by_record(struct gdev_stream *stream, const struct gdev_copy *co
 	return copy_from_device(stream, copy);
 }
 
-static int copy_tile(struct direct_copy *direct, const struct tile *tile)
+/* What a copy that we do ourselves comes after; only looks when it may not wait. -GDEV_E_NOT_READY. */
+static int reach_turn(struct gdev_stream *stream, bool wait)
+{
+	struct gdev_session *session = stream->session;
+	struct gdev_fence points[2] = {newest_fence(session)};
+	int error = 0;
+
+	gdev_stream_fence(stream, &points[1]);
+	for (int i = 0; i < 2 && !error; i++)
+		error = wait ? gdev_fence_wait(session, &points[i])
+			     : gdev_fence_query(session, &points[i]);
+	return error;
+}
+
+static int tile_by_record(struct direct_copy *direct, const struct tile *tile)
+{
+	struct gdev_copy part = *direct->whole.copy;
+
+	part.destination = tile->destination;
+	part.source = tile->source;
+	part.width = tile->width;
+	part.height = tile->rows;
+	part.depth = 1;
+	return copy_by_record(
+		direct->whole.stream, &part, direct->to_named, direct->from_named, direct->sync);
+}
+
+static bool tile_by_ourselves(struct direct_copy *direct, const struct tile *tile)
 {
 	const struct gdev_copy *copy = direct->whole.copy;
 	bool to_device = direct->direction == SESSION_TO_DEVICE;
@@ -500,21 +528,35 @@ static int copy_tile(struct direct_copy *direct, const struct tile *tile)
 		.streaming = copy->width >= COPY_STREAM_ROW_BYTES &&
 			     copy->width * copy->height * copy->depth >= COPY_STREAM_BYTES,
 	};
-	struct gdev_copy part = *copy;
 
 	piece.last = copy->width * copy->height * copy->depth >= LONG_BYTES &&
 		     tile->source + tile->width ==
 			     copy->source + (copy->depth - 1) * copy->source_slice +
 				     (copy->height - 1) * copy->source_pitch + copy->width;
-	if (direct_move(direct->whole.stream->session, &piece))
+	return direct_move(direct->whole.stream->session, &piece);
+}
+
+/* When it is not our turn, a little of the copy asks for it, and the rest we do ourselves: what goes through the staging
+ * memory is copied twice, and brings that into the caches instead of what the turn is for. */
+static int copy_tile(struct direct_copy *direct, const struct tile *tile)
+{
+	struct tile first = *tile, rest = *tile;
+	int error;
+
+	if (tile_by_ourselves(direct, tile))
 		return 0;
-	part.destination = tile->destination;
-	part.source = tile->source;
-	part.width = tile->width;
-	part.height = tile->rows;
-	part.depth = 1;
-	return copy_by_record(
-		direct->whole.stream, &part, direct->to_named, direct->from_named, direct->sync);
+	if (!direct->sync || tile->rows > 1 || tile->width <= ASK_BYTES)
+		return tile_by_record(direct, tile);
+	first.width = ASK_BYTES;
+	rest.destination += ASK_BYTES;
+	rest.source += ASK_BYTES;
+	rest.width -= ASK_BYTES;
+	error = tile_by_record(direct, &first);
+	if (!error)
+		error = reach_turn(direct->whole.stream, true);
+	if (error || tile_by_ourselves(direct, &rest))
+		return error;
+	return tile_by_record(direct, &rest);
 }
 
 static void move_tiles(void *argument)
@@ -527,20 +569,6 @@ static void move_tiles(void *argument)
 		error = copy_tile(direct, &tile);
 		note_error(&direct->whole, error);
 	}
-}
-
-/* What a copy that we do ourselves comes after; only looks when it may not wait. -GDEV_E_NOT_READY. */
-static int reach_turn(struct gdev_stream *stream, bool wait)
-{
-	struct gdev_session *session = stream->session;
-	struct gdev_fence points[2] = {newest_fence(session)};
-	int error = 0;
-
-	gdev_stream_fence(stream, &points[1]);
-	for (int i = 0; i < 2 && !error; i++)
-		error = wait ? gdev_fence_wait(session, &points[i])
-			     : gdev_fence_query(session, &points[i]);
-	return error;
 }
 
 /* Whether we may do it; then the stream has come to it. An error ends the copy. */

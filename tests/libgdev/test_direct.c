@@ -287,6 +287,31 @@ static void the_streams_error_ends_a_copy_from_the_device(void **state)
 	assert_int_equal(copy(stream, (uint64_t)to, (void *)memory, 4096), 0);
 }
 
+/* The first of it asks for a turn; while that lasts, the rest needs no record. */
+static void a_copy_that_has_asked_for_its_turn_goes_on_by_itself(void **state)
+{
+	struct attempt attempt = {stream, memory, from, 4 << 20, 0, false};
+	unsigned before;
+	pthread_t thread;
+
+	round_trip(4096);
+	allow(SESSION_BY_RECORD);
+	fake_worker->held = true;
+	before = fake_worker->records;
+	header()->direct_bytes[SESSION_TO_DEVICE] = 0;
+	assert_int_equal(pthread_create(&thread, NULL, attempt_main, &attempt), 0);
+	while (fake_worker->records == before)
+		usleep(100);
+	allow(SESSION_DIRECT_CONTENDED);
+	fake_worker->held = false;
+	fake_worker_poke(fake_worker);
+	pthread_join(thread, NULL);
+	assert_int_equal(attempt.error, 0);
+	assert_int_equal(fake_worker->records, before + 1);
+	assert_int_equal(header()->direct_bytes[SESSION_TO_DEVICE], (4 << 20) - (64 << 10));
+	assert_memory_equal(from, (void *)memory, 4 << 20);
+}
+
 /* ---- rousing the worker ---- */
 
 /* How often these copies, each of which finds the worker asleep, have woken it. */
@@ -422,6 +447,7 @@ int main(void)
 		TEST(a_copy_waits_for_those_that_only_seem_complete),
 		TEST(an_asynchronous_copy_to_a_busy_stream_does_not_wait),
 		TEST(the_streams_error_ends_a_copy_from_the_device),
+		TEST(a_copy_that_has_asked_for_its_turn_goes_on_by_itself),
 		TEST(the_worker_is_not_woken_again_and_again_for_nothing),
 		TEST(memory_that_was_moved_is_found_where_it_is),
 		TEST(who_is_told_to_stop_stops),
