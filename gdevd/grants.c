@@ -26,7 +26,7 @@
  * who comes back to the software GPU's copy engines finds its memory in no cache any more. */
 #define SWITCH_HARDWARE_NS (150 * NS_PER_US)
 #define SWITCH_SOFTWARE_NS (30 * NS_PER_US)
-#define SWITCH_CACHES_NS (100 * NS_PER_US)
+#define SWITCH_CACHES_NS (250 * NS_PER_US)
 
 #define LOOK_NS (2 * NS_PER_MS) /* how often a holder that waits for memory is looked at */
 #define LOAD_WORTH                                                                                 \

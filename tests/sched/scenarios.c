@@ -20,7 +20,7 @@
 #define HARDWARE .switch_us = 140, .message_us = 15, .quantum_ms = 5, .turns = true
 #define SOFTWARE .switch_us = 0, .message_us = 15, .quantum_ms = 2
 #define CACHES                                                                                     \
-	.switch_us = 100, .message_us = 15, .quantum_ms = 2 /* the software GPU's copy engines */
+	.switch_us = 250, .message_us = 15, .quantum_ms = 2 /* the software GPU's copy engines */
 #define TEN .seconds = 12
 
 #define TWO(name_, machine, a, b, one, two)                                                        \
