@@ -438,7 +438,9 @@ static void what_was_charged_for_what_has_no_slot_moves_without_a_byte(void **st
 	order_to_file(&gdevd, 40 * MIB);
 	check_accounts(&gdevd, 48 * MIB);
 	assert_int_equal(gdevd.charged[SWAP_MEMORY], 8 * MIB);
+	core_lock(gdevd.fixture.core);
 	assert_int_equal(gdevd.fixture.core->swap.made[SWAP_FILE], 0);
+	core_unlock(gdevd.fixture.core);
 	fill(&gdevd, TEST_DEVICE + 64 * MIB, 40 * MIB, 5);
 	check(&gdevd, TEST_DEVICE + 64 * MIB, 40 * MIB, 5);
 	check_accounts(&gdevd, 48 * MIB);
