@@ -243,9 +243,8 @@ static bool read_ring(struct fake_worker *worker)
 	struct session_header *header = &worker->segment->header;
 	bool any = false;
 
-	if (worker->deaf)
-		return false;
-	while (worker->head != __atomic_load_n(&header->ring_tail, __ATOMIC_ACQUIRE) &&
+	while (!worker->deaf &&
+		worker->head != __atomic_load_n(&header->ring_tail, __ATOMIC_ACQUIRE) &&
 		worker->pending_count < FAKE_PENDING_MAX) {
 		follow_test(worker);
 		take_record(worker);
