@@ -28,7 +28,7 @@ void daemon_init(struct daemon *daemon)
 	uv_loop_init(&daemon->loop);
 	deadlines_init(&daemon->deadlines, &daemon->loop);
 	uv_idle_init(&daemon->loop, &daemon->eager);
-	daemon->device.turning.fd = daemon->early.epoll_fd = -1;
+	daemon->device.turning.fd = daemon->early.epoll_fd = daemon->early.timer_fd = -1;
 	retire_init(daemon);
 }
 

@@ -157,6 +157,10 @@ struct session {
 	bool early;  /* … and watched: early.c */
 	bool comes;  /* … and the last time it asked for compute then, and was let in at once */
 	uint64_t woken_ns; /* when that was; 0: it has asked since */
+	uint64_t left_ns,
+		away_ns;      /* when it left the device to those, and for how long the last time */
+	bool regular;         /* … which was as long as the time before */
+	uint64_t expected_ns; /* so it comes about then; 0: nobody knows */
 	struct sched_entity entities[RESOURCES];
 	struct session_grant grants[RESOURCES];
 	struct usage usage[RESOURCES];
@@ -209,8 +213,10 @@ struct daemon {
 	struct early {
 		int epoll_fd; /* -1: none */
 		uv_poll_t poll;
-		uint64_t coming;   /* the session for which others are held back; 0: none */
-		uint64_t until_ns; /* … and for how long: grants_hold_back() */
+		uint64_t coming;          /* the session for which others are held back; 0: none */
+		uint64_t until_ns;        /* … and for how long: grants_hold_back() */
+		int timer_fd;             /* of the next one that is expected */
+		uint64_t expect_until_ns; /* we do not sleep, as one should come any moment */
 	} early;
 	bool turn_begins; /* of a session, on the device: grants.c */
 	struct measure {
@@ -372,6 +378,8 @@ void early_finish(struct daemon *daemon);
 /* From now on gdevd wakes up when the session's client wakes its worker, until it has once, or early_stop(). */
 void early_begin(struct session *session);
 void early_stop(struct session *session);
+/* It asks for something: it has come, and perhaps nobody had to be woken. */
+void early_asks(struct session *session, uint64_t now_ns);
 /* It has asked for compute. let_in: the holder has to leave for it. */
 void early_asked(struct session *session, bool let_in, uint64_t now_ns);
 void early_session_finish(struct session *session);

@@ -236,7 +236,8 @@ static void on_eager(uv_idle_t *idle)
 
 	if (now_ns >= daemon->early.until_ns)
 		go_on(daemon);
-	if (now_ns >= daemon->eager_until_ns && !daemon->early.coming)
+	if (now_ns >= daemon->eager_until_ns && now_ns >= daemon->early.expect_until_ns &&
+		!daemon->early.coming)
 		uv_idle_stop(idle);
 }
 
@@ -566,7 +567,7 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 		return -EINVAL;
 	keep_loading(session->daemon, now);
 	nice_refresh(session);
-	early_stop(session);
+	early_asks(session, now);
 	if (!shares_hold(session, resource, now)) {
 		if (session->grants[resource].held) /* overdue, or it says so twice */
 			session->grants[resource].again = true;

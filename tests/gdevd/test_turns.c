@@ -193,6 +193,57 @@ static void holder_is_held_back_for_one_that_is_let_in_whenever_it_comes(void **
 	assert_int_equal(uv_loop_close(&daemon.loop), 0);
 }
 
+/* It was away for so long, and comes. */
+static void come_after(struct session *session, uint64_t away_ns)
+{
+	early_begin(session);
+	uv_run(&session->daemon->loop, UV_RUN_NOWAIT);
+	session->left_ns = clock_now_ns() - away_ns;
+	assert_int_equal(eventfd_write(session->wake_fd, 1), 0);
+	while (session->early)
+		uv_run(&session->daemon->loop, UV_RUN_NOWAIT);
+	early_asked(session, true, session->woken_ns);
+}
+
+static void one_that_comes_regularly_is_expected(void **state)
+{
+	static struct daemon daemon;
+	struct worker worker = {0};
+	struct session session = {.daemon = &daemon, .worker = &worker, .id = 2};
+
+	daemon_init(&daemon);
+	list_append(&daemon.sessions, &session.link);
+	assert_int_equal(early_init(&daemon), 0);
+	session.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	come_after(&session, 6 * NS_PER_MS);
+	come_after(&session, NS_PER_S);
+	early_begin(&session);
+	assert_int_equal(session.expected_ns, 0); /* nobody knows */
+	for (unsigned i = 0; i < 2; i++) {
+		session.away_ns = 20 * NS_PER_MS; /* the clock of a busy machine is left out */
+		session.regular = true;
+		early_stop(&session);
+		early_begin(&session);
+		assert_int_equal(session.expected_ns, session.left_ns + 20 * NS_PER_MS);
+		if (i)
+			early_asks(&session, clock_now_ns()); /* it came before */
+		while (session.expected_ns)
+			uv_run(&daemon.loop, UV_RUN_ONCE);
+		assert_int_equal(daemon.early.expect_until_ns > session.left_ns, !i);
+		daemon.early.expect_until_ns = 0;
+	}
+	session.away_ns = NS_PER_MS; /* too often */
+	early_begin(&session);
+	assert_int_equal(session.expected_ns, 0);
+	early_session_finish(&session);
+	list_remove(&session.link);
+	early_finish(&daemon);
+	deadlines_finish(&daemon.deadlines);
+	uv_close((uv_handle_t *)&daemon.eager, NULL);
+	uv_run(&daemon.loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&daemon.loop), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -201,6 +252,7 @@ int main(void)
 		cmocka_unit_test(who_needs_a_message_is_not_named),
 		cmocka_unit_test(client_that_wakes_its_worker_wakes_gdevd_once),
 		cmocka_unit_test(holder_is_held_back_for_one_that_is_let_in_whenever_it_comes),
+		cmocka_unit_test(one_that_comes_regularly_is_expected),
 	};
 
 	return cmocka_run_group_tests_name("gdevd turns", tests, NULL, NULL);
