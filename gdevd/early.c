@@ -9,7 +9,7 @@
  * device from then on (REVOKE_SOON), nor does whom it hands over to meanwhile, so that the one who comes waits for what is
  * there already, and not for what begins while its worker wakes up.
  *
- * Who comes as regularly as a clock is expected: a moment before, gdevd wakes up by itself, lest
+ * Who comes as regularly as a clock is expected: a moment before, gdevd wakes up by itself, and so does the worker, lest
  * that add to the wait.
  *
  * Only for sessions that go before others (sched_goes_first()), from when they leave the device to these
@@ -52,6 +52,16 @@ static void expect_next(struct daemon *daemon)
 	timerfd_settime(daemon->early.timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* Its worker looks for what its client asks, without sleeping. */
+static void prepare_worker(const struct session *session, uint64_t ns)
+{
+	struct control_grant message = {.resource = RESOURCE_COMPUTE, .quantum_ns = ns};
+
+	control_fill(&message, CONTROL_PREPARE, 0);
+	if (session->worker->connection)
+		connection_send(session->worker->connection, &message, NULL, 0);
+}
+
 static void on_expected(struct daemon *daemon)
 {
 	uint64_t now_ns = clock_now_ns(), *until_ns = &daemon->early.expect_until_ns, its_ns;
@@ -64,6 +74,7 @@ static void on_expected(struct daemon *daemon)
 		session->expected_ns = 0;
 		if (now_ns >= its_ns)
 			continue;
+		prepare_worker(session, its_ns - now_ns);
 		*until_ns = max_of(*until_ns, its_ns);
 	}
 	if (now_ns < *until_ns)

@@ -222,7 +222,8 @@ enum control_resource {
  * device time it used. While nobody else wants the resource, nobody revokes, and nothing is sent.
  * PREPARE: the holder was told to leave, and this worker may be next: it should look for GRANT without
  * sleeping for `quantum_ns`, since to be woken takes longer than all else of a handover. With a `turn`, also
- * for that number in struct turns. */
+ * for that number in struct turns. A worker that has asked for nothing is to look for what its client asks, which is
+ * expected to come. */
 struct control_grant {
 	struct control_header header;
 	uint32_t resource; /* enum control_resource */

@@ -388,6 +388,15 @@ static int answer_arrived(
 	return 0; /* nobody waits for it any more */
 }
 
+/* Looking for the grant; or, where nothing was asked for, for what the client will ask. */
+static void stay_awake(struct core *core, uint32_t resource, uint64_t until_ns)
+{
+	if (resource < RESOURCES && core->grants.resources[resource].state == GRANT_NONE)
+		__atomic_store_n(&core->service.look_until_ns, until_ns, __ATOMIC_RELAXED);
+	else
+		core->control.awake_until_ns = until_ns;
+}
+
 static int dispatch(
 	struct core *core, const struct control_header *header, int *fds, size_t fd_count)
 {
@@ -399,8 +408,8 @@ static int dispatch(
 		return 0;
 	case CONTROL_PREPARE:
 		if (!core->service.few_processors)
-			core->control.awake_until_ns =
-				clock_now_ns() + min_of(grant->quantum_ns, AWAKE_MAX_NS);
+			stay_awake(core, grant->resource,
+				clock_now_ns() + min_of(grant->quantum_ns, AWAKE_MAX_NS));
 		turn_announced(core, grant->resource, (uint32_t)grant->turn);
 		return 0;
 	case CONTROL_GRANT:

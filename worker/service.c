@@ -369,7 +369,9 @@ static void poll_ring(struct core *core)
 			active_ns = now_ns;
 			if (any)
 				__atomic_store_n(&service->progress_ns, now_ns, __ATOMIC_RELAXED);
-		} else if (now_ns - active_ns > patience_ns(core) && retreat_from_device(core)) {
+		} else if (now_ns - active_ns > patience_ns(core) &&
+			   now_ns >= __atomic_load_n(&service->look_until_ns, __ATOMIC_RELAXED) &&
+			   retreat_from_device(core)) {
 			return;
 		}
 	}

@@ -56,6 +56,7 @@ struct service {
 	bool misjudged;   /* work that was taken to be short is not, until all of it is done */
 	uint32_t started; /* threads; numbers them */
 	uint64_t spin_ns;
+	uint64_t look_until_ns; /* the poller does not sleep before: the client is expected */
 	uint64_t
 		progress_ns; /* when the device was last seen to finish or get something (ops->poll) */
 

@@ -154,6 +154,24 @@ static void a_turn_that_another_hands_over_is_a_grant(void **state)
 	unshare_turns(fixture);
 }
 
+/* Without a turn, and nothing asked for: its client is expected. */
+static void one_that_is_prepared_for_its_client_does_not_sleep(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_grant message = {
+		.header = {sizeof message, CONTROL_PREPARE, CONTROL_VERSION, 0, 0},
+		.resource = RESOURCE_COMPUTE,
+		.quantum_ns = NS_PER_MS,
+	};
+	uint64_t before_ns = clock_now_ns();
+
+	fixture->core->service.few_processors = false;
+	tell(fixture, &message, NULL, 0);
+	fixture_run(fixture);
+	assert_true(fixture->core->service.look_until_ns >= before_ns + NS_PER_MS);
+	assert_int_equal(fixture->core->control.awake_until_ns, 0);
+}
+
 /* Who handed it over was told to leave as others waited; gdevd says so some time after the first command. */
 static void who_is_handed_a_turn_does_not_fill_its_window(void **state)
 {
@@ -678,6 +696,7 @@ int main(void)
 		TEST(nothing_is_submitted_without_a_grant),
 		TEST(a_revoked_grant_is_drained_and_given_back),
 		TEST(a_turn_that_another_hands_over_is_a_grant),
+		TEST(one_that_is_prepared_for_its_client_does_not_sleep),
 		TEST(who_is_handed_a_turn_does_not_fill_its_window),
 		TEST(a_holder_hands_over_before_it_says_so),
 		TEST(a_holder_sees_that_it_is_to_leave_before_it_is_told),
