@@ -18,28 +18,29 @@ A_RUN = 250  # operations of one process, then another takes its place
 RIGHT, WRONG = 0, 1
 
 
-RESERVE_PCT = 12  # of the device: more than a context, beside eight
-
-
 class Model(integ.Case):
     # What the processes may have together is more than there is: on hardware, beside the contexts of all. Nobody waits
-    # there in advance for the next, whose room would be that of objects meanwhile; who carries out segments that killed
-    # processes have left finds it in the reserve.
+    # there in advance for the next, whose room would be that of objects meanwhile.
     config = {"device_memory": "96M"}
-    CONTEXT = 0  # of the software GPU
+    context = 0  # of the software GPU
     LIMIT_MIB = 40
+    # Who carries out segments that killed processes have left finds room for its context there: more than one, beside eight.
+    RESERVE_PCT = {"test_some_are_killed": 12}
 
     @classmethod
     def setUpClass(cls):
-        context = cls.CONTEXT
         if not SOFTWARE:
             with Gdevd(BUILD, {"warm_workers": "1"}) as gdevd:
-                context = gdevd.context_bytes()
-        if context:
-            memory = ((96 << 20) + PROCESSES * context) * 100 // (100 - RESERVE_PCT)
-            cls.config = {**cls.config, "device_memory": memory, "warm_workers": "0", "swap_reserve": RESERVE_PCT}
+                cls.context = gdevd.context_bytes()
+
+    def setUp(self):
+        if self.context:
+            reserve = self.RESERVE_PCT.get(self._testMethodName, 0)
+            memory = ((96 << 20) + PROCESSES * self.context) * 100 // (100 - reserve)
+            self.config = {**self.config, "device_memory": memory, "warm_workers": "0", "swap_reserve": reserve}
             if SOFTWARE:
-                cls.config["context_memory"] = context
+                self.config["context_memory"] = self.context
+        super().setUp()
 
     def start_process(self, folder):
         process = self.gdevd.popen(
@@ -106,7 +107,7 @@ class Model(integ.Case):
         vgpu = self.gdevd.status()["vgpus"][0]
         self.assertEqual((vgpu["memory_used_bytes"], vgpu["swapped_bytes"], vgpu["shared_segments"]), (0, 0, 0))
         print(f"# segments left the device {vgpu['shared_evictions']} times", flush=True)
-        # On hardware there is much more room whenever one was killed, until the next one has its context.
+        # With such a reserve, and whenever one was killed, until the next one has its context, there is much more room.
         if SOFTWARE or not kill:
             self.assertGreaterEqual(vgpu["shared_evictions"], OPERATIONS // (2000 if SOFTWARE else 10000))
 
@@ -134,7 +135,7 @@ class OnADisk(Model):
 
 class BesideContexts(Model):
     """The same where contexts take memory, as on hardware."""
-    CONTEXT = 64 << 20
+    context = 64 << 20
     test_all_live = None
 
 

@@ -146,8 +146,9 @@ class Small(integ.Case):
         """who must map its memory has it from host swap, and what idles there moves to files"""
         idle = self.idle()
         self.finish(self.start(3, 48, 2))
-        device = self.gdevd.status()["devices"][0]
-        self.assertGreater(device["file_swap_used_bytes"], (3 * 64 - 128) << 20)
+        filed = self.gdevd.status()["devices"][0]["file_swap_used_bytes"]
+        # On hardware there is room again when contexts that idle have been given back before.
+        (self.assertGreater if SOFTWARE else self.assertGreaterEqual)(filed, (3 * 64 - 128) << 20)
         for process in idle:
             self.go(process)
         self.finish(*idle)
