@@ -49,7 +49,7 @@ class Process:
         self.process.wait()
 
 
-class Sharing(integ.Case):
+class Processes(integ.Case):
     # The virtual GPU has room for one segment beside one object of a process, not for two of those.
     vgpus = {"gdev0": {"memory": "96M" if SOFTWARE else "7G"}}
 
@@ -75,6 +75,8 @@ class Sharing(integ.Case):
         vgpu = self.vgpu()
         self.assertEqual((vgpu["memory_used_bytes"], vgpu["swapped_bytes"], vgpu["shared_segments"]), (0, 0, 0))
 
+
+class Sharing(Processes):
     def check_moves(self, begin, attach):
         owner, other, third = self.start(), self.start(), self.start()
         owner(begin, "fill 3", "step")
@@ -227,6 +229,26 @@ class Sharing(integ.Case):
         owner("check 3 1", "step")
         other("check 3 2", "remove")
         self.nothing_left(owner, other, third)
+
+
+class OnADisk(Processes):
+    """Where the device cannot use files of a disk."""
+    config = {"host_swap": "16M" if SOFTWARE else "512M", "file_swap": "1G" if SOFTWARE else "16G",
+              "swap_directory": tempfile.gettempdir()}
+    environment = integ.NO_FILES
+
+    def test_too_large(self):
+        """a segment that is in a file, and would have to be used from there, is not lost, and the log says what to do"""
+        owner, other = self.start(), self.start()
+        owner("key 7 48", "fill 3")
+        other("own 88 5", "key 7 48")
+        other.begin("step")
+        with self.assertRaisesRegex(AssertionError, "CUDA_ERROR_OUT_OF_MEMORY"):
+            other.finish()
+        self.assertIn("let swap_directory be on a tmpfs, or raise host_swap", self.gdevd.log(100))
+        other.end()
+        owner("check 3 0", "remove")
+        self.nothing_left(owner)
 
 
 if __name__ == "__main__":

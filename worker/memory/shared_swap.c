@@ -531,6 +531,16 @@ static void load_job(struct job *job)
 	core_unlock(core);
 }
 
+/* The device was given pages of a file, and takes none of that file system. */
+static int say_unmappable(const struct core *core, const struct shared *shared)
+{
+	log_error(
+		"session %llu has no room on the device for shared memory %u beside its own, and this device cannot use the "
+		"swap file that it is in: let swap_directory be on a tmpfs, or raise host_swap (gdev.conf)",
+		(unsigned long long)core->session.session, shared->description.id);
+	return -ENOMEM;
+}
+
 /* There is no room for it: it is used where it is (rule 9). */
 static void map_job(struct job *job)
 {
@@ -546,6 +556,8 @@ static void map_job(struct job *job)
 		error = core->ops->host_register(core->space, range->address, range->bytes);
 	if (error)
 		memory_reserve_again(range->address, range->bytes);
+	if (error == -EINVAL)
+		error = say_unmappable(core, shared);
 	core_lock(core);
 	say(core, shared->description.id, SHM_COMMAND_MAP, error);
 	arrived(core, shared, error ? SHARED_AWAY : SHARED_MAPPED, error);
