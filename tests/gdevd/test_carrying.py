@@ -83,8 +83,9 @@ class Carrying(harness.GdevdTest):
         self.want(client)
         self.expect_room(client)
         self.check(client)
-        self.assertEqual(self.status()["workers"]["warm"], 1)
-        self.assertEqual(self.status()["workers"]["carrying"], 0)
+        workers = self.status()["workers"]
+        self.assertEqual(workers["carrying"], 0)
+        self.assertGreaterEqual(workers["warm"], 1)  # it, and one that was started meanwhile perhaps
 
     def test_allocation_waits_for_it(self):
         client = self.begin()
