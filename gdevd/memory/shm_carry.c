@@ -12,7 +12,7 @@
 #include "gdevd/daemon.h"
 #include "gdevd/memory/shm.h"
 
-/* The one that waits for a carrier for longest, nearly; NULL: none. */
+/* One that waits for a carrier; NULL: none does. */
 static struct shm_segment *find_waiting(const struct daemon *daemon)
 {
 	struct shm_segment *segment;

@@ -5,10 +5,8 @@
  * at a time, and nothing else to do: one job does all of it.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -23,8 +21,8 @@ struct carry {
 	struct control_shm segment;
 	struct range range;
 	int fd;
-	uint8_t *copy; /* the host copy, mapped; NULL */
-	bool mapped, registered;
+	void *copy; /* the host copy, mapped; NULL */
+	bool mapped;
 	struct device_queue *queue;
 };
 
@@ -49,25 +47,6 @@ static int make_space(struct core *core, struct carry *carry)
 	return error;
 }
 
-static int map_copy(struct core *core, struct carry *carry)
-{
-	uint64_t bytes = carry->range.bytes;
-	void *copy;
-	int error;
-
-	if (fallocate(carry->fd, 0, 0, (off_t)bytes))
-		return -ENOMEM;
-	copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, carry->fd, 0);
-	if (copy == MAP_FAILED)
-		return -ENOMEM;
-	carry->copy = copy;
-	if (!core->ops->host_register)
-		return 0;
-	error = core->ops->host_register(core->space, (uintptr_t)copy, bytes);
-	carry->registered = !error;
-	return error == -EINVAL ? 0 : error; /* pages of a file, which are copied nevertheless */
-}
-
 static int prepare(struct core *core, struct carry *carry)
 {
 	struct control_shm message = shared_message(SHM_COMMAND_RESTORE), segment = carry->segment;
@@ -81,7 +60,7 @@ static int prepare(struct core *core, struct carry *carry)
 		error = memory_map_pieces(core, &carry->range);
 	carry->mapped = !error;
 	if (!error)
-		error = map_copy(core, carry);
+		error = shared_map_copy(core, carry->fd, carry->range.bytes, &carry->copy);
 	return error ? error : core->ops->queue_create(core->space, 0, &carry->queue);
 }
 
@@ -133,10 +112,7 @@ static void clean_up(struct core *core, struct carry *carry)
 {
 	if (carry->queue)
 		core->ops->queue_destroy(carry->queue);
-	if (carry->registered)
-		core->ops->host_unregister(core->space, (uintptr_t)carry->copy, carry->range.bytes);
-	if (carry->copy)
-		munmap(carry->copy, carry->range.bytes);
+	shared_unmap_copy(core, carry->copy, carry->range.bytes);
 	if (carry->mapped)
 		memory_unmap_pieces(core, &carry->range, carry->range.piece_count);
 	memory_drop_pieces(core, &carry->range);

@@ -237,6 +237,31 @@ void shared_lost(struct core *core)
 
 /* ---- bytes ---- */
 
+int shared_map_copy(struct core *core, int fd, uint64_t bytes, void **copy)
+{
+	int error = 0;
+
+	if (fallocate(fd, 0, 0, (off_t)bytes))
+		return -ENOMEM;
+	*copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (*copy != MAP_FAILED && core->ops->host_register)
+		error = core->ops->host_register(core->space, (uintptr_t)*copy, bytes);
+	if (*copy != MAP_FAILED && (!error || error == -EINVAL))
+		return 0; /* that: pages of a file, which are copied nevertheless */
+	if (*copy != MAP_FAILED)
+		munmap(*copy, bytes);
+	*copy = NULL;
+	return error ? error : -ENOMEM;
+}
+
+void shared_unmap_copy(struct core *core, void *copy, uint64_t bytes)
+{
+	if (copy && core->ops->host_unregister)
+		core->ops->host_unregister(core->space, (uintptr_t)copy, bytes);
+	if (copy)
+		munmap(copy, bytes);
+}
+
 /* Unlocked. */
 static void end_copy(struct core *core, struct shared *shared)
 {
@@ -244,10 +269,7 @@ static void end_copy(struct core *core, struct shared *shared)
 
 	if (shared->queue)
 		core->ops->queue_destroy(shared->queue);
-	if (shared->copy && core->ops->host_unregister)
-		core->ops->host_unregister(core->space, (uintptr_t)shared->copy, bytes);
-	if (shared->copy)
-		munmap(shared->copy, bytes);
+	shared_unmap_copy(core, shared->copy, bytes);
 	free(shared->slots);
 	shared->queue = NULL;
 	shared->copy = NULL;
@@ -257,28 +279,15 @@ static void end_copy(struct core *core, struct shared *shared)
 /* Unlocked: maps the host copy, with its pages there, so that the device can copy from and to it. */
 static int begin_copy(struct core *core, struct shared *shared, struct range *range, int fd)
 {
-	uint64_t bytes = shared->range->bytes;
-	void *copy;
-	int error;
+	int error = shared_map_copy(core, fd, shared->range->bytes, &shared->copy);
 
-	if (fallocate(fd, 0, 0, (off_t)bytes))
-		return -ENOMEM;
-	copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-	if (copy == MAP_FAILED)
-		return -ENOMEM;
-	error = core->ops->host_register
-			? core->ops->host_register(core->space, (uintptr_t)copy, bytes)
-			: 0;
-	if (error && error != -EINVAL) { /* that: pages of a file, which are copied nevertheless */
-		munmap(copy, bytes);
+	if (error)
 		return error;
-	}
-	shared->copy = copy;
 	shared->slots = calloc(range->piece_count, sizeof *shared->slots);
 	if (!shared->slots)
 		return -ENOMEM;
 	for (size_t i = 0; i < range->piece_count; i++) {
-		shared->slots[i].base = (uint8_t *)copy + range->pieces[i].offset;
+		shared->slots[i].base = (uint8_t *)shared->copy + range->pieces[i].offset;
 		range->pieces[i].slot = &shared->slots[i];
 	}
 	return core->ops->queue_create(core->space, 0, &shared->queue);

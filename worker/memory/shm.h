@@ -110,6 +110,11 @@ void shared_unmap(struct core *core, struct range *range);
  * descriptor of the host copy over. */
 void shared_carry(struct core *core, const struct control_shm *order, int *fd);
 
+/* shared_swap.c, for it. Unlocked: the host copy, with its pages there, so that the device can copy from and to it; and
+ * (copy NULL: nothing) the end of that. */
+int shared_map_copy(struct core *core, int fd, uint64_t bytes, void **copy);
+void shared_unmap_copy(struct core *core, void *copy, uint64_t bytes);
+
 /* shm.c, for these. Unlocked, from a job. */
 int shared_import(struct core *core, struct control_shm *segment, struct range *range, int *fds,
 	size_t count);
