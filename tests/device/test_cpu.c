@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,9 +28,11 @@ static struct harness harness;
 static struct device_module *module;
 static struct device_queue *queue;
 static struct device_chunk *memory; /* at harness.base, 2 MiB */
+static bool started;
 
 static void start(void)
 {
+	started = true;
 	harness_start(&harness, &gdev_device_backend);
 	assert_int_equal(harness.ops->module_load(
 				 harness.space, DOUBLE_PTX, strlen(DOUBLE_PTX), NULL, &module),
@@ -44,6 +47,7 @@ static void stop(void)
 	harness.ops->queue_destroy(queue);
 	harness.ops->module_unload(module);
 	harness_stop(&harness);
+	started = false;
 }
 
 static struct device_function *function(const char *name)
@@ -705,9 +709,18 @@ static void with_device(void **state)
 	stop();
 }
 
+/* A test that failed has left its device at work, and nobody can wait for that. */
+static int setup(void **state)
+{
+	if (!started)
+		return 0;
+	fputs("the test before has failed: no others are run\n", stderr);
+	exit(1);
+}
+
 #define TEST_WITH(name, value)                                                                     \
 	{                                                                                          \
-#name " " value, with_device, NULL, NULL, &(struct test)                           \
+#name " " value, with_device, setup, NULL, &(struct test)                          \
 		{                                                                                  \
 			name, value                                                                \
 		}                                                                                  \
