@@ -4,7 +4,7 @@
  * other, prints what it measured as {"metric": …, "value": …, "unit": …}, a line each. scripts/hardware
  * runs both sides in turn and reports them together.
  *   copy    256 MiB and small, pageable and page-locked, each way
- *   launch  an empty kernel: the caller's time, launch and wait, launches a second
+ *   launch  an empty kernel: the caller's time, launch and wait, launches a second; a long one: launch and wait
  *   alloc   allocating and freeing device memory
  *   first   everything from the start of the program to its first kernel done
  *   graph   a CUDA graph of 51 kernels, as a small step of training is: launch and wait; and one behind the other
@@ -23,6 +23,7 @@
 #define SMALL_COPIES 1000
 #define REPEATED_COPIES 1000
 #define PAIR_NS 2000000000u
+#define PAIR_KERNEL_NS 20000
 #define GRAPH_KERNELS 51
 
 static const char spin_ptx[] = ".version 6.0\n"
@@ -144,6 +145,50 @@ static void copy(void)
 
 /* ---- launches ---- */
 
+static CUfunction load_spin(void)
+{
+	CUmodule module;
+	CUfunction spin;
+
+	must(cuModuleLoadData(&module, spin_ptx), "load");
+	must(cuModuleGetFunction(&spin, module, "spin"), "find the kernel");
+	return spin;
+}
+
+static void spin_and_wait(CUfunction spin, unsigned long long ns)
+{
+	void *arguments[] = {&ns};
+
+	must(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL), "launch");
+	must(cuCtxSynchronize(), "wait");
+}
+
+/* Who does not look all the time is late. */
+static void long_waits(void)
+{
+	static const struct {
+		const char *name;
+		unsigned long long ns;
+		unsigned count;
+	} lengths[] = {{"2ms", 2100000, 30}, {"5ms", 4500000, 20}, {"20ms", 20000000, 5}};
+	static struct samples samples;
+	CUfunction spin = load_spin();
+	char metric[64];
+
+	for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+		for (int i = 0; i <= REPETITIONS; i++) {
+			uint64_t start = bench_now_ns();
+			for (unsigned n = 0; n < lengths[k].count; n++)
+				spin_and_wait(spin, lengths[k].ns);
+			if (i)
+				samples_add(&samples,
+					(double)(bench_now_ns() - start) / 1e3 / lengths[k].count);
+		}
+		snprintf(metric, sizeof metric, "launch.wait_%s_us", lengths[k].name);
+		report_median(metric, &samples, "us");
+	}
+}
+
 static void launches(void)
 {
 	static struct samples async, wait, rate;
@@ -174,6 +219,7 @@ static void launches(void)
 	report_median("launch.async_us", &async, "us");
 	report_median("launch.wait_us", &wait, "us");
 	report_median("launch.per_second", &rate, "1/s");
+	long_waits();
 }
 
 /* ---- allocations ---- */
@@ -315,21 +361,15 @@ static void graphs(void)
 
 static void pair(void)
 {
-	unsigned long long ns = 20000;
-	void *arguments[] = {&ns};
-	CUmodule module;
-	CUfunction spin;
 	uint64_t start, count = 0;
+	CUfunction spin;
 
 	open_device();
-	must(cuModuleLoadData(&module, spin_ptx), "load");
-	must(cuModuleGetFunction(&spin, module, "spin"), "find the kernel");
-	must(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL), "launch");
-	must(cuCtxSynchronize(), "wait");
+	spin = load_spin();
+	spin_and_wait(spin, PAIR_KERNEL_NS);
 	start = bench_now_ns();
 	while (bench_now_ns() - start < PAIR_NS) {
-		must(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL), "launch");
-		must(cuCtxSynchronize(), "wait");
+		spin_and_wait(spin, PAIR_KERNEL_NS);
 		count++;
 	}
 	report("pair.throughput", (double)count * 1e9 / (double)(bench_now_ns() - start), "1/s");

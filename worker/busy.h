@@ -22,6 +22,12 @@ struct busy {
 	struct device_presence seen; /* what of it is in the charges so far */
 };
 
+/* When something was last seen to end. */
+static inline uint64_t busy_ended_ns(const struct busy *busy)
+{
+	return busy->until_ns > busy->floor_ns ? busy->until_ns : busy->floor_ns;
+}
+
 /* With the lock. Both add what has not been counted to the resource's used_ns, and return it. */
 /* The command, which is not in streams.flight any more, is done. */
 uint64_t busy_add(struct core *core, const struct command *command);

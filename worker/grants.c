@@ -297,6 +297,20 @@ uint64_t grant_finished(struct core *core, struct command *command)
 	return used_ns;
 }
 
+/* What is on the device began when it was issued, or when the one before was done. */
+uint64_t grant_due_ns(struct core *core, enum control_resource which)
+{
+	const struct resource *resource = &core->grants.resources[which];
+	const struct command *oldest =
+		list_first(&core->streams.flight, struct command, flight_link);
+
+	if (!oldest || !resource->in_flight)
+		return 0;
+	return max_of(busy_ended_ns(&resource->busy),
+		       __atomic_load_n(&oldest->device.started_ns, __ATOMIC_RELAXED)) +
+	       resource->in_flight_ns;
+}
+
 static void begin_hold(struct core *core, uint32_t which, bool handed)
 {
 	struct resource *resource = &core->grants.resources[which];

@@ -77,6 +77,8 @@ bool grant_is_uncontended(struct core *core, enum control_resource which);
 void grant_submitted(struct core *core, struct command *command);
 /* What its time on the device adds to the resource's. */
 uint64_t grant_finished(struct core *core, struct command *command);
+/* When all that is on the device is expected to be done, by what its kind took the last time; 0: there is nothing. */
+uint64_t grant_due_ns(struct core *core, enum control_resource which);
 /* Unlocked, between pieces of work: looks at the words itself, since on a busy machine the thread that is to
  * read gdevd's message may get no processor before the work is done. */
 void grants_look(struct core *core);

@@ -29,6 +29,8 @@
 #define POLL_SPIN_NS (2 * NS_PER_MS)
 #define POLL_PAUSE_MIN_NS (100 * NS_PER_US)
 #define POLL_PAUSE_MAX_NS (2 * NS_PER_MS)
+#define POLL_NEAR_NS (300 * NS_PER_US) /* not worth sleeping: waking up may take as long */
+#define DOUBT_PART 4
 #define SPINS 64    /* looks at the ring between two looks at the clock */
 #define OWED_MAX 16 /* batches that are read while long work waits for their reader */
 #define SINCE_NOW 1 /* working_since: it has just begun, and has not read the clock yet */
@@ -266,14 +268,24 @@ static void pass_role(struct core *core)
 	service_wake(core);
 }
 
-/* A device that must be asked: how long after its last sign of life it is asked again by a thread that
- * sleeps. An eighth of the time that has passed: late by little, whatever the length of a kernel. */
-static uint64_t poll_again_ns(struct core *core, uint64_t now_ns)
+uint64_t service_ask_again_ns(uint64_t progress_ns, uint64_t due_ns, uint64_t now_ns)
 {
-	uint64_t since = __atomic_load_n(&core->service.progress_ns, __ATOMIC_RELAXED);
-	uint64_t pause = now_ns > since ? (now_ns - since) / 8 : 0;
+	uint64_t pause_ns = now_ns > progress_ns ? (now_ns - progress_ns) / 8 : 0, at_ns;
 
-	return now_ns + min_of(max_of(pause, POLL_PAUSE_MIN_NS), POLL_PAUSE_MAX_NS);
+	if (now_ns + POLL_NEAR_NS > due_ns && now_ns < due_ns + POLL_NEAR_NS)
+		return now_ns;
+	at_ns = now_ns + min_of(max_of(pause_ns, POLL_PAUSE_MIN_NS), POLL_PAUSE_MAX_NS);
+	return due_ns > now_ns ? min_of(at_ns, due_ns - POLL_NEAR_NS) : at_ns;
+}
+
+/* With the lock. The device is expected to be done with what it has; 0: nobody knows. */
+static uint64_t due_ns(struct core *core)
+{
+	const struct resource *compute = &core->grants.resources[RESOURCE_COMPUTE];
+
+	return compute->doubt_ns <= compute->in_flight_ns / DOUBT_PART
+		       ? grant_due_ns(core, RESOURCE_COMPUTE)
+		       : 0;
 }
 
 static bool in_flight(struct core *core)
@@ -307,19 +319,30 @@ static bool poll_device(struct core *core)
 	return core->ops->poll && in_flight(core) && core->ops->poll(core->device);
 }
 
-/* Retreats, and sees to it that a device which nobody asks any more is asked again. */
-static bool retreat_from_device(struct core *core)
+/* Sees to it that a device which nobody asks any more is asked again. False: it is to be asked right now. */
+static bool plan_to_ask(struct core *core, uint64_t now_ns)
 {
+	struct service *service = &core->service;
 	uint64_t at_ns = UINT64_MAX;
 
-	if (core->ops->poll) {
-		if (in_flight(core))
-			at_ns = poll_again_ns(core, clock_now_ns());
-		core_lock(core);
-		__atomic_store_n(&core->service.poll_at_ns, at_ns, __ATOMIC_RELAXED);
+	core_lock(core);
+	if (in_flight(core))
+		at_ns = service_ask_again_ns(
+			__atomic_load_n(&service->progress_ns, __ATOMIC_RELAXED), due_ns(core),
+			now_ns);
+	if (at_ns > now_ns) {
+		__atomic_store_n(&service->poll_at_ns, at_ns, __ATOMIC_RELAXED);
 		service_timer(core, at_ns);
-		core_unlock(core);
 	}
+	core_unlock(core);
+	return at_ns > now_ns;
+}
+
+/* Retreats, unless the device is about to be done. */
+static bool retreat_from_device(struct core *core, uint64_t now_ns)
+{
+	if (core->ops->poll && !plan_to_ask(core, now_ns))
+		return false;
 	if (!retreat(core))
 		return false;
 	/* Somebody has submitted meanwhile, or it was time already, and who came found the role taken. */
@@ -371,7 +394,7 @@ static void poll_ring(struct core *core)
 				__atomic_store_n(&service->progress_ns, now_ns, __ATOMIC_RELAXED);
 		} else if (now_ns - active_ns > patience_ns(core) &&
 			   now_ns >= __atomic_load_n(&service->look_until_ns, __ATOMIC_RELAXED) &&
-			   retreat_from_device(core)) {
+			   retreat_from_device(core, now_ns)) {
 			return;
 		}
 	}

@@ -94,6 +94,11 @@ void service_wake(struct core *core);
 /* device_host.kick */
 void service_kick(void *owner);
 
+/* A device that must be asked has been seen to do something at `progress_ns`, and is expected to be done at `due_ns` (0:
+ * nobody knows): when a thread that sleeps until then asks it again; `now_ns`: it is not to sleep. In time for what is
+ * expected, and otherwise late by little whatever the length of a kernel: an eighth of the time that has passed. */
+uint64_t service_ask_again_ns(uint64_t progress_ns, uint64_t due_ns, uint64_t now_ns);
+
 /* Instead of threads, for tests: does once whatever is there, without blocking. Whether there was
  * anything. */
 bool service_step(struct core *core);

@@ -73,17 +73,13 @@ void turn_hand_over(struct core *core, uint32_t which)
 void turn_plan(struct core *core, uint32_t which)
 {
 	const struct resource *resource = &core->grants.resources[which];
-	const struct command *oldest =
-		list_first(&core->streams.flight, struct command, flight_link);
-	uint64_t last_ns = max_of(resource->busy.until_ns, resource->busy.floor_ns), at_ns;
+	uint64_t at_ns = grant_due_ns(core, which);
 
 	/* The first of a hold may still wait for the device to come back to us. */
-	if (which != RESOURCE_COMPUTE || !core->turns || core->ops->pause || !oldest ||
-		last_ns < resource->held_since_ns || resource->doubt_ns > DOUBT_MAX_NS)
+	if (which != RESOURCE_COMPUTE || !core->turns || core->ops->pause || !at_ns ||
+		busy_ended_ns(&resource->busy) < resource->held_since_ns ||
+		resource->doubt_ns > DOUBT_MAX_NS)
 		return;
-	/* What is on the device began when it was issued, or when the one before was done. */
-	at_ns = max_of(last_ns, __atomic_load_n(&oldest->device.started_ns, __ATOMIC_RELAXED)) +
-		resource->in_flight_ns;
 	at_ns -= min_of(at_ns, AHEAD_NS);
 	if (at_ns <= clock_now_ns()) {
 		turn_hand_over(core, which);

@@ -2,7 +2,8 @@
  *
  * Waiting: first spin, then sleep. A short wait costs no system call: the caller looks at the timeline for
  * up to transport.spin_ns, which the worker may have set, for a device that is worth it. How long depends on how
- * long waits took lately: when they take much longer than spinning does, it spins for a tenth only. On machines with
+ * long waits took lately: when they take much longer than spinning does, it spins for a tenth only; when they take a
+ * little longer, for twice as long, rather than to sleep just before the end. On machines with
  * few processors it yields while it spins, because the worker may need this one; on others after a while, to
  * whoever else wants this processor.
  *
@@ -66,10 +67,13 @@ static int look(struct waiting *waiting, const struct gdev_fence *points, unsign
 static int spin(struct waiting *waiting, const struct gdev_fence *points, unsigned count,
 	uint64_t start_ns, uint64_t deadline_ns)
 {
+	uint64_t recent = atomic_load_explicit(&waiting->recent_ns, memory_order_relaxed);
 	uint64_t budget = waiting->transport->spin_ns, now = start_ns;
 
-	if (atomic_load_explicit(&waiting->recent_ns, memory_order_relaxed) > 2 * budget)
+	if (recent > 2 * budget)
 		budget /= 10;
+	else if (recent > budget && !waiting->few_processors)
+		budget *= 2;
 	while (now < deadline_ns && now - start_ns < budget) {
 		for (int i = 0; i < LOOKS_BETWEEN_CLOCK_READS; i++) {
 			int which = look(waiting, points, count);

@@ -10,7 +10,8 @@
  *   step     (u64 at, u32 words): makes each word three times what it was, and its number
  *   count    (): adds one to each variable of its module
  *   trap, assert, stray: end as their names say
- *   endless  until the process ends                  anything else: does nothing
+ *   spin     takes so many ns (the device idles)     endless  until the process ends
+ *   anything else: does nothing
  * PTX that contains "wrong" does not assemble; a binary is one for this device if it says "sm_90".
  *
  * FAKE_CUDA_FAIL="CALL:RESULT@N,…" makes the Nth call of that function fail, and with "@N+" all from the

@@ -193,7 +193,7 @@ CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, s
 	static const size_t sizes[] = {8, 4};
 	bool set = !strcmp(function->name, "set") || !strcmp(function->name, "step");
 
-	if (!set || index >= 2)
+	if (index >= (set ? 2 : !strcmp(function->name, "spin")))
 		return CUDA_ERROR_INVALID_VALUE;
 	*offset = index * 8;
 	*size = sizes[index];

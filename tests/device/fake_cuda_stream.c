@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fake_cuda.h"
@@ -127,6 +128,17 @@ static CUresult count(struct CUmod_st *module)
 	return CUDA_SUCCESS;
 }
 
+/* The kernel takes so long. With fake_lock. */
+static CUresult spin(uint64_t ns)
+{
+	struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+
+	pthread_mutex_unlock(&fake_lock);
+	nanosleep(&time, NULL);
+	pthread_mutex_lock(&fake_lock);
+	return CUDA_SUCCESS;
+}
+
 static CUresult execute_launch(const struct work *w)
 {
 	const char *name = w->function->name;
@@ -137,6 +149,8 @@ static CUresult execute_launch(const struct work *w)
 		return step(at, w->params + sizeof at);
 	if (!strcmp(name, "set"))
 		return store(at, w->params + sizeof at, sizeof(uint32_t));
+	if (!strcmp(name, "spin"))
+		return spin(at);
 	if (!strcmp(name, "count"))
 		return count(w->function->module);
 	if (!strcmp(name, "trap"))

@@ -239,7 +239,8 @@ static void one_that_comes_regularly_is_expected(void **state)
 	early_begin(&session);
 	assert_int_equal(session.expected_ns, 0); /* nobody knows */
 	for (unsigned i = 0; i < 500 && !expected; i++)
-		expected = wait_for(&session, false); /* on a busy machine the timer may come too late */
+		expected = wait_for(
+			&session, false); /* on a busy machine the timer may come too late */
 	assert_true(expected);
 	assert_false(wait_for(&session, true));
 	early_stop(&session);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "harness.h"
 
@@ -231,6 +232,29 @@ static void a_late_tick_does_not_forget_the_device(void **state)
 	assert_true(core->service.poll_at_ns == UINT64_MAX);
 }
 
+static void a_device_is_asked_when_it_is_expected_to_be_done(void **state)
+{
+	enum { US = 1000, MS = 1000 * US };
+	static const struct {
+		uint64_t progress_ns, due_ns, now_ns, again_ns;
+	} table[] = {
+		{10 * MS, 0, 12 * MS, 12 * MS + 250 * US}, /* nobody knows: an eighth of the time */
+		{10 * MS, 0, 10 * MS, 10 * MS + 100 * US},
+		{10 * MS, 0, 100 * MS, 102 * MS},
+		{10 * MS, 11 * MS, 12 * MS, 12 * MS + 250 * US}, /* it takes longer than expected */
+		{10 * MS, 12 * MS + 200 * US, 12 * MS, 12 * MS}, /* just before */
+		{10 * MS, 11 * MS + 800 * US, 12 * MS, 12 * MS}, /* and just after */
+		{10 * MS, 12 * MS + 400 * US, 12 * MS, 12 * MS + 100 * US},
+		{10 * MS, 14 * MS, 12 * MS, 12 * MS + 250 * US}, /* it may be wrong */
+		{10 * MS, 55 * MS, 54 * MS, 54 * MS + 700 * US},
+	};
+
+	for (size_t i = 0; i < array_length(table); i++)
+		assert_int_equal(service_ask_again_ns(
+					 table[i].progress_ns, table[i].due_ns, table[i].now_ns),
+			table[i].again_ns);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_alone, teardown)
 
 int main(void)
@@ -238,6 +262,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_ring_that_makes_no_sense_ends_the_session),
 		TEST(a_late_tick_does_not_forget_the_device),
+		cmocka_unit_test(a_device_is_asked_when_it_is_expected_to_be_done),
 		TEST(a_tail_that_lies_ends_the_session),
 		TEST(a_record_may_not_cross_the_end),
 		TEST(the_ring_goes_round),

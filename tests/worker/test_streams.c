@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "harness.h"
 
 enum { A = 40, B = 41, C = 42 };
@@ -203,6 +204,47 @@ static void the_window_is_two_commands_or_a_millisecond(void **state)
 	double_release(double_held(), 0);
 	fixture_run(fixture);
 	assert_int_equal(double_held(), 2);
+}
+
+static uint64_t compute_due_ns(struct fixture *fixture)
+{
+	uint64_t due_ns;
+
+	core_lock(fixture->core);
+	due_ns = grant_due_ns(fixture->core, RESOURCE_COMPUTE);
+	core_unlock(fixture->core);
+	return due_ns;
+}
+
+static void what_is_on_the_device_is_expected_to_take_what_it_took(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_function(fixture);
+	uint64_t began_ns;
+
+	make_stream(fixture, A);
+	double_together();
+	double_hold(true);
+	double_busy_ns(3 * NS_PER_MS);
+	assert_int_equal(compute_due_ns(fixture), 0);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(compute_due_ns(fixture), 0);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	began_ns = double_oldest()->started_ns;
+	assert_int_equal(compute_due_ns(fixture), began_ns + 3 * NS_PER_MS);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 2);
+	assert_int_equal(compute_due_ns(fixture), began_ns + 6 * NS_PER_MS);
+	double_release(1, 0); /* the other was issued at the same time, and begins now */
+	assert_int_equal(compute_due_ns(fixture), began_ns + 6 * NS_PER_MS);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(compute_due_ns(fixture), 0);
 }
 
 /* How many launches of a kernel of `busy_ns` go to the device at once. */
@@ -559,6 +601,7 @@ int main(void)
 		TEST(what_follows_a_fence_waits_for_it_on_every_stream),
 		TEST(fences_complete_in_any_order),
 		TEST(the_window_is_two_commands_or_a_millisecond),
+		TEST(what_is_on_the_device_is_expected_to_take_what_it_took),
 		TEST(a_row_of_short_launches_may_take_two_windows),
 		TEST(what_stands_behind_its_own_stream_keeps_no_other_out),
 		TEST(launches_do_not_take_the_window_of_copies),
