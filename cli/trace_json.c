@@ -152,6 +152,8 @@ static const struct {
 	[TRACE_SWAP_MAKE] = {"make", "memory: what comes"},
 	[TRACE_SWAP_MAP] = {"map", "memory: what comes"},
 	[TRACE_SWAP_IN] = {"copy from host swap", "memory: copies from host swap"},
+	[TRACE_SWAP_TO_FILE] = {"move to the swap file", "memory: moves to the swap file"},
+	[TRACE_SWAP_TO_MEMORY] = {"move to memory", "memory: moves to memory"},
 };
 
 static bool is_swap(const struct trace_event *event)

@@ -54,14 +54,16 @@ enum trace_direction { TRACE_TO_DEVICE, TRACE_FROM_DEVICE, TRACE_WITHIN };
 
 enum trace_swap {
 	TRACE_SWAP_ORDER, /* gdevd's order that something leaves is carried out; amount: what has left */
-	TRACE_SWAP_SLOT,    /* a slot of host swap is found, or made */
-	TRACE_SWAP_OUT,     /* copied to host swap */
-	TRACE_SWAP_UNMAP,   /* the chunk is unmapped, */
-	TRACE_SWAP_RELEASE, /* and given back */
-	TRACE_SWAP_ROOM,    /* gdevd is asked for room on the device; amount: what it gave */
-	TRACE_SWAP_MAKE,    /* a chunk is made, */
-	TRACE_SWAP_MAP,     /* and mapped */
-	TRACE_SWAP_IN,      /* copied from host swap */
+	TRACE_SWAP_SLOT,      /* a slot of host swap is found, or made */
+	TRACE_SWAP_OUT,       /* copied to host swap */
+	TRACE_SWAP_UNMAP,     /* the chunk is unmapped, */
+	TRACE_SWAP_RELEASE,   /* and given back */
+	TRACE_SWAP_ROOM,      /* gdevd is asked for room on the device; amount: what it gave */
+	TRACE_SWAP_MAKE,      /* a chunk is made, */
+	TRACE_SWAP_MAP,       /* and mapped */
+	TRACE_SWAP_IN,        /* copied from host swap */
+	TRACE_SWAP_TO_FILE,   /* moved from host swap in memory to a file, */
+	TRACE_SWAP_TO_MEMORY, /* and from there to memory, where the device can use it */
 	TRACE_SWAPS
 };
 

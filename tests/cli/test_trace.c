@@ -290,6 +290,10 @@ static void steps_of_memory_management_are_in_rows(void **state)
 			.detail = TRACE_SWAP_UNMAP,
 			.begin_ns = 4000,
 			.end_ns = 5500}, /* as nobody should write it */
+		{.kind = TRACE_SWAP,
+			.detail = TRACE_SWAP_TO_FILE,
+			.begin_ns = 1000,
+			.end_ns = 2000},
 		{.kind = TRACE_SWAP, .detail = TRACE_SWAPS, .begin_ns = 1, .end_ns = 2},
 	};
 	json_t *copy, *unmap, *release;
@@ -314,8 +318,11 @@ static void steps_of_memory_management_are_in_rows(void **state)
 	json_decref(copy);
 	json_decref(unmap);
 	json_decref(release);
+	copy = slices(fixture, "move to the swap file");
+	assert_int_equal(json_array_size(copy), 1);
+	json_decref(copy);
 	copy = slices(fixture, NULL);
-	assert_int_equal(json_array_size(copy), 3);
+	assert_int_equal(json_array_size(copy), 4);
 	json_decref(copy);
 }
 

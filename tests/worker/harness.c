@@ -353,6 +353,27 @@ uint64_t post_wait(struct fixture *fixture, uint32_t timeline, uint32_t awaited,
 	return post(fixture, &record);
 }
 
+void trace_on(struct fixture *fixture)
+{
+	__atomic_store_n(&fixture->core->trace.segment->header.enabled, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t traced(struct fixture *fixture, enum trace_swap step)
+{
+	const struct trace_side *side = &fixture->core->trace.segment->worker;
+	uint64_t bytes = 0;
+
+	core_lock(fixture->core);
+	for (uint64_t i = 0; i < side->head; i++)
+		if (side->events[i].kind == TRACE_SWAP && side->events[i].detail == step) {
+			assert_true(side->events[i].begin_ns &&
+				    side->events[i].begin_ns <= side->events[i].end_ns);
+			bytes += side->events[i].amount;
+		}
+	core_unlock(fixture->core);
+	return bytes;
+}
+
 /* ---- gdevd ---- */
 
 void expect_message(struct fixture *fixture, uint16_t type, void *message, size_t size, int *fds,

@@ -95,6 +95,11 @@ uint64_t post_write(struct fixture *fixture, uint32_t timeline, uint64_t destina
 	const void *bytes, size_t length, uint8_t flags);
 uint64_t post_wait(struct fixture *fixture, uint32_t timeline, uint32_t awaited, uint64_t value);
 
+/* Somebody traces from now on. */
+void trace_on(struct fixture *fixture);
+/* How many bytes went through that step of memory management since. */
+uint64_t traced(struct fixture *fixture, enum trace_swap step);
+
 /* ---- gdevd ---- */
 
 /* The next message from the worker, which must be of this type; its descriptors in fds. */

@@ -315,6 +315,7 @@ static void what_cannot_be_used_from_the_file_is_used_from_memory(void **state)
 	struct gdevd gdevd;
 
 	start_in_file(&gdevd);
+	trace_on(&gdevd.fixture);
 	gdevd.room[SWAP_MEMORY] = 8 * MIB;
 	wait_for(&gdevd, A, launch(&gdevd));
 	assert_int_equal(state_of(&gdevd, TEST_DEVICE), PIECE_MAPPED);
@@ -323,6 +324,7 @@ static void what_cannot_be_used_from_the_file_is_used_from_memory(void **state)
 	check(&gdevd, TEST_DEVICE + 2 * MIB, 6 * MIB, 9);
 	check_accounts(&gdevd, 8 * MIB);
 	assert_int_equal(gdevd.charged[SWAP_MEMORY], 8 * MIB);
+	assert_int_equal(traced(&gdevd.fixture, TRACE_SWAP_TO_MEMORY), 8 * MIB);
 	stop(&gdevd);
 }
 
@@ -402,7 +404,9 @@ static void what_others_need_memory_for_moves_to_the_file(void **state)
 	check_accounts(&gdevd, 8 * MIB);
 	assert_int_equal(gdevd.charged[SWAP_MEMORY], 4 * MIB);
 	check_contents(&gdevd);
+	trace_on(&gdevd.fixture);
 	order_to_file(&gdevd, 64 * MIB); /* more than there is */
+	assert_int_equal(traced(&gdevd.fixture, TRACE_SWAP_TO_FILE), 4 * MIB);
 	check_accounts(&gdevd, 8 * MIB);
 	assert_int_equal(gdevd.charged[SWAP_MEMORY], 0);
 	check_contents(&gdevd);
@@ -454,7 +458,9 @@ static void what_has_no_room_in_the_file_stays_in_memory(void **state)
 
 	start_in_memory(&gdevd);
 	gdevd.room[SWAP_FILE] = 2 * MIB;
+	trace_on(&gdevd.fixture);
 	order_to_file(&gdevd, 8 * MIB); /* one piece */
+	assert_int_equal(traced(&gdevd.fixture, TRACE_SWAP_TO_FILE), 2 * MIB);
 	check_accounts(&gdevd, 8 * MIB);
 	assert_int_equal(gdevd.charged[SWAP_MEMORY], 6 * MIB);
 	check_contents(&gdevd);

@@ -381,13 +381,18 @@ void evict_to_file(struct core *core, uint64_t bytes)
 		moved += part;
 	while (moved < bytes && !error) {
 		struct piece *piece;
+		uint64_t begin_ns, end_ns;
 		core_lock(core);
 		piece = take_from_memory(core);
 		core_unlock(core);
 		if (!piece)
 			return;
+		begin_ns = trace_time(core);
 		error = swap_to_file(core, &piece->slot);
+		end_ns = trace_time(core);
 		core_lock(core);
+		if (!error)
+			trace_swap(core, TRACE_SWAP_TO_FILE, piece, piece->bytes, begin_ns, end_ns);
 		moved += piece->bytes;
 		piece->state = PIECE_SWAPPED;
 		memory_unpin(core, piece->range);

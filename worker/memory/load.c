@@ -260,7 +260,7 @@ static int bring_in(struct core *core, struct piece *piece)
 /* Pages of a file are none that every device can be given: then it has to be in memory. */
 static int map_slot(struct core *core, struct piece *piece)
 {
-	uint64_t address = piece->range->address + piece->offset;
+	uint64_t address = piece->range->address + piece->offset, begin_ns, end_ns;
 	int error = piece->slot ? 0 : swap_get(core, piece->bytes, &piece->slot);
 
 	if (error)
@@ -274,8 +274,15 @@ static int map_slot(struct core *core, struct piece *piece)
 	core_lock(core);
 	core->swap.unmappable = true;
 	core_unlock(core);
+	begin_ns = trace_time(core);
 	error = swap_to_memory(core, &piece->slot);
-	return error ? error : swap_map(core, piece->slot, address);
+	if (error)
+		return error;
+	end_ns = trace_time(core);
+	core_lock(core);
+	trace_swap(core, TRACE_SWAP_TO_MEMORY, piece, piece->bytes, begin_ns, end_ns);
+	core_unlock(core);
+	return swap_map(core, piece->slot, address);
 }
 
 /* There is no room for it on the device, and it cannot be used from the host. Once: it is the same for all that
