@@ -529,16 +529,15 @@ void workers_adjust(struct daemon *daemon)
 	if (daemon->stopping || workers->adjusting)
 		return;
 	workers->adjusting = true; /* a spawn that fails at once comes back here */
-	shm_carry(daemon);
 	wanted = pool + client_waiting_count(daemon, NULL);
-	if (!workers->carrying && shm_wants_carrier(daemon))
+	if (!workers->warm && !workers->carrying && shm_wants_carrier(daemon))
 		wanted++;
 	while (!workers->backing_off && workers->warm + workers->starting < wanted &&
 		workers->starting < workers->starting_max &&
 		workers->total < daemon->config.max_workers && has_room(daemon))
 		spawn(daemon);
 	workers->adjusting = false;
-	shm_carry(daemon); /* what has begun to wait meanwhile */
+	shm_carry(daemon); /* last: making room above may have had another segment leave */
 	if (!workers->warm && !workers->starting && !workers->carrying)
 		shm_no_carrier(daemon);
 	oldest = workers_take_warm(daemon);
