@@ -253,6 +253,7 @@ enum control_shm_command {
 	SHM_COMMAND_STAY, /* id: it does not leave after all, or has been brought in: no host copy is valid */
 	SHM_COMMAND_RESTORE, /* id, first chunk: a worker needs it */
 	SHM_COMMAND_MAP, /* id: the worker that was to bring it in uses it where it is, or, status: cannot */
+	SHM_COMMAND_MOVE, /* id: it would use it, if it were not in a file -> descriptor in memory, to copy it to */
 };
 
 /* The creator has taken the memory with CONTROL_MEMORY; BACK moves that charge to the segment, which keeps
@@ -270,7 +271,12 @@ enum control_shm_command {
  * RESTORE. ATTACH of a segment that is not on the device is answered with CONTROL_SHM_HOST, and the host copy if it is
  * valid. RESTORE is answered when it is known where it is: status 0: descriptors as for ATTACH; 1: nowhere but in
  * the host copy, which comes along: the asker charges device memory, brings it in and says BACK, or MAP; 2: it is used
- * there, for good. BACK with CONTROL_SHM_HOST, to a restarted gdevd: the descriptor is the host copy. */
+ * there, for good. BACK with CONTROL_SHM_HOST, to a restarted gdevd: the descriptor is the host copy.
+ *
+ * Where the device cannot use files, one who was to bring in what is in a file, and has no room for it, says MOVE. It is
+ * answered when there is room in memory, with a descriptor: the asker copies the segment there, maps it, says MAP (or,
+ * status: could not) and uses it when that has been answered. Until then the host copy is the file. Who is told to DROP
+ * what it has dropped already takes the descriptor as the host copy, with CONTROL_SHM_MAPPED one that is used. */
 #define CONTROL_TOKEN_BYTES 16
 #define CONTROL_SHM_TRANSIENT 0x40000000u /* flags beside those of shmget(2) */
 #define CONTROL_SHM_HOST 0x20000000u      /* it is not on the device */

@@ -575,6 +575,7 @@ void residency_balance(struct daemon *daemon)
 	residency->balancing = true;
 	clients_serve(daemon);
 	serve_promises(daemon);
+	shm_serve_moves(daemon);
 	serve_waiting(daemon);
 	restore_reserve(daemon);
 	residency->balancing = false;

@@ -66,6 +66,8 @@ void shm_reply(struct worker *worker, const struct control_shm *request,
 		if (segment->place != SHM_ON_DEVICE && !request->first_chunk &&
 			segment->carrier != worker)
 			answer.flags |= CONTROL_SHM_HOST;
+		if (segment->place == SHM_MAPPED)
+			answer.flags |= CONTROL_SHM_MAPPED;
 	}
 	connection_send(worker->connection, &answer, fds, fd_count);
 }
@@ -135,10 +137,8 @@ static void segment_destroy(struct shm_segment *segment)
 	}
 	shm_put_down(segment);
 	shm_close_chunks(segment);
-	if (segment->host_fd >= 0)
-		close(segment->host_fd);
 	memory_return(&segment->memory, segment->memory.used_bytes);
-	shm_return_swap(segment);
+	shm_drop_host_copy(segment);
 	free(segment);
 }
 
@@ -177,7 +177,7 @@ static int segment_create(struct session *session, const struct control_shm *mes
 	memory_init(&segment->memory, &session->vgpu->memory, UINT64_MAX);
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
 		memory_init(&segment->swap[i], &session->vgpu->swap[i], UINT64_MAX);
-	segment->host_fd = -1;
+	segment->host_fd = segment->memory_fd = -1;
 	list_append(&shm->segments, &segment->link);
 	shm->count++;
 	*result = segment;
@@ -587,6 +587,9 @@ int shm_message(
 		return 0;
 	case SHM_COMMAND_MAP:
 		shm_map(session, message);
+		return 0;
+	case SHM_COMMAND_MOVE:
+		shm_move(session, message);
 		return 0;
 	case SHM_COMMAND_STAT:
 		stat_segment(session, message);

@@ -65,12 +65,14 @@ struct shm_segment {
 	enum shm_place place;
 	int host_fd;                   /* the host copy, from LEAVING to LOADING, and MAPPED; -1 */
 	struct memory_account swap[2]; /* what it is charged for that: enum swap_pool */
-	struct session *mover;         /* WRITING, LOADING */
-	struct worker *carrier;        /* WRITING: shm_carry.c */
-	uint64_t cause;                /* the session that needs the room; 0: none */
-	unsigned orders;               /* LEAVING, DROPPING: that have not been answered */
-	int refused;                   /* LEAVING: why it has to stay */
-	struct residency_pause pause;  /* it could not leave */
+	int memory_fd;          /* LOADING: what `mover` copies a host copy in a file to; -1 */
+	bool awaits_memory;     /* LOADING: for that; charged already in part */
+	struct session *mover;  /* WRITING, LOADING */
+	struct worker *carrier; /* WRITING: shm_carry.c */
+	uint64_t cause;         /* the session that needs the room; 0: none */
+	unsigned orders;        /* LEAVING, DROPPING: that have not been answered */
+	int refused;            /* LEAVING: why it has to stay */
+	struct residency_pause pause; /* it could not leave */
 	bool removed, restored, transient;
 	bool unpaid; /* what is being backed was here before this gdevd, and is in nobody's account */
 	uint8_t token[CONTROL_TOKEN_BYTES];
@@ -127,6 +129,8 @@ uint64_t shm_coming(const struct daemon *daemon, const struct vgpu *vgpu);
  * with. */
 uint64_t shm_given_later(const struct daemon *daemon, const struct worker *asks,
 	const struct vgpu *only, enum residency_patience patience);
+/* There may be host swap for those whose host copy is to be in memory. */
+void shm_serve_moves(struct daemon *daemon);
 /* The session was suspended: what nobody else uses leaves. */
 void shm_session_suspended(struct session *session);
 
@@ -148,18 +152,19 @@ void shm_written(struct shm_segment *segment, int status);
 /* Its carrier, if it has one, carries it no more. */
 void shm_put_down(struct shm_segment *segment);
 
-/* Answers to LEAVE, WRITE and DROP; RESTORE; MAP. */
+/* Answers to LEAVE, WRITE and DROP; RESTORE; MAP; MOVE. */
 void shm_ordered(struct session *session, const struct control_shm *message);
 void shm_restore(struct session *session, const struct control_shm *message);
 void shm_map(struct session *session, const struct control_shm *message);
+void shm_move(struct session *session, const struct control_shm *message);
 /* LOADING: it is whole again. */
 void shm_loaded(struct shm_segment *segment);
 /* A worker that was here before this gdevd has the host copy; takes the descriptor over. */
 void shm_back_host(struct shm_segment *segment, const struct control_shm *message, int fd);
 /* The attachment, or what its session does for the segment, is over. */
 void shm_attachment_over(struct shm_attachment *attachment);
-/* Its host copy is not needed any more. */
-void shm_return_swap(struct shm_segment *segment);
+/* It has no host copy any more. */
+void shm_drop_host_copy(struct shm_segment *segment);
 /* What the session has backed so far is its own again, and its to give back. */
 void shm_return_charge(struct shm_segment *segment, struct session *session);
 /* LOADING: what has come is forgotten. */

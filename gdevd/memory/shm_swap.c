@@ -6,6 +6,9 @@
  *   ON_DEVICE -> LEAVING -> WRITING -> DROPPING -> ON_HOST -> LOADING -> ON_DEVICE
  *       ^___________|__________|   refused            |__________|___-> MAPPED
  *
+ * MAPPED: it has no room beside what the one has who needs it, and is used where it is. Where the device cannot use files,
+ * a host copy in one becomes one in memory before that, by the same session, which nobody else can meet there: until it
+ * has said that the bytes are there the file is what is valid.
  * LEAVING: all keep commands away and say so. WRITING: one of them copies it into the host copy, a memfd; if none has it
  * mapped, a warm worker does (shm_carry.c).
  * DROPPING: it is there; all drop the chunks, and so do we. LOADING: the first that needs it brings it in; the
@@ -50,6 +53,7 @@ static void order(struct shm_attachment *attachment, enum control_shm_command co
 		.command = command,
 		.id = segment->id,
 		.bytes = segment->bytes,
+		.flags = segment->place == SHM_MAPPED ? CONTROL_SHM_MAPPED : 0,
 	};
 	bool copy = command == SHM_COMMAND_WRITE || command == SHM_COMMAND_DROP;
 
@@ -70,23 +74,40 @@ static void order_all(struct shm_segment *segment, enum control_shm_command comm
 	}
 }
 
-void shm_return_swap(struct shm_segment *segment)
+static void close_fd(int *fd)
 {
-	for (unsigned i = 0; i < SWAP_POOLS; i++)
-		memory_return(&segment->swap[i], segment->swap[i].used_bytes);
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
 }
 
-static void drop_host_copy(struct shm_segment *segment)
+static void return_swap(struct shm_segment *segment, enum swap_pool pool)
 {
-	if (segment->host_fd >= 0)
-		close(segment->host_fd);
-	segment->host_fd = -1;
-	shm_return_swap(segment);
+	memory_return(&segment->swap[pool], segment->swap[pool].used_bytes);
+}
+
+void shm_drop_host_copy(struct shm_segment *segment)
+{
+	close_fd(&segment->host_fd);
+	close_fd(&segment->memory_fd);
+	return_swap(segment, SWAP_MEMORY);
+	return_swap(segment, SWAP_FILE);
 }
 
 /* ---- leaving ---- */
 
 static void advance(struct shm_segment *segment);
+
+/* Of the segment's size. -errno. */
+static int open_copy(const struct shm_segment *segment, enum swap_pool pool)
+{
+	autoclose int fd = pool == SWAP_FILE ? swap_file_open(daemon_of(segment))
+					     : memfd_create("gdev-shared", MFD_CLOEXEC);
+
+	if (fd < 0 || ftruncate(fd, (off_t)segment->bytes))
+		return fd < 0 ? -ENOMEM : -errno;
+	return steal_fd(&fd);
+}
 
 static int leave(struct shm_segment *segment, uint64_t cause)
 {
@@ -96,10 +117,9 @@ static int leave(struct shm_segment *segment, uint64_t cause)
 
 	if (error)
 		return error;
-	segment->host_fd = pool == SWAP_FILE ? swap_file_open(daemon)
-					     : memfd_create("gdev-shared", MFD_CLOEXEC);
-	if (segment->host_fd < 0 || ftruncate(segment->host_fd, (off_t)segment->bytes)) {
-		drop_host_copy(segment);
+	segment->host_fd = open_copy(segment, pool);
+	if (segment->host_fd < 0) {
+		shm_drop_host_copy(segment);
 		return -ENOMEM;
 	}
 	segment->place = SHM_LEAVING;
@@ -115,7 +135,7 @@ static void stay(struct shm_segment *segment)
 	segment->place = SHM_ON_DEVICE;
 	segment->mover = NULL;
 	residency_pause_begin(&segment->pause);
-	drop_host_copy(segment);
+	shm_drop_host_copy(segment);
 	order_all(segment, SHM_COMMAND_STAY);
 	shm_serve_parked(segment);
 	residency_balance(daemon_of(segment));
@@ -249,17 +269,31 @@ void shm_loaded(struct shm_segment *segment)
 	segment->place = SHM_ON_DEVICE;
 	segment->mover = NULL;
 	segment->pause = (struct residency_pause){0};
-	drop_host_copy(segment);
+	shm_drop_host_copy(segment);
 	order_all(segment,
 		SHM_COMMAND_STAY); /* who kept the host copy for the next gdevd has none any more */
 	residency_balance(daemon_of(segment));
 }
 
-static void forget_load(struct shm_segment *segment, enum shm_place place)
+static bool is_in_file(const struct shm_segment *segment)
 {
-	segment->place = place;
+	return segment->swap[SWAP_FILE].used_bytes;
+}
+
+/* The host copy in a file does not move to memory after all. */
+static void forget_move(struct shm_segment *segment)
+{
+	segment->awaits_memory = false;
+	close_fd(&segment->memory_fd);
+	if (is_in_file(segment))
+		return_swap(segment, SWAP_MEMORY);
+}
+
+static void forget_load(struct shm_segment *segment)
+{
 	segment->mover = NULL;
 	segment->unpaid = false;
+	forget_move(segment);
 	shm_close_chunks(segment);
 	memory_return(&segment->memory, segment->memory.used_bytes);
 	shm_serve_parked(segment);
@@ -267,17 +301,81 @@ static void forget_load(struct shm_segment *segment, enum shm_place place)
 
 void shm_load_failed(struct shm_segment *segment)
 {
-	forget_load(segment, SHM_ON_HOST);
+	segment->place = SHM_ON_HOST;
+	forget_load(segment);
+}
+
+/* All hear of it before anybody uses it: the next gdevd, to whom they will tell it, must not take what is used for what
+ * can be brought in, nor what was left for what is valid. */
+static void map_host_copy(struct shm_segment *segment)
+{
+	struct shm_attachment *attachment;
+
+	if (segment->memory_fd >= 0) {
+		close(segment->host_fd);
+		segment->host_fd = steal_fd(&segment->memory_fd);
+		return_swap(segment, SWAP_FILE);
+	}
+	segment->place = SHM_MAPPED;
+	list_for_each (attachment, &segment->attachments, by_segment)
+		order(attachment, SHM_COMMAND_DROP);
 }
 
 void shm_map(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = shm_find(session, message->id);
 
-	if (!segment || segment->place != SHM_LOADING || segment->mover != session)
+	if (!segment || segment->place != SHM_LOADING || segment->mover != session) {
+		shm_reply(session->worker, message, NULL, -EAGAIN, NULL, 0);
 		return;
+	}
 	shm_return_charge(segment, session);
-	forget_load(segment, message->header.status ? SHM_ON_HOST : SHM_MAPPED);
+	if (message->header.status)
+		segment->place = SHM_ON_HOST;
+	else
+		map_host_copy(segment);
+	shm_reply(session->worker, message, segment, 0, NULL, 0);
+	forget_load(segment);
+	residency_balance(session->daemon);
+}
+
+void shm_move(struct session *session, const struct control_shm *message)
+{
+	struct shm_segment *segment = shm_find(session, message->id);
+	bool moves = segment && segment->place == SHM_LOADING && segment->mover == session;
+	int error;
+
+	if (!moves || !is_in_file(segment) || segment->memory_fd >= 0 || segment->awaits_memory) {
+		/* If not: it was another gdevd who had the session bring it in. */
+		shm_reply(session->worker, message, NULL, moves ? -EINVAL : -EAGAIN, NULL, 0);
+		return;
+	}
+	error = swap_charge_memory(session->worker, &segment->swap[SWAP_MEMORY], segment->bytes);
+	if (error == -EAGAIN) {
+		segment->awaits_memory = true;
+		shm_park(segment, session, message);
+		return;
+	}
+	if (!error) {
+		segment->memory_fd = open_copy(segment, SWAP_MEMORY);
+		error = min_of(segment->memory_fd, 0);
+	}
+	if (error)
+		forget_move(segment);
+	shm_reply(session->worker, message, segment, error, &segment->memory_fd, !error);
+}
+
+void shm_serve_moves(struct daemon *daemon)
+{
+	struct shm_segment *segment;
+	const struct vgpu *vgpu;
+
+	list_for_each (vgpu, &daemon->vgpus, link)
+		list_for_each (segment, &vgpu->shm.segments, link)
+			if (segment->awaits_memory) {
+				segment->awaits_memory = false;
+				shm_serve_parked(segment);
+			}
 }
 
 void shm_back_host(struct shm_segment *segment, const struct control_shm *message, int fd)
@@ -320,6 +418,8 @@ void shm_serve_parked(struct shm_segment *segment)
 		list_remove(&parked->link);
 		if (parked->message.command == SHM_COMMAND_RESTORE)
 			shm_restore(parked->session, &parked->message);
+		else if (parked->message.command == SHM_COMMAND_MOVE)
+			shm_move(parked->session, &parked->message);
 		else
 			shm_attach(parked->session, &parked->message, segment);
 		free(parked);

@@ -313,6 +313,20 @@ int swap_charge(struct worker *worker, uint64_t bytes, enum swap_pool *pool)
 	return error || *pool == SWAP_MEMORY ? error : open_file(worker, bytes);
 }
 
+static int ask_others(const struct worker *asks, uint64_t lacking)
+{
+	return ask_back(asks->daemon, lacking) || ask_to_move(asks, lacking) ? -EAGAIN : -ENOMEM;
+}
+
+int swap_charge_memory(const struct worker *asks, struct memory_account *account, uint64_t bytes)
+{
+	uint64_t part = min_of(bytes - account->used_bytes, room(asks->daemon, SWAP_MEMORY));
+
+	if (memory_charge(account, part))
+		return -ENOMEM;
+	return account->used_bytes == bytes ? 0 : ask_others(asks, bytes - account->used_bytes);
+}
+
 int swap_charge_slot(
 	struct worker *worker, uint64_t bytes, enum swap_wish wish, enum swap_pool *pool)
 {
@@ -323,8 +337,7 @@ int swap_charge_slot(
 	if (wish != SWAP_WISH_FILE && !memory_charge(&worker->swap[SWAP_MEMORY], bytes))
 		return 0;
 	if (wish == SWAP_WISH_MEMORY)
-		return ask_back(daemon, lacking) || ask_to_move(worker, lacking) ? -EAGAIN
-										 : -ENOMEM;
+		return ask_others(worker, lacking);
 	*pool = SWAP_FILE;
 	if (memory_charge(&worker->swap[SWAP_FILE], bytes))
 		return -ENOMEM;

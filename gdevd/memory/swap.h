@@ -50,6 +50,9 @@ int swap_charge_slot(
 /* The same for something that has accounts of its own, below those of the virtual GPU. */
 int swap_charge_accounts(struct daemon *daemon, struct memory_account *accounts, uint64_t bytes,
 	enum swap_pool *pool);
+/* Memory alone, up to `bytes` in all: what there is, and others give the rest to `asks`. -EAGAIN: they are asked to, and
+ * what there was stays charged; -ENOMEM: nobody will. */
+int swap_charge_memory(const struct worker *asks, struct memory_account *account, uint64_t bytes);
 /* A file without a name. -errno. */
 int swap_file_open(const struct daemon *daemon);
 /* What can be charged at most, when all slots that are not used have been given back. */

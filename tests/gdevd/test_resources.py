@@ -359,6 +359,9 @@ class Memory(harness.GdevdTest):
         second.tell(wire.shm(wire.SHM_RESTORE, ident=ident, serial=8))  # waits for what becomes of the first
         self.assertEqual(second.memory(0)[0], 0)
         first.tell(wire.shm(wire.SHM_MAP, ident=ident, serial=0))
+        _, body = self.expect(second, wire.SHM)  # else it would tell the next gdevd that it can be brought in
+        command, _, _, flags = wire.SHM_BODY.unpack(body)[:4]
+        self.assertEqual((command, flags), (wire.SHM_DROP, wire.SHM_MAPPED))
         kind, _, status, _, fds = wire.receive(second.peer)
         self.assertEqual((kind, status, len(fds)), (wire.SHM_REPLY, 2, 1))
 

@@ -130,7 +130,6 @@ class OnADisk(Model):
     """The same where the device cannot use files: what must be mapped is in memory, and others make room there."""
     config = {**InFiles.config, "swap_directory": tempfile.gettempdir()}
     environment = integ.NO_FILES
-    test_some_are_killed = None  # segments with keys would be left, in host copies that cannot be mapped either
 
 
 class BesideContexts(Model):

@@ -233,12 +233,86 @@ class Sharing(Processes):
 
 class OnADisk(Processes):
     """Where the device cannot use files of a disk."""
-    config = {"host_swap": "16M" if SOFTWARE else "512M", "file_swap": "1G" if SOFTWARE else "16G",
+    config = {"host_swap": SCALE * 56 << 20, "file_swap": "1G" if SOFTWARE else "16G",
               "swap_directory": tempfile.gettempdir()}
     environment = integ.NO_FILES
 
+    def away(self):
+        """Processes: what is an idle one's fills the memory, a segment that another has attached is in a file, and a third
+        one's own objects leave it no room."""
+        idle, owner = self.start()("own 60 9"), self.start()("key 7 48", "fill 3")
+        return idle, owner, self.push_to_file()
+
+    def push_to_file(self):
+        other = self.start()("own 88 5", "key 7 48")
+        self.assertEqual(self.shared_swapped(), SEGMENT)
+        return other
+
+    def again(self, idle, owner):
+        """After the third is gone."""
+        owner("check 3 0", "remove", "detach")
+        self.assertEqual((self.shared_swapped(), self.vgpu()["shared_segments"]), (0, 0))
+        idle("work")
+        owner("key 7 48", "fill 3")
+        return self.push_to_file()
+
+    def wait_sessions(self, count):
+        self.wait_until(lambda: len(self.gdevd.status()["sessions"]) == count, f"there are {count} sessions")
+
     def test_too_large(self):
-        """a segment that is in a file, and would have to be used from there, is not lost, and the log says what to do"""
+        """a segment that is in a file which the device cannot use moves to memory, and is used from there by all"""
+        idle, owner, other = self.away()
+        other("step", "check 3 1", "work")
+        owner("step", "check 3 2")
+        late = self.start()("key 7 48", "step", "check 3 3")
+        other("check 3 3", "read 5 1")
+        idle("read 9 0")
+        self.assertEqual(self.shared_swapped(), SEGMENT)
+        owner("remove")
+        self.nothing_left(idle, owner, other, late)
+
+    def test_killed_moving(self):
+        """whoever is killed while it moves there, the others find what was there"""
+        idle, owner, other = self.away()
+        for i in range(8):
+            other.begin("check 3 0")
+            time.sleep(0.015 * i)
+            if i % 2:
+                os.kill(other.session()["worker_pid"], signal.SIGKILL)
+            other.kill()
+            self.wait_sessions(2)
+            other = self.again(idle, owner)
+        other("step")
+        owner("check 3 1", "remove")
+        idle("read 9 8")
+        self.nothing_left(idle, owner, other)
+
+    def test_restart_moving(self):
+        """a gdevd that is killed while it moves there, or afterwards, takes nothing along"""
+        idle, owner, other = self.away()
+        for i in range(8):
+            other.begin("check 3 0")
+            time.sleep(0.02 * i)
+            os.kill(self.gdevd.process.pid, signal.SIGKILL)
+            self.gdevd.process.wait()
+            self.gdevd.start()
+            self.wait_sessions(3)
+            other.finish()
+            other.end()
+            self.wait_sessions(2)
+            other = self.again(idle, owner)
+        owner("check 3 0", "remove")
+        idle("read 9 8")
+        self.nothing_left(idle, owner, other)
+
+
+class OnADiskWithoutMemory(Processes):
+    """And where memory has no room for them either."""
+    config = {**OnADisk.config, "host_swap": SCALE * 16 << 20}
+    environment = integ.NO_FILES
+
+    def test_too_large(self):
+        """a segment that is in a file, and that memory has no room for, is not lost, and the log says what to do"""
         owner, other = self.start(), self.start()
         owner("key 7 48", "fill 3")
         other("own 88 5", "key 7 48")

@@ -63,16 +63,17 @@ void shared_destroy(struct shared *shared)
 	free(shared);
 }
 
-static void set_host_fd(struct shared *shared, int fd)
+void shared_take_copy(struct shared *shared, int fd, uint32_t flags)
 {
 	if (shared->host_fd >= 0)
 		close(shared->host_fd);
 	shared->host_fd = fd;
+	shared->used = fd >= 0 && flags & CONTROL_SHM_MAPPED;
 }
 
 /* ---- orders ---- */
 
-static void say(struct core *core, uint32_t id, enum control_shm_command command, int status)
+void shared_say(struct core *core, uint32_t id, enum control_shm_command command, int status)
 {
 	struct control_shm message = shared_message(command);
 
@@ -97,7 +98,7 @@ static void answer_order(struct core *core, uint32_t id, enum control_shm_comman
 		if (shared->place == SHARED_HERE)
 			status = -EBUSY;
 	}
-	say(core, id, command, status);
+	shared_say(core, id, command, status);
 }
 
 static void order_done(struct core *core, struct shared *shared)
@@ -122,7 +123,7 @@ static void drop_job(struct job *job)
 	set_place(core, shared, SHARED_AWAY);
 	if (shared->order)
 		order_done(core, shared);
-	memory_unpin(core, range);
+	shared_rest(core, shared);
 	residency_wake(core);
 	core_unlock(core);
 }
@@ -140,7 +141,7 @@ static void stopped(struct core *core, struct direct_stop *stop)
 	direct_moved(core);
 	direct_resume(core);
 	carry_out(core, shared);
-	memory_unpin(core, shared->range);
+	shared_rest(core, shared);
 }
 
 static void begin_leaving(struct core *core, struct shared *shared)
@@ -193,7 +194,7 @@ void shared_settle(struct core *core, struct shared *shared, enum shared_place p
 {
 	set_place(core, shared, place);
 	if (place == SHARED_HERE)
-		set_host_fd(shared, -1);
+		shared_take_copy(shared, -1, 0);
 	if (shared->order)
 		carry_out(core, shared);
 }
@@ -221,7 +222,7 @@ static void stay(struct core *core, struct shared *shared)
 static void forget_copy(struct shared *shared)
 {
 	if (shared->place == SHARED_AWAY)
-		set_host_fd(shared, -1);
+		shared_take_copy(shared, -1, 0);
 }
 
 void shared_lost(struct core *core)
@@ -339,8 +340,8 @@ static void written_job(struct job *job)
 	close(shared->copy_fd);
 	shared->copy_fd = -1;
 	if (shared->copy_wanted) /* else the next gdevd would take it for an answer to its own */
-		say(core, shared->description.id, SHM_COMMAND_WRITE, shared->error);
-	memory_unpin(core, shared->range);
+		shared_say(core, shared->description.id, SHM_COMMAND_WRITE, shared->error);
+	shared_rest(core, shared);
 	core_unlock(core);
 }
 
@@ -367,7 +368,7 @@ static void write_out(struct core *core, uint32_t id, int *fd)
 		service_job(core, &shared->job, write_job);
 		return;
 	}
-	say(core, id, SHM_COMMAND_WRITE, -EAGAIN);
+	shared_say(core, id, SHM_COMMAND_WRITE, -EAGAIN);
 }
 
 void shared_ordered(struct core *core, const struct control_shm *order, int *fds, size_t fd_count)
@@ -393,7 +394,7 @@ void shared_ordered(struct core *core, const struct control_shm *order, int *fds
 			continue;
 		}
 		if (command == SHM_COMMAND_DROP && fd_count == 1)
-			set_host_fd(shared, fcntl(fds[0], F_DUPFD_CLOEXEC, 0));
+			shared_take_copy(shared, fcntl(fds[0], F_DUPFD_CLOEXEC, 0), order->flags);
 		shared->order = command;
 		done = false;
 	}
@@ -402,7 +403,7 @@ void shared_ordered(struct core *core, const struct control_shm *order, int *fds
 		return;
 	}
 	if (done)
-		say(core, id, command, 0);
+		shared_say(core, id, command, 0);
 	list_for_each (shared, &core->memory.shared, link)
 		if (shared->description.id == id && shared->order)
 			carry_out(core, shared);
@@ -410,8 +411,7 @@ void shared_ordered(struct core *core, const struct control_shm *order, int *fds
 
 /* ---- coming back ---- */
 
-/* With the lock: the pieces are there, or `place` says that they are not. */
-static void arrived(struct core *core, struct shared *shared, enum shared_place place, int error)
+void shared_arrived(struct core *core, struct shared *shared, enum shared_place place, int error)
 {
 	struct range *range = shared->range;
 
@@ -429,7 +429,7 @@ static void arrived(struct core *core, struct shared *shared, enum shared_place 
 		core->residency.load_error = error;
 	}
 	shared_settle(core, shared, place);
-	memory_unpin(core, range);
+	shared_rest(core, shared);
 	residency_wake(core);
 }
 
@@ -476,7 +476,7 @@ static void fetch_job(struct job *job)
 	if (error)
 		drop_moving(core, shared);
 	core_lock(core);
-	arrived(core, shared, error ? SHARED_AWAY : SHARED_HERE, error);
+	shared_arrived(core, shared, error ? SHARED_AWAY : SHARED_HERE, error);
 	core_unlock(core);
 }
 
@@ -508,12 +508,12 @@ static void loaded_job(struct job *job)
 	}
 	core_lock(core);
 	if (error) {
-		say(core, shared->description.id, SHM_COMMAND_MAP, error);
+		shared_say(core, shared->description.id, SHM_COMMAND_MAP, error);
 		memory_uncharge(core, bytes);
 	} else {
 		memory_hand_over(core, bytes);
 	}
-	arrived(core, shared, error ? SHARED_AWAY : SHARED_HERE, error);
+	shared_arrived(core, shared, error ? SHARED_AWAY : SHARED_HERE, error);
 	core_unlock(core);
 }
 
@@ -534,68 +534,26 @@ static void load_job(struct job *job)
 	}
 	drop_moving(core, shared);
 	core_lock(core);
-	say(core, shared->description.id, SHM_COMMAND_MAP, error);
+	shared_say(core, shared->description.id, SHM_COMMAND_MAP, error);
 	memory_uncharge(core, shared->range->bytes);
-	arrived(core, shared, SHARED_AWAY, error);
+	shared_arrived(core, shared, SHARED_AWAY, error);
 	core_unlock(core);
-}
-
-/* The device was given pages of a file, and takes none of that file system. */
-static int say_unmappable(const struct core *core, const struct shared *shared)
-{
-	log_error(
-		"session %llu has no room on the device for shared memory %u beside its own, and this device cannot use the "
-		"swap file that it is in: let swap_directory be on a tmpfs, or raise host_swap (gdev.conf)",
-		(unsigned long long)core->session.session, shared->description.id);
-	return -ENOMEM;
-}
-
-/* There is no room for it: it is used where it is (rule 9). */
-static void map_job(struct job *job)
-{
-	struct shared *shared = container_of(job, struct shared, job);
-	const struct range *range = shared->range;
-	struct core *core = shared->core;
-	int error = 0, protection = PROT_READ | (range->read_only ? 0 : PROT_WRITE);
-
-	if (mmap((void *)(uintptr_t)range->address, range->bytes, protection,
-		    MAP_SHARED | MAP_FIXED | MAP_POPULATE, shared->host_fd, 0) == MAP_FAILED)
-		error = -ENOMEM;
-	else if (core->ops->host_register)
-		error = core->ops->host_register(core->space, range->address, range->bytes);
-	if (error)
-		memory_reserve_again(range->address, range->bytes);
-	if (error == -EINVAL)
-		error = say_unmappable(core, shared);
-	core_lock(core);
-	say(core, shared->description.id, SHM_COMMAND_MAP, error);
-	arrived(core, shared, error ? SHARED_AWAY : SHARED_MAPPED, error);
-	core_unlock(core);
-}
-
-void shared_unmap(struct core *core, struct range *range)
-{
-	if (range->shared->place != SHARED_MAPPED)
-		return;
-	if (core->ops->host_unregister)
-		core->ops->host_unregister(core->space, range->address, range->bytes);
-	memory_reserve_again(range->address, range->bytes);
 }
 
 static void room_decided(struct core *core, struct charge *charge, int status)
 {
 	struct shared *shared = container_of(charge, struct shared, charge);
 
-	service_job(core, &shared->job, status ? map_job : load_job);
+	service_job(core, &shared->job, status ? shared_map_job : load_job);
 }
 
 static void take_answer(
 	struct core *core, struct shared *shared, int status, int *fds, size_t fd_count)
 {
 	if (status) {
-		set_host_fd(shared, steal_fd(&fds[0]));
+		shared_take_copy(shared, steal_fd(&fds[0]), status == 2 ? CONTROL_SHM_MAPPED : 0);
 		if (status == 2) {
-			service_job(core, &shared->job, map_job);
+			service_job(core, &shared->job, shared_map_job);
 			return;
 		}
 		shared->charge = (struct charge){
@@ -630,13 +588,13 @@ static void restore_answered(struct core *core, struct control_request *request,
 	if (status >= 0)
 		take_answer(core, shared, status, fds, fd_count);
 	else
-		arrived(core, shared, SHARED_AWAY, status == -ENOTCONN ? 0 : status);
+		shared_arrived(core, shared, SHARED_AWAY, status == -ENOTCONN ? 0 : status);
 }
 
 static void want(struct core *core, struct shared *shared)
 {
 	if (shared->place != SHARED_AWAY || !shared->range || !shared->range->ready ||
-		!control_connected(core))
+		shared->registering || !control_connected(core))
 		return;
 	set_place(core, shared, SHARED_WANTED);
 	memory_pin(shared->range);

@@ -304,7 +304,7 @@ int shared_fetch(struct core *core, struct control_shm *message, struct control_
 
 /* Puts what was fetched into the address space: the chunks, or nothing yet. */
 static int place(struct core *core, uint64_t address, struct shared *shared,
-	const struct control_shm *segment, struct range *fetched, bool read_only)
+	const struct control_shm *segment, struct range *fetched, int *host_fd, bool read_only)
 {
 	bool away = !fetched->piece_count;
 	struct range *range;
@@ -332,6 +332,8 @@ static int place(struct core *core, uint64_t address, struct shared *shared,
 	} else {
 		shared->range = range;
 		shared->description = *segment;
+		if (shared->host_fd < 0) /* else gdevd has said more since */
+			shared_take_copy(shared, steal_fd(host_fd), segment->flags);
 		range->shared = shared;
 		range->ready = true;
 		shared_settle(core, shared, away ? SHARED_AWAY : SHARED_HERE);
@@ -345,6 +347,7 @@ static int attach(struct core *core, struct control_shm *message, uint64_t addre
 	struct control_shm *segment)
 {
 	struct range fetched = {.kind = RANGE_SHARED};
+	autoclose int host_fd = -1;
 	struct shared *shared;
 	int error;
 
@@ -353,10 +356,10 @@ static int attach(struct core *core, struct control_shm *message, uint64_t addre
 	core_unlock(core);
 	if (!shared)
 		return -ENOMEM;
-	error = shared_fetch(core, message, segment, &fetched, &shared->host_fd);
+	error = shared_fetch(core, message, segment, &fetched, &host_fd);
 	if (!error)
-		error = place(
-			core, address, shared, segment, &fetched, message->flags & SHM_RDONLY);
+		error = place(core, address, shared, segment, &fetched, &host_fd,
+			message->flags & SHM_RDONLY);
 	if (error) {
 		if (segment->id)
 			detach(core, message->id);
@@ -704,15 +707,34 @@ void shared_finish(struct core *core)
 
 /* ---- a new gdevd ---- */
 
+static void register_again(struct core *core, struct shared *shared);
+
 /* The new gdevd learns where the host copy is. */
 static int back_host(struct core *core, const struct shared *shared)
 {
 	struct control_shm message = shared->request.message.shm, reply;
+	int status;
 
 	message.command = SHM_COMMAND_BACK;
-	return min_of(control_call_with(core, &message, &shared->host_fd, 1, CONTROL_SHM_REPLY,
-			      &reply, sizeof reply, NULL, NULL),
-		0);
+	status = control_call_with(core, &message, &shared->host_fd, 1, CONTROL_SHM_REPLY, &reply,
+		sizeof reply, NULL, NULL);
+	return min_of(status, 0);
+}
+
+/* What it was doing is done: gdevd may be another since. */
+void shared_rest(struct core *core, struct shared *shared)
+{
+	memory_unpin(core, shared->range);
+	if (shared->missed && control_connected(core))
+		register_again(core, shared);
+}
+
+/* It can be asked for now. */
+static void register_end(struct core *core, struct shared *shared)
+{
+	shared->registering = false;
+	shared_rest(core, shared);
+	residency_wake(core);
 }
 
 static void back_job(struct job *job)
@@ -727,7 +749,7 @@ static void back_job(struct job *job)
 		log_warning("shared memory %u is unknown to the new gdevd: %s",
 			shared->description.id, gdev_strerror(error));
 	core_lock(core);
-	memory_unpin(core, shared->range);
+	register_end(core, shared);
 	core_unlock(core);
 }
 
@@ -735,11 +757,16 @@ static void registered(struct core *core, struct control_request *request, int s
 	const struct control_header *reply, int *fds, size_t fd_count)
 {
 	struct shared *shared = container_of(request, struct shared, request);
+	const struct control_shm *answer = (const struct control_shm *)reply;
 
-	if (status == 1)
+	if (status == 1) {
 		service_job(core, &shared->job, back_job);
-	else
-		memory_unpin(core, shared->range);
+		return;
+	}
+	/* It has heard of another host copy, from those who were told of that one later. */
+	if (!status && shared->place == SHARED_AWAY && answer->flags & CONTROL_SHM_HOST && fd_count)
+		shared_take_copy(shared, steal_fd(&fds[0]), answer->flags);
+	register_end(core, shared);
 }
 
 /* Whether there is something to say of it to a gdevd that does not know it. */
@@ -750,29 +777,36 @@ static bool is_known_here(const struct shared *shared)
 		       shared->host_fd >= 0);
 }
 
+static void register_again(struct core *core, struct shared *shared)
+{
+	struct range *range = shared->range;
+	struct control_shm *message = &shared->request.message.shm;
+
+	shared->missed = range->pins; /* by what moves it, or tells a gdevd before this one */
+	if (!range->ready || range->pins || !is_known_here(shared))
+		return;
+	memory_pin(range); /* until gdevd has it */
+	shared->registering = true;
+	*message = shared->description;
+	message->header = shared_message(SHM_COMMAND_ATTACH).header;
+	message->command = SHM_COMMAND_ATTACH;
+	message->first_chunk = 0;
+	message->flags = (range->read_only ? SHM_RDONLY : 0) |
+			 (shared->description.flags & CONTROL_SHM_TRANSIENT) |
+			 (shared->place != SHARED_HERE ? CONTROL_SHM_HOST : 0) |
+			 (shared->place != SHARED_HERE && shared->used ? CONTROL_SHM_MAPPED : 0);
+	shared->request.expected = CONTROL_SHM_REPLY;
+	shared->request.answered = registered;
+	control_ask(core, &shared->request);
+}
+
 void shared_register(struct core *core)
 {
 	struct hold *hold;
 
-	for (size_t i = 0; i < core->memory.range_count; i++) {
-		struct range *range = core->memory.ranges[i];
-		struct shared *shared = range->shared;
-		if (!shared || !range->ready || range->pins || !is_known_here(shared))
-			continue;
-		memory_pin(range); /* until gdevd has it */
-		shared->request.message.shm = shared->description;
-		shared->request.message.shm.header = shared_message(SHM_COMMAND_ATTACH).header;
-		shared->request.message.shm.command = SHM_COMMAND_ATTACH;
-		shared->request.message.shm.first_chunk = 0;
-		shared->request.message.shm.flags =
-			(range->read_only ? SHM_RDONLY : 0) |
-			(shared->description.flags & CONTROL_SHM_TRANSIENT) |
-			(shared->place != SHARED_HERE ? CONTROL_SHM_HOST : 0) |
-			(shared->place == SHARED_MAPPED ? CONTROL_SHM_MAPPED : 0);
-		shared->request.expected = CONTROL_SHM_REPLY;
-		shared->request.answered = registered;
-		control_ask(core, &shared->request);
-	}
+	for (size_t i = 0; i < core->memory.range_count; i++)
+		if (core->memory.ranges[i]->shared)
+			register_again(core, core->memory.ranges[i]->shared);
 	/* Behind these, so that what is mapped somewhere is known when it is held. */
 	list_for_each (hold, &core->memory.holds, link) {
 		struct control_shm message = shared_message(SHM_COMMAND_HOLD);

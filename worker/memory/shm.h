@@ -49,7 +49,10 @@ struct shared {
 	uint64_t sequence; /* LEAVING: commands up to this one may reach it, */
 	bool stopping;     /* and the client, which copies by itself */
 	struct direct_stop stop;
-	int host_fd; /* AWAY, MAPPED: the host copy, if we have it; -1 */
+	int host_fd;      /* AWAY, MAPPED: the host copy, if we have it; -1 */
+	bool used;        /* it is used where it is, by others at least */
+	bool missed;      /* the gdevd that is new does not know of it yet: it was moving; */
+	bool registering; /* or is just being told */
 
 	/* While it moves. */
 	struct range moving; /* what is brought in */
@@ -103,6 +106,16 @@ bool shared_is_away(struct core *core, const struct device_command *command);
 void shared_want(struct core *core, const struct device_command *command);
 /* gdevd is gone: what was leaving stays. */
 void shared_lost(struct core *core);
+/* With the lock. Between these files: says so to gdevd; takes the descriptor of the host copy (-1: there is none), of
+ * which gdevd has said `flags`; the pieces are there, or `place` says where else it is. */
+void shared_say(struct core *core, uint32_t id, enum control_shm_command command, int status);
+void shared_take_copy(struct shared *shared, int fd, uint32_t flags);
+void shared_arrived(struct core *core, struct shared *shared, enum shared_place place, int error);
+
+/* ---- shared_map.c: used from the host copy ---- */
+
+/* There is no room for it on the device. */
+void shared_map_job(struct job *job);
 /* Unlocked: its host copy is not used at its address any more. */
 void shared_unmap(struct core *core, struct range *range);
 
@@ -121,6 +134,8 @@ int shared_import(struct core *core, struct control_shm *segment, struct range *
 /* The chunks from range->piece_count on. */
 int shared_fetch(struct core *core, struct control_shm *message, struct control_shm *segment,
 	struct range *range, int *host_fd);
+/* With the lock: a job of the segment's, which had its range pinned, is over. */
+void shared_rest(struct core *core, struct shared *shared);
 int shared_back(struct core *core, const struct range *range, const struct control_shm *segment);
 struct control_shm shared_message(enum control_shm_command command);
 void shared_finish(struct core *core);

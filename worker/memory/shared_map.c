@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See shm.h: a segment that has no room on the device beside what its session has is used where its host copy is
+ * (docs/memory.md, rules 9 and 12), by all. If that is a file which the device cannot use it is copied to memory first: gdevd,
+ * which has given it to us alone to bring in, makes room there and a new host copy. The file stays what is valid until
+ * gdevd has heard that the bytes are there; whoever is killed before leaves it so.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "gdev/error.h"
+#include "worker/core.h"
+#include "worker/memory/shm.h"
+
+static int map(struct core *core, const struct range *range, int fd)
+{
+	int error = 0, protection = PROT_READ | (range->read_only ? 0 : PROT_WRITE);
+
+	if (mmap((void *)(uintptr_t)range->address, range->bytes, protection,
+		    MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0) == MAP_FAILED)
+		error = -ENOMEM;
+	else if (core->ops->host_register)
+		error = core->ops->host_register(core->space, range->address, range->bytes);
+	if (error)
+		memory_reserve_again(range->address, range->bytes);
+	return error;
+}
+
+static void unmap(struct core *core, const struct range *range)
+{
+	if (core->ops->host_unregister)
+		core->ops->host_unregister(core->space, range->address, range->bytes);
+	memory_reserve_again(range->address, range->bytes);
+}
+
+void shared_unmap(struct core *core, struct range *range)
+{
+	if (range->shared->place == SHARED_MAPPED)
+		unmap(core, range);
+}
+
+/* ---- from a file to memory ---- */
+
+static int read_all(int fd, void *memory, uint64_t bytes)
+{
+	for (uint64_t done = 0; done < bytes;) {
+		ssize_t part = pread(fd, (uint8_t *)memory + done, bytes - done, (off_t)done);
+		if (part < 0 && errno == EINTR)
+			continue;
+		if (part <= 0)
+			return part ? -errno : -EIO;
+		done += (uint64_t)part;
+	}
+	return 0;
+}
+
+/* Its pages are there when this succeeds. */
+static int copy_file(int from, int to, uint64_t bytes)
+{
+	void *memory;
+	int error;
+
+	if (fallocate(to, 0, 0, (off_t)bytes))
+		return -ENOMEM;
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0);
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	error = read_all(from, memory, bytes);
+	munmap(memory, bytes);
+	return error;
+}
+
+static int call(struct core *core, const struct shared *shared, enum control_shm_command command,
+	int *fds, size_t *fd_count)
+{
+	struct control_shm message = shared_message(command), reply;
+	int status;
+
+	message.id = shared->description.id;
+	status = control_call(
+		core, &message, CONTROL_SHM_REPLY, &reply, sizeof reply, fds, fd_count);
+	return min_of(status, 0);
+}
+
+/* -ENOTCONN: the gdevd that had us bring it in is gone. */
+static int move(struct core *core, struct shared *shared)
+{
+	struct range *range = shared->range;
+	const struct piece whole = {.range = range};
+	uint64_t begin_ns = trace_time(core);
+	autoclose int fd = -1;
+	size_t fd_count = 1;
+	int error = call(core, shared, SHM_COMMAND_MOVE, &fd, &fd_count);
+
+	if (!error)
+		error = fd < 0 ? -GDEV_E_PROTOCOL : copy_file(shared->host_fd, fd, range->bytes);
+	if (!error)
+		error = map(core, range, fd);
+	if (error)
+		return error == -EAGAIN ? -ENOTCONN : error;
+	if (call(core, shared, SHM_COMMAND_MAP, NULL, NULL)) {
+		unmap(core, range);
+		return -ENOTCONN;
+	}
+	core_lock(core);
+	trace_swap(core, TRACE_SWAP_TO_MEMORY, &whole, range->bytes, begin_ns, trace_time(core));
+	shared_take_copy(shared, steal_fd(&fd), CONTROL_SHM_MAPPED);
+	core_unlock(core);
+	return 0;
+}
+
+static void say_why(const struct core *core, const struct shared *shared)
+{
+	log_error(
+		"session %llu has no room on the device for shared memory %u beside its own, this device cannot use the "
+		"swap file that it is in, and host_swap has no room for it: let swap_directory be on a tmpfs, or raise "
+		"host_swap (gdev.conf)",
+		(unsigned long long)core->session.session, shared->description.id);
+}
+
+void shared_map_job(struct job *job)
+{
+	struct shared *shared = container_of(job, struct shared, job);
+	struct core *core = shared->core;
+	int error = map(core, shared->range, shared->host_fd);
+	bool moves = error == -EINVAL;
+
+	if (moves)
+		error = move(core, shared);
+	if (moves && error == -ENOMEM)
+		say_why(core, shared);
+	core_lock(core);
+	if (!moves || error)
+		shared_say(core, shared->description.id, SHM_COMMAND_MAP, error);
+	shared_arrived(
+		core, shared, error ? SHARED_AWAY : SHARED_MAPPED, error == -ENOTCONN ? 0 : error);
+	core_unlock(core);
+}
