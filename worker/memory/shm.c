@@ -18,13 +18,6 @@
 #include "worker/command.h"
 #include "worker/core.h"
 
-/* Shared memory that the session holds without having it anywhere. */
-struct hold {
-	struct list link;
-	struct control_shm description;
-	uint32_t count;
-};
-
 struct control_shm shared_message(enum control_shm_command command)
 {
 	return (struct control_shm){
@@ -33,7 +26,7 @@ struct control_shm shared_message(enum control_shm_command command)
 	};
 }
 
-static int call(struct core *core, const struct control_shm *message, struct control_shm *reply,
+int shared_call(struct core *core, const struct control_shm *message, struct control_shm *reply,
 	int *fds, size_t *fd_count)
 {
 	int status =
@@ -63,8 +56,7 @@ static void answer(struct command *command, int status, const struct control_shm
 
 /* ---- backing ---- */
 
-/* Segments have chunks of one size, the largest that makes them up. */
-static uint64_t chunk_bytes_for(uint64_t bytes)
+uint64_t shared_chunk_bytes(uint64_t bytes)
 {
 	uint64_t chunk = DEVICE_CHUNK_MIN;
 
@@ -144,9 +136,7 @@ static int pay(struct core *core, uint64_t bytes)
 	return payment.status;
 }
 
-/* A segment that gdevd has just made for us: it is paid for, made of zeroed chunks, and handed over. */
-static int create_segment(
-	struct core *core, const struct control_shm *segment, uint64_t chunk_bytes)
+int shared_make(struct core *core, const struct control_shm *segment, uint64_t chunk_bytes)
 {
 	struct range range = {.kind = RANGE_SHARED, .bytes = segment->bytes};
 	struct control_shm remove = shared_message(SHM_COMMAND_REMOVE), reply;
@@ -163,7 +153,7 @@ static int create_segment(
 	if (error) {
 		remove.id = segment->id;
 		memcpy(remove.token, segment->token, sizeof remove.token);
-		call(core, &remove, &reply, NULL, NULL);
+		shared_call(core, &remove, &reply, NULL, NULL);
 	}
 	if (paid) {
 		core_lock(core);
@@ -186,9 +176,9 @@ static void get_job(struct job *job)
 	message.key = record->key;
 	message.flags = record->flags & ~CONTROL_SHM_TRANSIENT;
 	message.bytes = align_up(record->bytes, DEVICE_CHUNK_MIN);
-	status = call(command->core, &message, &reply, NULL, NULL);
+	status = shared_call(command->core, &message, &reply, NULL, NULL);
 	if (status == 1)
-		status = create_segment(command->core, &reply, chunk_bytes_for(message.bytes));
+		status = shared_make(command->core, &reply, shared_chunk_bytes(message.bytes));
 	answer(command, status, &reply);
 }
 
@@ -202,7 +192,7 @@ void shm_get(struct command *command)
 
 /* ---- attaching ---- */
 
-static void detach(struct core *core, uint32_t id)
+void shared_detach(struct core *core, uint32_t id)
 {
 	struct control_shm message = shared_message(SHM_COMMAND_DETACH);
 
@@ -285,7 +275,7 @@ int shared_fetch(struct core *core, struct control_shm *message, struct control_
 		int fds[FD_PASS_MAX];
 		size_t count = array_length(fds);
 		message->first_chunk = (uint32_t)range->piece_count;
-		error = call(core, message, segment, fds, &count);
+		error = shared_call(core, message, segment, fds, &count);
 		if (error < 0) {
 			if (!message->first_chunk)
 				segment->id = 0;
@@ -342,8 +332,7 @@ static int place(struct core *core, uint64_t address, struct shared *shared,
 	return error;
 }
 
-/* message: who is attached, and how. */
-static int attach(struct core *core, struct control_shm *message, uint64_t address,
+int shared_attach(struct core *core, struct control_shm *message, uint64_t address,
 	struct control_shm *segment)
 {
 	struct range fetched = {.kind = RANGE_SHARED};
@@ -362,7 +351,7 @@ static int attach(struct core *core, struct control_shm *message, uint64_t addre
 			message->flags & SHM_RDONLY);
 	if (error) {
 		if (segment->id)
-			detach(core, message->id);
+			shared_detach(core, message->id);
 		memory_drop_pieces(core, &fetched);
 		free(fetched.pieces);
 		core_lock(core);
@@ -381,7 +370,7 @@ static void attach_job(struct job *job)
 
 	message.id = record->id;
 	message.flags = record->flags & SHM_RDONLY;
-	error = attach(command->core, &message, record->address, &segment);
+	error = shared_attach(command->core, &message, record->address, &segment);
 	answer(command, error, &segment);
 }
 
@@ -403,7 +392,7 @@ static void detach_job(struct job *job)
 	memory_unmap_pieces(core, range, range->piece_count);
 	shared_unmap(core, range);
 	memory_drop_pieces(core, range);
-	detach(core, shared->description.id);
+	shared_detach(core, shared->description.id);
 	core_lock(core);
 	shared_remove(core, shared);
 	memory_remove(core, range);
@@ -422,6 +411,11 @@ void shm_detach(struct command *command)
 		memory_retire(command, range, detach_job);
 }
 
+void shared_free(struct command *command, struct range *range)
+{
+	memory_retire(command, range, detach_job);
+}
+
 /* ---- control ---- */
 
 static void control_job(struct job *job)
@@ -436,7 +430,7 @@ static void control_job(struct job *job)
 
 	message.id = record->id;
 	message.mode = record->flags;
-	status = call(command->core, &message, &reply, NULL, NULL);
+	status = shared_call(command->core, &message, &reply, NULL, NULL);
 	answer(command, status, &reply);
 }
 
@@ -448,261 +442,6 @@ void shm_control(struct command *command)
 		command_answer(command, -EINVAL, NULL, 0);
 	else
 		service_job(command->core, &command->job, control_job);
-}
-
-/* ---- shared by token ---- */
-
-static struct hold *find_hold(struct core *core, uint32_t id)
-{
-	struct hold *hold;
-
-	list_for_each (hold, &core->memory.holds, link)
-		if (hold->description.id == id)
-			return hold;
-	return NULL;
-}
-
-/* gdevd has counted one attachment more. */
-static int add_hold(struct core *core, const struct control_shm *segment)
-{
-	struct hold *hold = find_hold(core, segment->id);
-
-	if (!hold) {
-		hold = calloc(1, sizeof *hold);
-		if (!hold)
-			return -ENOMEM;
-		hold->description = *segment;
-		list_append(&core->memory.holds, &hold->link);
-	}
-	hold->count++;
-	return 0;
-}
-
-/* With the lock: the job is done, and the session holds what it has got. */
-static void answer_shared(struct command *command, int status, const struct control_shm *segment)
-{
-	struct reply_shared reply = {0};
-
-	if (status >= 0) {
-		reply.id = segment->id;
-		reply.bytes = segment->bytes;
-		memcpy(reply.token, segment->token, sizeof reply.token);
-	}
-	command_answer(command, min_of(status, 0), &reply, status >= 0 ? sizeof reply : 0);
-}
-
-static void hold_and_answer(struct command *command, int status, const struct control_shm *segment)
-{
-	struct core *core = command->core;
-	bool held = status >= 0;
-
-	core_lock(core);
-	if (held)
-		status = add_hold(core, segment);
-	answer_shared(command, status, segment);
-	core_unlock(core);
-	if (held && status)
-		detach(core, segment->id);
-}
-
-/* A transient segment that gdevd makes for `bytes`; status as of call(). */
-static int get_transient(struct core *core, uint64_t bytes, struct control_shm *segment)
-{
-	struct control_shm message = shared_message(SHM_COMMAND_GET);
-	int status;
-
-	message.key = IPC_PRIVATE;
-	message.flags = CONTROL_SHM_TRANSIENT | 0600;
-	message.bytes = bytes;
-	status = call(core, &message, segment, NULL, NULL);
-	return status == 0 ? -GDEV_E_PROTOCOL : status;
-}
-
-static void create_job(struct job *job)
-{
-	struct command *command = container_of(job, struct command, job);
-	uint64_t bytes = align_up(command->request.shared->bytes, DEVICE_CHUNK_MIN);
-	struct control_shm segment;
-	int status = get_transient(command->core, bytes, &segment);
-
-	if (status == 1)
-		status = create_segment(command->core, &segment, chunk_bytes_for(bytes));
-	hold_and_answer(command, status, &segment);
-}
-
-void shared_create(struct command *command)
-{
-	uint64_t bytes = command->request.shared->bytes;
-
-	if (!bytes || bytes > command->core->session.arena_bytes)
-		command_answer(command, -EINVAL, NULL, 0);
-	else
-		service_job(command->core, &command->job, create_job);
-}
-
-/* What had no room on the device cannot be shared. */
-static bool is_resident(const struct range *range)
-{
-	for (size_t i = 0; i < range->piece_count; i++)
-		if (range->pieces[i].state != PIECE_RESIDENT)
-			return false;
-	return true;
-}
-
-/* Hands the object's chunks to gdevd. With the lock, an entry is there before gdevd may give orders for it. */
-static int hand_out(
-	struct core *core, struct range *range, struct control_shm *segment, struct shared **shared)
-{
-	struct control_shm remove = shared_message(SHM_COMMAND_REMOVE), reply;
-	int status = get_transient(core, range->bytes, segment);
-
-	if (status != 1)
-		return status;
-	core_lock(core);
-	*shared = shared_create_entry(core, segment->id);
-	core_unlock(core);
-	status = *shared ? shared_back(core, range, segment) : -ENOMEM;
-	if (status) {
-		remove.id = segment->id;
-		memcpy(remove.token, segment->token, sizeof remove.token);
-		call(core, &remove, &reply, NULL, NULL);
-	}
-	return status;
-}
-
-/* The chunks stay where they are; what in-flight commands do to them goes on. */
-static void export_job(struct job *job)
-{
-	struct command *command = container_of(job, struct command, job);
-	struct range *range = command->range;
-	struct core *core = command->core;
-	struct shared *shared = NULL;
-	struct control_shm segment;
-	int status = hand_out(core, range, &segment, &shared);
-
-	core_lock(core);
-	range->stays = false;
-	if (!status) {
-		memory_hand_over(core, range->bytes);
-		range->kind = RANGE_SHARED;
-		if (range->lent) /* from here on copies of it are ours */
-			direct_moved(core);
-		range->shared = shared;
-		shared->range = range;
-		shared->description = segment;
-		shared->exported = true;
-	}
-	range->exporting = false;
-	answer_shared(command, status, &segment);
-	if (!status)
-		shared_settle(core, shared, SHARED_HERE);
-	else if (shared)
-		shared_remove(core, shared);
-	memory_unpin(core, range);
-	core_unlock(core);
-}
-
-void shared_export(struct command *command)
-{
-	uint64_t address = command->request.shared->address;
-	struct range *range = memory_find(command->core, address, 1);
-
-	if (!range || range->address != address ||
-		(range->kind != RANGE_DEVICE && !shared_is_export(range))) {
-		command_answer(command, -EINVAL, NULL, 0);
-	} else if (range->kind == RANGE_SHARED) {
-		answer_shared(command, 0, &range->shared->description);
-	} else if (!residency_keep(command->core, range)) {
-		/* It comes in first. */
-		list_append(&command->core->residency.exports, &command->link);
-	} else if (!is_resident(range)) {
-		range->stays = false;
-		command_answer(command, -ENOMEM, NULL, 0);
-	} else if (range->exporting) { /* twice at once: no client of ours does it */
-		command_answer(command, -EAGAIN, NULL, 0);
-	} else {
-		range->exporting = true;
-		command->range = range;
-		memory_pin(range);
-		service_job(command->core, &command->job, export_job);
-	}
-}
-
-static void hold_job(struct job *job)
-{
-	struct command *command = container_of(job, struct command, job);
-	const struct record_shared *record = command->request.shared;
-	struct control_shm message = shared_message(SHM_COMMAND_HOLD), segment;
-
-	message.id = record->id;
-	memcpy(message.token, record->token, sizeof message.token);
-	hold_and_answer(command, call(command->core, &message, &segment, NULL, NULL), &segment);
-}
-
-void shared_hold(struct command *command)
-{
-	service_job(command->core, &command->job, hold_job);
-}
-
-void shared_drop(struct command *command)
-{
-	struct core *core = command->core;
-	struct hold *hold = find_hold(core, command->request.shared->id);
-	struct control_shm message = shared_message(SHM_COMMAND_DETACH);
-
-	if (!hold) {
-		command_answer(command, -EINVAL, NULL, 0);
-		return;
-	}
-	message.id = hold->description.id;
-	control_send(core, &message, NULL, 0);
-	if (!--hold->count) {
-		list_remove(&hold->link);
-		free(hold);
-	}
-	command_answer(command, 0, NULL, 0);
-}
-
-static void map_job(struct job *job)
-{
-	struct command *command = container_of(job, struct command, job);
-	const struct record_shared *record = command->request.shared;
-	struct control_shm message = shared_message(SHM_COMMAND_ATTACH), segment = {0};
-	int error;
-
-	message.id = record->id;
-	message.flags = CONTROL_SHM_TRANSIENT | (record->flags & SHM_RDONLY);
-	memcpy(message.token, record->token, sizeof message.token);
-	error = attach(command->core, &message, record->address, &segment);
-	core_lock(command->core);
-	answer_shared(command, error, &segment);
-	core_unlock(command->core);
-}
-
-void shared_map(struct command *command)
-{
-	if (command->request.shared->address % ARENA_ALIGN)
-		command_answer(command, -EINVAL, NULL, 0);
-	else
-		service_job(command->core, &command->job, map_job);
-}
-
-bool shared_is_export(const struct range *range)
-{
-	return range->kind == RANGE_SHARED && range->shared && range->shared->exported;
-}
-
-void shared_free(struct command *command, struct range *range)
-{
-	memory_retire(command, range, detach_job);
-}
-
-void shared_finish(struct core *core)
-{
-	struct hold *hold, *next;
-
-	list_for_each_safe (hold, next, &core->memory.holds, link)
-		free(hold);
 }
 
 /* ---- a new gdevd ---- */
@@ -802,18 +541,10 @@ static void register_again(struct core *core, struct shared *shared)
 
 void shared_register(struct core *core)
 {
-	struct hold *hold;
-
 	for (size_t i = 0; i < core->memory.range_count; i++)
 		if (core->memory.ranges[i]->shared)
 			register_again(core, core->memory.ranges[i]->shared);
 	/* Behind these, so that what is mapped somewhere is known when it is held. */
-	list_for_each (hold, &core->memory.holds, link) {
-		struct control_shm message = shared_message(SHM_COMMAND_HOLD);
-		message.id = hold->description.id;
-		memcpy(message.token, hold->description.token, sizeof message.token);
-		for (uint32_t i = 0; i < hold->count; i++)
-			control_send(core, &message, NULL, 0);
-	}
+	shared_register_holds(core);
 	residency_wake(core); /* what is away can be asked for again */
 }

@@ -73,7 +73,7 @@ void shm_attach(struct command *command);
 void shm_detach(struct command *command);
 void shm_control(struct command *command);
 
-/* Immediate records SHARED_*. With the lock. */
+/* shm_handles.c: immediate records SHARED_*. With the lock. */
 void shared_create(struct command *command);
 void shared_export(struct command *command);
 void shared_hold(struct command *command);
@@ -138,6 +138,20 @@ int shared_fetch(struct core *core, struct control_shm *message, struct control_
 void shared_rest(struct core *core, struct shared *shared);
 int shared_back(struct core *core, const struct range *range, const struct control_shm *segment);
 struct control_shm shared_message(enum control_shm_command command);
+/* gdevd's answer: its status, or -GDEV_E_NO_DAEMON. */
+int shared_call(struct core *core, const struct control_shm *message, struct control_shm *reply,
+	int *fds, size_t *fd_count);
+/* Segments have chunks of one size, the largest that makes them up. */
+uint64_t shared_chunk_bytes(uint64_t bytes);
+/* A segment that gdevd has just made for us: it is paid for, made of zeroed chunks, and handed over. */
+int shared_make(struct core *core, const struct control_shm *segment, uint64_t chunk_bytes);
+/* `message`: what is attached, by whom, and how. What gdevd said of it is in `segment`. */
+int shared_attach(struct core *core, struct control_shm *message, uint64_t address,
+	struct control_shm *segment);
+void shared_detach(struct core *core, uint32_t id);
+
+/* shm_handles.c. With the lock: what is held is told to a new gdevd; and is forgotten. */
+void shared_register_holds(struct core *core);
 void shared_finish(struct core *core);
 
 #endif
