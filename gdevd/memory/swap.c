@@ -132,13 +132,15 @@ static uint64_t awaited_until_ns(const struct worker *worker)
 	return residency->ordered_ns + (residency->ordered_flags & EVICT_MOVE ? MOVE_NS : GIVE_NS);
 }
 
-/* One that does not answer is not waited for. */
+/* It is at an order. One that does not answer is not waited for. */
+static bool is_ordered(const struct worker *worker)
+{
+	return worker->residency.order && clock_now_ns() < awaited_until_ns(worker);
+}
+
 static bool is_giving(const struct worker *worker)
 {
-	const struct worker_residency *residency = &worker->residency;
-
-	return residency->order && residency->ordered_flags & EVICT_SLOTS &&
-	       clock_now_ns() < awaited_until_ns(worker);
+	return is_ordered(worker) && worker->residency.ordered_flags & EVICT_SLOTS;
 }
 
 /* What it is to give yet. */
@@ -157,7 +159,7 @@ uint64_t swap_asked_again_at(const struct daemon *daemon)
 	uint64_t at_ns = UINT64_MAX;
 
 	list_for_each (worker, &daemon->workers.all, link)
-		if (is_giving(worker))
+		if (is_ordered(worker))
 			at_ns = min_of(at_ns, awaited_until_ns(worker));
 		else if (residency_is_paused(&worker->swapping.pause))
 			at_ns = min_of(at_ns, worker->swapping.pause.until_ns);
@@ -248,7 +250,7 @@ static bool ask_to_move(const struct worker *asks, uint64_t bytes)
 	list_for_each (worker, &daemon->workers.all, link) {
 		asked |=
 			worker != asks &&
-			(is_giving(worker) ||
+			(is_giving(worker) || (is_ordered(worker) && movable(worker)) ||
 				(worker_is_going(worker) && worker->swap[SWAP_MEMORY].used_bytes) ||
 				residency_is_hopeful(&worker->swapping.pause, PATIENCE_LITTLE));
 		bytes -= min_of(bytes, coming(worker));

@@ -243,6 +243,18 @@ class Memory(harness.GdevdTest):
         self.expect_slot(other, 0)
         wait_for(lambda: self.status()["devices"][0]["swap_used_bytes"] == 32 << 20, what="the return of the rest")
 
+    def test_who_is_at_another_order_is_asked_after_it(self):
+        idle, other = self.begin_with_files((48, 0))
+        self.assertEqual(idle.memory(15 << 20)[0], 0)
+        self.admin("vgpu", "set", "gdev0", "--memory", "8M")
+        order = self.expect_order(idle)  # for which the rest of host swap is charged
+        self.want_memory(other, 32 << 20)
+        self.assertEqual(self.ask_slot(idle, 1 << 20, wire.WISH_FILE), (0, 1))
+        idle.tell(self.swap(-(16 << 20)))
+        self.give(idle, *order)
+        self.move(idle, *self.expect_move(idle))
+        self.expect_slot(other, 0)
+
     def test_what_is_mapped_does_not_move(self):
         idle, other = self.begin_with_files((64, 0))
         idle.tell(b"page" + wire.PAGE_MAPPED.to_bytes(4, "little") + (64 << 20).to_bytes(8, "little"))
