@@ -150,8 +150,10 @@ void fake_worker_move(struct fake_worker *worker, uint64_t address)
 {
 	unsigned at = find_object(worker, address);
 
+	pthread_mutex_lock(&worker->move_lock);
 	close(worker->objects[at].fd);
 	assert_int_equal(put_memory(worker, at), 0);
+	pthread_mutex_unlock(&worker->move_lock);
 	atomic_fetch_add(&worker->moves, 1);
 	__atomic_add_fetch(&worker->segment->header.direct_generation, 1, __ATOMIC_SEQ_CST);
 }
@@ -274,8 +276,10 @@ static void serve_peer(struct fake_worker *worker)
 		message.pieces = 1;
 		message.piece_bytes[0] = message.bytes;
 		atomic_fetch_add(&worker->lent, 1);
+		pthread_mutex_lock(&worker->move_lock);
 		fd_send(worker->peer, &message, sizeof message, &worker->objects[at].fd,
 			!message.status);
+		pthread_mutex_unlock(&worker->move_lock);
 		return;
 	}
 	fd_send(worker->peer, &message, sizeof message, NULL, 0);
@@ -364,6 +368,7 @@ int connect_open(const char *vgpu, struct gdev_description *description, struct 
 	worker->wake_worker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	worker->wake_client = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	worker->peer = peers[1];
+	pthread_mutex_init(&worker->move_lock, NULL);
 	connection = (struct shm_connection){
 		.control = open("/dev/null", O_RDONLY | O_CLOEXEC),
 		.segment = segment,
@@ -425,5 +430,6 @@ void fake_worker_free(struct fake_worker *worker)
 		close(worker->objects[i].fd);
 	close(worker->wake_worker);
 	close(worker->wake_client);
+	pthread_mutex_destroy(&worker->move_lock);
 	free(worker);
 }

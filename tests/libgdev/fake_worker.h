@@ -28,8 +28,9 @@ struct fake_worker {
 	unsigned pending_count;
 	struct {
 		uint64_t address, bytes;
-		int fd;
+		int fd;              /* move_lock: who lends it must not find it closed */
 	} objects[FAKE_OBJECTS_MAX]; /* of device memory */
+	pthread_mutex_t move_lock;
 	unsigned object_count;
 
 	/* What the test tells it. */
