@@ -400,8 +400,8 @@ static void become_warm(struct worker *worker)
 	daemon->workers.warm++;
 	if (client)
 		client_wait(client);
-	workers_adjust(
-		daemon); /* its virtual GPU may have no room, and a segment wait that could make some */
+	/* Also for a client: its virtual GPU may have no room, and a segment wait that could make some. */
+	workers_adjust(daemon);
 }
 
 void worker_ready(struct worker *worker)

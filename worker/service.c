@@ -30,10 +30,10 @@
 #define POLL_PAUSE_MIN_NS (100 * NS_PER_US)
 #define POLL_PAUSE_MAX_NS (2 * NS_PER_MS)
 #define POLL_NEAR_NS (300 * NS_PER_US) /* not worth sleeping: waking up may take as long */
-#define DOUBT_PART 4
-#define SPINS 64    /* looks at the ring between two looks at the clock */
-#define OWED_MAX 16 /* batches that are read while long work waits for their reader */
-#define SINCE_NOW 1 /* working_since: it has just begun, and has not read the clock yet */
+#define DOUBT_PART 4 /* what may be off by more than that part of it is not expected */
+#define SPINS 64     /* looks at the ring between two looks at the clock */
+#define OWED_MAX 16  /* batches that are read while long work waits for their reader */
+#define SINCE_NOW 1  /* working_since: it has just begun, and has not read the clock yet */
 
 /* The number of this thread in its service; 0: not one of its threads. */
 static __thread uint32_t my_number;
