@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -128,4 +129,31 @@ int fd_shared_memory_size(int fd, uint64_t *size)
 		return -EINVAL;
 	*size = (uint64_t)end;
 	return 0;
+}
+
+/* A read or a write may do less than was asked for. */
+static int transfer(int fd, uint8_t *bytes, uint64_t count, uint64_t offset, bool out)
+{
+	while (count) {
+		ssize_t part = out ? pwrite(fd, bytes, count, (off_t)offset)
+				   : pread(fd, bytes, count, (off_t)offset);
+		if (part < 0 && errno == EINTR)
+			continue;
+		if (part <= 0)
+			return part ? -errno : -EIO;
+		bytes += part;
+		offset += (uint64_t)part;
+		count -= (uint64_t)part;
+	}
+	return 0;
+}
+
+int fd_read_at(int fd, void *bytes, uint64_t count, uint64_t offset)
+{
+	return transfer(fd, bytes, count, offset, false);
+}
+
+int fd_write_at(int fd, const void *bytes, uint64_t count, uint64_t offset)
+{
+	return transfer(fd, (uint8_t *)(uintptr_t)bytes, count, offset, true);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Descriptors: messages with descriptors over SOCK_SEQPACKET sockets, sealed shared memory.
+ * Descriptors: messages with descriptors over SOCK_SEQPACKET sockets, sealed shared memory, parts of files.
  * All calls return 0 or a count, or -errno.
  */
 #ifndef GDEV_BASE_FD_H
@@ -28,5 +28,9 @@ int fd_shared_memory(const char *name, uint64_t size);
 
 /* Checks that a received descriptor is such a memfd and gives its size. -EINVAL when it is not. */
 int fd_shared_memory_size(int fd, uint64_t *size);
+
+/* All of it, at an offset of a file. -EIO: the file ends before. */
+int fd_read_at(int fd, void *bytes, uint64_t count, uint64_t offset);
+int fd_write_at(int fd, const void *bytes, uint64_t count, uint64_t offset);
 
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "worker/core.h"
 
 #define CODE_BYTES_MAX (256u << 20)
@@ -36,28 +37,6 @@ static int ask(struct core *core, uint16_t type, const uint8_t key[16], uint64_t
 	return status;
 }
 
-static int read_all(int fd, void *bytes, size_t length)
-{
-	for (size_t done = 0; done < length;) {
-		ssize_t n = pread(fd, (char *)bytes + done, length - done, (off_t)done);
-		if (n <= 0)
-			return -EIO;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
-static int write_all(int fd, const void *bytes, size_t length)
-{
-	for (size_t done = 0; done < length;) {
-		ssize_t n = pwrite(fd, (const char *)bytes + done, length - done, (off_t)done);
-		if (n <= 0)
-			return -EIO;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
 int cache_load(void *owner, const uint8_t key[16], void **result, size_t *length)
 {
 	struct core *core = owner;
@@ -74,7 +53,7 @@ int cache_load(void *owner, const uint8_t key[16], void **result, size_t *length
 	bytes = malloc((size_t)size);
 	if (!bytes)
 		return -ENOENT;
-	if (read_all(fd, bytes, (size_t)size)) {
+	if (fd_read_at(fd, bytes, (uint64_t)size, 0)) {
 		free(bytes);
 		return -ENOENT;
 	}
@@ -94,7 +73,7 @@ void cache_store(void *owner, const uint8_t key[16], const void *bytes, size_t l
 
 	if (length > CODE_BYTES_MAX || ask(core, CONTROL_CACHE_PUT, key, length, &fd))
 		return;
-	if (write_all(fd, bytes, length))
+	if (fd_write_at(fd, bytes, length, 0))
 		return; /* never committed: gdevd drops it */
 	memcpy(commit.key, key, sizeof commit.key);
 	control_tell(core, &commit, NULL, 0);

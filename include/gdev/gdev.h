@@ -121,7 +121,7 @@ int gquery(struct gdev_handle *handle, enum gdev_query_type type, uint64_t *resu
 enum gdev_tune_type {
 	GTUNE_CHUNK_BYTES,  /* of two-stage copies (section 4.1, figure 3) */
 	GTUNE_INLINE_BYTES, /* up to here a copy to the device rides in its command (figure 4) */
-	GTUNE_SPIN_NS,      /* how long gsync spins before it sleeps */
+	GTUNE_SPIN_NS, /* ns that gsync spins before it sleeps; a tenth or twice that, when waits take longer */
 };
 
 int gtune(struct gdev_handle *handle, enum gdev_tune_type type, uint64_t value);

@@ -94,7 +94,7 @@ enum gdev_query {
 int gdev_session_query(struct gdev_session *session, enum gdev_query what, uint64_t *value);
 
 enum gdev_tune {
-	GDEV_TUNE_SPIN_NS,      /* how long a waiting thread spins before it sleeps */
+	GDEV_TUNE_SPIN_NS, /* how long a waiting thread spins before it sleeps; a tenth or twice that, when its waits take longer */
 	GDEV_TUNE_INLINE_BYTES, /* up to here host memory rides in the record */
 	GDEV_TUNE_CHUNK_BYTES, /* a two-stage copy is split into these; at most a quarter of the staging */
 	GDEV_TUNE_WORKER_SPIN_NS, /* how long the worker looks for records before it sleeps */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "gdev/error.h"
 #include "worker/core.h"
@@ -46,19 +47,6 @@ void shared_unmap(struct core *core, struct range *range)
 
 /* ---- from a file to memory ---- */
 
-static int read_all(int fd, void *memory, uint64_t bytes)
-{
-	for (uint64_t done = 0; done < bytes;) {
-		ssize_t part = pread(fd, (uint8_t *)memory + done, bytes - done, (off_t)done);
-		if (part < 0 && errno == EINTR)
-			continue;
-		if (part <= 0)
-			return part ? -errno : -EIO;
-		done += (uint64_t)part;
-	}
-	return 0;
-}
-
 /* Its pages are there when this succeeds. */
 static int copy_file(int from, int to, uint64_t bytes)
 {
@@ -70,7 +58,7 @@ static int copy_file(int from, int to, uint64_t bytes)
 	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0);
 	if (memory == MAP_FAILED)
 		return -ENOMEM;
-	error = read_all(from, memory, bytes);
+	error = fd_read_at(from, memory, bytes, 0);
 	munmap(memory, bytes);
 	return error;
 }

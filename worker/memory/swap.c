@@ -339,28 +339,11 @@ static void punch_job(struct job *job)
 	}
 }
 
-/* A read or a write may do less than was asked for. */
-static int whole(struct core *core, uint64_t offset, void *memory, uint64_t bytes, bool out)
-{
-	for (uint64_t done = 0; done < bytes;) {
-		uint8_t *at = (uint8_t *)memory + done;
-		off_t where = (off_t)(offset + done);
-		ssize_t part = out ? pwrite(core->swap.fd, at, bytes - done, where)
-				   : pread(core->swap.fd, at, bytes - done, where);
-		if (part < 0 && errno == EINTR)
-			continue;
-		if (part <= 0)
-			return part ? -errno : -EIO;
-		done += (uint64_t)part;
-	}
-	return 0;
-}
-
 int swap_read(
 	struct core *core, const struct swap_slot *slot, uint64_t at, void *to, uint64_t bytes)
 {
 	if (slot->pool == SWAP_FILE)
-		return whole(core, slot->offset + at, to, bytes, false);
+		return fd_read_at(core->swap.fd, to, bytes, slot->offset + at);
 	memcpy(to, (const uint8_t *)slot->base + at, bytes);
 	return 0;
 }
@@ -369,7 +352,7 @@ int swap_write(struct core *core, const struct swap_slot *slot, uint64_t at, con
 	uint64_t bytes)
 {
 	if (slot->pool == SWAP_FILE)
-		return whole(core, slot->offset + at, (void *)(uintptr_t)from, bytes, true);
+		return fd_write_at(core->swap.fd, from, bytes, slot->offset + at);
 	memcpy((uint8_t *)slot->base + at, from, bytes);
 	return 0;
 }
