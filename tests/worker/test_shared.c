@@ -198,6 +198,58 @@ static void chunks_that_make_no_sense_are_not_mapped(void **state)
 	fixture_stop(&fixture);
 }
 
+static void order(struct fixture *fixture, uint32_t command, const int *fds, size_t count)
+{
+	const struct control_shm message = {
+		.header = {sizeof message, CONTROL_SHM, CONTROL_VERSION, 0, 0},
+		.command = command,
+		.id = 3,
+		.flags = CONTROL_SHM_HOST,
+	};
+
+	tell(fixture, &message, fds, count);
+}
+
+/* As a gdevd may say that has been restarted, and has had another worker write it. */
+static void what_is_being_written_is_dropped_afterwards(void **state)
+{
+	const struct control_grant grant = {
+		.header = {sizeof grant, CONTROL_GRANT, CONTROL_VERSION, 0, 0},
+		.resource = RESOURCE_COPY_FROM_DEVICE,
+		.quantum_ns = 1000000000,
+	};
+	struct record_shm record = {
+		.header.opcode = RECORD_SHM_ATTACH, .id = 3, .address = TEST_DEVICE};
+	int chunk = fd_shared_memory("chunk", 2 * MIB), copy = fd_shared_memory("copy", 2 * MIB);
+	struct fixture fixture;
+	struct control_shm message;
+	uint64_t value;
+	char text[4];
+
+	assert_int_equal(pwrite(chunk, "abcd", 4, 0), 4);
+	fixture_start_threads(&fixture, true, 6);
+	value = post(&fixture, &record);
+	message = expect_shm(&fixture, SHM_COMMAND_ATTACH, NULL, NULL);
+	message.bytes = message.chunk_bytes = 2 * MIB;
+	message.chunks = 1;
+	answer(&fixture, &message, 0, &chunk, 1);
+	wait_reply(&fixture, value, 0);
+	order(&fixture, SHM_COMMAND_LEAVE, NULL, 0);
+	assert_int_equal(expect_shm(&fixture, SHM_COMMAND_LEAVE, NULL, NULL).header.status, 1);
+	order(&fixture, SHM_COMMAND_WRITE, &copy, 1);
+	expect_acquire(&fixture, RESOURCE_COPY_FROM_DEVICE);
+	order(&fixture, SHM_COMMAND_DROP, &copy, 1);
+	expect_no_message(&fixture);
+	tell(&fixture, &grant, NULL, 0);
+	assert_int_equal(expect_shm(&fixture, SHM_COMMAND_WRITE, NULL, NULL).header.status, 0);
+	assert_int_equal(expect_shm(&fixture, SHM_COMMAND_DROP, NULL, NULL).header.status, 0);
+	assert_int_equal(pread(copy, text, 4, 0), 4);
+	assert_memory_equal(text, "abcd", 4);
+	close(chunk);
+	close(copy);
+	fixture_stop(&fixture);
+}
+
 /* A carrier has the addresses that clients have; with the thread sanitizer they are nobody's. */
 static void start_carrier(struct fixture *fixture)
 {
@@ -317,6 +369,7 @@ int main(void)
 		cmocka_unit_test(segments_are_created_attached_and_detached),
 		cmocka_unit_test(what_gdevd_refuses_is_refused),
 		cmocka_unit_test(chunks_that_make_no_sense_are_not_mapped),
+		cmocka_unit_test(what_is_being_written_is_dropped_afterwards),
 		cmocka_unit_test(a_worker_without_a_client_carries_segments_out),
 		cmocka_unit_test(what_cannot_be_carried_is_said),
 		cmocka_unit_test(without_gdevd_there_is_no_shared_memory),

@@ -172,6 +172,8 @@ static void carry_out(struct core *core, struct shared *shared)
 		set_place(core, shared, SHARED_LEFT);
 	}
 	if (shared->order == SHM_COMMAND_DROP && shared->place == SHARED_LEFT) {
+		if (shared->copy_fd >= 0) /* still being written, for a gdevd before this one */
+			return;
 		set_place(core, shared, SHARED_COMING);
 		memory_pin(range);
 		service_job(core, &shared->job, drop_job);
@@ -341,6 +343,8 @@ static void written_job(struct job *job)
 	shared->copy_fd = -1;
 	if (shared->copy_wanted) /* else the next gdevd would take it for an answer to its own */
 		shared_say(core, shared->description.id, SHM_COMMAND_WRITE, shared->error);
+	if (shared->order)
+		carry_out(core, shared);
 	shared_rest(core, shared);
 	core_unlock(core);
 }
