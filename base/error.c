@@ -8,15 +8,16 @@
 
 const char *gdev_strerror(int error)
 {
+	unsigned code = error < 0 ? -(unsigned)error : (unsigned)error;
 	const char *text;
 
-	switch (error < 0 ? -error : error) {
+	switch (code) {
 #define TEXT(name, value, sentence)                                                                \
 	case value:                                                                                \
 		return sentence;
 		GDEV_ERRORS(TEXT)
 #undef TEXT
 	}
-	text = strerrordesc_np(error < 0 ? -error : error);
+	text = strerrordesc_np((int)code);
 	return text ? text : "unknown error";
 }

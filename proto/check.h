@@ -20,8 +20,8 @@ struct record_type {
 /* NULL: no such opcode. */
 const struct record_type *record_type_find(uint16_t opcode);
 
-/* Whether `bytes` are one whole control message: its header agrees with `length`, its type is known,
- * its fixed struct is there, and nothing follows where nothing may. What the fields say is for the
+/* Whether `bytes` are one whole control message: its header agrees with `length`, its type is known, its status may be
+ * one, its fixed struct is there, and nothing follows where nothing may. What the fields say is for the
  * receiver to judge. 0, or -EINVAL. */
 int control_check(const void *bytes, size_t length);
 

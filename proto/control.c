@@ -43,6 +43,8 @@ int control_check(const void *bytes, size_t length)
 		return -EINVAL;
 	if (shape->fixed && length != shape->bytes)
 		return -EINVAL;
+	if (header.status < CONTROL_STATUS_MIN)
+		return -EINVAL;
 	/* A HELLO comes before the versions are agreed on. */
 	if (header.version != CONTROL_VERSION && header.type != CONTROL_HELLO)
 		return -EINVAL;

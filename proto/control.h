@@ -76,8 +76,9 @@ struct control_header {
 	uint16_t type;
 	uint16_t version; /* CONTROL_VERSION; 0 in HELLO */
 	uint32_t serial;  /* 0: no answer expected, or none asked for */
-	int32_t status;   /* answers: 0 or negative */
+	int32_t status;   /* answers: 0, what the type says, or an error, CONTROL_STATUS_MIN at least */
 };
+#define CONTROL_STATUS_MIN (-4095)
 
 /* ADMIN is followed by a JSON object {"command": …}; ADMIN_REPLY by JSON. An answer that is longer than
  * a message comes in several: status 1 in each of them but the last. Status is negative when the command

@@ -26,6 +26,7 @@
 #define RETRY_FIRST_NS (20 * NS_PER_MS)
 #define RETRY_MOST_NS NS_PER_S
 #define AWAKE_MAX_NS (10 * NS_PER_MS)
+#define BYTES_MOST (1ll << 50) /* in a message */
 
 struct outgoing {
 	struct list link;
@@ -180,6 +181,38 @@ void control_tell(struct core *core, const void *message, const int *fds, size_t
 
 /* ---- calls of jobs ---- */
 
+/* An owner without threads (service_step) has nobody else who would read what gdevd says. */
+static void pump(struct core *core, const bool *done)
+{
+	while (!*done) {
+		struct pollfd socket = {.fd = core->control.fd, .events = POLLIN};
+		poll(&socket, 1, -1);
+		control_event(core, socket.fd, false);
+	}
+}
+
+void control_await(struct core *core, const bool *done)
+{
+	struct control *control = &core->control;
+
+	if (!core->config.threads) {
+		pump(core, done);
+		return;
+	}
+	pthread_mutex_lock(&control->call_lock);
+	while (!*done)
+		pthread_cond_wait(&control->called, &control->call_lock);
+	pthread_mutex_unlock(&control->call_lock);
+}
+
+void control_done(struct core *core, bool *done)
+{
+	pthread_mutex_lock(&core->control.call_lock);
+	*done = true;
+	pthread_cond_broadcast(&core->control.called);
+	pthread_mutex_unlock(&core->control.call_lock);
+}
+
 struct call {
 	struct control_request request;
 	struct core *core;
@@ -201,34 +234,7 @@ static void call_answered(struct core *core, struct control_request *request, in
 		memcpy(call->reply, reply, min_of(call->reply_bytes, (size_t)reply->length));
 	for (size_t i = 0; reply && i < fd_count && i < call->fd_capacity; i++)
 		call->fds[call->fd_count++] = steal_fd(&fds[i]);
-	pthread_mutex_lock(&core->control.call_lock);
-	call->done = true;
-	pthread_cond_broadcast(&core->control.called);
-	pthread_mutex_unlock(&core->control.call_lock);
-}
-
-/* An owner without threads (service_step) has nobody else who would read the answer. */
-static void pump(struct core *core, const struct call *call)
-{
-	while (!call->done) {
-		struct pollfd socket = {.fd = core->control.fd, .events = POLLIN};
-		poll(&socket, 1, -1);
-		control_event(core, socket.fd, false);
-	}
-}
-
-static void await(struct core *core, const struct call *call)
-{
-	struct control *control = &core->control;
-
-	if (!core->config.threads) {
-		pump(core, call);
-		return;
-	}
-	pthread_mutex_lock(&control->call_lock);
-	while (!call->done)
-		pthread_cond_wait(&control->called, &control->call_lock);
-	pthread_mutex_unlock(&control->call_lock);
+	control_done(core, &call->done);
 }
 
 int control_call(struct core *core, const void *message, uint16_t expected, void *reply,
@@ -259,7 +265,7 @@ int control_call_with(struct core *core, const void *message, const int *sent, s
 	}
 	ask_with(core, &call.request, sent, sent_count);
 	core_unlock(core);
-	await(core, &call);
+	control_await(core, &call.done);
 	if (fd_count)
 		*fd_count = call.fd_count;
 	return call.status;
@@ -382,6 +388,8 @@ static int answer_arrived(
 		if (request->expected != reply->type)
 			return -EPROTO;
 		list_remove(&request->link);
+		if (reply->status < 0) /* who is refused takes none */
+			fd_count = 0;
 		request->answered(core, request, reply->status, reply, fds, fd_count);
 		return 0;
 	}
@@ -391,10 +399,31 @@ static int answer_arrived(
 /* Looking for the grant; or, where nothing was asked for, for what the client will ask. */
 static void stay_awake(struct core *core, uint32_t resource, uint64_t until_ns)
 {
-	if (resource < RESOURCES && core->grants.resources[resource].state == GRANT_NONE)
+	if (core->grants.resources[resource].state == GRANT_NONE)
 		__atomic_store_n(&core->service.look_until_ns, until_ns, __ATOMIC_RELAXED);
 	else
 		core->control.awake_until_ns = until_ns;
+}
+
+/* What indexes a table, and amounts, which are added up. */
+static bool makes_sense(const struct control_header *header)
+{
+	const struct control_grant *grant = (const void *)header;
+	const struct control_memory *memory = (const void *)header;
+	const struct control_evict *evict = (const void *)header;
+
+	switch (header->type) {
+	case CONTROL_PREPARE:
+	case CONTROL_GRANT:
+	case CONTROL_REVOKE:
+		return grant->resource < RESOURCES;
+	case CONTROL_MEMORY_REPLY:
+		return memory->bytes >= 0 && memory->bytes <= BYTES_MOST;
+	case CONTROL_EVICT:
+		return evict->bytes <= BYTES_MOST && evict->swapped <= BYTES_MOST;
+	default:
+		return true;
+	}
 }
 
 static int dispatch(
@@ -402,6 +431,8 @@ static int dispatch(
 {
 	const struct control_grant *grant = (const void *)header;
 
+	if (!makes_sense(header))
+		return -EPROTO;
 	switch (header->type) {
 	case CONTROL_ATTACH:
 		attach(core, (const void *)header, fds, fd_count);

@@ -30,7 +30,7 @@ struct control_request {
 		struct control_event event;
 		uint8_t bytes[REQUEST_BYTES_MAX];
 	} message;
-	/* With the lock. Takes the descriptors it wants by setting them to -1. `reply` has passed
+	/* With the lock. Takes the descriptors it wants (none come with an error) by setting them to -1. `reply` has passed
 	 * control_check() and is of type `expected`. -ENOTCONN with reply NULL: gdevd is gone and this
 	 * request does not outlive it. */
 	void (*answered)(struct core *core, struct control_request *request, int status,
@@ -44,8 +44,8 @@ struct control {
 	uint32_t serial;
 	struct list requests;
 	struct list outgoing;
-	pthread_mutex_t call_lock; /* a leaf; guards the state of calls */
-	pthread_cond_t called;     /* an answer for control_call() is there */
+	pthread_mutex_t call_lock; /* a leaf; guards what control_await() waits for */
+	pthread_cond_t called;     /* control_done() */
 	uint64_t retry_at_ns;      /* when to look for gdevd again; UINT64_MAX: not at all */
 	uint64_t retry_after_ns;
 	uint64_t awake_until_ns; /* until then a message is looked for without sleeping */
@@ -74,6 +74,9 @@ int control_call(struct core *core, const void *message, uint16_t expected, void
 /* The same, with descriptors that go with the message. They stay the caller's. */
 int control_call_with(struct core *core, const void *message, const int *sent, size_t sent_count,
 	uint16_t expected, void *reply, size_t reply_bytes, int *fds, size_t *fd_count);
+/* Unlocked, from a job: waits for what gdevd says to lead to control_done(), with the lock, of the same word. */
+void control_await(struct core *core, const bool *done);
+void control_done(struct core *core, bool *done);
 /* Unlocked, by the one thread that got the event: reads what gdevd has said, goes on sending. */
 void control_event(struct core *core, int fd, bool writable);
 /* As control_send, unlocked. */

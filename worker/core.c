@@ -249,7 +249,7 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 	struct range *range;
 	int error;
 
-	if (core->attached || !arena_is_sane(core, attach))
+	if (core->attached || core->memory.carrying || !arena_is_sane(core, attach))
 		return -EINVAL;
 	error = core->ops->space_create(
 		core->device, attach->arena_base, attach->arena_bytes, &core->space);

@@ -332,8 +332,6 @@ void grant_given(struct core *core, uint32_t which)
 {
 	struct resource *resource = &core->grants.resources[which];
 
-	if (which >= RESOURCES)
-		return;
 	if (resource->state == GRANT_ASKED) {
 		begin_hold(core, which, false);
 	} else if (resource->handed) { /* from now on the word says whether others wait */
@@ -350,8 +348,7 @@ void grant_handed(struct core *core, uint32_t which)
 
 void grant_revoked(struct core *core, uint32_t which)
 {
-	if (which < RESOURCES)
-		obey(core, which);
+	obey(core, which);
 }
 
 void grants_lost(struct core *core)

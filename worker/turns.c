@@ -16,7 +16,7 @@
 
 void turn_announced(struct core *core, uint32_t which, uint32_t turn)
 {
-	if (which >= RESOURCES || !core->turns)
+	if (!core->turns)
 		return;
 	__atomic_store_n(&core->grants.resources[which].turn, turn, __ATOMIC_RELAXED);
 }

@@ -66,6 +66,11 @@ static void nonsense_is_refused(void **state)
 	assert_int_equal(
 		check(CONTROL_ADMIN, CONTROL_VERSION, CONTROL_BYTES_MAX + 1, CONTROL_BYTES_MAX + 1),
 		-EINVAL);
+	for (int32_t status = CONTROL_STATUS_MIN - 1; status <= CONTROL_STATUS_MIN; status++) {
+		struct control_header bye = {sizeof bye, CONTROL_BYE, CONTROL_VERSION, 0, status};
+		assert_int_equal(
+			control_check(&bye, sizeof bye), status < CONTROL_STATUS_MIN ? -EINVAL : 0);
+	}
 	assert_string_equal(control_type_name(CONTROL_HELLO), "CONTROL_HELLO");
 	assert_string_equal(control_type_name(12345), "unknown");
 }

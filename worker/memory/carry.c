@@ -136,19 +136,27 @@ static void carry_job(struct job *job)
 	message.header.status = error;
 	clean_up(core, carry);
 	free(carry);
-	control_tell(core, &message, NULL, 0);
+	core_lock(core);
+	core->memory.carrying = false;
+	control_send(core, &message, NULL, 0);
+	core_unlock(core);
+}
+
+/* There is one at a time, and it is on the device. */
+static bool can_carry(const struct core *core, const struct control_shm *order)
+{
+	return !core->memory.carrying && order->bytes <= core->device_info.memory_bytes;
 }
 
 void shared_carry(struct core *core, const struct control_shm *order, int *fd)
 {
-	struct carry *carry = calloc(1, sizeof *carry);
-	struct control_shm message = *order;
+	struct carry *carry = can_carry(core, order) ? calloc(1, sizeof *carry) : NULL;
 
 	if (!carry) {
-		message.header.status = -ENOMEM;
-		control_send(core, &message, NULL, 0);
+		shared_say(core, order->id, SHM_COMMAND_WRITE, -ENOMEM);
 		return;
 	}
+	core->memory.carrying = true;
 	carry->core = core;
 	carry->segment = *order;
 	carry->range.kind = RANGE_SHARED;

@@ -115,6 +115,7 @@ struct memory {
 	struct list shared;      /* struct shared: shm.h */
 	unsigned shared_away;    /* that are not HERE or MAPPED, */
 	unsigned shared_leaving; /* and LEAVING */
+	bool carrying;           /* shared_carry(): without a client, a job has the address space */
 	bool asking;             /* gdevd has been asked on behalf of the first of them */
 	bool behind; /* the first has to wait until gdevd has answered residency.request */
 	uint64_t asked_bytes;

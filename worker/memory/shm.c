@@ -75,7 +75,7 @@ int shared_back(struct core *core, const struct range *range, const struct contr
 	message.id = segment->id;
 	message.bytes = segment->bytes;
 	message.chunks = (uint32_t)range->piece_count;
-	for (size_t i = 0; i < range->piece_count && status >= 0; i += count) {
+	for (size_t i = 0; i < range->piece_count && !status; i += count) {
 		size_t none = 0;
 		count = 0;
 		message.first_chunk = (uint32_t)i;
@@ -90,16 +90,15 @@ int shared_back(struct core *core, const struct range *range, const struct contr
 		if (!status)
 			status = control_call_with(core, &message, fds, count, CONTROL_SHM_REPLY,
 				&reply, sizeof reply, NULL, &none);
+		status = min_of(status, 0);
 		fd_close_all(fds, count);
 	}
-	return min_of(status, 0);
+	return status;
 }
 
 /* A charge that a job waits for. */
 struct payment {
 	struct charge charge;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
 	bool decided;
 	int status;
 };
@@ -108,39 +107,33 @@ static void payment_decided(struct core *core, struct charge *charge, int status
 {
 	struct payment *payment = container_of(charge, struct payment, charge);
 
-	pthread_mutex_lock(&payment->lock);
-	payment->decided = true;
 	payment->status = status;
-	pthread_cond_signal(&payment->changed);
-	pthread_mutex_unlock(&payment->lock);
+	control_done(core, &payment->decided);
 }
 
 /* In turn with the session's other wishes: gdevd hears one at a time. */
 static int pay(struct core *core, uint64_t bytes)
 {
-	struct payment payment = {
-		.charge = {.bytes = bytes, .decided = payment_decided},
-		.lock = PTHREAD_MUTEX_INITIALIZER,
-		.changed = PTHREAD_COND_INITIALIZER,
-	};
+	struct payment payment = {.charge = {.bytes = bytes, .decided = payment_decided}};
 
 	core_lock(core);
 	memory_charge(core, &payment.charge);
 	core_unlock(core);
-	pthread_mutex_lock(&payment.lock);
-	while (!payment.decided)
-		pthread_cond_wait(&payment.changed, &payment.lock);
-	pthread_mutex_unlock(&payment.lock);
-	pthread_cond_destroy(&payment.changed);
-	pthread_mutex_destroy(&payment.lock);
+	control_await(core, &payment.decided);
 	return payment.status;
+}
+
+static bool has_sane_size(const struct core *core, const struct control_shm *segment)
+{
+	return segment->bytes && segment->bytes % DEVICE_CHUNK_MIN == 0 &&
+	       segment->bytes <= core->session.arena_bytes;
 }
 
 int shared_make(struct core *core, const struct control_shm *segment, uint64_t chunk_bytes)
 {
 	struct range range = {.kind = RANGE_SHARED, .bytes = segment->bytes};
 	struct control_shm remove = shared_message(SHM_COMMAND_REMOVE), reply;
-	int error = pay(core, segment->bytes);
+	int error = has_sane_size(core, segment) ? pay(core, segment->bytes) : -GDEV_E_PROTOCOL;
 	bool paid = !error;
 
 	if (paid) {
@@ -230,7 +223,7 @@ static bool is_sane(const struct core *core, const struct control_shm *segment)
 
 	return chunk >= DEVICE_CHUNK_MIN && chunk <= DEVICE_CHUNK_MAX && !(chunk & (chunk - 1)) &&
 	       segment->chunks && segment->chunks <= segment->bytes / DEVICE_CHUNK_MIN &&
-	       segment->bytes <= core->session.arena_bytes;
+	       has_sane_size(core, segment);
 }
 
 static uint64_t bytes_of(const struct range *range)
@@ -256,8 +249,7 @@ int shared_import(
 static int take_host(const struct core *core, const struct control_shm *segment, int *fds,
 	size_t count, int *host_fd)
 {
-	bool sane = segment->bytes && segment->bytes % DEVICE_CHUNK_MIN == 0 &&
-		    segment->bytes <= core->session.arena_bytes && host_fd && count <= 1;
+	bool sane = has_sane_size(core, segment) && host_fd && count <= 1;
 
 	if (sane && count)
 		*host_fd = steal_fd(&fds[0]);
