@@ -270,9 +270,12 @@ def stage_fuzz(results, options):
     if not build(results, "build-fuzz", "-Dfuzz=true", "-Db_sanitize=address,undefined",
                  "-Db_lundef=false", environment={"CC": "clang-19"}):
         return
-    # The same inputs every time: what another change finds by chance is not this change's fault.
-    # --full looks further, with other inputs each time.
+    # The same inputs every time: what another change finds by chance is not this change's fault. Addresses are among what
+    # the fuzzer makes inputs of. --full looks further, with other inputs each time.
     seconds, seed = (1200, 0) if options.full else (options.fuzz_seconds, 1)
+    fixed = ["setarch", "--addr-no-randomize"]
+    if options.full or not shutil.which("setarch") or execute([*fixed, "true"])[0] != 0:
+        fixed = []
     targets = sorted(path for path in (ROOT / "build-fuzz" / "tests" / "fuzz").glob("fuzz_*")
                      if path.is_file() and os.access(path, os.X_OK))
 
@@ -283,7 +286,7 @@ def stage_fuzz(results, options):
         corpus.mkdir(parents=True, exist_ok=True)
         seeds = ROOT / "tests" / "fuzz" / "corpus" / target.name
         return target, execute(
-            [target, f"-seed={seed}", f"-max_total_time={seconds}", "-rss_limit_mb=4096",
+            [*fixed, target, f"-seed={seed}", f"-max_total_time={seconds}", "-rss_limit_mb=4096",
              "-timeout=10", "-print_final_stats=1", f"-artifact_prefix={corpus.parent}/{target.name}-",
              corpus, *([seeds] if seeds.is_dir() else [])],
             timeout=seconds + 120, environment={**SANITIZER_OPTIONS, "ASAN_OPTIONS": ""})
