@@ -76,7 +76,7 @@ struct control_header {
 	uint16_t type;
 	uint16_t version; /* CONTROL_VERSION; 0 in HELLO */
 	uint32_t serial;  /* 0: no answer expected, or none asked for */
-	int32_t status;   /* answers: 0, what the type says, or an error, CONTROL_STATUS_MIN at least */
+	int32_t status; /* answers: 0, what the type says, or an error, CONTROL_STATUS_MIN at least */
 };
 #define CONTROL_STATUS_MIN (-4095)
 
