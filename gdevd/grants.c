@@ -599,12 +599,15 @@ static bool any(const struct session *session, unsigned queue, bool held)
 int grants_release(struct session *session, const struct control_grant *message)
 {
 	unsigned resource = message->resource, queue;
-	uint64_t now = clock_now_ns(), used_ns = min_of(message->used_ns, (uint64_t)INT64_MAX);
+	uint64_t now = clock_now_ns(), used_ns;
 	struct session_grant *first;
 	struct sched_entity *entity;
 
 	if (resource >= RESOURCES)
 		return -EINVAL;
+	/* What was never given was not used: its virtual GPU's others would pay for what one says. */
+	used_ns =
+		session->grants[resource].held ? min_of(message->used_ns, (uint64_t)INT64_MAX) : 0;
 	keep_loading(session->daemon, now);
 	session->worker->residency.used_ns = now;
 	queue = grants_queue(session->daemon, resource);

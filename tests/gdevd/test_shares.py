@@ -311,6 +311,16 @@ class Device(SharesTest):
         second.tell(release(TO_DEVICE))
         self.expect(first, wire.GRANT, TO_DEVICE)
 
+    def test_what_was_never_given_is_not_charged(self):
+        self.start()
+        self.done("vgpu", "create", "train", "--compute", "25", "--strict")
+        liar, other = self.client("train"), self.client("train")
+        for resource in (COMPUTE, TO_DEVICE):
+            liar.tell(release(resource, used=1 << 62))
+        self.assertEqual(liar.memory(0)[0], 0)
+        other.tell(acquire())
+        self.expect(other, wire.GRANT)
+
     def test_each_resource_has_a_queue_of_its_own(self):
         self.start()
         first, second = self.client(), self.client()
