@@ -609,7 +609,10 @@ void sched_tick(struct sched *sched, uint64_t now_ns)
 void sched_keep(struct sched_entity *entity, uint64_t until_ns)
 {
 	struct sched *sched = entity->group->sched;
+	uint64_t most_ns = sched->granted_ns + SCHED_KEPT_NS;
 
+	if (until_ns > most_ns)
+		until_ns = most_ns;
 	if (sched->holder == entity && until_ns > sched->kept_until_ns)
 		sched->kept_until_ns = until_ns;
 }

@@ -106,6 +106,9 @@ static void happen(const struct game *game, const struct step *step)
 	case CHARGE:
 		sched_charge(entity, used_ns, now_ns);
 		break;
+	case KEEP:
+		sched_keep(entity, used_ns);
+		break;
 	case STRICT:
 		sched_group_change(&groups[step->entity], (unsigned)step->value, 0, true, now_ns);
 		break;

@@ -18,7 +18,19 @@
 #define MS 1000000ull
 #define ENTITIES 4
 
-enum event { END, ACQUIRE, RELEASE, RELEASE_WANTS, REMOVE, TICK, SHARE, STRICT, HAND, CHARGE };
+enum event {
+	END,
+	ACQUIRE,
+	RELEASE,
+	RELEASE_WANTS,
+	REMOVE,
+	TICK,
+	SHARE,
+	STRICT,
+	HAND,
+	CHARGE,
+	KEEP
+};
 enum { A, B, C, D };
 
 struct step {
@@ -27,7 +39,7 @@ struct step {
 	int entity; /* or, for SHARE, its group */
 	const char *
 		expected; /* "+B": B is granted; "?B": asked to leave when idle; "-B": told to leave */
-	double value;     /* RELEASE, CHARGE: ms used, 0 is one; SHARE: percent */
+	double value;     /* RELEASE, CHARGE: ms used, 0 is one; SHARE: percent; KEEP: until then */
 };
 
 /* Who plays, and how. */

@@ -99,6 +99,21 @@ static void the_next_within_a_group_is_named_when_its_turn_is_over(void **state)
 			 });
 }
 
+static void one_that_prepares_for_its_turn_keeps_it_a_minute_at_most(void **state)
+{
+	play((const struct step[]){
+		{1, ACQUIRE, A, "+A"},
+		{1, KEEP, A, "", 50},
+		{2, ACQUIRE, B, "?A"},
+		{49, TICK, 0, ""},
+		{50, KEEP, A, "", 1e9}, /* it says so again and again */
+		{60000, TICK, 0, ""},
+		{60001, TICK, 0, "-A"},
+		{60101, TICK, 0, "+B"},
+		{0},
+	});
+}
+
 static void sole_user_is_left_alone(void **state)
 {
 	play((const struct step[]){
@@ -349,6 +364,7 @@ int main(void)
 		cmocka_unit_test(who_is_named_changes_as_others_come_and_go),
 		cmocka_unit_test(one_that_says_it_handed_over_and_stays_is_overdue),
 		cmocka_unit_test(the_next_within_a_group_is_named_when_its_turn_is_over),
+		cmocka_unit_test(one_that_prepares_for_its_turn_keeps_it_a_minute_at_most),
 		cmocka_unit_test(sole_user_is_left_alone),
 		cmocka_unit_test(holder_keeps_its_quantum),
 		cmocka_unit_test(late_comer_revokes_an_old_grant_at_once),
