@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,6 +205,13 @@ void connection_destroy(struct connection *connection)
 	uv_close((uv_handle_t *)&connection->poll, on_close);
 	close(connection->fd);
 	connection->fd = -1;
+}
+
+bool connection_has_peer(const struct connection *connection)
+{
+	struct pollfd poll_fd = {.fd = connection->fd};
+
+	return connection->fd >= 0 && poll(&poll_fd, 1, 0) == 0; /* else it has hung up */
 }
 
 void connection_drop(struct connection *connection, int error)

@@ -51,6 +51,9 @@ int connection_create(uv_loop_t *loop, int fd, const struct connection_ops *ops,
 	struct connection **connection);
 void connection_destroy(struct connection *connection);
 
+/* Whether the peer has not closed its end; also of one that is dropped. */
+bool connection_has_peer(const struct connection *connection);
+
 /* Sends or queues a message (header.length must be set). The descriptors stay the caller's. A peer
  * that cannot take it is dropped: closed() follows, never from inside this call. */
 void connection_send(

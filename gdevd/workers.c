@@ -143,8 +143,8 @@ static void send_signal_kill(struct worker *worker)
 {
 	/* A child that was not reaped, or the process at the other end of an open connection: its pid is
 	 * nobody else's. */
-	bool there = worker->child ||
-		     (worker->restored && worker->connection && !worker->connection->dead);
+	bool there = worker->child || (worker->restored && worker->connection &&
+					      connection_has_peer(worker->connection));
 
 	/* A peer of another pid namespace has pid 0, which would mean our own process group. */
 	if (there && worker->pid > 1)
