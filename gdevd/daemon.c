@@ -32,24 +32,37 @@ void daemon_init(struct daemon *daemon)
 	retire_init(daemon);
 }
 
+/* Ids are taken in lots, and a lot is written down before it is used: who starts next goes on after it. */
+static void go_on_after_last(struct daemon *daemon)
+{
+	char text[24] = "";
+
+	if (!daemon->next_id && pread(daemon->ids, text, sizeof text - 1, 0) > 0)
+		daemon->next_id = daemon->ids_end = strtoull(text, NULL, 10);
+	if (!daemon->next_id || daemon->next_id > UINT32_MAX - 2 * IDS_A_TIME)
+		daemon->next_id = daemon->ids_end = 1;
+}
+
 uint32_t daemon_new_id(struct daemon *daemon)
 {
-	/* Taken in lots, and a lot is written down before it is used: who starts next goes on after it. */
+	char text[24];
+
 	if (daemon->next_id >= daemon->ids_end) {
-		char text[24] = "";
-		uint64_t next = daemon->next_id;
-		if (!next && pread(daemon->ids, text, sizeof text - 1, 0) > 0)
-			next = strtoull(text, NULL, 10);
-		if (!next || next > UINT32_MAX - 2 * IDS_A_TIME)
-			next = 1;
-		snprintf(text, sizeof text, "%llu\n", (unsigned long long)next + IDS_A_TIME);
+		go_on_after_last(daemon);
+		daemon->ids_end = daemon->next_id + IDS_A_TIME;
+		snprintf(text, sizeof text, "%llu\n", (unsigned long long)daemon->ids_end);
 		if (pwrite(daemon->ids, text, strlen(text), 0) < 0)
 			log_warning("session numbers may be used again after a restart: %s",
 				strerror(errno));
-		daemon->next_id = next;
-		daemon->ids_end = next + IDS_A_TIME;
 	}
 	return (uint32_t)daemon->next_id++;
+}
+
+bool daemon_knows_id(struct daemon *daemon, uint32_t id)
+{
+	if (!daemon->next_id)
+		go_on_after_last(daemon);
+	return id && id < daemon->next_id;
 }
 
 void daemon_stop(struct daemon *daemon)

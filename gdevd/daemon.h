@@ -171,6 +171,7 @@ struct session {
 	struct list watches; /* asked for by this session: struct watch */
 	unsigned watch_count;
 	struct list shm_attachments; /* shm.h */
+	unsigned shm_parked;         /* requests that wait */
 	struct list cache_writes;    /* struct cache_write, of which there are: */
 	unsigned cache_write_count;
 };
@@ -238,6 +239,8 @@ void daemon_stop(struct daemon *daemon);
 void daemon_maybe_leave(struct daemon *daemon);
 /* A number that names a session or a segment, never twice, also across restarts. */
 uint32_t daemon_new_id(struct daemon *daemon);
+/* Whether this one, or one before it, may have given that out. */
+bool daemon_knows_id(struct daemon *daemon, uint32_t id);
 
 /* server.c: sockets that are listened on. */
 int server_start(struct daemon *daemon);

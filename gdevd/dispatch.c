@@ -220,8 +220,7 @@ static int on_swap(
 	if (!header->serial) {
 		if (!worker->restored)
 			return -EPROTO;
-		memory_charge_held(&worker->swap[message->free_bytes], (uint64_t)message->bytes);
-		return 0;
+		return memory_claim(&worker->swap[message->free_bytes], (uint64_t)message->bytes);
 	}
 	if (message->total_bytes == SWAP_WISH_OBJECT)
 		residency_promise(worker, (uint64_t)message->bytes, header->serial);

@@ -224,6 +224,9 @@ int session_restore(struct worker *worker, const struct control_attach *message)
 	if (message->session == 0 || message->session > UINT32_MAX ||
 		session_find(daemon, message->session))
 		return -EEXIST;
+	memory_init(&worker->memory, &vgpu->memory, UINT64_MAX);
+	if (memory_claim(&worker->memory, message->held_bytes))
+		return -EINVAL;
 	session = create(daemon, vgpu, worker, message->pid, message->uid, message->gid);
 	if (!session)
 		return -ENOMEM;
@@ -232,8 +235,6 @@ int session_restore(struct worker *worker, const struct control_attach *message)
 	session->arena_bytes = message->arena_bytes;
 	session->features = message->features;
 	session->version = message->version;
-	memory_init(&worker->memory, &vgpu->memory, UINT64_MAX);
-	memory_charge_held(&worker->memory, message->held_bytes);
 	log_info("session %llu is back: %s (pid %d) on %s, worker %d",
 		(unsigned long long)session->id, session->program, (int)session->pid,
 		vgpu->config->name, (int)worker->pid);

@@ -9,6 +9,8 @@
 
 #include "base/cleanup.h"
 
+#define CLAIMED_MAX (1ull << 56) /* far from where sums wrap */
+
 void memory_init(
 	struct memory_account *account, struct memory_account *parent, uint64_t limit_bytes)
 {
@@ -47,6 +49,17 @@ void memory_charge_held(struct memory_account *account, uint64_t bytes)
 		account->used_bytes += bytes;
 		account->peak_bytes = max_of(account->peak_bytes, account->used_bytes);
 	}
+}
+
+int memory_claim(struct memory_account *account, uint64_t bytes)
+{
+	const struct memory_account *each;
+
+	for (each = account; each; each = each->parent)
+		if (each->used_bytes > CLAIMED_MAX || bytes > CLAIMED_MAX - each->used_bytes)
+			return -EINVAL;
+	memory_charge_held(account, bytes);
+	return 0;
 }
 
 int memory_charge(struct memory_account *account, uint64_t bytes)

@@ -21,9 +21,11 @@ void memory_init(
 
 /* 0, or -ENOMEM when some account of the chain would exceed its limit: then nothing is charged. */
 int memory_charge(struct memory_account *account, uint64_t bytes);
-/* Charges what is held already, whatever the limits say: nothing can be taken back from a session that
- * was there before this daemon. */
+/* Charges what is held already, whatever the limits say. */
 void memory_charge_held(struct memory_account *account, uint64_t bytes);
+/* The same for what a session that was there before this daemon says that it holds: nothing can be taken back from it.
+ * -EINVAL: nobody can hold that much; then nothing is charged. */
+int memory_claim(struct memory_account *account, uint64_t bytes);
 /* -EINVAL when the account does not hold that much: then nothing is returned. */
 int memory_return(struct memory_account *account, uint64_t bytes);
 

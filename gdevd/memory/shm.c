@@ -5,6 +5,7 @@
 #include "gdevd/memory/shm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
@@ -16,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "gdevd/daemon.h"
+#include "proto/session.h"
 
 bool shm_may_access(const struct shm_segment *segment, uid_t uid, gid_t gid, unsigned access)
 {
@@ -126,9 +128,8 @@ static void segment_destroy(struct shm_segment *segment)
 	list_remove(&segment->link);
 	segment->shm->count--;
 	list_for_each_safe (parked, after, &segment->parked, link) {
-		list_remove(&parked->link);
 		shm_reply(parked->session->worker, &parked->message, NULL, -EIDRM, NULL, 0);
-		free(parked);
+		shm_unpark(parked);
 	}
 	list_for_each_safe (attachment, next_attachment, &segment->attachments, by_segment) {
 		list_remove(&attachment->by_segment);
@@ -317,7 +318,8 @@ static void restore(struct session *session, const struct control_shm *message)
 	struct shm_segment *segment = NULL;
 	int error = -EINVAL;
 
-	if (message->bytes && message->id)
+	if (message->bytes && daemon_knows_id(session->daemon, message->id) &&
+		!shm_find(session, message->id))
 		error = segment_create(session, message, message->id, &segment);
 	if (!error) {
 		segment->restored = segment->unpaid = true;
@@ -402,7 +404,10 @@ static int check_backing(const struct session *session, const struct shm_segment
 		return -EINVAL;
 	if (segment->chunks && message->chunks != segment->chunks)
 		return -EINVAL;
-	if (message->chunks == 0 || message->chunks > SHM_CHUNKS_MAX || !message->chunk_bytes ||
+	/* Each is one of our descriptors: there are no more of them than memory was charged for. */
+	if (!message->chunk_bytes || message->chunk_bytes % ARENA_ALIGN)
+		return -EINVAL;
+	if (message->chunks == 0 || message->chunks > SHM_CHUNKS_MAX ||
 		fd_count > message->chunks - segment->backed)
 		return -EINVAL;
 	if (__builtin_mul_overflow(message->chunk_bytes, fd_count, &bytes) ||
@@ -418,8 +423,7 @@ static int charge_backing(struct session *session, struct shm_segment *segment, 
 {
 	if (!segment->unpaid)
 		return memory_move(&session->worker->memory, &segment->memory, bytes);
-	memory_charge_held(&segment->memory, bytes);
-	return 0;
+	return memory_claim(&segment->memory, bytes);
 }
 
 static int accept_backing(struct session *session, struct shm_segment *segment,
@@ -443,6 +447,19 @@ static int accept_backing(struct session *session, struct shm_segment *segment,
 	return error;
 }
 
+/* A worker that was here before this gdevd has the host copy. What has seals is memory. */
+static int accept_host_copy(
+	struct session *session, struct shm_segment *segment, const int *fds, size_t fd_count)
+{
+	enum swap_pool pool;
+
+	if (!segment || !segment->restored || segment->creator != session || fd_count != 1 ||
+		segment->chunks)
+		return -EINVAL;
+	pool = fcntl(fds[0], F_GET_SEALS) < 0 ? SWAP_FILE : SWAP_MEMORY;
+	return memory_claim(&segment->swap[pool], segment->bytes);
+}
+
 static void back(
 	struct session *session, const struct control_shm *message, int *fds, size_t fd_count)
 {
@@ -452,10 +469,7 @@ static void back(
 	int error;
 
 	if (host)
-		error = segment && segment->restored && segment->creator == session &&
-					fd_count == 1 && !segment->chunks
-				? 0
-				: -EINVAL;
+		error = accept_host_copy(session, segment, fds, fd_count);
 	else
 		error = accept_backing(session, segment, message, fd_count);
 	/* These have their creator attached from the moment at which they are whole. */
@@ -467,7 +481,8 @@ static void back(
 		return;
 	}
 	if (host) {
-		shm_back_host(segment, message, steal_fd(&fds[0]));
+		segment->host_fd = steal_fd(&fds[0]);
+		segment->place = message->flags & CONTROL_SHM_MAPPED ? SHM_MAPPED : SHM_ON_HOST;
 	} else {
 		segment->chunks = message->chunks;
 		for (size_t i = 0; i < fd_count; i++) {
@@ -609,12 +624,9 @@ static void forget_unfinished(struct session *session)
 	struct shm_parked *parked, *next;
 
 	list_for_each_safe (segment, after, &session->vgpu->shm.segments, link) {
-		list_for_each_safe (parked, next, &segment->parked, link) {
-			if (parked->session != session)
-				continue;
-			list_remove(&parked->link);
-			free(parked);
-		}
+		list_for_each_safe (parked, next, &segment->parked, link)
+			if (parked->session == session)
+				shm_unpark(parked);
 		if (segment->creator == session)
 			segment_destroy(segment);
 	}

@@ -25,6 +25,7 @@
 
 #define SHM_SEGMENTS_MAX 4096 /* per virtual GPU */
 #define SHM_CHUNKS_MAX 4096   /* per segment */
+#define SHM_PARKED_MAX 4096   /* requests of a session that wait */
 
 struct daemon;
 struct session;
@@ -159,8 +160,6 @@ void shm_map(struct session *session, const struct control_shm *message);
 void shm_move(struct session *session, const struct control_shm *message);
 /* LOADING: it is whole again. */
 void shm_loaded(struct shm_segment *segment);
-/* A worker that was here before this gdevd has the host copy; takes the descriptor over. */
-void shm_back_host(struct shm_segment *segment, const struct control_shm *message, int fd);
 /* The attachment, or what its session does for the segment, is over. */
 void shm_attachment_over(struct shm_attachment *attachment);
 /* It has no host copy any more. */
@@ -173,6 +172,8 @@ void shm_load_failed(struct shm_segment *segment);
 void shm_serve_parked(struct shm_segment *segment);
 void shm_park(
 	struct shm_segment *segment, struct session *session, const struct control_shm *message);
+/* Waits no more; it is freed. */
+void shm_unpark(struct shm_parked *parked);
 bool shm_is_whole(const struct shm_segment *segment);
 struct shm_segment *shm_find(struct session *session, uint32_t id);
 struct shm_attachment *shm_find_attachment(

@@ -16,7 +16,6 @@
  * everybody who has attached it has what is valid: whoever is killed, the contents stay.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -378,29 +377,30 @@ void shm_serve_moves(struct daemon *daemon)
 			}
 }
 
-void shm_back_host(struct shm_segment *segment, const struct control_shm *message, int fd)
-{
-	segment->host_fd = fd;
-	segment->place = message->flags & CONTROL_SHM_MAPPED ? SHM_MAPPED : SHM_ON_HOST;
-	/* What has seals is memory. */
-	memory_charge_held(&segment->swap[fcntl(fd, F_GET_SEALS) < 0 ? SWAP_FILE : SWAP_MEMORY],
-		segment->bytes);
-}
-
 /* ---- those that wait ---- */
 
 void shm_park(
 	struct shm_segment *segment, struct session *session, const struct control_shm *message)
 {
-	struct shm_parked *parked = malloc(sizeof *parked);
+	struct shm_parked *parked = NULL;
 
+	if (session->shm_parked < SHM_PARKED_MAX)
+		parked = malloc(sizeof *parked);
 	if (!parked) {
 		shm_reply(session->worker, message, NULL, -ENOMEM, NULL, 0);
 		return;
 	}
+	session->shm_parked++;
 	parked->session = session;
 	parked->message = *message;
 	list_append(&segment->parked, &parked->link);
+}
+
+void shm_unpark(struct shm_parked *parked)
+{
+	list_remove(&parked->link);
+	parked->session->shm_parked--;
+	free(parked);
 }
 
 void shm_serve_parked(struct shm_segment *segment)
@@ -415,14 +415,16 @@ void shm_serve_parked(struct shm_segment *segment)
 		list_append(&waiting, &parked->link);
 	}
 	while ((parked = list_first(&waiting, struct shm_parked, link))) {
-		list_remove(&parked->link);
-		if (parked->message.command == SHM_COMMAND_RESTORE)
-			shm_restore(parked->session, &parked->message);
-		else if (parked->message.command == SHM_COMMAND_MOVE)
-			shm_move(parked->session, &parked->message);
+		struct session *session = parked->session;
+		const struct control_shm message = parked->message;
+
+		shm_unpark(parked);
+		if (message.command == SHM_COMMAND_RESTORE)
+			shm_restore(session, &message);
+		else if (message.command == SHM_COMMAND_MOVE)
+			shm_move(session, &message);
 		else
-			shm_attach(parked->session, &parked->message, segment);
-		free(parked);
+			shm_attach(session, &message, segment);
 	}
 }
 

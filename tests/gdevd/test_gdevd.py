@@ -145,6 +145,26 @@ class Restart(harness.GdevdTest):
         os.close(chunk)
         self.assertEqual(client.shm(wire.SHM_GET, key=5)[1]["id"], 77)
 
+    def test_shared_memory_that_cannot_have_been_does_not_come_back(self):
+        self.start("--device-memory", "1G")
+        client = self.client()
+        status, held, _ = client.shm(wire.SHM_GET, size=2 << 20, flags=wire.SHM_TRANSIENT | 0o600)
+        self.restart(signal.SIGKILL)
+        wait_for(lambda: len(self.status()["sessions"]) == 1, what="the session's return")
+        known = {"size": 2 << 20, "mode": 0o600, "uid": os.getuid(), "flags": wire.SHM_TRANSIENT}
+        ident = held["id"]
+        self.assertEqual(client.shm(wire.SHM_ATTACH, ident=1 << 30, **known)[0], -harness.EINVAL)  # of later
+        self.assertEqual(client.shm(wire.SHM_ATTACH, ident=ident, token=held["token"], **known)[0], 1)
+        self.assertEqual(client.shm(wire.SHM_ATTACH, ident=ident, token=b"x" * 16, **known)[0], -harness.EINVAL)
+
+    def test_memory_that_nobody_can_hold_is_not_believed(self):
+        self.start("--device-memory", "1G")
+        client = self.client()
+        self.restart(signal.SIGKILL)
+        wait_for(lambda: len(self.status()["sessions"]) == 1, what="the session's return")
+        client.tell(wire.message(wire.SWAP, wire.MEMORY_BODY.pack(1 << 62, 0, 0)))
+        wait_for(lambda: not self.status()["sessions"], what="its end")
+
 
 class Clients(harness.GdevdTest):
     def test_welcome_carries_the_session(self):

@@ -93,6 +93,22 @@ static void account_moves_below_what_is_over_its_limit(void **state)
 	assert_int_equal(device.used_bytes, 105);
 }
 
+static void no_claim_makes_a_sum_wrap(void **state)
+{
+	struct memory_account device, vgpu, worker;
+
+	memory_init(&device, NULL, 100);
+	memory_init(&vgpu, &device, UINT64_MAX);
+	memory_init(&worker, &vgpu, UINT64_MAX);
+	memory_charge_held(&vgpu, 1ull << 55); /* of others */
+	assert_int_equal(memory_claim(&worker, UINT64_MAX), -EINVAL);
+	assert_int_equal(memory_claim(&worker, (1ull << 55) + 1), -EINVAL);
+	assert_int_equal(worker.used_bytes, 0);
+	assert_int_equal(memory_claim(&worker, 1ull << 55), 0);
+	assert_int_equal(memory_claim(&worker, 1), -EINVAL);
+	assert_int_equal(device.used_bytes, 1ull << 56);
+}
+
 static void held_memory_is_charged_beyond_a_lowered_limit(void **state)
 {
 	struct memory_account vgpu;
@@ -157,6 +173,7 @@ int main(void)
 		cmocka_unit_test(moved_charge_leaves_what_is_above_alone),
 		cmocka_unit_test(account_moves_to_another_parent_with_all_it_holds),
 		cmocka_unit_test(account_moves_below_what_is_over_its_limit),
+		cmocka_unit_test(no_claim_makes_a_sum_wrap),
 		cmocka_unit_test(held_memory_is_charged_beyond_a_lowered_limit),
 		cmocka_unit_test(segment_rights_are_those_of_system_v),
 	};

@@ -518,11 +518,20 @@ class SharedMemory(harness.GdevdTest):
         self.assertEqual(client.shm(wire.SHM_BACK, [], **good)[0], -harness.EINVAL)
         self.assertEqual(client.shm(wire.SHM_BACK, fds, **good)[0], -harness.EINVAL)
         self.assertEqual(client.shm(wire.SHM_BACK, fds[:1], **dict(good, chunks=1 << 30))[0], -harness.EINVAL)
+        self.assertEqual(client.shm(wire.SHM_BACK, fds[:1], **dict(good, chunk=4096))[0], -harness.EINVAL)
         self.assertEqual(client.shm(wire.SHM_BACK, fds[:1], **good)[0], 0)
         self.assertEqual(client.shm(wire.SHM_BACK, fds[:1], **dict(good, chunk=1 << 20, first=1))[0], -harness.EINVAL)
         self.assertEqual(client.shm(wire.SHM_BACK, fds[:1], **dict(good, first=1))[0], 0)
         for fd in fds:
             os.close(fd)
+
+    def test_no_more_than_a_bounded_number_of_requests_wait(self):
+        self.start()
+        client = self.client()
+        _, segment, _ = client.shm(wire.SHM_GET, key=3, size=4 << 20, flags=0o1600)
+        for _ in range(4096):
+            client.tell(wire.shm(wire.SHM_ATTACH, ident=segment["id"], serial=8))
+        self.assertEqual(client.shm(wire.SHM_ATTACH, ident=segment["id"])[0], -harness.ENOMEM)
 
     def test_attach_waits_until_the_segment_is_whole(self):
         self.start()
