@@ -16,7 +16,7 @@
 
 void daemon_init(struct daemon *daemon)
 {
-	daemon->lock = daemon->ids = daemon->cache.dir = -1;
+	daemon->lock = daemon->ids = daemon->cache.dir = daemon->ledger.fd = -1;
 	list_init(&daemon->vgpus);
 	list_init(&daemon->sessions);
 	list_init(&daemon->clients);

@@ -24,6 +24,7 @@
 #include "gdevd/config.h"
 #include "gdevd/connection.h"
 #include "gdevd/deadlines.h"
+#include "gdevd/ledger.h"
 #include "gdevd/memory/memory.h"
 #include "gdevd/memory/residency.h"
 #include "gdevd/memory/retire.h"
@@ -196,6 +197,7 @@ struct daemon {
 	int lock;                  /* of the runtime directory */
 	int ids;                   /* file of the ids that were given out */
 	uint64_t next_id, ids_end;
+	struct ledger ledger; /* of the sessions, for the next gdevd */
 	struct deadlines deadlines;
 	struct device device;
 	struct list vgpus;

@@ -393,6 +393,7 @@ static void finish(struct daemon *daemon)
 	vgpus_finish(daemon);
 	cache_finish(&daemon->cache);
 	config_finish(&daemon->config);
+	ledger_finish(&daemon->ledger);
 	if (daemon->ids >= 0)
 		close(daemon->ids);
 	if (daemon->lock >= 0)

@@ -18,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 
 #define ACCEPTS_A_TURN 16
@@ -257,10 +258,22 @@ static int take_lock(struct daemon *daemon)
 		log_error("cannot write %s/gdevd.lock: %s", daemon->runtime_dir, strerror(-error));
 		return error;
 	}
+	return 0;
+}
+
+/* What the next gdevd has to know. */
+static int open_records(struct daemon *daemon)
+{
+	int sessions = open_in(daemon->runtime_dir, "sessions");
+
 	daemon->ids = open_in(daemon->runtime_dir, "ids");
-	if (daemon->ids < 0)
-		log_error("cannot open %s/ids: %s", daemon->runtime_dir, strerror(-daemon->ids));
-	return daemon->ids < 0 ? daemon->ids : 0;
+	if (sessions >= 0)
+		ledger_init(&daemon->ledger, sessions);
+	if (daemon->ids >= 0 && sessions >= 0)
+		return 0;
+	log_error("cannot open ids and sessions in %s: %s", daemon->runtime_dir,
+		strerror(-min_of(daemon->ids, sessions)));
+	return min_of(daemon->ids, sessions);
 }
 
 int server_vgpu_add(struct vgpu *vgpu)
@@ -329,6 +342,8 @@ int server_start(struct daemon *daemon)
 
 	if (!error)
 		error = take_lock(daemon);
+	if (!error)
+		error = open_records(daemon);
 	if (error)
 		return error;
 	spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

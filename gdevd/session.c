@@ -147,6 +147,32 @@ void session_begin(struct client *client, struct worker *worker)
 	workers_adjust(daemon);
 }
 
+static struct ledger_entry ledger_entry_of(const struct worker *worker, uint64_t session, pid_t pid,
+	uid_t uid, gid_t gid, const struct vgpu *vgpu)
+{
+	struct ledger_entry entry = {
+		.session = session,
+		.worker = worker->pid,
+		.pid = pid,
+		.uid = uid,
+		.gid = gid,
+	};
+
+	strcpy(entry.vgpu, vgpu->config->name);
+	return entry;
+}
+
+static void write_down(struct session *session)
+{
+	const struct ledger_entry entry = ledger_entry_of(session->worker, session->id,
+		session->pid, session->uid, session->gid, session->vgpu);
+	int error = ledger_add(&session->daemon->ledger, &entry);
+
+	if (error)
+		complain("session %llu will not survive a restart of gdevd: %s",
+			(unsigned long long)session->id, strerror(-error));
+}
+
 static void send_welcome(struct session *session)
 {
 	struct client *client = session->client;
@@ -204,6 +230,7 @@ void session_attached(struct session *session, int status)
 	deadline_cancel(&worker->deadline);
 	trace_session_begin(session);
 	retire_look(session->daemon);
+	write_down(session);
 	send_welcome(session);
 	log_debug("session %llu: %s (pid %d, uid %u) on %s, worker %d",
 		(unsigned long long)session->id, session->program, (int)session->pid,
@@ -214,6 +241,7 @@ int session_restore(struct worker *worker, const struct control_attach *message)
 {
 	struct daemon *daemon = worker->daemon;
 	struct vgpu *vgpu = vgpu_find(daemon, message->vgpu);
+	struct ledger_entry said;
 	struct session *session;
 
 	if (!vgpu) {
@@ -221,8 +249,11 @@ int session_restore(struct worker *worker, const struct control_attach *message)
 			(int)worker->pid, message->vgpu);
 		return -ENOENT;
 	}
-	if (message->session == 0 || message->session > UINT32_MAX ||
-		session_find(daemon, message->session))
+	said = ledger_entry_of(
+		worker, message->session, message->pid, message->uid, message->gid, vgpu);
+	if (!ledger_has(&daemon->ledger, &said))
+		return -EPERM; /* nobody gave it that session */
+	if (session_find(daemon, message->session))
 		return -EEXIST;
 	memory_init(&worker->memory, &vgpu->memory, UINT64_MAX);
 	if (memory_claim(&worker->memory, message->held_bytes))
@@ -300,6 +331,8 @@ void session_end(struct session *session, const char *reason)
 	bool welcome = worker->state != WORKER_ATTACHING;
 
 	list_remove(&session->link);
+	if (!daemon->stopping) /* then the next gdevd has it */
+		ledger_remove(&daemon->ledger, session->id);
 	daemon->session_count--;
 	session->vgpu->sessions--;
 	events_session_finish(session);

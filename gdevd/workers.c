@@ -370,6 +370,17 @@ err_free:
 	maybe_free(worker);
 }
 
+/* A worker has one connection: with more it could keep all others from having any. */
+static bool is_known(const struct worker *worker)
+{
+	const struct worker *other;
+
+	list_for_each (other, &worker->daemon->workers.all, link)
+		if (other != worker && other->pid == worker->pid)
+			return true;
+	return false;
+}
+
 void worker_accept(struct daemon *daemon, int fd)
 {
 	struct worker *worker = create(daemon);
@@ -385,6 +396,13 @@ void worker_accept(struct daemon *daemon, int fd)
 		return;
 	}
 	worker->pid = worker->connection->pid;
+	if (is_known(worker)) {
+		complain("worker %d registers again, although it is known", (int)worker->pid);
+		connection_destroy(worker->connection);
+		worker->connection = NULL;
+		maybe_free(worker);
+		return;
+	}
 	deadline_set(&daemon->deadlines, &worker->deadline, worker->since_ns + REGISTER_TIMEOUT_NS);
 }
 

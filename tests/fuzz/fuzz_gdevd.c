@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * gdevd's side of every control socket: a client, an administrator, a worker that starts and one that
- * registers again say what the input says, in its order, with and without descriptors. Whatever they
+ * gdevd's side of every control socket: two clients, administrators, workers that start and workers that
+ * register again say what the input says, in its order, with and without descriptors. Whatever they
  * say, when they have gone nothing of them may be left: no session, no worker, no byte charged.
  *
- * Input: packets of a byte that says who speaks (low two bits) and which descriptors go with it (the next
- * two), a byte for the type, and two for the length of the bytes that follow. The header is made
- * right, so that the handlers are reached and not only control_check().
+ * Input: packets of a byte that says who speaks (enum bits), a byte for the type, and two for the length of the
+ * bytes that follow. The header is made right, so that the handlers are reached and not only control_check(). Type
+ * EXPIRE is no message: of the deadlines that are set, one is over.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,17 +24,30 @@
 #include "base/log.h"
 #include "gdevd/daemon.h"
 #include "proto/session.h"
+#include "proto/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 #define FIRST_ID 1000
 #define VGPU "gdev0"
 
-enum { CLIENT, ADMIN, STARTING, REGISTERING, SPEAKERS };
+#define EXPIRE 255
+
+enum { CLIENT, ADMIN, STARTING, REGISTERING, KINDS, SPEAKERS = 2 * KINDS };
+
+enum bits {
+	KIND = 3,
+	FDS = 3 << 2, /* none; a worker page; what READY has; as many as the type may have more */
+	SECOND = 1 << 4,  /* of the kind */
+	ANSWERS = 1 << 5, /* what it was told last */
+	SAYS_1 = 1 << 6,  /* status */
+	FAILED = 1 << 7,
+};
 
 static struct daemon gdevd;
 static bool ready, changed;
-static int ready_fds[WORKER_FDS + 1]; /* the last is a worker page */
+static int ready_fds[WORKER_FDS + 2]; /* the last are a worker page and a trace segment */
+static uint32_t told[SPEAKERS];       /* serial */
 
 static void require(bool condition, const char *what)
 {
@@ -107,17 +120,31 @@ static void setup(void)
 	deadline_init(&gdevd.workers.retry, nothing); /* 100 ms after the third input */
 	config_finish_defaults(&gdevd.config);
 	gdevd.config.warm_workers = 0; /* nothing is started: starting_max is 0 */
+	gdevd.config.file_swap = 1 << 30;
 	gdevd.ids = memfd_create("ids", MFD_CLOEXEC);
+	ledger_init(&gdevd.ledger, memfd_create("sessions", MFD_CLOEXEC));
 	grants_init(&gdevd);
 	measure_init(&gdevd);
 	make_directory();
 	snprintf(gdevd.made_path, sizeof gdevd.made_path, "%s/vgpus.conf", gdevd.runtime_dir);
+	strcpy(gdevd.state_dir, gdevd.runtime_dir);
 	vgpus_init(&gdevd);
 	ready_fds[WORKER_FD_SEGMENT] = fd_shared_memory("segment", sizeof(struct session_segment));
 	ready_fds[WORKER_FD_STAGING] = fd_shared_memory("staging", 1 << 20);
 	ready_fds[WORKER_FD_WAKE] = eventfd(0, EFD_CLOEXEC);
 	ready_fds[WORKER_FD_CLIENT_WAKE] = eventfd(0, EFD_CLOEXEC);
 	ready_fds[WORKER_FDS] = fd_shared_memory("page", 4096);
+	ready_fds[WORKER_FDS + 1] = fd_shared_memory("trace", sizeof(struct trace_segment));
+}
+
+/* What the inputs before this one have said of the device, and whom they served. */
+static void forget(void)
+{
+	gdevd.device.known = false;
+	gdevd.device.memory.limit_bytes = UINT64_MAX;
+	gdevd.device.overhead_bytes = gdevd.device.residency.reserve_bytes = 0;
+	gdevd.ledger.count = 0;
+	memset(told, 0, sizeof told);
 }
 
 static int speaker(int kind)
@@ -141,16 +168,37 @@ static int speaker(int kind)
 	return pair[1];
 }
 
-static void drain(int socket)
+static uint32_t drain(int socket, uint32_t serial)
 {
-	char bytes[CONTROL_BYTES_MAX];
+	_Alignas(8) char bytes[CONTROL_BYTES_MAX];
+	const struct control_header *header = (const struct control_header *)bytes;
 	int fds[FD_PASS_MAX];
 	size_t count = FD_PASS_MAX;
 
 	while (fd_receive(socket, bytes, sizeof bytes, fds, &count) > 0) {
 		fd_close_all(fds, count);
 		count = FD_PASS_MAX;
+		serial = header->serial ? header->serial : serial;
 	}
+	return serial;
+}
+
+/* Whom it says to serve is what the gdevd before had written down. */
+static void remember(const uint8_t *body, size_t length)
+{
+	struct control_attach attach;
+	struct ledger_entry entry = {.worker = INT_MAX};
+
+	if (length != sizeof attach - sizeof attach.header)
+		return;
+	memcpy((char *)&attach + sizeof attach.header, body, length);
+	entry.session = attach.session;
+	entry.pid = attach.pid;
+	entry.uid = attach.uid;
+	entry.gid = attach.gid;
+	strncpy(entry.vgpu, attach.vgpu, sizeof entry.vgpu);
+	if (attach.session && attach.session < FIRST_ID && ledger_add(&gdevd.ledger, &entry))
+		abort();
 }
 
 static void speak(int socket, uint8_t who, uint8_t type, const uint8_t *body, size_t length)
@@ -160,17 +208,46 @@ static void speak(int socket, uint8_t who, uint8_t type, const uint8_t *body, si
 		.length = (uint32_t)(sizeof header + length),
 		.type = type,
 		.version = type == CONTROL_HELLO ? 0 : CONTROL_VERSION,
-		.serial = who,
+		.serial = who & ANSWERS ? told[(who & KIND) + (who & SECOND ? KINDS : 0)] : who,
+		.status = (who & SAYS_1 ? 1 : 0) - (who & FAILED ? 6 : 0),
 	};
-	unsigned fds = who >> 2 & 3;
+	const int *fds = ready_fds;
+	size_t count = 0;
 
+	switch ((who & FDS) >> 2) {
+	case 1:
+		fds = &ready_fds[WORKER_FDS];
+		count = 1;
+		break;
+	case 2:
+		count = WORKER_FDS + 1;
+		break;
+	case 3:
+		fds = type == CONTROL_REGISTER ? &ready_fds[WORKER_FDS] : ready_fds;
+		count = type == CONTROL_REGISTER ? 2
+			: type == CONTROL_READY  ? array_length(ready_fds)
+						 : 3;
+	}
+	if (type == CONTROL_REGISTER)
+		remember(body, length);
 	memcpy(message, &header, sizeof header);
 	memcpy(message + sizeof header, body, length);
-	fd_send(socket, message, header.length, fds == 1 ? &ready_fds[WORKER_FDS] : ready_fds,
-		fds == 0   ? 0
-		: fds == 1 ? 1
-		: fds == 2 ? array_length(ready_fds)
-			   : 3);
+	fd_send(socket, message, header.length, fds, count);
+}
+
+/* The arbiters have times of their own: for them it is never later than it is. */
+static void expire(const uint8_t *body, size_t length)
+{
+	struct deadline *deadline;
+	unsigned left = length ? body[0] : 0;
+
+	list_for_each (deadline, &gdevd.deadlines.pending, link) {
+		if (deadline == &gdevd.grants || deadline == &gdevd.measure.tick || left--)
+			continue;
+		deadline_cancel(deadline);
+		deadline->expired(deadline, clock_now_ns());
+		return;
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
@@ -185,18 +262,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	}
 	gdevd.next_id = FIRST_ID; /* the same in each run: inputs name sessions and segments */
 	gdevd.ids_end = FIRST_ID + 4096;
+	forget();
 	for (int i = 0; i < SPEAKERS; i++)
-		sockets[i] = speaker(i);
+		sockets[i] = speaker(i % KINDS);
 	while (length >= 4) {
 		changed |= bytes[1] == CONTROL_ADMIN;
 		size_t body = min_of(
 			(size_t)(bytes[2] | bytes[3] << 8), min_of(length - 4, (size_t)4096));
-		speak(sockets[bytes[0] & 3], bytes[0], bytes[1], bytes + 4, body);
+		if (bytes[1] == EXPIRE)
+			expire(bytes + 4, body);
+		else
+			speak(sockets[(bytes[0] & KIND) + (bytes[0] & SECOND ? KINDS : 0)],
+				bytes[0], bytes[1], bytes + 4, body);
 		bytes += 4 + body;
 		length -= 4 + body;
 		uv_run(&gdevd.loop, UV_RUN_NOWAIT);
 		for (int i = 0; i < SPEAKERS; i++)
-			drain(sockets[i]);
+			told[i] = drain(sockets[i], told[i]);
 	}
 	for (int i = SPEAKERS - 1; i >= 0; i--)
 		close(sockets[i]);

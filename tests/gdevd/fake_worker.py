@@ -13,6 +13,9 @@ Modes: ok; die (before READY); bad-ready (too few descriptors); unsealed; attach
 
 A warm one carries shared memory out as a file `carry` says: well (as it does without), fail (says that it cannot), die,
 babble (what no worker may say then), late (when there is a file `go`).
+
+One that registers again does so as a file `register` says: well, stranger (for another user's process), twice (and waits
+until the second connection is closed).
 """
 
 import argparse
@@ -123,7 +126,13 @@ class Worker:
         while time.monotonic() < end:
             try:
                 control = wire.connect(self.options.workers_socket)
+                how = read_order("register", "well")
+                if how == "stranger":
+                    self.attach = self.attach[:12] + (12345).to_bytes(4, "little") + self.attach[16:]
                 wire.send(control, wire.message(wire.REGISTER, self.attach), [self.page, self.trace])
+                if how == "twice":
+                    again = wire.connect(self.options.workers_socket)
+                    assert not again.recv(100)
                 control.settimeout(None)
                 return control
             except OSError:

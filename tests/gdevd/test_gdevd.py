@@ -145,6 +145,36 @@ class Restart(harness.GdevdTest):
         os.close(chunk)
         self.assertEqual(client.shm(wire.SHM_GET, key=5)[1]["id"], 77)
 
+    def test_worker_that_says_it_serves_another_user_is_killed(self):
+        self.start("--device-memory", "1G")
+        client = self.client()
+        with open(self.orders + "/register", "w", encoding="ascii") as file:
+            file.write("stranger")
+        self.restart(signal.SIGKILL)
+        self.assertEqual(wire.receive(client.peer)[0], None)
+        self.assertEqual(self.status()["sessions"], [])
+
+    def test_worker_has_one_connection(self):
+        self.start("--device-memory", "1G")
+        client = self.client()
+        with open(self.orders + "/register", "w", encoding="ascii") as file:
+            file.write("twice")
+        self.restart(signal.SIGTERM)
+        self.assertEqual(client.memory(1 << 20)[0], 0)
+
+    def test_who_was_served_is_forgotten_with_the_session(self):
+        self.start("--device-memory", "1G")
+        clients = [self.client(base=wire.ARENA_BASE + i * wire.ARENA_BYTES) for i in range(3)]
+        with open(self.run_dir + "/sessions", "rb") as file:
+            self.assertEqual(len(file.read().replace(bytes(56), b"")), 3 * 56)
+        clients[1].close()
+        wait_for(lambda: len(self.status()["sessions"]) == 2, what="its end")
+        self.restart(signal.SIGTERM)
+        wait_for(lambda: len(self.status()["sessions"]) == 2, what="the others' return")
+        with open(self.run_dir + "/sessions", "rb") as file:
+            entries = file.read()
+        self.assertEqual([entries[i:i + 8] == bytes(8) for i in range(0, len(entries), 56)], [False, True, False])
+
     def test_shared_memory_that_cannot_have_been_does_not_come_back(self):
         self.start("--device-memory", "1G")
         client = self.client()
