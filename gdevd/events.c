@@ -15,6 +15,7 @@
 #include "gdev/error.h"
 
 #define WATCHES_A_SESSION 4096
+#define QUEUED_MAX 64 /* messages to one that is asked */
 
 struct watch {
 	struct list by_asker;  /* asker->watches */
@@ -79,6 +80,14 @@ static void forward(struct watch *watch, struct session *asked)
 		connection_send(asked->worker->connection, &message, NULL, 0);
 }
 
+/* It does not read what it is sent: rather than that it is dropped for it, nobody may ask it more. */
+static bool is_deaf(const struct session *asked)
+{
+	const struct connection *connection = asked->worker->connection;
+
+	return connection && connection->queued_packets >= QUEUED_MAX;
+}
+
 /* Whoever may use the same virtual GPU, or is the same user, may wait for it. */
 static bool may_watch(const struct session *asker, const struct session *asked)
 {
@@ -97,10 +106,10 @@ int events_watch(struct session *session, const struct control_event *message)
 	};
 	int status = 0;
 
-	if (session->watch_count >= WATCHES_A_SESSION)
-		status = -EAGAIN;
-	else if (asked && !may_watch(session, asked))
+	if (asked && !may_watch(session, asked))
 		status = -EACCES;
+	else if (session->watch_count >= WATCHES_A_SESSION || (asked && is_deaf(asked)))
+		status = -EAGAIN;
 	else if (!asked && list_empty(&session->daemon->restored.link))
 		status = -GDEV_E_SESSION_LOST;
 	watch = status ? NULL : malloc(sizeof *watch);
