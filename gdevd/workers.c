@@ -95,7 +95,7 @@ static void maybe_free(struct worker *worker)
 static void start_failed(struct daemon *daemon)
 {
 	struct workers *workers = &daemon->workers;
-	struct client *client;
+	struct client *client, *after;
 	unsigned doublings;
 
 	if (++workers->failures < FAILURES_ALLOWED)
@@ -107,8 +107,10 @@ static void start_failed(struct daemon *daemon)
 	log_error("%u workers in a row died when they started; the next try is in %llu ms",
 		workers->failures, (BACK_OFF_NS << doublings) / NS_PER_MS);
 	workers->hopeless = doublings >= HOPELESS_DOUBLINGS;
-	while (workers->hopeless && (client = client_waiting(daemon)))
-		client_wait(client); /* is refused, with the reason */
+	/* Each once: who waits for room beside a warm one does so on. */
+	list_for_each_safe (client, after, &daemon->clients, link)
+		if (workers->hopeless && client->waiting)
+			client_wait(client); /* is refused, with the reason */
 }
 
 /* Out of the state it is in; what it was doing is undone. */
