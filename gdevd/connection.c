@@ -25,7 +25,8 @@
 
 #define QUEUE_PACKETS_MAX 256
 #define QUEUE_BYTES_MAX (1u << 20)
-#define MESSAGES_A_TURN 16 /* then the others' turn */
+#define QUEUE_FDS_MAX (8 * FD_PASS_MAX) /* each is one of ours until it is sent */
+#define MESSAGES_A_TURN 16              /* then the others' turn */
 #define COMPLAINTS_A_SECOND 20
 
 struct packet {
@@ -60,6 +61,7 @@ static void packet_destroy(struct connection *connection, struct packet *packet)
 	list_remove(&packet->link);
 	connection->queued_bytes -= packet->length;
 	connection->queued_packets--;
+	connection->queued_fds -= packet->fd_count;
 	fd_close_all(packet->fds, packet->fd_count);
 	free(packet);
 }
@@ -70,7 +72,7 @@ static void watch(struct connection *connection)
 {
 	int events = UV_READABLE;
 
-	if (!list_empty(&connection->queue) || connection->drop_error)
+	if (!list_empty(&connection->queue))
 		events |= UV_WRITABLE;
 	uv_poll_start(&connection->poll, events, on_poll);
 }
@@ -141,9 +143,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		if (received == -EAGAIN)
 			break;
 		if (received < 0) {
-			die(connection,
-				received == -EPIPE || received == -ECONNRESET ? 0 : received);
-			return;
+			error = error ? error : received;
+			break;
 		}
 	}
 	if (error && !connection->dead)
@@ -219,7 +220,7 @@ void connection_drop(struct connection *connection, int error)
 	if (connection->dead || connection->drop_error)
 		return;
 	connection->drop_error = error;
-	watch(connection);
+	shutdown(connection->fd, SHUT_RD); /* the loop hears of it, also when nothing can be sent */
 }
 
 static int enqueue(struct connection *connection, const struct control_header *message,
@@ -228,7 +229,8 @@ static int enqueue(struct connection *connection, const struct control_header *m
 	struct packet *packet;
 
 	if (connection->queued_packets >= QUEUE_PACKETS_MAX ||
-		connection->queued_bytes + message->length > QUEUE_BYTES_MAX)
+		connection->queued_bytes + message->length > QUEUE_BYTES_MAX ||
+		connection->queued_fds + fd_count > QUEUE_FDS_MAX)
 		return -ENOBUFS;
 	packet = malloc(sizeof *packet + align_up(message->length, 8u) + fd_count * sizeof(int));
 	if (!packet)
@@ -248,6 +250,7 @@ static int enqueue(struct connection *connection, const struct control_header *m
 			return error;
 		}
 		packet->fds[packet->fd_count] = copy;
+		connection->queued_fds++;
 	}
 	watch(connection);
 	return 0;

@@ -36,7 +36,7 @@ struct connection {
 	const struct connection_ops *ops;
 	void *owner;
 	struct list queue; /* struct packet, to be sent */
-	size_t queued_bytes, queued_packets;
+	size_t queued_bytes, queued_packets, queued_fds;
 	bool dead;      /* nothing is received or sent any more */
 	bool destroyed; /* freed when libuv lets go */
 	int drop_error; /* why, when a send made it dead: reported from the loop */

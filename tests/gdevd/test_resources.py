@@ -298,6 +298,19 @@ class Memory(harness.GdevdTest):
         self.give(third, serial, amount)
         self.assertEqual(fourth().kind, wire.WELCOME)
 
+    def test_who_waits_for_room_does_so_while_workers_die_at_their_start(self):
+        self.start(config="[gdevd]\nwarm_workers = 1\n[vgpu gdev0]\n[vgpu small]\nmemory = 16M\n")
+        first = self.client("small")
+        self.assertEqual(first.memory(15 << 20)[0], 0)
+        self.wait_warm(1)
+        self.order("die")
+        second = self.begin_client("small")
+        serial, amount = self.expect_order(first)
+        first.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-4096, 0, 0)))  # not enough; workers are started
+        wait_for(lambda: "the next try is in 800 ms" in self.log(), what="giving up hope")
+        self.give(first, serial, amount - 4096)
+        self.assertEqual(second().kind, wire.WELCOME)
+
     def test_nobody_can_leave_for_a_context(self):
         self.start("--device-memory", "64M", config="[gdevd]\nwarm_workers = 0\nhost_swap = 0\n")
         first = self.client()
@@ -626,6 +639,17 @@ class Events(harness.GdevdTest):
     def event(kind, session, value, timeline, serial, status=0):
         return wire.message(kind, wire.EVENT_BODY.pack(session, value, timeline, 0), serial, status)
 
+    @staticmethod
+    def until_memory(client):
+        """The statuses of what comes before the answer to MEMORY."""
+        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(0, 0, 0), 5))
+        statuses = set()
+        while True:
+            kind, _, status, _, _ = wire.receive(client.peer)
+            if kind in (wire.MEMORY_REPLY, None):
+                return statuses
+            statuses.add(status)
+
     def test_watch_and_done_are_carried(self):
         self.start()
         first, second = self.client(), self.client()
@@ -644,6 +668,24 @@ class Events(harness.GdevdTest):
         second.tell(b"die")
         kind, serial, status, _, _ = wire.receive(first.peer)
         self.assertEqual((kind, serial, status), (wire.EVENT_DONE, 55, -harness.SESSION_LOST))
+
+    def test_who_asks_too_much_is_refused_and_not_who_is_asked_dropped(self):
+        self.start(config="[gdevd]\nwarm_workers = 0\n")
+        askers = [self.client(base=wire.ARENA_BASE + i * wire.ARENA_BYTES) for i in range(2)]
+        self.order("deaf")
+        asked = wire.connect(self.run_dir + "/gdev0.sock")
+        wire.send(asked, wire.hello(base=wire.ARENA_BASE + 2 * wire.ARENA_BYTES))
+        wait_for(lambda: self.status()["vgpus"][0]["sessions"] == 3, what="the session")
+        for asker in askers:
+            said = set()
+            for _ in range(42):  # 4096 may wait
+                for _ in range(100):
+                    asker.tell(self.event(wire.EVENT_WATCH, askers[1].session + 1, 17, 3, 55))
+                said |= self.until_memory(asker)
+            self.assertEqual(said, {-harness.EAGAIN})
+        self.assertEqual(self.status()["vgpus"][0]["sessions"], 3)
+        asked.close()
+        wait_for(lambda: self.status()["vgpus"][0]["sessions"] == 2, what="the session's end")
 
     def test_asker_may_die(self):
         self.start()
