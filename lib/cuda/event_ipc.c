@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "lib/cuda/internal.h"
 
 #define PAGE_MAGIC 0x67646576u /* "gdev" */
@@ -46,10 +47,10 @@ static CUresult map_page(CUevent event, int fd)
 
 CUresult event_page_create(CUevent event)
 {
-	int fd = memfd_create("gdev-event", MFD_CLOEXEC);
+	int fd = fd_shared_memory("gdev-event", PAGE_BYTES);
 	CUresult result = CUDA_ERROR_OPERATING_SYSTEM;
 
-	if (fd >= 0 && !ftruncate(fd, PAGE_BYTES))
+	if (fd >= 0)
 		result = map_page(event, fd);
 	if (result != CUDA_SUCCESS && fd >= 0)
 		close(fd);
@@ -90,13 +91,14 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
 static int open_page(const struct event_handle *handle)
 {
 	struct stat status;
+	uint64_t bytes;
 	char path[64];
 	int fd;
 
 	snprintf(path, sizeof path, "/proc/%u/fd/%d", handle->pid, handle->fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0 && (fstat(fd, &status) || status.st_ino != handle->inode ||
-			       status.st_size != PAGE_BYTES)) {
+			       fd_shared_memory_size(fd, &bytes) || bytes != PAGE_BYTES)) {
 		close(fd);
 		fd = -1;
 	}

@@ -85,12 +85,17 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t count, CUmemLocation 
 	return CUDA_SUCCESS;
 }
 
+/* Of one that was checked. */
+static uint32_t accessor_bit(const CUmemLocation *location)
+{
+	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? 1u << location->id : 1u << 31;
+}
+
 CUresult cuMemAdvise_v2(
 	CUdeviceptr pointer, size_t count, CUmem_advise advice, CUmemLocation location)
 {
 	struct allocation allocation;
 	struct advice *kept = &allocation.advice;
-	uint32_t bit;
 
 	TRY(initialised());
 	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
@@ -100,7 +105,6 @@ CUresult cuMemAdvise_v2(
 		    advice >= CU_MEM_ADVISE_SET_ACCESSED_BY) &&
 		check_location(&location) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	bit = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? 1u << location.id : 1u << 31;
 	switch (advice) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
 	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
@@ -113,10 +117,10 @@ CUresult cuMemAdvise_v2(
 		kept->preferred = (CUmemLocation){0};
 		break;
 	case CU_MEM_ADVISE_SET_ACCESSED_BY:
-		kept->accessed_by |= bit;
+		kept->accessed_by |= accessor_bit(&location);
 		break;
 	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
-		kept->accessed_by &= ~bit;
+		kept->accessed_by &= ~accessor_bit(&location);
 		break;
 	}
 	memory_advise(&allocation);

@@ -4,6 +4,9 @@
  */
 #include "fixture.h"
 
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,6 +113,48 @@ static void wrong_handles_are_refused(void **state)
 	assert_success(cuEventDestroy(event));
 }
 
+/* Another process that has a page as ours have it, but could cut it short while we look at it. */
+static pid_t make_page(int *fd)
+{
+	static const uint32_t magic = 0x67646576u;
+	pid_t pid;
+
+	*fd = memfd_create("page", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(*fd, 4096), 0);
+	assert_int_equal(write(*fd, &magic, sizeof magic), sizeof magic);
+	pid = fork();
+	if (!pid)
+		for (;;)
+			pause();
+	return pid;
+}
+
+static void page_that_can_be_cut_short_is_refused(void **state)
+{
+	CUipcEventHandle handle = {{0}};
+	struct {
+		uint32_t magic, pid;
+		int32_t fd;
+		uint32_t reserved;
+		uint64_t inode;
+	} inside = {.magic = 0x67646576u};
+	struct stat status;
+	CUevent opened;
+	pid_t pid;
+
+	if (getenv("TEST_VENDOR"))
+		skip(); /* its handles are other ones */
+	pid = make_page(&inside.fd);
+	assert_int_equal(fstat(inside.fd, &status), 0);
+	inside.pid = (uint32_t)pid;
+	inside.inode = status.st_ino;
+	memcpy(&handle, &inside, sizeof inside);
+	assert_result(cuIpcOpenEventHandle(&opened, handle), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(inside.fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -117,6 +162,8 @@ int main(void)
 			another_process_waits_for_an_event, start, fixture_teardown),
 		cmocka_unit_test_setup_teardown(
 			wrong_handles_are_refused, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			page_that_can_be_cut_short_is_refused, fixture_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

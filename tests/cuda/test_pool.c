@@ -178,6 +178,9 @@ static void advice_is_kept(void **state)
 		skip();
 	assert_success(result);
 	assert_success(cuMemAdvise(words, 1 << 20, CU_MEM_ADVISE_SET_READ_MOSTLY, here));
+	if (!getenv("TEST_VENDOR")) /* where it is of no consequence, it is not looked at */
+		assert_success(cuMemAdvise(words, 1 << 20, CU_MEM_ADVISE_SET_READ_MOSTLY,
+			(CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, 77}));
 	assert_success(cuMemAdvise(words, 1 << 20, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, here));
 	assert_success(cuMemAdvise(words, 1 << 20, CU_MEM_ADVISE_SET_ACCESSED_BY, here));
 	assert_success(cuMemRangeGetAttributes(data, sizes, which, 2, words, 1 << 20));
