@@ -445,7 +445,7 @@ void gdev_session_flush(struct gdev_session *session)
 {
 	struct session_segment *segment = session->transport->segment;
 	struct session_header *header;
-	uint64_t tail;
+	uint64_t head, tail;
 
 	if (session->forked)
 		return;
@@ -455,8 +455,9 @@ void gdev_session_flush(struct gdev_session *session)
 		return;
 	pthread_mutex_lock(&session->output_lock);
 	tail = __atomic_load_n(&header->output_tail, __ATOMIC_ACQUIRE);
-	if (tail - header->output_head <= SESSION_OUTPUT_BYTES)
-		print_output(segment->output, header->output_head, tail);
+	head = __atomic_load_n(&header->output_head, __ATOMIC_RELAXED);
+	if (tail - head <= SESSION_OUTPUT_BYTES)
+		print_output(segment->output, head, tail);
 	__atomic_store_n(&header->output_head, tail, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&session->output_lock);
 }

@@ -102,6 +102,8 @@ int gdev_shm_control(
 	struct reply_shm reply;
 	int error;
 
+	if (command == IPC_SET && !info)
+		return -EINVAL;
 	if (command == IPC_SET)
 		record.flags = info->mode;
 	error = request_shm(session, RECORD_SHM_CONTROL, &record, &reply);

@@ -283,6 +283,7 @@ static void processes_share_device_memory(void **state)
 	assert_int_equal(gshmctl(gpu, id, IPC_STAT, &info), 0);
 	assert_int_equal(info.attached, 1);
 	assert_int_equal(info.bytes, 4 << 20);
+	assert_int_equal(gshmctl(gpu, id, IPC_SET, NULL), -EINVAL);
 	assert_int_equal(gshmctl(gpu, id, IPC_RMID, NULL), 0);
 	assert_int_equal(first_word(gpu, address + 4096), 42);
 	assert_int_equal(gshmdt(gpu, address), 0);
