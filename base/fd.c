@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -116,12 +118,20 @@ int fd_shared_memory(const char *name, uint64_t size)
 	return fd;
 }
 
+/* Where mmap() rounds a length up to the file's own large pages, whoever says where maps more than he was asked to. */
+static bool has_large_pages(int fd)
+{
+	struct statfs system;
+
+	return fstatfs(fd, &system) || system.f_type == HUGETLBFS_MAGIC;
+}
+
 int fd_shared_memory_size(int fd, uint64_t *size)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	off_t end;
 
-	if (seals < 0 || (seals & SEALS) != SEALS)
+	if (seals < 0 || (seals & SEALS) != SEALS || has_large_pages(fd))
 		return -EINVAL;
 	/* Not fstat: a sandboxed worker may not call what libc makes of it. */
 	end = lseek(fd, 0, SEEK_END);

@@ -26,7 +26,7 @@ void fd_close_all(int *fds, size_t count);
  * from SIGBUS whatever the other side does. Returns the descriptor. */
 int fd_shared_memory(const char *name, uint64_t size);
 
-/* Checks that a received descriptor is such a memfd and gives its size. -EINVAL when it is not. */
+/* Checks that a received descriptor is such a memfd, of ordinary pages, and gives its size. -EINVAL when it is not. */
 int fd_shared_memory_size(int fd, uint64_t *size);
 
 /* All of it, at an offset of a file. -EIO: the file ends before. */

@@ -25,8 +25,8 @@ static int map_host(struct core *core, struct range *range, int fd)
 
 	if (mmap(base, range->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
 		MAP_FAILED)
-		return -errno;
-	if (core->ops->host_register)
+		error = -errno; /* what was there may be gone */
+	else if (core->ops->host_register)
 		error = core->ops->host_register(core->space, range->address, range->bytes);
 	if (error)
 		memory_reserve_again(range->address, range->bytes);

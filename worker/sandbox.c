@@ -80,6 +80,7 @@ static const int allowed[] = {
 	SCMP_SYS(lseek),
 	SCMP_SYS(close),
 	SCMP_SYS(fstat),
+	SCMP_SYS(fstatfs),
 	SCMP_SYS(fcntl),
 	SCMP_SYS(dup),
 	SCMP_SYS(eventfd2),

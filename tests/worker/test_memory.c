@@ -3,6 +3,7 @@
  * Device memory, page-locked memory, what is charged for it, and freeing while the device works.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -302,6 +303,21 @@ static void page_locked_memory_comes_as_a_sealed_memfd(void **state)
 	fd_close_all(both, 2);
 }
 
+/* mmap() would map a whole large page, over what follows. */
+static void page_locked_memory_has_ordinary_pages(void **state)
+{
+	struct fixture *fixture = *state;
+	int fd = memfd_create("large", MFD_ALLOW_SEALING | MFD_HUGETLB);
+	struct peer_message message = {
+		.type = PEER_HOST_ADD, .address = TEST_DEVICE, .bytes = 4096};
+
+	if (fd < 0 || ftruncate(fd, 1024 * MIB)) /* a kernel without */
+		skip();
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+	assert_int_equal(peer_call(fixture, &message, &fd, 1, NULL, NULL), -EINVAL);
+	close(fd);
+}
+
 static int add_host(struct fixture *fixture, int fd, uint64_t address, uint64_t bytes)
 {
 	struct peer_message message = {.type = PEER_HOST_ADD, .address = address, .bytes = bytes};
@@ -435,6 +451,7 @@ int main(void)
 		TEST_GDEVD(memory_that_is_refused_is_not_there),
 		TEST_GDEVD(much_slack_goes_back),
 		TEST(page_locked_memory_comes_as_a_sealed_memfd),
+		TEST(page_locked_memory_has_ordinary_pages),
 		TEST(page_locked_memory_is_bounded_and_comes_back),
 		TEST(page_locked_ranges_are_bounded_and_come_back),
 		TEST(device_memory_maps_into_the_client),

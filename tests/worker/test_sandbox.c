@@ -150,8 +150,9 @@ static int work_as_usual(void)
 	pthread_t thread;
 	void *code;
 	int memory = fd_shared_memory("test", 4096), one;
+	uint64_t bytes;
 
-	if (memory < 0 || eventfd(0, EFD_CLOEXEC) < 0)
+	if (memory < 0 || fd_shared_memory_size(memory, &bytes) || eventfd(0, EFD_CLOEXEC) < 0)
 		return 1;
 	if (pthread_create(&thread, NULL, nothing, NULL) || pthread_join(thread, NULL))
 		return 2;
