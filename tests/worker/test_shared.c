@@ -198,6 +198,110 @@ static void chunks_that_make_no_sense_are_not_mapped(void **state)
 	fixture_stop(&fixture);
 }
 
+static uint64_t post_attach(struct fixture *fixture)
+{
+	struct record_shm record = {
+		.header.opcode = RECORD_SHM_ATTACH, .id = 3, .address = TEST_DEVICE};
+
+	return post(fixture, &record);
+}
+
+/* The first message says how many chunks there are, and room is made for so many. */
+static void chunks_do_not_become_more_while_they_come(void **state)
+{
+	static const uint32_t then[] = {2, 200, 1};
+	int fd = fd_shared_memory("chunk", 2 * MIB), fds[FD_PASS_MAX];
+	struct fixture fixture;
+
+	for (size_t i = 0; i < array_length(fds); i++)
+		fds[i] = fd;
+	fixture_start_threads(&fixture, true, 6);
+	for (size_t i = 0; i < array_length(then); i++) {
+		uint64_t value = post_attach(&fixture);
+		struct control_shm message = expect_shm(&fixture, SHM_COMMAND_ATTACH, NULL, NULL);
+		message.bytes = 4 * MIB;
+		message.chunk_bytes = 2 * MIB;
+		message.chunks = 2;
+		answer(&fixture, &message, 0, fds, 1);
+		message = expect_shm(&fixture, SHM_COMMAND_ATTACH, NULL, NULL);
+		message.bytes = 2 * then[i] * MIB;
+		message.chunk_bytes = 2 * MIB;
+		message.chunks = then[i];
+		answer(&fixture, &message, 0, fds, i ? FD_PASS_MAX : 1);
+		if (i)
+			expect_shm(&fixture, SHM_COMMAND_DETACH, NULL, NULL);
+		wait_reply(&fixture, value, i ? -GDEV_E_PROTOCOL : 0);
+		if (!i) {
+			struct record_shm detach = {
+				.header.opcode = RECORD_SHM_DETACH, .address = TEST_DEVICE};
+			value = post(&fixture, &detach);
+			expect_shm(&fixture, SHM_COMMAND_DETACH, NULL, NULL);
+			wait_reply(&fixture, value, 0);
+		}
+	}
+	close(fd);
+	fixture_stop(&fixture);
+}
+
+static void a_segment_is_made_as_it_was_asked_for(void **state)
+{
+	struct record_shm record = {.header.opcode = RECORD_SHM_GET, .bytes = 4 * MIB};
+	struct fixture fixture;
+	struct control_shm message;
+	uint64_t value;
+
+	fixture_start_threads(&fixture, true, 6);
+	value = post(&fixture, &record);
+	message = expect_shm(&fixture, SHM_COMMAND_GET, NULL, NULL);
+	message.bytes -= 1;
+	answer(&fixture, &message, 1, NULL, 0);
+	message = expect_shm(&fixture, SHM_COMMAND_REMOVE, NULL, NULL);
+	answer(&fixture, &message, 0, NULL, 0);
+	wait_reply(&fixture, value, -GDEV_E_PROTOCOL);
+	fixture_stop(&fixture);
+}
+
+/* Its chunks are on their way to gdevd, and it is another kind of range when they are there. */
+static void what_is_being_exported_is_not_freed(void **state)
+{
+	struct record_memory alloc = {
+		.header.opcode = RECORD_MEMORY_ALLOC, .address = TEST_DEVICE, .bytes = 8 * MIB};
+	struct record_memory release = {
+		.header.opcode = RECORD_MEMORY_FREE, .address = TEST_DEVICE};
+	struct record_shared export = {
+		.header = {.opcode = RECORD_SHARED_EXPORT, .timeline = 1}, .address = TEST_DEVICE};
+	struct fixture fixture;
+	struct control_memory memory;
+	struct control_shm message;
+	int chunks[4];
+	size_t count = array_length(chunks);
+	uint64_t value;
+
+	fixture_start_threads(&fixture, true, 6);
+	value = post(&fixture, &alloc);
+	expect_message(&fixture, CONTROL_MEMORY, &memory, sizeof memory, NULL, NULL);
+	memory.header.type = CONTROL_MEMORY_REPLY;
+	tell(&fixture, &memory, NULL, 0);
+	wait_reply(&fixture, value, 0);
+	post(&fixture, &export);
+	message = expect_shm(&fixture, SHM_COMMAND_GET, NULL, NULL);
+	wait_reply(&fixture, post(&fixture, &release), -EAGAIN);
+	message.id = 3;
+	answer(&fixture, &message, 1, NULL, 0);
+	message = expect_shm(&fixture, SHM_COMMAND_BACK, chunks, &count);
+	fd_close_all(chunks, count);
+	answer(&fixture, &message, 0, NULL, 0);
+	for (int i = 0; i < 5000 && !completed(&fixture, 1); i++)
+		usleep(1000);
+	assert_int_equal(completed(&fixture, 1), 1);
+	assert_int_equal(fixture.segment->replies[1].status, 0);
+	release.header = (struct record_header){.opcode = RECORD_MEMORY_FREE};
+	value = post(&fixture, &release);
+	assert_int_equal(expect_shm(&fixture, SHM_COMMAND_DETACH, NULL, NULL).id, 3);
+	wait_reply(&fixture, value, 0);
+	fixture_stop(&fixture);
+}
+
 static void order(struct fixture *fixture, uint32_t command, const int *fds, size_t count)
 {
 	const struct control_shm message = {
@@ -369,6 +473,9 @@ int main(void)
 		cmocka_unit_test(segments_are_created_attached_and_detached),
 		cmocka_unit_test(what_gdevd_refuses_is_refused),
 		cmocka_unit_test(chunks_that_make_no_sense_are_not_mapped),
+		cmocka_unit_test(chunks_do_not_become_more_while_they_come),
+		cmocka_unit_test(a_segment_is_made_as_it_was_asked_for),
+		cmocka_unit_test(what_is_being_exported_is_not_freed),
 		cmocka_unit_test(what_is_being_written_is_dropped_afterwards),
 		cmocka_unit_test(a_worker_without_a_client_carries_segments_out),
 		cmocka_unit_test(what_cannot_be_carried_is_said),

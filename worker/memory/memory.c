@@ -293,7 +293,9 @@ void memory_free(struct command *command)
 	const struct record_memory *record = command->request.memory;
 	struct range *range = memory_find(command->core, record->address, 1);
 
-	if (range && range->address == record->address && shared_is_export(range))
+	if (range && range->exporting) /* at once with that: no client of ours does it */
+		command_answer(command, -EAGAIN, NULL, 0);
+	else if (range && range->address == record->address && shared_is_export(range))
 		shared_free(command, range);
 	else if (!range || range->address != record->address ||
 		 (range->kind != RANGE_DEVICE && range->kind != RANGE_HOST))

@@ -56,7 +56,8 @@ static void answer(struct command *command, int status, const struct control_shm
 
 /* ---- backing ---- */
 
-uint64_t shared_chunk_bytes(uint64_t bytes)
+/* Segments have chunks of one size, the largest that makes them up. */
+static uint64_t chunk_bytes_for(uint64_t bytes)
 {
 	uint64_t chunk = DEVICE_CHUNK_MIN;
 
@@ -129,15 +130,16 @@ static bool has_sane_size(const struct core *core, const struct control_shm *seg
 	       segment->bytes <= core->session.arena_bytes;
 }
 
-int shared_make(struct core *core, const struct control_shm *segment, uint64_t chunk_bytes)
+int shared_make(struct core *core, const struct control_shm *segment, uint64_t bytes)
 {
-	struct range range = {.kind = RANGE_SHARED, .bytes = segment->bytes};
+	struct range range = {.kind = RANGE_SHARED, .bytes = bytes};
 	struct control_shm remove = shared_message(SHM_COMMAND_REMOVE), reply;
-	int error = has_sane_size(core, segment) ? pay(core, segment->bytes) : -GDEV_E_PROTOCOL;
+	bool sane = has_sane_size(core, segment) && segment->bytes == bytes;
+	int error = sane ? pay(core, bytes) : -GDEV_E_PROTOCOL;
 	bool paid = !error;
 
 	if (paid) {
-		error = memory_make_pieces(core, segment->bytes, chunk_bytes, false, &range);
+		error = memory_make_pieces(core, bytes, chunk_bytes_for(bytes), false, &range);
 		if (!error)
 			error = shared_back(core, &range, segment);
 		memory_drop_pieces(core, &range);
@@ -151,9 +153,9 @@ int shared_make(struct core *core, const struct control_shm *segment, uint64_t c
 	if (paid) {
 		core_lock(core);
 		if (error)
-			memory_uncharge(core, segment->bytes);
+			memory_uncharge(core, bytes);
 		else
-			memory_hand_over(core, segment->bytes);
+			memory_hand_over(core, bytes);
 		core_unlock(core);
 	}
 	return error;
@@ -171,7 +173,7 @@ static void get_job(struct job *job)
 	message.bytes = align_up(record->bytes, DEVICE_CHUNK_MIN);
 	status = shared_call(command->core, &message, &reply, NULL, NULL);
 	if (status == 1)
-		status = shared_make(command->core, &reply, shared_chunk_bytes(message.bytes));
+		status = shared_make(command->core, &reply, message.bytes);
 	answer(command, status, &reply);
 }
 
@@ -266,6 +268,7 @@ int shared_fetch(struct core *core, struct control_shm *message, struct control_
 	while (!error && (!range->piece_count || range->piece_count < segment->chunks)) {
 		int fds[FD_PASS_MAX];
 		size_t count = array_length(fds);
+		uint32_t chunks = segment->chunks;
 		message->first_chunk = (uint32_t)range->piece_count;
 		error = shared_call(core, message, segment, fds, &count);
 		if (error < 0) {
@@ -278,7 +281,11 @@ int shared_fetch(struct core *core, struct control_shm *message, struct control_
 			fd_close_all(fds, count);
 			return error;
 		}
-		error = shared_import(core, segment, range, fds, count);
+		/* There is room for as many as were said first. */
+		if (message->first_chunk && segment->chunks != chunks)
+			error = -GDEV_E_PROTOCOL;
+		else
+			error = shared_import(core, segment, range, fds, count);
 		fd_close_all(fds, count);
 	}
 	return !error && bytes_of(range) != segment->bytes ? -EINVAL : error;

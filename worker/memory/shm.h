@@ -141,10 +141,8 @@ struct control_shm shared_message(enum control_shm_command command);
 /* gdevd's answer: its status, or -GDEV_E_NO_DAEMON. */
 int shared_call(struct core *core, const struct control_shm *message, struct control_shm *reply,
 	int *fds, size_t *fd_count);
-/* Segments have chunks of one size, the largest that makes them up. */
-uint64_t shared_chunk_bytes(uint64_t bytes);
-/* A segment that gdevd has just made for us: it is paid for, made of zeroed chunks, and handed over. */
-int shared_make(struct core *core, const struct control_shm *segment, uint64_t chunk_bytes);
+/* A segment that gdevd has just made for us, of `bytes`: it is paid for, made of zeroed chunks, and handed over. */
+int shared_make(struct core *core, const struct control_shm *segment, uint64_t bytes);
 /* `message`: what is attached, by whom, and how. What gdevd said of it is in `segment`. */
 int shared_attach(struct core *core, struct control_shm *message, uint64_t address,
 	struct control_shm *segment);

@@ -96,7 +96,7 @@ static void create_job(struct job *job)
 	int status = get_transient(command->core, bytes, &segment);
 
 	if (status == 1)
-		status = shared_make(command->core, &segment, shared_chunk_bytes(bytes));
+		status = shared_make(command->core, &segment, bytes);
 	hold_and_answer(command, status, &segment);
 }
 
