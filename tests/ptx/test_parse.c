@@ -34,6 +34,11 @@ static const struct {
 	{HEAD ".global .u32 x[2] = {1, 2, 3};", -EINVAL, "Too many initial values"},
 	{HEAD ".global .align 3 .u32 x;", -EINVAL, "power of two"},
 	{HEAD ".entry k() { .reg .b32 %r<99999999>; }", -EINVAL, "number of registers"},
+	{BODY("ld.global.b32 %r1, [[%r2]];"), -EINVAL, "Parsing error near '['"},
+	{BODY("setp.eq.s32 %p1|%p2|%p1, %r1, %r2;"), -EINVAL, "Bad pair of results"},
+	{HEAD ".global .u32 x; .global .u8 y = 0(x);", -EINVAL, "mask expected"},
+	{HEAD ".extern .global .b8 x[4] = {1, 2, 3, 4};\n.global .b8 x[4096];", -EINVAL,
+		"line 4; error   : Initial value of 'x', which is declared extern"},
 	{HEAD "/* open", 0, ""},
 };
 
@@ -49,6 +54,26 @@ static void malformed_text_is_refused_with_its_line(void **state)
 			assert_non_null(
 				strstr(p.log, "fatal   : Ptx assembly aborted due to errors"));
 	}
+}
+
+/* It does not go as deep as the text does: that may be longer than the stack. */
+static void what_is_nested_without_end_is_refused(void **state)
+{
+	static const char *const repeated[] = {"[", "_|", "%p1|", "{"};
+	static const char head[] = HEAD ".entry k()\n{\n.reg .pred %p<3>;\nsetp.eq.s32 ";
+	enum { TIMES = 2 << 20 };
+	char *text = malloc(sizeof head + 4ul * TIMES);
+
+	assert_non_null(text);
+	for (size_t i = 0; i < sizeof repeated / sizeof *repeated; i++) {
+		struct program p;
+		char *at = stpcpy(text, head);
+
+		for (unsigned k = 0; k < TIMES; k++)
+			at = stpcpy(at, repeated[i]);
+		assert_int_equal(error_of(&p, text, NULL), -EINVAL);
+	}
+	free(text);
 }
 
 static void unknown_types_are_refused_when_compiling(void **state)
@@ -154,6 +179,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(malformed_text_is_refused_with_its_line),
+		cmocka_unit_test(what_is_nested_without_end_is_refused),
 		cmocka_unit_test(unknown_types_are_refused_when_compiling),
 		cmocka_unit_test(recursion_is_refused),
 		cmocka_unit_test(a_short_log_is_cut),

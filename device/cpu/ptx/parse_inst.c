@@ -115,6 +115,8 @@ static void parse_operand(struct parser *p, struct operand *o, bool label);
 static void parse_address(struct parser *p, struct operand *o)
 {
 	parse_expect(p, '[');
+	if (parse_is(p, '['))
+		parse_error(p, p->tok.line, "Parsing error near '['");
 	parse_operand(p, o, false);
 	if (o->kind == OPERAND_VECTOR || o->kind == OPERAND_NONE)
 		parse_unsupported(p, p->tok.line, "Texture or tensor operand");
@@ -170,6 +172,10 @@ static void parse_pair(struct parser *p, struct operand *o)
 
 	if (!parse_accept(p, '|'))
 		return;
+	if (p->in_pair) {
+		parse_error(p, p->tok.line, "Bad pair of results");
+		return;
+	}
 	pair = parse_alloc(p, 0) ? arena_alloc(&p->module->arena, 2 * sizeof(*pair)) : NULL;
 	if (!pair) {
 		parse_alloc(p, SIZE_MAX);
@@ -180,9 +186,9 @@ static void parse_pair(struct parser *p, struct operand *o)
 		parse_error(p, p->tok.line, "Bad pair of results");
 		return;
 	}
+	p->in_pair = true;
 	parse_operand(p, &pair[1], false);
-	if (pair[1].kind == OPERAND_VECTOR)
-		parse_error(p, p->tok.line, "Bad pair of results");
+	p->in_pair = false;
 	*o = (struct operand){.kind = OPERAND_VECTOR, .count = 2};
 	o->elements = pair;
 }

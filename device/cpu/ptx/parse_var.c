@@ -116,7 +116,9 @@ static void parse_initial_value(struct parser *p, struct init *in)
 	if (p->tok.kind == TOKEN_INT && (p->lexer.at < p->lexer.end && *p->lexer.at == '(')) {
 		unsigned shift = 0; /* 0xFF00(symbol): a byte of an address */
 
-		while (shift < 64 && !(p->tok.bits >> shift & 0xff))
+		if (!p->tok.bits)
+			parse_error(p, p->tok.line, "Parsing error near '0': mask expected");
+		while (shift < 56 && !(p->tok.bits >> shift & 0xff))
 			shift += 8;
 		parse_next(p);
 		parse_next(p);
@@ -322,6 +324,9 @@ static struct variable *parse_one(
 			s->var = v;
 		link_variable(p, v);
 	}
+	if (!p->error && proto->is_extern && parse_is(p, '=')) /* its size may be another yet */
+		parse_error(
+			p, name.line, "Initial value of '%s', which is declared extern", v->name);
 	if (!p->error && parse_accept(p, '='))
 		parse_initial(p, v, element);
 	return v;
