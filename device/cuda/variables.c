@@ -49,6 +49,8 @@ static int add(struct listing *listing, const char *name, size_t length)
 {
 	struct variable *grown;
 
+	if (length >= RECORD_NAME_MAX) /* names that overlap would take any amount of memory */
+		return note(listing, KEPT_BY_IMAGE);
 	for (size_t i = 0; i < listing->count; i++)
 		if (strlen(listing->variables[i].name) == length &&
 			!memcmp(listing->variables[i].name, name, length))

@@ -199,6 +199,21 @@ static void text_is_looked_into_as_well(void **state)
 	assert_int_equal(look(pointer, sizeof pointer, names), KEPT_BY_VARIABLES);
 }
 
+/* Names of machine code may overlap: together they could be as long as the square of its length. */
+static void names_that_nobody_can_ask_for_are_not_kept(void **state)
+{
+	static const char head[] = ".version 8.0\n.global .u32 ";
+	char text[sizeof head + RECORD_NAME_MAX] = "", names[2 * RECORD_NAME_MAX];
+
+	strcpy(text, head);
+	memset(text + sizeof head - 1, 'x', RECORD_NAME_MAX);
+	assert_int_equal(look(text, sizeof text, names), KEPT_BY_IMAGE);
+	assert_string_equal(names, "");
+	text[sizeof text - 2] = ';'; /* one character less, and as long as a record can say */
+	assert_int_equal(look(text, sizeof text, names), KEPT_BY_NOTHING);
+	assert_int_equal(strlen(names), RECORD_NAME_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +222,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_saved_keeps_the_module),
 		cmocka_unit_test(what_makes_no_sense_keeps_the_module),
 		cmocka_unit_test(text_is_looked_into_as_well),
+		cmocka_unit_test(names_that_nobody_can_ask_for_are_not_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
