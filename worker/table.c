@@ -62,10 +62,11 @@ void *table_find(const struct table *table, uint32_t handle)
 void table_remove(struct table *table, uint32_t handle)
 {
 	uint32_t index = handle & INDEX_MASK;
-	struct table_slot *slot = &table->slots[index];
+	struct table_slot *slot;
 
 	if (!table_find(table, handle))
 		return;
+	slot = &table->slots[index];
 	slot->object = NULL;
 	slot->generation = (slot->generation + 1) & GENERATION_MASK;
 	if (!slot->generation)

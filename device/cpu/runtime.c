@@ -83,11 +83,14 @@ static void *heap_allocate(struct device_space *space, uint64_t size)
 	struct allocation *allocation;
 	void *memory = NULL;
 
+	if (size > HEAP_BYTES_MAX)
+		return NULL;
+	size = align_up(max_of(size, (uint64_t)1), 16); /* nothing takes something, too */
 	if (size > HEAP_BYTES_MAX - space->heap_bytes)
 		return NULL;
 	allocation = malloc(sizeof *allocation);
 	if (allocation)
-		memory = aligned_alloc(16, align_up(max_of(size, (uint64_t)1), 16));
+		memory = aligned_alloc(16, size);
 	if (!memory) {
 		free(allocation);
 		return NULL;
