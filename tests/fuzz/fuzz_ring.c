@@ -86,7 +86,7 @@ static uint64_t honest(struct core *core, uint64_t tail, const uint8_t *data, si
 		const struct record_type *type = record_type_find(data[0] & 127);
 		struct record_header header = {
 			.opcode = data[0] & 127,
-			.flags = data[1] & 1,
+			.flags = data[1] & 3,
 			.timeline =
 				type && type->class == RECORD_CLASS_STREAM ? STREAM : data[1] >> 3,
 		};
