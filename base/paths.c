@@ -55,8 +55,8 @@ int paths_client_dir(unsigned index, char *path)
 		return fits(snprintf(path, PATHS_MAX, "%s", chosen ? chosen : "/run/gdev"));
 	if (index > 1 || chosen || geteuid() == 0)
 		return -ENOENT;
-	/* In /tmp anybody may have made a directory of that name. */
-	if (user_runtime_dir(path) || (lstat(path, &status) == 0 && status.st_uid != geteuid()))
+	/* In /tmp anybody may have made a directory of that name, or may just be about to. */
+	if (user_runtime_dir(path) || lstat(path, &status) || status.st_uid != geteuid())
 		return -ENOENT;
 	return 0;
 }
