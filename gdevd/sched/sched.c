@@ -170,11 +170,15 @@ static uint64_t holder_until(struct sched *sched, uint64_t now_ns)
 	uint64_t members_ns = queue_until(&group->members, now_ns);
 	uint64_t until_ns = groups_ns < members_ns ? groups_ns : members_ns;
 	uint64_t allowed_ns = sched->granted_ns + (uint64_t)group->allowance_ns;
+	uint64_t since_ns = sched->revoked == REVOKE_NONE ? now_ns : sched->revoked_ns;
+	uint64_t kept_until_ns = sched->kept_until_ns;
 
+	if (kept_until_ns > since_ns + SCHED_KEPT_NS)
+		kept_until_ns = since_ns + SCHED_KEPT_NS;
 	if (group->strict && allowed_ns < until_ns)
 		until_ns = allowed_ns;
-	if (until_ns < sched->kept_until_ns)
-		until_ns = sched->kept_until_ns;
+	if (until_ns < kept_until_ns)
+		until_ns = kept_until_ns;
 	return until_ns;
 }
 
@@ -609,10 +613,7 @@ void sched_tick(struct sched *sched, uint64_t now_ns)
 void sched_keep(struct sched_entity *entity, uint64_t until_ns)
 {
 	struct sched *sched = entity->group->sched;
-	uint64_t most_ns = sched->granted_ns + SCHED_KEPT_NS;
 
-	if (until_ns > most_ns)
-		until_ns = most_ns;
 	if (sched->holder == entity && until_ns > sched->kept_until_ns)
 		sched->kept_until_ns = until_ns;
 }

@@ -28,9 +28,10 @@
 #include "proto/control.h"
 
 #define SCHED_OVERDUE_NS (100ull * 1000 * 1000)
-#define SCHED_KEPT_NS (60ull * 1000 * 1000 * 1000) /* so long at most does a holder prepare */
-#define SCHED_NODE_BYTES 96                        /* of a policy's own, in a node */
-#define SCHED_QUEUE_BYTES 64                       /* … and in a queue */
+#define SCHED_KEPT_NS                                                                              \
+	(60ull * 1000 * 1000 * 1000) /* so long at most do others wait for one that prepares */
+#define SCHED_NODE_BYTES 96          /* of a policy's own, in a node */
+#define SCHED_QUEUE_BYTES 64         /* … and in a queue */
 #define SCHED_SETTINGS 4
 
 struct sched;
@@ -187,8 +188,8 @@ void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, ui
 /* Others have used the resource for so long on behalf of the entity, which need not hold it. */
 void sched_charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns);
 /* The holder is not told that its time is over before then: what it was given the resource for takes so long
- * to prepare that it would not be worth the while; at most SCHED_KEPT_NS after it was given it, as that it prepares is
- * its word. It is still asked to leave when it is idle. Nothing if the entity does not hold the resource, or has been
+ * to prepare that it would not be worth the while; but others wait SCHED_KEPT_NS for that at most, as that it prepares
+ * is its word. It is still asked to leave when it is idle. Nothing if the entity does not hold the resource, or has been
  * told already. */
 void sched_keep(struct sched_entity *entity, uint64_t until_ns);
 /* Whether somebody waits for what another holds. */

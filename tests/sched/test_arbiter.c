@@ -107,9 +107,18 @@ static void one_that_prepares_for_its_turn_keeps_it_a_minute_at_most(void **stat
 		{2, ACQUIRE, B, "?A"},
 		{49, TICK, 0, ""},
 		{50, KEEP, A, "", 1e9}, /* it says so again and again */
-		{60000, TICK, 0, ""},
-		{60001, TICK, 0, "-A"},
-		{60101, TICK, 0, "+B"},
+		{60001, TICK, 0, ""},
+		{60002, TICK, 0, "-A"},
+		{60102, TICK, 0, "+B"},
+		{0},
+	});
+	/* What it held alone does not count. */
+	play((const struct step[]){
+		{0, ACQUIRE, A, "+A"},
+		{120000, KEEP, A, "", 120050},
+		{120010, ACQUIRE, B, "?A"},
+		{120049, TICK, 0, ""},
+		{120050, TICK, 0, "-A"},
 		{0},
 	});
 }
