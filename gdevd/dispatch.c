@@ -189,6 +189,7 @@ static int on_memory(
 	if (message->bytes < 0) {
 		if (memory_return(&worker->memory, -(uint64_t)message->bytes))
 			return -EINVAL;
+		worker->residency.returned_bytes += -(uint64_t)message->bytes;
 		residency_balance(worker->daemon);
 		relief_serve(worker->daemon);
 		workers_adjust(worker->daemon);

@@ -265,6 +265,7 @@ static void send_order(
 		residency->ordered_bytes = flags & EVICT_SLOTS ? 0 : bytes;
 		residency->ordered_flags = flags;
 		residency->ordered_from_bytes = worker->memory.used_bytes;
+		residency->returned_bytes = 0;
 		residency->ordered_ns = clock_now_ns();
 		residency->cause = cause;
 	}
@@ -633,7 +634,9 @@ int residency_evicted(struct worker *worker, const struct control_evict *message
 		residency_balance(worker->daemon);
 		return 0;
 	}
-	if (message->bytes) {
+	/* Not what it says that it gave: it would be asked again at once, for ever. */
+	if (residency->returned_bytes &&
+		residency->returned_bytes >= min_of(GRANULE, residency->ordered_bytes)) {
 		residency_refreshed(worker);
 	} else if (!(residency->ordered_flags &
 			   EVICT_RETIRE)) { /* that asks for more than there may be */

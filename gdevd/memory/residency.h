@@ -50,6 +50,7 @@ struct worker_residency {
 	bool wanted_whole;   /* nor for objects: it is for a context */
 	uint32_t order;      /* serial of the EVICT that it has not answered; 0: none */
 	uint64_t ordered_bytes, ordered_from_bytes; /* asked for; what it held then */
+	uint64_t returned_bytes;                    /* since then */
 	uint32_t ordered_flags;                     /* enum evict_flags */
 	uint64_t ordered_ns;                        /* when, */
 	uint64_t cause;                             /* for which session; 0: for none but its own */

@@ -125,6 +125,23 @@ class Leaving(harness.GdevdTest):
         self.expect_answer(second, 2 * MIB, 7)
         self.expect_nothing(third)
 
+    def test_who_says_that_it_gave_and_gave_nothing_is_not_asked_for_ever(self):
+        self.begin("8M")
+        liar, other = self.client(), self.client()
+        self.assertEqual(liar.memory(5 * MIB)[0], 0)
+        other.tell(wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(0, 0, 0, 0)))
+        self.assertEqual(wire.receive(other.peer)[0], wire.GRANT)
+        other.tell(self.resident(2 * MIB, stays=0))
+        for _ in range(50):
+            if other.peer in select.select([liar.peer, other.peer], [], [], 10)[0]:
+                break
+            serial, size, _ = self.expect_order(liar)
+            liar.tell(wire.message(wire.SWAP, wire.MEMORY_BODY.pack(-size, 0, 0)))
+            liar.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(size, size, 0, 0), serial))
+        else:
+            self.fail("it is asked again and again")
+        self.assertEqual(wire.receive(other.peer)[2], -harness.ENOMEM)
+
     def test_within_a_quota_it_is_the_same(self):
         self.begin("64M", vgpus="[vgpu gdev0]\n[vgpu small]\nmemory = 4M\n", host_swap=0)
         first, second = self.going(2 * MIB, vgpu="small"), self.client("small")
