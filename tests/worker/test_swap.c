@@ -358,6 +358,25 @@ static void what_can_be_used_nowhere_fails_at_once_and_is_not_lost(void **state)
 	stop(&gdevd);
 }
 
+/* It is not asked for again and again. */
+static void what_can_be_used_nowhere_is_not_exported(void **state)
+{
+	struct record_shared export = {
+		.header.opcode = RECORD_SHARED_EXPORT, .address = TEST_DEVICE};
+	struct gdevd gdevd;
+
+	start_in_file(&gdevd);
+	wait_for(&gdevd, 0, post(&gdevd.fixture, &export));
+	assert_int_equal(gdevd.fixture.segment->replies[0].status, -ENOMEM);
+	assert_in_range(gdevd.residents, 1, 2);
+	assert_int_equal(state_of(&gdevd, TEST_DEVICE), PIECE_SWAPPED);
+	check_accounts(&gdevd, 8 * MIB);
+	gdevd.device = 64 * MIB; /* and leaves as any other afterwards */
+	wait_for(&gdevd, A, launch(&gdevd));
+	assert_int_equal(stream_error(&gdevd.fixture, A), 0);
+	stop(&gdevd);
+}
+
 /* ---- moving to the file for others ---- */
 
 static void order_to_file(struct gdevd *gdevd, uint64_t bytes)
@@ -507,6 +526,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_used_from_the_file_is_used_from_memory),
 		cmocka_unit_test(what_cannot_be_used_from_the_host_waits_for_room),
 		cmocka_unit_test(what_can_be_used_nowhere_fails_at_once_and_is_not_lost),
+		cmocka_unit_test(what_can_be_used_nowhere_is_not_exported),
 		cmocka_unit_test(what_others_need_memory_for_moves_to_the_file),
 		cmocka_unit_test(what_is_kept_goes_before_anything_moves),
 		cmocka_unit_test(what_was_charged_for_what_has_no_slot_moves_without_a_byte),

@@ -230,6 +230,15 @@ void residency_resume(struct core *core)
 		residency_wake(core);
 }
 
+/* What could not be brought in is the error of the first command that needs it. */
+static int steal_load_error(struct residency *residency)
+{
+	int error = residency->load_error;
+
+	residency->load_error = 0;
+	return error;
+}
+
 void residency_wake(struct core *core)
 {
 	struct residency *residency = &core->residency;
@@ -253,7 +262,10 @@ void residency_wake(struct core *core)
 	}
 	while ((command = list_first(&exports, struct command, link))) {
 		list_remove(&command->link);
-		shared_export(command);
+		if (residency->load_error)
+			shared_not_exported(command, steal_load_error(residency));
+		else
+			shared_export(command);
 	}
 }
 
@@ -376,13 +388,11 @@ bool residency_keep(struct core *core, struct range *range)
 
 /* ---- passing ---- */
 
-/* What could not be brought in is the error of the first command that needs it. */
 static bool load_failed(struct core *core, struct stream *stream, struct command *command)
 {
 	if (!core->residency.load_error)
 		return false;
-	command->error = core->residency.load_error;
-	core->residency.load_error = 0;
+	command->error = steal_load_error(&core->residency);
 	stream_ready(core, stream);
 	return true;
 }

@@ -76,6 +76,8 @@ void shm_control(struct command *command);
 /* shm_handles.c: immediate records SHARED_*. With the lock. */
 void shared_create(struct command *command);
 void shared_export(struct command *command);
+/* What it waited for cannot be brought in. */
+void shared_not_exported(struct command *command, int error);
 void shared_hold(struct command *command);
 void shared_drop(struct command *command);
 void shared_map(struct command *command);

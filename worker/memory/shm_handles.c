@@ -198,6 +198,15 @@ void shared_export(struct command *command)
 	}
 }
 
+void shared_not_exported(struct command *command, int error)
+{
+	struct range *range = memory_find(command->core, command->request.shared->address, 1);
+
+	if (range && !range->exporting)
+		range->stays = false;
+	command_answer(command, error, NULL, 0);
+}
+
 static void hold_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
