@@ -13,7 +13,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,7 +30,8 @@
 #define BASE 0x566000000000ull
 #define STAGING (2ull << 20)
 #define DEVICE_MEMORY (BASE + STAGING)
-#define ARENA_BYTES (256ull << 20)
+#define ARENA_BYTES (64ull << 20)
+#define RUNS_MAX 24 /* an input: each may move all memory there is */
 #define STREAM 40
 #define SEGMENTS 4
 #define CHUNKS 32 /* of a segment; more are refused */
@@ -38,16 +41,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum step {
 	STEP_FIRST = 96,
 	STEP_RUN = STEP_FIRST,
-	STEP_PEER,     /* type, address, bytes; with a memfd by flags */
-	STEP_EVICT,    /* bytes, flags; so much swap space by flags */
-	STEP_ORDER,    /* command, id; with a memfd by flags */
-	STEP_REVOKE,   /* resource, enum worker_revoke */
-	STEP_WATCH,    /* value */
-	STEP_DIRECT,   /* the client says that it copies */
-	STEP_HOST,     /* host_completed */
-	STEP_ANSWER,   /* the status of the next answer */
+	STEP_PEER,   /* type, address, bytes; with a memfd by flags */
+	STEP_EVICT,  /* bytes, flags; so much swap space by flags, of the file */
+	STEP_ORDER,  /* command, id; with a memfd by flags */
+	STEP_REVOKE, /* resource, enum worker_revoke */
+	STEP_WATCH,  /* value */
+	STEP_DIRECT, /* the client says that it copies */
+	STEP_HOST,   /* host_completed */
+	STEP_ANSWER, /* the status of the next answer; from now on swap space is in the file, by flags */
 	STEP_LAUNCH,   /* of the module's function */
 	STEP_GDEVD_GO, /* and does not come back */
+	STEP_WAKE,     /* the client writes the worker's eventfd; and traces by flags */
 };
 
 struct segment {
@@ -64,6 +68,8 @@ struct gdevd {
 	struct segment segments[SEGMENTS];
 	uint32_t segment_count;
 	int32_t next_status;
+	int swap_file;
+	bool fills_file; /* what is charged for swap is of the file */
 	bool over;
 };
 
@@ -74,6 +80,7 @@ struct client {
 	uint64_t tail, values[SESSION_TIMELINES];
 	uint32_t function;
 	unsigned steps; /* other than records */
+	unsigned runs;
 };
 
 static void ended(void *owner, int reason)
@@ -91,14 +98,16 @@ static void say(struct gdevd *gdevd, void *message, const int *fds, size_t fd_co
 
 static void answer_memory(struct gdevd *gdevd, struct control_memory message)
 {
+	bool file = message.header.type == CONTROL_SWAP && gdevd->fills_file;
+
 	if (!message.header.serial)
 		return;
-	message.free_bytes = 0;
+	message.free_bytes = file ? SWAP_FILE : 0;
 	message.total_bytes = ARENA_BYTES;
 	message.header.type = CONTROL_MEMORY_REPLY;
 	message.header.status = gdevd->next_status;
 	gdevd->next_status = 0;
-	say(gdevd, &message, NULL, 0);
+	say(gdevd, &message, &gdevd->swap_file, file && message.header.status >= 0);
 }
 
 static struct segment *segment_of(struct gdevd *gdevd, uint32_t id)
@@ -196,10 +205,8 @@ static void answer_shm(
 		status = -ENOMEM;
 	else
 		message.bytes = segment->bytes;
-	if (gdevd->next_status) {
+	if (gdevd->next_status)
 		status = gdevd->next_status;
-		fd_count = 0;
-	}
 	gdevd->next_status = 0;
 	message.header.type = CONTROL_SHM_REPLY;
 	message.header.status = status;
@@ -283,6 +290,7 @@ static void *gdevd_main(void *argument)
 static void gdevd_start(struct gdevd *gdevd, int fd)
 {
 	gdevd->fd = fd;
+	gdevd->swap_file = memfd_create("swap", MFD_CLOEXEC);
 	pthread_mutex_init(&gdevd->lock, NULL);
 	if (pthread_create(&gdevd->thread, NULL, gdevd_main, gdevd))
 		abort();
@@ -304,6 +312,7 @@ static void gdevd_finish(struct gdevd *gdevd)
 		if (gdevd->segments[i].host_fd >= 0)
 			close(gdevd->segments[i].host_fd);
 	}
+	close(gdevd->swap_file);
 	close(gdevd->fd);
 	pthread_mutex_destroy(&gdevd->lock);
 }
@@ -334,7 +343,8 @@ static void settle(struct client *client)
 
 static void run(struct client *client)
 {
-	if (client->core->ended) /* a worker's process exits then */
+	/* When it has ended, a worker's process exits. */
+	if (client->core->ended || client->runs++ == RUNS_MAX)
 		return;
 	__atomic_store_n(&client->core->segment->header.ring_tail, client->tail, __ATOMIC_RELEASE);
 	settle(client);
@@ -349,7 +359,7 @@ static uint64_t word(const struct client *client, const uint8_t *bytes)
 	case 0:
 		return number;
 	case 1:
-		return DEVICE_MEMORY + (number & 127) * DEVICE_CHUNK_MIN;
+		return DEVICE_MEMORY + (number & 31) * DEVICE_CHUNK_MIN;
 	case 2:
 		return DEVICE_MEMORY + number * 8;
 	case 3:
@@ -448,17 +458,17 @@ static void tell_peer(struct client *client, bool with_memory, const uint64_t *w
 
 /* ---- orders ---- */
 
-static void order_eviction(struct client *client, bool charged, const uint64_t *words)
+static void order_eviction(struct client *client, uint8_t flags, const uint64_t *words)
 {
 	uint64_t bytes = words[0] % ARENA_BYTES / DEVICE_CHUNK_MIN * DEVICE_CHUNK_MIN;
 	struct control_evict order = {
 		.header = {sizeof order, CONTROL_EVICT, CONTROL_VERSION, 5, 0},
 		.bytes = bytes,
-		.swapped = charged ? bytes : 0,
-		.flags = (uint32_t)words[1] & ~EVICT_FILE,
+		.swapped = flags & 1 ? bytes : 0,
+		.flags = ((uint32_t)words[1] & ~EVICT_FILE) | (flags & 2 ? EVICT_FILE : 0),
 	};
 
-	say(&client->gdevd, &order, NULL, 0);
+	say(&client->gdevd, &order, &client->gdevd.swap_file, flags & 2 ? 1 : 0);
 }
 
 static void order_segment(struct client *client, bool with_memory, const uint64_t *words)
@@ -517,7 +527,7 @@ static void step(struct client *client, uint8_t opcode, uint8_t flags, const uin
 		tell_peer(client, flags & 1, words);
 		break;
 	case STEP_EVICT:
-		order_eviction(client, flags & 1, words);
+		order_eviction(client, flags, words);
 		break;
 	case STEP_ORDER:
 		order_segment(client, flags & 1, words);
@@ -540,6 +550,7 @@ static void step(struct client *client, uint8_t opcode, uint8_t flags, const uin
 		break;
 	case STEP_ANSWER:
 		pthread_mutex_lock(&client->gdevd.lock);
+		client->gdevd.fills_file = flags & 2;
 		client->gdevd.next_status = flags & 1 ? (int32_t)words[0] & 3 : -(int32_t)words[0];
 		pthread_mutex_unlock(&client->gdevd.lock);
 		break;
@@ -549,6 +560,10 @@ static void step(struct client *client, uint8_t opcode, uint8_t flags, const uin
 	case STEP_GDEVD_GO:
 		gdevd_go(&client->gdevd);
 		break;
+	case STEP_WAKE:
+		client->core->trace.segment->header.enabled = flags & 1;
+		eventfd_write(client->core->wake_fd, 1);
+		break;
 	default:
 		break;
 	}
@@ -556,7 +571,7 @@ static void step(struct client *client, uint8_t opcode, uint8_t flags, const uin
 
 static void take_steps(struct client *client, const uint8_t *data, size_t size)
 {
-	while (size >= 3 && !client->core->ended) {
+	while (size >= 3 && !client->core->ended && client->runs <= RUNS_MAX) {
 		uint64_t words[UINT8_MAX] = {0};
 		uint8_t opcode = data[0] & 127, flags = data[1];
 		size_t count = min_of((size_t)data[2] & 31, (size - 3) / 2);
@@ -611,7 +626,7 @@ static void start(struct client *client)
 		.session = 1,
 		.arena_base = BASE,
 		.arena_bytes = ARENA_BYTES,
-		.memory_limit_bytes = ARENA_BYTES / 2,
+		.memory_limit_bytes = ARENA_BYTES,
 	};
 	int control[2], peer[2];
 
@@ -638,14 +653,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	prepare(&client);
 	take_steps(&client, data, size);
 	run(&client);
-	/* What still waits is let go, with gdevd. */
+	/* What still waits is let go: for host functions, for the client's copies, and for gdevd. */
 	client.core->segment->header.host_completed = UINT64_MAX;
 	memset(client.core->segment->header.direct_copying, 0,
 		sizeof client.core->segment->header.direct_copying);
+	eventfd_write(client.core->wake_fd, 1);
 	gdevd_go(&client.gdevd);
-	core_lock(client.core);
-	streams_host_progress(client.core);
-	core_unlock(client.core);
 	settle(&client);
 	core_destroy(client.core);
 	gdevd_finish(&client.gdevd);
