@@ -301,6 +301,7 @@ void core_destroy(struct core *core)
 	control_finish(core);
 	service_drain(core);
 	streams_finish(core);
+	service_drain(core); /* modules that only what was queued still needed */
 	events_finish(core);
 	modules_finish(core);
 	memory_finish(core);

@@ -659,6 +659,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		sizeof client.core->segment->header.direct_copying);
 	eventfd_write(client.core->wake_fd, 1);
 	gdevd_go(&client.gdevd);
+	if (client.core->ended) { /* else it would not hear of that any more */
+		client.core->ended = false;
+		service_rewatch(client.core, client.core->control.fd, false);
+	}
 	settle(&client);
 	core_destroy(client.core);
 	gdevd_finish(&client.gdevd);
