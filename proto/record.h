@@ -114,7 +114,8 @@ struct record_memory {
 };
 
 /* Copies width x height x depth bytes between any two ranges of the arena (or of a module's
- * variables); pitches and slices in bytes. height = depth = 1 for a plain copy. */
+ * variables); pitches and slices in bytes, such that no row or plane is over another. height = depth = 1 for a plain
+ * copy. */
 struct record_copy {
 	struct record_header header;
 	uint64_t destination, source;

@@ -81,7 +81,7 @@ static uint32_t find_keeper(struct core *core)
 {
 	const struct memory *memory = &core->memory;
 
-	if (!core->ops->retire)
+	if (!core->ops->retire || !core->attached)
 		return KEPT_BY_DEVICE;
 	if (!list_empty(&memory->shared) || !list_empty(&memory->holds))
 		return KEPT_BY_SHARING;

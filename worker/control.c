@@ -478,7 +478,7 @@ static int dispatch(
 static int receive_one(struct core *core)
 {
 	union {
-		struct control_header header;
+		_Alignas(8) struct control_header header;
 		uint8_t bytes[1024]; /* no message to a worker is longer */
 	} message;
 	int fds[FD_PASS_MAX], error;

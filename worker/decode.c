@@ -20,7 +20,7 @@ static size_t padded(size_t bytes)
 static int span_of(uint64_t width, uint64_t height, uint64_t depth, uint64_t pitch, uint64_t slice,
 	uint64_t *span)
 {
-	uint64_t rows, planes;
+	uint64_t rows, plane, planes;
 
 	*span = 0;
 	if (!width || !height || !depth)
@@ -28,9 +28,12 @@ static int span_of(uint64_t width, uint64_t height, uint64_t depth, uint64_t pit
 	if (height > 1 && pitch < width)
 		return -EINVAL;
 	if (__builtin_mul_overflow(height - 1, height > 1 ? pitch : 0, &rows) ||
-		__builtin_mul_overflow(depth - 1, depth > 1 ? slice : 0, &planes) ||
-		__builtin_add_overflow(rows, planes, &rows) ||
-		__builtin_add_overflow(rows, width, span))
+		__builtin_add_overflow(rows, width, &plane))
+		return -GDEV_E_ILLEGAL_ADDRESS;
+	if (depth > 1 && slice < plane)
+		return -EINVAL;
+	if (__builtin_mul_overflow(depth - 1, depth > 1 ? slice : 0, &planes) ||
+		__builtin_add_overflow(plane, planes, span))
 		return -GDEV_E_ILLEGAL_ADDRESS;
 	return 0;
 }

@@ -24,7 +24,7 @@
 
 #define TEST_BASE 0x566000000000ull /* an address that the thread sanitizer leaves to programs */
 #define TEST_BYTES (1ull << 30)
-#define TEST_STAGING (4ull << 20)
+#define TEST_STAGING (12ull << 20)
 #define TEST_DEVICE (TEST_BASE + TEST_STAGING) /* where tests put device memory */
 #define TEST_LIMIT (256ull << 20)
 #define MIB (1ull << 20)

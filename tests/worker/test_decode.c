@@ -160,7 +160,10 @@ static void spans_of_copies_do_not_wrap(void **state)
 		{UINT64_MAX, 2, 1, UINT64_MAX, 0, 0, -GDEV_E_ILLEGAL_ADDRESS},
 		{8, UINT64_MAX, 1, 8, 0, 0, -GDEV_E_ILLEGAL_ADDRESS},
 		{8, 2, UINT64_MAX, 8, 16, 0, -GDEV_E_ILLEGAL_ADDRESS},
-		{8, 2, UINT64_MAX, 8, 1, 0, -GDEV_E_ILLEGAL_ADDRESS},
+		{8, 2, UINT64_MAX, 8, 1, 0, -EINVAL},
+		{10, 3, 2, 16, 42, 84, 0},
+		{10, 3, 2, 16, 41, 0, -EINVAL},
+		{8, 1, 1ull << 63, 8, 0, 0, -EINVAL},
 	};
 
 	for (size_t i = 0; i < array_length(cases); i++) {

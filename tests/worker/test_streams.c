@@ -365,8 +365,8 @@ static void long_copies_go_in_pieces(void **state)
 	assert_int_equal(alloc(fixture, TEST_DEVICE, 16 * MIB), 0);
 	assert_int_equal(alloc(fixture, TEST_DEVICE + 16 * MIB, 16 * MIB), 0);
 	memset((void *)TEST_BASE, 0x5a, TEST_STAGING);
-	for (uint64_t at = 0; at < bytes; at += TEST_STAGING / 2)
-		post_copy(fixture, A, TEST_DEVICE + at, TEST_BASE, TEST_STAGING / 2);
+	for (uint64_t at = 0; at < bytes; at += 2 * MIB)
+		post_copy(fixture, A, TEST_DEVICE + at, TEST_BASE, 2 * MIB);
 	fixture_run(fixture);
 	double_hold(true);
 	struct record_copy record = {
@@ -376,12 +376,12 @@ static void long_copies_go_in_pieces(void **state)
 		.width = 3000,
 		.height = 1000,
 		.depth = 3,
-		.destination_pitch = 0,
+		.destination_pitch = 3000,
 		.source_pitch = 3000,
+		.destination_slice = 3000 * 1000,
 		.source_slice = 3000 * 1000,
 	};
-	record.destination_pitch = 3000;
-	record.destination_slice = 100; /* planes over one another: 9 MB through 4 MiB of staging */
+
 	post(fixture, &record);
 	post_write(fixture, A, TEST_DEVICE, "z", 1, 0);
 	for (unsigned piece = 1; piece <= 3; piece++) {
