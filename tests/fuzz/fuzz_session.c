@@ -416,8 +416,6 @@ static void put_record(
 		record.header.timeline = flags & (SESSION_REPLIES - 1);
 	}
 	memcpy(record.words, words, count * sizeof *words);
-	if (opcode == RECORD_COPY) /* planes may lie over one another: their number is no error */
-		record.words[4] &= 15;
 	put(client, &record, sizeof record.header + count * sizeof *words);
 }
 
@@ -551,7 +549,8 @@ static void step(struct client *client, uint8_t opcode, uint8_t flags, const uin
 	case STEP_ANSWER:
 		pthread_mutex_lock(&client->gdevd.lock);
 		client->gdevd.fills_file = flags & 2;
-		client->gdevd.next_status = flags & 1 ? (int32_t)words[0] & 3 : -(int32_t)words[0];
+		client->gdevd.next_status =
+			(int32_t)(flags & 1 ? words[0] & 3 : -(words[0] & 4095));
 		pthread_mutex_unlock(&client->gdevd.lock);
 		break;
 	case STEP_LAUNCH:
