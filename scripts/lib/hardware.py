@@ -143,8 +143,8 @@ def run_test(sides, command, timeout, environment=None):
              "CMOCKA_MESSAGE_OUTPUT": "tap", **(environment or {})}
     try:
         code, out, err = sides.gdevd.run(command, timeout, about)
-    except subprocess.TimeoutExpired:
-        return f"no end within {timeout} seconds", ""
+    except subprocess.TimeoutExpired as ended:
+        return f"no end within {timeout} seconds", (ended.stdout or b"").decode()
     return code, out + "\n" + err
 
 
@@ -212,7 +212,7 @@ def check_suites(sides):
     """The integration tests, each with a gdevd of its own on this device: (passed, failed)."""
     def check(suite):
         start = time.monotonic()
-        tap = Tap(*run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], 180))
+        tap = Tap(*run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], 300))
         return tap.say(suite, time.monotonic() - start)
 
     for suites, why in ELSEWHERE.items():

@@ -107,9 +107,10 @@ class Model(integ.Case):
         vgpu = self.gdevd.status()["vgpus"][0]
         self.assertEqual((vgpu["memory_used_bytes"], vgpu["swapped_bytes"], vgpu["shared_segments"]), (0, 0, 0))
         print(f"# segments left the device {vgpu['shared_evictions']} times", flush=True)
-        # With such a reserve, and whenever one was killed, until the next one has its context, there is much more room.
-        if SOFTWARE or not kill:
-            self.assertGreaterEqual(vgpu["shared_evictions"], OPERATIONS // (2000 if SOFTWARE else 10000))
+        # Where contexts take memory it is chance: the next one's room is there for a while, and nobody can carry out what
+        # no program has attached when there is none for one context more.
+        if SOFTWARE:
+            self.assertGreaterEqual(vgpu["shared_evictions"], OPERATIONS // 2000)
 
     def test_all_live(self):
         """Random operations by eight processes: no byte is wrong, and nothing is left"""

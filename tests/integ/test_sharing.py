@@ -13,6 +13,9 @@ from integ import PROGRAMS, SOFTWARE
 # Objects are so many times as large on hardware, where the contexts count too.
 SCALE = 1 if SOFTWARE else 48
 SEGMENT = SCALE * 48 << 20
+# Each time writes some GiB to a disk there, and reads them.
+TIMES_MOVING = 8 if SOFTWARE else 3
+STEP_S = 0.02 if SOFTWARE else 0.4
 
 
 class Process:
@@ -274,9 +277,9 @@ class OnADisk(Processes):
     def test_killed_moving(self):
         """whoever is killed while it moves there, the others find what was there"""
         idle, owner, other = self.away()
-        for i in range(8):
+        for i in range(TIMES_MOVING):
             other.begin("check 3 0")
-            time.sleep(0.015 * i)
+            time.sleep(STEP_S * i)
             if i % 2:
                 os.kill(other.session()["worker_pid"], signal.SIGKILL)
             other.kill()
@@ -284,15 +287,15 @@ class OnADisk(Processes):
             other = self.again(idle, owner)
         other("step")
         owner("check 3 1", "remove")
-        idle("read 9 8")
+        idle(f"read 9 {TIMES_MOVING}")
         self.nothing_left(idle, owner, other)
 
     def test_restart_moving(self):
         """a gdevd that is killed while it moves there, or afterwards, takes nothing along"""
         idle, owner, other = self.away()
-        for i in range(8):
+        for i in range(TIMES_MOVING):
             other.begin("check 3 0")
-            time.sleep(0.02 * i)
+            time.sleep(STEP_S * i)
             os.kill(self.gdevd.process.pid, signal.SIGKILL)
             self.gdevd.process.wait()
             self.gdevd.start()
@@ -302,7 +305,7 @@ class OnADisk(Processes):
             self.wait_sessions(2)
             other = self.again(idle, owner)
         owner("check 3 0", "remove")
-        idle("read 9 8")
+        idle(f"read 9 {TIMES_MOVING}")
         self.nothing_left(idle, owner, other)
 
 
