@@ -3,9 +3,10 @@
  * Waiting: first spin, then sleep. A short wait costs no system call: the caller looks at the timeline for
  * up to transport.spin_ns, which the worker may have set, for a device that is worth it. How long depends on how
  * long waits took lately: when they take much longer than spinning does, it spins for a tenth only; when they take a
- * little longer, for twice as long, rather than to sleep just before the end. On machines with
- * few processors it yields while it spins, because the worker may need this one; on others after a while, to
- * whoever else wants this processor.
+ * little longer, for twice as long, rather than to sleep just before the end. And where it may spin for as long as
+ * waking up takes (NEAR_NS), a wait that is expected to take as long as the last two, which were alike, is slept
+ * through until shortly before its end. On machines with few processors it yields while it spins, because the worker
+ * may need this one; on others after a while, to whoever else wants this processor.
  *
  * Sleepers register the value that they need in the timeline's `want` word (proto/session.h has the
  * protocol). One of them, the leader, sleeps in poll() on the client's eventfd and on the peer socket; the
@@ -24,11 +25,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 
 #define LOOKS_BETWEEN_CLOCK_READS 32
 #define FEW_PROCESSORS 4
 #define YIELD_AFTER_NS (50 * NS_PER_US)
+#define NEAR_NS                                                                                    \
+	(300 * NS_PER_US) /* waking up takes that long at most, but once in a hundred times */
+#define ALIKE_NS (150 * NS_PER_US) /* two waits that differ by less are followed by a third */
 
 struct waiter {
 	struct list link;
@@ -43,7 +48,8 @@ int waiting_init(struct waiting *waiting, struct transport *transport, int wake_
 	waiting->transport = transport;
 	waiting->wake_fd = wake_fd;
 	waiting->peer_fd = peer_fd;
-	waiting->recent_ns = 0;
+	waiting->recent_ns = waiting->last_ns = 0;
+	waiting->differed_ns = UINT64_MAX;
 	waiting->few_processors = get_nprocs() <= FEW_PROCESSORS;
 	waiting->polling = false;
 	list_init(&waiting->waiters);
@@ -64,17 +70,44 @@ static int look(struct waiting *waiting, const struct gdev_fence *points, unsign
 	return -GDEV_E_NOT_READY;
 }
 
-static int spin(struct waiting *waiting, const struct gdev_fence *points, unsigned count,
-	uint64_t start_ns, uint64_t deadline_ns)
+/* How long to look before the first sleep. */
+static uint64_t patience_ns(struct waiting *waiting)
 {
 	uint64_t recent = atomic_load_explicit(&waiting->recent_ns, memory_order_relaxed);
-	uint64_t budget = waiting->transport->spin_ns, now = start_ns;
+	uint64_t spin_ns = waiting->transport->spin_ns;
 
-	if (recent > 2 * budget)
-		budget /= 10;
-	else if (recent > budget && !waiting->few_processors)
-		budget *= 2;
-	while (now < deadline_ns && now - start_ns < budget) {
+	if (recent > 2 * spin_ns)
+		return spin_ns / 10;
+	return recent > spin_ns && !waiting->few_processors ? 2 * spin_ns : spin_ns;
+}
+
+/* How long the next wait is likely to take; 0: nobody knows, or it is not worth looking for its end. */
+static uint64_t expected_ns(struct waiting *waiting)
+{
+	if (waiting->transport->spin_ns < NEAR_NS ||
+		atomic_load_explicit(&waiting->differed_ns, memory_order_relaxed) > ALIKE_NS)
+		return 0;
+	return atomic_load_explicit(&waiting->last_ns, memory_order_relaxed);
+}
+
+static void remember(struct waiting *waiting, uint64_t took_ns)
+{
+	uint64_t recent = atomic_load_explicit(&waiting->recent_ns, memory_order_relaxed);
+	uint64_t last = atomic_load_explicit(&waiting->last_ns, memory_order_relaxed);
+
+	atomic_store_explicit(
+		&waiting->recent_ns, recent - recent / 8 + took_ns / 8, memory_order_relaxed);
+	atomic_store_explicit(&waiting->differed_ns,
+		took_ns > last ? took_ns - last : last - took_ns, memory_order_relaxed);
+	atomic_store_explicit(&waiting->last_ns, took_ns, memory_order_relaxed);
+}
+
+static int spin(
+	struct waiting *waiting, const struct gdev_fence *points, unsigned count, uint64_t until_ns)
+{
+	uint64_t start_ns = clock_now_ns(), now = start_ns;
+
+	while (now < until_ns) {
 		for (int i = 0; i < LOOKS_BETWEEN_CLOCK_READS; i++) {
 			int which = look(waiting, points, count);
 			if (which >= 0)
@@ -209,11 +242,26 @@ static int outcome(struct waiting *waiting, const struct waiter *waiter)
 	return -GDEV_E_NOT_READY;
 }
 
+/* Spins, and sleeps until shortly before the end if it is known, to spin then. -GDEV_E_NOT_READY: it took longer. */
+static int look_and_nap(
+	struct waiting *waiting, struct waiter *waiter, uint64_t start_ns, uint64_t deadline_ns)
+{
+	uint64_t look_ns = patience_ns(waiting), expected = expected_ns(waiting);
+	int which = spin(
+		waiting, waiter->points, waiter->count, min_of(start_ns + look_ns, deadline_ns));
+
+	if (which >= 0 || expected <= look_ns + NEAR_NS)
+		return which;
+	sleep_until(waiting, waiter, min_of(start_ns + expected - NEAR_NS, deadline_ns));
+	return spin(waiting, waiter->points, waiter->count,
+		min_of(start_ns + expected + NEAR_NS, deadline_ns));
+}
+
 int waiting_wait(struct waiting *waiting, const struct gdev_fence *points, unsigned count,
 	uint64_t deadline_ns, const atomic_bool *cancel)
 {
 	struct waiter waiter = {.points = points, .count = count, .cancel = cancel};
-	uint64_t start, took, recent;
+	uint64_t start;
 	int which;
 
 	if (atomic_load(&waiting->transport->lost))
@@ -222,15 +270,13 @@ int waiting_wait(struct waiting *waiting, const struct gdev_fence *points, unsig
 	if (which >= 0 || deadline_ns == 0)
 		return which;
 	start = clock_now_ns();
-	which = cancel ? -GDEV_E_NOT_READY : spin(waiting, points, count, start, deadline_ns);
+	which = cancel ? -GDEV_E_NOT_READY : look_and_nap(waiting, &waiter, start, deadline_ns);
 	if (which < 0) {
 		sleep_until(waiting, &waiter, deadline_ns);
 		which = outcome(waiting, &waiter);
 	}
-	took = clock_now_ns() - start;
-	recent = atomic_load_explicit(&waiting->recent_ns, memory_order_relaxed);
-	atomic_store_explicit(
-		&waiting->recent_ns, recent - recent / 8 + took / 8, memory_order_relaxed);
+	if (!cancel)
+		remember(waiting, clock_now_ns() - start);
 	return which;
 }
 

@@ -12,9 +12,11 @@
 
 struct waiting {
 	struct transport *transport;
-	int wake_fd;                /* an eventfd that the worker writes */
-	int peer_fd;                /* a socket that hangs up when the worker dies */
-	_Atomic uint64_t recent_ns; /* how long waits took lately */
+	int wake_fd;                  /* an eventfd that the worker writes */
+	int peer_fd;                  /* a socket that hangs up when the worker dies */
+	_Atomic uint64_t recent_ns;   /* how long waits took lately, */
+	_Atomic uint64_t last_ns;     /* how long the last one did, */
+	_Atomic uint64_t differed_ns; /* and how much that was more or less than the one before */
 	bool few_processors;
 
 	pthread_mutex_t lock; /* guards what follows, and the want words of the segment */

@@ -157,6 +157,46 @@ static void a_client_looks_for_as_long_as_its_worker_wants(void **state)
 	}
 }
 
+static void *let_go_after(void *us)
+{
+	usleep(*(const useconds_t *)us);
+	fake_worker->held = false;
+	fake_worker_poke(fake_worker);
+	return NULL;
+}
+
+static void copy_and_wait(const struct gdev_copy *copy, useconds_t us)
+{
+	pthread_t helper;
+
+	fake_worker->held = true;
+	assert_int_equal(gdev_copy_async(stream, copy), 0);
+	pthread_create(&helper, NULL, let_go_after, &us);
+	assert_int_equal(gdev_stream_sync(stream), 0);
+	assert_false(fake_worker->held);
+	pthread_join(helper, NULL);
+}
+
+/* Sooner or later one that takes as long as the two before it is looked for, and its worker need not wake anybody;
+ * those that end sooner, or later, end nevertheless. */
+static void a_wait_like_those_before_is_awake_at_its_end(void **state)
+{
+	static const useconds_t lengths[] = {5000, 5000, 1000, 5000, 5000, 9000, 5000, 5000, 0};
+	uint64_t address = alloc(4096), start_ns = clock_now_ns();
+	uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&word, 4);
+	unsigned wakes;
+
+	assert_int_equal(gdev_session_tune(session, GDEV_TUNE_SPIN_NS, 400000), 0);
+	do {
+		wakes = fake_worker->wakes;
+		copy_and_wait(&copy, 5000);
+		assert_true(clock_now_ns() - start_ns < 60 * NS_PER_S);
+	} while (fake_worker->wakes != wakes);
+	for (unsigned i = 0; i < array_length(lengths); i++)
+		copy_and_wait(&copy, lengths[i]);
+}
+
 static void a_wait_ends_at_its_deadline(void **state)
 {
 	uint64_t address = alloc(4096), start;
@@ -645,6 +685,7 @@ int main(void)
 		TEST(a_full_ring_holds_the_sender_until_there_is_room),
 		TEST(many_threads_wait_each_for_its_own),
 		TEST(a_client_looks_for_as_long_as_its_worker_wants),
+		TEST(a_wait_like_those_before_is_awake_at_its_end),
 		TEST(a_wait_ends_at_its_deadline),
 		TEST(a_worker_that_dies_loses_the_session_for_everybody),
 		TEST(why_a_worker_gave_up_outlives_it),
