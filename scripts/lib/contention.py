@@ -14,6 +14,7 @@ import math
 import statistics
 import struct
 import subprocess
+import sys
 import time
 
 from lab import LabError
@@ -394,7 +395,11 @@ def waits_us(contention, case, policy):
         contention.rate_alone(gdevd, case.loads[0])
         path = gdevd.directory / "batches"
         contention.run(gdevd, case.loads, case.seconds, more=[["--batches", path], *[[]] * (len(case.loads) - 1)])
-        return [(end - begin) / 1e3 for begin, end in struct.iter_unpack("QQ", path.read_bytes())]
+        batches = list(struct.iter_unpack("QQ", path.read_bytes()))
+    longest = sorted(batches, key=lambda batch: batch[0] - batch[1])[:12]
+    print(f"# {policy}: the longest of {len(batches)} waits, in us (and when, in s):", ", ".join(
+        f"{(end - begin) / 1e3:.0f} ({(begin - batches[0][0]) / 1e9:.2f})" for begin, end in longest), file=sys.stderr)
+    return [(end - begin) / 1e3 for begin, end in batches]
 
 
 def percentile(values, part):
