@@ -158,6 +158,7 @@ class Contention:
             children.append(child)
             # One after another: a load of copies measures first what one takes alone.
             self.expect(gdevd, child, "ready")
+        self.wait_for_workers(gdevd)
         begin = time.time_ns() + 100_000_000
         end = begin + int(seconds * 1e9)
         for load, child in zip(loads, children):
@@ -174,6 +175,14 @@ class Contention:
         for load, child in zip(loads, children):
             reports[child]["bins"] = [0] * round(load.start_s / BIN_S) + reports[child]["bins"]
         return [reports[child] for child in children]
+
+    @staticmethod
+    def wait_for_workers(gdevd, seconds=10):
+        """Until there are warm workers again in the place of those that the loads have: while the driver makes a
+        context, others wait."""
+        end = time.monotonic() + seconds
+        while gdevd.status()["workers"]["starting"] and time.monotonic() < end:
+            time.sleep(0.05)
 
     @staticmethod
     def expect(gdevd, child, word):
@@ -389,12 +398,13 @@ def scale(contention, policies=None):
         yield result(f"{name}.error_worst_pct", max(found), "points", PAPER_ERROR_PCT)
 
 
-def waits_us(contention, case, policy):
+def waits_us(contention, case, policy, during=None):
     """How long the first load waited for each of its batches."""
     with contention.start(case.vgpus, policy=policy) as gdevd:
         contention.rate_alone(gdevd, case.loads[0])
         path = gdevd.directory / "batches"
-        contention.run(gdevd, case.loads, case.seconds, more=[["--batches", path], *[[]] * (len(case.loads) - 1)])
+        contention.run(gdevd, case.loads, case.seconds, during and (lambda begin: during(gdevd, begin)),
+                       more=[["--batches", path], *[[]] * (len(case.loads) - 1)])
         batches = list(struct.iter_unpack("QQ", path.read_bytes()))
     longest = sorted(batches, key=lambda batch: batch[0] - batch[1])[:12]
     print(f"# {policy}: the longest of {len(batches)} waits, in us (and when, in s):", ", ".join(
@@ -415,16 +425,28 @@ PAUSES = {"": {"think_us": 9500}, "varied_": {"think_us": 9500, "vary_us": 5000}
 
 def priority(contention, policies=None):
     """Figure 10's shape: a program that asks for a kernel now and then, beside two that never stop. In
-    virtual GPUs of priorities 10 and 0, several times in turn; then in one, with nice 19 for the others. And what waking up
-    a thread takes on this machine, of which such a wait has several."""
+    virtual GPUs of priorities 10 and 0, several times in turn; once while other programs start, for each of which a worker
+    is made; then in one, with nice 19 for the others. And what waking up a thread takes on this machine, of which such a
+    wait has several."""
     vgpus = {"high": {"compute": 40, "priority": 10}, "low": {"compute": 60}}
     kinds = [("fifo", ""), *((policy, pauses) for policy in ("priority", "fair") for pauses in PAUSES)]
     waits = {kind: [] for kind in kinds}
+
+    def case_of(pauses):
+        return Case("priority", vgpus, [Load("high", 500, batch=1, **PAUSES[pauses]), Load("low", 1000),
+                                        Load("low", 1000)])
+
+    def start_others(gdevd, begin):
+        for second in (2, 4, 6):
+            time.sleep(max(0, begin / 1e9 + second - time.time()))
+            code, _, err = gdevd.run([gdevd.gdev, "run", "--vgpu", "low", gdevd.example("loop"), 1])
+            if code:
+                raise LabError(f"loop ended with {code}: {err}")
+
     for repetition in range(1 if contention.short else 4):
         for policy, pauses in kinds[repetition > 0:]:  # fifo is there to compare with, once
-            case = Case("priority", vgpus, [Load("high", 500, batch=1, **PAUSES[pauses]),
-                                            Load("low", 1000), Load("low", 1000)])
-            waits[policy, pauses] += waits_us(contention, case, policy)
+            waits[policy, pauses] += waits_us(contention, case_of(pauses), policy)
+    waits["fair", "beside_starts_"] = waits_us(contention, case_of(""), "fair", start_others)
     alone = contention.alone[Load("high", 500, batch=1, **PAUSES[""]).key][1]
     for (policy, pauses), found in waits.items():
         yield result(f"priority.{policy}.{pauses}p99_us", percentile(found, 0.99), "us", alone["p99_us"])

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -369,7 +370,8 @@ static int use_in_child(void)
 static void a_forked_child_has_lost_the_session_and_can_open_its_own(void **state)
 {
 #ifdef __SANITIZE_THREAD__
-	skip(); /* it cannot follow threads into a child */
+	printf("# the thread sanitizer cannot follow threads into a child\n");
+	skip();
 #endif
 	uint64_t address = alloc(4096);
 	int status;

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -311,8 +312,10 @@ static void page_locked_memory_has_ordinary_pages(void **state)
 	struct peer_message message = {
 		.type = PEER_HOST_ADD, .address = TEST_DEVICE, .bytes = 4096};
 
-	if (fd < 0 || ftruncate(fd, 1024 * MIB)) /* a kernel without */
+	if (fd < 0 || ftruncate(fd, 1024 * MIB)) {
+		printf("# the kernel makes no files of large pages\n");
 		skip();
+	}
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
 	assert_int_equal(peer_call(fixture, &message, &fd, 1, NULL, NULL), -EINVAL);
 	close(fd);

@@ -4,6 +4,7 @@
  * test's main thread, which answers what it is asked in order.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
@@ -358,6 +359,7 @@ static void what_is_being_written_is_dropped_afterwards(void **state)
 static void start_carrier(struct fixture *fixture)
 {
 #ifdef __SANITIZE_THREAD__
+	printf("# the thread sanitizer keeps the addresses that a carrier needs\n");
 	skip();
 #endif
 	fixture_start_warm(fixture, 6);
