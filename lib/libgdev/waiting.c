@@ -103,13 +103,13 @@ static void remember(struct waiting *waiting, uint64_t took_ns)
 }
 
 static int spin(
-	struct waiting *waiting, const struct gdev_fence *points, unsigned count, uint64_t until_ns)
+	struct waiting *waiting, const struct waiter *waiter, uint64_t start_ns, uint64_t until_ns)
 {
-	uint64_t start_ns = clock_now_ns(), now = start_ns;
+	uint64_t now = start_ns;
 
 	while (now < until_ns) {
 		for (int i = 0; i < LOOKS_BETWEEN_CLOCK_READS; i++) {
-			int which = look(waiting, points, count);
+			int which = look(waiting, waiter->points, waiter->count);
 			if (which >= 0)
 				return which;
 			cpu_relax();
@@ -247,13 +247,14 @@ static int look_and_nap(
 	struct waiting *waiting, struct waiter *waiter, uint64_t start_ns, uint64_t deadline_ns)
 {
 	uint64_t look_ns = patience_ns(waiting), expected = expected_ns(waiting);
-	int which = spin(
-		waiting, waiter->points, waiter->count, min_of(start_ns + look_ns, deadline_ns));
+	int which = spin(waiting, waiter, start_ns, min_of(start_ns + look_ns, deadline_ns));
 
 	if (which >= 0 || expected <= look_ns + NEAR_NS)
 		return which;
 	sleep_until(waiting, waiter, min_of(start_ns + expected - NEAR_NS, deadline_ns));
-	return spin(waiting, waiter->points, waiter->count,
+	if (atomic_load(&waiting->transport->lost)) /* long before that, maybe */
+		return which;
+	return spin(waiting, waiter, clock_now_ns(),
 		min_of(start_ns + expected + NEAR_NS, deadline_ns));
 }
 

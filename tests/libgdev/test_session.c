@@ -166,16 +166,21 @@ static void *let_go_after(void *us)
 	return NULL;
 }
 
-static void copy_and_wait(const struct gdev_copy *copy, useconds_t us)
+/* How long it waited. */
+static uint64_t copy_and_wait(const struct gdev_copy *copy, useconds_t us)
 {
+	uint64_t start_ns, took_ns;
 	pthread_t helper;
 
 	fake_worker->held = true;
 	assert_int_equal(gdev_copy_async(stream, copy), 0);
 	pthread_create(&helper, NULL, let_go_after, &us);
+	start_ns = clock_now_ns();
 	assert_int_equal(gdev_stream_sync(stream), 0);
+	took_ns = clock_now_ns() - start_ns;
 	assert_false(fake_worker->held);
 	pthread_join(helper, NULL);
+	return took_ns;
 }
 
 /* Sooner or later one that takes as long as the two before it is looked for, and its worker need not wake anybody;
@@ -196,6 +201,41 @@ static void a_wait_like_those_before_is_awake_at_its_end(void **state)
 	} while (fake_worker->wakes != wakes);
 	for (unsigned i = 0; i < array_length(lengths); i++)
 		copy_and_wait(&copy, lengths[i]);
+}
+
+static void *die_after(void *us)
+{
+	usleep(*(const useconds_t *)us);
+	fake_worker_kill(fake_worker);
+	return NULL;
+}
+
+/* Whose worker dies long before the end that is expected sleeps until then, and no longer. */
+static void a_wait_like_those_before_hears_of_a_death_at_once(void **state)
+{
+	uint64_t address = alloc(4096), took_ns = 0, before_ns;
+	useconds_t us = 50000;
+	uint32_t word = 5;
+	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&word, 4);
+	struct waiter waiter;
+	pthread_t killer;
+
+	assert_int_equal(gdev_session_tune(session, GDEV_TUNE_SPIN_NS, 400000), 0);
+	for (int i = 0; i < 20; i++) { /* until two are alike */
+		before_ns = took_ns;
+		took_ns = copy_and_wait(&copy, 6 * us);
+		if (max_of(took_ns, before_ns) - min_of(took_ns, before_ns) < 100 * NS_PER_US)
+			break;
+	}
+	fake_worker->held = true;
+	assert_int_equal(gdev_copy_async(stream, &copy), 0);
+	gdev_stream_fence(stream, &waiter.fence);
+	pthread_create(&waiter.thread, NULL, wait_for, &waiter);
+	pthread_create(&killer, NULL, die_after, &us);
+	pthread_join(killer, NULL);
+	pthread_join(waiter.thread, NULL);
+	assert_int_equal(waiter.result, -GDEV_E_SESSION_LOST);
+	assert_true(waiter.cpu_ns < 100000000);
 }
 
 static void a_wait_ends_at_its_deadline(void **state)
@@ -688,6 +728,7 @@ int main(void)
 		TEST(many_threads_wait_each_for_its_own),
 		TEST(a_client_looks_for_as_long_as_its_worker_wants),
 		TEST(a_wait_like_those_before_is_awake_at_its_end),
+		TEST(a_wait_like_those_before_hears_of_a_death_at_once),
 		TEST(a_wait_ends_at_its_deadline),
 		TEST(a_worker_that_dies_loses_the_session_for_everybody),
 		TEST(why_a_worker_gave_up_outlives_it),
