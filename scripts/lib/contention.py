@@ -416,8 +416,6 @@ def percentile(values, part):
     return sorted(values)[int(len(values) * part)]
 
 
-# Half a dozen of the worst waits are in the first 0.2 s of a run, when workers of other programs get ready and nobody knows
-# how long kernels take: in much less than eight seconds they are the 99th percentile.
 # The pauses of a program that asks for a kernel now and then. If they are all alike it comes to the same moment of the
 # others' turns again and again: p99 is then that of one moment.
 PAUSES = {"": {"think_us": 9500}, "varied_": {"think_us": 9500, "vary_us": 5000}}
