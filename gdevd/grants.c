@@ -29,6 +29,7 @@
 #define SWITCH_CACHES_NS (250 * NS_PER_US)
 
 #define LOOK_NS (2 * NS_PER_MS) /* how often a holder that waits for memory is looked at */
+#define WINDOW_NS NS_PER_MS     /* what a worker has on the device (worker/core.h) */
 #define LOAD_WORTH                                                                                 \
 	10 /* a turn lasts so many times what preparing it takes (docs/memory.md, rule 8) */
 
@@ -296,18 +297,39 @@ static bool on_name(struct sched *sched, struct sched_entity *entity)
 		entity ? session_of(entity, sched->index) : NULL);
 }
 
+/* What is on the device is not on the page yet: a window, or two commands; nor is what a client copies itself. */
+static uint64_t on_used(struct sched *sched, struct sched_entity *entity, uint64_t now_ns)
+{
+	const struct session *session = session_of(entity, sched->index);
+	const struct worker_page *page = session->worker->page;
+	uint64_t used_ns = 0, longest_ns;
+
+	for (unsigned i = 0; i < RESOURCES; i++) {
+		if (grants_queue(session->daemon, i) != sched->index || !session->grants[i].held)
+			continue;
+		if (i != RESOURCE_COMPUTE && !is_hardware(session->daemon))
+			return UINT64_MAX;
+		longest_ns = __atomic_load_n(&page->longest_ns[i], __ATOMIC_RELAXED);
+		used_ns += grants_running_ns(session, i, now_ns) +
+			   max_of(WINDOW_NS, 2 * min_of(longest_ns, NS_PER_S));
+	}
+	return used_ns;
+}
+
 /* Where nobody looks without sleeping, messages do. */
-static const struct sched_ops ops = {.grant = on_grant, .revoke = on_revoke};
+static const struct sched_ops ops = {.grant = on_grant, .revoke = on_revoke, .used_ns = on_used};
 static const struct sched_ops eager_ops = {
 	.grant = on_grant,
 	.revoke = on_revoke,
 	.prepare = on_prepare,
+	.used_ns = on_used,
 };
 static const struct sched_ops turns_ops = {
 	.grant = on_grant,
 	.revoke = on_revoke,
 	.prepare = on_prepare,
 	.name = on_name,
+	.used_ns = on_used,
 };
 
 /* Makes the page of turns where holders hand over themselves. */

@@ -16,10 +16,10 @@
  *   its grant, at once if it has had that. After a short pause, of which there may be many, it has to be owed a
  *   quantum, and the holder leaves when it has held for so long that the handovers are worth it.
  * - Lag. A node's lag is the mean virtual time of those that want the resource minus its own: positive
- *   when it is owed. A node that pauses takes its lag with it, and it grows as if it waited while others
- *   use the resource, but not beyond `burst_ms`: who works in bursts gets its share of a second, and
- *   nobody saves up more than a burst. What a node was ahead is forgotten when nobody has used the resource
- *   for long.
+ *   when it is owed. A node that pauses takes its lag with it, and it grows by what others use beyond
+ *   their parts of the time, but not beyond `burst_ms`: who works in bursts gets its share of a second,
+ *   nobody saves up more than a burst, and who uses less than its part owes nothing to those that were away. What a
+ *   node was ahead is forgotten when nobody has used the resource for long.
  * - Coming back. A program that launches and waits has nothing queued for a moment after each kernel.
  *   Given to another, the resource is gone for as long as that one's kernels take. So when a node that
  *   is owed has just paused, is known to come back within `wait_us`, and uses the resource for longer
@@ -48,7 +48,8 @@ struct fair_node {
 	double time;        /* virtual; while it is active */
 	double lag_ns;      /* when it paused; in ns of the resource */
 	uint64_t paused_ns; /* when, */
-	uint64_t served_ns; /* and what all had used of the resource by then */
+	uint64_t served_ns; /* and what all had used of the resource by then, */
+	uint64_t taken_ns;  /* handovers included */
 	uint64_t pause_ns;  /* how long its pauses last, on average, */
 	uint64_t busy_ns;   /* and what it uses between two of them */
 	uint64_t burst_ns;  /* used since the last one */
@@ -62,7 +63,8 @@ struct fair_node {
 };
 
 struct fair_queue {
-	uint64_t served_ns; /* device time ever used */
+	uint64_t served_ns; /* device time ever used, */
+	uint64_t lost_ns;   /* and what handovers took */
 };
 
 _Static_assert(sizeof(struct fair_node) <= SCHED_NODE_BYTES, "fits");
@@ -73,13 +75,20 @@ static struct fair_node *fair(struct sched_node *node)
 	return (struct fair_node *)node->private;
 }
 
-/* The device time that all have used, the present holder by the clock, less what the handover took. */
-static uint64_t served(struct sched_queue *queue, uint64_t now_ns)
+/* How long the resource has been taken, and what of it all have used: without what handovers took. */
+static uint64_t taken(const struct sched_queue *queue, uint64_t now_ns)
 {
-	const struct fair_queue *own = (struct fair_queue *)queue->private;
-	uint64_t held_ns = queue->holder ? now_ns - queue->granted_ns : 0;
+	const struct fair_queue *own = (const struct fair_queue *)queue->private;
 
-	return own->served_ns + (held_ns > queue->switch_ns ? held_ns - queue->switch_ns : 0);
+	return own->served_ns + own->lost_ns + sched_taken_ns(queue, now_ns);
+}
+
+static uint64_t served(const struct sched_queue *queue, uint64_t now_ns)
+{
+	const struct fair_queue *own = (const struct fair_queue *)queue->private;
+	uint64_t taken_ns = sched_taken_ns(queue, now_ns);
+
+	return own->served_ns + (taken_ns > queue->switch_ns ? taken_ns - queue->switch_ns : 0);
 }
 
 static uint64_t average(uint64_t old_ns, uint64_t new_ns)
@@ -144,6 +153,19 @@ static struct mean mean_time(
 	return mean;
 }
 
+/* What others have used beyond their parts of the time while the node paused. */
+static double missed_ns(const struct sched_queue *queue, const struct sched_node *node,
+	const struct mean *others, uint64_t now_ns)
+{
+	const struct fair_node *own = (const struct fair_node *)node->private;
+	double used_ns = (double)served(queue, now_ns) - (double)own->served_ns;
+	double taken_ns = (double)taken(queue, now_ns) - (double)own->taken_ns;
+	double idle_ns = max_of((double)(now_ns - own->paused_ns) - taken_ns, 0.0);
+	double part = node->weight / (others->weight + node->weight);
+
+	return max_of(used_ns * part - idle_ns * (1 - part), 0.0);
+}
+
 /* The virtual time with which a node that pauses would come back among the others. */
 static double time_back(struct sched_queue *queue, struct sched_node *node, const struct mean *mean,
 	uint64_t now_ns)
@@ -155,7 +177,7 @@ static double time_back(struct sched_queue *queue, struct sched_node *node, cons
 	if (mean->weight == 0)
 		return own->time;
 	if (own->known && lag_ns < most_ns)
-		lag_ns += ((double)served(queue, now_ns) - (double)own->served_ns) * weight / whole;
+		lag_ns += missed_ns(queue, node, mean, now_ns);
 	if (lag_ns > most_ns && lag_ns > own->lag_ns)
 		lag_ns = most_ns;
 	/* Its arrival moves the mean: this is what gives it its lag against the new one. */
@@ -225,6 +247,7 @@ static void fair_pause(struct sched_queue *queue, struct sched_node *node, uint6
 	own->active = false;
 	own->paused_ns = now_ns;
 	own->served_ns = served(queue, now_ns);
+	own->taken_ns = taken(queue, now_ns);
 	own->busy_ns = own->known ? average(own->busy_ns, own->burst_ns) : own->burst_ns;
 	own->burst_ns = 0;
 	own->known = true;
@@ -245,9 +268,12 @@ static double late_charge_ns(
 static void fair_charge(struct sched_queue *queue, struct sched_node *node, uint64_t used_ns,
 	uint64_t contended_ns, uint64_t now_ns)
 {
+	struct fair_queue *all = (struct fair_queue *)queue->private;
 	struct fair_node *own = fair(node);
 
-	((struct fair_queue *)queue->private)->served_ns += used_ns;
+	all->served_ns += used_ns;
+	if (queue->holder == node)
+		all->lost_ns += min_of(now_ns - queue->granted_ns, queue->switch_ns);
 	own->time += (double)contended_ns / node->weight;
 	if (!own->active)
 		own->lag_ns -= late_charge_ns(queue, node, contended_ns, now_ns);

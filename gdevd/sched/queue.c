@@ -7,10 +7,11 @@
 #include <errno.h>
 #include <string.h>
 
-void queue_init(struct sched_queue *queue, const struct sched_policy *policy, uint64_t quantum_ns,
-	uint64_t switch_ns, unsigned whole)
+void queue_init(struct sched_queue *queue, struct sched *sched, const struct sched_policy *policy,
+	uint64_t quantum_ns, uint64_t switch_ns, unsigned whole)
 {
 	memset(queue, 0, sizeof *queue);
+	queue->sched = sched;
 	queue->policy = policy;
 	queue->quantum_ns = quantum_ns;
 	queue->switch_ns = switch_ns;
@@ -155,6 +156,19 @@ double sched_fraction(const struct sched_queue *queue, const struct sched_node *
 uint64_t sched_contended_ns(const struct sched_queue *queue, uint64_t now_ns)
 {
 	return queue->contended_ns + (queue->contended ? now_ns - queue->contended_since_ns : 0);
+}
+
+uint64_t sched_taken_ns(const struct sched_queue *queue, uint64_t now_ns)
+{
+	struct sched *sched = queue->sched;
+	uint64_t held_ns = queue->holder ? now_ns - queue->granted_ns : 0, used_ns;
+
+	if (!held_ns || !sched->ops->used_ns)
+		return held_ns;
+	used_ns = sched->ops->used_ns(sched, sched->holder, now_ns);
+	return used_ns < held_ns && used_ns + queue->switch_ns < held_ns
+		       ? used_ns + queue->switch_ns
+		       : held_ns;
 }
 
 struct sched_node *sched_first(const struct sched_queue *queue)

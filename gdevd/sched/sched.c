@@ -302,7 +302,7 @@ void sched_init(struct sched *sched, const struct sched_policy *policy, const st
 	memset(sched, 0, sizeof *sched);
 	sched->ops = ops;
 	sched->next_ns = UINT64_MAX;
-	queue_init(&sched->groups, policy, quantum_ns, switch_ns, 100);
+	queue_init(&sched->groups, sched, policy, quantum_ns, switch_ns, 100);
 }
 
 void sched_group_add(struct sched *sched, struct sched_group *group,
@@ -312,7 +312,8 @@ void sched_group_add(struct sched *sched, struct sched_group *group,
 	memset(group, 0, sizeof *group);
 	group->sched = sched;
 	node_init(&sched->groups, &group->node, share_pct ? share_pct : 1);
-	queue_init(&group->members, policy, sched->groups.quantum_ns, sched->groups.switch_ns, 0);
+	queue_init(&group->members, sched, policy, sched->groups.quantum_ns,
+		sched->groups.switch_ns, 0);
 	group->node.priority = priority;
 	group->strict = strict;
 	group->allowance_ns = (int64_t)sched->groups.quantum_ns;

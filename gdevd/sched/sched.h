@@ -51,6 +51,7 @@ struct sched_node {
 };
 
 struct sched_queue {
+	struct sched *sched;
 	const struct sched_policy *policy;
 	int64_t settings[SCHED_SETTINGS]; /* in the order of policy->settings */
 	uint64_t quantum_ns;              /* what a holder should have when others wait */
@@ -144,6 +145,9 @@ struct sched_ops {
 	 * not any more to the one that was named before. False: that it has done already. Called before the
 	 * holder is told. */
 	bool (*name)(struct sched *sched, struct sched_entity *entity);
+	/* Optional. What the holder has used of the resource since it was granted, and may be using now; at most
+	 * all of the time, which it is without this. */
+	uint64_t (*used_ns)(struct sched *sched, struct sched_entity *holder, uint64_t now_ns);
 };
 
 struct sched {
@@ -223,6 +227,8 @@ unsigned sched_weight(int nice);
 double sched_fraction(const struct sched_queue *queue, const struct sched_node *node);
 /* How long, of the present hold, another node has waited. */
 uint64_t sched_contended_ns(const struct sched_queue *queue, uint64_t now_ns);
+/* What the holder has used of the present hold, the handover included, as far as one knows; 0: nobody holds. */
+uint64_t sched_taken_ns(const struct sched_queue *queue, uint64_t now_ns);
 /* The longest waiting; NULL: nobody waits. */
 struct sched_node *sched_first(const struct sched_queue *queue);
 

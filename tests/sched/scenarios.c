@@ -115,6 +115,18 @@ static const struct sim_scenario scenarios[] = {
 		.context_count = 3,
 	},
 	{
+		/* The others stop now and then, and the one of high priority has the device for itself. */
+		.name = "priority-pauses",
+		HARDWARE,
+		TEN,
+		.groups = {{40, .priority = 10}, {60}},
+		.contexts = {{.group = 0, SYNC(500, 9500)},
+			{.group = 1, STREAM(1000), .on_ms = 200, .off_ms = 100},
+			{.group = 1, STREAM(1000), .on_ms = 170, .off_ms = 130}},
+		.group_count = 2,
+		.context_count = 3,
+	},
+	{
 		.name = "nice",
 		HARDWARE,
 		TEN,

@@ -402,8 +402,18 @@ static bool on_name(struct sched *sched, struct sched_entity *entity)
 	return !handed;
 }
 
-static const struct sched_ops ops = {.grant = on_grant, .revoke = on_revoke};
-static const struct sched_ops turns_ops = {.grant = on_grant, .revoke = on_revoke, .name = on_name};
+/* What a worker's page says, and what may be on the device. */
+static uint64_t on_used(struct sched *sched, struct sched_entity *holder, uint64_t now_ns)
+{
+	struct sim *sim = sim_of(sched);
+	const struct context *context = &sim->contexts[context_of(sim, holder)];
+
+	return context->used_ns + context->in_flight_ns;
+}
+
+static const struct sched_ops ops = {.grant = on_grant, .revoke = on_revoke, .used_ns = on_used};
+static const struct sched_ops turns_ops = {
+	.grant = on_grant, .revoke = on_revoke, .name = on_name, .used_ns = on_used};
 
 static void happen(struct sim *sim, const struct event *event)
 {

@@ -138,6 +138,15 @@ static void high_priority_waits_no_longer_where_turns_change(void **state)
 	}
 }
 
+/* They have nothing to make up for: the one that came to an idle device meanwhile used less than its part. */
+static void high_priority_waits_no_longer_when_others_come_back_from_a_pause(void **state)
+{
+	struct sim_result result = run("priority-pauses", "fair");
+
+	/* Who is alone has two kernels on the device. */
+	assert_less("priority-pauses", "the worst wait", result.wait_worst_ms[0], 2.0 + 0.4);
+}
+
 static void nice_ones_leave_the_rest_to_others(void **state)
 {
 	struct sim_scenario scenario = *sim_scenario_find("nice");
@@ -193,6 +202,7 @@ int main(void)
 		cmocka_unit_test(fair_beats_band),
 		cmocka_unit_test(high_priority_waits_for_a_window_and_the_handover),
 		cmocka_unit_test(high_priority_waits_no_longer_where_turns_change),
+		cmocka_unit_test(high_priority_waits_no_longer_when_others_come_back_from_a_pause),
 		cmocka_unit_test(nice_ones_leave_the_rest_to_others),
 		cmocka_unit_test(new_shares_hold_a_tenth_of_a_second_after_they_were_set),
 		cmocka_unit_test(new_shares_show_in_the_next_tenth_of_a_second),
