@@ -179,16 +179,21 @@ static void make_log(uint64_t capacity)
 	must(cuCtxSynchronize(), "wait");
 }
 
-static void launch_spin(CUstream stream, uint64_t rounds)
+static void launch_blocks(CUstream stream, unsigned blocks, uint64_t rounds)
 {
 	CUdeviceptr entry = state.log + state.launched * sizeof(struct entry);
 	void *parameters[] = {&rounds, &entry};
 
 	bench_require(state.launched >= state.capacity, "go on", "the log of kernels is full");
-	must(cuLaunchKernel(state.spin, options.blocks, 1, 1, options.threads, 1, 1, 0, stream,
-		     parameters, NULL),
+	must(cuLaunchKernel(
+		     state.spin, blocks, 1, 1, options.threads, 1, 1, 0, stream, parameters, NULL),
 		"launch");
 	state.launched++;
+}
+
+static void launch_spin(CUstream stream, uint64_t rounds)
+{
+	launch_blocks(stream, options.blocks, rounds);
 }
 
 static void copy(CUstream stream, bool from_device)
@@ -570,7 +575,8 @@ static uint64_t stream_copies(void)
 
 /* ---- the run ---- */
 
-/* The clocks are compared when a kernel has just ended: the least difference is the nearest. */
+/* The clocks are compared when a kernel has just ended: the least difference is the nearest. One of one block, lest those
+ * of all blocks be taken for as short. */
 static void warm_up(void)
 {
 	state.clock_offset_ns = INT64_MAX;
@@ -581,7 +587,8 @@ static void warm_up(void)
 			copy(state.flows[0].stream, false);
 			copy(state.flows[0].stream, true);
 		}
-		launch_spin(state.flows[i % options.streams].stream, i ? 1 : options.rounds);
+		launch_blocks(state.flows[i % options.streams].stream, i ? 1 : options.blocks,
+			i ? 1 : options.rounds);
 		must(cuCtxSynchronize(), "wait");
 		offset_ns = (int64_t)real_ns();
 		read_log();

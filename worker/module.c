@@ -420,19 +420,37 @@ void function_put(struct function *function)
 	module_put(function->module);
 }
 
-void function_measured(struct function *function, uint64_t busy_ns)
+static unsigned log2_of(uint32_t count)
 {
-	uint64_t before_ns = function->measured_ns;
+	return 31 - (unsigned)__builtin_clz(count | 1);
+}
+
+/* Of launches of about as many threads. */
+static struct launch_time *time_of(const struct command *command)
+{
+	const struct device_launch *launch = &command->device.launch;
+	unsigned size = 0;
+
+	for (int i = 0; i < 3; i++)
+		size += log2_of(launch->grid[i]) + log2_of(launch->block[i]);
+	return &command->function->times[min_of(size, FUNCTION_SIZES - 1u)];
+}
+
+void function_measured(const struct command *command)
+{
+	struct launch_time *time = time_of(command);
+	uint64_t busy_ns = command->device.busy_ns, before_ns = time->measured_ns;
 	uint64_t off_ns = busy_ns > before_ns ? busy_ns - before_ns : before_ns - busy_ns;
 
-	function->differs_ns = (3 * function->differs_ns + off_ns) / 4;
-	function->measured_ns = busy_ns ? busy_ns : 1;
+	time->differs_ns = (3 * time->differs_ns + off_ns) / 4;
+	time->measured_ns = busy_ns ? busy_ns : 1;
 }
 
 int command_prepare_launch(struct command *command)
 {
 	const struct record_launch *record = command->request.launch;
 	struct device_launch *launch = &command->device.launch;
+	const struct launch_time *time;
 
 	command->device.kind = DEVICE_LAUNCH;
 	launch->function = command->function->device;
@@ -445,12 +463,11 @@ int command_prepare_launch(struct command *command)
 	launch->param_bytes = record->param_bytes;
 	command->resource = RESOURCE_COMPUTE;
 	/* One that has never run may take any time. */
+	time = time_of(command);
 	command->estimate_ns =
-		command->function->measured_ns
-			? command->function->measured_ns
-			: __atomic_load_n(&command->core->window_ns, __ATOMIC_RELAXED);
-	command->doubt_ns = command->function->measured_ns ? command->function->differs_ns
-							   : command->estimate_ns;
+		time->measured_ns ? time->measured_ns
+				  : __atomic_load_n(&command->core->window_ns, __ATOMIC_RELAXED);
+	command->doubt_ns = time->measured_ns ? time->differs_ns : command->estimate_ns;
 	/* What goes together is done together: others would wait for all of it. And what is long has no need of it. */
 	launch->more = record->header.flags & RECORD_MORE &&
 		       command->estimate_ns <= ROW_LAUNCH_NS &&

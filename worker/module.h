@@ -32,15 +32,24 @@ struct module {
 	struct job job;        /* the last thing that happens to it */
 };
 
+/* How long launches take. */
+struct launch_time {
+	uint64_t measured_ns; /* the last one; 0: none yet */
+	uint64_t differs_ns;  /* from one launch to the next, on average of the last ones */
+};
+
+#define FUNCTION_SIZES 40
+
 struct function {
 	struct list link;
 	struct module *module;
 	uint32_t handle;
 	struct device_function *device;
 	struct device_function_info info;
-	uint64_t measured_ns; /* its last launch; 0: none yet */
-	uint64_t differs_ns;  /* from one launch to the next, on average of the last ones */
-	uint32_t trace_name;  /* in the trace segment; 0: not there yet */
+	/* By the binary logarithm of the number of threads: what is launched for a row of a matrix is
+	 * launched for all of it, too, and nothing follows from the one for the other. */
+	struct launch_time times[FUNCTION_SIZES];
+	uint32_t trace_name; /* in the trace segment; 0: not there yet */
 	char name[];
 };
 
@@ -61,6 +70,7 @@ struct function *function_find(struct core *core, uint32_t handle);
 /* Looks up the function of a LAUNCH and keeps it until the command is destroyed (function_put). */
 int function_take(struct core *core, struct command *command);
 void function_put(struct function *function);
-void function_measured(struct function *function, uint64_t busy_ns);
+/* A launch took so long, which estimates learn from. */
+void function_measured(const struct command *command);
 
 #endif

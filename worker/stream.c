@@ -287,7 +287,7 @@ void stream_finished(struct core *core, struct command *command)
 	stream->device_ns += command->device.busy_ns;
 	stream->finished_ns = command->device.finished_ns;
 	if (command->function && !command->error)
-		function_measured(command->function, command->device.busy_ns);
+		function_measured(command);
 	else if (command->device.kind == DEVICE_COPY && !command->error)
 		copy_measured(command);
 	if (!list_empty(&core->streams.barriers))

@@ -303,10 +303,16 @@ uint32_t make_function(struct fixture *fixture)
 
 uint64_t post_launch(struct fixture *fixture, uint32_t timeline, uint32_t function, uint8_t flags)
 {
+	return post_launch_of(fixture, timeline, function, 1, flags);
+}
+
+uint64_t post_launch_of(struct fixture *fixture, uint32_t timeline, uint32_t function,
+	uint32_t blocks, uint8_t flags)
+{
 	struct record_launch record = {
 		.header = {.opcode = RECORD_LAUNCH, .timeline = timeline, .flags = flags},
 		.function = function,
-		.grid = {1, 1, 1},
+		.grid = {blocks, 1, 1},
 		.block = {1, 1, 1},
 		.param_bytes = 16,
 	};

@@ -89,6 +89,8 @@ uint32_t make_function(struct fixture *fixture);
 void post_module(struct fixture *fixture);
 uint32_t get_function(struct fixture *fixture);
 uint64_t post_launch(struct fixture *fixture, uint32_t timeline, uint32_t function, uint8_t flags);
+uint64_t post_launch_of(struct fixture *fixture, uint32_t timeline, uint32_t function,
+	uint32_t blocks, uint8_t flags);
 uint64_t post_copy(struct fixture *fixture, uint32_t timeline, uint64_t destination,
 	uint64_t source, uint64_t bytes);
 uint64_t post_write(struct fixture *fixture, uint32_t timeline, uint64_t destination,

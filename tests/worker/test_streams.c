@@ -206,6 +206,36 @@ static void the_window_is_two_commands_or_a_millisecond(void **state)
 	assert_int_equal(double_held(), 2);
 }
 
+static void launches_of_many_blocks_are_not_taken_for_as_short_as_those_of_few(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_function(fixture);
+
+	make_stream(fixture, A);
+	double_hold(true);
+	double_busy_ns(1000);
+	post_launch_of(fixture, A, function, 1, 0);
+	fixture_run(fixture);
+	double_release(1, 0);
+	fixture_run(fixture);
+	for (int i = 0; i < 20; i++)
+		post_launch_of(fixture, A, function, 1000, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 2);
+	double_busy_ns(200 * 1000);
+	double_release(2, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 5); /* 5 x 200 us */
+	/* The short ones are as they were. */
+	for (int i = 0; i < 20; i++)
+		post_launch_of(fixture, A, function, 1, 0);
+	while (double_held() && double_held() < 20) {
+		double_release(1, 0);
+		fixture_run(fixture);
+	}
+	assert_true(double_held() >= 20);
+}
+
 static uint64_t compute_due_ns(struct fixture *fixture)
 {
 	uint64_t due_ns;
@@ -601,6 +631,7 @@ int main(void)
 		TEST(what_follows_a_fence_waits_for_it_on_every_stream),
 		TEST(fences_complete_in_any_order),
 		TEST(the_window_is_two_commands_or_a_millisecond),
+		TEST(launches_of_many_blocks_are_not_taken_for_as_short_as_those_of_few),
 		TEST(what_is_on_the_device_is_expected_to_take_what_it_took),
 		TEST(a_row_of_short_launches_may_take_two_windows),
 		TEST(what_stands_behind_its_own_stream_keeps_no_other_out),
