@@ -220,6 +220,7 @@ struct daemon {
 		uint64_t until_ns;        /* … and for how long: grants_hold_back() */
 		int timer_fd;             /* of the next one that is expected */
 		uint64_t expect_until_ns; /* we do not sleep, as one should come any moment */
+		struct deadline gone;     /* the last that left is not expected any more */
 	} early;
 	bool turn_begins; /* of a session, on the device: grants.c */
 	struct measure {
@@ -361,9 +362,11 @@ void grants_be_eager(struct daemon *daemon, uint64_t ns);
 /* Whoever has compute, or is handed it, puts nothing more on the device until `until_ns`, or until the session has asked.
  * grants_be_eager() is the caller's. */
 void grants_hold_back(struct session *session, uint64_t until_ns);
-/* The word for one that has the resource: `word`, unless it is held back. */
+/* The word for one that has the resource: `word`, unless it is held back, or one that goes before it may come. */
 enum worker_revoke grants_word(
 	const struct session *session, unsigned resource, enum worker_revoke word);
+/* Who has compute reads the word for it as it is now. */
+void grants_tell_again(struct daemon *daemon);
 /* The arbiter of a resource: which of groups and entities counts. */
 unsigned grants_queue(const struct daemon *daemon, unsigned resource);
 /* What a session has used of a resource since it was granted, as its worker says. */
@@ -383,6 +386,8 @@ void early_finish(struct daemon *daemon);
 /* From now on gdevd wakes up when the session's client wakes its worker, until it has once, or early_stop(). */
 void early_begin(struct session *session);
 void early_stop(struct session *session);
+/* Whether one that ranks above this session left not long ago, and may come back at any time. */
+bool early_may_come(const struct session *session);
 /* It asks for something: it has come, and perhaps nobody had to be woken. */
 void early_asks(struct session *session, uint64_t now_ns);
 /* It has asked for compute. let_in: the holder has to leave for it. */

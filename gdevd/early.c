@@ -9,6 +9,9 @@
  * device from then on (REVOKE_SOON), nor does whom it hands over to meanwhile, so that the one who comes waits for what is
  * there already, and not for what begins while its worker wakes up.
  *
+ * Until it comes nobody below it puts more on the device than while somebody waits (REVOKE_MAY_COME), for a second after it
+ * has left: two kernels of a holder that is alone otherwise would be in its way.
+ *
  * Who comes as regularly as a clock is expected: a moment before, gdevd wakes up by itself, and so does the worker, lest
  * that add to the wait.
  *
@@ -34,6 +37,7 @@
 	(5 * NS_PER_MS) /* to expect one that comes more often would take too much of a processor */
 #define BEFORE_NS (600 * NS_PER_US) /* that we wake up for one that is expected, */
 #define AFTER_NS (300 * NS_PER_US)  /* and wait for it at most */
+#define MAY_COME_NS NS_PER_S        /* who has been away for longer is not reckoned with */
 
 /* The timer is that of the soonest. */
 static void expect_next(struct daemon *daemon)
@@ -132,6 +136,24 @@ void early_asked(struct session *session, bool let_in, uint64_t now_ns)
 	session->woken_ns = 0;
 }
 
+bool early_may_come(const struct session *session)
+{
+	const struct session *other;
+	uint64_t now_ns = clock_now_ns();
+
+	list_for_each (other, &session->daemon->sessions, link)
+		if (other->early && other != session && now_ns < other->left_ns + MAY_COME_NS &&
+			sched_outranks(&other->entities[RESOURCE_COMPUTE],
+				&session->entities[RESOURCE_COMPUTE]))
+			return true;
+	return false;
+}
+
+static void on_gone(struct deadline *deadline, uint64_t now_ns)
+{
+	grants_tell_again(container_of(deadline, struct daemon, early.gone));
+}
+
 static void close_all(struct early *early)
 {
 	if (early->epoll_fd >= 0)
@@ -146,6 +168,7 @@ int early_init(struct daemon *daemon)
 	struct epoll_event expected = {.events = EPOLLIN | EPOLLET};
 	int error;
 
+	deadline_init(&early->gone, on_gone);
 	early->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	early->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (early->epoll_fd < 0 || early->timer_fd < 0 ||
@@ -168,6 +191,7 @@ void early_finish(struct daemon *daemon)
 
 	if (early->epoll_fd < 0)
 		return;
+	deadline_cancel(&early->gone);
 	uv_poll_stop(&early->poll);
 	uv_close((uv_handle_t *)&early->poll, NULL);
 	close_all(early);
@@ -184,6 +208,9 @@ void early_begin(struct session *session)
 		return;
 	session->early = true;
 	session->left_ns = clock_now_ns();
+	deadline_set(&session->daemon->deadlines, &session->daemon->early.gone,
+		session->left_ns + MAY_COME_NS);
+	grants_tell_again(session->daemon);
 	if (session->woken_ns) /* for something else */
 		early_asked(session, false, 0);
 	/* It is readable since an earlier write. Another session's event of just now may be lost: it comes a little

@@ -163,7 +163,23 @@ enum worker_revoke grants_word(
 	bool held_back =
 		resource == RESOURCE_COMPUTE && early->coming && early->coming != session->id;
 
-	return held_back && word != REVOKE_NOW ? REVOKE_SOON : word;
+	if (held_back && word != REVOKE_NOW)
+		return REVOKE_SOON;
+	if (word == REVOKE_NONE && resource == RESOURCE_COMPUTE && early_may_come(session))
+		return REVOKE_MAY_COME;
+	return word;
+}
+
+/* It looks at the word when it begins something: for this it need not wake up. */
+void grants_tell_again(struct daemon *daemon)
+{
+	const struct sched *sched = &daemon->device.sched[RESOURCE_COMPUTE];
+	struct session *holder = sched->holder ? session_of(sched->holder, RESOURCE_COMPUTE) : NULL;
+
+	if (!holder || sched->revoked != REVOKE_NONE || daemon->config.one_queue)
+		return;
+	__atomic_store_n(&holder->worker->page->revoke[RESOURCE_COMPUTE],
+		(uint32_t)grants_word(holder, RESOURCE_COMPUTE, REVOKE_NONE), __ATOMIC_RELEASE);
 }
 
 static void give(struct session *session, unsigned resource, uint64_t now_ns)
@@ -220,13 +236,16 @@ void grants_hold_back(struct session *session, uint64_t until_ns)
 static void go_on(struct daemon *daemon)
 {
 	const struct sched *sched = &daemon->device.sched[RESOURCE_COMPUTE];
+	struct session *holder;
 
 	if (!daemon->early.coming)
 		return;
 	daemon->early.coming = 0;
-	if (sched->holder && sched->revoked != REVOKE_NOW)
-		send_grant(session_of(sched->holder, RESOURCE_COMPUTE), RESOURCE_COMPUTE,
-			CONTROL_REVOKE, sched->revoked, 0);
+	if (!sched->holder || sched->revoked == REVOKE_NOW)
+		return;
+	holder = session_of(sched->holder, RESOURCE_COMPUTE);
+	send_grant(holder, RESOURCE_COMPUTE, CONTROL_REVOKE,
+		grants_word(holder, RESOURCE_COMPUTE, sched->revoked), 0);
 }
 
 /* As long as this is called, the loop does not wait. */
@@ -644,7 +663,7 @@ int grants_release(struct session *session, const struct control_grant *message)
 		used_ns = first->used_ns;
 		first->used_ns = 0;
 		sched_release(entity, used_ns, any(session, queue, false), now);
-		if (sched_goes_first(entity))
+		if (entity->state == ENTITY_IDLE && sched_goes_first(entity))
 			early_begin(session);
 	} else if (message->wants) {
 		shares_hold(session, resource, now);

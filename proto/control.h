@@ -340,6 +340,8 @@ enum worker_revoke {
 			   * then the quantum goes on */
 	REVOKE_SOON, /* who goes before this one wakes up, and is expected to ask: nothing more is put on the
 		      * device until the word changes, which it does within a millisecond */
+	REVOKE_MAY_COME, /* nobody waits, but one that goes before this one has been here lately: no more
+			  * is put on the device than if somebody waited */
 };
 
 /* How gdevd starts a worker:

@@ -646,6 +646,15 @@ bool sched_goes_first(const struct sched_entity *entity)
 	       outranks_any(&group->members, &entity->node, -nice);
 }
 
+bool sched_outranks(const struct sched_entity *entity, const struct sched_entity *other)
+{
+	const struct sched_node *one = &entity->group->node, *two = &other->group->node;
+
+	if (entity->group == other->group)
+		return entity->node.nice < other->node.nice;
+	return one->priority - entity->node.nice > two->priority - other->node.nice;
+}
+
 uint64_t sched_next_ns(const struct sched *sched)
 {
 	return sched->next_ns;

@@ -200,6 +200,8 @@ void sched_keep(struct sched_entity *entity, uint64_t until_ns);
 bool sched_is_contended(const struct sched *sched);
 /* Whether the entity ranks above somebody who has the resource, or waits for it. */
 bool sched_goes_first(const struct sched_entity *entity);
+/* Whether the entity ranks above the other. */
+bool sched_outranks(const struct sched_entity *entity, const struct sched_entity *other);
 /* Time has passed. Harmless at any time. */
 void sched_tick(struct sched *sched, uint64_t now_ns);
 /* When sched_tick() has something to do; UINT64_MAX: not before another event. */

@@ -407,7 +407,7 @@ def waits_us(contention, case, policy, during=None):
                        more=[["--batches", path], *[[]] * (len(case.loads) - 1)])
         batches = list(struct.iter_unpack("QQ", path.read_bytes()))
     longest = sorted(batches, key=lambda batch: batch[0] - batch[1])[:12]
-    print(f"# {policy}: the longest of {len(batches)} waits, in us (and when, in s):", ", ".join(
+    print(f"# {policy}, {len(case.loads)} loads: the longest of {len(batches)} waits, in us (and when, in s):", ", ".join(
         f"{(end - begin) / 1e3:.0f} ({(begin - batches[0][0]) / 1e9:.2f})" for begin, end in longest), file=sys.stderr)
     return [(end - begin) / 1e3 for begin, end in batches]
 
@@ -416,39 +416,46 @@ def percentile(values, part):
     return sorted(values)[int(len(values) * part)]
 
 
-# The pauses of a program that asks for a kernel now and then. If they are all alike it comes to the same moment of the
-# others' turns again and again: p99 is then that of one moment.
-PAUSES = {"": {"think_us": 9500}, "varied_": {"think_us": 9500, "vary_us": 5000}}
+# A program of high priority that asks for a kernel now and then, beside what it does. If its pauses are all alike it comes
+# to the same moment of the others' turns again and again: p99 is then that of one moment.
+ASKING, VARIED = {"us": 500, "batch": 1, "think_us": 9500}, {"us": 500, "batch": 1, "think_us": 9500, "vary_us": 5000}
+SATURATING = {"us": 1000}
+PAUSING = {"us": 1000, "batch": 200, "think_us": 100000, "vary_us": 50000}
+SITUATIONS = {
+    "": (ASKING, SATURATING, SATURATING),
+    "varied_": (VARIED, SATURATING, SATURATING),
+    "beside_one_": (ASKING, SATURATING),
+    "beside_pauses_": (ASKING, PAUSING, PAUSING),
+    "beside_starts_": (ASKING, SATURATING, SATURATING),
+}
+
+
+def start_others(gdevd, begin):
+    """Programs, for each of which a worker is made."""
+    for second in (2, 4, 6):
+        time.sleep(max(0, begin / 1e9 + second - time.time()))
+        code, _, err = gdevd.run([gdevd.gdev, "run", "--vgpu", "low", gdevd.example("loop"), 1])
+        if code:
+            raise LabError(f"loop ended with {code}: {err}")
 
 
 def priority(contention, policies=None):
-    """Figure 10's shape: a program that asks for a kernel now and then, beside two that never stop. In
-    virtual GPUs of priorities 10 and 0, several times in turn; once while other programs start, for each of which a worker
-    is made; then in one, with nice 19 for the others. And what waking up a thread takes on this machine, of which such a
-    wait has several."""
+    """Figure 10's shape: a program that asks for a kernel now and then, beside two that never stop, in
+    virtual GPUs of priorities 10 and 0; under `fair` also beside one, beside two that pause after 200 kernels, and while
+    other programs start. Several times in turn. Then in one, with nice 19 for the others. And what waking up a
+    thread takes on this machine, of which such a wait has several."""
     vgpus = {"high": {"compute": 40, "priority": 10}, "low": {"compute": 60}}
-    kinds = [("fifo", ""), *((policy, pauses) for policy in ("priority", "fair") for pauses in PAUSES)]
+    kinds = [("fifo", ""), *(("priority", name) for name in ("", "varied_")), *(("fair", name) for name in SITUATIONS)]
     waits = {kind: [] for kind in kinds}
-
-    def case_of(pauses):
-        return Case("priority", vgpus, [Load("high", 500, batch=1, **PAUSES[pauses]), Load("low", 1000),
-                                        Load("low", 1000)])
-
-    def start_others(gdevd, begin):
-        for second in (2, 4, 6):
-            time.sleep(max(0, begin / 1e9 + second - time.time()))
-            code, _, err = gdevd.run([gdevd.gdev, "run", "--vgpu", "low", gdevd.example("loop"), 1])
-            if code:
-                raise LabError(f"loop ended with {code}: {err}")
-
-    for repetition in range(1 if contention.short else 4):
-        for policy, pauses in kinds[repetition > 0:]:  # fifo is there to compare with, once
-            waits[policy, pauses] += waits_us(contention, case_of(pauses), policy)
-    waits["fair", "beside_starts_"] = waits_us(contention, case_of(""), "fair", start_others)
-    alone = contention.alone[Load("high", 500, batch=1, **PAUSES[""]).key][1]
-    for (policy, pauses), found in waits.items():
-        yield result(f"priority.{policy}.{pauses}p99_us", percentile(found, 0.99), "us", alone["p99_us"])
-        yield result(f"priority.{policy}.{pauses}p50_us", percentile(found, 0.5), "us", alone["p50_us"])
+    for repetition in range(1 if contention.short else 3):
+        for policy, name in kinds[repetition > 0:]:  # fifo is there to compare with, once
+            loads = [Load("low" if number else "high", **load) for number, load in enumerate(SITUATIONS[name])]
+            waits[policy, name] += waits_us(contention, Case("priority", vgpus, loads), policy,
+                                            start_others if name == "beside_starts_" else None)
+    alone = contention.alone[Load("high", **ASKING).key][1]
+    for (policy, name), found in waits.items():
+        yield result(f"priority.{policy}.{name}p99_us", percentile(found, 0.99), "us", alone["p99_us"])
+        yield result(f"priority.{policy}.{name}p50_us", percentile(found, 0.5), "us", alone["p50_us"])
     with contention.start(vgpus) as gdevd:
         code, out, err = gdevd.run([gdevd.build / "bench" / "bench_wake"])
         if code:

@@ -30,6 +30,7 @@ static struct turning_fixture *make_turning(void)
 {
 	struct turning_fixture *fixture = calloc(1, sizeof *fixture);
 
+	list_init(&fixture->daemon.sessions);
 	for (unsigned i = 0; i < 3; i++) {
 		fixture->workers[i].page = &fixture->pages[i];
 		fixture->pages[i].revoke[RESOURCE_COMPUTE] = REVOKE_NOW; /* in its last turn */
@@ -193,6 +194,56 @@ static void holder_is_held_back_for_one_that_is_let_in_whenever_it_comes(void **
 	assert_int_equal(uv_loop_close(&daemon.loop), 0);
 }
 
+static void who_is_below_one_that_left_lately_is_told_that_it_may_come(void **state)
+{
+	static struct daemon daemon;
+	static struct sched_group groups[2] = {{.node.priority = 10}, {.node.priority = 0}};
+	struct worker_page page = {0};
+	struct worker worker = {.page = &page};
+	struct session holder = {.daemon = &daemon, .worker = &worker, .id = 1},
+		       other = {.daemon = &daemon, .id = 2};
+	struct sched *sched = &daemon.device.sched[RESOURCE_COMPUTE];
+
+	daemon_init(&daemon);
+	list_append(&daemon.sessions, &holder.link);
+	list_append(&daemon.sessions, &other.link);
+	holder.entities[RESOURCE_COMPUTE].group = &groups[1];
+	other.entities[RESOURCE_COMPUTE].group = &groups[0];
+	assert_int_equal(early_init(&daemon), 0);
+	other.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	sched->holder = &holder.entities[RESOURCE_COMPUTE];
+	assert_int_equal(grants_word(&holder, RESOURCE_COMPUTE, REVOKE_NONE), REVOKE_NONE);
+	early_begin(&other);
+	assert_int_equal(page.revoke[RESOURCE_COMPUTE], REVOKE_MAY_COME);
+	assert_int_equal(grants_word(&holder, RESOURCE_COMPUTE, REVOKE_NONE), REVOKE_MAY_COME);
+	assert_int_equal(
+		grants_word(&holder, RESOURCE_COMPUTE, REVOKE_WHEN_IDLE), REVOKE_WHEN_IDLE);
+	assert_int_equal(grants_word(&holder, RESOURCE_COPY_TO_DEVICE, REVOKE_NONE), REVOKE_NONE);
+	/* It has been away for long. */
+	other.left_ns -= 10 * NS_PER_S;
+	while (page.revoke[RESOURCE_COMPUTE] == REVOKE_MAY_COME)
+		uv_run(&daemon.loop, UV_RUN_ONCE);
+	assert_int_equal(page.revoke[RESOURCE_COMPUTE], REVOKE_NONE);
+	/* It comes, and leaves again; who is not below it is not concerned. */
+	early_stop(&other);
+	early_begin(&other);
+	assert_true(early_may_come(&holder));
+	groups[1].node.priority = 10;
+	assert_false(early_may_come(&holder));
+	holder.entities[RESOURCE_COMPUTE].node.nice = 5;
+	assert_true(early_may_come(&holder));
+	assert_false(early_may_come(&other));
+	early_session_finish(&other);
+	assert_false(early_may_come(&holder));
+	list_remove(&holder.link);
+	list_remove(&other.link);
+	early_finish(&daemon);
+	deadlines_finish(&daemon.deadlines);
+	uv_close((uv_handle_t *)&daemon.eager, NULL);
+	uv_run(&daemon.loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&daemon.loop), 0);
+}
+
 /* It was away for so long, and comes. */
 static void come_after(struct session *session, uint64_t away_ns)
 {
@@ -265,6 +316,7 @@ int main(void)
 		cmocka_unit_test(who_needs_a_message_is_not_named),
 		cmocka_unit_test(client_that_wakes_its_worker_wakes_gdevd_once),
 		cmocka_unit_test(holder_is_held_back_for_one_that_is_let_in_whenever_it_comes),
+		cmocka_unit_test(who_is_below_one_that_left_lately_is_told_that_it_may_come),
 		cmocka_unit_test(one_that_comes_regularly_is_expected),
 	};
 

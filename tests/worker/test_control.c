@@ -265,6 +265,35 @@ static void a_holder_that_is_held_back_puts_nothing_more_on_the_device(void **st
 	assert_int_equal(completed(fixture, A), 2);
 }
 
+/* One kernel of a millisecond is a window; another one would be in its way. */
+static void a_holder_below_one_that_may_come_has_one_long_kernel_on_the_device(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture),
+		 *word = &fixture->core->page->revoke[RESOURCE_COMPUTE];
+
+	double_busy_ns(NS_PER_MS);
+	post_first_launch(fixture, A, function);
+	double_hold(true);
+	__atomic_store_n(word, REVOKE_MAY_COME, __ATOMIC_RELAXED);
+	for (int i = 0; i < 4; i++)
+		post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 1);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 1);
+	expect_no_message(fixture); /* it keeps its grant, idle or not */
+	__atomic_store_n(word, REVOKE_NONE, __ATOMIC_RELAXED);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 2);
+	double_release(2, 0);
+	fixture_run(fixture);
+	expect_no_message(fixture);
+	double_hold(false);
+}
+
 static void a_holder_that_knows_when_it_ends_hands_over_a_moment_before(void **state)
 {
 	struct fixture *fixture = *state;
@@ -701,6 +730,7 @@ int main(void)
 		TEST(a_holder_hands_over_before_it_says_so),
 		TEST(a_holder_sees_that_it_is_to_leave_before_it_is_told),
 		TEST(a_holder_that_is_held_back_puts_nothing_more_on_the_device),
+		TEST(a_holder_below_one_that_may_come_has_one_long_kernel_on_the_device),
 		TEST(a_holder_that_knows_when_it_ends_hands_over_a_moment_before),
 		TEST(an_idle_grant_goes_back_when_others_wait),
 		TEST(a_pause_after_memory_was_brought_in_is_not_idle_at_once),
