@@ -7,7 +7,7 @@
  * or window_ns of estimated time, whichever is more. What stands behind a command of its own stream does not keep
  * another stream's first one out: then it is three. While others wait for a device that cannot be
  * paused, two long commands are too much: one, or one and a half window_ns. So also from the first command of a turn on,
- * before gdevd has said that others wait: the next one of a higher priority would wait for both.
+ * before gdevd has said that others wait, and while one of a higher priority may come: it would wait for both.
  *
  * A device with ops->pause gives compute back in the middle of a launch: what is in flight then stays
  * so, and goes on with the next grant.

@@ -16,6 +16,7 @@
 #define CONTENDED_WINDOWS 1.5
 #define IDLE_NS (100 * NS_PER_US)
 #define SLICE_NS (2 * NS_PER_MS)
+#define MAY_COME_NS NS_PER_S
 #define TURN_NS (2 * NS_PER_US) /* until the next one sees that it is its turn */
 #define SKIP_NS (2 * NS_PER_S)
 #define FINE_NS (10 * NS_PER_MS)    /* windows consist of these */
@@ -59,6 +60,7 @@ struct context {
 	uint64_t wants_since_ns; /* for its next kernel to start; 0: it does not wait */
 	uint64_t busy_ns;
 	uint64_t sleeps_at_ns;
+	uint64_t left_ns; /* when it released the device, and did not want it again; 0: never */
 };
 
 struct waits {
@@ -377,12 +379,27 @@ static unsigned context_of(struct sim *sim, struct sched_entity *entity)
 	return (unsigned)(container_of(entity, struct context, entity) - sim->contexts);
 }
 
+/* As gdevd/early.c says. */
+static bool may_come(const struct sim *sim, const struct sched_entity *holder)
+{
+	for (unsigned i = 0; i < sim->scenario->context_count; i++) {
+		const struct context *context = &sim->contexts[i];
+
+		if (context->left_ns && sim->now_ns < context->left_ns + MAY_COME_NS &&
+			sched_outranks(&context->entity, holder))
+			return true;
+	}
+	return false;
+}
+
 static void on_grant(struct sched *sched, struct sched_entity *entity)
 {
 	struct sim *sim = sim_of(sched);
+	enum worker_revoke word = sched_is_contended(sched) ? REVOKE_WHEN_IDLE
+				  : may_come(sim, entity)   ? REVOKE_MAY_COME
+							    : REVOKE_NONE;
 
-	post(sim, message_ns(sim), EVENT_GRANT, context_of(sim, entity),
-		sched_is_contended(sched) ? REVOKE_WHEN_IDLE : REVOKE_NONE, false);
+	post(sim, message_ns(sim), EVENT_GRANT, context_of(sim, entity), word, false);
 }
 
 static void on_revoke(struct sched *sched, struct sched_entity *entity, enum worker_revoke how)
@@ -431,6 +448,7 @@ static void happen(struct sim *sim, const struct event *event)
 		sched_acquire(&context->entity, context->setup->nice, sim->now_ns);
 		break;
 	case EVENT_RELEASE:
+		context->left_ns = event->flag ? 0 : sim->now_ns;
 		sched_release(&context->entity, event->value, event->flag, sim->now_ns);
 		break;
 	case EVENT_GRANT:

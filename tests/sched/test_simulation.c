@@ -143,8 +143,7 @@ static void high_priority_waits_no_longer_when_others_come_back_from_a_pause(voi
 {
 	struct sim_result result = run("priority-pauses", "fair");
 
-	/* Who is alone has two kernels on the device. */
-	assert_less("priority-pauses", "the worst wait", result.wait_worst_ms[0], 2.0 + 0.4);
+	assert_less("priority-pauses", "the worst wait", result.wait_worst_ms[0], 1.0 + 0.4);
 }
 
 static void nice_ones_leave_the_rest_to_others(void **state)
