@@ -44,6 +44,7 @@ static const struct sim_scenario scenarios[] = {
 	TWO("random-30-70", HARDWARE, 30, 70, RANDOM(300), RANDOM(2000)),
 	TWO("mixed-10-90", HARDWARE, 10, 90, MIXED, MIXED),
 	TWO("bursts-long", HARDWARE, 50, 50, BURSTS(100, 40, 60), STREAM(5000)),
+	TWO("bursts-both", HARDWARE, 20, 80, BURSTS(100, 40, 20), BURSTS(1000, 50, 10)),
 	/* One that thinks about each of its long kernels: 60 % of the device is all it can use. */
 	TWO("think-long-25-75", HARDWARE, 25, 75, SYNC(45000, 30000), STREAM(1000)),
 	TWO("think-long-75-25", HARDWARE, 75, 25, SYNC(45000, 30000), STREAM(1000)),

@@ -146,6 +146,14 @@ static void high_priority_waits_no_longer_when_others_come_back_from_a_pause(voi
 	assert_less("priority-pauses", "the worst wait", result.wait_worst_ms[0], 1.0 + 0.4);
 }
 
+static void shares_hold_among_those_that_work_in_bursts(void **state)
+{
+	struct sim_result result = run("bursts-both", "fair");
+
+	assert_less("bursts-both", "the error", result.error_avg_pct, 2.5);
+	assert_less("bursts-both", "the worst error", result.error_worst_pct, 3.5);
+}
+
 static void nice_ones_leave_the_rest_to_others(void **state)
 {
 	struct sim_scenario scenario = *sim_scenario_find("nice");
@@ -202,6 +210,7 @@ int main(void)
 		cmocka_unit_test(high_priority_waits_for_a_window_and_the_handover),
 		cmocka_unit_test(high_priority_waits_no_longer_where_turns_change),
 		cmocka_unit_test(high_priority_waits_no_longer_when_others_come_back_from_a_pause),
+		cmocka_unit_test(shares_hold_among_those_that_work_in_bursts),
 		cmocka_unit_test(nice_ones_leave_the_rest_to_others),
 		cmocka_unit_test(new_shares_hold_a_tenth_of_a_second_after_they_were_set),
 		cmocka_unit_test(new_shares_show_in_the_next_tenth_of_a_second),
