@@ -141,6 +141,8 @@ bool early_may_come(const struct session *session)
 	const struct session *other;
 	uint64_t now_ns = clock_now_ns();
 
+	if (now_ns >= session->daemon->early.gone.at_ns) /* nobody has left lately */
+		return false;
 	list_for_each (other, &session->daemon->sessions, link)
 		if (other->early && other != session && now_ns < other->left_ns + MAY_COME_NS &&
 			sched_outranks(&other->entities[RESOURCE_COMPUTE],

@@ -44,12 +44,16 @@ enum { WAIT_US, BURST_MS, COST_PERMILLE, ROUND_MS };
 #define PAUSE_MAX_NS (100 * NS_PER_MS) /* longer ones are all the same */
 #define FORGET_NS (100 * NS_PER_MS)    /* of a resource that nobody uses */
 
+struct use {
+	uint64_t served_ns; /* device time ever used by all, */
+	uint64_t taken_ns;  /* and with what handovers took */
+};
+
 struct fair_node {
 	double time;        /* virtual; while it is active */
 	double lag_ns;      /* when it paused; in ns of the resource */
 	uint64_t paused_ns; /* when, */
-	uint64_t served_ns; /* and what all had used of the resource by then, */
-	uint64_t taken_ns;  /* handovers included */
+	struct use before;  /* and what there had been by then */
 	uint64_t pause_ns;  /* how long its pauses last, on average, */
 	uint64_t busy_ns;   /* and what it uses between two of them */
 	uint64_t burst_ns;  /* used since the last one */
@@ -63,8 +67,7 @@ struct fair_node {
 };
 
 struct fair_queue {
-	uint64_t served_ns; /* device time ever used, */
-	uint64_t lost_ns;   /* and what handovers took */
+	struct use use; /* without the present hold */
 };
 
 _Static_assert(sizeof(struct fair_node) <= SCHED_NODE_BYTES, "fits");
@@ -75,20 +78,14 @@ static struct fair_node *fair(struct sched_node *node)
 	return (struct fair_node *)node->private;
 }
 
-/* How long the resource has been taken, and what of it all have used: without what handovers took. */
-static uint64_t taken(const struct sched_queue *queue, uint64_t now_ns)
+static struct use use_until(const struct sched_queue *queue, uint64_t now_ns)
 {
-	const struct fair_queue *own = (const struct fair_queue *)queue->private;
-
-	return own->served_ns + own->lost_ns + sched_taken_ns(queue, now_ns);
-}
-
-static uint64_t served(const struct sched_queue *queue, uint64_t now_ns)
-{
-	const struct fair_queue *own = (const struct fair_queue *)queue->private;
+	struct use use = ((const struct fair_queue *)queue->private)->use;
 	uint64_t taken_ns = sched_taken_ns(queue, now_ns);
 
-	return own->served_ns + (taken_ns > queue->switch_ns ? taken_ns - queue->switch_ns : 0);
+	use.taken_ns += taken_ns;
+	use.served_ns += taken_ns - min_of(taken_ns, queue->switch_ns);
+	return use;
 }
 
 static uint64_t average(uint64_t old_ns, uint64_t new_ns)
@@ -154,12 +151,13 @@ static struct mean mean_time(
 }
 
 /* What others have used beyond their parts of the time while the node paused. */
-static double missed_ns(const struct sched_queue *queue, const struct sched_node *node,
+static double missed_ns(struct sched_queue *queue, struct sched_node *node,
 	const struct mean *others, uint64_t now_ns)
 {
-	const struct fair_node *own = (const struct fair_node *)node->private;
-	double used_ns = (double)served(queue, now_ns) - (double)own->served_ns;
-	double taken_ns = (double)taken(queue, now_ns) - (double)own->taken_ns;
+	const struct fair_node *own = fair(node);
+	struct use use = use_until(queue, now_ns);
+	double used_ns = (double)use.served_ns - (double)own->before.served_ns;
+	double taken_ns = (double)use.taken_ns - (double)own->before.taken_ns;
 	double idle_ns = max_of((double)(now_ns - own->paused_ns) - taken_ns, 0.0);
 	double part = node->weight / (others->weight + node->weight);
 
@@ -203,7 +201,7 @@ static bool behind_all(struct sched_queue *queue, struct sched_node *node, uint6
  * for long either. Not at once: those that pause in turn would all be ahead. */
 static bool is_forgotten(struct sched_queue *queue, const struct fair_node *own, uint64_t now_ns)
 {
-	double used_ns = (double)served(queue, now_ns) - (double)own->served_ns;
+	double used_ns = (double)use_until(queue, now_ns).served_ns - (double)own->before.served_ns;
 
 	return own->lag_ns < 0 && (double)(now_ns - own->paused_ns) - used_ns > FORGET_NS;
 }
@@ -246,8 +244,7 @@ static void fair_pause(struct sched_queue *queue, struct sched_node *node, uint6
 		own->lag_ns = most_ns;
 	own->active = false;
 	own->paused_ns = now_ns;
-	own->served_ns = served(queue, now_ns);
-	own->taken_ns = taken(queue, now_ns);
+	own->before = use_until(queue, now_ns);
 	own->busy_ns = own->known ? average(own->busy_ns, own->burst_ns) : own->burst_ns;
 	own->burst_ns = 0;
 	own->known = true;
@@ -268,12 +265,13 @@ static double late_charge_ns(
 static void fair_charge(struct sched_queue *queue, struct sched_node *node, uint64_t used_ns,
 	uint64_t contended_ns, uint64_t now_ns)
 {
-	struct fair_queue *all = (struct fair_queue *)queue->private;
+	struct use *use = &((struct fair_queue *)queue->private)->use;
 	struct fair_node *own = fair(node);
 
-	all->served_ns += used_ns;
+	use->served_ns += used_ns;
+	use->taken_ns += used_ns;
 	if (queue->holder == node)
-		all->lost_ns += min_of(now_ns - queue->granted_ns, queue->switch_ns);
+		use->taken_ns += min_of(now_ns - queue->granted_ns, queue->switch_ns);
 	own->time += (double)contended_ns / node->weight;
 	if (!own->active)
 		own->lag_ns -= late_charge_ns(queue, node, contended_ns, now_ns);

@@ -30,7 +30,6 @@ static struct turning_fixture *make_turning(void)
 {
 	struct turning_fixture *fixture = calloc(1, sizeof *fixture);
 
-	list_init(&fixture->daemon.sessions);
 	for (unsigned i = 0; i < 3; i++) {
 		fixture->workers[i].page = &fixture->pages[i];
 		fixture->pages[i].revoke[RESOURCE_COMPUTE] = REVOKE_NOW; /* in its last turn */
@@ -95,6 +94,15 @@ static void who_needs_a_message_is_not_named(void **state)
 
 /* ---- waking up together with a worker ---- */
 
+static void finish_early(struct daemon *daemon)
+{
+	early_finish(daemon);
+	deadlines_finish(&daemon->deadlines);
+	uv_close((uv_handle_t *)&daemon->eager, NULL);
+	uv_run(&daemon->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&daemon->loop), 0);
+}
+
 static void client_that_wakes_its_worker_wakes_gdevd_once(void **state)
 {
 	static struct daemon daemon;
@@ -121,11 +129,7 @@ static void client_that_wakes_its_worker_wakes_gdevd_once(void **state)
 	early_begin(&session);
 	early_session_finish(&session);
 	assert_int_equal(session.wake_fd, -1);
-	early_finish(&daemon);
-	deadlines_finish(&daemon.deadlines);
-	uv_close((uv_handle_t *)&daemon.eager, NULL);
-	uv_run(&daemon.loop, UV_RUN_DEFAULT);
-	assert_int_equal(uv_loop_close(&daemon.loop), 0);
+	finish_early(&daemon);
 }
 
 /* What the holder's word says when the other's client has woken its worker. */
@@ -187,11 +191,7 @@ static void holder_is_held_back_for_one_that_is_let_in_whenever_it_comes(void **
 	while (grants_word(&next, RESOURCE_COMPUTE, REVOKE_NONE) == REVOKE_SOON)
 		uv_run(&daemon.loop, UV_RUN_NOWAIT);
 	early_session_finish(&other);
-	early_finish(&daemon);
-	deadlines_finish(&daemon.deadlines);
-	uv_close((uv_handle_t *)&daemon.eager, NULL);
-	uv_run(&daemon.loop, UV_RUN_DEFAULT);
-	assert_int_equal(uv_loop_close(&daemon.loop), 0);
+	finish_early(&daemon);
 }
 
 static void who_is_below_one_that_left_lately_is_told_that_it_may_come(void **state)
@@ -237,11 +237,7 @@ static void who_is_below_one_that_left_lately_is_told_that_it_may_come(void **st
 	assert_false(early_may_come(&holder));
 	list_remove(&holder.link);
 	list_remove(&other.link);
-	early_finish(&daemon);
-	deadlines_finish(&daemon.deadlines);
-	uv_close((uv_handle_t *)&daemon.eager, NULL);
-	uv_run(&daemon.loop, UV_RUN_DEFAULT);
-	assert_int_equal(uv_loop_close(&daemon.loop), 0);
+	finish_early(&daemon);
 }
 
 /* It was away for so long, and comes. */
@@ -301,11 +297,7 @@ static void one_that_comes_regularly_is_expected(void **state)
 	assert_int_equal(session.expected_ns, 0);
 	early_session_finish(&session);
 	list_remove(&session.link);
-	early_finish(&daemon);
-	deadlines_finish(&daemon.deadlines);
-	uv_close((uv_handle_t *)&daemon.eager, NULL);
-	uv_run(&daemon.loop, UV_RUN_DEFAULT);
-	assert_int_equal(uv_loop_close(&daemon.loop), 0);
+	finish_early(&daemon);
 }
 
 int main(void)
