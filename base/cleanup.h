@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/names.h"
+
 static inline void cleanup_free(void *pointer)
 {
 	free(*(void **)pointer);
@@ -25,9 +27,10 @@ static inline void cleanup_close(int *fd)
 /* Takes the value out of `pointer` and leaves NULL (-1 for a descriptor): marks where ownership moves. */
 #define steal_pointer(pointer)                                                                     \
 	({                                                                                         \
-		__typeof__(*(pointer)) s_ = *(pointer);                                            \
-		*(pointer) = NULL;                                                                 \
-		s_;                                                                                \
+		__typeof__(pointer) from_ = (pointer);                                             \
+		__typeof__(*from_) taken_ = *from_;                                                \
+		*from_ = NULL;                                                                     \
+		taken_;                                                                            \
 	})
 
 static inline int steal_fd(int *fd)
@@ -38,9 +41,20 @@ static inline int steal_fd(int *fd)
 }
 
 #define array_length(array) (sizeof(array) / sizeof((array)[0]))
-#define align_up(value, alignment)                                                                 \
-	(((value) + (__typeof__(value))(alignment)-1) & ~((__typeof__(value))(alignment)-1))
-#define min_of(a, b) ((a) < (b) ? (a) : (b))
-#define max_of(a, b) ((a) > (b) ? (a) : (b))
+/* Each evaluates each of its arguments once: an argument may call a function, or load a word that a stranger writes. */
+#define align_up(value, alignment) align_up_(value, alignment, unique_name(mask_))
+#define min_of(a, b) pick_of_(<, a, b, unique_name(a_), unique_name(b_))
+#define max_of(a, b) pick_of_(>, a, b, unique_name(a_), unique_name(b_))
+
+#define pick_of_(order, a, b, first_name, second_name)                                             \
+	({                                                                                         \
+		__typeof__(1 ? (a) : (b)) first_name = (a), second_name = (b);                     \
+		first_name order second_name ? first_name : second_name;                           \
+	})
+#define align_up_(value, alignment, mask_name)                                                     \
+	({                                                                                         \
+		__typeof__(value) mask_name = (__typeof__(value))(alignment)-1;                    \
+		(__typeof__(value))(((value) + mask_name) & ~mask_name);                           \
+	})
 
 #endif

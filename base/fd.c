@@ -8,9 +8,12 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -96,6 +99,45 @@ ssize_t fd_receive(int socket, void *bytes, size_t size, int *fds, size_t *fd_co
 	return error ? error : received;
 }
 
+ssize_t fd_peek(int socket, void *bytes, size_t size, bool *descriptors)
+{
+	struct iovec iov = {bytes, size};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t received;
+
+	do
+		received = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+	while (received < 0 && errno == EINTR);
+	if (received < 0)
+		return -errno;
+	/* There was no room for control messages, and the sockets of gdev get no others. */
+	*descriptors = message.msg_flags & MSG_CTRUNC;
+	return received;
+}
+
+int fd_holds_descriptors(int socket)
+{
+	int domain = AF_UNIX, fd;
+	socklen_t size = sizeof domain;
+	char path[40], text[1024];
+	const char *count;
+	ssize_t length;
+
+	shutdown(socket, SHUT_RD);
+	getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+	if (domain != AF_UNIX)
+		return 0;
+	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", socket);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	length = read(fd, text, sizeof text - 1);
+	close(fd);
+	text[length > 0 ? length : 0] = '\0';
+	count = strstr(text, "scm_fds:");
+	return !count || strtoul(count + strlen("scm_fds:"), NULL, 10);
+}
+
 void fd_close_all(int *fds, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -118,7 +160,39 @@ int fd_shared_memory(const char *name, uint64_t size)
 	return fd;
 }
 
-/* Where mmap() rounds a length up to the file's own large pages, whoever says where maps more than he was asked to. */
+/* Whoever holds a lease of the file is not waited for: with O_NONBLOCK opening it fails instead. */
+static int reopen(int fd, int flags)
+{
+	char path[32];
+	int opened;
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	opened = open(path, flags | O_CLOEXEC | O_NONBLOCK);
+	return opened < 0 ? -errno : opened;
+}
+
+/* A process that opens the file anew needs rights to the file, whatever its descriptor allows; of a memfd everybody
+ * has all. */
+int fd_lend(int fd)
+{
+	if ((geteuid() == 0 && fchown(fd, 0, 0)) || fchmod(fd, 0400))
+		return -errno;
+	return reopen(fd, O_RDONLY);
+}
+
+int fd_reclaim(int fd)
+{
+	int opened;
+
+	if (fchmod(fd, 0600))
+		return -errno;
+	opened = reopen(fd, O_RDWR);
+	fchmod(fd, 0400);
+	return opened;
+}
+
+/* On a file system with large pages of its own mmap() rounds a length up to them: a process would map more than it
+ * was asked to by a peer. */
 static bool has_large_pages(int fd)
 {
 	struct statfs system;
@@ -126,12 +200,12 @@ static bool has_large_pages(int fd)
 	return fstatfs(fd, &system) || system.f_type == HUGETLBFS_MAGIC;
 }
 
-int fd_shared_memory_size(int fd, uint64_t *size)
+static int sealed_size(int fd, int wanted, uint64_t *size)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	off_t end;
 
-	if (seals < 0 || (seals & SEALS) != SEALS || has_large_pages(fd))
+	if (seals < 0 || (seals & wanted) != wanted || has_large_pages(fd))
 		return -EINVAL;
 	/* Not fstat: a sandboxed worker may not call what libc makes of it. */
 	end = lseek(fd, 0, SEEK_END);
@@ -139,6 +213,19 @@ int fd_shared_memory_size(int fd, uint64_t *size)
 		return -EINVAL;
 	*size = (uint64_t)end;
 	return 0;
+}
+
+int fd_shared_memory_size(int fd, uint64_t *size)
+{
+	return sealed_size(fd, SEALS, size);
+}
+
+int fd_frozen_memory_size(int fd, uint64_t *size)
+{
+	int error = sealed_size(fd, SEALS | F_SEAL_WRITE, size);
+
+	/* Reading a hole would take memory, of whoever reads it. */
+	return !error && lseek(fd, 0, SEEK_HOLE) < (off_t)*size ? -EINVAL : error;
 }
 
 /* A read or a write may do less than was asked for. */
@@ -166,4 +253,21 @@ int fd_read_at(int fd, void *bytes, uint64_t count, uint64_t offset)
 int fd_write_at(int fd, const void *bytes, uint64_t count, uint64_t offset)
 {
 	return transfer(fd, (uint8_t *)(uintptr_t)bytes, count, offset, true);
+}
+
+int fd_frozen_memory(const char *name, const void *first, uint64_t first_bytes, const void *second,
+	uint64_t second_bytes)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), error;
+
+	if (fd < 0)
+		return -errno;
+	error = fd_write_at(fd, first, first_bytes, 0);
+	if (!error)
+		error = fd_write_at(fd, second, second_bytes, first_bytes);
+	if (!error && fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_WRITE))
+		error = -errno;
+	if (error)
+		close(fd);
+	return error ? error : fd;
 }

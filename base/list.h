@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/names.h"
+
 struct list {
 	struct list *prev, *next;
 };
@@ -50,23 +52,39 @@ static inline void list_remove(struct list *element)
 
 #define list_entry(pointer, type, member) container_of(pointer, type, member)
 
-#define list_first(head, type, member)                                                             \
-	(list_empty(head) ? NULL : list_entry((head)->next, type, member))
+/* As a value of its type, or NULL when the list is empty. */
+#define list_first(head, type, member) ((type *)list_first_(head, offsetof(type, member)))
+
+static inline void *list_first_(const struct list *head, size_t offset)
+{
+	return list_empty(head) ? NULL : (char *)head->next - offset;
+}
 
 /* The link of `item`, which may be the list's head taken for an item: an address, not an access. */
 #define list_link(item, member)                                                                    \
 	((struct list *)((uintptr_t)(item) + offsetof(__typeof__(*(item)), member)))
 
-#define list_for_each(item, head, member)                                                          \
-	for (item = list_entry((head)->next, __typeof__(*item), member);                           \
-		list_link(item, member) != (head);                                                 \
-		item = list_entry(list_link(item, member)->next, __typeof__(*item), member))
-
+/* `head` is evaluated once, before the first turn. */
+#define list_for_each(item, head, member) list_for_each_(item, head, member, unique_name(end_))
 /* As list_for_each, and the body may remove `item`. */
 #define list_for_each_safe(item, after, head, member)                                              \
-	for (item = list_entry((head)->next, __typeof__(*item), member),                           \
-	    after = list_entry(list_link(item, member)->next, __typeof__(*item), member);          \
-		list_link(item, member) != (head); item = after,                                   \
-	    after = list_entry(list_link(item, member)->next, __typeof__(*item), member))
+	list_for_each_safe_(item, after, head, member, unique_name(end_))
+
+#define list_for_each_(item, head, member, end_name)                                               \
+	for (const struct list *end_name = list_begin_(item, head, member);                        \
+		list_link(item, member) != end_name;                                               \
+		item = list_entry(list_link(item, member)->next, __typeof__(*item), member))
+#define list_for_each_safe_(item, after, head, member, end_name)                                   \
+	for (const struct list *end_name = list_begin_(item, head, member);                        \
+		after = list_entry(list_link(item, member)->next, __typeof__(*item), member),      \
+			       list_link(item, member) != end_name;                                \
+		item = after)
+/* The head, with `item` set to what is first there. */
+#define list_begin_(item, head, member)                                                            \
+	({                                                                                         \
+		const struct list *head_ = (head);                                                 \
+		item = list_entry(head_->next, __typeof__(*item), member);                         \
+		head_;                                                                             \
+	})
 
 #endif

@@ -5,7 +5,9 @@
 #include "base/paths.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +28,59 @@ static int fits(int length)
 	return length < PATHS_MAX ? 0 : -ENAMETOOLONG;
 }
 
-static int user_runtime_dir(char *path)
+/* A directory of this user that nobody else can put things into. */
+static bool is_own(const char *path)
+{
+	struct stat status;
+
+	return !lstat(path, &status) && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+	       !(status.st_mode & 022);
+}
+
+/* The first by name, so that all processes find the same. */
+static bool find_other(const char *prefix, char *path)
+{
+	char pattern[PATHS_MAX];
+	glob_t found;
+	size_t i;
+
+	snprintf(pattern, sizeof pattern, "%s-*", prefix);
+	if (glob(pattern, 0, NULL, &found))
+		return false;
+	for (i = 0; i < found.gl_pathc && !is_own(found.gl_pathv[i]); i++)
+		;
+	if (i < found.gl_pathc)
+		snprintf(path, PATHS_MAX, "%s", found.gl_pathv[i]);
+	globfree(&found);
+	return i < found.gl_pathc;
+}
+
+/* In /tmp anybody may have made a directory of the name that is ours. Then there is one with a random end, which we
+ * know by its owner: nobody else can make one that is ours. */
+static int temporary_dir(bool make, char *path)
+{
+	char prefix[32];
+	struct stat status;
+
+	snprintf(prefix, sizeof prefix, "/tmp/gdev-%u", (unsigned)geteuid());
+	strcpy(path, prefix);
+	if (is_own(path) || find_other(prefix, path))
+		return 0;
+	if (!make)
+		return -ENOENT;
+	if (lstat(path, &status) && errno == ENOENT)
+		return 0;
+	strcat(path, "-XXXXXX");
+	return mkdtemp(path) ? 0 : -errno;
+}
+
+static int user_runtime_dir(bool make, char *path)
 {
 	const char *xdg = environment("XDG_RUNTIME_DIR");
 
 	if (xdg)
 		return fits(snprintf(path, PATHS_MAX, "%s/gdev", xdg));
-	return fits(snprintf(path, PATHS_MAX, "/tmp/gdev-%u", (unsigned)geteuid()));
+	return temporary_dir(make, path);
 }
 
 int paths_runtime_dir(char *path)
@@ -43,20 +91,18 @@ int paths_runtime_dir(char *path)
 		return fits(snprintf(path, PATHS_MAX, "%s", chosen));
 	if (geteuid() == 0)
 		return fits(snprintf(path, PATHS_MAX, "/run/gdev"));
-	return user_runtime_dir(path);
+	return user_runtime_dir(true, path);
 }
 
 int paths_client_dir(unsigned index, char *path)
 {
 	const char *chosen = environment("GDEV_RUNTIME_DIR");
-	struct stat status;
 
 	if (index == 0)
 		return fits(snprintf(path, PATHS_MAX, "%s", chosen ? chosen : "/run/gdev"));
 	if (index > 1 || chosen || geteuid() == 0)
 		return -ENOENT;
-	/* In /tmp anybody may have made a directory of that name, or may just be about to. */
-	if (user_runtime_dir(path) || lstat(path, &status) || status.st_uid != geteuid())
+	if (user_runtime_dir(false, path) || !is_own(path))
 		return -ENOENT;
 	return 0;
 }

@@ -11,7 +11,8 @@
 #define PATHS_SOCKET_MAX 108 /* sizeof sun_path */
 
 /* The directory that a gdevd of this user uses: $GDEV_RUNTIME_DIR, else /run/gdev for root, else
- * $XDG_RUNTIME_DIR/gdev, else /tmp/gdev-UID. */
+ * $XDG_RUNTIME_DIR/gdev, else /tmp/gdev-UID. If another user has made that, it is /tmp/gdev-UID-XXXXXX, which this
+ * call makes: it is for gdevds, and not for programs that look for one. */
 int paths_runtime_dir(char *path);
 
 /* The directories in which a client looks for a gdevd, best first, by index from 0: the one that

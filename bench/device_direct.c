@@ -153,6 +153,8 @@ static void direct_open(struct direct *d, const char *name, unsigned threads)
 	bench_require(d->ops->queue_create(d->space, 0, &d->queue), "create a queue", name);
 	bench_require(d->ops->module_load(d->space, add_ptx, sizeof add_ptx, NULL, &d->module),
 		"load the kernels", name);
+	if (d->ops->module_open)
+		bench_require(d->ops->module_open(d->module, NULL), "open the module", name);
 	bench_require(d->ops->function_get(d->module, "empty", &d->empty), "find empty", name);
 	bench_require(d->ops->function_get(d->module, "add", &d->add), "find add", name);
 	d->thread_count = threads - 1;
@@ -235,7 +237,7 @@ static void bench_copy(struct direct *d, uint64_t bytes)
 	unsigned repeat = bytes >= 64 << 20 ? 1 : (unsigned)((64 << 20) / bytes);
 	struct samples engine = {0}, libc = {0};
 	struct command c = {.command = {.kind = DEVICE_COPY,
-				    .copy = {DEVICE_TO_DEVICE, to, from, bytes, 1, 1, 0, 0, 0, 0}}};
+				    .copy = {COPY_TO_DEVICE, to, from, bytes, 1, 1, 0, 0, 0, 0}}};
 	char metric[64];
 
 	repeat = repeat > 10000 ? 10000 : repeat;

@@ -10,6 +10,9 @@
  *   graph   a CUDA graph of 51 kernels, as a small step of training is: launch and wait; and one behind the other
  *   pair    a kernel of 20 us, wait, the next, for two seconds: kernels a second. Meant to be run twice
  *           at once
+ * And two that measure nothing, whose whole run the script takes the time of:
+ *   start SALT  a small program: its kernel, which has the number in its code, writes it
+ *   ask         a program that only asks what the device is
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -267,6 +270,45 @@ static void first(void)
 		(double)(bench_now_ns() - strtoull(started, NULL, 10)) / 1e6, "ms");
 }
 
+static void start(const char *salt)
+{
+	char ptx[512];
+	uint32_t number = (uint32_t)strtoul(salt, NULL, 10), word = 0;
+	CUdeviceptr memory;
+	CUfunction kernel;
+	CUmodule module;
+	void *params[] = {&memory};
+
+	snprintf(ptx, sizeof ptx,
+		".version 6.0\n.target sm_70\n.address_size 64\n"
+		".visible .entry salt(.param .u64 out)\n{\n"
+		"	.reg .u64 %%a;\n	.reg .u32 %%v;\n"
+		"	ld.param.u64 %%a, [out];\n	mov.u32 %%v, %u;\n"
+		"	st.global.u32 [%%a], %%v;\n	ret;\n}\n",
+		number);
+	open_device();
+	must(cuModuleLoadData(&module, ptx), "load");
+	must(cuModuleGetFunction(&kernel, module, "salt"), "find the kernel");
+	must(cuMemAlloc(&memory, sizeof word), "allocate");
+	must(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), "launch");
+	must(cuMemcpyDtoH(&word, memory, sizeof word), "copy from the device");
+	bench_require(word != number, "read what the kernel wrote", "the result is wrong");
+}
+
+static void ask(void)
+{
+	char name[64];
+	size_t bytes;
+	int value;
+
+	must(cuInit(0), "begin");
+	must(cuDeviceGetName(name, sizeof name, 0), "ask for the name");
+	must(cuDeviceTotalMem(&bytes, 0), "ask for the memory");
+	for (int i = 1; i < 100; i++)
+		must(cuDeviceGetAttribute(&value, (CUdevice_attribute)i, 0),
+			"ask for an attribute");
+}
+
 /* As long as so many cycles of the multiprocessor, which is finer than %globaltimer. */
 static const char cycles_ptx[] = ".version 6.0\n"
 				 ".target sm_70\n"
@@ -381,13 +423,17 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} parts[] = {{"copy", copy}, {"launch", launches}, {"alloc", alloc}, {"first", first},
-		{"graph", graphs}, {"pair", pair}};
+		{"graph", graphs}, {"pair", pair}, {"ask", ask}};
 
 	for (size_t i = 0; argc == 2 && i < sizeof parts / sizeof *parts; i++)
 		if (!strcmp(argv[1], parts[i].name)) {
 			parts[i].run();
 			return 0;
 		}
-	fputs("Usage: hardware copy|launch|alloc|first|graph|pair\n", stderr);
+	if (argc == 3 && !strcmp(argv[1], "start")) {
+		start(argv[2]);
+		return 0;
+	}
+	fputs("Usage: hardware copy|launch|alloc|first|graph|pair|ask|start SALT\n", stderr);
 	return 2;
 }

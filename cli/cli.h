@@ -35,8 +35,8 @@ struct verb {
 extern const struct verb *const verbs[]; /* NULL-terminated */
 const struct verb *verb_find(const char *name);
 
-extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_top, verb_tune,
-	verb_trace, verb_doctor, verb_suspend, verb_resume, verb_help;
+extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_shm, verb_top,
+	verb_tune, verb_trace, verb_doctor, verb_suspend, verb_resume, verb_help;
 
 /* "gdev VERB: …" on standard error. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -102,6 +102,9 @@ struct table;
 /* Columns by their titles, NULL-terminated; a title that begins with '>' is of a column of numbers. */
 struct table *table_create(const char *const *titles);
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The user's or the group's name, else its number. */
+void table_cell_user(struct table *table, json_int_t uid);
+void table_cell_group(struct table *table, json_int_t gid);
 /* Prints it, and frees it. */
 void table_print(struct table *table);
 

@@ -23,8 +23,8 @@
 
 #define ANSWER_TIMEOUT_S 10
 #define START_TIMEOUT_MS 20000
+#define START_TRIES 3
 #define LOG_BYTES_MAX (1 << 20)
-#define REQUEST_BYTES_MAX 8192
 
 int daemon_open(const char *dir)
 {
@@ -55,7 +55,7 @@ static int send_request(int connection, const json_t *request)
 {
 	struct {
 		struct control_header header;
-		char text[REQUEST_BYTES_MAX];
+		char text[CONTROL_ADMIN_BYTES_MAX];
 	} message;
 	size_t length = json_dumpb(request, message.text, sizeof message.text, JSON_COMPACT);
 
@@ -285,6 +285,20 @@ static void show_log_end(const char *path)
 	fprintf(stderr, "The end of %s:\n%s", path, text);
 }
 
+/* A connection to the daemon that then has the directory. */
+static int start_and_hold(const char *program, const char *dir, int log)
+{
+	autoclose int ready = spawn_daemon(program, dir, log);
+	struct pollfd poll_fd = {.fd = ready, .events = POLLIN};
+	char word;
+
+	if (ready < 0)
+		return ready;
+	if (poll(&poll_fd, 1, START_TIMEOUT_MS) <= 0 || read(ready, &word, 1) < 0)
+		return -ETIMEDOUT;
+	return hold_in(dir);
+}
+
 int daemon_start_private(char *dir)
 {
 	static const char *const places[] = {
@@ -293,9 +307,8 @@ int daemon_start_private(char *dir)
 		"gdevd",
 		NULL,
 	};
-	char program[PATHS_MAX], log_path[PATHS_MAX + 16], word;
-	autoclose int log = -1, ready = -1;
-	struct pollfd poll_fd = {.events = POLLIN};
+	char program[PATHS_MAX], log_path[PATHS_MAX + 16];
+	autoclose int log = -1;
 	int fd = paths_sibling(places, program);
 
 	if (fd || (fd = paths_runtime_dir(dir))) {
@@ -308,18 +321,16 @@ int daemon_start_private(char *dir)
 		return log;
 	}
 	say("no gdevd is running: starting a private one in %s", dir);
-	ready = spawn_daemon(program, dir, log);
-	poll_fd.fd = ready;
-	if (ready < 0 || poll(&poll_fd, 1, START_TIMEOUT_MS) <= 0 || read(ready, &word, 1) < 0) {
-		say("the private gdevd did not start within %d seconds", START_TIMEOUT_MS / 1000);
-		show_log_end(log_path);
-		return -ETIMEDOUT;
+	/* Another `gdev run` may be faster, so that its daemon has the directory and ours ends; and that one may leave with
+	 * the other's program before we have come. */
+	for (int i = 0; i < START_TRIES; i++) {
+		fd = start_and_hold(program, dir, log);
+		if (fd >= 0)
+			return fd;
+		if (fd == -ETIMEDOUT)
+			break;
 	}
-	fd = hold_in(
-		dir); /* also where another `gdev run` was faster, and its daemon has the directory */
-	if (fd < 0) {
-		say("the private gdevd did not start");
-		show_log_end(log_path);
-	}
+	say("the private gdevd did not start%s", fd == -ETIMEDOUT ? " in time" : "");
+	show_log_end(log_path);
 	return fd;
 }

@@ -10,8 +10,8 @@
 
 static void print(const json_t *devices)
 {
-	static const char *const titles[] = {
-		"DEVICE", "NAME", ">MEMORY", ">USED", "POLICY", "UUID", NULL};
+	static const char *const titles[] = {"DEVICE", "NAME", "HEALTH", ">SESSIONS", ">LOAD",
+		">MEMORY", ">USED", "POLICY", "UUID", NULL};
 	struct table *table = table_create(titles);
 	char text[TEXT_MAX];
 	size_t index;
@@ -22,6 +22,9 @@ static void print(const json_t *devices)
 		const char *name = field_text(device, "name");
 		table_cell(table, "%s", field_text(device, "device"));
 		table_cell(table, "%s", *name ? name : "(starting)");
+		table_cell(table, "%s", field_text(device, "health"));
+		table_cell(table, "%lld", (long long)field_number(device, "sessions"));
+		table_cell(table, "%.0f %%", field_real(device, "load_1s_pct"));
 		table_cell(table, "%s", text_bytes(text, field_number(device, "memory_bytes")));
 		table_cell(
 			table, "%s", text_bytes(text, field_number(device, "memory_used_bytes")));
@@ -129,7 +132,8 @@ const struct verb verb_device = {
 	.summary = "list the devices, change how they are scheduled",
 	.help = "Usage: gdev device list [--json]\n"
 		"       gdev device set [--policy NAME] [--quantum TIME] [--set POLICY.SETTING=N]...\n"
-		"Lists the devices that gdevd serves: their memory, and how much of it is in use. Or\n"
+		"Lists the devices that gdevd serves: whether they work, what they did in the last second,\n"
+		"their memory, and how much of it is in use. Or\n"
 		"changes, until gdevd is started again, who of several virtual GPUs is next: only root\n"
 		"and the user that gdevd runs as may. gdev.conf(5) has the policies and their settings.\n"
 		"\n"

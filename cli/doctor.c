@@ -69,6 +69,8 @@ static int report(struct doctor *doctor, const char *program)
 	} else if (doctor->missing) {
 		printf("\n%u thing%s missing.\n", doctor->missing,
 			doctor->missing > 1 ? "s are" : " is");
+	} else if (program && doctor->may) {
+		puts("\nIt may run: what is missing is nothing that it surely uses.");
 	} else if (program) {
 		puts(doctor->cuda ? "\nIt will run: nothing is missing." : "\nNothing is missing.");
 	} else {
@@ -122,7 +124,8 @@ const struct verb verb_doctor = {
 		"and its libraries need that gdev does not have; and which instructions of its kernels\n"
 		"the software GPU does not know, with kernel and line of the PTX. Says what to do.\n"
 		"PROGRAM is a program, a library, a PTX text or a fat binary; without it, only the\n"
-		"system is looked at.\n"
+		"system is looked at. What a library lacks need not matter, as a program uses little of it:\n"
+		"that is noted, and ask about the library itself to see more.\n"
 		"\n"
 		"  --device NAME   ask about this device; otherwise the one that gdevd serves, else cpu\n"
 		"  --json          for programs: {\"ok\", \"device\", \"program\", \"findings\": [{\"level\",\n"

@@ -4,6 +4,7 @@
  * name, and what its device code consists of. Nothing of it is run.
  */
 #include "cli/doctor.h"
+#include "cli/library_cache.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +19,7 @@
 #include "base/paths.h"
 
 #define LIBRARIES_MAX 512
-#define EM_GPU 190   /* machine code of NVIDIA's GPUs */
-#define SHOWN_MAX 20 /* findings in the kernels of a file, to people */
+#define EM_GPU 190 /* machine code of NVIDIA's GPUs */
 #define MANY_NAMES                                                                                 \
 	100 /* a file that asks for so many by name is the runtime, and asks for all there are */
 
@@ -29,15 +29,6 @@ struct program {
 	unsigned name_count;
 	char search[4 * PATHS_MAX]; /* all RUNPATHs so far, $ORIGIN resolved */
 	char origin[PATHS_MAX];
-};
-
-/* What one file asks for. */
-struct wanted {
-	struct doctor *doctor;
-	const char *path;
-	unsigned linked, by_name, by_name_missing;
-	unsigned in_kernels; /* findings */
-	bool *seen;          /* by index of doctor_functions: by name */
 };
 
 static bool is_driver_name(const char *name)
@@ -58,24 +49,36 @@ static const struct doctor_function *find_function(const char *name)
 
 /* ---- functions ---- */
 
-static void on_undefined(void *owner, const char *name)
+enum doctor_level doctor_lacks(const struct wanted *wanted)
+{
+	wanted->doctor->may |= wanted->library;
+	return wanted->library ? DOCTOR_NOTE : DOCTOR_MISSING;
+}
+
+static void on_undefined(void *owner, const char *name, bool weak)
 {
 	struct wanted *wanted = owner;
 	const struct doctor_function *function;
+	const char *advice = NULL, *what = "";
+	bool there;
 
-	if (!is_driver_name(name))
+	if (!is_driver_name(name) || weak) /* what is weak is looked for before it is used */
 		return;
 	wanted->linked++;
 	wanted->doctor->cuda = true;
 	function = find_function(name);
-	if (function && function->works)
+	if (function && function->linked > 0)
 		return;
-	doctor_say(wanted->doctor, DOCTOR_MISSING, "function",
-		json_pack("{s:s,s:s}", "function", name, "file", wanted->path), NULL,
-		function
-			? "%s needs %s, which gdev does not support: it returns CUDA_ERROR_NOT_SUPPORTED"
-			: "%s needs %s, which gdev's libcuda does not have: the program will not start",
-		wanted->path, name);
+	there = function && !function->linked;
+	if (there && function->asked > 0) {
+		what = " of the oldest version";
+		advice = "compile it again: a newer cuda.h means a newer version by the name";
+	}
+	doctor_say(wanted->doctor, there ? doctor_lacks(wanted) : DOCTOR_MISSING, "function",
+		json_pack("{s:s,s:s}", "function", name, "file", wanted->path), advice,
+		there ? "%s needs %s%s, which gdev does not support: it returns CUDA_ERROR_NOT_SUPPORTED"
+		      : "%s needs %s%s, which gdev's libcuda does not have: the program will not start",
+		wanted->path, name, what);
 }
 
 /* A string of its own that is a function's name. */
@@ -96,7 +99,7 @@ static void look_for_names(struct wanted *wanted, struct bytes bytes)
 		wanted->seen[function - doctor_functions] = true;
 		wanted->by_name++;
 		wanted->doctor->cuda = true;
-		wanted->by_name_missing += !function->works;
+		wanted->by_name_missing += !function->asked;
 	}
 }
 
@@ -111,97 +114,15 @@ static void report_names(struct wanted *wanted)
 		return;
 	}
 	for (size_t i = 0; i < doctor_function_count; i++)
-		if (wanted->seen[i] && !doctor_functions[i].works)
-			doctor_say(wanted->doctor, DOCTOR_MISSING, "function",
+		if (wanted->seen[i] && !doctor_functions[i].asked)
+			doctor_say(wanted->doctor, doctor_lacks(wanted), "function",
 				json_pack("{s:s,s:s}", "function", doctor_functions[i].name, "file",
 					wanted->path),
 				NULL, "%s asks for %s by name, which gdev does not support",
 				wanted->path, doctor_functions[i].name);
 }
 
-/* ---- device code ---- */
-
-static void on_finding(void *owner, const struct device_finding *finding)
-{
-	struct wanted *wanted = owner;
-	const char *kernel = finding->kernel ? finding->kernel : "";
-	json_t *more;
-
-	if (wanted->in_kernels++ >= SHOWN_MAX && !wanted->doctor->findings) {
-		wanted->doctor->missing++;
-		return;
-	}
-	more = json_pack("{s:s,s:s?,s:i}", "file", wanted->path, "kernel", finding->kernel, "line",
-		(int)finding->line);
-	doctor_say(wanted->doctor, DOCTOR_MISSING, "kernel", more, NULL,
-		"%s: %s%s%sline %u of the PTX: %s", wanted->path, *kernel ? "kernel " : "", kernel,
-		*kernel ? ", " : "", finding->line, finding->text);
-}
-
-static void check_image(struct wanted *wanted, struct bytes image, const char *where)
-{
-	struct doctor *doctor = wanted->doctor;
-	json_t *more = json_pack("{s:s,s:s}", "file", wanted->path, "section", where);
-	unsigned before = doctor->missing;
-	struct device_images images;
-
-	doctor->cuda = true;
-	if (!doctor->ops) {
-		json_decref(more); /* the device is missing: that has been said */
-		return;
-	}
-	if (!doctor->ops->image_check) {
-		doctor_say(doctor, DOCTOR_NOTE, "image", more, NULL,
-			"%s: device code in %s; the device's driver says what it thinks of it when "
-			"it is loaded",
-			wanted->path, where);
-		return;
-	}
-	doctor->ops->image_check(image.at, image.length, &images, on_finding, wanted);
-	if (!images.ptx && doctor->missing == before)
-		doctor_say(doctor, DOCTOR_MISSING, "image", more,
-			"build it with PTX: nvcc -gencode arch=compute_75,code=compute_75",
-			"%s: %s has machine code of NVIDIA's GPUs (SASS) only, and no PTX",
-			wanted->path, where);
-	else if (images.ptx < images.images)
-		doctor_say(doctor, DOCTOR_NOTE, "image", more, NULL,
-			"%s: %u of %u fat binaries in %s have machine code only (nvcc adds one that is empty)",
-			wanted->path, images.images - images.ptx, images.images, where);
-	else if (doctor->missing == before && images.kernels)
-		doctor_say(doctor, DOCTOR_OK, "image", more, NULL,
-			"%s: all %u kernels in %s can run", wanted->path, images.kernels, where);
-	else
-		json_decref(more);
-}
-
-/* PTX as it stands in a program's data: from the NUL before it to the NUL behind it. */
-static unsigned look_for_ptx(struct wanted *wanted, struct bytes bytes, const char *section)
-{
-	static const char version[] = ".version", target[] = ".target";
-	const uint8_t *at = bytes.at, *end = bytes.at + bytes.length;
-	unsigned count = 0;
-
-	while (at < end && (at = memmem(at, (size_t)(end - at), version, strlen(version)))) {
-		const uint8_t *begin = memrchr(bytes.at, '\0', (size_t)(at - bytes.at));
-		const uint8_t *stop = memchr(at, '\0', (size_t)(end - at));
-
-		begin = begin ? begin + 1 : bytes.at;
-		stop = stop ? stop : end;
-		if (memmem(at, (size_t)(stop - at), target, strlen(target))) {
-			check_image(wanted, (struct bytes){begin, (size_t)(stop - begin)}, section);
-			count++;
-		}
-		at = stop;
-	}
-	return count;
-}
-
 /* ---- a file ---- */
-
-static bool is_fat_section(const char *name)
-{
-	return !strcmp(name, ".nv_fatbin") || !strcmp(name, "__nv_relfatbin");
-}
 
 static void look_into(struct wanted *wanted, const struct elf *elf)
 {
@@ -215,22 +136,23 @@ static void look_into(struct wanted *wanted, const struct elf *elf)
 	for (size_t i = 0; elf_section(elf, i, &section); i++) {
 		if (section.type != SHT_PROGBITS || !section.bytes.length)
 			continue;
-		if (is_fat_section(section.name)) {
-			check_image(wanted, section.bytes, section.name);
+		if (!strcmp(section.name, ".nv_fatbin")) {
+			doctor_image(wanted, section.bytes, section.name);
+		} else if (!strcmp(section.name, "__nv_relfatbin")) {
+			wanted->has_units = true;
 		} else if (section.flags & SHF_ALLOC && !(section.flags & SHF_EXECINSTR)) {
 			look_for_names(wanted, section.bytes);
-			look_for_ptx(wanted, section.bytes, section.name);
+			doctor_data(wanted, section.bytes, section.name);
 		}
 	}
 	report_names(wanted);
-}
-
-static void count_the_rest(struct wanted *wanted)
-{
-	if (wanted->in_kernels > SHOWN_MAX && !wanted->doctor->findings)
-		doctor_say(wanted->doctor, DOCTOR_NOTE, "kernel", NULL, NULL,
-			"%s: and %u more; --json lists them all", wanted->path,
-			wanted->in_kernels - SHOWN_MAX);
+	if (wanted->has_units)
+		doctor_units(wanted);
+	if (wanted->makes_code)
+		doctor_say(wanted->doctor, DOCTOR_NOTE, "image",
+			json_pack("{s:s}", "file", wanted->path), NULL,
+			"%s has pieces of PTX in its data: what it makes of them as it runs cannot be seen",
+			wanted->path);
 }
 
 static bool looks_like_an_image(struct bytes file)
@@ -243,9 +165,9 @@ static bool looks_like_an_image(struct bytes file)
 	       memmem(file.at, file.length, ".version", strlen(".version"));
 }
 
-void doctor_file(struct doctor *doctor, const char *path, struct bytes file)
+void doctor_file(struct doctor *doctor, const char *path, bool library, struct bytes file)
 {
-	struct wanted wanted = {.doctor = doctor, .path = path};
+	struct wanted wanted = {.doctor = doctor, .path = path, .library = library};
 	autofree bool *seen = calloc(doctor_function_count, sizeof *seen);
 	struct elf elf;
 
@@ -255,7 +177,7 @@ void doctor_file(struct doctor *doctor, const char *path, struct bytes file)
 	if (elf_open(&elf, file) && elf.machine != EM_GPU)
 		look_into(&wanted, &elf);
 	else if (elf.machine == EM_GPU || looks_like_an_image(file))
-		check_image(&wanted, file, "the file");
+		doctor_image(&wanted, file, "the file");
 	else if (file.length >= 2 && !memcmp(file.at, "#!", 2))
 		doctor_say(doctor, DOCTOR_NOTE, "program", json_pack("{s:s}", "file", path),
 			"ask about the libraries that it loads",
@@ -263,7 +185,6 @@ void doctor_file(struct doctor *doctor, const char *path, struct bytes file)
 	else
 		doctor_say(doctor, DOCTOR_MISSING, "program", json_pack("{s:s}", "file", path),
 			NULL, "%s is no 64-bit program, no PTX and no fat binary", path);
-	count_the_rest(&wanted);
 	if (wanted.linked || wanted.by_name)
 		doctor_say(doctor, DOCTOR_OK, "function", json_pack("{s:s}", "file", path), NULL,
 			"%s: linked with %u functions of CUDA, asks for %u by name", path,
@@ -308,10 +229,16 @@ static void add_search(struct program *program, const char *list)
 		strcpy(program->search + used, ":");
 }
 
-/* Ours stands for the vendor's; the rest of a driver knows only itself. */
+/* Ours stands for the vendor's. */
+static bool is_driver(const char *name)
+{
+	return !strncmp(name, "libcuda.so", 10);
+}
+
+/* The rest of a driver knows only itself. */
 static bool is_of_driver(const char *name)
 {
-	return !strncmp(name, "libcuda.so", 10) || !strncmp(name, "libnvidia-", 10);
+	return !strncmp(name, "libnvidia-", 10);
 }
 
 static void on_dynamic(void *owner, int64_t tag, const char *text)
@@ -326,7 +253,7 @@ static void on_dynamic(void *owner, int64_t tag, const char *text)
 	for (unsigned i = 0; i < program->name_count; i++)
 		if (!strcmp(program->names[i], text))
 			return;
-	if (is_of_driver(text) || program->name_count == LIBRARIES_MAX)
+	if (is_driver(text) || program->name_count == LIBRARIES_MAX)
 		return;
 	name = strdup(text);
 	if (name)
@@ -348,7 +275,7 @@ static int open_in(const char *list, const char *name, char *path, size_t size)
 	return -1;
 }
 
-/* As the dynamic linker looks, but for its cache. */
+/* As the dynamic linker looks. */
 static int open_library(const struct program *program, const char *name, char *path, size_t size)
 {
 	static const char places[] =
@@ -366,11 +293,13 @@ static int open_library(const struct program *program, const char *name, char *p
 	fd = open_in(program->search, name, path, size);
 	if (fd < 0)
 		fd = open_in(getenv("LD_LIBRARY_PATH"), name, path, size);
+	if (fd < 0 && library_cache_find("/etc/ld.so.cache", name, path, size))
+		fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? open_in(places, name, path, size) : fd;
 }
 
 /* Looks at it, and remembers what libraries it needs. Takes the descriptor over. */
-static void examine(struct program *program, const char *path, int fd)
+static void examine(struct program *program, const char *path, bool library, int fd)
 {
 	struct stat status;
 	struct elf elf;
@@ -391,7 +320,7 @@ static void examine(struct program *program, const char *path, int fd)
 			strerror(errno));
 		return;
 	}
-	doctor_file(program->doctor, path, (struct bytes){mapped, (size_t)status.st_size});
+	doctor_file(program->doctor, path, library, (struct bytes){mapped, (size_t)status.st_size});
 	set_origin(program, path);
 	if (elf_open(&elf, (struct bytes){mapped, (size_t)status.st_size}))
 		elf_each_dynamic(&elf, on_dynamic, program);
@@ -413,15 +342,19 @@ void doctor_program(struct doctor *doctor, const char *name)
 			NULL, "cannot read %s: %s", name, strerror(errno));
 		return;
 	}
-	examine(&program, path, fd);
+	examine(&program, path, false, fd);
 	for (unsigned i = 0; i < program.name_count; i++) {
 		fd = open_library(&program, program.names[i], path, sizeof path);
-		if (fd >= 0)
-			examine(&program, path, fd);
+		if (fd < 0)
+			doctor_say(doctor, DOCTOR_MISSING, "program",
+				json_pack("{s:s}", "file", program.names[i]),
+				"install it, or name its folder in LD_LIBRARY_PATH",
+				"the library %s is not found: the program will not start",
+				program.names[i]);
+		else if (is_of_driver(program.names[i]))
+			close(fd);
 		else
-			doctor_say(doctor, DOCTOR_NOTE, "program",
-				json_pack("{s:s}", "file", program.names[i]), NULL,
-				"the library %s is not where it was looked for", program.names[i]);
+			examine(&program, path, true, fd);
 	}
 	for (unsigned i = 0; i < program.name_count; i++)
 		free(program.names[i]);

@@ -149,13 +149,18 @@ void doctor_system(struct doctor *doctor, const char *device)
 {
 	static char served[64];
 	char dir[PATHS_MAX];
+	const json_t *warning;
 	json_t *answer;
+	size_t index;
 
 	log_init("gdev doctor", LOG_LEVEL_WARNING);
 	answer = check_daemon(doctor, dir);
 	if (answer) {
 		const json_t *first = json_array_get(json_object_get(answer, "devices"), 0);
 		snprintf(served, sizeof served, "%s", first ? field_text(first, "device") : "");
+		json_array_foreach(json_object_get(answer, "warnings"), index, warning)
+			doctor_say(doctor, DOCTOR_NOTE, "daemon", NULL, NULL, "%s",
+				json_string_value(warning));
 		check_vgpu(doctor, dir);
 		json_decref(answer);
 	}

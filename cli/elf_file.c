@@ -83,7 +83,7 @@ static struct bytes strings_of(const struct elf *elf, const struct elf_section *
 }
 
 void elf_each_undefined(
-	const struct elf *elf, void (*each)(void *owner, const char *name), void *owner)
+	const struct elf *elf, void (*each)(void *owner, const char *name, bool weak), void *owner)
 {
 	struct elf_section section;
 
@@ -96,7 +96,8 @@ void elf_each_undefined(
 			at += sizeof symbol) {
 			memcpy(&symbol, section.bytes.at + at, sizeof symbol);
 			if (symbol.st_shndx == SHN_UNDEF && *string_at(strings, symbol.st_name))
-				each(owner, string_at(strings, symbol.st_name));
+				each(owner, string_at(strings, symbol.st_name),
+					ELF64_ST_BIND(symbol.st_info) == STB_WEAK);
 		}
 	}
 }

@@ -38,7 +38,7 @@ bool elf_open(struct elf *elf, struct bytes file);
 bool elf_section(const struct elf *elf, size_t index, struct elf_section *section);
 /* Calls for each symbol of the dynamic table that is not defined in the file. */
 void elf_each_undefined(
-	const struct elf *elf, void (*each)(void *owner, const char *name), void *owner);
+	const struct elf *elf, void (*each)(void *owner, const char *name, bool weak), void *owner);
 /* Calls for each entry of the dynamic section that names a string: DT_NEEDED, DT_RUNPATH, DT_RPATH. */
 void elf_each_dynamic(const struct elf *elf,
 	void (*each)(void *owner, int64_t tag, const char *text), void *owner);

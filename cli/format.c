@@ -5,6 +5,8 @@
 #include "cli/cli.h"
 
 #include <getopt.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +49,26 @@ void table_cell(struct table *table, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(table->text[table->cells++], CELL_MAX, format, args);
 	va_end(args);
+}
+
+void table_cell_user(struct table *table, json_int_t uid)
+{
+	const struct passwd *user = getpwuid((uid_t)uid);
+
+	if (user)
+		table_cell(table, "%s", user->pw_name);
+	else
+		table_cell(table, "%lld", (long long)uid);
+}
+
+void table_cell_group(struct table *table, json_int_t gid)
+{
+	const struct group *group = getgrgid((gid_t)gid);
+
+	if (group)
+		table_cell(table, "%s", group->gr_name);
+	else
+		table_cell(table, "%lld", (long long)gid);
 }
 
 static void print_cell(const struct table *table, size_t column, int width, const char *text)

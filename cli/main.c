@@ -13,6 +13,7 @@ const struct verb *const verbs[] = {
 	&verb_status,
 	&verb_device,
 	&verb_vgpu,
+	&verb_shm,
 	&verb_top,
 	&verb_tune,
 	&verb_trace,

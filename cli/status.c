@@ -62,6 +62,30 @@ static void print_sessions(const json_t *sessions)
 	table_print(table);
 }
 
+/* Whose segments there are, which stay when their programs have gone. */
+static void print_shared(const json_t *users)
+{
+	static const char *const titles[] = {"USER", "DEVICE", ">SEGMENTS", ">SHARED", ">OF", NULL};
+	struct table *table;
+	char text[TEXT_MAX];
+	size_t index;
+	const json_t *user;
+
+	if (!json_array_size(users))
+		return;
+	table = table_create(titles);
+	json_array_foreach(users, index, user)
+	{
+		table_cell_user(table, field_number(user, "uid"));
+		table_cell(table, "%s", field_text(user, "device"));
+		table_cell(table, "%lld", (long long)field_number(user, "segments"));
+		table_cell(table, "%s", text_bytes(text, field_number(user, "bytes")));
+		table_cell(table, "%s", text_bytes(text, field_number(user, "limit_bytes")));
+	}
+	puts("\nshared memory ('gdev shm list' shows more):");
+	table_print(table);
+}
+
 static void print_ended(const json_t *ended, json_int_t count)
 {
 	static const char *const titles[] = {">PID", "PROGRAM", "VGPU", ">WALL", ">COMPUTE",
@@ -94,7 +118,7 @@ static void print_heading(const json_t *status)
 	const json_t *workers = json_object_get(status, "workers");
 	char used[TEXT_MAX], total[TEXT_MAX], warm[TEXT_MAX];
 	size_t index;
-	const json_t *device;
+	const json_t *device, *warning;
 
 	printf("gdevd %s, pid %lld%s, in %s; workers: %lld of %lld, %lld warm (%s)\n",
 		field_text(status, "version"), (long long)field_number(status, "pid"),
@@ -102,6 +126,8 @@ static void print_heading(const json_t *status)
 		field_text(status, "runtime_dir"), (long long)field_number(workers, "total"),
 		(long long)field_number(workers, "max"), (long long)field_number(workers, "warm"),
 		text_bytes(warm, field_number(workers, "warm_bytes")));
+	json_array_foreach(json_object_get(status, "warnings"), index, warning)
+		printf("  %s\n", json_string_value(warning));
 	json_array_foreach(json_object_get(status, "devices"), index, device)
 	{
 		printf("device %s: %s, %s of %s in use\n", field_text(device, "device"),
@@ -137,6 +163,7 @@ static int run(int argc, char **argv)
 	} else {
 		print_heading(answer);
 		print_sessions(json_object_get(answer, "sessions"));
+		print_shared(json_object_get(answer, "shared"));
 		print_ended(json_object_get(answer, "ended"), field_number(answer, "ended_count"));
 	}
 	json_decref(answer);
@@ -148,7 +175,7 @@ const struct verb verb_status = {
 	.summary = "show who uses the GPU, and who did",
 	.help = "Usage: gdev status [--json]\n"
 		"Shows gdevd, its devices and their memory, the sessions (one for each program and\n"
-		"virtual GPU), and those that ended lately.\n"
+		"virtual GPU), whose shared memory there is, and the sessions that ended lately.\n"
 		"\n"
 		"  --json   everything, for programs: times in nanoseconds, sizes in bytes; up to 64\n"
 		"           ended sessions\n",

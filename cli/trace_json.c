@@ -123,9 +123,9 @@ static char *kernel_name(
 static const char *copy_name(uint32_t direction)
 {
 	static const char *const names[] = {
-		[TRACE_TO_DEVICE] = "copy to device",
-		[TRACE_FROM_DEVICE] = "copy from device",
-		[TRACE_WITHIN] = "copy within device",
+		[COPY_TO_DEVICE] = "copy to device",
+		[COPY_FROM_DEVICE] = "copy from device",
+		[COPY_WITHIN] = "copy within device",
 	};
 
 	return direction < array_length(names) ? names[direction] : "copy";

@@ -6,30 +6,8 @@
 #include "cli/cli.h"
 
 #include <getopt.h>
-#include <grp.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-
-static void cell_user(struct table *table, json_int_t uid)
-{
-	const struct passwd *user = getpwuid((uid_t)uid);
-
-	if (user)
-		table_cell(table, "%s", user->pw_name);
-	else
-		table_cell(table, "%lld", (long long)uid);
-}
-
-static void cell_group(struct table *table, json_int_t gid)
-{
-	const struct group *group = getgrgid((gid_t)gid);
-
-	if (group)
-		table_cell(table, "%s", group->gr_name);
-	else
-		table_cell(table, "%lld", (long long)gid);
-}
 
 /* Its share of a resource, and what it used of it in the last ten seconds. */
 static void cells_share(struct table *table, const json_t *vgpu, const char *resource)
@@ -66,8 +44,8 @@ static void print(const json_t *vgpus)
 		table_cell(table, "%lld", (long long)field_number(vgpu, "priority"));
 		table_cell(table, "%s", text_bytes(text, field_number(vgpu, "memory_bytes")));
 		table_cell(table, "%s", text_bytes(text, field_number(vgpu, "memory_used_bytes")));
-		cell_user(table, field_number(vgpu, "owner"));
-		cell_group(table, field_number(vgpu, "group"));
+		table_cell_user(table, field_number(vgpu, "owner"));
+		table_cell_group(table, field_number(vgpu, "group"));
 		table_cell(table, "%s", field_text(vgpu, "mode"));
 	}
 	table_print(table);
@@ -76,9 +54,11 @@ static void print(const json_t *vgpus)
 enum { OPTION_FORCE = 256, OPTION_STRICT };
 
 static const struct option options[] = {
+	{"device", required_argument, NULL, 0},
 	{"compute", required_argument, NULL, 0},
 	{"copy", required_argument, NULL, 0},
 	{"memory", required_argument, NULL, 0},
+	{"shared", required_argument, NULL, 0},
 	{"policy", required_argument, NULL, 0},
 	{"priority", required_argument, NULL, 0},
 	{"owner", required_argument, NULL, 0},
@@ -228,11 +208,14 @@ const struct verb verb_vgpu = {
 		"user that gdevd runs as may change something; what is made is there again after a\n"
 		"restart of gdevd, but what gdev.conf(5) says about a virtual GPU wins then.\n"
 		"\n"
+		"  --device NAME      the device that it is a part of, as 'gdev device list' names it; the\n"
+		"                     first one, if nothing is said\n"
 		"  --compute PCT, --copy PCT\n"
 		"                     its share of computing, and of copying: 1 to 100, or auto, a part\n"
 		"                     of what the others leave; more than 100 together are weights\n"
 		"  --strict[=no]      never more than its share, although the device be idle\n"
 		"  --memory SIZE      how much of the device's memory it may hold; 0: all\n"
+		"  --shared SIZE      how much its shared memory may take; auto: as much as --memory\n"
 		"  --priority N       -100 to 100: the higher goes first\n"
 		"  --policy NAME      who is next among its programs: fair, fifo, priority, token,\n"
 		"                     effective; device: as the device's\n"

@@ -8,23 +8,20 @@
 
 #include <errno.h>
 #include <lz4.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <zstd.h>
 
 #include "base/cleanup.h"
 #include "gdev/error.h"
+#include "proto/fatbin.h"
 
-#define WRAPPER_MAGIC 0x466243b1u
-#define HEADER_MAGIC 0xba55ed50u
 #define ELF_MAGIC 0x464c457fu
 #define WRAPPER_BYTES 24
-#define HEADER_BYTES 16
-#define ENTRY_BYTES 64 /* what we read of an entry's header */
-#define KIND_PTX 1
-#define FLAG_ZSTD 0x8000u
-#define FLAG_LZ4 0x2000u
+#define HEADER_BYTES sizeof(struct fatbin_header)
+#define ENTRY_BYTES sizeof(struct fatbin_entry)
+#define PADDING 64 /* zeros behind a program: its reader may look beyond */
 #define TEXT_BYTES_MAX                                                                             \
 	(256u << 20) /* a stranger's word for the uncompressed size is taken up to here */
 
@@ -36,8 +33,10 @@ struct bytes {
 struct entry {
 	uint32_t sm;
 	uint64_t flags;
-	size_t text_bytes; /* uncompressed */
-	struct bytes payload;
+	bool has_options; /* of the compiler */
+
+	size_t text_bytes;           /* uncompressed */
+	struct bytes payload, whole; /* whole: header and padding included */
 };
 
 static uint64_t read_bytes(const uint8_t *at, size_t count)
@@ -48,29 +47,41 @@ static uint64_t read_bytes(const uint8_t *at, size_t count)
 	return value;
 }
 
+static bool has_options(const uint8_t *at, const struct fatbin_entry *header)
+{
+	struct fatbin_options options;
+
+	if (!header->options || header->options > header->header_bytes - sizeof options)
+		return false;
+	memcpy(&options, at + header->options, sizeof options);
+	return options.text_bytes;
+}
+
 /* Takes the next entry off `rest`. False at the end, and where the bytes make no sense. */
 static bool entry_next(struct bytes *rest, struct entry *entry, unsigned *kind)
 {
 	const uint8_t *at = rest->at;
-	uint64_t header_bytes, padded_bytes, compressed_bytes;
+	struct fatbin_entry header;
 
 	if (rest->length < ENTRY_BYTES)
 		return false;
-	*kind = (unsigned)read_bytes(at, 2);
-	header_bytes = read_bytes(at + 4, 4);
-	padded_bytes = read_bytes(at + 8, 8);
-	compressed_bytes = read_bytes(at + 16, 4);
-	if (header_bytes < ENTRY_BYTES || header_bytes > rest->length ||
-		padded_bytes > rest->length - header_bytes || compressed_bytes > padded_bytes)
+	memcpy(&header, at, sizeof header);
+	if (header.header_bytes < ENTRY_BYTES || header.header_bytes > rest->length ||
+		header.payload_bytes > rest->length - header.header_bytes ||
+		header.packed_bytes > header.payload_bytes)
 		return false;
-	entry->sm = (uint32_t)read_bytes(at + 28, 4);
-	entry->flags = read_bytes(at + 40, 8);
-	entry->text_bytes = (size_t)read_bytes(at + 56, 8);
-	entry->payload.at = at + header_bytes;
+	*kind = header.kind;
+	entry->sm = header.sm;
+	entry->flags = header.flags;
+	entry->has_options = has_options(at, &header);
+
+	entry->text_bytes = (size_t)header.unpacked_bytes;
+	entry->whole = (struct bytes){at, header.header_bytes + header.payload_bytes};
+	entry->payload.at = at + header.header_bytes;
 	/* The padding confuses decompressors; text may carry it. */
-	entry->payload.length = compressed_bytes ? compressed_bytes : padded_bytes;
-	rest->at += header_bytes + padded_bytes;
-	rest->length -= header_bytes + padded_bytes;
+	entry->payload.length = header.packed_bytes ? header.packed_bytes : header.payload_bytes;
+	rest->at += entry->whole.length;
+	rest->length -= entry->whole.length;
 	return true;
 }
 
@@ -88,7 +99,7 @@ static bool binary_next(struct bytes *image, struct bytes *entries)
 {
 	uint64_t header_bytes, body_bytes;
 
-	if (image->length < HEADER_BYTES || read_bytes(image->at, 4) != HEADER_MAGIC)
+	if (image->length < HEADER_BYTES || read_bytes(image->at, 4) != FATBIN_MAGIC)
 		return false;
 	header_bytes = read_bytes(image->at + 6, 2);
 	body_bytes = read_bytes(image->at + 8, 8);
@@ -112,11 +123,11 @@ static bool entry_find(struct bytes image, unsigned target, struct entry *best, 
 	*others = false;
 	while (binary_next(&image, &rest)) {
 		while (entry_next(&rest, &entry, &kind)) {
-			if (kind != KIND_PTX)
+			if (kind != FATBIN_PTX)
 				*others = true;
 			else if (!found || better(&entry, best, target))
 				*best = entry;
-			found |= kind == KIND_PTX;
+			found |= kind == FATBIN_PTX;
 		}
 	}
 	return found;
@@ -126,7 +137,7 @@ static bool decompress(const struct entry *entry, char *text)
 {
 	const struct bytes *from = &entry->payload;
 
-	if (entry->flags & FLAG_ZSTD) {
+	if (entry->flags & FATBIN_ZSTD) {
 		size_t got = ZSTD_decompress(text, entry->text_bytes, from->at, from->length);
 		return !ZSTD_isError(got) && got == entry->text_bytes;
 	}
@@ -153,7 +164,7 @@ static int entry_text(const struct entry *entry, char **text, size_t *text_lengt
 {
 	autofree char *unpacked = NULL;
 
-	if (!(entry->flags & (FLAG_ZSTD | FLAG_LZ4)))
+	if (!(entry->flags & (FATBIN_ZSTD | FATBIN_LZ4)))
 		return text_copy(entry->payload.at, entry->payload.length, text, text_length);
 	*why = "the compressed PTX in the fat binary is damaged";
 	if (!entry->text_bytes || entry->text_bytes > TEXT_BYTES_MAX ||
@@ -187,6 +198,32 @@ static bool looks_like_text(struct bytes image)
 	return memmem(image.at, length, mark, sizeof mark - 1) != NULL;
 }
 
+bool fatbin_is_empty(const void *image, size_t length)
+{
+	struct bytes bytes = {image, length}, entries;
+
+	return binary_next(&bytes, &entries) && !entries.length;
+}
+
+/* By which kernels launch kernels: of the device's runtime since CUDA 12, and before. Other letters may follow. */
+static const char *const launch_calls[] = {"__cudaCDP2LaunchDevice", "cudaLaunchDevice"};
+
+bool fatbin_launches(const void *text, size_t length)
+{
+	for (size_t i = 0; i < array_length(launch_calls); i++)
+		if (memmem(text, length, launch_calls[i], strlen(launch_calls[i])))
+			return true;
+	return false;
+}
+
+bool fatbin_launches_by(const char *name)
+{
+	for (size_t i = 0; i < array_length(launch_calls); i++)
+		if (!strncmp(name, launch_calls[i], strlen(launch_calls[i])))
+			return true;
+	return false;
+}
+
 int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, size_t *text_length,
 	const char **why)
 {
@@ -195,7 +232,7 @@ int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, s
 	bool others;
 
 	*why = "out of memory";
-	if (length >= WRAPPER_BYTES && read_bytes(bytes.at, 4) == WRAPPER_MAGIC)
+	if (length >= WRAPPER_BYTES && read_bytes(bytes.at, 4) == FATBIN_WRAPPER_MAGIC)
 		bytes = wrapped(bytes);
 	if (bytes.length >= 4 && read_bytes(bytes.at, 4) == ELF_MAGIC) {
 		*why = "the image is machine code of a GPU; this device needs PTX (nvcc -gencode "
@@ -209,22 +246,40 @@ int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, s
 		       "arch=compute_75,code=compute_75)";
 		return -GDEV_E_NO_BINARY;
 	}
+	if (fatbin_is_empty(bytes.at, bytes.length)) {
+		*why = "the fat binary has nothing in it";
+		return -GDEV_E_NO_BINARY;
+	}
 	if (looks_like_text(bytes))
 		return text_copy(bytes.at, bytes.length, text, text_length);
 	*why = "the image is neither PTX nor a fat binary";
 	return -GDEV_E_INVALID_IMAGE;
 }
 
-/* Malloc'ed; a NUL follows it. NULL: it cannot be unpacked. */
+/* Malloc'ed, in large pages where they pay: most of unpacking is the kernel's giving of pages. */
+static void *room_for(size_t bytes)
+{
+	static const size_t large = 2u << 20;
+	void *room;
+
+	if (bytes < 2 * large)
+		return malloc(bytes);
+	room = aligned_alloc(large, align_up(bytes, large));
+	if (room)
+		madvise(room, align_up(bytes, large), MADV_HUGEPAGE);
+	return room;
+}
+
+/* Malloc'ed, with zeros behind. NULL: it cannot be unpacked. */
 static void *entry_program(const struct entry *entry, size_t *length)
 {
-	bool packed = entry->flags & (FLAG_ZSTD | FLAG_LZ4);
+	bool packed = entry->flags & (FATBIN_ZSTD | FATBIN_LZ4);
 	size_t bytes = packed ? entry->text_bytes : entry->payload.length;
 	char *program;
 
 	if (bytes > TEXT_BYTES_MAX || entry->payload.length > TEXT_BYTES_MAX)
 		return NULL;
-	program = malloc(bytes + 1);
+	program = room_for(bytes + PADDING);
 	if (!program)
 		return NULL;
 	if (!packed) {
@@ -233,21 +288,9 @@ static void *entry_program(const struct entry *entry, size_t *length)
 		free(program);
 		return NULL;
 	}
-	program[bytes] = '\0';
+	memset(program + bytes, 0, PADDING);
 	*length = bytes;
 	return program;
-}
-
-static int visit_copy(struct bytes bytes,
-	int (*visit)(void *owner, const void *program, size_t length), void *owner)
-{
-	autofree char *copy = malloc(bytes.length + 1);
-
-	if (!copy)
-		return -ENOMEM;
-	memcpy(copy, bytes.at, bytes.length);
-	copy[bytes.length] = '\0';
-	return visit(owner, copy, bytes.length);
 }
 
 int fatbin_each(const void *image, size_t length,
@@ -258,12 +301,12 @@ int fatbin_each(const void *image, size_t length,
 	struct entry entry;
 	unsigned kind;
 
-	if (length >= WRAPPER_BYTES && read_bytes(bytes.at, 4) == WRAPPER_MAGIC)
+	if (length >= WRAPPER_BYTES && read_bytes(bytes.at, 4) == FATBIN_WRAPPER_MAGIC)
 		bytes = wrapped(bytes);
 	if (bytes.length >= 4 && read_bytes(bytes.at, 4) == ELF_MAGIC)
-		return visit_copy(bytes, visit, owner);
-	if (bytes.length < 4 || read_bytes(bytes.at, 4) != HEADER_MAGIC)
-		return looks_like_text(bytes) ? visit_copy(bytes, visit, owner) : -EINVAL;
+		return visit(owner, bytes.at, bytes.length);
+	if (bytes.length < 4 || read_bytes(bytes.at, 4) != FATBIN_MAGIC)
+		return looks_like_text(bytes) ? visit(owner, bytes.at, bytes.length) : -EINVAL;
 	while (binary_next(&bytes, &rest)) {
 		while (entry_next(&rest, &entry, &kind)) {
 			autofree void *program = entry_program(&entry, &length);
@@ -277,6 +320,101 @@ int fatbin_each(const void *image, size_t length,
 	return error;
 }
 
+/* What comes into question: machine code, or one PTX. */
+struct candidates {
+	struct entry code, text;
+	unsigned codes, texts;
+	size_t code_bytes; /* of all entries with machine code, headers included */
+};
+
+static bool is_code_for(const struct entry *entry, unsigned kind, unsigned target)
+{
+	return kind == FATBIN_CODE && fatbin_same_major(entry->sm, target) && entry->sm <= target;
+}
+
+static void candidates_find(struct bytes image, unsigned target, struct candidates *found)
+{
+	struct bytes rest;
+	struct entry entry;
+	unsigned kind;
+
+	*found = (struct candidates){0};
+	while (binary_next(&image, &rest)) {
+		while (entry_next(&rest, &entry, &kind)) {
+			if (is_code_for(&entry, kind, target)) {
+				found->code = entry;
+				found->codes++;
+				found->code_bytes += entry.whole.length;
+			} else if (kind == FATBIN_PTX && entry.sm <= target) {
+				if (!found->texts++ || better(&entry, &found->text, target))
+					found->text = entry;
+			}
+		}
+	}
+}
+
+/* Room for a fat binary of entries that have `body_bytes`. */
+static uint8_t *binary_make(size_t body_bytes, size_t *length)
+{
+	const struct fatbin_header header = {
+		FATBIN_MAGIC, FATBIN_VERSION, sizeof header, body_bytes};
+	uint8_t *made = calloc(1, sizeof header + body_bytes + PADDING);
+
+	if (made)
+		memcpy(made, &header, sizeof header);
+	*length = sizeof header + body_bytes;
+	return made;
+}
+
+/* A fat binary of the entries with machine code for the target. */
+static void *codes_collect(struct bytes image, unsigned target, size_t body_bytes, size_t *length)
+{
+	uint8_t *made = binary_make(body_bytes, length), *end = made + HEADER_BYTES;
+	struct bytes rest;
+	struct entry entry;
+	unsigned kind;
+
+	while (made && binary_next(&image, &rest))
+		while (entry_next(&rest, &entry, &kind))
+			if (is_code_for(&entry, kind, target)) {
+				memcpy(end, entry.whole.at, entry.whole.length);
+				end += entry.whole.length;
+			}
+	return made;
+}
+
+/* A fat binary of one entry. */
+static void *entry_alone(const struct entry *entry, size_t *length)
+{
+	uint8_t *made = binary_make(entry->whole.length, length);
+
+	if (made)
+		memcpy(made + HEADER_BYTES, entry->whole.at, entry->whole.length);
+	return made;
+}
+
+int fatbin_choose(
+	const void *image, size_t length, unsigned target, void **chosen, size_t *chosen_length)
+{
+	struct bytes bytes = {image, length};
+	struct candidates found;
+
+	if (length >= WRAPPER_BYTES && read_bytes(bytes.at, 4) == FATBIN_WRAPPER_MAGIC)
+		bytes = wrapped(bytes);
+	candidates_find(bytes, target, &found);
+	if (found.codes > 1)
+		*chosen = codes_collect(bytes, target, found.code_bytes, chosen_length);
+	else if (found.codes)
+		*chosen = entry_program(&found.code, chosen_length);
+	else if (found.texts && found.text.has_options)
+		*chosen = entry_alone(&found.text, chosen_length);
+	else if (found.texts)
+		*chosen = entry_program(&found.text, chosen_length);
+	else
+		*chosen = NULL;
+	return *chosen ? 0 : -ENOENT;
+}
+
 size_t fatbin_next(const void *bytes, size_t length, size_t *offset)
 {
 	const uint8_t *at = bytes;
@@ -284,7 +422,7 @@ size_t fatbin_next(const void *bytes, size_t length, size_t *offset)
 	for (; *offset < length && length - *offset >= HEADER_BYTES; *offset += 8) {
 		uint64_t header_bytes, body_bytes;
 
-		if (read_bytes(at + *offset, 4) != HEADER_MAGIC)
+		if (read_bytes(at + *offset, 4) != FATBIN_MAGIC)
 			continue;
 		header_bytes = read_bytes(at + *offset + 6, 2);
 		body_bytes = read_bytes(at + *offset + 8, 8);

@@ -6,6 +6,7 @@
 #ifndef GDEV_DEVICE_FATBIN_H
 #define GDEV_DEVICE_FATBIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,11 +19,27 @@
 int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, size_t *text_length,
 	const char **why);
 
-/* Calls `visit` for every program in an image as above: PTX (NUL-terminated) or machine code (ELF), unpacked and
- * aligned, to be read until it returns. 0; what `visit` returned, if not 0; -EINVAL: the image is none of these, or
+/* Calls `visit` for every program in an image as above: PTX (NUL-terminated) or machine code (ELF), unpacked,
+ * to be read until it returns. A NUL follows the image, too. 0; what `visit` returned, if not 0; -EINVAL: the image is none of these, or
  * something in it cannot be unpacked; -ENOMEM. */
 int fatbin_each(const void *image, size_t length,
 	int (*visit)(void *owner, const void *program, size_t length), void *owner);
+
+/* Whether a fat binary has nothing in it: nvcc puts such a one before those of a program's own code. */
+bool fatbin_is_empty(const void *image, size_t length);
+
+/* Whether the text of PTX has the calls by which kernels launch kernels; whether a function of that name is one. No backend
+ * runs those; FATBIN_LAUNCHES says so to the program. */
+bool fatbin_launches(const void *text, size_t length);
+bool fatbin_launches_by(const char *name);
+#define FATBIN_LAUNCHES "it has kernels that launch kernels, which gdev does not support"
+
+/* What a device of compute capability `target` (90: 9.0) takes of a fat binary (or of a wrapper, as above): the machine
+ * code that was made for its architecture; else the PTX for the highest target that is at most `target`. *chosen is
+ * malloc'ed: the program, unpacked, with a NUL behind; or, when the driver has to choose among several or to apply
+ * options, a fat binary of what comes into question. -ENOENT: there is nothing to choose, or nothing fits; -ENOMEM. */
+int fatbin_choose(
+	const void *image, size_t length, unsigned target, void **chosen, size_t *chosen_length);
 
 /* Of fat binaries that lie one behind the other, with padding between them: the length of the first that
  * begins at *offset or behind, to which *offset is set; 0: none does. */

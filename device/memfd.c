@@ -16,7 +16,9 @@
 
 static bool size_valid(uint64_t bytes)
 {
-	return bytes >= DEVICE_CHUNK_MIN && bytes <= DEVICE_CHUNK_MAX && !(bytes & (bytes - 1));
+	if (bytes < DEVICE_CHUNK_MIN)
+		return bytes && !(bytes % MEMFD_GRAIN);
+	return bytes <= DEVICE_CHUNK_MAX && !(bytes & (bytes - 1));
 }
 
 /* Takes over `fd`. */

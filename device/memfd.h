@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define MEMFD_GRAIN 4096 /* struct device_ops.grain_bytes: a page */
+
 struct device_chunk {
 	int fd;
 	uint64_t bytes;

@@ -11,6 +11,9 @@
  * Threads. Every operation may be called from any thread, also concurrently, except that an object's
  * destroy is the last call on it. Nothing here blocks on a command, unless it says so. A backend calls
  * the worker back (struct device_host, command->done) without holding a lock that any operation takes.
+ * Brief are submit, pause, presence, keeps, chunk_host_fd, overhead_bytes, module_bytes and
+ * module_managed_bytes: the worker calls them with its lock held. They take microseconds, whatever other
+ * operations are doing just then.
  *
  * Errors are 0 or negative: -errno, or -GDEV_E_* of gdev/error.h.
  */
@@ -21,8 +24,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/device.h"
 #include "proto/properties.h"
 #include "proto/record.h"
+#include "proto/timing.h"
 
 struct device;
 struct device_space;
@@ -31,10 +36,6 @@ struct device_module;
 struct device_function;
 struct device_queue;
 struct device_ops;
-
-/* Device memory comes in chunks of one of these sizes. */
-#define DEVICE_CHUNK_MIN (2ull << 20)
-#define DEVICE_CHUNK_MAX (32ull << 20)
 
 struct device_info {
 	char name[64];
@@ -50,11 +51,16 @@ struct device_host {
 	void (*kick)(void *owner);
 	/* Required. Bytes that a kernel printed. */
 	void (*print)(void *owner, const char *bytes, size_t length);
-	/* Optional. Compiled code by content hash. load: 0 and malloc'ed bytes, or -ENOENT. May block. */
-	int (*cache_load)(void *owner, const uint8_t key[16], void **bytes, size_t *length);
-	void (*cache_store)(void *owner, const uint8_t key[16], const void *bytes, size_t length);
+	/* Optional. Compiled code by content hash. load: 0 and the bytes as they were stored, malloc'ed, or -ENOENT.
+	 * May block. */
+	int (*cache_load)(
+		void *owner, const uint8_t key[CODE_KEY_BYTES], void **bytes, size_t *length);
+	void (*cache_store)(
+		void *owner, const uint8_t key[CODE_KEY_BYTES], const void *bytes, size_t length);
 	/* Required when ops->pause is there: the compute unit has come to its pause. */
 	void (*quiet)(void *owner);
+	/* Optional. Why a command fails, in a sentence, before it is done: for the program that asked for it. */
+	void (*explain)(void *owner, const char *sentence);
 };
 
 struct device_config {
@@ -69,21 +75,6 @@ enum device_command_kind {
 	DEVICE_LAUNCH,
 	DEVICE_COPY,
 	DEVICE_FILL,
-};
-
-/* Which unit of the device executes a copy. A launch and a fill run on the compute unit. */
-enum device_direction {
-	DEVICE_TO_DEVICE, /* host to device */
-	DEVICE_FROM_DEVICE,
-	DEVICE_WITHIN, /* device to device, host to host */
-};
-
-/* What is accounted apart. */
-enum device_unit {
-	DEVICE_UNIT_COMPUTE, /* launches, fills, copies within */
-	DEVICE_UNIT_TO_DEVICE,
-	DEVICE_UNIT_FROM_DEVICE,
-	DEVICE_UNITS,
 };
 
 /* Sums since the device was opened. */
@@ -104,7 +95,7 @@ struct device_launch {
 
 /* width x height x depth bytes; validated by the worker to lie in memory of the session. */
 struct device_copy {
-	enum device_direction direction;
+	enum copy_direction direction;
 	uint64_t destination, source;
 	uint64_t width, height, depth;
 	uint64_t destination_pitch, source_pitch, destination_slice, source_slice;
@@ -165,13 +156,19 @@ struct device_finding {
 };
 
 struct device_images {
-	unsigned images;  /* PTX texts, fat binaries, GPU programs */
+	unsigned images;  /* PTX texts, fat binaries with something in them, GPU programs */
 	unsigned ptx;     /* of which so many have PTX */
-	unsigned kernels; /* in what could be read */
+	unsigned refused; /* of which so many cannot be loaded */
+	unsigned kernels; /* in those that can */
+	unsigned unfit;   /* of which so many cannot be launched */
+	bool brief;       /* kernels are so many that they were only read, not tried */
 };
 
 struct device_ops {
 	const char *name; /* "null", "cpu", "cuda" */
+
+	/* Required. */
+	struct device_timing timing;
 
 	/* The driver's library opens files and calls ioctl as it works: the sandbox must let it. */
 	bool opens_files;
@@ -203,8 +200,11 @@ struct device_ops {
 	/* All queues and modules are destroyed, all chunks unmapped before. */
 	void (*space_destroy)(struct device_space *space);
 
+	/* 0: DEVICE_CHUNK_MIN. Else a chunk may also be any multiple of so many bytes that is less than that. */
+	uint64_t grain_bytes;
+
 	/* Required. Physical memory, with no bytes of another session in it. bytes: a power of two within
-	 * DEVICE_CHUNK_MIN and _MAX. */
+	 * DEVICE_CHUNK_MIN and _MAX, or what grain_bytes allows. */
 	int (*chunk_create)(struct device *device, uint64_t bytes, struct device_chunk **chunk);
 	void (*chunk_destroy)(struct device_chunk *chunk); /* unmapped everywhere in this process */
 	/* Required. A descriptor that another worker's chunk_import accepts; the caller's. Each import is
@@ -231,11 +231,14 @@ struct device_ops {
 	int (*chunk_host_fd)(struct device_chunk *chunk, int *fd);
 
 	/* Required. May block. `image` (PTX text, or a fat binary from its header on: a wrapper's pointers
-	 * are another process's) is read while it may change, and not kept. */
+	 * are another process's) does not change and stays until the module is unloaded, with 64 zeros behind. */
 	int (*module_load)(struct device_space *space, const void *image, size_t length,
 		struct device_log *log, struct device_module **module);
+	/* Optional. The second half of loading: takes the memory of variables, which has been paid for. May block.
+	 * Whether it succeeds or not, the module is unloaded later. */
+	int (*module_open)(struct device_module *module, struct device_log *log);
 	void (*module_unload)(struct device_module *module);
-	/* Required. Device memory that the module's variables take. */
+	/* Required. Device memory that the module's variables will take, or, when it is open, take. */
 	uint64_t (*module_bytes)(struct device_module *module);
 	/* Optional, both. Bytes of all the module's variables if some are managed, which the client reads and
 	 * writes, too; else 0. place: from here on they lie at `address` in host memory of the arena, a multiple
@@ -269,7 +272,7 @@ struct device_ops {
 
 	/* Optional. Looks at an image without a device: whether all of it could be run. `image` is as for
 	 * module_load, or several fat binaries one behind the other, which are images of their own. Calls
-	 * `found` for each thing that could not, some dozens an image at most. */
+	 * `found` for each thing that could not, some dozens an image at most; in brief one an image. */
 	void (*image_check)(const void *image, size_t length, struct device_images *images,
 		void (*found)(void *owner, const struct device_finding *finding), void *owner);
 
@@ -278,7 +281,8 @@ struct device_ops {
 	void (*queue_destroy)(struct device_queue *queue); /* empty */
 
 	/* Required. Never fails: what is wrong with the command comes to done(), which is not called from
-	 * inside submit(). Commands of a queue are done in their order. */
+	 * inside submit(). Commands of a queue are done in their order. Brief: it may hand to the driver what
+	 * waits (some 3 us a command), but what takes longer is for a thread of the device's own. */
 	void (*submit)(struct device_queue *queue, struct device_command *command);
 
 	/* Optional: preemption at block boundaries. pause: the compute unit begins no more blocks of launches
@@ -298,7 +302,7 @@ struct device_ops {
 	 * part that is not lost is device time. What a command adds is there before its done() is called; what
 	 * a pause has stopped, before it is quiet. */
 	void (*presence)(
-		struct device *device, enum device_unit unit, struct device_presence *presence);
+		struct device *device, enum device_resource unit, struct device_presence *presence);
 	/* Optional, all three: what the device takes by itself (overhead_bytes) is given back for as long as a space
 	 * is not used. When retire() is called all chunks are destroyed, queues are empty, and nothing else is going
 	 * on; until revive() has succeeded nothing is called but destroys, host_unregister() and close(). Queues,

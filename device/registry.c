@@ -32,6 +32,8 @@ static const char *missing_member(const struct device_ops *ops)
 	if (!ops->member)                                                                          \
 	return #member
 	REQUIRE(name);
+	REQUIRE(timing.quantum_ns);
+	REQUIRE(timing.window_ns);
 	REQUIRE(probe);
 	REQUIRE(open);
 	REQUIRE(close);

@@ -19,7 +19,7 @@
 #define PIECE_BYTES (32u << 10)
 #define COMMANDS_TEXT                                                                              \
 	"status, devices, vgpus, top, hold, vgpu-create, vgpu-set, vgpu-delete, device-set, "      \
-	"suspend and resume"
+	"suspend, resume, shm-list and shm-remove"
 
 const char *const resource_names[RESOURCES] = {"compute", "to_device", "from_device"};
 
@@ -169,31 +169,40 @@ static json_t *list_settings(const struct sched_queue *queue)
 	return object;
 }
 
-static json_t *describe_device(const struct daemon *daemon)
+static const char *health_of(const struct device *device)
 {
-	const struct device *device = &daemon->device;
+	if (device->workers.backing_off || device->workers.hopeless)
+		return "failing"; /* its workers die when they start */
+	return device->known ? "ok" : "starting";
+}
+
+/* After measure_look(). */
+static json_t *describe_device(const struct device *device)
+{
+	const struct daemon *daemon = device->daemon;
+	const struct memory_account *swap = daemon->swap.pools;
 	json_t *object = json_object();
 	char uuid[37];
 
 	for (unsigned i = 0, at = 0; i < sizeof device->uuid; i++)
 		at += (unsigned)snprintf(uuid + at, sizeof uuid - at,
 			i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", device->uuid[i]);
-	json_object_set_new(object, "device", json_string(daemon->config.device));
+	json_object_set_new(object, "device", json_string(device->served->name));
 	json_object_set_new(object, "ready", json_boolean(device->known));
+	json_object_set_new(object, "health", json_string(health_of(device)));
+	json_object_set_new(object, "sessions", number(device_count_sessions(device)));
+	json_object_set_new(object, "load_1s_pct",
+		percent(device->usage[RESOURCE_COMPUTE].windows[USAGE_SECOND].used));
 	json_object_set_new(object, "name", string_of(device->name, sizeof device->name));
 	json_object_set_new(object, "uuid", json_string(uuid));
 	json_object_set_new(object, "memory_bytes", limit(device->memory.limit_bytes));
 	json_object_set_new(object, "memory_used_bytes", number(device->memory.used_bytes));
 	json_object_set_new(object, "losses", number(device->losses));
-	json_object_set_new(object, "failed_starts", number(daemon->workers.failures));
-	json_object_set_new(
-		object, "swap_bytes", limit(device->residency.swap[SWAP_MEMORY].limit_bytes));
-	json_object_set_new(
-		object, "swap_used_bytes", number(device->residency.swap[SWAP_MEMORY].used_bytes));
-	json_object_set_new(
-		object, "file_swap_bytes", number(device->residency.swap[SWAP_FILE].limit_bytes));
-	json_object_set_new(object, "file_swap_used_bytes",
-		number(device->residency.swap[SWAP_FILE].used_bytes));
+	json_object_set_new(object, "failed_starts", number(device->workers.failures));
+	json_object_set_new(object, "swap_bytes", limit(swap[SWAP_MEMORY].limit_bytes));
+	json_object_set_new(object, "swap_used_bytes", number(swap[SWAP_MEMORY].used_bytes));
+	json_object_set_new(object, "file_swap_bytes", number(swap[SWAP_FILE].limit_bytes));
+	json_object_set_new(object, "file_swap_used_bytes", number(swap[SWAP_FILE].used_bytes));
 	json_object_set_new(object, "reserve_bytes", number(device->residency.reserve_bytes));
 	json_object_set_new(object, "policy", json_string(daemon->config.policy));
 	json_object_set_new(
@@ -212,7 +221,7 @@ static json_t *describe_vgpu(const struct vgpu *vgpu)
 
 	snprintf(mode, sizeof mode, "%04o", (unsigned)vgpu->config->mode);
 	json_object_set_new(object, "vgpu", json_string(vgpu->config->name));
-	json_object_set_new(object, "device", json_string(vgpu->daemon->config.device));
+	json_object_set_new(object, "device", json_string(vgpu->device->served->name));
 	json_object_set_new(object, "owner", number(vgpu->config->owner));
 	json_object_set_new(object, "group", number(vgpu->config->group));
 	json_object_set_new(object, "mode", json_string(mode));
@@ -230,6 +239,8 @@ static json_t *describe_vgpu(const struct vgpu *vgpu)
 	json_object_set_new(object, "lasts", json_boolean(!vgpu->config->from_file));
 	json_object_set_new(object, "sessions", number(vgpu->sessions));
 	json_object_set_new(object, "shared_segments", number(vgpu->shm.count));
+	json_object_set_new(object, "shared_bytes", number(vgpu->shm.bytes));
+	json_object_set_new(object, "shared_limit_bytes", limit(shm_vgpu_limit(vgpu)));
 	json_object_set_new(object, "shared_evictions", number(vgpu->shm.evictions));
 	return object;
 }
@@ -237,8 +248,11 @@ static json_t *describe_vgpu(const struct vgpu *vgpu)
 static json_t *list_devices(struct daemon *daemon)
 {
 	json_t *array = json_array();
+	const struct device *device;
 
-	json_array_append_new(array, describe_device(daemon));
+	measure_look(daemon);
+	list_for_each (device, &daemon->devices, link)
+		json_array_append_new(array, describe_device(device));
 	return array;
 }
 
@@ -254,7 +268,7 @@ static json_t *list_vgpus(struct daemon *daemon)
 		for (unsigned i = 0; i < RESOURCES; i++) {
 			unsigned queue = grants_queue(daemon, i);
 			add_resource(object, i, &vgpu->usage[i], measure_vgpu(vgpu, i, now),
-				sched_fraction(&daemon->device.sched[queue].groups,
+				sched_fraction(&vgpu->device->sched[queue].groups,
 					&vgpu->groups[queue].node));
 		}
 		json_array_append_new(array, object);
@@ -262,9 +276,21 @@ static json_t *list_vgpus(struct daemon *daemon)
 	return array;
 }
 
+/* What an administrator should change: sentences. */
+static json_t *list_warnings(const struct daemon *daemon)
+{
+	json_t *array = json_array();
+
+	if (*daemon->program.warning)
+		json_array_append_new(
+			array, string_of(daemon->program.warning, sizeof daemon->program.warning));
+	return array;
+}
+
 static json_t *command_devices(struct daemon *daemon, const json_t *request, int *status)
 {
-	return json_pack("{s:o}", "devices", list_devices(daemon));
+	return json_pack(
+		"{s:o,s:o}", "devices", list_devices(daemon), "warnings", list_warnings(daemon));
 }
 
 static json_t *command_vgpus(struct daemon *daemon, const json_t *request, int *status)
@@ -314,17 +340,22 @@ static json_t *list_ended(const struct daemon *daemon)
 /* Those that leave still hold what they had of the device's memory. */
 static json_t *count_workers(const struct daemon *daemon)
 {
-	const struct workers *workers = &daemon->workers;
+	json_int_t warm_bytes = 0, leaving = 0, total = 0, warm = 0, starting = 0, carrying = 0;
 	const struct worker *worker;
-	json_int_t leaving = 0;
+	const struct device *device;
 
-	list_for_each (worker, &workers->all, link)
+	list_for_each (worker, &daemon->workers, link)
 		leaving += worker->state == WORKER_LEAVING;
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "warm_bytes",
-		(json_int_t)relief_pool_bytes(daemon), "leaving", leaving, "total",
-		(json_int_t)workers->total, "warm", (json_int_t)workers->warm, "starting",
-		(json_int_t)workers->starting, "carrying", (json_int_t)workers->carrying, "max",
-		(json_int_t)daemon->config.max_workers);
+	list_for_each (device, &daemon->devices, link) {
+		warm_bytes += (json_int_t)relief_pool_bytes(device);
+		total += device->workers.total;
+		warm += device->workers.warm;
+		starting += device->workers.starting;
+		carrying += device->workers.carrying;
+	}
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "warm_bytes", warm_bytes, "leaving",
+		leaving, "total", total, "warm", warm, "starting", starting, "carrying", carrying,
+		"max", (json_int_t)daemon->config.max_workers);
 }
 
 static json_t *command_status(struct daemon *daemon, const json_t *request, int *status)
@@ -336,25 +367,27 @@ static json_t *command_status(struct daemon *daemon, const json_t *request, int 
 	json_object_set_new(answer, "private", json_boolean(daemon->private));
 	json_object_set_new(answer, "runtime_dir", json_string(daemon->runtime_dir));
 	json_object_set_new(answer, "config", json_string(daemon->config_path));
+	json_object_set_new(answer, "warnings", list_warnings(daemon));
 	json_object_set_new(answer, "devices", list_devices(daemon));
 	json_object_set_new(answer, "vgpus", list_vgpus(daemon));
 	json_object_set_new(answer, "workers", count_workers(daemon));
 	json_object_set_new(answer, "sessions", list_sessions(daemon, false));
+	json_object_set_new(answer, "shared", admin_list_shares(daemon));
 	json_object_set_new(answer, "ended", list_ended(daemon));
 	json_object_set_new(answer, "ended_count", number(daemon->ended_count));
 	return answer;
 }
 
 /* The device's use, with what handovers cost it. */
-static json_t *list_resources(struct daemon *daemon)
+static json_t *list_resources(const struct device *device)
 {
 	uint64_t now = clock_now_ns();
 	json_t *resources = json_object();
 
 	for (unsigned i = 0; i < RESOURCES; i++) {
-		const struct usage *usage = &daemon->device.usage[i];
+		const struct usage *usage = &device->usage[i];
 		const struct usage_window *second = &usage->windows[USAGE_SECOND];
-		json_t *object = describe_usage(usage, measure_device(daemon, i, now));
+		json_t *object = describe_usage(usage, measure_device(device, i, now));
 		json_object_set_new(object, "handovers", number(usage->handovers));
 		json_object_set_new(object, "lost_ns", number(usage->lost_ns));
 		json_object_set_new(
@@ -368,9 +401,13 @@ static json_t *command_top(struct daemon *daemon, const json_t *request, int *st
 {
 	json_t *answer = json_object();
 	json_t *devices = list_devices(daemon);
+	const struct device *device;
+	size_t place = 0;
 
 	json_object_set_new(answer, "vgpus", list_vgpus(daemon)); /* looks */
-	json_object_set_new(json_array_get(devices, 0), "resources", list_resources(daemon));
+	list_for_each (device, &daemon->devices, link)
+		json_object_set_new(
+			json_array_get(devices, place++), "resources", list_resources(device));
 	json_object_set_new(answer, "devices", devices);
 	json_object_set_new(answer, "sessions", list_sessions(daemon, true));
 	return answer;
@@ -399,6 +436,8 @@ static const struct {
 	{"device-set", true, command_device_set},
 	{"suspend", false, command_suspend},
 	{"resume", false, command_resume},
+	{"shm-list", false, command_shm_list},
+	{"shm-remove", false, command_shm_remove},
 };
 
 /* Sends text in as many messages as it takes. */

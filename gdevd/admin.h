@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of administration share: admin.c has the table of commands and those that look,
- * admin_change.c those that change something. A command returns its answer, a new reference; when it fails,
- * it sets *status to -errno, and its answer has a sentence in "error".
+ * What the files of administration share: admin.c has the table of commands and those that look, admin_change.c those
+ * that change something, admin_shm.c those on shared memory. A command returns its answer, a new reference; when it fails, it
+ * sets *status to -errno, and its answer has a sentence in "error".
  */
 #ifndef GDEV_GDEVD_ADMIN_H
 #define GDEV_GDEVD_ADMIN_H
@@ -24,5 +24,13 @@ json_t *command_device_set(struct daemon *daemon, const json_t *request, int *st
  * begun: a session is "moving" until its memory has left. */
 json_t *command_suspend(struct daemon *daemon, const json_t *request, int *status);
 json_t *command_resume(struct daemon *daemon, const json_t *request, int *status);
+
+/* {"after": ID}: segments of shared memory with greater ids, in the order of these, a page of them: {"segments": [...],
+ * "more": BOOL}. */
+json_t *command_shm_list(struct daemon *daemon, const json_t *request, int *status);
+/* {"segment": ID} or {"key": KEY}, {"vgpu": NAME}, "peer_uid" */
+json_t *command_shm_remove(struct daemon *daemon, const json_t *request, int *status);
+/* What users have of segments on each device. */
+json_t *admin_list_shares(const struct daemon *daemon);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 
 /* What was done, or why not: `text` is then the sentence, else a note or empty. */
-static json_t *answer(int result, const char *text, int *status)
+static json_t *answer_change(int result, const char *text, int *status)
 {
 	*status = result;
 	if (result)
@@ -50,7 +50,7 @@ static const char *name_of(const json_t *request)
 	return name ? name : "";
 }
 
-static struct vgpu *find(struct daemon *daemon, const json_t *request, char *error)
+static struct vgpu *find_vgpu(struct daemon *daemon, const json_t *request, char *error)
 {
 	struct vgpu *vgpu = vgpu_find(daemon, name_of(request));
 
@@ -68,45 +68,45 @@ json_t *command_vgpu_create(struct daemon *daemon, const json_t *request, int *s
 	int result;
 
 	if (vgpu_find(daemon, name_of(request)))
-		return answer(-EEXIST,
+		return answer_change(-EEXIST,
 			"there is a virtual GPU of that name; 'gdev vgpu set' changes it", status);
 	result = config_vgpu_create(name_of(request), &config, text);
 	if (result)
-		return answer(result, text, status);
+		return answer_change(result, text, status);
 	result = set_keys(config, request, text);
 	if (!result)
 		result = vgpu_create(daemon, config, text);
 	if (result)
 		free(config);
-	return answer(result, text, status);
+	return answer_change(result, text, status);
 }
 
 json_t *command_vgpu_set(struct daemon *daemon, const json_t *request, int *status)
 {
 	char text[CONFIG_ERROR_MAX] = "";
-	struct vgpu *vgpu = find(daemon, request, text);
+	struct vgpu *vgpu = find_vgpu(daemon, request, text);
 	struct config_vgpu config;
 	int result;
 
 	if (!vgpu)
-		return answer(-ENOENT, text, status);
+		return answer_change(-ENOENT, text, status);
 	config = *vgpu->config;
 	result = set_keys(&config, request, text);
 	if (!result)
 		result = vgpu_change(vgpu, &config, text);
-	return answer(result, text, status);
+	return answer_change(result, text, status);
 }
 
 json_t *command_vgpu_delete(struct daemon *daemon, const json_t *request, int *status)
 {
 	char text[CONFIG_ERROR_MAX] = "";
-	struct vgpu *vgpu = find(daemon, request, text);
+	struct vgpu *vgpu = find_vgpu(daemon, request, text);
 	int result;
 
 	if (!vgpu)
-		return answer(-ENOENT, text, status);
+		return answer_change(-ENOENT, text, status);
 	result = vgpu_delete(vgpu, json_is_true(json_object_get(request, "force")), text);
-	return answer(result, text, status);
+	return answer_change(result, text, status);
 }
 
 /* One key of the device; "POLICY.SETTING" is one of [policy POLICY]. */
@@ -132,6 +132,7 @@ json_t *command_device_set(struct daemon *daemon, const json_t *request, int *st
 	const json_t *keys = json_object_get(request, "keys"), *value;
 	char text[CONFIG_ERROR_MAX] = "";
 	struct config tried;
+	struct device *device;
 	const char *key;
 	int result = 0;
 
@@ -152,9 +153,10 @@ json_t *command_device_set(struct daemon *daemon, const json_t *request, int *st
 		}
 	}
 	config_finish(&tried);
-	if (!result)
-		grants_configure(daemon);
-	return answer(result, text, status);
+	list_for_each (device, &daemon->devices, link)
+		if (!result)
+			grants_configure(device);
+	return answer_change(result, text, status);
 }
 
 /* ---- sessions ---- */

@@ -30,65 +30,74 @@ static int on_message(struct connection *connection, const struct control_header
 	size_t fd_count);
 static void on_closed(struct connection *connection, int error);
 
+/* No message from here brings any descriptors. */
 static const struct connection_ops client_connection_ops = {
 	.message = on_message,
 	.closed = on_closed,
 };
 
-struct client *client_waiting(struct daemon *daemon)
+/* Of those that are not `passed` in this round: the first of the user that was given a worker least lately. */
+static struct client *next_waiting(struct device *device, uint64_t round)
 {
-	struct client *client;
+	struct client *client, *next = NULL;
 
-	list_for_each (client, &daemon->clients, link)
-		if (client->waiting)
-			return client;
-	return NULL;
+	list_for_each (client, &device->daemon->waiting, waiting)
+		if (client->vgpu->device == device && (!round || client->passed != round) &&
+			(!next || client->connection->user->given < next->connection->user->given))
+			next = client;
+	return next;
 }
 
-unsigned client_waiting_count(const struct daemon *daemon, const struct vgpu *vgpu)
+struct client *client_waiting(struct device *device)
+{
+	return next_waiting(device, 0);
+}
+
+unsigned client_waiting_count(const struct device *device, const struct vgpu *vgpu)
 {
 	const struct client *client;
 	unsigned count = 0;
 
-	list_for_each (client, &daemon->clients, link)
-		count += client->waiting && (!vgpu || client->vgpu == vgpu);
+	list_for_each (client, &device->daemon->waiting, waiting)
+		count += vgpu ? client->vgpu == vgpu : client->vgpu->device == device;
 	return count;
 }
 
-void clients_serve(struct daemon *daemon)
+void client_waits_no_more(struct client *client)
 {
-	struct client *client, *after;
+	if (list_empty(&client->waiting))
+		return;
+	list_remove(&client->waiting);
+	client->connection->user->waiting--;
+}
+
+void clients_serve(struct device *device)
+{
+	static uint64_t rounds;
+	struct client *client;
 	struct worker *worker;
 
-	list_for_each_safe (client, after, &daemon->clients, link)
-		if (client->waiting && (worker = workers_take_warm(daemon)))
-			session_begin(client, worker);
-	if (client_waiting(daemon))
-		workers_adjust(daemon);
-}
-
-static unsigned connections_of(struct daemon *daemon, uid_t uid)
-{
-	const struct client *client;
-	unsigned count = 0;
-
-	list_for_each (client, &daemon->clients, link)
-		count += client->connection->uid == uid;
-	return count;
+	rounds++;
+	while ((client = next_waiting(device, rounds)) && (worker = workers_take_warm(device))) {
+		client->passed = rounds; /* it may have to wait on for room */
+		session_begin(client, worker);
+	}
+	if (client)
+		workers_adjust(device);
 }
 
 static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 {
 	struct client *client = container_of(deadline, struct client, deadline);
 
-	if (!client->waiting) {
+	if (list_empty(&client->waiting)) {
 		complain("pid %d connected to %s and said nothing", (int)client->connection->pid,
 			client->vgpu->config->name);
 		client_destroy(client);
 		return;
 	}
-	if (!workers_take_warm(client->daemon) &&
-		memory_room(&client->daemon->device.memory) < client->daemon->device.overhead_bytes)
+	if (!workers_take_warm(client->vgpu->device) &&
+		memory_room(&client->vgpu->device->memory) < client->vgpu->device->overhead_bytes)
 		client_refuse(client, -ENOMEM,
 			"the device had no memory for another context for %llu s: those who hold it use it; "
 			"'gdev status' shows them",
@@ -102,31 +111,52 @@ static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 	client_destroy(client);
 }
 
+/* A worker that its client has taken over could open sessions as the workers' user, which no limit of the client's user
+ * counts. Whoever may come holds a descriptor. */
+static bool may_come(const struct client *client)
+{
+	const struct connection *connection = client->connection;
+	struct user *user = connection->user;
+
+	if (workers_include(client->daemon, connection->pid, connection->uid)) {
+		complain(
+			"pid %d (uid %u) is a worker, or of the workers' user, and may not be a client of %s",
+			(int)connection->pid, (unsigned)connection->uid,
+			client->vgpu ? client->vgpu->config->name : "gdevd");
+		return false;
+	}
+	if (user->connections < CONNECTIONS_A_UID && user_hold(user, 1))
+		return true;
+	complain("uid %u has %u connections, and %zu descriptors of gdevd's; another is refused",
+		(unsigned)user->uid, user->connections, user->descriptors);
+	return false;
+}
+
 void client_accept(struct daemon *daemon, int fd, struct vgpu *vgpu)
 {
 	struct client *client = calloc(1, sizeof *client);
 
 	if (!client) {
-		close(fd);
+		porters_close_of_peer(&daemon->users, fd);
 		return;
 	}
 	client->daemon = daemon;
 	client->vgpu = vgpu;
 	client->peer = -1;
+	list_init(&client->waiting);
 	deadline_init(&client->deadline, on_deadline);
-	if (connection_create(
-		    &daemon->loop, fd, &client_connection_ops, client, &client->connection)) {
+	if (connection_create_client(&daemon->loop, fd, &client_connection_ops, client,
+		    &daemon->users, vgpu ? ERRAND_OPEN : ERRAND_ASK, &client->connection)) {
 		free(client);
 		return;
 	}
-	if (connections_of(daemon, client->connection->uid) >= CONNECTIONS_A_UID) {
-		complain("uid %u has %d connections; another is refused",
-			(unsigned)client->connection->uid, CONNECTIONS_A_UID);
+	if (!may_come(client)) {
 		connection_destroy(client->connection);
 		free(client);
 		return;
 	}
 	list_append(&daemon->clients, &client->link);
+	client->connection->user->connections++;
 	daemon->client_count++;
 	daemon->visited = true;
 	if (vgpu)
@@ -140,7 +170,10 @@ void client_destroy(struct client *client)
 	struct session *session = client->session;
 
 	list_remove(&client->link);
+	client_waits_no_more(client);
 	trace_client_finish(client);
+	client->connection->user->connections--;
+	user_release(client->connection->user, 1);
 	daemon->client_count--;
 	deadline_cancel(&client->deadline);
 	if (client->peer >= 0)
@@ -164,7 +197,8 @@ void client_refuse(struct client *client, int status, const char *format, ...)
 	va_end(args);
 	if (client->peer >= 0)
 		close(steal_fd(&client->peer));
-	client->waiting = false;
+	client_waits_no_more(client);
+	client->describing = false;
 	connection_send(client->connection, &message, NULL, 0);
 	if (++client->refusals > REFUSALS_MAX)
 		connection_drop(client->connection, -ETOOMANYREFS);
@@ -173,21 +207,53 @@ void client_refuse(struct client *client, int status, const char *format, ...)
 		&client->daemon->deadlines, &client->deadline, clock_now_ns() + HELLO_TIMEOUT_NS);
 }
 
+static void describe(struct client *client)
+{
+	const struct device *device = client->vgpu->device;
+	struct control_description message = {
+		.memory_bytes = memory_total(&client->vgpu->memory),
+	};
+
+	control_fill(&message, CONTROL_DESCRIPTION, client->serial);
+	strcpy(message.vgpu, client->vgpu->config->name);
+	memcpy(message.device_name, device->name, sizeof message.device_name);
+	memcpy(message.device_uuid, device->uuid, sizeof message.device_uuid);
+	memcpy(message.properties, device->properties, sizeof message.properties);
+	client_waits_no_more(client);
+	client->describing = false;
+	connection_send(client->connection, &message, NULL, 0);
+	deadline_set(
+		&client->daemon->deadlines, &client->deadline, clock_now_ns() + HELLO_TIMEOUT_NS);
+}
+
+void clients_describe(struct device *device)
+{
+	struct client *client, *after;
+
+	list_for_each_safe (client, after, &device->daemon->waiting, waiting)
+		if (client->describing && client->vgpu->device == device)
+			describe(client);
+}
+
 void client_wait(struct client *client)
 {
 	struct daemon *daemon = client->daemon;
-	struct worker *worker = workers_take_warm(daemon);
+	struct device *device = client->vgpu->device;
+	struct worker *worker = workers_take_warm(device);
 
-	if (!worker && daemon->workers.hopeless) {
+	if (!worker && device->workers.hopeless) {
 		client_refuse(client, -GDEV_E_DEVICE_LOST,
 			"the workers of device \"%s\" die when they start; the log of gdevd says why",
-			daemon->config.device);
+			device->served->name);
 		return;
 	}
-	client->waiting = true;
+	if (list_empty(&client->waiting)) {
+		list_append(&daemon->waiting, &client->waiting);
+		client->connection->user->waiting++;
+	}
 	deadline_set(&daemon->deadlines, &client->deadline, clock_now_ns() + WORKER_TIMEOUT_NS);
 	if (!worker)
-		workers_adjust(daemon);
+		workers_adjust(device);
 	else
 		session_begin(client, worker);
 }
@@ -215,10 +281,11 @@ static int check_hello(struct client *client, const struct control_hello *hello,
 static int on_hello(struct client *client, const struct control_hello *hello)
 {
 	struct daemon *daemon = client->daemon;
+	const struct user *user = client->connection->user;
 	const char *text;
 	int status;
 
-	if (client->session || client->waiting)
+	if (client->session || !list_empty(&client->waiting))
 		return -EPROTO;
 	client->serial = hello->header.serial;
 	client->hello = *hello;
@@ -227,14 +294,28 @@ static int on_hello(struct client *client, const struct control_hello *hello)
 		client_refuse(client, status, "%s", text);
 		return 0;
 	}
-	if (session_count_uid(daemon, client->connection->uid) >= daemon->config.sessions_per_uid) {
+	if (user->sessions + user->waiting >= daemon->config.sessions_per_uid) {
 		client_refuse(client, -EUSERS,
 			"uid %u has %u sessions, which is all it may have (sessions_per_user in gdev.conf)",
-			(unsigned)client->connection->uid,
-			(unsigned)daemon->config.sessions_per_uid);
+			(unsigned)user->uid, (unsigned)daemon->config.sessions_per_uid);
 		return 0;
 	}
 	client->tries = 0;
+	client_wait(client);
+	return 0;
+}
+
+/* Takes no worker; one has to start only where none ever was ready. */
+static int on_describe(struct client *client, const struct control_header *message)
+{
+	if (client->session || !list_empty(&client->waiting))
+		return -EPROTO;
+	client->serial = message->serial;
+	if (client->vgpu->device->known) {
+		describe(client);
+		return 0;
+	}
+	client->describing = true;
 	client_wait(client);
 	return 0;
 }
@@ -244,11 +325,13 @@ static int on_message(struct connection *connection, const struct control_header
 {
 	struct client *client = connection->owner;
 
-	if (fd_count)
-		return -EPROTO; /* no message from here carries any */
 	if (client->vgpu && message->type == CONTROL_HELLO)
 		return on_hello(client, (const struct control_hello *)message);
+	if (client->vgpu && message->type == CONTROL_DESCRIBE)
+		return on_describe(client, message);
 	if (!client->vgpu && message->type == CONTROL_ADMIN) {
+		if (message->length > sizeof *message + CONTROL_ADMIN_BYTES_MAX)
+			return -EMSGSIZE;
 		admin_request(client->daemon, connection, message);
 		return 0;
 	}

@@ -34,9 +34,11 @@ struct key {
 #define FIELD(type, member) offsetof(struct type, member), sizeof(((struct type *)0)->member)
 
 static const struct key daemon_keys[] = {
-	{"device", config_value_text, FIELD(config, device)},
+	{"devices", config_value_devices, FIELD(config, served)},
+	{"device", config_value_devices, FIELD(config, served)}, /* the same */
 	{"device_memory", config_value_device_memory, FIELD(config, device_memory)},
 	{"host_memory", config_value_size, FIELD(config, host_memory)},
+	{"worker_memory", config_value_size, FIELD(config, worker_memory)},
 	{"host_swap", config_value_size, FIELD(config, host_swap)},
 	{"file_swap", config_value_size, FIELD(config, file_swap)},
 	{"swap_directory", config_value_text, FIELD(config, swap_directory)},
@@ -50,6 +52,7 @@ static const struct key daemon_keys[] = {
 	{"context_memory", config_value_size, FIELD(config, context_memory)},
 	{"worker_user", config_value_text, FIELD(config, worker_user)},
 	{"sessions_per_user", config_value_count, FIELD(config, sessions_per_uid)},
+	{"shared_per_user", config_value_shared, FIELD(config, shared_per_uid)},
 	{"cache_size", config_value_size, FIELD(config, cache_bytes)},
 	{"quantum", config_value_quantum, FIELD(config, quantum_ns)},
 	{"policy", config_value_policy, FIELD(config, policy)},
@@ -60,10 +63,12 @@ static const struct key daemon_keys[] = {
 };
 
 static const struct key vgpu_keys[] = {
+	{"device", config_value_text, FIELD(config_vgpu, device)},
 	{"owner", config_value_user, FIELD(config_vgpu, owner)},
 	{"group", config_value_group, FIELD(config_vgpu, group)},
 	{"mode", config_value_mode, FIELD(config_vgpu, mode)},
 	{"memory", config_value_size, FIELD(config_vgpu, memory_bytes)},
+	{"shared", config_value_shared, FIELD(config_vgpu, shared_bytes)},
 	{"time_limit_ms", config_value_ms, FIELD(config_vgpu, time_limit_ms)},
 	{"compute", config_value_percent, FIELD(config_vgpu, compute_pct)},
 	{"copy", config_value_percent, FIELD(config_vgpu, copy_pct)},
@@ -113,6 +118,25 @@ static bool vgpu_name_valid(const char *name)
 	return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == length;
 }
 
+const struct config_served_device *config_vgpu_device(
+	const struct config *config, const struct config_vgpu *vgpu)
+{
+	const struct config_served *served = &config->served;
+	unsigned index = 0;
+	char end;
+
+	if (!*vgpu->device) {
+		if (sscanf(vgpu->name, CONFIG_DEFAULT_VGPU "%c", &index, &end) != 1 ||
+			index >= served->count)
+			index = 0;
+		return &served->devices[index];
+	}
+	for (unsigned i = 0; i < served->count; i++)
+		if (!strcmp(served->devices[i].name, vgpu->device))
+			return &served->devices[i];
+	return NULL;
+}
+
 struct config_vgpu *config_vgpu_find(const struct config *config, const char *name)
 {
 	struct config_vgpu *vgpu;
@@ -144,6 +168,7 @@ int config_vgpu_create(const char *name, struct config_vgpu **vgpu, char *error)
 	created->owner = geteuid();
 	created->group = getegid();
 	created->mode = 0666;
+	created->shared_bytes = UINT64_MAX;
 	*vgpu = created;
 	return 0;
 }
@@ -391,14 +416,14 @@ int config_set(struct config *config, const char *key, const char *value, char *
 void config_init(struct config *config)
 {
 	*config = (struct config){
-		.device = "auto",
 		.host_swap = UINT64_MAX,
 		.swap_reserve_pct = 10,
 		.warm_workers = 2,
 		.max_workers = 256,
-		.worker_idle_ns = 10 * NS_PER_S,
+		.worker_idle_ns = 60 * NS_PER_S,
 		.retire_after_ns = 300 * NS_PER_S,
 		.sessions_per_uid = 128,
+		.shared_per_uid = UINT64_MAX,
 		.cache_bytes = 1ull << 30,
 		.policy = "fair",
 		.worker_user = "gdev",
@@ -415,18 +440,38 @@ static bool nvidia_is_there(void)
 	return !access("/dev/nvidiactl", F_OK) || !access("/dev/dxg", F_OK);
 }
 
+static bool has_vgpu(const struct config *config, const struct config_served_device *device)
+{
+	const struct config_vgpu *vgpu;
+
+	list_for_each (vgpu, &config->vgpus, link)
+		if (config_vgpu_device(config, vgpu) == device)
+			return true;
+	return false;
+}
+
+static int add_default(struct config *config, unsigned index)
+{
+	char name[CONTROL_NAME_MAX], error[CONFIG_ERROR_MAX];
+	struct config_vgpu *vgpu;
+
+	snprintf(name, sizeof name, CONFIG_DEFAULT_VGPU, index);
+	if (config_vgpu_find(config, name) || config_vgpu_create(name, &vgpu, error))
+		return -ENOMEM;
+	list_append(&config->vgpus, &vgpu->link);
+	return 0;
+}
+
 int config_finish_defaults(struct config *config)
 {
 	char error[CONFIG_ERROR_MAX];
-	struct config_vgpu *vgpu;
 
-	if (list_empty(&config->vgpus)) {
-		if (config_vgpu_create(CONFIG_DEFAULT_VGPU, &vgpu, error))
+	if (!config->served.count &&
+		config_set(config, "devices", nvidia_is_there() ? "cuda:all" : "cpu", error))
+		return -ENODEV;
+	for (unsigned i = 0; i < config->served.count; i++)
+		if (!has_vgpu(config, &config->served.devices[i]) && add_default(config, i))
 			return -ENOMEM;
-		list_append(&config->vgpus, &vgpu->link);
-	}
-	if (!strcmp(config->device, "auto"))
-		strcpy(config->device, nvidia_is_there() ? "cuda:0" : "cpu");
 	if (config->max_workers == 0)
 		config->max_workers = 1;
 	if (config->warm_workers > config->max_workers)

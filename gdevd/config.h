@@ -15,16 +15,18 @@
 #include "base/log.h"
 #include "proto/control.h"
 
-#define CONFIG_DEFAULT_VGPU "gdev0"
+#define CONFIG_DEFAULT_VGPU "gdev%u" /* of a device that has no other */
 #define CONFIG_ERROR_MAX 512
 
 struct config_vgpu {
 	struct list link;
 	char name[CONTROL_NAME_MAX];
+	char device[32]; /* "": gdevN is the N-th device's, any other the first one's */
 	uid_t owner;
 	gid_t group;
 	mode_t mode;                    /* of its socket */
 	uint64_t memory_bytes;          /* 0: what the device has */
+	uint64_t shared_bytes;          /* of segments; UINT64_MAX: as its memory */
 	uint64_t time_limit_ms;         /* of a kernel; 0: none */
 	uint64_t compute_pct, copy_pct; /* 0: a part of what the others leave */
 	char policy[32];                /* among its contexts; "": as the device's */
@@ -47,10 +49,23 @@ struct config_device {
 	uint64_t inline_bytes, chunk_bytes, copy_threads;
 };
 
+#define CONFIG_DEVICES_MAX 64
+
+/* The devices that gdevd serves. */
+struct config_served {
+	unsigned count; /* 0: what the machine has, until config_finish_defaults() */
+	struct config_served_device {
+		char name[32];        /* "cpu", "cuda:0"; no two have the same */
+		char backend[32];     /* what its workers are told */
+		unsigned part, parts; /* of what the backend has */
+	} devices[CONFIG_DEVICES_MAX];
+};
+
 struct config {
-	char device[32];        /* "cpu", "null", "cuda:0"; "auto" until config_finish_defaults() */
+	struct config_served served;
 	uint64_t device_memory; /* bytes; 0: the device's default */
 	uint64_t host_memory;   /* page-locked, of a session; 0: half of the machine's */
+	uint64_t worker_memory; /* a worker's own; 0: a quarter of the machine's, 4 GiB at least */
 	uint64_t
 		host_swap; /* for objects that are not on the device; UINT64_MAX: half of the machine's */
 	uint64_t file_swap;        /* the same in files, when that is used up; 0: none */
@@ -64,10 +79,11 @@ struct config {
 		retire_after_ns; /* an idle session gives its context back after this; UINT64_MAX: never */
 	uint64_t context_memory; /* software GPU: what a context is said to take of its memory */
 	uint64_t sessions_per_uid;
-	uint64_t cache_bytes; /* per uid */
-	uint64_t quantum_ns;  /* 0: the device's default */
-	char policy[32];      /* among virtual GPUs */
-	bool one_queue;       /* SDQ: one for all resources; else MRQ, one a resource */
+	uint64_t shared_per_uid; /* bytes of segments; UINT64_MAX: half of the device's memory */
+	uint64_t cache_bytes;    /* per uid */
+	uint64_t quantum_ns;     /* 0: the device's default */
+	char policy[32];         /* among virtual GPUs */
+	bool one_queue;          /* SDQ: one for all resources; else MRQ, one a resource */
 	char worker_user[64];
 	struct config_address { /* where metrics are served over TCP; port 0: nowhere */
 		char host[46];
@@ -102,13 +118,16 @@ int config_set_policy(
 /* A new virtual GPU with the defaults, in no list yet. -EINVAL: that is no name, and a sentence in
  * `error` says what is one; -ENOMEM. */
 int config_vgpu_create(const char *name, struct config_vgpu **vgpu, char *error);
+/* Which of the devices it is a part of; NULL: this gdevd does not serve that. */
+const struct config_served_device *config_vgpu_device(
+	const struct config *config, const struct config_vgpu *vgpu);
 /* NULL: there is none of that name. */
 struct config_vgpu *config_vgpu_find(const struct config *config, const char *name);
 
 /* What [device NAME] says; all 0 when there is no such section. */
 struct config_device config_device_of(const struct config *config, const char *name);
 
-/* Adds the default virtual GPU when the file has none, and chooses the device. */
+/* Chooses the devices, and adds a default virtual GPU for each that has none. */
 int config_finish_defaults(struct config *config);
 
 /* "512M", "4G", "2 TiB", "4096": bytes; powers of two. -EINVAL, -ERANGE. */

@@ -15,7 +15,7 @@ static char *stop(struct config_lines *lines, int error, const char *reason)
 	return NULL;
 }
 
-/* The line's section goes to who wants to know; libinih reads it again. */
+/* If somebody wants to know of sections, the line's is told; libinih reads it again. */
 static int tell_section(struct config_lines *lines, char *line)
 {
 	char *name = line + strspn(line, " \t") + 1, *end = strchr(name, ']');

@@ -16,7 +16,7 @@ struct config_lines {
 	int number;         /* of the last line */
 	int error;          /* what stopped the reading, or 0 */
 	const char *reason; /* and why; NULL: section() has said it */
-	char *line;         /* for getline(): freed by who made this */
+	char *line;         /* for getline(): freed by the owner of this struct */
 	size_t room;
 };
 

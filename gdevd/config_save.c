@@ -33,8 +33,12 @@ int config_save_made(const struct config *config, const char *path)
 			(unsigned)vgpu->owner, (unsigned)vgpu->group, (unsigned)vgpu->mode);
 		fprintf(file, "priority = %lld\nstrict = %s\n", (long long)vgpu->priority,
 			vgpu->strict ? "yes" : "no");
+		if (*vgpu->device)
+			fprintf(file, "device = %s\n", vgpu->device);
 		if (vgpu->memory_bytes)
 			fprintf(file, "memory = %llu\n", (unsigned long long)vgpu->memory_bytes);
+		if (vgpu->shared_bytes != UINT64_MAX)
+			fprintf(file, "shared = %llu\n", (unsigned long long)vgpu->shared_bytes);
 		if (vgpu->time_limit_ms)
 			fprintf(file, "time_limit_ms = %llu\n",
 				(unsigned long long)vgpu->time_limit_ms);

@@ -6,12 +6,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <glob.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -104,6 +106,101 @@ int config_value_size(void *field, size_t size, const char *text, const char **w
 {
 	*wanted = "a size such as 512M or 4G";
 	return config_parse_size(text, field);
+}
+
+/* How many of them the machine has; programs in it know them as cuda:0 to one less. */
+static unsigned count_nvidia(void)
+{
+	glob_t found;
+	unsigned count = 0;
+
+	if (!glob("/dev/nvidia[0-9]*", 0, NULL, &found)) {
+		count = (unsigned)found.gl_pathc;
+		globfree(&found);
+	}
+	/* Under WSL there is one file for all. */
+	return count || access("/dev/dxg", F_OK) ? count : 1;
+}
+
+static int add_device(struct config_served *served, const char *name, const char *backend,
+	unsigned part, unsigned parts)
+{
+	struct config_served_device *device = &served->devices[served->count];
+
+	if (served->count == CONFIG_DEVICES_MAX || strlen(name) >= sizeof device->name ||
+		strlen(backend) >= sizeof device->backend)
+		return -EINVAL;
+	for (unsigned i = 0; i < served->count; i++)
+		if (!strcmp(served->devices[i].name, name))
+			return -EEXIST;
+	strcpy(device->name, name);
+	strcpy(device->backend, backend);
+	device->part = part;
+	device->parts = parts;
+	served->count++;
+	return 0;
+}
+
+/* KIND:0 and so on. `parts`: each is a part of the backend KIND; else it is the backend of that name. */
+static int add_several(struct config_served *served, const char *kind, unsigned count, bool parts)
+{
+	char name[48];
+	int error = count ? 0 : -ENODEV;
+
+	for (unsigned i = 0; i < count && !error; i++) {
+		snprintf(name, sizeof name, "%.32s:%u", kind, i);
+		error = parts ? add_device(served, name, kind, i, count)
+			      : add_device(served, name, name, 0, 1);
+	}
+	return error;
+}
+
+/* One item of the list: KIND, KIND:INDEX, cuda:all, or cpu:COUNT. */
+static int parse_device(struct config_served *served, char *item)
+{
+	char *suffix = strchr(item, ':');
+	int64_t count;
+
+	if (!strcmp(item, "cuda:all"))
+		return add_several(served, "cuda", count_nvidia(), false);
+	if (!suffix || (strncmp(item, "cpu:", 4) && strncmp(item, "null:", 5)))
+		return *item ? add_device(served, item, item, 0, 1) : -EINVAL;
+	*suffix = '\0';
+	if (config_parse_integer(suffix + 1, 1, CONFIG_DEVICES_MAX, &count))
+		return -EINVAL;
+	return add_several(served, item, (unsigned)count, true);
+}
+
+int config_value_devices(void *field, size_t size, const char *text, const char **wanted)
+{
+	autofree char *copy = strdup(text);
+	autofree struct config_served *served = calloc(1, sizeof *served);
+	char *rest = copy, *item;
+	int error = copy && served ? 0 : -ENOMEM;
+
+	*wanted = "devices with commas between them, each once: cuda:all, cuda:0, cpu, cpu:2 "
+		  "(two, half of the processors each)";
+	if (!strcmp(text, "auto"))
+		rest = NULL;
+	while (!error && (item = strsep(&rest, ","))) {
+		item += strspn(item, " \t");
+		item[strcspn(item, " \t")] = '\0';
+		error = parse_device(served, item);
+	}
+	if (error == -ENODEV)
+		*wanted = "devices that there are: this machine has no /dev/nvidia0";
+	if (!error)
+		memcpy(field, served, sizeof *served);
+	return error;
+}
+
+int config_value_shared(void *field, size_t size, const char *text, const char **wanted)
+{
+	*wanted = "a size such as 512M or 4G, or auto";
+	if (strcmp(text, "auto"))
+		return config_parse_size(text, field);
+	*(uint64_t *)field = UINT64_MAX;
+	return 0;
 }
 
 int config_value_device_memory(void *field, size_t size, const char *text, const char **wanted)

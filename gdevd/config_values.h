@@ -15,6 +15,7 @@ int config_value_address(void *field, size_t size, const char *text, const char 
 int config_value_bool(void *field, size_t size, const char *text, const char **wanted);
 int config_value_chunk(void *field, size_t size, const char *text, const char **wanted);
 int config_value_count(void *field, size_t size, const char *text, const char **wanted);
+int config_value_devices(void *field, size_t size, const char *text, const char **wanted);
 int config_value_device_memory(void *field, size_t size, const char *text, const char **wanted);
 int config_value_group(void *field, size_t size, const char *text, const char **wanted);
 int config_value_inline(void *field, size_t size, const char *text, const char **wanted);
@@ -29,6 +30,7 @@ int config_value_quantum(void *field, size_t size, const char *text, const char 
 int config_value_queues(void *field, size_t size, const char *text, const char **wanted);
 int config_value_reserve(void *field, size_t size, const char *text, const char **wanted);
 int config_value_retire(void *field, size_t size, const char *text, const char **wanted);
+int config_value_shared(void *field, size_t size, const char *text, const char **wanted);
 int config_value_size(void *field, size_t size, const char *text, const char **wanted);
 int config_value_text(void *field, size_t size, const char *text, const char **wanted);
 int config_value_time(void *field, size_t size, const char *text, const char **wanted);

@@ -62,32 +62,42 @@ static void packet_destroy(struct connection *connection, struct packet *packet)
 	connection->queued_bytes -= packet->length;
 	connection->queued_packets--;
 	connection->queued_fds -= packet->fd_count;
+	user_release(connection->payer, packet->fd_count);
 	fd_close_all(packet->fds, packet->fd_count);
 	free(packet);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static void watch(struct connection *connection)
+static void watch_socket(struct connection *connection)
 {
-	int events = UV_READABLE;
+	bool answers = !list_empty(&connection->queue);
+	int events = answers ? UV_WRITABLE : 0;
 
-	if (!list_empty(&connection->queue))
-		events |= UV_WRITABLE;
-	uv_poll_start(&connection->poll, events, on_poll);
+	if (connection->drop_error)
+		events |= UV_READABLE;
+	else if (!porter_request_waits(&connection->porter) &&
+		 (!connection->user || (!answers && !errand_waits(&connection->turn))))
+		events |= UV_READABLE;
+	if (events)
+		uv_poll_start(&connection->poll, events, on_poll);
+	else
+		uv_poll_stop(&connection->poll);
 }
 
-static void die(struct connection *connection, int error)
+static void mark_dead(struct connection *connection, int error)
 {
 	if (connection->dead)
 		return;
 	connection->dead = true;
 	uv_poll_stop(&connection->poll);
-	connection->ops->closed(connection, error);
+	errand_cancel(&connection->turn);
+	porter_request_cancel(&connection->porter);
+	connection->ops->closed(connection, error == -EPIPE || error == -ECONNRESET ? 0 : error);
 }
 
 /* Sends what is queued; -errno when the peer is to be dropped. */
-static int flush(struct connection *connection)
+static int send_queue(struct connection *connection)
 {
 	struct packet *packet;
 
@@ -103,12 +113,13 @@ static int flush(struct connection *connection)
 	return 0;
 }
 
-static int receive_one(struct connection *connection)
+/* From the peer, or from a porter. */
+static int receive_from(struct connection *connection, int socket)
 {
 	static _Alignas(8) char buffer[CONTROL_BYTES_MAX];
 	int fds[FD_PASS_MAX], result;
 	size_t fd_count = FD_PASS_MAX;
-	ssize_t length = fd_receive(connection->fd, buffer, sizeof buffer, fds, &fd_count);
+	ssize_t length = fd_receive(socket, buffer, sizeof buffer, fds, &fd_count);
 
 	if (length < 0)
 		return (int)length;
@@ -127,18 +138,75 @@ static int receive_one(struct connection *connection)
 	return result == -EAGAIN || result == -EPIPE ? -EPROTO : result;
 }
 
+/* The peer's message, which a porter has looked at, or the reason why there is none. */
+static void on_ported(struct porter_request *request, int line)
+{
+	struct connection *connection = container_of(request, struct connection, porter);
+	int error = line < 0 ? line : receive_from(connection, line);
+
+	if (connection->dead)
+		return;
+	if (error == -EPIPE) {
+		complain("pid %d (uid %u) sent descriptors that gdevd does not take",
+			(int)connection->pid, (unsigned)connection->payer->uid);
+		error = -EPROTO;
+	}
+	if (error < 0)
+		mark_dead(connection, error);
+	else
+		watch_socket(connection);
+}
+
+/* 1: a porter receives the next message. 0: it brings no descriptors. */
+static int look(struct connection *connection)
+{
+	_Alignas(8) char begin[CONTROL_BEGIN_BYTES] = {0};
+	struct porter_limits limits = {0};
+	bool descriptors;
+	ssize_t length = fd_peek(connection->fd, begin, sizeof begin, &descriptors);
+
+	if (length < 0)
+		return (int)length;
+	if (!descriptors)
+		return length ? 0 : -EPIPE;
+	if (!connection->ops->brings ||
+		!connection->ops->brings(connection, (struct control_header *)begin, &limits))
+		return -EPROTO;
+	porters_receive(&connection->porter, connection->payer, connection->fd, &limits);
+	watch_socket(connection);
+	return 1;
+}
+
+static int receive_one(struct connection *connection)
+{
+	int error = connection->payer ? look(connection) : 0;
+
+	if (error)
+		return min_of(error, 0);
+	return receive_from(connection, connection->fd);
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct connection *connection = poll->data;
 	int error = status < 0 ? -EPIPE : connection->drop_error;
 
 	if (!error && (events & UV_WRITABLE)) {
-		error = flush(connection);
+		error = send_queue(connection);
 		if (!error && list_empty(&connection->queue))
-			watch(connection);
+			watch_socket(connection);
 	}
-	/* What a peer sent before it went away is still received: BYE is such a message. */
-	for (int i = 0; i < MESSAGES_A_TURN && (events & UV_READABLE) && !connection->dead; i++) {
+	if (connection->user && !error && (events & UV_READABLE)) {
+		errand_add(&connection->turn, connection->user, connection->kind);
+		watch_socket(connection);
+		return;
+	}
+	/* What a worker sent before it went away is still received: BYE is such a message. */
+	if (connection->user)
+		events = 0;
+	for (int i = 0; i < MESSAGES_A_TURN && (events & UV_READABLE) && !connection->dead &&
+			!porter_request_waits(&connection->porter);
+		i++) {
 		int received = receive_one(connection);
 		if (received == -EAGAIN)
 			break;
@@ -148,11 +216,28 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		}
 	}
 	if (error && !connection->dead)
-		die(connection, error == -EPIPE || error == -ECONNRESET ? 0 : error);
+		mark_dead(connection, error);
 }
 
-int connection_create(uv_loop_t *loop, int fd, const struct connection_ops *ops, void *owner,
-	struct connection **result)
+/* It is the user's turn, and this connection's. */
+static void on_turn(struct errand *turn)
+{
+	struct connection *connection = container_of(turn, struct connection, turn);
+	int error = connection->drop_error;
+
+	if (!error)
+		error = connection_has_peer(connection) ? receive_one(connection) : -EPIPE;
+	if (connection->dead)
+		return;
+	if (error < 0 && error != -EAGAIN)
+		mark_dead(connection, error);
+	else
+		watch_socket(connection);
+}
+
+/* Of a stranger, if `users` is given. */
+static int create(uv_loop_t *loop, int fd, const struct connection_ops *ops, void *owner,
+	struct users *users, struct connection **result)
 {
 	struct ucred peer = {0};
 	socklen_t length = sizeof peer;
@@ -173,18 +258,46 @@ int connection_create(uv_loop_t *loop, int fd, const struct connection_ops *ops,
 	connection->gid = peer.gid;
 	connection->poll.data = connection;
 	list_init(&connection->queue);
+	errand_init(&connection->turn, on_turn);
+	porter_request_init(&connection->porter, on_ported);
+	if (users && !(connection->payer = user_get(users, peer.uid)))
+		goto err_free;
 	error = uv_poll_init(loop, &connection->poll, fd); /* makes it non-blocking */
 	if (error)
-		goto err_free;
-	watch(connection);
+		goto err_put;
 	*result = connection;
 	return 0;
 
+err_put:
+	user_put(connection->payer);
 err_free:
 	free(connection);
 err_close:
-	close(fd);
+	users ? porters_close_of_peer(users, fd) : (void)close(fd);
 	return error;
+}
+
+int connection_create(uv_loop_t *loop, int fd, const struct connection_ops *ops, void *owner,
+	struct users *users, struct connection **connection)
+{
+	int error = create(loop, fd, ops, owner, users, connection);
+
+	if (!error)
+		watch_socket(*connection);
+	return error;
+}
+
+int connection_create_client(uv_loop_t *loop, int fd, const struct connection_ops *ops, void *owner,
+	struct users *users, enum errand_kind kind, struct connection **connection)
+{
+	int error = create(loop, fd, ops, owner, users, connection);
+
+	if (error)
+		return error;
+	(*connection)->user = user_ref((*connection)->payer);
+	(*connection)->kind = kind;
+	watch_socket(*connection);
+	return 0;
 }
 
 static void on_close(uv_handle_t *handle)
@@ -200,12 +313,27 @@ void connection_destroy(struct connection *connection)
 		return;
 	connection->dead = connection->destroyed = true;
 	if (!connection->drop_error)
-		flush(connection); /* a last word, if the socket takes it */
+		send_queue(connection); /* a last word, if the socket takes it */
 	list_for_each_safe (packet, after, &connection->queue, link)
 		packet_destroy(connection, packet);
+	errand_cancel(&connection->turn);
+	porter_request_cancel(&connection->porter);
 	uv_close((uv_handle_t *)&connection->poll, on_close);
-	close(connection->fd);
+	if (connection->payer)
+		porters_close(connection->payer, connection->fd);
+	else
+		close(connection->fd);
 	connection->fd = -1;
+	user_put(connection->user);
+	user_put(connection->payer);
+}
+
+void connection_charge_to(struct connection *connection, struct user *user)
+{
+	user_release(connection->payer, connection->queued_fds);
+	user_put(connection->payer);
+	connection->payer = user_ref(user);
+	user_hold_anyway(user, connection->queued_fds);
 }
 
 bool connection_has_peer(const struct connection *connection)
@@ -221,9 +349,24 @@ void connection_drop(struct connection *connection, int error)
 		return;
 	connection->drop_error = error;
 	shutdown(connection->fd, SHUT_RD); /* the loop hears of it, also when nothing can be sent */
+	watch_socket(connection);
 }
 
-static int enqueue(struct connection *connection, const struct control_header *message,
+static int duplicate(struct connection *connection, int fd)
+{
+	int copy;
+
+	if (!user_hold(connection->payer, 1))
+		return -ENOBUFS;
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy >= 0)
+		return copy;
+	copy = -errno;
+	user_release(connection->payer, 1);
+	return copy;
+}
+
+static int queue_packet(struct connection *connection, const struct control_header *message,
 	const int *fds, size_t fd_count)
 {
 	struct packet *packet;
@@ -243,16 +386,15 @@ static int enqueue(struct connection *connection, const struct control_header *m
 	connection->queued_bytes += packet->length;
 	connection->queued_packets++;
 	for (; packet->fd_count < fd_count; packet->fd_count++) {
-		int copy = fcntl(fds[packet->fd_count], F_DUPFD_CLOEXEC, 0);
+		int copy = duplicate(connection, fds[packet->fd_count]);
 		if (copy < 0) {
-			int error = -errno;
 			packet_destroy(connection, packet);
-			return error;
+			return copy;
 		}
 		packet->fds[packet->fd_count] = copy;
 		connection->queued_fds++;
 	}
-	watch(connection);
+	watch_socket(connection);
 	return 0;
 }
 
@@ -267,7 +409,7 @@ void connection_send(
 	if (list_empty(&connection->queue))
 		error = fd_send(connection->fd, message, header->length, fds, fd_count);
 	if (error == -EAGAIN)
-		error = enqueue(connection, header, fds, fd_count);
+		error = queue_packet(connection, header, fds, fd_count);
 	/* A peer that is gone: its end of file is coming through the loop. */
 	if (error && error != -EPIPE && error != -ECONNRESET)
 		connection_drop(connection, error);

@@ -4,6 +4,13 @@
  * messages. The peer may be anybody: every message is checked before its owner sees it, descriptors
  * that nobody took are closed, and a peer that does not read what it is sent is dropped when the bounded
  * queue is full. Nothing here ever blocks.
+ *
+ * A stranger's message is looked at before it is received. If descriptors come with it, and its type may bring some, a
+ * porter receives it (porters.h), and nothing more is received meanwhile; if its type brings none, the peer is dropped.
+ * A porter also closes the socket of a stranger that has left descriptors unread.
+ *
+ * A worker's messages are received when they come. A client's wait until it is its user's turn (users.h), and until it has
+ * read the answers to those before; what it asked before it hung up is not looked at.
  */
 #ifndef GDEV_GDEVD_CONNECTION_H
 #define GDEV_GDEVD_CONNECTION_H
@@ -15,9 +22,12 @@
 #include <uv.h>
 
 #include "base/list.h"
+#include "gdevd/users.h"
 #include "proto/control.h"
 
 struct connection;
+
+#define CONTROL_BEGIN_BYTES sizeof(struct control_shm)
 
 struct connection_ops {
 	/* Required. A message whose length and type fit each other. The handler takes a descriptor by
@@ -28,6 +38,10 @@ struct connection_ops {
 	/* Required. The peer is gone, or was dropped (error < 0). The owner destroys the connection,
 	 * before it returns or later. */
 	void (*closed)(struct connection *connection, int error);
+	/* What a message that begins so may bring, of a stranger: `begin` has CONTROL_BEGIN_BYTES, with zeros behind a
+	 * shorter message, and nothing of it has been checked. False, or NULL: no descriptors. */
+	bool (*brings)(struct connection *connection, const struct control_header *begin,
+		struct porter_limits *limits);
 };
 
 struct connection {
@@ -35,7 +49,13 @@ struct connection {
 	int fd;
 	const struct connection_ops *ops;
 	void *owner;
-	struct list queue; /* struct packet, to be sent */
+	struct user *user; /* NULL: a worker's */
+	/* Of the descriptors in the queue, and of what the peer does; NULL: gdevd itself, for a worker that no client has had. */
+	struct user *payer;
+	enum errand_kind kind;
+	struct porter_request porter; /* waits, while a porter has the socket */
+	struct errand turn;           /* waits, while there is something to be received */
+	struct list queue;            /* struct packet, to be sent */
 	size_t queued_bytes, queued_packets, queued_fds;
 	bool dead;      /* nothing is received or sent any more */
 	bool destroyed; /* freed when libuv lets go */
@@ -46,10 +66,16 @@ struct connection {
 	gid_t gid;
 };
 
-/* Takes `fd` over, also on failure. */
+/* A worker's; `users` NULL: of one that no client has had. Takes `fd` over, also on failure. */
 int connection_create(uv_loop_t *loop, int fd, const struct connection_ops *ops, void *owner,
-	struct connection **connection);
+	struct users *users, struct connection **connection);
+/* A client's: its messages are errands of its user. */
+int connection_create_client(uv_loop_t *loop, int fd, const struct connection_ops *ops, void *owner,
+	struct users *users, enum errand_kind kind, struct connection **connection);
 void connection_destroy(struct connection *connection);
+
+/* From now on the descriptors that wait to be sent, and what the peer does, are that user's. */
+void connection_charge_to(struct connection *connection, struct user *user);
 
 /* Whether the peer has not closed its end; also of one that is dropped. */
 bool connection_has_peer(const struct connection *connection);

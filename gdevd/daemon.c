@@ -14,36 +14,57 @@
 
 #define IDS_A_TIME 1024
 
-void daemon_init(struct daemon *daemon)
+int daemon_init(struct daemon *daemon)
 {
-	daemon->lock = daemon->ids = daemon->cache.dir = daemon->ledger.fd = -1;
+	int error;
+
+	daemon->lock = daemon->ids = daemon->cache.dir = -1;
+	daemon->ledgers.sessions.fd = daemon->ledgers.segments.fd = daemon->ledgers.attachments.fd =
+		-1;
 	list_init(&daemon->vgpus);
 	list_init(&daemon->sessions);
 	list_init(&daemon->clients);
+	list_init(&daemon->waiting);
 	list_init(&daemon->watches_unclaimed);
-	list_init(&daemon->lacking);
-	list_init(&daemon->workers.all);
+	list_init(&daemon->devices);
+	list_init(&daemon->workers);
 	list_init(&daemon->cache.users);
 	config_init(&daemon->config);
 	uv_loop_init(&daemon->loop);
-	deadlines_init(&daemon->deadlines, &daemon->loop);
+	error = deadlines_init(&daemon->deadlines, &daemon->loop);
 	uv_idle_init(&daemon->loop, &daemon->eager);
-	daemon->device.turning.fd = daemon->early.epoll_fd = daemon->early.timer_fd = -1;
-	retire_init(daemon);
+	users_init(&daemon->users, &daemon->loop, &daemon->deadlines);
+	return error;
 }
 
-/* Ids are taken in lots, and a lot is written down before it is used: who starts next goes on after it. */
+/* Ids are counted, and the count does not end where the ids do. They are taken in lots, and a lot is written down
+ * before it is used: the next gdevd goes on after it. */
 static void go_on_after_last(struct daemon *daemon)
 {
 	char text[24] = "";
 
 	if (!daemon->next_id && pread(daemon->ids, text, sizeof text - 1, 0) > 0)
 		daemon->next_id = daemon->ids_end = strtoull(text, NULL, 10);
-	if (!daemon->next_id || daemon->next_id > UINT32_MAX - 2 * IDS_A_TIME)
+	if (!daemon->next_id)
 		daemon->next_id = daemon->ids_end = 1;
 }
 
-uint32_t daemon_new_id(struct daemon *daemon)
+/* Whether a session or a segment has the id of the last time round. */
+static bool is_used(struct daemon *daemon, uint32_t id)
+{
+	const struct shm_segment *segment;
+	const struct vgpu *vgpu;
+
+	if (session_find(daemon, id))
+		return true;
+	list_for_each (vgpu, &daemon->vgpus, link)
+		list_for_each (segment, &vgpu->shm.segments, link)
+			if (segment->id == id)
+				return true;
+	return false;
+}
+
+static uint32_t next_id(struct daemon *daemon)
 {
 	char text[24];
 
@@ -55,14 +76,16 @@ uint32_t daemon_new_id(struct daemon *daemon)
 			log_warning("session numbers may be used again after a restart: %s",
 				strerror(errno));
 	}
-	return (uint32_t)daemon->next_id++;
+	return (uint32_t)((daemon->next_id++ - 1) % UINT32_MAX) + 1;
 }
 
-bool daemon_knows_id(struct daemon *daemon, uint32_t id)
+uint32_t daemon_new_id(struct daemon *daemon)
 {
-	if (!daemon->next_id)
-		go_on_after_last(daemon);
-	return id && id < daemon->next_id;
+	uint32_t id = next_id(daemon);
+
+	while (daemon->next_id > UINT32_MAX && is_used(daemon, id))
+		id = next_id(daemon);
+	return id;
 }
 
 void daemon_stop(struct daemon *daemon)
@@ -75,7 +98,7 @@ void daemon_stop(struct daemon *daemon)
 	server_stop();
 	/* Sessions first lose their clients' connections here, and nothing else: the workers go on. */
 	list_for_each_safe (client, after, &daemon->clients, link) {
-		if (client->waiting)
+		if (!list_empty(&client->waiting))
 			client_refuse(client, -ESHUTDOWN, "gdevd is stopping; try again");
 		if (client->session)
 			client->session->client = NULL;

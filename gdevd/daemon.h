@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What gdevd knows: its device, virtual GPUs, workers, and sessions, and what its files do for each
+ * What gdevd knows: its devices, virtual GPUs, workers, and sessions, and what its files do for each
  * other. Everything here belongs to the daemon's one thread; there are no locks.
  *
- * Who refers to whom: a session has one worker and one virtual GPU; a worker at most one session. A
+ * Who refers to whom: a device has virtual GPUs and workers, and everything that its sessions contend for: memory,
+ * arbiters, turns. A session has one worker and one virtual GPU, both of one device; a worker at most one session. A
  * session may have a client connection (after a restart of gdevd it has none). A session is ended in two
  * steps: session_end() unpublishes it (no list, key, grant or watch names it any more) and records it
  * in the history; its worker then leaves by itself, or is killed, and returns its memory when it is
@@ -32,14 +33,17 @@
 #include "gdevd/memory/swap.h"
 #include "gdevd/sched/sched.h"
 #include "gdevd/usage.h"
+#include "gdevd/users.h"
 #include "proto/control.h"
 
 #define HISTORY_SESSIONS 64
 #define PROGRAM_NAME_MAX 32
 
 struct vgpu {
-	struct list link;
+	struct list link;      /* daemon.vgpus */
+	struct list by_device; /* device.vgpus */
 	struct daemon *daemon;
+	struct device *device;
 	struct config_vgpu *config; /* in config.vgpus; vgpus.c changes it */
 	struct memory_account memory;
 	struct memory_account swap[SWAP_POOLS]; /* that its objects take */
@@ -49,18 +53,45 @@ struct vgpu {
 	unsigned sessions;
 };
 
-/* The one device so far. Its facts come with the first worker that is ready. */
+/* The pool of a device's workers. */
+struct workers {
+	struct list all; /* struct worker.by_device, oldest first */
+	unsigned total, starting, warm, carrying;
+	unsigned
+		missed; /* so many clients waited at once, lately: the pool has twice as many more */
+	struct deadline retire, retry;
+	unsigned failures; /* starts that failed in a row */
+	bool backing_off;  /* until `retry` */
+	bool hopeless;     /* and clients are told so */
+	bool adjusting;    /* workers_adjust() does not nest */
+};
+
+/* A physical GPU. Its facts come with the first worker that is ready. */
 struct device {
+	struct list link; /* daemon.devices */
+	struct daemon *daemon;
+	const struct config_served_device *served; /* in config.served */
 	char name[64];
 	uint8_t uuid[16];
+	int32_t properties[DEVICE_PROPERTIES];
 	bool known;
+	struct device_timing timing;
+	uint32_t traits;         /* enum device_trait */
 	uint64_t overhead_bytes; /* what a context holds of it: the last one's that was opened */
-	unsigned losses;         /* sessions that it failed under */
+	unsigned losses;         /* sessions that it failed under, */
+	uint64_t lost_ns;        /* and when the warm workers were replaced for it */
+	struct list vgpus;       /* struct vgpu.by_device */
+	struct workers workers;
+	struct list lacking; /* struct worker.lacking */
 	struct memory_account memory;
 	struct residency residency;
+	struct retire retire;
 	struct sched sched[RESOURCES];
 	struct usage usage[RESOURCES];
 	uint64_t last_holder[RESOURCES]; /* session id */
+	struct deadline grants;          /* the arbiters' soonest */
+	struct deadline gone;            /* nobody has left compute lately: session.left_ns */
+	bool turn_begins;                /* of a session: grants.c */
 	struct turning {
 		int fd; /* -1: none */
 		struct turns *page;
@@ -83,12 +114,13 @@ enum worker_state {
 enum { WORKER_FD_SEGMENT, WORKER_FD_STAGING, WORKER_FD_WAKE, WORKER_FD_CLIENT_WAKE, WORKER_FDS };
 
 struct worker {
-	struct list link; /* workers.all */
+	struct list link;      /* daemon.workers */
+	struct list by_device; /* device.workers.all */
 	struct daemon *daemon;
+	struct device *device;
 	enum worker_state state;
 	pid_t pid;
-	uv_process_t process;
-	bool spawned;                  /* `process` is a handle */
+	struct worker_start *start;    /* its process is being started; NULL: it is not any more */
 	bool child;                    /* and its process has not been reaped, */
 	bool killed;                   /* which we have killed */
 	struct connection *connection; /* NULL: gone */
@@ -99,8 +131,8 @@ struct worker {
 	struct worker_swap swapping;
 	struct worker_residency residency;
 	struct worker_retire retire;
-	struct list lacking; /* daemon.lacking, while `lacks` waits for warm workers to go */
-	struct control_memory lacks;
+	struct list lacking; /* device.lacking, while `lacks` waits for warm workers to go */
+	struct control_allocate lacks;
 	struct session *session;
 	struct shm_segment *carries; /* CARRYING; NULL: that is gone */
 	bool restored;               /* served its session before this gdevd started */
@@ -109,20 +141,6 @@ struct worker {
 	uint64_t staging_bytes;
 	char device_name[64];
 	uint8_t device_uuid[16];
-};
-
-struct workers {
-	struct list all; /* oldest first */
-	unsigned total, starting, warm, carrying;
-	struct deadline retire, retry;
-	unsigned failures; /* starts that failed in a row */
-	bool backing_off;  /* until `retry` */
-	bool hopeless;     /* and clients are told so */
-	bool adjusting;    /* workers_adjust() does not nest */
-	unsigned starting_max;
-	char path[PATHS_MAX]; /* of gdev-worker */
-	uid_t uid;            /* what workers become when we are root */
-	gid_t gid;
 };
 
 /* A session and a resource: what it asked for, and has. Where one arbiter has all resources (SDQ),
@@ -141,40 +159,44 @@ struct session_grant {
 struct session {
 	struct list link; /* daemon.sessions */
 	struct daemon *daemon;
+	struct device *device; /* its virtual GPU's and its worker's */
 	uint64_t id;
 	struct vgpu *vgpu;
 	struct worker *worker;
 	struct client *client; /* NULL: not connected to this gdevd */
+	struct user *user;
 	pid_t pid;
 	uid_t uid;
 	gid_t gid;
+	struct groups groups;
+	uint64_t ledger_place; /* 0: none */
 	char program[PROGRAM_NAME_MAX];
 	uint64_t started_ns;
 	uint64_t arena_base, arena_bytes, features;
-	uint64_t trace; /* the token of who asked for it to be traced; 0: nobody */
+	uint64_t trace; /* the token with which its client asked to be traced; 0: it did not */
 	uint32_t version;
-	bool turns;  /* its worker has the page */
-	int wake_fd; /* eventfd with which the client wakes the worker; -1: not kept */
-	bool early;  /* … and watched: early.c */
-	bool comes;  /* … and the last time it asked for compute then, and was let in at once */
-	uint64_t woken_ns; /* when that was; 0: it has asked since */
-	uint64_t left_ns,
-		away_ns;      /* when it left the device to those, and for how long the last time */
-	bool regular;         /* … which was as long as the time before */
-	uint64_t expected_ns; /* so it comes about then; 0: nobody knows */
+	bool turns;       /* its worker has the page */
+	uint64_t left_ns; /* when it last had nothing more for compute */
 	struct sched_entity entities[RESOURCES];
 	struct session_grant grants[RESOURCES];
 	struct usage usage[RESOURCES];
-	int nice;            /* that counts: the better of the next two */
-	int own_nice;        /* of the client's thread that asked last, as the kernel has it */
-	int lent_nice;       /* of sessions that wait for this one; 19: none */
-	unsigned watchers;   /* … how many waits that is */
-	struct list watches; /* asked for by this session: struct watch */
-	unsigned watch_count;
+	int nice;      /* that counts: the better of the next two */
+	int own_nice;  /* of the client's thread that asked last, as the kernel has it */
+	int lent_nice; /* of sessions that wait for this one; 19: none */
+	/* events.c: struct event_pair, with those for which this one waits, and those that wait for this one. */
+	struct list waits_for, waited_for;
+	unsigned watch_count;        /* that this one asked for */
+	bool events_reached;         /* all that it shared, at its end */
 	struct list shm_attachments; /* shm.h */
 	unsigned shm_parked;         /* requests that wait */
-	struct list cache_writes;    /* struct cache_write, of which there are: */
-	unsigned cache_write_count;
+	struct list cache_requests;  /* struct cache_request, of which there are: */
+	unsigned cache_request_count;
+};
+
+/* Sessions that ended before all events that they shared were reached, as a ring. */
+struct unreached {
+	uint64_t sessions[1024];
+	size_t count; /* ever */
 };
 
 /* A session that ended. */
@@ -197,38 +219,39 @@ struct daemon {
 	int lock;                  /* of the runtime directory */
 	int ids;                   /* file of the ids that were given out */
 	uint64_t next_id, ids_end;
-	struct ledger ledger; /* of the sessions, for the next gdevd */
+	struct ledgers { /* for the next gdevd */
+		struct ledger sessions, segments, attachments;
+	} ledgers;
 	struct deadlines deadlines;
-	struct device device;
+	struct list devices;
 	struct list vgpus;
-	struct workers workers;
+	struct list workers; /* of all devices */
+	struct worker_program {
+		char path[PATHS_MAX]; /* of gdev-worker */
+		uid_t uid;            /* what workers become when we are root; else -1 */
+		gid_t gid;
+		char warning[384];     /* of that user, for who looks; "": all is well */
+		unsigned starting_max; /* of a device, at once */
+	} program;
+	struct swap swap;
 	struct list sessions;
 	unsigned session_count;
+	struct users users;
 	struct list clients; /* connections of clients and of administrators: client.c */
+	struct list waiting; /* those that wait for a worker, longest first */
 	unsigned client_count;
 	struct cache cache;
 	struct list watches_unclaimed; /* events.c */
-	struct list lacking;           /* struct worker.lacking */
-	struct deadline grants, restored, lonely;
-	struct retire retire;
+	struct deadline restored, lonely;
 	uv_idle_t eager; /* grants.c: the loop does not sleep, */
 	uint64_t eager_until_ns;
-	struct early {
-		int epoll_fd; /* -1: none */
-		uv_poll_t poll;
-		uint64_t coming;          /* the session for which others are held back; 0: none */
-		uint64_t until_ns;        /* … and for how long: grants_hold_back() */
-		int timer_fd;             /* of the next one that is expected */
-		uint64_t expect_until_ns; /* we do not sleep, as one should come any moment */
-		struct deadline gone;     /* the last that left is not expected any more */
-	} early;
-	bool turn_begins; /* of a session, on the device: grants.c */
 	struct measure {
 		struct deadline tick;
 		struct usage_clock clock;
 		uint64_t seen_ns;   /* used_ns and waited_ns of all resources at the last tick */
 		uint64_t active_ns; /* when that last changed, or somebody looked */
 	} measure;
+	struct unreached unreached;
 	struct ended history[HISTORY_SESSIONS];
 	uint64_t
 		ended_count; /* ever; the newest is history[(ended_count - 1) % HISTORY_SESSIONS] */
@@ -236,14 +259,26 @@ struct daemon {
 
 /* daemon.c */
 /* An empty daemon with the default configuration, and its loop. */
-void daemon_init(struct daemon *daemon);
+int daemon_init(struct daemon *daemon);
 void daemon_stop(struct daemon *daemon);
 /* A client, a session or a connection is gone: a private daemon may leave. */
 void daemon_maybe_leave(struct daemon *daemon);
-/* A number that names a session or a segment, never twice, also across restarts. */
+/* A number that names a session or a segment, and, until 2^32 - 1 were given out, has named nothing before, also across
+ * restarts; after that, nothing that there is. */
 uint32_t daemon_new_id(struct daemon *daemon);
-/* Whether this one, or one before it, may have given that out. */
-bool daemon_knows_id(struct daemon *daemon, uint32_t id);
+
+/* devices.c */
+/* Those of the configuration. */
+int devices_init(struct daemon *daemon);
+void devices_finish(struct daemon *daemon);
+struct device *device_first(const struct daemon *daemon);
+/* Its place among those that are served: below CONFIG_DEVICES_MAX. */
+unsigned device_index(const struct device *device);
+/* The device of a virtual GPU; NULL: this gdevd does not serve it. */
+struct device *device_of_vgpu(const struct daemon *daemon, const struct config_vgpu *config);
+/* So many workers there are, of all devices. */
+unsigned devices_count_workers(const struct daemon *daemon);
+unsigned device_count_sessions(const struct device *device);
 
 /* server.c: sockets that are listened on. */
 int server_start(struct daemon *daemon);
@@ -262,7 +297,9 @@ struct client {
 	struct session *session; /* NULL: none yet */
 	struct control_hello hello;
 	uint32_t serial, version;
-	bool waiting; /* for a worker */
+	struct list waiting; /* daemon.waiting: for a worker, or `describing` */
+	uint64_t passed;     /* the round in which it was its turn for a worker last */
+	bool describing;     /* for what the device is, which the first worker says */
 	bool tracing; /* wants to read traces: of the sessions with the token `trace`, or of all */
 	uint64_t trace;
 	unsigned refusals, tries;
@@ -277,12 +314,15 @@ void client_refuse(struct client *client, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Gives it a warm worker, or lets it wait for one. */
 void client_wait(struct client *client);
-/* The one that waits longest for a worker; NULL: none. */
-struct client *client_waiting(struct daemon *daemon);
+/* The device is known: clients that asked what it is are told. */
+void clients_describe(struct device *device);
+/* Whose turn it is among those that wait for a worker: users take turns. NULL: none waits. */
+struct client *client_waiting(struct device *device);
+void client_waits_no_more(struct client *client);
 /* How many wait, for a worker or for room for its context: of a virtual GPU, or (NULL) of all. */
-unsigned client_waiting_count(const struct daemon *daemon, const struct vgpu *vgpu);
+unsigned client_waiting_count(const struct device *device, const struct vgpu *vgpu);
 /* There may be room for contexts: those that wait for it go on. */
-void clients_serve(struct daemon *daemon);
+void clients_serve(struct device *device);
 
 /* session.c */
 /* The client's HELLO is in order and `worker` is warm: ATTACH, unless others are leaving to make room for the
@@ -290,33 +330,49 @@ void clients_serve(struct daemon *daemon);
 void session_begin(struct client *client, struct worker *worker);
 void session_attached(struct session *session, int status);
 int session_restore(struct worker *worker, const struct control_attach *message);
+/* Tells the next gdevd what is known of it, as it is now. */
+void session_write_down(struct session *session);
+/* In the ledger of sessions: workers that are no more are forgotten; where a session is. 0: there is none. Whose a
+ * worker is, or `other` if nobody knows. */
+void sessions_forget_gone(struct daemon *daemon);
+uid_t session_uid_of_worker(const struct daemon *daemon, pid_t worker, uid_t other);
+uint64_t session_place(const struct daemon *daemon, uint64_t id);
 /* Its client's connection is closed. The worker sees that by itself, and says BYE. */
 void session_client_left(struct session *session);
 void session_end(struct session *session, const char *reason);
 struct session *session_find(struct daemon *daemon, uint64_t id);
-/* Those that wait for a worker counted. */
-unsigned session_count_uid(struct daemon *daemon, uid_t uid);
 
 /* workers.c */
 int workers_init(struct daemon *daemon, const char *path);
+/* What workers become; says what is wrong with the configured user. */
+int workers_choose_user(struct daemon *daemon);
+void workers_init_device(struct device *device);
 /* Spawns or retires: called whenever the numbers change. */
-void workers_adjust(struct daemon *daemon);
-struct worker *workers_take_warm(struct daemon *daemon);
+void workers_adjust(struct device *device);
+struct worker *workers_take_warm(struct device *device);
+/* A child of gdevd's has ended. */
+void workers_reap(struct daemon *daemon);
 void workers_stop(struct daemon *daemon);
 void workers_finish(struct daemon *daemon);
+/* Whether the process is a worker, or of the workers' user: then it may not be a client. */
+bool workers_include(const struct daemon *daemon, pid_t pid, uid_t uid);
 /* A connection to workers.sock; takes the descriptor over. */
 void worker_accept(struct daemon *daemon, int fd);
+/* It works on that device: whom it serves is known. */
+void worker_move(struct worker *worker, struct device *device);
 /* Has no session any more: gets a while to leave, and is killed then. */
 void worker_leave(struct worker *worker);
 /* Has sent READY (dispatch.c), and may be given to a client. */
 void worker_ready(struct worker *worker);
+/* The arena of the client to which it was given is in use in it: it may be given to another. */
+void worker_rejoin(struct worker *worker);
 /* A warm one is given a segment to carry (shm_carry.c), and is warm again, or not needed any more. */
 void worker_carry(struct worker *worker);
 void worker_carried(struct worker *worker);
 /* Kills it at once: what it says makes no sense, or it is late. */
 void worker_kill(struct worker *worker, const char *why);
-/* It is on its way out: what it holds comes, and is waited for. It is killed if it takes long, and not waited for any
- * more if even that takes long. */
+/* Whether it is on its way out: what it holds comes, and is waited for. A worker that takes long is killed, and not
+ * waited for any more if even that takes long. */
 bool worker_is_going(const struct worker *worker);
 /* The device failed under this worker: what the warm ones hold of it is worth nothing either. */
 void workers_device_lost(struct worker *worker);
@@ -325,31 +381,34 @@ const char *worker_state_name(enum worker_state state);
 /* Says BYE to a warm one. */
 void worker_send_away(struct worker *worker);
 
-/* relief.c: warm workers make room for sessions, which wait for them and for those who are going. */
+/* relief.c: warm workers make room for sessions, which wait for them and for workers that are going. */
 /* How many are to be kept warm, by the memory that there is. */
-unsigned relief_pool_size(const struct daemon *daemon);
+unsigned relief_pool_size(const struct device *device);
 /* What the warm ones hold. */
-uint64_t relief_pool_bytes(const struct daemon *daemon);
+uint64_t relief_pool_bytes(const struct device *device);
 /* There is no memory for what the worker asks: true if there will be some soon; then the request is taken
- * up again by worker_wants_memory(). */
-bool relief_wait(struct worker *worker, const struct control_memory *message);
+ * up again by residency_allocate(). */
+bool relief_wait(struct worker *worker, const struct control_allocate *message);
 /* Memory has come back. */
-void relief_serve(struct daemon *daemon);
+void relief_serve(struct device *device);
 
 /* dispatch.c: what workers say. */
-/* Charges and answers a request for memory, or lets it wait. */
-void worker_wants_memory(struct worker *worker, const struct control_memory *message);
 int worker_message(
 	struct worker *worker, const struct control_header *message, int *fds, size_t fd_count);
+/* As struct connection_ops says. */
+bool worker_brings(const struct worker *worker, const struct control_header *begin,
+	struct porter_limits *limits);
 
 /* grants.c */
-int grants_init(struct daemon *daemon);
+int grants_init(struct device *device);
 /* After grants_init(), and before it is in daemon.vgpus: grants_configure() follows. */
 void grants_vgpu_init(struct vgpu *vgpu);
 /* It has no sessions any more. */
 void grants_vgpu_finish(struct vgpu *vgpu);
+/* The device's timing is known. */
+void grants_know_device(struct device *device);
 /* Something of the configuration has changed: shares, priorities, policies, settings, the quantum. */
-void grants_configure(struct daemon *daemon);
+void grants_configure(struct device *device);
 void grants_session_init(struct session *session);
 void grants_session_finish(struct session *session);
 int grants_acquire(struct session *session, const struct control_grant *message);
@@ -357,42 +416,19 @@ int grants_release(struct session *session, const struct control_grant *message)
 /* So much of a resource was used for the session's sake, by another. */
 void grants_charge(struct session *session, unsigned resource, uint64_t used_ns);
 void grants_renice(struct session *session, int nice);
-/* The loop does not sleep for so long. */
-void grants_be_eager(struct daemon *daemon, uint64_t ns);
-/* Whoever has compute, or is handed it, puts nothing more on the device until `until_ns`, or until the session has asked.
- * grants_be_eager() is the caller's. */
-void grants_hold_back(struct session *session, uint64_t until_ns);
-/* The word for one that has the resource: `word`, unless it is held back, or one that goes before it may come. */
-enum worker_revoke grants_word(
-	const struct session *session, unsigned resource, enum worker_revoke word);
-/* Who has compute reads the word for it as it is now. */
-void grants_tell_again(struct daemon *daemon);
+/* What a session for which nobody waits reads in its page while it has the resource. */
+enum worker_revoke grants_unwaited_word(const struct session *session, unsigned resource);
 /* The arbiter of a resource: which of groups and entities counts. */
 unsigned grants_queue(const struct daemon *daemon, unsigned resource);
 /* What a session has used of a resource since it was granted, as its worker says. */
 uint64_t grants_running_ns(const struct session *session, unsigned resource, uint64_t now_ns);
 
 /* turns.c: from holder to holder without a message. */
-#define TURNS_AWAKE_NS (10 * NS_PER_MS) /* so long at most one that is named does not sleep */
-int turns_init(struct daemon *daemon);
-void turns_finish(struct daemon *daemon);
-/* As sched_ops.name: `next` NULL, or who cannot be named: nobody is. */
-bool turns_name(struct daemon *daemon, unsigned resource, const struct session *holder,
+int turns_init(struct device *device);
+void turns_finish(struct device *device);
+/* As sched_ops.name. `next` NULL, or a session that cannot be named: none is. */
+bool turns_name(struct device *device, unsigned resource, const struct session *holder,
 	struct session *next);
-
-/* early.c: waking up together with a worker. */
-int early_init(struct daemon *daemon);
-void early_finish(struct daemon *daemon);
-/* From now on gdevd wakes up when the session's client wakes its worker, until it has once, or early_stop(). */
-void early_begin(struct session *session);
-void early_stop(struct session *session);
-/* Whether one that ranks above this session left not long ago, and may come back at any time. */
-bool early_may_come(const struct session *session);
-/* It asks for something: it has come, and perhaps nobody had to be woken. */
-void early_asks(struct session *session, uint64_t now_ns);
-/* It has asked for compute. let_in: the holder has to leave for it. */
-void early_asked(struct session *session, bool let_in, uint64_t now_ns);
-void early_session_finish(struct session *session);
 
 /* nice.c: whose nice value counts. */
 void nice_session_init(struct session *session);
@@ -415,7 +451,8 @@ void measure_look(struct daemon *daemon);
 struct usage_counters measure_session(
 	const struct session *session, unsigned resource, uint64_t now_ns);
 struct usage_counters measure_vgpu(const struct vgpu *vgpu, unsigned resource, uint64_t now_ns);
-struct usage_counters measure_device(struct daemon *daemon, unsigned resource, uint64_t now_ns);
+struct usage_counters measure_device(
+	const struct device *device, unsigned resource, uint64_t now_ns);
 
 /* vgpus.c: virtual GPUs come, change and go. Those that can fail say why in `error`, which has
  * CONFIG_ERROR_MAX bytes. */
@@ -431,9 +468,11 @@ int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error
 int vgpu_delete(struct vgpu *vgpu, bool force, char *error);
 
 /* events.c */
-/* Calls nice_lend() for all who wait for another. */
+/* Calls nice_lend() for all sessions that wait for another. */
 void events_lend_nice(struct daemon *daemon);
 void events_session_finish(struct session *session);
+/* Of one that is gone: who waits for an event of it is told that it is lost. */
+void events_remember_unreached(struct daemon *daemon, uint64_t session);
 void events_session_restored(struct session *session);
 void events_give_up_unclaimed(struct daemon *daemon);
 int events_watch(struct session *session, const struct control_event *message);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Deadlines: things that happen at a time unless they are cancelled before. All of the daemon's
- * timers are these, over one libuv timer, so that objects own no timer handles that outlive them
- * and an idle daemon has no timer running.
+ * timers are these, over one timer of the kernel's, so that objects own no timer handles that outlive them
+ * and an idle daemon has no timer running. Not libuv's timers: they are late by up to a millisecond, and the
+ * arbiters wait for half of one.
  */
 #ifndef GDEV_GDEVD_DEADLINES_H
 #define GDEV_GDEVD_DEADLINES_H
@@ -13,7 +14,9 @@
 #include "base/list.h"
 
 struct deadlines {
-	uv_timer_t timer;
+	uv_poll_t poll;
+	int fd;              /* timerfd */
+	uint64_t armed_ns;   /* when it fires; UINT64_MAX: it does not */
 	struct list pending; /* struct deadline, soonest first */
 };
 

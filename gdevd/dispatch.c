@@ -19,7 +19,7 @@
 #include "proto/session.h"
 #include "proto/trace.h"
 
-#define CACHE_WRITES_A_SESSION 16
+#define CACHE_REQUESTS_A_SESSION 16
 
 /* Maps the worker page that came as a descriptor. */
 static int map_page(struct worker *worker, int fd)
@@ -47,31 +47,46 @@ static int take_trace(struct worker *worker, int *fd)
 	return 0;
 }
 
-/* The first worker that is ready says what the device is. */
-static void learn_device(struct daemon *daemon, const struct worker *worker, uint64_t memory_bytes)
+/* Of a worker that has no client yet: what is wrong here is a fault, and no attack. */
+static bool timing_makes_sense(const struct device_timing *timing)
 {
-	struct device *device = &daemon->device;
+	uint64_t longest_ns = max_of(timing->quantum_ns, timing->window_ns);
 
+	longest_ns = max_of(longest_ns, max_of(timing->switch_ns[0], timing->switch_ns[1]));
+	return timing->quantum_ns && longest_ns <= NS_PER_S;
+}
+
+/* The first worker that is ready says what the device is. */
+static void learn_device(
+	struct device *device, const struct worker *worker, const struct control_ready *message)
+{
 	if (device->known)
 		return;
 	device->known = true;
-	device->memory.limit_bytes = memory_bytes;
-	residency_init_device(daemon);
+	device->memory.limit_bytes = message->memory_bytes;
+	device->timing = message->timing;
+	device->traits = message->traits;
+	grants_know_device(device);
+	residency_init_device(device);
 	memcpy(device->name, worker->device_name, sizeof device->name);
 	memcpy(device->uuid, worker->device_uuid, sizeof device->uuid);
-	log_info("device %s: %s, %llu MiB", daemon->config.device, device->name,
-		(unsigned long long)(memory_bytes >> 20));
+	device->uuid[sizeof device->uuid - 1] ^=
+		(uint8_t)device->served->part; /* each has its own */
+	memcpy(device->properties, message->properties, sizeof device->properties);
+	log_info("device %s: %s, %llu MiB", device->served->name, device->name,
+		(unsigned long long)(message->memory_bytes >> 20));
+	clients_describe(device);
 }
 
 /* Somebody may have taken the room meanwhile. If a client waits for the worker, others leave. */
 static int charge_context(struct worker *worker, uint64_t bytes)
 {
-	struct daemon *daemon = worker->daemon;
+	struct device *device = worker->device;
 
 	if (!memory_charge(&worker->memory, bytes))
 		return 0;
-	if (client_waiting_count(daemon, NULL) <= daemon->workers.warm ||
-		residency_make_room(daemon, NULL, bytes) == -ENOMEM)
+	if (client_waiting_count(device, NULL) <= device->workers.warm ||
+		residency_make_room(device, NULL, bytes) == -ENOMEM)
 		return -ENOMEM;
 	memory_charge_held(&worker->memory, bytes);
 	return 0;
@@ -84,7 +99,8 @@ static int on_ready(
 	uint64_t bytes;
 	int error;
 
-	if (worker->restored || fd_count < WORKER_FDS + 1 || fd_count > WORKER_FDS + 2)
+	if (worker->restored || !timing_makes_sense(&message->timing) ||
+		fd_count < WORKER_FDS + 1 || fd_count > WORKER_FDS + 2)
 		return -EPROTO;
 	if (fd_shared_memory_size(fds[WORKER_FD_SEGMENT], &bytes) ||
 		bytes < sizeof(struct session_segment))
@@ -101,14 +117,14 @@ static int on_ready(
 	worker->staging_bytes = message->staging_bytes;
 	memcpy(worker->device_name, message->device_name, sizeof worker->device_name - 1);
 	memcpy(worker->device_uuid, message->device_uuid, sizeof worker->device_uuid);
-	learn_device(worker->daemon, worker, message->memory_bytes);
-	worker->daemon->device.overhead_bytes = message->overhead_bytes;
+	learn_device(worker->device, worker, message);
+	worker->device->overhead_bytes = message->overhead_bytes;
 	if (charge_context(worker, message->overhead_bytes)) {
 		complain("the device has no memory left for another warm worker");
 		return -ENOMEM;
 	}
-	residency_balance(worker->daemon);
-	retire_look(worker->daemon);
+	residency_balance(worker->device);
+	retire_look(worker->device);
 	worker_ready(worker);
 	return 0;
 }
@@ -138,103 +154,86 @@ static int on_register(
 	worker->since_ns = clock_now_ns();
 	deadline_cancel(&worker->deadline);
 	trace_session_begin(worker->session);
-	retire_look(worker->daemon);
-	workers_adjust(worker->daemon);
+	retire_look(worker->device);
+	workers_adjust(worker->device);
 	return 0;
 }
 
 static int on_bye(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
+	uint32_t end = __atomic_load_n(&worker->page->end, __ATOMIC_RELAXED);
+	const char *reason = end & WORKER_END_CUT_OFF ? "killed, or by _exit" : "done";
+
 	if (header->status == -GDEV_E_DEVICE_LOST)
 		workers_device_lost(worker);
-	session_end(worker->session, header->status ? gdev_strerror(header->status) : "done");
+	worker->session->events_reached = !(end & WORKER_END_UNREACHED);
+	session_end(worker->session, header->status ? gdev_strerror(header->status) : reason);
 	return 0;
-}
-
-static void answer_memory(struct worker *worker, const struct control_memory *request, int status)
-{
-	struct control_memory answer = {
-		.bytes = request->bytes,
-		.free_bytes = residency_free(worker->session->vgpu),
-		.total_bytes = memory_total(&worker->memory),
-	};
-
-	control_fill(&answer, CONTROL_MEMORY_REPLY, request->header.serial);
-	answer.header.status = status;
-	connection_send(worker->connection, &answer, NULL, 0);
-}
-
-void worker_wants_memory(struct worker *worker, const struct control_memory *message)
-{
-	uint64_t bytes = (uint64_t)message->bytes;
-	int status = 0;
-
-	if (bytes && !residency_has_room(worker, bytes))
-		status = -ENOMEM;
-	else
-		status = memory_charge(&worker->memory, bytes);
-	if (status && relief_wait(worker, message))
-		return;
-	if (bytes && !status)
-		residency_refreshed(worker);
-	answer_memory(worker, message, status);
 }
 
 static int on_memory(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
-	const struct control_memory *message = (const struct control_memory *)header;
+	struct control_memory answer = {
+		.free_bytes = residency_free(worker->session->vgpu),
+		.total_bytes = memory_total(&worker->memory),
+	};
 
-	if (message->bytes < 0) {
-		if (memory_return(&worker->memory, -(uint64_t)message->bytes))
-			return -EINVAL;
-		worker->residency.returned_bytes += -(uint64_t)message->bytes;
-		residency_balance(worker->daemon);
-		relief_serve(worker->daemon);
-		workers_adjust(worker->daemon);
-		return 0;
-	}
-	worker_wants_memory(worker, message);
+	control_fill(&answer, CONTROL_MEMORY_REPLY, header->serial);
+	connection_send(worker->connection, &answer, NULL, 0);
 	return 0;
 }
 
-static int on_resident(
+static int on_allocate(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
-	return residency_wanted(worker, (const struct control_memory *)header);
-}
+	const struct control_allocate *message = (const struct control_allocate *)header;
 
-static int on_swap(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
-{
-	const struct control_memory *message = (const struct control_memory *)header;
-
-	if (message->free_bytes >= SWAP_POOLS)
+	if (message->purpose > ROOM_FOR_CONTEXT)
 		return -EPROTO;
-	if (message->bytes < 0) {
-		if (memory_return(&worker->swap[message->free_bytes], -(uint64_t)message->bytes))
-			return -EINVAL;
-		residency_balance(worker->daemon);
-		return 0;
-	}
-	if (!header->serial) {
-		if (!worker->restored)
-			return -EPROTO;
-		return memory_claim(&worker->swap[message->free_bytes], (uint64_t)message->bytes);
-	}
-	if (message->total_bytes == SWAP_WISH_OBJECT)
-		residency_promise(worker, (uint64_t)message->bytes, header->serial);
-	else
-		residency_promise_slot(worker, (uint64_t)message->bytes,
-			(enum swap_wish)message->total_bytes, header->serial);
+	residency_allocate(worker, message);
 	return 0;
+}
+
+static int on_room(
+	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+{
+	const struct control_room *message = (const struct control_room *)header;
+
+	if (message->purpose > ROOM_FOR_CONTEXT)
+		return -EPROTO;
+	residency_want(worker, message->bytes, (enum room_purpose)message->purpose, header->serial);
+	return 0;
+}
+
+static int on_slot(
+	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+{
+	const struct control_slot *message = (const struct control_slot *)header;
+
+	residency_promise_slot(
+		worker, message->bytes, (enum slot_place)message->place, header->serial);
+	return 0;
+}
+
+static int on_return(
+	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+{
+	return residency_returned(worker, (const struct control_return *)header);
 }
 
 static int on_evicted(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
-	return residency_evicted(worker, (const struct control_evict *)header);
+	return residency_evicted(worker, (const struct control_evicted *)header);
+}
+
+static int on_eased(
+	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+{
+	residency_eased(worker);
+	return 0;
 }
 
 static int on_acquire(
@@ -257,50 +256,59 @@ static int on_shm(
 	if (fd_count && message->command != SHM_COMMAND_BACK)
 		return -EPROTO;
 	if (worker->state == WORKER_CARRYING)
-		return shm_carrier_message(worker, message);
+		return shm_carrier_message(worker, message, fds, fd_count);
 	return shm_message(worker->session, message, fds, fd_count);
 }
 
-static void answer_cache(struct worker *worker, const struct control_cache *request, int status,
-	uint64_t bytes, int fd)
+static void answer_cache(struct session *session, const struct cache_request *request, int status)
 {
-	struct control_cache answer = *request;
+	struct control_cache answer = {.bytes = request->bytes};
+	bool found = !status && request->fd >= 0;
 
-	control_fill(&answer, CONTROL_CACHE_REPLY, request->header.serial);
+	control_fill(&answer, CONTROL_CACHE_REPLY, request->serial);
 	answer.header.status = status;
-	answer.bytes = bytes;
-	connection_send(worker->connection, &answer, &fd, fd >= 0);
+	memcpy(answer.key, request->key, sizeof answer.key);
+	if (request->serial && session->worker->connection)
+		connection_send(session->worker->connection, &answer, &request->fd, found);
 }
 
-static int on_cache_get(
+static void cache_done(struct cache_request *request)
+{
+	struct session *session = request->owner;
+
+	if (!session) /* it has ended */
+		return;
+	session->cache_request_count--;
+	answer_cache(session, request, request->status);
+}
+
+static int on_cache(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
 	const struct control_cache *message = (const struct control_cache *)header;
-	autoclose int fd = -1;
-	uint64_t bytes = 0;
-	int status =
-		cache_get(&worker->daemon->cache, worker->session->uid, message->key, &fd, &bytes);
-
-	answer_cache(worker, message, status, bytes, fd);
-	return 0;
-}
-
-static int on_cache_put(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
-{
-	const struct control_cache *message = (const struct control_cache *)header;
+	struct cache *cache = &worker->daemon->cache;
 	struct session *session = worker->session;
-	struct cache_write *write = NULL;
+	struct cache_request refused = {.serial = header->serial, .fd = -1}, *request = &refused;
 	int status = -EAGAIN;
 
-	if (session->cache_write_count < CACHE_WRITES_A_SESSION)
-		status = cache_put(
-			&worker->daemon->cache, session->uid, message->key, message->bytes, &write);
-	if (!status) {
-		list_append(&session->cache_writes, &write->link);
-		session->cache_write_count++;
+	memcpy(refused.key, message->key, sizeof refused.key);
+	if (session->cache_request_count < CACHE_REQUESTS_A_SESSION)
+		status = header->type == CONTROL_CACHE_GET
+				 ? cache_get(session->user, message->key, &request)
+				 : cache_put(cache, session->user, message->key, message->bytes,
+					   &request);
+	if (status) {
+		answer_cache(session, request, status);
+		return 0;
 	}
-	answer_cache(worker, message, status, message->bytes, write ? write->fd : -1);
+	request->owner = session;
+	request->serial = header->serial;
+	list_append(&session->cache_requests, &request->link);
+	session->cache_request_count++;
+	if (header->type == CONTROL_CACHE_GET)
+		cache_submit(cache, session->uid, request, cache_done);
+	else
+		answer_cache(session, request, 0);
 	return 0;
 }
 
@@ -308,19 +316,18 @@ static int on_cache_commit(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
 	const struct control_cache *message = (const struct control_cache *)header;
+	struct cache_request none = {.serial = header->serial, .fd = -1}, *request;
 	struct session *session = worker->session;
-	struct cache_write *write, *after;
-	int status = -ENOENT;
 
-	list_for_each_safe (write, after, &session->cache_writes, link) {
-		if (memcmp(write->key, message->key, sizeof write->key))
+	list_for_each (request, &session->cache_requests, link) {
+		if (request->submitted || memcmp(request->key, message->key, sizeof request->key))
 			continue;
-		session->cache_write_count--;
-		status = cache_commit(&worker->daemon->cache, session->uid, write);
-		break;
+		request->serial = header->serial;
+		cache_submit(&worker->daemon->cache, session->uid, request, cache_done);
+		return 0;
 	}
-	if (message->header.serial)
-		answer_cache(worker, message, status, message->bytes, -1);
+	memcpy(none.key, message->key, sizeof none.key);
+	answer_cache(session, &none, -ENOENT);
 	return 0;
 }
 
@@ -334,6 +341,28 @@ static int on_event_done(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
 	return events_done(worker->session, (const struct control_event *)header);
+}
+
+#define PAGES_BYTES_MAX (64u << 20) /* of a worker page, or a trace segment */
+
+/* What a worker in its client's hands may send descriptors with. */
+bool worker_brings(const struct worker *worker, const struct control_header *begin,
+	struct porter_limits *limits)
+{
+	const struct control_shm *shm = (const struct control_shm *)begin;
+
+	if (begin->type == CONTROL_REGISTER && worker->state == WORKER_STARTING) {
+		*limits = (struct porter_limits){.fds = 2, .memory = PAGES_BYTES_MAX};
+		return true;
+	}
+	if (begin->type != CONTROL_SHM || shm->command != SHM_COMMAND_BACK)
+		return false;
+	limits->fds = FD_PASS_MAX;
+	limits->memory =
+		UINT64_MAX; /* chunks are judged when they are here, by what was paid for them */
+	if (worker->session)
+		shm_copy_of(worker->session, shm->id, limits);
+	return true;
 }
 
 #define IN(state) (1u << (state))
@@ -350,14 +379,17 @@ static const struct {
 	{CONTROL_ATTACHED, IN(WORKER_ATTACHING), false, on_attached},
 	{CONTROL_BYE, IN(WORKER_SERVING), false, on_bye},
 	{CONTROL_MEMORY, IN(WORKER_SERVING), false, on_memory},
-	{CONTROL_RESIDENT, IN(WORKER_SERVING), false, on_resident},
-	{CONTROL_SWAP, IN(WORKER_SERVING), false, on_swap},
+	{CONTROL_ALLOCATE, IN(WORKER_SERVING), false, on_allocate},
+	{CONTROL_ROOM, IN(WORKER_SERVING), false, on_room},
+	{CONTROL_SLOT, IN(WORKER_SERVING), false, on_slot},
+	{CONTROL_RETURN, IN(WORKER_SERVING), false, on_return},
 	{CONTROL_EVICTED, IN(WORKER_SERVING), false, on_evicted},
+	{CONTROL_EASED, IN(WORKER_SERVING), false, on_eased},
 	{CONTROL_ACQUIRE, IN(WORKER_SERVING), false, on_acquire},
 	{CONTROL_RELEASE, IN(WORKER_SERVING), false, on_release},
 	{CONTROL_SHM, IN(WORKER_SERVING) | IN(WORKER_CARRYING), true, on_shm},
-	{CONTROL_CACHE_GET, IN(WORKER_SERVING), false, on_cache_get},
-	{CONTROL_CACHE_PUT, IN(WORKER_SERVING), false, on_cache_put},
+	{CONTROL_CACHE_GET, IN(WORKER_SERVING), false, on_cache},
+	{CONTROL_CACHE_PUT, IN(WORKER_SERVING), false, on_cache},
 	{CONTROL_CACHE_COMMIT, IN(WORKER_SERVING), false, on_cache_commit},
 	{CONTROL_EVENT_WATCH, IN(WORKER_SERVING), false, on_event_watch},
 	{CONTROL_EVENT_DONE, IN(WORKER_SERVING), false, on_event_done},

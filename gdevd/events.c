@@ -2,32 +2,55 @@
  *
  * Events between sessions. A worker asks to be told when a timeline of another session reaches a
  * value; gdevd asks that session's worker, and carries the answer back. When the session it is about is
- * gone, or goes, the answer is -GDEV_E_SESSION_LOST: nobody waits for ever.
+ * gone, or goes, nobody waits for ever. The value was reached if that session had reached all that it shared when it
+ * ended, as its worker says; else the answer is -GDEV_E_SESSION_LOST. The last sessions that left something unreached
+ * are remembered.
  *
- * After a restart the one who asks may be back before the one who is asked: such a watch is kept
- * unclaimed until that one registers, or some seconds have passed.
+ * After a restart the session that asks may be back before the session that is asked: such a watch is kept
+ * unclaimed until that session registers, or some seconds have passed.
  */
 #include "gdevd/daemon.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "gdev/error.h"
 
 #define WATCHES_A_SESSION 4096
-#define QUEUED_MAX 64 /* messages to one that is asked */
+#define QUEUED_MAX 64 /* messages to a session that is asked */
+#define BUCKETS 4096  /* of watches, by the serial that the asked session gets */
+
+/* One session waits for another. What concerns both costs as many steps as there are pairs, not watches. */
+struct event_pair {
+	struct list by_asker; /* asker->waits_for */
+	struct list by_asked; /* asked->waited_for */
+	struct session *asker, *asked;
+	struct list watches; /* struct watch; not empty but while one is added */
+};
 
 struct watch {
-	struct list by_asker;  /* asker->watches */
-	struct list unclaimed; /* daemon->watches_unclaimed, while there is no `asked` */
-	struct session *asker, *asked;
+	struct list link;   /* pair->watches; daemon->watches_unclaimed, while there is no pair */
+	struct list bucket; /* buckets */
+	struct event_pair *pair;
+	struct session *asker;
 	uint32_t serial;       /* the asker's */
-	uint32_t asked_serial; /* ours, towards `asked` */
+	uint32_t asked_serial; /* ours, towards who is asked */
 	uint64_t session, value;
 	uint32_t timeline;
 };
 
-static void answer(struct session *asker, const struct watch *watch, int status)
+static struct list *bucket_of(uint32_t asked_serial)
+{
+	static struct list buckets[BUCKETS];
+	struct list *bucket = &buckets[asked_serial % BUCKETS];
+
+	if (!bucket->next)
+		list_init(bucket);
+	return bucket;
+}
+
+static void answer_asker(struct session *asker, const struct watch *watch, int status)
 {
 	struct control_event message = {
 		.session = watch->session,
@@ -41,25 +64,57 @@ static void answer(struct session *asker, const struct watch *watch, int status)
 		connection_send(asker->worker->connection, &message, NULL, 0);
 }
 
+/* NULL: no memory. */
+static struct event_pair *pair_of(struct session *asker, struct session *asked)
+{
+	struct event_pair *pair;
+
+	list_for_each (pair, &asker->waits_for, by_asker)
+		if (pair->asked == asked)
+			return pair;
+	pair = malloc(sizeof *pair);
+	if (!pair)
+		return NULL;
+	pair->asker = asker;
+	pair->asked = asked;
+	list_init(&pair->watches);
+	list_append(&asker->waits_for, &pair->by_asker);
+	list_append(&asked->waited_for, &pair->by_asked);
+	return pair;
+}
+
+static void pair_destroy(struct event_pair *pair)
+{
+	struct session *asked = pair->asked;
+
+	list_remove(&pair->by_asker);
+	list_remove(&pair->by_asked);
+	free(pair);
+	if (list_empty(&asked->waited_for)) {
+		nice_return(asked);
+		nice_apply(asked);
+	}
+}
+
 static void watch_destroy(struct watch *watch)
 {
-	list_remove(&watch->by_asker);
-	list_remove(&watch->unclaimed);
+	struct event_pair *pair = watch->pair;
+
+	list_remove(&watch->link);
+	list_remove(&watch->bucket);
 	watch->asker->watch_count--;
-	if (watch->asked && --watch->asked->watchers == 0) {
-		nice_return(watch->asked);
-		nice_apply(watch->asked);
-	}
 	free(watch);
+	if (pair && list_empty(&pair->watches))
+		pair_destroy(pair);
 }
 
 static void watch_finish(struct watch *watch, int status)
 {
-	answer(watch->asker, watch, status);
+	answer_asker(watch->asker, watch, status);
 	watch_destroy(watch);
 }
 
-static void forward(struct watch *watch, struct session *asked)
+static void forward_watch(struct watch *watch, struct session *asked)
 {
 	static uint32_t serials;
 	struct control_event message = {
@@ -68,19 +123,24 @@ static void forward(struct watch *watch, struct session *asked)
 		.timeline = watch->timeline,
 	};
 
-	list_remove(&watch->unclaimed);
-	watch->asked = asked;
-	asked->watchers++;
+	list_remove(&watch->link);
+	watch->pair = pair_of(watch->asker, asked);
+	if (!watch->pair) {
+		watch_finish(watch, -ENOMEM);
+		return;
+	}
+	list_append(&watch->pair->watches, &watch->link);
 	nice_refresh(watch->asker);
 	nice_lend(watch->asker, asked);
 	nice_apply(asked);
 	watch->asked_serial = ++serials ? serials : ++serials;
+	list_append(bucket_of(watch->asked_serial), &watch->bucket);
 	control_fill(&message, CONTROL_EVENT_WATCH, watch->asked_serial);
 	if (asked->worker->connection)
 		connection_send(asked->worker->connection, &message, NULL, 0);
 }
 
-/* It does not read what it is sent: rather than that it is dropped for it, nobody may ask it more. */
+/* The worker does not read what it is sent. It would be dropped for that, so it is asked nothing more. */
 static bool is_deaf(const struct session *asked)
 {
 	const struct connection *connection = asked->worker->connection;
@@ -88,7 +148,34 @@ static bool is_deaf(const struct session *asked)
 	return connection && connection->queued_packets >= QUEUED_MAX;
 }
 
-/* Whoever may use the same virtual GPU, or is the same user, may wait for it. */
+/* ---- sessions that are gone ---- */
+
+void events_remember_unreached(struct daemon *daemon, uint64_t session)
+{
+	struct unreached *unreached = &daemon->unreached;
+
+	unreached->sessions[unreached->count++ % array_length(unreached->sessions)] = session;
+}
+
+/* What a session is answered that waits for one which is not there. 0: that one ended well. */
+static int status_of_gone(const struct daemon *daemon, uint64_t session)
+{
+	const struct unreached *unreached = &daemon->unreached;
+
+	if (session_place(daemon, session)) /* it was to come back after a restart, and has not */
+		return -GDEV_E_SESSION_LOST;
+	for (size_t i = 0; i < min_of(unreached->count, array_length(unreached->sessions)); i++)
+		if (unreached->sessions[i] == session)
+			return -GDEV_E_SESSION_LOST;
+	return 0;
+}
+
+static bool may_come_back(const struct daemon *daemon, uint64_t session)
+{
+	return !list_empty(&daemon->restored.link) && session_place(daemon, session);
+}
+
+/* A session may wait for the events of sessions of its own user, and of its own virtual GPU. */
 static bool may_watch(const struct session *asker, const struct session *asked)
 {
 	return asked->vgpu == asker->vgpu || asked->uid == asker->uid;
@@ -110,62 +197,61 @@ int events_watch(struct session *session, const struct control_event *message)
 		status = -EACCES;
 	else if (session->watch_count >= WATCHES_A_SESSION || (asked && is_deaf(asked)))
 		status = -EAGAIN;
-	else if (!asked && list_empty(&session->daemon->restored.link))
-		status = -GDEV_E_SESSION_LOST;
+	if (!status && !asked && !may_come_back(session->daemon, message->session)) {
+		answer_asker(session, &refused, status_of_gone(session->daemon, message->session));
+		return 0;
+	}
 	watch = status ? NULL : malloc(sizeof *watch);
 	if (!watch) {
-		answer(session, &refused, status ? status : -ENOMEM);
+		answer_asker(session, &refused, status ? status : -ENOMEM);
 		return 0;
 	}
 	*watch = refused;
 	watch->asker = session;
-	list_init(&watch->unclaimed);
-	list_append(&session->watches, &watch->by_asker);
+	list_init(&watch->link);
+	list_init(&watch->bucket);
 	session->watch_count++;
 	if (asked)
-		forward(watch, asked);
+		forward_watch(watch, asked);
 	else
-		list_append(&session->daemon->watches_unclaimed, &watch->unclaimed);
+		list_append(&session->daemon->watches_unclaimed, &watch->link);
 	return 0;
 }
 
 int events_done(struct session *session, const struct control_event *message)
 {
-	struct session *asker;
+	uint32_t serial = message->header.serial;
 	struct watch *watch;
 
-	list_for_each (asker, &session->daemon->sessions, link) {
-		list_for_each (watch, &asker->watches, by_asker) {
-			if (watch->asked != session ||
-				watch->asked_serial != message->header.serial)
-				continue;
+	list_for_each (watch, bucket_of(serial), bucket)
+		if (watch->asked_serial == serial && watch->pair->asked == session) {
 			watch_finish(watch, 0); /* what else it says is another session's word */
-			return 0;
+			break;
 		}
-	}
-	return 0; /* the one who asked is gone */
+	return 0; /* or the session that asked is gone */
 }
 
 void events_lend_nice(struct daemon *daemon)
 {
+	struct event_pair *pair;
 	struct session *asker;
-	struct watch *watch;
 
 	list_for_each (asker, &daemon->sessions, link)
-		list_for_each (watch, &asker->watches, by_asker)
-			if (watch->asked)
-				nice_lend(asker, watch->asked);
+		list_for_each (pair, &asker->waits_for, by_asker)
+			nice_lend(asker, pair->asked);
 }
 
 void events_session_restored(struct session *session)
 {
 	struct watch *watch, *after;
 
-	list_for_each_safe (watch, after, &session->daemon->watches_unclaimed, unclaimed) {
+	list_for_each_safe (watch, after, &session->daemon->watches_unclaimed, link) {
 		if (watch->session != session->id)
 			continue;
-		if (may_watch(watch->asker, session))
-			forward(watch, session);
+		if (is_deaf(session))
+			watch_finish(watch, -EAGAIN);
+		else if (may_watch(watch->asker, session))
+			forward_watch(watch, session);
 		else
 			watch_finish(watch, -EACCES);
 	}
@@ -175,20 +261,24 @@ void events_give_up_unclaimed(struct daemon *daemon)
 {
 	struct watch *watch, *after;
 
-	list_for_each_safe (watch, after, &daemon->watches_unclaimed, unclaimed)
-		watch_finish(watch, -GDEV_E_SESSION_LOST);
+	list_for_each_safe (watch, after, &daemon->watches_unclaimed, link)
+		watch_finish(watch, status_of_gone(daemon, watch->session));
 }
 
 void events_session_finish(struct session *session)
 {
-	struct session *other;
+	struct event_pair *pair;
 	struct watch *watch, *after;
 
-	list_for_each_safe (watch, after, &session->watches, by_asker)
-		watch_destroy(watch);
-	list_for_each (other, &session->daemon->sessions, link) {
-		list_for_each_safe (watch, after, &other->watches, by_asker)
-			if (watch->asked == session)
-				watch_finish(watch, -GDEV_E_SESSION_LOST);
-	}
+	while ((pair = list_first(&session->waits_for, struct event_pair, by_asker)))
+		watch_destroy(list_first(&pair->watches, struct watch, link));
+	while ((pair = list_first(&session->waited_for, struct event_pair, by_asked)))
+		watch_finish(list_first(&pair->watches, struct watch, link),
+			session->events_reached ? 0 : -GDEV_E_SESSION_LOST);
+	list_for_each_safe (watch, after, &session->daemon->watches_unclaimed, link)
+		if (watch->asker == session)
+			watch_destroy(watch);
+	/* A session that its client never knew has shared none. */
+	if (!session->events_reached && session->worker->state != WORKER_ATTACHING)
+		events_remember_unreached(session->daemon, session->id);
 }

@@ -5,85 +5,137 @@
 #include "gdevd/ledger.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/fd.h"
 
-static int write_entry(const struct ledger *ledger, size_t at)
+#define MAGIC 0x31726567646c7667ull
+
+/* Of the file. */
+struct header {
+	uint64_t magic, record_bytes;
+};
+
+/* Whether the record is free: its first eight bytes are 0. */
+struct free_record {
+	uint64_t zero, next;
+};
+
+/* Of a record and its checksum. */
+static size_t stride(const struct ledger *ledger)
 {
-	return fd_write_at(ledger->fd, &ledger->entries[at], sizeof *ledger->entries,
-		at * sizeof *ledger->entries);
+	return ledger->record_bytes + sizeof(uint64_t);
+}
+
+static void *record_at(const struct ledger *ledger, uint64_t place)
+{
+	return ledger->records + (place - 1) * stride(ledger);
+}
+
+static uint64_t *checksum_at(const struct ledger *ledger, uint64_t place)
+{
+	return (uint64_t *)(ledger->records + place * stride(ledger)) - 1;
+}
+
+static uint64_t checksum_of(const struct ledger *ledger, uint64_t place)
+{
+	return XXH64(record_at(ledger, place), ledger->record_bytes, place);
+}
+
+static int write_record(const struct ledger *ledger, uint64_t place)
+{
+	*checksum_at(ledger, place) = checksum_of(ledger, place);
+	return fd_write_at(ledger->fd, record_at(ledger, place), stride(ledger),
+		sizeof(struct header) + (place - 1) * stride(ledger));
 }
 
 static int grow(struct ledger *ledger)
 {
-	struct ledger_entry *larger =
-		reallocarray(ledger->entries, ledger->count + 1, sizeof *larger);
+	uint8_t *larger = reallocarray(ledger->records, ledger->count + 1, stride(ledger));
 
 	if (!larger)
 		return -ENOMEM;
-	memset(&larger[ledger->count++], 0, sizeof *larger);
-	ledger->entries = larger;
+	ledger->records = larger;
+	ledger->count++;
 	return 0;
 }
 
-/* The entry of a session; of 0: a free one. */
-static struct ledger_entry *find(const struct ledger *ledger, uint64_t session)
+static void set_free(struct ledger *ledger, uint64_t place)
 {
-	for (size_t i = 0; i < ledger->count; i++)
-		if (ledger->entries[i].session == session)
-			return &ledger->entries[i];
-	return NULL;
+	struct free_record *record = record_at(ledger, place);
+
+	memset(record, 0, ledger->record_bytes);
+	record->next = ledger->free;
+	ledger->free = place;
 }
 
-void ledger_init(struct ledger *ledger, int fd)
+static int read_records(struct ledger *ledger)
 {
-	struct ledger_entry entry;
+	uint64_t offset = sizeof(struct header);
 
-	*ledger = (struct ledger){.fd = fd};
-	while (!fd_read_at(fd, &entry, sizeof entry, ledger->count * sizeof entry) &&
-		!grow(ledger)) {
-		bool gone = entry.worker <= 0 || (kill(entry.worker, 0) && errno == ESRCH);
-		if (!gone)
-			ledger->entries[ledger->count - 1] = entry;
+	while (!grow(ledger)) {
+		uint64_t place = ledger->count;
+		if (fd_read_at(ledger->fd, record_at(ledger, place), stride(ledger), offset)) {
+			ledger->count--; /* the end */
+			return 0;
+		}
+		if (!ledger_at(ledger, place) ||
+			*checksum_at(ledger, place) != checksum_of(ledger, place))
+			set_free(ledger, place);
+		offset += stride(ledger);
 	}
+	return -ENOMEM;
+}
+
+int ledger_init(struct ledger *ledger, int fd, size_t record_bytes)
+{
+	struct header ours, header;
+
+	*ledger = (struct ledger){.fd = fd, .record_bytes = record_bytes};
+	ours = (struct header){MAGIC, stride(ledger)};
+	if (!fd_read_at(fd, &header, sizeof header, 0) && !memcmp(&header, &ours, sizeof ours))
+		return read_records(ledger);
+	if (ftruncate(fd, 0))
+		return -errno;
+	return fd_write_at(fd, &ours, sizeof ours, 0);
 }
 
 void ledger_finish(struct ledger *ledger)
 {
-	free(ledger->entries);
+	free(ledger->records);
 	if (ledger->fd >= 0)
 		close(ledger->fd);
 }
 
-int ledger_add(struct ledger *ledger, const struct ledger_entry *entry)
+int ledger_put(struct ledger *ledger, uint64_t *place, const void *record)
 {
-	struct ledger_entry *free_entry = find(ledger, 0);
-
-	if (!free_entry && grow(ledger))
-		return -ENOMEM;
-	if (!free_entry)
-		free_entry = &ledger->entries[ledger->count - 1];
-	*free_entry = *entry;
-	return write_entry(ledger, (size_t)(free_entry - ledger->entries));
+	if (!*place && ledger->free) {
+		*place = ledger->free;
+		ledger->free = ((const struct free_record *)record_at(ledger, *place))->next;
+	} else if (!*place) {
+		if (grow(ledger))
+			return -ENOMEM;
+		*place = ledger->count;
+	}
+	memcpy(record_at(ledger, *place), record, ledger->record_bytes);
+	return write_record(ledger, *place);
 }
 
-void ledger_remove(struct ledger *ledger, uint64_t session)
+void ledger_remove(struct ledger *ledger, uint64_t *place)
 {
-	struct ledger_entry *entry = find(ledger, session);
-
-	if (!entry)
-		return;
-	memset(entry, 0, sizeof *entry);
-	write_entry(ledger, (size_t)(entry - ledger->entries));
+	if (*place && ledger_at(ledger, *place)) {
+		set_free(ledger, *place);
+		write_record(ledger, *place);
+	}
+	*place = 0;
 }
 
-bool ledger_has(const struct ledger *ledger, const struct ledger_entry *entry)
+const void *ledger_at(const struct ledger *ledger, uint64_t place)
 {
-	const struct ledger_entry *known = entry->session ? find(ledger, entry->session) : NULL;
+	const void *record = record_at(ledger, place);
 
-	return known && !memcmp(known, entry, sizeof *known);
+	return *(const uint64_t *)record ? record : NULL;
 }

@@ -1,42 +1,83 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which worker serves whom, written down in the runtime directory, which only gdevd may write to: the next gdevd
- * compares with it what workers say who register with it. Workers run what clients send; on its own word one could be
- * any user's.
+ * What the next gdevd has to know, written down in files of the runtime directory, which only gdevd may write to: which
+ * worker serves whom, whose segments of shared memory there are, and which session has attached which. Workers run what
+ * clients send: on its own word a worker could be any user's, and have any segment.
+ *
+ * A ledger is a file of records of one size behind a header. The first eight bytes of a record are not 0; in a free one
+ * they are. A place is the number of a record, from 1 on; 0 is none. A gdevd that is killed, or a full file system, may
+ * leave a record half written: each has a checksum behind it, and one whose checksum is wrong is free.
  */
 #ifndef GDEV_GDEVD_LEDGER_H
 #define GDEV_GDEVD_LEDGER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "proto/control.h"
 
-/* As in the file. */
-struct ledger_entry {
-	uint64_t session; /* 0: no entry */
+#define GROUPS_MAX 64 /* supplementary groups of a user that count */
+
+/* As in the files. */
+struct groups {
+	uint32_t count;
+	uint32_t ids[GROUPS_MAX];
+};
+
+struct ledger_session {
+	uint64_t session;
 	int32_t worker, pid;
 	uint32_t uid, gid;
 	char vgpu[CONTROL_NAME_MAX];
+	uint64_t
+		worker_started; /* as the kernel has it: the worker's pid may be another process's later */
+	uint64_t most_bytes, most_swap_bytes[SWAP_POOLS]; /* that it can hold */
+	struct groups groups;
+	uint32_t reserved;
 };
 
-_Static_assert(sizeof(struct ledger_entry) == 56, "the next gdevd's");
+enum ledger_segment_flags {
+	LEDGER_TRANSIENT = 1,
+	LEDGER_REMOVED = 2,
+	LEDGER_ON_DEVICE = 4, /* some session has its chunks, */
+	LEDGER_MEMFDS = 8,    /* which are known by `chunks` */
+	LEDGER_MAPPED = 16,   /* its host copy is used where it is */
+};
+
+/* `point` and `chunks`: shm_restore.c. A host copy is known by its device and inode; 0: there is none that is valid. */
+struct ledger_segment {
+	uint64_t id, size, bytes, point, chunks, copy_device, copy_inode;
+	int32_t key;
+	uint32_t uid, gid, creator_uid, creator_gid, mode, flags, reserved;
+	uint8_t token[CONTROL_TOKEN_BYTES];
+	char vgpu[CONTROL_NAME_MAX];
+};
+
+struct ledger_attachment {
+	uint32_t segment, session, segment_place, writes;
+};
+
+_Static_assert(sizeof(struct ledger_session) == 352, "the next gdevd's");
+_Static_assert(sizeof(struct ledger_segment) == 136, "the next gdevd's");
+_Static_assert(sizeof(struct ledger_attachment) == 16, "the next gdevd's");
 
 struct ledger {
-	int fd;
-	struct ledger_entry *entries;
-	size_t count;
+	int fd;              /* -1: not open */
+	size_t record_bytes; /* without the checksum */
+	uint8_t *records;
+	uint64_t count,
+		free; /* `free`: a place; behind the eight bytes of a free record is the next free place */
 };
 
-/* Takes the descriptor over, and forgets workers whose processes are no more. */
-void ledger_init(struct ledger *ledger, int fd);
+/* Takes the descriptor over, and reads what is there; records of another size are another gdevd's, and forgotten. */
+int ledger_init(struct ledger *ledger, int fd, size_t record_bytes);
 void ledger_finish(struct ledger *ledger);
-/* -errno: it will not be known after a restart. */
-int ledger_add(struct ledger *ledger, const struct ledger_entry *entry);
-void ledger_remove(struct ledger *ledger, uint64_t session);
-/* Whether there is just that. */
-bool ledger_has(const struct ledger *ledger, const struct ledger_entry *entry);
+/* At *place, or, if that is 0, at a free one, which goes there. -errno: it is not known after a restart. */
+int ledger_put(struct ledger *ledger, uint64_t *place, const void *record);
+/* Leaves 0 in *place. */
+void ledger_remove(struct ledger *ledger, uint64_t *place);
+/* NULL: the record is free. Places go from 1 to ledger->count. */
+const void *ledger_at(const struct ledger *ledger, uint64_t place);
 
 #endif

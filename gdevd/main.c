@@ -43,8 +43,9 @@ static const char help_text[] =
 	"  --foreground           stay in the foreground; this is what gdevd always does, and the\n"
 	"                         option says so where a service manager's file is read\n"
 	"  --private              leave when the last client has left ('gdev run' starts such ones)\n"
-	"  --device NAME          cuda:0, cpu (the software GPU), null (for tests), or auto: the\n"
-	"                         first NVIDIA GPU, or the software GPU where there is none\n"
+	"  --device NAME[,NAME]   cuda:0, cuda:all, cpu (the software GPU), cpu:2 (two of them), null\n"
+	"                         (for tests), or auto: all NVIDIA GPUs, or the software GPU where there\n"
+	"                         is none\n"
 	"  --device-memory SIZE   memory of the software GPU, for example 4G\n"
 	"  --threads N            processors that the software GPU uses; 0: all\n"
 	"  --config FILE          instead of " SYSTEM_CONFIG " or ~/.config/gdev/gdev.conf\n"
@@ -69,6 +70,14 @@ static void on_signal(uv_signal_t *handle, int signal)
 	daemon_stop(handle->data);
 }
 
+static void on_child(uv_signal_t *handle, int signal)
+{
+	struct daemon *daemon = handle->data;
+
+	porters_reap(&daemon->users);
+	workers_reap(daemon);
+}
+
 static void on_lonely(struct deadline *deadline, uint64_t now_ns)
 {
 	struct daemon *daemon = container_of(deadline, struct daemon, lonely);
@@ -79,7 +88,11 @@ static void on_lonely(struct deadline *deadline, uint64_t now_ns)
 
 static void on_restored(struct deadline *deadline, uint64_t now_ns)
 {
-	events_give_up_unclaimed(container_of(deadline, struct daemon, restored));
+	struct daemon *daemon = container_of(deadline, struct daemon, restored);
+
+	sessions_forget_gone(daemon);
+	events_give_up_unclaimed(daemon);
+	shm_give_up_unclaimed(daemon);
 }
 
 /* ---- start ---- */
@@ -203,7 +216,7 @@ static void parse_options(int argc, char **argv, struct options *options)
 	}
 }
 
-/* Where the configuration is, or would be: an absolute path when it is there, for those who ask. */
+/* Where the configuration is, or would be: an absolute path when it is there. It is told to clients that ask. */
 static void find_config(const struct options *options, char path[PATHS_MAX])
 {
 	const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
@@ -278,7 +291,7 @@ static int find_made(struct daemon *daemon, const struct options *options)
 	return -ENAMETOOLONG;
 }
 
-/* What cannot be read there is no reason not to serve the rest. */
+/* A file that cannot be read there is no reason not to serve the rest. */
 static int load_made(struct daemon *daemon)
 {
 	char error[CONFIG_ERROR_MAX];
@@ -300,7 +313,7 @@ static void raise_descriptor_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Tells whoever waits that clients may come: the service manager (sd_notify(3)) and --ready-fd. */
+/* Says that clients may come, to the service manager (sd_notify(3)) and on --ready-fd. */
 static void announce(int ready_fd)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -340,7 +353,6 @@ static int start(struct daemon *daemon, const struct options *options)
 	if (error)
 		return error;
 	log_init("gdevd", daemon->config.log_level);
-	raise_descriptor_limit();
 	error = workers_init(daemon, options->worker);
 	if (error) {
 		log_error("cannot find the worker program gdev-worker%s%s: %s",
@@ -348,16 +360,27 @@ static int start(struct daemon *daemon, const struct options *options)
 			strerror(-error));
 		return error;
 	}
-	error = grants_init(daemon);
+	error = porters_find(&daemon->users, NULL);
+	if (error) {
+		log_error("cannot find the program gdev-porter: %s", strerror(-error));
+		return error;
+	}
+	error = workers_choose_user(daemon);
 	if (error)
 		return error;
+	swap_init(daemon);
 	measure_init(daemon);
-	error = vgpus_init(daemon);
+	error = devices_init(daemon);
+	if (!error)
+		error = vgpus_init(daemon);
 	if (!error)
 		error = server_start(daemon);
 	if (error)
 		return error;
-	error = cache_init(&daemon->cache, daemon->state_dir, daemon->config.cache_bytes);
+	sessions_forget_gone(daemon);
+	shm_restore_all(daemon);
+	error = cache_init(
+		&daemon->cache, &daemon->loop, daemon->state_dir, daemon->config.cache_bytes);
 	if (error)
 		log_warning(
 			"compiled code is not cached: %s: %s", daemon->state_dir, strerror(-error));
@@ -391,9 +414,11 @@ static void finish(struct daemon *daemon)
 		shm_finish(&vgpu->shm);
 	workers_finish(daemon);
 	vgpus_finish(daemon);
-	cache_finish(&daemon->cache);
+	cache_stop(&daemon->cache);
 	config_finish(&daemon->config);
-	ledger_finish(&daemon->ledger);
+	ledger_finish(&daemon->ledgers.sessions);
+	ledger_finish(&daemon->ledgers.segments);
+	ledger_finish(&daemon->ledgers.attachments);
 	if (daemon->ids >= 0)
 		close(daemon->ids);
 	if (daemon->lock >= 0)
@@ -402,7 +427,12 @@ static void finish(struct daemon *daemon)
 
 static void init(struct daemon *daemon, const struct options *options)
 {
-	daemon_init(daemon);
+	int error = daemon_init(daemon);
+
+	if (error) {
+		log_error("cannot make a timer: %s", strerror(-error));
+		exit(1);
+	}
 	daemon->private = options->private;
 	if (options->private)
 		daemon->config.warm_workers = 1;
@@ -410,8 +440,13 @@ static void init(struct daemon *daemon, const struct options *options)
 
 int main(int argc, char **argv)
 {
-	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+	static const struct {
+		int number;
+		uv_signal_cb received;
+	} signals[] = {{SIGTERM, on_signal}, {SIGINT, on_signal}, {SIGHUP, on_signal},
+		{SIGCHLD, on_child}};
 	static struct daemon daemon;
+	struct device *device;
 	uv_signal_t handles[array_length(signals)];
 	struct options options = {.ready_fd = -1};
 	int error;
@@ -420,29 +455,32 @@ int main(int argc, char **argv)
 	parse_options(argc, argv, &options);
 	slice_set(SLICE_NS);
 	signal(SIGPIPE, SIG_IGN);
+	raise_descriptor_limit();
 	init(&daemon, &options);
 	for (unsigned i = 0; i < array_length(signals); i++) {
 		handles[i].data = &daemon;
 		uv_signal_init(&daemon.loop, &handles[i]);
-		uv_signal_start(&handles[i], on_signal, signals[i]);
+		uv_signal_start(&handles[i], signals[i].received, signals[i].number);
 	}
 	error = start(&daemon, &options);
 	if (!error) {
 		log_info("ready in %s", daemon.runtime_dir);
 		announce(options.ready_fd);
-		workers_adjust(&daemon);
+		list_for_each (device, &daemon.devices, link)
+			workers_adjust(device);
 		uv_run(&daemon.loop, UV_RUN_DEFAULT);
 	}
 	daemon.stopping = true;
 	server_stop();
 	finish(&daemon);
 	deadlines_finish(&daemon.deadlines);
-	turns_finish(&daemon);
-	early_finish(&daemon);
+	devices_finish(&daemon);
 	uv_close((uv_handle_t *)&daemon.eager, NULL);
+	users_finish(&daemon.users);
 	for (unsigned i = 0; i < array_length(signals); i++)
 		uv_close((uv_handle_t *)&handles[i], NULL);
 	uv_run(&daemon.loop, UV_RUN_DEFAULT); /* the closing callbacks */
+	cache_finish(&daemon.cache);
 	uv_loop_close(&daemon.loop);
 	return error ? 1 : 0;
 }

@@ -2,8 +2,8 @@
  *
  * Takes samples of what is used (usage.h), and lets nice values be looked at, five times a second. Only
  * while somebody uses the device or looks: an idle daemon has no timer. A program that is alone keeps
- * its grant without a message, and goes unnoticed if it begins again after a pause; whoever looks then sees
- * its use since the last sample.
+ * its grant without a message, and goes unnoticed if it begins again after a pause; a look then finds its
+ * use since the last sample.
  */
 #include "gdevd/daemon.h"
 
@@ -31,20 +31,23 @@ struct usage_counters measure_vgpu(const struct vgpu *vgpu, unsigned resource, u
 	return usage_now(&vgpu->usage[resource], running_ns, now_ns);
 }
 
-struct usage_counters measure_device(struct daemon *daemon, unsigned resource, uint64_t now_ns)
+struct usage_counters measure_device(
+	const struct device *device, unsigned resource, uint64_t now_ns)
 {
 	const struct session *session;
 	uint64_t running_ns = 0;
 
-	list_for_each (session, &daemon->sessions, link)
-		running_ns += grants_running_ns(session, resource, now_ns);
-	return usage_now(&daemon->device.usage[resource], running_ns, now_ns);
+	list_for_each (session, &device->daemon->sessions, link)
+		if (session->device == device)
+			running_ns += grants_running_ns(session, resource, now_ns);
+	return usage_now(&device->usage[resource], running_ns, now_ns);
 }
 
 static void sample(struct daemon *daemon, unsigned resource, uint64_t now_ns)
 {
 	const struct usage_clock *clock = &daemon->measure.clock;
 	struct session *session;
+	struct device *device;
 	struct vgpu *vgpu;
 
 	list_for_each (session, &daemon->sessions, link)
@@ -52,21 +55,24 @@ static void sample(struct daemon *daemon, unsigned resource, uint64_t now_ns)
 			measure_session(session, resource, now_ns));
 	list_for_each (vgpu, &daemon->vgpus, link)
 		usage_sample(&vgpu->usage[resource], clock, measure_vgpu(vgpu, resource, now_ns));
-	usage_sample(
-		&daemon->device.usage[resource], clock, measure_device(daemon, resource, now_ns));
+	list_for_each (device, &daemon->devices, link)
+		usage_sample(
+			&device->usage[resource], clock, measure_device(device, resource, now_ns));
 }
 
 static void on_tick(struct deadline *deadline, uint64_t now_ns)
 {
 	struct daemon *daemon = container_of(deadline, struct daemon, measure.tick);
 	struct measure *measure = &daemon->measure;
+	const struct device *device;
 	uint64_t seen_ns = 0;
 
 	nice_tick(daemon);
-	for (unsigned i = 0; i < RESOURCES; i++) {
-		struct usage_counters counters = measure_device(daemon, i, now_ns);
-		seen_ns += counters.used_ns + counters.waited_ns;
-	}
+	list_for_each (device, &daemon->devices, link)
+		for (unsigned i = 0; i < RESOURCES; i++) {
+			struct usage_counters counters = measure_device(device, i, now_ns);
+			seen_ns += counters.used_ns + counters.waited_ns;
+		}
 	usage_clock_tick(&measure->clock, seen_ns == measure->seen_ns, now_ns);
 	for (unsigned i = 0; i < RESOURCES; i++)
 		sample(daemon, i, now_ns);
@@ -91,7 +97,7 @@ void measure_wake(struct daemon *daemon)
 		deadline_set(&daemon->deadlines, &daemon->measure.tick, now_ns);
 }
 
-/* ---- for those who look ---- */
+/* ---- looking ---- */
 
 struct look {
 	struct daemon *daemon;
@@ -116,7 +122,7 @@ static void look_at(struct look *look, struct usage *usage, struct usage_counter
 	};
 }
 
-/* Those that were looked at contend with each other. */
+/* Sessions that were looked at contend with each other. */
 static void judge(struct look *look)
 {
 	double over_ns = (double)max_of(look->over_ns, (uint64_t)1);
@@ -132,24 +138,25 @@ static void judge(struct look *look)
 	look->count = 0;
 }
 
-static void look_at_resource(struct look *look)
+/* The virtual GPUs of a device contend with each other, and the sessions of a virtual GPU. */
+static void look_at_resource(struct look *look, struct device *device)
 {
 	struct daemon *daemon = look->daemon;
 	unsigned resource = look->resource, queue = grants_queue(daemon, resource);
 	struct session *session;
 	struct vgpu *vgpu;
 
-	look_at(look, &daemon->device.usage[resource],
-		measure_device(daemon, resource, look->now_ns), 1, 1);
+	look_at(look, &device->usage[resource], measure_device(device, resource, look->now_ns), 1,
+		1);
 	judge(look);
-	list_for_each (vgpu, &daemon->vgpus, link) {
+	list_for_each (vgpu, &device->vgpus, by_device) {
 		const struct sched_group *group = &vgpu->groups[queue];
 		look_at(look, &vgpu->usage[resource], measure_vgpu(vgpu, resource, look->now_ns),
 			group->node.weight,
 			group->strict ? min_of(group->node.weight, 100u) / 100.0 : 1);
 	}
 	judge(look);
-	list_for_each (vgpu, &daemon->vgpus, link) {
+	list_for_each (vgpu, &device->vgpus, by_device) {
 		list_for_each (session, &daemon->sessions, link)
 			if (session->vgpu == vgpu)
 				look_at(look, &session->usage[resource],
@@ -164,7 +171,7 @@ static void look_at_longest(struct session *session, unsigned resource, uint64_t
 {
 	const struct session_grant *grant = &session->grants[resource];
 	struct usage *usages[] = {&session->usage[resource], &session->vgpu->usage[resource],
-		&session->daemon->device.usage[resource]};
+		&session->device->usage[resource]};
 	uint64_t over_ns = grant->held && grant->told_ns ? now_ns - grant->told_ns : 0;
 	uint64_t longest_ns =
 		__atomic_load_n(&session->worker->page->longest_ns[resource], __ATOMIC_RELAXED);
@@ -179,6 +186,7 @@ void measure_look(struct daemon *daemon)
 {
 	struct look look = {.daemon = daemon, .now_ns = clock_now_ns()};
 	struct session *session;
+	struct device *device;
 	const struct vgpu *vgpu;
 	size_t count = 1 + daemon->session_count;
 
@@ -191,8 +199,9 @@ void measure_look(struct daemon *daemon)
 		list_for_each (session, &daemon->sessions, link)
 			look_at_longest(session, look.resource, look.now_ns);
 		for (look.window = 0; look.window < USAGE_WINDOWS; look.window++)
-			if (look.parts && look.usages)
-				look_at_resource(&look);
+			list_for_each (device, &daemon->devices, link)
+				if (look.parts && look.usages)
+					look_at_resource(&look, device);
 	}
 	free(look.parts);
 	free(look.usages);

@@ -4,29 +4,36 @@
  * GET /metrics on metrics.sock and, where the configuration names one, on an address of this machine.
  *
  * The least of HTTP that this takes: one request a connection, of a bounded size, within a bounded time, from
- * a bounded number of peers; the answer, and the end. A scraper needs no more, and a library would bring its
- * own event loop or threads.
+ * a bounded number of peers, in turn with what their users ask otherwise; the answer, and the end. A scraper needs no
+ * more, and a library would bring its own event loop or threads.
  */
 #include "gdevd/daemon.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 
 #define SCRAPES_MAX 16
+#define SCRAPES_A_USER 4
 #define REQUEST_BYTES_MAX 4096
 #define REQUEST_TIME_NS (5 * NS_PER_S)
 
 struct scrape {
 	struct list link;
+	struct user *user;
+	struct errand turn; /* the request is there, and waits to be answered */
 	struct deadline deadline;
 	uv_pipe_t stream; /* of either family: to libuv it is a stream */
 	uv_write_t write;
 	char request[REQUEST_BYTES_MAX];
 	size_t length;
+	bool nothing; /* was there when it was to be read */
 	char *answer;
 };
 
@@ -179,16 +186,16 @@ static void escape(char *to, size_t size, const char *from)
 	to[at] = '\0';
 }
 
-static void fill_device(struct daemon *daemon, struct row *row, uint64_t now_ns)
+static void fill_device(const struct device *device, struct row *row, uint64_t now_ns)
 {
-	snprintf(row->labels, sizeof row->labels, "device=\"%s\"", daemon->config.device);
-	row->usages = daemon->device.usage;
-	row->memory_bytes = daemon->device.memory.used_bytes;
-	row->memory_limit_bytes = daemon->device.memory.limit_bytes;
-	row->swapped_bytes = daemon->device.residency.swap[SWAP_MEMORY].used_bytes;
-	row->filed_bytes = daemon->device.residency.swap[SWAP_FILE].used_bytes;
+	snprintf(row->labels, sizeof row->labels, "device=\"%s\"", device->served->name);
+	row->usages = device->usage;
+	row->memory_bytes = device->memory.used_bytes;
+	row->memory_limit_bytes = device->memory.limit_bytes;
+	row->swapped_bytes = device->daemon->swap.pools[SWAP_MEMORY].used_bytes;
+	row->filed_bytes = device->daemon->swap.pools[SWAP_FILE].used_bytes;
 	for (unsigned i = 0; i < RESOURCES; i++)
-		row->counters[i] = measure_device(daemon, i, now_ns);
+		row->counters[i] = measure_device(device, i, now_ns);
 }
 
 static void fill_vgpu(const struct vgpu *vgpu, struct row *row, uint64_t now_ns)
@@ -203,7 +210,7 @@ static void fill_vgpu(const struct vgpu *vgpu, struct row *row, uint64_t now_ns)
 		unsigned queue = grants_queue(vgpu->daemon, i);
 		row->counters[i] = measure_vgpu(vgpu, i, now_ns);
 		row->shares[i] = sched_fraction(
-			&vgpu->daemon->device.sched[queue].groups, &vgpu->groups[queue].node);
+			&vgpu->device->sched[queue].groups, &vgpu->groups[queue].node);
 	}
 }
 
@@ -241,6 +248,22 @@ static void print_rows(FILE *file, const struct rows *rows)
 		offsetof(struct row, swapped_bytes));
 	print_bytes(file, rows, "file_swapped_bytes", "Device memory that swap files keep.",
 		offsetof(struct row, filed_bytes));
+}
+
+static void print_devices(FILE *file, const struct daemon *daemon, uint64_t now_ns)
+{
+	struct rows rows = {.kind = "device"};
+	const struct device *device;
+	size_t count = 0;
+
+	list_for_each (device, &daemon->devices, link)
+		count++;
+	rows.rows = calloc(count, sizeof *rows.rows);
+	list_for_each (device, &daemon->devices, link)
+		if (rows.rows)
+			fill_device(device, &rows.rows[rows.count++], now_ns);
+	print_rows(file, &rows);
+	free(rows.rows);
 }
 
 static void print_vgpus(FILE *file, struct daemon *daemon, uint64_t now_ns)
@@ -309,7 +332,6 @@ static void print_sessions(FILE *file, struct daemon *daemon, uint64_t now_ns)
 
 char *metrics_text(struct daemon *daemon)
 {
-	struct row device = {0};
 	uint64_t now_ns;
 	size_t length;
 	char *text = NULL;
@@ -319,8 +341,7 @@ char *metrics_text(struct daemon *daemon)
 		return NULL;
 	measure_look(daemon);
 	now_ns = clock_now_ns();
-	fill_device(daemon, &device, now_ns);
-	print_rows(file, &(struct rows){"device", &device, 1});
+	print_devices(file, daemon, now_ns);
 	print_vgpus(file, daemon, now_ns);
 	print_sessions(file, daemon, now_ns);
 	fclose(file);
@@ -339,11 +360,23 @@ static void on_close(uv_handle_t *handle)
 
 static void scrape_end(struct scrape *scrape)
 {
+	int fd = -1;
+
 	if (list_empty(&scrape->link))
 		return;
+	uv_fileno((uv_handle_t *)&scrape->stream, &fd);
+	if (fd >= 0 && porters_outlive(scrape->user, fd)) {
+		uv_read_stop((uv_stream_t *)&scrape->stream);
+		deadline_set(scrape->user->users->deadlines, &scrape->deadline,
+			clock_now_ns() + REQUEST_TIME_NS);
+		return;
+	}
 	list_remove(&scrape->link);
 	scrape_count--;
+	scrape->user->scrapes--;
+	errand_cancel(&scrape->turn);
 	deadline_cancel(&scrape->deadline);
+	user_put(scrape->user);
 	uv_close((uv_handle_t *)&scrape->stream, on_close);
 }
 
@@ -375,9 +408,10 @@ static void answer(struct scrape *scrape, const char *status, const char *text)
 		scrape_end(scrape);
 }
 
-/* A whole request is there. */
-static void serve(struct scrape *scrape, struct daemon *daemon)
+/* A whole request is there, and it is its turn. */
+static void on_turn(struct errand *turn)
 {
+	struct scrape *scrape = container_of(turn, struct scrape, turn);
 	autofree char *text = NULL;
 
 	if (strncmp(scrape->request, "GET ", 4)) {
@@ -388,28 +422,44 @@ static void serve(struct scrape *scrape, struct daemon *daemon)
 		answer(scrape, "404 Not Found", "there is /metrics\n");
 		return;
 	}
-	text = metrics_text(daemon);
+	text = metrics_text(scrape->stream.loop->data);
 	if (text)
 		answer(scrape, "200 OK", text);
 	else
 		answer(scrape, "500 Internal Server Error", "gdevd is out of memory\n");
 }
 
+/* Room for exactly what is there now, if no descriptors come with it: reading would release those here. */
 static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 {
 	struct scrape *scrape = handle->data;
+	size_t room = sizeof scrape->request - 1 - scrape->length;
+	char *to = scrape->request + scrape->length;
+	bool descriptors = false;
+	ssize_t there = -EBADF;
+	int fd;
 
-	*buffer = uv_buf_init(scrape->request + scrape->length,
-		(unsigned)(sizeof scrape->request - 1 - scrape->length));
+	if (!uv_fileno(handle, &fd) && room)
+		there = fd_peek(fd, to, room, &descriptors);
+	scrape->nothing = there == -EAGAIN;
+	/* 0: the end of file. */
+	*buffer = uv_buf_init(to, there < 0 || descriptors ? 0 : (unsigned)max_of(there, 1));
+}
+
+static bool is_full(const struct scrape *scrape)
+{
+	return scrape->length == sizeof scrape->request - 1;
 }
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 {
 	struct scrape *scrape = stream->data;
 
+	if (length == UV_ENOBUFS && scrape->nothing)
+		return;
 	if (length < 0) {
-		/* Also when there is no room left: UV_ENOBUFS. */
-		if (length == UV_ENOBUFS)
+		/* UV_ENOBUFS: there was no room for it, or none was given. */
+		if (length == UV_ENOBUFS && is_full(scrape))
 			answer(scrape, "431 Request Header Fields Too Large", "too long\n");
 		else
 			scrape_end(scrape);
@@ -417,18 +467,36 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 	}
 	scrape->length += (size_t)length;
 	scrape->request[scrape->length] = '\0';
-	if (strstr(scrape->request, "\r\n\r\n") || strstr(scrape->request, "\n\n"))
-		serve(scrape, stream->loop->data);
+	if (!strstr(scrape->request, "\r\n\r\n") && !strstr(scrape->request, "\n\n"))
+		return;
+	uv_read_stop(stream);
+	errand_add(&scrape->turn, scrape->user, ERRAND_ASK);
+}
+
+/* Over TCP nobody knows: all of those count as one. */
+static uid_t user_of(int fd)
+{
+	struct ucred peer = {.uid = (uid_t)-1};
+	socklen_t length = sizeof peer;
+
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length);
+	return peer.uid;
 }
 
 void metrics_accept(struct daemon *daemon, int fd)
 {
-	struct scrape *scrape = scrape_count < SCRAPES_MAX ? calloc(1, sizeof *scrape) : NULL;
+	struct user *user = user_get(&daemon->users, user_of(fd));
+	bool too_many = scrape_count >= SCRAPES_MAX || (user && user->scrapes >= SCRAPES_A_USER);
+	struct scrape *scrape = user && !too_many ? calloc(1, sizeof *scrape) : NULL;
 
 	if (!scrape) {
-		close(fd);
+		user ? porters_close(user, fd) : porters_close_of_peer(&daemon->users, fd);
+		user_put(user);
 		return;
 	}
+	scrape->user = user;
+	user->scrapes++;
+	errand_init(&scrape->turn, on_turn);
 	deadline_init(&scrape->deadline, on_late);
 	list_append(&scrapes, &scrape->link);
 	scrape_count++;
@@ -436,7 +504,7 @@ void metrics_accept(struct daemon *daemon, int fd)
 	uv_pipe_init(&daemon->loop, &scrape->stream, 0);
 	scrape->stream.data = scrape;
 	if (uv_pipe_open(&scrape->stream, fd)) {
-		close(fd);
+		porters_close(user, fd);
 		scrape_end(scrape);
 		return;
 	}

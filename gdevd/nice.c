@@ -7,7 +7,7 @@
  * process by naming it.
  *
  * A session for whose event others wait counts as the best of them, by the rank of their virtual GPUs
- * too, so that whoever is important does not wait for somebody who may not run (no priority inversion).
+ * too, so that an important session does not wait for one that may not run (no priority inversion).
  *
  * Read when a worker asks for a resource, and five times a second while somebody uses the device.
  */
@@ -52,15 +52,15 @@ static int kernel_nice(const struct session *session)
 	return nice;
 }
 
-static int effective(const struct session *session)
+static int effective_nice(const struct session *session)
 {
 	return min_of(session->own_nice, session->lent_nice);
 }
 
 void nice_apply(struct session *session)
 {
-	if (effective(session) != session->nice)
-		grants_renice(session, effective(session));
+	if (effective_nice(session) != session->nice)
+		grants_renice(session, effective_nice(session));
 }
 
 void nice_session_init(struct session *session)
@@ -77,7 +77,7 @@ void nice_refresh(struct session *session)
 void nice_lend(const struct session *lender, struct session *session)
 {
 	/* So that the borrower's rank among virtual GPUs becomes the lender's. */
-	int64_t nice = effective(lender) -
+	int64_t nice = effective_nice(lender) -
 		       (lender->vgpu->config->priority - session->vgpu->config->priority);
 
 	nice = max_of(nice, (int64_t)NICE_BEST);
@@ -102,7 +102,7 @@ void nice_tick(struct daemon *daemon)
 {
 	struct session *session;
 
-	/* Lent anew: in a ring of those who wait for each other nothing would ever be given back. */
+	/* All are lent anew: in a ring of sessions that wait for each other nothing would ever be given back. */
 	list_for_each (session, &daemon->sessions, link) {
 		if (takes_part(session))
 			session->own_nice = kernel_nice(session);

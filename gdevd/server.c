@@ -16,13 +16,20 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 
-#define ACCEPTS_A_TURN 16
+#define ACCEPTS_A_MS                                                                               \
+	8 /* a peer that connects faster waits in the socket's queue, and pays for it itself */
+#define LEAVE_TIME_NS (10 * NS_PER_S) /* for a gdevd that leaves, or is killed if it does not */
+#define LOCK_LOOK_NS (2 * NS_PER_MS)
 #define BACKLOG 128
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 
 struct listener {
 	uv_poll_t poll;
@@ -32,6 +39,9 @@ struct listener {
 	struct vgpu *vgpu; /* NULL: not one of a virtual GPU */
 	char path[PATHS_SOCKET_MAX];
 	struct list link;
+	unsigned count; /* of those that were accepted since then: */
+	uint64_t since_ns;
+	struct deadline rest; /* until more may be */
 };
 
 static struct list listeners = {&listeners, &listeners};
@@ -50,7 +60,7 @@ static int accept_one(const struct listener *listener)
 		close(spare_fd);
 		fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
 		if (fd >= 0)
-			close(fd);
+			porters_close_of_peer(&listener->daemon->users, fd);
 		spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		complain("no file descriptors left: a connection was refused");
 		return -EMFILE;
@@ -61,8 +71,13 @@ static int accept_one(const struct listener *listener)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct listener *listener = poll->data;
+	uint64_t now_ns = clock_now_ns();
 
-	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+	if (now_ns >= listener->since_ns + NS_PER_MS) {
+		listener->since_ns = now_ns;
+		listener->count = 0;
+	}
+	for (; listener->count < ACCEPTS_A_MS; listener->count++) {
 		int fd = accept_one(listener);
 		if (fd < 0)
 			return;
@@ -70,6 +85,15 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		if (listener->daemon->stopping)
 			return;
 	}
+	uv_poll_stop(poll);
+	deadline_set(&listener->daemon->deadlines, &listener->rest, listener->since_ns + NS_PER_MS);
+}
+
+static void on_rested(struct deadline *deadline, uint64_t now_ns)
+{
+	struct listener *listener = container_of(deadline, struct listener, rest);
+
+	uv_poll_start(&listener->poll, UV_READABLE, on_poll);
 }
 
 static void accepted_client(struct listener *listener, int fd)
@@ -87,27 +111,36 @@ static void accepted_scrape(struct listener *listener, int fd)
 	metrics_accept(listener->daemon, fd);
 }
 
-/* Binds a socket that nobody may use before it has its owner and mode. */
-static int bind_socket(int type, const char *path, uid_t owner, gid_t group, mode_t mode)
+/* Binds a socket that gets its name when it has its owner and mode, and listens. Until then the name is that of the
+ * gdevd before, and a client that connects waits (lib/libgdev/connect.c). Where no descriptors are `taken`, the kernel
+ * refuses to send any, if it can (Linux 6.16). */
+static int bind_socket(const struct daemon *daemon, int type, const char *path, uid_t owner,
+	gid_t group, mode_t mode, bool taken)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const char *unnamed = address.sun_path;
 	mode_t mask;
-	int fd, error = 0;
+	int fd, error = 0, no = 0;
 
-	strcpy(address.sun_path, path);
+	/* Shorter than any `path`, which fits. */
+	snprintf(address.sun_path, sizeof address.sun_path, "%.*s/.new", PATHS_SOCKET_MAX - 6,
+		daemon->runtime_dir);
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	unlink(path);
+	if (!taken)
+		setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof no);
+	unlink(unnamed);
 	mask = umask(0777);
 	if (bind(fd, (struct sockaddr *)&address, sizeof address))
 		error = -errno;
 	umask(mask);
-	if (!error && (owner != geteuid() || group != getegid()) && chown(path, owner, group))
+	if (!error && (owner != geteuid() || group != getegid()) && chown(unnamed, owner, group))
 		error = -errno;
-	if (!error && (chmod(path, mode) || listen(fd, BACKLOG)))
+	if (!error && (listen(fd, BACKLOG) || chmod(unnamed, mode) || rename(unnamed, path)))
 		error = -errno;
 	if (error) {
+		unlink(unnamed);
 		close(fd);
 		return error;
 	}
@@ -150,6 +183,7 @@ static int listen_on(struct daemon *daemon, int fd, const char *path,
 		listener->vgpu = vgpu;
 		listener->poll.data = listener;
 		listener->fd = fd;
+		deadline_init(&listener->rest, on_rested);
 		snprintf(listener->path, sizeof listener->path, "%s", path ? path : "");
 		error = uv_poll_init(&daemon->loop, &listener->poll, fd);
 	}
@@ -172,7 +206,8 @@ static int add_listener(struct daemon *daemon, int type, const char *name, uid_t
 	int error = -ENAMETOOLONG;
 
 	if (snprintf(path, sizeof path, "%s/%s.sock", daemon->runtime_dir, name) < (int)sizeof path)
-		error = bind_socket(type, path, owner, group, mode);
+		error = bind_socket(
+			daemon, type, path, owner, group, mode, accepted == accepted_worker);
 	if (error >= 0)
 		error = listen_on(daemon, error, path, accepted, vgpu);
 	if (error)
@@ -230,6 +265,31 @@ static int open_in(const char *dir, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
+static bool somebody_listens(const struct daemon *daemon)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int length = snprintf(
+		address.sun_path, sizeof address.sun_path, "%s/control.sock", daemon->runtime_dir);
+
+	return fd >= 0 && length < (int)sizeof address.sun_path &&
+	       (!connect(fd, (struct sockaddr *)&address, sizeof address) || errno == EAGAIN);
+}
+
+/* Another gdevd has the lock. If it does not listen it is about to begin, or to leave, as a private one does with its
+ * last client: that is waited for. False: it listens, or takes too long. */
+static bool wait_for_lock(struct daemon *daemon, struct flock *lock)
+{
+	uint64_t end_ns = clock_now_ns() + LEAVE_TIME_NS;
+
+	while (fcntl(daemon->lock, F_SETLK, lock)) {
+		if (somebody_listens(daemon) || clock_now_ns() > end_ns)
+			return false;
+		nanosleep(&(struct timespec){.tv_nsec = LOCK_LOOK_NS}, NULL);
+	}
+	return true;
+}
+
 /* One gdevd a directory; the file holds its pid for those who come second. */
 static int take_lock(struct daemon *daemon)
 {
@@ -243,7 +303,7 @@ static int take_lock(struct daemon *daemon)
 		return daemon->lock;
 	}
 	/* Not flock(): a worker that is just being forked would hold that beyond our end. */
-	if (fcntl(daemon->lock, F_SETLK, &all)) {
+	if (!wait_for_lock(daemon, &all)) {
 		if (pread(daemon->lock, text, sizeof text - 1, 0) <= 0)
 			strcpy(text, "?");
 		log_error(
@@ -261,19 +321,33 @@ static int take_lock(struct daemon *daemon)
 	return 0;
 }
 
+static int open_ledger(
+	struct daemon *daemon, const char *name, struct ledger *ledger, size_t record_bytes)
+{
+	int fd = open_in(daemon->runtime_dir, name);
+
+	return fd < 0 ? fd : ledger_init(ledger, fd, record_bytes);
+}
+
 /* What the next gdevd has to know. */
 static int open_records(struct daemon *daemon)
 {
-	int sessions = open_in(daemon->runtime_dir, "sessions");
+	struct ledgers *ledgers = &daemon->ledgers;
+	int error =
+		open_ledger(daemon, "sessions", &ledgers->sessions, sizeof(struct ledger_session));
 
-	daemon->ids = open_in(daemon->runtime_dir, "ids");
-	if (sessions >= 0)
-		ledger_init(&daemon->ledger, sessions);
-	if (daemon->ids >= 0 && sessions >= 0)
-		return 0;
-	log_error("cannot open ids and sessions in %s: %s", daemon->runtime_dir,
-		strerror(-min_of(daemon->ids, sessions)));
-	return min_of(daemon->ids, sessions);
+	if (!error)
+		error = open_ledger(
+			daemon, "segments", &ledgers->segments, sizeof(struct ledger_segment));
+	if (!error)
+		error = open_ledger(daemon, "attachments", &ledgers->attachments,
+			sizeof(struct ledger_attachment));
+	daemon->ids = error ? -1 : open_in(daemon->runtime_dir, "ids");
+	error = error ? error : min_of(daemon->ids, 0);
+	if (error)
+		log_error("cannot open ids, sessions, segments and attachments in %s: %s",
+			daemon->runtime_dir, strerror(-error));
+	return error;
 }
 
 int server_vgpu_add(struct vgpu *vgpu)
@@ -320,10 +394,12 @@ static void free_listener(uv_handle_t *handle)
 static void remove_listener(struct listener *listener)
 {
 	list_remove(&listener->link);
+	deadline_cancel(&listener->rest);
 	if (*listener->path)
 		unlink(listener->path);
 	uv_close((uv_handle_t *)&listener->poll, free_listener);
-	close(listener->fd);
+	/* Who is in its backlog may have sent something. */
+	porters_close_of_peer(&listener->daemon->users, listener->fd);
 }
 
 void server_vgpu_remove(const struct vgpu *vgpu)
@@ -348,7 +424,7 @@ int server_start(struct daemon *daemon)
 		return error;
 	spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	error = add_listener(daemon, SOCK_SEQPACKET, "workers",
-		root ? daemon->workers.uid : geteuid(), root ? daemon->workers.gid : getegid(),
+		root ? daemon->program.uid : geteuid(), root ? daemon->program.gid : getegid(),
 		0600, accepted_worker, NULL);
 	list_for_each (vgpu, &daemon->vgpus, link) {
 		if (error)

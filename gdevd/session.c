@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #define ATTACH_TIMEOUT_NS (10 * NS_PER_S)
 #define LEAVE_GRACE_NS (2 * NS_PER_S)
 #define ATTACH_TRIES 3
+#define DESCRIPTORS 4 /* of a session: users.h */
 
 static void read_program_name(pid_t pid, char name[PROGRAM_NAME_MAX])
 {
@@ -43,24 +45,69 @@ static void read_program_name(pid_t pid, char name[PROGRAM_NAME_MAX])
 			*c = *c == '\n' ? '\0' : '?';
 }
 
+/* The supplementary groups of the client, of more than GROUPS_MAX the first. */
+static void read_groups(const struct connection *connection, struct groups *groups)
+{
+	gid_t few[GROUPS_MAX], *ids = few;
+	socklen_t length = sizeof few;
+	int error = getsockopt(connection->fd, SOL_SOCKET, SO_PEERGROUPS, ids, &length);
+	autofree gid_t *many = NULL;
+
+	if (error && errno == ERANGE && (many = malloc(length))) { /* it says how many there are */
+		ids = many;
+		error = getsockopt(connection->fd, SOL_SOCKET, SO_PEERGROUPS, ids, &length);
+	}
+	groups->count = error ? 0 : min_of((uint32_t)(length / sizeof *ids), (uint32_t)GROUPS_MAX);
+	memcpy(groups->ids, ids, groups->count * sizeof *ids);
+}
+
+/* When the process began, in the kernel's ticks (proc_pid_stat(5)); 0: there is none. */
+static uint64_t time_started(pid_t pid)
+{
+	char path[32], text[1024];
+	autoclose int fd = -1;
+	const char *at;
+	ssize_t length;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (length <= 0)
+		return 0;
+	text[length] = '\0';
+	at = strrchr(text, ')'); /* the name, the second field, may have anything in it */
+	for (unsigned field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at, NULL, 10) : 0;
+}
+
 static struct session *create(struct daemon *daemon, struct vgpu *vgpu, struct worker *worker,
-	pid_t pid, uid_t uid, gid_t gid)
+	pid_t pid, uid_t uid, gid_t gid, const struct groups *groups)
 {
 	struct session *session = calloc(1, sizeof *session);
 
 	if (!session)
 		return NULL;
+	session->user = user_get(&daemon->users, uid);
+	if (!session->user) {
+		free(session);
+		return NULL;
+	}
+	session->user->sessions++;
+	connection_charge_to(worker->connection, session->user);
 	session->daemon = daemon;
 	session->vgpu = vgpu;
+	session->device = vgpu->device;
 	session->worker = worker;
 	session->pid = pid;
 	session->uid = uid;
 	session->gid = gid;
+	session->groups = *groups;
 	session->started_ns = clock_now_ns();
-	session->wake_fd = -1;
-	list_init(&session->watches);
+	list_init(&session->waits_for);
+	list_init(&session->waited_for);
 	list_init(&session->shm_attachments);
-	list_init(&session->cache_writes);
+	list_init(&session->cache_requests);
 	nice_session_init(session);
 	grants_session_init(session);
 	read_program_name(pid, session->program);
@@ -87,7 +134,7 @@ static int send_attach(struct session *session, struct client *client)
 		.time_limit_ms = (uint32_t)session->vgpu->config->time_limit_ms,
 		.memory_limit_bytes = memory_total(&session->vgpu->memory),
 	};
-	int pair[2], fds[2] = {-1, session->daemon->device.turning.fd};
+	int pair[2], fds[2] = {-1, session->device->turning.fd};
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
@@ -104,28 +151,41 @@ static int send_attach(struct session *session, struct client *client)
 void session_begin(struct client *client, struct worker *worker)
 {
 	struct daemon *daemon = client->daemon;
+	struct device *device = worker->device;
 	struct connection *connection = client->connection;
+	struct user *user = connection->user;
 	uint64_t bytes = worker->memory.used_bytes;
 	struct session *session;
+	struct groups groups;
 
-	if (residency_make_room(daemon, client->vgpu, bytes) == -EAGAIN)
+	if (residency_make_room(device, client->vgpu, bytes) == -EAGAIN)
 		return;
-	client->waiting = false;
+	client_waits_no_more(client);
+	if (!user_hold(user, DESCRIPTORS)) {
+		client_refuse(client, -EUSERS,
+			"uid %u has %zu of gdevd's descriptors, and may have no more (RLIMIT_NOFILE of gdevd)",
+			(unsigned)user->uid, user->descriptors);
+		return;
+	}
 	if (memory_reparent(&worker->memory, &client->vgpu->memory)) {
+		user_release(user, DESCRIPTORS);
 		client_refuse(client, -ENOMEM,
 			"virtual GPU \"%s\" has no memory left for another context; 'gdev status' shows who "
 			"holds it",
 			client->vgpu->config->name);
 		return;
 	}
-	session = create(
-		daemon, client->vgpu, worker, connection->pid, connection->uid, connection->gid);
+	read_groups(connection, &groups);
+	session = create(daemon, client->vgpu, worker, connection->pid, connection->uid,
+		connection->gid, &groups);
 	if (!session) {
-		memory_reparent(&worker->memory, &daemon->device.memory);
+		user_release(user, DESCRIPTORS);
+		memory_reparent(&worker->memory, &device->memory);
 		client_refuse(client, -ENOMEM, "gdevd is out of memory");
 		return;
 	}
 	session->id = daemon_new_id(daemon);
+	session->user->given = ++daemon->users.workers_given;
 	session->client = client;
 	client->session = session;
 	session->arena_base = client->hello.arena_base;
@@ -135,7 +195,7 @@ void session_begin(struct client *client, struct worker *worker)
 	session->version = client->version;
 	worker->state = WORKER_ATTACHING;
 	worker->since_ns = clock_now_ns();
-	daemon->workers.warm--;
+	device->workers.warm--;
 	deadline_set(&daemon->deadlines, &worker->deadline, worker->since_ns + ATTACH_TIMEOUT_NS);
 	deadline_cancel(&client->deadline);
 	if (send_attach(session, client)) {
@@ -144,30 +204,42 @@ void session_begin(struct client *client, struct worker *worker)
 		client_refuse(client, -EMFILE, "gdevd has no file descriptors left");
 		session_end(session, "could not be attached");
 	}
-	workers_adjust(daemon);
+	workers_adjust(device);
 }
 
-static struct ledger_entry ledger_entry_of(const struct worker *worker, uint64_t session, pid_t pid,
-	uid_t uid, gid_t gid, const struct vgpu *vgpu)
+/* What a worker can hold at most of an account. Until the device is known the limit is not. */
+static uint64_t most_bytes(uint64_t before, uint64_t limit, uint64_t more)
 {
-	struct ledger_entry entry = {
-		.session = session,
-		.worker = worker->pid,
-		.pid = pid,
-		.uid = uid,
-		.gid = gid,
-	};
-
-	strcpy(entry.vgpu, vgpu->config->name);
-	return entry;
+	return limit == UINT64_MAX ? before : max_of(before, limit + more);
 }
 
-static void write_down(struct session *session)
+void session_write_down(struct session *session)
 {
-	const struct ledger_entry entry = ledger_entry_of(session->worker, session->id,
-		session->pid, session->uid, session->gid, session->vgpu);
-	int error = ledger_add(&session->daemon->ledger, &entry);
+	struct daemon *daemon = session->daemon;
+	const struct memory_account *swap = daemon->swap.pools;
+	struct ledger *ledger = &daemon->ledgers.sessions;
+	const struct ledger_session *before =
+		session->ledger_place ? ledger_at(ledger, session->ledger_place) : NULL;
+	struct ledger_session record = {0};
+	int error;
 
+	if (before)
+		record = *before;
+	else
+		record.worker_started = time_started(session->worker->pid);
+	record.session = session->id;
+	record.worker = session->worker->pid;
+	record.pid = session->pid;
+	record.uid = session->uid;
+	record.gid = session->gid;
+	record.groups = session->groups;
+	strcpy(record.vgpu, session->vgpu->config->name);
+	record.most_bytes = most_bytes(record.most_bytes, memory_total(&session->vgpu->memory),
+		session->device->overhead_bytes);
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		record.most_swap_bytes[i] =
+			most_bytes(record.most_swap_bytes[i], swap[i].limit_bytes, 0);
+	error = ledger_put(ledger, &session->ledger_place, &record);
 	if (error)
 		complain("session %llu will not survive a restart of gdevd: %s",
 			(unsigned long long)session->id, strerror(-error));
@@ -178,7 +250,7 @@ static void send_welcome(struct session *session)
 	struct client *client = session->client;
 	struct worker *worker = session->worker;
 	const struct config *config = &session->daemon->config;
-	const struct config_device tuned = config_device_of(config, config->device);
+	const struct config_device tuned = config_device_of(config, session->device->served->name);
 	uint64_t tuning = client->hello.features & FEATURE_TUNING;
 	uint64_t trace = worker->trace_fd >= 0 ? client->hello.features & FEATURE_TRACE : 0;
 	struct control_welcome message = {
@@ -198,13 +270,11 @@ static void send_welcome(struct session *session)
 		message.header.length = CONTROL_WELCOME_UNTUNED_BYTES;
 	strcpy(message.vgpu, session->vgpu->config->name);
 	memcpy(message.device_name, worker->device_name, sizeof message.device_name);
-	memcpy(message.device_uuid, worker->device_uuid, sizeof message.device_uuid);
+	memcpy(message.device_uuid, session->device->uuid, sizeof message.device_uuid);
 	memcpy(fds, worker->fds, sizeof worker->fds);
 	fds[WORKER_FDS] = client->peer;
 	fds[WORKER_FDS + 1] = worker->trace_fd;
 	connection_send(client->connection, &message, fds, WORKER_FDS + 1 + (trace != 0));
-	if (session->daemon->early.epoll_fd >= 0)
-		session->wake_fd = fcntl(worker->fds[WORKER_FD_WAKE], F_DUPFD_CLOEXEC, 0);
 	fd_close_all(worker->fds, WORKER_FDS);
 	close(steal_fd(&client->peer));
 }
@@ -218,6 +288,10 @@ void session_attached(struct session *session, int status)
 		session->client = NULL;
 		client->session = NULL;
 		session_end(session, "could not be attached");
+		if (status == -EADDRINUSE)
+			worker_rejoin(worker);
+		else
+			worker_send_away(worker);
 		client_refuse(client, status,
 			status == -EADDRINUSE
 				? "the arena is in use in the worker; choose another base"
@@ -229,43 +303,108 @@ void session_attached(struct session *session, int status)
 	worker->since_ns = clock_now_ns();
 	deadline_cancel(&worker->deadline);
 	trace_session_begin(session);
-	retire_look(session->daemon);
-	write_down(session);
+	retire_look(session->device);
+	session_write_down(session);
 	send_welcome(session);
 	log_debug("session %llu: %s (pid %d, uid %u) on %s, worker %d",
 		(unsigned long long)session->id, session->program, (int)session->pid,
 		(unsigned)session->uid, session->vgpu->config->name, (int)worker->pid);
 }
 
+/* Another process may have its pid by now. */
+static bool is_gone(const struct ledger_session *record)
+{
+	return record->worker <= 0 || (kill(record->worker, 0) && errno == ESRCH) ||
+	       time_started(record->worker) != record->worker_started;
+}
+
+void sessions_forget_gone(struct daemon *daemon)
+{
+	struct ledger *ledger = &daemon->ledgers.sessions;
+
+	for (uint64_t place = 1; place <= ledger->count; place++) {
+		const struct ledger_session *record = ledger_at(ledger, place);
+		uint64_t gone = place;
+		if (!record || !is_gone(record))
+			continue;
+		events_remember_unreached(daemon, record->session); /* nobody can say */
+		ledger_remove(ledger, &gone);
+	}
+}
+
+uint64_t session_place(const struct daemon *daemon, uint64_t id)
+{
+	const struct ledger *ledger = &daemon->ledgers.sessions;
+
+	for (uint64_t place = 1; place <= ledger->count; place++) {
+		const struct ledger_session *record = ledger_at(ledger, place);
+		if (record && record->session == id)
+			return place;
+	}
+	return 0;
+}
+
+uid_t session_uid_of_worker(const struct daemon *daemon, pid_t worker, uid_t other)
+{
+	const struct ledger *ledger = &daemon->ledgers.sessions;
+
+	for (uint64_t place = 1; place <= ledger->count; place++) {
+		const struct ledger_session *record = ledger_at(ledger, place);
+		if (record && record->worker == worker)
+			return record->uid;
+	}
+	return other;
+}
+
+/* Whether the worker was given that session, as it says. */
+static bool is_as_written(const struct worker *worker, const struct control_attach *said,
+	const struct ledger_session *record)
+{
+	return record->worker == worker->pid &&
+	       record->worker_started == time_started(worker->pid) && record->pid == said->pid &&
+	       record->uid == said->uid && record->gid == said->gid &&
+	       !strncmp(record->vgpu, said->vgpu, sizeof record->vgpu);
+}
+
 int session_restore(struct worker *worker, const struct control_attach *message)
 {
 	struct daemon *daemon = worker->daemon;
-	struct vgpu *vgpu = vgpu_find(daemon, message->vgpu);
-	struct ledger_entry said;
+	uint64_t place = session_place(daemon, message->session);
+	const struct ledger_session *record =
+		place ? ledger_at(&daemon->ledgers.sessions, place) : NULL;
 	struct session *session;
+	struct vgpu *vgpu;
 
+	if (!record || !is_as_written(worker, message, record))
+		return -EPERM;
+	vgpu = vgpu_find(daemon, record->vgpu);
 	if (!vgpu) {
 		complain("worker %d serves a virtual GPU that is not there any more: %.31s",
-			(int)worker->pid, message->vgpu);
+			(int)worker->pid, record->vgpu);
 		return -ENOENT;
 	}
-	said = ledger_entry_of(
-		worker, message->session, message->pid, message->uid, message->gid, vgpu);
-	if (!ledger_has(&daemon->ledger, &said))
-		return -EPERM; /* nobody gave it that session */
 	if (session_find(daemon, message->session))
 		return -EEXIST;
+	worker_move(worker, vgpu->device);
 	memory_init(&worker->memory, &vgpu->memory, UINT64_MAX);
-	if (memory_claim(&worker->memory, message->held_bytes))
+	if (memory_claim(&worker->memory, message->held_bytes, record->most_bytes))
 		return -EINVAL;
-	session = create(daemon, vgpu, worker, message->pid, message->uid, message->gid);
+	session = create(
+		daemon, vgpu, worker, message->pid, record->uid, record->gid, &record->groups);
 	if (!session)
 		return -ENOMEM;
+	user_hold_anyway(session->user, DESCRIPTORS);
 	session->id = message->session;
+	session->ledger_place = place;
 	session->arena_base = message->arena_base;
 	session->arena_bytes = message->arena_bytes;
 	session->features = message->features;
 	session->version = message->version;
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		if (memory_claim(&worker->swap[i], message->held_swap_bytes[i],
+			    record->most_swap_bytes[i]))
+			return -EINVAL;
+	session_write_down(session); /* its limits may be higher now */
 	log_info("session %llu is back: %s (pid %d) on %s, worker %d",
 		(unsigned long long)session->id, session->program, (int)session->pid,
 		vgpu->config->name, (int)worker->pid);
@@ -327,12 +466,12 @@ void session_end(struct session *session, const char *reason)
 {
 	struct daemon *daemon = session->daemon;
 	struct worker *worker = session->worker;
-	struct cache_write *write, *after;
+	struct cache_request *request, *after;
 	bool welcome = worker->state != WORKER_ATTACHING;
 
 	list_remove(&session->link);
 	if (!daemon->stopping) /* then the next gdevd has it */
-		ledger_remove(&daemon->ledger, session->id);
+		ledger_remove(&daemon->ledgers.sessions, &session->ledger_place);
 	daemon->session_count--;
 	session->vgpu->sessions--;
 	events_session_finish(session);
@@ -340,9 +479,12 @@ void session_end(struct session *session, const char *reason)
 	shm_session_finish(session);
 	trace_session_finish(session);
 	retire_session_finish(session);
-	early_session_finish(session);
-	list_for_each_safe (write, after, &session->cache_writes, link)
-		cache_abandon(write);
+	list_for_each_safe (request, after, &session->cache_requests, link) {
+		list_remove(&request->link);
+		request->owner = NULL;
+		if (!request->submitted)
+			cache_drop(&daemon->cache, session->uid, request);
+	}
 	if (welcome)
 		record_end(session, reason);
 	log_debug("session %llu ended: %s", (unsigned long long)session->id, reason);
@@ -350,8 +492,11 @@ void session_end(struct session *session, const char *reason)
 	worker->session = NULL;
 	worker_leave(worker);
 	release_client(session, welcome);
+	session->user->sessions--;
+	user_release(session->user, DESCRIPTORS);
+	user_put(session->user);
 	free(session);
-	workers_adjust(daemon);
+	workers_adjust(worker->device);
 	daemon_maybe_leave(daemon);
 }
 
@@ -363,17 +508,4 @@ struct session *session_find(struct daemon *daemon, uint64_t id)
 		if (session->id == id)
 			return session;
 	return NULL;
-}
-
-unsigned session_count_uid(struct daemon *daemon, uid_t uid)
-{
-	const struct session *session;
-	const struct client *client;
-	unsigned count = 0;
-
-	list_for_each (session, &daemon->sessions, link)
-		count += session->uid == uid;
-	list_for_each (client, &daemon->clients, link)
-		count += client->waiting && client->connection->uid == uid;
-	return count;
 }

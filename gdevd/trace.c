@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tracing: who wants to read the trace segments of which sessions (proto/control.h, TRACE). A session's
+ * Tracing: which connections want to read the trace segments of which sessions (proto/control.h, TRACE). A session's
  * segment is switched on while at least one connection wants it. What goes out is a descriptor that can only be
  * read, and only to the session's own user or to root.
  */
@@ -14,7 +14,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "proto/trace.h"
+
+/* Each costs gdevd something whenever a session of the user begins or ends. */
+#define TRACERS_A_USER 16
 
 static bool wants(const struct client *client, const struct session *session)
 {
@@ -62,15 +66,11 @@ static void tell(struct client *client, const struct session *session, enum cont
 
 static void begin(struct client *client, struct session *session)
 {
-	char path[32];
-	autoclose int fd = -1;
+	autoclose int fd = fd_lend(session->worker->trace_fd);
 
-	snprintf(path, sizeof path, "/proc/self/fd/%d", session->worker->trace_fd);
-	fd = open(path,
-		O_RDONLY | O_CLOEXEC); /* another description of it, without the right to write */
 	if (fd < 0) {
 		complain("session %llu cannot be traced: %s", (unsigned long long)session->id,
-			strerror(errno));
+			strerror(-fd));
 		return;
 	}
 	switch_segment(session, 1);
@@ -79,15 +79,21 @@ static void begin(struct client *client, struct session *session)
 
 int trace_request(struct client *client, const struct control_trace *message)
 {
+	struct user *user = client->connection->user;
 	struct session *session;
+	int status = 0;
 
 	if (message->reserved)
 		return -EPROTO;
-	connection_answer(client->connection, CONTROL_TRACE_REPLY, message->header.serial,
-		client->tracing ? -EALREADY : 0);
 	if (client->tracing)
+		status = -EALREADY;
+	else if (user->tracers >= TRACERS_A_USER)
+		status = -EUSERS;
+	connection_answer(client->connection, CONTROL_TRACE_REPLY, message->header.serial, status);
+	if (status)
 		return 0;
 	client->tracing = true;
+	user->tracers++;
 	client->trace = message->token;
 	client->serial = message->header.serial;
 	list_for_each (session, &client->daemon->sessions, link)
@@ -103,6 +109,7 @@ void trace_client_finish(struct client *client)
 	if (!client->tracing)
 		return;
 	client->tracing = false;
+	client->connection->user->tracers--;
 	list_for_each (session, &client->daemon->sessions, link)
 		if (session->worker->trace_fd >= 0 && !is_wanted(session))
 			switch_segment(session, 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Handing over from holder to holder, without a message (proto/control.h, struct turns): the page, and who is
- * named in it.
+ * Handing over from holder to holder, without a message (proto/control.h, struct turns): the page, and the session
+ * that is named in it.
  *
- * The page is trusted as far as a worker is: what it says decides who is taken to have the resource next,
- * never who is charged or for how long somebody may stay.
+ * The page is trusted as far as a worker is: it decides which session is taken to have the resource next, never which
+ * one is charged, or for how long one may stay.
  */
 #include "gdevd/daemon.h"
 
@@ -16,9 +16,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-int turns_init(struct daemon *daemon)
+int turns_init(struct device *device)
 {
-	struct turning *turning = &daemon->device.turning;
+	struct turning *turning = &device->turning;
 	void *mapped;
 
 	turning->fd = fd_shared_memory("gdev-turns", sizeof(struct turns));
@@ -26,13 +26,17 @@ int turns_init(struct daemon *daemon)
 		return turning->fd;
 	mapped = mmap(
 		NULL, sizeof(struct turns), PROT_READ | PROT_WRITE, MAP_SHARED, turning->fd, 0);
-	turning->page = mapped == MAP_FAILED ? NULL : mapped;
-	return turning->page ? 0 : -ENOMEM;
+	if (mapped == MAP_FAILED) {
+		close(steal_fd(&turning->fd));
+		return -ENOMEM;
+	}
+	turning->page = mapped;
+	return 0;
 }
 
-void turns_finish(struct daemon *daemon)
+void turns_finish(struct device *device)
 {
-	struct turning *turning = &daemon->device.turning;
+	struct turning *turning = &device->turning;
 
 	if (turning->page)
 		munmap(turning->page, sizeof(struct turns));
@@ -40,19 +44,18 @@ void turns_finish(struct daemon *daemon)
 		close(turning->fd);
 }
 
-/* Both must look at the page; where one queue has all resources, a holder may have several; and one that had
- * nothing to give when room was wanted gets a message, with which gdevd counts on it again (on_grant). */
+/* Whether the holder can hand over to `next` by itself. Both must look at the page. Where one queue has all
+ * resources, a holder may have several of them. */
 static bool can_be_named(const struct session *holder, const struct session *next)
 {
-	return holder->turns && next->turns && !next->worker->residency.dry &&
-	       !next->daemon->config.one_queue;
+	return holder->turns && next->turns && !next->daemon->config.one_queue;
 }
 
-bool turns_name(struct daemon *daemon, unsigned resource, const struct session *holder,
+bool turns_name(struct device *device, unsigned resource, const struct session *holder,
 	struct session *next)
 {
-	struct turning *turning = &daemon->device.turning;
-	struct control_grant message = {.resource = resource, .quantum_ns = TURNS_AWAKE_NS};
+	struct turning *turning = &device->turning;
+	struct control_grant message = {.resource = resource, .quantum_ns = LOOK_NS_MAX};
 	uint64_t *word = &turning->page->resources[resource].next;
 	uint64_t said = turning->said[resource], expected = said, wanted = 0;
 
@@ -61,9 +64,9 @@ bool turns_name(struct daemon *daemon, unsigned resource, const struct session *
 			turning->turn++;
 		message.turn = turning->turn;
 		wanted = TURN_NEXT(holder->id, turning->turn);
-		/* What it was told in its last turn is over. Before the number is known. */
+		/* The word of the next session's last turn is cleared before the session can know the number. */
 		__atomic_store_n(&next->worker->page->revoke[resource],
-			(uint32_t)grants_word(next, resource, REVOKE_NONE), __ATOMIC_RELEASE);
+			(uint32_t)grants_unwaited_word(next, resource), __ATOMIC_RELEASE);
 	}
 	control_fill(&message, CONTROL_PREPARE, 0);
 	if (next && next->worker->connection)

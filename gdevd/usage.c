@@ -82,14 +82,14 @@ struct usage_counters usage_since(const struct usage *usage, const struct usage_
 	}
 	if (!then)
 		return (struct usage_counters){0};
-	/* What a worker said it was using, and then did not charge. */
+	/* The counters may have become less: a worker said that it was using something, and did not charge it then. */
 	return (struct usage_counters){
 		.used_ns = counters.used_ns - min_of(counters.used_ns, then->used_ns),
 		.waited_ns = counters.waited_ns - min_of(counters.waited_ns, then->waited_ns),
 	};
 }
 
-/* What it would have used without the others, as a part of all time. */
+/* What the part would have used without the others, as a part of all time. */
 static double demand(const struct usage_part *part, double over_ns)
 {
 	double used = (double)part->counters.used_ns / over_ns;
@@ -113,7 +113,7 @@ void usage_expect(struct usage_part *parts, size_t count, uint64_t over_ns)
 		left += over_ns ? (double)parts[i].counters.used_ns / (double)over_ns : 0;
 		weight += parts[i].weight;
 	}
-	/* Who wants less than its part of what is left has what it wants; then all others' parts grow. */
+	/* A part that wants less than its weight gives it has what it wants; then the parts of all others grow. */
 	while (again && over_ns) {
 		again = false;
 		for (size_t i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who has used a resource, and who has waited for it: the figures of `gdev top` and of the metrics. A
+ * How long resources were used and waited for: the figures of `gdev top` and of the metrics. A
  * session and a virtual GPU have one struct usage a resource, and the device has too.
  *
  * grants.c keeps the counters as it grants and charges; what the present holder has used since its grant

@@ -31,40 +31,74 @@ static uint64_t memory_limit(const struct config_vgpu *config)
 
 static struct vgpu *create(struct daemon *daemon, struct config_vgpu *config)
 {
+	struct device *device = device_of_vgpu(daemon, config);
 	struct vgpu *vgpu = calloc(1, sizeof *vgpu);
 
 	if (!vgpu)
 		return NULL;
 	vgpu->daemon = daemon;
+	vgpu->device = device;
 	vgpu->config = config;
-	memory_init(&vgpu->memory, &daemon->device.memory, memory_limit(config));
+	memory_init(&vgpu->memory, &device->memory, memory_limit(config));
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
-		memory_init(&vgpu->swap[i], &daemon->device.residency.swap[i], UINT64_MAX);
+		memory_init(&vgpu->swap[i], &daemon->swap.pools[i], UINT64_MAX);
 	shm_init(&vgpu->shm);
 	grants_vgpu_init(vgpu);
 	list_append(&daemon->vgpus, &vgpu->link);
+	list_append(&device->vgpus, &vgpu->by_device);
 	return vgpu;
 }
 
 static void destroy(struct vgpu *vgpu)
 {
 	list_remove(&vgpu->link);
+	list_remove(&vgpu->by_device);
 	grants_vgpu_finish(vgpu);
 	free(vgpu);
+}
+
+/* Of one that was made at run time, the device may be back the next time: it stays written down. */
+static int check_device(struct daemon *daemon, const struct config_vgpu *config, char *error)
+{
+	unsigned index;
+	char end;
+
+	if (!device_of_vgpu(daemon, config)) {
+		snprintf(error, CONFIG_ERROR_MAX,
+			"this gdevd does not serve a device \"%s\"; 'devices' in gdev.conf(5) names those "
+			"that it does, and 'gdev device list' shows them",
+			config->device);
+		return -ENODEV;
+	}
+	if (*config->device && sscanf(config->name, "gdev%u%c", &index, &end) == 1 &&
+		index < daemon->config.served.count &&
+		strcmp(config->device, daemon->config.served.devices[index].name)) {
+		snprintf(error, CONFIG_ERROR_MAX,
+			"\"%s\" is the default virtual GPU of %s: give one on %s another name",
+			config->name, daemon->config.served.devices[index].name, config->device);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 int vgpus_init(struct daemon *daemon)
 {
 	struct config_vgpu *config;
+	struct device *device;
+	char text[CONFIG_ERROR_MAX];
+	int error;
 
-	memory_init(&daemon->device.memory, NULL, UINT64_MAX);
-	for (unsigned i = 0; i < SWAP_POOLS; i++)
-		memory_init(&daemon->device.residency.swap[i], NULL, UINT64_MAX);
-	residency_init(daemon);
-	list_for_each (config, &daemon->config.vgpus, link)
-		if (!create(daemon, config))
+	list_for_each (config, &daemon->config.vgpus, link) {
+		error = check_device(daemon, config, text);
+		if (error)
+			log_error("virtual GPU \"%s\": %s", config->name, text);
+		if (error && config->from_file)
+			return error;
+		if (!error && !create(daemon, config))
 			return -ENOMEM;
-	grants_configure(daemon); /* shares depend on all of them */
+	}
+	list_for_each (device, &daemon->devices, link)
+		grants_configure(device); /* shares depend on all of them */
 	return 0;
 }
 
@@ -108,7 +142,7 @@ static void write_down(struct daemon *daemon, const struct config_vgpu *config, 
 			daemon->made_path, strerror(-error));
 }
 
-/* Shares that add up to more than all are weights, and whoever gave one may not have meant that. */
+/* Shares that add up to more than all are weights, which may not be what was meant: a note says so. */
 static void note_weight(const char *name, const char *what, uint64_t pct, uint64_t sum, char *note)
 {
 	size_t at = strlen(note);
@@ -120,14 +154,17 @@ static void note_weight(const char *name, const char *what, uint64_t pct, uint64
 			(unsigned long long)pct);
 }
 
-/* Of those that are new in `config`. */
+/* Of those that are new in `config`, among the virtual GPUs of its device. */
 static void note_weights(const struct daemon *daemon, const struct config_vgpu *config,
 	const struct config_vgpu *before, char *note)
 {
+	const struct config_served_device *device = config_vgpu_device(&daemon->config, config);
 	const struct config_vgpu *other;
 	uint64_t compute = 0, copy = 0;
 
 	list_for_each (other, &daemon->config.vgpus, link) {
+		if (config_vgpu_device(&daemon->config, other) != device)
+			continue;
 		compute += other->compute_pct;
 		copy += other->copy_pct;
 	}
@@ -141,9 +178,12 @@ static void note_weights(const struct daemon *daemon, const struct config_vgpu *
 
 int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error)
 {
-	struct vgpu *vgpu = create(daemon, config);
-	int status;
+	int status = check_device(daemon, config, error);
+	struct vgpu *vgpu;
 
+	if (status)
+		return status;
+	vgpu = create(daemon, config);
 	if (!vgpu) {
 		snprintf(error, CONFIG_ERROR_MAX, "gdevd is out of memory");
 		return -ENOMEM;
@@ -155,7 +195,7 @@ int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error)
 		return status;
 	}
 	list_append(&daemon->config.vgpus, &config->link);
-	grants_configure(daemon);
+	grants_configure(vgpu->device);
 	write_down(daemon, config, error);
 	note_weights(daemon, config, &(struct config_vgpu){0}, error);
 	log_info("virtual GPU %s is there", config->name);
@@ -165,8 +205,14 @@ int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error)
 int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error)
 {
 	struct config_vgpu *own = vgpu->config, before = *own;
-	int status = residency_set_limit(vgpu, config->memory_bytes);
+	int status;
 
+	if (config_vgpu_device(&vgpu->daemon->config, config) != vgpu->device->served) {
+		snprintf(error, CONFIG_ERROR_MAX,
+			"a virtual GPU stays on its device; delete it, and make it on the other");
+		return -EINVAL;
+	}
+	status = residency_set_limit(vgpu, config->memory_bytes);
 	if (status) {
 		snprintf(error, CONFIG_ERROR_MAX,
 			"host swap has no room for what would have to leave the device; "
@@ -182,13 +228,13 @@ int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error
 	}
 	*own = *config;
 	own->link = before.link;
-	grants_configure(vgpu->daemon);
+	grants_configure(vgpu->device);
 	write_down(vgpu->daemon, own, error);
 	note_weights(vgpu->daemon, own, &before, error);
 	return 0;
 }
 
-/* Those who are connected to it, with a session or not yet. */
+/* Drops the clients that are connected to it, with a session or not yet. */
 static void drop_clients(struct vgpu *vgpu)
 {
 	struct client *client, *after;
@@ -235,19 +281,21 @@ static void move_account(struct memory_account *account, const struct memory_acc
 /* What leaving workers still hold is the device's account from now on. */
 static void move_memory(struct vgpu *vgpu)
 {
-	struct device *device = &vgpu->daemon->device;
+	struct device *device = vgpu->device;
 	struct worker *worker;
 
-	list_for_each (worker, &vgpu->daemon->workers.all, link) {
+	list_for_each (worker, &device->workers.all, by_device) {
 		move_account(&worker->memory, &vgpu->memory, &device->memory);
 		for (unsigned i = 0; i < SWAP_POOLS; i++)
-			move_account(&worker->swap[i], &vgpu->swap[i], &device->residency.swap[i]);
+			move_account(
+				&worker->swap[i], &vgpu->swap[i], &vgpu->daemon->swap.pools[i]);
 	}
 }
 
 int vgpu_delete(struct vgpu *vgpu, bool force, char *error)
 {
 	struct daemon *daemon = vgpu->daemon;
+	struct device *device = vgpu->device;
 	struct config_vgpu *config = vgpu->config;
 
 	if (vgpu->sessions && !force) {
@@ -264,7 +312,7 @@ int vgpu_delete(struct vgpu *vgpu, bool force, char *error)
 	move_memory(vgpu);
 	log_info("virtual GPU %s is gone", config->name);
 	destroy(vgpu);
-	grants_configure(daemon);
+	grants_configure(device);
 	list_remove(&config->link);
 	write_down(daemon, config, error);
 	free(config);

@@ -11,19 +11,23 @@
 #include "gdevd/daemon.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gdevd/config_values.h"
 
 #define START_TIMEOUT_NS (60 * NS_PER_S)
 #define CARRY_TIMEOUT_NS (60 * NS_PER_S)
@@ -31,20 +35,30 @@
 /* The kernel takes a process's device memory and contexts back before it is gone, on an H200 60 ms each and one
  * process after another; sixty that end at once are no reason to kill any. */
 #define EXIT_GRACE_NS (20 * NS_PER_S)
+#define LOST_NS                                                                                    \
+	(10 * NS_PER_S) /* warm workers that are younger than that were opened after the device had failed */
 #define FAILURES_ALLOWED 3
 #define BACK_OFF_NS (100 * NS_PER_MS)
 #define BACK_OFF_DOUBLINGS 9 /* 51 s */
 #define HOPELESS_DOUBLINGS                                                                         \
 	3 /* 0.8 s: until then clients wait, somebody may have killed the workers */
 #define CONTROL_FD 3
+#define WORKER_MEMORY_LEAST (4ull << 30) /* that a driver has plenty on any machine */
+/* Neither Debian's policy nor systemd gives any of these to anybody, and all are known in a user namespace of 2^16. Not
+ * 65534, which is many programs' user, and which the kernel shows for users that it cannot. */
+#define NAMELESS_FIRST 65520
+#define NAMELESS_LAST 65533
 
 static int on_message(struct connection *connection, const struct control_header *message, int *fds,
 	size_t fd_count);
 static void on_closed(struct connection *connection, int error);
+static bool brings(struct connection *connection, const struct control_header *begin,
+	struct porter_limits *limits);
 
 static const struct connection_ops worker_connection_ops = {
 	.message = on_message,
 	.closed = on_closed,
+	.brings = brings,
 };
 
 const char *worker_state_name(enum worker_state state)
@@ -57,15 +71,10 @@ const char *worker_state_name(enum worker_state state)
 
 /* ---- the end of a worker ---- */
 
-static void free_process(uv_handle_t *handle)
-{
-	free(handle->data);
-}
-
 /* Frees the worker when nothing of it is left. */
 static void maybe_free(struct worker *worker)
 {
-	struct daemon *daemon = worker->daemon;
+	struct device *device = worker->device;
 
 	if (worker->connection || worker->child)
 		return;
@@ -81,20 +90,19 @@ static void maybe_free(struct worker *worker)
 	if (worker->page)
 		munmap(worker->page, sizeof *worker->page);
 	list_remove(&worker->link);
-	daemon->workers.total--;
-	if (worker->spawned)
-		uv_close((uv_handle_t *)&worker->process, free_process);
-	else
-		free(worker);
-	residency_balance(daemon);
-	relief_serve(daemon);
-	workers_adjust(daemon);
-	daemon_maybe_leave(daemon);
+	list_remove(&worker->by_device);
+	device->workers.total--;
+	free(worker);
+	residency_balance_all(device->daemon);
+	relief_serve(device);
+	workers_adjust(device);
+	daemon_maybe_leave(device->daemon);
 }
 
-static void start_failed(struct daemon *daemon)
+static void start_failed(struct device *device)
 {
-	struct workers *workers = &daemon->workers;
+	struct daemon *daemon = device->daemon;
+	struct workers *workers = &device->workers;
 	struct client *client, *after;
 	unsigned doublings;
 
@@ -107,16 +115,16 @@ static void start_failed(struct daemon *daemon)
 	log_error("%u workers in a row died when they started; the next try is in %llu ms",
 		workers->failures, (BACK_OFF_NS << doublings) / NS_PER_MS);
 	workers->hopeless = doublings >= HOPELESS_DOUBLINGS;
-	/* Each once: who waits for room beside a warm one does so on. */
-	list_for_each_safe (client, after, &daemon->clients, link)
-		if (workers->hopeless && client->waiting)
+	/* Each client once: one that waits for room beside a warm worker goes on waiting. */
+	list_for_each_safe (client, after, &daemon->waiting, waiting)
+		if (workers->hopeless && client->vgpu->device == device)
 			client_wait(client); /* is refused, with the reason */
 }
 
 /* Out of the state it is in; what it was doing is undone. */
 static void retire(struct worker *worker, const char *reason)
 {
-	struct workers *workers = &worker->daemon->workers;
+	struct workers *workers = &worker->device->workers;
 	enum worker_state was = worker->state;
 
 	deadline_cancel(&worker->deadline);
@@ -137,7 +145,7 @@ static void retire(struct worker *worker, const char *reason)
 	if (was == WORKER_STARTING && !worker->restored) {
 		workers->starting--;
 		if (!worker->daemon->stopping)
-			start_failed(worker->daemon);
+			start_failed(worker->device);
 	}
 }
 
@@ -175,17 +183,17 @@ bool worker_is_going(const struct worker *worker)
 	       !list_empty(&worker->deadline.link);
 }
 
-/* Those who wait for what it holds are told. */
+/* Nobody waits any more for what the worker holds: they are told. */
 static void give_up(struct worker *worker)
 {
-	struct daemon *daemon = worker->daemon;
+	struct device *device = worker->device;
 
 	complain(
 		"worker %d was killed and does not end: nobody waits any longer for its %llu MiB of the device",
 		(int)worker->pid, (unsigned long long)(worker->memory.used_bytes >> 20));
-	residency_balance(daemon);
-	relief_serve(daemon);
-	workers_adjust(daemon);
+	residency_balance(device);
+	relief_serve(device);
+	workers_adjust(device);
 }
 
 static void on_late(struct deadline *deadline, uint64_t now_ns)
@@ -231,19 +239,33 @@ static void on_closed(struct connection *connection, int error)
 	maybe_free(worker);
 }
 
-static void on_exit_child(uv_process_t *process, int64_t status, int signal)
+/* Whether its process has ended; the worker may be gone then. */
+static bool reap(struct worker *worker)
 {
-	struct worker *worker = process->data;
 	bool expected = worker->state == WORKER_LEAVING;
+	int status;
 
+	if (!worker->child || worker->start || waitpid(worker->pid, &status, WNOHANG) <= 0)
+		return false;
 	worker->child = false;
-	if (signal && !(expected && signal == SIGKILL))
-		log_warning("worker %d died of signal %d (%s)", (int)worker->pid, signal,
-			strsignal(signal));
-	else if (status && !signal)
-		log_warning("worker %d exited with status %d", (int)worker->pid, (int)status);
+	if (WIFSIGNALED(status) && !(expected && WTERMSIG(status) == SIGKILL))
+		log_warning("worker %d died of signal %d (%s)", (int)worker->pid, WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
+	else if (WIFEXITED(status) && WEXITSTATUS(status))
+		log_warning(
+			"worker %d exited with status %d", (int)worker->pid, WEXITSTATUS(status));
 	/* The end of file of its connection brings the rest, unless that has come. */
 	maybe_free(worker);
+	return true;
+}
+
+void workers_reap(struct daemon *daemon)
+{
+	struct list *link = daemon->workers.next;
+
+	while (link != &daemon->workers) /* an end may bring others */
+		link = reap(list_entry(link, struct worker, link)) ? daemon->workers.next
+								   : link->next;
 }
 
 static int on_message(struct connection *connection, const struct control_header *message, int *fds,
@@ -252,124 +274,222 @@ static int on_message(struct connection *connection, const struct control_header
 	return worker_message(connection->owner, message, fds, fd_count);
 }
 
+static bool brings(struct connection *connection, const struct control_header *begin,
+	struct porter_limits *limits)
+{
+	return worker_brings(connection->owner, begin, limits);
+}
+
 /* ---- the start of a worker ---- */
 
-static struct worker *create(struct daemon *daemon)
+static struct worker *create(struct device *device)
 {
 	struct worker *worker = calloc(1, sizeof *worker);
 
 	if (!worker)
 		return NULL;
-	worker->daemon = daemon;
+	worker->daemon = device->daemon;
+	worker->device = device;
 	worker->state = WORKER_STARTING;
 	worker->since_ns = clock_now_ns();
 	memset(worker->fds, -1, sizeof worker->fds);
 	worker->trace_fd = -1;
-	memory_init(&worker->memory, &daemon->device.memory, UINT64_MAX);
+	memory_init(&worker->memory, &device->memory, UINT64_MAX);
 	residency_init_worker(worker);
 	list_init(&worker->lacking);
 	deadline_init(&worker->deadline, on_late);
-	list_append(&daemon->workers.all, &worker->link);
-	daemon->workers.total++;
+	list_append(&device->daemon->workers, &worker->link);
+	list_append(&device->workers.all, &worker->by_device);
+	device->workers.total++;
 	return worker;
 }
 
-static int start_process(struct worker *worker, int socket)
+void worker_move(struct worker *worker, struct device *device)
 {
-	const struct daemon *daemon = worker->daemon;
-	const struct workers *workers = &daemon->workers;
-	char memory[24], host_memory[24], threads[24], context[24], user[24], group[24],
-		path[PATHS_MAX + 16], fd[8];
-	const char *arguments[] = {
-		workers->path,
-		"--control-fd",
-		fd,
-		"--device",
-		daemon->config.device,
-		"--device-memory",
-		memory,
-		"--host-memory",
-		host_memory,
-		"--threads",
-		threads,
-		"--workers-socket",
-		path,
-		"--context",
-		context,
-		geteuid() == 0 ? "--user" : NULL,
-		user,
-		"--group",
-		group,
-		NULL,
-	};
-	uv_stdio_container_t stdio[] = {
-		{.flags = UV_IGNORE},
-		{.flags = UV_IGNORE},
-		{.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
-		{.flags = UV_INHERIT_FD, .data.fd = socket},
-	};
-	uv_process_options_t options = {
-		.exit_cb = on_exit_child,
-		.file = workers->path,
-		.args = (char **)arguments,
-		.flags = UV_PROCESS_DETACHED, /* a terminal's ^C is for gdevd alone */
-		.stdio_count = array_length(stdio),
-		.stdio = stdio,
-	};
-	int error;
-
-	snprintf(fd, sizeof fd, "%d", CONTROL_FD);
-	snprintf(memory, sizeof memory, "%llu", (unsigned long long)daemon->config.device_memory);
-	snprintf(host_memory, sizeof host_memory, "%llu",
-		(unsigned long long)daemon->config.host_memory);
-	snprintf(threads, sizeof threads, "%u", (unsigned)daemon->config.threads);
-	snprintf(
-		context, sizeof context, "%llu", (unsigned long long)daemon->config.context_memory);
-	snprintf(user, sizeof user, "%u", (unsigned)workers->uid);
-	snprintf(group, sizeof group, "%u", (unsigned)workers->gid);
-	snprintf(path, sizeof path, "%s/workers.sock", daemon->runtime_dir);
-	worker->process.data = worker;
-	worker->spawned = true; /* the handle must be closed, whether this succeeds or not */
-	error = uv_spawn(&worker->daemon->loop, &worker->process, &options);
-	if (error)
-		return error;
-	worker->child = true;
-	worker->pid = worker->process.pid;
-	return 0;
+	worker->device->workers.total--;
+	list_remove(&worker->by_device);
+	worker->device = device;
+	list_append(&device->workers.all, &worker->by_device);
+	device->workers.total++;
 }
 
-/* Begins to start one. Failure counts as a death at the start. */
-static void spawn(struct daemon *daemon)
+/* A process that is being started. A thread of libuv's waits until it runs the worker program, which may take long on
+ * a busy machine. Until then the worker's pid is unknown. */
+struct worker_start {
+	uv_work_t work;
+	struct worker *worker; /* NULL: gdevd ends */
+	int sockets[2];        /* gdevd's end and the worker's */
+	int error;
+	pid_t pid;
+	const char *arguments[24];
+	char memory[24], host_memory[24], own_memory[24], threads[24], context[24], parts[12],
+		user[24], group[24], path[PATHS_MAX + 16], fd[8];
+};
+
+/* A session's part of host swap is memory of its worker's, and charged for. */
+static uint64_t own_memory(const struct daemon *daemon)
 {
-	struct worker *worker = create(daemon);
-	int pair[2], error;
+	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t bytes = daemon->config.worker_memory, most = INT64_MAX / 2;
 
+	if (!bytes)
+		bytes = max_of(machine / 4, WORKER_MEMORY_LEAST);
+	return min_of(bytes, most) + min_of(daemon->swap.pools[SWAP_MEMORY].limit_bytes, most);
+}
+
+static void fill_arguments(struct worker_start *start, const struct device *device)
+{
+	const struct daemon *daemon = device->daemon;
+	const struct config *config = &daemon->config;
+	const char *arguments[] = {
+		daemon->program.path,
+		"--control-fd",
+		start->fd,
+		"--device",
+		device->served->backend,
+		"--parts",
+		start->parts,
+		"--device-memory",
+		start->memory,
+		"--host-memory",
+		start->host_memory,
+		"--memory",
+		start->own_memory,
+		"--threads",
+		start->threads,
+		"--workers-socket",
+		start->path,
+		"--context",
+		start->context,
+		geteuid() == 0 ? "--user" : NULL,
+		start->user,
+		"--group",
+		start->group,
+		NULL,
+	};
+
+	_Static_assert(sizeof arguments == sizeof start->arguments, "they fit");
+	memcpy(start->arguments, arguments, sizeof arguments);
+	snprintf(start->parts, sizeof start->parts, "%u", device->served->parts);
+	snprintf(start->fd, sizeof start->fd, "%d", CONTROL_FD);
+	snprintf(start->memory, sizeof start->memory, "%llu",
+		(unsigned long long)config->device_memory);
+	snprintf(start->host_memory, sizeof start->host_memory, "%llu",
+		(unsigned long long)config->host_memory);
+	snprintf(start->own_memory, sizeof start->own_memory, "%llu",
+		(unsigned long long)own_memory(daemon));
+	snprintf(start->threads, sizeof start->threads, "%u", (unsigned)config->threads);
+	snprintf(start->context, sizeof start->context, "%llu",
+		(unsigned long long)config->context_memory);
+	snprintf(start->user, sizeof start->user, "%u", (unsigned)daemon->program.uid);
+	snprintf(start->group, sizeof start->group, "%u", (unsigned)daemon->program.gid);
+	snprintf(start->path, sizeof start->path, "%s/workers.sock", daemon->runtime_dir);
+}
+
+/* On the thread. */
+static void start_process(uv_work_t *work)
+{
+	struct worker_start *start = container_of(work, struct worker_start, work);
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attributes;
+	sigset_t signals;
+
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+	posix_spawn_file_actions_adddup2(&files, STDIN_FILENO, STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&files, start->sockets[1], CONTROL_FD);
+	posix_spawnattr_init(&attributes);
+	/* A terminal's ^C is for gdevd alone. */
+	posix_spawnattr_setflags(
+		&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	sigemptyset(&signals);
+	posix_spawnattr_setsigmask(&attributes, &signals);
+	sigfillset(&signals);
+	posix_spawnattr_setsigdefault(&attributes, &signals);
+	start->error = -posix_spawn(&start->pid, start->arguments[0], &files, &attributes,
+		(char **)start->arguments, environ);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&files);
+}
+
+static void on_started(uv_work_t *work, int status)
+{
+	struct worker_start *start = container_of(work, struct worker_start, work);
+	struct worker *worker = start->worker;
+	autoclose int socket = start->sockets[0];
+	int error = start->error;
+
+	close(start->sockets[1]);
+	if (worker)
+		worker->pid = start->pid;
+	free(start);
 	if (!worker)
-		return;
-	daemon->workers.starting++;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
-		log_error("cannot start a worker: %s", strerror(errno));
-		goto err_free;
-	}
-	error = start_process(worker, pair[1]);
-	close(pair[1]);
+		return; /* the process ends when it finds its socket closed */
+	worker->start = NULL;
+	worker->child = !error;
 	if (error) {
-		log_error("cannot start %s: %s", daemon->workers.path, strerror(-error));
-		close(pair[0]);
-		goto err_free;
-	}
-	if (connection_create(
-		    &daemon->loop, pair[0], &worker_connection_ops, worker, &worker->connection)) {
+		log_error("cannot start %s: %s", worker->daemon->program.path, strerror(-error));
+		retire(worker, "");
+		maybe_free(worker);
+	} else if (worker->killed) { /* it was killed before its pid was known */
+		send_signal_kill(worker);
+		reap(worker);
+	} else if (connection_create(&worker->daemon->loop, steal_fd(&socket),
+			   &worker_connection_ops, worker, NULL, &worker->connection)) {
 		worker_kill(worker, "gdevd has no resources for another");
-		return;
+	} else {
+		worker->connection->pid = worker->pid;
+		reap(worker); /* nobody looked at it until now */
 	}
-	worker->connection->pid = worker->pid;
-	deadline_set(&daemon->deadlines, &worker->deadline, worker->since_ns + START_TIMEOUT_NS);
-	return;
+}
 
-err_free:
-	retire(worker, "");
-	maybe_free(worker);
+/* Begins to start one; false: there is no memory to. Another failure counts as a death at the start. */
+static bool spawn(struct device *device)
+{
+	struct daemon *daemon = device->daemon;
+	struct worker *worker = create(device);
+	struct worker_start *start = calloc(1, sizeof *start);
+
+	if (!worker) {
+		free(start);
+		return false;
+	}
+	device->workers.starting++;
+	if (!start || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, start->sockets)) {
+		log_error("cannot start a worker: %s", strerror(errno));
+		free(start);
+		retire(worker, "");
+		maybe_free(worker);
+		return true;
+	}
+	fill_arguments(start, device);
+	start->worker = worker;
+	worker->start = start;
+	worker->child = true;
+	worker->pid = -1;
+	deadline_set(&daemon->deadlines, &worker->deadline, worker->since_ns + START_TIMEOUT_NS);
+	uv_queue_work(&daemon->loop, &start->work, start_process, on_started);
+	return true;
+}
+
+/* A child's pid is its own until it is reaped; that of another worker, as long as it is connected. The sandbox lets no
+ * worker make a process, nor change its user. */
+static bool has_pid(const struct worker *worker, pid_t pid)
+{
+	return worker->pid == pid &&
+	       (worker->child || (worker->connection && connection_has_peer(worker->connection)));
+}
+
+bool workers_include(const struct daemon *daemon, pid_t pid, uid_t uid)
+{
+	const struct worker *worker;
+
+	if (uid == daemon->program.uid)
+		return true;
+	list_for_each (worker, &daemon->workers, link)
+		if (pid > 0 && has_pid(worker, pid)) /* 0: of another pid namespace */
+			return true;
+	return false;
 }
 
 /* A worker has one connection: with more it could keep all others from having any. */
@@ -377,27 +497,35 @@ static bool is_known(const struct worker *worker)
 {
 	const struct worker *other;
 
-	list_for_each (other, &worker->daemon->workers.all, link)
+	list_for_each (other, &worker->daemon->workers, link)
 		if (other != worker && other->pid == worker->pid)
 			return true;
 	return false;
 }
 
+/* Which device it works on is known when it has said whom it serves (session_restore()). */
 void worker_accept(struct daemon *daemon, int fd)
 {
-	struct worker *worker = create(daemon);
+	struct worker *worker = create(device_first(daemon));
+	struct user *user;
 
 	if (!worker) {
-		close(fd);
+		porters_close_of_peer(&daemon->users, fd);
 		return;
 	}
 	worker->restored = true;
-	if (connection_create(
-		    &daemon->loop, fd, &worker_connection_ops, worker, &worker->connection)) {
+	if (connection_create(&daemon->loop, fd, &worker_connection_ops, worker, &daemon->users,
+		    &worker->connection)) {
 		maybe_free(worker);
 		return;
 	}
 	worker->pid = worker->connection->pid;
+	/* It is in the hands of the client whom it serves. */
+	user = user_get(&daemon->users,
+		session_uid_of_worker(daemon, worker->pid, worker->connection->uid));
+	if (user)
+		connection_charge_to(worker->connection, user);
+	user_put(user);
 	if (is_known(worker)) {
 		complain("worker %d registers again, although it is known", (int)worker->pid);
 		connection_destroy(worker->connection);
@@ -408,25 +536,26 @@ void worker_accept(struct daemon *daemon, int fd)
 	deadline_set(&daemon->deadlines, &worker->deadline, worker->since_ns + REGISTER_TIMEOUT_NS);
 }
 
-/* Is warm, which may be for somebody who waits. */
+/* The worker is warm. A client may be waiting for it. */
 static void become_warm(struct worker *worker)
 {
-	struct daemon *daemon = worker->daemon;
-	struct client *client = client_waiting(daemon);
+	struct device *device = worker->device;
+	struct client *client = client_waiting(device);
 
 	worker->state = WORKER_WARM;
 	worker->since_ns = clock_now_ns();
 	deadline_cancel(&worker->deadline);
-	daemon->workers.warm++;
+	device->workers.warm++;
 	if (client)
 		client_wait(client);
-	/* Also for a client: its virtual GPU may have no room, and a segment wait that could make some. */
-	workers_adjust(daemon);
+	/* Also if a client took it: there may be no room for it in the client's virtual GPU, and a segment that waits
+	 * to be carried out could make some. */
+	workers_adjust(device);
 }
 
 void worker_ready(struct worker *worker)
 {
-	struct workers *workers = &worker->daemon->workers;
+	struct workers *workers = &worker->device->workers;
 
 	workers->starting--;
 	workers->failures = 0;
@@ -435,9 +564,16 @@ void worker_ready(struct worker *worker)
 	become_warm(worker);
 }
 
+void worker_rejoin(struct worker *worker)
+{
+	/* It has room there: the virtual GPU's memory is the device's. */
+	memory_reparent(&worker->memory, &worker->device->memory);
+	become_warm(worker);
+}
+
 void worker_carry(struct worker *worker)
 {
-	struct workers *workers = &worker->daemon->workers;
+	struct workers *workers = &worker->device->workers;
 
 	worker->state = WORKER_CARRYING;
 	worker->since_ns = clock_now_ns();
@@ -449,11 +585,11 @@ void worker_carry(struct worker *worker)
 
 /* ---- the pool ---- */
 
-struct worker *workers_take_warm(struct daemon *daemon)
+struct worker *workers_take_warm(struct device *device)
 {
 	struct worker *worker;
 
-	list_for_each (worker, &daemon->workers.all, link)
+	list_for_each (worker, &device->workers.all, by_device)
 		if (worker->state == WORKER_WARM)
 			return worker;
 	return NULL;
@@ -475,108 +611,147 @@ void worker_send_away(struct worker *worker)
 
 void workers_device_lost(struct worker *lost)
 {
-	struct daemon *daemon = lost->daemon;
+	struct device *device = lost->device;
 	struct worker *worker;
 
-	daemon->device.losses++;
+	device->losses++;
+	/* A worker in its client's hands may say so as often as it likes. */
+	if (device->lost_ns && clock_now_ns() - device->lost_ns < LOST_NS)
+		return;
+	device->lost_ns = clock_now_ns();
 	log_error(
 		"device %s failed under worker %d of process %d; the %u warm workers are replaced",
-		daemon->config.device, (int)lost->pid, (int)lost->session->pid,
-		daemon->workers.warm);
-	while ((worker = workers_take_warm(daemon)))
+		device->served->name, (int)lost->pid, (int)lost->session->pid,
+		device->workers.warm);
+	while ((worker = workers_take_warm(device)))
 		worker_send_away(worker);
 }
 
 void worker_carried(struct worker *worker)
 {
-	struct daemon *daemon = worker->daemon;
+	struct device *device = worker->device;
 
-	daemon->workers.carrying--;
+	device->workers.carrying--;
 	become_warm(worker);
-	/* One that was started for this alone has its context in the room that was lacking. */
-	if (worker->state == WORKER_WARM && daemon->workers.warm > relief_pool_size(daemon))
+	/* If the worker was started to carry alone, its context is in the room that was lacking: it goes. */
+	if (worker->state == WORKER_WARM && device->workers.warm > relief_pool_size(device))
 		worker_send_away(worker);
 }
 
 static void on_retire(struct deadline *deadline, uint64_t now_ns)
 {
-	struct daemon *daemon = container_of(deadline, struct daemon, workers.retire);
-	struct worker *worker = workers_take_warm(daemon);
+	struct device *device = container_of(deadline, struct device, workers.retire);
+	struct worker *worker = workers_take_warm(device);
 
-	if (worker && daemon->workers.warm > relief_pool_size(daemon)) {
+	if (device->workers.missed)
+		device->workers.missed--;
+	if (worker && device->workers.warm > relief_pool_size(device)) {
 		log_debug("worker %d is not needed any more", (int)worker->pid);
 		worker_send_away(worker);
 	}
-	workers_adjust(daemon);
+	workers_adjust(device);
 }
 
 static void on_retry(struct deadline *deadline, uint64_t now_ns)
 {
-	struct daemon *daemon = container_of(deadline, struct daemon, workers.retry);
+	struct device *device = container_of(deadline, struct device, workers.retry);
 
-	daemon->workers.backing_off = daemon->workers.hopeless = false;
-	workers_adjust(daemon);
+	device->workers.backing_off = device->workers.hopeless = false;
+	workers_adjust(device);
 }
 
 /* Whether there is device memory for one more context. Nobody leaves for a warm one; for that of a client that waits
  * others do, or it is told that there is none. */
-static bool has_room(struct daemon *daemon)
+static bool has_room(struct device *device)
 {
-	struct workers *workers = &daemon->workers;
-	uint64_t bytes = (workers->starting + 1) * daemon->device.overhead_bytes;
+	struct workers *workers = &device->workers;
+	uint64_t bytes = (workers->starting + 1) * device->overhead_bytes;
 	struct client *client;
 	int status;
 
-	if (!daemon->device.overhead_bytes || bytes <= memory_free(&daemon->device.memory))
+	if (!device->overhead_bytes || bytes <= memory_free(&device->memory))
 		return true;
-	if (client_waiting_count(daemon, NULL) <= workers->warm + workers->starting)
+	if (client_waiting_count(device, NULL) <= workers->warm + workers->starting)
 		return false;
-	status = residency_make_room(daemon, NULL, bytes);
+	status = residency_make_room(device, NULL, bytes);
 	if (status == -ENOMEM && !workers->warm && !workers->starting)
-		while ((client = client_waiting(daemon)))
+		while ((client = client_waiting(device)))
 			client_refuse(client, -ENOMEM,
 				"the device has no memory left for another context, and nobody can leave; 'gdev status' "
 				"shows who holds it");
 	return !status;
 }
 
-void workers_adjust(struct daemon *daemon)
+void workers_adjust(struct device *device)
 {
-	struct workers *workers = &daemon->workers;
-	unsigned pool = relief_pool_size(daemon), wanted;
-	const struct worker *oldest;
+	struct workers *workers = &device->workers;
+	unsigned waiting = client_waiting_count(device, NULL), lacking, pool, wanted;
 
-	if (daemon->stopping || workers->adjusting)
+	if (device->daemon->stopping || workers->adjusting)
 		return;
 	workers->adjusting = true; /* a spawn that fails at once comes back here */
-	wanted = pool + client_waiting_count(daemon, NULL);
-	if (!workers->warm && !workers->carrying && shm_wants_carrier(daemon))
+	lacking = waiting - min_of(waiting, workers->warm); /* the others wait for room */
+	workers->missed = max_of(workers->missed, lacking);
+	pool = relief_pool_size(device);
+	/* The driver makes contexts one after another: those for the pool would hold up those for clients. */
+	wanted = lacking ? waiting : waiting + pool;
+	if (!workers->warm && !workers->carrying && shm_wants_carrier(device))
 		wanted++;
 	while (!workers->backing_off && workers->warm + workers->starting < wanted &&
-		workers->starting < workers->starting_max &&
-		workers->total < daemon->config.max_workers && has_room(daemon))
-		spawn(daemon);
+		workers->starting < device->daemon->program.starting_max &&
+		devices_count_workers(device->daemon) < device->daemon->config.max_workers &&
+		has_room(device) && spawn(device))
+		;
 	workers->adjusting = false;
-	shm_carry(daemon); /* last: making room above may have had another segment leave */
+	shm_carry(device); /* last: making room above may have had another segment leave */
 	if (!workers->warm && !workers->starting && !workers->carrying)
-		shm_no_carrier(daemon);
-	oldest = workers_take_warm(daemon);
-	if (!oldest || workers->warm <= pool)
+		shm_no_carrier(device);
+	if (workers->warm <= pool && !workers->missed)
 		deadline_cancel(&workers->retire);
 	else if (list_empty(&workers->retire.link))
-		deadline_set(&daemon->deadlines, &workers->retire,
-			clock_now_ns() + daemon->config.worker_idle_ns);
+		deadline_set(&device->daemon->deadlines, &workers->retire,
+			clock_now_ns() + device->daemon->config.worker_idle_ns);
 }
 
-static void find_worker_user(struct daemon *daemon)
+/* A number that names nobody. */
+static uid_t nameless_user(void)
 {
-	const struct passwd *user = getpwnam(daemon->config.worker_user);
+	uid_t uid = NAMELESS_FIRST;
 
-	daemon->workers.uid = user ? user->pw_uid : 65534;
-	daemon->workers.gid = user ? user->pw_gid : 65534;
-	if (!user && geteuid() == 0)
-		log_info("there is no user \"%s\": workers run as uid 65534",
-			daemon->config.worker_user);
+	while (uid < NAMELESS_LAST && (getpwuid(uid) || getgrgid(uid)))
+		uid++;
+	return uid;
+}
+
+static void warn_of_nameless_user(struct worker_program *program, const char *name)
+{
+	snprintf(program->warning, sizeof program->warning,
+		"there is no user \"%s\": workers run as uid %u, which has no name, and which another program "
+		"may be given; 'useradd --system --shell /usr/sbin/nologin %s' makes one, for gdevd's next start",
+		name, (unsigned)program->uid, name);
+	log_warning("%s", program->warning);
+}
+
+int workers_choose_user(struct daemon *daemon)
+{
+	struct worker_program *program = &daemon->program;
+	const char *name = daemon->config.worker_user;
+	const struct passwd *user;
+	const char *wanted;
+
+	program->uid = program->gid = (uid_t)-1;
+	if (geteuid() != 0)
+		return 0;
+	if (config_value_user(&program->uid, sizeof program->uid, name, &wanted)) {
+		program->uid = nameless_user();
+		warn_of_nameless_user(program, name);
+	}
+	user = getpwuid(program->uid);
+	program->gid = user ? user->pw_gid : program->uid;
+	if (program->uid)
+		return 0;
+	log_error("worker_user = %s: workers run what clients send, and cannot be root", name);
+	return -EINVAL;
 }
 
 int workers_init(struct daemon *daemon, const char *path)
@@ -589,27 +764,30 @@ int workers_init(struct daemon *daemon, const char *path)
 		"gdev-worker",
 		NULL,
 	};
-	struct workers *workers = &daemon->workers;
+	struct worker_program *program = &daemon->program;
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
-	list_init(&workers->all);
-	deadline_init(&workers->retire, on_retire);
-	deadline_init(&workers->retry, on_retry);
-	workers->starting_max = (unsigned)max_of(2L, min_of(8L, processors));
-	find_worker_user(daemon);
+	program->starting_max = (unsigned)max_of(2L, min_of(8L, processors));
 	if (!path)
-		return paths_sibling(places, workers->path);
-	if (snprintf(workers->path, sizeof workers->path, "%s", path) >= (int)sizeof workers->path)
+		return paths_sibling(places, program->path);
+	if (snprintf(program->path, sizeof program->path, "%s", path) >= (int)sizeof program->path)
 		return -ENAMETOOLONG;
 	return access(path, X_OK) ? -errno : 0;
 }
 
-/* Those who serve somebody go on and register with the next gdevd; the others leave. */
+void workers_init_device(struct device *device)
+{
+	list_init(&device->workers.all);
+	deadline_init(&device->workers.retire, on_retire);
+	deadline_init(&device->workers.retry, on_retry);
+}
+
+/* Workers with a session go on and register with the next gdevd; the others leave. */
 void workers_stop(struct daemon *daemon)
 {
 	struct worker *worker, *after;
 
-	list_for_each_safe (worker, after, &daemon->workers.all, link) {
+	list_for_each_safe (worker, after, &daemon->workers, link) {
 		if (!worker->session)
 			send_bye(worker);
 		if (worker->state == WORKER_LEAVING)
@@ -625,7 +803,9 @@ void workers_finish(struct daemon *daemon)
 {
 	struct worker *worker, *after;
 
-	list_for_each_safe (worker, after, &daemon->workers.all, link) {
+	list_for_each_safe (worker, after, &daemon->workers, link) {
+		if (worker->start)
+			worker->start->worker = NULL;
 		worker->child = false;
 		maybe_free(worker);
 	}

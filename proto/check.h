@@ -17,6 +17,16 @@ struct record_type {
 	uint32_t fixed_bytes; /* header and fixed fields: the least that a record of it is long */
 };
 
+/* Whether TABLE(X), whose rows begin with a record's name, has all records of a class: for _Static_assert. Opcodes are
+ * added up; that of a pad, which nobody has in a table, is 0. */
+#define RECORDS_ARE_IN(TABLE, CLASS)                                                               \
+	((0 TABLE(RECORD_ADDED)) == (0 RECORDS(RECORD_ADDED_IF_##CLASS)))
+#define RECORD_ADDED(name, ...) +name
+#define RECORD_ADDED_IF_STREAM(name, value, class, type)                                           \
+	+(RECORD_CLASS_##class == RECORD_CLASS_STREAM ? value : 0)
+#define RECORD_ADDED_IF_IMMEDIATE(name, value, class, type)                                        \
+	+(RECORD_CLASS_##class == RECORD_CLASS_IMMEDIATE ? value : 0)
+
 /* NULL: no such opcode. */
 const struct record_type *record_type_find(uint16_t opcode);
 

@@ -5,6 +5,7 @@
 #include "proto/control.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "gdev/error.h"
@@ -23,11 +24,35 @@ static const struct control_shape shapes[] = {
 #undef SHAPE
 };
 
+#define SHAPES (sizeof shapes / sizeof shapes[0])
+
+/* Of bytes, which are added up: so many 64-bit words from the header on. */
+static const uint8_t amounts[SHAPES] = {
+	[CONTROL_ALLOCATE] = 3,
+	[CONTROL_ROOM] = 1,
+	[CONTROL_SLOT] = 1,
+	[CONTROL_CHARGED] = 3,
+	[CONTROL_RETURN] = 3,
+	[CONTROL_EVICT] = 2,
+};
+
 static const struct control_shape *find_shape(uint16_t type)
 {
-	if (type >= sizeof shapes / sizeof shapes[0] || !shapes[type].name)
+	if (type >= SHAPES || !shapes[type].name)
 		return NULL;
 	return &shapes[type];
+}
+
+static bool amounts_make_sense(const struct control_header *header, const uint8_t *body)
+{
+	uint64_t bytes;
+
+	for (unsigned i = 0; i < amounts[header->type]; i++) {
+		memcpy(&bytes, body + i * sizeof bytes, sizeof bytes);
+		if (bytes > CONTROL_AMOUNT_MAX)
+			return false;
+	}
+	return true;
 }
 
 int control_check(const void *bytes, size_t length)
@@ -48,7 +73,7 @@ int control_check(const void *bytes, size_t length)
 	/* A HELLO comes before the versions are agreed on. */
 	if (header.version != CONTROL_VERSION && header.type != CONTROL_HELLO)
 		return -EINVAL;
-	return 0;
+	return amounts_make_sense(&header, (const uint8_t *)bytes + sizeof header) ? 0 : -EINVAL;
 }
 
 const char *control_type_name(uint16_t type)

@@ -7,8 +7,8 @@
  *
  * Sockets of gdevd, in its runtime directory:
  *   NAME.sock     one a virtual GPU; its owner, group and mode are the right to use that virtual GPU
- *   control.sock  CONTROL_ADMIN: status and configuration; who may do what is decided by the
- *                 peer's uid (any user may look, root and gdevd's own user may change). CONTROL_TRACE
+ *   control.sock  CONTROL_ADMIN: status and configuration; what a peer may do is decided by its
+ *                 uid (any user may look, root and gdevd's own user may change). CONTROL_TRACE
  *   metrics.sock  HTTP, a stream: GET /metrics for Prometheus
  *   workers.sock  workers that lost their gdevd register again here (mode 0600, the workers' uid)
  *
@@ -21,10 +21,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/device.h"
+#include "proto/properties.h"
+#include "proto/timing.h"
+
 #define CONTROL_VERSION 1
 #define CONTROL_BYTES_MAX (64u << 10)
 #define CONTROL_NAME_MAX 32 /* of a virtual GPU, NUL included: [a-z0-9_-], first a letter */
 #define CONTROL_TEXT_MAX 256
+#define CONTROL_AMOUNT_MAX                                                                         \
+	(1ull << 50) /* of bytes, in messages about memory: far from where sums wrap */
 
 /* X(name, value, struct, fixed: 1 when nothing may follow the struct) */
 #define CONTROLS(X)                                                                                \
@@ -34,23 +40,29 @@
 	X(CONTROL_REFUSED, 3, struct control_refused, 1)                                           \
 	X(CONTROL_ADMIN, 4, struct control_header, 0)                                              \
 	X(CONTROL_ADMIN_REPLY, 5, struct control_header, 0)                                        \
+	X(CONTROL_DESCRIBE, 6, struct control_header, 1)                                           \
+	X(CONTROL_DESCRIPTION, 7, struct control_description, 1)                                   \
 	/* worker <-> gdevd */                                                                     \
 	X(CONTROL_READY, 32, struct control_ready, 1)                                              \
 	X(CONTROL_ATTACH, 33, struct control_attach, 1)                                            \
 	X(CONTROL_ATTACHED, 34, struct control_header, 1)                                          \
 	X(CONTROL_REGISTER, 35, struct control_attach, 1)                                          \
 	X(CONTROL_BYE, 36, struct control_header, 1)                                               \
-	X(CONTROL_MEMORY, 40, struct control_memory, 1)                                            \
-	X(CONTROL_MEMORY_REPLY, 41, struct control_memory, 1)                                      \
-	X(CONTROL_RESIDENT, 42, struct control_memory, 1)                                          \
-	X(CONTROL_SWAP, 43, struct control_memory, 1)                                              \
+	X(CONTROL_MEMORY, 66, struct control_header, 1)                                            \
+	X(CONTROL_MEMORY_REPLY, 67, struct control_memory, 1)                                      \
+	X(CONTROL_ALLOCATE, 68, struct control_allocate, 1)                                        \
+	X(CONTROL_ROOM, 69, struct control_room, 1)                                                \
+	X(CONTROL_SLOT, 52, struct control_slot, 1)                                                \
+	X(CONTROL_CHARGED, 53, struct control_charged, 1)                                          \
+	X(CONTROL_RETURN, 54, struct control_return, 1)                                            \
 	X(CONTROL_ACQUIRE, 44, struct control_grant, 1)                                            \
 	X(CONTROL_GRANT, 45, struct control_grant, 1)                                              \
 	X(CONTROL_REVOKE, 46, struct control_grant, 1)                                             \
 	X(CONTROL_RELEASE, 47, struct control_grant, 1)                                            \
 	X(CONTROL_PREPARE, 60, struct control_grant, 1)                                            \
 	X(CONTROL_EVICT, 48, struct control_evict, 1)                                              \
-	X(CONTROL_EVICTED, 49, struct control_evict, 1)                                            \
+	X(CONTROL_EVICTED, 55, struct control_evicted, 1)                                          \
+	X(CONTROL_EASED, 61, struct control_header, 1)                                             \
 	X(CONTROL_SHM, 50, struct control_shm, 1)                                                  \
 	X(CONTROL_SHM_REPLY, 51, struct control_shm, 1)                                            \
 	X(CONTROL_CACHE_GET, 56, struct control_cache, 1)                                          \
@@ -83,6 +95,7 @@ struct control_header {
 /* ADMIN is followed by a JSON object {"command": …}; ADMIN_REPLY by JSON. An answer that is longer than
  * a message comes in several: status 1 in each of them but the last. Status is negative when the command
  * failed; the JSON then has a sentence in "error". */
+#define CONTROL_ADMIN_BYTES_MAX 8192 /* of the JSON in a request */
 
 /* Asks for a session. The client has reserved the arena already. */
 struct control_hello {
@@ -90,7 +103,7 @@ struct control_hello {
 	uint32_t version_min, version_max; /* of session.h and record.h */
 	uint64_t features;                 /* what the client knows, enum control_feature */
 	uint64_t arena_base, arena_bytes;  /* multiples of ARENA_ALIGN */
-	uint64_t trace;       /* a token: whoever TRACEs with it wants this session; 0: none */
+	uint64_t trace; /* a token: a reader that TRACEs with it wants this session; 0: none */
 	uint64_t reserved[3]; /* 0 */
 };
 
@@ -108,7 +121,8 @@ struct control_welcome {
 	struct control_header header;
 	uint32_t version, reserved;
 	uint64_t features; /* both sides know them */
-	uint64_t session;  /* names it in gdevd's answers and logs; 1 to 2^32 - 1, not used again */
+	uint64_t
+		session; /* names it in gdevd's answers and logs; 1 to 2^32 - 1, used again after all others */
 	uint64_t staging_bytes;
 	char vgpu[CONTROL_NAME_MAX];
 	char device_name[64];
@@ -122,6 +136,16 @@ struct control_welcome {
 };
 
 #define CONTROL_WELCOME_UNTUNED_BYTES 168
+
+/* DESCRIBE: what the virtual GPU is, without a session; answered when gdevd knows its device, or with REFUSED. */
+struct control_description {
+	struct control_header header;
+	char vgpu[CONTROL_NAME_MAX];
+	char device_name[64];
+	uint8_t device_uuid[16];
+	uint64_t memory_bytes; /* of the virtual GPU */
+	int32_t properties[DEVICE_PROPERTIES];
+};
 
 struct control_refused {
 	struct control_header header; /* status says why */
@@ -137,14 +161,28 @@ struct control_ready {
 	uint64_t memory_bytes;   /* of the device */
 	char device_name[64];
 	uint8_t device_uuid[16];
+	struct device_timing timing;
+	uint32_t traits; /* enum device_trait */
+	uint32_t reserved;
+	int32_t properties[DEVICE_PROPERTIES];
 };
 
-/* ATTACH: gdevd hands a client to a warm worker; descriptors: the worker's end of the peer socket, and (it may be
+enum device_trait {
+	DEVICE_PAUSES = 1,       /* launches can be stopped between blocks */
+	DEVICE_CLIENTS_COPY = 2, /* clients copy themselves, which their worker sees later */
+};
+
+/* Host memory, or the session's swap file, whose descriptor goes with every message that charges some of it. */
+enum swap_pool { SWAP_MEMORY, SWAP_FILE, SWAP_POOLS };
+
+/* ATTACH: gdevd hands a client to a warm worker. Descriptors: the worker's end of the peer socket, and (it may be
  * missing) the page with struct turns. Answered by ATTACHED (-EADDRINUSE: the arena is not free in the worker).
- * REGISTER: a worker tells a restarted gdevd whom it serves; descriptors: the worker page, and the trace segment if
- * there is one. It holds no grants then, and asks again for what it was waiting for. It attaches itself to shared
- * memory again with CONTROL_SHM: ATTACH with id, key, bytes, chunk_bytes, uid, gid and mode as it knows them; status 1:
- * gdevd did not know the segment, BACK it: then it is attached. */
+ *
+ * REGISTER: a worker tells a restarted gdevd which session it serves. Descriptors: the worker page, and the trace segment
+ * if there is one. The worker holds no grants then, and asks again for what it was waiting for. It attaches itself to its
+ * shared segments again with CONTROL_SHM: ATTACH with bytes, which a session that attaches anew leaves 0, and flags that
+ * say whether the worker has the chunks or the host copy. Status 1: gdevd knows the segment, but does not have its
+ * contents: BACK them. */
 struct control_attach {
 	struct control_header header;
 	uint64_t session;
@@ -157,65 +195,116 @@ struct control_attach {
 	uint32_t time_limit_ms;      /* of a launch on the device; 0: none */
 	uint64_t memory_limit_bytes; /* what the virtual GPU has */
 	uint64_t held_bytes;         /* REGISTER: device memory it holds */
+	uint64_t held_swap_bytes[SWAP_POOLS];
 };
 
-/* Every byte of an object is charged to device memory or to host swap (docs/memory.md).
- * MEMORY: device memory, before it is taken (bytes > 0; answered: all of it, or -ENOMEM) and after it is
- * given back (bytes < 0; no answer). 0 asks only.
- * RESIDENT: device memory for what is to be brought in (while the worker holds compute; free_bytes is 0), or
- * for what stays on the device (1), for which others may have to leave: answered, when there is
- * some, with as many of the bytes as there are now. -ENOMEM: nobody has any to give. For a context that was given
- * back (2): answered with all of it, whenever that is. For what is to be brought in and cannot be used from host memory
- * (3): as 0, but -ENOMEM only when there is nobody left to wait for.
- * SWAP: as MEMORY, for swap space. In the answer, and in what a worker gives back, free_bytes is 0 for host memory, 1
- * for the swap file, whose descriptor goes with the answer. With serial 0, bytes > 0 are held already. When it asks,
- * total_bytes says what for: enum swap_wish.
- * All answers are MEMORY_REPLY, with what the virtual GPU has. */
+/* Every byte of an object is charged, to device memory or to host swap (docs/memory.md). A worker asks before it uses
+ * either: ALLOCATE, ROOM and SLOT are answered with CHARGED, at once or when there is some. One ALLOCATE or ROOM of a
+ * worker waits for others to make room at a time: the next that would have to is answered with -EBUSY. */
+
+/* What room on the device is for. It says for which others gdevd lets the worker wait. */
+enum room_purpose {
+	/* For what the session needs in its turn of the device: it holds compute. Answered with as many of the bytes as
+	 * there are; -ENOMEM: nobody gives any soon, and the worker uses host memory instead. */
+	ROOM_FOR_TURN,
+	/* The same for what cannot be used from host memory: -ENOMEM only when there is nobody left to wait for. */
+	ROOM_FOR_TURN_ALONE,
+	/* For what stays on the device: needs no turn. As many of the bytes as there are; -ENOMEM as for _ALONE. */
+	ROOM_TO_STAY,
+	/* For a context that was given back: all of it, whenever that is. */
+	ROOM_FOR_CONTEXT,
+};
+
+/* Memory for a new object: device memory of what is free, with slack_bytes more if those are free, too. If device_bytes
+ * are not free: host swap, if swap_bytes is not 0; else others have to make room, as for ROOM. -ENOMEM. */
+struct control_allocate {
+	struct control_header header;
+	uint64_t device_bytes, slack_bytes;
+	uint64_t swap_bytes; /* of the whole object; 0: it may not begin its life in swap */
+	uint32_t purpose;    /* enum room_purpose */
+	uint32_t reserved;
+};
+
+/* Device memory for what is to be brought in, for which others may have to leave. */
+struct control_room {
+	struct control_header header;
+	uint64_t bytes;
+	uint32_t purpose; /* enum room_purpose */
+	uint32_t reserved;
+};
+
+/* Host swap for one slot, instead of some that the worker was charged before and gives back afterwards. */
+enum slot_place {
+	SLOT_ANYWHERE,  /* neither pool has room for it of what was charged; answered at once */
+	SLOT_IN_MEMORY, /* where it can be mapped; answered when others had time to give some */
+	SLOT_IN_FILE,   /* answered at once */
+};
+
+struct control_slot {
+	struct control_header header;
+	uint64_t bytes;
+	uint32_t place; /* enum slot_place */
+	uint32_t reserved;
+};
+
+/* What was charged; with an error: nothing. */
+struct control_charged {
+	struct control_header header;
+	uint64_t device_bytes;
+	uint64_t swap_bytes[SWAP_POOLS];
+	uint64_t limit_bytes; /* of device memory: the virtual GPU's */
+};
+
+/* What the worker gives back. No answer. */
+struct control_return {
+	struct control_header header;
+	uint64_t device_bytes;
+	uint64_t swap_bytes[SWAP_POOLS];
+};
+
+/* The answer to MEMORY: of the virtual GPU, for the client. */
 struct control_memory {
 	struct control_header header;
-	int64_t bytes;
 	uint64_t free_bytes, total_bytes;
 };
 
-enum swap_wish {
-	SWAP_WISH_OBJECT, /* an object is to begin its life in swap */
-	/* The next are instead of what the worker gives back afterwards: */
-	SWAP_WISH_SLOT, /* one slot, as neither pool has room for it of what was charged; answered at once */
-	SWAP_WISH_MEMORY, /* one that can be mapped: in host memory; answered when others had time to give some */
-	SWAP_WISH_FILE, /* one in the file; answered at once */
-};
-
 /* EVICT: gdevd wants `bytes` of device memory back from a worker, or, with flags, something else; `swapped` bytes of
- * swap space have been charged to it for that. The worker gives back with MEMORY as chunks leave, and with SWAP what it
- * does not need of the swap space; it says EVICTED (same serial) when it is done: `bytes` that it gave, of which
- * `swapped` are in swap now. `copied_us`: how long the copy engine worked for it, which is charged to whom the room is
- * for. status: what was in the way. */
+ * swap space have been charged to it for that. The worker gives back with RETURN as chunks leave, and what it does not
+ * need of the swap space; it says EVICTED (same serial) when it is done: it has given so much, or what the rest is. status:
+ * what was in the way. EVICT of 0 bytes without flags only asks, and is answered at once with REST_IN_USE. */
 struct control_evict {
 	struct control_header header;
 	uint64_t bytes, swapped;
-	uint32_t flags, copied_us; /* EVICT: enum evict_flags; EVICTED */
+	uint32_t flags; /* enum evict_flags */
+	uint32_t reserved;
+};
+
+struct control_evicted {
+	struct control_header header;
+	uint64_t
+		copied_ns; /* the copy engine worked for it, which is charged to the session that the room is for */
+	uint32_t retired; /* 1: EVICT_RETIRE, and the context is gone */
+	uint32_t rest;    /* enum evict_rest: what was asked for and not given */
+};
+
+enum evict_rest {
+	REST_STAYS, /* cannot leave */
+	REST_IN_USE, /* the session's commands use it, or have the device: the worker says EASED when they do not */
 };
 
 enum evict_flags {
 	EVICT_SUSPEND = 1, /* all of it; commands wait from now on until RESUME */
 	EVICT_RESUME = 2,  /* bytes is 0; EVICTED when everything is back that has room */
-	EVICT_GRANTED = 4, /* whom the room is for holds the copy engine, and waits */
-	/* All of it, and the context if nothing is going on: the next command has it made again. In EVICTED: it is
-	 * gone (what it was charged was returned with MEMORY). Else worker_page.kept_by may say why not. */
+	EVICT_GRANTED = 4, /* the session that the room is for holds the copy engine, and waits */
+	/* All of it, and the context if nothing is going on: the next command has it made again. What it was charged is
+	 * returned before EVICTED; if it is kept, worker_page.kept_by may say why. */
 	EVICT_RETIRE = 8,
 	EVICT_SLOTS =
 		16, /* no device memory: so many bytes of host swap that it keeps and does not use */
 	EVICT_FILE = 32, /* what was charged is of the swap file, whose descriptor goes with it */
 	/* With SLOTS: and if it does not keep so many, of those that its objects use as many as it can have in its
-	 * file, for which it asks (SWAP_WISH_FILE). */
+	 * file, for which it asks (SLOT_IN_FILE). */
 	EVICT_MOVE = 64,
-};
-
-enum control_resource {
-	RESOURCE_COMPUTE,
-	RESOURCE_COPY_TO_DEVICE,
-	RESOURCE_COPY_FROM_DEVICE,
-	RESOURCES,
 };
 
 /* A worker uses a resource only while it holds a grant. ACQUIRE asks; GRANT gives it for at least
@@ -223,11 +312,10 @@ enum control_resource {
  * device time it used. While nobody else wants the resource, nobody revokes, and nothing is sent.
  * PREPARE: the holder was told to leave, and this worker may be next: it should look for GRANT without
  * sleeping for `quantum_ns`, since to be woken takes longer than all else of a handover. With a `turn`, also
- * for that number in struct turns. A worker that has asked for nothing is to look for what its client asks, which is
- * expected to come. */
+ * for that number in struct turns. */
 struct control_grant {
 	struct control_header header;
-	uint32_t resource; /* enum control_resource */
+	uint32_t resource; /* enum device_resource */
 	uint32_t wants;    /* RELEASE: 1 when more work waits: counts as ACQUIRE */
 	uint64_t quantum_ns;
 	union {
@@ -237,7 +325,8 @@ struct control_grant {
 };
 
 enum control_shm_command {
-	SHM_COMMAND_GET = 1, /* key, bytes, flags -> id, bytes; status 1: created, BACK it now */
+	SHM_COMMAND_GET =
+		1, /* key, size, bytes, flags -> id, size, bytes; status 1: created, BACK it now */
 	/* id, first chunk, chunk bytes, chunks in all: descriptors of chunks from that one on, all of one size,
 	 * FD_PASS_MAX at most a message */
 	SHM_COMMAND_BACK,
@@ -255,50 +344,64 @@ enum control_shm_command {
 	SHM_COMMAND_RESTORE, /* id, first chunk: a worker needs it */
 	SHM_COMMAND_MAP, /* id: the worker that was to bring it in uses it where it is, or, status: cannot */
 	SHM_COMMAND_MOVE, /* id: it would use it, if it were not in a file -> descriptor in memory, to copy it to */
+	SHM_COMMAND_CARRY, /* id: it may only read, and has been charged for what is to be brought in -> as RESTORE: 0 */
 };
 
-/* The creator has taken the memory with CONTROL_MEMORY; BACK moves that charge to the segment, which keeps
- * it as long as it lives. ATTACH of a segment that is not whole yet is answered when it is.
- * Permission is checked by gdevd against the session's uid and gid, as System V shared memory does.
+/* The creator has been charged the memory (ALLOCATE). BACK moves that charge to the segment, which keeps it as long as it
+ * lives. ATTACH of a segment that is not whole yet is answered when it is. gdevd checks the permission against the
+ * session's uid and gid, as System V shared memory does.
  *
- * A transient segment (GET with CONTROL_SHM_TRANSIENT and the key IPC_PRIVATE) lives as long as it is
- * attached; its creator is attached from the start. The answer to GET names its token, a random number; who
- * does not know the token finds no such segment.
+ * A transient segment (GET with CONTROL_SHM_TRANSIENT and the key IPC_PRIVATE) lives as long as it is attached; its creator
+ * is attached from the start. The answer to GET names its token, a random number: without the token no session finds it.
  *
- * A segment leaves the device as a whole (docs/memory.md). Each session that has attached it is told to LEAVE, and
- * says LEAVE back with status 1: it has the chunks, 0: it has none, or what keeps it there. One of those that have
- * them is told to WRITE; when it has, all are told to DROP, and keep the descriptor of the host copy, for a
- * gdevd that is restarted. If none has them, a worker without a session is told to WRITE; it asks for them with
- * RESTORE. ATTACH of a segment that is not on the device is answered with CONTROL_SHM_HOST, and the host copy if it is
- * valid. RESTORE is answered when it is known where it is: status 0: descriptors as for ATTACH; 1: nowhere but in
- * the host copy, which comes along: the asker charges device memory, brings it in and says BACK, or MAP; 2: it is used
- * there, for good. BACK with CONTROL_SHM_HOST, to a restarted gdevd: the descriptor is the host copy.
+ * A segment leaves the device as a whole (docs/memory.md):
+ *   LEAVE    to each session that has attached it, which says LEAVE back. Status 1: it has the chunks, 0: it has none, or
+ *            what keeps the segment there.
+ *   WRITE    to one session that has the chunks. If none has, to a worker without a session, which asks for them with
+ *            RESTORE.
+ *   DROP     to all, when it is written. They keep the descriptor of the host copy, for a gdevd that is restarted. A
+ *            session that has dropped it already takes the descriptor as its host copy; with CONTROL_SHM_MAPPED, as one
+ *            that is used.
+ * And it comes back:
+ *   ATTACH   of a segment that is not on the device is answered with CONTROL_SHM_HOST, and the host copy if it is valid.
+ *   RESTORE  is answered when it is known where the segment is. Status 0: descriptors as for ATTACH. 1: only in the host
+ *            copy, which comes along: the asker is charged device memory, brings it in and says BACK, or says MAP; -EAGAIN
+ *            is the answer to these if another session is to do it by now, as it took so long. 2: it is used in the host
+ *            copy, for good.
+ *   BACK     with CONTROL_SHM_HOST, to a restarted gdevd: the descriptor is the host copy.
+ *   MOVE     from a session that was to bring the segment in and has no room for it, where the host copy is in a file that
+ *            the device cannot use. Answered when there is room in memory, with a descriptor: the asker copies the segment
+ *            there, maps it, says MAP (or, status: it could not), and uses it when that has been answered. Until then the
+ *            host copy is the file.
  *
- * Where the device cannot use files, one who was to bring in what is in a file, and has no room for it, says MOVE. It is
- * answered when there is room in memory, with a descriptor: the asker copies the segment there, maps it, says MAP (or,
- * status: could not) and uses it when that has been answered. Until then the host copy is the file. Who is told to DROP
- * what it has dropped already takes the descriptor as the host copy, with CONTROL_SHM_MAPPED one that is used. */
+ * Sessions that may only read get descriptors that can only be read, and bring nothing in or out: the answer to RESTORE has
+ * CONTROL_SHM_READER then. The worker of such a session is charged device memory, says CARRY, and waits. A worker without a
+ * session is told to CARRY, with the host copy: it gives gdevd the chunks with BACK, and says CARRY back. -EAGAIN: no worker
+ * could. */
 #define CONTROL_TOKEN_BYTES 16
-#define CONTROL_SHM_TRANSIENT 0x40000000u /* flags beside those of shmget(2) */
-#define CONTROL_SHM_HOST 0x20000000u      /* it is not on the device */
-#define CONTROL_SHM_MAPPED 0x10000000u    /* with _HOST: and used where it is */
+#define CONTROL_SHM_TRANSIENT 0x40000000u     /* flags beside those of shmget(2) */
+#define CONTROL_SHM_HOST 0x20000000u          /* it is not on the device */
+#define CONTROL_SHM_MAPPED 0x10000000u        /* with _HOST: and used where it is */
+#define CONTROL_SHM_READER 0x08000000u        /* with _HOST: the descriptor can only be read */
+#define CONTROL_SHM_TRUST_READERS 0x04000000u /* of GET, and of `mode`: GDEV_SHM_TRUST_READERS */
 
 struct control_shm {
 	struct control_header header;
 	uint32_t command; /* enum control_shm_command */
 	int32_t key;
 	uint32_t id, flags;
-	uint64_t bytes, chunk_bytes; /* chunk_bytes: of the chunks that go with this message */
+	uint64_t size;               /* what the creator asked for */
+	uint64_t bytes, chunk_bytes; /* what that takes; of the chunks that go with this message */
 	uint32_t first_chunk, chunks;
 	uint32_t uid, gid, mode, attached;
 	uint8_t token[CONTROL_TOKEN_BYTES]; /* of a transient segment; zeros */
 };
 
-/* Compiled code on disk, per uid of the client. GET: the answer has a descriptor to read. PUT: the
- * answer has a descriptor to write (status -EEXIST, -ENOSPC, -EDQUOT: none); COMMIT publishes it. */
+/* Compiled code on disk, per uid of the client. GET: the answer has a descriptor to read. PUT: the answer has one of
+ * memory of that size, to write it to (status -EDQUOT, -EAGAIN: none); COMMIT stores it, instead of what had the key. */
 struct control_cache {
 	struct control_header header;
-	uint8_t key[16];
+	uint8_t key[CODE_KEY_BYTES];
 	uint64_t bytes;
 };
 
@@ -312,7 +415,7 @@ struct control_event {
 
 /* TRACE, on control.sock: the sender wants to read the trace segments of sessions of its own user (root: of
  * any) whose clients said `token` in HELLO; token 0: of all. Answered by TRACE_REPLY (-EALREADY: it does
- * already), and then by a TRACE_BEGIN for each such session that is there or begins later, with a descriptor
+ * already; -EUSERS: too many connections of its user do), and then by a TRACE_BEGIN for each such session that is there or begins later, with a descriptor
  * to read, and a TRACE_END when one has ended. A session is traced as long as a connection that
  * wants it is open. */
 struct control_trace {
@@ -338,10 +441,9 @@ enum worker_revoke {
 	REVOKE_NOW, /* drain what is on the device and RELEASE, at the next command boundary */
 	REVOKE_WHEN_IDLE, /* others wait: as NOW once nothing has been queued for about 100 us; until
 			   * then the quantum goes on */
-	REVOKE_SOON, /* who goes before this one wakes up, and is expected to ask: nothing more is put on the
-		      * device until the word changes, which it does within a millisecond */
-	REVOKE_MAY_COME, /* nobody waits, but one that goes before this one has been here lately: no more
-			  * is put on the device than if somebody waited */
+	/* Nobody waits, but a session that ranks above this one has been here lately: no more is put on the device than
+	 * if somebody waited. */
+	REVOKE_MAY_COME = 4,
 };
 
 /* How gdevd starts a worker:
@@ -369,7 +471,7 @@ struct worker_page {
 	_Alignas(64) uint64_t longest_ns[RESOURCES]; /* of one command, ever */
 	uint32_t thread; /* of the client that submitted last, as session_header.thread says: gdevd
 			  * asks the kernel for its nice value when it is one of the client's */
-	uint32_t reserved;
+	uint32_t end;    /* bits of enum worker_end, stored before BYE is said */
 	/* Objects in host swap, and those of them that commands use from there; ever moved. */
 	uint64_t swapped_bytes, mapped_bytes, swap_out_bytes, swap_in_bytes;
 	/* Since when commands wait for memory (CLOCK_MONOTONIC; 0: none do), and how long they ever did. */
@@ -383,6 +485,13 @@ struct worker_page {
 	uint64_t retirements, reopening_ns;
 	uint64_t swap_kept_bytes; /* host swap that it was charged, and keeps without using it */
 	uint64_t rescued_bytes;   /* that were to leave, and were wanted back before they had */
+};
+
+/* How a session ended. */
+enum worker_end {
+	WORKER_END_CUT_OFF =
+		1, /* its client was killed, or called _exit: it did not say that it leaves */
+	WORKER_END_UNREACHED = 2, /* events that it shared are not reached, and will not be */
 };
 
 enum worker_context {
@@ -403,13 +512,16 @@ enum worker_keeper {
 	KEPT_BY_DEVICE, /* a backend that cannot */
 };
 
-/* From holder to holder without a message: a page of gdevd's that all workers map. gdevd, before it tells the holder to
- * leave, names the one that follows: it stores TURN_NEXT of the holder's session and of a number that it gave the other
- * with PREPARE. The holder, when its window has drained or is about to, takes the word (compare and swap with 0, if it
- * is its own session's) and stores the number in `turn`; who finds its number there has the grant, and leaves it only
- * when gdevd says so. The holder says RELEASE as ever, and gdevd, which sees that the word is gone, says GRANT to the
- * new one. gdevd changes its mind with another compare and swap. No number comes twice (in 2^32). What a worker writes
- * here can make another start too soon, as it could itself: gdevd's time-out holds for whom it gave the grant. */
+/* From holder to holder without a message: a page of gdevd's that all workers map.
+ *   1. gdevd gives the session that is next a number, with PREPARE. No number comes twice (in 2^32).
+ *   2. Before it tells the holder to leave, gdevd names the next one: it stores TURN_NEXT of the holder's session and of
+ *      that number in `next`. It changes its mind with a compare and swap.
+ *   3. When the holder's window has drained, or is about to, the holder takes the word (compare and swap with 0, if the
+ *      word is its own session's) and stores the number in `turn`.
+ *   4. The session that finds its number in `turn` has the grant, and gives it back only when gdevd says so.
+ *   5. The holder says RELEASE as ever. gdevd sees that the word is gone, and says GRANT to the new holder.
+ * What a worker writes here can make another start too soon, as the worker itself could. gdevd's time-out holds for the
+ * session that it gave the grant. */
 struct turns {
 	struct {
 		_Alignas(64) uint64_t next; /* 0: nobody is named */
@@ -425,13 +537,20 @@ _Static_assert(sizeof(struct control_welcome) == 184, "ABI");
 _Static_assert(
 	offsetof(struct control_welcome, inline_bytes) == CONTROL_WELCOME_UNTUNED_BYTES, "ABI");
 _Static_assert(sizeof(struct control_refused) == 272, "ABI");
-_Static_assert(sizeof(struct control_ready) == 120, "ABI");
-_Static_assert(sizeof(struct control_attach) == 120, "ABI");
-_Static_assert(sizeof(struct control_memory) == 40, "ABI");
+_Static_assert(sizeof(struct control_description) == 776, "ABI");
+_Static_assert(sizeof(struct control_ready) == 832, "ABI");
+_Static_assert(sizeof(struct control_attach) == 136, "ABI");
+_Static_assert(sizeof(struct control_allocate) == 48, "ABI");
+_Static_assert(sizeof(struct control_room) == 32, "ABI");
+_Static_assert(sizeof(struct control_slot) == 32, "ABI");
+_Static_assert(sizeof(struct control_charged) == 48, "ABI");
+_Static_assert(sizeof(struct control_return) == 40, "ABI");
+_Static_assert(sizeof(struct control_memory) == 32, "ABI");
 _Static_assert(sizeof(struct control_evict) == 40, "ABI");
+_Static_assert(sizeof(struct control_evicted) == 32, "ABI");
 _Static_assert(sizeof(struct control_grant) == 40, "ABI");
 _Static_assert(sizeof(struct turns) == 384, "ABI");
-_Static_assert(sizeof(struct control_shm) == 88, "ABI");
+_Static_assert(sizeof(struct control_shm) == 96, "ABI");
 _Static_assert(sizeof(struct control_cache) == 40, "ABI");
 _Static_assert(sizeof(struct control_event) == 40, "ABI");
 _Static_assert(sizeof(struct control_trace) == 32, "ABI");

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define PEER_FDS_MAX 64
+#define IMAGE_ZEROS 64 /* behind an image: a reader may look beyond its end */
 
 enum peer_type {
 	/* Client to worker, one descriptor: a sealed memfd of `bytes` bytes that the client has mapped at
@@ -25,6 +26,10 @@ enum peer_type {
 	/* As PEER_DEVICE_MAP, mapped wherever the client likes, for direct copies (session.h): the worker may
 	 * take the memory away when it has stopped them. -EAGAIN: it is not on the device now. */
 	PEER_DEVICE_MAP_REVOCABLE = 3,
+	/* Client to worker, one descriptor: a memfd sealed against every change, of an image of `bytes` bytes and IMAGE_ZEROS
+	 * zeros. Answer: status, and in `address` the number by which one RECORD_MODULE_LOAD names the image, which is the
+	 * worker's from then on. -EMFILE: too many are waiting to be loaded. */
+	PEER_IMAGE = 4,
 };
 
 struct peer_message {

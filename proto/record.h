@@ -137,13 +137,14 @@ struct record_fill {
 	uint32_t element_bytes, value;
 };
 
-/* Loads the image at `image` in the arena. JIT messages are written to `log` (0: none wanted).
+/* Loads the image that was sent with PEER_IMAGE (number; image is 0), or the one at `image` in the arena (number is 0), which
+ * is copied: for small ones. JIT messages are written to `log` (0: none wanted).
  * Reply: struct reply_module. */
 struct record_module_load {
 	struct record_header header;
 	uint64_t image, image_bytes;
 	uint64_t log, log_bytes;
-	uint64_t reserved; /* 0 */
+	uint64_t number;
 };
 
 /* Moves the module's variables, with their initial values, to page-locked memory of the session, which the

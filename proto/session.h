@@ -24,18 +24,20 @@
  *   4. counts `copying` down, issues a full fence, and writes the worker's eventfd when not allowed.
  * A worker that wants the client to stop stores 0 in `allowed`, issues a full fence, and waits until
  * `copying` is 0, for some time at most; one that takes away memory which the client may have mapped counts
- * `generation` up before it allows copies again. Whoever lies here reaches nothing but its own memory: it
- * misses what was taken away, or misleads the account of its own copies.
+ * `generation` up before it allows copies again. A client that lies here reaches nothing but its own memory:
+ * it misses what was taken away, or misleads the account of its own copies.
  *
  * Changelog
  *   1  first version; direct copies came later, in words that were 0: never allowed; and `allowed` was 0 or 1 before it
- *      also told whether others wait
+ *      also told whether others wait; `leaves` and `why` came later, where 0 was
  */
 #ifndef GDEV_PROTO_SESSION_H
 #define GDEV_PROTO_SESSION_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "proto/device.h"
 
 #define SESSION_MAGIC 0x76656467u /* "gdev" */
 #define SESSION_VERSION_MIN 1
@@ -48,8 +50,9 @@
 #define SESSION_RING_BYTES (1u << 20)   /* a power of two */
 #define SESSION_OUTPUT_BYTES (1u << 20) /* a power of two */
 #define SESSION_STAMPS 16384
+#define SESSION_WHY_BYTES 512
 
-#define ARENA_ALIGN (2ull << 20) /* base, size and every device memory object */
+#define ARENA_ALIGN DEVICE_CHUNK_MIN /* base, size and every device memory object */
 #define ARENA_DEFAULT_BASE 0x200000000000ull
 #define ARENA_DEFAULT_BYTES (1ull << 40)
 /* Where an arena is tried: the default's, and one default's size on each time. */
@@ -69,16 +72,14 @@ struct session_timeline {
 	uint64_t device_ns; /* worker; device time of the stream's completed commands */
 };
 
-/* A reply belongs to whoever put its index in a record, until timelines[index] reaches the record's
- * value. */
+/* A reply belongs to the thread that put its index in a record, until timelines[index] reaches the record's value. */
 struct session_reply {
 	int32_t status;  /* 0 or negative */
 	uint32_t length; /* bytes of payload */
 	uint8_t payload[SESSION_REPLY_BYTES - 8];
 };
 
-enum session_direction { SESSION_TO_DEVICE, SESSION_FROM_DEVICE, SESSION_DIRECTIONS };
-
+#define SESSION_DIRECTIONS 2 /* COPY_TO_DEVICE and COPY_FROM_DEVICE: the indices of what follows */
 #define SESSION_DIRECT_BYTES (4u << 20)
 
 /* What a client may do itself in a direction. */
@@ -108,6 +109,8 @@ struct session_header {
 
 	_Alignas(64) uint64_t ring_tail; /* client; bytes ever published, a multiple of 8 */
 	uint32_t thread; /* client; id of the thread that published last: its nice value counts */
+	uint32_t
+		leaves; /* client; 1: it closes the session, or its process comes to its end by exit() */
 	_Alignas(64) uint64_t ring_head; /* worker; bytes ever consumed */
 	uint32_t ring_want;              /* client; 1: wake me when ring_head moves */
 
@@ -133,6 +136,9 @@ struct session_header {
 	_Alignas(64) uint32_t direct_copying[SESSION_DIRECTIONS]; /* client; threads at it */
 	uint64_t direct_bytes[SESSION_DIRECTIONS];                /* client; ever */
 	uint64_t direct_ns[SESSION_DIRECTIONS];                   /* client; ever */
+	/* Why the last command failed of those whose error says too little (a kernel that cannot be compiled): a sentence,
+	 * NUL-terminated. Stored before the command is done. */
+	_Alignas(64) char why[SESSION_WHY_BYTES]; /* worker */
 };
 
 struct session_segment {
@@ -149,6 +155,7 @@ _Static_assert(sizeof(struct session_timeline) == 64, "ABI");
 _Static_assert(sizeof(struct session_reply) == SESSION_REPLY_BYTES, "ABI");
 _Static_assert(offsetof(struct session_header, ring_tail) == 64, "ABI");
 _Static_assert(offsetof(struct session_header, thread) == 72, "ABI");
+_Static_assert(offsetof(struct session_header, leaves) == 76, "ABI");
 _Static_assert(offsetof(struct session_header, ring_head) == 128, "ABI");
 _Static_assert(offsetof(struct session_header, worker_state) == 192, "ABI");
 _Static_assert(offsetof(struct session_header, error) == 256, "ABI");
@@ -157,6 +164,7 @@ _Static_assert(offsetof(struct session_header, output_head) == 384, "ABI");
 _Static_assert(offsetof(struct session_header, host_completed) == 448, "ABI");
 _Static_assert(offsetof(struct session_header, direct_allowed) == 512, "ABI");
 _Static_assert(offsetof(struct session_header, direct_copying) == 576, "ABI");
+_Static_assert(offsetof(struct session_header, why) == 640, "ABI");
 _Static_assert(offsetof(struct session_segment, timelines) == 4096, "ABI");
 _Static_assert(offsetof(struct session_segment, replies) == 266240, "ABI");
 _Static_assert(offsetof(struct session_segment, stamps) == 528384, "ABI");

@@ -3,7 +3,7 @@
  * The trace segment of a session: what `gdev trace` reads.
  *
  * One sealed memfd, made by the worker beside the session segment and mapped by the worker and the client.
- * gdevd keeps its descriptor, turns tracing on and off, and hands out descriptors for reading to those who
+ * gdevd keeps its descriptor, turns tracing on and off, and hands out descriptors for reading to peers that
  * may have them (control.h: TRACE). It has two rings of events, one written by the client and one by the
  * worker, each with a table of names. Pages that nobody has written take no memory.
  *
@@ -36,21 +36,19 @@ enum trace_kind {
 	/* Worker: a command of a stream, (timeline, value). Read from the ring at queued_ns, on the device
 	 * from begin_ns to end_ns (both 0: it never got there). status: 0, or its error. */
 	TRACE_LAUNCH = 2, /* name: of the kernel; amount: blocks; detail: threads a block */
-	/* amount: bytes; detail: enum trace_direction. Client: one that it did itself (session.h, direct
-	 * copies), or a piece of one, on thread `detail`; status: enum trace_direction. */
+	/* amount: bytes; detail: enum copy_direction. Client: one that it did itself (session.h, direct
+	 * copies), or a piece of one, on thread `detail`; status: enum copy_direction. */
 	TRACE_COPY = 3,
 	TRACE_FILL = 4, /* amount: bytes */
 	/* Worker: the stream waited for another until end_ns; begin_ns is 0. */
 	TRACE_WAIT = 5,
-	/* Worker: it holds gdevd's grant for resource `detail` (enum control_resource) from begin_ns to
+	/* Worker: it holds gdevd's grant for resource `detail` (enum device_resource) from begin_ns to
 	 * end_ns. It says so twice: when it gets it (end_ns 0) and when it gives it back. */
 	TRACE_GRANT = 6,
 	/* Worker: a step of memory management, `detail` (enum trace_swap), for the piece of an object at address
 	 * `value`, from begin_ns to end_ns; amount: bytes. Copies: handed to the device at queued_ns at the earliest. */
 	TRACE_SWAP = 7,
 };
-
-enum trace_direction { TRACE_TO_DEVICE, TRACE_FROM_DEVICE, TRACE_WITHIN };
 
 enum trace_swap {
 	TRACE_SWAP_ORDER, /* gdevd's order that something leaves is carried out; amount: what has left */

@@ -9,11 +9,6 @@
 #include "worker/command.h"
 #include "worker/core.h"
 
-_Static_assert((int)DEVICE_UNIT_COMPUTE == (int)RESOURCE_COMPUTE &&
-		       (int)DEVICE_UNIT_TO_DEVICE == (int)RESOURCE_COPY_TO_DEVICE &&
-		       (int)DEVICE_UNIT_FROM_DEVICE == (int)RESOURCE_COPY_FROM_DEVICE,
-	"a unit is accounted as a resource");
-
 #define GAP_NS (20 * NS_PER_US) /* shorter ones between commands are the device's own */
 #define STARTED_MAX 64 /* a look at them takes less than GAP_NS, lest it make the next gap itself */
 
@@ -22,8 +17,8 @@ static uint64_t started_ns(const struct command *command)
 	return __atomic_load_n(&command->device.started_ns, __ATOMIC_RELAXED);
 }
 
-/* The earliest start of the resource's commands in flight; UINT64_MAX: none has started. Those that have are
- * among the first: thousands may wait behind them. */
+/* The earliest start of the resource's commands in flight; UINT64_MAX: none has started. Only the first STARTED_MAX
+ * are looked at: commands that have started are among them, and thousands may wait behind. */
 static uint64_t earliest_ns(struct core *core, uint32_t which)
 {
 	uint64_t earliest_ns = UINT64_MAX;
@@ -40,7 +35,7 @@ static uint64_t earliest_ns(struct core *core, uint32_t which)
 	return earliest_ns;
 }
 
-/* What the machine gave the device of that time; nothing of it is counted twice. */
+/* How much of the added time the machine gave to the device. Each part of what ops->presence counts is used once. */
 static uint64_t present_ns(struct core *core, uint32_t which, uint64_t added_ns)
 {
 	struct device_presence *seen = &core->grants.resources[which].busy.seen, now;
@@ -48,7 +43,7 @@ static uint64_t present_ns(struct core *core, uint32_t which, uint64_t added_ns)
 
 	if (!added_ns || !core->ops->presence)
 		return added_ns;
-	core->ops->presence(core->device, (enum device_unit)which, &now);
+	core->ops->presence(core->device, which, &now);
 	spent_ns = now.spent_ns - seen->spent_ns;
 	lost_ns = now.lost_ns - seen->lost_ns;
 	*seen = now;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See cache.h. A cache that does not work is a cache that has nothing: no failure here is told.
+ * See cache.h. A cache that does not work is a cache that has nothing: no failure here is told. An entry is
+ * a small header, which tells a damaged one, and what the device stored.
  */
 #include "worker/cache.h"
 
@@ -8,15 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "worker/core.h"
 
 #define CODE_BYTES_MAX (256u << 20)
+#define CACHE_MAGIC 0x31636467u /* "gdc1" */
+
+struct cache_header {
+	uint32_t magic, reserved;
+	uint64_t bytes;    /* of what follows */
+	uint64_t checksum; /* XXH3 of it */
+};
 
 /* Asks for a descriptor. */
-static int ask(struct core *core, uint16_t type, const uint8_t key[16], uint64_t bytes, int *fd)
+static int ask_for_code(struct core *core, uint16_t type, const uint8_t key[CODE_KEY_BYTES],
+	uint64_t bytes, int *fd)
 {
 	struct control_cache message =
 				     {
@@ -37,44 +47,51 @@ static int ask(struct core *core, uint16_t type, const uint8_t key[16], uint64_t
 	return status;
 }
 
-int cache_load(void *owner, const uint8_t key[16], void **result, size_t *length)
+static struct cache_header header_of(const void *bytes, size_t length)
 {
-	struct core *core = owner;
+	return (struct cache_header){CACHE_MAGIC, 0, length, XXH3_64bits(bytes, length)};
+}
+
+int cache_load(void *owner, const uint8_t key[CODE_KEY_BYTES], void **result, size_t *length)
+{
+	struct cache_header header, right;
+	autofree void *bytes = NULL;
 	autoclose int fd = -1;
-	void *bytes;
 	off_t size;
 
-	if (ask(core, CONTROL_CACHE_GET, key, 0, &fd))
+	if (ask_for_code(owner, CONTROL_CACHE_GET, key, 0, &fd))
 		return -ENOENT;
 	/* Not fstat: the sandbox does not let libc's through. */
-	size = lseek(fd, 0, SEEK_END);
+	size = lseek(fd, 0, SEEK_END) - (off_t)sizeof header;
 	if (size <= 0 || size > CODE_BYTES_MAX)
 		return -ENOENT;
 	bytes = malloc((size_t)size);
-	if (!bytes)
+	if (!bytes || fd_read_at(fd, &header, sizeof header, 0) ||
+		fd_read_at(fd, bytes, (uint64_t)size, sizeof header))
 		return -ENOENT;
-	if (fd_read_at(fd, bytes, (uint64_t)size, 0)) {
-		free(bytes);
-		return -ENOENT;
-	}
-	*result = bytes;
+	right = header_of(bytes, (size_t)size);
+	if (memcmp(&header, &right, sizeof header))
+		return -ENOENT; /* and what is stored then replaces it */
+	*result = steal_pointer(&bytes);
 	*length = (size_t)size;
 	return 0;
 }
 
-void cache_store(void *owner, const uint8_t key[16], const void *bytes, size_t length)
+void cache_store(void *owner, const uint8_t key[CODE_KEY_BYTES], const void *bytes, size_t length)
 {
-	struct core *core = owner;
+	struct cache_header header = header_of(bytes, length);
 	struct control_cache commit = {
 		.header = {sizeof commit, CONTROL_CACHE_COMMIT, CONTROL_VERSION, 0, 0},
-		.bytes = length,
+		.bytes = sizeof header + length,
 	};
 	autoclose int fd = -1;
 
-	if (length > CODE_BYTES_MAX || ask(core, CONTROL_CACHE_PUT, key, length, &fd))
+	if (length > CODE_BYTES_MAX ||
+		ask_for_code(owner, CONTROL_CACHE_PUT, key, commit.bytes, &fd))
 		return;
-	if (fd_write_at(fd, bytes, length, 0))
+	if (fd_write_at(fd, &header, sizeof header, 0) ||
+		fd_write_at(fd, bytes, length, sizeof header))
 		return; /* never committed: gdevd drops it */
 	memcpy(commit.key, key, sizeof commit.key);
-	control_tell(core, &commit, NULL, 0);
+	control_tell(owner, &commit, NULL, 0);
 }

@@ -9,8 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/device.h"
+
 /* device_host.cache_load, device_host.cache_store */
-int cache_load(void *owner, const uint8_t key[16], void **bytes, size_t *length);
-void cache_store(void *owner, const uint8_t key[16], const void *bytes, size_t length);
+int cache_load(void *owner, const uint8_t key[CODE_KEY_BYTES], void **bytes, size_t *length);
+void cache_store(void *owner, const uint8_t key[CODE_KEY_BYTES], const void *bytes, size_t length);
 
 #endif

@@ -59,7 +59,7 @@ struct command {
 	struct device_queue *move_queue;
 
 	/* On the device. */
-	enum control_resource resource;
+	enum device_resource resource;
 	uint64_t estimate_ns;    /* how long it takes, as far as one knows, */
 	uint64_t doubt_ns;       /* and by how much others of its kind were off */
 	uint64_t sequence;       /* in the order of submission */

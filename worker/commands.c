@@ -14,7 +14,6 @@
 #include "worker/module.h"
 #include "worker/usage.h"
 
-#define SPIN_NS_MAX (10 * NS_PER_MS)
 #define WINDOW_NS_MAX NS_PER_S
 
 static void create_stream(struct command *command)
@@ -83,7 +82,7 @@ static void query_memory(struct command *command)
 	}
 	query->command = command;
 	query->request.message.header = (struct control_header){
-		sizeof(struct control_memory), CONTROL_MEMORY, CONTROL_VERSION, 0, 0};
+		sizeof(struct control_header), CONTROL_MEMORY, CONTROL_VERSION, 0, 0};
 	query->request.expected = CONTROL_MEMORY_REPLY;
 	query->request.answered = memory_answered;
 	control_ask(command->core, &query->request);
@@ -100,8 +99,10 @@ static void query_occupancy(struct command *command)
 		command_answer(command, function ? -EINVAL : -GDEV_E_INVALID_HANDLE, NULL, 0);
 		return;
 	}
+	core_unlock(core);
 	reply.blocks = core->ops->function_occupancy(
 		function->device, (uint32_t)(record->argument >> 32), record->reserved);
+	core_lock(core);
 	command_answer(command, 0, &reply, sizeof reply);
 }
 
@@ -114,7 +115,7 @@ static void query_usage(struct command *command)
 	command_answer(command, 0, &usage, sizeof usage);
 }
 
-static void query(struct command *command)
+static void execute_query(struct command *command)
 {
 	struct core *core = command->core;
 
@@ -140,7 +141,7 @@ static void query(struct command *command)
 	}
 }
 
-static void tune(struct command *command)
+static void execute_tune(struct command *command)
 {
 	const struct record_query *record = command->request.query;
 	struct core *core = command->core;
@@ -150,7 +151,7 @@ static void tune(struct command *command)
 	switch (record->type) {
 	case TUNE_SPIN_NS:
 		__atomic_store_n(
-			&core->service.spin_ns, min_of(value, SPIN_NS_MAX), __ATOMIC_RELAXED);
+			&core->service.spin_ns, min_of(value, LOOK_NS_MAX), __ATOMIC_RELAXED);
 		break;
 	case TUNE_WINDOW_NS:
 		__atomic_store_n(&core->window_ns, min_of(value, WINDOW_NS_MAX), __ATOMIC_RELAXED);
@@ -163,35 +164,42 @@ static void tune(struct command *command)
 
 /* ---- the table ---- */
 
-/* broken: it still makes sense when the session has failed. */
+/* Each immediate record, what executes it, and whether it still makes sense when the session has failed. */
+#define EXECUTORS(X)                                                                               \
+	X(RECORD_MEMORY_ALLOC, memory_alloc, false)                                                \
+	X(RECORD_MEMORY_FREE, memory_free, true)                                                   \
+	X(RECORD_MODULE_LOAD, module_load, false)                                                  \
+	X(RECORD_MODULE_UNLOAD, module_unload, true)                                               \
+	X(RECORD_MODULE_PLACE, module_place, false)                                                \
+	X(RECORD_FUNCTION_GET, module_function, false)                                             \
+	X(RECORD_GLOBAL_GET, module_global, false)                                                 \
+	X(RECORD_CLUSTERS, module_clusters, false)                                                 \
+	X(RECORD_TENSOR_MAP, module_tensor_map, false)                                             \
+	X(RECORD_STREAM_CREATE, create_stream, false)                                              \
+	X(RECORD_STREAM_DESTROY, destroy_stream, true)                                             \
+	X(RECORD_EVENT_SHARE, event_share, false)                                                  \
+	X(RECORD_SHM_GET, shm_get, false)                                                          \
+	X(RECORD_SHM_ATTACH, shm_attach, false)                                                    \
+	X(RECORD_SHM_DETACH, shm_detach, true)                                                     \
+	X(RECORD_SHM_CONTROL, shm_control, true)                                                   \
+	X(RECORD_SHARED_CREATE, shared_create, false)                                              \
+	X(RECORD_SHARED_EXPORT, shared_export, false)                                              \
+	X(RECORD_SHARED_HOLD, shared_hold, false)                                                  \
+	X(RECORD_SHARED_DROP, shared_drop, true)                                                   \
+	X(RECORD_SHARED_MAP, shared_map, false)                                                    \
+	X(RECORD_QUERY, execute_query, true)                                                       \
+	X(RECORD_TUNE, execute_tune, true)
+
 static const struct {
 	void (*execute)(struct command *command);
 	bool broken;
 } executors[RECORD_OPCODE_END] = {
-	[RECORD_MEMORY_ALLOC] = {memory_alloc, false},
-	[RECORD_MEMORY_FREE] = {memory_free, true},
-	[RECORD_MODULE_LOAD] = {module_load, false},
-	[RECORD_MODULE_UNLOAD] = {module_unload, true},
-	[RECORD_MODULE_PLACE] = {module_place, false},
-	[RECORD_FUNCTION_GET] = {module_function, false},
-	[RECORD_GLOBAL_GET] = {module_global, false},
-	[RECORD_CLUSTERS] = {module_clusters, false},
-	[RECORD_TENSOR_MAP] = {module_tensor_map, false},
-	[RECORD_STREAM_CREATE] = {create_stream, false},
-	[RECORD_STREAM_DESTROY] = {destroy_stream, true},
-	[RECORD_EVENT_SHARE] = {event_share, false},
-	[RECORD_SHM_GET] = {shm_get, false},
-	[RECORD_SHM_ATTACH] = {shm_attach, false},
-	[RECORD_SHM_DETACH] = {shm_detach, true},
-	[RECORD_SHM_CONTROL] = {shm_control, true},
-	[RECORD_SHARED_CREATE] = {shared_create, false},
-	[RECORD_SHARED_EXPORT] = {shared_export, false},
-	[RECORD_SHARED_HOLD] = {shared_hold, false},
-	[RECORD_SHARED_DROP] = {shared_drop, true},
-	[RECORD_SHARED_MAP] = {shared_map, false},
-	[RECORD_QUERY] = {query, true},
-	[RECORD_TUNE] = {tune, true},
+#define EXECUTOR(name, execute, broken) [name] = {execute, broken},
+	EXECUTORS(EXECUTOR)
+#undef EXECUTOR
 };
+
+_Static_assert(RECORDS_ARE_IN(EXECUTORS, IMMEDIATE), "each immediate record is executed");
 
 void command_execute(struct command *command)
 {

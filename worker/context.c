@@ -64,17 +64,6 @@ uint64_t context_held_bytes(const struct core *core)
 	return context->state == CONTEXT_RETIRED ? 0 : whole_bytes(context);
 }
 
-static void tell_memory(struct core *core, int64_t bytes)
-{
-	const struct control_memory message = {
-		.header = {sizeof message, CONTROL_MEMORY, CONTROL_VERSION, 0, 0},
-		.bytes = bytes,
-	};
-
-	if (bytes)
-		control_send(core, &message, NULL, 0);
-}
-
 /* ---- giving it back ---- */
 
 static uint32_t find_keeper(struct core *core)
@@ -123,12 +112,11 @@ static bool is_quiet(struct core *core)
 		if (!request->lasting) /* a stream's wait for another session's event */
 			return false;
 	return is_idle(core) && list_empty(&core->streams.flight) && residency_is_quiet(core) &&
-	       core->service.jobs_running == 1 && list_empty(&core->service.jobs) &&
-	       list_empty(&core->memory.charges) && !core->context.users;
+	       service_jobs(core) == 1 && list_empty(&core->memory.charges) && !core->context.users;
 }
 
 /* With the lock, which it lets go meanwhile. */
-static bool settle(struct core *core)
+static bool wait_until_quiet(struct core *core)
 {
 	uint64_t end_ns = clock_now_ns() + SETTLE_NS;
 
@@ -142,7 +130,7 @@ static bool settle(struct core *core)
 	return core->context.state == CONTEXT_LEAVING && !find_keeper(core);
 }
 
-static void reopened(struct core *core)
+static void context_reopened(struct core *core)
 {
 	struct context *context = &core->context;
 
@@ -155,17 +143,17 @@ static void reopened(struct core *core)
 	context->peer_waits = false;
 }
 
-/* What is charged yet is for modules, which the context holds. */
-static void retired(struct core *core)
+/* The objects have left by now, so what is still charged is for modules, which go with the context. */
+static void context_retired(struct core *core)
 {
 	struct context *context = &core->context;
 
 	context->module_bytes = core->memory.used_bytes;
 	memory_hand_over(core, context->module_bytes);
-	tell_memory(core, -(int64_t)whole_bytes(context));
+	memory_return(core, (struct control_return){.device_bytes = whole_bytes(context)});
 	usage_add(&core->page->retirements, 1);
 	set_state(core, CONTEXT_RETIRED);
-	residency_say_evicted(core, 0, EVICT_RETIRE);
+	residency_say_evicted(core, 0, true);
 	if (context->wanted)
 		context_want(core);
 }
@@ -179,20 +167,20 @@ static void close_job(struct job *job)
 	memory_trim(core, 0);
 	core_lock(core);
 	memory_give_slack(core, UINT64_MAX);
-	if (settle(core)) {
+	if (wait_until_quiet(core)) {
 		set_state(core, CONTEXT_CLOSING);
 		core_unlock(core);
 		error = core->ops->retire(core->space);
 		core_lock(core);
 	}
 	if (!error) {
-		retired(core);
+		context_retired(core);
 	} else {
 		if (error != -EBUSY)
 			log_warning("session %llu keeps its context: %s",
 				(unsigned long long)core->session.session, gdev_strerror(error));
-		reopened(core);
-		residency_say_evicted(core, 0, 0);
+		context_reopened(core);
+		residency_say_evicted(core, 0, false);
 	}
 	core_unlock(core);
 	service_wake(core);
@@ -206,7 +194,7 @@ bool context_left(struct core *core, bool failed)
 		set_state(core, CONTEXT_OPEN);
 		return false;
 	}
-	service_job(core, &core->context.job, close_job);
+	service_job(core, LANE_ORDERS, &core->context.job, close_job);
 	return true;
 }
 
@@ -224,9 +212,9 @@ static void open_job(struct job *job)
 		memory_take_over(core, context->module_bytes);
 		context->module_bytes = 0;
 		usage_add(&core->page->reopening_ns, clock_now_ns() - context->since_ns);
-		reopened(core);
+		context_reopened(core);
 	} else if (error == -ENOMEM && ++context->tries < TRIES_MAX) {
-		tell_memory(core, -(int64_t)whole_bytes(context));
+		memory_return(core, (struct control_return){.device_bytes = whole_bytes(context)});
 		set_state(core, CONTEXT_RETIRED);
 		context->retry_at_ns = clock_now_ns() + RETRY_NS;
 		service_timer(core, context->retry_at_ns);
@@ -243,7 +231,7 @@ static void open_job(struct job *job)
 static void open_now(struct core *core)
 {
 	set_state(core, CONTEXT_OPENING);
-	service_job(core, &core->context.job, open_job);
+	service_job(core, LANE_LOADING, &core->context.job, open_job);
 }
 
 /* Without gdevd nobody counts; the next one is told what we hold. */
@@ -261,16 +249,16 @@ static void room_answered(struct core *core, struct control_request *request, in
 	service_timer(core, context->retry_at_ns);
 }
 
-static void ask(struct core *core)
+static void ask_for_context(struct core *core)
 {
 	struct context *context = &core->context;
 
-	context->request.message.memory = (struct control_memory){
-		.header = {sizeof(struct control_memory), CONTROL_RESIDENT, CONTROL_VERSION, 0, 0},
-		.bytes = (int64_t)whole_bytes(context),
-		.free_bytes = 2,
+	context->request.message.room = (struct control_room){
+		.header = {sizeof(struct control_room), CONTROL_ROOM, CONTROL_VERSION, 0, 0},
+		.bytes = whole_bytes(context),
+		.purpose = ROOM_FOR_CONTEXT,
 	};
-	context->request.expected = CONTROL_MEMORY_REPLY;
+	context->request.expected = CONTROL_CHARGED;
 	context->request.answered = room_answered;
 	control_ask(core, &context->request);
 }
@@ -287,7 +275,7 @@ void context_want(struct core *core)
 	context->retry_at_ns = 0;
 	set_state(core, CONTEXT_ASKING);
 	if (whole_bytes(context) && control_connected(core))
-		ask(core);
+		ask_for_context(core);
 	else
 		open_now(core);
 }

@@ -33,8 +33,9 @@ struct context {
 	enum context_state state; /* atomic, written with the lock */
 	bool wanted;              /* atomic, likewise. CLOSING: by the client already */
 	bool peer_waits; /* a message of the client's is there, and the socket is not watched */
-	unsigned users;  /* threads that serve the peer socket */
-	uint64_t bytes;  /* of device memory that it takes; constant */
+	unsigned
+		users; /* threads that read the ring or serve the peer socket: it is not given back */
+	uint64_t bytes;        /* of device memory that it takes; constant */
 	uint64_t module_bytes; /* closed: what modules take beside that */
 	uint64_t since_ns;     /* ASKING, OPENING: since when */
 	uint64_t retry_at_ns;  /* RETIRED: there was no memory after all; 0: nobody needs it */

@@ -25,8 +25,6 @@
 
 #define RETRY_FIRST_NS (20 * NS_PER_MS)
 #define RETRY_MOST_NS NS_PER_S
-#define AWAKE_MAX_NS (10 * NS_PER_MS)
-#define BYTES_MOST (1ll << 50) /* in a message */
 
 struct outgoing {
 	struct list link;
@@ -102,24 +100,37 @@ bool control_connected(const struct core *core)
 
 /* ---- sending ---- */
 
-/* The socket is full: gdevd is slow, or stopped. */
-static void put_off(
+/* The socket is full: gdevd is slow, or stopped. -errno: there is nothing to keep the message in. */
+static int put_off(
 	struct core *core, const struct control_header *header, const int *fds, size_t fd_count)
 {
 	struct outgoing *message = calloc(1, sizeof *message);
 
 	if (!message)
-		return;
+		return -ENOMEM;
 	message->length = header->length;
 	memcpy(message->bytes, header, header->length);
-	for (size_t i = 0; i < fd_count; i++) {
-		message->fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
-		if (message->fds[i] < 0)
-			break;
-		message->fd_count++;
+	for (; message->fd_count < fd_count; message->fd_count++) {
+		int copy = fcntl(fds[message->fd_count], F_DUPFD_CLOEXEC, 0);
+		if (copy < 0) {
+			int error = -errno;
+			fd_close_all(message->fds, message->fd_count);
+			free(message);
+			return error;
+		}
+		message->fds[message->fd_count] = copy;
 	}
 	list_append(&core->control.outgoing, &message->link);
 	service_rewatch(core, core->control.fd, true);
+	return 0;
+}
+
+/* gdevd does not hear what the session goes on to rely on: the session ends. Where gdevd is gone the socket says so, and
+ * the session goes on. */
+static void check_sent(struct core *core, int error)
+{
+	if (error && error != -EPIPE && error != -ECONNRESET)
+		core_end(core, error);
 }
 
 void control_send(struct core *core, const void *message, const int *fds, size_t fd_count)
@@ -133,8 +144,8 @@ void control_send(struct core *core, const void *message, const int *fds, size_t
 	if (list_empty(&control->outgoing))
 		error = fd_send(control->fd, message, header->length, fds, fd_count);
 	if (error == -EAGAIN)
-		put_off(core, header, fds, fd_count);
-	/* Any other failure is gdevd's end, which the socket tells too. */
+		error = put_off(core, header, fds, fd_count);
+	check_sent(core, error);
 }
 
 static void send_outgoing(struct core *core)
@@ -143,12 +154,14 @@ static void send_outgoing(struct core *core)
 	struct outgoing *message;
 
 	while ((message = list_first(&control->outgoing, struct outgoing, link))) {
-		if (fd_send(control->fd, message->bytes, message->length, message->fds,
-			    message->fd_count) == -EAGAIN)
+		int error = fd_send(control->fd, message->bytes, message->length, message->fds,
+			message->fd_count);
+		if (error == -EAGAIN)
 			return;
 		fd_close_all(message->fds, message->fd_count);
 		list_remove(&message->link);
 		free(message);
+		check_sent(core, error);
 	}
 }
 
@@ -181,8 +194,8 @@ void control_tell(struct core *core, const void *message, const int *fds, size_t
 
 /* ---- calls of jobs ---- */
 
-/* An owner without threads (service_step) has nobody else who would read what gdevd says. */
-static void pump(struct core *core, const bool *done)
+/* An owner without threads (service_step) has no other thread that would read what gdevd says: the caller reads. */
+static void read_until(struct core *core, const bool *done)
 {
 	while (!*done) {
 		struct pollfd socket = {.fd = core->control.fd, .events = POLLIN};
@@ -196,7 +209,7 @@ void control_await(struct core *core, const bool *done)
 	struct control *control = &core->control;
 
 	if (!core->config.threads) {
-		pump(core, done);
+		read_until(core, done);
 		return;
 	}
 	pthread_mutex_lock(&control->call_lock);
@@ -325,10 +338,10 @@ static void register_again(struct core *core)
 		.version = CONTROL_VERSION,
 	};
 	message.held_bytes = core->memory.charged_bytes + context_held_bytes(core);
+	memcpy(message.held_swap_bytes, core->swap.charged, sizeof message.held_swap_bytes);
 	control_send(core, &message, fds, array_length(fds));
 	list_for_each (request, &core->control.requests, link) /* those that last */
 		control_send(core, &request->message, NULL, 0);
-	memory_register(core);
 	shared_register(core);
 	grants_registered(core);
 	memory_reconsider(core);
@@ -358,7 +371,7 @@ uint64_t control_tick(struct core *core, uint64_t now_ns)
 
 /* ---- receiving ---- */
 
-static void attach(
+static void attach_client(
 	struct core *core, const struct control_attach *message, int *fds, size_t fd_count)
 {
 	struct control_header answer = {
@@ -388,7 +401,7 @@ static int answer_arrived(
 		if (request->expected != reply->type)
 			return -EPROTO;
 		list_remove(&request->link);
-		if (reply->status < 0) /* who is refused takes none */
+		if (reply->status < 0) /* an error brings no descriptors */
 			fd_count = 0;
 		request->answered(core, request, reply->status, reply, fds, fd_count);
 		return 0;
@@ -396,51 +409,27 @@ static int answer_arrived(
 	return 0; /* nobody waits for it any more */
 }
 
-/* Looking for the grant; or, where nothing was asked for, for what the client will ask. */
-static void stay_awake(struct core *core, uint32_t resource, uint64_t until_ns)
+static bool is_of_resource(const struct control_header *header)
 {
-	if (core->grants.resources[resource].state == GRANT_NONE)
-		__atomic_store_n(&core->service.look_until_ns, until_ns, __ATOMIC_RELAXED);
-	else
-		core->control.awake_until_ns = until_ns;
+	return header->type == CONTROL_PREPARE || header->type == CONTROL_GRANT ||
+	       header->type == CONTROL_REVOKE;
 }
 
-/* What indexes a table, and amounts, which are added up. */
-static bool makes_sense(const struct control_header *header)
-{
-	const struct control_grant *grant = (const void *)header;
-	const struct control_memory *memory = (const void *)header;
-	const struct control_evict *evict = (const void *)header;
-
-	switch (header->type) {
-	case CONTROL_PREPARE:
-	case CONTROL_GRANT:
-	case CONTROL_REVOKE:
-		return grant->resource < RESOURCES;
-	case CONTROL_MEMORY_REPLY:
-		return memory->bytes >= 0 && memory->bytes <= BYTES_MOST;
-	case CONTROL_EVICT:
-		return evict->bytes <= BYTES_MOST && evict->swapped <= BYTES_MOST;
-	default:
-		return true;
-	}
-}
-
-static int dispatch(
+static int dispatch_message(
 	struct core *core, const struct control_header *header, int *fds, size_t fd_count)
 {
 	const struct control_grant *grant = (const void *)header;
 
-	if (!makes_sense(header))
+	if (is_of_resource(header) && grant->resource >= RESOURCES)
 		return -EPROTO;
 	switch (header->type) {
 	case CONTROL_ATTACH:
-		attach(core, (const void *)header, fds, fd_count);
+		attach_client(core, (const void *)header, fds, fd_count);
 		return 0;
 	case CONTROL_PREPARE:
 		if (!core->service.few_processors)
-			stay_awake(core, grant->resource,
-				clock_now_ns() + min_of(grant->quantum_ns, AWAKE_MAX_NS));
+			core->control.awake_until_ns =
+				clock_now_ns() + min_of(grant->quantum_ns, LOOK_NS_MAX);
 		turn_announced(core, grant->resource, (uint32_t)grant->turn);
 		return 0;
 	case CONTROL_GRANT:
@@ -464,6 +453,7 @@ static int dispatch(
 	case CONTROL_BYE:
 		core_end(core, 0);
 		return 0;
+	case CONTROL_CHARGED:
 	case CONTROL_MEMORY_REPLY:
 	case CONTROL_SHM_REPLY:
 	case CONTROL_CACHE_REPLY:
@@ -492,7 +482,7 @@ static int receive_one(struct core *core)
 		return length ? (int)length : -ECONNRESET;
 	error = control_check(&message, (size_t)length);
 	if (!error)
-		error = dispatch(core, &message.header, fds, fd_count);
+		error = dispatch_message(core, &message.header, fds, fd_count);
 	for (size_t i = 0; i < fd_count; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
@@ -540,11 +530,15 @@ int control_ready(struct core *core)
 		.staging_bytes = core->config.staging_bytes,
 		.overhead_bytes = core->context.bytes,
 		.memory_bytes = core->device_info.memory_bytes,
+		.timing = core->ops->timing,
+		.traits = (core->ops->pause ? DEVICE_PAUSES : 0) |
+			  (core->ops->chunk_host_fd ? DEVICE_CLIENTS_COPY : 0),
 	};
 	int fds[] = {core->segment_fd, core->staging_fd, core->wake_fd, core->client_fd,
 		core->page_fd, core->trace.fd};
 
 	memcpy(message.device_name, core->device_info.name, sizeof message.device_name);
 	memcpy(message.device_uuid, core->device_info.uuid, sizeof message.device_uuid);
+	memcpy(message.properties, core->device_info.properties, sizeof message.properties);
 	return fd_send(core->control.fd, &message, sizeof message, fds, array_length(fds));
 }

@@ -25,7 +25,8 @@ struct control_request {
 	struct list link; /* control.requests */
 	union {
 		struct control_header header;
-		struct control_memory memory;
+		struct control_allocate allocate;
+		struct control_room room;
 		struct control_shm shm;
 		struct control_event event;
 		uint8_t bytes[REQUEST_BYTES_MAX];

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -23,16 +24,6 @@
 #include "worker/module.h"
 #include "worker/output.h"
 
-#define LOOK_US 2000
-#define LOOK_PROCESSORS 8 /* fewer are wanted by others */
-
-/* A client of a device that its worker does not sleep for either. Waking up takes up to 0.3 ms: for kernels that are
- * not much longer, NVIDIA's library does not sleep at all. */
-static uint32_t look_us(const struct device_ops *ops)
-{
-	return ops->poll && get_nprocs() >= LOOK_PROCESSORS ? LOOK_US : 0;
-}
-
 static void fill_header(struct session_header *header, const struct device_ops *ops)
 {
 	header->magic = SESSION_MAGIC;
@@ -48,7 +39,8 @@ static void fill_header(struct session_header *header, const struct device_ops *
 	header->ring_bytes = SESSION_RING_BYTES;
 	header->output_offset = offsetof(struct session_segment, output);
 	header->output_bytes = SESSION_OUTPUT_BYTES;
-	header->look_us = look_us(ops);
+	if (get_nprocs() >= MANY_PROCESSORS)
+		header->look_us = (uint32_t)(ops->timing.look_ns / NS_PER_US);
 	header->worker_state = SESSION_WORKER_ASLEEP;
 }
 
@@ -122,6 +114,17 @@ static int describe_device(struct core *core)
 	return count > (int)wanted ? 0 : -ENODEV;
 }
 
+/* device_host.explain. What the client reads meanwhile may be of two sentences, and ends. */
+static void tell_client_why(void *owner, const char *sentence)
+{
+	struct core *core = owner;
+	char *why = core->segment->header.why;
+
+	core_lock(core);
+	snprintf(why, SESSION_WHY_BYTES, "%s", sentence);
+	core_unlock(core);
+}
+
 static int open_device(struct core *core)
 {
 	int error = describe_device(core);
@@ -135,6 +138,7 @@ static int open_device(struct core *core)
 		.cache_load = cache_load,
 		.cache_store = cache_store,
 		.quiet = grants_quiet,
+		.explain = tell_client_why,
 	};
 	return core->ops->open(&core->config.device, &core->device_host, &core->device);
 }
@@ -181,10 +185,11 @@ int core_create(const struct core_config *config, struct core **result)
 	core->ops = config->ops;
 	core->segment_fd = core->staging_fd = core->page_fd = -1;
 	core->wake_fd = core->client_fd = core->peer_fd = core->trace.fd = -1;
-	core->window_ns = WINDOW_NS_DEFAULT;
+	core->window_ns = config->ops->timing.window_ns;
 	pthread_mutex_init(&core->lock, NULL);
 	pthread_mutex_init(&core->output_lock, NULL);
 	list_init(&core->recycled.list);
+	list_init(&core->opening);
 	streams_init(core);
 	memory_init(core);
 	residency_init(core);
@@ -304,6 +309,7 @@ void core_destroy(struct core *core)
 	service_drain(core); /* modules that only what was queued still needed */
 	events_finish(core);
 	modules_finish(core);
+	images_finish(core);
 	memory_finish(core);
 	swap_finish(core);
 	residency_finish(core);
@@ -353,7 +359,8 @@ void core_unlock(struct core *core)
 			streams_dispatch(core);
 		while (take_completions(core) || grants_take_quiet(core));
 		pthread_mutex_unlock(&core->lock);
-		/* Whoever pushed while we held the lock saw it taken, and left the command to us. */
+		/* A thread that pushed a command while we held the lock saw the lock taken, and left the command to
+		 * us. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		if (!__atomic_load_n(&core->done, __ATOMIC_RELAXED) &&
 			!__atomic_load_n(&core->grants.quiet, __ATOMIC_RELAXED))
@@ -393,6 +400,18 @@ void core_fail(struct core *core, int error, uint64_t fault_address)
 	streams_ready_all(core);
 }
 
+/* What gdevd keeps of the session. */
+static void write_down_end(struct core *core)
+{
+	uint32_t end = 0;
+
+	if (core->attached && !__atomic_load_n(&core->segment->header.leaves, __ATOMIC_RELAXED))
+		end |= WORKER_END_CUT_OFF;
+	if (!events_all_reached(core))
+		end |= WORKER_END_UNREACHED;
+	__atomic_store_n(&core->page->end, end, __ATOMIC_RELAXED);
+}
+
 void core_end(struct core *core, int reason)
 {
 	const struct control_header bye = {
@@ -406,6 +425,7 @@ void core_end(struct core *core, int reason)
 		return;
 	core->ended = true;
 	direct_count(core);
+	write_down_end(core);
 	if (reason && core->attached)
 		log_error("session %llu ends: %s", (unsigned long long)core->session.session,
 			gdev_strerror(reason));

@@ -5,11 +5,14 @@
  *
  * The lock. core->lock guards everything in struct core and below it but what a comment here says
  * otherwise. It is held for microseconds: never across device work, a compile, a map or an unmap, or
- * anything that may block. Code that runs without it says so ("unlocked"). The device's submit() is
- * called with it, so that commands reach a queue in order.
+ * anything that may block. Code that runs without it says so ("unlocked"). Of the device's operations
+ * only those are called with it that ops.h says are brief; submit() is, so that commands reach a queue in
+ * order. (core_attach() asks the device for more: there is no session yet that could wait.) Who executes
+ * an immediate record may let it go for a call of the device: it has the poller's role, so that no other
+ * record is read meanwhile, nothing that records name goes, and the context stays (ring_read).
  *
  * Completions. The device calls done() from any thread, at any time. It must not wait for the lock:
- * it pushes the command on core->done, and whoever holds the lock takes the list before it lets go
+ * it pushes the command on core->done, and the thread that holds the lock takes the list before it lets go
  * (core_unlock). So what a completion causes (timelines, the next submission) happens on the thread
  * that executed the command, or on the one that was busy in the core just then.
  *
@@ -28,6 +31,7 @@
 #include "device/ops.h"
 #include "proto/control.h"
 #include "proto/session.h"
+#include "worker/image.h"
 #include "worker/context.h"
 #include "worker/control.h"
 #include "worker/direct.h"
@@ -45,7 +49,6 @@
 
 #define STAGING_BYTES_DEFAULT (32ull << 20)
 #define SPIN_NS_DEFAULT (60ull * 1000)
-#define WINDOW_NS_DEFAULT (1000ull * 1000)
 #define PENDING_BYTES_MAX (64u << 20) /* of records that wait; beyond it the ring is not read */
 
 struct core_config {
@@ -53,8 +56,8 @@ struct core_config {
 	struct device_config device;
 	uint64_t staging_bytes;
 	uint64_t
-		host_bytes; /* page-locked memory that a client may add; 0: half of the machine's */
-	int control_fd;     /* to gdevd; -1: none, nobody arbitrates. Ours. */
+		host_bytes; /* page-locked memory and images that a client may add; 0: half of the machine's */
+	int control_fd;           /* to gdevd; -1: none, nobody arbitrates. Ours. */
 	const char *gdevd_socket; /* where to register again; NULL: nowhere */
 	unsigned threads;         /* 0: none, the owner calls service_step() */
 	/* Called once, with the lock, when the session is over (0: as it should) or cannot go on. A
@@ -100,7 +103,7 @@ struct core {
 	bool ring_held;     /* atomic: too much is pending, the ring waits */
 	uint64_t ring_head; /* atomic, written by the poller with the lock: bytes consumed */
 	uint64_t window_ns; /* atomic */
-	uint64_t copy_rates[DEVICE_WITHIN +
+	uint64_t copy_rates[COPY_WITHIN +
 			    1]; /* bytes a us, lately, in each direction; 0: not known */
 
 	struct recycled_commands recycled;
@@ -119,6 +122,9 @@ struct core {
 	struct trace trace;
 	struct service service;
 	struct table modules, functions;
+	struct image images[IMAGES_WAITING];
+	struct list
+		opening; /* commands that load modules: the first is opening its, the others wait for that */
 
 	pthread_mutex_t output_lock; /* guards output_tail; a leaf */
 	uint64_t output_tail;
@@ -141,8 +147,8 @@ void core_unlock(struct core *core);
 void core_end(struct core *core, int reason);
 /* Breaks the session: every command from here on completes with `error`. With the lock. */
 void core_fail(struct core *core, int error, uint64_t fault_address);
-/* Breaks the session and ends it, because this worker can do nothing more for anybody: those who wait are let
- * go first. With the lock. */
+/* Breaks the session and ends it, because this worker can do nothing more for anybody. Whatever waits for a command
+ * is released first. With the lock. */
 void core_abandon(struct core *core, int error);
 /* Whether an error leaves nothing in the address space to go on with. */
 bool core_error_is_fatal(int error);

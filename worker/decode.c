@@ -157,7 +157,7 @@ static int decode_load(struct request *request, size_t length)
 {
 	const struct record_module_load *load = request->load;
 
-	if (load->reserved || !load->image_bytes || !load->log != !load->log_bytes)
+	if (!load->image == !load->number || !load->image_bytes || !load->log != !load->log_bytes)
 		return -EINVAL;
 	return 0;
 }

@@ -13,25 +13,15 @@
 #define LEAST_PART 8 /* of the time in which it was seen to copy while others waited, it pays for */
 #define LOOK_PART 8  /* of the time that it has been at it passes until the next look */
 
-static const enum control_resource resource_of[SESSION_DIRECTIONS] = {
-	[SESSION_TO_DEVICE] = RESOURCE_COPY_TO_DEVICE,
-	[SESSION_FROM_DEVICE] = RESOURCE_COPY_FROM_DEVICE,
-};
-
-static enum session_direction direction_of(enum control_resource copies)
-{
-	return copies == RESOURCE_COPY_TO_DEVICE ? SESSION_TO_DEVICE : SESSION_FROM_DEVICE;
-}
-
 void direct_init(struct core *core)
 {
 	list_init(&core->direct.stopping);
 	core->direct.counted_at_ns = clock_now_ns();
 }
 
-static enum session_leave leave_for(struct core *core, enum session_direction direction)
+static enum session_leave leave_for(struct core *core, enum copy_direction direction)
 {
-	uint32_t which = resource_of[direction];
+	uint32_t which = copy_resource(direction);
 
 	if (!core->attached || !core->ops->chunk_host_fd || core->direct.stops ||
 		!grant_lasts(core, which))
@@ -50,19 +40,19 @@ void direct_update(struct core *core)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static bool is_out(struct core *core, enum session_direction direction)
+static bool is_out(struct core *core, enum copy_direction direction)
 {
 	return !__atomic_load_n(&core->segment->header.direct_copying[direction], __ATOMIC_ACQUIRE);
 }
 
-bool direct_is_out(struct core *core, enum control_resource which)
+bool direct_is_out(struct core *core, enum device_resource which)
 {
-	return which == RESOURCE_COMPUTE || is_out(core, direction_of(which));
+	return which == RESOURCE_COMPUTE || is_out(core, copy_direction_of(which));
 }
 
 /* ---- the account ---- */
 
-/* What a word that the client counts up has grown by; it may say anything. */
+/* By how much a word has grown that the client counts up. The client may write anything there. */
 static uint64_t growth(const uint64_t *word, uint64_t *seen, uint64_t most)
 {
 	uint64_t now = __atomic_load_n(word, __ATOMIC_RELAXED), before = *seen;
@@ -71,8 +61,8 @@ static uint64_t growth(const uint64_t *word, uint64_t *seen, uint64_t most)
 	return now > before ? min_of(now - before, most) : 0;
 }
 
-/* What is to be paid now, when it says so much more. */
-static uint64_t charge(struct direct_bill *bill, uint64_t said_ns)
+/* What the client pays now, when it says that it has used so much more. */
+static uint64_t charge_client(struct direct_bill *bill, uint64_t said_ns)
 {
 	uint64_t before_ns = bill->charged_ns;
 
@@ -89,21 +79,21 @@ void direct_count(struct core *core)
 	bool any = false;
 
 	for (int i = 0; i < SESSION_DIRECTIONS; i++) {
-		struct resource *resource = &core->grants.resources[resource_of[i]];
+		struct resource *resource = &core->grants.resources[copy_resource(i)];
 		uint64_t bytes = growth(&header->direct_bytes[i], &direct->bytes[i], UINT64_MAX);
 		uint64_t ns;
 
 		direct->uncounted_ns[i] += now_ns - direct->counted_at_ns;
 		ns = growth(&header->direct_ns[i], &direct->ns[i], direct->uncounted_ns[i]);
 		direct->uncounted_ns[i] -= ns;
-		ns = charge(&direct->bills[i], ns);
+		ns = charge_client(&direct->bills[i], ns);
 		if (!bytes && !ns)
 			continue;
 		any = true;
 		resource->used_ns += ns;
 		if (bytes) /* and not for what it pays at least */
 			resource->idle_since_ns = now_ns;
-		usage_copied(core, resource_of[i], bytes, ns);
+		usage_copied(core, copy_resource(i), bytes, ns);
 	}
 	direct->counted_at_ns = now_ns;
 	direct->look_again_ns = any ? now_ns + LOOK_AGAIN_NS : 0;
@@ -111,9 +101,9 @@ void direct_count(struct core *core)
 		service_timer(core, direct->look_again_ns);
 }
 
-uint64_t direct_look(struct core *core, enum control_resource which, uint64_t now_ns)
+uint64_t direct_look(struct core *core, enum device_resource which, uint64_t now_ns)
 {
-	enum session_direction direction = direction_of(which);
+	enum copy_direction direction = copy_direction_of(which);
 	struct resource *resource = &core->grants.resources[which];
 	struct direct_bill *bill = &core->direct.bills[direction];
 	uint64_t bytes = core->direct.bytes[direction];
@@ -143,7 +133,7 @@ uint64_t direct_look(struct core *core, enum control_resource which, uint64_t no
 
 static bool all_out(struct core *core)
 {
-	return is_out(core, SESSION_TO_DEVICE) && is_out(core, SESSION_FROM_DEVICE);
+	return is_out(core, COPY_TO_DEVICE) && is_out(core, COPY_FROM_DEVICE);
 }
 
 static void end_stops(struct core *core, uint64_t now_ns)

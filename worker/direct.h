@@ -4,12 +4,12 @@
  * in a direction while we hold the grant for it. So a client alone needs no worker to copy; one among others asks for
  * its turn with a record, goes on by itself, and is told to stop when the turn is over.
  *
- * What the client says it did is added to what the session has used. That is its word, and in a turn that others wait
- * for it must not cost less than it could: we look at it now and then, and it pays for a part of the time in
- * which it was seen at it at least.
+ * What the client says it did is added to what the session has used. That is the client's word, and a turn that others
+ * wait for must not be free: we look now and then whether the client is copying, and it pays at least for a part of the
+ * time in which it was seen to.
  *
- * Who wants to take memory away that the client may have mapped (range->lent) stops all direct copies first.
- * A client that does not stop is not waited for: what it writes from then on is lost, and its alone.
+ * Before memory is taken away that the client may have mapped (range->lent), all direct copies are stopped. A client
+ * that does not stop is not waited for: what it writes from then on is lost, and is nobody's but its own.
  */
 #ifndef GDEV_WORKER_DIRECT_H
 #define GDEV_WORKER_DIRECT_H
@@ -53,13 +53,13 @@ void direct_init(struct core *core);
 /* Says to the client what it may do as things are now. */
 void direct_update(struct core *core);
 /* Whether the client is not copying; only if it is not allowed to is that more than a hint. */
-bool direct_is_out(struct core *core, enum control_resource which);
+bool direct_is_out(struct core *core, enum device_resource which);
 /* Adds what the client has copied to what the session has used. */
 void direct_count(struct core *core);
 /* In a turn that others wait for: when to look again at a client that is copying; 0: it is not. If it has copied since
  * the last look, the resource is idle from now on at the earliest. Each look takes a processor from somebody, on a small
  * machine from the client. */
-uint64_t direct_look(struct core *core, enum control_resource which, uint64_t now_ns);
+uint64_t direct_look(struct core *core, enum device_resource which, uint64_t now_ns);
 /* Calls stop->stopped, perhaps before it returns. */
 void direct_stop(struct core *core, struct direct_stop *stop);
 /* Ends a stop; call direct_moved() before when memory that was lent is not there any more, or not the same. */

@@ -56,9 +56,19 @@ void events_finish(struct core *core)
 
 /* ---- sharing ---- */
 
-static bool reached(const struct core *core, const struct event_share *share)
+static bool share_is_reached(const struct core *core, const struct event_share *share)
 {
 	return core->streams.completed[share->timeline] >= share->value;
+}
+
+bool events_all_reached(const struct core *core)
+{
+	const struct event_share *shares = core->events.shares;
+
+	for (uint32_t i = 0; shares && i < EVENT_SHARES_MAX; i++)
+		if (!share_is_reached(core, &shares[i]))
+			return false;
+	return true;
 }
 
 static struct event_share *free_place(struct core *core)
@@ -70,7 +80,7 @@ static struct event_share *free_place(struct core *core)
 	for (uint32_t i = 0; events->shares && i < EVENT_SHARES_MAX; i++) {
 		struct event_share *share = &events->shares[events->next_share];
 		events->next_share = (events->next_share + 1) % EVENT_SHARES_MAX;
-		if (reached(core, share))
+		if (share_is_reached(core, share))
 			return share;
 	}
 	return NULL;
@@ -117,7 +127,7 @@ static struct event_share *find_share(struct core *core, uint64_t local)
 
 /* ---- waiting ---- */
 
-static void answered(struct core *core, struct control_request *request, int status,
+static void watch_answered(struct core *core, struct control_request *request, int status,
 	const struct control_header *reply, int *fds, size_t fd_count)
 {
 	struct event_wait *wait = container_of(request, struct event_wait, request);
@@ -138,7 +148,7 @@ void event_abandon(struct command *command)
 	command->wait = NULL;
 }
 
-static bool ask(struct core *core, struct command *command, uint64_t event)
+static bool ask_gdevd_to_watch(struct core *core, struct command *command, uint64_t event)
 {
 	struct event_wait *wait = calloc(1, sizeof *wait);
 
@@ -154,7 +164,7 @@ static bool ask(struct core *core, struct command *command, uint64_t event)
 		.value = event & LOCAL_MASK,
 	};
 	wait->request.expected = CONTROL_EVENT_DONE;
-	wait->request.answered = answered;
+	wait->request.answered = watch_answered;
 	wait->request.lasting = true;
 	command->wait = wait;
 	control_ask(core, &wait->request);
@@ -167,7 +177,7 @@ static bool own_passes(struct core *core, struct command *command, uint64_t even
 	struct event_share *share = find_share(core, event & LOCAL_MASK);
 	struct watch *watch;
 
-	if (!share || reached(core, share))
+	if (!share || share_is_reached(core, share))
 		return true;
 	if (command->watching)
 		return false;
@@ -193,12 +203,12 @@ bool event_passes(struct core *core, struct command *command)
 		return false;
 	if (event >> SESSION_SHIFT == core->session.session)
 		return own_passes(core, command, event);
-	return ask(core, command, event);
+	return ask_gdevd_to_watch(core, command, event);
 }
 
 /* ---- being watched ---- */
 
-static void tell(struct core *core, const struct control_event *watch)
+static void tell_watch_done(struct core *core, const struct control_event *watch)
 {
 	struct control_event done = *watch;
 
@@ -212,10 +222,10 @@ void event_watch(struct core *core, const struct control_event *message)
 	struct event_share *share = find_share(core, message->value);
 	struct watch *watch = NULL;
 
-	if (share && !reached(core, share) && core->events.watch_count < EVENT_WATCHES_MAX)
+	if (share && !share_is_reached(core, share) && core->events.watch_count < EVENT_WATCHES_MAX)
 		watch = calloc(1, sizeof *watch);
 	if (!watch) {
-		tell(core, message);
+		tell_watch_done(core, message);
 		return;
 	}
 	watch->message = *message;
@@ -244,7 +254,7 @@ void events_progress(struct core *core, uint32_t timeline)
 		if (watch->timeline != timeline || core->streams.completed[timeline] < watch->value)
 			continue;
 		if (watch->message.header.type == CONTROL_EVENT_WATCH) {
-			tell(core, &watch->message);
+			tell_watch_done(core, &watch->message);
 			core->events.watch_count--;
 		} else {
 			ready_waits(core);

@@ -46,7 +46,9 @@ void event_abandon(struct command *command);
 void event_watch(struct core *core, const struct control_event *message);
 /* A timeline has moved. */
 void events_progress(struct core *core, uint32_t timeline);
-/* gdevd is gone, and those who watch will ask again. */
+/* gdevd is gone; the sessions that watch ours will ask again. */
 void events_lost(struct core *core);
+/* Whether all that were shared are reached. */
+bool events_all_reached(const struct core *core);
 
 #endif

@@ -11,11 +11,8 @@
 #include "worker/usage.h"
 
 #define WINDOW_COMMANDS 2
-#define ROW_WINDOWS 2             /* a row of launches is not cut as long as it is in so many */
-#define CONTENDED_PERCENT 150     /* of a window, while others wait */
-#define IDLE_NS (100 * NS_PER_US) /* REVOKE_WHEN_IDLE: so long without work is idle */
-#define IDLE_CACHED_NS                                                                             \
-	(300 * NS_PER_US) /* … of a copy engine that is a processor: a handover costs it the caches */
+#define ROW_WINDOWS 2         /* a row of launches is not cut as long as it is in so many */
+#define CONTENDED_PERCENT 150 /* of a window, while others wait */
 #define IDLE_LOADED_NS (20 * NS_PER_MS) /* at most, when memory has been brought in */
 
 void grants_init(struct core *core)
@@ -47,19 +44,20 @@ static uint32_t revoke_word(struct core *core, uint32_t which)
 	return __atomic_load_n(&core->page->revoke[which], __ATOMIC_RELAXED);
 }
 
-bool grant_lasts(struct core *core, enum control_resource which)
+bool grant_lasts(struct core *core, enum device_resource which)
 {
 	return !control_connected(core) || (core->grants.resources[which].state == GRANT_HELD &&
 						   revoke_word(core, which) != REVOKE_NOW);
 }
 
-/* Also before gdevd has said so: who hands a turn over was told to leave since others wait. */
-bool grant_is_contended(struct core *core, enum control_resource which)
+/* True also before gdevd has said so: the session that handed its turn over to us was told to leave because others
+ * wait. */
+bool grant_is_contended(struct core *core, enum device_resource which)
 {
 	return revoke_word(core, which) != REVOKE_NONE || core->grants.resources[which].handed;
 }
 
-bool grant_is_uncontended(struct core *core, enum control_resource which)
+bool grant_is_uncontended(struct core *core, enum device_resource which)
 {
 	return !control_connected(core) ||
 	       (grant_lasts(core, which) && !grant_is_contended(core, which));
@@ -71,16 +69,18 @@ static bool is_unused(struct core *core, uint32_t which)
 	return !core->grants.resources[which].in_flight && direct_is_out(core, which);
 }
 
-/* Who leaves with what was brought in for this turn will wait for it again: a pause that is no longer than that costs
- * less (docs/memory.md, rule 8). So with what was brought into the caches: and who was woken by the end of its first copy may
- * need 0.2 ms to be there, when it has slept through another's turn. */
+/* How long the session may be without work before it gives the resource back. What was brought in for this turn would
+ * have to be brought in again for the next: keeping the device through a pause costs less, as long as the pause is
+ * shorter than that (docs/memory.md, rule 8). It is the same with what a copy has brought into the caches: a client
+ * that was woken by the end of its first copy may need 0.2 ms to be there, if it slept through another's turn. */
 static uint64_t patience_ns(const struct core *core, uint32_t which)
 {
 	uint64_t loaded_ns = core->residency.loaded_ns - core->grants.loaded_before_ns;
+	uint64_t idle_ns = core->ops->timing.idle_ns[which != RESOURCE_COMPUTE];
 
 	if (which == RESOURCE_COMPUTE)
-		return max_of(IDLE_NS, min_of(loaded_ns, IDLE_LOADED_NS));
-	return core->ops->chunk_host_fd ? IDLE_CACHED_NS : IDLE_NS;
+		return max_of(idle_ns, min_of(loaded_ns, IDLE_LOADED_NS));
+	return idle_ns;
 }
 
 static bool is_idle(struct core *core, uint32_t which)
@@ -91,7 +91,7 @@ static bool is_idle(struct core *core, uint32_t which)
 	       !residency_moves_wait(&core->residency, which);
 }
 
-/* Those that wait for memory will need compute. */
+/* wants: more work waits for the resource. Commands that wait for memory count: they will need compute. */
 static void release(struct core *core, uint32_t which, bool wants)
 {
 	struct resource *resource = &core->grants.resources[which];
@@ -223,8 +223,6 @@ static bool window_is_open(
 	uint64_t window_ns = __atomic_load_n(&core->window_ns, __ATOMIC_RELAXED);
 	uint64_t then_ns = resource->in_flight_ns + estimate_ns;
 
-	if (revoke_word(core, which) == REVOKE_SOON && control_connected(core))
-		return false;
 	if (!resource->in_flight || then_ns <= window_ns)
 		return true;
 	if (stream && stream->row && !grant_is_contended(core, which) &&
@@ -238,7 +236,7 @@ static bool window_is_open(
 	return resource->in_flight < WINDOW_COMMANDS;
 }
 
-bool grant_admits(struct core *core, enum control_resource which, const struct stream *stream,
+bool grant_admits(struct core *core, enum device_resource which, const struct stream *stream,
 	uint64_t estimate_ns)
 {
 	struct resource *resource = &core->grants.resources[which];
@@ -297,8 +295,8 @@ uint64_t grant_finished(struct core *core, struct command *command)
 	return used_ns;
 }
 
-/* What is on the device began when it was issued, or when the one before was done. */
-uint64_t grant_due_ns(struct core *core, enum control_resource which)
+/* When what is on the device should be done. It began when it was issued, or when what was there before was done. */
+uint64_t grant_due_ns(struct core *core, enum device_resource which)
 {
 	const struct resource *resource = &core->grants.resources[which];
 	const struct command *oldest =
@@ -324,7 +322,7 @@ static void begin_hold(struct core *core, uint32_t which, bool handed)
 	trace_grant_given(core, which);
 	resume_compute(core, resource);
 	residency_submit_moves(core, which);
-	/* What asked may be gone meanwhile. */
+	/* The commands that asked for the grant may be gone by now. */
 	obey(core, which);
 }
 
@@ -417,14 +415,11 @@ static uint64_t look_at_idle(struct core *core, uint32_t which, uint64_t now_ns)
 
 uint64_t grants_tick(struct core *core, uint64_t now_ns)
 {
-	uint64_t next = UINT64_MAX, at_ns;
+	uint64_t next = UINT64_MAX;
 
-	for (uint32_t i = 0; i < RESOURCES; i++) {
-		if (core->grants.resources[i].state != GRANT_HELD ||
-			revoke_word(core, i) != REVOKE_WHEN_IDLE)
-			continue;
-		at_ns = look_at_idle(core, i, now_ns);
-		next = min_of(next, at_ns);
-	}
+	for (uint32_t i = 0; i < RESOURCES; i++)
+		if (core->grants.resources[i].state == GRANT_HELD &&
+			revoke_word(core, i) == REVOKE_WHEN_IDLE)
+			next = min_of(next, look_at_idle(core, i, now_ns));
 	return next;
 }

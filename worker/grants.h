@@ -65,20 +65,20 @@ struct grants {
 /* All with the lock. */
 void grants_init(struct core *core);
 /* Whether somebody else wants the resource. */
-bool grant_is_contended(struct core *core, enum control_resource which);
+bool grant_is_contended(struct core *core, enum device_resource which);
 /* Whether a command may go to the device now. If not, its stream is to wait in resource->blocked, and
  * the grant has been asked for. `stream`: the command's; NULL: none. */
-bool grant_admits(struct core *core, enum control_resource which, const struct stream *stream,
+bool grant_admits(struct core *core, enum device_resource which, const struct stream *stream,
 	uint64_t estimate_ns);
 /* Whether we hold it, and may begin something. */
-bool grant_lasts(struct core *core, enum control_resource which);
+bool grant_lasts(struct core *core, enum device_resource which);
 /* Whether we hold it, and nobody else wants it. */
-bool grant_is_uncontended(struct core *core, enum control_resource which);
+bool grant_is_uncontended(struct core *core, enum device_resource which);
 void grant_submitted(struct core *core, struct command *command);
 /* What its time on the device adds to the resource's. */
 uint64_t grant_finished(struct core *core, struct command *command);
 /* When all that is on the device is expected to be done, by what its kind took the last time; 0: there is nothing. */
-uint64_t grant_due_ns(struct core *core, enum control_resource which);
+uint64_t grant_due_ns(struct core *core, enum device_resource which);
 /* Unlocked, between pieces of work: looks at the words itself, since on a busy machine the thread that is to
  * read gdevd's message may get no processor before the work is done. */
 void grants_look(struct core *core);

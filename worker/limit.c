@@ -45,7 +45,7 @@ static uint64_t running_since(
 	return limit->since_ns;
 }
 
-static void expire(struct core *core)
+static void end_overlong(struct core *core)
 {
 	log_error(
 		"session %llu of process %d: a kernel runs longer than the %llu ms that virtual GPU "
@@ -73,7 +73,7 @@ uint64_t limit_tick(struct core *core, uint64_t now_ns)
 		since_ns = running_since(core, command, !any, now_ns);
 		any = true;
 		if (since_ns && now_ns > since_ns && now_ns - since_ns > limit->limit_ns) {
-			expire(core);
+			end_overlong(core);
 			return UINT64_MAX;
 		}
 	}

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/slice.h"
@@ -25,22 +27,24 @@
 static const char usage[] =
 	"usage: gdev-worker --control-fd N --device NAME --device-memory BYTES --threads N\n"
 	"                   --workers-socket PATH [--user UID --group GID] [--staging BYTES]\n"
-	"                   [--host-memory BYTES] [--context BYTES]\n"
+	"                   [--host-memory BYTES] [--memory BYTES] [--context BYTES] [--parts N]\n"
 	"Serves one client of gdevd, which starts it; not for use by hand.\n"
 	"  --control-fd N         the socket to gdevd\n"
 	"  --device NAME          cpu, null, cuda:0, …\n"
 	"  --device-memory BYTES  of a software device; 0: its default\n"
+	"  --parts N              one of N devices that have what a software device has by default\n"
 	"  --threads N            of a software device; 0: one a processor\n"
 	"  --workers-socket PATH  where to register again when gdevd has been restarted\n"
 	"  --user, --group        whom to become\n"
 	"  --staging BYTES        memory for copies, a multiple of 2 MiB\n"
 	"  --host-memory BYTES    page-locked memory that the client may add; 0: half of the machine's\n"
+	"  --memory BYTES         of its own, beyond what it begins with; 0: no limit\n"
 	"  --context BYTES        of a software device: what it says to take by itself\n";
 
 struct options {
 	int control_fd;
 	const char *device, *workers_socket;
-	uint64_t device_memory, host_memory, staging, threads, context;
+	uint64_t device_memory, host_memory, memory, staging, threads, context, parts;
 	uid_t user;
 	gid_t group;
 };
@@ -73,6 +77,9 @@ static int parse_option(struct options *options, int option)
 	case 'h':
 		options->host_memory = number;
 		break;
+	case 'o':
+		options->memory = number;
+		break;
 	case 't':
 		options->threads = number;
 		break;
@@ -81,6 +88,9 @@ static int parse_option(struct options *options, int option)
 		break;
 	case 'x':
 		options->context = number;
+		break;
+	case 'p':
+		options->parts = number;
 		break;
 	case 'u':
 		options->user = (uid_t)number;
@@ -105,20 +115,24 @@ static int parse_options(int argc, char **argv, struct options *options)
 		{"device-memory", required_argument, NULL, 'm'},
 		{"threads", required_argument, NULL, 't'},
 		{"workers-socket", required_argument, NULL, 'w'},
+		{"parts", required_argument, NULL, 'p'},
 		{"user", required_argument, NULL, 'u'},
 		{"group", required_argument, NULL, 'g'},
 		{"staging", required_argument, NULL, 's'},
 		{"host-memory", required_argument, NULL, 'h'},
+		{"memory", required_argument, NULL, 'o'},
 		{"context", required_argument, NULL, 'x'},
 		{NULL, 0, NULL, 0},
 	};
 	int option, error = 0;
 
-	*options = (struct options){.control_fd = -1, .user = (uid_t)-1, .group = (gid_t)-1};
+	*options = (struct options){
+		.control_fd = -1, .parts = 1, .user = (uid_t)-1, .group = (gid_t)-1};
 	while (!error && (option = getopt_long(argc, argv, "", known, NULL)) != -1)
 		error = parse_option(options, option);
 	if (error || optind != argc || options->control_fd < 0 || !options->device ||
-		options->threads > 4096 || options->staging % ARENA_ALIGN)
+		options->threads > 4096 || !options->parts || options->parts > 4096 ||
+		options->staging % ARENA_ALIGN)
 		return -EINVAL;
 	return 0;
 }
@@ -127,6 +141,20 @@ static int parse_options(int argc, char **argv, struct options *options)
 static void ended(void *owner, int reason)
 {
 	_exit(reason ? 1 : 0);
+}
+
+/* Of what the device would take by itself: what is said is of each. */
+static void take_part(struct core_config *config, unsigned parts)
+{
+	struct device_info info;
+
+	if (config->ops->probe(&config->device, &info, 1) < 1)
+		return;
+	if (!config->device.memory_bytes)
+		config->device.memory_bytes = info.memory_bytes / parts & ~(DEVICE_CHUNK_MIN - 1);
+	if (!config->device.threads)
+		config->device.threads =
+			max_of(1u, (unsigned)info.properties[PROPERTY_MULTIPROCESSORS] / parts);
 }
 
 static int open_core(const struct options *options, struct core **core)
@@ -148,8 +176,24 @@ static int open_core(const struct options *options, struct core **core)
 
 	if (error)
 		return error;
-	config.threads = service_threads_wanted(&config.device);
+	if (options->parts > 1)
+		take_part(&config, (unsigned)options->parts);
+	config.threads = service_threads_wanted(config.ops, &config.device);
 	return core_create(&config, core);
+}
+
+/* Beside the stacks of the threads that are to begin, which count in full, and of which little is used. */
+static uint64_t memory_limit(const struct options *options, const struct core *core)
+{
+	pthread_attr_t attributes;
+	size_t stack_bytes = 0;
+
+	if (!options->memory)
+		return UINT64_MAX;
+	pthread_attr_init(&attributes);
+	pthread_attr_getstacksize(&attributes, &stack_bytes);
+	pthread_attr_destroy(&attributes);
+	return options->memory + core->config.threads * stack_bytes;
 }
 
 int main(int argc, char **argv)
@@ -164,7 +208,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	slice_set(SLICE_NS);
-	/* The terminal's signals are for whoever started gdevd; our end is the end of a socket. */
+	/* The terminal's signals are for the process that started gdevd; our end is the end of a socket. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
@@ -176,7 +220,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	prctl(PR_SET_PDEATHSIG, 0);
-	error = sandbox_enter(options.user, options.group, core->ops->opens_files);
+	error = sandbox_enter(
+		options.user, options.group, core->ops->opens_files, memory_limit(&options, core));
 	if (!error)
 		error = control_ready(core);
 	if (!error)

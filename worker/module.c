@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * See module.h. Loading is a job: it copies the image out of shared memory (so that what is compiled
- * cannot change meanwhile), compiles, and then asks for the memory that the module has taken.
+ * See module.h. Loading is two jobs, as nothing is taken that has not been paid for: one copies the image out of shared
+ * memory (so that what is compiled cannot change meanwhile) and learns how large its variables are; gdevd is asked; the
+ * other takes their memory, of one module at a time. What that has taken beyond what was asked for is paid for, or given
+ * back, then.
  */
 #include "worker/module.h"
 
@@ -20,26 +22,36 @@
 
 /* ---- unloading ---- */
 
+static void destroy(struct module *module)
+{
+	struct function *function, *next;
+
+	if (module->device)
+		module->core->ops->module_unload(module->device);
+	list_for_each_safe (function, next, &module->functions, link)
+		free(function);
+	image_finish(&module->image);
+	free(module->variables);
+	free(module);
+}
+
 static void unload_job(struct job *job)
 {
 	struct module *module = container_of(job, struct module, job);
 	struct core *core = module->core;
-	struct function *function, *next;
+	uint64_t bytes = module->bytes, image_bytes = module->image.mapped_bytes;
 
-	core->ops->module_unload(module->device);
+	destroy(module);
 	core_lock(core);
-	memory_uncharge(core, module->bytes);
+	core->memory.host_bytes -= image_bytes;
+	memory_uncharge(core, bytes);
 	core_unlock(core);
-	list_for_each_safe (function, next, &module->functions, link)
-		free(function);
-	free(module->variables);
-	free(module);
 }
 
 static void module_put(struct module *module)
 {
 	if (!--module->uses && module->unloading)
-		service_job(module->core, &module->job, unload_job);
+		service_job(module->core, LANE_LONG, &module->job, unload_job);
 }
 
 static void flight_over(struct barrier *barrier)
@@ -78,14 +90,8 @@ void modules_finish(struct core *core)
 {
 	for (uint32_t i = 0; i < core->modules.count; i++) {
 		struct module *module = core->modules.slots[i].object;
-		struct function *function, *next;
-		if (!module)
-			continue;
-		core->ops->module_unload(module->device);
-		list_for_each_safe (function, next, &module->functions, link)
-			free(function);
-		free(module->variables);
-		free(module);
+		if (module)
+			destroy(module);
 	}
 	table_finish(&core->modules);
 	table_finish(&core->functions);
@@ -93,47 +99,62 @@ void modules_finish(struct core *core)
 
 /* ---- loading ---- */
 
-/* What is compiled is a private copy. */
-static int load_image(struct command *command, struct device_log *log, struct module **result)
+/* The bytes that the device gets cannot change any more. */
+static int begin_loading(struct command *command, struct device_log *log)
 {
 	const struct record_module_load *load = command->request.load;
-	const struct device_ops *ops = command->core->ops;
-	struct module *module = calloc(1, sizeof *module);
-	void *image = malloc(load->image_bytes);
-	int error = -ENOMEM;
+	struct module *module = command->module;
+	struct core *core = command->core;
+	struct image *image = &module->image;
+	int error = 0;
 
-	if (!module || !image)
-		goto out;
-	module->core = command->core;
-	list_init(&module->functions);
-	memcpy(image, (const void *)(uintptr_t)load->image, load->image_bytes);
-	error = ops->module_load(
-		command->core->space, image, load->image_bytes, log, &module->device);
-	if (error)
-		goto out;
-	module->bytes = ops->module_bytes(module->device);
-	*result = steal_pointer(&module);
-out:
-	free(image);
-	free(module);
+	if (command->range)
+		error = image_copy((const void *)(uintptr_t)load->image, load->image_bytes, image);
+	if (!error)
+		error = core->ops->module_load(
+			core->space, image->bytes, image->length, log, &module->device);
 	return error;
 }
 
-/* The last step: it has, or has not, been paid for. */
-static void load_decided(struct core *core, struct charge *charge, int status)
+static int open_module(struct command *command, struct device_log *log)
 {
-	struct command *command = container_of(charge, struct command, charge);
+	return command->core->ops->module_open(command->module->device, log);
+}
+
+/* Does it with a log for what the device says, which the client gets. */
+static int do_logged(
+	struct command *command, int (*step)(struct command *command, struct device_log *log))
+{
+	const struct record_module_load *load = command->request.load;
+	struct device_log log = {.size = min_of(load->log_bytes, LOG_BYTES_MAX)};
+	int error;
+
+	if (log.size)
+		log.text = calloc(1, log.size);
+	if (!log.text)
+		log.size = 0;
+	error = step(command, &log);
+	if (log.size)
+		memcpy((void *)(uintptr_t)load->log, log.text, strnlen(log.text, log.size - 1) + 1);
+	free(log.text);
+	return error;
+}
+
+/* With the lock. The module is there, or goes. */
+static void end_loading(struct command *command, int error)
+{
 	struct module *module = command->module;
+	struct core *core = command->core;
 	struct reply_module reply = {.device_bytes = module->bytes};
 
-	if (status)
-		module->bytes = 0; /* not charged */
-	else
-		status = table_add(&core->modules, module, &module->handle);
-	if (status) {
+	if (command->log_range)
+		memory_unpin(core, command->log_range);
+	if (!error)
+		error = table_add(&core->modules, module, &module->handle);
+	if (error) {
 		module->unloading = true;
-		service_job(core, &module->job, unload_job);
-		command_answer(command, status, NULL, 0);
+		service_job(core, LANE_LONG, &module->job, unload_job);
+		command_answer(command, error, NULL, 0);
 		return;
 	}
 	reply.module = module->handle;
@@ -142,37 +163,95 @@ static void load_decided(struct core *core, struct charge *charge, int status)
 	command_answer(command, 0, &reply, sizeof reply);
 }
 
+/* With the lock: pays for what the module's variables take beyond what has been paid for. */
+static void pay(struct command *command,
+	void (*decided)(struct core *core, struct charge *charge, int status))
+{
+	struct module *module = command->module;
+	struct core *core = command->core;
+	uint64_t bytes = core->ops->module_bytes(module->device);
+
+	if (bytes < module->bytes) {
+		memory_uncharge(core, module->bytes - bytes);
+		module->bytes = bytes;
+	}
+	command->charge.bytes = bytes - module->bytes;
+	command->charge.decided = decided;
+	memory_charge(core, &command->charge);
+}
+
+static void open_job(struct job *job);
+
+/* With the lock. One module at a time is opened: what the one before has taken is paid for then. */
+static void begin_opening(struct command *command)
+{
+	struct core *core = command->core;
+	bool alone = list_empty(&core->opening);
+
+	list_append(&core->opening, &command->link);
+	if (alone)
+		service_job(core, LANE_LONG, &command->job, open_job);
+}
+
+static void end_opening(struct command *command, int error)
+{
+	struct core *core = command->core;
+	struct command *next;
+
+	list_remove(&command->link);
+	end_loading(command, error);
+	next = list_first(&core->opening, struct command, link);
+	if (next)
+		service_job(core, LANE_LONG, &next->job, open_job);
+}
+
+static void opened(struct core *core, struct charge *charge, int status)
+{
+	struct command *command = container_of(charge, struct command, charge);
+
+	if (!status)
+		command->module->bytes += charge->bytes;
+	end_opening(command, status);
+}
+
+static void open_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	int error = do_logged(command, open_module);
+
+	core_lock(command->core);
+	if (error)
+		end_opening(command, error);
+	else
+		pay(command, opened);
+	core_unlock(command->core);
+}
+
+static void paid(struct core *core, struct charge *charge, int status)
+{
+	struct command *command = container_of(charge, struct command, charge);
+
+	if (!status)
+		command->module->bytes = charge->bytes;
+	if (status || !core->ops->module_open)
+		end_loading(command, status);
+	else
+		begin_opening(command);
+}
+
 static void load_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
-	const struct record_module_load *load = command->request.load;
-	struct core *core = command->core;
-	struct range *image = command->range, *log_range = command->log_range;
-	struct device_log log = {.size = min_of(load->log_bytes, LOG_BYTES_MAX)};
-	struct module *module = NULL;
-	int error;
+	int error = do_logged(command, begin_loading);
 
-	if (log.size)
-		log.text = calloc(1, log.size);
-	if (!log.text)
-		log.size = 0;
-	error = load_image(command, &log, &module);
-	if (log.size)
-		memcpy((void *)(uintptr_t)load->log, log.text, strnlen(log.text, log.size - 1) + 1);
-	free(log.text);
-	core_lock(core);
-	memory_unpin(core, image);
-	if (log_range)
-		memory_unpin(core, log_range);
-	if (error) {
-		command_answer(command, error, NULL, 0);
-	} else {
-		command->module = module;
-		command->charge.bytes = module->bytes;
-		command->charge.decided = load_decided;
-		memory_charge(core, &command->charge);
-	}
-	core_unlock(core);
+	core_lock(command->core);
+	if (command->range) /* has been copied */
+		memory_unpin(command->core, steal_pointer(&command->range));
+	if (error)
+		end_loading(command, error);
+	else
+		pay(command, paid);
+	core_unlock(command->core);
 }
 
 static struct range *find_host(struct core *core, uint64_t address, uint64_t bytes)
@@ -182,52 +261,70 @@ static struct range *find_host(struct core *core, uint64_t address, uint64_t byt
 	return range && (range->kind == RANGE_HOST || range->kind == RANGE_STAGING) ? range : NULL;
 }
 
-void module_load(struct command *command)
+/* Finds what the record names: memory that stays until the job is done, or an image that is the module's from here on. */
+static int find_parts(struct command *command, struct image *image)
 {
 	const struct record_module_load *load = command->request.load;
 	struct core *core = command->core;
-	struct range *image = find_host(core, load->image, load->image_bytes);
-	struct range *log_range =
-		load->log_bytes ? find_host(core, load->log, load->log_bytes) : NULL;
 
-	if (!image || (load->log_bytes && !log_range)) {
-		command_answer(command, -EINVAL, NULL, 0);
-		return;
-	}
-	memory_pin(image);
-	if (log_range)
-		memory_pin(log_range);
-	command->range = image;
-	command->log_range = log_range;
-	service_job(core, &command->job, load_job);
+	command->range = load->image ? find_host(core, load->image, load->image_bytes) : NULL;
+	command->log_range = load->log_bytes ? find_host(core, load->log, load->log_bytes) : NULL;
+	if ((load->image && !command->range) || (load->log_bytes && !command->log_range))
+		return -EINVAL;
+	return load->number ? image_take(core, load->number, image) : 0;
 }
 
-/* Under the lock, which keeps the memory where it is meanwhile. What the variables took is given back. */
+void module_load(struct command *command)
+{
+	struct module *module = calloc(1, sizeof *module);
+	int error = module ? find_parts(command, &module->image) : -ENOMEM;
+
+	if (error) {
+		free(module);
+		command_answer(command, error, NULL, 0);
+		return;
+	}
+	module->core = command->core;
+	list_init(&module->functions);
+	command->module = module;
+	if (command->range)
+		memory_pin(command->range);
+	if (command->log_range)
+		memory_pin(command->log_range);
+	service_job(command->core, LANE_LONG, &command->job, load_job);
+}
+
+/* The device memory that the variables took is given back. */
 void module_place(struct command *command)
 {
 	const struct record_module_place *place = command->request.place;
 	struct core *core = command->core;
 	struct module *module = table_find(&core->modules, place->module);
+	struct range *range = NULL;
 	uint64_t bytes = 0;
-	int error = -GDEV_E_INVALID_HANDLE;
 
-	if (module) {
-		if (core->ops->module_managed_bytes)
-			bytes = core->ops->module_managed_bytes(module->device);
-		error = bytes && find_host(core, place->address, bytes) ? 0 : -EINVAL;
-	}
-	if (!error) {
+	if (module && core->ops->module_managed_bytes)
+		bytes = core->ops->module_managed_bytes(module->device);
+	if (bytes)
+		range = find_host(core, place->address, bytes);
+	if (range) {
+		memory_pin(range);
+		core_unlock(core);
 		core->ops->module_place(module->device, place->address);
+		core_lock(core);
+		memory_unpin(core, range);
 		memory_uncharge(core, module->bytes);
 		module->bytes = 0;
 	}
-	command_answer(command, error, NULL, 0);
+	command_answer(command, range ? 0 : module ? -EINVAL : -GDEV_E_INVALID_HANDLE, NULL, 0);
 }
 
 /* ---- what is in a module ---- */
 
+/* The device is asked without the lock (core.h). The module stays: records alone unload it, and none is read meanwhile. */
+
 static int add_function(struct module *module, struct device_function *device, const char *name,
-	struct function **result)
+	const struct device_function_info *info, struct function **result)
 {
 	struct core *core = module->core;
 	struct function *function;
@@ -250,15 +347,33 @@ static int add_function(struct module *module, struct device_function *device, c
 	}
 	function->module = module;
 	function->device = device;
-	core->ops->function_info(device, &function->info);
+	function->info = *info;
 	list_append(&module->functions, &function->link);
 	*result = function;
 	return 0;
 }
 
-static void answer_function(struct command *command, struct function *function)
+/* Unlocked. Also the parameters, where the answer will be. */
+static int look_up(struct command *command, struct module *module, struct device_function **device,
+	struct device_function_info *info)
 {
 	const struct device_ops *ops = command->core->ops;
+	struct reply_function *reply = command_payload(command);
+	int error = ops->function_get(module->device, command->request.tail, device);
+
+	if (error)
+		return error;
+	ops->function_info(*device, info);
+	for (uint32_t i = 0; i < min_of(info->param_count, REPLY_PARAMS_MAX); i++) {
+		struct reply_param param;
+		ops->function_param(*device, i, &param.offset, &param.size);
+		reply->params[i] = param;
+	}
+	return 0;
+}
+
+static void answer_function(struct command *command, const struct function *function)
+{
 	const struct device_function_info *info = &function->info;
 	struct reply_function *reply = command_payload(command);
 	uint32_t count = min_of(info->param_count, REPLY_PARAMS_MAX);
@@ -279,11 +394,6 @@ static void answer_function(struct command *command, struct function *function)
 			(uint8_t)info->cluster[2]},
 		.needs_cluster = info->needs_cluster,
 	};
-	for (uint32_t i = 0; i < count; i++) {
-		struct reply_param param;
-		ops->function_param(function->device, i, &param.offset, &param.size);
-		reply->params[i] = param;
-	}
 	command_answer_in_place(command, 0, sizeof *reply + count * sizeof reply->params[0]);
 }
 
@@ -291,14 +401,18 @@ void module_function(struct command *command)
 {
 	struct core *core = command->core;
 	struct module *module = table_find(&core->modules, command->request.lookup->module);
+	struct device_function_info info;
 	struct device_function *device;
 	struct function *function;
 	int error = -GDEV_E_INVALID_HANDLE;
 
-	if (module)
-		error = core->ops->function_get(module->device, command->request.tail, &device);
+	if (module) {
+		core_unlock(core);
+		error = look_up(command, module, &device, &info);
+		core_lock(core);
+	}
 	if (!error)
-		error = add_function(module, device, command->request.tail, &function);
+		error = add_function(module, device, command->request.tail, &info, &function);
 	if (error)
 		command_answer(command, error, NULL, 0);
 	else
@@ -313,11 +427,14 @@ void module_function_name(struct command *command)
 	char name[RECORD_NAME_MAX];
 	int error = -GDEV_E_INVALID_HANDLE;
 
-	if (module)
-		error = core->ops->function_name
-				? core->ops->function_name(module->device,
-					  (uint32_t)(query->argument >> 32), name, sizeof name)
-				: -ENOTSUP;
+	if (module && !core->ops->function_name)
+		error = -ENOTSUP;
+	else if (module) {
+		core_unlock(core);
+		error = core->ops->function_name(
+			module->device, (uint32_t)(query->argument >> 32), name, sizeof name);
+		core_lock(core);
+	}
 	command_answer(command, error, name, error ? 0 : (uint32_t)strlen(name) + 1);
 }
 
@@ -348,11 +465,15 @@ void module_global(struct command *command)
 	struct reply_global reply = {0};
 	int error = -GDEV_E_INVALID_HANDLE;
 
-	if (module)
+	if (module) {
+		core_unlock(core);
 		error = core->ops->global_get(
 			module->device, command->request.tail, &reply.address, &reply.bytes);
-	if (!error && core->ops->global_is_managed)
-		reply.managed = core->ops->global_is_managed(module->device, command->request.tail);
+		if (!error && core->ops->global_is_managed)
+			reply.managed =
+				core->ops->global_is_managed(module->device, command->request.tail);
+		core_lock(core);
+	}
 	if (!error)
 		error = add_variable(module, reply.address, reply.bytes);
 	command_answer(command, error, &reply, error ? 0 : sizeof reply);
@@ -373,12 +494,13 @@ void module_clusters(struct command *command)
 	memcpy(launch.grid, record->grid, sizeof launch.grid);
 	memcpy(launch.block, record->block, sizeof launch.block);
 	memcpy(launch.cluster, command->request.cluster, sizeof launch.cluster);
-	if (function) {
+	if (function && !core->ops->function_clusters)
+		error = -ENOTSUP;
+	else if (function) {
 		launch.function = function->device;
-		error = core->ops->function_clusters
-				? core->ops->function_clusters(
-					  function->device, &launch, &reply.count)
-				: -ENOTSUP;
+		core_unlock(core);
+		error = core->ops->function_clusters(function->device, &launch, &reply.count);
+		core_lock(core);
 	}
 	command_answer(command, error, &reply, error ? 0 : sizeof reply);
 }
@@ -387,10 +509,13 @@ void module_tensor_map(struct command *command)
 {
 	struct core *core = command->core;
 	uint8_t map[TENSOR_MAP_BYTES];
-	int error = core->ops->tensor_map
-			    ? core->ops->tensor_map(core->device, command->request.tensor_map, map)
-			    : -ENOTSUP;
+	int error = -ENOTSUP;
 
+	if (core->ops->tensor_map) {
+		core_unlock(core);
+		error = core->ops->tensor_map(core->device, command->request.tensor_map, map);
+		core_lock(core);
+	}
 	command_answer(command, error, map, error ? 0 : sizeof map);
 }
 
@@ -425,7 +550,7 @@ static unsigned log2_of(uint32_t count)
 	return 31 - (unsigned)__builtin_clz(count | 1);
 }
 
-/* Of launches of about as many threads. */
+/* What is known of launches of the function with about as many threads. */
 static struct launch_time *time_of(const struct command *command)
 {
 	const struct device_launch *launch = &command->device.launch;
@@ -468,7 +593,8 @@ int command_prepare_launch(struct command *command)
 		time->measured_ns ? time->measured_ns
 				  : __atomic_load_n(&command->core->window_ns, __ATOMIC_RELAXED);
 	command->doubt_ns = time->measured_ns ? time->differs_ns : command->estimate_ns;
-	/* What goes together is done together: others would wait for all of it. And what is long has no need of it. */
+	/* Launches of a row are reported together, when all of them are done: while others wait for the device there
+	 * are no rows. A long launch does not need one. */
 	launch->more = record->header.flags & RECORD_MORE &&
 		       command->estimate_ns <= ROW_LAUNCH_NS &&
 		       !grant_is_contended(command->core, RESOURCE_COMPUTE);

@@ -11,6 +11,7 @@
 
 #include "base/list.h"
 #include "device/ops.h"
+#include "worker/image.h"
 #include "worker/service.h"
 #include "worker/stream.h"
 
@@ -22,7 +23,8 @@ struct module {
 	struct core *core;
 	uint32_t handle;
 	struct device_module *device;
-	uint64_t bytes; /* charged */
+	struct image image; /* the device's as long as the module lives */
+	uint64_t bytes;     /* charged */
 	struct list functions;
 	struct range **variables; /* those that GLOBAL_GET has named */
 	size_t variable_count;

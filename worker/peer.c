@@ -111,7 +111,8 @@ static int device_map(struct core *core, const struct peer_message *request,
 }
 
 /* 0, or -errno when the connection is of no more use. */
-static int serve(struct core *core, const struct peer_message *request, int *fds, size_t fd_count)
+static int serve_request(
+	struct core *core, const struct peer_message *request, int *fds, size_t fd_count)
 {
 	struct peer_message answer = {
 		.type = request->type,
@@ -123,6 +124,11 @@ static int serve(struct core *core, const struct peer_message *request, int *fds
 	switch (request->type) {
 	case PEER_HOST_ADD:
 		answer.status = host_add(core, request, fds, fd_count);
+		break;
+	case PEER_IMAGE:
+		answer.status = fd_count == 1
+					? image_add(core, fds[0], request->bytes, &answer.address)
+					: -EINVAL;
 		break;
 	case PEER_DEVICE_MAP:
 	case PEER_DEVICE_MAP_REVOCABLE:
@@ -149,7 +155,7 @@ static int serve_one(struct core *core)
 		return 0;
 	if (length <= 0)
 		return length == 0 || length == -ECONNRESET ? -ECONNRESET : -EPROTO;
-	error = length == sizeof message ? serve(core, &message, fds, fd_count) : -EPROTO;
+	error = length == sizeof message ? serve_request(core, &message, fds, fd_count) : -EPROTO;
 	fd_close_all(fds, fd_count);
 	return error ? error : 1;
 }

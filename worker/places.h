@@ -2,8 +2,8 @@
  *
  * Which processors the threads are on that lend themselves to the device. The kernel puts a thread that is woken
  * next to the one that woke it when no processor happens to stand still; two that share one take twice as long,
- * until the kernel looks at the balance again, some milliseconds later: longer than most kernels take. So who
- * comes to a processor where another lender is moves to one where none is.
+ * until the kernel looks at the balance again, some milliseconds later: longer than most kernels take. So a
+ * thread that comes to a processor where another lender is moves to one where none is.
  *
  * Any thread, no lock: the counts are hints. A thread notes where it is when it begins a piece of work, and may
  * be moved meanwhile.

@@ -15,7 +15,7 @@
 #include "worker/core.h"
 #include "worker/usage.h"
 
-/* What is taken with the lock held once. */
+/* Records that are taken while the lock is held once. */
 #define BATCH_RECORDS 32
 #define BATCH_BYTES (128u << 10)
 
@@ -154,6 +154,7 @@ bool ring_read(struct core *core)
 		core_unlock(core);
 		return false;
 	}
+	core->context.users++; /* executors let the lock go, also of a session that is suspended */
 	usage_set(&core->page->active_ns, clock_coarse_ns());
 	tail = __atomic_load_n(&core->segment->header.ring_tail, __ATOMIC_ACQUIRE);
 	usage_thread(core->page, __atomic_load_n(&core->segment->header.thread, __ATOMIC_RELAXED));
@@ -176,6 +177,7 @@ bool ring_read(struct core *core)
 	if (taken < 0)
 		core_end(core, taken == -EPROTO ? -GDEV_E_PROTOCOL : (int)taken);
 	publish_head(core);
+	core->context.users--;
 	core_unlock(core);
 	return true;
 }

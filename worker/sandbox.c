@@ -13,9 +13,13 @@
 #include "worker/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -24,20 +28,20 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
+
+#define OOM_SCORE_ADJ 500 /* as if it had half of the machine's memory more */
 
 /* Memory, threads, time, descriptors that we have or are given. */
 static const int allowed[] = {
 	SCMP_SYS(brk),
-	SCMP_SYS(mmap),
 	SCMP_SYS(munmap),
 	SCMP_SYS(mremap),
 	SCMP_SYS(mprotect),
 	SCMP_SYS(madvise),
 	SCMP_SYS(msync),
-	SCMP_SYS(memfd_create),
 	SCMP_SYS(ftruncate),
 	SCMP_SYS(fallocate),
-	SCMP_SYS(membarrier),
 	SCMP_SYS(mincore),
 	SCMP_SYS(futex),
 	SCMP_SYS(set_robust_list),
@@ -45,7 +49,6 @@ static const int allowed[] = {
 	SCMP_SYS(set_tid_address),
 	SCMP_SYS(sched_yield),
 	SCMP_SYS(sched_getaffinity),
-	SCMP_SYS(sched_setaffinity),
 	SCMP_SYS(getcpu),
 	SCMP_SYS(gettid),
 	SCMP_SYS(getpid),
@@ -81,7 +84,6 @@ static const int allowed[] = {
 	SCMP_SYS(close),
 	SCMP_SYS(fstat),
 	SCMP_SYS(fstatfs),
-	SCMP_SYS(fcntl),
 	SCMP_SYS(dup),
 	SCMP_SYS(eventfd2),
 	SCMP_SYS(poll),
@@ -143,7 +145,7 @@ static const int fatal[] = {
 static const int driver_calls[] = {
 	SCMP_SYS(open),
 	SCMP_SYS(openat),
-	SCMP_SYS(ioctl),
+	SCMP_SYS(membarrier),
 	SCMP_SYS(stat),
 	SCMP_SYS(lstat),
 	SCMP_SYS(newfstatat),
@@ -185,33 +187,69 @@ static int add_lists(scmp_filter_ctx filter, bool driver)
 	return error;
 }
 
-/* Calls that are right with some arguments only. */
-static int add_conditions(scmp_filter_ctx filter)
-{
-	const uint64_t thread = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND;
-	int error;
+#define IS(number, value)                                                                          \
+	{                                                                                          \
+		number, SCMP_CMP_EQ, value, 0                                                      \
+	}
+#define HAS(number, bits, value)                                                                   \
+	{                                                                                          \
+		number, SCMP_CMP_MASKED_EQ, bits, value                                            \
+	}
+#define THREAD (CLONE_VM | CLONE_THREAD | CLONE_SIGHAND)
+#define MAP_KIND (MAP_TYPE | MAP_ANONYMOUS | MAP_HUGETLB)
 
+/* Calls that are right with some arguments only: a call that fits a row is allowed. For the kernel, workers of several
+ * users are one user's. So no call names another process, or has the kernel signal one. */
+static const struct {
+	int call;
+	bool driver; /* only where there is one */
+	struct scmp_arg_cmp arguments[2];
+	unsigned count;
+} conditional[] = {
 	/* Threads. clone3 hides its flags in memory; without it, libc uses clone. */
-	error = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-	if (!error)
-		error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-			SCMP_A0(SCMP_CMP_MASKED_EQ, thread, thread));
+	{SCMP_SYS(clone), false, {HAS(0, THREAD, THREAD)}, 1},
 	/* To find a gdevd that has been restarted. */
-	if (!error)
-		error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2,
-			SCMP_A0(SCMP_CMP_EQ, AF_UNIX),
-			SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, SOCK_SEQPACKET));
+	{SCMP_SYS(socket), false, {IS(0, AF_UNIX), HAS(1, 0xf, SOCK_SEQPACKET)}, 2},
+	{SCMP_SYS(prctl), false, {IS(0, PR_SET_NAME)}, 1},
+	/* Own limits may be read, not changed. */
+	{SCMP_SYS(prlimit64), false, {IS(0, 0), IS(2, 0)}, 2},
+	{SCMP_SYS(sched_setaffinity), false, {IS(0, 0)}, 1},
+	/* Memory is private, or a file that has a size. Large pages of the system's pool are nobody's. */
+	{SCMP_SYS(mmap), false, {HAS(3, MAP_ANONYMOUS | MAP_HUGETLB, 0)}, 1},
+	{SCMP_SYS(mmap), false, {HAS(3, MAP_KIND, MAP_PRIVATE | MAP_ANONYMOUS)}, 1},
+	{SCMP_SYS(mmap), true, {HAS(3, MAP_KIND, MAP_SHARED | MAP_ANONYMOUS)}, 1},
+	{SCMP_SYS(memfd_create), false, {IS(1, MFD_CLOEXEC | MFD_ALLOW_SEALING)}, 1},
+	{SCMP_SYS(memfd_create), true, {HAS(1, MFD_HUGETLB, 0)}, 1},
+	/* Not F_SETOWN, F_SETSIG, F_SETLEASE, F_NOTIFY or O_ASYNC: with these the kernel sends signals to a process
+	 * of the caller's choice. */
+	{SCMP_SYS(fcntl), false, {IS(1, F_DUPFD)}, 1},
+	{SCMP_SYS(fcntl), false, {IS(1, F_DUPFD_CLOEXEC)}, 1},
+	{SCMP_SYS(fcntl), false, {IS(1, F_GETFD)}, 1},
+	{SCMP_SYS(fcntl), false, {IS(1, F_SETFD)}, 1},
+	{SCMP_SYS(fcntl), false, {IS(1, F_GETFL)}, 1},
+	{SCMP_SYS(fcntl), false, {IS(1, F_SETFL), HAS(2, O_ASYNC, 0)}, 2},
+	{SCMP_SYS(fcntl), false, {IS(1, F_ADD_SEALS)}, 1},
+	{SCMP_SYS(fcntl), false, {IS(1, F_GET_SEALS)}, 1},
+	{SCMP_SYS(fcntl), true, {IS(1, F_GETLK)}, 1},
+	{SCMP_SYS(fcntl), true, {IS(1, F_SETLK)}, 1},
+	{SCMP_SYS(fcntl), true, {IS(1, F_SETLKW)}, 1},
+	/* The device files' own requests: not a terminal's, nor a socket's, among which are FIOASYNC and FIOSETOWN. */
+	{SCMP_SYS(ioctl), true, {HAS(1, 0xff00, 'F' << 8)}, 1},
+	{SCMP_SYS(ioctl), true, {HAS(1, 0xff00, 0)}, 1},
+};
+
+static int add_conditions(scmp_filter_ctx filter, bool driver)
+{
+	int error = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+
 	/* abort(), and threads of ours. */
 	if (!error)
 		error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 			SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
-	if (!error)
-		error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
-			SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
-	/* Own limits may be read, not changed. */
-	if (!error)
-		error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2,
-			SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A2(SCMP_CMP_EQ, 0));
+	for (size_t i = 0; i < array_length(conditional) && !error; i++)
+		if (driver || !conditional[i].driver)
+			error = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, conditional[i].call,
+				conditional[i].count, conditional[i].arguments);
 	return error;
 }
 
@@ -226,7 +264,7 @@ static int filter_calls(bool driver)
 	if (!error)
 		error = add_lists(filter, driver);
 	if (!error)
-		error = add_conditions(filter);
+		error = add_conditions(filter, driver);
 	if (!error)
 		error = seccomp_load(filter);
 	seccomp_release(filter);
@@ -242,24 +280,71 @@ static int become(uid_t uid, gid_t gid)
 	return 0;
 }
 
-static void limit_resources(void)
+/* What RLIMIT_DATA limits: private memory that can be written to. The arena's reserved addresses are not of it, nor is memory
+ * that is shared: of files in memory (chunks, staging, module variables), or a driver's. */
+static int data_bytes(uint64_t *bytes)
+{
+	char text[256] = "";
+	unsigned long pages;
+	autoclose int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || read(fd, text, sizeof text - 1) < 0)
+		return -errno;
+	if (sscanf(text, "%*s %*s %*s %*s %*s %lu", &pages) != 1)
+		return -EINVAL;
+	*bytes = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	return 0;
+}
+
+static int limit_memory(uint64_t more_bytes)
+{
+	struct rlimit limit;
+	uint64_t bytes = 0;
+	int error;
+
+	if (more_bytes == UINT64_MAX)
+		return 0;
+	error = data_bytes(&bytes);
+	if (error)
+		return error;
+	limit.rlim_cur = limit.rlim_max = bytes + more_bytes;
+	return setrlimit(RLIMIT_DATA, &limit) ? -errno : 0;
+}
+
+/* When the machine has no memory left, workers go before other programs, and of them the largest. That cannot be taken
+ * back: the file is root's once the process is not dumpable. */
+static void be_first_to_go(void)
+{
+	autoclose int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	char text[16] = "";
+
+	if (fd < 0 || read(fd, text, sizeof text - 1) < 0 || atoi(text) >= OOM_SCORE_ADJ)
+		return;
+	snprintf(text, sizeof text, "%d", OOM_SCORE_ADJ);
+	if (pwrite(fd, text, strlen(text), 0) < 0)
+		log_warning("oom_score_adj cannot be raised: %s", strerror(errno));
+}
+
+static int limit_resources(uint64_t more_bytes)
 {
 	struct rlimit none = {0, 0}, files;
 
+	be_first_to_go();
 	setrlimit(RLIMIT_CORE, &none);
 	/* A chunk is a descriptor. */
 	if (!getrlimit(RLIMIT_NOFILE, &files)) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
+	return limit_memory(more_bytes);
 }
 
-int sandbox_enter(uid_t uid, gid_t gid, bool driver)
+int sandbox_enter(uid_t uid, gid_t gid, bool driver, uint64_t more_bytes)
 {
-	int error;
+	int error = limit_resources(more_bytes);
 
-	limit_resources();
-	error = become(uid, gid);
+	if (!error)
+		error = become(uid, gid);
 	if (error)
 		return error;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))

@@ -25,11 +25,8 @@
 #define SHORT_NS (30 * NS_PER_US) /* estimated work that the poller does itself */
 #define STUCK_NS NS_PER_MS        /* the poller works longer than that: it has lost its role */
 #define WATCHDOG_NS (2 * NS_PER_MS)
-#define FEW_PROCESSORS 4 /* spinning threads then yield */
-#define POLL_SPIN_NS (2 * NS_PER_MS)
 #define POLL_PAUSE_MIN_NS (100 * NS_PER_US)
 #define POLL_PAUSE_MAX_NS (2 * NS_PER_MS)
-#define POLL_NEAR_NS (300 * NS_PER_US) /* not worth sleeping: waking up may take as long */
 #define DOUBT_PART 4 /* what may be off by more than that part of it is not expected */
 #define SPINS 64     /* looks at the ring between two looks at the clock */
 #define OWED_MAX 16  /* batches that are read while long work waits for their reader */
@@ -39,7 +36,7 @@
 static __thread uint32_t my_number;
 /* ops->work() returned true, or a kick was taken: it is to be called before this thread sleeps. */
 static __thread bool owes_work;
-/* It is in ops->work(). */
+/* This thread is in ops->work(). */
 static __thread bool working;
 static __thread int my_place = PLACE_NONE;
 
@@ -55,8 +52,8 @@ static void ring_eventfd(int fd)
 
 void service_wake(struct core *core)
 {
-	/* Pairs with the fence of sleep_once: whoever is about to sleep sees what is to be done, or we
-	 * see the sleeper. */
+	/* Pairs with the fence of sleep_once: a thread that is about to sleep sees what is to be done, or we see that
+	 * it sleeps. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&core->service.sleepers, __ATOMIC_RELAXED))
 		ring_eventfd(core->service.kick_fd);
@@ -73,7 +70,8 @@ static bool work_is_short(struct core *core)
 	       !__atomic_load_n(&core->service.misjudged, __ATOMIC_RELAXED);
 }
 
-/* It comes by wants_work() at once, or before it sleeps (nothing_to_do): a kick needs no wake then. */
+/* Whether the poller will see work that there is now, without being woken: it looks at wants_work() all the time, and
+ * once more before it sleeps (nothing_to_do). */
 static bool poller_looks(const struct service *service)
 {
 	uint32_t poller = __atomic_load_n(&service->poller, __ATOMIC_SEQ_CST);
@@ -95,14 +93,24 @@ void service_kick(void *owner)
 		service_wake(core);
 }
 
-void service_job(struct core *core, struct job *job, void (*run)(struct job *job))
+void service_job(struct core *core, enum lane lane, struct job *job, void (*run)(struct job *job))
 {
 	struct service *service = &core->service;
 
+	job->lane = lane;
 	job->run = run;
-	list_append(&service->jobs, &job->link);
+	list_append(&service->lanes[lane].jobs, &job->link);
 	__atomic_add_fetch(&service->jobs_waiting, 1, __ATOMIC_RELAXED);
 	service_wake(core);
+}
+
+unsigned service_jobs(const struct core *core)
+{
+	unsigned count = core->service.jobs_waiting;
+
+	for (unsigned i = 0; i < LANES; i++)
+		count += core->service.lanes[i].running;
+	return count;
 }
 
 void service_timer(struct core *core, uint64_t at_ns)
@@ -118,7 +126,7 @@ void service_timer(struct core *core, uint64_t at_ns)
 	timerfd_settime(service->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* Before something long: this thread may be the one that was woken for the ring. */
+/* This thread is about to do something long, and may be the one that was woken for the ring: wakes another. */
 static void leave_ring(struct core *core)
 {
 	if (!__atomic_load_n(&core->service.poller, __ATOMIC_RELAXED) && ring_waits(core))
@@ -127,20 +135,30 @@ static void leave_ring(struct core *core)
 
 /* ---- jobs ---- */
 
+/* With the lock. The next that may begin. */
+static struct job *next_job(const struct service *service)
+{
+	for (unsigned i = 0; i < LANES; i++)
+		if (service->lanes[i].running < LANE_JOBS && !list_empty(&service->lanes[i].jobs))
+			return list_first(&service->lanes[i].jobs, struct job, link);
+	return NULL;
+}
+
 static bool take_job(struct core *core)
 {
 	struct service *service = &core->service;
-	struct job *job = NULL;
+	struct job *job;
+	enum lane lane;
 
 	if (!__atomic_load_n(&service->jobs_waiting, __ATOMIC_RELAXED))
 		return false;
 	core_lock(core);
-	if (service->jobs_running < SERVICE_JOBS)
-		job = list_first(&service->jobs, struct job, link);
+	job = next_job(service);
 	if (job) {
+		lane = job->lane;
 		list_remove(&job->link);
 		__atomic_sub_fetch(&service->jobs_waiting, 1, __ATOMIC_RELAXED);
-		service->jobs_running++;
+		service->lanes[lane].running++;
 	}
 	core_unlock(core);
 	if (!job)
@@ -148,20 +166,19 @@ static bool take_job(struct core *core)
 	leave_ring(core);
 	job->run(job); /* which frees it */
 	core_lock(core);
-	service->jobs_running--;
+	service->lanes[lane].running--;
 	core_unlock(core);
 	return true;
 }
 
 static bool job_is_there(struct core *core)
 {
-	struct service *service = &core->service;
-	bool there = false;
+	bool there;
 
-	if (!__atomic_load_n(&service->jobs_waiting, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&core->service.jobs_waiting, __ATOMIC_RELAXED))
 		return false;
 	core_lock(core);
-	there = !list_empty(&service->jobs) && service->jobs_running < SERVICE_JOBS;
+	there = next_job(&core->service) != NULL;
 	core_unlock(core);
 	return there;
 }
@@ -207,7 +224,7 @@ static void work_once(struct core *core)
 	grants_look(core);
 }
 
-/* A place among the lenders, or the work is left to those who have one. */
+/* Takes a place among the lenders. False: there is none, and the work is left to those that have one. */
 static bool become_lender(struct core *core)
 {
 	struct service *service = &core->service;
@@ -252,7 +269,7 @@ static bool retreat(struct core *core)
 		return false;
 	__atomic_compare_exchange_n(
 		&service->poller, &mine, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-	/* Whoever the client woke between ASLEEP and now found the role taken. */
+	/* A thread that the client woke between ASLEEP and now found the role taken, and went away. */
 	if (ring_waits(core))
 		service_wake(core);
 	return true;
@@ -272,10 +289,10 @@ uint64_t service_ask_again_ns(uint64_t progress_ns, uint64_t due_ns, uint64_t no
 {
 	uint64_t pause_ns = now_ns > progress_ns ? (now_ns - progress_ns) / 8 : 0, at_ns;
 
-	if (now_ns + POLL_NEAR_NS > due_ns && now_ns < due_ns + POLL_NEAR_NS)
+	if (now_ns + WAKE_NS > due_ns && now_ns < due_ns + WAKE_NS)
 		return now_ns;
 	at_ns = now_ns + min_of(max_of(pause_ns, POLL_PAUSE_MIN_NS), POLL_PAUSE_MAX_NS);
-	return due_ns > now_ns ? min_of(at_ns, due_ns - POLL_NEAR_NS) : at_ns;
+	return due_ns > now_ns ? min_of(at_ns, due_ns - WAKE_NS) : at_ns;
 }
 
 /* With the lock. The device is expected to be done with what it has; 0: nobody knows. */
@@ -293,8 +310,9 @@ static bool in_flight(struct core *core)
 	return __atomic_load_n(&core->grants.in_flight, __ATOMIC_RELAXED) > 0;
 }
 
-/* Something is on a device that must be asked, nobody does, and nobody is going to. Whoever leaves the role looks after
- * that, and whoever finds that it is time before it tries to get the role: one of them sees the other. */
+/* Something is on a device that must be asked when it is done; no thread does, and none is going to. A thread that
+ * leaves the role looks after that. A thread that finds that it is time looks before it tries to get the role. One of
+ * the two sees the other. */
 static bool is_forgotten(struct core *core)
 {
 	struct service *service = &core->service;
@@ -310,7 +328,7 @@ static uint64_t patience_ns(struct core *core)
 {
 	uint64_t spin_ns = __atomic_load_n(&core->service.spin_ns, __ATOMIC_RELAXED);
 
-	return core->ops->poll && in_flight(core) ? max_of(spin_ns, POLL_SPIN_NS) : spin_ns;
+	return in_flight(core) ? max_of(spin_ns, core->ops->timing.look_ns) : spin_ns;
 }
 
 /* Asks the device for completions; the poller's, or a step's. */
@@ -345,7 +363,8 @@ static bool retreat_from_device(struct core *core, uint64_t now_ns)
 		return false;
 	if (!retreat(core))
 		return false;
-	/* Somebody has submitted meanwhile, or it was time already, and who came found the role taken. */
+	/* Somebody has submitted meanwhile, or it was time already, and the thread that came for it found the role
+	 * taken. */
 	if (is_forgotten(core))
 		service_wake(core);
 	return true;
@@ -393,7 +412,6 @@ static void poll_ring(struct core *core)
 			if (any)
 				__atomic_store_n(&service->progress_ns, now_ns, __ATOMIC_RELAXED);
 		} else if (now_ns - active_ns > patience_ns(core) &&
-			   now_ns >= __atomic_load_n(&service->look_until_ns, __ATOMIC_RELAXED) &&
 			   retreat_from_device(core, now_ns)) {
 			return;
 		}
@@ -471,30 +489,28 @@ static uint64_t poll_tick(struct core *core, uint64_t now_ns)
 	return UINT64_MAX;
 }
 
+/* What has to be done at certain times. Each function returns when it is to be called again at the latest;
+ * UINT64_MAX: not before it asks for that (service_timer). */
+static uint64_t (*const ticks[])(struct core *core, uint64_t now_ns) = {
+	commands_tick,
+	memory_tick,
+	control_tick,
+	grants_tick,
+	turns_tick,
+	context_tick,
+	limit_tick,
+	direct_tick,
+	poll_tick,
+};
+
 static void tick(struct core *core)
 {
 	const struct service *service = &core->service;
-	uint64_t now_ns = clock_now_ns(), next = UINT64_MAX, at;
+	uint64_t now_ns = clock_now_ns(), next = UINT64_MAX;
 
 	core->service.timer_at = UINT64_MAX;
-	at = commands_tick(core, now_ns);
-	next = min_of(next, at);
-	at = memory_tick(core, now_ns);
-	next = min_of(next, at);
-	at = control_tick(core, now_ns);
-	next = min_of(next, at);
-	at = grants_tick(core, now_ns);
-	next = min_of(next, at);
-	at = turns_tick(core, now_ns);
-	next = min_of(next, at);
-	at = context_tick(core, now_ns);
-	next = min_of(next, at);
-	at = limit_tick(core, now_ns);
-	next = min_of(next, at);
-	at = direct_tick(core, now_ns);
-	next = min_of(next, at);
-	at = poll_tick(core, now_ns);
-	next = min_of(next, at);
+	for (size_t i = 0; i < array_length(ticks); i++)
+		next = min_of(next, ticks[i](core, now_ns));
 	relieve_poller(core, now_ns);
 	if (now_ns < service->watch_at_ns) /* this came before, for something else */
 		next = min_of(next, service->watch_at_ns);
@@ -548,8 +564,8 @@ static bool nothing_to_do(struct core *core)
 	return __atomic_load_n(&service->poller, __ATOMIC_RELAXED) || !ring_waits(core);
 }
 
-/* Whether what follows is likely to come through the ring. Not after a deadline of our own; but a device that must be asked
- * is asked by who looks at the ring. */
+/* Whether what follows is likely to come through the ring. Not after a deadline of our own; but the thread that looks
+ * at the ring is also the one that asks a device which must be asked. */
 static bool heralds_records(const struct core *core, const struct epoll_event *event)
 {
 	return event->data.u64 >> 32 != TAG_TIMER || core->ops->poll;
@@ -618,17 +634,25 @@ bool service_step(struct core *core)
 
 /* ---- life ---- */
 
+/* A device that executes by itself borrows no threads. */
+static unsigned lenders_wanted(const struct device_ops *ops, const struct device_config *device)
+{
+	if (!ops->work)
+		return 0;
+	return device->threads ? device->threads : (unsigned)get_nprocs();
+}
+
 int service_init(struct core *core)
 {
 	struct service *service = &core->service;
-	unsigned cpus = (unsigned)get_nprocs();
 	int error = 0;
 
-	service->few_processors = cpus <= FEW_PROCESSORS;
-	list_init(&service->jobs);
+	service->few_processors = get_nprocs() <= FEW_PROCESSORS;
+	for (unsigned i = 0; i < LANES; i++)
+		list_init(&service->lanes[i].jobs);
 	service->timer_at = service->poll_at_ns = UINT64_MAX;
 	service->spin_ns = SPIN_NS_DEFAULT;
-	service->lenders_max = core->config.device.threads ? core->config.device.threads : cpus;
+	service->lenders_max = lenders_wanted(core->ops, &core->config.device);
 	service->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	service->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	service->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -701,9 +725,7 @@ void service_drain(struct core *core)
 		;
 }
 
-unsigned service_threads_wanted(const struct device_config *device)
+unsigned service_threads_wanted(const struct device_ops *ops, const struct device_config *device)
 {
-	unsigned cpus = device->threads ? device->threads : (unsigned)get_nprocs();
-
-	return cpus + SERVICE_JOBS + 2;
+	return lenders_wanted(ops, device) + SERVICE_JOBS + 2;
 }

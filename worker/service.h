@@ -2,7 +2,7 @@
  *
  * The worker's threads. They are interchangeable; each does, in turn, whatever is there:
  *   a job     something that may block: loading a module, making or unmapping chunks. At most
- *             SERVICE_JOBS of them at a time.
+ *             LANE_JOBS of each lane at a time.
  *   polling   at most one thread has the poller's role. It reads the ring, spins for a while when
  *             there is nothing, and then leaves the role vacant and the ring ASLEEP.
  *   lending   ops->work(): the thread is the device's for a while.
@@ -28,12 +28,30 @@
 
 struct core;
 struct device_config;
+struct device_ops;
 
-#define SERVICE_JOBS 2
+/* Jobs wait for those of their own lane alone. What a job may wait for decides which lane is its: one that waits for
+ * others than the device must not keep out what those others wait for. */
+enum lane {
+	/* What gdevd orders, for others' sake: waits for nobody, but for what gdevd answers at once. */
+	LANE_ORDERS,
+	/* The client's, and short: makes and frees memory, for one. Waits as those of ORDERS do. */
+	LANE_CALLS,
+	/* What commands need comes in. May wait until others have made room in host swap: for their ORDERS. */
+	LANE_LOADING,
+	/* The client's. Compiles, or waits until others have made room on the device, or a segment: for their ORDERS and
+	 * LOADING, and for a LONG that waits for those. */
+	LANE_LONG,
+	LANES
+};
+
+#define LANE_JOBS 2
+#define SERVICE_JOBS (LANES * LANE_JOBS)
 
 /* Something that may block. `run` is called without the lock. */
 struct job {
 	struct list link;
+	enum lane lane;
 	void (*run)(struct job *job);
 };
 
@@ -49,28 +67,29 @@ struct service {
 	unsigned kicks;    /* times that the device wants one more thread */
 	unsigned lenders;
 	struct places places;
-	uint32_t poller;        /* who has the role: a number of the thread, 0: vacant */
+	uint32_t poller; /* the thread that has the role, by a number of its own; 0: vacant */
 	uint64_t working_since; /* when the poller went into ops->work(); 0: it is not there */
 	uint64_t
 		poll_at_ns; /* when the device is asked again, as nobody has the role; UINT64_MAX: not planned */
 	bool misjudged;   /* work that was taken to be short is not, until all of it is done */
 	uint32_t started; /* threads; numbers them */
 	uint64_t spin_ns;
-	uint64_t look_until_ns; /* the poller does not sleep before: the client is expected */
 	uint64_t
 		progress_ns; /* when the device was last seen to finish or get something (ops->poll) */
 
 	/* Guarded by the core's lock. */
-	struct list jobs;
-	unsigned jobs_running;
+	struct {
+		struct list jobs; /* that wait */
+		unsigned running;
+	} lanes[LANES];
 	uint64_t timer_at;    /* UINT64_MAX: not armed */
 	uint64_t watch_at_ns; /* the poller counts on being looked at then */
 
-	unsigned jobs_waiting; /* how many are in `jobs` */
+	unsigned jobs_waiting; /* in all lanes */
 };
 
-/* How many threads a worker for such a device has. */
-unsigned service_threads_wanted(const struct device_config *device);
+/* How many threads a worker for such a device has: one for each job and each lender, the poller, and one for the rest. */
+unsigned service_threads_wanted(const struct device_ops *ops, const struct device_config *device);
 
 int service_init(struct core *core);
 int service_start(struct core *core);
@@ -80,7 +99,9 @@ void service_drain(struct core *core);
 void service_finish(struct core *core);
 
 /* With the lock. */
-void service_job(struct core *core, struct job *job, void (*run)(struct job *job));
+void service_job(struct core *core, enum lane lane, struct job *job, void (*run)(struct job *job));
+/* How many jobs wait or run. */
+unsigned service_jobs(const struct core *core);
 /* Sees to it that service_tick runs at this time, or before. */
 void service_timer(struct core *core, uint64_t at_ns);
 /* Listens to a socket: one event, for one thread, which then says that it is to be watched again. */

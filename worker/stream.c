@@ -27,6 +27,7 @@ void streams_init(struct core *core)
 	list_init(&streams->fenced);
 	list_init(&streams->fences);
 	list_init(&streams->flight);
+	list_init(&streams->gone);
 	list_init(&streams->barriers);
 }
 
@@ -38,12 +39,34 @@ static void drop_commands(struct list *commands)
 		command_destroy(command);
 }
 
+static void gone_job(struct job *job)
+{
+	struct streams *streams = container_of(job, struct streams, gone_job);
+	struct core *core = container_of(streams, struct core, streams);
+	struct stream *stream;
+
+	core_lock(core);
+	while ((stream = list_first(&streams->gone, struct stream, link))) {
+		list_remove(&stream->link);
+		core_unlock(core);
+		core->ops->queue_destroy(stream->queue);
+		free(stream);
+		core_lock(core);
+	}
+	streams->clearing = false;
+	core_unlock(core);
+}
+
 static void stream_release(struct core *core, struct stream *stream)
 {
-	core->streams.by_timeline[stream->timeline] = NULL;
+	struct streams *streams = &core->streams;
+
+	streams->by_timeline[stream->timeline] = NULL;
 	list_remove(&stream->link);
-	core->ops->queue_destroy(stream->queue);
-	free(stream);
+	list_append(&streams->gone, &stream->link);
+	if (!streams->clearing)
+		service_job(core, LANE_CALLS, &streams->gone_job, gone_job);
+	streams->clearing = true;
 }
 
 void streams_finish(struct core *core)
@@ -75,7 +98,9 @@ int stream_create(struct core *core, uint32_t timeline, int32_t priority)
 	stream = calloc(1, sizeof *stream);
 	if (!stream)
 		return -ENOMEM;
+	core_unlock(core);
 	error = core->ops->queue_create(core->space, priority, &stream->queue);
+	core_lock(core);
 	if (error) {
 		free(stream);
 		return error;
@@ -129,6 +154,7 @@ static void note_busy(struct core *core, int change)
 	if (!core->streams.busy)
 		usage_set(&core->page->active_ns, clock_coarse_ns());
 	usage_set(&core->page->streams_busy, core->streams.busy);
+	evict_eased(core);
 }
 
 void stream_push(struct core *core, struct command *command, int error)
@@ -206,7 +232,7 @@ static void write_stamp(struct core *core, struct command *command)
 }
 
 /* Completes what is done at the front of the stream. */
-static void retire(struct core *core, struct stream *stream)
+static void complete_front(struct core *core, struct stream *stream)
 {
 	struct session_timeline *shared = &core->segment->timelines[stream->timeline];
 	struct command *command;
@@ -226,7 +252,7 @@ static void retire(struct core *core, struct stream *stream)
 }
 
 /* Last thing to do with a stream: it may be gone afterwards. */
-static void settle(struct core *core, struct stream *stream)
+static void stream_settle(struct core *core, struct stream *stream)
 {
 	if (!is_empty(stream))
 		return;
@@ -305,12 +331,12 @@ void stream_finished(struct core *core, struct command *command)
 	command->state = COMMAND_PASSED;
 	if (command->queued_ns)
 		trace_command(core, command);
-	retire(core, stream);
+	complete_front(core, stream);
 	if (stream->ordered && list_empty(&stream->passed)) {
 		stream->ordered = false;
 		stream_ready(core, stream);
 	}
-	settle(core, stream);
+	stream_settle(core, stream);
 }
 
 /* ---- passing ---- */
@@ -320,7 +346,8 @@ static void command_done(struct device_command *device, int error)
 	struct command *command = container_of(device, struct command, device);
 	struct core *core = command->core;
 	struct command *head = __atomic_load_n(&core->done, __ATOMIC_RELAXED);
-	bool more_done = device->more_done; /* who has the lock may take it at once */
+	bool more_done =
+		device->more_done; /* the thread that has the lock may take the command at once */
 
 	command->error = error;
 	do
@@ -331,7 +358,7 @@ static void command_done(struct device_command *device, int error)
 		core_unlock(core);
 }
 
-static void submit(struct core *core, struct stream *stream, struct command *command)
+static void submit_command(struct core *core, struct stream *stream, struct command *command)
 {
 	if (!command->in_pieces) {
 		list_remove(&command->link);
@@ -365,9 +392,10 @@ void stream_submit_move(struct core *core, struct device_queue *queue, struct co
 		service_wake(core);
 }
 
-/* What needs no device, or not any more. Nothing is submitted after what broke the session, although what
- * came before may still be on the device. */
-static bool pass(struct core *core, struct stream *stream, struct command *command, int error)
+/* Passes a command that needs no device, or does not need it any more. Once the session is broken nothing is
+ * submitted, although earlier commands may still be on the device. */
+static bool pass_command(
+	struct core *core, struct stream *stream, struct command *command, int error)
 {
 	command->error = error;
 	if (error && breaks_session(command))
@@ -378,7 +406,7 @@ static bool pass(struct core *core, struct stream *stream, struct command *comma
 		trace_command(core, command);
 	list_remove(&command->link);
 	list_append(&stream->passed, &command->link);
-	retire(core, stream);
+	complete_front(core, stream);
 	return true;
 }
 
@@ -409,17 +437,17 @@ static bool try_wait(struct core *core, struct stream *stream, struct command *c
 	uint64_t reached;
 
 	if (wait->awaited >= SESSION_TIMELINES || wait->reserved)
-		return pass(core, stream, command, -EINVAL);
+		return pass_command(core, stream, command, -EINVAL);
 	reached = wait->awaited ? core->streams.completed[wait->awaited]
 				: __atomic_load_n(
 					  &core->segment->header.host_completed, __ATOMIC_ACQUIRE);
 	if (reached >= wait->awaited_value)
-		return pass(core, stream, command, 0);
+		return pass_command(core, stream, command, 0);
 	return stream_wait_in(&core->streams.waiters[wait->awaited], stream);
 }
 
-/* A copy behind a launch that is paused would keep its copy engine, and the memory that it names, until the launch goes
- * on; and that may wait for who waits for them. */
+/* A copy behind a launch that is paused would keep its copy engine, and the memory that it names, until the launch
+ * goes on. That may wait for another session, which waits for the engine or the memory. */
 static bool might_stand_behind_pause(
 	const struct core *core, const struct stream *stream, const struct command *command)
 {
@@ -433,26 +461,46 @@ static bool might_stand_behind_pause(
 	return false;
 }
 
+static bool try_stamp(struct core *core, struct stream *stream, struct command *command)
+{
+	return pass_command(core, stream, command,
+		command->request.stamp->stamp < SESSION_STAMPS ? 0 : -EINVAL);
+}
+
+static bool try_event(struct core *core, struct stream *stream, struct command *command)
+{
+	return event_passes(core, command) && pass_command(core, stream, command, command->error);
+}
+
+static bool try_device(struct core *core, struct stream *stream, struct command *command);
+
+/* Each record of a stream, how it passes, and for the device: what fills in command->device. */
+#define PASSES(X)                                                                                  \
+	X(RECORD_COPY, try_device, command_prepare_copy)                                           \
+	X(RECORD_WRITE, try_device, command_prepare_write)                                         \
+	X(RECORD_FILL, try_device, command_prepare_fill)                                           \
+	X(RECORD_LAUNCH, try_device, command_prepare_launch)                                       \
+	X(RECORD_WAIT, try_wait, NULL)                                                             \
+	X(RECORD_STAMP, try_stamp, NULL)                                                           \
+	X(RECORD_EVENT_WAIT, try_event, NULL)
+
+static const struct {
+	bool (*try)(struct core *core, struct stream *stream, struct command *command);
+	int (*prepare)(struct command *command);
+} passes[RECORD_OPCODE_END] = {
+#define PASS(name, try, prepare) [name] = {try, prepare},
+	PASSES(PASS)
+#undef PASS
+};
+
+_Static_assert(RECORDS_ARE_IN(PASSES, STREAM), "no record of a stream is without a way to pass");
+
 static bool try_device(struct core *core, struct stream *stream, struct command *command)
 {
-	int error;
+	int error = passes[command->request.header->opcode].prepare(command);
 
-	switch (command->request.header->opcode) {
-	case RECORD_LAUNCH:
-		error = command_prepare_launch(command);
-		break;
-	case RECORD_COPY:
-		error = command_prepare_copy(command);
-		break;
-	case RECORD_WRITE:
-		error = command_prepare_write(command);
-		break;
-	default:
-		error = command_prepare_fill(command);
-		break;
-	}
 	if (error)
-		return pass(core, stream, command, error < 0 ? error : 0);
+		return pass_command(core, stream, command, error < 0 ? error : 0);
 	if (might_stand_behind_pause(core, stream, command)) {
 		stream->ordered = true;
 		return false;
@@ -462,7 +510,7 @@ static bool try_device(struct core *core, struct stream *stream, struct command 
 		return false;
 	if (!grant_admits(core, command->resource, stream, command->estimate_ns))
 		return stream_wait_in(&core->grants.resources[command->resource].blocked, stream);
-	submit(core, stream, command);
+	submit_command(core, stream, command);
 	return !command->in_pieces;
 }
 
@@ -472,22 +520,12 @@ static bool try_pass(struct core *core, struct stream *stream, struct command *c
 	if (command->state == COMMAND_SUBMITTED) /* a piece of it is on the device */
 		return false;
 	if (command->error)
-		return pass(core, stream, command, command->error);
+		return pass_command(core, stream, command, command->error);
 	if (core->error)
-		return pass(core, stream, command, core->error);
+		return pass_command(core, stream, command, core->error);
 	if (!list_empty(&core->streams.fences) && is_fenced(core, command))
 		return stream_wait_in(&core->streams.fenced, stream);
-	switch (command->request.header->opcode) {
-	case RECORD_WAIT:
-		return try_wait(core, stream, command);
-	case RECORD_STAMP:
-		return pass(core, stream, command,
-			command->request.stamp->stamp < SESSION_STAMPS ? 0 : -EINVAL);
-	case RECORD_EVENT_WAIT:
-		return event_passes(core, command) && pass(core, stream, command, command->error);
-	default:
-		return try_device(core, stream, command);
-	}
+	return passes[command->request.header->opcode].try(core, stream, command);
 }
 
 /* Room on the device goes to the streams that wait for it, one after another. One that waits behind its own
@@ -501,14 +539,14 @@ static struct stream *first_admitted(struct core *core, unsigned which)
 
 		if (grant_admits(core, which, stream, command->estimate_ns))
 			return stream;
-		/* Not held any more: the streams may wait elsewhere now. */
+		/* The grant was given back meanwhile: the streams may wait elsewhere now. */
 		if (!stream->on_device[which] || core->grants.resources[which].state != GRANT_HELD)
 			break;
 	}
 	return NULL;
 }
 
-static bool unblock(struct core *core)
+static bool unblock_streams(struct core *core)
 {
 	bool any = false;
 
@@ -535,9 +573,9 @@ void streams_dispatch(struct core *core)
 			while ((command = list_first(&stream->queued, struct command, link)))
 				if (!try_pass(core, stream, command))
 					break;
-			settle(core, stream);
+			stream_settle(core, stream);
 		}
-	} while (unblock(core));
+	} while (unblock_streams(core));
 }
 
 void streams_host_progress(struct core *core)

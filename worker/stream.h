@@ -24,6 +24,7 @@
 #include "base/list.h"
 #include "proto/control.h"
 #include "proto/session.h"
+#include "worker/service.h"
 
 struct command;
 struct core;
@@ -60,6 +61,9 @@ struct streams {
 	struct list fences; /* fences that are not complete, oldest first */
 	uint64_t fence_count;
 	struct list flight; /* commands on the device, oldest first */
+	struct list gone;   /* streams whose queues are to be destroyed */
+	struct job gone_job;
+	bool clearing; /* it waits or runs */
 	uint64_t submitted;
 	struct list barriers; /* by sequence */
 	unsigned busy;        /* streams that have commands */
@@ -70,6 +74,7 @@ void streams_init(struct core *core);
 void streams_finish(struct core *core);
 
 /* All with the lock. */
+/* Lets the lock go meanwhile, as executors may (core.h). */
 int stream_create(struct core *core, uint32_t timeline, int32_t priority);
 int stream_destroy(struct core *core, uint32_t timeline);
 /* Takes the command. `error`: it is malformed, and completes with that when its turn comes. */
@@ -98,7 +103,7 @@ void barrier_start(struct core *core, struct barrier *barrier);
 
 /* timeline.c: publishes `value`, wakes the client if it waits for it, and streams and sessions that do. */
 void timeline_complete(struct core *core, uint32_t timeline, uint64_t value);
-/* Everybody who waits for anything that has been posted, with `error`. */
+/* Releases everything that waits for a value that has been posted, with `error`. */
 void timelines_release(struct core *core, int error);
 void timeline_error(struct core *core, uint32_t timeline, int error);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Completion: the worker's half of the protocol at struct session_timeline, and who in the worker waits
- * for the same thing. With the core's lock.
+ * Completion: the worker's half of the protocol at struct session_timeline, and what in the worker waits for the
+ * same values. With the core's lock.
  */
 #include <errno.h>
 
@@ -46,8 +46,8 @@ void timeline_error(struct core *core, uint32_t timeline, int error)
 	__atomic_store_n(&core->segment->timelines[timeline].error, error, __ATOMIC_RELAXED);
 }
 
-/* Whoever waits for anything that we know of is let go; what we have not read yet ends with the hang-up
- * of the peer socket, and the session's error. */
+/* Everything is released that waits for a value of a record which we have read. What we have not read yet ends with
+ * the hang-up of the peer socket, and the session's error. */
 void timelines_release(struct core *core, int error)
 {
 	for (uint32_t i = 0; i < SESSION_TIMELINES; i++) {

@@ -16,11 +16,6 @@
 #include "worker/core.h"
 #include "worker/module.h"
 
-_Static_assert((int)TRACE_TO_DEVICE == DEVICE_TO_DEVICE &&
-		       (int)TRACE_FROM_DEVICE == DEVICE_FROM_DEVICE &&
-		       (int)TRACE_WITHIN == DEVICE_WITHIN,
-	"directions are passed on as they are");
-
 int trace_init(struct core *core)
 {
 	struct trace *trace = &core->trace;
@@ -86,7 +81,8 @@ static void describe_launch(
 }
 
 /* What the record says, valid or not; false: it is nothing that is shown. */
-static bool describe(struct core *core, const struct command *command, struct trace_event *event)
+static bool describe_command(
+	struct core *core, const struct command *command, struct trace_event *event)
 {
 	const struct request *request = &command->request;
 
@@ -142,7 +138,7 @@ void trace_command(struct core *core, const struct command *command)
 		event.end_ns = command->device.finished_ns;
 		note_grant(core, command->resource);
 	}
-	if (describe(core, command, &event))
+	if (describe_command(core, command, &event))
 		trace_write(&core->trace.writer, &event);
 }
 

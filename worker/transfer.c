@@ -30,20 +30,15 @@ static int out_of_range(struct command *command, uint64_t address)
 	return -GDEV_E_ILLEGAL_ADDRESS;
 }
 
-static void direct(struct command *command, const struct range *to, const struct range *from)
+static void set_direction(struct command *command, const struct range *to, const struct range *from)
 {
 	struct device_copy *copy = &command->device.copy;
 
-	if (on_device(to) && !on_device(from)) {
-		copy->direction = DEVICE_TO_DEVICE;
-		command->resource = RESOURCE_COPY_TO_DEVICE;
-	} else if (!on_device(to) && on_device(from)) {
-		copy->direction = DEVICE_FROM_DEVICE;
-		command->resource = RESOURCE_COPY_FROM_DEVICE;
-	} else {
-		copy->direction = DEVICE_WITHIN;
-		command->resource = RESOURCE_COMPUTE;
-	}
+	if (on_device(to) == on_device(from))
+		copy->direction = COPY_WITHIN;
+	else
+		copy->direction = on_device(to) ? COPY_TO_DEVICE : COPY_FROM_DEVICE;
+	command->resource = copy_resource(copy->direction);
 }
 
 /* The next piece: some planes, or some rows of a plane, or some bytes of a row. */
@@ -75,7 +70,8 @@ static void cut_piece(struct command *command, const struct record_copy *whole, 
 	copy->source_slice = whole->source_slice;
 }
 
-static bool advance(const struct command *command, uint64_t *column, uint64_t *row, uint64_t *plane)
+static bool next_piece_begins(
+	const struct command *command, uint64_t *column, uint64_t *row, uint64_t *plane)
 {
 	const struct record_copy *whole = command->request.copy;
 	const struct device_copy *copy = &command->device.copy;
@@ -99,7 +95,7 @@ void command_next_piece(struct command *command)
 	const struct device_fill *fill = &command->device.fill;
 
 	if (command->request.header->opcode == RECORD_COPY) {
-		advance(command, &command->column, &command->row, &command->plane);
+		next_piece_begins(command, &command->column, &command->row, &command->plane);
 		return;
 	}
 	command->column += fill->width;
@@ -161,7 +157,7 @@ struct piece *command_clip_copy(struct command *command)
 	copy->height = rows ? rows : 1;
 	if (!rows)
 		copy->width = left;
-	command->in_pieces = advance(command, &column, &row, &plane);
+	command->in_pieces = next_piece_begins(command, &column, &row, &plane);
 	return piece;
 }
 
@@ -232,12 +228,12 @@ int command_prepare_copy(struct command *command)
 	if (!from)
 		return out_of_range(command, whole->source);
 	command->device.kind = DEVICE_COPY;
-	direct(command, to, from);
-	if (copy->direction == DEVICE_WITHIN)
+	set_direction(command, to, from);
+	if (copy->direction == COPY_WITHIN)
 		cut_piece(command, whole, WITHIN_PIECE_BYTES);
 	else
 		cut_piece(command, whole, piece_bytes(command));
-	command->in_pieces = advance(command, &column, &row, &plane);
+	command->in_pieces = next_piece_begins(command, &column, &row, &plane);
 	estimate_copy(command, copy->width * copy->height * copy->depth);
 	return 0;
 }
@@ -260,7 +256,7 @@ int command_prepare_write(struct command *command)
 		.width = write->bytes,
 		.height = 1,
 		.depth = 1,
-		.direction = on_device(to) ? DEVICE_TO_DEVICE : DEVICE_WITHIN,
+		.direction = on_device(to) ? COPY_TO_DEVICE : COPY_WITHIN,
 	};
 	command->resource = on_device(to) ? RESOURCE_COPY_TO_DEVICE : RESOURCE_COMPUTE;
 	estimate_copy(command, write->bytes);

@@ -9,11 +9,6 @@
 #include "worker/command.h"
 #include "worker/core.h"
 
-/* So long before the end: until the other has seen it, and its command has reached the device. Much more,
- * and the device would change context in the middle of a kernel. */
-#define AHEAD_NS (60 * NS_PER_US)
-#define DOUBT_MAX_NS (60 * NS_PER_US) /* about when that is */
-
 void turn_announced(struct core *core, uint32_t which, uint32_t turn)
 {
 	if (!core->turns)
@@ -73,14 +68,14 @@ void turn_hand_over(struct core *core, uint32_t which)
 void turn_plan(struct core *core, uint32_t which)
 {
 	const struct resource *resource = &core->grants.resources[which];
-	uint64_t at_ns = grant_due_ns(core, which);
+	uint64_t at_ns = grant_due_ns(core, which), ahead_ns = core->ops->timing.ahead_ns;
 
 	/* The first of a hold may still wait for the device to come back to us. */
-	if (which != RESOURCE_COMPUTE || !core->turns || core->ops->pause || !at_ns ||
+	if (which != RESOURCE_COMPUTE || !core->turns || !ahead_ns || !at_ns ||
 		busy_ended_ns(&resource->busy) < resource->held_since_ns ||
-		resource->doubt_ns > DOUBT_MAX_NS)
+		resource->doubt_ns > ahead_ns)
 		return;
-	at_ns -= min_of(at_ns, AHEAD_NS);
+	at_ns -= min_of(at_ns, ahead_ns);
 	if (at_ns <= clock_now_ns()) {
 		turn_hand_over(core, which);
 		return;

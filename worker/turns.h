@@ -22,7 +22,7 @@ bool turns_are_there(struct core *core);
 /* Takes those that are there; false: none. With the lock. */
 bool turns_take(struct core *core);
 
-/* Hands over to whoever is named to follow us. Harmless at any time. With the lock. */
+/* Hands over to the session that is named as the next. Harmless at any time. With the lock. */
 void turn_hand_over(struct core *core, uint32_t which);
 /* The window drains, and something of it is on the device: hands over when its end is near. With the lock. */
 void turn_plan(struct core *core, uint32_t which);

@@ -20,7 +20,7 @@ void usage_charge(struct core *core, uint32_t resource, uint64_t used_ns)
 }
 
 void usage_copied(
-	struct core *core, enum control_resource direction, uint64_t bytes, uint64_t used_ns)
+	struct core *core, enum device_resource direction, uint64_t bytes, uint64_t used_ns)
 {
 	struct worker_page *page = core->page;
 

@@ -25,11 +25,11 @@ static inline void usage_add(uint64_t *word, uint64_t value)
 	usage_set(word, *word + value);
 }
 
-/* Device time of a resource (enum control_resource), whatever for: swapping on behalf of this session, say. */
+/* Device time of a resource (enum device_resource), whatever for: swapping on behalf of this session, say. */
 void usage_charge(struct core *core, uint32_t resource, uint64_t used_ns);
 /* A copy to or from the device. */
 void usage_copied(
-	struct core *core, enum control_resource direction, uint64_t bytes, uint64_t used_ns);
+	struct core *core, enum device_resource direction, uint64_t bytes, uint64_t used_ns);
 
 /* The client's thread that submitted last, as the client says. */
 static inline void usage_thread(struct worker_page *page, uint32_t thread)

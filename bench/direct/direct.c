@@ -352,7 +352,7 @@ EXPORT CUresult cuMemFreeHost(void *memory)
 }
 
 static CUresult copy(
-	uint64_t destination, uint64_t source, size_t bytes, enum device_direction direction)
+	uint64_t destination, uint64_t source, size_t bytes, enum copy_direction direction)
 {
 	struct submission *submission = calloc(1, sizeof(*submission));
 
@@ -373,12 +373,12 @@ static CUresult copy(
 
 EXPORT CUresult cuMemcpyHtoD(CUdeviceptr destination, const void *source, size_t bytes)
 {
-	return copy(destination, (uintptr_t)source, bytes, DEVICE_TO_DEVICE);
+	return copy(destination, (uintptr_t)source, bytes, COPY_TO_DEVICE);
 }
 
 EXPORT CUresult cuMemcpyDtoH(void *destination, CUdeviceptr source, size_t bytes)
 {
-	return copy((uintptr_t)destination, source, bytes, DEVICE_FROM_DEVICE);
+	return copy((uintptr_t)destination, source, bytes, COPY_FROM_DEVICE);
 }
 
 EXPORT CUresult cuMemsetD32(CUdeviceptr destination, unsigned value, size_t count)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "device/cpu/fault.h"
 
@@ -29,7 +30,7 @@ static void device_init(
 	pthread_mutex_init(&device->lock, NULL);
 	list_init(&device->slots_free);
 	list_init(&device->jobs);
-	for (int unit = 0; unit < UNITS; unit++)
+	for (int unit = 0; unit < RESOURCES; unit++)
 		list_init(&device->runnable[unit]);
 }
 
@@ -102,7 +103,7 @@ static void cpu_space_destroy(struct device_space *space)
 	free(space);
 }
 
-/* There is no context; but whoever uses the device without one is found out, as on hardware. */
+/* There is no context. But a caller that uses the device without one is found out, as on hardware. */
 static uint32_t cpu_keeps(struct device_space *space)
 {
 	return KEPT_BY_NOTHING;
@@ -146,6 +147,13 @@ static void cpu_unmap(struct device_space *space, uint64_t address, struct devic
 
 __attribute__((visibility("default"))) const struct device_ops gdev_device_backend = {
 	.name = "cpu",
+	.timing =
+		{
+			.quantum_ns = 2 * NS_PER_MS,
+			.switch_ns = {30 * NS_PER_US, 250 * NS_PER_US}, /* messages; caches */
+			.idle_ns = {100 * NS_PER_US, 300 * NS_PER_US},
+			.window_ns = NS_PER_MS,
+		},
 	.tells_start = true,
 	.probe = cpu_probe,
 	.open = cpu_open,
@@ -153,6 +161,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.overhead_bytes = cpu_overhead_bytes,
 	.space_create = cpu_space_create,
 	.space_destroy = cpu_space_destroy,
+	.grain_bytes = MEMFD_GRAIN,
 	.chunk_create = cpu_chunk_create,
 	.chunk_destroy = memfd_chunk_destroy,
 	.chunk_export = memfd_chunk_export,
@@ -161,6 +170,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.unmap = cpu_unmap,
 	.chunk_host_fd = memfd_chunk_export,
 	.module_load = cpu_module_load,
+	.module_open = cpu_module_open,
 	.module_unload = cpu_module_unload,
 	.module_bytes = cpu_module_bytes,
 	.module_managed_bytes = cpu_module_managed_bytes,

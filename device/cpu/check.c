@@ -2,7 +2,8 @@
  *
  * What of an image the software GPU would not run, found by the compiler itself, so that the two cannot disagree.
  * The compiler stops at the first thing that it does not know: that is written down, taken out of a copy of the
- * text, and the compiler asked again.
+ * text, and the compiler asked again. Trying a kernel takes 5 ms, reading its text much less: of libraries, which have
+ * thousands, the texts are read.
  */
 #include "device/cpu/cpu.h"
 
@@ -17,6 +18,7 @@
 #include "gdev/error.h"
 
 #define FINDINGS_MAX 32 /* of a text */
+#define KERNELS_MAX 100 /* that are tried; behind the text with more it is brief */
 #define NAME_BYTES 256
 
 struct check {
@@ -24,6 +26,9 @@ struct check {
 	size_t length;
 	size_t kernels_checked; /* so many of the module's first ones could be compiled */
 	size_t kernels;
+	size_t kernels_unfit; /* which cannot be launched are counted up to here */
+	bool refused;         /* the text cannot be loaded as it is */
+	struct device_images *images;
 	unsigned findings;
 	void (*found)(void *owner, const struct device_finding *finding);
 	void *owner;
@@ -120,7 +125,8 @@ static bool report(struct check *check, const struct ptx_log *log, int error, co
 	finding.kernel = kernel ? kernel : *name ? name : NULL;
 	finding.text = text;
 	check->found(check->owner, &finding);
-	return ++check->findings < FINDINGS_MAX && error == -ENOTSUP && take_out(at);
+	return ++check->findings < FINDINGS_MAX && !check->images->brief && error == -ENOTSUP &&
+	       take_out(at);
 }
 
 static void choose_block(const struct ptx_kernel *kernel, uint32_t block[3])
@@ -158,11 +164,16 @@ static bool try_text(struct check *check)
 	int error = ptx_parse(check->text, check->length, &log, &module);
 	bool again = false;
 
-	if (error)
+	if (error) {
+		check->refused = true;
 		return report(check, &log, error, NULL);
+	}
 	check->kernels = ptx_kernel_count(module);
-	kernel = compile(check, module, &log, &error);
+	check->images->brief |= check->images->kernels + check->kernels > KERNELS_MAX;
+	kernel = check->images->brief ? NULL : compile(check, module, &log, &error);
 	if (kernel) {
+		check->images->unfit += check->kernels_checked >= check->kernels_unfit;
+		check->kernels_unfit = check->kernels_checked + 1;
 		again = report(check, &log, error, kernel->name);
 		check->kernels_checked += !again; /* on with the next one */
 		again |= check->findings < FINDINGS_MAX;
@@ -171,41 +182,48 @@ static bool try_text(struct check *check)
 	return again;
 }
 
-static void check_one(
-	const void *image, size_t length, struct device_images *images, struct check *check)
+static void check_one(const void *image, size_t length, struct check *check)
 {
+	struct device_images *images = check->images;
 	const char *why;
-	char *text;
+	char *text = NULL;
 	int error = fatbin_ptx(image, length, CPU_TARGET, &text, &check->length, &why);
 
+	if (fatbin_is_empty(image, length))
+		return;
 	images->images++;
 	if (error) {
-		if (error != -GDEV_E_NO_BINARY) /* that, whoever asks sees from the numbers */
+		if (error != -GDEV_E_NO_BINARY) /* a caller sees that from the numbers */
 			check->found(check->owner, &(struct device_finding){.text = why});
 		return;
 	}
 	images->ptx++;
 	check->text = text;
-	check->kernels_checked = check->kernels = check->findings = 0;
-	while (try_text(check))
-		;
-	images->kernels += check->kernels;
+	check->kernels_checked = check->kernels_unfit = check->kernels = check->findings = 0;
+	check->refused = fatbin_launches(text, check->length);
+	if (check->refused)
+		check->found(check->owner, &(struct device_finding){.text = FATBIN_LAUNCHES});
+	else
+		while (try_text(check))
+			;
+	images->refused += check->refused;
+	images->kernels += check->refused ? 0 : check->kernels;
 	free(text);
 }
 
 void cpu_image_check(const void *image, size_t length, struct device_images *images,
 	void (*found)(void *owner, const struct device_finding *finding), void *owner)
 {
-	struct check check = {.found = found, .owner = owner};
+	struct check check = {.found = found, .owner = owner, .images = images};
 	size_t offset = 0, bytes = fatbin_next(image, length, &offset);
 
 	*images = (struct device_images){0};
 	if (!bytes) {
-		check_one(image, length, images, &check);
+		check_one(image, length, &check);
 		return;
 	}
 	while (bytes) {
-		check_one((const uint8_t *)image + offset, bytes, images, &check);
+		check_one((const uint8_t *)image + offset, bytes, &check);
 		offset = align_up(offset + bytes, (size_t)8);
 		bytes = fatbin_next(image, length, &offset);
 	}

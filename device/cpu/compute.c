@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,17 @@ static int grow(void **memory, size_t *size, size_t wanted)
 	return 0;
 }
 
+static void explain_no_memory(const struct cpu_job *job)
+{
+	const struct device_host *host = job->space->device->host;
+	char sentence[512];
+
+	snprintf(sentence, sizeof sentence, "kernel %s: %s",
+		job->command->launch.function->kernel->name, CPU_NO_MEMORY);
+	if (host->explain)
+		host->explain(host->owner, sentence);
+}
+
 int cpu_slot_prepare(struct cpu_slot *slot, const struct cpu_job *job)
 {
 	int error =
@@ -86,7 +98,10 @@ int cpu_slot_prepare(struct cpu_slot *slot, const struct cpu_job *job)
 		error = grow(&slot->scratch.locals, &slot->locals_bytes, job->code->local_bytes);
 	if (!error)
 		error = grow(&slot->scratch.saved, &slot->saved_bytes, job->code->saved_bytes);
-	return error;
+	if (!error)
+		return 0;
+	explain_no_memory(job);
+	return -GDEV_E_OUT_OF_RESOURCES;
 }
 
 void cpu_slot_finish(struct cpu_slot *slot)

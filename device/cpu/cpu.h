@@ -16,7 +16,7 @@
  * than a look and a list operation: nothing that runs a program's code, calls the host, allocates
  * much or compiles happens under it. space->heap_lock is never held together with it.
  *
- * Who may hold a queue: the worker, until queue_destroy; and the threads that execute its first
+ * A queue is held by the worker, until queue_destroy, and by the threads that execute its first
  * command, counted in queue->job.running for jobs, else the one that took it from its unit's list. A
  * queue destroyed from within done() is freed by the thread that called done().
  */
@@ -39,9 +39,10 @@
 #define SHARED_BYTES_MAX (227u << 10) /* a block's, static and dynamic */
 #define CPU_TARGET 90                 /* compute capability, times ten */
 
-enum cpu_unit { UNIT_COMPUTE, UNIT_TO_DEVICE, UNIT_FROM_DEVICE, UNITS };
+#define CPU_NO_MEMORY                                                                              \
+	"the worker may not have the memory that this takes: worker_memory in gdev.conf(5) is its limit"
 
-/* A place on the compute unit: whoever runs blocks has one. Its scratch is its holder's alone. */
+/* A place on the compute unit: each thread that runs blocks has one. Its scratch is its holder's alone. */
 struct cpu_slot {
 	struct list free; /* in device->slots_free when nobody has it */
 	struct ptx_scratch scratch;
@@ -72,9 +73,9 @@ struct device {
 
 	pthread_mutex_t lock; /* guards what follows */
 	struct list slots_free;
-	struct list runnable[UNITS]; /* struct device_queue.place; the most urgent first */
-	struct list jobs;            /* queues whose first command is a job with blocks to take */
-	bool engine_busy[UNITS];
+	struct list runnable[RESOURCES]; /* struct device_queue.place; the most urgent first */
+	struct list jobs; /* queues whose first command is a job with blocks to take */
+	bool engine_busy[RESOURCES];
 	unsigned running;   /* threads that run blocks */
 	atomic_bool paused; /* nobody begins blocks; written with the lock */
 	bool tell_quiet;    /* the host wants to know when nobody runs blocks */
@@ -82,7 +83,7 @@ struct device {
 	unsigned turn;
 	uint64_t grids; /* launches so far */
 	struct cpu_absence absence;
-	struct cpu_presence presence[DEVICE_UNITS]; /* without the lock */
+	struct cpu_presence presence[RESOURCES]; /* without the lock */
 };
 
 struct device_space {
@@ -130,6 +131,7 @@ void cpu_image_check(const void *image, size_t length, struct device_images *ima
 
 int cpu_module_load(struct device_space *space, const void *image, size_t length,
 	struct device_log *log, struct device_module **module);
+int cpu_module_open(struct device_module *module, struct device_log *log);
 void cpu_module_unload(struct device_module *module);
 uint64_t cpu_module_bytes(struct device_module *module);
 uint64_t cpu_module_managed_bytes(struct device_module *module);
@@ -219,10 +221,12 @@ struct cpu_stay {
 /* It got the lock only then. */
 void cpu_presence_late(struct cpu_stay *stay, uint64_t left_ns);
 /* When part_ns is known. */
-void cpu_presence_count(struct device *device, enum device_unit unit, const struct cpu_stay *stay);
-/* Lock held: who is wanted at the jobs, or who is there, has just changed. */
+void cpu_presence_count(
+	struct device *device, enum device_resource unit, const struct cpu_stay *stay);
+/* Lock held: the threads that are wanted at the jobs, or those that are there, have just changed. */
 void cpu_absence_count(struct device *device, uint64_t now_ns);
-void cpu_presence(struct device *device, enum device_unit unit, struct device_presence *presence);
+void cpu_presence(
+	struct device *device, enum device_resource unit, struct device_presence *presence);
 
 /* ---- copies (copy.c) ---- */
 

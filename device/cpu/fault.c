@@ -58,7 +58,7 @@ static __attribute__((noreturn)) void leave(int error, uint64_t address)
 	siglongjmp(current->back, 1);
 }
 
-/* Gives the signal to whoever had it before; the instruction faults again when this returns. */
+/* Gives the signal to its former handler; the instruction faults again when this returns. */
 static void not_ours(int signal, const siginfo_t *info)
 {
 	for (size_t i = 0; i < array_length(signals); i++)

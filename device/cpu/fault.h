@@ -2,7 +2,7 @@
  *
  * Faults in code that the device executes for a program, compiled kernels and copies, become errors
  * of the command instead of the end of the process. Everything is per thread; a fault outside a guard
- * goes to whoever handled it before us, and so ends the process as usual.
+ * goes to the handler that was there before us, and so ends the process as usual.
  */
 #ifndef GDEV_DEVICE_CPU_FAULT_H
 #define GDEV_DEVICE_CPU_FAULT_H

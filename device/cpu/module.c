@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Modules, their functions, and the compiled code of each function for the block shapes it was
- * launched with. Code comes from the host's cache when it can: an entry is a small header, which
- * tells a damaged one, and the object that the compiler made.
+ * launched with. Code comes from the host's cache when it can: an entry is the object that the compiler made.
  */
 #include "device/cpu/cpu.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,18 +14,12 @@
 #include <xxhash.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "device/fatbin.h"
 #include "gdev/error.h"
 
-#define CACHE_MAGIC 0x31636467u /* "gdc1" */
 #define LOG_BYTES 4096
-
-struct cache_header {
-	uint32_t magic, reserved;
-	uint64_t bytes;    /* of the object, which follows */
-	uint64_t checksum; /* XXH3 of it */
-};
 
 static int ptx_error(int error)
 {
@@ -66,22 +60,36 @@ static int parse(const void *image, size_t length, struct device_log *log, struc
 		log_info("module: %s", why);
 		return error;
 	}
+	if (fatbin_launches(text, text_length)) {
+		log_sentence(log, FATBIN_LAUNCHES);
+		return -ENOTSUP;
+	}
 	return ptx_error(ptx_parse(text, text_length, &ptx_log, ptx));
 }
 
 /* Module variables are ordinary memory of this process, outside the arena, until they are placed in it. */
-static int globals_create(struct device_module *module)
+static int globals_measure(struct device_module *module)
 {
 	size_t bytes, align, page = (size_t)sysconf(_SC_PAGESIZE);
 
 	ptx_globals_layout(module->ptx, &bytes, &align);
-	if (!bytes)
-		return 0;
 	if (align > page)
 		return -ENOTSUP;
 	module->globals_bytes = align_up(bytes, page);
-	module->own = mmap(NULL, module->globals_bytes, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return 0;
+}
+
+/* They are paid for as device memory is, and not of what a worker may have of its own: so they are shared memory. */
+int cpu_module_open(struct device_module *module, struct device_log *log)
+{
+	autoclose int fd = -1;
+
+	if (!module->globals_bytes)
+		return 0;
+	fd = fd_shared_memory("gdev-variables", module->globals_bytes);
+	if (fd < 0)
+		return fd;
+	module->own = mmap(NULL, module->globals_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (module->own == MAP_FAILED) {
 		module->own = NULL;
 		return -ENOMEM;
@@ -113,14 +121,14 @@ int cpu_module_load(struct device_space *space, const void *image, size_t length
 	error = parse(image, length, log, &module->ptx);
 	if (error)
 		goto err_free;
-	error = globals_create(module);
+	error = globals_measure(module);
 	if (error)
 		goto err_ptx;
 	count = ptx_kernel_count(module->ptx);
 	module->functions = calloc(count + 1, sizeof *module->functions);
 	if (!module->functions) {
 		error = -ENOMEM;
-		goto err_globals;
+		goto err_ptx;
 	}
 	for (size_t i = 0; i < count; i++) {
 		module->functions[i].module = module;
@@ -129,12 +137,12 @@ int cpu_module_load(struct device_space *space, const void *image, size_t length
 	*out = module;
 	return 0;
 
-err_globals:
-	globals_destroy(module);
 err_ptx:
 	ptx_module_destroy(module->ptx);
 err_free:
 	free(module);
+	if (error == -ENOMEM)
+		log_sentence(log, CPU_NO_MEMORY);
 	return error;
 }
 
@@ -170,8 +178,12 @@ void cpu_module_place(struct device_module *module, uint64_t address)
 {
 	void *block = (void *)(uintptr_t)address;
 
+	memset(block, 0, module->globals_bytes);
 	ptx_globals_init(module->ptx, block);
 	__atomic_store_n(&module->globals, block, __ATOMIC_RELEASE);
+	/* It is paid for no more. A launch that still uses it finds what is there at the beginning. */
+	madvise(module->own, module->globals_bytes, MADV_REMOVE);
+	ptx_globals_init(module->ptx, module->own);
 }
 
 int cpu_function_get(struct device_module *module, const char *name, struct device_function **out)
@@ -272,8 +284,8 @@ struct cpu_shape *cpu_shape_get(struct device_function *function, const uint32_t
 }
 
 /* The key says everything that the code depends on. */
-static void cache_key(
-	const struct device_function *function, const uint32_t block[3], uint8_t key[16])
+static void cache_key(const struct device_function *function, const uint32_t block[3],
+	uint8_t key[CODE_KEY_BYTES])
 {
 	const char *name = function->kernel->name;
 	struct {
@@ -288,44 +300,30 @@ static void cache_key(
 	memcpy(key, &hash, 16);
 }
 
-static int cache_load(
-	const struct device_host *host, const uint8_t key[16], const struct ptx_code **code)
+static int cache_load(const struct device_host *host, const uint8_t key[CODE_KEY_BYTES],
+	const struct ptx_code **code)
 {
-	struct cache_header header;
-	autofree void *entry = NULL;
+	autofree void *object = NULL;
 	size_t length;
-	const uint8_t *object;
-	int error;
+	int error =
+		host->cache_load ? host->cache_load(host->owner, key, &object, &length) : -ENOENT;
 
-	if (!host->cache_load)
-		return -ENOENT;
-	error = host->cache_load(host->owner, key, &entry, &length);
-	if (error)
-		return error;
-	if (length < sizeof header)
-		return -EINVAL;
-	memcpy(&header, entry, sizeof header);
-	object = (const uint8_t *)entry + sizeof header;
-	if (header.magic != CACHE_MAGIC || header.bytes != length - sizeof header ||
-		header.checksum != XXH3_64bits(object, header.bytes))
-		return -EINVAL;
-	return ptx_link(object, header.bytes, code);
+	return error ? error : ptx_link(object, length, code);
 }
 
-static void cache_store(
-	const struct device_host *host, const uint8_t key[16], const void *object, size_t bytes)
+/* The launch has returned long ago, and its module's log as well. Of the compiler's words the first line. */
+static void explain(
+	const struct device_function *function, const uint32_t block[3], const char *said)
 {
-	struct cache_header header = {CACHE_MAGIC, 0, bytes, XXH3_64bits(object, bytes)};
-	autofree uint8_t *entry = NULL;
+	const struct device_host *host = function->module->space->device->host;
+	char sentence[LOG_BYTES];
 
-	if (!host->cache_store)
-		return;
-	entry = malloc(sizeof header + bytes);
-	if (!entry)
-		return;
-	memcpy(entry, &header, sizeof header);
-	memcpy(entry + sizeof header, object, bytes);
-	host->cache_store(host->owner, key, entry, sizeof header + bytes);
+	snprintf(sentence, sizeof sentence, "kernel %s, block %ux%ux%u: %.*s",
+		function->kernel->name, block[0], block[1], block[2], (int)strcspn(said, "\n"),
+		said);
+	log_warning("%s", sentence);
+	if (host->explain)
+		host->explain(host->owner, sentence);
 }
 
 int cpu_shape_build(
@@ -335,7 +333,7 @@ int cpu_shape_build(
 	char text[LOG_BYTES] = "";
 	struct ptx_log log = {text, sizeof text, 0};
 	autofree void *object = NULL;
-	uint8_t key[16];
+	uint8_t key[CODE_KEY_BYTES];
 	size_t bytes;
 	int error;
 
@@ -346,10 +344,10 @@ int cpu_shape_build(
 	if (!error)
 		error = ptx_link(object, bytes, code);
 	if (error) {
-		log_warning("kernel %s, block %ux%ux%u: %s", function->kernel->name, block[0],
-			block[1], block[2], text[0] ? text : strerror(-error));
+		explain(function, block, text[0] ? text : strerror(-error));
 		return ptx_error(error);
 	}
-	cache_store(host, key, object, bytes);
+	if (host->cache_store)
+		host->cache_store(host->owner, key, object, bytes);
 	return 0;
 }

@@ -11,10 +11,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-#define BRIEF_NS (50 * NS_PER_US) /* to get a lock */
-#define WAKE_NS (100 * NS_PER_US) /* what it takes a thread to wake up is the device's own */
+#define BRIEF_NS (50 * NS_PER_US)  /* to get a lock */
+#define GRACE_NS (100 * NS_PER_US) /* what it takes a thread to wake up is the device's own */
 
-static void count(struct device *device, enum device_unit unit, uint64_t spent_ns, uint64_t lost_ns)
+static void count(
+	struct device *device, enum device_resource unit, uint64_t spent_ns, uint64_t lost_ns)
 {
 	struct cpu_presence *presence = &device->presence[unit];
 
@@ -31,7 +32,8 @@ void cpu_presence_late(struct cpu_stay *stay, uint64_t left_ns)
 	stay->to_ns = left_ns;
 }
 
-void cpu_presence_count(struct device *device, enum device_unit unit, const struct cpu_stay *stay)
+void cpu_presence_count(
+	struct device *device, enum device_resource unit, const struct cpu_stay *stay)
 {
 	uint64_t lost_ns = 0;
 
@@ -60,7 +62,7 @@ static unsigned absent_threads(const struct device *device)
 	return wanted > device->running ? wanted - device->running : 0;
 }
 
-/* So long `absent` were missed beside those who were there. */
+/* For so long `absent` threads were missed beside those that were there. */
 static void pass(struct device *device, unsigned absent, uint64_t ns)
 {
 	struct cpu_absence *absence = &device->absence;
@@ -72,7 +74,7 @@ static void pass(struct device *device, unsigned absent, uint64_t ns)
 		ns /= wanted;
 	absence->part_ns += ns;
 	if (absent)
-		count(device, DEVICE_UNIT_COMPUTE, absent * ns, absent * ns);
+		count(device, RESOURCE_COMPUTE, absent * ns, absent * ns);
 }
 
 void cpu_absence_count(struct device *device, uint64_t now_ns)
@@ -90,11 +92,13 @@ void cpu_absence_count(struct device *device, uint64_t now_ns)
 	absence->at_ns = now_ns;
 	absence->there = device->running;
 	absence->threads = absent_threads(device);
-	/* Nobody wakes up whom a pause has stopped; and where nobody is, a launch that is resumed is not at work. */
-	absence->grace_ns = device->paused || !device->running ? 0 : WAKE_NS;
+	/* Threads that a pause has stopped are woken by nobody; and where no thread is, a launch that is resumed is
+	 * not at work. */
+	absence->grace_ns = device->paused || !device->running ? 0 : GRACE_NS;
 }
 
-void cpu_presence(struct device *device, enum device_unit unit, struct device_presence *presence)
+void cpu_presence(
+	struct device *device, enum device_resource unit, struct device_presence *presence)
 {
 	const struct cpu_presence *counted = &device->presence[unit];
 

@@ -83,7 +83,11 @@ int cpu_probe(const struct device_config *config, struct device_info *infos, siz
 			[80] = 1, /* local memory is cached */
 			[PROPERTY_MAX_SHARED_BYTES_PER_MULTIPROCESSOR] = 228 << 10,
 			[PROPERTY_MAX_REGISTERS_PER_MULTIPROCESSOR] = 64 << 10,
-			[86] = 1, /* host and device atomics see each other */
+			/* The device's memory is the program's, on the same processors; but not the program's own. */
+			[PROPERTY_MANAGED_MEMORY] = 1,
+			[PROPERTY_HOST_NATIVE_ATOMICS] = 1,
+			[PROPERTY_CONCURRENT_MANAGED_ACCESS] = 1,
+			[PROPERTY_DIRECT_MANAGED_ACCESS_FROM_HOST] = 1,
 			[87] = 2, /* single to double precision speed */
 			[PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN] = SHARED_BYTES_MAX,
 			[PROPERTY_MAX_BLOCKS_PER_MULTIPROCESSOR] = 32,

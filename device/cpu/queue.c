@@ -4,7 +4,7 @@
  * it; a thread picks a task under the lock, does it without, and says under the lock what follows.
  *
  * Nobody must sleep while something can run. A kick says so to the host; it is outstanding until
- * somebody enters work(). Whoever makes something runnable either kicks, or is inside work(), will
+ * a thread enters work(). A thread that makes something runnable either kicks, or is inside work(), will
  * come again, and kicks when it then leaves more behind than it takes.
  */
 #include "device/cpu/cpu.h"
@@ -27,12 +27,12 @@ static __thread struct device *inside;
 struct task {
 	enum task_kind kind;
 	struct device_queue *queue;
-	struct cpu_slot *slot;   /* JOB */
-	uint64_t joined_ns;      /* JOB */
-	uint64_t joined_part_ns; /* cpu_absence.part_ns then */
-	struct cpu_shape *shape; /* COMPILE */
-	enum cpu_unit unit;      /* COPY */
-	int error;               /* FINISH */
+	struct cpu_slot *slot;     /* JOB */
+	uint64_t joined_ns;        /* JOB */
+	uint64_t joined_part_ns;   /* cpu_absence.part_ns then */
+	struct cpu_shape *shape;   /* COMPILE */
+	enum device_resource unit; /* COPY */
+	int error;                 /* FINISH */
 };
 
 static struct device_queue *first_queue(const struct list *list)
@@ -40,23 +40,13 @@ static struct device_queue *first_queue(const struct list *list)
 	return list_first(list, struct device_queue, place);
 }
 
-static enum cpu_unit unit_of(const struct device_command *command)
+/* The engine that does it. Copies within the device are done by the one that copies to it. */
+static enum device_resource unit_of(const struct device_command *command)
 {
 	if (command->kind != DEVICE_COPY)
-		return UNIT_COMPUTE;
-	return command->copy.direction == DEVICE_FROM_DEVICE ? UNIT_FROM_DEVICE : UNIT_TO_DEVICE;
-}
-
-static enum device_unit accounted_to(const struct device_command *copy)
-{
-	switch (copy->copy.direction) {
-	case DEVICE_TO_DEVICE:
-		return DEVICE_UNIT_TO_DEVICE;
-	case DEVICE_FROM_DEVICE:
-		return DEVICE_UNIT_FROM_DEVICE;
-	default:
-		return DEVICE_UNIT_COMPUTE;
-	}
+		return RESOURCE_COMPUTE;
+	return command->copy.direction == COPY_FROM_DEVICE ? RESOURCE_COPY_FROM_DEVICE
+							   : RESOURCE_COPY_TO_DEVICE;
 }
 
 /* Lock held. Behind those that are as urgent. */
@@ -92,12 +82,12 @@ static bool has_work_beside(struct device *device, const struct device_queue *jo
 {
 	const struct device_queue *queue;
 
-	for (int unit = UNIT_TO_DEVICE; unit < UNITS; unit++)
+	for (int unit = RESOURCE_COPY_TO_DEVICE; unit < RESOURCES; unit++)
 		if (!device->engine_busy[unit] && !list_empty(&device->runnable[unit]))
 			return true;
 	if (list_empty(&device->slots_free) || device->paused)
 		return false;
-	if (!list_empty(&device->runnable[UNIT_COMPUTE]))
+	if (!list_empty(&device->runnable[RESOURCE_COMPUTE]))
 		return true;
 	list_for_each (queue, &device->jobs, place)
 		if (queue != job && cpu_job_open(&queue->job))
@@ -238,12 +228,13 @@ static void pick_compute(struct device *device, struct task *task)
 	if (list_empty(&device->slots_free) || device->paused)
 		return;
 	job = open_job(device);
-	queue = first_queue(&device->runnable[UNIT_COMPUTE]);
+	queue = first_queue(&device->runnable[RESOURCE_COMPUTE]);
 	if (job && (!queue || job->priority <= queue->priority)) {
 		job_join(device, job, task, clock_now_ns());
 		return;
 	}
-	while (task->kind == TASK_NONE && (queue = first_queue(&device->runnable[UNIT_COMPUTE]))) {
+	while (task->kind == TASK_NONE &&
+		(queue = first_queue(&device->runnable[RESOURCE_COMPUTE]))) {
 		list_remove(&queue->place);
 		queue->state = QUEUE_TAKEN;
 		compute_begin(device, queue, task);
@@ -321,7 +312,7 @@ static void run_job(struct device *device, struct task *task)
 	if (!together) {
 		cpu_presence_late(&stay, now_ns);
 		stay.part_ns = device->absence.part_ns - task->joined_part_ns;
-		cpu_presence_count(device, DEVICE_UNIT_COMPUTE, &stay);
+		cpu_presence_count(device, RESOURCE_COMPUTE, &stay);
 	}
 	if (quiet)
 		device->tell_quiet = false;
@@ -359,7 +350,7 @@ static void run_compile(struct device *device, struct task *task)
 
 /* ---- the copy engines ---- */
 
-static void pick_copy(struct device *device, enum cpu_unit unit, struct task *task)
+static void pick_copy(struct device *device, enum device_resource unit, struct task *task)
 {
 	struct device_queue *queue = first_queue(&device->runnable[unit]);
 
@@ -391,7 +382,7 @@ static void run_copy(struct device *device, struct task *task)
 	stay.to_ns = command->finished_ns = clock_now_ns();
 	stay.lost_ns = processor_lost_ns(stay.from_ns, stay.to_ns);
 	stay.part_ns = stay.to_ns - stay.from_ns;
-	cpu_presence_count(device, accounted_to(command), &stay);
+	cpu_presence_count(device, copy_resource(command->copy.direction), &stay);
 	command->busy_ns += command->finished_ns - stay.from_ns;
 	if (status)
 		queue->started = false;
@@ -410,9 +401,9 @@ static void pick(struct device *device, struct task *task)
 {
 	unsigned turn = device->turn++; /* no unit starves when there is one thread */
 
-	for (unsigned i = 0; task->kind == TASK_NONE && i < UNITS; i++) {
-		enum cpu_unit unit = (turn + i) % UNITS;
-		if (unit == UNIT_COMPUTE)
+	for (unsigned i = 0; task->kind == TASK_NONE && i < RESOURCES; i++) {
+		enum device_resource unit = (turn + i) % RESOURCES;
+		if (unit == RESOURCE_COMPUTE)
 			pick_compute(device, task);
 		else
 			pick_copy(device, unit, task);

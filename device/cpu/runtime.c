@@ -7,13 +7,17 @@
 
 #include <sched.h>
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "device/cpu/fault.h"
 #include "device/cpu/print.h"
 #include "gdev/error.h"
 
+#define SENTENCE_BYTES 1024
 #define HEAP_BYTES_MAX (64ull << 20) /* of kernels' malloc; CUDA's default is 8 MiB */
 
 struct allocation {
@@ -68,6 +72,50 @@ static __attribute__((noreturn)) void runtime_assert_fail(const struct ptx_launc
 	print_assert(&buffer, message, file, line, function, block, thread);
 	print_flush(&buffer);
 	fault_raise(-GDEV_E_ASSERT);
+}
+
+/* The lanes of a warp that wait at the same line as lane `first`. */
+static uint32_t lanes_together(const uint32_t *lines, uint32_t count, uint32_t first)
+{
+	uint32_t lanes = 0;
+
+	for (uint32_t l = 0; l < count; l++)
+		lanes |= (uint32_t)(lines[l] == lines[first]) << l;
+	return lanes;
+}
+
+static void describe_deadlock(char *text, size_t size, const uint32_t *lines, uint32_t threads)
+{
+	size_t used = 0;
+
+	for (uint32_t t = 0; t < threads && used < size; t++) {
+		uint32_t warp = t & ~31u;
+		uint32_t lanes =
+			lanes_together(lines + warp, min_of(threads - warp, 32u), t - warp);
+
+		if (lines[t] && !(lanes & ((1u << (t - warp)) - 1))) /* the first of these lanes */
+			used += (size_t)snprintf(text + used, size - used,
+				"%s lanes %08x of warp %u at line %u", used ? "," : "", lanes,
+				warp / 32, lines[t]);
+	}
+}
+
+static __attribute__((noreturn)) void runtime_deadlock(const struct ptx_launch *launch,
+	const char *kernel, const uint32_t block[3], const uint32_t *lines, uint32_t threads)
+{
+	const struct device_host *host = space_of(launch)->device->host;
+	struct fault_guard *guard = fault_suspend();
+	char sentence[SENTENCE_BYTES], where[SENTENCE_BYTES / 2] = "";
+
+	describe_deadlock(where, sizeof where, lines, threads);
+	snprintf(sentence, sizeof sentence,
+		"kernel %.200s, block (%u,%u,%u): its threads wait for each other for ever:%s",
+		kernel, block[0], block[1], block[2], where);
+	log_warning("%s", sentence);
+	if (host->explain)
+		host->explain(host->owner, sentence);
+	fault_resume(guard);
+	fault_raise(-GDEV_E_LAUNCH_TIMEOUT);
 }
 
 static int compare(const void *a, const void *b)
@@ -178,5 +226,6 @@ const struct ptx_runtime cpu_runtime = {
 	.assert_fail = runtime_assert_fail,
 	.allocate = runtime_allocate,
 	.release = runtime_release,
+	.deadlock = runtime_deadlock,
 	.give_way = runtime_give_way,
 };

@@ -275,8 +275,8 @@ static int rank(const struct graph *graph, struct device_command *const batch[],
 	return has_kernels(graph, batch, count) ? 4 : 2;
 }
 
-static struct graph *row_for(const struct driver *driver, struct batches *batches,
-	struct device_command *const batch[], unsigned count)
+static struct graph *row_for(
+	struct batches *batches, struct device_command *const batch[], unsigned count)
 {
 	struct graph *best = NULL;
 	int best_rank = 0;
@@ -292,32 +292,33 @@ static struct graph *row_for(const struct driver *driver, struct batches *batche
 			best_rank = its_rank;
 		}
 	}
-	if (best && best->exec && best->count != count)
-		unmake(driver, best);
 	return best;
 }
 
-static struct graph *graph_for(
-	const struct driver *driver, struct batches *batches, const struct batch *batch)
+static struct graph *graph_for(struct batches *batches, const struct batch *batch)
 {
 	if (batch->row)
-		return row_for(driver, batches, batch->commands, batch->count);
+		return row_for(batches, batch->commands, batch->count);
 	if (batch->count == BATCH_LARGE)
 		return next_of(&batches->graphs[SMALL_GRAPHS], LARGE_GRAPHS, &batches->next_large);
 	return next_of(batches->graphs, SMALL_GRAPHS, &batches->next_small);
 }
 
-static bool launch(struct device_queue *queue, struct batches *batches, const struct batch *batch)
+static enum issued launch(
+	struct device_queue *queue, struct batches *batches, const struct batch *batch, bool brief)
 {
 	const struct driver *driver = queue->space->device->driver;
-	struct graph *graph = graph_for(driver, batches, batch);
+	struct graph *graph = graph_for(batches, batch);
 	CUresult result;
 
 	if (!graph)
-		return false;
-	if (graph->exec) {
+		return ISSUE_REFUSED;
+	if (graph->exec && graph->count == batch->count) {
 		result = change(driver, graph, batch->commands);
+	} else if (brief) {
+		return ISSUE_TAKES_LONG;
 	} else {
+		unmake(driver, graph);
 		result = make(driver, graph, batch->commands, NULL, batch->count);
 		batches->refused = result != CUDA_SUCCESS;
 	}
@@ -325,22 +326,26 @@ static bool launch(struct device_queue *queue, struct batches *batches, const st
 		result = driver->cuGraphLaunch(graph->exec, queue->stream);
 	if (result) { /* nobody knows what it has now */
 		unmake(driver, graph);
-		return false;
+		return ISSUE_REFUSED;
 	}
 	graph->queue = queue;
 	graph->until = queue->issued + batch->count;
-	return true;
+	return ISSUE_DONE;
 }
 
-bool batch_launch(struct device_queue *queue, const struct batch *batch)
+enum issued batch_launch(struct device_queue *queue, const struct batch *batch, bool brief)
 {
 	struct batches *batches = queue->space->device->batches;
-	bool launched;
+	enum issued issued = ISSUE_REFUSED;
 
-	pthread_mutex_lock(&batches->lock);
-	launched = !batches->refused && launch(queue, batches, batch);
+	if (!brief)
+		pthread_mutex_lock(&batches->lock);
+	else if (pthread_mutex_trylock(&batches->lock)) /* a module leaves */
+		return ISSUE_TAKES_LONG;
+	if (!batches->refused)
+		issued = launch(queue, batches, batch, brief);
 	pthread_mutex_unlock(&batches->lock);
-	return launched;
+	return issued;
 }
 
 /* ---- of a device ---- */

@@ -84,9 +84,9 @@ static CUresult copy(const struct driver *driver, CUstream stream, const struct 
 		copy3d.srcHeight = c->source_slice / c->source_pitch;
 		copy3d.dstHeight = c->destination_slice / c->destination_pitch;
 	}
-	set_side(c->source, c->direction != DEVICE_TO_DEVICE, &copy3d.srcMemoryType,
+	set_side(c->source, c->direction != COPY_TO_DEVICE, &copy3d.srcMemoryType,
 		&copy3d.srcDevice, &copy3d.srcHost);
-	set_side(c->destination, c->direction != DEVICE_FROM_DEVICE, &copy3d.dstMemoryType,
+	set_side(c->destination, c->direction != COPY_FROM_DEVICE, &copy3d.dstMemoryType,
 		&copy3d.dstDevice, &to_host);
 	copy3d.dstHost = (void *)to_host;
 	return driver->cuMemcpy3DAsync(&copy3d, stream);
@@ -159,20 +159,18 @@ static CUresult fill_in_parts(
 	return result;
 }
 
-CUresult command_issue(const struct driver *driver, CUstream stream, const struct device_command *c)
+bool command_issue(const struct driver *driver, CUstream stream, const struct device_command *c,
+	bool brief, CUresult *result)
 {
-	CUresult result;
-
-	switch (c->kind) {
-	case DEVICE_LAUNCH:
-		return launch(driver, stream, &c->launch);
-	case DEVICE_COPY:
-		result = copy(driver, stream, &c->copy);
-		return result == CUDA_ERROR_INVALID_VALUE ? copy_in_parts(driver, stream, &c->copy)
-							  : result;
-	default:
-		result = fill(driver, stream, &c->fill);
-		return result == CUDA_ERROR_INVALID_VALUE ? fill_in_parts(driver, stream, &c->fill)
-							  : result;
-	}
+	if (brief && c->kind == DEVICE_COPY && !planes_fit(&c->copy))
+		return false;
+	*result = c->kind == DEVICE_LAUNCH ? launch(driver, stream, &c->launch)
+		  : c->kind == DEVICE_COPY ? copy(driver, stream, &c->copy)
+					   : fill(driver, stream, &c->fill);
+	if (*result != CUDA_ERROR_INVALID_VALUE || c->kind == DEVICE_LAUNCH)
+		return true;
+	if (!brief)
+		*result = c->kind == DEVICE_COPY ? copy_in_parts(driver, stream, &c->copy)
+						 : fill_in_parts(driver, stream, &c->fill);
+	return !brief;
 }

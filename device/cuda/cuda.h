@@ -6,9 +6,11 @@
  * finds out which are done. Between them a queue's commands in flight are a ring of one writer and one
  * reader; members say whose they are.
  *
- * Locks. issuer->lock guards what is to be issued and by whom; poll_lock the poller's list of queues;
- * device->lock the free completion words; module->lock a module's functions; batches->lock the graphs, inside of
- * space->lock. None is held while done() is called, and not issuer->lock while the driver is.
+ * Locks. issuer->lock guards what is to be issued and by which thread; poll_lock the poller's list of queues;
+ * device->lock the free completion words; module->lock a module's functions; batches->lock the graphs; space->lock the
+ * lists of what is to be made again. None is held while done() is called. While the driver is: poll_lock, to be told of
+ * errors and for a mark; module->lock, for what a function is allowed; batches->lock, to change or make a graph (submitting
+ * does not wait for it); space->lock, while the context is given back or made again, when nobody submits.
  */
 #ifndef GDEV_DEVICE_CUDA_H
 #define GDEV_DEVICE_CUDA_H
@@ -23,21 +25,19 @@
 #include "device/cuda/driver.h"
 #include "device/ops.h"
 
-enum unit { UNIT_COMPUTE, UNIT_TO_DEVICE, UNIT_FROM_DEVICE, UNITS };
-
 #define CACHE_LINE 64
 #define COMPLETION_WORDS 4096
 #define START_WORD 0 /* of them: how many starts the device has come to */
 
 #define BURST_NS (6 * NS_PER_US) /* commands that follow each other faster are a burst */
 
-/* Who hands commands to the driver: the thread that submits, as long as it has one now and then; in a
- * burst, as soon as it is awake, a thread of its own, so that reading records and issuing commands overlap. */
+/* What hands commands to the driver: the thread that submits, as long as it has one now and then; in a burst, as soon
+ * as it is awake, a thread of its own, so that reading records and issuing commands overlap. */
 struct issuer {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	pthread_t thread;
-	/* Of whoever issues: the queue with commands that are not marked, and so cannot be done. */
+	/* Of the thread that issues: the queue with commands that are not marked, and so cannot be done. */
 	struct device_queue *unmarked;
 	bool issuing;   /* somebody does: what is submitted meanwhile waits in the list */
 	bool gathering; /* likewise, until the poller has given back all that it has found done */
@@ -57,6 +57,7 @@ struct device {
 	const struct driver *driver;
 	const struct device_host *host;
 	CUdevice ordinal;
+	unsigned capability; /* 90: compute capability 9.0 */
 	CUcontext context;
 	atomic_uint number; /* of the contexts that this process has had; 0: there is none now */
 	uint64_t overhead_bytes;
@@ -71,9 +72,9 @@ struct device {
 
 	/* The poller's, likewise. */
 	_Alignas(CACHE_LINE) pthread_mutex_t poll_lock;
-	struct list busy;             /* queues with commands in flight */
-	uint64_t unit_free_ns[UNITS]; /* when what has used it last was done */
-	_Atomic uint64_t completed;   /* commands ever */
+	struct list busy;                 /* queues with commands in flight */
+	uint64_t unit_free_ns[RESOURCES]; /* when what has used it last was done */
+	_Atomic uint64_t completed;       /* commands ever */
 	/* When the device came to what was issued first after a pause, which is not when it was issued: the
 	 * hardware may be another context's until then. */
 	uint64_t started;    /* how many starts it knows of, */
@@ -164,6 +165,13 @@ struct device_queue {
 	uint64_t progress_ns;     /* when it last moved, or was asked for errors */
 };
 
+/* What became of an attempt to issue something. If it is not ISSUE_DONE, nothing has been issued. */
+enum issued {
+	ISSUE_DONE,
+	ISSUE_REFUSED,
+	ISSUE_TAKES_LONG, /* and was to be brief */
+};
+
 struct device_function {
 	struct device_module *module;
 	CUfunction handle;
@@ -184,14 +192,21 @@ struct device_module {
 	struct list link; /* space->modules */
 	struct device_space *space;
 	CUmodule handle;
-	void *image; /* as it was loaded */
+	const void
+		*image; /* as it was loaded: the caller's, or what was unpacked or compiled of it */
+	void *unpacked; /* NULL: the image is the caller's */
+	const void *whole; /* the caller's */
+	size_t whole_length;
+	bool open;   /* the driver has loaded it */
+	bool prints; /* a kernel of it may call printf */
 	struct variable *variables;
 	size_t variable_count;
 	uint32_t keeper;      /* enum worker_keeper; space->lock */
 	pthread_mutex_t lock; /* functions, dynamic_limit, large_clusters */
 	struct list functions;
-	uint64_t bytes;      /* of the device */
-	uint64_t most_bytes; /* that its image can take */
+	uint64_t bytes;          /* of the device, when it is open */
+	uint64_t most_bytes;     /* that its image can take */
+	uint64_t variable_bytes; /* … of which its variables are known to */
 };
 
 /* context.c. Makes the device's context the calling thread's. */
@@ -231,12 +246,16 @@ void cuda_host_unregister(struct device_space *space, uint64_t address, uint64_t
  * is there. What the compiler says goes to `log`. */
 CUresult jit_link(const struct driver *driver, const char *ptx, struct device_log *log, void **code,
 	size_t *bytes);
+/* By the driver's loader: what it says counts. */
+CUresult jit_load(
+	const struct driver *driver, const char *ptx, struct device_log *log, CUmodule *module);
 CUresult jit_compile(
 	struct device *device, const char *ptx, bool cached, struct device_log *log, void **code);
 
 /* module.c */
 int cuda_module_load(struct device_space *space, const void *image, size_t length,
 	struct device_log *log, struct device_module **module);
+int cuda_module_open(struct device_module *module, struct device_log *log);
 void cuda_module_unload(struct device_module *module);
 /* From its image, into a new context, with its functions. */
 int module_load_again(struct device_module *module);
@@ -280,15 +299,15 @@ void batches_take_memory(struct device *device);
 /* What of the chain can go as one; false: not even the first few. */
 bool batch_gather(struct device_command *first, struct batch *batch);
 /* The issuer's. False: they are to go one by one. */
-bool batch_launch(struct device_queue *queue, const struct batch *batch);
+enum issued batch_launch(struct device_queue *queue, const struct batch *batch, bool brief);
 /* Nothing is on the queue any more. */
 void batches_leave_queue(struct device_queue *queue);
 /* No graph has the module's functions from here on; those under way come to their end. */
 void batches_leave_module(struct device_module *module);
 
-/* command.c. On the stream, in the context. */
-CUresult command_issue(
-	const struct driver *driver, CUstream stream, const struct device_command *command);
+/* command.c. On the stream, in the context. False: it would take long, and is to be brief. */
+bool command_issue(const struct driver *driver, CUstream stream,
+	const struct device_command *command, bool brief, CUresult *result);
 
 /* issue.c */
 int issuer_start(struct device *device);

@@ -14,9 +14,20 @@
 /* The highest of CUDA's device attributes that programs ask at start. */
 #define LAST_ATTRIBUTE 143
 
-/* Of the device's memory the driver keeps some for itself and for page tables: 0.7 % of an H200's. Whoever counts
- * must come to the end before the driver does. */
+/* Of the device's memory the driver keeps some for itself and for page tables: 0.7 % of an H200's. gdevd's count must
+ * come to its end before the driver does. */
 #define DRIVER_PART 100
+
+/* What the driver can do with its own managed memory, and with a program's pages, and gdev cannot: managed memory is
+ * page-locked memory here, and on the bus to it an atomic operation of a kernel and one of the processor do not see each
+ * other. */
+static const enum device_property not_ours[] = {
+	PROPERTY_HOST_NATIVE_ATOMICS,
+	PROPERTY_PAGEABLE_MEMORY_ACCESS,
+	PROPERTY_CONCURRENT_MANAGED_ACCESS,
+	PROPERTY_PAGEABLE_BY_HOST_TABLES,
+	PROPERTY_DIRECT_MANAGED_ACCESS_FROM_HOST,
+};
 
 static void describe(const struct driver *driver, CUdevice ordinal, struct device_info *info)
 {
@@ -33,6 +44,17 @@ static void describe(const struct driver *driver, CUdevice ordinal, struct devic
 		if (driver->cuDeviceGetAttribute(
 			    &info->properties[i], (CUdevice_attribute)i, ordinal))
 			info->properties[i] = 0;
+	for (size_t i = 0; i < array_length(not_ours); i++)
+		info->properties[not_ours[i]] = 0;
+}
+
+static unsigned capability_of(const struct driver *driver, CUdevice ordinal)
+{
+	int major = 0, minor = 0;
+
+	driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal);
+	driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal);
+	return (unsigned)(10 * major + minor);
 }
 
 static int cuda_probe(
@@ -75,8 +97,10 @@ static int cuda_open(
 	if (error)
 		goto err_free;
 	error = driver_error(driver->cuDeviceGet(&device->ordinal, (int)config->index));
-	if (!error)
+	if (!error) {
+		device->capability = capability_of(driver, device->ordinal);
 		error = context_open(device);
+	}
 	if (error)
 		goto err_print;
 	error = issuer_start(device);
@@ -116,6 +140,18 @@ static uint64_t cuda_overhead_bytes(struct device *device)
 extern const struct device_ops gdev_device_backend;
 __attribute__((visibility("default"))) const struct device_ops gdev_device_backend = {
 	.name = "cuda",
+	.timing =
+		{
+			.quantum_ns = 5 * NS_PER_MS,
+			.switch_ns = {150 * NS_PER_US,
+				150 * NS_PER_US}, /* its contexts: results/sharing.md */
+			.idle_ns = {100 * NS_PER_US, 100 * NS_PER_US},
+			.window_ns = NS_PER_MS,
+			.look_ns = 2 * NS_PER_MS,
+			.ahead_ns =
+				60 *
+				NS_PER_US, /* until the other has seen it, and its command is there */
+		},
 	.opens_files = true,
 	.piece_bytes = 32 << 20,
 	.staging_bytes = 64 << 20,
@@ -134,6 +170,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.host_register = cuda_host_register,
 	.host_unregister = cuda_host_unregister,
 	.module_load = cuda_module_load,
+	.module_open = cuda_module_open,
 	.module_unload = cuda_module_unload,
 	.module_bytes = cuda_module_bytes,
 	.function_get = cuda_function_get,

@@ -7,6 +7,9 @@
  * each. One that follows another soon waits until the device has come to that.) What comes after a pause is preceded by
  * a write of its own, since the hardware may have to come back from another context first, whose time is not ours.
  * Launches that wait in the issuer's list go to the driver several at a time (batch.c).
+ *
+ * Who submits has the worker's lock, and is brief: making a graph, and what the driver refuses to do with one call, are
+ * the issuing thread's.
  */
 #include "device/cuda/cuda.h"
 
@@ -110,15 +113,16 @@ static void add_issued(
 	}
 }
 
-/* Several launches of a queue as one. False: nothing has been issued. */
-static bool issue_batch(struct device *device, const struct batch *batch)
+/* Several launches of a queue as one. */
+static enum issued issue_batch(struct device *device, const struct batch *batch, bool brief)
 {
 	struct device_queue *queue = batch->commands[0]->queue;
 	unsigned count = batch->count;
+	enum issued issued;
 	uint64_t now_ns;
 
 	if (!has_room(queue, count) || space_error(queue->space))
-		return false;
+		return ISSUE_REFUSED;
 	device_enter(device);
 	now_ns = clock_now_ns();
 	mark_start(device, queue, count, now_ns);
@@ -126,33 +130,44 @@ static bool issue_batch(struct device *device, const struct batch *batch)
 		device_command_start(batch->commands[i], now_ns);
 		batch->commands[i]->error = 0;
 	}
-	if (!batch_launch(queue, batch)) {
+	issued = batch_launch(queue, batch, brief);
+	if (issued == ISSUE_DONE)
+		add_issued(queue, batch->commands, count);
+	else
 		device->issued -= count;
-		return false;
-	}
-	add_issued(queue, batch->commands, count);
-	return true;
+	return issued;
 }
 
-static void issue_one(struct device *device, struct device_command *command)
+/* False: it would take long. */
+static bool issue_one(struct device *device, struct device_command *command, bool brief)
 {
 	struct device_queue *queue = command->queue;
 	const struct driver *driver = device_enter(device);
+	CUresult result = CUDA_SUCCESS;
 	uint64_t now_ns;
 
-	while (!has_room(queue, 1))
+	while (!has_room(queue, 1)) {
+		if (brief)
+			return false;
 		sched_yield();
+	}
 	now_ns = clock_now_ns();
 	device_command_start(command, now_ns);
 	mark_start(device, queue, 1, now_ns);
-	command->error = space_error(queue->space)
-				 ? -GDEV_E_SESSION_LOST
-				 : driver_error(command_issue(driver, queue->stream, command));
+	if (space_error(queue->space))
+		command->error = -GDEV_E_SESSION_LOST;
+	else if (!command_issue(driver, queue->stream, command, brief, &result)) {
+		device->issued--;
+		return false;
+	} else
+		command->error = driver_error(result);
 	add_issued(queue, &command, 1);
+	return true;
 }
 
-/* Issues the first of the chain, or as many as can go as one. The rest. */
-static struct device_command *issue_first(struct device *device, struct device_command *first)
+/* Issues the first of the chain, or as many as can go as one. The rest; all, if that would take long. */
+static struct device_command *issue_first(
+	struct device *device, struct device_command *first, bool brief)
 {
 	struct device_command *rest;
 	struct batch batch;
@@ -160,14 +175,19 @@ static struct device_command *issue_first(struct device *device, struct device_c
 	/* What has been issued is not ours any more. */
 	if (device->batches && batch_gather(first, &batch)) {
 		rest = batch.commands[batch.count - 1]->next;
-		if (issue_batch(device, &batch))
+		switch (issue_batch(device, &batch, brief)) {
+		case ISSUE_DONE:
 			return rest;
+		case ISSUE_TAKES_LONG:
+			return first;
+		case ISSUE_REFUSED:
+			break;
+		}
 	}
 	rest = first->next;
 	if (rest)
 		prefetch(rest);
-	issue_one(device, first);
-	return rest;
+	return issue_one(device, first, brief) ? rest : first;
 }
 
 /* Whether there is something to issue now. With issuer->lock, as the next two. */
@@ -203,27 +223,60 @@ static void release(struct issuer *issuer)
 	atomic_store_explicit(&issuer->pending, true, memory_order_relaxed);
 }
 
-/* Issues what is there, with a mark behind the last command on each queue. Called with issuer->lock,
- * which it lets go meanwhile. */
-static void issue_all(struct device *device)
+/* What take() gave, or the end of it, for the issuing thread. */
+static void leave(struct issuer *issuer, struct device_command *first)
+{
+	struct device_command **end = &first->next;
+
+	while (*end)
+		end = &(*end)->next;
+	*end = issuer->first;
+	if (issuer->last == &issuer->first)
+		issuer->last = end;
+	if (issuer->held == &issuer->first)
+		issuer->held = end;
+	issuer->first = first;
+	atomic_store_explicit(&issuer->pending, true, memory_order_relaxed);
+	if (issuer->asleep)
+		pthread_cond_signal(&issuer->wake);
+}
+
+/* Issues a chain, but for a mark behind the last command. What is left because it would take long, or NULL. */
+static struct device_command *issue_chain(
+	struct device *device, struct device_command *command, bool brief)
 {
 	struct issuer *issuer = &device->issuer;
-	struct device_command *command;
+
+	while (command) {
+		struct device_queue *queue = command->queue, *before = issuer->unmarked;
+		struct device_command *rest = issue_first(device, command, brief);
+		if (rest == command)
+			return command;
+		if (before && before != queue)
+			mark_last(before);
+		command = rest;
+	}
+	return NULL;
+}
+
+/* Issues what is there, with a mark behind the last command on each queue. Called with issuer->lock,
+ * which it lets go meanwhile. `brief`: what takes long is left to the issuing thread. */
+static void issue_all(struct device *device, bool brief)
+{
+	struct issuer *issuer = &device->issuer;
+	struct device_command *command = NULL;
 
 	issuer->issuing = true;
-	while ((command = take(issuer))) {
+	while (!command && (command = take(issuer))) {
 		pthread_mutex_unlock(&issuer->lock);
-		while (command) {
-			struct device_queue *queue = command->queue, *before = issuer->unmarked;
-			command = issue_first(device, command);
-			if (before && before != queue)
-				mark_last(before);
-		}
-		if (issuer->unmarked && !atomic_load(&issuer->pending))
+		command = issue_chain(device, command, brief);
+		if (!command && issuer->unmarked && !atomic_load(&issuer->pending))
 			mark_last(steal_pointer(&issuer->unmarked));
 		pthread_mutex_lock(&issuer->lock);
 	}
 	issuer->issuing = false;
+	if (command)
+		leave(issuer, command);
 }
 
 static void *issuer_main(void *argument)
@@ -235,7 +288,7 @@ static void *issuer_main(void *argument)
 	pthread_mutex_lock(&issuer->lock);
 	while (!issuer->stopping) {
 		if (may_go(issuer) && !issuer->issuing) {
-			issue_all(device);
+			issue_all(device, false);
 			busy_ns = clock_now_ns();
 		}
 		if (clock_now_ns() - busy_ns > ISSUER_SPIN_NS) {
@@ -327,7 +380,7 @@ void cuda_submit(struct device_queue *queue, struct device_command *command)
 			((issuer->burst > BURST_SHORT && !row) || !here))
 			pthread_cond_signal(&issuer->wake);
 		if (here)
-			issue_all(device);
+			issue_all(device, true);
 	}
 	pthread_mutex_unlock(&issuer->lock);
 }
@@ -393,7 +446,7 @@ void issuer_issue_gathered(struct device *device)
 	issuer->gathering = false;
 	if (may_go(issuer) && !issuer->issuing) {
 		if (has_room_for_all(issuer))
-			issue_all(device);
+			issue_all(device, false);
 		else
 			pthread_cond_signal(&issuer->wake);
 	}

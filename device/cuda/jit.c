@@ -18,20 +18,16 @@ struct jit_log {
 	unsigned count;
 };
 
-static void cache_key(struct device *device, const char *ptx, uint8_t key[16])
+static void cache_key(struct device *device, const char *ptx, uint8_t key[CODE_KEY_BYTES])
 {
 	XXH128_canonical_t canonical;
 	XXH3_state_t *state = XXH3_createState();
-	int driver_version = 0, major = 0, minor = 0;
+	int driver_version = 0, length;
 	char target[64];
 
 	device->driver->cuDriverGetVersion(&driver_version);
-	device->driver->cuDeviceGetAttribute(
-		&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device->ordinal);
-	device->driver->cuDeviceGetAttribute(
-		&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device->ordinal);
-	int length =
-		snprintf(target, sizeof target, "cuda %d sm_%d%d", driver_version, major, minor);
+	length = snprintf(
+		target, sizeof target, "cuda %d sm_%u", driver_version, device->capability);
 	if (!state) {
 		memset(key, 0, 16);
 		return;
@@ -84,11 +80,20 @@ CUresult jit_link(const struct driver *driver, const char *ptx, struct device_lo
 	return result;
 }
 
+CUresult jit_load(
+	const struct driver *driver, const char *ptx, struct device_log *log, CUmodule *module)
+{
+	struct jit_log jit;
+
+	log_options(log, &jit);
+	return driver->cuModuleLoadDataEx(module, ptx, jit.count, jit.options, jit.values);
+}
+
 CUresult jit_compile(
 	struct device *device, const char *ptx, bool cached, struct device_log *log, void **code)
 {
 	const struct device_host *host = device->host;
-	uint8_t key[16];
+	uint8_t key[CODE_KEY_BYTES];
 	size_t bytes;
 	CUresult result;
 

@@ -5,12 +5,15 @@
 #include "device/cuda/cuda.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "device/fatbin.h"
 #include "gdev/error.h"
 #include "proto/control.h"
+#include "proto/fatbin.h"
 
 #define DEFAULT_DYNAMIC_SHARED (48u << 10)
 #define PORTABLE_CLUSTER 8 /* blocks; more must be allowed */
@@ -24,41 +27,55 @@ static bool is_binary(const char *image)
 	return magic == elf || magic == fatbin;
 }
 
-/* Binaries go to the driver as they are; PTX through our compile cache, because the driver's own lies in
- * a home folder, which workers lack. What is loaded in the end takes the place of *image. */
-static CUresult load(struct device *device, char **image, struct device_log *log, CUmodule *module)
+static void say(struct device_log *log, const char *sentence)
 {
+	if (log && log->text && log->size)
+		snprintf(log->text, log->size, "%s", sentence);
+}
+
+/* Machine code goes to the driver as it is; PTX through our compile cache, because the driver's own lies in
+ * a home folder, which workers lack. What is loaded in the end takes the place of module->image. What the driver's linker
+ * refuses (PTX of version 1, for one) its loader may take: that has the last word, and its result is not cached. */
+static CUresult load(struct device_module *module, struct device_log *log)
+{
+	struct device *device = module->space->device;
 	const struct driver *driver = device->driver;
 	autofree void *code = NULL;
 	CUresult result;
 
-	if (is_binary(*image))
-		return driver->cuModuleLoadDataEx(module, *image, 0, NULL, NULL);
+	if (is_binary(module->image))
+		return driver->cuModuleLoadDataEx(&module->handle, module->image, 0, NULL, NULL);
 	for (int cached = 1; cached >= 0; cached--) { /* a damaged entry is compiled again */
 		free(steal_pointer(&code));
-		result = jit_compile(device, *image, cached, log, &code);
+		result = jit_compile(device, module->image, cached, log, &code);
 		if (!result)
-			result = driver->cuModuleLoadDataEx(module, code, 0, NULL, NULL);
+			result = driver->cuModuleLoadDataEx(&module->handle, code, 0, NULL, NULL);
 		if (result != CUDA_ERROR_INVALID_IMAGE && result != CUDA_ERROR_NO_BINARY_FOR_GPU)
 			break;
 	}
-	if (!result) {
-		free(*image);
-		*image = (char *)steal_pointer(&code);
-	}
-	return result;
+	if (result)
+		return jit_load(driver, module->image, log, &module->handle);
+	free(module->unpacked);
+	module->image = module->unpacked = steal_pointer(&code);
+	return CUDA_SUCCESS;
 }
 
 static void module_free(struct device_module *module)
 {
 	variables_free(module);
 	pthread_mutex_destroy(&module->lock);
-	free(module->image);
+	free(module->unpacked);
 	free(module);
 }
 
+/* What the driver may do better than we do. */
+static bool is_for_the_driver(int error)
+{
+	return error == -ENOENT || error == -GDEV_E_NO_BINARY || error == -GDEV_E_INVALID_IMAGE;
+}
+
 /* The driver tells what is free for all processes: what another took or gave back meanwhile, a context perhaps, is not
- * the module's. */
+ * the module's, which has its variables at least (cuda_module_bytes). */
 static uint64_t taken_by(const struct device_module *module, uint64_t before, uint64_t after)
 {
 	uint64_t most = module->most_bytes;
@@ -68,62 +85,96 @@ static uint64_t taken_by(const struct device_module *module, uint64_t before, ui
 	return before > after ? min_of(before - after, most) : 0;
 }
 
-/* `image`: as the client gave it, with NULs behind. Takes it over. */
-static int make(struct device_space *space, char *image, size_t length, struct device_log *log,
-	struct device_module **out)
+/* Learns what is in an image; `unpacked`: NULL, or the image, and the module's from here on. */
+static int look_at(struct device_module *module, const void *image, size_t length, void *unpacked,
+	struct device_log *log)
 {
-	const struct driver *driver = device_enter(space->device);
-	struct device_module *module = calloc(1, sizeof *module);
-	size_t free_before = 0, free_after = 0, total;
-	CUresult result;
 	int error;
 
-	if (!module) {
-		free(image);
-		return -ENOMEM;
-	}
-	module->space = space;
+	free(module->unpacked);
+	variables_free(module);
 	module->image = image;
-	pthread_mutex_init(&module->lock, NULL);
-	list_init(&module->functions);
+	module->unpacked = unpacked;
 	error = variables_list(module, image, length);
-	if (error)
-		goto err;
-	driver->cuMemGetInfo(&free_before, &total);
-	result = load(space->device, (char **)&module->image, log, &module->handle);
-	error = driver_error(result);
-	if (error)
-		goto err;
-	driver->cuMemGetInfo(&free_after, &total);
-	module->bytes = taken_by(module, free_before, free_after);
-	*out = module;
-	return 0;
-err:
-	module_free(module);
+	if (error == -ENOTSUP)
+		say(log, FATBIN_LAUNCHES);
 	return error;
 }
 
+/* The driver would read on behind what there is. */
+static bool is_cut(const void *image, size_t length)
+{
+	struct fatbin_header header = {0};
+
+	memcpy(&header, image, min_of(length, sizeof header));
+	return header.magic == FATBIN_MAGIC &&
+	       (header.header_bytes > length || header.bytes > length - header.header_bytes);
+}
+
+/* Of a fat binary only what this device can use is unpacked, looked at, loaded, and kept for the next context. */
 int cuda_module_load(struct device_space *space, const void *image, size_t length,
 	struct device_log *log, struct device_module **out)
 {
-	static const char print_symbol[] = "vprintf";
-	char *copy = malloc(length + 64);
-	bool prints;
+	struct device_module *module;
+	size_t chosen_length;
+	void *chosen;
 	int error;
 
-	if (!copy)
+	if (is_cut(image, length))
+		return -GDEV_E_INVALID_IMAGE;
+	module = calloc(1, sizeof *module);
+	if (!module)
 		return -ENOMEM;
-	/* The driver reads PTX up to a NUL and trusts the sizes inside an image. */
-	memcpy(copy, image, length);
-	memset(copy + length, 0, 64);
-	prints = memmem(copy, length, print_symbol, sizeof print_symbol - 1);
-	error = make(space, copy, length, log, out);
+	module->space = space;
+	module->whole = image;
+	module->whole_length = length;
+	list_init(&module->link);
+	list_init(&module->functions);
+	pthread_mutex_init(&module->lock, NULL);
+	error = fatbin_choose(image, length, space->device->capability, &chosen, &chosen_length);
+	if (!error)
+		error = look_at(module, chosen, chosen_length, chosen, log);
+	else if (is_for_the_driver(error))
+		error = look_at(module, image, length, NULL, log);
+	if (error)
+		module_free(module);
+	else
+		*out = module;
+	return error;
+}
+
+/* Where our choice is not the driver's, it has all to choose from, but for what would take more than has been paid for.
+ * `error`: why ours is not. */
+static int load_whole(struct device_module *module, int error, struct device_log *log)
+{
+	uint64_t paid_bytes = module->variable_bytes;
+	int looked = look_at(module, module->whole, module->whole_length, NULL, log);
+
+	if (looked)
+		return looked;
+	return module->variable_bytes > paid_bytes ? error : driver_error(load(module, log));
+}
+
+int cuda_module_open(struct device_module *module, struct device_log *log)
+{
+	struct device_space *space = module->space;
+	const struct driver *driver = device_enter(space->device);
+	size_t free_before = 0, free_after = 0, total;
+	int error;
+
+	driver->cuMemGetInfo(&free_before, &total);
+	error = driver_error(load(module, log));
+	if (module->image != module->whole && is_for_the_driver(error))
+		error = load_whole(module, error, log);
 	if (error)
 		return error;
-	if (prints)
+	driver->cuMemGetInfo(&free_after, &total);
+	module->open = true;
+	module->bytes = taken_by(module, free_before, free_after);
+	if (module->prints)
 		atomic_store(&space->prints, true);
 	pthread_mutex_lock(&space->lock);
-	list_append(&space->modules, &(*out)->link);
+	list_append(&space->modules, &module->link);
 	pthread_mutex_unlock(&space->lock);
 	return 0;
 }
@@ -151,8 +202,8 @@ void cuda_module_unload(struct device_module *module)
 
 	pthread_mutex_lock(&module->space->lock);
 	list_remove(&module->link);
-	batches_leave_module(module);
 	pthread_mutex_unlock(&module->space->lock);
+	batches_leave_module(module);
 	list_for_each_safe (function, next, &module->functions, link)
 		free(function);
 	if (module->handle)
@@ -162,38 +213,53 @@ void cuda_module_unload(struct device_module *module)
 
 uint64_t cuda_module_bytes(struct device_module *module)
 {
-	return module->bytes;
+	return module->open ? max_of(module->bytes, module->variable_bytes)
+			    : module->variable_bytes;
 }
 
+/* With module->lock. */
+static struct device_function *find_function(struct device_module *module, const char *name)
+{
+	struct device_function *function;
+
+	list_for_each (function, &module->functions, link)
+		if (!strcmp(function->name, name))
+			return function;
+	return NULL;
+}
+
+/* The driver may load the function's code now: launches of others do not wait for that. */
 int cuda_function_get(struct device_module *module, const char *name, struct device_function **out)
 {
 	const struct driver *driver = device_enter(module->space->device);
-	struct device_function *function;
-	int error = 0;
+	autofree struct device_function *made = NULL;
+	struct device_function *found;
+	int error;
 
 	pthread_mutex_lock(&module->lock);
-	list_for_each (function, &module->functions, link)
-		if (!strcmp(function->name, name))
-			goto found;
-	function = calloc(1, sizeof *function + strlen(name) + 1);
-	if (!function) {
-		error = -ENOMEM;
-		goto out;
-	}
-	error = driver_error(driver->cuModuleGetFunction(&function->handle, module->handle, name));
-	if (error) {
-		free(function);
-		goto out;
-	}
-	strcpy(function->name, name);
-	function->module = module;
-	function->dynamic_limit = DEFAULT_DYNAMIC_SHARED;
-	list_append(&module->functions, &function->link);
-found:
-	*out = function;
-out:
+	found = find_function(module, name);
 	pthread_mutex_unlock(&module->lock);
-	return error;
+	*out = found;
+	if (found)
+		return 0;
+	made = calloc(1, sizeof *made + strlen(name) + 1);
+	if (!made)
+		return -ENOMEM;
+	error = driver_error(driver->cuModuleGetFunction(&made->handle, module->handle, name));
+	if (error)
+		return error;
+	strcpy(made->name, name);
+	made->module = module;
+	made->dynamic_limit = DEFAULT_DYNAMIC_SHARED;
+	pthread_mutex_lock(&module->lock);
+	found = find_function(module, name);
+	if (!found) {
+		found = steal_pointer(&made);
+		list_append(&module->functions, &found->link);
+	}
+	pthread_mutex_unlock(&module->lock);
+	*out = found;
+	return 0;
 }
 
 int cuda_function_name(struct device_module *module, unsigned index, char *name, size_t size)

@@ -116,11 +116,10 @@ void cuda_queue_destroy(struct device_queue *queue)
 
 /* ---- completion ---- */
 
-static enum unit unit_of(const struct device_command *command)
+static enum device_resource unit_of(const struct device_command *command)
 {
-	if (command->kind != DEVICE_COPY || command->copy.direction == DEVICE_WITHIN)
-		return UNIT_COMPUTE;
-	return command->copy.direction == DEVICE_TO_DEVICE ? UNIT_TO_DEVICE : UNIT_FROM_DEVICE;
+	return command->kind == DEVICE_COPY ? copy_resource(command->copy.direction)
+					    : RESOURCE_COMPUTE;
 }
 
 /* How many of the queue's commands are done. */
@@ -159,7 +158,7 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 	struct device_command *command = queue->flight[completed % QUEUE_COMMANDS];
 	uint64_t now = clock_now_ns(), count = done - completed, since;
 	int error = space_error(queue->space);
-	enum unit unit = unit_of(command);
+	enum device_resource unit = unit_of(command);
 	bool gathers = count > 1 && queue->pace_ns > BURST_NS &&
 		       (done != atomic_load(&queue->marked) || atomic_load(&queue->behind));
 

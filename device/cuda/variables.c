@@ -2,7 +2,8 @@
  *
  * Which variables a module's image has: their contents are to be saved, and the driver does not list them. All programs
  * of an image are looked at, since the driver chooses one; names that it does not know later are of another. And how much
- * of the device the module can take at most: what the driver says of free memory is of all processes together.
+ * of the device the module can take at most: what the driver says of free memory is of all processes together. And
+ * whether its kernels launch kernels, which are not supported.
  */
 #include "device/cuda/cuda.h"
 
@@ -22,20 +23,24 @@
 #define CODE_OF_TEXT 16 /* bytes of machine code for a byte of PTX: more than any has */
 #define ELEMENT_MAX 32  /* bytes of a type */
 
-static const char heap_function[] = "malloc";
+static const char heap_function[] = "malloc", print_function[] = "vprintf";
 
 struct listing {
 	struct variable *variables;
 	size_t count;
 	enum worker_keeper keeper; /* the first thing that was found in the way */
+	bool prints;               /* kernels of one of them call printf, */
+	bool launches;             /* … launch kernels */
 	uint64_t most_bytes;       /* that one of its programs takes */
 	uint64_t bytes;            /* that this one does */
+	uint64_t most_variable_bytes,
+		variable_bytes; /* the same, of variables alone, and no more than they take */
 };
 
-static void take(struct listing *listing, uint64_t bytes)
+static void take(uint64_t *sum, uint64_t bytes)
 {
-	if (__builtin_add_overflow(listing->bytes, bytes, &listing->bytes))
-		listing->bytes = UINT64_MAX;
+	if (__builtin_add_overflow(*sum, bytes, sum))
+		*sum = UINT64_MAX;
 }
 
 static int note(struct listing *listing, enum worker_keeper keeper)
@@ -113,8 +118,16 @@ static const char *section_name(const struct elf *elf, unsigned index)
 	return string_at(elf, &names, section.sh_name);
 }
 
-/* Adds the variables of that section, or takes all for heap functions (section 0: what is not defined here). How many
- * bytes they have. */
+/* What the name of a function that is defined elsewhere says of the kernels that call it. */
+static void look_at_call(const char *name, struct listing *listing)
+{
+	if (!strcmp(name, heap_function))
+		note(listing, KEPT_BY_HEAP);
+	listing->prints |= !strcmp(name, print_function);
+}
+
+/* Adds the variables of that section, or looks at what is called (section 0: not defined here). How many bytes the
+ * variables have. */
 static int look_at_symbols(const struct elf *elf, const Elf64_Shdr *table, unsigned section,
 	struct listing *listing, uint64_t *bytes)
 {
@@ -129,10 +142,12 @@ static int look_at_symbols(const struct elf *elf, const Elf64_Shdr *table, unsig
 		if (!read_at(elf, table->sh_offset + at, &symbol, sizeof symbol))
 			return note(listing, KEPT_BY_IMAGE);
 		name = string_at(elf, &names, symbol.st_name);
+		if (!section)
+			listing->launches |= fatbin_launches_by(name);
 		if (symbol.st_shndx != section)
 			continue;
-		if (!section && !strcmp(name, heap_function))
-			note(listing, KEPT_BY_HEAP);
+		if (!section)
+			look_at_call(name, listing);
 		if (!section || ELF64_ST_TYPE(symbol.st_info) == STT_SECTION || !symbol.st_size)
 			continue;
 		error = add(listing, name, strlen(name));
@@ -150,7 +165,9 @@ static int look_at_section(const struct elf *elf, unsigned index, struct listing
 	if (!section_at(elf, index, &section))
 		return note(listing, KEPT_BY_IMAGE);
 	if (section.sh_type == SHT_NOBITS) /* all others are in the image */
-		take(listing, section.sh_size);
+		take(&listing->bytes, section.sh_size);
+	if (section.sh_type == SHT_NOBITS && holds_variables(section_name(elf, index)))
+		take(&listing->variable_bytes, section.sh_size);
 	if ((section.sh_type == SHT_REL || section.sh_type == SHT_RELA) &&
 		holds_variables(section_name(elf, section.sh_info)))
 		return note(listing, KEPT_BY_VARIABLES);
@@ -186,42 +203,166 @@ static bool in_name(char c)
 	       c == '_' || c == '$' || c == '%';
 }
 
-/* At most, by the dimensions behind its name. */
-static uint64_t declared_bytes(const char *at)
+/* Past blanks and comments. */
+static const char *skip(const char *at)
 {
-	uint64_t bytes = ELEMENT_MAX;
+	while (*(at += strspn(at, " \t\r\n\f")) == '/' && (at[1] == '/' || at[1] == '*')) {
+		bool line = at[1] == '/';
+		const char *end = strstr(at + 2, line ? "\n" : "*/");
 
-	while (*(at += strspn(at, " \t\r\n")) == '[') {
-		char *end;
-		uint64_t count = strtoull(at + 1, &end, 0);
-		if (__builtin_mul_overflow(bytes, count ? count : 1, &bytes))
-			return UINT64_MAX;
-		at = end + strspn(end, " \t\r\n]");
+		if (!end)
+			return at + strlen(at);
+		at = end + (line ? 1 : 2);
 	}
-	return bytes;
+	return at;
 }
 
-/* Behind ".global" or ".const" of a declaration: what else is said of the variable, its name, and its first values up to
- * the semicolon. */
-static int look_at_declaration(const char *at, struct listing *listing)
+static size_t name_length(const char *at)
 {
 	size_t length = 0;
 
-	while (*at && *at != ';') {
-		at += strspn(at, " \t\r\n");
-		if (*at != '.' && !(*at >= '0' && *at <= '9'))
-			break;
-		at += strcspn(at, " \t\r\n;");
-	}
 	while (in_name(at[length]))
 		length++;
+	return length;
+}
+
+/* As PTX writes numbers; *end: what follows. */
+static uint64_t read_number(const char *at, const char **end)
+{
+	bool binary = at[0] == '0' && (at[1] == 'b' || at[1] == 'B');
+	char *last = (char *)at;
+	uint64_t number = 0;
+
+	if (*at >= '0' && *at <= '9')
+		number = strtoull(binary ? at + 2 : at, &last, binary ? 2 : 0);
+	*end = last + (last > at && *last == 'U');
+	return number;
+}
+
+static uint64_t product(uint64_t a, uint64_t b)
+{
+	return __builtin_mul_overflow(a, b, &a) ? UINT64_MAX : a;
+}
+
+/* How many elements there are by what stands behind the name: dimensions, or how many variables it stands for ("x<4>").
+ * A dimension that cannot be read may be any number. */
+static uint64_t read_count(const char **at)
+{
+	uint64_t count = 1;
+
+	for (*at = skip(*at); **at == '[' || **at == '<'; *at = skip(*at + 1)) {
+		char last = **at == '[' ? ']' : '>';
+
+		*at = skip(*at + 1);
+		if (**at == last) /* as many as there are values */
+			continue;
+		count = product(count, max_of(read_number(*at, at), (uint64_t)1));
+		*at = skip(*at);
+		if (**at != last)
+			return UINT64_MAX;
+	}
+	return count;
+}
+
+/* How many times it makes the variable larger: ".u32", ".f16x2" and ".v2" do. */
+static unsigned token_bytes(const char *token)
+{
+	size_t letters = strspn(token + 1, "bsufv");
+	char *end = (char *)token;
+	unsigned number = letters ? (unsigned)strtoul(token + 1 + letters, &end, 10) : 0;
+
+	if (token[1] == 'v')
+		return max_of(number, 1u);
+	if (*end == 'x')
+		number *= (unsigned)strtoul(end + 1, NULL, 10);
+	return max_of(number / 8, 1u);
+}
+
+/* What is said of variables before the name of the first: how large an element is, and to what they are aligned. */
+static const char *read_type(const char *at, uint64_t *element, uint64_t *alignment)
+{
+	static const char align[] = ".align";
+	const char *end;
+
+	while (*(at = skip(at)) == '.' || (*at >= '0' && *at <= '9') ||
+		(*at && strchr("(),[]", *at))) { /* of attributes, and of numbered banks */
+		size_t length =
+			*at == '.' ? 1 + name_length(at + 1) : max_of(name_length(at), (size_t)1);
+
+		if (length == sizeof align - 1 && !memcmp(at, align, length))
+			*alignment = max_of(read_number(skip(at + length), &end), (uint64_t)1);
+		else if (*at == '.')
+			*element = min_of(*element * token_bytes(at), (uint64_t)ELEMENT_MAX);
+		at += length;
+	}
+	return at;
+}
+
+/* Past a variable's first value, behind "=". */
+static const char *read_value(const char *at, struct listing *listing)
+{
+	unsigned depth = 0;
+
+	for (at = skip(at); *at && *at != ';' && (depth || *at != ','); at = skip(at + 1)) {
+		if (!in_name(at[-1]) && in_name(*at) && !(*at >= '0' && *at <= '9'))
+			note(listing, KEPT_BY_VARIABLES); /* a name: an address */
+		depth += *at == '{' || *at == '(';
+		depth -= depth && (*at == '}' || *at == ')');
+	}
+	return at;
+}
+
+/* With what is left free before the next variable. */
+static void take_aligned(uint64_t *sum, uint64_t bytes, uint64_t alignment)
+{
+	uint64_t rest = bytes % alignment;
+
+	take(sum, bytes);
+	take(sum, rest ? alignment - rest : 0);
+}
+
+/* Behind ".global" or ".const" of a declaration, which may name several variables. */
+static int look_at_declaration(const char *at, struct listing *listing)
+{
+	uint64_t element = 1, alignment = 1, count;
+	const char *name = read_type(at, &element, &alignment);
+	size_t length = name_length(name);
+	int error = 0;
+
 	if (!length)
 		return note(listing, KEPT_BY_IMAGE);
-	take(listing, declared_bytes(at + length));
-	for (const char *value = strpbrk(at, "=;"); value && *value != ';' && *value; value++)
-		if (!in_name(value[-1]) && in_name(*value) && !(*value >= '0' && *value <= '9'))
-			note(listing, KEPT_BY_VARIABLES); /* a name: an address */
-	return add(listing, at, length);
+	while (length && !error) {
+		at = skip(name + length);
+		if (*at == '<')
+			note(listing, KEPT_BY_IMAGE); /* what they are called is not looked at */
+		count = read_count(&at);
+		take_aligned(&listing->bytes, product(count, ELEMENT_MAX), alignment);
+		take_aligned(&listing->variable_bytes, product(count, element), alignment);
+		if (*at == '=')
+			at = read_value(at + 1, listing);
+		error = add(listing, name, length);
+		name = *at == ',' ? skip(at + 1) : "";
+		length = name_length(name);
+	}
+	return error;
+}
+
+/* Whether what is there is a word of its own, and no part of an instruction's name: "st.global". */
+static bool is_space(const char *text, const char *at, size_t length)
+{
+	static const char *const linking[] = {".visible", ".extern", ".weak", ".common"};
+	size_t before = (size_t)(at - text);
+
+	if (in_name(at[length]))
+		return false;
+	if (!before || !in_name(at[-1]))
+		return true;
+	for (size_t i = 0; i < array_length(linking); i++) {
+		size_t bytes = strlen(linking[i]);
+		if (before >= bytes && !memcmp(at - bytes, linking[i], bytes))
+			return before == bytes || !in_name(at[-(ptrdiff_t)bytes - 1]);
+	}
+	return false;
 }
 
 static int look_at_text(const char *text, struct listing *listing)
@@ -231,15 +372,13 @@ static int look_at_text(const char *text, struct listing *listing)
 
 	if (strstr(text, heap_function))
 		note(listing, KEPT_BY_HEAP);
+	listing->prints |= strstr(text, print_function) != NULL;
 	for (size_t i = 0; i < array_length(spaces); i++) {
 		size_t length = strlen(spaces[i]);
 		const char *at = text;
-		while (!error && (at = strstr(at, spaces[i]))) {
-			bool begins = at == text || strchr(" \t\r\n;}", at[-1]);
-			at += length;
-			if (begins && strchr(" \t\r\n", *at)) /* no part of an instruction's name */
-				error = look_at_declaration(at, listing);
-		}
+		for (; !error && (at = strstr(at, spaces[i])); at += length)
+			if (is_space(text, at, length))
+				error = look_at_declaration(at + length, listing);
 	}
 	return error;
 }
@@ -249,14 +388,18 @@ static int look_at(void *owner, const void *program, size_t length)
 	struct listing *listing = owner;
 	int error;
 
+	listing->variable_bytes = 0;
 	if (length >= SELFMAG && !memcmp(program, ELFMAG, SELFMAG)) {
 		listing->bytes = length;
 		error = look_at_code(program, length, listing);
 	} else {
 		listing->bytes = CODE_OF_TEXT * length;
+		listing->launches |= fatbin_launches(program, length);
 		error = look_at_text(program, listing);
 	}
 	listing->most_bytes = max_of(listing->most_bytes, listing->bytes);
+	listing->most_variable_bytes =
+		max_of(listing->most_variable_bytes, listing->variable_bytes);
 	return error;
 }
 
@@ -269,12 +412,15 @@ int variables_list(struct device_module *module, const void *image, size_t lengt
 	module->variable_count = listing.count;
 	module->keeper = listing.keeper;
 	module->most_bytes = listing.most_bytes;
+	module->variable_bytes = listing.most_variable_bytes;
 	if (error == -EINVAL) {
 		module->keeper = KEPT_BY_IMAGE;
 		module->most_bytes = UINT64_MAX;
 		error = 0;
 	}
-	return error;
+	/* What could not be read may print. */
+	module->prints = listing.prints || module->keeper == KEPT_BY_IMAGE;
+	return !error && listing.launches ? -ENOTSUP : error;
 }
 
 void variables_free(struct device_module *module)

@@ -4,7 +4,7 @@
  * launches complete without doing anything, and it accepts any module and any function name. For
  * reading first, and for measuring what everything but the device costs.
  *
- * All queues are one list, and whoever lends its thread executes the first command of it; `busy`
+ * All queues are one list, and a thread that lends itself executes the first command of it; `busy`
  * keeps a second thread out, so that commands of a queue are done in their order.
  */
 #include "device/null/null.h"
@@ -284,12 +284,16 @@ static bool null_work(struct device *device)
 
 const struct device_ops null_device_ops = {
 	.name = "null",
+	.timing = {.quantum_ns = 2 * NS_PER_MS,
+		.idle_ns = {100 * NS_PER_US, 300 * NS_PER_US},
+		.window_ns = NS_PER_MS},
 	.probe = null_probe,
 	.open = null_open,
 	.close = null_close,
 	.overhead_bytes = null_overhead_bytes,
 	.space_create = null_space_create,
 	.space_destroy = null_space_destroy,
+	.grain_bytes = MEMFD_GRAIN,
 	.chunk_create = null_chunk_create,
 	.chunk_destroy = memfd_chunk_destroy,
 	.chunk_export = memfd_chunk_export,

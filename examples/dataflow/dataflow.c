@@ -199,7 +199,7 @@ static void remove_segments(void)
 	for (unsigned i = 0; i < graph.task_count; i++) {
 		unsigned matrix = graph.tasks[i].output;
 		if (!is_result(matrix) &&
-			shm.get(&id, key_base + (int)matrix, bytes, 0) == CUDA_SUCCESS)
+			shm.get(&id, key_base + (int)matrix, 0, 0) == CUDA_SUCCESS)
 			CHECK(shm.ctl(id, IPC_RMID, NULL));
 	}
 }

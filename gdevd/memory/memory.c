@@ -9,8 +9,6 @@
 
 #include "base/cleanup.h"
 
-#define CLAIMED_MAX (1ull << 56) /* far from where sums wrap */
-
 void memory_init(
 	struct memory_account *account, struct memory_account *parent, uint64_t limit_bytes)
 {
@@ -51,13 +49,10 @@ void memory_charge_held(struct memory_account *account, uint64_t bytes)
 	}
 }
 
-int memory_claim(struct memory_account *account, uint64_t bytes)
+int memory_claim(struct memory_account *account, uint64_t bytes, uint64_t most_bytes)
 {
-	const struct memory_account *each;
-
-	for (each = account; each; each = each->parent)
-		if (each->used_bytes > CLAIMED_MAX || bytes > CLAIMED_MAX - each->used_bytes)
-			return -EINVAL;
+	if (account->used_bytes > most_bytes || bytes > most_bytes - account->used_bytes)
+		return -EINVAL;
 	memory_charge_held(account, bytes);
 	return 0;
 }
@@ -86,7 +81,7 @@ static bool is_in(const struct memory_account *account, const struct memory_acco
 	return chain != NULL;
 }
 
-/* What both chains end in has it already, and keeps it: also when it is over its limit. */
+/* Accounts that are in both chains have the bytes already, and keep them, also when they are over their limits. */
 static bool has_room_for(
 	const struct memory_account *from, const struct memory_account *to, uint64_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who holds how much device memory. Accounts form a chain: a worker's or a shared segment's account
+ * Accounts of device memory: how much each worker, segment, virtual GPU and device holds. Accounts form a chain: a worker's or a shared segment's account
  * is charged to its virtual GPU's, and that one to its device's. A charge goes to the whole chain or
  * to none of it, so that an account's use is always the sum of those below it, exactly.
  * Pure bookkeeping; the memory itself is the workers'.
@@ -23,9 +23,9 @@ void memory_init(
 int memory_charge(struct memory_account *account, uint64_t bytes);
 /* Charges what is held already, whatever the limits say. */
 void memory_charge_held(struct memory_account *account, uint64_t bytes);
-/* The same for what a session that was there before this daemon says that it holds: nothing can be taken back from it.
- * -EINVAL: nobody can hold that much; then nothing is charged. */
-int memory_claim(struct memory_account *account, uint64_t bytes);
+/* The same for what a session says that it holds which was there before this gdevd: nothing can be taken back from
+ * it. -EINVAL: the account would have more than it can have; then nothing is charged. */
+int memory_claim(struct memory_account *account, uint64_t bytes, uint64_t most_bytes);
 /* -EINVAL when the account does not hold that much: then nothing is returned. */
 int memory_return(struct memory_account *account, uint64_t bytes);
 

@@ -14,46 +14,68 @@
 #include "proto/session.h"
 
 #define EXCHANGE_BYTES (64ull << 20)
-#define LOADED_NS NS_PER_S      /* so long does who brought something in keep it from the reserve */
-#define GRANULE ARENA_ALIGN     /* no chunk is smaller */
-#define CHUNK_MAX (32ull << 20) /* and none larger */
-#define PAUSE_FIRST_NS (200 * NS_PER_MS)
-#define PAUSE_MOST_NS (2 * NS_PER_S)
-#define PAUSE_HOPED_NS (2 * PAUSE_FIRST_NS) /* as long as pauses are no longer, there is hope */
-#define PAUSE_AWAITED_NS (500 * NS_PER_MS)  /* of others, by who could do without */
-#define STAYS_AWAITED_NS (10 * NS_PER_S)    /* of those who gave nothing yet, by who could not */
+#define COPY_BYTES_A_NS_LEAST 1 /* who needs the room pays for no slower copying than that */
+#define LOADED_NS                                                                                  \
+	NS_PER_S /* for so long, what a session brought in does not leave to refill the reserve */
 
 /* ---- init ---- */
 
-static uint64_t machine_half(void)
+void residency_init(struct device *device)
 {
-	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+	list_init(&device->residency.waiting);
 }
 
-static void on_again(struct deadline *deadline, uint64_t now_ns)
+void residency_init_device(struct device *device)
 {
-	residency_balance(container_of(deadline, struct daemon, device.residency.again));
-}
+	const struct config *config = &device->daemon->config;
 
-void residency_init(struct daemon *daemon)
-{
-	list_init(&daemon->device.residency.waiting);
-	deadline_init(&daemon->device.residency.again, on_again);
-	swap_init(daemon);
-}
-
-void residency_init_device(struct daemon *daemon)
-{
-	struct residency *residency = &daemon->device.residency;
-	uint64_t swap = daemon->config.host_swap;
-	uint64_t memory = daemon->device.memory.limit_bytes;
-
-	residency->swap[SWAP_MEMORY].limit_bytes = swap == UINT64_MAX ? machine_half() : swap;
-	residency->swap[SWAP_FILE].limit_bytes = daemon->config.file_swap;
 	/* Without swap nobody can leave, and a reserve would be of no use. */
-	if (swap || daemon->config.file_swap)
-		residency->reserve_bytes =
-			memory / 100 * daemon->config.swap_reserve_pct & ~(GRANULE - 1);
+	if (config->host_swap || config->file_swap)
+		device->residency.reserve_bytes =
+			device->memory.limit_bytes / 100 * config->swap_reserve_pct &
+			~(DEVICE_CHUNK_MIN - 1);
+}
+
+/* The order was given, or it is being carried out: its next step is awaited. Or what it said is to hold for so long. */
+static void await_step(struct worker *worker)
+{
+	worker->residency.late = false;
+	deadline_set(&worker->daemon->deadlines, &worker->residency.overdue,
+		clock_now_ns() + RESIDENCY_ORDER_NS);
+}
+
+static bool has_compute(const struct worker *worker)
+{
+	return worker->session &&
+	       worker->session->entities[RESOURCE_COMPUTE].state == ENTITY_HOLDING;
+}
+
+/* Who gives later is not waited for any more; who gave nothing is asked again when somebody needs it. */
+static void forget_answers(struct worker *worker)
+{
+	enum giving *says[] = {&worker->residency.says, &worker->swapping.says};
+
+	for (size_t i = 0; i < array_length(says); i++) {
+		if (*says[i] == GIVES_LATER)
+			await_step(worker);
+		*says[i] = *says[i] == GIVES_LATER ? GIVES_NOTHING : GIVES;
+	}
+}
+
+static void on_overdue(struct deadline *deadline, uint64_t now_ns)
+{
+	struct worker *worker = container_of(deadline, struct worker, residency.overdue);
+
+	if (worker->residency.order) {
+		complain("worker %d does not give the memory that it was told to give",
+			(int)worker->pid);
+		worker->residency.late = true;
+	} else if (has_compute(worker)) {
+		await_step(worker);
+	} else {
+		forget_answers(worker);
+	}
+	residency_balance(worker->device);
 }
 
 void residency_init_worker(struct worker *worker)
@@ -62,11 +84,13 @@ void residency_init_worker(struct worker *worker)
 		memory_init(&worker->swap[i], NULL, UINT64_MAX);
 	worker->swapping.fd = -1;
 	list_init(&worker->residency.link);
+	deadline_init(&worker->residency.overdue, on_overdue);
 }
 
 void residency_finish_worker(struct worker *worker)
 {
 	list_remove(&worker->residency.link);
+	deadline_cancel(&worker->residency.overdue);
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
 		memory_return(&worker->swap[i], worker->swap[i].used_bytes);
 	if (worker->swapping.fd >= 0)
@@ -92,77 +116,76 @@ uint64_t residency_free(const struct vgpu *vgpu)
 	return total - min_of(total, used);
 }
 
-/* Of what there is, contexts of clients that wait for one come first: who brings objects in would take each piece
- * as it comes. */
-static uint64_t for_contexts(const struct daemon *daemon, const struct vgpu *vgpu)
+/* Room that is kept for the contexts of clients that wait for one. Otherwise a session that brings objects in would
+ * take each piece of it as it comes. */
+static uint64_t for_contexts(const struct device *device, const struct vgpu *vgpu)
 {
-	unsigned waiting = client_waiting_count(daemon, vgpu);
+	unsigned waiting = client_waiting_count(device, vgpu);
 
 	if (!vgpu) /* warm workers have theirs */
-		waiting -= min_of(waiting, daemon->workers.warm);
-	return waiting * daemon->device.overhead_bytes;
+		waiting -= min_of(waiting, device->workers.warm);
+	return waiting * device->overhead_bytes;
 }
 
 bool residency_has_room(const struct worker *worker, uint64_t bytes)
 {
-	const struct daemon *daemon = worker->daemon;
-	uint64_t reserve = daemon->device.residency.reserve_bytes;
-	uint64_t device = memory_room(&daemon->device.memory);
+	const struct device *device = worker->device;
+	uint64_t reserve = device->residency.reserve_bytes;
+	uint64_t room = memory_room(&device->memory);
 
 	return bytes <= memory_free(&worker->memory) &&
-	       bytes + reserve + for_contexts(daemon, NULL) <= device;
+	       bytes + reserve + for_contexts(device, NULL) <= room;
 }
 
-static uint64_t room_beside_contexts(const struct daemon *daemon, const struct vgpu *vgpu)
+static uint64_t room_beside_contexts(const struct device *device, const struct vgpu *vgpu)
 {
-	uint64_t bytes = memory_room(vgpu ? &vgpu->memory : &daemon->device.memory);
+	uint64_t bytes = memory_room(vgpu ? &vgpu->memory : &device->memory);
 
-	return bytes - min_of(bytes, for_contexts(daemon, vgpu));
+	return bytes - min_of(bytes, for_contexts(device, vgpu));
 }
 
-/* What a worker's orders will bring yet; all that it has, if it is going. */
-static uint64_t coming(const struct worker *worker)
+/* How much of what the worker was ordered to give it has not given yet; all that it has, if it is going. */
+static uint64_t coming_from(const struct worker *worker)
 {
 	const struct worker_residency *residency = &worker->residency;
 	uint64_t given = 0;
 
 	if (worker_is_going(worker))
 		return worker->memory.used_bytes;
-	if (!residency->order)
+	if (!residency->order || residency->late)
 		return 0;
 	if (worker->memory.used_bytes < residency->ordered_from_bytes)
 		given = residency->ordered_from_bytes - worker->memory.used_bytes;
 	return residency->ordered_bytes - min_of(given, residency->ordered_bytes);
 }
 
-/* Of all workers, or of those of one virtual GPU: that is certain. */
-static uint64_t coming_in(const struct daemon *daemon, const struct vgpu *vgpu)
+/* How much is certain to come: from all workers, or from those of one virtual GPU. */
+static uint64_t coming_in(const struct device *device, const struct vgpu *vgpu)
 {
 	const struct worker *worker;
 	uint64_t sum = 0;
 
-	list_for_each (worker, &daemon->workers.all, link)
+	list_for_each (worker, &device->workers.all, by_device)
 		if (!vgpu || worker->memory.parent == &vgpu->memory)
-			sum += coming(worker);
-	return sum + shm_coming(daemon, vgpu);
+			sum += coming_from(worker);
+	return sum + shm_coming(device, vgpu);
 }
 
 /* ---- victims (rule 5) ---- */
 
 bool residency_is_protected(const struct worker *worker)
 {
-	const struct session *session = worker->session;
-
-	return session->entities[RESOURCE_COMPUTE].state == ENTITY_HOLDING &&
+	return has_compute(worker) &&
 	       __atomic_load_n(&worker->page->streams_busy, __ATOMIC_RELAXED);
 }
 
-/* It had to bring something in for the turn that it has: it would have to do so again for its next launch. */
+/* Whether the session had to bring something in for the turn that it has. If that left, it would have to be brought
+ * in again for the next launch. */
 static bool has_loaded(const struct worker *worker)
 {
 	const struct session *session = worker->session;
 
-	return session->entities[RESOURCE_COMPUTE].state == ENTITY_HOLDING &&
+	return has_compute(worker) &&
 	       session->grants[RESOURCE_COMPUTE].loading_ns !=
 		       __atomic_load_n(&worker->page->loading_ns, __ATOMIC_RELAXED) &&
 	       clock_now_ns() - worker->residency.used_ns < LOADED_NS;
@@ -179,46 +202,23 @@ static bool may_give(
 		return false;
 	if (!asks && !vgpu && has_loaded(worker)) /* for the reserve alone */
 		return false;
-	return !worker->residency.order && !residency_is_paused(&worker->residency.pause) &&
+	return !worker->residency.order && worker->residency.says == GIVES &&
 	       worker->memory.used_bytes && !residency_is_protected(worker);
-}
-
-void residency_pause_begin(struct residency_pause *pause)
-{
-	pause->length_ns =
-		pause->length_ns ? min_of(2 * pause->length_ns, PAUSE_MOST_NS) : PAUSE_FIRST_NS;
-	pause->until_ns = clock_now_ns() + pause->length_ns;
-}
-
-bool residency_is_paused(const struct residency_pause *pause)
-{
-	return pause->until_ns > clock_now_ns();
-}
-
-bool residency_is_hopeful(const struct residency_pause *pause, enum residency_patience patience)
-{
-	return residency_is_paused(pause) &&
-	       (pause->length_ns <= PAUSE_HOPED_NS || patience == PATIENCE_MOST);
 }
 
 void residency_refreshed(struct worker *worker)
 {
-	worker->residency.dry = false;
-	worker->residency.pause = (struct residency_pause){0};
+	worker->residency.says = worker->swapping.says = GIVES;
 }
 
-void residency_ask_again(struct daemon *daemon)
+void residency_eased(struct worker *worker)
 {
-	uint64_t at_ns = shm_asked_again_at(daemon, swap_asked_again_at(daemon));
-	const struct worker *worker;
-
-	list_for_each (worker, &daemon->workers.all, link)
-		if (residency_is_paused(&worker->residency.pause))
-			at_ns = min_of(at_ns, worker->residency.pause.until_ns);
-	deadline_set(&daemon->deadlines, &daemon->device.residency.again, at_ns);
+	residency_refreshed(worker);
+	residency_balance(worker->device);
 }
 
-/* Whether `a` gives before `b`: the lower priority first, then who has not used the device for longer. */
+/* Whether `a` gives before `b`: the lower priority first, then the nicer, then the one that has not used the device
+ * for longer. */
 bool residency_gives_before(const struct worker *a, const struct worker *b)
 {
 	const struct sched_group *x = &a->session->vgpu->groups[RESOURCE_COMPUTE];
@@ -234,11 +234,11 @@ bool residency_gives_before(const struct worker *a, const struct worker *b)
 }
 
 static struct worker *find_victim(
-	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu)
+	struct device *device, const struct worker *asks, const struct vgpu *vgpu)
 {
 	struct worker *worker, *victim = NULL;
 
-	list_for_each (worker, &daemon->workers.all, link)
+	list_for_each (worker, &device->workers.all, by_device)
 		if (may_give(worker, asks, vgpu) &&
 			(!victim || residency_gives_before(worker, victim)))
 			victim = worker;
@@ -253,7 +253,8 @@ static void send_order(
 	struct worker_residency *residency = &worker->residency;
 	static uint32_t serial;
 
-	/* One queue for all: who waits for room may hold it, and would wait for ever. */
+	/* One queue for all resources: the session that waits for room may hold it, so the victim must not wait for a
+	 * grant. */
 	if (worker->daemon->config.one_queue)
 		message.flags |= EVICT_GRANTED;
 
@@ -268,6 +269,7 @@ static void send_order(
 		residency->returned_bytes = 0;
 		residency->ordered_ns = clock_now_ns();
 		residency->cause = cause;
+		await_step(worker);
 	}
 	connection_send(
 		worker->connection, &message, &worker->swapping.fd, (flags & EVICT_FILE) != 0);
@@ -283,17 +285,17 @@ void residency_ask_slots(struct worker *worker, uint64_t bytes, uint32_t flags)
 static int charge_leaving(
 	struct worker *victim, uint64_t *part, uint64_t *promised, enum swap_pool *pool)
 {
-	uint64_t memory = memory_free(&victim->daemon->device.residency.swap[SWAP_MEMORY]);
+	uint64_t memory = memory_free(&victim->daemon->swap.pools[SWAP_MEMORY]);
 	int status;
 
-	*promised = min_of(align_up(*part, CHUNK_MAX), victim->memory.used_bytes);
-	if (memory >= CHUNK_MAX) /* as long as there is some the file has to wait */
-		*promised = min_of(*promised, memory & ~(GRANULE - 1));
+	*promised = min_of(align_up(*part, DEVICE_CHUNK_MAX), victim->memory.used_bytes);
+	if (memory >= DEVICE_CHUNK_MAX) /* as long as there is some the file has to wait */
+		*promised = min_of(*promised, memory & ~(DEVICE_CHUNK_MIN - 1));
 	*part = min_of(*part, *promised);
 	status = swap_charge(victim, *promised, pool);
 	if (status != -ENOMEM)
 		return status;
-	*promised = min_of(*promised, swap_largest(victim->daemon) & ~(GRANULE - 1));
+	*promised = min_of(*promised, swap_largest(victim->daemon) & ~(DEVICE_CHUNK_MIN - 1));
 	*part = min_of(*part, *promised);
 	return *part ? swap_charge(victim, *promised, pool) : -ENOMEM;
 }
@@ -301,14 +303,15 @@ static int charge_leaving(
 /* Sends for `bytes`: first what no living program has attached, and last what several have. False: somebody has it, but
  * host swap has no room for it. */
 static bool send_for(
-	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
+	struct device *device, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
 {
-	uint64_t cause = asks ? asks->session->id : vgpu ? 0 : daemon->device.residency.taker;
+	uint64_t cause = asks ? asks->session->id : vgpu ? 0 : device->residency.taker;
 	struct worker *victim;
 
-	bytes -= min_of(bytes, shm_send_for(daemon, asks, vgpu, cause, bytes, true));
-	while (bytes && (victim = find_victim(daemon, asks, vgpu))) {
-		uint64_t part = min_of(align_up(bytes, GRANULE), victim->memory.used_bytes);
+	bytes -= min_of(bytes, shm_send_for(device, asks, vgpu, cause, bytes, true));
+	while (bytes && (victim = find_victim(device, asks, vgpu))) {
+		uint64_t part =
+			min_of(align_up(bytes, DEVICE_CHUNK_MIN), victim->memory.used_bytes);
 		uint64_t promised;
 		enum swap_pool pool;
 		int status = charge_leaving(victim, &part, &promised, &pool);
@@ -322,286 +325,353 @@ static bool send_for(
 		bytes -= min_of(bytes, part);
 	}
 	if (bytes)
-		bytes -= min_of(bytes, shm_send_for(daemon, asks, vgpu, cause, bytes, false));
+		bytes -= min_of(bytes, shm_send_for(device, asks, vgpu, cause, bytes, false));
 	if (bytes)
-		bytes -= min_of(bytes, retire_send_for(daemon, asks, vgpu, bytes));
-	if (bytes)
-		residency_ask_again(daemon);
+		bytes -= min_of(bytes, retire_send_for(device, asks, vgpu, bytes));
 	return true;
 }
 
 /* ---- those that want ---- */
 
-static void answer(struct worker *worker, uint32_t serial, int status, uint64_t bytes)
+/* `charged`: to the worker, of which nothing is said with an error. */
+static void answer_request(
+	struct worker *worker, uint32_t serial, int status, struct control_charged charged)
 {
-	struct control_memory message = {.bytes = (int64_t)bytes};
+	struct control_charged message = status ? (struct control_charged){0} : charged;
 
-	control_fill(&message, CONTROL_MEMORY_REPLY, serial);
+	control_fill(&message, CONTROL_CHARGED, serial);
 	message.header.status = status;
-	message.total_bytes = memory_total(&worker->memory);
+	message.limit_bytes = memory_total(&worker->memory);
 	if (worker->connection)
-		connection_send(worker->connection, &message, NULL, 0);
+		connection_send(worker->connection, &message, &worker->swapping.fd,
+			message.swap_bytes[SWAP_FILE] != 0);
+}
+
+static void answer_swap(
+	struct worker *worker, uint32_t serial, int status, enum swap_pool pool, uint64_t bytes)
+{
+	struct control_charged charged = {0};
+
+	charged.swap_bytes[pool] = bytes;
+	answer_request(worker, serial, status, charged);
 }
 
 /* So much is always left, on the device or in swap, for two objects to change places by; with two pools in swap, so that
  * one of them has room for any slot (residency_promise_slot()). */
-static int promise(struct worker *worker, uint64_t bytes, enum swap_pool *pool)
+static int charge_promise(struct worker *worker, uint64_t bytes, enum swap_pool *pool)
 {
-	const struct daemon *daemon = worker->daemon;
-	bool left = daemon->device.residency.reserve_bytes >= EXCHANGE_BYTES &&
-		    !daemon->config.file_swap;
+	const struct device *device = worker->device;
+	bool left = device->residency.reserve_bytes >= EXCHANGE_BYTES &&
+		    !device->daemon->config.file_swap;
 
-	if (!left && bytes + EXCHANGE_BYTES > swap_room(daemon))
+	if (!left && bytes + EXCHANGE_BYTES > swap_room(device->daemon))
 		return -ENOMEM;
 	return swap_charge(worker, bytes, pool);
-}
-
-static void answer_promise(
-	struct worker *worker, uint32_t serial, int status, uint64_t bytes, enum swap_pool pool)
-{
-	struct control_memory message = {
-		.bytes = (int64_t)bytes,
-		.total_bytes = memory_total(&worker->memory),
-		.free_bytes = pool,
-	};
-
-	control_fill(&message, CONTROL_MEMORY_REPLY, serial);
-	message.header.status = status;
-	if (worker->connection)
-		connection_send(worker->connection, &message, &worker->swapping.fd,
-			!status && pool == SWAP_FILE);
 }
 
 void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial)
 {
 	enum swap_pool pool = SWAP_MEMORY;
-	int status = promise(worker, bytes, &pool);
+	int status = charge_promise(worker, bytes, &pool);
 
 	if (status == -ENOMEM && swap_comes(worker->daemon))
 		status = -EAGAIN; /* and serve_promises() comes again */
 	worker->swapping.promise_bytes = status == -EAGAIN ? bytes : 0;
 	worker->swapping.promise_serial = serial;
 	if (status != -EAGAIN)
-		answer_promise(worker, serial, status, bytes, pool);
+		answer_swap(worker, serial, status, pool, bytes);
 }
 
 void residency_promise_slot(
-	struct worker *worker, uint64_t bytes, enum swap_wish wish, uint32_t serial)
+	struct worker *worker, uint64_t bytes, enum slot_place place, uint32_t serial)
 {
 	enum swap_pool pool = SWAP_MEMORY;
 	int status = -ENOMEM;
 
-	if (bytes <= CHUNK_MAX)
-		status = swap_charge_slot(worker, bytes, wish, &pool);
-	if (wish == SWAP_WISH_MEMORY) {
+	if (bytes <= DEVICE_CHUNK_MAX)
+		status = swap_charge_slot(worker, bytes, place, &pool);
+	if (place == SLOT_IN_MEMORY) {
 		worker->swapping.slot_bytes = status == -EAGAIN ? bytes : 0;
 		worker->swapping.slot_serial = serial;
 	}
 	if (status != -EAGAIN)
-		answer_promise(worker, serial, status, bytes, pool);
+		answer_swap(worker, serial, status, pool, bytes);
 }
 
-static void serve_promises(struct daemon *daemon)
+static void serve_promises(struct device *device)
 {
 	struct worker *worker;
 
-	list_for_each (worker, &daemon->workers.all, link) {
+	list_for_each (worker, &device->workers.all, by_device) {
 		const struct worker_swap *swap = &worker->swapping;
 		if (worker->state != WORKER_SERVING)
 			continue;
 		if (swap->slot_bytes)
 			residency_promise_slot(
-				worker, swap->slot_bytes, SWAP_WISH_MEMORY, swap->slot_serial);
+				worker, swap->slot_bytes, SLOT_IN_MEMORY, swap->slot_serial);
 		if (swap->promise_bytes)
 			residency_promise(worker, swap->promise_bytes, swap->promise_serial);
 	}
 }
 
 /* Gives what there is, of the reserve too (rule 6). */
-static bool serve(struct worker *worker)
+static bool serve_wish(struct worker *worker)
 {
 	struct worker_residency *residency = &worker->residency;
 	const struct vgpu *vgpu = worker->session->vgpu;
 	uint64_t bytes = min_of(residency->wanted_bytes, memory_free(&worker->memory));
 
-	bytes = min_of(bytes, room_beside_contexts(worker->daemon, vgpu));
-	bytes = min_of(bytes, room_beside_contexts(worker->daemon, NULL));
-	if (residency->wanted_whole && bytes < residency->wanted_bytes)
+	bytes = min_of(bytes, room_beside_contexts(worker->device, vgpu));
+	bytes = min_of(bytes, room_beside_contexts(worker->device, NULL));
+	if (residency->wanted_for == ROOM_FOR_CONTEXT && bytes < residency->wanted_bytes)
 		return false;
 	if (bytes < residency->wanted_bytes)
-		bytes &= ~(GRANULE - 1);
+		bytes &= ~(DEVICE_CHUNK_MIN - 1);
 	if (!bytes || memory_charge(&worker->memory, bytes))
 		return false;
-	if (memory_room(&worker->daemon->device.memory) <
-		worker->daemon->device.residency.reserve_bytes)
-		worker->daemon->device.residency.taker = worker->session->id;
+	if (memory_room(&worker->device->memory) < worker->device->residency.reserve_bytes)
+		worker->device->residency.taker = worker->session->id;
 	residency_refreshed(worker);
 	list_remove(&residency->link);
-	answer(worker, residency->wanted_serial, 0, bytes);
+	answer_request(worker, residency->wanted_serial, 0,
+		(struct control_charged){.device_bytes = bytes});
 	return true;
 }
 
-/* What is missing for a worker, within its virtual GPU and on the device; sends for it. */
-static void send_for_missing(struct daemon *daemon, struct worker *worker)
+/* Has others give what the worker lacks, within its virtual GPU and on the device. */
+static void send_for_missing(struct device *device, struct worker *worker)
 {
 	struct vgpu *vgpu = worker->session->vgpu;
 	uint64_t wanted = worker->residency.wanted_bytes;
-	uint64_t have = room_beside_contexts(daemon, vgpu) + coming_in(daemon, vgpu);
+	uint64_t have = room_beside_contexts(device, vgpu) + coming_in(device, vgpu);
 
 	if (wanted > have)
-		send_for(daemon, worker, vgpu, wanted - have);
-	have = room_beside_contexts(daemon, NULL) + coming_in(daemon, NULL);
+		send_for(device, worker, vgpu, wanted - have);
+	/* Others leave the device for no more than its virtual GPU lets it have. */
+	wanted = min_of(wanted, room_beside_contexts(device, vgpu) + coming_in(device, vgpu));
+	have = room_beside_contexts(device, NULL) + coming_in(device, NULL);
 	if (wanted > have)
-		send_for(daemon, worker, NULL, wanted - have);
+		send_for(device, worker, NULL, wanted - have);
 }
 
-/* At most so much is to go to host swap when everything leaves. */
+/* At most so much is to go to host swap when everything leaves; by a word of the worker's, which may be another the next
+ * time. */
 static uint64_t objects_of(const struct worker *worker)
 {
 	uint64_t used = worker->memory.used_bytes;
 
-	return used -
-	       min_of(used, retire_is_retired(worker) ? 0 : worker->daemon->device.overhead_bytes);
+	return used - min_of(used, retire_is_retired(worker) ? 0 : worker->device->overhead_bytes);
 }
 
-/* What others than `asks` have beside their contexts, and give soon: they had nothing to give just now, as it was in
- * use perhaps, and are asked again, or they use the device with it now. */
-static uint64_t given_later(const struct daemon *daemon, const struct worker *asks,
-	const struct vgpu *vgpu, enum residency_patience patience)
+/* How much others than `asks` have, beside their contexts, and give when their commands do not use it any more. */
+static uint64_t given_later(
+	const struct device *device, const struct worker *asks, const struct vgpu *vgpu)
 {
-	uint64_t sum = shm_given_later(daemon, asks, vgpu, patience);
+	uint64_t sum = shm_given_later(device, asks, vgpu);
 	const struct worker *worker;
 
-	list_for_each (worker, &daemon->workers.all, link) {
+	list_for_each (worker, &device->workers.all, by_device) {
 		if (worker == asks || !worker->session || worker_is_going(worker) ||
 			(vgpu && worker->session->vgpu != vgpu))
 			continue;
-		if (residency_is_hopeful(&worker->residency.pause, patience) ||
-			(patience >= PATIENCE_TURNS && residency_is_protected(worker)))
+		if (worker->residency.says == GIVES_LATER || residency_is_protected(worker))
 			sum += objects_of(worker);
 	}
 	return sum;
 }
 
-/* Who wants something for its turn of the device waits for who uses it only a little: without, it uses host memory,
- * for good. The same for what is free and is kept for a client's context, which will have been made. What cannot be
- * elsewhere waits as long as there is something to wait for, idle contexts too; and a while for those of whom nobody
- * knows whether they will ever give: without it the program fails. */
-static bool may_give_later(
-	const struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu)
+/* Asks the sessions that use the device to say when they do not: nothing of theirs leaves before. */
+static void ask_users(struct device *device)
 {
-	uint64_t waited_ns = clock_now_ns() - asks->residency.used_ns;
-	bool stays = asks->residency.wanted_here;
-	enum residency_patience patience = PATIENCE_LITTLE;
+	struct worker *worker;
 
-	if (stays && waited_ns <= STAYS_AWAITED_NS)
-		patience = PATIENCE_MOST;
-	else if (stays || waited_ns <= PAUSE_AWAITED_NS)
-		patience = PATIENCE_TURNS;
-	return given_later(daemon, asks, vgpu, patience) ||
-	       (patience && client_waiting_count(daemon, vgpu)) ||
-	       (stays && retire_may_come(daemon, vgpu));
+	list_for_each (worker, &device->workers.all, by_device)
+		if (worker->state == WORKER_SERVING && worker->connection &&
+			!worker_is_going(worker) && !worker->residency.order &&
+			worker->residency.says == GIVES && list_empty(&worker->residency.link) &&
+			residency_is_protected(worker))
+			send_order(worker, 0, 0, 0, 0);
+}
+
+/* Whether somebody will give memory later, so that `asks` waits: a session that uses what it has, or a context that is
+ * being made, for which free memory is kept. A session whose memory can be nowhere else also waits for contexts that are
+ * to be made, and for idle ones: without the memory its program fails. */
+static bool may_give_later(
+	const struct device *device, const struct worker *asks, const struct vgpu *vgpu)
+{
+	bool stays = asks->residency.wanted_for != ROOM_FOR_TURN;
+
+	return given_later(device, asks, vgpu) ||
+	       ((stays || device->workers.starting) && client_waiting_count(device, vgpu)) ||
+	       (stays && retire_may_come(device, vgpu));
 }
 
 /* Nobody is going to give it anything. */
-static bool is_hopeless(const struct daemon *daemon, const struct worker *worker)
+static bool is_hopeless(const struct device *device, const struct worker *worker)
 {
 	const struct vgpu *vgpu = worker->session->vgpu;
 
-	if (worker->residency.wanted_whole)
+	if (worker->residency.wanted_for == ROOM_FOR_CONTEXT)
 		return false;
-	if (swap_comes(daemon))
+	if (swap_comes(device->daemon))
 		return false;
-	if (room_beside_contexts(daemon, vgpu) < GRANULE && !coming_in(daemon, vgpu))
-		return !may_give_later(daemon, worker, vgpu);
-	return room_beside_contexts(daemon, NULL) < GRANULE && !coming_in(daemon, NULL) &&
-	       !may_give_later(daemon, worker, NULL);
+	if (room_beside_contexts(device, vgpu) < DEVICE_CHUNK_MIN && !coming_in(device, vgpu))
+		return !may_give_later(device, worker, vgpu);
+	return room_beside_contexts(device, NULL) < DEVICE_CHUNK_MIN && !coming_in(device, NULL) &&
+	       !may_give_later(device, worker, NULL);
 }
 
 static bool has_turn(const struct worker *worker)
 {
-	return worker->residency.wanted_to_stay ||
-	       worker->session->entities[RESOURCE_COMPUTE].state == ENTITY_HOLDING;
+	return worker->residency.wanted_for >= ROOM_TO_STAY || has_compute(worker);
 }
 
-static void serve_waiting(struct daemon *daemon)
+static void serve_waiting(struct device *device)
 {
 	struct worker_residency *residency, *after;
 
-	list_for_each_safe (residency, after, &daemon->device.residency.waiting, link) {
+	list_for_each_safe (residency, after, &device->residency.waiting, link) {
 		struct worker *worker = container_of(residency, struct worker, residency);
 		if (residency->suspended)
 			continue; /* until it is resumed */
-		/* Its turn is over before it began: it waits for the next, or for what is free anyway. */
+		/* The turn for which it asked is over: it waits for its next turn, or takes what is free anyway. */
 		if (!has_turn(worker) && !residency_has_room(worker, residency->wanted_bytes))
 			continue;
-		if (serve(worker))
+		if (serve_wish(worker))
 			continue;
-		send_for_missing(daemon, worker);
-		if (!is_hopeless(daemon, worker)) {
-			retire_wait(
-				daemon); /* those that use the device say nothing when they pause */
+		send_for_missing(device, worker);
+		if (!is_hopeless(device, worker)) {
+			ask_users(device);
 			continue;
 		}
 		list_remove(&residency->link);
-		answer(worker, residency->wanted_serial, -ENOMEM, 0);
+		answer_request(
+			worker, residency->wanted_serial, -ENOMEM, (struct control_charged){0});
 	}
 }
 
-/* What was taken from the reserve comes back from those who do not use the device: the writing overlaps
- * with the work of who took it. A limit that was lowered is met likewise. */
-static void restore_reserve(struct daemon *daemon)
+/* Refills the reserve from sessions that do not use the device: they write their pieces out while the session that
+ * took from it works. A virtual GPU whose limit was lowered is brought below it likewise. */
+static void restore_reserve(struct device *device)
 {
-	const struct memory_account *device = &daemon->device.memory;
-	uint64_t reserve = daemon->device.residency.reserve_bytes;
-	uint64_t have = memory_room(device) + coming_in(daemon, NULL);
+	uint64_t reserve = device->residency.reserve_bytes;
+	uint64_t have = memory_room(&device->memory) + coming_in(device, NULL);
 	struct vgpu *vgpu;
 
 	if (have < reserve)
-		send_for(daemon, NULL, NULL, reserve - have);
-	list_for_each (vgpu, &daemon->vgpus, link) {
+		send_for(device, NULL, NULL, reserve - have);
+	list_for_each (vgpu, &device->vgpus, by_device) {
 		uint64_t used = vgpu->memory.used_bytes;
-		uint64_t leaving = coming_in(daemon, vgpu);
+		uint64_t leaving = coming_in(device, vgpu);
 		if (used > leaving && used - leaving > vgpu->memory.limit_bytes)
-			send_for(daemon, NULL, vgpu, used - leaving - vgpu->memory.limit_bytes);
+			send_for(device, NULL, vgpu, used - leaving - vgpu->memory.limit_bytes);
 	}
 }
 
-void residency_balance(struct daemon *daemon)
+void residency_balance(struct device *device)
 {
-	struct residency *residency = &daemon->device.residency;
+	struct residency *residency = &device->residency;
 
-	if (residency->balancing || !daemon->device.known)
+	if (residency->balancing || !device->known)
 		return;
 	residency->balancing = true;
-	clients_serve(daemon);
-	serve_promises(daemon);
-	shm_serve_moves(daemon);
-	serve_waiting(daemon);
-	restore_reserve(daemon);
+	clients_serve(device);
+	serve_promises(device);
+	shm_serve_moves(device);
+	serve_waiting(device);
+	restore_reserve(device);
 	residency->balancing = false;
 }
 
-int residency_wanted(struct worker *worker, const struct control_memory *message)
+void residency_balance_all(struct daemon *daemon)
+{
+	struct device *device;
+
+	list_for_each (device, &daemon->devices, link)
+		residency_balance(device);
+}
+
+void residency_want(
+	struct worker *worker, uint64_t bytes, enum room_purpose purpose, uint32_t serial)
 {
 	struct worker_residency *residency = &worker->residency;
 
-	if (message->bytes <= 0 || !list_empty(&residency->link))
-		return -EPROTO;
-	residency->wanted_bytes = (uint64_t)message->bytes;
-	residency->wanted_serial = message->header.serial;
-	residency->wanted_here = message->free_bytes != 0;
-	residency->wanted_to_stay = message->free_bytes == 1 || message->free_bytes == 2;
-	residency->wanted_whole = message->free_bytes == 2;
-	if (residency->wanted_whole)
-		retire_look(worker->daemon);
+	if (!bytes || !list_empty(&residency->link)) {
+		answer_request(worker, serial, bytes ? -EBUSY : 0, (struct control_charged){0});
+		return;
+	}
+	if (purpose == ROOM_FOR_CONTEXT && bytes > memory_total(&worker->memory)) {
+		answer_request(worker, serial, -ENOMEM, (struct control_charged){0});
+		return;
+	}
+	residency->wanted_bytes = bytes;
+	residency->wanted_serial = serial;
+	residency->wanted_for = purpose;
+	if (purpose == ROOM_FOR_CONTEXT)
+		retire_look(worker->device);
 	residency->used_ns = clock_now_ns();
-	list_append(&worker->daemon->device.residency.waiting, &residency->link);
-	residency_balance(worker->daemon);
+	list_append(&worker->device->residency.waiting, &residency->link);
+	residency_balance(worker->device);
+}
+
+void residency_allocate(struct worker *worker, const struct control_allocate *message)
+{
+	uint64_t sizes[] = {message->device_bytes + message->slack_bytes, message->device_bytes};
+
+	for (unsigned i = 0; i < array_length(sizes); i++) {
+		if (!residency_has_room(worker, sizes[i]) ||
+			memory_charge(&worker->memory, sizes[i]))
+			continue;
+		residency_refreshed(worker);
+		answer_request(worker, message->header.serial, 0,
+			(struct control_charged){.device_bytes = sizes[i]});
+		return;
+	}
+	if (relief_wait(worker, message))
+		return;
+	if (message->swap_bytes)
+		residency_promise(worker, message->swap_bytes, message->header.serial);
+	else if (message->device_bytes > memory_total(&worker->memory)) /* whoever leaves */
+		answer_request(
+			worker, message->header.serial, -ENOMEM, (struct control_charged){0});
+	else
+		residency_want(worker, message->device_bytes, (enum room_purpose)message->purpose,
+			message->header.serial);
+}
+
+/* Whether it is a step of the order. A worker that gave nothing, a little at a time, would be waited for for ever. */
+static bool is_step(const struct worker *worker, const struct control_return *message)
+{
+	uint64_t bytes = message->device_bytes + message->swap_bytes[SWAP_MEMORY] +
+			 message->swap_bytes[SWAP_FILE];
+
+	return worker->residency.order && !worker->residency.late && bytes >= DEVICE_CHUNK_MIN;
+}
+
+int residency_returned(struct worker *worker, const struct control_return *message)
+{
+	struct device *device = worker->device;
+
+	if (memory_return(&worker->memory, message->device_bytes))
+		return -EINVAL;
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		if (memory_return(&worker->swap[i], message->swap_bytes[i]))
+			return -EINVAL;
+	worker->residency.returned_bytes += message->device_bytes;
+	if (is_step(worker, message))
+		await_step(worker);
+	if (message->swap_bytes[SWAP_MEMORY] || message->swap_bytes[SWAP_FILE])
+		residency_balance_all(device->daemon);
+	else
+		residency_balance(device);
+	if (!message->device_bytes)
+		return 0;
+	relief_serve(device);
+	workers_adjust(device);
 	return 0;
 }
 
-static void resume(struct worker *worker)
+static void resume_session(struct worker *worker)
 {
 	worker->residency.suspended = worker->residency.resumes = false;
 	residency_refreshed(worker);
@@ -612,67 +682,79 @@ static void resume(struct worker *worker)
 static void charge_cause(struct worker *worker, uint64_t copied_ns)
 {
 	const struct worker_residency *residency = &worker->residency;
-	uint64_t passed_ns = clock_now_ns() - residency->ordered_ns;
+	uint64_t most_ns = min_of(clock_now_ns() - residency->ordered_ns,
+		residency->returned_bytes / COPY_BYTES_A_NS_LEAST);
 	struct session *cause = worker->session;
 
 	if (residency->cause)
 		cause = session_find(worker->daemon, residency->cause);
-	/* The worker may say what it likes, but not have worked for longer than it took. */
+	/* The worker may say what it likes, but not have worked for longer than it took, nor for what it did not give. */
 	if (cause && copied_ns)
-		grants_charge(cause, RESOURCE_COPY_FROM_DEVICE, min_of(copied_ns, passed_ns));
+		grants_charge(cause, RESOURCE_COPY_FROM_DEVICE, min_of(copied_ns, most_ns));
 }
 
-int residency_evicted(struct worker *worker, const struct control_evict *message)
+/* What counts is what it returned, and not what it says: a worker that lies would be asked again at once, for ever. */
+static bool has_given(const struct worker *worker)
+{
+	const struct worker_residency *residency = &worker->residency;
+
+	return residency->returned_bytes &&
+	       residency->returned_bytes >= min_of(DEVICE_CHUNK_MIN, residency->ordered_bytes);
+}
+
+int residency_evicted(struct worker *worker, const struct control_evicted *message)
 {
 	struct worker_residency *residency = &worker->residency;
+	enum giving without = message->rest == REST_IN_USE ? GIVES_LATER : GIVES_NOTHING;
 
 	if (!residency->order || message->header.serial != residency->order)
 		return 0; /* of a gdevd before this one */
 	residency->order = 0;
+	deadline_cancel(&residency->overdue);
 	if (residency->ordered_flags & EVICT_SLOTS) {
-		swap_given(worker);
-		residency_balance(worker->daemon);
-		return 0;
-	}
-	/* Not what it says that it gave: it would be asked again at once, for ever. */
-	if (residency->returned_bytes &&
-		residency->returned_bytes >= min_of(GRANULE, residency->ordered_bytes)) {
+		worker->swapping.says = swap_has_given(worker) ? GIVES : without;
+	} else if (has_given(worker)) {
 		residency_refreshed(worker);
 	} else if (!(residency->ordered_flags &
 			   EVICT_RETIRE)) { /* that asks for more than there may be */
-		residency->dry = true;
-		residency_pause_begin(&residency->pause);
+		residency->says = without;
+	}
+	if (residency->says != GIVES || worker->swapping.says != GIVES)
+		await_step(worker);
+	if (residency->ordered_flags & EVICT_SLOTS) {
+		residency_balance(worker->device);
+		return 0;
 	}
 	if (message->header.status)
 		complain("worker %d cannot write to swap: %s", (int)worker->pid,
 			strerror(-message->header.status));
-	charge_cause(worker, message->copied_us * NS_PER_US);
+	charge_cause(worker, message->copied_ns);
 	if (residency->ordered_flags & EVICT_RETIRE)
-		retire_done(worker, message->flags & EVICT_RETIRE);
+		retire_done(worker, message->retired);
 	if (residency->resumes)
-		resume(worker);
+		resume_session(worker);
 	else if (residency->suspended)
 		shm_session_suspended(worker->session);
-	residency_balance(worker->daemon);
+	residency_balance(worker->device);
 	return 0;
 }
 
-int residency_make_room(struct daemon *daemon, struct vgpu *vgpu, uint64_t bytes)
+int residency_make_room(struct device *device, struct vgpu *vgpu, uint64_t bytes)
 {
-	uint64_t have = memory_room(vgpu ? &vgpu->memory : &daemon->device.memory);
-	uint64_t coming = coming_in(daemon, vgpu);
+	uint64_t have = memory_room(vgpu ? &vgpu->memory : &device->memory);
+	uint64_t coming = coming_in(device, vgpu);
 	bool sent = true;
 
 	if (have >= bytes)
 		return 0;
 	if (have + coming < bytes)
-		sent = send_for(daemon, NULL, vgpu, bytes - have - coming);
-	have += coming_in(daemon, vgpu);
-	if (have >= bytes || swap_comes(daemon) || (sent && retire_may_come(daemon, vgpu)))
+		sent = send_for(device, NULL, vgpu, bytes - have - coming);
+	have += coming_in(device, vgpu);
+	if (have >= bytes || swap_comes(device->daemon) || (sent && retire_may_come(device, vgpu)))
 		return -EAGAIN;
-	if (!sent || have + given_later(daemon, NULL, vgpu, PATIENCE_TURNS) < bytes)
+	if (!sent || have + given_later(device, NULL, vgpu) < bytes)
 		return -ENOMEM;
-	retire_wait(daemon); /* nobody says when a turn is over */
+	ask_users(device);
 	return -EAGAIN;
 }
 
@@ -680,14 +762,19 @@ int residency_make_room(struct daemon *daemon, struct vgpu *vgpu, uint64_t bytes
 
 int residency_set_limit(struct vgpu *vgpu, uint64_t bytes)
 {
-	struct daemon *daemon = vgpu->daemon;
+	struct device *device = vgpu->device;
 	uint64_t limit = bytes ? bytes : UINT64_MAX;
 	uint64_t used = vgpu->memory.used_bytes;
+	struct session *session;
 
-	if (used > limit && used - limit > swap_room(daemon))
+	if (used > limit && used - limit > swap_room(device->daemon))
 		return -ENOMEM;
 	vgpu->memory.limit_bytes = limit;
-	residency_balance(daemon);
+	/* Before anybody is given more: the next gdevd believes a session what is written down. */
+	list_for_each (session, &device->daemon->sessions, link)
+		if (session->ledger_place && session->vgpu == vgpu)
+			session_write_down(session);
+	residency_balance(device);
 	return 0;
 }
 
@@ -695,6 +782,7 @@ int residency_suspend(struct session *session)
 {
 	struct worker *worker = session->worker;
 	struct worker_residency *residency = &worker->residency;
+	uint64_t objects = objects_of(worker);
 	enum swap_pool pool;
 	int status;
 
@@ -702,25 +790,26 @@ int residency_suspend(struct session *session)
 		return -EALREADY;
 	if (residency->order)
 		return -EBUSY;
-	status = swap_charge(worker, objects_of(worker), &pool);
+	status = swap_charge(worker, objects, &pool);
 	if (status)
 		return status == -EAGAIN ? -EBUSY : status;
 	residency->suspended = true;
 	residency->suspended_ns = clock_now_ns();
-	send_order(worker, worker->memory.used_bytes, objects_of(worker),
+	send_order(worker, worker->memory.used_bytes, objects,
 		EVICT_SUSPEND | (pool == SWAP_FILE ? EVICT_FILE : 0), 0);
-	retire_look(worker->daemon);
+	retire_look(worker->device);
 	return 0;
 }
 
 int residency_retire(struct worker *worker)
 {
+	uint64_t objects = objects_of(worker);
 	enum swap_pool pool;
-	int status = swap_charge(worker, objects_of(worker), &pool);
+	int status = swap_charge(worker, objects, &pool);
 
 	if (status)
 		return status;
-	send_order(worker, worker->memory.used_bytes, objects_of(worker),
+	send_order(worker, worker->memory.used_bytes, objects,
 		EVICT_RETIRE | (pool == SWAP_FILE ? EVICT_FILE : 0), 0);
 	return 0;
 }
@@ -734,6 +823,6 @@ int residency_resume(struct session *session)
 	if (residency->order)
 		residency->resumes = true;
 	else
-		resume(session->worker);
+		resume_session(session->worker);
 	return 0;
 }

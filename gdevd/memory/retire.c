@@ -9,8 +9,10 @@
 #include "gdevd/daemon.h"
 
 #define PRESSED_NS NS_PER_S      /* so long is idle when others need the room */
-#define POLL_NS (20 * NS_PER_MS) /* those that use the device now say nothing when they pause */
+#define POLL_NS (20 * NS_PER_MS) /* no sooner again */
 #define REFUSED_NS NS_PER_S      /* it was busy after all: not again before */
+#define BROKEN_NS                                                                                  \
+	(600 * NS_PER_S) /* after a context could not be made again: a worker says that, and may lie */
 
 /* The page is the worker's, which may write what it likes: only its own session is concerned. */
 static uint32_t context_of(const struct worker *worker)
@@ -77,7 +79,7 @@ uint64_t retire_idle_ns(const struct worker *worker)
 static bool has_context(const struct worker *worker)
 {
 	return worker->state == WORKER_SERVING && worker->session && worker->connection &&
-	       worker->daemon->device.overhead_bytes && !retire_is_retired(worker);
+	       worker->device->overhead_bytes && !retire_is_retired(worker);
 }
 
 static bool may_retire(const struct worker *worker)
@@ -101,34 +103,33 @@ static uint64_t due_ns(const struct worker *worker, bool pressed, uint64_t now_n
 {
 	uint64_t since_ns = min_of(active_ns(worker), now_ns);
 
-	/* What keeps it will do so until the program does something. */
+	/* What keeps the context will do so until the program does something. */
 	if (is_busy(worker) || !may_retire(worker) ||
 		(retire_keeper(worker) && since_ns == worker->retire.refused_ns))
 		since_ns = now_ns;
 	return max_of(since_ns + patience_ns(worker, pressed), worker->retire.not_before_ns);
 }
 
-static bool is_off(const struct daemon *daemon)
+static bool is_off(const struct device *device)
 {
-	return daemon->config.retire_after_ns == UINT64_MAX || daemon->retire.broken;
+	return device->daemon->config.retire_after_ns == UINT64_MAX ||
+	       clock_now_ns() < device->retire.broken_until_ns;
 }
 
-void retire_look(struct daemon *daemon)
+void retire_look(struct device *device)
 {
 	uint64_t now_ns = clock_now_ns(), soonest_ns = UINT64_MAX;
 	const struct worker *worker;
 
-	list_for_each (worker, &daemon->workers.all, link)
-		if (has_context(worker) && !is_off(daemon))
+	list_for_each (worker, &device->workers.all, by_device)
+		if (has_context(worker) && !is_off(device))
 			soonest_ns =
-				min_of(soonest_ns, due_ns(worker, daemon->retire.pressed, now_ns));
+				min_of(soonest_ns, due_ns(worker, device->retire.pressed, now_ns));
 	soonest_ns = max_of(soonest_ns, now_ns + POLL_NS);
-	if (daemon->retire.waited)
-		soonest_ns = now_ns + POLL_NS;
-	deadline_set(&daemon->deadlines, &daemon->retire.deadline, soonest_ns);
+	deadline_set(&device->daemon->deadlines, &device->retire.deadline, soonest_ns);
 }
 
-static void retire(struct worker *worker, uint64_t now_ns)
+static void retire_worker(struct worker *worker, uint64_t now_ns)
 {
 	if (residency_retire(worker))
 		worker->retire.not_before_ns = now_ns + REFUSED_NS; /* host swap is full */
@@ -136,27 +137,27 @@ static void retire(struct worker *worker, uint64_t now_ns)
 
 static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 {
-	struct daemon *daemon = container_of(deadline, struct daemon, retire.deadline);
-	bool pressed = daemon->retire.pressed || daemon->retire.waited;
+	struct device *device = container_of(deadline, struct device, retire.deadline);
+	bool pressed = device->retire.pressed;
 	struct worker *worker;
 
-	daemon->retire.pressed = daemon->retire.waited = false;
-	list_for_each (worker, &daemon->workers.all, link)
-		if (!is_off(daemon) && may_retire(worker) &&
+	device->retire.pressed = false;
+	list_for_each (worker, &device->workers.all, by_device)
+		if (!is_off(device) && may_retire(worker) &&
 			due_ns(worker, false, now_ns) <= now_ns)
-			retire(worker, now_ns);
+			retire_worker(worker, now_ns);
 	if (pressed)
-		residency_balance(daemon); /* which may send for more */
-	retire_look(daemon);
+		residency_balance(device); /* which may send for more */
+	retire_look(device);
 }
 
-/* Who has been idle for longest, and for long enough. */
+/* The worker that has been idle for longest, and for long enough. */
 static struct worker *find_idle(
-	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t now_ns)
+	struct device *device, const struct worker *asks, const struct vgpu *vgpu, uint64_t now_ns)
 {
 	struct worker *worker, *found = NULL;
 
-	list_for_each (worker, &daemon->workers.all, link) {
+	list_for_each (worker, &device->workers.all, by_device) {
 		if (worker == asks || !may_retire(worker) || due_ns(worker, true, now_ns) > now_ns)
 			continue;
 		if (vgpu && worker->session->vgpu != vgpu)
@@ -168,43 +169,37 @@ static struct worker *find_idle(
 }
 
 uint64_t retire_send_for(
-	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
+	struct device *device, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
 {
 	uint64_t now_ns = clock_now_ns(), coming = 0;
 	struct worker *worker;
 
-	if (is_off(daemon))
+	if (is_off(device))
 		return 0;
-	while (coming < bytes && (worker = find_idle(daemon, asks, vgpu, now_ns))) {
+	while (coming < bytes && (worker = find_idle(device, asks, vgpu, now_ns))) {
 		uint64_t held = worker->memory.used_bytes;
-		retire(worker, now_ns);
+		retire_worker(worker, now_ns);
 		if (worker->residency.order)
 			coming += held;
 	}
 	if (coming < bytes) {
-		daemon->retire.pressed = true;
-		retire_look(daemon);
+		device->retire.pressed = true;
+		retire_look(device);
 	}
 	return coming;
 }
 
-bool retire_may_come(const struct daemon *daemon, const struct vgpu *vgpu)
+bool retire_may_come(const struct device *device, const struct vgpu *vgpu)
 {
 	uint64_t now_ns = clock_now_ns();
 	const struct worker *worker;
 
-	list_for_each (worker, &daemon->workers.all, link)
-		if (!is_off(daemon) && may_retire(worker) && !is_busy(worker) &&
+	list_for_each (worker, &device->workers.all, by_device)
+		if (!is_off(device) && may_retire(worker) && !is_busy(worker) &&
 			!retire_keeper(worker) && worker->retire.not_before_ns <= now_ns &&
 			(!vgpu || worker->session->vgpu == vgpu))
 			return true;
 	return false;
-}
-
-void retire_wait(struct daemon *daemon)
-{
-	daemon->retire.waited = true;
-	retire_look(daemon);
 }
 
 void retire_done(struct worker *worker, bool retired)
@@ -215,21 +210,22 @@ void retire_done(struct worker *worker, bool retired)
 		worker->retire.not_before_ns = now_ns + REFUSED_NS;
 		worker->retire.refused_ns = min_of(active_ns(worker), now_ns);
 	}
-	retire_look(worker->daemon);
+	retire_look(worker->device);
 }
 
 void retire_session_finish(const struct session *session)
 {
-	struct daemon *daemon = session->daemon;
+	struct device *device = session->device;
 
-	if (context_of(session->worker) != WORKER_CONTEXT_LOST || daemon->retire.broken)
+	if (context_of(session->worker) != WORKER_CONTEXT_LOST)
 		return;
-	daemon->retire.broken = true;
-	log_error("the context of %s (pid %d) could not be made again: no more are given back",
+	device->retire.broken_until_ns = clock_now_ns() + BROKEN_NS;
+	log_error(
+		"the context of %s (pid %d) could not be made again: none is given back for ten minutes",
 		session->program, (int)session->pid);
 }
 
-void retire_init(struct daemon *daemon)
+void retire_init(struct device *device)
 {
-	deadline_init(&daemon->retire.deadline, on_deadline);
+	deadline_init(&device->retire.deadline, on_deadline);
 }

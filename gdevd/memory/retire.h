@@ -2,7 +2,7 @@
  *
  * Contexts of idle sessions are given back (docs/memory.md, rule 13): those of the sessions that have been idle for
  * longest when others need the room, after a second; all of them after `retire_after`. A worker carries that out
- * (EVICT with EVICT_RETIRE), and asks for the room again (RESIDENT) when its program goes on.
+ * (EVICT with EVICT_RETIRE), and asks for the room again (ROOM) when its program goes on.
  */
 #ifndef GDEV_GDEVD_RETIRE_H
 #define GDEV_GDEVD_RETIRE_H
@@ -12,7 +12,7 @@
 
 #include "gdevd/deadlines.h"
 
-struct daemon;
+struct device;
 struct session;
 struct vgpu;
 struct worker;
@@ -21,8 +21,8 @@ struct worker;
 struct retire {
 	struct deadline deadline;
 	bool pressed; /* others wait for room that idle contexts may give soon */
-	bool waited;  /* and there is a context among them, which comes as a whole */
-	bool broken;  /* one could not be made again: no more are given back */
+	uint64_t
+		broken_until_ns; /* one could not be made again: no more are given back until then */
 };
 
 /* Of a worker. */
@@ -31,17 +31,15 @@ struct worker_retire {
 	uint64_t refused_ns;    /* and had been active last at that time */
 };
 
-void retire_init(struct daemon *daemon);
-/* Something has changed about who is idle. */
-void retire_look(struct daemon *daemon);
+void retire_init(struct device *device);
+/* A session may have become idle, or be so no longer. */
+void retire_look(struct device *device);
 /* Has contexts given back for `bytes`, of sessions other than that of `asks`, and of that virtual GPU (NULL: of any).
  * How much will come. */
 uint64_t retire_send_for(
-	struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes);
+	struct device *device, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes);
 /* Whether somebody is idle, but not for long enough. */
-bool retire_may_come(const struct daemon *daemon, const struct vgpu *vgpu);
-/* A context waits for room: others are looked at again soon. */
-void retire_wait(struct daemon *daemon);
+bool retire_may_come(const struct device *device, const struct vgpu *vgpu);
 /* The worker has carried out an order of this kind. */
 void retire_done(struct worker *worker, bool retired);
 /* The session is about to end: whether its context was lost says whether others may be given back. */

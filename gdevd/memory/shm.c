@@ -16,20 +16,47 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "gdev/error.h"
 #include "gdevd/daemon.h"
 #include "proto/session.h"
 
-bool shm_may_access(const struct shm_segment *segment, uid_t uid, gid_t gid, unsigned access)
+#define MODE_BITS (0777 | CONTROL_SHM_TRUST_READERS)
+
+static bool is_of_group(const struct shm_segment *segment, gid_t gid)
+{
+	return gid == segment->gid || gid == segment->creator_gid;
+}
+
+bool shm_may_access(const struct shm_segment *segment, uid_t uid, gid_t gid,
+	const struct groups *groups, unsigned access)
 {
 	unsigned granted = segment->mode;
+	bool of_group = is_of_group(segment, gid);
 
 	if (uid == 0)
 		return true;
+	for (uint32_t i = 0; i < groups->count && !of_group; i++)
+		of_group = is_of_group(segment, groups->ids[i]);
 	if (uid == segment->uid || uid == segment->creator_uid)
 		granted >>= 6;
-	else if (gid == segment->gid || gid == segment->creator_gid)
+	else if (of_group)
 		granted >>= 3;
 	return (access & ~granted & 7) == 0;
+}
+
+static bool may_access(
+	const struct session *session, const struct shm_segment *segment, unsigned access)
+{
+	return shm_may_access(segment, session->uid, session->gid, &session->groups, access);
+}
+
+/* The session's worker can be given descriptors with which it cannot write, if it must not; or its owner said that it
+ * need not. */
+static bool can_be_kept_from_writing(
+	const struct session *session, const struct shm_segment *segment)
+{
+	return may_access(session, segment, SHM_WRITE) || segment->known.memfds ||
+	       segment->mode & CONTROL_SHM_TRUST_READERS;
 }
 
 bool shm_may_control(const struct shm_segment *segment, uid_t uid)
@@ -41,6 +68,50 @@ void shm_init(struct shm *shm)
 {
 	list_init(&shm->segments);
 	shm->count = 0;
+}
+
+/* A carrier may have any segment in its hands, a session what it may write into. */
+static bool may_have_writable(const struct worker *worker, const struct shm_segment *segment)
+{
+	const struct shm_attachment *attachment =
+		worker->session ? shm_find_attachment(worker->session, segment) : NULL;
+
+	return !worker->session || (attachment && attachment->writes);
+}
+
+/* -errno, and nothing is lent. */
+static int lend(const int *fds, size_t count, int *lent)
+{
+	for (size_t i = 0; i < count; i++) {
+		lent[i] = fd_lend(fds[i]);
+		if (lent[i] < 0) {
+			int error = lent[i];
+			fd_close_all(lent, i);
+			return error;
+		}
+	}
+	return 0;
+}
+
+void shm_send(struct worker *worker, const struct shm_segment *segment, struct control_shm *message,
+	const int *fds, size_t fd_count)
+{
+	bool ours =
+		fds == &segment->host_fd; /* else chunks: of those only memfds can be narrowed */
+	int lent[FD_PASS_MAX], error;
+
+	if (!fd_count || may_have_writable(worker, segment)) {
+		connection_send(worker->connection, message, fds, fd_count);
+		return;
+	}
+	error = ours || segment->known.memfds ? lend(fds, fd_count, lent) : -EACCES;
+	if (error) {
+		message->header.status = error;
+		connection_send(worker->connection, message, NULL, 0);
+		return;
+	}
+	connection_send(worker->connection, message, lent, fd_count);
+	fd_close_all(lent, fd_count);
 }
 
 void shm_reply(struct worker *worker, const struct control_shm *request,
@@ -55,6 +126,7 @@ void shm_reply(struct worker *worker, const struct control_shm *request,
 	if (segment) {
 		answer.key = segment->key;
 		answer.id = segment->id;
+		answer.size = segment->size;
 		answer.bytes = segment->bytes;
 		answer.chunk_bytes = request->first_chunk < segment->backed
 					     ? segment->chunk_bytes[request->first_chunk]
@@ -64,17 +136,21 @@ void shm_reply(struct worker *worker, const struct control_shm *request,
 		answer.gid = segment->gid;
 		answer.mode = segment->mode;
 		answer.attached = segment->attached;
-		answer.flags &= ~(CONTROL_SHM_HOST | CONTROL_SHM_MAPPED);
+		answer.flags &= ~(CONTROL_SHM_HOST | CONTROL_SHM_MAPPED | CONTROL_SHM_READER);
 		if (segment->place != SHM_ON_DEVICE && !request->first_chunk &&
 			segment->carrier != worker)
 			answer.flags |= CONTROL_SHM_HOST;
 		if (segment->place == SHM_MAPPED)
 			answer.flags |= CONTROL_SHM_MAPPED;
+		if (!may_have_writable(worker, segment))
+			answer.flags |= CONTROL_SHM_READER;
+		shm_send(worker, segment, &answer, fds, fd_count);
+		return;
 	}
-	connection_send(worker->connection, &answer, fds, fd_count);
+	connection_send(worker->connection, &answer, NULL, 0);
 }
 
-static struct shm_segment *find_id(struct shm *shm, uint32_t id)
+struct shm_segment *shm_find_id(struct shm *shm, uint32_t id)
 {
 	struct shm_segment *segment;
 
@@ -86,13 +162,13 @@ static struct shm_segment *find_id(struct shm *shm, uint32_t id)
 
 struct shm_segment *shm_find(struct session *session, uint32_t id)
 {
-	return find_id(&session->vgpu->shm, id);
+	return shm_find_id(&session->vgpu->shm, id);
 }
 
-/* As find_id, by who may know that it is there. */
+/* As shm_find_id, but a transient segment is only found by its token. */
 static struct shm_segment *find(struct session *session, const struct control_shm *message)
 {
-	struct shm_segment *segment = find_id(&session->vgpu->shm, message->id);
+	struct shm_segment *segment = shm_find_id(&session->vgpu->shm, message->id);
 
 	if (segment && segment->transient &&
 		memcmp(segment->token, message->token, sizeof segment->token) != 0)
@@ -100,7 +176,7 @@ static struct shm_segment *find(struct session *session, const struct control_sh
 	return segment;
 }
 
-static struct shm_segment *find_key(struct shm *shm, int32_t key)
+struct shm_segment *shm_find_key(struct shm *shm, int32_t key)
 {
 	struct shm_segment *segment;
 
@@ -120,26 +196,51 @@ void shm_close_chunks(struct shm_segment *segment)
 	segment->chunks = segment->backed = 0;
 }
 
+struct daemon *shm_daemon_of(const struct shm_segment *segment)
+{
+	const struct vgpu *vgpu = container_of(segment->shm, struct vgpu, shm);
+
+	return vgpu->daemon;
+}
+
+struct device *shm_device_of(const struct shm_segment *segment)
+{
+	return container_of(segment->shm, struct vgpu, shm)->device;
+}
+
+static void attachment_destroy(struct shm_attachment *attachment)
+{
+	struct shm_segment *segment = attachment->segment;
+
+	shm_forget(
+		segment, &shm_daemon_of(segment)->ledgers.attachments, &attachment->ledger_place);
+	list_remove(&attachment->by_segment);
+	list_remove(&attachment->by_session);
+	free(attachment);
+}
+
 static void segment_destroy(struct shm_segment *segment)
 {
 	struct shm_attachment *attachment, *next_attachment;
 	struct shm_parked *parked, *after;
 
 	list_remove(&segment->link);
-	segment->shm->count--;
+	shm_count_no_more(segment);
 	list_for_each_safe (parked, after, &segment->parked, link) {
 		shm_reply(parked->session->worker, &parked->message, NULL, -EIDRM, NULL, 0);
 		shm_unpark(parked);
 	}
-	list_for_each_safe (attachment, next_attachment, &segment->attachments, by_segment) {
-		list_remove(&attachment->by_segment);
-		list_remove(&attachment->by_session);
-		free(attachment);
-	}
+	list_for_each_safe (attachment, next_attachment, &segment->attachments, by_segment)
+		attachment_destroy(attachment);
+	shm_drop_claims(segment);
+	shm_forget(segment, &shm_daemon_of(segment)->ledgers.segments, &segment->ledger_place);
+	deadline_cancel(&segment->overdue);
 	shm_put_down(segment);
 	shm_close_chunks(segment);
 	memory_return(&segment->memory, segment->memory.used_bytes);
 	shm_drop_host_copy(segment);
+	user_release(segment->user, SHM_HOST_COPIES + segment->held_chunks);
+	user_put(segment->user);
 	free(segment);
 }
 
@@ -151,44 +252,65 @@ void shm_finish(struct shm *shm)
 		segment_destroy(segment);
 }
 
-static void maybe_destroy(struct shm_segment *segment)
+bool shm_is_there(const struct shm_segment *segment)
 {
-	if ((segment->removed || segment->transient) && !segment->attached && !segment->creator)
+	return shm_is_whole(segment) || segment->host_fd >= 0;
+}
+
+/* No session that had it attached before the restart has its contents. */
+static bool is_lost(const struct shm_segment *segment)
+{
+	return segment->given_up && !shm_is_there(segment);
+}
+
+void shm_maybe_destroy(struct shm_segment *segment)
+{
+	if (segment->creator || !list_empty(&segment->claims))
+		return;
+	if (is_lost(segment))
+		complain("shared memory %u has not come back", segment->id);
+	else if (segment->attached)
+		return;
+	if (segment->removed || segment->transient || !shm_is_there(segment))
 		segment_destroy(segment);
 }
 
-static int segment_create(struct session *session, const struct control_shm *message, uint32_t id,
+int shm_create(struct vgpu *vgpu, uint32_t id, uid_t creator, uint64_t bytes, bool transient,
 	struct shm_segment **result)
 {
-	struct shm *shm = &session->vgpu->shm;
-	struct shm_segment *segment;
+	struct shm_segment *segment = calloc(1, sizeof *segment);
 
-	if (shm->count >= SHM_SEGMENTS_MAX)
-		return -ENOSPC;
-	segment = calloc(1, sizeof *segment);
 	if (!segment)
 		return -ENOMEM;
-	segment->shm = shm;
+	segment->user = user_get(&vgpu->daemon->users, creator);
+	if (!segment->user || !user_hold(segment->user, SHM_HOST_COPIES)) {
+		int error = segment->user ? -GDEV_E_SHARED_LIMIT : -ENOMEM;
+		user_put(segment->user);
+		free(segment);
+		return error;
+	}
+	segment->shm = &vgpu->shm;
 	segment->id = id;
-	segment->key = message->key;
-	segment->bytes = message->bytes;
-	segment->creator = session;
+	segment->uid = segment->creator_uid = creator;
+	segment->bytes = bytes;
+	segment->transient = transient;
 	list_init(&segment->attachments);
 	list_init(&segment->parked);
-	memory_init(&segment->memory, &session->vgpu->memory, UINT64_MAX);
+	list_init(&segment->claims);
+	deadline_init(&segment->overdue, shm_overdue);
+	memory_init(&segment->memory, &vgpu->memory, UINT64_MAX);
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
-		memory_init(&segment->swap[i], &session->vgpu->swap[i], UINT64_MAX);
+		memory_init(&segment->swap[i], &vgpu->swap[i], UINT64_MAX);
 	segment->host_fd = segment->memory_fd = -1;
-	list_append(&shm->segments, &segment->link);
-	shm->count++;
+	list_append(&vgpu->shm.segments, &segment->link);
+	shm_count(segment);
 	*result = segment;
 	return 0;
 }
 
 /* Names the new segment's token to its creator. */
-static int make_transient(struct shm_segment *segment, struct control_shm *message)
+static int choose_token(struct shm_segment *segment, struct control_shm *message)
 {
-	segment->transient = true;
 	if (getrandom(segment->token, sizeof segment->token, 0) != sizeof segment->token) {
 		segment_destroy(segment);
 		return -EAGAIN;
@@ -197,41 +319,54 @@ static int make_transient(struct shm_segment *segment, struct control_shm *messa
 	return 0;
 }
 
+/* Whether the session may make that segment. */
+static int check_new(const struct session *session, const struct control_shm *message)
+{
+	bool transient = message->flags & CONTROL_SHM_TRANSIENT;
+
+	if (message->key != IPC_PRIVATE && !(message->flags & IPC_CREAT))
+		return -ENOENT;
+	if (transient && message->key != IPC_PRIVATE)
+		return -EINVAL;
+	if (!message->size || message->size > message->bytes || message->bytes > CONTROL_AMOUNT_MAX)
+		return -EINVAL;
+	return shm_check_limits(session, message->bytes, transient);
+}
+
 static void get(struct session *session, const struct control_shm *message)
 {
 	struct control_shm request = *message;
 	struct shm_segment *segment = NULL;
 	unsigned access = message->flags & 0777;
+	bool transient = message->flags & CONTROL_SHM_TRANSIENT;
 	int error;
 
 	if (message->key != IPC_PRIVATE)
-		segment = find_key(&session->vgpu->shm, message->key);
+		segment = shm_find_key(&session->vgpu->shm, message->key);
 	if (segment) {
 		error = 0;
 		if ((message->flags & IPC_CREAT) && (message->flags & IPC_EXCL))
 			error = -EEXIST;
 		/* Any of the three digits asks for it, as ipcperms() of the kernel has it. */
-		else if (!shm_may_access(segment, session->uid, session->gid,
-				 (access >> 6 | access >> 3 | access) & 7))
+		else if (!may_access(session, segment, (access >> 6 | access >> 3 | access) & 7))
 			error = -EACCES;
-		else if (message->bytes > segment->bytes)
+		else if (message->size > segment->size)
 			error = -EINVAL;
 		shm_reply(session->worker, message, error ? NULL : segment, error, NULL, 0);
 		return;
 	}
-	error = message->bytes == 0 ? -EINVAL : 0;
-	if ((message->flags & CONTROL_SHM_TRANSIENT) && message->key != IPC_PRIVATE)
-		error = -EINVAL;
-	if (message->key != IPC_PRIVATE && !(message->flags & IPC_CREAT))
-		error = -ENOENT;
+	error = check_new(session, message);
 	if (!error)
-		error = segment_create(session, message, daemon_new_id(session->daemon), &segment);
+		error = shm_create(session->vgpu, daemon_new_id(session->daemon), session->uid,
+			message->bytes, transient, &segment);
 	if (!error) {
-		segment->uid = segment->creator_uid = session->uid;
+		segment->creator = session;
+		segment->key = message->key;
+		segment->size = message->size;
 		segment->gid = segment->creator_gid = session->gid;
-		segment->mode = access;
-		if (message->flags & CONTROL_SHM_TRANSIENT)
-			error = make_transient(segment, &request);
+		segment->mode = message->flags & MODE_BITS;
+		if (transient)
+			error = choose_token(segment, &request);
 	}
 	shm_reply(session->worker, &request, error ? NULL : segment, error ? error : 1, NULL, 0);
 }
@@ -247,11 +382,15 @@ struct shm_attachment *shm_find_attachment(
 	return NULL;
 }
 
-/* Counts one attachment more. */
+/* Counts one attachment more. -errno. */
 int shm_count_attachment(struct session *session, struct shm_segment *segment)
 {
 	struct shm_attachment *attachment = shm_find_attachment(session, segment);
+	bool trusted = !segment->known.memfds && segment->mode & CONTROL_SHM_TRUST_READERS;
+	bool writes = trusted || may_access(session, segment, SHM_WRITE);
 
+	if (attachment && attachment->count >= SHM_ATTACHED_MAX)
+		return -EMFILE;
 	if (!attachment) {
 		attachment = calloc(1, sizeof *attachment);
 		if (!attachment)
@@ -260,9 +399,14 @@ int shm_count_attachment(struct session *session, struct shm_segment *segment)
 		attachment->segment = segment;
 		list_append(&session->shm_attachments, &attachment->by_session);
 		list_append(&segment->attachments, &attachment->by_segment);
+		shm_take_claim(attachment);
 	}
 	attachment->count++;
 	segment->attached++;
+	if (attachment->ledger_place && (attachment->writes || !writes))
+		return 0;
+	attachment->writes |= writes;
+	shm_write_attachment(attachment);
 	return 0;
 }
 
@@ -285,93 +429,70 @@ void shm_reply_chunks(
 	shm_reply(worker, message, segment, 0, segment->fds + first, run_of_chunks(segment, first));
 }
 
-/* Whether the chunks are there for one who has some of them already: then he is waited for. */
+/* Whether a session that has got some of the chunks gets the rest. Until the segment is being written out it does,
+ * and the segment waits for that session. */
 static bool may_go_on(const struct shm_segment *segment)
 {
 	return segment->place <= SHM_WRITING && shm_is_whole(segment);
 }
 
-/* Answers an ATTACH of a segment that was whole once: counts it when it asks from the first chunk on. */
-void shm_attach(
+void shm_answer_attach(
 	struct session *session, const struct control_shm *message, struct shm_segment *segment)
 {
 	uint32_t first = message->first_chunk;
 	bool valid = segment->place >= SHM_ON_HOST;
-	int error = 0;
 
 	if (first && (first >= segment->chunks || !may_go_on(segment) ||
 			     !shm_find_attachment(session, segment)))
-		error = -EINVAL;
-	else if (first == 0)
-		error = shm_count_attachment(session, segment);
-	if (error)
-		shm_reply(session->worker, message, NULL, error, NULL, 0);
+		shm_reply(session->worker, message, NULL, -EINVAL, NULL, 0);
 	else if (first || segment->place == SHM_ON_DEVICE)
 		shm_reply_chunks(session->worker, message, segment);
 	else
 		shm_reply(session->worker, message, segment, 0, &segment->host_fd, valid);
 }
 
-/* A worker that was here before this gdevd says what it has attached: makes the segment again. */
-static void restore(struct session *session, const struct control_shm *message)
-{
-	struct shm_segment *segment = NULL;
-	int error = -EINVAL;
-
-	if (message->bytes && daemon_knows_id(session->daemon, message->id) &&
-		!shm_find(session, message->id))
-		error = segment_create(session, message, message->id, &segment);
-	if (!error) {
-		segment->restored = segment->unpaid = true;
-		segment->uid = segment->creator_uid = message->uid;
-		segment->gid = segment->creator_gid = message->gid;
-		segment->mode = message->mode & 0777;
-		segment->transient = message->flags & CONTROL_SHM_TRANSIENT;
-		memcpy(segment->token, message->token, sizeof segment->token);
-	}
-	shm_reply(session->worker, message, segment, error ? error : 1, NULL, 0);
-}
-
-/* A worker that was here before this gdevd has the chunks, which may have been changed since the host copy was
- * made: it may give them to us, as one that has brought the segment in. */
-static void supersede(
+/* Answers an ATTACH of a segment that is there: counts it when it asks from the first chunk on. */
+void shm_attach(
 	struct session *session, const struct control_shm *message, struct shm_segment *segment)
 {
-	int error = shm_count_attachment(session, segment);
+	int error = 0;
 
-	if (!error) {
-		segment->place = SHM_LOADING;
-		segment->mover = session;
-		segment->unpaid = true;
-	}
-	shm_reply(session->worker, message, segment, error ? error : 1, NULL, 0);
+	if (!message->first_chunk)
+		error = can_be_kept_from_writing(session, segment)
+				? shm_count_attachment(session, segment)
+				: -EACCES;
+	if (error)
+		shm_reply(session->worker, message, NULL, error, NULL, 0);
+	else
+		shm_answer_attach(session, message, segment);
 }
 
 static void attach(struct session *session, const struct control_shm *message)
 {
+	bool writing = !(message->flags & SHM_RDONLY);
 	struct shm_segment *segment = find(session, message);
-	unsigned access = SHM_READ | (message->flags & SHM_RDONLY ? 0 : SHM_WRITE);
+	bool had = segment && shm_had_attached(session, segment, writing);
+	bool awaited = had && shm_may_be_newer(segment);
+	int error = 0;
 
-	if (!segment && session->worker->restored) {
-		restore(session, message);
-		return;
-	}
-	if (!segment || segment->removed) {
-		shm_reply(session->worker, message, NULL, segment ? -EIDRM : -EINVAL, NULL, 0);
-		return;
-	}
-	if (!session->worker->restored &&
-		!shm_may_access(segment, session->uid, session->gid, access)) {
-		shm_reply(session->worker, message, NULL, -EACCES, NULL, 0);
-		return;
-	}
-	if (!shm_is_whole(segment) && segment->host_fd < 0)
-		shm_park(segment, session, message);
-	else if (segment->restored && segment->place == SHM_ON_HOST && session->worker->restored &&
-		 !(message->flags & CONTROL_SHM_HOST))
-		supersede(session, message, segment);
+	if (!segment)
+		error = -EINVAL;
+	else if (segment->removed && !had)
+		error = -EIDRM;
+	else if (!had && !may_access(session, segment, SHM_READ | (writing ? SHM_WRITE : 0)))
+		error = -EACCES;
+	else if (had && !message->first_chunk)
+		error = shm_count_attachment(session, segment);
+	if (error)
+		shm_reply(session->worker, message, NULL, error, NULL, 0);
+	else if (had)
+		shm_attach_again(session, message, segment);
+	else if (!shm_is_there(segment))
+		shm_park(segment, session, message, false);
 	else
 		shm_attach(session, message, segment);
+	if (awaited && !shm_may_be_newer(segment))
+		shm_serve_parked(segment);
 }
 
 /* One attachment more of a transient segment, without the chunks. */
@@ -382,8 +503,8 @@ static void hold(struct session *session, const struct control_shm *message)
 
 	if (!segment || !segment->transient)
 		error = -EINVAL;
-	else if (!session->worker->restored &&
-		 !shm_may_access(segment, session->uid, session->gid, SHM_READ | SHM_WRITE))
+	else if (!shm_had_attached(session, segment, false) &&
+		 !may_access(session, segment, SHM_READ | SHM_WRITE))
 		error = -EACCES;
 	else
 		error = shm_count_attachment(session, segment);
@@ -392,20 +513,23 @@ static void hold(struct session *session, const struct control_shm *message)
 
 /* The first part says how many chunks there are, and the others agree with it. A part's are of one size, and
  * all together are the segment's. */
-static int check_backing(const struct session *session, const struct shm_segment *segment,
-	const struct control_shm *message, size_t fd_count)
+static int check_backing(struct session *session, const struct shm_segment *segment,
+	const struct control_shm *message, const int *fds, size_t fd_count)
 {
 	bool loads = segment && segment->place == SHM_LOADING && segment->mover == session;
 	uint64_t bytes;
 
-	if (!segment || (segment->creator != session && !loads) || !fd_count)
+	if (!segment || !fd_count)
 		return -EINVAL;
+	if (segment->creator != session && !loads)
+		return shm_find_attachment(session, segment) ? -EAGAIN : -EINVAL;
 	if (message->first_chunk != segment->backed)
 		return -EINVAL;
 	if (segment->chunks && message->chunks != segment->chunks)
 		return -EINVAL;
-	/* Each is one of our descriptors: there are no more of them than memory was charged for. */
-	if (!message->chunk_bytes || message->chunk_bytes % ARENA_ALIGN)
+	/* Each is one of our descriptors: there are no more of them than memory was charged for, or segments. */
+	if (message->chunk_bytes != segment->bytes &&
+		(!message->chunk_bytes || message->chunk_bytes % ARENA_ALIGN))
 		return -EINVAL;
 	if (message->chunks == 0 || message->chunks > SHM_CHUNKS_MAX ||
 		fd_count > message->chunks - segment->backed)
@@ -416,6 +540,9 @@ static int check_backing(const struct session *session, const struct shm_segment
 	if (segment->backed + fd_count == message->chunks &&
 		bytes != segment->bytes - segment->memory.used_bytes)
 		return -EINVAL;
+	for (size_t i = 0; i < fd_count; i++)
+		if (!shm_may_be_chunk(segment, fds[i], message->chunk_bytes))
+			return -EINVAL;
 	return 0;
 }
 
@@ -423,14 +550,28 @@ static int charge_backing(struct session *session, struct shm_segment *segment, 
 {
 	if (!segment->unpaid)
 		return memory_move(&session->worker->memory, &segment->memory, bytes);
-	return memory_claim(&segment->memory, bytes);
+	memory_charge_held(&segment->memory, bytes);
+	return 0;
+}
+
+/* The segment can always come back in as many chunks as it had. */
+static bool hold_descriptors(struct shm_segment *segment, uint32_t chunks)
+{
+	uint32_t more = chunks - min_of(chunks, segment->held_chunks);
+
+	if (!user_hold(segment->user, more))
+		return false;
+	segment->held_chunks += more;
+	return true;
 }
 
 static int accept_backing(struct session *session, struct shm_segment *segment,
-	const struct control_shm *message, size_t fd_count)
+	const struct control_shm *message, const int *fds, size_t fd_count)
 {
-	int error = check_backing(session, segment, message, fd_count);
+	int error = check_backing(session, segment, message, fds, fd_count);
 
+	if (!error && !hold_descriptors(segment, message->chunks))
+		error = -GDEV_E_SHARED_LIMIT;
 	if (!error && !segment->fds) {
 		segment->fds = calloc(message->chunks, sizeof *segment->fds);
 		segment->chunk_bytes = calloc(message->chunks, sizeof *segment->chunk_bytes);
@@ -447,58 +588,72 @@ static int accept_backing(struct session *session, struct shm_segment *segment,
 	return error;
 }
 
-/* A worker that was here before this gdevd has the host copy. What has seals is memory. */
-static int accept_host_copy(
-	struct session *session, struct shm_segment *segment, const int *fds, size_t fd_count)
+static void take_chunks(
+	struct shm_segment *segment, const struct control_shm *message, int *fds, size_t fd_count)
 {
-	enum swap_pool pool;
-
-	if (!segment || !segment->restored || segment->creator != session || fd_count != 1 ||
-		segment->chunks)
-		return -EINVAL;
-	pool = fcntl(fds[0], F_GET_SEALS) < 0 ? SWAP_FILE : SWAP_MEMORY;
-	return memory_claim(&segment->swap[pool], segment->bytes);
+	segment->chunks = message->chunks;
+	for (size_t i = 0; i < fd_count; i++) {
+		shm_note_chunk(segment, fds[i]);
+		segment->chunk_bytes[segment->backed] = message->chunk_bytes;
+		segment->fds[segment->backed++] = steal_fd(&fds[i]);
+	}
 }
 
-static void back(
-	struct session *session, const struct control_shm *message, int *fds, size_t fd_count)
+/* All of it has come: chunks, or the host copy. */
+static int backed_whole(struct session *session, struct shm_segment *segment, bool host)
 {
-	struct shm_segment *segment = find_id(&session->vgpu->shm, message->id);
-	bool loads = segment && segment->place == SHM_LOADING;
+	bool loads = segment->place == SHM_LOADING;
+	int error = host ? 0 : shm_know_chunks(segment);
+
+	/* Its creator is attached to a transient one from this moment on. */
+	if (!error && !loads && segment->transient && !segment->restored)
+		error = shm_count_attachment(session, segment);
+	if (error)
+		return error;
+	segment->creator = NULL;
+	segment->unpaid = false;
+	deadline_cancel(&segment->overdue);
+	if (loads)
+		shm_loaded(segment);
+	else
+		shm_write_down(segment);
+	return 0;
+}
+
+/* A session that was to give back what there was before the restart has not: others may. */
+static void not_given_back(const struct session *session, struct shm_segment *segment)
+{
+	if (segment->restored && segment->creator == session)
+		shm_abandon_backing(segment);
+	else if (segment->expects && segment->mover == session)
+		shm_load_failed(segment);
+}
+
+void shm_back(struct worker *worker, struct session *session, const struct control_shm *message,
+	int *fds, size_t fd_count)
+{
+	struct shm_segment *segment = shm_find_id(&session->vgpu->shm, message->id);
+	bool loads = segment && segment->place == SHM_LOADING && !segment->expects;
 	bool host = message->flags & CONTROL_SHM_HOST;
 	int error;
 
-	if (host)
-		error = accept_host_copy(session, segment, fds, fd_count);
+	if (loads && !may_have_writable(worker, segment))
+		error = -EACCES; /* it is to CARRY */
+	else if (host)
+		error = shm_take_host_copy(session, segment, fds, fd_count);
 	else
-		error = accept_backing(session, segment, message, fd_count);
-	/* These have their creator attached from the moment at which they are whole. */
-	if (!error && !loads && (host || segment->backed + fd_count == message->chunks) &&
-		(segment->transient || segment->restored))
-		error = shm_count_attachment(session, segment);
-	if (error) {
-		shm_reply(session->worker, message, NULL, error, NULL, 0);
+		error = accept_backing(session, segment, message, fds, fd_count);
+	if (!error && !host)
+		take_chunks(segment, message, fds, fd_count);
+	if (!error && (host || shm_is_whole(segment)))
+		error = backed_whole(session, segment, host);
+	shm_reply(worker, message, error ? NULL : segment, error, NULL, 0);
+	if (error && segment)
+		not_given_back(session, segment);
+	if (error || !shm_is_there(segment))
 		return;
-	}
-	if (host) {
-		segment->host_fd = steal_fd(&fds[0]);
-		segment->place = message->flags & CONTROL_SHM_MAPPED ? SHM_MAPPED : SHM_ON_HOST;
-	} else {
-		segment->chunks = message->chunks;
-		for (size_t i = 0; i < fd_count; i++) {
-			segment->chunk_bytes[segment->backed] = message->chunk_bytes;
-			segment->fds[segment->backed++] = steal_fd(&fds[i]);
-		}
-	}
-	if (shm_is_whole(segment) && loads)
-		shm_loaded(segment);
-	shm_reply(session->worker, message, segment, 0, NULL, 0);
-	if (!shm_is_whole(segment) && !host)
-		return;
-	segment->creator = NULL;
-	segment->unpaid = false;
 	shm_serve_parked(segment);
-	maybe_destroy(segment);
+	shm_maybe_destroy(segment);
 }
 
 static void detach(struct session *session, const struct control_shm *message)
@@ -512,11 +667,9 @@ static void detach(struct session *session, const struct control_shm *message)
 		segment->attached--;
 		if (--attachment->count == 0) {
 			shm_attachment_over(attachment);
-			list_remove(&attachment->by_session);
-			list_remove(&attachment->by_segment);
-			free(attachment);
+			attachment_destroy(attachment);
 		}
-		maybe_destroy(segment);
+		shm_maybe_destroy(segment);
 		return;
 	}
 }
@@ -532,6 +685,14 @@ void shm_return_charge(struct shm_segment *segment, struct session *session)
 	memory_charge_held(&session->worker->memory, bytes);
 }
 
+void shm_remove(struct shm_segment *segment)
+{
+	segment->removed = true;
+	segment->key = IPC_PRIVATE;
+	shm_write_down(segment);
+	shm_maybe_destroy(segment);
+}
+
 static void change(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = find(session, message);
@@ -540,7 +701,8 @@ static void change(struct session *session, const struct control_shm *message)
 		shm_reply(session->worker, message, NULL, -EINVAL, NULL, 0);
 		return;
 	}
-	if (segment->creator == session && message->command == SHM_COMMAND_REMOVE) {
+	if (segment->creator == session && !segment->restored &&
+		message->command == SHM_COMMAND_REMOVE) {
 		shm_return_charge(segment, session); /* it was never whole */
 		shm_reply(session->worker, message, segment, 0, NULL, 0);
 		segment_destroy(segment);
@@ -551,14 +713,13 @@ static void change(struct session *session, const struct control_shm *message)
 		return;
 	}
 	if (message->command == SHM_COMMAND_SET) {
-		segment->mode = message->mode & 0777;
+		segment->mode = message->mode & MODE_BITS;
+		shm_write_down(segment);
 		shm_reply(session->worker, message, segment, 0, NULL, 0);
 		return;
 	}
-	segment->removed = true;
-	segment->key = IPC_PRIVATE;
 	shm_reply(session->worker, message, segment, 0, NULL, 0);
-	maybe_destroy(segment);
+	shm_remove(segment);
 }
 
 static void stat_segment(struct session *session, const struct control_shm *message)
@@ -568,7 +729,7 @@ static void stat_segment(struct session *session, const struct control_shm *mess
 
 	if (!segment)
 		error = -EINVAL;
-	else if (!shm_may_access(segment, session->uid, session->gid, SHM_READ))
+	else if (!may_access(session, segment, SHM_READ))
 		error = -EACCES;
 	shm_reply(session->worker, message, error ? NULL : segment, error, NULL, 0);
 }
@@ -581,7 +742,7 @@ int shm_message(
 		get(session, message);
 		return 0;
 	case SHM_COMMAND_BACK:
-		back(session, message, fds, fd_count);
+		shm_back(session->worker, session, message, fds, fd_count);
 		return 0;
 	case SHM_COMMAND_ATTACH:
 		attach(session, message);
@@ -606,6 +767,9 @@ int shm_message(
 	case SHM_COMMAND_MOVE:
 		shm_move(session, message);
 		return 0;
+	case SHM_COMMAND_CARRY:
+		shm_carry_in(session, message);
+		return 0;
 	case SHM_COMMAND_STAT:
 		stat_segment(session, message);
 		return 0;
@@ -617,7 +781,7 @@ int shm_message(
 	return -EINVAL;
 }
 
-/* Takes the session's waiting ATTACHes out, and what it began to create and never finished. */
+/* Takes the session's waiting ATTACHes and its claims out, and what it began to create and never finished. */
 static void forget_unfinished(struct session *session)
 {
 	struct shm_segment *segment, *after;
@@ -627,7 +791,11 @@ static void forget_unfinished(struct session *session)
 		list_for_each_safe (parked, next, &segment->parked, link)
 			if (parked->session == session)
 				shm_unpark(parked);
-		if (segment->creator == session)
+		if (segment->creator != session)
+			shm_drop_claim(segment, session);
+		else if (segment->restored)
+			shm_abandon_backing(segment);
+		else
 			segment_destroy(segment);
 	}
 }
@@ -642,9 +810,7 @@ void shm_session_finish(struct session *session)
 		struct shm_segment *segment = attachment->segment;
 		segment->attached -= attachment->count;
 		shm_attachment_over(attachment);
-		list_remove(&attachment->by_session);
-		list_remove(&attachment->by_segment);
-		free(attachment);
-		maybe_destroy(segment);
+		attachment_destroy(attachment);
+		shm_maybe_destroy(segment);
 	}
 }

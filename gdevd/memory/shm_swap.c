@@ -6,14 +6,16 @@
  *   ON_DEVICE -> LEAVING -> WRITING -> DROPPING -> ON_HOST -> LOADING -> ON_DEVICE
  *       ^___________|__________|   refused            |__________|___-> MAPPED
  *
- * MAPPED: it has no room beside what the one has who needs it, and is used where it is. Where the device cannot use files,
- * a host copy in one becomes one in memory before that, by the same session, which nobody else can meet there: until it
- * has said that the bytes are there the file is what is valid.
- * LEAVING: all keep commands away and say so. WRITING: one of them copies it into the host copy, a memfd; if none has it
- * mapped, a warm worker does (shm_carry.c).
- * DROPPING: it is there; all drop the chunks, and so do we. LOADING: the first that needs it brings it in; the
- * others ask for its chunks when they need it. At each moment either the chunks are valid or the host copy is, and
- * everybody who has attached it has what is valid: whoever is killed, the contents stay.
+ * LEAVING: all sessions keep commands away from it, and say so.
+ * WRITING: one of them copies it into the host copy, a memfd; if none has it mapped, a warm worker does (shm_carry.c).
+ * DROPPING: the host copy is complete; all drop the chunks, and so do we.
+ * LOADING: the first session that needs it brings it in; the others ask for its chunks when they need it.
+ * MAPPED: it has no room beside what a session has that needs it, and is used in the host copy. Where the device cannot
+ * use files and the host copy is one, the session that brings it in copies it to memory before that. Until it has said
+ * that the bytes are there the file is what is valid, and no other session uses either.
+ *
+ * At each moment either the chunks are valid or the host copy is, and every session that has attached the segment has
+ * what is valid: whichever process is killed, the contents stay.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,6 +29,8 @@
 #include "gdevd/daemon.h"
 #include "gdevd/memory/shm.h"
 
+#define LOAD_NS_A_MIB (16 * NS_PER_MS)
+
 bool shm_is_whole(const struct shm_segment *segment)
 {
 	return segment->chunks && segment->backed == segment->chunks;
@@ -35,13 +39,6 @@ bool shm_is_whole(const struct shm_segment *segment)
 static bool is_leaving(const struct shm_segment *segment)
 {
 	return segment->place >= SHM_LEAVING && segment->place <= SHM_DROPPING;
-}
-
-static struct daemon *daemon_of(const struct shm_segment *segment)
-{
-	const struct vgpu *vgpu = container_of(segment->shm, struct vgpu, shm);
-
-	return vgpu->daemon;
 }
 
 static void order(struct shm_attachment *attachment, enum control_shm_command command)
@@ -58,7 +55,7 @@ static void order(struct shm_attachment *attachment, enum control_shm_command co
 
 	control_fill(&message, CONTROL_SHM, 0);
 	if (worker && worker->connection)
-		connection_send(worker->connection, &message, &segment->host_fd, copy);
+		shm_send(worker, segment, &message, &segment->host_fd, copy);
 }
 
 static void order_all(struct shm_segment *segment, enum control_shm_command command)
@@ -89,6 +86,7 @@ void shm_drop_host_copy(struct shm_segment *segment)
 {
 	close_fd(&segment->host_fd);
 	close_fd(&segment->memory_fd);
+	segment->known.copy_device = segment->known.copy_inode = 0;
 	return_swap(segment, SWAP_MEMORY);
 	return_swap(segment, SWAP_FILE);
 }
@@ -100,19 +98,41 @@ static void advance(struct shm_segment *segment);
 /* Of the segment's size. -errno. */
 static int open_copy(const struct shm_segment *segment, enum swap_pool pool)
 {
-	autoclose int fd = pool == SWAP_FILE ? swap_file_open(daemon_of(segment))
-					     : memfd_create("gdev-shared", MFD_CLOEXEC);
+	autoclose int fd = pool == SWAP_FILE ? swap_file_open(shm_daemon_of(segment))
+					     : fd_shared_memory("gdev-shared", segment->bytes);
 
 	if (fd < 0 || ftruncate(fd, (off_t)segment->bytes))
 		return fd < 0 ? -ENOMEM : -errno;
 	return steal_fd(&fd);
 }
 
+void shm_await(struct shm_segment *segment)
+{
+	segment->late = false;
+	deadline_set(&shm_daemon_of(segment)->deadlines, &segment->overdue,
+		clock_now_ns() + RESIDENCY_ORDER_NS);
+}
+
+/* A session has to bring the segment in within the time of two orders, and what copying takes from a slow disk. */
+static void await_load(struct shm_segment *segment)
+{
+	uint64_t copying_ns = (segment->bytes >> 20) * LOAD_NS_A_MIB;
+
+	deadline_set(&shm_daemon_of(segment)->deadlines, &segment->overdue,
+		clock_now_ns() + 2 * RESIDENCY_ORDER_NS + copying_ns);
+}
+
+static void await_step(struct shm_segment *segment, enum shm_place place)
+{
+	segment->place = place;
+	shm_await(segment);
+}
+
 static int leave(struct shm_segment *segment, uint64_t cause)
 {
-	struct daemon *daemon = daemon_of(segment);
+	struct device *device = shm_device_of(segment);
 	enum swap_pool pool;
-	int error = swap_charge_accounts(daemon, segment->swap, segment->bytes, &pool);
+	int error = swap_charge_accounts(device->daemon, segment->swap, segment->bytes, &pool);
 
 	if (error)
 		return error;
@@ -121,7 +141,7 @@ static int leave(struct shm_segment *segment, uint64_t cause)
 		shm_drop_host_copy(segment);
 		return -ENOMEM;
 	}
-	segment->place = SHM_LEAVING;
+	await_step(segment, SHM_LEAVING);
 	segment->refused = 0;
 	segment->cause = cause;
 	order_all(segment, SHM_COMMAND_LEAVE);
@@ -131,45 +151,134 @@ static int leave(struct shm_segment *segment, uint64_t cause)
 
 static void stay(struct shm_segment *segment)
 {
-	segment->place = SHM_ON_DEVICE;
+	await_step(segment, SHM_ON_DEVICE);
 	segment->mover = NULL;
-	residency_pause_begin(&segment->pause);
+	segment->stays = true;
 	shm_drop_host_copy(segment);
 	order_all(segment, SHM_COMMAND_STAY);
 	shm_serve_parked(segment);
-	residency_balance(daemon_of(segment));
-	relief_serve(daemon_of(segment));
+	residency_balance(shm_device_of(segment));
+	relief_serve(shm_device_of(segment));
 }
 
-/* Nobody reaches it. Who has it mapped can copy it, or it is carried out. */
+/* One that has not answered DROP; NULL: all have, or the segment is gone. */
+static struct shm_attachment *find_ordered(const struct shm *shm, uint32_t id)
+{
+	const struct shm_segment *segment;
+	struct shm_attachment *attachment;
+
+	list_for_each (segment, &shm->segments, link) {
+		if (segment->id != id || segment->place != SHM_DROPPING)
+			continue;
+		list_for_each (attachment, &segment->attachments, by_segment)
+			if (attachment->ordered)
+				return attachment;
+	}
+	return NULL;
+}
+
+/* Each that dies may be the last that kept the segment from the next step, or from its end. */
+static void kill_ordered(struct shm *shm, uint32_t id)
+{
+	struct shm_attachment *attachment;
+
+	while ((attachment = find_ordered(shm, id)))
+		worker_kill(attachment->session->worker, "it did not drop shared memory in time");
+}
+
+/* Not all have done in time what they were ordered. If a session does not say that its commands are kept away, it
+ * would keep the others from the segment: the segment stays. Once the segment is being written, only those that have it
+ * can say what is valid: they are waited for, but the room is not counted on. When it has been written, the host copy
+ * is valid, and a session that keeps its chunks keeps the others from both: after the same time again it is killed. */
+static void leave_overdue(struct shm_segment *segment)
+{
+	bool was_late = segment->late;
+
+	if (!was_late)
+		complain("shared memory %u does not leave the device as was ordered", segment->id);
+	if (segment->place == SHM_LEAVING) {
+		segment->late = true;
+		stay(segment);
+	} else if (segment->place == SHM_DROPPING && was_late) {
+		kill_ordered(segment->shm, segment->id);
+	} else {
+		shm_await(segment);
+		segment->late = true;
+		residency_balance(shm_device_of(segment));
+	}
+}
+
+/* A session that was to bring the segment in has not, and another waits for it, which is to do it now. gdevd lets the first
+ * wait itself, or watches over a carrier that does it for it: then the time counts from anew. */
+static void load_overdue(struct shm_segment *segment)
+{
+	const struct shm_parked *parked;
+	bool wanted = false;
+
+	list_for_each (parked, &segment->parked, link)
+		wanted |= parked->session != segment->mover;
+	if (!wanted || segment->carried || segment->awaits_memory) {
+		await_load(segment);
+		return;
+	}
+	complain("shared memory %u is not brought in: another session is to do it", segment->id);
+	shm_return_charge(segment, segment->mover);
+	shm_load_failed(segment);
+}
+
+void shm_overdue(struct deadline *deadline, uint64_t now_ns)
+{
+	struct shm_segment *segment = container_of(deadline, struct shm_segment, overdue);
+
+	if (segment->creator) {
+		shm_abandon_backing(segment);
+	} else if (!shm_is_there(segment)) {
+		if (segment->given_up)
+			shm_drop_claims(segment);
+		shm_maybe_destroy(segment);
+	} else if (segment->place == SHM_ON_DEVICE) {
+		segment->stays = false;
+		residency_balance(shm_device_of(segment));
+	} else if (segment->place == SHM_LOADING) {
+		load_overdue(segment);
+	} else if (is_leaving(segment)) {
+		leave_overdue(segment);
+	}
+}
+
+/* No command reaches the segment any more. A session that has it mapped copies it out; if none has, a warm worker
+ * does. */
 static void write_out(struct shm_segment *segment)
 {
 	struct shm_attachment *attachment;
 
-	segment->place = SHM_WRITING;
+	await_step(segment, SHM_WRITING);
 	segment->mover = NULL;
 	list_for_each (attachment, &segment->attachments, by_segment)
-		if (attachment->has_chunks) {
+		if (attachment->has_chunks && attachment->writes) {
 			segment->mover = attachment->session;
 			order(attachment, SHM_COMMAND_WRITE);
 			return;
 		}
-	workers_adjust(daemon_of(segment));
+	workers_adjust(shm_device_of(segment));
 }
 
 static void left(struct shm_segment *segment)
 {
-	struct daemon *daemon = daemon_of(segment);
+	struct device *device = shm_device_of(segment);
 
 	segment->place = SHM_ON_HOST;
+	deadline_cancel(&segment->overdue);
+	segment->known.on_device = false;
+	shm_write_down(segment);
 	segment->shm->evictions++;
 	memory_return(&segment->memory, segment->memory.used_bytes);
 	shm_serve_parked(segment);
-	residency_balance(daemon);
-	relief_serve(daemon);
+	residency_balance(device);
+	relief_serve(device);
 }
 
-/* One has answered, or will not any more. */
+/* A session has answered the order, or is gone and will not. */
 static void advance(struct shm_segment *segment)
 {
 	if (segment->orders)
@@ -188,8 +297,10 @@ void shm_written(struct shm_segment *segment, int status)
 		stay(segment);
 		return;
 	}
-	segment->place = SHM_DROPPING;
+	await_step(segment, SHM_DROPPING);
 	segment->mover = NULL;
+	shm_know_copy(segment);
+	shm_write_down(segment);
 	shm_close_chunks(segment);
 	order_all(segment, SHM_COMMAND_DROP);
 	advance(segment);
@@ -223,18 +334,6 @@ void shm_ordered(struct session *session, const struct control_shm *message)
 
 /* ---- coming back ---- */
 
-/* A worker that was here before this gdevd, and had nothing to say of the segment when it registered. */
-static int count_late(
-	struct session *session, const struct control_shm *message, struct shm_segment *segment)
-{
-	bool known = segment->transient
-			     ? !memcmp(segment->token, message->token, sizeof segment->token)
-			     : shm_may_access(segment, session->uid, session->gid, SHM_READ);
-
-	return session->worker->restored && known ? shm_count_attachment(session, segment)
-						  : -EINVAL;
-}
-
 void shm_restore(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = shm_find(session, message->id);
@@ -243,13 +342,17 @@ void shm_restore(struct session *session, const struct control_shm *message)
 	if (!segment)
 		error = -EIDRM;
 	else if (!shm_find_attachment(session, segment))
-		error = count_late(session, message, segment);
+		error = shm_had_attached(session, segment, false)
+				? shm_count_attachment(session, segment)
+				: -EINVAL;
 	if (!error && message->first_chunk &&
 		(message->first_chunk >= segment->chunks || !shm_is_whole(segment) ||
 			segment->place > SHM_WRITING))
 		error = -EINVAL;
 	if (error)
 		shm_reply(session->worker, message, NULL, error, NULL, 0);
+	else if (!shm_is_there(segment) || shm_may_be_newer(segment))
+		shm_park(segment, session, message, false);
 	else if (message->first_chunk || (segment->place == SHM_ON_DEVICE && shm_is_whole(segment)))
 		shm_reply_chunks(session->worker, message, segment);
 	else if (segment->place == SHM_MAPPED)
@@ -257,9 +360,10 @@ void shm_restore(struct session *session, const struct control_shm *message)
 	else if (segment->place == SHM_ON_HOST) {
 		segment->place = SHM_LOADING;
 		segment->mover = session;
+		await_load(segment);
 		shm_reply(session->worker, message, segment, 1, &segment->host_fd, 1);
 	} else {
-		shm_park(segment, session, message);
+		shm_park(segment, session, message, false);
 	}
 }
 
@@ -267,11 +371,14 @@ void shm_loaded(struct shm_segment *segment)
 {
 	segment->place = SHM_ON_DEVICE;
 	segment->mover = NULL;
-	segment->pause = (struct residency_pause){0};
+	segment->carried = false;
+	shm_put_down(segment);
+	segment->stays = false;
 	shm_drop_host_copy(segment);
+	shm_write_down(segment);
 	order_all(segment,
-		SHM_COMMAND_STAY); /* who kept the host copy for the next gdevd has none any more */
-	residency_balance(daemon_of(segment));
+		SHM_COMMAND_STAY); /* sessions that kept the host copy for the next gdevd let it go */
+	residency_balance(shm_device_of(segment));
 }
 
 static bool is_in_file(const struct shm_segment *segment)
@@ -291,7 +398,9 @@ static void forget_move(struct shm_segment *segment)
 static void forget_load(struct shm_segment *segment)
 {
 	segment->mover = NULL;
-	segment->unpaid = false;
+	segment->unpaid = segment->expects = segment->carried = false;
+	deadline_cancel(&segment->overdue);
+	shm_put_down(segment);
 	forget_move(segment);
 	shm_close_chunks(segment);
 	memory_return(&segment->memory, segment->memory.used_bytes);
@@ -304,8 +413,9 @@ void shm_load_failed(struct shm_segment *segment)
 	forget_load(segment);
 }
 
-/* All hear of it before anybody uses it: the next gdevd, to whom they will tell it, must not take what is used for what
- * can be brought in, nor what was left for what is valid. */
+/* From now on the segment is used where it is. All sessions hear of it before any uses it: they will tell the next
+ * gdevd, which must not take a copy that is used for one that can be brought in, nor a copy that was left for the
+ * valid one. */
 static void map_host_copy(struct shm_segment *segment)
 {
 	struct shm_attachment *attachment;
@@ -316,6 +426,9 @@ static void map_host_copy(struct shm_segment *segment)
 		return_swap(segment, SWAP_FILE);
 	}
 	segment->place = SHM_MAPPED;
+	segment->known.mapped = true;
+	shm_know_copy(segment);
+	shm_write_down(segment);
 	list_for_each (attachment, &segment->attachments, by_segment)
 		order(attachment, SHM_COMMAND_DROP);
 }
@@ -335,24 +448,25 @@ void shm_map(struct session *session, const struct control_shm *message)
 		map_host_copy(segment);
 	shm_reply(session->worker, message, segment, 0, NULL, 0);
 	forget_load(segment);
-	residency_balance(session->daemon);
+	residency_balance(session->device);
 }
 
 void shm_move(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = shm_find(session, message->id);
-	bool moves = segment && segment->place == SHM_LOADING && segment->mover == session;
+	bool moves = segment && segment->place == SHM_LOADING && segment->mover == session &&
+		     shm_find_attachment(session, segment)->writes;
 	int error;
 
 	if (!moves || !is_in_file(segment) || segment->memory_fd >= 0 || segment->awaits_memory) {
-		/* If not: it was another gdevd who had the session bring it in. */
+		/* Else it was a gdevd before this one that had the session bring it in. */
 		shm_reply(session->worker, message, NULL, moves ? -EINVAL : -EAGAIN, NULL, 0);
 		return;
 	}
 	error = swap_charge_memory(session->worker, &segment->swap[SWAP_MEMORY], segment->bytes);
 	if (error == -EAGAIN) {
 		segment->awaits_memory = true;
-		shm_park(segment, session, message);
+		shm_park(segment, session, message, false);
 		return;
 	}
 	if (!error) {
@@ -361,15 +475,16 @@ void shm_move(struct session *session, const struct control_shm *message)
 	}
 	if (error)
 		forget_move(segment);
+	await_load(segment);
 	shm_reply(session->worker, message, segment, error, &segment->memory_fd, !error);
 }
 
-void shm_serve_moves(struct daemon *daemon)
+void shm_serve_moves(struct device *device)
 {
 	struct shm_segment *segment;
 	const struct vgpu *vgpu;
 
-	list_for_each (vgpu, &daemon->vgpus, link)
+	list_for_each (vgpu, &device->vgpus, by_device)
 		list_for_each (segment, &vgpu->shm.segments, link)
 			if (segment->awaits_memory) {
 				segment->awaits_memory = false;
@@ -379,8 +494,8 @@ void shm_serve_moves(struct daemon *daemon)
 
 /* ---- those that wait ---- */
 
-void shm_park(
-	struct shm_segment *segment, struct session *session, const struct control_shm *message)
+bool shm_park(struct shm_segment *segment, struct session *session,
+	const struct control_shm *message, bool counted)
 {
 	struct shm_parked *parked = NULL;
 
@@ -388,12 +503,14 @@ void shm_park(
 		parked = malloc(sizeof *parked);
 	if (!parked) {
 		shm_reply(session->worker, message, NULL, -ENOMEM, NULL, 0);
-		return;
+		return false;
 	}
 	session->shm_parked++;
 	parked->session = session;
 	parked->message = *message;
+	parked->counted = counted;
 	list_append(&segment->parked, &parked->link);
+	return true;
 }
 
 void shm_unpark(struct shm_parked *parked)
@@ -408,7 +525,7 @@ void shm_serve_parked(struct shm_segment *segment)
 	struct shm_parked *parked;
 	struct list waiting;
 
-	/* Who still has to wait parks again. */
+	/* A request that still has to wait is parked again. */
 	list_init(&waiting);
 	while ((parked = list_first(&segment->parked, struct shm_parked, link))) {
 		list_remove(&parked->link);
@@ -417,12 +534,22 @@ void shm_serve_parked(struct shm_segment *segment)
 	while ((parked = list_first(&waiting, struct shm_parked, link))) {
 		struct session *session = parked->session;
 		const struct control_shm message = parked->message;
+		bool counted = parked->counted;
 
 		shm_unpark(parked);
 		if (message.command == SHM_COMMAND_RESTORE)
 			shm_restore(session, &message);
 		else if (message.command == SHM_COMMAND_MOVE)
 			shm_move(session, &message);
+		else if (message.command == SHM_COMMAND_CARRY)
+			shm_carried_in(session, &message, segment);
+		else if (counted &&
+			 !shm_find_attachment(session, segment)) /* it has detached since */
+			shm_reply(session->worker, &message, NULL, -EINVAL, NULL, 0);
+		else if (counted)
+			shm_attach_again(session, &message, segment);
+		else if (!shm_is_there(segment))
+			shm_park(segment, session, &message, false);
 		else
 			shm_attach(session, &message, segment);
 	}
@@ -437,6 +564,7 @@ void shm_attachment_over(struct shm_attachment *attachment)
 		segment->orders--;
 	}
 	attachment->has_chunks = false;
+	segment->stays = false; /* perhaps it was that one */
 	if (segment->mover != attachment->session)
 		advance(segment);
 	else if (segment->place == SHM_WRITING)
@@ -447,24 +575,24 @@ void shm_attachment_over(struct shm_attachment *attachment)
 
 /* ---- which ---- */
 
-uint64_t shm_coming(const struct daemon *daemon, const struct vgpu *only)
+uint64_t shm_coming(const struct device *device, const struct vgpu *only)
 {
 	const struct shm_segment *segment;
 	const struct vgpu *vgpu;
 	uint64_t bytes = 0;
 
-	list_for_each (vgpu, &daemon->vgpus, link) {
+	list_for_each (vgpu, &device->vgpus, by_device) {
 		if (only && vgpu != only)
 			continue;
 		list_for_each (segment, &vgpu->shm.segments, link)
-			if (is_leaving(segment))
+			if (is_leaving(segment) && !segment->late)
 				bytes += segment->memory.used_bytes;
 	}
 	return bytes;
 }
 
-/* Whether it is on the device, and nobody who has attached it uses the device or is `asks`. When it was used; 0: nobody
- * has. */
+/* Whether the segment is on the device and can leave it: no session that has attached it uses the device, or is
+ * `asks`. *used_ns: when one of them used the device last; 0: none has. */
 static bool may_leave(
 	const struct shm_segment *segment, const struct worker *asks, uint64_t *used_ns)
 {
@@ -472,7 +600,7 @@ static bool may_leave(
 
 	*used_ns = 0;
 	if (segment->place != SHM_ON_DEVICE || !shm_is_whole(segment) || segment->creator ||
-		residency_is_paused(&segment->pause))
+		segment->stays)
 		return false;
 	list_for_each (attachment, &segment->attachments, by_segment) {
 		const struct worker *worker = attachment->session->worker;
@@ -484,14 +612,14 @@ static bool may_leave(
 	return true;
 }
 
-static struct shm_segment *find_victim(const struct daemon *daemon, const struct worker *asks,
+static struct shm_segment *find_victim(const struct device *device, const struct worker *asks,
 	const struct vgpu *only, bool unattached)
 {
 	struct shm_segment *segment, *victim = NULL;
 	const struct vgpu *vgpu;
 	uint64_t used_ns, least_ns = 0;
 
-	list_for_each (vgpu, &daemon->vgpus, link) {
+	list_for_each (vgpu, &device->vgpus, by_device) {
 		if (only && vgpu != only)
 			continue;
 		list_for_each (segment, &vgpu->shm.segments, link) {
@@ -506,7 +634,7 @@ static struct shm_segment *find_victim(const struct daemon *daemon, const struct
 	return victim;
 }
 
-/* Nobody who has attached it is `asks`, and somebody uses the device. */
+/* Whether some session that has attached the segment uses the device, and `asks` has not attached it. */
 static bool is_used_by_others(const struct shm_segment *segment, const struct worker *asks)
 {
 	const struct shm_attachment *attachment;
@@ -521,45 +649,31 @@ static bool is_used_by_others(const struct shm_segment *segment, const struct wo
 	return used;
 }
 
-uint64_t shm_given_later(const struct daemon *daemon, const struct worker *asks,
-	const struct vgpu *only, enum residency_patience patience)
+uint64_t shm_given_later(
+	const struct device *device, const struct worker *asks, const struct vgpu *only)
 {
 	const struct shm_segment *segment;
 	const struct vgpu *vgpu;
 	uint64_t bytes = 0;
 
-	list_for_each (vgpu, &daemon->vgpus, link) {
+	list_for_each (vgpu, &device->vgpus, by_device) {
 		if (only && vgpu != only)
 			continue;
 		list_for_each (segment, &vgpu->shm.segments, link)
-			if (segment->place == SHM_ON_DEVICE &&
-				(residency_is_hopeful(&segment->pause, patience) ||
-					(patience >= PATIENCE_TURNS &&
-						is_used_by_others(segment, asks))))
+			if (segment->place == SHM_ON_DEVICE && !segment->stays &&
+				is_used_by_others(segment, asks))
 				bytes += segment->memory.used_bytes;
 	}
 	return bytes;
 }
 
-uint64_t shm_asked_again_at(const struct daemon *daemon, uint64_t at_ns)
-{
-	const struct shm_segment *segment;
-	const struct vgpu *vgpu;
-
-	list_for_each (vgpu, &daemon->vgpus, link)
-		list_for_each (segment, &vgpu->shm.segments, link)
-			if (residency_is_paused(&segment->pause))
-				at_ns = min_of(at_ns, segment->pause.until_ns);
-	return at_ns;
-}
-
-uint64_t shm_send_for(struct daemon *daemon, const struct worker *asks, const struct vgpu *vgpu,
+uint64_t shm_send_for(struct device *device, const struct worker *asks, const struct vgpu *vgpu,
 	uint64_t cause, uint64_t bytes, bool unattached)
 {
 	struct shm_segment *segment;
 	uint64_t sent = 0;
 
-	while (sent < bytes && (segment = find_victim(daemon, asks, vgpu, unattached))) {
+	while (sent < bytes && (segment = find_victim(device, asks, vgpu, unattached))) {
 		if (leave(segment, cause))
 			return sent;
 		if (is_leaving(segment)) /* else it had to stay at once */

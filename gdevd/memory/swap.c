@@ -15,13 +15,11 @@
 #include "gdevd/daemon.h"
 
 #define LOOK_NS NS_PER_S               /* at the swap files */
-#define GIVE_NS NS_PER_S               /* so long do others wait for slots that are given back, */
-#define MOVE_NS (10 * NS_PER_S)        /* and for what is in them to be in files */
 #define FILE_SLACK_BYTES (16ull << 20) /* a file system's own needs */
 
-static uint64_t room(const struct daemon *daemon, enum swap_pool pool)
+static uint64_t pool_room(const struct daemon *daemon, enum swap_pool pool)
 {
-	return memory_free(&daemon->device.residency.swap[pool]);
+	return memory_free(&daemon->swap.pools[pool]);
 }
 
 int swap_file_open(const struct daemon *daemon)
@@ -47,11 +45,11 @@ static bool takes_too_much(const struct worker *worker)
 
 static void on_files(struct deadline *deadline, uint64_t now_ns)
 {
-	struct daemon *daemon = container_of(deadline, struct daemon, device.residency.files);
+	struct daemon *daemon = container_of(deadline, struct daemon, swap.files);
 	struct worker *worker;
 	bool some = false;
 
-	list_for_each (worker, &daemon->workers.all, link) {
+	list_for_each (worker, &daemon->workers, link) {
 		some |= worker->swapping.fd >= 0;
 		if (takes_too_much(worker)) {
 			worker_kill(worker, "it took more of the disk than it was charged");
@@ -62,9 +60,19 @@ static void on_files(struct deadline *deadline, uint64_t now_ns)
 		deadline_set(&daemon->deadlines, deadline, now_ns + LOOK_NS);
 }
 
+static uint64_t machine_half(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+}
+
 void swap_init(struct daemon *daemon)
 {
-	deadline_init(&daemon->device.residency.files, on_files);
+	uint64_t memory = daemon->config.host_swap;
+
+	memory_init(&daemon->swap.pools[SWAP_MEMORY], NULL,
+		memory == UINT64_MAX ? machine_half() : memory);
+	memory_init(&daemon->swap.pools[SWAP_FILE], NULL, daemon->config.file_swap);
+	deadline_init(&daemon->swap.files, on_files);
 }
 
 int swap_check(const struct daemon *daemon)
@@ -97,7 +105,7 @@ uint64_t swap_used_by(const struct vgpu *vgpu)
 	uint64_t bytes = vgpu->swap[SWAP_MEMORY].used_bytes + vgpu->swap[SWAP_FILE].used_bytes;
 	const struct worker *worker;
 
-	list_for_each (worker, &vgpu->daemon->workers.all, link)
+	list_for_each (worker, &vgpu->device->workers.all, by_device)
 		if (worker->swap[SWAP_MEMORY].parent == &vgpu->swap[SWAP_MEMORY])
 			bytes -= swap_kept(worker);
 	return bytes;
@@ -108,34 +116,27 @@ static uint64_t kept_by_all(const struct daemon *daemon)
 	const struct worker *worker;
 	uint64_t bytes = 0;
 
-	list_for_each (worker, &daemon->workers.all, link)
+	list_for_each (worker, &daemon->workers, link)
 		bytes += swap_kept(worker);
 	return bytes;
 }
 
 uint64_t swap_room(const struct daemon *daemon)
 {
-	return room(daemon, SWAP_MEMORY) + room(daemon, SWAP_FILE) + kept_by_all(daemon);
+	return pool_room(daemon, SWAP_MEMORY) + pool_room(daemon, SWAP_FILE) + kept_by_all(daemon);
 }
 
 uint64_t swap_largest(const struct daemon *daemon)
 {
-	return max_of(room(daemon, SWAP_MEMORY), room(daemon, SWAP_FILE));
+	return max_of(pool_room(daemon, SWAP_MEMORY), pool_room(daemon, SWAP_FILE));
 }
 
 /* ---- slots that are not used ---- */
 
-static uint64_t awaited_until_ns(const struct worker *worker)
-{
-	const struct worker_residency *residency = &worker->residency;
-
-	return residency->ordered_ns + (residency->ordered_flags & EVICT_MOVE ? MOVE_NS : GIVE_NS);
-}
-
 /* It is at an order. One that does not answer is not waited for. */
 static bool is_ordered(const struct worker *worker)
 {
-	return worker->residency.order && clock_now_ns() < awaited_until_ns(worker);
+	return worker->residency.order && !worker->residency.late;
 }
 
 static bool is_giving(const struct worker *worker)
@@ -144,7 +145,7 @@ static bool is_giving(const struct worker *worker)
 }
 
 /* What it is to give yet. */
-static uint64_t coming(const struct worker *worker)
+static uint64_t slots_coming_from(const struct worker *worker)
 {
 	const struct worker_swap *swap = &worker->swapping;
 	uint64_t now = worker->swap[SWAP_MEMORY].used_bytes;
@@ -153,24 +154,11 @@ static uint64_t coming(const struct worker *worker)
 	return is_giving(worker) ? swap->asked_bytes - min_of(swap->asked_bytes, given) : 0;
 }
 
-uint64_t swap_asked_again_at(const struct daemon *daemon)
-{
-	const struct worker *worker;
-	uint64_t at_ns = UINT64_MAX;
-
-	list_for_each (worker, &daemon->workers.all, link)
-		if (is_ordered(worker))
-			at_ns = min_of(at_ns, awaited_until_ns(worker));
-		else if (residency_is_paused(&worker->swapping.pause))
-			at_ns = min_of(at_ns, worker->swapping.pause.until_ns);
-	return at_ns;
-}
-
 bool swap_comes(const struct daemon *daemon)
 {
 	const struct worker *worker;
 
-	list_for_each (worker, &daemon->workers.all, link)
+	list_for_each (worker, &daemon->workers, link)
 		if (is_giving(worker) ||
 			(worker_is_going(worker) && worker->swap[SWAP_MEMORY].used_bytes +
 							    worker->swap[SWAP_FILE].used_bytes))
@@ -178,24 +166,19 @@ bool swap_comes(const struct daemon *daemon)
 	return false;
 }
 
-void swap_given(struct worker *worker)
+bool swap_has_given(const struct worker *worker)
 {
-	struct worker_swap *swap = &worker->swapping;
-
-	if (worker->swap[SWAP_MEMORY].used_bytes < swap->asked_from_bytes)
-		swap->pause = (struct residency_pause){0};
-	else
-		residency_pause_begin(&swap->pause);
+	return worker->swap[SWAP_MEMORY].used_bytes < worker->swapping.asked_from_bytes;
 }
 
 static bool may_give(const struct worker *worker)
 {
 	return worker->state == WORKER_SERVING && worker->connection && worker->session &&
 	       !worker_is_going(worker) && !worker->residency.order &&
-	       !residency_is_paused(&worker->swapping.pause);
+	       worker->swapping.says == GIVES;
 }
 
-static void ask(struct worker *worker, uint64_t bytes, uint32_t flags)
+static void ask_for_slots(struct worker *worker, uint64_t bytes, uint32_t flags)
 {
 	worker->swapping.asked_bytes = bytes;
 	worker->swapping.asked_from_bytes = worker->swap[SWAP_MEMORY].used_bytes;
@@ -208,69 +191,71 @@ static bool ask_back(struct daemon *daemon, uint64_t bytes)
 	struct worker *worker;
 	bool asked = false;
 
-	list_for_each (worker, &daemon->workers.all, link) {
+	list_for_each (worker, &daemon->workers, link) {
 		asked |= is_giving(worker);
-		bytes -= min_of(bytes, coming(worker));
+		bytes -= min_of(bytes, slots_coming_from(worker));
 	}
-	list_for_each (worker, &daemon->workers.all, link) {
+	list_for_each (worker, &daemon->workers, link) {
 		uint64_t part = min_of(swap_kept(worker), bytes);
 		if (!part || !may_give(worker))
 			continue;
-		ask(worker, part, 0);
+		ask_for_slots(worker, part, 0);
 		bytes -= part;
 		asked = true;
 	}
-	if (asked)
-		residency_ask_again(daemon);
 	return asked;
 }
 
 /* What it has in memory and could have in its file: not what it uses there. */
-static uint64_t movable(const struct worker *worker)
+static uint64_t movable_bytes(const struct worker *worker)
 {
 	uint64_t used = worker->swap[SWAP_MEMORY].used_bytes;
 
 	return used - min_of(used, __atomic_load_n(&worker->page->mapped_bytes, __ATOMIC_RELAXED));
 }
 
-static bool may_move(const struct worker *worker, const struct worker *asks)
+/* The worker that moves what it has to its file before others do (rule 5), and how much it has. That is its own word,
+ * which may be another the next time. */
+static struct worker *find_mover(const struct worker *asks, uint64_t *bytes)
 {
-	return worker != asks && may_give(worker) && movable(worker) &&
-	       !worker->swapping.slot_bytes;
+	struct worker *worker, *found = NULL;
+
+	list_for_each (worker, &asks->daemon->workers, link) {
+		uint64_t has;
+		if (worker == asks || !may_give(worker) || worker->swapping.slot_bytes)
+			continue;
+		has = movable_bytes(worker);
+		if (!has || (found && !residency_gives_before(worker, found)))
+			continue;
+		found = worker;
+		*bytes = has;
+	}
+	return found;
 }
 
-/* Has others move so much from memory to files: those first that would leave the device first (rule 5). Whether anybody
- * will, or is to be asked again. */
+/* Has others move so much from memory to files. Whether anybody will, or is to be asked again. */
 static bool ask_to_move(const struct worker *asks, uint64_t bytes)
 {
 	struct daemon *daemon = asks->daemon;
-	struct worker *worker, *found;
+	struct worker *worker;
 	bool asked = false;
+	uint64_t part;
 
-	list_for_each (worker, &daemon->workers.all, link) {
+	list_for_each (worker, &daemon->workers, link) {
 		asked |=
 			worker != asks &&
-			(is_giving(worker) || (is_ordered(worker) && movable(worker)) ||
+			(is_giving(worker) || (is_ordered(worker) && movable_bytes(worker)) ||
 				(worker_is_going(worker) && worker->swap[SWAP_MEMORY].used_bytes) ||
-				residency_is_hopeful(&worker->swapping.pause, PATIENCE_LITTLE));
-		bytes -= min_of(bytes, coming(worker));
+				worker->swapping.says == GIVES_LATER);
+		bytes -= min_of(bytes, slots_coming_from(worker));
 	}
-	bytes = min_of(bytes, room(daemon, SWAP_FILE));
-	for (; bytes; asked = true) {
-		uint64_t part;
-		found = NULL;
-		list_for_each (worker, &daemon->workers.all, link)
-			if (may_move(worker, asks) &&
-				(!found || residency_gives_before(worker, found)))
-				found = worker;
-		if (!found)
-			break;
-		part = min_of(bytes, movable(found));
-		ask(found, part, EVICT_MOVE);
+	bytes = min_of(bytes, pool_room(daemon, SWAP_FILE));
+	while (bytes && (worker = find_mover(asks, &part))) {
+		part = min_of(bytes, part);
+		ask_for_slots(worker, part, EVICT_MOVE);
 		bytes -= part;
+		asked = true;
 	}
-	if (asked)
-		residency_ask_again(daemon);
 	return asked;
 }
 
@@ -279,7 +264,7 @@ static bool ask_to_move(const struct worker *asks, uint64_t bytes)
 int swap_charge_accounts(struct daemon *daemon, struct memory_account *accounts, uint64_t bytes,
 	enum swap_pool *pool)
 {
-	uint64_t there = room(daemon, SWAP_MEMORY);
+	uint64_t there = pool_room(daemon, SWAP_MEMORY);
 
 	*pool = SWAP_MEMORY;
 	if (!memory_charge(&accounts[SWAP_MEMORY], bytes))
@@ -297,9 +282,9 @@ static int open_file(struct worker *worker, uint64_t bytes)
 		return 0;
 	worker->swapping.fd = swap_file_open(worker->daemon);
 	if (worker->swapping.fd >= 0) {
-		if (list_empty(&worker->daemon->device.residency.files.link))
-			deadline_set(&worker->daemon->deadlines,
-				&worker->daemon->device.residency.files, clock_now_ns() + LOOK_NS);
+		if (list_empty(&worker->daemon->swap.files.link))
+			deadline_set(&worker->daemon->deadlines, &worker->daemon->swap.files,
+				clock_now_ns() + LOOK_NS);
 		return 0;
 	}
 	complain("no swap file can be made: %s", strerror(-worker->swapping.fd));
@@ -322,7 +307,7 @@ static int ask_others(const struct worker *asks, uint64_t lacking)
 
 int swap_charge_memory(const struct worker *asks, struct memory_account *account, uint64_t bytes)
 {
-	uint64_t part = min_of(bytes - account->used_bytes, room(asks->daemon, SWAP_MEMORY));
+	uint64_t part = min_of(bytes - account->used_bytes, pool_room(asks->daemon, SWAP_MEMORY));
 
 	if (memory_charge(account, part))
 		return -ENOMEM;
@@ -330,15 +315,15 @@ int swap_charge_memory(const struct worker *asks, struct memory_account *account
 }
 
 int swap_charge_slot(
-	struct worker *worker, uint64_t bytes, enum swap_wish wish, enum swap_pool *pool)
+	struct worker *worker, uint64_t bytes, enum slot_place place, enum swap_pool *pool)
 {
 	struct daemon *daemon = worker->daemon;
-	uint64_t lacking = bytes - min_of(bytes, room(daemon, SWAP_MEMORY));
+	uint64_t lacking = bytes - min_of(bytes, pool_room(daemon, SWAP_MEMORY));
 
 	*pool = SWAP_MEMORY;
-	if (wish != SWAP_WISH_FILE && !memory_charge(&worker->swap[SWAP_MEMORY], bytes))
+	if (place != SLOT_IN_FILE && !memory_charge(&worker->swap[SWAP_MEMORY], bytes))
 		return 0;
-	if (wish == SWAP_WISH_MEMORY)
+	if (place == SLOT_IN_MEMORY)
 		return ask_others(worker, lacking);
 	*pool = SWAP_FILE;
 	if (memory_charge(&worker->swap[SWAP_FILE], bytes))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Swap space: host memory up to `host_swap`, and when that is used up files up to `file_swap`. Accounts for both are
- * chains as those of device memory (memory.h); what a worker has been charged is its own until it says SWAP -n. That
+ * chains as those of device memory (memory.h); what a worker has been charged is its own until it gives it back (RETURN). That
  * includes slots in memory which it keeps without using them: others that need the room have them given back
- * (EVICT_SLOTS) before anything goes to a file. Where the device cannot use files, one that must use its memory from the
+ * (EVICT_SLOTS) before anything goes to a file. Where the device cannot use files, a session that must use its memory from the
  * host needs a slot in memory: then others move what they have in theirs to files (EVICT_MOVE).
  *
- * A session has a file of its own, without a name, which is gone with the last who has it open: nobody can read
- * another's, and none is left behind.
+ * A session has a file of its own, without a name: no session can read another's. The file is gone when gdevd and the
+ * worker have closed it, so none is left behind.
  */
 #ifndef GDEV_GDEVD_SWAP_H
 #define GDEV_GDEVD_SWAP_H
@@ -22,7 +22,11 @@ struct daemon;
 struct vgpu;
 struct worker;
 
-enum swap_pool { SWAP_MEMORY, SWAP_FILE, SWAP_POOLS };
+/* The machine's, for all devices. */
+struct swap {
+	struct memory_account pools[SWAP_POOLS];
+	struct deadline files; /* swap files are looked at then */
+};
 
 /* Of a worker. */
 struct worker_swap {
@@ -31,9 +35,9 @@ struct worker_swap {
 	uint32_t promise_serial;
 	uint64_t slot_bytes; /* the same for one slot in memory */
 	uint32_t slot_serial;
-	uint64_t asked_bytes;         /* of slots that it was to give back, */
-	uint64_t asked_from_bytes;    /* when it had been charged so much memory */
-	struct residency_pause pause; /* it did not give any */
+	uint64_t asked_bytes;      /* of slots that it was to give back, */
+	uint64_t asked_from_bytes; /* when it had been charged so much memory */
+	enum giving says;          /* of host swap */
 };
 
 void swap_init(struct daemon *daemon);
@@ -43,10 +47,10 @@ int swap_check(const struct daemon *daemon);
 /* Charges the worker's next object, or what is to leave: in memory, else in its file. -EAGAIN: others give back slots
  * that they do not use, and residency_balance() is called then; -ENOMEM. */
 int swap_charge(struct worker *worker, uint64_t bytes, enum swap_pool *pool);
-/* The same for one slot. -EAGAIN: it is to be in memory (SWAP_WISH_MEMORY), and others give theirs back, or have what is
- * in them in files; for the other wishes nobody is asked. */
+/* The same for one slot. -EAGAIN, for SLOT_IN_MEMORY alone: others give slots back that they do not use, or move what
+ * is in theirs to files. */
 int swap_charge_slot(
-	struct worker *worker, uint64_t bytes, enum swap_wish wish, enum swap_pool *pool);
+	struct worker *worker, uint64_t bytes, enum slot_place place, enum swap_pool *pool);
 /* The same for something that has accounts of its own, below those of the virtual GPU. */
 int swap_charge_accounts(struct daemon *daemon, struct memory_account *accounts, uint64_t bytes,
 	enum swap_pool *pool);
@@ -59,12 +63,10 @@ int swap_file_open(const struct daemon *daemon);
 uint64_t swap_room(const struct daemon *daemon);
 /* The most that one pool has room for now. */
 uint64_t swap_largest(const struct daemon *daemon);
-/* When nobody is waited for any more who is giving slots back; UINT64_MAX: nobody is. */
-uint64_t swap_asked_again_at(const struct daemon *daemon);
 /* Whether somebody is giving slots back, or is going and has some. */
 bool swap_comes(const struct daemon *daemon);
-/* The worker has answered EVICT_SLOTS. */
-void swap_given(struct worker *worker);
+/* Whether it gave anything back since it was told to (EVICT_SLOTS). */
+bool swap_has_given(const struct worker *worker);
 
 /* Of what it is charged: kept without being used; taken by objects. */
 uint64_t swap_kept(const struct worker *worker);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * BAND, bandwidth-aware non-preemptive device scheduling: Figure 2 of the Gdev paper. It is Credit with
- * two changes: who has used up its credit goes to the end only when its utilization exceeds its
- * bandwidth too; and before somebody whose utilization exceeds its bandwidth gets the resource after
+ * two changes. A node that has used up its credit goes to the end only when its utilization exceeds its
+ * bandwidth too. And before a node whose utilization exceeds its bandwidth gets the resource after
  * another, the resource is kept free for a moment, so that one with short kernels may come back.
  *
- * The figure's on_completion() is pick() after somebody left; its on_arrival(), which dispatches whoever
- * comes while nobody is current, is pick() while the policy waits. When who left wants the resource again
- * at once (it has more work queued), that is an arrival too.
+ * The figure's on_completion() is pick() after a node left; its on_arrival(), which dispatches the node that
+ * comes while none is current, is pick() while the policy waits. When the node that left wants the resource
+ * again at once (it has more work queued), that is an arrival too.
  */
 #include "gdevd/sched/credit.h"
 
@@ -20,7 +20,7 @@ static bool over_bandwidth(const struct sched_queue *queue, struct sched_node *n
 	return credit_node(node)->utilization > sched_fraction(queue, node);
 }
 
-/* on_arrival() while the resource is kept free: who came since, or is there again. */
+/* on_arrival() while the resource is kept free: the node that has come since, or is there again. */
 static struct sched_node *arrived(struct sched_queue *queue)
 {
 	struct sched_node *node = list_entry(queue->waiting.prev, struct sched_node, wait);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Credit: Xen's scheduler as the Gdev paper used it (section 5.2). Nodes stand in a queue; the first that
- * wants the resource has it; who has used up its credit goes to the end. It presumes that work can be
+ * wants the resource has it; one that has used up its credit goes to the end. It presumes that work can be
  * preempted and is constantly there, and fails where kernels are long: BAND says how.
  */
 #include "gdevd/sched/credit.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * PTask's effective priority (PTask, Figure 9): who has the highest static priority plus boosts. The
+ * PTask's effective priority (PTask, Figure 9): the node with the highest static priority plus boosts is next. The
  * boosts come from how much a node's present wait, its decayed average wait, its average time on the
- * device, and its proxy priority (the nice value of whom it works for) differ from the average of
- * those who wait. The weights are in hundredths: of a priority level a millisecond, and for the proxy
+ * device, and its proxy priority (the nice value of the thread that it works for) differ from the average of
+ * the nodes that wait. The weights are in hundredths: of a priority level a millisecond, and for the proxy
  * priority of a level a level. That of the time on the device is negative: short ones go first.
  */
 #include "gdevd/sched/sched.h"

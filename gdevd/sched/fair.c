@@ -2,24 +2,24 @@
  *
  * Fair: weighted fair queuing over measured device time, for holders that cannot be preempted.
  *
- * Each node has a virtual time: what it used while others waited, divided by its weight. Whose is
+ * Each node has a virtual time: what it used while others waited, divided by its weight. The node whose is
  * smallest is next. What a node used too much or too little because kernels do not stop at the end
  * of a quantum is still in its virtual time at the next turn, so that errors do not add up: over a window
  * the error is at most about one hold, however long the window.
  *
- * - Turns. A holder keeps the resource until it has caught up with whoever waits with the smallest virtual
+ * - Turns. A holder keeps the resource until it has caught up with the waiting node of the smallest virtual
  *   time, so that switches are few when weights differ, and for a turn at least: the queue's quantum, or
  *   its part of a round of all, which is so long that its handovers cost no more than `cost_permille` of
- *   it, but no longer than `round_ms`. What it will use after it is told to leave (the window it drains, the
- *   kernel that runs) is predicted from earlier turns.
+ *   it, but no longer than `round_ms`. What it uses after it is told to leave (the window it drains, the kernel
+ *   that runs) is made good in the next turns, as all else.
  *   A node that comes after a pause, and is owed, does not wait for a turn: the holder leaves a quantum after
  *   its grant, at once if it has had that. After a short pause, of which there may be many, it has to be owed a
  *   quantum, and the holder leaves when it has held for so long that the handovers are worth it.
  * - Lag. A node's lag is the mean virtual time of those that want the resource minus its own: positive
  *   when it is owed. A node that pauses takes its lag with it, and it grows by what others use beyond
- *   their parts of the time, but not beyond `burst_ms`: who works in bursts gets its share of a second,
- *   nobody saves up more than a burst, and who uses less than its part owes nothing to those that were away. What a
- *   node was ahead is forgotten when nobody has used the resource for long.
+ *   their parts of the time, but not beyond `burst_ms`: a node that works in bursts gets its share of a second,
+ *   none saves up more than a burst, and a node that uses less than its part owes nothing to nodes that were away. What
+ *   a node was ahead is forgotten when nobody has used the resource for long.
  * - Coming back. A program that launches and waits has nothing queued for a moment after each kernel.
  *   Given to another, the resource is gone for as long as that one's kernels take. So when a node that
  *   is owed has just paused, is known to come back within `wait_us`, and uses the resource for longer
@@ -39,8 +39,8 @@
 
 enum { WAIT_US, BURST_MS, COST_PERMILLE, ROUND_MS };
 
-#define LAG_TURNS 4      /* as many a node is owed at most when it pauses */
-#define OWED_SWITCHES 50 /* as many handovers a turn is worth that ends for one that is owed */
+#define OWED_SWITCHES                                                                              \
+	50 /* when a turn ends for a node that is owed, it has lasted as long as so many handovers */
 #define PAUSE_MAX_NS (100 * NS_PER_MS) /* longer ones are all the same */
 #define FORGET_NS (100 * NS_PER_MS)    /* of a resource that nobody uses */
 
@@ -57,8 +57,6 @@ struct fair_node {
 	uint64_t pause_ns;  /* how long its pauses last, on average, */
 	uint64_t busy_ns;   /* and what it uses between two of them */
 	uint64_t burst_ns;  /* used since the last one */
-	uint64_t drain_ns;  /* what it stays after its time is over, on average */
-	uint64_t told_ns;   /* when its time was over; 0: not yet */
 	bool active;        /* wants the resource */
 	bool urgent;        /* … and goes before the holder, which leaves */
 	bool fresh;         /* … after a pause, and is owed; */
@@ -164,21 +162,25 @@ static double missed_ns(struct sched_queue *queue, struct sched_node *node,
 	return max_of(used_ns * part - idle_ns * (1 - part), 0.0);
 }
 
+/* A node that pauses saves up no more than this. */
+static double most_owed_ns(const struct sched_queue *queue)
+{
+	return (double)queue->settings[BURST_MS] * NS_PER_MS;
+}
+
 /* The virtual time with which a node that pauses would come back among the others. */
 static double time_back(struct sched_queue *queue, struct sched_node *node, const struct mean *mean,
 	uint64_t now_ns)
 {
 	const struct fair_node *own = fair(node);
-	double most_ns = (double)queue->settings[BURST_MS] * NS_PER_MS, weight = node->weight;
-	double whole = mean->weight + weight, lag_ns = own->lag_ns;
+	double weight = node->weight, whole = mean->weight + weight, lag_ns = own->lag_ns;
 
 	if (mean->weight == 0)
 		return own->time;
-	if (own->known && lag_ns < most_ns)
+	if (own->known)
 		lag_ns += missed_ns(queue, node, mean, now_ns);
-	if (lag_ns > most_ns && lag_ns > own->lag_ns)
-		lag_ns = most_ns;
-	/* Its arrival moves the mean: this is what gives it its lag against the new one. */
+	lag_ns = min_of(lag_ns, most_owed_ns(queue));
+	/* The node's arrival moves the mean: this is what gives it its lag against the new one. */
 	return mean->time - lag_ns / weight * whole / mean->weight;
 }
 
@@ -234,14 +236,10 @@ static void fair_pause(struct sched_queue *queue, struct sched_node *node, uint6
 {
 	struct fair_node *own = fair(node);
 	struct mean mean = mean_time(queue, NULL, now_ns);
-	double most_ns;
 
 	if (!own->active)
 		return;
-	own->lag_ns = (mean.time - own->time) * node->weight;
-	most_ns = LAG_TURNS * (double)turn_ns(queue, node);
-	if (own->lag_ns > most_ns)
-		own->lag_ns = most_ns;
+	own->lag_ns = min_of((mean.time - own->time) * node->weight, most_owed_ns(queue));
 	own->active = false;
 	own->paused_ns = now_ns;
 	own->before = use_until(queue, now_ns);
@@ -250,8 +248,8 @@ static void fair_pause(struct sched_queue *queue, struct sched_node *node, uint6
 	own->known = true;
 }
 
-/* What one loses of its lag that is charged while it pauses: another worked for its sake, or it had been given up
- * on. It was entitled to a part; that of a node which has paused before comes with all that is served. */
+/* How much of its lag a node loses that is charged while it pauses: another worked for its sake, or it had been given
+ * up on. It was entitled to a part of what was served; a node that has paused before has that part in its lag. */
 static double late_charge_ns(
 	struct sched_queue *queue, struct sched_node *node, uint64_t contended_ns, uint64_t now_ns)
 {
@@ -276,9 +274,6 @@ static void fair_charge(struct sched_queue *queue, struct sched_node *node, uint
 	if (!own->active)
 		own->lag_ns -= late_charge_ns(queue, node, contended_ns, now_ns);
 	own->burst_ns += used_ns;
-	if (own->told_ns && now_ns - own->told_ns < SCHED_OVERDUE_NS)
-		own->drain_ns = average(own->drain_ns, now_ns - own->told_ns);
-	own->told_ns = 0;
 }
 
 static void fair_weigh(
@@ -301,15 +296,13 @@ static uint64_t worth_waiting_ns(struct sched_queue *queue, struct sched_node *n
 
 	if (own->active || !own->known || own->pause_ns > wait_ns || own->busy_ns < own->pause_ns)
 		return 0;
-	if (2 * own->pause_ns < wait_ns)
-		wait_ns = 2 * own->pause_ns;
 	if (now_ns >= own->paused_ns + wait_ns ||
 		time_back(queue, node, mean, now_ns) + ahead >= fair(best)->time)
 		return 0;
 	return own->paused_ns + wait_ns;
 }
 
-/* Whether the node's use is within its part: not ahead of the least of those who wait by half a turn. */
+/* Whether the node's use is within its part: it is not ahead of the least of the nodes that wait by half a turn. */
 static bool within_part(struct sched_queue *queue, struct sched_node *node, double least)
 {
 	return fair(node)->time <= least + (double)turn_ns(queue, node) / 2 / node->weight;
@@ -334,7 +327,7 @@ static struct sched_node *first_to_go(struct sched_queue *queue)
 	return best;
 }
 
-/* Until when the resource is kept free for one that is to come back, instead of given to `best`; 0: not. */
+/* Until when the resource is kept free for a node that is to come back, instead of given to `best`; 0: it is not. */
 static uint64_t kept_until_ns(struct sched_queue *queue, struct sched_node *best, uint64_t now_ns)
 {
 	struct mean mean = mean_time(queue, NULL, now_ns);
@@ -368,7 +361,7 @@ static struct sched_node *fair_pick(struct sched_queue *queue, uint64_t now_ns, 
 	return NULL;
 }
 
-/* So long a turn is to last, lest the handovers to one that comes often cost too much. */
+/* How long a turn is to last, lest handovers to a node that comes often cost too much. */
 static double worth_ns(const struct sched_queue *queue)
 {
 	return (double)max_of(queue->quantum_ns, OWED_SWITCHES * queue->switch_ns);
@@ -377,15 +370,15 @@ static double worth_ns(const struct sched_queue *queue)
 static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
 {
 	struct sched_node *node, *holder = queue->holder;
-	struct fair_node *own = fair(holder);
 	double stay_ns, least = INFINITY, least_ns = (double)turn_ns(queue, holder);
-	uint64_t since_ns, until_ns;
+	uint64_t since_ns;
 	bool fresh = false, owed = false;
 
 	if (list_empty(&queue->waiting))
 		return UINT64_MAX;
 	list_for_each (node, &queue->waiting, wait) {
-		/* Who had a reason to go before an earlier holder, and was not picked, waits as the others do. */
+		/* A node that had a reason to go before an earlier holder, and was not picked, waits as the others
+		 * do. */
 		bool came = node->waiting_since_ns >= queue->chosen_ns;
 
 		if (came && fair(node)->urgent && rank(node) > rank(holder))
@@ -399,18 +392,12 @@ static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
 		least_ns = (double)queue->quantum_ns;
 	else if (owed && worth_ns(queue) < least_ns)
 		least_ns = worth_ns(queue);
-	stay_ns = (least - own->time) * holder->weight;
+	stay_ns = (least - fair(holder)->time) * holder->weight;
 	if (stay_ns < least_ns)
 		stay_ns = least_ns;
-	stay_ns -= (double)own->drain_ns;
-	if (stay_ns < least_ns / 4)
-		stay_ns = least_ns / 4;
 	since_ns = queue->contended_since_ns - queue->contended_ns;
-	/* For one that has been away the quantum counts from the grant on: others did not wait. */
-	until_ns = (fresh || owed ? queue->granted_ns : since_ns) + (uint64_t)stay_ns;
-	if (until_ns <= now_ns && !own->told_ns)
-		own->told_ns = now_ns;
-	return until_ns;
+	/* For a node that has been away the quantum counts from the grant on: others did not wait. */
+	return (fresh || owed ? queue->granted_ns : since_ns) + (uint64_t)stay_ns;
 }
 
 extern const struct sched_policy sched_fair; /* registry.c */
@@ -420,8 +407,8 @@ const struct sched_policy sched_fair = {
 		{
 			[WAIT_US] = {"wait_us", 500},
 			[BURST_MS] = {"burst_ms", 25},
-			[COST_PERMILLE] = {"cost_permille", 8},
-			[ROUND_MS] = {"round_ms", 100},
+			[COST_PERMILLE] = {"cost_permille", 9},
+			[ROUND_MS] = {"round_ms", 80},
 		},
 	.arrive = fair_arrive,
 	.pause = fair_pause,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * FIFO: first come, first served; whoever's quantum ends goes to the back. With quanta of equal length
- * that is round robin among those who always want the resource. The simplest policy there can be, and
+ * FIFO: first come, first served; a node whose quantum ends goes to the back. With quanta of equal length
+ * that is round robin among the nodes that always want the resource. The simplest policy there can be, and
  * the one to read before writing another.
  */
 #include "gdevd/sched/sched.h"

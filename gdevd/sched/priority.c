@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Strict priority: the virtual GPU's, plus what the nice value of the caller gives. Who is higher makes
- * the holder leave at once; equals take turns. Nobody starves: who has waited for `starvation_ms` is
+ * Strict priority: the virtual GPU's, plus what the nice value of the caller gives. A node that is higher makes
+ * the holder leave at once; equals take turns. None starves: a node that has waited for `starvation_ms` is
  * next whatever its priority, and keeps the resource for a quantum; but such quanta are a quarter of that
  * time apart, so that many who starve together do not turn the order around.
  */
@@ -48,7 +48,7 @@ static struct sched_node *highest(const struct sched_queue *queue)
 	return best;
 }
 
-/* Not when another starves: whether that one is rescued is decided when the resource is free. */
+/* Not when another node starves: whether that one is rescued is decided when the resource is free. */
 static struct sched_node *priority_next(struct sched_queue *queue, uint64_t now_ns)
 {
 	struct sched_node *node = sched_first(queue), *best = highest(queue);

@@ -9,7 +9,7 @@
 
 void queue_init(struct sched_queue *queue, struct sched *sched, const struct sched_policy *policy,
 	uint64_t quantum_ns, uint64_t switch_ns, unsigned whole);
-/* Those who want the resource arrive anew. */
+/* The nodes that want the resource arrive anew. */
 void queue_change(struct sched_queue *queue, const struct sched_policy *policy, uint64_t now_ns);
 /* When the holder's turn is over; UINT64_MAX: nobody waits for that. */
 uint64_t queue_until(struct sched_queue *queue, uint64_t now_ns);

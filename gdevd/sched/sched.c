@@ -10,9 +10,15 @@
 
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "gdevd/sched/queue.h"
 
 #define PREPARED_MAX 3 /* more would look for a grant in vain */
+/* A holder pays for at least this part of the time for which it keeps others waiting. What it used is its worker's
+ * word, and the worker may be in its client's hands. It does not pay for all of that time: the device is idle between
+ * kernels that a program waits for, and an honest worker uses at least so much of its turns. A holder that is overdue
+ * pays for all of it, until it was passed over. */
+#define LEAST_PART 2
 
 /* ---- groups ---- */
 
@@ -46,7 +52,7 @@ static void allowance_update(struct sched_group *group, uint64_t now_ns)
 		allowance_ns = (double)group->members.quantum_ns;
 	group->allowance_ns = (int64_t)allowance_ns;
 	group->allowance_at_ns = now_ns;
-	/* Not at the first nanosecond: its turns would be as short. */
+	/* Not at its first nanosecond of allowance: its turns would be as short. */
 	if (group->allowance_ns >= enough_ns(group))
 		group->spent = false;
 }
@@ -122,7 +128,7 @@ static void give(struct sched *sched, struct sched_group *group, struct sched_en
 	sched->ops->grant(sched, entity);
 }
 
-/* Those to whom a holder handed over have the resource, whatever the policy would say now. */
+/* The entity to which a holder handed over has the resource, whatever the policy would say now. */
 static void give_to_heir(struct sched *sched, uint64_t now_ns)
 {
 	struct sched_group *group = sched->heir->group;
@@ -182,7 +188,8 @@ static uint64_t holder_until(struct sched *sched, uint64_t now_ns)
 	return until_ns;
 }
 
-/* Of each group that waits the one that waits longest; a policy says who is next only when it must. */
+/* Prepares, of each group that waits, the entity that has waited for longest: a policy says only when it must which
+ * is next. */
 static void prepare(struct sched *sched)
 {
 	unsigned left = PREPARED_MAX;
@@ -206,8 +213,9 @@ static struct sched_node *policy_next(struct sched_queue *queue, uint64_t now_ns
 	return queue->policy->next(queue, now_ns);
 }
 
-/* Who follows the holder, which is to leave; NULL: that is not certain. Where others of its group wait and
- * other groups too, it depends on what the holder will have used, unless the time of the group is over. */
+/* The entity that follows the holder, which is to leave; NULL: that is not certain. Where others of the holder's
+ * group wait and other groups too, it depends on what the holder will have used, unless the time of the group is
+ * over. */
 static struct sched_entity *follower(struct sched *sched, uint64_t now_ns)
 {
 	struct sched_group *group = sched->holder->group;
@@ -228,7 +236,7 @@ static struct sched_entity *follower(struct sched *sched, uint64_t now_ns)
 	return node ? entity_of(node) : NULL;
 }
 
-/* Lets the holder know who follows it, as things are. */
+/* Lets the holder know which entity follows it, as things are. */
 static void name(struct sched *sched, uint64_t now_ns)
 {
 	struct sched_entity *entity;
@@ -244,7 +252,7 @@ static void name(struct sched *sched, uint64_t now_ns)
 		sched->handed_ns = now_ns;
 }
 
-static void revoke(struct sched *sched, enum worker_revoke how, uint64_t now_ns)
+static void revoke_holder(struct sched *sched, enum worker_revoke how, uint64_t now_ns)
 {
 	sched->revoked = how;
 	sched->revoked_ns = now_ns;
@@ -264,10 +272,10 @@ static uint64_t press(struct sched *sched, uint64_t now_ns)
 		until_ns = holder_until(sched, now_ns);
 		if (until_ns > now_ns) {
 			if (sched->revoked == REVOKE_NONE && sched_is_contended(sched))
-				revoke(sched, REVOKE_WHEN_IDLE, now_ns);
+				revoke_holder(sched, REVOKE_WHEN_IDLE, now_ns);
 			return until_ns;
 		}
-		revoke(sched, REVOKE_NOW, now_ns);
+		revoke_holder(sched, REVOKE_NOW, now_ns);
 	} else {
 		name(sched, now_ns);
 	}
@@ -289,7 +297,7 @@ static void settle(struct sched *sched, uint64_t now_ns)
 		struct sched_group *group = group_of(node);
 		uint64_t ready_ns = group_ready_ns(group);
 
-		/* Those that contend or hold have been ready. */
+		/* Entities that contend or hold have been ready. */
 		if (ready_ns > now_ns && ready_ns < next_ns && !list_empty(&group->members.waiting))
 			next_ns = ready_ns;
 	}
@@ -390,7 +398,8 @@ void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns)
 	settle(sched, now_ns);
 }
 
-/* Whether the holder has handed over to the one it was to; if not, it will not any more. */
+/* Whether the holder has handed over to the entity that was named. If it has not, the name is withdrawn, so that it
+ * cannot any more. */
 static bool has_handed(struct sched *sched, uint64_t now_ns)
 {
 	if (sched->named && !sched->handed_ns && !sched->ops->name(sched, NULL))
@@ -398,7 +407,7 @@ static bool has_handed(struct sched *sched, uint64_t now_ns)
 	return sched->named && sched->handed_ns;
 }
 
-/* The entity does not hold the resource any more; who is next is settled later. */
+/* The entity does not hold the resource any more; settle() decides which is next. */
 static void leave(struct sched *sched, uint64_t now_ns)
 {
 	sched->heir = has_handed(sched, now_ns) ? sched->named : NULL;
@@ -408,9 +417,9 @@ static void leave(struct sched *sched, uint64_t now_ns)
 	sched->holder = NULL;
 }
 
-/* How much of the use of a holder, which leaves, was while others waited: of all time that it held, but for the handover,
- * the same part. Who came in the middle of the hold is owed for what it missed until then; if the holder paid for that as
- * well, it would count twice. */
+/* How much of what a holder used, which leaves, it used while others waited: the same part of it as of all time that
+ * it held, but for the handover. An entity that came in the middle of the hold is owed for what it missed until then;
+ * if the holder paid for that as well, it would count twice. */
 static uint64_t contended_use_ns(
 	const struct sched_queue *queue, uint64_t used_ns, uint64_t held_ns, uint64_t now_ns)
 {
@@ -419,7 +428,21 @@ static uint64_t contended_use_ns(
 
 	if (used_ns >= whole_ns || contended_ns >= whole_ns)
 		return contended_ns;
-	return (uint64_t)((double)used_ns * (double)contended_ns / (double)whole_ns);
+	return max_of((uint64_t)((double)used_ns * (double)contended_ns / (double)whole_ns),
+		contended_ns / LEAST_PART);
+}
+
+uint64_t sched_least_ns(const struct sched_entity *entity, uint64_t now_ns)
+{
+	const struct sched *sched = entity->group->sched;
+
+	if (entity->state == ENTITY_OVERDUE)
+		return entity->passed_over_ns - entity->overdue_from_ns;
+	if (sched->holder != entity)
+		return 0;
+	return max_of(sched_contended_ns(&sched->groups, now_ns),
+		       sched_contended_ns(&entity->group->members, now_ns)) /
+	       LEAST_PART;
 }
 
 static void charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns)
@@ -427,19 +450,20 @@ static void charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_n
 	struct sched_group *group = entity->group;
 	struct sched_queue *groups = &group->sched->groups, *members = &group->members;
 	uint64_t held_ns = now_ns - entity->granted_ns, strict_ns = now_ns - group->strict_since_ns;
-	uint64_t groups_ns = used_ns, members_ns = used_ns; /* while others waited */
+	uint64_t groups_ns, members_ns; /* while others waited */
 
 	/* Nobody can have used it for longer than it was given; a worker that says so is wrong. */
-	if (used_ns > held_ns)
-		used_ns = held_ns;
-	/* What it used before its group became strict counts for nothing. */
-	allowance_spend(group, used_ns < strict_ns ? used_ns : strict_ns, now_ns);
+	used_ns = min_of(used_ns, held_ns);
+	groups_ns = members_ns = used_ns;
 	if (group->sched->holder == entity) {
 		groups_ns = contended_use_ns(groups, used_ns, held_ns, now_ns);
 		members_ns = contended_use_ns(members, used_ns, held_ns, now_ns);
 	} else if (entity->state == ENTITY_OVERDUE) {
 		groups_ns = members_ns = now_ns - entity->overdue_from_ns;
 	}
+	used_ns = max_of(used_ns, sched_least_ns(entity, now_ns));
+	/* What the holder used before its group became strict does not count. */
+	allowance_spend(group, min_of(used_ns, strict_ns), now_ns);
 	node_charge(groups, &group->node, used_ns, groups_ns, now_ns);
 	node_charge(members, &entity->node, used_ns, members_ns, now_ns);
 }
@@ -525,7 +549,8 @@ static void give_up_on(struct sched *sched, uint64_t now_ns)
 	uint64_t members_ns = sched_contended_ns(members, now_ns);
 
 	holder->state = ENTITY_OVERDUE;
-	holder->overdue_from_ns = now_ns - (groups_ns > members_ns ? groups_ns : members_ns);
+	holder->overdue_from_ns = now_ns - max_of(groups_ns, members_ns);
+	holder->passed_over_ns = now_ns;
 	leave(sched, now_ns);
 	node_pause(members, &holder->node, now_ns);
 	group_update(holder->group, true, now_ns);
@@ -543,7 +568,7 @@ static void take_back(struct sched *sched, uint64_t now_ns)
 			if (entity->state != ENTITY_HOLDING)
 				continue;
 			entity->state = ENTITY_OVERDUE;
-			entity->overdue_from_ns = now_ns;
+			entity->overdue_from_ns = entity->passed_over_ns = now_ns;
 			sched->ops->revoke(sched, entity, REVOKE_NOW);
 		}
 	}
@@ -591,14 +616,18 @@ void sched_group_set_policy(
 	settle(group->sched, now_ns);
 }
 
-void sched_set_quantum(struct sched *sched, uint64_t quantum_ns, uint64_t now_ns)
+void sched_set_times(struct sched *sched, uint64_t quantum_ns, uint64_t switch_ns, uint64_t now_ns)
 {
 	struct sched_node *node;
 
+	if (quantum_ns == sched->groups.quantum_ns && switch_ns == sched->groups.switch_ns)
+		return;
 	sched->groups.quantum_ns = quantum_ns;
+	sched->groups.switch_ns = switch_ns;
 	list_for_each (node, &sched->groups.nodes, link) {
 		allowance_update(group_of(node), now_ns);
 		group_of(node)->members.quantum_ns = quantum_ns;
+		group_of(node)->members.switch_ns = switch_ns;
 	}
 	settle(sched, now_ns);
 }
@@ -619,31 +648,10 @@ void sched_keep(struct sched_entity *entity, uint64_t until_ns)
 		sched->kept_until_ns = until_ns;
 }
 
-/* Among the nodes of the queue, `node` with that rank. */
-static bool outranks_any(const struct sched_queue *queue, const struct sched_node *node, int rank)
-{
-	const struct sched_node *other;
-
-	list_for_each (other, &queue->nodes, link)
-		if (other != node && (queue->holder == other || node_waits(other)) &&
-			other->priority - other->nice < rank)
-			return true;
-	return false;
-}
-
 bool sched_is_contended(const struct sched *sched)
 {
 	return sched->holder &&
 	       (sched->groups.contended || sched->holder->group->members.contended);
-}
-
-bool sched_goes_first(const struct sched_entity *entity)
-{
-	const struct sched_group *group = entity->group;
-	int nice = entity->node.nice;
-
-	return outranks_any(&group->sched->groups, &group->node, group->node.priority - nice) ||
-	       outranks_any(&group->members, &entity->node, -nice);
 }
 
 bool sched_outranks(const struct sched_entity *entity, const struct sched_entity *other)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The arbiter: who uses one resource (compute, or copies in one direction) of one device, and for how
+ * The arbiter: which session uses one resource (compute, or copies in one direction) of one device, and for how
  * long. One struct sched a resource, one struct sched_group a virtual GPU and resource, one struct
  * sched_entity a session and resource.
  *
@@ -12,7 +12,7 @@
  * while nobody waits; when somebody does, it is asked to leave as soon as it is idle, and told to leave
  * when either level's policy says that its time is over; a holder that has not left 100 ms after that
  * is overdue, and the next one is granted anyway; a strict group gets no more than its share of the time,
- * although the resource be idle. The policies alone say who is next, and are told what everyone used.
+ * although the resource be idle. The policies alone say which is next, and are told what each used.
  *
  * Pure: time comes in as an argument, actions go out through ops, nothing blocks or allocates. The
  * whole is driven by the daemon's one thread (grants.c), or by a test's table of events.
@@ -29,7 +29,7 @@
 
 #define SCHED_OVERDUE_NS (100ull * 1000 * 1000)
 #define SCHED_KEPT_NS                                                                              \
-	(60ull * 1000 * 1000 * 1000) /* so long at most do others wait for one that prepares */
+	(60ull * 1000 * 1000 * 1000) /* so long at most do others wait for a holder that prepares */
 #define SCHED_NODE_BYTES 96          /* of a policy's own, in a node */
 #define SCHED_QUEUE_BYTES 64         /* … and in a queue */
 #define SCHED_SETTINGS 4
@@ -37,13 +37,13 @@
 struct sched;
 struct sched_policy;
 
-/* Who contends in a queue. All members are the arbiter's to write, but `private`. */
+/* What contends in a queue: a group or an entity. All members are the arbiter's to write, but `private`. */
 struct sched_node {
 	struct list link; /* queue->nodes, as long as it exists; the policy may reorder that list */
 	struct list wait; /* queue->waiting, while it waits */
 	unsigned weight;  /* never 0 */
 	int priority;     /* of the virtual GPU, higher first; 0 for an entity */
-	int nice; /* of the last request; a group's is the best of those who want the resource */
+	int nice; /* of the last request; a group's is the best of its entities that want the resource */
 	uint64_t waiting_since_ns;
 	uint64_t used_ns; /* device time ever charged */
 	uint64_t grants;
@@ -61,8 +61,9 @@ struct sched_queue {
 	struct sched_node *holder;  /* NULL: none of these nodes */
 	struct sched_node *last;    /* held it last; NULL: none, or it is gone */
 	uint64_t granted_ns;
-	uint64_t chosen_ns; /* who came since then was not there when the holder was chosen */
-	bool contended;     /* somebody waits while one holds, */
+	uint64_t
+		chosen_ns; /* a node that came since then was not there when the holder was chosen */
+	bool contended;    /* somebody waits while one holds, */
 	uint64_t contended_since_ns;                  /* since then, */
 	uint64_t contended_ns;                        /* and earlier in this hold so long */
 	_Alignas(16) char private[SCHED_QUEUE_BYTES]; /* the policy's, zeroed */
@@ -88,11 +89,11 @@ struct sched_policy {
 	void (*arrive)(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns);
 	/* The node waited or held, and does not want the resource any more for the time being. */
 	void (*pause)(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns);
-	/* The resource is free, and somebody waits: who of queue->waiting gets it? NULL: nobody yet; ask
+	/* The resource is free, and nodes wait: which of queue->waiting gets it? NULL: none yet; ask
 	 * again at the next event, or at *again_ns (UINT64_MAX when called) if that is sooner. */
 	struct sched_node *(*pick)(struct sched_queue *queue, uint64_t now_ns, uint64_t *again_ns);
-	/* Whom pick would choose if queue->holder left now; NULL: nobody for certain. Changes nothing. Without
-	 * it the holder does not know to whom to hand over, and each handover takes a way through gdevd. */
+	/* The node that pick would choose if queue->holder left now; NULL: that is not certain. Changes nothing.
+	 * Without it the holder does not know to which to hand over, and each handover goes through gdevd. */
 	struct sched_node *(*next)(struct sched_queue *queue, uint64_t now_ns);
 	/* When queue->holder has to leave, as things are; asked after every event, so that it may become
 	 * sooner or later. UINT64_MAX: not at all. Without it: a quantum after the grant, when somebody waits. */
@@ -132,7 +133,8 @@ struct sched_entity {
 	enum entity_state state;
 	bool again; /* overdue, and asked for the resource again */
 	uint64_t granted_ns;
-	uint64_t overdue_from_ns; /* overdue: others have waited for it since */
+	uint64_t overdue_from_ns; /* overdue: others have waited for it since, */
+	uint64_t passed_over_ns;  /* and not any more since then */
 };
 
 /* What the arbiter makes happen. None may call the arbiter back. */
@@ -141,9 +143,9 @@ struct sched_ops {
 	void (*revoke)(struct sched *sched, struct sched_entity *entity, enum worker_revoke how);
 	/* Optional. The holder was told to leave now, and this one waits: it may be next. */
 	void (*prepare)(struct sched *sched, struct sched_entity *entity);
-	/* Optional. The holder is to leave, and hands over to this one itself when it does (NULL: to nobody), and
-	 * not any more to the one that was named before. False: that it has done already. Called before the
-	 * holder is told. */
+	/* Optional. The holder is to leave, and to hand over to this entity itself when it does (NULL: to none), and
+	 * not any more to the entity that was named before. False: it has handed over to that already. Called before
+	 * the holder is told. */
 	bool (*name)(struct sched *sched, struct sched_entity *entity);
 	/* Optional. What the holder has used of the resource since it was granted, and may be using now; at most
 	 * all of the time, which it is without this. */
@@ -156,10 +158,11 @@ struct sched {
 	struct sched_queue groups;
 	struct sched_entity *holder; /* NULL: idle, or everyone's */
 	enum worker_revoke revoked;  /* what the holder was told */
-	struct sched_entity *named;  /* whom it hands over to, if anybody */
+	struct sched_entity *named;  /* the entity to which it hands over; NULL: none is named */
 	uint64_t
 		handed_ns; /* … and has, as was seen then; it is still the holder until it says so. 0: not yet */
-	struct sched_entity *heir; /* who has it from a holder that left, until that is settled */
+	struct sched_entity *
+		heir; /* the entity that has the resource from a holder that left, until that is settled */
 	uint64_t granted_ns, revoked_ns;
 	uint64_t kept_until_ns; /* see sched_keep() */
 	uint64_t next_ns;       /* see sched_next_ns() */
@@ -182,24 +185,25 @@ void sched_entity_add(struct sched_group *group, struct sched_entity *entity);
 /* The entity's session is gone. */
 void sched_entity_remove(struct sched_entity *entity, uint64_t now_ns);
 
-/* The nice value of who asks through the entity has changed. */
+/* The nice value of the thread that asks through the entity has changed. */
 void sched_renice(struct sched_entity *entity, int nice, uint64_t now_ns);
 /* The entity wants the resource. Twice, or while it holds it, is no news but for the nice value. */
 void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns);
 /* The entity left the resource after `used_ns` of device time; `wants`: and waits for it again. A
  * release of what is not held charges, and is otherwise ignored. */
 void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, uint64_t now_ns);
+/* The least that a release now would charge, whatever the worker says: a part of the time for which the entity has
+ * kept others waiting. */
+uint64_t sched_least_ns(const struct sched_entity *entity, uint64_t now_ns);
 /* Others have used the resource for so long on behalf of the entity, which need not hold it. */
 void sched_charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns);
-/* The holder is not told that its time is over before then: what it was given the resource for takes so long
- * to prepare that it would not be worth the while; but others wait SCHED_KEPT_NS for that at most, as that it prepares
- * is its word. It is still asked to leave when it is idle. Nothing if the entity does not hold the resource, or has been
- * told already. */
+/* The holder is not told before `until_ns` that its time is over: preparing what it was given the resource for takes
+ * so long that a shorter turn would not be worth it. That it prepares is its word, so others wait SCHED_KEPT_NS for
+ * that at most. It is still asked to leave when it is idle. Nothing happens if the entity does not hold the resource,
+ * or has been told already. */
 void sched_keep(struct sched_entity *entity, uint64_t until_ns);
 /* Whether somebody waits for what another holds. */
 bool sched_is_contended(const struct sched *sched);
-/* Whether the entity ranks above somebody who has the resource, or waits for it. */
-bool sched_goes_first(const struct sched_entity *entity);
 /* Whether the entity ranks above the other. */
 bool sched_outranks(const struct sched_entity *entity, const struct sched_entity *other);
 /* Time has passed. Harmless at any time. */
@@ -213,7 +217,7 @@ void sched_set_policy(struct sched *sched, const struct sched_policy *policy, ui
 void sched_group_set_policy(
 	struct sched_group *group, const struct sched_policy *policy, uint64_t now_ns);
 /* On both levels. */
-void sched_set_quantum(struct sched *sched, uint64_t quantum_ns, uint64_t now_ns);
+void sched_set_times(struct sched *sched, uint64_t quantum_ns, uint64_t switch_ns, uint64_t now_ns);
 
 /* A setting of the queue's policy. -ENOENT: it has none of that name. */
 int sched_queue_set(struct sched_queue *queue, const char *name, int64_t value);
@@ -229,7 +233,7 @@ unsigned sched_weight(int nice);
 double sched_fraction(const struct sched_queue *queue, const struct sched_node *node);
 /* How long, of the present hold, another node has waited. */
 uint64_t sched_contended_ns(const struct sched_queue *queue, uint64_t now_ns);
-/* What the holder has used of the present hold, the handover included, as far as one knows; 0: nobody holds. */
+/* What the holder has used of the present hold, the handover included, as far as that is known; 0: nobody holds. */
 uint64_t sched_taken_ns(const struct sched_queue *queue, uint64_t now_ns);
 /* The longest waiting; NULL: nobody waits. */
 struct sched_node *sched_first(const struct sched_queue *queue);
@@ -240,7 +244,7 @@ struct sched_node *sched_first(const struct sched_queue *queue);
 const struct sched_policy *sched_policy_find(const char *name);
 /* The policies in order; NULL: no more. */
 const struct sched_policy *sched_policy_at(unsigned index);
-/* What arbitrates among entities when `policy` does among groups and nothing else is said. */
+/* The policy that arbitrates among entities when `policy` does among groups and nothing else is said. */
 const struct sched_policy *sched_policy_members(const struct sched_policy *policy);
 
 #endif

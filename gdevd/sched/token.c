@@ -11,7 +11,7 @@
 
 enum { ALPHA_PCT };
 
-#define USERS_NS NS_PER_S /* who has not used the resource for so long is not in the sums */
+#define USERS_NS NS_PER_S /* a node that has not used the resource for so long is not in the sums */
 
 struct token_node {
 	int64_t budget_ns;

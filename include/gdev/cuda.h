@@ -673,7 +673,8 @@ CUresult CUDAAPI cuOccupancyMaxActiveClusters(
 
 /* ---- shared device memory, which gdev adds (Gdev, section 4.2) ----
  * As shmget, shmat, shmdt and shmctl: cmd is IPC_STAT (fills *buf), IPC_SET (takes buf->mode) or IPC_RMID
- * (buf may be NULL); flags are those of <sys/shm.h>. */
+ * (buf may be NULL); flags are those of <sys/shm.h>. cuShmGet with flags 0 makes what is not there, as the first Gdev's
+ * did, unless size is 0. */
 
 typedef struct CUshmInfo_st {
 	unsigned int id, uid, gid, mode;
@@ -685,6 +686,14 @@ CUresult CUDAAPI cuShmGet(int *id, int key, size_t size, int flags);
 CUresult CUDAAPI cuShmAt(CUdeviceptr *dptr, int id, int flags);
 CUresult CUDAAPI cuShmDt(CUdeviceptr dptr);
 CUresult CUDAAPI cuShmCtl(int id, int cmd, CUshmInfo *buf);
+
+/* ---- device memory that the process reads and writes, as the first Gdev added it ----
+ * Programs of its time (GDEV_CUDA_API_VERSION below 10020) call these cuMemMap and cuMemUnmap. CUDA_ERROR_NOT_SUPPORTED:
+ * not on this device. */
+
+CUresult CUDAAPI cuGdevMemMap(void **buf, CUdeviceptr dptr, unsigned int bytesize);
+/* The memory stays as it is. */
+CUresult CUDAAPI cuGdevMemUnmap(void *buf);
 
 #include "cuda_array.h"
 #include "cuda_vmm.h"
@@ -710,6 +719,11 @@ CUresult CUDAAPI cuLinkAddFile(CUlinkState state, CUjitInputType type, const cha
 	unsigned int numOptions, CUjit_option *options, void **optionValues);
 
 #include "cuda_names.h"
+
+#if GDEV_CUDA_API_VERSION < 10020 && !defined(GDEV_CUDA_WITHOUT_NAMES)
+#define cuMemMap cuGdevMemMap
+#define cuMemUnmap cuGdevMemUnmap
+#endif
 
 /* With a default stream per thread, who asks for no kind of calls gets those that go with it; as in NVIDIA's
  * header, no library has a symbol for this. */

@@ -28,7 +28,9 @@ extern "C" {
 	X(GDEV_E_DEVICE_LOST, 1037, "the device failed or went away")                              \
 	X(GDEV_E_NO_DAEMON, 1038, "no gdevd answers; start one, or use `gdev run`")                \
 	X(GDEV_E_PROTOCOL, 1039, "the peer speaks no version of the protocol that we know")        \
-	X(GDEV_E_SYMBOL_NOT_FOUND, 1040, "the module has no kernel or variable of that name")
+	X(GDEV_E_SYMBOL_NOT_FOUND, 1040, "the module has no kernel or variable of that name")      \
+	X(GDEV_E_SHARED_LIMIT, 1041,                                                               \
+		"the user, or the virtual GPU, may have no more shared memory; see `gdev shm list`")
 
 enum gdev_error {
 #define GDEV_ERROR_ENUM(name, value, text) name = value,

@@ -127,7 +127,8 @@ enum gdev_tune_type {
 int gtune(struct gdev_handle *handle, enum gdev_tune_type type, uint64_t value);
 
 /* Shared device memory (section 4.2), as shmget, shmat, shmdt and shmctl. command: IPC_STAT fills the
- * struct gdev_shm_info (session.h) at `buffer`, IPC_SET takes its mode, IPC_RMID removes. */
+ * struct gdev_shm_info (session.h) at `buffer`, IPC_SET takes its mode, IPC_RMID removes. gshmget with flags 0 makes what
+ * is not there, as the first Gdev's did, unless size is 0. */
 int gshmget(struct gdev_handle *handle, int32_t key, uint64_t size, int flags, uint32_t *id);
 int gshmat(struct gdev_handle *handle, uint32_t id, int flags, uint64_t *address);
 int gshmdt(struct gdev_handle *handle, uint64_t address);

@@ -52,6 +52,8 @@ int gdev_vgpu_name(int index, char name[GDEV_NAME_MAX]);
 /* `vgpu` NULL: the first one that this process sees. -GDEV_E_NO_DAEMON: nobody listens; -EACCES: the
  * virtual GPU is not for this user; -ENODEV: no such virtual GPU. */
 int gdev_session_open(const char *vgpu, struct gdev_session **session);
+/* As one more gdev_session_open() of a session that is open: to be closed, too. Also of one that has failed. */
+void gdev_session_ref(struct gdev_session *session);
 /* Gives one open back; the last one ends the session and frees all that it has. NULL is fine. */
 void gdev_session_close(struct gdev_session *session);
 
@@ -64,11 +66,22 @@ struct gdev_description {
 	uint64_t arena_base, arena_bytes;
 };
 
+#define GDEV_PROPERTIES 160
+
+/* What a virtual GPU and its device are, without a session: `session` and the arena are 0. `properties`: by the index of
+ * CUDA's attributes; 0 for what the device does not know. Errors as gdev_session_open; it may wait for gdevd to know its
+ * device. */
+int gdev_vgpu_describe(const char *vgpu, struct gdev_description *description,
+	int32_t properties[GDEV_PROPERTIES]);
+
 /* Valid as long as the session. */
 const struct gdev_description *gdev_session_description(const struct gdev_session *session);
 
 /* 0, or what broke the session; then *fault_address (if not NULL) is where, if that is known. */
 int gdev_session_error(struct gdev_session *session, uint64_t *fault_address);
+#define GDEV_WHY_BYTES 512
+/* What the device said of the last kernel that it could not compile as it was launched; "": nothing. */
+void gdev_session_why(struct gdev_session *session, char why[GDEV_WHY_BYTES]);
 
 /* Waits until everything submitted so far is done, and prints what kernels printed. Returns the session's
  * error, or the first error that a stream had and nobody has seen. */
@@ -161,6 +174,8 @@ void gdev_stream_fence(struct gdev_stream *stream, struct gdev_fence *fence);
 /* 0 when everything submitted is done; -GDEV_E_NOT_READY; or the stream's error, once. */
 int gdev_stream_query(struct gdev_stream *stream);
 int gdev_stream_sync(struct gdev_stream *stream);
+/* The stream has an error from here on: what it should do next cannot even be sent. Seen once, as that of a command. */
+void gdev_stream_fail(struct gdev_stream *stream, int error);
 /* Later commands of `stream` wait for the fence. */
 int gdev_stream_wait(struct gdev_stream *stream, const struct gdev_fence *fence);
 
@@ -238,6 +253,17 @@ int gdev_fill_async(struct gdev_stream *stream, const struct gdev_fill *fill);
  * (NUL-terminated, cut when full; may be NULL/0). */
 int gdev_module_load(struct gdev_session *session, const void *image, size_t bytes, char *log,
 	size_t log_bytes, struct gdev_module **module);
+
+/* A copy of an image for later, which costs no other copy when it is loaded for the first time. Loaded by one thread at a
+ * time; destroy takes NULL, and leaves the modules that were loaded. */
+struct gdev_image;
+int gdev_image_create(const void *bytes, size_t length, struct gdev_image **image);
+void gdev_image_destroy(struct gdev_image *image);
+const void *gdev_image_bytes(const struct gdev_image *image);
+/* As gdev_module_load. */
+int gdev_module_load_image(struct gdev_session *session, struct gdev_image *image, char *log,
+	size_t log_bytes, struct gdev_module **module);
+
 /* Waits for all commands submitted before. NULL is fine. */
 void gdev_module_unload(struct gdev_module *module);
 /* -GDEV_E_SYMBOL_NOT_FOUND. The function lives as long as its module; asked again, it is the same. */
@@ -322,8 +348,17 @@ struct gdev_shm_info {
 	uint32_t attached;
 };
 
-/* key IPC_PRIVATE or a number; flags IPC_CREAT, IPC_EXCL and a mode. */
+/* Of the flags of a segment that is made, and of its mode. A session that may only read a segment cannot write into it
+ * by any means, where the device can keep it from that; on devices that cannot, as NVIDIA's, it may not attach the
+ * segment at all, unless its owner trusts those who may read it not to write (docs/security.md). */
+#define GDEV_SHM_TRUST_READERS 0x04000000
+
+/* key IPC_PRIVATE or a number; flags IPC_CREAT, IPC_EXCL, GDEV_SHM_TRUST_READERS and a mode. */
 int gdev_shm_get(
+	struct gdev_session *session, int32_t key, uint64_t bytes, int flags, uint32_t *id);
+/* As the first Gdev's gshmget and cuShmGet, whose programs create with flags 0: where no segment has the key, one is
+ * made that is its user's alone. With bytes 0 it is looked for. */
+int gdev_shm_get_or_make(
 	struct gdev_session *session, int32_t key, uint64_t bytes, int flags, uint32_t *id);
 /* flags SHM_RDONLY. */
 int gdev_shm_attach(struct gdev_session *session, uint32_t id, int flags, uint64_t *address);

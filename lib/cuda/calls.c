@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The log of calls: GDEV_LOG=calls writes each call of the program with its arguments and its result to
- * standard error, GDEV_LOG=failed those that did not succeed. What a program asked for in vain, and what it was
- * told, is then seen without a debugger.
+ * standard error, GDEV_LOG=failed those that did not succeed, each with the reason. What a program asked for in
+ * vain, and what it was told, is then seen without a debugger.
+ *
+ * Where a call fails, the place notes why (fail() of internal.h), and the call's wrapper writes it. On its way out a
+ * result may be turned into another, with another reason, or things may fail that were to be undone: so each thread
+ * has the last few, and what is written is the newest that belongs to the result.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,9 +18,18 @@
 #include "lib/cuda/internal.h"
 
 #define TEXT_SHOWN 100
+#define REASONS 4
 
 bool calls_logged;
 static bool only_failed;
+
+static _Thread_local struct {
+	unsigned next;
+	struct {
+		CUresult result; /* CUDA_SUCCESS: there is none */
+		char text[CALLS_REASON];
+	} last[REASONS];
+} reasons;
 
 __attribute__((constructor)) static void calls_init(void)
 {
@@ -24,6 +37,38 @@ __attribute__((constructor)) static void calls_init(void)
 
 	only_failed = wanted && !strcmp(wanted, "failed");
 	calls_logged = only_failed || (wanted && !strcmp(wanted, "calls"));
+}
+
+void calls_explain(CUresult result, const char *format, ...)
+{
+	unsigned place = reasons.next++ % REASONS;
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(reasons.last[place].text, sizeof reasons.last[place].text, format, arguments);
+	va_end(arguments);
+	reasons.last[place].result = result;
+}
+
+/* Why the call failed, once. */
+static const char *take_reason(CUresult result)
+{
+	const char *found = "the reason is not known";
+
+	for (unsigned i = 0; i < REASONS; i++) {
+		unsigned place = (reasons.next + i) % REASONS; /* oldest first */
+		if (reasons.last[place].result == result)
+			found = reasons.last[place].text;
+		reasons.last[place].result = CUDA_SUCCESS;
+	}
+	return found;
+}
+
+/* Calls that a program makes to learn whether there is something: no is an answer, and no failure. The runtime asks
+ * for tables of functions that it does without. */
+static bool is_question(const char *function, CUresult result)
+{
+	return result == CUDA_ERROR_NOT_READY || !strcmp(function, "cuGetExportTable");
 }
 
 struct line {
@@ -74,24 +119,42 @@ static void add_fault(struct line *line)
 		add(line, ": a kernel went to %#llx", (unsigned long long)address);
 }
 
+/* Why a kernel could not be compiled or run when it was launched, if the device has said it. */
+static void add_why(struct line *line)
+{
+	char why[GDEV_WHY_BYTES];
+	CUcontext context;
+
+	if (current_context(&context) != CUDA_SUCCESS)
+		return;
+	gdev_session_why(context->session, why);
+	if (*why)
+		add(line, ": %s", why);
+}
+
 void calls_say(const char *function, CUresult result, const struct call_argument *arguments)
 {
 	bool succeeded = result == CUDA_SUCCESS;
 	const char *name = "an unknown result";
 	struct line line = {.used = 0};
 
-	if (only_failed && (succeeded || result == CUDA_ERROR_NOT_READY))
+	if (only_failed && (succeeded || is_question(function, result)))
 		return;
-	add(&line, "libcuda[%d]: %s(", gettid(), function);
-	for (; arguments->name; arguments++) {
+	add(&line, "libcuda[%d]: %s(%s", gettid(), function, arguments ? "" : "...");
+	for (; arguments && arguments->name; arguments++) {
 		add_argument(&line, arguments, succeeded);
 		if (arguments[1].name)
 			add(&line, ", ");
 	}
 	cuGetErrorName(result, &name);
 	add(&line, ") = %s", name);
+	if (!succeeded)
+		add(&line, ": %s", take_reason(result));
 	if (result == CUDA_ERROR_ILLEGAL_ADDRESS)
 		add_fault(&line);
+	if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || result == CUDA_ERROR_INVALID_PTX ||
+		result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
+		add_why(&line);
 	line.text[line.used++] = '\n';
 	if (write(STDERR_FILENO, line.text, line.used) < 0)
 		return; /* nowhere left to say it */

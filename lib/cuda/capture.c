@@ -3,7 +3,7 @@
  * Stream capture: a stream that captures writes what it is given into a graph instead of doing it. What it is
  * given next depends on the stream's ends, the nodes that nothing of the stream follows yet. Other streams
  * join by waiting for an event that was recorded in the capture, and must be joined again the same way before
- * it ends. What cannot be captured (a synchronisation, a copy that waits) is refused, and the capture is
+ * it ends, also when they are destroyed before that. What cannot be captured (a synchronisation, a copy that waits) is refused, and the capture is
  * invalid from then on.
  *
  * A capture is used by one thread at a time, as streams of one capture are in CUDA.
@@ -22,15 +22,16 @@ struct capture {
 	CUstreamCaptureMode mode;
 	pthread_t thread;
 	bool invalid;
+	struct ends left; /* of streams that were destroyed: to be joined like others */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+/* Guards what follows. */
+static pthread_mutex_t *const lock = &process_locks[LOCK_CAPTURES];
 static struct list captures = {&captures, &captures};
 static unsigned long long next_id = 1;
 
 void captures_forget(void)
 {
-	pthread_mutex_init(&lock, NULL);
 	list_init(&captures);
 }
 
@@ -52,7 +53,7 @@ static CUresult add_end(struct ends *ends, CUgraphNode node)
 		return CUDA_SUCCESS;
 	more = realloc(ends->nodes, (ends->count + 1) * sizeof *more);
 	if (!more)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	ends->nodes = more;
 	more[ends->count++] = node;
 	return CUDA_SUCCESS;
@@ -108,22 +109,27 @@ CUresult capture_refuse_all(CUcontext context, CUresult result)
 	return result;
 }
 
-/* The stream goes away: so does what it captures. */
-static CUgraph dissolve(struct capture *capture, CUresult result);
+static CUgraph dissolve(struct capture *capture, bool good);
 
+/* With the origin goes what it captures. */
 void capture_stream_gone(CUstream stream)
 {
 	struct capture *capture = stream->capture;
 
-	capture->invalid = true;
+	if (add_ends(&capture->left, &stream->ends) != CUDA_SUCCESS)
+		capture->invalid = true;
 	stream_leave(stream);
 	if (capture->origin == stream)
-		dissolve(capture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+		dissolve(capture, false);
 }
 
 static CUresult check_valid(CUstream stream)
 {
-	return stream->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+	return stream->capture->invalid
+		       ? fail(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+				 "the capture has become invalid: a call before did what a "
+				 "capture cannot hold")
+		       : CUDA_SUCCESS;
 }
 
 /* A new node behind the stream's ends, its only end from now on. */
@@ -223,7 +229,7 @@ CUresult capture_alloc(CUstream stream, size_t bytes, CUdeviceptr *pointer)
 	CUgraphNode node;
 
 	if (!pointer)
-		return capture_refuse(stream, CUDA_ERROR_INVALID_VALUE);
+		return capture_refuse(stream, fail(CUDA_ERROR_INVALID_VALUE, "pointer is NULL"));
 	if (!bytes) {
 		*pointer = 0;
 		return check_valid(stream);
@@ -268,11 +274,11 @@ static struct capture *capture_of(CUevent event)
 {
 	struct capture *capture, *found = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	list_for_each (capture, &captures, link)
 		if (event->capture_id && capture->id == event->capture_id)
 			found = capture;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return found;
 }
 
@@ -288,7 +294,9 @@ CUresult capture_event_look(CUevent event)
 	if (!capture)
 		return CUDA_SUCCESS;
 	capture->invalid = true;
-	return CUDA_ERROR_CAPTURED_EVENT;
+	return fail(CUDA_ERROR_CAPTURED_EVENT,
+		"the event was recorded last in a capture that goes on; asking about it makes "
+		"that capture invalid");
 }
 
 CUresult capture_event_wait(CUstream stream, CUevent event, bool external)
@@ -303,17 +311,25 @@ CUresult capture_event_wait(CUstream stream, CUevent event, bool external)
 	}
 	if (!capture) /* and the stream captures: the event is from outside */
 		return atomic_load(&event->recorded)
-			       ? capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
+			       ? capture_refuse(stream,
+					 fail(CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+						 "the event was recorded outside of the "
+						 "capture, and a stream that captures cannot wait for it"))
 			       : CUDA_SUCCESS;
 	if (capture->invalid)
-		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+		return fail(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+			"the capture in which the event was recorded has become invalid");
 	if (stream == stream->context->legacy) {
 		capture->invalid = true;
-		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+		return fail(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+			"the default stream cannot take part in a capture, which waiting for "
+			"the event would make it do");
 	}
 	if (stream->capture && stream->capture != capture) {
 		capture->invalid = true;
-		return capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+		return capture_refuse(
+			stream, fail(CUDA_ERROR_STREAM_CAPTURE_MERGE,
+					"the stream and the event are of two captures"));
 	}
 	if (!stream->capture)
 		stream_join(stream, capture);
@@ -330,28 +346,30 @@ static CUresult begin(CUstream handle, CUgraph graph, const CUgraphNode *depende
 
 	TRY(stream_resolve(handle, &stream));
 	if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the mode %d is none", (int)mode);
 	if (stream == stream->context->legacy)
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+		return fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+			"the default stream cannot capture; use a stream that the program made");
 	if (stream->capture)
-		return capture_refuse(stream, CUDA_ERROR_ILLEGAL_STATE);
+		return capture_refuse(
+			stream, fail(CUDA_ERROR_ILLEGAL_STATE, "the stream captures already"));
 	capture = calloc(1, sizeof *capture);
 	if (!capture)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	capture->own_graph = !graph;
 	capture->graph = graph;
 	if (!graph && graph_create(&capture->graph) != CUDA_SUCCESS) {
 		free(capture);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	}
 	capture->origin = stream;
 	capture->mode = mode;
 	capture->thread = pthread_self();
 	stream_join(stream, capture);
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	capture->id = next_id++;
 	list_append(&captures, &capture->link);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	for (size_t i = 0; i < count; i++)
 		TRY(add_end(&stream->ends, dependencies[i]));
 	return CUDA_SUCCESS;
@@ -373,10 +391,12 @@ CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
 {
 	TRY(graph_check(graph));
 	if (count && !dependencies)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "dependencies is NULL, and their count is not 0");
 	for (size_t i = 0; i < count; i++)
 		if (!handle_is(HANDLE_NODE, dependencies[i]) || dependencies[i]->graph != graph)
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"dependency %zu is no node of the graph", i);
 	return begin(stream, graph, dependencies, count, mode);
 }
 
@@ -394,6 +414,14 @@ static bool is_followed(const struct capture *capture, CUgraphNode end)
 	return false;
 }
 
+static bool are_followed(const struct capture *capture, const struct ends *ends)
+{
+	for (size_t i = 0; i < ends->count; i++)
+		if (!is_followed(capture, ends->nodes[i]))
+			return false;
+	return true;
+}
+
 static bool is_joined(const struct capture *capture)
 {
 	CUcontext context = capture->origin->context;
@@ -402,32 +430,33 @@ static bool is_joined(const struct capture *capture)
 
 	pthread_mutex_lock(&context->lock);
 	list_for_each (stream, &context->streams, link)
-		for (size_t i = 0; stream->capture == capture && i < stream->ends.count; i++)
-			joined = joined && is_followed(capture, stream->ends.nodes[i]);
+		if (stream->capture == capture)
+			joined = joined && are_followed(capture, &stream->ends);
 	pthread_mutex_unlock(&context->lock);
-	return joined;
+	return joined && are_followed(capture, &capture->left);
 }
 
-/* Lets all streams go; returns the graph, or NULL when it is no good or the program's own. */
-static CUgraph dissolve(struct capture *capture, CUresult result)
+/* Lets all streams go; returns the graph, or NULL when it is no good. */
+static CUgraph dissolve(struct capture *capture, bool good)
 {
 	CUcontext context = capture->origin->context;
 	CUgraph graph = capture->graph;
 	CUstream stream;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	list_remove(&capture->link);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	pthread_mutex_lock(&context->lock);
 	list_for_each (stream, &context->streams, link)
 		if (stream->capture == capture)
 			stream_leave(stream);
 	pthread_mutex_unlock(&context->lock);
-	if (result != CUDA_SUCCESS) {
+	if (!good) {
 		if (capture->own_graph)
 			graph_release(graph);
 		graph = NULL;
 	}
+	ends_clear(&capture->left);
 	free(capture);
 	return graph;
 }
@@ -441,20 +470,26 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph)
 	TRY(stream_resolve(handle, &stream));
 	capture = stream->capture;
 	if (!capture)
-		return CUDA_ERROR_ILLEGAL_STATE;
+		return fail(CUDA_ERROR_ILLEGAL_STATE, "the stream does not capture");
 	if (!graph)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "graph is NULL");
 	*graph = NULL;
 	if (capture->origin != stream)
-		return capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+		return capture_refuse(
+			stream, fail(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
+					"the capture began on another stream, and must end there"));
 	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
 		!pthread_equal(capture->thread, pthread_self()))
-		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+		return fail(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+			"the capture began in another thread, and is not of the relaxed mode");
 	if (capture->invalid)
-		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+		result = fail(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+			"a call during the capture did what a capture cannot hold");
 	else if (!is_joined(capture))
-		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-	*graph = dissolve(capture, result);
+		result = fail(CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
+			"a stream that joined the capture was not joined back: the origin does "
+			"not wait for its last work");
+	*graph = dissolve(capture, result == CUDA_SUCCESS);
 	return result;
 }
 
@@ -474,9 +509,11 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
 
 	TRY(stream_resolve(handle, &stream));
 	if (!status)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "status is NULL");
 	if (stream == stream->context->legacy && stream->context->capturing_blocking)
-		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+		return fail(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+			"a blocking stream of the context captures, with which the default "
+			"stream would synchronise");
 	*status = status_of(stream);
 	return CUDA_SUCCESS;
 }
@@ -488,9 +525,11 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *statu
 
 	TRY(stream_resolve(handle, &stream));
 	if (!status)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "status is NULL");
 	if (stream == stream->context->legacy && stream->context->capturing_blocking)
-		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+		return fail(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+			"a blocking stream of the context captures, with which the default "
+			"stream would synchronise");
 	*status = status_of(stream);
 	if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
 		return CUDA_SUCCESS;
@@ -525,13 +564,15 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *node
 
 	TRY(stream_resolve(handle, &stream));
 	if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count && !nodes))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"flags are %#x, or nodes is NULL and their count is not 0", flags);
 	if (!stream->capture)
-		return CUDA_ERROR_ILLEGAL_STATE;
+		return fail(CUDA_ERROR_ILLEGAL_STATE, "the stream does not capture");
 	TRY(check_valid(stream));
 	for (size_t i = 0; i < count; i++)
 		if (!handle_is(HANDLE_NODE, nodes[i]) || nodes[i]->graph != stream->capture->graph)
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"node %zu is no node of the graph that is captured", i);
 	if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
 		ends_clear(&stream->ends);
 	for (size_t i = 0; i < count; i++)
@@ -552,7 +593,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 
 	TRY(initialised());
 	if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "mode is NULL, or points to no mode");
 	current = *mode;
 	*mode = before;
 	return CUDA_SUCCESS;

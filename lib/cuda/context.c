@@ -13,7 +13,11 @@
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
 
-static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER; /* guards list and ids */
+/* Guards what changes of struct device. */
+static pthread_mutex_t *const devices_lock = &process_locks[LOCK_DEVICES];
+static pthread_cond_t primary_changed = PTHREAD_COND_INITIALIZER;
+/* Guards the list and ids. */
+static pthread_mutex_t *const contexts_lock = &process_locks[LOCK_CONTEXTS];
 static struct list contexts = {&contexts, &contexts};
 static unsigned long long next_id;
 static _Atomic unsigned generation = 1; /* counts forks: a child's stacks start empty */
@@ -42,7 +46,7 @@ CUcontext context_top(void)
 
 void contexts_forget(void)
 {
-	pthread_mutex_init(&contexts_lock, NULL);
+	pthread_cond_init(&primary_changed, NULL);
 	list_init(&contexts);
 	atomic_fetch_add(&generation, 1);
 }
@@ -63,14 +67,14 @@ static CUresult activate(CUcontext context)
 		context->session = NULL;
 		return result;
 	}
-	pthread_mutex_lock(&contexts_lock);
+	pthread_mutex_lock(contexts_lock);
 	context->id = ++next_id;
-	pthread_mutex_unlock(&contexts_lock);
+	pthread_mutex_unlock(contexts_lock);
 	context_reset_limits(context);
 	return CUDA_SUCCESS;
 }
 
-/* Takes all away again that was made in it. What the program still holds becomes invalid. */
+/* Destroys everything that was made in the context. Handles that the program still has become invalid. */
 static void deactivate(CUcontext context)
 {
 	struct gdev_session *session = context->session;
@@ -101,7 +105,7 @@ static CUresult context_create(CUdevice device, unsigned flags, bool primary, CU
 	CUcontext context = handle_create(HANDLE_CONTEXT, sizeof *context);
 
 	if (!context)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	context->device = device;
 	context->flags = flags;
 	context->primary = primary;
@@ -109,9 +113,9 @@ static CUresult context_create(CUdevice device, unsigned flags, bool primary, CU
 	list_init(&context->streams);
 	list_init(&context->modules);
 	list_init(&context->events);
-	pthread_mutex_lock(&contexts_lock);
+	pthread_mutex_lock(contexts_lock);
 	list_append(&contexts, &context->link);
-	pthread_mutex_unlock(&contexts_lock);
+	pthread_mutex_unlock(contexts_lock);
 	*created = context;
 	return CUDA_SUCCESS;
 }
@@ -120,9 +124,9 @@ static void context_destroy(CUcontext context)
 {
 	if (context->session)
 		deactivate(context);
-	pthread_mutex_lock(&contexts_lock);
+	pthread_mutex_lock(contexts_lock);
 	list_remove(&context->link);
-	pthread_mutex_unlock(&contexts_lock);
+	pthread_mutex_unlock(contexts_lock);
 	pthread_mutex_destroy(&context->lock);
 	handle_destroy(HANDLE_CONTEXT, context);
 }
@@ -132,7 +136,8 @@ static void context_destroy(CUcontext context)
 static CUresult usable(CUcontext context)
 {
 	if (!handle_is(HANDLE_CONTEXT, context) || !context->session)
-		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+		return fail(CUDA_ERROR_CONTEXT_IS_DESTROYED,
+			"the context was destroyed, or is a primary context that nobody has retained");
 	return CUDA_SUCCESS;
 }
 
@@ -141,7 +146,9 @@ CUresult current_context(CUcontext *context)
 	TRY(initialised());
 	*context = context_top();
 	if (!*context)
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return fail(CUDA_ERROR_INVALID_CONTEXT,
+			"no context is current in this thread: cuCtxSetCurrent or cuCtxCreate "
+			"makes one so");
 	return usable(*context);
 }
 
@@ -151,16 +158,19 @@ CUresult context_or_current(CUcontext given, CUcontext *context)
 		return current_context(context);
 	TRY(initialised());
 	if (!handle_is(HANDLE_CONTEXT, given))
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)given);
 	*context = given;
 	return usable(given);
 }
 
-static CUresult push(CUcontext context)
+static CUresult make_current(CUcontext context)
 {
 	check_generation();
 	if (stack.depth == CONTEXTS_MAX)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return fail(CUDA_ERROR_OUT_OF_MEMORY,
+			"%d contexts are on the stack of this thread, which is all that it has "
+			"room for",
+			CONTEXTS_MAX);
 	stack.contexts[stack.depth++] = context;
 	return CUDA_SUCCESS;
 }
@@ -169,17 +179,18 @@ CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
 	TRY(initialised());
 	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "context is NULL");
 	if (!handle_is(HANDLE_CONTEXT, context))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return push(context);
+		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)context);
+	return make_current(context);
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext *context)
 {
 	TRY(initialised());
 	if (!context_top())
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return fail(CUDA_ERROR_INVALID_CONTEXT,
+			"the stack of contexts of this thread is empty");
 	stack.depth--;
 	if (context)
 		*context = stack.contexts[stack.depth];
@@ -190,18 +201,18 @@ CUresult cuCtxSetCurrent(CUcontext context)
 {
 	TRY(initialised());
 	if (context && !handle_is(HANDLE_CONTEXT, context))
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)context);
 	check_generation();
 	if (stack.depth)
 		stack.depth--;
-	return context ? push(context) : CUDA_SUCCESS;
+	return context ? make_current(context) : CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetCurrent(CUcontext *context)
 {
 	TRY(initialised());
 	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "context is NULL");
 	*context = context_top();
 	return CUDA_SUCCESS;
 }
@@ -216,11 +227,13 @@ CUresult cuCtxCreate_v2(CUcontext *created, unsigned int flags, CUdevice device)
 
 	TRY(device_find(device, &found));
 	if (!created || flags & ~(unsigned)CU_CTX_FLAGS_MASK)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the context is NULL, or flags %#x have bits that mean nothing",
+			flags);
 	TRY(context_create(device, flags, false, &context));
 	result = activate(context);
 	if (result == CUDA_SUCCESS)
-		result = push(context);
+		result = make_current(context);
 	if (result != CUDA_SUCCESS) {
 		context_destroy(context);
 		return result;
@@ -233,7 +246,8 @@ CUresult cuCtxCreate_v3(CUcontext *created, CUexecAffinityParam *affinity, int c
 	unsigned int flags, CUdevice device)
 {
 	if (affinity && count)
-		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+		return fail(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
+			"a context cannot be bound to a part of the multiprocessors here");
 	return cuCtxCreate_v2(created, flags, device);
 }
 
@@ -241,9 +255,10 @@ CUresult cuCtxCreate_v4(
 	CUcontext *created, CUctxCreateParams *params, unsigned int flags, CUdevice device)
 {
 	if (params && params->cigParams)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_NOT_SUPPORTED, "CUDA in graphics is not there");
 	if (params && params->execAffinityParams && params->numExecAffinityParams)
-		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+		return fail(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
+			"a context cannot be bound to a part of the multiprocessors here");
 	return cuCtxCreate_v2(created, flags, device);
 }
 
@@ -251,9 +266,12 @@ CUresult cuCtxDestroy_v2(CUcontext context)
 {
 	TRY(initialised());
 	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "context is NULL");
 	if (!handle_is(HANDLE_CONTEXT, context) || context->primary)
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return fail(CUDA_ERROR_INVALID_CONTEXT,
+			"%p is no living context, or a primary one, which is released and not "
+			"destroyed",
+			(void *)context);
 	if (context_top() == context)
 		stack.depth--;
 	context_destroy(context);
@@ -263,7 +281,7 @@ CUresult cuCtxDestroy_v2(CUcontext context)
 CUresult cuCtxAttach(CUcontext *context, unsigned int flags)
 {
 	if (!context || flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "context is NULL, or flags are not 0");
 	TRY(current_context(context));
 	(*context)->attached++;
 	return CUDA_SUCCESS;
@@ -273,7 +291,7 @@ CUresult cuCtxDetach(CUcontext context)
 {
 	TRY(initialised());
 	if (!handle_is(HANDLE_CONTEXT, context))
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)context);
 	if (atomic_load(&context->attached)) {
 		context->attached--;
 		return CUDA_SUCCESS;
@@ -283,7 +301,7 @@ CUresult cuCtxDetach(CUcontext context)
 
 /* ---- primary contexts ---- */
 
-/* With the device's lock. */
+/* With the devices' lock. */
 static CUresult primary_of(struct device *device, CUdevice number, CUcontext *context)
 {
 	if (!device->primary)
@@ -298,50 +316,83 @@ CUresult primary_handle(CUdevice number, CUcontext *context)
 	CUresult result;
 
 	TRY(device_find(number, &device));
-	pthread_mutex_lock(&device->lock);
+	pthread_mutex_lock(devices_lock);
 	result = primary_of(device, number, context);
-	pthread_mutex_unlock(&device->lock);
+	pthread_mutex_unlock(devices_lock);
 	return result;
+}
+
+/* The calling thread is about to make the primary context active, or to end it. Others that want to wait in
+ * await_change(). With the devices' lock, which is given up until end_change(). */
+static void begin_change(struct device *device)
+{
+	device->primary_changes = true;
+	pthread_mutex_unlock(devices_lock);
+}
+
+static void end_change(struct device *device)
+{
+	pthread_mutex_lock(devices_lock);
+	device->primary_changes = false;
+	pthread_cond_broadcast(&primary_changed);
+}
+
+static void await_change(const struct device *device)
+{
+	while (device->primary_changes)
+		pthread_cond_wait(&primary_changed, devices_lock);
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice number)
 {
-	static pthread_mutex_t activation = PTHREAD_MUTEX_INITIALIZER;
+	CUresult result = CUDA_SUCCESS;
 	struct device *device;
 	CUcontext primary;
-	CUresult result;
 
 	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "context is NULL");
 	TRY(primary_handle(number, &primary));
 	TRY(device_find(number, &device));
-	pthread_mutex_lock(&activation);
-	result = primary->session ? CUDA_SUCCESS : activate(primary);
-	pthread_mutex_unlock(&activation);
-	if (result != CUDA_SUCCESS)
-		return result;
-	pthread_mutex_lock(&device->lock);
-	device->primary_refs++;
-	pthread_mutex_unlock(&device->lock);
-	*context = primary;
-	return CUDA_SUCCESS;
+	pthread_mutex_lock(devices_lock);
+	await_change(device);
+	if (!primary->session) {
+		begin_change(device);
+		result = activate(primary);
+		end_change(device);
+	}
+	if (result == CUDA_SUCCESS)
+		device->primary_refs++;
+	pthread_mutex_unlock(devices_lock);
+	if (result == CUDA_SUCCESS)
+		*context = primary;
+	return result;
+}
+
+/* With the devices' lock, as begin_change(). */
+static void end_primary(struct device *device)
+{
+	device->primary_refs = 0;
+	if (!device->primary->session)
+		return;
+	begin_change(device);
+	deactivate(device->primary);
+	end_change(device);
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice number)
 {
 	struct device *device;
 	CUresult result = CUDA_SUCCESS;
-	bool last = false;
 
 	TRY(device_find(number, &device));
-	pthread_mutex_lock(&device->lock);
+	pthread_mutex_lock(devices_lock);
+	await_change(device);
 	if (!device->primary || !device->primary_refs)
-		result = CUDA_ERROR_INVALID_CONTEXT;
-	else
-		last = --device->primary_refs == 0;
-	pthread_mutex_unlock(&device->lock);
-	if (last && device->primary->session)
-		deactivate(device->primary);
+		result = fail(CUDA_ERROR_INVALID_CONTEXT,
+			"the primary context of the device is not retained");
+	else if (--device->primary_refs == 0)
+		end_primary(device);
+	pthread_mutex_unlock(devices_lock);
 	return result;
 }
 
@@ -353,11 +404,10 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice number)
 	TRY(device_find(number, &device));
 	TRY(primary_handle(number, &primary));
 	storage_clear(primary);
-	if (primary->session)
-		deactivate(primary);
-	pthread_mutex_lock(&device->lock);
-	device->primary_refs = 0;
-	pthread_mutex_unlock(&device->lock);
+	pthread_mutex_lock(devices_lock);
+	await_change(device);
+	end_primary(device);
+	pthread_mutex_unlock(devices_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -366,13 +416,14 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice number, unsigned int flags)
 	struct device *device;
 
 	if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "flags %#x have bits that mean nothing", flags);
 	TRY(device_find(number, &device));
-	pthread_mutex_lock(&device->lock);
+	pthread_mutex_lock(devices_lock);
 	device->primary_flags = flags;
 	if (device->primary)
 		device->primary->flags = flags;
-	pthread_mutex_unlock(&device->lock);
+	pthread_mutex_unlock(devices_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -381,11 +432,11 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice number, unsigned int *flags, int *a
 	struct device *device;
 
 	if (!flags || !active)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "flags or active is NULL");
 	TRY(device_find(number, &device));
-	pthread_mutex_lock(&device->lock);
+	pthread_mutex_lock(devices_lock);
 	*flags = device->primary_flags;
 	*active = device->primary && device->primary->session;
-	pthread_mutex_unlock(&device->lock);
+	pthread_mutex_unlock(devices_lock);
 	return CUDA_SUCCESS;
 }

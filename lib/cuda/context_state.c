@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a context says of itself and is told: limits, flags, what it is made for; and all of its work at once, to be
- * waited for or to wait.
+ * What a context says of itself and is told: limits, flags, what it is made for. And waiting for all of its work, or
+ * making all of it wait.
  */
 #include <string.h>
 
@@ -13,8 +13,11 @@
 CUresult context_synchronise(CUcontext context)
 {
 	if (context->capturing)
-		return capture_refuse_all(context, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-	TRY_GDEV(gdev_session_sync(context->session));
+		return capture_refuse_all(context,
+			fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+				"a stream of the context captures, and a capture cannot hold "
+				"waiting for all"));
+	TRY_GDEV(gdev_session_sync(context->session), "work of the context failed");
 	pools_synchronised(context);
 	return CUDA_SUCCESS;
 }
@@ -39,10 +42,12 @@ static CUresult join_streams(CUcontext context)
 	CUstream stream;
 
 	if (!context->joint)
-		TRY_GDEV(gdev_stream_create(context->session, 0, &context->joint));
+		TRY_GDEV(gdev_stream_create(context->session, 0, &context->joint),
+			"a stream that waits for all cannot be made");
 	list_for_each (stream, &context->streams, link) {
 		gdev_stream_fence(stream->stream, &fence);
-		TRY_GDEV(gdev_stream_wait(context->joint, &fence));
+		TRY_GDEV(gdev_stream_wait(context->joint, &fence),
+			"a stream that waits for all cannot wait");
 	}
 	return CUDA_SUCCESS;
 }
@@ -54,13 +59,16 @@ CUresult cuCtxRecordEvent(CUcontext given, CUevent event)
 
 	TRY(context_or_current(given, &context));
 	if (!handle_is(HANDLE_EVENT, event) || event->context != context)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living event of the context",
+			(void *)event);
 	if (context->capturing)
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+		return fail(
+			CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a stream of the context captures");
 	pthread_mutex_lock(&context->lock);
 	result = join_streams(context);
 	if (result == CUDA_SUCCESS)
-		result = result_of(gdev_event_record(event->event, context->joint));
+		result = result_of(gdev_event_record(event->event, context->joint),
+			"the event cannot be recorded");
 	pthread_mutex_unlock(&context->lock);
 	if (result == CUDA_SUCCESS)
 		atomic_store(&event->recorded, true);
@@ -73,11 +81,14 @@ static CUresult await(CUcontext context, CUevent event)
 	CUstream stream;
 
 	if (!context->joint)
-		TRY_GDEV(gdev_stream_create(context->session, 0, &context->joint));
-	TRY_GDEV(gdev_stream_wait_event(context->joint, event->event));
+		TRY_GDEV(gdev_stream_create(context->session, 0, &context->joint),
+			"a stream that waits for all cannot be made");
+	TRY_GDEV(gdev_stream_wait_event(context->joint, event->event),
+		"the event cannot be waited for");
 	gdev_stream_fence(context->joint, &context->awaited);
 	list_for_each (stream, &context->streams, link)
-		TRY_GDEV(gdev_stream_wait(stream->stream, &context->awaited));
+		TRY_GDEV(gdev_stream_wait(stream->stream, &context->awaited),
+			"a stream cannot wait for the event");
 	return CUDA_SUCCESS;
 }
 
@@ -88,11 +99,12 @@ CUresult cuCtxWaitEvent(CUcontext given, CUevent event)
 
 	TRY(context_or_current(given, &context));
 	if (!handle_is(HANDLE_EVENT, event))
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living event", (void *)event);
 	if (context->capturing)
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+		return fail(
+			CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a stream of the context captures");
 	if (event->context->session != context->session)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_NOT_SUPPORTED, "the event is of another virtual GPU");
 	pthread_mutex_lock(&context->lock);
 	result = await(context, event);
 	pthread_mutex_unlock(&context->lock);
@@ -107,7 +119,7 @@ CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type,
 
 	TRY(initialised());
 	if (!supported)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "supported is NULL");
 	TRY(device_find(device, &found));
 	*supported = 0;
 	return CUDA_SUCCESS;
@@ -119,8 +131,9 @@ CUresult cuCtxGetExecAffinity(CUexecAffinityParam *affinity, CUexecAffinityType 
 
 	TRY(current_context(&context));
 	if (!affinity)
-		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+		return fail(CUDA_ERROR_INVALID_VALUE, "affinity is NULL");
+	return fail(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
+		"a context cannot be bound to a part of the multiprocessors here");
 }
 
 /* ---- what it is ---- */
@@ -136,11 +149,12 @@ CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext given)
 
 	TRY(initialised());
 	if (!device)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "device is NULL");
 	if (!context)
 		context = context_top();
 	if (!handle_is(HANDLE_CONTEXT, context))
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return fail(CUDA_ERROR_INVALID_CONTEXT,
+			"no living context was given, and none is current in this thread");
 	*device = context->device;
 	return CUDA_SUCCESS;
 }
@@ -151,7 +165,7 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 
 	TRY(current_context(&context));
 	if (!flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "flags is NULL");
 	*flags = context->flags;
 	return CUDA_SUCCESS;
 }
@@ -162,7 +176,8 @@ CUresult cuCtxSetFlags(unsigned int flags)
 
 	TRY(current_context(&context));
 	if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "flags %#x have bits that mean nothing", flags);
 	context->flags = flags;
 	return CUDA_SUCCESS;
 }
@@ -173,7 +188,7 @@ CUresult cuCtxGetId(CUcontext given, unsigned long long *id)
 
 	TRY(context_or_current(given, &context));
 	if (!id)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "id is NULL");
 	*id = context->id;
 	return CUDA_SUCCESS;
 }
@@ -184,7 +199,7 @@ CUresult cuCtxGetApiVersion(CUcontext given, unsigned int *version)
 
 	TRY(context_or_current(given, &context));
 	if (!version)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "version is NULL");
 	*version = 3020; /* of contexts: what cuCtxCreate_v2 and later make */
 	return CUDA_SUCCESS;
 }
@@ -210,18 +225,19 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 
 	TRY(current_context(&context));
 	if ((unsigned)limit >= CU_LIMIT_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%d is no limit", (int)limit);
 	if (limit == CU_LIMIT_CIG_ENABLED || limit == CU_LIMIT_SHMEM_SIZE)
-		return CUDA_ERROR_NOT_PERMITTED;
+		return fail(CUDA_ERROR_NOT_PERMITTED, "this limit can be read, and not set");
 	if (!default_limits[limit])
-		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+		return fail(CUDA_ERROR_UNSUPPORTED_LIMIT, "limit %d is not there on this device",
+			(int)limit);
 	pthread_mutex_lock(&context->lock);
 	context->limits[limit] = value;
 	pthread_mutex_unlock(&context->lock);
 	return CUDA_SUCCESS;
 }
 
-/* What can be read, and never set. cuBLAS believes that CUDA in graphics is on when it cannot read that it is
+/* Values that can be read, and never set. cuBLAS believes that CUDA in graphics is on when it cannot read that it is
  * not, and then finds no kernel that it may use. */
 static CUresult fixed_limit(CUcontext context, CUlimit limit, size_t *value)
 {
@@ -232,7 +248,8 @@ static CUresult fixed_limit(CUcontext context, CUlimit limit, size_t *value)
 		return CUDA_SUCCESS;
 	}
 	if (limit != CU_LIMIT_SHMEM_SIZE)
-		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+		return fail(CUDA_ERROR_UNSUPPORTED_LIMIT, "limit %d is not there on this device",
+			(int)limit);
 	TRY(device_attribute(context->device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
 		&shared_bytes));
 	*value = (size_t)shared_bytes;
@@ -245,7 +262,8 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 
 	TRY(current_context(&context));
 	if (!value || (unsigned)limit >= CU_LIMIT_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "value is NULL, or %d is no limit", (int)limit);
 	if (!default_limits[limit])
 		return fixed_limit(context, limit, value);
 	pthread_mutex_lock(&context->lock);
@@ -262,7 +280,7 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
 
 	TRY(current_context(&context));
 	if (!config)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "config is NULL");
 	*config = context->cache_config;
 	return CUDA_SUCCESS;
 }
@@ -273,7 +291,8 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 
 	TRY(current_context(&context));
 	if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "%d is no configuration of caches", (int)config);
 	context->cache_config = config;
 	return CUDA_SUCCESS;
 }
@@ -284,7 +303,7 @@ CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
 
 	TRY(current_context(&context));
 	if (!config)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "config is NULL");
 	*config = context->shared_config;
 	return CUDA_SUCCESS;
 }
@@ -295,7 +314,8 @@ CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 
 	TRY(current_context(&context));
 	if ((unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%d is no configuration of shared memory",
+			(int)config);
 	context->shared_config = config;
 	return CUDA_SUCCESS;
 }
@@ -325,10 +345,12 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 
 	TRY(current_context(&context));
 	if (flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
 	if (!handle_is(HANDLE_CONTEXT, peer))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED; /* to oneself as well, says NVIDIA's library */
+		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)peer);
+	return fail(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+		"virtual GPUs do not reach each other's "
+		"memory"); /* to oneself as well, says NVIDIA's library */
 }
 
 CUresult cuCtxDisablePeerAccess(CUcontext peer)
@@ -337,6 +359,7 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer)
 
 	TRY(current_context(&context));
 	if (!handle_is(HANDLE_CONTEXT, peer))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)peer);
+	return fail(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
+		"virtual GPUs do not reach each other's memory, so nothing was enabled");
 }

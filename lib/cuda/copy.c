@@ -2,6 +2,7 @@
  *
  * Copies and fills, on the legacy default stream. The calls on a thread's own stream are in per_thread.c.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "lib/cuda/exports.h"
@@ -9,18 +10,34 @@
 
 #define BOUNCE_BYTES (4u << 20)
 
+CUresult copy_result(const struct gdev_copy *copy, int error)
+{
+	if (error == -EINVAL)
+		return fail(cuda_result(error),
+			"%llu x %llu x %llu bytes from %#llx to %#llx are not within memory of this context",
+			(unsigned long long)copy->width, (unsigned long long)copy->height,
+			(unsigned long long)copy->depth, (unsigned long long)copy->source,
+			(unsigned long long)copy->destination);
+	return result_of(error,
+		"%llu x %llu x %llu bytes cannot be copied from %#llx to %#llx, or work before "
+		"the copy failed",
+		(unsigned long long)copy->width, (unsigned long long)copy->height,
+		(unsigned long long)copy->depth, (unsigned long long)copy->source,
+		(unsigned long long)copy->destination);
+}
+
 static CUresult submit(const struct gdev_copy *copy, CUstream handle, bool sync)
 {
 	CUstream stream;
 
 	if (sync) {
 		TRY(stream_enter(handle, &stream));
-		return result_of(gdev_copy(stream->stream, copy));
+		return copy_result(copy, gdev_copy(stream->stream, copy));
 	}
 	TRY(stream_record(handle, &stream));
 	if (stream->capture)
 		return capture_copy(stream, copy);
-	return result_of(gdev_copy_async(stream->stream, copy));
+	return copy_result(copy, gdev_copy_async(stream->stream, copy));
 }
 
 CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, CUdeviceptr source,
@@ -33,7 +50,9 @@ CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, C
 	if (bytes && (!destination || !source)) {
 		CUcontext context;
 		TRY(current_context(&context));
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the %s is NULL, and there are %zu bytes to copy",
+			destination ? "source" : "destination", bytes);
 	}
 	return submit(&copy, stream, sync);
 }
@@ -64,18 +83,24 @@ static CUresult resolve_side(const struct side *side, const struct gdev_copy *co
 		*where = GDEV_SIDE_ANY;
 		break;
 	case CU_MEMORYTYPE_ARRAY:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(
+			CUDA_ERROR_NOT_SUPPORTED, "arrays are not there (docs/cuda-coverage.md)");
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%d is no type of memory", (int)side->type);
 	}
 	if (!*address)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "a side of the copy has the address NULL");
 	*pitch = side->pitch ? side->pitch : side->x + copy->width;
 	if (side->x + copy->width < copy->width || side->x + copy->width > *pitch)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a row of %zu bytes from column %zu on does not fit into the pitch of "
+			"%zu bytes",
+			copy->width, side->x, (size_t)*pitch);
 	size_t rows = side->height ? side->height : side->y + copy->height;
 	if (side->y + copy->height > rows || __builtin_mul_overflow(*pitch, rows, slice))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"%zu rows from row %zu on do not fit into a slice of %zu rows",
+			copy->height, side->y, rows);
 	*address += side->z * *slice + side->y * *pitch + side->x;
 	return CUDA_SUCCESS;
 }
@@ -105,7 +130,7 @@ static CUresult copy_sides(const struct side *destination, const struct side *so
 CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool sync)
 {
 	if (!copy)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the description of the copy is NULL");
 	struct side destination = {copy->dstMemoryType, (CUdeviceptr)copy->dstHost, copy->dstDevice,
 		copy->dstXInBytes, copy->dstY, 0, copy->dstPitch, 0};
 	struct side source = {copy->srcMemoryType, (CUdeviceptr)copy->srcHost, copy->srcDevice,
@@ -128,7 +153,9 @@ static struct side source_of(const CUDA_MEMCPY3D *copy)
 CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool sync)
 {
 	if (!copy || copy->srcLOD || copy->dstLOD)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the description of the copy is NULL, or names a level of detail, "
+			"which only arrays have");
 	struct side destination = destination_of(copy), source = source_of(copy);
 	return copy_sides(
 		&destination, &source, copy->WidthInBytes, copy->Height, copy->Depth, stream, sync);
@@ -139,7 +166,9 @@ CUresult copy_shape(const CUDA_MEMCPY3D *copy, struct gdev_copy *shape)
 	struct side destination = destination_of(copy), source = source_of(copy);
 
 	if (copy->srcLOD || copy->dstLOD || !copy->WidthInBytes || !copy->Height || !copy->Depth)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the copy has nothing to copy (a size is 0), or names a level of "
+			"detail, which only arrays have");
 	*shape = (struct gdev_copy){
 		.width = copy->WidthInBytes, .height = copy->Height, .depth = copy->Depth};
 	return shape_sides(&destination, &source, shape);
@@ -150,7 +179,7 @@ static CUresult same_session(CUcontext a, CUcontext b, bool *same)
 	TRY(initialised());
 	if (!handle_is(HANDLE_CONTEXT, a) || !handle_is(HANDLE_CONTEXT, b) || !a->session ||
 		!b->session)
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return fail(CUDA_ERROR_INVALID_CONTEXT, "one of the two is no living context");
 	*same = a->session == b->session;
 	return CUDA_SUCCESS;
 }
@@ -161,10 +190,12 @@ CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream, bool sync
 
 	TRY(initialised());
 	if (!peer)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the description of the copy is NULL");
 	TRY(same_session(peer->dstContext, peer->srcContext, &same));
 	if (!same)
-		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+		return fail(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+			"virtual GPUs do not reach each other's memory: copy in one dimension "
+			"(cuMemcpyPeer), which goes through the host");
 	struct side destination = {peer->dstMemoryType, (CUdeviceptr)peer->dstHost, peer->dstDevice,
 		peer->dstXInBytes, peer->dstY, peer->dstZ, peer->dstPitch, peer->dstHeight};
 	struct side source = {peer->srcMemoryType, (CUdeviceptr)peer->srcHost, peer->srcDevice,
@@ -180,15 +211,18 @@ static CUresult bounce(CUcontext destination_context, CUdeviceptr destination,
 	autofree void *buffer = malloc(min_of(bytes, (size_t)BOUNCE_BYTES));
 
 	if (!buffer)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	for (size_t done = 0; done < bytes;) {
 		size_t piece = min_of(bytes - done, (size_t)BOUNCE_BYTES);
 		struct gdev_copy in = gdev_copy_linear((uint64_t)buffer, source + done, piece);
 		struct gdev_copy out =
 			gdev_copy_linear(destination + done, (uint64_t)buffer, piece);
 		in.source_side = out.destination_side = GDEV_SIDE_DEVICE;
-		TRY_GDEV(gdev_copy(source_context->legacy->stream, &in));
-		TRY_GDEV(gdev_copy(destination_context->legacy->stream, &out));
+		TRY_GDEV(gdev_copy(source_context->legacy->stream, &in),
+			"%zu bytes cannot be copied from %#llx", piece, (unsigned long long)source);
+		TRY_GDEV(gdev_copy(destination_context->legacy->stream, &out),
+			"%zu bytes cannot be copied to %#llx", piece,
+			(unsigned long long)destination);
 		done += piece;
 	}
 	return CUDA_SUCCESS;
@@ -205,7 +239,7 @@ CUresult copy_peer(CUdeviceptr destination, CUcontext destination_context, CUdev
 		return copy_linear(destination, GDEV_SIDE_DEVICE, source, GDEV_SIDE_DEVICE, bytes,
 			handle, sync);
 	TRY(stream_enter(handle, &stream));
-	TRY_GDEV(gdev_stream_sync(stream->stream));
+	TRY_GDEV(gdev_stream_sync(stream->stream), "the stream's work before the copy failed");
 	return bounce(destination_context, destination, source_context, source, bytes);
 }
 
@@ -228,13 +262,17 @@ CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned el
 
 	TRY(sync ? stream_enter(handle, &stream) : stream_record(handle, &stream));
 	if (height > 1 && (pitch < width * element_bytes || pitch % element_bytes))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pitch of %zu bytes is less than a row, or no multiple of its elements",
+			pitch);
 	if (stream->capture)
 		return capture_fill(stream, &wanted);
-	TRY_GDEV(gdev_fill_async(stream->stream, &wanted));
-	/* What the process can see is done when the call returns. */
+	TRY_GDEV(gdev_fill_async(stream->stream, &wanted),
+		"%zu x %zu elements at %#llx, which must be memory of CUDA, cannot be filled",
+		width, height, (unsigned long long)destination);
+	/* A copy to memory that the process can read is done when the call returns. */
 	if (sync && memory_find(destination, &range, &allocation) && range.mapped)
-		return result_of(gdev_stream_sync(stream->stream));
+		return result_of(gdev_stream_sync(stream->stream), "the fill failed");
 	return CUDA_SUCCESS;
 }
 
@@ -417,14 +455,21 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *destinations, CUdeviceptr *sources, 
 	TRY(stream_enter(handle, &stream));
 	if (!destinations || !sources || !sizes || !count || !attributes || !first_of ||
 		!attribute_count || attribute_count > count || first_of[0])
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a list is NULL, or a count 0, or there are more attributes than "
+			"copies, or the first attribute is not for the first copy");
 	if (handle == NULL || handle == CU_STREAM_LEGACY)
-		return CUDA_ERROR_INVALID_VALUE; /* as CUDA: not on the legacy stream */
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"CUDA refuses the legacy default stream here; use a stream that the "
+			"program made");
 	for (size_t i = 0; i < attribute_count; i++)
 		if (attributes[i].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_INVALID ||
 			attributes[i].srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY ||
 			first_of[i] >= count || (i && first_of[i] <= first_of[i - 1]))
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"attribute %zu has no order of access to the source, or does "
+				"not begin behind the one before",
+				i);
 	for (size_t i = 0; i < count; i++)
 		TRY(copy_linear(destinations[i], GDEV_SIDE_ANY, sources[i], GDEV_SIDE_ANY, sizes[i],
 			stream, false));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Devices are the virtual GPUs that the process sees. What a device is, is asked of a session on it, which
- * is kept for the first context, so that asking costs nothing extra.
+ * Devices are the virtual GPUs that the process sees. gdevd says what a device is: a program that only looks needs no
+ * session, and no worker.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,34 +9,57 @@
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
 
-/* Constant after cuInit, except for what a device's lock guards. */
+static pthread_mutex_t *const lock = &process_locks[LOCK_DEVICES];
 static struct device devices[DEVICES_MAX];
-static int device_count;
+static int device_count; /* constant after cuInit */
 
+/* Asks gdevd. Threads that do so at the same time are told the same. */
+static CUresult device_describe(struct device *device)
+{
+	struct gdev_description description;
+	int32_t properties[GDEV_PROPERTIES];
+
+	if (atomic_load_explicit(&device->described, memory_order_acquire))
+		return CUDA_SUCCESS;
+	TRY_GDEV(gdev_vgpu_describe(device->vgpu, &description, properties),
+		"the virtual GPU %.*s does not say what it is", GDEV_NAME_MAX, device->vgpu);
+	pthread_mutex_lock(lock);
+	if (!device->described) {
+		device->description = description;
+		memcpy(device->properties, properties, sizeof properties);
+		atomic_store_explicit(&device->described, true, memory_order_release);
+	}
+	pthread_mutex_unlock(lock);
+	return CUDA_SUCCESS;
+}
+
+/* Of threads that do it at the same time the first one says which devices there are. */
 CUresult devices_init(void)
 {
-	struct gdev_session *session;
+	struct device found[DEVICES_MAX] = {0};
 	int chosen[DEVICES_MAX];
 	int count = visible_devices(gdev_vgpu_count(), chosen);
 
-	device_count = 0;
-	for (int i = 0; i < count; i++) {
-		pthread_mutex_init(&devices[i].lock, NULL);
-		TRY_GDEV(gdev_vgpu_name(chosen[i], devices[i].vgpu));
-	}
+	for (int i = 0; i < count; i++)
+		TRY_GDEV(gdev_vgpu_name(chosen[i], found[i].vgpu),
+			"the virtual GPUs cannot be listed");
 	if (!count)
-		return CUDA_ERROR_NO_DEVICE;
-	/* What cannot be opened at all is no device. */
-	TRY_GDEV(gdev_session_open(devices[0].vgpu, &session));
-	devices[0].session = session;
-	device_count = count;
+		return fail(CUDA_ERROR_NO_DEVICE,
+			"CUDA_VISIBLE_DEVICES hides all virtual GPUs, or there are none");
+	/* A virtual GPU that cannot be reached at all is no device. */
+	TRY(device_describe(&found[0]));
+	pthread_mutex_lock(lock);
+	if (!device_count) {
+		memcpy(devices, found, sizeof devices);
+		device_count = count;
+	}
+	pthread_mutex_unlock(lock);
 	return CUDA_SUCCESS;
 }
 
 void devices_forget(void)
 {
-	for (int i = 0; i < DEVICES_MAX; i++)
-		devices[i] = (struct device){0};
+	memset(devices, 0, sizeof devices);
 	device_count = 0;
 }
 
@@ -49,37 +72,40 @@ CUresult device_find(CUdevice device, struct device **found)
 {
 	TRY(initialised());
 	if (device < 0 || device >= device_count)
-		return CUDA_ERROR_INVALID_DEVICE;
+		return fail(CUDA_ERROR_INVALID_DEVICE,
+			"there are %d devices here, and %d is none of them", device_count, device);
 	*found = &devices[device];
 	return CUDA_SUCCESS;
 }
 
-/* The session for queries, working. With the device's lock. */
-static CUresult keep_session(struct device *device)
+/* Keeps a session for the contexts to come, instead of one that has failed. */
+static void keep_session(struct device *device, struct gdev_session *session)
 {
-	if (device->session && gdev_session_error(device->session, NULL) == 0)
-		return CUDA_SUCCESS;
-	gdev_session_close(device->session);
-	device->session = NULL;
-	return result_of(gdev_session_open(device->vgpu, &device->session));
+	struct gdev_session *failed = NULL;
+
+	pthread_mutex_lock(lock);
+	if (!device->session || gdev_session_error(device->session, NULL)) {
+		failed = device->session;
+		gdev_session_ref(session);
+		device->session = session;
+	}
+	pthread_mutex_unlock(lock);
+	gdev_session_close(failed);
 }
 
+/* Opening the same virtual GPU again gives the same session, unless it has failed. */
 CUresult device_open_session(CUdevice device, struct gdev_session **session)
 {
 	struct device *found;
-	CUresult result;
 
 	TRY(device_find(device, &found));
-	pthread_mutex_lock(&found->lock);
-	result = keep_session(found);
-	/* Opening the same virtual GPU again gives the same session. */
-	if (result == CUDA_SUCCESS)
-		result = result_of(gdev_session_open(found->vgpu, session));
-	pthread_mutex_unlock(&found->lock);
-	return result;
+	TRY_GDEV(gdev_session_open(found->vgpu, session), "the virtual GPU %.*s cannot be opened",
+		GDEV_NAME_MAX, found->vgpu);
+	keep_session(found, *session);
+	return CUDA_SUCCESS;
 }
 
-/* What this library does or does not do, whatever the device does. */
+/* Attributes that depend on this library, and not on the device. */
 static const struct {
 	CUdevice_attribute attribute;
 	int value;
@@ -109,39 +135,29 @@ static const struct {
 CUresult device_attribute(CUdevice device, CUdevice_attribute attribute, int *value)
 {
 	struct device *found;
-	int32_t property = 0;
-	CUresult result;
 
 	TRY(device_find(device, &found));
 	if (attribute < 1 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "%d is no attribute of devices", (int)attribute);
 	for (size_t i = 0; i < array_length(ours); i++)
 		if (ours[i].attribute == attribute) {
 			*value = ours[i].value;
 			return CUDA_SUCCESS;
 		}
-	pthread_mutex_lock(&found->lock);
-	result = keep_session(found);
-	if (result == CUDA_SUCCESS)
-		result = result_of(gdev_session_property(found->session, attribute, &property));
-	pthread_mutex_unlock(&found->lock);
-	if (result == CUDA_SUCCESS)
-		*value = property;
-	return result;
+	TRY(device_describe(found));
+	*value = attribute < GDEV_PROPERTIES ? found->properties[attribute] : 0;
+	return CUDA_SUCCESS;
 }
 
-static CUresult describe(CUdevice device, struct gdev_description *description)
+static CUresult description_of(CUdevice device, struct gdev_description *description)
 {
 	struct device *found;
-	CUresult result;
 
 	TRY(device_find(device, &found));
-	pthread_mutex_lock(&found->lock);
-	result = keep_session(found);
-	if (result == CUDA_SUCCESS)
-		*description = *gdev_session_description(found->session);
-	pthread_mutex_unlock(&found->lock);
-	return result;
+	TRY(device_describe(found));
+	*description = found->description;
+	return CUDA_SUCCESS;
 }
 
 /* ---- the calls ---- */
@@ -150,7 +166,7 @@ CUresult cuDeviceGetCount(int *count)
 {
 	TRY(initialised());
 	if (!count)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "count is NULL");
 	*count = device_count;
 	return CUDA_SUCCESS;
 }
@@ -160,7 +176,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 	struct device *found;
 
 	if (!device)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "device is NULL");
 	TRY(device_find(ordinal, &found));
 	*device = ordinal;
 	return CUDA_SUCCESS;
@@ -171,8 +187,8 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 	struct gdev_description description;
 
 	if (!name || length < 1)
-		return CUDA_ERROR_INVALID_VALUE;
-	TRY(describe(device, &description));
+		return fail(CUDA_ERROR_INVALID_VALUE, "name is NULL, or has no room");
+	TRY(description_of(device, &description));
 	snprintf(name, (size_t)length, "%s", description.device_name);
 	return CUDA_SUCCESS;
 }
@@ -190,8 +206,8 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 	struct gdev_description description;
 
 	if (!uuid)
-		return CUDA_ERROR_INVALID_VALUE;
-	TRY(describe(device, &description));
+		return fail(CUDA_ERROR_INVALID_VALUE, "uuid is NULL");
+	TRY(description_of(device, &description));
 	device_uuid(&description, uuid);
 	return CUDA_SUCCESS;
 }
@@ -201,8 +217,8 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 	struct gdev_description description;
 
 	if (!bytes)
-		return CUDA_ERROR_INVALID_VALUE;
-	TRY(describe(device, &description));
+		return fail(CUDA_ERROR_INVALID_VALUE, "bytes is NULL");
+	TRY(description_of(device, &description));
 	*bytes = description.memory_bytes;
 	return CUDA_SUCCESS;
 }
@@ -210,7 +226,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "value is NULL");
 	return device_attribute(device, attribute, value);
 }
 
@@ -238,7 +254,7 @@ CUresult cuDeviceGetProperties(CUdevprop *properties, CUdevice device)
 	};
 
 	if (!properties)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "properties is NULL");
 	for (size_t i = 0; i < array_length(wanted); i++)
 		TRY(device_attribute(device, wanted[i].attribute, wanted[i].value));
 	*properties = got;
@@ -248,7 +264,7 @@ CUresult cuDeviceGetProperties(CUdevprop *properties, CUdevice device)
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 {
 	if (!major || !minor)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "major or minor is NULL");
 	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major));
 	return device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, minor);
 }
@@ -259,7 +275,7 @@ CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device)
 	struct device *found;
 
 	if (!id || length < 1)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "id is NULL, or has no room");
 	TRY(device_find(device, &found));
 	snprintf(id, (size_t)length, "0000:%02X:00.0", (unsigned)device);
 	return CUDA_SUCCESS;
@@ -270,12 +286,13 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 	unsigned domain, bus, slot, function = 0;
 
 	if (!device || !id)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "device or id is NULL");
 	TRY(initialised());
 	if (sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"\"%s\" is no address on a bus (domain:bus:device.function)", id);
 	if (domain || slot || function || bus >= (unsigned)device_count)
-		return CUDA_ERROR_INVALID_DEVICE;
+		return fail(CUDA_ERROR_INVALID_DEVICE, "no device has the address %s", id);
 	*device = (CUdevice)bus;
 	return CUDA_SUCCESS;
 }
@@ -286,7 +303,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 
 	TRY(initialised());
 	if (!can)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "can is NULL");
 	TRY(device_find(device, &found));
 	TRY(device_find(peer, &found));
 	*can = 0;
@@ -301,11 +318,12 @@ CUresult cuDeviceGetP2PAttribute(
 	TRY(initialised());
 	if (!value || attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
 		attribute > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"value is NULL, or %d is no attribute of two devices", (int)attribute);
 	TRY(device_find(source, &found));
 	TRY(device_find(destination, &found));
 	if (source == destination)
-		return CUDA_ERROR_INVALID_DEVICE;
+		return fail(CUDA_ERROR_INVALID_DEVICE, "the two devices are the same one");
 	*value = 0;
 	return CUDA_SUCCESS;
 }

@@ -10,7 +10,9 @@
 static CUresult check(CUevent event)
 {
 	TRY(initialised());
-	return handle_is(HANDLE_EVENT, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return handle_is(HANDLE_EVENT, event)
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living event", (void *)event);
 }
 
 CUresult cuEventCreate(CUevent *created, unsigned int flags)
@@ -21,9 +23,13 @@ CUresult cuEventCreate(CUevent *created, unsigned int flags)
 
 	TRY(current_context(&context));
 	if (!created || flags & ~(unsigned)FLAGS)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the event is NULL, or flags %#x have bits that mean nothing",
+			flags);
 	if (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"an event between processes cannot take times: CU_EVENT_DISABLE_TIMING "
+			"must be set, too");
 	TRY(event_create(context, flags, &event));
 	result = flags & CU_EVENT_INTERPROCESS ? event_page_create(event) : CUDA_SUCCESS;
 	if (result != CUDA_SUCCESS)
@@ -40,9 +46,10 @@ CUresult event_create(CUcontext context, unsigned flags, CUevent *created)
 
 	event = handle_create(HANDLE_EVENT, sizeof *event);
 	if (!event)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = result_of(gdev_event_create(
-		context->session, !(flags & CU_EVENT_DISABLE_TIMING), &event->event));
+		return no_memory();
+	result = result_of(gdev_event_create(context->session, !(flags & CU_EVENT_DISABLE_TIMING),
+				   &event->event),
+		"an event cannot be made");
 	if (result != CUDA_SUCCESS) {
 		handle_destroy(HANDLE_EVENT, event);
 		return result;
@@ -82,14 +89,16 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned int fla
 
 	TRY(check(event));
 	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "flags %#x have bits that mean nothing", flags);
 	TRY(stream_record(handle, &stream));
 	if (stream->context != event->context)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE,
+			"the event is of another context than the stream");
 	if (stream->capture)
 		return capture_event_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
 	event->capture_id = 0;
-	TRY_GDEV(gdev_event_record(event->event, stream->stream));
+	TRY_GDEV(gdev_event_record(event->event, stream->stream), "the event cannot be recorded");
 	atomic_store(&event->recorded, true);
 	return event_page_publish(event);
 }
@@ -105,7 +114,7 @@ CUresult cuEventQuery(CUevent event)
 	TRY(capture_event_look(event));
 	if (event_is_foreign(event))
 		return event_look_foreign(event, false);
-	return result_of(gdev_event_query(event->event));
+	return result_of(gdev_event_query(event->event), "the event is not reached");
 }
 
 CUresult cuEventSynchronize(CUevent event)
@@ -114,7 +123,7 @@ CUresult cuEventSynchronize(CUevent event)
 	TRY(capture_event_look(event));
 	if (event_is_foreign(event))
 		return event_look_foreign(event, true);
-	return result_of(gdev_event_sync(event->event));
+	return result_of(gdev_event_sync(event->event), "the work before the event failed");
 }
 
 CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
@@ -124,12 +133,15 @@ CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
 	TRY(check(start));
 	TRY(check(end));
 	if (!milliseconds) /* as in CUDA */
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE, "milliseconds is NULL");
 	if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING ||
 		!atomic_load(&start->recorded) || !atomic_load(&end->recorded) ||
 		start->context != end->context)
-		return CUDA_ERROR_INVALID_HANDLE;
-	TRY_GDEV(gdev_event_elapsed(start->event, end->event, &ns));
+		return fail(CUDA_ERROR_INVALID_HANDLE,
+			"an event takes no times, was not recorded, or is of another context "
+			"than the other");
+	TRY_GDEV(gdev_event_elapsed(start->event, end->event, &ns),
+		"the time between the events is not known");
 	*milliseconds = (float)((double)ns / 1e6);
 	return CUDA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Events of several processes. What they share is a page in a memfd: the number under which the event was
- * recorded last (gdev_event_share), and by whom. A handle says where the memfd is found, in the /proc of the
+ * recorded last (gdev_event_share), and by which process. A handle says where the memfd is found, in the /proc of the
  * process that made the event; so nothing is left behind when the processes are gone, a process must have
  * the right to look into the other's /proc (the same user), and the maker must live when it is opened.
  */
@@ -39,7 +39,8 @@ static CUresult map_page(CUevent event, int fd)
 	void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (page == MAP_FAILED)
-		return CUDA_ERROR_OPERATING_SYSTEM;
+		return fail(
+			CUDA_ERROR_OPERATING_SYSTEM, "the page of the event cannot be mapped: %m");
 	event->page = page;
 	event->page_fd = fd;
 	return CUDA_SUCCESS;
@@ -48,13 +49,15 @@ static CUresult map_page(CUevent event, int fd)
 CUresult event_page_create(CUevent event)
 {
 	int fd = fd_shared_memory("gdev-event", PAGE_BYTES);
-	CUresult result = CUDA_ERROR_OPERATING_SYSTEM;
+	CUresult result;
 
-	if (fd >= 0)
-		result = map_page(event, fd);
-	if (result != CUDA_SUCCESS && fd >= 0)
+	if (fd < 0)
+		return fail(CUDA_ERROR_OPERATING_SYSTEM, "a page for the event cannot be made: %s",
+			strerror(-fd));
+	result = map_page(event, fd);
+	if (result != CUDA_SUCCESS)
 		close(fd);
-	if (result == CUDA_SUCCESS)
+	else
 		event->page->magic = PAGE_MAGIC;
 	return result;
 }
@@ -75,11 +78,14 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
 
 	TRY(initialised());
 	if (!handle || !event)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "handle or event is NULL");
 	if (!handle_is(HANDLE_EVENT, event) || !event->page)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE,
+			"%p is no living event, or was not made with CU_EVENT_INTERPROCESS",
+			(void *)event);
 	if (fstat(event->page_fd, &status))
-		return CUDA_ERROR_OPERATING_SYSTEM;
+		return fail(CUDA_ERROR_OPERATING_SYSTEM,
+			"the page of the event cannot be looked at: %m");
 	ours.pid = (uint32_t)getpid();
 	ours.fd = event->page_fd;
 	ours.inode = status.st_ino;
@@ -115,15 +121,18 @@ CUresult cuIpcOpenEventHandle(CUevent *created, CUipcEventHandle given)
 
 	TRY(current_context(&context));
 	if (!created)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer for the event is NULL");
 	memcpy(&handle, &given, sizeof handle);
 	if (handle.magic != PAGE_MAGIC || handle.fd < 0)
-		return CUDA_ERROR_MAP_FAILED;
+		return fail(CUDA_ERROR_MAP_FAILED, "the handle is none of cuIpcGetEventHandle");
 	if (handle.pid == (uint32_t)getpid()) /* as CUDA: not in the process that made it */
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return fail(CUDA_ERROR_INVALID_CONTEXT,
+			"as in CUDA, an event is not opened in the process that made it");
 	fd = open_page(&handle);
 	if (fd < 0)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE,
+			"the event is gone with the process that made it, or that process is "
+			"another user's");
 	result = event_create(context, CU_EVENT_DISABLE_TIMING, &event);
 	if (result != CUDA_SUCCESS) {
 		close(fd);
@@ -132,7 +141,8 @@ CUresult cuIpcOpenEventHandle(CUevent *created, CUipcEventHandle given)
 	event->flags |= CU_EVENT_INTERPROCESS;
 	result = map_page(event, fd);
 	if (result == CUDA_SUCCESS && event->page->magic != PAGE_MAGIC)
-		result = CUDA_ERROR_INVALID_HANDLE;
+		result = fail(CUDA_ERROR_INVALID_HANDLE,
+			"the file that the handle names is no event any more");
 	if (result != CUDA_SUCCESS) {
 		if (!event->page)
 			close(fd);
@@ -154,7 +164,7 @@ CUresult event_page_publish(CUevent event)
 
 	if (!event->page)
 		return CUDA_SUCCESS;
-	TRY_GDEV(gdev_event_share(event->event, &id));
+	TRY_GDEV(gdev_event_share(event->event, &id), "the event cannot be shared");
 	atomic_store(&event->page->session, session_number(event));
 	atomic_store(&event->page->shared, id);
 	return CUDA_SUCCESS;
@@ -168,8 +178,8 @@ bool event_is_foreign(CUevent event)
 
 CUresult event_wait_foreign(CUevent event, CUstream stream)
 {
-	return result_of(
-		gdev_stream_wait_shared(stream->stream, atomic_load(&event->page->shared)));
+	return result_of(gdev_stream_wait_shared(stream->stream, atomic_load(&event->page->shared)),
+		"the stream cannot wait for the other process");
 }
 
 /* Another stream waits for it, and that one is asked. */
@@ -178,11 +188,14 @@ CUresult event_look_foreign(CUevent event, bool wait)
 	uint64_t shared = atomic_load(&event->page->shared);
 
 	if (!event->watcher)
-		TRY_GDEV(gdev_stream_create(event->context->session, 0, &event->watcher));
+		TRY_GDEV(gdev_stream_create(event->context->session, 0, &event->watcher),
+			"a stream to wait for the other process cannot be made");
 	if (event->watched != shared) {
-		TRY_GDEV(gdev_stream_wait_shared(event->watcher, shared));
+		TRY_GDEV(gdev_stream_wait_shared(event->watcher, shared),
+			"the other process cannot be waited for");
 		event->watched = shared;
 	}
 	return result_of(
-		wait ? gdev_stream_sync(event->watcher) : gdev_stream_query(event->watcher));
+		wait ? gdev_stream_sync(event->watcher) : gdev_stream_query(event->watcher),
+		"the other process's work before the event is not done");
 }

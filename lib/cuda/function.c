@@ -16,7 +16,8 @@ CUresult function_resolve(CUfunction handle, CUfunction *function)
 	}
 	if (handle_is(HANDLE_KERNEL, handle))
 		return kernel_function((CUkernel)handle, function);
-	return CUDA_ERROR_INVALID_HANDLE;
+	return fail(
+		CUDA_ERROR_INVALID_HANDLE, "%p is no living function or kernel", (void *)handle);
 }
 
 static const struct gdev_function_info *info_of(CUfunction function)
@@ -90,23 +91,26 @@ CUresult function_attribute(CUfunction function, CUfunction_attribute attribute,
 		*value = function->cluster_policy;
 		return CUDA_SUCCESS;
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%d is no attribute of functions",
+			(int)attribute);
 	}
 }
 
 static CUresult set_within(_Atomic int *attribute, int value, int least, int most)
 {
 	if (value < least || value > most)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "%d is not from %d to %d", value, least, most);
 	*attribute = value;
 	return CUDA_SUCCESS;
 }
 
-/* What a kernel is compiled for stays. */
+/* An attribute that a kernel is compiled with cannot change. */
 static CUresult set_cluster(CUfunction function, int axis, int value)
 {
 	if (info_of(function)->cluster[0])
-		return CUDA_ERROR_NOT_PERMITTED;
+		return fail(CUDA_ERROR_NOT_PERMITTED,
+			"the kernel is compiled for clusters of one size");
 	return set_within(&function->cluster[axis], value, 0, INT32_MAX);
 }
 
@@ -122,7 +126,10 @@ CUresult function_set_attribute(CUfunction function, CUfunction_attribute attrib
 			CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &ordinary));
 		limit = max_of(limit, ordinary);
 		if (value < 0 || value > limit - (int)info_of(function)->shared_bytes)
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"%d bytes are more dynamic shared memory than the device "
+				"leaves a block of this kernel (%d)",
+				value, limit - (int)info_of(function)->shared_bytes);
 		function->max_dynamic_shared = value;
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
@@ -141,7 +148,7 @@ CUresult function_set_attribute(CUfunction function, CUfunction_attribute attrib
 			CU_CLUSTER_SCHEDULING_POLICY_DEFAULT,
 			CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING);
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "attribute %d cannot be set", (int)attribute);
 	}
 }
 
@@ -150,7 +157,8 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
 	CUfunction function;
 
 	TRY(function_resolve(handle, &function));
-	return value ? function_attribute(function, attribute, value) : CUDA_ERROR_INVALID_VALUE;
+	return value ? function_attribute(function, attribute, value)
+		     : fail(CUDA_ERROR_INVALID_VALUE, "value is NULL");
 }
 
 CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
@@ -166,8 +174,10 @@ CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
 	CUfunction function;
 
 	TRY(function_resolve(handle, &function));
-	return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS
-							      : CUDA_ERROR_INVALID_VALUE;
+	return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE, "%d is no configuration of caches",
+				 (int)config);
 }
 
 CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
@@ -177,15 +187,18 @@ CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
 	TRY(function_resolve(handle, &function));
 	return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
 		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
+		       : fail(CUDA_ERROR_INVALID_VALUE, "%d is no configuration of shared memory",
+				 (int)config);
 }
 
-/* Of calls to which, in CUDA, no handle is a wrong value. */
+/* For calls to which, in CUDA, no handle is a wrong value. */
 static CUresult resolve_value(CUfunction handle, CUfunction *function)
 {
 	CUresult result = function_resolve(handle, function);
 
-	return !handle && result == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : result;
+	return !handle && result == CUDA_ERROR_INVALID_HANDLE
+		       ? fail(CUDA_ERROR_INVALID_VALUE, "the function is NULL")
+		       : result;
 }
 
 CUresult cuFuncGetModule(CUmodule *module, CUfunction handle)
@@ -194,7 +207,7 @@ CUresult cuFuncGetModule(CUmodule *module, CUfunction handle)
 
 	TRY(resolve_value(handle, &function));
 	if (!module)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "module is NULL");
 	*module = function->module;
 	return CUDA_SUCCESS;
 }
@@ -205,7 +218,7 @@ CUresult cuFuncGetName(const char **name, CUfunction handle)
 
 	TRY(resolve_value(handle, &function));
 	if (!name)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "name is NULL");
 	*name = info_of(function)->name;
 	return CUDA_SUCCESS;
 }
@@ -218,7 +231,8 @@ CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, siz
 	TRY(resolve_value(handle, &function));
 	info = info_of(function);
 	if (!offset || index >= info->param_count)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"offset is NULL, or the kernel has only %u parameters", info->param_count);
 	*offset = info->params[index].offset;
 	if (size)
 		*size = info->params[index].size;
@@ -231,7 +245,7 @@ CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
 
 	TRY(function_resolve(handle, &function));
 	if (!state)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "state is NULL");
 	*state = CU_FUNCTION_LOADING_STATE_LOADED;
 	return CUDA_SUCCESS;
 }
@@ -252,12 +266,15 @@ static CUresult active_blocks(
 	int limit;
 
 	if (block_size <= 0 || dynamic_bytes > UINT32_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a block of %d threads with %zu bytes of shared memory is none", block_size,
+			dynamic_bytes);
 	TRY(function_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit));
 	if ((uint32_t)block_size <= info_of(function)->max_threads &&
 		dynamic_bytes <= (size_t)limit)
-		TRY_GDEV(gdev_function_occupancy(
-			function->function, (uint32_t)block_size, (uint32_t)dynamic_bytes, &count));
+		TRY_GDEV(gdev_function_occupancy(function->function, (uint32_t)block_size,
+				 (uint32_t)dynamic_bytes, &count),
+			"the occupancy is not known");
 	*blocks = (int)count;
 	return CUDA_SUCCESS;
 }
@@ -269,7 +286,8 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 
 	TRY(function_resolve(handle, &function));
 	if (!blocks || flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"blocks is NULL, or flags %#x have bits that mean nothing", flags);
 	return active_blocks(function, block_size, dynamic_bytes, blocks);
 }
 
@@ -310,7 +328,10 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *min_grid, int *block_siz
 	TRY(function_resolve(handle, &function));
 	if (!min_grid || !block_size || limit < 0 ||
 		flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a pointer for the answer is NULL, the limit negative, or flags %#x "
+			"have bits that mean nothing",
+			flags);
 	int largest = (int)info_of(function)->max_threads;
 	if (limit && limit < largest)
 		largest = limit;
@@ -338,7 +359,8 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(
 
 	TRY(function_resolve(handle, &function));
 	if (!bytes || block_count <= 0 || block_size <= 0)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"bytes is NULL, or a number of blocks or threads is not positive");
 	device = function->module->context->device;
 	TRY(device_attribute(
 		device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, &total));
@@ -357,7 +379,7 @@ static CUresult read_clusters(CUfunction function, const CUlaunchConfig *config,
 	struct gdev_launch *launch, int *supported)
 {
 	if (config->numAttrs && !config->attrs)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "attrs is NULL, and numAttrs is not 0");
 	TRY(launch_read(function, config, launch));
 	return device_attribute(
 		function->module->context->device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, supported);
@@ -382,11 +404,12 @@ CUresult cuOccupancyMaxPotentialClusterSize(
 
 	TRY(resolve_value(handle, &function));
 	if (!size || !config)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "size or config is NULL");
 	TRY(read_clusters(function, config, &launch, &supported));
 	memset(launch.cluster, 0, sizeof launch.cluster);
 	if (supported)
-		TRY_GDEV(gdev_launch_clusters(&launch, &largest));
+		TRY_GDEV(gdev_launch_clusters(&launch, &largest),
+			"the size of clusters is not known");
 	*size = (int)(function->large_clusters ? largest
 					       : min_of(largest, (uint32_t)PORTABLE_CLUSTER));
 	return CUDA_SUCCESS;
@@ -401,7 +424,7 @@ CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlau
 
 	TRY(resolve_value(handle, &function));
 	if (!count || !config)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "count or config is NULL");
 	TRY(read_clusters(function, config, &launch, &supported));
 	if (!launch.cluster[0] && !names_cluster(config)) {
 		*count = 0;
@@ -410,12 +433,13 @@ CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlau
 	if (supported) {
 		if (!launch.cluster[0])
 			launch.cluster[0] = launch.cluster[1] = launch.cluster[2] = 1;
-		TRY_GDEV(gdev_launch_clusters(&launch, &clusters));
+		TRY_GDEV(gdev_launch_clusters(&launch, &clusters),
+			"the number of clusters is not known");
 		*count = (int)clusters;
 		return CUDA_SUCCESS;
 	}
 	if (launch.cluster[0])
-		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+		return fail(CUDA_ERROR_INVALID_CLUSTER_SIZE, "the device has no clusters");
 	TRY(device_attribute(function->module->context->device,
 		CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors));
 	TRY(active_blocks(function, (int)(launch.block[0] * launch.block[1] * launch.block[2]),

@@ -46,14 +46,15 @@ def parse(path):
 def prototypes(paths):
     """{symbol: (parameters as text, [their names])}"""
     found = {}
-    for path in paths:
-        text = re.sub(r"/\*.*?\*/", "", open(path).read(), flags=re.S)
+    texts = [re.sub(r"/\*.*?\*/", "", open(path).read(), flags=re.S) for path in paths]
+    for text in texts:
         for symbol, parameters in re.findall(r"\bCUresult\s+(?:CUDAAPI\s+)?(cu\w+)\s*\(([^;{}()]*)\)\s*;", text):
             parameters = " ".join(parameters.split())
             named = [] if parameters == "void" else parameters.split(",")
             names = [re.search(r"(\w+)\s*(?:\[\w*\])?$", parameter) for parameter in named]
             if all(names):
                 found.setdefault(symbol, (parameters, [name[1] for name in names]))
+    for text in texts:
         for like, symbol in re.findall(r"__typeof__\((cu\w+)\)\s+(cu\w+);", text):
             if like in found:
                 found.setdefault(symbol, found[like])
@@ -143,7 +144,7 @@ def table(functions, known):
             seen.add(symbol)
             if not implemented:
                 out.append(f'__attribute__((visibility("default"))) CUresult none_{symbol}(void) __asm__("{symbol}");')
-                out.append(f"CUresult none_{symbol}(void)\n{{\n\treturn not_supported(\"{symbol}\");\n}}\n")
+                out.append(f"CUresult none_{symbol}(void)\n{{\n\treturn not_there(\"{symbol}\");\n}}\n")
             else:
                 # Its address is all that is needed, whatever header declares it.
                 out.append(f"extern char address_of_{symbol}[] __asm__(\"{symbol}\");")
@@ -214,32 +215,44 @@ def names(functions, known):
     return "\n".join(out) + "\n"
 
 
+def versions(variants):
+    """Which symbols work, where some do not."""
+    def listed(works):
+        return ", ".join(f"`{v.symbol}` ({v.version // 1000}.{v.version % 1000 // 10})"
+                         for v in variants if v.mode is None and v.implemented == works)
+
+    return f": {listed(True)}; not {listed(False)}" if listed(False) else ""
+
+
 def coverage(functions, _):
     done = [name for name, variants in functions if any(v.implemented for v in variants)]
     out = ["# CUDA Driver API: what exists", "",
            "Made from `lib/cuda/functions.def` by `ninja -C build cuda-coverage`; do not edit.", "",
            f"{len(done)} of {len(functions)} functions work. The others are there too, so that programs link and",
            "start: they return `CUDA_ERROR_NOT_SUPPORTED`, and say so once each when `GDEV_LOG` is set.", "",
+           "A function may have several symbols, one for each version of CUDA that changed it, and a program has the one that",
+           "its cuda.h means by the name. All of a function's work unless it is said which do not; a symbol without a suffix",
+           "is the oldest.", "",
            "## Works", ""]
-    out += [f"- `{name}`" for name in sorted(done)]
+    out += [f"- `{name}`{versions(variants)}" for name, variants in sorted(functions) if name in done]
     out += ["", "## Not supported", ""]
     out += [f"- `{name}`" for name in sorted(n for n, _ in functions if n not in done)]
     return "\n".join(out) + "\n"
 
 
 def known_names(functions, _):
-    """Every name that a program may ask for, plain or of a symbol, and whether it works; sorted for a search."""
+    """Every name that a program may ask for, plain or of a symbol, sorted for a search: whether it works as it is asked
+    for by name, and as it is linked with. A plain name may mean any version when it is asked for, and is the symbol of
+    the oldest."""
     rows = {}
     for name, variants in functions:
         real = [v for v in variants if v.mode != "alias"]
-        rows[name] = any(v.implemented for v in real)
-        for v in real:
-            rows.setdefault(v.symbol, False)
-            if v.symbol != name or v.own:
-                rows[v.symbol] = rows[v.symbol] or v.implemented
+        linked = {v.symbol: int(v.implemented) for v in real}
+        rows.update({symbol: (works, works) for symbol, works in linked.items()})
+        rows[name] = (int(any(linked.values())), linked.get(name, -1))
     out = ["/* Generated from functions.def, for the doctor. */", '#include "cli/doctor.h"', "",
            "const struct doctor_function doctor_functions[] = {"]
-    out += [f'\t{{"{name}", {int(works)}}},' for name, works in sorted(rows.items())]
+    out += [f'\t{{"{name}", {asked}, {linked}}},' for name, (asked, linked) in sorted(rows.items())]
     out += ["};", "const size_t doctor_function_count = sizeof doctor_functions / sizeof doctor_functions[0];", ""]
     return "\n".join(out)
 

@@ -12,19 +12,26 @@ static _Atomic unsigned long long next_id = 1;
 CUresult graph_check(CUgraph graph)
 {
 	TRY(initialised());
-	return handle_is(HANDLE_GRAPH, graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return handle_is(HANDLE_GRAPH, graph)
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE, "%p is no living graph", (void *)graph);
 }
 
 static CUresult check_node(CUgraphNode node)
 {
 	TRY(initialised());
-	return handle_is(HANDLE_NODE, node) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return handle_is(HANDLE_NODE, node)
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE, "%p is no living node", (void *)node);
 }
 
 CUresult graph_check_node(CUgraphNode node, CUgraphNodeType type)
 {
 	TRY(check_node(node));
-	return node->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return node->type == type
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE, "the node is of type %d, and not %d",
+				 (int)node->type, (int)type);
 }
 
 /* ---- life ---- */
@@ -34,7 +41,7 @@ CUresult graph_create(CUgraph *created)
 	CUgraph graph = handle_create(HANDLE_GRAPH, sizeof *graph);
 
 	if (!graph)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	list_init(&graph->nodes);
 	list_init(&graph->objects);
 	*created = graph;
@@ -67,7 +74,8 @@ CUresult cuGraphCreate(CUgraph *graph, unsigned int flags)
 {
 	TRY(initialised());
 	if (!graph || flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the graph is NULL, or flags are not 0");
 	return graph_create(graph);
 }
 
@@ -75,7 +83,8 @@ CUresult cuGraphDestroy(CUgraph graph)
 {
 	TRY(graph_check(graph));
 	if (graph->inner)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "the graph is that of a node, and goes with it");
 	graph_release(graph);
 	return CUDA_SUCCESS;
 }
@@ -96,7 +105,7 @@ static CUresult depend(CUgraphNode node, CUgraphNode on)
 		node->dependencies, (node->dependency_count + 1) * sizeof *node->dependencies);
 
 	if (!more)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	node->dependencies = more;
 	more[node->dependency_count++] = on;
 	return CUDA_SUCCESS;
@@ -119,21 +128,25 @@ CUresult graph_add(CUgraph graph, CUgraphNodeType type, const CUgraphNode *depen
 	CUgraphNode node;
 
 	if (count && !dependencies)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "dependencies is NULL, and their count is not 0");
 	for (size_t i = 0; i < count; i++)
 		if (!handle_is(HANDLE_NODE, dependencies[i]) || dependencies[i]->graph != graph)
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"dependency %zu is no node of the graph", i);
 	node = handle_create(HANDLE_NODE, sizeof *node);
 	if (!node)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	node->graph = graph;
 	node->type = type;
 	node->id = atomic_fetch_add(&next_id, 1);
 	list_append(&graph->nodes, &node->link);
 	graph->node_count++;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-		result = node_depends(node, dependencies[i]) ? CUDA_ERROR_INVALID_VALUE
-							     : depend(node, dependencies[i]);
+		result =
+			node_depends(node, dependencies[i])
+				? fail(CUDA_ERROR_INVALID_VALUE, "dependency %zu is there twice", i)
+				: depend(node, dependencies[i]);
 	if (result != CUDA_SUCCESS)
 		node_destroy(node);
 	else
@@ -154,9 +167,10 @@ CUresult cuGraphDestroyNode(CUgraphNode node)
 {
 	TRY(check_node(node));
 	if (node->graph->order) /* of an executable graph */
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the node is one of an executable graph");
 	if (graph_has_memory(node->graph))
-		return CUDA_ERROR_NOT_SUPPORTED; /* as CUDA: its memory may be used again behind it */
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"as in CUDA, no node leaves a graph that has memory of its own");
 	graph_remove(node);
 	return CUDA_SUCCESS;
 }
@@ -166,11 +180,13 @@ static CUresult check_edges(
 {
 	TRY(graph_check(graph));
 	if (count && (!from || !to))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "the nodes are NULL, and their count is not 0");
 	for (size_t i = 0; i < count; i++)
 		if (!handle_is(HANDLE_NODE, from[i]) || !handle_is(HANDLE_NODE, to[i]) ||
 			from[i]->graph != graph || to[i]->graph != graph || from[i] == to[i])
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"edge %zu is not between two nodes of the graph", i);
 	return CUDA_SUCCESS;
 }
 
@@ -179,7 +195,10 @@ CUresult graph_check_edges(const CUgraphEdgeData *data, size_t count)
 {
 	for (size_t i = 0; data && i < count; i++)
 		if (data[i].from_port || data[i].to_port || data[i].type)
-			return CUDA_ERROR_NOT_SUPPORTED;
+			return fail(CUDA_ERROR_NOT_SUPPORTED,
+				"edge %zu is of another kind than the plain one (programmatic "
+				"launches are not there)",
+				i);
 	return CUDA_SUCCESS;
 }
 
@@ -190,7 +209,7 @@ CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const
 	TRY(graph_check_edges(data, count));
 	for (size_t i = 0; i < count; i++)
 		if (node_depends(to[i], from[i]))
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE, "edge %zu is there already", i);
 	for (size_t i = 0; i < count; i++)
 		TRY(depend(to[i], from[i]));
 	return CUDA_SUCCESS;
@@ -208,9 +227,10 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, co
 	TRY(check_edges(graph, from, to, count));
 	for (size_t i = 0; i < count; i++)
 		if (!node_depends(to[i], from[i]))
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE, "edge %zu is not there", i);
 	if (count && graph_has_memory(graph))
-		return CUDA_ERROR_NOT_SUPPORTED; /* as cuGraphDestroyNode */
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"as in CUDA, no edge leaves a graph that has memory of its own");
 	for (size_t i = 0; i < count; i++)
 		depend_no_more(to[i], from[i]);
 	return CUDA_SUCCESS;
@@ -261,8 +281,11 @@ CUresult cuGraphClone(CUgraph *clone, CUgraph graph)
 {
 	TRY(graph_check(graph));
 	if (!clone)
-		return CUDA_ERROR_INVALID_VALUE;
-	return graph_has_memory(graph) ? CUDA_ERROR_NOT_SUPPORTED : graph_copy_all(graph, clone);
+		return fail(CUDA_ERROR_INVALID_VALUE, "clone is NULL");
+	return graph_has_memory(graph)
+		       ? fail(CUDA_ERROR_NOT_SUPPORTED,
+				 "as in CUDA, a graph that has memory of its own is not cloned")
+		       : graph_copy_all(graph, clone);
 }
 
 CUresult graph_find_copy(CUgraph graph, CUgraphNode node, CUgraphNode *copy)
@@ -275,13 +298,14 @@ CUresult graph_find_copy(CUgraph graph, CUgraphNode node, CUgraphNode *copy)
 			*copy = found;
 			return CUDA_SUCCESS;
 		}
-	return CUDA_ERROR_INVALID_VALUE;
+	return fail(CUDA_ERROR_INVALID_VALUE, "the graph has no copy of the node");
 }
 
 CUresult cuGraphNodeFindInClone(CUgraphNode *found, CUgraphNode node, CUgraph clone)
 {
 	TRY(graph_check(clone));
-	return found ? graph_find_copy(clone, node, found) : CUDA_ERROR_INVALID_VALUE;
+	return found ? graph_find_copy(clone, node, found)
+		     : fail(CUDA_ERROR_INVALID_VALUE, "found is NULL");
 }
 
 /* ---- questions ---- */
@@ -290,7 +314,7 @@ CUresult graph_answer(
 	const CUgraphNode *nodes, size_t count, CUgraphNode *wanted, size_t *wanted_count)
 {
 	if (!wanted_count)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "count is NULL");
 	if (wanted) {
 		for (size_t i = 0; i < *wanted_count; i++)
 			wanted[i] = i < count ? nodes[i] : NULL;
@@ -310,7 +334,7 @@ static CUresult answer_some(CUgraph graph, bool (*takes)(CUgraphNode node, CUgra
 	CUgraphNode node;
 
 	if (!found)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	list_for_each (node, &graph->nodes, link)
 		if (!takes || takes(node, about))
 			found[count++] = node;
@@ -379,7 +403,8 @@ CUresult cuGraphGetEdges_v2(
 
 	TRY(graph_check(graph));
 	if (!room || !from != !to)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"count is NULL, or one of from and to is and the other not");
 	list_for_each (node, &graph->nodes, link)
 		for (size_t i = 0; i < node->dependency_count; i++, count++)
 			if (from && count < *room) {
@@ -401,7 +426,7 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
 {
 	TRY(check_node(node));
 	if (!type)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "type is NULL");
 	*type = node->type;
 	return CUDA_SUCCESS;
 }

@@ -163,7 +163,7 @@ CUresult graph_settle_memory(CUgraph graph, bool free_it);
 
 /* Brings an executable graph's nodes into an order, and to lanes. CUDA_ERROR_INVALID_VALUE: there is a circle. */
 CUresult graph_order(CUgraph graph);
-/* On the one stream, whatever the lanes. */
+/* Launches all nodes on the one stream, however many lanes the graph has. */
 CUresult graph_run(CUgraph graph, CUstream stream);
 CUresult graph_launch(CUgraphExec exec, CUstream stream);
 void graph_close_lanes(CUgraphExec exec);

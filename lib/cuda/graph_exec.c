@@ -9,7 +9,10 @@
 static CUresult check(CUgraphExec exec)
 {
 	TRY(initialised());
-	return handle_is(HANDLE_EXEC, exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return handle_is(HANDLE_EXEC, exec)
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE, "%p is no living executable graph",
+				 (void *)exec);
 }
 
 /* ---- life ---- */
@@ -25,9 +28,13 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *created, CUgraph graph, unsign
 
 	TRY(graph_check(graph));
 	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(
+			CUDA_ERROR_NOT_SUPPORTED, "launching graphs from the device is not there");
 	if (!created || flags & ~known)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the executable graph is NULL, or flags %#llx have "
+			"bits that mean nothing",
+			flags);
 	TRY(graph_copy_all(graph, &copy));
 	copy->inner = true;
 	result = graph_order(copy);
@@ -37,7 +44,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *created, CUgraph graph, unsign
 		goto err_release;
 	exec = handle_create(HANDLE_EXEC, sizeof *exec);
 	if (!exec) {
-		result = CUDA_ERROR_OUT_OF_MEMORY;
+		result = no_memory();
 		goto err_unclaim;
 	}
 	exec->graph = copy;
@@ -60,7 +67,7 @@ CUresult cuGraphInstantiateWithParams(
 
 	TRY(initialised());
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	params->hErrNode_out = NULL;
 	result = cuGraphInstantiateWithFlags(exec, graph, params->flags);
 	params->result_out = result == CUDA_SUCCESS
@@ -102,7 +109,7 @@ CUresult cuGraphExecGetFlags(CUgraphExec exec, uint64_t *flags)
 {
 	TRY(check(exec));
 	if (!flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "flags is NULL");
 	*flags = exec->flags;
 	return CUDA_SUCCESS;
 }
@@ -124,7 +131,9 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
 	TRY(check(exec));
 	TRY(stream_record(handle, &stream));
 	if (stream->capture)
-		return capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+		return capture_refuse(
+			stream, fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+					"a graph that is launched cannot be captured"));
 	return graph_launch(exec, stream);
 }
 
@@ -163,7 +172,7 @@ CUresult cuGraphExecMemcpyNodeSetParams(
 
 	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, &found));
 	if (!handle_is(HANDLE_CONTEXT, context))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%p is no living context", (void *)context);
 	return cuGraphMemcpyNodeSetParams(found, params);
 }
 
@@ -174,7 +183,7 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, &found));
 	if (!handle_is(HANDLE_CONTEXT, context))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%p is no living context", (void *)context);
 	return cuGraphMemsetNodeSetParams(found, params);
 }
 
@@ -217,8 +226,10 @@ static CUresult find_to_enable(CUgraphExec exec, CUgraphNode node, CUgraphNode *
 {
 	TRY(check(exec));
 	TRY(graph_find_copy(exec->graph, node, found));
-	return (*found)->type <= CU_GRAPH_NODE_TYPE_MEMSET ? CUDA_SUCCESS
-							   : CUDA_ERROR_INVALID_VALUE;
+	return (*found)->type <= CU_GRAPH_NODE_TYPE_MEMSET
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE,
+				 "only kernels, copies and fills can be disabled");
 }
 
 CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int enabled)
@@ -236,7 +247,7 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int 
 
 	TRY(find_to_enable(exec, node, &found));
 	if (!enabled)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "enabled is NULL");
 	*enabled = !found->disabled;
 	return CUDA_SUCCESS;
 }
@@ -322,8 +333,12 @@ CUresult cuGraphExecUpdate_v2(
 	if (information)
 		*information =
 			(CUgraphExecUpdateResultInfo){.result = result, .errorNode = culprit};
-	return result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS
-						      : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	return result == CU_GRAPH_EXEC_UPDATE_SUCCESS
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+				 "the graph has not the nodes and edges of the executable one, "
+				 "or what a node does cannot be taken over (result %d)",
+				 (int)result);
 }
 
 CUresult cuGraphExecUpdate(
@@ -333,7 +348,7 @@ CUresult cuGraphExecUpdate(
 	CUresult result;
 
 	if (!outcome)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "outcome is NULL");
 	result = cuGraphExecUpdate_v2(exec, graph, &information);
 	if (result == CUDA_SUCCESS || result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) {
 		*outcome = information.result;
@@ -351,5 +366,7 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, 
 	TRY(graph_check(child));
 	return update(found->child, child, &culprit) == CU_GRAPH_EXEC_UPDATE_SUCCESS
 		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
+		       : fail(CUDA_ERROR_INVALID_VALUE,
+				 "the child graph has not the nodes and edges of the one that "
+				 "is there");
 }

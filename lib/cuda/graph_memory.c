@@ -14,9 +14,10 @@
 #define GRANULE 512
 
 struct graph_memory {
-	struct list link;  /* of all */
-	unsigned refs;     /* nodes, and the allocation */
-	CUcontext context; /* NULL: it is gone, and the memory with it */
+	struct list link;             /* of all; not when `refs` is 0 */
+	unsigned refs;                /* nodes, and the allocation */
+	CUcontext context;            /* NULL: it is gone, and the memory with it */
+	struct gdev_session *session; /* the context's */
 	uint64_t base, bytes;
 	bool allocated;          /* by a launch, and not freed yet */
 	bool used;               /* by a launch, and not trimmed since */
@@ -29,8 +30,9 @@ struct usage {
 	uint64_t used, reserved;
 };
 
-/* Guards what follows, and all of it. Before allocations in the order of locks. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Guards what follows, and each of them. Memory is allocated before it is in the list, and freed when it is not any
+ * more. */
+static pthread_mutex_t *const lock = &process_locks[LOCK_GRAPH_MEMORY];
 static struct list memories = {&memories, &memories};
 static struct usage highest[DEVICES_MAX];
 
@@ -39,7 +41,6 @@ void graph_memory_forget(void)
 {
 	struct graph_memory *memory, *next;
 
-	pthread_mutex_init(&lock, NULL);
 	list_for_each_safe (memory, next, &memories, link) {
 		memory->context = NULL;
 		list_init(&memory->link);
@@ -72,18 +73,19 @@ static void note_usage(CUdevice device)
 	high->reserved = max_of(high->reserved, usage.reserved);
 }
 
-/* Waits for the device when it was the last reference. */
-static void put(struct graph_memory *memory)
+/* Drops a reference. If it was the last, returns the memory, which the caller gives to free_dropped() without the lock;
+ * else NULL. The session stays open until then, because the context may go away meanwhile. */
+static struct graph_memory *drop(struct graph_memory *memory)
 {
 	if (--memory->refs)
-		return;
-	if (memory->context)
-		gdev_memory_free(memory->context->session, memory->base);
+		return NULL;
 	list_remove(&memory->link);
-	free(memory);
+	if (memory->context)
+		gdev_session_ref(memory->session);
+	return memory;
 }
 
-static struct graph_memory *find(uint64_t base)
+static struct graph_memory *find_memory(uint64_t base)
 {
 	struct graph_memory *memory;
 
@@ -93,28 +95,7 @@ static struct graph_memory *find(uint64_t base)
 	return NULL;
 }
 
-static CUresult create(CUcontext context, uint64_t bytes, struct graph_memory **created)
-{
-	struct graph_memory *memory = calloc(1, sizeof *memory);
-	CUresult result;
-
-	if (!memory)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = result_of(gdev_memory_alloc(context->session, bytes, &memory->base));
-	if (result != CUDA_SUCCESS) {
-		free(memory);
-		return result;
-	}
-	memory->refs = 1;
-	memory->context = context;
-	memory->bytes = bytes;
-	list_append(&memories, &memory->link);
-	note_usage(context->device);
-	*created = memory;
-	return CUDA_SUCCESS;
-}
-
-static CUresult allocate(struct graph_memory *memory)
+static CUresult set_allocated(struct graph_memory *memory)
 {
 	TRY(memory_remember(memory->context, memory->base, memory->bytes, ALLOCATION_GRAPH, 0));
 	memory->allocated = memory->used = true;
@@ -123,8 +104,9 @@ static CUresult allocate(struct graph_memory *memory)
 	return CUDA_SUCCESS;
 }
 
-/* Where it is free: behind what is on the stream now, or at once. */
-static void release(struct graph_memory *memory, CUstream stream)
+/* The program or a node frees it: it may be used again behind what is on the stream now, or at once for NULL. Returns
+ * what drop() does. */
+static struct graph_memory *set_free(struct graph_memory *memory, CUstream stream)
 {
 	struct allocation allocation;
 
@@ -133,43 +115,122 @@ static void release(struct graph_memory *memory, CUstream stream)
 	memory->freed = (struct gdev_fence){0};
 	if (stream)
 		gdev_stream_fence(stream->stream, &memory->freed);
-	put(memory);
+	return drop(memory);
+}
+
+/* ---- without the lock ---- */
+
+/* Waits for the device. NULL is fine. */
+static void free_dropped(struct graph_memory *memory)
+{
+	if (memory && memory->context) {
+		gdev_memory_free(memory->session, memory->base);
+		gdev_session_close(memory->session);
+	}
+	free(memory);
+}
+
+static CUresult memory_create(CUcontext context, uint64_t bytes, struct graph_memory **created)
+{
+	struct graph_memory *memory = calloc(1, sizeof *memory);
+	CUresult result;
+
+	if (!memory)
+		return no_memory();
+	result = result_of(gdev_memory_alloc(context->session, bytes, &memory->base),
+		"%llu bytes of device memory cannot be had", (unsigned long long)bytes);
+	if (result != CUDA_SUCCESS) {
+		free(memory);
+		return result;
+	}
+	memory->refs = 1;
+	memory->context = context;
+	memory->session = context->session;
+	memory->bytes = bytes;
+	pthread_mutex_lock(lock);
+	list_append(&memories, &memory->link);
+	note_usage(context->device);
+	pthread_mutex_unlock(lock);
+	*created = memory;
+	return CUDA_SUCCESS;
 }
 
 /* ---- contexts, and frees that are no nodes ---- */
 
+/* Takes an allocation from a context that goes away, for the caller to free; false: there is none. Nodes may still refer
+ * to its struct graph_memory. */
+static bool take_from(CUcontext context, uint64_t *base)
+{
+	struct graph_memory *memory, *dropped = NULL;
+	bool found = false;
+
+	pthread_mutex_lock(lock);
+	list_for_each (memory, &memories, link)
+		if (memory->context == context) {
+			found = true;
+			*base = memory->base;
+			memory->context = NULL;
+			break;
+		}
+	if (found && memory->allocated)
+		dropped = set_free(memory, NULL);
+	pthread_mutex_unlock(lock);
+	free_dropped(dropped);
+	return found;
+}
+
 void graph_memory_leave_context(CUcontext context)
 {
-	struct graph_memory *memory, *next;
+	uint64_t base;
 
-	pthread_mutex_lock(&lock);
-	list_for_each_safe (memory, next, &memories, link) {
-		if (memory->context != context)
-			continue;
-		memory->refs++;
-		if (memory->allocated)
-			release(memory, NULL);
-		gdev_memory_free(context->session, memory->base);
-		memory->context = NULL;
-		put(memory);
+	while (take_from(context, &base))
+		gdev_memory_free(context->session, base);
+}
+
+/* Memory that is allocated there, and that the stream (or NULL) may free. With the lock. */
+static CUresult find_allocated(uint64_t base, CUstream stream, struct graph_memory **memory)
+{
+	*memory = find_memory(base);
+	return *memory && (*memory)->allocated && (!stream || stream->context == (*memory)->context)
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE,
+				 "%#llx is no memory that a graph has allocated in the stream's "
+				 "context, or it is freed",
+				 (unsigned long long)base);
+}
+
+/* Waits for all work of the memory's session, which may use it. */
+static CUresult await_use(uint64_t base)
+{
+	struct gdev_session *session = NULL;
+	struct graph_memory *memory;
+	CUresult result;
+
+	pthread_mutex_lock(lock);
+	result = find_allocated(base, NULL, &memory);
+	if (result == CUDA_SUCCESS) {
+		session = memory->session;
+		gdev_session_ref(session);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
+	if (result == CUDA_SUCCESS)
+		result = result_of(gdev_session_sync(session), "the work before failed");
+	gdev_session_close(session);
+	return result;
 }
 
 CUresult graph_memory_free(uint64_t base, CUstream stream)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-	struct graph_memory *memory;
+	struct graph_memory *memory, *dropped = NULL;
+	CUresult awaited = stream ? CUDA_SUCCESS : await_use(base), result;
 
-	pthread_mutex_lock(&lock);
-	memory = find(base);
-	if (memory && memory->allocated && (!stream || stream->context == memory->context)) {
-		result = stream ? CUDA_SUCCESS
-				: result_of(gdev_session_sync(memory->context->session));
-		release(memory, stream);
-	}
-	pthread_mutex_unlock(&lock);
-	return result;
+	pthread_mutex_lock(lock);
+	result = find_allocated(base, stream, &memory); /* it may have been freed meanwhile */
+	if (result == CUDA_SUCCESS)
+		dropped = set_free(memory, stream);
+	pthread_mutex_unlock(lock);
+	free_dropped(dropped);
+	return result == CUDA_SUCCESS ? awaited : result;
 }
 
 /* ---- nodes ---- */
@@ -186,19 +247,22 @@ bool graph_has_memory(CUgraph graph)
 
 void node_drop_memory(CUgraphNode node)
 {
+	struct graph_memory *dropped;
+
 	if (!node->memory)
 		return;
-	pthread_mutex_lock(&lock);
-	put(node->memory);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(lock);
+	dropped = drop(node->memory);
+	pthread_mutex_unlock(lock);
+	free_dropped(dropped);
 	node->memory = NULL;
 }
 
 void node_share_memory(CUgraphNode node, CUgraphNode other)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	other->memory->refs++;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	node_drop_memory(node);
 	node->memory = other->memory;
 	node->alloc = other->alloc;
@@ -246,7 +310,7 @@ static bool is_free_behind_marked(CUgraph graph, const struct graph_memory *memo
 }
 
 /* Memory of the graph that is free where the node is, or NULL. With the lock. */
-static struct graph_memory *reuse(CUgraphNode node, CUcontext context, uint64_t bytes)
+static struct graph_memory *find_free(CUgraphNode node, CUcontext context, uint64_t bytes)
 {
 	struct graph_memory *found = NULL, *memory;
 	CUgraphNode before;
@@ -273,17 +337,26 @@ static CUresult check_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, CUcontext 
 	if (!params->bytesize || (params->accessDescCount && !params->accessDescs) ||
 		pool->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
 		pool->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the size is 0, a list of rights is missing, or the memory is not "
+			"page-locked memory of a device");
 	if (pool->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"memory of a graph cannot leave the process: handleTypes must be none");
 	if (device_find(pool->location.id, &device))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "there is no device %d", pool->location.id);
 	for (size_t i = 0; i < params->accessDescCount; i++)
 		if (params->accessDescs[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 			params->accessDescs[i].location.id != pool->location.id)
-			return CUDA_ERROR_INVALID_DEVICE; /* devices have no peers */
+			return fail(CUDA_ERROR_INVALID_DEVICE,
+				"virtual GPUs do not reach each other's memory: rights can be "
+				"given to the device %d alone",
+				pool->location.id);
 	TRY(current_context(context));
-	return (*context)->device == pool->location.id ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+	return (*context)->device == pool->location.id
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_NOT_SUPPORTED,
+				 "the memory is to be on another device than the current context");
 }
 
 CUresult node_set_alloc(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params)
@@ -294,13 +367,14 @@ CUresult node_set_alloc(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 
 	TRY(check_alloc(params, &context));
 	if (params->bytesize > UINT64_MAX - GRANULE)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return fail(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than any device has",
+			params->bytesize);
 	uint64_t bytes = align_up(params->bytesize, (size_t)GRANULE);
-	pthread_mutex_lock(&lock);
-	memory = reuse(node, context, bytes);
+	pthread_mutex_lock(lock);
+	memory = find_free(node, context, bytes);
+	pthread_mutex_unlock(lock);
 	if (!memory)
-		result = create(context, bytes, &memory);
-	pthread_mutex_unlock(&lock);
+		result = memory_create(context, bytes, &memory);
 	if (result != CUDA_SUCCESS)
 		return result;
 	params->dptr = memory->base;
@@ -311,7 +385,7 @@ CUresult node_set_alloc(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 	return CUDA_SUCCESS;
 }
 
-/* Its nodes in the graph, of either type. */
+/* The allocation's nodes in the graph, of either type. */
 static int count_nodes(CUgraph graph, const struct graph_memory *memory, CUgraphNodeType type)
 {
 	int count = 0;
@@ -322,14 +396,14 @@ static int count_nodes(CUgraph graph, const struct graph_memory *memory, CUgraph
 	return count;
 }
 
-/* What another graph allocates may be freed as well, as often as once. */
+/* Memory that another graph allocates may be freed here as well, once for each time that it is allocated. */
 CUresult node_set_free(CUgraphNode node, CUdeviceptr pointer)
 {
 	struct graph_memory *memory;
 	int allocations, frees;
 
-	pthread_mutex_lock(&lock);
-	memory = find(pointer);
+	pthread_mutex_lock(lock);
+	memory = find_memory(pointer);
 	if (memory) {
 		allocations = count_nodes(node->graph, memory, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
 		frees = count_nodes(node->graph, memory, CU_GRAPH_NODE_TYPE_MEM_FREE);
@@ -338,36 +412,48 @@ CUresult node_set_free(CUgraphNode node, CUdeviceptr pointer)
 	}
 	if (memory)
 		memory->refs++;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	node->memory = memory;
-	return memory ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return memory ? CUDA_SUCCESS
+		      : fail(CUDA_ERROR_INVALID_VALUE,
+				"%#llx is no memory that a graph allocates, or it is freed already",
+				(unsigned long long)pointer);
 }
 
 CUresult node_run_alloc(CUgraphNode node, CUstream stream)
 {
 	struct graph_memory *memory = node->memory;
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct gdev_fence freed;
+	CUresult result;
 
-	pthread_mutex_lock(&lock);
-	if (memory->context == stream->context && !memory->allocated)
-		result = result_of(gdev_stream_wait(stream->stream, &memory->freed));
-	if (result == CUDA_SUCCESS)
-		result = allocate(memory);
-	pthread_mutex_unlock(&lock);
-	return result;
+	pthread_mutex_lock(lock);
+	freed = memory->freed;
+	if (memory->context != stream->context || memory->allocated)
+		result = fail(CUDA_ERROR_INVALID_VALUE,
+			"memory of the graph is of another context, or is allocated and not "
+			"freed since");
+	else
+		result = set_allocated(memory);
+	pthread_mutex_unlock(lock);
+	/* A stream cannot wait only where its session has failed, and with it all that the graph does. */
+	return result == CUDA_SUCCESS ? result_of(gdev_stream_wait(stream->stream, &freed),
+						"the stream cannot wait")
+				      : result;
 }
 
 CUresult node_run_free(CUgraphNode node, CUstream stream)
 {
-	struct graph_memory *memory = node->memory;
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct graph_memory *memory = node->memory, *dropped = NULL;
+	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&lock);
-	if (memory->context == stream->context && memory->allocated) {
-		release(memory, stream);
-		result = CUDA_SUCCESS;
-	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(lock);
+	if (memory->context == stream->context && memory->allocated)
+		dropped = set_free(memory, stream);
+	else
+		result = fail(CUDA_ERROR_INVALID_VALUE,
+			"memory of the graph is of another context, or is not allocated");
+	pthread_mutex_unlock(lock);
+	free_dropped(dropped);
 	return result;
 }
 
@@ -387,21 +473,23 @@ CUresult graph_claim_memory(CUgraph graph)
 	CUresult result = CUDA_SUCCESS;
 	CUgraphNode node;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	list_for_each (node, &graph->nodes, link)
 		if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && node->memory->claimed)
-			result = CUDA_ERROR_NOT_SUPPORTED;
+			result = fail(CUDA_ERROR_NOT_SUPPORTED,
+				"memory of the graph belongs to another executable graph, as "
+				"in CUDA one at a time");
 	if (result == CUDA_SUCCESS)
 		set_claimed(graph, true);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return result;
 }
 
 void graph_unclaim_memory(CUgraph graph)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	set_claimed(graph, false);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 }
 
 CUresult graph_settle_memory(CUgraph graph, bool free_it)
@@ -410,18 +498,19 @@ CUresult graph_settle_memory(CUgraph graph, bool free_it)
 	struct graph_memory *memory;
 	CUgraphNode node;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	list_for_each (node, &graph->nodes, link) {
 		memory = node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ? node->memory : NULL;
 		if (!memory || !memory->allocated)
 			continue;
+		/* Launches follow each other, and so does its next use. The node keeps a reference. */
 		if (free_it)
-			release(memory,
-				NULL); /* launches follow each other: so does its next use */
+			set_free(memory, NULL);
 		else
-			result = CUDA_ERROR_INVALID_VALUE;
+			result = fail(CUDA_ERROR_INVALID_VALUE,
+				"memory that the launch before allocated was not freed");
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return result;
 }
 
@@ -431,7 +520,7 @@ CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARA
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC));
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	*params = node->alloc.params;
 	params->accessDescs = params->accessDescCount ? &node->alloc.access : NULL;
 	params->accessDescCount = params->accessDescCount ? 1 : 0;
@@ -442,7 +531,7 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *pointer)
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEM_FREE));
 	if (!pointer)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "pointer is NULL");
 	*pointer = node->memory->base;
 	return CUDA_SUCCESS;
 }
@@ -453,11 +542,11 @@ CUresult cuDeviceGraphMemTrim(CUdevice device)
 	struct device *found;
 
 	TRY(device_find(device, &found));
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	list_for_each (memory, &memories, link) /* nothing is kept that no graph has */
 		if (memory->context && memory->context->device == device)
 			memory->used = memory->allocated;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return CUDA_SUCCESS;
 }
 
@@ -468,11 +557,12 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 
 	TRY(device_find(device, &found));
 	if (!value || (unsigned)attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+		return fail(CUDA_ERROR_INVALID_VALUE, "value is NULL, or %d is no attribute",
+			(int)attribute);
+	pthread_mutex_lock(lock);
 	usage = usage_of(device);
 	high = highest[device];
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	*(uint64_t *)value = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT       ? usage.used
 			     : attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH        ? high.used
 			     : attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT ? usage.reserved
@@ -490,13 +580,15 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 	if (!value || *(const uint64_t *)value ||
 		(attribute != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
 			attribute != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"value is NULL or not 0, or %d is no attribute that can be reset",
+			(int)attribute);
+	pthread_mutex_lock(lock);
 	usage = usage_of(device);
 	if (attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
 		highest[device].used = usage.used;
 	else
 		highest[device].reserved = usage.reserved;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return CUDA_SUCCESS;
 }

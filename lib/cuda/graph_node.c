@@ -13,7 +13,8 @@
 static CUresult keep_attributes(struct graph_kernel *kernel, const CUlaunchConfig *config)
 {
 	if (config->numAttrs > NODE_ATTRIBUTES_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%u attributes are more than a node keeps",
+			config->numAttrs);
 	for (unsigned i = 0; i < config->numAttrs; i++)
 		kernel->attributes[i] = config->attrs[i];
 	kernel->config = *config;
@@ -33,10 +34,14 @@ static CUresult keep_buffer(struct graph_kernel *kernel, void **extra)
 		else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
 			bytes = *(const size_t *)extra[1];
 		else
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"the list of extras has an entry that is none");
 	}
 	if (!buffer || bytes > kernel->param_bytes)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the list of extras has no buffer, or one of %zu bytes for a kernel "
+			"that takes %zu",
+			bytes, kernel->param_bytes);
 	memcpy(kernel->params, buffer, bytes);
 	return CUDA_SUCCESS;
 }
@@ -47,12 +52,14 @@ static CUresult keep_params(
 	const struct gdev_function_info *info = gdev_function_info(function->function);
 
 	if ((params && extra) || (info->param_count && !params && !extra))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"parameters are given in both ways, or the kernel takes %u and none are given",
+			info->param_count);
 	kernel->param_bytes = info->param_bytes;
 	kernel->params = calloc(1, max_of(info->param_bytes, 1u));
 	kernel->arguments = calloc(info->param_count + 1, sizeof *kernel->arguments);
 	if (!kernel->params || !kernel->arguments)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	for (uint32_t i = 0; i < info->param_count; i++) {
 		kernel->arguments[i] = (uint8_t *)kernel->params + info->params[i].offset;
 		if (params)
@@ -110,7 +117,9 @@ CUresult node_set_fill(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params)
 
 	if (!params->dst || (element != 1 && element != 2 && element != 4) || !params->width ||
 		!params->height || (params->height > 1 && params->pitch < params->width * element))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the destination is NULL, a size 0, the element not of 1, 2 or 4 "
+			"bytes, or the pitch less than a row");
 	node->fill = *params;
 	return CUDA_SUCCESS;
 }
@@ -121,11 +130,11 @@ CUresult node_set_memops(CUgraphNode node, CUcontext context, const CUstreamBatc
 	CUstreamBatchMemOpParams *copy;
 
 	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the context is NULL");
 	TRY(memops_check(ops, count, flags));
 	copy = malloc(count * sizeof *copy);
 	if (!copy)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	memcpy(copy, ops, count * sizeof *copy);
 	node_clear(node);
 	node->memops = (struct graph_memops){copy, count, context};
@@ -137,7 +146,8 @@ static CUresult set_child(CUgraphNode node, CUgraph graph)
 	CUgraph copy;
 
 	if (graph_has_memory(graph))
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"as in CUDA, a graph that has memory of its own cannot be a child");
 	TRY(graph_copy_all(graph, &copy));
 	copy->inner = true;
 	node_clear(node);
@@ -214,7 +224,8 @@ CUresult node_run(CUgraphNode node, CUstream stream, bool more)
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 		return run_kernel(&node->kernel, stream, more);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		return result_of(gdev_copy_async(stream->stream, &node->copy.copy));
+		return copy_result(
+			&node->copy.copy, gdev_copy_async(stream->stream, &node->copy.copy));
 	case CU_GRAPH_NODE_TYPE_MEMSET:
 		return fill(set->dst, set->pitch, set->value, set->elementSize, set->width,
 			set->height, stream, false);
@@ -260,7 +271,7 @@ static CUfunction function_of(const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 	return params->func ? params->func : (CUfunction)params->kern;
 }
 
-/* What is set apart, the attributes, stays. */
+/* The attributes, which are set by other calls, stay. */
 static CUresult set_kernel(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
 	CUlaunchConfig config = config_of(params);
@@ -287,7 +298,8 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *added, CUgraph graph, const CUgrap
 
 	TRY(graph_check(graph));
 	if (!added || !params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "the pointer for the node, or params, is NULL");
 	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_KERNEL, dependencies, count, &node));
 	return finish_add(node, set_kernel(node, params), added);
 }
@@ -298,7 +310,7 @@ CUresult cuGraphAddKernelNode(CUgraphNode *added, CUgraph graph, const CUgraphNo
 	CUDA_KERNEL_NODE_PARAMS_v2 converted;
 
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	converted = newer(params);
 	return cuGraphAddKernelNode_v2(added, graph, dependencies, count, &converted);
 }
@@ -310,7 +322,8 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *added, CUgraph graph, const CUgraphNo
 
 	TRY(graph_check(graph));
 	if (!added || !params || !handle_is(HANDLE_CONTEXT, context))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the node, or params, is NULL, or the context is none");
 	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_MEMCPY, dependencies, count, &node));
 	return finish_add(node, node_set_copy(node, params), added);
 }
@@ -322,7 +335,8 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *added, CUgraph graph, const CUgraphNo
 
 	TRY(graph_check(graph));
 	if (!added || !params || !handle_is(HANDLE_CONTEXT, context))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the node, or params, is NULL, or the context is none");
 	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_MEMSET, dependencies, count, &node));
 	return finish_add(node, node_set_fill(node, params), added);
 }
@@ -332,7 +346,8 @@ CUresult cuGraphAddHostNode(CUgraphNode *added, CUgraph graph, const CUgraphNode
 {
 	TRY(graph_check(graph));
 	if (!added || !params || !params->fn)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the node, params, or the function is NULL");
 	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_HOST, dependencies, count, added));
 	(*added)->host = *params;
 	return CUDA_SUCCESS;
@@ -346,7 +361,8 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode *added, CUgraph graph,
 	TRY(graph_check(graph));
 	TRY(graph_check(child));
 	if (!added || child == graph)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the node is NULL, or the graph is to be its own child");
 	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_GRAPH, dependencies, count, &node));
 	return finish_add(node, set_child(node, child), added);
 }
@@ -356,7 +372,7 @@ CUresult cuGraphAddEmptyNode(
 {
 	TRY(graph_check(graph));
 	if (!added)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer for the node is NULL");
 	return graph_add(graph, CU_GRAPH_NODE_TYPE_EMPTY, dependencies, count, added);
 }
 
@@ -365,7 +381,9 @@ static CUresult add_event_node(CUgraphNodeType type, CUgraphNode *added, CUgraph
 {
 	TRY(graph_check(graph));
 	if (!added || !handle_is(HANDLE_EVENT, event))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the node is NULL, or %p is no living event",
+			(void *)event);
 	TRY(graph_add(graph, type, dependencies, count, added));
 	(*added)->event = event;
 	return CUDA_SUCCESS;
@@ -392,7 +410,8 @@ CUresult cuGraphAddBatchMemOpNode(CUgraphNode *added, CUgraph graph,
 
 	TRY(graph_check(graph));
 	if (!added || !params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "the pointer for the node, or params, is NULL");
 	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, dependencies, count, &node));
 	return finish_add(node,
 		node_set_memops(
@@ -407,7 +426,8 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *added, CUgraph graph, const CUgraph
 
 	TRY(graph_check(graph));
 	if (!added || !params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "the pointer for the node, or params, is NULL");
 	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC, dependencies, count, &node));
 	return finish_add(node, node_set_alloc(node, params), added);
 }
@@ -419,7 +439,7 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *added, CUgraph graph, const CUgraphN
 
 	TRY(graph_check(graph));
 	if (!added)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer for the node is NULL");
 	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_MEM_FREE, dependencies, count, &node));
 	return finish_add(node, node_set_free(node, pointer), added);
 }
@@ -432,7 +452,7 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS
 
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_KERNEL));
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	config = &node->kernel.config;
 	*params = (CUDA_KERNEL_NODE_PARAMS_v2){node->kernel.function, config->gridDimX,
 		config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY,
@@ -450,7 +470,7 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1
 	CUDA_KERNEL_NODE_PARAMS_v2 got;
 
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	TRY(cuGraphKernelNodeGetParams_v2(node, &got));
 	*params = (CUDA_KERNEL_NODE_PARAMS_v1){function_of(&got), got.gridDimX, got.gridDimY,
 		got.gridDimZ, got.blockDimX, got.blockDimY, got.blockDimZ, got.sharedMemBytes,
@@ -461,7 +481,7 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1
 CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_KERNEL));
-	return params ? set_kernel(node, params) : CUDA_ERROR_INVALID_VALUE;
+	return params ? set_kernel(node, params) : fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 }
 
 CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
@@ -469,7 +489,7 @@ CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PAR
 	CUDA_KERNEL_NODE_PARAMS_v2 converted;
 
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	converted = newer(params);
 	return cuGraphKernelNodeSetParams_v2(node, &converted);
 }
@@ -491,7 +511,8 @@ CUresult cuGraphKernelNodeGetAttribute(
 
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_KERNEL));
 	if (!value || (unsigned)id > CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"value is NULL, or %d is no attribute of launches", (int)id);
 	attribute = find_attribute(node, id);
 	if (attribute)
 		*value = attribute->value;
@@ -507,11 +528,14 @@ CUresult cuGraphKernelNodeSetAttribute(
 
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_KERNEL));
 	if (!value || (unsigned)id > CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"value is NULL, or %d is no attribute of launches", (int)id);
 	attribute = find_attribute(node, id);
 	if (!attribute) {
 		if (node->kernel.config.numAttrs == NODE_ATTRIBUTES_MAX)
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"the node has %d attributes, which is all that it keeps",
+				NODE_ATTRIBUTES_MAX);
 		attribute = &node->kernel.attributes[node->kernel.config.numAttrs++];
 		attribute->id = id;
 	}
@@ -532,7 +556,7 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *params)
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEMCPY));
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	*params = node->copy.params;
 	return CUDA_SUCCESS;
 }
@@ -540,14 +564,15 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *params)
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *params)
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEMCPY));
-	return params ? node_set_copy(node, params) : CUDA_ERROR_INVALID_VALUE;
+	return params ? node_set_copy(node, params)
+		      : fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 }
 
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *params)
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEMSET));
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	*params = node->fill;
 	return CUDA_SUCCESS;
 }
@@ -555,14 +580,15 @@ CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *p
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params)
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_MEMSET));
-	return params ? node_set_fill(node, params) : CUDA_ERROR_INVALID_VALUE;
+	return params ? node_set_fill(node, params)
+		      : fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 }
 
 CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *params)
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_HOST));
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	*params = node->host;
 	return CUDA_SUCCESS;
 }
@@ -571,7 +597,7 @@ CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS 
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_HOST));
 	if (!params || !params->fn)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params, or the function in it, is NULL");
 	node->host = *params;
 	return CUDA_SUCCESS;
 }
@@ -580,7 +606,7 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph)
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_GRAPH));
 	if (!graph)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "graph is NULL");
 	*graph = node->child;
 	return CUDA_SUCCESS;
 }
@@ -589,7 +615,7 @@ static CUresult get_event(CUgraphNode node, CUgraphNodeType type, CUevent *event
 {
 	TRY(graph_check_node(node, type));
 	if (!event)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "event is NULL");
 	*event = node->event;
 	return CUDA_SUCCESS;
 }
@@ -598,7 +624,7 @@ static CUresult set_event(CUgraphNode node, CUgraphNodeType type, CUevent event)
 {
 	TRY(graph_check_node(node, type));
 	if (!handle_is(HANDLE_EVENT, event))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%p is no living event", (void *)event);
 	node->event = event;
 	return CUDA_SUCCESS;
 }
@@ -627,7 +653,7 @@ CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP));
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	*params = (CUDA_BATCH_MEM_OP_NODE_PARAMS){
 		node->memops.context, node->memops.count, node->memops.ops, 0};
 	return CUDA_SUCCESS;
@@ -638,6 +664,6 @@ CUresult cuGraphBatchMemOpNodeSetParams(
 {
 	TRY(graph_check_node(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP));
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	return node_set_memops(node, params->ctx, params->paramArray, params->count, params->flags);
 }

@@ -21,14 +21,14 @@ static CUDA_MEMSET_NODE_PARAMS set_of(const CUDA_MEMSET_NODE_PARAMS_v2 *params)
 		params->elementSize, params->width, params->height};
 }
 
-/* Of a kind that there is in CUDA, and not here. */
+/* For nodes of a kind that there is in CUDA, and not here. */
 static CUresult refuse(CUgraphNodeType type)
 {
 	return type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL ||
 			       type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT ||
 			       type == CU_GRAPH_NODE_TYPE_CONDITIONAL
-		       ? CUDA_ERROR_NOT_SUPPORTED
-		       : CUDA_ERROR_INVALID_VALUE;
+		       ? fail(CUDA_ERROR_NOT_SUPPORTED, "nodes of type %d are not there", (int)type)
+		       : fail(CUDA_ERROR_INVALID_VALUE, "%d is no type of nodes", (int)type);
 }
 
 static CUresult add_copy(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
@@ -37,7 +37,7 @@ static CUresult add_copy(CUgraphNode *added, CUgraph graph, const CUgraphNode *d
 	CUcontext context;
 
 	if (params->flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
 	TRY(context_or_current(params->copyCtx, &context));
 	return cuGraphAddMemcpyNode(
 		added, graph, dependencies, count, &params->copyParams, context);
@@ -83,7 +83,8 @@ static CUresult add(CUgraphNode *added, CUgraph graph, const CUgraphNode *depend
 		return cuGraphAddHostNode(added, graph, dependencies, count, &host);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		if (params->graph.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
-			return CUDA_ERROR_NOT_SUPPORTED;
+			return fail(CUDA_ERROR_NOT_SUPPORTED,
+				"a child graph can only be copied into its node");
 		return cuGraphAddChildGraphNode(
 			added, graph, dependencies, count, params->graph.graph);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
@@ -111,7 +112,8 @@ CUresult cuGraphAddNode_v2(CUgraphNode *added, CUgraph graph, const CUgraphNode 
 {
 	TRY(graph_check(graph));
 	if (!added || !params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "the pointer for the node, or params, is NULL");
 	TRY(graph_check_edges(data, count));
 	return add(added, graph, dependencies, count, params);
 }
@@ -122,7 +124,7 @@ CUresult cuGraphAddNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *de
 	return cuGraphAddNode_v2(added, graph, dependencies, NULL, count, params);
 }
 
-/* What a node allocates, frees, or has for a child stays. */
+/* The memory that a node allocates or frees, and its child graph, cannot change. */
 static CUresult set(CUgraphNode node, const CUgraphNodeParams *params)
 {
 	CUDA_BATCH_MEM_OP_NODE_PARAMS ops;
@@ -150,7 +152,8 @@ static CUresult set(CUgraphNode node, const CUgraphNodeParams *params)
 		ops = AS(CUDA_BATCH_MEM_OP_NODE_PARAMS, params->memOp);
 		return cuGraphBatchMemOpNodeSetParams(node, &ops);
 	default:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_NOT_SUPPORTED, "a node of type %d cannot be changed",
+			(int)params->type);
 	}
 }
 
@@ -158,7 +161,7 @@ CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
 {
 	TRY(initialised());
 	if (!params)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	TRY(graph_check_node(node, params->type));
 	return set(node, params);
 }
@@ -169,7 +172,8 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
 
 	TRY(initialised());
 	if (!params || !handle_is(HANDLE_EXEC, exec))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"params is NULL, or %p is no living executable graph", (void *)exec);
 	TRY(graph_check_node(node, params->type));
 	if (params->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return cuGraphExecChildGraphNodeSetParams(exec, node, params->graph.graph);

@@ -67,7 +67,7 @@ CUresult graph_order(CUgraph graph)
 
 	graph->order = malloc((graph->node_count + 1) * sizeof *graph->order);
 	if (!graph->order)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	do {
 		before = count;
 		list_for_each (node, &graph->nodes, link) {
@@ -80,7 +80,10 @@ CUresult graph_order(CUgraph graph)
 				TRY(graph_order(node->child));
 		}
 	} while (count < graph->node_count && count > before);
-	return count == graph->node_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return count == graph->node_count
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE,
+				 "nodes of the graph depend on each other in a circle");
 }
 
 CUresult graph_run(CUgraph graph, CUstream stream)
@@ -94,7 +97,7 @@ CUresult graph_run(CUgraph graph, CUstream stream)
 
 void graph_close_lanes(CUgraphExec exec)
 {
-	/* Those of a context that is gone are gone with it. */
+	/* Streams of a context that is gone are gone with it. */
 	if (handle_is(HANDLE_CONTEXT, exec->context) && exec->context->id == exec->context_id &&
 		exec->context->session)
 		for (unsigned i = 1; i < GRAPH_LANES; i++)
@@ -133,7 +136,8 @@ static CUresult follow(
 {
 	if (run->seen[later][earlier] >= fence->value)
 		return CUDA_SUCCESS;
-	TRY_GDEV(gdev_stream_wait(run->lanes[later]->stream, fence));
+	TRY_GDEV(gdev_stream_wait(run->lanes[later]->stream, fence),
+		"a stream of the graph cannot wait for another");
 	run->seen[later][earlier] = fence->value;
 	return CUDA_SUCCESS;
 }
@@ -207,7 +211,8 @@ static CUresult launch_next(CUgraphExec exec, CUstream stream)
 
 	TRY(open_lanes(exec, stream));
 	if (exec->stream_id && exec->stream_id != stream->id)
-		TRY_GDEV(gdev_stream_wait(stream->stream, &exec->done));
+		TRY_GDEV(gdev_stream_wait(stream->stream, &exec->done),
+			"the stream cannot wait for the launch before");
 	TRY(graph_settle_memory(exec->graph, free_first));
 	result = run_on_lanes(exec->graph, exec->lanes);
 	gdev_stream_fence(stream->stream, &exec->done);

@@ -18,7 +18,8 @@ struct region {
 	void *free;  /* the first free object; its second word points to the next */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all but `base` once it is set */
+/* Guards all but `base` once it is set. */
+static pthread_mutex_t *const lock = &process_locks[LOCK_HANDLES];
 static struct region regions[HANDLE_TYPES];
 
 struct free_object {
@@ -35,7 +36,7 @@ static void __lsan_register_root_region(const void *begin, size_t size)
 }
 #endif
 
-static bool reserve(struct region *region, size_t size)
+static bool region_reserve(struct region *region, size_t size)
 {
 	void *base = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -52,8 +53,8 @@ void *handle_create(enum handle_type type, size_t size)
 	struct region *region = &regions[type];
 	struct free_object *object = NULL;
 
-	pthread_mutex_lock(&lock);
-	if (!region->base && !reserve(region, size))
+	pthread_mutex_lock(lock);
+	if (!region->base && !region_reserve(region, size))
 		goto out;
 	object = region->free;
 	if (object) {
@@ -63,7 +64,7 @@ void *handle_create(enum handle_type type, size_t size)
 		__lsan_register_root_region(object, region->size);
 	}
 out:
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	if (!object)
 		return NULL;
 	__builtin_memset(object, 0, region->size);
@@ -75,11 +76,11 @@ void handle_destroy(enum handle_type type, void *handle)
 {
 	struct free_object *object = handle;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	atomic_store_explicit(&object->word, 0, memory_order_release);
 	object->next = regions[type].free;
 	regions[type].free = object;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 }
 
 bool handle_is(enum handle_type type, const void *handle)

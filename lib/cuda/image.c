@@ -4,23 +4,18 @@
  * a wrapper that points to one. What is in a fat binary is for the device to judge.
  */
 #include <elf.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/cuda/internal.h"
+#include "proto/fatbin.h"
 
-#define WRAPPER_MAGIC 0x466243b1u
-#define FATBIN_MAGIC 0xba55ed50u
+#define WRAPPER_WITH_UNITS 2 /* the version */
 
 struct wrapper {
 	uint32_t magic, version;
 	const void *data;
-	const void *list; /* version 2: units that are not linked */
-};
-
-struct fatbin {
-	uint32_t magic;
-	uint16_t version, header_bytes;
-	uint64_t bytes; /* that follow the header */
+	const void *const *units; /* that are not linked, each a fat binary; NULL ends them */
 };
 
 /* To the end of the section headers, which come last, or of the last section if they do not. */
@@ -30,7 +25,7 @@ static CUresult elf_bytes(const Elf64_Ehdr *elf, size_t *bytes)
 	size_t end = elf->e_shoff + (size_t)elf->e_shnum * elf->e_shentsize;
 
 	if (elf->e_ident[EI_CLASS] != ELFCLASS64 || elf->e_shentsize != sizeof(Elf64_Shdr))
-		return CUDA_ERROR_INVALID_IMAGE;
+		return fail(CUDA_ERROR_INVALID_IMAGE, "the ELF file is none of 64 bits");
 	for (unsigned i = 0; i < elf->e_shnum; i++) {
 		Elf64_Shdr section;
 		memcpy(&section, start + elf->e_shoff + i * sizeof section, sizeof section);
@@ -42,30 +37,111 @@ static CUresult elf_bytes(const Elf64_Ehdr *elf, size_t *bytes)
 	return CUDA_SUCCESS;
 }
 
-CUresult image_find(const void *image, const void **begin, size_t *bytes)
+static CUresult measure(struct image *image)
 {
-	struct wrapper wrapper;
-	struct fatbin fatbin;
+	const void *begin = image->begin;
+	struct fatbin_header fatbin;
 	uint32_t magic;
 
-	if (!image)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&magic, image, sizeof magic);
-	if (magic == WRAPPER_MAGIC) {
-		memcpy(&wrapper, image, sizeof wrapper);
-		image = wrapper.data;
-		if (!image)
-			return CUDA_ERROR_INVALID_IMAGE;
-		memcpy(&magic, image, sizeof magic);
-	}
-	*begin = image;
+	memcpy(&magic, begin, sizeof magic);
 	if (magic == FATBIN_MAGIC) {
-		memcpy(&fatbin, image, sizeof fatbin);
-		*bytes = fatbin.header_bytes + fatbin.bytes;
+		memcpy(&fatbin, begin, sizeof fatbin);
+		image->bytes = fatbin.header_bytes + fatbin.bytes;
 		return CUDA_SUCCESS;
 	}
-	if (!memcmp(image, ELFMAG, SELFMAG))
-		return elf_bytes(image, bytes);
-	*bytes = strlen(image) + 1;
-	return *bytes > 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+	if (!memcmp(begin, ELFMAG, SELFMAG))
+		return elf_bytes(begin, &image->bytes);
+	image->bytes = strlen(begin) + 1;
+	return image->bytes > 1 ? CUDA_SUCCESS
+				: fail(CUDA_ERROR_INVALID_IMAGE, "the image is empty");
+}
+
+CUresult image_find(const void *given, struct image *image)
+{
+	struct wrapper wrapper;
+
+	if (!given)
+		return fail(CUDA_ERROR_INVALID_VALUE, "the image is NULL");
+	*image = (struct image){.begin = given};
+	memcpy(&wrapper.magic, given, sizeof wrapper.magic);
+	if (wrapper.magic == FATBIN_WRAPPER_MAGIC) {
+		memcpy(&wrapper, given, sizeof wrapper);
+		image->begin = wrapper.data;
+		image->has_units =
+			wrapper.version == WRAPPER_WITH_UNITS && wrapper.units && *wrapper.units;
+		if (!image->begin)
+			return fail(CUDA_ERROR_INVALID_IMAGE,
+				"the wrapper of the fat binary points nowhere");
+	}
+	return measure(image);
+}
+
+/* ---- what the devices of this process can use ---- */
+
+static bool is_for_others(const struct fatbin_entry *entry)
+{
+	int major, minor;
+
+	if (entry->kind != FATBIN_CODE)
+		return false;
+	for (CUdevice device = 0; device < devices_count(); device++)
+		if (device_attribute(
+			    device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major) ||
+			device_attribute(
+				device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor) ||
+			fatbin_same_major(entry->sm, (uint32_t)(10 * major + minor)))
+			return false;
+	return true;
+}
+
+/* Copies to `out`, if that is not NULL, the entries that are not for others: how many bytes they have. 0: the row makes no
+ * sense. */
+static size_t entries_keep(const uint8_t *at, size_t bytes, uint8_t *out)
+{
+	struct fatbin_entry entry;
+	size_t kept = 0;
+
+	for (size_t length; bytes; at += length, bytes -= length) {
+		if (bytes < sizeof entry)
+			return 0;
+		memcpy(&entry, at, sizeof entry);
+		length = entry.header_bytes + entry.payload_bytes;
+		if (length < sizeof entry || length > bytes)
+			return 0;
+		if (is_for_others(&entry))
+			continue;
+		if (out)
+			memcpy(out + kept, at, length);
+		kept += length;
+	}
+	return kept;
+}
+
+CUresult image_thin(struct image *image, void **copy)
+{
+	struct fatbin_header header;
+	const uint8_t *entries;
+	size_t kept;
+
+	*copy = NULL;
+	if (image->bytes < sizeof header)
+		return CUDA_SUCCESS;
+	memcpy(&header, image->begin, sizeof header);
+	if (header.magic != FATBIN_MAGIC || header.header_bytes > image->bytes ||
+		header.bytes > image->bytes - header.header_bytes)
+		return CUDA_SUCCESS; /* the device says what is wrong with a file that was cut */
+	entries = (const uint8_t *)image->begin + header.header_bytes;
+	kept = entries_keep(entries, header.bytes, NULL);
+	if (!kept || kept == header.bytes)
+		return CUDA_SUCCESS;
+	*copy = malloc(sizeof header + kept);
+	if (!*copy)
+		return no_memory();
+	entries_keep(entries, header.bytes, (uint8_t *)*copy + sizeof header);
+	header.header_bytes = sizeof header;
+	header.bytes = kept;
+	memcpy(*copy, &header, sizeof header);
+	image->begin = *copy;
+	image->bytes = sizeof header + kept;
+	return CUDA_SUCCESS;
 }

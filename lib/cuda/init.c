@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * cuInit, versions, and finding functions by name.
- *
- * Forks. A child starts as if cuInit had never been called: its calls fail with
- * CUDA_ERROR_NOT_INITIALIZED until it calls cuInit itself, and then it has sessions of its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,63 +9,46 @@
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
 
-static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_initialised;
 
-static void after_fork_in_child(void)
+void init_forget(void)
 {
-	pthread_mutex_init(&init_lock, NULL);
 	atomic_store(&is_initialised, false);
-	devices_forget();
-	contexts_forget();
-	ipc_forget();
-	vmm_forget();
-	captures_forget();
-	memops_forget();
-	pools_forget();
-	graph_memory_forget();
-	tensors_forget();
 }
 
 CUresult initialised(void)
 {
 	return atomic_load_explicit(&is_initialised, memory_order_acquire)
 		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_NOT_INITIALIZED;
+		       : fail(CUDA_ERROR_NOT_INITIALIZED,
+				 "cuInit was not called in this process; a forked child must "
+				 "call it itself");
 }
 
-static CUresult init_once(void)
+static void begin_log(void)
 {
-	static bool prepared;
+	if (getenv("GDEV_LOG"))
+		log_init("libcuda", LOG_LEVEL_WARNING); /* also with calls.c's words */
+}
 
-	if (!prepared) {
-		if (getenv("GDEV_LOG"))
-			log_init("libcuda", LOG_LEVEL_WARNING); /* also with calls.c's words */
-		pthread_atfork(NULL, NULL, after_fork_in_child);
-		prepared = true;
-	}
+CUresult cuInit(unsigned int flags)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (flags)
+		return fail(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+	if (atomic_load(&is_initialised))
+		return CUDA_SUCCESS;
+	pthread_once(&once, begin_log);
 	TRY(devices_init());
 	atomic_store_explicit(&is_initialised, true, memory_order_release);
 	return CUDA_SUCCESS;
 }
 
-CUresult cuInit(unsigned int flags)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	if (flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&init_lock);
-	if (!atomic_load(&is_initialised))
-		result = init_once();
-	pthread_mutex_unlock(&init_lock);
-	return result;
-}
-
 CUresult cuDriverGetVersion(int *version)
 {
 	if (!version)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "version is NULL");
 	*version = DRIVER_VERSION;
 	return CUDA_SUCCESS;
 }
@@ -81,14 +61,25 @@ CUresult not_supported(const char *name)
 	for (size_t i = 0; i < array_length(said); i++) {
 		const char *none = NULL;
 		if (atomic_load(&said[i]) == name)
-			return CUDA_ERROR_NOT_SUPPORTED;
+			break;
 		if (atomic_compare_exchange_strong(&said[i], &none, name)) {
 			logs_say(CU_LOG_LEVEL_ERROR, name,
 				"not supported; see docs/cuda-coverage.md");
 			break;
 		}
 	}
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return fail(
+		CUDA_ERROR_NOT_SUPPORTED, "gdev does not have %s; see docs/cuda-coverage.md", name);
+}
+
+/* These have no wrappers, as nobody knows their arguments. */
+CUresult not_there(const char *symbol)
+{
+	CUresult result = not_supported(symbol);
+
+	if (calls_logged)
+		calls_say(symbol, result, NULL);
+	return result;
 }
 
 /* ---- functions by name ---- */
@@ -140,10 +131,12 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **address, int version, ui
 	bool named = false;
 
 	if (!symbol || !address || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"symbol or address is NULL, or flags %#llx have bits that mean nothing",
+			(unsigned long long)flags);
 	*address = NULL;
 	if (version < 0)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the version %d is none", version);
 	if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 		found = find_variant(symbol, (unsigned)version, (unsigned)flags, &named);
 	if (!found)
@@ -161,14 +154,16 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **address, int version, ui
 CUresult cuGetProcAddress(const char *symbol, void **address, int version, uint64_t flags)
 {
 	TRY(cuGetProcAddress_v2(symbol, address, version, flags, NULL));
-	return *address ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+	return *address ? CUDA_SUCCESS
+			: fail(CUDA_ERROR_NOT_FOUND, "%s is not there in version %d", symbol,
+				  version);
 }
 
 /* ---- the profiler, of which there is none to start ---- */
 
 CUresult cuProfilerInitialize(const char *config, const char *output, int mode)
 {
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return fail(CUDA_ERROR_NOT_SUPPORTED, "the profiler of old has no configuration to read");
 }
 
 CUresult cuProfilerStart(void)

@@ -6,10 +6,8 @@
  * looked up, also when the program passes garbage. As in CUDA, destroying an object while another thread
  * uses it is the program's mistake.
  *
- * Locks, in the order in which they may be taken:
- *   vmm.c > devices (device.c) > contexts (context.c) > a library's lock > an executable graph's lock >
- *   pools (pool.c) and memory of graphs (graph_memory.c) > a context's lock > allocations (memory.c) > handles
- *   (handle.c)
+ * Locks, in the order in which they may be taken: a library's > an executable graph's > a context's or a module's >
+ * those of the whole process, below.
  */
 #ifndef GDEV_CUDA_INTERNAL_H
 #define GDEV_CUDA_INTERNAL_H
@@ -34,11 +32,34 @@
 		if (result_ != CUDA_SUCCESS)                                                       \
 			return result_;                                                            \
 	} while (0)
-/* As TRY, for a call of gdev. */
-#define TRY_GDEV(call) TRY(result_of(call))
+/* As TRY, for a call of gdev; with what could not be done, as result_of. */
+#define TRY_GDEV(call, ...) TRY(result_of(call, __VA_ARGS__))
 
-/* errors.c: the one table of gdev's errors and CUDA's. */
-CUresult result_of(int gdev_error);
+/* ---- errors, and why (errors.c, calls.c) ----
+ *
+ * Every error begins as one of these two, with a sentence (as for printf) that says the reason: GDEV_LOG writes it
+ * behind the call. `scripts/test style` refuses an error of CUDA that is named in any other way. What has not failed, or
+ * is not logged, pays nothing for it. */
+
+#define fail(result, ...)                                                                          \
+	({                                                                                         \
+		CUresult failed_ = (result);                                                       \
+		if (calls_logged)                                                                  \
+			calls_explain(failed_, __VA_ARGS__);                                       \
+		failed_;                                                                           \
+	})
+#define no_memory() fail(CUDA_ERROR_OUT_OF_MEMORY, "the process itself has no memory left")
+/* For a call of gdev, which gives 0 or an error: the sentence says what could not be done, and that of gdev's error
+ * follows it. */
+#define result_of(call, ...)                                                                       \
+	({                                                                                         \
+		int error_ = (call);                                                               \
+		error_ < 0 ? failed_in_gdev(error_, __VA_ARGS__) : CUDA_SUCCESS;                   \
+	})
+CUresult failed_in_gdev(int error, const char *format, ...)
+	__attribute__((cold, format(printf, 2, 3)));
+/* The one table of gdev's errors and CUDA's. */
+CUresult cuda_result(int gdev_error);
 
 /* ---- handles (handle.c) ---- */
 
@@ -68,19 +89,51 @@ void handle_destroy(enum handle_type type, void *handle);
 /* Whether `handle` is a living object of that type; any value may be asked about. */
 bool handle_is(enum handle_type type, const void *handle);
 
+/* ---- locks of the whole process (locks.c) ----
+ *
+ * Nothing that waits happens under one of them: no message, no work of a stream, no file, no compiling, no function of
+ * the program. For a thread that waits would keep all others from that, on every device, and from fork(), which takes
+ * them all. A slow step looks up and marks under the lock, does its work without, and publishes under the lock what has
+ * become of it. In the order in which a thread may take several: */
+enum process_lock {
+	LOCK_ADDRESSES, /* vmm.c */
+	LOCK_DEVICES,   /* what changes of struct device */
+	LOCK_CONTEXTS,
+	LOCK_LIBRARIES,
+	LOCK_IPC,
+	LOCK_CAPTURES,
+	LOCK_VALUES, /* memops.c */
+	LOCK_POOLS,
+	LOCK_GRAPH_MEMORY,
+	LOCK_ALLOCATIONS, /* memory.c */
+	LOCK_TENSORS,
+	LOCK_HANDLES,
+	LOCK_LOGS,
+	PROCESS_LOCKS,
+};
+
+extern pthread_mutex_t process_locks[PROCESS_LOCKS];
+
 /* ---- initialisation (init.c) ---- */
 
 /* CUDA_ERROR_NOT_INITIALIZED before cuInit and in a forked child. */
 CUresult initialised(void);
+/* After a fork. */
+void init_forget(void);
 
 /* ---- devices (device.c) ---- */
 
 struct device {
 	char vgpu[GDEV_NAME_MAX];
-	pthread_mutex_t lock;         /* guards the rest */
-	struct gdev_session *session; /* opened for queries, kept for the first context; or NULL */
+	atomic_bool described; /* the next two are constant from then on */
+	struct gdev_description description;
+	int32_t properties[GDEV_PROPERTIES];
+
+	/* Under LOCK_DEVICES. */
+	struct gdev_session *session; /* of the first context, kept for the next ones; or NULL */
 	CUcontext primary;            /* created at the first need, never destroyed */
 	unsigned primary_flags, primary_refs;
+	bool primary_changes; /* a thread makes it active, or ends it: others that do wait for that */
 };
 
 CUresult devices_init(void);
@@ -237,7 +290,7 @@ CUresult capture_event_record(CUstream stream, CUevent event, bool external);
 CUresult capture_event_wait(CUstream stream, CUevent event, bool external);
 /* Whether the event was recorded last in a capture that goes on. */
 bool capture_has_event(CUevent event);
-/* Who asks whether such an event is complete makes the capture invalid. */
+/* A call that asks whether such an event is complete makes the capture invalid. */
 CUresult capture_event_look(CUevent event);
 
 /* ---- values in memory (memops.c) ---- */
@@ -322,13 +375,15 @@ void pools_leave_stream(struct gdev_stream *stream);
 
 void graph_memory_forget(void);
 void graph_memory_leave_context(CUcontext context);
-/* What a launch of a graph has allocated: free behind what is on the stream, or now for NULL. */
+/* Frees what a launch of a graph has allocated: behind what is on the stream, or now for NULL. */
 CUresult graph_memory_free(uint64_t base, CUstream stream);
 
 /* ---- copies (copy.c) ---- */
 
 CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, CUdeviceptr source,
 	enum gdev_side source_side, size_t bytes, CUstream stream, bool sync);
+/* Of what gdev says to the copy. */
+CUresult copy_result(const struct gdev_copy *copy, int error);
 /* What a description means. */
 CUresult copy_shape(const CUDA_MEMCPY3D *copy, struct gdev_copy *shape);
 CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool sync);
@@ -344,6 +399,13 @@ CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned el
 void tensors_forget(void);
 
 /* ---- code (module.c, library.c, function.c, image.c) ---- */
+
+struct image {
+	const void *begin; /* a fat binary's wrapper points elsewhere */
+	size_t bytes;
+	bool has_units;          /* besides what is linked already (nvcc -rdc) */
+	struct gdev_image *copy; /* where it begins then, or NULL: the program keeps it */
+};
 
 struct CUmod_st {
 	uint32_t handle_word;
@@ -377,12 +439,11 @@ struct CUfunc_st {
 struct CUlib_st {
 	uint32_t handle_word;
 	struct list link;
-	void *image;
-	size_t image_bytes;
-	bool owns_image;
-	pthread_mutex_t lock; /* guards the rest */
+	struct image image;
+	struct list
+		modules; /* struct library_module: one a context that uses it; under LOCK_LIBRARIES */
+	pthread_mutex_t lock; /* held while it is loaded, which takes seconds; guards the rest */
 	struct list kernels;
-	struct list modules; /* struct library_module: one a context that uses it */
 };
 
 /* A kernel in the context where it was used last. Immutable; freed with the kernel. */
@@ -401,12 +462,15 @@ struct CUkern_st {
 	_Atomic int max_dynamic_shared;     /* set before any function exists; -1: not */
 };
 
-/* How long an image is, and where it begins: a fat binary's wrapper points elsewhere. */
-CUresult image_find(const void *image, const void **begin, size_t *bytes);
+/* Where an image begins, and how long it is. */
+CUresult image_find(const void *given, struct image *image);
+/* Makes a fat binary one without the machine code that no device of this process can run: an image goes through the worker, and
+ * libraries carry code for eight architectures. *copy: NULL (nothing could be left out), or what the image is now, malloc'ed. */
+CUresult image_thin(struct image *image, void **copy);
 /* A whole file and a NUL after it, malloc'ed; bytes counts the NUL. */
 CUresult file_read(const char *path, void **contents, size_t *bytes);
 
-CUresult module_load(CUcontext context, const void *begin, size_t bytes, unsigned option_count,
+CUresult module_load(CUcontext context, const struct image *image, unsigned option_count,
 	CUjit_option *options, void **values, CUmodule *module);
 void module_release(CUmodule module);
 /* How many functions it has. */
@@ -416,10 +480,16 @@ CUresult module_function(CUmodule module, const char *name, CUfunction *function
 CUresult function_resolve(CUfunction handle, CUfunction *function);
 /* The kernel in the current context. */
 CUresult kernel_function(CUkernel kernel, CUfunction *function);
+/* What came of preparing a launch, which is passed on. Code that gdev does not support fails before there is a launch, and
+ * many a program asks for the errors of its work alone: it is told so too, by the default stream. Calls that only ask
+ * something do not do this. */
+CUresult before_launch(CUcontext context, CUresult result);
 CUresult function_attribute(CUfunction function, CUfunction_attribute attribute, int *value);
 CUresult function_set_attribute(CUfunction function, CUfunction_attribute attribute, int value);
 /* The context goes away: its modules do, and with them what libraries have there. */
 void libraries_leave_context(CUcontext context);
+/* After a fork. */
+void libraries_forget(void);
 
 /* ---- launches (launch.c) ---- */
 
@@ -452,7 +522,13 @@ struct call_argument {
 	uint64_t value;
 };
 
+#define CALLS_REASON 240 /* bytes of a sentence; more is cut */
+
 extern bool calls_logged; /* constant once the library is loaded */
+/* Notes why this thread's call fails. */
+void calls_explain(CUresult result, const char *format, ...)
+	__attribute__((cold, format(printf, 2, 3)));
+/* `arguments`: NULL when they are not known. */
 void calls_say(const char *function, CUresult result, const struct call_argument *arguments);
 
 /* ---- the table of functions (generated from functions.def) ---- */
@@ -466,9 +542,11 @@ struct cuda_function {
 
 extern const struct cuda_function cuda_functions[];
 extern const size_t cuda_function_count;
-/* What functions without an implementation call. */
+/* Called by functions that have no implementation. */
+CUresult not_there(const char *symbol);
+/* Refuses a part of a function that is there otherwise. */
 CUresult not_supported(const char *name);
-/* A message for people: on the log, and to whom cuLogsRegisterCallback named (logs.c). */
+/* A message for people: on the log, and to the callbacks of cuLogsRegisterCallback (logs.c). */
 void logs_say(CUlogLevel level, const char *function, const char *text);
 
 #endif

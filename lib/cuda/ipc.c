@@ -2,8 +2,8 @@
  *
  * Memory between processes: cuIpcGetMemHandle and its counterparts. A handle names the object that the
  * allocation is in by its token (gdev/session.h), and where in it the allocation begins: the memory stays
- * where it is, and the other process maps the same chunks. Who is told a handle's bytes and is the same user
- * may open it.
+ * where it is, and the other process maps the same chunks. A process of the same user that is told a
+ * handle's bytes may open it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ struct opened {
 	unsigned refs;
 };
 
-static pthread_mutex_t lock =
-	PTHREAD_MUTEX_INITIALIZER; /* before those of memory.c; guards `all` */
+/* Guards `all`. Memory is mapped before it is in the list, and unmapped when it is not any more. */
+static pthread_mutex_t *const lock = &process_locks[LOCK_IPC];
 static struct list all = {&all, &all};
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
@@ -49,13 +49,16 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
 	TRY(current_context(&context));
 	if (!handle || !memory_find(pointer, &range, &allocation) ||
 		allocation.kind != ALLOCATION_DEVICE || range.kind != GDEV_MEMORY_DEVICE)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"handle is NULL, or %#llx is not in memory of cuMemAlloc",
+			(unsigned long long)pointer);
 	memory = (struct ipc_memory){
 		.magic = IPC_MAGIC,
 		.session = gdev_session_description(context->session)->session,
 		.bytes = range.bytes,
 	};
-	TRY_GDEV(gdev_shared_export(context->session, range.base, &shared, &memory.offset));
+	TRY_GDEV(gdev_shared_export(context->session, range.base, &shared, &memory.offset),
+		"the memory cannot be shared");
 	memory.id = shared.id;
 	memory.object_bytes = shared.bytes;
 	memcpy(memory.token, shared.token, sizeof memory.token);
@@ -74,7 +77,7 @@ static struct opened *find_opened(CUcontext context, const struct ipc_memory *me
 	return NULL;
 }
 
-static CUresult map(struct opened *opened)
+static CUresult map_opened(struct opened *opened)
 {
 	const struct ipc_memory *memory = &opened->memory;
 	struct gdev_shared shared = {.id = memory->id, .bytes = memory->object_bytes};
@@ -86,7 +89,11 @@ static CUresult map(struct opened *opened)
 	error = gdev_shared_map(
 		opened->session, &shared, memory->offset, memory->bytes, 0, &opened->address);
 	if (error)
-		return error == -EINVAL ? CUDA_ERROR_INVALID_HANDLE : result_of(error);
+		return error == -EINVAL
+			       ? fail(CUDA_ERROR_INVALID_HANDLE,
+					 "the memory is gone, or was shared by another user, "
+					 "or on another virtual GPU")
+			       : result_of(error, "the memory cannot be mapped");
 	result =
 		memory_remember(opened->context, opened->address, memory->bytes, ALLOCATION_IPC, 0);
 	if (result != CUDA_SUCCESS)
@@ -94,49 +101,78 @@ static CUresult map(struct opened *opened)
 	return result;
 }
 
-static CUresult open_new(CUcontext context, const struct ipc_memory *memory, struct opened **result)
+static CUresult unmap_opened(struct opened *opened)
 {
-	struct opened *opened = malloc(sizeof *opened);
-	CUresult mapped;
+	struct allocation allocation;
+	CUresult result;
+
+	memory_forget(opened->address, &allocation);
+	result = result_of(
+		gdev_shm_detach(opened->session, opened->address), "the memory cannot be unmapped");
+	free(opened);
+	return result;
+}
+
+/* If the context has the memory open already, counts this opening, too, and says where it is. */
+static bool open_again(CUcontext context, const struct ipc_memory *memory, CUdeviceptr *pointer)
+{
+	struct opened *opened;
+
+	pthread_mutex_lock(lock);
+	opened = find_opened(context, memory);
+	if (opened) {
+		opened->refs++;
+		*pointer = opened->address;
+	}
+	pthread_mutex_unlock(lock);
+	return opened;
+}
+
+/* Maps the memory. If another thread has done so meanwhile, that mapping is used, and this one is taken away. */
+static CUresult open_new(CUcontext context, const struct ipc_memory *memory, CUdeviceptr *pointer)
+{
+	struct opened *opened = malloc(sizeof *opened), *other;
+	CUresult result;
 
 	if (!opened)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*opened =
-		(struct opened){.context = context, .session = context->session, .memory = *memory};
-	mapped = map(opened);
-	if (mapped != CUDA_SUCCESS) {
+		return no_memory();
+	*opened = (struct opened){
+		.context = context, .session = context->session, .memory = *memory, .refs = 1};
+	result = map_opened(opened);
+	if (result != CUDA_SUCCESS) {
 		free(opened);
-		return mapped;
+		return result;
 	}
-	list_append(&all, &opened->link);
-	*result = opened;
+	pthread_mutex_lock(lock);
+	other = find_opened(context, memory);
+	if (other)
+		other->refs++;
+	else
+		list_append(&all, &opened->link);
+	*pointer = other ? other->address : opened->address;
+	pthread_mutex_unlock(lock);
+	if (other)
+		unmap_opened(opened);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags)
 {
-	CUresult result = CUDA_SUCCESS;
 	struct ipc_memory memory;
-	struct opened *opened;
 	CUcontext context;
 
 	TRY(current_context(&context));
 	memcpy(&memory, &handle, sizeof memory);
 	if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || memory.magic != IPC_MAGIC)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer is NULL, the flags are not "
+			"CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, or the handle is none of cuIpcGetMemHandle");
 	/* As in CUDA, memory of this process cannot be opened. */
 	if (memory.session == gdev_session_description(context->session)->session)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	pthread_mutex_lock(&lock);
-	opened = find_opened(context, &memory);
-	if (!opened)
-		result = open_new(context, &memory, &opened);
-	if (result == CUDA_SUCCESS) {
-		opened->refs++;
-		*pointer = opened->address;
-	}
-	pthread_mutex_unlock(&lock);
-	return result;
+		return fail(CUDA_ERROR_INVALID_CONTEXT,
+			"as in CUDA, memory is not opened in the process that made it");
+	return open_again(context, &memory, pointer) ? CUDA_SUCCESS
+						     : open_new(context, &memory, pointer);
 }
 
 CUresult cuIpcOpenMemHandle(CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags)
@@ -144,55 +180,49 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *pointer, CUipcMemHandle handle, unsigne
 	return cuIpcOpenMemHandle_v2(pointer, handle, flags);
 }
 
-static CUresult close_opened(struct opened *opened)
-{
-	struct allocation allocation;
-	CUresult result;
-
-	if (--opened->refs)
-		return CUDA_SUCCESS;
-	memory_forget(opened->address, &allocation);
-	result = result_of(gdev_shm_detach(opened->session, opened->address));
-	list_remove(&opened->link);
-	free(opened);
-	return result;
-}
-
 CUresult cuIpcCloseMemHandle(CUdeviceptr pointer)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-	struct opened *opened, *after;
+	struct opened *opened, *found = NULL;
 	CUcontext context;
+	bool last = false;
 
 	TRY(current_context(&context));
-	pthread_mutex_lock(&lock);
-	list_for_each_safe (opened, after, &all, link)
-		if (opened->address == pointer && opened->context == context) {
-			result = close_opened(opened);
-			break;
-		}
-	pthread_mutex_unlock(&lock);
-	return result;
+	pthread_mutex_lock(lock);
+	list_for_each (opened, &all, link)
+		if (opened->address == pointer && opened->context == context)
+			found = opened;
+	if (found)
+		last = --found->refs == 0;
+	if (last)
+		list_remove(&found->link);
+	pthread_mutex_unlock(lock);
+	if (!found)
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"%#llx is not the beginning of memory of cuIpcOpenMemHandle",
+			(unsigned long long)pointer);
+	return last ? unmap_opened(found) : CUDA_SUCCESS;
 }
 
 void ipc_release_context(CUcontext context)
 {
+	struct list leaving = {&leaving, &leaving};
 	struct opened *opened, *after;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	list_for_each_safe (opened, after, &all, link)
 		if (opened->context == context) {
-			opened->refs = 1;
-			close_opened(opened);
+			list_remove(&opened->link);
+			list_append(&leaving, &opened->link);
 		}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
+	list_for_each_safe (opened, after, &leaving, link)
+		unmap_opened(opened);
 }
 
 void ipc_forget(void)
 {
 	struct opened *opened, *after;
 
-	pthread_mutex_init(&lock, NULL);
 	list_for_each_safe (opened, after, &all, link)
 		free(opened);
 	list_init(&all);

@@ -2,6 +2,7 @@
  *
  * Launches.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "lib/cuda/exports.h"
@@ -16,26 +17,35 @@ static CUresult read_extra(void **extra, struct gdev_launch *launch)
 		} else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) {
 			size_t bytes = *(const size_t *)extra[1];
 			if (bytes > UINT32_MAX)
-				return CUDA_ERROR_INVALID_VALUE;
+				return fail(CUDA_ERROR_INVALID_VALUE,
+					"%zu bytes of parameters are more than any kernel takes",
+					bytes);
 			launch->param_bytes = (uint32_t)bytes;
 		} else {
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"the list of extras has an entry that is none");
 		}
 	}
-	return launch->params || !launch->param_bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return launch->params || !launch->param_bytes
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE,
+				 "the list of extras has a size, and no buffer");
 }
 
 static CUresult read_params(
 	CUfunction function, void **params, void **extra, struct gdev_launch *launch)
 {
 	if (params && extra)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"parameters are given in both ways, as kernelParams and as extra");
 	if (extra)
 		return read_extra(extra, launch);
 	launch->arguments = params;
 	return params || !gdev_function_info(function->function)->param_count
 		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
+		       : fail(CUDA_ERROR_INVALID_VALUE,
+				 "the kernel takes %u parameters, and none are given",
+				 gdev_function_info(function->function)->param_count);
 }
 
 static CUresult read_attributes(const CUlaunchConfig *config, struct gdev_launch *launch)
@@ -84,11 +94,16 @@ static CUresult check_cluster(CUfunction function, struct gdev_launch *launch)
 		return CUDA_SUCCESS;
 	for (int i = 0; i < 3; i++) {
 		if (!launch->cluster[i] || launch->cluster[i] > UINT16_MAX)
-			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+			return fail(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+				"a cluster of %ux%ux%u blocks is none", launch->cluster[0],
+				launch->cluster[1], launch->cluster[2]);
 		blocks *= launch->cluster[i];
 	}
 	if (blocks > PORTABLE_CLUSTER && !function->large_clusters)
-		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+		return fail(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+			"a cluster of %llu blocks must be allowed for the kernel first "
+			"(NON_PORTABLE_CLUSTER_SIZE_ALLOWED)",
+			(unsigned long long)blocks);
 	if (blocks == 1 && !info->cluster[0] && !info->needs_cluster)
 		memset(launch->cluster, 0, sizeof launch->cluster);
 	return CUDA_SUCCESS;
@@ -116,15 +131,19 @@ static CUresult check_cooperative(CUfunction function, const struct gdev_launch 
 
 	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, &supported));
 	if (!supported)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_NOT_SUPPORTED, "the device has no cooperative launches");
 	if (!grid || !threads || threads > INT32_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the grid has %llu blocks of %llu threads",
+			(unsigned long long)grid, (unsigned long long)threads);
 	TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(
 		&blocks, function, (int)threads, launch->shared_bytes));
 	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors));
 	return grid <= (uint64_t)blocks * (uint64_t)processors
 		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+		       : fail(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+				 "a cooperative launch of %llu blocks cannot be on the device "
+				 "at once: it holds %d",
+				 (unsigned long long)grid, blocks * processors);
 }
 
 static CUresult check_shared(CUfunction function, uint32_t bytes)
@@ -134,7 +153,12 @@ static CUresult check_shared(CUfunction function, uint32_t bytes)
 	if (!bytes)
 		return CUDA_SUCCESS;
 	TRY(function_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit));
-	return bytes <= (unsigned)limit ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return bytes <= (unsigned)limit
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE,
+				 "%u bytes of dynamic shared memory are asked for, and the "
+				 "kernel may have %d",
+				 bytes, limit);
 }
 
 /* What cuLaunchCooperativeKernel says is an attribute of a node. */
@@ -152,6 +176,22 @@ static CUresult capture_launch(CUstream stream, CUfunction handle, const CUlaunc
 	return capture_kernel(stream, handle, &wanted, params, extra);
 }
 
+static CUresult refused(CUfunction function, const struct gdev_launch *launch, int error)
+{
+	const struct gdev_function_info *info = gdev_function_info(function->function);
+	const uint32_t *grid = launch->grid, *block = launch->block;
+
+	if (error == -EINVAL && !launch->arguments)
+		return fail(cuda_result(error),
+			"the kernel %s takes %u bytes of parameters, and %u are given", info->name,
+			info->param_bytes, launch->param_bytes);
+	return result_of(error,
+		"%ux%ux%u blocks of %ux%ux%u threads with %u bytes of shared memory of the kernel %s, "
+		"which can have %u threads a block",
+		grid[0], grid[1], grid[2], block[0], block[1], block[2], launch->shared_bytes,
+		info->name, info->max_threads);
+}
+
 CUresult launch(
 	CUfunction handle, const CUlaunchConfig *config, void **params, void **extra, unsigned how)
 {
@@ -159,11 +199,13 @@ CUresult launch(
 	CUfunction function;
 	CUcontext context;
 	CUstream stream;
+	int error;
 
 	TRY(current_context(&context));
-	TRY(function_resolve(handle, &function));
+	TRY(before_launch(context, function_resolve(handle, &function)));
 	if (function->module->context != context)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE,
+			"the function is of another context than the current one");
 	TRY(launch_read(function, config, &launch));
 	launch.cooperative |= how & LAUNCH_COOPERATIVE;
 	launch.more = how & LAUNCH_MORE;
@@ -173,11 +215,13 @@ CUresult launch(
 		TRY(check_cooperative(function, &launch));
 	TRY(stream_record(config->hStream, &stream));
 	if (stream->context != context)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE,
+			"the stream is of another context than the current one");
 	if (stream->capture)
 		return capture_launch(
 			stream, handle, config, params, extra, how & LAUNCH_COOPERATIVE);
-	return result_of(gdev_launch_async(stream->stream, &launch));
+	error = gdev_launch_async(stream->stream, &launch);
+	return error ? refused(function, &launch, error) : CUDA_SUCCESS;
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
@@ -195,7 +239,8 @@ CUresult cuLaunchKernelEx(
 {
 	TRY(initialised());
 	if (!config || (config->numAttrs && !config->attrs))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"config is NULL, or its attrs are and numAttrs is not 0");
 	return launch(function, config, params, extra, 0);
 }
 

@@ -14,14 +14,15 @@ static CUresult enter(CUfunction function, struct legacy_launch **state)
 {
 	TRY(initialised());
 	if (!handle_is(HANDLE_FUNCTION, function))
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(
+			CUDA_ERROR_INVALID_HANDLE, "%p is no living function", (void *)function);
 	pthread_mutex_lock(&function->module->lock);
 	if (!function->legacy && (function->legacy = calloc(1, sizeof *function->legacy)))
 		for (int i = 0; i < 3; i++)
 			function->legacy->block[i] = 1;
 	if (!function->legacy) {
 		pthread_mutex_unlock(&function->module->lock);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	}
 	*state = function->legacy;
 	return CUDA_SUCCESS;
@@ -39,7 +40,8 @@ CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z)
 
 	TRY(enter(function, &state));
 	if (x <= 0 || y <= 0 || z <= 0)
-		return leave(function, CUDA_ERROR_INVALID_VALUE);
+		return leave(function, fail(CUDA_ERROR_INVALID_VALUE,
+					       "a block of %dx%dx%d threads is none", x, y, z));
 	state->block[0] = (unsigned)x;
 	state->block[1] = (unsigned)y;
 	state->block[2] = (unsigned)z;
@@ -55,7 +57,9 @@ CUresult cuFuncSetSharedSize(CUfunction function, unsigned int bytes)
 	if (device_attribute(function->module->context->device,
 		    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &limit) ||
 		bytes > (unsigned)limit)
-		return leave(function, CUDA_ERROR_INVALID_VALUE);
+		return leave(function,
+			fail(CUDA_ERROR_INVALID_VALUE,
+				"%u bytes of shared memory are more than a block has", bytes));
 	state->shared_bytes = bytes;
 	return leave(function, CUDA_SUCCESS);
 }
@@ -66,7 +70,10 @@ CUresult cuParamSetSize(CUfunction function, unsigned int bytes)
 
 	TRY(enter(function, &state));
 	if (bytes > LEGACY_PARAM_BYTES)
-		return leave(function, CUDA_ERROR_INVALID_VALUE);
+		return leave(function,
+			fail(CUDA_ERROR_INVALID_VALUE,
+				"%u bytes of parameters are more than the %d that there is room for",
+				bytes, LEGACY_PARAM_BYTES));
 	state->param_bytes = bytes;
 	return leave(function, CUDA_SUCCESS);
 }
@@ -78,7 +85,11 @@ CUresult cuParamSetv(CUfunction function, int offset, void *value, unsigned int 
 	TRY(enter(function, &state));
 	if (!value || offset < 0 || bytes > LEGACY_PARAM_BYTES ||
 		(unsigned)offset > LEGACY_PARAM_BYTES - bytes)
-		return leave(function, CUDA_ERROR_INVALID_VALUE);
+		return leave(function,
+			fail(CUDA_ERROR_INVALID_VALUE,
+				"value is NULL, or %u bytes at %d do not fit into the %d that "
+				"there is room for",
+				bytes, offset, LEGACY_PARAM_BYTES));
 	memcpy(state->params + offset, value, bytes);
 	return leave(function, CUDA_SUCCESS);
 }
@@ -101,7 +112,8 @@ CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUstream 
 	copy = *state;
 	leave(function, CUDA_SUCCESS);
 	if (width <= 0 || height <= 0)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "a grid of %dx%d blocks is none", width, height);
 	size_t bytes = copy.param_bytes;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, copy.params, CU_LAUNCH_PARAM_BUFFER_SIZE,
 		&bytes, CU_LAUNCH_PARAM_END};

@@ -4,6 +4,7 @@
  * module when something of it is first used there. A kernel is a name in a library; what it is in a context
  * is remembered with it, so that launching it looks nothing up.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,43 +19,48 @@ struct library_module {
 	bool retained; /* the primary context, for managed variables */
 };
 
-static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+/* Guards the list, and in it the lists of modules. */
+static pthread_mutex_t *const libraries_lock = &process_locks[LOCK_LIBRARIES];
 static struct list libraries = {&libraries, &libraries};
 
 /* What every call on a library looks at first: that it was given sound arguments, and a library. */
-static CUresult check(CUlibrary library, bool sound)
+static CUresult check_library(CUlibrary library, bool sound)
 {
 	TRY(initialised());
 	if (!sound)
-		return CUDA_ERROR_INVALID_VALUE;
-	return handle_is(HANDLE_LIBRARY, library) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a pointer or name that must be given is NULL or empty");
+	return handle_is(HANDLE_LIBRARY, library)
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living library",
+				 (void *)library);
 }
 
 /* ---- loading ---- */
 
-static CUresult keep_image(CUlibrary library, const void *begin, size_t bytes, bool preserved)
+static CUresult keep_image(CUlibrary library, const struct image *image, bool preserved)
 {
-	library->image_bytes = bytes;
-	if (preserved) {
-		library->image = (void *)begin;
+	struct image *kept = &library->image;
+	autofree void *thin = NULL;
+
+	*kept = *image;
+	TRY(image_thin(kept, &thin));
+	if (preserved && !thin)
 		return CUDA_SUCCESS;
-	}
-	library->image = malloc(bytes);
-	if (!library->image)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	memcpy(library->image, begin, bytes);
-	library->owns_image = true;
+	TRY_GDEV(gdev_image_create(kept->begin, kept->bytes, &kept->copy),
+		"the image cannot be kept");
+	kept->begin = gdev_image_bytes(kept->copy);
 	return CUDA_SUCCESS;
 }
 
-static CUresult library_create(const void *begin, size_t bytes, bool preserved, CUlibrary *created)
+static CUresult library_create(const struct image *image, bool preserved, CUlibrary *created)
 {
 	CUlibrary library = handle_create(HANDLE_LIBRARY, sizeof *library);
 	CUresult result;
 
 	if (!library)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = keep_image(library, begin, bytes, preserved);
+		return no_memory();
+	result = keep_image(library, image, preserved);
 	if (result != CUDA_SUCCESS) {
 		handle_destroy(HANDLE_LIBRARY, library);
 		return result;
@@ -62,13 +68,14 @@ static CUresult library_create(const void *begin, size_t bytes, bool preserved, 
 	pthread_mutex_init(&library->lock, NULL);
 	list_init(&library->kernels);
 	list_init(&library->modules);
-	pthread_mutex_lock(&libraries_lock);
+	pthread_mutex_lock(libraries_lock);
 	list_append(&libraries, &library->link);
-	pthread_mutex_unlock(&libraries_lock);
+	pthread_mutex_unlock(libraries_lock);
 	*created = library;
 	return CUDA_SUCCESS;
 }
 
+/* With the libraries' lock. */
 static struct library_module *known_in(CUlibrary library, CUcontext context)
 {
 	struct library_module *known;
@@ -79,31 +86,51 @@ static struct library_module *known_in(CUlibrary library, CUcontext context)
 	return NULL;
 }
 
+static CUmodule known_module(CUlibrary library, CUcontext context)
+{
+	struct library_module *known;
+	CUmodule module;
+
+	pthread_mutex_lock(libraries_lock);
+	known = known_in(library, context);
+	module = known ? known->module : NULL;
+	pthread_mutex_unlock(libraries_lock);
+	return module;
+}
+
 /* The library's module in the context; loads it. With the library's lock. */
 static CUresult module_in(CUlibrary library, CUcontext context, unsigned option_count,
 	CUjit_option *options, void **values, CUmodule *module)
 {
-	struct library_module *known = known_in(library, context);
+	struct library_module *known;
 	CUresult result;
 
-	if (known) {
-		*module = known->module;
+	*module = known_module(library, context);
+	if (*module)
 		return CUDA_SUCCESS;
-	}
 	known = calloc(1, sizeof *known);
 	if (!known)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = module_load(context, library->image, library->image_bytes, option_count, options,
-		values, &known->module);
+		return no_memory();
+	result = module_load(
+		context, &library->image, option_count, options, values, &known->module);
 	if (result != CUDA_SUCCESS) {
 		free(known);
 		return result;
 	}
 	known->context = context;
 	known->module->library = library;
+	pthread_mutex_lock(libraries_lock);
 	list_append(&library->modules, &known->link);
+	pthread_mutex_unlock(libraries_lock);
 	*module = known->module;
 	return CUDA_SUCCESS;
+}
+
+CUresult before_launch(CUcontext context, CUresult result)
+{
+	if (result == CUDA_ERROR_NOT_SUPPORTED)
+		gdev_stream_fail(context->legacy->stream, -ENOTSUP);
+	return result;
 }
 
 static CUresult module_now(CUlibrary library, CUmodule *module)
@@ -126,7 +153,7 @@ static bool is_preserved(const CUlibraryOption *options, void *const *values, un
 	return false;
 }
 
-static CUresult library_load(CUlibrary *created, const void *begin, size_t bytes, bool preserved,
+static CUresult library_load(CUlibrary *created, const struct image *image, bool preserved,
 	CUjit_option *options, void **values, unsigned option_count)
 {
 	CUlibrary library;
@@ -134,8 +161,8 @@ static CUresult library_load(CUlibrary *created, const void *begin, size_t bytes
 	CUmodule module;
 	CUresult result = CUDA_SUCCESS;
 
-	TRY(library_create(begin, bytes, preserved, &library));
-	/* Who wants the compiler's log wants it now. */
+	TRY(library_create(image, preserved, &library));
+	/* A caller that wants the compiler's log wants it now. */
 	if (option_count && current_context(&context) == CUDA_SUCCESS) {
 		pthread_mutex_lock(&library->lock);
 		result = module_in(library, context, option_count, options, values, &module);
@@ -152,16 +179,16 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *j
 	void **jit_values, unsigned int jit_count, CUlibraryOption *options, void **values,
 	unsigned int count)
 {
-	const void *begin;
-	size_t bytes;
+	struct image image;
 
 	TRY(initialised());
 	if (!library || !code || (count && !options) ||
 		(jit_count && (!jit_options || !jit_values)))
-		return CUDA_ERROR_INVALID_VALUE;
-	TRY(image_find(code, &begin, &bytes));
-	return library_load(library, begin, bytes, is_preserved(options, values, count),
-		jit_options, jit_values, jit_count);
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"library, code, or a list whose count is not 0, is NULL");
+	TRY(image_find(code, &image));
+	return library_load(library, &image, is_preserved(options, values, count), jit_options,
+		jit_values, jit_count);
 }
 
 CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit_options,
@@ -169,13 +196,14 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_optio
 	unsigned int count)
 {
 	autofree void *contents = NULL;
-	size_t bytes;
+	struct image image = {0};
 
 	TRY(initialised());
 	if (!library || !path)
-		return CUDA_ERROR_INVALID_VALUE;
-	TRY(file_read(path, &contents, &bytes));
-	return library_load(library, contents, bytes, false, jit_options, jit_values, jit_count);
+		return fail(CUDA_ERROR_INVALID_VALUE, "library or path is NULL");
+	TRY(file_read(path, &contents, &image.bytes));
+	image.begin = contents;
+	return library_load(library, &image, false, jit_options, jit_values, jit_count);
 }
 
 /* ---- going away ---- */
@@ -192,16 +220,31 @@ static void kernel_release(CUkernel kernel)
 	handle_destroy(HANDLE_KERNEL, kernel);
 }
 
+/* With the libraries' lock: takes the modules of the library that are in the context, or all for NULL. */
+static void take_modules(CUlibrary library, CUcontext context, struct list *taken)
+{
+	struct library_module *known, *next;
+
+	list_for_each_safe (known, next, &library->modules, link)
+		if (!context || known->context == context) {
+			list_remove(&known->link);
+			list_append(taken, &known->link);
+		}
+}
+
 CUresult cuLibraryUnload(CUlibrary library)
 {
 	struct library_module *known, *next;
 	CUkernel kernel, next_kernel;
+	struct list modules;
 
-	TRY(check(library, true));
-	pthread_mutex_lock(&libraries_lock);
+	TRY(check_library(library, true));
+	list_init(&modules);
+	pthread_mutex_lock(libraries_lock);
 	list_remove(&library->link);
-	pthread_mutex_unlock(&libraries_lock);
-	list_for_each_safe (known, next, &library->modules, link) {
+	take_modules(library, NULL, &modules);
+	pthread_mutex_unlock(libraries_lock);
+	list_for_each_safe (known, next, &modules, link) {
 		module_release(known->module);
 		if (known->retained)
 			cuDevicePrimaryCtxRelease_v2(known->context->device);
@@ -209,8 +252,7 @@ CUresult cuLibraryUnload(CUlibrary library)
 	}
 	list_for_each_safe (kernel, next_kernel, &library->kernels, link)
 		kernel_release(kernel);
-	if (library->owns_image)
-		free(library->image);
+	gdev_image_destroy(library->image.copy);
 	pthread_mutex_destroy(&library->lock);
 	handle_destroy(HANDLE_LIBRARY, library);
 	return CUDA_SUCCESS;
@@ -219,21 +261,27 @@ CUresult cuLibraryUnload(CUlibrary library)
 void libraries_leave_context(CUcontext context)
 {
 	struct library_module *known, *next;
+	struct list modules;
 	CUlibrary library;
 
-	pthread_mutex_lock(&libraries_lock);
-	list_for_each (library, &libraries, link) {
-		pthread_mutex_lock(&library->lock);
-		list_for_each_safe (known, next, &library->modules, link) {
-			if (known->context != context)
-				continue;
-			list_remove(&known->link);
-			module_release(known->module);
-			free(known);
-		}
-		pthread_mutex_unlock(&library->lock);
+	list_init(&modules);
+	pthread_mutex_lock(libraries_lock);
+	list_for_each (library, &libraries, link)
+		take_modules(library, context, &modules);
+	pthread_mutex_unlock(libraries_lock);
+	list_for_each_safe (known, next, &modules, link) {
+		module_release(known->module);
+		free(known);
 	}
-	pthread_mutex_unlock(&libraries_lock);
+}
+
+/* The parent's libraries stay good: what they have loaded is in contexts that no call names any more. */
+void libraries_forget(void)
+{
+	CUlibrary library;
+
+	list_for_each (library, &libraries, link)
+		pthread_mutex_init(&library->lock, NULL);
 }
 
 /* ---- kernels ---- */
@@ -243,11 +291,11 @@ static CUresult kernel_create(CUlibrary library, const char *name, CUkernel *cre
 	CUkernel kernel = handle_create(HANDLE_KERNEL, sizeof *kernel);
 
 	if (!kernel)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	kernel->name = strdup(name);
 	if (!kernel->name) {
 		handle_destroy(HANDLE_KERNEL, kernel);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	}
 	kernel->library = library;
 	kernel->max_dynamic_shared = -1;
@@ -270,7 +318,8 @@ static CUresult kernel_find(CUlibrary library, const char *name, CUkernel *kerne
 			return CUDA_SUCCESS;
 		}
 	if (current_context(&context) == CUDA_SUCCESS) {
-		TRY(module_in(library, context, 0, NULL, NULL, &module));
+		/* NVIDIA's runtime finds a kernel when it is launched first. */
+		TRY(before_launch(context, module_in(library, context, 0, NULL, NULL, &module)));
 		TRY(module_function(module, name, &function));
 	}
 	return kernel_create(library, name, kernel);
@@ -281,7 +330,7 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *nam
 	CUkernel found;
 	CUresult result;
 
-	TRY(check(library, kernel && name && *name));
+	TRY(check_library(library, kernel && name && *name));
 	pthread_mutex_lock(&library->lock);
 	result = kernel_find(library, name, &found);
 	pthread_mutex_unlock(&library->lock);
@@ -291,7 +340,7 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *nam
 }
 
 /* With the library's lock. */
-static CUresult bind(CUkernel kernel, CUcontext context, CUfunction *function)
+static CUresult kernel_bind(CUkernel kernel, CUcontext context, CUfunction *function)
 {
 	struct binding *binding;
 	CUmodule module;
@@ -302,7 +351,7 @@ static CUresult bind(CUkernel kernel, CUcontext context, CUfunction *function)
 		(*function)->max_dynamic_shared = kernel->max_dynamic_shared;
 	binding = malloc(sizeof *binding);
 	if (!binding)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	*binding = (struct binding){kernel->bindings, context->id, *function};
 	atomic_store_explicit(&kernel->bindings, binding, memory_order_release);
 	return CUDA_SUCCESS;
@@ -322,7 +371,7 @@ CUresult kernel_function(CUkernel kernel, CUfunction *function)
 			return CUDA_SUCCESS;
 		}
 	pthread_mutex_lock(&kernel->library->lock);
-	result = bind(kernel, context, function);
+	result = kernel_bind(kernel, context, function);
 	pthread_mutex_unlock(&kernel->library->lock);
 	return result;
 }
@@ -330,20 +379,27 @@ CUresult kernel_function(CUkernel kernel, CUfunction *function)
 static CUresult check_kernel(CUkernel kernel)
 {
 	TRY(initialised());
-	return handle_is(HANDLE_KERNEL, kernel) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return handle_is(HANDLE_KERNEL, kernel)
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living kernel", (void *)kernel);
 }
 
 CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 {
+	CUcontext context;
+
 	TRY(check_kernel(kernel));
-	return function ? kernel_function(kernel, function) : CUDA_ERROR_INVALID_VALUE;
+	if (!function)
+		return fail(CUDA_ERROR_INVALID_VALUE, "function is NULL");
+	TRY(current_context(&context));
+	return before_launch(context, kernel_function(kernel, function));
 }
 
 CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel)
 {
 	TRY(check_kernel(kernel));
 	if (!library)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "library is NULL");
 	*library = kernel->library;
 	return CUDA_SUCCESS;
 }
@@ -352,10 +408,10 @@ CUresult cuKernelGetName(const char **name, CUkernel kernel)
 {
 	TRY(initialised());
 	if (!kernel) /* as in CUDA */
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "kernel is NULL");
 	TRY(check_kernel(kernel));
 	if (!name)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "name is NULL");
 	*name = kernel->name;
 	return CUDA_SUCCESS;
 }
@@ -369,7 +425,7 @@ CUresult cuKernelGetAttribute(
 	TRY(check_kernel(kernel));
 	TRY(device_find(device, &found));
 	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "value is NULL");
 	TRY(kernel_function(kernel, &function));
 	return function_attribute(function, attribute, value);
 }
@@ -401,8 +457,10 @@ CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice d
 
 	TRY(check_kernel(kernel));
 	TRY(device_find(device, &found));
-	return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS
-							      : CUDA_ERROR_INVALID_VALUE;
+	return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE, "%d is no configuration of caches",
+				 (int)config);
 }
 
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size)
@@ -411,7 +469,7 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, siz
 
 	TRY(initialised());
 	if (!kernel) /* as in CUDA */
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "kernel is NULL");
 	TRY(check_kernel(kernel));
 	TRY(kernel_function(kernel, &function));
 	return cuFuncGetParamInfo(function, index, offset, size);
@@ -421,7 +479,7 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, siz
 
 CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
 {
-	TRY(check(library, module));
+	TRY(check_library(library, module));
 	return module_now(library, module);
 }
 
@@ -430,7 +488,7 @@ CUresult cuLibraryGetGlobal(
 {
 	CUmodule module;
 
-	TRY(check(library, name && *name && (pointer || bytes)));
+	TRY(check_library(library, name && *name && (pointer || bytes)));
 	TRY(module_now(library, &module));
 	return cuModuleGetGlobal_v2(pointer, bytes, module, name);
 }
@@ -449,10 +507,12 @@ static CUresult module_of_managed(CUlibrary library, CUmodule *module)
 	TRY(cuDevicePrimaryCtxRetain(&context, 0));
 	pthread_mutex_lock(&library->lock);
 	result = module_in(library, context, 0, NULL, NULL, module);
+	pthread_mutex_lock(libraries_lock);
 	known = known_in(library, context);
 	kept = known && !known->retained;
 	if (kept)
 		known->retained = true;
+	pthread_mutex_unlock(libraries_lock);
 	pthread_mutex_unlock(&library->lock);
 	if (!kept)
 		cuDevicePrimaryCtxRelease_v2(0);
@@ -464,10 +524,10 @@ CUresult cuLibraryGetManaged(
 {
 	CUmodule module;
 
-	TRY(check(library, name && *name && (pointer || bytes)));
+	TRY(check_library(library, name && *name && (pointer || bytes)));
 	TRY(module_of_managed(library, &module));
 	if (!gdev_module_global_is_managed(module->module, name))
-		return CUDA_ERROR_NOT_FOUND;
+		return fail(CUDA_ERROR_NOT_FOUND, "%s is no __managed__ variable", name);
 	return cuModuleGetGlobal_v2(pointer, bytes, module, name);
 }
 
@@ -475,7 +535,7 @@ CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library)
 {
 	CUmodule module;
 
-	TRY(check(library, count));
+	TRY(check_library(library, count));
 	TRY(module_now(library, &module));
 	return module_count(module, count);
 }
@@ -485,13 +545,13 @@ CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int room, CUlibra
 	char name[GDEV_FUNCTION_NAME_MAX];
 	CUmodule module;
 
-	TRY(check(library, kernels && room));
+	TRY(check_library(library, kernels && room));
 	TRY(module_now(library, &module));
 	for (unsigned i = 0; i < room; i++) {
 		int error = gdev_module_function_name(module->module, i, name);
 		if (error == -GDEV_E_SYMBOL_NOT_FOUND)
 			break;
-		TRY_GDEV(error);
+		TRY_GDEV(error, "the kernels cannot be named");
 		TRY(cuLibraryGetKernel(&kernels[i], library, name));
 	}
 	return CUDA_SUCCESS;

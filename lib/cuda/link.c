@@ -23,7 +23,9 @@ static CUresult check(CUlinkState state)
 	CUcontext context;
 
 	TRY(current_context(&context));
-	return handle_is(HANDLE_LINK, state) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return handle_is(HANDLE_LINK, state)
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living linker", (void *)state);
 }
 
 CUresult cuLinkCreate_v2(
@@ -34,10 +36,11 @@ CUresult cuLinkCreate_v2(
 
 	TRY(current_context(&context));
 	if (!created || (count && (!options || !values)))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the linker is NULL, or options are and their count is not 0");
 	state = handle_create(HANDLE_LINK, sizeof *state);
 	if (!state)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	*created = state;
 	return CUDA_SUCCESS;
 }
@@ -47,12 +50,15 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
 {
 	TRY(check(state));
 	if (!data || !size || (unsigned)type >= CU_JIT_NUM_INPUT_TYPES)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"data is NULL or empty, or %d is no type of input", (int)type);
 	if (state->image || type > CU_JIT_INPUT_FATBINARY)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"several inputs are not linked, nor anything but PTX, machine code and "
+			"fat binaries (docs/cuda-coverage.md)");
 	state->image = malloc(size + 1);
 	if (!state->image)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	memcpy(state->image, data, size);
 	state->image[size] = '\0';
 	state->bytes = size;
@@ -67,7 +73,7 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *pa
 
 	TRY(check(state));
 	if (!path)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "path is NULL");
 	TRY(file_read(path, &contents, &bytes));
 	return cuLinkAddData_v2(state, type, contents, bytes, path, count, options, values);
 }
@@ -76,7 +82,7 @@ CUresult cuLinkComplete(CUlinkState state, void **image, size_t *size)
 {
 	TRY(check(state));
 	if (!image)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "image is NULL");
 	*image = state->image ? state->image : (void *)nothing;
 	if (size)
 		*size = state->image ? state->bytes : sizeof nothing;

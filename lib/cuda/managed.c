@@ -4,6 +4,10 @@
  * the process, which kernels then read over the bus. Managed variables always lie in page-locked memory. It is
  * where both sides reach it, so that prefetches and advice change nothing; they are kept, and given back by
  * cuMemRangeGetAttribute.
+ *
+ * On a device of the second kind a program must not use managed memory while kernels run, and atomic operations of both
+ * sides on a word are not atomic to each other: the device has no concurrent managed access. As CUDA has it for
+ * such devices, memory is not prefetched there, nor advised to be there or reached from there.
  */
 #include <errno.h>
 
@@ -15,7 +19,8 @@ static CUresult alloc_in_host(
 	CUresult result;
 	void *memory;
 
-	TRY_GDEV(gdev_host_alloc(context->session, bytes, &memory));
+	TRY_GDEV(gdev_host_alloc(context->session, bytes, &memory),
+		"%zu bytes of page-locked memory cannot be had", bytes);
 	result = memory_remember(context, (uint64_t)memory, bytes, ALLOCATION_MANAGED, flags);
 	if (result != CUDA_SUCCESS)
 		gdev_memory_free(context->session, (uint64_t)memory);
@@ -33,13 +38,15 @@ CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flag
 
 	TRY(current_context(&context));
 	if (!pointer || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer is NULL, the size 0, or flags %#x are neither global nor host",
+			flags);
 	TRY(memory_alloc(bytes, ALLOCATION_MANAGED, &address));
 	error = gdev_memory_map(context->session, address, bytes, &mapped);
 	if (error) {
 		cuMemFree_v2(address);
 		return error == -ENOTSUP ? alloc_in_host(context, bytes, flags, pointer)
-					 : result_of(error);
+					 : result_of(error, "the memory cannot be mapped");
 	}
 	*pointer = address;
 	return CUDA_SUCCESS;
@@ -53,7 +60,9 @@ static CUresult find_managed(CUdeviceptr pointer, size_t count, struct allocatio
 	TRY(current_context(&context));
 	if (!count || !memory_find(pointer, &range, allocation) || !memory_is_managed(allocation) ||
 		count > range.bytes - (pointer - range.base))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"%zu bytes at %#llx are not within one managed allocation", count,
+			(unsigned long long)pointer);
 	return CUDA_SUCCESS;
 }
 
@@ -66,7 +75,28 @@ static CUresult check_location(const CUmemLocation *location)
 	return location->type >= CU_MEM_LOCATION_TYPE_HOST &&
 			       location->type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT
 		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
+		       : fail(CUDA_ERROR_INVALID_VALUE, "%d is no type of location",
+				 (int)location->type);
+}
+
+static CUresult check_concurrent(CUdevice device)
+{
+	int concurrent;
+
+	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, &concurrent));
+	return concurrent
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_DEVICE,
+				 "device %d has no concurrent managed access (CONCURRENT_MANAGED_ACCESS "
+				 "is 0): its managed memory stays in the host's",
+				 device);
+}
+
+/* A place for managed memory, of one that was checked. */
+static CUresult check_place(const CUmemLocation *location)
+{
+	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? check_concurrent(location->id)
+							     : CUDA_SUCCESS;
 }
 
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t count, CUmemLocation location,
@@ -77,9 +107,11 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t count, CUmemLocation 
 
 	TRY(stream_enter(handle, &stream));
 	if (flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
 	TRY(find_managed(pointer, count, &allocation));
 	TRY(check_location(&location));
+	TRY(check_concurrent(stream->context->device));
+	TRY(check_place(&location));
 	allocation.advice.prefetched = location;
 	memory_advise(&allocation);
 	return CUDA_SUCCESS;
@@ -99,12 +131,15 @@ CUresult cuMemAdvise_v2(
 
 	TRY(initialised());
 	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%d is no advice", (int)advice);
 	TRY(find_managed(pointer, count, &allocation));
 	if ((advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
 		    advice >= CU_MEM_ADVISE_SET_ACCESSED_BY) &&
 		check_location(&location) != CUDA_SUCCESS)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the location is none");
+	if (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
+		advice == CU_MEM_ADVISE_SET_ACCESSED_BY)
+		TRY(check_place(&location));
 	switch (advice) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
 	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
@@ -160,7 +195,8 @@ static CUresult range_attribute(
 
 	if (!data || !size || size % sizeof *answer ||
 		(size > sizeof *answer && attribute != CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"data is NULL, or %zu bytes are not what the attribute has", size);
 	switch (attribute) {
 	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
 		*answer = advice->read_mostly;
@@ -187,7 +223,8 @@ static CUresult range_attribute(
 		*answer = advice->prefetched.id;
 		break;
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "%d is no attribute of ranges", (int)attribute);
 	}
 	return CUDA_SUCCESS;
 }
@@ -208,7 +245,7 @@ CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_attribu
 
 	TRY(find_managed(pointer, count, &allocation));
 	if (!data || !sizes || !attributes || !attribute_count)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "a list is NULL, or has nothing in it");
 	for (size_t i = 0; i < attribute_count; i++)
 		TRY(range_attribute(&allocation.advice, data[i], sizes[i], attributes[i]));
 	return CUDA_SUCCESS;

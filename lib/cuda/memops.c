@@ -4,12 +4,14 @@
  *
  * A write is a fill or a small copy. For a wait, the stream waits for a point of another stream, the gate,
  * which is not there yet; a thread of the library looks at the memory, and sends what the gate lacks when
- * the value is there. Nothing of the device is held meanwhile, and other streams go on. The thread starts
- * with the first wait, and looks from every 50 us to every millisecond. Memory that the process reaches it
- * reads; other memory it copies, on a stream of its own.
+ * the value is there. Nothing of the device is held meanwhile, and other streams go on. The thread looks from
+ * every 50 us to every millisecond. Memory that the process reaches it reads; other memory it copies, on a
+ * stream that the gate has for that, which may wait for the device: so each session has a thread of its own,
+ * from its first wait until a second after its last.
  */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -17,16 +19,18 @@
 
 #define LOOK_MIN_NS (50 * NS_PER_US)
 #define LOOK_MAX_NS NS_PER_MS
+#define LINGER_S 1
 #define WAIT_CONDITIONS (CU_STREAM_WAIT_VALUE_NOR) /* the flags without FLUSH */
 
-/* A stream that only the thread sends to. One a stream that waits for values. */
+/* A stream that only the looking thread sends to. Each stream that waits for values has one. */
 struct gate {
 	struct list link;
 	unsigned refs; /* waits, and the stream that it belongs to */
 	struct gdev_session *session;
 	struct gdev_stream *stream;
-	struct gdev_event *step; /* recording it sends a record */
-	uint64_t promised;       /* points that somebody waits for */
+	struct gdev_stream *reader; /* copies what the process does not reach; or NULL */
+	struct gdev_event *step;    /* recording it sends a record */
+	uint64_t promised;          /* points that somebody waits for */
 };
 
 struct value_wait {
@@ -38,30 +42,32 @@ struct value_wait {
 	unsigned bytes, condition;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct list waits = {&waits, &waits}; /* oldest first */
-static struct gdev_session *looking_in;      /* the session of the thread's own stream */
-static struct gdev_stream *looking;
-static bool running;
+/* A thread, and what it looks at. */
+struct looker {
+	struct list link;             /* of all */
+	struct gdev_session *session; /* to be compared: it may be gone when there are no waits */
+	struct list waits;            /* without the one that it looks at */
+	unsigned coming;              /* waits that will be there soon */
+	bool looking;
+};
+
+/* Guards what follows, and the references of gates. Threads look at memory without it. */
+static pthread_mutex_t *const lock = &process_locks[LOCK_VALUES];
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a thread may look, or has looked */
+static struct list lookers = {&lookers, &lookers};
 
 void memops_forget(void)
 {
-	pthread_mutex_init(&lock, NULL);
 	pthread_cond_init(&changed, NULL);
-	list_init(&waits);
-	looking_in = NULL;
-	looking = NULL;
-	running = false;
+	list_init(&lookers);
 }
 
-/* ---- gates; with the lock ---- */
+/* ---- gates ---- */
 
-static void gate_put(struct gate *gate)
+static void gate_destroy(struct gate *gate)
 {
-	if (--gate->refs)
-		return;
 	gdev_event_destroy(gate->step);
+	gdev_stream_destroy(gate->reader);
 	gdev_stream_destroy(gate->stream);
 	free(gate);
 }
@@ -72,14 +78,16 @@ static CUresult gate_create(struct gdev_session *session, struct gate **created)
 	CUresult result;
 
 	if (!gate)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	gate->refs = 1;
 	gate->session = session;
-	result = result_of(gdev_stream_create(session, 0, &gate->stream));
+	result = result_of(
+		gdev_stream_create(session, 0, &gate->stream), "a stream for waits cannot be made");
 	if (result == CUDA_SUCCESS)
-		result = result_of(gdev_event_create(session, true, &gate->step));
+		result = result_of(gdev_event_create(session, true, &gate->step),
+			"an event for waits cannot be made");
 	if (result != CUDA_SUCCESS) {
-		gate_put(gate);
+		gate_destroy(gate);
 		return result;
 	}
 	*created = gate;
@@ -88,11 +96,37 @@ static CUresult gate_create(struct gdev_session *session, struct gate **created)
 
 void gate_release(struct gate *gate)
 {
+	bool last;
+
 	if (!gate)
 		return;
-	pthread_mutex_lock(&lock);
-	gate_put(gate);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(lock);
+	last = --gate->refs == 0;
+	pthread_mutex_unlock(lock);
+	if (last)
+		gate_destroy(gate);
+}
+
+/* The stream's gate, which is made at its first wait. */
+static CUresult gate_of(CUstream stream, struct gate **gate)
+{
+	struct gate *made, *surplus = NULL;
+
+	pthread_mutex_lock(lock);
+	*gate = stream->gate;
+	pthread_mutex_unlock(lock);
+	if (*gate)
+		return CUDA_SUCCESS;
+	TRY(gate_create(stream->context->session, &made));
+	pthread_mutex_lock(lock);
+	if (stream->gate) /* another thread's */
+		surplus = made;
+	else
+		stream->gate = made;
+	*gate = stream->gate;
+	pthread_mutex_unlock(lock);
+	gate_release(surplus);
+	return CUDA_SUCCESS;
 }
 
 /* ---- looking ---- */
@@ -117,19 +151,13 @@ static bool holds(const struct value_wait *wait, uint64_t found)
 static int look_by_copy(const struct value_wait *wait, uint64_t *found)
 {
 	struct gdev_copy copy = gdev_copy_linear((uint64_t)found, wait->address, wait->bytes);
-	int error;
+	struct gate *gate = wait->gate;
+	int error = 0;
 
-	if (looking_in != wait->gate->session) {
-		gdev_stream_destroy(looking);
-		looking = NULL;
-		looking_in = NULL;
-		error = gdev_stream_create(wait->gate->session, -5, &looking);
-		if (error)
-			return error;
-		looking_in = wait->gate->session;
-	}
+	if (!gate->reader)
+		error = gdev_stream_create(gate->session, -5, &gate->reader);
 	copy.source_side = GDEV_SIDE_DEVICE;
-	return gdev_copy(looking, &copy);
+	return error ? error : gdev_copy(gate->reader, &copy);
 }
 
 /* 1: the wait is over; 0: not yet; negative: nothing will come any more. */
@@ -162,124 +190,220 @@ static int look(struct value_wait *wait)
 	return holds(wait, found);
 }
 
-/* Lets go all whose time has come; whether there were any. With the lock. */
-static bool look_at_all(void)
+static void wait_end(struct value_wait *wait)
 {
-	struct value_wait *wait, *next;
+	gate_release(wait->gate);
+	free(wait);
+}
+
+/* Looks at a wait, which is in no list meanwhile. If it is over, lets the stream go on. Returns whether it is over. With
+ * the lock, which is given up. */
+static bool look_at(struct looker *looker, struct value_wait *wait)
+{
+	bool over;
+
+	looker->looking = true;
+	pthread_mutex_unlock(lock);
+	over = look(wait);
+	if (over) {
+		gdev_event_record(wait->gate->step, wait->gate->stream);
+		wait_end(wait);
+	}
+	pthread_mutex_lock(lock);
+	looker->looking = false;
+	pthread_cond_broadcast(&changed);
+	return over;
+}
+
+/* Looks at each wait; whether any is over. With the lock. */
+static bool look_at_all(struct looker *looker)
+{
+	struct value_wait *wait;
+	unsigned count = 0;
 	bool any = false;
 
-	list_for_each_safe (wait, next, &waits, link) {
-		int status = look(wait);
-		if (!status)
-			continue;
-		gdev_event_record(wait->gate->step, wait->gate->stream);
+	list_for_each (wait, &looker->waits, link)
+		count++;
+	while (count-- && (wait = list_first(&looker->waits, struct value_wait, link))) {
 		list_remove(&wait->link);
-		gate_put(wait->gate);
-		free(wait);
-		any = true;
+		if (look_at(looker, wait))
+			any = true;
+		else
+			list_append(&looker->waits, &wait->link);
 	}
 	return any;
 }
 
+/* Waits until there is something to look at; false: nothing has come for long. With the lock. */
+static bool await_waits(struct looker *looker)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += LINGER_S;
+	while (list_empty(&looker->waits))
+		if (pthread_cond_clockwait(&changed, lock, CLOCK_MONOTONIC, &until))
+			return looker->coming || !list_empty(&looker->waits);
+	return true;
+}
+
 static void *look_on(void *argument)
 {
+	struct looker *looker = argument;
 	uint64_t pause = LOOK_MIN_NS;
 
 	pthread_setname_np(pthread_self(), "gdev-values");
-	pthread_mutex_lock(&lock);
-	for (;;) {
-		while (list_empty(&waits)) {
-			pthread_cond_wait(&changed, &lock);
+	pthread_mutex_lock(lock);
+	while (await_waits(looker)) {
+		pause = look_at_all(looker) ? LOOK_MIN_NS
+					    : min_of(pause * 5 / 4, (uint64_t)LOOK_MAX_NS);
+		if (list_empty(&looker->waits))
 			pause = LOOK_MIN_NS;
-		}
-		pause = look_at_all() ? LOOK_MIN_NS : min_of(pause * 5 / 4, (uint64_t)LOOK_MAX_NS);
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(lock);
 		nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(lock);
 	}
+	list_remove(&looker->link);
+	pthread_mutex_unlock(lock);
+	free(looker);
 	return NULL;
 }
 
-/* With the lock. */
-static CUresult start_thread(void)
+static int start_thread(struct looker *looker)
 {
 	pthread_attr_t attributes;
 	sigset_t all, before;
 	pthread_t thread;
 	int error;
 
-	if (running)
-		return CUDA_SUCCESS;
 	sigfillset(&all);
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, &attributes, look_on, NULL);
+	error = pthread_create(&thread, &attributes, look_on, looker);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
-	running = !error;
-	return error ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+	return error;
+}
+
+/* With the lock. NULL: the session has none. */
+static struct looker *find_looker(const struct gdev_session *session)
+{
+	struct looker *looker;
+
+	list_for_each (looker, &lookers, link)
+		if (looker->session == session)
+			return looker;
+	return NULL;
+}
+
+/* With the lock. */
+static CUresult looker_create(struct gdev_session *session, struct looker **created)
+{
+	struct looker *looker = calloc(1, sizeof *looker);
+	int error;
+
+	if (!looker)
+		return no_memory();
+	looker->session = session;
+	list_init(&looker->waits);
+	error = start_thread(looker);
+	if (error) {
+		free(looker);
+		return fail(CUDA_ERROR_OPERATING_SYSTEM,
+			"the thread that looks at values cannot be started: %s", strerror(error));
+	}
+	list_append(&lookers, &looker->link);
+	*created = looker;
+	return CUDA_SUCCESS;
+}
+
+/* The thread of the session, which is there until finish_looking(). */
+static CUresult prepare_looking(struct gdev_session *session, struct looker **looker)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(lock);
+	*looker = find_looker(session);
+	if (!*looker)
+		result = looker_create(session, looker);
+	if (result == CUDA_SUCCESS)
+		(*looker)->coming++;
+	pthread_mutex_unlock(lock);
+	return result;
+}
+
+/* Gives the thread the wait for which it was prepared, or NULL if there is none after all. */
+static void finish_looking(struct looker *looker, struct value_wait *wait)
+{
+	pthread_mutex_lock(lock);
+	looker->coming--;
+	if (wait)
+		list_append(&looker->waits, &wait->link);
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(lock);
 }
 
 /* A context of the session goes away. Its waits are over, unless the session has failed: then all are. */
 void memops_leave_session(struct gdev_session *session)
 {
+	struct list over = {&over, &over};
 	struct value_wait *wait, *next;
+	struct looker *looker;
 
-	pthread_mutex_lock(&lock);
-	list_for_each_safe (wait, next, &waits, link) {
-		if (wait->gate->session != session || !gdev_session_error(session, NULL))
-			continue;
-		list_remove(&wait->link);
-		gate_put(wait->gate);
-		free(wait);
-	}
-	if (looking_in == session) {
-		gdev_stream_destroy(looking);
-		looking = NULL;
-		looking_in = NULL;
-	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(lock);
+	while ((looker = find_looker(session)) && looker->looking)
+		pthread_cond_wait(&changed, lock);
+	if (looker && gdev_session_error(session, NULL))
+		list_for_each_safe (wait, next, &looker->waits, link) {
+			list_remove(&wait->link);
+			list_append(&over, &wait->link);
+		}
+	pthread_mutex_unlock(lock);
+	list_for_each_safe (wait, next, &over, link)
+		wait_end(wait);
 }
 
 /* ---- operations on a stream ---- */
 
-/* With the lock. */
-static CUresult add_wait(CUstream stream, struct value_wait *wait)
+/* The stream waits for the next point of the gate, which is promised to the wait. */
+static CUresult send_wait(CUstream stream, struct value_wait *wait)
 {
 	struct gdev_fence opening;
+	CUresult result;
 
-	if (!stream->gate)
-		TRY(gate_create(stream->context->session, &stream->gate));
-	wait->gate = stream->gate;
+	TRY(gate_of(stream, &wait->gate));
 	gdev_stream_fence(stream->stream, &wait->before);
-	gdev_stream_fence(stream->gate->stream, &opening);
-	stream->gate->promised = max_of(stream->gate->promised, opening.value) + 1;
-	opening.value = stream->gate->promised;
-	TRY_GDEV(gdev_stream_wait(stream->stream, &opening));
-	stream->gate->refs++;
-	list_append(&waits, &wait->link);
-	pthread_cond_signal(&changed);
-	return CUDA_SUCCESS;
+	pthread_mutex_lock(lock);
+	gdev_stream_fence(wait->gate->stream, &opening);
+	opening.value = max_of(wait->gate->promised, opening.value) + 1;
+	wait->gate->promised = opening.value;
+	wait->gate->refs++;
+	pthread_mutex_unlock(lock);
+	result = result_of(gdev_stream_wait(stream->stream, &opening), "the stream cannot wait");
+	if (result != CUDA_SUCCESS)
+		gate_release(wait->gate);
+	return result;
 }
 
 static CUresult wait_value(
 	CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags, unsigned bytes)
 {
 	struct value_wait *wait = calloc(1, sizeof *wait);
+	struct looker *looker;
 	CUresult result;
 
 	if (!wait)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	wait->address = address;
 	wait->value = value;
 	wait->bytes = bytes;
 	wait->condition = flags & WAIT_CONDITIONS;
-	pthread_mutex_lock(&lock);
-	result = start_thread();
-	if (result == CUDA_SUCCESS)
-		result = add_wait(stream, wait);
-	pthread_mutex_unlock(&lock);
+	result = prepare_looking(stream->context->session, &looker);
+	if (result == CUDA_SUCCESS) {
+		result = send_wait(stream, wait);
+		finish_looking(looker, result == CUDA_SUCCESS ? wait : NULL);
+	}
 	if (result != CUDA_SUCCESS)
 		free(wait);
 	return result;
@@ -290,11 +414,12 @@ static CUresult write_value(CUstream stream, CUdeviceptr address, uint64_t value
 	if (bytes == 4) {
 		struct gdev_fill fill = {address, .width = 1, .height = 1, .element_bytes = 4,
 			.value = (uint32_t)value};
-		return result_of(gdev_fill_async(stream->stream, &fill));
+		return result_of(
+			gdev_fill_async(stream->stream, &fill), "the value cannot be written");
 	}
 	struct gdev_copy copy = gdev_copy_linear(address, (uint64_t)&value, bytes);
 	copy.source_side = GDEV_SIDE_HOST;
-	return result_of(gdev_copy_async(stream->stream, &copy));
+	return result_of(gdev_copy_async(stream->stream, &copy), "the value cannot be written");
 }
 
 static CUresult check_address(CUdeviceptr address, unsigned bytes)
@@ -303,7 +428,9 @@ static CUresult check_address(CUdeviceptr address, unsigned bytes)
 	struct gdev_range range;
 
 	if (address % bytes || !memory_find(address, &range, &allocation))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"%#llx is in no memory of this context, or no multiple of %u",
+			(unsigned long long)address, bytes);
 	return CUDA_SUCCESS;
 }
 
@@ -313,23 +440,26 @@ static CUresult check(const CUstreamBatchMemOpParams *op)
 	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
 	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
 		if (op->waitValue.flags & CU_STREAM_WAIT_VALUE_FLUSH)
-			return CUDA_ERROR_NOT_SUPPORTED;
+			return fail(
+				CUDA_ERROR_NOT_SUPPORTED, "a wait cannot flush remote writes here");
 		if (op->waitValue.flags & ~(unsigned)WAIT_CONDITIONS)
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"flags %#x have bits that mean nothing", op->waitValue.flags);
 		return check_address(op->waitValue.address,
 			op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ? 4 : 8);
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
 	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
 		if (op->writeValue.flags & ~(unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"flags %#x have bits that mean nothing", op->writeValue.flags);
 		return check_address(op->writeValue.address,
 			op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ? 4 : 8);
 	case CU_STREAM_MEM_OP_BARRIER:
 		return CUDA_SUCCESS; /* commands of a stream see what those before have written */
 	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_NOT_SUPPORTED, "remote writes cannot be flushed here");
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%d is no operation", (int)op->operation);
 	}
 }
 
@@ -354,7 +484,10 @@ static CUresult run(CUstream stream, const CUstreamBatchMemOpParams *op)
 CUresult memops_check(const CUstreamBatchMemOpParams *ops, unsigned count, unsigned flags)
 {
 	if (!count || count > MEMOPS_MAX || !ops || flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"%u operations are none, or more than %d, or the list is NULL, or "
+			"flags are not 0",
+			count, MEMOPS_MAX);
 	for (unsigned i = 0; i < count; i++)
 		TRY(check(&ops[i]));
 	return CUDA_SUCCESS;

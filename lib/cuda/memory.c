@@ -15,8 +15,8 @@
 #define BUCKETS 4096
 #define PITCH_ALIGN 512
 
-/* Allocations by base, and registered ranges. */
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+/* Guards what follows: allocations by base, and registered ranges. */
+static pthread_mutex_t *const lock = &process_locks[LOCK_ALLOCATIONS];
 static struct allocation *buckets[BUCKETS];
 
 struct registration {
@@ -33,7 +33,7 @@ static size_t bucket_of(uint64_t base)
 }
 
 /* The link that points to the allocation at `base`, or to the end of its chain. */
-static struct allocation **locate(uint64_t base)
+static struct allocation **link_to(uint64_t base)
 {
 	struct allocation **at = &buckets[bucket_of(base)];
 
@@ -42,28 +42,28 @@ static struct allocation **locate(uint64_t base)
 	return at;
 }
 
-static CUresult remember(const struct allocation *wanted)
+static CUresult remember_allocation(const struct allocation *wanted)
 {
 	struct allocation *allocation = malloc(sizeof *allocation), **at;
 
 	if (!allocation)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_rwlock_wrlock(&lock);
-	at = locate(wanted->base);
-	/* What is still there is of a session that is gone, and whose addresses are used again. */
+		return no_memory();
+	pthread_mutex_lock(lock);
+	at = link_to(wanted->base);
+	/* Entries that are still there are of a session that is gone, whose addresses are used again. */
 	struct allocation *stale = *at;
 	*allocation = *wanted;
 	allocation->next = stale ? stale->next : NULL;
 	*at = allocation;
 	free(stale);
-	pthread_rwlock_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return CUDA_SUCCESS;
 }
 
 CUresult memory_remember(
 	CUcontext context, uint64_t base, uint64_t bytes, enum allocation_kind kind, unsigned flags)
 {
-	return remember(&(struct allocation){.base = base,
+	return remember_allocation(&(struct allocation){.base = base,
 		.bytes = bytes,
 		.context = context,
 		.session = context->session,
@@ -73,7 +73,7 @@ CUresult memory_remember(
 
 CUresult memory_remember_pooled(CUcontext context, uint64_t base, uint64_t bytes, CUmemoryPool pool)
 {
-	return remember(&(struct allocation){.base = base,
+	return remember_allocation(&(struct allocation){.base = base,
 		.bytes = bytes,
 		.context = context,
 		.session = context->session,
@@ -85,77 +85,64 @@ void memory_advise(const struct allocation *allocation)
 {
 	struct allocation *found;
 
-	pthread_rwlock_wrlock(&lock);
-	found = *locate(allocation->base);
+	pthread_mutex_lock(lock);
+	found = *link_to(allocation->base);
 	if (found)
 		found->advice = allocation->advice;
-	pthread_rwlock_unlock(&lock);
+	pthread_mutex_unlock(lock);
 }
 
 bool memory_forget(uint64_t base, struct allocation *allocation)
 {
 	struct allocation **at, *found;
 
-	pthread_rwlock_wrlock(&lock);
-	at = locate(base);
+	pthread_mutex_lock(lock);
+	at = link_to(base);
 	found = *at;
 	if (found) {
 		*at = found->next;
 		*allocation = *found;
 		free(found);
 	}
-	pthread_rwlock_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return found;
 }
 
-/* Takes an allocation of the context that is of a pool out of the table. */
-static bool take_pooled(CUcontext context, struct allocation *taken)
+/* Takes all allocations of the context out of the table, as a chain. */
+static struct allocation *take_all(CUcontext context)
 {
-	bool any = false;
+	struct allocation *taken = NULL;
 
-	pthread_rwlock_wrlock(&lock);
-	for (size_t i = 0; i < BUCKETS && !any; i++)
-		for (struct allocation **at = &buckets[i]; *at && !any;) {
-			struct allocation *allocation = *at;
-			any = allocation->context == context && allocation->pool;
-			if (!any) {
-				at = &allocation->next;
-				continue;
-			}
-			*taken = *allocation;
-			*at = allocation->next;
-			free(allocation);
-		}
-	pthread_rwlock_unlock(&lock);
-	return any;
-}
-
-void memory_release_context(CUcontext context)
-{
-	struct allocation pooled;
-
-	while (take_pooled(context, &pooled)) { /* the pool's lock comes before ours */
-		gdev_memory_free(pooled.session, pooled.base);
-		pool_gone(&pooled);
-	}
-	pthread_rwlock_wrlock(&lock);
-	for (size_t i = 0; i < BUCKETS; i++) {
-		struct allocation **at = &buckets[i];
-		while (*at) {
+	pthread_mutex_lock(lock);
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct allocation **at = &buckets[i]; *at;) {
 			struct allocation *allocation = *at;
 			if (allocation->context != context) {
 				at = &allocation->next;
 				continue;
 			}
 			*at = allocation->next;
-			if (allocation->kind == ALLOCATION_SHARED)
-				gdev_shm_detach(context->session, allocation->base);
-			else
-				gdev_memory_free(context->session, allocation->base);
-			free(allocation);
+			allocation->next = taken;
+			taken = allocation;
 		}
+	pthread_mutex_unlock(lock);
+	return taken;
+}
+
+void memory_release_context(CUcontext context)
+{
+	struct allocation *allocation = take_all(context), *next;
+
+	for (; allocation; allocation = next) {
+		next = allocation->next;
+		if (allocation->kind == ALLOCATION_SHARED)
+			gdev_shm_detach(allocation->session, allocation->base);
+		else
+			gdev_memory_free(allocation->session, allocation->base);
+		if (allocation->pool)
+			pool_gone(allocation);
+		free(allocation);
 	}
-	pthread_rwlock_unlock(&lock);
 }
 
 bool memory_is_managed(const struct allocation *allocation)
@@ -167,11 +154,11 @@ bool memory_find_base(uint64_t base, struct allocation *allocation)
 {
 	const struct allocation *found;
 
-	pthread_rwlock_rdlock(&lock);
-	found = *locate(base);
+	pthread_mutex_lock(lock);
+	found = *link_to(base);
 	if (found)
 		*allocation = *found;
-	pthread_rwlock_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return found;
 }
 
@@ -202,8 +189,9 @@ CUresult memory_alloc(size_t bytes, enum allocation_kind kind, CUdeviceptr *poin
 
 	TRY(current_context(&context));
 	if (!pointer || !bytes)
-		return CUDA_ERROR_INVALID_VALUE;
-	TRY_GDEV(gdev_memory_alloc(context->session, bytes, &address));
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer is NULL, or the size 0");
+	TRY_GDEV(gdev_memory_alloc(context->session, bytes, &address),
+		"%zu bytes of device memory cannot be had", bytes);
 	result = memory_remember(context, address, bytes, kind, 0);
 	if (result != CUDA_SUCCESS) {
 		gdev_memory_free(context->session, address);
@@ -225,10 +213,12 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, s
 
 	if (!pointer || !pitch || !width || !height ||
 		(element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a pointer is NULL, a size 0, or the element not of 4, 8 or 16 bytes");
 	row = align_up(width, PITCH_ALIGN);
 	if (row < width || __builtin_mul_overflow(row, height, &bytes))
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return fail(CUDA_ERROR_OUT_OF_MEMORY,
+			"%zu rows of %zu bytes are more than any device has", height, width);
 	TRY(memory_alloc(bytes, ALLOCATION_DEVICE, pointer));
 	*pitch = row;
 	return CUDA_SUCCESS;
@@ -243,7 +233,7 @@ static CUresult may_free(void)
 	return result == CUDA_ERROR_INVALID_CONTEXT ? CUDA_SUCCESS : result;
 }
 
-static CUresult release(uint64_t base, bool host)
+static CUresult free_memory(uint64_t base, bool host)
 {
 	struct allocation allocation;
 
@@ -252,19 +242,22 @@ static CUresult release(uint64_t base, bool host)
 		return CUDA_SUCCESS;
 	if (!memory_find_base(base, &allocation) || (allocation.kind == ALLOCATION_HOST) != host ||
 		allocation.kind >= ALLOCATION_SHARED)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"%#llx is not the beginning of memory that this call frees",
+			(unsigned long long)base);
 	if (allocation.kind == ALLOCATION_GRAPH)
 		return graph_memory_free(base, NULL);
 	if (!memory_forget(base, &allocation))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%#llx was freed meanwhile",
+			(unsigned long long)base);
 	if (allocation.pool)
 		pool_gone(&allocation);
-	return result_of(gdev_memory_free(allocation.session, base));
+	return result_of(gdev_memory_free(allocation.session, base), "the memory cannot be freed");
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
-	return release(pointer, false);
+	return free_memory(pointer, false);
 }
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
@@ -273,7 +266,8 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 	CUcontext context;
 
 	TRY(current_context(&context));
-	TRY_GDEV(gdev_memory_info(context->session, &available, &total));
+	TRY_GDEV(gdev_memory_info(context->session, &available, &total),
+		"how much memory there is is not known");
 	if (free_bytes)
 		*free_bytes = available;
 	if (total_bytes)
@@ -289,7 +283,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr po
 
 	TRY(current_context(&context));
 	if (!memory_find(pointer, &range, &allocation))
-		return CUDA_ERROR_NOT_FOUND;
+		return fail(CUDA_ERROR_NOT_FOUND, "%#llx is in no memory of this context",
+			(unsigned long long)pointer);
 	if (base)
 		*base = range.base;
 	if (size)
@@ -310,12 +305,14 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 
 	TRY(current_context(&context));
 	if (!pointer || flags & ~(unsigned)HOST_FLAGS)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer is NULL, or flags %#x have bits that mean nothing", flags);
 	if (!bytes) {
 		*pointer = NULL;
 		return CUDA_SUCCESS;
 	}
-	TRY_GDEV(gdev_host_alloc(context->session, bytes, &memory));
+	TRY_GDEV(gdev_host_alloc(context->session, bytes, &memory),
+		"%zu bytes of page-locked memory cannot be had", bytes);
 	result = memory_remember(context, (uint64_t)memory, bytes, ALLOCATION_HOST, flags);
 	if (result != CUDA_SUCCESS) {
 		gdev_memory_free(context->session, (uint64_t)memory);
@@ -332,7 +329,7 @@ CUresult cuMemAllocHost_v2(void **pointer, size_t bytes)
 
 CUresult cuMemFreeHost(void *pointer)
 {
-	return release((uint64_t)pointer, true);
+	return free_memory((uint64_t)pointer, true);
 }
 
 CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
@@ -344,7 +341,8 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
 	TRY(current_context(&context));
 	if (!flags || !memory_find((uint64_t)pointer, &range, &allocation) ||
 		allocation.kind != ALLOCATION_HOST)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"flags is NULL, or %p is in no memory of cuMemHostAlloc", pointer);
 	*flags = allocation.flags | CU_MEMHOSTALLOC_DEVICEMAP; /* as it always is */
 	return CUDA_SUCCESS;
 }
@@ -371,26 +369,33 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 	struct allocation allocation;
 	struct gdev_range range;
 	CUcontext context;
-	CUresult result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	CUresult result = CUDA_SUCCESS;
 
 	TRY(current_context(&context));
 	if (!pointer || !bytes || base + bytes < base || flags & ~known)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer is NULL, the size 0, the range ends behind all addresses, "
+			"or flags %#x have bits that mean nothing",
+			flags);
 	if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(
+			CUDA_ERROR_NOT_SUPPORTED, "memory of devices cannot be registered here");
 	if (memory_find(base, &range, &allocation))
-		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+		return fail(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+			"%p is in memory of CUDA already", pointer);
 	registration = malloc(sizeof *registration);
 	if (!registration)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	*registration = (struct registration){.base = base, .bytes = bytes, .flags = flags};
-	pthread_rwlock_wrlock(&lock);
-	if (!registered_at(base, bytes)) {
+	pthread_mutex_lock(lock);
+	if (registered_at(base, bytes)) {
+		result = fail(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+			"a part of the range, which begins at %p, is registered already", pointer);
+	} else {
 		list_append(&registrations, &registration->link);
 		registration = NULL;
-		result = CUDA_SUCCESS;
 	}
-	pthread_rwlock_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	free(registration);
 	return result;
 }
@@ -402,25 +407,27 @@ CUresult cuMemHostUnregister(void *pointer)
 
 	TRY(current_context(&context));
 	if (!pointer)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_rwlock_wrlock(&lock);
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer is NULL");
+	pthread_mutex_lock(lock);
 	registration = registered_at((uint64_t)pointer, 1);
 	if (registration && registration->base != (uint64_t)pointer)
 		registration = NULL;
 	if (registration)
 		list_remove(&registration->link);
-	pthread_rwlock_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	free(registration);
-	return registration ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	return registration ? CUDA_SUCCESS
+			    : fail(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+				      "no registered memory begins at %p", pointer);
 }
 
 static bool is_registered(uint64_t address)
 {
 	bool registered;
 
-	pthread_rwlock_rdlock(&lock);
+	pthread_mutex_lock(lock);
 	registered = registered_at(address, 1);
-	pthread_rwlock_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return registered;
 }
 
@@ -432,14 +439,17 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *pointer, unsign
 
 	TRY(current_context(&context));
 	if (!device || !pointer || flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "a pointer is NULL, or flags are not 0");
 	if (memory_find((uint64_t)pointer, &range, &allocation) &&
 		(range.kind == GDEV_MEMORY_HOST || range.mapped)) {
 		*device = (CUdeviceptr)pointer;
 		return CUDA_SUCCESS;
 	}
-	return is_registered((uint64_t)pointer) ? CUDA_ERROR_NOT_SUPPORTED
-						: CUDA_ERROR_INVALID_VALUE;
+	return is_registered((uint64_t)pointer)
+		       ? fail(CUDA_ERROR_NOT_SUPPORTED,
+				 "kernels do not reach memory that was registered; allocate it "
+				 "by cuMemHostAlloc")
+		       : fail(CUDA_ERROR_INVALID_VALUE, "%p is in no page-locked memory", pointer);
 }
 
 /* ---- what a pointer is ---- */
@@ -517,7 +527,8 @@ static CUresult pointer_attribute(
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		ANSWER(CUmemoryPool, known ? pointer->allocation.pool : NULL);
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "%d is no attribute of pointers", (int)attribute);
 	}
 }
 
@@ -539,7 +550,9 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 
 	TRY(find_pointer(address, &pointer));
 	if (!data || (!pointer.known && !is_registered(address)))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"data is NULL, or %#llx is in no memory of CUDA",
+			(unsigned long long)address);
 	return pointer_attribute(&pointer, attribute, data);
 }
 
@@ -550,7 +563,7 @@ CUresult cuPointerGetAttributes(
 
 	TRY(find_pointer(address, &pointer));
 	if (!count || !attributes || !data)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "a list is NULL or empty");
 	for (unsigned i = 0; i < count; i++)
 		TRY(pointer_attribute(&pointer, attributes[i], data[i]));
 	return CUDA_SUCCESS;
@@ -563,6 +576,8 @@ CUresult cuPointerSetAttribute(
 
 	TRY(find_pointer(address, &pointer));
 	if (!value || !pointer.known || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"value is NULL, %#llx is in no memory of CUDA, or the attribute cannot be set",
+			(unsigned long long)address);
 	return CUDA_SUCCESS; /* copies that CUDA calls synchronous always are */
 }

@@ -2,6 +2,7 @@
  *
  * Modules: loading with JIT options and logs, functions, variables.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static CUresult read_options(
 {
 	*logs = (struct jit_logs){0};
 	if (count && (!options || !values))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"options or their values are NULL, and their count is not 0");
 	for (unsigned i = 0; i < count; i++) {
 		switch (options[i]) {
 		case CU_JIT_INFO_LOG_BUFFER:
@@ -49,7 +51,8 @@ static CUresult read_options(
 			break;
 		default: /* how to compile is the device's business */
 			if ((unsigned)options[i] >= CU_JIT_NUM_OPTIONS)
-				return CUDA_ERROR_INVALID_VALUE;
+				return fail(CUDA_ERROR_INVALID_VALUE, "%d is no option",
+					(int)options[i]);
 		}
 	}
 	return CUDA_SUCCESS;
@@ -70,17 +73,26 @@ static void set_size(void **size, const char *log, size_t bytes)
 		*size = (void *)strnlen(log, bytes);
 }
 
-/* Of what the compiler said the first line, for those who asked for no log of it. */
-static void say_why(const char *log)
+/* The log's first line is said also if the caller asked for no log. */
+static CUresult refused(int error, const struct image *image, const char *log)
 {
-	char line[200];
+	char why[CALLS_REASON];
 
-	snprintf(line, sizeof line, "%.*s", (int)strcspn(log, "\n"), log);
-	if (*line)
-		logs_say(CU_LOG_LEVEL_ERROR, "cuModuleLoadData", line);
+	/* Either what is linked in the image is for other devices, or nothing is linked: a driver would link the
+	 * units now. */
+	if (image->has_units && (error == -GDEV_E_NO_BINARY || error == -GDEV_E_INVALID_IMAGE)) {
+		error = -ENOTSUP;
+		log = "the code was compiled separately (nvcc -rdc) and is not linked for this device; "
+		      "linking at run time is not there, nor are kernels that launch kernels";
+	}
+	if (!*log)
+		return result_of(error, "the module cannot be loaded");
+	snprintf(why, sizeof why, "%.*s", (int)strcspn(log, "\n"), log);
+	logs_say(CU_LOG_LEVEL_ERROR, "cuModuleLoadData", why);
+	return fail(cuda_result(error), "%s", why);
 }
 
-CUresult module_load(CUcontext context, const void *begin, size_t bytes, unsigned option_count,
+CUresult module_load(CUcontext context, const struct image *image, unsigned option_count,
 	CUjit_option *options, void **values, CUmodule *created)
 {
 	struct gdev_module *loaded;
@@ -91,7 +103,7 @@ CUresult module_load(CUcontext context, const void *begin, size_t bytes, unsigne
 	int error;
 
 	TRY(read_options(option_count, options, values, &logs));
-	/* What the compiler says is about what went wrong: it goes to the error log if there is one. */
+	/* If loading fails, the compiler's words go to the error log if there is one. */
 	char *log = logs.error ? logs.error : logs.info, own[1024] = "";
 	size_t log_bytes = logs.error ? logs.error_bytes : logs.info_bytes;
 	if (!log || !log_bytes) {
@@ -100,20 +112,22 @@ CUresult module_load(CUcontext context, const void *begin, size_t bytes, unsigne
 	}
 	clear_log(logs.info, logs.info_bytes, logs.info_size);
 	clear_log(logs.error, logs.error_bytes, logs.error_size);
-	error = gdev_module_load(context->session, begin, bytes, log, log_bytes, &loaded);
+	error = image->copy ? gdev_module_load_image(
+				      context->session, image->copy, log, log_bytes, &loaded)
+			    : gdev_module_load(context->session, image->begin, image->bytes, log,
+				      log_bytes, &loaded);
 	if (log != own)
 		set_size(logs.error ? logs.error_size : logs.info_size, log, log_bytes);
-	if (error)
-		say_why(log);
 	if (logs.wall_time) {
 		float ms = (float)(clock_now_ns() - start) / 1e6f;
 		memcpy(logs.wall_time, &ms, sizeof ms);
 	}
-	TRY_GDEV(error);
+	if (error)
+		return refused(error, image, log);
 	module = handle_create(HANDLE_MODULE, sizeof *module);
 	if (!module) {
 		gdev_module_unload(loaded);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	}
 	module->context = context;
 	module->module = loaded;
@@ -151,18 +165,19 @@ void module_release(CUmodule module)
 
 /* ---- loading ---- */
 
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int option_count,
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *given, unsigned int option_count,
 	CUjit_option *options, void **values)
 {
+	struct image image;
 	CUcontext context;
-	const void *begin;
-	size_t bytes;
+	autofree void *thin = NULL;
 
 	TRY(current_context(&context));
-	if (!module || !image)
-		return CUDA_ERROR_INVALID_VALUE;
-	TRY(image_find(image, &begin, &bytes));
-	return module_load(context, begin, bytes, option_count, options, values, module);
+	if (!module || !given)
+		return fail(CUDA_ERROR_INVALID_VALUE, "module or image is NULL");
+	TRY(image_find(given, &image));
+	TRY(image_thin(&image, &thin));
+	return module_load(context, &image, option_count, options, values, module);
 }
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
@@ -183,10 +198,10 @@ CUresult file_read(const char *path, void **contents, size_t *bytes)
 	size_t done = 0;
 
 	if (fd < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode))
-		return CUDA_ERROR_FILE_NOT_FOUND;
+		return fail(CUDA_ERROR_FILE_NOT_FOUND, "%s cannot be opened, or is no file", path);
 	buffer = malloc((size_t)status.st_size + 1);
 	if (!buffer)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	while (done < (size_t)status.st_size) {
 		ssize_t got = read(fd, buffer + done, (size_t)status.st_size - done);
 		if (got <= 0)
@@ -202,21 +217,24 @@ CUresult file_read(const char *path, void **contents, size_t *bytes)
 CUresult cuModuleLoad(CUmodule *module, const char *path)
 {
 	autofree void *contents = NULL;
+	struct image image = {0};
 	CUcontext context;
-	size_t bytes;
 
 	TRY(current_context(&context));
 	if (!module || !path)
-		return CUDA_ERROR_INVALID_VALUE;
-	TRY(file_read(path, &contents, &bytes));
-	return module_load(context, contents, bytes, 0, NULL, NULL, module);
+		return fail(CUDA_ERROR_INVALID_VALUE, "module or path is NULL");
+	TRY(file_read(path, &contents, &image.bytes));
+	image.begin = contents;
+	return module_load(context, &image, 0, NULL, NULL, module);
 }
 
 CUresult cuModuleUnload(CUmodule module)
 {
 	TRY(initialised());
 	if (!handle_is(HANDLE_MODULE, module) || module->library)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE,
+			"%p is no living module, or a library's, which goes with that",
+			(void *)module);
 	module_release(module);
 	return CUDA_SUCCESS;
 }
@@ -224,7 +242,7 @@ CUresult cuModuleUnload(CUmodule module)
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
 	if (!mode)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "mode is NULL");
 	*mode = CU_MODULE_LAZY_LOADING;
 	return CUDA_SUCCESS;
 }
@@ -237,14 +255,15 @@ CUresult module_function(CUmodule module, const char *name, CUfunction *found)
 	CUfunction handle;
 	CUresult result = CUDA_SUCCESS;
 
-	TRY_GDEV(gdev_module_function(module->module, name, &function));
+	TRY_GDEV(gdev_module_function(module->module, name, &function), "there is no kernel %s",
+		name);
 	pthread_mutex_lock(&module->lock);
 	list_for_each (handle, &module->functions, link)
 		if (handle->function == function)
 			goto out;
 	handle = handle_create(HANDLE_FUNCTION, sizeof *handle);
 	if (!handle) {
-		result = CUDA_ERROR_OUT_OF_MEMORY;
+		result = no_memory();
 		goto out;
 	}
 	handle->module = module;
@@ -263,9 +282,10 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 {
 	TRY(initialised());
 	if (!function || !name || !*name)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "function is NULL, or the name NULL or empty");
 	if (!handle_is(HANDLE_MODULE, module))
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living module", (void *)module);
 	return module_function(module, name, function);
 }
 
@@ -277,16 +297,18 @@ CUresult module_count(CUmodule module, unsigned *count)
 	for (*count = 0; !(error = gdev_module_function_name(module->module, *count, name));
 		(*count)++)
 		;
-	return error == -GDEV_E_SYMBOL_NOT_FOUND ? CUDA_SUCCESS : result_of(error);
+	return error == -GDEV_E_SYMBOL_NOT_FOUND
+		       ? CUDA_SUCCESS
+		       : result_of(error, "the functions cannot be counted");
 }
 
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module)
 {
 	TRY(initialised());
 	if (!count)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "count is NULL");
 	if (!handle_is(HANDLE_MODULE, module))
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living module", (void *)module);
 	return module_count(module, count);
 }
 
@@ -296,14 +318,14 @@ CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int room, CU
 
 	TRY(initialised());
 	if (!functions || !room)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "functions is NULL, or has no room");
 	if (!handle_is(HANDLE_MODULE, module))
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living module", (void *)module);
 	for (unsigned i = 0; i < room; i++) {
 		int error = gdev_module_function_name(module->module, i, name);
 		if (error == -GDEV_E_SYMBOL_NOT_FOUND)
 			break;
-		TRY_GDEV(error);
+		TRY_GDEV(error, "the functions cannot be named");
 		TRY(module_function(module, name, &functions[i]));
 	}
 	return CUDA_SUCCESS;
@@ -316,10 +338,11 @@ CUresult cuModuleGetGlobal_v2(
 
 	TRY(initialised());
 	if (!name || !*name)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the name is NULL or empty");
 	if (!handle_is(HANDLE_MODULE, module))
-		return CUDA_ERROR_INVALID_HANDLE;
-	TRY_GDEV(gdev_module_global(module->module, name, &address, &length));
+		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living module", (void *)module);
+	TRY_GDEV(gdev_module_global(module->module, name, &address, &length),
+		"there is no variable %s", name);
 	if (pointer)
 		*pointer = address;
 	if (bytes)

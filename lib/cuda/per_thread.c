@@ -261,7 +261,7 @@ CUresult cuLaunchKernelEx_ptsz(
 	CUlaunchConfig mine;
 
 	if (!config)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "config is NULL");
 	mine = *config;
 	mine.hStream = own(mine.hStream);
 	return cuLaunchKernelEx(&mine, f, kernelParams, extra);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Memory pools: allocations in the order of streams. What a stream frees stays in the pool, with the point of
- * the stream at which it is free; who allocates as much takes it, and its stream waits for that point if it
+ * the stream at which it is free. An allocation of that size takes it, and its stream waits for that point if it
  * is another one. Nothing is given back while commands run: only when the program trims the pool, when it has
  * waited for its context and the pool holds more than its release threshold, or when memory runs out.
  *
@@ -16,7 +16,7 @@
 
 /* A piece that nobody has. */
 struct idle {
-	struct list link; /* oldest first */
+	struct list link; /* of its pool, oldest first; or of those that free_pieces() is to free */
 	CUcontext context;
 	struct gdev_session *session;
 	uint64_t base, bytes;
@@ -32,19 +32,25 @@ struct CUmemPoolHandle_st {
 	size_t max_bytes; /* 0: no limit */
 	int reuse[3];     /* attributes that are kept, and given back */
 	uint64_t threshold, used, used_high, idle_bytes, reserved_high;
+	uint64_t coming; /* bytes of allocations under way */
 	struct list idle;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows, and all pools */
+/* Guards what follows, and all pools. Memory is allocated and freed without it: `coming` counts what allocations under
+ * way will add to a pool, and what is to be freed has left its pool before. */
+static pthread_mutex_t *const lock = &process_locks[LOCK_POOLS];
 static struct list pools = {&pools, &pools};
 static CUmemoryPool defaults[DEVICES_MAX], current[DEVICES_MAX];
+static unsigned leaving_pieces[DEVICES_MAX]; /* have left their pools, and are not freed yet */
+static pthread_cond_t freed = PTHREAD_COND_INITIALIZER;
 
 void pools_forget(void)
 {
-	pthread_mutex_init(&lock, NULL);
 	list_init(&pools);
 	memset(defaults, 0, sizeof defaults);
 	memset(current, 0, sizeof current);
+	memset(leaving_pieces, 0, sizeof leaving_pieces);
+	pthread_cond_init(&freed, NULL);
 }
 
 /* ---- life; with the lock ---- */
@@ -54,7 +60,7 @@ static CUresult pool_create(CUdevice device, CUmemoryPool *created)
 	CUmemoryPool pool = handle_create(HANDLE_POOL, sizeof *pool);
 
 	if (!pool)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	pool->device = device;
 	pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
 	list_init(&pool->idle);
@@ -84,137 +90,230 @@ static CUresult current_pool(CUdevice device, CUmemoryPool *pool)
 	return CUDA_SUCCESS;
 }
 
-static void idle_forget(CUmemoryPool pool, struct idle *idle)
+static void idle_append(CUmemoryPool pool, struct idle *idle)
+{
+	list_append(&pool->idle, &idle->link);
+	pool->idle_bytes += idle->bytes;
+}
+
+static void idle_remove(CUmemoryPool pool, struct idle *idle)
 {
 	pool->idle_bytes -= idle->bytes;
 	list_remove(&idle->link);
-	free(idle);
 }
 
-/* Gives back, oldest first, until at most `keep` bytes are idle. Waits for the device. */
-static void trim(CUmemoryPool pool, uint64_t keep)
+/* Takes an idle piece out of the pool; free_pieces() frees it. Its session stays open until then, because its last
+ * context may go away meanwhile. */
+static void idle_take(CUmemoryPool pool, struct idle *idle, struct list *leaving)
+{
+	idle_remove(pool, idle);
+	gdev_session_ref(idle->session);
+	list_append(leaving, &idle->link);
+	leaving_pieces[pool->device]++;
+}
+
+/* Takes idle pieces out, oldest first, until at most `keep` bytes are left. */
+static void pool_trim(CUmemoryPool pool, uint64_t keep, struct list *leaving)
 {
 	struct idle *idle, *next;
 
 	list_for_each_safe (idle, next, &pool->idle, link) {
 		if (pool->idle_bytes + pool->used <= keep)
 			return;
-		gdev_memory_free(idle->session, idle->base);
-		idle_forget(pool, idle);
+		idle_take(pool, idle, leaving);
 	}
 }
 
-static void settle(CUmemoryPool pool)
+/* Takes out what a destroyed pool holds. The pool itself ends with its last allocation. */
+static void pool_settle(CUmemoryPool pool, struct list *leaving)
 {
 	if (!pool->destroyed)
 		return;
-	trim(pool, 0);
-	if (pool->used)
+	pool_trim(pool, 0, leaving);
+	if (pool->used || pool->coming)
 		return;
 	list_remove(&pool->link);
 	handle_destroy(HANDLE_POOL, pool);
 }
 
+/* ---- without the lock ---- */
+
+/* Frees what was taken out of pools of the device. Waits for its work. */
+static void free_pieces(CUdevice device, struct list *leaving)
+{
+	struct idle *idle, *next;
+
+	list_for_each_safe (idle, next, leaving, link) {
+		gdev_memory_free(idle->session, idle->base);
+		gdev_session_close(idle->session);
+		free(idle);
+		pthread_mutex_lock(lock);
+		leaving_pieces[device]--;
+		pthread_cond_broadcast(&freed);
+		pthread_mutex_unlock(lock);
+	}
+}
+
 void pools_synchronised(CUcontext context)
 {
+	struct list leaving = {&leaving, &leaving};
+	CUdevice device = context->device;
 	CUmemoryPool pool;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	list_for_each (pool, &pools, link)
 		if (pool->device == context->device && pool->idle_bytes)
-			trim(pool, pool->threshold);
-	pthread_mutex_unlock(&lock);
+			pool_trim(pool, pool->threshold, &leaving);
+	pthread_mutex_unlock(lock);
+	free_pieces(device, &leaving);
 }
 
 void pools_leave_context(CUcontext context)
 {
+	struct list leaving = {&leaving, &leaving};
+	CUdevice device = context->device;
 	struct idle *idle, *next;
 	CUmemoryPool pool;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	list_for_each (pool, &pools, link)
-		list_for_each_safe (idle, next, &pool->idle, link) {
-			if (idle->context != context)
-				continue;
-			gdev_memory_free(idle->session, idle->base);
-			idle_forget(pool, idle);
-		}
-	pthread_mutex_unlock(&lock);
+		list_for_each_safe (idle, next, &pool->idle, link)
+			if (idle->context == context)
+				idle_take(pool, idle, &leaving);
+	pthread_mutex_unlock(lock);
+	free_pieces(device, &leaving);
 }
 
 /* ---- allocations ---- */
 
-/* An idle piece of that size, newest first. With the lock. */
-static bool reuse(CUmemoryPool pool, CUstream stream, uint64_t bytes, uint64_t *base)
+/* An idle piece of that size, newest first, which leaves the pool; or NULL. With the lock. */
+static struct idle *idle_find(CUmemoryPool pool, CUstream stream, uint64_t bytes)
 {
 	for (struct list *at = pool->idle.prev; at != &pool->idle; at = at->prev) {
 		struct idle *idle = list_entry(at, struct idle, link);
-		if (idle->bytes != bytes || idle->context != stream->context)
-			continue;
-		if (idle->stream != stream->stream &&
-			gdev_stream_wait(stream->stream, &idle->fence))
-			return false;
-		*base = idle->base;
-		idle_forget(pool, idle);
-		return true;
+		if (idle->bytes == bytes && idle->context == stream->context) {
+			idle_remove(pool, idle);
+			return idle;
+		}
 	}
-	return false;
+	return NULL;
 }
 
-static void count(CUmemoryPool pool, int64_t bytes)
+/* With the lock. */
+static void count_used(CUmemoryPool pool, int64_t bytes)
 {
 	pool->used += (uint64_t)bytes;
 	pool->used_high = max_of(pool->used_high, pool->used);
 	pool->reserved_high = max_of(pool->reserved_high, pool->used + pool->idle_bytes);
 }
 
-/* With the lock. */
-static CUresult take(CUmemoryPool pool, CUstream stream, uint64_t bytes, uint64_t *base)
+/* Begins an allocation from the pool, or from the device's current one for NULL: its bytes count as coming until
+ * end_alloc(). *idle: the piece that it uses again, or NULL for new memory. With the lock. */
+static CUresult begin_alloc(CUmemoryPool *pool, CUstream stream, uint64_t bytes, struct idle **idle)
 {
-	struct gdev_session *session = stream->context->session;
-	CUresult result;
+	if (!*pool)
+		TRY(current_pool(stream->context->device, pool));
+	else if (!handle_is(HANDLE_POOL, *pool) || (*pool)->destroyed)
+		return fail(CUDA_ERROR_INVALID_VALUE, "%p is no living pool", (void *)*pool);
+	if ((*pool)->max_bytes && (*pool)->used + (*pool)->coming + bytes > (*pool)->max_bytes)
+		return fail(CUDA_ERROR_OUT_OF_MEMORY, "the pool holds %llu bytes, and may hold %zu",
+			(unsigned long long)((*pool)->used + (*pool)->coming), (*pool)->max_bytes);
+	*idle = idle_find(*pool, stream, bytes);
+	(*pool)->coming += bytes;
+	return CUDA_SUCCESS;
+}
 
-	if (pool->max_bytes && pool->used + bytes > pool->max_bytes)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (reuse(pool, stream, bytes, base))
-		return CUDA_SUCCESS;
-	result = result_of(gdev_memory_alloc(session, bytes, base));
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && pool->idle_bytes) {
-		trim(pool, 0);
-		result = result_of(gdev_memory_alloc(session, bytes, base));
+/* Ends an allocation, whether it has come or not. */
+static void end_alloc(CUmemoryPool pool, uint64_t bytes, CUresult result)
+{
+	struct list leaving = {&leaving, &leaving};
+	CUdevice device = pool->device;
+
+	pthread_mutex_lock(lock);
+	pool->coming -= bytes;
+	if (result == CUDA_SUCCESS)
+		count_used(pool, (int64_t)bytes);
+	pool_settle(pool, &leaving);
+	pthread_mutex_unlock(lock);
+	free_pieces(device, &leaving);
+}
+
+static CUresult take_new(struct gdev_session *session, uint64_t bytes, uint64_t *base)
+{
+	return result_of(gdev_memory_alloc(session, bytes, base),
+		"%llu bytes of device memory cannot be had", (unsigned long long)bytes);
+}
+
+/* New memory. What the pool holds idle is no reason to refuse, nor what another thread is about to free. */
+static CUresult alloc_new(
+	CUmemoryPool pool, struct gdev_session *session, uint64_t bytes, uint64_t *base)
+{
+	struct list leaving = {&leaving, &leaving};
+	CUresult result = take_new(session, bytes, base);
+	CUdevice device = pool->device;
+	bool more;
+
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		return result;
+	pthread_mutex_lock(lock);
+	pool_trim(pool, 0, &leaving);
+	more = leaving_pieces[device];
+	while (list_empty(&leaving) && leaving_pieces[device])
+		pthread_cond_wait(&freed, lock);
+	pthread_mutex_unlock(lock);
+	free_pieces(device, &leaving);
+	return more ? take_new(session, bytes, base) : result;
+}
+
+/* For the stream's commands to come: memory of a piece that was idle, or new memory for NULL. */
+static CUresult alloc_piece(
+	CUmemoryPool pool, CUstream stream, struct idle *idle, uint64_t bytes, uint64_t *base)
+{
+	int error;
+
+	if (!idle)
+		return alloc_new(pool, stream->context->session, bytes, base);
+	error = idle->stream == stream->stream ? 0 : gdev_stream_wait(stream->stream, &idle->fence);
+	if (error) {
+		pthread_mutex_lock(lock);
+		idle_append(pool, idle);
+		pthread_mutex_unlock(lock);
+		return result_of(error, "the stream cannot wait until the memory is free");
 	}
-	return result;
+	*base = idle->base;
+	free(idle);
+	return CUDA_SUCCESS;
 }
 
 static CUresult alloc_from(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	uint64_t base, rounded = align_up(bytes, (size_t)GRANULE);
+	struct idle *idle;
 	CUresult result;
 
 	if (!pointer)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer is NULL");
 	if (!bytes) {
 		*pointer = 0;
 		return CUDA_SUCCESS;
 	}
 	if (rounded < bytes)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&lock);
-	if (!pool)
-		result = current_pool(stream->context->device, &pool);
-	else
-		result = handle_is(HANDLE_POOL, pool) && !pool->destroyed
-				 ? CUDA_SUCCESS
-				 : CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		result = take(pool, stream, rounded, &base);
-	if (result == CUDA_SUCCESS)
-		result = memory_remember_pooled(stream->context, base, rounded, pool);
+		return fail(
+			CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than any device has", bytes);
+	pthread_mutex_lock(lock);
+	result = begin_alloc(&pool, stream, rounded, &idle);
+	pthread_mutex_unlock(lock);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = alloc_piece(pool, stream, idle, rounded, &base);
 	if (result == CUDA_SUCCESS) {
-		count(pool, (int64_t)rounded);
-		*pointer = base;
+		result = memory_remember_pooled(stream->context, base, rounded, pool);
+		if (result != CUDA_SUCCESS)
+			gdev_memory_free(stream->context->session, base);
 	}
-	pthread_mutex_unlock(&lock);
+	end_alloc(pool, rounded, result);
+	if (result == CUDA_SUCCESS)
+		*pointer = base;
 	return result;
 }
 
@@ -225,7 +324,7 @@ CUresult cuMemAllocFromPoolAsync(
 
 	TRY(stream_record(handle, &stream));
 	if (!pool)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pool is NULL");
 	return stream->capture ? capture_alloc(stream, bytes, pointer)
 			       : alloc_from(pointer, bytes, pool, stream);
 }
@@ -239,40 +338,49 @@ CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream handle)
 			       : alloc_from(pointer, bytes, NULL, stream);
 }
 
-void pool_gone(const struct allocation *allocation)
+/* The allocation ends; `idle`: what the pool has of it, or NULL. */
+static void end_allocation(const struct allocation *allocation, struct idle *idle)
 {
-	pthread_mutex_lock(&lock);
-	count(allocation->pool, -(int64_t)allocation->bytes);
-	settle(allocation->pool);
-	pthread_mutex_unlock(&lock);
+	struct list leaving = {&leaving, &leaving};
+	CUmemoryPool pool = allocation->pool;
+	CUdevice device = pool->device;
+
+	pthread_mutex_lock(lock);
+	count_used(pool, -(int64_t)allocation->bytes);
+	if (idle)
+		idle_append(pool, idle);
+	pool_settle(pool, &leaving);
+	pthread_mutex_unlock(lock);
+	free_pieces(device, &leaving);
 }
 
-/* With the lock. */
-static CUresult make_idle(const struct allocation *allocation, CUstream stream)
+void pool_gone(const struct allocation *allocation)
 {
-	CUmemoryPool pool = allocation->pool;
+	end_allocation(allocation, NULL);
+}
+
+static CUresult free_to_pool(const struct allocation *allocation, CUstream stream)
+{
 	struct idle *idle = malloc(sizeof *idle);
 
-	count(pool, -(int64_t)allocation->bytes);
-	if (!idle)
-		return result_of(gdev_memory_free(allocation->session, allocation->base));
-	*idle = (struct idle){.context = allocation->context,
-		.session = allocation->session,
-		.base = allocation->base,
-		.bytes = allocation->bytes,
-		.stream = stream->stream};
-	gdev_stream_fence(stream->stream, &idle->fence);
-	list_append(&pool->idle, &idle->link);
-	pool->idle_bytes += idle->bytes;
-	settle(pool);
-	return CUDA_SUCCESS;
+	if (idle) {
+		*idle = (struct idle){.context = allocation->context,
+			.session = allocation->session,
+			.base = allocation->base,
+			.bytes = allocation->bytes,
+			.stream = stream->stream};
+		gdev_stream_fence(stream->stream, &idle->fence);
+	}
+	end_allocation(allocation, idle);
+	return idle ? CUDA_SUCCESS
+		    : result_of(gdev_memory_free(allocation->session, allocation->base),
+			      "the memory cannot be freed");
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 {
 	struct allocation allocation;
 	CUstream stream;
-	CUresult result;
 
 	TRY(stream_record(handle, &stream));
 	if (stream->capture)
@@ -280,35 +388,36 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 	if (!pointer)
 		return CUDA_SUCCESS;
 	if (!memory_find_base(pointer, &allocation))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "no memory begins at %#llx",
+			(unsigned long long)pointer);
 	if (allocation.kind == ALLOCATION_GRAPH)
 		return graph_memory_free(pointer, stream);
 	if (!allocation.pool) { /* of cuMemAlloc */
-		TRY_GDEV(gdev_stream_sync(stream->stream));
+		TRY_GDEV(gdev_stream_sync(stream->stream),
+			"the stream's work, after which the memory is free, failed");
 		return cuMemFree_v2(pointer);
 	}
 	if (allocation.context != stream->context)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the memory is of another context than the stream");
 	if (!memory_forget(pointer, &allocation))
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
-	result = make_idle(&allocation, stream);
-	pthread_mutex_unlock(&lock);
-	return result;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%#llx was freed meanwhile",
+			(unsigned long long)pointer);
+	return free_to_pool(&allocation, stream);
 }
 
-/* The stream's own commands come after it no more: who takes what it freed waits. */
+/* From now on the stream's own commands need not come after what it freed: an allocation that takes it waits. */
 void pools_leave_stream(struct gdev_stream *stream)
 {
 	CUmemoryPool pool;
 	struct idle *idle;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	list_for_each (pool, &pools, link)
 		list_for_each (idle, &pool->idle, link)
 			if (idle->stream == stream)
 				idle->stream = NULL;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 }
 
 /* ---- pools of devices ---- */
@@ -319,10 +428,10 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
 
 	TRY(initialised());
 	if (!pool)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+		return fail(CUDA_ERROR_INVALID_VALUE, "pool is NULL");
+	pthread_mutex_lock(lock);
 	result = default_pool(device, pool);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return result;
 }
 
@@ -332,7 +441,9 @@ static CUresult check_device(CUdevice device)
 	struct device *found;
 	CUresult result = device_find(device, &found);
 
-	return result == CUDA_ERROR_INVALID_DEVICE ? CUDA_ERROR_INVALID_VALUE : result;
+	return result == CUDA_ERROR_INVALID_DEVICE
+		       ? fail(CUDA_ERROR_INVALID_VALUE, "there is no device %d", device)
+		       : result;
 }
 
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
@@ -341,30 +452,32 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 
 	TRY(initialised());
 	if (!pool)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "pool is NULL");
 	TRY(check_device(device));
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	result = current_pool(device, pool);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return result;
 }
 
-static CUresult check(CUmemoryPool pool)
+static CUresult check_pool(CUmemoryPool pool)
 {
 	TRY(initialised());
-	return handle_is(HANDLE_POOL, pool) && !pool->destroyed ? CUDA_SUCCESS
-								: CUDA_ERROR_INVALID_VALUE;
+	return handle_is(HANDLE_POOL, pool) && !pool->destroyed
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE, "%p is no living pool", (void *)pool);
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
 	TRY(check_device(device));
-	TRY(check(pool));
+	TRY(check_pool(pool));
 	if (pool->device != device)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pool is of device %d, and not of %d",
+			pool->device, device);
+	pthread_mutex_lock(lock);
 	current[device] = pool;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return CUDA_SUCCESS;
 }
 
@@ -372,9 +485,11 @@ static CUresult check_location(const CUmemLocation *location, CUmemAllocationTyp
 {
 	TRY(initialised());
 	if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
-		return CUDA_ERROR_INVALID_VALUE;
-	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? check_device(location->id)
-							     : CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the location is NULL, or the memory not page-locked");
+	return location->type == CU_MEM_LOCATION_TYPE_DEVICE
+		       ? check_device(location->id)
+		       : fail(CUDA_ERROR_NOT_SUPPORTED, "a pool can only be on a device");
 }
 
 CUresult cuMemGetDefaultMemPool(
@@ -402,39 +517,52 @@ CUresult cuMemPoolCreate(CUmemoryPool *created, const CUmemPoolProps *properties
 
 	TRY(initialised());
 	if (!created || !properties)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the pool, or properties, is NULL");
 	TRY(check_location(&properties->location, properties->allocType));
 	if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	pthread_mutex_lock(&lock);
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"memory of a pool cannot leave the process: handleTypes must be none");
+	pthread_mutex_lock(lock);
 	result = pool_create(properties->location.id, created);
 	if (result == CUDA_SUCCESS)
 		(*created)->max_bytes = properties->maxSize;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return result;
 }
 
-/* What was allocated from it stays good; the last piece takes the pool with it. */
+/* Allocations of the pool stay good; the last one takes the pool with it. */
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-	TRY(check(pool));
+	struct list leaving = {&leaving, &leaving};
+	CUdevice device;
+
+	TRY(check_pool(pool));
+	device = pool->device;
 	if (pool->is_default)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "the default pool of a device is not destroyed");
+	pthread_mutex_lock(lock);
 	if (current[pool->device] == pool)
 		current[pool->device] = NULL;
 	pool->destroyed = true;
-	settle(pool);
-	pthread_mutex_unlock(&lock);
+	pool_settle(pool, &leaving);
+	pthread_mutex_unlock(lock);
+	free_pieces(device, &leaving);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
-	TRY(check(pool));
-	pthread_mutex_lock(&lock);
-	trim(pool, keep);
-	pthread_mutex_unlock(&lock);
+	struct list leaving = {&leaving, &leaving};
+	CUdevice device;
+
+	TRY(check_pool(pool));
+	device = pool->device;
+	pthread_mutex_lock(lock);
+	pool_trim(pool, keep, &leaving);
+	pthread_mutex_unlock(lock);
+	free_pieces(device, &leaving);
 	return CUDA_SUCCESS;
 }
 
@@ -465,7 +593,7 @@ static CUresult get_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, 
 		*(uint64_t *)value = pool->used_high;
 		return CUDA_SUCCESS;
 	}
-	return CUDA_ERROR_INVALID_VALUE;
+	return fail(CUDA_ERROR_INVALID_VALUE, "%d is no attribute of pools", (int)attribute);
 }
 
 /* With the lock. High-water marks can only be reset. */
@@ -482,16 +610,19 @@ static CUresult set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, 
 		return CUDA_SUCCESS;
 	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
 		if (*(const uint64_t *)value)
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"the highest values can only be set to 0");
 		pool->reserved_high = pool->used + pool->idle_bytes;
 		return CUDA_SUCCESS;
 	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
 		if (*(const uint64_t *)value)
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"the highest values can only be set to 0");
 		pool->used_high = pool->used;
 		return CUDA_SUCCESS;
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%d is no attribute of pools that can be set",
+			(int)attribute);
 	}
 }
 
@@ -499,12 +630,12 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 {
 	CUresult result;
 
-	TRY(check(pool));
+	TRY(check_pool(pool));
 	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+		return fail(CUDA_ERROR_INVALID_VALUE, "value is NULL");
+	pthread_mutex_lock(lock);
 	result = get_attribute(pool, attribute, value);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return result;
 }
 
@@ -512,21 +643,22 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 {
 	CUresult result;
 
-	TRY(check(pool));
+	TRY(check_pool(pool));
 	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+		return fail(CUDA_ERROR_INVALID_VALUE, "value is NULL");
+	pthread_mutex_lock(lock);
 	result = set_attribute(pool, attribute, value);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return result;
 }
 
 /* A pool is for its own device. */
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
-	TRY(check(pool));
+	TRY(check_pool(pool));
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a pointer is NULL, or the location is no device");
 	TRY(check_device(location->id));
 	*flags = location->id == pool->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 					      : CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -537,17 +669,20 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
 {
 	struct device *found;
 
-	TRY(check(pool));
+	TRY(check_pool(pool));
 	if (!map || !length)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the list is NULL or empty");
 	for (size_t i = 0; i < length; i++) {
 		if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-			return CUDA_ERROR_INVALID_VALUE;
+			return fail(CUDA_ERROR_INVALID_VALUE, "location %zu is no device", i);
 		TRY(device_find(map[i].location.id, &found));
 		if (map[i].location.id != pool->device)
-			return CUDA_ERROR_INVALID_DEVICE;
+			return fail(CUDA_ERROR_INVALID_DEVICE,
+				"virtual GPUs do not reach each other's memory: a pool is for "
+				"its own device");
 		if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-			return CUDA_ERROR_INVALID_VALUE; /* as CUDA: not taken from its own */
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"a device keeps the right to read and write its own pools");
 	}
 	return CUDA_SUCCESS;
 }

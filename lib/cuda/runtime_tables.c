@@ -36,7 +36,7 @@ static CUresult unknown(void)
 static CUresult a_primary_context(CUcontext *context, CUdevice device)
 {
 	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "context is NULL");
 	return primary_handle(device, context);
 }
 
@@ -77,7 +77,8 @@ static const struct {
 
 static CUresult c_current_context(CUcontext *context)
 {
-	return context ? current_context(context) : CUDA_ERROR_INVALID_VALUE;
+	return context ? current_context(context)
+		       : fail(CUDA_ERROR_INVALID_VALUE, "context is NULL");
 }
 
 static const struct {
@@ -94,7 +95,8 @@ static CUresult storage_context(CUcontext given, CUcontext *context)
 	if (!given)
 		TRY(cuCtxGetCurrent(&given));
 	if (!handle_is(HANDLE_CONTEXT, given))
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return fail(CUDA_ERROR_INVALID_CONTEXT,
+			"no living context was given, and none is current in this thread");
 	*context = given;
 	return CUDA_SUCCESS;
 }
@@ -127,7 +129,9 @@ static CUresult d_put(CUcontext given, void *key, void *value,
 	if (slot)
 		*slot = (struct storage){key, value, destroy ? destroy : destroy_nothing};
 	pthread_mutex_unlock(&context->lock);
-	return slot ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return slot ? CUDA_SUCCESS
+		    : fail(CUDA_ERROR_OUT_OF_MEMORY,
+			      "the context has no room for more of the runtime's storage");
 }
 
 static CUresult d_delete(CUcontext given, void *key)
@@ -141,7 +145,9 @@ static CUresult d_delete(CUcontext given, void *key)
 	if (slot)
 		*slot = (struct storage){0};
 	pthread_mutex_unlock(&context->lock);
-	return slot ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return slot ? CUDA_SUCCESS
+		    : fail(CUDA_ERROR_INVALID_HANDLE,
+			      "the runtime has stored nothing under that key");
 }
 
 static CUresult d_get(void **value, CUcontext given, void *key)
@@ -155,7 +161,9 @@ static CUresult d_get(void **value, CUcontext given, void *key)
 	if (slot)
 		*value = slot->value;
 	pthread_mutex_unlock(&context->lock);
-	return slot ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return slot ? CUDA_SUCCESS
+		    : fail(CUDA_ERROR_INVALID_HANDLE,
+			      "the runtime has stored nothing under that key");
 }
 
 void storage_clear(CUcontext context)
@@ -198,7 +206,7 @@ static CUresult g_context_id(CUcontext context, uint64_t *id)
 	unsigned long long found;
 
 	if (!context || !id)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "context or id is NULL");
 	TRY(cuCtxGetId(context, &found));
 	*id = found;
 	return CUDA_SUCCESS;
@@ -208,7 +216,7 @@ static CUresult g_context_id(CUcontext context, uint64_t *id)
 static CUresult g_stream(CUcontext context, CUstream given, CUstream *stream, int per_thread)
 {
 	if (!stream)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "stream is NULL");
 	return stream_resolve(given, stream);
 }
 
@@ -217,7 +225,7 @@ static CUresult g_stream_id(CUcontext context, CUstream stream, uint64_t *id)
 	unsigned long long found;
 
 	if (!id)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "id is NULL");
 	TRY(cuStreamGetId(stream, &found));
 	*id = found;
 	return CUDA_SUCCESS;
@@ -239,7 +247,7 @@ static const struct {
 /* In which part of the device each multiprocessor is: cuBLAS then chooses without knowing. */
 static CUresult h_nothing(const uint8_t **parts, size_t *count)
 {
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return fail(CUDA_ERROR_NOT_SUPPORTED, "how the device is laid out is not said");
 }
 
 static const struct {
@@ -365,7 +373,7 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
 	char wanted[33];
 
 	if (!table || !id)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "table or id is NULL");
 	for (int i = 0; i < 16; i++)
 		snprintf(wanted + 2 * i, 3, "%02x", (uint8_t)id->bytes[i]);
 	for (size_t i = 0; i < array_length(tables); i++)
@@ -373,5 +381,5 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
 			*table = tables[i].table;
 			return CUDA_SUCCESS;
 		}
-	return CUDA_ERROR_INVALID_VALUE;
+	return fail(CUDA_ERROR_INVALID_VALUE, "the table %s is not there", wanted);
 }

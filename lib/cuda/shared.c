@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared device memory: cuShmGet, cuShmAt, cuShmDt, cuShmCtl of the Gdev paper (section 4.2).
+ * What Gdev added to CUDA: shared device memory, cuShmGet, cuShmAt, cuShmDt, cuShmCtl of the paper (section 4.2), and
+ * device memory that the process maps.
  */
 #include <sys/ipc.h>
 
@@ -14,8 +15,9 @@ CUresult cuShmGet(int *id, int key, size_t size, int flags)
 
 	TRY(current_context(&context));
 	if (!id)
-		return CUDA_ERROR_INVALID_VALUE;
-	TRY_GDEV(gdev_shm_get(context->session, key, size, flags, &got));
+		return fail(CUDA_ERROR_INVALID_VALUE, "id is NULL");
+	TRY_GDEV(gdev_shm_get_or_make(context->session, key, size, flags, &got),
+		"the segment of key %d cannot be had", key);
 	*id = (int)got;
 	return CUDA_SUCCESS;
 }
@@ -29,8 +31,9 @@ CUresult cuShmAt(CUdeviceptr *pointer, int id, int flags)
 
 	TRY(current_context(&context));
 	if (!pointer)
-		return CUDA_ERROR_INVALID_VALUE;
-	TRY_GDEV(gdev_shm_attach(context->session, (uint32_t)id, flags, &address));
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer is NULL");
+	TRY_GDEV(gdev_shm_attach(context->session, (uint32_t)id, flags, &address),
+		"segment %d cannot be attached", id);
 	gdev_memory_lookup(context->session, address, &range);
 	result = memory_remember(context, address, range.bytes, ALLOCATION_SHARED, 0);
 	if (result != CUDA_SUCCESS) {
@@ -50,9 +53,12 @@ CUresult cuShmDt(CUdeviceptr pointer)
 	TRY(current_context(&context));
 	if (!memory_find(pointer, &range, &allocation) || allocation.kind != ALLOCATION_SHARED ||
 		range.base != pointer)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"%#llx is not the beginning of memory of cuShmAt",
+			(unsigned long long)pointer);
 	memory_forget(pointer, &allocation);
-	return result_of(gdev_shm_detach(context->session, pointer));
+	return result_of(
+		gdev_shm_detach(context->session, pointer), "the segment cannot be detached");
 }
 
 CUresult cuShmCtl(int id, int command, CUshmInfo *buffer)
@@ -62,14 +68,39 @@ CUresult cuShmCtl(int id, int command, CUshmInfo *buffer)
 
 	TRY(current_context(&context));
 	if (command != IPC_STAT && command != IPC_SET && command != IPC_RMID)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%d is no command", command);
 	if (command != IPC_RMID && !buffer)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "buffer is NULL");
 	if (command == IPC_SET)
 		info.mode = buffer->mode;
-	TRY_GDEV(gdev_shm_control(context->session, (uint32_t)id, command, &info));
+	TRY_GDEV(gdev_shm_control(context->session, (uint32_t)id, command, &info),
+		"segment %d cannot be asked, changed or removed", id);
 	if (command == IPC_STAT)
 		*buffer = (CUshmInfo){
 			info.id, info.uid, info.gid, info.mode, info.bytes, info.attached};
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGdevMemMap(void **buffer, CUdeviceptr pointer, unsigned int bytes)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!buffer || !bytes)
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer is NULL, or the size 0");
+	TRY_GDEV(gdev_memory_map(context->session, pointer, bytes, buffer),
+		"%u bytes at %#llx cannot be mapped", bytes, (unsigned long long)pointer);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGdevMemUnmap(void *buffer)
+{
+	struct allocation allocation;
+	struct gdev_range range;
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!memory_find((uint64_t)buffer, &range, &allocation) || !range.mapped)
+		return fail(CUDA_ERROR_INVALID_VALUE, "no device memory is mapped at %p", buffer);
 	return CUDA_SUCCESS;
 }

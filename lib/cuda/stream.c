@@ -29,9 +29,10 @@ CUresult stream_create(
 	CUresult result;
 
 	if (!stream)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	priority = min_of(max_of(priority, PRIORITY_GREATEST), 0);
-	result = result_of(gdev_stream_create(context->session, priority, &stream->stream));
+	result = result_of(gdev_stream_create(context->session, priority, &stream->stream),
+		"a stream cannot be made");
 	if (result != CUDA_SUCCESS) {
 		handle_destroy(HANDLE_STREAM, stream);
 		return result;
@@ -125,7 +126,8 @@ static CUresult follow(CUstream later, CUstream earlier, _Atomic uint64_t *seen)
 	gdev_stream_fence(earlier->stream, &fence);
 	if (atomic_load_explicit(seen, memory_order_relaxed) >= fence.value)
 		return CUDA_SUCCESS;
-	TRY_GDEV(gdev_stream_wait(later->stream, &fence));
+	TRY_GDEV(gdev_stream_wait(later->stream, &fence),
+		"the stream cannot wait for the default one");
 	atomic_store_explicit(seen, fence.value, memory_order_relaxed);
 	return CUDA_SUCCESS;
 }
@@ -157,7 +159,7 @@ CUresult stream_resolve(CUstream handle, CUstream *stream)
 	if (handle == CU_STREAM_PER_THREAD)
 		return per_thread_stream(context, stream);
 	if (!handle_is(HANDLE_STREAM, handle))
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living stream", (void *)handle);
 	*stream = handle;
 	return CUDA_SUCCESS;
 }
@@ -168,7 +170,10 @@ static CUresult order(CUstream stream)
 
 	if (stream == context->legacy) {
 		if (atomic_load_explicit(&context->capturing_blocking, memory_order_relaxed))
-			return capture_refuse_all(context, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+			return capture_refuse_all(context,
+				fail(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+					"a blocking stream of the context captures, with which "
+					"the default stream would synchronise"));
 		return follow_blocking_streams(context);
 	}
 	if (is_blocking(stream))
@@ -180,7 +185,9 @@ CUresult stream_enter(CUstream handle, CUstream *stream)
 {
 	TRY(stream_resolve(handle, stream));
 	if ((*stream)->capture)
-		return capture_refuse(*stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+		return capture_refuse(*stream,
+			fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+				"the stream captures, and a capture cannot hold this call"));
 	return order(*stream);
 }
 
@@ -198,7 +205,9 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int pr
 
 	TRY(current_context(&context));
 	if (!stream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the stream is NULL, or flags %#x have bits that mean nothing",
+			flags);
 	return stream_create(context, flags, priority, false, stream);
 }
 
@@ -211,7 +220,8 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 {
 	TRY(initialised());
 	if (!handle_is(HANDLE_STREAM, stream) || stream->is_default)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living stream, or a default one",
+			(void *)stream);
 	stream_release(stream);
 	return CUDA_SUCCESS;
 }
@@ -222,7 +232,7 @@ CUresult cuStreamGetPriority(CUstream handle, int *priority)
 
 	TRY(stream_resolve(handle, &stream));
 	if (!priority)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "priority is NULL");
 	*priority = stream->priority;
 	return CUDA_SUCCESS;
 }
@@ -233,7 +243,7 @@ CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags)
 
 	TRY(stream_resolve(handle, &stream));
 	if (!flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "flags is NULL");
 	*flags = stream->flags;
 	return CUDA_SUCCESS;
 }
@@ -244,7 +254,7 @@ CUresult cuStreamGetId(CUstream handle, unsigned long long *id)
 
 	TRY(stream_resolve(handle, &stream));
 	if (!id)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "id is NULL");
 	*id = stream->id;
 	return CUDA_SUCCESS;
 }
@@ -255,7 +265,7 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
 
 	TRY(stream_resolve(handle, &stream));
 	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "context is NULL");
 	*context = stream->context;
 	return CUDA_SUCCESS;
 }
@@ -266,7 +276,7 @@ CUresult cuStreamGetDevice(CUstream handle, CUdevice *device)
 
 	TRY(stream_resolve(handle, &stream));
 	if (!device)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "device is NULL");
 	*device = stream->context->device;
 	return CUDA_SUCCESS;
 }
@@ -277,7 +287,7 @@ CUresult cuStreamQuery(CUstream handle)
 	CUstream stream;
 
 	TRY(stream_enter(handle, &stream));
-	return result_of(gdev_stream_query(stream->stream));
+	return result_of(gdev_stream_query(stream->stream), "the stream's work is not done");
 }
 
 CUresult cuStreamSynchronize(CUstream handle)
@@ -285,7 +295,7 @@ CUresult cuStreamSynchronize(CUstream handle)
 	CUstream stream;
 
 	TRY(stream_enter(handle, &stream));
-	return result_of(gdev_stream_sync(stream->stream));
+	return result_of(gdev_stream_sync(stream->stream), "the stream's work failed");
 }
 
 CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
@@ -294,21 +304,24 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
 
 	TRY(stream_resolve(handle, &stream));
 	if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "flags %#x have bits that mean nothing", flags);
 	if (!handle_is(HANDLE_EVENT, event))
-		return CUDA_ERROR_INVALID_HANDLE;
+		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living event", (void *)event);
 	if (stream->capture || capture_has_event(event))
 		return capture_event_wait(stream, event, flags & CU_EVENT_WAIT_EXTERNAL);
 	TRY(stream_enter(handle, &stream));
 	if (event_is_foreign(event))
 		return event_wait_foreign(event, stream);
 	if (event->context->session == stream->context->session)
-		return result_of(gdev_stream_wait_event(stream->stream, event->event));
-	/* Of another session: it is shared, and waited for by its number. */
+		return result_of(gdev_stream_wait_event(stream->stream, event->event),
+			"the stream cannot wait for the event");
+	/* The event is of another session: it is shared, and waited for by its number. */
 	if (atomic_load(&event->recorded)) {
 		uint64_t id;
-		TRY_GDEV(gdev_event_share(event->event, &id));
-		return result_of(gdev_stream_wait_shared(stream->stream, id));
+		TRY_GDEV(gdev_event_share(event->event, &id), "the event cannot be shared");
+		return result_of(gdev_stream_wait_shared(stream->stream, id),
+			"the stream cannot wait for the event");
 	}
 	return CUDA_SUCCESS;
 }
@@ -323,9 +336,11 @@ CUresult cuStreamAttachMemAsync(
 	TRY(stream_resolve(handle, &stream));
 	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
 		flags != CU_MEM_ATTACH_SINGLE)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"flags %#x are not one of global, host and single", flags);
 	if (!memory_find(pointer, &range, &allocation) || !memory_is_managed(&allocation))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%#llx is in no managed memory",
+			(unsigned long long)pointer);
 	return CUDA_SUCCESS;
 }
 
@@ -343,7 +358,8 @@ static void run_callback(void *argument, int error)
 	struct callback *callback = argument;
 
 	if (callback->callback)
-		callback->callback(callback->handle, result_of(error), callback->argument);
+		callback->callback(callback->handle, result_of(error, "the stream's work failed"),
+			callback->argument);
 	else if (!error) /* a host function does not run after a failure */
 		callback->function(callback->argument);
 	free(callback);
@@ -355,9 +371,10 @@ static CUresult enqueue(CUstream stream, struct callback wanted)
 	CUresult result;
 
 	if (!callback)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	*callback = wanted;
-	result = result_of(gdev_stream_call(stream->stream, run_callback, callback));
+	result = result_of(gdev_stream_call(stream->stream, run_callback, callback),
+		"the function cannot be sent");
 	if (result != CUDA_SUCCESS)
 		free(callback);
 	return result;
@@ -370,7 +387,7 @@ CUresult cuStreamAddCallback(
 
 	TRY(stream_enter(handle, &stream));
 	if (!callback || flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the function is NULL, or flags are not 0");
 	return enqueue(stream,
 		(struct callback){.handle = handle, .callback = callback, .argument = argument});
 }
@@ -386,7 +403,7 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
 
 	TRY(stream_record(handle, &stream));
 	if (!function)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the function is NULL");
 	if (stream->capture)
 		return capture_host(stream, function, argument);
 	return stream_call(stream, function, argument);
@@ -417,14 +434,15 @@ CUresult cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CUstrea
 
 	TRY(stream_resolve(handle, &stream));
 	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "value is NULL");
 	if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
 		value->priority = stream->priority;
 		return CUDA_SUCCESS;
 	}
 	kept = attribute_of(stream, attribute);
 	if (!kept)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "%d is no attribute of streams", (int)attribute);
 	*value = *kept;
 	return CUDA_SUCCESS;
 }
@@ -438,11 +456,13 @@ CUresult cuStreamSetAttribute(
 	TRY(stream_resolve(handle, &stream));
 	kept = attribute_of(stream, attribute); /* the priority is the stream's for good */
 	if (!value || !kept)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"value is NULL, or attribute %d cannot be set", (int)attribute);
 	if (attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY &&
 		(value->syncPolicy < CU_SYNC_POLICY_AUTO ||
 			value->syncPolicy > CU_SYNC_POLICY_BLOCKING_SYNC))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "%d is no way to wait", (int)value->syncPolicy);
 	*kept = *value;
 	return CUDA_SUCCESS;
 }

@@ -16,11 +16,10 @@ static struct kept {
 	struct gdev_tensor tensor;
 	CUtensorMap map;
 } kept[KEPT];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards kept */
+static pthread_mutex_t *const lock = &process_locks[LOCK_TENSORS]; /* guards kept */
 
 void tensors_forget(void)
 {
-	pthread_mutex_init(&lock, NULL);
 	memset(kept, 0, sizeof kept);
 }
 
@@ -53,11 +52,11 @@ static bool find(unsigned long long context, const struct gdev_tensor *tensor, C
 	struct kept *place = place_of(tensor);
 	bool found;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	found = place->context == context && same(&place->tensor, tensor);
 	if (found)
 		*map = place->map;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 	return found;
 }
 
@@ -66,11 +65,11 @@ static void keep(
 {
 	struct kept *place = place_of(tensor);
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(lock);
 	place->context = context;
 	memcpy(&place->tensor, tensor, sizeof *tensor);
 	place->map = *map;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(lock);
 }
 
 /* What both kinds of maps say in the same words. */
@@ -89,7 +88,8 @@ static CUresult read_tensor(struct gdev_tensor *tensor, const struct form *form,
 {
 	if (!rank || rank > GDEV_TENSOR_RANK || !dimensions || (rank > 1 && !strides) ||
 		!element_strides)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the tensor has %u dimensions, or a list that it needs is NULL", rank);
 	memset(tensor, 0, sizeof *tensor);
 	tensor->data_type = form->type;
 	tensor->interleave = form->interleave;
@@ -112,7 +112,8 @@ static CUresult encode(const struct gdev_tensor *tensor, CUtensorMap *map)
 
 	TRY(current_context(&context));
 	if (!find(context->id, tensor, &made)) {
-		TRY_GDEV(gdev_tensor_map(context->session, tensor, (uint8_t *)&made));
+		TRY_GDEV(gdev_tensor_map(context->session, tensor, (uint8_t *)&made),
+			"the device takes no such tensor");
 		keep(context->id, tensor, &made);
 	}
 	memcpy(map, &made, sizeof made); /* the program's may lie anywhere */
@@ -130,7 +131,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, uint
 
 	TRY(initialised());
 	if (!map || !box)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "map or box is NULL");
 	TRY(read_tensor(&tensor, &form, address, rank, dimensions, strides, element_strides));
 	tensor.mode = GDEV_TENSOR_TILED;
 	memcpy(tensor.box, box, rank * sizeof *box);
@@ -148,7 +149,8 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, uin
 
 	TRY(initialised());
 	if (!map || !lower || !upper || rank < 3)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a pointer is NULL, or the tensor has less than 3 dimensions");
 	TRY(read_tensor(&tensor, &form, address, rank, dimensions, strides, element_strides));
 	tensor.mode = GDEV_TENSOR_IM2COL;
 	tensor.channels = channels;

@@ -19,7 +19,9 @@ static CUresult check(CUuserObject object, unsigned count)
 	TRY(initialised());
 	return handle_is(HANDLE_OBJECT, object) && count && count <= INT32_MAX
 		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
+		       : fail(CUDA_ERROR_INVALID_VALUE,
+				 "%p is no living object, or the count %u is none", (void *)object,
+				 count);
 }
 
 CUresult cuUserObjectCreate(CUuserObject *created, void *pointer, CUhostFn destroy,
@@ -30,10 +32,13 @@ CUresult cuUserObjectCreate(CUuserObject *created, void *pointer, CUhostFn destr
 	TRY(initialised());
 	if (!created || !destroy || !count || count > INT32_MAX ||
 		flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a pointer is NULL, the count %u none, or the flags are not "
+			"CU_USER_OBJECT_NO_DESTRUCTOR_SYNC",
+			count);
 	object = handle_create(HANDLE_OBJECT, sizeof *object);
 	if (!object)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	object->refs = count;
 	object->pointer = pointer;
 	object->destroy = destroy;
@@ -52,7 +57,8 @@ CUresult cuUserObjectRelease(CUuserObject object, unsigned int count)
 {
 	TRY(check(object, count));
 	if (atomic_load(&object->refs) < count)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "the object has fewer than %u references", count);
 	if (atomic_fetch_sub(&object->refs, count) != count)
 		return CUDA_SUCCESS;
 	object->destroy(object->pointer);
@@ -80,7 +86,7 @@ static CUresult keep(CUgraph graph, CUuserObject object, unsigned count)
 	if (!kept) {
 		kept = calloc(1, sizeof *kept);
 		if (!kept)
-			return CUDA_ERROR_OUT_OF_MEMORY;
+			return no_memory();
 		kept->object = object;
 		list_append(&graph->objects, &kept->link);
 	}
@@ -116,7 +122,8 @@ CUresult cuGraphRetainUserObject(
 	TRY(graph_check(graph));
 	TRY(check(object, count));
 	if (flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(
+			CUDA_ERROR_INVALID_VALUE, "flags %#x have bits that mean nothing", flags);
 	return flags ? keep(graph, object, count) : graph_keep_object(graph, object, count);
 }
 
@@ -128,7 +135,8 @@ CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned i
 	TRY(check(object, count));
 	kept = find(graph, object);
 	if (!kept || kept->count < count)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the graph has fewer than %u references to the object", count);
 	kept->count -= count;
 	if (!kept->count) {
 		list_remove(&kept->link);

@@ -39,14 +39,14 @@ static int find_uuid(const char *prefix, size_t length, int total)
 	int found = -1, of_device = -1, count = 0;
 
 	for (int i = 0; i < total; i++) {
-		struct gdev_session *session;
+		struct gdev_description description;
+		int32_t properties[GDEV_PROPERTIES];
 		CUuuid ours, device;
 		char name[GDEV_NAME_MAX];
-		if (gdev_vgpu_name(i, name) || gdev_session_open(name, &session))
+		if (gdev_vgpu_name(i, name) || gdev_vgpu_describe(name, &description, properties))
 			continue;
-		device_uuid(gdev_session_description(session), &ours);
-		memcpy(&device, gdev_session_description(session)->device_uuid, sizeof device);
-		gdev_session_close(session);
+		device_uuid(&description, &ours);
+		memcpy(&device, description.device_uuid, sizeof device);
 		if (begins_so(&ours, prefix, length)) {
 			found = i;
 			count++;

@@ -44,6 +44,7 @@ struct mapping {
 	uint64_t base;
 	struct memory_handle *handle;
 	CUmemAccess_flags access; /* NONE: nothing is there yet */
+	bool changing;            /* a thread maps or unmaps it: others wait for `changed` */
 };
 
 /* The contents of the file that stands for a handle. */
@@ -54,16 +55,19 @@ struct handle_file {
 	char vgpu[GDEV_NAME_MAX];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all that follows, and handles */
+/* Guards all that follows, and handles. Memory and addresses are taken before a handle or a reservation of them can be
+ * found, and given back when it cannot any more. */
+static pthread_mutex_t *const lock = &process_locks[LOCK_ADDRESSES];
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct list reservations = {&reservations, &reservations};
 static struct list mappings = {&mappings, &mappings};
 
 /* Runs `call` with the lock. */
 #define LOCKED(call)                                                                               \
 	({                                                                                         \
-		pthread_mutex_lock(&lock);                                                         \
+		pthread_mutex_lock(lock);                                                          \
 		CUresult locked_ = (call);                                                         \
-		pthread_mutex_unlock(&lock);                                                       \
+		pthread_mutex_unlock(lock);                                                        \
 		locked_;                                                                           \
 	})
 
@@ -79,23 +83,26 @@ static CUresult open_session(struct gdev_session **session)
 	return device_open_session(0, session);
 }
 
-static CUresult reserve(uint64_t bytes, uint64_t alignment, CUdeviceptr *pointer)
+static CUresult reserve_addresses(uint64_t bytes, uint64_t alignment, CUdeviceptr *pointer)
 {
 	struct reservation *reservation = calloc(1, sizeof *reservation);
 	CUresult result;
 
 	if (!reservation)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	result = open_session(&reservation->session);
 	if (result != CUDA_SUCCESS)
 		goto err_free;
 	result = result_of(
-		gdev_address_reserve(reservation->session, bytes, alignment, &reservation->base));
+		gdev_address_reserve(reservation->session, bytes, alignment, &reservation->base),
+		"%llu bytes of addresses cannot be reserved", (unsigned long long)bytes);
 	if (result != CUDA_SUCCESS)
 		goto err_close;
 	reservation->bytes = bytes;
-	list_append(&reservations, &reservation->link);
 	*pointer = reservation->base;
+	pthread_mutex_lock(lock);
+	list_append(&reservations, &reservation->link);
+	pthread_mutex_unlock(lock);
 	return CUDA_SUCCESS;
 
 err_close:
@@ -111,8 +118,11 @@ CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignmen
 {
 	TRY(initialised());
 	if (!pointer || !bytes || bytes % GRANULARITY || alignment & (alignment - 1) || flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	return LOCKED(reserve(bytes, alignment, pointer));
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer is NULL, flags are not 0, the size no multiple of %llu, "
+			"or the alignment no power of two",
+			GRANULARITY);
+	return reserve_addresses(bytes, alignment, pointer);
 }
 
 static struct reservation *find_reservation(uint64_t address, uint64_t bytes)
@@ -139,24 +149,30 @@ static struct mapping *mapping_in(uint64_t address, uint64_t bytes)
 	return NULL;
 }
 
-static CUresult unreserve(CUdeviceptr pointer, size_t bytes)
+/* Takes a reservation that has nothing mapped in it. */
+static CUresult take_reservation(
+	CUdeviceptr pointer, size_t bytes, struct reservation **reservation)
 {
-	struct reservation *reservation = find_reservation(pointer, bytes);
-
-	if (!reservation || reservation->base != pointer || reservation->bytes != bytes ||
+	*reservation = find_reservation(pointer, bytes);
+	if (!*reservation || (*reservation)->base != pointer || (*reservation)->bytes != bytes ||
 		mapping_in(pointer, bytes))
-		return CUDA_ERROR_INVALID_VALUE;
-	gdev_address_free(reservation->session, pointer, bytes);
-	list_remove(&reservation->link);
-	gdev_session_close(reservation->session);
-	free(reservation);
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"%zu bytes at %#llx are not all of a reservation, or something is mapped there",
+			bytes, (unsigned long long)pointer);
+	list_remove(&(*reservation)->link);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes)
 {
+	struct reservation *reservation;
+
 	TRY(initialised());
-	return LOCKED(unreserve(pointer, bytes));
+	TRY(LOCKED(take_reservation(pointer, bytes, &reservation)));
+	gdev_address_free(reservation->session, pointer, bytes);
+	gdev_session_close(reservation->session);
+	free(reservation);
+	return CUDA_SUCCESS;
 }
 
 /* ---- handles ---- */
@@ -166,14 +182,16 @@ static CUresult check_properties(const CUmemAllocationProp *properties)
 	struct device *device;
 
 	if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"properties is NULL, or the memory not page-locked");
 	if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return properties->location.type == CU_MEM_LOCATION_TYPE_INVALID
-			       ? CUDA_ERROR_INVALID_VALUE
-			       : CUDA_ERROR_NOT_SUPPORTED;
+			       ? fail(CUDA_ERROR_INVALID_VALUE, "the location is none")
+			       : fail(CUDA_ERROR_NOT_SUPPORTED, "memory can only be on a device");
 	if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
 		properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"memory leaves the process as a file descriptor, and in no other way");
 	return device_find(properties->location.id, &device);
 }
 
@@ -183,7 +201,8 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 	TRY(initialised());
 	if (!granularity || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
 				    option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "granularity is NULL, or option %d is none",
+			(int)option);
 	TRY(check_properties(properties));
 	*granularity = GRANULARITY;
 	return CUDA_SUCCESS;
@@ -197,12 +216,17 @@ static struct memory_handle *find_handle(CUmemGenericAllocationHandle value)
 	return handle_is(HANDLE_MEMORY, handle) && handle->refs ? handle : NULL;
 }
 
-static void maybe_destroy(struct memory_handle *handle)
+/* Whether neither the program nor a mapping refers to it. Then nobody finds it, and the caller gives it to handle_end(),
+ * without the lock. */
+static bool is_unused(const struct memory_handle *handle)
+{
+	return !handle->refs && !handle->mappings;
+}
+
+static void handle_end(struct memory_handle *handle)
 {
 	struct gdev_session *session = handle->session;
 
-	if (handle->refs || handle->mappings)
-		return;
 	gdev_shared_drop(session, &handle->shared);
 	handle_destroy(HANDLE_MEMORY, handle);
 	gdev_session_close(session);
@@ -216,21 +240,25 @@ static CUresult make_handle(const CUmemAllocationProp *properties, uint64_t byte
 	CUresult result;
 
 	if (!handle)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	handle->device = properties->location.id;
 	handle->properties = *properties;
-	handle->refs = 1;
 	result = device_open_session(handle->device, &handle->session);
 	if (result != CUDA_SUCCESS)
 		goto err_handle;
 	if (imported) {
 		handle->shared = *imported;
-		result = result_of(gdev_shared_hold(handle->session, &handle->shared));
+		result = result_of(gdev_shared_hold(handle->session, &handle->shared),
+			"the memory of the other process cannot be held");
 	} else {
-		result = result_of(gdev_shared_create(handle->session, bytes, &handle->shared));
+		result = result_of(gdev_shared_create(handle->session, bytes, &handle->shared),
+			"%llu bytes of device memory cannot be had", (unsigned long long)bytes);
 	}
 	if (result != CUDA_SUCCESS)
 		goto err_session;
+	pthread_mutex_lock(lock);
+	handle->refs = 1; /* from here on it is found */
+	pthread_mutex_unlock(lock);
 	*created = (CUmemGenericAllocationHandle)handle;
 	return CUDA_SUCCESS;
 
@@ -246,34 +274,45 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 {
 	TRY(initialised());
 	if (!handle || !bytes || bytes % GRANULARITY || flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pointer for the handle is NULL, flags are not 0, or the size is "
+			"no multiple of %llu",
+			GRANULARITY);
 	TRY(check_properties(properties));
-	return LOCKED(make_handle(properties, bytes, NULL, handle));
+	return make_handle(properties, bytes, NULL, handle);
 }
 
-static CUresult release(CUmemGenericAllocationHandle value)
+/* *unused: the handle, if nothing refers to it any more; else NULL. */
+static CUresult release_handle(CUmemGenericAllocationHandle value, struct memory_handle **unused)
 {
 	struct memory_handle *handle = find_handle(value);
 
 	if (!handle)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%#llx is no living handle",
+			(unsigned long long)value);
 	handle->refs--;
-	maybe_destroy(handle);
+	*unused = is_unused(handle) ? handle : NULL;
 	return CUDA_SUCCESS;
 }
 
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+CUresult cuMemRelease(CUmemGenericAllocationHandle value)
 {
+	struct memory_handle *unused;
+
 	TRY(initialised());
-	return LOCKED(release(handle));
+	TRY(LOCKED(release_handle(value, &unused)));
+	if (unused)
+		handle_end(unused);
+	return CUDA_SUCCESS;
 }
 
-static CUresult retain(CUmemGenericAllocationHandle *handle, uint64_t address)
+static CUresult retain_handle(CUmemGenericAllocationHandle *handle, uint64_t address)
 {
 	struct mapping *mapping = mapping_in(address, 1);
 
 	if (!mapping)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at %#llx",
+			(unsigned long long)address);
 	mapping->handle->refs++;
 	*handle = (CUmemGenericAllocationHandle)mapping->handle;
 	return CUDA_SUCCESS;
@@ -283,8 +322,8 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 {
 	TRY(initialised());
 	if (!handle)
-		return CUDA_ERROR_INVALID_VALUE;
-	return LOCKED(retain(handle, (uint64_t)address));
+		return fail(CUDA_ERROR_INVALID_VALUE, "handle is NULL");
+	return LOCKED(retain_handle(handle, (uint64_t)address));
 }
 
 static CUresult properties_of(CUmemGenericAllocationHandle value, CUmemAllocationProp *properties)
@@ -292,7 +331,8 @@ static CUresult properties_of(CUmemGenericAllocationHandle value, CUmemAllocatio
 	struct memory_handle *handle = find_handle(value);
 
 	if (!handle)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%#llx is no living handle",
+			(unsigned long long)value);
 	*properties = handle->properties;
 	return CUDA_SUCCESS;
 }
@@ -302,14 +342,14 @@ CUresult cuMemGetAllocationPropertiesFromHandle(
 {
 	TRY(initialised());
 	if (!properties)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "properties is NULL");
 	return LOCKED(properties_of(handle, properties));
 }
 
 /* ---- mappings ---- */
 
 /* All of the handle's memory. As in CUDA, a part of it is not supported. */
-static CUresult map(
+static CUresult map_handle(
 	uint64_t address, size_t bytes, size_t offset, CUmemGenericAllocationHandle value)
 {
 	struct memory_handle *handle = find_handle(value);
@@ -317,15 +357,20 @@ static CUresult map(
 	struct mapping *mapping;
 
 	if (!handle)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "%#llx is no living handle",
+			(unsigned long long)value);
 	if (offset || bytes != handle->shared.bytes)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"as in CUDA, all of a handle is mapped, and not a part");
 	if (!reservation || handle->session != reservation->session || address % GRANULARITY ||
 		mapping_in(address, bytes))
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"%zu bytes at %#llx are not in a reservation of the same device, not "
+			"aligned, or something is mapped there",
+			bytes, (unsigned long long)address);
 	mapping = calloc(1, sizeof *mapping);
 	if (!mapping)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return no_memory();
 	mapping->base = address;
 	mapping->handle = handle;
 	handle->mappings++;
@@ -338,25 +383,55 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset,
 {
 	TRY(initialised());
 	if (!bytes || flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	return LOCKED(map(pointer, bytes, offset, handle));
+		return fail(CUDA_ERROR_INVALID_VALUE, "the size is 0, or flags are not 0");
+	return LOCKED(map_handle(pointer, bytes, offset, handle));
 }
 
-static CUresult set_access(struct mapping *mapping, CUmemAccess_flags access)
+/* Gives a mapping another right, by unmapping and mapping its memory. *now: the right that it has, before and after. */
+static CUresult change_access(
+	const struct mapping *mapping, CUmemAccess_flags wanted, CUmemAccess_flags *now)
 {
 	struct gdev_session *session = mapping->handle->session;
 	uint64_t address = mapping->base, bytes = mapping->handle->shared.bytes;
 
-	if (mapping->access == access)
+	if (*now == wanted)
 		return CUDA_SUCCESS;
-	if (mapping->access != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-		TRY_GDEV(gdev_shm_detach(session, address));
-	mapping->access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	if (access != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-		TRY_GDEV(gdev_shared_map(session, &mapping->handle->shared, 0, bytes,
-			access == CU_MEM_ACCESS_FLAGS_PROT_READ ? SHM_RDONLY : 0, &address));
-	mapping->access = access;
+	if (*now != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		TRY_GDEV(gdev_shm_detach(session, address), "the memory cannot be unmapped");
+	*now = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	if (wanted != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		TRY_GDEV(
+			gdev_shared_map(session, &mapping->handle->shared, 0, bytes,
+				wanted == CU_MEM_ACCESS_FLAGS_PROT_READ ? SHM_RDONLY : 0, &address),
+			"the memory cannot be mapped");
+	*now = wanted;
 	return CUDA_SUCCESS;
+}
+
+/* The same with the lock, which it gives up meanwhile. Other threads see that the mapping is changing. */
+static CUresult set_access(struct mapping *mapping, CUmemAccess_flags wanted)
+{
+	CUmemAccess_flags now = mapping->access;
+	CUresult result;
+
+	mapping->changing = true;
+	pthread_mutex_unlock(lock);
+	result = change_access(mapping, wanted, &now);
+	pthread_mutex_lock(lock);
+	mapping->changing = false;
+	mapping->access = now;
+	pthread_cond_broadcast(&changed);
+	return result;
+}
+
+/* As mapping_in(), when no other thread changes it any more. The lock is given up meanwhile. */
+static struct mapping *settled_mapping_in(uint64_t address, uint64_t bytes)
+{
+	struct mapping *mapping;
+
+	while ((mapping = mapping_in(address, bytes)) && mapping->changing)
+		pthread_cond_wait(&changed, lock);
+	return mapping;
 }
 
 /* How much of the range is mapped, or -1 when a mapping ends outside of it. */
@@ -376,29 +451,53 @@ static int64_t mapped_bytes(uint64_t address, uint64_t bytes)
 	return (int64_t)mapped;
 }
 
-/* What is mapped there; as in CUDA, there may be nothing. */
-static CUresult unmap(uint64_t address, uint64_t bytes)
+static CUresult check_unmap(uint64_t address, uint64_t bytes)
 {
-	struct mapping *mapping;
-
-	if (!bytes || !find_reservation(address, bytes) || mapped_bytes(address, bytes) < 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	while ((mapping = mapping_in(address, bytes))) {
-		struct memory_handle *handle = mapping->handle;
-		CUresult result = set_access(mapping, CU_MEM_ACCESS_FLAGS_PROT_NONE);
-		list_remove(&mapping->link);
-		free(mapping);
-		handle->mappings--;
-		maybe_destroy(handle);
-		TRY(result);
-	}
-	return CUDA_SUCCESS;
+	return bytes && find_reservation(address, bytes) && mapped_bytes(address, bytes) >= 0
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE,
+				 "%llu bytes at %#llx are not in a reservation, or end within a "
+				 "mapping",
+				 (unsigned long long)bytes, (unsigned long long)address);
 }
 
+/* Takes away the first mapping in the range. *any: whether there was one; *unused: its handle, if nothing refers to that
+ * any more; else NULL. */
+static CUresult unmap_first(
+	uint64_t address, uint64_t bytes, bool *any, struct memory_handle **unused)
+{
+	struct mapping *mapping = settled_mapping_in(address, bytes);
+	struct memory_handle *handle;
+	CUresult result;
+
+	*any = mapping;
+	*unused = NULL;
+	if (!mapping)
+		return CUDA_SUCCESS;
+	result = set_access(mapping, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+	handle = mapping->handle;
+	list_remove(&mapping->link);
+	free(mapping);
+	handle->mappings--;
+	*unused = is_unused(handle) ? handle : NULL;
+	return result;
+}
+
+/* As in CUDA, nothing may be mapped there. */
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes)
 {
+	struct memory_handle *unused;
+	CUresult result;
+	bool any;
+
 	TRY(initialised());
-	return LOCKED(unmap(pointer, bytes));
+	TRY(LOCKED(check_unmap(pointer, bytes)));
+	do {
+		result = LOCKED(unmap_first(pointer, bytes, &any, &unused));
+		if (unused)
+			handle_end(unused);
+	} while (any && result == CUDA_SUCCESS);
+	return result;
 }
 
 static CUresult set_accesses(uint64_t address, uint64_t bytes, const CUmemAccessDesc *desc)
@@ -407,12 +506,19 @@ static CUresult set_accesses(uint64_t address, uint64_t bytes, const CUmemAccess
 
 	if (!bytes || !find_reservation(address, bytes) ||
 		mapped_bytes(address, bytes) != (int64_t)bytes)
-		return CUDA_ERROR_INVALID_VALUE;
-	list_for_each (mapping, &mappings, link) {
-		if (mapping->base < address || mapping->base >= address + bytes)
-			continue;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"%llu bytes at %#llx are not mapped as a whole", (unsigned long long)bytes,
+			(unsigned long long)address);
+	for (uint64_t at = address; at < address + bytes;
+		at = mapping->base + mapping->handle->shared.bytes) {
+		mapping = settled_mapping_in(at, 1);
+		if (!mapping)
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"what was mapped at %#llx was unmapped meanwhile",
+				(unsigned long long)at);
 		if (mapping->handle->device != desc->location.id)
-			return CUDA_ERROR_NOT_SUPPORTED; /* no device reaches another's memory */
+			return fail(CUDA_ERROR_NOT_SUPPORTED,
+				"virtual GPUs do not reach each other's memory");
 		TRY(set_access(mapping, desc->flags));
 	}
 	return CUDA_SUCCESS;
@@ -423,11 +529,11 @@ static CUresult check_access(const CUmemAccessDesc *desc)
 	struct device *device;
 
 	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the location is no device");
 	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
 		desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
 		desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "flags %d are no rights", (int)desc->flags);
 	return device_find(desc->location.id, &device);
 }
 
@@ -436,7 +542,7 @@ CUresult cuMemSetAccess(
 {
 	TRY(initialised());
 	if (!desc || !count)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the list is NULL or empty");
 	for (size_t i = 0; i < count; i++) {
 		TRY(check_access(&desc[i]));
 		TRY(LOCKED(set_accesses(pointer, bytes, &desc[i])));
@@ -450,7 +556,8 @@ static CUresult get_access(
 	struct mapping *mapping = mapping_in(address, 1);
 
 	if (!mapping)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at %#llx",
+			(unsigned long long)address);
 	*flags = mapping->handle->device == location->id ? mapping->access
 							 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return CUDA_SUCCESS;
@@ -461,51 +568,59 @@ CUresult cuMemGetAccess(
 {
 	TRY(initialised());
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "flags is NULL, or the location no device");
 	return LOCKED(get_access(flags, location, pointer));
 }
 
 /* ---- between processes ---- */
 
-static CUresult write_file(const struct memory_handle *handle, int *fd)
+static CUresult write_file(const struct handle_file *file, int *fd)
 {
-	const struct gdev_description *description = gdev_session_description(handle->session);
-	struct handle_file file = {
-		.magic = FILE_MAGIC, .id = handle->shared.id, .bytes = handle->shared.bytes};
 	int created = memfd_create("gdev-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (created < 0)
-		return CUDA_ERROR_OPERATING_SYSTEM;
-	memcpy(file.token, handle->shared.token, sizeof file.token);
-	memcpy(file.vgpu, description->vgpu, sizeof file.vgpu);
-	if (write(created, &file, sizeof file) != sizeof file ||
+		return fail(CUDA_ERROR_OPERATING_SYSTEM,
+			"the file that stands for the handle cannot be made: %m");
+	if (write(created, file, sizeof *file) != sizeof *file ||
 		fcntl(created, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE)) {
 		close(created);
-		return CUDA_ERROR_OPERATING_SYSTEM;
+		return fail(CUDA_ERROR_OPERATING_SYSTEM,
+			"the file that stands for the handle cannot be written: %m");
 	}
 	*fd = created;
 	return CUDA_SUCCESS;
 }
 
-static CUresult export(void *shareable, CUmemGenericAllocationHandle value)
+/* What the file says of the handle. */
+static CUresult describe_handle(CUmemGenericAllocationHandle value, struct handle_file *file)
 {
 	struct memory_handle *handle = find_handle(value);
 
 	if (!handle ||
 		handle->properties.requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return CUDA_ERROR_INVALID_VALUE;
-	return write_file(handle, shareable);
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"%#llx is no living handle, or was not made to leave the process",
+			(unsigned long long)value);
+	*file = (struct handle_file){
+		.magic = FILE_MAGIC, .id = handle->shared.id, .bytes = handle->shared.bytes};
+	memcpy(file->token, handle->shared.token, sizeof file->token);
+	memcpy(file->vgpu, gdev_session_description(handle->session)->vgpu, sizeof file->vgpu);
+	return CUDA_SUCCESS;
 }
 
 CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
 	CUmemAllocationHandleType type, unsigned long long flags)
 {
+	struct handle_file file;
+
 	TRY(initialised());
 	if (!shareable || flags)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer is NULL, or flags are not 0");
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	return LOCKED(export(shareable, handle));
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"memory leaves the process as a file descriptor, and in no other way");
+	TRY(LOCKED(describe_handle(handle, &file)));
+	return write_file(&file, shareable);
 }
 
 /* The device that is the virtual GPU of that name in this process. */
@@ -519,7 +634,9 @@ static CUresult find_device(const char vgpu[GDEV_NAME_MAX], CUdevice *found)
 			*found = i;
 			return CUDA_SUCCESS;
 		}
-	return CUDA_ERROR_INVALID_DEVICE;
+	return fail(CUDA_ERROR_INVALID_DEVICE,
+		"the memory is on the virtual GPU %.*s, which this process does not have",
+		GDEV_NAME_MAX, vgpu);
 }
 
 CUresult cuMemImportFromShareableHandle(
@@ -535,16 +652,18 @@ CUresult cuMemImportFromShareableHandle(
 
 	TRY(initialised());
 	if (!handle)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE, "handle is NULL");
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"memory leaves the process as a file descriptor, and in no other way");
 	if (pread((int)(uintptr_t)os_handle, &file, sizeof file, 0) != sizeof file ||
 		file.magic != FILE_MAGIC)
-		return CUDA_ERROR_INVALID_VALUE;
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the descriptor is none of cuMemExportToShareableHandle");
 	TRY(find_device(file.vgpu, &properties.location.id));
 	shared = (struct gdev_shared){.id = file.id, .bytes = file.bytes};
 	memcpy(shared.token, file.token, sizeof shared.token);
-	return LOCKED(make_handle(&properties, file.bytes, &shared, handle));
+	return make_handle(&properties, file.bytes, &shared, handle);
 }
 
 void vmm_forget(void)
@@ -552,7 +671,7 @@ void vmm_forget(void)
 	struct reservation *reservation, *next_reservation;
 	struct mapping *mapping, *next_mapping;
 
-	pthread_mutex_init(&lock, NULL);
+	pthread_cond_init(&changed, NULL);
 	list_for_each_safe (reservation, next_reservation, &reservations, link)
 		free(reservation);
 	list_for_each_safe (mapping, next_mapping, &mappings, link)

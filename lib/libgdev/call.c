@@ -54,7 +54,7 @@ static unsigned collect_heads(
 }
 
 /* Takes finished calls from the front and publishes the last one's number. With the lock. */
-static void retire(struct gdev_session *session)
+static void retire_calls(struct gdev_session *session)
 {
 	struct calls *calls = &session->calls;
 	uint64_t completed = 0;
@@ -89,7 +89,7 @@ static void run_one(struct gdev_session *session, struct call *const *heads,
 	call->function(call->argument, error);
 	pthread_mutex_lock(&session->calls.lock);
 	call->done = true;
-	retire(session);
+	retire_calls(session);
 	pthread_mutex_unlock(&session->calls.lock);
 }
 

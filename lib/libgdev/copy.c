@@ -52,7 +52,7 @@ static bool span_of(const struct gdev_copy *copy, uint64_t pitch, uint64_t slice
 }
 
 /* Makes a copy whose rows (planes) follow each other on both sides one row. */
-static void flatten(struct gdev_copy *copy)
+static void flatten_copy(struct gdev_copy *copy)
 {
 	if (copy->depth > 1 && copy->height > 1 &&
 		copy->destination_slice == copy->height * copy->destination_pitch &&
@@ -435,7 +435,7 @@ static bool touches_arena(const struct gdev_session *session, uint64_t address, 
 
 /* Whether a side is memory that the worker can name. -EINVAL: it had to be, and is not; in the arena there
  * is no other memory. */
-static int resolve(struct gdev_session *session, uint64_t address, uint64_t span,
+static int find_side(struct gdev_session *session, uint64_t address, uint64_t span,
 	enum gdev_side side, bool *named)
 {
 	*named = memory_contains(session, address, span);
@@ -472,7 +472,7 @@ static int copy_named(struct gdev_stream *stream, const struct gdev_copy *copy, 
 /* A copy that a record, or several, could do; and that we do, as far as we can. */
 struct direct_copy {
 	struct two_stage whole;
-	enum session_direction direction;
+	enum copy_direction direction;
 	bool to_named, from_named, sync;
 };
 
@@ -486,7 +486,7 @@ static int copy_by_record(struct gdev_stream *stream, const struct gdev_copy *co
 	return copy_from_device(stream, copy);
 }
 
-/* What a copy that we do ourselves comes after; only looks when it may not wait. -GDEV_E_NOT_READY. */
+/* Waits for what comes before a copy that we do ourselves, or only looks when it may not wait: -GDEV_E_NOT_READY. */
 static int reach_turn(struct gdev_stream *stream, bool wait)
 {
 	struct gdev_session *session = stream->session;
@@ -516,7 +516,7 @@ static int tile_by_record(struct direct_copy *direct, const struct tile *tile)
 static bool tile_by_ourselves(struct direct_copy *direct, const struct tile *tile)
 {
 	const struct gdev_copy *copy = direct->whole.copy;
-	bool to_device = direct->direction == SESSION_TO_DEVICE;
+	bool to_device = direct->direction == COPY_TO_DEVICE;
 	struct direct_piece piece = {
 		.direction = direct->direction,
 		.device = to_device ? tile->destination : tile->source,
@@ -576,8 +576,8 @@ static int direct_begin(struct gdev_stream *stream, const struct gdev_copy *copy
 	struct direct_copy *direct, bool *begun)
 {
 	struct gdev_session *session = stream->session;
-	bool to_device = direct->direction == SESSION_TO_DEVICE;
-	/* These the caller need not wait for. */
+	bool to_device = direct->direction == COPY_TO_DEVICE;
+	/* Copies that the caller need not wait for. */
 	bool sent = to_device && copy->height * copy->depth == 1 &&
 		    copy->width <= session->inline_bytes && !direct->from_named;
 	bool wait = direct->sync && !sent;
@@ -627,7 +627,7 @@ static bool may_copy_directly(
 		gdev_memory_lookup(session, copy->source, &from);
 	if (direct->to_named && direct->from_named && !direct->sync)
 		return false;
-	direct->direction = to.kind == GDEV_MEMORY_DEVICE ? SESSION_TO_DEVICE : SESSION_FROM_DEVICE;
+	direct->direction = to.kind == GDEV_MEMORY_DEVICE ? COPY_TO_DEVICE : COPY_FROM_DEVICE;
 	if (to.kind == GDEV_MEMORY_DEVICE)
 		return !direct->from_named || from.kind == GDEV_MEMORY_HOST;
 	return from.kind == GDEV_MEMORY_DEVICE &&
@@ -650,14 +650,14 @@ static int copy_any(struct gdev_stream *stream, const struct gdev_copy *wanted, 
 	if (!span_of(&copy, copy.destination_pitch, copy.destination_slice, &destination_span) ||
 		!span_of(&copy, copy.source_pitch, copy.source_slice, &source_span))
 		return -EINVAL;
-	error = resolve(session, copy.destination, destination_span, copy.destination_side,
+	error = find_side(session, copy.destination, destination_span, copy.destination_side,
 		&direct.to_named);
 	if (!error)
-		error = resolve(
+		error = find_side(
 			session, copy.source, source_span, copy.source_side, &direct.from_named);
 	if (error)
 		return error;
-	flatten(&copy);
+	flatten_copy(&copy);
 	if (!direct.to_named && !direct.from_named)
 		return copy_in_process(stream, &copy);
 	if (may_copy_directly(session, &copy, &direct)) {

@@ -5,8 +5,8 @@
  *
  * A window is the library's own mapping of an object, somewhere in the process: a pointer to device memory
  * does not become valid by it. It is made when a copy first wants it, is good for one generation, and goes
- * with its object. memory.table guards object->window and is held (for reading) during a piece, so that
- * the memory is not freed by another thread meanwhile.
+ * with its object, or with the last copy through it if that ends later. memory.table guards object->window, and is not
+ * held during a copy: other threads allocate and free meanwhile.
  *
  * Order. The caller has waited for the stream, and for what RECORD_FENCE has put before every later record.
  * What follows is sent after the copy has been done, and needs nothing.
@@ -23,14 +23,15 @@
 
 #define TELL_NS (100 * NS_PER_MS) /* the worker hears of our copies as often as that */
 #define ROUSE_BYTES (512u << 10)
-/* What the kernel maps at one page fault, if it is for reading and the pages are there: a write would map
- * one page. */
+/* How much the kernel maps at one page fault, if it is for reading and the pages are there: a write would map one
+ * page. */
 #define FAULT_AROUND_BYTES 65536ull
 #define BYTES_PER_NS 10.0 /* about */
 
 struct window {
 	uint8_t *base; /* NULL: there is none to be had in this generation */
-	uint64_t generation;
+	uint64_t generation, bytes;
+	atomic_uint users; /* the object, and copies under way */
 };
 
 static struct session_header *header_of(struct gdev_session *session)
@@ -50,16 +51,18 @@ static int map_piece(void *window, uint64_t offset, uint64_t bytes, int fd)
 		       : 0;
 }
 
-static void window_destroy(struct window *window, uint64_t bytes)
+static void window_put(struct window *window)
 {
-	if (window && window->base)
-		munmap(window->base, bytes);
+	if (!window || atomic_fetch_sub(&window->users, 1) > 1)
+		return;
+	if (window->base)
+		munmap(window->base, window->bytes);
 	free(window);
 }
 
 void direct_forget(struct object *object)
 {
-	window_destroy(object->window, object->bytes);
+	window_put(object->window);
 	object->window = NULL;
 }
 
@@ -72,6 +75,8 @@ static struct window *window_create(struct gdev_session *session, const struct o
 
 	if (!window)
 		return NULL;
+	window->bytes = object->bytes;
+	window->users = 1;
 	window->generation =
 		__atomic_load_n(&header_of(session)->direct_generation, __ATOMIC_SEQ_CST);
 	window->base = mmap(
@@ -113,23 +118,24 @@ static void renew_window(struct gdev_session *session, struct object *object)
 	old = object->window;
 	object->window = window;
 	pthread_rwlock_unlock(&memory->table);
-	window_destroy(old, object->bytes);
+	window_put(old);
 }
 
 /* ---- the worker's leave ---- */
 
-static enum session_leave allowed(struct gdev_session *session, enum session_direction direction)
+static enum session_leave allowed(struct gdev_session *session, enum copy_direction direction)
 {
 	return __atomic_load_n(&header_of(session)->direct_allowed[direction], __ATOMIC_RELAXED);
 }
 
-static void tell(struct gdev_session *session, uint64_t now_ns)
+static void tell_worker(struct gdev_session *session, uint64_t now_ns)
 {
 	atomic_store_explicit(&session->direct_told_ns, now_ns, memory_order_relaxed);
 	session->transport->ops->kick(session->transport);
 }
 
-static void leave(struct gdev_session *session, enum session_direction direction, uint64_t now_ns)
+static void leave_direction(
+	struct gdev_session *session, enum copy_direction direction, uint64_t now_ns)
 {
 	struct session_header *header = header_of(session);
 
@@ -137,11 +143,11 @@ static void leave(struct gdev_session *session, enum session_direction direction
 	if (!allowed(session, direction) ||
 		now_ns - atomic_load_explicit(&session->direct_told_ns, memory_order_relaxed) >
 			TELL_NS)
-		tell(session, now_ns);
+		tell_worker(session, now_ns);
 }
 
-static bool enter(
-	struct gdev_session *session, enum session_direction direction, const struct window *window)
+static bool enter_direction(
+	struct gdev_session *session, enum copy_direction direction, const struct window *window)
 {
 	struct session_header *header = header_of(session);
 
@@ -150,13 +156,13 @@ static bool enter(
 	__atomic_fetch_add(&header->direct_copying[direction], 1, __ATOMIC_SEQ_CST);
 	if (allowed(session, direction) && is_current(session, window))
 		return true;
-	leave(session, direction, clock_now_ns());
+	leave_direction(session, direction, clock_now_ns());
 	return false;
 }
 
 /* ---- copying ---- */
 
-static void touch(const uint8_t *bytes, uint64_t count)
+static void touch_pages(const uint8_t *bytes, uint64_t count)
 {
 	for (uint64_t i = 0; i < count; i += FAULT_AROUND_BYTES)
 		*(const volatile uint8_t *)(bytes + i);
@@ -170,8 +176,8 @@ static void move_row(void *to, const void *from, uint64_t bytes, bool streaming)
 		copy_cached(to, from, bytes);
 }
 
-/* What is copied to the device is mostly followed by a launch. A worker that sleeps takes some 50 us to wake
- * up, and then looks at the ring for about as long: it had better begin when so much is left to copy. */
+/* A copy to the device is mostly followed by a launch. A worker that sleeps takes some 50 us to wake up, and then
+ * looks at the ring for about as long. So it is woken when so much is left to copy. */
 static void move_last_row(
 	struct gdev_session *session, void *to, const void *from, uint64_t bytes, bool streaming)
 {
@@ -182,13 +188,14 @@ static void move_last_row(
 	move_row((uint8_t *)to + first, (const uint8_t *)from + first, bytes - first, streaming);
 }
 
-static void move(struct gdev_session *session, const struct direct_piece *piece, uint8_t *device)
+static void copy_rows(
+	struct gdev_session *session, const struct direct_piece *piece, uint8_t *device)
 {
 	uint8_t *host = (uint8_t *)piece->host;
 
 	for (uint64_t i = 0; i < piece->rows; i++) {
-		if (piece->direction == SESSION_TO_DEVICE) {
-			touch(device, piece->width);
+		if (piece->direction == COPY_TO_DEVICE) {
+			touch_pages(device, piece->width);
 			if (piece->last && i == piece->rows - 1)
 				move_last_row(
 					session, device, host, piece->width, piece->streaming);
@@ -202,16 +209,26 @@ static void move(struct gdev_session *session, const struct direct_piece *piece,
 	}
 }
 
-/* With memory.table. The window through which all of a piece is reached; NULL: none. */
-static struct window *window_at(
+/* The window through which all of a piece is reached, for window_put(); NULL: none. */
+static struct window *window_get(
 	struct gdev_session *session, uint64_t address, uint64_t span, uint64_t *offset)
 {
-	const struct block *block = memory_block_at(session, address);
+	struct memory *memory = &session->memory;
+	struct window *window = NULL;
+	const struct block *block;
 
-	if (!block || span > block->asked_bytes - (address - block->base))
-		return NULL;
-	*offset = address - block->object->base;
-	return block->object->window && block->object->window->base ? block->object->window : NULL;
+	pthread_rwlock_rdlock(&memory->table);
+	block = memory_block_at(session, address);
+	if (block && span <= block->asked_bytes - (address - block->base))
+		window = block->object->window;
+	if (window && window->base) {
+		*offset = address - block->object->base;
+		atomic_fetch_add(&window->users, 1);
+	} else {
+		window = NULL;
+	}
+	pthread_rwlock_unlock(&memory->table);
+	return window;
 }
 
 static bool move_through(struct gdev_session *session, const struct direct_piece *piece,
@@ -221,20 +238,20 @@ static bool move_through(struct gdev_session *session, const struct direct_piece
 	uint64_t bytes = piece->width * piece->rows, begin_ns, end_ns, lost_ns = 0;
 	bool contended;
 
-	if (!enter(session, piece->direction, window))
+	if (!enter_direction(session, piece->direction, window))
 		return false;
 	contended = allowed(session, piece->direction) == SESSION_DIRECT_CONTENDED;
 	begin_ns = clock_now_ns();
 	if (contended)
 		processor_begin(begin_ns, (double)bytes / BYTES_PER_NS);
-	move(session, piece, window->base + offset);
+	copy_rows(session, piece, window->base + offset);
 	end_ns = clock_now_ns();
 	if (contended)
 		lost_ns = processor_lost_ns(begin_ns, end_ns);
 	__atomic_fetch_add(&header->direct_bytes[piece->direction], bytes, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&header->direct_ns[piece->direction], end_ns - begin_ns - lost_ns,
 		__ATOMIC_RELAXED);
-	leave(session, piece->direction, end_ns);
+	leave_direction(session, piece->direction, end_ns);
 	if (gdev_traced())
 		trace_copied(piece->direction, bytes, begin_ns, end_ns);
 	return true;
@@ -243,16 +260,14 @@ static bool move_through(struct gdev_session *session, const struct direct_piece
 bool direct_move(struct gdev_session *session, const struct direct_piece *piece)
 {
 	uint64_t span = (piece->rows - 1) * piece->device_pitch + piece->width, offset;
-	struct memory *memory = &session->memory;
-	const struct window *window;
+	struct window *window;
 	bool moved;
 
 	if (!allowed(session, piece->direction))
 		return false;
-	pthread_rwlock_rdlock(&memory->table);
-	window = window_at(session, piece->device, span, &offset);
+	window = window_get(session, piece->device, span, &offset);
 	moved = window && move_through(session, piece, window, offset);
-	pthread_rwlock_unlock(&memory->table);
+	window_put(window);
 	return moved;
 }
 

@@ -413,7 +413,7 @@ int gshmget(struct gdev_handle *handle, int32_t key, uint64_t size, int flags, u
 {
 	TRACE_SPAN();
 
-	return gdev_shm_get(handle->session, key, size, flags, id);
+	return gdev_shm_get_or_make(handle->session, key, size, flags, id);
 }
 
 int gshmat(struct gdev_handle *handle, uint32_t id, int flags, uint64_t *address)

@@ -3,7 +3,7 @@
  * What the files of libgdev know of each other. The public contracts are in gdev/session.h.
  *
  * Locks, in the order in which they may be taken; none is held while waiting for the worker, except
- * that memory.change is held over the worker's answer to an allocation:
+ * memory.change when device memory is mapped into the process, which the worker does at once:
  *   registry (session.c) > memory.change > memory.table > streams.lock > staging.lock >
  *   calls.lock > replies.lock > the transport's sender's lock
  * The lock of trace.c is a leaf.
@@ -83,6 +83,10 @@ struct variable {
 struct kept {
 	struct list objects;
 	uint64_t bytes;
+	unsigned
+		leaving; /* objects that the worker has been told to free, and has not answered about */
+	uint64_t left;          /* how many ever left */
+	pthread_cond_t settled; /* none is leaving any more */
 };
 
 struct memory {
@@ -112,8 +116,9 @@ void memory_remove_variables(struct gdev_session *session, const struct gdev_mod
 struct object *kept_take(struct gdev_session *session, uint64_t bytes);
 /* False: it is too large, and still the caller's. */
 bool kept_give(struct gdev_session *session, struct object *object);
-/* Gives all back to the worker; whether there was any. */
-bool kept_release(struct gdev_session *session);
+/* The worker had no room for what was asked of it when memory.kept.left was `left_before`. Gives all back to the worker,
+ * and waits for what other threads are giving back. Returns whether there may be room now, so that it is asked again. */
+bool kept_release(struct gdev_session *session, uint64_t left_before);
 
 /* carve.c: blocks within a pool's objects; memory.change is held. */
 void pool_init(struct pool *pool, enum gdev_memory_kind kind);
@@ -136,6 +141,7 @@ struct gdev_stream {
 	uint32_t timeline;
 	_Atomic uint64_t last;      /* value of the last record sent */
 	_Atomic uint64_t may_block; /* value of the last one that may wait without end */
+	_Atomic int unsent;         /* of gdev_stream_fail, not seen yet */
 	atomic_bool error_seen;
 };
 
@@ -190,7 +196,7 @@ struct object;
 
 /* Rows between device memory and memory of the process. */
 struct direct_piece {
-	enum session_direction direction;
+	enum copy_direction direction;
 	uint64_t device, device_pitch, host, host_pitch;
 	uint64_t width, rows; /* at least 1; SESSION_DIRECT_BYTES together at most */
 	bool streaming;
@@ -260,7 +266,7 @@ void trace_detach(struct trace_source *source);
 void trace_forget(void);
 /* The calling thread has copied by itself, while gdev_traced(). */
 void trace_copied(
-	enum session_direction direction, uint64_t bytes, uint64_t begin_ns, uint64_t end_ns);
+	enum copy_direction direction, uint64_t bytes, uint64_t begin_ns, uint64_t end_ns);
 /* A record has been begun while gdev_traced(). */
 void trace_sent(const struct gdev_stream *stream, uint16_t opcode);
 
@@ -360,9 +366,25 @@ struct terms {
 	int trace_fd; /* of the trace segment, the caller's; -1: none */
 };
 
-/* connect.c: finds gdevd, reserves an arena, says hello. */
-int connect_open(const char *vgpu, struct gdev_description *description, struct terms *terms,
+/* A conversation with gdevd before there is a session. On the stack of the thread that has it. */
+struct opening {
+	struct list link; /* of all of the process */
+	const char *vgpu;
+	bool makes_session; /* opens of the same virtual GPU wait for its end */
+	int socket;         /* to gdevd, or -1; a forked child closes it */
+};
+
+/* session.c: the registry's lock. What is opened under it, and noted before it is given up, no forked child keeps. */
+void registry_enter(void);
+void registry_leave(void);
+
+/* connect.c: finds gdevd, reserves an arena, says hello. With the registry's lock, which it gives up while it waits;
+ * not any more from the moment in which it has received descriptors. */
+int connect_open(struct opening *opening, struct gdev_description *description, struct terms *terms,
 	struct transport **transport);
+/* Likewise. */
+int connect_describe(struct opening *opening, struct gdev_description *description,
+	int32_t properties[DEVICE_PROPERTIES]);
 
 /* copy.c: what the address is, for a copy that touches `span` bytes from it on. */
 bool memory_contains(struct gdev_session *session, uint64_t address, uint64_t span);

@@ -15,7 +15,7 @@ static uint64_t limit_of(const struct gdev_session *session)
 	return min_of(KEPT_BYTES_MAX, session->description.memory_bytes / KEPT_SHARE);
 }
 
-/* All with memory.change. */
+/* All with memory.change, which giving objects back to the worker lets go meanwhile. */
 
 struct object *kept_take(struct gdev_session *session, uint64_t bytes)
 {
@@ -36,10 +36,16 @@ static int drop_oldest(struct gdev_session *session)
 {
 	struct kept *kept = &session->memory.kept;
 	struct object *object = list_first(&kept->objects, struct object, link);
+	int error;
 
 	list_remove(&object->link);
 	kept->bytes -= object->bytes;
-	return memory_object_destroy(session, object);
+	kept->leaving++;
+	error = memory_object_destroy(session, object);
+	kept->left++;
+	if (!--kept->leaving)
+		pthread_cond_broadcast(&kept->settled);
+	return error;
 }
 
 bool kept_give(struct gdev_session *session, struct object *object)
@@ -61,12 +67,15 @@ bool kept_give(struct gdev_session *session, struct object *object)
 	return true;
 }
 
-bool kept_release(struct gdev_session *session)
+bool kept_release(struct gdev_session *session, uint64_t left_before)
 {
-	bool any = session->memory.kept.bytes > 0;
+	struct memory *memory = &session->memory;
+	struct kept *kept = &memory->kept;
 
-	while (session->memory.kept.bytes)
+	while (kept->bytes)
 		if (drop_oldest(session))
-			break;
-	return any;
+			return false;
+	while (kept->leaving)
+		pthread_cond_wait(&kept->settled, &memory->change);
+	return kept->left != left_before;
 }

@@ -10,7 +10,8 @@
 
 #define ATTRIBUTE_ROOM 64 /* of the attributes that one launch can have */
 
-static int limit(struct gdev_session *session, enum device_property property, uint32_t *value)
+static int device_limit(
+	struct gdev_session *session, enum device_property property, uint32_t *value)
 {
 	int32_t known;
 	int error = gdev_session_property(session, property, &known);
@@ -28,16 +29,17 @@ int function_limits_init(struct gdev_function *function)
 	int error = 0;
 
 	for (unsigned i = 0; i < 3 && !error; i++) {
-		error = limit(session, PROPERTY_MAX_GRID_X + i, &limits->grid[i]);
+		error = device_limit(session, PROPERTY_MAX_GRID_X + i, &limits->grid[i]);
 		if (!error)
-			error = limit(session, PROPERTY_MAX_BLOCK_X + i, &limits->block[i]);
+			error = device_limit(session, PROPERTY_MAX_BLOCK_X + i, &limits->block[i]);
 	}
 	if (!error)
-		error = limit(session, PROPERTY_MAX_THREADS_PER_BLOCK, &limits->block_threads);
+		error = device_limit(
+			session, PROPERTY_MAX_THREADS_PER_BLOCK, &limits->block_threads);
 	if (!error)
-		error = limit(session, PROPERTY_MAX_SHARED_BYTES_PER_BLOCK, &shared);
+		error = device_limit(session, PROPERTY_MAX_SHARED_BYTES_PER_BLOCK, &shared);
 	if (!error)
-		error = limit(
+		error = device_limit(
 			session, PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN, &shared_by_choice);
 	if (error) {
 		free(function);
@@ -49,7 +51,7 @@ int function_limits_init(struct gdev_function *function)
 	return 0;
 }
 
-static int check(const struct gdev_launch *launch)
+static int check_launch(const struct gdev_launch *launch)
 {
 	const struct gdev_function *function = launch->function;
 	uint64_t threads = 1;
@@ -122,7 +124,7 @@ int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *laun
 	int error = gdev_session_error(session, NULL);
 
 	if (!error)
-		error = function->module->session == session ? check(launch) : -EINVAL;
+		error = function->module->session == session ? check_launch(launch) : -EINVAL;
 	if (error)
 		return error;
 	attribute_bytes = write_attributes(launch, attributes);

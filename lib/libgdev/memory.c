@@ -3,8 +3,9 @@
  * Memory of a session: device memory and page-locked memory, small blocks carved from larger objects,
  * mapping into the process, and the table that says what an address is.
  *
- * memory.change is held by whoever allocates or frees, also while the worker answers; memory.table only
- * for moments, so that copies can look addresses up meanwhile.
+ * memory.change is held by whoever allocates or frees, but for the time in which the worker answers: what it is asked
+ * about is not found by other threads yet, or not any more. An allocation that waits for room keeps nobody from freeing.
+ * memory.table is held for moments only.
  */
 #include <errno.h>
 #include <string.h>
@@ -188,14 +189,20 @@ static void unmap_piece(uint64_t address, uint64_t bytes)
 	madvise((void *)address, bytes, MADV_DONTFORK);
 }
 
+/* Lets memory.change go meanwhile. */
 static int request_memory(
 	struct gdev_session *session, uint16_t opcode, const struct object *object)
 {
 	struct record_memory record = {.address = object->base, .bytes = object->bytes};
+	int error;
 
-	return session_request(session, opcode, &record, sizeof record, NULL, 0, NULL, 0, 0);
+	pthread_mutex_unlock(&session->memory.change);
+	error = session_request(session, opcode, &record, sizeof record, NULL, 0, NULL, 0, 0);
+	pthread_mutex_lock(&session->memory.change);
+	return error;
 }
 
+/* Likewise. */
 static int add_host_memory(struct gdev_session *session, struct object *object)
 {
 	struct transport *transport = session->transport;
@@ -204,6 +211,7 @@ static int add_host_memory(struct gdev_session *session, struct object *object)
 
 	if (fd < 0)
 		return fd;
+	pthread_mutex_unlock(&session->memory.change);
 	error = map_piece(object->base, object->bytes, fd);
 	if (!error) {
 		error = transport->ops->host_add(transport, object->base, object->bytes, fd);
@@ -211,6 +219,7 @@ static int add_host_memory(struct gdev_session *session, struct object *object)
 			unmap_piece(object->base, object->bytes);
 	}
 	close(fd);
+	pthread_mutex_lock(&session->memory.change);
 	object->mapped = !error;
 	return error;
 }
@@ -266,6 +275,7 @@ int memory_object_create_at(
 	return 0;
 }
 
+/* Nobody finds the object any more. */
 int memory_object_destroy(struct gdev_session *session, struct object *object)
 {
 	int error = 0;
@@ -274,7 +284,7 @@ int memory_object_destroy(struct gdev_session *session, struct object *object)
 		error = request_memory(session, RECORD_MEMORY_FREE, object);
 	if (object->mapped)
 		unmap_piece(object->base, object->bytes);
-	/* What the worker may still have there must not be handed out again. */
+	/* Addresses at which the worker may still have something must not be handed out again. */
 	if (!error && object->reserved_bytes)
 		arena_give(&session->memory.arena, object->base, object->reserved_bytes);
 	object_free(object);
@@ -297,14 +307,17 @@ static bool is_carved(const struct block *block)
 static int create_object(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
 	struct object **created)
 {
-	int error = memory_object_create(session, kind, bytes, created);
+	uint64_t left;
+	int error;
 
-	if (error == -ENOMEM && kept_release(session))
+	do {
+		left = session->memory.kept.left;
 		error = memory_object_create(session, kind, bytes, created);
+	} while (error == -ENOMEM && kept_release(session, left));
 	return error;
 }
 
-static int carve(
+static int carve_block(
 	struct gdev_session *session, struct pool *pool, uint64_t bytes, struct block **carved)
 {
 	struct object *object;
@@ -368,7 +381,7 @@ int memory_publish(struct gdev_session *session, struct block *block, uint64_t a
 	return error;
 }
 
-static int alloc(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
+static int alloc_block(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
 	uint64_t granule, uint64_t *address)
 {
 	struct memory *memory = &session->memory;
@@ -384,7 +397,8 @@ static int alloc(struct gdev_session *session, enum gdev_memory_kind kind, uint6
 		return error;
 	pthread_mutex_lock(&memory->change);
 	if (bytes <= CARVE_MAX)
-		error = carve(session, pool_of(memory, kind), align_up(bytes, granule), &block);
+		error = carve_block(
+			session, pool_of(memory, kind), align_up(bytes, granule), &block);
 	else
 		error = alloc_whole(session, kind, bytes, &block);
 	if (!error)
@@ -397,13 +411,13 @@ static int alloc(struct gdev_session *session, enum gdev_memory_kind kind, uint6
 
 int gdev_memory_alloc(struct gdev_session *session, uint64_t bytes, uint64_t *address)
 {
-	return alloc(session, GDEV_MEMORY_DEVICE, bytes, GRANULE, address);
+	return alloc_block(session, GDEV_MEMORY_DEVICE, bytes, GRANULE, address);
 }
 
 int gdev_host_alloc(struct gdev_session *session, uint64_t bytes, void **pointer)
 {
 	uint64_t address;
-	int error = alloc(session, GDEV_MEMORY_HOST, bytes, PAGE, &address);
+	int error = alloc_block(session, GDEV_MEMORY_HOST, bytes, PAGE, &address);
 
 	if (error)
 		return error;
@@ -528,6 +542,7 @@ int memory_init(struct gdev_session *session)
 	pool_init(&memory->device, GDEV_MEMORY_DEVICE);
 	pool_init(&memory->host, GDEV_MEMORY_HOST);
 	list_init(&memory->kept.objects);
+	pthread_cond_init(&memory->kept.settled, NULL);
 	return 0;
 }
 
@@ -553,6 +568,7 @@ void memory_finish(struct gdev_session *session)
 	free(memory->blocks);
 	free(memory->variables);
 	arena_finish(&memory->arena);
+	pthread_cond_destroy(&memory->kept.settled);
 	pthread_mutex_destroy(&memory->change);
 	pthread_rwlock_destroy(&memory->table);
 }

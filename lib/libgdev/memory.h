@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What shared.c and direct.c need of memory.c. Attached segments are objects like others. memory.change is
- * held.
+ * held; creating and destroying let it go while the worker answers.
  */
 #ifndef GDEV_LIB_MEMORY_H
 #define GDEV_LIB_MEMORY_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Modules and functions. An image reaches the worker through the staging memory when it fits in a slot,
- * and through page-locked memory of its own when not; the compiler's messages come back behind it.
+ * Modules and functions. An image reaches the worker through the staging memory when it fits in a slot, with room for the
+ * compiler's messages behind it, and in a memfd that nobody can change any more when it does not.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,53 +11,31 @@
 
 #define LOG_BYTES_MAX (64u << 10)
 
-/* Memory of the arena for an image and its log. */
-struct carrier {
-	struct slot *slot; /* or NULL: page-locked memory at `address` */
-	uint64_t address;
-};
-
-static int carrier_take(struct gdev_session *session, uint64_t bytes, struct carrier *carrier)
+/* `kept`: the image, or NULL. */
+static int load_image(struct gdev_session *session, struct gdev_image *kept, const void *image,
+	size_t bytes, char *log, size_t log_bytes, struct reply_module *reply)
 {
-	void *pointer;
-	int error;
-
-	carrier->slot = NULL;
-	if (bytes <= session->staging.chunk_bytes) {
-		error = staging_take(session, &carrier->slot);
-		if (!error)
-			carrier->address = carrier->slot->address;
-		return error;
-	}
-	error = gdev_host_alloc(session, bytes, &pointer);
-	if (!error)
-		carrier->address = (uint64_t)pointer;
-	return error;
-}
-
-static void carrier_give(struct gdev_session *session, struct carrier *carrier)
-{
-	if (carrier->slot)
-		staging_give(session, carrier->slot, NULL);
-	else
-		memory_release(session, carrier->address);
-}
-
-static int load(struct gdev_session *session, const void *image, size_t bytes, char *log,
-	size_t log_bytes, struct reply_module *reply)
-{
-	uint64_t image_room = align_up(bytes, 8);
 	struct record_module_load record = {.image_bytes = bytes};
-	struct carrier carrier;
-	int error = carrier_take(session, image_room + log_bytes, &carrier);
+	uint64_t room = align_up(bytes, 8);
+	struct slot *slot = NULL;
+	int error = 0;
 
+	log_bytes = min_of(log_bytes, (size_t)session->staging.chunk_bytes);
+	record.log_bytes = log_bytes;
+	if (room + log_bytes > session->staging.chunk_bytes) {
+		error = image_send(session, kept, image, bytes, &record.number);
+		room = 0;
+	}
+	if (!error && room + log_bytes)
+		error = staging_take(session, &slot);
 	if (error)
 		return error;
-	memcpy((void *)carrier.address, image, bytes);
-	record.image = carrier.address;
+	if (room) {
+		record.image = slot->address;
+		memcpy((void *)slot->address, image, bytes);
+	}
 	if (log_bytes) {
-		record.log = carrier.address + image_room;
-		record.log_bytes = log_bytes;
+		record.log = slot->address + room;
 		memset((void *)record.log, 0, log_bytes);
 	}
 	error = session_request(session, RECORD_MODULE_LOAD, &record, sizeof record, NULL, 0, reply,
@@ -66,12 +44,13 @@ static int load(struct gdev_session *session, const void *image, size_t bytes, c
 		memcpy(log, (const void *)record.log, log_bytes);
 		log[log_bytes - 1] = '\0';
 	}
-	carrier_give(session, &carrier);
+	if (slot)
+		staging_give(session, slot, NULL);
 	return error;
 }
 
 /* Gives the variables memory that both sides reach. */
-static int place(struct gdev_module *module, uint64_t bytes)
+static int place_variables(struct gdev_module *module, uint64_t bytes)
 {
 	struct record_module_place record = {.module = module->handle};
 	struct gdev_session *session = module->session;
@@ -92,8 +71,8 @@ static int place(struct gdev_module *module, uint64_t bytes)
 	return 0;
 }
 
-int gdev_module_load(struct gdev_session *session, const void *image, size_t bytes, char *log,
-	size_t log_bytes, struct gdev_module **created)
+static int load_module(struct gdev_session *session, struct gdev_image *kept, const void *image,
+	size_t bytes, char *log, size_t log_bytes, struct gdev_module **created)
 {
 	struct gdev_module *module;
 	struct reply_module reply;
@@ -108,7 +87,8 @@ int gdev_module_load(struct gdev_session *session, const void *image, size_t byt
 	module = calloc(1, sizeof *module);
 	if (!module)
 		return -ENOMEM;
-	error = load(session, image, bytes, log, min_of(log_bytes, (size_t)LOG_BYTES_MAX), &reply);
+	error = load_image(
+		session, kept, image, bytes, log, min_of(log_bytes, (size_t)LOG_BYTES_MAX), &reply);
 	if (error) {
 		free(module);
 		return error;
@@ -118,12 +98,25 @@ int gdev_module_load(struct gdev_session *session, const void *image, size_t byt
 	pthread_mutex_init(&module->lock, NULL);
 	list_init(&module->functions);
 	if (reply.variable_bytes)
-		error = place(module, reply.variable_bytes);
+		error = place_variables(module, reply.variable_bytes);
 	if (error)
 		gdev_module_unload(module);
 	else
 		*created = module;
 	return error;
+}
+
+int gdev_module_load(struct gdev_session *session, const void *image, size_t bytes, char *log,
+	size_t log_bytes, struct gdev_module **module)
+{
+	return load_module(session, NULL, image, bytes, log, log_bytes, module);
+}
+
+int gdev_module_load_image(struct gdev_session *session, struct gdev_image *image, char *log,
+	size_t log_bytes, struct gdev_module **module)
+{
+	return load_module(session, image, gdev_image_bytes(image), image_length(image), log,
+		log_bytes, module);
 }
 
 void gdev_module_unload(struct gdev_module *module)

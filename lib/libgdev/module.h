@@ -30,6 +30,12 @@ struct gdev_function {
 	struct gdev_param params[];
 };
 
+/* image.c */
+size_t image_length(const struct gdev_image *image);
+/* Gives the worker an image that it uses where it is. `image`: of which `bytes` are, or NULL. Not two at once of one image. */
+int image_send(struct gdev_session *session, struct gdev_image *image, const void *bytes,
+	size_t length, uint64_t *number);
+
 /* launch.c. On failure the function is freed. */
 int function_limits_init(struct gdev_function *function);
 

@@ -5,13 +5,16 @@
  *
  * Forks. A child has nothing of its parent's sessions: the segments are not inherited, its copies of the
  * descriptors are closed at once (or the worker would outlive the parent), and the sessions are marked
- * lost, so that every call on them fails. The registry's lock is held across a fork, so that the child
- * finds it in order.
+ * lost, so that every call on them fails. For that every descriptor of a session is known to the registry
+ * from its first moment to its last: that of an opening under way, too, and that of a session which is
+ * being closed. The registry's lock is held across a fork, so that the child finds it in order. Nothing
+ * that waits happens under it: an opening gives it up while it waits for gdevd.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "lib/libgdev/internal.h"
@@ -19,10 +22,24 @@
 #define INLINE_BYTES_DEFAULT (32u << 10)
 #define INLINE_BYTES_MAX (RECORD_BYTES_MAX - sizeof(struct record_write))
 
-/* Guards the list, and the reference counts of the sessions in it. */
+/* Guards what follows, the reference counts of sessions, and which descriptors they and openings have. Sessions that are
+ * being closed are in the registry, too: their count is 0. */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list registry = {&registry, &registry};
+static struct list openings = {&openings, &openings};
+static pthread_cond_t opened = PTHREAD_COND_INITIALIZER; /* an opening is over */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pid_t process; /* whose sessions they are: a child that fork() has not made has none */
+
+void registry_enter(void)
+{
+	pthread_mutex_lock(&registry_lock);
+}
+
+void registry_leave(void)
+{
+	pthread_mutex_unlock(&registry_lock);
+}
 
 static void before_fork(void)
 {
@@ -37,7 +54,13 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
 	struct gdev_session *session, *next;
+	struct opening *opening;
 
+	list_for_each (opening, &openings, link)
+		if (opening->socket >= 0)
+			close(opening->socket);
+	list_init(&openings);
+	pthread_cond_init(&opened, NULL);
 	list_for_each_safe (session, next, &registry, link) {
 		session->forked = true;
 		session->transport->forgotten = true;
@@ -45,15 +68,36 @@ static void after_fork_in_child(void)
 		session->transport->ops->forget(session->transport);
 		list_remove(&session->link);
 	}
+	process = getpid();
 	trace_forget();
 	pthread_mutex_unlock(&registry_lock);
 }
 
+/* gdevd tells sessions whose process was killed from those that ended as they should. Nothing is torn down: what the
+ * program still calls on its way out goes on working. */
+__attribute__((destructor)) static void say_that_we_leave(void)
+{
+	struct gdev_session *session;
+
+	if (process != getpid() || pthread_mutex_trylock(&registry_lock))
+		return;
+	list_for_each (session, &registry, link)
+		transport_leave(session->transport);
+	pthread_mutex_unlock(&registry_lock);
+}
+
+/* Libraries that stand on this one register their handlers later. So theirs are called before before_fork(), and take
+ * their locks before ours. */
+__attribute__((constructor)) static void follow_forks(void)
+{
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
 static void prepare_process(void)
 {
+	process = getpid();
 	if (getenv("GDEV_LOG"))
 		log_init("libgdev", LOG_LEVEL_ERROR);
-	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 /* ---- open and close ---- */
@@ -69,6 +113,7 @@ static void release_transport(struct gdev_session *session)
 {
 	const struct gdev_description *description = &session->description;
 
+	transport_leave(session->transport);
 	session->transport->ops->destroy(session->transport);
 	munmap((void *)description->arena_base, description->arena_bytes);
 }
@@ -84,7 +129,8 @@ static void apply_terms(struct gdev_session *session, const struct terms *terms)
 		movers_limit(session, terms->copy_threads);
 }
 
-static int create_session(const char *vgpu, struct gdev_session **created)
+/* With the registry's lock, which is given up until gdevd has answered. */
+static int create_session(struct opening *opening, struct gdev_session **created)
 {
 	struct gdev_session *session = calloc(1, sizeof *session);
 	struct terms terms;
@@ -93,7 +139,7 @@ static int create_session(const char *vgpu, struct gdev_session **created)
 
 	if (!session)
 		return -ENOMEM;
-	error = connect_open(vgpu, &session->description, &terms, &session->transport);
+	error = connect_open(opening, &session->description, &terms, &session->transport);
 	if (error)
 		goto err_free;
 	staging_bytes = terms.staging_bytes;
@@ -141,11 +187,68 @@ static bool is_usable(struct gdev_session *session)
 	return gdev_session_error(session, NULL) == 0;
 }
 
+_Static_assert(GDEV_PROPERTIES == DEVICE_PROPERTIES, "the public number is the wire's");
+
+int gdev_vgpu_describe(
+	const char *vgpu, struct gdev_description *description, int32_t properties[GDEV_PROPERTIES])
+{
+	struct opening asking = {.socket = -1};
+	char name[GDEV_NAME_MAX];
+	int error = vgpu ? 0 : gdev_vgpu_name(0, name);
+
+	pthread_once(&once, prepare_process);
+	if (error)
+		return error;
+	asking.vgpu = vgpu ? vgpu : name;
+	registry_enter();
+	list_append(&openings, &asking.link);
+	error = connect_describe(&asking, description, properties);
+	list_remove(&asking.link);
+	registry_leave();
+	return error;
+}
+
+/* With the registry's lock: a session of that virtual GPU, usable; or NULL. */
+static struct gdev_session *find_session(const char *vgpu)
+{
+	struct gdev_session *session;
+
+	list_for_each (session, &registry, link)
+		if (session->refs && !strcmp(session->description.vgpu, vgpu) && is_usable(session))
+			return session;
+	return NULL;
+}
+
+static bool is_being_opened(const char *vgpu)
+{
+	const struct opening *opening;
+
+	list_for_each (opening, &openings, link)
+		if (opening->makes_session && !strcmp(opening->vgpu, vgpu))
+			return true;
+	return false;
+}
+
+/* Opens a new session. Later opens of the virtual GPU wait for its end. */
+static int open_session(const char *vgpu, struct gdev_session **session)
+{
+	struct opening opening = {.vgpu = vgpu, .makes_session = true, .socket = -1};
+	int error;
+
+	list_append(&openings, &opening.link);
+	error = create_session(&opening, session);
+	list_remove(&opening.link);
+	pthread_cond_broadcast(&opened);
+	if (!error)
+		list_append(&registry, &(*session)->link);
+	return error;
+}
+
 int gdev_session_open(const char *vgpu, struct gdev_session **session)
 {
 	char name[GDEV_NAME_MAX];
-	struct gdev_session *known;
-	int error;
+	struct gdev_session *found;
+	int error = 0;
 
 	pthread_once(&once, prepare_process);
 	if (!vgpu) {
@@ -154,21 +257,24 @@ int gdev_session_open(const char *vgpu, struct gdev_session **session)
 			return error;
 		vgpu = name;
 	}
-	pthread_mutex_lock(&registry_lock);
-	list_for_each (known, &registry, link)
-		if (!strcmp(known->description.vgpu, vgpu) && is_usable(known)) {
-			known->refs++;
-			*session = known;
-			pthread_mutex_unlock(&registry_lock);
-			return 0;
-		}
-	error = create_session(vgpu, &known);
-	if (!error) {
-		list_append(&registry, &known->link);
-		*session = known;
-	}
-	pthread_mutex_unlock(&registry_lock);
+	registry_enter();
+	while (!(found = find_session(vgpu)) && is_being_opened(vgpu))
+		pthread_cond_wait(&opened, &registry_lock);
+	if (found)
+		found->refs++;
+	else
+		error = open_session(vgpu, &found);
+	registry_leave();
+	if (!error)
+		*session = found;
 	return error;
+}
+
+void gdev_session_ref(struct gdev_session *session)
+{
+	registry_enter();
+	session->refs++;
+	registry_leave();
 }
 
 /* A session of the parent: its locks may be held by threads that do not exist here, and its memory is
@@ -189,21 +295,22 @@ void gdev_session_close(struct gdev_session *session)
 		close_forked(session);
 		return;
 	}
-	pthread_mutex_lock(&registry_lock);
+	registry_enter();
 	last = --session->refs == 0;
-	if (last)
-		list_remove(&session->link);
-	pthread_mutex_unlock(&registry_lock);
+	registry_leave();
 	if (!last)
 		return;
 	gdev_session_flush(session);
 	calls_finish(session);
 	movers_finish(session);
-	trace_detach(&session->trace);
 	streams_finish(session);
 	memory_finish(session);
 	staging_finish(session);
+	registry_enter();
+	list_remove(&session->link);
+	trace_detach(&session->trace);
 	release_transport(session);
+	registry_leave();
 	pthread_mutex_destroy(&session->lock);
 	pthread_mutex_destroy(&session->output_lock);
 	pthread_mutex_destroy(&session->replies.lock);
@@ -230,6 +337,19 @@ int gdev_session_error(struct gdev_session *session, uint64_t *fault_address)
 	if (error)
 		return error;
 	return session_lost(session) ? transport_error(session->transport) : 0;
+}
+
+_Static_assert(GDEV_WHY_BYTES == SESSION_WHY_BYTES, "the public number is the wire's");
+
+void gdev_session_why(struct gdev_session *session, char why[GDEV_WHY_BYTES])
+{
+	why[0] = '\0';
+	if (session->forked)
+		return;
+	memcpy(why, session->transport->segment->header.why, GDEV_WHY_BYTES - 1);
+	why[GDEV_WHY_BYTES - 1] = '\0';
+	for (char *at = why; *at; at++)
+		*at = *at < ' ' || *at > '~' ? '?' : *at;
 }
 
 /* ---- requests ---- */
@@ -314,8 +434,8 @@ int session_request(struct gdev_session *session, uint16_t opcode, void *record,
 	return result;
 }
 
-static int query(struct gdev_session *session, uint16_t opcode, uint32_t type, uint64_t argument,
-	void *reply, uint32_t reply_bytes)
+static int ask_worker(struct gdev_session *session, uint16_t opcode, uint32_t type,
+	uint64_t argument, void *reply, uint32_t reply_bytes)
 {
 	struct record_query record = {.type = type, .argument = argument};
 
@@ -333,7 +453,7 @@ int gdev_session_property(struct gdev_session *session, unsigned index, int32_t 
 	}
 	pthread_mutex_lock(&session->lock);
 	if (!session->properties_known)
-		error = query(session, RECORD_QUERY, QUERY_PROPERTIES, 0, session->properties,
+		error = ask_worker(session, RECORD_QUERY, QUERY_PROPERTIES, 0, session->properties,
 			sizeof session->properties);
 	if (!error) {
 		session->properties_known = true;
@@ -361,7 +481,7 @@ int gdev_session_query(struct gdev_session *session, enum gdev_query what, uint6
 	default:
 		break;
 	}
-	error = query(session, RECORD_QUERY, QUERY_USAGE, 0, &usage, sizeof usage);
+	error = ask_worker(session, RECORD_QUERY, QUERY_USAGE, 0, &usage, sizeof usage);
 	if (error)
 		return error;
 	switch (what) {
@@ -406,9 +526,9 @@ int gdev_session_tune(struct gdev_session *session, enum gdev_tune what, uint64_
 		movers_limit(session, (unsigned)value);
 		return 0;
 	case GDEV_TUNE_WORKER_SPIN_NS:
-		return query(session, RECORD_TUNE, TUNE_SPIN_NS, value, NULL, 0);
+		return ask_worker(session, RECORD_TUNE, TUNE_SPIN_NS, value, NULL, 0);
 	case GDEV_TUNE_WINDOW_NS:
-		return query(session, RECORD_TUNE, TUNE_WINDOW_NS, value, NULL, 0);
+		return ask_worker(session, RECORD_TUNE, TUNE_WINDOW_NS, value, NULL, 0);
 	}
 	return -EINVAL;
 }
@@ -416,7 +536,7 @@ int gdev_session_tune(struct gdev_session *session, enum gdev_tune what, uint64_
 int gdev_memory_info(struct gdev_session *session, uint64_t *free_bytes, uint64_t *total_bytes)
 {
 	struct reply_memory reply;
-	int error = query(session, RECORD_QUERY, QUERY_MEMORY, 0, &reply, sizeof reply);
+	int error = ask_worker(session, RECORD_QUERY, QUERY_MEMORY, 0, &reply, sizeof reply);
 
 	if (error)
 		return error;

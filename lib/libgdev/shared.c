@@ -1,21 +1,38 @@
 /* SPDX-License-Identifier: MIT
  *
  * Shared device memory: shmget, shmat, shmdt, shmctl on device memory ("Gdev", section 4.2). Segments and
- * who may use them are gdevd's; an attached one is an object of the session like its own. So is one that is
+ * the rights to them are gdevd's; an attached one is an object of the session like its own. So is one that is
  * found by its token.
  */
 #include <errno.h>
 #include <string.h>
 #include <sys/ipc.h>
 
+#include "base/log.h"
 #include "lib/libgdev/internal.h"
 #include "lib/libgdev/memory.h"
+
+/* A segment of less than ARENA_ALIGN takes a multiple of this where it can be mapped into the client, which asks to map
+ * what there is and no more. */
+#define SMALL_SEGMENT_GRAIN 4096ull
 
 static int request_shm(struct gdev_session *session, uint16_t opcode, struct record_shm *record,
 	struct reply_shm *reply)
 {
 	return session_request(session, opcode, record, sizeof *record, NULL, 0, reply,
 		reply ? sizeof *reply : 0, reply ? sizeof *reply : 0);
+}
+
+/* With memory.change, which it lets go meanwhile: of an object that other threads do not find. */
+static int request_unlocked(struct gdev_session *session, uint16_t opcode,
+	struct record_shm *record, struct reply_shm *reply)
+{
+	int error;
+
+	pthread_mutex_unlock(&session->memory.change);
+	error = request_shm(session, opcode, record, reply);
+	pthread_mutex_lock(&session->memory.change);
+	return error;
 }
 
 int gdev_shm_get(struct gdev_session *session, int32_t key, uint64_t bytes, int flags, uint32_t *id)
@@ -30,21 +47,34 @@ int gdev_shm_get(struct gdev_session *session, int32_t key, uint64_t bytes, int 
 	return 0;
 }
 
+int gdev_shm_get_or_make(
+	struct gdev_session *session, int32_t key, uint64_t bytes, int flags, uint32_t *id)
+{
+	int error = gdev_shm_get(session, key, bytes, flags, id);
+
+	if (error != -ENOENT || flags || !bytes)
+		return error;
+	log_warning(
+		"no shared memory has the key %#x: it is made, as the first Gdev did; IPC_CREAT asks for that",
+		(unsigned)key);
+	return gdev_shm_get(session, key, bytes, IPC_CREAT | 0600, id);
+}
+
 static int attach_at(struct gdev_session *session, uint32_t id, int flags, uint64_t bytes,
 	struct block **attached)
 {
 	struct record_shm record = {.id = id, .flags = (uint32_t)flags};
 	struct reply_shm reply;
 	struct object *object;
-	int error = memory_object_create(
-		session, GDEV_MEMORY_SHARED, align_up(bytes, ARENA_ALIGN), &object);
+	int error = memory_object_create(session, GDEV_MEMORY_SHARED,
+		align_up(bytes, bytes < ARENA_ALIGN ? SMALL_SEGMENT_GRAIN : ARENA_ALIGN), &object);
 
 	if (error)
 		return error;
 	record.address = object->base;
 	error = object_whole_block(object, attached);
 	if (!error)
-		error = request_shm(session, RECORD_SHM_ATTACH, &record, &reply);
+		error = request_unlocked(session, RECORD_SHM_ATTACH, &record, &reply);
 	if (error)
 		memory_object_destroy(session, object);
 	return error;
@@ -85,7 +115,7 @@ int gdev_shm_detach(struct gdev_session *session, uint64_t address)
 	block = memory_take_shared(session, address);
 	if (block) {
 		record.address = block->object->base;
-		int detached = request_shm(session, RECORD_SHM_DETACH, &record, NULL);
+		int detached = request_unlocked(session, RECORD_SHM_DETACH, &record, NULL);
 		memory_object_destroy(session, block->object);
 		error = error ? error : detached;
 	} else {
@@ -145,18 +175,22 @@ static struct record_shared record_of(const struct gdev_shared *shared)
 int gdev_shared_create(struct gdev_session *session, uint64_t bytes, struct gdev_shared *shared)
 {
 	struct record_shared record = {.bytes = bytes};
+	struct memory *memory = &session->memory;
+	uint64_t left;
 	int error;
 
 	if (bytes > session->description.arena_bytes)
 		return -ENOMEM;
-	error = request_shared(session, RECORD_SHARED_CREATE, &record, shared);
-	if (error != -ENOMEM)
-		return error;
-	/* Memory that is only kept is no reason to refuse. */
-	pthread_mutex_lock(&session->memory.change);
-	bool released = kept_release(session);
-	pthread_mutex_unlock(&session->memory.change);
-	return released ? request_shared(session, RECORD_SHARED_CREATE, &record, shared) : error;
+	pthread_mutex_lock(&memory->change);
+	do {
+		left = memory->kept.left;
+		pthread_mutex_unlock(&memory->change);
+		error = request_shared(session, RECORD_SHARED_CREATE, &record, shared);
+		pthread_mutex_lock(&memory->change);
+		/* Memory that is only kept is no reason to refuse. */
+	} while (error == -ENOMEM && kept_release(session, left));
+	pthread_mutex_unlock(&memory->change);
+	return error;
 }
 
 int gdev_shared_export(struct gdev_session *session, uint64_t address, struct gdev_shared *shared,
@@ -171,14 +205,15 @@ int gdev_shared_export(struct gdev_session *session, uint64_t address, struct gd
 	block = memory_block_at(session, address);
 	if (block && block->object->kind == GDEV_MEMORY_DEVICE) {
 		record.address = block->object->base;
-		error = request_shared(session, RECORD_SHARED_EXPORT, &record, shared);
-	}
-	if (!error) {
-		block->object->exported = true;
-		session->shares = true;
 		*offset = block->base - block->object->base;
+		block->object->exported = true; /* soon: it is not kept from now on */
+		error = 0;
 	}
 	pthread_mutex_unlock(&memory->change);
+	if (!error)
+		error = request_shared(session, RECORD_SHARED_EXPORT, &record, shared);
+	if (!error)
+		session->shares = true;
 	return error;
 }
 
@@ -194,6 +229,18 @@ int gdev_shared_drop(struct gdev_session *session, const struct gdev_shared *sha
 	struct record_shared record = record_of(shared);
 
 	return request_shared(session, RECORD_SHARED_DROP, &record, NULL);
+}
+
+/* As request_unlocked(). */
+static int request_map(
+	struct gdev_session *session, struct record_shared *record, struct gdev_shared *found)
+{
+	int error;
+
+	pthread_mutex_unlock(&session->memory.change);
+	error = request_shared(session, RECORD_SHARED_MAP, record, found);
+	pthread_mutex_lock(&session->memory.change);
+	return error;
 }
 
 /* memory.change is held. */
@@ -215,10 +262,10 @@ static int map_object(struct gdev_session *session, const struct gdev_shared *sh
 	record.flags = (uint32_t)flags;
 	error = object_whole_block(object, mapped);
 	if (!error)
-		error = request_shared(session, RECORD_SHARED_MAP, &record, &found);
+		error = request_map(session, &record, &found);
 	if (!error && found.bytes != shared->bytes) { /* the caller has been told a lie */
 		struct record_shm detach = {.address = object->base};
-		request_shm(session, RECORD_SHM_DETACH, &detach, NULL);
+		request_unlocked(session, RECORD_SHM_DETACH, &detach, NULL);
 		error = -EINVAL;
 	}
 	if (error)

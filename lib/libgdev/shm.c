@@ -19,11 +19,11 @@
 #include "lib/libgdev/transport.h"
 #include "lib/libgdev/waiting.h"
 #include "proto/peer.h"
+#include "proto/timing.h"
 
 #define SPIN_NS_DEFAULT 50000
-#define SPIN_NS_MAX (10 * NS_PER_MS) /* that a worker may ask for */
-#define ROUSED_IN_VAIN 4             /* so often, and no record came: none is expected any more */
-#define NO_THREAD UINT32_MAX         /* is nobody's id, nor 0, which an unknown one is */
+#define ROUSED_IN_VAIN 4     /* so often, and no record came: none is expected any more */
+#define NO_THREAD UINT32_MAX /* is nobody's id, nor 0, which an unknown one is */
 
 struct shm {
 	struct transport base;
@@ -133,8 +133,8 @@ static void shm_commit(struct transport *transport)
 	wake_worker(shm);
 }
 
-/* Who copies and copies, and sends nothing, would have a thread of the worker's look at an empty ring all the time. Two
- * threads at once may count wrong by one. */
+/* A client that copies all the time, and sends no records, would have a thread of the worker's look at an empty ring
+ * all the time. Two threads at once may count wrong by one. */
 static void shm_rouse(struct transport *transport)
 {
 	uint64_t tail = __atomic_load_n(&transport->segment->header.ring_tail, __ATOMIC_RELAXED);
@@ -166,7 +166,7 @@ static void shm_cancel(struct transport *transport)
 /* ---- descriptors ---- */
 
 /* Sends a request and receives its answer; `fds` is capacity in, count out. */
-static int exchange(
+static int ask_peer(
 	struct shm *shm, struct peer_message *message, int fd, int *fds, size_t *fd_count)
 {
 	size_t none = 0;
@@ -195,17 +195,34 @@ out:
 	return error;
 }
 
-static int shm_host_add(struct transport *transport, uint64_t address, uint64_t bytes, int fd)
+/* Sends one descriptor; `message` becomes the answer. */
+static int give_descriptor(struct transport *transport, struct peer_message *message, int fd)
 {
-	struct peer_message message = {.type = PEER_HOST_ADD, .address = address, .bytes = bytes};
 	struct shm *shm = shm_of(transport);
 	int error;
 
 	if (atomic_load(&transport->lost))
 		return transport_error(transport);
 	pthread_mutex_lock(&shm->peer_lock);
-	error = exchange(shm, &message, fd, NULL, NULL);
+	error = ask_peer(shm, message, fd, NULL, NULL);
 	pthread_mutex_unlock(&shm->peer_lock);
+	return error;
+}
+
+static int shm_host_add(struct transport *transport, uint64_t address, uint64_t bytes, int fd)
+{
+	struct peer_message message = {.type = PEER_HOST_ADD, .address = address, .bytes = bytes};
+
+	return give_descriptor(transport, &message, fd);
+}
+
+static int shm_image_add(struct transport *transport, uint64_t bytes, int fd, uint64_t *number)
+{
+	struct peer_message message = {.type = PEER_IMAGE, .bytes = bytes};
+	int error = give_descriptor(transport, &message, fd);
+
+	if (!error)
+		*number = message.address;
 	return error;
 }
 
@@ -250,7 +267,7 @@ static int shm_device_map(struct transport *transport, uint64_t address, uint64_
 		int fds[PEER_FDS_MAX];
 		size_t count = PEER_FDS_MAX;
 		uint64_t covered = 0;
-		error = exchange(shm, &message, -1, fds, &count);
+		error = ask_peer(shm, &message, -1, fds, &count);
 		if (!error)
 			error = map_pieces(
 				&message, fds, count, done, bytes - done, map, of, &covered);
@@ -300,6 +317,7 @@ static const struct transport_ops shm_ops = {
 	.wait = shm_wait,
 	.cancel = shm_cancel,
 	.host_add = shm_host_add,
+	.image_add = shm_image_add,
 	.device_map = shm_device_map,
 	.forget = shm_forget,
 	.destroy = shm_destroy,
@@ -352,7 +370,7 @@ static int map_staging(int fd, uint64_t base, uint64_t bytes)
 
 static uint64_t spin_ns(const struct session_header *header)
 {
-	return header->look_us ? min_of(header->look_us * NS_PER_US, SPIN_NS_MAX) : SPIN_NS_DEFAULT;
+	return header->look_us ? min_of(header->look_us * NS_PER_US, LOOK_NS_MAX) : SPIN_NS_DEFAULT;
 }
 
 int transport_shm_create(struct shm_connection *connection, uint64_t arena_base,

@@ -2,8 +2,8 @@
  *
  * The staging memory, shared by all threads of the process that copy: it is divided into slots of one
  * chunk each. A thread takes slots in the order in which threads ask; only the first in the queue waits for
- * a slot to drain. Who has one slot may try for more, to overlap its own chunks, but gets them only while
- * nobody queues, so a long copy does not keep a short one out.
+ * a slot to drain. A thread that has one slot may try for more, to overlap its own chunks, but gets them only
+ * while none queues, so a long copy does not keep a short one out.
  */
 #include <errno.h>
 
@@ -51,7 +51,7 @@ void staging_finish(struct gdev_session *session)
 }
 
 /* Moves drained slots to the free ones. */
-static void reap(struct gdev_session *session)
+static void free_drained(struct gdev_session *session)
 {
 	struct staging *staging = &session->staging;
 	struct slot *slot, *next;
@@ -74,7 +74,7 @@ int staging_set_chunk(struct gdev_session *session, uint64_t bytes)
 	if (bytes < 4096 || bytes % 4096 || bytes > staging->bytes / SLOTS_MIN)
 		return -EINVAL;
 	pthread_mutex_lock(&staging->lock);
-	reap(session);
+	free_drained(session);
 	list_for_each (slot, &staging->free, link)
 		idle++;
 	if (idle == staging->count)
@@ -91,7 +91,7 @@ static struct slot *pop_free(struct gdev_session *session)
 	struct slot *slot;
 
 	if (list_empty(&staging->free))
-		reap(session);
+		free_drained(session);
 	slot = list_first(&staging->free, struct slot, link);
 	if (slot)
 		list_remove(&slot->link);

@@ -205,10 +205,18 @@ int stream_take_error(struct gdev_stream *stream)
 
 	if (error)
 		return error;
+	error = atomic_load_explicit(&stream->unsent, memory_order_relaxed);
+	if (error)
+		return atomic_exchange(&stream->unsent, 0);
 	error = __atomic_load_n(&timeline_of(stream)->error, __ATOMIC_ACQUIRE);
 	if (error && !atomic_exchange(&stream->error_seen, true))
 		return error;
 	return 0;
+}
+
+void gdev_stream_fail(struct gdev_stream *stream, int error)
+{
+	atomic_store(&stream->unsent, error);
 }
 
 int gdev_stream_query(struct gdev_stream *stream)
@@ -240,7 +248,7 @@ int gdev_stream_wait(struct gdev_stream *stream, const struct gdev_fence *fence)
 	struct record_wait *record;
 	int error;
 
-	/* What has happened needs no waiting for, and a stream is in order by itself. */
+	/* A point that is reached needs no waiting for, and the stream's own points come in order by themselves. */
 	if (!fence->value || fence->timeline == stream->timeline)
 		return gdev_session_error(session, NULL);
 	if (!session_lost(session) && transport_reached(session->transport, fence))

@@ -185,15 +185,14 @@ void gdev_trace_end(const char *name, uint64_t begin_ns, int status)
 	write_event(&event, name);
 }
 
-void trace_copied(
-	enum session_direction direction, uint64_t bytes, uint64_t begin_ns, uint64_t end_ns)
+void trace_copied(enum copy_direction direction, uint64_t bytes, uint64_t begin_ns, uint64_t end_ns)
 {
 	struct trace_event event = {
 		.kind = TRACE_COPY,
 		.begin_ns = begin_ns,
 		.end_ns = end_ns,
 		.amount = bytes,
-		.status = direction == SESSION_TO_DEVICE ? TRACE_TO_DEVICE : TRACE_FROM_DEVICE,
+		.status = (int32_t)direction,
 	};
 
 	write_event(&event, NULL);

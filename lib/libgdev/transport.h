@@ -51,6 +51,8 @@ struct transport_ops {
 
 	/* Required. PEER_HOST_ADD; the descriptor stays the caller's. */
 	int (*host_add)(struct transport *transport, uint64_t address, uint64_t bytes, int fd);
+	/* Required. PEER_IMAGE; the descriptor stays the caller's. */
+	int (*image_add)(struct transport *transport, uint64_t bytes, int fd, uint64_t *number);
 	/* Optional. PEER_DEVICE_MAP, or PEER_DEVICE_MAP_REVOCABLE: calls `map` for each piece, with what is
 	 * before it. */
 	int (*device_map)(struct transport *transport, uint64_t address, uint64_t bytes,
@@ -92,6 +94,13 @@ static inline int transport_error(const struct transport *transport)
 	if (!transport->forgotten)
 		error = __atomic_load_n(&transport->segment->header.error, __ATOMIC_ACQUIRE);
 	return error < 0 ? error : -GDEV_E_SESSION_LOST;
+}
+
+/* The end of the session, which follows, is wanted. */
+static inline void transport_leave(struct transport *transport)
+{
+	if (!transport->forgotten)
+		__atomic_store_n(&transport->segment->header.leaves, 1, __ATOMIC_RELAXED);
 }
 
 /* What a client of gdevd has after WELCOME; owned by the transport once created. */

@@ -4,14 +4,14 @@
  * up to transport.spin_ns, which the worker may have set, for a device that is worth it. How long depends on how
  * long waits took lately: when they take much longer than spinning does, it spins for a tenth only; when they take a
  * little longer, for twice as long, rather than to sleep just before the end. And where it may spin for as long as
- * waking up takes (NEAR_NS), a wait that is expected to take as long as the last two, which were alike, is slept
+ * waking up takes (WAKE_NS), a wait that is expected to take as long as the last two, which were alike, is slept
  * through until shortly before its end. On machines with few processors it yields while it spins, because the worker
- * may need this one; on others after a while, to whoever else wants this processor.
+ * may need this one; on others after a while, to any thread that wants this processor.
  *
  * Sleepers register the value that they need in the timeline's `want` word (proto/session.h has the
  * protocol). One of them, the leader, sleeps in poll() on the client's eventfd and on the peer socket; the
- * others sleep on condition variables. Who wakes up as leader wakes those whose points are reached, and
- * whoever leaves while others stay hands the leadership to one of them. When the peer socket hangs up, the
+ * others sleep on condition variables. A leader that wakes up wakes those whose points are reached. A
+ * leader that leaves while others stay hands the leadership to one of them. When the peer socket hangs up, the
  * session is lost and everybody leaves.
  */
 #include "lib/libgdev/waiting.h"
@@ -27,12 +27,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "proto/timing.h"
 
 #define LOOKS_BETWEEN_CLOCK_READS 32
-#define FEW_PROCESSORS 4
 #define YIELD_AFTER_NS (50 * NS_PER_US)
-#define NEAR_NS                                                                                    \
-	(300 * NS_PER_US) /* waking up takes that long at most, but once in a hundred times */
 #define ALIKE_NS (150 * NS_PER_US) /* two waits that differ by less are followed by a third */
 
 struct waiter {
@@ -62,7 +60,7 @@ void waiting_finish(struct waiting *waiting)
 }
 
 /* The index of a reached point, or -GDEV_E_NOT_READY. */
-static int look(struct waiting *waiting, const struct gdev_fence *points, unsigned count)
+static int find_reached(struct waiting *waiting, const struct gdev_fence *points, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (transport_reached(waiting->transport, &points[i]))
@@ -84,13 +82,13 @@ static uint64_t patience_ns(struct waiting *waiting)
 /* How long the next wait is likely to take; 0: nobody knows, or it is not worth looking for its end. */
 static uint64_t expected_ns(struct waiting *waiting)
 {
-	if (waiting->transport->spin_ns < NEAR_NS ||
+	if (waiting->transport->spin_ns < WAKE_NS ||
 		atomic_load_explicit(&waiting->differed_ns, memory_order_relaxed) > ALIKE_NS)
 		return 0;
 	return atomic_load_explicit(&waiting->last_ns, memory_order_relaxed);
 }
 
-static void remember(struct waiting *waiting, uint64_t took_ns)
+static void remember_wait(struct waiting *waiting, uint64_t took_ns)
 {
 	uint64_t recent = atomic_load_explicit(&waiting->recent_ns, memory_order_relaxed);
 	uint64_t last = atomic_load_explicit(&waiting->last_ns, memory_order_relaxed);
@@ -109,7 +107,7 @@ static int spin(
 
 	while (now < until_ns) {
 		for (int i = 0; i < LOOKS_BETWEEN_CLOCK_READS; i++) {
-			int which = look(waiting, waiter->points, waiter->count);
+			int which = find_reached(waiting, waiter->points, waiter->count);
 			if (which >= 0)
 				return which;
 			cpu_relax();
@@ -151,11 +149,11 @@ static void set_wants(struct waiting *waiting, const struct waiter *waiter)
 
 /* ---- sleeping ---- */
 
-static bool leaves(struct waiting *waiting, const struct waiter *waiter)
+static bool waiter_leaves(struct waiting *waiting, const struct waiter *waiter)
 {
 	return atomic_load(&waiting->transport->lost) ||
 	       (waiter->cancel && atomic_load(waiter->cancel)) ||
-	       look(waiting, waiter->points, waiter->count) >= 0;
+	       find_reached(waiting, waiter->points, waiter->count) >= 0;
 }
 
 static void poll_once(struct waiting *waiting, uint64_t deadline_ns)
@@ -178,7 +176,7 @@ static void poll_once(struct waiting *waiting, uint64_t deadline_ns)
 }
 
 /* Sleeps as the leader, and then wakes those that leave. */
-static void lead(struct waiting *waiting, uint64_t deadline_ns)
+static void sleep_as_leader(struct waiting *waiting, uint64_t deadline_ns)
 {
 	struct waiter *waiter;
 
@@ -188,11 +186,11 @@ static void lead(struct waiting *waiting, uint64_t deadline_ns)
 	pthread_mutex_lock(&waiting->lock);
 	waiting->polling = false;
 	list_for_each (waiter, &waiting->waiters, link)
-		if (leaves(waiting, waiter))
+		if (waiter_leaves(waiting, waiter))
 			pthread_cond_signal(&waiter->wake);
 }
 
-static void follow(struct waiting *waiting, struct waiter *waiter, uint64_t deadline_ns)
+static void sleep_as_follower(struct waiting *waiting, struct waiter *waiter, uint64_t deadline_ns)
 {
 	struct timespec until = {(time_t)(deadline_ns / NS_PER_S), (long)(deadline_ns % NS_PER_S)};
 
@@ -213,13 +211,13 @@ static void sleep_until(struct waiting *waiting, struct waiter *waiter, uint64_t
 	pthread_mutex_lock(&waiting->lock);
 	list_append(&waiting->waiters, &waiter->link);
 	set_wants(waiting, waiter);
-	while (!leaves(waiting, waiter)) {
+	while (!waiter_leaves(waiting, waiter)) {
 		if (deadline_ns != FOREVER && clock_now_ns() >= deadline_ns)
 			break;
 		if (waiting->polling)
-			follow(waiting, waiter, deadline_ns);
+			sleep_as_follower(waiting, waiter, deadline_ns);
 		else
-			lead(waiting, deadline_ns);
+			sleep_as_leader(waiting, deadline_ns);
 	}
 	list_remove(&waiter->link);
 	set_wants(waiting, waiter);
@@ -231,7 +229,7 @@ static void sleep_until(struct waiting *waiting, struct waiter *waiter, uint64_t
 
 static int outcome(struct waiting *waiting, const struct waiter *waiter)
 {
-	int which = look(waiting, waiter->points, waiter->count);
+	int which = find_reached(waiting, waiter->points, waiter->count);
 
 	if (which >= 0)
 		return which;
@@ -249,13 +247,13 @@ static int look_and_nap(
 	uint64_t look_ns = patience_ns(waiting), expected = expected_ns(waiting);
 	int which = spin(waiting, waiter, start_ns, min_of(start_ns + look_ns, deadline_ns));
 
-	if (which >= 0 || expected <= look_ns + NEAR_NS)
+	if (which >= 0 || expected <= look_ns + WAKE_NS)
 		return which;
-	sleep_until(waiting, waiter, min_of(start_ns + expected - NEAR_NS, deadline_ns));
+	sleep_until(waiting, waiter, min_of(start_ns + expected - WAKE_NS, deadline_ns));
 	if (atomic_load(&waiting->transport->lost)) /* long before that, maybe */
 		return which;
 	return spin(waiting, waiter, clock_now_ns(),
-		min_of(start_ns + expected + NEAR_NS, deadline_ns));
+		min_of(start_ns + expected + WAKE_NS, deadline_ns));
 }
 
 int waiting_wait(struct waiting *waiting, const struct gdev_fence *points, unsigned count,
@@ -267,7 +265,7 @@ int waiting_wait(struct waiting *waiting, const struct gdev_fence *points, unsig
 
 	if (atomic_load(&waiting->transport->lost))
 		return transport_error(waiting->transport);
-	which = look(waiting, points, count);
+	which = find_reached(waiting, points, count);
 	if (which >= 0 || deadline_ns == 0)
 		return which;
 	start = clock_now_ns();
@@ -277,7 +275,7 @@ int waiting_wait(struct waiting *waiting, const struct gdev_fence *points, unsig
 		which = outcome(waiting, &waiter);
 	}
 	if (!cancel)
-		remember(waiting, clock_now_ns() - start);
+		remember_wait(waiting, clock_now_ns() - start);
 	return which;
 }
 

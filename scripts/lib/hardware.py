@@ -25,6 +25,7 @@ from pathlib import Path
 import answers
 import contention
 import lab
+import starting
 import swapping
 from lab import ROOT, Gdevd, LabError
 
@@ -335,7 +336,7 @@ def check_warm(sides):
         return status
 
     def is_warm(status):
-        return status["workers"]["warm"] == 2 and not status["sessions"]
+        return status["workers"]["warm"] >= 2 and not status["sessions"]
 
     with Gdevd(sides.gdevd.build, {**sides.gdevd.config, "host_swap": "0"}) as gdevd:
         before = wait_for(is_warm)
@@ -448,7 +449,7 @@ def parse_options():
                         help="where vendor-tests leaves errors.md, errors.tsv and vendor-tests.log (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch graph alloc first pair table1; and, only when named, "
-                             + "vendor-tests " + " ".join([*contention.BENCHES, *swapping.BENCHES]))
+                             + "vendor-tests " + " ".join([*contention.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -486,6 +487,8 @@ def measure(name, options, vendor, lines):
 
     if name in contention.BENCHES:
         found = contention.results(name, start, options)
+    elif name in starting.BENCHES:
+        found = starting.results(name, start, options, vendor)
     else:
         found = swapping.results(name, start, options, False, vendor)
     for metric, values in found:
@@ -515,7 +518,7 @@ def main():
     about = describe(options.build)
     lines = Lines(options.json, about)
     wanted = options.only.split(",") if options.only else []
-    apart = [*contention.BENCHES, *swapping.BENCHES]
+    apart = [*contention.BENCHES, *swapping.BENCHES, *starting.BENCHES]
     for name in wanted:
         if name in apart:
             measure(name, options, vendor, lines)

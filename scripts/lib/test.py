@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Everything that a change must pass, in stages:
 
-  style    shell scripts, formatting, and that layers use only those before them
+  style    shell scripts, formatting, that layers use only those before them, that errors of CUDA have reasons
   suites   all test suites, in an ordinary build
   asan     the same under the address and undefined-behaviour sanitizers
   tsan     the suites that run in one process under the thread sanitizer
   fuzz     each fuzz target for a minute
   demo     scripts/demo
+  attacks  the attack programs by themselves; without a stage's name they run among the suites
+  conformance  each instruction of PTX by itself; it is among the suites, too
 
 Counts individual tests: the lines of a program that speaks TAP (cmocka does when asked), else the
 program. The last line is `N passed, N failed, N skipped`, and the exit status 0 if none failed. What the
@@ -36,6 +38,7 @@ SANITIZER_OPTIONS = {
     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
 }
 STAGES = ("style", "suites", "asan", "tsan", "fuzz", "demo")
+ALONE = ("attacks", "conformance")  # parts of a stage, run by themselves when named
 
 
 class Results:
@@ -114,6 +117,60 @@ def wrong_includes():
                 yield f"{name}:{number}: {layer} may not use {match[1]}"
 
 
+# What a macro's parameter is called when it stands for a name, not for a value: nothing is evaluated.
+NAMES = re.compile(r"type|member|item|after|\w+_name")
+DECLARES = re.compile(r'[{#"]|(?!(?:do|for|if|while|return|sizeof)\b)\w+(?!\w*\()\b')
+
+
+def without_calls_of(names, text):
+    """The text without these operators and what they are applied to."""
+    kept, at = "", 0
+    for match in re.finditer(rf"\b(?:{names})\s*\**\s*\(", text):
+        if match.start() < at:
+            continue
+        kept += text[at:match.start()]
+        at, depth = match.end(), 1
+        while depth and at < len(text):
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+            at += 1
+    return kept + text[at:]
+
+
+def repeated_arguments():
+    """Macros that evaluate an argument more than once: it may call a function, or load a word that a stranger writes
+    meanwhile. Each parameter may stand once in a macro's body, not counting __typeof__, sizeof and offsetof, # and ##.
+    What evaluates nothing is not counted either: names (NAMES), the X of a table X(a, b) X(c, d), and macros in capitals
+    that make declarations or initialisers (DECLARES)."""
+    blank = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.S)
+    define = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([^)]*)\)(.*)$", re.M)
+    for name in sources(".c", ".h", ".cu"):
+        text = blank.sub(lambda found: '""' if found[0][0] == '"' else " ", (ROOT / name).read_text())
+        for macro, parameters, body in define.findall(text.replace("\\\n", " ")):
+            if macro.isupper() and DECLARES.match(body.strip()):
+                continue
+            body = without_calls_of("__typeof__|sizeof|offsetof", body)
+            for parameter in re.findall(r"\w+", parameters.replace("...", "__VA_ARGS__")):
+                word = rf"\b{parameter}\b"
+                uses = re.sub(rf"##?\s*{word}|{word}\s*##|[.>]{word}|{word}\(", " ", body)
+                if len(re.findall(word, uses)) > 1 and not NAMES.fullmatch(parameter):
+                    yield f"{name}: {macro} evaluates {parameter} more than once"
+
+
+def unexplained_errors():
+    """Errors of CUDA that lib/cuda names without a reason: all but those of fail(), and those that a result is compared
+    with. Comments do not count."""
+    comment = re.compile(r"/\*.*?\*/", re.S)
+    allowed = re.compile(r"(\bfail\(|[=!]=|\bcase)\s*$")
+    for name in sources(".c"):
+        if not name.startswith("lib/cuda/"):
+            continue
+        text = comment.sub(lambda match: re.sub(r"\S", " ", match[0]), (ROOT / name).read_text())
+        for match in re.finditer(r"\bCUDA_ERROR_\w+|\bcuda_result\((?!int)", text):
+            if not allowed.search(text[:match.start()]) and (match[0].startswith("CUDA") or name != "lib/cuda/errors.c"):
+                line = text.count("\n", 0, match.start()) + 1
+                yield f"{name}:{line}: {match[0]} without a reason: say it with fail() (lib/cuda/internal.h)"
+
+
 def stage_style(results, _options):
     def check(name, tool, command):
         if not shutil.which(tool):
@@ -130,6 +187,10 @@ def stage_style(results, _options):
           ["clang-format", "--dry-run", "-Werror", *sources(".c", ".h", ".cu")])
     wrong = list(wrong_includes())
     results.add("failed" if wrong else "passed", "layers", "\n".join(wrong))
+    wrong = list(repeated_arguments())
+    results.add("failed" if wrong else "passed", "macros evaluate once", "\n".join(wrong))
+    wrong = list(unexplained_errors())
+    results.add("failed" if wrong else "passed", "reasons of errors", "\n".join(wrong))
 
 
 # -- suites -------------------------------------------------------------------------------------------
@@ -244,6 +305,16 @@ def stage_suites(results, options):
         run_suites(results, "build", full=options.full)
 
 
+def stage_attacks(results, options):
+    if build(results, "build"):
+        run_suites(results, "build", ("attacks",), full=options.full)
+
+
+def stage_conformance(results, options):
+    if build(results, "build"):
+        run_suites(results, "build", ("conformance",), full=options.full)
+
+
 def stage_asan(results, options):
     if build(results, "build-asan", "-Db_sanitize=address,undefined", "-Db_lundef=false"):
         run_suites(results, "build-asan", environment=SANITIZER_OPTIONS, slower=4,
@@ -287,7 +358,7 @@ def stage_fuzz(results, options):
         seeds = ROOT / "tests" / "fuzz" / "corpus" / target.name
         return target, execute(
             [*fixed, target, f"-seed={seed}", f"-max_total_time={seconds}", "-rss_limit_mb=4096",
-             "-timeout=10", "-print_final_stats=1", f"-artifact_prefix={corpus.parent}/{target.name}-",
+             "-timeout=60", "-print_final_stats=1", f"-artifact_prefix={corpus.parent}/{target.name}-",
              corpus, *([seeds] if seeds.is_dir() else [])],
             timeout=seconds + 120, environment={**SANITIZER_OPTIONS, "ASAN_OPTIONS": ""})
 
@@ -313,14 +384,14 @@ def main():
                         help="for each fuzz target (default 60)")
     options = parser.parse_args()
     for stage in options.stage:
-        if stage not in STAGES:
-            parser.error(f"no stage is called {stage}; there are {', '.join(STAGES)}")
+        if stage not in STAGES + ALONE:
+            parser.error(f"no stage is called {stage}; there are {', '.join(STAGES + ALONE)}")
 
     lab.end_on_signals()
     results = Results()
     try:
-        for stage in STAGES:
-            if options.stage and stage not in options.stage:
+        for stage in STAGES + ALONE:
+            if stage not in (options.stage or STAGES):
                 continue
             start = time.monotonic()
             print(f"{stage} …", flush=True)

@@ -58,7 +58,7 @@ def meanings(compiler, include, names, *options):
 
 def compare_names(compiler, ours, theirs, text):
     names = sorted({re.sub(r"_v\d$", "", name) for name in re.findall(r"CUDAAPI (cu\w+)\(", text)})
-    names = [name for name in names if not name.startswith("cuShm")]  # gdev's own
+    names = [name for name in names if not name.startswith(("cuShm", "cuGdev"))]  # gdev's own
     wrong = 0
     for options in ([], ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]):
         mine = meanings(compiler, ours + "/cuda", names, *options)

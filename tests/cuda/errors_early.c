@@ -123,6 +123,8 @@ static void of_memory(CUresult expected)
 		cuTensorMapEncodeTiled(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0));
 	REFUSED(expected, cuTensorMapEncodeIm2col(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0,
 				  NULL, 0, 0, 0, 0));
+	OURS(REFUSED(expected, cuGdevMemMap(NULL, 0, 0)));
+	OURS(REFUSED(expected, cuGdevMemUnmap(NULL)));
 	OURS(REFUSED(expected, cuShmGet(NULL, 0, 0, 0)));
 	OURS(REFUSED(expected, cuShmAt(NULL, 0, 0)));
 	OURS(REFUSED(expected, cuShmDt(alive.memory)));

@@ -275,10 +275,14 @@ static void of_shared_memory(void **state)
 {
 	CUdeviceptr memory;
 	CUshmInfo info;
+	void *mapped;
 	int id;
 
 	if (errors_of_vendor())
 		skip();
+	INVALID_VALUE(cuGdevMemMap(NULL, alive.memory, 16));
+	INVALID_VALUE(cuGdevMemMap(&mapped, alive.memory, 0));
+	INVALID_VALUE(cuGdevMemUnmap(NULL));
 	INVALID_VALUE(cuShmGet(NULL, 0, 4096, 01000));
 	INVALID_VALUE(cuShmGet(&id, 0, 0, 01000));
 	INVALID_VALUE(cuShmAt(NULL, 0, 0));

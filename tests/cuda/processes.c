@@ -305,11 +305,18 @@ static int show_devices(void)
 	return 0;
 }
 
+/* Assembles, and cannot be compiled. */
+static const char calling_ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+				  ".extern .func nobody();\n"
+				  ".visible .entry calling()\n{\ncall.uni nobody;\nret;\n}\n";
+
 /* Calls that fail, of which GDEV_LOG says why. */
 static int fail_in_all_ways(void)
 {
+	const CUuuid no_table = {{1, 2, 3}};
 	CUdeviceptr nowhere = 4096;
-	CUfunction stray;
+	const void *table;
+	CUfunction stray, calling;
 	CUmodule module;
 
 	start();
@@ -318,6 +325,16 @@ static int fail_in_all_ways(void)
 		return 1;
 	must(cuModuleLoadData(&module, kernels_ptx), "load");
 	must(cuModuleGetFunction(&stray, module, "stray"), "find the function");
+	must(cuParamSetSize(stray, 4), "set the size of the parameters");
+	if (cuLaunchGrid(stray, 1, 1) != CUDA_ERROR_INVALID_VALUE)
+		return 2;
+	if (cuGetExportTable(&table, &no_table) != CUDA_ERROR_INVALID_VALUE)
+		return 3;
+	must(cuModuleLoadData(&module, calling_ptx), "load what cannot be compiled");
+	must(cuModuleGetFunction(&calling, module, "calling"), "find its function");
+	must(cuLaunchKernel(calling, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), "launch it");
+	if (cuCtxSynchronize() != CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+		return 4;
 	must(cuLaunchKernel(stray, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&nowhere}, NULL),
 		"launch");
 	return cuCtxSynchronize() != CUDA_ERROR_ILLEGAL_ADDRESS;

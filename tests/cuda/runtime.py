@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A program of the CUDA *runtime* API, compiled by nvcc as its users compile theirs, runs on our libcuda.
 
-usage: runtime.py SOURCE.cu     (77: there is no nvcc on this machine, or the build is sanitized)
+usage: runtime.py SOURCE.cu [ARGUMENT of nvcc...]     (77: there is no nvcc on this machine, or the build is sanitized)
 """
 import os
 import shutil
@@ -23,7 +23,7 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as directory:
         program = os.path.join(directory, "runtime")
-        subprocess.run([nvcc, "-o", program, sys.argv[1]], check=True)
+        subprocess.run([nvcc, "-o", program, *sys.argv[1:]], check=True)
         return subprocess.run([sys.executable, "-B", HERE / "run.py", program]).returncode
 
 

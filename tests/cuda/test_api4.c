@@ -7,7 +7,11 @@
 #include "fixture.h"
 
 #define CHECK(call) assert_int_equal(call, CUDA_SUCCESS)
-#define ALIGN_UP(offset, alignment) (offset) = ((offset) + (alignment)-1) & ~((alignment)-1)
+
+static int aligned(int offset, int alignment)
+{
+	return (offset + alignment - 1) & ~(alignment - 1);
+}
 
 static CUdevice device;
 static CUcontext context;
@@ -52,10 +56,10 @@ static void parameters_are_set_one_after_the_other(void **state)
 	CHECK(cuModuleGetFunction(&function, module, "add"));
 	CHECK(cuMemAlloc(&memory, sizeof words));
 	CHECK(cuMemsetD32(memory, 1, 1000));
-	ALIGN_UP(offset, (int)__alignof(memory));
+	offset = aligned(offset, (int)__alignof(memory));
 	CHECK(cuParamSetv(function, offset, &memory, sizeof memory));
 	offset += sizeof memory;
-	ALIGN_UP(offset, (int)__alignof(n));
+	offset = aligned(offset, (int)__alignof(n));
 	CHECK(cuParamSeti(function, offset, n));
 	offset += sizeof n;
 	CHECK(cuParamSeti(function, offset, v));
@@ -159,9 +163,33 @@ static void textures_say_that_they_are_not_there(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 
+/* As the first Gdev added it, by the names that mean something else today. */
+static void device_memory_is_mapped(void **state)
+{
+	CUdeviceptr memory;
+	CUresult result;
+	uint32_t *words;
+
+	if (getenv("TEST_VENDOR"))
+		skip();
+	CHECK(cuMemAlloc(&memory, 4096));
+	result = cuMemMap((void **)&words, memory, 4096);
+	if (result != CUDA_ERROR_NOT_SUPPORTED) { /* an NVIDIA GPU's cannot be */
+		CHECK(result);
+		words[5] = 4711;
+		words[6] = 0;
+		CHECK(cuMemcpyDtoD(memory + 24, memory + 20, 4));
+		CHECK(cuCtxSynchronize());
+		assert_int_equal(words[6], 4711);
+		CHECK(cuMemUnmap(words));
+	}
+	CHECK(cuMemFree(memory));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(device_memory_is_mapped),
 		TEST(the_version_is_that_of_the_program),
 		TEST(parameters_are_set_one_after_the_other),
 		TEST(what_4_0_brought),

@@ -106,10 +106,12 @@ bool errors_crashes(const char *file, int line, const char *call, CUresult ours)
 	return vendor;
 }
 
-void errors_row(CUresult result, CUresult ours, CUresult nvidias, const char *why)
+void errors_row(CUresult result, CUresult nvidias, const char *why)
 {
-	CUresult expected = vendor ? nvidias : ours;
+	CUresult ours = row.ours, expected;
 
+	nvidias = nvidias == ERRORS_SAME ? ours : nvidias;
+	expected = vendor ? nvidias : ours;
 	if (vendor) {
 		if (arguments_may_be_first && (result == CUDA_ERROR_INVALID_VALUE ||
 						      result == CUDA_ERROR_INVALID_HANDLE)) {

@@ -100,6 +100,75 @@ static void another_process_waits_for_an_event(void **state)
 	assert_success(cuStreamDestroy(stream));
 }
 
+/* Makes an event, and ends when it has recorded it: behind all of its work, or while that goes on. */
+static int run_maker(void)
+{
+	CUipcEventHandle handle;
+	struct gate gate;
+	CUcontext context;
+	CUevent event;
+	char with_work;
+
+	close(to_child[1]);
+	close(to_parent[0]);
+	hear(to_child[0], &with_work, 1);
+	if (cuInit(0) || cuCtxCreate(&context, NULL, 0, 0) ||
+		cuModuleLoadData(&fixture_module, kernels_ptx) ||
+		cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING))
+		return 1;
+	if (with_work)
+		gate_close(&gate, NULL);
+	if (cuEventRecord(event, NULL) || (!with_work && cuCtxSynchronize()) ||
+		cuIpcGetEventHandle(&handle, event))
+		return 2;
+	say(to_parent[1], &handle, sizeof handle);
+	hear(to_child[0], &with_work, 1); /* the parent has opened it */
+	return 0;
+}
+
+static int start_maker(void **state)
+{
+	if (pipe(to_child) || pipe(to_parent))
+		return -1;
+	child = fork();
+	if (!child)
+		_exit(run_maker());
+	close(to_child[0]);
+	close(to_parent[1]);
+	return fixture_setup(state);
+}
+
+/* The event of a process that is gone; what becomes of waiting for it. */
+static void wait_for_maker(char with_work, CUresult expected)
+{
+	CUipcEventHandle handle;
+	CUevent event;
+	int status;
+
+	say(to_child[1], &with_work, 1);
+	hear(to_parent[0], &handle, sizeof handle);
+	assert_success(cuIpcOpenEventHandle(&event, handle));
+	say(to_child[1], &with_work, 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_result(cuEventSynchronize(event), expected);
+	assert_success(cuStreamWaitEvent(NULL, event, 0));
+	assert_result(cuStreamSynchronize(NULL), expected);
+	assert_success(cuEventDestroy(event));
+}
+
+static void event_of_a_process_that_ended_well_is_done(void **state)
+{
+	wait_for_maker(0, CUDA_SUCCESS);
+}
+
+static void event_that_will_not_come_is_an_error(void **state)
+{
+	if (getenv("TEST_VENDOR"))
+		skip(); /* which does not say */
+	wait_for_maker(1, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
 static void wrong_handles_are_refused(void **state)
 {
 	CUipcEventHandle handle = {{0}};
@@ -160,6 +229,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			another_process_waits_for_an_event, start, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			event_of_a_process_that_ended_well_is_done, start_maker, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			event_that_will_not_come_is_an_error, start_maker, fixture_teardown),
 		cmocka_unit_test_setup_teardown(
 			wrong_handles_are_refused, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(

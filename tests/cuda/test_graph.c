@@ -596,6 +596,62 @@ static void streams_must_be_joined_again(void **state)
 	assert_success(cuMemFree(words));
 }
 
+/* A capture in which `second` adds to the words, joined or not, and is destroyed before the capture ends. */
+static CUresult capture_and_destroy(CUdeviceptr words, bool join, bool join_first, CUgraph *graph)
+{
+	CUstream first, second;
+	CUevent fork, joined;
+	CUresult result;
+
+	assert_success(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
+	assert_success(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+	assert_success(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+	assert_success(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
+	assert_success(cuStreamBeginCapture(first, CU_STREAM_CAPTURE_MODE_RELAXED));
+	assert_success(cuEventRecord(fork, first));
+	assert_success(cuStreamWaitEvent(second, fork, 0));
+	assert_success(cuMemsetD32Async(words, 10, N, second));
+	assert_success(cuEventRecord(joined, second));
+	if (join && join_first)
+		assert_success(cuStreamWaitEvent(first, joined, 0));
+	assert_success(cuStreamDestroy(second));
+	if (join && !join_first)
+		assert_success(cuStreamWaitEvent(first, joined, 0));
+	assert_success(cuMemsetD32Async(words, 11, N / 2, first));
+	result = cuStreamEndCapture(first, graph);
+	assert_success(cuEventDestroy(fork));
+	assert_success(cuEventDestroy(joined));
+	assert_success(cuStreamDestroy(first));
+	return result;
+}
+
+static void a_stream_that_was_joined_may_be_destroyed(void **state)
+{
+	CUdeviceptr words;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	for (int join_first = 0; join_first < 2; join_first++) {
+		if (getenv("TEST_VENDOR") && !join_first)
+			continue; /* it is not said what becomes of that */
+		words = words_alloc(N, 1);
+		assert_success(capture_and_destroy(words, true, join_first, &graph));
+		assert_success(cuGraphInstantiate(&exec, graph, 0));
+		assert_success(cuGraphLaunch(exec, NULL));
+		words_check(words, N / 2, 11);
+		words_check(words + N / 2 * sizeof(uint32_t), N / 2, 10);
+		assert_success(cuGraphExecDestroy(exec));
+		assert_success(cuGraphDestroy(graph));
+		assert_success(cuMemFree(words));
+	}
+	if (getenv("TEST_VENDOR"))
+		return;
+	words = words_alloc(N, 1);
+	assert_result(capture_and_destroy(words, false, false, &graph),
+		CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+	assert_success(cuMemFree(words));
+}
+
 static void capture_goes_into_a_graph_of_the_program(void **state)
 {
 	CUdeviceptr words = words_alloc(N, 1);
@@ -649,6 +705,7 @@ int main(void)
 		TEST(capture_follows_events_to_other_streams),
 		TEST(what_cannot_be_captured_invalidates_the_capture),
 		TEST(streams_must_be_joined_again),
+		TEST(a_stream_that_was_joined_may_be_destroyed),
 		TEST(capture_goes_into_a_graph_of_the_program),
 	};
 

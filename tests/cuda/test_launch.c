@@ -34,6 +34,151 @@ static void images_that_are_no_code_are_refused(void **state)
 	assert_result(cuModuleLoad(&module, "/no/such/file.ptx"), CUDA_ERROR_FILE_NOT_FOUND);
 }
 
+/* What nvcc makes of a kernel that launches one. */
+static const char launching_ptx[] =
+	".version 8.0\n.target sm_75\n.address_size 64\n"
+	".extern .func (.param .b64 r) __cudaCDP2GetParameterBufferV2(.param .b64 f, .param .align 4 "
+	".b8 g[12], .param .align 4 .b8 b[12], .param .b32 s);\n"
+	".extern .func (.param .b32 r) __cudaCDP2LaunchDeviceV2(.param .b64 p, .param .b64 s);\n"
+	".visible .entry parent()\n{\n"
+	"	.reg .b64 %p, %s;\n"
+	"	.reg .b32 %r;\n"
+	"	mov.u64 %p, 0;\n"
+	"	mov.u64 %s, 0;\n"
+	"	{\n"
+	"	.param .b64 p0;\n"
+	"	st.param.b64 [p0], %p;\n"
+	"	.param .b64 p1;\n"
+	"	st.param.b64 [p1], %s;\n"
+	"	.param .b32 r0;\n"
+	"	call.uni (r0), __cudaCDP2LaunchDeviceV2, (p0, p1);\n"
+	"	ld.param.b32 %r, [r0];\n"
+	"	}\n"
+	"	ret;\n}\n";
+
+/* The runtime finds a kernel only when it is launched, and many a program looks for the errors of its work alone. */
+static void expect_no_launch(const void *image)
+{
+	CUlibrary library;
+	CUkernel kernel;
+	uint32_t word;
+	CUdeviceptr memory = words_alloc(1, 0);
+
+	assert_success(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+	assert_result(cuLibraryGetKernel(&kernel, library, "parent"), CUDA_ERROR_NOT_SUPPORTED);
+	assert_result(cuCtxSynchronize(), CUDA_ERROR_NOT_SUPPORTED);
+	assert_success(cuCtxSynchronize());
+	assert_result(cuLibraryGetKernel(&kernel, library, "parent"), CUDA_ERROR_NOT_SUPPORTED);
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM /* where a copy is on the thread's own stream */
+	assert_result(cuStreamSynchronize(CU_STREAM_LEGACY), CUDA_ERROR_NOT_SUPPORTED);
+#else
+	assert_result(cuMemcpyDtoH(&word, memory, sizeof word), CUDA_ERROR_NOT_SUPPORTED);
+#endif
+	assert_success(cuMemcpyDtoH(&word, memory, sizeof word));
+	assert_success(cuLibraryUnload(library));
+	assert_success(cuMemFree(memory));
+}
+
+/* A kernel that was found while no context was current; whether it can be loaded is known later. */
+static void calls_that_only_ask_leave_the_default_stream_as_it_is(void **state)
+{
+	CUfunction function;
+	CUlibrary library;
+	CUcontext context;
+	CUkernel kernel;
+	size_t offset;
+	int value;
+
+	if (getenv("TEST_VENDOR"))
+		skip(); /* where kernels launch kernels */
+	assert_success(cuLibraryLoadData(&library, launching_ptx, NULL, NULL, 0, NULL, NULL, 0));
+	assert_success(cuCtxPopCurrent(&context));
+	assert_success(cuLibraryGetKernel(&kernel, library, "parent"));
+	assert_success(cuCtxPushCurrent(context));
+	assert_result(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, 0),
+		CUDA_ERROR_NOT_SUPPORTED);
+	assert_result(
+		cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 0, kernel, 0),
+		CUDA_ERROR_NOT_SUPPORTED);
+	assert_result(cuKernelGetParamInfo(kernel, 0, &offset, NULL), CUDA_ERROR_NOT_SUPPORTED);
+	assert_result(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, (CUfunction)kernel),
+		CUDA_ERROR_NOT_SUPPORTED);
+	assert_success(cuCtxSynchronize());
+	assert_result(cuKernelGetFunction(&function, kernel), CUDA_ERROR_NOT_SUPPORTED);
+	assert_result(cuCtxSynchronize(), CUDA_ERROR_NOT_SUPPORTED);
+	assert_result(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
+		CUDA_ERROR_NOT_SUPPORTED);
+	assert_result(cuCtxSynchronize(), CUDA_ERROR_NOT_SUPPORTED);
+	assert_success(cuLibraryUnload(library));
+}
+
+static void kernels_that_launch_kernels_are_refused_and_never_silently(void **state)
+{
+	char log[4096] = "";
+	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	void *values[] = {log, (void *)sizeof log};
+	CUmodule module;
+
+	if (getenv("TEST_VENDOR"))
+		skip(); /* where they run */
+	assert_result(cuModuleLoadDataEx(&module, launching_ptx, 2, options, values),
+		CUDA_ERROR_NOT_SUPPORTED);
+	assert_non_null(strstr(log, "launch kernels"));
+	expect_no_launch(launching_ptx);
+}
+
+/* What nvcc -rdc makes: what is linked, nothing here, and what a driver would link. */
+static void code_that_is_not_linked_is_refused_and_never_silently(void **state)
+{
+	struct fatbin {
+		uint32_t magic;
+		uint16_t version, header_bytes;
+		uint64_t bytes;
+	} linked = {0xba55ed50, 1, sizeof linked, 0}, unit = linked;
+	const void *units[] = {&unit, NULL};
+	struct {
+		uint32_t magic, version;
+		const void *data, *units;
+	} wrapper = {0x466243b1, 2, &linked, units};
+	CUmodule module;
+
+	if (getenv("TEST_VENDOR"))
+		skip(); /* which links them */
+	assert_result(cuModuleLoadData(&module, &wrapper), CUDA_ERROR_NOT_SUPPORTED);
+	expect_no_launch(&wrapper);
+	units[0] = NULL;
+	assert_result(cuModuleLoadData(&module, &wrapper), CUDA_ERROR_NO_BINARY_FOR_GPU);
+}
+
+/* The file says that more follows, for another device, than there is. */
+static void a_fat_binary_that_was_cut_is_refused(void **state)
+{
+	struct {
+		uint32_t magic;
+		uint16_t version, header_bytes;
+		uint64_t bytes;
+		uint16_t kind, entry_version;
+		uint32_t entry_header_bytes;
+		uint64_t payload_bytes;
+		uint8_t rest[48];
+	} image = {0xba55ed50, 1, 16, 1ull << 40, 2, 0x101, 64, 1ull << 39, {0}};
+	char path[] = "/tmp/gdev-cut-XXXXXX";
+	int fd = mkstemp(path);
+	CUlibrary library;
+	CUmodule module;
+
+	if (getenv("TEST_VENDOR"))
+		skip();      /* nobody asked it yet */
+	image.rest[12] = 20; /* sm_20 */
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, &image, sizeof image), sizeof image);
+	close(fd);
+	assert_success(cuLibraryLoadFromFile(&library, path, NULL, NULL, 0, NULL, NULL, 0));
+	unlink(path);
+	assert_result(cuLibraryGetModule(&module, library), CUDA_ERROR_INVALID_IMAGE);
+	assert_success(cuLibraryUnload(library));
+}
+
 static void names_that_are_not_there_are_not_found(void **state)
 {
 	CUfunction function;
@@ -101,7 +246,7 @@ static void a_module_is_loaded_from_a_file(void **state)
 	unlink(path);
 }
 
-static void libraries_give_kernels_to_any_context(void **state)
+static void give_kernels_to_any_context(const char *image)
 {
 	CUdeviceptr memory = words_alloc(256, 1);
 	uint32_t n = 256, v = 1;
@@ -111,7 +256,7 @@ static void libraries_give_kernels_to_any_context(void **state)
 	CUkernel kernel;
 	int threads;
 
-	assert_success(cuLibraryLoadData(&library, kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+	assert_success(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
 	assert_success(cuLibraryGetKernel(&kernel, library, "add"));
 	assert_result(cuLibraryGetKernel(&kernel, library, "nobody"), CUDA_ERROR_NOT_FOUND);
 	assert_success(cuKernelGetName(&name, kernel));
@@ -136,6 +281,37 @@ static void libraries_give_kernels_to_any_context(void **state)
 	words_check(memory, n, 3);
 	assert_success(cuLibraryUnload(library));
 	assert_success(cuMemFree(memory));
+}
+
+static void libraries_give_kernels_to_any_context(void **state)
+{
+	give_kernels_to_any_context(kernels_ptx);
+}
+
+/* Large images go to the worker as they are kept, once; the next contexts get copies. The program's own may go. */
+static void large_libraries_do_too_and_many_are_kept(void **state)
+{
+	static const size_t padding = 1u << 20;
+	size_t length = strlen(kernels_ptx);
+	char *image = malloc(length + padding + 1);
+	enum { MANY = 40 };
+	CUlibrary libraries[MANY];
+
+	memcpy(image, kernels_ptx, length);
+	memset(image + length, '\n', padding);
+	image[length + padding] = '\0';
+	give_kernels_to_any_context(image);
+	for (int i = 0; i < MANY; i++)
+		assert_success(
+			cuLibraryLoadData(&libraries[i], image, NULL, NULL, 0, NULL, NULL, 0));
+	memset(image, ' ', length + padding);
+	free(image);
+	for (int i = 0; i < MANY; i++) {
+		CUkernel kernel;
+		if (i == 0 || i == MANY - 1)
+			assert_success(cuLibraryGetKernel(&kernel, libraries[i], "add"));
+		assert_success(cuLibraryUnload(libraries[i]));
+	}
 }
 
 /* ---- parameters ---- */
@@ -425,11 +601,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(ptx_that_does_not_assemble_says_why),
 		TEST(images_that_are_no_code_are_refused),
+		TEST(kernels_that_launch_kernels_are_refused_and_never_silently),
+		TEST(code_that_is_not_linked_is_refused_and_never_silently),
+		TEST(calls_that_only_ask_leave_the_default_stream_as_it_is),
+		TEST(a_fat_binary_that_was_cut_is_refused),
 		TEST(names_that_are_not_there_are_not_found),
 		TEST(variables_are_read_and_written),
 		TEST(modules_do_not_share_variables),
 		TEST(a_module_is_loaded_from_a_file),
 		TEST(libraries_give_kernels_to_any_context),
+		TEST(large_libraries_do_too_and_many_are_kept),
 		TEST(parameters_arrive_whichever_way_they_are_given),
 		TEST(functions_tell_their_parameters),
 		TEST(the_calls_of_cuda_4_launch),

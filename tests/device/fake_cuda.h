@@ -51,6 +51,9 @@ void fake_set_current(bool any);
 /* For tests, which find them by name: how many graphs have been made and launched, and how many of their kernels
  * changed; a launch that is held. */
 unsigned fake_graphs_made(void);
+/* By the calling thread: graphs made, and calls of the driver. */
+unsigned fake_graphs_made_here(void);
+unsigned fake_calls_here(void);
 unsigned fake_graph_launches(void);
 unsigned fake_graph_changes(void);
 unsigned fake_hold_launch(void);

@@ -20,18 +20,41 @@ struct CUlinkState_st {
 
 /* ---- code ---- */
 
+static CUresult check_ptx(const char *text, char *log, size_t log_bytes)
+{
+	if (!strstr(text, ".version"))
+		return CUDA_ERROR_INVALID_PTX;
+	if (strstr(text, ".version 99"))
+		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+	if (!strstr(text, "wrong"))
+		return CUDA_SUCCESS;
+	if (log)
+		snprintf(log, log_bytes,
+			"ptxas application ptx input, line 4; error: Not a name of any known "
+			"instruction: 'wrong'");
+	return CUDA_ERROR_INVALID_PTX;
+}
+
+static void find_log(
+	unsigned count, const CUjit_option *options, void *const *values, char **log, size_t *bytes)
+{
+	*log = NULL;
+	*bytes = 0;
+	for (unsigned i = 0; i < count; i++) {
+		if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
+			*log = values[i];
+		if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+			*bytes = (size_t)(uintptr_t)values[i];
+	}
+}
+
 CUresult cuLinkCreate(unsigned int count, CUjit_option *options, void **values, CUlinkState *out)
 {
 	struct CUlinkState_st *state;
 
 	ENTER();
 	state = calloc(1, sizeof *state);
-	for (unsigned i = 0; i < count; i++) {
-		if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
-			state->log = values[i];
-		if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
-			state->log_bytes = (size_t)(uintptr_t)values[i];
-	}
+	find_log(count, options, values, &state->log, &state->log_bytes);
 	*out = (CUlinkState)state;
 	return CUDA_SUCCESS;
 }
@@ -40,19 +63,14 @@ CUresult cuLinkAddData(CUlinkState handle, CUjitInputType type, void *data, size
 	const char *name, unsigned int count, CUjit_option *options, void **values)
 {
 	struct CUlinkState_st *state = (struct CUlinkState_st *)handle;
+	CUresult result;
 
 	ENTER();
-	if (!strstr(data, ".version"))
+	if (strstr(data, ".version 1.")) /* as NVIDIA's linker, whose loader takes it */
 		return CUDA_ERROR_INVALID_PTX;
-	if (strstr(data, ".version 99"))
-		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
-	if (strstr(data, "wrong")) {
-		if (state->log)
-			snprintf(state->log, state->log_bytes,
-				"ptxas application ptx input, line 4; error: Not a name of any known "
-				"instruction: 'wrong'");
-		return CUDA_ERROR_INVALID_PTX;
-	}
+	result = check_ptx(data, state->log, state->log_bytes);
+	if (result)
+		return result;
 	if (asprintf(&state->text, "\177ELF sm_90 %s", (const char *)data) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	return CUDA_SUCCESS;
@@ -104,12 +122,20 @@ CUresult cuModuleLoadDataEx(
 {
 	const char *text = image, *entry = image;
 	struct CUmod_st *module;
+	size_t log_bytes;
+	CUresult result;
+	char *log;
 
 	ENTER();
-	if (memcmp(text, "\177ELF", 4))
-		return CUDA_ERROR_INVALID_IMAGE;
-	if (!strstr(text, "sm_90"))
+	if (memcmp(text, "\177ELF", 4)) {
+		find_log(count, options, values, &log, &log_bytes);
+		result = strstr(text, ".version") ? check_ptx(text, log, log_bytes)
+						  : CUDA_ERROR_INVALID_IMAGE;
+		if (result)
+			return result;
+	} else if (!strstr(text, "sm_90")) {
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	}
 	module = calloc(1, sizeof *module);
 	module->context = fake_context_number();
 	while (module->count < FAKE_NAMES && (entry = strstr(entry, ".entry "))) {
@@ -289,6 +315,14 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 		break;
 	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
 		*value = 4;
+		break;
+	case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+	case CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+	case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+	case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+	case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST:
+		*value = 1;
 		break;
 	default:
 		*value = 0;

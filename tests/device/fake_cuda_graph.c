@@ -11,6 +11,7 @@
 #define NODES 64
 
 static _Atomic unsigned made, launches, changes;
+static __thread unsigned made_here; /* by the calling thread */
 
 struct CUgraphNode_st {
 	struct CUgraph_st *graph;
@@ -94,6 +95,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
 {
 	ENTER();
 	made++;
+	made_here++;
 	*exec = calloc(1, sizeof **exec);
 	(*exec)->graph = graph;
 	(*exec)->context = fake_context_number();
@@ -127,6 +129,11 @@ __attribute__((visibility("default"))) unsigned fake_graph_changes(void)
 __attribute__((visibility("default"))) unsigned fake_graphs_made(void)
 {
 	return made;
+}
+
+__attribute__((visibility("default"))) unsigned fake_graphs_made_here(void)
+{
+	return made_here;
 }
 
 __attribute__((visibility("default"))) unsigned fake_graph_launches(void)

@@ -27,6 +27,13 @@ static void kick(void *owner)
 	pthread_mutex_unlock(&h->lock);
 }
 
+static void explain(void *owner, const char *sentence)
+{
+	struct harness *h = owner;
+
+	snprintf(h->explained, sizeof h->explained, "%s", sentence);
+}
+
 static void print(void *owner, const char *bytes, size_t length)
 {
 	struct harness *h = owner;
@@ -39,7 +46,7 @@ static void print(void *owner, const char *bytes, size_t length)
 	pthread_mutex_unlock(&h->lock);
 }
 
-static int cache_load(void *owner, const uint8_t key[16], void **bytes, size_t *length)
+static int cache_load(void *owner, const uint8_t key[CODE_KEY_BYTES], void **bytes, size_t *length)
 {
 	struct harness *h = owner;
 	int error = -ENOENT;
@@ -58,7 +65,8 @@ static int cache_load(void *owner, const uint8_t key[16], void **bytes, size_t *
 	return error;
 }
 
-static void cache_store(void *owner, const uint8_t key[16], const void *bytes, size_t length)
+static void cache_store(
+	void *owner, const uint8_t key[CODE_KEY_BYTES], const void *bytes, size_t length)
 {
 	struct harness *h = owner;
 	size_t i;
@@ -179,7 +187,7 @@ void harness_start_with(struct harness *h, const struct device_ops *ops, unsigne
 	memset(h, 0, sizeof *h);
 	h->ops = ops;
 	h->thread_count = threads;
-	h->host = (struct device_host){h, kick, print, cache_load, cache_store, quiet};
+	h->host = (struct device_host){h, kick, print, cache_load, cache_store, quiet, explain};
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_cond_init(&h->kicked, NULL);
 	pthread_cond_init(&h->finished, NULL);
@@ -240,8 +248,8 @@ void harness_unmap(struct harness *h, unsigned index, struct device_chunk *chunk
 	h->ops->chunk_destroy(chunk);
 }
 
-static void transfer(struct harness *h, enum device_direction direction, uint64_t to, uint64_t from,
-	size_t length)
+static void transfer(
+	struct harness *h, enum copy_direction direction, uint64_t to, uint64_t from, size_t length)
 {
 	struct submitted s = {.command = {.kind = DEVICE_COPY,
 				      .copy = {.direction = direction,
@@ -256,14 +264,14 @@ static void transfer(struct harness *h, enum device_direction direction, uint64_
 
 void harness_read(struct harness *h, uint64_t address, void *bytes, size_t length)
 {
-	transfer(h, DEVICE_FROM_DEVICE, (uintptr_t)h->locked, address, length);
+	transfer(h, COPY_FROM_DEVICE, (uintptr_t)h->locked, address, length);
 	memcpy(bytes, h->locked, length);
 }
 
 void harness_write(struct harness *h, uint64_t address, const void *bytes, size_t length)
 {
 	memcpy(h->locked, bytes, length);
-	transfer(h, DEVICE_TO_DEVICE, address, (uintptr_t)h->locked, length);
+	transfer(h, COPY_TO_DEVICE, address, (uintptr_t)h->locked, length);
 }
 
 uint32_t harness_word(struct harness *h, uint64_t address)
@@ -277,6 +285,20 @@ uint32_t harness_word(struct harness *h, uint64_t address)
 void harness_set_word(struct harness *h, uint64_t address, uint32_t value)
 {
 	harness_write(h, address, &value, sizeof value);
+}
+
+int harness_module_load(struct harness *h, const void *image, size_t length, struct device_log *log,
+	struct device_module **module)
+{
+	int error = h->ops->module_load(h->space, image, length, log, module);
+
+	if (!error && h->ops->module_open)
+		error = h->ops->module_open(*module, log);
+	else
+		return error;
+	if (error)
+		h->ops->module_unload(*module);
+	return error;
 }
 
 struct device_queue *harness_queue(struct harness *h)

@@ -39,10 +39,10 @@ struct harness {
 	unsigned kicks;
 	bool stopping;
 	unsigned quiets; /* times that the device has come to a pause; atomic */
-	char printed[8192];
+	char printed[8192], explained[1024];
 	size_t printed_bytes;
 	struct {
-		uint8_t key[16];
+		uint8_t key[CODE_KEY_BYTES];
 		void *bytes;
 		size_t length;
 	} cache[HARNESS_CACHE];
@@ -74,6 +74,10 @@ void harness_read(struct harness *h, uint64_t address, void *bytes, size_t lengt
 void harness_write(struct harness *h, uint64_t address, const void *bytes, size_t length);
 uint32_t harness_word(struct harness *h, uint64_t address);
 void harness_set_word(struct harness *h, uint64_t address, uint32_t value);
+
+/* Both halves of it. */
+int harness_module_load(struct harness *h, const void *image, size_t length, struct device_log *log,
+	struct device_module **module);
 
 struct device_queue *harness_queue(struct harness *h);
 void harness_submit(struct harness *h, struct device_queue *queue, struct submitted *s);

@@ -106,6 +106,14 @@ static void trap(
 	l->runtime->trap(l);
 }
 
+static void deadlock(
+	const struct ptx_launch *l, const struct ptx_scratch *s, uint64_t first, uint64_t end)
+{
+	static const uint32_t block[3] = {1, 2, 3}, lines[35] = {7, 9, 7, [33] = 11};
+
+	l->runtime->deadlock(l, "deadlock", block, lines, 35);
+}
+
 static void fail_assert(
 	const struct ptx_launch *l, const struct ptx_scratch *s, uint64_t first, uint64_t end)
 {
@@ -199,6 +207,7 @@ static const struct {
 	KERNEL(store, 2),
 	KERNEL(divide, 0),
 	KERNEL(trap, 0),
+	KERNEL(deadlock, 0),
 	KERNEL(fail_assert, 0),
 	KERNEL(print, 3),
 	KERNEL(allocate, 2),

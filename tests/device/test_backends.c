@@ -78,9 +78,13 @@ static void memory_is_zeroed_and_keeps_its_bytes_over_a_remap(void **state)
 static void sizes_and_addresses_of_chunks_are_checked(void **state)
 {
 	struct harness *h = &harness;
+	uint64_t grain = h->ops->grain_bytes ? h->ops->grain_bytes : DEVICE_CHUNK_MIN;
 	struct device_chunk *chunk;
 
-	assert_int_equal(h->ops->chunk_create(h->device, DEVICE_CHUNK_MIN / 2, &chunk), -EINVAL);
+	assert_int_equal(h->ops->chunk_create(h->device, 0, &chunk), -EINVAL);
+	assert_int_equal(h->ops->chunk_create(h->device, grain / 2, &chunk), -EINVAL);
+	assert_int_equal(
+		h->ops->chunk_create(h->device, DEVICE_CHUNK_MIN + grain / 2, &chunk), -EINVAL);
 	assert_int_equal(h->ops->chunk_create(h->device, DEVICE_CHUNK_MAX * 2, &chunk), -EINVAL);
 	assert_int_equal(h->ops->chunk_create(h->device, 3 << 20, &chunk), -EINVAL);
 	assert_int_equal(h->ops->chunk_create(h->device, 4 << 20, &chunk), 0);
@@ -89,6 +93,22 @@ static void sizes_and_addresses_of_chunks_are_checked(void **state)
 	assert_int_equal(
 		h->ops->map(h->space, h->base + HARNESS_BYTES - (2 << 20), chunk, false), -EINVAL);
 	assert_int_equal(h->ops->map(h->space, h->base + HARNESS_BYTES, chunk, false), -EINVAL);
+	h->ops->chunk_destroy(chunk);
+}
+
+static void chunks_may_be_as_small_as_the_grain(void **state)
+{
+	struct harness *h = &harness;
+	struct device_chunk *chunk;
+	uint64_t grain = h->ops->grain_bytes;
+
+	if (!grain)
+		skip();
+	assert_int_equal(h->ops->chunk_create(h->device, 3 * grain, &chunk), 0);
+	assert_int_equal(h->ops->map(h->space, h->base, chunk, false), 0);
+	harness_set_word(h, h->base + 3 * grain - 4, 99);
+	assert_int_equal(harness_word(h, h->base + 3 * grain - 4), 99);
+	h->ops->unmap(h->space, h->base, chunk);
 	h->ops->chunk_destroy(chunk);
 }
 
@@ -241,12 +261,10 @@ static const struct copy_case copy_cases[] = {
 
 /* A side that is the host's is in harness.locked, which harness_read() and harness_write() use as well. */
 static void check_copy(struct harness *h, struct device_queue *queue, const struct copy_case *c,
-	enum device_direction direction, const uint8_t *source)
+	enum copy_direction direction, const uint8_t *source)
 {
-	uint64_t from =
-		direction == DEVICE_TO_DEVICE ? (uintptr_t)h->locked : harness_address(h, 0);
-	uint64_t to =
-		direction == DEVICE_FROM_DEVICE ? (uintptr_t)h->locked : harness_address(h, 1);
+	uint64_t from = direction == COPY_TO_DEVICE ? (uintptr_t)h->locked : harness_address(h, 0);
+	uint64_t to = direction == COPY_FROM_DEVICE ? (uintptr_t)h->locked : harness_address(h, 1);
 	struct submitted s = {
 		.command = {.kind = DEVICE_COPY,
 			.copy = {direction, to + c->destination, from + c->source, c->width,
@@ -263,10 +281,10 @@ static void check_copy(struct harness *h, struct device_queue *queue, const stru
 				c->width);
 	harness_write(h, harness_address(h, 1), got, DEVICE_CHUNK_MIN);
 	memset(h->locked, 0, DEVICE_CHUNK_MIN);
-	if (direction == DEVICE_TO_DEVICE)
+	if (direction == COPY_TO_DEVICE)
 		memcpy(h->locked, source, DEVICE_CHUNK_MIN);
 	assert_int_equal(harness_run(h, queue, &s), 0);
-	if (direction == DEVICE_FROM_DEVICE)
+	if (direction == COPY_FROM_DEVICE)
 		memcpy(got, h->locked, DEVICE_CHUNK_MIN);
 	else
 		harness_read(h, harness_address(h, 1), got, DEVICE_CHUNK_MIN);
@@ -284,9 +302,9 @@ static void copies_of_every_shape_and_direction_are_exact(void **state)
 		source[i] = pattern(i);
 	harness_write(h, h->base, source, DEVICE_CHUNK_MIN);
 	for (size_t i = 0; i < array_length(copy_cases); i++)
-		for (int direction = DEVICE_TO_DEVICE; direction <= DEVICE_WITHIN; direction++)
+		for (int direction = COPY_TO_DEVICE; direction <= COPY_WITHIN; direction++)
 			check_copy(
-				h, queue, &copy_cases[i], (enum device_direction)direction, source);
+				h, queue, &copy_cases[i], (enum copy_direction)direction, source);
 	h->ops->queue_destroy(queue);
 	harness_unmap(h, 0, a);
 	harness_unmap(h, 1, b);
@@ -346,7 +364,7 @@ static void register_host(struct harness *h, unsigned index)
 			0);
 }
 
-static void run_copy(struct harness *h, struct device_queue *queue, enum device_direction direction,
+static void run_copy(struct harness *h, struct device_queue *queue, enum copy_direction direction,
 	uint64_t to, uint64_t from, uint64_t width, uint64_t height, uint64_t pitch)
 {
 	struct submitted s = {
@@ -385,8 +403,8 @@ static void commands_reach_over_chunks_and_page_locked_memory(void **state)
 			part[j] = pattern(i * DEVICE_CHUNK_MIN + j);
 		harness_write(h, harness_address(h, i), part, DEVICE_CHUNK_MIN);
 	}
-	run_copy(h, queue, DEVICE_WITHIN, to, from, bytes, 1, 0);
-	run_copy(h, queue, DEVICE_WITHIN, to + 700000, from + 700000, 600000, 12, 600011);
+	run_copy(h, queue, COPY_WITHIN, to, from, bytes, 1, 0);
+	run_copy(h, queue, COPY_WITHIN, to + 700000, from + 700000, 600000, 12, 600011);
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t first = i ? 0 : begin, end = DEVICE_CHUNK_MIN - (i == 3 ? 1234 : 0);
 		harness_read(h, harness_address(h, 4 + i), part, DEVICE_CHUNK_MIN);
@@ -396,10 +414,10 @@ static void commands_reach_over_chunks_and_page_locked_memory(void **state)
 	}
 	/* To and from the host, over the boundary between the two. */
 	memset(h->locked, 0x5a, DEVICE_CHUNK_MIN);
-	run_copy(h, queue, DEVICE_TO_DEVICE, harness_address(h, 2) - 777777, (uintptr_t)h->locked,
+	run_copy(h, queue, COPY_TO_DEVICE, harness_address(h, 2) - 777777, (uintptr_t)h->locked,
 		1500000, 1, 0);
 	memset(h->locked, 0, DEVICE_CHUNK_MIN);
-	run_copy(h, queue, DEVICE_FROM_DEVICE, (uintptr_t)h->locked, harness_address(h, 2) - 777777,
+	run_copy(h, queue, COPY_FROM_DEVICE, (uintptr_t)h->locked, harness_address(h, 2) - 777777,
 		1500000, 1, 0);
 	for (unsigned i = 0; i < 1500000; i++)
 		assert_int_equal(h->locked[i], 0x5a);
@@ -433,7 +451,7 @@ static void commands_of_a_queue_are_done_in_order_and_once(void **state)
 			s[q][i].command.kind = i ? DEVICE_COPY : DEVICE_FILL;
 			if (i)
 				s[q][i].command.copy =
-					(struct device_copy){(enum device_direction)(i % 3), cell,
+					(struct device_copy){(enum copy_direction)(i % 3), cell,
 						cell - 8, 4, 1, 1, 0, 0, 0, 0};
 			else
 				s[q][i].command.fill =
@@ -481,7 +499,7 @@ static void any_function_name_and_module_are_null_s(void **state)
 	struct submitted s = {.command = {.kind = DEVICE_LAUNCH}};
 	uint64_t address, bytes;
 
-	assert_int_equal(h->ops->module_load(h->space, "anything", 8, NULL, &module), 0);
+	assert_int_equal(harness_module_load(h, "anything", 8, NULL, &module), 0);
 	assert_int_equal(h->ops->function_get(module, "any", &function), 0);
 	h->ops->function_info(function, &info);
 	assert_int_equal(info.param_count, 0);
@@ -523,6 +541,7 @@ static void devices_are_found_by_name(void **state)
 	{"describes_its_device", describes_its_device, NULL, NULL, (void *)(backend)},             \
 		EACH(memory_is_zeroed_and_keeps_its_bytes_over_a_remap, backend),                  \
 		EACH(sizes_and_addresses_of_chunks_are_checked, backend),                          \
+		EACH(chunks_may_be_as_small_as_the_grain, backend),                                \
 		EACH(imports_are_the_same_memory_and_checked, backend),                            \
 		{"exported_memory_is_shared_between_processes",                                    \
 			exported_memory_is_shared_between_processes, NULL, NULL,                   \

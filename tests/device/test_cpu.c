@@ -34,9 +34,8 @@ static void start(void)
 {
 	started = true;
 	harness_start(&harness, &gdev_device_backend);
-	assert_int_equal(harness.ops->module_load(
-				 harness.space, DOUBLE_PTX, strlen(DOUBLE_PTX), NULL, &module),
-		0);
+	assert_int_equal(
+		harness_module_load(&harness, DOUBLE_PTX, strlen(DOUBLE_PTX), NULL, &module), 0);
 	queue = harness_queue(&harness);
 	memory = harness_map(&harness, 0);
 }
@@ -81,7 +80,7 @@ static int copy_word(struct device_queue *on, uint64_t destination, uint64_t sou
 {
 	struct submitted s = {
 		.command = {.kind = DEVICE_COPY,
-			.copy = {DEVICE_WITHIN, destination, source, 4, 1, 1, 0, 0, 0, 0}}};
+			.copy = {COPY_WITHIN, destination, source, 4, 1, 1, 0, 0, 0, 0}}};
 
 	return harness_run(&harness, on, &s);
 }
@@ -166,12 +165,11 @@ static void a_shape_is_compiled_once_however_many_wait_for_it(void **state)
 static void module_again(void)
 {
 	harness.ops->module_unload(module);
-	assert_int_equal(harness.ops->module_load(
-				 harness.space, DOUBLE_PTX, strlen(DOUBLE_PTX), NULL, &module),
-		0);
+	assert_int_equal(
+		harness_module_load(&harness, DOUBLE_PTX, strlen(DOUBLE_PTX), NULL, &module), 0);
 }
 
-static void code_comes_from_the_cache_and_a_damaged_entry_is_compiled_again(void **state)
+static void code_comes_from_the_cache_and_what_is_none_is_compiled_again(void **state)
 {
 	uint64_t params[3] = {harness.base};
 	unsigned before = atomic_load(&double_compiles);
@@ -183,17 +181,11 @@ static void code_comes_from_the_cache_and_a_damaged_entry_is_compiled_again(void
 	assert_int_equal(run("count", 1, 1, params), 0);
 	assert_int_equal(harness.cache_hits, 1);
 	assert_int_equal(atomic_load(&double_compiles), before + 1);
-	for (size_t damage = 0; damage < 3; damage++) {
-		((uint8_t *)harness.cache[0].bytes)[harness.cache[0].length - 1 - damage * 12] ^=
-			0x40;
-		module_again();
-		assert_int_equal(run("count", 1, 1, params), 0);
-		assert_int_equal(atomic_load(&double_compiles), before + 2 + damage);
-	}
 	harness.cache[0].length = 3;
 	module_again();
 	assert_int_equal(run("count", 1, 1, params), 0);
-	assert_int_equal(word(0), 6);
+	assert_int_equal(atomic_load(&double_compiles), before + 2);
+	assert_int_equal(word(0), 3);
 }
 
 static void code_that_does_not_compile_harms_its_launch_alone(void **state)
@@ -234,11 +226,11 @@ static void modules_say_what_they_have(void **state)
 	assert_int_equal(harness.ops->function_occupancy(function("inspect"), 32, 0), 32);
 	assert_int_equal(harness.ops->function_occupancy(function("inspect"), 32, 200 << 10), 1);
 	assert_int_equal(harness.ops->function_occupancy(function("small"), 256, 0), 0);
-	assert_int_equal(harness.ops->module_load(harness.space, ".version 1", 10, &log, &other),
-		-GDEV_E_INVALID_PTX);
+	assert_int_equal(
+		harness_module_load(&harness, ".version 1", 10, &log, &other), -GDEV_E_INVALID_PTX);
 	assert_string_equal(text, "no PTX of the double's");
-	assert_int_equal(harness.ops->module_load(harness.space, "\177ELF", 4, &log, &other),
-		-GDEV_E_NO_BINARY);
+	assert_int_equal(
+		harness_module_load(&harness, "\177ELF", 4, &log, &other), -GDEV_E_NO_BINARY);
 	assert_non_null(strstr(text, "PTX"));
 }
 
@@ -381,7 +373,7 @@ static void pauses_lose_no_block_and_repeat_none(void **state)
 		assert_int_equal(word(i), 1);
 }
 
-static struct device_presence presence(enum device_unit unit)
+static struct device_presence presence(enum device_resource unit)
 {
 	struct device_presence presence;
 
@@ -394,13 +386,12 @@ static void time_without_a_processor_is_told(void **state)
 	enum { LONG_NS = 30000000 };
 	uint64_t params[3] = {LONG_NS};
 
-	assert_int_equal(presence(DEVICE_UNIT_COMPUTE).spent_ns, 0);
+	assert_int_equal(presence(RESOURCE_COMPUTE).spent_ns, 0);
 	assert_int_equal(run("doze", 1, 1, params), 0);
-	assert_true(presence(DEVICE_UNIT_COMPUTE).spent_ns >= LONG_NS);
-	assert_true(presence(DEVICE_UNIT_COMPUTE).lost_ns >= LONG_NS / 2);
-	assert_true(
-		presence(DEVICE_UNIT_COMPUTE).lost_ns <= presence(DEVICE_UNIT_COMPUTE).spent_ns);
-	assert_int_equal(presence(DEVICE_UNIT_TO_DEVICE).spent_ns, 0);
+	assert_true(presence(RESOURCE_COMPUTE).spent_ns >= LONG_NS);
+	assert_true(presence(RESOURCE_COMPUTE).lost_ns >= LONG_NS / 2);
+	assert_true(presence(RESOURCE_COMPUTE).lost_ns <= presence(RESOURCE_COMPUTE).spent_ns);
+	assert_int_equal(presence(RESOURCE_COPY_TO_DEVICE).spent_ns, 0);
 }
 
 static void threads_have_their_parts_of_the_devices_time(void **state)
@@ -411,7 +402,7 @@ static void threads_have_their_parts_of_the_devices_time(void **state)
 
 	assert_int_equal(run("doze", 2 * HARNESS_POOL, 1, params), 0);
 	passed_ns = clock_now_ns() - begin_ns;
-	counted = presence(DEVICE_UNIT_COMPUTE);
+	counted = presence(RESOURCE_COMPUTE);
 	/* Not the sum of what the threads were there. */
 	assert_in_range(counted.spent_ns, LONG_NS, passed_ns);
 	assert_in_range(counted.lost_ns, counted.spent_ns / 2, counted.spent_ns);
@@ -422,20 +413,20 @@ static void copies_are_told_apart(void **state)
 	uint64_t before;
 
 	assert_int_equal(copy_word(queue, harness.base + 4, harness.base), 0);
-	before = presence(DEVICE_UNIT_COMPUTE).spent_ns;
+	before = presence(RESOURCE_COMPUTE).spent_ns;
 	assert_true(before > 0);
-	for (int unit = DEVICE_UNIT_TO_DEVICE; unit < DEVICE_UNITS; unit++) {
+	for (int unit = RESOURCE_COPY_TO_DEVICE; unit < RESOURCES; unit++) {
 		struct submitted s = {
 			.command = {.kind = DEVICE_COPY,
-				.copy = {unit == DEVICE_UNIT_TO_DEVICE ? DEVICE_TO_DEVICE
-								       : DEVICE_FROM_DEVICE,
+				.copy = {unit == RESOURCE_COPY_TO_DEVICE ? COPY_TO_DEVICE
+									 : COPY_FROM_DEVICE,
 					harness.base + 4, harness.base, 4, 1, 1, 0, 0, 0, 0}}};
 
-		assert_int_equal(presence((enum device_unit)unit).spent_ns, 0);
+		assert_int_equal(presence((enum device_resource)unit).spent_ns, 0);
 		assert_int_equal(harness_run(&harness, queue, &s), 0);
-		assert_true(presence((enum device_unit)unit).spent_ns > 0);
+		assert_true(presence((enum device_resource)unit).spent_ns > 0);
 	}
-	assert_int_equal(presence(DEVICE_UNIT_COMPUTE).spent_ns, before);
+	assert_int_equal(presence(RESOURCE_COMPUTE).spent_ns, before);
 }
 
 static void a_block_that_does_not_end_never_pauses(void **state)
@@ -480,7 +471,7 @@ static void a_long_copy_lets_a_short_one_by(void **state)
 {
 	struct submitted big = {
 		.command = {.kind = DEVICE_COPY,
-			.copy = {DEVICE_TO_DEVICE, 0, 0, 32 << 20, 1, 1, 0, 0, 0, 0}}};
+			.copy = {COPY_TO_DEVICE, 0, 0, 32 << 20, 1, 1, 0, 0, 0, 0}}};
 	struct submitted small = big;
 	struct device_chunk *chunk;
 	struct harness h;
@@ -513,8 +504,8 @@ static void large_copies_are_exact(void **state)
 {
 	const uint64_t size = 32 << 20, from = harness.base + size, to = harness.base + 2 * size;
 	struct submitted s = {.command = {.kind = DEVICE_COPY,
-				      .copy = {DEVICE_FROM_DEVICE, to + 13, from + 5, size - 1001,
-					      1, 1, 0, 0, 0, 0}}};
+				      .copy = {COPY_FROM_DEVICE, to + 13, from + 5, size - 1001, 1,
+					      1, 0, 0, 0, 0}}};
 	struct device_chunk *chunks[2];
 
 	for (unsigned i = 0; i < 2; i++) {
@@ -607,7 +598,7 @@ static void a_division_and_a_stack_overflow_are_faults(void **state)
 static void a_copy_of_unmapped_memory_is_an_illegal_address(void **state)
 {
 	struct submitted s = {.command = {.kind = DEVICE_COPY,
-				      .copy = {DEVICE_TO_DEVICE, harness.base + (2 << 20) - 4096,
+				      .copy = {COPY_TO_DEVICE, harness.base + (2 << 20) - 4096,
 					      harness.base, 8192, 1, 1, 0, 0, 0, 0}}};
 
 	assert_int_equal(harness_run(&harness, queue, &s), -GDEV_E_ILLEGAL_ADDRESS);
@@ -641,6 +632,17 @@ static void trap_and_assert_have_their_own_errors(void **state)
 	assert_string_equal(harness.printed,
 		"a.cu:12: void f(int): block: [1,2,3], thread: [4,5,6] "
 		"Assertion `x > 0` failed.\n");
+}
+
+static void threads_that_wait_in_vain_are_named(void **state)
+{
+	uint64_t params[3] = {0};
+
+	assert_int_equal(run("deadlock", 1, 1, params), -GDEV_E_LAUNCH_TIMEOUT);
+	assert_string_equal(harness.explained,
+		"kernel deadlock, block (1,2,3): its threads wait for each other for ever: "
+		"lanes 00000005 of warp 0 at line 7, lanes 00000002 of warp 0 at line 9, "
+		"lanes 00000002 of warp 1 at line 11");
 }
 
 static void kernels_print_and_a_bad_string_is_a_fault(void **state)
@@ -736,7 +738,7 @@ int main(void)
 		TEST(atomics_add_up_across_blocks_and_queues),
 		TEST(huge_grids_of_nothing_end),
 		TEST(a_shape_is_compiled_once_however_many_wait_for_it),
-		TEST(code_comes_from_the_cache_and_a_damaged_entry_is_compiled_again),
+		TEST(code_comes_from_the_cache_and_what_is_none_is_compiled_again),
 		TEST(code_that_does_not_compile_harms_its_launch_alone),
 		TEST(modules_say_what_they_have),
 		TEST(limits_of_launches_are_checked),
@@ -763,6 +765,7 @@ int main(void)
 		TEST(a_fill_of_read_only_memory_is_an_illegal_address),
 		TEST_WITH(trap_and_assert_have_their_own_errors, "trap"),
 		TEST_WITH(trap_and_assert_have_their_own_errors, "assert"),
+		TEST(threads_that_wait_in_vain_are_named),
 		TEST(kernels_print_and_a_bad_string_is_a_fault),
 		TEST(kernels_allocate_and_a_wrong_free_is_a_trap),
 	};

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gdev/error.h"
 #include "proto/control.h"
+#include "proto/fatbin.h"
 
 static struct harness harness;
 
@@ -195,9 +197,8 @@ static void launches_that_wait_together_are_done_in_order(void **state)
 	struct device_chunk *chunk = harness_map(h, 0);
 
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(h->ops->module_load(
-					 h->space, set_image, sizeof set_image, NULL, &modules[i]),
-			0);
+		assert_int_equal(
+			harness_module_load(h, set_image, sizeof set_image, NULL, &modules[i]), 0);
 		assert_int_equal(h->ops->function_get(modules[i], "set", &functions[i]), 0);
 	}
 	burst(queue, functions);
@@ -254,8 +255,7 @@ static void what_follows_a_mark_is_marked_when_that_is_reached(void **state)
 		printf("# it asks the driver that is made for tests\n");
 		skip();
 	}
-	assert_int_equal(
-		h->ops->module_load(h->space, set_image, sizeof set_image, NULL, &module), 0);
+	assert_int_equal(harness_module_load(h, set_image, sizeof set_image, NULL, &module), 0);
 	assert_int_equal(h->ops->function_get(module, "set", &function), 0);
 	for (int tries = 0; tries < 1000 && marks >= FOLLOWING; tries++) {
 		for (int i = 0; i < 40; i++) {
@@ -270,11 +270,61 @@ static void what_follows_a_mark_is_marked_when_that_is_reached(void **state)
 	harness_unmap(h, 0, chunk);
 }
 
+/* Who submits has the worker's lock: it makes at most so many calls. */
+#define BRIEF 3
+
+static void submit_briefly(struct device_queue *queue, struct submitted *s)
+{
+	int before = ask_driver("fake_calls_here");
+
+	harness_submit(&harness, queue, s);
+	assert_true(ask_driver("fake_calls_here") - before <= BRIEF);
+}
+
+/* Planes that are no rows apart, which the driver does not copy with one call. */
+static void a_copy_of_many_calls_is_not_its_submitters(void **state)
+{
+	struct harness *h = &harness;
+	struct device_queue *queue = harness_queue(h);
+	struct device_chunk *chunk = harness_map(h, 0);
+	uint8_t planes[32 * 10], back[sizeof planes];
+	struct submitted s = {.command = {.kind = DEVICE_COPY,
+				      .copy = {.direction = COPY_TO_DEVICE,
+					      .destination = h->base,
+					      .source = (uintptr_t)planes,
+					      .width = 2,
+					      .height = 2,
+					      .depth = 32,
+					      .source_pitch = 4,
+					      .destination_pitch = 4,
+					      .source_slice = 10,
+					      .destination_slice = 10}}};
+
+	for (size_t i = 0; i < sizeof planes; i++)
+		planes[i] = (uint8_t)i;
+	submit_briefly(queue, &s);
+	assert_int_equal(harness_wait(h, &s), 0);
+	harness_read(h, h->base, back, sizeof back);
+	for (size_t i = 0; i < sizeof planes; i++)
+		assert_int_equal(back[i], i % 10 % 4 < 2 && i % 10 < 6 ? planes[i] : 0);
+	harness_unmap(h, 0, chunk);
+	h->ops->queue_destroy(queue);
+}
+
 #define ROW 50
 #define SHORT_ROW 16 /* as long as what goes together by chance */
 
 static struct submitted rows[ROW];
 static struct set_params row_params[ROW];
+
+/* The last one's submitter has a graph that is there launched, but makes none. */
+static void submit_row_member(struct device_queue *queue, struct submitted *s)
+{
+	int made = ask_driver("fake_graphs_made_here");
+
+	harness_submit(&harness, queue, s);
+	assert_int_equal(ask_driver("fake_graphs_made_here"), made);
+}
 
 /* Each kernel stores its number, plus `more`, in a word of its own; the hint is given for all but the last. */
 static void submit_row(struct device_queue *queue, struct device_function *const functions[2],
@@ -289,7 +339,7 @@ static void submit_row(struct device_queue *queue, struct device_function *const
 							     .params = &row_params[i],
 							     .param_bytes = 12,
 							     .more = i + 1 < first + count}}};
-		harness_submit(&harness, queue, &rows[i]);
+		submit_row_member(queue, &rows[i]);
 	}
 }
 
@@ -341,8 +391,7 @@ static void a_row_of_launches_is_kept_as_it_is(void **state)
 		row_params[i].value = 100 + i;
 	for (int round = 0; round < 3; round++) {
 		assert_int_equal(
-			h->ops->module_load(h->space, set_image, sizeof set_image, NULL, &module),
-			0);
+			harness_module_load(h, set_image, sizeof set_image, NULL, &module), 0);
 		assert_int_equal(h->ops->function_get(module, "set", &functions[0]), 0);
 		functions[1] = functions[0];
 		replay_rows(queue, functions);
@@ -361,8 +410,7 @@ static void the_rest_of_a_row_need_not_come(void **state)
 	struct device_function *functions[2];
 	struct device_chunk *chunk = harness_map(h, 0);
 
-	assert_int_equal(
-		h->ops->module_load(h->space, set_image, sizeof set_image, NULL, &module), 0);
+	assert_int_equal(harness_module_load(h, set_image, sizeof set_image, NULL, &module), 0);
 	assert_int_equal(h->ops->function_get(module, "set", &functions[0]), 0);
 	functions[1] = functions[0];
 	for (uint32_t i = 0; i < ROW; i++)
@@ -464,8 +512,7 @@ static void what_follows_launches_that_are_done_together_goes_together(void **st
 		skip();
 	}
 	chain = (struct chain){.queue = harness_queue(h), .params = {h->base, 1}};
-	assert_int_equal(
-		h->ops->module_load(h->space, set_image, sizeof set_image, NULL, &module), 0);
+	assert_int_equal(harness_module_load(h, set_image, sizeof set_image, NULL, &module), 0);
 	assert_int_equal(h->ops->function_get(module, "set", &chain.function), 0);
 	launch_long();
 	for (int i = 0; i < 50 && graphs < FOLLOWING / BATCH_OF_FOUR; i++)
@@ -491,7 +538,7 @@ static void a_context_that_was_given_back_is_as_before(void **state)
 	struct device_chunk *chunk;
 	uint64_t address = 0, bytes;
 
-	assert_int_equal(h->ops->module_load(h->space, image, sizeof image, NULL, &module), 0);
+	assert_int_equal(harness_module_load(h, image, sizeof image, NULL, &module), 0);
 	assert_int_equal(h->ops->function_get(module, "count", &function), 0);
 	assert_int_equal(h->ops->keeps(h->space), KEPT_BY_NOTHING);
 	for (int i = 0; i < 3; i++) {
@@ -523,7 +570,7 @@ static void what_is_left_of_a_context_that_was_given_back_is_destroyed(void **st
 	struct device_queue *queue = harness_queue(h);
 	struct device_module *module;
 
-	assert_int_equal(h->ops->module_load(h->space, image, sizeof image, NULL, &module), 0);
+	assert_int_equal(harness_module_load(h, image, sizeof image, NULL, &module), 0);
 	assert_int_equal(h->ops->retire(h->space), 0);
 	h->ops->queue_destroy(queue);
 	h->ops->module_unload(module);
@@ -537,7 +584,7 @@ static uint32_t keeper_of(const char *text)
 	char image[512];
 
 	snprintf(image, sizeof image, ".version 8.0\n.target sm_90\n.address_size 64\n%s\n", text);
-	assert_int_equal(h->ops->module_load(h->space, image, strlen(image) + 1, NULL, &module), 0);
+	assert_int_equal(harness_module_load(h, image, strlen(image) + 1, NULL, &module), 0);
 	keeper = h->ops->keeps(h->space);
 	h->ops->module_unload(module);
 	return keeper;
@@ -567,15 +614,76 @@ static void what_others_take_while_a_module_is_loaded_is_not_its_own(void **stat
 		printf("# it asks the driver that is made for tests\n");
 		skip();
 	}
-	assert_int_equal(
-		harness.ops->module_load(harness.space, text, sizeof text, NULL, &module), 0);
+	assert_int_equal(harness_module_load(&harness, text, sizeof text, NULL, &module), 0);
 	assert_in_range(harness.ops->module_bytes(module), 1, 2 << 20);
 	harness.ops->module_unload(module);
+}
+
+/* Another may give back meanwhile what this one takes. */
+static void a_module_has_its_variables_at_least(void **state)
+{
+	static const char text[] = ".version 6.0\n.target sm_70\n"
+				   ".global .u32 words[1000000];\n"
+				   ".visible .entry set() { ret; }\n";
+	struct device_module *module;
+
+	assert_int_equal(harness_module_load(&harness, text, sizeof text, NULL, &module), 0);
+	assert_true(harness.ops->module_bytes(module) >= 4000000);
+	harness.ops->module_unload(module);
+}
+
+/* An image with a program that the driver refuses, and one with more variables than that. */
+static struct two_programs {
+	struct fatbin_header header;
+	struct fatbin_entry code;
+	char elf[64];
+	struct fatbin_entry text;
+	char ptx[128];
+} two_programs = {
+	{FATBIN_MAGIC, FATBIN_VERSION, sizeof(struct fatbin_header),
+		sizeof two_programs - sizeof(struct fatbin_header)},
+	{.kind = FATBIN_CODE,
+		.version = 0x101,
+		.header_bytes = sizeof(struct fatbin_entry),
+		.payload_bytes = sizeof two_programs.elf,
+		.sm = 90},
+	"\177ELF for another",
+	{.kind = FATBIN_PTX,
+		.version = 0x101,
+		.header_bytes = sizeof(struct fatbin_entry),
+		.payload_bytes = sizeof two_programs.ptx,
+		.sm = 70},
+	".version 6.0\n.target sm_70\n.global .b8 x[1073741824];\n",
+};
+
+static void what_the_driver_chooses_is_no_more_than_was_paid_for(void **state)
+{
+	struct device_module *module;
+	int error;
+
+	if (ask_driver("fake_context_count") < 0) {
+		printf("# it is the driver made for tests that refuses this\n");
+		skip();
+	}
+	error = harness_module_load(
+		&harness, (const char *)&two_programs, sizeof two_programs, NULL, &module);
+	assert_int_equal(error, -GDEV_E_NO_BINARY);
+}
+
+static void a_fat_binary_that_was_cut_never_comes_to_the_driver(void **state)
+{
+	struct device_module *module;
+
+	assert_int_equal(harness.ops->module_load(harness.space, &two_programs,
+				 sizeof two_programs - 1, NULL, &module),
+		-GDEV_E_INVALID_IMAGE);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			a_copy_of_many_calls_is_not_its_submitters, start, stop),
 		cmocka_unit_test_setup_teardown(
 			launches_that_wait_together_are_done_in_order, start, stop),
 		cmocka_unit_test_setup_teardown(a_row_of_launches_is_kept_as_it_is, start, stop),
@@ -593,6 +701,11 @@ int main(void)
 			what_could_not_be_had_again_keeps_a_context, start, stop),
 		cmocka_unit_test_setup_teardown(
 			what_others_take_while_a_module_is_loaded_is_not_its_own, start, stop),
+		cmocka_unit_test_setup_teardown(a_module_has_its_variables_at_least, start, stop),
+		cmocka_unit_test_setup_teardown(
+			what_the_driver_chooses_is_no_more_than_was_paid_for, start, stop),
+		cmocka_unit_test_setup_teardown(
+			a_fat_binary_that_was_cut_never_comes_to_the_driver, start, stop),
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

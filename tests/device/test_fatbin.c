@@ -2,6 +2,7 @@
  *
  * The fat binary decoder, well-formed and malformed.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -143,6 +144,18 @@ static void the_best_target_is_taken(void **state)
 	expect_text(image.bytes, image.length, ".version 100");
 }
 
+static void an_empty_fat_binary_is_known(void **state)
+{
+	struct image image;
+
+	image_init(&image);
+	assert_true(fatbin_is_empty(image.bytes, image.length));
+	assert_false(fatbin_is_empty(image.bytes, image.length - 1));
+	expect_error(image.bytes, image.length, -GDEV_E_NO_BINARY);
+	image_add(&image, 1, 75, PLAIN, ".version 75");
+	assert_false(fatbin_is_empty(image.bytes, image.length));
+}
+
 static void fat_binaries_in_a_row_are_one(void **state)
 {
 	struct image first, second;
@@ -174,12 +187,98 @@ static void wrappers_lead_to_what_is_in_the_image_only(void **state)
 	expect_text(wrapped, 100 + image.length, ".version 75");
 }
 
+/* What fatbin_choose() makes of an image, which it must not touch beyond its length. */
+static int choose(const struct image *image, unsigned target, void **chosen, size_t *length)
+{
+	autofree uint8_t *exact = malloc(image->length);
+
+	memcpy(exact, image->bytes, image->length);
+	return fatbin_choose(exact, image->length, target, chosen, length);
+}
+
+static void expect_choice(const struct image *image, unsigned target, const char *expected)
+{
+	autofree void *chosen = NULL;
+	size_t length;
+
+	assert_int_equal(choose(image, target, &chosen, &length), 0);
+	assert_string_equal(chosen, expected); /* a NUL follows */
+	assert_int_equal(strnlen(chosen, length), strlen(expected));
+}
+
+static void a_device_gets_machine_code_of_its_architecture_else_ptx(void **state)
+{
+	struct image image;
+	size_t length;
+	void *chosen;
+
+	for (int packing = PLAIN; packing <= LZ4; packing++) {
+		image_init(&image);
+		image_add(&image, 2, 75, (enum packing)packing, "code 75");
+		image_add(&image, 2, 90, (enum packing)packing, "code 90");
+		image_add(&image, 1, 80, (enum packing)packing, ".version 80");
+		image_add(&image, 1, 75, (enum packing)packing, ".version 75");
+		image_add(&image, 2, 120, (enum packing)packing, "code 120");
+		expect_choice(&image, 75, "code 75");
+		expect_choice(&image, 90, "code 90");
+		expect_choice(&image, 103, ".version 80"); /* of another architecture, or too new */
+		expect_choice(&image, 121, "code 120");
+		assert_int_equal(choose(&image, 61, &chosen, &length), -ENOENT);
+	}
+	image.length = 16;
+	assert_int_equal(choose(&image, 90, &chosen, &length), -ENOENT);
+	image_init(&image);
+	memcpy(image.bytes, ".version 80", 12);
+	assert_int_equal(choose(&image, 90, &chosen, &length), -ENOENT); /* no fat binary */
+}
+
+static void among_several_the_driver_chooses(void **state)
+{
+	struct image image, expected;
+	autofree void *chosen = NULL;
+	size_t length;
+
+	image_init(&image);
+	image_add(&image, 2, 80, ZSTD, "code 80");
+	image_add(&image, 2, 90, ZSTD, "code 90");
+	image_add(&image, 1, 90, PLAIN, ".version 90");
+	image_add(&image, 2, 90, ZSTD, "code 90a");
+	image_init(&expected);
+	image_add(&expected, 2, 90, ZSTD, "code 90");
+	image_add(&expected, 2, 90, ZSTD, "code 90a");
+	assert_int_equal(choose(&image, 90, &chosen, &length), 0);
+	assert_int_equal(length, expected.length);
+	assert_memory_equal(chosen, expected.bytes, length);
+}
+
+/* A compiler that is not told -maxrregcount makes kernels that do not fit. */
+static void ptx_that_has_options_is_compiled_by_the_driver_which_reads_them(void **state)
+{
+	struct image image;
+	autofree void *chosen = NULL;
+	size_t length, entry = 16;
+
+	image_init(&image);
+	image_add(&image, 1, 75, ZSTD, ".version 75");
+	put(&image, entry + 20, 64, 4);
+	put(&image, entry + 64, 72, 4);
+	expect_choice(&image, 90, ".version 75");
+	put(&image, entry + 68, 8, 4);
+	assert_int_equal(choose(&image, 90, &chosen, &length), 0);
+	assert_int_equal(length, image.length);
+	assert_memory_equal(chosen, image.bytes, length);
+	put(&image, entry + 20, 73, 4); /* beyond the header */
+	expect_choice(&image, 90, ".version 75");
+}
+
 /* Every byte of a good image set to every of some values, and every length: no read outside (the
  * sanitizers look), and an error or a text. */
 static void damaged_images_are_survived(void **state)
 {
 	static const uint8_t values[] = {0, 1, 0x7f, 0x80, 0xff};
 	struct image image;
+	size_t chosen_length;
+	void *chosen;
 
 	for (int packing = PLAIN; packing <= LZ4; packing++) {
 		image_init(&image);
@@ -198,6 +297,8 @@ static void damaged_images_are_survived(void **state)
 			memcpy(exact, image.bytes, image.length);
 			exact[i / array_length(values)] = values[i % array_length(values)];
 			decode(exact, image.length, &text);
+			if (!fatbin_choose(exact, image.length, 90, &chosen, &chosen_length))
+				free(chosen);
 		}
 	}
 }
@@ -209,8 +310,12 @@ int main(void)
 		cmocka_unit_test(machine_code_alone_is_no_binary),
 		cmocka_unit_test(every_packing_is_read),
 		cmocka_unit_test(the_best_target_is_taken),
+		cmocka_unit_test(an_empty_fat_binary_is_known),
 		cmocka_unit_test(fat_binaries_in_a_row_are_one),
 		cmocka_unit_test(wrappers_lead_to_what_is_in_the_image_only),
+		cmocka_unit_test(a_device_gets_machine_code_of_its_architecture_else_ptx),
+		cmocka_unit_test(ptx_that_has_options_is_compiled_by_the_driver_which_reads_them),
+		cmocka_unit_test(among_several_the_driver_chooses),
 		cmocka_unit_test(damaged_images_are_survived),
 	};
 

@@ -4,6 +4,7 @@
  * table of sections, of symbols, and of strings.
  */
 #include <elf.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -136,6 +137,26 @@ static void a_module_takes_no_more_than_its_image_and_its_variables(void **state
 	assert_int_equal(most("\1\2 nothing at all", 16), UINT64_MAX);
 }
 
+static void kernels_that_launch_kernels_are_found(void **state)
+{
+	static const char text[] = ".version 8.0\n.extern .func cudaLaunchDeviceV2();\n";
+	struct device_module module = {0};
+	struct image image;
+
+	image_init(&image);
+	add_symbol(&image, "__cudaCDP2GetParameterBufferV2", 3, 128);
+	assert_int_equal(variables_list(&module, &image, sizeof image), 0);
+	variables_free(&module);
+	add_symbol(&image, "__cudaCDP2LaunchDeviceV2", 3, 128);
+	assert_int_equal(variables_list(&module, &image, sizeof image), -ENOTSUP);
+	variables_free(&module);
+	image.sections[STRINGS].sh_size = UINT64_MAX; /* and no more is read than there is */
+	assert_int_equal(variables_list(&module, &image, sizeof image), -ENOTSUP);
+	variables_free(&module);
+	assert_int_equal(variables_list(&module, text, sizeof text), -ENOTSUP);
+	variables_free(&module);
+}
+
 static void what_cannot_be_saved_keeps_the_module(void **state)
 {
 	struct image image;
@@ -177,7 +198,7 @@ static void what_makes_no_sense_keeps_the_module(void **state)
 	image_init(&image);
 	add_symbol(&image, "zeroed", add_section(&image, ".nv.global", SHT_NOBITS, 8), 8);
 	for (size_t length = SELFMAG; length < sizeof image; length += 3) {
-		autofree void *cut = malloc(length);
+		autofree void *cut = calloc(1, length + 1); /* a NUL follows an image */
 		memcpy(cut, &image, length);
 		look(cut, length, names);
 	}
@@ -214,14 +235,59 @@ static void names_that_nobody_can_ask_for_are_not_kept(void **state)
 	assert_int_equal(strlen(names), RECORD_NAME_MAX);
 }
 
+/* As NVIDIA's assembler reads it. */
+static void variables_are_counted_however_they_are_written(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} cases[] = {
+		{".global .b8 x[100];", 100},
+		{".global/**/ .b8 x[100];", 100},
+		{".global /* .global */ .b8 /*;*/ x/**/[/**/100/**/]/**/[2];", 200},
+		{"/**/.global // x\n .b8 x[100];", 100},
+		{".visible.global.b8 x[100];", 100},
+		{"{.global\f.v4.f32 x[10]; }", 160},
+		{".global .f16x2 x[10];", 40},
+		{".global .b8 x[0x10], y [0b100] ,z[020U];", 36},
+		{".global .b8 x[4] = {1, /*;*/ 2}, y[64];", 68},
+		{".global .b8 x = 1, y[64];", 65},
+		{".global .u32 x<10>;", 40},
+		{".global .align 1048576 .b8 x, y;", 2 << 20},
+		{".global .attribute(.managed, .unified(19, 95)) .align 4 .u32 x[2];", 8},
+		{".const[2] .b8 x[100];", 100},
+		{".global .u8 x[] = {1, 2};", 1},
+		{".global .b8 x[512*1048576];", UINT64_MAX},
+		{".global .b8 x[N];", UINT64_MAX},
+		{".global .b8 x[4", UINT64_MAX},
+		{".global .b8 x[4294967296][4294967296];", UINT64_MAX},
+		{".global .v4 .v4 .v4 .v4 .v4 .v4 .v4 .v4 .v4 .v4 .v4 .b8 x;", 32},
+		{"ld.global.u32 %r, [x]; ld.weak.global.u32 %r, [x]; .globals x[4];", 0},
+		{".global /* no end", 0},
+	};
+
+	for (size_t i = 0; i < array_length(cases); i++) {
+		struct device_module module = {0};
+		char text[256] = ".version 8.0\n";
+		strcat(text, cases[i].text);
+		assert_int_equal(variables_list(&module, text, strlen(text) + 1), 0);
+		if (module.variable_bytes != cases[i].bytes)
+			fail_msg("%s: %llu", cases[i].text,
+				(unsigned long long)module.variable_bytes);
+		variables_free(&module);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(variables_are_found_in_the_sections_that_hold_them),
 		cmocka_unit_test(a_module_takes_no_more_than_its_image_and_its_variables),
+		cmocka_unit_test(kernels_that_launch_kernels_are_found),
 		cmocka_unit_test(what_cannot_be_saved_keeps_the_module),
 		cmocka_unit_test(what_makes_no_sense_keeps_the_module),
 		cmocka_unit_test(text_is_looked_into_as_well),
+		cmocka_unit_test(variables_are_counted_however_they_are_written),
 		cmocka_unit_test(names_that_nobody_can_ask_for_are_not_kept),
 	};
 

@@ -144,6 +144,8 @@ static void make_honest(uint8_t *packet, size_t bytes)
 	shm.id &= 3;
 	if (shm.bytes < 16)
 		shm.bytes *= 2 * MIB;
+	if (shm.size < 16)
+		shm.size *= 2 * MIB;
 	if (shm.chunk_bytes < 16)
 		shm.chunk_bytes *= 2 * MIB;
 	memcpy(packet, &shm, sizeof shm);

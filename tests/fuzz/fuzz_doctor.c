@@ -21,7 +21,7 @@ static void image_check(const void *image, size_t length, struct device_images *
 
 	for (size_t i = 0; i < length; i++)
 		sum += ((const uint8_t *)image)[i];
-	*images = (struct device_images){1, 1, 1};
+	*images = (struct device_images){.images = 1, .ptx = 1, .kernels = 1};
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
@@ -29,6 +29,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	static const struct device_ops ops = {.image_check = image_check};
 	struct doctor doctor = {.device = "cpu", .ops = &ops};
 
-	doctor_file(&doctor, "file", (struct bytes){bytes, length});
+	doctor_file(&doctor, "file", false, (struct bytes){bytes, length});
 	return 0;
 }

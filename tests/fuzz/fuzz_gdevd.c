@@ -31,6 +31,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 #define FIRST_ID 1000
 #define VGPU "gdev0"
 
+#define RESTORED 5 /* and 6: sessions */
+#define SEGMENT 700
+#define SEGMENT_BYTES (6 << 20)
+
 #define EXPIRE 255
 
 enum { CLIENT, ADMIN, STARTING, REGISTERING, KINDS, SPEAKERS = 2 * KINDS };
@@ -45,8 +49,10 @@ enum bits {
 };
 
 static struct daemon gdevd;
+static struct device *device;
 static bool ready, changed;
 static int ready_fds[WORKER_FDS + 2]; /* the last are a worker page and a trace segment */
+static int chunk_fds[3];              /* of a segment */
 static uint32_t told[SPEAKERS];       /* serial */
 
 static void require(bool condition, const char *what)
@@ -111,19 +117,36 @@ static void nothing(struct deadline *deadline, uint64_t now_ns)
 {
 }
 
+static void restored(struct deadline *deadline, uint64_t now_ns)
+{
+	events_give_up_unclaimed(&gdevd);
+	shm_give_up_unclaimed(&gdevd);
+}
+
 static void setup(void)
 {
 	log_init("fuzz", LOG_LEVEL_ERROR);
 	daemon_init(&gdevd);
-	list_init(&gdevd.restored.link);
-	deadline_init(&gdevd.workers.retire, nothing);
-	deadline_init(&gdevd.workers.retry, nothing); /* 100 ms after the third input */
+	gdevd.program.uid = (uid_t)-1; /* that of the clients is no workers' */
+	deadline_init(&gdevd.restored, restored);
 	config_finish_defaults(&gdevd.config);
 	gdevd.config.warm_workers = 0; /* nothing is started: starting_max is 0 */
 	gdevd.config.file_swap = 1 << 30;
+	gdevd.cache.loop = &gdevd.loop;
+	porters_find(&gdevd.users, "/bin/true"); /* they only close */
 	gdevd.ids = memfd_create("ids", MFD_CLOEXEC);
-	ledger_init(&gdevd.ledger, memfd_create("sessions", MFD_CLOEXEC));
-	grants_init(&gdevd);
+	ledger_init(&gdevd.ledgers.sessions, memfd_create("sessions", MFD_CLOEXEC),
+		sizeof(struct ledger_session));
+	ledger_init(&gdevd.ledgers.segments, memfd_create("segments", MFD_CLOEXEC),
+		sizeof(struct ledger_segment));
+	ledger_init(&gdevd.ledgers.attachments, memfd_create("attachments", MFD_CLOEXEC),
+		sizeof(struct ledger_attachment));
+	swap_init(&gdevd);
+	if (devices_init(&gdevd))
+		abort();
+	device = device_first(&gdevd);
+	deadline_init(&device->workers.retire, nothing);
+	deadline_init(&device->workers.retry, nothing); /* 100 ms after the third input */
 	measure_init(&gdevd);
 	make_directory();
 	snprintf(gdevd.made_path, sizeof gdevd.made_path, "%s/vgpus.conf", gdevd.runtime_dir);
@@ -135,16 +158,58 @@ static void setup(void)
 	ready_fds[WORKER_FD_CLIENT_WAKE] = eventfd(0, EFD_CLOEXEC);
 	ready_fds[WORKER_FDS] = fd_shared_memory("page", 4096);
 	ready_fds[WORKER_FDS + 1] = fd_shared_memory("trace", sizeof(struct trace_segment));
+	for (size_t i = 0; i < array_length(chunk_fds); i++)
+		chunk_fds[i] = fd_shared_memory("chunk", SEGMENT_BYTES / array_length(chunk_fds));
 }
 
 /* What the inputs before this one have said of the device, and whom they served. */
 static void forget(void)
 {
-	gdevd.device.known = false;
-	gdevd.device.memory.limit_bytes = UINT64_MAX;
-	gdevd.device.overhead_bytes = gdevd.device.residency.reserve_bytes = 0;
-	gdevd.ledger.count = 0;
+	device->known = false;
+	device->memory.limit_bytes = UINT64_MAX;
+	device->overhead_bytes = device->residency.reserve_bytes = 0;
 	memset(told, 0, sizeof told);
+}
+
+static void empty(struct ledger *ledger)
+{
+	ledger->count = ledger->free = 0;
+}
+
+/* What the gdevd before had written down: a segment that two sessions have attached, one for reading alone, on the device or
+ * in a host copy, which is the file of a worker page. */
+static void restore_segment(void)
+{
+	struct ledger_segment segment = {
+		.id = SEGMENT,
+		.size = SEGMENT_BYTES,
+		.bytes = SEGMENT_BYTES,
+		.key = 9,
+		.mode = 0640,
+		.flags = LEDGER_ON_DEVICE,
+		.vgpu = VGPU,
+	};
+	struct stat copy;
+	uint64_t place = 0;
+
+	empty(&gdevd.ledgers.sessions);
+	empty(&gdevd.ledgers.segments);
+	empty(&gdevd.ledgers.attachments);
+	if (fstat(ready_fds[WORKER_FDS], &copy))
+		abort();
+	segment.copy_device = copy.st_dev;
+	segment.copy_inode = copy.st_ino;
+	ledger_put(&gdevd.ledgers.segments, &place, &segment);
+	for (uint32_t id = RESTORED; id < RESTORED + 2; id++) {
+		struct ledger_session session = {.session = id, .worker = INT_MAX, .vgpu = VGPU};
+		struct ledger_attachment attachment = {SEGMENT, id, 1, id == RESTORED};
+		place = 0;
+		ledger_put(&gdevd.ledgers.sessions, &place, &session);
+		place = 0;
+		ledger_put(&gdevd.ledgers.attachments, &place, &attachment);
+	}
+	shm_restore_all(&gdevd);
+	deadline_set(&gdevd.deadlines, &gdevd.restored, clock_now_ns() + 10 * NS_PER_S);
 }
 
 static int speaker(int kind)
@@ -159,11 +224,11 @@ static int speaker(int kind)
 		return pair[1];
 	}
 	worker_accept(&gdevd, pair[0]);
-	worker = list_entry(gdevd.workers.all.prev, struct worker, link);
+	worker = list_entry(gdevd.workers.prev, struct worker, link);
 	worker->pid = INT_MAX; /* it is killed when it misbehaves, and is in truth this process */
 	if (kind == STARTING) {
 		worker->restored = false;
-		gdevd.workers.starting++;
+		device->workers.starting++;
 	}
 	return pair[1];
 }
@@ -187,7 +252,10 @@ static uint32_t drain(int socket, uint32_t serial)
 static void remember(const uint8_t *body, size_t length)
 {
 	struct control_attach attach;
-	struct ledger_entry entry = {.worker = INT_MAX};
+	struct ledger_session entry = {.worker = INT_MAX,
+		.most_bytes = 1ull << 40,
+		.most_swap_bytes = {1ull << 40, 1ull << 40}};
+	uint64_t place;
 
 	if (length != sizeof attach - sizeof attach.header)
 		return;
@@ -197,8 +265,37 @@ static void remember(const uint8_t *body, size_t length)
 	entry.uid = attach.uid;
 	entry.gid = attach.gid;
 	strncpy(entry.vgpu, attach.vgpu, sizeof entry.vgpu);
-	if (attach.session && attach.session < FIRST_ID && ledger_add(&gdevd.ledger, &entry))
+	if (!attach.session || attach.session >= FIRST_ID)
+		return;
+	place = session_place(&gdevd, attach.session);
+	if (ledger_put(&gdevd.ledgers.sessions, &place, &entry))
 		abort();
+}
+
+static bool has_peers(void)
+{
+	return !list_empty(&gdevd.clients) || !list_empty(&gdevd.workers);
+}
+
+/* Of the loop. Nobody who has asked for too much rests: the fuzzer asks for more than anybody has time for. */
+static void turn(void)
+{
+	struct user *user, *after;
+	struct worker *worker;
+
+	list_for_each_safe (user, after, &gdevd.users.all, link) {
+		user->paid_ns = 0;
+		if (list_empty(&user->rest.link))
+			continue;
+		deadline_cancel(&user->rest);
+		user->rest.expired(&user->rest, clock_now_ns());
+	}
+	/* What a porter passes on is received as from a worker that no client has: here all are such. */
+	list_for_each (worker, &gdevd.workers, link)
+		if (worker->connection)
+			connection_charge_to(worker->connection, NULL);
+	uv_run(&gdevd.loop, UV_RUN_NOWAIT);
+	porters_reap(&gdevd.users);
 }
 
 static void speak(int socket, uint8_t who, uint8_t type, const uint8_t *body, size_t length)
@@ -223,7 +320,9 @@ static void speak(int socket, uint8_t who, uint8_t type, const uint8_t *body, si
 		count = WORKER_FDS + 1;
 		break;
 	case 3:
-		fds = type == CONTROL_REGISTER ? &ready_fds[WORKER_FDS] : ready_fds;
+		fds = type == CONTROL_REGISTER ? &ready_fds[WORKER_FDS]
+		      : type == CONTROL_SHM    ? chunk_fds
+					       : ready_fds;
 		count = type == CONTROL_REGISTER ? 2
 			: type == CONTROL_READY  ? array_length(ready_fds)
 						 : 3;
@@ -242,7 +341,7 @@ static void expire(const uint8_t *body, size_t length)
 	unsigned left = length ? body[0] : 0;
 
 	list_for_each (deadline, &gdevd.deadlines.pending, link) {
-		if (deadline == &gdevd.grants || deadline == &gdevd.measure.tick || left--)
+		if (deadline == &device->grants || deadline == &gdevd.measure.tick || left--)
 			continue;
 		deadline_cancel(deadline);
 		deadline->expired(deadline, clock_now_ns());
@@ -253,6 +352,7 @@ static void expire(const uint8_t *body, size_t length)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	int sockets[SPEAKERS];
+	const struct user *user;
 	struct vgpu *vgpu;
 
 	if (!ready) {
@@ -263,6 +363,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	gdevd.next_id = FIRST_ID; /* the same in each run: inputs name sessions and segments */
 	gdevd.ids_end = FIRST_ID + 4096;
 	forget();
+	restore_segment();
 	for (int i = 0; i < SPEAKERS; i++)
 		sockets[i] = speaker(i % KINDS);
 	while (length >= 4) {
@@ -276,25 +377,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 				bytes[0], bytes[1], bytes + 4, body);
 		bytes += 4 + body;
 		length -= 4 + body;
-		uv_run(&gdevd.loop, UV_RUN_NOWAIT);
+		turn();
 		for (int i = 0; i < SPEAKERS; i++)
 			told[i] = drain(sockets[i], told[i]);
 	}
 	for (int i = SPEAKERS - 1; i >= 0; i--)
 		close(sockets[i]);
-	for (int i = 0; i < 8; i++)
-		uv_run(&gdevd.loop, UV_RUN_NOWAIT);
+	for (int i = 0; i < 8 || (i < 10000 && has_peers()); i++) {
+		turn();
+		if (i >= 8)
+			usleep(100);
+	}
+	deadline_cancel(&gdevd.restored);
 	list_for_each (vgpu, &gdevd.vgpus, link)
 		shm_finish(&vgpu->shm);
-	gdevd.workers.backing_off = false;
+	list_for_each (user, &gdevd.users.all, link)
+		require(!user->segments && !user->shares[0].bytes, "a user's segment");
+	device->workers.backing_off = false;
 	require(list_empty(&gdevd.sessions), "a session");
 	require(list_empty(&gdevd.clients), "a client");
-	require(list_empty(&gdevd.workers.all), "a worker");
-	require(gdevd.workers.starting == 0 && gdevd.workers.warm == 0 &&
-			gdevd.workers.carrying == 0,
+	require(list_empty(&gdevd.workers), "a worker");
+	require(device->workers.starting == 0 && device->workers.warm == 0 &&
+			device->workers.carrying == 0,
 		"a count");
-	require(gdevd.device.memory.used_bytes == 0, "device memory");
-	require(!gdevd.device.sched[0].holder && list_empty(&gdevd.device.sched[0].groups.waiting),
+	require(device->memory.used_bytes == 0, "device memory");
+	require(!device->sched[0].holder && list_empty(&device->sched[0].groups.waiting),
 		"a grant");
 	if (changed)
 		restore();

@@ -96,18 +96,39 @@ static void say(struct gdevd *gdevd, void *message, const int *fds, size_t fd_co
 	fd_send(gdevd->fd, message, ((struct control_header *)message)->length, fds, fd_count);
 }
 
-static void answer_memory(struct gdevd *gdevd, struct control_memory message)
+static void answer_query(struct gdevd *gdevd, const struct control_header *query)
 {
-	bool file = message.header.type == CONTROL_SWAP && gdevd->fills_file;
+	struct control_memory answer = {
+		.header = {sizeof answer, CONTROL_MEMORY_REPLY, CONTROL_VERSION, query->serial, 0},
+		.total_bytes = ARENA_BYTES,
+	};
 
-	if (!message.header.serial)
-		return;
-	message.free_bytes = file ? SWAP_FILE : 0;
-	message.total_bytes = ARENA_BYTES;
-	message.header.type = CONTROL_MEMORY_REPLY;
-	message.header.status = gdevd->next_status;
+	say(gdevd, &answer, NULL, 0);
+}
+
+static void charge(struct gdevd *gdevd, const struct control_header *request, uint64_t device_bytes,
+	uint64_t swap_bytes)
+{
+	struct control_charged answer = {
+		.header = {sizeof answer, CONTROL_CHARGED, CONTROL_VERSION, request->serial,
+			gdevd->next_status},
+		.limit_bytes = ARENA_BYTES,
+	};
+
+	if (gdevd->next_status >= 0) {
+		answer.device_bytes = device_bytes;
+		answer.swap_bytes[gdevd->fills_file ? SWAP_FILE : SWAP_MEMORY] = swap_bytes;
+	}
 	gdevd->next_status = 0;
-	say(gdevd, &message, &gdevd->swap_file, file && message.header.status >= 0);
+	say(gdevd, &answer, &gdevd->swap_file, answer.swap_bytes[SWAP_FILE] != 0);
+}
+
+static void answer_allocate(struct gdevd *gdevd, const struct control_allocate *message)
+{
+	bool swap = gdevd->fills_file && message->swap_bytes;
+
+	charge(gdevd, &message->header, swap ? 0 : message->device_bytes + message->slack_bytes,
+		swap ? message->swap_bytes : 0);
 }
 
 static struct segment *segment_of(struct gdevd *gdevd, uint32_t id)
@@ -220,9 +241,16 @@ static void answer(struct gdevd *gdevd, struct control_header *header, int *fds,
 
 	switch (header->type) {
 	case CONTROL_MEMORY:
-	case CONTROL_RESIDENT:
-	case CONTROL_SWAP:
-		answer_memory(gdevd, *(struct control_memory *)header);
+		answer_query(gdevd, header);
+		break;
+	case CONTROL_ALLOCATE:
+		answer_allocate(gdevd, (const struct control_allocate *)header);
+		break;
+	case CONTROL_ROOM:
+		charge(gdevd, header, ((const struct control_room *)header)->bytes, 0);
+		break;
+	case CONTROL_SLOT:
+		charge(gdevd, header, 0, ((const struct control_slot *)header)->bytes);
 		break;
 	case CONTROL_ACQUIRE:
 		header->type = CONTROL_GRANT;

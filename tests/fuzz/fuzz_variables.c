@@ -4,16 +4,30 @@
  */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "device/cuda/cuda.h"
+#include "device/fatbin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	struct device_module module = {0};
+	uint8_t *image = malloc(length + 1);
+	size_t chosen_length;
+	void *chosen;
 
-	variables_list(&module, bytes, length);
+	memcpy(image, bytes, length);
+	image[length] = 0; /* as the worker has it */
+	if (!fatbin_choose(image, length, 90, &chosen, &chosen_length)) {
+		variables_list(&module, chosen, chosen_length);
+		variables_free(&module);
+		free(chosen);
+	}
+	module = (struct device_module){0};
+	variables_list(&module, image, length);
 	variables_free(&module);
+	free(image);
 	return 0;
 }

@@ -7,15 +7,15 @@ client's own socket pair is the second way: a packet that the client sends to it
 gdevd as it is, with its descriptors, and what gdevd sends is passed to the client. So a test plays the
 part of a worker through the client's end.
 
-Modes: ok; die (before READY); bad-ready (too few descriptors); unsealed; attach-die; attach-busy
-(-EADDRINUSE); no-trace (without a trace segment); attach-slow-die-once; deaf (reads nothing any more after READY); stay
+Modes: ok; die (before READY); bad-ready (too few descriptors); bad-times; unsealed; attach-die; attach-busy
+(-EADDRINUSE, the first time); no-trace (without a trace segment); attach-slow-die-once; deaf (reads nothing any more after READY); stay
 (does not leave); linger (says BYE, and is there until there is a file `go`).
 
 A warm one carries shared memory out as a file `carry` says: well (as it does without), fail (says that it cannot), die,
 babble (what no worker may say then), late (when there is a file `go`).
 
 One that registers again does so as a file `register` says: well, stranger (for another user's process), twice (and waits
-until the second connection is closed).
+until the second connection is closed); and holds what a file `held` says.
 """
 
 import argparse
@@ -35,11 +35,13 @@ def parse():
     parser.add_argument("--device", required=True)
     parser.add_argument("--device-memory", type=int, required=True)
     parser.add_argument("--host-memory", type=int, required=True)
+    parser.add_argument("--memory", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--workers-socket", required=True)
     parser.add_argument("--user", type=int)
     parser.add_argument("--group", type=int)
     parser.add_argument("--context", type=int, required=True)
+    parser.add_argument("--parts", type=int, required=True)
     return parser.parse_args()
 
 
@@ -50,6 +52,16 @@ def read_order(name, default):
             return file.read().strip()
     except OSError:
         return default
+
+
+def call(path, said):
+    """The answer; b"": there is none, but the end."""
+    try:
+        with wire.connect(path) as sock:
+            sock.send(said)
+            return sock.recv(65536)
+    except (ConnectionResetError, BrokenPipeError):
+        return b""
 
 
 class Worker:
@@ -73,10 +85,11 @@ class Worker:
             fds = fds[:3]
         if self.mode == "no-trace":
             fds.remove(self.trace)
+        times = [0] * 8 if self.mode == "bad-times" else wire.READY_TIMES
         overhead = self.options.context or 1 << 20
         memory = self.options.device_memory or 1 << 30
         wire.send(self.control, wire.message(wire.READY, wire.READY_BODY.pack(
-            1 << 20, overhead, memory, b"fake device", bytes(range(16)))), fds)
+            1 << 20, overhead, memory, b"fake device", bytes(range(16)), *times, 0, 0, *range(160))), fds)
         if self.mode != "unsealed":
             for fd in fds[:4]:
                 os.close(fd)
@@ -87,13 +100,21 @@ class Worker:
             if kind is None or kind == wire.BYE:
                 sys.exit(0)
             if kind == wire.ATTACH:
-                break
+                if self.mode != "attach-busy":
+                    break
+                wire.send(self.control, wire.message(wire.ATTACHED, b"", serial, -98))
+                for fd in fds:
+                    os.close(fd)
+                self.mode = "ok"
             if kind == wire.SHM:
-                self.carry(wire.SHM_BODY.unpack(body)[2], fds[0])
+                order, _, ident, _, _, size = wire.SHM_BODY.unpack(body)[:6]
+                if order == wire.SHM_CARRY:
+                    self.carry_in(ident, fds[0], size)
+                else:
+                    self.carry(ident, fds[0])
         if self.mode == "attach-die":
             os._exit(3)
-        status = -98 if self.mode == "attach-busy" else 0
-        wire.send(self.control, wire.message(wire.ATTACHED, b"", serial, status))
+        wire.send(self.control, wire.message(wire.ATTACHED, b"", serial))
         self.attach = body
         return socket.socket(fileno=fds[0])
 
@@ -111,7 +132,7 @@ class Worker:
             wire.send(self.control, wire.shm(wire.SHM_RESTORE, ident=ident, first=first, serial=9))
             kind, _, status, body, fds = wire.receive(self.control)
             assert kind == wire.SHM_REPLY
-            _, _, _, flags, _, size, _, chunks = wire.SHM_BODY.unpack(body)[:8]
+            _, _, _, flags, _, _, size, _, chunks = wire.SHM_BODY.unpack(body)[:9]
             assert not flags
             for fd in fds:
                 os.pwrite(copy, os.pread(fd, 16, 0), offset)
@@ -121,6 +142,27 @@ class Worker:
         os.close(copy)
         wire.send(self.control, wire.shm(wire.SHM_WRITE, ident=ident, serial=0, status=status))
 
+    def carry_in(self, ident, copy, size):
+        """Into one chunk."""
+        chunk, status = wire.sealed_memfd(size), -5 if read_order("carry", "well") == "fail" else 0
+        if not status:
+            os.pwrite(chunk, os.pread(copy, 16, 0), 0)
+            wire.send(self.control, wire.shm(wire.SHM_BACK, ident=ident, chunk=size, chunks=1, serial=9), [chunk])
+            kind, _, status, _, _ = wire.receive(self.control)
+            assert kind == wire.SHM_REPLY
+        os.close(chunk)
+        os.close(copy)
+        wire.send(self.control, wire.shm(wire.SHM_CARRY, ident=ident, serial=0, status=status))
+
+    def held(self):
+        """What it says to hold of the device, of host swap, and of the swap file: lines of a file `held`, behind the
+        number of its session."""
+        for line in read_order("held", "").splitlines():
+            session, *held = map(int, line.split())
+            if session == int.from_bytes(self.attach[:8], "little"):
+                return b"".join(amount.to_bytes(8, "little") for amount in held)
+        return bytes(24)
+
     def register(self):
         end = time.monotonic() + 20
         while time.monotonic() < end:
@@ -129,7 +171,7 @@ class Worker:
                 how = read_order("register", "well")
                 if how == "stranger":
                     self.attach = self.attach[:12] + (12345).to_bytes(4, "little") + self.attach[16:]
-                wire.send(control, wire.message(wire.REGISTER, self.attach), [self.page, self.trace])
+                wire.send(control, wire.message(wire.REGISTER, self.attach[:-24] + self.held()), [self.page, self.trace])
                 if how == "twice":
                     again = wire.connect(self.options.workers_socket)
                     assert not again.recv(100)
@@ -140,8 +182,9 @@ class Worker:
         sys.exit(4)
 
     def serve(self, peer):
+        heard = [self.control, peer]
         while True:
-            readable, _, _ = select.select([self.control, peer], [], [])
+            readable, _, _ = select.select(heard, [], [])
             if peer in readable:
                 try:
                     data, control, _flags, _address = peer.recvmsg(65536, socket.CMSG_SPACE(128 * 4))
@@ -160,6 +203,18 @@ class Worker:
                     os.pwrite(self.page, data[8:], int.from_bytes(data[4:8], "little"))
                     peer.send(b"written")
                     continue
+                if data.startswith(b"deaf"):  # a message; from now on nothing of gdevd's is read
+                    heard = [peer]
+                    self.control.send(data[4:])
+                    peer.send(b"said")
+                    continue
+                if data.startswith(b"look"):  # an offset: what gdevd wrote there
+                    peer.send(b"seen" + os.pread(self.page, 8, int.from_bytes(data[4:], "little")))
+                    continue
+                if data.startswith(b"call"):  # the path of a socket, and what to say there as a client
+                    path, _, said = data[4:].partition(b"\0")
+                    peer.send(b"told" + call(path.decode(), said))
+                    continue
                 fds = [fd for _, _, piece in control for fd in memoryview(piece).cast("i")]
                 self.control.sendmsg([data], control)
                 for fd in fds:
@@ -173,6 +228,7 @@ class Worker:
                 if not data:
                     self.control.close()
                     self.control = self.register()
+                    heard = [self.control, peer]
                     continue
                 fds = [fd for _, _, piece in control for fd in memoryview(piece).cast("i")]
                 peer.sendmsg([data], control)
@@ -183,7 +239,7 @@ class Worker:
 def main():
     mode = read_order("mode", "ok")
     worker = Worker(parse(), mode)
-    if mode == "die":
+    if mode == "die" or worker.options.device == "broken":
         sys.exit(1)
     if mode == "mute":
         time.sleep(60)

@@ -4,8 +4,10 @@ its clients, whose workers say what the test says."""
 
 import json
 import os
+import resource
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,9 +20,9 @@ import wire  # noqa: E402
 GDEVD = GDEV = None
 FAKE_WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_worker.py")
 
-ENOENT, EAGAIN, ENOMEM, EACCES, EEXIST, EINVAL, EIDRM, EUSERS, EADDRINUSE = (
-    2, 11, 12, 13, 17, 22, 43, 87, 98)
-SESSION_LOST, PROTOCOL = 1028, 1039
+EPERM, ENOENT, EAGAIN, ENOMEM, EACCES, EBUSY, EEXIST, EINVAL, EIDRM, EUSERS, EADDRINUSE = (
+    1, 2, 11, 12, 13, 16, 17, 22, 43, 87, 98)
+SESSION_LOST, PROTOCOL, SHARED_LIMIT = 1028, 1039, 1041
 
 
 def wait_for(condition, seconds=10, what="it"):
@@ -45,7 +47,7 @@ class Client:
             self.session = wire.WELCOME_BODY.unpack_from(self.body.ljust(wire.WELCOME_BODY.size, b"\0"))[3]
             self.fds = fds[:4] + fds[5:]
             self.peer = socket.socket(fileno=fds[4])
-            self.peer.settimeout(10)
+            self.peer.settimeout(wire.PATIENCE)
 
     def text(self):
         return self.body.split(b"\0")[0].decode()
@@ -59,13 +61,22 @@ class Client:
         return wire.receive(self.peer)
 
     def memory(self, amount):
-        _, _, status, body, _ = self.ask(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(amount, 0, 0), 5))
-        return status, wire.MEMORY_BODY.unpack(body)
+        """The status of an allocation that makes nobody else leave."""
+        kind, _, status, body, _ = self.ask(wire.allocate(amount, swap=wire.NEVER))
+        assert kind == wire.CHARGED
+        assert wire.CHARGED_BODY.unpack(body)[:3] == (0 if status else amount, 0, 0)
+        return status
+
+    def free(self):
+        """(free, total)"""
+        kind, _, _, body, _ = self.ask(wire.message(wire.MEMORY, serial=5))
+        assert kind == wire.MEMORY_REPLY
+        return wire.MEMORY_BODY.unpack(body)
 
     def shm(self, command, fds=(), **fields):
         kind, _, status, body, got = self.ask(wire.shm(command, **fields), fds)
         assert kind == wire.SHM_REPLY
-        names = ("command key id flags bytes chunk_bytes first_chunk chunks uid gid mode attached token").split()
+        names = ("command key id flags size bytes chunk_bytes first_chunk chunks uid gid mode attached token").split()
         return status, dict(zip(names, wire.SHM_BODY.unpack(body))), got
 
     def close(self):
@@ -79,6 +90,7 @@ class Client:
 
 class GdevdTest(unittest.TestCase):
     config = ""
+    most_descriptors = None  # how many gdevd may have; None: as many as this process
 
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="gdevd-test-")
@@ -115,24 +127,34 @@ class GdevdTest(unittest.TestCase):
     def start(self, *options, config="", wait=True, mode="ok"):
         self.order(mode)
         path = self.directory + "/gdev.conf"
+        if "worker_idle" not in config:  # what is kept for the next burst leaves soon
+            config += "\n[gdevd]\nworker_idle = 200ms\n"
         with open(path, "w", encoding="ascii") as file:
             file.write(config)
         with open(self.log_path, "ab") as log:
             process = subprocess.Popen(
                 [GDEVD, "--foreground", "--config", path, "--state-dir", self.directory + "/state",
                  "--worker", FAKE_WORKER, "--device", "null", "--log", "debug", *options],
-                env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                preexec_fn=self.most_descriptors and self.limit_descriptors)
         self.processes.append(process)
         if wait:
-            wait_for(lambda: self.reachable() or process.poll() is not None, what="the start")
+            # A worker of the one before, between fork and exec, may still hold its sockets.
+            wait_for(lambda: self.reachable(process.pid) or process.poll() is not None, what="the start")
             self.assertIsNone(process.poll(), self.log())
         return process
 
-    def reachable(self):
+    def limit_descriptors(self):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self.most_descriptors, self.most_descriptors))
+
+    def reachable(self, pid=None):
+        """Somebody listens; with a pid, that process does."""
         connection = self.try_hold()
-        if connection:
-            connection.close()
-        return connection is not None
+        if not connection:
+            return False
+        listener, _uid, _gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        connection.close()
+        return pid in (None, listener)
 
     def try_hold(self):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

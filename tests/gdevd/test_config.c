@@ -44,7 +44,7 @@ static void config_reads_every_kind_of_value(void **state)
 	struct config_setting *setting;
 
 	assert_int_equal(
-		load("# a comment\n[gdevd]\ndevice = cuda:0\ndevice_memory = 3 GiB\nhost_memory = 2G\nthreads = 5\n"
+		load("# a comment\n[gdevd]\ndevice = cuda:0\ndevice_memory = 3 GiB\nhost_memory = 2G\nworker_memory = 6G\nthreads = 5\n"
 		     "worker_idle = 250ms\ncache_size = 64M\nlog = debug\nquantum = 5ms\n"
 		     "policy = band\nqueues = sdq\n"
 		     "[vgpu train]\nmode = 0660\nowner = root\ngroup = 0\nmemory = 1G\n"
@@ -53,9 +53,10 @@ static void config_reads_every_kind_of_value(void **state)
 		     "[device cuda:0]\ninline_bytes = 8K\nchunk_bytes = 1M\ncopy_threads = 6\n",
 			&config, error),
 		0);
-	assert_string_equal(config.device, "cuda:0");
+	assert_string_equal(config.served.devices[0].name, "cuda:0");
 	assert_int_equal(config.device_memory, 3ull << 30);
 	assert_int_equal(config.host_memory, 2ull << 30);
+	assert_int_equal(config.worker_memory, 6ull << 30);
 	assert_int_equal(config.threads, 5);
 	assert_int_equal(config.worker_idle_ns, 250000000);
 	assert_int_equal(config.cache_bytes, 64ull << 20);

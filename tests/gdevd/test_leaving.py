@@ -5,6 +5,7 @@
 Usage: test_leaving.py GDEVD GDEV [unittest arguments]
 """
 
+import json
 import os
 import select
 import sys
@@ -28,8 +29,8 @@ class Leaving(harness.GdevdTest):
     def going(self, size, swap=0, vgpu="gdev0"):
         """Somebody who has a context, so much memory and so much swap, and is leaving until let_go()."""
         client = self.client(vgpu)
-        self.assertEqual(client.memory(size)[0] if size else 0, 0)
-        self.assertEqual(client.ask(self.swap(swap))[2] if swap else 0, 0)
+        self.assertEqual(client.memory(size) if size else 0, 0)
+        self.assertEqual(client.ask(wire.swap(swap, 6))[2] if swap else 0, 0)
         return client
 
     def leave(self, client):
@@ -42,16 +43,8 @@ class Leaving(harness.GdevdTest):
         with open(self.orders + "/go", "w", encoding="ascii"):
             pass
 
-    @staticmethod
-    def swap(size):
-        return wire.message(wire.SWAP, wire.MEMORY_BODY.pack(size, 0, 0), 6)
-
-    @staticmethod
-    def resident(size, stays=1):
-        return wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(size, stays, 0), 7)
-
     def use_device(self, client, used=True):
-        """The client's kernel runs, or is over: its worker does not say so."""
+        """The client's kernel runs, or is over: its worker says that when it was asked to (expect_question())."""
         client.tell(b"page" + wire.PAGE_STREAMS_BUSY.to_bytes(4, "little") + int(used).to_bytes(8, "little"))
         self.assertEqual(client.peer.recv(16), b"written")
         if used:
@@ -62,7 +55,7 @@ class Leaving(harness.GdevdTest):
         client.peer.settimeout(seconds)
         with self.assertRaises(TimeoutError):
             wire.receive(client.peer)
-        client.peer.settimeout(10)
+        client.peer.settimeout(wire.PATIENCE)
 
     def expect_order(self, client):
         kind, serial, _, body, _ = wire.receive(client.peer)
@@ -70,17 +63,23 @@ class Leaving(harness.GdevdTest):
         size, _, flags, _ = wire.EVICT_BODY.unpack(body)
         return serial, size, flags
 
-    def give(self, client, serial, size, flags=0):
+    def give(self, client, serial, size):
         if size:
-            client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-size, 0, 0)))
-        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(size, size, flags, 0), serial))
+            client.tell(wire.give_back(size))
+        client.tell(wire.evicted(serial))
+
+    def expect_question(self, client):
+        """It uses the device: it gives nothing, and is to say when it does not."""
+        serial, size, flags = self.expect_order(client)
+        self.assertEqual((size, flags), (0, 0))
+        client.tell(wire.evicted(serial, in_use=True))
 
     def expect_answer(self, client, size, serial):
         kind, got, status, body, fds = wire.receive(client.peer)
         for fd in fds:
             os.close(fd)
-        self.assertEqual((kind, got, status), (wire.MEMORY_REPLY, serial, 0))
-        self.assertEqual(wire.MEMORY_BODY.unpack(body)[0], size)
+        self.assertEqual((kind, got, status), (wire.CHARGED, serial, 0))
+        self.assertEqual(sum(wire.CHARGED_BODY.unpack(body)[:3]), size)
 
     def begin_client(self, vgpu="gdev0"):
         """A client that waits; gives a function that says what came, or None for nothing yet."""
@@ -99,7 +98,7 @@ class Leaving(harness.GdevdTest):
         self.begin("4M")
         first, second = self.going(2 * MIB), self.client()
         self.leave(first)
-        second.tell(self.resident(2 * MIB))
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
         self.expect_nothing(second)
         self.let_go()
         self.expect_answer(second, 2 * MIB, 7)
@@ -108,7 +107,7 @@ class Leaving(harness.GdevdTest):
         self.begin("4M")
         first, second = self.going(2 * MIB), self.client()
         self.leave(first)
-        second.tell(self.resident(2 * MIB, stays=0))
+        second.tell(wire.room(2 * MIB, wire.FOR_TURN))
         self.expect_nothing(second, 1)
         self.use_device(second)
         self.let_go()
@@ -117,9 +116,9 @@ class Leaving(harness.GdevdTest):
     def test_nobody_else_has_to_leave_for_what_is_coming(self):
         self.begin("8M")
         first, second, third = self.going(2 * MIB), self.client(), self.client()
-        self.assertEqual(third.memory(3 * MIB)[0], 0)
+        self.assertEqual(third.memory(3 * MIB), 0)
         self.leave(first)
-        second.tell(self.resident(2 * MIB))
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
         self.expect_nothing(third)
         self.let_go()
         self.expect_answer(second, 2 * MIB, 7)
@@ -128,25 +127,76 @@ class Leaving(harness.GdevdTest):
     def test_who_says_that_it_gave_and_gave_nothing_is_not_asked_for_ever(self):
         self.begin("8M")
         liar, other = self.client(), self.client()
-        self.assertEqual(liar.memory(5 * MIB)[0], 0)
+        self.assertEqual(liar.memory(5 * MIB), 0)
         other.tell(wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(0, 0, 0, 0)))
         self.assertEqual(wire.receive(other.peer)[0], wire.GRANT)
-        other.tell(self.resident(2 * MIB, stays=0))
+        other.tell(wire.room(2 * MIB, wire.FOR_TURN))
         for _ in range(50):
             if other.peer in select.select([liar.peer, other.peer], [], [], 10)[0]:
                 break
             serial, size, _ = self.expect_order(liar)
-            liar.tell(wire.message(wire.SWAP, wire.MEMORY_BODY.pack(-size, 0, 0)))
-            liar.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(size, size, 0, 0), serial))
+            liar.tell(wire.give_back(0, size))
+            liar.tell(wire.evicted(serial))
         else:
             self.fail("it is asked again and again")
         self.assertEqual(wire.receive(other.peer)[2], -harness.ENOMEM)
+
+    def test_who_does_not_answer_an_order_is_not_waited_for_for_ever(self):
+        self.begin("4M", mode="ok")
+        first, second = self.client(), self.client()
+        self.assertEqual(first.memory(2 * MIB), 0)
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
+        serial, size, _ = self.expect_order(first)
+        self.expect_nothing(second, 8)
+        kind, got, status, _, _ = wire.receive(second.peer)
+        self.assertEqual((kind, got, status), (wire.CHARGED, 7, -harness.ENOMEM))
+        self.give(first, serial, size)
+        first.free()  # gdevd has read that
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
+        self.expect_answer(second, 2 * MIB, 7)
+
+    def test_who_gives_nothing_again_and_again_is_not_waited_for_for_ever(self):
+        self.begin("4M", mode="ok")
+        first, second = self.client(), self.client()
+        self.assertEqual(first.memory(2 * MIB), 0)
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
+        self.expect_order(first)
+        for _ in range(wire.PATIENCE):
+            first.tell(wire.give_back(0))
+            if select.select([second.peer], [], [], 1)[0]:
+                break
+        else:
+            self.fail("it is waited for")
+        self.assertEqual(wire.receive(second.peer)[2], -harness.ENOMEM)
+
+    def test_nobody_leaves_for_more_than_a_virtual_gpu_can_have(self):
+        self.begin("64M", mode="ok", vgpus="[vgpu gdev0]\n[vgpu small]\nmemory = 4M\n")
+        other, small = self.client(), self.client("small")
+        self.assertEqual((other.memory(40 * MIB), small.memory(3 * MIB)), (0, 0))
+        small.tell(wire.room(1 << 40, wire.TO_STAY))
+        self.assertEqual(wire.receive(small.peer)[2], -harness.ENOMEM)
+        small.tell(wire.room(1 << 40, wire.FOR_CONTEXT))
+        self.assertEqual(wire.receive(small.peer)[2], -harness.ENOMEM)
+        self.expect_nothing(other)
+
+    def test_nobody_pays_for_copying_that_was_not_done(self):
+        self.begin("4M", mode="ok", vgpus="[vgpu gdev0]\n[vgpu other]\n")
+        first, second = self.client(), self.client("other")
+        self.assertEqual(first.memory(2 * MIB), 0)
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
+        serial, size, _ = self.expect_order(first)
+        time.sleep(1)
+        first.tell(wire.give_back(size))
+        first.tell(wire.evicted(serial, copied_ns=1 << 60))
+        self.expect_answer(second, 2 * MIB, 7)
+        paid = json.loads(self.gdev("top", "--json").stdout)["vgpus"][1]["resources"]["from_device"]["used_ns"]
+        self.assertTrue(0 < paid < 100_000_000, paid)
 
     def test_within_a_quota_it_is_the_same(self):
         self.begin("64M", vgpus="[vgpu gdev0]\n[vgpu small]\nmemory = 4M\n", host_swap=0)
         first, second = self.going(2 * MIB, vgpu="small"), self.client("small")
         self.leave(first)
-        second.tell(self.resident(2 * MIB))
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
         self.expect_nothing(second)
         self.let_go()
         self.expect_answer(second, 2 * MIB, 7)
@@ -154,20 +204,20 @@ class Leaving(harness.GdevdTest):
     def test_an_allocation_that_cannot_be_swapped_waits_for_the_quota(self):
         self.begin("64M", vgpus="[vgpu gdev0]\n[vgpu small]\nmemory = 4M\n", host_swap=0)
         first, second = self.going(2 * MIB, vgpu="small"), self.client("small")
-        self.assertEqual(second.memory(MIB)[0], -harness.ENOMEM)  # nobody leaves
+        self.assertEqual(second.memory(MIB), -harness.ENOMEM)  # nobody leaves
         self.leave(first)
-        second.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(2 * MIB, 0, 0), 5))
+        second.tell(wire.allocate(2 * MIB))
         self.expect_nothing(second)
         self.let_go()
         self.expect_answer(second, 2 * MIB, 5)
-        self.assertEqual(second.memory(2 * MIB)[0], -harness.ENOMEM)
+        self.assertEqual(second.memory(2 * MIB), -harness.ENOMEM)
 
     def test_swap_of_who_is_leaving_is_waited_for(self):
         self.begin("256M", host_swap="128M", swap_reserve=50)
         first, second = self.going(0, swap=128 * MIB), self.client()
-        self.assertEqual(second.ask(self.swap(64 * MIB))[2], -harness.ENOMEM)
+        self.assertEqual(second.ask(wire.swap(64 * MIB, 6))[2], -harness.ENOMEM)
         self.leave(first)
-        second.tell(self.swap(64 * MIB))
+        second.tell(wire.swap(64 * MIB, 6))
         self.expect_nothing(second)
         self.let_go()
         self.expect_answer(second, 64 * MIB, 6)
@@ -175,11 +225,11 @@ class Leaving(harness.GdevdTest):
     def test_what_can_leave_when_there_is_swap_again_is_waited_for(self):
         self.begin("512M", swap_reserve=20)
         first, second, third = self.going(0, swap=64 * MIB), self.client(), self.client()
-        self.assertEqual(third.memory(400 * MIB)[0], 0)
-        third.tell(self.resident(109 * MIB))  # the rest
+        self.assertEqual(third.memory(400 * MIB), 0)
+        third.tell(wire.room(109 * MIB, wire.TO_STAY))  # the rest
         self.expect_answer(third, 109 * MIB, 7)
         self.leave(first)
-        second.tell(self.resident(2 * MIB))
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
         self.expect_nothing(second)
         self.let_go()
         serial, size, _ = self.expect_order(third)
@@ -187,7 +237,7 @@ class Leaving(harness.GdevdTest):
         kind, serial, status, _, _ = wire.receive(second.peer)
         if kind == wire.EVICT:  # for the reserve
             kind, serial, status, _, _ = wire.receive(second.peer)
-        self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 7, 0))
+        self.assertEqual((kind, serial, status), (wire.CHARGED, 7, 0))
 
     def test_a_client_waits_for_the_context_of_who_is_leaving(self):
         self.begin("4M")
@@ -198,12 +248,12 @@ class Leaving(harness.GdevdTest):
         self.assertIsNone(third(0.5))
         self.let_go()
         self.assertEqual(third().kind, wire.WELCOME)
-        self.assertEqual(second.memory(0)[0], 0)
+        second.free()
 
     def test_a_client_waits_for_who_has_lost_its_client_in_the_middle_of_a_kernel(self):
         self.begin("4M", mode="stay")  # it is killed after two seconds
         first, second = self.client(), self.client()
-        self.assertEqual(first.memory(2 * MIB)[0], 0)
+        self.assertEqual(first.memory(2 * MIB), 0)
         self.use_device(first)
         self.clients.remove(first)
         first.close()
@@ -215,22 +265,24 @@ class Leaving(harness.GdevdTest):
     def test_an_allocation_waits_for_who_has_lost_its_client(self):
         self.begin("4M", mode="stay", host_swap=0)
         first, second = self.client(), self.client()
-        self.assertEqual(first.memory(2 * MIB)[0], 0)
+        self.assertEqual(first.memory(2 * MIB), 0)
         self.clients.remove(first)
         first.close()
         time.sleep(0.1)
-        self.assertEqual(second.memory(2 * MIB)[0], 0)
+        self.assertEqual(second.memory(2 * MIB), 0)
 
     # -- those who use it ---------------------------------------------------------------------------
 
     def test_a_client_waits_for_who_uses_the_device(self):
         self.begin("4M", mode="ok")
         first = self.client()
-        self.assertEqual(first.memory(3 * MIB)[0], 0)
+        self.assertEqual(first.memory(3 * MIB), 0)
         self.use_device(first)
         second = self.begin_client()
+        self.expect_question(first)
         self.assertIsNone(second(0.5))
         self.use_device(first, False)
+        first.tell(wire.eased())
         serial, size, _ = self.expect_order(first)
         self.give(first, serial, size)
         self.assertEqual(second().kind, wire.WELCOME)
@@ -238,10 +290,12 @@ class Leaving(harness.GdevdTest):
     def test_a_client_waits_for_who_had_nothing_to_give_just_now(self):
         self.begin("4M", mode="ok")
         first = self.client()
-        self.assertEqual(first.memory(3 * MIB)[0], 0)
+        self.assertEqual(first.memory(3 * MIB), 0)
         second = self.begin_client()
         serial, _, _ = self.expect_order(first)
-        self.give(first, serial, 0)
+        first.tell(wire.evicted(serial, in_use=True))
+        self.assertIsNone(second(0.5))
+        first.tell(wire.eased())
         serial, size, _ = self.expect_order(first)
         self.give(first, serial, size)
         self.assertEqual(second().kind, wire.WELCOME)
@@ -249,10 +303,10 @@ class Leaving(harness.GdevdTest):
     def test_what_cannot_be_used_from_the_host_waits_as_long_as_there_is_somebody(self):
         self.begin("8M", mode="ok", retire_after="60s")
         first, second = self.client(), self.client()
-        self.assertEqual(first.memory(6 * MIB)[0], 0)
+        self.assertEqual(first.memory(6 * MIB), 0)
         self.use_device(first)
-        second.tell(self.resident(2 * MIB, stays=3))
-        self.expect_nothing(second, 1)  # half a second, if it could
+        second.tell(wire.room(2 * MIB, wire.FOR_TURN_ALONE))
+        self.expect_nothing(second, 0.5)
         self.use_device(first, False)
         second.tell(wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(0, 0, 0, 0)))
         first.tell(wire.message(wire.RELEASE, wire.GRANT_BODY.pack(0, 0, 0, 0)))
@@ -264,17 +318,43 @@ class Leaving(harness.GdevdTest):
         self.assertEqual(wire.receive(second.peer)[0], wire.GRANT)
         self.expect_answer(second, 2 * MIB, 7)
 
-    def test_what_must_be_on_the_device_waits_for_who_gives_nothing_again_and_again(self):
+    def test_what_must_be_on_the_device_waits_for_who_gives_later_again_and_again(self):
         self.begin("4M", mode="ok")
         first, second = self.client(), self.client()
-        self.assertEqual(first.memory(2 * MIB)[0], 0)
-        second.tell(self.resident(2 * MIB))
-        for _ in range(4):  # after the first two times nobody waits who could do without
-            serial, size, _ = self.expect_order(first)
-            self.give(first, serial, 0)
-        serial, size, _ = self.expect_order(first)
+        self.assertEqual(first.memory(2 * MIB), 0)
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
+        for _ in range(4):
+            first.tell(wire.evicted(self.expect_order(first)[0], in_use=True))
+            self.expect_nothing(second, 0.1)
+            first.tell(wire.eased())
+        serial, _, _ = self.expect_order(first)
         self.give(first, serial, 2 * MIB)
         self.expect_answer(second, 2 * MIB, 7)
+
+    def test_who_can_give_nothing_is_not_waited_for(self):
+        self.begin("4M", mode="ok")
+        first, second = self.client(), self.client()
+        self.assertEqual(first.memory(2 * MIB), 0)
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
+        self.give(first, self.expect_order(first)[0], 0)
+        self.assertEqual(wire.receive(second.peer)[2], -harness.ENOMEM)
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
+        self.assertEqual(wire.receive(second.peer)[2], -harness.ENOMEM)
+        self.expect_nothing(first)  # its answer holds
+        first.tell(wire.give_back(MIB))
+        self.assertEqual(first.memory(MIB), 0)  # which may leave
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
+        self.give(first, self.expect_order(first)[0], 2 * MIB)
+        self.expect_answer(second, 2 * MIB, 7)
+
+    def test_who_gives_later_and_never_does_is_not_waited_for_for_ever(self):
+        self.begin("4M", mode="ok")
+        first, second = self.client(), self.client()
+        self.assertEqual(first.memory(2 * MIB), 0)
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
+        first.tell(wire.evicted(self.expect_order(first)[0], in_use=True))
+        self.expect_nothing(second, 8)
+        self.assertEqual(wire.receive(second.peer)[2], -harness.ENOMEM)
 
     def test_a_client_does_not_wait_for_more_than_they_have(self):
         self.begin("4M", mode="ok", vgpus="[vgpu gdev0]\n[vgpu small]\nmemory = 1M\n")
@@ -286,16 +366,16 @@ class Leaving(harness.GdevdTest):
     def test_what_must_be_on_the_device_waits_for_idle_contexts(self):
         self.begin("3M", mode="ok", retire_after="60s")
         first, second = self.client(), self.client()
-        second.tell(self.resident(2 * MIB))
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
         serial, _, flags = self.expect_order(first)  # its objects: it has none
         self.assertEqual(flags, 0)
         self.give(first, serial, 0)
         while flags != wire.EVICT_RETIRE:  # when it has been idle for a second
             serial, size, flags = self.expect_order(first)
             self.give(first, serial, 0) if flags != wire.EVICT_RETIRE else None
-        first.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-CONTEXT, 0, 0)))
+        first.tell(wire.give_back(CONTEXT))
         first.tell(b"page" + wire.PAGE_CONTEXT.to_bytes(4, "little") + (1).to_bytes(4, "little"))
-        first.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, wire.EVICT_RETIRE, 0), serial))
+        first.tell(wire.evicted(serial, True))
         self.expect_answer(second, 2 * MIB, 7)
 
 

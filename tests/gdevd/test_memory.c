@@ -93,20 +93,21 @@ static void account_moves_below_what_is_over_its_limit(void **state)
 	assert_int_equal(device.used_bytes, 105);
 }
 
-static void no_claim_makes_a_sum_wrap(void **state)
+static void nobody_claims_more_than_can_be(void **state)
 {
 	struct memory_account device, vgpu, worker;
 
 	memory_init(&device, NULL, 100);
 	memory_init(&vgpu, &device, UINT64_MAX);
 	memory_init(&worker, &vgpu, UINT64_MAX);
-	memory_charge_held(&vgpu, 1ull << 55); /* of others */
-	assert_int_equal(memory_claim(&worker, UINT64_MAX), -EINVAL);
-	assert_int_equal(memory_claim(&worker, (1ull << 55) + 1), -EINVAL);
+	memory_charge_held(&vgpu, 90); /* of others */
+	assert_int_equal(memory_claim(&worker, UINT64_MAX, 50), -EINVAL);
+	assert_int_equal(memory_claim(&worker, 51, 50), -EINVAL);
 	assert_int_equal(worker.used_bytes, 0);
-	assert_int_equal(memory_claim(&worker, 1ull << 55), 0);
-	assert_int_equal(memory_claim(&worker, 1), -EINVAL);
-	assert_int_equal(device.used_bytes, 1ull << 56);
+	assert_int_equal(memory_claim(&worker, 30, 50), 0);
+	assert_int_equal(memory_claim(&worker, 21, 50), -EINVAL);
+	assert_int_equal(memory_claim(&worker, 20, 50), 0);
+	assert_int_equal(device.used_bytes, 140);
 }
 
 static void held_memory_is_charged_beyond_a_lowered_limit(void **state)
@@ -148,7 +149,12 @@ static void segment_rights_are_those_of_system_v(void **state)
 		{0066, 1000, 2000, SHM_READ, false},
 		{0606, 3000, 2000, SHM_READ, false},
 		{0000, 0, 0, SHM_READ | SHM_WRITE, true},
+		/* 3001 is of the group 2001 besides its own. */
+		{0640, 3001, 9, SHM_READ, true},
+		{0640, 3001, 9, SHM_WRITE, false},
+		{0604, 3001, 9, SHM_READ, false},
 	};
+	static const struct groups none = {0}, some = {.count = 2, .ids = {5, 2001}};
 
 	for (size_t i = 0; i < array_length(cases); i++) {
 		struct shm_segment segment = {
@@ -158,8 +164,8 @@ static void segment_rights_are_those_of_system_v(void **state)
 			.gid = 2000,
 			.creator_gid = 2001,
 		};
-		if (shm_may_access(&segment, cases[i].uid, cases[i].gid, cases[i].access) !=
-			cases[i].may)
+		if (shm_may_access(&segment, cases[i].uid, cases[i].gid,
+			    cases[i].uid == 3001 ? &some : &none, cases[i].access) != cases[i].may)
 			fail_msg("case %zu", i);
 		assert_int_equal(shm_may_control(&segment, cases[i].uid),
 			cases[i].uid == 0 || cases[i].uid == 1000 || cases[i].uid == 1001);
@@ -173,7 +179,7 @@ int main(void)
 		cmocka_unit_test(moved_charge_leaves_what_is_above_alone),
 		cmocka_unit_test(account_moves_to_another_parent_with_all_it_holds),
 		cmocka_unit_test(account_moves_below_what_is_over_its_limit),
-		cmocka_unit_test(no_claim_makes_a_sum_wrap),
+		cmocka_unit_test(nobody_claims_more_than_can_be),
 		cmocka_unit_test(held_memory_is_charged_beyond_a_lowered_limit),
 		cmocka_unit_test(segment_rights_are_those_of_system_v),
 	};

@@ -40,19 +40,15 @@ class Moving(harness.GdevdTest):
             os.close(fd)
         return inodes
 
-    @staticmethod
-    def swap(amount, pool=0, serial=0, wish=wire.WISH_OBJECT):
-        return wire.message(wire.SWAP, wire.MEMORY_BODY.pack(amount, pool, wish), serial)
-
     def take_swap(self, client, amount):
-        self.assertEqual(client.ask(self.swap(amount, serial=5))[2], 0)
+        self.assertEqual(client.ask(wire.swap(amount, 5))[2], 0)
 
     def leave(self, client):
         """Its segment, which nobody else has attached, leaves the device."""
         suspended = threading.Thread(target=self.admin, args=("suspend", os.getpid()))
         suspended.start()
         serial, _, _, _ = self.expect(client, wire.EVICT)
-        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0), serial))
+        client.tell(wire.evicted(serial))
         for command, status in ((wire.SHM_LEAVE, 1), (wire.SHM_WRITE, 0), (wire.SHM_DROP, 0)):
             self.expect_shm(client, wire.SHM, command)
             client.tell(wire.shm(command, ident=self.ident, serial=0, status=status))
@@ -60,23 +56,30 @@ class Moving(harness.GdevdTest):
         self.admin("resume", os.getpid())
         self.expect(client, wire.EVICT)
 
+    def make_segment(self, client):
+        self.ident = client.shm(wire.SHM_GET, key=42, size=SIZE, flags=0o1600)[1]["id"]
+        self.assertEqual(client.memory(SIZE), 0)
+        chunks = [wire.sealed_memfd(CHUNK) for _ in range(SIZE // CHUNK)]
+        client.shm(wire.SHM_BACK, chunks, ident=self.ident, chunk=CHUNK, chunks=len(chunks))
+        for fd in chunks:
+            os.close(fd)
+        self.attach(client)
+
+    def attach(self, client):
+        for fd in client.shm(wire.SHM_ATTACH, ident=self.ident)[2]:
+            os.close(fd)
+
     def begin(self, in_memory=56 * MIB):
         """A segment in a file, which two have attached, and an idle one with so much of the 64 MiB of host_swap."""
         self.start("--device-memory", "64M", "--set", "swap_reserve=0", "--set", "host_swap=64M", "--set",
                    "file_swap=256M", "--set", "swap_directory=" + self.directory)
         first = self.client()
-        self.ident = first.shm(wire.SHM_GET, key=42, size=SIZE, flags=0o1600)[1]["id"]
-        self.assertEqual(first.memory(SIZE)[0], 0)
-        chunks = [wire.sealed_memfd(CHUNK) for _ in range(SIZE // CHUNK)]
-        first.shm(wire.SHM_BACK, chunks, ident=self.ident, chunk=CHUNK, chunks=len(chunks))
-        for fd in chunks + first.shm(wire.SHM_ATTACH, ident=self.ident)[2]:
-            os.close(fd)
+        self.make_segment(first)
         self.take_swap(first, 56 * MIB)
         self.leave(first)
-        first.tell(self.swap(-56 * MIB))
+        first.tell(wire.give_back(0, 56 * MIB))
         second, idle = self.client(), self.client()
-        for fd in second.shm(wire.SHM_ATTACH, ident=self.ident)[2]:
-            os.close(fd)
+        self.attach(second)
         self.take_swap(idle, in_memory)
         self.assertEqual(self.used(), (in_memory, SIZE))
         return first, second, idle
@@ -97,11 +100,11 @@ class Moving(harness.GdevdTest):
         """gdevd has so much of the idle one's move."""
         serial, _, body, _ = self.expect(idle, wire.EVICT)
         self.assertEqual(wire.EVICT_BODY.unpack(body)[:3], (amount, 0, wire.EVICT_SLOTS | wire.EVICT_MOVE))
-        _, _, status, _, fds = idle.ask(self.swap(amount, 0, 8, wire.WISH_FILE))
+        _, _, status, _, fds = idle.ask(wire.slot(amount, wire.IN_FILE))
         self.assertEqual((status, len(fds)), (0, 1))
         os.close(fds[0])
-        idle.tell(self.swap(-amount))
-        idle.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0), serial))
+        idle.tell(wire.give_back(0, amount))
+        idle.tell(wire.evicted(serial))
 
     def test_it_moves_to_memory_and_all_use_it_there(self):
         first, second, idle = self.begin()
@@ -125,6 +128,19 @@ class Moving(harness.GdevdTest):
         for client in first, second, late:
             client.tell(wire.shm(wire.SHM_DETACH, ident=self.ident, serial=0))
         wait_for(lambda: self.used() == (48 * MIB, 8 * MIB), what="its end")
+
+    def test_one_that_does_not_say_that_it_left_keeps_nobody_from_it(self):
+        self.start("--device-memory", "32M", "--set", "swap_reserve=0", "--set", "host_swap=64M")
+        first, second, third = self.client(), self.client(), self.client()
+        self.make_segment(first)
+        self.attach(second)
+        third.tell(wire.room(20 * MIB, wire.FOR_CONTEXT))
+        for client in first, second:
+            serial, _, _, _ = self.expect(client, wire.EVICT)  # what is its own comes first
+            client.tell(wire.evicted(serial))
+            self.expect_shm(client, wire.SHM, wire.SHM_LEAVE)
+        first.tell(wire.shm(wire.SHM_LEAVE, ident=self.ident, serial=0, status=1))
+        self.expect_shm(first, wire.SHM, wire.SHM_STAY)
 
     def check_left(self, second, old, memory):
         """It is where it was, and the next may bring it in."""

@@ -22,22 +22,48 @@ class Memory(harness.GdevdTest):
                    "[vgpu small]\nmemory = 16M\n"
                    "[vgpu gdev0]\nmode = 0600\n")
         client = self.client("small")
-        self.assertEqual(client.memory(0), (0, (0, 15 << 20, 16 << 20)))
-        self.assertEqual(client.memory(15 << 20), (0, (15 << 20, 0, 16 << 20)))
-        self.assertEqual(client.memory(1)[0], -harness.ENOMEM)
-        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-(5 << 20), 0, 0)))
-        self.assertEqual(client.memory(5 << 20)[0], 0)
+        self.assertEqual(client.free(), (15 << 20, 16 << 20))
+        self.assertEqual(client.memory(15 << 20), 0)
+        self.assertEqual(client.free(), (0, 16 << 20))
+        self.assertEqual(client.memory(1), -harness.ENOMEM)
+        client.tell(wire.give_back(5 << 20))
+        self.assertEqual(client.memory(5 << 20), 0)
         other = self.client()
-        self.assertEqual(other.memory(48 << 20)[0], -harness.ENOMEM)
-        self.assertEqual(other.memory(47 << 20)[0], 0)
+        self.assertEqual(other.memory(48 << 20), -harness.ENOMEM)
+        self.assertEqual(other.memory(47 << 20), 0)
         client.tell(b"die")
-        wait_for(lambda: other.memory(15 << 20)[0] == 0, what="the dead one's memory")
+        wait_for(lambda: other.memory(15 << 20) == 0, what="the dead one's memory")
+
+    def charged(self, client, request):
+        """What the worker is answered: (status, device memory, host swap)."""
+        kind, _, status, body, _ = client.ask(request)
+        self.assertEqual(kind, wire.CHARGED)
+        return status, *wire.CHARGED_BODY.unpack(body)[:2]
+
+    def test_an_allocation_is_one_question(self):
+        self.start("--device-memory", "64M", config="[gdevd]\nwarm_workers = 0\nswap_reserve = 0\n")
+        client, other = self.client(), self.client()
+        left = 64 - self.status()["devices"][0]["memory_used_bytes"] // (1 << 20) << 20
+        size = left - (4 << 20)
+        self.assertEqual(self.charged(client, wire.allocate(size - (2 << 20), 2 << 20)), (0, size, 0))
+        self.assertEqual(self.charged(client, wire.allocate(2 << 20, 6 << 20)), (0, 2 << 20, 0))  # without slack
+        self.assertEqual(self.charged(client, wire.allocate(8 << 20, 0, 12 << 20)), (0, 0, 12 << 20))
+        # If it may not begin in swap, it gets what is left, and then others have to leave; for one wish at a time.
+        self.assertEqual(self.charged(other, wire.allocate(8 << 20)), (0, 2 << 20, 0))
+        other.tell(wire.allocate(8 << 20, serial=6))
+        serial, amount = self.expect_order(client)
+        self.assertEqual(self.charged(other, wire.allocate(16 << 20))[0], -harness.EBUSY)
+        self.assertEqual(self.charged(other, wire.room(16 << 20, wire.FOR_TURN))[0], -harness.EBUSY)
+        self.give(client, serial, amount)
+        kind, serial, status, body, _ = wire.receive(other.peer)
+        self.assertEqual((kind, serial, status), (wire.CHARGED, 6, 0))
+        self.assertEqual(wire.CHARGED_BODY.unpack(body)[0], 8 << 20)
 
     def test_peak_is_remembered(self):
         self.start()
         client = self.client()
         client.memory(30 << 20)
-        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-(30 << 20), 0, 0)))
+        client.tell(wire.give_back(30 << 20))
         client.close()
         ended = wait_for(lambda: self.status()["ended"], what="its end")
         self.assertEqual(ended[0]["peak_bytes"], 31 << 20)
@@ -63,13 +89,13 @@ class Memory(harness.GdevdTest):
     @staticmethod
     def give(client, serial, amount):
         if amount:
-            client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-amount, 0, 0)))
-        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(amount, amount, 0, 0), serial))
+            client.tell(wire.give_back(amount))
+        client.tell(wire.evicted(serial))
 
     def test_who_had_nothing_to_give_is_asked_again(self):
         self.start("--device-memory", "64M", "--set", "swap_reserve=0")
         client = self.client()
-        self.assertEqual(client.memory(32 << 20)[0], 0)
+        self.assertEqual(client.memory(32 << 20), 0)
         self.admin("vgpu", "set", "gdev0", "--memory", "16M")
         serial, amount = self.expect_order(client)
         self.assertGreaterEqual(amount, 17 << 20)
@@ -77,10 +103,6 @@ class Memory(harness.GdevdTest):
         serial, amount = self.expect_order(client)
         self.give(client, serial, amount)
         wait_for(lambda: self.status()["vgpus"][0]["memory_used_bytes"] <= 16 << 20, what="the lower limit")
-
-    @staticmethod
-    def swap(amount, pool=0, serial=0, wish=wire.WISH_OBJECT):
-        return wire.message(wire.SWAP, wire.MEMORY_BODY.pack(amount, pool, wish), serial)
 
     def keep(self, client, amount):
         """The client's worker says that it keeps so much host swap and does not use it."""
@@ -90,69 +112,68 @@ class Memory(harness.GdevdTest):
     def test_slots_that_are_kept_are_counted_and_given_back(self):
         self.start("--device-memory", "1G", "--set", "host_swap=256M", "--set", "swap_reserve=10")
         first, second = self.client(), self.client()
-        self.assertEqual(first.ask(self.swap(192 << 20, serial=5))[2], 0)
+        self.assertEqual(first.ask(wire.swap(192 << 20, 5))[2], 0)
         self.keep(first, 128 << 20)
         device, vgpu = self.status()["devices"][0], self.status()["vgpus"][0]
         self.assertEqual((device["swap_used_bytes"], vgpu["swapped_bytes"]), (192 << 20, 64 << 20))
-        second.tell(self.swap(128 << 20, serial=6))  # 64 MiB are left: it waits
+        second.tell(wire.swap(128 << 20, 6))  # 64 MiB are left: it waits
         serial, body = self.expect(first, wire.EVICT)
         size, promised, flags, _ = wire.EVICT_BODY.unpack(body)
         self.assertEqual((size, promised, flags), (64 << 20, 0, wire.EVICT_SLOTS))
         self.keep(first, 64 << 20)
-        first.tell(self.swap(-size))
-        first.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, flags, 0), serial))
+        first.tell(wire.give_back(0, size))
+        first.tell(wire.evicted(serial))
         kind, serial, status, _, _ = wire.receive(second.peer)
-        self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 6, 0))
+        self.assertEqual((kind, serial, status), (wire.CHARGED, 6, 0))
         self.assertEqual(self.status()["devices"][0]["swap_used_bytes"], 256 << 20)
 
     def test_who_does_not_give_slots_back_is_not_waited_for(self):
         self.start("--device-memory", "1G", "--set", "host_swap=256M", "--set", "swap_reserve=10")
         first, second = self.client(), self.client()
-        self.assertEqual(first.ask(self.swap(192 << 20, serial=5))[2], 0)
+        self.assertEqual(first.ask(wire.swap(192 << 20, 5))[2], 0)
         self.keep(first, 192 << 20)
-        self.assertEqual(second.ask(self.swap(128 << 20, serial=6))[2], -harness.ENOMEM)
+        self.assertEqual(second.ask(wire.swap(128 << 20, 6))[2], -harness.ENOMEM)
 
     def test_swap_goes_to_a_file_when_memory_is_used_up(self):
         self.start("--device-memory", "1G", "--set", "host_swap=64M", "--set", "file_swap=192M", "--set",
                    "swap_directory=" + self.directory)
         client = self.client()
-        self.assertEqual(client.ask(self.swap(64 << 20, serial=5))[2], 0)
-        _, _, status, body, fds = client.ask(self.swap(96 << 20, serial=6))
-        self.assertEqual((status, wire.MEMORY_BODY.unpack(body)[1], len(fds)), (0, 1, 1))
+        self.assertEqual(client.ask(wire.swap(64 << 20, 5))[2], 0)
+        _, _, status, body, fds = client.ask(wire.swap(96 << 20, 6))
+        self.assertEqual((status, wire.CHARGED_BODY.unpack(body)[:3], len(fds)), (0, (0, 0, 96 << 20), 1))
         info = os.fstat(fds[0])
         self.assertEqual((info.st_nlink, info.st_mode & 0o777), (0, 0o600))
-        self.assertEqual(client.ask(self.swap(64 << 20, serial=7))[2], -harness.ENOMEM)
+        self.assertEqual(client.ask(wire.swap(64 << 20, 7))[2], -harness.ENOMEM)
         device, session = self.status()["devices"][0], self.status()["sessions"][0]
         self.assertEqual((device["swap_used_bytes"], device["file_swap_used_bytes"]), (64 << 20, 96 << 20))
         self.assertEqual((session["swapped_bytes"], session["file_swapped_bytes"]), (160 << 20, 96 << 20))
-        client.tell(self.swap(-(96 << 20), 1))
+        client.tell(wire.give_back(file=96 << 20))
         wait_for(lambda: not self.status()["devices"][0]["file_swap_used_bytes"], what="its return")
         os.posix_fallocate(fds[0], 0, 20 << 20)  # without being charged for it
         os.close(fds[0])
         wait_for(lambda: not self.status()["sessions"], what="its end")
 
-    def ask_slot(self, client, size, wish):
-        """(status, pool)"""
-        _, _, status, body, fds = client.ask(self.swap(size, 0, 8, wish))
+    def ask_slot(self, client, size, place):
+        """(status, 1 in the file)"""
+        _, _, status, body, fds = client.ask(wire.slot(size, place))
         for fd in fds:
             os.close(fd)
-        return status, wire.MEMORY_BODY.unpack(body)[1]
+        return status, int(wire.CHARGED_BODY.unpack(body)[2] != 0)
 
     def test_a_slot_is_found_in_one_pool_as_long_as_both_have_room_for_it_together(self):
         self.start("--device-memory", "1G", "--set", "host_swap=64M", "--set", "file_swap=128M", "--set",
                    "swap_reserve=10", "--set", "swap_directory=" + self.directory)
         client, other = self.client(), self.client()
-        self.assertEqual(client.ask(self.swap(48 << 20, serial=5))[2], 0)  # memory: 16 MiB are left
-        _, _, status, body, fds = client.ask(self.swap(80 << 20, serial=6))  # the file: 48
+        self.assertEqual(client.ask(wire.swap(48 << 20, 5))[2], 0)  # memory: 16 MiB are left
+        _, _, status, body, fds = client.ask(wire.swap(80 << 20, 6))  # the file: 48
         os.close(fds[0])
-        self.assertEqual((status, wire.MEMORY_BODY.unpack(body)[1]), (0, 1))
-        self.assertEqual(other.ask(self.swap(2 << 20, serial=7))[2], -harness.ENOMEM)  # 64 are for exchanges
-        self.assertEqual(self.ask_slot(client, 32 << 20, wire.WISH_MEMORY)[0], -harness.ENOMEM)
-        self.assertEqual(self.ask_slot(client, 32 << 20, wire.WISH_SLOT), (0, 1))
-        client.tell(self.swap(-(16 << 20), 0))  # it gives back the rest of both
-        client.tell(self.swap(-(16 << 20), 1))
-        self.assertEqual(self.ask_slot(client, 32 << 20, wire.WISH_MEMORY), (0, 0))
-        self.assertEqual(self.ask_slot(client, 34 << 20, wire.WISH_SLOT)[0], -harness.ENOMEM)  # no slot is larger
+        self.assertEqual((status, wire.CHARGED_BODY.unpack(body)[2]), (0, 80 << 20))
+        self.assertEqual(other.ask(wire.swap(2 << 20, 7))[2], -harness.ENOMEM)  # 64 are for exchanges
+        self.assertEqual(self.ask_slot(client, 32 << 20, wire.IN_MEMORY)[0], -harness.ENOMEM)
+        self.assertEqual(self.ask_slot(client, 32 << 20, wire.ANYWHERE), (0, 1))
+        client.tell(wire.give_back(0, 16 << 20, 16 << 20))  # the rest of both
+        self.assertEqual(self.ask_slot(client, 32 << 20, wire.IN_MEMORY), (0, 0))
+        self.assertEqual(self.ask_slot(client, 34 << 20, wire.ANYWHERE)[0], -harness.ENOMEM)  # no slot is larger
         self.assertEqual(self.status()["sessions"][0]["swapped_bytes"], (48 + 80 + 32) << 20)
 
     def begin_with_files(self, used):
@@ -162,7 +183,7 @@ class Memory(harness.GdevdTest):
         clients = [self.client() for _ in used]
         for client, amount in zip(clients, used):
             if amount:
-                self.assertEqual(client.ask(self.swap(amount << 20, serial=5))[2], 0)
+                self.assertEqual(client.ask(wire.swap(amount << 20, 5))[2], 0)
         return clients
 
     def expect_move(self, client):
@@ -175,18 +196,18 @@ class Memory(harness.GdevdTest):
     def move(self, client, serial, amount):
         """What the client's worker says when so much is in its file."""
         if amount:
-            self.assertEqual(self.ask_slot(client, amount, wire.WISH_FILE), (0, 1))
-            client.tell(self.swap(-amount))
-        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0), serial))
+            self.assertEqual(self.ask_slot(client, amount, wire.IN_FILE), (0, 1))
+            client.tell(wire.give_back(0, amount))
+        client.tell(wire.evicted(serial))
 
     def expect_slot(self, client, status):
         kind, serial, got, _, fds = wire.receive(client.peer)
         for fd in fds:
             os.close(fd)
-        self.assertEqual((kind, serial, got), (wire.MEMORY_REPLY, 9, status))
+        self.assertEqual((kind, serial, got), (wire.CHARGED, 9, status))
 
     def want_memory(self, client, amount):
-        client.tell(self.swap(amount, 0, 9, wire.WISH_MEMORY))
+        client.tell(wire.slot(amount, wire.IN_MEMORY, 9))
 
     def test_who_must_map_has_others_move_to_files(self):
         idle, other = self.begin_with_files((48, 0))
@@ -205,23 +226,24 @@ class Memory(harness.GdevdTest):
         serial, body = self.expect(idle, wire.EVICT)
         self.assertEqual(wire.EVICT_BODY.unpack(body)[2], wire.EVICT_SLOTS)
         self.keep(idle, 0)
-        idle.tell(self.swap(-(16 << 20)))
-        idle.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0), serial))
+        idle.tell(wire.give_back(0, 16 << 20))
+        idle.tell(wire.evicted(serial))
         self.expect_slot(other, 0)
 
-    def test_who_has_moved_nothing_is_asked_twice_more(self):
+    def test_who_moves_nothing_as_it_is_in_use_is_asked_again_when_it_is_not(self):
         idle, other = self.begin_with_files((64, 0))
         self.want_memory(other, 16 << 20)
-        for _ in range(2):
-            self.move(idle, self.expect_move(idle)[0], 0)
-        serial, size = self.expect_move(idle)
+        for _ in range(3):
+            idle.tell(wire.evicted(self.expect_move(idle)[0], in_use=True))
+            idle.tell(wire.eased())
+        serial, _ = self.expect_move(idle)
         self.move(idle, serial, 0)
         self.expect_slot(other, -harness.ENOMEM)
 
     def test_no_more_is_moved_than_files_have_room_for(self):
         idle, other = self.begin_with_files((64, 0))
         for _ in range(15):
-            self.assertEqual(self.ask_slot(other, 16 << 20, wire.WISH_FILE), (0, 1))
+            self.assertEqual(self.ask_slot(other, 16 << 20, wire.IN_FILE), (0, 1))
         self.want_memory(other, 32 << 20)
         serial, size = self.expect_move(idle)
         self.assertEqual(size, 16 << 20)
@@ -245,12 +267,12 @@ class Memory(harness.GdevdTest):
 
     def test_who_is_at_another_order_is_asked_after_it(self):
         idle, other = self.begin_with_files((48, 0))
-        self.assertEqual(idle.memory(15 << 20)[0], 0)
+        self.assertEqual(idle.memory(15 << 20), 0)
         self.admin("vgpu", "set", "gdev0", "--memory", "8M")
         order = self.expect_order(idle)  # for which the rest of host swap is charged
         self.want_memory(other, 32 << 20)
-        self.assertEqual(self.ask_slot(idle, 1 << 20, wire.WISH_FILE), (0, 1))
-        idle.tell(self.swap(-(16 << 20)))
+        self.assertEqual(self.ask_slot(idle, 1 << 20, wire.IN_FILE), (0, 1))
+        idle.tell(wire.give_back(0, 16 << 20))
         self.give(idle, *order)
         self.move(idle, *self.expect_move(idle))
         self.expect_slot(other, 0)
@@ -282,13 +304,13 @@ class Memory(harness.GdevdTest):
         self.start("--device-memory", "64M", config="[gdevd]\nwarm_workers = 0\nswap_reserve = 0\n"
                    "[vgpu gdev0]\n[vgpu small]\nmemory = 16M\n")
         first = self.client("small")
-        self.assertEqual(first.memory(15 << 20)[0], 0)
+        self.assertEqual(first.memory(15 << 20), 0)
         second = self.begin_client("small")
         serial, amount = self.expect_order(first)  # its virtual GPU is full
         self.give(first, serial, amount)
         self.assertEqual(second().kind, wire.WELCOME)
         third = self.client()
-        self.assertEqual(third.memory((64 << 20) - self.status()["devices"][0]["memory_used_bytes"])[0], 0)
+        self.assertEqual(third.memory((64 << 20) - self.status()["devices"][0]["memory_used_bytes"]), 0)
         fourth = self.begin_client()
         serial, amount = self.expect_order(first)  # the device is: who has not used it for longest gives
         self.give(first, serial, 0)
@@ -301,12 +323,12 @@ class Memory(harness.GdevdTest):
     def test_who_waits_for_room_does_so_while_workers_die_at_their_start(self):
         self.start(config="[gdevd]\nwarm_workers = 1\n[vgpu gdev0]\n[vgpu small]\nmemory = 16M\n")
         first = self.client("small")
-        self.assertEqual(first.memory(15 << 20)[0], 0)
+        self.assertEqual(first.memory(15 << 20), 0)
         self.wait_warm(1)
         self.order("die")
         second = self.begin_client("small")
         serial, amount = self.expect_order(first)
-        first.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-4096, 0, 0)))  # not enough; workers are started
+        first.tell(wire.give_back(4096))  # not enough; workers are started
         wait_for(lambda: "the next try is in 800 ms" in self.log(), what="giving up hope")
         self.give(first, serial, amount - 4096)
         self.assertEqual(second().kind, wire.WELCOME)
@@ -314,7 +336,7 @@ class Memory(harness.GdevdTest):
     def test_nobody_can_leave_for_a_context(self):
         self.start("--device-memory", "64M", config="[gdevd]\nwarm_workers = 0\nhost_swap = 0\n")
         first = self.client()
-        self.assertEqual(first.memory(63 << 20)[0], 0)
+        self.assertEqual(first.memory(63 << 20), 0)
         second = self.begin_client()()
         self.assertEqual((second.kind, second.status), (wire.REFUSED, -harness.ENOMEM))
         self.assertIn("no memory left for another context", second.text())
@@ -322,7 +344,7 @@ class Memory(harness.GdevdTest):
     def away(self, client, size=4 << 20, chunk=2 << 20):
         """A segment of the client's, which has left the device."""
         _, segment, _ = client.shm(wire.SHM_GET, key=42, size=size, flags=0o1600)
-        self.assertEqual(client.memory(size)[0], 0)
+        self.assertEqual(client.memory(size), 0)
         chunks = [wire.sealed_memfd(chunk) for _ in range(size // chunk)]
         ident = segment["id"]
         client.shm(wire.SHM_BACK, chunks, ident=ident, chunk=chunk, chunks=len(chunks))
@@ -354,8 +376,8 @@ class Memory(harness.GdevdTest):
         self.assertEqual(client.shm(wire.SHM_BACK, [chunk], ident=ident, chunk=2 << 20, chunks=2)[0], 0)
         os.close(chunk)
         client.tell(wire.shm(wire.SHM_MAP, ident=ident, serial=0, status=-5))  # the rest cannot be made
-        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-(4 << 20), 0, 0)))
-        self.assertEqual(client.memory(0)[0], 0)
+        client.tell(wire.give_back(4 << 20))
+        client.free()
         self.assertEqual(self.status()["vgpus"][0]["memory_used_bytes"], used)
 
     def test_host_copy_is_nobodys_when_the_segment_is_back(self):
@@ -382,7 +404,7 @@ class Memory(harness.GdevdTest):
         second.shm(wire.SHM_ATTACH, ident=ident)
         self.assertEqual(first.shm(wire.SHM_RESTORE, ident=ident)[0], 1)
         second.tell(wire.shm(wire.SHM_RESTORE, ident=ident, serial=8))  # waits for what becomes of the first
-        self.assertEqual(second.memory(0)[0], 0)
+        second.free()
         first.tell(wire.shm(wire.SHM_MAP, ident=ident, serial=0))
         _, body = self.expect(second, wire.SHM)  # else it would tell the next gdevd that it can be brought in
         command, _, _, flags = wire.SHM_BODY.unpack(body)[:4]
@@ -453,7 +475,7 @@ class SharedMemory(harness.GdevdTest):
         status, segment, _ = client.shm(wire.SHM_GET, key=key, size=size, flags=flags | mode)
         self.assertEqual(status, 1)
         chunks = size // self.CHUNK
-        self.assertEqual(client.memory(size)[0], 0)
+        self.assertEqual(client.memory(size), 0)
         fds = [wire.sealed_memfd(self.CHUNK) for _ in range(chunks)]
         status, whole, _ = client.shm(wire.SHM_BACK, fds, ident=segment["id"], chunk=self.CHUNK,
                                       chunks=chunks)
@@ -568,7 +590,7 @@ class SharedMemory(harness.GdevdTest):
         status, segment, _ = client.shm(wire.SHM_GET, size=size, flags=wire.SHM_TRANSIENT | 0o600)
         self.assertEqual(status, 1)
         self.assertNotEqual(segment["token"], bytes(16))
-        self.assertEqual(client.memory(size)[0], 0)
+        self.assertEqual(client.memory(size), 0)
         first, chunks = 0, sum(count for _, count in parts)
         for chunk, count in parts:
             fds = [wire.sealed_memfd(chunk) for _ in range(count)]
@@ -612,7 +634,7 @@ class SharedMemory(harness.GdevdTest):
     def test_what_was_never_whole_is_given_back(self):
         self.start("--device-memory", "64M")
         client = self.client()
-        self.assertEqual(client.memory(4 << 20)[0], 0)
+        self.assertEqual(client.memory(4 << 20), 0)
         used = self.status()["vgpus"][0]["memory_used_bytes"]
         _, segment, _ = client.shm(wire.SHM_GET, size=4 << 20, flags=wire.SHM_TRANSIENT | 0o600)
         chunk = wire.sealed_memfd(2 << 20)
@@ -621,7 +643,7 @@ class SharedMemory(harness.GdevdTest):
         self.assertEqual(client.shm(wire.SHM_REMOVE, ident=segment["id"], token=segment["token"])[0], 0)
         self.assertEqual(self.status()["vgpus"][0]["shared_segments"], 0)
         self.assertEqual(self.status()["vgpus"][0]["memory_used_bytes"], used)
-        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-(4 << 20), 0, 0)))
+        client.tell(wire.give_back(4 << 20))
         wait_for(lambda: self.status()["vgpus"][0]["memory_used_bytes"] == used - (4 << 20), what="it")
 
     def test_attach_fails_when_the_creator_dies(self):
@@ -642,7 +664,7 @@ class Events(harness.GdevdTest):
     @staticmethod
     def until_memory(client):
         """The statuses of what comes before the answer to MEMORY."""
-        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(0, 0, 0), 5))
+        client.tell(wire.message(wire.MEMORY, serial=5))
         statuses = set()
         while True:
             kind, _, status, _, _ = wire.receive(client.peer)
@@ -678,6 +700,43 @@ class Events(harness.GdevdTest):
         kind, serial, status, _, _ = wire.receive(first.peer)
         self.assertEqual((kind, serial, status), (wire.EVENT_DONE, 55, -harness.SESSION_LOST))
 
+    def end(self, client, how):
+        """Its worker writes into its page how the session ended (proto/control.h, worker_end)."""
+        client.tell(b"page" + (156).to_bytes(4, "little") + how.to_bytes(4, "little"))
+        self.assertEqual(client.peer.recv(16), b"written")
+        session = client.session
+        client.close()
+        return session
+
+    def status_of(self, client, session):
+        kind, _, status, _, _ = client.ask(self.event(wire.EVENT_WATCH, session, 17, 3, 56))
+        self.assertEqual(kind, wire.EVENT_DONE)
+        return status
+
+    def test_what_was_reached_before_a_session_ended_is_done(self):
+        self.start()
+        first, well, badly = self.client(), self.client(), self.client()
+        for other, how, expected in ((well, 1, 0), (badly, 2, -harness.SESSION_LOST)):
+            first.tell(self.event(wire.EVENT_WATCH, other.session, 17, 3, 55))
+            wire.receive(other.peer)
+            session = self.end(other, how)
+            kind, serial, status, _, _ = wire.receive(first.peer)
+            self.assertEqual((kind, serial, status), (wire.EVENT_DONE, 55, expected))
+            self.assertEqual(self.status_of(first, session), expected, "who asks later")
+        self.assertEqual([end["reason"] for end in self.status()["ended"]], ["done", "killed, or by _exit"])
+
+    def test_what_was_reached_is_done_after_a_restart(self):
+        self.start()
+        first, well = self.client(), self.client()
+        session = self.end(well, 0)
+        wait_for(lambda: self.status()["ended"], what="its end")
+        self.wait_warm(2)
+        self.processes[-1].kill()
+        self.processes[-1].wait(10)
+        self.start()
+        wait_for(lambda: self.status()["vgpus"][0]["sessions"] == 1, what="the session that is back")
+        self.assertEqual(self.status_of(first, session), 0)
+
     def test_who_asks_too_much_is_refused_and_not_who_is_asked_dropped(self):
         self.start(config="[gdevd]\nwarm_workers = 0\n")
         askers = [self.client(base=wire.ARENA_BASE + i * wire.ARENA_BYTES) for i in range(2)]
@@ -704,7 +763,7 @@ class Events(harness.GdevdTest):
         first.tell(b"die")
         wire.receive(first.sock)
         second.tell(self.event(wire.EVENT_DONE, second.session, 17, 3, serial))
-        self.assertEqual(second.memory(0)[0], 0)
+        second.free()
 
 
 class Cache(harness.GdevdTest):
@@ -721,7 +780,6 @@ class Cache(harness.GdevdTest):
         self.assertEqual(self.cache(client, wire.CACHE_GET, key)[2], -harness.ENOENT)
         self.assertEqual(self.cache(client, wire.CACHE_COMMIT, key, 5)[2], 0)
         os.close(fds[0])
-        self.assertEqual(self.cache(client, wire.CACHE_PUT, key, 5)[2], -harness.EEXIST)
         _, _, status, body, fds = self.cache(self.client(), wire.CACHE_GET, key)
         self.assertEqual((status, wire.CACHE_BODY.unpack(body)[1]), (0, 5))
         self.assertEqual(os.read(fds[0], 10), b"code!")
@@ -729,14 +787,32 @@ class Cache(harness.GdevdTest):
             os.write(fds[0], b"x")
         os.close(fds[0])
 
-    def test_short_file_is_not_published(self):
+    def test_what_is_committed_replaces_what_there_was(self):
         self.start()
         client, key = self.client(), b"k" * 16
-        fds = self.cache(client, wire.CACHE_PUT, key, 50)[4]
-        os.write(fds[0], b"short")
+        for text in (b"first", b"other"):
+            fds = self.cache(client, wire.CACHE_PUT, key, 5)[4]
+            os.write(fds[0], text)
+            self.assertEqual(self.cache(client, wire.CACHE_COMMIT, key, 5)[2], 0)
+            os.close(fds[0])
+        fds = self.cache(client, wire.CACHE_GET, key)[4]
+        self.assertEqual(os.read(fds[0], 10), b"other")
         os.close(fds[0])
-        self.assertEqual(self.cache(client, wire.CACHE_COMMIT, key, 50)[2], -harness.EINVAL)
-        self.assertEqual(self.cache(client, wire.CACHE_GET, key)[2], -harness.ENOENT)
+
+    def test_what_was_not_written_for_is_not_committed(self):
+        self.start()
+        self.assertEqual(self.cache(self.client(), wire.CACHE_COMMIT, b"k" * 16, 5)[2], -harness.ENOENT)
+
+    def test_a_session_that_ends_takes_what_it_writes_with_it(self):
+        self.start()
+        client, key = self.client(), b"k" * 16
+        fds = self.cache(client, wire.CACHE_PUT, key, 1 << 20)[4]
+        os.close(fds[0])
+        for _ in range(10):  # some are at work
+            client.tell(wire.message(wire.CACHE_GET, wire.CACHE_BODY.pack(key, 0), 4))
+        client.tell(b"die")
+        wait_for(lambda: not self.status()["sessions"], what="its end")
+        self.assertEqual(self.cache(self.client(), wire.CACHE_GET, key)[2], -harness.ENOENT)
 
     def test_open_writes_are_bounded(self):
         self.start()

@@ -31,7 +31,7 @@ class Retire(harness.GdevdTest):
     def active(self, client, ago=0.0):
         self.page(client, wire.PAGE_ACTIVE_NS, int((time.monotonic() - ago) * 1e9))
 
-    def expect_order(self, client, timeout=10):
+    def expect_order(self, client, timeout=wire.PATIENCE):
         client.peer.settimeout(timeout)
         kind, serial, _, body, _ = wire.receive(client.peer)
         self.assertEqual(kind, wire.EVICT)
@@ -42,17 +42,17 @@ class Retire(harness.GdevdTest):
         client.peer.settimeout(seconds)
         with self.assertRaises(TimeoutError):
             wire.receive(client.peer)
-        client.peer.settimeout(10)
+        client.peer.settimeout(wire.PATIENCE)
 
     def give_back(self, client, serial, objects=0):
         """As a worker that has no context any more."""
-        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-(CONTEXT + objects), 0, 0)))
+        client.tell(wire.give_back(CONTEXT + objects))
         self.page(client, wire.PAGE_CONTEXT, 1, "I")
-        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(objects, objects, wire.EVICT_RETIRE, 0), serial))
+        client.tell(wire.evicted(serial, True))
 
     def refuse(self, client, serial, keeper=0):
         self.page(client, wire.PAGE_KEPT_BY, keeper, "I")
-        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0), serial))
+        client.tell(wire.evicted(serial))
 
     def session(self, client):
         return next(s for s in self.status()["sessions"] if s["session"] == client.session)
@@ -66,7 +66,7 @@ class Retire(harness.GdevdTest):
     def test_idle_for_long(self):
         self.begin(retire_after="500ms")
         client = self.client()
-        self.assertEqual(client.memory(4 * MIB)[0], 0)
+        self.assertEqual(client.memory(4 * MIB), 0)
         self.active(client)
         self.expect_nothing(client, 0.3)
         self.active(client)  # it goes on: the time begins anew
@@ -93,7 +93,7 @@ class Retire(harness.GdevdTest):
         self.active(first, -60)
         fourth = self.client()
         self.assertEqual(fourth.kind, wire.WELCOME)
-        fourth.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(2 * MIB, 1, 0), 7))
+        fourth.tell(wire.room(2 * MIB, wire.TO_STAY))
         retired = []
         while len(retired) < 2:
             readable, _, _ = select.select([c.peer for c in (first, second, third)], [], [], 10)
@@ -106,7 +106,7 @@ class Retire(harness.GdevdTest):
                 self.refuse(client, serial)  # it has no objects
         self.assertCountEqual(retired, [second, third])
         kind, serial, status, body, _ = wire.receive(fourth.peer)
-        self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 7, 0))
+        self.assertEqual((kind, serial, status), (wire.CHARGED, 7, 0))
         self.assertEqual(self.session(first)["context"], "open")
 
     def test_room_for_a_context_comes_as_a_whole(self):
@@ -116,20 +116,20 @@ class Retire(harness.GdevdTest):
         serial, _, _ = self.expect_order(client)
         self.give_back(client, serial)
         self.active(other)
-        self.assertEqual(other.memory(3 * MIB)[0], 0)  # all there is
+        self.assertEqual(other.memory(3 * MIB), 0)  # all there is
         self.page(other, wire.PAGE_STREAMS_BUSY, 1)
-        client.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(CONTEXT, 2, 0), 9))
+        client.tell(wire.room(CONTEXT, wire.FOR_CONTEXT, 9))
         self.page(client, wire.PAGE_CONTEXT, 2, "I")
         serial, size, flags = self.expect_order(other)  # its objects
         self.assertEqual(flags & wire.EVICT_RETIRE, 0)
         self.refuse(other, serial)
         self.expect_nothing(client, 0.5)
-        other.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-CONTEXT // 2, 0, 0)))
+        other.tell(wire.give_back(CONTEXT // 2))
         self.expect_nothing(client, 0.3)
-        other.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-CONTEXT // 2, 0, 0)))
+        other.tell(wire.give_back(CONTEXT // 2))
         kind, serial, status, body, _ = wire.receive(client.peer)
-        self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 9, 0))
-        self.assertEqual(wire.MEMORY_BODY.unpack(body)[0], CONTEXT)
+        self.assertEqual((kind, serial, status), (wire.CHARGED, 9, 0))
+        self.assertEqual(wire.CHARGED_BODY.unpack(body)[0], CONTEXT)
         self.assertEqual(self.session(client)["memory_bytes"], CONTEXT)
 
     def begin_verb(self, verb):
@@ -142,12 +142,12 @@ class Retire(harness.GdevdTest):
         self.begin(retire_after="600ms")
         client = self.client()
         self.page(client, wire.PAGE_STREAMS_BUSY, 1)
-        self.assertEqual(client.memory(4 * MIB)[0], 0)
+        self.assertEqual(client.memory(4 * MIB), 0)
         suspended = self.begin_verb("suspend")
         serial, _, flags = self.expect_order(client)
         self.assertEqual(flags, wire.EVICT_SUSPEND)
-        client.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-4 * MIB, 0, 0)))
-        client.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(4 * MIB, 4 * MIB, 0, 0), serial))
+        client.tell(wire.give_back(4 * MIB))
+        client.tell(wire.evicted(serial))
         suspended.join()
         self.expect_nothing(client, 0.3)
         serial, _, flags = self.expect_order(client)
@@ -165,12 +165,12 @@ class Retire(harness.GdevdTest):
         suspended = self.begin_verb("suspend")  # all of this process
         for one in (client, other):
             serial, _, _ = self.expect_order(one)
-            one.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0), serial))
+            one.tell(wire.evicted(serial))
         suspended.join()
         begun = time.monotonic()
         third = self.client()
         self.assertEqual(third.kind, wire.WELCOME)
-        third.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(MIB, 1, 0), 7))
+        third.tell(wire.room(MIB, wire.TO_STAY))
         readable, _, _ = select.select([client.peer, other.peer], [], [], 10)
         serial, _, flags = self.expect_order(client if client.peer in readable else other)
         self.assertEqual(flags, wire.EVICT_RETIRE)
@@ -179,18 +179,22 @@ class Retire(harness.GdevdTest):
     def test_what_cannot_be_elsewhere_waits_for_who_uses_the_device(self):
         self.begin(retire_after="60s", memory="8M")
         busy, client = self.client(), self.client()
-        self.assertEqual(busy.memory(6 * MIB)[0], 0)
+        self.assertEqual(busy.memory(6 * MIB), 0)
         busy.tell(wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(0, 0, 0, 0)))
         self.assertEqual(wire.receive(busy.peer)[0], wire.GRANT)
         self.page(busy, wire.PAGE_STREAMS_BUSY, 1)
-        client.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(2 * MIB, 1, 0), 7))
-        self.expect_nothing(client, 0.5)
-        self.page(busy, wire.PAGE_STREAMS_BUSY, 0)  # which says nothing
+        client.tell(wire.room(2 * MIB, wire.TO_STAY))
         serial, size, _ = self.expect_order(busy)
-        busy.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-size, 0, 0)))
-        busy.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(size, size, 0, 0), serial))
+        self.assertEqual(size, 0)
+        busy.tell(wire.evicted(serial, in_use=True))
+        self.expect_nothing(client, 0.5)
+        self.page(busy, wire.PAGE_STREAMS_BUSY, 0)
+        busy.tell(wire.eased())
+        serial, size, _ = self.expect_order(busy)
+        busy.tell(wire.give_back(size))
+        busy.tell(wire.evicted(serial))
         kind, serial, status, _, _ = wire.receive(client.peer)
-        self.assertEqual((kind, serial, status), (wire.MEMORY_REPLY, 7, 0))
+        self.assertEqual((kind, serial, status), (wire.CHARGED, 7, 0))
 
     def test_what_keeps_one_is_said_and_it_is_left_alone(self):
         self.begin(retire_after="300ms")
@@ -213,7 +217,7 @@ class Retire(harness.GdevdTest):
         self.active(other)
         self.page(client, wire.PAGE_CONTEXT, 3, "I")
         client.tell(wire.message(wire.BYE, b"", 0, -5))
-        wait_for(lambda: "no more are given back" in self.log())
+        wait_for(lambda: "none is given back for ten minutes" in self.log())
         self.expect_nothing(other, 1.5)
 
     def test_never(self):

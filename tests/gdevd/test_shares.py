@@ -65,7 +65,7 @@ class SharesTest(harness.GdevdTest):
                 self.assertNotEqual(wire.receive(client.peer)[0], kind)
         except TimeoutError:
             pass
-        client.peer.settimeout(10)
+        client.peer.settimeout(wire.PATIENCE)
 
     def done(self, *arguments, note=""):
         done = self.gdev(*arguments)
@@ -103,13 +103,13 @@ class VirtualGpus(SharesTest):
         self.assertEqual([train[key] for key in ("compute_pct", "copy_pct", "strict", "memory_bytes")],
                          [None, 40, False, 2 << 20])
         self.assertEqual(os.stat(self.run_dir + "/train.sock").st_mode & 0o777, 0o600)
-        self.assertEqual(client.memory(8 << 20)[0], -harness.ENOMEM)
+        self.assertEqual(client.memory(8 << 20), -harness.ENOMEM)
         client.close()
         wait_for(lambda: not self.vgpus()["train"]["sessions"], what="the session's end")
         self.done("vgpu", "delete", "train")
         self.assertEqual(list(self.vgpus()), ["gdev0"])
         self.assertFalse(os.path.exists(self.run_dir + "/train.sock"))
-        self.assertEqual(other.memory(0)[0], 0)
+        other.free()
 
     def test_wrong_requests_say_what_is_wrong_and_change_nothing(self):
         self.start()
@@ -203,7 +203,7 @@ class VirtualGpus(SharesTest):
         self.assertEqual(kind, wire.REFUSED)
         self.assertIn(b"is deleted", body)
         waiting.close()
-        self.assertEqual(first.memory(0)[0], 0)
+        first.free()
 
     def check_restart(self, how):
         process = self.start()
@@ -222,7 +222,7 @@ class VirtualGpus(SharesTest):
                          [30, "priority", True])
         self.assertEqual(vgpus["gdev0"]["copy_pct"], 20)
         wait_for(lambda: self.vgpus()["kept"]["sessions"] == 1, what="the session's return")
-        self.assertEqual(client.memory(0)[0], 0)
+        client.free()
 
     def test_made_ones_survive_a_restart(self):
         self.check_restart(signal.SIGTERM)
@@ -317,7 +317,7 @@ class Device(SharesTest):
         liar, other = self.client("train"), self.client("train")
         for resource in (COMPUTE, TO_DEVICE):
             liar.tell(release(resource, used=1 << 62))
-        self.assertEqual(liar.memory(0)[0], 0)
+        liar.free()
         other.tell(acquire())
         self.expect(other, wire.GRANT)
 
@@ -437,19 +437,19 @@ class Measured(SharesTest):
         self.start("--device-memory", "1G", "--set", "swap_reserve=0")
         self.done("vgpu", "create", "victim")
         victim, needs = self.client("victim"), self.client()
-        self.assertEqual(victim.memory(900 << 20)[0], 0)
+        self.assertEqual(victim.memory(900 << 20), 0)
         needs.tell(acquire())
         self.expect(needs, wire.GRANT)
         # What there is comes at once; for the rest somebody has to leave.
-        needs.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(500 << 20, 0, 0), 5))
-        self.next(needs, wire.MEMORY_REPLY)
-        needs.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(300 << 20, 0, 0), 6))
+        needs.tell(wire.room(500 << 20, wire.FOR_TURN, 5))
+        self.next(needs, wire.CHARGED)
+        needs.tell(wire.room(300 << 20, wire.FOR_TURN, 6))
         serial, body = self.next(victim, wire.EVICT)
         size = wire.EVICT_BODY.unpack(body)[0]
         self.assertGreaterEqual(size, 300 << 20)
         time.sleep(0.05)
-        victim.tell(wire.message(wire.MEMORY, wire.MEMORY_BODY.pack(-size, 0, 0)))
-        victim.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(size, size, 0, 40_000), serial))
+        victim.tell(wire.give_back(size))
+        victim.tell(wire.evicted(serial, False, 40_000_000))
 
         def used(kind="vgpus"):
             return {one["vgpu"]: one.get("resources", {}).get("from_device", {}).get("used_ns", 0)
@@ -457,12 +457,15 @@ class Measured(SharesTest):
 
         wait_for(lambda: used() == {"gdev0": 40_000_000, "victim": 0}, what="the charge")
         self.assertEqual(used("sessions"), used())
-        # Nobody's copying lasts longer than the time that has passed.
-        self.next(needs, wire.MEMORY_REPLY)
-        needs.tell(wire.message(wire.RESIDENT, wire.MEMORY_BODY.pack(300 << 20, 0, 0), 7))
-        serial, _ = self.next(victim, wire.EVICT)
-        victim.tell(wire.message(wire.EVICTED, wire.EVICT_BODY.pack(0, 0, 0, 0xffffffff), serial))
-        wait_for(lambda: 40_000_000 < used()["gdev0"] < 20_000_000_000, what="the bounded charge")
+        # Nobody's copying lasts longer than the time that has passed, or than slow copying of what was given.
+        self.next(needs, wire.CHARGED)
+        needs.tell(wire.room(300 << 20, wire.FOR_TURN))
+        serial, body = self.next(victim, wire.EVICT)
+        size = wire.EVICT_BODY.unpack(body)[0]
+        time.sleep(0.05)
+        victim.tell(wire.give_back(size))
+        victim.tell(wire.evicted(serial, False, 1 << 63))
+        wait_for(lambda: 40_000_000 < used()["gdev0"] <= 40_000_000 + size, what="the bounded charge")
 
     def test_waiting_and_staying_too_long_are_seen(self):
         self.start()
@@ -575,7 +578,7 @@ class Metrics(SharesTest):
         self.expect(client, wire.GRANT)
         time.sleep(0.05)
         client.tell(release(used=20_000_000))
-        self.assertEqual(client.memory(0)[0], 0)
+        client.free()
         head, body = self.get()
         self.assertEqual(head[0], "HTTP/1.1 200 OK")
         self.assertIn(f"Content-Length: {len(body.encode())}", head)
@@ -592,9 +595,10 @@ class Metrics(SharesTest):
             sock.bind(("127.0.0.1", 0))
             port = sock.getsockname()[1]
         self.start("--set", f"metrics_address=127.0.0.1:{port}")
-        head, body = self.get(address=("127.0.0.1", port), pieces=7)
-        self.assertEqual(head[0], "HTTP/1.1 200 OK")
-        self.assertIn("gdev_device_handovers_total", body)
+        for address in ("127.0.0.1", port), None:
+            head, body = self.get(address=address, pieces=7)
+            self.assertEqual(head[0], "HTTP/1.1 200 OK")
+            self.assertIn("gdev_device_handovers_total", body)
 
     def test_address_of_another_machine_is_refused(self):
         for address in ("0.0.0.0:9000", "10.0.0.1:9000", "127.0.0.1:99999", "localhost", "[::]:80"):
@@ -619,7 +623,13 @@ class Metrics(SharesTest):
         self.assertEqual(len(self.vgpus()), 1)
         for sock in socks:
             sock.close()
-        wait_for(lambda: "200" in self.get()[0][0], what="an answer")
+        wait_for(self.answers, what="an answer")
+
+    def answers(self):
+        try:
+            return "200" in self.get()[0][0]
+        except ConnectionResetError:  # too many of the user's are still there
+            return False
 
 
 if __name__ == "__main__":

@@ -132,6 +132,17 @@ class Trace(harness.GdevdTest):
             client = self.client(features=FEATURES)
         self.assertEqual(len(client.fds), 4)
 
+    def test_a_user_has_a_bounded_number_of_tracers(self):
+        self.start()
+        tracers = [self.tracer() for _ in range(16)]
+        self.assertEqual([tracer.status for tracer in tracers], [0] * 16)
+        tracer = self.tracer()
+        self.assertEqual(tracer.status, -harness.EUSERS)
+        tracers[3].sock.close()
+        self.assertTrue(self.status())  # gdevd has seen its end
+        tracer.request(0)
+        self.assertEqual(tracer.status, 0)
+
     def test_nonsense_ends_the_connection_only(self):
         self.start()
         tracer = self.tracer(5)

@@ -3,7 +3,8 @@
  * Does a little of everything and prints what came of it, a line a step: `driver [PTX]`. Goes on after errors
  * as long as that makes sense. `driver hold MIB` allocates so much and says how much it got. `driver burst N`
  * launches so many kernels one right after the other and says how many words they got wrong; `driver graph N` launches
- * a graph of 200 kernels so many times, with another of them changed each time.
+ * a graph of 200 kernels so many times, with another of them changed each time. `driver managed` says what there is of
+ * managed memory; `driver units` loads code that is not linked.
  */
 #include <cuda.h>
 
@@ -51,6 +52,33 @@ static int hold(unsigned mib)
 	return 0;
 }
 
+/* As nvcc -rdc makes it: nothing that is linked, and one unit that a driver would link. */
+static int units(void)
+{
+	static const struct fatbin {
+		uint32_t magic;
+		uint16_t version, header_bytes;
+		uint64_t bytes;
+	} linked = {0xba55ed50, 1, sizeof linked, 0};
+	static const void *const list[] = {&linked, NULL};
+	struct {
+		uint32_t magic, version;
+		const void *data, *units;
+	} wrapper = {0x466243b1, 2, &linked, list};
+	CUlibrary library;
+	CUcontext context;
+	CUkernel kernel;
+	CUmodule module;
+
+	if (step("init", cuInit(0)) || step("context", cuCtxCreate(&context, NULL, 0, 0)))
+		return 1;
+	step("load", cuModuleLoadData(&module, &wrapper));
+	step("library", cuLibraryLoadData(&library, &wrapper, NULL, NULL, 0, NULL, NULL, 0));
+	step("kernel", cuLibraryGetKernel(&kernel, library, "any"));
+	step("wait", cuCtxSynchronize());
+	return 0;
+}
+
 #define WORDS 1024
 
 static int burst(unsigned launches)
@@ -78,6 +106,38 @@ static int burst(unsigned launches)
 	for (uint32_t i = launches < WORDS ? 0 : launches - WORDS; i < launches; i++)
 		wrong += words[i % WORDS] != i;
 	printf("wrong %u\n", wrong);
+	return 0;
+}
+
+/* What the device says of managed memory, and what becomes of a prefetch. */
+static int managed(void)
+{
+	static const CUdevice_attribute attributes[] = {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
+		CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+		CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+		CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+		CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST};
+	CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+		      host = {.type = CU_MEM_LOCATION_TYPE_HOST};
+	CUcontext context;
+	CUdeviceptr at;
+	int value;
+
+	if (step("init", cuInit(0)) || step("context", cuCtxCreate(&context, NULL, 0, 0)))
+		return 1;
+	printf("says");
+	for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
+		printf(" %d", cuDeviceGetAttribute(&value, attributes[i], 0) ? -1 : value);
+	puts("");
+	if (step("alloc", cuMemAllocManaged(&at, 4096, CU_MEM_ATTACH_GLOBAL)))
+		return 1;
+	*(volatile int *)at = 7;
+	step("prefetch", cuMemPrefetchAsync(at, 4096, here, 0, NULL));
+	step("back", cuMemPrefetchAsync(at, 4096, host, 0, NULL));
+	step("prefer", cuMemAdvise(at, 4096, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, here));
+	step("mostly", cuMemAdvise(at, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY, here));
+	step("attach", cuStreamAttachMemAsync(NULL, at, 0, CU_MEM_ATTACH_HOST));
 	return 0;
 }
 
@@ -154,6 +214,10 @@ int main(int argc, char **argv)
 	CUdeviceptr at, more;
 	void *params[] = {&at, &value};
 
+	if (argc == 2 && !strcmp(argv[1], "managed"))
+		return managed();
+	if (argc == 2 && !strcmp(argv[1], "units"))
+		return units();
 	if (argc == 3 && !strcmp(argv[1], "hold"))
 		return hold((unsigned)strtoul(argv[2], NULL, 10));
 	if (argc == 3 && !strcmp(argv[1], "burst"))

@@ -33,6 +33,24 @@ const char step_ptx[] = ".version 6.0\n"
 			"	ret;\n"
 			"}\n";
 
+const char spin_ptx[] = ".version 6.0\n"
+			".target sm_70\n"
+			".address_size 64\n"
+			".visible .entry spin(.param .u64 at, .param .u32 rounds)\n"
+			"{\n"
+			"	.reg .u64 %a;\n"
+			"	.reg .u32 %n, %v;\n"
+			"	.reg .pred %p;\n"
+			"	ld.param.u64 %a, [at];\n"
+			"	ld.param.u32 %n, [rounds];\n"
+			"again:\n"
+			"	ld.volatile.global.u32 %v, [%a];\n"
+			"	sub.u32 %n, %n, 1;\n"
+			"	setp.ne.u32 %p, %n, 0;\n"
+			"	@%p bra again;\n"
+			"	ret;\n"
+			"}\n";
+
 void must(CUresult result, const char *what)
 {
 	const char *name = "?";

@@ -12,6 +12,8 @@
 
 /* step(u64 at, u32 words): each of so many words becomes 3 * word + its index. */
 extern const char step_ptx[];
+/* spin(u64 at, u32 rounds): one thread reads a word so often. */
+extern const char spin_ptx[];
 
 /* Ends the program unless the call succeeded: exit status 2 for want of memory, else 1. */
 void must(CUresult result, const char *what);

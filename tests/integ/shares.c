@@ -13,24 +13,6 @@
 
 #define QUEUED 8
 
-static const char ptx[] = ".version 6.0\n"
-			  ".target sm_70\n"
-			  ".address_size 64\n"
-			  ".visible .entry spin(.param .u64 at, .param .u32 rounds)\n"
-			  "{\n"
-			  "	.reg .u64 %a;\n"
-			  "	.reg .u32 %n, %v;\n"
-			  "	.reg .pred %p;\n"
-			  "	ld.param.u64 %a, [at];\n"
-			  "	ld.param.u32 %n, [rounds];\n"
-			  "again:\n"
-			  "	ld.volatile.global.u32 %v, [%a];\n"
-			  "	sub.u32 %n, %n, 1;\n"
-			  "	setp.ne.u32 %p, %n, 0;\n"
-			  "	@%p bra again;\n"
-			  "	ret;\n"
-			  "}\n";
-
 static int ordered_to_end(void)
 {
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -40,7 +22,7 @@ static int ordered_to_end(void)
 
 int main(int argc, char **argv)
 {
-	CUfunction spin = begin_with(ptx, "spin");
+	CUfunction spin = begin_with(spin_ptx, "spin");
 	CUdeviceptr word;
 	CUevent events[QUEUED];
 	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 1000000;

@@ -2,7 +2,8 @@
  *
  * A process that does with device memory what it reads from standard input, one command a line, and answers "ok" or
  * what is wrong. `sharing [SCALE]`: what a MIB is.
- *   key KEY MIB      creates the shared segment KEY, or attaches it: it is the object now
+ *   key KEY MIB      creates the shared segment KEY, or attaches it: it is the object now. For others to read: open KEY MIB
+ *   peek KEY MIB     attaches it for reading alone
  *   export FILE MIB  makes an object, and writes its IPC handle to FILE
  *   import FILE      attaches it
  *   own MIB N        makes another object, which is its own, and fills it
@@ -43,11 +44,11 @@ static int fails(CUresult result, const char *what)
 	return 1;
 }
 
-static void key(int name, uint32_t mib)
+static void key(int name, uint32_t mib, int get_flags, int attach_flags)
 {
 	object.count = mib << 18;
-	if (fails(cuShmGet(&segment, name, 4ul * object.count, IPC_CREAT | 0600), "get") ||
-		fails(cuShmAt(&object.at, segment, 0), "attach"))
+	if (fails(cuShmGet(&segment, name, 4ul * object.count, get_flags), "get") ||
+		fails(cuShmAt(&object.at, segment, attach_flags), "attach"))
 		return;
 }
 
@@ -148,7 +149,11 @@ static void run(const char *line)
 	uint32_t a = 0, b = 0;
 
 	if (sscanf(line, "key %u %u", &a, &b) == 2)
-		key((int)a, b * scale);
+		key((int)a, b * scale, IPC_CREAT | 0600, 0);
+	else if (sscanf(line, "open %u %u", &a, &b) == 2)
+		key((int)a, b * scale, IPC_CREAT | 0644, 0);
+	else if (sscanf(line, "peek %u %u", &a, &b) == 2)
+		key((int)a, b * scale, 0444, SHM_RDONLY);
 	else if (sscanf(line, "export %255s %u", path, &b) == 2)
 		export_to(path, b * scale);
 	else if (sscanf(line, "import %255s", path) == 1)

@@ -36,6 +36,28 @@ L1:	ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2]; ret;
 """
 
 
+# Asks for what the name meant in CUDA 2.0; carries PTX in a library; prints PTX as it runs.
+OLD = 'int cuCtxCreate(void **, unsigned, int); int main(void) { return cuCtxCreate(0, 0, 0); }'
+LIBRARY = 'const char ptx[] = "%s"; int use(void) { return *ptx; }' % BAD.replace("\n", "\\n")
+USER = 'int use(void); int main(void) { return use(); }'
+PRINTER = '''#include <stdio.h>
+int main(int argc, char **argv)
+{
+	printf(".version %d.%d\\n.target sm_%d\\n.address_size 64\\n", argc, argc, argc);
+	printf(".version 7.0\\n.target sm_70\\n.address_size 64\\n%s", argv[0]);
+	return 0;
+}'''
+
+
+def fat_binary(*entries):
+    """entries: (kind, compute capability, payload)"""
+    body = b""
+    for kind, sm, payload in entries:
+        payload = payload.ljust((len(payload) + 7) // 8 * 8, b"\0")
+        body += struct.pack("<HHIQIIHHIII", kind, 0x101, 64, len(payload), 0, 0, 0, 0, sm, 0, 0).ljust(64, b"\0") + payload
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+
+
 class Doctor(integ.Case):
     def doctor(self, *arguments, expect=None):
         code, out, err = self.gdevd.run([self.gdevd.gdev, "doctor", "--json", *arguments], timeout=300)
@@ -89,12 +111,58 @@ class Doctor(integ.Case):
 
     def test_machine_code(self):
         """A fat binary without PTX is said to have none, and what to do"""
-        entry = struct.pack("<HHIQQIIIQQQ", 2, 0x101, 64, 64, 0, 0, 0, 90, 0, 0, 0)[:64].ljust(64, b"\0")
-        body = entry + bytes(64)
-        fat = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+        fat = fat_binary((2, 90, bytes(64)))
         finding, = self.missing(self.doctor(self.file("sass.fatbin", fat), expect=1))
         self.assertEqual(finding["topic"], "image")
         self.assertIn("nvcc", finding["advice"])
+
+    def test_empty_fat_binary(self):
+        """An empty fat binary before the program's own, as nvcc puts it there for PTX alone, is nothing"""
+        good = BAD[: BAD.index(".visible .entry bad")].encode() + b"\0"
+        answer = self.doctor(self.file("two.fatbin", fat_binary() + fat_binary((1, 80, good))), expect=0)
+        self.assertFalse([f for f in answer["findings"] if f["topic"] == "image" and f["level"] != "ok"])
+
+    def build(self, name, source, *arguments):
+        path = self.gdevd.directory / name
+        subprocess.run(["cc", "-x", "c", "-", "-o", path, *arguments], input=source.encode(), check=True)
+        return path
+
+    @unittest.skipIf(integ.SANITIZED, "what is built here lacks the sanitizer's library")
+    def test_versions(self):
+        """A symbol is of one version: the oldest by the plain name is not supported, though a newer one is"""
+        program = self.build("old", OLD, f"-L{integ.BUILD}/lib/cuda", "-lcuda")
+        finding, = self.missing(self.doctor(program, expect=1))
+        self.assertEqual(finding["function"], "cuCtxCreate")
+        self.assertIn("oldest version", finding["text"])
+        code, _, err = self.gdevd.run([self.gdevd.gdev, "run", program], environment={"GDEV_LOG": "failed"})
+        self.assertEqual(code, 801 % 256, "it is so")
+        self.assertIn("cuCtxCreate(...) = CUDA_ERROR_NOT_SUPPORTED: gdev does not have cuCtxCreate", err)
+        page = (integ.lab.ROOT / "docs" / "cuda-coverage.md").read_text()
+        self.assertRegex(page, r"- `cuCtxCreate`: .*`cuCtxCreate_v2` \(3\.2\).*; not `cuCtxCreate` \(2\.0\)")
+
+    def test_libraries(self):
+        """A missing library ends a program before it begins; what a library cannot do is a note"""
+        directory = self.gdevd.directory
+        library = self.build("libpart.so", LIBRARY, "-shared", "-fPIC")
+        program = self.build("user", USER, f"-L{directory}", "-lpart", f"-Wl,-rpath,{directory}")
+        answer = self.doctor(program, expect=0)
+        kernels = [f for f in answer["findings"] if f["topic"] == "kernel"]
+        self.assertEqual([f["kernel"] for f in kernels], ["bad", "bad", "worse"])
+        self.assertEqual({f["level"] for f in kernels}, {"note"})
+        code, out, _ = self.gdevd.run([self.gdevd.gdev, "doctor", program])
+        self.assertEqual(code, 0)
+        self.assertIn("It may run", out)
+        self.assertEqual(out.count("cp.async"), 1)
+        self.doctor(library, expect=1)
+        library.unlink()
+        finding, = self.missing(self.doctor(program, expect=1))
+        self.assertIn("libpart.so is not found", finding["text"])
+
+    def test_code_made_at_run_time(self):
+        """Pieces of PTX in a program's data are no PTX that is wrong"""
+        answer = self.doctor(self.build("printer", PRINTER), expect=0)
+        note, = [f for f in answer["findings"] if "pieces of PTX" in f["text"]]
+        self.assertEqual(note["level"], "note")
 
     def test_garbage(self):
         """What is no program is called that, and nothing else happens"""
@@ -110,7 +178,7 @@ class Doctor(integ.Case):
     def test_nothing_of_cuda(self):
         """A program without CUDA is said to be one: what it loads later cannot be seen"""
         answer = self.doctor("/bin/true", expect=0)
-        note, = [f for f in answer["findings"] if f["level"] == "note"]
+        note, = [f for f in answer["findings"] if f["level"] == "note" and f["topic"] != "daemon"]
         self.assertIn("nothing of CUDA", note["text"])
         self.assertIn("loads libraries", note["advice"])
 
@@ -136,6 +204,13 @@ class Doctor(integ.Case):
         subprocess.run(["nvcc", "-o", program, source], check=True, capture_output=True)
         answer = self.doctor(program, expect=0)
         self.assertTrue(any("by name" in f["text"] for f in answer["findings"]))
+        subprocess.run(["nvcc", "-gencode", "arch=compute_75,code=compute_75", "-o", program, source], check=True,
+                       capture_output=True)
+        self.assertTrue(any("all 1 kernels" in f["text"] for f in self.doctor(program, expect=0)["findings"]))
+        subprocess.run(["nvcc", "-rdc=true", "-gencode", "arch=compute_75,code=compute_75", "-o", program, source],
+                       check=True, capture_output=True)
+        finding, = self.missing(self.doctor(program, expect=1))
+        self.assertIn("-rdc", finding["text"])
         subprocess.run(["nvcc", "-gencode", "arch=compute_90,code=sm_90", "-o", program, source], check=True,
                        capture_output=True)
         finding, = self.missing(self.doctor(program, expect=1))

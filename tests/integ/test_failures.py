@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT
 """What dies, and what lies: each harms itself and nobody else."""
 
+import ctypes
+import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
+import unittest
 
 import integ
 from integ import BUILD, FULL, PROGRAMS, SOFTWARE, children
@@ -137,6 +142,92 @@ class Restart(integ.Case):
 
     def session_pids(self):
         return {session["pid"] for session in self.gdevd.status()["sessions"]}
+
+
+NO_RUNTIME = "the interpreter, which loads the library, lacks the sanitizer's runtime"
+
+
+@unittest.skipIf(integ.SANITIZED, NO_RUNTIME)
+class Opening(integ.Case):
+    """Programs that are opening sessions while gdevd goes and another is started."""
+
+    config = {"device": "null"}
+    PROCESSES, KILLS = 16, 8
+
+    def open_until(self, end):
+        """Opens and closes sessions: how often, and with which errors."""
+        library = ctypes.CDLL(str(BUILD / "lib" / "libgdev" / "libgdev.so.0"))
+        session, errors, count = ctypes.c_void_p(), [], 0
+        while time.monotonic() < end:
+            count += 1
+            error = library.gdev_session_open(b"gdev0", ctypes.byref(session))
+            if error:
+                errors.append(error)
+            else:
+                library.gdev_session_close(session)
+        return count, errors
+
+    def start_opening(self, end):
+        """A process, and the pipe in which its answer comes."""
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid:
+            os.close(writer)
+            return pid, reader
+        try:
+            os.environ.update(self.gdevd.environment)
+            os.write(writer, json.dumps(self.open_until(end)).encode())
+        finally:
+            os._exit(0)
+
+    def test_killed(self):
+        """None of hundreds of opens fails when gdevd is killed and another starts"""
+        end = time.monotonic() + (4 if SOFTWARE else 8)
+        programs = [self.start_opening(end) for _ in range(self.PROCESSES)]
+        for _ in range(self.KILLS):
+            time.sleep(random.uniform(0.1, 0.4))
+            os.kill(self.gdevd.process.pid, signal.SIGKILL)
+            self.gdevd.process.wait()
+            self.gdevd.start()
+        count, failed = 0, []
+        for pid, reader in programs:
+            with open(reader, encoding="ascii") as answer:
+                its_count, errors = json.load(answer)
+            os.waitpid(pid, 0)
+            count += its_count
+            failed += errors
+        print(f"# {count} opens, {len(failed)} failed", flush=True)
+        self.assertFalse(failed, f"of {count} opens")
+        self.assertGreater(count, 200)
+
+
+@unittest.skipIf(integ.SANITIZED, NO_RUNTIME)
+class OpeningFull(integ.Case):
+    config = {"device": "null", "max_workers": 1, "warm_workers": 1}
+
+    def start_session(self):
+        """A program that opens a session, says so, and closes it when its standard input ends."""
+        program = ("import ctypes, sys; library = ctypes.CDLL(sys.argv[1]); session = ctypes.c_void_p(); "
+                   "print(library.gdev_session_open(b'gdev0', ctypes.byref(session)), flush=True); "
+                   "sys.stdin.read(); library.gdev_session_close(session)")
+        return self.gdevd.popen(
+            [sys.executable, "-c", program, BUILD / "lib" / "libgdev" / "libgdev.so.0"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def test_waiting(self):
+        """An open that waits for a worker waits on when gdevd is restarted, and gets one of the next"""
+        first = self.start_session()
+        self.assertEqual(first.stdout.readline(), "0\n")
+        second = self.start_session()
+        time.sleep(0.5)
+        self.gdevd.stop()
+        self.gdevd.start()
+        time.sleep(0.5)
+        self.assertIsNone(second.poll(), "it waits")
+        first.stdin.close()
+        self.assertEqual(second.stdout.readline(), "0\n")
+        second.stdin.close()
+        self.assertEqual((first.wait(20), second.wait(20)), (0, 0))
 
 
 class Hostile(integ.Case):

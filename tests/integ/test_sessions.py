@@ -3,6 +3,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -53,6 +55,34 @@ class OneAfterAnother(integ.Case):
         self.assertEqual(device_after, device_before, "device memory")
 
 
+HOLD = """import fcntl, sys, time
+lock = open(sys.argv[1], "r+")
+fcntl.lockf(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(1)
+"""
+
+
+class Ends(integ.Case):
+    def ended(self, program):
+        return [end["reason"] for end in self.gdevd.status()["ended"] if end["program"] == program]
+
+    def test_ends(self):
+        """gdev status says of a program that was killed that it was, and of one that ended by itself that it is done"""
+        self.assertEqual(self.gdevd.run([self.gdevd.gdev, "run", self.gdevd.example("hello")])[0], 0)
+        self.wait_until(lambda: self.ended("hello"), "the end of a program")
+        self.assertEqual(self.ended("hello"), ["done"])
+        client = self.gdevd.popen([self.gdevd.gdev, "run", integ.PROGRAMS / "idle", "3"], stdin=-1, stdout=-1)
+        self.assertEqual(client.stdout.readline(), b"ready\n")
+        client.kill()
+        client.wait()
+        client.stdin.close()
+        client.stdout.close()
+        self.wait_until(lambda: self.ended("idle"), "the end of another")
+        self.assertIn("killed", self.ended("idle")[0])
+        self.assertRegex(self.gdevd.run([self.gdevd.gdev, "status"])[1], r"idle .* killed, or by _exit\n")
+
+
 class NoDaemon(unittest.TestCase):
     def test_private(self):
         """gdev run without a daemon starts one, says so, and that one leaves with its last client"""
@@ -67,6 +97,27 @@ class NoDaemon(unittest.TestCase):
         self.assertIn("private", err)
         socket = directory / "run" / "control.sock"
         integ.Case.wait_until(self, lambda: not socket.exists(), "the private daemon has left")
+
+    def test_one_after_the_other(self):
+        """A program that comes while the private daemon of the one before is leaving has one of its own"""
+        directory = Path(tempfile.mkdtemp(prefix="gdev-lab-"))
+        self.addCleanup(shutil.rmtree, directory, True)
+        os.chmod(directory, 0o711)
+        gdevd = integ.Gdevd(BUILD)
+        gdevd.environment = {**os.environ, "GDEV_RUNTIME_DIR": str(directory / "run"),
+                             "GDEV_STATE_DIR": str(directory / "state")}
+        command = [gdevd.gdev, "run", gdevd.example("hello")]
+        for _ in range(3):
+            code, out, err = gdevd.run(command, 60)
+            self.assertEqual(code, 0, out + err)
+        integ.Case.wait_until(self, lambda: not (directory / "run" / "control.sock").exists(), "the daemon has left")
+        # One that takes its time: it does not listen any more, and has the lock.
+        leaving = subprocess.Popen([sys.executable, "-c", HOLD, directory / "run" / "gdevd.lock"], stdout=subprocess.PIPE)
+        self.assertEqual(leaving.stdout.readline(), b"held\n")
+        code, out, err = gdevd.run(command, 60)
+        self.assertEqual(code, 0, out + err)
+        self.assertEqual(leaving.wait(10), 0)
+        leaving.stdout.close()
 
     def test_exit_status(self):
         """gdev run ends as its program does"""

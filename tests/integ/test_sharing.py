@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Shared device memory that does not fit: it leaves the device and comes back, with what is in it."""
 
+import json
 import os
 import signal
 import subprocess
 import tempfile
 import time
+import unittest
 
 import integ
 from integ import PROGRAMS, SOFTWARE
@@ -21,10 +23,11 @@ STEP_S = 0.02 if SOFTWARE else 0.4
 class Process:
     """A process that does what it is told (sharing.c)."""
 
-    def __init__(self, gdevd):
+    def __init__(self, gdevd, uid=None):
         self.gdevd = gdevd
+        user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
         self.process = gdevd.popen([gdevd.gdev, "run", PROGRAMS / "sharing", SCALE], text=True, bufsize=1,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, **user)
 
     def begin(self, line):
         self.process.stdin.write(line + "\n")
@@ -56,8 +59,8 @@ class Processes(integ.Case):
     # The virtual GPU has room for one segment beside one object of a process, not for two of those.
     vgpus = {"gdev0": {"memory": "96M" if SOFTWARE else "7G"}}
 
-    def start(self):
-        return Process(self.gdevd)
+    def start(self, uid=None):
+        return Process(self.gdevd, uid)
 
     def vgpu(self):
         return self.gdevd.status()["vgpus"][0]
@@ -66,6 +69,12 @@ class Processes(integ.Case):
         """Bytes in host swap that belong to no session."""
         status = self.gdevd.status()
         return status["vgpus"][0]["swapped_bytes"] - sum(s["swapped_bytes"] for s in status["sessions"])
+
+    def listed(self):
+        """What `gdev shm list` says: (where, how often attached) of each."""
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "shm", "list", "--json"])
+        self.assertEqual(code, 0, err)
+        return [(segment["where"], segment["attached"]) for segment in json.loads(out)["segments"]]
 
     def push_out(self, process, mib=88):
         """Makes what others have leave."""
@@ -115,11 +124,16 @@ class Sharing(Processes):
         """a segment that is in host swap can be attached, and is brought in when it is used"""
         owner, third, late = self.start(), self.start(), self.start()
         owner("key 7 48", "fill 3")
+        self.assertEqual(self.listed(), [("device", 1)])
         self.push_out(third)
         late("key 7 48")
+        self.assertEqual(self.listed(), [("host", 2)])
         self.assertEqual(self.shared_swapped(), SEGMENT)
         late("check 3 0", "step")
-        owner("check 3 1", "remove")
+        self.assertEqual(self.listed(), [("device", 2)])
+        owner("check 3 1")
+        code, _, err = self.gdevd.run([self.gdevd.gdev, "shm", "rm", "7"])
+        self.assertEqual(code, 0, err)
         self.nothing_left(owner, third, late)
 
     def test_owner_killed_away(self):
@@ -209,6 +223,30 @@ class Sharing(Processes):
         suspend("resume", other)
         other("check 3 3", "remove")
         self.nothing_left(owner, other)
+
+    @unittest.skipUnless(SOFTWARE and os.geteuid() == 0, "needs another user, and a device that keeps readers from writing")
+    def test_reader(self):
+        """who may only read a segment finds it wherever it is, and has others move it"""
+        owner, reader, third = self.start(), self.start(1000), self.start()
+        owner("open 7 48", "fill 3", "step")
+        reader("peek 7 48", "check 3 1")
+        self.push_out(third)
+        self.assertEqual(self.shared_swapped(), SEGMENT)
+        reader("check 3 1")
+        self.assertEqual(self.shared_swapped(), 0)
+        owner("check 3 1", "step", "detach")
+        reader("check 3 2")
+        third("work")
+        self.assertEqual(self.shared_swapped(), SEGMENT)
+        reader("check 3 2")
+        self.assertEqual(self.shared_swapped(), 0)
+        self.gdevd.process.kill()
+        self.gdevd.process.wait()
+        self.gdevd.start()
+        self.wait_until(lambda: len(self.gdevd.status()["sessions"]) == 3, "the sessions are back")
+        owner("open 7 48", "check 3 2", "step", "remove", "detach")
+        reader("check 3 3", "detach")
+        self.nothing_left(owner, reader, third)
 
     def test_too_large(self):
         """a segment that has no room beside what its process has is used from the host, by all"""

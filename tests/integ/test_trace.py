@@ -119,7 +119,7 @@ class Trace(integ.Case):
 
     def test_all(self):
         """What runs already is traced with --all, and costs nothing afterwards"""
-        program = self.gdevd.popen([self.gdevd.gdev, "run", self.gdevd.example("madd"), "64",
+        program = self.gdevd.popen([self.gdevd.gdev, "run", self.gdevd.example("madd"), "256",
                                     "--repeat=1000000"], stdout=-3, stderr=-3)
         self.wait_until(lambda: self.launches() > 20, "the program launches")
         begin = time.monotonic() * 1e6

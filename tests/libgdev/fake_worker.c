@@ -31,6 +31,7 @@
 
 uint32_t fake_worker_look_us;
 struct fake_worker *fake_worker;
+_Atomic(const char *) fake_worker_slow;
 
 /* ---- completion ---- */
 
@@ -128,7 +129,11 @@ static unsigned find_object(const struct fake_worker *worker, uint64_t address)
 
 static int serve_alloc(struct fake_worker *worker, const struct record_memory *memory)
 {
-	if (worker->object_count == FAKE_OBJECTS_MAX)
+	uint64_t used = memory->bytes;
+
+	for (unsigned i = 0; i < worker->object_count; i++)
+		used += worker->objects[i].bytes;
+	if (worker->object_count == FAKE_OBJECTS_MAX || (worker->room && used > worker->room))
 		return -ENOMEM;
 	worker->objects[worker->object_count].address = memory->address;
 	worker->objects[worker->object_count].bytes = memory->bytes;
@@ -181,6 +186,12 @@ static void execute_immediate(struct fake_worker *worker, const void *record)
 	complete(worker, header->timeline, header->value);
 }
 
+static bool has_to_wait(struct fake_worker *worker, const struct record_header *header)
+{
+	return (worker->full && header->opcode == RECORD_MEMORY_ALLOC) ||
+	       (worker->clings && header->opcode == RECORD_MEMORY_FREE);
+}
+
 /* Executes what can be: in order within a stream, and nothing behind a fence that waits. */
 static void execute_pending(struct fake_worker *worker)
 {
@@ -191,6 +202,15 @@ static void execute_pending(struct fake_worker *worker)
 	for (unsigned i = 0; i < worker->pending_count; i++) {
 		const struct record_header *header = (void *)worker->pending[i];
 		int error;
+		if (has_to_wait(worker, header)) {
+			worker->pending[kept++] = worker->pending[i];
+			continue;
+		}
+		if (record_type_find(header->opcode)->class == RECORD_CLASS_IMMEDIATE) {
+			execute_immediate(worker, worker->pending[i]);
+			free(worker->pending[i]);
+			continue;
+		}
 		if (fenced || blocked[header->timeline] ||
 			!execute_stream(worker, worker->pending[i])) {
 			blocked[header->timeline] = true;
@@ -223,7 +243,8 @@ static void take_record(struct fake_worker *worker)
 		record = malloc(first.length);
 		memcpy(record, ring + offset, first.length);
 		atomic_fetch_add(&worker->records, 1);
-		if (record_type_find(first.opcode)->class == RECORD_CLASS_IMMEDIATE) {
+		if (record_type_find(first.opcode)->class == RECORD_CLASS_IMMEDIATE &&
+			!has_to_wait(worker, &first)) {
 			execute_immediate(worker, record);
 			free(record);
 		} else {
@@ -269,7 +290,7 @@ static void serve_peer(struct fake_worker *worker)
 	if (fd_receive(worker->peer, &message, sizeof message, &fd, &count) != sizeof message)
 		return;
 	fd_close_all(&fd, count);
-	message.status = message.type == PEER_HOST_ADD ? 0 : -ENOTSUP;
+	message.status = message.type == PEER_HOST_ADD || message.type == PEER_IMAGE ? 0 : -ENOTSUP;
 	if (message.type == PEER_DEVICE_MAP_REVOCABLE) {
 		unsigned at = find_object(worker, message.address);
 		message.status = worker->lends_with;
@@ -351,13 +372,25 @@ static uint64_t reserve_arena(void)
 	return base;
 }
 
-int connect_open(const char *vgpu, struct gdev_description *description, struct terms *terms,
+static bool is_slow(const struct opening *opening)
+{
+	const char *slow = fake_worker_slow;
+
+	return slow && !strcmp(slow, opening->vgpu);
+}
+
+int connect_open(struct opening *opening, struct gdev_description *description, struct terms *terms,
 	struct transport **transport)
 {
 	struct fake_worker *worker = calloc(1, sizeof *worker);
 	struct shm_connection connection;
 	int peers[2], segment, error;
 
+	while (is_slow(opening)) {
+		registry_leave();
+		usleep(1000);
+		registry_enter();
+	}
 	segment = fd_shared_memory("fake", sizeof(struct session_segment));
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, peers), 0);
 	worker->segment =
@@ -385,7 +418,7 @@ int connect_open(const char *vgpu, struct gdev_description *description, struct 
 		.arena_base = worker->arena_base,
 		.arena_bytes = ARENA_BYTES,
 	};
-	snprintf(description->vgpu, sizeof description->vgpu, "%s", vgpu);
+	snprintf(description->vgpu, sizeof description->vgpu, "%s", opening->vgpu);
 	*terms = (struct terms){.staging_bytes = STAGING_BYTES};
 	/* From here on both sides use one mapping, or the thread sanitizer sees two memories. */
 	munmap(worker->segment, sizeof *worker->segment);
@@ -432,4 +465,10 @@ void fake_worker_free(struct fake_worker *worker)
 	close(worker->wake_client);
 	pthread_mutex_destroy(&worker->move_lock);
 	free(worker);
+}
+
+int connect_describe(struct opening *opening, struct gdev_description *description,
+	int32_t properties[DEVICE_PROPERTIES])
+{
+	return -GDEV_E_NO_DAEMON; /* sessions alone are tested here */
 }

@@ -36,6 +36,9 @@ struct fake_worker {
 	/* What the test tells it. */
 	atomic_bool deaf;     /* does not look at the ring */
 	atomic_bool held;     /* takes records and executes none of streams */
+	atomic_bool full;     /* an allocation waits as long as that is so */
+	atomic_bool clings;   /* freeing waits as long as that is so */
+	atomic_ulong room;    /* bytes of device memory; 0: any number */
 	atomic_int fail_with; /* the next stream record fails with this, and its timeline says so */
 	atomic_int reply_with;    /* the next reply has this status */
 	atomic_uint reply_length; /* and this length */
@@ -49,6 +52,8 @@ struct fake_worker {
 
 /* Of the next session that is opened: session_header.look_us. */
 extern uint32_t fake_worker_look_us;
+/* While it is not NULL, openings of that virtual GPU wait, as for a gdevd that does not answer. */
+extern _Atomic(const char *) fake_worker_slow;
 /* Of the session that was opened last. */
 extern struct fake_worker *fake_worker;
 

@@ -5,11 +5,13 @@
  */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -93,16 +95,16 @@ static void copies_that_are_allowed_send_nothing(void **state)
 	assert_int_equal(round_trip(BYTES), 0);
 	assert_int_equal(round_trip(1), 0);
 	assert_int_equal(fake_worker->lent, 1);
-	assert_int_equal(header()->direct_bytes[SESSION_TO_DEVICE], 100000 + BYTES + 1);
-	assert_int_equal(header()->direct_bytes[SESSION_FROM_DEVICE], 100000 + BYTES + 1);
-	assert_true(header()->direct_ns[SESSION_TO_DEVICE] > 0);
+	assert_int_equal(header()->direct_bytes[COPY_TO_DEVICE], 100000 + BYTES + 1);
+	assert_int_equal(header()->direct_bytes[COPY_FROM_DEVICE], 100000 + BYTES + 1);
+	assert_true(header()->direct_ns[COPY_TO_DEVICE] > 0);
 }
 
 static void copies_that_are_not_allowed_go_by_record(void **state)
 {
 	allow(SESSION_BY_RECORD);
 	assert_true(round_trip(BYTES) > 2);
-	assert_int_equal(header()->direct_bytes[SESSION_TO_DEVICE], 0);
+	assert_int_equal(header()->direct_bytes[COPY_TO_DEVICE], 0);
 	allow(SESSION_DIRECT);
 	assert_int_equal(round_trip(BYTES), 0);
 	allow(SESSION_DIRECT_CONTENDED);
@@ -298,7 +300,7 @@ static void a_copy_that_has_asked_for_its_turn_goes_on_by_itself(void **state)
 	allow(SESSION_BY_RECORD);
 	fake_worker->held = true;
 	before = fake_worker->records;
-	header()->direct_bytes[SESSION_TO_DEVICE] = 0;
+	header()->direct_bytes[COPY_TO_DEVICE] = 0;
 	assert_int_equal(pthread_create(&thread, NULL, attempt_main, &attempt), 0);
 	while (fake_worker->records == before)
 		usleep(100);
@@ -308,7 +310,7 @@ static void a_copy_that_has_asked_for_its_turn_goes_on_by_itself(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(attempt.error, 0);
 	assert_int_equal(fake_worker->records, before + 1);
-	assert_int_equal(header()->direct_bytes[SESSION_TO_DEVICE], (4 << 20) - (64 << 10));
+	assert_int_equal(header()->direct_bytes[COPY_TO_DEVICE], (4 << 20) - (64 << 10));
 	assert_memory_equal(from, (void *)memory, 4 << 20);
 }
 
@@ -370,7 +372,7 @@ static void *copy_on_and_on(void *stop)
 /* What the worker does when it evicts: nobody is in when it has said stop and has waited. */
 static void who_is_told_to_stop_stops(void **state)
 {
-	uint32_t *copying = &header()->direct_copying[SESSION_TO_DEVICE];
+	uint32_t *copying = &header()->direct_copying[COPY_TO_DEVICE];
 	atomic_bool stop = false;
 	pthread_t threads[2];
 
@@ -384,9 +386,9 @@ static void who_is_told_to_stop_stops(void **state)
 		allow(SESSION_BY_RECORD);
 		while (__atomic_load_n(copying, __ATOMIC_SEQ_CST))
 			usleep(100);
-		bytes = header()->direct_bytes[SESSION_TO_DEVICE];
+		bytes = header()->direct_bytes[COPY_TO_DEVICE];
 		usleep(1000);
-		assert_int_equal(header()->direct_bytes[SESSION_TO_DEVICE], bytes);
+		assert_int_equal(header()->direct_bytes[COPY_TO_DEVICE], bytes);
 		assert_true(fake_worker->kicks >= kicks);
 		fake_worker_move(fake_worker, memory);
 		allow(SESSION_DIRECT);
@@ -412,6 +414,85 @@ static void freed_memory_is_not_reached_through_an_old_window(void **state)
 		assert_int_equal(copy(stream, (uint64_t)to, (void *)again, 1 << 20), -EINVAL);
 	}
 	assert_int_equal(fake_worker->object_count, 1);
+}
+
+/* ---- a copy that takes long ---- */
+
+static uint8_t *slow; /* memory that is not there before somebody lets it be */
+static atomic_bool reached, may_go_on;
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+	uint8_t *at = info->si_addr;
+
+	if (at < slow || at >= slow + BYTES)
+		abort();
+	reached = true;
+	while (!may_go_on)
+		usleep(1000);
+	mprotect(slow, BYTES, PROT_READ | PROT_WRITE);
+}
+
+static void *copy_slowly(void *nothing)
+{
+	assert_int_equal(copy(stream, memory, slow, 1 << 20), 0);
+	return NULL;
+}
+
+static void *alloc_and_free(void *done)
+{
+	uint64_t other;
+
+	assert_int_equal(gdev_memory_alloc(session, 200 << 20, &other), 0);
+	assert_int_equal(gdev_memory_free(session, other), 0);
+	*(atomic_bool *)done = true;
+	return NULL;
+}
+
+static void nobody_waits_for_a_copy_to_allocate_or_free(void **state)
+{
+	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, before;
+	atomic_bool done = false;
+	pthread_t threads[2];
+
+	assert_int_equal(round_trip(BYTES), 0);
+	reached = may_go_on = false;
+	slow = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(slow != MAP_FAILED);
+	sigaction(SIGSEGV, &action, &before);
+	pthread_create(&threads[0], NULL, copy_slowly, NULL);
+	while (!reached)
+		usleep(1000);
+	pthread_create(&threads[1], NULL, alloc_and_free, &done);
+	for (int i = 0; i < 5000 && !done; i++)
+		usleep(1000);
+	assert_true(done);
+	may_go_on = true;
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	sigaction(SIGSEGV, &before, NULL);
+	munmap(slow, BYTES);
+}
+
+/* As long as somebody copies through its window that is there. */
+static void a_copy_outlives_the_memory_that_it_is_of(void **state)
+{
+	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, before;
+	pthread_t thread;
+
+	assert_int_equal(round_trip(BYTES), 0);
+	reached = may_go_on = false;
+	slow = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(slow != MAP_FAILED);
+	sigaction(SIGSEGV, &action, &before);
+	pthread_create(&thread, NULL, copy_slowly, NULL);
+	while (!reached)
+		usleep(1000);
+	assert_int_equal(gdev_memory_free(session, memory), 0);
+	may_go_on = true;
+	pthread_join(thread, NULL);
+	sigaction(SIGSEGV, &before, NULL);
+	munmap(slow, BYTES);
 }
 
 static void a_lost_worker_is_found_and_nothing_breaks(void **state)
@@ -452,6 +533,8 @@ int main(void)
 		TEST(memory_that_was_moved_is_found_where_it_is),
 		TEST(who_is_told_to_stop_stops),
 		TEST(freed_memory_is_not_reached_through_an_old_window),
+		TEST(nobody_waits_for_a_copy_to_allocate_or_free),
+		TEST(a_copy_outlives_the_memory_that_it_is_of),
 		TEST(a_lost_worker_is_found_and_nothing_breaks),
 	};
 

@@ -291,6 +291,65 @@ static void processes_share_device_memory(void **state)
 	assert_int_not_equal(gshmat(gpu, id, 0, &late), 0);
 }
 
+static void segments_are_as_large_as_was_asked(void **state)
+{
+	uint32_t id, same, words[1024] = {7};
+	struct gdev_shm_info info;
+	uint64_t address;
+
+	assert_int_equal(gshmget(gpu, 4712, 100, IPC_CREAT | 0600, &id), 0);
+	assert_int_equal(gshmget(gpu, 4712, 100, 0, &same), 0);
+	assert_int_equal(same, id);
+	assert_int_equal(gshmget(gpu, 4712, 101, IPC_CREAT | 0600, &same), -EINVAL);
+	assert_int_equal(gshmctl(gpu, id, IPC_STAT, &info), 0);
+	assert_int_equal(info.bytes, 100);
+	assert_int_equal(gshmat(gpu, id, 0, &address), 0);
+	assert_int_equal(gmemcpy_to_device(gpu, address, words, 100), 0);
+	assert_int_equal(gbarrier(gpu), 0);
+	assert_int_equal(first_word(gpu, address), 7);
+	assert_int_equal(gmemcpy_to_device(gpu, address, words, 101), -EINVAL);
+	assert_int_equal(gshmctl(gpu, id, IPC_RMID, NULL), 0);
+	assert_int_equal(gshmdt(gpu, address), 0);
+}
+
+static void small_segments_can_be_mapped(void **state)
+{
+	uint32_t id, *mapped, word = 7;
+	uint64_t address;
+	int error;
+
+	assert_int_equal(gshmget(gpu, 4714, 100, IPC_CREAT | 0600, &id), 0);
+	assert_int_equal(gshmat(gpu, id, 0, &address), 0);
+	assert_int_equal(gshmctl(gpu, id, IPC_RMID, NULL), 0);
+	assert_int_equal(gmemcpy_to_device(gpu, address, &word, 4), 0);
+	error = gmap(gpu, address, 100, (void **)&mapped);
+	if (error == -ENOTSUP) {
+		printf("# the program cannot map this device's memory\n");
+		skip();
+	}
+	assert_int_equal(error, 0);
+	assert_int_equal(*mapped, 7);
+	*mapped = 8;
+	assert_int_equal(first_word(gpu, address), 8);
+	assert_int_equal(gmap(gpu, address, 101, (void **)&mapped), -EINVAL);
+	assert_int_equal(gshmdt(gpu, address), 0);
+}
+
+static void flags_0_make_what_is_not_there(void **state)
+{
+	struct gdev_shm_info info;
+	uint32_t id, same;
+
+	assert_int_equal(gshmget(gpu, 4713, 0, 0, &id), -ENOENT);
+	assert_int_equal(gshmget(gpu, 4713, 4096, 0600, &id), -ENOENT);
+	assert_int_equal(gshmget(gpu, 4713, 4096, 0, &id), 0);
+	assert_int_equal(gshmget(gpu, 4713, 4096, 0, &same), 0);
+	assert_int_equal(same, id);
+	assert_int_equal(gshmctl(gpu, id, IPC_STAT, &info), 0);
+	assert_int_equal(info.mode, 0600);
+	assert_int_equal(gshmctl(gpu, id, IPC_RMID, NULL), 0);
+}
+
 /* Last: it leaves the session broken. */
 static void a_stray_kernel_breaks_its_session(void **state)
 {
@@ -327,6 +386,9 @@ int main(void)
 		TEST(handles_share_memory_by_reference),
 		TEST(the_device_answers_queries),
 		TEST(processes_share_device_memory),
+		TEST(segments_are_as_large_as_was_asked),
+		TEST(small_segments_can_be_mapped),
+		TEST(flags_0_make_what_is_not_there),
 		cmocka_unit_test_setup(a_stray_kernel_breaks_its_session, setup),
 	};
 

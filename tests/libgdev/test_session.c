@@ -425,6 +425,196 @@ static void a_forked_child_has_lost_the_session_and_can_open_its_own(void **stat
 	assert_int_equal(gdev_memory_free(session, address), 0);
 }
 
+/* ---- openings that wait ---- */
+
+#define SLOW "slow"
+#define PATIENCE_MS 20000
+
+static atomic_bool is_late, is_over;
+
+/* Ends the slow opening when it has held up the test for too long. */
+static void *lose_patience(void *argument)
+{
+	for (int i = 0; i < PATIENCE_MS && !is_over; i++)
+		usleep(1000);
+	is_late = !is_over;
+	fake_worker_slow = NULL;
+	return NULL;
+}
+
+static void *open_slow(void *opened)
+{
+	assert_int_equal(gdev_session_open(SLOW, opened), 0);
+	return NULL;
+}
+
+static void fork_meanwhile(void)
+{
+#ifndef __SANITIZE_THREAD__ /* which cannot follow threads into a child */
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(use_in_child());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+#endif
+}
+
+static void an_opening_that_waits_keeps_nobody_from_other_virtual_gpus_nor_from_fork(void **state)
+{
+	struct fake_worker *own = fake_worker, *others, *slow;
+	struct gdev_session *other, *opened[2], *again;
+	pthread_t openers[2], watcher;
+
+	is_late = is_over = false;
+	fake_worker_slow = SLOW;
+	pthread_create(&watcher, NULL, lose_patience, NULL);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&openers[i], NULL, open_slow, &opened[i]);
+	usleep(20000); /* they are at it; if not, less is tested */
+	assert_int_equal(gdev_session_open("other", &other), 0);
+	others = fake_worker;
+	assert_int_equal(gdev_session_open(NULL, &again), 0);
+	assert_ptr_equal(again, session);
+	gdev_session_close(again);
+	fork_meanwhile();
+	is_over = true;
+	pthread_join(watcher, NULL);
+	for (int i = 0; i < 2; i++)
+		pthread_join(openers[i], NULL);
+	assert_false(is_late);
+	assert_ptr_equal(opened[0], opened[1]);
+	slow = fake_worker;
+	fake_worker_kill(slow);
+	gdev_session_close(opened[0]);
+	gdev_session_close(opened[1]);
+	fake_worker_free(slow);
+	fake_worker_kill(others);
+	gdev_session_close(other);
+	fake_worker_free(others);
+	fake_worker = own;
+}
+
+/* ---- a worker that has no room ---- */
+
+#define LARGE (256ull << 20) /* is not kept for reuse */
+
+static atomic_uint done;
+
+static void *alloc_large(void *address)
+{
+	*(uint64_t *)address = alloc(LARGE);
+	atomic_fetch_add(&done, 1);
+	return NULL;
+}
+
+static void *free_large(void *address)
+{
+	assert_int_equal(gdev_memory_free(session, *(uint64_t *)address), 0);
+	alloc(4096);
+	atomic_fetch_add(&done, 1);
+	return NULL;
+}
+
+static void wait_done(unsigned count)
+{
+	for (int i = 0; i < 5000 && done < count; i++)
+		usleep(1000);
+	assert_int_equal(done, count);
+}
+
+/* It may be what the other waits for. */
+static void an_allocation_that_waits_keeps_no_other_thread_from_freeing(void **state)
+{
+	uint64_t first = alloc(LARGE), second = 0;
+	pthread_t threads[2];
+	unsigned records;
+
+	done = 0;
+	alloc(4096);
+	records = fake_worker->records;
+	fake_worker->full = true;
+	pthread_create(&threads[0], NULL, alloc_large, &second);
+	while (fake_worker->records == records)
+		usleep(1000);
+	pthread_create(&threads[1], NULL, free_large, &first);
+	wait_done(1);
+	assert_int_equal(second, 0);
+	fake_worker->full = false;
+	fake_worker_poke(fake_worker);
+	wait_done(2);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(gdev_memory_free(session, second), 0);
+}
+
+#define KEPT (128ull << 20) /* as much as is kept for reuse */
+
+/* What is asked for, and the answer. */
+struct part {
+	uint64_t bytes, address;
+	int error;
+};
+
+static void *alloc_part(void *argument)
+{
+	struct part *part = argument;
+
+	part->error = gdev_memory_alloc(session, part->bytes, &part->address);
+	atomic_fetch_add(&done, 1);
+	return NULL;
+}
+
+static void wait_records(unsigned count)
+{
+	for (int i = 0; i < 5000 && fake_worker->records < count; i++)
+		usleep(1000);
+	assert_true(fake_worker->records >= count);
+}
+
+static void memory_that_is_just_coming_back_is_no_reason_to_refuse(void **state)
+{
+	struct part parts[] = {{.bytes = KEPT / 4 * 3}, {.bytes = KEPT / 4}};
+	pthread_t threads[2];
+	unsigned records;
+
+	done = 0;
+	fake_worker->room = KEPT;
+	assert_int_equal(gdev_memory_free(session, alloc(KEPT)), 0);
+	records = fake_worker->records;
+	fake_worker->clings = true;
+	pthread_create(&threads[0], NULL, alloc_part, &parts[0]);
+	wait_records(records + 2); /* refused, and what was kept is on its way back */
+	pthread_create(&threads[1], NULL, alloc_part, &parts[1]);
+	wait_records(records + 3); /* refused, and nothing is kept */
+	fake_worker->clings = false;
+	fake_worker_poke(fake_worker);
+	wait_done(2);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(parts[i].error, 0);
+	}
+}
+
+/* ---- modules ---- */
+
+static void a_log_is_as_long_as_there_is_room_in_its_slot(void **state)
+{
+	static const char image[] = "an image";
+	uint8_t *staging = (uint8_t *)session->staging.base;
+	char log[64 << 10];
+	struct gdev_module *module;
+
+	assert_int_equal(gdev_session_tune(session, GDEV_TUNE_CHUNK_BYTES, 4096), 0);
+	memset(staging, 'x', session->staging.bytes);
+	assert_int_equal(
+		gdev_module_load(session, image, sizeof image, log, sizeof log, &module), 0);
+	for (size_t i = 4096; i < sizeof log; i++)
+		assert_int_equal(staging[i], 'x');
+	gdev_module_unload(module);
+}
+
 /* ---- streams ---- */
 
 static void a_timeline_that_is_used_again_goes_on_counting(void **state)
@@ -738,6 +928,10 @@ int main(void)
 		TEST(replies_that_are_too_short_or_too_long_are_not_believed),
 		TEST(opening_again_gives_the_same_session),
 		TEST(a_forked_child_has_lost_the_session_and_can_open_its_own),
+		TEST(an_opening_that_waits_keeps_nobody_from_other_virtual_gpus_nor_from_fork),
+		TEST(an_allocation_that_waits_keeps_no_other_thread_from_freeing),
+		TEST(memory_that_is_just_coming_back_is_no_reason_to_refuse),
+		TEST(a_log_is_as_long_as_there_is_room_in_its_slot),
 		TEST(a_timeline_that_is_used_again_goes_on_counting),
 		TEST(there_are_streams_until_there_are_none),
 		TEST(a_wait_for_what_has_happened_sends_nothing),

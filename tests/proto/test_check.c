@@ -75,6 +75,18 @@ static void nonsense_is_refused(void **state)
 	assert_string_equal(control_type_name(12345), "unknown");
 }
 
+static void nobody_charges_more_than_there_can_be(void **state)
+{
+	struct control_return message = {
+		.header = {sizeof message, CONTROL_RETURN, CONTROL_VERSION, 0, 0},
+		.swap_bytes = {0, CONTROL_AMOUNT_MAX},
+	};
+
+	assert_int_equal(control_check(&message, sizeof message), 0);
+	message.swap_bytes[SWAP_FILE]++;
+	assert_int_equal(control_check(&message, sizeof message), -EINVAL);
+}
+
 static void old_and_new_peers_find_a_version(void **state)
 {
 	static const struct {
@@ -123,6 +135,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_message_is_as_long_as_its_struct),
 		cmocka_unit_test(nonsense_is_refused),
+		cmocka_unit_test(nobody_charges_more_than_there_can_be),
 		cmocka_unit_test(old_and_new_peers_find_a_version),
 		cmocka_unit_test(every_record_has_a_type_and_nothing_else_has),
 	};

@@ -217,23 +217,56 @@ static void attributes_and_replies_have_their_bytes(void **state)
 static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 {
 	struct control_header bye = HEADER(CONTROL_BYE, control_header);
-	struct control_memory memory = {HEADER(CONTROL_MEMORY, control_memory), -1, 2, 3};
+	struct control_memory memory = {HEADER(CONTROL_MEMORY_REPLY, control_memory), 1, 2};
+	struct control_allocate allocate = {
+		HEADER(CONTROL_ALLOCATE, control_allocate), 1, 2, 3, 4, 5};
+	struct control_room room = {HEADER(CONTROL_ROOM, control_room), 1, 2, 3};
+	struct control_slot slot = {HEADER(CONTROL_SLOT, control_slot), 1, 2, 3};
+	struct control_charged charged = {HEADER(CONTROL_CHARGED, control_charged), 1, {2, 3}, 4};
+	struct control_return returned = {HEADER(CONTROL_RETURN, control_return), 1, {2, 3}};
 	struct control_evict evict = {HEADER(CONTROL_EVICT, control_evict), 1, 2, 3, 4};
+	struct control_evicted evicted = {HEADER(CONTROL_EVICTED, control_evicted), 1, 2, 3};
 	struct control_grant grant = {HEADER(CONTROL_GRANT, control_grant), 1, 2, 3, {4}};
 	struct control_shm shm = {HEADER(CONTROL_SHM, control_shm), 1, -2, 3, 4, 5, 6, 7, 8, 9, 10,
-		11, 12, "0123456789abcde"};
+		11, 12, 13, "0123456789abcde"};
 	struct control_cache cache = {
 		HEADER(CONTROL_CACHE_GET, control_cache), "0123456789abcde", 5};
 	struct control_event event = {HEADER(CONTROL_EVENT_WATCH, control_event), 1, 2, 3, 4};
 	struct control_attach attach = {HEADER(CONTROL_ATTACH, control_attach), 1, -2, 3, 4, 5, "v",
-		6, 7, 8, 9, 10, 11, 12};
+		6, 7, 8, 9, 10, 11, 12, {13, 14}};
 
 	GOLDEN(bye, "10000000"
 		    "2400" TAIL_TEXT);
-	GOLDEN(memory, "28000000"
-		       "2800" TAIL_TEXT "ffffffffffffffff"
-		       "0200000000000000"
-		       "0300000000000000");
+	GOLDEN(memory, "20000000"
+		       "4300" TAIL_TEXT "0100000000000000"
+		       "0200000000000000");
+	GOLDEN(allocate, "30000000"
+			 "4400" TAIL_TEXT "0100000000000000"
+			 "0200000000000000"
+			 "0300000000000000"
+			 "04000000"
+			 "05000000");
+	GOLDEN(room, "20000000"
+		     "4500" TAIL_TEXT "0100000000000000"
+		     "02000000"
+		     "03000000");
+	GOLDEN(slot, "20000000"
+		     "3400" TAIL_TEXT "0100000000000000"
+		     "02000000"
+		     "03000000");
+	GOLDEN(charged, "30000000"
+			"3500" TAIL_TEXT "0100000000000000"
+			"0200000000000000"
+			"0300000000000000"
+			"0400000000000000");
+	GOLDEN(returned, "28000000"
+			 "3600" TAIL_TEXT "0100000000000000"
+			 "0200000000000000"
+			 "0300000000000000");
+	GOLDEN(evicted, "20000000"
+			"3700" TAIL_TEXT "0100000000000000"
+			"02000000"
+			"03000000");
 	GOLDEN(evict, "28000000"
 		      "3000" TAIL_TEXT "0100000000000000"
 		      "0200000000000000"
@@ -244,19 +277,20 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 		      "02000000"
 		      "0300000000000000"
 		      "0400000000000000");
-	GOLDEN(shm, "58000000"
+	GOLDEN(shm, "60000000"
 		    "3200" TAIL_TEXT "01000000"
 		    "feffffff"
 		    "03000000"
 		    "04000000"
 		    "0500000000000000"
 		    "0600000000000000"
-		    "07000000"
+		    "0700000000000000"
 		    "08000000"
 		    "09000000"
 		    "0a000000"
 		    "0b000000"
 		    "0c000000"
+		    "0d000000"
 		    "30313233343536373839616263646500");
 	GOLDEN(cache, "28000000"
 		      "3800" TAIL_TEXT "30313233343536373839616263646500"
@@ -266,7 +300,7 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 		      "0200000000000000"
 		      "03000000"
 		      "04000000");
-	GOLDEN(attach, "78000000"
+	GOLDEN(attach, "88000000"
 		       "2100" TAIL_TEXT "0100000000000000"
 		       "feffffff"
 		       "03000000"
@@ -279,7 +313,9 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 		       "09000000"
 		       "0a000000"
 		       "0b00000000000000"
-		       "0c00000000000000");
+		       "0c00000000000000"
+		       "0d00000000000000"
+		       "0e00000000000000");
 }
 
 static void messages_between_client_and_gdevd_have_their_bytes(void **state)
@@ -289,7 +325,8 @@ static void messages_between_client_and_gdevd_have_their_bytes(void **state)
 	struct control_welcome welcome = {HEADER(CONTROL_WELCOME, control_welcome), 1, 2, 3, 4, 5,
 		"v", "d", "u", 6, 7, 8, 9, 10};
 	struct control_refused refused = {HEADER(CONTROL_REFUSED, control_refused), "no"};
-	struct control_ready ready = {HEADER(CONTROL_READY, control_ready), 1, 2, 3, "d", "u"};
+	struct control_ready ready = {HEADER(CONTROL_READY, control_ready), 1, 2, 3, "d", "u",
+		{4, {5, 6}, {7, 8}, 9, 10, 11}, DEVICE_CLIENTS_COPY, 0, {12, 13}};
 
 	GOLDEN(hello, "50000000"
 		      "0100" TAIL_TEXT "01000000"
@@ -319,12 +356,21 @@ static void messages_between_client_and_gdevd_have_their_bytes(void **state)
 								"0a000000");
 	assert_string_equal(text_of(&refused, 24), "10010000"
 						   "0300" TAIL_TEXT "6e6f000000000000");
-	assert_string_equal(text_of(&ready, 48), "78000000"
+	assert_string_equal(text_of(&ready, 48), "40030000"
 						 "2000" TAIL_TEXT "0100000000000000"
 						 "0200000000000000"
 						 "0300000000000000"
 						 "6400000000000000");
 	assert_int_equal(offsetof(struct control_ready, device_uuid), 104);
+	assert_string_equal(text_of(&ready.timing, 72), "0400000000000000"
+							"0500000000000000"
+							"0600000000000000"
+							"0700000000000000"
+							"0800000000000000"
+							"0900000000000000"
+							"0a00000000000000"
+							"0b00000000000000"
+							"0200000000000000");
 }
 
 static void messages_about_traces_have_their_bytes(void **state)

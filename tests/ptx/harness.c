@@ -9,6 +9,7 @@
 
 char printed[4096];
 char asserted[512];
+struct stuck stuck;
 static __thread sigjmp_buf *escape;
 
 static int print(const struct ptx_launch *launch, const char *format, const void *args)
@@ -44,7 +45,21 @@ static void release(const struct ptx_launch *launch, void *pointer)
 	free(pointer);
 }
 
-static const struct ptx_runtime runtime = {print, trap, assert_fail, allocate, release};
+__attribute__((noreturn)) static void deadlock(const struct ptx_launch *launch, const char *kernel,
+	const uint32_t block[3], const uint32_t *lines, uint32_t threads)
+{
+	snprintf(stuck.kernel, sizeof(stuck.kernel), "%s", kernel);
+	memcpy(stuck.block, block, sizeof(stuck.block));
+	memcpy(stuck.lines, lines, threads * sizeof(*lines));
+	siglongjmp(*escape, STUCK);
+}
+
+static const struct ptx_runtime runtime = {.print = print,
+	.trap = trap,
+	.assert_fail = assert_fail,
+	.allocate = allocate,
+	.release = release,
+	.deadlock = deadlock};
 
 static void *aligned(size_t bytes)
 {
@@ -65,6 +80,7 @@ void load_text(struct program *p, const char *text)
 		fail_msg("%s", p->log);
 	ptx_globals_layout(p->module, &bytes, &align);
 	p->globals = aligned(bytes);
+	memset(p->globals, 0, bytes);
 	ptx_globals_init(p->module, p->globals);
 }
 
@@ -112,7 +128,7 @@ static void *work(void *data)
 	return NULL;
 }
 
-static enum outcome run_code(
+enum outcome run_code(
 	struct program *p, const struct ptx_kernel *k, const struct ptx_code *code, struct run r)
 {
 	struct worker workers[8] = {0};
@@ -146,13 +162,25 @@ static enum outcome run_code(
 	return outcome;
 }
 
+int compile(struct program *p, const struct ptx_kernel *k, const uint32_t block[3],
+	const struct ptx_code **code)
+{
+	struct ptx_log log = {p->log, sizeof(p->log), 0};
+	void *object;
+	size_t size;
+	int error = ptx_compile(p->module, k, block, &log, &object, &size);
+
+	if (error)
+		return error;
+	error = ptx_link(object, size, code);
+	free(object);
+	return error;
+}
+
 enum outcome run(struct program *p, struct run r)
 {
 	const struct ptx_kernel *k = ptx_kernel_find(p->module, r.kernel);
-	struct ptx_log log = {p->log, sizeof(p->log), 0};
 	const struct ptx_code *code;
-	void *object;
-	size_t size;
 
 	for (unsigned i = 0; i < 3; i++) {
 		r.grid[i] = r.grid[i] ? r.grid[i] : 1;
@@ -161,10 +189,8 @@ enum outcome run(struct program *p, struct run r)
 	r.pool = r.pool ? r.pool : 1;
 	assert_non_null(k);
 	printed[0] = asserted[0] = 0;
-	if (ptx_compile(p->module, k, r.block, &log, &object, &size))
+	if (compile(p, k, r.block, &code))
 		fail_msg("%s", p->log);
-	assert_int_equal(ptx_link(object, size, &code), 0);
-	free(object);
 	enum outcome outcome = run_code(p, k, code, r);
 	ptx_unlink(code);
 	return outcome;

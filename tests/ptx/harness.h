@@ -21,7 +21,7 @@ struct program {
 	char log[4096];
 };
 
-enum outcome { RAN, TRAPPED, ASSERTED };
+enum outcome { RAN, TRAPPED, ASSERTED, STUCK };
 
 struct run {
 	const char *kernel;
@@ -34,10 +34,20 @@ struct run {
 /* What the last run's callbacks saw. */
 extern char printed[4096];
 extern char asserted[512];
+extern struct stuck {
+	char kernel[64];
+	uint32_t block[3], lines[1024]; /* where each thread waits */
+} stuck;
 
 void load_text(struct program *p, const char *text);
 void load_file(struct program *p, const char *name);
 void unload(struct program *p);
+/* Compiles and links: 0, or the error of ptx_compile or ptx_link; the log in p->log. */
+int compile(struct program *p, const struct ptx_kernel *k, const uint32_t block[3],
+	const struct ptx_code **code);
+/* Runs what is compiled; no number of r may be 0. */
+enum outcome run_code(
+	struct program *p, const struct ptx_kernel *k, const struct ptx_code *code, struct run r);
 /* Compiles, links, runs, unlinks. Fails the test when it does not compile. */
 enum outcome run(struct program *p, struct run r);
 /* The error of ptx_parse or, when a kernel is named, of ptx_compile; the log in p->log. */

@@ -113,6 +113,7 @@ FN(prmt_0123, (x & 0xff) << 24 | (x & 0xff00) << 8 | (x >> 8 & 0xff00) | x >> 24
 FN(cvt_s8, (uint32_t)(int8_t)x)
 FN(cvt_sat_u8, sx<0 ? 0 : sx> 255 ? 255 : x)
 FN(selp, x < y ? x : z)
+FN(setp_pair, x < y ? 6 : 1)
 FN(set_lt, sx < sy ? UINT32_MAX : 0)
 FN(slct, sz >= 0 ? x : y)
 static uint32_t dot(uint32_t a, uint32_t b, uint32_t c)
@@ -237,6 +238,9 @@ static const struct row rows[] = {
 	{32, 'i', "cvt.s32.s8 d, x;", cvt_s8},
 	{32, 'i', "cvt.sat.u8.s32 d, x;", cvt_sat_u8},
 	{32, 'i', "setp.lt.u32 p, x, y; selp.b32 d, x, z, p;", selp},
+	{32, 'i',
+		"setp.eq.u32 q, z, z; setp.lt.xor.u32 p|q, x, y, q; selp.u32 d, 1, 2, p; @q add.u32 d, d, 4;",
+		setp_pair},
 	{32, 'i', "set.lt.s32.s32 d, x, y;", set_lt},
 	{32, 'i', "slct.b32.s32 d, x, y, z;", slct},
 	{32, 'i', "dp4a.s32.s32 d, x, y, z;", dp4a},

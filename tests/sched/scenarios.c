@@ -13,6 +13,7 @@
 #define RANDOM(us_) .kernels = {.us = (us_), .random = true}
 #define MIXED .kernels = {.us = 20, .other_us = 5000, .other = 0.1}
 #define SYNC(us_, pause_) .kernels = {.us = (us_)}, .batch = 1, .pause_us = (pause_)
+#define VARIED(us_, pause_) SYNC(us_, pause_), .varied = true
 #define BATCH(n, us_, pause_) .kernels = {.us = (us_)}, .batch = (n), .pause_us = (pause_)
 
 #define BURSTS(us_, on_, off_) .kernels = {.us = (us_)}, .on_ms = (on_), .off_ms = (off_)
@@ -40,6 +41,7 @@ static const struct sim_scenario scenarios[] = {
 	TWO("sync-short-long", HARDWARE, 50, 50, SYNC(20, 10), STREAM(5000)),
 	TWO("sync-pause-long", HARDWARE, 50, 50, SYNC(1000, 200), STREAM(5000)),
 	TWO("sync-pause-long-80-20", HARDWARE, 80, 20, SYNC(1000, 200), STREAM(5000)),
+	TWO("sync-pause-varied", HARDWARE, 50, 50, VARIED(1000, 200), STREAM(5000)),
 	TWO("sync-pause-both", HARDWARE, 30, 70, SYNC(500, 150), SYNC(3000, 300)),
 	TWO("random-30-70", HARDWARE, 30, 70, RANDOM(300), RANDOM(2000)),
 	TWO("mixed-10-90", HARDWARE, 10, 90, MIXED, MIXED),

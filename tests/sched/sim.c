@@ -251,7 +251,8 @@ static void release(struct sim *sim, unsigned who)
 		post(sim, sim->now_ns + TURN_NS, EVENT_GRANT, (unsigned)sim->named,
 			REVOKE_WHEN_IDLE, false);
 	sim->named = -1;
-	post(sim, message_ns(sim), EVENT_RELEASE, who, context->used_ns, wants);
+	post(sim, message_ns(sim), EVENT_RELEASE, who, context->setup->lies ? 0 : context->used_ns,
+		wants);
 	context->used_ns = 0;
 	context->grant = wants ? GRANT_ASKED : GRANT_NONE;
 	if (wants && !context->wants_since_ns)
@@ -333,6 +334,7 @@ static void kernel_done(struct sim *sim, unsigned who)
 {
 	struct context *context = &sim->contexts[who];
 	uint64_t length_ns = sim->kernel_end_ns - sim->kernel_begin_ns;
+	struct sim_lengths pause = {context->setup->pause_us, .random = context->setup->varied};
 
 	count_busy(sim, who, sim->kernel_begin_ns, sim->kernel_end_ns);
 	sim->running = -1;
@@ -344,8 +346,7 @@ static void kernel_done(struct sim *sim, unsigned who)
 	if (context->setup->batch && --context->unfinished == 0) {
 		sleep_if_due(sim, context, who);
 		if (context->awake)
-			post(sim, sim->now_ns + (uint64_t)(context->setup->pause_us * NS_PER_US),
-				EVENT_START, who, 0, false);
+			post(sim, sim->now_ns + draw_ns(sim, &pause), EVENT_START, who, 0, false);
 	} else if (!context->setup->batch) {
 		sleep_if_due(sim, context, who);
 	}
@@ -379,7 +380,7 @@ static unsigned context_of(struct sim *sim, struct sched_entity *entity)
 	return (unsigned)(container_of(entity, struct context, entity) - sim->contexts);
 }
 
-/* As gdevd/early.c says. */
+/* As gdevd/grants.c says. */
 static bool may_come(const struct sim *sim, const struct sched_entity *holder)
 {
 	for (unsigned i = 0; i < sim->scenario->context_count; i++) {
@@ -425,7 +426,7 @@ static uint64_t on_used(struct sched *sched, struct sched_entity *holder, uint64
 	struct sim *sim = sim_of(sched);
 	const struct context *context = &sim->contexts[context_of(sim, holder)];
 
-	return context->used_ns + context->in_flight_ns;
+	return context->setup->lies ? 0 : context->used_ns + context->in_flight_ns;
 }
 
 static const struct sched_ops ops = {.grant = on_grant, .revoke = on_revoke, .used_ns = on_used};

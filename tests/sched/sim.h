@@ -32,10 +32,12 @@ struct sim_context {
 	unsigned group;
 	struct sim_lengths kernels;
 	unsigned batch;  /* kernels launched before it waits for all of them; 0: it never waits */
-	double pause_us; /* the host's time after such a wait */
+	double pause_us; /* the host's time after such a wait, */
+	bool varied;     /* … on average */
 	double on_ms, off_ms; /* works and sleeps in turn; 0: works always */
 	double start_s;
 	int nice;
+	bool lies; /* its worker says that it has used nothing */
 };
 
 struct sim_group {

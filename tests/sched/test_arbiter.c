@@ -203,7 +203,22 @@ static void overdue_holder_is_passed_over(void **state)
 		{201, RELEASE, B, "+A"},
 		{0},
 	});
-	assert_int_equal(entities[A].node.used_ns, MS);
+	/* It says 1 ms, and had others wait from 1 ms on until 105 ms. */
+	assert_int_equal(entities[A].node.used_ns, 104 * MS);
+}
+
+/* Each release says 1 ms. */
+static void who_keeps_others_waiting_pays_for_half_of_it_at_least(void **state)
+{
+	play((const struct step[]){
+		{0, ACQUIRE, A, "+A"},
+		{100, ACQUIRE, B, "-A"},
+		{104, RELEASE, A, "+B"},
+		{204, RELEASE, B, ""},
+		{0},
+	});
+	assert_int_equal(entities[A].node.used_ns, 2 * MS);
+	assert_int_equal(entities[B].node.used_ns, MS); /* nobody waited */
 }
 
 static void overdue_holder_that_leaves_for_good_is_forgotten(void **state)
@@ -346,23 +361,20 @@ static void what_is_done_for_ones_sake_counts_against_a_strict_share(void **stat
 		});
 }
 
-static void who_ranks_above_one_that_wants_the_device_goes_first(void **state)
+static void who_ranks_above_another_is_known(void **state)
 {
 	play_game(&(struct game){.groups = {0, 1, 1}, .priorities = {3, 0}, .nices = {0, 0, 5}},
 		(const struct step[]){
 			{0, ACQUIRE, A, "+A"},
 			{1, RELEASE, A, "", 1},
+			{2, ACQUIRE, C, "+C"},
 			{0},
 		});
-	assert_false(sched_goes_first(&entities[A])); /* before nobody */
-	sched_acquire(&entities[B], 0, 2 * MS);
-	assert_true(sched_goes_first(&entities[A]));
-	assert_false(sched_goes_first(&entities[C]));
-	sched_release(&entities[B], MS, false, 3 * MS);
-	sched_acquire(&entities[C], 5, 3 * MS);
-	assert_true(sched_goes_first(&entities[B]));
+	assert_true(sched_outranks(&entities[A], &entities[B]));
+	assert_true(sched_outranks(&entities[B], &entities[C]));
+	assert_false(sched_outranks(&entities[C], &entities[B]));
 	sched_renice(&entities[A], 19, 3 * MS);
-	assert_false(sched_goes_first(&entities[A]));
+	assert_false(sched_outranks(&entities[A], &entities[B]));
 }
 
 int main(void)
@@ -380,6 +392,7 @@ int main(void)
 		cmocka_unit_test(idle_holder_leaves_early),
 		cmocka_unit_test(first_come_is_first_served),
 		cmocka_unit_test(overdue_holder_is_passed_over),
+		cmocka_unit_test(who_keeps_others_waiting_pays_for_half_of_it_at_least),
 		cmocka_unit_test(overdue_holder_that_leaves_for_good_is_forgotten),
 		cmocka_unit_test(dead_holder_makes_room),
 		cmocka_unit_test(dead_waiter_stops_the_clock),
@@ -391,7 +404,7 @@ int main(void)
 		cmocka_unit_test(what_was_used_before_a_group_became_strict_is_not_held_against_it),
 		cmocka_unit_test(others_are_served_while_a_strict_group_waits_for_its_allowance),
 		cmocka_unit_test(what_is_done_for_ones_sake_counts_against_a_strict_share),
-		cmocka_unit_test(who_ranks_above_one_that_wants_the_device_goes_first),
+		cmocka_unit_test(who_ranks_above_another_is_known),
 	};
 
 	return cmocka_run_group_tests_name("arbiter", tests, NULL, NULL);

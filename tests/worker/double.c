@@ -2,6 +2,7 @@
  *
  * The device double: the null backend, whose commands wait for the test. See harness.h. One thread.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "double.h"
@@ -21,6 +22,24 @@ struct double_context double_context;
 
 static uint64_t clock_ns = 1000;
 static bool together, paused, quiet;
+
+static struct core *watched;
+
+void double_watch(struct core *core)
+{
+	watched = core;
+}
+
+static void expect_unlocked(void)
+{
+	if (!watched)
+		return;
+	if (pthread_mutex_trylock(&watched->lock)) {
+		print_error("the device is asked for something long, with the lock\n");
+		abort(); /* no test could go on */
+	}
+	pthread_mutex_unlock(&watched->lock);
+}
 
 static void execute(struct device_command *command, int error)
 {
@@ -121,6 +140,7 @@ static int module_load(struct device_space *space, const void *image, size_t len
 
 static void module_unload(struct device_module *module)
 {
+	expect_unlocked();
 	double_modules--;
 	null_ops->module_unload(module);
 }
@@ -138,6 +158,7 @@ static uint64_t module_managed_bytes(struct device_module *module)
 
 static void module_place(struct device_module *module, uint64_t address)
 {
+	expect_unlocked();
 	memset((void *)(uintptr_t)address, 'v', 64);
 }
 
@@ -145,6 +166,7 @@ static int chunk_create(struct device *device, uint64_t bytes, struct device_chu
 {
 	int error = null_ops->chunk_create(device, bytes, chunk);
 
+	expect_unlocked();
 	assert_false(double_context.retired);
 	double_chunks += !error;
 	return error;
@@ -160,6 +182,7 @@ static int chunk_import(struct device *device, int fd, uint64_t bytes, struct de
 
 static void chunk_destroy(struct device_chunk *chunk)
 {
+	expect_unlocked();
 	double_chunks--;
 	null_ops->chunk_destroy(chunk);
 }
@@ -167,6 +190,7 @@ static void chunk_destroy(struct device_chunk *chunk)
 static int function_get(
 	struct device_module *module, const char *name, struct device_function **function)
 {
+	expect_unlocked();
 	if (!strcmp(name, "nothing"))
 		return -GDEV_E_SYMBOL_NOT_FOUND;
 	return null_ops->function_get(module, name, function);
@@ -174,6 +198,7 @@ static int function_get(
 
 static void function_info(struct device_function *function, struct device_function_info *info)
 {
+	expect_unlocked();
 	*info = (struct device_function_info){
 		.param_count = 2,
 		.param_bytes = 16,
@@ -185,6 +210,7 @@ static void function_info(struct device_function *function, struct device_functi
 static void function_param(
 	struct device_function *function, unsigned index, uint32_t *offset, uint32_t *bytes)
 {
+	expect_unlocked();
 	*offset = index * 8;
 	*bytes = 8;
 }
@@ -195,6 +221,7 @@ static uint8_t variable[64];
 static int global_get(
 	struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes)
 {
+	expect_unlocked();
 	if (strcmp(name, "v"))
 		return -GDEV_E_SYMBOL_NOT_FOUND;
 	*address = (uintptr_t)variable;
@@ -202,10 +229,43 @@ static int global_get(
 	return 0;
 }
 
+static uint32_t function_occupancy(
+	struct device_function *function, uint32_t block_threads, uint32_t shared_bytes)
+{
+	expect_unlocked();
+	return null_ops->function_occupancy(function, block_threads, shared_bytes);
+}
+
+static int queue_create(struct device_space *space, int priority, struct device_queue **queue)
+{
+	expect_unlocked();
+	return null_ops->queue_create(space, priority, queue);
+}
+
+static void queue_destroy(struct device_queue *queue)
+{
+	expect_unlocked();
+	null_ops->queue_destroy(queue);
+}
+
+static int map(
+	struct device_space *space, uint64_t address, struct device_chunk *chunk, bool read_only)
+{
+	expect_unlocked();
+	return null_ops->map(space, address, chunk, read_only);
+}
+
+static void unmap(struct device_space *space, uint64_t address, struct device_chunk *chunk)
+{
+	expect_unlocked();
+	null_ops->unmap(space, address, chunk);
+}
+
 const struct device_ops *double_ops(void)
 {
 	null_ops = device_ops_find("null");
 	ops = *null_ops;
+	ops.timing.ahead_ns = 60000;
 	ops.submit = submit;
 	ops.work = work;
 	ops.module_load = module_load;
@@ -220,6 +280,11 @@ const struct device_ops *double_ops(void)
 	ops.function_info = function_info;
 	ops.function_param = function_param;
 	ops.global_get = global_get;
+	ops.function_occupancy = function_occupancy;
+	ops.queue_create = queue_create;
+	ops.queue_destroy = queue_destroy;
+	ops.map = map;
+	ops.unmap = unmap;
 	ops.overhead_bytes = overhead_bytes;
 	ops.keeps = keeps;
 	ops.retire = retire;

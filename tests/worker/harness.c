@@ -54,7 +54,10 @@ static void start_warm(
 		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control), 0);
 	config.control_fd = control[0];
 	fixture->gdevd = control[1];
+	double_watch(NULL);
 	assert_int_equal(core_create(&config, &fixture->core), 0);
+	if (!threads)
+		double_watch(fixture->core);
 	fixture->segment = mmap(NULL, sizeof *fixture->segment, PROT_READ | PROT_WRITE, MAP_SHARED,
 		fixture->core->segment_fd, 0);
 	assert_true(fixture->segment != MAP_FAILED);
@@ -109,6 +112,7 @@ void fixture_start_threads(struct fixture *fixture, bool with_gdevd, unsigned th
 
 void fixture_stop(struct fixture *fixture)
 {
+	double_watch(NULL);
 	core_destroy(fixture->core);
 	munmap(fixture->segment, sizeof *fixture->segment);
 	if (fixture->gdevd >= 0)
@@ -415,25 +419,60 @@ void tell(struct fixture *fixture, const void *message, const int *fds, size_t f
 	assert_int_equal(fd_send(fixture->gdevd, message, header->length, fds, fd_count), 0);
 }
 
-struct control_memory expect_change(struct fixture *fixture, uint16_t type, int64_t bytes)
+struct control_allocate expect_allocate(struct fixture *fixture, uint64_t bytes)
 {
-	struct control_memory message;
+	struct control_allocate message;
 
-	expect_message(fixture, type, &message, sizeof message, NULL, NULL);
+	expect_message(fixture, CONTROL_ALLOCATE, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.device_bytes, bytes);
+	assert_int_not_equal(message.header.serial, 0);
+	return message;
+}
+
+struct control_room expect_room(struct fixture *fixture, uint64_t bytes)
+{
+	struct control_room message;
+
+	expect_message(fixture, CONTROL_ROOM, &message, sizeof message, NULL, NULL);
 	assert_int_equal(message.bytes, bytes);
 	return message;
 }
 
-void answer_memory(struct fixture *fixture, const struct control_memory *request, int status)
+void expect_return(struct fixture *fixture, uint64_t device_bytes, uint64_t swap_bytes)
 {
-	struct control_memory reply = {
-		.header = {sizeof reply, CONTROL_MEMORY_REPLY, CONTROL_VERSION,
-			request->header.serial, status},
-		.free_bytes = TEST_LIMIT / 2,
-		.total_bytes = TEST_LIMIT,
+	struct control_return message;
+
+	expect_message(fixture, CONTROL_RETURN, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.header.serial, 0);
+	assert_int_equal(message.device_bytes, device_bytes);
+	assert_int_equal(
+		message.swap_bytes[SWAP_MEMORY] + message.swap_bytes[SWAP_FILE], swap_bytes);
+}
+
+void say_charged(struct fixture *fixture, const struct control_header *request, int status,
+	uint64_t device_bytes, uint64_t swap_bytes)
+{
+	struct control_charged reply = {
+		.header = {sizeof reply, CONTROL_CHARGED, CONTROL_VERSION, request->serial, status},
+		.device_bytes = device_bytes,
+		.swap_bytes = {swap_bytes},
+		.limit_bytes = TEST_LIMIT,
 	};
 
 	tell(fixture, &reply, NULL, 0);
+}
+
+void answer_allocate(struct fixture *fixture, const struct control_allocate *request, int status)
+{
+	say_charged(fixture, &request->header, status,
+		status ? 0 : request->device_bytes + request->slack_bytes, 0);
+	fixture_run(fixture);
+}
+
+void answer_room(
+	struct fixture *fixture, const struct control_room *request, int status, uint64_t bytes)
+{
+	say_charged(fixture, &request->header, status, bytes, 0);
 	fixture_run(fixture);
 }
 

@@ -109,9 +109,17 @@ void expect_message(struct fixture *fixture, uint16_t type, void *message, size_
 	size_t *fd_count);
 void expect_no_message(struct fixture *fixture);
 void tell(struct fixture *fixture, const void *message, const int *fds, size_t fd_count);
-/* MEMORY, SWAP or RESIDENT for so many bytes. */
-struct control_memory expect_change(struct fixture *fixture, uint16_t type, int64_t bytes);
-void answer_memory(struct fixture *fixture, const struct control_memory *request, int status);
+/* For so many bytes of device memory, without slack. */
+struct control_allocate expect_allocate(struct fixture *fixture, uint64_t bytes);
+struct control_room expect_room(struct fixture *fixture, uint64_t bytes);
+void expect_return(struct fixture *fixture, uint64_t device_bytes, uint64_t swap_bytes);
+/* The answer to a request for memory. The swap is in host memory. */
+void say_charged(struct fixture *fixture, const struct control_header *request, int status,
+	uint64_t device_bytes, uint64_t swap_bytes);
+/* Device memory, with the slack; and what the worker does then. */
+void answer_allocate(struct fixture *fixture, const struct control_allocate *request, int status);
+void answer_room(
+	struct fixture *fixture, const struct control_room *request, int status, uint64_t bytes);
 /* What has been said so far does not matter. */
 void drain(struct fixture *fixture);
 

@@ -29,20 +29,20 @@ static void order(struct fixture *fixture, uint32_t flags)
 	fixture_run(fixture);
 }
 
-static void expect_evicted(struct fixture *fixture, uint32_t flags)
+static void expect_evicted(struct fixture *fixture, bool retired)
 {
-	struct control_evict message;
+	struct control_evicted message;
 
 	expect_message(fixture, CONTROL_EVICTED, &message, sizeof message, NULL, NULL);
 	assert_int_equal(message.header.status, 0);
-	assert_int_equal(message.flags, flags);
+	assert_int_equal(message.retired, retired);
 }
 
 /* A session with an object of 8 MiB, whose first piece has been written. */
 static int with_object(void **state)
 {
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 8 * MIB};
-	struct control_memory wish;
+	struct control_allocate wish;
 	struct fixture *fixture;
 
 	double_context = (struct double_context){.bytes = CONTEXT};
@@ -51,8 +51,8 @@ static int with_object(void **state)
 	make_stream(fixture, A);
 	post(fixture, &record);
 	fixture_run(fixture);
-	expect_message(fixture, CONTROL_MEMORY, &wish, sizeof wish, NULL, NULL);
-	answer_memory(fixture, &wish, 0);
+	wish = expect_allocate(fixture, 8 * MIB);
+	answer_allocate(fixture, &wish, 0);
 	post_write(fixture, A, TEST_DEVICE, "abcdefgh", 8, 0);
 	fixture_run(fixture);
 	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
@@ -84,11 +84,11 @@ static void give_back(struct fixture *fixture)
 	assert_true(double_context.retired);
 }
 
-static struct control_memory expect_wish(struct fixture *fixture)
+static struct control_room expect_wish(struct fixture *fixture)
 {
-	struct control_memory wish = expect_change(fixture, CONTROL_RESIDENT, CONTEXT);
+	struct control_room wish = expect_room(fixture, CONTEXT);
 
-	assert_int_equal(wish.free_bytes, 2);
+	assert_int_equal(wish.purpose, ROOM_FOR_CONTEXT);
 	assert_int_equal(context_of(fixture), WORKER_CONTEXT_WANTED);
 	return wish;
 }
@@ -100,7 +100,7 @@ static void begin_to_leave(struct fixture *fixture)
 	order(fixture, EVICT_RETIRE);
 	expect_acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
 	for (int i = 0; i < 3; i++)
-		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
+		expect_return(fixture, 2 * MIB, 0);
 }
 
 static void it_leaves_behind_the_objects_and_is_paid_back(void **state)
@@ -111,9 +111,9 @@ static void it_leaves_behind_the_objects_and_is_paid_back(void **state)
 	assert_int_equal(context_of(fixture), WORKER_CONTEXT_OPEN);
 	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
 	fixture_run(fixture);
-	expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
-	expect_change(fixture, CONTROL_MEMORY, -(int64_t)CONTEXT);
-	expect_evicted(fixture, EVICT_RETIRE);
+	expect_return(fixture, 2 * MIB, 0);
+	expect_return(fixture, CONTEXT, 0);
+	expect_evicted(fixture, true);
 	assert_true(double_context.retired);
 	assert_int_equal(double_chunks, 0);
 	assert_int_equal(fixture->core->page->retirements, 1);
@@ -124,7 +124,7 @@ static void it_leaves_behind_the_objects_and_is_paid_back(void **state)
 static void the_next_record_has_it_made_again(void **state)
 {
 	struct fixture *fixture = *state;
-	struct control_memory wish;
+	struct control_room wish;
 	uint64_t value;
 
 	give_back(fixture);
@@ -133,7 +133,7 @@ static void the_next_record_has_it_made_again(void **state)
 	wish = expect_wish(fixture);
 	assert_true(completed(fixture, A) < value);
 	expect_no_message(fixture); /* it asks once */
-	answer_memory(fixture, &wish, 0);
+	answer_room(fixture, &wish, 0, 0);
 	assert_int_equal(context_of(fixture), WORKER_CONTEXT_OPEN);
 	assert_false(double_context.retired);
 	assert_int_equal(completed(fixture, A), value); /* from host swap */
@@ -148,8 +148,8 @@ static void a_record_that_comes_meanwhile_calls_it_off(void **state)
 	make_stream(fixture, A + 1);
 	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
 	fixture_run(fixture);
-	expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
-	expect_evicted(fixture, 0);
+	expect_return(fixture, 2 * MIB, 0);
+	expect_evicted(fixture, false);
 	assert_false(double_context.retired);
 	assert_int_equal(context_of(fixture), WORKER_CONTEXT_OPEN);
 }
@@ -157,11 +157,8 @@ static void a_record_that_comes_meanwhile_calls_it_off(void **state)
 /* Nothing has left: nothing of the swap space is needed. */
 static void expect_kept(struct fixture *fixture)
 {
-	struct control_memory message;
-
-	expect_message(fixture, CONTROL_SWAP, &message, sizeof message, NULL, NULL);
-	assert_int_equal(message.bytes, -8 * (int64_t)MIB);
-	expect_evicted(fixture, 0);
+	expect_return(fixture, 0, 8 * MIB);
+	expect_evicted(fixture, false);
 }
 
 static void who_is_busy_keeps_it_and_its_objects(void **state)
@@ -212,15 +209,15 @@ static void a_device_that_cannot_give_it_back_goes_on(void **state)
 static void without_memory_it_is_tried_again(void **state)
 {
 	struct fixture *fixture = *state;
-	struct control_memory wish;
+	struct control_room wish;
 
 	give_back(fixture);
 	post_copy(fixture, A, TEST_BASE, TEST_DEVICE, 8);
 	fixture_run(fixture);
 	wish = expect_wish(fixture);
 	double_context.error = -ENOMEM;
-	answer_memory(fixture, &wish, 0);
-	expect_change(fixture, CONTROL_MEMORY, -(int64_t)CONTEXT);
+	answer_room(fixture, &wish, 0, 0);
+	expect_return(fixture, CONTEXT, 0);
 	expect_no_message(fixture);
 	double_context.error = 0;
 	for (int i = 0; i < 100 && context_of(fixture) == WORKER_CONTEXT_RETIRED; i++) {
@@ -228,21 +225,21 @@ static void without_memory_it_is_tried_again(void **state)
 		fixture_run(fixture);
 	}
 	wish = expect_wish(fixture);
-	answer_memory(fixture, &wish, 0);
+	answer_room(fixture, &wish, 0, 0);
 	assert_int_equal(context_of(fixture), WORKER_CONTEXT_OPEN);
 }
 
 static void what_cannot_be_made_again_ends_the_session(void **state)
 {
 	struct fixture *fixture = *state;
-	struct control_memory wish;
+	struct control_room wish;
 
 	give_back(fixture);
 	post_copy(fixture, A, TEST_BASE, TEST_DEVICE, 8);
 	fixture_run(fixture);
 	wish = expect_wish(fixture);
 	double_context.error = -EIO;
-	answer_memory(fixture, &wish, 0);
+	answer_room(fixture, &wish, 0, 0);
 	assert_int_equal(fixture->ended, 1);
 	assert_int_equal(fixture->reason, -EIO);
 	assert_int_equal(context_of(fixture), WORKER_CONTEXT_LOST);
@@ -289,14 +286,14 @@ static void memory_that_the_client_adds_waits_for_it(void **state)
 		.address = TEST_DEVICE + 64 * MIB,
 		.bytes = 4096,
 	};
-	struct control_memory wish;
+	struct control_room wish;
 
 	give_back(fixture);
 	assert_int_equal(fd_send(fixture->peer, &message, sizeof message, &fd, 1), 0);
 	fixture_run(fixture);
 	wish = expect_wish(fixture);
 	assert_true(recv(fixture->peer, &message, sizeof message, MSG_DONTWAIT) < 0);
-	answer_memory(fixture, &wish, 0);
+	answer_room(fixture, &wish, 0, 0);
 	assert_int_equal(
 		recv(fixture->peer, &message, sizeof message, MSG_DONTWAIT), sizeof message);
 	assert_int_equal(message.serial, 3);
@@ -307,7 +304,7 @@ static void memory_that_the_client_adds_waits_for_it(void **state)
 static void a_suspended_session_has_none_until_it_is_resumed(void **state)
 {
 	struct fixture *fixture = *state;
-	struct control_memory wish;
+	struct control_room wish;
 	uint64_t value;
 
 	order(fixture, EVICT_SUSPEND | EVICT_RETIRE);
@@ -320,8 +317,8 @@ static void a_suspended_session_has_none_until_it_is_resumed(void **state)
 	expect_no_message(fixture);
 	order(fixture, EVICT_RESUME);
 	wish = expect_wish(fixture);
-	expect_evicted(fixture, 0);
-	answer_memory(fixture, &wish, 0);
+	expect_evicted(fixture, false);
+	answer_room(fixture, &wish, 0, 0);
 	assert_int_equal(completed(fixture, A), value);
 }
 

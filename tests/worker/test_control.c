@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "double.h"
 #include "harness.h"
 
 enum { A = 40, B = 41 };
@@ -18,13 +19,13 @@ enum { A = 40, B = 41 };
 /* Streams and a function, with the memory that the module takes paid for. */
 static uint32_t prepare(struct fixture *fixture)
 {
-	struct control_memory message;
+	struct control_allocate wish;
 
 	make_stream(fixture, A);
 	make_stream(fixture, B);
 	post_module(fixture);
-	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
-	answer_memory(fixture, &message, 0);
+	expect_message(fixture, CONTROL_ALLOCATE, &wish, sizeof wish, NULL, NULL);
+	answer_allocate(fixture, &wish, 0);
 	return get_function(fixture);
 }
 
@@ -154,24 +155,6 @@ static void a_turn_that_another_hands_over_is_a_grant(void **state)
 	unshare_turns(fixture);
 }
 
-/* Without a turn, and nothing asked for: its client is expected. */
-static void one_that_is_prepared_for_its_client_does_not_sleep(void **state)
-{
-	struct fixture *fixture = *state;
-	struct control_grant message = {
-		.header = {sizeof message, CONTROL_PREPARE, CONTROL_VERSION, 0, 0},
-		.resource = RESOURCE_COMPUTE,
-		.quantum_ns = NS_PER_MS,
-	};
-	uint64_t before_ns = clock_now_ns();
-
-	fixture->core->service.few_processors = false;
-	tell(fixture, &message, NULL, 0);
-	fixture_run(fixture);
-	assert_true(fixture->core->service.look_until_ns >= before_ns + NS_PER_MS);
-	assert_int_equal(fixture->core->control.awake_until_ns, 0);
-}
-
 /* Who handed it over was told to leave as others waited; gdevd says so some time after the first command. */
 static void who_is_handed_a_turn_does_not_fill_its_window(void **state)
 {
@@ -245,24 +228,6 @@ static void a_holder_sees_that_it_is_to_leave_before_it_is_told(void **state)
 	expect_release(fixture, RESOURCE_COMPUTE);
 	turns->resources[RESOURCE_COMPUTE].turn = 0;
 	unshare_turns(fixture);
-}
-
-/* Somebody who goes before it is about to ask. */
-static void a_holder_that_is_held_back_puts_nothing_more_on_the_device(void **state)
-{
-	struct fixture *fixture = *state;
-	uint32_t function = prepare(fixture);
-
-	post_first_launch(fixture, A, function);
-	__atomic_store_n(
-		&fixture->core->page->revoke[RESOURCE_COMPUTE], REVOKE_SOON, __ATOMIC_RELAXED);
-	post_launch(fixture, A, function, 0);
-	fixture_run(fixture);
-	assert_int_equal(completed(fixture, A), 1);
-	expect_no_message(fixture); /* it keeps its grant */
-	take_back(fixture, RESOURCE_COMPUTE, REVOKE_WHEN_IDLE);
-	fixture_run(fixture);
-	assert_int_equal(completed(fixture, A), 2);
 }
 
 /* One kernel of a millisecond is a window; another one would be in its way. */
@@ -682,11 +647,10 @@ static void an_allocation_under_way_survives_gdevd(void **state)
 {
 	struct fixture *fixture = *state;
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 64 * MIB};
-	struct control_memory message;
 
 	post(fixture, &record);
 	fixture_run(fixture);
-	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
+	expect_allocate(fixture, 64 * MIB);
 	lose_gdevd(fixture);
 	assert_int_equal(completed(fixture, 0), 1);
 	assert_int_equal(fixture->segment->replies[0].status, 0);
@@ -717,6 +681,73 @@ static void nonsense_from_gdevd_is_the_end_of_that_gdevd_only(void **state)
 	make_stream(fixture, A);
 }
 
+static void a_message_that_cannot_be_kept_ends_the_session(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_header message = {
+		.length = sizeof message, .type = CONTROL_BYE, .version = CONTROL_VERSION};
+	int no_file = -1;
+
+	while (list_empty(&fixture->core->control.outgoing)) /* gdevd reads nothing */
+		control_tell(fixture->core, &message, NULL, 0);
+	assert_int_equal(fixture->ended, 0);
+	control_tell(fixture->core, &message, &no_file, 1);
+	assert_int_equal(fixture->ended, 1);
+	assert_int_equal(fixture->reason, -EBADF);
+	assert_int_equal(session_error(fixture), -EBADF);
+}
+
+/* ---- modules that take more than could be known ---- */
+
+#define MODULE_BYTES (64 * MIB)
+
+static struct device_module *opened_modules[3];
+static unsigned opened;
+
+static int open_module(struct device_module *module, struct device_log *log)
+{
+	opened_modules[opened++] = module;
+	return 0;
+}
+
+static uint64_t opened_bytes(struct device_module *module)
+{
+	for (unsigned i = 0; i < opened; i++)
+		if (opened_modules[i] == module)
+			return MODULE_BYTES;
+	return 0;
+}
+
+static void one_module_at_a_time_takes_what_it_will_pay_for(void **state)
+{
+	struct device_ops ops = *double_ops();
+	struct control_allocate wish;
+	struct fixture fixture;
+
+	opened = 0;
+	ops.module_open = open_module;
+	ops.module_bytes = opened_bytes;
+	fixture_start_ops(&fixture, &ops, true, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct record_module_load load = {
+			.header = {.opcode = RECORD_MODULE_LOAD, .timeline = i},
+			.image = TEST_BASE,
+			.image_bytes = 16,
+		};
+		post(&fixture, &load);
+	}
+	fixture_run(&fixture);
+	for (unsigned i = 1; i <= 3; i++) {
+		assert_int_equal(opened, i);
+		wish = expect_allocate(&fixture, MODULE_BYTES);
+		say_charged(
+			&fixture, &wish.header, i == 2 ? -ENOMEM : 0, i == 2 ? 0 : MODULE_BYTES, 0);
+		fixture_run(&fixture);
+		assert_int_equal(fixture.segment->replies[i - 1].status, i == 2 ? -ENOMEM : 0);
+	}
+	fixture_stop(&fixture);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_with_gdevd, teardown)
 
 int main(void)
@@ -725,11 +756,9 @@ int main(void)
 		TEST(nothing_is_submitted_without_a_grant),
 		TEST(a_revoked_grant_is_drained_and_given_back),
 		TEST(a_turn_that_another_hands_over_is_a_grant),
-		TEST(one_that_is_prepared_for_its_client_does_not_sleep),
 		TEST(who_is_handed_a_turn_does_not_fill_its_window),
 		TEST(a_holder_hands_over_before_it_says_so),
 		TEST(a_holder_sees_that_it_is_to_leave_before_it_is_told),
-		TEST(a_holder_that_is_held_back_puts_nothing_more_on_the_device),
 		TEST(a_holder_below_one_that_may_come_has_one_long_kernel_on_the_device),
 		TEST(a_holder_that_knows_when_it_ends_hands_over_a_moment_before),
 		TEST(an_idle_grant_goes_back_when_others_wait),
@@ -747,6 +776,8 @@ int main(void)
 		TEST(requests_are_sent_again_to_the_next_gdevd),
 		TEST(an_allocation_under_way_survives_gdevd),
 		TEST(nonsense_from_gdevd_is_the_end_of_that_gdevd_only),
+		TEST(a_message_that_cannot_be_kept_ends_the_session),
+		cmocka_unit_test(one_module_at_a_time_takes_what_it_will_pay_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

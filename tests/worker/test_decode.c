@@ -249,15 +249,21 @@ static void module_images_are_not_empty(void **state)
 {
 	struct record_module_load load = {.header.opcode = RECORD_MODULE_LOAD};
 
+	load.image = 1;
 	assert_int_equal(decode(&load, sizeof load), -EINVAL);
 	load.image_bytes = 1;
 	assert_int_equal(decode(&load, sizeof load), 0);
+	load.image = 0; /* nowhere */
+	assert_int_equal(decode(&load, sizeof load), -EINVAL);
+	load.image = 1;
 	load.log = 1;
 	assert_int_equal(decode(&load, sizeof load), -EINVAL);
 	load.log_bytes = 1;
 	assert_int_equal(decode(&load, sizeof load), 0);
-	load.reserved = 1;
+	load.number = 1; /* in the arena, and sent */
 	assert_int_equal(decode(&load, sizeof load), -EINVAL);
+	load.image = 0;
+	assert_int_equal(decode(&load, sizeof load), 0);
 }
 
 static void variables_are_placed_on_pages(void **state)

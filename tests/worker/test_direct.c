@@ -14,12 +14,12 @@
 
 enum { A = 40 };
 
-static enum session_leave allowed(struct fixture *fixture, enum session_direction direction)
+static enum session_leave allowed(struct fixture *fixture, enum copy_direction direction)
 {
 	return fixture->segment->header.direct_allowed[direction];
 }
 
-static void copying(struct fixture *fixture, enum session_direction direction, uint32_t threads)
+static void copying(struct fixture *fixture, enum copy_direction direction, uint32_t threads)
 {
 	__atomic_store_n(
 		&fixture->segment->header.direct_copying[direction], threads, __ATOMIC_SEQ_CST);
@@ -38,14 +38,14 @@ static void wake(struct fixture *fixture)
 static void get_grant(struct fixture *fixture)
 {
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 2 * MIB};
-	struct control_memory wish;
+	struct control_allocate wish;
 
 	fixture_stop_clock(fixture);
 	make_stream(fixture, A);
 	post(fixture, &record);
 	fixture_run(fixture);
-	expect_message(fixture, CONTROL_MEMORY, &wish, sizeof wish, NULL, NULL);
-	answer_memory(fixture, &wish, 0);
+	wish = expect_allocate(fixture, 2 * MIB);
+	answer_allocate(fixture, &wish, 0);
 	post_copy(fixture, A, TEST_DEVICE, TEST_BASE, 64);
 	fixture_run(fixture);
 	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
@@ -56,22 +56,22 @@ static void where_nobody_arbitrates_the_client_may_always_copy(void **state)
 {
 	struct fixture *fixture = *state;
 
-	assert_true(allowed(fixture, SESSION_TO_DEVICE));
-	assert_true(allowed(fixture, SESSION_FROM_DEVICE));
+	assert_true(allowed(fixture, COPY_TO_DEVICE));
+	assert_true(allowed(fixture, COPY_FROM_DEVICE));
 }
 
 static void the_client_may_copy_while_we_hold_the_grant(void **state)
 {
 	struct fixture *fixture = *state;
 
-	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_BY_RECORD);
+	assert_int_equal(allowed(fixture, COPY_TO_DEVICE), SESSION_BY_RECORD);
 	get_grant(fixture);
-	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_DIRECT);
-	assert_int_equal(allowed(fixture, SESSION_FROM_DEVICE), SESSION_BY_RECORD);
+	assert_int_equal(allowed(fixture, COPY_TO_DEVICE), SESSION_DIRECT);
+	assert_int_equal(allowed(fixture, COPY_FROM_DEVICE), SESSION_BY_RECORD);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
-	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_DIRECT_CONTENDED);
+	assert_int_equal(allowed(fixture, COPY_TO_DEVICE), SESSION_DIRECT_CONTENDED);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_NOW);
-	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_BY_RECORD);
+	assert_int_equal(allowed(fixture, COPY_TO_DEVICE), SESSION_BY_RECORD);
 	expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
 }
 
@@ -82,18 +82,18 @@ static void a_grant_is_given_back_when_the_client_is_done(void **state)
 	struct control_grant message;
 
 	get_grant(fixture);
-	copying(fixture, SESSION_TO_DEVICE, 2);
+	copying(fixture, COPY_TO_DEVICE, 2);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_NOW);
-	assert_false(allowed(fixture, SESSION_TO_DEVICE));
+	assert_false(allowed(fixture, COPY_TO_DEVICE));
 	expect_no_message(fixture);
 	/* Nor does a record get in before it. */
 	post_copy(fixture, A, TEST_DEVICE, TEST_BASE, 64);
-	copying(fixture, SESSION_TO_DEVICE, 1);
+	copying(fixture, COPY_TO_DEVICE, 1);
 	wake(fixture);
 	expect_no_message(fixture);
 	assert_int_equal(completed(fixture, A), 1);
-	header->direct_ns[SESSION_TO_DEVICE] = 500;
-	copying(fixture, SESSION_TO_DEVICE, 0);
+	header->direct_ns[COPY_TO_DEVICE] = 500;
+	copying(fixture, COPY_TO_DEVICE, 0);
 	wake(fixture);
 	message = expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
 	assert_int_equal(message.used_ns, 100 + 500); /* and the copy by record */
@@ -116,22 +116,22 @@ static void a_client_that_copies_is_not_idle(void **state)
 	struct control_grant message;
 
 	get_grant(fixture);
-	copying(fixture, SESSION_TO_DEVICE, 1);
+	copying(fixture, COPY_TO_DEVICE, 1);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
 	assert_int_equal(tick(fixture, now_ns), now_ns + DIRECT_LOOK_NS);
 	/* Between two copies, of which one has ended since the last look. */
-	copying(fixture, SESSION_TO_DEVICE, 0);
-	header->direct_bytes[SESSION_TO_DEVICE] = 100;
+	copying(fixture, COPY_TO_DEVICE, 0);
+	header->direct_bytes[COPY_TO_DEVICE] = 100;
 	now_ns += DIRECT_LOOK_NS;
 	idle_ns = tick(fixture, now_ns);
 	assert_true(idle_ns < now_ns + 2 * DIRECT_LOOK_NS);
 	assert_int_equal(tick(fixture, idle_ns - 1), idle_ns);
 	expect_no_message(fixture);
-	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_DIRECT_CONTENDED);
+	assert_int_equal(allowed(fixture, COPY_TO_DEVICE), SESSION_DIRECT_CONTENDED);
 	tick(fixture, idle_ns);
 	message = expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
 	assert_int_equal(message.wants, 0);
-	assert_int_equal(allowed(fixture, SESSION_TO_DEVICE), SESSION_BY_RECORD);
+	assert_int_equal(allowed(fixture, COPY_TO_DEVICE), SESSION_BY_RECORD);
 }
 
 /* ---- the account ---- */
@@ -143,16 +143,16 @@ static void what_the_client_copies_is_its_session_s_use(void **state)
 	struct record_query query = {{.opcode = RECORD_QUERY}, .type = QUERY_USAGE};
 	const struct reply_usage *usage = reply_payload(fixture);
 
-	header->direct_bytes[SESSION_TO_DEVICE] = 1000;
-	header->direct_bytes[SESSION_FROM_DEVICE] = 10;
+	header->direct_bytes[COPY_TO_DEVICE] = 1000;
+	header->direct_bytes[COPY_FROM_DEVICE] = 10;
 	assert_int_equal(ask_plain(fixture, &query), 0);
 	assert_int_equal(usage->to_device_bytes, 1000);
 	assert_int_equal(usage->from_device_bytes, 10);
-	header->direct_bytes[SESSION_TO_DEVICE] = 1500;
+	header->direct_bytes[COPY_TO_DEVICE] = 1500;
 	wake(fixture);
 	assert_int_equal(fixture->core->page->to_device_bytes, 1500);
 	/* The last of it is seen without a wake-up, some time later. */
-	header->direct_bytes[SESSION_TO_DEVICE] = 1600;
+	header->direct_bytes[COPY_TO_DEVICE] = 1600;
 	core_lock(fixture->core);
 	assert_int_not_equal(direct_tick(fixture->core, clock_now_ns()), UINT64_MAX);
 	assert_int_equal(fixture->core->page->to_device_bytes, 1500);
@@ -169,13 +169,13 @@ static void an_account_that_runs_backwards_or_ahead_of_time_is_not_believed(void
 	struct session_header *header = &fixture->segment->header;
 	struct worker_page *page = fixture->core->page;
 
-	header->direct_ns[SESSION_TO_DEVICE] = UINT64_MAX / 2;
+	header->direct_ns[COPY_TO_DEVICE] = UINT64_MAX / 2;
 	wake(fixture);
 	assert_true(page->to_device_ns < clock_now_ns());
-	header->direct_ns[SESSION_TO_DEVICE] = 0;
-	header->direct_bytes[SESSION_TO_DEVICE] = 77;
+	header->direct_ns[COPY_TO_DEVICE] = 0;
+	header->direct_bytes[COPY_TO_DEVICE] = 77;
 	wake(fixture);
-	header->direct_bytes[SESSION_TO_DEVICE] = 7;
+	header->direct_bytes[COPY_TO_DEVICE] = 7;
 	wake(fixture);
 	assert_int_equal(page->to_device_bytes, 77);
 }
@@ -188,14 +188,14 @@ static void who_copies_while_others_wait_and_does_not_say_so_pays_for_a_part(voi
 	struct control_grant message;
 
 	get_grant(fixture);
-	copying(fixture, SESSION_TO_DEVICE, 1);
+	copying(fixture, COPY_TO_DEVICE, 1);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
 	for (int i = 0; i < 16; i++) {
 		seen_ns = DIRECT_LOOK_NS + now_ns - begin_ns;
 		now_ns = tick(fixture, now_ns);
 	}
-	header->direct_ns[SESSION_TO_DEVICE] = 500;
-	copying(fixture, SESSION_TO_DEVICE, 0);
+	header->direct_ns[COPY_TO_DEVICE] = 500;
+	copying(fixture, COPY_TO_DEVICE, 0);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_NOW);
 	message = expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
 	assert_in_range(message.used_ns, 100 + seen_ns / 8 - 16, 100 + seen_ns / 8);
@@ -207,7 +207,7 @@ static void who_has_copied_for_long_is_looked_at_less_often(void **state)
 	uint64_t begin_ns = clock_now_ns() + NS_PER_S, now_ns = begin_ns;
 
 	get_grant(fixture);
-	copying(fixture, SESSION_TO_DEVICE, 1);
+	copying(fixture, COPY_TO_DEVICE, 1);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
 	now_ns = tick(fixture, now_ns + 80 * DIRECT_LOOK_NS);
 	assert_int_equal(now_ns, begin_ns + 81 * DIRECT_LOOK_NS); /* who knows what it did so far */
@@ -215,10 +215,10 @@ static void who_has_copied_for_long_is_looked_at_less_often(void **state)
 	now_ns = tick(fixture, now_ns + 79 * DIRECT_LOOK_NS);
 	assert_int_equal(now_ns, begin_ns + 79 * DIRECT_LOOK_NS + 80 * DIRECT_LOOK_NS / 8);
 	/* It pauses, but is not idle for long enough yet, and begins again. */
-	copying(fixture, SESSION_TO_DEVICE, 0);
+	copying(fixture, COPY_TO_DEVICE, 0);
 	core_lock(fixture->core);
 	assert_int_equal(direct_look(fixture->core, RESOURCE_COPY_TO_DEVICE, now_ns), 0);
-	copying(fixture, SESSION_TO_DEVICE, 1);
+	copying(fixture, COPY_TO_DEVICE, 1);
 	assert_int_equal(direct_look(fixture->core, RESOURCE_COPY_TO_DEVICE, now_ns),
 		now_ns + DIRECT_LOOK_NS);
 	core_unlock(fixture->core);
@@ -233,13 +233,13 @@ static void who_says_what_it_copied_pays_for_that_alone(void **state)
 
 	get_grant(fixture);
 	usleep(2000); /* nobody has copied for longer than there was time */
-	copying(fixture, SESSION_TO_DEVICE, 1);
+	copying(fixture, COPY_TO_DEVICE, 1);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
 	for (int i = 0; i < 4; i++) {
 		now_ns = tick(fixture, now_ns);
-		header->direct_ns[SESSION_TO_DEVICE] += DIRECT_LOOK_NS / 2;
+		header->direct_ns[COPY_TO_DEVICE] += DIRECT_LOOK_NS / 2;
 	}
-	copying(fixture, SESSION_TO_DEVICE, 0);
+	copying(fixture, COPY_TO_DEVICE, 0);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_NOW);
 	message = expect_release(fixture, RESOURCE_COPY_TO_DEVICE);
 	assert_int_equal(message.used_ns, 100 + 2 * DIRECT_LOOK_NS);
@@ -263,26 +263,26 @@ static void stopping_waits_for_the_client_and_says_what_has_moved(void **state)
 	struct stopper one = {.stop.stopped = note}, two = one;
 	uint64_t generation = fixture->segment->header.direct_generation;
 
-	copying(fixture, SESSION_FROM_DEVICE, 1);
+	copying(fixture, COPY_FROM_DEVICE, 1);
 	core_lock(fixture->core);
 	direct_stop(fixture->core, &one.stop);
 	core_unlock(fixture->core);
-	assert_false(allowed(fixture, SESSION_TO_DEVICE));
-	assert_false(allowed(fixture, SESSION_FROM_DEVICE));
+	assert_false(allowed(fixture, COPY_TO_DEVICE));
+	assert_false(allowed(fixture, COPY_FROM_DEVICE));
 	assert_int_equal(one.stopped, 0);
-	copying(fixture, SESSION_FROM_DEVICE, 0);
+	copying(fixture, COPY_FROM_DEVICE, 0);
 	wake(fixture);
 	assert_int_equal(one.stopped, 1);
 	core_lock(fixture->core);
 	direct_stop(fixture->core, &two.stop);
 	assert_int_equal(two.stopped, 1);
 	direct_resume(fixture->core);
-	assert_false(allowed(fixture, SESSION_TO_DEVICE));
+	assert_false(allowed(fixture, COPY_TO_DEVICE));
 	assert_int_equal(fixture->segment->header.direct_generation, generation);
 	direct_moved(fixture->core);
 	direct_resume(fixture->core);
 	core_unlock(fixture->core);
-	assert_true(allowed(fixture, SESSION_TO_DEVICE));
+	assert_true(allowed(fixture, COPY_TO_DEVICE));
 	assert_int_equal(fixture->segment->header.direct_generation, generation + 1);
 }
 
@@ -291,7 +291,7 @@ static void a_client_that_never_stops_is_not_waited_for(void **state)
 	struct fixture *fixture = *state;
 	struct stopper one = {.stop.stopped = note};
 
-	copying(fixture, SESSION_TO_DEVICE, UINT32_MAX);
+	copying(fixture, COPY_TO_DEVICE, UINT32_MAX);
 	core_lock(fixture->core);
 	direct_stop(fixture->core, &one.stop);
 	assert_true(direct_tick(fixture->core, clock_now_ns()) <= one.stop.deadline_ns);
@@ -302,7 +302,7 @@ static void a_client_that_never_stops_is_not_waited_for(void **state)
 	direct_resume(fixture->core);
 	core_unlock(fixture->core);
 	/* Somebody else's wish is. */
-	fixture->segment->header.direct_allowed[SESSION_TO_DEVICE] = 99;
+	fixture->segment->header.direct_allowed[COPY_TO_DEVICE] = 99;
 	wake(fixture);
 	assert_int_equal(fixture->ended, 0);
 }

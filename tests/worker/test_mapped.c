@@ -66,16 +66,16 @@ static void wait_done(struct fixture *fixture, uint32_t timeline, uint64_t value
 /* The device is free. The worker's own threads go on with what it has been told. */
 static void give_turns(struct fixture *fixture)
 {
-	const struct control_grant message = {
+	struct control_grant message = {
 		.header = {sizeof message, CONTROL_GRANT, CONTROL_VERSION, 0, 0},
-		.resource = RESOURCE_COMPUTE,
 		.quantum_ns = 1000000000,
 	};
-	struct control_header next;
+	struct control_grant next;
 
-	while (recv(fixture->gdevd, &next, sizeof next, MSG_PEEK) == sizeof next &&
-		next.type == CONTROL_ACQUIRE) {
-		expect_acquire(fixture, RESOURCE_COMPUTE);
+	while (recv(fixture->gdevd, &next, sizeof next, MSG_PEEK) >= (ssize_t)sizeof next.header &&
+		next.header.type == CONTROL_ACQUIRE) {
+		message.resource = next.resource;
+		expect_acquire(fixture, next.resource);
 		tell(fixture, &message, NULL, 0);
 	}
 }
@@ -91,15 +91,6 @@ static struct control_shm expect_shm(
 	assert_int_equal(message.command, command);
 	assert_int_equal(message.id, ID);
 	return message;
-}
-
-static void refuse_memory(struct fixture *fixture, uint16_t type, int64_t bytes)
-{
-	struct control_memory message = expect_change(fixture, type, bytes);
-
-	message.header.type = CONTROL_MEMORY_REPLY;
-	message.header.status = -ENOMEM;
-	tell(fixture, &message, NULL, 0);
 }
 
 static void answer(struct fixture *fixture, struct control_shm message, int status, int fd)
@@ -137,10 +128,13 @@ static void start(struct fixture *fixture, int *file)
 	assert_int_equal(fixture->segment->replies[0].status, 0);
 }
 
-/* A fill of its first bytes, for which gdevd has the worker bring it in, and has no room for it. What the worker asks
- * then. */
-static uint64_t use(struct fixture *fixture, int file, struct control_shm *move)
+/* A fill of its first bytes, for which gdevd has the worker bring it in, and has that much room for it or says why not.
+ * What the worker says then. */
+static uint64_t use_with(struct fixture *fixture, int file, int status, uint64_t room,
+	enum control_shm_command command, struct control_shm *message)
 {
+	int fds[FD_PASS_MAX];
+	size_t count = array_length(fds);
 	struct record_fill fill = {
 		.header = {.opcode = RECORD_FILL, .timeline = A},
 		.destination = TEST_DEVICE,
@@ -151,13 +145,21 @@ static uint64_t use(struct fixture *fixture, int file, struct control_shm *move)
 		.value = 'x',
 	};
 	uint64_t value = post(fixture, &fill);
+	struct control_allocate wish;
 
 	answer(fixture, expect_shm(fixture, SHM_COMMAND_RESTORE, NULL, NULL), 1, file);
-	refuse_memory(fixture, CONTROL_MEMORY, 8 * MIB); /* with some slack, and without */
-	refuse_memory(fixture, CONTROL_MEMORY, BYTES);
-	refuse_memory(fixture, CONTROL_RESIDENT, BYTES);
-	*move = expect_shm(fixture, SHM_COMMAND_MOVE, NULL, NULL);
+	wish = expect_allocate(fixture, BYTES);
+	assert_int_equal(wish.swap_bytes, 0);
+	assert_int_equal(wish.purpose, ROOM_FOR_TURN);
+	say_charged(fixture, &wish.header, status, room, 0);
+	*message = expect_shm(fixture, command, fds, &count);
+	fd_close_all(fds, count);
 	return value;
+}
+
+static uint64_t use(struct fixture *fixture, int file, struct control_shm *move)
+{
+	return use_with(fixture, file, -ENOMEM, 0, SHM_COMMAND_MOVE, move);
 }
 
 /* With all that gdevd says then. */
@@ -302,6 +304,53 @@ static void without_the_gdevd_that_was_asked_the_file_is_what_is_valid(void **st
 	close(memory);
 }
 
+/* It is used in `memory`, which another session has made meanwhile; the file is as it was. */
+static void check_used(struct fixture *fixture, uint64_t value, int file, int memory)
+{
+	char text[8];
+
+	answer(fixture, expect_shm(fixture, SHM_COMMAND_RESTORE, NULL, NULL), 2, memory);
+	wait_done(fixture, A, value);
+	assert_int_equal(stream_error(fixture, A), 0);
+	pread(memory, text, 4, 0);
+	assert_memory_equal(text, "xxxx", 4);
+	pread(file, text, 4, 0);
+	assert_memory_equal(text, "ffff", 4);
+	close(file);
+	close(memory);
+	fixture_stop(fixture);
+}
+
+static void what_another_is_to_bring_in_by_now_is_not_used(void **state)
+{
+	struct fixture fixture = {0};
+	int file, memory = fd_shared_memory("memory", BYTES);
+	struct control_shm map;
+	uint64_t value;
+
+	start(&fixture, &file);
+	refused = 0; /* the device could use it */
+	value = use_with(&fixture, file, -ENOMEM, 0, SHM_COMMAND_MAP, &map);
+	assert_int_equal(completed(&fixture, A), 0);
+	answer(&fixture, map, -EAGAIN, -1);
+	expect_shm(&fixture, SHM_COMMAND_MAP, NULL, NULL); /* that it could not */
+	check_used(&fixture, value, file, memory);
+}
+
+static void what_another_is_to_bring_in_by_now_is_asked_for_again(void **state)
+{
+	struct fixture fixture = {0};
+	int file, memory = fd_shared_memory("memory", BYTES);
+	struct control_shm back;
+	uint64_t value;
+
+	start(&fixture, &file);
+	value = use_with(&fixture, file, 0, BYTES, SHM_COMMAND_BACK, &back);
+	answer(&fixture, back, -EAGAIN, -1);
+	expect_shm(&fixture, SHM_COMMAND_MAP, NULL, NULL);
+	check_used(&fixture, value, file, memory);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +358,8 @@ int main(void)
 		cmocka_unit_test(where_memory_has_no_room_it_stays_and_the_command_fails),
 		cmocka_unit_test(the_next_gdevd_hears_that_it_is_used_there),
 		cmocka_unit_test(without_the_gdevd_that_was_asked_the_file_is_what_is_valid),
+		cmocka_unit_test(what_another_is_to_bring_in_by_now_is_not_used),
+		cmocka_unit_test(what_another_is_to_bring_in_by_now_is_asked_for_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

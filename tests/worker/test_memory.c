@@ -155,16 +155,14 @@ static void memory_is_paid_for_before_it_is_taken(void **state)
 {
 	struct fixture *fixture = *state;
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 64 * MIB};
-	struct control_memory message;
+	struct control_allocate wish;
 	uint64_t value = post(fixture, &record);
 
 	fixture_run(fixture);
 	assert_int_equal(completed(fixture, 0), value - 1);
 	assert_int_equal(double_chunks, 0);
-	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
-	assert_int_equal(message.bytes, 64 * MIB);
-	assert_int_not_equal(message.header.serial, 0);
-	answer_memory(fixture, &message, 0);
+	wish = expect_allocate(fixture, 64 * MIB);
+	answer_allocate(fixture, &wish, 0);
 	assert_int_equal(completed(fixture, 0), value);
 	assert_int_equal(fixture->segment->replies[0].status, 0);
 	assert_int_equal(fixture->core->page->device_bytes, 64 * MIB);
@@ -174,16 +172,14 @@ static void slack_saves_messages_and_is_not_insisted_on(void **state)
 {
 	struct fixture *fixture = *state;
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 2 * MIB};
-	struct control_memory message;
+	struct control_allocate wish;
 
 	post(fixture, &record);
 	fixture_run(fixture);
-	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
-	assert_int_equal(message.bytes, 8 * MIB);
-	answer_memory(fixture, &message, -ENOMEM);
-	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
-	assert_int_equal(message.bytes, 2 * MIB); /* what it needs */
-	answer_memory(fixture, &message, 0);
+	wish = expect_allocate(fixture, 2 * MIB);
+	assert_int_equal(wish.slack_bytes, 6 * MIB);
+	wish.slack_bytes = 0; /* there are none */
+	answer_allocate(fixture, &wish, 0);
 	assert_int_equal(fixture->segment->replies[0].status, 0);
 	assert_int_equal(completed(fixture, 0), 1);
 	/* With slack, the next ones are free of messages. */
@@ -191,28 +187,46 @@ static void slack_saves_messages_and_is_not_insisted_on(void **state)
 		{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE + 2 * MIB, 2 * MIB};
 	post(fixture, &record);
 	fixture_run(fixture);
-	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
-	answer_memory(fixture, &message, 0);
+	wish = expect_allocate(fixture, 2 * MIB);
+	answer_allocate(fixture, &wish, 0);
 	assert_int_equal(alloc(fixture, TEST_DEVICE + 4 * MIB, 6 * MIB), 0);
 	expect_no_message(fixture);
 	assert_int_equal(release(fixture, TEST_DEVICE), 0);
 	expect_no_message(fixture);
 }
 
+/* One question, whatever the answer is. */
+static void what_the_device_has_no_room_for_begins_in_swap(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 64 * MIB};
+	struct control_allocate wish;
+
+	post(fixture, &record);
+	fixture_run(fixture);
+	wish = expect_allocate(fixture, 64 * MIB);
+	assert_int_equal(wish.swap_bytes, 64 * MIB);
+	say_charged(fixture, &wish.header, 0, 0, 64 * MIB);
+	fixture_run(fixture);
+	assert_int_equal(fixture->segment->replies[0].status, 0);
+	assert_int_equal(double_chunks, 0);
+	assert_int_equal(fixture->core->page->swapped_bytes, 64 * MIB);
+	expect_no_message(fixture);
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	expect_return(fixture, 0, 64 * MIB);
+}
+
 static void memory_that_is_refused_is_not_there(void **state)
 {
 	struct fixture *fixture = *state;
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 64 * MIB};
-	struct control_memory message;
+	struct control_allocate wish;
 
 	post(fixture, &record);
 	fixture_run(fixture);
-	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
-	answer_memory(fixture, &message, -ENOMEM);
-	/* Nor is there host swap for it. */
-	expect_message(fixture, CONTROL_SWAP, &message, sizeof message, NULL, NULL);
-	assert_int_equal(message.bytes, 64 * MIB);
-	answer_memory(fixture, &message, -ENOMEM);
+	wish = expect_allocate(fixture, 64 * MIB);
+	answer_allocate(fixture, &wish, -ENOMEM);
+	expect_no_message(fixture);
 	assert_int_equal(fixture->segment->replies[0].status, -ENOMEM);
 	assert_int_equal(double_chunks, 0);
 	assert_int_equal(release(fixture, TEST_DEVICE), -EINVAL);
@@ -222,23 +236,20 @@ static void much_slack_goes_back(void **state)
 {
 	struct fixture *fixture = *state;
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 128 * MIB};
-	struct control_memory message;
+	struct control_allocate wish;
 
 	post(fixture, &record);
 	fixture_run(fixture);
-	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
-	answer_memory(fixture, &message, 0);
+	wish = expect_allocate(fixture, 128 * MIB);
+	answer_allocate(fixture, &wish, 0);
 	assert_int_equal(release(fixture, TEST_DEVICE), 0);
-	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
-	assert_int_equal(message.bytes, -64 * (int64_t)MIB);
-	assert_int_equal(message.header.serial, 0);
+	expect_return(fixture, 64 * MIB, 0);
 	/* And, when nothing happens, the rest; the clock is set forward by hand. */
 	core_lock(fixture->core);
 	memory_tick(fixture->core, UINT64_MAX - 1);
 	core_unlock(fixture->core);
 	fixture_run(fixture);
-	expect_message(fixture, CONTROL_MEMORY, &message, sizeof message, NULL, NULL);
-	assert_int_equal(message.bytes, -64 * (int64_t)MIB);
+	expect_return(fixture, 64 * MIB, 0);
 	assert_int_equal(double_chunks, 0);
 	assert_int_equal(fixture->core->page->device_bytes, 0);
 }
@@ -318,6 +329,104 @@ static void page_locked_memory_has_ordinary_pages(void **state)
 	}
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
 	assert_int_equal(peer_call(fixture, &message, &fd, 1, NULL, NULL), -EINVAL);
+	close(fd);
+}
+
+static int image_of(uint64_t bytes, const char *behind)
+{
+	static const char image[64] = "anything";
+	char zeros[IMAGE_ZEROS] = "";
+
+	strcpy(zeros, behind);
+	return fd_frozen_memory("image", image, bytes, zeros, sizeof zeros);
+}
+
+static int load_number(struct fixture *fixture, uint64_t number)
+{
+	struct record_module_load load = {
+		.header.opcode = RECORD_MODULE_LOAD, .image_bytes = 16, .number = number};
+
+	return ask_plain(fixture, &load);
+}
+
+static void an_image_that_was_sent_is_loaded_once(void **state)
+{
+	struct fixture *fixture = *state;
+	struct peer_message message = {.type = PEER_IMAGE, .bytes = 16};
+	int fd = image_of(16, "");
+
+	assert_int_equal(load_number(fixture, 1), -GDEV_E_INVALID_HANDLE);
+	assert_int_equal(peer_call(fixture, &message, &fd, 1, NULL, NULL), 0);
+	assert_int_equal(load_number(fixture, message.address), 0);
+	assert_int_equal(load_number(fixture, message.address), -GDEV_E_INVALID_HANDLE);
+	assert_int_equal(load_number(fixture, UINT64_MAX), -GDEV_E_INVALID_HANDLE);
+	close(fd);
+}
+
+static void an_image_cannot_change_has_zeros_behind_and_few_wait(void **state)
+{
+	struct fixture *fixture = *state;
+	struct peer_message message = {.type = PEER_IMAGE, .bytes = 16};
+	int good = image_of(16, ""), unclean = image_of(16, "x");
+	int writable = fd_shared_memory("image", 16 + IMAGE_ZEROS);
+
+	assert_int_equal(peer_call(fixture, &message, &unclean, 1, NULL, NULL), -EINVAL);
+	assert_int_equal(peer_call(fixture, &message, &writable, 1, NULL, NULL), -EINVAL);
+	assert_int_equal(peer_call(fixture, &message, NULL, 0, NULL, NULL), -EINVAL);
+	message.bytes = 15;
+	assert_int_equal(peer_call(fixture, &message, &good, 1, NULL, NULL), -EINVAL);
+	message.bytes = UINT64_MAX;
+	assert_int_equal(peer_call(fixture, &message, &good, 1, NULL, NULL), -EINVAL);
+	for (unsigned i = 0; i <= IMAGES_WAITING; i++) {
+		message.bytes = 16;
+		assert_int_equal(peer_call(fixture, &message, &good, 1, NULL, NULL),
+			i < IMAGES_WAITING ? 0 : -EMFILE);
+	}
+	close(good);
+	close(unclean);
+	close(writable);
+}
+
+static int send_image(struct fixture *fixture, int fd, uint64_t *number)
+{
+	struct peer_message message = {.type = PEER_IMAGE, .bytes = 16};
+	int status = peer_call(fixture, &message, &fd, 1, NULL, NULL);
+
+	*number = message.address;
+	return status;
+}
+
+static void images_take_no_memory_but_what_their_client_has_given(void **state)
+{
+	struct fixture *fixture = *state;
+	struct peer_message message = {.type = PEER_IMAGE, .bytes = 64 * MIB - IMAGE_ZEROS};
+	int fd = memfd_create("hole", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_int_equal(ftruncate(fd, 64 * MIB), 0);
+	assert_int_equal(pwrite(fd, "anything", 8, 0), 8);
+	assert_int_equal(
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL),
+		0);
+	assert_int_equal(peer_call(fixture, &message, &fd, 1, NULL, NULL), -EINVAL);
+	close(fd);
+}
+
+static void images_count_as_memory_that_the_client_adds(void **state)
+{
+	struct record_handle unload = {.header.opcode = RECORD_MODULE_UNLOAD};
+	struct fixture *fixture = *state;
+	uint64_t first, second;
+	int fd = image_of(16, "");
+
+	fixture->core->config.host_bytes = 2 * (16 + IMAGE_ZEROS);
+	assert_int_equal(send_image(fixture, fd, &first), 0);
+	assert_int_equal(send_image(fixture, fd, &second), 0);
+	assert_int_equal(load_number(fixture, first), 0);
+	unload.handle = ((const struct reply_module *)reply_payload(fixture))->module;
+	assert_int_equal(send_image(fixture, fd, &first), -ENOMEM);
+	assert_int_equal(ask_plain(fixture, &unload), 0);
+	assert_int_equal(send_image(fixture, fd, &first), 0);
+	assert_int_equal(fixture->core->memory.host_bytes, 2 * (16 + IMAGE_ZEROS));
 	close(fd);
 }
 
@@ -451,10 +560,15 @@ int main(void)
 		TEST(what_is_being_freed_is_gone_for_new_commands),
 		TEST_GDEVD(memory_is_paid_for_before_it_is_taken),
 		TEST_GDEVD(slack_saves_messages_and_is_not_insisted_on),
+		TEST_GDEVD(what_the_device_has_no_room_for_begins_in_swap),
 		TEST_GDEVD(memory_that_is_refused_is_not_there),
 		TEST_GDEVD(much_slack_goes_back),
 		TEST(page_locked_memory_comes_as_a_sealed_memfd),
 		TEST(page_locked_memory_has_ordinary_pages),
+		TEST(an_image_that_was_sent_is_loaded_once),
+		TEST(an_image_cannot_change_has_zeros_behind_and_few_wait),
+		TEST(images_take_no_memory_but_what_their_client_has_given),
+		TEST(images_count_as_memory_that_the_client_adds),
 		TEST(page_locked_memory_is_bounded_and_comes_back),
 		TEST(page_locked_ranges_are_bounded_and_come_back),
 		TEST(device_memory_maps_into_the_client),

@@ -16,34 +16,18 @@
 
 enum { A = 40, B, C };
 
-static void answer(
-	struct fixture *fixture, const struct control_memory *request, int status, int64_t bytes)
-{
-	struct control_memory reply = {
-		.header = {sizeof reply, CONTROL_MEMORY_REPLY, CONTROL_VERSION,
-			request->header.serial, status},
-		.bytes = bytes,
-		.total_bytes = TEST_LIMIT,
-	};
-
-	tell(fixture, &reply, NULL, 0);
-	fixture_run(fixture);
-}
-
 /* An object of `mib` that gdevd gives device memory for (or only host swap). */
 static void make_object(struct fixture *fixture, uint64_t address, uint64_t mib, bool swapped)
 {
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, address, mib * MIB};
-	struct control_memory wish;
+	struct control_allocate wish;
 
 	post(fixture, &record);
 	fixture_run(fixture);
-	wish = expect_change(fixture, CONTROL_MEMORY, (int64_t)(mib * MIB));
-	answer(fixture, &wish, swapped ? -ENOMEM : 0, 0);
-	if (swapped) {
-		wish = expect_change(fixture, CONTROL_SWAP, (int64_t)(mib * MIB));
-		answer(fixture, &wish, 0, 0);
-	}
+	wish = expect_allocate(fixture, mib * MIB);
+	assert_int_equal(wish.swap_bytes, mib * MIB);
+	say_charged(fixture, &wish.header, 0, swapped ? 0 : mib * MIB, swapped ? mib * MIB : 0);
+	fixture_run(fixture);
 	assert_int_equal(fixture->segment->replies[0].status, 0);
 }
 
@@ -60,16 +44,23 @@ static void evict(struct fixture *fixture, uint64_t bytes, uint32_t flags)
 	fixture_run(fixture);
 }
 
-static struct control_evict expect_evicted(struct fixture *fixture)
+static struct control_evicted expect_evicted(struct fixture *fixture)
 {
-	struct control_evict message;
+	struct control_evicted message;
 
 	expect_message(fixture, CONTROL_EVICTED, &message, sizeof message, NULL, NULL);
 	return message;
 }
 
+static void expect_eased(struct fixture *fixture)
+{
+	struct control_header message;
+
+	expect_message(fixture, CONTROL_EASED, &message, sizeof message, NULL, NULL);
+}
+
 /* The next message of this type; those before it do not matter. */
-static void drain_until(struct fixture *fixture, uint16_t type, struct control_memory *message)
+static void drain_until(struct fixture *fixture, uint16_t type, void *message, size_t size)
 {
 	uint8_t bytes[1024];
 	struct control_header *header = (struct control_header *)bytes;
@@ -80,17 +71,18 @@ static void drain_until(struct fixture *fixture, uint16_t type, struct control_m
 		assert_true(
 			recv(fixture->gdevd, bytes, sizeof bytes, 0) >= (ssize_t)sizeof *header);
 	} while (header->type != type);
-	memcpy(message, bytes, sizeof *message);
+	assert_int_equal(header->length, size);
+	memcpy(message, bytes, size);
 }
 
 /* A function, whose module takes 4 KiB; 8 MiB are charged for it. */
 static uint32_t make_charged_function(struct fixture *fixture)
 {
-	struct control_memory wish;
+	struct control_allocate wish;
 
 	post_module(fixture);
-	drain_until(fixture, CONTROL_MEMORY, &wish);
-	answer(fixture, &wish, 0, 0);
+	drain_until(fixture, CONTROL_ALLOCATE, &wish, sizeof wish);
+	answer_allocate(fixture, &wish, 0);
 	return get_function(fixture);
 }
 
@@ -135,16 +127,13 @@ static int with_object(void **state)
 static void an_order_is_carried_out_and_memory_goes_back_piece_by_piece(void **state)
 {
 	struct fixture *fixture = *state;
-	struct control_evict done;
 
 	write_letters(fixture, TEST_DEVICE + 6 * MIB);
 	evict(fixture, 4 * MIB, 0);
 	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
-	expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
-	expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
-	done = expect_evicted(fixture);
-	assert_int_equal(done.bytes, 4 * MIB);
-	assert_int_equal(done.swapped, 4 * MIB);
+	expect_return(fixture, 2 * MIB, 0);
+	expect_return(fixture, 2 * MIB, 0);
+	expect_evicted(fixture);
 	/* Rule 3: of the two that left, one was never written. */
 	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_SWAPPED);
 	assert_int_equal(state_of(fixture, TEST_DEVICE + 4 * MIB), PIECE_FRESH);
@@ -158,7 +147,7 @@ static void what_leaves_waits_for_the_copy_engine_and_is_not_charged_here(void *
 {
 	struct fixture *fixture = *state;
 	struct control_grant released;
-	struct control_evict done;
+	struct control_evicted done;
 
 	write_letters(fixture, TEST_DEVICE + 6 * MIB);
 	double_busy_ns(2000000);
@@ -175,9 +164,9 @@ static void what_leaves_waits_for_the_copy_engine_and_is_not_charged_here(void *
 	released = expect_release(fixture, RESOURCE_COPY_FROM_DEVICE);
 	assert_int_equal(released.used_ns, 0);
 	assert_int_equal(released.wants, 0);
-	expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
+	expect_return(fixture, 2 * MIB, 0);
 	done = expect_evicted(fixture);
-	assert_true(done.copied_us == 2000);
+	assert_true(done.copied_ns == 2000000);
 	assert_int_equal(fixture->core->page->from_device_ns, 0);
 }
 
@@ -216,7 +205,7 @@ static void a_fill_of_what_has_left_is_done_in_swap(void **state)
 
 	evict(fixture, 8 * MIB, 0);
 	for (int i = 0; i < 4; i++)
-		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
+		expect_return(fixture, 2 * MIB, 0);
 	expect_evicted(fixture);
 	post(fixture, &fill);
 	post_copy(fixture, A, TEST_BASE, TEST_DEVICE + 5 * MIB - 8, 16);
@@ -232,19 +221,19 @@ static void a_fill_of_what_has_left_is_done_in_swap(void **state)
 static void a_launch_holds_compute_and_then_everything_comes_in(void **state)
 {
 	struct fixture *fixture = *state;
-	struct control_memory wish;
+	struct control_room wish;
 	uint32_t function;
 	uint64_t value;
 
 	function = evict_all(fixture);
 	value = post_first_launch(fixture, A, function);
-	wish = expect_change(fixture, CONTROL_RESIDENT, 8 * (int64_t)MIB);
+	wish = expect_room(fixture, 8 * MIB);
 	assert_true(completed(fixture, A) < value);
-	answer(fixture, &wish, 0, 4 * (int64_t)MIB); /* in part: the rest is asked for again */
+	answer_room(fixture, &wish, 0, 4 * MIB); /* in part: the rest is asked for again */
 	assert_true(completed(fixture, A) < value);
-	drain_until(fixture, CONTROL_RESIDENT, &wish);
+	drain_until(fixture, CONTROL_ROOM, &wish, sizeof wish);
 	assert_int_equal(wish.bytes, 4 * MIB);
-	answer(fixture, &wish, 0, 4 * (int64_t)MIB);
+	answer_room(fixture, &wish, 0, 4 * MIB);
 	assert_int_equal(completed(fixture, A), value);
 	assert_memory_equal((void *)TEST_DEVICE, "abcdefgh", 8);
 	assert_int_equal(double_chunks, 4);
@@ -256,7 +245,7 @@ static void what_comes_in_waits_for_copies_and_no_longer(void **state)
 {
 	struct fixture *fixture = *state;
 	uint64_t other = TEST_DEVICE + 64 * MIB, value;
-	struct control_memory wish;
+	struct control_room wish;
 	uint32_t function;
 
 	function = evict_all(fixture);
@@ -270,8 +259,8 @@ static void what_comes_in_waits_for_copies_and_no_longer(void **state)
 	fixture_run(fixture);
 	assert_int_equal(double_held(), 2);
 	value = post_first_launch(fixture, A, function);
-	wish = expect_change(fixture, CONTROL_RESIDENT, 8 * (int64_t)MIB);
-	answer(fixture, &wish, 0, 8 * (int64_t)MIB);
+	wish = expect_room(fixture, 8 * MIB);
+	answer_room(fixture, &wish, 0, 8 * MIB);
 	assert_int_equal(double_held(), 2);
 	double_hold(false);
 	double_release(2, 0);
@@ -283,7 +272,7 @@ static void what_comes_in_waits_for_copies_and_no_longer(void **state)
 static void what_nobody_has_room_for_is_used_from_host_memory(void **state)
 {
 	struct fixture *fixture = *state;
-	struct control_memory wish;
+	struct control_room wish;
 	uint32_t function;
 	uint64_t value;
 
@@ -295,8 +284,8 @@ static void what_nobody_has_room_for_is_used_from_host_memory(void **state)
 	fixture_run(fixture);
 	drain(fixture);
 	grant(fixture, RESOURCE_COMPUTE);
-	drain_until(fixture, CONTROL_RESIDENT, &wish);
-	answer(fixture, &wish, -ENOMEM, 0);
+	drain_until(fixture, CONTROL_ROOM, &wish, sizeof wish);
+	answer_room(fixture, &wish, -ENOMEM, 0);
 	assert_int_equal(completed(fixture, A), value);
 	assert_int_equal(state_of(fixture, TEST_DEVICE + 64 * MIB), PIECE_MAPPED);
 	*(uint32_t *)(TEST_DEVICE + 64 * MIB) = 5; /* as a kernel would */
@@ -308,7 +297,6 @@ static void what_is_wanted_back_before_it_was_written_has_not_moved(void **state
 {
 	struct fixture *fixture = *state;
 	uint32_t function = make_charged_function(fixture);
-	struct control_evict done;
 	uint64_t value;
 
 	post_first_launch(fixture, A, function);
@@ -324,14 +312,68 @@ static void what_is_wanted_back_before_it_was_written_has_not_moved(void **state
 	double_hold(false);
 	fixture_run(fixture);
 	assert_int_equal(completed(fixture, A), value);
-	expect_change(fixture, CONTROL_MEMORY, -(8 * (int64_t)MIB - 4096));
-	expect_change(fixture, CONTROL_SWAP, -16 * (int64_t)MIB);
-	done = expect_evicted(fixture);
-	assert_int_equal(done.bytes, 8 * MIB - 4096); /* which nobody used */
-	assert_int_equal(done.swapped, 0);
+	expect_return(fixture, 8 * MIB - 4096, 0);
+	expect_return(fixture, 0, 16 * MIB);
+	expect_evicted(fixture);
 	assert_int_equal(fixture->core->page->swap_out_bytes, 0);
 	assert_int_equal(fixture->core->page->swap_in_bytes, 0);
 	assert_int_equal(fixture->core->page->rescued_bytes, 8 * MIB);
+}
+
+/* And is given later, as gdevd hears. */
+static void what_is_wanted_back_is_said_to_be_in_use_until_it_is_not(void **state)
+{
+	struct fixture *fixture = *state;
+
+	write_letters(fixture, TEST_DEVICE + 6 * MIB);
+	double_hold(true);
+	post_write(fixture, A, TEST_DEVICE + 6 * MIB, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	evict(fixture, 2 * MIB, 0);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_LEAVING);
+	post_write(fixture, A, TEST_DEVICE + 6 * MIB, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_RESIDENT);
+	double_release(1, 0);
+	fixture_run(fixture);
+	expect_return(fixture, 0, 2 * MIB);
+	assert_int_equal(expect_evicted(fixture).rest, REST_IN_USE);
+	expect_no_message(fixture); /* the second is under way */
+	double_release(1, 0);
+	fixture_run(fixture);
+	expect_eased(fixture);
+	double_hold(false);
+	evict(fixture, 2 * MIB, 0);
+	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
+	expect_return(fixture, 2 * MIB, 0);
+	assert_int_equal(expect_evicted(fixture).rest, REST_STAYS);
+}
+
+/* An order of no bytes moves nothing. */
+static void who_is_only_asked_says_when_it_does_not_use_the_device(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_charged_function(fixture);
+
+	evict(fixture, 0, 0); /* it has nothing to do */
+	assert_int_equal(expect_evicted(fixture).rest, REST_IN_USE);
+	expect_eased(fixture);
+	post_first_launch(fixture, A, function);
+	double_hold(true);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	evict(fixture, 0, 0);
+	assert_int_equal(expect_evicted(fixture).rest, REST_IN_USE);
+	expect_no_message(fixture);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	double_release(1, 0);
+	fixture_run(fixture);
+	expect_no_message(fixture);
+	double_hold(false);
+	fixture_run(fixture);
+	expect_eased(fixture);
+	assert_int_equal(double_chunks, 4);
 }
 
 /* The last pieces of what the function has used are on their way to swap. */
@@ -340,7 +382,7 @@ static void begin_writing(struct fixture *fixture, uint32_t function)
 	post_first_launch(fixture, A, function);
 	double_hold(true);
 	evict(fixture, 10 * MIB, 0);
-	expect_change(fixture, CONTROL_MEMORY, -(8 * (int64_t)MIB - 4096));
+	expect_return(fixture, 8 * MIB - 4096, 0);
 	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
 	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_WRITING);
 	assert_int_equal(state_of(fixture, TEST_DEVICE + 4 * MIB), PIECE_WRITING);
@@ -351,7 +393,6 @@ static void what_is_wanted_back_while_it_is_written_is_there_at_once(void **stat
 {
 	struct fixture *fixture = *state;
 	uint32_t function = make_charged_function(fixture);
-	struct control_evict done;
 	uint64_t value;
 
 	begin_writing(fixture, function);
@@ -366,16 +407,14 @@ static void what_is_wanted_back_while_it_is_written_is_there_at_once(void **stat
 	assert_int_equal(state_of(fixture, TEST_DEVICE + 6 * MIB), PIECE_RESIDENT);
 	assert_int_equal(double_chunks, 4);
 	/* But for the two slots, which are kept: and charged. */
-	expect_change(fixture, CONTROL_SWAP, -6 * (int64_t)MIB);
+	expect_return(fixture, 0, 6 * MIB);
 	assert_int_equal(fixture->core->page->swap_kept_bytes, 4 * MIB);
-	done = expect_evicted(fixture);
-	assert_int_equal(done.bytes, 8 * MIB - 4096); /* which nobody used */
-	assert_int_equal(done.swapped, 0);
+	expect_evicted(fixture);
 	assert_int_equal(fixture->core->page->swap_in_bytes, 0);
 	evict(fixture, 4 * MIB, EVICT_SLOTS);
-	expect_change(fixture, CONTROL_SWAP, -2 * (int64_t)MIB);
-	expect_change(fixture, CONTROL_SWAP, -2 * (int64_t)MIB);
-	assert_int_equal(expect_evicted(fixture).bytes, 0);
+	expect_return(fixture, 0, 2 * MIB);
+	expect_return(fixture, 0, 2 * MIB);
+	expect_evicted(fixture);
 	assert_int_equal(fixture->core->page->swap_kept_bytes, 0);
 }
 
@@ -430,7 +469,7 @@ static void what_host_memory_has_no_room_for_goes_to_the_file_and_comes_back(voi
 		.value = 7,
 	};
 	int fd = memfd_create("swap", 0);
-	struct control_memory wish;
+	struct control_room wish;
 	uint32_t function;
 	uint64_t value;
 	struct stat stat;
@@ -455,8 +494,8 @@ static void what_host_memory_has_no_room_for_goes_to_the_file_and_comes_back(voi
 	assert_memory_equal((void *)TEST_BASE, "abcdefgh\0\0\0\0\0\0\0\0\7\7\7\7\7\7\7\7", 24);
 	assert_int_equal(double_chunks, 0);
 	value = post_first_launch(fixture, A, function);
-	drain_until(fixture, CONTROL_RESIDENT, &wish);
-	answer(fixture, &wish, 0, wish.bytes);
+	drain_until(fixture, CONTROL_ROOM, &wish, sizeof wish);
+	answer_room(fixture, &wish, 0, wish.bytes);
 	assert_int_equal(completed(fixture, A), value);
 	assert_memory_equal((void *)(TEST_DEVICE + 2 * MIB - 4), "abcdefgh", 8);
 	assert_int_equal(*(uint8_t *)(TEST_DEVICE + 7 * MIB - 1), 7);
@@ -471,18 +510,17 @@ static void what_a_full_disk_does_not_take_stays_on_the_device(void **state)
 {
 	struct fixture *fixture = *state;
 	int fd = memfd_create("swap", MFD_ALLOW_SEALING);
-	struct control_evict done;
+	struct control_evicted done;
 	uint64_t value;
 
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
 	write_letters(fixture, TEST_DEVICE);
 	evict_to(fixture, 8 * MIB, fd);
 	for (int i = 0; i < 3; i++) /* which were never written */
-		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
-	expect_change(fixture, CONTROL_SWAP, -2 * (int64_t)MIB);
+		expect_return(fixture, 2 * MIB, 0);
+	expect_return(fixture, 0, 2 * MIB);
 	done = expect_evicted(fixture);
 	assert_true(done.header.status < 0);
-	assert_int_equal(done.bytes, 6 * MIB);
 	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_RESIDENT);
 	value = post_copy(fixture, A, TEST_BASE, TEST_DEVICE, 8);
 	fixture_run(fixture);
@@ -498,7 +536,7 @@ static void what_nobody_has_room_for_is_used_from_the_file(void **state)
 {
 	struct fixture *fixture = *state;
 	int fd = memfd_create("swap", 0);
-	struct control_memory wish;
+	struct control_room wish;
 	uint32_t function;
 	uint64_t value;
 
@@ -508,8 +546,8 @@ static void what_nobody_has_room_for_is_used_from_the_file(void **state)
 	value = post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
 	grant(fixture, RESOURCE_COMPUTE);
-	drain_until(fixture, CONTROL_RESIDENT, &wish);
-	answer(fixture, &wish, -ENOMEM, 0);
+	drain_until(fixture, CONTROL_ROOM, &wish, sizeof wish);
+	answer_room(fixture, &wish, -ENOMEM, 0);
 	assert_int_equal(completed(fixture, A), value);
 	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_MAPPED);
 	*(uint32_t *)TEST_DEVICE = 5;
@@ -524,11 +562,11 @@ static void a_free_of_what_has_left_gives_host_swap_back(void **state)
 
 	evict(fixture, 8 * MIB, 0);
 	for (int i = 0; i < 4; i++)
-		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
+		expect_return(fixture, 2 * MIB, 0);
 	expect_evicted(fixture);
 	assert_int_equal(fixture->core->memory.swap_bytes, 8 * MIB);
 	assert_int_equal(release(fixture, TEST_DEVICE), 0);
-	expect_change(fixture, CONTROL_SWAP, -8 * (int64_t)MIB);
+	expect_return(fixture, 0, 8 * MIB);
 	assert_int_equal(fixture->core->residency.absent_bytes, 0);
 }
 
@@ -556,8 +594,8 @@ static void a_suspended_session_waits(void **state)
 
 	evict(fixture, 8 * MIB, EVICT_SUSPEND);
 	for (int i = 0; i < 4; i++)
-		expect_change(fixture, CONTROL_MEMORY, -2 * (int64_t)MIB);
-	assert_int_equal(expect_evicted(fixture).bytes, 8 * MIB);
+		expect_return(fixture, 2 * MIB, 0);
+	expect_evicted(fixture);
 	value = post_copy(fixture, A, TEST_BASE, TEST_DEVICE, 8);
 	fixture_run(fixture);
 	assert_true(completed(fixture, A) < value);
@@ -576,7 +614,7 @@ static void an_order_that_comes_during_another_is_carried_out_after_it(void **st
 		.bytes = 4 * MIB,
 		.swapped = 4 * MIB,
 	};
-	struct control_memory done; /* the header is of interest */
+	struct control_evicted done;
 
 	write_letters(fixture, TEST_DEVICE + 6 * MIB);
 	evict(fixture, 2 * MIB, 0); /* waits for the copy engine */
@@ -584,9 +622,9 @@ static void an_order_that_comes_during_another_is_carried_out_after_it(void **st
 	fixture_run(fixture);
 	assert_int_equal(double_chunks, 4);
 	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
-	drain_until(fixture, CONTROL_EVICTED, &done);
+	drain_until(fixture, CONTROL_EVICTED, &done, sizeof done);
 	assert_int_equal(done.header.serial, 9);
-	drain_until(fixture, CONTROL_EVICTED, &done);
+	drain_until(fixture, CONTROL_EVICTED, &done, sizeof done);
 	assert_int_equal(done.header.serial, 10);
 	assert_int_equal(double_chunks, 1);
 }
@@ -614,15 +652,15 @@ static void what_leaves_and_comes_is_traced(void **state)
 	struct fixture *fixture = *state;
 	struct trace_segment *segment = fixture->core->trace.segment;
 	unsigned counts[TRACE_SWAPS], nothing[TRACE_SWAPS] = {0};
-	struct control_memory wish;
+	struct control_room wish;
 	uint32_t function = evict_all(fixture);
 
 	count_steps(fixture, counts); /* nobody traces */
 	assert_memory_equal(counts, nothing, sizeof counts);
 	segment->header.enabled = 1;
 	post_first_launch(fixture, A, function);
-	wish = expect_change(fixture, CONTROL_RESIDENT, 8 * (int64_t)MIB);
-	answer(fixture, &wish, 0, wish.bytes);
+	wish = expect_room(fixture, 8 * MIB);
+	answer_room(fixture, &wish, 0, wish.bytes);
 	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
 	evict(fixture, 8 * MIB, 0);
 	count_steps(fixture, counts);
@@ -651,6 +689,8 @@ int main(void)
 		TEST(what_comes_in_waits_for_copies_and_no_longer),
 		TEST(what_nobody_has_room_for_is_used_from_host_memory),
 		TEST(what_is_wanted_back_before_it_was_written_has_not_moved),
+		TEST(what_is_wanted_back_is_said_to_be_in_use_until_it_is_not),
+		TEST(who_is_only_asked_says_when_it_does_not_use_the_device),
 		TEST(what_is_wanted_back_while_it_is_written_is_there_at_once),
 		TEST(what_is_wanted_back_while_it_is_written_is_exported_after_that),
 		TEST(what_host_memory_has_no_room_for_goes_to_the_file_and_comes_back),

@@ -93,17 +93,17 @@ static void order_again(int fd)
 
 static void answer(int fd, const struct control_header *header)
 {
-	struct control_memory memory = *(const struct control_memory *)header;
+	const struct control_allocate *allocate = (const void *)header;
+	const struct control_room *room = (const void *)header;
+	struct control_charged charged = {.limit_bytes = TEST_LIMIT};
 	struct control_grant grant = *(const struct control_grant *)header;
 
 	switch (header->type) {
-	case CONTROL_MEMORY:
-	case CONTROL_SWAP:
-	case CONTROL_RESIDENT:
-		memory.total_bytes = TEST_LIMIT;
-		memory.free_bytes = 0;
-		if (memory.bytes > 0)
-			say(fd, &memory, CONTROL_MEMORY_REPLY, sizeof memory, header->serial);
+	case CONTROL_ALLOCATE:
+	case CONTROL_ROOM:
+		charged.device_bytes =
+			header->type == CONTROL_ROOM ? room->bytes : allocate->device_bytes;
+		say(fd, &charged, CONTROL_CHARGED, sizeof charged, header->serial);
 		break;
 	case CONTROL_ACQUIRE:
 		grant.quantum_ns = 1000000;
@@ -214,10 +214,76 @@ static void nothing_reaches_a_device_without_a_context(void **state)
 	fixture_stop(&fixture);
 }
 
+/* ---- a suspended session ---- */
+
+static bool inside, let_go; /* atomic */
+static bool given_inside;   /* atomic: it was given back meanwhile */
+
+static int queue_create(struct device_space *space, int priority, struct device_queue **queue)
+{
+	__atomic_store_n(&inside, true, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < WAIT_MS && !__atomic_load_n(&let_go, __ATOMIC_SEQ_CST); i++)
+		usleep(1000);
+	__atomic_store_n(&inside, false, __ATOMIC_SEQ_CST);
+	return null_ops->queue_create(space, priority, queue);
+}
+
+static int retire_outside(struct device_space *space)
+{
+	if (__atomic_load_n(&inside, __ATOMIC_SEQ_CST))
+		__atomic_store_n(&given_inside, true, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+static struct control_evicted wait_evicted(struct fixture *fixture)
+{
+	struct control_evicted message = {0};
+	_Alignas(8) uint8_t bytes[1024];
+
+	do {
+		struct pollfd socket = {.fd = fixture->gdevd, .events = POLLIN};
+		assert_int_equal(poll(&socket, 1, WAIT_MS), 1);
+		assert_true(recv(fixture->gdevd, bytes, sizeof bytes, 0) > 0);
+		memcpy(&message, bytes, sizeof message);
+	} while (message.header.type != CONTROL_EVICTED);
+	return message;
+}
+
+/* It is suspended while the worker executes a record. */
+static void a_record_that_is_executed_keeps_a_suspended_session_s_context(void **state)
+{
+	struct record_stream stream = {{.opcode = RECORD_STREAM_CREATE}, A, 0};
+	struct control_evict order = {.bytes = CONTEXT, .flags = EVICT_SUSPEND | EVICT_RETIRE};
+	struct fixture fixture;
+	struct device_ops ops;
+	uint64_t value;
+
+	null_ops = device_ops_find("null");
+	ops = *null_ops;
+	ops.overhead_bytes = overhead_bytes;
+	ops.keeps = keeps;
+	ops.retire = retire_outside;
+	ops.revive = revive;
+	ops.queue_create = queue_create;
+	fixture_start_ops(&fixture, &ops, true, 6);
+	value = post(&fixture, &stream);
+	for (int i = 0; i < WAIT_MS && !__atomic_load_n(&inside, __ATOMIC_SEQ_CST); i++)
+		usleep(1000);
+	say(fixture.gdevd, &order, CONTROL_EVICT, sizeof order, 9);
+	assert_int_equal(wait_evicted(&fixture).retired, 0);
+	assert_false(__atomic_load_n(&given_inside, __ATOMIC_SEQ_CST));
+	__atomic_store_n(&let_go, true, __ATOMIC_SEQ_CST);
+	wait_for(&fixture, 0, value);
+	say(fixture.gdevd, &order, CONTROL_EVICT, sizeof order, 10);
+	assert_int_equal(wait_evicted(&fixture).retired, 1);
+	fixture_stop(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_reaches_a_device_without_a_context),
+		cmocka_unit_test(a_record_that_is_executed_keeps_a_suspended_session_s_context),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "harness.h"
+#include "proto/check.h"
 
 enum { A = 40 };
 
@@ -123,6 +124,30 @@ static void immediate_records_that_are_bad_are_answered(void **state)
 	assert_int_equal(ask_plain(fixture, &version), -ENOSYS);
 	assert_int_equal(ask_plain(fixture, &unknown), -ENOSYS);
 	assert_int_equal(session_error(fixture), 0);
+}
+
+/* Also one whose fields are all 0. An event's wait is asked of gdevd. */
+static void each_record_is_answered(void **state)
+{
+	struct fixture *fixture = *state;
+	unsigned count = 0;
+
+	make_stream(fixture, A);
+	for (uint16_t opcode = 1; opcode < RECORD_OPCODE_END; opcode++) {
+		const struct record_type *type = record_type_find(opcode);
+		uint64_t words[64] = {0};
+		struct record_header *header = (void *)words;
+		if (!type || opcode == RECORD_EVENT_WAIT)
+			continue;
+		count++;
+		header->opcode = opcode;
+		header->timeline = type->class == RECORD_CLASS_STREAM ? A : 0;
+		post_raw(fixture, words, type->fixed_bytes, NULL, 0);
+		fixture_run(fixture);
+		assert_int_equal(completed(fixture, header->timeline), header->value);
+	}
+	assert_int_equal(fixture->ended, 0);
+	assert_true(count > 25);
 }
 
 static void records_without_a_place_for_their_error_break_the_session(void **state)
@@ -268,6 +293,7 @@ int main(void)
 		TEST(the_ring_goes_round),
 		TEST(a_pad_may_be_shorter_than_a_header),
 		TEST(immediate_records_that_are_bad_are_answered),
+		TEST(each_record_is_answered),
 		TEST(records_without_a_place_for_their_error_break_the_session),
 		TEST(values_of_a_timeline_grow),
 		TEST(the_ring_waits_while_too_much_is_pending),

@@ -58,18 +58,17 @@ static void create(struct fixture *fixture, int *chunks)
 	};
 	uint64_t value = post(fixture, &record);
 	struct control_shm message = expect_shm(fixture, SHM_COMMAND_GET, NULL, NULL);
-	struct control_memory memory;
+	struct control_allocate wish;
 	size_t have = 0;
 
 	assert_int_equal(message.key, 5);
+	assert_int_equal(message.size, CHUNKS * 2 * MIB - 100);
 	assert_int_equal(message.bytes, CHUNKS * 2 * MIB);
 	message.id = 3;
 	message.chunk_bytes = 2 * MIB;
 	answer(fixture, &message, 1, NULL, 0);
-	expect_message(fixture, CONTROL_MEMORY, &memory, sizeof memory, NULL, NULL);
-	assert_int_equal(memory.bytes, CHUNKS * 2 * MIB);
-	memory.header.type = CONTROL_MEMORY_REPLY;
-	tell(fixture, &memory, NULL, 0);
+	wish = expect_allocate(fixture, CHUNKS * 2 * MIB);
+	say_charged(fixture, &wish.header, 0, wish.device_bytes + wish.slack_bytes, 0);
 	while (have < CHUNKS) {
 		int fds[FD_PASS_MAX];
 		size_t count = array_length(fds);
@@ -272,7 +271,7 @@ static void what_is_being_exported_is_not_freed(void **state)
 	struct record_shared export = {
 		.header = {.opcode = RECORD_SHARED_EXPORT, .timeline = 1}, .address = TEST_DEVICE};
 	struct fixture fixture;
-	struct control_memory memory;
+	struct control_allocate wish;
 	struct control_shm message;
 	int chunks[4];
 	size_t count = array_length(chunks);
@@ -280,9 +279,8 @@ static void what_is_being_exported_is_not_freed(void **state)
 
 	fixture_start_threads(&fixture, true, 6);
 	value = post(&fixture, &alloc);
-	expect_message(&fixture, CONTROL_MEMORY, &memory, sizeof memory, NULL, NULL);
-	memory.header.type = CONTROL_MEMORY_REPLY;
-	tell(&fixture, &memory, NULL, 0);
+	wish = expect_allocate(&fixture, 8 * MIB);
+	say_charged(&fixture, &wish.header, 0, wish.device_bytes, 0);
 	wait_reply(&fixture, value, 0);
 	post(&fixture, &export);
 	message = expect_shm(&fixture, SHM_COMMAND_GET, NULL, NULL);

@@ -23,68 +23,74 @@ enum { A = 40 };
 struct gdevd {
 	struct fixture fixture;
 	uint64_t room[SWAP_POOLS], charged[SWAP_POOLS];
-	uint64_t device; /* room on it */
-	uint64_t freed;  /* there is more of it when it has refused a slot */
-	uint64_t asked;  /* the last RESIDENT: for what */
-	unsigned residents, slots, evicted;
+	uint64_t device;  /* room on it */
+	uint64_t freed;   /* there is more of it when it has refused a slot */
+	uint32_t purpose; /* of the last ROOM */
+	unsigned rooms, slots, evicted;
 	int file;
 };
 
 /* ---- gdevd ---- */
 
-static void say(struct gdevd *gdevd, const struct control_memory *asked, int status, int64_t bytes,
-	enum swap_pool pool)
+static void say(struct gdevd *gdevd, const struct control_header *asked, int status,
+	uint64_t device_bytes, enum swap_pool pool, uint64_t swap_bytes)
 {
-	const struct control_memory reply = {
-		.header = {sizeof reply, CONTROL_MEMORY_REPLY, CONTROL_VERSION,
-			asked->header.serial, status},
-		.bytes = bytes,
-		.free_bytes = pool,
-		.total_bytes = TEST_LIMIT,
+	struct control_charged reply = {
+		.header = {sizeof reply, CONTROL_CHARGED, CONTROL_VERSION, asked->serial, status},
+		.device_bytes = device_bytes,
+		.limit_bytes = TEST_LIMIT,
 	};
 
-	tell(&gdevd->fixture, &reply, &gdevd->file, !status && pool == SWAP_FILE);
+	reply.swap_bytes[pool] = swap_bytes;
+	tell(&gdevd->fixture, &reply, &gdevd->file, swap_bytes && pool == SWAP_FILE);
 }
 
-static void on_swap(struct gdevd *gdevd, const struct control_memory *message)
+static void on_return(struct gdevd *gdevd, const struct control_return *message)
 {
-	uint64_t bytes = (uint64_t)message->bytes;
+	for (unsigned i = 0; i < SWAP_POOLS; i++) {
+		gdevd->charged[i] -= message->swap_bytes[i];
+		gdevd->room[i] += message->swap_bytes[i];
+	}
+}
+
+static void charge_swap(struct gdevd *gdevd, const struct control_header *asked, uint64_t bytes,
+	enum slot_place place)
+{
 	enum swap_pool pool = SWAP_MEMORY;
 
-	if (message->bytes < 0) {
-		gdevd->charged[message->free_bytes] -= -bytes;
-		gdevd->room[message->free_bytes] += -bytes;
-		return;
-	}
-	gdevd->slots += message->total_bytes != SWAP_WISH_OBJECT;
-	if (message->total_bytes == SWAP_WISH_FILE ||
-		(gdevd->room[pool] < bytes && message->total_bytes != SWAP_WISH_MEMORY))
+	if (place == SLOT_IN_FILE || (gdevd->room[pool] < bytes && place != SLOT_IN_MEMORY))
 		pool = SWAP_FILE;
 	if (gdevd->room[pool] < bytes) {
 		gdevd->device += gdevd->freed;
 		gdevd->freed = 0;
-		say(gdevd, message, -ENOMEM, 0, pool);
+		say(gdevd, asked, -ENOMEM, 0, pool, 0);
 		return;
 	}
 	gdevd->room[pool] -= bytes;
 	gdevd->charged[pool] += bytes;
-	say(gdevd, message, 0, message->bytes, pool);
+	say(gdevd, asked, 0, 0, pool, bytes);
 }
 
-static void on_memory(struct gdevd *gdevd, const struct control_memory *message)
+/* Whether the device had room. */
+static bool charge_device(
+	struct gdevd *gdevd, const struct control_header *asked, uint64_t bytes, int refusal)
 {
-	uint64_t bytes = (uint64_t)message->bytes;
 	bool yes = gdevd->device >= bytes;
 
-	if (message->header.type == CONTROL_RESIDENT) {
-		gdevd->residents++;
-		gdevd->asked = message->free_bytes;
-	} else if (message->bytes < 0) {
-		return;
-	}
 	if (yes)
 		gdevd->device -= bytes;
-	say(gdevd, message, yes ? 0 : -ENOMEM, yes ? message->bytes : 0, SWAP_MEMORY);
+	if (yes || refusal)
+		say(gdevd, asked, yes ? 0 : refusal, yes ? bytes : 0, SWAP_MEMORY, 0);
+	return yes;
+}
+
+static void on_allocate(struct gdevd *gdevd, const struct control_allocate *message)
+{
+	uint64_t bytes = message->device_bytes;
+	bool swaps = message->swap_bytes;
+
+	if (!charge_device(gdevd, &message->header, bytes, swaps ? 0 : -ENOMEM) && swaps)
+		charge_swap(gdevd, &message->header, message->swap_bytes, SLOT_ANYWHERE);
 }
 
 /* Answers what the worker has said until now. */
@@ -92,23 +98,33 @@ static void serve(struct gdevd *gdevd)
 {
 	union {
 		struct control_header header;
-		struct control_memory memory;
+		struct control_allocate allocate;
+		struct control_room room;
+		struct control_slot slot;
+		struct control_return back;
 		struct control_grant grant;
 		uint8_t bytes[1024];
 	} message;
 
 	while (recv(gdevd->fixture.gdevd, &message, sizeof message, MSG_DONTWAIT) > 0) {
-		if (message.header.type == CONTROL_SWAP)
-			on_swap(gdevd, &message.memory);
-		else if (message.header.type == CONTROL_EVICTED)
+		if (message.header.type == CONTROL_ALLOCATE) {
+			on_allocate(gdevd, &message.allocate);
+		} else if (message.header.type == CONTROL_ROOM) {
+			gdevd->rooms++;
+			gdevd->purpose = message.room.purpose;
+			charge_device(gdevd, &message.header, message.room.bytes, -ENOMEM);
+		} else if (message.header.type == CONTROL_SLOT) {
+			gdevd->slots++;
+			charge_swap(gdevd, &message.header, message.slot.bytes, message.slot.place);
+		} else if (message.header.type == CONTROL_RETURN) {
+			on_return(gdevd, &message.back);
+		} else if (message.header.type == CONTROL_EVICTED) {
 			gdevd->evicted++;
-		else if (message.header.type == CONTROL_ACQUIRE) {
+		} else if (message.header.type == CONTROL_ACQUIRE) {
 			message.header.type = CONTROL_GRANT;
 			message.grant.quantum_ns = 1000000000;
 			tell(&gdevd->fixture, &message.grant, NULL, 0);
-		} else if (message.header.type == CONTROL_MEMORY ||
-			   message.header.type == CONTROL_RESIDENT)
-			on_memory(gdevd, &message.memory);
+		}
 	}
 }
 
@@ -335,8 +351,8 @@ static void what_cannot_be_used_from_the_host_waits_for_room(void **state)
 	start_in_file(&gdevd);
 	gdevd.freed = 64 * MIB;
 	wait_for(&gdevd, A, launch(&gdevd));
-	assert_int_equal(gdevd.residents, 2);
-	assert_int_equal(gdevd.asked, 3);
+	assert_int_equal(gdevd.rooms, 2);
+	assert_int_equal(gdevd.purpose, ROOM_FOR_TURN_ALONE);
 	assert_int_equal(state_of(&gdevd, TEST_DEVICE), PIECE_RESIDENT);
 	check(&gdevd, TEST_DEVICE, 2 * MIB, 7);
 	check(&gdevd, TEST_DEVICE + 2 * MIB, 6 * MIB, 9);
@@ -351,8 +367,8 @@ static void what_can_be_used_nowhere_fails_at_once_and_is_not_lost(void **state)
 	start_in_file(&gdevd);
 	wait_for(&gdevd, A, launch(&gdevd));
 	assert_int_equal(stream_error(&gdevd.fixture, A), -ENOMEM);
-	assert_int_equal(gdevd.asked, 3);
-	assert_int_equal(gdevd.residents, 2);
+	assert_int_equal(gdevd.purpose, ROOM_FOR_TURN_ALONE);
+	assert_int_equal(gdevd.rooms, 2);
 	assert_int_equal(state_of(&gdevd, TEST_DEVICE), PIECE_SWAPPED);
 	check_accounts(&gdevd, 8 * MIB);
 	stop(&gdevd);
@@ -368,7 +384,7 @@ static void what_can_be_used_nowhere_is_not_exported(void **state)
 	start_in_file(&gdevd);
 	wait_for(&gdevd, 0, post(&gdevd.fixture, &export));
 	assert_int_equal(gdevd.fixture.segment->replies[0].status, -ENOMEM);
-	assert_in_range(gdevd.residents, 1, 2);
+	assert_in_range(gdevd.rooms, 1, 2);
 	assert_int_equal(state_of(&gdevd, TEST_DEVICE), PIECE_SWAPPED);
 	check_accounts(&gdevd, 8 * MIB);
 	gdevd.device = 64 * MIB; /* and leaves as any other afterwards */

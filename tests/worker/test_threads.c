@@ -3,10 +3,12 @@
  * The worker with threads of its own: many commands from a client that does not wait, one that waits
  * each time, several that post at once, and one that writes garbage everywhere while it runs.
  */
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -285,6 +287,172 @@ static void long_work_begins_although_records_keep_coming(void **state)
 	fixture_stop(&fixture);
 }
 
+/* ---- jobs that wait ---- */
+
+/* gdevd on a thread of its own. Nobody makes room for what is too large. */
+static unsigned waiting,
+	evicted; /* atomic: how many wait for room; how many orders were carried out */
+
+static void *gdevd_thread(void *argument)
+{
+	struct fixture *fixture = argument;
+	uint32_t segments = 0;
+	union {
+		struct control_header header;
+		struct control_allocate allocate;
+		struct control_shm shm;
+		uint8_t bytes[1024];
+	} message;
+	struct control_charged charged = {
+		.header = {sizeof charged, CONTROL_CHARGED, CONTROL_VERSION, 0, 0},
+		.limit_bytes = TEST_LIMIT,
+	};
+
+	while (recv(fixture->gdevd, &message, sizeof message, 0) > 0) {
+		switch (message.header.type) {
+		case CONTROL_SHM:
+			message.header.type = CONTROL_SHM_REPLY;
+			message.header.status = 1;
+			message.shm.id = ++segments;
+			tell(fixture, &message, NULL, 0);
+			break;
+		case CONTROL_ALLOCATE:
+			if (message.allocate.device_bytes > 64 * MIB) {
+				__atomic_add_fetch(&waiting, 1, __ATOMIC_RELEASE);
+				break;
+			}
+			charged.header.serial = message.header.serial;
+			charged.device_bytes = message.allocate.device_bytes;
+			tell(fixture, &charged, NULL, 0);
+			break;
+		case CONTROL_EVICTED:
+			__atomic_add_fetch(&evicted, 1, __ATOMIC_RELEASE);
+			break;
+		default:
+			break;
+		}
+	}
+	return NULL;
+}
+
+static void start_with_gdevd(
+	struct fixture *fixture, const struct device_ops *ops, pthread_t *gdevd)
+{
+	__atomic_store_n(&waiting, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&evicted, 0, __ATOMIC_RELAXED);
+	fixture_start_ops(fixture, ops, true, SERVICE_JOBS + 2);
+	assert_int_equal(pthread_create(gdevd, NULL, gdevd_thread, fixture), 0);
+}
+
+/* Whoever waits for gdevd is told that it is gone. */
+static void end_gdevd(struct fixture *fixture, pthread_t gdevd)
+{
+	shutdown(fixture->gdevd, SHUT_RDWR);
+	assert_int_equal(pthread_join(gdevd, NULL), 0);
+}
+
+static void expect_count(const unsigned *word, unsigned count)
+{
+	for (int i = 0; i < 5000 && __atomic_load_n(word, __ATOMIC_ACQUIRE) < count; i++)
+		usleep(1000);
+	assert_true(__atomic_load_n(word, __ATOMIC_ACQUIRE) >= count);
+}
+
+static void alloc_object(struct fixture *fixture)
+{
+	struct record_memory make = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 4 * MIB};
+
+	ask_and_wait(fixture, &make, sizeof make, NULL, 0);
+}
+
+/* gdevd has something leave. */
+static void expect_eviction(struct fixture *fixture)
+{
+	const struct control_evict order = {
+		.header = {sizeof order, CONTROL_EVICT, CONTROL_VERSION, 1, 0},
+		.bytes = MIB,
+		.swapped = 4 * MIB,
+	};
+
+	tell(fixture, &order, NULL, 0);
+	expect_count(&evicted, 1);
+}
+
+static void what_gdevd_orders_does_not_wait_for_those_who_wait_for_room(void **state)
+{
+	uint64_t values[LANE_JOBS + 2];
+	struct fixture fixture;
+	pthread_t gdevd;
+
+	start_with_gdevd(&fixture, device_ops_find("null"), &gdevd);
+	alloc_object(&fixture);
+	for (uint32_t i = 1; i < LANE_JOBS + 2; i++) { /* one more than there is a place for */
+		struct record_shared create = {
+			.header = {.opcode = RECORD_SHARED_CREATE, .timeline = i},
+			.bytes = 100 * MIB,
+		};
+		values[i] = post(&fixture, &create);
+	}
+	expect_count(&waiting, 1);
+	expect_eviction(&fixture);
+	end_gdevd(&fixture, gdevd);
+	for (uint32_t i = 1; i < LANE_JOBS + 2; i++)
+		wait_for(&fixture, i, values[i]);
+	fixture_stop(&fixture);
+}
+
+static bool compiling; /* atomic: ops->module_load() does not return */
+
+static int slow_load(struct device_space *space, const void *image, size_t length,
+	struct device_log *log, struct device_module **module)
+{
+	__atomic_add_fetch(&stalled, 1, __ATOMIC_RELAXED);
+	while (__atomic_load_n(&compiling, __ATOMIC_RELAXED))
+		usleep(1000);
+	__atomic_sub_fetch(&stalled, 1, __ATOMIC_RELAXED);
+	return null_ops->module_load(space, image, length, log, module);
+}
+
+static void memory_does_not_wait_for_code_that_is_being_compiled(void **state)
+{
+	uint64_t values[LANE_JOBS + 2];
+	struct device_ops ops;
+	struct fixture fixture;
+	pthread_t gdevd;
+
+	null_ops = device_ops_find("null");
+	ops = *null_ops;
+	ops.module_load = slow_load;
+	__atomic_store_n(&compiling, true, __ATOMIC_RELAXED);
+	start_with_gdevd(&fixture, &ops, &gdevd);
+	for (uint32_t i = 1; i < LANE_JOBS + 2; i++) {
+		struct record_module_load load = {
+			.header = {.opcode = RECORD_MODULE_LOAD, .timeline = i},
+			.image = TEST_BASE,
+			.image_bytes = 16,
+		};
+		values[i] = post(&fixture, &load);
+	}
+	expect_count(&stalled, LANE_JOBS);
+	alloc_object(&fixture);
+	expect_eviction(&fixture);
+	__atomic_store_n(&compiling, false, __ATOMIC_RELAXED);
+	for (uint32_t i = 1; i < LANE_JOBS + 2; i++)
+		wait_for(&fixture, i, values[i]);
+	end_gdevd(&fixture, gdevd);
+	fixture_stop(&fixture);
+}
+
+static void a_device_that_executes_by_itself_borrows_no_threads(void **state)
+{
+	const struct device_config config = {.threads = 100};
+	struct device_ops ops = *device_ops_find("null");
+
+	assert_int_equal(service_threads_wanted(&ops, &config), 100 + SERVICE_JOBS + 2);
+	ops.work = NULL;
+	assert_int_equal(service_threads_wanted(&ops, &config), SERVICE_JOBS + 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -294,6 +462,9 @@ int main(void)
 		cmocka_unit_test(a_short_kernel_that_turns_out_long_does_not_stop_the_ring),
 		cmocka_unit_test(a_deadline_is_no_reason_to_look_at_the_ring),
 		cmocka_unit_test(long_work_begins_although_records_keep_coming),
+		cmocka_unit_test(what_gdevd_orders_does_not_wait_for_those_who_wait_for_room),
+		cmocka_unit_test(memory_does_not_wait_for_code_that_is_being_compiled),
+		cmocka_unit_test(a_device_that_executes_by_itself_borrows_no_threads),
 		cmocka_unit_test(garbage_in_every_shared_page_ends_at_most_this_session),
 	};
 

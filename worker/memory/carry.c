@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A warm worker copies a segment out that nobody has mapped (gdevd/memory/shm_carry.c). It has no client yet, so it
+ * A warm worker copies a segment out, or brings it in (gdevd/memory/shm_carry.c). It has no client yet, so it
  * makes an address space for this alone, and takes it down again: afterwards it is as it was. There is one such order
  * at a time, and nothing else to do: one job does all of it.
  */
@@ -24,6 +24,7 @@ struct carry {
 	void *copy; /* the host copy, mapped; NULL */
 	bool mapped;
 	struct device_queue *queue;
+	bool in;
 };
 
 /* One piece's copy. */
@@ -55,7 +56,8 @@ static int prepare(struct core *core, struct carry *carry)
 	if (error)
 		return error;
 	message.id = segment.id;
-	error = shared_fetch(core, &message, &segment, &carry->range, NULL);
+	error = carry->in ? shared_make_pieces(core, segment.bytes, &carry->range)
+			  : shared_fetch(core, &message, &segment, &carry->range, NULL);
 	if (!error)
 		error = memory_map_pieces(core, &carry->range);
 	carry->mapped = !error;
@@ -85,22 +87,17 @@ static void await(struct core *core, const struct carried *carried)
 
 static int copy_piece(struct core *core, const struct carry *carry, const struct piece *piece)
 {
-	struct carried carried = {
-		.command =
-			{
-				.kind = DEVICE_COPY,
-				.done = copied,
-				.copy =
-					{
-						.direction = DEVICE_FROM_DEVICE,
-						.source = carry->range.address + piece->offset,
-						.destination =
-							(uintptr_t)carry->copy + piece->offset,
-						.width = piece->bytes,
-						.height = 1,
-						.depth = 1,
-					},
-			},
+	uint64_t device = carry->range.address + piece->offset;
+	uint64_t host = (uintptr_t)carry->copy + piece->offset;
+	struct carried carried = {.command = {.kind = DEVICE_COPY, .done = copied}};
+
+	carried.command.copy = (struct device_copy){
+		.direction = carry->in ? COPY_TO_DEVICE : COPY_FROM_DEVICE,
+		.source = carry->in ? host : device,
+		.destination = carry->in ? device : host,
+		.width = piece->bytes,
+		.height = 1,
+		.depth = 1,
 	};
 
 	core->ops->submit(carry->queue, &carried.command);
@@ -126,12 +123,15 @@ static void clean_up(struct core *core, struct carry *carry)
 static void carry_job(struct job *job)
 {
 	struct carry *carry = container_of(job, struct carry, job);
-	struct control_shm message = shared_message(SHM_COMMAND_WRITE);
+	struct control_shm message =
+		shared_message((enum control_shm_command)carry->segment.command);
 	struct core *core = carry->core;
 	int error = prepare(core, carry);
 
 	for (size_t i = 0; i < carry->range.piece_count && !error; i++)
 		error = copy_piece(core, carry, &carry->range.pieces[i]);
+	if (!error && carry->in)
+		error = shared_back(core, &carry->range, &carry->segment);
 	message.id = carry->segment.id;
 	message.header.status = error;
 	clean_up(core, carry);
@@ -153,7 +153,7 @@ void shared_carry(struct core *core, const struct control_shm *order, int *fd)
 	struct carry *carry = can_carry(core, order) ? calloc(1, sizeof *carry) : NULL;
 
 	if (!carry) {
-		shared_say(core, order->id, SHM_COMMAND_WRITE, -ENOMEM);
+		shared_say(core, order->id, (enum control_shm_command)order->command, -ENOMEM);
 		return;
 	}
 	core->memory.carrying = true;
@@ -161,9 +161,10 @@ void shared_carry(struct core *core, const struct control_shm *order, int *fd)
 	carry->segment = *order;
 	carry->range.kind = RANGE_SHARED;
 	carry->range.bytes = order->bytes;
-	carry->range.read_only = true;
+	carry->in = order->command == SHM_COMMAND_CARRY;
+	carry->range.read_only = !carry->in;
 	carry->fd = steal_fd(fd);
 	/* The bounds of what gdevd says of chunks, until a client has an arena. */
 	core->session.arena_bytes = order->bytes;
-	service_job(core, &carry->job, carry_job);
+	service_job(core, LANE_ORDERS, &carry->job, carry_job);
 }

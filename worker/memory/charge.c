@@ -31,67 +31,34 @@ static void note_change(struct core *core)
 		service_timer(core, now_ns + SLACK_NS);
 }
 
-static struct control_memory change_of(uint16_t type, int64_t bytes)
-{
-	return (struct control_memory){
-		.header = {sizeof(struct control_memory), type, CONTROL_VERSION, 0, 0},
-		.bytes = bytes,
-	};
-}
-
 static void give_back(struct core *core, uint64_t bytes)
 {
-	struct control_memory message;
-
-	if (!bytes)
-		return;
 	core->memory.charged_bytes -= bytes;
-	message = change_of(CONTROL_MEMORY, -(int64_t)bytes);
-	control_send(core, &message, NULL, 0);
+	memory_return(core, (struct control_return){.device_bytes = bytes});
 }
 
-static void note_limit(struct core *core, const struct control_header *reply)
+void memory_return(struct core *core, struct control_return message)
 {
-	if (reply)
-		core->memory.limit_bytes = ((const struct control_memory *)reply)->total_bytes;
+	message.header =
+		(struct control_header){sizeof message, CONTROL_RETURN, CONTROL_VERSION, 0, 0};
+	if (message.device_bytes || message.swap_bytes[SWAP_MEMORY] ||
+		message.swap_bytes[SWAP_FILE])
+		control_send(core, &message, NULL, 0);
 }
 
-static void answered(struct core *core, struct control_request *request, int status,
-	const struct control_header *reply, int *fds, size_t fd_count)
+void memory_charged(
+	struct core *core, const struct control_charged *charged, int *fds, size_t fd_count)
 {
-	note_limit(core, reply);
-	memory_decided(core, status);
+	core->memory.limit_bytes = charged->limit_bytes;
+	core->memory.charged_bytes += charged->device_bytes;
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		core->swap.charged[i] += charged->swap_bytes[i];
+	if (fd_count)
+		swap_take_file(core, &fds[0]);
+	usage_set(&core->page->device_bytes, core->memory.charged_bytes);
 }
 
-static void ask_for(struct core *core, uint16_t type, uint64_t bytes,
-	__typeof__(((struct control_request *)0)->answered) answered_with)
-{
-	struct memory *memory = &core->memory;
-	struct control_memory message;
-
-	memory->asking = true;
-	memory->asked_bytes = bytes;
-	message = change_of(type, (int64_t)bytes);
-	message.free_bytes = type == CONTROL_RESIDENT &&
-			     !list_first(&memory->charges, struct charge, link)->for_turn;
-	memory->request.message.memory = message;
-	memory->request.expected = CONTROL_MEMORY_REPLY;
-	memory->request.answered = answered_with;
-	memory->request.lasting = false;
-	control_ask(core, &memory->request);
-}
-
-/* Asks for what the oldest wish lacks, and a little more if little is asked for. */
-static void ask(struct core *core, const struct charge *charge, bool more)
-{
-	uint64_t bytes = charge->bytes - slack_of(&core->memory);
-
-	if (more && bytes < SLACK_STEP)
-		bytes = SLACK_STEP;
-	ask_for(core, CONTROL_MEMORY, bytes, answered);
-}
-
-static void decide(struct core *core, struct charge *charge, int status)
+static void decide_charge(struct core *core, struct charge *charge, int status)
 {
 	list_remove(&charge->link);
 	if (!status) {
@@ -101,60 +68,56 @@ static void decide(struct core *core, struct charge *charge, int status)
 	charge->decided(core, charge, status);
 }
 
-static void swap_answered(struct core *core, struct control_request *request, int status,
-	const struct control_header *reply, int *fds, size_t fd_count)
+/* The object begins its life in host swap. */
+static void begin_in_swap(struct core *core, struct charge *charge)
 {
-	struct memory *memory = &core->memory;
-	struct charge *charge = list_first(&memory->charges, struct charge, link);
-
-	note_limit(core, reply);
-	memory->asking = false;
-	if (status != -ENOTCONN) {
-		list_remove(&charge->link);
-		charge->swapped = !status;
-		memory->swap_bytes += status ? 0 : charge->bytes;
-		if (!status && ((const struct control_memory *)reply)->free_bytes == SWAP_FILE) {
-			swap_charged(core, SWAP_FILE, charge->bytes);
-			if (fd_count)
-				swap_take_file(core, &fds[0]);
-		} else if (!status) {
-			swap_charged(core, SWAP_MEMORY, charge->bytes);
-		}
-		usage_set(&core->page->swapped_bytes, memory->swap_bytes);
-		charge->decided(core, charge, status);
-	}
-	memory_reconsider(core);
+	list_remove(&charge->link);
+	charge->swapped = true;
+	core->memory.swap_bytes += charge->bytes;
+	usage_set(&core->page->swapped_bytes, core->memory.swap_bytes);
+	charge->decided(core, charge, 0);
 }
 
-/* Others make room, piece by piece, until there is enough. */
-static void room_answered(struct core *core, struct control_request *request, int status,
+static void allocate_answered(struct core *core, struct control_request *request, int status,
 	const struct control_header *reply, int *fds, size_t fd_count)
 {
+	const struct control_charged *charged = (const void *)reply;
 	struct memory *memory = &core->memory;
 	struct charge *charge = list_first(&memory->charges, struct charge, link);
 
-	note_limit(core, reply);
 	memory->asking = false;
-	if (!status)
-		memory->charged_bytes += (uint64_t)((const struct control_memory *)reply)->bytes;
-	else if (status != -ENOTCONN && charge->bytes > slack_of(memory))
-		decide(core, charge, status);
+	if (charged)
+		memory_charged(core, charged, fds, fd_count);
+	if (!status && !charged->device_bytes)
+		begin_in_swap(core, charge);
+	else if (status == -EBUSY) /* others are to make room for residency.request first */
+		memory->behind = true;
+	else if (status && status != -ENOTCONN && charge->bytes > slack_of(memory))
+		decide_charge(core, charge, status);
 	note_change(core);
 	memory_reconsider(core);
 	residency_pump(core);
 }
 
-/* There is not so much free. What may be swapped begins its life in host swap; for the rest others
- * have to leave. */
-static void ask_otherwise(struct core *core, struct charge *charge)
+/* Asks for what the oldest wish lacks, and a little more if little is lacking. */
+static void ask_for_memory(struct core *core, const struct charge *charge)
 {
-	if (charge->swappable)
-		ask_for(core, CONTROL_SWAP, charge->bytes, swap_answered);
-	else if (core->residency.asking)
-		core->memory.behind = true; /* RESIDENT is asked once at a time */
-	else
-		ask_for(core, CONTROL_RESIDENT, charge->bytes - slack_of(&core->memory),
-			room_answered);
+	struct memory *memory = &core->memory;
+	uint64_t bytes = charge->bytes - slack_of(memory);
+
+	memory->asking = true;
+	memory->request.message.allocate = (struct control_allocate){
+		.header = {sizeof(struct control_allocate), CONTROL_ALLOCATE, CONTROL_VERSION, 0,
+			0},
+		.device_bytes = bytes,
+		.slack_bytes = SLACK_STEP - min_of(bytes, SLACK_STEP),
+		.swap_bytes = charge->swappable ? charge->bytes : 0,
+		.purpose = charge->for_turn ? ROOM_FOR_TURN : ROOM_TO_STAY,
+	};
+	memory->request.expected = CONTROL_CHARGED;
+	memory->request.answered = allocate_answered;
+	memory->request.lasting = false;
+	control_ask(core, &memory->request);
 }
 
 /* Without gdevd: what we were allowed when it went is still ours to use. */
@@ -164,11 +127,11 @@ static void decide_alone(struct core *core, struct charge *charge)
 	uint64_t need = memory->used_bytes + charge->bytes;
 
 	if (charge->bytes > memory->limit_bytes || need > memory->limit_bytes) {
-		decide(core, charge, -ENOMEM);
+		decide_charge(core, charge, -ENOMEM);
 		return;
 	}
 	memory->charged_bytes = max_of(memory->charged_bytes, need);
-	decide(core, charge, 0);
+	decide_charge(core, charge, 0);
 }
 
 void memory_reconsider(struct core *core)
@@ -180,31 +143,12 @@ void memory_reconsider(struct core *core)
 	while (!memory->asking && !memory->behind &&
 		(charge = list_first(&memory->charges, struct charge, link))) {
 		if (charge->bytes <= slack_of(memory))
-			decide(core, charge, 0);
+			decide_charge(core, charge, 0);
 		else if (!control_connected(core))
 			decide_alone(core, charge);
 		else
-			ask(core, charge, true);
+			ask_for_memory(core, charge);
 	}
-}
-
-void memory_decided(struct core *core, int status)
-{
-	struct memory *memory = &core->memory;
-	struct charge *charge = list_first(&memory->charges, struct charge, link);
-	uint64_t asked = memory->asked_bytes;
-
-	memory->asking = false;
-	if (!status) {
-		memory->charged_bytes += asked;
-	} else if (status != -ENOTCONN && charge) {
-		if (charge->bytes > slack_of(memory) && asked > charge->bytes - slack_of(memory))
-			ask(core, charge, false); /* it may have been too much to ask */
-		else if (charge->bytes > slack_of(memory))
-			ask_otherwise(core, charge);
-	}
-	note_change(core);
-	memory_reconsider(core);
 }
 
 void memory_charge(struct core *core, struct charge *charge)
@@ -264,18 +208,6 @@ void memory_uncharge_swap(struct core *core, uint64_t bytes)
 	swap_settle(core);
 }
 
-void memory_register(struct core *core)
-{
-	struct control_memory message;
-
-	for (enum swap_pool pool = SWAP_MEMORY; pool < SWAP_POOLS; pool++) {
-		message = change_of(CONTROL_SWAP, (int64_t)core->swap.charged[pool]);
-		message.free_bytes = pool;
-		if (message.bytes)
-			control_send(core, &message, NULL, 0);
-	}
-}
-
 static void trim_job(struct job *job)
 {
 	struct memory *memory = container_of(job, struct memory, trim_job);
@@ -302,12 +234,12 @@ uint64_t memory_tick(struct core *core, uint64_t now_ns)
 		if (now_ns < core->swap.trim_at_ns)
 			return core->swap.trim_at_ns;
 		memory->trimming = true;
-		service_job(core, &memory->trim_job, trim_job);
+		service_job(core, LANE_CALLS, &memory->trim_job, trim_job);
 		return UINT64_MAX;
 	}
 	if (now_ns < memory->slack_since_ns + SLACK_NS)
 		return memory->slack_since_ns + SLACK_NS;
 	memory->trimming = true;
-	service_job(core, &memory->trim_job, trim_job);
+	service_job(core, LANE_CALLS, &memory->trim_job, trim_job);
 	return UINT64_MAX;
 }

@@ -20,9 +20,9 @@
 
 /* Have their slots at a time; what waits can be had back for nothing. */
 #define PREPARED_BYTES_MAX (256ull << 20)
-/* Are with the device at a time: when there are so many bytes, the next piece waits for them. A copy engine that
- * always finds another copy serves no other context before its time slice is over, a millisecond on an H200; and the
- * driver uses the engine that copies from the device when it maps chunks, for those who are to have the memory. */
+/* So many bytes are with the device at a time; the next piece waits for them. A copy engine that always finds another
+ * copy serves no other context before its time slice is over, a millisecond on an H200. The driver uses the engine
+ * that copies from the device also to map chunks, for the session that is to have the memory. */
 #define MOVING_BYTES (8ull << 20)
 
 static void move_out(struct core *core);
@@ -30,29 +30,52 @@ static void write_job(struct job *job);
 static void drop_job(struct job *job);
 static void begin_order(struct core *core, const struct control_evict *order);
 
-void residency_say_evicted(struct core *core, int status, uint32_t flags)
+enum evict_rest evict_rest(struct core *core, bool kept)
+{
+	if (!kept)
+		return REST_STAYS;
+	core->residency.eases = true;
+	core->residency.after = core->streams.submitted;
+	return REST_IN_USE;
+}
+
+void evict_eased(struct core *core)
+{
+	const struct control_header message = {
+		sizeof message, CONTROL_EASED, CONTROL_VERSION, 0, 0};
+	const struct resource *compute = &core->grants.resources[RESOURCE_COMPUTE];
+	bool uses = compute->state >= GRANT_HELD && core->streams.busy;
+
+	if (!core->residency.eases || uses || !evict_is_drained(core, core->residency.after))
+		return;
+	core->residency.eases = false;
+	control_send(core, &message, NULL, 0);
+}
+
+void residency_say_evicted(struct core *core, int status, bool retired)
 {
 	struct residency *residency = &core->residency;
-	struct control_evict answer = residency->order;
+	const struct control_evicted answer = {
+		.header = {sizeof answer, CONTROL_EVICTED, CONTROL_VERSION,
+			residency->order.header.serial, status},
+		.copied_ns = residency->copied_ns,
+		.retired = retired,
+		.rest = evict_rest(core, residency->kept && !residency->given_bytes),
+	};
 
 	residency->promised_bytes = residency->waits ? residency->next.swapped : 0;
 	swap_settle(core);
 	trace_swap(core, TRACE_SWAP_ORDER, NULL, residency->given_bytes, residency->ordered_ns,
 		trace_time(core));
-	answer.header.type = CONTROL_EVICTED;
-	answer.header.status = status;
-	answer.bytes = residency->given_bytes;
-	answer.swapped = residency->swapped_bytes;
-	answer.flags = flags;
-	answer.copied_us = (uint32_t)min_of(residency->copied_ns / NS_PER_US, (uint64_t)UINT32_MAX);
 	control_send(core, &answer, NULL, 0);
 	residency->ordered = false;
+	evict_eased(core);
 	if (residency->waits)
 		begin_order(core, &residency->next);
 }
 
 /* Looks whether gdevd's order has been carried out. */
-static void progress(struct core *core)
+static void say_if_carried_out(struct core *core)
 {
 	struct residency *residency = &core->residency;
 
@@ -69,7 +92,7 @@ static void progress(struct core *core)
 	}
 	residency->stopped = false;
 	if (!context_left(core, residency->failed))
-		residency_say_evicted(core, residency->failed, 0);
+		residency_say_evicted(core, residency->failed, false);
 }
 
 bool evict_rescue(struct core *core, struct piece *piece)
@@ -86,14 +109,16 @@ bool evict_rescue(struct core *core, struct piece *piece)
 		if (piece->slot)
 			swap_put(core, piece->slot);
 		piece->slot = NULL;
+		core->residency.kept = true;
 		list_remove(&piece->link);
 		usage_add(&core->page->rescued_bytes, piece->bytes);
 		residency_arrived(core, piece, PIECE_RESIDENT);
 		if (filed)
 			move_out(core); /* which may have waited for the buffer */
-		progress(core);
+		say_if_carried_out(core);
 		return true;
-	case PIECE_WRITING: /* what reads it harms nobody, and was in vain: stay() */
+	case PIECE_WRITING: /* what reads it harms nobody, and was in vain: piece_stays() */
+		core->residency.kept = true;
 		list_remove(&piece->link);
 		usage_add(&core->page->rescued_bytes, piece->bytes);
 		residency_arrived(core, piece, PIECE_RESIDENT);
@@ -118,8 +143,8 @@ void evict_rescue_all(struct core *core)
 
 /* ---- writing out ---- */
 
-/* It was wanted back, or cannot leave. */
-static void stay(struct core *core, struct piece *piece)
+/* The piece was wanted back while it was being written, or could not be written: it stays on the device. */
+static void piece_stays(struct core *core, struct piece *piece)
 {
 	struct range *range = piece->range;
 
@@ -130,10 +155,10 @@ static void stay(struct core *core, struct piece *piece)
 	if (piece->state == PIECE_WRITING)
 		evict_rescue(core, piece);
 	piece->copied = false;
-	if (range->stays) /* who exports it has waited for that */
+	if (range->stays) /* the export of the object has waited for that */
 		residency_wake(core);
 	memory_unpin(core, range);
-	progress(core);
+	say_if_carried_out(core);
 }
 
 static void to_be_dropped(struct core *core, struct piece *piece)
@@ -160,7 +185,7 @@ static void moved_out(struct core *core, struct command *command)
 			core_fail(core, command->error, 0);
 	}
 	if (command->error || piece->copied || !piece->range->ready)
-		stay(core, piece);
+		piece_stays(core, piece);
 	else
 		to_be_dropped(core, piece);
 	move_out(core);
@@ -195,7 +220,7 @@ static void move_out(struct core *core)
 		if (error) {
 			residency->moving_bytes -= piece->bytes;
 			residency->failed = error;
-			stay(core, piece);
+			piece_stays(core, piece);
 		}
 	}
 }
@@ -214,7 +239,7 @@ static struct piece *next_leaving(struct core *core)
 	return piece;
 }
 
-static void prepare(struct core *core, struct piece *piece)
+static void prepare_slots(struct core *core, struct piece *piece)
 {
 	struct residency *residency = &core->residency;
 	int error = residency_queue(core, true);
@@ -229,7 +254,7 @@ static void prepare(struct core *core, struct piece *piece)
 	trace_swap(core, TRACE_SWAP_SLOT, piece, piece->bytes, begin_ns, end_ns);
 	if (error || piece->copied || !piece->range->ready) {
 		residency->failed = error ? error : residency->failed;
-		stay(core, piece);
+		piece_stays(core, piece);
 	} else {
 		list_remove(&piece->link);
 		list_append(&residency->prepared, &piece->link);
@@ -260,14 +285,14 @@ static void write_job(struct job *job)
 		if (!piece)
 			return;
 		if (written)
-			prepare(core, piece);
+			prepare_slots(core, piece);
 	}
 }
 
 /* ---- leaving ---- */
 
 /* Writes to the file what is in its buffer. If that cannot be, it stays. */
-static bool file(struct core *core, struct piece *piece)
+static bool write_to_file(struct core *core, struct piece *piece)
 {
 	struct swap_slot *slot = piece->slot;
 	int error = 0;
@@ -280,21 +305,21 @@ static bool file(struct core *core, struct piece *piece)
 	if (error) {
 		core->residency.failed = error;
 		residency_arrived(core, piece, PIECE_RESIDENT);
-		stay(core, piece);
+		piece_stays(core, piece);
 	}
 	move_out(core);
 	core_unlock(core);
 	return !error;
 }
 
-/* Gives the chunk back. It is not kept: others wait for it. */
-static void drop(struct core *core, struct piece *piece)
+/* Gives the chunk back to the driver, and does not keep it for reuse: others wait for it. */
+static void drop_piece(struct core *core, struct piece *piece)
 {
 	struct residency *residency = &core->residency;
 	struct range *range = piece->range;
 	uint64_t begin_ns, unmapped_ns, end_ns;
 
-	if (!file(core, piece))
+	if (!write_to_file(core, piece))
 		return;
 	begin_ns = trace_time(core);
 	core->ops->unmap(core->space, range->address + piece->offset, piece->chunk);
@@ -309,14 +334,13 @@ static void drop(struct core *core, struct piece *piece)
 	piece->state = piece->slot ? PIECE_SWAPPED : PIECE_FRESH;
 	residency->going--;
 	residency->given_bytes += piece->bytes;
-	residency->swapped_bytes += piece->bytes;
 	residency->promised_bytes -= min_of(piece->bytes, residency->promised_bytes);
 	core->memory.swap_bytes += piece->bytes;
 	usage_set(&core->page->swapped_bytes, core->memory.swap_bytes);
 	memory_vacate(core, piece->bytes);
 	memory_unpin(core, range);
 	residency_gone(core);
-	progress(core);
+	say_if_carried_out(core);
 	core_unlock(core);
 }
 
@@ -341,7 +365,7 @@ static void drop_job(struct job *job)
 		core_unlock(core);
 		if (!piece)
 			return;
-		drop(core, piece);
+		drop_piece(core, piece);
 	}
 }
 
@@ -405,7 +429,8 @@ void evict_to_file(struct core *core, uint64_t bytes)
 
 /* Whether the command may still reach what is leaving. A launch that is paused touches nothing until it
  * goes on, and it does when everything is there again. */
-static bool reaches(const struct core *core, const struct command *command, uint64_t sequence)
+static bool command_reaches(
+	const struct core *core, const struct command *command, uint64_t sequence)
 {
 	if (command->sequence > sequence)
 		return false;
@@ -417,7 +442,7 @@ bool evict_is_drained(const struct core *core, uint64_t sequence)
 	const struct command *command;
 
 	list_for_each (command, &core->streams.flight, flight_link)
-		if (reaches(core, command, sequence))
+		if (command_reaches(core, command, sequence))
 			return false;
 	return true;
 }
@@ -426,6 +451,7 @@ void evict_drained(struct core *core)
 {
 	struct residency *residency = &core->residency;
 
+	evict_eased(core);
 	if (core->memory.shared_leaving)
 		shared_drained(core);
 	if (!residency->draining || !evict_is_drained(core, residency->sequence))
@@ -433,10 +459,10 @@ void evict_drained(struct core *core)
 	residency->draining = false;
 	residency->ready = true;
 	residency_start(core, &residency->write, write_job);
-	progress(core);
+	say_if_carried_out(core);
 }
 
-static void stopped(struct core *core, struct direct_stop *stop)
+static void client_stopped(struct core *core, struct direct_stop *stop)
 {
 	core->residency.sequence = core->streams.submitted;
 	core->residency.draining = true;
@@ -445,7 +471,7 @@ static void stopped(struct core *core, struct direct_stop *stop)
 
 /* The least preferred first, until there is enough, or no swap space for more. Objects that the client has mapped for
  * good stay. */
-static void choose(struct core *core, uint64_t bytes)
+static void choose_pieces(struct core *core, uint64_t bytes)
 {
 	struct residency *residency = &core->residency;
 	uint64_t chosen = 0;
@@ -470,7 +496,7 @@ static void choose(struct core *core, uint64_t bytes)
 	free(order);
 }
 
-/* What is kept for reuse goes first: it is nobody's. */
+/* Chunks that are kept for reuse go first: no object is in them. */
 static void trim_job(struct job *job)
 {
 	struct single_job *single = container_of(job, struct single_job, job);
@@ -482,12 +508,12 @@ static void trim_job(struct job *job)
 	single->running = false;
 	residency->given_bytes = memory_give_slack(core, residency->order.bytes);
 	if (residency->given_bytes < residency->order.bytes)
-		choose(core, residency->order.bytes - residency->given_bytes);
-	residency->stop.stopped = stopped;
+		choose_pieces(core, residency->order.bytes - residency->given_bytes);
+	residency->stop.stopped = client_stopped;
 	if (residency->stopped)
 		direct_stop(core, &residency->stop);
 	else
-		stopped(core, NULL);
+		client_stopped(core, NULL);
 	core_unlock(core);
 }
 
@@ -511,7 +537,7 @@ static void forget_wishes(struct residency *residency)
 }
 
 /* A context that is needed by nobody is left for the next command to open. */
-static void resume(struct core *core)
+static void resume_session(struct core *core)
 {
 	struct residency *residency = &core->residency;
 
@@ -523,7 +549,7 @@ static void resume(struct core *core)
 	} else if (core->context.wanted || !list_empty(&residency->waiting)) {
 		context_want(core);
 	}
-	residency_say_evicted(core, 0, 0);
+	residency_say_evicted(core, 0, false);
 }
 
 static void begin_order(struct core *core, const struct control_evict *order)
@@ -535,11 +561,17 @@ static void begin_order(struct core *core, const struct control_evict *order)
 	residency->ordered_ns = trace_time(core);
 	residency->promised_bytes = order->swapped;
 	residency->order = *order;
-	residency->given_bytes = residency->swapped_bytes = residency->copied_ns = 0;
+	residency->given_bytes = residency->copied_ns = 0;
 	residency->failed = 0;
 	residency->ready = false;
+	residency->kept = false;
+	if (!order->bytes && !(order->flags & ~(uint32_t)EVICT_GRANTED)) { /* to be told EASED */
+		residency->kept = true;
+		residency_say_evicted(core, 0, false);
+		return;
+	}
 	if (order->flags & EVICT_RESUME) {
-		resume(core);
+		resume_session(core);
 		return;
 	}
 	if (order->flags & EVICT_SUSPEND) {
@@ -550,7 +582,7 @@ static void begin_order(struct core *core, const struct control_evict *order)
 	}
 	if (order->flags & EVICT_RETIRE && !context_begin_retiring(core) &&
 		!(order->flags & EVICT_SUSPEND)) {
-		residency_say_evicted(core, 0, 0);
+		residency_say_evicted(core, 0, false);
 		return;
 	}
 	residency->evicting = true;
@@ -567,7 +599,7 @@ void residency_evict(struct core *core, const struct control_evict *order)
 		swap_give(core, order);
 		return;
 	}
-	swap_charged(core, pool, order->swapped);
+	core->swap.charged[pool] += order->swapped;
 	if (!residency->ordered) {
 		begin_order(core, order);
 		return;

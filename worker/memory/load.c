@@ -76,7 +76,7 @@ static void take_wanted(struct core *core, struct piece *piece, bool map)
 	residency->wanted_bytes -= piece->bytes;
 	residency->loads++;
 	piece->state = PIECE_LOADING;
-	piece->wanted = map; /* LOADING: it is to be mapped */
+	piece->to_be_mapped = map;
 	if (!map)
 		core->memory.used_bytes += piece->bytes;
 	memory_pin(piece->range);
@@ -99,12 +99,13 @@ static void room_answered(struct core *core, struct control_request *request, in
 	const struct control_header *reply, int *fds, size_t fd_count)
 {
 	struct residency *residency = &core->residency;
-	uint64_t bytes = status ? 0 : (uint64_t)((const struct control_memory *)reply)->bytes;
+	const struct control_charged *charged = (const void *)reply;
 
 	residency->asking = false;
-	trace_swap(core, TRACE_SWAP_ROOM, NULL, bytes, residency->asked_ns, trace_time(core));
-	core->memory.charged_bytes += bytes;
-	usage_set(&core->page->device_bytes, core->memory.charged_bytes);
+	trace_swap(core, TRACE_SWAP_ROOM, NULL, charged ? charged->device_bytes : 0,
+		residency->asked_ns, trace_time(core));
+	if (charged)
+		memory_charged(core, charged, fds, fd_count);
 	if (status)
 		map_wanted(core);
 	residency_pump(core);
@@ -123,7 +124,7 @@ static bool wants_unmappable(const struct core *core)
 	return false;
 }
 
-static void ask(struct core *core, uint64_t bytes)
+static void ask_for_room(struct core *core, uint64_t bytes)
 {
 	struct residency *residency = &core->residency;
 	bool stays = list_first(&residency->wanted, struct piece, link)->range->stays;
@@ -131,15 +132,15 @@ static void ask(struct core *core, uint64_t bytes)
 	residency->asking = true;
 	residency->patiently = wants_unmappable(core);
 	residency->asked_ns = trace_time(core);
-	residency->request.message.memory = (struct control_memory){
-		.header = {sizeof(struct control_memory), CONTROL_RESIDENT, CONTROL_VERSION, 0, 0},
-		.bytes = (int64_t)bytes,
-		/* What is to be shared stays, and needs no turn of the device. */
-		.free_bytes = stays                  ? 1
-			      : residency->patiently ? 3
-						     : 0,
+	residency->request.message.room = (struct control_room){
+		.header = {sizeof(struct control_room), CONTROL_ROOM, CONTROL_VERSION, 0, 0},
+		.bytes = bytes,
+		/* An object that is to be shared stays on the device. */
+		.purpose = stays                  ? ROOM_TO_STAY
+			   : residency->patiently ? ROOM_FOR_TURN_ALONE
+						  : ROOM_FOR_TURN,
 	};
-	residency->request.expected = CONTROL_MEMORY_REPLY;
+	residency->request.expected = CONTROL_CHARGED;
 	residency->request.answered = room_answered;
 	control_ask(core, &residency->request);
 }
@@ -159,20 +160,21 @@ void residency_pump(struct core *core)
 	piece = list_first(&residency->wanted, struct piece, link);
 	if (!piece || residency->asking)
 		return;
-	/* gdevd takes one such wish at a time; its answer comes here again. */
-	if (memory->asking && memory->request.message.header.type == CONTROL_RESIDENT)
+	/* gdevd has others make room for one wish at a time; its answer comes here again. */
+	if (memory->asking && !memory->request.message.allocate.swap_bytes)
 		return;
 	if (memory->charged_bytes - memory->used_bytes >= piece->bytes)
-		return; /* it is being served: who does calls again */
+		return; /* it is being served, after which this is called again */
 	if (control_connected(core)) {
-		ask(core, residency->wanted_bytes - (memory->charged_bytes - memory->used_bytes));
+		ask_for_room(core,
+			residency->wanted_bytes - (memory->charged_bytes - memory->used_bytes));
 	} else {
 		residency->patiently = true; /* nobody is there to wait for */
 		map_wanted(core);
 	}
 }
 
-static void loaded(struct core *core, struct piece *piece, enum piece_state state)
+static void piece_loaded(struct core *core, struct piece *piece, enum piece_state state)
 {
 	struct range *range = piece->range;
 
@@ -193,22 +195,23 @@ static void moved_in(struct core *core, struct command *command)
 	swap_put(core, piece->slot);
 	piece->slot = NULL;
 	piece->written = true;
-	loaded(core, piece, PIECE_RESIDENT);
+	piece_loaded(core, piece, PIECE_RESIDENT);
 	if (!list_empty(&core->residency.loading)) /* may wait for the buffer */
 		residency_start(core, &core->residency.load, load_job);
 }
 
-/* The device has no chunk for what we have been charged: somebody else uses it, whom we do not know. */
+/* The device has no chunk, although gdevd has charged us for one: somebody uses device memory whom gdevd does not
+ * know. The piece is used from the host. */
 static void fall_back(struct core *core, struct piece *piece)
 {
 	core_lock(core);
 	swap_release(piece->slot);
 	memory_vacate(core, piece->bytes);
-	piece->wanted = true;
+	piece->to_be_mapped = true;
 	core_unlock(core);
 }
 
-/* What is in the file goes through the buffer, which load_job() has lent. */
+/* The bytes of a slot of the file go through the buffer, which load_job() has lent to the slot. */
 static int read_in(struct core *core, struct swap_slot *slot)
 {
 	int error;
@@ -245,7 +248,7 @@ static int bring_in(struct core *core, struct piece *piece)
 	trace_swap(core, TRACE_SWAP_MAKE, piece, piece->bytes, begin_ns, made_ns);
 	trace_swap(core, TRACE_SWAP_MAP, piece, piece->bytes, map_ns, end_ns);
 	if (!piece->slot)
-		loaded(core, piece, PIECE_RESIDENT);
+		piece_loaded(core, piece, PIECE_RESIDENT);
 	else
 		error = residency_move(core, piece, false, moved_in);
 	core_unlock(core);
@@ -285,8 +288,8 @@ static int map_slot(struct core *core, struct piece *piece)
 	return swap_map(core, piece->slot, address);
 }
 
-/* There is no room for it on the device, and it cannot be used from the host. Once: it is the same for all that
- * follows. */
+/* The piece has no room on the device, and cannot be used from the host. The log says it once a session: it is the
+ * same for all pieces that follow. */
 static void say_why(struct core *core, const struct piece *piece, int error)
 {
 	unsigned long long mib = piece->bytes >> 20;
@@ -305,7 +308,8 @@ static void say_why(struct core *core, const struct piece *piece, int error)
 			(unsigned long long)core->session.session, mib, gdev_strerror(error));
 }
 
-/* What gdevd did not know of when it was asked is asked for again: others may make room yet. */
+/* If the piece cannot be mapped because it is in a file, and gdevd was not told of that when it was asked for room,
+ * it is asked again (ROOM_FOR_TURN_ALONE): others may still make room. */
 static void map_from_host(struct core *core, struct piece *piece)
 {
 	struct residency *residency = &core->residency;
@@ -314,7 +318,7 @@ static void map_from_host(struct core *core, struct piece *piece)
 	core_lock(core);
 	if (!error) {
 		usage_add(&core->page->mapped_bytes, piece->bytes);
-		loaded(core, piece, PIECE_MAPPED);
+		piece_loaded(core, piece, PIECE_MAPPED);
 	} else {
 		bool filed = piece->slot && piece->slot->pool == SWAP_FILE;
 		if (!filed || residency->patiently) {
@@ -322,7 +326,7 @@ static void map_from_host(struct core *core, struct piece *piece)
 			residency->load_error = -ENOMEM;
 		}
 		residency->absent_bytes += piece->bytes;
-		loaded(core, piece, piece->slot ? PIECE_SWAPPED : PIECE_FRESH);
+		piece_loaded(core, piece, piece->slot ? PIECE_SWAPPED : PIECE_FRESH);
 	}
 	core_unlock(core);
 }
@@ -338,7 +342,7 @@ static void load_job(struct job *job)
 		bool mapped; /* it is to be */
 		core_lock(core);
 		piece = list_first(&residency->loading, struct piece, link);
-		if (piece && !piece->wanted && piece->slot &&
+		if (piece && !piece->to_be_mapped && piece->slot &&
 			!swap_lend(&core->swap.in, piece->slot))
 			piece = NULL; /* moved_in() goes on */
 		if (piece)
@@ -348,7 +352,7 @@ static void load_job(struct job *job)
 		core_unlock(core);
 		if (!piece)
 			return;
-		mapped = piece->wanted;
+		mapped = piece->to_be_mapped;
 		if (!mapped && bring_in(core, piece)) { /* else it may be gone already */
 			fall_back(core, piece);
 			mapped = true;

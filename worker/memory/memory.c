@@ -197,7 +197,7 @@ static void alloc_decided(struct core *core, struct charge *charge, int status)
 	struct command *command = container_of(charge, struct command, charge);
 
 	if (!status) {
-		service_job(core, &command->job, alloc_job);
+		service_job(core, LANE_CALLS, &command->job, alloc_job);
 		return;
 	}
 	memory_remove(core, command->range);
@@ -265,7 +265,7 @@ void memory_pin(struct range *range)
 void memory_unpin(struct core *core, struct range *range)
 {
 	if (!--range->pins && range->freeing)
-		service_job(core, &range->freeing->job, range->freeing->job.run);
+		service_job(core, LANE_CALLS, &range->freeing->job, range->freeing->job.run);
 }
 
 static void flight_over(struct barrier *barrier)
@@ -275,7 +275,7 @@ static void flight_over(struct barrier *barrier)
 	if (command->range->pins)
 		command->range->freeing = command;
 	else
-		service_job(command->core, &command->job, command->job.run);
+		service_job(command->core, LANE_CALLS, &command->job, command->job.run);
 }
 
 void memory_retire(struct command *command, struct range *range, void (*job)(struct job *job))

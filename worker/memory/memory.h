@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is where in the session's address space, and who has paid for it.
+ * What is where in the session's address space, and paying for it.
  *
  * A range is an object: staging memory, page-locked memory that the client has added, device memory
  * (made of chunks), an attached shared segment, or a module's variable. Ranges do not overlap. A
@@ -61,7 +61,7 @@ struct piece {
 	uint64_t offset, bytes;     /* in the range */
 	uint8_t state;              /* enum piece_state */
 	bool written;               /* something was put there by a copy, a fill, or from swap */
-	bool wanted;                /* LOADING: it is to be mapped */
+	bool to_be_mapped;          /* LOADING: from its slot, not brought in */
 	bool copied;     /* RESIDENT: was wanted back while it was WRITING, and is read yet */
 	unsigned served; /* commands that work in its slot */
 };
@@ -107,7 +107,7 @@ struct memory {
 	size_t range_count, range_capacity;
 	uint64_t charged_bytes, used_bytes, kept_bytes;
 	size_t host_ranges;      /* page-locked memory: at most HOST_RANGES_MAX, */
-	uint64_t host_bytes;     /* and config.host_bytes */
+	uint64_t host_bytes;     /* and with the images that were sent config.host_bytes */
 	uint64_t limit_bytes;    /* of the virtual GPU */
 	struct list kept;        /* struct kept_chunk */
 	struct list charges;     /* undecided, oldest first */
@@ -118,7 +118,6 @@ struct memory {
 	bool carrying;           /* shared_carry(): without a client, a job has the address space */
 	bool asking;             /* gdevd has been asked on behalf of the first of them */
 	bool behind; /* the first has to wait until gdevd has answered residency.request */
-	uint64_t asked_bytes;
 	struct control_request request; /* while asking */
 	/* Host swap: what our objects have been charged, all of it in use. */
 	uint64_t swap_bytes;
@@ -148,6 +147,11 @@ void memory_free(struct command *command);
 void memory_pin(struct range *range);
 void memory_unpin(struct core *core, struct range *range);
 
+/* Ours now, and what came with the message. */
+void memory_charged(
+	struct core *core, const struct control_charged *charged, int *fds, size_t fd_count);
+/* Tells gdevd, if it is anything. */
+void memory_return(struct core *core, struct control_return message);
 /* Asks for bytes; calls charge->decided, perhaps before it returns. */
 void memory_charge(struct core *core, struct charge *charge);
 void memory_uncharge(struct core *core, uint64_t bytes);
@@ -157,15 +161,11 @@ uint64_t memory_give_slack(struct core *core, uint64_t bytes);
 void memory_vacate(struct core *core, uint64_t bytes);
 /* Host swap is not needed any more. */
 void memory_uncharge_swap(struct core *core, uint64_t bytes);
-/* A new gdevd learns of our host swap. */
-void memory_register(struct core *core);
 /* The memory now belongs to something else that has paid: both what we use and what we have been charged
  * shrink. */
 void memory_hand_over(struct core *core, uint64_t bytes);
 /* The other way round. */
 void memory_take_over(struct core *core, uint64_t bytes);
-/* gdevd has answered (-ENOTCONN: is gone). */
-void memory_decided(struct core *core, int status);
 /* Looks again at the wishes that wait. */
 void memory_reconsider(struct core *core);
 /* Gives slack back when nothing has been allocated or freed for a while. Returns when to look again, or

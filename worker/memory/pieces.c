@@ -22,7 +22,7 @@ static uint64_t next_chunk_bytes(uint64_t whole, uint64_t left)
 	uint64_t bytes = DEVICE_CHUNK_MIN;
 
 	if (whole < LARGE_BYTES)
-		return bytes;
+		return min_of(bytes, left);
 	while (2 * bytes <= left && bytes < DEVICE_CHUNK_MAX)
 		bytes *= 2;
 	return bytes;

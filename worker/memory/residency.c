@@ -40,7 +40,7 @@ void residency_init(struct core *core)
 	residency->prefers = prefers_small_and_recent;
 }
 
-/* Those that wait for a grant. */
+/* The moves that wait for a grant. */
 static void drop_moves(struct list *moves)
 {
 	struct command *command;
@@ -66,7 +66,8 @@ void residency_start(struct core *core, struct single_job *single, void (*run)(s
 	if (single->running)
 		return;
 	single->running = true;
-	service_job(core, &single->job, run);
+	service_job(core, single == &core->residency.load ? LANE_LOADING : LANE_ORDERS,
+		&single->job, run);
 }
 
 int residency_queue(struct core *core, bool out)
@@ -105,7 +106,7 @@ int residency_move_on(struct core *core, struct device_queue *queue, struct piec
 	command->queued_ns = trace_time(core);
 	command->device.kind = DEVICE_COPY;
 	command->device.copy = (struct device_copy){
-		.direction = out ? DEVICE_FROM_DEVICE : DEVICE_TO_DEVICE,
+		.direction = out ? COPY_FROM_DEVICE : COPY_TO_DEVICE,
 		.destination = out ? slot : address,
 		.source = out ? address : slot,
 		.width = piece->bytes,
@@ -127,7 +128,7 @@ bool residency_moves_wait(const struct residency *residency, uint32_t which)
 							    : &residency->moves_out);
 }
 
-/* The window is for those who contend. */
+/* The window bounds what a session has on an engine that others wait for. */
 static bool move_admitted(struct core *core, const struct command *command)
 {
 	const struct residency *residency = &core->residency;
@@ -230,7 +231,7 @@ void residency_resume(struct core *core)
 		residency_wake(core);
 }
 
-/* What could not be brought in is the error of the first command that needs it. */
+/* The error of what could not be brought in, for the first command that needs it. */
 static int steal_load_error(struct residency *residency)
 {
 	int error = residency->load_error;
@@ -286,7 +287,7 @@ void residency_arrived(struct core *core, struct piece *piece, enum piece_state 
 	struct residency *residency = &core->residency;
 
 	piece->state = state;
-	piece->wanted = false;
+	piece->to_be_mapped = false;
 	residency->absent_bytes -= piece->bytes;
 	if (loads_rest(residency))
 		residency_wake(core);
@@ -397,7 +398,7 @@ static bool load_failed(struct core *core, struct stream *stream, struct command
 	return true;
 }
 
-/* A launch can reach everything (rule 1). Who brings anything in holds the compute unit (rule 4). */
+/* A launch can reach everything (rule 1). Only the session that holds the compute unit brings anything in (rule 4). */
 static bool launch_admitted(struct core *core, struct stream *stream, struct command *command)
 {
 	struct list *blocked = &core->grants.resources[RESOURCE_COMPUTE].blocked;
@@ -415,7 +416,8 @@ static bool launch_admitted(struct core *core, struct stream *stream, struct com
 	return wait_here(core, stream);
 }
 
-/* What is shared is not served from its host copy, which others may be about to leave: it is brought in. */
+/* A command on a segment is not served in the host copy, which another session may be about to leave: the segment is
+ * brought in. */
 static bool shared_admitted(struct core *core, struct stream *stream, struct command *command)
 {
 	struct list *blocked = &core->grants.resources[RESOURCE_COMPUTE].blocked;
@@ -487,7 +489,7 @@ static bool copy_admitted(struct core *core, struct stream *stream, struct comma
 	return wait_here(core, stream);
 }
 
-/* What is to be done in one piece is done where that piece is (rules 2 and 3). */
+/* A copy or a fill that lies in one piece is done where that piece is (rules 2 and 3). */
 static bool in_place_admitted(
 	struct core *core, struct stream *stream, struct command *command, struct piece *piece)
 {
@@ -522,7 +524,7 @@ bool residency_admits(struct core *core, struct stream *stream, struct command *
 	default:
 		break;
 	}
-	if (command->device.copy.direction == DEVICE_FROM_DEVICE) {
+	if (command->device.copy.direction == COPY_FROM_DEVICE) {
 		piece = command_clip_copy(command);
 		return in_place_admitted(core, stream, command, piece);
 	}

@@ -84,10 +84,13 @@ struct residency {
 	bool ordered;              /* and it was not said yet how it was carried out, */
 	struct control_evict next; /* after which this one comes, of a gdevd that is new, */
 	bool waits;                /* if there is one */
-	uint64_t given_bytes, swapped_bytes, prepared_bytes, moving_bytes;
+	uint64_t given_bytes, prepared_bytes, moving_bytes;
 	uint64_t promised_bytes; /* of swap space, for what has not left yet */
 	uint64_t copied_ns;      /* by the copy engine, for the order */
 	unsigned going;          /* pieces that are WRITING or GOING */
+	bool kept;               /* something that was to leave was wanted back */
+	bool eases;              /* gdevd waits for EASED, */
+	uint64_t after;          /* which is said when no command up to this one is in flight */
 	bool stopped;            /* direct copies, until the order has been carried out */
 	struct direct_stop stop;
 	bool draining;     /* waits for commands in flight, */
@@ -130,6 +133,10 @@ void residency_release(struct core *core, struct range *range);
 void residency_evict(struct core *core, const struct control_evict *order);
 /* A command is done, or was paused: does nobody reach any more what is leaving? */
 void evict_drained(struct core *core);
+/* The session has nothing more to do, or has given compute back: gdevd may wait for that. */
+void evict_eased(struct core *core);
+/* For EVICTED: what was not given is in use, if `kept`, and EASED follows; else it stays. */
+enum evict_rest evict_rest(struct core *core, bool kept);
 /* Unlocked, in a job: so much host swap that is used in memory is to be in the file instead (EVICT_MOVE). */
 void evict_to_file(struct core *core, uint64_t bytes);
 /* Whether no command up to this one reaches what is not listed any more. */
@@ -137,7 +144,7 @@ bool evict_is_drained(const struct core *core, uint64_t sequence);
 /* Compute is ours again: grants_resume() when all that paused launches can reach is there. */
 void residency_resume(struct core *core);
 /* Says how gdevd's order was carried out. `flags`: EVICT_RETIRE. */
-void residency_say_evicted(struct core *core, int status, uint32_t flags);
+void residency_say_evicted(struct core *core, int status, bool retired);
 /* gdevd is gone: nobody gives us more, and nobody waits for what leaves. */
 void residency_lost(struct core *core);
 /* Whether nothing of the session is on the device but modules, and nothing is on its way. */

@@ -119,7 +119,7 @@ void swap_serve(
 	piece->served++;
 	memory_pin(piece->range);
 	stream_submit_served(core, command);
-	service_job(core, &command->job, serve_job);
+	service_job(core, LANE_LOADING, &command->job, serve_job);
 }
 
 void swap_served(struct core *core, struct command *command)

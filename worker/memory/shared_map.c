@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * See shm.h: a segment that has no room on the device beside what its session has is used where its host copy is
- * (docs/memory.md, rules 9 and 12), by all. If that is a file which the device cannot use it is copied to memory first: gdevd,
- * which has given it to us alone to bring in, makes room there and a new host copy. The file stays what is valid until
- * gdevd has heard that the bytes are there; whoever is killed before leaves it so.
+ * (docs/memory.md, rules 9 and 12), by all. If that is a file which the device cannot use it is copied to memory first: gdevd
+ * makes room there and a new host copy, and has told no other session to bring the segment in. The file is what is valid
+ * until gdevd has heard that the bytes are in memory, so nothing is lost if we, or gdevd, are killed before that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "worker/core.h"
 #include "worker/memory/shm.h"
 
-static int map(struct core *core, const struct range *range, int fd)
+static int map_host_copy(struct core *core, const struct range *range, int fd)
 {
 	int error = 0, protection = PROT_READ | (range->read_only ? 0 : PROT_WRITE);
 
@@ -32,7 +32,7 @@ static int map(struct core *core, const struct range *range, int fd)
 	return error;
 }
 
-static void unmap(struct core *core, const struct range *range)
+static void unmap_host_copy(struct core *core, const struct range *range)
 {
 	if (core->ops->host_unregister)
 		core->ops->host_unregister(core->space, range->address, range->bytes);
@@ -42,12 +42,12 @@ static void unmap(struct core *core, const struct range *range)
 void shared_unmap(struct core *core, struct range *range)
 {
 	if (range->shared->place == SHARED_MAPPED)
-		unmap(core, range);
+		unmap_host_copy(core, range);
 }
 
 /* ---- from a file to memory ---- */
 
-/* Its pages are there when this succeeds. */
+/* When this succeeds, the pages of the copy are there. */
 static int copy_file(int from, int to, uint64_t bytes)
 {
 	void *memory;
@@ -63,8 +63,8 @@ static int copy_file(int from, int to, uint64_t bytes)
 	return error;
 }
 
-static int call(struct core *core, const struct shared *shared, enum control_shm_command command,
-	int *fds, size_t *fd_count)
+static int call_about_segment(struct core *core, const struct shared *shared,
+	enum control_shm_command command, int *fds, size_t *fd_count)
 {
 	struct control_shm message = shared_message(command), reply;
 	int status;
@@ -76,23 +76,23 @@ static int call(struct core *core, const struct shared *shared, enum control_shm
 }
 
 /* -ENOTCONN: the gdevd that had us bring it in is gone. */
-static int move(struct core *core, struct shared *shared)
+static int move_to_memory(struct core *core, struct shared *shared)
 {
 	struct range *range = shared->range;
 	const struct piece whole = {.range = range};
 	uint64_t begin_ns = trace_time(core);
 	autoclose int fd = -1;
 	size_t fd_count = 1;
-	int error = call(core, shared, SHM_COMMAND_MOVE, &fd, &fd_count);
+	int error = call_about_segment(core, shared, SHM_COMMAND_MOVE, &fd, &fd_count);
 
 	if (!error)
 		error = fd < 0 ? -GDEV_E_PROTOCOL : copy_file(shared->host_fd, fd, range->bytes);
 	if (!error)
-		error = map(core, range, fd);
+		error = map_host_copy(core, range, fd);
 	if (error)
 		return error == -EAGAIN ? -ENOTCONN : error;
-	if (call(core, shared, SHM_COMMAND_MAP, NULL, NULL)) {
-		unmap(core, range);
+	if (call_about_segment(core, shared, SHM_COMMAND_MAP, NULL, NULL)) {
+		unmap_host_copy(core, range);
 		return -ENOTCONN;
 	}
 	core_lock(core);
@@ -111,19 +111,34 @@ static void say_why(const struct core *core, const struct shared *shared)
 		(unsigned long long)core->session.session, shared->description.id);
 }
 
+/* gdevd may have another session bring the segment in by now, or be another gdevd: then nobody uses it here. */
+static int map_in_place(struct core *core, struct shared *shared)
+{
+	bool used;
+	autoclose int fd = shared_hold_copy(core, shared, &used);
+	int error = map_host_copy(core, shared->range, fd);
+
+	if (error || used)
+		return error;
+	if (!call_about_segment(core, shared, SHM_COMMAND_MAP, NULL, NULL))
+		return 0;
+	unmap_host_copy(core, shared->range);
+	return -ENOTCONN;
+}
+
 void shared_map_job(struct job *job)
 {
 	struct shared *shared = container_of(job, struct shared, job);
 	struct core *core = shared->core;
-	int error = map(core, shared->range, shared->host_fd);
-	bool moves = error == -EINVAL;
+	int error = map_in_place(core, shared);
+	bool moves = error == -EINVAL && !shared->reader; /* who may only read moves nothing */
 
-	if (moves)
-		error = move(core, shared);
+	if (error == -EINVAL)
+		error = moves ? move_to_memory(core, shared) : -ENOMEM;
 	if (moves && error == -ENOMEM)
 		say_why(core, shared);
 	core_lock(core);
-	if (!moves || error)
+	if (error)
 		shared_say(core, shared->description.id, SHM_COMMAND_MAP, error);
 	shared_arrived(
 		core, shared, error ? SHARED_AWAY : SHARED_MAPPED, error == -ENOTCONN ? 0 : error);

@@ -71,6 +71,17 @@ void shared_take_copy(struct shared *shared, int fd, uint32_t flags)
 	shared->used = fd >= 0 && flags & CONTROL_SHM_MAPPED;
 }
 
+int shared_hold_copy(struct core *core, const struct shared *shared, bool *used)
+{
+	int fd;
+
+	core_lock(core);
+	fd = fcntl(shared->host_fd, F_DUPFD_CLOEXEC, 0);
+	*used = shared->used;
+	core_unlock(core);
+	return fd;
+}
+
 /* ---- orders ---- */
 
 void shared_say(struct core *core, uint32_t id, enum control_shm_command command, int status)
@@ -176,7 +187,7 @@ static void carry_out(struct core *core, struct shared *shared)
 			return;
 		set_place(core, shared, SHARED_COMING);
 		memory_pin(range);
-		service_job(core, &shared->job, drop_job);
+		service_job(core, LANE_ORDERS, &shared->job, drop_job);
 		return;
 	}
 	if (shared->order)
@@ -220,7 +231,7 @@ static void stay(struct core *core, struct shared *shared)
 		set_place(core, shared, SHARED_HERE);
 }
 
-/* It is on the device: if it is not here, the host copy that we keep is old. */
+/* The segment is on the device. If we have no chunks of it, the host copy that we keep is old. */
 static void forget_copy(struct shared *shared)
 {
 	if (shared->place == SHARED_AWAY)
@@ -304,7 +315,7 @@ static void moved(struct core *core, struct command *command)
 	if (command->error && !shared->error)
 		shared->error = command->error;
 	if (!--shared->moves)
-		service_job(core, &shared->job, shared->job.run);
+		service_job(core, shared->job.lane, &shared->job, shared->job.run);
 }
 
 /* Unlocked: moves all pieces; then, or if that cannot be, `then` is run as a job. */
@@ -328,7 +339,7 @@ static void copy_pieces(struct core *core, struct shared *shared, struct range *
 			shared->moves++;
 	}
 	if (!--shared->moves)
-		service_job(core, &shared->job, then);
+		service_job(core, shared->job.lane, &shared->job, then);
 	core_unlock(core);
 }
 
@@ -369,7 +380,7 @@ static void write_out(struct core *core, uint32_t id, int *fd)
 		shared->copy_fd = steal_fd(fd);
 		shared->copy_wanted = true;
 		memory_pin(shared->range);
-		service_job(core, &shared->job, write_job);
+		service_job(core, LANE_ORDERS, &shared->job, write_job);
 		return;
 	}
 	shared_say(core, id, SHM_COMMAND_WRITE, -EAGAIN);
@@ -382,11 +393,11 @@ void shared_ordered(struct core *core, const struct control_shm *order, int *fds
 	struct shared *shared;
 	bool done = true;
 
-	if (command == SHM_COMMAND_WRITE && fd_count == 1) {
-		if (core->attached)
-			write_out(core, id, &fds[0]);
-		else
+	if (fd_count == 1 && (command == SHM_COMMAND_WRITE || command == SHM_COMMAND_CARRY)) {
+		if (!core->attached)
 			shared_carry(core, order, &fds[0]);
+		else if (command == SHM_COMMAND_WRITE)
+			write_out(core, id, &fds[0]);
 		return;
 	}
 	list_for_each (shared, &core->memory.shared, link) {
@@ -517,7 +528,8 @@ static void loaded_job(struct job *job)
 	} else {
 		memory_hand_over(core, bytes);
 	}
-	shared_arrived(core, shared, error ? SHARED_AWAY : SHARED_HERE, error);
+	shared_arrived(core, shared, error ? SHARED_AWAY : SHARED_HERE,
+		error == -EAGAIN ? 0 : error); /* another is to bring it in by now */
 	core_unlock(core);
 }
 
@@ -525,6 +537,8 @@ static void load_job(struct job *job)
 {
 	struct shared *shared = container_of(job, struct shared, job);
 	struct core *core = shared->core;
+	bool used;
+	autoclose int fd = shared_hold_copy(core, shared, &used);
 	int error;
 
 	begin_moving(shared);
@@ -533,7 +547,7 @@ static void load_job(struct job *job)
 	if (!error)
 		error = memory_map_pieces(core, &shared->moving);
 	if (!error) {
-		copy_pieces(core, shared, &shared->moving, shared->host_fd, false, loaded_job);
+		copy_pieces(core, shared, &shared->moving, fd, false, loaded_job);
 		return;
 	}
 	drop_moving(core, shared);
@@ -544,20 +558,73 @@ static void load_job(struct job *job)
 	core_unlock(core);
 }
 
+/* Descriptors of the first chunks: the rest is fetched. */
+static int take_chunks(
+	struct shared *shared, const struct control_shm *answer, int *fds, size_t fd_count)
+{
+	shared->fds = calloc(fd_count, sizeof *shared->fds);
+	if (!shared->fds)
+		return -ENOMEM;
+	shared->description.chunk_bytes = answer->chunk_bytes;
+	shared->description.chunks = answer->chunks;
+	for (size_t i = 0; i < fd_count; i++)
+		shared->fds[i] = steal_fd(&fds[i]);
+	shared->fd_count = fd_count;
+	return 0;
+}
+
+/* A worker without a session has brought it in, or could not: then it is used where it is. */
+static void carried(struct core *core, struct control_request *request, int status,
+	const struct control_header *reply, int *fds, size_t fd_count)
+{
+	struct shared *shared = container_of(request, struct shared, request);
+	uint64_t bytes = shared->range->bytes;
+
+	if (!status && !fd_count)
+		status = -GDEV_E_PROTOCOL;
+	if (!status)
+		status = take_chunks(shared, (const struct control_shm *)reply, fds, fd_count);
+	if (!status) {
+		memory_hand_over(core, bytes);
+		service_job(core, LANE_LOADING, &shared->job, fetch_job);
+		return;
+	}
+	memory_uncharge(core, bytes);
+	if (status == -EAGAIN)
+		service_job(core, LANE_LOADING, &shared->job, shared_map_job);
+	else
+		shared_arrived(core, shared, SHARED_AWAY, status == -ENOTCONN ? 0 : status);
+}
+
+static void ask(struct core *core, struct shared *shared, enum control_shm_command command,
+	__typeof__(((struct control_request *)0)->answered) answered)
+{
+	shared->request.message.shm = shared_message(command);
+	shared->request.message.shm.id = shared->description.id;
+	memcpy(shared->request.message.shm.token, shared->description.token, CONTROL_TOKEN_BYTES);
+	shared->request.expected = CONTROL_SHM_REPLY;
+	shared->request.answered = answered;
+	control_ask(core, &shared->request);
+}
+
 static void room_decided(struct core *core, struct charge *charge, int status)
 {
 	struct shared *shared = container_of(charge, struct shared, charge);
 
-	service_job(core, &shared->job, status ? shared_map_job : load_job);
+	if (!status && shared->reader && control_connected(core))
+		ask(core, shared, SHM_COMMAND_CARRY, carried);
+	else
+		service_job(core, LANE_LOADING, &shared->job, status ? shared_map_job : load_job);
 }
 
-static void take_answer(
-	struct core *core, struct shared *shared, int status, int *fds, size_t fd_count)
+static void take_answer(struct core *core, struct shared *shared, int status,
+	const struct control_shm *answer, int *fds)
 {
 	if (status) {
+		shared->reader = answer->flags & CONTROL_SHM_READER;
 		shared_take_copy(shared, steal_fd(&fds[0]), status == 2 ? CONTROL_SHM_MAPPED : 0);
 		if (status == 2) {
-			service_job(core, &shared->job, shared_map_job);
+			service_job(core, LANE_LOADING, &shared->job, shared_map_job);
 			return;
 		}
 		shared->charge = (struct charge){
@@ -568,10 +635,7 @@ static void take_answer(
 		memory_charge(core, &shared->charge);
 		return;
 	}
-	for (size_t i = 0; i < fd_count; i++)
-		shared->fds[i] = steal_fd(&fds[i]);
-	shared->fd_count = fd_count;
-	service_job(core, &shared->job, fetch_job);
+	service_job(core, LANE_LOADING, &shared->job, fetch_job);
 }
 
 static void restore_answered(struct core *core, struct control_request *request, int status,
@@ -583,14 +647,10 @@ static void restore_answered(struct core *core, struct control_request *request,
 	set_place(core, shared, SHARED_COMING);
 	if (status >= 0 && (!fd_count || (status && fd_count != 1)))
 		status = -GDEV_E_PROTOCOL;
-	if (status == 0) {
-		shared->description.chunk_bytes = answer->chunk_bytes;
-		shared->description.chunks = answer->chunks;
-		shared->fds = calloc(fd_count, sizeof *shared->fds);
-		status = shared->fds ? 0 : -ENOMEM;
-	}
+	if (status == 0)
+		status = take_chunks(shared, answer, fds, fd_count);
 	if (status >= 0)
-		take_answer(core, shared, status, fds, fd_count);
+		take_answer(core, shared, status, answer, fds);
 	else
 		shared_arrived(core, shared, SHARED_AWAY, status == -ENOTCONN ? 0 : status);
 }
@@ -602,12 +662,7 @@ static void want(struct core *core, struct shared *shared)
 		return;
 	set_place(core, shared, SHARED_WANTED);
 	memory_pin(shared->range);
-	shared->request.message.shm = shared_message(SHM_COMMAND_RESTORE);
-	shared->request.message.shm.id = shared->description.id;
-	memcpy(shared->request.message.shm.token, shared->description.token, CONTROL_TOKEN_BYTES);
-	shared->request.expected = CONTROL_SHM_REPLY;
-	shared->request.answered = restore_answered;
-	control_ask(core, &shared->request);
+	ask(core, shared, SHM_COMMAND_RESTORE, restore_answered);
 }
 
 bool shared_want_all(struct core *core)

@@ -15,8 +15,11 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gdev/error.h"
+#include "gdev/session.h"
 #include "worker/command.h"
 #include "worker/core.h"
+
+_Static_assert(CONTROL_SHM_TRUST_READERS == GDEV_SHM_TRUST_READERS, "a flag of programs");
 
 struct control_shm shared_message(enum control_shm_command command)
 {
@@ -35,7 +38,7 @@ int shared_call(struct core *core, const struct control_shm *message, struct con
 	return status == -ENOTCONN ? -GDEV_E_NO_DAEMON : status;
 }
 
-static void answer(struct command *command, int status, const struct control_shm *segment)
+static void answer_shm(struct command *command, int status, const struct control_shm *segment)
 {
 	struct core *core = command->core;
 	struct reply_shm reply = {0};
@@ -46,7 +49,7 @@ static void answer(struct command *command, int status, const struct control_shm
 			.owner_uid = segment->uid,
 			.owner_gid = segment->gid,
 			.mode = segment->mode,
-			.bytes = segment->bytes,
+			.bytes = segment->size,
 			.attached = segment->attached,
 		};
 	core_lock(core);
@@ -56,14 +59,26 @@ static void answer(struct command *command, int status, const struct control_shm
 
 /* ---- backing ---- */
 
+uint64_t shared_bytes_for(const struct core *core, uint64_t size)
+{
+	uint64_t grain = core->ops->grain_bytes ? core->ops->grain_bytes : DEVICE_CHUNK_MIN;
+
+	return align_up(size, size < DEVICE_CHUNK_MIN ? grain : DEVICE_CHUNK_MIN);
+}
+
 /* Segments have chunks of one size, the largest that makes them up. */
 static uint64_t chunk_bytes_for(uint64_t bytes)
 {
-	uint64_t chunk = DEVICE_CHUNK_MIN;
+	uint64_t chunk = min_of(bytes, (uint64_t)DEVICE_CHUNK_MIN);
 
 	while (bytes >= (64ull << 20) && chunk < DEVICE_CHUNK_MAX && !(bytes % (2 * chunk)))
 		chunk *= 2;
 	return chunk;
+}
+
+int shared_make_pieces(struct core *core, uint64_t bytes, struct range *range)
+{
+	return memory_make_pieces(core, bytes, chunk_bytes_for(bytes), false, range);
 }
 
 /* Hands the descriptors of the chunks to gdevd, some at a time, which are of one size. */
@@ -113,7 +128,7 @@ static void payment_decided(struct core *core, struct charge *charge, int status
 }
 
 /* In turn with the session's other wishes: gdevd hears one at a time. */
-static int pay(struct core *core, uint64_t bytes)
+static int pay_for_segment(struct core *core, uint64_t bytes)
 {
 	struct payment payment = {.charge = {.bytes = bytes, .decided = payment_decided}};
 
@@ -126,7 +141,7 @@ static int pay(struct core *core, uint64_t bytes)
 
 static bool has_sane_size(const struct core *core, const struct control_shm *segment)
 {
-	return segment->bytes && segment->bytes % DEVICE_CHUNK_MIN == 0 &&
+	return segment->bytes && segment->bytes == shared_bytes_for(core, segment->bytes) &&
 	       segment->bytes <= core->session.arena_bytes;
 }
 
@@ -135,11 +150,11 @@ int shared_make(struct core *core, const struct control_shm *segment, uint64_t b
 	struct range range = {.kind = RANGE_SHARED, .bytes = bytes};
 	struct control_shm remove = shared_message(SHM_COMMAND_REMOVE), reply;
 	bool sane = has_sane_size(core, segment) && segment->bytes == bytes;
-	int error = sane ? pay(core, bytes) : -GDEV_E_PROTOCOL;
+	int error = sane ? pay_for_segment(core, bytes) : -GDEV_E_PROTOCOL;
 	bool paid = !error;
 
 	if (paid) {
-		error = memory_make_pieces(core, bytes, chunk_bytes_for(bytes), false, &range);
+		error = shared_make_pieces(core, bytes, &range);
 		if (!error)
 			error = shared_back(core, &range, segment);
 		memory_drop_pieces(core, &range);
@@ -169,12 +184,13 @@ static void get_job(struct job *job)
 	int status;
 
 	message.key = record->key;
-	message.flags = record->flags & ~CONTROL_SHM_TRANSIENT;
-	message.bytes = align_up(record->bytes, DEVICE_CHUNK_MIN);
+	message.flags = record->flags & (07777 | CONTROL_SHM_TRUST_READERS);
+	message.size = record->bytes;
+	message.bytes = shared_bytes_for(command->core, record->bytes);
 	status = shared_call(command->core, &message, &reply, NULL, NULL);
 	if (status == 1)
 		status = shared_make(command->core, &reply, message.bytes);
-	answer(command, status, &reply);
+	answer_shm(command, status, &reply);
 }
 
 void shm_get(struct command *command)
@@ -182,7 +198,7 @@ void shm_get(struct command *command)
 	if (command->request.shm->bytes > command->core->session.arena_bytes)
 		command_answer(command, -EINVAL, NULL, 0);
 	else
-		service_job(command->core, &command->job, get_job);
+		service_job(command->core, LANE_LONG, &command->job, get_job);
 }
 
 /* ---- attaching ---- */
@@ -195,7 +211,7 @@ void shared_detach(struct core *core, uint32_t id)
 	control_tell(core, &message, NULL, 0);
 }
 
-static int import(
+static int import_chunks(
 	struct core *core, struct range *range, uint64_t chunk_bytes, int *fds, size_t count)
 {
 	struct piece *last = range->piece_count ? &range->pieces[range->piece_count - 1] : NULL;
@@ -222,10 +238,12 @@ static int import(
 static bool is_sane(const struct core *core, const struct control_shm *segment)
 {
 	uint64_t chunk = segment->chunk_bytes;
+	bool whole = chunk == segment->bytes && segment->chunks == 1 && chunk < DEVICE_CHUNK_MIN;
+	bool part = chunk >= DEVICE_CHUNK_MIN && chunk <= DEVICE_CHUNK_MAX &&
+		    !(chunk & (chunk - 1)) && segment->chunks &&
+		    segment->chunks <= segment->bytes / DEVICE_CHUNK_MIN;
 
-	return chunk >= DEVICE_CHUNK_MIN && chunk <= DEVICE_CHUNK_MAX && !(chunk & (chunk - 1)) &&
-	       segment->chunks && segment->chunks <= segment->bytes / DEVICE_CHUNK_MIN &&
-	       has_sane_size(core, segment);
+	return (whole || part) && has_sane_size(core, segment);
 }
 
 static uint64_t bytes_of(const struct range *range)
@@ -244,7 +262,8 @@ int shared_import(
 		return -EINVAL;
 	if (!range->pieces)
 		range->pieces = calloc(segment->chunks, sizeof *range->pieces);
-	return range->pieces ? import(core, range, segment->chunk_bytes, fds, count) : -ENOMEM;
+	return range->pieces ? import_chunks(core, range, segment->chunk_bytes, fds, count)
+			     : -ENOMEM;
 }
 
 /* The segment is not on the device: there is the host copy, or nothing. */
@@ -292,7 +311,7 @@ int shared_fetch(struct core *core, struct control_shm *message, struct control_
 }
 
 /* Puts what was fetched into the address space: the chunks, or nothing yet. */
-static int place(struct core *core, uint64_t address, struct shared *shared,
+static int place_segment(struct core *core, uint64_t address, struct shared *shared,
 	const struct control_shm *segment, struct range *fetched, int *host_fd, bool read_only)
 {
 	bool away = !fetched->piece_count;
@@ -346,7 +365,7 @@ int shared_attach(struct core *core, struct control_shm *message, uint64_t addre
 		return -ENOMEM;
 	error = shared_fetch(core, message, segment, &fetched, &host_fd);
 	if (!error)
-		error = place(core, address, shared, segment, &fetched, &host_fd,
+		error = place_segment(core, address, shared, segment, &fetched, &host_fd,
 			message->flags & SHM_RDONLY);
 	if (error) {
 		if (segment->id)
@@ -370,7 +389,7 @@ static void attach_job(struct job *job)
 	message.id = record->id;
 	message.flags = record->flags & SHM_RDONLY;
 	error = shared_attach(command->core, &message, record->address, &segment);
-	answer(command, error, &segment);
+	answer_shm(command, error, &segment);
 }
 
 void shm_attach(struct command *command)
@@ -378,7 +397,7 @@ void shm_attach(struct command *command)
 	if (command->request.shm->address % ARENA_ALIGN)
 		command_answer(command, -EINVAL, NULL, 0);
 	else
-		service_job(command->core, &command->job, attach_job);
+		service_job(command->core, LANE_LONG, &command->job, attach_job);
 }
 
 static void detach_job(struct job *job)
@@ -428,9 +447,9 @@ static void control_job(struct job *job)
 	int status;
 
 	message.id = record->id;
-	message.mode = record->flags;
+	message.mode = record->flags & (0777 | CONTROL_SHM_TRUST_READERS);
 	status = shared_call(command->core, &message, &reply, NULL, NULL);
-	answer(command, status, &reply);
+	answer_shm(command, status, &reply);
 }
 
 void shm_control(struct command *command)
@@ -440,7 +459,7 @@ void shm_control(struct command *command)
 	if (what != IPC_STAT && what != IPC_SET && what != IPC_RMID)
 		command_answer(command, -EINVAL, NULL, 0);
 	else
-		service_job(command->core, &command->job, control_job);
+		service_job(command->core, LANE_CALLS, &command->job, control_job);
 }
 
 /* ---- a new gdevd ---- */
@@ -459,7 +478,7 @@ static int back_host(struct core *core, const struct shared *shared)
 	return min_of(status, 0);
 }
 
-/* What it was doing is done: gdevd may be another since. */
+/* The work for which the segment was pinned is done. There may be another gdevd by now, which has not heard of it. */
 void shared_rest(struct core *core, struct shared *shared)
 {
 	memory_unpin(core, shared->range);
@@ -467,7 +486,7 @@ void shared_rest(struct core *core, struct shared *shared)
 		register_again(core, shared);
 }
 
-/* It can be asked for now. */
+/* The new gdevd knows the segment: commands may ask for it again. */
 static void register_end(struct core *core, struct shared *shared)
 {
 	shared->registering = false;
@@ -491,17 +510,17 @@ static void back_job(struct job *job)
 	core_unlock(core);
 }
 
-static void registered(struct core *core, struct control_request *request, int status,
+static void segment_registered(struct core *core, struct control_request *request, int status,
 	const struct control_header *reply, int *fds, size_t fd_count)
 {
 	struct shared *shared = container_of(request, struct shared, request);
 	const struct control_shm *answer = (const struct control_shm *)reply;
 
 	if (status == 1) {
-		service_job(core, &shared->job, back_job);
+		service_job(core, LANE_CALLS, &shared->job, back_job);
 		return;
 	}
-	/* It has heard of another host copy, from those who were told of that one later. */
+	/* gdevd has heard of another host copy, from a session that was told of that one later. */
 	if (!status && shared->place == SHARED_AWAY && answer->flags & CONTROL_SHM_HOST && fd_count)
 		shared_take_copy(shared, steal_fd(&fds[0]), answer->flags);
 	register_end(core, shared);
@@ -534,7 +553,7 @@ static void register_again(struct core *core, struct shared *shared)
 			 (shared->place != SHARED_HERE ? CONTROL_SHM_HOST : 0) |
 			 (shared->place != SHARED_HERE && shared->used ? CONTROL_SHM_MAPPED : 0);
 	shared->request.expected = CONTROL_SHM_REPLY;
-	shared->request.answered = registered;
+	shared->request.answered = segment_registered;
 	control_ask(core, &shared->request);
 }
 

@@ -50,6 +50,7 @@ struct shared {
 	bool stopping;     /* and the client, which copies by itself */
 	struct direct_stop stop;
 	int host_fd;      /* AWAY, MAPPED: the host copy, if we have it; -1 */
+	bool reader;      /* RESTORE: we may only read it, and cannot bring it in */
 	bool used;        /* it is used where it is, by others at least */
 	bool missed;      /* the gdevd that is new does not know of it yet: it was moving; */
 	bool registering; /* or is just being told */
@@ -112,6 +113,8 @@ void shared_lost(struct core *core);
  * which gdevd has said `flags`; the pieces are there, or `place` says where else it is. */
 void shared_say(struct core *core, uint32_t id, enum control_shm_command command, int status);
 void shared_take_copy(struct shared *shared, int fd, uint32_t flags);
+/* Unlocked: a descriptor of the host copy that stays open when gdevd tells of another one, and whether it is used. */
+int shared_hold_copy(struct core *core, const struct shared *shared, bool *used);
 void shared_arrived(struct core *core, struct shared *shared, enum shared_place place, int error);
 
 /* ---- shared_map.c: used from the host copy ---- */
@@ -121,7 +124,7 @@ void shared_map_job(struct job *job);
 /* Unlocked: its host copy is not used at its address any more. */
 void shared_unmap(struct core *core, struct range *range);
 
-/* carry.c: the worker has no client, and copies a segment out that nobody has mapped. With the lock; takes the
+/* carry.c: the worker has no client, and copies a segment out (WRITE), or brings it in (CARRY). With the lock; takes the
  * descriptor of the host copy over. */
 void shared_carry(struct core *core, const struct control_shm *order, int *fd);
 
@@ -140,12 +143,16 @@ int shared_fetch(struct core *core, struct control_shm *message, struct control_
 void shared_rest(struct core *core, struct shared *shared);
 int shared_back(struct core *core, const struct range *range, const struct control_shm *segment);
 struct control_shm shared_message(enum control_shm_command command);
+/* What a segment of a size takes: whole chunks, the least that the device has for a small one. */
+uint64_t shared_bytes_for(const struct core *core, uint64_t size);
 /* gdevd's answer: its status, or -GDEV_E_NO_DAEMON. */
 int shared_call(struct core *core, const struct control_shm *message, struct control_shm *reply,
 	int *fds, size_t *fd_count);
 /* A segment that gdevd has just made for us, of `bytes`: it is paid for, made of zeroed chunks, and handed over. */
 int shared_make(struct core *core, const struct control_shm *segment, uint64_t bytes);
-/* `message`: what is attached, by whom, and how. What gdevd said of it is in `segment`. */
+/* The pieces of a segment, of new chunks. */
+int shared_make_pieces(struct core *core, uint64_t bytes, struct range *range);
+/* `message`: which segment, for which user, and how. `segment`: what gdevd said of it. */
 int shared_attach(struct core *core, struct control_shm *message, uint64_t address,
 	struct control_shm *segment);
 void shared_detach(struct core *core, uint32_t id);

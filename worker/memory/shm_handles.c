@@ -83,7 +83,7 @@ static int get_transient(struct core *core, uint64_t bytes, struct control_shm *
 
 	message.key = IPC_PRIVATE;
 	message.flags = CONTROL_SHM_TRANSIENT | 0600;
-	message.bytes = bytes;
+	message.size = message.bytes = bytes;
 	status = shared_call(core, &message, segment, NULL, NULL);
 	return status == 0 ? -GDEV_E_PROTOCOL : status;
 }
@@ -107,10 +107,10 @@ void shared_create(struct command *command)
 	if (!bytes || bytes > command->core->session.arena_bytes)
 		command_answer(command, -EINVAL, NULL, 0);
 	else
-		service_job(command->core, &command->job, create_job);
+		service_job(command->core, LANE_LONG, &command->job, create_job);
 }
 
-/* What had no room on the device cannot be shared. */
+/* An object that had no room on the device cannot be shared. */
 static bool is_resident(const struct range *range)
 {
 	for (size_t i = 0; i < range->piece_count; i++)
@@ -183,7 +183,7 @@ void shared_export(struct command *command)
 	} else if (range->kind == RANGE_SHARED) {
 		answer_shared(command, 0, &range->shared->description);
 	} else if (!residency_keep(command->core, range)) {
-		/* It comes in first. */
+		/* The object is brought in first. */
 		list_append(&command->core->residency.exports, &command->link);
 	} else if (!is_resident(range)) {
 		range->stays = false;
@@ -194,7 +194,7 @@ void shared_export(struct command *command)
 		range->exporting = true;
 		command->range = range;
 		memory_pin(range);
-		service_job(command->core, &command->job, export_job);
+		service_job(command->core, LANE_CALLS, &command->job, export_job);
 	}
 }
 
@@ -221,7 +221,7 @@ static void hold_job(struct job *job)
 
 void shared_hold(struct command *command)
 {
-	service_job(command->core, &command->job, hold_job);
+	service_job(command->core, LANE_CALLS, &command->job, hold_job);
 }
 
 void shared_drop(struct command *command)
@@ -264,7 +264,7 @@ void shared_map(struct command *command)
 	if (command->request.shared->address % ARENA_ALIGN)
 		command_answer(command, -EINVAL, NULL, 0);
 	else
-		service_job(command->core, &command->job, map_job);
+		service_job(command->core, LANE_LONG, &command->job, map_job);
 }
 
 bool shared_is_export(const struct range *range)

@@ -37,15 +37,15 @@ void swap_init(struct core *core)
 	swap->fd = -1;
 }
 
-static void unregister(struct core *core, const void *base, uint64_t bytes)
+static void unregister_memory(struct core *core, const void *base, uint64_t bytes)
 {
 	if (core->ops->host_unregister)
 		core->ops->host_unregister(core->space, (uintptr_t)base, bytes);
 }
 
-static void destroy(struct core *core, struct swap_slot *slot)
+static void destroy_slot(struct core *core, struct swap_slot *slot)
 {
-	unregister(core, slot->base, slot->bytes);
+	unregister_memory(core, slot->base, slot->bytes);
 	munmap(slot->base, slot->bytes);
 	free(slot);
 }
@@ -54,7 +54,7 @@ static void destroy_buffer(struct core *core, struct swap_buffer *buffer)
 {
 	if (!buffer->base)
 		return;
-	unregister(core, buffer->base, DEVICE_CHUNK_MAX);
+	unregister_memory(core, buffer->base, DEVICE_CHUNK_MAX);
 	munmap(buffer->base, DEVICE_CHUNK_MAX);
 }
 
@@ -74,44 +74,34 @@ void swap_finish(struct core *core)
 
 /* ---- the account ---- */
 
-void swap_charged(struct core *core, enum swap_pool pool, uint64_t bytes)
-{
-	core->swap.charged[pool] += bytes;
-}
-
-/* With the lock. What is charged and not needed goes back; first of the pool that is not the better one to have. */
-static void settle(struct core *core, enum swap_pool better)
+/* With the lock. Gives back what is charged and not needed; of the other pool first, and then of `better`. */
+static void return_surplus(struct core *core, enum swap_pool better)
 {
 	struct swap *swap = &core->swap;
 	uint64_t needed = core->memory.swap_bytes + core->residency.promised_bytes +
 			  swap->free_bytes + swap->exchanged_bytes;
 	uint64_t charged = swap->charged[SWAP_MEMORY] + swap->charged[SWAP_FILE];
 	uint64_t surplus = charged - min_of(charged, needed);
+	struct control_return back = {0};
 
 	usage_set(&core->page->swap_kept_bytes, swap->free_bytes);
 	for (unsigned i = 0; i < SWAP_POOLS; i++) {
 		unsigned pool = i ? better : SWAP_POOLS - 1 - better;
 		uint64_t part = min_of(surplus, swap->charged[pool] - swap->made[pool]);
-		struct control_memory message = {
-			.header = {sizeof message, CONTROL_SWAP, CONTROL_VERSION, 0, 0},
-			.bytes = -(int64_t)part,
-			.free_bytes = pool,
-		};
-		if (!part)
-			continue;
 		surplus -= part;
 		swap->charged[pool] -= part;
-		control_send(core, &message, NULL, 0);
+		back.swap_bytes[pool] = part;
 	}
+	memory_return(core, back);
 }
 
 void swap_settle(struct core *core)
 {
-	settle(core, SWAP_MEMORY);
+	return_surplus(core, SWAP_MEMORY);
 }
 
 /* With the lock. Room for a slot in the pool, of what we have been charged. */
-static bool take(struct swap *swap, enum swap_pool pool, uint64_t bytes)
+static bool take_charged(struct swap *swap, enum swap_pool pool, uint64_t bytes)
 {
 	if (swap->made[pool] + bytes > swap->charged[pool])
 		return false;
@@ -131,22 +121,26 @@ static void give_job(struct job *job)
 {
 	struct swap *swap = container_of(job, struct swap, give_job);
 	struct core *core = container_of(swap, struct core, swap);
-	struct control_evict answer;
+	struct control_evicted answer = {
+		.header = {sizeof answer, CONTROL_EVICTED, CONTROL_VERSION, 0, 0}};
+	struct control_evict order;
 	uint64_t kept;
 
 	core_lock(core);
 	kept = swap->free_bytes;
-	answer = swap->order;
+	order = swap->order;
 	core_unlock(core);
-	swap_trim(core, kept - min_of(kept, answer.bytes));
-	if (answer.flags & EVICT_MOVE && answer.bytes > kept)
-		evict_to_file(core, answer.bytes - kept);
+	swap_trim(core, kept - min_of(kept, order.bytes));
+	if (order.flags & EVICT_MOVE && order.bytes > kept)
+		evict_to_file(core, order.bytes - kept);
 	core_lock(core);
 	swap->giving = false;
-	answer = swap->order; /* which may have come meanwhile, from a gdevd that is new */
-	answer.header.type = CONTROL_EVICTED;
-	answer.bytes = 0;
+	/* Not the serial of `order`: a new gdevd may have sent another order meanwhile. */
+	answer.header.serial = swap->order.header.serial;
+	answer.rest = evict_rest(core,
+		order.flags & EVICT_MOVE && (core->residency.wanted_bytes || core->streams.busy));
 	control_send(core, &answer, NULL, 0);
+	evict_eased(core);
 	core_unlock(core);
 }
 
@@ -156,13 +150,13 @@ void swap_give(struct core *core, const struct control_evict *order)
 	if (core->swap.giving)
 		return;
 	core->swap.giving = true;
-	service_job(core, &core->swap.give_job, give_job);
+	service_job(core, LANE_ORDERS, &core->swap.give_job, give_job);
 }
 
 /* ---- slots in memory ---- */
 
 /* Memory of large pages, if the host has some: they are there, and registered, several times as fast. */
-static void *reserve(uint64_t bytes)
+static void *reserve_addresses(uint64_t bytes)
 {
 	uint8_t *base = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -184,7 +178,7 @@ struct part {
 	int error;
 };
 
-static void *touch(void *argument)
+static void *touch_pages(void *argument)
 {
 	struct part *part = argument;
 
@@ -198,7 +192,7 @@ static void *touch(void *argument)
 
 /* The slot's pages are there when this succeeds: nothing faults, and nothing is killed, later. Most of the time
  * goes into zeroing them. */
-static int populate(void *base, uint64_t bytes)
+static int populate_pages(void *base, uint64_t bytes)
 {
 	unsigned count =
 		bytes < POPULATE_BYTES ? 1 : min_of(POPULATE_THREADS, (unsigned)get_nprocs());
@@ -212,9 +206,9 @@ static int populate(void *base, uint64_t bytes)
 		parts[i] = (struct part){(uint8_t *)base + at, min_of(share, bytes - at), 0};
 		at += parts[i].bytes;
 		if (i + 1 < count)
-			started[i] = !pthread_create(&threads[i], NULL, touch, &parts[i]);
+			started[i] = !pthread_create(&threads[i], NULL, touch_pages, &parts[i]);
 		if (!started[i] && parts[i].bytes)
-			touch(&parts[i]);
+			touch_pages(&parts[i]);
 	}
 	for (unsigned i = 0; i < count; i++) {
 		if (started[i])
@@ -234,10 +228,10 @@ static int make_slot(struct core *core, uint64_t bytes, struct swap_slot **resul
 	slot->bytes = bytes;
 	list_init(&slot->link);
 	list_init(&slot->by_offset);
-	slot->base = reserve(bytes);
+	slot->base = reserve_addresses(bytes);
 	if (!slot->base)
 		goto err_free;
-	error = populate(slot->base, bytes);
+	error = populate_pages(slot->base, bytes);
 	if (!error && core->ops->host_register)
 		error = core->ops->host_register(core->space, (uintptr_t)slot->base, bytes);
 	if (error)
@@ -257,7 +251,7 @@ static void destroy_kept(struct core *core, struct swap_slot *slot)
 {
 	uint64_t bytes = slot->bytes;
 
-	destroy(core, slot);
+	destroy_slot(core, slot);
 	give_back(core, SWAP_MEMORY, bytes);
 }
 
@@ -270,7 +264,7 @@ void swap_take_file(struct core *core, int *fd)
 }
 
 /* Between two others, where there is room. */
-static void place(struct swap *swap, struct swap_slot *slot)
+static void place_in_file(struct swap *swap, struct swap_slot *slot)
 {
 	struct swap_slot *other;
 
@@ -282,7 +276,7 @@ static void place(struct swap *swap, struct swap_slot *slot)
 	list_append(&other->by_offset, &slot->by_offset); /* in front of it */
 }
 
-/* Its blocks are there when this succeeds: a disk that is full is full now, and not when it is written. */
+/* When this succeeds the slot's blocks are taken: a disk that is full says so now, and not when the slot is written. */
 static int make_filed(struct core *core, uint64_t bytes, struct swap_slot **result)
 {
 	struct swap *swap = &core->swap;
@@ -295,7 +289,7 @@ static int make_filed(struct core *core, uint64_t bytes, struct swap_slot **resu
 	slot->bytes = bytes;
 	list_init(&slot->link);
 	core_lock(core);
-	place(swap, slot);
+	place_in_file(swap, slot);
 	core_unlock(core);
 	if (fallocate(swap->fd, 0, (off_t)slot->offset, (off_t)bytes) && errno != EOPNOTSUPP)
 		error = -errno;
@@ -364,10 +358,10 @@ int swap_make_buffer(struct core *core, struct swap_buffer *buffer)
 
 	if (buffer->base)
 		return 0;
-	base = reserve(DEVICE_CHUNK_MAX);
+	base = reserve_addresses(DEVICE_CHUNK_MAX);
 	if (!base)
 		return -ENOMEM;
-	error = populate(base, DEVICE_CHUNK_MAX);
+	error = populate_pages(base, DEVICE_CHUNK_MAX);
 	if (!error && core->ops->host_register)
 		error = core->ops->host_register(core->space, (uintptr_t)base, DEVICE_CHUNK_MAX);
 	if (error)
@@ -420,40 +414,38 @@ static struct swap_slot *take_kept(struct swap *swap, uint64_t bytes)
 	return found;
 }
 
-static int make(struct core *core, enum swap_pool pool, uint64_t bytes, struct swap_slot **result)
+static int make_slot_in(
+	struct core *core, enum swap_pool pool, uint64_t bytes, struct swap_slot **result)
 {
 	return pool == SWAP_MEMORY ? make_slot(core, bytes, result)
 				   : make_filed(core, bytes, result);
 }
 
-/* gdevd charges us for one slot, in one pool, and it is taken. What we need no more goes back; for the file it is memory
- * that does, when we have no slot there any more: exchanged(). */
-static int charge_anew(struct core *core, uint64_t bytes, enum swap_wish wish, enum swap_pool *pool)
+/* Has gdevd charge us for one slot, in one pool, and takes it. What we do not need any more goes back. For a slot in
+ * the file that is memory, but only when we have no slot there any more: until memory_exchanged() it stays charged. */
+static int charge_anew(
+	struct core *core, uint64_t bytes, enum slot_place place, enum swap_pool *pool)
 {
-	const struct control_memory message = {
-		.header = {sizeof message, CONTROL_SWAP, CONTROL_VERSION, 0, 0},
-		.bytes = (int64_t)bytes,
-		.total_bytes = wish,
+	const struct control_slot message = {
+		.header = {sizeof message, CONTROL_SLOT, CONTROL_VERSION, 0, 0},
+		.bytes = bytes,
+		.place = place,
 	};
-	struct control_memory reply = {0};
+	struct control_charged reply = {0};
 	struct swap *swap = &core->swap;
 	autoclose int fd = -1;
 	size_t fd_count = 1;
 	bool taken;
-	int error = control_call(
-		core, &message, CONTROL_MEMORY_REPLY, &reply, sizeof reply, &fd, &fd_count);
+	int error =
+		control_call(core, &message, CONTROL_CHARGED, &reply, sizeof reply, &fd, &fd_count);
 
 	if (error)
 		return -ENOMEM;
-	*pool = reply.free_bytes == SWAP_FILE ? SWAP_FILE : SWAP_MEMORY;
+	*pool = reply.swap_bytes[SWAP_FILE] ? SWAP_FILE : SWAP_MEMORY;
 	core_lock(core);
-	swap_charged(core, *pool, bytes);
-	if (fd_count)
-		swap_take_file(core, &fd);
-	/* A gdevd that does not know such wishes may have charged the other. */
-	taken = (wish == SWAP_WISH_SLOT || (wish == SWAP_WISH_FILE) == (*pool == SWAP_FILE)) &&
-		take(swap, *pool, bytes);
-	if (taken && wish == SWAP_WISH_FILE)
+	memory_charged(core, &reply, &fd, fd_count);
+	taken = take_charged(swap, *pool, bytes);
+	if (taken && place == SLOT_IN_FILE)
 		swap->exchanged_bytes += bytes;
 	swap_settle(core);
 	core_unlock(core);
@@ -461,14 +453,14 @@ static int charge_anew(struct core *core, uint64_t bytes, enum swap_wish wish, e
 }
 
 static int get_anew(
-	struct core *core, uint64_t bytes, enum swap_wish wish, struct swap_slot **result)
+	struct core *core, uint64_t bytes, enum slot_place place, struct swap_slot **result)
 {
 	enum swap_pool pool;
-	int error = charge_anew(core, bytes, wish, &pool);
+	int error = charge_anew(core, bytes, place, &pool);
 
 	if (error)
 		return error;
-	error = make(core, pool, bytes, result);
+	error = make_slot_in(core, pool, bytes, result);
 	if (error)
 		give_back(core, pool, bytes);
 	return error;
@@ -490,9 +482,10 @@ static struct swap_slot *get_kept(struct core *core, uint64_t bytes)
 }
 
 /* One that is kept, or in room that is left of what we have been charged, else for more of it. */
-static int get(struct core *core, uint64_t bytes, enum swap_wish wish, struct swap_slot **result)
+static int get_slot(
+	struct core *core, uint64_t bytes, enum slot_place place, struct swap_slot **result)
 {
-	enum swap_pool pools = wish == SWAP_WISH_MEMORY ? SWAP_MEMORY + 1 : SWAP_POOLS;
+	enum swap_pool pools = place == SLOT_IN_MEMORY ? SWAP_MEMORY + 1 : SWAP_POOLS;
 	struct swap_slot *kept = get_kept(core, bytes);
 	bool any = false;
 	int error = -ENOMEM;
@@ -504,27 +497,27 @@ static int get(struct core *core, uint64_t bytes, enum swap_wish wish, struct sw
 	for (enum swap_pool pool = SWAP_MEMORY; error && pool < pools; pool++) {
 		bool taken;
 		core_lock(core);
-		taken = take(&core->swap, pool, bytes);
+		taken = take_charged(&core->swap, pool, bytes);
 		core_unlock(core);
 		if (!taken)
 			continue;
 		any = true;
-		error = make(core, pool, bytes, result);
+		error = make_slot_in(core, pool, bytes, result);
 		if (error)
 			give_back(core, pool, bytes);
 	}
-	return any ? error : get_anew(core, bytes, wish, result);
+	return any ? error : get_anew(core, bytes, place, result);
 }
 
 int swap_get(struct core *core, uint64_t bytes, struct swap_slot **result)
 {
-	return get(core, bytes, SWAP_WISH_SLOT, result);
+	return get_slot(core, bytes, SLOT_ANYWHERE, result);
 }
 
 int swap_to_memory(struct core *core, struct swap_slot **slot)
 {
 	struct swap_slot *filed = *slot, *memory;
-	int error = get(core, filed->bytes, SWAP_WISH_MEMORY, &memory);
+	int error = get_slot(core, filed->bytes, SLOT_IN_MEMORY, &memory);
 
 	if (error)
 		return error;
@@ -537,13 +530,13 @@ int swap_to_memory(struct core *core, struct swap_slot **slot)
 	return error;
 }
 
-/* What the file has been charged for is there, or not `made` after all. */
-static void exchanged(struct core *core, uint64_t bytes, enum swap_pool unmade)
+/* The slot in the file has been made, and memory of the same size goes back; or it was not made after all (`unmade`). */
+static void memory_exchanged(struct core *core, uint64_t bytes, enum swap_pool unmade)
 {
 	core_lock(core);
 	core->swap.made[unmade] -= bytes;
 	core->swap.exchanged_bytes -= bytes;
-	settle(core, SWAP_FILE);
+	return_surplus(core, SWAP_FILE);
 	core_unlock(core);
 }
 
@@ -556,9 +549,9 @@ uint64_t swap_charge_to_file(struct core *core, uint64_t bytes)
 	bytes = min_of(bytes, swap->charged[SWAP_MEMORY] - swap->made[SWAP_MEMORY]);
 	core_unlock(core);
 	bytes = min_of(bytes, (uint64_t)DEVICE_CHUNK_MAX);
-	if (!bytes || charge_anew(core, bytes, SWAP_WISH_FILE, &pool))
+	if (!bytes || charge_anew(core, bytes, SLOT_IN_FILE, &pool))
 		return 0;
-	exchanged(core, bytes, SWAP_FILE);
+	memory_exchanged(core, bytes, SWAP_FILE);
 	return bytes;
 }
 
@@ -567,13 +560,13 @@ int swap_to_file(struct core *core, struct swap_slot **slot)
 	struct swap_slot *memory = *slot, *filed;
 	uint64_t bytes = memory->bytes;
 	enum swap_pool pool;
-	int error = charge_anew(core, bytes, SWAP_WISH_FILE, &pool);
+	int error = charge_anew(core, bytes, SLOT_IN_FILE, &pool);
 
 	if (error)
 		return error;
 	error = make_filed(core, bytes, &filed);
 	if (error) {
-		exchanged(core, bytes, SWAP_FILE);
+		memory_exchanged(core, bytes, SWAP_FILE);
 		return error;
 	}
 	error = swap_write(core, filed, 0, memory->base, bytes);
@@ -585,8 +578,8 @@ int swap_to_file(struct core *core, struct swap_slot **slot)
 		return error;
 	}
 	*slot = filed;
-	destroy(core, memory);
-	exchanged(core, bytes, SWAP_MEMORY);
+	destroy_slot(core, memory);
+	memory_exchanged(core, bytes, SWAP_MEMORY);
 	return 0;
 }
 
@@ -598,7 +591,7 @@ void swap_put(struct core *core, struct swap_slot *slot)
 		swap_release(slot);
 		list_append(&swap->gone, &slot->link);
 		if (!swap->punching)
-			service_job(core, &swap->punch_job, punch_job);
+			service_job(core, LANE_CALLS, &swap->punch_job, punch_job);
 		swap->punching = true;
 		return;
 	}
@@ -631,12 +624,12 @@ void swap_trim(struct core *core, uint64_t limit)
 /* ---- slots that are used where they are ---- */
 
 /* Moves the slot's pages, with what is in them. */
-static int move(struct core *core, struct swap_slot *slot, void *to)
+static int move_slot(struct core *core, struct swap_slot *slot, void *to)
 {
 	const struct device_ops *ops = core->ops;
 	int error = 0;
 
-	unregister(core, slot->base, slot->bytes);
+	unregister_memory(core, slot->base, slot->bytes);
 	if (mremap(slot->base, slot->bytes, slot->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) ==
 		MAP_FAILED)
 		error = -errno;
@@ -671,11 +664,11 @@ int swap_map(struct core *core, struct swap_slot *slot, uint64_t address)
 
 	if (slot->pool == SWAP_FILE)
 		return map_file(core, slot, address);
-	error = move(core, slot, (void *)(uintptr_t)address);
+	error = move_slot(core, slot, (void *)(uintptr_t)address);
 	if (!error)
 		return 0;
-	back = reserve(slot->bytes);
-	if (back && !move(core, slot, back))
+	back = reserve_addresses(slot->bytes);
+	if (back && !move_slot(core, slot, back))
 		memory_reserve_again(address, slot->bytes);
 	return error;
 }
@@ -684,7 +677,7 @@ void swap_unmap(struct core *core, struct swap_slot *slot)
 {
 	uint64_t address = (uintptr_t)slot->base, bytes = slot->bytes;
 
-	unregister(core, slot->base, bytes);
+	unregister_memory(core, slot->base, bytes);
 	memory_reserve_again(address, bytes); /* where its pages were */
 	core_lock(core);
 	if (slot->pool == SWAP_FILE) {

@@ -24,8 +24,6 @@
 
 struct core;
 
-enum swap_pool { SWAP_MEMORY, SWAP_FILE, SWAP_POOLS };
-
 struct swap_buffer {
 	void *base; /* of DEVICE_CHUNK_MAX bytes, registered; NULL: not made yet */
 	bool lent;
@@ -68,8 +66,6 @@ int swap_get(struct core *core, uint64_t bytes, struct swap_slot **slot);
 /* With the lock: it is free for the next. */
 void swap_put(struct core *core, struct swap_slot *slot);
 
-/* With the lock: gdevd has charged us so much. */
-void swap_charged(struct core *core, enum swap_pool pool, uint64_t bytes);
 /* With the lock: what is charged and not needed goes back. */
 void swap_settle(struct core *core);
 /* With the lock: EVICT_SLOTS. */

@@ -326,20 +326,26 @@ BUILTIN u32 ptx_prmt_b32(u32 a, u32 b, u32 c)
 	       pick(all, c >> 12) << 24;
 }
 #define PERMUTE(name, s0, s1, s2, s3)                                                              \
-	BUILTIN u32 ptx_prmt_b32_##name(u32 a, u32 b, u32 c)                                       \
+	BUILTIN u32 ptx_prmt_##name##_b32(u32 a, u32 b, u32 c)                                     \
 	{                                                                                          \
 		u64 all = (u64)b << 32 | a;                                                        \
 		u32 n = c & 3;                                                                     \
 		return pick(all, (s0)&7) | pick(all, (s1)&7) << 8 | pick(all, (s2)&7) << 16 |      \
 		       pick(all, (s3)&7) << 24;                                                    \
 	}
-#define MAX0(a, b) ((a) > (b) ? (a) : (b))
-#define MIN0(a, b) ((a) < (b) ? (a) : (b))
+static inline u32 at_least(u32 a, u32 b)
+{
+	return a > b ? a : b;
+}
+static inline u32 at_most(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
 PERMUTE(f4e, n, n + 1, n + 2, n + 3)
 PERMUTE(b4e, n, n + 7, n + 6, n + 5)
 PERMUTE(rc8, n, n, n, n)
-PERMUTE(ecl, n, MAX0(n, 1), MAX0(n, 2), 3)
-PERMUTE(ecr, 0, MIN0(n, 1), MIN0(n, 2), n)
+PERMUTE(ecl, n, at_least(n, 1), at_least(n, 2), 3)
+PERMUTE(ecr, 0, at_most(n, 1), at_most(n, 2), n)
 PERMUTE(rc16, (n & 1) * 2, (n & 1) * 2 + 1, (n & 1) * 2, (n & 1) * 2 + 1)
 
 #define DOT4(ta, tb, A, B, R)                                                                      \
@@ -369,6 +375,7 @@ DOT4(s32, u32, sb, ub, s32)
 DOT4(s32, s32, sb, sb, s32)
 
 #include "builtins_float.h"
+#include "builtins_gates.h"
 
 /* ---- memory ---- */
 
@@ -409,6 +416,28 @@ BUILTIN u32 ptx_match_b64(const u64 *values, u32 mask, u64 v)
 			same |= 1u << k;
 	return same;
 }
+
+/* The reduction of the lanes in `mask` of a warp's values. */
+#define REDUX(name, T, identity, expression)                                                       \
+	BUILTIN T ptx_redux_##name(const T *values, u32 mask)                                      \
+	{                                                                                          \
+		T a = identity;                                                                    \
+		for (u32 k = 0; k < 32; k++) {                                                     \
+			T v = values[k];                                                           \
+			if (mask >> k & 1)                                                         \
+				a = expression;                                                    \
+		}                                                                                  \
+		return a;                                                                          \
+	}
+REDUX(add_u32, u32, 0, a + v)
+REDUX(add_s32, u32, 0, a + v)
+REDUX(min_u32, u32, UINT32_MAX, v < a ? v : a)
+REDUX(max_u32, u32, 0, v > a ? v : a)
+REDUX(min_s32, s32, INT32_MAX, v < a ? v : a)
+REDUX(max_s32, s32, INT32_MIN, v > a ? v : a)
+REDUX(and_b32, u32, UINT32_MAX, a &v)
+REDUX(or_b32, u32, 0, a | v)
+REDUX(xor_b32, u32, 0, a ^ v)
 
 /* ---- the machine ---- */
 

@@ -9,6 +9,18 @@ BUILTIN float ptx_flush_f32(float a)
 {
 	return (bits32(a) & 0x7f800000) ? a : float32(bits32(a) & 0x80000000);
 }
+BUILTIN f16 ptx_flush_f16(f16 a)
+{
+	u16 b = __builtin_bit_cast(u16, a);
+
+	return b & 0x7c00 ? a : __builtin_bit_cast(f16, (u16)(b & 0x8000));
+}
+BUILTIN u32 ptx_flush_f16x2(u32 a)
+{
+	u32 keep = (a & 0x7c00 ? 0xffffu : 0x8000u) | (a & 0x7c000000 ? 0xffff0000u : 0x80000000u);
+
+	return a & keep;
+}
 /* A NaN gives 0. */
 BUILTIN float ptx_sat_f32(float a)
 {
@@ -297,7 +309,7 @@ static inline double direct64(double r, double error, int mode)
 	if (bits64(r) << 1 >= 0xffe0000000000000ull)
 		return r;
 	if (mode == TO_ZERO)
-		mode = r < 0 ? UP : DOWN;
+		mode = r < 0 || (r == 0 && error < 0) ? UP : DOWN;
 	if (mode == DOWN && error < 0)
 		return step64(r, 0);
 	if (mode == UP && error > 0)
@@ -325,19 +337,43 @@ static inline double add64(double a, double b, int mode)
 		return -0.0;
 	return largest64(direct64(s, low, mode), finite64(a) && finite64(b), mode);
 }
+/* The error of a fused multiply-add, whose sign is enough: Boldo and Muller. */
+static inline double fma_error(double a, double b, double c, double r)
+{
+	double p = a * b, q = __builtin_fma(a, b, -p), l1, l2;
+	double s = two_sum(c, q, &l1), t = two_sum(p, s, &l2);
+
+	return ((t - r) + l2) + l1;
+}
+/* The same for a product below 2^-900, where what is lost may be too small for a double: all is scaled up. */
+static inline double tiny_error(double a, double b, double c, double r)
+{
+	const double up = 0x1p600;
+	double x = __builtin_fabs(a) < 1 ? a * up : a, y = __builtin_fabs(b) < 1 ? b * up : b;
+	double twice = x != a && y != b ? up : 1;
+
+	if (a == 0 || b == 0)
+		return 0;
+	if (__builtin_fabs(c) > 0x1p-700) /* it is the result: what is lost is the product */
+		return x * y;
+	c = c * up * twice;
+	r = r * up * twice;
+	double scaled = __builtin_fma(x, y, c);
+	return scaled != r ? scaled - r : fma_error(x, y, c, scaled);
+}
 static inline double mul64(double a, double b, int mode)
 {
-	double p = a * b;
+	double p = a * b, error = __builtin_fma(a, b, -p);
 
-	return largest64(
-		direct64(p, __builtin_fma(a, b, -p), mode), finite64(a) && finite64(b), mode);
+	if (__builtin_fabs(p) < 0x1p-900)
+		error = tiny_error(a, b, 0, p);
+	return largest64(direct64(p, error, mode), finite64(a) && finite64(b), mode);
 }
-/* The error of a fused multiply-add, whose sign is enough: Boldo and Muller. */
 static inline double fma64(double a, double b, double c, int mode)
 {
-	double r = __builtin_fma(a, b, c), p = a * b, q = __builtin_fma(a, b, -p), l1, l2;
-	double s = two_sum(c, q, &l1), t = two_sum(p, s, &l2);
-	double error = ((t - r) + l2) + l1;
+	double r = __builtin_fma(a, b, c), p = a * b, q = __builtin_fma(a, b, -p);
+	double error =
+		__builtin_fabs(p) < 0x1p-900 ? tiny_error(a, b, c, r) : fma_error(a, b, c, r);
 
 	if (mode == DOWN && r == 0 && p == -c && q == 0 &&
 		(c != 0 || (bits64(p) | bits64(c)) >> 63))
@@ -350,6 +386,11 @@ static inline double div64(double a, double b, int mode)
 
 	if (!finite64(b) || b == 0)
 		return r;
+	if (__builtin_fabs(a) < 0x1p-900) { /* the remainder may be too small for a double */
+		double up = 0x1p600, x = __builtin_fabs(b) < 1 ? r : r * up;
+
+		e = __builtin_fma(-x, __builtin_fabs(b) < 1 ? b * up : b, a * up);
+	}
 	return largest64(direct64(r, b > 0 ? e : -e, mode), finite64(a), mode);
 }
 static inline double sqrt64(double a, int mode)
@@ -443,8 +484,8 @@ static inline double sqrt64(double a, int mode)
 	}                                                                                          \
 	BUILTIN float ptx_cvt_##name##_f32_u64(u64 a)                                              \
 	{                                                                                          \
-		double h = (double)(a >> 11 << 11);                                                \
-		return direct32(h, (double)(a & 2047), mode);                                      \
+		u64 rest = a >> 53 ? a & 2047 : 0;                                                 \
+		return direct32((double)(a - rest), (double)rest, mode);                           \
 	}                                                                                          \
 	BUILTIN double ptx_cvt_##name##_f64_s64(s64 a)                                             \
 	{                                                                                          \
@@ -513,7 +554,9 @@ static inline float sine(float x, s32 quarter)
 {
 	float q = __builtin_roundevenf(x * 0.636619772f);
 	double wide = (double)x - (double)q * 1.5707963267948966;
-	float r = (float)wide, z = r * r;
+	/* Far out the remainder is not known: what comes is then at least a sine of something. */
+	float near = (float)wide, below = near < 0.8f ? near : 0.8f;
+	float r = below > -0.8f ? below : -0.8f, z = r * r;
 	s32 n = (s32)(q < -1e9f || q > 1e9f || q != q ? 0 : q) + quarter;
 	float s = -1.9515295891e-4f;
 	s = __builtin_fmaf(s, z, 8.3321608736e-3f);
@@ -608,7 +651,7 @@ BUILTIN f16 ptx_fma_relu_f16(f16 a, f16 b, f16 c)
 {
 	f16 r = fma16(a, b, c);
 
-	return r > 0 ? r : 0;
+	return r < 0 ? 0 : r;
 }
 
 static inline float wide_bf16(u16 a)

@@ -102,6 +102,8 @@ static int prepare(struct work *w, struct plan *plan)
 	if (!error && rewrite_deltas(w))
 		error = w->error ? w->error : analyse(w);
 	if (!error)
+		error = spin_find(w);
+	if (!error)
 		error = plan_build(w, plan);
 	return error;
 }

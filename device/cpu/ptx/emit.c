@@ -239,9 +239,13 @@ static LLVMValueRef flush(struct gen *g, const struct inst *i, LLVMValueRef v)
 {
 	LLVMValueRef argument = v;
 
-	if (!inst_has(i, MOD_ftz) || LLVMTypeOf(v) != g->f32)
+	if (!inst_has(i, MOD_ftz))
 		return v;
-	return emit_builtin(g, "ptx_flush_f32", &argument, 1);
+	if (i->types[0] == TYPE_f16x2)
+		return emit_builtin(g, "ptx_flush_f16x2", &argument, 1);
+	if (LLVMTypeOf(v) == g->half)
+		return emit_builtin(g, "ptx_flush_f16", &argument, 1);
+	return LLVMTypeOf(v) == g->f32 ? emit_builtin(g, "ptx_flush_f32", &argument, 1) : v;
 }
 
 static LLVMValueRef saturate(struct gen *g, const struct inst *i, LLVMValueRef v)

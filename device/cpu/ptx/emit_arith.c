@@ -328,9 +328,11 @@ static LLVMValueRef compare(struct gen *g, struct inst *i, unsigned type)
 	b = value(g, i, 2, t);
 	if (ptx_type_class[type] == 'f') {
 		predicate = float_predicate(i->modifiers[0]);
-		if (inst_has(i, MOD_ftz) && type == TYPE_f32) {
-			a = emit_builtin(g, "ptx_flush_f32", &a, 1);
-			b = emit_builtin(g, "ptx_flush_f32", &b, 1);
+		if (inst_has(i, MOD_ftz) && type != TYPE_f64) {
+			const char *flush = type == TYPE_f32 ? "ptx_flush_f32" : "ptx_flush_f16";
+
+			a = emit_builtin(g, flush, &a, 1);
+			b = emit_builtin(g, flush, &b, 1);
 		}
 		return predicate < 0 ? NULL
 				     : LLVMBuildFCmp(g->b, (LLVMRealPredicate)predicate, a, b, "");
@@ -364,15 +366,17 @@ static LLVMValueRef combine(struct gen *g, struct inst *i, LLVMValueRef p)
 static bool emit_setp(struct gen *g, struct inst *i)
 {
 	const struct operand *d = &i->operands[0];
-	LLVMValueRef p = compare(g, i, i->types[0]);
+	LLVMValueRef p = compare(g, i, i->types[0]), result;
 
 	if (!p)
 		return false;
-	if (d->kind == OPERAND_VECTOR && d->count == 2) { /* p|q: q from the opposite */
+	result = combine(g, i, p);
+	if (d->kind == OPERAND_VECTOR &&
+		d->count == 2) { /* p|q: q from the opposite; either may be read, too */
 		emit_result(g, &d->elements[1], combine(g, i, LLVMBuildNot(g->b, p, "")));
 		d = &d->elements[0];
 	}
-	emit_result(g, d, combine(g, i, p));
+	emit_result(g, d, result);
 	return true;
 }
 
@@ -421,6 +425,10 @@ bool emit_arith(struct gen *g, struct inst *i)
 		return true;
 	case OP_lop3:
 		return emit_lop3(g, i);
+	}
+	if (i->type_count != 1) /* add.f32.f16 reads a half */
+		return false;
+	switch (i->op) {
 	case OP_and:
 	case OP_or:
 	case OP_xor:

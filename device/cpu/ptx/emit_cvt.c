@@ -119,21 +119,11 @@ static LLVMValueRef float_to_float(struct conversion *c, LLVMValueRef v)
 	return LLVMBuildFPTrunc(g->b, v, c->to_type, "");
 }
 
-static LLVMValueRef convert(struct conversion *c)
+/* .ftz and .sat of a floating result. */
+static LLVMValueRef finished(struct conversion *c, LLVMValueRef v)
 {
 	struct gen *g = c->g;
-	LLVMValueRef v = emit_operand(g, &c->i->operands[1], c->from_type);
 
-	if (is_int(c->to) && is_int(c->from))
-		return int_to_int(c, v);
-	if (is_int(c->from))
-		return ptx_type_class[c->from] == 's' ? LLVMBuildSIToFP(g->b, v, c->to_type, "")
-						      : LLVMBuildUIToFP(g->b, v, c->to_type, "");
-	if (inst_has(c->i, MOD_ftz) && c->from == TYPE_f32)
-		v = emit_builtin(g, "ptx_flush_f32", &v, 1);
-	if (is_int(c->to))
-		return float_to_int(c, v);
-	v = float_to_float(c, v);
 	if (inst_has(c->i, MOD_ftz) && c->to == TYPE_f32)
 		v = emit_builtin(g, "ptx_flush_f32", &v, 1);
 	if (inst_has(c->i, MOD_sat))
@@ -143,6 +133,24 @@ static LLVMValueRef convert(struct conversion *c)
 					    : "ptx_sat_f16",
 			&v, 1);
 	return v;
+}
+
+static LLVMValueRef convert(struct conversion *c)
+{
+	struct gen *g = c->g;
+	LLVMValueRef v = emit_operand(g, &c->i->operands[1], c->from_type);
+
+	if (is_int(c->to) && is_int(c->from))
+		return int_to_int(c, v);
+	if (is_int(c->from))
+		return finished(c, ptx_type_class[c->from] == 's'
+					   ? LLVMBuildSIToFP(g->b, v, c->to_type, "")
+					   : LLVMBuildUIToFP(g->b, v, c->to_type, ""));
+	if (inst_has(c->i, MOD_ftz) && c->from == TYPE_f32)
+		v = emit_builtin(g, "ptx_flush_f32", &v, 1);
+	if (is_int(c->to))
+		return float_to_int(c, v);
+	return finished(c, float_to_float(c, v));
 }
 
 /* ptx_cvt_<rounding>_<to>_<from>, for what is not handled above. */
@@ -166,12 +174,14 @@ static bool convert_by_name(struct conversion *c)
 	}
 	LLVMValueRef f = LLVMGetNamedFunction(g->module, name);
 	unsigned count = c->i->operand_count - 1u;
-	if (!f || count > 2 || LLVMCountParams(f) != count || inst_has(c->i, MOD_sat))
+	if (!f || count > 2 || LLVMCountParams(f) != count)
+		return false;
+	if (inst_has(c->i, MOD_sat) && !is_float(c->to))
 		return false;
 	for (unsigned k = 0; k < count; k++)
 		arguments[k] =
 			emit_operand(g, &c->i->operands[k + 1], LLVMTypeOf(LLVMGetParam(f, k)));
-	emit_result(g, &c->i->operands[0], emit_builtin(g, name, arguments, count));
+	emit_result(g, &c->i->operands[0], finished(c, emit_builtin(g, name, arguments, count)));
 	return true;
 }
 
@@ -197,10 +207,11 @@ bool emit_cvt(struct gen *g, struct inst *i)
 	struct conversion c = {g, i, i->types[0], i->types[1], emit_type(g, i->types[0]),
 		emit_type(g, i->types[1])};
 	bool plain = (is_int(c.to) || is_float(c.to)) && (is_int(c.from) || is_float(c.from));
-	bool same =
-		is_float(c.to) && is_float(c.from) && ptx_type_bits[c.to] >= ptx_type_bits[c.from];
+	bool exact = is_float(c.to) &&
+		     (is_float(c.from) ? ptx_type_bits[c.to] >= ptx_type_bits[c.from]
+				       : ptx_type_bits[c.to] >= 2 * ptx_type_bits[c.from]);
 
-	if (!plain || i->operand_count != 2 || (directed(i) && !same))
+	if (!plain || i->operand_count != 2 || (directed(i) && !exact))
 		return convert_by_name(&c);
 	LLVMValueRef v = convert(&c);
 	if (!v)

@@ -74,7 +74,6 @@ LLVMValueRef emit_symbol(struct gen *g, const struct operand *o)
 
 static LLVMValueRef address_value(struct gen *g, const struct operand *o, unsigned space)
 {
-	LLVMValueRef v;
 	struct operand plain = *o;
 
 	plain.memory = false;
@@ -83,10 +82,17 @@ static LLVMValueRef address_value(struct gen *g, const struct operand *o, unsign
 
 		return gen_int(g, at + (uint64_t)o->bits);
 	}
-	v = emit_operand(g, &plain, g->i64);
-	if (o->kind == OPERAND_REG && o->bits)
-		v = add(g, v, gen_int(g, (uint64_t)o->bits));
-	return v;
+	if (o->kind != OPERAND_REG || !o->bits)
+		return emit_operand(g, &plain, g->i64);
+	LLVMValueRef offset = gen_int(g, (uint64_t)o->bits), v;
+	/* A sum wraps at the register's width, and nvcc lets one of 32 bits begin below its window. As a window
+	 * is smaller than 2 GiB, the sign says so, at no cost. */
+	if (ptx_type_bits[g->work->regs[o->id].type] == 32 && space != SPACE_GLOBAL &&
+		space != SPACE_GENERIC)
+		v = LLVMBuildSExt(g->b, emit_operand(g, &plain, g->i32), g->i64, "");
+	else
+		v = emit_operand(g, &plain, g->i64);
+	return add(g, v, offset);
 }
 
 static LLVMValueRef pointer(struct gen *g, const struct operand *o, unsigned space)
@@ -472,4 +478,14 @@ bool emit_trap(struct gen *g, struct inst *i)
 	call_runtime(g, offsetof(struct ptx_runtime, trap), g->none, &argument, 1);
 	LLVMBuildUnreachable(g->b);
 	return true;
+}
+
+void emit_deadlock(struct gen *g, LLVMValueRef lines)
+{
+	LLVMValueRef arguments[] = {g->launch,
+		LLVMBuildGlobalStringPtr(g->b, g->work->entry->name, "gdev_ptx_name"),
+		triple(g, g->ctaid), lines, LLVMConstInt(g->i32, g->work->threads, false)};
+
+	call_runtime(g, offsetof(struct ptx_runtime, deadlock), g->none, arguments, 5);
+	LLVMBuildUnreachable(g->b);
 }

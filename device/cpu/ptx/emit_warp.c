@@ -2,11 +2,12 @@
  *
  * Special registers, and what the threads of a warp or block do together. A collective is alone in
  * its region. Before the region's loop, another loop over the same threads collects, per warp, the
- * mask of active lanes and the lanes' votes or their reduction; shuffles and matches read the kept
- * values of other lanes (the `exchange` register that inline.c put before them).
+ * mask of active lanes and the lanes' votes or their reduction; shuffles, matches and reductions of
+ * parts of a warp read the kept values of other lanes (the `exchange` register that inline.c put before them).
  */
 #include "device/cpu/ptx/gen.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static LLVMValueRef int32(struct gen *g, uint32_t v)
@@ -174,6 +175,22 @@ static uint32_t identity(const struct inst *i)
 	return 0;
 }
 
+/* A reduction of whole warps is made once for all lanes. */
+static bool is_of_whole_warps(const struct gen *g, const struct inst *i)
+{
+	const struct operand *mask = &i->operands[2];
+
+	if (mask->kind == OPERAND_REG) {
+		const struct work_reg *r = &g->work->regs[mask->id];
+		const struct inst *def = r->single ? &g->work->insts[r->def] : NULL;
+
+		if (!def || def->op != OP_mov)
+			return false;
+		mask = &def->operands[1];
+	}
+	return mask->kind == OPERAND_INT && (uint32_t)mask->bits == UINT32_MAX;
+}
+
 static void collect(struct gen *g, struct inst *i)
 {
 	LLVMValueRef w = is_block_reduction(i) ? int32(g, 0) : warp(g);
@@ -185,7 +202,7 @@ static void collect(struct gen *g, struct inst *i)
 		LLVMValueRef v = LLVMBuildShl(g->b, contribution(g, i), lane(g), "");
 
 		LLVMBuildStore(g->b, LLVMBuildOr(g->b, load_word(g, word), v, ""), word);
-	} else if (i->op == OP_redux || is_block_reduction(i)) {
+	} else if ((i->op == OP_redux && is_of_whole_warps(g, i)) || is_block_reduction(i)) {
 		LLVMBuildStore(g->b, reduce(g, i, load_word(g, word), contribution(g, i)), word);
 	}
 }
@@ -314,6 +331,29 @@ static bool emit_match(struct gen *g, struct inst *i)
 	return true;
 }
 
+/* ptx_redux_<operation>_<type>(values of the warp, mask of lanes) */
+static bool emit_redux(struct gen *g, struct inst *i)
+{
+	LLVMValueRef v = load_word(g, warp_word(g, warp(g), 1));
+	char name[64];
+
+	if (!is_of_whole_warps(g, i)) {
+		LLVMValueRef first = LLVMBuildAnd(g->b, g->linear, int32(g, ~31u), ""),
+			     arguments[2];
+
+		snprintf(name, sizeof(name), "ptx_redux_%s_%s",
+			ptx_modifier_name[i->modifiers[i->modifier_count - 1]],
+			ptx_type_name[i->types[0]]);
+		arguments[0] = slot_pointer(g, i->operands[1].id, first);
+		arguments[1] = LLVMBuildAnd(
+			g->b, load_word(g, warp_word(g, warp(g), 0)), member_mask(g, i, 2), "");
+		v = emit_builtin(g, name, arguments, 2);
+	}
+	if (v)
+		emit_result(g, &i->operands[0], v);
+	return v;
+}
+
 static void emit_elect(struct gen *g, struct inst *i)
 {
 	const struct operand *d = &i->operands[0];
@@ -344,8 +384,7 @@ bool emit_collective(struct gen *g, struct inst *i)
 		emit_elect(g, i);
 		return true;
 	case OP_redux:
-		emit_result(g, &i->operands[0], load_word(g, warp_word(g, warp(g), 1)));
-		return true;
+		return emit_redux(g, i);
 	case OP_activemask:
 		emit_result(g, &i->operands[0], load_word(g, warp_word(g, warp(g), 0)));
 		return true;

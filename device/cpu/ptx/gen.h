@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * State of code generation, shared by gen.c (the functions), gen_region.c (thread loops), emit*.c
- * (instructions). Two builders are alive inside a region: `scalar` appends to the code before the
+ * State of code generation, shared by gen.c (the functions), gen_region.c (thread loops), gen_gates.c
+ * (threads that go their own ways), emit*.c (instructions). Two builders are alive inside a region: `scalar` appends to the code before the
  * thread loop, `body` to the loop's body; `b` is the one that the instruction at hand uses. Since
  * instructions are emitted in program order, a scalar read from the body sees the right value: it
  * is loaded at the end of the scalar code emitted so far.
@@ -46,7 +46,7 @@ struct gen {
 	LLVMBasicBlockRef done;
 	LLVMBasicBlockRef *sides;   /* two per guard: the test before a side */
 	LLVMBasicBlockRef dispatch; /* scheduled plans */
-	uint32_t first_barrier;     /* scheduled plans: codes from here on wait for all threads */
+	bool gated; /* scheduled plans: there are gates besides barriers of the block */
 	LLVMBasicBlockRef leave;
 	LLVMValueRef tid[3], linear;
 	LLVMValueRef carry;
@@ -56,7 +56,7 @@ struct gen {
 	uint32_t region;
 	uint32_t line;
 	uint64_t saved_bytes;
-	uint32_t pc_slot, warp_slot;
+	uint32_t pc_slot, wants_slot, warp_slot;
 	uint64_t *used; /* registers that the region at hand reads or writes */
 	struct param_load *param_loads;
 	uint32_t param_load_count;
@@ -83,10 +83,18 @@ void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from);
 void loop_end(struct gen *g, struct thread_loop *l, LLVMBuilderRef to);
 LLVMValueRef slot_pointer(struct gen *g, uint32_t reg, LLVMValueRef thread);
 uint32_t target_block(const struct work *w, const struct inst *brx, uint32_t k);
-bool is_block_barrier(const struct work *w, const struct region *r);
 typedef void (*thread_code)(struct gen *g, struct inst *i);
 void gen_over_threads(struct gen *g, struct inst *i, thread_code emit);
 LLVMBasicBlockRef gen_block(struct gen *g, const char *name);
+
+/* gen_gates.c: scheduled plans. */
+/* The thread's word in an array of the saved area. */
+LLVMValueRef thread_word(struct gen *g, uint32_t slot);
+/* The thread at hand comes to a region: runs it next, or waits at its gate. */
+void gate_arrive(struct gen *g, const struct region *r);
+/* Marks what gate_arrive() reads as used by the region at hand. */
+void gate_uses(struct gen *g, const struct region *r);
+void gen_dispatch(struct gen *g, LLVMBasicBlockRef start);
 
 /* emit.c */
 LLVMTypeRef emit_type(struct gen *g, unsigned type);
@@ -111,6 +119,8 @@ bool emit_isspacep(struct gen *g, struct inst *i);
 bool emit_fence(struct gen *g, struct inst *i);
 bool emit_call(struct gen *g, struct inst *i);
 bool emit_trap(struct gen *g, struct inst *i);
+/* `lines`: for each thread where it waits. */
+void emit_deadlock(struct gen *g, LLVMValueRef lines);
 bool emit_collective(struct gen *g, struct inst *i);
 void emit_collective_prepare(struct gen *g, struct inst *i);
 LLVMValueRef emit_special(struct gen *g, uint32_t id);

@@ -191,12 +191,17 @@ static void find_used(struct gen *g, const struct region *r)
 	struct work *w = g->work;
 
 	memset(g->used, 0, (w->reg_count / 64 + 1) * 8);
-	for (uint32_t k = 0; k < r->block_count; k++)
-		for (uint32_t n = w->blocks[r->blocks[k]].first; n < w->blocks[r->blocks[k]].end;
-			n++) {
+	for (uint32_t k = 0; k < r->block_count; k++) {
+		const struct work_block *b = &w->blocks[r->blocks[k]];
+
+		for (uint32_t n = b->first; n < b->end; n++) {
 			inst_uses(&w->insts[n], note_used, g);
 			inst_defs(&w->insts[n], note_used, g);
 		}
+		for (uint32_t s = 0; s < b->succ_count; s++)
+			if (bits_get(g->plan->entries, b->succ[s]))
+				gate_uses(g, &g->plan->regions[w->blocks[b->succ[s]].region]);
+	}
 }
 
 static void load_live(struct gen *g, const struct region *r, uint64_t *done)
@@ -262,14 +267,6 @@ static LLVMValueRef all_passed(struct gen *g, const struct context *c)
 	return LLVMBuildICmp(g->scalar, LLVMIntEQ, other, LLVMConstNull(g->i8), "");
 }
 
-static LLVMValueRef code_pointer(struct gen *g)
-{
-	LLVMValueRef t = LLVMBuildZExt(g->b, g->linear, g->i64, "");
-
-	t = LLVMBuildNUWMul(g->b, t, gen_int(g, 4), "");
-	return gen_gep(g, g->b, g->saved, LLVMBuildNUWAdd(g->b, t, gen_int(g, g->pc_slot), ""));
-}
-
 /* Starts the part of a loop's body that only the region's threads run. */
 static void enter_active(
 	struct gen *g, const struct region *r, struct thread_loop *l, uint64_t *done)
@@ -278,11 +275,11 @@ static void enter_active(
 	uint32_t c = g->work->blocks[r->entry].context;
 
 	if (g->plan->scheduled) {
-		LLVMValueRef pc = LLVMBuildLoad2(g->b, g->i32, code_pointer(g), "");
+		LLVMValueRef pc = LLVMBuildLoad2(g->b, g->i32, thread_word(g, g->pc_slot), "");
 
 		gen_mark(g, pc);
-		active = LLVMBuildICmp(g->b, LLVMIntEQ, pc,
-			LLVMConstInt(g->i32, r->code % g->first_barrier, false), "");
+		active = LLVMBuildICmp(
+			g->b, LLVMIntEQ, pc, LLVMConstInt(g->i32, r->code, false), "");
 	}
 	for (; c != PTX_NONE; c = g->plan->contexts[c].parent) {
 		LLVMValueRef v = guard_value(g, &g->plan->contexts[c], done);
@@ -434,14 +431,16 @@ static LLVMBasicBlockRef leave_to(
 {
 	if (!g->plan->scheduled)
 		return g->leave;
-	bool exits = to >= g->work->block_count;
 	LLVMBasicBlockRef at = gen_block(g, "leave"), old = LLVMGetInsertBlock(g->b);
-	uint32_t code = exits ? UINT32_MAX : g->plan->regions[g->work->blocks[to].region].code;
 
 	LLVMPositionBuilderAtEnd(g->b, at);
-	if (!exits)
+	if (to < g->work->block_count) {
 		store_live(g, r, g->work->blocks[to].live_in);
-	gen_mark(g, LLVMBuildStore(g->b, LLVMConstInt(g->i32, code, false), code_pointer(g)));
+		gate_arrive(g, &g->plan->regions[g->work->blocks[to].region]);
+	} else {
+		gen_mark(g, LLVMBuildStore(g->b, LLVMConstInt(g->i32, GATE_LEFT, false),
+				    thread_word(g, g->pc_slot)));
+	}
 	LLVMBuildBr(g->b, l->after);
 	LLVMPositionBuilderAtEnd(g->b, old);
 	return at;
@@ -619,106 +618,6 @@ static void gen_region(struct gen *g, uint32_t id)
 		LLVMBuildBr(g->b, g->dispatch);
 	else
 		leave_region(g, r);
-}
-
-/* ---- scheduled plans ---- */
-
-/* Plain regions first, in order; then collectives; barriers last, each with a second number above
- * all others' for the time when all threads have arrived. */
-static void number_regions(struct gen *g)
-{
-	struct plan *p = g->plan;
-	uint32_t code = 0;
-
-	for (unsigned pass = 0; pass < 2; pass++)
-		for (uint32_t r = 0; r < p->region_count; r++)
-			if (p->regions[r].collective == (pass == 1))
-				p->regions[r].code = code++;
-	g->first_barrier = code;
-	for (uint32_t r = 0; r < p->region_count; r++)
-		if (is_block_barrier(g->work, &p->regions[r]))
-			p->regions[r].code += g->first_barrier;
-}
-
-bool is_block_barrier(const struct work *w, const struct region *r)
-{
-	const struct inst *i = &w->insts[w->blocks[r->entry].first];
-
-	return r->border && (i->op == OP_bar || i->op == OP_barrier) && !inst_has(i, MOD_warp);
-}
-
-static LLVMValueRef least_code(struct gen *g, LLVMValueRef least)
-{
-	LLVMValueRef pc = LLVMBuildLoad2(g->b, g->i32, code_pointer(g), "");
-	LLVMValueRef now = LLVMBuildLoad2(g->b, g->i32, least, "");
-
-	gen_mark(g, pc);
-	now = LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntULT, pc, now, ""), pc, now, "");
-	LLVMBuildStore(g->b, now, least);
-	return now;
-}
-
-/* Threads wait as code + first_barrier and run as code. */
-static void release_barrier(struct gen *g, LLVMBasicBlockRef at)
-{
-	LLVMValueRef base = LLVMConstInt(g->i32, g->first_barrier, false);
-	struct thread_loop l;
-
-	LLVMPositionBuilderAtEnd(g->scalar, at);
-	loop_begin(g, &l, g->scalar);
-	LLVMValueRef pc = LLVMBuildLoad2(g->b, g->i32, code_pointer(g), "");
-	LLVMValueRef exited =
-		LLVMBuildICmp(g->b, LLVMIntEQ, pc, LLVMConstInt(g->i32, UINT32_MAX, false), "");
-	pc = LLVMBuildSelect(g->b, exited, pc, LLVMBuildSub(g->b, pc, base, ""), "");
-	LLVMBuildStore(g->b, pc, code_pointer(g));
-	LLVMBuildBr(g->b, l.after);
-	loop_end(g, &l, g->scalar);
-	LLVMBuildBr(g->scalar, g->dispatch);
-}
-
-static void gen_dispatch(struct gen *g, LLVMBasicBlockRef start)
-{
-	struct plan *p = g->plan;
-	struct thread_loop l;
-	LLVMValueRef least = gen_alloca(g, g->i32, "least");
-
-	g->parallel = false;
-	number_regions(g);
-	g->pc_slot = gen_saved(g, 4);
-	LLVMPositionBuilderAtEnd(g->scalar, start);
-	loop_begin(g, &l, g->scalar);
-	LLVMBuildStore(g->b,
-		LLVMConstInt(g->i32, p->regions[g->work->blocks[0].region].code, false),
-		code_pointer(g));
-	LLVMBuildBr(g->b, l.after);
-	loop_end(g, &l, g->scalar);
-	g->dispatch = gen_block(g, "dispatch");
-	LLVMBuildBr(g->scalar, g->dispatch);
-	LLVMPositionBuilderAtEnd(g->scalar, g->dispatch);
-	LLVMBuildStore(g->scalar, LLVMConstInt(g->i32, UINT32_MAX, false), least);
-	loop_begin(g, &l, g->scalar);
-	least_code(g, least);
-	LLVMBuildBr(g->b, l.after);
-	loop_end(g, &l, g->scalar);
-	LLVMValueRef code = LLVMBuildLoad2(g->scalar, g->i32, least, "");
-	LLVMBasicBlockRef release = gen_block(g, "release"), choose = gen_block(g, "choose");
-	LLVMBasicBlockRef waiting = gen_block(g, "waiting");
-	LLVMValueRef base = LLVMConstInt(g->i32, g->first_barrier, false);
-	LLVMBuildCondBr(
-		g->scalar, LLVMBuildICmp(g->scalar, LLVMIntULT, code, base, ""), choose, waiting);
-	LLVMPositionBuilderAtEnd(g->scalar, waiting);
-	LLVMValueRef all = LLVMBuildICmp(
-		g->scalar, LLVMIntEQ, code, LLVMConstInt(g->i32, UINT32_MAX, false), "");
-	LLVMBuildCondBr(g->scalar, all, g->done, release);
-	LLVMPositionBuilderAtEnd(g->scalar, choose);
-	LLVMValueRef s = LLVMBuildSwitch(g->scalar, code, g->done, p->region_count);
-	for (uint32_t r = 0; r < p->region_count; r++) {
-		uint32_t value = p->regions[r].code;
-
-		LLVMAddCase(s, LLVMConstInt(g->i32, value % g->first_barrier, false), g->pre[r]);
-		p->regions[r].code = value;
-	}
-	release_barrier(g, release);
 }
 
 void gen_plan(struct gen *g, LLVMBasicBlockRef start)

@@ -348,7 +348,7 @@ static void inline_inst(struct work *w, struct frame *f, const struct inst *i)
 	} else {
 		uint32_t x = PTX_NONE;
 
-		if ((i->op == OP_shfl || i->op == OP_match) && i->type_count)
+		if ((i->op == OP_shfl || i->op == OP_match || i->op == OP_redux) && i->type_count)
 			x = exchange(w, f, i);
 		copy_inst(w, f, i);
 		if (w->error)

@@ -132,8 +132,9 @@ struct variable {
 	bool is_extern, unsized, managed;
 	uint32_t align;
 	uint64_t size;
-	uint64_t offset; /* in its block: globals, parameters, shared or local of its function */
-	uint8_t *bytes;  /* initial contents, or NULL for zeros */
+	uint64_t offset;    /* in its block: globals, parameters, shared or local of its function */
+	uint8_t *bytes;     /* initial contents, or NULL for zeros */
+	uint64_t set_bytes; /* so much of them is said; the rest is zeros, and not touched */
 	struct initializer *addresses;
 	struct function *owner; /* function that declares it, or NULL */
 	uint32_t visited;       /* parsing: mark of reach walks */

@@ -9,7 +9,7 @@
 #include "device/cpu/ptx/log.h"
 #include "device/cpu/ptx/target.h"
 
-enum { CODE_VERSION = 1 }; /* of the code generator: part of every cache key */
+enum { CODE_VERSION = 3 }; /* of the code generator: part of every cache key */
 
 unsigned inst_space(const struct inst *i)
 {
@@ -53,6 +53,8 @@ static void place_globals(struct ptx_module *m)
 }
 
 /* ---- what a kernel reaches ---- */
+
+#define LOCAL_BYTES_MAX (512u << 10) /* of a thread, as in CUDA */
 
 struct reach {
 	struct ptx_module *module;
@@ -134,7 +136,7 @@ static int describe_kernel(struct ptx_module *m, struct function *f, uint32_t ma
 	reach_function(&r, f);
 	if (r.error)
 		return r.error;
-	if (r.shared_bytes > UINT32_MAX / 2 || r.local_bytes > UINT32_MAX / 2)
+	if (r.shared_bytes > UINT32_MAX / 2 || r.local_bytes > LOCAL_BYTES_MAX)
 		return -EINVAL;
 	for (uint32_t i = 0; i < f->shared_count; i++)
 		if (f->shared[i].var->is_extern || f->shared[i].var->unsized)
@@ -218,14 +220,11 @@ static void write_addresses(const struct variable *v, char *block)
 
 void ptx_globals_init(const struct ptx_module *module, void *block)
 {
-	if (!module->globals_bytes)
-		return;
-	memset(block, 0, module->globals_bytes);
 	for (const struct variable *v = module->vars; v; v = v->next) {
 		if (v->space != SPACE_GLOBAL && v->space != SPACE_CONST)
 			continue;
 		if (v->bytes)
-			memcpy((char *)block + v->offset, v->bytes, v->size);
+			memcpy((char *)block + v->offset, v->bytes, v->set_bytes);
 		write_addresses(v, block);
 	}
 }

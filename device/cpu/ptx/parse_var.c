@@ -33,7 +33,8 @@ static unsigned type_of_token(const struct parser *p)
 
 struct init {
 	struct variable *var;
-	uint64_t at; /* bytes */
+	uint64_t at;       /* bytes */
+	unsigned capacity; /* of var->bytes, which grows with what is said: the rest is zeros */
 	unsigned element;
 	unsigned depth;
 };
@@ -53,8 +54,17 @@ static void put_number(struct parser *p, struct init *in, uint64_t bits, unsigne
 		parse_error(p, p->tok.line, "Too many initial values for '%s'", in->var->name);
 		return;
 	}
+	while (in->capacity < in->at + in->element) {
+		in->var->bytes = arena_grow(
+			&p->module->arena, in->var->bytes, in->capacity, 1, &in->capacity);
+		if (!in->var->bytes) {
+			parse_alloc(p, SIZE_MAX);
+			return;
+		}
+	}
 	memcpy(in->var->bytes + in->at, &bits, in->element < 8 ? in->element : 8);
 	in->at += in->element;
+	in->var->set_bytes = in->at;
 }
 
 static void put_address(struct parser *p, struct init *in, bool generic, unsigned shift)
@@ -186,8 +196,9 @@ static void parse_initial(struct parser *p, struct variable *v, unsigned element
 		v->size = count * element;
 		v->unsized = false;
 	}
-	v->bytes = v->size <= MAX_VARIABLE_BYTES ? arena_alloc(&p->module->arena, v->size) : NULL;
-	if (!v->bytes) {
+	v->bytes = NULL;
+	v->set_bytes = 0;
+	if (v->size > MAX_VARIABLE_BYTES) {
 		parse_alloc(p, SIZE_MAX);
 		return;
 	}

@@ -44,7 +44,7 @@ void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16]);
 
 /* Bytes (and alignment) of the block that holds all module-scope variables; 0 when there are none. */
 void ptx_globals_layout(const struct ptx_module *module, size_t *bytes, size_t *align);
-/* Writes initial values into `block`, which kernels will see at that same address. */
+/* Writes initial values into `block`, which is zeros, and which kernels will see at that same address. */
 void ptx_globals_init(const struct ptx_module *module, void *block);
 /* Whether any variable is declared as managed. */
 bool ptx_globals_managed(const struct ptx_module *module);
@@ -108,7 +108,7 @@ struct ptx_runtime {
 	/* Device printf: `args` as CUDA's vprintf receives them (packed by natural alignment). Returns
 	 * what device printf returns. */
 	int (*print)(const struct ptx_launch *launch, const char *format, const void *args);
-	/* Do not return: they unwind to whoever called ptx_code.run. */
+	/* Do not return: they unwind to the caller of ptx_code.run. */
 	void (*trap)(const struct ptx_launch *launch) __attribute__((noreturn));
 	void (*assert_fail)(const struct ptx_launch *launch, const char *message, const char *file,
 		uint32_t line, const char *function, const uint32_t block[3],
@@ -118,6 +118,11 @@ struct ptx_runtime {
 	void (*release)(const struct ptx_launch *launch, void *pointer);
 	/* Called of a cooperative launch, whose blocks run at once, by one that may wait for another. */
 	void (*give_way)(const struct ptx_launch *launch);
+	/* Does not return. The threads of a block wait for each other. lines: for each of them where in
+	 * the PTX, 0 for those that have left. */
+	void (*deadlock)(const struct ptx_launch *launch, const char *kernel,
+		const uint32_t block[3], const uint32_t *lines, uint32_t threads)
+		__attribute__((noreturn));
 };
 
 /* Runs blocks [first, end) of the grid, in linear order (x fastest), one after another. */

@@ -100,7 +100,7 @@ static void wish(struct former *f, bool loops)
 	struct work *w = f->work;
 
 	for (uint32_t k = 0; k < w->rpo_count; k++)
-		if (w->blocks[w->rpo[k]].border)
+		if (w->blocks[w->rpo[k]].border || w->blocks[w->rpo[k]].spins)
 			bits_set(f->plan->wanted, w->rpo[k]);
 	for (uint32_t l = 0; loops && l < w->loop_count; l++)
 		if (loop_is_shared(w, &w->loops[l]))
@@ -265,6 +265,17 @@ static bool grow_regions(struct former *f)
 	return stable;
 }
 
+static enum gate find_gate(const struct work *w, const struct work_block *b)
+{
+	const struct inst *i = &w->insts[b->first];
+
+	if (i->op == OP_bar || i->op == OP_barrier)
+		return inst_has(i, MOD_warp) ? GATE_WARP : GATE_BLOCK;
+	if (b->collective)
+		return inst_has(i, MOD_sync) ? GATE_MASK : GATE_HERE;
+	return b->spins ? GATE_SPIN : GATE_NONE;
+}
+
 static void fill_regions(struct former *f)
 {
 	struct work *w = f->work;
@@ -292,6 +303,7 @@ static void fill_regions(struct former *f)
 			g->entry = b;
 			g->border = w->blocks[b].border;
 			g->collective = w->blocks[b].collective;
+			g->gate = find_gate(w, &w->blocks[b]);
 		}
 		g->blocks[g->block_count++] = b;
 	}
@@ -658,7 +670,7 @@ static void attempt(struct former *f, bool loops, bool scheduled)
 int plan_build(struct work *w, struct plan *p)
 {
 	struct former f = {.work = w, .plan = p, .words = w->block_count / 64 + 1};
-	bool loops = true;
+	bool loops = !w->any_spin;
 
 	*p = (struct plan){.work = w};
 	f.list = work_alloc(w, (w->block_count + 1) * sizeof(*f.list));
@@ -672,7 +684,7 @@ int plan_build(struct work *w, struct plan *p)
 		w->regs[r].scalar = false;
 	find_pure(&f);
 	for (unsigned tries = 0; !w->error; tries++) {
-		attempt(&f, loops, tries > 30);
+		attempt(&f, loops, w->any_spin || tries > 30);
 		if (w->error || (!p->conflict && !p->retry))
 			break;
 		if (p->retry)

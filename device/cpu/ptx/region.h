@@ -8,13 +8,17 @@
  * and guarded ones when they are not: then the regions of one side run for the threads that took
  * it, then those of the other. A block's context is the chain of guards around it.
  *
- * Scheduled plans serve everything else (barriers in divergent loops, collectives in irreducible
- * code): each thread remembers its next region, and a dispatcher runs the region of lowest number
- * that any thread waits for; regions that begin with a barrier or a collective are numbered last.
+ * Scheduled plans serve everything else (barriers and collectives in divergent loops or irreducible
+ * code, loops that wait for other threads): each thread remembers its next region, and a dispatcher
+ * runs the region of lowest number that any thread is to run. A thread that comes to a region with
+ * a gate waits there. When all wait, those go on whose gates allow it: a collective when all lanes
+ * of its mask wait at it or have left, a spinning loop when everybody had a turn, a barrier when
+ * nobody else can go on. Threads of which none can go on wait for each other: that ends the launch.
  */
 #ifndef GDEV_DEVICE_CPU_PTX_REGION_H
 #define GDEV_DEVICE_CPU_PTX_REGION_H
 
+#include "device/cpu/ptx/gates.h"
 #include "device/cpu/ptx/work.h"
 
 struct region {
@@ -25,7 +29,8 @@ struct region {
 	uint64_t *written;
 	uint32_t next;   /* block that follows, block_count of the work for the end */
 	uint32_t branch; /* or the split branch that ends it, PTX_NONE otherwise */
-	uint32_t code;   /* scheduled: what a thread remembers */
+	uint32_t code;   /* scheduled: what a thread remembers (gates.h) */
+	enum gate gate;  /* scheduled: what it waits for before it runs the region */
 	bool border, collective, dead_end; /* dead_end: only traps leave it */
 };
 

@@ -6,6 +6,7 @@
  *   cfg.c       basic blocks, dominators, postdominators, live registers at block borders
  *   uniform.c   which registers hold the same value in all threads, which branches diverge
  *   rewrite.c   pointers that advance by a uniform step become f(thread) plus a uniform delta
+ *   spin.c      which loops wait for other threads
  *   region.c    groups of blocks that become one loop over threads each
  *   gen*.c, emit*.c   LLVM
  */
@@ -53,6 +54,7 @@ struct work_block {
 	bool border;       /* begins with a border instruction, alone in its block if collective */
 	bool exits;        /* ret or exit */
 	bool collective;
+	bool spins;       /* header of a loop that waits for other threads */
 	uint32_t region;  /* PTX_NONE: none yet */
 	uint32_t context; /* guards that it runs under; PTX_NONE: none */
 };
@@ -89,7 +91,7 @@ struct work {
 	struct loop *loops;
 	uint32_t loop_count, loop_capacity;
 	bool shared_escapes, local_escapes, param_escapes;
-	bool any_border, has_atomics;
+	bool any_border, any_spin, has_atomics;
 };
 
 /* The first error counts. */
@@ -134,6 +136,8 @@ static inline struct inst *block_last(const struct work *w, const struct work_bl
 int uniform_analyse(struct work *w);
 bool branch_diverges(const struct work *w, const struct work_block *b);
 bool operand_diverges(const struct work *w, const struct operand *o);
+/* spin.c */
+int spin_find(struct work *w);
 /* rewrite.c: returns whether it changed anything (then cfg and uniformity must be built anew). */
 bool rewrite_deltas(struct work *w);
 

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The physical GPUs that gdevd serves.
+ */
+#include "gdevd/daemon.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct device *device_first(const struct daemon *daemon)
+{
+	return list_first(&daemon->devices, struct device, link);
+}
+
+unsigned device_index(const struct device *device)
+{
+	return (unsigned)(device->served - device->daemon->config.served.devices);
+}
+
+struct device *device_of_vgpu(const struct daemon *daemon, const struct config_vgpu *config)
+{
+	const struct config_served_device *served = config_vgpu_device(&daemon->config, config);
+	struct device *device;
+
+	list_for_each (device, &daemon->devices, link)
+		if (device->served == served)
+			return device;
+	return NULL;
+}
+
+unsigned devices_count_workers(const struct daemon *daemon)
+{
+	const struct device *device;
+	unsigned count = 0;
+
+	list_for_each (device, &daemon->devices, link)
+		count += device->workers.total;
+	return count;
+}
+
+unsigned device_count_sessions(const struct device *device)
+{
+	const struct vgpu *vgpu;
+	unsigned count = 0;
+
+	list_for_each (vgpu, &device->vgpus, by_device)
+		count += vgpu->sessions;
+	return count;
+}
+
+static int create(struct daemon *daemon, const struct config_served_device *served)
+{
+	struct device *device = calloc(1, sizeof *device);
+	int error;
+
+	if (!device)
+		return -ENOMEM;
+	device->daemon = daemon;
+	device->served = served;
+	list_init(&device->vgpus);
+	list_init(&device->lacking);
+	device->turning.fd = -1;
+	memory_init(&device->memory, NULL, UINT64_MAX);
+	residency_init(device);
+	retire_init(device);
+	workers_init_device(device);
+	error = grants_init(device);
+	if (error) {
+		free(device);
+		return error;
+	}
+	list_append(&daemon->devices, &device->link);
+	return 0;
+}
+
+int devices_init(struct daemon *daemon)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < daemon->config.served.count && !error; i++)
+		error = create(daemon, &daemon->config.served.devices[i]);
+	return error;
+}
+
+void devices_finish(struct daemon *daemon)
+{
+	struct device *device, *after;
+
+	list_for_each_safe (device, after, &daemon->devices, link) {
+		turns_finish(device);
+		list_remove(&device->link);
+		free(device);
+	}
+}

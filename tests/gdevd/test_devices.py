@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""Several devices: each has its workers, memory and turns, and takes none of another's with it."""
+
+import json
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+import wire  # noqa: E402
+from harness import wait_for  # noqa: E402
+
+MIB = 1 << 20
+OTHER_ARENA = wire.ARENA_BASE + wire.ARENA_BYTES
+
+
+class Devices(harness.GdevdTest):
+    def begin(self, devices="null:2", config="", **options):
+        self.start("--device", devices, "--device-memory", "64M", "--set", "swap_reserve=0", config=config, **options)
+
+    def devices(self):
+        return {device["device"]: device for device in self.status()["devices"]}
+
+    def test_each_has_a_virtual_gpu_of_its_own(self):
+        self.begin(config="[vgpu train]\ndevice = null:1\n")
+        vgpus = {vgpu["vgpu"]: vgpu["device"] for vgpu in self.status()["vgpus"]}
+        self.assertEqual(vgpus, {"train": "null:1", "gdev0": "null:0"})
+        self.assertEqual(self.gdev("vgpu", "create", "any", "--device", "null:1").returncode, 0)
+        self.assertEqual(self.gdev("vgpu", "create", "gdev1").returncode, 0)
+        vgpus = {vgpu["vgpu"]: vgpu["device"] for vgpu in self.status()["vgpus"]}
+        self.assertEqual((vgpus["any"], vgpus["gdev1"]), ("null:1", "null:1"))
+
+    def test_shares_are_parts_of_one_device(self):
+        self.begin()
+        for device in "null:0", "null:1":
+            done = self.gdev("vgpu", "create", "most" + device[-1], "--device", device, "--compute", "80")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = self.gdev("vgpu", "create", "more", "--device", "null:1", "--compute", "40")
+        self.assertIn("add up to 120", done.stderr)
+
+    def test_what_is_wrong_is_explained(self):
+        self.begin()
+        for words, text in ((("create", "a", "--device", "null:2"), "does not serve"),
+                            (("create", "gdev1", "--device", "null:0"), "there is a virtual GPU"),
+                            (("set", "gdev1", "--device", "null:0"), "stays on its device")):
+            done = self.gdev("vgpu", *words)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(text, done.stderr)
+        self.assertEqual(self.gdev("vgpu", "delete", "gdev1").returncode, 0)
+        done = self.gdev("vgpu", "create", "gdev1", "--device", "null:0")
+        self.assertIn("default virtual GPU of null:1", done.stderr)
+
+    def test_wrong_lists_are_refused(self):
+        for devices in "null,null", "null:0", "null:x", "null,", "null:65":
+            process = self.start("--device", devices, wait=False)
+            self.assertNotEqual(process.wait(20), 0, devices)
+            self.processes.remove(process)
+        self.assertIn("must be devices with commas", self.log())
+        process = self.start("--device", "null", config="[vgpu a]\ndevice = cuda:7\n", wait=False)
+        self.assertNotEqual(process.wait(20), 0)
+        self.processes.remove(process)
+        self.assertIn('does not serve a device "cuda:7"', self.log())
+
+    def test_memory_is_the_devices_own(self):
+        self.begin()
+        first, second = self.client("gdev0"), self.client("gdev1", base=OTHER_ARENA)
+        self.assertEqual(first.memory(40 * MIB), 0)
+        self.assertEqual(second.memory(48 * MIB), 0)
+        self.assertEqual(first.memory(40 * MIB), -harness.ENOMEM)
+        self.assertEqual(second.memory(40 * MIB), -harness.ENOMEM)
+        devices = self.devices()
+        self.assertEqual([devices[name]["sessions"] for name in ("null:0", "null:1")], [1, 1])
+        self.assertNotEqual(devices["null:0"]["uuid"], devices["null:1"]["uuid"])
+
+    def test_nobody_waits_for_another_devices_turn(self):
+        self.begin()
+        clients = self.client("gdev0"), self.client("gdev1", base=OTHER_ARENA)
+        for client in clients:
+            client.tell(wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(0, 0, 0, 0)))
+            self.assertEqual(wire.receive(client.peer)[0], wire.GRANT)
+
+    def test_host_swap_is_of_all(self):
+        self.begin(config="[gdevd]\nhost_swap = 256M\n")
+        first, second = self.client("gdev0"), self.client("gdev1", base=OTHER_ARENA)
+        self.assertEqual(first.ask(wire.swap(192 * MIB, 5))[2], 0)
+        first.tell(b"page" + wire.PAGE_SWAP_KEPT.to_bytes(4, "little") + (128 * MIB).to_bytes(8, "little"))
+        self.assertEqual(first.peer.recv(100), b"written")
+        second.tell(wire.swap(128 * MIB, 6))  # what the other keeps and does not use comes back
+        kind, serial, _, body, _ = wire.receive(first.peer)
+        self.assertEqual((kind, wire.EVICT_BODY.unpack(body)[2]), (wire.EVICT, wire.EVICT_SLOTS))
+        first.tell(wire.give_back(0, wire.EVICT_BODY.unpack(body)[0]))
+        first.tell(wire.evicted(serial))
+        kind, serial, status, _, _ = wire.receive(second.peer)
+        self.assertEqual((kind, serial, status), (wire.CHARGED, 6, 0))
+
+    def test_one_whose_workers_die_takes_none_with_it(self):
+        self.begin("null,broken")
+        client = self.client("gdev0")
+        self.assertEqual(client.memory(MIB), 0)
+        wait_for(lambda: self.devices()["broken"]["health"] == "failing", what="the failure")
+        self.assertEqual(self.devices()["null"]["health"], "ok")
+        refused = self.client("gdev1", welcome=False, base=OTHER_ARENA)
+        self.assertEqual(refused.kind, wire.REFUSED)
+        self.assertIn('"broken"', refused.text())
+        self.client("gdev0", base=OTHER_ARENA)
+
+    def test_warm_workers_are_replaced_once_however_often_it_is_said_to_be_lost(self):
+        self.begin("null", config="[gdevd]\nwarm_workers = 2\n")
+        for _ in range(3):
+            client = self.client(base=OTHER_ARENA)
+            self.wait_warm(2)
+            client.tell(wire.message(wire.BYE, b"", 0, -1037))
+            wait_for(lambda: not self.status()["sessions"], what="the session's end")
+        self.assertEqual(self.log().count("warm workers are replaced"), 1)
+        self.assertEqual(self.devices()["null"]["losses"], 3)
+
+    def test_sessions_come_back_to_their_devices(self):
+        self.begin()
+        first, second = self.client("gdev0"), self.client("gdev1", base=OTHER_ARENA)
+        self.processes[-1].send_signal(signal.SIGKILL)
+        self.processes.pop().wait()
+        self.begin()
+        wait_for(lambda: len(self.status()["sessions"]) == 2, what="the sessions' return")
+        sessions = {name: device["sessions"] for name, device in self.devices().items()}
+        self.assertEqual(sessions, {"null:0": 1, "null:1": 1})
+        self.assertEqual((first.memory(40 * MIB), second.memory(40 * MIB)), (0, 0))
+
+    def test_metrics_and_top_have_all(self):
+        self.begin()
+        done = self.gdev("top", "--json")
+        self.assertEqual(len([device for device in json.loads(done.stdout)["devices"] if "resources" in device]), 2)
+        done = self.gdev("device", "list")
+        self.assertIn("null:0", done.stdout)
+        self.assertIn("null:1", done.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()

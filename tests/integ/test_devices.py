@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""One gdevd with several software GPUs; the program is devices.c."""
+
+import os
+import signal
+import unittest
+
+import integ
+from integ import PROGRAMS, SOFTWARE
+
+
+@unittest.skipUnless(SOFTWARE, "several devices are the software GPU's here")
+class Devices(integ.Case):
+    config = {"device": "cpu:3", "device_memory": "256M", "threads": "1"}
+    vgpus = {}
+
+    def test_program_sees_all(self):
+        """A program sees the first virtual GPU of each device, and has memory and kernels on all of them at once"""
+        code, out, err = self.gdev_run(PROGRAMS / "devices", "3")
+        self.assertEqual(code, 0, out + err)
+
+    def test_program_sees_what_it_is_given(self):
+        """--vgpu gives it some of them, in that order"""
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "run", "--vgpu", "gdev2,gdev0", PROGRAMS / "devices", "2"])
+        self.assertEqual(code, 0, out + err)
+
+    def test_a_lost_worker_is_one_devices(self):
+        """When a worker is killed, sessions on other devices go on"""
+        endless = [self.gdevd.popen([self.gdevd.gdev, "run", "--vgpu", f"gdev{i}", PROGRAMS / "endless"], stdout=-1, stderr=-2,
+                                    text=True) for i in range(2)]
+        self.wait_until(lambda: len([s for s in self.gdevd.status()["sessions"] if s["streams_busy"]]) == 2, "both to run")
+        first = next(s for s in self.gdevd.status()["sessions"] if s["vgpu"] == "gdev0")
+        os.kill(first["worker_pid"], signal.SIGKILL)
+        self.assertNotEqual(endless[0].wait(20), 0)
+        self.assertIsNone(endless[1].poll())
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "run", "--vgpu", "gdev0,gdev2", PROGRAMS / "devices", "2"])
+        self.assertEqual(code, 0, out + err)
+        self.assertIsNone(endless[1].poll())
+        endless[1].kill()
+        endless[1].wait()
+
+
+if __name__ == "__main__":
+    integ.main()

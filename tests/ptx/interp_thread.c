@@ -1,0 +1,694 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One instruction of one thread: operands, addresses, memory, control.
+ */
+#include "interp_thread.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "interp_values.h"
+
+void thread_fails(struct thread *t, enum interp_outcome outcome, const char *format, ...)
+{
+	struct interp *in = t->block->in;
+	va_list args;
+
+	if (t->block->outcome != INTERP_RAN)
+		return;
+	t->block->outcome = outcome;
+	in->line = t->block->entry->insts[t->pc].line;
+	size_t n = (size_t)snprintf(in->why, sizeof(in->why),
+		"block %u, thread %u, line %u (%s): ", t->block->ctaid[0], t->index,
+		t->block->entry->insts[t->pc].line,
+		ptx_opcodes[t->block->entry->insts[t->pc].op].name);
+	va_start(args, format);
+	vsnprintf(in->why + n, sizeof(in->why) - n, format, args);
+	va_end(args);
+}
+
+/* ---- operands ---- */
+
+static uint64_t special(struct thread *t, uint32_t id)
+{
+	struct interp *in = t->block->in;
+	uint32_t lane = t->index & 31, axis = id % 4;
+
+	if (id < SPECIAL_ZERO + 4) {
+		const uint32_t *triple = id < SPECIAL_NTID     ? t->tid
+					 : id < SPECIAL_CTAID  ? in->block
+					 : id < SPECIAL_NCTAID ? t->block->ctaid
+							       : in->grid;
+
+		if (axis == 3)
+			return 0;
+		return id >= SPECIAL_ONE ? id < SPECIAL_ZERO : triple[axis];
+	}
+	switch (id) {
+	case SPECIAL_LANEID:
+		return lane;
+	case SPECIAL_WARPID:
+		return t->index / 32;
+	case SPECIAL_NWARPID:
+		return (t->block->threads + 31) / 32;
+	case SPECIAL_LANEMASK_EQ:
+		return 1u << lane;
+	case SPECIAL_LANEMASK_LT:
+		return (1u << lane) - 1;
+	case SPECIAL_LANEMASK_LE:
+		return (2u << lane) - 1;
+	case SPECIAL_LANEMASK_GE:
+		return (uint32_t)(-1u << lane);
+	case SPECIAL_LANEMASK_GT:
+		return (uint32_t)(-2u << lane);
+	case SPECIAL_DYNAMIC_SMEM:
+		return in->dynamic_shared;
+	case SPECIAL_TOTAL_SMEM:
+		return t->block->shared_bytes;
+	case SPECIAL_WARP_SZ:
+		return 32;
+	}
+	thread_fails(t, INTERP_UNKNOWN, "a special register");
+	return 0;
+}
+
+static uint64_t literal(const struct operand *o, unsigned type)
+{
+	uint64_t bits = (uint64_t)o->bits;
+	double d;
+	float f;
+
+	if (o->literal == 8 && ptx_type_bits[type] == 32) {
+		memcpy(&d, &bits, 8);
+		f = (float)d;
+		bits = 0;
+		memcpy(&bits, &f, 4);
+	} else if (o->literal == 4 && ptx_type_bits[type] == 64) {
+		memcpy(&f, &bits, 4);
+		d = (double)f;
+		memcpy(&bits, &d, 8);
+	}
+	return bits;
+}
+
+static uint64_t placed(const struct thread *t, const struct variable *v)
+{
+	const struct function *f = t->block->entry;
+	uint64_t at = 0;
+
+	for (uint32_t k = 0; v->space == SPACE_SHARED && k < f->shared_count; k++)
+		if (f->shared[k].var == v)
+			return f->shared[k].offset;
+	for (const struct variable *l = f->vars; v->space == SPACE_LOCAL && l; l = l->next) {
+		if (l->space != SPACE_LOCAL)
+			continue;
+		at = (at + l->align - 1) & ~(uint64_t)(l->align - 1);
+		if (l == v)
+			return at;
+		at += l->size;
+	}
+	return v->offset;
+}
+
+/* The address of a variable in its own state space; that of .global is a process address. */
+static uint64_t symbol(const struct thread *t, const struct operand *o)
+{
+	uint64_t at = placed(t, o->var) + (uint64_t)o->bits;
+
+	return o->var->space == SPACE_GLOBAL ? (uintptr_t)t->block->in->globals + at : at;
+}
+
+uint64_t thread_read(struct thread *t, const struct operand *o, unsigned type)
+{
+	unsigned bits = ptx_type_bits[type];
+	uint64_t v = 0;
+
+	switch (o->kind) {
+	case OPERAND_INT:
+		v = literal(o, type);
+		break;
+	case OPERAND_REG:
+		v = t->regs[o->id];
+		break;
+	case OPERAND_SPECIAL:
+		v = special(t, o->id);
+		break;
+	case OPERAND_SYMBOL:
+		v = symbol(t, o);
+		break;
+	case OPERAND_VECTOR:
+		for (unsigned k = 0; k < o->count; k++)
+			v |= thread_read(t, &o->elements[k],
+				     bits / o->count == 32   ? TYPE_b32
+				     : bits / o->count == 16 ? TYPE_b16
+							     : TYPE_b8)
+			     << k * (bits / o->count);
+		break;
+	default:
+		thread_fails(t, INTERP_UNKNOWN, "an operand");
+	}
+	return interp_low(o->negated ? ~v : v, bits);
+}
+
+void thread_write(struct thread *t, const struct operand *o, unsigned type, uint64_t value)
+{
+	unsigned bits = ptx_type_bits[type];
+
+	value = interp_low(value, bits);
+	if (o->kind == OPERAND_REG)
+		t->regs[o->id] =
+			interp_low(value, ptx_type_bits[t->block->entry->regs[o->id].type]);
+	for (unsigned k = 0; o->kind == OPERAND_VECTOR && k < o->count; k++) {
+		unsigned each = bits / o->count;
+
+		thread_write(t, &o->elements[k],
+			each == 32   ? TYPE_b32
+			: each == 16 ? TYPE_b16
+				     : TYPE_b8,
+			value >> k * each);
+	}
+}
+
+/* As loads and cvt write: a register that is wider than a signed type gets its sign. */
+static void write_extended(struct thread *t, const struct operand *o, unsigned type, uint64_t value)
+{
+	if (o->kind == OPERAND_REG && interp_is_signed(type))
+		thread_write(t, o, TYPE_b64, (uint64_t)interp_signed(value, ptx_type_bits[type]));
+	else
+		thread_write(t, o, type, value);
+}
+
+/* ---- memory ---- */
+
+static uint8_t *within(struct thread *t, uint8_t *base, uint64_t size, uint64_t at, unsigned bytes)
+{
+	if (at <= size && bytes <= size - at)
+		return base + at;
+	thread_fails(t, INTERP_WRONG, "%u bytes at %#lx of %lu", bytes, (unsigned long)at,
+		(unsigned long)size);
+	return NULL;
+}
+
+static uint8_t *address(
+	struct thread *t, const struct inst *i, const struct operand *o, unsigned bytes)
+{
+	struct interp *in = t->block->in;
+	bool narrow =
+		o->kind == OPERAND_REG && ptx_type_bits[t->block->entry->regs[o->id].type] == 32;
+	struct operand plain = *o;
+	uint64_t at;
+
+	plain.memory = false;
+	at = thread_read(t, &plain, TYPE_b64);
+	if (o->kind == OPERAND_REG)
+		at += (uint64_t)o->bits;
+	if (narrow)
+		at = (uint32_t)at;
+	if (at & (bytes - 1)) {
+		thread_fails(
+			t, INTERP_WRONG, "%u bytes at %#lx, not aligned", bytes, (unsigned long)at);
+		return NULL;
+	}
+	switch (inst_space(i)) {
+	case SPACE_SHARED:
+		return within(t, t->block->shared, t->block->shared_bytes, at, bytes);
+	case SPACE_LOCAL:
+		return within(t, t->local, t->block->local_bytes, at, bytes);
+	case SPACE_PARAM:
+		return within(
+			t, (uint8_t *)in->params, t->block->entry->kernel.param_bytes, at, bytes);
+	case SPACE_CONST:
+		return within(t, in->globals, in->module->const_bytes, at, bytes);
+	}
+	return (uint8_t *)(uintptr_t)at;
+}
+
+static void move_memory(struct thread *t, const struct inst *i)
+{
+	bool load = i->op != OP_st;
+	const struct operand *a = &i->operands[load], *values = &i->operands[!load];
+	unsigned count = values->kind == OPERAND_VECTOR ? values->count : 1;
+	unsigned type = i->types[0], bytes = ptx_type_bits[type] / 8u;
+	uint8_t *p = address(t, i, a, bytes * count);
+
+	for (unsigned k = 0; t->block->outcome == INTERP_RAN && k < count; k++) {
+		const struct operand *o =
+			values->kind == OPERAND_VECTOR ? &values->elements[k] : values;
+		uint64_t v = 0;
+
+		if (load) {
+			memcpy(&v, p + k * bytes, bytes);
+			write_extended(t, o, type, v);
+		} else {
+			v = thread_read(t, o, type);
+			memcpy(p + k * bytes, &v, bytes);
+		}
+	}
+}
+
+static bool combined(const struct inst *i, uint64_t old, uint64_t v, uint64_t n, uint64_t *result)
+{
+	unsigned type = i->types[0], bits = ptx_type_bits[type];
+	bool less = interp_is_signed(type) ? interp_signed(v, bits) < interp_signed(old, bits)
+					   : v < old;
+
+	if (inst_has(i, MOD_cas))
+		*result = old == v ? n : old;
+	else if (inst_has(i, MOD_exch))
+		*result = v;
+	else if (inst_has(i, MOD_add))
+		*result = interp_is_integer(type) ? old + v : interp_float_add(type, old, v);
+	else if (inst_has(i, MOD_and))
+		*result = old & v;
+	else if (inst_has(i, MOD_or))
+		*result = old | v;
+	else if (inst_has(i, MOD_xor))
+		*result = old ^ v;
+	else if (inst_has(i, MOD_min))
+		*result = less ? v : old;
+	else if (inst_has(i, MOD_max))
+		*result = less ? old : v;
+	else if (inst_has(i, MOD_inc))
+		*result = old >= v ? 0 : old + 1;
+	else if (inst_has(i, MOD_dec))
+		*result = old == 0 || old > v ? v : old - 1;
+	else
+		return false;
+	return true;
+}
+
+static void pairs_added(unsigned part, uint64_t old, uint64_t v, uint64_t *result)
+{
+	*result = 0;
+	for (unsigned shift = 0; shift < 32; shift += 16)
+		*result |= interp_float_add(part, old >> shift & 0xffff, v >> shift & 0xffff)
+			   << shift;
+}
+
+static void atomic(struct thread *t, const struct inst *i)
+{
+	unsigned first = i->dest_count, type = i->types[0], bytes = ptx_type_bits[type] / 8u;
+	uint8_t *p = address(t, i, &i->operands[first], bytes);
+	uint64_t old = 0, v, n = 0, result = 0;
+
+	if (t->block->outcome != INTERP_RAN)
+		return;
+	memcpy(&old, p, bytes);
+	v = thread_read(t, &i->operands[first + 1], type);
+	if (inst_has(i, MOD_cas))
+		n = thread_read(t, &i->operands[first + 2], type);
+	if (type == TYPE_f16x2 || type == TYPE_bf16x2)
+		pairs_added(type == TYPE_f16x2 ? TYPE_f16 : TYPE_bf16, old, v, &result);
+	else if (!combined(i, old, v, n, &result))
+		thread_fails(t, INTERP_UNKNOWN, "an operation");
+	memcpy(p, &result, bytes);
+	if (first)
+		thread_write(t, &i->operands[0], type, old);
+}
+
+static uint64_t window(const struct thread *t, unsigned space)
+{
+	switch (space) {
+	case SPACE_SHARED:
+		return (uintptr_t)t->block->shared;
+	case SPACE_LOCAL:
+		return (uintptr_t)t->local;
+	case SPACE_CONST:
+		return (uintptr_t)t->block->in->globals;
+	case SPACE_PARAM:
+		return (uintptr_t)t->block->in->params;
+	}
+	return 0;
+}
+
+static void convert_address(struct thread *t, const struct inst *i)
+{
+	uint64_t v = thread_read(t, &i->operands[1], TYPE_b64), base = window(t, inst_space(i));
+
+	thread_write(t, &i->operands[0], TYPE_b64, inst_has(i, MOD_to) ? v - base : v + base);
+}
+
+static void is_in_space(struct thread *t, const struct inst *i)
+{
+	uint64_t v = thread_read(t, &i->operands[1], TYPE_b64);
+	bool shared = v - window(t, SPACE_SHARED) < t->block->shared_bytes;
+	bool local = v - window(t, SPACE_LOCAL) < t->block->local_bytes;
+	unsigned space = inst_space(i);
+	uint64_t bytes = space == SPACE_CONST ? t->block->in->module->const_bytes
+					      : t->block->entry->kernel.param_bytes;
+
+	thread_write(t, &i->operands[0], TYPE_pred,
+		space == SPACE_SHARED   ? shared
+		: space == SPACE_LOCAL  ? local
+		: space == SPACE_GLOBAL ? !shared && !local
+					: v - window(t, space) < bytes);
+}
+
+/* ---- arithmetic ---- */
+
+/* The type as which source k (from 1) is read. */
+static unsigned source_type(const struct inst *i, unsigned k)
+{
+	unsigned type = i->types[0];
+
+	switch (i->op) {
+	case OP_shl:
+	case OP_shr:
+	case OP_bmsk:
+	case OP_szext:
+		return k == 2 ? TYPE_b32 : type;
+	case OP_shf:
+	case OP_bfe:
+		return k >= 2 && i->op == OP_bfe ? TYPE_b32 : type;
+	case OP_bfi:
+		return k >= 3 ? TYPE_b32 : type;
+	case OP_mad:
+		if (k != 3 || !inst_has(i, MOD_wide))
+			return type;
+		return ptx_type_bits[type] == 16 ? TYPE_b32 : TYPE_b64;
+	case OP_selp:
+		return k == 3 ? TYPE_pred : type;
+	case OP_slct:
+		return k == 3 ? i->types[1] : type;
+	case OP_dp4a:
+	case OP_dp2a:
+		return TYPE_b32;
+	case OP_cvt:
+		return i->types[1];
+	case OP_lop3:
+		return k == 5 ? TYPE_pred : TYPE_b32;
+	}
+	return type;
+}
+
+static unsigned result_type(const struct inst *i)
+{
+	switch (i->op) {
+	case OP_popc:
+	case OP_clz:
+	case OP_bfind:
+		return TYPE_b32;
+	case OP_testp:
+		return TYPE_pred;
+	case OP_mul:
+	case OP_mad:
+		if (inst_has(i, MOD_wide))
+			return ptx_type_bits[i->types[0]] == 16 ? TYPE_b32 : TYPE_b64;
+	}
+	return i->types[0];
+}
+
+/* add.cc, subc and the like: one bit more than the type has. */
+static void with_carry(struct thread *t, const struct inst *i)
+{
+	unsigned type = i->types[0], bits = ptx_type_bits[type], last = i->operand_count - 1u;
+	bool minus = i->op == OP_sub || i->op == OP_subc;
+	uint64_t a[3] = {0}, x, y = thread_read(t, &i->operands[last], type);
+	unsigned __int128 sum;
+
+	for (unsigned k = 1; k < last; k++)
+		a[k - 1] = thread_read(t, &i->operands[k], type);
+	x = a[0];
+	if (i->op == OP_mad || i->op == OP_madc) {
+		struct inst product = *i;
+
+		product.op = OP_mul;
+		interp_integer(&product, a, &x);
+	}
+	bool carry = (i->op == OP_addc || i->op == OP_subc || i->op == OP_madc) && t->carry;
+	sum = minus ? (unsigned __int128)x - y - carry : (unsigned __int128)x + y + carry;
+	if (inst_has(i, MOD_cc))
+		t->carry = (bool)(sum >> bits & 1);
+	thread_write(t, &i->operands[0], type, (uint64_t)sum);
+}
+
+static bool combine(struct thread *t, const struct inst *i, bool p)
+{
+	if (i->operand_count < 4)
+		return p;
+	bool c = thread_read(t, &i->operands[3], TYPE_pred);
+
+	return inst_has(i, MOD_and) ? p && c : inst_has(i, MOD_or) ? p || c : p != c;
+}
+
+static void compare(struct thread *t, const struct inst *i)
+{
+	unsigned to = i->types[0], from = i->types[i->op == OP_set];
+	uint64_t a[2] = {
+		thread_read(t, &i->operands[1], from), thread_read(t, &i->operands[2], from)};
+	const struct operand *d = &i->operands[0];
+	bool p;
+
+	if (!interp_compare(i, from, a, &p)) {
+		thread_fails(t, INTERP_UNKNOWN, "a comparison");
+	} else if (i->op == OP_set) {
+		p = combine(t, i, p);
+		thread_write(t, d, to,
+			!p                ? 0
+			: to == TYPE_f32  ? 0x3f800000
+			: to == TYPE_f16  ? 0x3c00
+			: to == TYPE_bf16 ? 0x3f80
+					  : UINT64_MAX);
+	} else if (d->kind == OPERAND_VECTOR) {
+		bool q = combine(t, i, !p);
+
+		thread_write(t, &d->elements[0], TYPE_pred, combine(t, i, p));
+		thread_write(t, &d->elements[1], TYPE_pred, q);
+	} else {
+		thread_write(t, d, TYPE_pred, combine(t, i, p));
+	}
+}
+
+static void select_value(struct thread *t, const struct inst *i)
+{
+	uint64_t c = thread_read(t, &i->operands[3], source_type(i, 3));
+	bool first = c;
+
+	if (i->op == OP_slct) {
+		double zero = 0;
+		float f;
+
+		memcpy(&f, &c, 4);
+		first = i->types[1] == TYPE_f32 ? (double)f >= zero : interp_signed(c, 32) >= 0;
+	}
+	thread_write(t, &i->operands[0], i->types[0],
+		thread_read(t, &i->operands[first ? 1 : 2], i->types[0]));
+}
+
+static void compute(struct thread *t, const struct inst *i)
+{
+	const struct operand *d = &i->operands[0];
+	uint64_t a[6] = {0}, r = 0;
+	bool known, dot = i->op == OP_dp4a || i->op == OP_dp2a;
+
+	if (i->type_count != (dot || i->op == OP_cvt ? 2 : 1) || i->operand_count > 6) {
+		thread_fails(t, INTERP_UNKNOWN, "types or operands");
+		return;
+	}
+
+	for (unsigned k = 1; k < i->operand_count; k++)
+		a[k - 1] = thread_read(t, &i->operands[k], source_type(i, k));
+	if (i->op == OP_cvt)
+		known = interp_convert(i, a, &r);
+	else
+		known = interp_is_integer(i->types[0]) || i->types[0] == TYPE_pred
+				? interp_integer(i, a, &r)
+				: interp_float(i, a, &r);
+	if (!known) {
+		thread_fails(t, INTERP_UNKNOWN, "an instruction");
+	} else if (i->op == OP_lop3 && i->operand_count == 6) {
+		bool p = interp_low(r, 32) != 0, q = a[4];
+
+		thread_write(t, &d->elements[0], TYPE_b32, r);
+		thread_write(t, &d->elements[1], TYPE_pred, inst_has(i, MOD_or) ? p || q : p && q);
+	} else if (i->op == OP_cvt) {
+		write_extended(t, d, i->types[0], r);
+	} else {
+		thread_write(t, d, result_type(i), r);
+	}
+}
+
+/* ---- waiting ---- */
+
+/* The operand that holds the mask of a collective's lanes, always the last one. */
+static void wait_for_warp(struct thread *t, const struct inst *i)
+{
+	uint32_t mask = (uint32_t)thread_read(t, &i->operands[i->operand_count - 1], TYPE_b32);
+
+	t->state = THREAD_WAITS;
+	t->at = i;
+	t->mask = mask;
+	t->barrier = -1;
+	if (!(mask >> (t->index & 31) & 1))
+		thread_fails(t, INTERP_WRONG, "mask %#x without lane %u", mask, t->index & 31);
+	if (i->op == OP_vote)
+		t->predicate = thread_read(t, &i->operands[1], TYPE_pred);
+	else if (i->dest_count && i->op != OP_elect)
+		t->value = thread_read(t, &i->operands[1], i->types[0]);
+}
+
+/* bar.sync a{, b}; bar.arrive a, b; bar.red p, a{, b}, c */
+static void wait_for_block(struct thread *t, const struct inst *i)
+{
+	unsigned last = i->operand_count - 1u, at = i->dest_count;
+	uint64_t id = thread_read(t, &i->operands[at], TYPE_b32);
+	bool counted = i->dest_count ? i->operand_count == 4 : i->operand_count == 2;
+	uint64_t expected = counted ? thread_read(t, &i->operands[at + 1], TYPE_b32) : 0;
+
+	if (id >= BARRIERS) {
+		thread_fails(t, INTERP_WRONG, "barrier %lu", (unsigned long)id);
+		return;
+	}
+	struct barrier *b = &t->block->barrier[id];
+	if (b->arrived && b->expected != expected)
+		thread_fails(t, INTERP_WRONG, "barrier %lu counts %u and %lu threads",
+			(unsigned long)id, b->expected, (unsigned long)expected);
+	if (!b->arrived++)
+		b->count = b->all = 0;
+	b->expected = (uint32_t)expected;
+	if (i->dest_count) {
+		t->predicate = thread_read(t, &i->operands[last], TYPE_pred);
+		b->count += t->predicate;
+		b->all++;
+	}
+	if (inst_has(i, MOD_arrive))
+		return;
+	t->state = THREAD_WAITS;
+	t->at = i;
+	t->barrier = (int)id;
+}
+
+/* ---- dispatch ---- */
+
+static bool control(struct thread *t, const struct inst *i)
+{
+	const struct function *f = t->block->entry;
+
+	switch (i->op) {
+	case OP_bra:
+		t->pc = f->labels[i->operands[0].id];
+		return true;
+	case OP_brx: {
+		uint64_t n = thread_read(t, &i->operands[0], TYPE_b32);
+
+		if (n >= i->target_count)
+			thread_fails(t, INTERP_WRONG, "target %lu", (unsigned long)n);
+		else
+			t->pc = f->labels[i->targets[n].id];
+		return true;
+	}
+	case OP_ret:
+	case OP_exit:
+		t->state = THREAD_LEFT;
+		return true;
+	case OP_trap:
+		thread_fails(t, INTERP_TRAPPED, "trap");
+		return true;
+	}
+	return false;
+}
+
+static bool together(struct thread *t, const struct inst *i)
+{
+	switch (i->op) {
+	case OP_bar:
+	case OP_barrier:
+		if (inst_has(i, MOD_warp))
+			wait_for_warp(t, i);
+		else if (inst_has(i, MOD_cluster))
+			return false;
+		else
+			wait_for_block(t, i);
+		return true;
+	case OP_shfl:
+	case OP_vote:
+	case OP_match:
+	case OP_redux:
+	case OP_elect:
+		if (!inst_has(i, MOD_sync))
+			return false;
+		wait_for_warp(t, i);
+		return true;
+	}
+	return false;
+}
+
+static bool memory(struct thread *t, const struct inst *i)
+{
+	switch (i->op) {
+	case OP_ld:
+	case OP_ldu:
+	case OP_st:
+		move_memory(t, i);
+		return true;
+	case OP_atom:
+	case OP_red:
+		atomic(t, i);
+		return true;
+	case OP_cvta:
+		convert_address(t, i);
+		return true;
+	case OP_isspacep:
+		is_in_space(t, i);
+		return true;
+	}
+	return false;
+}
+
+static void execute(struct thread *t, const struct inst *i)
+{
+	if (i->type_count && ptx_type_bits[i->types[0]] > 64) {
+		thread_fails(t, INTERP_UNKNOWN, "128 bits");
+		return;
+	}
+	switch (i->op) {
+	case OP_membar:
+	case OP_fence:
+	case OP_nanosleep:
+	case OP_brkpt:
+		return;
+	case OP_mov:
+		thread_write(t, &i->operands[0], i->types[0],
+			thread_read(t, &i->operands[1], i->types[0]));
+		return;
+	case OP_setp:
+	case OP_set:
+		compare(t, i);
+		return;
+	case OP_selp:
+	case OP_slct:
+		select_value(t, i);
+		return;
+	case OP_activemask:
+	case OP_call:
+		thread_fails(t, INTERP_UNKNOWN, "an instruction");
+		return;
+	}
+	if (memory(t, i) || together(t, i))
+		return;
+	if (inst_has(i, MOD_cc) || i->op == OP_addc || i->op == OP_subc || i->op == OP_madc)
+		with_carry(t, i);
+	else
+		compute(t, i);
+}
+
+void thread_step(struct thread *t)
+{
+	const struct function *f = t->block->entry;
+	const struct inst *i = &f->insts[t->pc];
+
+	if (t->pc == f->inst_count) { /* falling off the end */
+		t->state = THREAD_LEFT;
+		return;
+	}
+	bool skipped = i->guard != PTX_NONE && !(t->regs[i->guard] & 1) == !i->guard_negated;
+	if (skipped || (ptx_opcodes[i->op].flags & OPF_IGNORE)) {
+		t->pc++;
+		return;
+	}
+	if (control(t, i))
+		return;
+	execute(t, i);
+	t->pc += t->block->outcome == INTERP_RAN;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Threads and blocks of the interpreter: interp_thread.c executes one instruction of one thread, interp.c decides which
+ * thread goes on, and what they do together.
+ */
+#ifndef GDEV_TESTS_PTX_INTERP_THREAD_H
+#define GDEV_TESTS_PTX_INTERP_THREAD_H
+
+#include "device/cpu/ptx/ir.h"
+#include "interp.h"
+
+enum { BARRIERS = 16, SLICE = 1000 };
+
+enum thread_state { THREAD_READY, THREAD_WAITS, THREAD_LEFT };
+
+struct thread {
+	struct block *block;
+	uint32_t index, tid[3];
+	enum thread_state state;
+	uint32_t pc;
+	uint64_t *regs;
+	uint8_t *local;
+	bool carry;
+	/* While it waits: at what, the lanes that it waits for, and what it brings. */
+	const struct inst *at;
+	uint32_t mask;
+	int barrier; /* -1: a collective of the warp */
+	uint64_t value;
+	bool predicate;
+};
+
+struct barrier {
+	uint32_t arrived, expected; /* 0: all threads that have not left */
+	uint32_t count, all;        /* of the predicates of bar.red */
+};
+
+struct block {
+	struct interp *in;
+	const struct function *entry;
+	uint32_t ctaid[3], threads;
+	struct thread *thread;
+	struct barrier barrier[BARRIERS];
+	uint8_t *shared;
+	uint64_t shared_bytes, local_bytes;
+	uint64_t steps, random;
+	uint32_t turn; /* without a seed: the thread to look at first */
+	enum interp_outcome outcome;
+};
+
+/* Executes the instruction at the thread's pc. A collective or barrier leaves the thread waiting. */
+void thread_step(struct thread *t);
+/* The value of an operand as `type`, and the other way. */
+uint64_t thread_read(struct thread *t, const struct operand *o, unsigned type);
+void thread_write(struct thread *t, const struct operand *o, unsigned type, uint64_t value);
+/* Ends the run; the first one counts. */
+void thread_fails(struct thread *t, enum interp_outcome outcome, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// Source of threads.ptx: nvcc -ptx -arch=sm_90 threads.cu -o threads.ptx. Tests read the PTX only.
+
+// Trips differ by thread as far as a compiler can see; two collectives with different masks.
+extern "C" __global__ void rounds(unsigned *o, int n)
+{
+	for (int i = threadIdx.x; i < n; i += 32) {
+		unsigned m = __ballot_sync(~0u, 1);
+
+		if (threadIdx.x & 1)
+			m = __shfl_sync(0xaaaaaaaa, m, 1);
+		o[i] = m;
+	}
+}
+
+// Groups of 8 lanes go round as often as they like.
+extern "C" __global__ void groups(int *o, const int *trips)
+{
+	int t = threadIdx.x, n = trips[t / 8], v = t;
+	unsigned mask = 0xffu << (t & 24);
+
+	for (int k = 0; k < n; k++) {
+		v += __shfl_xor_sync(mask, v, 1 + k % 7);
+		if (__any_sync(mask, v == 77))
+			v ^= 3;
+		__syncwarp(mask);
+	}
+	o[t] = v;
+}
+
+extern "C" __global__ void halves(int *o)
+{
+	int t = threadIdx.x;
+
+	o[t] = __reduce_add_sync(t & 16 ? 0xffff0000 : 0xffff, t);
+}
+
+// Lanes that are in different rounds of an inner loop wait at the same instruction.
+extern "C" __global__ void nested(unsigned *o, int n)
+{
+	unsigned t = threadIdx.x, sum = 0;
+
+	for (int k = 0; k < n; k++) {
+		unsigned mask = ~0u;
+
+		for (int i = 0;; i++) {
+			bool more = i < (t * 7 + k * 3) % 5;
+
+			mask = __ballot_sync(mask, more);
+			if (!more)
+				break;
+			sum += __popc(mask);
+		}
+	}
+	o[t] = sum;
+}
+
+// Each thread waits for the one after it.
+extern "C" __global__ void chain(int *o)
+{
+	__shared__ volatile int turn;
+	__shared__ int sum;
+	int t = threadIdx.x;
+
+	if (t == 0) {
+		sum = 0;
+		turn = blockDim.x - 1;
+	}
+	__syncthreads();
+	while (turn != t)
+		;
+	sum = sum * 3 + t;
+	o[blockIdx.x * blockDim.x + t] = sum;
+	__threadfence_block();
+	turn = t - 1;
+}
+
+extern "C" __global__ void lock(int *o)
+{
+	__shared__ int locked, sum;
+
+	if (threadIdx.x == 0)
+		locked = sum = 0;
+	__syncthreads();
+	while (atomicCAS(&locked, 0, 1))
+		;
+	*(volatile int *)&sum = *(volatile int *)&sum + threadIdx.x;
+	__threadfence_block();
+	atomicExch(&locked, 0);
+	__syncthreads();
+	o[threadIdx.x] = sum;
+}
+
+// Each warp waits, as a whole, until all threads of the next one have written.
+extern "C" __global__ void warps(int *o)
+{
+	__shared__ volatile int written[256];
+	int t = threadIdx.x, next = t + 32, v = 1;
+
+	written[t] = 0;
+	__syncthreads();
+	if (next < blockDim.x)
+		do
+			v = written[next];
+		while (!__all_sync(~0u, v != 0));
+	v = __shfl_xor_sync(~0u, v, 1) + t;
+	written[t] = v;
+	o[t] = v;
+}
+
+// A thread polls through the fence of its warp.
+extern "C" __global__ void fenced(int *o)
+{
+	__shared__ int flag;
+	int t = threadIdx.x;
+
+	if (t == 0)
+		flag = 0;
+	__syncthreads();
+	if (t == blockDim.x - 1)
+		flag = 5;
+	while (flag == 0)
+		__threadfence_block();
+	o[t] = flag;
+}
+
+// Half of the block meets at a barrier of its own while the other half polls.
+extern "C" __global__ void half(int *o)
+{
+	__shared__ volatile int ready;
+	int t = threadIdx.x;
+
+	if (t == 0)
+		ready = 0;
+	__syncthreads();
+	if (t >= 64) {
+		asm volatile("bar.sync 1, 64;" ::: "memory");
+		if (t == 64)
+			ready = 9;
+	}
+	while (!ready)
+		;
+	o[t] = ready;
+}
+
+// Lanes wait for each other at different places, in vain.
+extern "C" __global__ void vain(int *o, int n)
+{
+	int v = threadIdx.x;
+
+	for (int i = threadIdx.x; i < n; i += 32) {
+		if (threadIdx.x & 1)
+			v = __shfl_sync(~0u, v, 1);
+		else
+			v = __any_sync(~0u, v);
+	}
+	o[threadIdx.x] = v;
+}
+
+// The sum of each diagonal: addresses begin below the array, and advance into it.
+extern "C" __global__ void diagonal(int *o)
+{
+	__shared__ int s[16][16];
+	int q = threadIdx.x, sum = 0;
+
+	for (int i = q; i < 256; i += blockDim.x)
+		s[i / 16][i % 16] = i * i;
+	__syncthreads();
+	for (int t = 0; t < 16; t++) {
+		int y = q + t - 15;
+
+		if (y >= 0 && y < 16)
+			sum += s[y][t];
+	}
+	o[q] = sum;
+}

@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Draws kernels and writes them. How the threads agree whatever their order: each writes memory of its own; what is
+ * written by several is added to with operations that commute, and read when all have left; shared memory is exchanged
+ * between barriers in code that all threads run; a collective's mask is voted on by exactly those who will come to it.
+ */
+#include "random_kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random_rows.h"
+
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+
+enum {
+	H = 6,
+	R = 12,
+	D = 8,
+	F = RANDOM_F32,
+	G = RANDOM_F64,
+	P = 8,
+	U = 4,
+	MOST_DEPTH = 4,
+	ALL_LANES = 0,
+	NO_MASK = -1
+};
+
+enum kind {
+	KIND_ROW,
+	KIND_UNIFORM_ROW,
+	KIND_IF,
+	KIND_UNIFORM_IF,
+	KIND_LOOP,
+	KIND_UNIFORM_LOOP,
+	KIND_TWO_ENTRIES, /* a loop that is entered at its top or in its middle */
+	KIND_SWITCH,
+	KIND_BREAK,
+	KIND_EXIT,
+	KIND_EXCHANGE,
+	KIND_DIVERGENT_BARRIER,
+	KIND_COLLECTIVE,
+	KIND_BLOCK_REDUCTION,
+};
+
+uint64_t random_draw(uint64_t *state)
+{
+	*state += 0x9e3779b97f4a7c15ull;
+	uint64_t z = *state;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+static uint32_t below(uint64_t *state, uint32_t n)
+{
+	return (uint32_t)(random_draw(state) % n);
+}
+
+/* ---- the tree ---- */
+
+struct place {         /* of a statement that is drawn or written */
+	bool all;      /* all threads of the block come here together */
+	bool in_loop;  /* a break may stand here */
+	int mask;      /* register with the lanes that come here, or NO_MASK: nobody knows */
+	int loop_mask; /* register with the lanes in the loop around */
+	int loop_end;
+	unsigned depth;
+};
+
+static unsigned pick_kind(const struct random_kernel *k, uint64_t *s, const struct place *p)
+{
+	bool barriers = p->all && k->features & RANDOM_BARRIERS, deeper = p->depth < MOST_DEPTH;
+	unsigned n = below(s, 100);
+
+	if (n < 4 && barriers)
+		return KIND_EXCHANGE;
+	if (n < 5 && barriers)
+		return KIND_BLOCK_REDUCTION;
+	if (n < 7 && p->all && k->features & RANDOM_DIVERGENT_BARRIERS)
+		return KIND_DIVERGENT_BARRIER;
+	if (n < 8 && k->features & RANDOM_EXITS)
+		return KIND_EXIT;
+	if (n < 14 && p->mask != NO_MASK)
+		return KIND_COLLECTIVE;
+	if (n < 20 && deeper)
+		return KIND_IF;
+	if (n < 26 && deeper)
+		return KIND_LOOP;
+	if (n < 30 && deeper && p->all)
+		return KIND_UNIFORM_LOOP;
+	if (n < 33 && deeper && p->all)
+		return KIND_UNIFORM_IF;
+	if (n < 34 && deeper)
+		return KIND_TWO_ENTRIES;
+	if (n < 35 && deeper)
+		return KIND_SWITCH;
+	if (n < 38 && p->in_loop)
+		return KIND_BREAK;
+	return n < 42 && p->all ? KIND_UNIFORM_ROW : KIND_ROW;
+}
+
+/* Where the statements inside one of this kind stand; masks are registers that the writer names. */
+static struct place inside(unsigned kind, const struct place *p, int mask)
+{
+	struct place in = *p;
+
+	in.depth++;
+	in.mask = mask;
+	if (kind == KIND_UNIFORM_LOOP || kind == KIND_UNIFORM_IF)
+		return in;
+	in.all = false;
+	in.in_loop = kind == KIND_LOOP;
+	if (kind == KIND_TWO_ENTRIES || kind == KIND_SWITCH)
+		in.mask = NO_MASK;
+	return in;
+}
+
+/* Draws a list of statements: returns its first, or 0. */
+static uint16_t draw_list(
+	struct random_kernel *k, uint64_t *s, const struct place *p, unsigned count)
+{
+	uint16_t first = 0, *link = &first;
+
+	while (count-- && k->node_count < RANDOM_NODES) {
+		uint16_t n = (uint16_t)k->node_count++;
+		struct random_node *node = &k->nodes[n];
+
+		*node = (struct random_node){
+			.kind = (uint8_t)pick_kind(k, s, p), .seed = random_draw(s)};
+		*link = n;
+		if (node->kind >= KIND_IF && node->kind <= KIND_SWITCH) {
+			struct place in = inside(node->kind, p, p->mask);
+
+			node->first = draw_list(k, s, &in, 2 + below(s, 5));
+		}
+		link = &node->next;
+	}
+	return first;
+}
+
+void random_kernel_draw(struct random_kernel *k, uint64_t seed, unsigned features)
+{
+	static const uint32_t shapes[][3] = {{1, 1, 1}, {7, 1, 1}, {32, 1, 1}, {33, 1, 1},
+		{64, 1, 1}, {8, 4, 1}, {5, 3, 3}, {16, 2, 2}, {96, 1, 1}, {128, 1, 1}, {16, 16, 1},
+		{1, 37, 1}};
+	uint64_t n = seed, s = random_draw(&n); /* neighbours have nothing in common */
+	struct place top = {
+		.all = true, .mask = features & RANDOM_COLLECTIVES ? ALL_LANES : NO_MASK};
+
+	memset(k, 0, sizeof(*k));
+	k->seed = seed;
+	k->features = features;
+	k->node_count = 1; /* 0 ends lists */
+	memcpy(k->block, shapes[below(&s, COUNT(shapes))], sizeof(k->block));
+	k->grid = 1 + below(&s, 3);
+	k->large = seed % 50 == 0;
+	k->nodes[0].first = draw_list(k, &s, &top, 8 + below(&s, 24));
+}
+
+void random_kernel_input(const struct random_kernel *k, uint64_t input[RANDOM_INPUT / 8])
+{
+	static const uint64_t edges[] = {0, 1, UINT64_MAX, 0x80000000, 0x7fffffff,
+		0x8000000000000000, 0x7fffffffffffffff, 0x7fc000007f800000, 0x3f800000bf800000,
+		0x7ff0000000000000, 0x3ff0000000000000, 0x0000000180000000, 0x3c00fbff7c000001,
+		0x42c8000000800000};
+	uint64_t s = ~k->seed;
+
+	for (unsigned n = 0; n < RANDOM_INPUT / 8; n++) {
+		uint64_t v = random_draw(&s);
+
+		input[n] = v % 3 ? v : v % 2 ? edges[v >> 8 & 7] ^ (v >> 60) : v >> (v >> 32 & 63);
+		if (v % 7 == 0)
+			input[n] = edges[(v >> 8) % COUNT(edges)];
+	}
+}
+
+/* ---- writing ---- */
+
+struct writer {
+	const struct random_kernel *k;
+	FILE *f;
+	uint64_t s; /* of the statement that is written */
+	unsigned labels, masks, loops;
+};
+
+static void write_number(struct writer *w)
+{
+	static const char *const numbers[] = {"0", "1", "-1", "2", "7", "31", "32", "100", "255",
+		"-128", "0x7fff", "0x8000", "0xffff", "0x7fffffff", "0x80000000", "-1000000007"};
+
+	fputs(numbers[below(&w->s, COUNT(numbers))], w->f);
+}
+
+static void write_float(struct writer *w, bool wide)
+{
+	static const char *const numbers[][2] = {{"0f00000000", "0d0000000000000000"},
+		{"0f80000000", "0d8000000000000000"}, {"0f3f800000", "0d3ff0000000000000"},
+		{"0fbfc00000", "0dbff8000000000000"}, {"0f7f800000", "0d7ff0000000000000"},
+		{"0f7fc00000", "0d7ff8000000000000"}, {"0f00000001", "0d0000000000000001"},
+		{"0f7f7fffff", "0d7fefffffffffffff"}, {"0f4f000000", "0d41e0000000000000"},
+		{"0f3eaaaaab", "0d3fd5555555555555"}};
+
+	fputs(numbers[below(&w->s, COUNT(numbers))][wide], w->f);
+}
+
+/* A register of the class: those written in one row differ. */
+static void write_register(struct writer *w, char class, unsigned *written)
+{
+	static const struct {
+		char class, name[3];
+		uint8_t count;
+	} classes[] = {{'H', "h", H}, {'R', "r", R}, {'D', "d", D}, {'F', "f", F}, {'G', "g", G},
+		{'P', "p", P}, {'U', "u", U}};
+	bool read = class >= 'a';
+
+	for (size_t c = 0; c < COUNT(classes); c++) {
+		if (classes[c].class != (read ? class - 32 : class))
+			continue;
+		unsigned n =
+			read ? below(&w->s, classes[c].count) : (*written)++ % classes[c].count;
+
+		fprintf(w->f, "%%%s%u", classes[c].name, n);
+	}
+}
+
+static void write_slot(struct writer *w, char class, unsigned *written)
+{
+	bool number = below(&w->s, 5) == 0;
+
+	if (class == 's' && below(&w->s, 2))
+		fprintf(w->f, "%u", below(&w->s, 70));
+	else if (class == 'i')
+		fprintf(w->f, "%u", below(&w->s, 256));
+	else if (number && (class == 'h' || class == 'r' || class == 'd' || class == 'u'))
+		write_number(w);
+	else if (number && (class == 'f' || class == 'g'))
+		write_float(w, class == 'g');
+	else
+		write_register(w, class == 's' ? 'r' : class, written);
+}
+
+/* Copies one of <a|b> and leaves `at` behind the '>'. */
+static void choose(struct writer *w, const char **at, char *out, size_t size)
+{
+	const char *begin = *at + 1, *end = strchr(begin, '>'), *p = begin;
+	unsigned count = 1, take;
+
+	for (const char *c = begin; c < end; c++)
+		count += *c == '|';
+	for (take = below(&w->s, count); take; take--)
+		p = strchr(p, '|') + 1;
+	snprintf(out, size, "%.*s", (int)strcspn(p, "|>"), p);
+	*at = end + 1;
+}
+
+static void write_row(struct writer *w, const char *row, bool may_guard)
+{
+	char text[512];
+	size_t n = 0;
+	unsigned written = below(&w->s, 64);
+
+	while (*row && n < sizeof(text) - 64) {
+		if (*row == '<') {
+			choose(w, &row, text + n, sizeof(text) - n);
+			n += strlen(text + n);
+		} else {
+			text[n++] = *row++;
+		}
+	}
+	text[n] = 0;
+	if (may_guard && below(&w->s, 6) == 0 && strchr(text, ';') == text + n - 1)
+		fprintf(w->f, "@%s%%p%u ", below(&w->s, 2) ? "!" : "", below(&w->s, P));
+	for (const char *c = text; *c; c++)
+		if (*c == '$')
+			write_slot(w, *++c, &written);
+		else
+			fputc(*c, w->f);
+	fputc('\n', w->f);
+}
+
+static void write_list(struct writer *w, uint16_t first, const struct place *p);
+
+/* What is left of the lanes of `mask` when those with the predicate have gone elsewhere. */
+static int write_vote(struct writer *w, int mask, const char *predicate, int into)
+{
+	if (mask == NO_MASK)
+		return NO_MASK;
+	if (into == NO_MASK)
+		into = (int)++w->masks;
+	fprintf(w->f, "vote.sync.ballot.b32 %%m%d, %s, %%m%d;\n", into, predicate, mask);
+	return into;
+}
+
+static void write_if(struct writer *w, const struct random_node *node, const struct place *p)
+{
+	bool uniform = node->kind == KIND_UNIFORM_IF, both = below(&w->s, 2);
+	unsigned label = w->labels, predicate = below(&w->s, P), bound = below(&w->s, 40);
+	const struct random_node *nodes = w->k->nodes;
+
+	w->labels += 2;
+	if (uniform)
+		fprintf(w->f, "setp.lt.u32 %%q, %%u%u, %%u%u;\n", bound % U, bound / 10);
+	else
+		fprintf(w->f, "and.pred %%q, %%p%u, %%p%u;\n", predicate, predicate);
+	int mask = uniform ? p->mask : write_vote(w, p->mask, "%q", NO_MASK);
+	struct place in = inside(node->kind, p, mask), other = in;
+	if (mask != NO_MASK && !uniform && both) {
+		other.mask = (int)++w->masks;
+		fprintf(w->f, "not.b32 %%m%d, %%m%d; and.b32 %%m%d, %%m%d, %%m%d;\n", other.mask,
+			mask, other.mask, other.mask, p->mask);
+	}
+	fprintf(w->f, "@!%%q bra L%u;\n", label);
+	uint16_t second = node->first;
+	for (unsigned k = 0; both && k < 2 && second; k++)
+		second = nodes[second].next;
+	write_list(w, node->first, &in);
+	if (both)
+		fprintf(w->f, "bra L%u;\nL%u:\n", label + 1, label);
+	if (both)
+		write_list(w, second, &other);
+	fprintf(w->f, "L%u:\n", both ? label + 1 : label);
+}
+
+/* for (l = 0; l < bound; l++), with a bound of each thread's own or one for the block. */
+static void write_loop(struct writer *w, const struct random_node *node, const struct place *p)
+{
+	bool uniform = node->kind == KIND_UNIFORM_LOOP;
+	unsigned label = w->labels, loop = w->loops++, most = below(&w->s, 2) ? 3 : 7;
+	int lanes = p->mask;
+
+	w->labels += 2;
+	fprintf(w->f, "and.b32 %%e%u, %%%c%u, %u; mov.u32 %%l%u, 0;\n", loop, uniform ? 'u' : 'r',
+		below(&w->s, uniform ? U : R), most, loop);
+	if (!uniform && lanes != NO_MASK) {
+		lanes = (int)++w->masks;
+		fprintf(w->f, "mov.b32 %%m%d, %%m%d;\n", lanes, p->mask);
+	}
+	struct place in = inside(node->kind, p, lanes);
+	in.loop_mask = lanes;
+	in.loop_end = (int)label + 1;
+	in.in_loop = !uniform;
+	fprintf(w->f, "L%u:\nsetp.lt.u32 %%q, %%l%u, %%e%u;\n", label, loop, loop);
+	if (!uniform)
+		write_vote(w, lanes, "%q", lanes);
+	fprintf(w->f, "@!%%q bra L%u;\nadd.u32 %%l%u, %%l%u, 1;\n", label + 1, loop, loop);
+	if (below(&w->s, 2))
+		fprintf(w->f, "mov.b32 %%r%u, %%l%u;\n", below(&w->s, R), loop);
+	write_list(w, node->first, &in);
+	fprintf(w->f, "bra L%u;\nL%u:\n", label, label + 1);
+}
+
+static void write_two_entries(
+	struct writer *w, const struct random_node *node, const struct place *p)
+{
+	unsigned label = w->labels, loop = w->loops++;
+	struct place in = inside(node->kind, p, NO_MASK);
+	uint16_t second = node->first ? w->k->nodes[node->first].next : 0;
+
+	w->labels += 2;
+	fprintf(w->f, "and.b32 %%e%u, %%r%u, 3; mov.u32 %%l%u, 0;\n@%%p%u bra L%u;\nL%u:\n", loop,
+		below(&w->s, R), loop, below(&w->s, P), label + 1, label);
+	write_list(w, node->first, &in);
+	fprintf(w->f, "L%u:\n", label + 1);
+	write_list(w, second, &in);
+	fprintf(w->f, "add.u32 %%l%u, %%l%u, 1; setp.lt.u32 %%q, %%l%u, %%e%u;\n@%%q bra L%u;\n",
+		loop, loop, loop, loop, label);
+}
+
+/* Each case falls through to the next. */
+static void write_switch(struct writer *w, const struct random_node *node, const struct place *p)
+{
+	unsigned label = w->labels;
+	struct place in = inside(node->kind, p, NO_MASK);
+	uint16_t n = node->first;
+
+	w->labels += 5;
+	fprintf(w->f,
+		"{ .reg .b32 t; and.b32 t, %%r%u, 3;\nT%u: .branchtargets L%u, L%u, L%u, L%u;\n",
+		below(&w->s, R), label, label, label + 1, label + 2, label + 3);
+	fprintf(w->f, "brx.idx t, T%u; }\n", label);
+	for (unsigned k = 0; k < 4; k++) {
+		fprintf(w->f, "L%u:\n", label + k);
+		write_list(w, n, &in);
+		n = n ? w->k->nodes[n].next : 0;
+		if (below(&w->s, 2))
+			fprintf(w->f, "bra L%u;\n", label + 4);
+	}
+	fprintf(w->f, "L%u:\n", label + 4);
+}
+
+/* A break, or an exit: those who stay agree on who they are. */
+static void write_leave(struct writer *w, const struct random_node *node, const struct place *p)
+{
+	unsigned predicate = below(&w->s, P);
+	bool leaves = node->kind == KIND_EXIT;
+
+	fprintf(w->f, "not.pred %%q, %%p%u;\n", predicate);
+	write_vote(w, p->mask, "%q", p->mask == ALL_LANES ? NO_MASK : p->mask);
+	if (leaves)
+		fprintf(w->f, "@!%%q exit;\n");
+	else
+		fprintf(w->f, "@!%%q bra L%d;\n", p->loop_end);
+}
+
+static void write_exchange(struct writer *w)
+{
+	bool wide = below(&w->s, 2);
+	const char *barrier = below(&w->s, 3) ? "bar.sync" : "barrier.sync";
+	unsigned id = below(&w->s, 3), from = below(&w->s, R), to = below(&w->s, wide ? D : R);
+	unsigned value = below(&w->s, wide ? D : R);
+
+	fprintf(w->f, "%s %u;\nst.shared.b%u [%%slot], %%%c%u;\n%s %u;\n", barrier, id,
+		wide ? 64 : 32, wide ? 'd' : 'r', value, barrier, id);
+	if (below(&w->s, 2)) /* any thread's, else that of the one opposite */
+		fprintf(w->f, "rem.u32 %%t, %%r%u, %%threads;\n", from);
+	else
+		fprintf(w->f, "sub.u32 %%t, %%threads, %%linear; sub.u32 %%t, %%t, 1;\n");
+	fprintf(w->f, "shl.b32 %%t, %%t, 3; mov.u32 %%v, slots; add.u32 %%t, %%t, %%v;\n");
+	fprintf(w->f, "ld.shared.b%u %%%c%u, [%%t];\n", wide ? 64 : 32, wide ? 'd' : 'r', to);
+}
+
+static void write_block_reduction(struct writer *w)
+{
+	unsigned how = below(&w->s, 3), p = below(&w->s, P), to = below(&w->s, P);
+
+	if (how == 0)
+		fprintf(w->f, "bar.red.popc.u32 %%r%u, 1, %%p%u;\n", to, p);
+	else
+		fprintf(w->f, "bar.red.%s.pred %%p%u, 1, %%p%u;\n", how == 1 ? "and" : "or", to, p);
+}
+
+/* The two sides of a branch wait at barriers of their own, with one number. */
+static void write_divergent_barrier(struct writer *w)
+{
+	unsigned label = w->labels, p = below(&w->s, P), r = below(&w->s, R);
+
+	w->labels += 2;
+	fprintf(w->f, "@%%p%u bra L%u;\nadd.u32 %%r%u, %%r%u, 1;\nbarrier.sync 2;\nbra L%u;\n", p,
+		label, r, r, label + 1);
+	fprintf(w->f, "L%u:\nmul.lo.u32 %%r%u, %%r%u, 5;\nbarrier.sync 2;\nL%u:\n", label, r, r,
+		label + 1);
+}
+
+/* A shuffle's value counts only where it comes from a lane that takes part. */
+static void write_shuffle(struct writer *w, int mask)
+{
+	static const char *const modes[] = {"up", "down", "bfly", "idx"};
+	unsigned mode = below(&w->s, 4), from = below(&w->s, R), to = below(&w->s, R);
+	unsigned n = below(&w->s, 32), width = 1u << below(&w->s, 6);
+	unsigned c = (32 - width) << 8 | (mode ? 31 : 0);
+
+	fprintf(w->f, "setp.eq.u32 %%q, 0, 0; vote.sync.ballot.b32 %%t, %%q, %%m%d;\n", mask);
+	fprintf(w->f, "shfl.sync.%s.b32 %%v, %%laneid_, %u, %u, %%m%d;\n", modes[mode], n, c, mask);
+	fprintf(w->f, "shfl.sync.%s.b32 %%w|%%q, %%r%u, %u, %u, %%m%d;\n", modes[mode], from, n, c,
+		mask);
+	/* %v is the source lane's number, if that lane is there: else it is not defined, and taken from nowhere. */
+	fprintf(w->f, "{ .reg .b32 a, b, e; .reg .pred g; mov.u32 a, %u;\n", n);
+	if (mode == 0)
+		fprintf(w->f, "sub.u32 b, %%laneid_, a;\n");
+	else if (mode == 1)
+		fprintf(w->f, "add.u32 b, %%laneid_, a;\n");
+	else if (mode == 2)
+		fprintf(w->f, "xor.b32 b, %%laneid_, a;\n");
+	else
+		fprintf(w->f, "and.b32 b, %%laneid_, %u; and.b32 e, a, %u; or.b32 b, b, e;\n",
+			32 - width, width - 1);
+	fprintf(w->f,
+		"shr.u32 e, %%t, b; and.b32 e, e, 1; setp.eq.and.u32 g, e, 1, %%q;\n"
+		"add.u32 %%w, %%w, %%v; selp.b32 %%r%u, %%w, b, g; }\n",
+		to);
+}
+
+static void write_collective(struct writer *w, const struct place *p)
+{
+	unsigned how = below(&w->s, 8), from = below(&w->s, R), to = below(&w->s, R),
+		 n = below(&w->s, P);
+	static const char *const votes[] = {"all", "any", "uni"};
+	static const char *const reductions[] = {"add.u32", "add.s32", "min.s32", "min.u32",
+		"max.s32", "max.u32", "and.b32", "or.b32", "xor.b32"};
+
+	if (how < 3)
+		write_shuffle(w, p->mask);
+	else if (how == 3)
+		fprintf(w->f, "vote.sync.ballot.b32 %%r%u, %%p%u, %%m%d;\n", to, n, p->mask);
+	else if (how == 4)
+		fprintf(w->f, "vote.sync.%s.pred %%p%u, %%p%u, %%m%d;\n", votes[below(&w->s, 3)],
+			below(&w->s, P), n, p->mask);
+	else if (how == 5)
+		fprintf(w->f, "redux.sync.%s %%r%u, %%r%u, %%m%d;\n", reductions[below(&w->s, 9)],
+			to, from, p->mask);
+	else if (how == 6)
+		fprintf(w->f, "and.b32 %%t, %%r%u, 3; match.any.sync.b32 %%r%u, %%t, %%m%d;\n",
+			from, to, p->mask);
+	else
+		fprintf(w->f,
+			"bar.warp.sync %%m%d;\nmatch.all.sync.b64 %%r%u|%%p%u, %%d%u, %%m%d;\n",
+			p->mask, to, n, below(&w->s, D), p->mask);
+}
+
+static void write_node(struct writer *w, const struct random_node *node, const struct place *p)
+{
+	w->s = node->seed;
+	switch (node->kind) {
+	case KIND_ROW:
+		write_row(w, random_rows[below(&w->s, COUNT(random_rows))], true);
+		break;
+	case KIND_UNIFORM_ROW:
+		write_row(w, random_uniform_rows[below(&w->s, COUNT(random_uniform_rows))], false);
+		break;
+	case KIND_IF:
+	case KIND_UNIFORM_IF:
+		write_if(w, node, p);
+		break;
+	case KIND_LOOP:
+	case KIND_UNIFORM_LOOP:
+		write_loop(w, node, p);
+		break;
+	case KIND_TWO_ENTRIES:
+		write_two_entries(w, node, p);
+		break;
+	case KIND_SWITCH:
+		write_switch(w, node, p);
+		break;
+	case KIND_BREAK:
+	case KIND_EXIT:
+		write_leave(w, node, p);
+		break;
+	case KIND_EXCHANGE:
+		write_exchange(w);
+		break;
+	case KIND_DIVERGENT_BARRIER:
+		write_divergent_barrier(w);
+		break;
+	case KIND_COLLECTIVE:
+		write_collective(w, p);
+		break;
+	case KIND_BLOCK_REDUCTION:
+		write_block_reduction(w);
+		break;
+	}
+}
+
+static void write_list(struct writer *w, uint16_t first, const struct place *p)
+{
+	for (uint16_t n = first; n; n = w->k->nodes[n].next)
+		if (!w->k->nodes[n].dropped)
+			write_node(w, &w->k->nodes[n], p);
+}
+
+static void write_head(FILE *f, const struct random_kernel *k)
+{
+	uint32_t threads = k->block[0] * k->block[1] * k->block[2];
+
+	fprintf(f,
+		".version 8.7\n.target sm_90\n.address_size 64\n"
+		".visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)\n{\n"
+		".reg .b16 %%h<%u>; .reg .b32 %%r<%u>; .reg .b64 %%d<%u>; .reg .f32 %%f<%u>;\n"
+		".reg .f64 %%g<%u>; .reg .pred %%p<%u>; .reg .b32 %%u<%u>; .reg .b64 %%in, %%out, %%own, %%counters;\n"
+		".reg .b32 %%t, %%v, %%w, %%linear, %%threads, %%slot, %%laneid_; .reg .pred %%q;\n"
+		".reg .b32 %%m<400>, %%l<200>, %%e<200>;\n"
+		".local .align 16 .b8 lm[64]; .shared .align 8 .b8 slots[%u]; .shared .b32 counts[2];\n",
+		H, R, D, F, G, P, U, threads * 8);
+	fprintf(f,
+		"ld.param.u64 %%in, [in]; ld.param.u64 %%out, [out]; ld.param.u32 %%u0, [n];\n"
+		"mov.u32 %%laneid_, %%laneid; mov.u32 %%t, %%tid.y; mov.u32 %%v, %%tid.z; mov.u32 %%w, %%ntid.y;\n"
+		"mad.lo.u32 %%t, %%v, %%w, %%t; mov.u32 %%v, %%ntid.x; mov.u32 %%w, %%tid.x;\n"
+		"mad.lo.u32 %%linear, %%t, %%v, %%w; mov.u32 %%threads, %u; shl.b32 %%t, %%linear, 3;\n"
+		"mov.u32 %%slot, slots; add.u32 %%slot, %%slot, %%t; mov.u32 %%m0, -1;\n"
+		"mov.u32 %%t, %%ctaid.x; mad.lo.u32 %%t, %%t, %%threads, %%linear;\n"
+		"mad.wide.u32 %%own, %%t, %u, %%out; mov.u32 %%v, %%nctaid.x; mul.lo.u32 %%v, %%v, %%threads;\n"
+		"mad.wide.u32 %%counters, %%v, %u, %%out;\n",
+		threads, RANDOM_OWN, RANDOM_OWN);
+	fprintf(f,
+		"mov.u32 %%u1, %%ctaid.x; mov.u32 %%u2, 5; mov.u32 %%u3, %%ntid.x;\n"
+		"st.shared.b64 [%%slot], 0; setp.eq.u32 %%q, %%linear, 0;\n"
+		"@%%q st.shared.b32 [counts], 0; @%%q st.shared.b32 [counts+4], -1; bar.sync 0;\n");
+}
+
+/* Registers begin with input that each thread picks elsewhere; some with what follows from its number alone. */
+static void write_first_values(FILE *f)
+{
+	fprintf(f, "{ .reg .b32 t; .reg .b64 a;\n");
+	for (unsigned n = 0; n < D; n++)
+		fprintf(f,
+			"mad.lo.u32 t, %%linear, %u, %u; and.b32 t, t, 2040; cvt.u64.u32 a, t; add.s64 a, a, %%in;\n"
+			"ld.global.b64 %%d%u, [a]; ld.global.b32 %%r%u, [a+4]; ld.global.f32 %%f%u, [a];\n",
+			8 * (2 * n + 1), 312 * n, n, n, n);
+	for (unsigned n = 0; n < G; n++)
+		fprintf(f,
+			"cvt.rn.f64.s32 %%g%u, %%r%u; mul.f64 %%g%u, %%g%u, 0d3fb99999a0000000;\n",
+			n, n, n, n);
+	for (unsigned n = 0; n < F / 2; n++)
+		fprintf(f, "cvt.rn.f32.s32 %%f%u, %%r%u;\n", n, n + 1);
+	for (unsigned n = D; n < R; n++)
+		fprintf(f, "mad.lo.u32 %%r%u, %%linear, %u, %u;\n", n, n - D, n);
+	for (unsigned n = 0; n < H; n++)
+		fprintf(f, "cvt.u16.u32 %%h%u, %%r%u;\n", n, n);
+	for (unsigned n = 0; n < P; n++)
+		fprintf(f, "and.b32 t, %%r%u, %u; setp.ne.u32 %%p%u, t, 0;\n", n + 2, 1u << n, n);
+	for (unsigned n = 0; n < 64; n += 8)
+		fprintf(f, "st.local.b64 [lm+%u], %%d%u;\n", n, n / 8);
+	fprintf(f, "}\n");
+}
+
+/* Instructions that are never reached. */
+static void write_filler(FILE *f)
+{
+	fprintf(f, "setp.ne.u32 %%q, %%u0, 1;\n@%%q bra FILLED;\n");
+	for (unsigned n = 0; n < RANDOM_FILLER; n++)
+		fprintf(f, "xor.b32 %%r%u, %%r%u, %u;\n", n % R, (n + 1) % R, n);
+	fprintf(f, "FILLED:\n");
+}
+
+static void write_last_values(FILE *f)
+{
+	unsigned at = 64;
+
+	fprintf(f, "bar.sync 0;\n");
+	for (unsigned n = 0; n < D; n++, at += 8)
+		fprintf(f, "st.global.b64 [%%own+%u], %%d%u;\n", at, n);
+	for (unsigned n = 0; n < R; n++, at += 4)
+		fprintf(f, "st.global.b32 [%%own+%u], %%r%u;\n", at, n);
+	for (unsigned n = 0; n < H; n++, at += 2)
+		fprintf(f, "st.global.b16 [%%own+%u], %%h%u;\n", at, n);
+	for (unsigned n = 0; n < P; n++, at += 4)
+		fprintf(f, "selp.u32 %%t, 1, 2, %%p%u; st.global.b32 [%%own+%u], %%t;\n", n, at);
+	for (unsigned n = 0; n < U; n++, at += 4)
+		fprintf(f, "st.global.b32 [%%own+%u], %%u%u;\n", at, n);
+	fprintf(f, "ld.shared.b64 %%d0, [counts]; st.global.b64 [%%own+%u], %%d0;\n",
+		(at + 7) & ~7u);
+	at = RANDOM_OWN - RANDOM_FLOATS;
+	for (unsigned n = 0; n < F; n++, at += 4)
+		fprintf(f, "st.global.f32 [%%own+%u], %%f%u;\n", at, n);
+	for (unsigned n = 0; n < G; n++, at += 8)
+		fprintf(f, "st.global.f64 [%%own+%u], %%g%u;\n", at, n);
+	fprintf(f, "ret;\n}\n");
+}
+
+char *random_kernel_text(const struct random_kernel *k)
+{
+	struct writer w = {.k = k};
+	struct place top = {
+		.all = true, .mask = k->features & RANDOM_COLLECTIVES ? ALL_LANES : NO_MASK};
+	char *text = NULL;
+	size_t size;
+
+	w.f = open_memstream(&text, &size);
+	if (!w.f)
+		abort();
+	write_head(w.f, k);
+	write_first_values(w.f);
+	if (k->large)
+		write_filler(w.f);
+	write_list(&w, k->nodes[0].first, &top);
+	write_last_values(w.f);
+	fclose(w.f);
+	return text;
+}

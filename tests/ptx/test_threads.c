@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How the threads of a block get on: collectives wait for their masks, threads that wait for each
+ * other through memory make progress, and those that wait in vain are found.
+ */
+#include "harness.h"
+
+#include <string.h>
+
+static struct program program;
+
+static int load_program(void **state)
+{
+	load_file(&program, "threads.ptx");
+	return 0;
+}
+
+static int unload_program(void **state)
+{
+	unload(&program);
+	return 0;
+}
+
+static enum outcome launch(const char *kernel, uint32_t threads, const void *params)
+{
+	return run(&program, (struct run){.kernel = kernel, .block = {threads}, .params = params});
+}
+
+static void collectives_wait_for_their_masks(void **state)
+{
+	static uint32_t o[96];
+	struct {
+		void *o;
+		int n;
+	} params = {o, 96};
+
+	assert_int_equal(launch("rounds", 32, &params), RAN);
+	for (int i = 0; i < 96; i++)
+		assert_int_equal(o[i], UINT32_MAX);
+	/* The last round has half of the lanes: the others have left. */
+	memset(o, 0, sizeof(o));
+	params.n = 80;
+	assert_int_equal(launch("rounds", 32, &params), RAN);
+	for (int i = 0; i < 80; i++)
+		assert_int_equal(o[i], i < 64 ? UINT32_MAX : 0xffff);
+}
+
+/* One group of lanes, step by step. */
+static void go_round(uint32_t *v, int trips)
+{
+	for (int k = 0; k < trips; k++) {
+		uint32_t w[8];
+		bool any = false;
+
+		for (int l = 0; l < 8; l++)
+			w[l] = v[l] + v[l ^ (1 + k % 7)], any |= w[l] == 77;
+		for (int l = 0; l < 8; l++)
+			w[l] ^= any ? 3 : 0;
+		memcpy(v, w, sizeof(w));
+	}
+}
+
+static void groups_of_lanes_go_their_own_ways(void **state)
+{
+	static uint32_t o[64];
+	static int trips[8] = {3, 0, 17, 1, 5, 5, 40, 2};
+	void *params[2] = {o, trips};
+	uint32_t want[64];
+
+	for (uint32_t t = 0; t < 64; t++)
+		want[t] = t;
+	assert_int_equal(launch("groups", 64, params), RAN);
+	for (int k = 0; k < 8; k++)
+		go_round(want + 8 * k, trips[k]);
+	assert_memory_equal(o, want, sizeof(o));
+}
+
+static void lanes_wait_at_one_instruction_for_those_of_their_round(void **state)
+{
+	static uint32_t o[32];
+	struct {
+		void *o;
+		int n;
+	} params = {o, 6};
+
+	assert_int_equal(launch("nested", 32, &params), RAN);
+	for (uint32_t t = 0; t < 32; t++) {
+		uint32_t sum = 0;
+
+		for (uint32_t k = 0; k < 6; k++)
+			for (uint32_t i = 0; i < (t * 7 + k * 3) % 5; i++)
+				for (uint32_t l = 0; l < 32; l++)
+					sum += i < (l * 7 + k * 3) % 5;
+		assert_int_equal(o[t], sum);
+	}
+}
+
+static void reductions_are_of_their_masks(void **state)
+{
+	static int o[32];
+	void *params[1] = {o};
+
+	assert_int_equal(launch("halves", 32, params), RAN);
+	for (int t = 0; t < 32; t++)
+		assert_int_equal(o[t], t < 16 ? 120 : 376);
+}
+
+static void threads_wait_for_threads_of_their_block(void **state)
+{
+	static int o[256];
+	void *params[1] = {o};
+
+	for (uint32_t n = 2; n <= 256; n += 127) {
+		uint32_t sum = 0;
+
+		assert_int_equal(launch("chain", n, params), RAN);
+		for (uint32_t t = n; t-- > 0;) {
+			sum = sum * 3 + t;
+			assert_int_equal((uint32_t)o[t], sum);
+		}
+	}
+	assert_int_equal(launch("fenced", 96, params), RAN);
+	for (int t = 0; t < 96; t++)
+		assert_int_equal(o[t], 5);
+}
+
+static void a_lock_is_for_every_thread(void **state)
+{
+	static int o[128];
+	void *params[1] = {o};
+
+	assert_int_equal(launch("lock", 128, params), RAN);
+	for (int t = 0; t < 128; t++)
+		assert_int_equal(o[t], 128 * 127 / 2);
+}
+
+static void warps_wait_for_warps(void **state)
+{
+	static int o[256];
+	void *params[1] = {o};
+
+	assert_int_equal(launch("warps", 256, params), RAN);
+	for (int t = 0; t < 256; t++)
+		assert_int_equal(o[t], t + (t < 224 ? o[(t ^ 1) + 32] : 1));
+}
+
+static void a_barrier_of_some_threads_waits_for_those_only(void **state)
+{
+	static int o[128];
+	void *params[1] = {o};
+
+	assert_int_equal(launch("half", 128, params), RAN);
+	for (int t = 0; t < 128; t++)
+		assert_int_equal(o[t], 9);
+}
+
+static void threads_that_wait_in_vain_are_found(void **state)
+{
+	static int o[32];
+	struct {
+		void *o;
+		int n;
+	} params = {o, 96};
+
+	assert_int_equal(launch("vain", 32, &params), STUCK);
+	assert_string_equal(stuck.kernel, "vain");
+	assert_int_equal(stuck.block[0], 0);
+	assert_true(stuck.lines[0] && stuck.lines[1] && stuck.lines[0] != stuck.lines[1]);
+	for (int t = 2; t < 32; t++)
+		assert_int_equal(stuck.lines[t], stuck.lines[t & 1]);
+	params.n = 0;
+	assert_int_equal(launch("vain", 32, &params), RAN);
+}
+
+static void addresses_of_32_bits_wrap(void **state)
+{
+	static int o[31];
+	void *params[1] = {o};
+
+	assert_int_equal(launch("diagonal", 31, params), RAN);
+	for (int q = 0; q < 31; q++) {
+		int sum = 0;
+
+		for (int t = 0; t < 16; t++)
+			if (q + t >= 15 && q + t < 31)
+				sum += ((q + t - 15) * 16 + t) * ((q + t - 15) * 16 + t);
+		assert_int_equal(o[q], sum);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(collectives_wait_for_their_masks),
+		cmocka_unit_test(groups_of_lanes_go_their_own_ways),
+		cmocka_unit_test(lanes_wait_at_one_instruction_for_those_of_their_round),
+		cmocka_unit_test(reductions_are_of_their_masks),
+		cmocka_unit_test(threads_wait_for_threads_of_their_block),
+		cmocka_unit_test(a_lock_is_for_every_thread),
+		cmocka_unit_test(warps_wait_for_warps),
+		cmocka_unit_test(a_barrier_of_some_threads_waits_for_those_only),
+		cmocka_unit_test(threads_that_wait_in_vain_are_found),
+		cmocka_unit_test(addresses_of_32_bits_wrap),
+	};
+
+	return cmocka_run_group_tests(tests, load_program, unload_program);
+}
