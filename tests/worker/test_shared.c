@@ -363,18 +363,24 @@ static void start_carrier(struct fixture *fixture)
 	fixture_start_warm(fixture, 6);
 }
 
-/* gdevd sends a segment of two chunks to be carried out; gives its host copy. */
-static struct control_shm order_carrying(struct fixture *fixture, int *copy)
+static void tell_to_carry(
+	struct fixture *fixture, enum control_shm_command command, uint64_t bytes, int *copy)
 {
 	struct control_shm order = {
 		.header = {sizeof order, CONTROL_SHM, CONTROL_VERSION, 0, 0},
-		.command = SHM_COMMAND_WRITE,
+		.command = command,
 		.id = 3,
-		.bytes = 4 * MIB,
+		.bytes = bytes,
 	};
 
-	*copy = fd_shared_memory("copy", order.bytes);
+	*copy = fd_shared_memory("copy", 4 * MIB);
 	tell(fixture, &order, copy, 1);
+}
+
+/* gdevd sends a segment of two chunks to be carried out; gives its host copy. */
+static struct control_shm order_carrying(struct fixture *fixture, int *copy)
+{
+	tell_to_carry(fixture, SHM_COMMAND_WRITE, 4 * MIB, copy);
 	return expect_shm(fixture, SHM_COMMAND_RESTORE, NULL, NULL);
 }
 
@@ -420,6 +426,23 @@ static void a_worker_without_a_client_carries_segments_out(void **state)
 	fixture_attach(&fixture);
 	create(&fixture, others);
 	fd_close_all(others, CHUNKS);
+	fixture_stop(&fixture);
+}
+
+static void what_no_chunks_make_up_is_not_carried(void **state)
+{
+	static const uint64_t sizes[] = {0, 4 * MIB + 1, 3 * MIB, 1ull << 50};
+	static const enum control_shm_command orders[] = {SHM_COMMAND_WRITE, SHM_COMMAND_CARRY};
+	struct fixture fixture;
+	int copy;
+
+	start_carrier(&fixture);
+	for (size_t i = 0; i < array_length(sizes) * array_length(orders); i++) {
+		enum control_shm_command order = orders[i % array_length(orders)];
+		tell_to_carry(&fixture, order, sizes[i / array_length(orders)], &copy);
+		assert_int_equal(expect_shm(&fixture, order, NULL, NULL).header.status, -ENOMEM);
+		close(copy);
+	}
 	fixture_stop(&fixture);
 }
 
@@ -478,6 +501,7 @@ int main(void)
 		cmocka_unit_test(what_is_being_exported_is_not_freed),
 		cmocka_unit_test(what_is_being_written_is_dropped_afterwards),
 		cmocka_unit_test(a_worker_without_a_client_carries_segments_out),
+		cmocka_unit_test(what_no_chunks_make_up_is_not_carried),
 		cmocka_unit_test(what_cannot_be_carried_is_said),
 		cmocka_unit_test(without_gdevd_there_is_no_shared_memory),
 	};

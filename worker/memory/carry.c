@@ -145,7 +145,8 @@ static void carry_job(struct job *job)
 /* There is one at a time, and it is on the device. */
 static bool can_carry(const struct core *core, const struct control_shm *order)
 {
-	return !core->memory.carrying && order->bytes <= core->device_info.memory_bytes;
+	return !core->memory.carrying &&
+	       shared_size_is_sane(core, order, core->device_info.memory_bytes);
 }
 
 void shared_carry(struct core *core, const struct control_shm *order, int *fd)

@@ -66,6 +66,12 @@ uint64_t shared_bytes_for(const struct core *core, uint64_t size)
 	return align_up(size, size < DEVICE_CHUNK_MIN ? grain : DEVICE_CHUNK_MIN);
 }
 
+bool shared_size_is_sane(const struct core *core, const struct control_shm *segment, uint64_t most)
+{
+	return segment->bytes && segment->bytes <= most &&
+	       segment->bytes == shared_bytes_for(core, segment->bytes);
+}
+
 /* Segments have chunks of one size, the largest that makes them up. */
 static uint64_t chunk_bytes_for(uint64_t bytes)
 {
@@ -139,17 +145,12 @@ static int pay_for_segment(struct core *core, uint64_t bytes)
 	return payment.status;
 }
 
-static bool has_sane_size(const struct core *core, const struct control_shm *segment)
-{
-	return segment->bytes && segment->bytes == shared_bytes_for(core, segment->bytes) &&
-	       segment->bytes <= core->session.arena_bytes;
-}
-
 int shared_make(struct core *core, const struct control_shm *segment, uint64_t bytes)
 {
 	struct range range = {.kind = RANGE_SHARED, .bytes = bytes};
 	struct control_shm remove = shared_message(SHM_COMMAND_REMOVE), reply;
-	bool sane = has_sane_size(core, segment) && segment->bytes == bytes;
+	bool sane = shared_size_is_sane(core, segment, core->session.arena_bytes) &&
+		    segment->bytes == bytes;
 	int error = sane ? pay_for_segment(core, bytes) : -GDEV_E_PROTOCOL;
 	bool paid = !error;
 
@@ -243,7 +244,7 @@ static bool is_sane(const struct core *core, const struct control_shm *segment)
 		    !(chunk & (chunk - 1)) && segment->chunks &&
 		    segment->chunks <= segment->bytes / DEVICE_CHUNK_MIN;
 
-	return (whole || part) && has_sane_size(core, segment);
+	return (whole || part) && shared_size_is_sane(core, segment, core->session.arena_bytes);
 }
 
 static uint64_t bytes_of(const struct range *range)
@@ -270,7 +271,8 @@ int shared_import(
 static int take_host(const struct core *core, const struct control_shm *segment, int *fds,
 	size_t count, int *host_fd)
 {
-	bool sane = has_sane_size(core, segment) && host_fd && count <= 1;
+	bool sane = shared_size_is_sane(core, segment, core->session.arena_bytes) && host_fd &&
+		    count <= 1;
 
 	if (sane && count)
 		*host_fd = steal_fd(&fds[0]);

@@ -145,6 +145,8 @@ int shared_back(struct core *core, const struct range *range, const struct contr
 struct control_shm shared_message(enum control_shm_command command);
 /* What a segment of a size takes: whole chunks, the least that the device has for a small one. */
 uint64_t shared_bytes_for(const struct core *core, uint64_t size);
+/* Whether a segment can be of that size, which is at most `most`: chunks cannot make up any other. */
+bool shared_size_is_sane(const struct core *core, const struct control_shm *segment, uint64_t most);
 /* gdevd's answer: its status, or -GDEV_E_NO_DAEMON. */
 int shared_call(struct core *core, const struct control_shm *message, struct control_shm *reply,
 	int *fds, size_t *fd_count);
