@@ -40,6 +40,8 @@ struct device_ops;
 struct device_info {
 	char name[64];
 	uint8_t uuid[16];
+	/* Devices whose memory a chunk_import of one another takes have the same number, on one machine. 0: none does. */
+	uint32_t peers;
 	uint64_t memory_bytes;
 	int32_t properties[DEVICE_PROPERTIES];
 };

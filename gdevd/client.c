@@ -212,6 +212,7 @@ static void describe(struct client *client)
 	const struct device *device = client->vgpu->device;
 	struct control_description message = {
 		.memory_bytes = memory_total(&client->vgpu->memory),
+		.peers = device->peers,
 	};
 
 	control_fill(&message, CONTROL_DESCRIPTION, client->serial);

@@ -77,6 +77,7 @@ struct device {
 	bool known;
 	struct device_timing timing;
 	uint32_t traits;         /* enum device_trait */
+	uint32_t peers;          /* as in READY */
 	uint64_t overhead_bytes; /* what a context holds of it: the last one's that was opened */
 	unsigned losses;         /* sessions that it failed under, */
 	uint64_t lost_ns;        /* and when the warm workers were replaced for it */

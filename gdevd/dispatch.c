@@ -66,6 +66,7 @@ static void learn_device(
 	device->memory.limit_bytes = message->memory_bytes;
 	device->timing = message->timing;
 	device->traits = message->traits;
+	device->peers = message->peers;
 	grants_know_device(device);
 	residency_init_device(device);
 	memcpy(device->name, worker->device_name, sizeof device->name);

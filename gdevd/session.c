@@ -262,6 +262,7 @@ static void send_welcome(struct session *session)
 		.inline_bytes = (uint32_t)tuned.inline_bytes,
 		.chunk_bytes = (uint32_t)tuned.chunk_bytes,
 		.copy_threads = (uint32_t)tuned.copy_threads,
+		.peers = session->device->peers,
 	};
 	int fds[WORKER_FDS + 2];
 

@@ -132,7 +132,7 @@ struct control_welcome {
 	uint32_t inline_bytes; /* up to here host memory rides in the record */
 	uint32_t chunk_bytes;  /* of two-stage copies */
 	uint32_t copy_threads; /* that share a large copy */
-	uint32_t reserved2;
+	uint32_t peers;        /* as in READY */
 };
 
 #define CONTROL_WELCOME_UNTUNED_BYTES 168
@@ -144,6 +144,8 @@ struct control_description {
 	char device_name[64];
 	uint8_t device_uuid[16];
 	uint64_t memory_bytes; /* of the virtual GPU */
+	uint32_t peers;        /* as in READY */
+	uint32_t reserved;
 	int32_t properties[DEVICE_PROPERTIES];
 };
 
@@ -163,7 +165,7 @@ struct control_ready {
 	uint8_t device_uuid[16];
 	struct device_timing timing;
 	uint32_t traits; /* enum device_trait */
-	uint32_t reserved;
+	uint32_t peers; /* devices with this number, if it is not 0, can map one another's memory */
 	int32_t properties[DEVICE_PROPERTIES];
 };
 
@@ -537,7 +539,7 @@ _Static_assert(sizeof(struct control_welcome) == 184, "ABI");
 _Static_assert(
 	offsetof(struct control_welcome, inline_bytes) == CONTROL_WELCOME_UNTUNED_BYTES, "ABI");
 _Static_assert(sizeof(struct control_refused) == 272, "ABI");
-_Static_assert(sizeof(struct control_description) == 776, "ABI");
+_Static_assert(sizeof(struct control_description) == 784, "ABI");
 _Static_assert(sizeof(struct control_ready) == 832, "ABI");
 _Static_assert(sizeof(struct control_attach) == 136, "ABI");
 _Static_assert(sizeof(struct control_allocate) == 48, "ABI");

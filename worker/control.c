@@ -533,6 +533,7 @@ int control_ready(struct core *core)
 		.timing = core->ops->timing,
 		.traits = (core->ops->pause ? DEVICE_PAUSES : 0) |
 			  (core->ops->chunk_host_fd ? DEVICE_CLIENTS_COPY : 0),
+		.peers = core->device_info.peers,
 	};
 	int fds[] = {core->segment_fd, core->staging_fd, core->wake_fd, core->client_fd,
 		core->page_fd, core->trace.fd};

@@ -43,12 +43,15 @@ static int32_t cache_bytes(void)
 	return bytes > 0 ? (int32_t)min_of(bytes, (long)INT32_MAX) : 1 << 20;
 }
 
+#define PEERS_CPU 2 /* memory is memfds, which every process can map */
+
 int cpu_probe(const struct device_config *config, struct device_info *infos, size_t capacity)
 {
 	if (!capacity)
 		return 1;
 	infos[0] = (struct device_info){.name = "gdev software GPU",
 		.uuid = "gdev-software-0",
+		.peers = PEERS_CPU,
 		.memory_bytes = config->memory_bytes ? config->memory_bytes : memfd_default_bytes(),
 		.properties = {
 			[PROPERTY_MAX_THREADS_PER_BLOCK] = 1024,

@@ -29,6 +29,16 @@ static const enum device_property not_ours[] = {
 	PROPERTY_DIRECT_MANAGED_ACCESS_FROM_HOST,
 };
 
+/* Only this card maps the memory of this card: a number from its UUID, far from those of other backends. */
+static uint32_t peers_of(const CUuuid *uuid)
+{
+	uint32_t hash = 2166136261;
+
+	for (size_t i = 0; i < sizeof uuid->bytes; i++)
+		hash = (hash ^ (uint8_t)uuid->bytes[i]) * 16777619;
+	return hash | 1u << 31;
+}
+
 static void describe(const struct driver *driver, CUdevice ordinal, struct device_info *info)
 {
 	size_t bytes = 0;
@@ -38,6 +48,7 @@ static void describe(const struct driver *driver, CUdevice ordinal, struct devic
 	driver->cuDeviceGetName(info->name, sizeof info->name, ordinal);
 	driver->cuDeviceGetUuid(&uuid, ordinal);
 	memcpy(info->uuid, &uuid, sizeof info->uuid);
+	info->peers = peers_of(&uuid);
 	driver->cuDeviceTotalMem(&bytes, ordinal);
 	info->memory_bytes = bytes - bytes / DRIVER_PART;
 	for (int i = 1; i <= LAST_ATTRIBUTE; i++)

@@ -19,6 +19,8 @@
 #include "device/memfd.h"
 #include "gdev/error.h"
 
+#define PEERS_NULL 1 /* memory is memfds, which every process can map */
+
 struct device {
 	const struct device_host *host;
 	pthread_mutex_t lock; /* guards what follows */
@@ -52,6 +54,7 @@ static int null_probe(
 	if (capacity)
 		infos[0] = (struct device_info){.name = "gdev null device",
 			.uuid = "gdev-null-device",
+			.peers = PEERS_NULL,
 			.memory_bytes = bytes,
 			.properties = {
 				[PROPERTY_MAX_THREADS_PER_BLOCK] = 1024,

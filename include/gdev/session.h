@@ -64,6 +64,9 @@ struct gdev_description {
 	uint64_t memory_bytes; /* of the virtual GPU */
 	uint64_t session;      /* its number in gdevd's answers and logs */
 	uint64_t arena_base, arena_bytes;
+	uint32_t
+		peers; /* virtual GPUs with this number, if it is not 0, can reach one another's memory */
+	uint32_t reserved;
 };
 
 #define GDEV_PROPERTIES 160
@@ -419,6 +422,24 @@ int gdev_shared_drop(struct gdev_session *session, const struct gdev_shared *sha
  * gdev_shm_detach(*address). */
 int gdev_shared_map(struct gdev_session *session, const struct gdev_shared *shared, uint64_t offset,
 	uint64_t bytes, int flags, uint64_t *address);
+
+/* ---- peers: sessions of one process ----
+ *
+ * Sessions of a process have addresses that do not overlap, so an address names the same memory for each of them that can
+ * reach it. `owner` is the session that has the memory, or the stream of the fence. */
+
+/* Whether commands of `session` can reach device memory of `owner`. */
+bool gdev_peer_can(const struct gdev_session *session, const struct gdev_session *owner);
+/* From here on commands of `session` may name the allocation of `owner` that contains `address`, device memory or
+ * page-locked memory, at its address, and all that is in one object with it, until it is freed or unmapped. Mapped already:
+ * 0. -ENOTSUP: the devices do not reach each other, or the memory cannot be shared; -EINVAL: no such allocation;
+ * -EADDRINUSE: the addresses are not free in the worker of `session`. */
+int gdev_peer_map(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
+/* Waits for all commands of `session` submitted before. Mapped not any more: 0. */
+int gdev_peer_unmap(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
+/* Later commands of `stream` wait for a fence of a stream of `owner`. */
+int gdev_stream_wait_peer(
+	struct gdev_stream *stream, struct gdev_session *owner, const struct gdev_fence *fence);
 
 /* Addresses of the arena in which nothing is. bytes and alignment: multiples of 2 MiB. */
 int gdev_address_reserve(

@@ -377,6 +377,7 @@ static int open_with(struct opening *opening, uint64_t base, uint64_t bytes,
 		.session = welcome.session,
 		.arena_base = base,
 		.arena_bytes = bytes,
+		.peers = welcome.peers,
 	};
 	copy_names(description, welcome.vgpu, welcome.device_name, welcome.device_uuid);
 	*terms = (struct terms){
@@ -449,7 +450,8 @@ int connect_describe(struct opening *opening, struct gdev_description *descripti
 	} while (patience.restarting && wait_for_restart(&patience));
 	if (error)
 		return error;
-	*description = (struct gdev_description){.memory_bytes = got.memory_bytes};
+	*description =
+		(struct gdev_description){.memory_bytes = got.memory_bytes, .peers = got.peers};
 	copy_names(description, got.vgpu, got.device_name, got.device_uuid);
 	memcpy(properties, got.properties, sizeof got.properties);
 	return 0;

@@ -169,25 +169,26 @@ int gdev_event_elapsed(struct gdev_event *start, struct gdev_event *end, int64_t
 	return 0;
 }
 
-int gdev_event_share(struct gdev_event *event, uint64_t *id)
+int fence_share(struct gdev_session *session, const struct gdev_fence *fence, uint64_t *id)
 {
-	struct record_event record = {0};
+	struct record_event record = {.stream = fence->timeline, .stream_value = fence->value};
 	struct reply_event reply;
-	struct gdev_fence fence;
-	bool recorded;
-	int error;
-
-	get_fence(event, &fence, &recorded);
-	if (!recorded)
-		return -EINVAL;
-	record.stream = fence.timeline;
-	record.stream_value = fence.value;
-	error = session_request(event->session, RECORD_EVENT_SHARE, &record, sizeof record, NULL, 0,
+	int error = session_request(session, RECORD_EVENT_SHARE, &record, sizeof record, NULL, 0,
 		&reply, sizeof reply, sizeof reply);
+
 	if (error)
 		return error;
 	*id = reply.event;
 	return 0;
+}
+
+int gdev_event_share(struct gdev_event *event, uint64_t *id)
+{
+	struct gdev_fence fence;
+	bool recorded;
+
+	get_fence(event, &fence, &recorded);
+	return recorded ? fence_share(event->session, &fence, id) : -EINVAL;
 }
 
 int gdev_stream_wait_shared(struct gdev_stream *stream, uint64_t id)

@@ -160,6 +160,9 @@ int streams_sync(struct gdev_session *session);
 /* The stream's error, once; or the session's. */
 int stream_take_error(struct gdev_stream *stream);
 
+/* event.c: a name of the fence that other sessions can wait for. */
+int fence_share(struct gdev_session *session, const struct gdev_fence *fence, uint64_t *id);
+
 /* ---- staging (staging.c) ---- */
 
 struct slot {

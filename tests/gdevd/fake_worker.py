@@ -89,7 +89,7 @@ class Worker:
         overhead = self.options.context or 1 << 20
         memory = self.options.device_memory or 1 << 30
         wire.send(self.control, wire.message(wire.READY, wire.READY_BODY.pack(
-            1 << 20, overhead, memory, b"fake device", bytes(range(16)), *times, 0, 0, *range(160))), fds)
+            1 << 20, overhead, memory, b"fake device", bytes(range(16)), *times, 0, wire.PEERS, *range(160))), fds)
         if self.mode != "unsealed":
             for fd in fds[:4]:
                 os.close(fd)

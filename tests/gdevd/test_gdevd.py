@@ -305,14 +305,14 @@ class Clients(harness.GdevdTest):
         self.assertEqual((client.serial, version, features, staging), (99, 1, 3, 1 << 20))
         self.assertEqual((vgpu.rstrip(b"\0"), device.rstrip(b"\0")), (b"gdev0", b"fake device"))
         self.assertEqual((uuid, memory), (bytes(range(16)), 1 << 30))
-        self.assertEqual(tuning, [0, 0, 0, 0])
+        self.assertEqual(tuning, [0, 0, 0, wire.PEERS])
         self.assertEqual(len(client.fds), 4)
 
     def test_welcome_carries_what_the_file_says_of_the_device(self):
         self.start(config="[device null]\ninline_bytes = 4K\nchunk_bytes = 1M\ncopy_threads = 3\n"
                    "[device cuda:7]\ncopy_threads = 9\n[gdevd]\ndevice = null\n")
         client = self.client()
-        self.assertEqual(wire.WELCOME_BODY.unpack(client.body)[-4:], (4096, 1 << 20, 3, 0))
+        self.assertEqual(wire.WELCOME_BODY.unpack(client.body)[-4:], (4096, 1 << 20, 3, wire.PEERS))
 
     def test_client_that_knows_no_tuning_gets_a_welcome_without(self):
         self.start()
@@ -619,9 +619,9 @@ class Workers(harness.GdevdTest):
             wire.send(sock, wire.message(wire.DESCRIBE))
             kind, _serial, _status, body, fds = wire.receive(sock)
             self.assertEqual((kind, fds), (wire.DESCRIPTION, []))
-            vgpu, device, uuid, memory, *properties = wire.DESCRIPTION_BODY.unpack(body)
+            vgpu, device, uuid, memory, peers, _, *properties = wire.DESCRIPTION_BODY.unpack(body)
             self.assertEqual((vgpu.rstrip(b"\0"), device.rstrip(b"\0")), (b"gdev0", b"fake device"))
-            self.assertEqual((uuid, properties), (bytes(range(16)), list(range(160))))
+            self.assertEqual((uuid, peers, properties), (bytes(range(16)), wire.PEERS, list(range(160))))
             self.assertGreater(memory, 0)
         self.client()
         wire.send(sock, wire.message(wire.DESCRIBE))

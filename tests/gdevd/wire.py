@@ -39,8 +39,9 @@ HELLO_BODY = struct.Struct("=IIQQQ4Q")
 WELCOME_BODY = struct.Struct("=IIQQQ32s64s16sQ4I")
 FEATURE_DEVICE_MAP, FEATURE_TUNING, FEATURE_TRACE = 1, 2, 4
 WELCOME_UNTUNED_BYTES = 168
-DESCRIPTION_BODY = struct.Struct("=32s64s16sQ160i")
-READY_BODY = struct.Struct("=QQQ64s16s8QLL160i")  # … times, traits, 0, properties
+DESCRIPTION_BODY = struct.Struct("=32s64s16sQII160i")  # … memory, peers, 0, properties
+READY_BODY = struct.Struct("=QQQ64s16s8QLL160i")  # … times, traits, peers, properties
+PEERS = 5  # of the fake workers' devices
 READY_TIMES = 2_000_000, 30_000, 250_000, 100_000, 300_000, 1_000_000, 0, 0
 MEMORY_BODY = struct.Struct("=QQ")
 ALLOCATE_BODY = struct.Struct("=QQQII")

@@ -326,7 +326,7 @@ static void messages_between_client_and_gdevd_have_their_bytes(void **state)
 		"v", "d", "u", 6, 7, 8, 9, 10};
 	struct control_refused refused = {HEADER(CONTROL_REFUSED, control_refused), "no"};
 	struct control_ready ready = {HEADER(CONTROL_READY, control_ready), 1, 2, 3, "d", "u",
-		{4, {5, 6}, {7, 8}, 9, 10, 11}, DEVICE_CLIENTS_COPY, 0, {12, 13}};
+		{4, {5, 6}, {7, 8}, 9, 10, 11}, DEVICE_CLIENTS_COPY, 14, {12, 13}};
 
 	GOLDEN(hello, "50000000"
 		      "0100" TAIL_TEXT "01000000"
@@ -362,6 +362,7 @@ static void messages_between_client_and_gdevd_have_their_bytes(void **state)
 						 "0300000000000000"
 						 "6400000000000000");
 	assert_int_equal(offsetof(struct control_ready, device_uuid), 104);
+	assert_int_equal(offsetof(struct control_description, peers), 136);
 	assert_string_equal(text_of(&ready.timing, 72), "0400000000000000"
 							"0500000000000000"
 							"0600000000000000"
@@ -370,7 +371,8 @@ static void messages_between_client_and_gdevd_have_their_bytes(void **state)
 							"0900000000000000"
 							"0a00000000000000"
 							"0b00000000000000"
-							"0200000000000000");
+							"02000000"
+							"0e000000");
 }
 
 static void messages_about_traces_have_their_bytes(void **state)
