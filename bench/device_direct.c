@@ -142,8 +142,9 @@ static void direct_open(struct direct *d, const char *name, unsigned threads)
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->kicked, NULL);
 	bench_require(d->ops->open(&config, &d->host, &d->device), "open the device", name);
-	bench_require(d->ops->space_create(d->device, ARENA_BASE, ARENA_BYTES, &d->space),
-		"create a space", name);
+	bench_require(d->ops->space_create(d->device, &d->space), "create a space", name);
+	bench_require(d->ops->space_reserve(d->space, ARENA_BASE, ARENA_BYTES), "reserve addresses",
+		name);
 	for (uint64_t at = 0; at < ARENA_BYTES; at += DEVICE_CHUNK_MAX) {
 		struct device_chunk **chunk = &d->chunks[d->chunk_count++];
 		bench_require(

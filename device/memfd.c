@@ -73,10 +73,13 @@ int memfd_chunk_export(struct device_chunk *chunk, int *fd)
 	return 0;
 }
 
-int memfd_arena_reserve(struct memfd_arena *arena, uint64_t base, uint64_t bytes)
+int memfd_reserve(struct memfd_ranges *ranges, uint64_t base, uint64_t bytes)
 {
+	unsigned count = ranges->count;
 	void *wanted = (void *)(uintptr_t)base, *mapped;
 
+	if (count == DEVICE_RANGES_MAX)
+		return -ENOSPC;
 	mapped = mmap(wanted, bytes, PROT_NONE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	if (mapped == MAP_FAILED)
@@ -85,24 +88,38 @@ int memfd_arena_reserve(struct memfd_arena *arena, uint64_t base, uint64_t bytes
 		munmap(mapped, bytes);
 		return -EADDRINUSE;
 	}
-	*arena = (struct memfd_arena){base, bytes};
+	ranges->list[count].base = base;
+	ranges->list[count].bytes = bytes;
+	ranges->count = count + 1;
 	return 0;
 }
 
-void memfd_arena_release(const struct memfd_arena *arena)
+void memfd_release(const struct memfd_ranges *ranges)
 {
-	munmap((void *)(uintptr_t)arena->base, arena->bytes);
+	for (unsigned i = 0; i < ranges->count; i++)
+		munmap((void *)(uintptr_t)ranges->list[i].base, ranges->list[i].bytes);
 }
 
-int memfd_map(const struct memfd_arena *arena, uint64_t address, struct device_chunk *chunk,
+static bool are_reserved(const struct memfd_ranges *ranges, uint64_t address, uint64_t bytes)
+{
+	unsigned count = ranges->count;
+
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t offset = address - ranges->list[i].base;
+		if (address >= ranges->list[i].base && offset <= ranges->list[i].bytes &&
+			bytes <= ranges->list[i].bytes - offset)
+			return true;
+	}
+	return false;
+}
+
+int memfd_map(const struct memfd_ranges *ranges, uint64_t address, struct device_chunk *chunk,
 	bool read_only)
 {
 	int protection = read_only ? PROT_READ : PROT_READ | PROT_WRITE;
-	uint64_t offset = address - arena->base;
 	void *at = (void *)(uintptr_t)address;
 
-	if (address % DEVICE_CHUNK_MIN || address < arena->base || offset > arena->bytes ||
-		chunk->bytes > arena->bytes - offset)
+	if (address % DEVICE_CHUNK_MIN || !are_reserved(ranges, address, chunk->bytes))
 		return -EINVAL;
 	if (mmap(at, chunk->bytes, protection, MAP_SHARED | MAP_FIXED, chunk->fd, 0) == MAP_FAILED)
 		return -errno;

@@ -5,7 +5,8 @@
  * one to read first.
  *
  * Objects. A device is opened once in a worker. A space is the address space of one session: chunks of
- * physical memory are mapped into its arena. Modules and functions belong to a space. A queue executes
+ * physical memory are mapped into its ranges of addresses, the session's own arena and those of its client's other
+ * sessions. Modules and functions belong to a space. A queue executes
  * commands in the order of submission; different queues overlap.
  *
  * Threads. Every operation may be called from any thread, also concurrently, except that an object's
@@ -28,6 +29,9 @@
 #include "proto/properties.h"
 #include "proto/record.h"
 #include "proto/timing.h"
+
+#define DEVICE_RANGES_MAX                                                                          \
+	17 /* of a space: the session's own, and those of its client's others (proto/peer.h) */
 
 struct device;
 struct device_space;
@@ -195,10 +199,12 @@ struct device_ops {
 	/* Required. Device memory that an open device takes in this process before any allocation. */
 	uint64_t (*overhead_bytes)(struct device *device);
 
-	/* Required. Reserves the arena, in this process (PROT_NONE; the worker maps host memory into it)
-	 * and on the device, until the space is destroyed. -EADDRINUSE: the range is not free here. */
-	int (*space_create)(
-		struct device *device, uint64_t base, uint64_t bytes, struct device_space **space);
+	/* Required. A space without addresses. */
+	int (*space_create)(struct device *device, struct device_space **space);
+	/* Required. Gives the space a range of addresses more, at most DEVICE_RANGES_MAX: reserves it in this process
+	 * (PROT_NONE; the worker maps host memory into it) and on the device, until the space is destroyed. One call at a time
+	 * on a space. -EADDRINUSE: the range is not free here; -ENOSPC: the space has as many as it may. */
+	int (*space_reserve)(struct device_space *space, uint64_t base, uint64_t bytes);
 	/* All queues and modules are destroyed, all chunks unmapped before. */
 	void (*space_destroy)(struct device_space *space);
 
@@ -216,13 +222,13 @@ struct device_ops {
 	int (*chunk_import)(
 		struct device *device, int fd, uint64_t bytes, struct device_chunk **chunk);
 
-	/* Required. Maps a whole chunk at `address`, a multiple of DEVICE_CHUNK_MIN. The worker knows that
+	/* Required. Maps a whole chunk at `address`, a multiple of DEVICE_CHUNK_MIN, in one of the space's ranges. The worker knows that
 	 * no command in flight can reach what it unmaps; if one does, it is an illegal address. */
 	int (*map)(struct device_space *space, uint64_t address, struct device_chunk *chunk,
 		bool read_only);
 	void (*unmap)(struct device_space *space, uint64_t address, struct device_chunk *chunk);
 
-	/* Optional. Host memory of the arena, mapped there by the worker, that commands will use. It begins and ends at
+	/* Optional. Host memory in a range of the space, mapped there by the worker, that commands will use. It begins and ends at
 	 * multiples of DEVICE_CHUNK_MIN; a command may reach over several such ranges, and chunks, that follow each
 	 * other. -EINVAL: the device cannot be given such pages (of a file, for instance). Copies to and from them are right
 	 * all the same, and slower. */
@@ -308,7 +314,7 @@ struct device_ops {
 	/* Optional, all three: what the device takes by itself (overhead_bytes) is given back for as long as a space
 	 * is not used. When retire() is called all chunks are destroyed, queues are empty, and nothing else is going
 	 * on; until revive() has succeeded nothing is called but destroys, host_unregister() and close(). Queues,
-	 * modules (with what their variables hold), functions, registered host memory and the reserved arena are the
+	 * modules (with what their variables hold), functions, registered host memory and the reserved ranges are the
 	 * same before and after. Both block, and when they fail all is as before. keeps: whether retire() would
 	 * fail now, because something could not be had again as it was: enum worker_keeper. */
 	uint32_t (*keeps)(struct device_space *space);

@@ -39,6 +39,7 @@ static const char *missing_member(const struct device_ops *ops)
 	REQUIRE(close);
 	REQUIRE(overhead_bytes);
 	REQUIRE(space_create);
+	REQUIRE(space_reserve);
 	REQUIRE(space_destroy);
 	REQUIRE(chunk_create);
 	REQUIRE(chunk_destroy);

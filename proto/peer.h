@@ -30,7 +30,15 @@ enum peer_type {
 	 * zeros. Answer: status, and in `address` the number by which one RECORD_MODULE_LOAD names the image, which is the
 	 * worker's from then on. -EMFILE: too many are waiting to be loaded. */
 	PEER_IMAGE = 4,
+	/* Client to worker: [address, address + bytes), whole pages of ARENA_ALIGN and at most PEER_RANGE_BYTES_MAX of them, is
+	 * the arena of another session of the client. RECORD_SHARED_MAP and PEER_HOST_ADD may name addresses in it from now on,
+	 * until the session ends. Answer: status. The same range again: 0. -EADDRINUSE: some of it is not free in the worker or
+	 * on its device; -ENOSPC: there are PEER_RANGES_MAX; -EINVAL: it is no such range, or overlaps another. */
+	PEER_RANGE_ADD = 5,
 };
+
+#define PEER_RANGES_MAX 16
+#define PEER_RANGE_BYTES_MAX (1ull << 40)
 
 struct peer_message {
 	uint32_t type, serial;

@@ -256,11 +256,12 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 
 	if (core->attached || core->memory.carrying || !arena_is_sane(core, attach))
 		return -EINVAL;
-	error = core->ops->space_create(
-		core->device, attach->arena_base, attach->arena_bytes, &core->space);
+	error = core->ops->space_create(core->device, &core->space);
 	if (error)
 		return error;
-	error = map_staging(core, attach->arena_base);
+	error = core->ops->space_reserve(core->space, attach->arena_base, attach->arena_bytes);
+	if (!error)
+		error = map_staging(core, attach->arena_base);
 	if (error)
 		goto err_space;
 	core->session = *attach;

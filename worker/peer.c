@@ -60,6 +60,25 @@ static int host_add(
 	return error;
 }
 
+/* Messages come one at a time, so nobody else adds a range meanwhile. */
+static int range_add(struct core *core, const struct peer_message *message)
+{
+	int error;
+
+	core_lock(core);
+	error = memory_check_peer(core, message->address, message->bytes);
+	core_unlock(core);
+	if (error)
+		return error == -EEXIST ? 0 : error;
+	error = core->ops->space_reserve(core->space, message->address, message->bytes);
+	if (error)
+		return error;
+	core_lock(core);
+	memory_add_peer(core, message->address, message->bytes);
+	core_unlock(core);
+	return 0;
+}
+
 /* With the lock, which keeps the pieces. */
 static int collect_pieces(struct core *core, const struct peer_message *request,
 	struct peer_message *answer, int *fds)
@@ -133,6 +152,9 @@ static int serve_request(
 	case PEER_DEVICE_MAP:
 	case PEER_DEVICE_MAP_REVOCABLE:
 		answer.status = device_map(core, request, &answer, pieces);
+		break;
+	case PEER_RANGE_ADD:
+		answer.status = fd_count ? -EINVAL : range_add(core, request);
 		break;
 	default:
 		return -EPROTO;

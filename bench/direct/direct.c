@@ -174,7 +174,9 @@ static int open_device(void)
 	arena_next = ARENA_BASE;
 	error = ops->open(&config, &host, &device);
 	if (!error)
-		error = ops->space_create(device, ARENA_BASE, ARENA_BYTES, &space);
+		error = ops->space_create(device, &space);
+	if (!error)
+		error = ops->space_reserve(space, ARENA_BASE, ARENA_BYTES);
 	if (!error)
 		error = ops->queue_create(space, 0, &queue);
 	/* The calling thread lends itself when it waits. */

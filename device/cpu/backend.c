@@ -76,29 +76,27 @@ static uint64_t cpu_overhead_bytes(struct device *device)
 	return device->context_bytes;
 }
 
-static int cpu_space_create(
-	struct device *device, uint64_t base, uint64_t bytes, struct device_space **out)
+static int cpu_space_create(struct device *device, struct device_space **out)
 {
 	struct device_space *space = calloc(1, sizeof *space);
-	int error;
 
 	if (!space)
 		return -ENOMEM;
-	error = memfd_arena_reserve(&space->arena, base, bytes);
-	if (error) {
-		free(space);
-		return error;
-	}
 	space->device = device;
 	pthread_mutex_init(&space->heap_lock, NULL);
 	*out = space;
 	return 0;
 }
 
+static int cpu_space_reserve(struct device_space *space, uint64_t base, uint64_t bytes)
+{
+	return memfd_reserve(&space->ranges, base, bytes);
+}
+
 static void cpu_space_destroy(struct device_space *space)
 {
 	cpu_heap_finish(space);
-	memfd_arena_release(&space->arena);
+	memfd_release(&space->ranges);
 	pthread_mutex_destroy(&space->heap_lock);
 	free(space);
 }
@@ -137,7 +135,7 @@ static int cpu_chunk_import(
 static int cpu_map(
 	struct device_space *space, uint64_t address, struct device_chunk *chunk, bool read_only)
 {
-	return memfd_map(&space->arena, address, chunk, read_only);
+	return memfd_map(&space->ranges, address, chunk, read_only);
 }
 
 static void cpu_unmap(struct device_space *space, uint64_t address, struct device_chunk *chunk)
@@ -160,6 +158,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.close = cpu_close,
 	.overhead_bytes = cpu_overhead_bytes,
 	.space_create = cpu_space_create,
+	.space_reserve = cpu_space_reserve,
 	.space_destroy = cpu_space_destroy,
 	.grain_bytes = MEMFD_GRAIN,
 	.chunk_create = cpu_chunk_create,

@@ -88,7 +88,7 @@ struct device {
 
 struct device_space {
 	struct device *device;
-	struct memfd_arena arena;
+	struct memfd_ranges ranges;
 	atomic_bool broken;        /* a command faulted: what is not done fails */
 	pthread_mutex_t heap_lock; /* guards heap and heap_bytes */
 	void *heap;                /* tsearch() tree of what kernels have allocated */

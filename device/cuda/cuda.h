@@ -98,9 +98,12 @@ struct device {
 
 struct device_space {
 	struct device *device;
-	uint64_t base, bytes;
-	atomic_int error;   /* what broke it: 0 or negative */
-	atomic_bool prints; /* some module calls printf */
+	struct {
+		uint64_t base, bytes;
+	} ranges[DEVICE_RANGES_MAX];
+	_Atomic unsigned range_count; /* ranges are added by one thread at a time */
+	atomic_int error;             /* what broke it: 0 or negative */
+	atomic_bool prints;           /* some module calls printf */
 
 	/* What belongs to a context, to be made again in another. The lock guards the lists. */
 	pthread_mutex_t lock;
@@ -228,8 +231,8 @@ void variables_free(struct device_module *module);
 uint64_t footprint_bytes(const struct device *device);
 
 /* memory.c */
-int cuda_space_create(
-	struct device *device, uint64_t base, uint64_t bytes, struct device_space **space);
+int cuda_space_create(struct device *device, struct device_space **space);
+int cuda_space_reserve(struct device_space *space, uint64_t base, uint64_t bytes);
 void cuda_space_destroy(struct device_space *space);
 int cuda_chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk);
 void cuda_chunk_destroy(struct device_chunk *chunk);

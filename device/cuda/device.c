@@ -171,6 +171,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.close = cuda_close,
 	.overhead_bytes = cuda_overhead_bytes,
 	.space_create = cuda_space_create,
+	.space_reserve = cuda_space_reserve,
 	.space_destroy = cuda_space_destroy,
 	.chunk_create = cuda_chunk_create,
 	.chunk_destroy = cuda_chunk_destroy,

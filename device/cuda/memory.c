@@ -3,7 +3,7 @@
  * Address space and physical memory of the NVIDIA backend, through the driver's virtual memory
  * management.
  *
- * The arena is reserved once, before anything is mapped there on the host: the driver reserves the host
+ * A range is reserved once, before anything is mapped there on the host: the driver reserves the host
  * range with it, and only then lets page-locked memory have the same address on the host and on the
  * device. (A range that the process had reserved before is refused: the driver answers another address.)
  */
@@ -17,28 +17,13 @@ static CUmemLocation on_device(const struct device *device)
 	return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal};
 }
 
-int cuda_space_create(
-	struct device *device, uint64_t base, uint64_t bytes, struct device_space **out)
+int cuda_space_create(struct device *device, struct device_space **out)
 {
-	const struct driver *driver = device_enter(device);
 	struct device_space *space = calloc(1, sizeof *space);
-	CUdeviceptr address = 0;
 
 	if (!space)
 		return -ENOMEM;
-	CUresult result = driver->cuMemAddressReserve(&address, bytes, 0, base, 0);
-	if (result) {
-		free(space);
-		return driver_error(result);
-	}
-	if (address != base) {
-		driver->cuMemAddressFree(address, bytes);
-		free(space);
-		return -EADDRINUSE;
-	}
 	space->device = device;
-	space->base = base;
-	space->bytes = bytes;
 	pthread_mutex_init(&space->lock, NULL);
 	list_init(&space->queues);
 	list_init(&space->modules);
@@ -47,11 +32,35 @@ int cuda_space_create(
 	return 0;
 }
 
+int cuda_space_reserve(struct device_space *space, uint64_t base, uint64_t bytes)
+{
+	const struct driver *driver = device_enter(space->device);
+	unsigned count = space->range_count;
+	CUdeviceptr address = 0;
+	CUresult result;
+
+	if (count == DEVICE_RANGES_MAX)
+		return -ENOSPC;
+	result = driver->cuMemAddressReserve(&address, bytes, 0, base, 0);
+	if (result)
+		return driver_error(result);
+	if (address != base) {
+		driver->cuMemAddressFree(address, bytes);
+		return -EADDRINUSE;
+	}
+	space->ranges[count].base = base;
+	space->ranges[count].bytes = bytes;
+	space->range_count = count + 1;
+	return 0;
+}
+
 void cuda_space_destroy(struct device_space *space)
 {
+	const struct driver *driver = device_enter(space->device);
 	struct registration *registration, *next;
 
-	device_enter(space->device)->cuMemAddressFree(space->base, space->bytes);
+	for (unsigned i = 0; i < space->range_count; i++)
+		driver->cuMemAddressFree(space->ranges[i].base, space->ranges[i].bytes);
 	list_for_each_safe (registration, next, &space->registered, link)
 		free(registration);
 	pthread_mutex_destroy(&space->lock);
@@ -116,6 +125,19 @@ int cuda_chunk_import(struct device *device, int fd, uint64_t bytes, struct devi
 	return result ? -EINVAL : wrap_chunk(device, handle, bytes, chunk);
 }
 
+static bool are_reserved(const struct device_space *space, uint64_t address, uint64_t bytes)
+{
+	unsigned count = space->range_count;
+
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t offset = address - space->ranges[i].base;
+		if (address >= space->ranges[i].base && offset <= space->ranges[i].bytes &&
+			bytes <= space->ranges[i].bytes - offset)
+			return true;
+	}
+	return false;
+}
+
 int cuda_map(
 	struct device_space *space, uint64_t address, struct device_chunk *chunk, bool read_only)
 {
@@ -126,9 +148,7 @@ int cuda_map(
 				   : CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
 
-	if (address % DEVICE_CHUNK_MIN || address < space->base ||
-		address - space->base > space->bytes ||
-		chunk->bytes > space->bytes - (address - space->base))
+	if (address % DEVICE_CHUNK_MIN || !are_reserved(space, address, chunk->bytes))
 		return -EINVAL;
 	CUresult result = driver->cuMemMap(address, chunk->bytes, 0, chunk->handle, 0);
 

@@ -30,7 +30,7 @@ struct device {
 
 struct device_space {
 	struct device *device;
-	struct memfd_arena arena;
+	struct memfd_ranges ranges;
 };
 
 struct device_function {
@@ -96,27 +96,25 @@ static uint64_t null_overhead_bytes(struct device *device)
 	return 0;
 }
 
-static int null_space_create(
-	struct device *device, uint64_t base, uint64_t bytes, struct device_space **out)
+static int null_space_create(struct device *device, struct device_space **out)
 {
 	struct device_space *space = calloc(1, sizeof *space);
-	int error;
 
 	if (!space)
 		return -ENOMEM;
 	space->device = device;
-	error = memfd_arena_reserve(&space->arena, base, bytes);
-	if (error) {
-		free(space);
-		return error;
-	}
 	*out = space;
 	return 0;
 }
 
+static int null_space_reserve(struct device_space *space, uint64_t base, uint64_t bytes)
+{
+	return memfd_reserve(&space->ranges, base, bytes);
+}
+
 static void null_space_destroy(struct device_space *space)
 {
-	memfd_arena_release(&space->arena);
+	memfd_release(&space->ranges);
 	free(space);
 }
 
@@ -134,7 +132,7 @@ static int null_chunk_import(
 static int null_map(
 	struct device_space *space, uint64_t address, struct device_chunk *chunk, bool read_only)
 {
-	return memfd_map(&space->arena, address, chunk, read_only);
+	return memfd_map(&space->ranges, address, chunk, read_only);
 }
 
 static void null_unmap(struct device_space *space, uint64_t address, struct device_chunk *chunk)
@@ -295,6 +293,7 @@ const struct device_ops null_device_ops = {
 	.close = null_close,
 	.overhead_bytes = null_overhead_bytes,
 	.space_create = null_space_create,
+	.space_reserve = null_space_reserve,
 	.space_destroy = null_space_destroy,
 	.grain_bytes = MEMFD_GRAIN,
 	.chunk_create = null_chunk_create,

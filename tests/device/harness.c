@@ -198,8 +198,9 @@ void harness_start_with(struct harness *h, const struct device_ops *ops, unsigne
 	h->base = ops->poll && !getenv("GDEV_CUDA_DRIVER")
 			  ? ARENA_BASE + starts++ * HARNESS_BYTES * 16
 			  : harness_free_range(HARNESS_BYTES);
-	start_step(h, "create a space",
-		ops->space_create(h->device, h->base, HARNESS_BYTES, &h->space));
+	start_step(h, "create a space", ops->space_create(h->device, &h->space));
+	start_step(
+		h, "reserve its addresses", ops->space_reserve(h->space, h->base, HARNESS_BYTES));
 	if (ops->poll)
 		h->thread_count = min_of(threads, 1u);
 	for (unsigned i = 0; i < h->thread_count; i++)

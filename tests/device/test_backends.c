@@ -96,6 +96,26 @@ static void sizes_and_addresses_of_chunks_are_checked(void **state)
 	h->ops->chunk_destroy(chunk);
 }
 
+static void a_space_has_several_ranges(void **state)
+{
+	struct harness *h = &harness;
+	const uint64_t bytes = 64 << 20;
+	uint64_t other = h->ops->poll && !getenv("GDEV_CUDA_DRIVER") ? h->base + HARNESS_BYTES * 8
+								     : harness_free_range(bytes);
+	struct device_chunk *chunk = harness_map(h, 0);
+
+	assert_int_equal(h->ops->map(h->space, other, chunk, false), -EINVAL);
+	assert_int_equal(h->ops->space_reserve(h->space, h->base, bytes), -EADDRINUSE);
+	assert_int_equal(h->ops->space_reserve(h->space, other, bytes), 0);
+	h->ops->unmap(h->space, harness_address(h, 0), chunk);
+	assert_int_equal(h->ops->map(h->space, other + bytes - (1 << 20), chunk, false), -EINVAL);
+	assert_int_equal(h->ops->map(h->space, other + (2 << 20), chunk, false), 0);
+	harness_set_word(h, other + (2 << 20) + 8, 99);
+	assert_int_equal(harness_word(h, other + (2 << 20) + 8), 99);
+	h->ops->unmap(h->space, other + (2 << 20), chunk);
+	h->ops->chunk_destroy(chunk);
+}
+
 static void chunks_may_be_as_small_as_the_grain(void **state)
 {
 	struct harness *h = &harness;
@@ -541,6 +561,7 @@ static void devices_are_found_by_name(void **state)
 	{"describes_its_device", describes_its_device, NULL, NULL, (void *)(backend)},             \
 		EACH(memory_is_zeroed_and_keeps_its_bytes_over_a_remap, backend),                  \
 		EACH(sizes_and_addresses_of_chunks_are_checked, backend),                          \
+		EACH(a_space_has_several_ranges, backend),                                         \
 		EACH(chunks_may_be_as_small_as_the_grain, backend),                                \
 		EACH(imports_are_the_same_memory_and_checked, backend),                            \
 		{"exported_memory_is_shared_between_processes",                                    \

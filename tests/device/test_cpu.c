@@ -557,9 +557,9 @@ static void a_wild_store_breaks_its_space_and_no_other(void **state)
 	struct device_queue *other, *more = harness_queue(&harness);
 	uint64_t wild[3] = {harness.base + (64 << 20) + 24, 1};
 
-	assert_int_equal(harness.ops->space_create(harness.device, harness_free_range(64 << 20),
-				 64 << 20, &other_space),
-		0);
+	assert_int_equal(harness.ops->space_create(harness.device, &other_space), 0);
+	assert_int_equal(
+		harness.ops->space_reserve(other_space, harness_free_range(64 << 20), 64 << 20), 0);
 	assert_int_equal(harness.ops->queue_create(other_space, 0, &other), 0);
 	struct submitted s = launch("store", 64, 1, wild);
 	assert_int_equal(harness_run(&harness, queue, &s), -GDEV_E_ILLEGAL_ADDRESS);

@@ -315,6 +315,65 @@ static void page_locked_memory_comes_as_a_sealed_memfd(void **state)
 	fd_close_all(both, 2);
 }
 
+static int add_range(struct fixture *fixture, uint64_t address, uint64_t bytes)
+{
+	struct peer_message message = {.type = PEER_RANGE_ADD, .address = address, .bytes = bytes};
+
+	return peer_call(fixture, &message, NULL, 0, NULL, NULL);
+}
+
+static void addresses_of_the_clients_other_sessions_can_be_added(void **state)
+{
+	struct fixture *fixture = *state;
+	const uint64_t other = TEST_BASE + TEST_BYTES;
+	int fd = fd_shared_memory("test", 4 * MIB);
+	struct peer_message host = {.type = PEER_HOST_ADD, .address = other, .bytes = 4 * MIB};
+	struct record_memory alloc = {
+		.header.opcode = RECORD_MEMORY_ALLOC, .address = other, .bytes = 4 * MIB};
+	struct peer_message again = host;
+	void *taken;
+
+	assert_int_equal(peer_call(fixture, &again, &fd, 1, NULL, NULL), -EINVAL);
+	assert_int_equal(add_range(fixture, other, 0), -EINVAL);
+	assert_int_equal(add_range(fixture, 0, 16 * MIB), -EINVAL);
+	assert_int_equal(add_range(fixture, other + 4096, 16 * MIB), -EINVAL);
+	assert_int_equal(add_range(fixture, other, 16 * MIB + 4096), -EINVAL);
+	assert_int_equal(add_range(fixture, other, PEER_RANGE_BYTES_MAX + 2 * MIB), -EINVAL);
+	assert_int_equal(add_range(fixture, 1ull << 47, 2 * MIB), -EINVAL);
+	assert_int_equal(add_range(fixture, -(2 * MIB), 2 * MIB), -EINVAL);
+	assert_int_equal(add_range(fixture, other - 2 * MIB, 4 * MIB), -EINVAL);
+	assert_int_equal(add_range(fixture, TEST_BASE, TEST_BYTES), -EINVAL);
+	taken = mmap((void *)other, 4096, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	assert_ptr_equal(taken, (void *)other);
+	assert_int_equal(add_range(fixture, other, 16 * MIB), -EADDRINUSE);
+	munmap(taken, 4096);
+	assert_int_equal(add_range(fixture, other, 16 * MIB), 0);
+	assert_int_equal(add_range(fixture, other, 16 * MIB), 0);
+	assert_int_equal(add_range(fixture, other + 14 * MIB, 16 * MIB), -EINVAL);
+	for (uint64_t i = 1; i < PEER_RANGES_MAX; i++)
+		assert_int_equal(add_range(fixture, other + i * 32 * MIB, 2 * MIB), 0);
+	assert_int_equal(add_range(fixture, other + PEER_RANGES_MAX * 32 * MIB, 2 * MIB), -ENOSPC);
+
+	/* It is for what the other session has too. */
+	assert_int_equal(ask_plain(fixture, &alloc), -EINVAL);
+	again = host;
+	assert_int_equal(peer_call(fixture, &again, &fd, 1, NULL, NULL), 0);
+	again = host;
+	again.address = other + 14 * MIB;
+	assert_int_equal(peer_call(fixture, &again, &fd, 1, NULL, NULL), -EINVAL);
+	make_stream(fixture, A);
+	*(uint64_t *)(other + 40) = 1234;
+	post_copy(fixture, A, TEST_BASE, other + 40, 8);
+	fixture_run(fixture);
+	assert_int_equal(*(uint64_t *)TEST_BASE, 1234);
+	assert_int_equal(release(fixture, other), 0);
+	post_copy(fixture, A, TEST_BASE, other + 40, 8);
+	fixture_run(fixture);
+	assert_int_equal(session_error(fixture), -GDEV_E_ILLEGAL_ADDRESS);
+	close(fd);
+}
+
 /* mmap() would map a whole large page, over what follows. */
 static void page_locked_memory_has_ordinary_pages(void **state)
 {
@@ -564,6 +623,7 @@ int main(void)
 		TEST_GDEVD(memory_that_is_refused_is_not_there),
 		TEST_GDEVD(much_slack_goes_back),
 		TEST(page_locked_memory_comes_as_a_sealed_memfd),
+		TEST(addresses_of_the_clients_other_sessions_can_be_added),
 		TEST(page_locked_memory_has_ordinary_pages),
 		TEST(an_image_that_was_sent_is_loaded_once),
 		TEST(an_image_cannot_change_has_zeros_behind_and_few_wait),

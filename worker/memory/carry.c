@@ -38,12 +38,15 @@ struct carried {
  * it is asked for. */
 static int make_space(struct core *core, struct carry *carry)
 {
-	int error = -EADDRINUSE;
+	int error = core->ops->space_create(core->device, &core->space);
 
+	if (error)
+		return error;
+	error = -EADDRINUSE;
 	for (unsigned i = 0; i < ARENA_BASES && error == -EADDRINUSE; i++) {
 		carry->range.address = ARENA_DEFAULT_BASE + i * ARENA_DEFAULT_BYTES;
-		error = core->ops->space_create(
-			core->device, carry->range.address, ARENA_DEFAULT_BYTES, &core->space);
+		error = core->ops->space_reserve(
+			core->space, carry->range.address, ARENA_DEFAULT_BYTES);
 	}
 	return error;
 }

@@ -14,6 +14,10 @@
 #include "worker/core.h"
 #include "worker/memory/shm.h"
 
+#define ADDRESSES_END (1ull << 47) /* of a process */
+
+_Static_assert(DEVICE_RANGES_MAX == PEER_RANGES_MAX + 1, "the arena, and the others'");
+
 void memory_init(struct core *core)
 {
 	list_init(&core->memory.kept);
@@ -76,12 +80,54 @@ struct range *memory_find(struct core *core, uint64_t address, uint64_t bytes)
 	return range;
 }
 
-static bool in_arena(const struct core *core, uint64_t address, uint64_t bytes)
+static bool is_within(uint64_t address, uint64_t bytes, uint64_t base, uint64_t whole)
 {
-	uint64_t base = core->session.arena_base;
+	return address >= base && address - base <= whole && bytes <= whole - (address - base);
+}
 
-	return address >= base && address - base <= core->session.arena_bytes &&
-	       bytes <= core->session.arena_bytes - (address - base);
+/* In another session's arena only what it has too is mapped. */
+static bool may_be_at(
+	const struct core *core, enum range_kind kind, uint64_t address, uint64_t bytes)
+{
+	const struct memory *memory = &core->memory;
+
+	if (is_within(address, bytes, core->session.arena_base, core->session.arena_bytes))
+		return true;
+	if (kind != RANGE_HOST && kind != RANGE_SHARED)
+		return false;
+	for (unsigned i = 0; i < memory->peer_count; i++)
+		if (is_within(address, bytes, memory->peers[i].base, memory->peers[i].bytes))
+			return true;
+	return false;
+}
+
+static bool overlap(uint64_t base, uint64_t bytes, uint64_t other, uint64_t other_bytes)
+{
+	return base < other + other_bytes && other < base + bytes;
+}
+
+int memory_check_peer(struct core *core, uint64_t base, uint64_t bytes)
+{
+	const struct memory *memory = &core->memory;
+
+	if (!base || !bytes || base % ARENA_ALIGN || bytes % ARENA_ALIGN ||
+		bytes > PEER_RANGE_BYTES_MAX || base > ADDRESSES_END - bytes)
+		return -EINVAL;
+	for (unsigned i = 0; i < memory->peer_count; i++) {
+		const struct peer_range *peer = &memory->peers[i];
+		if (peer->base == base && peer->bytes == bytes)
+			return -EEXIST;
+		if (overlap(base, bytes, peer->base, peer->bytes))
+			return -EINVAL;
+	}
+	if (overlap(base, bytes, core->session.arena_base, core->session.arena_bytes))
+		return -EINVAL;
+	return memory->peer_count < PEER_RANGES_MAX ? 0 : -ENOSPC;
+}
+
+void memory_add_peer(struct core *core, uint64_t base, uint64_t bytes)
+{
+	core->memory.peers[core->memory.peer_count++] = (struct peer_range){base, bytes};
 }
 
 static int grow_map(struct memory *memory)
@@ -115,7 +161,7 @@ int memory_insert(struct core *core, enum range_kind kind, uint64_t address, uin
 
 	if (!bytes || __builtin_add_overflow(address, bytes, &end))
 		return -EINVAL;
-	if (kind != RANGE_VARIABLE && !in_arena(core, address, bytes))
+	if (kind != RANGE_VARIABLE && !may_be_at(core, kind, address, bytes))
 		return -EINVAL;
 	if (index < memory->range_count && memory->ranges[index]->address < end)
 		return -EEXIST;

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "proto/peer.h"
 #include "worker/control.h"
 #include "worker/service.h"
 
@@ -102,7 +103,14 @@ struct kept_chunk {
 	uint64_t bytes;
 };
 
+/* Addresses of another session of the client. */
+struct peer_range {
+	uint64_t base, bytes;
+};
+
 struct memory {
+	struct peer_range peers[PEER_RANGES_MAX];
+	unsigned peer_count;
 	struct range **ranges; /* by address */
 	size_t range_count, range_capacity;
 	uint64_t charged_bytes, used_bytes, kept_bytes;
@@ -133,9 +141,14 @@ void memory_finish(struct core *core);
 
 /* The range that contains [address, address + bytes), when it is ready. NULL: none does. */
 struct range *memory_find(struct core *core, uint64_t address, uint64_t bytes);
-/* A new range, not ready. -EINVAL: outside of the arena; -EEXIST: not free; -ENOMEM. */
+/* A new range, not ready. -EINVAL: outside of the arena, and, for host and shared memory, of those of the client's other
+ * sessions; -EEXIST: not free; -ENOMEM. */
 int memory_insert(struct core *core, enum range_kind kind, uint64_t address, uint64_t bytes,
 	struct range **range);
+/* Whether the arena of another session of the client can be added, which is reserved before that. -EEXIST: it has been;
+ * -EINVAL, -ENOSPC: proto/peer.h. */
+int memory_check_peer(struct core *core, uint64_t base, uint64_t bytes);
+void memory_add_peer(struct core *core, uint64_t base, uint64_t bytes);
 /* Takes it out of the map and frees it: chunks and mappings are the caller's to undo before. */
 void memory_remove(struct core *core, struct range *range);
 
