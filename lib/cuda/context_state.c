@@ -83,8 +83,7 @@ static CUresult await(CUcontext context, CUevent event)
 	if (!context->joint)
 		TRY_GDEV(gdev_stream_create(context->session, 0, &context->joint),
 			"a stream that waits for all cannot be made");
-	TRY_GDEV(gdev_stream_wait_event(context->joint, event->event),
-		"the event cannot be waited for");
+	TRY(event_await(event, context->session, context->joint));
 	gdev_stream_fence(context->joint, &context->awaited);
 	list_for_each (stream, &context->streams, link)
 		TRY_GDEV(gdev_stream_wait(stream->stream, &context->awaited),
@@ -103,8 +102,6 @@ CUresult cuCtxWaitEvent(CUcontext given, CUevent event)
 	if (context->capturing)
 		return fail(
 			CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a stream of the context captures");
-	if (event->context->session != context->session)
-		return fail(CUDA_ERROR_NOT_SUPPORTED, "the event is of another virtual GPU");
 	pthread_mutex_lock(&context->lock);
 	result = await(context, event);
 	pthread_mutex_unlock(&context->lock);

@@ -3,12 +3,9 @@
  * Copies and fills, on the legacy default stream. The calls on a thread's own stream are in per_thread.c.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
-
-#define BOUNCE_BYTES (4u << 20)
 
 CUresult copy_result(const struct gdev_copy *copy, int error)
 {
@@ -26,18 +23,24 @@ CUresult copy_result(const struct gdev_copy *copy, int error)
 		(unsigned long long)copy->destination);
 }
 
+CUresult copy_send(CUstream stream, const struct gdev_copy *copy, bool sync)
+{
+	CUresult result;
+	bool across;
+
+	result = peer_copy(stream, copy, sync, &across);
+	if (across || result != CUDA_SUCCESS)
+		return result;
+	return copy_result(copy,
+		sync ? gdev_copy(stream->stream, copy) : gdev_copy_async(stream->stream, copy));
+}
+
 static CUresult submit(const struct gdev_copy *copy, CUstream handle, bool sync)
 {
 	CUstream stream;
 
-	if (sync) {
-		TRY(stream_enter(handle, &stream));
-		return copy_result(copy, gdev_copy(stream->stream, copy));
-	}
-	TRY(stream_record(handle, &stream));
-	if (stream->capture)
-		return capture_copy(stream, copy);
-	return copy_result(copy, gdev_copy_async(stream->stream, copy));
+	TRY(sync ? stream_enter(handle, &stream) : stream_record(handle, &stream));
+	return stream->capture ? capture_copy(stream, copy) : copy_send(stream, copy, sync);
 }
 
 CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, CUdeviceptr source,
@@ -174,28 +177,27 @@ CUresult copy_shape(const CUDA_MEMCPY3D *copy, struct gdev_copy *shape)
 	return shape_sides(&destination, &source, shape);
 }
 
-static CUresult same_session(CUcontext a, CUcontext b, bool *same)
+/* A copy between contexts that returns when it is done follows all that was sent to both. One that is asynchronous follows
+ * what is on its stream, as every command. */
+static CUresult follow_contexts(CUcontext to, CUcontext from, bool sync)
 {
-	TRY(initialised());
-	if (!handle_is(HANDLE_CONTEXT, a) || !handle_is(HANDLE_CONTEXT, b) || !a->session ||
-		!b->session)
+	CUcontext current;
+
+	TRY(current_context(&current));
+	if (!handle_is(HANDLE_CONTEXT, to) || !handle_is(HANDLE_CONTEXT, from) || !to->session ||
+		!from->session)
 		return fail(CUDA_ERROR_INVALID_CONTEXT, "one of the two is no living context");
-	*same = a->session == b->session;
-	return CUDA_SUCCESS;
+	if (sync && to != current)
+		TRY(context_synchronise(to));
+	return sync && from != current && from != to ? context_synchronise(from) : CUDA_SUCCESS;
 }
 
 CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream, bool sync)
 {
-	bool same;
-
 	TRY(initialised());
 	if (!peer)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the description of the copy is NULL");
-	TRY(same_session(peer->dstContext, peer->srcContext, &same));
-	if (!same)
-		return fail(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
-			"virtual GPUs do not reach each other's memory: copy in one dimension "
-			"(cuMemcpyPeer), which goes through the host");
+	TRY(follow_contexts(peer->dstContext, peer->srcContext, sync));
 	struct side destination = {peer->dstMemoryType, (CUdeviceptr)peer->dstHost, peer->dstDevice,
 		peer->dstXInBytes, peer->dstY, peer->dstZ, peer->dstPitch, peer->dstHeight};
 	struct side source = {peer->srcMemoryType, (CUdeviceptr)peer->srcHost, peer->srcDevice,
@@ -204,43 +206,12 @@ CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream, bool sync
 		&destination, &source, peer->WidthInBytes, peer->Height, peer->Depth, stream, sync);
 }
 
-/* Between two virtual GPUs: through memory of the process. */
-static CUresult bounce(CUcontext destination_context, CUdeviceptr destination,
-	CUcontext source_context, CUdeviceptr source, size_t bytes)
-{
-	autofree void *buffer = malloc(min_of(bytes, (size_t)BOUNCE_BYTES));
-
-	if (!buffer)
-		return no_memory();
-	for (size_t done = 0; done < bytes;) {
-		size_t piece = min_of(bytes - done, (size_t)BOUNCE_BYTES);
-		struct gdev_copy in = gdev_copy_linear((uint64_t)buffer, source + done, piece);
-		struct gdev_copy out =
-			gdev_copy_linear(destination + done, (uint64_t)buffer, piece);
-		in.source_side = out.destination_side = GDEV_SIDE_DEVICE;
-		TRY_GDEV(gdev_copy(source_context->legacy->stream, &in),
-			"%zu bytes cannot be copied from %#llx", piece, (unsigned long long)source);
-		TRY_GDEV(gdev_copy(destination_context->legacy->stream, &out),
-			"%zu bytes cannot be copied to %#llx", piece,
-			(unsigned long long)destination);
-		done += piece;
-	}
-	return CUDA_SUCCESS;
-}
-
 CUresult copy_peer(CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
-	CUcontext source_context, size_t bytes, CUstream handle, bool sync)
+	CUcontext source_context, size_t bytes, CUstream stream, bool sync)
 {
-	CUstream stream;
-	bool same;
-
-	TRY(same_session(destination_context, source_context, &same));
-	if (same)
-		return copy_linear(destination, GDEV_SIDE_DEVICE, source, GDEV_SIDE_DEVICE, bytes,
-			handle, sync);
-	TRY(stream_enter(handle, &stream));
-	TRY_GDEV(gdev_stream_sync(stream->stream), "the stream's work before the copy failed");
-	return bounce(destination_context, destination, source_context, source, bytes);
+	TRY(follow_contexts(destination_context, source_context, sync));
+	return copy_linear(
+		destination, GDEV_SIDE_DEVICE, source, GDEV_SIDE_DEVICE, bytes, stream, sync);
 }
 
 /* ---- fills ---- */
@@ -259,6 +230,8 @@ CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned el
 	struct allocation allocation;
 	struct gdev_range range;
 	CUstream stream;
+	CUresult result;
+	bool across;
 
 	TRY(sync ? stream_enter(handle, &stream) : stream_record(handle, &stream));
 	if (height > 1 && (pitch < width * element_bytes || pitch % element_bytes))
@@ -267,6 +240,9 @@ CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned el
 			pitch);
 	if (stream->capture)
 		return capture_fill(stream, &wanted);
+	result = peer_fill(stream, &wanted, &across);
+	if (across || result != CUDA_SUCCESS)
+		return result;
 	TRY_GDEV(gdev_fill_async(stream->stream, &wanted),
 		"%zu x %zu elements at %#llx, which must be memory of CUDA, cannot be filled",
 		width, height, (unsigned long long)destination);

@@ -2,6 +2,10 @@
  *
  * Devices are the virtual GPUs that the process sees. gdevd says what a device is: a program that only looks needs no
  * session, and no worker.
+ *
+ * Several of them may be of one card. They all have its address on the bus, because that is how other libraries (NVML)
+ * find the card. The first virtual GPU of a card has the card's UUID, too, and the others have UUIDs that are made of the
+ * card's and their names. Which one is the first does not depend on CUDA_VISIBLE_DEVICES.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +15,8 @@
 
 static pthread_mutex_t *const lock = &process_locks[LOCK_DEVICES];
 static struct device devices[DEVICES_MAX];
-static int device_count; /* constant after cuInit */
+static int device_count;      /* constant after cuInit */
+static atomic_int used_count; /* devices that have, or had, a session */
 
 /* Asks gdevd. Threads that do so at the same time are told the same. */
 static CUresult device_describe(struct device *device)
@@ -40,9 +45,11 @@ CUresult devices_init(void)
 	int chosen[DEVICES_MAX];
 	int count = visible_devices(gdev_vgpu_count(), chosen);
 
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count; i++) {
+		found[i].number = chosen[i];
 		TRY_GDEV(gdev_vgpu_name(chosen[i], found[i].vgpu),
 			"the virtual GPUs cannot be listed");
+	}
 	if (!count)
 		return fail(CUDA_ERROR_NO_DEVICE,
 			"CUDA_VISIBLE_DEVICES hides all virtual GPUs, or there are none");
@@ -61,6 +68,12 @@ void devices_forget(void)
 {
 	memset(devices, 0, sizeof devices);
 	device_count = 0;
+	used_count = 0;
+}
+
+int devices_used(void)
+{
+	return atomic_load_explicit(&used_count, memory_order_acquire);
 }
 
 int devices_count(void)
@@ -82,14 +95,19 @@ CUresult device_find(CUdevice device, struct device **found)
 static void keep_session(struct device *device, struct gdev_session *session)
 {
 	struct gdev_session *failed = NULL;
+	struct gdev_stream *lane = NULL;
 
 	pthread_mutex_lock(lock);
 	if (!device->session || gdev_session_error(device->session, NULL)) {
 		failed = device->session;
+		lane = steal_pointer(&device->lane);
 		gdev_session_ref(session);
 		device->session = session;
+		if (!failed)
+			atomic_fetch_add(&used_count, 1);
 	}
 	pthread_mutex_unlock(lock);
+	gdev_stream_destroy(lane);
 	gdev_session_close(failed);
 }
 
@@ -160,6 +178,55 @@ static CUresult description_of(CUdevice device, struct gdev_description *descrip
 	return CUDA_SUCCESS;
 }
 
+/* ---- which card it is ---- */
+
+/* Of the virtual GPUs of its card, the first one's number. */
+static int first_of_card(int number, const struct gdev_description *description)
+{
+	struct gdev_description other;
+	int32_t properties[GDEV_PROPERTIES];
+	char name[GDEV_NAME_MAX];
+
+	for (int i = 0; i < number; i++)
+		if (!gdev_vgpu_name(i, name) && !gdev_vgpu_describe(name, &other, properties) &&
+			!memcmp(other.device_uuid, description->device_uuid,
+				sizeof other.device_uuid))
+			return i;
+	return number;
+}
+
+void vgpu_uuid(int number, const struct gdev_description *description, CUuuid *uuid)
+{
+	memcpy(uuid->bytes, description->device_uuid, sizeof uuid->bytes);
+	if (first_of_card(number, description) == number)
+		return;
+	for (size_t i = 0; description->vgpu[i]; i++)
+		uuid->bytes[15 - i % sizeof uuid->bytes] ^= description->vgpu[i];
+}
+
+/* On the PCI bus. What is no card is given an address of its own: the number of its first virtual GPU is the bus. */
+struct bus_address {
+	unsigned domain, bus, slot;
+};
+
+static CUresult address_of(CUdevice device, struct bus_address *address)
+{
+	const int32_t *properties;
+	struct device *found;
+
+	TRY(device_find(device, &found));
+	TRY(device_describe(found));
+	properties = found->properties;
+	*address = (struct bus_address){
+		(unsigned)properties[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID],
+		(unsigned)properties[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID],
+		(unsigned)properties[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID],
+	};
+	if (!address->domain && !address->bus && !address->slot)
+		address->bus = (unsigned)first_of_card(found->number, &found->description);
+	return CUDA_SUCCESS;
+}
+
 /* ---- the calls ---- */
 
 CUresult cuDeviceGetCount(int *count)
@@ -193,14 +260,6 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-/* Two virtual GPUs of one device are two devices here: the name of the virtual GPU is part of it. */
-void device_uuid(const struct gdev_description *description, CUuuid *uuid)
-{
-	memcpy(uuid->bytes, description->device_uuid, sizeof uuid->bytes);
-	for (size_t i = 0; description->vgpu[i]; i++)
-		uuid->bytes[15 - i % sizeof uuid->bytes] ^= description->vgpu[i];
-}
-
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
 	struct gdev_description description;
@@ -208,7 +267,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 	if (!uuid)
 		return fail(CUDA_ERROR_INVALID_VALUE, "uuid is NULL");
 	TRY(description_of(device, &description));
-	device_uuid(&description, uuid);
+	vgpu_uuid(devices[device].number, &description, uuid);
 	return CUDA_SUCCESS;
 }
 
@@ -225,9 +284,16 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
+	struct bus_address address;
+
 	if (!value)
 		return fail(CUDA_ERROR_INVALID_VALUE, "value is NULL");
-	return device_attribute(device, attribute, value);
+	TRY(device_attribute(device, attribute, value));
+	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) {
+		TRY(address_of(device, &address));
+		*value = (int)address.bus;
+	}
+	return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetProperties(CUdevprop *properties, CUdevice device)
@@ -269,32 +335,50 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 	return device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, minor);
 }
 
-/* A virtual GPU sits on no bus: its number stands in the place of the bus's. */
 CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device)
 {
-	struct device *found;
+	struct bus_address address;
 
 	if (!id || length < 1)
 		return fail(CUDA_ERROR_INVALID_VALUE, "id is NULL, or has no room");
-	TRY(device_find(device, &found));
-	snprintf(id, (size_t)length, "0000:%02X:00.0", (unsigned)device);
+	TRY(address_of(device, &address));
+	snprintf(id, (size_t)length, "%04X:%02X:%02X.0", address.domain, address.bus, address.slot);
 	return CUDA_SUCCESS;
+}
+
+/* domain:bus:device.function, domain:bus:device, or bus:device.function. */
+static bool read_address(const char *id, struct bus_address *address, unsigned *function)
+{
+	int end = 0;
+
+	*function = 0;
+	if (sscanf(id, "%x:%x:%x.%x", &address->domain, &address->bus, &address->slot, function) >=
+		3)
+		return true;
+	address->domain = 0;
+	sscanf(id, "%x:%x.%x%n", &address->bus, &address->slot, function, &end);
+	return end;
 }
 
 CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 {
-	unsigned domain, bus, slot, function = 0;
+	struct bus_address wanted, address;
+	unsigned function;
 
 	if (!device || !id)
 		return fail(CUDA_ERROR_INVALID_VALUE, "device or id is NULL");
 	TRY(initialised());
-	if (sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3)
+	if (!read_address(id, &wanted, &function))
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"\"%s\" is no address on a bus (domain:bus:device.function)", id);
-	if (domain || slot || function || bus >= (unsigned)device_count)
-		return fail(CUDA_ERROR_INVALID_DEVICE, "no device has the address %s", id);
-	*device = (CUdevice)bus;
-	return CUDA_SUCCESS;
+	for (int i = 0; i < device_count && !function; i++) {
+		TRY(address_of(i, &address));
+		if (memcmp(&address, &wanted, sizeof address))
+			continue;
+		*device = i;
+		return CUDA_SUCCESS;
+	}
+	return fail(CUDA_ERROR_INVALID_DEVICE, "no device has the address %s", id);
 }
 
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)

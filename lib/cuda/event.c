@@ -76,6 +76,20 @@ void event_release(CUevent event)
 	handle_destroy(HANDLE_EVENT, event);
 }
 
+CUresult event_await(CUevent event, struct gdev_session *session, struct gdev_stream *stream)
+{
+	uint64_t id;
+
+	if (event->context->session == session)
+		return result_of(gdev_stream_wait_event(stream, event->event),
+			"the stream cannot wait for the event");
+	if (!atomic_load(&event->recorded))
+		return CUDA_SUCCESS;
+	TRY_GDEV(gdev_event_share(event->event, &id), "the event cannot be shared");
+	return result_of(gdev_stream_wait_shared(stream, id),
+		"the stream cannot wait for the event of another device");
+}
+
 CUresult cuEventDestroy_v2(CUevent event)
 {
 	TRY(check(event));

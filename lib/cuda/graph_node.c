@@ -224,8 +224,7 @@ CUresult node_run(CUgraphNode node, CUstream stream, bool more)
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 		return run_kernel(&node->kernel, stream, more);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		return copy_result(
-			&node->copy.copy, gdev_copy_async(stream->stream, &node->copy.copy));
+		return copy_send(stream, &node->copy.copy, false);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
 		return fill(set->dst, set->pitch, set->value, set->elementSize, set->width,
 			set->height, stream, false);

@@ -125,12 +125,14 @@ void init_forget(void);
 
 struct device {
 	char vgpu[GDEV_NAME_MAX];
+	int number; /* among all virtual GPUs, also those that CUDA_VISIBLE_DEVICES hides */
 	atomic_bool described; /* the next two are constant from then on */
 	struct gdev_description description;
 	int32_t properties[GDEV_PROPERTIES];
 
 	/* Under LOCK_DEVICES. */
 	struct gdev_session *session; /* of the first context, kept for the next ones; or NULL */
+	struct gdev_stream *lane;     /* of that session, for peer.c; NULL: there is none, or it is in use */
 	CUcontext primary;            /* created at the first need, never destroyed */
 	unsigned primary_flags, primary_refs;
 	bool primary_changes; /* a thread makes it active, or ends it: others that do wait for that */
@@ -144,7 +146,10 @@ int devices_count(void);
 CUresult device_find(CUdevice device, struct device **found);
 /* A usable session, which the caller closes. */
 CUresult device_open_session(CUdevice device, struct gdev_session **session);
-void device_uuid(const struct gdev_description *description, CUuuid *uuid);
+/* How many devices have, or had, a session. */
+int devices_used(void);
+/* Of the virtual GPU with this number among all, which the description describes. */
+void vgpu_uuid(int number, const struct gdev_description *description, CUuuid *uuid);
 /* Of so many virtual GPUs those that the process sees, in its order (visible.c). */
 int visible_devices(int total, int chosen[DEVICES_MAX]);
 CUresult device_attribute(CUdevice device, CUdevice_attribute attribute, int *value);
@@ -255,6 +260,8 @@ struct CUevent_st {
 };
 
 void event_release(CUevent event);
+/* Later commands of the session's stream wait for what the event, of whatever device, recorded last. */
+CUresult event_await(CUevent event, struct gdev_session *session, struct gdev_stream *stream);
 CUresult event_create(CUcontext context, unsigned flags, CUevent *event);
 
 /* events of several processes (event_ipc.c) */
@@ -338,6 +345,8 @@ struct allocation {
 void memory_release_context(CUcontext context);
 /* What `address` is in the current context's session; false: unknown. */
 bool memory_find(uint64_t address, struct gdev_range *range, struct allocation *allocation);
+/* The same, and what it is in those of other devices. */
+bool memory_find_anywhere(uint64_t address, struct gdev_range *range, struct allocation *allocation);
 CUresult memory_remember(CUcontext context, uint64_t base, uint64_t bytes,
 	enum allocation_kind kind, unsigned flags);
 CUresult memory_remember_pooled(
@@ -382,6 +391,8 @@ CUresult graph_memory_free(uint64_t base, CUstream stream);
 
 CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, CUdeviceptr source,
 	enum gdev_side source_side, size_t bytes, CUstream stream, bool sync);
+/* Of any memory of any device. The stream is in order, and does not capture. */
+CUresult copy_send(CUstream stream, const struct gdev_copy *copy, bool sync);
 /* Of what gdev says to the copy. */
 CUresult copy_result(const struct gdev_copy *copy, int error);
 /* What a description means. */
@@ -393,6 +404,14 @@ CUresult copy_peer(CUdeviceptr destination, CUcontext destination_context, CUdev
 	CUcontext source_context, size_t bytes, CUstream stream, bool sync);
 CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned element_bytes,
 	size_t width, size_t height, CUstream stream, bool sync);
+
+/* ---- memory of several devices in one call (peer.c) ---- */
+
+/* What of any device's memory the address is in; that of `mine` goes first. False: of none, or there is one device. */
+bool peer_find(uint64_t address, struct gdev_session *mine, struct gdev_range *range);
+/* As copy_send, *across: if memory of another device than the stream's is part of it; otherwise nothing is done. */
+CUresult peer_copy(CUstream stream, const struct gdev_copy *copy, bool sync, bool *across);
+CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool *across);
 
 /* ---- tensor maps (tensor.c) ---- */
 

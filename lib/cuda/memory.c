@@ -162,6 +162,17 @@ bool memory_find_base(uint64_t base, struct allocation *allocation)
 	return found;
 }
 
+/* The allocation of a range that `context` has, if nobody else knows of one. */
+static void allocation_of(
+	const struct gdev_range *range, CUcontext context, struct allocation *allocation)
+{
+	if (!memory_find_base(range->base, allocation))
+		*allocation = (struct allocation){.base = range->base,
+			.bytes = range->bytes,
+			.context = context,
+			.session = context->session};
+}
+
 bool memory_find(uint64_t address, struct gdev_range *range, struct allocation *allocation)
 {
 	CUcontext context;
@@ -171,12 +182,19 @@ bool memory_find(uint64_t address, struct gdev_range *range, struct allocation *
 	gdev_memory_lookup(context->session, address, range);
 	if (range->kind == GDEV_MEMORY_UNKNOWN)
 		return false;
-	if (!memory_find_base(range->base, allocation))
-		*allocation = (struct allocation){.base = range->base,
-			.bytes = range->bytes,
-			.context = context,
-			.session = context->session};
+	allocation_of(range, context, allocation);
 	return true;
+}
+
+bool memory_find_anywhere(uint64_t address, struct gdev_range *range, struct allocation *allocation)
+{
+	CUcontext context;
+
+	if (memory_find(address, range, allocation))
+		return true;
+	return current_context(&context) == CUDA_SUCCESS &&
+	       peer_find(address, context->session, range) &&
+	       memory_find_base(range->base, allocation);
 }
 
 /* ---- device memory ---- */
@@ -282,8 +300,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr po
 	CUcontext context;
 
 	TRY(current_context(&context));
-	if (!memory_find(pointer, &range, &allocation))
-		return fail(CUDA_ERROR_NOT_FOUND, "%#llx is in no memory of this context",
+	if (!memory_find_anywhere(pointer, &range, &allocation))
+		return fail(CUDA_ERROR_NOT_FOUND, "%#llx is in no memory of a device",
 			(unsigned long long)pointer);
 	if (base)
 		*base = range.base;
@@ -339,7 +357,7 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
 	CUcontext context;
 
 	TRY(current_context(&context));
-	if (!flags || !memory_find((uint64_t)pointer, &range, &allocation) ||
+	if (!flags || !memory_find_anywhere((uint64_t)pointer, &range, &allocation) ||
 		allocation.kind != ALLOCATION_HOST)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"flags is NULL, or %p is in no memory of cuMemHostAlloc", pointer);
@@ -380,7 +398,7 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 	if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
 		return fail(
 			CUDA_ERROR_NOT_SUPPORTED, "memory of devices cannot be registered here");
-	if (memory_find(base, &range, &allocation))
+	if (memory_find_anywhere(base, &range, &allocation))
 		return fail(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
 			"%p is in memory of CUDA already", pointer);
 	registration = malloc(sizeof *registration);
@@ -540,7 +558,8 @@ static CUresult find_pointer(CUdeviceptr address, struct pointer *pointer)
 	TRY(initialised());
 	/* Without a context every pointer is unknown. */
 	if (current_context(&context) == CUDA_SUCCESS)
-		pointer->known = memory_find(address, &pointer->range, &pointer->allocation);
+		pointer->known =
+			memory_find_anywhere(address, &pointer->range, &pointer->allocation);
 	return CUDA_SUCCESS;
 }
 

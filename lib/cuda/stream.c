@@ -313,17 +313,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
 	TRY(stream_enter(handle, &stream));
 	if (event_is_foreign(event))
 		return event_wait_foreign(event, stream);
-	if (event->context->session == stream->context->session)
-		return result_of(gdev_stream_wait_event(stream->stream, event->event),
-			"the stream cannot wait for the event");
-	/* The event is of another session: it is shared, and waited for by its number. */
-	if (atomic_load(&event->recorded)) {
-		uint64_t id;
-		TRY_GDEV(gdev_event_share(event->event, &id), "the event cannot be shared");
-		return result_of(gdev_stream_wait_shared(stream->stream, id),
-			"the stream cannot wait for the event");
-	}
-	return CUDA_SUCCESS;
+	return event_await(event, stream->context->session, stream->stream);
 }
 
 CUresult cuStreamAttachMemAsync(

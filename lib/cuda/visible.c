@@ -3,8 +3,7 @@
  * CUDA_VISIBLE_DEVICES: which of the virtual GPUs the process sees, and in what order. As NVIDIA's driver reads
  * it: numbers or UUIDs ("GPU-…", as short as they are unique), separated by commas. The first entry that is
  * no device ends the list ("-1" hides all that follows), an entry that is there twice empties it, and so does
- * an empty value. A UUID is that of cuDeviceGetUuid, which tells virtual GPUs of one device apart, or the
- * device's own, which then means the first of them.
+ * an empty value. A UUID is that of cuDeviceGetUuid: the card's own means the first of its virtual GPUs.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -36,27 +35,23 @@ static bool begins_so(const CUuuid *uuid, const char *prefix, size_t length)
 /* The one device whose UUID begins so; -1: none, or several. */
 static int find_uuid(const char *prefix, size_t length, int total)
 {
-	int found = -1, of_device = -1, count = 0;
+	int found = -1;
 
 	for (int i = 0; i < total; i++) {
 		struct gdev_description description;
 		int32_t properties[GDEV_PROPERTIES];
-		CUuuid ours, device;
 		char name[GDEV_NAME_MAX];
+		CUuuid uuid;
 		if (gdev_vgpu_name(i, name) || gdev_vgpu_describe(name, &description, properties))
 			continue;
-		device_uuid(&description, &ours);
-		memcpy(&device, description.device_uuid, sizeof device);
-		if (begins_so(&ours, prefix, length)) {
-			found = i;
-			count++;
-		}
-		if (of_device < 0 && begins_so(&device, prefix, length))
-			of_device = i;
+		vgpu_uuid(i, &description, &uuid);
+		if (!begins_so(&uuid, prefix, length))
+			continue;
+		if (found >= 0)
+			return -1;
+		found = i;
 	}
-	if (count > 1)
-		return -1;
-	return count ? found : of_device;
+	return found;
 }
 
 /* The device that the entry names, -1 for none. A number ends at its first other character. */

@@ -16,7 +16,7 @@ import lab  # noqa: E402
 EXITS = {"exit-under-way": 7, "exit-from-a-thread": 8, "call-at-exit": 9, "exit-with-work-queued": 10}
 ONCE = ["fork-and-start-anew", "fork-under-way", "contexts-between-threads", "many-contexts", "open-and-close"]
 NO_DEVICE = ["100"]
-DEVICE = "GPU-67646576-2d73-6f66-7477-6172652d3000"  # the software GPU itself
+DEVICE = "GPU-67646576-2d73-6f66-7477-6172652d3000"  # the software GPU's, and so that of its first virtual GPU
 
 
 class Checks:
@@ -46,7 +46,7 @@ def visible(checks, run):
         b[:30]: [b] if a[:30] != b[:30] else NO_DEVICE,  # a part that may be of both
     }
     if lab.SOFTWARE:
-        cases[DEVICE] = [a]
+        cases[DEVICE] = [DEVICE]
     for value, expected in cases.items():
         _, out, err = run("show-devices", {"CUDA_VISIBLE_DEVICES": value})
         checks.check(f"CUDA_VISIBLE_DEVICES={value!r}", out.split() == expected, f"{out}{err}expected {expected}")

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory of several devices in one call: copies and fills whose addresses are of another device than their stream, and
+ * what an address is, of whatever device.
+ *
+ * Every device has a session of its own, with addresses of its own, so an address says whose it is. A session names no
+ * memory of another one. A copy within one other device is therefore done on a lane there: a stream that is the
+ * library's own. A copy from one device to another goes through memory of the process, in pieces, the next of which
+ * is read while one is written. The call waits for its stream first, and for the copy: CUDA allows a copy that has to be
+ * staged to be synchronous.
+ *
+ * A program that uses one device pays one look at a counter.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/cuda/internal.h"
+
+#define PIECE_BYTES (4u << 20)
+#define PAGE_LOCKED_FROM (1u << 20) /* less is staged in plain memory, which costs no message */
+
+static pthread_mutex_t *const lock = &process_locks[LOCK_DEVICES];
+
+/* ---- whose memory it is ---- */
+
+struct place {
+	/* Whose device memory it is, referenced; NULL: the process reads and writes it by itself, or nobody knows it. */
+	struct gdev_session *session;
+	struct device *device; /* NULL: it is not another device's, of whatever kind */
+	struct gdev_range range;
+};
+
+static struct gdev_session *session_of(struct device *device)
+{
+	struct gdev_session *session;
+
+	pthread_mutex_lock(lock);
+	session = device->session;
+	if (session)
+		gdev_session_ref(session);
+	pthread_mutex_unlock(lock);
+	return session;
+}
+
+/* Whether it is memory of the session, which the place then keeps if it is device memory. */
+static bool is_of(struct gdev_session *session, uint64_t address, struct place *place)
+{
+	gdev_memory_lookup(session, address, &place->range);
+	if (place->range.kind == GDEV_MEMORY_UNKNOWN)
+		return false;
+	if (place->range.kind != GDEV_MEMORY_HOST) {
+		gdev_session_ref(session);
+		place->session = session;
+	}
+	return true;
+}
+
+static void find_place(uint64_t address, struct gdev_session *mine, struct place *place)
+{
+	struct device *device;
+	bool found;
+
+	*place = (struct place){0};
+	if (is_of(mine, address, place))
+		return;
+	for (CUdevice i = 0; i < devices_count() && device_find(i, &device) == CUDA_SUCCESS; i++) {
+		struct gdev_session *session = session_of(device);
+		if (!session)
+			continue;
+		found = session != mine && is_of(session, address, place);
+		gdev_session_close(session);
+		if (!found)
+			continue;
+		place->device = device;
+		return;
+	}
+}
+
+static void leave_place(struct place *place)
+{
+	gdev_session_close(place->session);
+}
+
+bool peer_find(uint64_t address, struct gdev_session *mine, struct gdev_range *range)
+{
+	struct place place;
+
+	if (devices_used() < 2)
+		return false;
+	find_place(address, mine, &place);
+	leave_place(&place);
+	*range = place.range;
+	return range->kind != GDEV_MEMORY_UNKNOWN;
+}
+
+/* ---- lanes ---- */
+
+struct lane {
+	struct gdev_stream *stream;
+	const struct place *place;
+};
+
+/* A stream on the device of the place. */
+static CUresult take_lane(const struct place *place, CUstream stream, struct lane *lane)
+{
+	struct device *device = place->device;
+
+	lane->place = place;
+	lane->stream = stream->stream;
+	if (!device)
+		return CUDA_SUCCESS;
+	pthread_mutex_lock(lock);
+	lane->stream = device->session == place->session ? steal_pointer(&device->lane) : NULL;
+	pthread_mutex_unlock(lock);
+	if (lane->stream)
+		return CUDA_SUCCESS;
+	return result_of(gdev_stream_create(place->session, 0, &lane->stream),
+		"a stream on the other device cannot be made");
+}
+
+/* The device keeps one for the next call. */
+static void give_lane(struct lane *lane)
+{
+	struct device *device = lane->place->device;
+
+	if (!device)
+		return;
+	pthread_mutex_lock(lock);
+	if (!device->lane && device->session == lane->place->session)
+		device->lane = steal_pointer(&lane->stream);
+	pthread_mutex_unlock(lock);
+	gdev_stream_destroy(lane->stream);
+}
+
+/* ---- from device to device ---- */
+
+/* What of a copy is still to be done. */
+struct rest {
+	const struct gdev_copy *copy;
+	uint64_t plane, row, column; /* where the next piece begins */
+};
+
+static bool next_piece(struct rest *rest, struct gdev_copy *piece)
+{
+	const struct gdev_copy *copy = rest->copy;
+
+	if (rest->plane == copy->depth)
+		return false;
+	*piece = *copy;
+	piece->destination += rest->plane * copy->destination_slice +
+			      rest->row * copy->destination_pitch + rest->column;
+	piece->source +=
+		rest->plane * copy->source_slice + rest->row * copy->source_pitch + rest->column;
+	piece->width = min_of(copy->width - rest->column, PIECE_BYTES);
+	piece->height = copy->width > PIECE_BYTES
+				? 1
+				: min_of(PIECE_BYTES / copy->width, copy->height - rest->row);
+	piece->depth = 1;
+	rest->column += piece->width;
+	if (rest->column < copy->width)
+		return true;
+	rest->column = 0;
+	rest->row += piece->height;
+	if (rest->row < copy->height)
+		return true;
+	rest->row = 0;
+	rest->plane++;
+	return true;
+}
+
+/* Rows and planes that follow each other on both sides are one row. */
+static struct gdev_copy flattened(const struct gdev_copy *copy)
+{
+	struct gdev_copy flat = *copy;
+
+	if (flat.depth > 1 && flat.destination_slice == flat.height * flat.destination_pitch &&
+		flat.source_slice == flat.height * flat.source_pitch) {
+		flat.height *= flat.depth;
+		flat.depth = 1;
+	}
+	if (flat.depth == 1 && flat.height > 1 && flat.destination_pitch == flat.width &&
+		flat.source_pitch == flat.width) {
+		flat.width *= flat.height;
+		flat.height = 1;
+	}
+	return flat;
+}
+
+static int read_piece(const struct lane *from, const struct gdev_copy *piece, uint64_t slot)
+{
+	struct gdev_copy copy = *piece;
+
+	copy.destination = slot;
+	copy.destination_pitch = piece->width;
+	return gdev_copy_async(from->stream, &copy);
+}
+
+static int write_piece(const struct lane *to, const struct gdev_copy *piece, uint64_t slot)
+{
+	struct gdev_copy copy = *piece;
+
+	copy.source = slot;
+	copy.source_pitch = piece->width;
+	return gdev_copy(to->stream, &copy);
+}
+
+/* Through two slots of the process's memory at `memory`. */
+static int copy_pieces(const struct lane *to, const struct lane *from, const struct gdev_copy *copy,
+	uint64_t memory)
+{
+	struct rest rest = {.copy = copy};
+	struct gdev_copy piece, next;
+	bool more = next_piece(&rest, &next);
+	unsigned slot = 0;
+	int error = read_piece(from, &next, memory);
+
+	while (more && !error) {
+		piece = next;
+		error = gdev_stream_sync(from->stream);
+		more = next_piece(&rest, &next);
+		if (!error && more)
+			error = read_piece(from, &next, memory + !slot * PIECE_BYTES);
+		if (!error)
+			error = write_piece(to, &piece, memory + slot * PIECE_BYTES);
+		slot = !slot;
+	}
+	return error;
+}
+
+static int copy_staged(const struct lane *to, const struct lane *from, const struct gdev_copy *copy)
+{
+	struct gdev_copy flat = flattened(copy);
+	uint64_t bytes = flat.width * flat.height * flat.depth;
+	void *memory;
+	int error;
+
+	if (bytes < PAGE_LOCKED_FROM) {
+		autofree void *plain = malloc(bytes);
+		return plain ? copy_pieces(to, from, &flat, (uint64_t)plain) : -ENOMEM;
+	}
+	error = gdev_host_alloc(from->place->session, 2ull * PIECE_BYTES, &memory);
+	if (error)
+		return error;
+	error = copy_pieces(to, from, &flat, (uint64_t)memory);
+	gdev_memory_free(from->place->session, (uint64_t)memory);
+	return error;
+}
+
+/* ---- copies and fills ---- */
+
+static CUresult await_stream(CUstream stream)
+{
+	return result_of(
+		gdev_stream_sync(stream->stream), "the stream's work before the call failed");
+}
+
+static CUresult copy_between(CUstream stream, const struct place *destination,
+	const struct place *source, const struct gdev_copy *copy)
+{
+	struct lane to, from;
+	CUresult result;
+
+	TRY(take_lane(destination, stream, &to));
+	result = take_lane(source, stream, &from);
+	if (result == CUDA_SUCCESS) {
+		result = copy_result(copy, copy_staged(&to, &from, copy));
+		give_lane(&from);
+	}
+	give_lane(&to);
+	return result;
+}
+
+static CUresult copy_there(CUstream stream, const struct place *place, const struct gdev_copy *copy)
+{
+	struct lane lane;
+	int error;
+
+	TRY(take_lane(place, stream, &lane));
+	error = gdev_copy(lane.stream, copy);
+	if (!error)
+		error = gdev_stream_sync(lane.stream);
+	give_lane(&lane);
+	return copy_result(copy, error);
+}
+
+static CUresult copy_across(CUstream stream, const struct place *to, const struct place *from,
+	const struct gdev_copy *wanted, bool sync)
+{
+	struct gdev_session *mine = stream->context->session;
+	bool between = to->session && from->session && to->session != from->session;
+	const struct place *there = to->session ? to : from;
+	struct gdev_copy copy = *wanted;
+
+	copy.destination_side = copy.source_side = GDEV_SIDE_ANY;
+	if (!between && (!there->session || there->session == mine))
+		return copy_result(&copy, sync ? gdev_copy(stream->stream, &copy)
+					       : gdev_copy_async(stream->stream, &copy));
+	TRY(await_stream(stream));
+	return between ? copy_between(stream, to, from, &copy) : copy_there(stream, there, &copy);
+}
+
+CUresult peer_copy(CUstream stream, const struct gdev_copy *copy, bool sync, bool *across)
+{
+	struct gdev_session *mine = stream->context->session;
+	CUresult result = CUDA_SUCCESS;
+	struct place to, from;
+
+	*across = false;
+	if (devices_used() < 2 || !copy->width || !copy->height || !copy->depth)
+		return CUDA_SUCCESS;
+	find_place(copy->destination, mine, &to);
+	find_place(copy->source, mine, &from);
+	*across = to.device || from.device;
+	if (*across)
+		result = copy_across(stream, &to, &from, copy, sync);
+	leave_place(&to);
+	leave_place(&from);
+	return result;
+}
+
+static CUresult fill_there(CUstream stream, const struct place *place, const struct gdev_fill *fill)
+{
+	struct lane lane;
+	int error;
+
+	TRY(await_stream(stream));
+	TRY(take_lane(place, stream, &lane));
+	error = gdev_fill_async(lane.stream, fill);
+	if (!error)
+		error = gdev_stream_sync(lane.stream);
+	give_lane(&lane);
+	return result_of(error, "%llu x %llu elements at %#llx of another device cannot be filled",
+		(unsigned long long)fill->width, (unsigned long long)fill->height,
+		(unsigned long long)fill->destination);
+}
+
+CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool *across)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct place place;
+
+	*across = false;
+	if (devices_used() < 2)
+		return CUDA_SUCCESS;
+	find_place(fill->destination, stream->context->session, &place);
+	*across = place.device;
+	if (*across)
+		result = fill_there(stream, &place, fill);
+	leave_place(&place);
+	return result;
+}

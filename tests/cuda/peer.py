@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""Runs a program of several devices: on two devices, where they can be had, and on two virtual GPUs of one.
+
+usage: peer.py PROGRAM [ARGUMENT...]
+"""
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
+
+import lab  # noqa: E402
+
+
+def run(build, what, config, vgpus, command, environment=None):
+    with lab.Gdevd(build, config, vgpus) as gdevd:
+        code, out, err = gdevd.run([gdevd.gdev, "run", *command], timeout=250, environment=environment)
+        print(f"-- {what}: exit status {code}\n{out}", flush=True)
+        sys.stderr.write(err)
+        if code:
+            print("gdevd's log:\n" + gdevd.log(40), file=sys.stderr)
+    return code != 0
+
+
+def main():
+    lab.end_on_signals()
+    build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
+    memory = {"device_memory": "1G"} if lab.SOFTWARE else {}
+    failed = run(build, "two virtual GPUs of one device", memory, {"a": {}, "b": {}},
+                 ["--vgpu", "a,b", *sys.argv[1:]], {"TEST_ONE_CARD": "1"})
+    if lab.SOFTWARE:
+        failed |= run(build, "two devices", {**memory, "devices": "cpu:2"}, {}, sys.argv[1:])
+    return failed
+
+
+sys.exit(main())
