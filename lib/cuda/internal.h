@@ -132,8 +132,9 @@ struct device {
 
 	/* Under LOCK_DEVICES. */
 	struct gdev_session *session; /* of the first context, kept for the next ones; or NULL */
-	struct gdev_stream *lane;     /* of that session, for peer.c; NULL: there is none, or it is in use */
-	CUcontext primary;            /* created at the first need, never destroyed */
+	struct gdev_stream
+		*lane;     /* of that session, for peer.c; NULL: there is none, or it is in use */
+	CUcontext primary; /* created at the first need, never destroyed */
 	unsigned primary_flags, primary_refs;
 	bool primary_changes; /* a thread makes it active, or ends it: others that do wait for that */
 };
@@ -346,7 +347,8 @@ void memory_release_context(CUcontext context);
 /* What `address` is in the current context's session; false: unknown. */
 bool memory_find(uint64_t address, struct gdev_range *range, struct allocation *allocation);
 /* The same, and what it is in those of other devices. */
-bool memory_find_anywhere(uint64_t address, struct gdev_range *range, struct allocation *allocation);
+bool memory_find_anywhere(
+	uint64_t address, struct gdev_range *range, struct allocation *allocation);
 CUresult memory_remember(CUcontext context, uint64_t base, uint64_t bytes,
 	enum allocation_kind kind, unsigned flags);
 CUresult memory_remember_pooled(
