@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gdevd/closer.h"
 #include "proto/check.h"
 
 #define QUEUE_PACKETS_MAX 256
@@ -63,7 +64,7 @@ static void packet_destroy(struct connection *connection, struct packet *packet)
 	connection->queued_packets--;
 	connection->queued_fds -= packet->fd_count;
 	user_release(connection->payer, packet->fd_count);
-	fd_close_all(packet->fds, packet->fd_count);
+	closer_close(connection->payer, packet->fds, packet->fd_count);
 	free(packet);
 }
 

@@ -28,12 +28,14 @@ int daemon_init(struct daemon *daemon)
 	list_init(&daemon->watches_unclaimed);
 	list_init(&daemon->devices);
 	list_init(&daemon->workers);
+	list_init(&daemon->freeing);
 	list_init(&daemon->cache.users);
 	config_init(&daemon->config);
 	uv_loop_init(&daemon->loop);
 	error = deadlines_init(&daemon->deadlines, &daemon->loop);
 	uv_idle_init(&daemon->loop, &daemon->eager);
 	users_init(&daemon->users, &daemon->loop, &daemon->deadlines);
+	closer_init(&daemon->loop);
 	return error;
 }
 

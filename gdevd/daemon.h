@@ -26,6 +26,7 @@
 #include "gdevd/connection.h"
 #include "gdevd/deadlines.h"
 #include "gdevd/ledger.h"
+#include "gdevd/memory/freeing.h"
 #include "gdevd/memory/memory.h"
 #include "gdevd/memory/residency.h"
 #include "gdevd/memory/retire.h"
@@ -235,6 +236,7 @@ struct daemon {
 		unsigned starting_max; /* of a device, at once */
 	} program;
 	struct swap swap;
+	struct list freeing; /* struct freeing */
 	struct list sessions;
 	unsigned session_count;
 	struct users users;

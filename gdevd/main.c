@@ -413,6 +413,7 @@ static void finish(struct daemon *daemon)
 	list_for_each (vgpu, &daemon->vgpus, link)
 		shm_finish(&vgpu->shm);
 	workers_finish(daemon);
+	freeing_stop(daemon);
 	vgpus_finish(daemon);
 	cache_stop(&daemon->cache);
 	config_finish(&daemon->config);
@@ -476,10 +477,11 @@ int main(int argc, char **argv)
 	deadlines_finish(&daemon.deadlines);
 	devices_finish(&daemon);
 	uv_close((uv_handle_t *)&daemon.eager, NULL);
+	closer_stop();
 	users_finish(&daemon.users);
 	for (unsigned i = 0; i < array_length(signals); i++)
 		uv_close((uv_handle_t *)&handles[i], NULL);
-	uv_run(&daemon.loop, UV_RUN_DEFAULT); /* the closing callbacks */
+	uv_run(&daemon.loop, UV_RUN_DEFAULT); /* the closing callbacks, and what is being freed */
 	cache_finish(&daemon.cache);
 	uv_loop_close(&daemon.loop);
 	return error ? 1 : 0;

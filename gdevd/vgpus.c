@@ -266,30 +266,21 @@ static void end_sessions(struct vgpu *vgpu)
 	}
 }
 
-static void move_account(struct memory_account *account, const struct memory_account *from,
-	struct memory_account *to)
-{
-	uint64_t bytes = account->used_bytes;
-
-	if (account->parent != from)
-		return;
-	memory_return(account, bytes);
-	account->parent = to;
-	memory_charge_held(account, bytes);
-}
-
-/* What leaving workers still hold is the device's account from now on. */
+/* What leaving workers still hold, and what is being freed, is the device's account from now on. */
 static void move_memory(struct vgpu *vgpu)
 {
+	struct daemon *daemon = vgpu->daemon;
 	struct device *device = vgpu->device;
 	struct worker *worker;
 
 	list_for_each (worker, &device->workers.all, by_device) {
-		move_account(&worker->memory, &vgpu->memory, &device->memory);
+		memory_rehang(&worker->memory, &vgpu->memory, &device->memory);
 		for (unsigned i = 0; i < SWAP_POOLS; i++)
-			move_account(
-				&worker->swap[i], &vgpu->swap[i], &vgpu->daemon->swap.pools[i]);
+			memory_rehang(&worker->swap[i], &vgpu->swap[i], &daemon->swap.pools[i]);
 	}
+	freeing_move(daemon, &vgpu->memory, &device->memory);
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		freeing_move(daemon, &vgpu->swap[i], &daemon->swap.pools[i]);
 }
 
 int vgpu_delete(struct vgpu *vgpu, bool force, char *error)

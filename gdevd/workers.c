@@ -86,7 +86,7 @@ static void maybe_free(struct worker *worker)
 		if (worker->fds[i] >= 0)
 			close(worker->fds[i]);
 	if (worker->trace_fd >= 0)
-		close(worker->trace_fd);
+		closer_close(NULL, &worker->trace_fd, 1);
 	if (worker->page)
 		munmap(worker->page, sizeof *worker->page);
 	list_remove(&worker->link);

@@ -114,3 +114,15 @@ int memory_reparent(struct memory_account *account, struct memory_account *paren
 	account->parent = parent;
 	return 0;
 }
+
+void memory_rehang(struct memory_account *account, const struct memory_account *from,
+	struct memory_account *to)
+{
+	uint64_t bytes = account->used_bytes;
+
+	if (account->parent != from)
+		return;
+	memory_return(account, bytes);
+	account->parent = to;
+	memory_charge_held(account, bytes);
+}

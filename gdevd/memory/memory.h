@@ -36,6 +36,10 @@ int memory_move(struct memory_account *from, struct memory_account *to, uint64_t
 /* Hangs the account with all it holds below another parent. -ENOMEM: it stays where it is. */
 int memory_reparent(struct memory_account *account, struct memory_account *parent);
 
+/* If the account is right below `from`, hangs it below `to`, whatever the limits are. */
+void memory_rehang(struct memory_account *account, const struct memory_account *from,
+	struct memory_account *to);
+
 /* What this account's own limit leaves; 0 when that was lowered below the use. */
 uint64_t memory_room(const struct memory_account *account);
 /* What a charge may be at most now. */

@@ -45,11 +45,11 @@ uint64_t relief_pool_bytes(const struct device *device)
 	return bytes;
 }
 
-/* What workers hold that are going: all, or those of one virtual GPU. */
+/* What workers hold that are going, and what is being freed: all, or those of one virtual GPU. */
 static uint64_t going_bytes(const struct device *device, const struct vgpu *vgpu)
 {
 	const struct worker *worker;
-	uint64_t bytes = 0;
+	uint64_t bytes = freeing_coming(device->daemon, vgpu ? &vgpu->memory : &device->memory);
 
 	list_for_each (worker, &device->workers.all, by_device)
 		if (worker_is_going(worker) && (!vgpu || worker->memory.parent == &vgpu->memory))

@@ -91,11 +91,9 @@ void residency_finish_worker(struct worker *worker)
 {
 	list_remove(&worker->residency.link);
 	deadline_cancel(&worker->residency.overdue);
-	for (unsigned i = 0; i < SWAP_POOLS; i++)
-		memory_return(&worker->swap[i], worker->swap[i].used_bytes);
-	if (worker->swapping.fd >= 0)
-		close(worker->swapping.fd);
-	worker->swapping.fd = -1;
+	freeing_charge(freeing_begin(worker->daemon, NULL, &worker->swapping.fd, 1),
+		&worker->swap[SWAP_FILE]);
+	memory_return(&worker->swap[SWAP_MEMORY], worker->swap[SWAP_MEMORY].used_bytes);
 	worker->residency.order = 0;
 }
 
@@ -111,8 +109,11 @@ void residency_begin_session(struct worker *worker)
 uint64_t residency_free(const struct vgpu *vgpu)
 {
 	uint64_t total = memory_total(&vgpu->memory);
-	uint64_t used = vgpu->memory.used_bytes + swap_used_by(vgpu);
+	uint64_t used = vgpu->memory.used_bytes + swap_used_by(vgpu); /* with what is being freed */
 
+	used -= freeing_coming(vgpu->daemon, &vgpu->memory);
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		used -= freeing_coming(vgpu->daemon, &vgpu->swap[i]);
 	return total - min_of(total, used);
 }
 
@@ -168,6 +169,7 @@ static uint64_t coming_in(const struct device *device, const struct vgpu *vgpu)
 	list_for_each (worker, &device->workers.all, by_device)
 		if (!vgpu || worker->memory.parent == &vgpu->memory)
 			sum += coming_from(worker);
+	sum += freeing_coming(device->daemon, vgpu ? &vgpu->memory : &device->memory);
 	return sum + shm_coming(device, vgpu);
 }
 

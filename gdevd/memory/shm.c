@@ -186,14 +186,24 @@ struct shm_segment *shm_find_key(struct shm *shm, int32_t key)
 	return NULL;
 }
 
-void shm_close_chunks(struct shm_segment *segment)
+struct freeing *shm_close_chunks(struct shm_segment *segment)
 {
-	fd_close_all(segment->fds, segment->backed);
+	struct freeing *freeing =
+		freeing_begin(shm_daemon_of(segment), segment->user, segment->fds, segment->backed);
+
 	free(segment->fds);
 	free(segment->chunk_bytes);
 	segment->fds = NULL;
 	segment->chunk_bytes = NULL;
 	segment->chunks = segment->backed = 0;
+	return freeing;
+}
+
+void shm_free_chunks(struct shm_segment *segment)
+{
+	struct freeing *freeing = shm_close_chunks(segment);
+
+	freeing_charge(freeing ? freeing : segment->dropping, &segment->memory);
 }
 
 struct daemon *shm_daemon_of(const struct shm_segment *segment)
@@ -236,8 +246,7 @@ static void segment_destroy(struct shm_segment *segment)
 	shm_forget(segment, &shm_daemon_of(segment)->ledgers.segments, &segment->ledger_place);
 	deadline_cancel(&segment->overdue);
 	shm_put_down(segment);
-	shm_close_chunks(segment);
-	memory_return(&segment->memory, segment->memory.used_bytes);
+	shm_free_chunks(segment);
 	shm_drop_host_copy(segment);
 	user_release(segment->user, SHM_HOST_COPIES + segment->held_chunks);
 	user_put(segment->user);

@@ -85,16 +85,17 @@ struct shm_segment {
 	enum shm_place place;
 	int host_fd;                   /* the host copy, from LEAVING to LOADING, and MAPPED; -1 */
 	struct memory_account swap[2]; /* what it is charged for that: enum swap_pool */
-	int memory_fd;           /* LOADING: what `mover` copies a host copy in a file to; -1 */
-	bool awaits_memory;      /* LOADING: for that; charged already in part */
-	struct session *mover;   /* WRITING, LOADING */
-	struct worker *carrier;  /* WRITING, LOADING: shm_carry.c */
-	bool carried;            /* LOADING: by a carrier, for `mover` */
-	uint64_t cause;          /* the session that needs the room; 0: none */
-	unsigned orders;         /* LEAVING, DROPPING: that have not been answered */
-	int refused;             /* LEAVING: why it has to stay */
-	struct deadline overdue; /* for what is to come next */
-	bool late;               /* that is over: nobody counts on what is to come */
+	int memory_fd;          /* LOADING: what `mover` copies a host copy in a file to; -1 */
+	bool awaits_memory;     /* LOADING: for that; charged already in part */
+	struct session *mover;  /* WRITING, LOADING */
+	struct worker *carrier; /* WRITING, LOADING: shm_carry.c */
+	bool carried;           /* LOADING: by a carrier, for `mover` */
+	uint64_t cause;         /* the session that needs the room; 0: none */
+	unsigned orders; /* LEAVING, DROPPING: that have not been answered; and our own chunks */
+	struct freeing *dropping; /* DROPPING: our own chunks; NULL: they are closed */
+	int refused;              /* LEAVING: why it has to stay */
+	struct deadline overdue;  /* for what is to come next */
+	bool late;                /* that is over: nobody counts on what is to come */
 	bool stays; /* it could not leave: not tried again for RESIDENCY_ORDER_NS, or until somebody else has it */
 	bool removed, restored, transient;
 	bool unpaid; /* what is being backed was here before this gdevd, and is in nobody's account, */
@@ -311,7 +312,11 @@ void shm_reply(struct worker *worker, const struct control_shm *request,
 /* Descriptors from message->first_chunk on. */
 void shm_reply_chunks(struct worker *worker, const struct control_shm *message,
 	const struct shm_segment *segment);
-/* Forgets the chunks. */
-void shm_close_chunks(struct shm_segment *segment);
+/* Forgets the chunks, whose charge stays. NULL: they are closed already. */
+struct freeing *shm_close_chunks(struct shm_segment *segment);
+/* Forgets the chunks, and what they were charged when they are closed. */
+void shm_free_chunks(struct shm_segment *segment);
+/* The chunks of a segment that leaves the device are closed. */
+void shm_freed(struct daemon *daemon, uint32_t id);
 
 #endif

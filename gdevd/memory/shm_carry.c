@@ -84,7 +84,7 @@ static void carrying_over(struct shm_segment *segment, int status)
 	}
 	segment->carried = false;
 	shm_return_charge(segment, segment->mover);
-	shm_close_chunks(segment);
+	shm_free_chunks(segment);
 	shm_serve_parked(segment);
 }
 

@@ -83,7 +83,7 @@ static int reclaim(int *fd)
 	writable = fd_reclaim(*fd);
 	if (writable < 0)
 		return writable;
-	close(*fd);
+	closer_close(NULL, fd, 1);
 	*fd = writable;
 	return 0;
 }
@@ -488,8 +488,7 @@ void shm_abandon_backing(struct shm_segment *segment)
 	put_last(segment, segment->creator);
 	segment->creator = NULL;
 	segment->unpaid = segment->expects = false;
-	shm_close_chunks(segment);
-	memory_return(&segment->memory, segment->memory.used_bytes);
+	shm_free_chunks(segment);
 	shm_await(segment); /* if nobody else gives them back */
 	shm_serve_parked(segment);
 	shm_maybe_destroy(segment);

@@ -70,25 +70,20 @@ static void order_all(struct shm_segment *segment, enum control_shm_command comm
 	}
 }
 
-static void close_fd(int *fd)
+static struct freeing *close_copy(struct shm_segment *segment, int *fd)
 {
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
-static void return_swap(struct shm_segment *segment, enum swap_pool pool)
-{
-	memory_return(&segment->swap[pool], segment->swap[pool].used_bytes);
+	return freeing_begin(shm_daemon_of(segment), segment->user, fd, 1);
 }
 
 void shm_drop_host_copy(struct shm_segment *segment)
 {
-	close_fd(&segment->host_fd);
-	close_fd(&segment->memory_fd);
+	int fds[] = {steal_fd(&segment->host_fd), steal_fd(&segment->memory_fd)};
+	struct freeing *freeing =
+		freeing_begin(shm_daemon_of(segment), segment->user, fds, array_length(fds));
+
 	segment->known.copy_device = segment->known.copy_inode = 0;
-	return_swap(segment, SWAP_MEMORY);
-	return_swap(segment, SWAP_FILE);
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		freeing_charge(freeing, &segment->swap[i]);
 }
 
 /* ---- leaving ---- */
@@ -278,7 +273,7 @@ static void left(struct shm_segment *segment)
 	relief_serve(device);
 }
 
-/* A session has answered the order, or is gone and will not. */
+/* A session has answered the order, or is gone and will not; or our own chunks are closed. */
 static void advance(struct shm_segment *segment)
 {
 	if (segment->orders)
@@ -301,9 +296,27 @@ void shm_written(struct shm_segment *segment, int status)
 	segment->mover = NULL;
 	shm_know_copy(segment);
 	shm_write_down(segment);
-	shm_close_chunks(segment);
 	order_all(segment, SHM_COMMAND_DROP);
+	segment->dropping = shm_close_chunks(segment);
+	if (segment->dropping) {
+		segment->orders++;
+		freeing_tell(segment->dropping, segment->id);
+	}
 	advance(segment);
+}
+
+void shm_freed(struct daemon *daemon, uint32_t id)
+{
+	struct shm_segment *segment;
+	struct vgpu *vgpu;
+
+	list_for_each (vgpu, &daemon->vgpus, link)
+		if ((segment = shm_find_id(&vgpu->shm, id))) {
+			segment->dropping = NULL;
+			segment->orders--;
+			advance(segment);
+			return;
+		}
 }
 
 void shm_ordered(struct session *session, const struct control_shm *message)
@@ -389,10 +402,11 @@ static bool is_in_file(const struct shm_segment *segment)
 /* The host copy in a file does not move to memory after all. */
 static void forget_move(struct shm_segment *segment)
 {
+	struct freeing *freeing = close_copy(segment, &segment->memory_fd);
+
 	segment->awaits_memory = false;
-	close_fd(&segment->memory_fd);
 	if (is_in_file(segment))
-		return_swap(segment, SWAP_MEMORY);
+		freeing_charge(freeing, &segment->swap[SWAP_MEMORY]);
 }
 
 static void forget_load(struct shm_segment *segment)
@@ -402,8 +416,7 @@ static void forget_load(struct shm_segment *segment)
 	deadline_cancel(&segment->overdue);
 	shm_put_down(segment);
 	forget_move(segment);
-	shm_close_chunks(segment);
-	memory_return(&segment->memory, segment->memory.used_bytes);
+	shm_free_chunks(segment);
 	shm_serve_parked(segment);
 }
 
@@ -421,9 +434,8 @@ static void map_host_copy(struct shm_segment *segment)
 	struct shm_attachment *attachment;
 
 	if (segment->memory_fd >= 0) {
-		close(segment->host_fd);
+		freeing_charge(close_copy(segment, &segment->host_fd), &segment->swap[SWAP_FILE]);
 		segment->host_fd = steal_fd(&segment->memory_fd);
-		return_swap(segment, SWAP_FILE);
 	}
 	segment->place = SHM_MAPPED;
 	segment->known.mapped = true;

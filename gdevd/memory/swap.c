@@ -158,6 +158,9 @@ bool swap_comes(const struct daemon *daemon)
 {
 	const struct worker *worker;
 
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		if (freeing_coming(daemon, &daemon->swap.pools[i]))
+			return true;
 	list_for_each (worker, &daemon->workers, link)
 		if (is_giving(worker) ||
 			(worker_is_going(worker) && worker->swap[SWAP_MEMORY].used_bytes +
@@ -238,7 +241,7 @@ static bool ask_to_move(const struct worker *asks, uint64_t bytes)
 {
 	struct daemon *daemon = asks->daemon;
 	struct worker *worker;
-	bool asked = false;
+	bool asked = freeing_coming(daemon, &daemon->swap.pools[SWAP_MEMORY]);
 	uint64_t part;
 
 	list_for_each (worker, &daemon->workers, link) {

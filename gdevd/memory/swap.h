@@ -63,7 +63,7 @@ int swap_file_open(const struct daemon *daemon);
 uint64_t swap_room(const struct daemon *daemon);
 /* The most that one pool has room for now. */
 uint64_t swap_largest(const struct daemon *daemon);
-/* Whether somebody is giving slots back, or is going and has some. */
+/* Whether somebody is giving slots back, or is going and has some, or some is being freed. */
 bool swap_comes(const struct daemon *daemon);
 /* Whether it gave anything back since it was told to (EVICT_SLOTS). */
 bool swap_has_given(const struct worker *worker);
