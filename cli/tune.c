@@ -345,14 +345,15 @@ static int parse(int argc, char **argv, struct options *chosen)
 	return 0;
 }
 
-/* The device behind a virtual GPU, as gdevd names it. */
+/* The device behind a virtual GPU, as gdevd names it; "": it has none of its own. */
 static const char *device_of(const json_t *status, const char *name)
 {
 	size_t index;
 	const json_t *vgpu;
 
 	json_array_foreach(json_object_get(status, "vgpus"), index,
-		vgpu) if (!strcmp(field_text(vgpu, "vgpu"), name)) return field_text(vgpu,
+		vgpu) if (!strcmp(field_text(vgpu, "vgpu"), name) &&
+			  !json_is_true(json_object_get(vgpu, "placed"))) return field_text(vgpu,
 		"device");
 	return "";
 }
@@ -416,9 +417,14 @@ static int run(int argc, char **argv)
 		options.file = field_text(answer, "config");
 	status = EXIT_FAILED;
 	if (!check_file(&options) && !bench_open(&bench, options.vgpu)) {
-		snprintf(section, sizeof section, "device %s",
-			device_of(answer, gdev_session_description(bench.session)->vgpu));
-		if (!measure(&bench, settings))
+		const char *device =
+			device_of(answer, gdev_session_description(bench.session)->vgpu);
+
+		snprintf(section, sizeof section, "device %s", device);
+		if (!*device)
+			say("programs of that virtual GPU are placed, each on a device: name a virtual GPU of "
+			    "the device that is to be measured");
+		else if (!measure(&bench, settings))
 			status = finish(&options, section, settings);
 	}
 	bench_close(&bench);

@@ -121,6 +121,7 @@ static json_t *describe_session(const struct session *session, uint64_t now)
 	json_object_set_new(object, "uid", number(session->uid));
 	json_object_set_new(object, "program", json_string(session->program));
 	json_object_set_new(object, "vgpu", json_string(session->vgpu->config->name));
+	json_object_set_new(object, "device", json_string(session->device->served->name));
 	json_object_set_new(object, "worker_pid", json_integer(worker->pid));
 	json_object_set_new(object, "wall_ns", number(now - session->started_ns));
 	json_object_set_new(object, "memory_bytes", number(worker->memory.used_bytes));
@@ -171,8 +172,8 @@ static json_t *list_settings(const struct sched_queue *queue)
 
 static const char *health_of(const struct device *device)
 {
-	if (device->workers.backing_off || device->workers.hopeless)
-		return "failing"; /* its workers die when they start */
+	if (device_is_failing(device))
+		return "failing";
 	return device->known ? "ok" : "starting";
 }
 
@@ -222,6 +223,7 @@ static json_t *describe_vgpu(const struct vgpu *vgpu)
 	snprintf(mode, sizeof mode, "%04o", (unsigned)vgpu->config->mode);
 	json_object_set_new(object, "vgpu", json_string(vgpu->config->name));
 	json_object_set_new(object, "device", json_string(vgpu->device->served->name));
+	json_object_set_new(object, "placed", json_boolean(config_vgpu_is_any(vgpu->config)));
 	json_object_set_new(object, "owner", number(vgpu->config->owner));
 	json_object_set_new(object, "group", number(vgpu->config->group));
 	json_object_set_new(object, "mode", json_string(mode));

@@ -57,6 +57,7 @@ static json_t *describe(const struct shm_segment *segment)
 	json_object_set_new(object, "key",
 		segment->key == IPC_PRIVATE ? json_null() : json_integer(segment->key));
 	json_object_set_new(object, "vgpu", json_string(vgpu->config->name));
+	json_object_set_new(object, "device", json_string(vgpu->device->served->name));
 	json_object_set_new(object, "owner", json_integer(segment->uid));
 	json_object_set_new(object, "group", json_integer(segment->gid));
 	json_object_set_new(object, "mode", json_string(mode));
@@ -185,7 +186,8 @@ json_t *command_shm_remove(struct daemon *daemon, const json_t *request, int *st
 	if (count > 1) {
 		*status = -ENOTUNIQ;
 		return admin_error(
-			"%u virtual GPUs have a segment of that key; say which with --vgpu", count);
+			"there are %u segments of that key; say which virtual GPU with --vgpu, or name the segment by its id",
+			count);
 	}
 	if (!may_remove(request, segment)) {
 		*status = -EPERM;

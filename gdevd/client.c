@@ -239,9 +239,13 @@ void clients_describe(struct device *device)
 void client_wait(struct client *client)
 {
 	struct daemon *daemon = client->daemon;
-	struct device *device = client->vgpu->device;
-	struct worker *worker = workers_take_warm(device);
+	struct device *device;
+	struct worker *worker;
 
+	if (client->vgpu->device->workers.hopeless)
+		client_place(client); /* another device may work */
+	device = client->vgpu->device;
+	worker = workers_take_warm(device);
 	if (!worker && device->workers.hopeless) {
 		client_refuse(client, -GDEV_E_DEVICE_LOST,
 			"the workers of device \"%s\" die when they start; the log of gdevd says why",
@@ -302,6 +306,7 @@ static int on_hello(struct client *client, const struct control_hello *hello)
 		return 0;
 	}
 	client->tries = 0;
+	client_place(client);
 	client_wait(client);
 	return 0;
 }
@@ -312,6 +317,7 @@ static int on_describe(struct client *client, const struct control_header *messa
 	if (client->session || !list_empty(&client->waiting))
 		return -EPROTO;
 	client->serial = message->serial;
+	client_place(client);
 	if (client->vgpu->device->known) {
 		describe(client);
 		return 0;

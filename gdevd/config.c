@@ -118,6 +118,11 @@ static bool vgpu_name_valid(const char *name)
 	return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == length;
 }
 
+bool config_vgpu_is_any(const struct config_vgpu *vgpu)
+{
+	return !strcmp(vgpu->device, CONFIG_ANY_DEVICE);
+}
+
 const struct config_served_device *config_vgpu_device(
 	const struct config *config, const struct config_vgpu *vgpu)
 {
@@ -135,6 +140,12 @@ const struct config_served_device *config_vgpu_device(
 		if (!strcmp(served->devices[i].name, vgpu->device))
 			return &served->devices[i];
 	return NULL;
+}
+
+bool config_vgpu_is_on(const struct config *config, const struct config_vgpu *vgpu,
+	const struct config_served_device *device)
+{
+	return config_vgpu_is_any(vgpu) || config_vgpu_device(config, vgpu) == device;
 }
 
 struct config_vgpu *config_vgpu_find(const struct config *config, const char *name)
@@ -445,7 +456,7 @@ static bool has_vgpu(const struct config *config, const struct config_served_dev
 	const struct config_vgpu *vgpu;
 
 	list_for_each (vgpu, &config->vgpus, link)
-		if (config_vgpu_device(config, vgpu) == device)
+		if (config_vgpu_is_on(config, vgpu, device))
 			return true;
 	return false;
 }

@@ -16,12 +16,14 @@
 #include "proto/control.h"
 
 #define CONFIG_DEFAULT_VGPU "gdev%u" /* of a device that has no other */
+#define CONFIG_ANY_DEVICE "any"
 #define CONFIG_ERROR_MAX 512
 
 struct config_vgpu {
 	struct list link;
 	char name[CONTROL_NAME_MAX];
-	char device[32]; /* "": gdevN is the N-th device's, any other the first one's */
+	char device
+		[32]; /* "": gdevN is the N-th device's, any other the first one's; CONFIG_ANY_DEVICE */
 	uid_t owner;
 	gid_t group;
 	mode_t mode;                    /* of its socket */
@@ -118,9 +120,13 @@ int config_set_policy(
 /* A new virtual GPU with the defaults, in no list yet. -EINVAL: that is no name, and a sentence in
  * `error` says what is one; -ENOMEM. */
 int config_vgpu_create(const char *name, struct config_vgpu **vgpu, char *error);
-/* Which of the devices it is a part of; NULL: this gdevd does not serve that. */
+/* Its sessions are placed, each on a device. */
+bool config_vgpu_is_any(const struct config_vgpu *vgpu);
+/* Which of the devices it is a part of; NULL: of any, or this gdevd does not serve that. */
 const struct config_served_device *config_vgpu_device(
 	const struct config *config, const struct config_vgpu *vgpu);
+bool config_vgpu_is_on(const struct config *config, const struct config_vgpu *vgpu,
+	const struct config_served_device *device);
 /* NULL: there is none of that name. */
 struct config_vgpu *config_vgpu_find(const struct config *config, const char *name);
 

@@ -40,6 +40,8 @@
 #define HISTORY_SESSIONS 64
 #define PROGRAM_NAME_MAX 32
 
+/* A virtual GPU, or the part that one device has of a virtual GPU of any device: that has one on each, with the same
+ * `config`, and a session is of one part. */
 struct vgpu {
 	struct list link;      /* daemon.vgpus */
 	struct list by_device; /* device.vgpus */
@@ -75,6 +77,7 @@ struct device {
 	char name[64];
 	uint8_t uuid[16];
 	int32_t properties[DEVICE_PROPERTIES];
+	int node; /* of processors that are near to it; -1: nobody knows */
 	bool known;
 	struct device_timing timing;
 	uint32_t traits;         /* enum device_trait */
@@ -201,6 +204,15 @@ struct unreached {
 	size_t count; /* ever */
 };
 
+#define PLACED 256
+
+/* Where a process was placed. */
+struct placed {
+	pid_t pid;
+	uid_t uid;
+	struct vgpu *vgpu; /* NULL: it is gone */
+};
+
 /* A session that ended. */
 struct ended {
 	uint64_t id;
@@ -226,7 +238,11 @@ struct daemon {
 	} ledgers;
 	struct deadlines deadlines;
 	struct list devices;
-	struct list vgpus;
+	struct list vgpus; /* the parts of one are in the order of their devices */
+	struct {
+		struct placed last[PLACED]; /* a ring */
+		uint64_t count;             /* ever */
+	} placed;
 	struct list workers; /* of all devices */
 	struct worker_program {
 		char path[PATHS_MAX]; /* of gdev-worker */
@@ -270,6 +286,8 @@ void daemon_maybe_leave(struct daemon *daemon);
  * restarts; after that, nothing that there is. */
 uint32_t daemon_new_id(struct daemon *daemon);
 
+struct client;
+
 /* devices.c */
 /* Those of the configuration. */
 int devices_init(struct daemon *daemon);
@@ -277,11 +295,19 @@ void devices_finish(struct daemon *daemon);
 struct device *device_first(const struct daemon *daemon);
 /* Its place among those that are served: below CONFIG_DEVICES_MAX. */
 unsigned device_index(const struct device *device);
-/* The device of a virtual GPU; NULL: this gdevd does not serve it. */
-struct device *device_of_vgpu(const struct daemon *daemon, const struct config_vgpu *config);
+/* Its workers die when they start. */
+bool device_is_failing(const struct device *device);
 /* So many workers there are, of all devices. */
 unsigned devices_count_workers(const struct daemon *daemon);
 unsigned device_count_sessions(const struct device *device);
+
+/* placing.c */
+/* The device is known: where is it? */
+void device_locate(struct device *device);
+/* A client of a virtual GPU of any device is from now on one of the part on which its session begins. */
+void client_place(struct client *client);
+/* The part is going. */
+void placing_forget(const struct vgpu *vgpu);
 
 /* server.c: sockets that are listened on. */
 int server_start(struct daemon *daemon);
@@ -459,7 +485,9 @@ struct usage_counters measure_device(
 
 /* vgpus.c: virtual GPUs come, change and go. Those that can fail say why in `error`, which has
  * CONFIG_ERROR_MAX bytes. */
+/* Of one of any device its first part, which has the socket. */
 struct vgpu *vgpu_find(struct daemon *daemon, const char *name);
+struct vgpu *vgpu_find_part(struct daemon *daemon, const char *name, const char *device);
 /* Those of the configuration. */
 int vgpus_init(struct daemon *daemon);
 void vgpus_finish(struct daemon *daemon);

@@ -17,15 +17,9 @@ unsigned device_index(const struct device *device)
 	return (unsigned)(device->served - device->daemon->config.served.devices);
 }
 
-struct device *device_of_vgpu(const struct daemon *daemon, const struct config_vgpu *config)
+bool device_is_failing(const struct device *device)
 {
-	const struct config_served_device *served = config_vgpu_device(&daemon->config, config);
-	struct device *device;
-
-	list_for_each (device, &daemon->devices, link)
-		if (device->served == served)
-			return device;
-	return NULL;
+	return device->workers.backing_off || device->workers.hopeless;
 }
 
 unsigned devices_count_workers(const struct daemon *daemon)
@@ -57,6 +51,7 @@ static int create(struct daemon *daemon, const struct config_served_device *serv
 		return -ENOMEM;
 	device->daemon = daemon;
 	device->served = served;
+	device->node = -1;
 	list_init(&device->vgpus);
 	list_init(&device->lacking);
 	device->turning.fd = -1;

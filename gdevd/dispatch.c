@@ -74,6 +74,7 @@ static void learn_device(
 	device->uuid[sizeof device->uuid - 1] ^=
 		(uint8_t)device->served->part; /* each has its own */
 	memcpy(device->properties, message->properties, sizeof device->properties);
+	device_locate(device);
 	log_info("device %s: %s, %llu MiB", device->served->name, device->name,
 		(unsigned long long)(message->memory_bytes >> 20));
 	clients_describe(device);

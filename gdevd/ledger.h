@@ -29,7 +29,7 @@ struct ledger_session {
 	uint64_t session;
 	int32_t worker, pid;
 	uint32_t uid, gid;
-	char vgpu[CONTROL_NAME_MAX];
+	char vgpu[CONTROL_NAME_MAX], device[CONTROL_NAME_MAX];
 	uint64_t
 		worker_started; /* as the kernel has it: the worker's pid may be another process's later */
 	uint64_t most_bytes, most_swap_bytes[SWAP_POOLS]; /* that it can hold */
@@ -51,15 +51,15 @@ struct ledger_segment {
 	int32_t key;
 	uint32_t uid, gid, creator_uid, creator_gid, mode, flags, reserved;
 	uint8_t token[CONTROL_TOKEN_BYTES];
-	char vgpu[CONTROL_NAME_MAX];
+	char vgpu[CONTROL_NAME_MAX], device[CONTROL_NAME_MAX];
 };
 
 struct ledger_attachment {
 	uint32_t segment, session, segment_place, writes;
 };
 
-_Static_assert(sizeof(struct ledger_session) == 352, "the next gdevd's");
-_Static_assert(sizeof(struct ledger_segment) == 136, "the next gdevd's");
+_Static_assert(sizeof(struct ledger_session) == 384, "the next gdevd's");
+_Static_assert(sizeof(struct ledger_segment) == 168, "the next gdevd's");
 _Static_assert(sizeof(struct ledger_attachment) == 16, "the next gdevd's");
 
 struct ledger {

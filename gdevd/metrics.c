@@ -200,7 +200,8 @@ static void fill_device(const struct device *device, struct row *row, uint64_t n
 
 static void fill_vgpu(const struct vgpu *vgpu, struct row *row, uint64_t now_ns)
 {
-	snprintf(row->labels, sizeof row->labels, "vgpu=\"%s\"", vgpu->config->name);
+	snprintf(row->labels, sizeof row->labels, "device=\"%s\",vgpu=\"%s\"",
+		vgpu->device->served->name, vgpu->config->name);
 	row->usages = vgpu->usage;
 	row->memory_bytes = vgpu->memory.used_bytes;
 	row->memory_limit_bytes = memory_total(&vgpu->memory);
@@ -220,9 +221,10 @@ static void fill_session(const struct session *session, struct row *row, uint64_
 
 	escape(program, sizeof program, session->program);
 	snprintf(row->labels, sizeof row->labels,
-		"vgpu=\"%s\",session=\"%llu\",pid=\"%d\",uid=\"%u\",program=\"%s\"",
-		session->vgpu->config->name, (unsigned long long)session->id, (int)session->pid,
-		(unsigned)session->uid, program);
+		"device=\"%s\",vgpu=\"%s\",session=\"%llu\",pid=\"%d\",uid=\"%u\",program=\"%s\"",
+		session->device->served->name, session->vgpu->config->name,
+		(unsigned long long)session->id, (int)session->pid, (unsigned)session->uid,
+		program);
 	row->usages = session->usage;
 	row->memory_bytes = session->worker->memory.used_bytes;
 	row->memory_limit_bytes = memory_total(&session->vgpu->memory);
@@ -282,8 +284,8 @@ static void print_vgpus(FILE *file, struct daemon *daemon, uint64_t now_ns)
 	free(rows.rows);
 	fputs("# HELP gdev_vgpu_sessions Sessions.\n# TYPE gdev_vgpu_sessions gauge\n", file);
 	list_for_each (vgpu, &daemon->vgpus, link)
-		fprintf(file, "gdev_vgpu_sessions{vgpu=\"%s\"} %u\n", vgpu->config->name,
-			vgpu->sessions);
+		fprintf(file, "gdev_vgpu_sessions{device=\"%s\",vgpu=\"%s\"} %u\n",
+			vgpu->device->served->name, vgpu->config->name, vgpu->sessions);
 }
 
 static void print_contexts(FILE *file, struct daemon *daemon)
@@ -309,8 +311,9 @@ static void print_contexts(FILE *file, struct daemon *daemon)
 				seconds(worker->page->reopening_ns)};
 			if (worker->state == WORKER_SERVING)
 				fprintf(file,
-					"gdev_session_%s{vgpu=\"%s\",session=\"%llu\"} %.9g\n",
-					names[i], session->vgpu->config->name,
+					"gdev_session_%s{device=\"%s\",vgpu=\"%s\",session=\"%llu\"} %.9g\n",
+					names[i], session->device->served->name,
+					session->vgpu->config->name,
 					(unsigned long long)session->id, values[i]);
 		}
 	}

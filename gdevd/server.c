@@ -429,7 +429,8 @@ int server_start(struct daemon *daemon)
 	list_for_each (vgpu, &daemon->vgpus, link) {
 		if (error)
 			break;
-		error = server_vgpu_add(vgpu);
+		if (vgpu == vgpu_find(daemon, vgpu->config->name))
+			error = server_vgpu_add(vgpu);
 	}
 	if (!error)
 		error = add_listener(daemon, SOCK_STREAM, "metrics", geteuid(), getegid(),

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gdev/error.h"
+#include "gdevd/process.h"
 
 #define ATTACH_TIMEOUT_NS (10 * NS_PER_S)
 #define LEAVE_GRACE_NS (2 * NS_PER_S)
@@ -59,26 +60,6 @@ static void read_groups(const struct connection *connection, struct groups *grou
 	}
 	groups->count = error ? 0 : min_of((uint32_t)(length / sizeof *ids), (uint32_t)GROUPS_MAX);
 	memcpy(groups->ids, ids, groups->count * sizeof *ids);
-}
-
-/* When the process began, in the kernel's ticks (proc_pid_stat(5)); 0: there is none. */
-static uint64_t time_started(pid_t pid)
-{
-	char path[32], text[1024];
-	autoclose int fd = -1;
-	const char *at;
-	ssize_t length;
-
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (length <= 0)
-		return 0;
-	text[length] = '\0';
-	at = strrchr(text, ')'); /* the name, the second field, may have anything in it */
-	for (unsigned field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at, NULL, 10) : 0;
 }
 
 static struct session *create(struct daemon *daemon, struct vgpu *vgpu, struct worker *worker,
@@ -226,7 +207,7 @@ void session_write_down(struct session *session)
 	if (before)
 		record = *before;
 	else
-		record.worker_started = time_started(session->worker->pid);
+		record.worker_started = process_started(session->worker->pid);
 	record.session = session->id;
 	record.worker = session->worker->pid;
 	record.pid = session->pid;
@@ -234,6 +215,7 @@ void session_write_down(struct session *session)
 	record.gid = session->gid;
 	record.groups = session->groups;
 	strcpy(record.vgpu, session->vgpu->config->name);
+	strcpy(record.device, session->device->served->name);
 	record.most_bytes = most_bytes(record.most_bytes, memory_total(&session->vgpu->memory),
 		session->device->overhead_bytes);
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
@@ -316,7 +298,7 @@ void session_attached(struct session *session, int status)
 static bool is_gone(const struct ledger_session *record)
 {
 	return record->worker <= 0 || (kill(record->worker, 0) && errno == ESRCH) ||
-	       time_started(record->worker) != record->worker_started;
+	       process_started(record->worker) != record->worker_started;
 }
 
 void sessions_forget_gone(struct daemon *daemon)
@@ -362,7 +344,7 @@ static bool is_as_written(const struct worker *worker, const struct control_atta
 	const struct ledger_session *record)
 {
 	return record->worker == worker->pid &&
-	       record->worker_started == time_started(worker->pid) && record->pid == said->pid &&
+	       record->worker_started == process_started(worker->pid) && record->pid == said->pid &&
 	       record->uid == said->uid && record->gid == said->gid &&
 	       !strncmp(record->vgpu, said->vgpu, sizeof record->vgpu);
 }
@@ -378,7 +360,7 @@ int session_restore(struct worker *worker, const struct control_attach *message)
 
 	if (!record || !is_as_written(worker, message, record))
 		return -EPERM;
-	vgpu = vgpu_find(daemon, record->vgpu);
+	vgpu = vgpu_find_part(daemon, record->vgpu, record->device);
 	if (!vgpu) {
 		complain("worker %d serves a virtual GPU that is not there any more: %.31s",
 			(int)worker->pid, record->vgpu);

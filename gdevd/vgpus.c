@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 
 struct vgpu *vgpu_find(struct daemon *daemon, const char *name)
@@ -24,18 +25,29 @@ struct vgpu *vgpu_find(struct daemon *daemon, const char *name)
 	return NULL;
 }
 
+struct vgpu *vgpu_find_part(struct daemon *daemon, const char *name, const char *device)
+{
+	struct vgpu *vgpu;
+
+	list_for_each (vgpu, &daemon->vgpus, link)
+		if (!strcmp(vgpu->config->name, name) &&
+			!strcmp(vgpu->device->served->name, device))
+			return vgpu;
+	return NULL;
+}
+
 static uint64_t memory_limit(const struct config_vgpu *config)
 {
 	return config->memory_bytes ? config->memory_bytes : UINT64_MAX;
 }
 
-static struct vgpu *create(struct daemon *daemon, struct config_vgpu *config)
+static int create_part(struct device *device, struct config_vgpu *config)
 {
-	struct device *device = device_of_vgpu(daemon, config);
+	struct daemon *daemon = device->daemon;
 	struct vgpu *vgpu = calloc(1, sizeof *vgpu);
 
 	if (!vgpu)
-		return NULL;
+		return -ENOMEM;
 	vgpu->daemon = daemon;
 	vgpu->device = device;
 	vgpu->config = config;
@@ -46,15 +58,47 @@ static struct vgpu *create(struct daemon *daemon, struct config_vgpu *config)
 	grants_vgpu_init(vgpu);
 	list_append(&daemon->vgpus, &vgpu->link);
 	list_append(&device->vgpus, &vgpu->by_device);
-	return vgpu;
+	return 0;
 }
 
 static void destroy(struct vgpu *vgpu)
 {
 	list_remove(&vgpu->link);
 	list_remove(&vgpu->by_device);
+	placing_forget(vgpu);
 	grants_vgpu_finish(vgpu);
 	free(vgpu);
+}
+
+static void destroy_parts(struct daemon *daemon, const struct config_vgpu *config)
+{
+	struct vgpu *vgpu, *after;
+
+	list_for_each_safe (vgpu, after, &daemon->vgpus, link)
+		if (vgpu->config == config)
+			destroy(vgpu);
+}
+
+static int create(struct daemon *daemon, struct config_vgpu *config)
+{
+	struct device *device;
+	int error = 0;
+
+	list_for_each (device, &daemon->devices, link)
+		if (!error && config_vgpu_is_on(&daemon->config, config, device->served))
+			error = create_part(device, config);
+	if (error)
+		destroy_parts(daemon, config);
+	return error;
+}
+
+/* Shares depend on all virtual GPUs of a device. */
+static void configure_devices(struct daemon *daemon)
+{
+	struct device *device;
+
+	list_for_each (device, &daemon->devices, link)
+		grants_configure(device);
 }
 
 /* Of one that was made at run time, the device may be back the next time: it stays written down. */
@@ -63,7 +107,7 @@ static int check_device(struct daemon *daemon, const struct config_vgpu *config,
 	unsigned index;
 	char end;
 
-	if (!device_of_vgpu(daemon, config)) {
+	if (!config_vgpu_is_any(config) && !config_vgpu_device(&daemon->config, config)) {
 		snprintf(error, CONFIG_ERROR_MAX,
 			"this gdevd does not serve a device \"%s\"; 'devices' in gdev.conf(5) names those "
 			"that it does, and 'gdev device list' shows them",
@@ -84,7 +128,6 @@ static int check_device(struct daemon *daemon, const struct config_vgpu *config,
 int vgpus_init(struct daemon *daemon)
 {
 	struct config_vgpu *config;
-	struct device *device;
 	char text[CONFIG_ERROR_MAX];
 	int error;
 
@@ -94,11 +137,10 @@ int vgpus_init(struct daemon *daemon)
 			log_error("virtual GPU \"%s\": %s", config->name, text);
 		if (error && config->from_file)
 			return error;
-		if (!error && !create(daemon, config))
+		if (!error && create(daemon, config))
 			return -ENOMEM;
 	}
-	list_for_each (device, &daemon->devices, link)
-		grants_configure(device); /* shares depend on all of them */
+	configure_devices(daemon);
 	return 0;
 }
 
@@ -154,19 +196,36 @@ static void note_weight(const char *name, const char *what, uint64_t pct, uint64
 			(unsigned long long)pct);
 }
 
-/* Of those that are new in `config`, among the virtual GPUs of its device. */
+/* What the virtual GPUs of a device have together. */
+static void add_shares(const struct daemon *daemon, const struct config_served_device *device,
+	uint64_t *compute, uint64_t *copy)
+{
+	const struct config_vgpu *vgpu;
+
+	*compute = *copy = 0;
+	list_for_each (vgpu, &daemon->config.vgpus, link) {
+		if (!config_vgpu_is_on(&daemon->config, vgpu, device))
+			continue;
+		*compute += vgpu->compute_pct;
+		*copy += vgpu->copy_pct;
+	}
+}
+
+/* Of those that are new in `config`, among the virtual GPUs of its device; of any device: where they are the most. */
 static void note_weights(const struct daemon *daemon, const struct config_vgpu *config,
 	const struct config_vgpu *before, char *note)
 {
-	const struct config_served_device *device = config_vgpu_device(&daemon->config, config);
-	const struct config_vgpu *other;
+	const struct config_served *served = &daemon->config.served;
 	uint64_t compute = 0, copy = 0;
 
-	list_for_each (other, &daemon->config.vgpus, link) {
-		if (config_vgpu_device(&daemon->config, other) != device)
+	for (unsigned i = 0; i < served->count; i++) {
+		uint64_t compute_here, copy_here;
+
+		if (!config_vgpu_is_on(&daemon->config, config, &served->devices[i]))
 			continue;
-		compute += other->compute_pct;
-		copy += other->copy_pct;
+		add_shares(daemon, &served->devices[i], &compute_here, &copy_here);
+		compute = max_of(compute, compute_here);
+		copy = max_of(copy, copy_here);
 	}
 	if (config->compute_pct != before->compute_pct)
 		note_weight(config->name, "computing", config->compute_pct, compute, note);
@@ -179,27 +238,46 @@ static void note_weights(const struct daemon *daemon, const struct config_vgpu *
 int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error)
 {
 	int status = check_device(daemon, config, error);
-	struct vgpu *vgpu;
 
 	if (status)
 		return status;
-	vgpu = create(daemon, config);
-	if (!vgpu) {
+	status = create(daemon, config);
+	if (status) {
 		snprintf(error, CONFIG_ERROR_MAX, "gdevd is out of memory");
-		return -ENOMEM;
+		return status;
 	}
-	status = server_vgpu_add(vgpu);
+	status = server_vgpu_add(vgpu_find(daemon, config->name));
 	if (status) {
 		snprintf(error, CONFIG_ERROR_MAX, "cannot make its socket: %s", strerror(-status));
-		destroy(vgpu);
+		destroy_parts(daemon, config);
 		return status;
 	}
 	list_append(&daemon->config.vgpus, &config->link);
-	grants_configure(vgpu->device);
+	configure_devices(daemon);
 	write_down(daemon, config, error);
 	note_weights(daemon, config, &(struct config_vgpu){0}, error);
 	log_info("virtual GPU %s is there", config->name);
 	return 0;
+}
+
+/* On each device that it has a part of. */
+static int set_limit(const struct vgpu *vgpu, uint64_t bytes)
+{
+	struct vgpu *part;
+	int status = 0;
+
+	list_for_each (part, &vgpu->daemon->vgpus, link)
+		if (!status && part->config == vgpu->config)
+			status = residency_set_limit(part, bytes);
+	return status;
+}
+
+static bool is_elsewhere(const struct vgpu *vgpu, const struct config_vgpu *config)
+{
+	const struct config *all = &vgpu->daemon->config;
+
+	return config_vgpu_is_any(config) != config_vgpu_is_any(vgpu->config) ||
+	       config_vgpu_device(all, config) != config_vgpu_device(all, vgpu->config);
 }
 
 int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error)
@@ -207,13 +285,14 @@ int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error
 	struct config_vgpu *own = vgpu->config, before = *own;
 	int status;
 
-	if (config_vgpu_device(&vgpu->daemon->config, config) != vgpu->device->served) {
+	if (is_elsewhere(vgpu, config)) {
 		snprintf(error, CONFIG_ERROR_MAX,
 			"a virtual GPU stays on its device; delete it, and make it on the other");
 		return -EINVAL;
 	}
-	status = residency_set_limit(vgpu, config->memory_bytes);
+	status = set_limit(vgpu, config->memory_bytes);
 	if (status) {
+		set_limit(vgpu, own->memory_bytes);
 		snprintf(error, CONFIG_ERROR_MAX,
 			"host swap has no room for what would have to leave the device; "
 			"host_swap and file_swap in gdev.conf(5) say how much it has");
@@ -221,14 +300,14 @@ int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error
 	}
 	status = server_vgpu_change(vgpu, config);
 	if (status) {
-		residency_set_limit(vgpu, own->memory_bytes);
+		set_limit(vgpu, own->memory_bytes);
 		snprintf(error, CONFIG_ERROR_MAX, "cannot change who may use its socket: %s",
 			strerror(-status));
 		return status;
 	}
 	*own = *config;
 	own->link = before.link;
-	grants_configure(vgpu->device);
+	configure_devices(vgpu->daemon);
 	write_down(vgpu->daemon, own, error);
 	note_weights(vgpu->daemon, own, &before, error);
 	return 0;
@@ -283,27 +362,38 @@ static void move_memory(struct vgpu *vgpu)
 		freeing_move(daemon, &vgpu->swap[i], &daemon->swap.pools[i]);
 }
 
+static void delete_part(struct vgpu *part)
+{
+	drop_clients(part);
+	end_sessions(part);
+	shm_finish(&part->shm);
+	move_memory(part);
+	destroy(part);
+}
+
 int vgpu_delete(struct vgpu *vgpu, bool force, char *error)
 {
 	struct daemon *daemon = vgpu->daemon;
-	struct device *device = vgpu->device;
 	struct config_vgpu *config = vgpu->config;
+	struct vgpu *part, *after;
+	unsigned sessions = 0;
 
-	if (vgpu->sessions && !force) {
+	list_for_each (part, &daemon->vgpus, link)
+		if (part->config == config)
+			sessions += part->sessions;
+	if (sessions && !force) {
 		snprintf(error, CONFIG_ERROR_MAX,
 			"\"%s\" has %u session%s; wait for the end, or delete it with --force, which ends "
 			"what uses it",
-			config->name, vgpu->sessions, vgpu->sessions > 1 ? "s" : "");
+			config->name, sessions, sessions > 1 ? "s" : "");
 		return -EBUSY;
 	}
 	server_vgpu_remove(vgpu);
-	drop_clients(vgpu);
-	end_sessions(vgpu);
-	shm_finish(&vgpu->shm);
-	move_memory(vgpu);
+	list_for_each_safe (part, after, &daemon->vgpus, link)
+		if (part->config == config)
+			delete_part(part);
 	log_info("virtual GPU %s is gone", config->name);
-	destroy(vgpu);
-	grants_configure(device);
+	configure_devices(daemon);
 	list_remove(&config->link);
 	write_down(daemon, config, error);
 	free(config);

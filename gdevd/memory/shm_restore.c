@@ -184,6 +184,7 @@ void shm_write_down(struct shm_segment *segment)
 		return;
 	memcpy(record.token, segment->token, sizeof record.token);
 	strcpy(record.vgpu, vgpu->config->name);
+	strcpy(record.device, vgpu->device->served->name);
 	if (ledger_put(&vgpu->daemon->ledgers.segments, &segment->ledger_place, &record))
 		complain("shared memory %u will not survive a restart of gdevd", segment->id);
 	list_for_each (attachment, &segment->attachments, by_segment)
@@ -217,7 +218,7 @@ void shm_forget(const struct shm_segment *segment, struct ledger *ledger, uint64
 static struct shm_segment *restore(struct daemon *daemon, uint64_t place)
 {
 	const struct ledger_segment *record = ledger_at(&daemon->ledgers.segments, place);
-	struct vgpu *vgpu = record ? vgpu_find(daemon, record->vgpu) : NULL;
+	struct vgpu *vgpu = record ? vgpu_find_part(daemon, record->vgpu, record->device) : NULL;
 	struct shm_segment *segment;
 
 	if (!vgpu || shm_create(vgpu, (uint32_t)record->id, record->creator_uid, record->bytes,

@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -125,6 +126,86 @@ class Devices(harness.GdevdTest):
         sessions = {name: device["sessions"] for name, device in self.devices().items()}
         self.assertEqual(sessions, {"null:0": 1, "null:1": 1})
         self.assertEqual((first.memory(40 * MIB), second.memory(40 * MIB)), (0, 0))
+
+    def device_of(self, client):
+        """Where the session of the client is."""
+        return next(s["device"] for s in self.status()["sessions"] if s["session"] == client.session)
+
+    def test_sessions_of_any_device_are_placed(self):
+        """Each process where there is least load, and all of one process on one device"""
+        self.begin(config="[vgpu one]\ndevice = null:0\n[vgpu free]\ndevice = any\n")
+        vgpus = sorted((vgpu["vgpu"], vgpu["device"]) for vgpu in self.status()["vgpus"])
+        self.assertEqual(vgpus, [("free", "null:0"), ("free", "null:1"), ("one", "null:0")])
+        self.client("one")
+        first, second = self.client("free"), self.client("free", base=OTHER_ARENA)
+        self.assertEqual((self.device_of(first), self.device_of(second)), ("null:1", "null:1"))
+        done = self.gdev("vgpu", "list")
+        self.assertEqual(done.stdout.count("free"), 2, done.stdout)
+
+    def test_processes_of_any_device_are_spread(self):
+        self.begin(config="[vgpu free]\ndevice = any\n")
+        others = [self.elsewhere("free") for _ in range(4)]
+        sessions = {name: device["sessions"] for name, device in self.devices().items()}
+        self.assertEqual(sessions, {"null:0": 2, "null:1": 2})
+        self.assertEqual(len(others), 4)
+
+    def elsewhere(self, vgpu):
+        """A session of another process; its device."""
+        process = subprocess.Popen(
+            [sys.executable, "-B", "-c", "import sys, harness; client = harness.Client(sys.argv[1]); "
+             "print(client.kind, flush=True); sys.stdin.read()", f"{self.run_dir}/{vgpu}.sock"],
+            cwd=os.path.dirname(os.path.abspath(__file__)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.stdin.close(), process.stdout.close(), process.wait()))
+        self.assertEqual(process.stdout.readline(), f"{wire.WELCOME}\n")
+        return process
+
+    def test_a_session_begins_on_the_device_that_was_described(self):
+        self.begin(config="[vgpu free]\ndevice = any\n")
+        sock = wire.connect(f"{self.run_dir}/free.sock")
+        wire.send(sock, wire.message(wire.DESCRIBE))
+        kind, _, _, body, _ = wire.receive(sock)
+        self.assertEqual(kind, wire.DESCRIPTION)
+        sock.close()
+        other = self.elsewhere("free")
+        uuids = {name: device["uuid"].replace("-", "") for name, device in self.devices().items()}
+        described = wire.DESCRIPTION_BODY.unpack(body)[2].hex()
+        self.elsewhere("free")
+        self.assertEqual(uuids[self.device_of(self.client("free"))], described)
+        self.assertIsNone(other.poll())
+
+    def test_one_of_any_device_passes_over_a_device_that_fails(self):
+        self.begin("broken,null", config="[vgpu free]\ndevice = any\n")
+        self.assertEqual(self.device_of(self.client("free")), "null")  # waits until the other is known to fail
+
+    def test_one_of_any_device_changes_and_goes_everywhere(self):
+        self.begin()
+        done = self.gdev("vgpu", "create", "free", "--device", "any", "--compute", "60", "--memory", "40M")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = self.gdev("vgpu", "set", "free", "--memory", "32M", "--compute", "110")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        done = self.gdev("vgpu", "set", "free", "--memory", "32M")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        limits = [vgpu["memory_bytes"] for vgpu in self.status()["vgpus"] if vgpu["vgpu"] == "free"]
+        self.assertEqual(limits, [32 * MIB] * 2)
+        done = self.gdev("vgpu", "set", "free", "--device", "null:1")
+        self.assertIn("stays on its device", done.stderr)
+        client = self.client("free")
+        self.assertEqual(client.memory(33 * MIB), -harness.ENOMEM)
+        self.assertIn('has 1 session;', self.gdev("vgpu", "delete", "free").stderr)
+        self.assertEqual(self.gdev("vgpu", "delete", "free", "--force").returncode, 0)
+        self.assertEqual([vgpu["vgpu"] for vgpu in self.status()["vgpus"]], ["gdev0", "gdev1"])
+        self.assertFalse(os.path.exists(f"{self.run_dir}/free.sock"))
+
+    def test_placed_sessions_come_back_to_their_devices(self):
+        config = "[vgpu free]\ndevice = any\n[vgpu one]\ndevice = null:0\n"
+        self.begin(config=config)
+        self.client("one")
+        client = self.client("free", base=OTHER_ARENA)
+        self.processes[-1].send_signal(signal.SIGKILL)
+        self.processes.pop().wait()
+        self.begin(config=config)
+        wait_for(lambda: len(self.status()["sessions"]) == 2, what="the sessions' return")
+        self.assertEqual(self.device_of(client), "null:1")
 
     def test_metrics_and_top_have_all(self):
         self.begin()

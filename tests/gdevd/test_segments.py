@@ -50,7 +50,7 @@ class Segments(harness.GdevdTest):
         for _ in range(2):
             self.attach(client, ident)
         self.assertEqual(self.list(), [{
-            "segment": ident, "key": 0x1234, "vgpu": "gdev0", "owner": os.getuid(), "group": os.getgid(),
+            "segment": ident, "key": 0x1234, "vgpu": "gdev0", "device": "null", "owner": os.getuid(), "group": os.getgid(),
             "mode": "0640", "size_bytes": CHUNK, "bytes": CHUNK, "where": "device", "moving": False,
             "transient": False, "removed": False, "attached": 2, "pids": [os.getpid()]}])
         text = self.gdev("shm", "list").stdout
@@ -70,7 +70,7 @@ class Segments(harness.GdevdTest):
         client, other = self.client(), self.client("gdev1", base=wire.ARENA_BASE + wire.ARENA_BYTES)
         negative = self.make(client, key=-2)
         first, second, third = self.make(client, key=1), self.make(other, key=1), self.make(client, key=2)
-        self.refuse("2 virtual GPUs have a segment of that key", "1")
+        self.refuse("there are 2 segments of that key", "1")
         self.refuse("no such segment", "7")
         self.refuse("no such segment", "#999999")
         for name in "0", "#", "#0", "", "1x", "x", "0x100000000", "#1.5":

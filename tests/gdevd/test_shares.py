@@ -583,10 +583,10 @@ class Metrics(SharesTest):
         self.assertEqual(head[0], "HTTP/1.1 200 OK")
         self.assertIn(f"Content-Length: {len(body.encode())}", head)
         samples = self.samples(body)
-        self.assertEqual(samples['gdev_vgpu_used_seconds_total{vgpu="train",resource="compute"}'], 0.02)
-        self.assertEqual(samples['gdev_vgpu_share_ratio{vgpu="train",resource="compute"}'], 0.2)
-        self.assertEqual(samples['gdev_vgpu_sessions{vgpu="train"}'], 1)
-        self.assertEqual(samples['gdev_vgpu_memory_limit_bytes{vgpu="train"}'], 1 << 30)
+        self.assertEqual(samples['gdev_vgpu_used_seconds_total{device="null",vgpu="train",resource="compute"}'], 0.02)
+        self.assertEqual(samples['gdev_vgpu_share_ratio{device="null",vgpu="train",resource="compute"}'], 0.2)
+        self.assertEqual(samples['gdev_vgpu_sessions{device="null",vgpu="train"}'], 1)
+        self.assertEqual(samples['gdev_vgpu_memory_limit_bytes{device="null",vgpu="train"}'], 1 << 30)
         session = [key for key in samples if key.startswith("gdev_session_memory_bytes")]
         self.assertIn('program="a\\"b\\\\c"', session[0])
 

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finds the device for a client of a virtual GPU of any device: looks at the devices, and asks a placement
+ * (placement.h). All sessions of a process in one virtual GPU have one device, and the device that it was told of
+ * (DESCRIBE) is the one that it gets.
+ */
+#include "gdevd/daemon.h"
+
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "gdevd/placement.h"
+#include "gdevd/process.h"
+
+/* Properties have the numbers that CUDA gives its attributes (proto/properties.h). */
+enum { PROPERTY_PCI_BUS = 33, PROPERTY_PCI_SLOT = 34, PROPERTY_PCI_DOMAIN = 50 };
+
+void device_locate(struct device *device)
+{
+	unsigned bus = (unsigned)device->properties[PROPERTY_PCI_BUS];
+	unsigned slot = (unsigned)device->properties[PROPERTY_PCI_SLOT];
+	unsigned domain = (unsigned)device->properties[PROPERTY_PCI_DOMAIN];
+	char path[96];
+	FILE *file;
+
+	device->node = PLACEMENT_NO_NODE;
+	if (!bus && !slot && !domain) /* it is on no bus: no GPU is at that address */
+		return;
+	snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.0/numa_node", domain, bus,
+		slot);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (fscanf(file, "%d", &device->node) != 1 || device->node < 0)
+		device->node = PLACEMENT_NO_NODE;
+	fclose(file);
+}
+
+/* The part of the last second in which the virtual GPU computed. */
+static double load_of(const struct vgpu *vgpu, uint64_t now_ns)
+{
+	const struct usage_clock *clock = &vgpu->daemon->measure.clock;
+	uint64_t over_ns;
+	struct usage_counters used = usage_since(&vgpu->usage[RESOURCE_COMPUTE], clock,
+		measure_vgpu(vgpu, RESOURCE_COMPUTE, now_ns), NS_PER_S, now_ns, &over_ns);
+
+	return over_ns ? (double)used.used_ns / (double)over_ns : 0;
+}
+
+static struct placement_device look_at(const struct device *device, const struct vgpu *part)
+{
+	uint64_t now_ns = clock_now_ns();
+	struct placement_device seen = {
+		.failing = device_is_failing(device),
+		.memory_bytes = device->known ? memory_total(&device->memory) : 0,
+		.free_bytes = min_of(memory_free(&part->memory), (uint64_t)INT64_MAX) +
+			      relief_pool_bytes(device),
+		.context_bytes = device->overhead_bytes,
+		.node = device->node,
+	};
+	const struct vgpu *vgpu;
+
+	list_for_each (vgpu, &device->vgpus, by_device) {
+		if (vgpu->config->priority < part->config->priority)
+			continue;
+		seen.load += load_of(vgpu, now_ns);
+		seen.sessions += vgpu->sessions + client_waiting_count(device, vgpu);
+	}
+	return seen;
+}
+
+/* ---- where a process is already ---- */
+
+void placing_forget(const struct vgpu *vgpu)
+{
+	for (size_t i = 0; i < PLACED; i++)
+		if (vgpu->daemon->placed.last[i].vgpu == vgpu)
+			vgpu->daemon->placed.last[i].vgpu = NULL;
+}
+
+/* The part of its virtual GPU on which the client's process has a session, or was placed lately; NULL: none. */
+static struct vgpu *part_of_process(const struct client *client)
+{
+	const struct connection *connection = client->connection;
+	const struct config_vgpu *config = client->vgpu->config;
+	const struct daemon *daemon = client->daemon;
+	const struct session *session;
+
+	if (connection->pid <= 0) /* it is of another pid namespace: any number of processes are */
+		return NULL;
+	list_for_each (session, &daemon->sessions, link)
+		if (session->pid == connection->pid && session->uid == connection->uid &&
+			session->vgpu->config == config)
+			return session->vgpu;
+	for (size_t i = 0; i < PLACED; i++) {
+		const struct placed *placed = &daemon->placed.last[i];
+
+		if (placed->vgpu && placed->vgpu->config == config &&
+			placed->pid == connection->pid && placed->uid == connection->uid)
+			return placed->vgpu;
+	}
+	return NULL;
+}
+
+static struct vgpu *choose_part(const struct client *client)
+{
+	const struct placement_client where = {.node = process_node(client->connection->pid)};
+	struct placement_device devices[CONFIG_DEVICES_MAX];
+	struct vgpu *parts[CONFIG_DEVICES_MAX], *part;
+	unsigned count = 0;
+	int best;
+
+	list_for_each (part, &client->daemon->vgpus, link) {
+		if (part->config != client->vgpu->config)
+			continue;
+		devices[count] = look_at(part->device, part);
+		parts[count++] = part;
+	}
+	best = placement_choose(&placement_room, &where, devices, count);
+	return best < 0 ? client->vgpu : parts[best];
+}
+
+void client_place(struct client *client)
+{
+	struct daemon *daemon = client->daemon;
+	struct vgpu *part;
+
+	if (!config_vgpu_is_any(client->vgpu->config))
+		return;
+	part = part_of_process(client);
+	if (!part || device_is_failing(part->device)) {
+		part = choose_part(client);
+		daemon->placed.last[daemon->placed.count++ % PLACED] =
+			(struct placed){client->connection->pid, client->connection->uid, part};
+	}
+	client->vgpu = part;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See process.h.
+ */
+#include "gdevd/process.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define NODES_MAX 64
+
+enum { FIELD_STARTED = 22, FIELD_PROCESSOR = 39 }; /* proc_pid_stat(5) */
+
+static bool read_field(pid_t pid, unsigned wanted, uint64_t *value)
+{
+	char path[32], text[1024];
+	autoclose int fd = -1;
+	const char *at;
+	ssize_t length;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (length <= 0)
+		return false;
+	text[length] = '\0';
+	at = strrchr(text, ')'); /* the name, the second field, may have anything in it */
+	for (unsigned field = 2; at && field < wanted; field++)
+		at = strchr(at + 1, ' ');
+	if (at)
+		*value = strtoull(at, NULL, 10);
+	return at;
+}
+
+uint64_t process_started(pid_t pid)
+{
+	uint64_t started;
+
+	return read_field(pid, FIELD_STARTED, &started) ? started : 0;
+}
+
+int process_node(pid_t pid)
+{
+	uint64_t processor;
+	char path[64];
+
+	if (!read_field(pid, FIELD_PROCESSOR, &processor))
+		return -1;
+	for (int node = 0; node < NODES_MAX; node++) {
+		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%llu/node%d",
+			(unsigned long long)processor, node);
+		if (!access(path, F_OK))
+			return node;
+	}
+	return -1;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the kernel says of a process.
+ */
+#ifndef GDEV_GDEVD_PROCESS_H
+#define GDEV_GDEVD_PROCESS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* When it began, in the kernel's ticks; 0: there is none. */
+uint64_t process_started(pid_t pid);
+/* The NUMA node on which its first thread last ran; -1: nobody knows. */
+int process_node(pid_t pid);
+
+#endif
