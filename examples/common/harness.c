@@ -280,7 +280,8 @@ static void usage(FILE *out)
 		"  --repeat=N       compute N times; times are totals (default 1)\n"
 		"  --warm-up        compute once before, which is not counted\n"
 		"  --turns          compute as often as each line of standard input says, and\n"
-		"                   answer each with the milliseconds that it took\n"
+		"                   answer each with the milliseconds that it took, and those of\n"
+		"                   them that kernels and that copies took\n"
 		"  --no-check       do not compute it on the CPU as well\n"
 		"  --progress       say on stderr how far it is\n"
 		"  --json           report in one line of JSON\n"
@@ -404,8 +405,9 @@ static uint64_t compute_in_turns(void)
 
 	while (fgets(line, sizeof(line), stdin)) {
 		line[strcspn(line, "\n")] = 0;
+		forget_times();
 		ns = compute_rounds(number(line, "a turn", 1000000));
-		printf("%.6f\n", (double)ns / 1e6);
+		printf("%.6f %.6f %.6f\n", ns / 1e6, state.compute_ns / 1e6, state.copy_ns / 1e6);
 		fflush(stdout);
 		total_ns += ns;
 	}

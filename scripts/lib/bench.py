@@ -29,6 +29,10 @@ Of memory that is swapped or shared (scripts/lib/swapping.py):
   dataflow        tasks that hand on data in shared device memory, or through the host (Figure 11)
   suspend         a program that is moved to the host and back
 
+Of the software GPU (scripts/lib/kernels.py says what is measured; --only NAME... for some of the kernels):
+
+  cpu  kernels, against the same in OpenCL C on PoCL, and in C with OpenMP
+
 It starts a gdevd of its own, unless --runtime-dir names one that runs."""
 
 import argparse
@@ -45,9 +49,11 @@ import time
 from pathlib import Path
 
 import contention
+import kernels
 import lab
 import swapping
 from lab import ROOT, Gdevd, LabError
+from turns import Turns
 
 IDLE_SECONDS = 30
 
@@ -207,28 +213,6 @@ class Run:
                     service_s(daemon) - serviced) * 1e3
 
 
-class Turns:
-    """A program that computes when it is told to, so that two which are compared can take turns."""
-
-    def __init__(self, gdevd, command, environment=None):
-        self.command = command
-        self.child = gdevd.popen(command, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.ms = []
-
-    def turn(self, rounds):
-        """Computes so many rounds and notes how long each took."""
-        self.child.stdin.write(f"{rounds}\n".encode())
-        self.child.stdin.flush()
-        answer = self.child.stdout.readline()
-        if not answer:
-            raise LabError(f"{' '.join(map(str, self.command))} ended with {self.child.wait()}")
-        self.ms.append(float(answer) / rounds)
-
-    def end(self):
-        self.child.stdin.close()
-        self.child.wait()
-
-
 def rounds_in_turns(gdevd, through, alone, rounds):
     """Median ms of a round of each of two commands."""
     sides = [Turns(gdevd, *through), Turns(gdevd, *alone)]
@@ -284,6 +268,9 @@ def measure(name, start, options):
     if name in BENCHES:
         yield from BENCHES[name](start)
         return
+    if name in kernels.BENCHES:
+        yield from kernels.results(start, options)
+        return
     module = contention if name in contention.BENCHES else swapping
     for metric, (value, baseline, unit) in module.results(name, start, options):
         yield line(name, metric, value, unit, baseline)
@@ -298,7 +285,7 @@ def show(found):
 
 
 def main():
-    everything = [*BENCHES, *contention.BENCHES, *swapping.BENCHES]
+    everything = [*BENCHES, *contention.BENCHES, *swapping.BENCHES, *kernels.BENCHES]
     parser = argparse.ArgumentParser(
         prog="scripts/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("name", choices=[*everything, "all"], metavar="NAME")
@@ -307,6 +294,7 @@ def main():
                         help="a built tree (default: build-bench, which is made when it is not there)")
     parser.add_argument("--runtime-dir", metavar="DIR", help="of a gdevd that runs")
     contention.add_options(parser)
+    kernels.add_options(parser)
     options = parser.parse_args()
     lab.end_on_signals()
 
@@ -327,7 +315,7 @@ def main():
                     found.append(measured)
             if found:
                 print(f"\n{name}")
-                show(found)
+                (kernels.show if name in kernels.BENCHES else show)(found)
     except LabError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
