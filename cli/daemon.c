@@ -227,6 +227,18 @@ static int open_log(const char *dir, char *path)
 	return fd;
 }
 
+/* The daemon leaves the working directory, and paths in its environment are its workers' too. */
+static void make_absolute(const char *name)
+{
+	const char *path = getenv(name);
+	char absolute[2 * PATHS_MAX], here[PATHS_MAX];
+
+	if (!path || !*path || *path == '/' || !getcwd(here, sizeof here))
+		return;
+	if (snprintf(absolute, sizeof absolute, "%s/%s", here, path) < (int)sizeof absolute)
+		setenv(name, absolute, 1);
+}
+
 /* In the child's child: nobody's child, no terminal, no descriptors of ours. */
 static _Noreturn void become_daemon(const char *program, const char *dir, int ready, int log)
 {
@@ -239,6 +251,7 @@ static _Noreturn void become_daemon(const char *program, const char *dir, int re
 	dup2(log, 2);
 	ready = fcntl(ready, F_DUPFD, 3); /* without close-on-exec */
 	snprintf(number, sizeof number, "%d", ready);
+	make_absolute("GDEV_CPU_DUMP");
 	if (chdir("/"))
 		_exit(EXIT_FAILED);
 	execl(program, program, "--private", "--ready-fd", number, "--runtime-dir", dir, NULL);

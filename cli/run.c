@@ -122,6 +122,8 @@ int program_prepare(const char *vgpu, char *dir)
 		hold = daemon_start_private(dir);
 	else if (hold < 0)
 		say("the gdevd in %s does not answer: %s", dir, strerror(-hold));
+	else if (getenv("GDEV_CPU_DUMP"))
+		say("GDEV_CPU_DUMP is read when a gdevd starts: the one in %s runs already", dir);
 	if (hold < 0)
 		return hold;
 	error = check_vgpus(dir, chosen && *chosen ? chosen : "gdev0");

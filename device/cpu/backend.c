@@ -34,6 +34,15 @@ static void device_init(
 		list_init(&device->runnable[unit]);
 }
 
+static void cpu_close(struct device *device)
+{
+	if (device->slots)
+		slots_finish(device);
+	cpu_dump_close(device);
+	pthread_mutex_destroy(&device->lock);
+	free(device);
+}
+
 static int cpu_open(
 	const struct device_config *config, const struct device_host *host, struct device **out)
 {
@@ -50,10 +59,10 @@ static int cpu_open(
 	if (!device)
 		return -ENOMEM;
 	device_init(device, config, host);
+	cpu_dump_open(device);
 	device->slots = calloc(device->threads, sizeof *device->slots);
 	if (!device->slots) {
-		pthread_mutex_destroy(&device->lock);
-		free(device);
+		cpu_close(device);
 		return -ENOMEM;
 	}
 	for (unsigned i = 0; i < device->threads; i++) {
@@ -62,13 +71,6 @@ static int cpu_open(
 	}
 	*out = device;
 	return 0;
-}
-
-static void cpu_close(struct device *device)
-{
-	slots_finish(device);
-	pthread_mutex_destroy(&device->lock);
-	free(device);
 }
 
 static uint64_t cpu_overhead_bytes(struct device *device)

@@ -65,10 +65,11 @@ struct cpu_absence {
 };
 
 struct device {
-	const struct device_host *host; /* constant, as are the next three */
+	const struct device_host *host; /* constant, as are the next four */
 	unsigned threads;
 	struct cpu_slot *slots;
 	uint64_t context_bytes;
+	int dump[PTX_FORMS]; /* files, dump.c; -1: none */
 	atomic_bool retired; /* nobody may use it */
 
 	pthread_mutex_t lock; /* guards what follows */
@@ -124,6 +125,18 @@ struct device_module {
 	size_t globals_bytes; /* of `own` */
 	struct device_function *functions; /* one a kernel */
 };
+
+/* ---- kernels for people to read (dump.c) ---- */
+
+void cpu_dump_open(struct device *device);
+void cpu_dump_close(struct device *device);
+/* Whether all that is compiled is written. */
+static inline bool cpu_dumps(const struct device *device)
+{
+	return device->dump[0] >= 0;
+}
+void cpu_dump_module(const struct device *device, const char *text, size_t length);
+void cpu_dump_kernel(const struct device_function *function, const uint32_t block[3]);
 
 /* check.c */
 void cpu_image_check(const void *image, size_t length, struct device_images *images,

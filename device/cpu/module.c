@@ -42,7 +42,8 @@ static void log_sentence(struct device_log *log, const char *sentence)
 	}
 }
 
-static int parse(const void *image, size_t length, struct device_log *log, struct ptx_module **ptx)
+static int parse(const struct device *device, const void *image, size_t length,
+	struct device_log *log, struct ptx_module **ptx)
 {
 	struct ptx_log ptx_log = {log ? log->text : NULL, log ? log->size : 0, 0};
 	autofree void *copy = malloc(length + 1);
@@ -64,6 +65,7 @@ static int parse(const void *image, size_t length, struct device_log *log, struc
 		log_sentence(log, FATBIN_LAUNCHES);
 		return -ENOTSUP;
 	}
+	cpu_dump_module(device, text, text_length);
 	return ptx_error(ptx_parse(text, text_length, &ptx_log, ptx));
 }
 
@@ -118,7 +120,7 @@ int cpu_module_load(struct device_space *space, const void *image, size_t length
 	error = atomic_load(&space->device->retired) ? -ENODEV : 0;
 	if (error)
 		goto err_free;
-	error = parse(image, length, log, &module->ptx);
+	error = parse(space->device, image, length, log, &module->ptx);
 	if (error)
 		goto err_free;
 	error = globals_measure(module);
@@ -329,7 +331,8 @@ static void explain(
 int cpu_shape_build(
 	struct device_function *function, const uint32_t block[3], const struct ptx_code **code)
 {
-	const struct device_host *host = function->module->space->device->host;
+	const struct device *device = function->module->space->device;
+	const struct device_host *host = device->host;
 	char text[LOG_BYTES] = "";
 	struct ptx_log log = {text, sizeof text, 0};
 	autofree void *object = NULL;
@@ -338,8 +341,9 @@ int cpu_shape_build(
 	int error;
 
 	cache_key(function, block, key);
-	if (!cache_load(host, key, code))
+	if (!cpu_dumps(device) && !cache_load(host, key, code))
 		return 0;
+	cpu_dump_kernel(function, block);
 	error = ptx_compile(function->module->ptx, function->kernel, block, &log, &object, &bytes);
 	if (!error)
 		error = ptx_link(object, bytes, code);

@@ -295,6 +295,13 @@ const struct ptx_kernel *ptx_kernel_find(const struct ptx_module *module, const 
 	return NULL;
 }
 
+int ptx_list(const struct ptx_module *module, const struct ptx_kernel *kernel,
+	const uint32_t block[3], void (*say)(void *owner, enum ptx_form form, const char *text),
+	void *owner)
+{
+	return -ENOTSUP;
+}
+
 int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel,
 	const uint32_t block[3], struct ptx_log *log, void **out, size_t *size)
 {

@@ -98,6 +98,30 @@ class NoDaemon(unittest.TestCase):
         socket = directory / "run" / "control.sock"
         integ.Case.wait_until(self, lambda: not socket.exists(), "the private daemon has left")
 
+    def test_kernels_to_read(self):
+        """GDEV_CPU_DUMP has the private gdevd write PTX, IR and assembly, also of what the cache has"""
+        directory = Path(tempfile.mkdtemp(prefix="gdev-lab-"))
+        self.addCleanup(shutil.rmtree, directory, True)
+        os.chmod(directory, 0o711)
+        (directory / "gdev.conf").write_text("[gdevd]\ndevice = cpu\n")
+        gdevd = integ.Gdevd(BUILD)
+        gdevd.environment = {**os.environ, "GDEV_RUNTIME_DIR": str(directory / "run"),
+                             "GDEV_STATE_DIR": str(directory / "state")}
+        for name, error in (("first", ""), ("second", ""), ("run/gdevd.log/no", "")):
+            folder = directory / name
+            # The path is of the working directory, which gdevd leaves.
+            gdevd.environment["GDEV_CPU_DUMP"] = os.path.relpath(folder)
+            code, out, err = gdevd.run([gdevd.gdev, "run", gdevd.example("hello")], 60)
+            self.assertEqual(code, 0, out + err)
+            integ.Case.wait_until(self, lambda: not (directory / "run" / "control.sock").exists(), "gdevd has left")
+            if not folder.parent.is_dir():
+                continue
+            for end, mark in (("ptx", ".entry axpy"), ("ll", "; axpy, block "), ("opt.ll", "; axpy, block "),
+                              ("s", "# axpy, block ")):
+                texts = [path.read_text() for path in folder.glob(f"[0-9]*[0-9].{end}")]
+                self.assertIn(mark, "".join(texts), end)
+        self.assertIn("GDEV_CPU_DUMP: cannot write", (directory / "run" / "gdevd.log").read_text())
+
     def test_one_after_the_other(self):
         """A program that comes while the private daemon of the one before is leaving has one of its own"""
         directory = Path(tempfile.mkdtemp(prefix="gdev-lab-"))

@@ -171,8 +171,41 @@ static int emit_object(LLVMModuleRef module, LLVMTargetMachineRef machine, const
 	return o ? 0 : -ENOMEM;
 }
 
+/* What is to be made: an object, forms to read, or nothing. */
+struct product {
+	void **object; /* NULL: none */
+	size_t *size;
+	void (*say)(void *owner, enum ptx_form form, const char *text); /* NULL: nobody reads */
+	void *owner;
+};
+
+static void say_ir(const struct product *product, enum ptx_form form, LLVMModuleRef module)
+{
+	char *text = product->say ? LLVMPrintModuleToString(module) : NULL;
+
+	if (text)
+		product->say(product->owner, form, text);
+	LLVMDisposeMessage(text);
+}
+
+static int say_assembly(
+	const struct product *product, LLVMModuleRef module, LLVMTargetMachineRef machine)
+{
+	LLVMMemoryBufferRef buffer = NULL;
+	char *message = NULL;
+
+	if (LLVMTargetMachineEmitToMemoryBuffer(
+		    machine, module, LLVMAssemblyFile, &message, &buffer)) {
+		LLVMDisposeMessage(message);
+		return -EINVAL;
+	}
+	product->say(product->owner, PTX_FORM_ASSEMBLY, LLVMGetBufferStart(buffer));
+	LLVMDisposeMemoryBuffer(buffer);
+	return 0;
+}
+
 static int compile_module(
-	struct work *w, struct plan *plan, LLVMContextRef context, void **object, size_t *size)
+	struct work *w, struct plan *plan, LLVMContextRef context, const struct product *product)
 {
 	LLVMTargetMachineRef machine = target_machine();
 	uint64_t saved_bytes = 0;
@@ -187,10 +220,17 @@ static int compile_module(
 	drop_unused(module);
 	if (!error)
 		error = verify(w, module);
-	if (!error && object)
-		error = optimise(w, module, machine);
-	if (!error && object)
-		error = emit_object(module, machine, w, saved_bytes, object, size);
+	if (error || !(product->object || product->say))
+		goto err_module;
+	say_ir(product, PTX_FORM_IR, module);
+	error = optimise(w, module, machine);
+	if (error)
+		goto err_module;
+	say_ir(product, PTX_FORM_OPTIMISED, module);
+	error = product->say ? say_assembly(product, module, machine)
+			     : emit_object(module, machine, w, saved_bytes, product->object,
+				       product->size);
+err_module:
 	LLVMDisposeModule(module);
 err_machine:
 	LLVMDisposeTargetMachine(machine);
@@ -206,8 +246,8 @@ static const struct function *find_entry(
 	return NULL;
 }
 
-int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel,
-	const uint32_t block[3], struct ptx_log *log, void **object, size_t *size)
+static int make(const struct ptx_module *module, const struct ptx_kernel *kernel,
+	const uint32_t block[3], struct ptx_log *log, const struct product *product)
 {
 	struct work *w = calloc(1, sizeof(*w));
 	uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
@@ -229,7 +269,7 @@ int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel
 		LLVMContextRef context = LLVMContextCreate();
 
 		LLVMContextSetDiagnosticHandler(context, ignore_diagnostic, NULL);
-		error = compile_module(w, &plan, context, object, size);
+		error = compile_module(w, &plan, context, product);
 		LLVMContextDispose(context);
 	}
 	if (error && error != -ENOMEM)
@@ -238,4 +278,19 @@ out:
 	arena_finish(&w->arena);
 	free(w);
 	return error;
+}
+
+int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel,
+	const uint32_t block[3], struct ptx_log *log, void **object, size_t *size)
+{
+	return make(module, kernel, block, log, &(struct product){.object = object, .size = size});
+}
+
+int ptx_list(const struct ptx_module *module, const struct ptx_kernel *kernel,
+	const uint32_t block[3], void (*say)(void *owner, enum ptx_form form, const char *text),
+	void *owner)
+{
+	struct ptx_log none = {0};
+
+	return make(module, kernel, block, &none, &(struct product){.say = say, .owner = owner});
 }

@@ -137,6 +137,20 @@ typedef void (*ptx_run)(const struct ptx_launch *launch, const struct ptx_scratc
 int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel,
 	const uint32_t block[3], struct ptx_log *log, void **object, size_t *size);
 
+/* The forms that a kernel takes on its way to native code. */
+enum ptx_form {
+	PTX_FORM_TEXT, /* PTX, which its caller has */
+	PTX_FORM_IR,   /* LLVM's IR, as the code generator wrote it */
+	PTX_FORM_OPTIMISED,
+	PTX_FORM_ASSEMBLY,
+	PTX_FORMS,
+};
+
+/* Compiles the kernel for people to read: `say` is called with each form but the first. Errors as ptx_compile. */
+int ptx_list(const struct ptx_module *module, const struct ptx_kernel *kernel,
+	const uint32_t block[3], void (*say)(void *owner, enum ptx_form form, const char *text),
+	void *owner);
+
 struct ptx_code {
 	ptx_run run;
 	size_t local_bytes; /* scratch->locals */
