@@ -22,8 +22,8 @@
 struct config_vgpu {
 	struct list link;
 	char name[CONTROL_NAME_MAX];
-	char device
-		[32]; /* "": gdevN is the N-th device's, any other the first one's; CONFIG_ANY_DEVICE */
+	char device[32]; /* "": gdevN is the N-th device's, any other the first
+			  * one's; CONFIG_ANY_DEVICE */
 	uid_t owner;
 	gid_t group;
 	mode_t mode;                    /* of its socket */

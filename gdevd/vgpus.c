@@ -101,12 +101,41 @@ static void configure_devices(struct daemon *daemon)
 		grants_configure(device);
 }
 
+/* gdevN is the default virtual GPU of the N-th device. */
+static int check_name(const struct daemon *daemon, const struct config_vgpu *config, char *error)
+{
+	const struct config_served *served = &daemon->config.served;
+	const char *number = config->name + strlen("gdev");
+	char name[CONTROL_NAME_MAX];
+	unsigned index = 0;
+
+	if (strncmp(config->name, "gdev", strlen("gdev")) || !*number ||
+		number[strspn(number, "0123456789")])
+		return 0;
+	while (index < served->count) {
+		snprintf(name, sizeof name, CONFIG_DEFAULT_VGPU, index);
+		if (!strcmp(config->name, name))
+			break;
+		index++;
+	}
+	if (index == served->count)
+		snprintf(error, CONFIG_ERROR_MAX,
+			"\"%s\" would be the default virtual GPU of a device, and there is none of that "
+			"number: give this one another name",
+			config->name);
+	else if (config_vgpu_device(&daemon->config, config) != &served->devices[index])
+		snprintf(error, CONFIG_ERROR_MAX,
+			"\"%s\" is the default virtual GPU of %s: give one of %s another name",
+			config->name, served->devices[index].name,
+			config_vgpu_is_any(config) ? "any device" : config->device);
+	else
+		return 0;
+	return -EINVAL;
+}
+
 /* Of one that was made at run time, the device may be back the next time: it stays written down. */
 static int check_device(struct daemon *daemon, const struct config_vgpu *config, char *error)
 {
-	unsigned index;
-	char end;
-
 	if (!config_vgpu_is_any(config) && !config_vgpu_device(&daemon->config, config)) {
 		snprintf(error, CONFIG_ERROR_MAX,
 			"this gdevd does not serve a device \"%s\"; 'devices' in gdev.conf(5) names those "
@@ -114,15 +143,7 @@ static int check_device(struct daemon *daemon, const struct config_vgpu *config,
 			config->device);
 		return -ENODEV;
 	}
-	if (*config->device && sscanf(config->name, "gdev%u%c", &index, &end) == 1 &&
-		index < daemon->config.served.count &&
-		strcmp(config->device, daemon->config.served.devices[index].name)) {
-		snprintf(error, CONFIG_ERROR_MAX,
-			"\"%s\" is the default virtual GPU of %s: give one on %s another name",
-			config->name, daemon->config.served.devices[index].name, config->device);
-		return -EINVAL;
-	}
-	return 0;
+	return check_name(daemon, config, error);
 }
 
 int vgpus_init(struct daemon *daemon)

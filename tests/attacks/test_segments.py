@@ -415,13 +415,13 @@ class Segments(harness.GdevdTest):
 
     def test_segments_of_a_virtual_gpu(self):
         """What the segments of a virtual GPU hold together is bounded, by default by its memory"""
-        config = "[vgpu gdev0]\nshared = 8M\n[vgpu gdev1]\nmemory = 16M\n"
+        config = "[vgpu gdev0]\nshared = 8M\n[vgpu second]\nmemory = 16M\n"
         self.start("--device-memory", "1G", config=config)
         alice, mallory = self.session(ALICE), self.session(MALLORY)
         self.assertEqual(self.ask_for(alice, size=6 * MIB), 1)
         self.assertEqual(self.ask_for(mallory, size=4 * MIB), -SHARED_LIMIT)
         self.assertEqual(self.ask_for(mallory, size=2 * MIB), 1)
-        other = self.client("gdev1", base=wire.ARENA_BASE + 8 * wire.ARENA_BYTES)
+        other = self.client("second", base=wire.ARENA_BASE + 8 * wire.ARENA_BYTES)
         self.assertEqual(self.ask_for(other, size=18 * MIB), -SHARED_LIMIT)
         self.assertEqual(self.ask_for(other, size=16 * MIB), 1)
 

@@ -17,10 +17,10 @@ def main():
     lab.end_on_signals()
     build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
     memory = {"device_memory": "1G"} if lab.SOFTWARE else {}
-    with lab.Gdevd(build, memory, {"gdev0": {}, "gdev1": {}, "gdev2": {}}) as gdevd:
+    with lab.Gdevd(build, memory, {"gdev0": {}, "second": {}, "third": {}}) as gdevd:
         # Forked children end without giving back what they have.
         options = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
-        program = gdevd.popen([gdevd.gdev, "run", sys.argv[1], gdevd.process.pid], {"ASAN_OPTIONS": options},
+        program = gdevd.popen([gdevd.gdev, "run", "--vgpu", "gdev0,second,third", sys.argv[1], gdevd.process.pid], {"ASAN_OPTIONS": options},
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         # It has a session on the first two devices, and wants to know the worker of the first.
         if program.stdout.readline() == "ready\n":

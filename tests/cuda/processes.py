@@ -74,12 +74,12 @@ def main():
     repeat = int(os.environ.get("GDEV_TEST_REPEAT") or (10 if lab.SOFTWARE else 3))
     checks = Checks()
     memory = {"device_memory": "1G"} if lab.SOFTWARE else {}
-    with lab.Gdevd(build, memory, {"gdev0": {}, "gdev1": {}}) as gdevd:
+    with lab.Gdevd(build, memory, {"gdev0": {}, "second": {}}) as gdevd:
         def run(case, environment=None, timeout=60):
             # Neither a forked child nor a process that exits under way gives back what it has.
             options = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
             try:
-                return gdevd.run([gdevd.gdev, "run", sys.argv[1], case], timeout,
+                return gdevd.run([gdevd.gdev, "run", "--vgpu", "gdev0,second", sys.argv[1], case], timeout,
                                  {"ASAN_OPTIONS": options, **(environment or {})})
             except Exception as error:  # a time-out is what is looked for
                 return -1, "", f"{type(error).__name__}: {error}"

@@ -49,8 +49,15 @@ class Devices(harness.GdevdTest):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(text, done.stderr)
         self.assertEqual(self.gdev("vgpu", "delete", "gdev1").returncode, 0)
-        done = self.gdev("vgpu", "create", "gdev1", "--device", "null:0")
-        self.assertIn("default virtual GPU of null:1", done.stderr)
+        for device in "null:0", "any":
+            done = self.gdev("vgpu", "create", "gdev1", "--device", device)
+            self.assertIn("default virtual GPU of null:1", done.stderr)
+        for name in "gdev2", "gdev01", "gdev4294967297":
+            done = self.gdev("vgpu", "create", name)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("there is none of that number", done.stderr)
+        for name in "gdev", "gdev1a", "gdev-1":
+            self.assertEqual(self.gdev("vgpu", "create", name).returncode, 0, name)
 
     def test_wrong_lists_are_refused(self):
         for devices in "null,null", "null:0", "null:x", "null,", "null:65":
@@ -62,6 +69,10 @@ class Devices(harness.GdevdTest):
         self.assertNotEqual(process.wait(20), 0)
         self.processes.remove(process)
         self.assertIn('does not serve a device "cuda:7"', self.log())
+        process = self.start("--device", "null", config="[vgpu gdev1]\n", wait=False)
+        self.assertNotEqual(process.wait(20), 0)
+        self.processes.remove(process)
+        self.assertIn("give this one another name", self.log())
 
     def test_memory_is_the_devices_own(self):
         self.begin()

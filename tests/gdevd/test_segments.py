@@ -59,15 +59,15 @@ class Segments(harness.GdevdTest):
         self.assertIn("shared memory", self.gdev("status").stdout)
 
     def test_long_list_comes_in_pages(self):
-        self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu gdev1]\nmode = 0666\n")
-        clients = self.client(), self.client("gdev1", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+        self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n")
+        clients = self.client(), self.client("second", base=wire.ARENA_BASE + wire.ARENA_BYTES)
         made = [clients[i % 2].shm(wire.SHM_GET, size=4096, flags=0o1600)[1]["id"] for i in range(600)]
         self.assertEqual([segment["segment"] for segment in self.list()], made)
-        self.assertEqual([segment["segment"] for segment in self.list("--vgpu", "gdev1")], made[1::2])
+        self.assertEqual([segment["segment"] for segment in self.list("--vgpu", "second")], made[1::2])
 
     def test_remove(self):
-        self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu gdev1]\nmode = 0666\n")
-        client, other = self.client(), self.client("gdev1", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+        self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n")
+        client, other = self.client(), self.client("second", base=wire.ARENA_BASE + wire.ARENA_BYTES)
         negative = self.make(client, key=-2)
         first, second, third = self.make(client, key=1), self.make(other, key=1), self.make(client, key=2)
         self.refuse("there are 2 segments of that key", "1")
@@ -76,7 +76,7 @@ class Segments(harness.GdevdTest):
         for name in "0", "#", "#0", "", "1x", "x", "0x100000000", "#1.5":
             self.refuse("is no key", name, code=2)
         self.refuse("which one?", code=2)
-        self.remove("--vgpu", "gdev1", "0x1")
+        self.remove("--vgpu", "second", "0x1")
         self.assertEqual([segment["segment"] for segment in self.list()], [negative, first, third])
         self.remove(f"#{first}", "2")
         self.remove("0xfffffffe")

@@ -22,7 +22,7 @@ TO_MOVE = ("test_idle_moves_to_files", "test_idle_killed_while_it_moves")
 
 
 class Small(integ.Case):
-    vgpus = {"gdev0": {}, "gdev1": {}}
+    vgpus = {"gdev0": {}, "second": {}}
     context = 0  # bytes that one takes of the device, on hardware
 
     @classmethod
@@ -266,17 +266,17 @@ class Small(integ.Case):
         """what is moved to make room is charged to whom it is for, what comes back to whose it is, nothing to others"""
         first = self.ready(2, 32, 1)
         own = self.used()
-        self.assertEqual((own["gdev0"][1], own["gdev1"]), (0, (0, 0)))
-        second = self.ready(2, 32, 1, vgpu="gdev1")
+        self.assertEqual((own["gdev0"][1], own["second"]), (0, (0, 0)))
+        second = self.ready(2, 32, 1, vgpu="second")
         then, moved = self.used(), self.session(first)["swap_out_bytes"]
         self.assert_charged_nothing(own["gdev0"], then["gdev0"])
         # Not a thousand times wrong: no machine copies so fast, none so slowly.
-        self.assertGreater(then["gdev1"][1], moved / 1000)
-        self.assertLess(then["gdev1"][1], moved * 100)
+        self.assertGreater(then["second"][1], moved / 1000)
+        self.assertLess(then["second"][1], moved * 100)
         self.go(first)
         self.finish(first)
         now = self.used()
-        self.assert_charged_nothing(then["gdev1"], now["gdev1"])
+        self.assert_charged_nothing(then["second"], now["second"])
         self.assertGreater(now["gdev0"][0], then["gdev0"][0])
         self.assertGreater(now["gdev0"][1], then["gdev0"][1])
         self.go(second)

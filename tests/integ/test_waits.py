@@ -6,7 +6,7 @@ from integ import PROGRAMS
 
 
 class Waits(integ.Case):
-    vgpus = {"gdev0": {}, "gdev1": {}}
+    vgpus = {"gdev0": {}, "second": {}}
 
     def waits(self, case):
         code, out, err = self.gdev_run(PROGRAMS / "waits", case, timeout=60)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Waits that could become deadlocks: `waits CASE`, a case a test. Exit status 0: it did not, and every
- * result was right. Whoever runs it sets the time limit. Needs two virtual GPUs, gdev0 and gdev1.
+ * result was right. Whoever runs it sets the time limit. Needs two virtual GPUs, gdev0 and second.
  */
 #include <gdev/session.h>
 
@@ -124,7 +124,7 @@ static int case_across(void)
 	uint64_t id;
 
 	side_open(&a, "gdev0");
-	side_open(&b, "gdev1");
+	side_open(&b, "second");
 	must(gdev_stream_create(a.session, 0, &other), "create a stream");
 	must(gdev_stream_sync(a.stream), "wait");
 	must(gdev_stream_call(b.stream, block, NULL), "call a host function");
@@ -154,7 +154,7 @@ static int case_ping_pong(void)
 	uint64_t id;
 
 	side_open(&a, "gdev0");
-	side_open(&b, "gdev1");
+	side_open(&b, "second");
 	for (int i = 0; i < 100; i++) {
 		increment_on(&a, a.stream, 1);
 		share(&a, &id);
@@ -182,7 +182,7 @@ static int case_dead(void)
 	expect(pipe(pipes) == 0, "there is a pipe");
 	child = fork();
 	if (child == 0) {
-		side_open(&b, "gdev1");
+		side_open(&b, "second");
 		must(gdev_stream_call(b.stream, block, NULL), "call a host function");
 		share(&b, &id);
 		expect(write(pipes[1], &id, sizeof(id)) == sizeof(id), "the parent listens");
