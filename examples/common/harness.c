@@ -23,8 +23,9 @@ struct options options = {.seed = 1, .repeat = 1};
 
 static struct {
 	bool json, progress, no_check, warm_up, turns;
-	CUcontext context;
-	CUmodule module;
+	unsigned devices, device;        /* how many there are, and the current one */
+	CUcontext contexts[DEVICES_MAX]; /* NULL: not used yet */
+	CUmodule modules[DEVICES_MAX];
 	CUdeviceptr device_memory[ALLOCATIONS_MAX];
 	void *host_memory[ALLOCATIONS_MAX];
 	unsigned device_allocations, host_allocations;
@@ -90,37 +91,72 @@ static void *require_memory(void *memory, size_t bytes)
 
 /* ---- the device ---- */
 
+/* The current one. */
 static void device_open(void)
 {
-	uint64_t start = now_ns();
-	CUdevice device;
 	char log[4096] = "";
 	CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
 	void *values[] = {log, (void *)sizeof(log)};
+	CUdevice device;
 	CUresult result;
 
-	CHECK(cuInit(0));
-	CHECK(cuDeviceGet(&device, 0));
-	CHECK(cuDevicePrimaryCtxRetain(&state.context, device));
-	CHECK(cuCtxSetCurrent(state.context));
-	result = cuModuleLoadDataEx(&state.module, kernels_ptx, 2, names, values);
+	CHECK(cuDeviceGet(&device, (int)state.device));
+	CHECK(cuDevicePrimaryCtxRetain(&state.contexts[state.device], device));
+	CHECK(cuCtxSetCurrent(state.contexts[state.device]));
+	result = cuModuleLoadDataEx(&state.modules[state.device], kernels_ptx, 2, names, values);
 	if (result != CUDA_SUCCESS && log[0])
 		fprintf(stderr, "%s\n", log);
 	CHECK(result);
+}
+
+static void devices_open(void)
+{
+	uint64_t start = now_ns();
+	int count;
+
+	CHECK(cuInit(0));
+	CHECK(cuDeviceGetCount(&count));
+	state.devices = count < DEVICES_MAX ? (unsigned)count : DEVICES_MAX;
+	device_open();
 	state.open_ns = now_ns() - start;
 }
 
-static void device_close(void)
+unsigned device_count(void)
 {
-	CUdevice device;
+	return state.devices;
+}
 
+void device_use(unsigned index)
+{
+	uint64_t start = now_ns();
+
+	state.device = index;
+	if (state.contexts[index]) {
+		CHECK(cuCtxSetCurrent(state.contexts[index]));
+		return;
+	}
+	device_open();
+	state.open_ns += now_ns() - start;
+}
+
+CUcontext device_context(unsigned index)
+{
+	return state.contexts[index];
+}
+
+static void devices_close(void)
+{
 	while (state.device_allocations)
 		CHECK(cuMemFree(state.device_memory[--state.device_allocations]));
 	while (state.host_allocations)
 		free(state.host_memory[--state.host_allocations]);
-	CHECK(cuModuleUnload(state.module));
-	CHECK(cuCtxGetDevice(&device));
-	CHECK(cuDevicePrimaryCtxRelease(device));
+	for (unsigned i = 0; i < state.devices; i++) {
+		if (!state.contexts[i])
+			continue;
+		device_use(i);
+		CHECK(cuModuleUnload(state.modules[i]));
+		CHECK(cuDevicePrimaryCtxRelease((CUdevice)i));
+	}
 }
 
 CUdeviceptr device_alloc(size_t bytes)
@@ -138,7 +174,7 @@ CUfunction device_kernel(const char *name)
 {
 	CUfunction kernel;
 
-	CHECK(cuModuleGetFunction(&kernel, state.module, name));
+	CHECK(cuModuleGetFunction(&kernel, state.modules[state.device], name));
 	return kernel;
 }
 
@@ -173,9 +209,17 @@ void launch_kernel(CUfunction kernel, struct shape shape, void **parameters)
 
 void device_wait(void)
 {
+	unsigned current = state.device;
+
 	if (!state.launched_ns)
 		return;
-	CHECK(cuCtxSynchronize());
+	for (unsigned i = 0; i < state.devices; i++) {
+		if (!state.contexts[i])
+			continue;
+		device_use(i);
+		CHECK(cuCtxSynchronize());
+	}
+	device_use(current);
 	state.compute_ns += now_ns() - state.launched_ns;
 	state.launched_ns = 0;
 }
@@ -420,7 +464,7 @@ int main(int argc, char **argv)
 
 	parse(argc, argv);
 	state.random = options.seed;
-	device_open();
+	devices_open();
 	program.setup();
 	if (state.warm_up) {
 		program.compute();
@@ -430,7 +474,7 @@ int main(int argc, char **argv)
 	round_ns = state.turns ? compute_in_turns() : compute_rounds(options.repeat);
 	if (!state.no_check)
 		program.check();
-	device_close();
+	devices_close();
 	report(round_ns, now_ns() - start);
 	return state.wrong ? EXIT_WRONG : EXIT_VERIFIED;
 }

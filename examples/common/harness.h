@@ -48,6 +48,18 @@ extern const char kernels_ptx[];
 #define CHECK(call) harness_require((call), #call, __FILE__, __LINE__)
 void harness_require(CUresult result, const char *call, const char *file, int line);
 
+/* ---- several devices ----
+ *
+ * The first device is current when setup() is called. All that follows below is of the current one. */
+
+#define DEVICES_MAX 16
+
+/* How many there are; programs use all. */
+unsigned device_count(void);
+/* Makes the device current. */
+void device_use(unsigned index);
+CUcontext device_context(unsigned index);
+
 /* ---- the device ---- */
 
 /* Device memory; given back when the program ends. */
@@ -68,7 +80,7 @@ struct shape {
 #define launch(kernel, shape, ...) launch_kernel((kernel), (shape), (void *[]){__VA_ARGS__})
 void launch_kernel(CUfunction kernel, struct shape shape, void **parameters);
 
-/* Waits until the device has done everything; the time since the first launch before it counts as
+/* Waits until the devices have done everything; the time since the first launch before it counts as
  * computing. copy_from_device() does so first. */
 void device_wait(void);
 

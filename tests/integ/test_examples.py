@@ -53,6 +53,18 @@ class Examples(unittest.TestCase):
         # What was shared went with the last process.
         self.assertEqual(self.gdevd.status()["vgpus"][0]["shared_segments"], 0)
 
+    def test_devices(self):
+        """The programs of several devices compute on one, two and three what the CPU computes"""
+        with Gdevd(BUILD, {**MEMORY, **({"devices": "cpu:2"} if SOFTWARE else {})},
+                   {"gdev0": {}, "b": {}, "c": {}}) as gdevd:
+            for vgpus in ("gdev0", "gdev0,gdev1" if SOFTWARE else "gdev0,b", "b,c", "gdev0,b,c"):
+                for name, size in (("mmuls", 16), ("mmuls", 200), ("halo", 1), ("halo", 130), ("ring", 1),
+                                   ("ring", 100003)):
+                    code, out, err = gdevd.run(
+                        [gdevd.gdev, "run", "--vgpu", vgpus, gdevd.example(name), "--json", "--repeat=2", str(size)])
+                    self.assertEqual(code, 0, f"{name} {size} on {vgpus}: {out}{err}")
+                    self.assertIs(json.loads(out)["verified"], True)
+
     def test_usage(self):
         """A command line that is wrong is refused before anything is opened"""
         for arguments in (["0"], ["-1"], ["12x"], ["--seed="], ["1", "2"], ["--nonsense"],
