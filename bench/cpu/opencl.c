@@ -142,8 +142,7 @@ EXPORT CUresult cuModuleLoadDataEx(
 		clCreateProgramWithSource(context, 1, (const char **)&text, NULL, &error);
 
 	require(error, "make a program");
-	error = clBuildProgram(
-		program, 1, &device, "-cl-std=CL2.0 -cl-kernel-arg-info", NULL, NULL);
+	error = clBuildProgram(program, 1, &device, "-cl-kernel-arg-info", NULL, NULL);
 	if (error) {
 		clGetProgramBuildInfo(
 			program, device, CL_PROGRAM_BUILD_LOG, sizeof(log), log, NULL);

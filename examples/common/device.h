@@ -42,9 +42,18 @@ DEVICE_INDEX(blockDim, ntid)
 DEVICE_INDEX(gridDim, nctaid)
 #undef DEVICE_INDEX
 
+struct __attribute__((aligned(16))) float4 {
+	float x, y, z, w;
+};
+
 static __device__ __forceinline__ float sqrtf(float x)
 {
 	return __nvvm_sqrt_rn_f(x);
+}
+
+static __device__ __forceinline__ float rsqrtf(float x)
+{
+	return __nvvm_rsqrt_approx_f(x);
 }
 
 static __device__ __forceinline__ float fabsf(float x)

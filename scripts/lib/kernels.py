@@ -34,7 +34,9 @@ EXAMPLES = {
     "hs": 1024, "lud": 1024, "nn": 4000000, "nw": 2048, "srad": 1024, "srad2": 1024,
 }
 PROGRAMS = {
-    "reduction": 4 << 20, "transpose": 2048, "stencil": 192, "mandelbrot": 1024,
+    "sgemm": 500, "reduction": 4 << 20, "scan": 4 << 20, "histogram": 16 << 20, "bitonic": 1 << 19, "nbody": 4096,
+    "blackscholes": 1 << 20, "aes": 1 << 18, "stencil": 192, "spmv": 200000, "mandelbrot": 1024, "transpose": 2048,
+    "radix": 1 << 20,
 }
 KERNELS = {**EXAMPLES, **PROGRAMS}
 POOR_ON_POCL = {"sgemm", "nbody"}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The programs of examples/, each at a size that is small and one that is not a multiple of anything."""
+"""The programs of examples/, each at a size that is small and one that is not a multiple of anything, and those of
+bench/cpu/programs/."""
 
 import json
 import subprocess
@@ -13,6 +14,11 @@ SIZES = {
     "bp": (16, 5000), "bfs": (1, 30011), "hw": (1, 3), "hs": (16, 130), "lud": (16, 200),
     "nn": (1, 10007), "nw": (16, 300), "srad": (16, 130), "srad2": (16, 131),
     "search": (1, 5),
+}
+
+MEASURED = {
+    "aes": 3001, "bitonic": 3000, "blackscholes": 10007, "histogram": 100003, "mandelbrot": 67, "nbody": 512,
+    "radix": 70000, "reduction": 100003, "scan": 70001, "sgemm": 67, "spmv": 3001, "stencil": 35, "transpose": 96,
 }
 
 
@@ -65,6 +71,14 @@ class Examples(unittest.TestCase):
                     self.assertEqual(code, 0, f"{name} {size} on {vgpus}: {out}{err}")
                     self.assertIs(json.loads(out)["verified"], True)
 
+    def test_measured(self):
+        """The programs that `scripts/bench cpu` measures besides compute what the CPU computes"""
+        for name, size in MEASURED.items():
+            code, out, err = self.gdevd.run(
+                [self.gdevd.gdev, "run", BUILD / "bench" / "cpu" / name, "--json", "--repeat=2", str(size)])
+            self.assertEqual(code, 0, f"{name} {size}: {out}{err}")
+            self.assertIs(json.loads(out)["verified"], True)
+
     def test_usage(self):
         """A command line that is wrong is refused before anything is opened"""
         for arguments in (["0"], ["-1"], ["12x"], ["--seed="], ["1", "2"], ["--nonsense"],
@@ -81,7 +95,10 @@ class Examples(unittest.TestCase):
         out, _ = child.communicate("2\n3\n", 60)
         *answers, report = out.splitlines()
         self.assertEqual(len(answers), 2, out)
-        self.assertTrue(all(float(answer) > 0 for answer in answers), out)
+        for answer in answers:
+            whole, kernels, copies = map(float, answer.split())
+            self.assertGreater(min(kernels, copies), 0, answer)
+            self.assertLessEqual(kernels + copies, whole, answer)
         self.assertEqual(json.loads(report)["launches"], 5)
         self.assertIs(json.loads(report)["verified"], True)
 
