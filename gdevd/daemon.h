@@ -171,6 +171,7 @@ struct session {
 	struct client *client; /* NULL: not connected to this gdevd */
 	struct user *user;
 	pid_t pid;
+	uint64_t process_started; /* the client's, as the kernel has it; 0: not known */
 	uid_t uid;
 	gid_t gid;
 	struct groups groups;

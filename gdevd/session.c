@@ -81,6 +81,7 @@ static struct session *create(struct daemon *daemon, struct vgpu *vgpu, struct w
 	session->device = vgpu->device;
 	session->worker = worker;
 	session->pid = pid;
+	session->process_started = process_started(pid);
 	session->uid = uid;
 	session->gid = gid;
 	session->groups = *groups;

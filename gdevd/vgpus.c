@@ -353,17 +353,23 @@ static void drop_clients(struct vgpu *vgpu)
 }
 
 /* To their programs the context is lost. */
+static void end_session(struct session *session)
+{
+	if (session->worker->connection)
+		connection_answer(session->worker->connection, CONTROL_BYE, 0, 0);
+	session_end(session, "virtual GPU was deleted");
+}
+
+/* Those that have memory of it, too. */
 static void end_sessions(struct vgpu *vgpu)
 {
 	struct session *session, *after;
 
-	list_for_each_safe (session, after, &vgpu->daemon->sessions, link) {
-		if (session->vgpu != vgpu)
-			continue;
-		if (session->worker->connection)
-			connection_answer(session->worker->connection, CONTROL_BYE, 0, 0);
-		session_end(session, "virtual GPU was deleted");
-	}
+	list_for_each_safe (session, after, &vgpu->daemon->sessions, link)
+		if (session->vgpu == vgpu)
+			end_session(session);
+	while ((session = shm_find_peer(vgpu)))
+		end_session(session);
 }
 
 /* What leaving workers still hold, and what is being freed, is the device's account from now on. */
@@ -407,6 +413,13 @@ int vgpu_delete(struct vgpu *vgpu, bool force, char *error)
 			"\"%s\" has %u session%s; wait for the end, or delete it with --force, which ends "
 			"what uses it",
 			config->name, sessions, sessions > 1 ? "s" : "");
+		return -EBUSY;
+	}
+	if (shm_find_peer(vgpu) && !force) {
+		snprintf(error, CONFIG_ERROR_MAX,
+			"sessions of other virtual GPUs use memory of \"%s\"; wait for the end, or delete it "
+			"with --force, which ends them",
+			config->name);
 		return -EBUSY;
 	}
 	server_vgpu_remove(vgpu);

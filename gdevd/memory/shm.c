@@ -162,13 +162,15 @@ struct shm_segment *shm_find_id(struct shm *shm, uint32_t id)
 
 struct shm_segment *shm_find(struct session *session, uint32_t id)
 {
-	return shm_find_id(&session->vgpu->shm, id);
+	struct shm_segment *segment = shm_find_id(&session->vgpu->shm, id);
+
+	return segment ? segment : shm_find_of_peer(session, id);
 }
 
-/* As shm_find_id, but a transient segment is only found by its token. */
+/* As shm_find, but a transient segment is only found by its token. */
 static struct shm_segment *find(struct session *session, const struct control_shm *message)
 {
-	struct shm_segment *segment = shm_find_id(&session->vgpu->shm, message->id);
+	struct shm_segment *segment = shm_find(session, message->id);
 
 	if (segment && segment->transient &&
 		memcmp(segment->token, message->token, sizeof segment->token) != 0)
@@ -490,6 +492,8 @@ static void attach(struct session *session, const struct control_shm *message)
 		error = -EIDRM;
 	else if (!had && !may_access(session, segment, SHM_READ | (writing ? SHM_WRITE : 0)))
 		error = -EACCES;
+	else if (!had && !message->first_chunk && shm_must_wait(session, segment))
+		error = -EAGAIN;
 	else if (had && !message->first_chunk)
 		error = shm_count_attachment(session, segment);
 	if (error)
@@ -641,7 +645,7 @@ static void not_given_back(const struct session *session, struct shm_segment *se
 void shm_back(struct worker *worker, struct session *session, const struct control_shm *message,
 	int *fds, size_t fd_count)
 {
-	struct shm_segment *segment = shm_find_id(&session->vgpu->shm, message->id);
+	struct shm_segment *segment = shm_find(session, message->id);
 	bool loads = segment && segment->place == SHM_LOADING && !segment->expects;
 	bool host = message->flags & CONTROL_SHM_HOST;
 	int error;
@@ -790,23 +794,30 @@ int shm_message(
 	return -EINVAL;
 }
 
+static void forget_in(struct session *session, struct shm_segment *segment)
+{
+	struct shm_parked *parked, *next;
+
+	list_for_each_safe (parked, next, &segment->parked, link)
+		if (parked->session == session)
+			shm_unpark(parked);
+	if (segment->creator != session)
+		shm_drop_claim(segment, session);
+	else if (segment->restored)
+		shm_abandon_backing(segment);
+	else
+		segment_destroy(segment);
+}
+
 /* Takes the session's waiting ATTACHes and its claims out, and what it began to create and never finished. */
 static void forget_unfinished(struct session *session)
 {
 	struct shm_segment *segment, *after;
-	struct shm_parked *parked, *next;
+	struct vgpu *vgpu;
 
-	list_for_each_safe (segment, after, &session->vgpu->shm.segments, link) {
-		list_for_each_safe (parked, next, &segment->parked, link)
-			if (parked->session == session)
-				shm_unpark(parked);
-		if (segment->creator != session)
-			shm_drop_claim(segment, session);
-		else if (segment->restored)
-			shm_abandon_backing(segment);
-		else
-			segment_destroy(segment);
-	}
+	list_for_each (vgpu, &session->daemon->vgpus, link)
+		list_for_each_safe (segment, after, &vgpu->shm.segments, link)
+			forget_in(session, segment);
 }
 
 void shm_session_finish(struct session *session)

@@ -173,6 +173,17 @@ int shm_message(
 /* The session is gone: detaches all. */
 void shm_session_finish(struct session *session);
 
+/* ---- shm_peers.c: memory of one session, reached from another of the same process ---- */
+
+/* A segment of another virtual GPU that the session may name. NULL: it is not there, or it may not. */
+struct shm_segment *shm_find_of_peer(struct session *session, uint32_t id);
+/* Whether the session is of another virtual GPU, and cannot attach the segment before it is on its device. */
+bool shm_must_wait(const struct session *session, const struct shm_segment *segment);
+/* Whether a session of another virtual GPU has it attached. */
+bool shm_is_kept_by_peer(const struct shm_segment *segment);
+/* One of another virtual GPU that has a segment of this one attached; NULL: there is none. */
+struct session *shm_find_peer(const struct vgpu *vgpu);
+
 /* ---- shm_swap.c: segments leave the device and come back ---- */
 
 /* Sends segments away that `asks` (or NULL) does not need and nobody uses, up to `bytes`: of one virtual GPU, or

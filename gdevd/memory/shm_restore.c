@@ -433,13 +433,12 @@ void shm_attach_again(
 
 void shm_copy_of(struct session *session, uint32_t id, struct porter_limits *limits)
 {
-	const struct shm_segment *segment;
+	const struct shm_segment *segment = shm_find(session, id);
 
-	list_for_each (segment, &session->vgpu->shm.segments, link)
-		if (segment->id == id) {
-			limits->device = segment->known.copy_device;
-			limits->inode = segment->known.copy_inode;
-		}
+	if (!segment)
+		return;
+	limits->device = segment->known.copy_device;
+	limits->inode = segment->known.copy_inode;
 }
 
 int shm_take_host_copy(

@@ -612,7 +612,7 @@ static bool may_leave(
 
 	*used_ns = 0;
 	if (segment->place != SHM_ON_DEVICE || !shm_is_whole(segment) || segment->creator ||
-		segment->stays)
+		segment->stays || shm_is_kept_by_peer(segment))
 		return false;
 	list_for_each (attachment, &segment->attachments, by_segment) {
 		const struct worker *worker = attachment->session->worker;
@@ -673,7 +673,7 @@ uint64_t shm_given_later(
 			continue;
 		list_for_each (segment, &vgpu->shm.segments, link)
 			if (segment->place == SHM_ON_DEVICE && !segment->stays &&
-				is_used_by_others(segment, asks))
+				!shm_is_kept_by_peer(segment) && is_used_by_others(segment, asks))
 				bytes += segment->memory.used_bytes;
 	}
 	return bytes;

@@ -433,15 +433,26 @@ static bool touches_arena(const struct gdev_session *session, uint64_t address, 
 	       address < description->arena_base + description->arena_bytes;
 }
 
+/* Where arenas are, memory of the process hardly ever is: most copies need not look further. */
+static bool may_be_of_peer(uint64_t address, uint64_t span)
+{
+	return address + span > ARENA_DEFAULT_BASE &&
+	       address < ARENA_DEFAULT_BASE + ARENA_BASES * ARENA_DEFAULT_BYTES;
+}
+
 /* Whether a side is memory that the worker can name. -EINVAL: it had to be, and is not; in the arena there
- * is no other memory. */
+ * is no other memory, and in another session's none but what the process itself can read and write. */
 static int find_side(struct gdev_session *session, uint64_t address, uint64_t span,
 	enum gdev_side side, bool *named)
 {
 	*named = memory_contains(session, address, span);
 	if (*named)
 		return 0;
-	return side == GDEV_SIDE_DEVICE || touches_arena(session, address, span) ? -EINVAL : 0;
+	return side == GDEV_SIDE_DEVICE || touches_arena(session, address, span) ||
+			       (may_be_of_peer(address, span) &&
+				       session_others_have(session, address, span))
+		       ? -EINVAL
+		       : 0;
 }
 
 static bool is_device(struct gdev_session *session, uint64_t address)
@@ -675,6 +686,13 @@ static int complete_for_others(struct gdev_stream *stream)
 
 	gdev_stream_fence(stream, &fence);
 	return gdev_fence_wait(stream->session, &fence);
+}
+
+int copies_complete(struct gdev_session *session)
+{
+	struct gdev_fence fence = newest_fence(session);
+
+	return gdev_fence_wait(session, &fence);
 }
 
 int gdev_copy(struct gdev_stream *stream, const struct gdev_copy *copy)

@@ -2,9 +2,9 @@
  *
  * What the files of libgdev know of each other. The public contracts are in gdev/session.h.
  *
- * Locks, in the order in which they may be taken; none is held while waiting for the worker, except
+ * Locks, in the order in which they may be taken; none is held while waiting for the worker, except that of peer.c, and
  * memory.change when device memory is mapped into the process, which the worker does at once:
- *   registry (session.c) > memory.change > memory.table > streams.lock > staging.lock >
+ *   peers (peer.c) > registry (session.c) > memory.change > memory.table > streams.lock > staging.lock >
  *   calls.lock > replies.lock > the transport's sender's lock
  * The lock of trace.c is a leaf.
  */
@@ -17,6 +17,7 @@
 #include "base/list.h"
 #include "gdev/session.h"
 #include "lib/libgdev/transport.h"
+#include "proto/peer.h"
 #include "proto/properties.h"
 
 /* ---- arena (arena.c): ranges of addresses, 2 MiB at a time ---- */
@@ -49,9 +50,14 @@ struct object {
 	uint64_t base, bytes, reserved_bytes; /* reserved_bytes 0: the addresses are not its own */
 	enum gdev_memory_kind kind;
 	bool mapped;
-	bool exported;         /* other sessions may have it */
-	struct window *window; /* direct.c */
-	struct list blocks;    /* all of it, in order of addresses */
+	bool exported;             /* other sessions may have it */
+	bool has_peers;            /* sessions of this process may (peer.c) */
+	bool peer;                 /* it is another session's of this process */
+	int file;                  /* page-locked: of memory.files; -1: none is kept */
+	struct gdev_shared shared; /* attached by its token, */
+	int shared_flags;          /* with these flags; shared.bytes 0: it was not */
+	struct window *window;     /* direct.c */
+	struct list blocks;        /* all of it, in order of addresses */
 	size_t used_blocks;
 };
 
@@ -89,7 +95,11 @@ struct kept {
 	pthread_cond_t settled; /* none is leaving any more */
 };
 
+#define MEMORY_FILES 128
+
 struct memory {
+	int files
+		[MEMORY_FILES]; /* of page-locked objects, for other sessions; -1: free. The registry's lock */
 	pthread_mutex_t change; /* guards arena, pools and kept */
 	struct arena arena;
 	struct pool device, host;
@@ -111,6 +121,21 @@ int memory_release(struct gdev_session *session, uint64_t address);
 int memory_add_variable(struct gdev_session *session, const struct gdev_module *module,
 	uint64_t base, uint64_t bytes);
 void memory_remove_variables(struct gdev_session *session, const struct gdev_module *module);
+
+/* Closes the files, with the registry's lock. In a forked child its copies of them. */
+void memory_forget_files(struct gdev_session *session);
+
+/* peer.c. Both wait for what other sessions have submitted. */
+
+/* The object of `owner` at `base`, which nobody finds any more, is not named by other sessions from now on. -errno: one
+ * may still have something at its addresses. */
+int peers_leave_object(struct gdev_session *owner, uint64_t base);
+/* The session is about to end: other sessions do not name its memory any more, nor does it name theirs. */
+void peers_leave_session(struct gdev_session *session);
+/* In a forked child. */
+void peers_forget(void);
+/* copy.c: waits until copies into device memory that have returned are complete for other sessions, too. */
+int copies_complete(struct gdev_session *session);
 
 /* kept.c; memory.change is held. An object of exactly that size, or NULL. */
 struct object *kept_take(struct gdev_session *session, uint64_t bytes);
@@ -155,7 +180,9 @@ struct streams {
 
 int streams_init(struct gdev_session *session);
 void streams_finish(struct gdev_session *session);
-/* Waits for all that was submitted on all streams; the first unseen error of a stream. */
+/* Waits for all that was submitted on all streams. 0, or the session's error. */
+int streams_drain(struct gdev_session *session);
+/* The same, and the first unseen error of a stream. */
 int streams_sync(struct gdev_session *session);
 /* The stream's error, once; or the session's. */
 int stream_take_error(struct gdev_stream *stream);
@@ -297,6 +324,9 @@ struct gdev_session {
 	struct movers movers;
 	struct trace_source trace;
 
+	struct extent peer_arenas[PEER_RANGES_MAX]; /* that the worker knows; peer.c's lock */
+	unsigned peer_arena_count;
+
 	pthread_mutex_t lock; /* guards what follows */
 	uint64_t stamps[SESSION_STAMPS / 64];
 	bool properties_known;
@@ -380,6 +410,9 @@ struct opening {
 /* session.c: the registry's lock. What is opened under it, and noted before it is given up, no forked child keeps. */
 void registry_enter(void);
 void registry_leave(void);
+
+/* Whether some of the bytes are addresses of another session, at which the process itself has nothing. */
+bool session_others_have(const struct gdev_session *session, uint64_t address, uint64_t bytes);
 
 /* connect.c: finds gdevd, reserves an arena, says hello. With the registry's lock, which it gives up while it waits;
  * not any more from the moment in which it has received descriptors. */

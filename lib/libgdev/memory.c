@@ -202,23 +202,57 @@ static int request_memory(
 	return error;
 }
 
-/* Likewise. */
+/* The memory of a new page-locked object. Its descriptor is kept, as long as there are not too many, for other sessions. */
+static int open_file(struct gdev_session *session, struct object *object)
+{
+	int *files = session->memory.files, fd;
+
+	registry_enter();
+	fd = fd_shared_memory("gdev-host", object->bytes);
+	for (int i = 0; i < MEMORY_FILES && fd >= 0 && object->file < 0; i++)
+		if (files[i] < 0) {
+			files[i] = fd;
+			object->file = i;
+		}
+	registry_leave();
+	return fd;
+}
+
+static void close_file(struct gdev_session *session, struct object *object)
+{
+	if (object->file < 0)
+		return;
+	registry_enter();
+	close(steal_fd(&session->memory.files[object->file]));
+	registry_leave();
+	object->file = -1;
+}
+
+void memory_forget_files(struct gdev_session *session)
+{
+	for (int i = 0; i < MEMORY_FILES; i++)
+		if (session->memory.files[i] >= 0)
+			close(steal_fd(&session->memory.files[i]));
+}
+
+/* As request_memory(). */
 static int add_host_memory(struct gdev_session *session, struct object *object)
 {
 	struct transport *transport = session->transport;
-	int fd = fd_shared_memory("gdev-host", object->bytes);
-	int error;
+	int fd, error;
 
-	if (fd < 0)
-		return fd;
 	pthread_mutex_unlock(&session->memory.change);
-	error = map_piece(object->base, object->bytes, fd);
+	fd = open_file(session, object);
+	error = fd < 0 ? fd : map_piece(object->base, object->bytes, fd);
 	if (!error) {
 		error = transport->ops->host_add(transport, object->base, object->bytes, fd);
 		if (error)
 			unmap_piece(object->base, object->bytes);
 	}
-	close(fd);
+	if (error)
+		close_file(session, object);
+	if (fd >= 0 && object->file < 0)
+		close(fd);
 	pthread_mutex_lock(&session->memory.change);
 	object->mapped = !error;
 	return error;
@@ -233,6 +267,7 @@ int memory_object_create(struct gdev_session *session, enum gdev_memory_kind kin
 	if (!object)
 		return -ENOMEM;
 	object->kind = kind;
+	object->file = -1;
 	object->bytes = bytes;
 	object->reserved_bytes = align_up(bytes, ARENA_ALIGN);
 	list_init(&object->blocks);
@@ -266,6 +301,7 @@ int memory_object_create_at(
 	if (!object)
 		return -ENOMEM;
 	object->kind = GDEV_MEMORY_SHARED;
+	object->file = -1;
 	object->base = address;
 	object->bytes = bytes;
 	list_init(&object->blocks);
@@ -275,15 +311,31 @@ int memory_object_create_at(
 	return 0;
 }
 
+int memory_leave_peers(struct gdev_session *session, struct object *object)
+{
+	int error;
+
+	if (!object->has_peers)
+		return 0;
+	pthread_mutex_unlock(&session->memory.change);
+	error = peers_leave_object(session, object->base);
+	pthread_mutex_lock(&session->memory.change);
+	return error;
+}
+
 /* Nobody finds the object any more. */
 int memory_object_destroy(struct gdev_session *session, struct object *object)
 {
-	int error = 0;
+	int error = memory_leave_peers(session, object), freed = 0;
 
 	if (object->kind != GDEV_MEMORY_SHARED)
-		error = request_memory(session, RECORD_MEMORY_FREE, object);
+		freed = request_memory(session, RECORD_MEMORY_FREE, object);
+	error = error ? error : freed;
 	if (object->mapped)
 		unmap_piece(object->base, object->bytes);
+	pthread_mutex_unlock(&session->memory.change);
+	close_file(session, object);
+	pthread_mutex_lock(&session->memory.change);
 	/* Addresses at which the worker may still have something must not be handed out again. */
 	if (!error && object->reserved_bytes)
 		arena_give(&session->memory.arena, object->base, object->reserved_bytes);
@@ -433,8 +485,10 @@ static struct block *find_start(struct memory *memory, uint64_t address)
 {
 	struct block *block = block_at(memory, address);
 
-	return block && block->base == address && block->object->kind != GDEV_MEMORY_SHARED ? block
-											    : NULL;
+	return block && block->base == address && !block->object->peer &&
+			       block->object->kind != GDEV_MEMORY_SHARED
+		       ? block
+		       : NULL;
 }
 
 int gdev_memory_ref(struct gdev_session *session, uint64_t address)
@@ -499,6 +553,8 @@ int gdev_memory_map(struct gdev_session *session, uint64_t address, uint64_t byt
 	block = block_at(memory, address);
 	if (!block || bytes > block->asked_bytes - (address - block->base)) {
 		error = -EINVAL;
+	} else if (block->object->peer && !block->object->mapped) {
+		error = -ENOTSUP;
 	} else if (!block->object->mapped) {
 		struct object *object = block->object;
 		error = transport->ops->device_map(
@@ -525,10 +581,61 @@ struct block *memory_take_shared(struct gdev_session *session, uint64_t address)
 	struct memory *memory = &session->memory;
 	struct block *block = block_at(memory, address);
 
-	if (!block || block->base != address || block->object->kind != GDEV_MEMORY_SHARED)
+	if (!block || block->base != address || block->object->peer ||
+		block->object->kind != GDEV_MEMORY_SHARED)
 		return NULL;
 	table_remove(memory, block);
 	return block;
+}
+
+/* ---- memory of other sessions of the process ---- */
+
+int memory_add_peer(struct gdev_session *session, const struct object *of)
+{
+	struct object *object = calloc(1, sizeof *object);
+	struct block *block = NULL;
+	int error = -ENOMEM;
+
+	if (!object)
+		return error;
+	*object = (struct object){
+		.base = of->base,
+		.bytes = of->bytes,
+		.kind = of->kind == GDEV_MEMORY_HOST ? GDEV_MEMORY_HOST : GDEV_MEMORY_SHARED,
+		.mapped = of->mapped,
+		.file = -1,
+		.peer = true,
+	};
+	list_init(&object->blocks);
+	list_init(&object->link);
+	error = object_whole_block(object, &block);
+	if (!error) {
+		block->asked_bytes = object->bytes;
+		block->refs = 1;
+		error = table_insert(&session->memory, block);
+	}
+	if (error)
+		object_free(object);
+	else
+		session->shares = true;
+	return error;
+}
+
+bool memory_remove_peer(struct gdev_session *session, uint64_t base)
+{
+	struct memory *memory = &session->memory;
+	struct block *block;
+	bool found;
+
+	pthread_mutex_lock(&memory->change);
+	block = block_at(memory, base);
+	found = block && block->object->peer;
+	if (found) {
+		table_remove(memory, block);
+		object_free(block->object);
+	}
+	pthread_mutex_unlock(&memory->change);
+	return found;
 }
 
 /* ---- life ---- */
@@ -537,6 +644,7 @@ int memory_init(struct gdev_session *session)
 {
 	struct memory *memory = &session->memory;
 
+	memset(memory->files, -1, sizeof memory->files);
 	pthread_mutex_init(&memory->change, NULL);
 	pthread_rwlock_init(&memory->table, NULL);
 	pool_init(&memory->device, GDEV_MEMORY_DEVICE);

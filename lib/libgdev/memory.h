@@ -23,4 +23,12 @@ struct block *memory_block_at(struct gdev_session *session, uint64_t address);
 /* Takes the segment attached at `address` out of the table; NULL: none is. */
 struct block *memory_take_shared(struct gdev_session *session, uint64_t address);
 
+/* What other sessions of the process have of the object, which nobody finds any more, they have no more. -errno as of
+ * peers_leave_object. */
+int memory_leave_peers(struct gdev_session *session, struct object *object);
+/* An object of another session, which this session's worker has at the same addresses, is one of this session's. */
+int memory_add_peer(struct gdev_session *session, const struct object *of);
+/* False: there is none. */
+bool memory_remove_peer(struct gdev_session *session, uint64_t base);
+
 #endif

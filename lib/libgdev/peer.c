@@ -1,24 +1,285 @@
 /* SPDX-License-Identifier: MIT
  *
- * Peers: what sessions of one process have of one another.
+ * Peers: what sessions of one process have of one another. An object of one session is mapped by the worker of another,
+ * at the same address: device memory as a segment that is found by its token, page-locked memory as the memfd that it is.
+ *
+ * One lock guards what there is, and is held while workers answer: the owner's object goes when no other session's
+ * worker has it any more.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <string.h>
 
+#include "base/cleanup.h"
 #include "lib/libgdev/internal.h"
+#include "lib/libgdev/memory.h"
+
+#define TRIES_MAX 16 /* to have an object on the device when it is asked for */
+
+/* An object that a session has of another. */
+struct peering {
+	struct list link;
+	struct gdev_session *session, *owner;
+	uint64_t base, bytes;
+	bool host;
+};
+
+static pthread_mutex_t lock =
+	PTHREAD_MUTEX_INITIALIZER; /* guards peerings, and the sessions' peer_arenas */
+static struct list peerings = {&peerings, &peerings};
 
 bool gdev_peer_can(const struct gdev_session *session, const struct gdev_session *owner)
 {
 	return session->description.peers && session->description.peers == owner->description.peers;
 }
 
+/* ---- with the workers ---- */
+
+/* The session's worker knows the addresses of the owner. */
+static int know_arena(struct gdev_session *session, const struct gdev_session *owner)
+{
+	struct transport *transport = session->transport;
+	const struct extent arena = {owner->description.arena_base, owner->description.arena_bytes};
+	int error;
+
+	for (unsigned i = 0; i < session->peer_arena_count; i++)
+		if (session->peer_arenas[i].base == arena.base &&
+			session->peer_arenas[i].bytes == arena.bytes)
+			return 0;
+	if (session->peer_arena_count == PEER_RANGES_MAX)
+		return -ENOSPC;
+	error = transport->ops->range_add(transport, arena.base, arena.bytes);
+	if (!error)
+		session->peer_arenas[session->peer_arena_count++] = arena;
+	return error;
+}
+
+static int map_segment(struct gdev_session *session, const struct object *object,
+	const struct gdev_shared *shared, int flags)
+{
+	struct record_shared record = {
+		.id = shared->id, .address = object->base, .flags = (uint32_t)flags};
+	struct reply_shared reply;
+
+	memcpy(record.token, shared->token, sizeof record.token);
+	return session_request(session, RECORD_SHARED_MAP, &record, sizeof record, NULL, 0, &reply,
+		sizeof reply, sizeof reply);
+}
+
+/* A command that names the object has it brought in. */
+static int touch(struct gdev_session *owner, const struct object *object)
+{
+	uint8_t byte;
+	struct gdev_copy copy = gdev_copy_linear((uint64_t)&byte, object->base, sizeof byte);
+
+	return gdev_copy(owner->streams.internal, &copy);
+}
+
+static int map_device(struct gdev_session *session, struct gdev_session *owner,
+	const struct object *object, uint64_t address)
+{
+	struct gdev_shared shared = object->shared;
+	uint64_t offset;
+	int error = 0;
+
+	if (!gdev_peer_can(session, owner))
+		return -ENOTSUP;
+	if (object->kind == GDEV_MEMORY_DEVICE)
+		error = gdev_shared_export(owner, address, &shared, &offset);
+	else if (!shared.bytes) /* attached by its key */
+		error = -ENOTSUP;
+	if (!error)
+		error = copies_complete(owner);
+	if (error)
+		return error;
+	error = map_segment(session, object, &shared, object->shared_flags);
+	for (int i = 0; i < TRIES_MAX && error == -EAGAIN; i++) {
+		error = touch(owner, object);
+		if (!error)
+			error = map_segment(session, object, &shared, object->shared_flags);
+	}
+	return error == -EINVAL ? -ENOTSUP
+				: error; /* gdevd cannot tell that both are this process */
+}
+
+static int map_host(
+	struct gdev_session *session, const struct gdev_session *owner, const struct object *object)
+{
+	struct transport *transport = session->transport;
+
+	if (object->file < 0)
+		return -ENOTSUP;
+	return transport->ops->host_add(
+		transport, object->base, object->bytes, owner->memory.files[object->file]);
+}
+
+static int unmap(const struct peering *peering)
+{
+	struct record_shm detach = {.address = peering->base};
+	struct record_memory free = {.address = peering->base, .bytes = peering->bytes};
+
+	if (peering->host)
+		return session_request(peering->session, RECORD_MEMORY_FREE, &free, sizeof free,
+			NULL, 0, NULL, 0, 0);
+	return session_request(
+		peering->session, RECORD_SHM_DETACH, &detach, sizeof detach, NULL, 0, NULL, 0, 0);
+}
+
+/* ---- what there is ---- */
+
+static struct peering *find(
+	const struct gdev_session *session, const struct gdev_session *owner, uint64_t address)
+{
+	struct peering *peering;
+
+	list_for_each (peering, &peerings, link)
+		if (peering->session == session && peering->owner == owner &&
+			address - peering->base < peering->bytes)
+			return peering;
+	return NULL;
+}
+
+static void forget(struct peering *peering)
+{
+	list_remove(&peering->link);
+	free(peering);
+}
+
+/* What the session has submitted may name the object: it is waited for. With its worker the mapping is gone, too. */
+static int leave(struct peering *peering)
+{
+	struct gdev_session *session = peering->session;
+	int error = 0;
+
+	streams_drain(session);
+	memory_remove_peer(session, peering->base);
+	if (!session_lost(session))
+		error = unmap(peering);
+	if (session_lost(session))
+		error = 0;
+	forget(peering);
+	return error;
+}
+
+int peers_leave_object(struct gdev_session *owner, uint64_t base)
+{
+	struct peering *peering, *next;
+	int error = 0;
+
+	pthread_mutex_lock(&lock);
+	list_for_each_safe (peering, next, &peerings, link)
+		if (peering->owner == owner && peering->base == base) {
+			int left = leave(peering);
+			error = error ? error : left;
+		}
+	pthread_mutex_unlock(&lock);
+	return error;
+}
+
+void peers_leave_session(struct gdev_session *session)
+{
+	struct peering *peering, *next;
+
+	pthread_mutex_lock(&lock);
+	list_for_each_safe (peering, next, &peerings, link) {
+		if (peering->owner == session)
+			leave(peering);
+		else if (peering->session == session)
+			forget(peering); /* it goes with the worker */
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void peers_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	list_init(&peerings);
+}
+
+/* ---- for everybody ---- */
+
+/* The owner's object at the address. It may be freed meanwhile, but stays until the lock is given up. */
+static int find_object(struct gdev_session *owner, uint64_t address, struct object *found)
+{
+	struct memory *memory = &owner->memory;
+	const struct block *block;
+	bool usable;
+
+	pthread_mutex_lock(&memory->change);
+	block = memory_block_at(owner, address);
+	usable = block && !block->object->peer;
+	if (usable) {
+		block->object->has_peers = true;
+		*found = *block->object;
+	}
+	pthread_mutex_unlock(&memory->change);
+	return usable ? 0 : -EINVAL;
+}
+
+/* With the lock. */
+static int add_peering(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
+{
+	struct peering *peering = calloc(1, sizeof *peering);
+	struct object object;
+	int error = peering ? find_object(owner, address, &object) : -ENOMEM;
+
+	if (!error)
+		error = know_arena(session, owner);
+	if (error)
+		goto err_free;
+	*peering = (struct peering){
+		.session = session,
+		.owner = owner,
+		.base = object.base,
+		.bytes = object.bytes,
+		.host = object.kind == GDEV_MEMORY_HOST,
+	};
+	error = peering->host ? map_host(session, owner, &object)
+			      : map_device(session, owner, &object, address);
+	if (error)
+		goto err_free;
+	error = memory_add_peer(session, &object);
+	if (error)
+		goto err_unmap;
+	owner->shares = true;
+	list_append(&peerings, &peering->link);
+	return 0;
+
+err_unmap:
+	unmap(peering);
+err_free:
+	free(peering);
+	return error;
+}
+
 int gdev_peer_map(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
 {
-	return -ENOTSUP;
+	int error = gdev_session_error(session, NULL);
+
+	if (!error)
+		error = gdev_session_error(owner, NULL);
+	if (error || session == owner)
+		return error;
+	pthread_mutex_lock(&lock);
+	if (!find(session, owner, address))
+		error = add_peering(session, owner, address);
+	pthread_mutex_unlock(&lock);
+	return error;
 }
 
 int gdev_peer_unmap(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
 {
-	return 0;
+	struct peering *peering;
+	int error = 0;
+
+	if (session->forked)
+		return -GDEV_E_SESSION_LOST;
+	pthread_mutex_lock(&lock);
+	peering = find(session, owner, address);
+	if (peering)
+		error = leave(peering);
+	pthread_mutex_unlock(&lock);
+	return error;
 }
 
 /* The owner's worker gives the fence a name, and gdevd tells the other worker when it is reached. */

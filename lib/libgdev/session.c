@@ -66,9 +66,11 @@ static void after_fork_in_child(void)
 		session->transport->forgotten = true;
 		atomic_store(&session->transport->lost, true);
 		session->transport->ops->forget(session->transport);
+		memory_forget_files(session);
 		list_remove(&session->link);
 	}
 	process = getpid();
+	peers_forget();
 	trace_forget();
 	pthread_mutex_unlock(&registry_lock);
 }
@@ -300,6 +302,7 @@ void gdev_session_close(struct gdev_session *session)
 	registry_leave();
 	if (!last)
 		return;
+	peers_leave_session(session);
 	gdev_session_flush(session);
 	calls_finish(session);
 	movers_finish(session);
@@ -307,6 +310,7 @@ void gdev_session_close(struct gdev_session *session)
 	memory_finish(session);
 	staging_finish(session);
 	registry_enter();
+	memory_forget_files(session);
 	list_remove(&session->link);
 	trace_detach(&session->trace);
 	release_transport(session);
@@ -316,6 +320,30 @@ void gdev_session_close(struct gdev_session *session)
 	pthread_mutex_destroy(&session->replies.lock);
 	pthread_cond_destroy(&session->replies.changed);
 	free(session);
+}
+
+static bool has_apart(struct gdev_session *session, uint64_t address)
+{
+	const struct gdev_description *description = &session->description;
+	struct gdev_range range;
+
+	if (address - description->arena_base >= description->arena_bytes)
+		return false;
+	gdev_memory_lookup(session, address, &range);
+	return !range.mapped;
+}
+
+bool session_others_have(const struct gdev_session *session, uint64_t address, uint64_t bytes)
+{
+	struct gdev_session *other;
+	bool found = false;
+
+	registry_enter();
+	list_for_each (other, &registry, link)
+		if (other != session && other->refs)
+			found |= has_apart(other, address) || has_apart(other, address + bytes - 1);
+	registry_leave();
+	return found;
 }
 
 const struct gdev_description *gdev_session_description(const struct gdev_session *session)

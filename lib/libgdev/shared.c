@@ -115,9 +115,10 @@ int gdev_shm_detach(struct gdev_session *session, uint64_t address)
 	block = memory_take_shared(session, address);
 	if (block) {
 		record.address = block->object->base;
+		int left = memory_leave_peers(session, block->object);
 		int detached = request_unlocked(session, RECORD_SHM_DETACH, &record, NULL);
 		memory_object_destroy(session, block->object);
-		error = error ? error : detached;
+		error = error ? error : detached ? detached : left;
 	} else {
 		error = -EINVAL;
 	}
@@ -260,6 +261,8 @@ static int map_object(struct gdev_session *session, const struct gdev_shared *sh
 		return error;
 	record.address = object->base;
 	record.flags = (uint32_t)flags;
+	object->shared = *shared;
+	object->shared_flags = flags;
 	error = object_whole_block(object, mapped);
 	if (!error)
 		error = request_map(session, &record, &found);

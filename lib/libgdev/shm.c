@@ -195,7 +195,7 @@ out:
 	return error;
 }
 
-/* Sends one descriptor; `message` becomes the answer. */
+/* Sends one descriptor, or none (-1); `message` becomes the answer. */
 static int give_descriptor(struct transport *transport, struct peer_message *message, int fd)
 {
 	struct shm *shm = shm_of(transport);
@@ -214,6 +214,13 @@ static int shm_host_add(struct transport *transport, uint64_t address, uint64_t 
 	struct peer_message message = {.type = PEER_HOST_ADD, .address = address, .bytes = bytes};
 
 	return give_descriptor(transport, &message, fd);
+}
+
+static int shm_range_add(struct transport *transport, uint64_t address, uint64_t bytes)
+{
+	struct peer_message message = {.type = PEER_RANGE_ADD, .address = address, .bytes = bytes};
+
+	return give_descriptor(transport, &message, -1);
 }
 
 static int shm_image_add(struct transport *transport, uint64_t bytes, int fd, uint64_t *number)
@@ -317,6 +324,7 @@ static const struct transport_ops shm_ops = {
 	.wait = shm_wait,
 	.cancel = shm_cancel,
 	.host_add = shm_host_add,
+	.range_add = shm_range_add,
 	.image_add = shm_image_add,
 	.device_map = shm_device_map,
 	.forget = shm_forget,

@@ -309,7 +309,7 @@ static int first_unseen_error(struct streams *streams)
 	return error;
 }
 
-int streams_sync(struct gdev_session *session)
+int streams_drain(struct gdev_session *session)
 {
 	struct streams *streams = &session->streams;
 	struct gdev_fence *fences;
@@ -324,6 +324,14 @@ int streams_sync(struct gdev_session *session)
 	for (size_t i = 0; i < count && !error; i++)
 		error = gdev_fence_wait(session, &fences[i]);
 	free(fences);
+	return error;
+}
+
+int streams_sync(struct gdev_session *session)
+{
+	struct streams *streams = &session->streams;
+	int error = streams_drain(session);
+
 	if (error)
 		return error;
 	pthread_mutex_lock(&streams->lock);

@@ -51,6 +51,8 @@ struct transport_ops {
 
 	/* Required. PEER_HOST_ADD; the descriptor stays the caller's. */
 	int (*host_add)(struct transport *transport, uint64_t address, uint64_t bytes, int fd);
+	/* Required. PEER_RANGE_ADD. */
+	int (*range_add)(struct transport *transport, uint64_t address, uint64_t bytes);
 	/* Required. PEER_IMAGE; the descriptor stays the caller's. */
 	int (*image_add)(struct transport *transport, uint64_t bytes, int fd, uint64_t *number);
 	/* Optional. PEER_DEVICE_MAP, or PEER_DEVICE_MAP_REVOCABLE: calls `map` for each piece, with what is

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """gdev shm, and what gdev status says of shared memory. Who may remove what: tests/attacks/test_segments.py."""
 
+import errno
 import json
 import os
+import signal
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -95,6 +97,79 @@ class Segments(harness.GdevdTest):
         client.tell(wire.shm(wire.SHM_DETACH, ident=ident, serial=0))
         wait_for(lambda: not self.list(), what="its end")
         self.assertEqual(self.status()["vgpus"][0]["memory_used_bytes"], used)
+
+    def make_transient(self, client, size=CHUNK):
+        status, segment, _ = client.shm(wire.SHM_GET, size=size, flags=wire.SHM_TRANSIENT | 0o600)
+        self.assertEqual((status, client.memory(size)), (1, 0))
+        chunk = wire.sealed_memfd(size)
+        self.assertEqual(client.shm(wire.SHM_BACK, [chunk], ident=segment["id"], chunk=size, chunks=1)[0], 0)
+        os.close(chunk)
+        return segment["id"], segment["token"]
+
+    def reach(self, devices):
+        self.start("--device", devices, config="[vgpu gdev0]\nmode = 0666\n[vgpu gdev1]\nmode = 0666\n")
+        owner, peer = self.client(), self.client("gdev1", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+        ident, token = self.make_transient(owner)
+        self.assertEqual(peer.shm(wire.SHM_ATTACH, ident=ident)[0], -errno.EINVAL)
+        status, segment, fds = peer.shm(wire.SHM_ATTACH, ident=ident, token=token)
+        self.assertEqual((status, segment["bytes"], len(fds)), (0, CHUNK, 1))
+        os.close(fds[0])
+        used = {vgpu["vgpu"]: vgpu["memory_used_bytes"] for vgpu in self.status()["vgpus"]}
+        self.assertGreaterEqual(used["gdev0"] - used["gdev1"], CHUNK)
+        keyed = self.make(owner, key=5)
+        self.assertEqual(peer.shm(wire.SHM_ATTACH, ident=keyed)[0], -errno.EINVAL)
+        # It is there as long as one of them has it attached, also when the owner's session has ended.
+        owner.close()
+        wait_for(lambda: len(self.status()["sessions"]) == 1, what="the owner's end")
+        self.assertIn(ident, [segment["segment"] for segment in self.list()])
+        self.assertIn("other virtual GPUs use memory", self.gdev("vgpu", "delete", "gdev0").stderr)
+        peer.tell(wire.shm(wire.SHM_DETACH, ident=ident, serial=0))
+        wait_for(lambda: ident not in [segment["segment"] for segment in self.list()], what="its end")
+
+    def test_a_process_finds_its_memory_from_another_virtual_gpu(self):
+        self.reach("null")
+
+    def test_a_process_finds_its_memory_from_another_device(self):
+        self.reach("null:2")
+
+    def test_a_virtual_gpu_takes_along_those_that_use_its_memory(self):
+        self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu gdev1]\nmode = 0666\n")
+        owner, peer = self.client(), self.client("gdev1", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+        self.client("gdev1")
+        ident, token = self.make_transient(owner)
+        for fd in peer.shm(wire.SHM_ATTACH, ident=ident, token=token)[2]:
+            os.close(fd)
+        done = self.gdev("vgpu", "delete", "gdev0", "--force")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        wait_for(lambda: len(self.status()["sessions"]) == 1, what="the end of those two")
+        self.assertEqual(self.list(), [])
+
+    def test_what_no_session_of_the_process_has_is_not_found(self):
+        self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu gdev1]\nmode = 0666\n")
+        child = os.fork()
+        if not child:  # the owner is another process
+            owner = self.client()
+            ident, token = self.make_transient(owner)
+            with open(self.directory + "/made.new", "w", encoding="ascii") as made:
+                made.write(f"{ident} {token.hex()}")
+            os.rename(self.directory + "/made.new", self.directory + "/made")
+            signal.pause()
+        try:
+            wait_for(lambda: os.path.exists(self.directory + "/made"), what="the owner")
+            with open(self.directory + "/made", encoding="ascii") as made:
+                ident, token = made.read().split()
+            named = {"ident": int(ident), "token": bytes.fromhex(token)}
+            peer = self.client("gdev1", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+            same = self.client("gdev0")
+            for command in wire.SHM_ATTACH, wire.SHM_HOLD, wire.SHM_STAT, wire.SHM_REMOVE:
+                self.assertEqual(peer.shm(command, **named)[0], -errno.EINVAL)
+            self.assertEqual(peer.shm(wire.SHM_RESTORE, ident=int(ident))[0], -errno.EIDRM)
+            # Once a session of its process has it, another virtual GPU's has a right to it.
+            self.assertEqual(same.shm(wire.SHM_HOLD, **named)[0], 0)
+            self.assertEqual(peer.shm(wire.SHM_HOLD, **named)[0], 0)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
     def test_transient_segments_are_listed_without_their_tokens(self):
         self.start()

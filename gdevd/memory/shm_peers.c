@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Device memory of one session that another session of the same process reaches: a transient segment, attached from
+ * another virtual GPU than its own. It stays charged where it was made. As long as such a session has it attached it
+ * stays on the device: a session of another device could not bring it in there.
+ *
+ * Its token alone is not enough, as it is for sessions of the segment's own virtual GPU: a session of the same process
+ * must have the segment attached.
+ */
+#include "gdevd/daemon.h"
+#include "gdevd/memory/shm.h"
+
+static bool is_foreign(const struct session *session, const struct shm_segment *segment)
+{
+	return &session->vgpu->shm != segment->shm;
+}
+
+/* The kernel says which process a client is; of one in another pid namespace it does not. */
+static bool is_of_same_process(const struct session *session, const struct session *other)
+{
+	return session->pid > 0 && session->pid == other->pid && session->process_started &&
+	       session->process_started == other->process_started && session->uid == other->uid;
+}
+
+static bool devices_reach(const struct device *device, const struct device *other)
+{
+	return device->peers && device->peers == other->peers;
+}
+
+static bool may_find(struct session *session, const struct shm_segment *segment)
+{
+	const struct shm_attachment *attachment;
+
+	if (!segment->transient || !devices_reach(session->device, shm_device_of(segment)))
+		return false;
+	if (shm_had_attached(session, segment, false))
+		return true;
+	list_for_each (attachment, &segment->attachments, by_segment)
+		if (is_of_same_process(session, attachment->session))
+			return true;
+	return false;
+}
+
+struct shm_segment *shm_find_of_peer(struct session *session, uint32_t id)
+{
+	struct shm_segment *segment = NULL;
+	struct vgpu *vgpu;
+
+	list_for_each (vgpu, &session->daemon->vgpus, link)
+		if (vgpu != session->vgpu && (segment = shm_find_id(&vgpu->shm, id)))
+			break;
+	return segment && may_find(session, segment) ? segment : NULL;
+}
+
+bool shm_must_wait(const struct session *session, const struct shm_segment *segment)
+{
+	return is_foreign(session, segment) &&
+	       (segment->place != SHM_ON_DEVICE || !shm_is_whole(segment));
+}
+
+static struct session *peer_of(const struct shm_segment *segment)
+{
+	const struct shm_attachment *attachment;
+
+	list_for_each (attachment, &segment->attachments, by_segment)
+		if (is_foreign(attachment->session, segment))
+			return attachment->session;
+	return NULL;
+}
+
+bool shm_is_kept_by_peer(const struct shm_segment *segment)
+{
+	return peer_of(segment);
+}
+
+struct session *shm_find_peer(const struct vgpu *vgpu)
+{
+	const struct shm_segment *segment;
+	struct session *peer = NULL;
+
+	list_for_each (segment, &vgpu->shm.segments, link)
+		if ((peer = peer_of(segment)))
+			break;
+	return peer;
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two sessions of one process that reach each other's memory: `peers CASE`, a case a test. Exit status 0: every result was
+ * right. Needs two virtual GPUs, gdev0 and gdev1, whose devices reach each other.
+ */
+#include <gdev/session.h>
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define THREADS 256
+#define LARGE_WORDS (10u << 20) /* 40 MiB: several chunks */
+#define MIB (1ull << 20)
+
+/* step(to, from, words): to[i] = 3 * from[i] + i. */
+static const char ptx[] =
+	".version 6.0\n"
+	".target sm_70\n"
+	".address_size 64\n"
+	".visible .entry step(.param .u64 to, .param .u64 from, .param .u32 words)\n"
+	"{\n"
+	"	.reg .u64 %t, %f, %o;\n"
+	"	.reg .u32 %v, %i, %b, %n, %c;\n"
+	"	.reg .pred %p;\n"
+	"	ld.param.u64 %t, [to];\n"
+	"	ld.param.u64 %f, [from];\n"
+	"	ld.param.u32 %n, [words];\n"
+	"	mov.u32 %b, %ctaid.x;\n"
+	"	mov.u32 %c, %ntid.x;\n"
+	"	mov.u32 %i, %tid.x;\n"
+	"	mad.lo.u32 %i, %b, %c, %i;\n"
+	"	setp.ge.u32 %p, %i, %n;\n"
+	"	@%p bra done;\n"
+	"	mul.wide.u32 %o, %i, 4;\n"
+	"	add.u64 %t, %t, %o;\n"
+	"	add.u64 %f, %f, %o;\n"
+	"	ld.global.u32 %v, [%f];\n"
+	"	mad.lo.u32 %v, %v, 3, %i;\n"
+	"	st.global.u32 [%t], %v;\n"
+	"done:\n"
+	"	ret;\n"
+	"}\n";
+
+struct side {
+	struct gdev_session *session;
+	struct gdev_stream *stream;
+	struct gdev_module *module;
+	struct gdev_function *step;
+};
+
+static struct side a, b;
+
+static void must(int error, const char *what)
+{
+	if (!error)
+		return;
+	fprintf(stderr, "peers: cannot %s: %s\n", what, gdev_strerror(error));
+	exit(1);
+}
+
+static void expect(int condition, const char *what)
+{
+	if (condition)
+		return;
+	fprintf(stderr, "peers: expected that %s\n", what);
+	exit(1);
+}
+
+static void side_open(struct side *side, const char *vgpu)
+{
+	must(gdev_session_open(vgpu, &side->session), "open a session");
+	must(gdev_stream_create(side->session, 0, &side->stream), "create a stream");
+	must(gdev_module_load(side->session, ptx, sizeof ptx, NULL, 0, &side->module),
+		"load the kernel");
+	must(gdev_module_function(side->module, "step", &side->step), "find the kernel");
+}
+
+static void side_close(struct side *side)
+{
+	gdev_module_unload(side->module);
+	gdev_stream_destroy(side->stream);
+	gdev_session_close(side->session);
+}
+
+static uint64_t alloc(const struct side *side, uint64_t bytes)
+{
+	uint64_t address;
+
+	must(gdev_memory_alloc(side->session, bytes, &address), "allocate");
+	return address;
+}
+
+static void fill(const struct side *side, uint64_t at, uint32_t value, uint32_t words)
+{
+	struct gdev_fill fill = {.destination = at,
+		.width = words,
+		.height = 1,
+		.pitch = words * 4ull,
+		.element_bytes = 4,
+		.value = value};
+
+	must(gdev_fill_async(side->stream, &fill), "fill");
+}
+
+static void step(const struct side *side, uint64_t to, uint64_t from, uint32_t words)
+{
+	void *arguments[] = {&to, &from, &words};
+	struct gdev_launch launch = {.function = side->step,
+		.grid = {(words + THREADS - 1) / THREADS, 1, 1},
+		.block = {THREADS, 1, 1},
+		.arguments = arguments};
+
+	must(gdev_launch_async(side->stream, &launch), "launch");
+}
+
+static int copy(const struct side *side, uint64_t to, uint64_t from, uint64_t bytes)
+{
+	struct gdev_copy copy = gdev_copy_linear(to, from, bytes);
+
+	return gdev_copy(side->stream, &copy);
+}
+
+/* Whether each word is `steps` steps from `value`. */
+static void check(const struct side *side, uint64_t at, uint32_t value, unsigned steps,
+	uint32_t words, const char *what)
+{
+	uint32_t *got = malloc(words * 4ull);
+
+	must(copy(side, (uint64_t)got, at, words * 4ull), "copy");
+	for (uint32_t i = 0; i < words; i++) {
+		uint32_t wanted = value;
+		for (unsigned k = 0; k < steps; k++)
+			wanted = 3 * wanted + i;
+		if (got[i] == wanted)
+			continue;
+		fprintf(stderr, "peers: %s: word %u is %u and not %u\n", what, i, got[i], wanted);
+		exit(1);
+	}
+	free(got);
+}
+
+static void map(const struct side *side, const struct side *owner, uint64_t address)
+{
+	must(gdev_peer_map(side->session, owner->session, address), "map another's memory");
+}
+
+static void after(const struct side *side, const struct side *owner)
+{
+	struct gdev_fence fence;
+
+	gdev_stream_fence(owner->stream, &fence);
+	must(gdev_stream_wait_peer(side->stream, owner->session, &fence),
+		"wait for another's fence");
+}
+
+/* Kernels, fills and copies of either side, on memory of either. */
+static void reach(uint32_t words)
+{
+	uint64_t of_a = alloc(&a, words * 4ull), of_b = alloc(&b, words * 4ull);
+	struct gdev_range range;
+
+	expect(copy(&b, of_b, of_a, 4) == -EINVAL, "nothing is reached that was not mapped");
+	fill(&a, of_a, 7, words);
+	must(gdev_stream_sync(a.stream), "finish");
+	map(&b, &a, of_a);
+	map(&b, &a, of_a + words);
+	map(&a, &b, of_b);
+	gdev_memory_lookup(b.session, of_a, &range);
+	expect(range.kind == GDEV_MEMORY_SHARED && range.base <= of_a &&
+			of_a + words * 4ull <= range.base + range.bytes,
+		"the session knows what it has mapped");
+	expect(gdev_memory_free(b.session, range.base) == -EINVAL, "only the owner frees it");
+	expect(gdev_shm_detach(b.session, range.base) == -EINVAL, "it is no segment");
+
+	step(&b, of_b, of_a, words); /* reads there, writes here */
+	after(&a, &b);
+	step(&a, of_a, of_b, words);
+	after(&b, &a);
+	step(&b, of_a, of_a, words);
+	after(&a, &b);
+	check(&a, of_a, 7, 3, words, "kernels of both");
+	check(&b, of_a, 7, 3, words, "seen from the other");
+	fill(&b, of_a, 9, words);
+	must(gdev_stream_sync(b.stream), "finish");
+	check(&a, of_a, 9, 0, words, "a fill of the other's");
+	must(copy(&b, of_b, of_a, words * 4ull), "copy");
+	step(&b, of_b, of_b, words);
+	must(gdev_stream_sync(b.stream), "finish");
+	must(copy(&a, of_a, of_b, words * 4ull), "copy");
+	check(&a, of_a, 9, 1, words, "copies of both");
+
+	must(gdev_peer_unmap(b.session, a.session, of_a), "unmap");
+	must(gdev_peer_unmap(b.session, a.session, of_a), "unmap again");
+	expect(copy(&b, of_b, of_a, 4) == -EINVAL, "it is not reached any more");
+	check(&a, of_a, 9, 1, words, "still the owner's");
+	map(&b, &a, of_a);
+	check(&b, of_a, 9, 1, words, "mapped once more");
+	must(gdev_memory_free(a.session, of_a), "free");
+	must(gdev_memory_free(b.session, of_b), "free");
+}
+
+static void case_small(void)
+{
+	reach(300);
+}
+
+static void case_large(void)
+{
+	reach(LARGE_WORDS);
+}
+
+/* Words that the process, and kernels of both sides, read and write. */
+static void case_host(void)
+{
+	const uint32_t words = 3000;
+	uint32_t *pinned;
+	uint64_t of_b = alloc(&b, words * 4ull);
+	struct gdev_range range;
+
+	must(gdev_host_alloc(a.session, words * 4ull, (void **)&pinned), "allocate");
+	for (uint32_t i = 0; i < words; i++)
+		pinned[i] = 5;
+	map(&b, &a, (uint64_t)pinned);
+	gdev_memory_lookup(b.session, (uint64_t)pinned, &range);
+	expect(range.kind == GDEV_MEMORY_HOST && range.mapped, "it is page-locked memory");
+	step(&b, of_b, (uint64_t)pinned, words);
+	step(&b, (uint64_t)pinned, of_b, words);
+	after(&a, &b);
+	step(&a, (uint64_t)pinned, (uint64_t)pinned, words);
+	must(gdev_stream_sync(a.stream), "finish");
+	for (uint32_t i = 0; i < words; i++)
+		expect(pinned[i] == 3 * (3 * (3 * 5 + i) + i) + i, "all see the same words");
+	must(gdev_memory_free(a.session, (uint64_t)pinned), "free");
+	expect(gdev_memory_free(b.session, (uint64_t)pinned) == -EINVAL, "it is gone");
+}
+
+/* Freed memory is gone from both, and what is there next has nothing to do with it. */
+static void case_freed(void)
+{
+	const uint32_t words = 1u << 20;
+	uint64_t of_b = alloc(&b, words * 4ull), freed = 0, again = 0;
+	struct gdev_range range;
+
+	for (int i = 0; i < 20; i++) {
+		freed = alloc(&a, words * 4ull);
+		fill(&a, freed, (uint32_t)i, words);
+		must(gdev_stream_sync(a.stream), "finish");
+		map(&b, &a, freed);
+		check(&b, freed, (uint32_t)i, 0, words, "new memory");
+		must(gdev_memory_free(a.session, freed), "free");
+	}
+	gdev_memory_lookup(b.session, freed, &range);
+	expect(range.kind == GDEV_MEMORY_UNKNOWN, "freed memory is not known");
+	again = alloc(&a, words * 4ull);
+	expect(again == freed, "addresses are used again");
+	expect(copy(&b, of_b, again, 4) == -EINVAL, "new memory is not mapped");
+	step(&b, of_b, again, words);
+	expect(gdev_stream_sync(b.stream) == -GDEV_E_ILLEGAL_ADDRESS, "no kernel reaches it");
+	must(gdev_session_error(a.session, NULL), "use the owner's session");
+	fill(&a, again, 3, words);
+	check(&a, again, 3, 0, words, "the owner's");
+}
+
+/* A counter that both sides add to in turn. */
+static void case_turns(void)
+{
+	uint64_t at = alloc(&a, 4);
+
+	fill(&a, at, 1, 1);
+	must(gdev_stream_sync(a.stream), "finish");
+	map(&b, &a, at);
+	for (int i = 0; i < 6; i++) {
+		after(&b, &a);
+		step(&b, at, at, 1);
+		after(&a, &b);
+		step(&a, at, at, 1);
+	}
+	check(&a, at, 531441, 0, 1, "twelve times");
+}
+
+/* Its other half is killed from outside, when "ready" is said. */
+static void await_kill(void)
+{
+	printf("ready\n");
+	fflush(stdout);
+	expect(getchar() == '\n', "somebody says when");
+}
+
+static void use(const struct side *side)
+{
+	uint64_t at = alloc(side, 4000);
+
+	fill(side, at, 2, 1000);
+	step(side, at, at, 1000);
+	check(side, at, 2, 1, 1000, "the session that is left");
+	must(gdev_memory_free(side->session, at), "free");
+}
+
+static void case_owner_dies(void)
+{
+	uint64_t of_a = alloc(&a, 40 * MIB), of_b = alloc(&b, 4000), more;
+
+	fill(&a, of_a, 4, 1000);
+	must(gdev_stream_sync(a.stream), "finish");
+	map(&b, &a, of_a);
+	map(&a, &b, of_b);
+	await_kill();
+	use(&b);
+	expect(gdev_memory_alloc(a.session, 4, &more) == -GDEV_E_SESSION_LOST,
+		"the owner's session is lost");
+	expect(gdev_peer_map(b.session, a.session, of_a) == -GDEV_E_SESSION_LOST,
+		"nothing more of it is mapped");
+	must(gdev_peer_unmap(b.session, a.session, of_a), "unmap");
+	must(gdev_memory_free(b.session, of_b), "free what the other had");
+	side_close(&a);
+	use(&b);
+	side_open(&a, "gdev0");
+	of_a = alloc(&a, 4000);
+	fill(&a, of_a, 4, 1000);
+	must(gdev_stream_sync(a.stream), "finish");
+	map(&b, &a, of_a);
+	check(&b, of_a, 4, 0, 1000, "the next session's");
+}
+
+/* Others need more than there is beside what both have: all of it is right. */
+static void case_pressure(void)
+{
+	enum { MORE = 6 };
+	const uint32_t words = 8u << 20; /* 32 MiB */
+	uint64_t of_a = alloc(&a, words * 4ull), of_b = alloc(&b, words * 4ull);
+	uint64_t more_a[MORE], more_b[MORE];
+
+	fill(&a, of_a, 1, words);
+	fill(&b, of_b, 2, words);
+	must(gdev_stream_sync(a.stream), "finish");
+	must(gdev_stream_sync(b.stream), "finish");
+	map(&b, &a, of_a);
+	map(&a, &b, of_b);
+	for (uint32_t i = 0; i < MORE; i++) {
+		more_a[i] = alloc(&a, words * 4ull);
+		more_b[i] = alloc(&b, words * 4ull);
+		fill(&a, more_a[i], 10 + i, words);
+		fill(&b, more_b[i], 20 + i, words);
+		step(&a, of_a, of_a, words);
+		after(&b, &a);
+		step(&b, of_a, of_a, words);
+		after(&a, &b);
+		step(&b, of_b, of_b, words);
+		after(&a, &b);
+	}
+	check(&b, of_a, 1, 2 * MORE, words, "the owner's, from the other");
+	check(&a, of_b, 2, MORE, words, "the other's");
+	for (uint32_t i = 0; i < MORE; i++) {
+		check(&a, more_a[i], 10 + i, 0, words, "what had to leave");
+		check(&b, more_b[i], 20 + i, 0, words, "what had to leave");
+	}
+	check(&a, of_a, 1, 2 * MORE, words, "the owner's");
+}
+
+/* Another process of the user has the token, and cannot reach the memory over another virtual GPU. */
+static void case_stranger(void)
+{
+	struct gdev_shared shared, held;
+	uint64_t at = alloc(&a, 4000), offset;
+	int status;
+	pid_t child;
+
+	must(gdev_shared_export(a.session, at, &shared, &offset), "export");
+	held = shared;
+	must(gdev_shared_hold(b.session, &held), "hold in the same process");
+	must(gdev_shared_drop(b.session, &held), "let go");
+	child = fork();
+	if (!child) {
+		struct gdev_session *own, *same;
+		must(gdev_session_open("gdev1", &own), "open a session in a child");
+		expect(gdev_shared_hold(own, &shared) == -EINVAL, "a stranger does not find it");
+		must(gdev_session_open("gdev0", &same), "open a session in a child");
+		must(gdev_shared_hold(same, &shared), "hold on its own virtual GPU");
+		expect(gdev_peer_map(own, a.session, at) == -GDEV_E_SESSION_LOST,
+			"a child has nothing of its parent's sessions");
+		_exit(0);
+	}
+	expect(waitpid(child, &status, 0) == child && !status, "the child is right");
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{"small", case_small},
+	{"large", case_large},
+	{"host", case_host},
+	{"freed", case_freed},
+	{"turns", case_turns},
+	{"owner-dies", case_owner_dies},
+	{"pressure", case_pressure},
+	{"stranger", case_stranger},
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		if (argc != 2 || strcmp(argv[1], cases[i].name))
+			continue;
+		side_open(&a, "gdev0");
+		side_open(&b, "gdev1");
+		expect(gdev_peer_can(a.session, b.session), "the devices reach each other");
+		cases[i].run();
+		side_close(&a);
+		side_close(&b);
+		return 0;
+	}
+	fprintf(stderr, "usage: peers CASE\n");
+	return 2;
+}

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Sessions of one process reach each other's memory; the cases are in peers.c."""
+
+import os
+import signal
+import subprocess
+import unittest
+
+import integ
+from integ import PROGRAMS, SOFTWARE
+
+
+class OneDevice(integ.Case):
+    """Two virtual GPUs of one device"""
+
+    vgpus = {"gdev0": {}, "gdev1": {}}
+
+    def peers(self, case):
+        code, out, err = self.gdev_run(PROGRAMS / "peers", case)
+        self.assertEqual(code, 0, out + err)
+        self.wait_quiet(60)
+
+    def test_small(self):
+        """Kernels, fills and copies of one session work on what another has carved of an object"""
+        self.peers("small")
+
+    def test_large(self):
+        """They work on memory of many chunks"""
+        self.peers("large")
+
+    def test_host(self):
+        """Page-locked memory of one session is the other's at the same address"""
+        self.peers("host")
+
+    def test_freed(self):
+        """Memory that its owner has freed is gone from both"""
+        self.peers("freed")
+
+    def test_turns(self):
+        """Streams of two sessions wait for each other's fences"""
+        self.peers("turns")
+
+    def test_owner_dies(self):
+        """A worker that is killed leaves the other session usable"""
+        process = self.gdevd.popen([self.gdevd.gdev, "run", PROGRAMS / "peers", "owner-dies"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        owner = next(s for s in self.gdevd.status()["sessions"] if s["vgpu"] == "gdev0")
+        os.kill(owner["worker_pid"], signal.SIGKILL)
+        self.wait_until(lambda: owner["session"] not in [s["session"] for s in self.gdevd.status()["sessions"]],
+                        "gdevd to see it", 60)
+        out, _ = process.communicate("\n", timeout=120)
+        self.assertEqual(process.returncode, 0, out)
+        self.wait_quiet(60)
+
+    def test_stranger(self):
+        """Another process does not reach it, even with its token"""
+        self.peers("stranger")
+
+
+@unittest.skipUnless(SOFTWARE, "several devices are the software GPU's here")
+class TwoDevices(OneDevice):
+    """One virtual GPU on each of two devices"""
+
+    config = {"device": "cpu:2", "device_memory": "512M", "threads": "1"}
+    vgpus = {}
+
+
+@unittest.skipUnless(SOFTWARE, "a small device is the software GPU's here")
+class Pressure(integ.Case):
+    vgpus = {"gdev0": {}, "gdev1": {}}
+    config = {"device_memory": "256M", "host_swap": "2G"}
+
+    def test_pressure(self):
+        """What another session has mapped is right while others need more than there is"""
+        code, out, err = self.gdev_run(PROGRAMS / "peers", "pressure")
+        self.assertEqual(code, 0, out + err)
+        self.wait_quiet(60)
+
+
+@unittest.skipUnless(SOFTWARE, "several devices are the software GPU's here")
+class PressureOnTwo(Pressure):
+    config = {"device": "cpu:2", "device_memory": "256M", "host_swap": "2G", "threads": "1"}
+    vgpus = {}
+
+
+if __name__ == "__main__":
+    integ.main()
