@@ -77,8 +77,8 @@ static void watch_socket(struct connection *connection)
 
 	if (connection->drop_error)
 		events |= UV_READABLE;
-	else if (!porter_request_waits(&connection->porter) &&
-		 (!connection->user || (!answers && !errand_waits(&connection->turn))))
+	else if (!porter_request_waits(&connection->porter) && !errand_waits(&connection->turn) &&
+		 (!connection->user || !answers))
 		events |= UV_READABLE;
 	if (events)
 		uv_poll_start(&connection->poll, events, on_poll);
@@ -158,8 +158,17 @@ static void on_ported(struct porter_request *request, int line)
 		watch_socket(connection);
 }
 
-/* 1: a porter receives the next message. 0: it brings no descriptors. */
-static int look(struct connection *connection)
+static void wait_for_turn(struct connection *connection)
+{
+	bool client = connection->user;
+
+	errand_add(&connection->turn, connection->payer, client ? connection->kind : ERRAND_WORK);
+	watch_socket(connection);
+}
+
+/* 1: a porter receives the next message, or (unless it is to be received `now`) it waits for its user's turn. 0: it can be
+ * received, and brings no descriptors. */
+static int look(struct connection *connection, bool now)
 {
 	_Alignas(8) char begin[CONTROL_BEGIN_BYTES] = {0};
 	struct porter_limits limits = {0};
@@ -168,8 +177,15 @@ static int look(struct connection *connection)
 
 	if (length < 0)
 		return (int)length;
+	if (!length && !descriptors)
+		return -EPIPE;
+	if (!now && connection->ops->waits &&
+		connection->ops->waits(connection, (struct control_header *)begin)) {
+		wait_for_turn(connection);
+		return 1;
+	}
 	if (!descriptors)
-		return length ? 0 : -EPIPE;
+		return 0;
 	if (!connection->ops->brings ||
 		!connection->ops->brings(connection, (struct control_header *)begin, &limits))
 		return -EPROTO;
@@ -178,13 +194,46 @@ static int look(struct connection *connection)
 	return 1;
 }
 
-static int receive_one(struct connection *connection)
+static int receive_one(struct connection *connection, bool now)
 {
-	int error = connection->payer ? look(connection) : 0;
+	int error = connection->payer ? look(connection, now) : 0;
 
 	if (error)
 		return min_of(error, 0);
 	return receive_from(connection, connection->fd);
+}
+
+/* Messages of a worker, as many as there may be in a turn. With an error the rest of what it sent before it went away is
+ * received: BYE is such a message. */
+static int receive_some(struct connection *connection, int error)
+{
+	for (int i = 0; i < MESSAGES_A_TURN && !connection->dead; i++) {
+		int received;
+		if (porter_request_waits(&connection->porter) || errand_waits(&connection->turn))
+			break;
+		received = receive_one(connection, error != 0);
+		if (received == -EAGAIN)
+			break;
+		if (received < 0)
+			return error ? error : received;
+	}
+	return error;
+}
+
+/* What it says at once is its user's to pay for. */
+static int receive_and_pay(struct connection *connection, int error)
+{
+	struct user *payer = user_ref(connection->payer);
+	uint64_t began_ns = clock_thread_cpu_ns();
+
+	if (error)
+		errand_cancel(&connection->turn);
+	else if (user_rests(payer, ERRAND_WORK))
+		wait_for_turn(connection);
+	error = receive_some(connection, error);
+	user_pay(payer, ERRAND_WORK, clock_thread_cpu_ns() - began_ns);
+	user_put(payer);
+	return error;
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -198,24 +247,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 			watch_socket(connection);
 	}
 	if (connection->user && !error && (events & UV_READABLE)) {
-		errand_add(&connection->turn, connection->user, connection->kind);
-		watch_socket(connection);
+		wait_for_turn(connection);
 		return;
 	}
-	/* What a worker sent before it went away is still received: BYE is such a message. */
-	if (connection->user)
-		events = 0;
-	for (int i = 0; i < MESSAGES_A_TURN && (events & UV_READABLE) && !connection->dead &&
-			!porter_request_waits(&connection->porter);
-		i++) {
-		int received = receive_one(connection);
-		if (received == -EAGAIN)
-			break;
-		if (received < 0) {
-			error = error ? error : received;
-			break;
-		}
-	}
+	if (!connection->user && (error || (events & UV_READABLE)))
+		error = receive_and_pay(connection, error);
 	if (error && !connection->dead)
 		mark_dead(connection, error);
 }
@@ -227,7 +263,9 @@ static void on_turn(struct errand *turn)
 	int error = connection->drop_error;
 
 	if (!error)
-		error = connection_has_peer(connection) ? receive_one(connection) : -EPIPE;
+		error = !connection->user || connection_has_peer(connection)
+				? receive_one(connection, true)
+				: -EPIPE;
 	if (connection->dead)
 		return;
 	if (error < 0 && error != -EAGAIN)
@@ -331,6 +369,10 @@ void connection_destroy(struct connection *connection)
 
 void connection_charge_to(struct connection *connection, struct user *user)
 {
+	if (errand_waits(&connection->turn)) { /* for the turn of another */
+		errand_cancel(&connection->turn);
+		watch_socket(connection);
+	}
 	user_release(connection->payer, connection->queued_fds);
 	user_put(connection->payer);
 	connection->payer = user_ref(user);

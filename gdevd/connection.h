@@ -9,8 +9,9 @@
  * porter receives it (porters.h), and nothing more is received meanwhile; if its type brings none, the peer is dropped.
  * A porter also closes the socket of a stranger that has left descriptors unread.
  *
- * A worker's messages are received when they come. A client's wait until it is its user's turn (users.h), and until it has
- * read the answers to those before; what it asked before it hung up is not looked at.
+ * A worker's messages are received when they come, but for those that wait until it is its user's turn (users.h), with all
+ * that comes behind them. All messages of a client wait for that, and until it has read the answers to those before; what
+ * it asked before it hung up is not looked at.
  */
 #ifndef GDEV_GDEVD_CONNECTION_H
 #define GDEV_GDEVD_CONNECTION_H
@@ -42,6 +43,8 @@ struct connection_ops {
 	 * shorter message, and nothing of it has been checked. False, or NULL: no descriptors. */
 	bool (*brings)(struct connection *connection, const struct control_header *begin,
 		struct porter_limits *limits);
+	/* Whether a message of a worker that a client has waits for its user's turn; `begin` as above. NULL: none does. */
+	bool (*waits)(struct connection *connection, const struct control_header *begin);
 };
 
 struct connection {

@@ -428,6 +428,7 @@ int worker_message(
 /* As struct connection_ops says. */
 bool worker_brings(const struct worker *worker, const struct control_header *begin,
 	struct porter_limits *limits);
+bool worker_message_waits(const struct worker *worker, const struct control_header *begin);
 
 /* grants.c */
 int grants_init(struct device *device);

@@ -367,6 +367,35 @@ bool worker_brings(const struct worker *worker, const struct control_header *beg
 	return true;
 }
 
+/* Whether it tells the arbiter something new. */
+static bool changes_grant(const struct worker *worker, const struct control_grant *message)
+{
+	const struct session *session = worker->session;
+	const struct session_grant *grant;
+
+	if (!session || message->resource >= RESOURCES)
+		return true; /* the worker is malformed */
+	grant = &session->grants[message->resource];
+	return message->header.type == CONTROL_RELEASE ? grant->held
+						       : !grant->asked && !grant->again;
+}
+
+/* What others wait for does not wait: the beginning and the end of a session, and of its turns. */
+bool worker_message_waits(const struct worker *worker, const struct control_header *begin)
+{
+	switch (begin->type) {
+	case CONTROL_REGISTER:
+	case CONTROL_ATTACHED:
+	case CONTROL_BYE:
+	case CONTROL_EVICTED:
+		return false;
+	case CONTROL_ACQUIRE:
+	case CONTROL_RELEASE:
+		return !changes_grant(worker, (const struct control_grant *)begin);
+	}
+	return true;
+}
+
 #define IN(state) (1u << (state))
 
 static const struct {

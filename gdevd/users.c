@@ -11,7 +11,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-#define PART 10 /* the errands of one user get this part of gdevd's processor, */
+/* The errands of one user, of a kind, get one part in so many of gdevd's processor, */
+static const unsigned parts[ERRAND_KINDS] = {
+	[ERRAND_OPEN] = 20, [ERRAND_ASK] = 20, [ERRAND_WORK] = 2};
 #define AHEAD_NS                                                                                   \
 	(50 * NS_PER_MS) /* and if it has asked nothing for so long, that much of it at once */
 
@@ -19,73 +21,89 @@
 #define OWN_DESCRIPTORS 512u
 #define PART_OF_DESCRIPTORS 3
 
-static bool has_errands(const struct user *user)
+static bool is_resting(const struct budget *budget)
 {
-	return !list_empty(&user->errands[ERRAND_OPEN]) || !list_empty(&user->errands[ERRAND_ASK]);
-}
-
-static bool is_resting(const struct user *user)
-{
-	return !list_empty(&user->rest.link);
+	return !list_empty(&budget->rest.link);
 }
 
 static void on_idle(uv_idle_t *idle);
 
-static void take_turns(struct user *user)
+static void take_turns(struct budget *budget)
 {
-	if (!has_errands(user) || is_resting(user) || !list_empty(&user->turn))
+	struct users *users = budget->user->users;
+
+	if (list_empty(&budget->errands) || is_resting(budget) || !list_empty(&budget->turn))
 		return;
-	list_append(&user->users->turns, &user->turn);
-	uv_idle_start(&user->users->idle, on_idle);
+	list_append(&users->turns, &budget->turn);
+	uv_idle_start(&users->idle, on_idle);
 }
 
 static void free_user(struct user *user)
 {
-	deadline_cancel(&user->rest);
-	list_remove(&user->turn);
+	for (unsigned i = 0; i < ERRAND_KINDS; i++) {
+		deadline_cancel(&user->budgets[i].rest);
+		list_remove(&user->budgets[i].turn);
+	}
 	list_remove(&user->link);
 	free(user->porting.closing);
 	free(user);
 }
 
-static void on_rested(struct deadline *deadline, uint64_t now_ns)
+static void maybe_free(struct user *user)
 {
-	struct user *user = container_of(deadline, struct user, rest);
+	bool owes = false;
 
-	if (user->references)
-		take_turns(user);
-	else
+	for (unsigned i = 0; i < ERRAND_KINDS; i++)
+		owes |= is_resting(&user->budgets[i]);
+	/* What it asked is not forgotten because it comes anew. */
+	if (!user->references && !owes)
 		free_user(user);
 }
 
-static struct errand *next_errand(struct user *user)
+static void on_rested(struct deadline *deadline, uint64_t now_ns)
 {
-	if (list_empty(&user->errands[user->next]))
-		user->next = ERRAND_KINDS - 1 - user->next;
-	return list_first(&user->errands[user->next], struct errand, link);
+	struct budget *budget = container_of(deadline, struct budget, rest);
+
+	take_turns(budget);
+	maybe_free(budget->user);
+}
+
+void user_pay(struct user *user, enum errand_kind kind, uint64_t used_ns)
+{
+	struct budget *budget = user ? &user->budgets[kind] : NULL;
+	uint64_t now_ns = clock_now_ns();
+
+	if (!budget)
+		return;
+	budget->paid_ns = max_of(budget->paid_ns, now_ns - AHEAD_NS) + parts[kind] * used_ns;
+	if (budget->paid_ns <= now_ns)
+		return;
+	deadline_set(user->users->deadlines, &budget->rest, budget->paid_ns);
+	list_remove(&budget->turn);
+}
+
+bool user_rests(const struct user *user, enum errand_kind kind)
+{
+	return user && is_resting(&user->budgets[kind]);
 }
 
 /* One errand, of the user whose turn it is. */
 static void on_idle(uv_idle_t *idle)
 {
 	struct users *users = idle->data;
-	struct user *user = list_first(&users->turns, struct user, turn);
-	struct errand *errand = user ? next_errand(user) : NULL;
-	uint64_t began_ns = clock_thread_cpu_ns(), now_ns;
+	struct budget *budget = list_first(&users->turns, struct budget, turn);
+	struct errand *errand = budget ? list_first(&budget->errands, struct errand, link) : NULL;
+	uint64_t began_ns = clock_thread_cpu_ns();
 
-	if (user)
-		list_remove(&user->turn);
+	if (budget)
+		list_remove(&budget->turn);
 	if (errand) {
-		user->references++;
-		user->next = ERRAND_KINDS - 1 - user->next;
+		struct user *user = user_ref(budget->user);
 		list_remove(&errand->link);
 		errand->run(errand);
-		now_ns = clock_now_ns();
-		user->paid_ns = max_of(user->paid_ns, now_ns - AHEAD_NS) +
-				PART * (clock_thread_cpu_ns() - began_ns);
-		if (user->paid_ns > now_ns)
-			deadline_set(users->deadlines, &user->rest, user->paid_ns);
-		take_turns(user);
+		user_pay(user, (enum errand_kind)(budget - user->budgets),
+			clock_thread_cpu_ns() - began_ns);
+		take_turns(budget);
 		user_put(user);
 	}
 	if (list_empty(&users->turns))
@@ -139,20 +157,21 @@ struct user *user_get(struct users *users, uid_t uid)
 	user->users = users;
 	user->uid = uid;
 	user->references = 1;
-	for (unsigned i = 0; i < ERRAND_KINDS; i++)
-		list_init(&user->errands[i]);
+	for (unsigned i = 0; i < ERRAND_KINDS; i++) {
+		user->budgets[i].user = user;
+		list_init(&user->budgets[i].errands);
+		list_init(&user->budgets[i].turn);
+		deadline_init(&user->budgets[i].rest, on_rested);
+	}
 	list_init(&user->porting.requests);
-	list_init(&user->turn);
-	deadline_init(&user->rest, on_rested);
 	list_append(&users->all, &user->link);
 	return user;
 }
 
 void user_put(struct user *user)
 {
-	/* What it asked is not forgotten because it comes anew. */
-	if (user && --user->references == 0 && !is_resting(user))
-		free_user(user);
+	if (user && --user->references == 0)
+		maybe_free(user);
 }
 
 struct user *user_ref(struct user *user)
@@ -209,9 +228,11 @@ bool errand_waits(const struct errand *errand)
 
 void errand_add(struct errand *errand, struct user *user, enum errand_kind kind)
 {
+	struct budget *budget = &user->budgets[kind];
+
 	if (!errand_waits(errand))
-		list_append(&user->errands[kind], &errand->link);
-	take_turns(user);
+		list_append(&budget->errands, &errand->link);
+	take_turns(budget);
 }
 
 void errand_cancel(struct errand *errand)

@@ -11,9 +11,11 @@
  * metrics and workers that nobody has, comes from what is kept.
  *
  * And whose turn it is. What clients ask (HELLO, status, metrics, traces) is an errand, which waits in the queue of its
- * user. Between two looks at its sockets gdevd does one errand at most, so what a worker says waits for one errand at most.
- * Users take turns, and so do the connections of a user. The errands of one user get a tenth of gdevd's processor: so
- * however much one asks, the rest is the workers' and the other users'.
+ * user; so is what workers ask, but for what hands the device over (dispatch.c). Between two looks at its sockets gdevd
+ * does one errand at most, so what hands the device over waits for one errand at most. Users take turns, and so do the
+ * connections of a user. The errands of one user get a part of gdevd's processor, by their kind: so however much one
+ * asks, the rest is the other users'. What its workers say without waiting for a turn is paid for too, and waits for one
+ * when the user has used its part up.
  */
 #ifndef GDEV_GDEVD_USERS_H
 #define GDEV_GDEVD_USERS_H
@@ -30,7 +32,7 @@
 
 struct users {
 	struct list all;
-	struct list turns; /* struct user: those with errands that may be done now */
+	struct list turns; /* struct budget: those with errands that may be done now */
 	uv_idle_t idle;    /* runs while there are such */
 	struct deadlines *deadlines;
 	uint64_t workers_given;              /* ever */
@@ -38,8 +40,17 @@ struct users {
 	struct porters porters;
 };
 
-/* A user's HELLOs do not wait for its other errands, nor these for its HELLOs: the two kinds take turns. */
-enum errand_kind { ERRAND_OPEN, ERRAND_ASK, ERRAND_KINDS };
+/* Of clients: HELLO; all else. Of workers. Errands of one kind do not wait for those of another. */
+enum errand_kind { ERRAND_OPEN, ERRAND_ASK, ERRAND_WORK, ERRAND_KINDS };
+
+/* What a user may have of gdevd's processor for one kind of errands. */
+struct budget {
+	struct user *user;
+	struct list errands;
+	struct list turn;     /* users.turns */
+	uint64_t paid_ns;     /* when it has paid for its errands */
+	struct deadline rest; /* until then; also keeps a user that is gone and has not paid yet */
+};
 
 struct user {
 	struct list link; /* users.all */
@@ -60,16 +71,11 @@ struct user {
 	} shares[CONFIG_DEVICES_MAX]; /* by device_index() */
 	uint64_t given;               /* users.workers_given when it was given a worker last */
 	struct porting porting;
-
-	struct list errands[ERRAND_KINDS];
-	struct list turn;      /* users.turns */
-	enum errand_kind next; /* if there are errands of this kind */
-	uint64_t paid_ns;      /* when it has paid for its errands */
-	struct deadline rest;  /* until then; also keeps a user that is gone and has not paid yet */
+	struct budget budgets[ERRAND_KINDS];
 };
 
 struct errand {
-	struct list link; /* user->errands */
+	struct list link; /* budget.errands */
 	/* May free the errand, and what it is part of. */
 	void (*run)(struct errand *errand);
 };
@@ -98,5 +104,10 @@ void errand_init(struct errand *errand, void (*run)(struct errand *errand));
 void errand_add(struct errand *errand, struct user *user, enum errand_kind kind);
 bool errand_waits(const struct errand *errand);
 void errand_cancel(struct errand *errand);
+
+/* What the user had done without an errand took so much of gdevd's processor. NULL: gdevd itself. */
+void user_pay(struct user *user, enum errand_kind kind, uint64_t used_ns);
+/* Whether it has to wait for its turn, as its part is used up. */
+bool user_rests(const struct user *user, enum errand_kind kind);
 
 #endif

@@ -54,11 +54,13 @@ static int on_message(struct connection *connection, const struct control_header
 static void on_closed(struct connection *connection, int error);
 static bool brings(struct connection *connection, const struct control_header *begin,
 	struct porter_limits *limits);
+static bool waits(struct connection *connection, const struct control_header *begin);
 
 static const struct connection_ops worker_connection_ops = {
 	.message = on_message,
 	.closed = on_closed,
 	.brings = brings,
+	.waits = waits,
 };
 
 const char *worker_state_name(enum worker_state state)
@@ -278,6 +280,11 @@ static bool brings(struct connection *connection, const struct control_header *b
 	struct porter_limits *limits)
 {
 	return worker_brings(connection->owner, begin, limits);
+}
+
+static bool waits(struct connection *connection, const struct control_header *begin)
+{
+	return worker_message_waits(connection->owner, begin);
 }
 
 /* ---- the start of a worker ---- */

@@ -284,11 +284,16 @@ static void turn(void)
 	struct worker *worker;
 
 	list_for_each_safe (user, after, &gdevd.users.all, link) {
-		user->paid_ns = 0;
-		if (list_empty(&user->rest.link))
-			continue;
-		deadline_cancel(&user->rest);
-		user->rest.expired(&user->rest, clock_now_ns());
+		user_ref(user);
+		for (unsigned i = 0; i < ERRAND_KINDS; i++) {
+			struct budget *budget = &user->budgets[i];
+			budget->paid_ns = 0;
+			if (list_empty(&budget->rest.link))
+				continue;
+			deadline_cancel(&budget->rest);
+			budget->rest.expired(&budget->rest, clock_now_ns());
+		}
+		user_put(user);
 	}
 	/* What a porter passes on is received as from a worker that no client has: here all are such. */
 	list_for_each (worker, &gdevd.workers, link)

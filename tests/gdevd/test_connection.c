@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What gdevd keeps for a peer that does not read.
+ * What gdevd keeps for a peer that does not read, and in which order it hears peers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,12 +138,129 @@ static void descriptors_that_a_user_does_not_take_are_bounded_on_all_its_connect
 	assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+/* ---- whose turn it is ---- */
+
+static uint32_t heard[64];
+static unsigned heard_count;
+
+static int hear(struct connection *connection, const struct control_header *message, int *fds,
+	size_t fd_count)
+{
+	heard[heard_count++] = message->serial;
+	return 0;
+}
+
+static bool all_but_byes_wait(struct connection *connection, const struct control_header *begin)
+{
+	return begin->type != CONTROL_BYE;
+}
+
+static const struct connection_ops worker_ops = {
+	.message = hear, .closed = on_closed, .waits = all_but_byes_wait};
+
+/* A connection to a worker of that user's; its messages are numbered from `serial` on. */
+struct talker {
+	struct connection *connection;
+	int peer;
+	uint32_t serial;
+};
+
+static struct talker connect_talker(struct users *users, uid_t uid, uint32_t serial)
+{
+	struct talker talker = {.serial = serial};
+	struct user *user = user_get(users, uid);
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	talker.peer = pair[1];
+	assert_int_equal(
+		connection_create(&loop, pair[0], &worker_ops, NULL, NULL, &talker.connection), 0);
+	connection_charge_to(talker.connection, user);
+	user_put(user);
+	return talker;
+}
+
+static void say(struct talker *talker, enum control_type type, unsigned count)
+{
+	struct control_header header = {
+		sizeof header, (uint16_t)type, CONTROL_VERSION, talker->serial, 0};
+
+	for (; count; count--, header.serial = ++talker->serial)
+		assert_int_equal(fd_send(talker->peer, &header, sizeof header, NULL, 0), 0);
+}
+
+static unsigned place_of(uint32_t serial)
+{
+	for (unsigned i = 0; i < heard_count; i++)
+		if (heard[i] == serial)
+			return i;
+	fail_msg("message %u was not heard", (unsigned)serial);
+	return 0;
+}
+
+/* MEMORY stands for all that waits, BYE for what does not. */
+static void what_workers_ask_waits_for_their_users_turn(void **state)
+{
+	struct talker greedy[3], other, giver;
+	struct users users = {0};
+
+	heard_count = 0;
+	assert_int_equal(uv_loop_init(&loop), 0);
+	assert_int_equal(deadlines_init(&deadlines, &loop), 0);
+	users_init(&users, &loop, &deadlines);
+	for (unsigned i = 0; i < 3; i++) {
+		greedy[i] = connect_talker(&users, 4711, 100 * (i + 1));
+		say(&greedy[i], CONTROL_MEMORY, 10);
+	}
+	other = connect_talker(&users, 4712, 400);
+	say(&other, CONTROL_MEMORY, 3);
+	giver = connect_talker(&users, 4713, 500);
+	say(&giver, CONTROL_BYE, 3);
+	say(&giver, CONTROL_MEMORY, 1);
+	say(&giver, CONTROL_BYE, 1);
+	while (heard_count < 38)
+		assert_true(uv_run(&loop, UV_RUN_ONCE));
+	assert_true(place_of(502) < 3);             /* before all that waits */
+	assert_true(place_of(402) <= 3 + 9);        /* two more users, and one of them asks once */
+	assert_true(place_of(300) < place_of(101)); /* connections of one user take turns, too */
+	assert_true(place_of(503) < place_of(504)); /* on one connection nothing overtakes */
+	/* Whoever has used up its part says nothing until it has paid for it. */
+	user_pay(greedy[0].connection->payer, ERRAND_WORK, 10ull * 1000 * 1000 * 1000);
+	say(&greedy[0], CONTROL_BYE, 1);
+	say(&other, CONTROL_BYE, 1);
+	while (heard_count < 39)
+		assert_true(uv_run(&loop, UV_RUN_ONCE));
+	for (unsigned i = 0; i < 3; i++)
+		uv_run(&loop, UV_RUN_NOWAIT);
+	assert_int_equal(heard[38], 403);
+	assert_int_equal(heard_count, 39);
+	/* What it said before it went away is heard yet. */
+	close(greedy[1].peer);
+	connection_drop(greedy[0].connection, -EPROTO);
+	for (unsigned i = 0; i < 3; i++)
+		uv_run(&loop, UV_RUN_NOWAIT);
+	assert_int_equal(heard[39], 110);
+	for (unsigned i = 2; i < 3; i++)
+		connection_destroy(greedy[i].connection);
+	connection_destroy(other.connection);
+	connection_destroy(giver.connection);
+	users_finish(&users);
+	deadlines_finish(&deadlines);
+	for (unsigned i = 0; i < 3; i++)
+		uv_run(&loop, UV_RUN_NOWAIT);
+	close(greedy[0].peer);
+	close(greedy[2].peer);
+	close(other.peer);
+	close(giver.peer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deaf_peer_costs_a_bounded_number_of_descriptors),
 		cmocka_unit_test(
 			descriptors_that_a_user_does_not_take_are_bounded_on_all_its_connections),
+		cmocka_unit_test(what_workers_ask_waits_for_their_users_turn),
 	};
 
 	return cmocka_run_group_tests_name("connection", tests, NULL, NULL);
