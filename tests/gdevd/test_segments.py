@@ -106,16 +106,16 @@ class Segments(harness.GdevdTest):
         os.close(chunk)
         return segment["id"], segment["token"]
 
-    def reach(self, devices):
-        self.start("--device", devices, config="[vgpu gdev0]\nmode = 0666\n[vgpu gdev1]\nmode = 0666\n")
-        owner, peer = self.client(), self.client("gdev1", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+    def reach(self, devices, vgpu):
+        self.start("--device", devices, config=f"[vgpu gdev0]\nmode = 0666\n[vgpu {vgpu}]\nmode = 0666\n")
+        owner, peer = self.client(), self.client(vgpu, base=wire.ARENA_BASE + wire.ARENA_BYTES)
         ident, token = self.make_transient(owner)
         self.assertEqual(peer.shm(wire.SHM_ATTACH, ident=ident)[0], -errno.EINVAL)
         status, segment, fds = peer.shm(wire.SHM_ATTACH, ident=ident, token=token)
         self.assertEqual((status, segment["bytes"], len(fds)), (0, CHUNK, 1))
         os.close(fds[0])
         used = {vgpu["vgpu"]: vgpu["memory_used_bytes"] for vgpu in self.status()["vgpus"]}
-        self.assertGreaterEqual(used["gdev0"] - used["gdev1"], CHUNK)
+        self.assertGreaterEqual(used["gdev0"] - used[vgpu], CHUNK)
         keyed = self.make(owner, key=5)
         self.assertEqual(peer.shm(wire.SHM_ATTACH, ident=keyed)[0], -errno.EINVAL)
         # It is there as long as one of them has it attached, also when the owner's session has ended.
@@ -127,15 +127,15 @@ class Segments(harness.GdevdTest):
         wait_for(lambda: ident not in [segment["segment"] for segment in self.list()], what="its end")
 
     def test_a_process_finds_its_memory_from_another_virtual_gpu(self):
-        self.reach("null")
+        self.reach("null", "second")
 
     def test_a_process_finds_its_memory_from_another_device(self):
-        self.reach("null:2")
+        self.reach("null:2", "gdev1")
 
     def test_a_virtual_gpu_takes_along_those_that_use_its_memory(self):
-        self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu gdev1]\nmode = 0666\n")
-        owner, peer = self.client(), self.client("gdev1", base=wire.ARENA_BASE + wire.ARENA_BYTES)
-        self.client("gdev1")
+        self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n")
+        owner, peer = self.client(), self.client("second", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+        self.client("second")
         ident, token = self.make_transient(owner)
         for fd in peer.shm(wire.SHM_ATTACH, ident=ident, token=token)[2]:
             os.close(fd)
@@ -145,7 +145,7 @@ class Segments(harness.GdevdTest):
         self.assertEqual(self.list(), [])
 
     def test_what_no_session_of_the_process_has_is_not_found(self):
-        self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu gdev1]\nmode = 0666\n")
+        self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n")
         child = os.fork()
         if not child:  # the owner is another process
             owner = self.client()
@@ -159,7 +159,7 @@ class Segments(harness.GdevdTest):
             with open(self.directory + "/made", encoding="ascii") as made:
                 ident, token = made.read().split()
             named = {"ident": int(ident), "token": bytes.fromhex(token)}
-            peer = self.client("gdev1", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+            peer = self.client("second", base=wire.ARENA_BASE + wire.ARENA_BYTES)
             same = self.client("gdev0")
             for command in wire.SHM_ATTACH, wire.SHM_HOLD, wire.SHM_STAT, wire.SHM_REMOVE:
                 self.assertEqual(peer.shm(command, **named)[0], -errno.EINVAL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Two sessions of one process that reach each other's memory: `peers CASE`, a case a test. Exit status 0: every result was
- * right. Needs two virtual GPUs, gdev0 and gdev1, whose devices reach each other.
+ * right. Needs two virtual GPUs, whose devices reach each other.
  */
 #include <gdev/session.h>
 
@@ -54,6 +54,7 @@ struct side {
 };
 
 static struct side a, b;
+static char vgpus[2][GDEV_NAME_MAX]; /* of a, of b */
 
 static void must(int error, const char *what)
 {
@@ -319,7 +320,7 @@ static void case_owner_dies(void)
 	must(gdev_memory_free(b.session, of_b), "free what the other had");
 	side_close(&a);
 	use(&b);
-	side_open(&a, "gdev0");
+	side_open(&a, vgpus[0]);
 	of_a = alloc(&a, 4000);
 	fill(&a, of_a, 4, 1000);
 	must(gdev_stream_sync(a.stream), "finish");
@@ -377,9 +378,9 @@ static void case_stranger(void)
 	child = fork();
 	if (!child) {
 		struct gdev_session *own, *same;
-		must(gdev_session_open("gdev1", &own), "open a session in a child");
+		must(gdev_session_open(vgpus[1], &own), "open a session in a child");
 		expect(gdev_shared_hold(own, &shared) == -EINVAL, "a stranger does not find it");
-		must(gdev_session_open("gdev0", &same), "open a session in a child");
+		must(gdev_session_open(vgpus[0], &same), "open a session in a child");
 		must(gdev_shared_hold(same, &shared), "hold on its own virtual GPU");
 		expect(gdev_peer_map(own, a.session, at) == -GDEV_E_SESSION_LOST,
 			"a child has nothing of its parent's sessions");
@@ -407,8 +408,10 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		if (argc != 2 || strcmp(argv[1], cases[i].name))
 			continue;
-		side_open(&a, "gdev0");
-		side_open(&b, "gdev1");
+		for (int side = 0; side < 2; side++)
+			must(gdev_vgpu_name(side, vgpus[side]), "find two virtual GPUs");
+		side_open(&a, vgpus[0]);
+		side_open(&b, vgpus[1]);
 		expect(gdev_peer_can(a.session, b.session), "the devices reach each other");
 		cases[i].run();
 		side_close(&a);

@@ -13,10 +13,11 @@ from integ import PROGRAMS, SOFTWARE
 class OneDevice(integ.Case):
     """Two virtual GPUs of one device"""
 
-    vgpus = {"gdev0": {}, "gdev1": {}}
+    vgpus = {"gdev0": {}, "second": {}}
+    pair = "gdev0,second"
 
     def peers(self, case):
-        code, out, err = self.gdev_run(PROGRAMS / "peers", case)
+        code, out, err = self.gdev_run("--vgpu", self.pair, PROGRAMS / "peers", case)
         self.assertEqual(code, 0, out + err)
         self.wait_quiet(60)
 
@@ -42,7 +43,7 @@ class OneDevice(integ.Case):
 
     def test_owner_dies(self):
         """A worker that is killed leaves the other session usable"""
-        process = self.gdevd.popen([self.gdevd.gdev, "run", PROGRAMS / "peers", "owner-dies"], stdin=subprocess.PIPE,
+        process = self.gdevd.popen([self.gdevd.gdev, "run", "--vgpu", self.pair, PROGRAMS / "peers", "owner-dies"], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
         owner = next(s for s in self.gdevd.status()["sessions"] if s["vgpu"] == "gdev0")
@@ -64,16 +65,18 @@ class TwoDevices(OneDevice):
 
     config = {"device": "cpu:2", "device_memory": "512M", "threads": "1"}
     vgpus = {}
+    pair = "gdev0,gdev1"
 
 
 @unittest.skipUnless(SOFTWARE, "a small device is the software GPU's here")
 class Pressure(integ.Case):
-    vgpus = {"gdev0": {}, "gdev1": {}}
+    vgpus = {"gdev0": {}, "second": {}}
+    pair = "gdev0,second"
     config = {"device_memory": "256M", "host_swap": "2G"}
 
     def test_pressure(self):
         """What another session has mapped is right while others need more than there is"""
-        code, out, err = self.gdev_run(PROGRAMS / "peers", "pressure")
+        code, out, err = self.gdev_run("--vgpu", self.pair, PROGRAMS / "peers", "pressure")
         self.assertEqual(code, 0, out + err)
         self.wait_quiet(60)
 
@@ -82,6 +85,7 @@ class Pressure(integ.Case):
 class PressureOnTwo(Pressure):
     config = {"device": "cpu:2", "device_memory": "256M", "host_swap": "2G", "threads": "1"}
     vgpus = {}
+    pair = "gdev0,gdev1"
 
 
 if __name__ == "__main__":
