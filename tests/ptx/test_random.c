@@ -4,7 +4,7 @@
  * runs it, `test-ptx-random FIRST LAST` runs many. One that fails is shrunk and printed. Compiled code runs in a child,
  * which may crash or hang.
  *
- * Without arguments: kernels 1, 2, 3 … for 15 seconds, or for an hour when GDEV_TEST_FULL is set.
+ * Without arguments: kernels 1, 2, 3 … for a minute, or for an hour when GDEV_TEST_FULL is set.
  */
 #include "harness.h"
 
@@ -22,7 +22,7 @@
 #include "random_kernel.h"
 
 enum { FEATURES = RANDOM_COLLECTIVES | RANDOM_BARRIERS | RANDOM_DIVERGENT_BARRIERS | RANDOM_EXITS };
-enum { SECONDS = 15, FULL_SECONDS = 3600, MOST_KERNELS = 400, CHILD_SECONDS = 60 };
+enum { SECONDS = 60, FULL_SECONDS = 3600, MOST_KERNELS = 400, CHILD_SECONDS = 60 };
 enum { NUMBER = 12345 }; /* the kernels' parameter n */
 
 struct kernel_params {
