@@ -134,7 +134,7 @@ static int do_logged(
 	if (!log.text)
 		log.size = 0;
 	error = step(command, &log);
-	if (log.size)
+	if (log.size && *log.text) /* else the words of the step before stay */
 		memcpy((void *)(uintptr_t)load->log, log.text, strnlen(log.text, log.size - 1) + 1);
 	free(log.text);
 	return error;

@@ -154,6 +154,22 @@ static const struct ptx_kernel *compile(
 	return NULL;
 }
 
+/* What reading the text says of its kernels. */
+static void report_refused(struct check *check, const struct ptx_module *module)
+{
+	for (size_t i = 0; i < ptx_kernel_count(module); i++) {
+		const struct ptx_kernel *kernel = ptx_kernel_at(module, i);
+
+		if (!kernel->refused)
+			continue;
+		check->images->unfit++;
+		if (check->findings++ < FINDINGS_MAX)
+			check->found(check->owner, &(struct device_finding){.kernel = kernel->name,
+							   .line = kernel->refused_line,
+							   .text = kernel->refused});
+	}
+}
+
 /* True: something was found, and taken out. */
 static bool try_text(struct check *check)
 {
@@ -170,6 +186,9 @@ static bool try_text(struct check *check)
 	}
 	check->kernels = ptx_kernel_count(module);
 	check->images->brief |= check->images->kernels + check->kernels > KERNELS_MAX;
+	if (check->images->brief)
+		report_refused(check, module);
+	log.used = 0; /* it has what was read; the kernel at hand need not reach that */
 	kernel = check->images->brief ? NULL : compile(check, module, &log, &error);
 	if (kernel) {
 		check->images->unfit += check->kernels_checked >= check->kernels_unfit;

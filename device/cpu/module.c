@@ -188,10 +188,25 @@ void cpu_module_place(struct device_module *module, uint64_t address)
 	ptx_globals_init(module->ptx, module->own);
 }
 
+/* Says why, where the client looks if it asks. */
+static int refuse(const struct device_module *module, const struct ptx_kernel *kernel)
+{
+	const struct device_host *host = module->space->device->host;
+	char sentence[LOG_BYTES];
+
+	snprintf(sentence, sizeof sentence, "kernel %s, line %u of the PTX: %s", kernel->name,
+		kernel->refused_line, kernel->refused);
+	if (host->explain)
+		host->explain(host->owner, sentence);
+	return -GDEV_E_UNSUPPORTED_PTX;
+}
+
 int cpu_function_get(struct device_module *module, const char *name, struct device_function **out)
 {
 	const struct ptx_kernel *kernel = ptx_kernel_find(module->ptx, name);
 
+	if (kernel && kernel->refused)
+		return refuse(module, kernel);
 	for (struct device_function *f = module->functions; kernel && f->kernel; f++)
 		if (f->kernel == kernel) {
 			*out = f;

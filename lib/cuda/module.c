@@ -255,8 +255,11 @@ CUresult module_function(CUmodule module, const char *name, CUfunction *found)
 	CUfunction handle;
 	CUresult result = CUDA_SUCCESS;
 
-	TRY_GDEV(gdev_module_function(module->module, name, &function), "there is no kernel %s",
-		name);
+	int error = gdev_module_function(module->module, name, &function);
+
+	if (error == -GDEV_E_UNSUPPORTED_PTX)
+		return fail(cuda_result(error), "the kernel %s cannot be compiled", name);
+	TRY_GDEV(error, "there is no kernel %s", name);
 	pthread_mutex_lock(&module->lock);
 	list_for_each (handle, &module->functions, link)
 		if (handle->function == function)

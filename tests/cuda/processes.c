@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +311,29 @@ static const char calling_ptx[] = ".version 7.0\n.target sm_70\n.address_size 64
 				  ".extern .func nobody();\n"
 				  ".visible .entry calling()\n{\ncall.uni nobody;\nret;\n}\n";
 
+/* Has one kernel that the software GPU does not know, and one that it does. */
+static const char partly_ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
+				 ".visible .entry strange()\n{\n.reg .b32 %r<3>;\n"
+				 "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2];\nret;\n}\n"
+				 ".visible .entry plain()\n{\nret;\n}\n";
+
+static bool kernels_are_refused_alone(void)
+{
+	char said[1000] = "";
+	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	void *values[] = {said, (void *)sizeof said};
+	CUfunction function;
+	CUmodule module;
+
+	must(cuModuleLoadDataEx(&module, partly_ptx, 2, options, values), "load in part");
+	must(cuModuleGetFunction(&function, module, "plain"), "find the plain one");
+	must(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), "launch it");
+	must(cuCtxSynchronize(), "wait for it");
+	return strstr(said, "line 7; error   : Instruction 'ldmatrix") &&
+	       cuModuleGetFunction(&function, module, "strange") ==
+		       CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+}
+
 /* Calls that fail, of which GDEV_LOG says why. */
 static int fail_in_all_ways(void)
 {
@@ -330,6 +354,8 @@ static int fail_in_all_ways(void)
 		return 2;
 	if (cuGetExportTable(&table, &no_table) != CUDA_ERROR_INVALID_VALUE)
 		return 3;
+	if (!kernels_are_refused_alone())
+		return 5;
 	must(cuModuleLoadData(&module, calling_ptx), "load what cannot be compiled");
 	must(cuModuleGetFunction(&calling, module, "calling"), "find its function");
 	must(cuLaunchKernel(calling, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), "launch it");

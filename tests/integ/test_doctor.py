@@ -109,6 +109,15 @@ class Doctor(integ.Case):
         self.file("good.ptx", BAD[: BAD.index(".visible .entry bad")].encode())
         self.doctor(self.gdevd.directory / "good.ptx", expect=0)
 
+    def test_never_called(self):
+        """What a function does that no kernel calls is nothing that is missing"""
+        function = ".func never()\n{\n.reg .b32 %r<9>;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2];\nret;\n}\n"
+        head, good = BAD[: BAD.index(".visible")], BAD[BAD.index(".visible"): BAD.index(".visible .entry bad")]
+        self.doctor(self.file("never.ptx", (head + function + good).encode()), expect=0)
+        called = good.replace("ret;", "call never;\n\tret;")
+        found = self.missing(self.doctor(self.file("called.ptx", (head + function + called).encode()), expect=1))
+        self.assertEqual([(f["kernel"], f["line"]) for f in found], [("good", 7)])
+
     def test_machine_code(self):
         """A fat binary without PTX is said to have none, and what to do"""
         fat = fat_binary((2, 90, bytes(64)))

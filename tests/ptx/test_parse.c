@@ -21,10 +21,8 @@ static const struct {
 	{"hello", -EINVAL, "Missing .version"},
 	{BODY("add.s32 %r1, %r2;"), -EINVAL, "line 8; error   : Arguments mismatch"},
 	{BODY("add.s32 %r1, %r2, %r99;"), -EINVAL, "Unknown symbol '%r99'"},
-	{BODY("frob.s32 %r1;"), -ENOTSUP,
-		"ptxas application ptx input, line 8; error   : Instruction 'frob.s32' is not "
-		"supported by the software GPU"},
-	{BODY("add.s32.frob %r1, %r2, %r3;"), -ENOTSUP, "is not supported by the software GPU"},
+	{BODY("frob.s32 %r1;") "}", -EINVAL, "line 11; error   : Parsing error near '}'"},
+	{BODY("frob.s32 %r1; {"), -EINVAL, "'}' expected"},
 	{BODY("bra nowhere;"), -EINVAL, "Label 'nowhere' is not defined"},
 	{BODY("@%r1 bra x; x:"), -EINVAL, "Predicate expected"},
 	{BODY("mov.u32 5, %r1;"), -EINVAL, "Arguments mismatch"},
@@ -74,6 +72,30 @@ static void what_is_nested_without_end_is_refused(void **state)
 		assert_int_equal(error_of(&p, text, NULL), -EINVAL);
 	}
 	free(text);
+}
+
+/* A kernel that the compiler does not know keeps nobody from the others of its module. */
+static void unknown_instructions_are_of_the_kernels_that_reach_them(void **state)
+{
+	static const char text[] = HEAD
+		".func f()\n{ .reg .b32 %r<9>; { .reg .b32 x; frob.s32 {x, %r1}, \"}\"; later: }\n}\n"
+		".entry a()\n{ call f; /* } */ ret; }\n"
+		".entry b()\n{ .reg .b32 %r<9>; add.s32.frob %r1, %r2, %r3; }\n"
+		".entry k() { .reg .b32 %r<9>; mov.b32 %r1, 1; ret; }\n";
+	static const char said[] = "Instruction 'frob.s32' is not supported by the software GPU";
+	struct program p;
+
+	assert_int_equal(error_of(&p, text, "k"), 0);
+	assert_non_null(strstr(p.log, said));
+	assert_int_equal(error_of(&p, text, "a"), -ENOTSUP);
+	assert_non_null(strstr(p.log, "line 5; error   : Instruction 'frob.s32'"));
+	assert_int_equal(error_of(&p, text, "b"), -ENOTSUP);
+	load_text(&p, text);
+	assert_string_equal(ptx_kernel_find(p.module, "a")->refused, said);
+	assert_int_equal(ptx_kernel_find(p.module, "a")->refused_line, 5);
+	assert_int_equal(ptx_kernel_find(p.module, "b")->refused_line, 10);
+	assert_null(ptx_kernel_find(p.module, "k")->refused);
+	unload(&p);
 }
 
 static void unknown_types_are_refused_when_compiling(void **state)
@@ -180,6 +202,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(malformed_text_is_refused_with_its_line),
 		cmocka_unit_test(what_is_nested_without_end_is_refused),
+		cmocka_unit_test(unknown_instructions_are_of_the_kernels_that_reach_them),
 		cmocka_unit_test(unknown_types_are_refused_when_compiling),
 		cmocka_unit_test(recursion_is_refused),
 		cmocka_unit_test(a_short_log_is_cut),

@@ -367,6 +367,8 @@ static void inline_body(struct work *w, struct frame *f)
 {
 	const struct function *fn = f->function;
 
+	if (fn->refused)
+		work_error(w, -ENOTSUP, fn->refused_line, "%s", fn->refused);
 	f->reg_base = w->reg_count;
 	for (uint32_t r = 0; r < fn->reg_count && !w->error; r++)
 		work_reg(w, fn->regs[r].type);

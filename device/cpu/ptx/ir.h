@@ -173,6 +173,9 @@ struct function {
 	struct placement *shared;
 	uint32_t shared_count;
 	uint32_t visited; /* parsing: mark of reach walks */
+	/* What the compiler does not know in its body, which is not kept then; NULL: nothing. */
+	const char *refused;
+	uint32_t refused_line;
 	struct ptx_kernel kernel;
 };
 

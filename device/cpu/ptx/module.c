@@ -63,7 +63,7 @@ struct reach {
 	uint64_t shared_bytes, local_bytes;
 	unsigned capacity, depth;
 	int error;
-	const char *recursion;
+	const struct function *refused; /* the first that is reached; NULL: none */
 };
 
 static void reach_function(struct reach *r, struct function *f);
@@ -108,6 +108,8 @@ static void reach_function(struct reach *r, struct function *f)
 	if (f->visited == r->mark || r->error || r->depth == 2000)
 		return;
 	f->visited = r->mark;
+	if (f->refused && !r->refused)
+		r->refused = f;
 	r->depth++;
 	for (uint32_t i = 0; i < f->inst_count; i++)
 		for (unsigned k = 0; k < f->insts[i].operand_count; k++)
@@ -154,6 +156,10 @@ static int describe_kernel(struct ptx_module *m, struct function *f, uint32_t ma
 		.ptx_version = m->version,
 		.target = m->target};
 	memcpy(k->required_block, f->required, sizeof(f->required));
+	if (r.refused) {
+		k->refused = r.refused->refused;
+		k->refused_line = r.refused->refused_line;
+	}
 	return 0;
 }
 

@@ -27,6 +27,18 @@ void parse_error(struct parser *p, uint32_t line, const char *format, ...)
 	p->tok = (struct token){.kind = TOKEN_END, .line = line, .text = ""};
 }
 
+/* The body ends there; parse_body() goes on behind it. */
+static void refuse_function(struct parser *p, uint32_t line, const char *what)
+{
+	char text[260];
+	int length = snprintf(text, sizeof(text), "%s is not supported by the software GPU", what);
+
+	p->function->refused = arena_string(&p->module->arena, text, (size_t)length);
+	p->function->refused_line = line;
+	if (!p->function->refused)
+		p->error = -ENOMEM;
+}
+
 void parse_unsupported(struct parser *p, uint32_t line, const char *format, ...)
 {
 	char what[200];
@@ -38,6 +50,8 @@ void parse_unsupported(struct parser *p, uint32_t line, const char *format, ...)
 	if (!p->error) {
 		parse_error(p, line, "%s is not supported by the software GPU", what);
 		p->error = -ENOTSUP;
+		if (p->in_body)
+			refuse_function(p, line, what);
 	}
 	p->tok = (struct token){.kind = TOKEN_END, .line = line, .text = ""};
 }
@@ -232,10 +246,34 @@ static void parse_statement(struct parser *p)
 	}
 }
 
+/* A function that cannot be compiled is no reason to refuse the others of its module: what comes behind its body is
+ * read as ever. `at` is where the lexer was behind the body's brace. */
+static void skip_body(struct parser *p, const struct lexer *at, unsigned depth)
+{
+	unsigned open = 1;
+
+	while (p->depth > depth)
+		scope_pop(p);
+	p->function->inst_count = p->function->label_count = 0;
+	p->in_pair = false;
+	p->error = 0;
+	p->lexer = *at;
+	while (open && !p->error) {
+		parse_next(p);
+		open += parse_is(p, '{');
+		open -= parse_is(p, '}');
+		if (p->tok.kind == TOKEN_END)
+			parse_error(p, p->tok.line, "Parsing error near end of text: '}' expected");
+	}
+	parse_next(p);
+}
+
 static void parse_body(struct parser *p)
 {
 	unsigned depth = p->depth;
+	struct lexer at = p->lexer; /* behind the brace */
 
+	p->in_body = true;
 	parse_expect(p, '{');
 	while (!p->error) {
 		if (p->tok.kind == TOKEN_END) {
@@ -249,8 +287,12 @@ static void parse_body(struct parser *p)
 			parse_statement(p);
 		}
 	}
-	labels_finish(p);
+	p->in_body = false;
 	p->function->has_body = true;
+	if (p->error == -ENOTSUP)
+		skip_body(p, &at, depth);
+	else
+		labels_finish(p);
 }
 
 /* ---- functions ---- */

@@ -43,6 +43,7 @@ struct parser {
 	struct symbol *buckets[SYMBOL_BUCKETS];
 	struct scope scopes[PTX_MAX_NESTING];
 	unsigned depth;
+	bool in_body;
 	bool in_pair; /* of results: there is no pair in it */
 	struct function *function;
 	struct arena scratch; /* symbols; freed after parsing */

@@ -31,8 +31,9 @@ struct ptx_log {
 struct ptx_module;
 
 /* Parses and checks a whole module; `text` need not be NUL-terminated and is not kept.
- * -EINVAL: not PTX or malformed; -ENOTSUP: an instruction, type or .version this compiler does not
- * know (the log names it and its line); -ENOMEM. */
+ * -EINVAL: not PTX or malformed; -ENOTSUP: a .version or a declaration that this compiler does not
+ * know; -ENOMEM. The log names it and its line. An instruction that the compiler does not know is in the log, too, and
+ * only the kernels that reach it cannot be compiled. */
 int ptx_parse(const char *text, size_t length, struct ptx_log *log, struct ptx_module **out);
 void ptx_module_destroy(struct ptx_module *module); /* NULL is fine */
 
@@ -71,6 +72,9 @@ struct ptx_kernel {
 	uint32_t max_threads;         /* a block: .maxntid, .reqntid or 1024 */
 	uint32_t required_block[3];   /* .reqntid, or zeros */
 	uint32_t ptx_version, target; /* 87, 90 for .version 8.7, .target sm_90 */
+	/* Why it cannot be compiled, as far as its text says, in it or in a function that it calls; and the line. */
+	const char *refused; /* NULL: no reason */
+	uint32_t refused_line;
 };
 
 size_t ptx_kernel_count(const struct ptx_module *module);
