@@ -193,6 +193,7 @@ struct session {
 	struct list waits_for, waited_for;
 	unsigned watch_count;        /* that this one asked for */
 	bool events_reached;         /* all that it shared, at its end */
+	bool left;                   /* its worker said that it ends as it should */
 	struct list shm_attachments; /* shm.h */
 	unsigned shm_parked;         /* requests that wait */
 	struct list cache_requests;  /* struct cache_request, of which there are: */

@@ -170,6 +170,7 @@ static int on_bye(
 	if (header->status == -GDEV_E_DEVICE_LOST)
 		workers_device_lost(worker);
 	worker->session->events_reached = !(end & WORKER_END_UNREACHED);
+	worker->session->left = !header->status;
 	session_end(worker->session, header->status ? gdev_strerror(header->status) : reason);
 	return 0;
 }

@@ -460,6 +460,8 @@ void session_end(struct session *session, const char *reason)
 	session->vgpu->sessions--;
 	events_session_finish(session);
 	grants_session_finish(session);
+	if (!session->left && !daemon->stopping)
+		shm_lose(session);
 	shm_session_finish(session);
 	trace_session_finish(session);
 	retire_session_finish(session);

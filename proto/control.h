@@ -347,6 +347,7 @@ enum control_shm_command {
 	SHM_COMMAND_MAP, /* id: the worker that was to bring it in uses it where it is, or, status: cannot */
 	SHM_COMMAND_MOVE, /* id: it would use it, if it were not in a file -> descriptor in memory, to copy it to */
 	SHM_COMMAND_CARRY, /* id: it may only read, and has been charged for what is to be brought in -> as RESTORE: 0 */
+	SHM_COMMAND_LOSE, /* an order of gdevd; id: the worker whose memory it was has died; DETACH it */
 };
 
 /* The creator has been charged the memory (ALLOCATE). BACK moves that charge to the segment, which keeps it as long as it

@@ -181,6 +181,8 @@ struct shm_segment *shm_find_of_peer(struct session *session, uint32_t id);
 bool shm_must_wait(const struct session *session, const struct shm_segment *segment);
 /* Whether a session of another virtual GPU has it attached. */
 bool shm_is_kept_by_peer(const struct shm_segment *segment);
+/* The session's worker has died: sessions of its process on other virtual GPUs lose its memory. */
+void shm_lose(struct session *session);
 /* One of another virtual GPU that has a segment of this one attached; NULL: there is none. */
 struct session *shm_find_peer(const struct vgpu *vgpu);
 

@@ -83,3 +83,29 @@ struct session *shm_find_peer(const struct vgpu *vgpu)
 			break;
 	return peer;
 }
+
+static void order_to_lose(const struct shm_attachment *attachment)
+{
+	const struct worker *worker = attachment->session->worker;
+	struct control_shm message = {
+		.command = SHM_COMMAND_LOSE,
+		.id = attachment->segment->id,
+	};
+
+	control_fill(&message, CONTROL_SHM, 0);
+	if (worker && worker->connection)
+		connection_send(worker->connection, &message, NULL, 0);
+}
+
+void shm_lose(struct session *session)
+{
+	const struct shm_attachment *attachment, *other;
+
+	list_for_each (attachment, &session->shm_attachments, by_session) {
+		const struct shm_segment *segment = attachment->segment;
+		list_for_each (other, &segment->attachments, by_segment)
+			if (!is_foreign(session, segment) && is_foreign(other->session, segment) &&
+				is_of_same_process(session, other->session))
+				order_to_lose(other);
+	}
+}

@@ -145,7 +145,7 @@ static void forget(struct peering *peering)
 	free(peering);
 }
 
-/* What the session has submitted may name the object: it is waited for. With its worker the mapping is gone, too. */
+/* What the session has submitted may name the object: it is waited for. With either worker the mapping is gone, too. */
 static int leave(struct peering *peering)
 {
 	struct gdev_session *session = peering->session;
@@ -155,7 +155,8 @@ static int leave(struct peering *peering)
 	memory_remove_peer(session, peering->base);
 	if (!session_lost(session))
 		error = unmap(peering);
-	if (session_lost(session))
+	/* The worker has let it go by itself when the owner's had died. */
+	if (session_lost(session) || gdev_session_error(peering->owner, NULL))
 		error = 0;
 	forget(peering);
 	return error;

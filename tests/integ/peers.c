@@ -328,6 +328,24 @@ static void case_owner_dies(void)
 	check(&b, of_a, 4, 0, 1000, "the next session's");
 }
 
+/* What a command names that was the memory of a worker that is gone is an illegal address. */
+static void case_owner_lost(void)
+{
+	uint64_t of_a = alloc(&a, 40 * MIB);
+	uint32_t word;
+	int error;
+
+	fill(&a, of_a, 4, 1000);
+	must(gdev_stream_sync(a.stream), "finish");
+	map(&b, &a, of_a);
+	await_kill();
+	use(&b);
+	do /* until gdevd's order has come */
+		error = copy(&b, (uint64_t)&word, of_a, sizeof word);
+	while (!error);
+	expect(error == -GDEV_E_ILLEGAL_ADDRESS, "it is an illegal address");
+}
+
 /* Others need more than there is beside what both have: all of it is right. */
 static void case_pressure(void)
 {
@@ -399,6 +417,7 @@ static const struct {
 	{"freed", case_freed},
 	{"turns", case_turns},
 	{"owner-dies", case_owner_dies},
+	{"owner-lost", case_owner_lost},
 	{"pressure", case_pressure},
 	{"stranger", case_stranger},
 };

@@ -43,7 +43,14 @@ class OneDevice(integ.Case):
 
     def test_owner_dies(self):
         """A worker that is killed leaves the other session usable"""
-        process = self.gdevd.popen([self.gdevd.gdev, "run", "--vgpu", self.pair, PROGRAMS / "peers", "owner-dies"], stdin=subprocess.PIPE,
+        self.kill_owner("owner-dies")
+
+    def test_owner_lost(self):
+        """Its memory is not there any more"""
+        self.kill_owner("owner-lost")
+
+    def kill_owner(self, case):
+        process = self.gdevd.popen([self.gdevd.gdev, "run", "--vgpu", self.pair, PROGRAMS / "peers", case], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
         owner = next(s for s in self.gdevd.status()["sessions"] if s["vgpu"] == "gdev0")

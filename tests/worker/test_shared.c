@@ -142,6 +142,34 @@ static void segments_are_created_attached_and_detached(void **state)
 	fixture_stop(&fixture);
 }
 
+static void what_was_another_sessions_goes_when_gdevd_says_so(void **state)
+{
+	struct fixture fixture;
+	int chunks[CHUNKS];
+	struct control_shm lose = {
+		.header = {sizeof lose, CONTROL_SHM, CONTROL_VERSION, 0, 0},
+		.command = SHM_COMMAND_LOSE,
+		.id = 4,
+	};
+	struct record_stream stream = {{.opcode = RECORD_STREAM_CREATE}, .stream = A};
+
+	fixture_start_threads(&fixture, true, 6);
+	create(&fixture, chunks);
+	attach(&fixture, TEST_DEVICE, chunks, 0, 0);
+	wait_reply(&fixture, post(&fixture, &stream), 0);
+	tell(&fixture, &lose, NULL, 0); /* of a segment that it does not have */
+	lose.id = 3;
+	tell(&fixture, &lose, NULL, 0);
+	expect_shm(&fixture, SHM_COMMAND_DETACH, NULL, NULL);
+	expect_no_message(&fixture);
+	post_write(&fixture, A, TEST_DEVICE, "x", 1, 0);
+	for (int i = 0; i < 5000 && !completed(&fixture, A); i++)
+		usleep(1000);
+	assert_int_equal(session_error(&fixture), -GDEV_E_ILLEGAL_ADDRESS);
+	fd_close_all(chunks, CHUNKS);
+	fixture_stop(&fixture);
+}
+
 static void what_gdevd_refuses_is_refused(void **state)
 {
 	struct fixture fixture;
@@ -494,6 +522,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(segments_are_created_attached_and_detached),
+		cmocka_unit_test(what_was_another_sessions_goes_when_gdevd_says_so),
 		cmocka_unit_test(what_gdevd_refuses_is_refused),
 		cmocka_unit_test(chunks_that_make_no_sense_are_not_mapped),
 		cmocka_unit_test(chunks_do_not_become_more_while_they_come),

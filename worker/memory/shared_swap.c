@@ -400,6 +400,10 @@ void shared_ordered(struct core *core, const struct control_shm *order, int *fds
 			write_out(core, id, &fds[0]);
 		return;
 	}
+	if (command == SHM_COMMAND_LOSE) {
+		shared_lose(core, id);
+		return;
+	}
 	list_for_each (shared, &core->memory.shared, link) {
 		if (shared->description.id != id)
 			continue;

@@ -402,30 +402,90 @@ void shm_attach(struct command *command)
 		service_job(command->core, LANE_LONG, &command->job, attach_job);
 }
 
-static void detach_job(struct job *job)
+/* Takes it out of the address space, where no command reaches it any more. Unlocked; returns with the lock, and the command
+ * that waits for it. */
+static struct command *take_apart(struct core *core, struct range *range)
 {
-	struct command *command = container_of(job, struct command, job);
-	struct core *core = command->core;
-	struct range *range = command->range;
 	struct shared *shared = range->shared;
+	struct command *waiter;
 
 	memory_unmap_pieces(core, range, range->piece_count);
 	shared_unmap(core, range);
 	memory_drop_pieces(core, range);
 	shared_detach(core, shared->description.id);
 	core_lock(core);
+	waiter = shared->waiter;
 	shared_remove(core, shared);
 	memory_remove(core, range);
+	return waiter;
+}
+
+static void lost_job(struct job *job)
+{
+	struct shared *shared = container_of(job, struct shared, job);
+	struct core *core = shared->core;
+	struct command *waiter = take_apart(core, shared->range);
+
+	if (waiter)
+		command_answer(waiter, 0, NULL, 0);
+	core_unlock(core);
+}
+
+static void lost_drained(struct barrier *barrier)
+{
+	struct shared *shared = container_of(barrier, struct shared, barrier);
+
+	service_job(shared->core, LANE_ORDERS, &shared->job, lost_job);
+}
+
+/* From here on commands find nothing there; kernels, when those in flight are done. Where the segment is not on the device,
+ * or something is being done with it, it stays: what was in it is still right. */
+void shared_lose(struct core *core, uint32_t id)
+{
+	struct shared *shared;
+
+	list_for_each (shared, &core->memory.shared, link) {
+		struct range *range = shared->range;
+		if (shared->description.id != id || shared->place != SHARED_HERE || !range->ready ||
+			range->pins)
+			continue;
+		range->ready = false;
+		shared->lost = true;
+		shared->barrier.passed = lost_drained;
+		barrier_start(core, &shared->barrier);
+	}
+}
+
+static void detach_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	struct core *core = command->core;
+
+	take_apart(core, command->range);
 	command_answer(command, 0, NULL, 0);
 	core_unlock(core);
+}
+
+/* One that is going by itself. */
+static struct shared *find_lost(struct core *core, uint64_t address)
+{
+	struct shared *shared;
+
+	list_for_each (shared, &core->memory.shared, link)
+		if (shared->lost && shared->range->address == address && !shared->waiter)
+			return shared;
+	return NULL;
 }
 
 void shm_detach(struct command *command)
 {
 	uint64_t address = command->request.shm->address;
 	struct range *range = memory_find(command->core, address, 1);
+	struct shared *lost = range ? NULL : find_lost(command->core, address);
 
-	if (!range || range->kind != RANGE_SHARED || range->address != address)
+	if (lost)
+		lost->waiter = command;
+	else if (!range || range->kind != RANGE_SHARED || range->address != address)
 		command_answer(command, -EINVAL, NULL, 0);
 	else
 		memory_retire(command, range, detach_job);

@@ -16,6 +16,7 @@
 #include "worker/direct.h"
 #include "worker/memory/memory.h"
 #include "worker/service.h"
+#include "worker/stream.h"
 
 struct command;
 struct core;
@@ -49,11 +50,14 @@ struct shared {
 	uint64_t sequence; /* LEAVING: commands up to this one may reach it, */
 	bool stopping;     /* and the client, which copies by itself */
 	struct direct_stop stop;
-	int host_fd;      /* AWAY, MAPPED: the host copy, if we have it; -1 */
-	bool reader;      /* RESTORE: we may only read it, and cannot bring it in */
-	bool used;        /* it is used where it is, by others at least */
-	bool missed;      /* the gdevd that is new does not know of it yet: it was moving; */
-	bool registering; /* or is just being told */
+	bool lost;              /* LOSE: it goes */
+	struct barrier barrier; /* after the commands in flight, */
+	struct command *waiter; /* and this DETACH is answered then */
+	int host_fd;            /* AWAY, MAPPED: the host copy, if we have it; -1 */
+	bool reader;            /* RESTORE: we may only read it, and cannot bring it in */
+	bool used;              /* it is used where it is, by others at least */
+	bool missed;            /* the gdevd that is new does not know of it yet: it was moving; */
+	bool registering;       /* or is just being told */
 
 	/* While it moves. */
 	struct range moving; /* what is brought in */
@@ -67,6 +71,9 @@ struct shared {
 	size_t moves;
 	int error;
 };
+
+/* The segment was another session's, whose worker has died. With the lock. */
+void shared_lose(struct core *core, uint32_t id);
 
 /* Immediate records SHM_*. With the lock. */
 void shm_get(struct command *command);
