@@ -71,6 +71,7 @@ static CUresult activate(CUcontext context)
 	context->id = ++next_id;
 	pthread_mutex_unlock(contexts_lock);
 	context_reset_limits(context);
+	access_new_context(context);
 	return CUDA_SUCCESS;
 }
 
@@ -80,6 +81,7 @@ static void deactivate(CUcontext context)
 	struct gdev_session *session = context->session;
 
 	gdev_session_sync(session);
+	access_leave_context(context);
 	memops_leave_session(session);
 	gdev_stream_destroy(context->joint);
 	context->joint = NULL;

@@ -269,7 +269,7 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 	return CUDA_SUCCESS;
 }
 
-/* ---- caches, banks, priorities, peers ---- */
+/* ---- caches, banks, priorities ---- */
 
 CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
 {
@@ -334,29 +334,4 @@ CUresult cuCtxResetPersistingL2Cache(void)
 	CUcontext context;
 
 	return current_context(&context);
-}
-
-CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
-{
-	CUcontext context;
-
-	TRY(current_context(&context));
-	if (flags)
-		return fail(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
-	if (!handle_is(HANDLE_CONTEXT, peer))
-		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)peer);
-	return fail(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
-		"virtual GPUs do not reach each other's "
-		"memory"); /* to oneself as well, says NVIDIA's library */
-}
-
-CUresult cuCtxDisablePeerAccess(CUcontext peer)
-{
-	CUcontext context;
-
-	TRY(current_context(&context));
-	if (!handle_is(HANDLE_CONTEXT, peer))
-		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)peer);
-	return fail(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
-		"virtual GPUs do not reach each other's memory, so nothing was enabled");
 }

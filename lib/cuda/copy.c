@@ -216,6 +216,14 @@ CUresult copy_peer(CUdeviceptr destination, CUcontext destination_context, CUdev
 
 /* ---- fills ---- */
 
+CUresult fill_result(const struct gdev_fill *fill, int error)
+{
+	return result_of(error,
+		"%llu x %llu elements at %#llx, which must be memory of CUDA, cannot be filled",
+		(unsigned long long)fill->width, (unsigned long long)fill->height,
+		(unsigned long long)fill->destination);
+}
+
 CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned element_bytes,
 	size_t width, size_t height, CUstream handle, bool sync)
 {
@@ -243,9 +251,7 @@ CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned el
 	result = peer_fill(stream, &wanted, &across);
 	if (across || result != CUDA_SUCCESS)
 		return result;
-	TRY_GDEV(gdev_fill_async(stream->stream, &wanted),
-		"%zu x %zu elements at %#llx, which must be memory of CUDA, cannot be filled",
-		width, height, (unsigned long long)destination);
+	TRY(fill_result(&wanted, gdev_fill_async(stream->stream, &wanted)));
 	/* A copy to memory that the process can read is done when the call returns. */
 	if (sync && memory_find(destination, &range, &allocation) && range.mapped)
 		return result_of(gdev_stream_sync(stream->stream), "the fill failed");

@@ -168,7 +168,7 @@ CUresult device_attribute(CUdevice device, CUdevice_attribute attribute, int *va
 	return CUDA_SUCCESS;
 }
 
-static CUresult description_of(CUdevice device, struct gdev_description *description)
+CUresult device_description(CUdevice device, struct gdev_description *description)
 {
 	struct device *found;
 
@@ -255,7 +255,7 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 
 	if (!name || length < 1)
 		return fail(CUDA_ERROR_INVALID_VALUE, "name is NULL, or has no room");
-	TRY(description_of(device, &description));
+	TRY(device_description(device, &description));
 	snprintf(name, (size_t)length, "%s", description.device_name);
 	return CUDA_SUCCESS;
 }
@@ -266,7 +266,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 
 	if (!uuid)
 		return fail(CUDA_ERROR_INVALID_VALUE, "uuid is NULL");
-	TRY(description_of(device, &description));
+	TRY(device_description(device, &description));
 	vgpu_uuid(devices[device].number, &description, uuid);
 	return CUDA_SUCCESS;
 }
@@ -277,7 +277,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 
 	if (!bytes)
 		return fail(CUDA_ERROR_INVALID_VALUE, "bytes is NULL");
-	TRY(description_of(device, &description));
+	TRY(device_description(device, &description));
 	*bytes = description.memory_bytes;
 	return CUDA_SUCCESS;
 }
@@ -379,35 +379,4 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 		return CUDA_SUCCESS;
 	}
 	return fail(CUDA_ERROR_INVALID_DEVICE, "no device has the address %s", id);
-}
-
-CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
-{
-	struct device *found;
-
-	TRY(initialised());
-	if (!can)
-		return fail(CUDA_ERROR_INVALID_VALUE, "can is NULL");
-	TRY(device_find(device, &found));
-	TRY(device_find(peer, &found));
-	*can = 0;
-	return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceGetP2PAttribute(
-	int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice destination)
-{
-	struct device *found;
-
-	TRY(initialised());
-	if (!value || attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
-		attribute > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
-		return fail(CUDA_ERROR_INVALID_VALUE,
-			"value is NULL, or %d is no attribute of two devices", (int)attribute);
-	TRY(device_find(source, &found));
-	TRY(device_find(destination, &found));
-	if (source == destination)
-		return fail(CUDA_ERROR_INVALID_DEVICE, "the two devices are the same one");
-	*value = 0;
-	return CUDA_SUCCESS;
 }

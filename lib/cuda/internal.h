@@ -104,6 +104,7 @@ enum process_lock {
 	LOCK_CAPTURES,
 	LOCK_VALUES, /* memops.c */
 	LOCK_POOLS,
+	LOCK_ACCESSES, /* peer_access.c */
 	LOCK_GRAPH_MEMORY,
 	LOCK_ALLOCATIONS, /* memory.c */
 	LOCK_TENSORS,
@@ -153,6 +154,7 @@ int devices_used(void);
 void vgpu_uuid(int number, const struct gdev_description *description, CUuuid *uuid);
 /* Of so many virtual GPUs those that the process sees, in its order (visible.c). */
 int visible_devices(int total, int chosen[DEVICES_MAX]);
+CUresult device_description(CUdevice device, struct gdev_description *description);
 CUresult device_attribute(CUdevice device, CUdevice_attribute attribute, int *value);
 
 /* ---- contexts (context.c) ---- */
@@ -361,6 +363,8 @@ bool memory_is_managed(const struct allocation *allocation);
 bool memory_find_base(uint64_t base, struct allocation *allocation);
 /* Keeps the advice, if the allocation is still there. */
 void memory_advise(const struct allocation *allocation);
+/* A copy, malloc'ed, of the allocations of the context; NULL: of all. */
+CUresult memory_list(CUcontext context, struct allocation **list, size_t *count);
 /* False: there is no such allocation. */
 bool memory_forget(uint64_t base, struct allocation *allocation);
 
@@ -397,6 +401,7 @@ CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, C
 CUresult copy_send(CUstream stream, const struct gdev_copy *copy, bool sync);
 /* Of what gdev says to the copy. */
 CUresult copy_result(const struct gdev_copy *copy, int error);
+CUresult fill_result(const struct gdev_fill *fill, int error);
 /* What a description means. */
 CUresult copy_shape(const CUDA_MEMCPY3D *copy, struct gdev_copy *shape);
 CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool sync);
@@ -414,6 +419,20 @@ bool peer_find(uint64_t address, struct gdev_session *mine, struct gdev_range *r
 /* As copy_send, *across: if memory of another device than the stream's is part of it; otherwise nothing is done. */
 CUresult peer_copy(CUstream stream, const struct gdev_copy *copy, bool sync, bool *across);
 CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool *across);
+
+/* The sessions of all devices, referenced. */
+unsigned peer_sessions(struct gdev_session *sessions[DEVICES_MAX]);
+
+/* ---- access to memory of other devices (peer_access.c) ---- */
+
+void accesses_forget(void);
+/* Who has access to the context's memory has it to what begins there, too. */
+CUresult access_new_memory(CUcontext context, uint64_t base);
+/* Page-locked or managed memory, which every device can use. */
+void access_new_host_memory(CUcontext context, uint64_t base);
+/* A context that becomes active, and one that ends. */
+void access_new_context(CUcontext context);
+void access_leave_context(CUcontext context);
 
 /* ---- tensor maps (tensor.c) ---- */
 

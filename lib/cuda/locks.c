@@ -40,6 +40,7 @@ static void after_fork_in_child(void)
 	captures_forget();
 	memops_forget();
 	pools_forget();
+	accesses_forget();
 	graph_memory_forget();
 	tensors_forget();
 }

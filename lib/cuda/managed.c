@@ -24,9 +24,11 @@ static CUresult alloc_in_host(
 	result = memory_remember(context, (uint64_t)memory, bytes, ALLOCATION_MANAGED, flags);
 	if (result != CUDA_SUCCESS)
 		gdev_memory_free(context->session, (uint64_t)memory);
-	else
-		*pointer = (uint64_t)memory;
-	return result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	access_new_host_memory(context, (uint64_t)memory);
+	*pointer = (uint64_t)memory;
+	return CUDA_SUCCESS;
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags)

@@ -129,6 +129,30 @@ static struct allocation *take_all(CUcontext context)
 	return taken;
 }
 
+static bool is_listed(const struct allocation *allocation, CUcontext context)
+{
+	return !context || allocation->context == context;
+}
+
+CUresult memory_list(CUcontext context, struct allocation **list, size_t *count)
+{
+	struct allocation *at;
+	size_t room = 0;
+
+	*count = 0;
+	pthread_mutex_lock(lock);
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (at = buckets[i]; at; at = at->next)
+			room += is_listed(at, context);
+	*list = malloc((room + 1) * sizeof **list);
+	for (size_t i = 0; i < BUCKETS && *list; i++)
+		for (at = buckets[i]; at; at = at->next)
+			if (is_listed(at, context))
+				(*list)[(*count)++] = *at;
+	pthread_mutex_unlock(lock);
+	return *list ? CUDA_SUCCESS : no_memory();
+}
+
 void memory_release_context(CUcontext context)
 {
 	struct allocation *allocation = take_all(context), *next;
@@ -182,6 +206,8 @@ bool memory_find(uint64_t address, struct gdev_range *range, struct allocation *
 	gdev_memory_lookup(context->session, address, range);
 	if (range->kind == GDEV_MEMORY_UNKNOWN)
 		return false;
+	/* What another device lets this one use is known here as a whole object. */
+	peer_find(address, context->session, range);
 	allocation_of(range, context, allocation);
 	return true;
 }
@@ -213,6 +239,11 @@ CUresult memory_alloc(size_t bytes, enum allocation_kind kind, CUdeviceptr *poin
 	result = memory_remember(context, address, bytes, kind, 0);
 	if (result != CUDA_SUCCESS) {
 		gdev_memory_free(context->session, address);
+		return result;
+	}
+	result = access_new_memory(context, address);
+	if (result != CUDA_SUCCESS) {
+		cuMemFree_v2(address);
 		return result;
 	}
 	*pointer = address;
@@ -336,6 +367,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 		gdev_memory_free(context->session, (uint64_t)memory);
 		return result;
 	}
+	access_new_host_memory(context, (uint64_t)memory);
 	*pointer = memory;
 	return CUDA_SUCCESS;
 }

@@ -3,11 +3,13 @@
  * Memory of several devices in one call: copies and fills whose addresses are of another device than their stream, and
  * what an address is, of whatever device.
  *
- * Every device has a session of its own, with addresses of its own, so an address says whose it is. A session names no
- * memory of another one. A copy within one other device is therefore done on a lane there: a stream that is the
- * library's own. A copy from one device to another goes through memory of the process, in pieces, the next of which
- * is read while one is written. The call waits for its stream first, and for the copy: CUDA allows a copy that has to be
- * staged to be synchronous.
+ * Every device has a session of its own, with addresses of its own, so an address says whose it is. Where devices reach
+ * each other's memory, the session of the stream maps what a command names, and does it as any other.
+ *
+ * Where they do not, a copy within the other device is done on a lane there: a stream that is the library's own. A copy
+ * from one device to another goes through memory of the process, in pieces, the next of which is read while one is
+ * written. The call waits for its stream first, and for the copy: CUDA allows a copy that has to be staged to be
+ * synchronous.
  *
  * A program that uses one device pays one look at a counter.
  */
@@ -26,7 +28,8 @@ static pthread_mutex_t *const lock = &process_locks[LOCK_DEVICES];
 struct place {
 	/* Whose device memory it is, referenced; NULL: the process reads and writes it by itself, or nobody knows it. */
 	struct gdev_session *session;
-	struct device *device; /* NULL: it is not another device's, of whatever kind */
+	struct device *device;      /* NULL: it is not another device's, of whatever kind */
+	struct gdev_session *owner; /* of what is another device's, referenced */
 	struct gdev_range range;
 };
 
@@ -55,30 +58,63 @@ static bool is_of(struct gdev_session *session, uint64_t address, struct place *
 	return true;
 }
 
-static void find_place(uint64_t address, struct gdev_session *mine, struct place *place)
+static bool in_arena(struct gdev_session *session, uint64_t address)
+{
+	const struct gdev_description *description = gdev_session_description(session);
+
+	return address - description->arena_base < description->arena_bytes;
+}
+
+/* The place of an address that is in some device's arena, or of one that is in none, as those of variables are. */
+static bool look_elsewhere(
+	uint64_t address, struct gdev_session *mine, bool in_arenas, struct place *place)
 {
 	struct device *device;
-	bool found;
+	bool found = false;
 
-	*place = (struct place){0};
-	if (is_of(mine, address, place))
-		return;
-	for (CUdevice i = 0; i < devices_count() && device_find(i, &device) == CUDA_SUCCESS; i++) {
-		struct gdev_session *session = session_of(device);
+	for (CUdevice i = 0; i < devices_count() && !found; i++) {
+		struct gdev_session *session =
+			device_find(i, &device) == CUDA_SUCCESS ? session_of(device) : NULL;
 		if (!session)
 			continue;
-		found = session != mine && is_of(session, address, place);
-		gdev_session_close(session);
-		if (!found)
-			continue;
-		place->device = device;
-		return;
+		found = session != mine && in_arena(session, address) == in_arenas &&
+			is_of(session, address, place);
+		if (found) {
+			place->device = device;
+			place->owner = session;
+		} else {
+			gdev_session_close(session);
+		}
 	}
+	return found;
+}
+
+/* `mine` knows what is mapped for it, too, but not as what the owner does. */
+static void find_place(uint64_t address, struct gdev_session *mine, struct place *place)
+{
+	*place = (struct place){0};
+	if (!in_arena(mine, address) && look_elsewhere(address, mine, true, place))
+		return;
+	if (!is_of(mine, address, place))
+		look_elsewhere(address, mine, false, place);
+}
+
+unsigned peer_sessions(struct gdev_session *sessions[DEVICES_MAX])
+{
+	struct device *device;
+	unsigned count = 0;
+
+	for (CUdevice i = 0; i < devices_count() && device_find(i, &device) == CUDA_SUCCESS; i++) {
+		sessions[count] = session_of(device);
+		count += sessions[count] != NULL;
+	}
+	return count;
 }
 
 static void leave_place(struct place *place)
 {
 	gdev_session_close(place->session);
+	gdev_session_close(place->owner);
 }
 
 bool peer_find(uint64_t address, struct gdev_session *mine, struct gdev_range *range)
@@ -89,8 +125,10 @@ bool peer_find(uint64_t address, struct gdev_session *mine, struct gdev_range *r
 		return false;
 	find_place(address, mine, &place);
 	leave_place(&place);
+	if (place.range.kind == GDEV_MEMORY_UNKNOWN)
+		return false;
 	*range = place.range;
-	return range->kind != GDEV_MEMORY_UNKNOWN;
+	return true;
 }
 
 /* ---- lanes ---- */
@@ -248,6 +286,12 @@ static int copy_staged(const struct lane *to, const struct lane *from, const str
 
 /* ---- copies and fills ---- */
 
+/* Whether commands of `mine` can name the memory, as they can for good once it is mapped for them. */
+static bool is_reached(const struct place *place, struct gdev_session *mine)
+{
+	return !place->device || gdev_peer_map(mine, place->owner, place->range.base) == 0;
+}
+
 static CUresult await_stream(CUstream stream)
 {
 	return result_of(
@@ -292,7 +336,8 @@ static CUresult copy_across(CUstream stream, const struct place *to, const struc
 	struct gdev_copy copy = *wanted;
 
 	copy.destination_side = copy.source_side = GDEV_SIDE_ANY;
-	if (!between && (!there->session || there->session == mine))
+	if ((is_reached(to, mine) && is_reached(from, mine)) ||
+		(!between && (!there->session || there->session == mine)))
 		return copy_result(&copy, sync ? gdev_copy(stream->stream, &copy)
 					       : gdev_copy_async(stream->stream, &copy));
 	TRY(await_stream(stream));
@@ -329,9 +374,7 @@ static CUresult fill_there(CUstream stream, const struct place *place, const str
 	if (!error)
 		error = gdev_stream_sync(lane.stream);
 	give_lane(&lane);
-	return result_of(error, "%llu x %llu elements at %#llx of another device cannot be filled",
-		(unsigned long long)fill->width, (unsigned long long)fill->height,
-		(unsigned long long)fill->destination);
+	return fill_result(fill, error);
 }
 
 CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool *across)
@@ -343,7 +386,7 @@ CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool *across)
 	if (devices_used() < 2)
 		return CUDA_SUCCESS;
 	find_place(fill->destination, stream->context->session, &place);
-	*across = place.device;
+	*across = place.device && !is_reached(&place, stream->context->session);
 	if (*across)
 		result = fill_there(stream, &place, fill);
 	leave_place(&place);
