@@ -206,8 +206,9 @@ bool memory_find(uint64_t address, struct gdev_range *range, struct allocation *
 	gdev_memory_lookup(context->session, address, range);
 	if (range->kind == GDEV_MEMORY_UNKNOWN)
 		return false;
-	/* What another device lets this one use is known here as a whole object. */
-	peer_find(address, context->session, range);
+	/* Of what another device lets this one use only whole objects are known here. */
+	if (devices_used() > 1 && !peer_find(address, context->session, range))
+		return false;
 	allocation_of(range, context, allocation);
 	return true;
 }

@@ -65,7 +65,8 @@ static bool in_arena(struct gdev_session *session, uint64_t address)
 	return address - description->arena_base < description->arena_bytes;
 }
 
-/* The place of an address that is in some device's arena, or of one that is in none, as those of variables are. */
+/* The place of an address that is in some device's arena, where nobody else has anything; or of one that is in none, as
+ * those of variables are. */
 static bool look_elsewhere(
 	uint64_t address, struct gdev_session *mine, bool in_arenas, struct place *place)
 {
@@ -77,8 +78,8 @@ static bool look_elsewhere(
 			device_find(i, &device) == CUDA_SUCCESS ? session_of(device) : NULL;
 		if (!session)
 			continue;
-		found = session != mine && in_arena(session, address) == in_arenas &&
-			is_of(session, address, place);
+		if (session != mine && in_arena(session, address) == in_arenas)
+			found = is_of(session, address, place) || in_arenas;
 		if (found) {
 			place->device = device;
 			place->owner = session;
@@ -109,6 +110,12 @@ unsigned peer_sessions(struct gdev_session *sessions[DEVICES_MAX])
 		count += sessions[count] != NULL;
 	}
 	return count;
+}
+
+/* In the addresses of another device, which has nothing there (any more). */
+static bool is_stray(const struct place *place)
+{
+	return place->device && place->range.kind == GDEV_MEMORY_UNKNOWN;
 }
 
 static void leave_place(struct place *place)
@@ -336,6 +343,8 @@ static CUresult copy_across(CUstream stream, const struct place *to, const struc
 	struct gdev_copy copy = *wanted;
 
 	copy.destination_side = copy.source_side = GDEV_SIDE_ANY;
+	if (is_stray(to) || is_stray(from))
+		return copy_result(&copy, -EINVAL);
 	if ((is_reached(to, mine) && is_reached(from, mine)) ||
 		(!between && (!there->session || there->session == mine)))
 		return copy_result(&copy, sync ? gdev_copy(stream->stream, &copy)
@@ -386,9 +395,11 @@ CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool *across)
 	if (devices_used() < 2)
 		return CUDA_SUCCESS;
 	find_place(fill->destination, stream->context->session, &place);
-	*across = place.device && !is_reached(&place, stream->context->session);
+	*across =
+		is_stray(&place) || (place.device && !is_reached(&place, stream->context->session));
 	if (*across)
-		result = fill_there(stream, &place, fill);
+		result = is_stray(&place) ? fill_result(fill, -EINVAL)
+					  : fill_there(stream, &place, fill);
 	leave_place(&place);
 	return result;
 }

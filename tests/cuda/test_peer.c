@@ -205,6 +205,7 @@ static void test_boxes(void **state)
 	use(1);
 	assert_success(cuMemAlloc(&to, BYTES));
 	assert_success(cuMemsetD8(to, 0xee, BYTES));
+	assert_success(cuCtxSynchronize());
 	box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
 	box.srcDevice = from, box.srcContext = sides[0].context;
 	box.dstDevice = to, box.dstContext = sides[1].context;
@@ -223,6 +224,7 @@ static void test_boxes(void **state)
 			assert_int_equal(back[i], expected);
 		}
 		assert_success(cuMemsetD8(to, 0xee, BYTES));
+		assert_success(cuCtxSynchronize());
 	}
 	assert_success(cuMemFree(to));
 	assert_success(cuMemFree(from));
@@ -400,6 +402,153 @@ static void test_page_locked(void **state)
 	assert_success(cuMemFreeHost(host)); /* whichever is current */
 }
 
+/* ---- access from kernels ---- */
+
+static bool devices_reach(void)
+{
+	int can, value;
+
+	assert_success(cuDeviceCanAccessPeer(&can, 1, 0));
+	assert_success(
+		cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 1, 0));
+	assert_int_equal(value, can);
+	return can;
+}
+
+/* Memory that is there, memory that comes later, and a small part of either. */
+static void test_access(void **state)
+{
+	CUdeviceptr before, later, large;
+
+	if (!devices_reach())
+		skip();
+	use(0);
+	before = words_alloc(1000, 1);
+	large = words_alloc(1 << 20, 5);
+	use(1);
+	assert_success(cuCtxEnablePeerAccess(sides[0].context, 0));
+	use(0);
+	later = words_alloc(1000, 2);
+	assert_success(cuCtxSynchronize());
+	use(1);
+	launch_add(1, before, 1000, 10);
+	launch_add(1, later, 1000, 10);
+	launch_add(1, large, 1 << 20, 10);
+	assert_success(cuStreamSynchronize(sides[1].stream));
+	use(0);
+	launch_add(0, before, 1000, 100);
+	assert_success(cuStreamSynchronize(sides[0].stream));
+	words_check(before, 1000, 111);
+	words_check(later, 1000, 12);
+	words_check(large, 1 << 20, 15);
+	assert_success(cuMemFree(before));
+	assert_success(cuMemFree(later));
+	assert_success(cuMemFree(large));
+}
+
+static void test_access_is_asked_for_once(void **state)
+{
+	if (!devices_reach())
+		skip();
+	use(1);
+	assert_result(cuCtxDisablePeerAccess(sides[0].context), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+	assert_result(cuCtxEnablePeerAccess(sides[0].context, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_result(
+		cuCtxEnablePeerAccess(sides[1].context, 0), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+	assert_success(cuCtxEnablePeerAccess(sides[0].context, 0));
+	assert_result(
+		cuCtxEnablePeerAccess(sides[0].context, 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+	use(0); /* the other way is another access */
+	assert_result(cuCtxDisablePeerAccess(sides[1].context), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+	assert_success(cuCtxEnablePeerAccess(sides[1].context, 0));
+	assert_success(cuCtxDisablePeerAccess(sides[1].context));
+	use(1);
+	assert_success(cuCtxDisablePeerAccess(sides[0].context));
+	assert_result(cuCtxDisablePeerAccess(sides[0].context), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+	assert_success(cuCtxEnablePeerAccess(sides[0].context, 0));
+}
+
+static void test_access_ends(void **state)
+{
+	CUdeviceptr words;
+
+	if (!devices_reach())
+		skip();
+	use(0);
+	words = words_alloc(1 << 20, 1);
+	assert_success(cuCtxSynchronize());
+	use(1);
+	assert_success(cuCtxEnablePeerAccess(sides[0].context, 0));
+	launch_add(1, words, 1 << 20, 1);
+	assert_success(cuCtxDisablePeerAccess(sides[0].context));
+	use(0);
+	words_check(words, 1 << 20, 2);
+	use(1);
+	launch_add(1, words, 1 << 20, 1);
+	assert_result(cuStreamSynchronize(sides[1].stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+	use(0); /* the error is that of one device */
+	words_check(words, 1 << 20, 2);
+	assert_success(cuMemFree(words));
+}
+
+static void test_access_to_page_locked(void **state)
+{
+	uint32_t *early, *late;
+
+	if (!devices_reach())
+		skip();
+	use(0);
+	assert_success(cuMemHostAlloc((void **)&early, 4096, CU_MEMHOSTALLOC_PORTABLE));
+	early[7] = 1;
+	assert_success(cuCtxDestroy(sides[1].context)); /* one that is younger than the memory */
+	fixture_device = 1;
+	sides[1].context = fixture_context_create();
+	assert_success(cuModuleLoadData(&sides[1].module, kernels_ptx));
+	assert_success(cuModuleGetFunction(&sides[1].add, sides[1].module, "add"));
+	assert_success(cuStreamCreate(&sides[1].stream, CU_STREAM_NON_BLOCKING));
+	use(0);
+	assert_success(cuMemHostAlloc((void **)&late, 4096, 0));
+	late[7] = 2;
+	use(1);
+	launch_add(1, (CUdeviceptr)early, 8, 10);
+	launch_add(1, (CUdeviceptr)late, 8, 10);
+	assert_success(cuStreamSynchronize(sides[1].stream));
+	assert_int_equal(early[7], 11);
+	assert_int_equal(late[7], 12);
+	assert_success(cuMemFreeHost(early));
+	assert_success(cuMemFreeHost(late));
+}
+
+/* Where the devices reach each other a copy is a command: the call does not wait for what is before it. */
+static void test_asynchronous_copies(void **state)
+{
+	CUdeviceptr from, to;
+	struct gate gate;
+
+	if (!devices_reach())
+		skip();
+	use(1);
+	to = words_alloc(1000, 0);
+	assert_success(cuCtxSynchronize());
+	use(0);
+	fixture_module = sides[0].module;
+	from = words_alloc(1000, 3);
+	assert_success(cuCtxSynchronize());
+	assert_success(cuMemcpyAsync(to, from, 4, sides[0].stream));
+	assert_success(cuStreamSynchronize(sides[0].stream));
+	gate_close(&gate, sides[0].stream);
+	assert_success(cuMemcpyAsync(to, from, 4000, sides[0].stream));
+	assert_success(cuMemsetD32Async(to, 4, 10, sides[0].stream));
+	assert_result(cuStreamQuery(sides[0].stream), CUDA_ERROR_NOT_READY);
+	gate_open(&gate);
+	assert_success(cuStreamSynchronize(sides[0].stream));
+	words_check(to, 10, 4);
+	words_check(to + 40, 990, 3);
+	assert_success(cuMemFree(to));
+	assert_success(cuMemFree(from));
+	gate_free(&gate);
+}
+
 /* ---- graphs ---- */
 
 static void test_graph_of_copies(void **state)
@@ -494,6 +643,11 @@ int main(void)
 		test(test_memory_of_another),
 		test(test_what_pointers_are),
 		test(test_page_locked),
+		test(test_access),
+		test(test_access_is_asked_for_once),
+		test(test_access_ends),
+		test(test_access_to_page_locked),
+		test(test_asynchronous_copies),
 		test(test_graph_of_copies),
 		test(test_threads),
 	};
