@@ -215,10 +215,37 @@ static void case_large(void)
 	reach(LARGE_WORDS);
 }
 
+/* How many descriptors of page-locked memory the process has. */
+static int count_files(void)
+{
+	char path[32], target[64];
+	int count = 0;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+		ssize_t length = readlink(path, target, sizeof target - 1);
+		if (length < 0)
+			continue;
+		target[length] = '\0';
+		count += strstr(target, "gdev-host") != NULL;
+	}
+	return count;
+}
+
+static void check_child(void)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child)
+		_exit(count_files());
+	expect(waitpid(child, &status, 0) == child && !status, "a child has none of the memory");
+}
+
 /* Words that the process, and kernels of both sides, read and write. */
 static void case_host(void)
 {
-	const uint32_t words = 3000;
+	const uint32_t words = 600000; /* no block of a larger object */
 	uint32_t *pinned;
 	uint64_t of_b = alloc(&b, words * 4ull);
 	struct gdev_range range;
@@ -236,7 +263,10 @@ static void case_host(void)
 	must(gdev_stream_sync(a.stream), "finish");
 	for (uint32_t i = 0; i < words; i++)
 		expect(pinned[i] == 3 * (3 * (3 * 5 + i) + i) + i, "all see the same words");
+	expect(count_files() == 1, "the memory's descriptor is kept");
+	check_child();
 	must(gdev_memory_free(a.session, (uint64_t)pinned), "free");
+	expect(count_files() == 0, "it goes with the memory");
 	expect(gdev_memory_free(b.session, (uint64_t)pinned) == -EINVAL, "it is gone");
 }
 
@@ -346,6 +376,29 @@ static void case_owner_lost(void)
 	expect(error == -GDEV_E_ILLEGAL_ADDRESS, "it is an illegal address");
 }
 
+/* Another gdevd comes meanwhile. */
+static void case_restart(void)
+{
+	const uint32_t words = 1u << 20;
+	uint64_t of_a = alloc(&a, words * 4ull), more;
+
+	fill(&a, of_a, 4, words);
+	must(gdev_stream_sync(a.stream), "finish");
+	map(&b, &a, of_a);
+	await_kill();
+	step(&b, of_a, of_a, words);
+	after(&a, &b);
+	step(&a, of_a, of_a, words);
+	check(&a, of_a, 4, 2, words, "memory from before");
+	more = alloc(&a, words * 4ull);
+	fill(&a, more, 6, words);
+	must(gdev_stream_sync(a.stream), "finish");
+	map(&b, &a, more);
+	check(&b, more, 6, 0, words, "memory from after");
+	must(gdev_memory_free(a.session, of_a), "free");
+	must(gdev_memory_free(a.session, more), "free");
+}
+
 /* Others need more than there is beside what both have: all of it is right. */
 static void case_pressure(void)
 {
@@ -418,6 +471,7 @@ static const struct {
 	{"turns", case_turns},
 	{"owner-dies", case_owner_dies},
 	{"owner-lost", case_owner_lost},
+	{"restart", case_restart},
 	{"pressure", case_pressure},
 	{"stranger", case_stranger},
 };

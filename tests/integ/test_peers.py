@@ -49,17 +49,33 @@ class OneDevice(integ.Case):
         """Its memory is not there any more"""
         self.kill_owner("owner-lost")
 
-    def kill_owner(self, case):
+    def test_restart(self):
+        """It outlives gdevd"""
+        process = self.begin("restart")
+        self.gdevd.process.kill()
+        self.gdevd.process.wait()
+        self.gdevd.start()
+        self.wait_until(lambda: len(self.gdevd.status()["sessions"]) == 2, "the sessions are back", 60)
+        self.finish(process)
+
+    def begin(self, case):
         process = self.gdevd.popen([self.gdevd.gdev, "run", "--vgpu", self.pair, PROGRAMS / "peers", case], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def finish(self, process):
+        out, _ = process.communicate("\n", timeout=120)
+        self.assertEqual(process.returncode, 0, out)
+        self.wait_quiet(60)
+
+    def kill_owner(self, case):
+        process = self.begin(case)
         owner = next(s for s in self.gdevd.status()["sessions"] if s["vgpu"] == "gdev0")
         os.kill(owner["worker_pid"], signal.SIGKILL)
         self.wait_until(lambda: owner["session"] not in [s["session"] for s in self.gdevd.status()["sessions"]],
                         "gdevd to see it", 60)
-        out, _ = process.communicate("\n", timeout=120)
-        self.assertEqual(process.returncode, 0, out)
-        self.wait_quiet(60)
+        self.finish(process)
 
     def test_stranger(self):
         """Another process does not reach it, even with its token"""
