@@ -59,16 +59,12 @@ void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
 static void loop_metadata(struct gen *g, LLVMValueRef branch, bool parallel)
 {
 	LLVMContextRef c = g->context;
-	LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0), nodes[4] = {self};
-	LLVMMetadataRef on = LLVMValueAsMetadata(LLVMConstInt(g->i1, 1, false)), pair[2];
+	LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0), nodes[3] = {self}, pair[2];
 	unsigned count = 1;
 
 	pair[0] = LLVMMDStringInContext2(c, "llvm.loop.unroll.disable", 24);
 	nodes[count++] = LLVMMDNodeInContext2(c, pair, 1);
 	if (parallel) {
-		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.vectorize.enable", 26);
-		pair[1] = on;
-		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
 		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.parallel_accesses", 27);
 		pair[1] = g->access_group;
 		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
