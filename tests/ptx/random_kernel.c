@@ -560,7 +560,7 @@ static void write_head(FILE *f, const struct random_kernel *k)
 		".reg .f64 %%g<%u>; .reg .pred %%p<%u>; .reg .b32 %%u<%u>; .reg .b64 %%in, %%out, %%own, %%counters;\n"
 		".reg .b32 %%t, %%v, %%w, %%linear, %%threads, %%slot, %%laneid_; .reg .pred %%q;\n"
 		".reg .b32 %%m<400>, %%l<200>, %%e<200>;\n"
-		".local .align 16 .b8 lm[64]; .shared .align 8 .b8 slots[%u]; .shared .b32 counts[2];\n",
+		".local .align 16 .b8 lm[64]; .shared .align 8 .b8 slots[%u]; .shared .align 16 .b32 counts[8];\n",
 		H, R, D, F, G, P, U, threads * 8);
 	fprintf(f,
 		"ld.param.u64 %%in, [in]; ld.param.u64 %%out, [out]; ld.param.u32 %%u0, [n];\n"
@@ -575,7 +575,8 @@ static void write_head(FILE *f, const struct random_kernel *k)
 	fprintf(f,
 		"mov.u32 %%u1, %%ctaid.x; mov.u32 %%u2, 5; mov.u32 %%u3, %%ntid.x;\n"
 		"st.shared.b64 [%%slot], 0; setp.eq.u32 %%q, %%linear, 0;\n"
-		"@%%q st.shared.b32 [counts], 0; @%%q st.shared.b32 [counts+4], -1; bar.sync 0;\n");
+		"@%%q st.shared.v4.b32 [counts], {0, -1, 0, 0}; @%%q st.shared.v4.b32 [counts+16], {0, -1, 0, 0};\n"
+		"bar.sync 0;\n");
 }
 
 /* Registers begin with input that each thread picks elsewhere; some with what follows from its number alone. */
@@ -628,8 +629,10 @@ static void write_last_values(FILE *f)
 		fprintf(f, "selp.u32 %%t, 1, 2, %%p%u; st.global.b32 [%%own+%u], %%t;\n", n, at);
 	for (unsigned n = 0; n < U; n++, at += 4)
 		fprintf(f, "st.global.b32 [%%own+%u], %%u%u;\n", at, n);
-	fprintf(f, "ld.shared.b64 %%d0, [counts]; st.global.b64 [%%own+%u], %%d0;\n",
-		(at + 7) & ~7u);
+	at = (at + 7) & ~7u;
+	for (unsigned n = 0; n < 32; n += 8)
+		fprintf(f, "ld.shared.b64 %%d0, [counts+%u]; st.global.b64 [%%own+%u], %%d0;\n", n,
+			at + n);
 	at = RANDOM_OWN - RANDOM_FLOATS;
 	for (unsigned n = 0; n < F; n++, at += 4)
 		fprintf(f, "st.global.f32 [%%own+%u], %%f%u;\n", at, n);

@@ -175,6 +175,8 @@ static const char *const random_rows[] = {
 	"red.global.<add.u32 [%counters]|add.s32 [%counters+4]|xor.b32 [%counters+8]|or.b32 [%counters+12]>, $r;",
 	"red.global.<max.u32 [%counters+16]|min.s32 [%counters+20]>, $r;",
 	"red.shared.<add.u32 [counts]|and.b32 [counts+4]>, $r;",
+	"red.shared.<or.b32 [counts+8]|xor.b32 [counts+12]|max.s32 [counts+16]|min.u32 [counts+20]>, $r;",
+	"red.shared.add.u64 [counts+24], $d;",
 };
 
 /* In code that all threads of a block run together: what is the same in all of them may change. */

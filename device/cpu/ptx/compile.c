@@ -23,7 +23,7 @@ extern const unsigned ptx_builtins_size;
 
 enum { LARGE_KERNEL = 20000 }; /* instructions */
 
-/* LLVM warns when a loop that should be vectorised is not; nobody is to hear of it. */
+/* What LLVM remarks on and warns of says nothing to those who run a kernel. */
 static void ignore_diagnostic(LLVMDiagnosticInfoRef info, void *data)
 {
 }

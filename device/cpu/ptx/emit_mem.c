@@ -253,6 +253,12 @@ static bool is_strong(const struct inst *i)
 	return inst_has(i, MOD_acquire) || inst_has(i, MOD_release) || inst_has(i, MOD_acq_rel);
 }
 
+static LLVMAtomicOrdering atomic_order(const struct inst *i)
+{
+	return is_strong(i) ? LLVMAtomicOrderingSequentiallyConsistent
+			    : LLVMAtomicOrderingMonotonic;
+}
+
 static int atomic_operation(const struct inst *i)
 {
 	unsigned class = (unsigned)ptx_type_class[i->types[0]];
@@ -308,17 +314,85 @@ static LLVMValueRef atomic_by_name(
 		2, "");
 }
 
+/* What memory holds after an operation of atomic_operation()'s. */
+static LLVMValueRef atomic_next(struct gen *g, int operation, LLVMValueRef old, LLVMValueRef v)
+{
+	LLVMIntPredicate keep;
+
+	switch (operation) {
+	case LLVMAtomicRMWBinOpXchg:
+		return v;
+	case LLVMAtomicRMWBinOpAdd:
+		return LLVMBuildAdd(g->b, old, v, "");
+	case LLVMAtomicRMWBinOpFAdd:
+		return LLVMBuildFAdd(g->b, old, v, "");
+	case LLVMAtomicRMWBinOpAnd:
+		return LLVMBuildAnd(g->b, old, v, "");
+	case LLVMAtomicRMWBinOpOr:
+		return LLVMBuildOr(g->b, old, v, "");
+	case LLVMAtomicRMWBinOpXor:
+		return LLVMBuildXor(g->b, old, v, "");
+	case LLVMAtomicRMWBinOpMin:
+		keep = LLVMIntSLT;
+		break;
+	case LLVMAtomicRMWBinOpMax:
+		keep = LLVMIntSGT;
+		break;
+	case LLVMAtomicRMWBinOpUMin:
+		keep = LLVMIntULT;
+		break;
+	default:
+		keep = LLVMIntUGT;
+	}
+	return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, keep, old, v, ""), old, v, "");
+}
+
+/* A block's threads run on one processor, one at a time: in shared memory nobody comes between a load and a store.
+ * Their accesses are not marked as parallel, as two threads may mean the same word (region_is_parallel()). */
+static LLVMValueRef plain_update(struct gen *g, int operation, LLVMValueRef p, LLVMValueRef v)
+{
+	LLVMValueRef old = LLVMBuildLoad2(g->b, LLVMTypeOf(v), p, "");
+
+	LLVMBuildStore(g->b, atomic_next(g, operation, old, v), p);
+	return old;
+}
+
+static LLVMValueRef update(
+	struct gen *g, const struct inst *i, int operation, LLVMValueRef p, LLVMValueRef v)
+{
+	if (inst_space(i) == SPACE_SHARED)
+		return plain_update(g, operation, p, v);
+	return LLVMBuildAtomicRMW(
+		g->b, (LLVMAtomicRMWBinOp)operation, p, v, atomic_order(i), false);
+}
+
+static LLVMValueRef swap_if_equal(
+	struct gen *g, const struct inst *i, LLVMValueRef p, LLVMValueRef expected, LLVMValueRef v)
+{
+	LLVMValueRef r;
+
+	if (inst_space(i) == SPACE_SHARED) {
+		r = LLVMBuildLoad2(g->b, LLVMTypeOf(v), p, "");
+		LLVMValueRef equal = LLVMBuildICmp(g->b, LLVMIntEQ, r, expected, "");
+		LLVMBuildStore(g->b, LLVMBuildSelect(g->b, equal, v, r, ""), p);
+		return r;
+	}
+	r = LLVMBuildAtomicCmpXchg(
+		g->b, p, expected, v, atomic_order(i), LLVMAtomicOrderingMonotonic, false);
+	if (is_strong(i))
+		LLVMSetCmpXchgFailureOrdering(r, LLVMAtomicOrderingSequentiallyConsistent);
+	return LLVMBuildExtractValue(g->b, r, 0, "");
+}
+
 bool emit_atomic(struct gen *g, struct inst *i)
 {
 	unsigned first = i->dest_count;
 	const struct operand *a = &i->operands[first];
-	LLVMAtomicOrdering order = is_strong(i) ? LLVMAtomicOrderingSequentiallyConsistent
-						: LLVMAtomicOrderingMonotonic;
 
 	if (i->type_count != 1 || !a->memory || i->operand_count < first + 2)
 		return false;
 	unsigned bits = ptx_type_bits[i->types[0]];
-	LLVMTypeRef type = LLVMIntTypeInContext(g->context, bits);
+	LLVMTypeRef whole = LLVMIntTypeInContext(g->context, bits), type = whole;
 	if (i->types[0] == TYPE_f32 || i->types[0] == TYPE_f64)
 		type = emit_type(g, i->types[0]);
 	if (bits > 64 || bits < 16)
@@ -329,17 +403,12 @@ bool emit_atomic(struct gen *g, struct inst *i)
 	if (inst_has(i, MOD_cas)) {
 		if (i->operand_count < first + 3)
 			return false;
-		LLVMTypeRef whole = LLVMIntTypeInContext(g->context, bits);
 		LLVMValueRef n = emit_operand(g, &i->operands[first + 2], whole);
 
-		r = LLVMBuildAtomicCmpXchg(g->b, p, emit_coerce(g, v, whole), n, order,
-			LLVMAtomicOrderingMonotonic, false);
-		if (is_strong(i))
-			LLVMSetCmpXchgFailureOrdering(r, LLVMAtomicOrderingSequentiallyConsistent);
-		r = LLVMBuildExtractValue(g->b, r, 0, "");
+		r = swap_if_equal(g, i, p, emit_coerce(g, v, whole), n);
 	} else if (operation >= 0 && strchr("busf", ptx_type_class[i->types[0]]) &&
 		   i->types[0] != TYPE_f16) {
-		r = LLVMBuildAtomicRMW(g->b, (LLVMAtomicRMWBinOp)operation, p, v, order, false);
+		r = update(g, i, operation, p, v);
 	} else {
 		r = atomic_by_name(g, i, p, v);
 	}
