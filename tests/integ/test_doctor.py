@@ -23,9 +23,9 @@ BAD = """.version 7.8
 	.reg .b32 %r<9>;
 	.reg .b64 %rd<3>;
 	ld.param.u64 %rd1, [p];
-	cp.async.ca.shared.global [%r1], [%rd1], 16;
+	stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r2};
 	st.global.u32 [%rd1], %r2;
-	cp.async.wait_all;
+	movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r3;
 	ret;
 }
 .visible .entry worse(.param .u64 p)
@@ -105,7 +105,7 @@ class Doctor(integ.Case):
         path = self.file("bad.ptx", BAD.encode())
         found = self.missing(self.doctor(path, expect=1))
         self.assertEqual([(f["kernel"], f["line"]) for f in found], [("bad", 13), ("bad", 15), ("worse", 21)])
-        self.assertIn("cp.async", found[0]["text"])
+        self.assertIn("stmatrix", found[0]["text"])
         self.file("good.ptx", BAD[: BAD.index(".visible .entry bad")].encode())
         self.doctor(self.gdevd.directory / "good.ptx", expect=0)
 
@@ -161,7 +161,7 @@ class Doctor(integ.Case):
         code, out, _ = self.gdevd.run([self.gdevd.gdev, "doctor", program])
         self.assertEqual(code, 0)
         self.assertIn("It may run", out)
-        self.assertEqual(out.count("cp.async"), 1)
+        self.assertEqual(out.count("stmatrix"), 1)
         self.doctor(library, expect=1)
         library.unlink()
         finding, = self.missing(self.doctor(program, expect=1))

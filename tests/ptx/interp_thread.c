@@ -190,8 +190,8 @@ static uint8_t *within(struct thread *t, uint8_t *base, uint64_t size, uint64_t 
 	return NULL;
 }
 
-static uint8_t *address(
-	struct thread *t, const struct inst *i, const struct operand *o, unsigned bytes)
+static uint8_t *address_in(
+	struct thread *t, unsigned space, const struct operand *o, unsigned bytes)
 {
 	struct interp *in = t->block->in;
 	bool narrow =
@@ -210,7 +210,7 @@ static uint8_t *address(
 			t, INTERP_WRONG, "%u bytes at %#lx, not aligned", bytes, (unsigned long)at);
 		return NULL;
 	}
-	switch (inst_space(i)) {
+	switch (space) {
 	case SPACE_SHARED:
 		return within(t, t->block->shared, t->block->shared_bytes, at, bytes);
 	case SPACE_LOCAL:
@@ -222,6 +222,30 @@ static uint8_t *address(
 		return within(t, in->globals, in->module->const_bytes, at, bytes);
 	}
 	return (uint8_t *)(uintptr_t)at;
+}
+
+static uint8_t *address(
+	struct thread *t, const struct inst *i, const struct operand *o, unsigned bytes)
+{
+	return address_in(t, inst_space(i), o, bytes);
+}
+
+/* cp.async: at once. */
+static bool copy_async(struct thread *t, const struct inst *i)
+{
+	const struct operand *o = i->operands;
+
+	if (i->operand_count < 3)
+		return inst_has(i, MOD_commit_group) || inst_has(i, MOD_wait_all) ||
+		       inst_has(i, MOD_wait_group);
+	unsigned bytes = (unsigned)o[2].bits;
+	uint64_t take = i->operand_count > 3 ? thread_read(t, &o[3], TYPE_u32) : bytes;
+	uint8_t *to = address_in(t, SPACE_SHARED, &o[0], bytes);
+	uint8_t *from = address_in(t, SPACE_GLOBAL, &o[1], bytes);
+
+	for (unsigned k = 0; t->block->outcome == INTERP_RAN && k < bytes; k++)
+		to[k] = k < take ? from[k] : 0;
+	return true;
 }
 
 static void move_memory(struct thread *t, const struct inst *i)
@@ -626,6 +650,8 @@ static bool memory(struct thread *t, const struct inst *i)
 	case OP_red:
 		atomic(t, i);
 		return true;
+	case OP_cp:
+		return copy_async(t, i);
 	case OP_cvta:
 		convert_address(t, i);
 		return true;

@@ -379,6 +379,13 @@ DOT4(s32, s32, sb, sb, s32)
 
 /* ---- memory ---- */
 
+/* cp.async with a size of its source: zeros behind that. */
+BUILTIN void ptx_copy_filled(u8 *to, const u8 *from, u32 bytes, u32 take)
+{
+	for (u32 k = 0; k < bytes; k++)
+		to[k] = k < take ? from[k] : 0;
+}
+
 #define ATOMIC_LOOP(name, T, expression)                                                           \
 	BUILTIN T ptx_atom_##name(T *p, T v)                                                       \
 	{                                                                                          \

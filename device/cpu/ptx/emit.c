@@ -316,6 +316,7 @@ static const emitter emitters[OP_COUNT] = {
 	[OP_ld] = emit_load,
 	[OP_ldu] = emit_load,
 	[OP_st] = emit_store,
+	[OP_cp] = emit_copy,
 	[OP_atom] = emit_atomic,
 	[OP_red] = emit_atomic,
 	[OP_membar] = emit_fence,

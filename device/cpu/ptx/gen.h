@@ -113,6 +113,7 @@ bool emit_arith(struct gen *g, struct inst *i);
 bool emit_cvt(struct gen *g, struct inst *i);
 bool emit_load(struct gen *g, struct inst *i);
 bool emit_store(struct gen *g, struct inst *i);
+bool emit_copy(struct gen *g, struct inst *i);
 bool emit_atomic(struct gen *g, struct inst *i);
 bool emit_cvta(struct gen *g, struct inst *i);
 bool emit_isspacep(struct gen *g, struct inst *i);

@@ -46,7 +46,7 @@ extern const char *const ptx_type_name[TYPE_COUNT];
 	X(clamp) X(shiftamt) X(finite) X(infinite) X(number) X(notanumber) X(normal) X(subnormal)  \
 	X(cta) X(gpu) X(sys) X(cluster) X(gl) X(cv) X(ca) X(cg) X(cs) X(lu) X(wb) X(wt) X(nc)      \
 	X(noftz) X(xorsign) X(abs) X(L1) X(L2) X(warp) X(satfinite) X(relu) X(pack)      \
-	X(oob) X(level)
+	X(oob) X(level) X(async) X(commit_group) X(wait_group) X(wait_all)
 
 enum ptx_modifier {
 	MOD_NONE,
@@ -150,6 +150,8 @@ struct opcode {
 	X(red, "red", 2, 3, 0, E,                                                                  \
 		"global shared relaxed acquire release acq_rel cta gpu sys cluster and or xor add "\
 		"min max inc dec noftz L2 level")                                                  \
+	X(cp, "cp", 0, 5, 0, E,                                                                    \
+		"async ca cg shared global L2 level commit_group wait_group wait_all")             \
 	X(prefetch, "prefetch", 1, 1, 0, OPF_IGNORE, NULL)                                         \
 	X(prefetchu, "prefetchu", 1, 1, 0, OPF_IGNORE, NULL)                                       \
 	X(applypriority, "applypriority", 2, 2, 0, OPF_IGNORE, NULL)                               \

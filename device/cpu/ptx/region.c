@@ -436,7 +436,8 @@ static void make_guard_registers(struct former *f)
 
 static bool writes_memory(const struct inst *i)
 {
-	return i->op == OP_st || i->op == OP_atom || i->op == OP_red || i->op == OP_call;
+	return i->op == OP_st || i->op == OP_cp || i->op == OP_atom || i->op == OP_red ||
+	       i->op == OP_call;
 }
 
 static bool operands_scalar(const struct work *w, const struct inst *i)
