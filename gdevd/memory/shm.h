@@ -302,6 +302,8 @@ void shm_serve_parked(struct shm_segment *segment);
 void shm_overdue(struct deadline *deadline, uint64_t now_ns);
 /* Sets the time for what is to come next. */
 void shm_await(struct shm_segment *segment);
+/* The same for contents that are to come back after a restart. */
+void shm_await_contents(struct shm_segment *segment);
 /* False: it has been answered. */
 bool shm_park(struct shm_segment *segment, struct session *session,
 	const struct control_shm *message, bool counted);

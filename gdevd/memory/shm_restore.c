@@ -318,7 +318,7 @@ static void give_up(struct shm_segment *segment)
 		shm_write_down(segment);
 	}
 	if (!shm_is_there(segment) && !segment->creator)
-		shm_await(segment); /* of sessions that came back late */
+		shm_await_contents(segment); /* of sessions that came back late */
 	shm_serve_parked(segment);
 	shm_maybe_destroy(segment);
 }
@@ -427,7 +427,7 @@ void shm_attach_again(
 	}
 	segment->unpaid = true;
 	segment->expects = !host;
-	shm_await(segment);
+	shm_await_contents(segment);
 	shm_reply(session->worker, message, segment, 1, NULL, 0);
 }
 
@@ -489,7 +489,7 @@ void shm_abandon_backing(struct shm_segment *segment)
 	segment->creator = NULL;
 	segment->unpaid = segment->expects = false;
 	shm_free_chunks(segment);
-	shm_await(segment); /* if nobody else gives them back */
+	shm_await_contents(segment); /* if nobody else gives them back */
 	shm_serve_parked(segment);
 	shm_maybe_destroy(segment);
 }

@@ -29,7 +29,7 @@
 #include "gdevd/daemon.h"
 #include "gdevd/memory/shm.h"
 
-#define LOAD_NS_A_MIB (16 * NS_PER_MS)
+#define COPY_NS_A_MIB (16 * NS_PER_MS)
 
 bool shm_is_whole(const struct shm_segment *segment)
 {
@@ -108,13 +108,24 @@ void shm_await(struct shm_segment *segment)
 		clock_now_ns() + RESIDENCY_ORDER_NS);
 }
 
-/* A session has to bring the segment in within the time of two orders, and what copying takes from a slow disk. */
-static void await_load(struct shm_segment *segment)
+/* The time of so many orders, and what copying takes on a slow disk. */
+static void await_copy(struct shm_segment *segment, unsigned orders)
 {
-	uint64_t copying_ns = (segment->bytes >> 20) * LOAD_NS_A_MIB;
+	uint64_t copying_ns = (segment->bytes >> 20) * COPY_NS_A_MIB;
 
 	deadline_set(&shm_daemon_of(segment)->deadlines, &segment->overdue,
-		clock_now_ns() + 2 * RESIDENCY_ORDER_NS + copying_ns);
+		clock_now_ns() + orders * RESIDENCY_ORDER_NS + copying_ns);
+}
+
+void shm_await_contents(struct shm_segment *segment)
+{
+	await_copy(segment, 1);
+}
+
+/* A session has to bring the segment in within that. */
+static void await_load(struct shm_segment *segment)
+{
+	await_copy(segment, 2);
 }
 
 static void await_step(struct shm_segment *segment, enum shm_place place)
@@ -183,8 +194,10 @@ static void kill_ordered(struct shm *shm, uint32_t id)
 
 /* Not all have done in time what they were ordered. If a session does not say that its commands are kept away, it
  * would keep the others from the segment: the segment stays. Once the segment is being written, only those that have it
- * can say what is valid: they are waited for, but the room is not counted on. When it has been written, the host copy
- * is valid, and a session that keeps its chunks keeps the others from both: after the same time again it is killed. */
+ * can say what is valid: they are waited for, but the room is not counted on. A session that has not written it after the
+ * time for that is killed, as it may still write into the host copy, and another one writes it. When it has been written,
+ * the host copy is valid, and a session that keeps its chunks keeps the others from both: after the same time again it is
+ * killed. */
 static void leave_overdue(struct shm_segment *segment)
 {
 	bool was_late = segment->late;
@@ -196,8 +209,10 @@ static void leave_overdue(struct shm_segment *segment)
 		stay(segment);
 	} else if (segment->place == SHM_DROPPING && was_late) {
 		kill_ordered(segment->shm, segment->id);
+	} else if (segment->place == SHM_WRITING && was_late && segment->mover) {
+		worker_kill(segment->mover->worker, "it did not write shared memory out in time");
 	} else {
-		shm_await(segment);
+		await_copy(segment, 1);
 		segment->late = true;
 		residency_balance(shm_device_of(segment));
 	}

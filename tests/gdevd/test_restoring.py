@@ -21,14 +21,16 @@ WAITS = 10  # seconds that gdevd waits for workers after a restart, and for what
 
 
 class Restoring(harness.GdevdTest):
+    size = SIZE
+
     def begin(self, count, chunk=None):
         """So many sessions that have attached a segment of one chunk, which takes half of the device."""
         self.launch()
         sessions = [self.client() for _ in range(count)]
-        self.chunk = wire.sealed_memfd(SIZE) if chunk is None else chunk
+        self.chunk = wire.sealed_memfd(self.size) if chunk is None else chunk
         self.addCleanup(os.close, self.chunk)
-        self.ident = sessions[0].shm(wire.SHM_GET, key=42, size=SIZE, flags=0o1600)[1]["id"]
-        self.assertEqual(sessions[0].memory(SIZE), 0)
+        self.ident = sessions[0].shm(wire.SHM_GET, key=42, size=self.size, flags=0o1600)[1]["id"]
+        self.assertEqual(sessions[0].memory(self.size), 0)
         self.assertEqual(self.back(sessions[0], self.chunk), 0)
         for session in sessions:
             self.assertEqual(self.attach(session)[0], 0)
@@ -36,7 +38,7 @@ class Restoring(harness.GdevdTest):
         return sessions
 
     def launch(self):
-        self.start("--device-memory", "32M", "--set", "swap_reserve=0", "--set", "host_swap=64M")
+        self.start("--device-memory", str(2 * self.size), "--set", "swap_reserve=0", "--set", f"host_swap={4 * self.size}")
 
     def restart(self):
         count = len(self.status()["sessions"])
@@ -47,13 +49,13 @@ class Restoring(harness.GdevdTest):
 
     def attach(self, session, again=False, flags=0):
         """again: as a worker that registers says it, which has the chunk or, as the flags say, the host copy."""
-        status, _, fds = session.shm(wire.SHM_ATTACH, ident=self.ident, flags=flags, size=SIZE if again else 0)
+        status, _, fds = session.shm(wire.SHM_ATTACH, ident=self.ident, flags=flags, size=self.size if again else 0)
         for fd in fds:
             os.close(fd)
         return status, len(fds)
 
     def back(self, session, fd, flags=0):
-        session.tell(wire.shm(wire.SHM_BACK, ident=self.ident, chunk=SIZE, chunks=1, flags=flags), [fd])
+        session.tell(wire.shm(wire.SHM_BACK, ident=self.ident, chunk=self.size, chunks=1, flags=flags), [fd])
         return self.answer(session)[0]
 
     def say(self, session, command, **fields):
@@ -210,6 +212,31 @@ class Restoring(harness.GdevdTest):
         self.assertEqual(self.back(has, copy, flags=wire.SHM_HOST), -harness.EINVAL)  # it is nobody's turn
         self.assertEqual(self.attach(dropped, again=True, flags=wire.SHM_HOST)[0], 1)
         self.assertEqual(self.back(dropped, copy, flags=wire.SHM_HOST), 0)
+
+    def test_one_that_does_not_write_it_keeps_nobody_from_it(self):
+        silent, other = self.begin(2)
+        third = self.client()
+        third.tell(wire.room(20 * MIB, wire.FOR_CONTEXT))
+        for session in silent, other:
+            self.hear(session, wire.SHM_LEAVE)
+            self.obey(session, wire.SHM_LEAVE, 1)
+        os.close(self.hear(silent, wire.SHM_WRITE)[0])
+        os.close(self.hear(other, wire.SHM_WRITE)[0])  # as the first has been killed
+        while wire.receive(silent.peer)[0] is not None:
+            pass
+        self.obey(other, wire.SHM_WRITE)
+        os.close(self.hear(other, wire.SHM_DROP)[0])
+        self.obey(other, wire.SHM_DROP)
+        self.say(other, wire.SHM_RESTORE)
+        self.assertEqual(self.answer(other), (1, 1))
+
+    def test_more_contents_have_more_time_to_come_back(self):
+        self.size = 512 * MIB
+        session, = self.begin(1)
+        self.restart()
+        self.assertEqual(self.attach(session, again=True)[0], 1)
+        time.sleep(WAITS + 1)  # small ones are another's to give back by now
+        self.assertEqual(self.back(session, self.chunk), 0)
 
     def test_one_that_does_not_drop_it_keeps_nobody_from_it(self):
         keeps, drops = self.begin(2)
