@@ -4,6 +4,7 @@
 import errno
 import json
 import os
+import select
 import signal
 import sys
 
@@ -131,6 +132,32 @@ class Segments(harness.GdevdTest):
 
     def test_a_process_finds_its_memory_from_another_device(self):
         self.reach("null:2", "gdev1")
+
+    def ask_for_room(self, client, *others):
+        """What comes of it: the client's answer, or an order about a segment. The others have nothing to give."""
+        client.tell(wire.room(4 << 20, wire.TO_STAY))
+        while True:
+            for some in select.select([some.peer for some in (client, *others)], [], [], wire.PATIENCE)[0]:
+                kind, serial, status, body, _ = wire.receive(some)
+                if kind != wire.EVICT:
+                    return kind, wire.SHM_BODY.unpack(body)[0] if kind == wire.SHM else status
+                next(other for other in others if other.peer is some).tell(wire.evicted(serial))
+
+    def test_what_another_virtual_gpu_has_stays_on_the_device(self):
+        self.start("--device-memory", "16M", "--set", "swap_reserve=0", "--set", "host_swap=64M", "--set", "warm_workers=0",
+                   "--set", "retire_after=never", config="[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n")
+        owner, peer = self.client(), self.client("second", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+        other = self.client()
+        ident, token = self.make_transient(owner, 8 << 20)
+        for fd in peer.shm(wire.SHM_ATTACH, ident=ident, token=token)[2]:
+            os.close(fd)
+        self.assertEqual(other.memory(5 << 20), 0)  # all that is left beside three contexts of 1 MiB
+        self.assertEqual(self.ask_for_room(other, owner, peer), (wire.CHARGED, -errno.ENOMEM))
+        peer.tell(wire.shm(wire.SHM_DETACH, ident=ident, serial=0))
+        wait_for(lambda: self.list()[0]["attached"] == 1, what="that it is the owner's alone")
+        self.assertEqual(self.ask_for_room(other, owner, peer), (wire.SHM, wire.SHM_LEAVE))
+        # Until it is there again, it cannot be attached from there.
+        self.assertEqual(peer.shm(wire.SHM_ATTACH, ident=ident, token=token)[0], -errno.EAGAIN)
 
     def test_a_virtual_gpu_takes_along_those_that_use_its_memory(self):
         self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n")
