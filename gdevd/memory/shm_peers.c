@@ -31,10 +31,13 @@ static bool may_find(struct session *session, const struct shm_segment *segment)
 {
 	const struct shm_attachment *attachment;
 
-	if (!segment->transient || !devices_reach(session->device, shm_device_of(segment)))
+	if (!segment->transient)
 		return false;
+	/* From before a restart: what the devices are may not be known yet. */
 	if (shm_had_attached(session, segment, false))
 		return true;
+	if (!devices_reach(session->device, shm_device_of(segment)))
+		return false;
 	list_for_each (attachment, &segment->attachments, by_segment)
 		if (is_of_same_process(session, attachment->session))
 			return true;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Sessions of one process reach each other's memory; the cases are in peers.c."""
 
+import json
 import os
 import signal
 import subprocess
@@ -56,7 +57,13 @@ class OneDevice(integ.Case):
         self.gdevd.process.wait()
         self.gdevd.start()
         self.wait_until(lambda: len(self.gdevd.status()["sessions"]) == 2, "the sessions are back", 60)
+        self.wait_until(lambda: [segment["attached"] for segment in self.segments()] == [2], "both to have it again", 60)
         self.finish(process)
+
+    def segments(self):
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "shm", "list", "--json"])
+        self.assertEqual(code, 0, err)
+        return json.loads(out)["segments"]
 
     def begin(self, case):
         process = self.gdevd.popen([self.gdevd.gdev, "run", "--vgpu", self.pair, PROGRAMS / "peers", case], stdin=subprocess.PIPE,
