@@ -9,6 +9,8 @@ What the baseline is, the benchmark's own file says (bench/NAME.c; idle and tabl
   idle     CPU time of gdevd, the workers and a client over 30 idle seconds
   trace    launches while somebody traces, against the same while nobody does
   device   a device backend used directly in one process: what is below gdevd
+  peer     copies between two devices, and a kernel that may use another device's memory
+  devices  the same work on one, two and four software devices; what a message costs gdevd with 64 devices
   table1   the programs of the paper's Table 1 through gdevd, against the same without it
 
 Of programs that contend (scripts/lib/contention.py says what is measured, and how):
@@ -167,6 +169,52 @@ def bench_device(start):
     if code:
         raise LabError(f"bench_device_direct ended with {code}:\n{err}")
     yield from map(json.loads, out.splitlines())
+
+
+def bench_peer(start):
+    """Between two devices of the software GPU; on hardware between two virtual GPUs of one device."""
+    if lab.SOFTWARE:
+        with start(devices="cpu:2", device_memory="2G") as gdevd:
+            yield from lines(gdevd, [program(gdevd, "peer"), "memcpy"])
+    else:
+        with start({"a": {}, "b": {}}) as gdevd:
+            yield from lines(gdevd, ["--vgpu", "a,b", program(gdevd, "peer"), "device"])
+
+
+DEVICES_TURNS = 15
+MESSAGES = 2000
+
+
+def describe_us(gdevd):
+    """gdevd's CPU time for a connection that asks one thing."""
+    before = cpu_seconds(daemon_pid(gdevd))
+    code, _, err = gdevd.run([program(gdevd, "describe"), MESSAGES])
+    if code:
+        raise LabError(f"bench_describe ended with {code}:\n{err}")
+    return (cpu_seconds(daemon_pid(gdevd)) - before) * 1e6 / MESSAGES
+
+
+def bench_devices(start):
+    """work_N: rounds a second of mmuls with all processors as N devices; the baseline is one device. message_us_64:
+    gdevd's CPU time for a connection and a question with 64 devices; the baseline is one device."""
+    with start(devices="cpu") as one, start(devices="cpu:2") as two, start(devices="cpu:4") as four:
+        sides = [Turns(gdevd, [gdevd.gdev, "run", gdevd.example("mmuls"), "--json", "--no-check", "--turns", 1024])
+                 for gdevd in (one, two, four)]
+        for i in range(DEVICES_TURNS + 1):
+            for side in sides:
+                side.turn(1)
+                if not i:  # compiles
+                    side.ms.clear()
+        for side in sides:
+            side.end()
+    rates = [1000 / statistics.median(side.ms) for side in sides]
+    for count, rate in (2, rates[1]), (4, rates[2]):
+        yield line("devices", f"work_{count}", rate, "1/s", rates[0])
+    with start(devices="null", device_memory="64M") as one, start(devices="null:64", device_memory="64M") as many:
+        describe_us(one), describe_us(many)
+        costs = [(describe_us(one), describe_us(many)) for _ in range(DEVICES_TURNS)]
+    base, cost = (statistics.median(column) for column in zip(*costs))
+    yield line("devices", "message_us_64", cost, "us", base)
 
 
 # Sizes and rounds a whole run, of half a second and more each: (size, rounds).

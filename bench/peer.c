@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Between two devices: `bench_peer memcpy|device`. Copies of 256 MiB one way and both ways at once, against memcpy() by
+ * two threads, or against copies of the first device within its own memory; and a kernel on the second device's own
+ * memory while it has access to the first one's, against the same without.
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+#define REPETITIONS 7
+#define BYTES ((size_t)256 << 20)
+#define WORDS (1u << 24)
+#define BLOCK 256u
+
+static const char add_ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry add(.param .u64 p)\n{\n.reg .u32 %r<5>;\n.reg .u64 %d<3>;\n"
+	"ld.param.u64 %d0, [p];\nmov.u32 %r0, %ctaid.x;\nmov.u32 %r1, %ntid.x;\n"
+	"mov.u32 %r2, %tid.x;\nmad.lo.u32 %r3, %r0, %r1, %r2;\nmul.wide.u32 %d1, %r3, 4;\n"
+	"add.u64 %d2, %d0, %d1;\nld.global.u32 %r4, [%d2];\nadd.u32 %r4, %r4, 1;\n"
+	"st.global.u32 [%d2], %r4;\nret;\n}\n";
+
+/* What a device has; two vectors, so that copies both ways do not meet. */
+struct side {
+	CUcontext context;
+	CUstream stream;
+	CUdeviceptr memory[2];
+};
+
+static struct side sides[2];
+static unsigned char *near, *far;
+
+static void use(int i)
+{
+	must(cuCtxSetCurrent(sides[i].context), "use a device");
+}
+
+static void open_side(int i)
+{
+	must(cuDevicePrimaryCtxRetain(&sides[i].context, i),
+		"open two devices (devices = cpu:2, or two virtual GPUs of one)");
+	use(i);
+	must(cuStreamCreate(&sides[i].stream, CU_STREAM_NON_BLOCKING), "make a stream");
+	for (int k = 0; k < 2; k++) {
+		must(cuMemAlloc(&sides[i].memory[k], BYTES), "allocate 512 MiB on each device");
+		must(cuMemsetD8(sides[i].memory[k], 1, BYTES), "touch it");
+	}
+	must(cuCtxSynchronize(), "wait");
+}
+
+static double rate(size_t bytes, uint64_t start)
+{
+	return (double)bytes / (double)(bench_now_ns() - start);
+}
+
+/* ---- copies; each gives the bytes a ns ---- */
+
+static void send_copy(int from, int vector)
+{
+	use(!from);
+	must(cuMemcpyPeerAsync(sides[!from].memory[vector], sides[!from].context,
+		     sides[from].memory[vector], sides[from].context, BYTES, sides[!from].stream),
+		"copy between the devices");
+}
+
+static double between(bool both)
+{
+	uint64_t start = bench_now_ns();
+
+	send_copy(0, 0);
+	if (both)
+		send_copy(1, 1);
+	for (int i = 0; i < 2; i++)
+		must(cuStreamSynchronize(sides[i].stream), "wait");
+	return rate(BYTES << both, start);
+}
+
+static double within(void)
+{
+	uint64_t start = bench_now_ns();
+
+	use(0);
+	must(cuMemcpyDtoDAsync(sides[0].memory[1], sides[0].memory[0], BYTES, sides[0].stream),
+		"copy within a device");
+	must(cuStreamSynchronize(sides[0].stream), "wait");
+	return rate(BYTES, start);
+}
+
+static void *copy_half(void *offset)
+{
+	size_t at = (size_t)offset;
+
+	memcpy(far + at, near + at, BYTES / 2);
+	return NULL;
+}
+
+static double by_processors(void)
+{
+	uint64_t start = bench_now_ns();
+	pthread_t other;
+
+	bench_require(pthread_create(&other, NULL, copy_half, (void *)(BYTES / 2)),
+		"start a thread", "the system has none left");
+	copy_half(NULL);
+	pthread_join(other, NULL);
+	return rate(BYTES, start);
+}
+
+static void measure_copies(bool own)
+{
+	static struct samples one, both, base;
+
+	between(true);
+	for (int i = 0; i < REPETITIONS; i++) {
+		samples_add(&one, between(false));
+		samples_add(&base, own ? within() : by_processors());
+		samples_add(&both, between(true));
+	}
+	bench_report("peer", "copy_256M", "GB/s", &one, &base);
+	bench_report("peer", "both_256M", "GB/s", &both, &base);
+}
+
+/* ---- a kernel ---- */
+
+static double kernel_ms(CUfunction add)
+{
+	uint64_t start = bench_now_ns();
+
+	for (int i = 0; i < 10; i++)
+		must(cuLaunchKernel(add, WORDS / BLOCK, 1, 1, BLOCK, 1, 1, 0, NULL,
+			     (void *[]){&sides[1].memory[0]}, NULL),
+			"launch");
+	must(cuCtxSynchronize(), "wait");
+	return (double)(bench_now_ns() - start) / 1e7;
+}
+
+static void measure_access(void)
+{
+	static struct samples with, without;
+	CUfunction add;
+	CUmodule module;
+
+	use(1);
+	must(cuModuleLoadData(&module, add_ptx), "load the kernel");
+	must(cuModuleGetFunction(&add, module, "add"), "find the kernel");
+	kernel_ms(add);
+	for (int i = 0; i < REPETITIONS; i++) {
+		samples_add(&without, kernel_ms(add));
+		must(cuCtxEnablePeerAccess(sides[0].context, 0), "have access to the other device");
+		samples_add(&with, kernel_ms(add));
+		must(cuCtxDisablePeerAccess(sides[0].context), "give up the access");
+	}
+	bench_report("peer", "access", "ms", &with, &without);
+}
+
+int main(int argc, char **argv)
+{
+	bool own = argc > 1 && !strcmp(argv[1], "device");
+	int can;
+
+	must(cuInit(0), "initialise CUDA (is gdevd running?)");
+	for (int i = 0; i < 2; i++)
+		open_side(i);
+	if (!own) {
+		near = malloc(BYTES);
+		far = malloc(BYTES);
+		bench_require(!near || !far, "allocate 512 MiB", "no memory");
+		memset(near, 1, BYTES);
+		memset(far, 2, BYTES);
+	}
+	measure_copies(own);
+	must(cuDeviceCanAccessPeer(&can, 1, 0), "ask whether the devices reach each other");
+	if (can)
+		measure_access();
+	return 0;
+}
