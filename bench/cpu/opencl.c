@@ -79,6 +79,12 @@ EXPORT CUresult cuGetErrorName(CUresult result, const char **name)
 	return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuDeviceGetCount(int *count)
+{
+	*count = 1;
+	return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuDeviceGet(CUdevice *of, int ordinal)
 {
 	*of = 0;
@@ -100,12 +106,6 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice of)
 
 EXPORT CUresult cuCtxSetCurrent(CUcontext of)
 {
-	return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuCtxGetDevice(CUdevice *of)
-{
-	*of = 0;
 	return CUDA_SUCCESS;
 }
 

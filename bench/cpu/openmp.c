@@ -33,6 +33,12 @@ EXPORT CUresult cuGetErrorName(CUresult result, const char **name)
 	return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuDeviceGetCount(int *count)
+{
+	*count = 1;
+	return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuDeviceGet(CUdevice *of, int ordinal)
 {
 	*of = 0;
@@ -41,7 +47,9 @@ EXPORT CUresult cuDeviceGet(CUdevice *of, int ordinal)
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *of, CUdevice ordinal)
 {
-	*of = NULL;
+	static int context;
+
+	*of = (CUcontext)&context;
 	return CUDA_SUCCESS;
 }
 
@@ -52,12 +60,6 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice of)
 
 EXPORT CUresult cuCtxSetCurrent(CUcontext of)
 {
-	return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuCtxGetDevice(CUdevice *of)
-{
-	*of = 0;
 	return CUDA_SUCCESS;
 }
 

@@ -208,6 +208,12 @@ EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
 	return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuDeviceGetCount(int *count)
+{
+	*count = 1;
+	return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuDeviceGet(CUdevice *found, int ordinal)
 {
 	*found = 0;

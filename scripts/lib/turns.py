@@ -16,9 +16,12 @@ class Turns:
 
     def turn(self, rounds):
         """Computes so many rounds and notes how long each took."""
-        self.child.stdin.write(f"{rounds}\n".encode())
-        self.child.stdin.flush()
-        answer = self.child.stdout.readline()
+        try:
+            self.child.stdin.write(f"{rounds}\n".encode())
+            self.child.stdin.flush()
+            answer = self.child.stdout.readline()
+        except BrokenPipeError:
+            answer = None
         if not answer:
             raise LabError(f"{' '.join(map(str, self.command))} ended with {self.child.wait()}")
         self.ms.append(self.time_of(answer) / rounds)

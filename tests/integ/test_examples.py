@@ -79,6 +79,17 @@ class Examples(unittest.TestCase):
             self.assertEqual(code, 0, f"{name} {size}: {out}{err}")
             self.assertIs(json.loads(out)["verified"], True)
 
+    def test_other_libraries(self):
+        """The other libraries that examples are measured on have what they call"""
+        for library in ("direct", "cpu/openmp"):
+            folder = BUILD / "bench" / library
+            if not (folder / "libcuda.so.1").exists():
+                continue
+            code, out, err = self.gdevd.run([self.gdevd.example("madd"), "--json", "16"],
+                                            environment={"LD_LIBRARY_PATH": str(folder)})
+            self.assertEqual(code, 0, f"{library}: {out}{err}")
+            self.assertIs(json.loads(out)["verified"], True)
+
     def test_usage(self):
         """A command line that is wrong is refused before anything is opened"""
         for arguments in (["0"], ["-1"], ["12x"], ["--seed="], ["1", "2"], ["--nonsense"],
