@@ -51,6 +51,7 @@ TURNS_MIN = 3
 KERNEL_S = 12
 TURN_MS = 40       # about as long as a turn is
 PAUSE_S = 0.01     # between turns: threads of the one before go on waiting for work for a while
+SPINS = "1000"     # before a thread of OpenMP sleeps: where other programs run, it keeps from work those that it waits for
 STARTS = 5
 
 
@@ -74,6 +75,7 @@ class Side(Turns):
                 "LD_LIBRARY_PATH": str(folder / name),
                 "BENCH_OPENCL_TEXT": str(folder / f"{kernel}.cl"),
                 "POCL_CACHE_DIR": str(gdevd.directory / "pocl"),
+                "GOMP_SPINCOUNT": SPINS,
             }
         self.name = name
         super().__init__(gdevd, command, environment)
