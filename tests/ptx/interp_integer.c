@@ -84,10 +84,10 @@ static bool ordered(const struct inst *i, const uint64_t a[], unsigned bits, uin
 	switch (i->op) {
 	case OP_min:
 		*r = less ? a[0] : a[1];
-		return true;
+		break;
 	case OP_max:
 		*r = less ? a[1] : a[0];
-		return true;
+		break;
 	case OP_sad:
 		*r = a[2] + (less ? a[1] - a[0] : a[0] - a[1]);
 		return true;
@@ -97,8 +97,12 @@ static bool ordered(const struct inst *i, const uint64_t a[], unsigned bits, uin
 	case OP_rem:
 		*r = !a[1] ? a[0] : is_signed ? (uint64_t)((__int128)x % y) : a[0] % a[1];
 		return true;
+	default:
+		return false;
 	}
-	return false;
+	if (inst_has(i, MOD_relu) && interp_signed(*r, bits) < 0)
+		*r = 0;
+	return true;
 }
 
 /* ---- bits ---- */

@@ -70,6 +70,16 @@ static inline double float64(u64 x)
 	{                                                                                          \
 		return (T)((U)c + (a < b ? (U)b - (U)a : (U)a - (U)b));                            \
 	}
+BUILTIN s32 ptx_min_relu_s32(s32 a, s32 b)
+{
+	return a < b ? (a < 0 ? 0 : a) : (b < 0 ? 0 : b);
+}
+
+BUILTIN s32 ptx_max_relu_s32(s32 a, s32 b)
+{
+	return a > b ? (a < 0 ? 0 : a) : (b < 0 ? 0 : b);
+}
+
 INTEGER(u16, 16, u16)
 INTEGER(u32, 32, u32)
 INTEGER(u64, 64, u64)

@@ -741,6 +741,15 @@ static inline u32 pair_of(f16 low, f16 high)
 	{                                                                                          \
 		return ptx_##op##_bf16((u16)a) | (u32)ptx_##op##_bf16((u16)(a >> 16)) << 16;       \
 	}
+BUILTIN u16 ptx_min_nan_bf16(u16 a, u16 b)
+{
+	return ptx_cvt_bf16_f32(ptx_min_nan_f32(wide_bf16(a), wide_bf16(b)));
+}
+BUILTIN u16 ptx_max_nan_bf16(u16 a, u16 b)
+{
+	return ptx_cvt_bf16_f32(ptx_max_nan_f32(wide_bf16(a), wide_bf16(b)));
+}
+
 #define PAIR2(op)                                                                                  \
 	BUILTIN u32 ptx_##op##_f16x2(u32 a, u32 b)                                                 \
 	{                                                                                          \
@@ -761,6 +770,8 @@ PAIR2(sub)
 PAIR2(mul)
 PAIR2(min)
 PAIR2(max)
+PAIR2(min_nan)
+PAIR2(max_nan)
 BUILTIN u32 ptx_fma_f16x2(u32 a, u32 b, u32 c)
 {
 	return pair_of(fma16(half_of(a, 0), half_of(b, 0), half_of(c, 0)),

@@ -117,6 +117,8 @@ int ptx_opcode_lookup(const char *name, size_t length)
 int ptx_modifier_lookup(const char *name, size_t length)
 {
 	pthread_once(&once, prepare);
+	if (length == 3 && !memcmp(name, "NaN", length)) /* as min and max have it; setp has .nan */
+		return MOD_nan;
 	return find(modifier_names, modifier_name_count, name, length);
 }
 
