@@ -12,8 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -27,7 +25,6 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "gdevd/config_values.h"
 
 #define START_TIMEOUT_NS (60 * NS_PER_S)
 #define CARRY_TIMEOUT_NS (60 * NS_PER_S)
@@ -44,10 +41,6 @@
 	3 /* 0.8 s: until then clients wait, somebody may have killed the workers */
 #define CONTROL_FD 3
 #define WORKER_MEMORY_LEAST (4ull << 30) /* that a driver has plenty on any machine */
-/* Neither Debian's policy nor systemd gives any of these to anybody, and all are known in a user namespace of 2^16. Not
- * 65534, which is many programs' user, and which the kernel shows for users that it cannot. */
-#define NAMELESS_FIRST 65520
-#define NAMELESS_LAST 65533
 
 static int on_message(struct connection *connection, const struct control_header *message, int *fds,
 	size_t fd_count);
@@ -718,47 +711,6 @@ void workers_adjust(struct device *device)
 	else if (list_empty(&workers->retire.link))
 		deadline_set(&device->daemon->deadlines, &workers->retire,
 			clock_now_ns() + device->daemon->config.worker_idle_ns);
-}
-
-/* A number that names nobody. */
-static uid_t nameless_user(void)
-{
-	uid_t uid = NAMELESS_FIRST;
-
-	while (uid < NAMELESS_LAST && (getpwuid(uid) || getgrgid(uid)))
-		uid++;
-	return uid;
-}
-
-static void warn_of_nameless_user(struct worker_program *program, const char *name)
-{
-	snprintf(program->warning, sizeof program->warning,
-		"there is no user \"%s\": workers run as uid %u, which has no name, and which another program "
-		"may be given; 'useradd --system --shell /usr/sbin/nologin %s' makes one, for gdevd's next start",
-		name, (unsigned)program->uid, name);
-	log_warning("%s", program->warning);
-}
-
-int workers_choose_user(struct daemon *daemon)
-{
-	struct worker_program *program = &daemon->program;
-	const char *name = daemon->config.worker_user;
-	const struct passwd *user;
-	const char *wanted;
-
-	program->uid = program->gid = (uid_t)-1;
-	if (geteuid() != 0)
-		return 0;
-	if (config_value_user(&program->uid, sizeof program->uid, name, &wanted)) {
-		program->uid = nameless_user();
-		warn_of_nameless_user(program, name);
-	}
-	user = getpwuid(program->uid);
-	program->gid = user ? user->pw_gid : program->uid;
-	if (program->uid)
-		return 0;
-	log_error("worker_user = %s: workers run what clients send, and cannot be root", name);
-	return -EINVAL;
 }
 
 int workers_init(struct daemon *daemon, const char *path)

@@ -317,6 +317,8 @@ struct shm_attachment *shm_find_attachment(
 void shm_back(struct worker *worker, struct session *session, const struct control_shm *message,
 	int *fds, size_t fd_count);
 int shm_count_attachment(struct session *session, struct shm_segment *segment);
+/* A carrier may have any segment in its hands, a session what it may write into. */
+bool shm_may_have_writable(const struct worker *worker, const struct shm_segment *segment);
 void shm_attach(
 	struct session *session, const struct control_shm *message, struct shm_segment *segment);
 /* To a session that may only read, descriptors that can only be read, or status -errno. */
