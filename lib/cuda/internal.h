@@ -430,6 +430,11 @@ void accesses_forget(void);
 CUresult access_new_memory(CUcontext context, uint64_t base);
 /* Page-locked or managed memory, which every device can use. */
 void access_new_host_memory(CUcontext context, uint64_t base);
+/* CUDA_ERROR_INVALID_DEVICE: the device cannot reach memory of the other. */
+CUresult access_check(CUdevice device, CUdevice owner);
+/* The devices, by bits, may use what `owner` has at the address; and one may not any more. */
+CUresult access_grant(uint32_t devices, struct gdev_session *owner, uint64_t address);
+CUresult access_revoke(CUdevice device, struct gdev_session *owner, uint64_t address);
 /* A context that becomes active, and one that ends. */
 void access_new_context(CUcontext context);
 void access_leave_context(CUcontext context);

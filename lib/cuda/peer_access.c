@@ -3,6 +3,7 @@
  * Access to memory of other devices: which context may name whose memory in its kernels. A session maps what it may name,
  * object by object, at the addresses that the memory has for its owner (gdev/session.h, peers):
  *   device memory of a context, from cuCtxEnablePeerAccess on: what is there, and then whatever comes;
+ *   memory of pools and of mapped handles, for the devices that they name (pool.c, vmm.c);
  *   page-locked and managed memory always, because with unified addressing it is every device's.
  * An access is put down before the memory that is there is looked through, and memory is put down before the
  * accesses are. So of a thread that allocates and one that enables, at least one sees the other. To map twice is to map
@@ -217,6 +218,56 @@ void access_new_context(CUcontext context)
 	free(list);
 }
 
+/* ---- for devices, whatever their contexts ---- */
+
+static CUresult access_reaches(CUdevice device, CUdevice peer, bool *reached)
+{
+	struct gdev_description ours, theirs;
+
+	TRY(device_description(device, &ours));
+	TRY(device_description(peer, &theirs));
+	*reached = device != peer && ours.peers && ours.peers == theirs.peers;
+	return CUDA_SUCCESS;
+}
+
+CUresult access_check(CUdevice device, CUdevice owner)
+{
+	bool reached;
+
+	TRY(access_reaches(device, owner, &reached));
+	return reached ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_DEVICE,
+				 "device %d cannot reach memory of device %d", device, owner);
+}
+
+CUresult access_grant(uint32_t devices, struct gdev_session *owner, uint64_t address)
+{
+	struct gdev_session *session;
+	CUresult result = CUDA_SUCCESS;
+
+	for (CUdevice i = 0; i < DEVICES_MAX && result == CUDA_SUCCESS; i++) {
+		if (!(devices >> i & 1))
+			continue;
+		TRY(device_open_session(i, &session));
+		result = map_one(session, owner, address);
+		gdev_session_close(session);
+	}
+	return result;
+}
+
+CUresult access_revoke(CUdevice device, struct gdev_session *owner, uint64_t address)
+{
+	struct gdev_session *session;
+	CUresult result;
+
+	TRY(device_open_session(device, &session));
+	result = result_of(gdev_peer_unmap(session, owner, address),
+		"the memory at %#llx cannot be unmapped from device %d",
+		(unsigned long long)address, device);
+	gdev_session_close(session);
+	return result;
+}
+
 /* ---- a context goes ---- */
 
 /* What it has mapped stays for others of its session, which would have to do without; its own memory is freed anyway. */
@@ -304,16 +355,6 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer)
 	return result;
 }
 
-static CUresult reaches(CUdevice device, CUdevice peer, bool *reached)
-{
-	struct gdev_description ours, theirs;
-
-	TRY(device_description(device, &ours));
-	TRY(device_description(peer, &theirs));
-	*reached = device != peer && ours.peers && ours.peers == theirs.peers;
-	return CUDA_SUCCESS;
-}
-
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 {
 	bool reached;
@@ -321,7 +362,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 	TRY(initialised());
 	if (!can)
 		return fail(CUDA_ERROR_INVALID_VALUE, "can is NULL");
-	TRY(reaches(device, peer, &reached));
+	TRY(access_reaches(device, peer, &reached));
 	*can = reached;
 	return CUDA_SUCCESS;
 }
@@ -336,7 +377,7 @@ CUresult cuDeviceGetP2PAttribute(
 		attribute > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"value is NULL, or %d is no attribute of two devices", (int)attribute);
-	TRY(reaches(source, destination, &reached));
+	TRY(access_reaches(source, destination, &reached));
 	if (source == destination)
 		return fail(CUDA_ERROR_INVALID_DEVICE, "the two devices are the same one");
 	*value = reached && attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED;

@@ -29,6 +29,7 @@ struct CUmemPoolHandle_st {
 	struct list link; /* of all pools */
 	CUdevice device;
 	bool is_default, destroyed;
+	uint32_t peers;   /* other devices that may use it, by bits */
 	size_t max_bytes; /* 0: no limit */
 	int reuse[3];     /* attributes that are kept, and given back */
 	uint64_t threshold, used, used_high, idle_bytes, reserved_high;
@@ -312,6 +313,11 @@ static CUresult alloc_from(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool
 			gdev_memory_free(stream->context->session, base);
 	}
 	end_alloc(pool, rounded, result);
+	if (result == CUDA_SUCCESS) {
+		result = access_grant(pool->peers, stream->context->session, base);
+		if (result != CUDA_SUCCESS)
+			cuMemFree_v2(base);
+	}
 	if (result == CUDA_SUCCESS)
 		*pointer = base;
 	return result;
@@ -660,9 +666,41 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLo
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"a pointer is NULL, or the location is no device");
 	TRY(check_device(location->id));
-	*flags = location->id == pool->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-					      : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	*flags = location->id == pool->device || pool->peers >> location->id & 1
+			 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+			 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return CUDA_SUCCESS;
+}
+
+/* What the pool has given out already. What is idle follows as it is given out. */
+static CUresult change_allocations(CUmemoryPool pool, CUdevice device, bool grant)
+{
+	struct allocation *list;
+	CUresult result = CUDA_SUCCESS;
+	size_t count;
+
+	TRY(memory_list(NULL, &list, &count));
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		if (list[i].pool == pool)
+			result = grant ? access_grant(1u << device, list[i].session, list[i].base)
+				       : access_revoke(device, list[i].session, list[i].base);
+	free(list);
+	return result;
+}
+
+static CUresult set_peer(CUmemoryPool pool, CUdevice device, CUmemAccess_flags flags)
+{
+	bool grant = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE, had;
+
+	TRY(access_check(device, pool->device));
+	if (grant && flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"another device may read and write a pool, and not read it alone");
+	pthread_mutex_lock(lock);
+	had = pool->peers >> device & 1;
+	pool->peers = (pool->peers & ~(1u << device)) | (uint32_t)grant << device;
+	pthread_mutex_unlock(lock);
+	return had == grant ? CUDA_SUCCESS : change_allocations(pool, device, grant);
 }
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t length)
@@ -673,14 +711,13 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
 	if (!map || !length)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the list is NULL or empty");
 	for (size_t i = 0; i < length; i++) {
+		CUdevice device = map[i].location.id;
 		if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 			return fail(CUDA_ERROR_INVALID_VALUE, "location %zu is no device", i);
-		TRY(device_find(map[i].location.id, &found));
-		if (map[i].location.id != pool->device)
-			return fail(CUDA_ERROR_INVALID_DEVICE,
-				"virtual GPUs do not reach each other's memory: a pool is for "
-				"its own device");
-		if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		TRY(device_find(device, &found));
+		if (device != pool->device)
+			TRY(set_peer(pool, device, map[i].flags));
+		else if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 			return fail(CUDA_ERROR_INVALID_VALUE,
 				"a device keeps the right to read and write its own pools");
 	}

@@ -44,6 +44,7 @@ struct mapping {
 	uint64_t base;
 	struct memory_handle *handle;
 	CUmemAccess_flags access; /* NONE: nothing is there yet */
+	uint32_t peers;           /* other devices that have it, too, by bits */
 	bool changing;            /* a thread maps or unmaps it: others wait for `changed` */
 };
 
@@ -405,7 +406,10 @@ static CUresult change_access(
 				wanted == CU_MEM_ACCESS_FLAGS_PROT_READ ? SHM_RDONLY : 0, &address),
 			"the memory cannot be mapped");
 	*now = wanted;
-	return CUDA_SUCCESS;
+	/* Those of other devices went with the old mapping. */
+	return wanted == CU_MEM_ACCESS_FLAGS_PROT_NONE
+		       ? CUDA_SUCCESS
+		       : access_grant(mapping->peers, session, address);
 }
 
 /* The same with the lock, which it gives up meanwhile. Other threads see that the mapping is changing. */
@@ -420,6 +424,33 @@ static CUresult set_access(struct mapping *mapping, CUmemAccess_flags wanted)
 	pthread_mutex_lock(lock);
 	mapping->changing = false;
 	mapping->access = now;
+	pthread_cond_broadcast(&changed);
+	return result;
+}
+
+/* Another device gets the right that the memory's own has, or none. With the lock, which is given up meanwhile. */
+static CUresult set_peer_access(struct mapping *mapping, CUdevice device, CUmemAccess_flags wanted)
+{
+	bool grant = wanted != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	struct gdev_session *session = mapping->handle->session;
+	CUresult result;
+
+	TRY(access_check(device, mapping->handle->device));
+	if (grant && wanted != mapping->access)
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"another device has the right that the memory's own device was given, "
+			"and no other");
+	if (mapping->access == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+		(bool)(mapping->peers >> device & 1) == grant)
+		return CUDA_SUCCESS;
+	mapping->changing = true;
+	pthread_mutex_unlock(lock);
+	result = grant ? access_grant(1u << device, session, mapping->base)
+		       : access_revoke(device, session, mapping->base);
+	pthread_mutex_lock(lock);
+	mapping->changing = false;
+	if (result == CUDA_SUCCESS)
+		mapping->peers ^= 1u << device;
 	pthread_cond_broadcast(&changed);
 	return result;
 }
@@ -500,7 +531,9 @@ CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes)
 	return result;
 }
 
-static CUresult set_accesses(uint64_t address, uint64_t bytes, const CUmemAccessDesc *desc)
+/* `own`: of memory of the device that is given the right; else of that of others. */
+static CUresult set_accesses(
+	uint64_t address, uint64_t bytes, const CUmemAccessDesc *desc, bool own)
 {
 	struct mapping *mapping;
 
@@ -516,10 +549,10 @@ static CUresult set_accesses(uint64_t address, uint64_t bytes, const CUmemAccess
 			return fail(CUDA_ERROR_INVALID_VALUE,
 				"what was mapped at %#llx was unmapped meanwhile",
 				(unsigned long long)at);
-		if (mapping->handle->device != desc->location.id)
-			return fail(CUDA_ERROR_NOT_SUPPORTED,
-				"virtual GPUs do not reach each other's memory");
-		TRY(set_access(mapping, desc->flags));
+		if ((mapping->handle->device == desc->location.id) != own)
+			continue;
+		TRY(own ? set_access(mapping, desc->flags)
+			: set_peer_access(mapping, desc->location.id, desc->flags));
 	}
 	return CUDA_SUCCESS;
 }
@@ -543,10 +576,13 @@ CUresult cuMemSetAccess(
 	TRY(initialised());
 	if (!desc || !count)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the list is NULL or empty");
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		TRY(check_access(&desc[i]));
-		TRY(LOCKED(set_accesses(pointer, bytes, &desc[i])));
-	}
+	/* Other devices use what the memory's own has mapped, wherever that is in the list. */
+	for (size_t i = 0; i < count; i++)
+		TRY(LOCKED(set_accesses(pointer, bytes, &desc[i], true)));
+	for (size_t i = 0; i < count; i++)
+		TRY(LOCKED(set_accesses(pointer, bytes, &desc[i], false)));
 	return CUDA_SUCCESS;
 }
 
@@ -558,8 +594,11 @@ static CUresult get_access(
 	if (!mapping)
 		return fail(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at %#llx",
 			(unsigned long long)address);
-	*flags = mapping->handle->device == location->id ? mapping->access
-							 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	*flags = mapping->handle->device == location->id ||
+				 (location->id < DEVICES_MAX && location->id >= 0 &&
+					 mapping->peers >> location->id & 1)
+			 ? mapping->access
+			 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return CUDA_SUCCESS;
 }
 

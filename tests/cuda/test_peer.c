@@ -519,6 +519,86 @@ static void test_access_to_page_locked(void **state)
 	assert_success(cuMemFreeHost(late));
 }
 
+/* Pools name the devices that may use their memory: what is given out already, and what is later. */
+static void test_access_to_pools(void **state)
+{
+	CUmemAccessDesc access = {
+		{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUdeviceptr words[2];
+	CUmemAccess_flags flags;
+	CUmemoryPool pool;
+
+	if (!devices_reach())
+		skip();
+	use(0);
+	assert_success(cuMemPoolCreate(&pool, &properties));
+	for (int i = 0; i < 2; i++) {
+		assert_success(cuMemAllocFromPoolAsync(&words[i], 4000, pool, sides[0].stream));
+		assert_success(cuMemsetD32Async(words[i], 1, 1000, sides[0].stream));
+		if (!i)
+			assert_success(cuMemPoolSetAccess(pool, &access, 1));
+	}
+	assert_success(cuMemPoolGetAccess(&flags, pool, &access.location));
+	assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	assert_success(cuStreamSynchronize(sides[0].stream));
+	use(1);
+	for (int i = 0; i < 2; i++)
+		launch_add(1, words[i], 1000, 10);
+	assert_success(cuStreamSynchronize(sides[1].stream));
+	use(0);
+	for (int i = 0; i < 2; i++) {
+		words_check(words[i], 1000, 11);
+		assert_success(cuMemFreeAsync(words[i], sides[0].stream));
+	}
+	access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	assert_success(cuMemPoolSetAccess(pool, &access, 1));
+	assert_success(cuMemPoolGetAccess(&flags, pool, &access.location));
+	assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+	assert_success(cuStreamSynchronize(sides[0].stream));
+	assert_success(cuMemPoolDestroy(pool));
+}
+
+/* Memory that is mapped by a handle, for the device that has it and another, in whatever order they are named. */
+static void test_access_to_handles(void **state)
+{
+	const size_t bytes = 2 << 20;
+	CUmemAccessDesc access[2] = {
+		{{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+		{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
+	CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemGenericAllocationHandle handle;
+	unsigned long long flags;
+	CUdeviceptr words;
+
+	if (!devices_reach())
+		skip();
+	use(0);
+	assert_success(cuMemAddressReserve(&words, bytes, 0, 0, 0));
+	assert_success(cuMemCreate(&handle, bytes, &properties, 0));
+	assert_success(cuMemMap(words, bytes, 0, handle, 0));
+	assert_success(cuMemSetAccess(words, bytes, access, 2));
+	assert_success(cuMemGetAccess(&flags, &access[0].location, words));
+	assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	assert_success(cuMemsetD32(words, 1, bytes / 4));
+	assert_success(cuCtxSynchronize());
+	use(1);
+	launch_add(1, words, bytes / 4, 10);
+	assert_success(cuStreamSynchronize(sides[1].stream));
+	use(0);
+	words_check(words, bytes / 4, 11);
+	access[0].flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	assert_success(cuMemSetAccess(words, bytes, access, 1));
+	assert_success(cuMemGetAccess(&flags, &access[0].location, words));
+	assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+	words_check(words, bytes / 4, 11);
+	assert_success(cuMemUnmap(words, bytes));
+	assert_success(cuMemRelease(handle));
+	assert_success(cuMemAddressFree(words, bytes));
+}
+
 /* Where the devices reach each other a copy is a command: the call does not wait for what is before it. */
 static void test_asynchronous_copies(void **state)
 {
@@ -647,6 +727,8 @@ int main(void)
 		test(test_access_is_asked_for_once),
 		test(test_access_ends),
 		test(test_access_to_page_locked),
+		test(test_access_to_pools),
+		test(test_access_to_handles),
 		test(test_asynchronous_copies),
 		test(test_graph_of_copies),
 		test(test_threads),
