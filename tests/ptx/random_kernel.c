@@ -42,6 +42,7 @@ enum kind {
 	KIND_DIVERGENT_BARRIER,
 	KIND_COLLECTIVE,
 	KIND_BLOCK_REDUCTION,
+	KIND_INDEX_GUARDS,
 };
 
 uint64_t random_draw(uint64_t *state)
@@ -98,7 +99,9 @@ static unsigned pick_kind(const struct random_kernel *k, uint64_t *s, const stru
 		return KIND_SWITCH;
 	if (n < 38 && p->in_loop)
 		return KIND_BREAK;
-	return n < 42 && p->all ? KIND_UNIFORM_ROW : KIND_ROW;
+	if (n < 42 && p->all)
+		return KIND_UNIFORM_ROW;
+	return n < 48 && p->all ? KIND_INDEX_GUARDS : KIND_ROW;
 }
 
 /* Where the statements inside one of this kind stand; masks are registers that the writer names. */
@@ -146,17 +149,21 @@ void random_kernel_draw(struct random_kernel *k, uint64_t seed, unsigned feature
 		{64, 1, 1}, {8, 4, 1}, {5, 3, 3}, {16, 2, 2}, {96, 1, 1}, {128, 1, 1}, {16, 16, 1},
 		{1, 37, 1}};
 	uint64_t n = seed, s = random_draw(&n); /* neighbours have nothing in common */
-	struct place top = {
-		.all = true, .mask = features & RANDOM_COLLECTIVES ? ALL_LANES : NO_MASK};
+	struct place top = {.all = true, .mask = NO_MASK};
+	bool plain = seed % 3 == 0; /* so that the compiler need not schedule its threads */
 
 	memset(k, 0, sizeof(*k));
 	k->seed = seed;
 	k->features = features;
+	if (plain)
+		k->features &= RANDOM_BARRIERS;
 	k->node_count = 1; /* 0 ends lists */
 	memcpy(k->block, shapes[below(&s, COUNT(shapes))], sizeof(k->block));
 	k->grid = 1 + below(&s, 3);
 	k->large = seed % 50 == 0;
-	k->nodes[0].first = draw_list(k, &s, &top, 8 + below(&s, 24));
+	if (k->features & RANDOM_COLLECTIVES)
+		top.mask = ALL_LANES;
+	k->nodes[0].first = draw_list(k, &s, &top, plain ? 3 + below(&s, 6) : 8 + below(&s, 24));
 }
 
 void random_kernel_input(const struct random_kernel *k, uint64_t input[RANDOM_INPUT / 8])
@@ -293,15 +300,52 @@ static int write_vote(struct writer *w, int mask, const char *predicate, int int
 	return into;
 }
 
+/* Opens a block with a predicate g of its own: how the thread's index along an axis compares with a number of the block. */
+static void write_index_test(struct writer *w)
+{
+	static const char *const orders[] = {"lt", "le", "gt", "ge", "eq", "ne"};
+	bool swapped = below(&w->s, 2);
+
+	fprintf(w->f, "{ .reg .pred g; .reg .b32 i, n; mov.u32 i, %%tid.%c; mov.b32 n, ",
+		"xxyz"[below(&w->s, 4)]);
+	if (below(&w->s, 2))
+		fprintf(w->f, "%%u%u", below(&w->s, U));
+	else
+		fprintf(w->f, "%d", (int)below(&w->s, 36) - 2);
+	fprintf(w->f, "; setp.%s.%c32 g, %s; and.pred %%q, g, g;\n", orders[below(&w->s, 6)],
+		"us"[below(&w->s, 2)], swapped ? "n, i" : "i, n");
+}
+
+/* One in another: each thread works on memory of its own. */
+static void write_index_guards(struct writer *w)
+{
+	unsigned label = w->labels, r = below(&w->s, R);
+
+	w->labels += 2;
+	write_index_test(w);
+	fprintf(w->f,
+		"@!g bra L%u; }\nld.global.b32 %%v, [%%own+52]; mad.lo.u32 %%v, %%v, 3, %%r%u;\n",
+		label, r);
+	fprintf(w->f, "st.global.b32 [%%own+52], %%v;\n");
+	write_index_test(w);
+	fprintf(w->f, "@%sg bra L%u; }\n", below(&w->s, 2) ? "!" : "", label + 1);
+	fprintf(w->f,
+		"ld.global.b32 %%v, [%%own+56]; add.u32 %%v, %%v, %%u1; st.global.b32 [%%own+56], %%v;\n");
+	fprintf(w->f, "L%u:\nL%u:\nld.global.b32 %%r%u, [%%own+52];\n", label + 1, label, r);
+}
+
 static void write_if(struct writer *w, const struct random_node *node, const struct place *p)
 {
 	bool uniform = node->kind == KIND_UNIFORM_IF, both = below(&w->s, 2);
+	bool by_index = !uniform && below(&w->s, 3) == 0;
 	unsigned label = w->labels, predicate = below(&w->s, P), bound = below(&w->s, 40);
 	const struct random_node *nodes = w->k->nodes;
 
 	w->labels += 2;
 	if (uniform)
 		fprintf(w->f, "setp.lt.u32 %%q, %%u%u, %%u%u;\n", bound % U, bound / 10);
+	else if (by_index)
+		write_index_test(w);
 	else
 		fprintf(w->f, "and.pred %%q, %%p%u, %%p%u;\n", predicate, predicate);
 	int mask = uniform ? p->mask : write_vote(w, p->mask, "%q", NO_MASK);
@@ -311,7 +355,10 @@ static void write_if(struct writer *w, const struct random_node *node, const str
 		fprintf(w->f, "not.b32 %%m%d, %%m%d; and.b32 %%m%d, %%m%d, %%m%d;\n", other.mask,
 			mask, other.mask, other.mask, p->mask);
 	}
-	fprintf(w->f, "@!%%q bra L%u;\n", label);
+	if (by_index)
+		fprintf(w->f, "@!g bra L%u; }\nld.global.b32 %%v, [%%in];\n", label);
+	else
+		fprintf(w->f, "@!%%q bra L%u;\n", label);
 	uint16_t second = node->first;
 	for (unsigned k = 0; both && k < 2 && second; k++)
 		second = nodes[second].next;
@@ -538,6 +585,9 @@ static void write_node(struct writer *w, const struct random_node *node, const s
 		break;
 	case KIND_BLOCK_REDUCTION:
 		write_block_reduction(w);
+		break;
+	case KIND_INDEX_GUARDS:
+		write_index_guards(w);
 		break;
 	}
 }

@@ -13,7 +13,12 @@
 
 #include "device/cpu/ptx/region.h"
 
+struct thread_range { /* of the indices along each axis; NULL: all */
+	LLVMValueRef from[3], to[3];
+};
+
 struct thread_loop {
+	struct thread_range range; /* from the caller; not empty */
 	LLVMBasicBlockRef header[3], latch[3], after;
 	LLVMValueRef index[3];
 	bool looped[3];
@@ -86,6 +91,16 @@ uint32_t target_block(const struct work *w, const struct inst *brx, uint32_t k);
 typedef void (*thread_code)(struct gen *g, struct inst *i);
 void gen_over_threads(struct gen *g, struct inst *i, thread_code emit);
 LLVMBasicBlockRef gen_block(struct gen *g, const char *name);
+
+/* narrow.c */
+/* Whether all guards around the context keep threads from one index to another. */
+bool narrow_context(const struct gen *g, uint32_t context);
+/* Whether this side of a branch and all around it do. */
+bool narrow_side(const struct gen *g, uint32_t branch, uint32_t side);
+/* The threads that those guards of the context leave, as many from the outermost inwards as do. */
+void narrow_range(struct gen *g, uint32_t context, struct thread_range *r);
+/* Whether any thread takes the side. */
+LLVMValueRef narrow_any(struct gen *g, uint32_t branch, uint32_t side);
 
 /* gen_gates.c: scheduled plans. */
 /* The thread's word in an array of the saved area. */

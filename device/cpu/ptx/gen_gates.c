@@ -107,7 +107,7 @@ static LLVMValueRef least_code(struct gen *g, LLVMValueRef least)
 static void release_barrier(struct gen *g, LLVMBasicBlockRef at)
 {
 	LLVMValueRef base = LLVMConstInt(g->i32, g->plan->region_count, false);
-	struct thread_loop l;
+	struct thread_loop l = {0};
 
 	LLVMPositionBuilderAtEnd(g->scalar, at);
 	loop_begin(g, &l, g->scalar);
@@ -161,7 +161,7 @@ static void release_gates(struct gen *g, LLVMBasicBlockRef at, const uint32_t *t
 void gen_dispatch(struct gen *g, LLVMBasicBlockRef start)
 {
 	struct plan *p = g->plan;
-	struct thread_loop l;
+	struct thread_loop l = {0};
 	LLVMValueRef least = gen_alloca(g, g->i32, "least");
 	uint32_t *table =
 		work_alloc(g->work, (GATE_TABLE_LINES + p->region_count) * sizeof(*table));

@@ -14,7 +14,7 @@ LLVMBasicBlockRef gen_block(struct gen *g, const char *name)
 	return LLVMAppendBasicBlockInContext(g->context, g->function, name);
 }
 
-/* ---- loops over threads: z and y outside, x inside, trips constant ---- */
+/* ---- loops over threads: z and y outside, x inside, trips constant unless narrowed ---- */
 
 void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
 {
@@ -34,7 +34,8 @@ void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
 		LLVMBuildBr(b, l->header[k]);
 		LLVMPositionBuilderAtEnd(b, l->header[k]);
 		l->index[k] = LLVMBuildPhi(b, g->i32, "tid");
-		LLVMAddIncoming(l->index[k], (LLVMValueRef[]){LLVMConstNull(g->i32)}, &previous, 1);
+		LLVMValueRef first = l->range.from[k] ? l->range.from[k] : LLVMConstNull(g->i32);
+		LLVMAddIncoming(l->index[k], &first, &previous, 1);
 		previous = l->header[k];
 	}
 	LLVMPositionBuilderAtEnd(b, previous);
@@ -92,8 +93,9 @@ void loop_end(struct gen *g, struct thread_loop *l, LLVMBuilderRef to)
 		LLVMPositionBuilderAtEnd(b, l->latch[k]);
 		LLVMValueRef next =
 			LLVMBuildNUWAdd(b, l->index[k], LLVMConstInt(g->i32, 1, false), "");
-		LLVMValueRef more = LLVMBuildICmp(
-			b, LLVMIntNE, next, LLVMConstInt(g->i32, g->work->block[k], false), "");
+		LLVMValueRef end = l->range.to[k] ? l->range.to[k]
+						  : LLVMConstInt(g->i32, g->work->block[k], false);
+		LLVMValueRef more = LLVMBuildICmp(b, LLVMIntNE, next, end, "");
 		LLVMBasicBlockRef out = gen_block(g, "row");
 		LLVMAddIncoming(l->index[k], &next, &l->latch[k], 1);
 		loop_metadata(
@@ -277,7 +279,7 @@ static void enter_active(
 		active = LLVMBuildICmp(
 			g->b, LLVMIntEQ, pc, LLVMConstInt(g->i32, r->code, false), "");
 	}
-	for (; c != PTX_NONE; c = g->plan->contexts[c].parent) {
+	for (; c != PTX_NONE && !narrow_context(g, c); c = g->plan->contexts[c].parent) {
 		LLVMValueRef v = guard_value(g, &g->plan->contexts[c], done);
 		LLVMValueRef a = all_passed(g, &g->plan->contexts[c]);
 
@@ -298,7 +300,7 @@ void gen_over_threads(struct gen *g, struct inst *i, thread_code emit)
 {
 	struct region *r = &g->plan->regions[g->region];
 	uint64_t *done = work_alloc(g->work, (g->work->reg_count / 64 + 1) * 8);
-	struct thread_loop l;
+	struct thread_loop l = {0};
 	bool parallel = g->parallel;
 
 	if (!done)
@@ -306,6 +308,7 @@ void gen_over_threads(struct gen *g, struct inst *i, thread_code emit)
 	g->parallel = false;
 	LLVMBasicBlockRef before = gen_block(g, "collect");
 	LLVMPositionBuilderAtEnd(g->body, before);
+	narrow_range(g, g->work->blocks[r->entry].context, &l.range);
 	loop_begin(g, &l, g->body);
 	enter_active(g, r, &l, done);
 	load_live(g, r, done);
@@ -338,6 +341,22 @@ static LLVMBasicBlockRef resolve(struct gen *g, uint32_t context, uint32_t block
 	return g->pre[g->work->blocks[block].region];
 }
 
+static LLVMValueRef any_taken(struct gen *g, LLVMBuilderRef builder, uint32_t branch, uint32_t side)
+{
+	LLVMBuilderRef b = g->b, scalar = g->scalar;
+	LLVMValueRef any;
+
+	if (narrow_side(g, branch, side)) {
+		g->b = g->scalar = builder;
+		any = narrow_any(g, branch, side);
+		g->b = b;
+		g->scalar = scalar;
+		return any;
+	}
+	any = LLVMBuildLoad2(builder, g->i8, g->any[2 * guard_index(g, branch) + side], "");
+	return LLVMBuildICmp(builder, LLVMIntNE, any, LLVMConstNull(g->i8), "");
+}
+
 /* Tests whether any thread took the side, and runs it; NULL when no further side has code. */
 static LLVMBasicBlockRef side_block(struct gen *g, uint32_t branch, uint32_t side)
 {
@@ -357,9 +376,8 @@ static LLVMBasicBlockRef side_block(struct gen *g, uint32_t branch, uint32_t sid
 	if (!next)
 		next = resolve(g, b->context, b->ipdom);
 	LLVMPositionBuilderAtEnd(builder, at);
-	LLVMValueRef any = LLVMBuildLoad2(builder, g->i8, g->any[2 * index + side], "");
-	any = LLVMBuildICmp(builder, LLVMIntNE, any, LLVMConstNull(g->i8), "");
-	LLVMBuildCondBr(builder, any, g->pre[g->work->blocks[b->succ[side]].region], next);
+	LLVMBuildCondBr(builder, any_taken(g, builder, branch, side),
+		g->pre[g->work->blocks[b->succ[side]].region], next);
 	LLVMDisposeBuilder(builder);
 	return at;
 }
@@ -463,10 +481,11 @@ static void end_split(struct gen *g, const struct inst *last, uint32_t block)
 {
 	struct guard *guard = plan_guard(g->plan, block);
 
-	if (guard) {
+	if (guard)
+		reg_write(g, guard->reg, reg_read(g, last->guard));
+	if (guard && !(narrow_side(g, block, 0) && narrow_side(g, block, 1))) {
 		LLVMValueRef p = reg_read(g, last->guard), q = LLVMBuildNot(g->b, p, "");
 
-		reg_write(g, guard->reg, p);
 		note_side(g, guard_index(g, block), 0, last->guard_negated ? q : p);
 		note_side(g, guard_index(g, block), 1, last->guard_negated ? p : q);
 	}
@@ -578,7 +597,7 @@ static void gen_region(struct gen *g, uint32_t id)
 	struct work *w = g->work;
 	struct region *r = &g->plan->regions[id];
 	uint64_t *done = work_alloc(w, (w->reg_count / 64 + 1) * 8);
-	struct thread_loop l;
+	struct thread_loop l = {0};
 
 	if (!done)
 		return;
@@ -595,6 +614,7 @@ static void gen_region(struct gen *g, uint32_t id)
 		emit_collective_prepare(g, &w->insts[w->blocks[r->entry].first]);
 	LLVMBasicBlockRef before = gen_block(g, "loop");
 	LLVMPositionBuilderAtEnd(g->body, before);
+	narrow_range(g, g->work->blocks[r->entry].context, &l.range);
 	loop_begin(g, &l, g->body);
 	enter_active(g, r, &l, done);
 	load_live(g, r, done);

@@ -55,15 +55,13 @@ static bool loop_is_shared(const struct work *w, const struct loop *l)
 	return !inner;
 }
 
-/* A divergent `if` without else around something worth it, whose condition can be computed anew:
- * as a region of its own it runs unmasked when all threads pass. Returns the block inside. */
+/* A divergent `if` without else around something worth it. Returns the block inside. */
 static uint32_t guarded_part(const struct work *w, const struct work_block *b)
 {
 	const struct inst *last = block_last(w, b);
 	uint32_t inside = PTX_NONE, size = 0;
 
-	if (b->succ_count != 2 || last->op != OP_bra || !w->regs[last->guard].pure ||
-		!branch_diverges(w, b))
+	if (b->succ_count != 2 || last->op != OP_bra || !branch_diverges(w, b))
 		return PTX_NONE;
 	for (unsigned s = 0; s < 2; s++)
 		if (b->succ[s] == b->ipdom ||
@@ -77,6 +75,8 @@ static uint32_t guarded_part(const struct work *w, const struct work_block *b)
 	return size ? inside : PTX_NONE;
 }
 
+/* Those whose condition can be computed anew: as a region of its own, what they guard runs unmasked when all threads
+ * pass. */
 static void wish_guards(struct former *f)
 {
 	struct work *w = f->work;
@@ -84,7 +84,11 @@ static void wish_guards(struct former *f)
 
 	for (uint32_t steps = 0; b < w->block_count && steps < w->block_count; steps++) {
 		const struct work_block *x = &w->blocks[b];
-		uint32_t inside = guarded_part(w, x);
+		const struct inst *last = block_last(w, x);
+		uint32_t inside = PTX_NONE;
+
+		if (last->op == OP_bra && last->guard != PTX_NONE && w->regs[last->guard].pure)
+			inside = guarded_part(w, x);
 
 		for (uint32_t l = 0; l < w->loop_count; l++)
 			if (bits_get(w->loops[l].members, b))
@@ -92,6 +96,31 @@ static void wish_guards(struct former *f)
 		if (inside != PTX_NONE)
 			bits_set(f->plan->wanted, inside);
 		b = inside != PTX_NONE ? inside : x->succ_count == 1 ? x->succ[0] : x->ipdom;
+	}
+}
+
+static bool has_barrier(const struct work *w, const struct loop *l)
+{
+	for (uint32_t k = 0; k < l->count; k++)
+		if (w->blocks[l->blocks[k]].border && !w->blocks[l->blocks[k]].collective)
+			return true;
+	return false;
+}
+
+/* In loops that barriers take apart anyhow: those that narrow.c makes bounds of. */
+static void wish_ranges(struct former *f)
+{
+	struct work *w = f->work;
+
+	for (uint32_t k = 0; k < w->rpo_count; k++) {
+		uint32_t b = w->rpo[k], inside;
+		bool apart = narrow_branch(w, b);
+
+		for (uint32_t l = 0; apart && l < w->loop_count; l++)
+			apart = !bits_get(w->loops[l].members, b) || has_barrier(w, &w->loops[l]);
+		inside = apart ? guarded_part(w, &w->blocks[b]) : PTX_NONE;
+		if (inside != PTX_NONE)
+			bits_set(f->plan->wanted, inside);
 	}
 }
 
@@ -105,8 +134,10 @@ static void wish(struct former *f, bool loops)
 	for (uint32_t l = 0; loops && l < w->loop_count; l++)
 		if (loop_is_shared(w, &w->loops[l]))
 			bits_set(f->plan->wanted, w->loops[l].header);
-	if (loops)
+	if (loops) {
 		wish_guards(f);
+		wish_ranges(f);
+	}
 }
 
 /* ---- split branches and their contexts ---- */

@@ -136,6 +136,8 @@ static inline struct inst *block_last(const struct work *w, const struct work_bl
 int uniform_analyse(struct work *w);
 bool branch_diverges(const struct work *w, const struct work_block *b);
 bool operand_diverges(const struct work *w, const struct operand *o);
+/* narrow.c: whether the branch compares the thread's index along an axis with a number of the block. */
+bool narrow_branch(const struct work *w, uint32_t branch);
 /* spin.c */
 int spin_find(struct work *w);
 /* rewrite.c: returns whether it changed anything (then cfg and uniformity must be built anew). */
