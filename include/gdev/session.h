@@ -431,9 +431,10 @@ int gdev_shared_map(struct gdev_session *session, const struct gdev_shared *shar
 /* Whether commands of `session` can reach device memory of `owner`. */
 bool gdev_peer_can(const struct gdev_session *session, const struct gdev_session *owner);
 /* From here on commands of `session` may name the allocation of `owner` that contains `address`, device memory or
- * page-locked memory, at its address, and all that is in one object with it, until it is freed or unmapped. Mapped already:
- * 0. -ENOTSUP: the devices do not reach each other, or the memory cannot be shared; -EINVAL: no such allocation;
- * -EADDRINUSE: the addresses are not free in the worker of `session`. */
+ * page-locked memory, at its address, and all that is in one object with it. That ends when it is unmapped; when the owner
+ * frees it, which waits for what `session` has submitted; and, for device memory, when the owner's worker dies. Mapped
+ * already: 0. -ENOTSUP: the devices do not reach each other, or the memory cannot be shared; -EINVAL: no such allocation;
+ * -ENOSPC, -EADDRINUSE: the worker of `session` knows too many sessions, or has something at the owner's addresses. */
 int gdev_peer_map(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
 /* Waits for all commands of `session` submitted before. Mapped not any more: 0. */
 int gdev_peer_unmap(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
