@@ -706,14 +706,15 @@ BUILTIN u16 ptx_abs_bf16(u16 a)
 {
 	return a & 0x7fff;
 }
-BUILTIN u16 ptx_min_bf16(u16 a, u16 b)
-{
-	return ptx_cvt_bf16_f32(select_min(wide_bf16(a), wide_bf16(b)));
-}
-BUILTIN u16 ptx_max_bf16(u16 a, u16 b)
-{
-	return ptx_cvt_bf16_f32(select_max(wide_bf16(a), wide_bf16(b)));
-}
+#define BF16_BY_F32(name, op)                                                                      \
+	BUILTIN u16 ptx_##name##_bf16(u16 a, u16 b)                                                \
+	{                                                                                          \
+		return ptx_cvt_bf16_f32(op(wide_bf16(a), wide_bf16(b)));                           \
+	}
+BF16_BY_F32(min, select_min)
+BF16_BY_F32(max, select_max)
+BF16_BY_F32(min_nan, ptx_min_nan_f32)
+BF16_BY_F32(max_nan, ptx_max_nan_f32)
 BUILTIN u16 ptx_ex2_bf16(u16 a)
 {
 	return ptx_cvt_bf16_f32(ptx_ex2_f32(wide_bf16(a)));
@@ -741,15 +742,6 @@ static inline u32 pair_of(f16 low, f16 high)
 	{                                                                                          \
 		return ptx_##op##_bf16((u16)a) | (u32)ptx_##op##_bf16((u16)(a >> 16)) << 16;       \
 	}
-BUILTIN u16 ptx_min_nan_bf16(u16 a, u16 b)
-{
-	return ptx_cvt_bf16_f32(ptx_min_nan_f32(wide_bf16(a), wide_bf16(b)));
-}
-BUILTIN u16 ptx_max_nan_bf16(u16 a, u16 b)
-{
-	return ptx_cvt_bf16_f32(ptx_max_nan_f32(wide_bf16(a), wide_bf16(b)));
-}
-
 #define PAIR2(op)                                                                                  \
 	BUILTIN u32 ptx_##op##_f16x2(u32 a, u32 b)                                                 \
 	{                                                                                          \
