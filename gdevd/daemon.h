@@ -372,6 +372,7 @@ uint64_t session_place(const struct daemon *daemon, uint64_t id);
 void session_client_left(struct session *session);
 void session_end(struct session *session, const char *reason);
 struct session *session_find(struct daemon *daemon, uint64_t id);
+bool session_is_of_process_of(const struct session *session, const struct session *other);
 
 /* workers.c */
 int workers_init(struct daemon *daemon, const char *path);
@@ -447,6 +448,9 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 int grants_release(struct session *session, const struct control_grant *message);
 /* So much of a resource was used for the session's sake, by another. */
 void grants_charge(struct session *session, unsigned resource, uint64_t used_ns);
+/* A session lacks memory in its turn: others of its process leave the device to it, as each may have what the other
+ * lacks. */
+void grants_part(struct device *device);
 void grants_renice(struct session *session, int nice);
 /* What a session for which nobody waits reads in its page while it has the resource. */
 enum worker_revoke grants_unwaited_word(const struct session *session, unsigned resource);

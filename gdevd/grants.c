@@ -505,10 +505,25 @@ void grants_charge(struct session *session, unsigned resource, uint64_t used_ns)
 	measure_wake(daemon);
 }
 
+/* Kernels of a process may wait for each other, whichever of its sessions on the device they are of. */
+static void join_gang(struct session *session)
+{
+	struct session *other;
+
+	list_for_each (other, &session->daemon->sessions, link) {
+		if (other->device != session->device || !session_is_of_process_of(session, other))
+			continue;
+		sched_entity_join(
+			&session->entities[RESOURCE_COMPUTE], &other->entities[RESOURCE_COMPUTE]);
+		return;
+	}
+}
+
 void grants_session_init(struct session *session)
 {
 	for (unsigned i = 0; i < RESOURCES; i++)
 		sched_entity_add(&session->vgpu->groups[i], &session->entities[i]);
+	join_gang(session);
 }
 
 void grants_session_finish(struct session *session)
@@ -533,6 +548,11 @@ void grants_session_finish(struct session *session)
 	rearm(session->device);
 }
 
+void grants_part(struct device *device)
+{
+	sched_part(&device->sched[RESOURCE_COMPUTE]);
+}
+
 void grants_renice(struct session *session, int nice)
 {
 	uint64_t now = clock_now_ns();
@@ -548,10 +568,8 @@ void grants_renice(struct session *session, int nice)
 static bool shares_hold(struct session *session, unsigned resource, uint64_t now_ns)
 {
 	unsigned queue = grants_queue(session->daemon, resource);
-	const struct sched *sched = &session->device->sched[queue];
 	bool holds = session->entities[queue].state == ENTITY_HOLDING;
-	enum worker_revoke told =
-		sched->holder == &session->entities[queue] ? sched->revoked : REVOKE_NONE;
+	enum worker_revoke told = sched_told(&session->entities[queue]);
 
 	if (!holds || session->grants[resource].held || told == REVOKE_NOW)
 		return false;

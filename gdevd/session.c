@@ -62,6 +62,13 @@ static void read_groups(const struct connection *connection, struct groups *grou
 	memcpy(groups->ids, ids, groups->count * sizeof *ids);
 }
 
+/* The kernel says which process a client is; of one in another pid namespace it does not. */
+bool session_is_of_process_of(const struct session *session, const struct session *other)
+{
+	return session->pid > 0 && session->pid == other->pid && session->process_started &&
+	       session->process_started == other->process_started && session->uid == other->uid;
+}
+
 static struct session *create(struct daemon *daemon, struct vgpu *vgpu, struct worker *worker,
 	pid_t pid, uid_t uid, gid_t gid, const struct groups *groups)
 {

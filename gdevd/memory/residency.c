@@ -543,6 +543,7 @@ static void serve_waiting(struct device *device)
 			continue;
 		send_for_missing(device, worker);
 		if (!is_hopeless(device, worker)) {
+			grants_part(device);
 			ask_users(device);
 			continue;
 		}

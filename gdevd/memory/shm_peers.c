@@ -15,13 +15,6 @@ static bool is_foreign(const struct session *session, const struct shm_segment *
 	return &session->vgpu->shm != segment->shm;
 }
 
-/* The kernel says which process a client is; of one in another pid namespace it does not. */
-static bool is_of_same_process(const struct session *session, const struct session *other)
-{
-	return session->pid > 0 && session->pid == other->pid && session->process_started &&
-	       session->process_started == other->process_started && session->uid == other->uid;
-}
-
 static bool devices_reach(const struct device *device, const struct device *other)
 {
 	return device->peers && device->peers == other->peers;
@@ -39,7 +32,7 @@ static bool may_find(struct session *session, const struct shm_segment *segment)
 	if (!devices_reach(session->device, shm_device_of(segment)))
 		return false;
 	list_for_each (attachment, &segment->attachments, by_segment)
-		if (is_of_same_process(session, attachment->session))
+		if (session_is_of_process_of(session, attachment->session))
 			return true;
 	return false;
 }
@@ -108,7 +101,7 @@ void shm_lose(struct session *session)
 		const struct shm_segment *segment = attachment->segment;
 		list_for_each (other, &segment->attachments, by_segment)
 			if (!is_foreign(session, segment) && is_foreign(other->session, segment) &&
-				is_of_same_process(session, other->session))
+				session_is_of_process_of(session, other->session))
 				order_to_lose(other);
 	}
 }

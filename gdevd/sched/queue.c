@@ -96,6 +96,12 @@ void node_wait(struct sched_queue *queue, struct sched_node *node, uint64_t now_
 		queue->policy->arrive(queue, node, now_ns);
 }
 
+void node_take(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
+{
+	list_remove(&node->wait);
+	contention(queue, now_ns);
+}
+
 void node_pause(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
 {
 	list_remove(&node->wait);

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "gdevd/sched/allowance.h"
+#include "gdevd/sched/gang.h"
 #include "gdevd/sched/queue.h"
 
 #define PREPARED_MAX 3 /* more would look for a grant in vain */
@@ -32,54 +34,16 @@ static struct sched_entity *entity_of(struct sched_node *node)
 	return container_of(node, struct sched_entity, node);
 }
 
-static double strict_fraction(const struct sched_group *group)
+/* Whose turn it is: the group whose entity was granted the resource. That may have left it to others of its gang. */
+static struct sched_group *turn_of(const struct sched *sched)
 {
-	return group->node.weight >= 100 ? 1 : group->node.weight / 100.0;
-}
-
-static int64_t enough_ns(const struct sched_group *group)
-{
-	return (int64_t)group->members.quantum_ns / 2;
-}
-
-static void allowance_update(struct sched_group *group, uint64_t now_ns)
-{
-	uint64_t passed_ns = now_ns - group->allowance_at_ns;
-	double allowance_ns =
-		(double)group->allowance_ns + (double)passed_ns * strict_fraction(group);
-
-	if (allowance_ns > (double)group->members.quantum_ns)
-		allowance_ns = (double)group->members.quantum_ns;
-	group->allowance_ns = (int64_t)allowance_ns;
-	group->allowance_at_ns = now_ns;
-	/* Not at its first nanosecond of allowance: its turns would be as short. */
-	if (group->allowance_ns >= enough_ns(group))
-		group->spent = false;
-}
-
-static void allowance_spend(struct sched_group *group, uint64_t used_ns, uint64_t now_ns)
-{
-	if (!group->strict)
-		return;
-	allowance_update(group, now_ns);
-	group->allowance_ns -= (int64_t)used_ns;
-	if (group->allowance_ns < enough_ns(group) / 4)
-		group->spent = true;
+	return group_of(sched->groups.holder);
 }
 
 /* When a group that wants the resource may contend for it; not later than `now_ns`: at once. */
 static uint64_t group_ready_ns(const struct sched_group *group)
 {
-	uint64_t ready_ns = group->not_before_ns, allowed_ns;
-
-	if (group->strict && group->spent) {
-		allowed_ns = group->allowance_at_ns + 1 +
-			     (uint64_t)((double)(enough_ns(group) - group->allowance_ns) /
-					strict_fraction(group));
-		if (allowed_ns > ready_ns)
-			ready_ns = allowed_ns;
-	}
-	return ready_ns;
+	return max_of(group->not_before_ns, allowance_ready_ns(group));
 }
 
 static int best_nice(const struct sched_group *group)
@@ -106,8 +70,47 @@ static void group_update(struct sched_group *group, bool stops, uint64_t now_ns)
 		wants = false;
 	if (wants && !node_waits(&group->node))
 		node_wait(groups, &group->node, now_ns);
+	else if (!wants && group->along)
+		node_take(groups, &group->node, now_ns);
 	else if (!wants && (stops || node_waits(&group->node)))
 		node_pause(groups, &group->node, now_ns);
+}
+
+/* ---- gangs ---- */
+
+/* Whether an entity that wants the resource has it at once, as another of its gang holds it. */
+static bool may_go_along(const struct sched_entity *entity)
+{
+	const struct sched *sched = entity->group->sched;
+
+	return sched->holder && sched->revoked != REVOKE_NOW && !sched->parted &&
+	       !entity->group->strict && gang_has(entity, sched->holder) &&
+	       !gang_is_passing(entity);
+}
+
+/* It waits; or it held until now, and wants the resource again. */
+static void go_along(struct sched_entity *entity, uint64_t now_ns)
+{
+	struct sched_group *group = entity->group;
+
+	node_take(&group->members, &entity->node, now_ns);
+	entity->state = ENTITY_HOLDING;
+	gang_set_along(entity, true);
+	entity->granted_ns = now_ns;
+	entity->node.grants++;
+	group->node.grants++;
+	group_update(group, false, now_ns);
+	group->sched->ops->grant(group->sched, entity);
+}
+
+/* The holder has just been granted the resource: those of its gang that wait go along. */
+static void bring_gang(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_entity *entity;
+
+	list_for_each (entity, &sched->holder->gang, gang)
+		if (entity->state == ENTITY_WAITING && may_go_along(entity))
+			go_along(entity, now_ns);
 }
 
 /* ---- the arbiter ---- */
@@ -125,7 +128,9 @@ static void give(struct sched *sched, struct sched_group *group, struct sched_en
 	sched->revoked = REVOKE_NONE;
 	sched->named = sched->heir = NULL;
 	sched->handed_ns = 0;
+	sched->parted = false;
 	sched->ops->grant(sched, entity);
+	bring_gang(sched, now_ns);
 }
 
 /* The entity to which a holder handed over has the resource, whatever the policy would say now. */
@@ -169,11 +174,22 @@ static uint64_t give_next(struct sched *sched, uint64_t now_ns)
 	return again_ns;
 }
 
+/* When the turn is over for the sake of others of its group. If the one that was granted it is gone, they wait for
+ * others of its gang: no longer than a quantum. */
+static uint64_t members_until(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_queue *members = &turn_of(sched)->members;
+
+	if (members->holder)
+		return queue_until(members, now_ns);
+	return list_empty(&members->waiting) ? UINT64_MAX : sched->granted_ns + members->quantum_ns;
+}
+
 static uint64_t holder_until(struct sched *sched, uint64_t now_ns)
 {
-	struct sched_group *group = sched->holder->group;
+	struct sched_group *group = turn_of(sched);
 	uint64_t groups_ns = queue_until(&sched->groups, now_ns);
-	uint64_t members_ns = queue_until(&group->members, now_ns);
+	uint64_t members_ns = members_until(sched, now_ns);
 	uint64_t until_ns = groups_ns < members_ns ? groups_ns : members_ns;
 	uint64_t allowed_ns = sched->granted_ns + (uint64_t)group->allowance_ns;
 	uint64_t since_ns = sched->revoked == REVOKE_NONE ? now_ns : sched->revoked_ns;
@@ -199,7 +215,7 @@ static void prepare(struct sched *sched)
 		struct sched_group *group = group_of(node);
 
 		member = sched_first(&group->members);
-		if (member && left && (node_waits(node) || sched->holder->group == group)) {
+		if (member && left && (node_waits(node) || turn_of(sched) == group)) {
 			sched->ops->prepare(sched, entity_of(member));
 			left--;
 		}
@@ -218,7 +234,7 @@ static struct sched_node *policy_next(struct sched_queue *queue, uint64_t now_ns
  * over. */
 static struct sched_entity *follower(struct sched *sched, uint64_t now_ns)
 {
-	struct sched_group *group = sched->holder->group;
+	struct sched_group *group = turn_of(sched);
 	bool inside = !list_empty(&group->members.waiting);
 	struct sched_node *node;
 
@@ -243,7 +259,8 @@ static void name(struct sched *sched, uint64_t now_ns)
 
 	if (!sched->ops->name || sched->handed_ns)
 		return;
-	entity = follower(sched, now_ns);
+	/* The device is not the holder's alone to hand over, if others go along. */
+	entity = gang_first_along(sched->holder) ? NULL : follower(sched, now_ns);
 	if (entity == sched->named)
 		return;
 	if (sched->ops->name(sched, entity))
@@ -254,11 +271,16 @@ static void name(struct sched *sched, uint64_t now_ns)
 
 static void revoke_holder(struct sched *sched, enum worker_revoke how, uint64_t now_ns)
 {
+	struct sched_entity *entity;
+
 	sched->revoked = how;
 	sched->revoked_ns = now_ns;
 	if (how == REVOKE_NOW)
 		name(sched, now_ns);
 	sched->ops->revoke(sched, sched->holder, how);
+	list_for_each (entity, &sched->holder->gang, gang)
+		if (entity->along)
+			sched->ops->revoke(sched, entity, how);
 	if (how == REVOKE_NOW && !sched->named && sched->ops->prepare)
 		prepare(sched);
 }
@@ -349,6 +371,7 @@ void sched_entity_add(struct sched_group *group, struct sched_entity *entity)
 {
 	memset(entity, 0, sizeof *entity);
 	entity->group = group;
+	list_init(&entity->gang);
 	node_init(&group->members, &entity->node, sched_weight(0));
 }
 
@@ -395,6 +418,10 @@ void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns)
 		share_with_everyone(entity, now_ns);
 	else if (entity->state == ENTITY_IDLE)
 		wait_for(entity, now_ns);
+	if (entity->state == ENTITY_WAITING && may_go_along(entity)) {
+		group_update(entity->group, false, now_ns);
+		go_along(entity, now_ns);
+	}
 	settle(sched, now_ns);
 }
 
@@ -407,14 +434,38 @@ static bool has_handed(struct sched *sched, uint64_t now_ns)
 	return sched->named && sched->handed_ns;
 }
 
+/* An entity of the group has left; it had the resource, or not. */
+static void group_leaves(struct sched_group *group, bool held, uint64_t now_ns)
+{
+	group_update(group, held && group->sched->groups.holder != &group->node, now_ns);
+}
+
 /* The entity does not hold the resource any more; settle() decides which is next. */
 static void leave(struct sched *sched, uint64_t now_ns)
 {
 	sched->heir = has_handed(sched, now_ns) ? sched->named : NULL;
 	sched->named = NULL;
+	turn_of(sched)->members.holder = NULL;
 	sched->groups.holder = NULL;
-	sched->holder->group->members.holder = NULL;
 	sched->holder = NULL;
+}
+
+/* The holder leaves. If others of its gang go along, one of them is the holder in its place, and the turn goes on; if
+ * not, the turn is over for its group. */
+static void leave_to_gang(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_group *turn = turn_of(sched), *group = sched->holder->group;
+	struct sched_entity *next = gang_first_along(sched->holder);
+
+	if (turn->members.holder == &sched->holder->node)
+		turn->members.holder = NULL;
+	if (next) {
+		sched->holder = next;
+		return;
+	}
+	leave(sched, now_ns);
+	if (turn != group)
+		group_update(turn, true, now_ns);
 }
 
 /* How much of what a holder used, which leaves, it used while others waited: the same part of it as of all time that
@@ -440,6 +491,10 @@ uint64_t sched_least_ns(const struct sched_entity *entity, uint64_t now_ns)
 		return entity->passed_over_ns - entity->overdue_from_ns;
 	if (sched->holder != entity)
 		return 0;
+	if (entity->along) /* since it was granted the resource itself */
+		return min_of(sched_contended_ns(&sched->groups, now_ns),
+			       now_ns - entity->granted_ns) /
+		       LEAST_PART;
 	return max_of(sched_contended_ns(&sched->groups, now_ns),
 		       sched_contended_ns(&entity->group->members, now_ns)) /
 	       LEAST_PART;
@@ -455,7 +510,10 @@ static void charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_n
 	/* Nobody can have used it for longer than it was given; a worker that says so is wrong. */
 	used_ns = min_of(used_ns, held_ns);
 	groups_ns = members_ns = used_ns;
-	if (group->sched->holder == entity) {
+	if (entity->along) {
+		groups_ns = sched_contended_ns(groups, now_ns);
+		members_ns = list_empty(&members->waiting) ? 0 : used_ns;
+	} else if (group->sched->holder == entity) {
 		groups_ns = contended_use_ns(groups, used_ns, held_ns, now_ns);
 		members_ns = contended_use_ns(members, used_ns, held_ns, now_ns);
 	} else if (entity->state == ENTITY_OVERDUE) {
@@ -472,24 +530,29 @@ void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, ui
 {
 	struct sched_group *group = entity->group;
 	struct sched *sched = group->sched;
-	bool held = sched->holder == entity;
+	bool held = sched->holder == entity, along;
 
 	charge(entity, used_ns, now_ns);
 	entity->granted_ns = now_ns;
 	if (entity->state == ENTITY_WAITING)
 		return;
-	if (held)
-		leave(sched, now_ns);
+	held |= entity->along;
+	gang_set_along(entity, false);
+	if (sched->holder == entity)
+		leave_to_gang(sched, now_ns);
 	wants |= entity->again;
 	entity->again = false;
 	entity->state = ENTITY_IDLE;
+	along = wants && may_go_along(entity);
 	if (wants && sched->groups.policy->everyone)
 		share_with_everyone(entity, now_ns);
-	else if (wants)
+	else if (wants && !along)
 		wait_for(entity, now_ns);
-	else if (held)
+	else if (held && !along)
 		node_pause(&group->members, &entity->node, now_ns);
-	group_update(group, held, now_ns);
+	if (along)
+		go_along(entity, now_ns);
+	group_leaves(group, held, now_ns);
 	settle(sched, now_ns);
 }
 
@@ -519,41 +582,66 @@ void sched_charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns
 	settle(group->sched, now_ns);
 }
 
+/* The group whose turn it is may go: the turn is the present holder's group's. */
+static void pass_turn(struct sched *sched, uint64_t now_ns)
+{
+	struct sched_node *from = sched->groups.holder, *to = &sched->holder->group->node;
+
+	if (!node_waits(to))
+		node_wait(&sched->groups, to, now_ns);
+	node_hold(&sched->groups, to, sched->groups.chosen_ns, now_ns);
+	node_pause(&sched->groups, from, now_ns);
+}
+
 void sched_entity_remove(struct sched_entity *entity, uint64_t now_ns)
 {
 	struct sched_group *group = entity->group;
 	struct sched *sched = group->sched;
-	bool held = sched->holder == entity;
+	bool held = sched->holder == entity || entity->along;
 
 	if (entity == sched->named) {
 		has_handed(sched, now_ns);
 		sched->named = NULL;
 		sched->handed_ns = 0;
 	}
-	if (held)
-		leave(sched, now_ns);
+	gang_set_along(entity, false);
+	if (sched->holder == entity)
+		leave_to_gang(sched, now_ns);
 	if (held || entity->state == ENTITY_WAITING)
 		node_pause(&group->members, &entity->node, now_ns);
+	list_remove(&entity->gang);
 	entity->state = ENTITY_IDLE;
 	entity->again = false;
 	node_finish(&group->members, &entity->node);
-	group_update(group, held, now_ns);
+	if (list_empty(&group->members.nodes) && sched->groups.holder == &group->node)
+		pass_turn(sched, now_ns);
+	group_leaves(group, held, now_ns);
 	settle(sched, now_ns);
+}
+
+/* The entity has not left in time. Others have waited for it since `from_ns`. */
+static void pass_over(struct sched_entity *entity, uint64_t from_ns, uint64_t now_ns)
+{
+	gang_set_along(entity, false);
+	entity->state = ENTITY_OVERDUE;
+	entity->overdue_from_ns = from_ns;
+	entity->passed_over_ns = now_ns;
+	node_pause(&entity->group->members, &entity->node, now_ns);
+	group_leaves(entity->group, true, now_ns);
 }
 
 static void give_up_on(struct sched *sched, uint64_t now_ns)
 {
-	struct sched_entity *holder = sched->holder;
-	struct sched_queue *members = &holder->group->members;
-	uint64_t groups_ns = sched_contended_ns(&sched->groups, now_ns);
-	uint64_t members_ns = sched_contended_ns(members, now_ns);
+	struct sched_entity *holder = sched->holder, *entity;
+	uint64_t kept_ns = max_of(sched_contended_ns(&sched->groups, now_ns),
+		sched_contended_ns(&turn_of(sched)->members, now_ns));
 
-	holder->state = ENTITY_OVERDUE;
-	holder->overdue_from_ns = now_ns - max_of(groups_ns, members_ns);
-	holder->passed_over_ns = now_ns;
-	leave(sched, now_ns);
-	node_pause(members, &holder->node, now_ns);
-	group_update(holder->group, true, now_ns);
+	while ((entity = gang_first_along(holder)))
+		pass_over(entity, now_ns, now_ns);
+	if (holder->along)
+		kept_ns = min_of(kept_ns, now_ns - holder->granted_ns);
+	leave_to_gang(sched, now_ns);
+	pass_over(holder, now_ns - kept_ns, now_ns);
 }
 
 /* Everyone has had the resource; from now on one at a time has it. */
@@ -578,9 +666,14 @@ static void take_back(struct sched *sched, uint64_t now_ns)
 static void give_to_all(struct sched *sched, uint64_t now_ns)
 {
 	struct sched_node *node, *member;
+	struct sched_entity *entity;
 
-	if (sched->holder)
+	while (sched->holder && (entity = gang_first_along(sched->holder)))
+		gang_set_along(entity, false);
+	if (sched->holder) {
+		gang_set_along(sched->holder, false);
 		leave(sched, now_ns);
+	}
 	sched->heir = NULL; /* it is one of all */
 	list_for_each (node, &sched->groups.nodes, link) {
 		struct sched_group *group = group_of(node);
@@ -648,10 +741,29 @@ void sched_keep(struct sched_entity *entity, uint64_t until_ns)
 		sched->kept_until_ns = until_ns;
 }
 
+enum worker_revoke sched_told(const struct sched_entity *entity)
+{
+	const struct sched *sched = entity->group->sched;
+
+	return sched->holder == entity || entity->along ? sched->revoked : REVOKE_NONE;
+}
+
+void sched_part(struct sched *sched)
+{
+	struct sched_entity *entity;
+
+	if (!sched->holder || sched->parted)
+		return;
+	sched->parted = true;
+	list_for_each (entity, &sched->holder->gang, gang)
+		if (entity->along && sched->revoked != REVOKE_NOW)
+			sched->ops->revoke(sched, entity, REVOKE_NOW);
+}
+
 bool sched_is_contended(const struct sched *sched)
 {
 	return sched->holder &&
-	       (sched->groups.contended || sched->holder->group->members.contended);
+	       (sched->groups.contended || !list_empty(&turn_of(sched)->members.waiting));
 }
 
 bool sched_outranks(const struct sched_entity *entity, const struct sched_entity *other)

@@ -14,6 +14,13 @@
  * is overdue, and the next one is granted anyway; a strict group gets no more than its share of the time,
  * although the resource be idle. The policies alone say which is next, and are told what each used.
  *
+ * Entities of one process are a gang: what one has on the device may wait for what another has there. When one of them
+ * is granted the resource, those that wait for it, or come while it holds, go along. They are told to leave when it is;
+ * and when it leaves, one of them is the holder in its place, for what is left of the turn. To policies the turn is that
+ * of the group whose entity was granted the resource. An entity that goes along neither waits nor holds nor pauses, and
+ * its own group is charged for what it uses. It does not go along if its group is strict, or past others that wait in
+ * its group.
+ *
  * Pure: time comes in as an argument, actions go out through ops, nothing blocks or allocates. The
  * whole is driven by the daemon's one thread (grants.c), or by a test's table of events.
  */
@@ -116,6 +123,7 @@ struct sched_group {
 	int64_t allowance_ns;     /* strict: what it may use by now; never more than a quantum, */
 	uint64_t allowance_at_ns; /* as of then */
 	uint64_t strict_since_ns; /* what was used before counts for nothing */
+	unsigned along;           /* of its entities go along with another's */
 	bool spent;               /* nearly all of it, and half a quantum is not there again */
 	uint64_t not_before_ns;   /* its policy has nobody for now */
 };
@@ -130,7 +138,9 @@ enum entity_state {
 struct sched_entity {
 	struct sched_node node;
 	struct sched_group *group;
+	struct list gang; /* a ring of those of its process */
 	enum entity_state state;
+	bool along; /* has the resource because another of its gang holds it */
 	bool again; /* overdue, and asked for the resource again */
 	uint64_t granted_ns;
 	uint64_t overdue_from_ns; /* overdue: others have waited for it since, */
@@ -157,6 +167,7 @@ struct sched {
 	const struct sched_ops *ops;
 	struct sched_queue groups;
 	struct sched_entity *holder; /* NULL: idle, or everyone's */
+	bool parted;                 /* nobody goes along until the next grant */
 	enum worker_revoke revoked;  /* what the holder was told */
 	struct sched_entity *named;  /* the entity to which it hands over; NULL: none is named */
 	uint64_t
@@ -182,6 +193,10 @@ void sched_group_change(
 void sched_group_remove(struct sched_group *group);
 
 void sched_entity_add(struct sched_group *group, struct sched_entity *entity);
+/* The entity is of the gang of the other, which is in another group or the same. */
+void sched_entity_join(struct sched_entity *entity, struct sched_entity *other);
+/* What it was told that has the resource: REVOKE_NONE, or what the holder was told. */
+enum worker_revoke sched_told(const struct sched_entity *entity);
 /* The entity's session is gone. */
 void sched_entity_remove(struct sched_entity *entity, uint64_t now_ns);
 
@@ -202,6 +217,8 @@ void sched_charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns
  * that at most. It is still asked to leave when it is idle. Nothing happens if the entity does not hold the resource,
  * or has been told already. */
 void sched_keep(struct sched_entity *entity, uint64_t until_ns);
+/* The resource is the holder's alone until the next grant: those that go along are told to leave. */
+void sched_part(struct sched *sched);
 /* Whether somebody waits for what another holds. */
 bool sched_is_contended(const struct sched *sched);
 /* Whether the entity ranks above the other. */

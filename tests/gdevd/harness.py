@@ -38,8 +38,9 @@ def wait_for(condition, seconds=10, what="it"):
 class Client:
     """A session: its connection, and through the fake worker its worker's messages."""
 
-    def __init__(self, path, **hello):
-        self.sock = wire.connect(path)
+    def __init__(self, path, apart=False, **hello):
+        """apart: not this process's."""
+        self.sock = wire.connect_apart(path) if apart else wire.connect(path)
         wire.send(self.sock, wire.hello(**hello))
         self.kind, self.serial, self.status, self.body, fds = wire.receive(self.sock)
         self.peer, self.fds = None, []

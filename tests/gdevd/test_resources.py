@@ -427,7 +427,7 @@ class Grants(harness.GdevdTest):
 
     def test_resource_goes_round(self):
         self.start(config=self.config)
-        first, second = self.client(), self.client()
+        first, second = self.client(), self.client(apart=True)
         first.tell(self.grant(wire.ACQUIRE))
         self.assertEqual(self.expect(first, wire.GRANT)[2], 50_000_000)
         second.tell(self.grant(wire.ACQUIRE))
@@ -441,7 +441,7 @@ class Grants(harness.GdevdTest):
 
     def test_holder_that_does_not_leave_is_passed_over(self):
         self.start(config=self.config)
-        first, second = self.client(), self.client()
+        first, second = self.client(), self.client(apart=True)
         begin = time.monotonic()
         first.tell(self.grant(wire.ACQUIRE))
         self.expect(first, wire.GRANT)
@@ -451,7 +451,7 @@ class Grants(harness.GdevdTest):
 
     def test_dead_holder_gives_the_resource_back(self):
         self.start(config=self.config)
-        first, second = self.client(), self.client()
+        first, second = self.client(), self.client(apart=True)
         first.tell(self.grant(wire.ACQUIRE))
         self.expect(first, wire.GRANT)
         first.tell(b"die")

@@ -297,7 +297,7 @@ class Device(SharesTest):
 
     def test_one_queue_gives_all_resources_together(self):
         self.start("--set", "queues=sdq")
-        first, second = self.client(), self.client()
+        first, second = self.client(), self.client(apart=True)
         first.tell(acquire(COMPUTE))
         self.expect(first, wire.GRANT, COMPUTE)
         first.tell(acquire(TO_DEVICE))
@@ -310,6 +310,25 @@ class Device(SharesTest):
         self.expect(second, wire.GRANT, TO_DEVICE)
         second.tell(release(TO_DEVICE))
         self.expect(first, wire.GRANT, TO_DEVICE)
+
+    def test_sessions_of_a_process_compute_together(self):
+        """Whatever virtual GPU each is of; and leave together when another process waits"""
+        self.start("--set", "policy=fifo")
+        self.done("vgpu", "create", "other")
+        first, second = self.client(), self.client("other")
+        stranger = self.client(apart=True)
+        for client in first, second:
+            client.tell(acquire(COMPUTE))
+            self.expect(client, wire.GRANT, COMPUTE)
+        stranger.tell(acquire(COMPUTE))
+        for client in first, second:
+            self.expect(client, wire.REVOKE, COMPUTE)
+        first.tell(release(COMPUTE, wants=1))
+        second.tell(release(COMPUTE, wants=1))
+        self.expect(stranger, wire.GRANT, COMPUTE)
+        stranger.tell(release(COMPUTE))
+        for client in first, second:
+            self.expect(client, wire.GRANT, COMPUTE)
 
     def test_what_was_never_given_is_not_charged(self):
         self.start()
@@ -470,7 +489,7 @@ class Measured(SharesTest):
     def test_waiting_and_staying_too_long_are_seen(self):
         self.start()
         self.done("vgpu", "create", "late")
-        holder, waiter = self.client("late"), self.client()
+        holder, waiter = self.client("late"), self.client(apart=True)
         holder.tell(acquire())
         self.expect(holder, wire.GRANT)
         waiter.tell(acquire())

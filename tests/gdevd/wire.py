@@ -101,6 +101,25 @@ def connect(path, timeout=PATIENCE):
     return sock
 
 
+def connect_apart(path):
+    """As another process, which is gone."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                with connect(path) as sock:
+                    socket.send_fds(theirs, [b"x"], [sock.fileno()])
+            finally:
+                os._exit(0)
+        theirs.close()
+        _, fds, _, _ = socket.recv_fds(ours, 1, 1)
+        os.waitpid(pid, 0)
+    sock = socket.socket(fileno=fds[0])
+    sock.settimeout(PATIENCE)
+    return sock
+
+
 def admin(request):
     return message(ADMIN, json.dumps(request).encode(), serial=1)
 

@@ -80,6 +80,12 @@ static void set_up(const struct game *game)
 			game->strict[i], 0);
 	for (unsigned i = 0; i < ENTITIES; i++)
 		sched_entity_add(&groups[game->groups[i]], &entities[i]);
+	for (unsigned i = 0; i < ENTITIES; i++)
+		for (unsigned k = 0; k < i; k++)
+			if (game->gangs[i] && game->gangs[k] == game->gangs[i]) {
+				sched_entity_join(&entities[i], &entities[k]);
+				break;
+			}
 }
 
 static void happen(const struct game *game, const struct step *step)
@@ -108,6 +114,9 @@ static void happen(const struct game *game, const struct step *step)
 		break;
 	case KEEP:
 		sched_keep(entity, used_ns);
+		break;
+	case PART:
+		sched_part(&sched);
 		break;
 	case STRICT:
 		sched_group_change(&groups[step->entity], (unsigned)step->value, 0, true, now_ns);

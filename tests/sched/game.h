@@ -29,7 +29,8 @@ enum event {
 	STRICT,
 	HAND,
 	CHARGE,
-	KEEP
+	KEEP,
+	PART
 };
 enum { A, B, C, D };
 
@@ -49,7 +50,8 @@ struct game {
 	unsigned shares[ENTITIES];    /* of each group; 0: 100 */
 	int priorities[ENTITIES], nices[ENTITIES];
 	bool strict[ENTITIES];
-	const char *setting; /* of the groups' policy */
+	unsigned gangs[ENTITIES]; /* of each entity; 0: none */
+	const char *setting;      /* of the groups' policy */
 	int64_t value;
 	bool prepares; /* "!B": B may be next */
 	bool names;    /* ">B": the holder hands over to B (HAND: it has), ">.": to nobody */

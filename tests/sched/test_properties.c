@@ -18,6 +18,7 @@
 #define MS 1000000ull
 #define GROUPS 4
 #define ENTITIES 12
+#define GANGS 4
 #define STEPS 3000
 #define SEEDS 25
 #define POLICIES 8 /* at least so many are there */
@@ -30,6 +31,7 @@ struct world {
 	uint64_t told_ns[ENTITIES], granted_ns[ENTITIES], served[ENTITIES];
 	uint64_t now_ns, random;
 	bool everyone;
+	bool gangs;     /* there are some: an entity may join one that is there */
 	bool changes;   /* the policies do */
 	bool switching; /* from everyone to one at a time: all are told to leave */
 };
@@ -68,7 +70,7 @@ static void on_revoke(struct sched *sched, struct sched_entity *entity, enum wor
 		assert_int_equal(how, REVOKE_NOW);
 		return;
 	}
-	assert_ptr_equal(entity, sched->holder);
+	assert_true(entity == sched->holder || entity->along);
 	assert_true(how > REVOKE_NONE && world.told[i] != REVOKE_NOW && world.told[i] != how);
 	world.told[i] = how;
 	world.told_ns[i] = world.now_ns;
@@ -88,28 +90,43 @@ static unsigned waiting_in(const struct sched_queue *queue)
 	return count;
 }
 
-/* One holder, and everybody is where its state says. */
+static bool goes_with(const struct sched_entity *entity, const struct sched_entity *holder)
+{
+	const struct sched_entity *other;
+
+	list_for_each (other, &entity->gang, gang)
+		if (other == holder)
+			return entity->state == ENTITY_HOLDING;
+	return false;
+}
+
+/* One holder, those of its gang that go along, and everybody is where its state says. */
 static void check(void)
 {
 	const struct sched *sched = &world.sched;
-	unsigned holders = 0, waiters = 0, listed = 0;
+	unsigned holders = 0, along = 0, waiters = 0, listed = 0;
 
 	for (unsigned i = 0; i < ENTITIES; i++) {
 		const struct sched_entity *entity = &world.entities[i];
 		holders += entity->state == ENTITY_HOLDING;
 		waiters += entity->state == ENTITY_WAITING;
 		assert_int_equal(entity->state == ENTITY_WAITING, !list_empty(&entity->node.wait));
-		if (entity->state == ENTITY_HOLDING && !world.everyone)
+		along += entity->along;
+		if (entity->along && entity != sched->holder)
+			assert_true(goes_with(entity, sched->holder));
+		if (!entity->along && entity->state == ENTITY_HOLDING && !world.everyone)
 			assert_ptr_equal(sched->holder, entity);
 	}
 	if (!world.everyone)
-		assert_int_equal(holders, sched->holder != NULL);
+		assert_int_equal(holders, (sched->holder && !sched->holder->along) + along);
 	for (unsigned i = 0; i < GROUPS; i++) {
 		unsigned count = waiting_in(&world.groups[i].members);
-		bool holds = sched->holder && sched->holder->group == &world.groups[i];
+		const struct sched_node *holder = world.groups[i].members.holder;
+
 		listed += count;
 		assert_true(count || list_empty(&world.groups[i].node.wait));
-		assert_int_equal(world.groups[i].members.holder != NULL, holds);
+		assert_true(!holder || holder == &sched->holder->node);
+		assert_true(!holder || sched->groups.holder == &world.groups[i].node);
 	}
 	waiting_in(&sched->groups);
 	assert_int_equal(waiters, listed);
@@ -132,6 +149,8 @@ static void add_entity(unsigned i)
 {
 	sched_entity_add(&world.groups[draw(GROUPS)], &world.entities[i]);
 	world.told[i] = REVOKE_NONE;
+	if (world.gangs && draw(2))
+		sched_entity_join(&world.entities[i], &world.entities[(i + GANGS) % ENTITIES]);
 }
 
 static void create(const struct sched_policy *policy, uint64_t seed)
@@ -146,6 +165,12 @@ static void create(const struct sched_policy *policy, uint64_t seed)
 			1 + (unsigned)draw(100), (int)draw(20) - 10, draw(4) == 0, world.now_ns);
 	for (unsigned i = 0; i < ENTITIES; i++)
 		add_entity(i);
+	world.gangs = seed % 2;
+	for (unsigned i = 0; world.gangs && i < ENTITIES; i++)
+		if (draw(2)) {
+			sched_entity_remove(&world.entities[i], world.now_ns);
+			add_entity(i);
+		}
 }
 
 static void set_policy(const struct sched_policy *policy)
