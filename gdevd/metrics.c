@@ -238,7 +238,21 @@ static void fill_session(const struct session *session, struct row *row, uint64_
 	}
 }
 
-static void print_rows(FILE *file, const struct rows *rows)
+/* One more, of zeros. NULL: no memory. */
+static struct row *add_row(struct rows *rows)
+{
+	struct row *more = realloc(rows->rows, (rows->count + 1) * sizeof *more);
+
+	if (!more)
+		return NULL;
+	rows->rows = more;
+	more += rows->count++;
+	memset(more, 0, sizeof *more);
+	return more;
+}
+
+/* Prints the rows, and frees them. */
+static void print_rows(FILE *file, struct rows *rows)
 {
 	for (size_t family = 0; family < array_length(families); family++)
 		print_family(file, rows, family);
@@ -250,38 +264,31 @@ static void print_rows(FILE *file, const struct rows *rows)
 		offsetof(struct row, swapped_bytes));
 	print_bytes(file, rows, "file_swapped_bytes", "Device memory that swap files keep.",
 		offsetof(struct row, filed_bytes));
+	free(rows->rows);
 }
 
 static void print_devices(FILE *file, const struct daemon *daemon, uint64_t now_ns)
 {
 	struct rows rows = {.kind = "device"};
 	const struct device *device;
-	size_t count = 0;
+	struct row *row;
 
 	list_for_each (device, &daemon->devices, link)
-		count++;
-	rows.rows = calloc(count, sizeof *rows.rows);
-	list_for_each (device, &daemon->devices, link)
-		if (rows.rows)
-			fill_device(device, &rows.rows[rows.count++], now_ns);
+		if ((row = add_row(&rows)))
+			fill_device(device, row, now_ns);
 	print_rows(file, &rows);
-	free(rows.rows);
 }
 
 static void print_vgpus(FILE *file, struct daemon *daemon, uint64_t now_ns)
 {
 	struct rows rows = {.kind = "vgpu"};
 	const struct vgpu *vgpu;
-	size_t count = 0;
+	struct row *row;
 
 	list_for_each (vgpu, &daemon->vgpus, link)
-		count++;
-	rows.rows = calloc(count, sizeof *rows.rows);
-	list_for_each (vgpu, &daemon->vgpus, link)
-		if (rows.rows)
-			fill_vgpu(vgpu, &rows.rows[rows.count++], now_ns);
+		if ((row = add_row(&rows)))
+			fill_vgpu(vgpu, row, now_ns);
 	print_rows(file, &rows);
-	free(rows.rows);
 	fputs("# HELP gdev_vgpu_sessions Sessions.\n# TYPE gdev_vgpu_sessions gauge\n", file);
 	list_for_each (vgpu, &daemon->vgpus, link)
 		fprintf(file, "gdev_vgpu_sessions{device=\"%s\",vgpu=\"%s\"} %u\n",
@@ -323,13 +330,12 @@ static void print_sessions(FILE *file, struct daemon *daemon, uint64_t now_ns)
 {
 	struct rows rows = {.kind = "session"};
 	const struct session *session;
+	struct row *row;
 
-	rows.rows = calloc(daemon->session_count, sizeof *rows.rows);
 	list_for_each (session, &daemon->sessions, link)
-		if (rows.rows && session->worker->state == WORKER_SERVING)
-			fill_session(session, &rows.rows[rows.count++], now_ns);
+		if (session->worker->state == WORKER_SERVING && (row = add_row(&rows)))
+			fill_session(session, row, now_ns);
 	print_rows(file, &rows);
-	free(rows.rows);
 	print_contexts(file, daemon);
 }
 
