@@ -166,6 +166,8 @@ static bool release_warp(struct thread *t)
 	struct thread *warp = t - (t->index & 31);
 	uint32_t lanes = gathered(t);
 
+	if (lanes && interp_is_matrix(t->at))
+		interp_matrix(warp, lanes);
 	for (uint32_t k = 0; k < 32; k++)
 		if (lanes >> k & 1)
 			collect(&warp[k], lanes);

@@ -224,7 +224,7 @@ static uint8_t *address_in(
 	return (uint8_t *)(uintptr_t)at;
 }
 
-static uint8_t *address(
+uint8_t *thread_address(
 	struct thread *t, const struct inst *i, const struct operand *o, unsigned bytes)
 {
 	return address_in(t, inst_space(i), o, bytes);
@@ -254,7 +254,7 @@ static void move_memory(struct thread *t, const struct inst *i)
 	const struct operand *a = &i->operands[load], *values = &i->operands[!load];
 	unsigned count = values->kind == OPERAND_VECTOR ? values->count : 1;
 	unsigned type = i->types[0], bytes = ptx_type_bits[type] / 8u;
-	uint8_t *p = address(t, i, a, bytes * count);
+	uint8_t *p = thread_address(t, i, a, bytes * count);
 
 	for (unsigned k = 0; t->block->outcome == INTERP_RAN && k < count; k++) {
 		const struct operand *o =
@@ -313,7 +313,7 @@ static void pairs_added(unsigned part, uint64_t old, uint64_t v, uint64_t *resul
 static void atomic(struct thread *t, const struct inst *i)
 {
 	unsigned first = i->dest_count, type = i->types[0], bytes = ptx_type_bits[type] / 8u;
-	uint8_t *p = address(t, i, &i->operands[first], bytes);
+	uint8_t *p = thread_address(t, i, &i->operands[first], bytes);
 	uint64_t old = 0, v, n = 0, result = 0;
 
 	if (t->block->outcome != INTERP_RAN)
@@ -535,10 +535,13 @@ static void compute(struct thread *t, const struct inst *i)
 
 /* ---- waiting ---- */
 
-/* The operand that holds the mask of a collective's lanes, always the last one. */
+/* The operand that holds the mask of a collective's lanes is the last one. A matrix instruction has none. */
 static void wait_for_warp(struct thread *t, const struct inst *i)
 {
-	uint32_t mask = (uint32_t)thread_read(t, &i->operands[i->operand_count - 1], TYPE_b32);
+	uint32_t mask = UINT32_MAX;
+
+	if (!interp_is_matrix(i))
+		mask = (uint32_t)thread_read(t, &i->operands[i->operand_count - 1], TYPE_b32);
 
 	t->state = THREAD_WAITS;
 	t->at = i;
@@ -546,6 +549,8 @@ static void wait_for_warp(struct thread *t, const struct inst *i)
 	t->barrier = -1;
 	if (!(mask >> (t->index & 31) & 1))
 		thread_fails(t, INTERP_WRONG, "mask %#x without lane %u", mask, t->index & 31);
+	if (interp_is_matrix(i))
+		return;
 	if (i->op == OP_vote)
 		t->predicate = thread_read(t, &i->operands[1], TYPE_pred);
 	else if (i->dest_count && i->op != OP_elect)
@@ -630,6 +635,10 @@ static bool together(struct thread *t, const struct inst *i)
 	case OP_match:
 	case OP_redux:
 	case OP_elect:
+	case OP_mma:
+	case OP_ldmatrix:
+	case OP_stmatrix:
+	case OP_movmatrix:
 		if (!inst_has(i, MOD_sync))
 			return false;
 		wait_for_warp(t, i);

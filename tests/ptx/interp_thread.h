@@ -52,6 +52,12 @@ void thread_step(struct thread *t);
 /* The value of an operand as `type`, and the other way. */
 uint64_t thread_read(struct thread *t, const struct operand *o, unsigned type);
 void thread_write(struct thread *t, const struct operand *o, unsigned type, uint64_t value);
+/* Where the operand [base + offset] points; NULL ends the run. */
+uint8_t *thread_address(
+	struct thread *t, const struct inst *i, const struct operand *o, unsigned bytes);
+/* interp_matrix.c: what all lanes of a warp do together, which wait at it. */
+bool interp_is_matrix(const struct inst *i);
+void interp_matrix(struct thread *warp, uint32_t lanes);
 /* Ends the run; the first one counts. */
 void thread_fails(struct thread *t, enum interp_outcome outcome, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

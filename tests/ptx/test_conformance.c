@@ -30,7 +30,7 @@ enum {
 struct slot { /* a register of a form */
 	char name[4];
 	unsigned type;
-	char set; /* of sources: which values: t: of the type, s: shifts, l: lanes, c: counts */
+	char set; /* of sources: which values: t: of the type, s: shifts, l: lanes, c: counts, m: small */
 };
 
 struct shape { /* what the operands of a form are */
@@ -89,11 +89,17 @@ static const char *read_slot(struct shape *s, const char *p, FILE *f)
 
 		if (p[1] == '1' || p[1] == '2')
 			slot.type = s->types[p[1] - '1'];
+		else if (p[1] == 'm')
+			slot = (struct slot){.name = {slot.name[0]},
+				.type = (unsigned)ptx_type_lookup(p + 2, n - 2),
+				.set = 'm'};
 		else if (n == 2 || !strncmp(p, ":lane", n) || !strncmp(p, ":count", n))
 			slot = (struct slot){.name = {slot.name[0]}, .type = TYPE_b32, .set = p[1]};
 		else
 			slot.type = (unsigned)ptx_type_lookup(p + 1, n - 1);
 		p += n;
+	} else if (in && s->ins >> (in - ins) & 1) {
+		slot = s->in[in - ins];
 	}
 	if (in && !slot.name[1]) {
 		s->in[in - ins] = slot;
@@ -306,6 +312,27 @@ static uint64_t of_type(unsigned type, unsigned n, uint64_t h)
 	return PICK(integers, n);
 }
 
+/* Whole numbers so small that a matrix of them is exact in any order; of b8 four numbers of both formats of 8 bits. */
+static uint64_t small(unsigned type, uint64_t h)
+{
+	int n = (int)(h % 17) - 8, m = (int)(h >> 32) % 17 - 8;
+	_Float16 half[2] = {(_Float16)n, (_Float16)m};
+	float f[2] = {(float)n, (float)m};
+	double d = n;
+	uint32_t bits[2];
+	uint64_t v = 0;
+
+	memcpy(bits, f, 8);
+	memcpy(&v, type == TYPE_f64 ? (void *)&d : f, type == TYPE_f64 ? 8 : 4);
+	if (type == TYPE_f16x2)
+		memcpy(&v, half, 4);
+	else if (type == TYPE_bf16x2)
+		v = bits[0] >> 16 | (bits[1] & 0xffff0000);
+	else if (type == TYPE_b8)
+		v = (h & 0x83838383) | 0x3c3c3c3c;
+	return v;
+}
+
 /* Numbers that are neither too large nor too small, so that sums and products of them are not. */
 static uint64_t ordinary(unsigned type, uint64_t h)
 {
@@ -335,6 +362,8 @@ static uint64_t value(const struct slot *slot, unsigned k, unsigned thread)
 		return thread % 16 == 15 ? h : (n * 9 + k) % 72;
 	case 'l':
 		return h % 32;
+	case 'm':
+		return small(slot->type, h);
 	case 'c':
 		return (uint64_t)((int64_t)(h % 69) - 34);
 	}

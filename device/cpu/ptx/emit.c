@@ -331,6 +331,10 @@ static const emitter emitters[OP_COUNT] = {
 	[OP_redux] = emit_collective,
 	[OP_activemask] = emit_collective,
 	[OP_elect] = emit_collective,
+	[OP_mma] = emit_matrix,
+	[OP_ldmatrix] = emit_matrix,
+	[OP_stmatrix] = emit_matrix,
+	[OP_movmatrix] = emit_matrix,
 	[OP_bar] = emit_collective,
 	[OP_barrier] = emit_collective,
 };

@@ -95,7 +95,7 @@ static LLVMValueRef address_value(struct gen *g, const struct operand *o, unsign
 	return add(g, v, offset);
 }
 
-static LLVMValueRef pointer(struct gen *g, const struct operand *o, unsigned space)
+LLVMValueRef emit_address(struct gen *g, const struct operand *o, unsigned space)
 {
 	LLVMValueRef a = address_value(g, o, space);
 
@@ -209,7 +209,7 @@ bool emit_load(struct gen *g, struct inst *i)
 	bool preloaded = space == SPACE_PARAM && a->kind == OPERAND_SYMBOL &&
 			 is_kernel_param(g, a) && a->bits >= 0 &&
 			 (uint64_t)a->bits + (uint64_t)count * bytes <= a->var->size;
-	LLVMValueRef base = preloaded ? NULL : pointer(g, a, space);
+	LLVMValueRef base = preloaded ? NULL : emit_address(g, a, space);
 	if (space == SPACE_GLOBAL || space == SPACE_GENERIC)
 		give_way(g, i);
 	for (unsigned k = 0; k < count; k++) {
@@ -236,7 +236,7 @@ bool emit_store(struct gen *g, struct inst *i)
 		return false;
 	LLVMTypeRef type = memory_type(g, i);
 	bytes = ptx_type_bits[i->types[0]] / 8u;
-	LLVMValueRef base = pointer(g, a, space);
+	LLVMValueRef base = emit_address(g, a, space);
 	for (unsigned k = 0; k < count; k++) {
 		const struct operand *e = s->kind == OPERAND_VECTOR ? &s->elements[k] : s;
 		LLVMValueRef v = emit_operand(g, e, type);
@@ -279,7 +279,8 @@ bool emit_copy(struct gen *g, struct inst *i)
 		take = &i->operands[3];
 	if (take && is_predicate(g, take))
 		return false;
-	LLVMValueRef into = pointer(g, to, SPACE_SHARED), out_of = pointer(g, from, SPACE_GLOBAL);
+	LLVMValueRef into = emit_address(g, to, SPACE_SHARED);
+	LLVMValueRef out_of = emit_address(g, from, SPACE_GLOBAL);
 	if (take) {
 		LLVMValueRef a[] = {
 			into, out_of, gen_int(g, (uint64_t)bytes), emit_operand(g, take, g->i32)};
@@ -444,7 +445,7 @@ bool emit_atomic(struct gen *g, struct inst *i)
 		type = emit_type(g, i->types[0]);
 	if (bits > 64 || bits < 16)
 		return false;
-	LLVMValueRef p = pointer(g, a, inst_space(i)), r;
+	LLVMValueRef p = emit_address(g, a, inst_space(i)), r;
 	LLVMValueRef v = emit_operand(g, &i->operands[first + 1], type);
 	int operation = atomic_operation(i);
 	if (inst_has(i, MOD_cas)) {

@@ -219,7 +219,7 @@ void emit_collective_prepare(struct gen *g, struct inst *i)
 		LLVMBuildStore(g->b, int32(g, 0), warp_word(g, int32(g, w), 0));
 		LLVMBuildStore(g->b, int32(g, identity(i)), warp_word(g, int32(g, w), 1));
 	}
-	gen_over_threads(g, i, collect);
+	gen_over_threads(g, i, collect, false);
 }
 
 /* ---- results ---- */

@@ -62,6 +62,7 @@ struct gen {
 	uint32_t line;
 	uint64_t saved_bytes;
 	uint32_t pc_slot, wants_slot, warp_slot;
+	uint32_t matrix_slot, matrix_bytes, matrix_presence; /* emit_matrix.c */
 	uint64_t *used; /* registers that the region at hand reads or writes */
 	struct param_load *param_loads;
 	uint32_t param_load_count;
@@ -89,7 +90,8 @@ void loop_end(struct gen *g, struct thread_loop *l, LLVMBuilderRef to);
 LLVMValueRef slot_pointer(struct gen *g, uint32_t reg, LLVMValueRef thread);
 uint32_t target_block(const struct work *w, const struct inst *brx, uint32_t k);
 typedef void (*thread_code)(struct gen *g, struct inst *i);
-void gen_over_threads(struct gen *g, struct inst *i, thread_code emit);
+/* parallel: no thread's code sees what another's wrote. */
+void gen_over_threads(struct gen *g, struct inst *i, thread_code emit, bool parallel);
 LLVMBasicBlockRef gen_block(struct gen *g, const char *name);
 
 /* narrow.c */
@@ -139,7 +141,13 @@ bool emit_trap(struct gen *g, struct inst *i);
 void emit_deadlock(struct gen *g, LLVMValueRef lines);
 bool emit_collective(struct gen *g, struct inst *i);
 void emit_collective_prepare(struct gen *g, struct inst *i);
+/* emit_matrix.c */
+bool is_matrix(const struct inst *i);
+bool emit_matrix(struct gen *g, struct inst *i);
+void emit_matrix_prepare(struct gen *g, struct inst *i);
 LLVMValueRef emit_special(struct gen *g, uint32_t id);
 LLVMValueRef emit_symbol(struct gen *g, const struct operand *o);
+/* Where the operand [base + offset] points. */
+LLVMValueRef emit_address(struct gen *g, const struct operand *o, unsigned space);
 
 #endif

@@ -19,6 +19,8 @@ static unsigned wanted_operands(const struct gen *g, const struct region *r, str
 	struct inst *i = &g->work->insts[g->work->blocks[r->entry].first];
 	unsigned values = i->dest_count ? 1 : 0; /* of a reduction by a barrier */
 
+	if (is_matrix(i))
+		return 0;
 	switch (r->gate) {
 	case GATE_MASK:
 	case GATE_WARP:
@@ -55,7 +57,9 @@ void gate_arrive(struct gen *g, const struct region *r)
 	if (!g->gated || r->gate == GATE_NONE || r->gate == GATE_SPIN)
 		return;
 	unsigned known = wanted_operands(g, r, &o);
-	LLVMValueRef wants = LLVMConstNull(g->i32);
+	/* A mask that is not said is that of the whole warp. */
+	LLVMValueRef wants =
+		r->gate == GATE_MASK ? LLVMConstAllOnes(g->i32) : LLVMConstNull(g->i32);
 	if (known)
 		wants = emit_operand(g, &o[0], g->i32);
 	if (known == 2)

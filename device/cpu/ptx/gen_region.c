@@ -296,16 +296,16 @@ static void enter_active(
 }
 
 /* A loop over the region's threads around `emit`: the first half of a collective. */
-void gen_over_threads(struct gen *g, struct inst *i, thread_code emit)
+void gen_over_threads(struct gen *g, struct inst *i, thread_code emit, bool parallel)
 {
 	struct region *r = &g->plan->regions[g->region];
 	uint64_t *done = work_alloc(g->work, (g->work->reg_count / 64 + 1) * 8);
 	struct thread_loop l = {0};
-	bool parallel = g->parallel;
+	bool old = g->parallel;
 
 	if (!done)
 		return;
-	g->parallel = false;
+	g->parallel = parallel;
 	LLVMBasicBlockRef before = gen_block(g, "collect");
 	LLVMPositionBuilderAtEnd(g->body, before);
 	narrow_range(g, g->work->blocks[r->entry].context, &l.range);
@@ -316,7 +316,7 @@ void gen_over_threads(struct gen *g, struct inst *i, thread_code emit)
 	LLVMBuildBr(g->b, l.after);
 	LLVMBuildBr(g->scalar, before);
 	loop_end(g, &l, g->scalar);
-	g->parallel = parallel;
+	g->parallel = old;
 }
 
 /* ---- where control goes ---- */
@@ -610,7 +610,9 @@ static void gen_region(struct gen *g, uint32_t id)
 	for (uint32_t s = 0; guard && s < 2; s++)
 		LLVMBuildStore(
 			g->b, LLVMConstNull(g->i8), g->any[2 * guard_index(g, r->branch) + s]);
-	if (r->collective || r->border)
+	if (r->collective && is_matrix(&w->insts[w->blocks[r->entry].first]))
+		emit_matrix_prepare(g, &w->insts[w->blocks[r->entry].first]);
+	else if (r->collective || r->border)
 		emit_collective_prepare(g, &w->insts[w->blocks[r->entry].first]);
 	LLVMBasicBlockRef before = gen_block(g, "loop");
 	LLVMPositionBuilderAtEnd(g->body, before);

@@ -46,7 +46,10 @@ extern const char *const ptx_type_name[TYPE_COUNT];
 	X(clamp) X(shiftamt) X(finite) X(infinite) X(number) X(notanumber) X(normal) X(subnormal)  \
 	X(cta) X(gpu) X(sys) X(cluster) X(gl) X(cv) X(ca) X(cg) X(cs) X(lu) X(wb) X(wt) X(nc)      \
 	X(noftz) X(xorsign) X(abs) X(L1) X(L2) X(warp) X(satfinite) X(relu) X(pack)      \
-	X(oob) X(level) X(async) X(commit_group) X(wait_group) X(wait_all)
+	X(oob) X(level) X(async) X(commit_group) X(wait_group) X(wait_all) X(row) X(col) X(trans)  \
+	X(x1) X(x2) X(x4) X(m8n8) X(m8n8k4) X(m8n8k16) X(m8n8k32) X(m8n8k128) X(m16n8k4)           \
+	X(m16n8k8) X(m16n8k16) X(m16n8k32) X(m16n8k64) X(m16n8k128) X(m16n8k256) X(tf32) X(e4m3)   \
+	X(e5m2) X(s4) X(u4) X(b1)
 
 enum ptx_modifier {
 	MOD_NONE,
@@ -167,6 +170,16 @@ struct opcode {
 	X(redux, "redux", 3, 3, 1, OPF_BORDER | OPF_COLLECTIVE, "sync add min max and or xor")     \
 	X(activemask, "activemask", 1, 1, 1, OPF_BORDER | OPF_COLLECTIVE, "")                      \
 	X(elect, "elect", 2, 3, 1, OPF_BORDER | OPF_COLLECTIVE, "sync")                            \
+	X(mma, "mma", 4, 4, 1, OPF_BORDER | OPF_COLLECTIVE,                                        \
+		"sync aligned row col satfinite popc and xor m8n8k4 m8n8k16 m8n8k32 m8n8k128 "     \
+		"m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256 "                  \
+		"tf32 e4m3 e5m2 s4 u4 b1")                                                         \
+	X(ldmatrix, "ldmatrix", 2, 2, 1, OPF_BORDER | OPF_COLLECTIVE,                              \
+		"sync aligned shared m8n8 x1 x2 x4 trans")                                         \
+	X(stmatrix, "stmatrix", 2, 2, 0, E | OPF_BORDER | OPF_COLLECTIVE,                          \
+		"sync aligned shared m8n8 x1 x2 x4 trans")                                         \
+	X(movmatrix, "movmatrix", 2, 2, 1, OPF_BORDER | OPF_COLLECTIVE,                            \
+		"sync aligned m8n8 trans")                                                         \
 	X(nanosleep, "nanosleep", 1, 1, 0, E, "")                                                  \
 	X(bra, "bra", 1, 1, 0, OPF_TERMINATOR, "uni")                                              \
 	X(brx, "brx", 2, 2, 0, OPF_TERMINATOR, "idx uni")                                          \
