@@ -225,7 +225,8 @@ int events_done(struct session *session, const struct control_event *message)
 
 	list_for_each (watch, bucket_of(serial), bucket)
 		if (watch->asked_serial == serial && watch->pair->asked == session) {
-			watch_finish(watch, 0); /* what else it says is another session's word */
+			/* It is another session's word: reached, or it cannot tell. */
+			watch_finish(watch, message->header.status ? -EAGAIN : 0);
 			break;
 		}
 	return 0; /* or the session that asked is gone */

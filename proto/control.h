@@ -409,7 +409,7 @@ struct control_cache {
 };
 
 /* Events between sessions. WATCH: a worker asks gdevd, and gdevd the worker that serves `session`, to
- * say when timelines[timeline] reaches `value`. DONE goes the same way back. */
+ * say when timelines[timeline] reaches `value`. DONE goes the same way back; -EAGAIN: that worker watches as much as it can. */
 struct control_event {
 	struct control_header header;
 	uint64_t session, value;

@@ -208,12 +208,12 @@ bool event_passes(struct core *core, struct command *command)
 
 /* ---- being watched ---- */
 
-static void tell_watch_done(struct core *core, const struct control_event *watch)
+static void tell_watch_done(struct core *core, const struct control_event *watch, int status)
 {
 	struct control_event done = *watch;
 
 	done.header.type = CONTROL_EVENT_DONE;
-	done.header.status = 0;
+	done.header.status = status;
 	control_send(core, &done, NULL, 0);
 }
 
@@ -222,10 +222,14 @@ void event_watch(struct core *core, const struct control_event *message)
 	struct event_share *share = find_share(core, message->value);
 	struct watch *watch = NULL;
 
-	if (share && !share_is_reached(core, share) && core->events.watch_count < EVENT_WATCHES_MAX)
+	if (!share || share_is_reached(core, share)) {
+		tell_watch_done(core, message, 0);
+		return;
+	}
+	if (core->events.watch_count < EVENT_WATCHES_MAX)
 		watch = calloc(1, sizeof *watch);
 	if (!watch) {
-		tell_watch_done(core, message);
+		tell_watch_done(core, message, -EAGAIN);
 		return;
 	}
 	watch->message = *message;
@@ -254,7 +258,7 @@ void events_progress(struct core *core, uint32_t timeline)
 		if (watch->timeline != timeline || core->streams.completed[timeline] < watch->value)
 			continue;
 		if (watch->message.header.type == CONTROL_EVENT_WATCH) {
-			tell_watch_done(core, &watch->message);
+			tell_watch_done(core, &watch->message, 0);
 			core->events.watch_count--;
 		} else {
 			ready_waits(core);

@@ -5,6 +5,7 @@
 Usage: test_resources.py GDEVD GDEV [unittest arguments]
 """
 
+import errno
 import os
 import sys
 import threading
@@ -682,14 +683,14 @@ class Events(harness.GdevdTest):
         kind, serial, status, _, _ = wire.receive(first.peer)
         self.assertEqual((kind, serial, status), (wire.EVENT_DONE, 55, 0))
 
-    def test_only_that_it_was_reached_is_carried(self):
+    def test_of_what_a_worker_says_only_reached_or_not_is_carried(self):
         self.start()
         first, second = self.client(), self.client()
         first.tell(self.event(wire.EVENT_WATCH, second.session, 17, 3, 55))
         _, serial, _, _, _ = wire.receive(second.peer)
         second.tell(self.event(wire.EVENT_DONE, second.session, 17, 3, serial, -5))
         kind, serial, status, _, _ = wire.receive(first.peer)
-        self.assertEqual((kind, serial, status), (wire.EVENT_DONE, 55, 0))
+        self.assertEqual((kind, serial, status), (wire.EVENT_DONE, 55, -errno.EAGAIN))
 
     def test_lost_session_answers_those_who_wait(self):
         self.start()

@@ -543,6 +543,13 @@ static void a_shared_event_is_told_to_those_who_watch(void **state)
 	tell(fixture, &watch, NULL, 0);
 	fixture_run(fixture);
 	expect_no_message(fixture);
+	/* What it cannot watch is not called reached. */
+	fixture->core->events.watch_count = EVENT_WATCHES_MAX;
+	tell(fixture, &watch, NULL, 0);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_EVENT_DONE, &done, sizeof done, NULL, NULL);
+	assert_int_equal(done.header.status, -EAGAIN);
+	fixture->core->events.watch_count = 1;
 	fixture->segment->header.host_completed = 1;
 	assert_int_equal(write(fixture->core->wake_fd, &one, sizeof one), sizeof one);
 	fixture_run(fixture);
