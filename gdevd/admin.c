@@ -198,10 +198,15 @@ static json_t *describe_device(const struct device *device)
 	json_object_set_new(object, "uuid", json_string(uuid));
 	json_object_set_new(object, "memory_bytes", limit(device->memory.limit_bytes));
 	json_object_set_new(object, "memory_used_bytes", number(device->memory.used_bytes));
+	json_object_set_new(
+		object, "memory_freeing_bytes", number(freeing_coming(daemon, &device->memory)));
 	json_object_set_new(object, "losses", number(device->losses));
 	json_object_set_new(object, "failed_starts", number(device->workers.failures));
 	json_object_set_new(object, "swap_bytes", limit(swap[SWAP_MEMORY].limit_bytes));
 	json_object_set_new(object, "swap_used_bytes", number(swap[SWAP_MEMORY].used_bytes));
+	json_object_set_new(object, "swap_freeing_bytes",
+		number(freeing_coming(daemon, &swap[SWAP_MEMORY]) +
+			freeing_coming(daemon, &swap[SWAP_FILE])));
 	json_object_set_new(object, "file_swap_bytes", number(swap[SWAP_FILE].limit_bytes));
 	json_object_set_new(object, "file_swap_used_bytes", number(swap[SWAP_FILE].used_bytes));
 	json_object_set_new(object, "reserve_bytes", number(device->residency.reserve_bytes));

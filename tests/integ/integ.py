@@ -64,12 +64,14 @@ class Case(unittest.TestCase):
             time.sleep(0.05)
 
     def wait_quiet(self, seconds=20):
-        """Until no session is left, nor device memory of one, and the pool of workers is full again."""
+        """Until no session is left, nor memory of one or of a segment that is gone, and the pool of workers is full again."""
         def quiet():
             status = self.gdevd.status()
             workers = status["workers"]
             return not status["sessions"] and not workers["leaving"] and not workers["starting"] \
-                and not workers["carrying"]
+                and not workers["carrying"] \
+                and not any(device["memory_freeing_bytes"] or device["swap_freeing_bytes"]
+                            for device in status["devices"])
 
         self.wait_until(quiet, "no session is left", seconds)
 

@@ -75,7 +75,7 @@ class Retire:
         process = self.start(2)
         self.wait_context(process, "retired")
         self.wait_until(lambda: self.held() == 0, "nothing is held")
-        self.assertEqual(self.gdevd.status()["vgpus"][0]["memory_used_bytes"], 0)
+        self.wait_until(lambda: not self.gdevd.status()["vgpus"][0]["memory_used_bytes"], "the account is empty")
         self.go(process)
         self.expect_ready(process)
         context = self.gdevd.context_bytes()
