@@ -375,7 +375,7 @@ static inline double fma64(double a, double b, double c, int mode)
 	double error =
 		__builtin_fabs(p) < 0x1p-900 ? tiny_error(a, b, c, r) : fma_error(a, b, c, r);
 
-	if (mode == DOWN && r == 0 && p == -c && q == 0 &&
+	if (mode == DOWN && r == 0 && error == 0 && p == -c && q == 0 &&
 		(c != 0 || (bits64(p) | bits64(c)) >> 63))
 		return -0.0;
 	return largest64(direct64(r, error, mode), finite64(a) && finite64(b) && finite64(c), mode);
