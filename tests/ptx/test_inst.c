@@ -167,6 +167,7 @@ DOUBLE_FN(dadd_rm, FE_DOWNWARD, x + y)
 DOUBLE_FN(dmul_rz, FE_TOWARDZERO, x *y)
 DOUBLE_FN(dfma, FE_TONEAREST, fma(x, y, z))
 DOUBLE_FN(dfma_rp, FE_UPWARD, fma(x, y, z))
+DOUBLE_FN(dfma_rm, FE_DOWNWARD, fma(x, y, z))
 DOUBLE_FN(dfma_rz, FE_TOWARDZERO, fma(x, y, z))
 DOUBLE_FN(ddiv_rm, FE_DOWNWARD, x / y)
 FN(setp_ltu, !(f32(a) >= f32(b)))
@@ -281,6 +282,7 @@ static const struct row rows[] = {
 	{64, 'f', "mul.rz.f64 d, x, y;", dmul_rz},
 	{64, 'f', "fma.rn.f64 d, x, y, z;", dfma},
 	{64, 'f', "fma.rp.f64 d, x, y, z;", dfma_rp},
+	{64, 'f', "fma.rm.f64 d, x, y, z;", dfma_rm},
 	{64, 'f', "fma.rz.f64 d, x, y, z;", dfma_rz},
 	{64, 'f', "div.rm.f64 d, x, y;", ddiv_rm},
 	{32, 'i', "setp.ltu.f32 p, x, y; selp.u32 d, 1, 0, p;", setp_ltu},
@@ -314,6 +316,8 @@ static uint64_t operand(unsigned n, unsigned which, unsigned bits, char kind)
 		return n < 300 ? edges[pick % 15] : h;
 	if (n < 350)
 		return bits == 32 ? b32(floats[pick % 18]) : b64((double)floats[pick % 18] * 1.1);
+	if (bits == 64 && n < 450)
+		return edges[pick % 15]; /* most are denormal */
 	if (bits == 32)
 		return b32((float)(int32_t)h * 1.37e-5f);
 	return b64((double)(int64_t)h * 1.37e-12);

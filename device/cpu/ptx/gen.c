@@ -143,7 +143,6 @@ static void find_escapes(struct work *w)
 	for (uint32_t n = 0; n < w->inst_count; n++) {
 		const struct inst *i = &w->insts[n];
 
-		w->has_atomics |= i->op == OP_atom || i->op == OP_red;
 		if (i->op != OP_cvta)
 			continue;
 		w->shared_escapes |= inst_space(i) == SPACE_SHARED;

@@ -91,7 +91,7 @@ struct work {
 	struct loop *loops;
 	uint32_t loop_count, loop_capacity;
 	bool shared_escapes, local_escapes, param_escapes;
-	bool any_border, any_spin, has_atomics;
+	bool any_border, any_spin;
 };
 
 /* The first error counts. */
