@@ -27,7 +27,7 @@
 #define QUEUE_PACKETS_MAX 256
 #define QUEUE_BYTES_MAX (1u << 20)
 #define QUEUE_FDS_MAX (8 * FD_PASS_MAX) /* each is one of ours until it is sent */
-#define MESSAGES_A_TURN 16              /* then the others' turn */
+#define MESSAGES_A_TURN 16              /* then the others' turn; 1 if its user rests */
 #define COMPLAINTS_A_SECOND 20
 
 struct packet {
@@ -203,11 +203,11 @@ static int receive_one(struct connection *connection, bool now)
 	return receive_from(connection, connection->fd);
 }
 
-/* Messages of a worker, as many as there may be in a turn. With an error the rest of what it sent before it went away is
- * received: BYE is such a message. */
-static int receive_some(struct connection *connection, int error)
+/* Messages of a worker, up to `most`. With an error the rest of what it sent before it went away is received: BYE is such
+ * a message. */
+static int receive_some(struct connection *connection, int error, unsigned most)
 {
-	for (int i = 0; i < MESSAGES_A_TURN && !connection->dead; i++) {
+	for (unsigned i = 0; i < most && !connection->dead; i++) {
 		int received;
 		if (porter_request_waits(&connection->porter) || errand_waits(&connection->turn))
 			break;
@@ -220,17 +220,16 @@ static int receive_some(struct connection *connection, int error)
 	return error;
 }
 
-/* What it says at once is its user's to pay for. */
+/* What it says at once is its user's to pay for. Others may hang on it, so it does not wait until the user has rested. */
 static int receive_and_pay(struct connection *connection, int error)
 {
 	struct user *payer = user_ref(connection->payer);
+	unsigned most = !error && user_rests(payer, ERRAND_WORK) ? 1 : MESSAGES_A_TURN;
 	uint64_t began_ns = clock_thread_cpu_ns();
 
 	if (error)
 		errand_cancel(&connection->turn);
-	else if (user_rests(payer, ERRAND_WORK))
-		wait_for_turn(connection);
-	error = receive_some(connection, error);
+	error = receive_some(connection, error, most);
 	user_pay(payer, ERRAND_WORK, clock_thread_cpu_ns() - began_ns);
 	user_put(payer);
 	return error;

@@ -9,9 +9,9 @@
  * porter receives it (porters.h), and nothing more is received meanwhile; if its type brings none, the peer is dropped.
  * A porter also closes the socket of a stranger that has left descriptors unread.
  *
- * A worker's messages are received when they come, but for those that wait until it is its user's turn (users.h), with all
- * that comes behind them. All messages of a client wait for that, and until it has read the answers to those before; what
- * it asked before it hung up is not looked at.
+ * A worker's messages are received when they come, also while its user rests (users.h), but for those that wait until it
+ * is its user's turn: what stands behind them in the same socket waits with them. All messages of a client wait for that,
+ * and until it has read the answers to those before; what it asked before it hung up is not looked at.
  */
 #ifndef GDEV_GDEVD_CONNECTION_H
 #define GDEV_GDEVD_CONNECTION_H

@@ -14,8 +14,9 @@
  * user; so is what workers ask, but for what hands the device over (dispatch.c). Between two looks at its sockets gdevd
  * does one errand at most, so what hands the device over waits for one errand at most. Users take turns, and so do the
  * connections of a user. The errands of one user get a part of gdevd's processor, by their kind: so however much one
- * asks, the rest is the other users'. What its workers say without waiting for a turn is paid for too, and waits for one
- * when the user has used its part up.
+ * asks, the rest is the other users'. What its workers say without waiting for a turn is paid for too: what they ask waits
+ * the longer. Where the user has used its part up gdevd takes one such message of each worker between two looks at its
+ * sockets. A message that stands behind one that waits, in the same socket, waits with it.
  */
 #ifndef GDEV_GDEVD_USERS_H
 #define GDEV_GDEVD_USERS_H

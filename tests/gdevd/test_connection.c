@@ -224,22 +224,26 @@ static void what_workers_ask_waits_for_their_users_turn(void **state)
 	assert_true(place_of(402) <= 3 + 9);        /* two more users, and one of them asks once */
 	assert_true(place_of(300) < place_of(101)); /* connections of one user take turns, too */
 	assert_true(place_of(503) < place_of(504)); /* on one connection nothing overtakes */
-	/* Whoever has used up its part says nothing until it has paid for it. */
+	/* What need not wait is heard of whoever has used up its part; what it asks, and all behind that, when it has paid. */
 	user_pay(greedy[0].connection->payer, ERRAND_WORK, 10ull * 1000 * 1000 * 1000);
+	say(&greedy[0], CONTROL_BYE, 2);
+	say(&greedy[0], CONTROL_MEMORY, 1);
 	say(&greedy[0], CONTROL_BYE, 1);
-	say(&other, CONTROL_BYE, 1);
-	while (heard_count < 39)
+	say(&greedy[1], CONTROL_BYE, 1);
+	while (heard_count < 41)
 		assert_true(uv_run(&loop, UV_RUN_ONCE));
 	for (unsigned i = 0; i < 3; i++)
 		uv_run(&loop, UV_RUN_NOWAIT);
-	assert_int_equal(heard[38], 403);
-	assert_int_equal(heard_count, 39);
+	assert_int_equal(heard_count, 41);
+	assert_true(place_of(110) < place_of(111));
+	assert_true(place_of(210) >= 38);
 	/* What it said before it went away is heard yet. */
 	close(greedy[1].peer);
 	connection_drop(greedy[0].connection, -EPROTO);
 	for (unsigned i = 0; i < 3; i++)
 		uv_run(&loop, UV_RUN_NOWAIT);
-	assert_int_equal(heard[39], 110);
+	assert_int_equal(heard[41], 112);
+	assert_int_equal(heard[42], 113);
 	for (unsigned i = 2; i < 3; i++)
 		connection_destroy(greedy[i].connection);
 	connection_destroy(other.connection);
