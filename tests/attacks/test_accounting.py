@@ -89,7 +89,7 @@ class Charge(harness.GdevdTest):
     def test_who_reports_nothing_has_at_most_twice_its_share(self):
         """A worker that reports no use has at most twice its share, and what it pays is shown"""
         self.start(config=TWO)
-        liar, honest = Player(self.client("liar"), nothing), Player(self.client("honest"), all_of_it)
+        liar, honest = Player(self.client("liar", apart=True), nothing), Player(self.client("honest"), all_of_it)
         self.play([liar, honest], 3)
         total = liar.held_s + honest.held_s
         self.assertGreater(honest.held_s / total, 0.27)
@@ -98,7 +98,7 @@ class Charge(harness.GdevdTest):
     def test_who_says_that_it_loads_pays_for_it(self):
         """A worker that says that it waits for memory pays for the time for which others wait for it"""
         self.start(config=TWO)
-        liar, honest = Player(self.client("liar"), nothing), Player(self.client("honest"), all_of_it)
+        liar, honest = Player(self.client("liar", apart=True), nothing), Player(self.client("honest"), all_of_it)
         self.play([liar, honest], 0.2)
         self.play([liar, honest], wire.PATIENCE, until=liar)
         liar.loads(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
@@ -116,7 +116,7 @@ class Charge(harness.GdevdTest):
         honest, liars_s = Player(self.client("honest"), all_of_it), 0.0
         end = time.monotonic() + 3
         while time.monotonic() < end:
-            client = self.client("liar")
+            client = self.client("liar", apart=True)
             liar = Player(client, nothing)
             self.play([liar, honest], wire.PATIENCE, until=liar)
             began = time.monotonic()

@@ -59,7 +59,7 @@ class Asking(harness.GdevdTest):
 
     def check(self, *messages):
         self.start(config=CONFIG)
-        self.victims = self.client(), self.client()
+        self.victims = self.client(), self.client(apart=True)
         self.grant(self.victims[0], wire.ACQUIRE)
         self.assertEqual(wire.receive(self.victims[0].peer)[0], wire.GRANT)
         with users.user(STRANGER):

@@ -302,7 +302,7 @@ class Leaving(harness.GdevdTest):
 
     def test_what_cannot_be_used_from_the_host_waits_as_long_as_there_is_somebody(self):
         self.begin("8M", mode="ok", retire_after="60s")
-        first, second = self.client(), self.client()
+        first, second = self.client(), self.client(apart=True)
         self.assertEqual(first.memory(6 * MIB), 0)
         self.use_device(first)
         second.tell(wire.room(2 * MIB, wire.FOR_TURN_ALONE))

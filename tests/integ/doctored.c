@@ -15,7 +15,7 @@ static const char kernels[] = ".version 7.8\n"
 			      ".visible .entry bad(.param .u64 p)\n"
 			      "{\n"
 			      "	.reg .b32 %r<2>;\n"
-			      "	ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%r1];\n"
+			      "	wgmma.fence.sync.aligned;\n"
 			      "	ret;\n"
 			      "}\n";
 
