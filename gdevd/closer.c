@@ -15,8 +15,9 @@
 static struct {
 	uv_loop_t *loop;
 	uv_work_t work;
-	struct list waiting;     /* struct closing */
-	struct closing *current; /* the thread's; NULL: it has none */
+	struct list turns;          /* struct closer_queue: those in which something waits */
+	struct closer_queue nobody; /* of no user */
+	struct closing *current;    /* the thread's; NULL: it has none */
 } closer;
 
 static void next(void);
@@ -52,35 +53,69 @@ static void on_closed(uv_work_t *work, int status)
 
 static void next(void)
 {
-	if (closer.current || !(closer.current = list_first(&closer.waiting, struct closing, link)))
+	struct closer_queue *queue = list_first(&closer.turns, struct closer_queue, turn);
+
+	if (closer.current || !queue)
 		return;
+	closer.current = list_first(&queue->waiting, struct closing, link);
 	list_remove(&closer.current->link);
+	list_remove(&queue->turn);
+	if (!list_empty(&queue->waiting))
+		list_append(&closer.turns, &queue->turn);
 	uv_queue_work(closer.loop, &closer.work, close_current, on_closed);
+}
+
+void closer_queue_init(struct closer_queue *queue)
+{
+	list_init(&queue->waiting);
+	list_init(&queue->turn);
 }
 
 void closer_init(uv_loop_t *loop)
 {
 	closer.loop = loop;
-	list_init(&closer.waiting);
+	list_init(&closer.turns);
+	closer_queue_init(&closer.nobody);
+}
+
+static void add(struct closer_queue *queue, struct closing *closing)
+{
+	list_append(&queue->waiting, &closing->link);
+	if (list_empty(&queue->turn))
+		list_append(&closer.turns, &queue->turn);
+}
+
+/* From now on it is nobody's. */
+static void disown(struct closing *closing)
+{
+	list_remove(&closing->link);
+	closing->user = NULL;
+	add(&closer.nobody, closing);
 }
 
 void closer_stop(void)
 {
+	struct closer_queue *queue, *next_queue;
 	struct closing *closing;
 
 	if (!closer.loop)
 		return;
 	if (closer.current)
 		closer.current->user = NULL;
-	list_for_each (closing, &closer.waiting, link)
-		closing->user = NULL;
+	list_for_each_safe (queue, next_queue, &closer.turns, turn) {
+		if (queue == &closer.nobody)
+			continue;
+		list_remove(&queue->turn);
+		while ((closing = list_first(&queue->waiting, struct closing, link)))
+			disown(closing);
+	}
 }
 
 void closer_add(struct closing *closing)
 {
 	user_ref(closing->user);
 	user_hold_anyway(closing->user, closing->count);
-	list_append(&closer.waiting, &closing->link);
+	add(closing->user ? &closing->user->closings : &closer.nobody, closing);
 	next();
 }
 

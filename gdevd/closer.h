@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Closes descriptors of memory and files on a thread, one set after another. Dropping the last reference to a memfd or a
+ * Closes descriptors of memory and files on a thread, one set after another; users take turns. Dropping the last reference to a memfd or a
  * file without a name frees its pages, which takes time in proportion to its size; the daemon's own thread must not spend it.
  *
  * For what gdevd or its workers made. Closing a stranger's descriptor may take for ever: porters.h.
@@ -15,8 +15,14 @@
 
 struct user;
 
+/* What a user has to be closed, in order. */
+struct closer_queue {
+	struct list waiting; /* struct closing */
+	struct list turn;    /* in the closer's round, while something waits */
+};
+
 struct closing {
-	struct list link;
+	struct list link;  /* closer_queue.waiting */
 	struct user *user; /* holds the descriptors until they are closed; NULL: nobody */
 	/* In the loop's thread, when all are closed. Frees what the closing is part of. */
 	void (*closed)(struct closing *closing);
@@ -26,6 +32,7 @@ struct closing {
 
 /* There is one closer. Its loop runs until it has closed all; without a loop descriptors are closed at once. */
 void closer_init(uv_loop_t *loop);
+void closer_queue_init(struct closer_queue *queue);
 /* The users are freed. What waits is closed yet, while the loop runs. */
 void closer_stop(void);
 

@@ -164,6 +164,7 @@ struct user *user_get(struct users *users, uid_t uid)
 		deadline_init(&user->budgets[i].rest, on_rested);
 	}
 	list_init(&user->porting.requests);
+	closer_queue_init(&user->closings);
 	list_append(&users->all, &user->link);
 	return user;
 }

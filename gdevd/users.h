@@ -27,6 +27,7 @@
 #include <uv.h>
 
 #include "base/list.h"
+#include "gdevd/closer.h"
 #include "gdevd/config.h"
 #include "gdevd/deadlines.h"
 #include "gdevd/porters.h"
@@ -72,6 +73,7 @@ struct user {
 	} shares[CONFIG_DEVICES_MAX]; /* by device_index() */
 	uint64_t given;               /* users.workers_given when it was given a worker last */
 	struct porting porting;
+	struct closer_queue closings;
 	struct budget budgets[ERRAND_KINDS];
 };
 

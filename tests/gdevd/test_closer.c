@@ -117,6 +117,41 @@ static void test_loop_goes_on(void **state)
 	user_put(user);
 }
 
+static struct closing *order[8];
+
+static void note(struct closing *closing)
+{
+	order[closed++] = closing;
+}
+
+/* What one user has to be closed does not keep another's from it for longer than one set takes. */
+static void test_users_take_turns(void **state)
+{
+	struct user *other = user_get(&users, 4322);
+	struct closing first[4], second[2];
+	int ends[2], none = -1;
+
+	make_lingering(ends);
+	for (unsigned i = 0; i < 4; i++) {
+		first[i] = (struct closing){
+			.user = user, .closed = note, .count = 1, .fds = i ? &none : &ends[0]};
+		closer_add(&first[i]);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		second[i] =
+			(struct closing){.user = other, .closed = note, .count = 1, .fds = &none};
+		closer_add(&second[i]);
+	}
+	read_all(ends[1]);
+	run_until_closed(6);
+	assert_ptr_equal(order[0], &first[0]);
+	assert_true(order[1] == &second[0] || order[2] == &second[0]);
+	assert_true(order[3] == &second[1] || order[4] == &second[1]);
+	assert_ptr_equal(order[5], &first[3]);
+	user_put(other);
+	user_put(user);
+}
+
 /* The user is freed before its descriptors are closed. */
 static void test_end_closes_all(void **state)
 {
@@ -146,6 +181,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_loop_goes_on, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_users_take_turns, set_up, tear_down),
 		cmocka_unit_test_setup(test_end_closes_all, set_up),
 	};
 
