@@ -511,13 +511,15 @@ static void attach(struct session *session, const struct control_shm *message)
 static void hold(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = find(session, message);
+	bool had = segment && shm_had_attached(session, segment, false);
 	int error = 0;
 
 	if (!segment || !segment->transient)
 		error = -EINVAL;
-	else if (!shm_had_attached(session, segment, false) &&
-		 !may_access(session, segment, SHM_READ | SHM_WRITE))
+	else if (!had && !may_access(session, segment, SHM_READ | SHM_WRITE))
 		error = -EACCES;
+	else if (!had && shm_must_wait(session, segment))
+		error = -EAGAIN;
 	else
 		error = shm_count_attachment(session, segment);
 	shm_reply(session->worker, message, error ? NULL : segment, error, NULL, 0);

@@ -156,8 +156,9 @@ class Segments(harness.GdevdTest):
         peer.tell(wire.shm(wire.SHM_DETACH, ident=ident, serial=0))
         wait_for(lambda: self.list()[0]["attached"] == 1, what="that it is the owner's alone")
         self.assertEqual(self.ask_for_room(other, owner, peer), (wire.SHM, wire.SHM_LEAVE))
-        # Until it is there again, it cannot be attached from there.
-        self.assertEqual(peer.shm(wire.SHM_ATTACH, ident=ident, token=token)[0], -errno.EAGAIN)
+        # Until it is there again, it cannot be attached from there, nor held: who has it could become the one to bring it in.
+        for command in wire.SHM_ATTACH, wire.SHM_HOLD:
+            self.assertEqual(peer.shm(command, ident=ident, token=token)[0], -errno.EAGAIN)
 
     def test_a_virtual_gpu_takes_along_those_that_use_its_memory(self):
         self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n")
