@@ -170,6 +170,40 @@ static void what_was_another_sessions_goes_when_gdevd_says_so(void **state)
 	fixture_stop(&fixture);
 }
 
+/* gdevd says so before the segment has come. */
+static void what_is_lost_while_it_comes_goes_when_it_has_come(void **state)
+{
+	struct fixture fixture;
+	int chunks[CHUNKS];
+	struct control_shm message;
+	struct control_shm lose = {
+		.header = {sizeof lose, CONTROL_SHM, CONTROL_VERSION, 0, 0},
+		.command = SHM_COMMAND_LOSE,
+		.id = 3,
+	};
+	struct record_shm record = {
+		.header.opcode = RECORD_SHM_ATTACH, .id = 3, .address = TEST_DEVICE};
+	uint32_t sent = 0;
+
+	fixture_start_threads(&fixture, true, 6);
+	create(&fixture, chunks);
+	post(&fixture, &record);
+	while (sent < CHUNKS) {
+		size_t count = min_of(CHUNKS - sent, FD_PASS_MAX);
+		message = expect_shm(&fixture, SHM_COMMAND_ATTACH, NULL, NULL);
+		if (!sent)
+			tell(&fixture, &lose, NULL, 0);
+		message.bytes = CHUNKS * 2 * MIB;
+		message.chunk_bytes = 2 * MIB;
+		message.chunks = CHUNKS;
+		answer(&fixture, &message, 0, chunks + sent, count);
+		sent += (uint32_t)count;
+	}
+	expect_shm(&fixture, SHM_COMMAND_DETACH, NULL, NULL);
+	fd_close_all(chunks, CHUNKS);
+	fixture_stop(&fixture);
+}
+
 static void what_gdevd_refuses_is_refused(void **state)
 {
 	struct fixture fixture;
@@ -523,6 +557,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(segments_are_created_attached_and_detached),
 		cmocka_unit_test(what_was_another_sessions_goes_when_gdevd_says_so),
+		cmocka_unit_test(what_is_lost_while_it_comes_goes_when_it_has_come),
 		cmocka_unit_test(what_gdevd_refuses_is_refused),
 		cmocka_unit_test(chunks_that_make_no_sense_are_not_mapped),
 		cmocka_unit_test(chunks_do_not_become_more_while_they_come),

@@ -310,8 +310,12 @@ void memory_pin(struct range *range)
 
 void memory_unpin(struct core *core, struct range *range)
 {
-	if (!--range->pins && range->freeing)
+	if (--range->pins)
+		return;
+	if (range->freeing)
 		service_job(core, LANE_CALLS, &range->freeing->job, range->freeing->job.run);
+	else if (range->shared)
+		shared_let_go(core, range->shared);
 }
 
 static void flight_over(struct barrier *barrier)

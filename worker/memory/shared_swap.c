@@ -210,6 +210,7 @@ void shared_settle(struct core *core, struct shared *shared, enum shared_place p
 		shared_take_copy(shared, -1, 0);
 	if (shared->order)
 		carry_out(core, shared);
+	shared_let_go(core, shared);
 }
 
 void shared_remove(struct core *core, struct shared *shared)
@@ -229,6 +230,7 @@ static void stay(struct core *core, struct shared *shared)
 	shared->order = 0;
 	if (shared->place == SHARED_LEAVING || shared->place == SHARED_LEFT)
 		set_place(core, shared, SHARED_HERE);
+	shared_let_go(core, shared);
 }
 
 /* The segment is on the device. If we have no chunks of it, the host copy that we keep is old. */

@@ -438,22 +438,28 @@ static void lost_drained(struct barrier *barrier)
 	service_job(shared->core, LANE_ORDERS, &shared->job, lost_job);
 }
 
-/* From here on commands find nothing there; kernels, when those in flight are done. Where the segment is not on the device,
- * or something is being done with it, it stays: what was in it is still right. */
+/* From here on commands find nothing there; kernels, when those in flight are done. */
+void shared_let_go(struct core *core, struct shared *shared)
+{
+	struct range *range = shared->range;
+
+	if (!shared->lost || shared->place != SHARED_HERE || !range->ready || range->pins)
+		return;
+	range->ready = false;
+	shared->going = true;
+	shared->barrier.passed = lost_drained;
+	barrier_start(core, &shared->barrier);
+}
+
 void shared_lose(struct core *core, uint32_t id)
 {
 	struct shared *shared;
 
-	list_for_each (shared, &core->memory.shared, link) {
-		struct range *range = shared->range;
-		if (shared->description.id != id || shared->place != SHARED_HERE || !range->ready ||
-			range->pins)
-			continue;
-		range->ready = false;
-		shared->lost = true;
-		shared->barrier.passed = lost_drained;
-		barrier_start(core, &shared->barrier);
-	}
+	list_for_each (shared, &core->memory.shared, link)
+		if (shared->description.id == id) {
+			shared->lost = true;
+			shared_let_go(core, shared);
+		}
 }
 
 static void detach_job(struct job *job)
@@ -472,7 +478,7 @@ static struct shared *find_lost(struct core *core, uint64_t address)
 	struct shared *shared;
 
 	list_for_each (shared, &core->memory.shared, link)
-		if (shared->lost && shared->range->address == address && !shared->waiter)
+		if (shared->going && shared->range->address == address && !shared->waiter)
 			return shared;
 	return NULL;
 }

@@ -50,7 +50,8 @@ struct shared {
 	uint64_t sequence; /* LEAVING: commands up to this one may reach it, */
 	bool stopping;     /* and the client, which copies by itself */
 	struct direct_stop stop;
-	bool lost;              /* LOSE: it goes */
+	bool lost;              /* LOSE: it goes as soon as nothing is being done with it; */
+	bool going;             /* and it does, */
 	struct barrier barrier; /* after the commands in flight, */
 	struct command *waiter; /* and this DETACH is answered then */
 	int host_fd;            /* AWAY, MAPPED: the host copy, if we have it; -1 */
@@ -74,6 +75,8 @@ struct shared {
 
 /* The segment was another session's, whose worker has died. With the lock. */
 void shared_lose(struct core *core, uint32_t id);
+/* Something that was being done with it is over: if it is lost, it goes. */
+void shared_let_go(struct core *core, struct shared *shared);
 
 /* Immediate records SHM_*. With the lock. */
 void shm_get(struct command *command);
