@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "gdev/error.h"
+#include "gdevd/process.h"
 #include "proto/check.h"
 #include "proto/session.h"
 
@@ -155,6 +156,9 @@ void client_accept(struct daemon *daemon, int fd, struct vgpu *vgpu)
 		free(client);
 		return;
 	}
+	if (vgpu)
+		client->process_started =
+			process_started_of_peer(client->connection->fd, client->connection->pid);
 	list_append(&daemon->clients, &client->link);
 	client->connection->user->connections++;
 	daemon->client_count++;

@@ -212,6 +212,7 @@ struct unreached {
 struct placed {
 	pid_t pid;
 	uid_t uid;
+	uint64_t process_started;
 	struct vgpu *vgpu; /* NULL: it is gone */
 };
 
@@ -327,6 +328,7 @@ struct client {
 	struct vgpu *vgpu;       /* NULL: of control.sock */
 	struct session *session; /* NULL: none yet */
 	struct control_hello hello;
+	uint64_t process_started; /* the process that connected; 0: not known */
 	uint32_t serial, version;
 	struct list waiting; /* daemon.waiting: for a worker, or `describing` */
 	uint64_t passed;     /* the round in which it was its turn for a worker last */

@@ -32,6 +32,7 @@ struct ledger_session {
 	char vgpu[CONTROL_NAME_MAX], device[CONTROL_NAME_MAX];
 	uint64_t
 		worker_started; /* as the kernel has it: the worker's pid may be another process's later */
+	uint64_t process_started;                         /* the client's; 0: not known */
 	uint64_t most_bytes, most_swap_bytes[SWAP_POOLS]; /* that it can hold */
 	struct groups groups;
 	uint32_t reserved;
@@ -58,7 +59,7 @@ struct ledger_attachment {
 	uint32_t segment, session, segment_place, writes;
 };
 
-_Static_assert(sizeof(struct ledger_session) == 384, "the next gdevd's");
+_Static_assert(sizeof(struct ledger_session) == 392, "the next gdevd's");
 _Static_assert(sizeof(struct ledger_segment) == 168, "the next gdevd's");
 _Static_assert(sizeof(struct ledger_attachment) == 16, "the next gdevd's");
 

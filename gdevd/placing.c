@@ -2,7 +2,7 @@
  *
  * Finds the device for a client of a virtual GPU of any device: looks at the devices, and asks a placement
  * (placement.h). All sessions of a process in one virtual GPU have one device, and the device that it was told of
- * (DESCRIBE) is the one that it gets.
+ * (DESCRIBE) is the one that it gets. It gets another only when workers of that one cannot be started.
  */
 #include "gdevd/daemon.h"
 
@@ -78,25 +78,32 @@ void placing_forget(const struct vgpu *vgpu)
 			vgpu->daemon->placed.last[i].vgpu = NULL;
 }
 
+/* A pid alone may have been that of a process that has ended. */
+static bool is_of_process(const struct client *client, pid_t pid, uid_t uid, uint64_t started)
+{
+	return pid == client->connection->pid && uid == client->connection->uid &&
+	       started == client->process_started;
+}
+
 /* The part of its virtual GPU on which the client's process has a session, or was placed lately; NULL: none. */
 static struct vgpu *part_of_process(const struct client *client)
 {
-	const struct connection *connection = client->connection;
 	const struct config_vgpu *config = client->vgpu->config;
 	const struct daemon *daemon = client->daemon;
 	const struct session *session;
 
-	if (connection->pid <= 0) /* it is of another pid namespace: any number of processes are */
+	if (client->connection->pid <=
+		0) /* it is of another pid namespace: any number of processes are */
 		return NULL;
 	list_for_each (session, &daemon->sessions, link)
-		if (session->pid == connection->pid && session->uid == connection->uid &&
-			session->vgpu->config == config)
+		if (session->vgpu->config == config &&
+			is_of_process(client, session->pid, session->uid, session->process_started))
 			return session->vgpu;
 	for (size_t i = 0; i < PLACED; i++) {
 		const struct placed *placed = &daemon->placed.last[i];
 
 		if (placed->vgpu && placed->vgpu->config == config &&
-			placed->pid == connection->pid && placed->uid == connection->uid)
+			is_of_process(client, placed->pid, placed->uid, placed->process_started))
 			return placed->vgpu;
 	}
 	return NULL;
@@ -122,16 +129,17 @@ static struct vgpu *choose_part(const struct client *client)
 
 void client_place(struct client *client)
 {
+	const struct connection *connection = client->connection;
 	struct daemon *daemon = client->daemon;
 	struct vgpu *part;
 
 	if (!config_vgpu_is_any(client->vgpu->config))
 		return;
 	part = part_of_process(client);
-	if (!part || device_is_failing(part->device)) {
+	if (!part || part->device->workers.hopeless) {
 		part = choose_part(client);
-		daemon->placed.last[daemon->placed.count++ % PLACED] =
-			(struct placed){client->connection->pid, client->connection->uid, part};
+		daemon->placed.last[daemon->placed.count++ % PLACED] = (struct placed){
+			connection->pid, connection->uid, client->process_started, part};
 	}
 	client->vgpu = part;
 }

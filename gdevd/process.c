@@ -4,16 +4,22 @@
  */
 #include "gdevd/process.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 
 #define NODES_MAX 64
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 enum { FIELD_STARTED = 22, FIELD_PROCESSOR = 39 }; /* proc_pid_stat(5) */
 
@@ -43,6 +49,20 @@ uint64_t process_started(pid_t pid)
 	uint64_t started;
 
 	return read_field(pid, FIELD_STARTED, &started) ? started : 0;
+}
+
+uint64_t process_started_of_peer(int socket, pid_t pid)
+{
+	uint64_t started = process_started(pid);
+	struct pollfd process = {.fd = -1, .events = POLLIN};
+	socklen_t length = sizeof process.fd;
+
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &process.fd, &length))
+		return errno == ENOPROTOOPT ? started : 0;
+	if (poll(&process, 1, 0) != 0) /* it had perhaps ended before we looked */
+		started = 0;
+	close(process.fd);
+	return started;
 }
 
 int process_node(pid_t pid)

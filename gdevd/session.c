@@ -88,7 +88,6 @@ static struct session *create(struct daemon *daemon, struct vgpu *vgpu, struct w
 	session->device = vgpu->device;
 	session->worker = worker;
 	session->pid = pid;
-	session->process_started = process_started(pid);
 	session->uid = uid;
 	session->gid = gid;
 	session->groups = *groups;
@@ -174,6 +173,7 @@ void session_begin(struct client *client, struct worker *worker)
 		return;
 	}
 	session->id = daemon_new_id(daemon);
+	session->process_started = client->process_started;
 	session->user->given = ++daemon->users.workers_given;
 	session->client = client;
 	client->session = session;
@@ -219,6 +219,7 @@ void session_write_down(struct session *session)
 	record.session = session->id;
 	record.worker = session->worker->pid;
 	record.pid = session->pid;
+	record.process_started = session->process_started;
 	record.uid = session->uid;
 	record.gid = session->gid;
 	record.groups = session->groups;
@@ -387,6 +388,7 @@ int session_restore(struct worker *worker, const struct control_attach *message)
 	user_hold_anyway(session->user, DESCRIPTORS);
 	session->id = message->session;
 	session->ledger_place = place;
+	session->process_started = record->process_started;
 	session->arena_base = message->arena_base;
 	session->arena_bytes = message->arena_bytes;
 	session->features = message->features;

@@ -35,12 +35,32 @@ def wait_for(condition, seconds=10, what="it"):
     raise AssertionError(f"{what} did not happen within {seconds} seconds")
 
 
+def fork_as(pid):
+    """os.fork(), where the child's pid is one that a process had which has ended."""
+    time.sleep(0.05)  # the kernel says to a hundredth of a second when a process began
+    for _ in range(100):
+        try:
+            with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
+                last.write(str(pid - 1))
+        except OSError as error:
+            raise unittest.SkipTest(f"a pid cannot be chosen: {error}") from error
+        child = os.fork()
+        if child == pid or (not child and os.getpid() == pid):
+            return child
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
+    raise unittest.SkipTest(f"another process has pid {pid}")
+
+
 class Client:
     """A session: its connection, and through the fake worker its worker's messages."""
 
     def __init__(self, path, apart=False, **hello):
-        """apart: not this process's."""
-        self.sock = wire.connect_apart(path) if apart else wire.connect(path)
+        """path: or a connection to it. apart: not this process's."""
+        self.sock = path
+        if not isinstance(path, socket.socket):
+            self.sock = wire.connect_apart(path) if apart else wire.connect(path)
         wire.send(self.sock, wire.hello(**hello))
         self.kind, self.serial, self.status, self.body, fds = wire.receive(self.sock)
         self.peer, self.fds = None, []

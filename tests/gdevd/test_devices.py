@@ -3,6 +3,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -183,6 +184,36 @@ class Devices(harness.GdevdTest):
         self.elsewhere("free")
         self.assertEqual(uuids[self.device_of(self.client("free"))], described)
         self.assertIsNone(other.poll())
+
+    def test_who_has_the_pid_of_a_process_that_has_ended_is_placed_anew(self):
+        self.begin(config="[vgpu free]\ndevice = any\n[vgpu one]\ndevice = null:0\n")
+        first = os.fork()
+        if not first:
+            try:
+                self.client("free").close()
+            finally:
+                os._exit(0)
+        self.assertEqual(os.waitpid(first, 0)[1], 0)
+        wait_for(lambda: not self.status()["sessions"], what="the session's end")
+        self.client("one")  # from now on there is more room on the other device
+        read, write = os.pipe()
+        second = harness.fork_as(first)
+        if not second:
+            try:
+                os.write(write, str(self.client("free").session).encode())
+                signal.pause()
+            finally:
+                os._exit(1)
+        try:
+            self.assertTrue(select.select([read], [], [], wire.PATIENCE)[0])
+            session = int(os.read(read, 64))
+            device = next(s["device"] for s in self.status()["sessions"] if s["session"] == session)
+            self.assertEqual(device, "null:1")
+        finally:
+            os.kill(second, signal.SIGKILL)
+            os.waitpid(second, 0)
+            os.close(read)
+            os.close(write)
 
     def test_one_of_any_device_passes_over_a_device_that_fails(self):
         self.begin("broken,null", config="[vgpu free]\ndevice = any\n")

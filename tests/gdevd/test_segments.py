@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import socket
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -198,6 +199,42 @@ class Segments(harness.GdevdTest):
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+
+    def test_who_has_the_pid_of_a_process_that_has_ended_does_not_find_its_memory(self):
+        self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n")
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.addCleanup(sock.close)
+        opener = os.fork()
+        if not opener:
+            try:
+                sock.connect(f"{self.run_dir}/second.sock")
+                wire.send(sock, wire.message(wire.DESCRIBE))
+                os._exit(wire.receive(sock)[0] != wire.DESCRIPTION)  # gdevd has heard of it
+            finally:
+                os._exit(1)
+        self.assertEqual(os.waitpid(opener, 0)[1], 0)
+        read, write = os.pipe()
+        owner = harness.fork_as(opener)
+        if not owner:
+            try:
+                ident, token = self.make_transient(self.client())
+                os.write(write, f"{ident} {token.hex()}".encode())
+                signal.pause()
+            finally:
+                os._exit(1)
+        try:
+            self.assertTrue(select.select([read], [], [], wire.PATIENCE)[0])
+            ident, token = os.read(read, 4096).decode().split()
+            peer = harness.Client(sock, base=wire.ARENA_BASE + wire.ARENA_BYTES)
+            self.assertEqual(peer.kind, wire.WELCOME)
+            status = peer.shm(wire.SHM_HOLD, ident=int(ident), token=bytes.fromhex(token))[0]
+            self.assertEqual(status, -errno.EINVAL)
+            peer.close()
+        finally:
+            os.kill(owner, signal.SIGKILL)
+            os.waitpid(owner, 0)
+            os.close(read)
+            os.close(write)
 
     def test_transient_segments_are_listed_without_their_tokens(self):
         self.start()
