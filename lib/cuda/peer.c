@@ -249,9 +249,9 @@ static int write_piece(const struct lane *to, const struct gdev_copy *piece, uin
 	return gdev_copy(to->stream, &copy);
 }
 
-/* Through two slots of the process's memory at `memory`. */
+/* Through two slots of the process's memory at `memory`. Neither is in use afterwards. */
 static int copy_pieces(const struct lane *to, const struct lane *from, const struct gdev_copy *copy,
-	uint64_t memory)
+	uint64_t memory, uint64_t slot_bytes)
 {
 	struct rest rest = {.copy = copy};
 	struct gdev_copy piece, next;
@@ -264,11 +264,13 @@ static int copy_pieces(const struct lane *to, const struct lane *from, const str
 		error = gdev_stream_sync(from->stream);
 		more = next_piece(&rest, &next);
 		if (!error && more)
-			error = read_piece(from, &next, memory + !slot * PIECE_BYTES);
+			error = read_piece(from, &next, memory + !slot * slot_bytes);
 		if (!error)
-			error = write_piece(to, &piece, memory + slot * PIECE_BYTES);
+			error = write_piece(to, &piece, memory + slot * slot_bytes);
 		slot = !slot;
 	}
+	if (error)
+		gdev_stream_sync(from->stream);
 	return error;
 }
 
@@ -276,17 +278,18 @@ static int copy_staged(const struct lane *to, const struct lane *from, const str
 {
 	struct gdev_copy flat = flattened(copy);
 	uint64_t bytes = flat.width * flat.height * flat.depth;
+	uint64_t slot_bytes = min_of(PIECE_BYTES, bytes);
 	void *memory;
 	int error;
 
 	if (bytes < PAGE_LOCKED_FROM) {
-		autofree void *plain = malloc(bytes);
-		return plain ? copy_pieces(to, from, &flat, (uint64_t)plain) : -ENOMEM;
+		autofree void *plain = malloc(2 * slot_bytes);
+		return plain ? copy_pieces(to, from, &flat, (uint64_t)plain, slot_bytes) : -ENOMEM;
 	}
-	error = gdev_host_alloc(from->place->session, 2ull * PIECE_BYTES, &memory);
+	error = gdev_host_alloc(from->place->session, 2 * slot_bytes, &memory);
 	if (error)
 		return error;
-	error = copy_pieces(to, from, &flat, (uint64_t)memory);
+	error = copy_pieces(to, from, &flat, (uint64_t)memory, slot_bytes);
 	gdev_memory_free(from->place->session, (uint64_t)memory);
 	return error;
 }
