@@ -5,6 +5,8 @@
  *   device memory of a context, from cuCtxEnablePeerAccess on: what is there, and then whatever comes;
  *   memory of pools and of mapped handles, for the devices that they name (pool.c, vmm.c);
  *   page-locked and managed memory always, because with unified addressing it is every device's.
+ * Small memory of a device shares objects, whoever may use it, so it stays mapped when an access ends: only memory with
+ * an object of its own is out of reach from then on.
  * An access is put down before the memory that is there is looked through, and memory is put down before the
  * accesses are. So of a thread that allocates and one that enables, at least one sees the other. To map twice is to map
  * once.
@@ -157,7 +159,16 @@ static CUresult unmap_all(const struct access *access)
 	return result;
 }
 
-/* The sessions that may name memory of the context, referenced. */
+static bool is_among(
+	const struct gdev_session *session, struct gdev_session *const *sessions, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (sessions[i] == session)
+			return true;
+	return false;
+}
+
+/* The sessions that may name memory of the context, each once, referenced. */
 static unsigned sessions_with_access(CUcontext peer, struct gdev_session *sessions[DEVICES_MAX])
 {
 	struct access *access;
@@ -165,7 +176,8 @@ static unsigned sessions_with_access(CUcontext peer, struct gdev_session *sessio
 
 	pthread_mutex_lock(lock);
 	list_for_each (access, &accesses, link)
-		if (access->peer == peer && count < DEVICES_MAX) {
+		if (access->peer == peer && count < DEVICES_MAX &&
+			!is_among(access->session, sessions, count)) {
 			gdev_session_ref(access->session);
 			sessions[count++] = access->session;
 		}
