@@ -436,7 +436,8 @@ bool gdev_peer_can(const struct gdev_session *session, const struct gdev_session
  * already: 0. -ENOTSUP: the devices do not reach each other, or the memory cannot be shared; -EINVAL: no such allocation;
  * -ENOSPC, -EADDRINUSE: the worker of `session` knows too many sessions, or has something at the owner's addresses. */
 int gdev_peer_map(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
-/* Waits for all commands of `session` submitted before. Mapped not any more: 0. */
+/* Waits for all commands of `session` submitted before. An allocation that shares its object with others stays mapped,
+ * because the others may be in use: 0. Mapped not any more: 0. */
 int gdev_peer_unmap(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
 /* Later commands of `stream` wait for a fence of a stream of `owner`. */
 int gdev_stream_wait_peer(

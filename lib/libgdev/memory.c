@@ -350,7 +350,7 @@ static struct pool *pool_of(struct memory *memory, enum gdev_memory_kind kind)
 	return kind == GDEV_MEMORY_HOST ? &memory->host : &memory->device;
 }
 
-static bool is_carved(const struct block *block)
+bool memory_is_carved(const struct block *block)
 {
 	return block->object->used_blocks;
 }
@@ -413,7 +413,7 @@ static int give_block(struct gdev_session *session, struct block *block)
 {
 	struct object *object = block->object;
 
-	if (is_carved(block))
+	if (memory_is_carved(block))
 		object = pool_give(pool_of(&session->memory, object->kind), block);
 	else if (kept_give(session, object))
 		return 0;
@@ -668,7 +668,7 @@ void memory_finish(struct gdev_session *session)
 	struct memory *memory = &session->memory;
 
 	for (size_t i = 0; i < memory->block_count; i++)
-		if (!is_carved(memory->blocks[i]))
+		if (!memory_is_carved(memory->blocks[i]))
 			object_free(memory->blocks[i]->object);
 	free_objects(&memory->device.objects);
 	free_objects(&memory->host.objects);

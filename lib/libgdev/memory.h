@@ -20,6 +20,8 @@ int memory_object_destroy(struct gdev_session *session, struct object *object);
 int memory_publish(struct gdev_session *session, struct block *block, uint64_t asked);
 /* The allocation that `address` is in; NULL: in none. memory.table will do as well. */
 struct block *memory_block_at(struct gdev_session *session, uint64_t address);
+/* Whether it is a part of an object, and the rest may be other allocations. memory.change. */
+bool memory_is_carved(const struct block *block);
 /* Takes the segment attached at `address` out of the table; NULL: none is. */
 struct block *memory_take_shared(struct gdev_session *session, uint64_t address);
 

@@ -217,6 +217,20 @@ static int find_object(struct gdev_session *owner, uint64_t address, struct obje
 	return usable ? 0 : -EINVAL;
 }
 
+/* Whether other allocations of the owner are in one object with what is at the address. */
+static bool is_in_shared_object(struct gdev_session *owner, uint64_t address)
+{
+	struct memory *memory = &owner->memory;
+	const struct block *block;
+	bool shared;
+
+	pthread_mutex_lock(&memory->change);
+	block = memory_block_at(owner, address);
+	shared = block && memory_is_carved(block);
+	pthread_mutex_unlock(&memory->change);
+	return shared;
+}
+
 /* With the lock. */
 static int add_peering(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
 {
@@ -275,6 +289,8 @@ int gdev_peer_unmap(struct gdev_session *session, struct gdev_session *owner, ui
 
 	if (session->forked)
 		return -GDEV_E_SESSION_LOST;
+	if (is_in_shared_object(owner, address))
+		return 0;
 	pthread_mutex_lock(&lock);
 	peering = find(session, owner, address);
 	if (peering)

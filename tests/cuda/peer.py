@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs a program of several devices: on two devices, where they can be had, and on two virtual GPUs of one.
+"""Runs a program of several devices: on three devices, where they can be had, and on two virtual GPUs of one. On two
+devices that do not reach each other's memory, one of which computes nothing, its test of planes alone.
 
 usage: peer.py PROGRAM [ARGUMENT...]
 """
@@ -29,7 +30,9 @@ def main():
     failed = run(build, "two virtual GPUs of one device", memory, {"a": {}, "b": {}},
                  ["--vgpu", "a,b", *sys.argv[1:]], {"TEST_ONE_CARD": "1"})
     if lab.SOFTWARE:
-        failed |= run(build, "two devices", {**memory, "devices": "cpu:2"}, {}, sys.argv[1:])
+        failed |= run(build, "three devices", {**memory, "devices": "cpu:3"}, {}, sys.argv[1:])
+        failed |= run(build, "devices that do not reach each other", {**memory, "devices": "cpu, null"}, {},
+                      [*sys.argv[1:], "test_planes_apart"])
     return failed
 
 

@@ -402,6 +402,28 @@ static void test_page_locked(void **state)
 	assert_success(cuMemFreeHost(host)); /* whichever is current */
 }
 
+/* Planes that do not follow each other are copied one by one, whether or not the devices reach each other. */
+static void test_planes_apart(void **state)
+{
+	enum { PITCH = 256, HEIGHT = 8, PLANES = 4 };
+	CUDA_MEMCPY3D_PEER box = {.WidthInBytes = 100, .Height = 3, .Depth = PLANES};
+	CUdeviceptr words[SIDES];
+
+	for (int i = 0; i < SIDES; i++) {
+		use(i);
+		assert_success(cuMemAlloc(&words[i], PITCH * HEIGHT * PLANES));
+	}
+	box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+	box.srcPitch = box.dstPitch = PITCH, box.srcHeight = box.dstHeight = HEIGHT;
+	for (int i = 0; i < SIDES; i++) {
+		box.srcDevice = words[i], box.srcContext = sides[i].context;
+		box.dstDevice = words[!i], box.dstContext = sides[!i].context;
+		assert_success(cuMemcpy3DPeer(&box));
+	}
+	for (int i = 0; i < SIDES; i++)
+		assert_success(cuMemFree(words[i]));
+}
+
 /* ---- access from kernels ---- */
 
 static bool devices_reach(void)
@@ -489,6 +511,85 @@ static void test_access_ends(void **state)
 	use(0); /* the error is that of one device */
 	words_check(words, 1 << 20, 2);
 	assert_success(cuMemFree(words));
+}
+
+/* What the pool still grants is in one object with what the context does not any more. */
+static void test_access_ends_for_one(void **state)
+{
+	CUmemAccessDesc access = {
+		{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUdeviceptr pooled, plain;
+	CUmemoryPool pool;
+
+	if (!devices_reach())
+		skip();
+	use(0);
+	assert_success(cuMemPoolCreate(&pool, &properties));
+	assert_success(cuMemPoolSetAccess(pool, &access, 1));
+	assert_success(cuMemAllocFromPoolAsync(&pooled, 4000, pool, sides[0].stream));
+	assert_success(cuMemsetD32Async(pooled, 1, 1000, sides[0].stream));
+	assert_success(cuStreamSynchronize(sides[0].stream));
+	plain = words_alloc(1000, 1);
+	assert_success(cuCtxSynchronize());
+	for (int i = 0; i < 2; i++) {
+		use(1);
+		assert_success(cuCtxEnablePeerAccess(sides[0].context, 0));
+		if (i) {
+			access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+			assert_success(cuMemPoolSetAccess(pool, &access, 1));
+		} else {
+			assert_success(cuCtxDisablePeerAccess(sides[0].context));
+		}
+		launch_add(1, i ? plain : pooled, 1000, 10);
+		assert_success(cuStreamSynchronize(sides[1].stream));
+	}
+	use(0);
+	words_check(pooled, 1000, 11);
+	words_check(plain, 1000, 11);
+	assert_success(cuMemFree(plain));
+	assert_success(cuMemFreeAsync(pooled, sides[0].stream));
+	assert_success(cuStreamSynchronize(sides[0].stream));
+	assert_success(cuMemPoolDestroy(pool));
+}
+
+/* However many contexts of one device have access, a context of another device has it, too. */
+static void test_access_of_many(void **state)
+{
+	enum { MANY = 16 };
+	CUcontext contexts[MANY], third;
+	CUmodule module;
+	CUfunction add;
+	CUdeviceptr words;
+	uint32_t count = 1000, value = 10;
+	int devices;
+
+	assert_success(cuDeviceGetCount(&devices));
+	if (devices < 3)
+		skip();
+	for (int i = 0; i < MANY; i++) {
+		assert_success(cuCtxCreate(&contexts[i], NULL, 0, 1));
+		assert_success(cuCtxEnablePeerAccess(sides[0].context, 0));
+	}
+	assert_success(cuCtxCreate(&third, NULL, 0, 2));
+	assert_success(cuCtxEnablePeerAccess(sides[0].context, 0));
+	assert_success(cuModuleLoadData(&module, kernels_ptx));
+	assert_success(cuModuleGetFunction(&add, module, "add"));
+	use(0);
+	assert_success(cuMemAlloc(&words, 4 << 20)); /* an object that nothing has mapped yet */
+	assert_success(cuMemsetD32(words, 1, 1000));
+	assert_success(cuCtxSynchronize());
+	assert_success(cuCtxSetCurrent(third));
+	assert_success(cuLaunchKernel(
+		add, 8, 1, 1, 128, 1, 1, 0, NULL, (void *[]){&words, &count, &value}, NULL));
+	assert_success(cuCtxSynchronize());
+	use(0);
+	words_check(words, 1000, 11);
+	assert_success(cuMemFree(words));
+	assert_success(cuCtxDestroy(third));
+	for (int i = 0; i < MANY; i++)
+		assert_success(cuCtxDestroy(contexts[i]));
 }
 
 static void test_access_to_page_locked(void **state)
@@ -708,7 +809,8 @@ static void test_threads(void **state)
 
 #define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+/* usage: test_peer [PATTERN]: the tests whose names match */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		test(test_identity),
@@ -723,9 +825,12 @@ int main(void)
 		test(test_memory_of_another),
 		test(test_what_pointers_are),
 		test(test_page_locked),
+		test(test_planes_apart),
 		test(test_access),
 		test(test_access_is_asked_for_once),
 		test(test_access_ends),
+		test(test_access_ends_for_one),
+		test(test_access_of_many),
 		test(test_access_to_page_locked),
 		test(test_access_to_pools),
 		test(test_access_to_handles),
@@ -734,5 +839,7 @@ int main(void)
 		test(test_threads),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
