@@ -116,11 +116,13 @@ static void reduce(struct thread *t, uint32_t lanes)
 	uint64_t r = warp[__builtin_ctz(lanes)].value;
 
 	for (uint32_t k = (uint32_t)__builtin_ctz(lanes) + 1; k < 32; k++) {
-		uint64_t v = warp[k].value;
-		bool less = interp_is_signed(i->types[0]) ? (int32_t)v < (int32_t)r : v < r;
+		uint64_t v;
+		bool less;
 
 		if (!(lanes >> k & 1))
 			continue;
+		v = warp[k].value;
+		less = interp_is_signed(i->types[0]) ? (int32_t)v < (int32_t)r : v < r;
 		r = inst_has(i, MOD_add)   ? r + v
 		    : inst_has(i, MOD_and) ? r & v
 		    : inst_has(i, MOD_or)  ? r | v
