@@ -108,13 +108,34 @@ void shm_await(struct shm_segment *segment)
 		clock_now_ns() + RESIDENCY_ORDER_NS);
 }
 
-/* The time of so many orders, and what copying takes on a slow disk. */
+/* Whether its contents are being copied, or given back after a restart. */
+static bool is_under_way(const struct shm_segment *segment)
+{
+	return segment->place == SHM_LEAVING || segment->place == SHM_WRITING ||
+	       segment->place == SHM_LOADING || (segment->restored && !shm_is_there(segment));
+}
+
+static uint64_t bytes_under_way(const struct daemon *daemon)
+{
+	const struct shm_segment *segment;
+	const struct vgpu *vgpu;
+	uint64_t bytes = 0;
+
+	list_for_each (vgpu, &daemon->vgpus, link)
+		list_for_each (segment, &vgpu->shm.segments, link)
+			bytes += is_under_way(segment) ? segment->bytes : 0;
+	return bytes;
+}
+
+/* The time of so many orders, and what copying takes on a slow disk: of this segment, and of all that are under way now, as a
+ * session does what it is ordered one after another, and all of them share the disk. */
 static void await_copy(struct shm_segment *segment, unsigned orders)
 {
-	uint64_t copying_ns = (segment->bytes >> 20) * COPY_NS_A_MIB;
+	struct daemon *daemon = shm_daemon_of(segment);
+	uint64_t bytes = max_of(segment->bytes, bytes_under_way(daemon));
 
-	deadline_set(&shm_daemon_of(segment)->deadlines, &segment->overdue,
-		clock_now_ns() + orders * RESIDENCY_ORDER_NS + copying_ns);
+	deadline_set(&daemon->deadlines, &segment->overdue,
+		clock_now_ns() + orders * RESIDENCY_ORDER_NS + (bytes >> 20) * COPY_NS_A_MIB);
 }
 
 void shm_await_contents(struct shm_segment *segment)
