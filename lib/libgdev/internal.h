@@ -2,8 +2,9 @@
  *
  * What the files of libgdev know of each other. The public contracts are in gdev/session.h.
  *
- * Locks, in the order in which they may be taken; none is held while waiting for the worker, except that of peer.c, and
- * memory.change when device memory is mapped into the process, which the worker does at once:
+ * Locks, in the order in which they may be taken; none is held while waiting for the worker, except that of peer.c when
+ * a worker maps an object of another, and memory.change when device memory is mapped into the process, which workers do
+ * at once:
  *   peers (peer.c) > registry (session.c) > memory.change > memory.table > streams.lock > staging.lock >
  *   calls.lock > replies.lock > the transport's sender's lock
  * The lock of trace.c is a leaf.

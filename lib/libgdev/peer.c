@@ -3,8 +3,9 @@
  * Peers: what sessions of one process have of one another. An object of one session is mapped by the worker of another,
  * at the same address: device memory as a segment that is found by its token, page-locked memory as the memfd that it is.
  *
- * One lock guards what there is, and is held while workers answer: the owner's object goes when no other session's
- * worker has it any more.
+ * One lock guards what there is. It is held while a worker maps an object: the owner's object goes when no other
+ * session's worker has it any more. It is not held while a session leaves an object, because that waits for commands,
+ * which may wait for the program. Whoever needs that very object meanwhile waits for the end of it; nobody else does.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,10 +23,12 @@ struct peering {
 	struct gdev_session *session, *owner;
 	uint64_t base, bytes;
 	bool host;
+	bool leaving; /* a thread sees to it that the session has it no more */
 };
 
 static pthread_mutex_t lock =
 	PTHREAD_MUTEX_INITIALIZER; /* guards peerings, and the sessions' peer_arenas */
+static pthread_cond_t left = PTHREAD_COND_INITIALIZER; /* a peering that was leaving is gone */
 static struct list peerings = {&peerings, &peerings};
 
 bool gdev_peer_can(const struct gdev_session *session, const struct gdev_session *owner)
@@ -145,47 +148,87 @@ static void forget(struct peering *peering)
 	free(peering);
 }
 
-/* What the session has submitted may name the object: it is waited for. With either worker the mapping is gone, too. */
-static int leave(struct peering *peering)
+static bool is_gone_with_worker(const struct peering *peering)
+{
+	/* The worker has let it go by itself when the owner's had died. */
+	return session_lost(peering->session) || gdev_session_error(peering->owner, NULL);
+}
+
+/* No command names the object from now on. What the session has submitted may, and is waited for. */
+static int unmap_in_turn(const struct peering *peering)
 {
 	struct gdev_session *session = peering->session;
 	int error = 0;
 
-	streams_drain(session);
 	memory_remove_peer(session, peering->base);
+	streams_drain(session);
 	if (!session_lost(session))
 		error = unmap(peering);
-	/* The worker has let it go by itself when the owner's had died. */
-	if (session_lost(session) || gdev_session_error(peering->owner, NULL))
-		error = 0;
+	return is_gone_with_worker(peering) ? 0 : error;
+}
+
+/* With the lock, which is given up meanwhile: lists have to be looked through anew. With either worker the mapping is
+ * gone, too. Of several threads one does it, and the others wait. */
+static int leave(struct peering *peering)
+{
+	int error;
+
+	if (peering->leaving) {
+		pthread_cond_wait(&left, &lock);
+		return 0;
+	}
+	peering->leaving = true;
+	pthread_mutex_unlock(&lock);
+	error = unmap_in_turn(peering);
+	pthread_mutex_lock(&lock);
 	forget(peering);
+	pthread_cond_broadcast(&left);
 	return error;
+}
+
+static struct peering *first_of_object(const struct gdev_session *owner, uint64_t base)
+{
+	struct peering *peering;
+
+	list_for_each (peering, &peerings, link)
+		if (peering->owner == owner && peering->base == base)
+			return peering;
+	return NULL;
+}
+
+static struct peering *first_of_session(const struct gdev_session *session)
+{
+	struct peering *peering;
+
+	list_for_each (peering, &peerings, link)
+		if (peering->owner == session || peering->session == session)
+			return peering;
+	return NULL;
 }
 
 int peers_leave_object(struct gdev_session *owner, uint64_t base)
 {
-	struct peering *peering, *next;
+	struct peering *peering;
 	int error = 0;
 
 	pthread_mutex_lock(&lock);
-	list_for_each_safe (peering, next, &peerings, link)
-		if (peering->owner == owner && peering->base == base) {
-			int left = leave(peering);
-			error = error ? error : left;
-		}
+	while ((peering = first_of_object(owner, base))) {
+		int failed = leave(peering);
+		error = error ? error : failed;
+	}
 	pthread_mutex_unlock(&lock);
 	return error;
 }
 
 void peers_leave_session(struct gdev_session *session)
 {
-	struct peering *peering, *next;
+	struct peering *peering;
 
 	pthread_mutex_lock(&lock);
-	list_for_each_safe (peering, next, &peerings, link) {
-		if (peering->owner == session)
+	while ((peering = first_of_session(session))) {
+		if (peering->owner == session || peering->leaving)
 			leave(peering);
-		else if (peering->session == session)
+		else
 			forget(peering); /* it goes with the worker */
 	}
 	pthread_mutex_unlock(&lock);
@@ -194,6 +237,7 @@ void peers_leave_session(struct gdev_session *session)
 void peers_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
+	pthread_cond_init(&left, NULL);
 	list_init(&peerings);
 }
 
@@ -270,13 +314,16 @@ err_free:
 int gdev_peer_map(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
 {
 	int error = gdev_session_error(session, NULL);
+	struct peering *peering;
 
 	if (!error)
 		error = gdev_session_error(owner, NULL);
 	if (error || session == owner)
 		return error;
 	pthread_mutex_lock(&lock);
-	if (!find(session, owner, address))
+	while ((peering = find(session, owner, address)) && peering->leaving)
+		pthread_cond_wait(&left, &lock);
+	if (!peering)
 		error = add_peering(session, owner, address);
 	pthread_mutex_unlock(&lock);
 	return error;

@@ -5,6 +5,8 @@
  */
 #include <pthread.h>
 #include <stdio.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "fixture.h"
 
@@ -592,6 +594,74 @@ static void test_access_of_many(void **state)
 		assert_success(cuCtxDestroy(contexts[i]));
 }
 
+struct stall {
+	CUdeviceptr words;
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	bool ended, timed_out;
+};
+
+static void wait_for_end(void *argument)
+{
+	struct stall *stall = argument;
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 60;
+	pthread_mutex_lock(&stall->lock);
+	while (!stall->ended && !stall->timed_out)
+		stall->timed_out = pthread_cond_timedwait(&stall->change, &stall->lock, &until);
+	pthread_mutex_unlock(&stall->lock);
+}
+
+static void *free_words(void *argument)
+{
+	const struct stall *stall = argument;
+
+	use(0);
+	assert_success(cuMemFree(stall->words));
+	return NULL;
+}
+
+/* Freeing memory waits for a stream of the other device, which waits for the program. Other memory can be mapped. */
+static void test_freeing_holds_nobody_up(void **state)
+{
+	struct stall stall = {
+		.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+	CUdeviceptr mine, other;
+	pthread_t thread;
+	unsigned type;
+
+	if (!devices_reach())
+		skip();
+	use(0);
+	stall.words = words_alloc(1 << 20, 1);
+	other = words_alloc(1 << 20, 2);
+	assert_success(cuCtxSynchronize());
+	use(1);
+	mine = words_alloc(1 << 20, 3);
+	assert_success(cuMemcpyPeer(mine, sides[1].context, stall.words, sides[0].context, 4000));
+	assert_success(cuCtxSynchronize());
+	assert_success(cuLaunchHostFunc(sides[1].stream, wait_for_end, &stall));
+	assert_int_equal(pthread_create(&thread, NULL, free_words, &stall), 0);
+	while (!cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, stall.words))
+		usleep(1000);
+	usleep(100000); /* enough for it to wait, mostly */
+	use(0);
+	assert_success(cuMemcpyPeerAsync(
+		other, sides[0].context, mine, sides[1].context, 4000, sides[0].stream));
+	assert_success(cuStreamSynchronize(sides[0].stream));
+	pthread_mutex_lock(&stall.lock);
+	stall.ended = true;
+	pthread_cond_broadcast(&stall.change);
+	pthread_mutex_unlock(&stall.lock);
+	pthread_join(thread, NULL);
+	assert_false(stall.timed_out);
+	words_check(other, 1000, 1);
+	assert_success(cuMemFree(other));
+	assert_success(cuMemFree(mine));
+}
+
 static void test_access_to_page_locked(void **state)
 {
 	uint32_t *early, *late;
@@ -740,6 +810,7 @@ static void test_graph_of_copies(void **state)
 
 	use(0);
 	from = words_alloc(1000, 3);
+	assert_success(cuCtxSynchronize());
 	use(1);
 	to = words_alloc(1000, 0);
 	assert_success(cuCtxSynchronize());
@@ -831,6 +902,7 @@ int main(int argc, char **argv)
 		test(test_access_ends),
 		test(test_access_ends_for_one),
 		test(test_access_of_many),
+		test(test_freeing_holds_nobody_up),
 		test(test_access_to_page_locked),
 		test(test_access_to_pools),
 		test(test_access_to_handles),
