@@ -14,7 +14,7 @@ import unittest
 import integ
 from integ import BUILD, FULL, PROGRAMS, SOFTWARE, children
 
-STORM_SECONDS = 600 if FULL else 12 if SOFTWARE else 8
+STORM_SECONDS = 600 if FULL else 8
 # Between kills. On hardware a worker takes a third of a second to start, and ends with its gdevd until then.
 PAUSES = (0.05, 0.8) if SOFTWARE else (0.5, 2)
 VERIFIED, WRONG, FAILED = 0, 1, 2
