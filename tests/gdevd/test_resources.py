@@ -379,7 +379,7 @@ class Memory(harness.GdevdTest):
         client.tell(wire.shm(wire.SHM_MAP, ident=ident, serial=0, status=-5))  # the rest cannot be made
         client.tell(wire.give_back(4 << 20))
         client.free()
-        self.assertEqual(self.status()["vgpus"][0]["memory_used_bytes"], used)
+        wait_for(lambda: self.status()["vgpus"][0]["memory_used_bytes"] == used, what="its memory's return")
 
     def test_host_copy_is_nobodys_when_the_segment_is_back(self):
         self.start("--device-memory", "64M", "--set", "swap_reserve=0")
@@ -643,7 +643,7 @@ class SharedMemory(harness.GdevdTest):
         os.close(chunk)
         self.assertEqual(client.shm(wire.SHM_REMOVE, ident=segment["id"], token=segment["token"])[0], 0)
         self.assertEqual(self.status()["vgpus"][0]["shared_segments"], 0)
-        self.assertEqual(self.status()["vgpus"][0]["memory_used_bytes"], used)
+        wait_for(lambda: self.status()["vgpus"][0]["memory_used_bytes"] == used, what="its memory's return")
         client.tell(wire.give_back(4 << 20))
         wait_for(lambda: self.status()["vgpus"][0]["memory_used_bytes"] == used - (4 << 20), what="it")
 
