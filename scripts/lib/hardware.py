@@ -198,7 +198,7 @@ def check_vendor(sides, folder, about):
 SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.py",
           "integ/test_failures.py", "integ/test_tune.py", "integ/test_trace.py",
           "integ/test_residue.py", "integ/test_model.py", "integ/test_swap.py", "integ/test_sharing.py",
-          "integ/test_shares.py", "integ/test_charged.py", "integ/test_retire.py"]
+          "integ/test_shares.py", "integ/test_charged.py", "integ/test_retire.py", "integ/test_peers.py"]
 # What `meson test` has beyond that, and why it is not run here.
 ELSEWHERE = {
     "device cpu, print, fatbin; ptx": "the software GPU and its compiler",

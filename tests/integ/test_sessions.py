@@ -98,6 +98,7 @@ class NoDaemon(unittest.TestCase):
         socket = directory / "run" / "control.sock"
         integ.Case.wait_until(self, lambda: not socket.exists(), "the private daemon has left")
 
+    @unittest.skipUnless(SOFTWARE, "it is the software GPU that makes kernels here")
     def test_kernels_to_read(self):
         """GDEV_CPU_DUMP has the private gdevd write PTX, IR and assembly, also of what the cache has"""
         directory = Path(tempfile.mkdtemp(prefix="gdev-lab-"))
