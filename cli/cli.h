@@ -108,6 +108,8 @@ void table_cell_group(struct table *table, json_int_t gid);
 /* Prints it, and frees it. */
 void table_print(struct table *table);
 
+/* A table of sessions as status has them. */
+void print_sessions(const json_t *sessions);
 /* A line on a device's swap space, if any of it is used. */
 void print_swap(const json_t *device);
 #define TEXT_MAX 32

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * gdev device: lists the devices that gdevd serves, and changes how they are scheduled.
+ * gdev device: lists the devices that gdevd serves, takes them out of service and back, and changes how they are
+ * scheduled.
  */
 #include "cli/cli.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/cleanup.h"
 
 static void print(const json_t *devices)
 {
@@ -111,32 +114,125 @@ static int set(int argc, char **argv)
 	return status < 0 ? EXIT_OK : status;
 }
 
+/* Sets the request's device and options; 0, or a negative exit status - 1. */
+static int parse_drain(int argc, char **argv, json_t *request, bool *json)
+{
+	static const struct option options[] = {
+		{"move", no_argument, NULL, 'm'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL},
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(verb_device.help, stdout);
+			return -1 - EXIT_OK;
+		} else if (option == 'm') {
+			json_object_set_new(request, "move", json_true());
+		} else if (option == 'j') {
+			*json = true;
+		} else {
+			return -1 - usage(&verb_device, NULL);
+		}
+	}
+	if (optind != argc - 1)
+		return -1 - usage(&verb_device, "the name of one device is wanted, as 'gdev device "
+						"list' shows it");
+	json_object_set_new(request, "device", json_string(argv[optind]));
+	return 0;
+}
+
+static void print_drained(const json_t *request, const json_t *answer)
+{
+	const json_t *sessions = json_object_get(answer, "sessions");
+
+	printf("%s takes no new sessions; ", field_text(request, "device"));
+	if (json_array_size(sessions))
+		puts("these go on until their programs end:");
+	print_sessions(sessions); /* or says that there are none */
+}
+
+static int drain(int argc, char **argv)
+{
+	json_t *request = request_create("device-drain"), *answer;
+	bool json = false;
+	int status = parse_drain(argc, argv, request, &json);
+
+	if (status) {
+		json_decref(request);
+		return -1 - status;
+	}
+	answer = daemon_request(json_incref(request), &status);
+	if (answer && *field_text(answer, "note"))
+		say("%s", field_text(answer, "note"));
+	if (answer && json)
+		print_json(answer);
+	else if (answer)
+		print_drained(request, answer);
+	json_decref(request);
+	if (!answer)
+		return status;
+	json_decref(answer);
+	return EXIT_OK;
+}
+
+static int undrain(int argc, char **argv)
+{
+	json_t *request;
+
+	if (argc == 2 && *argv[1] != '-') {
+		request = request_create("device-undrain");
+		json_object_set_new(request, "device", json_string(argv[1]));
+		return daemon_change(request);
+	}
+	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+		fputs(verb_device.help, stdout);
+		return EXIT_OK;
+	}
+	return usage(
+		&verb_device, "the name of one device is wanted, as 'gdev device list' shows it");
+}
+
 static int run(int argc, char **argv)
 {
-	const char *word = argc > 1 ? argv[1] : "";
+	static const struct {
+		const char *word;
+		int (*run)(int argc, char **argv);
+	} words[] = {{"list", list}, {"set", set}, {"drain", drain}, {"undrain", undrain}};
 
-	if (!strcmp(word, "set") || !strcmp(word, "list")) {
+	for (size_t i = 0; argc > 1 && i < array_length(words); i++) {
+		if (strcmp(argv[1], words[i].word))
+			continue;
 		argv[1] = argv[0]; /* what getopt complains with */
-		return (*word == 's' ? set : list)(argc - 1, argv + 1);
+		return words[i].run(argc - 1, argv + 1);
 	}
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
 		fputs(verb_device.help, stdout);
 		return EXIT_OK;
 	}
-	return usage(&verb_device, argc > 1 ? "there is no \"gdev device %s\"" : "list or set?%s",
+	return usage(&verb_device,
+		argc > 1 ? "there is no \"gdev device %s\"" : "list, set, drain or undrain?%s",
 		argc > 1 ? argv[1] : "");
 }
 
 const struct verb verb_device = {
 	.name = "device",
-	.summary = "list the devices, change how they are scheduled",
+	.summary = "list the devices, take them out of service, change how they are scheduled",
 	.help = "Usage: gdev device list [--json]\n"
 		"       gdev device set [--policy NAME] [--quantum TIME] [--set POLICY.SETTING=N]...\n"
+		"       gdev device drain DEVICE [--move] [--json]\n"
+		"       gdev device undrain DEVICE\n"
 		"Lists the devices that gdevd serves: whether they work, what they did in the last second,\n"
 		"their memory, and how much of it is in use. Or\n"
 		"changes, until gdevd is started again, who of several virtual GPUs is next: only root\n"
 		"and the user that gdevd runs as may. gdev.conf(5) has the policies and their settings.\n"
+		"A drained device takes no new sessions, also after a restart of gdevd, until it is\n"
+		"undrained. Virtual GPUs of any device place programs elsewhere. What is on the device is\n"
+		"listed, and goes on until its programs end: --move is refused, as gdevd moves no sessions.\n"
 		"\n"
-		"  gdev device set --policy band --set band.wait_us=800\n",
+		"  gdev device set --policy band --set band.wait_us=800\n"
+		"  gdev device drain cuda:3\n",
 	.run = run,
 };

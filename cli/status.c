@@ -32,7 +32,7 @@ static void cell_context(struct table *table, const json_t *session)
 		table_cell(table, "%s", context);
 }
 
-static void print_sessions(const json_t *sessions)
+void print_sessions(const json_t *sessions)
 {
 	static const char *const titles[] = {">PID", "PROGRAM", "VGPU", ">WALL", ">COMPUTE",
 		">LAUNCHES", ">TO DEVICE", ">FROM DEVICE", ">MEMORY", ">PEAK", ">SWAPPED",
@@ -130,11 +130,14 @@ static void print_heading(const json_t *status)
 		printf("  %s\n", json_string_value(warning));
 	json_array_foreach(json_object_get(status, "devices"), index, device)
 	{
-		printf("device %s: %s, %s of %s in use\n", field_text(device, "device"),
+		printf("device %s: %s, %s of %s in use%s\n", field_text(device, "device"),
 			json_is_true(json_object_get(device, "ready")) ? field_text(device, "name")
 								       : "(starting)",
 			text_bytes(used, field_number(device, "memory_used_bytes")),
-			text_bytes(total, field_number(device, "memory_bytes")));
+			text_bytes(total, field_number(device, "memory_bytes")),
+			json_is_true(json_object_get(device, "drained"))
+				? "; drained, takes no new sessions"
+				: "");
 		print_swap(device);
 		if (field_number(device, "failed_starts") > 0)
 			printf("  %lld workers in a row could not open it; the log of gdevd says why\n",

@@ -106,7 +106,7 @@ static void print_vgpus(const json_t *vgpus)
 	table_print(table);
 }
 
-static void print_sessions(const json_t *sessions)
+static void print_uses(const json_t *sessions)
 {
 	static const char *const titles[] = {">PID", "PROGRAM", "VGPU", ">NICE", ">USED", ">10S",
 		">SHOULD", ">ERROR", ">WAITED", ">TO DEV", ">FROM DEV", ">MEMORY", ">SWAPPED",
@@ -174,7 +174,7 @@ static void print_all(const json_t *answer)
 	print_vgpus(json_object_get(answer, "vgpus"));
 	putchar('\n');
 	if (json_array_size(sessions))
-		print_sessions(sessions);
+		print_uses(sessions);
 	else
 		puts("no sessions");
 	fflush(stdout);

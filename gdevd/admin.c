@@ -19,7 +19,7 @@
 #define PIECE_BYTES (32u << 10)
 #define COMMANDS_TEXT                                                                              \
 	"status, devices, vgpus, top, hold, vgpu-create, vgpu-set, vgpu-delete, device-set, "      \
-	"suspend, resume, shm-list and shm-remove"
+	"device-drain, device-undrain, suspend, resume, shm-list and shm-remove"
 
 const char *const resource_names[RESOURCES] = {"compute", "to_device", "from_device"};
 
@@ -174,6 +174,8 @@ static const char *health_of(const struct device *device)
 {
 	if (device_is_failing(device))
 		return "failing";
+	if (device->drained)
+		return "drained";
 	return device->known ? "ok" : "starting";
 }
 
@@ -191,6 +193,7 @@ static json_t *describe_device(const struct device *device)
 	json_object_set_new(object, "device", json_string(device->served->name));
 	json_object_set_new(object, "ready", json_boolean(device->known));
 	json_object_set_new(object, "health", json_string(health_of(device)));
+	json_object_set_new(object, "drained", json_boolean(device->drained));
 	json_object_set_new(object, "sessions", number(device_count_sessions(device)));
 	json_object_set_new(object, "load_1s_pct",
 		percent(device->usage[RESOURCE_COMPUTE].windows[USAGE_SECOND].used));
@@ -305,8 +308,7 @@ static json_t *command_vgpus(struct daemon *daemon, const json_t *request, int *
 	return json_pack("{s:o}", "vgpus", list_vgpus(daemon));
 }
 
-/* `used`: and what they use, of each resource that they ever had; after measure_look(). */
-static json_t *list_sessions(struct daemon *daemon, bool used)
+json_t *admin_list_sessions(const struct daemon *daemon, const struct device *device, bool used)
 {
 	const struct session *session;
 	json_t *array = json_array();
@@ -314,7 +316,8 @@ static json_t *list_sessions(struct daemon *daemon, bool used)
 
 	list_for_each (session, &daemon->sessions, link) {
 		json_t *object;
-		if (session->worker->state != WORKER_SERVING)
+		if (session->worker->state != WORKER_SERVING ||
+			(device && session->device != device))
 			continue;
 		object = describe_session(session, now);
 		for (unsigned i = 0; i < RESOURCES; i++) {
@@ -378,7 +381,7 @@ static json_t *command_status(struct daemon *daemon, const json_t *request, int 
 	json_object_set_new(answer, "devices", list_devices(daemon));
 	json_object_set_new(answer, "vgpus", list_vgpus(daemon));
 	json_object_set_new(answer, "workers", count_workers(daemon));
-	json_object_set_new(answer, "sessions", list_sessions(daemon, false));
+	json_object_set_new(answer, "sessions", admin_list_sessions(daemon, NULL, false));
 	json_object_set_new(answer, "shared", admin_list_shares(daemon));
 	json_object_set_new(answer, "ended", list_ended(daemon));
 	json_object_set_new(answer, "ended_count", number(daemon->ended_count));
@@ -416,7 +419,7 @@ static json_t *command_top(struct daemon *daemon, const json_t *request, int *st
 		json_object_set_new(
 			json_array_get(devices, place++), "resources", list_resources(device));
 	json_object_set_new(answer, "devices", devices);
-	json_object_set_new(answer, "sessions", list_sessions(daemon, true));
+	json_object_set_new(answer, "sessions", admin_list_sessions(daemon, NULL, true));
 	return answer;
 }
 
@@ -441,6 +444,8 @@ static const struct {
 	{"vgpu-set", true, command_vgpu_set},
 	{"vgpu-delete", true, command_vgpu_delete},
 	{"device-set", true, command_device_set},
+	{"device-drain", true, command_device_drain},
+	{"device-undrain", true, command_device_undrain},
 	{"suspend", false, command_suspend},
 	{"resume", false, command_resume},
 	{"shm-list", false, command_shm_list},

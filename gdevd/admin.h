@@ -20,11 +20,17 @@ json_t *command_vgpu_set(struct daemon *daemon, const json_t *request, int *stat
 json_t *command_vgpu_delete(struct daemon *daemon, const json_t *request, int *status);
 /* {"keys": {"policy": NAME, "quantum": TIME, "POLICY.SETTING": NUMBER}}, values as text. */
 json_t *command_device_set(struct daemon *daemon, const json_t *request, int *status);
+/* {"device": NAME, "move": BOOL}: {"sessions": those that are there, "note"?} */
+json_t *command_device_drain(struct daemon *daemon, const json_t *request, int *status);
+/* {"device": NAME} */
+json_t *command_device_undrain(struct daemon *daemon, const json_t *request, int *status);
 /* {"pid": PID, "peer_uid": UID}: of whose sessions; the peer's uid is admin_request()'s. Answered when it has
  * begun: a session is "moving" until its memory has left. */
 json_t *command_suspend(struct daemon *daemon, const json_t *request, int *status);
 json_t *command_resume(struct daemon *daemon, const json_t *request, int *status);
 
+/* Of a device (NULL: of all). `used`: and what they use, of each resource that they ever had; after measure_look(). */
+json_t *admin_list_sessions(const struct daemon *daemon, const struct device *device, bool used);
 /* {"after": ID}: segments of shared memory with greater ids, in the order of these, a page of them: {"segments": [...],
  * "more": BOOL}. */
 json_t *command_shm_list(struct daemon *daemon, const json_t *request, int *status);

@@ -159,6 +159,45 @@ json_t *command_device_set(struct daemon *daemon, const json_t *request, int *st
 	return answer_change(result, text, status);
 }
 
+static json_t *drain(struct daemon *daemon, const json_t *request, bool drained, int *status)
+{
+	const char *name = json_string_value(json_object_get(request, "device"));
+	struct device *device = device_find(daemon, name ? name : "");
+	char note[CONFIG_ERROR_MAX];
+	json_t *answer;
+
+	if (!device) {
+		*status = -ENOENT;
+		return admin_error(
+			"this gdevd does not serve a device \"%.64s\"; 'gdev device list' shows them",
+			name ? name : "");
+	}
+	*status = device_drain(device, drained, note);
+	if (*status)
+		return admin_error("gdevd is out of memory");
+	answer = json_object();
+	if (*note)
+		json_object_set_new(answer, "note", json_string(note));
+	if (drained)
+		json_object_set_new(answer, "sessions", admin_list_sessions(daemon, device, false));
+	return answer;
+}
+
+json_t *command_device_drain(struct daemon *daemon, const json_t *request, int *status)
+{
+	if (!json_is_true(json_object_get(request, "move")))
+		return drain(daemon, request, true, status);
+	*status = -ENOTSUP;
+	return admin_error(
+		"this gdevd moves no sessions to another device, and has drained nothing: "
+		"without --move the sessions there go on until their programs end");
+}
+
+json_t *command_device_undrain(struct daemon *daemon, const json_t *request, int *status)
+{
+	return drain(daemon, request, false, status);
+}
+
 /* ---- sessions ---- */
 
 /* Those of the process, if the peer may. */

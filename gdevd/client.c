@@ -246,9 +246,13 @@ void client_wait(struct client *client)
 	struct device *device;
 	struct worker *worker;
 
-	if (client->vgpu->device->workers.hopeless)
-		client_place(client); /* another device may work */
+	if (client->vgpu->device->workers.hopeless || client->vgpu->device->drained)
+		client_place(client); /* another device may take it */
 	device = client->vgpu->device;
+	if (device->drained) {
+		device_refuse_drained(client);
+		return;
+	}
 	worker = workers_take_warm(device);
 	if (!worker && device->workers.hopeless) {
 		client_refuse(client, -GDEV_E_DEVICE_LOST,
@@ -322,7 +326,7 @@ static int on_describe(struct client *client, const struct control_header *messa
 		return -EPROTO;
 	client->serial = message->serial;
 	client_place(client);
-	if (client->vgpu->device->known) {
+	if (client->vgpu->device->known && !client->vgpu->device->drained) {
 		describe(client);
 		return 0;
 	}

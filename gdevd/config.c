@@ -85,6 +85,11 @@ static const struct key device_keys[] = {
 	{NULL},
 };
 
+static const struct key made_device_keys[] = {
+	{"drained", config_value_bool, FIELD(config_device, drained)},
+	{NULL},
+};
+
 static int set_key(const struct key *keys, void *base, const char *section, const char *name,
 	const char *value, char *error)
 {
@@ -188,7 +193,7 @@ struct load {
 	struct config *config;
 	char *error;
 	int result;
-	bool made; /* the file of what was made at run time: [vgpu NAME] only, of which the other wins */
+	bool made; /* the file of what was made at run time: [vgpu NAME], of which the other wins, and [device NAME] */
 };
 
 static const char *section_name(const char *section, const char *kind)
@@ -302,6 +307,21 @@ static struct config_device *device_find(const struct config *config, const char
 	return NULL;
 }
 
+/* It is made if it is not there; NULL: no memory. */
+static struct config_device *device_get(struct config *config, const char *name)
+{
+	struct config_device *device = device_find(config, name);
+
+	if (device)
+		return device;
+	device = calloc(1, sizeof *device);
+	if (!device)
+		return NULL;
+	snprintf(device->name, sizeof device->name, "%s", name);
+	list_append(&config->devices, &device->link);
+	return device;
+}
+
 /* A section of a device that this gdevd does not serve does no harm: the file may be for several. */
 static int set_device_key(
 	struct load *load, const char *section, const char *key, const char *value)
@@ -314,17 +334,23 @@ static int set_device_key(
 			"\"%.64s\" is no name of a device; 'gdev device list' shows them", name);
 		return -EINVAL;
 	}
-	device = device_find(load->config, name);
+	device = device_get(load->config, name);
 	if (!device) {
-		device = calloc(1, sizeof *device);
-		if (!device) {
-			snprintf(load->error, CONFIG_ERROR_MAX, "out of memory");
-			return -ENOMEM;
-		}
-		strcpy(device->name, name);
-		list_append(&load->config->devices, &device->link);
+		snprintf(load->error, CONFIG_ERROR_MAX, "out of memory");
+		return -ENOMEM;
 	}
-	return set_key(device_keys, device, section, key, value, load->error);
+	return set_key(load->made ? made_device_keys : device_keys, device, section, key, value,
+		load->error);
+}
+
+int config_drain_device(struct config *config, const char *name, bool drained)
+{
+	struct config_device *device = device_get(config, name);
+
+	if (!device)
+		return -ENOMEM;
+	device->drained = drained;
+	return 0;
 }
 
 struct config_device config_device_of(const struct config *config, const char *name)
@@ -342,12 +368,14 @@ static int on_section(void *user, const char *section)
 		return 0;
 	if (!strncmp(section, "vgpu ", 5))
 		return load->result = add_vgpu(load, section_name(section, "vgpu"));
+	if (!strncmp(section, "device ", 7))
+		return 0;
 	if (load->made) {
-		snprintf(load->error, CONFIG_ERROR_MAX, "only [vgpu NAME] may be here");
+		snprintf(load->error, CONFIG_ERROR_MAX,
+			"only [vgpu NAME] and [device NAME] may be here");
 		return load->result = -EINVAL;
 	}
-	if (!strncmp(section, "policy ", 7) || !strncmp(section, "device ", 7) ||
-		!strcmp(section, "gdevd"))
+	if (!strncmp(section, "policy ", 7) || !strcmp(section, "gdevd"))
 		return 0;
 	snprintf(load->error, CONFIG_ERROR_MAX,
 		"there is no section [%.64s]; there are [gdevd], [device NAME], [policy NAME] "

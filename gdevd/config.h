@@ -44,11 +44,13 @@ struct config_setting {
 	int64_t value;
 };
 
-/* How clients are to copy on a device; 0: the library's default. `gdev tune` measures and writes it. */
+/* How clients are to copy on a device; 0: the library's default. `gdev tune` measures and writes it. And whether it
+ * takes new sessions, which is set at run time. */
 struct config_device {
 	struct list link;
 	char name[32];
 	uint64_t inline_bytes, chunk_bytes, copy_threads;
+	bool drained;
 };
 
 #define CONFIG_DEVICES_MAX 64
@@ -104,8 +106,8 @@ void config_finish(struct config *config);
  * names the file and the line in `error` (CONFIG_ERROR_MAX bytes). */
 int config_load(struct config *config, const char *path, char *error);
 
-/* The same with the virtual GPUs that were made at run time: those that the configuration has too are
- * passed over. */
+/* The same with what was made at run time: virtual GPUs, of which those that the configuration has too are passed over,
+ * and which devices are drained. */
 int config_load_made(struct config *config, const char *path, char *error);
 /* Writes that file anew, whole or not at all. 0, or -errno. */
 int config_save_made(const struct config *config, const char *path);
@@ -132,6 +134,8 @@ struct config_vgpu *config_vgpu_find(const struct config *config, const char *na
 
 /* What [device NAME] says; all 0 when there is no such section. */
 struct config_device config_device_of(const struct config *config, const char *name);
+/* -ENOMEM. */
+int config_drain_device(struct config *config, const char *name, bool drained);
 
 /* Chooses the devices, and adds a default virtual GPU for each that has none. */
 int config_finish_defaults(struct config *config);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes the virtual GPUs that were made at run time, in the form that config_load_made() reads.
+ * Writes the virtual GPUs that were made at run time, and which devices are drained, in the form that config_load_made()
+ * reads.
  */
 #include "gdevd/config.h"
 
@@ -14,6 +15,7 @@
 int config_save_made(const struct config *config, const char *path)
 {
 	char temporary[PATHS_MAX];
+	const struct config_device *device;
 	const struct config_vgpu *vgpu;
 	FILE *file;
 	int error = 0;
@@ -24,8 +26,12 @@ int config_save_made(const struct config *config, const char *path)
 	file = fopen(temporary, "wxe");
 	if (!file)
 		return -errno;
-	fputs("# Virtual GPUs made by 'gdev vgpu'; gdevd writes this file. gdev.conf wins.\n",
+	fputs("# Virtual GPUs made by 'gdev vgpu', of which gdev.conf wins, and devices drained by 'gdev "
+	      "device'; gdevd writes this file.\n",
 		file);
+	list_for_each (device, &config->devices, link)
+		if (device->drained)
+			fprintf(file, "\n[device %s]\ndrained = yes\n", device->name);
 	list_for_each (vgpu, &config->vgpus, link) {
 		if (vgpu->from_file)
 			continue;

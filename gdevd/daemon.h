@@ -83,6 +83,7 @@ struct device {
 	uint32_t traits;         /* enum device_trait */
 	uint32_t peers;          /* as in READY */
 	uint64_t overhead_bytes; /* what a context holds of it: the last one's that was opened */
+	bool drained;            /* takes no new sessions; drain.c writes it */
 	unsigned losses;         /* sessions that it failed under, */
 	uint64_t lost_ns;        /* and when the warm workers were replaced for it */
 	struct list vgpus;       /* struct vgpu.by_device */
@@ -296,6 +297,8 @@ struct client;
 int devices_init(struct daemon *daemon);
 void devices_finish(struct daemon *daemon);
 struct device *device_first(const struct daemon *daemon);
+/* NULL: none has the name. */
+struct device *device_find(const struct daemon *daemon, const char *name);
 /* Its place among those that are served: below CONFIG_DEVICES_MAX. */
 unsigned device_index(const struct device *device);
 /* Its workers die when they start. */
@@ -303,6 +306,13 @@ bool device_is_failing(const struct device *device);
 /* So many workers there are, of all devices. */
 unsigned devices_count_workers(const struct daemon *daemon);
 unsigned device_count_sessions(const struct device *device);
+
+/* drain.c: a device that takes no new sessions. */
+/* Those that wait for it go elsewhere, or are told. What of it does not last is said in `note` (CONFIG_ERROR_MAX bytes).
+ * -ENOMEM. */
+int device_drain(struct device *device, bool drained, char *note);
+/* Tells the client of one that is drained. */
+void device_refuse_drained(struct client *client);
 
 /* placing.c */
 /* The device is known: where is it? */
@@ -506,6 +516,8 @@ int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error);
 int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error);
 /* -EBUSY: it has sessions, and they are not to be ended (`force`). */
 int vgpu_delete(struct vgpu *vgpu, bool force, char *error);
+/* Writes down what was made at run time. 0, or -errno. */
+int vgpus_save_made(const struct daemon *daemon);
 
 /* events.c */
 /* Calls nice_lend() for all sessions that wait for another. */

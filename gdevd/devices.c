@@ -6,10 +6,21 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct device *device_first(const struct daemon *daemon)
 {
 	return list_first(&daemon->devices, struct device, link);
+}
+
+struct device *device_find(const struct daemon *daemon, const char *name)
+{
+	struct device *device;
+
+	list_for_each (device, &daemon->devices, link)
+		if (!strcmp(device->served->name, name))
+			return device;
+	return NULL;
 }
 
 unsigned device_index(const struct device *device)
@@ -51,6 +62,7 @@ static int create(struct daemon *daemon, const struct config_served_device *serv
 		return -ENOMEM;
 	device->daemon = daemon;
 	device->served = served;
+	device->drained = config_device_of(&daemon->config, served->name).drained;
 	device->node = -1;
 	list_init(&device->vgpus);
 	list_init(&device->lacking);

@@ -2,7 +2,8 @@
  *
  * Finds the device for a client of a virtual GPU of any device: looks at the devices, and asks a placement
  * (placement.h). All sessions of a process in one virtual GPU have one device, and the device that it was told of
- * (DESCRIBE) is the one that it gets. It gets another only when workers of that one cannot be started.
+ * (DESCRIBE) is the one that it gets. It gets another only when workers of that one cannot be started, or if it has no
+ * session yet when the device is drained.
  */
 #include "gdevd/daemon.h"
 
@@ -51,6 +52,7 @@ static struct placement_device look_at(const struct device *device, const struct
 {
 	uint64_t now_ns = clock_now_ns();
 	struct placement_device seen = {
+		.closed = device->drained,
 		.failing = device_is_failing(device),
 		.memory_bytes = device->known ? memory_total(&device->memory) : 0,
 		.free_bytes = min_of(memory_free(&part->memory), (uint64_t)INT64_MAX) +
@@ -102,7 +104,8 @@ static struct vgpu *part_of_process(const struct client *client)
 	for (size_t i = 0; i < PLACED; i++) {
 		const struct placed *placed = &daemon->placed.last[i];
 
-		if (placed->vgpu && placed->vgpu->config == config &&
+		if (placed->vgpu && !placed->vgpu->device->drained &&
+			placed->vgpu->config == config &&
 			is_of_process(client, placed->pid, placed->uid, placed->process_started))
 			return placed->vgpu;
 	}

@@ -175,7 +175,7 @@ void vgpus_finish(struct daemon *daemon)
 
 /* ---- what is written down ---- */
 
-static int save(const struct daemon *daemon)
+int vgpus_save_made(const struct daemon *daemon)
 {
 	char dir[PATHS_MAX];
 
@@ -198,7 +198,7 @@ static void write_down(struct daemon *daemon, const struct config_vgpu *config, 
 			daemon->config_path, config->name);
 		return;
 	}
-	error = save(daemon);
+	error = vgpus_save_made(daemon);
 	if (error)
 		snprintf(note, CONFIG_ERROR_MAX,
 			"this holds until gdevd is started again: %.300s cannot be written: %s",

@@ -704,6 +704,8 @@ void workers_adjust(struct device *device)
 		;
 	workers->adjusting = false;
 	shm_carry(device); /* last: making room above may have had another segment leave */
+	while (device->drained && workers->warm > pool)
+		worker_send_away(workers_take_warm(device));
 	if (!workers->warm && !workers->starting && !workers->carrying)
 		shm_no_carrier(device);
 	if (workers->warm <= pool && !workers->missed)

@@ -16,7 +16,7 @@ unsigned relief_pool_size(const struct device *device)
 {
 	const struct workers *workers = &device->workers;
 	uint64_t each = device->overhead_bytes, bound = device->daemon->config.warm_memory, room;
-	unsigned wanted = (unsigned)device->daemon->config.warm_workers;
+	unsigned wanted = device->drained ? 0 : (unsigned)device->daemon->config.warm_workers;
 
 	/* Sessions of the gdevd before this one wait for memory until a worker has said what the device has. A worker
 	 * of theirs may not say it: all would believe it. */

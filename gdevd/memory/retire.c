@@ -88,12 +88,12 @@ static bool may_retire(const struct worker *worker)
 	       !worker->residency.order;
 }
 
-/* How long it is to be idle. `pressed`: others need the room. */
+/* How long it is to be idle. `pressed`: others need the room; of a drained device, whoever drained it does. */
 static uint64_t patience_ns(const struct worker *worker, bool pressed)
 {
 	uint64_t after_ns = worker->daemon->config.retire_after_ns;
 
-	if (!pressed)
+	if (!pressed && !worker->device->drained)
 		return after_ns;
 	return worker->residency.suspended ? 0 : min_of(after_ns, PRESSED_NS);
 }

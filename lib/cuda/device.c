@@ -8,6 +8,7 @@
  * card's and their names. Which one is the first does not depend on CUDA_VISIBLE_DEVICES.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/cuda/exports.h"
@@ -38,23 +39,51 @@ static CUresult device_describe(struct device *device)
 	return CUDA_SUCCESS;
 }
 
+/* The program was told which virtual GPUs to use: if one of them cannot be, no other takes its place. */
+static bool vgpus_are_named(void)
+{
+	const char *list = getenv("GDEV_VGPU");
+
+	return list && *list;
+}
+
+/* Which of the chosen virtual GPUs are devices of the program: of the default ones those whose cards work and take new
+ * sessions. */
+static CUresult find_devices(const int chosen[DEVICES_MAX], int chosen_count,
+	struct device found[DEVICES_MAX], int *count)
+{
+	*count = 0;
+	for (int i = 0; i < chosen_count; i++) {
+		struct device *device = &found[*count];
+		CUresult result;
+
+		*device = (struct device){.number = chosen[i]};
+		TRY_GDEV(gdev_vgpu_name(chosen[i], device->vgpu),
+			"the virtual GPUs cannot be listed");
+		/* Of named ones, the first that cannot be reached at all is a reason not to begin. */
+		if (vgpus_are_named() && i) {
+			++*count;
+			continue;
+		}
+		result = device_describe(device);
+		if (result == CUDA_SUCCESS)
+			++*count;
+		else if (vgpus_are_named() || result != CUDA_ERROR_DEVICE_UNAVAILABLE)
+			return result;
+	}
+	return CUDA_SUCCESS;
+}
+
 /* Of threads that do it at the same time the first one says which devices there are. */
 CUresult devices_init(void)
 {
 	struct device found[DEVICES_MAX] = {0};
-	int chosen[DEVICES_MAX];
-	int count = visible_devices(gdev_vgpu_count(), chosen);
+	int chosen[DEVICES_MAX], count;
 
-	for (int i = 0; i < count; i++) {
-		found[i].number = chosen[i];
-		TRY_GDEV(gdev_vgpu_name(chosen[i], found[i].vgpu),
-			"the virtual GPUs cannot be listed");
-	}
+	TRY(find_devices(chosen, visible_devices(gdev_vgpu_count(), chosen), found, &count));
 	if (!count)
 		return fail(CUDA_ERROR_NO_DEVICE,
-			"CUDA_VISIBLE_DEVICES hides all virtual GPUs, or there are none");
-	/* A virtual GPU that cannot be reached at all is no device. */
-	TRY(device_describe(&found[0]));
+			"CUDA_VISIBLE_DEVICES hides all virtual GPUs, or there are none that can be used");
 	pthread_mutex_lock(lock);
 	if (!device_count) {
 		memcpy(devices, found, sizeof devices);

@@ -22,7 +22,7 @@ FAKE_WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_wor
 
 EPERM, ENOENT, EAGAIN, ENOMEM, EACCES, EBUSY, EEXIST, EINVAL, EIDRM, EUSERS, EADDRINUSE = (
     1, 2, 11, 12, 13, 16, 17, 22, 43, 87, 98)
-SESSION_LOST, PROTOCOL, SHARED_LIMIT = 1028, 1039, 1041
+SESSION_LOST, DEVICE_LOST, PROTOCOL, SHARED_LIMIT, DRAINED = 1028, 1037, 1039, 1041, 1042
 
 
 def wait_for(condition, seconds=10, what="it"):

@@ -104,10 +104,15 @@ static void made_virtual_gpus_are_written_and_read_again(void **state)
 	assert_int_equal(config_set_vgpu(vgpu, "priority", "-3", error), 0);
 	assert_int_equal(config_set_vgpu(vgpu, "strict", "yes", error), 0);
 	assert_int_equal(config_set_vgpu(vgpu, "mode", "0640", error), 0);
+	assert_int_equal(config_drain_device(&config, "cpu:1", true), 0);
+	assert_int_equal(config_drain_device(&config, "cpu:2", true), 0);
+	assert_int_equal(config_drain_device(&config, "cpu:2", false), 0);
 	assert_int_equal(config_save_made(&config, path), 0);
 	config_finish(&config);
 
-	assert_int_equal(load("[vgpu both]\ncompute = 20\n", &config, error), 0);
+	assert_int_equal(load("[vgpu both]\ncompute = 20\n[device cpu:1]\ncopy_threads = 3\n",
+				 &config, error),
+		0);
 	assert_int_equal(config_load_made(&config, path, error), 0);
 	again = config_vgpu_find(&config, "made");
 	assert_non_null(again);
@@ -120,6 +125,13 @@ static void made_virtual_gpus_are_written_and_read_again(void **state)
 	assert_true(again->strict);
 	assert_int_equal(again->mode, 0640);
 	assert_int_equal(config_vgpu_find(&config, "both")->compute_pct, 20);
+	assert_true(config_device_of(&config, "cpu:1").drained);
+	assert_int_equal(config_device_of(&config, "cpu:1").copy_threads, 3);
+	assert_false(config_device_of(&config, "cpu:2").drained);
+	config_finish(&config);
+
+	/* Only gdevd drains. */
+	assert_int_not_equal(load("[device cpu:1]\ndrained = yes\n", &config, error), 0);
 	config_finish(&config);
 
 	/* The configuration wins where both have it. */

@@ -249,6 +249,120 @@ class Devices(harness.GdevdTest):
         wait_for(lambda: len(self.status()["sessions"]) == 2, what="the sessions' return")
         self.assertEqual(self.device_of(client), "null:1")
 
+    def drain(self, device, *options):
+        done = self.gdev("device", "drain", device, *options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def describe(self, vgpu):
+        """The kind and status of what DESCRIBE is answered with."""
+        with wire.connect(f"{self.run_dir}/{vgpu}.sock") as sock:
+            wire.send(sock, wire.message(wire.DESCRIBE))
+            return wire.receive(sock)[0:3:2]
+
+    def test_a_drained_device_takes_no_new_sessions(self):
+        """What is there goes on, and whoever comes is told what to do"""
+        self.begin()
+        client = self.client("gdev0")
+        sessions = json.loads(self.drain("null:0", "--json"))["sessions"]
+        self.assertEqual([(s["session"], s["device"]) for s in sessions], [(client.session, "null:0")])
+        refused = self.client("gdev0", welcome=False, base=OTHER_ARENA)
+        self.assertEqual((refused.kind, refused.status), (wire.REFUSED, -harness.DRAINED))
+        self.assertIn("gdev device undrain null:0", refused.text())
+        self.assertEqual(self.describe("gdev0"), (wire.REFUSED, -harness.DRAINED))
+        self.assertEqual(client.memory(MIB), 0)
+        self.client("gdev1", base=OTHER_ARENA)
+        self.assertEqual([self.devices()[name]["health"] for name in ("null:0", "null:1")], ["drained", "ok"])
+        self.assertIn("drained", self.gdev("device", "list").stdout)
+        self.assertIn("takes no new sessions", self.gdev("status").stdout)
+        self.assertEqual(self.gdev("device", "undrain", "null:0").returncode, 0)
+        self.assertEqual(self.describe("gdev0")[0], wire.DESCRIPTION)
+        self.client("gdev0", base=OTHER_ARENA)
+
+    def test_a_drained_device_has_no_warm_workers(self):
+        self.begin("null", config="[gdevd]\nworker_idle = 60min\n")
+        self.wait_warm(2)
+        self.assertIn("no sessions", self.drain("null"))
+        self.wait_warm(0)
+        wait_for(lambda: not self.devices()["null"]["memory_used_bytes"], what="the contexts' end")
+        self.assertEqual(self.gdev("device", "undrain", "null").returncode, 0)
+        self.wait_warm(2)
+
+    def test_a_drained_device_stays_so_when_gdevd_is_started_again(self):
+        self.begin()
+        self.client("gdev1")
+        self.assertEqual(self.gdev("vgpu", "create", "made").returncode, 0)
+        self.drain("null:1")
+        self.processes[-1].send_signal(signal.SIGKILL)
+        self.processes.pop().wait()
+        self.begin()
+        wait_for(lambda: self.status()["sessions"], what="the session's return")
+        self.assertEqual({name: device["drained"] for name, device in self.devices().items()},
+                         {"null:0": False, "null:1": True})
+        self.assertEqual(self.describe("gdev1")[0], wire.REFUSED)
+        self.assertIn("made", [vgpu["vgpu"] for vgpu in self.status()["vgpus"]])
+        self.assertEqual(self.gdev("device", "undrain", "null:1").returncode, 0)
+        self.processes[-1].terminate()
+        self.assertEqual(self.processes.pop().wait(20), 0)
+        self.begin()
+        self.assertFalse(self.devices()["null:1"]["drained"])
+
+    def test_who_waits_for_a_device_that_is_drained_is_told_or_placed(self):
+        self.start("--device", "null:2", "--set", "max_workers=1", config="[vgpu free]\ndevice = any\n"
+                   "[vgpu one]\ndevice = null:0\n[gdevd]\nwarm_workers = 1\n")
+        wait_for(lambda: self.status()["workers"]["total"] == 1, what="the worker")
+        holds = self.client("one", apart=True)
+        sockets = {name: wire.connect_apart(f"{self.run_dir}/{name}.sock") for name in ("one", "free")}
+        for sock in sockets.values():
+            wire.send(sock, wire.hello(base=OTHER_ARENA))
+        self.gdev("status")  # later than they
+        self.drain("null:0")
+        kind, _, status, _, _ = wire.receive(sockets["one"])
+        self.assertEqual((kind, status), (wire.REFUSED, -harness.DRAINED))
+        holds.close()
+        self.clients.remove(holds)
+        kind, _, _, _, fds = wire.receive(sockets["free"])
+        self.assertEqual(kind, wire.WELCOME)
+        self.assertEqual([s["device"] for s in self.status()["sessions"]], ["null:1"])
+        for fd in fds:
+            os.close(fd)
+        for sock in sockets.values():
+            sock.close()
+
+    def test_one_of_any_device_is_placed_where_none_is_drained(self):
+        self.begin(config="[vgpu free]\ndevice = any\n[vgpu one]\ndevice = null:1\n")
+        self.drain("null:0")
+        self.client("one", apart=True)  # there would be more room on the other
+        self.assertEqual(self.device_of(self.client("free", base=OTHER_ARENA)), "null:1")
+        self.drain("null:1")  # and all sessions of a process are on one device
+        self.gdev("device", "undrain", "null:0")
+        refused = self.client("free", welcome=False, base=OTHER_ARENA)
+        self.assertEqual((refused.kind, refused.status), (wire.REFUSED, -harness.DRAINED))
+        self.assertEqual(self.elsewhere("free").poll(), None)
+        self.assertEqual(self.devices()["null:0"]["sessions"], 1)
+
+    def test_contexts_of_a_drained_device_are_given_back(self):
+        self.begin()
+        client = self.client("gdev0")
+        self.drain("null:0")
+        client.peer.settimeout(wire.PATIENCE)
+        kind, serial, _, body, _ = wire.receive(client.peer)
+        self.assertEqual((kind, wire.EVICT_BODY.unpack(body)[2]), (wire.EVICT, wire.EVICT_RETIRE))
+        client.tell(b"page" + wire.PAGE_KEPT_BY.to_bytes(4, "little") + (1).to_bytes(4, "little"))
+        self.assertEqual(client.peer.recv(100), b"written")
+        client.tell(wire.evicted(serial))
+        self.assertIn("shares memory", json.loads(self.drain("null:0", "--json"))["sessions"][0]["kept_because"])
+
+    def test_what_cannot_be_drained_is_explained(self):
+        self.begin()
+        for words, text in ((("drain", "null:7"), "does not serve"), (("undrain", "null:7"), "does not serve"),
+                            (("drain", "null:0", "--move"), "moves no sessions"), (("drain",), "name of one device"),
+                            (("undrain", "--all"), "name of one device")):
+            done = self.gdev("device", *words)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(text, done.stderr)
+        self.assertFalse(any(device["drained"] for device in self.devices().values()))
+
     def test_metrics_and_top_have_all(self):
         self.begin()
         done = self.gdev("top", "--json")

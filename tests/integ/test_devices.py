@@ -24,6 +24,19 @@ class Devices(integ.Case):
         code, out, err = self.gdevd.run([self.gdevd.gdev, "run", "--vgpu", "gdev2,gdev0", PROGRAMS / "devices", "2"])
         self.assertEqual(code, 0, out + err)
 
+    def test_program_does_not_see_a_drained_device(self):
+        """A program that begins sees the devices that are not drained; one that was given a drained one is told so"""
+        drain = [self.gdevd.gdev, "device"]
+        self.addCleanup(self.gdevd.run, drain + ["undrain", "cpu:0"])
+        code, _, err = self.gdevd.run(drain + ["drain", "cpu:0"])
+        self.assertEqual(code, 0, err)
+        code, out, err = self.gdev_run(PROGRAMS / "devices", "2")
+        self.assertEqual(code, 0, out + err)
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "run", "--vgpu", "gdev0", PROGRAMS / "devices", "1"],
+                                        environment={"GDEV_LOG": "error"})
+        self.assertNotEqual(code, 0)
+        self.assertIn("is drained and takes no new sessions", err)
+
     def test_a_lost_worker_is_one_devices(self):
         """When a worker is killed, sessions on other devices go on"""
         endless = [self.gdevd.popen([self.gdevd.gdev, "run", "--vgpu", f"gdev{i}", PROGRAMS / "endless"], stdout=-1, stderr=-2,
