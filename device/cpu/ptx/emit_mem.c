@@ -72,6 +72,40 @@ LLVMValueRef emit_symbol(struct gen *g, const struct operand *o)
 	return gen_int(g, v->offset + offset);
 }
 
+static const struct inst *only_def(const struct work *w, const struct operand *o)
+{
+	return o->kind == OPERAND_REG && w->regs[o->id].single ? &w->insts[w->regs[o->id].def]
+							       : NULL;
+}
+
+static bool is_difference(const struct work *w, const struct operand *o)
+{
+	const struct inst *i = only_def(w, o);
+
+	return i && i->dest_count == 1 && i->operands[0].kind == OPERAND_REG &&
+	       (i->op == OP_add || i->op == OP_sub) && i->type_count == 1 &&
+	       ptx_type_bits[i->types[0]] == 32 && w->regs[o->id].divergent;
+}
+
+/* Whether an address of 64 bits is a sum with the unsigned product of a sum of 32 bits, as that of s[t - 1] with an
+ * unsigned t. Threads that do not get there may have wrapped: as the lower 32 bits say where in a window, LLVM is told
+ * to look at them alone, and sees neighbours beside each other. */
+static bool from_difference(const struct work *w, uint32_t reg)
+{
+	const struct inst *sum = only_def(w, &(struct operand){.kind = OPERAND_REG, .id = reg});
+
+	if (!sum || sum->op != OP_add || sum->operand_count != 3)
+		return false;
+	for (unsigned k = 1; k < 3; k++) {
+		const struct inst *product = only_def(w, &sum->operands[k]);
+
+		if (product && product->op == OP_mul && inst_has(product, MOD_wide) &&
+			product->types[0] == TYPE_u32 && is_difference(w, &product->operands[1]))
+			return true;
+	}
+	return false;
+}
+
 static LLVMValueRef address_value(struct gen *g, const struct operand *o, unsigned space)
 {
 	struct operand plain = *o;
@@ -82,13 +116,15 @@ static LLVMValueRef address_value(struct gen *g, const struct operand *o, unsign
 
 		return gen_int(g, at + (uint64_t)o->bits);
 	}
-	if (o->kind != OPERAND_REG || !o->bits)
+	if (o->kind != OPERAND_REG ||
+		(!o->bits && !(space == SPACE_SHARED && from_difference(g->work, o->id))))
 		return emit_operand(g, &plain, g->i64);
 	LLVMValueRef offset = gen_int(g, (uint64_t)o->bits), v;
 	/* A sum wraps at the register's width, and nvcc lets one of 32 bits begin below its window. As a window
 	 * is smaller than 2 GiB, the sign says so, at no cost. */
-	if (ptx_type_bits[g->work->regs[o->id].type] == 32 && space != SPACE_GLOBAL &&
-		space != SPACE_GENERIC)
+	unsigned bits = ptx_type_bits[g->work->regs[o->id].type];
+	bool window = space != SPACE_GLOBAL && space != SPACE_GENERIC;
+	if (window && (bits == 32 || (space == SPACE_SHARED && from_difference(g->work, o->id))))
 		v = LLVMBuildSExt(g->b, emit_operand(g, &plain, g->i32), g->i64, "");
 	else
 		v = emit_operand(g, &plain, g->i64);

@@ -55,11 +55,35 @@ static bool loop_is_shared(const struct work *w, const struct loop *l)
 	return !inner;
 }
 
-/* A divergent `if` without else around something worth it. Returns the block inside. */
-static uint32_t guarded_part(const struct work *w, const struct work_block *b)
+static bool writes_memory(const struct inst *i)
 {
+	return i->op == OP_st || i->op == OP_cp || i->op == OP_atom || i->op == OP_red ||
+	       i->op == OP_call;
+}
+
+static bool touches_memory(const struct inst *i)
+{
+	return inst_is_load(i) || i->op == OP_st;
+}
+
+static bool block_has(
+	const struct work *w, const struct work_block *b, bool (*what)(const struct inst *i))
+{
+	for (uint32_t n = b->first; n < b->end; n++)
+		if (what(&w->insts[n]))
+			return true;
+	return false;
+}
+
+/* A divergent `if` without else around something worth it: one that has effects. One that only loads and computes is
+ * better left in its region, where LLVM makes masked loads and selections of it. Returns the block inside. */
+static uint32_t guarded_part(struct former *f, uint32_t branch)
+{
+	const struct work *w = f->work;
+	const struct work_block *b = &w->blocks[branch];
 	const struct inst *last = block_last(w, b);
-	uint32_t inside = PTX_NONE, size = 0;
+	uint32_t inside = PTX_NONE;
+	bool effects = false;
 
 	if (b->succ_count != 2 || last->op != OP_bra || !branch_diverges(w, b))
 		return PTX_NONE;
@@ -68,11 +92,14 @@ static uint32_t guarded_part(const struct work *w, const struct work_block *b)
 			(w->blocks[b->succ[s]].exits &&
 				w->blocks[b->succ[s]].end - w->blocks[b->succ[s]].first == 1))
 			inside = b->succ[1 - s];
-	if (inside == PTX_NONE || inside == b->ipdom || w->blocks[inside].pred_count != 1)
+	if (inside == PTX_NONE || inside == b->ipdom || w->blocks[inside].pred_count != 1 ||
+		!block_has(w, &w->blocks[inside], touches_memory))
 		return PTX_NONE;
-	for (uint32_t n = w->blocks[inside].first; n < w->blocks[inside].end; n++)
-		size += inst_is_load(&w->insts[n]) || w->insts[n].op == OP_st;
-	return size ? inside : PTX_NONE;
+	clear(f, f->members);
+	uint32_t count = cfg_influence(w, branch, inside, f->list, f->members);
+	for (uint32_t k = 0; k < count && !effects; k++)
+		effects = block_has(w, &w->blocks[f->list[k]], writes_memory);
+	return effects ? inside : PTX_NONE;
 }
 
 /* Those whose condition can be computed anew: as a region of its own, what they guard runs unmasked when all threads
@@ -88,7 +115,7 @@ static void wish_guards(struct former *f)
 		uint32_t inside = PTX_NONE;
 
 		if (last->op == OP_bra && last->guard != PTX_NONE && w->regs[last->guard].pure)
-			inside = guarded_part(w, x);
+			inside = guarded_part(f, b);
 
 		for (uint32_t l = 0; l < w->loop_count; l++)
 			if (bits_get(w->loops[l].members, b))
@@ -118,7 +145,7 @@ static void wish_ranges(struct former *f)
 
 		for (uint32_t l = 0; apart && l < w->loop_count; l++)
 			apart = !bits_get(w->loops[l].members, b) || has_barrier(w, &w->loops[l]);
-		inside = apart ? guarded_part(w, &w->blocks[b]) : PTX_NONE;
+		inside = apart ? guarded_part(f, b) : PTX_NONE;
 		if (inside != PTX_NONE)
 			bits_set(f->plan->wanted, inside);
 	}
@@ -464,12 +491,6 @@ static void make_guard_registers(struct former *f)
 }
 
 /* ---- scalars ---- */
-
-static bool writes_memory(const struct inst *i)
-{
-	return i->op == OP_st || i->op == OP_cp || i->op == OP_atom || i->op == OP_red ||
-	       i->op == OP_call;
-}
 
 static bool operands_scalar(const struct work *w, const struct inst *i)
 {

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// Source of masks.ptx: clang++-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_50 -nocudainc
+// -nocudalib -O3 -S masks.cu -o masks.ptx. Tests read the PTX only.
+#define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
+#define tidx __nvvm_read_ptx_sreg_tid_x()
+#define tidy __nvvm_read_ptx_sreg_tid_y()
+#define ntid __nvvm_read_ptx_sreg_ntid_x()
+#define nrow __nvvm_read_ptx_sreg_ntid_y()
+#define bid __nvvm_read_ptx_sreg_ctaid_x()
+#define bidy __nvvm_read_ptx_sreg_ctaid_y()
+
+// A cell and its four neighbours, those that there are.
+extern "C" __global__ void neighbours(float *out, const float *in, int n)
+{
+	int x = bid * ntid + tidx, y = bidy * nrow + tidy, i = y * n + x;
+
+	if (x >= n || y >= n)
+		return;
+	float north = y > 0 ? in[i - n] : 1, south = y < n - 1 ? in[i + n] : 2;
+	float west = x > 0 ? in[i - 1] - in[i] : 3, east = x < n - 1 ? in[i + 1] * in[i] : 4;
+
+	out[i] = in[i] + north * 2 + south * 3 + west * 5 + east * 7;
+}
+
+// What is d threads before in shared memory; indices have no sign.
+extern "C" __global__ void before(int *out, const int *in, unsigned d)
+{
+	__shared__ int s[256];
+	unsigned t = tidx;
+
+	s[t] = in[t];
+	__syncthreads();
+	int sum = s[t];
+	if (t >= d)
+		sum += s[t - d];
+	if (t >= 3)
+		sum += 2 * s[t - 3];
+	out[t] = sum;
+}
+
+// How long a point stays near: threads leave the loop at different times, or do not enter it.
+extern "C" __global__ void escape(int *steps, float *left, int n, int limit)
+{
+	int column = bid * ntid + tidx, row = bidy * nrow + tidy, step = 0;
+	float x0 = -2 + column * 2.5f / n, y0 = -1.25f + row * 2.5f / n, x = 0, y = 0;
+
+	if (column >= n || row >= n)
+		return;
+	while (step < limit && x * x + y * y < 4) {
+		float next = x * x - y * y + x0;
+
+		y = 2 * x * y + y0;
+		x = next;
+		step++;
+	}
+	steps[row * n + column] = step;
+	left[row * n + column] = x + 3 * y;
+}
+
+// Two ways out of a loop, with a branch in it; some threads go around it.
+extern "C" __global__ void wander(unsigned *out, const unsigned *in, int n)
+{
+	int i = bid * ntid + tidx;
+	unsigned v, rounds = 0, odd = 0;
+
+	if (i >= n)
+		return;
+	v = in[i];
+	if (v % 3) {
+		for (;;) {
+			if (v == 1) {
+				odd += 1000;
+				break;
+			}
+			if (v & 1) {
+				v = 3 * v + 1;
+				odd++;
+			} else {
+				v /= 2;
+			}
+			if (++rounds == 50) {
+				odd += 2000;
+				break;
+			}
+		}
+		rounds *= 2;
+	}
+	out[i] = v + 16 * rounds + 65536 * odd;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Threads that go different ways and yet are computed together: with masks, and in blocks of many shapes.
+ */
+#include "harness.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct program program;
+
+/* Wide enough for vectors, not of whole vectors, narrow, and flat. */
+static const uint32_t shapes[][2] = {
+	{16, 16}, {32, 4}, {64, 1}, {24, 3}, {17, 5}, {8, 8}, {1, 32}, {256, 1}};
+enum { SHAPES = sizeof(shapes) / sizeof(*shapes) };
+
+static int load_program(void **state)
+{
+	load_file(&program, "masks.ptx");
+	return 0;
+}
+
+static int unload_program(void **state)
+{
+	unload(&program);
+	return 0;
+}
+
+/* Over a square of n x n. */
+static void launch(const char *kernel, uint32_t n, const uint32_t shape[2], const void *params)
+{
+	struct run r = {.kernel = kernel,
+		.grid = {(n + shape[0] - 1) / shape[0], (n + shape[1] - 1) / shape[1]},
+		.block = {shape[0], shape[1]},
+		.pool = 2,
+		.params = params};
+
+	assert_int_equal(run(&program, r), RAN);
+}
+
+/* Memory that begins, or ends, where nothing may be touched. */
+static void *at_edge(size_t bytes, bool end)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) & ~(page - 1);
+	uint8_t *p = mmap(NULL, whole + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(p != MAP_FAILED);
+	assert_int_equal(mprotect(p + page, whole, PROT_READ | PROT_WRITE), 0);
+	return p + page + (end ? whole - bytes : 0);
+}
+
+static void neighbours(uint32_t n, bool end)
+{
+	float *in = at_edge(n * n * sizeof(float), end), *out = at_edge(n * n * sizeof(float), end);
+	struct {
+		void *out, *in;
+		int n;
+	} params = {out, in, (int)n};
+
+	for (uint32_t i = 0; i < n * n; i++)
+		in[i] = (float)(i % 13);
+	for (int k = 0; k < SHAPES; k++) {
+		memset(out, 0, n * n * sizeof(float));
+		launch("neighbours", n, shapes[k], &params);
+		for (uint32_t i = 0; i < n * n; i++) {
+			uint32_t x = i % n, y = i / n;
+			float sum = in[i];
+
+			sum += 2 * (y > 0 ? in[i - n] : 1) + 3 * (y < n - 1 ? in[i + n] : 2);
+			sum += 5 * (x > 0 ? in[i - 1] - in[i] : 3);
+			sum += 7 * (x < n - 1 ? in[i + 1] * in[i] : 4);
+			assert_true(out[i] == sum);
+		}
+	}
+}
+
+static void what_a_thread_does_not_load_is_not_touched(void **state)
+{
+	static const uint32_t sizes[] = {64, 61, 17, 3};
+
+	for (int k = 0; k < 8; k++)
+		neighbours(sizes[k / 2], k % 2);
+}
+
+static void unsigned_differences_are_guarded(void **state)
+{
+	static int in[256], out[256];
+	static const uint32_t distances[] = {0, 1, 3, 16, 100, 255, 256, UINT32_MAX};
+	struct {
+		void *out, *in;
+		uint32_t d;
+	} params = {out, in, 0};
+
+	for (int i = 0; i < 256; i++)
+		in[i] = i * i;
+	for (int k = 0; k < 8; k++) {
+		uint32_t d = params.d = distances[k];
+
+		assert_int_equal(run(&program, (struct run){.kernel = "before",
+						       .block = {256},
+						       .params = &params}),
+			RAN);
+		for (uint32_t t = 0; t < 256; t++)
+			assert_int_equal(out[t],
+				in[t] + (t >= d ? in[t - d] : 0) + (t >= 3 ? 2 * in[t - 3] : 0));
+	}
+}
+
+static void threads_leave_a_loop_one_by_one(void **state)
+{
+	enum { N = 70 };
+	static int steps[N * N], want[N * N];
+	static float left[N * N], first[N * N];
+	static const int limits[] = {200, 1, 0};
+	struct {
+		void *steps, *left;
+		int n, limit;
+	} params = {steps, left, N, 0};
+
+	for (int l = 0; l < 3; l++) {
+		int most = 0;
+
+		params.limit = limits[l];
+		for (int k = SHAPES - 1; k >= 0; k--) {
+			memset(steps, 0xff, sizeof(steps));
+			memset(left, 0xff, sizeof(left));
+			/* One thread at a time is how it is meant. */
+			launch("escape", N, k == SHAPES - 1 ? (uint32_t[]){1, 1} : shapes[k],
+				&params);
+			for (int i = 0; i < N * N; i++)
+				most = steps[i] > most ? steps[i] : most;
+			if (k == SHAPES - 1) {
+				memcpy(want, steps, sizeof(want));
+				memcpy(first, left, sizeof(first));
+			}
+			assert_memory_equal(steps, want, sizeof(want));
+			assert_memory_equal(left, first, sizeof(first));
+		}
+		assert_int_equal(most, limits[l]);
+	}
+}
+
+static uint32_t wander(uint32_t v)
+{
+	uint32_t rounds = 0, odd = 0;
+
+	if (v % 3) {
+		while (v != 1 && rounds < 50) {
+			odd += v & 1;
+			v = v & 1 ? 3 * v + 1 : v / 2;
+			rounds++;
+		}
+		odd += rounds == 50 ? 2000 : 1000;
+		rounds *= 2;
+	}
+	return v + 16 * rounds + 65536 * odd;
+}
+
+static void a_loop_has_several_ways_out(void **state)
+{
+	enum { N = 1000 };
+	static uint32_t in[N], out[N];
+	static const uint32_t blocks[] = {1, 8, 32, 48, 100, 256};
+	struct {
+		void *out, *in;
+		int n;
+	} params = {out, in, N - 5};
+
+	for (uint32_t i = 0; i < N; i++)
+		in[i] = i < 500 ? i : i * 2654435761u;
+	for (int k = 0; k < 6; k++) {
+		memset(out, 0, sizeof(out));
+		assert_int_equal(run(&program, (struct run){.kernel = "wander",
+						       .grid = {(N + blocks[k] - 1) / blocks[k]},
+						       .block = {blocks[k]},
+						       .params = &params}),
+			RAN);
+		for (uint32_t i = 0; i < N; i++)
+			assert_int_equal(out[i], i < N - 5 ? wander(in[i]) : 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_a_thread_does_not_load_is_not_touched),
+		cmocka_unit_test(unsigned_differences_are_guarded),
+		cmocka_unit_test(threads_leave_a_loop_one_by_one),
+		cmocka_unit_test(a_loop_has_several_ways_out),
+	};
+
+	return cmocka_run_group_tests(tests, load_program, unload_program);
+}
