@@ -140,8 +140,9 @@ static void print_heading(const json_t *status)
 				: "");
 		print_swap(device);
 		if (field_number(device, "failed_starts") > 0)
-			printf("  %lld workers in a row could not open it; the log of gdevd says why\n",
-				(long long)field_number(device, "failed_starts"));
+			printf("  %lld workers in a row could not open it (%s); the log of gdevd says why\n",
+				(long long)field_number(device, "failed_starts"),
+				field_text(device, "reason"));
 		if (field_number(device, "losses") > 0)
 			printf("  it has failed under %lld sessions\n",
 				(long long)field_number(device, "losses"));

@@ -173,7 +173,7 @@ static json_t *list_settings(const struct sched_queue *queue)
 static const char *health_of(const struct device *device)
 {
 	if (device_is_failing(device))
-		return "failing";
+		return device_is_gone(device) ? "gone" : "failed";
 	if (device->drained)
 		return "drained";
 	return device->known ? "ok" : "starting";
@@ -184,6 +184,9 @@ static json_t *describe_device(const struct device *device)
 {
 	const struct daemon *daemon = device->daemon;
 	const struct memory_account *swap = daemon->swap.pools;
+	const char *why = *device->workers.why     ? device->workers.why
+			  : device_is_slow(device) ? "its worker takes long to start"
+						   : NULL;
 	json_t *object = json_object();
 	char uuid[37];
 
@@ -193,7 +196,14 @@ static json_t *describe_device(const struct device *device)
 	json_object_set_new(object, "device", json_string(device->served->name));
 	json_object_set_new(object, "ready", json_boolean(device->known));
 	json_object_set_new(object, "health", json_string(health_of(device)));
+	json_object_set_new(object, "reason", string_if(why));
 	json_object_set_new(object, "drained", json_boolean(device->drained));
+	json_object_set_new(
+		object, "node", device->node < 0 ? json_null() : number((uint64_t)device->node));
+	json_object_set_new(
+		object, "processors", string_if(*device->processors ? device->processors : NULL));
+	json_object_set_new(object, "multiprocessors",
+		number_if((uint64_t)max_of(device->properties[PROPERTY_MULTIPROCESSORS], 0)));
 	json_object_set_new(object, "sessions", number(device_count_sessions(device)));
 	json_object_set_new(object, "load_1s_pct",
 		percent(device->usage[RESOURCE_COMPUTE].windows[USAGE_SECOND].used));

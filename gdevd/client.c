@@ -103,6 +103,11 @@ static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 			"the device had no memory for another context for %llu s: those who hold it use it; "
 			"'gdev status' shows them",
 			WORKER_TIMEOUT_NS / NS_PER_S);
+	else if (client->vgpu->device->workers.starting)
+		client_refuse(client, -EAGAIN,
+			"the workers of device \"%s\" take longer than %llu s to start; 'gdev device list' shows "
+			"whether it works",
+			client->vgpu->device->served->name, WORKER_TIMEOUT_NS / NS_PER_S);
 	else
 		client_refuse(client, -EAGAIN,
 			"no worker became free: %u are in use (max_workers is %u in gdev.conf); 'gdev status' "
@@ -240,6 +245,22 @@ void clients_describe(struct device *device)
 			describe(client);
 }
 
+/* No session can begin on its device: then the client is told. */
+static bool refuse_closed(struct client *client)
+{
+	struct device *device = client->vgpu->device;
+
+	if (device->drained)
+		device_refuse_drained(client);
+	else if (device->workers.hopeless && !workers_take_warm(device))
+		client_refuse(client, -GDEV_E_DEVICE_LOST,
+			"device \"%s\" cannot be opened (%s); the log of gdevd says why",
+			device->served->name, device->workers.why);
+	else
+		return false;
+	return true;
+}
+
 void client_wait(struct client *client)
 {
 	struct daemon *daemon = client->daemon;
@@ -249,17 +270,9 @@ void client_wait(struct client *client)
 	if (client->vgpu->device->workers.hopeless || client->vgpu->device->drained)
 		client_place(client); /* another device may take it */
 	device = client->vgpu->device;
-	if (device->drained) {
-		device_refuse_drained(client);
+	if (refuse_closed(client))
 		return;
-	}
 	worker = workers_take_warm(device);
-	if (!worker && device->workers.hopeless) {
-		client_refuse(client, -GDEV_E_DEVICE_LOST,
-			"the workers of device \"%s\" die when they start; the log of gdevd says why",
-			device->served->name);
-		return;
-	}
 	if (list_empty(&client->waiting)) {
 		list_append(&daemon->waiting, &client->waiting);
 		client->connection->user->waiting++;
@@ -326,7 +339,9 @@ static int on_describe(struct client *client, const struct control_header *messa
 		return -EPROTO;
 	client->serial = message->serial;
 	client_place(client);
-	if (client->vgpu->device->known && !client->vgpu->device->drained) {
+	if (refuse_closed(client))
+		return 0;
+	if (client->vgpu->device->known) {
 		describe(client);
 		return 0;
 	}

@@ -65,7 +65,8 @@ struct workers {
 	struct deadline retire, retry;
 	unsigned failures; /* starts that failed in a row */
 	bool backing_off;  /* until `retry` */
-	bool hopeless;     /* and clients are told so */
+	bool hopeless;     /* clients are told so, until one is ready */
+	char why[80];      /* the last one failed; "": it did not */
 	bool adjusting;    /* workers_adjust() does not nest */
 };
 
@@ -77,7 +78,9 @@ struct device {
 	char name[64];
 	uint8_t uuid[16];
 	int32_t properties[DEVICE_PROPERTIES];
-	int node; /* of processors that are near to it; -1: nobody knows */
+	char folder[64];      /* of sysfs; "": it is on no bus, or not known */
+	char processors[128]; /* that are near to it, or that it uses, as the kernel writes lists */
+	int node;             /* of these; -1: nobody knows */
 	bool known;
 	struct device_timing timing;
 	uint32_t traits;         /* enum device_trait */
@@ -145,6 +148,7 @@ struct worker {
 	struct deadline deadline;    /* of its start, or of its end */
 	uint64_t since_ns;           /* of the state */
 	uint64_t staging_bytes;
+	char why[80]; /* it will have failed to start */
 	char device_name[64];
 	uint8_t device_uuid[16];
 };
@@ -301,8 +305,10 @@ struct device *device_first(const struct daemon *daemon);
 struct device *device_find(const struct daemon *daemon, const char *name);
 /* Its place among those that are served: below CONFIG_DEVICES_MAX. */
 unsigned device_index(const struct device *device);
-/* Its workers die when they start. */
+/* Its workers do not start. */
 bool device_is_failing(const struct device *device);
+/* One of them takes so long to start that the device may hang. */
+bool device_is_slow(const struct device *device);
 /* So many workers there are, of all devices. */
 unsigned devices_count_workers(const struct daemon *daemon);
 unsigned device_count_sessions(const struct device *device);
@@ -314,9 +320,13 @@ int device_drain(struct device *device, bool drained, char *note);
 /* Tells the client of one that is drained. */
 void device_refuse_drained(struct client *client);
 
-/* placing.c */
+/* locate.c */
 /* The device is known: where is it? */
 void device_locate(struct device *device);
+/* It was on the bus, and is there no longer. */
+bool device_is_gone(const struct device *device);
+
+/* placing.c */
 /* A client of a virtual GPU of any device is from now on one of the part on which its session begins. */
 void client_place(struct client *client);
 /* The part is going. */
@@ -413,6 +423,8 @@ void worker_rejoin(struct worker *worker);
 /* A warm one is given a segment to carry (shm_carry.c), and is warm again, or not needed any more. */
 void worker_carry(struct worker *worker);
 void worker_carried(struct worker *worker);
+/* It says that it cannot start. */
+void worker_cannot(struct worker *worker, const char *why);
 /* Kills it at once: what it says makes no sense, or it is late. */
 void worker_kill(struct worker *worker, const char *why);
 /* Whether it is on its way out: what it holds comes, and is waited for. A worker that takes long is killed, and not

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SLOW_NS (5 * NS_PER_S)
+
 struct device *device_first(const struct daemon *daemon)
 {
 	return list_first(&daemon->devices, struct device, link);
@@ -31,6 +33,18 @@ unsigned device_index(const struct device *device)
 bool device_is_failing(const struct device *device)
 {
 	return device->workers.backing_off || device->workers.hopeless;
+}
+
+bool device_is_slow(const struct device *device)
+{
+	uint64_t now_ns = clock_now_ns();
+	const struct worker *worker;
+
+	list_for_each (worker, &device->workers.all, by_device)
+		if (worker->state == WORKER_STARTING && !worker->restored &&
+			now_ns - worker->since_ns > SLOW_NS)
+			return true;
+	return false;
 }
 
 unsigned devices_count_workers(const struct daemon *daemon)

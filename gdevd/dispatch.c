@@ -164,9 +164,15 @@ static int on_register(
 static int on_bye(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
-	uint32_t end = __atomic_load_n(&worker->page->end, __ATOMIC_RELAXED);
-	const char *reason = end & WORKER_END_CUT_OFF ? "killed, or by _exit" : "done";
+	const char *reason;
+	uint32_t end;
 
+	if (!worker->session) {
+		worker_cannot(worker, gdev_strerror(header->status));
+		return worker->restored ? -EPROTO : 0;
+	}
+	end = __atomic_load_n(&worker->page->end, __ATOMIC_RELAXED);
+	reason = end & WORKER_END_CUT_OFF ? "killed, or by _exit" : "done";
 	if (header->status == -GDEV_E_DEVICE_LOST)
 		workers_device_lost(worker);
 	worker->session->events_reached = !(end & WORKER_END_UNREACHED);
@@ -409,7 +415,7 @@ static const struct {
 	{CONTROL_READY, IN(WORKER_STARTING), true, on_ready},
 	{CONTROL_REGISTER, IN(WORKER_STARTING), true, on_register},
 	{CONTROL_ATTACHED, IN(WORKER_ATTACHING), false, on_attached},
-	{CONTROL_BYE, IN(WORKER_SERVING), false, on_bye},
+	{CONTROL_BYE, IN(WORKER_STARTING) | IN(WORKER_SERVING), false, on_bye},
 	{CONTROL_MEMORY, IN(WORKER_SERVING), false, on_memory},
 	{CONTROL_ALLOCATE, IN(WORKER_SERVING), false, on_allocate},
 	{CONTROL_ROOM, IN(WORKER_SERVING), false, on_room},

@@ -7,35 +7,9 @@
  */
 #include "gdevd/daemon.h"
 
-#include <stdio.h>
-
 #include "base/cleanup.h"
 #include "gdevd/placement.h"
 #include "gdevd/process.h"
-
-/* Properties have the numbers that CUDA gives its attributes (proto/properties.h). */
-enum { PROPERTY_PCI_BUS = 33, PROPERTY_PCI_SLOT = 34, PROPERTY_PCI_DOMAIN = 50 };
-
-void device_locate(struct device *device)
-{
-	unsigned bus = (unsigned)device->properties[PROPERTY_PCI_BUS];
-	unsigned slot = (unsigned)device->properties[PROPERTY_PCI_SLOT];
-	unsigned domain = (unsigned)device->properties[PROPERTY_PCI_DOMAIN];
-	char path[96];
-	FILE *file;
-
-	device->node = PLACEMENT_NO_NODE;
-	if (!bus && !slot && !domain) /* it is on no bus: no GPU is at that address */
-		return;
-	snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.0/numa_node", domain, bus,
-		slot);
-	file = fopen(path, "re");
-	if (!file)
-		return;
-	if (fscanf(file, "%d", &device->node) != 1 || device->node < 0)
-		device->node = PLACEMENT_NO_NODE;
-	fclose(file);
-}
 
 /* The part of the last second in which the virtual GPU computed. */
 static double load_of(const struct vgpu *vgpu, uint64_t now_ns)
@@ -53,7 +27,7 @@ static struct placement_device look_at(const struct device *device, const struct
 	uint64_t now_ns = clock_now_ns();
 	struct placement_device seen = {
 		.closed = device->drained,
-		.failing = device_is_failing(device),
+		.failing = device_is_failing(device) || device_is_slow(device),
 		.memory_bytes = device->known ? memory_total(&device->memory) : 0,
 		.free_bytes = min_of(memory_free(&part->memory), (uint64_t)INT64_MAX) +
 			      relief_pool_bytes(device),

@@ -94,21 +94,31 @@ static void maybe_free(struct worker *worker)
 	daemon_maybe_leave(device->daemon);
 }
 
-static void start_failed(struct device *device)
+void worker_cannot(struct worker *worker, const char *why)
 {
+	snprintf(worker->why, sizeof worker->why, "%s", why);
+}
+
+static void start_failed(struct worker *worker)
+{
+	struct device *device = worker->device;
 	struct daemon *daemon = device->daemon;
 	struct workers *workers = &device->workers;
 	struct client *client, *after;
 	unsigned doublings;
 
+	snprintf(workers->why, sizeof workers->why, "%s",
+		*worker->why ? worker->why : "its worker died when it started");
 	if (++workers->failures < FAILURES_ALLOWED)
 		return;
 	doublings = min_of(workers->failures - FAILURES_ALLOWED, (unsigned)BACK_OFF_DOUBLINGS);
 	workers->backing_off = true;
 	deadline_set(
 		&daemon->deadlines, &workers->retry, clock_now_ns() + (BACK_OFF_NS << doublings));
-	log_error("%u workers in a row died when they started; the next try is in %llu ms",
-		workers->failures, (BACK_OFF_NS << doublings) / NS_PER_MS);
+	log_error(
+		"device %s: %u workers in a row died when they started (%s); the next try is in %llu ms",
+		device->served->name, workers->failures, workers->why,
+		(BACK_OFF_NS << doublings) / NS_PER_MS);
 	workers->hopeless = doublings >= HOPELESS_DOUBLINGS;
 	/* Each client once: one that waits for room beside a warm worker goes on waiting. */
 	list_for_each_safe (client, after, &daemon->waiting, waiting)
@@ -140,7 +150,7 @@ static void retire(struct worker *worker, const char *reason)
 	if (was == WORKER_STARTING && !worker->restored) {
 		workers->starting--;
 		if (!worker->daemon->stopping)
-			start_failed(worker->device);
+			start_failed(worker);
 	}
 }
 
@@ -159,6 +169,7 @@ static void send_signal_kill(struct worker *worker)
 void worker_kill(struct worker *worker, const char *why)
 {
 	complain("killed worker %d: %s", (int)worker->pid, why);
+	worker_cannot(worker, why);
 	send_signal_kill(worker);
 	retire(worker, "worker was killed");
 	if (worker->connection) {
@@ -203,6 +214,9 @@ static void on_late(struct deadline *deadline, uint64_t now_ns)
 		[WORKER_LEAVING] = "it did not leave in time",
 	};
 
+	/* A device that hangs is as good as one that failed several times. */
+	if (worker->state == WORKER_STARTING && !worker->restored)
+		worker->device->workers.failures += FAILURES_ALLOWED - 1;
 	if (worker->killed)
 		give_up(worker);
 	else
@@ -429,6 +443,7 @@ static void on_started(uv_work_t *work, int status)
 	worker->child = !error;
 	if (error) {
 		log_error("cannot start %s: %s", worker->daemon->program.path, strerror(-error));
+		worker_cannot(worker, strerror(-error));
 		retire(worker, "");
 		maybe_free(worker);
 	} else if (worker->killed) { /* it was killed before its pid was known */
@@ -457,6 +472,7 @@ static bool spawn(struct device *device)
 	device->workers.starting++;
 	if (!start || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, start->sockets)) {
 		log_error("cannot start a worker: %s", strerror(errno));
+		worker_cannot(worker, strerror(errno));
 		free(start);
 		retire(worker, "");
 		maybe_free(worker);
@@ -558,8 +574,11 @@ void worker_ready(struct worker *worker)
 	struct workers *workers = &worker->device->workers;
 
 	workers->starting--;
+	if (workers->hopeless)
+		log_info("device %s works again", worker->device->served->name);
 	workers->failures = 0;
 	workers->backing_off = workers->hopeless = false;
+	*workers->why = '\0';
 	deadline_cancel(&workers->retry);
 	become_warm(worker);
 }
@@ -656,7 +675,7 @@ static void on_retry(struct deadline *deadline, uint64_t now_ns)
 {
 	struct device *device = container_of(deadline, struct device, workers.retry);
 
-	device->workers.backing_off = device->workers.hopeless = false;
+	device->workers.backing_off = false;
 	workers_adjust(device);
 }
 
@@ -682,6 +701,26 @@ static bool has_room(struct device *device)
 	return !status;
 }
 
+/* How many there should be: of a device that fails, one that tries whether it works again. While one that was killed does
+ * not end, which a driver that hangs can keep it from, another would only join it. */
+static unsigned count_wanted(
+	struct device *device, unsigned waiting, unsigned lacking, unsigned pool)
+{
+	const struct workers *workers = &device->workers;
+	const struct worker *worker;
+	unsigned wanted;
+
+	if (workers->hopeless) {
+		list_for_each (worker, &workers->all, by_device)
+			if (worker->killed)
+				return 0;
+		return !device->drained;
+	}
+	/* The driver makes contexts one after another: those for the pool would hold up those for clients. */
+	wanted = lacking ? waiting : waiting + pool;
+	return wanted + (!workers->warm && !workers->carrying && shm_wants_carrier(device));
+}
+
 void workers_adjust(struct device *device)
 {
 	struct workers *workers = &device->workers;
@@ -693,10 +732,7 @@ void workers_adjust(struct device *device)
 	lacking = waiting - min_of(waiting, workers->warm); /* the others wait for room */
 	workers->missed = max_of(workers->missed, lacking);
 	pool = relief_pool_size(device);
-	/* The driver makes contexts one after another: those for the pool would hold up those for clients. */
-	wanted = lacking ? waiting : waiting + pool;
-	if (!workers->warm && !workers->carrying && shm_wants_carrier(device))
-		wanted++;
+	wanted = count_wanted(device, waiting, lacking, pool);
 	while (!workers->backing_off && workers->warm + workers->starting < wanted &&
 		workers->starting < device->daemon->program.starting_max &&
 		devices_count_workers(device->daemon) < device->daemon->config.max_workers &&

@@ -459,7 +459,7 @@ enum worker_revoke {
  * root): what the worker becomes before it says READY. Standard error is gdevd's; GDEV_LOG is inherited.
  * A worker that has not been attached exits at the end of file of its control socket, and BYE from
  * gdevd (no answer) tells it to exit; BYE from a worker says that its session ended: status 0 as it should,
- * else why not. */
+ * else why not; or, before READY, why it cannot start. */
 
 /* Worker page: a sealed memfd of the worker's, mapped by gdevd for as long as the worker lives. */
 struct worker_page {

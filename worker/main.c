@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/slice.h"
 #include "gdev/error.h"
@@ -196,6 +197,15 @@ static uint64_t memory_limit(const struct options *options, const struct core *c
 	return options->memory + core->config.threads * stack_bytes;
 }
 
+/* gdevd tells those who ask how the device is. */
+static void say_bye(int control_fd, int error)
+{
+	const struct control_header message = {
+		sizeof message, CONTROL_BYE, CONTROL_VERSION, 0, max_of(error, CONTROL_STATUS_MIN)};
+
+	fd_send(control_fd, &message, sizeof message, NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
@@ -217,6 +227,7 @@ int main(int argc, char **argv)
 	error = open_core(&options, &core);
 	if (error) {
 		log_error("cannot open device %s: %s", options.device, gdev_strerror(error));
+		say_bye(options.control_fd, error);
 		return 1;
 	}
 	prctl(PR_SET_PDEATHSIG, 0);

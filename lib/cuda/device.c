@@ -52,10 +52,11 @@ static bool vgpus_are_named(void)
 static CUresult find_devices(const int chosen[DEVICES_MAX], int chosen_count,
 	struct device found[DEVICES_MAX], int *count)
 {
+	CUresult result = CUDA_SUCCESS;
+
 	*count = 0;
 	for (int i = 0; i < chosen_count; i++) {
 		struct device *device = &found[*count];
-		CUresult result;
 
 		*device = (struct device){.number = chosen[i]};
 		TRY_GDEV(gdev_vgpu_name(chosen[i], device->vgpu),
@@ -71,7 +72,7 @@ static CUresult find_devices(const int chosen[DEVICES_MAX], int chosen_count,
 		else if (vgpus_are_named() || result != CUDA_ERROR_DEVICE_UNAVAILABLE)
 			return result;
 	}
-	return CUDA_SUCCESS;
+	return *count ? CUDA_SUCCESS : result;
 }
 
 /* Of threads that do it at the same time the first one says which devices there are. */

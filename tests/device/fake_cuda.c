@@ -19,6 +19,8 @@
  * As with the vendor's, what needs a context fails where the thread has made none its own, or one that has ended
  * since; and the next context has the handle of the one before.
  * With the last context go registrations of host memory, and what was made in it is of no use any more.
+ * FAKE_CUDA_DEVICES says how many devices there are, one if nothing does; a process uses one of them.
+ * FAKE_CUDA_OUT_OF_ORDER="ORDINAL:FILE" is a device in which no context can be made while there is the file.
  * FAKE_CUDA_MEMORY is the device's size in MiB; a context takes CONTEXT_BYTES of it.
  */
 #include <errno.h>

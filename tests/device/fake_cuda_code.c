@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fake_cuda.h"
 
@@ -257,18 +258,34 @@ CUresult cuGetErrorName(CUresult error, const char **name)
 	return CUDA_SUCCESS;
 }
 
+static int device_count(void)
+{
+	const char *count = getenv("FAKE_CUDA_DEVICES");
+
+	return count ? atoi(count) : 1;
+}
+
+/* "ORDINAL:FILE": that device fails while there is the file. */
+static bool is_out_of_order(CUdevice device)
+{
+	const char *wish = getenv("FAKE_CUDA_OUT_OF_ORDER"),
+		   *file = wish ? strchr(wish, ':') : NULL;
+
+	return file && atoi(wish) == device && !access(file + 1, F_OK);
+}
+
 CUresult cuDeviceGetCount(int *count)
 {
 	ENTER();
-	*count = 1;
+	*count = device_count();
 	return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
 	ENTER();
-	*device = 0;
-	return ordinal ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+	*device = ordinal;
+	return ordinal < device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuDeviceGetName(char *name, int length, CUdevice device)
@@ -279,7 +296,7 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
-	memset(uuid, 7, sizeof *uuid);
+	memset(uuid, 7 + device, sizeof *uuid);
 	return CUDA_SUCCESS;
 }
 
@@ -339,6 +356,8 @@ CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
 	ENTER();
+	if (is_out_of_order(device))
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	fake_count_contexts(1);
 	*context = (CUcontext)&context_made;
 	return CUDA_SUCCESS;

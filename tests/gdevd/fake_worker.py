@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 """A worker that executes nothing: READY, ATTACHED, and then whatever the test tells it.
 
-Its orders come from the directory FAKE_WORKER_DIR: a file `mode` for workers that start (see below). The
+Its orders come from the directory FAKE_WORKER_DIR: a file `mode` for workers that start (see below), or `mode-DEVICE` for those
+of one device. The
 client's own socket pair is the second way: a packet that the client sends to its worker is passed on to
 gdevd as it is, with its descriptors, and what gdevd sends is passed to the client. So a test plays the
 part of a worker through the client's end.
 
-Modes: ok; die (before READY); bad-ready (too few descriptors); bad-times; unsealed; attach-die; attach-busy
+Modes: ok; die (before READY); lost (the same, and says that the device is); mute (never READY); bad-ready (too few descriptors); bad-times; unsealed; attach-die; attach-busy
 (-EADDRINUSE, the first time); no-trace (without a trace segment); attach-slow-die-once; deaf (reads nothing any more after READY); stay
 (does not leave); linger (says BYE, and is there until there is a file `go`).
 
@@ -257,9 +258,12 @@ class Worker:
 
 
 def main():
-    mode = read_order("mode", "ok")
-    worker = Worker(parse(), mode)
-    if mode == "die" or worker.options.device == "broken":
+    options = parse()
+    mode = read_order("mode-" + options.device, read_order("mode", "ok"))
+    worker = Worker(options, mode)
+    if mode == "lost":
+        wire.send(worker.control, wire.message(wire.BYE, status=-1037))
+    if mode in ("die", "lost"):
         sys.exit(1)
     if mode == "mute":
         time.sleep(60)

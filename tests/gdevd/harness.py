@@ -186,9 +186,12 @@ class GdevdTest(unittest.TestCase):
             connection.close()
             return None
 
-    def order(self, mode):
-        with open(self.orders + "/mode", "w", encoding="ascii") as file:
+    def order(self, mode, device=None):
+        """How workers start that start from now on: all, or those of one device."""
+        path = self.orders + ("/mode-" + device if device else "/mode")
+        with open(path + ".new", "w", encoding="ascii") as file:
             file.write(mode)
+        os.rename(path + ".new", path)
 
     def gdev(self, *arguments, **options):
         return subprocess.run([GDEV, *arguments], env=self.environment, capture_output=True, text=True,

@@ -108,15 +108,48 @@ class Devices(harness.GdevdTest):
         self.assertEqual((kind, serial, status), (wire.CHARGED, 6, 0))
 
     def test_one_whose_workers_die_takes_none_with_it(self):
+        self.order("die", "broken")
         self.begin("null,broken")
         client = self.client("gdev0")
         self.assertEqual(client.memory(MIB), 0)
-        wait_for(lambda: self.devices()["broken"]["health"] == "failing", what="the failure")
+        wait_for(lambda: self.devices()["broken"]["health"] == "failed", what="the failure")
         self.assertEqual(self.devices()["null"]["health"], "ok")
         refused = self.client("gdev1", welcome=False, base=OTHER_ARENA)
         self.assertEqual(refused.kind, wire.REFUSED)
         self.assertIn('"broken"', refused.text())
         self.client("gdev0", base=OTHER_ARENA)
+
+    def test_one_that_hangs_takes_none_with_it(self):
+        self.order("mute", "broken")
+        self.begin("null,broken", config="[vgpu free]\ndevice = any\n[vgpu one]\ndevice = null\n")
+        self.assertEqual(self.client("one").memory(MIB), 0)
+        wait_for(lambda: self.devices()["broken"]["reason"], 20, "the suspicion")
+        self.assertEqual(self.devices()["broken"]["health"], "starting")
+        self.assertEqual(self.device_of(self.client("free", base=OTHER_ARENA)), "null")
+
+    def test_one_that_failed_comes_back(self):
+        """Clients are refused at once, with the reason, until a worker was ready, and gdevd goes on trying by itself"""
+        self.order("lost", "broken")
+        self.begin("null,broken", config="[gdevd]\nwarm_workers = 0\n")
+        self.assertEqual(self.describe("gdev1"), (wire.REFUSED, -harness.DEVICE_LOST))
+        device = self.devices()["broken"]
+        self.assertEqual((device["health"], device["reason"]), ("failed", "the device failed or went away"))
+        self.assertIn("failed: the device failed", self.gdev("device", "list").stdout)
+        self.assertEqual(self.describe("gdev1"), (wire.REFUSED, -harness.DEVICE_LOST))
+        self.order("ok", "broken")
+        wait_for(lambda: self.devices()["broken"]["health"] == "ok", 60, "the next try")
+        self.assertIsNone(self.devices()["broken"]["reason"])
+        self.assertIn("device broken works again", self.log())
+        self.client("gdev1")
+
+    def test_one_that_failed_and_is_drained_comes_back_when_it_is_undrained(self):
+        self.order("lost", "broken")
+        self.begin("null,broken")
+        self.drain("broken")
+        wait_for(lambda: self.devices()["broken"]["failed_starts"], what="the failure")
+        self.order("ok", "broken")
+        self.assertEqual(self.gdev("device", "undrain", "broken").returncode, 0)
+        self.client("gdev1")
 
     def test_warm_workers_are_replaced_once_however_often_it_is_said_to_be_lost(self):
         self.begin("null", config="[gdevd]\nwarm_workers = 2\n")
@@ -216,6 +249,7 @@ class Devices(harness.GdevdTest):
             os.close(write)
 
     def test_one_of_any_device_passes_over_a_device_that_fails(self):
+        self.order("die", "broken")
         self.begin("broken,null", config="[vgpu free]\ndevice = any\n")
         self.assertEqual(self.device_of(self.client("free")), "null")  # waits until the other is known to fail
 

@@ -2,6 +2,7 @@
 """What the NVIDIA backend does with drivers that are missing, broken, or fail, from gdevd to the client.
 The driver is the one of tests/device/fake_cuda.c: this needs no GPU, and uses none."""
 
+import pathlib
 import tempfile
 import unittest
 
@@ -99,6 +100,38 @@ class Driver(unittest.TestCase):
             self.assertFalse(warm & self.wait_warm(gdevd), "others than before")
             self.assertEqual(self.client(gdevd)["memset"], "CUDA_SUCCESS")
             gdevd.__exit__()
+
+    def test_one_of_two_devices(self):
+        """A device that fails at its start is none of a program's, keeps nobody from the other, and comes back by itself"""
+        with tempfile.TemporaryDirectory() as directory:
+            trouble = pathlib.Path(directory) / "trouble"
+            trouble.touch()
+            gdevd = self.start(config={"device": "cuda:0,cuda:1"}, FAKE_CUDA_DEVICES="2",
+                               FAKE_CUDA_OUT_OF_ORDER=f"0:{trouble}")
+            self.assertEqual(self.cards(gdevd), ["08" * 16])
+            devices = gdevd.status()["devices"]
+            self.assertEqual([device["health"] for device in devices], ["failed", "ok"])
+            self.assertIn("failed or went away", devices[0]["reason"])
+            self.assertEqual(self.client(gdevd)["value"], "4711")
+            named = gdevd.run([gdevd.gdev, "run", "--vgpu", "gdev0", PROGRAMS / "driver"], 90, {"GDEV_LOG": "error"})
+            self.assertIn("init CUDA_ERROR_DEVICE_UNAVAILABLE", named[1])
+            self.assertIn("failed or went away", named[2])
+            trouble.unlink()
+            integ.Case.wait_until(self, lambda: gdevd.status()["devices"][0]["health"] == "ok", "the next try", 90)
+            self.assertEqual(self.cards(gdevd), ["07" * 16, "08" * 16])
+
+    def cards(self, gdevd):
+        """The UUIDs of the devices that a program sees."""
+        script = """if True:
+            import ctypes
+            cuda, count, uuid = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), (ctypes.c_ubyte * 16)()
+            assert cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
+            for device in range(count.value):
+                assert cuda.cuDeviceGetUuid(uuid, device) == 0
+                print(bytes(uuid).hex())"""
+        code, out, err = gdevd.run([gdevd.gdev, "run", "python3", "-c", script])
+        self.assertEqual(code, 0, err)
+        return out.split()
 
     def wait_warm(self, gdevd):
         integ.Case.wait_until(self, lambda: gdevd.status()["workers"]["warm"] >= 2, "two warm workers")
