@@ -3,6 +3,8 @@
  * Between two devices: `bench_peer memcpy|device`. Copies of 256 MiB one way and both ways at once, against memcpy() by
  * two threads, or against copies of the first device within its own memory; and a kernel on the second device's own
  * memory while it has access to the first one's, against the same without.
+ *
+ * `bench_peer alone` says what one device does within its own memory, for what another library is compared with.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -11,7 +13,7 @@
 
 #include "device.h"
 
-#define REPETITIONS 7
+#define REPETITIONS 15
 #define BYTES ((size_t)256 << 20)
 #define WORDS (1u << 24)
 #define BLOCK 256u
@@ -42,7 +44,7 @@ static void use(int i)
 static void open_side(int i)
 {
 	must(cuDevicePrimaryCtxRetain(&sides[i].context, i),
-		"open two devices (devices = cpu:2, or two virtual GPUs of one)");
+		"open a device (two: devices = cpu:2, or two virtual GPUs of one)");
 	use(i);
 	must(cuStreamCreate(&sides[i].stream, CU_STREAM_NON_BLOCKING), "make a stream");
 	for (int k = 0; k < 2; k++) {
@@ -126,13 +128,23 @@ static void measure_copies(bool own)
 
 /* ---- a kernel ---- */
 
-static double kernel_ms(CUfunction add)
+static CUfunction load_add(void)
+{
+	CUfunction add;
+	CUmodule module;
+
+	must(cuModuleLoadData(&module, add_ptx), "load the kernel");
+	must(cuModuleGetFunction(&add, module, "add"), "find the kernel");
+	return add;
+}
+
+static double kernel_ms(CUfunction add, CUdeviceptr memory)
 {
 	uint64_t start = bench_now_ns();
 
 	for (int i = 0; i < 10; i++)
 		must(cuLaunchKernel(add, WORDS / BLOCK, 1, 1, BLOCK, 1, 1, 0, NULL,
-			     (void *[]){&sides[1].memory[0]}, NULL),
+			     (void *[]){&memory}, NULL),
 			"launch");
 	must(cuCtxSynchronize(), "wait");
 	return (double)(bench_now_ns() - start) / 1e7;
@@ -141,28 +153,25 @@ static double kernel_ms(CUfunction add)
 static void measure_access(void)
 {
 	static struct samples with, without;
+	CUdeviceptr memory = sides[1].memory[0];
 	CUfunction add;
-	CUmodule module;
 
 	use(1);
-	must(cuModuleLoadData(&module, add_ptx), "load the kernel");
-	must(cuModuleGetFunction(&add, module, "add"), "find the kernel");
-	kernel_ms(add);
+	add = load_add();
+	kernel_ms(add, memory);
 	for (int i = 0; i < REPETITIONS; i++) {
-		samples_add(&without, kernel_ms(add));
+		samples_add(&without, kernel_ms(add, memory));
 		must(cuCtxEnablePeerAccess(sides[0].context, 0), "have access to the other device");
-		samples_add(&with, kernel_ms(add));
+		samples_add(&with, kernel_ms(add, memory));
 		must(cuCtxDisablePeerAccess(sides[0].context), "give up the access");
 	}
 	bench_report("peer", "access", "ms", &with, &without);
 }
 
-int main(int argc, char **argv)
+static void measure_pair(bool own)
 {
-	bool own = argc > 1 && !strcmp(argv[1], "device");
 	int can;
 
-	must(cuInit(0), "initialise CUDA (is gdevd running?)");
 	for (int i = 0; i < 2; i++)
 		open_side(i);
 	if (!own) {
@@ -176,5 +185,33 @@ int main(int argc, char **argv)
 	must(cuDeviceCanAccessPeer(&can, 1, 0), "ask whether the devices reach each other");
 	if (can)
 		measure_access();
+}
+
+static void measure_alone(void)
+{
+	static struct samples copy, kernel;
+	CUfunction add;
+
+	open_side(0);
+	add = load_add();
+	within();
+	kernel_ms(add, sides[0].memory[0]);
+	for (int i = 0; i < REPETITIONS; i++) {
+		samples_add(&copy, within());
+		samples_add(&kernel, kernel_ms(add, sides[0].memory[0]));
+	}
+	bench_report("peer", "copy_256M", "GB/s", &copy, &copy);
+	bench_report("peer", "access", "ms", &kernel, &kernel);
+}
+
+int main(int argc, char **argv)
+{
+	const char *baseline = argc > 1 ? argv[1] : "memcpy";
+
+	must(cuInit(0), "initialise CUDA (is gdevd running?)");
+	if (strcmp(baseline, "alone") == 0)
+		measure_alone();
+	else
+		measure_pair(strcmp(baseline, "device") == 0);
 	return 0;
 }

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import answers
 import contention
+import devices
 import lab
 import starting
 import swapping
@@ -449,7 +450,7 @@ def parse_options():
                         help="where vendor-tests leaves errors.md, errors.tsv and vendor-tests.log (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch graph alloc first pair table1; and, only when named, "
-                             + "vendor-tests " + " ".join([*contention.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
+                             + "vendor-tests devices " + " ".join([*contention.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -462,9 +463,9 @@ class Lines:
     def __init__(self, file, about):
         self.file, self.about, self.lines = file, about, []
 
-    def take(self, metric, values):
+    def take(self, metric, values, bench=None):
         ours, theirs, unit = values
-        self.lines.append({"bench": metric.partition(".")[0], "metric": metric, "value": ours, "unit": unit,
+        self.lines.append({"bench": bench or metric.partition(".")[0], "metric": metric, "value": ours, "unit": unit,
                            "baseline": theirs, "ratio": ours / theirs, **self.about})
         print(f"  {metric:24} {ours:12.5g} {theirs:12.5g} {unit:6} {ours / theirs:8.3f}", flush=True)
 
@@ -496,6 +497,16 @@ def measure(name, options, vendor, lines):
         lines.save()
 
 
+def measure_devices(options, vendor, lines):
+    """(passed, failed) of what uses several devices."""
+    with Gdevd(options.build, {"device": options.device}, devices.VGPUS) as gdevd:
+        counts = devices.check(Sides(gdevd, vendor), lambda *measured: lines.take(*measured, bench="peer"))
+        if gdevd.log():
+            print(gdevd.log(12), file=sys.stderr)
+    lines.save()
+    return counts
+
+
 def measure_parts(sides, wanted, repetitions, take):
     """The parts of bench/hardware.c that are wanted, or all, on both sides in turn."""
     for part in ("copy", "launch", "graph", "alloc", "first", "pair"):
@@ -519,19 +530,23 @@ def main():
     lines = Lines(options.json, about)
     wanted = options.only.split(",") if options.only else []
     apart = [*contention.BENCHES, *swapping.BENCHES, *starting.BENCHES]
+    passed = failed = 0
     for name in wanted:
         if name in apart:
             measure(name, options, vendor, lines)
-    wanted = [name for name in wanted if name not in apart]
+        elif name == "devices":
+            passed, failed = measure_devices(options, vendor, lines)
+    wanted = [name for name in wanted if name not in [*apart, "devices"]]
     if options.only and not wanted:
-        return 0
+        if passed + failed:
+            print(f"{passed} passed, {failed} failed")
+        return 1 if failed else 0
     used_before = device_used_mib()
     with Gdevd(options.build, {"device": options.device}) as gdevd:
         sides = Sides(gdevd, vendor)
         time.sleep(2)  # a second warm worker
-        passed = failed = 0
         if not wanted or "programs" in wanted:
-            passed, failed = check_programs(sides)
+            passed, failed = add([(passed, failed), check_programs(sides)])
         if not wanted or "tests" in wanted:
             passed, failed = add([(passed, failed), check_tests(sides)])
         if "vendor-tests" in wanted:
