@@ -370,7 +370,8 @@ enum control_shm_command {
  *   RESTORE  is answered when it is known where the segment is. Status 0: descriptors as for ATTACH. 1: only in the host
  *            copy, which comes along: the asker is charged device memory, brings it in and says BACK, or says MAP; -EAGAIN
  *            is the answer to these if another session is to do it by now, as it took so long. 2: it is used in the host
- *            copy, for good.
+ *            copy, for good. 3: as 1, but there is no room: MAP. With CONTROL_SHM_PAID the asker is of another virtual GPU
+ *            than the segment, which pays: nothing is charged to the asker, then or when it could not bring it in.
  *   BACK     with CONTROL_SHM_HOST, to a restarted gdevd: the descriptor is the host copy.
  *   MOVE     from a session that was to bring the segment in and has no room for it, where the host copy is in a file that
  *            the device cannot use. Answered when there is room in memory, with a descriptor: the asker copies the segment
@@ -387,6 +388,7 @@ enum control_shm_command {
 #define CONTROL_SHM_MAPPED 0x10000000u        /* with _HOST: and used where it is */
 #define CONTROL_SHM_READER 0x08000000u        /* with _HOST: the descriptor can only be read */
 #define CONTROL_SHM_TRUST_READERS 0x04000000u /* of GET, and of `mode`: GDEV_SHM_TRUST_READERS */
+#define CONTROL_SHM_PAID 0x02000000u /* RESTORE, 1: the segment pays for what is brought in */
 
 struct control_shm {
 	struct control_header header;

@@ -416,6 +416,16 @@ static void serve_promises(struct device *device)
 	}
 }
 
+/* The worker was given memory for its turn. */
+static void brings_in(struct worker *worker)
+{
+	struct device *device = worker->device;
+
+	if (memory_room(&device->memory) < device->residency.reserve_bytes)
+		device->residency.taker = worker->session->id;
+	residency_refreshed(worker);
+}
+
 /* Gives what there is, of the reserve too (rule 6). */
 static bool serve_wish(struct worker *worker)
 {
@@ -431,25 +441,22 @@ static bool serve_wish(struct worker *worker)
 		bytes &= ~(DEVICE_CHUNK_MIN - 1);
 	if (!bytes || memory_charge(&worker->memory, bytes))
 		return false;
-	if (memory_room(&worker->device->memory) < worker->device->residency.reserve_bytes)
-		worker->device->residency.taker = worker->session->id;
-	residency_refreshed(worker);
+	brings_in(worker);
 	list_remove(&residency->link);
 	answer_request(worker, residency->wanted_serial, 0,
 		(struct control_charged){.device_bytes = bytes});
 	return true;
 }
 
-/* Has others give what the worker lacks, within its virtual GPU and on the device. */
-static void send_for_missing(struct device *device, struct worker *worker)
+/* Has others give what the worker lacks, within the virtual GPU that pays and on the device. */
+static void send_for_missing(struct worker *worker, struct vgpu *vgpu, uint64_t wanted)
 {
-	struct vgpu *vgpu = worker->session->vgpu;
-	uint64_t wanted = worker->residency.wanted_bytes;
+	struct device *device = worker->device;
 	uint64_t have = room_beside_contexts(device, vgpu) + coming_in(device, vgpu);
 
 	if (wanted > have)
 		send_for(device, worker, vgpu, wanted - have);
-	/* Others leave the device for no more than its virtual GPU lets it have. */
+	/* Others leave the device for no more than that virtual GPU may have. */
 	wanted = min_of(wanted, room_beside_contexts(device, vgpu) + coming_in(device, vgpu));
 	have = room_beside_contexts(device, NULL) + coming_in(device, NULL);
 	if (wanted > have)
@@ -528,6 +535,38 @@ static bool has_turn(const struct worker *worker)
 	return worker->residency.wanted_for >= ROOM_TO_STAY || has_compute(worker);
 }
 
+/* Whether so much cannot be had in a virtual GPU, or (NULL) on the device, whoever gives what it has. */
+static bool is_too_much(const struct device *device, const struct worker *asks,
+	const struct vgpu *vgpu, uint64_t bytes)
+{
+	uint64_t have = room_beside_contexts(device, vgpu) + coming_in(device, vgpu);
+
+	return have + given_later(device, asks, vgpu) < bytes && !swap_comes(device->daemon) &&
+	       !(device->workers.starting && client_waiting_count(device, vgpu));
+}
+
+int residency_charge_other(
+	struct worker *worker, struct vgpu *vgpu, struct memory_account *account, uint64_t bytes)
+{
+	struct device *device = worker->device;
+
+	if (worker->residency.suspended)
+		return -EAGAIN;
+	if (bytes <= room_beside_contexts(device, vgpu) &&
+		bytes <= room_beside_contexts(device, NULL) && !memory_charge(account, bytes)) {
+		brings_in(worker);
+		return 0;
+	}
+	if (!has_compute(worker))
+		return -EAGAIN;
+	send_for_missing(worker, vgpu, bytes);
+	if (is_too_much(device, worker, vgpu, bytes) || is_too_much(device, worker, NULL, bytes))
+		return -ENOMEM;
+	grants_part(device);
+	ask_users(device);
+	return -EAGAIN;
+}
+
 static void serve_waiting(struct device *device)
 {
 	struct worker_residency *residency, *after;
@@ -541,7 +580,7 @@ static void serve_waiting(struct device *device)
 			continue;
 		if (serve_wish(worker))
 			continue;
-		send_for_missing(device, worker);
+		send_for_missing(worker, worker->session->vgpu, residency->wanted_bytes);
 		if (!is_hopeless(device, worker)) {
 			grants_part(device);
 			ask_users(device);
@@ -580,7 +619,7 @@ void residency_balance(struct device *device)
 	residency->balancing = true;
 	clients_serve(device);
 	serve_promises(device);
-	shm_serve_moves(device);
+	shm_serve_waiting(device);
 	serve_waiting(device);
 	restore_reserve(device);
 	residency->balancing = false;

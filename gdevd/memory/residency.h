@@ -95,6 +95,10 @@ void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial);
 /* Makes others leave until there are `bytes` for a context: in the virtual GPU, or (NULL) on the device. 0: there
  * are; -EAGAIN: they are leaving, and workers_adjust() or client_wait() is called again; -ENOMEM: nobody can. */
 int residency_make_room(struct device *device, struct vgpu *vgpu, uint64_t bytes);
+/* Charges an account of `vgpu` for what a session of another virtual GPU of the device brings in for its turn: all of it,
+ * or nothing. -EAGAIN: not now; residency_balance() comes again. -ENOMEM: nobody can give so much. */
+int residency_charge_other(
+	struct worker *worker, struct vgpu *vgpu, struct memory_account *account, uint64_t bytes);
 /* What workers say. Requests are answered, at once or later. Negative: malformed. */
 void residency_allocate(struct worker *worker, const struct control_allocate *message);
 void residency_want(

@@ -135,7 +135,8 @@ void shm_reply(struct worker *worker, const struct control_shm *request,
 		answer.gid = segment->gid;
 		answer.mode = segment->mode;
 		answer.attached = segment->attached;
-		answer.flags &= ~(CONTROL_SHM_HOST | CONTROL_SHM_MAPPED | CONTROL_SHM_READER);
+		answer.flags &= ~(CONTROL_SHM_HOST | CONTROL_SHM_MAPPED | CONTROL_SHM_READER |
+				  CONTROL_SHM_PAID);
 		if (segment->place != SHM_ON_DEVICE && !request->first_chunk &&
 			segment->carrier != worker)
 			answer.flags |= CONTROL_SHM_HOST;
@@ -143,6 +144,8 @@ void shm_reply(struct worker *worker, const struct control_shm *request,
 			answer.flags |= CONTROL_SHM_MAPPED;
 		if (!shm_may_have_writable(worker, segment))
 			answer.flags |= CONTROL_SHM_READER;
+		if (segment->pays && segment->mover == worker->session)
+			answer.flags |= CONTROL_SHM_PAID;
 		shm_send(worker, segment, &answer, fds, fd_count);
 		return;
 	}
@@ -248,6 +251,7 @@ static void segment_destroy(struct shm_segment *segment)
 	deadline_cancel(&segment->overdue);
 	shm_put_down(segment);
 	shm_free_chunks(segment);
+	shm_pay_back(segment);
 	shm_drop_host_copy(segment);
 	user_release(segment->user, SHM_HOST_COPIES + segment->held_chunks);
 	user_put(segment->user);
@@ -309,6 +313,7 @@ int shm_create(struct vgpu *vgpu, uint32_t id, uid_t creator, uint64_t bytes, bo
 	list_init(&segment->claims);
 	deadline_init(&segment->overdue, shm_overdue);
 	memory_init(&segment->memory, &vgpu->memory, UINT64_MAX);
+	memory_init(&segment->paid, &vgpu->memory, UINT64_MAX);
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
 		memory_init(&segment->swap[i], &vgpu->swap[i], UINT64_MAX);
 	segment->host_fd = segment->memory_fd = -1;
@@ -547,7 +552,7 @@ void shm_return_charge(struct shm_segment *segment, struct session *session)
 {
 	uint64_t bytes = segment->memory.used_bytes;
 
-	if (segment->unpaid)
+	if (segment->unpaid || segment->pays)
 		return;
 	/* Whatever the limits are by now: it held it before. */
 	memory_return(&segment->memory, bytes);

@@ -85,8 +85,11 @@ struct shm_segment {
 	enum shm_place place;
 	int host_fd;                   /* the host copy, from LEAVING to LOADING, and MAPPED; -1 */
 	struct memory_account swap[2]; /* what it is charged for that: enum swap_pool */
-	int memory_fd;          /* LOADING: what `mover` copies a host copy in a file to; -1 */
-	bool awaits_memory;     /* LOADING: for that; charged already in part */
+	int memory_fd;      /* LOADING: what `mover` copies a host copy in a file to; -1 */
+	bool awaits_memory; /* LOADING: for that; charged already in part */
+	bool awaits_room; /* ON_HOST: a parked RESTORE waits until its virtual GPU can pay for it */
+	bool pays; /* LOADING: it pays itself for what is brought in, with what `paid` was charged: shm_peers.c */
+	struct memory_account paid;
 	struct session *mover;  /* WRITING, LOADING */
 	struct worker *carrier; /* WRITING, LOADING: shm_carry.c */
 	bool carried;           /* LOADING: by a carrier, for `mover` */
@@ -177,10 +180,15 @@ void shm_session_finish(struct session *session);
 
 /* A segment of another virtual GPU that the session may name. NULL: it is not there, or it may not. */
 struct shm_segment *shm_find_of_peer(struct session *session, uint32_t id);
-/* Whether the session is of another virtual GPU, and cannot attach the segment before it is on its device. */
+/* Whether the session is of another device, and cannot attach the segment before it is on its own. */
 bool shm_must_wait(const struct session *session, const struct shm_segment *segment);
-/* Whether a session of another virtual GPU has it attached. */
+/* Whether a session of another device has it attached. */
 bool shm_is_kept_by_peer(const struct shm_segment *segment);
+/* The session is to bring the segment in. If it is of another virtual GPU, that of the segment pays, and not the session.
+ * -EAGAIN: it cannot yet; -ENOMEM: nor later. */
+int shm_pay(struct session *session, struct shm_segment *segment);
+/* It is not brought in after all. */
+void shm_pay_back(struct shm_segment *segment);
 /* The session's worker has died: sessions of its process on other virtual GPUs lose its memory. */
 void shm_lose(struct session *session);
 /* One of another virtual GPU that has a segment of this one attached; NULL: there is none. */
@@ -198,8 +206,9 @@ uint64_t shm_coming(const struct device *device, const struct vgpu *vgpu);
 /* What those have that others than `asks` use the device with. */
 uint64_t shm_given_later(
 	const struct device *device, const struct worker *asks, const struct vgpu *only);
-/* There may be host swap for those whose host copy is to be in memory. */
-void shm_serve_moves(struct device *device);
+/* There may be host swap for those whose host copy is to be in memory, or room on the device for those that a session of
+ * another virtual GPU brings in. */
+void shm_serve_waiting(struct device *device);
 /* The session was suspended: what nobody else uses leaves. */
 void shm_session_suspended(struct session *session);
 

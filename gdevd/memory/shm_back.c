@@ -51,7 +51,8 @@ static int check_backing(struct session *session, const struct shm_segment *segm
 static int charge_backing(struct session *session, struct shm_segment *segment, uint64_t bytes)
 {
 	if (!segment->unpaid)
-		return memory_move(&session->worker->memory, &segment->memory, bytes);
+		return memory_move(segment->pays ? &segment->paid : &session->worker->memory,
+			&segment->memory, bytes);
 	memory_charge_held(&segment->memory, bytes);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Device memory of one session that another session of the same process reaches: a transient segment, attached from
- * another virtual GPU than its own. It stays charged where it was made. As long as such a session has it attached it
- * stays on the device: a session of another device could not bring it in there.
+ * another virtual GPU than its own. It stays charged where it was made, whichever session brings it in. As long as a
+ * session of another device has it attached it stays on its device: that session could not bring it in there.
  *
  * Its token alone is not enough, as it is for sessions of the segment's own virtual GPU: a session of the same process
  * must have the segment attached.
@@ -48,9 +48,14 @@ struct shm_segment *shm_find_of_peer(struct session *session, uint32_t id)
 	return segment && may_find(session, segment) ? segment : NULL;
 }
 
+static bool is_of_other_device(const struct session *session, const struct shm_segment *segment)
+{
+	return session->device != shm_device_of(segment);
+}
+
 bool shm_must_wait(const struct session *session, const struct shm_segment *segment)
 {
-	return is_foreign(session, segment) &&
+	return is_of_other_device(session, segment) &&
 	       (segment->place != SHM_ON_DEVICE || !shm_is_whole(segment));
 }
 
@@ -66,7 +71,32 @@ static struct session *peer_of(const struct shm_segment *segment)
 
 bool shm_is_kept_by_peer(const struct shm_segment *segment)
 {
-	return peer_of(segment);
+	const struct shm_attachment *attachment;
+
+	list_for_each (attachment, &segment->attachments, by_segment)
+		if (is_of_other_device(attachment->session, segment))
+			return true;
+	return false;
+}
+
+int shm_pay(struct session *session, struct shm_segment *segment)
+{
+	struct vgpu *vgpu = container_of(segment->shm, struct vgpu, shm);
+	int error;
+
+	if (!is_foreign(session, segment))
+		return 0;
+	if (!shm_may_have_writable(session->worker, segment)) /* it can bring nothing in */
+		return -ENOMEM;
+	error = residency_charge_other(session->worker, vgpu, &segment->paid, segment->bytes);
+	segment->pays = !error;
+	return error;
+}
+
+void shm_pay_back(struct shm_segment *segment)
+{
+	memory_return(&segment->paid, segment->paid.used_bytes);
+	segment->pays = false;
 }
 
 struct session *shm_find_peer(const struct vgpu *vgpu)

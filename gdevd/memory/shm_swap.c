@@ -383,6 +383,22 @@ void shm_ordered(struct session *session, const struct control_shm *message)
 
 /* ---- coming back ---- */
 
+/* It is the session's to bring in from now on, or to map if there is no room. */
+static void begin_load(
+	struct session *session, const struct control_shm *message, struct shm_segment *segment)
+{
+	int error = shm_pay(session, segment);
+
+	if (error == -EAGAIN) {
+		segment->awaits_room = shm_park(segment, session, message, false);
+		return;
+	}
+	segment->place = SHM_LOADING;
+	segment->mover = session;
+	await_load(segment);
+	shm_reply(session->worker, message, segment, error ? 3 : 1, &segment->host_fd, 1);
+}
+
 void shm_restore(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = shm_find(session, message->id);
@@ -406,21 +422,17 @@ void shm_restore(struct session *session, const struct control_shm *message)
 		shm_reply_chunks(session->worker, message, segment);
 	else if (segment->place == SHM_MAPPED)
 		shm_reply(session->worker, message, segment, 2, &segment->host_fd, 1);
-	else if (segment->place == SHM_ON_HOST) {
-		segment->place = SHM_LOADING;
-		segment->mover = session;
-		await_load(segment);
-		shm_reply(session->worker, message, segment, 1, &segment->host_fd, 1);
-	} else {
+	else if (segment->place == SHM_ON_HOST)
+		begin_load(session, message, segment);
+	else
 		shm_park(segment, session, message, false);
-	}
 }
 
 void shm_loaded(struct shm_segment *segment)
 {
 	segment->place = SHM_ON_DEVICE;
 	segment->mover = NULL;
-	segment->carried = false;
+	segment->carried = segment->pays = false;
 	shm_put_down(segment);
 	segment->stays = false;
 	shm_drop_host_copy(segment);
@@ -453,6 +465,7 @@ static void forget_load(struct shm_segment *segment)
 	shm_put_down(segment);
 	forget_move(segment);
 	shm_free_chunks(segment);
+	shm_pay_back(segment);
 	shm_serve_parked(segment);
 }
 
@@ -527,15 +540,15 @@ void shm_move(struct session *session, const struct control_shm *message)
 	shm_reply(session->worker, message, segment, error, &segment->memory_fd, !error);
 }
 
-void shm_serve_moves(struct device *device)
+void shm_serve_waiting(struct device *device)
 {
 	struct shm_segment *segment;
 	const struct vgpu *vgpu;
 
 	list_for_each (vgpu, &device->vgpus, by_device)
 		list_for_each (segment, &vgpu->shm.segments, link)
-			if (segment->awaits_memory) {
-				segment->awaits_memory = false;
+			if (segment->awaits_memory || segment->awaits_room) {
+				segment->awaits_memory = segment->awaits_room = false;
 				shm_serve_parked(segment);
 			}
 }
@@ -720,7 +733,6 @@ uint64_t shm_send_for(struct device *device, const struct worker *asks, const st
 {
 	struct shm_segment *segment;
 	uint64_t sent = 0;
-
 	while (sent < bytes && (segment = find_victim(device, asks, vgpu, unattached))) {
 		if (leave(segment, cause))
 			return sent;

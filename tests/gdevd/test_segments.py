@@ -144,22 +144,91 @@ class Segments(harness.GdevdTest):
                     return kind, wire.SHM_BODY.unpack(body)[0] if kind == wire.SHM else status
                 next(other for other in others if other.peer is some).tell(wire.evicted(serial))
 
-    def test_what_another_virtual_gpu_has_stays_on_the_device(self):
-        self.start("--device-memory", "16M", "--set", "swap_reserve=0", "--set", "host_swap=64M", "--set", "warm_workers=0",
-                   "--set", "retire_after=never", config="[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n")
-        owner, peer = self.client(), self.client("second", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+    def share_with_peer(self, *options, devices="null", vgpu="second", limit=""):
+        """An owner of 8 of 16 MiB that a session of another virtual GPU has attached, that session, and a third one."""
+        self.start("--device", devices, "--device-memory", "16M", "--set", "swap_reserve=0", "--set", "host_swap=64M", "--set",
+                   "warm_workers=0", "--set", "retire_after=never", *options,
+                   config=f"[vgpu gdev0]\nmode = 0666\n[vgpu {vgpu}]\nmode = 0666\n{limit}")
+        owner, peer = self.client(), self.client(vgpu, base=wire.ARENA_BASE + wire.ARENA_BYTES)
         other = self.client()
-        ident, token = self.make_transient(owner, 8 << 20)
-        for fd in peer.shm(wire.SHM_ATTACH, ident=ident, token=token)[2]:
+        self.ident, self.token = self.make_transient(owner, 8 << 20)
+        for fd in peer.shm(wire.SHM_ATTACH, ident=self.ident, token=self.token)[2]:
             os.close(fd)
-        self.assertEqual(other.memory(5 << 20), 0)  # all that is left beside three contexts of 1 MiB
-        self.assertEqual(self.ask_for_room(other, owner, peer), (wire.CHARGED, -errno.ENOMEM))
-        peer.tell(wire.shm(wire.SHM_DETACH, ident=ident, serial=0))
+        return owner, peer, other
+
+    def test_what_another_device_has_stays_on_the_device(self):
+        owner, peer, other = self.share_with_peer(devices="null:2", vgpu="gdev1")
+        self.assertEqual(other.memory(6 << 20), 0)
+        self.assertEqual(self.ask_for_room(other, owner), (wire.CHARGED, -errno.ENOMEM))
+        peer.tell(wire.shm(wire.SHM_DETACH, ident=self.ident, serial=0))
         wait_for(lambda: self.list()[0]["attached"] == 1, what="that it is the owner's alone")
-        self.assertEqual(self.ask_for_room(other, owner, peer), (wire.SHM, wire.SHM_LEAVE))
+        self.assertEqual(self.ask_for_room(other, owner), (wire.SHM, wire.SHM_LEAVE))
         # Until it is there again, it cannot be attached from there, nor held: who has it could become the one to bring it in.
         for command in wire.SHM_ATTACH, wire.SHM_HOLD:
-            self.assertEqual(peer.shm(command, ident=ident, token=token)[0], -errno.EAGAIN)
+            self.assertEqual(peer.shm(command, ident=self.ident, token=self.token)[0], -errno.EAGAIN)
+
+    def expect_order(self, client, command):
+        kind, _, _, body, fds = wire.receive(client.peer)
+        self.assertEqual((kind, wire.SHM_BODY.unpack(body)[0]), (wire.SHM, command))
+        for fd in fds:
+            os.close(fd)
+
+    def answer(self, client, command, status=0):
+        client.tell(wire.shm(command, ident=self.ident, serial=0, status=status))
+
+    def used_by(self, vgpu):
+        return next(v["memory_used_bytes"] for v in self.status()["vgpus"] if v["vgpu"] == vgpu)
+
+    def leave_both(self, owner, peer, other):
+        """It leaves both, as the third session needs room; which it has then."""
+        self.assertEqual(other.memory(5 << 20), 0)
+        other.tell(wire.room(4 << 20, wire.TO_STAY))
+        for client in owner, peer:
+            kind, serial, _, body, _ = wire.receive(client.peer)
+            if kind == wire.EVICT:  # what is its own comes first
+                client.tell(wire.evicted(serial))
+                self.expect_order(client, wire.SHM_LEAVE)
+        for client in owner, peer:
+            self.answer(client, wire.SHM_LEAVE, 1)
+        writer = select.select([owner.peer, peer.peer], [], [], wire.PATIENCE)[0][0]
+        writer = owner if writer is owner.peer else peer
+        self.expect_order(writer, wire.SHM_WRITE)
+        self.answer(writer, wire.SHM_WRITE)
+        for client in owner, peer:
+            self.expect_order(client, wire.SHM_DROP)
+            self.answer(client, wire.SHM_DROP)
+        kind, _, status, _, _ = wire.receive(other.peer)
+        self.assertEqual((kind, status), (wire.CHARGED, 0))
+
+    def want(self, client):
+        client.tell(wire.shm(wire.SHM_RESTORE, ident=self.ident))
+
+    def restored(self, client):
+        kind, _, status, body, fds = wire.receive(client.peer)
+        self.assertEqual(kind, wire.SHM_REPLY)
+        for fd in fds:
+            os.close(fd)
+        return status, wire.SHM_BODY.unpack(body)[3]
+
+    def test_what_another_virtual_gpu_of_the_device_has_leaves_it_and_comes_back(self):
+        owner, peer, other = self.share_with_peer(limit="memory = 4M\n")
+        self.leave_both(owner, peer, other)
+        before = self.used_by("gdev0"), self.used_by("second")
+        self.want(peer)  # there is no room: it waits
+        self.assertEqual(peer.shm(wire.SHM_STAT, ident=self.ident, token=self.token)[0], 0)
+        other.tell(wire.give_back(9 << 20))
+        # It is more than its own virtual GPU has: the segment's pays.
+        self.assertEqual(self.restored(peer), (1, wire.SHM_HOST | wire.SHM_PAID))
+        self.assertEqual((self.used_by("gdev0"), self.used_by("second")), (before[0] - (1 << 20), before[1]))
+        chunk = wire.sealed_memfd(8 << 20)
+        peer.tell(wire.shm(wire.SHM_BACK, ident=self.ident, size=8 << 20, chunk=8 << 20, chunks=1), [chunk])
+        os.close(chunk)
+        for client in owner, peer:
+            self.expect_order(client, wire.SHM_STAY)
+        self.assertEqual(self.restored(peer)[0], 0)
+        self.want(owner)
+        self.assertEqual(self.restored(owner), (0, 0))
+        self.assertEqual((self.used_by("gdev0"), self.used_by("second")), (before[0] - (1 << 20), before[1]))
 
     def test_a_virtual_gpu_takes_along_those_that_use_its_memory(self):
         self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n")

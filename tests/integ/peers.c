@@ -316,8 +316,8 @@ static void case_turns(void)
 	check(&a, at, 531441, 0, 1, "twelve times");
 }
 
-/* Its other half is killed from outside, when "ready" is said. */
-static void await_kill(void)
+/* "ready" is said, and what comes next waits for a line: something is done from outside meanwhile. */
+static void await_line(void)
 {
 	printf("ready\n");
 	fflush(stdout);
@@ -342,7 +342,7 @@ static void case_owner_dies(void)
 	must(gdev_stream_sync(a.stream), "finish");
 	map(&b, &a, of_a);
 	map(&a, &b, of_b);
-	await_kill();
+	await_line();
 	use(&b);
 	expect(gdev_memory_alloc(a.session, 4, &more) == -GDEV_E_SESSION_LOST,
 		"the owner's session is lost");
@@ -370,7 +370,7 @@ static void case_owner_lost(void)
 	fill(&a, of_a, 4, 1000);
 	must(gdev_stream_sync(a.stream), "finish");
 	map(&b, &a, of_a);
-	await_kill();
+	await_line();
 	use(&b);
 	do /* until gdevd's order has come */
 		error = copy(&b, (uint64_t)&word, of_a, sizeof word);
@@ -387,7 +387,7 @@ static void case_restart(void)
 	fill(&a, of_a, 4, words);
 	must(gdev_stream_sync(a.stream), "finish");
 	map(&b, &a, of_a);
-	await_kill();
+	await_line();
 	step(&b, of_a, of_a, words);
 	after(&a, &b);
 	step(&a, of_a, of_a, words);
@@ -436,6 +436,27 @@ static void case_pressure(void)
 	check(&a, of_a, 1, 2 * MORE, words, "the owner's");
 }
 
+/* The device has no room for what two such programs have. */
+static void case_leaving(void)
+{
+	const uint32_t words = 9u << 20; /* 36 MiB */
+	uint64_t of_a = alloc(&a, words * 4ull);
+
+	fill(&a, of_a, 1, words);
+	must(gdev_stream_sync(a.stream), "finish");
+	map(&b, &a, of_a);
+	for (unsigned i = 1; i <= 5; i++) {
+		await_line();
+		step(&b, of_a, of_a, words);
+		after(&a, &b);
+		step(&a, of_a, of_a, words);
+		after(&b, &a);
+		step(&b, of_a, of_a, words);
+		must(gdev_stream_sync(b.stream), "finish");
+		check(i % 2 ? &a : &b, of_a, 1, 3 * i, words, "what both have");
+	}
+}
+
 /* Another process of the user has the token, and cannot reach the memory over another virtual GPU. */
 static void case_stranger(void)
 {
@@ -475,6 +496,7 @@ static const struct {
 	{"owner-lost", case_owner_lost},
 	{"restart", case_restart},
 	{"pressure", case_pressure},
+	{"leaving", case_leaving},
 	{"stranger", case_stranger},
 };
 

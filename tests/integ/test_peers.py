@@ -104,10 +104,17 @@ class Pressure(integ.Case):
     pair = "gdev0,second"
     config = {"device_memory": "256M", "host_swap": "2G"}
 
+    def begin(self, case):
+        return self.gdevd.popen([self.gdevd.gdev, "run", "--vgpu", self.pair, PROGRAMS / "peers", case], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def finish(self, process, lines=""):
+        out, _ = process.communicate(lines, timeout=300)
+        self.assertEqual(process.returncode, 0, out)
+
     def test_pressure(self):
         """What another session has mapped is right while others need more than there is"""
-        code, out, err = self.gdev_run("--vgpu", self.pair, PROGRAMS / "peers", "pressure")
-        self.assertEqual(code, 0, out + err)
+        self.finish(self.begin("pressure"))
         self.wait_quiet(60)
 
 
@@ -116,6 +123,37 @@ class PressureOnTwo(Pressure):
     config = {"device": "cpu:2", "device_memory": "256M", "host_swap": "2G", "threads": "1"}
     vgpus = {}
     pair = "gdev0,gdev1"
+
+
+@unittest.skipUnless(SOFTWARE, "a small device is the software GPU's here")
+class Leaving(Pressure):
+    config = {"device_memory": "64M", "host_swap": "1G"}
+    test_pressure = None
+
+    def test_leaving(self):
+        """What two sessions of a device have leaves it, and comes back for either"""
+        programs = []
+        for _ in range(2):
+            programs.append(self.begin("leaving"))
+            self.assertEqual(programs[-1].stdout.readline(), "ready\n")
+        for _ in range(3):  # in turn
+            for process in programs:
+                process.stdin.write("\n")
+                process.stdin.flush()
+                self.assertEqual(process.stdout.readline(), "ready\n")
+        self.assertGreaterEqual(self.gdevd.status()["vgpus"][0]["shared_evictions"], 5)
+        for process in programs:  # and at once
+            process.stdin.write("\n" * 2)
+            process.stdin.flush()
+        for process in programs:
+            self.finish(process)
+        self.wait_quiet(60)
+
+
+class LeavingWithLimits(Leaving):
+    """The second virtual GPU has no room for what the first has"""
+
+    vgpus = {"gdev0": {"memory": "60M"}, "second": {"memory": "20M"}}
 
 
 if __name__ == "__main__":

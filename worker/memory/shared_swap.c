@@ -528,12 +528,10 @@ static void loaded_job(struct job *job)
 		drop_moving(core, shared);
 	}
 	core_lock(core);
-	if (error) {
+	if (error)
 		shared_say(core, shared->description.id, SHM_COMMAND_MAP, error);
-		memory_uncharge(core, bytes);
-	} else {
-		memory_hand_over(core, bytes);
-	}
+	if (!shared->paid)
+		error ? memory_uncharge(core, bytes) : memory_hand_over(core, bytes);
 	shared_arrived(core, shared, error ? SHARED_AWAY : SHARED_HERE,
 		error == -EAGAIN ? 0 : error); /* another is to bring it in by now */
 	core_unlock(core);
@@ -559,7 +557,8 @@ static void load_job(struct job *job)
 	drop_moving(core, shared);
 	core_lock(core);
 	shared_say(core, shared->description.id, SHM_COMMAND_MAP, error);
-	memory_uncharge(core, shared->range->bytes);
+	if (!shared->paid)
+		memory_uncharge(core, shared->range->bytes);
 	shared_arrived(core, shared, SHARED_AWAY, error);
 	core_unlock(core);
 }
@@ -628,9 +627,11 @@ static void take_answer(struct core *core, struct shared *shared, int status,
 {
 	if (status) {
 		shared->reader = answer->flags & CONTROL_SHM_READER;
+		shared->paid = answer->flags & CONTROL_SHM_PAID;
 		shared_take_copy(shared, steal_fd(&fds[0]), status == 2 ? CONTROL_SHM_MAPPED : 0);
-		if (status == 2) {
-			service_job(core, LANE_LOADING, &shared->job, shared_map_job);
+		if (status > 1 || shared->paid) {
+			service_job(core, LANE_LOADING, &shared->job,
+				status > 1 ? shared_map_job : load_job);
 			return;
 		}
 		shared->charge = (struct charge){

@@ -56,9 +56,10 @@ struct shared {
 	struct command *waiter; /* and this DETACH is answered then */
 	int host_fd;            /* AWAY, MAPPED: the host copy, if we have it; -1 */
 	bool reader;            /* RESTORE: we may only read it, and cannot bring it in */
-	bool used;              /* it is used where it is, by others at least */
-	bool missed;            /* the gdevd that is new does not know of it yet: it was moving; */
-	bool registering;       /* or is just being told */
+	bool paid;   /* RESTORE: it is another virtual GPU's, which pays for what we bring in */
+	bool used;   /* it is used where it is, by others at least */
+	bool missed; /* the gdevd that is new does not know of it yet: it was moving; */
+	bool registering; /* or is just being told */
 
 	/* While it moves. */
 	struct range moving; /* what is brought in */
