@@ -382,7 +382,8 @@ void clients_serve(struct device *device);
  * context: then the client waits on. */
 void session_begin(struct client *client, struct worker *worker);
 void session_attached(struct session *session, int status);
-int session_restore(struct worker *worker, const struct control_attach *message);
+/* swap_file: the descriptor that came as one; NULL: none did. */
+int session_restore(struct worker *worker, const struct control_attach *message, int *swap_file);
 /* Tells the next gdevd what is known of it, as it is now. */
 void session_write_down(struct session *session);
 /* In the ledger of sessions: workers that are no more are forgotten; where a session is. 0: there is none. Whose a
@@ -390,6 +391,8 @@ void session_write_down(struct session *session);
 void sessions_forget_gone(struct daemon *daemon);
 uid_t session_uid_of_worker(const struct daemon *daemon, pid_t worker, uid_t other);
 uint64_t session_place(const struct daemon *daemon, uint64_t id);
+/* Which file a worker that registers may bring as its swap file. */
+void session_file_of_worker(const struct worker *worker, struct porter_limits *limits);
 /* Its client's connection is closed. The worker sees that by itself, and says BYE. */
 void session_client_left(struct session *session);
 void session_end(struct session *session, const char *reason);

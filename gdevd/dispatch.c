@@ -143,13 +143,14 @@ static int on_register(
 {
 	int error;
 
-	if (!worker->restored || fd_count < 1 || fd_count > 2)
+	if (!worker->restored || fd_count < 1 || fd_count > 3)
 		return -EPROTO;
 	error = map_page(worker, fds[0]);
-	if (!error && fd_count == 2)
+	if (!error && fd_count > 1)
 		error = take_trace(worker, &fds[1]);
 	if (!error)
-		error = session_restore(worker, (const struct control_attach *)header);
+		error = session_restore(worker, (const struct control_attach *)header,
+			fd_count > 2 ? &fds[2] : NULL);
 	if (error)
 		return error;
 	worker->state = WORKER_SERVING;
@@ -361,7 +362,8 @@ bool worker_brings(const struct worker *worker, const struct control_header *beg
 	const struct control_shm *shm = (const struct control_shm *)begin;
 
 	if (begin->type == CONTROL_REGISTER && worker->state == WORKER_STARTING) {
-		*limits = (struct porter_limits){.fds = 2, .memory = PAGES_BYTES_MAX};
+		*limits = (struct porter_limits){.fds = 3, .memory = PAGES_BYTES_MAX};
+		session_file_of_worker(worker, limits);
 		return true;
 	}
 	if (begin->type != CONTROL_SHM || shm->command != SHM_COMMAND_BACK)

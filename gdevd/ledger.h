@@ -34,6 +34,7 @@ struct ledger_session {
 		worker_started; /* as the kernel has it: the worker's pid may be another process's later */
 	uint64_t process_started;                         /* the client's; 0: not known */
 	uint64_t most_bytes, most_swap_bytes[SWAP_POOLS]; /* that it can hold */
+	uint64_t swap_device, swap_inode;                 /* of its swap file; 0: it has none */
 	struct groups groups;
 	uint32_t reserved;
 };
@@ -59,7 +60,7 @@ struct ledger_attachment {
 	uint32_t segment, session, segment_place, writes;
 };
 
-_Static_assert(sizeof(struct ledger_session) == 392, "the next gdevd's");
+_Static_assert(sizeof(struct ledger_session) == 408, "the next gdevd's");
 _Static_assert(sizeof(struct ledger_segment) == 168, "the next gdevd's");
 _Static_assert(sizeof(struct ledger_attachment) == 16, "the next gdevd's");
 

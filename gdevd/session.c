@@ -230,6 +230,7 @@ void session_write_down(struct session *session)
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
 		record.most_swap_bytes[i] =
 			most_bytes(record.most_swap_bytes[i], swap[i].limit_bytes, 0);
+	swap_write_down(session->worker, &record);
 	error = ledger_put(ledger, &session->ledger_place, &record);
 	if (error)
 		complain("session %llu will not survive a restart of gdevd: %s",
@@ -336,16 +337,33 @@ uint64_t session_place(const struct daemon *daemon, uint64_t id)
 	return 0;
 }
 
-uid_t session_uid_of_worker(const struct daemon *daemon, pid_t worker, uid_t other)
+static const struct ledger_session *record_of_worker(const struct daemon *daemon, pid_t worker)
 {
 	const struct ledger *ledger = &daemon->ledgers.sessions;
 
 	for (uint64_t place = 1; place <= ledger->count; place++) {
 		const struct ledger_session *record = ledger_at(ledger, place);
 		if (record && record->worker == worker)
-			return record->uid;
+			return record;
 	}
-	return other;
+	return NULL;
+}
+
+uid_t session_uid_of_worker(const struct daemon *daemon, pid_t worker, uid_t other)
+{
+	const struct ledger_session *record = record_of_worker(daemon, worker);
+
+	return record ? record->uid : other;
+}
+
+void session_file_of_worker(const struct worker *worker, struct porter_limits *limits)
+{
+	const struct ledger_session *record = record_of_worker(worker->daemon, worker->pid);
+
+	if (!record)
+		return;
+	limits->device = record->swap_device;
+	limits->inode = record->swap_inode;
 }
 
 /* Whether the worker was given that session, as it says. */
@@ -358,7 +376,7 @@ static bool is_as_written(const struct worker *worker, const struct control_atta
 	       !strncmp(record->vgpu, said->vgpu, sizeof record->vgpu);
 }
 
-int session_restore(struct worker *worker, const struct control_attach *message)
+int session_restore(struct worker *worker, const struct control_attach *message, int *swap_file)
 {
 	struct daemon *daemon = worker->daemon;
 	uint64_t place = session_place(daemon, message->session);
@@ -366,6 +384,7 @@ int session_restore(struct worker *worker, const struct control_attach *message)
 		place ? ledger_at(&daemon->ledgers.sessions, place) : NULL;
 	struct session *session;
 	struct vgpu *vgpu;
+	int error;
 
 	if (!record || !is_as_written(worker, message, record))
 		return -EPERM;
@@ -397,6 +416,9 @@ int session_restore(struct worker *worker, const struct control_attach *message)
 		if (memory_claim(&worker->swap[i], message->held_swap_bytes[i],
 			    record->most_swap_bytes[i]))
 			return -EINVAL;
+	error = swap_restore(worker, record, swap_file);
+	if (error)
+		return error;
 	session_write_down(session); /* its limits may be higher now */
 	log_info("session %llu is back: %s (pid %d) on %s, worker %d",
 		(unsigned long long)session->id, session->program, (int)session->pid,

@@ -180,8 +180,8 @@ enum swap_pool { SWAP_MEMORY, SWAP_FILE, SWAP_POOLS };
 /* ATTACH: gdevd hands a client to a warm worker. Descriptors: the worker's end of the peer socket, and (it may be
  * missing) the page with struct turns. Answered by ATTACHED (-EADDRINUSE: the arena is not free in the worker).
  *
- * REGISTER: a worker tells a restarted gdevd which session it serves. Descriptors: the worker page, and the trace segment
- * if there is one. The worker holds no grants then, and asks again for what it was waiting for. It attaches itself to its
+ * REGISTER: a worker tells a restarted gdevd which session it serves. Descriptors: the worker page, the trace segment, and
+ * the swap file if the session was given one. The worker holds no grants then, and asks again for what it was waiting for. It attaches itself to its
  * shared segments again with CONTROL_SHM: ATTACH with bytes, which a session that attaches anew leaves 0, and flags that
  * say whether the worker has the chunks or the host copy. Status 1: gdevd knows the segment, but does not have its
  * contents: BACK them. */

@@ -330,7 +330,8 @@ static void register_again(struct core *core)
 {
 	struct control_attach message = core->session;
 	struct control_request *request;
-	int fds[] = {core->page_fd, core->trace.fd};
+	int fds[] = {core->page_fd, core->trace.fd, core->swap.fd};
+	size_t fd_count = array_length(fds) - (core->swap.fd < 0);
 
 	message.header = (struct control_header){
 		.length = sizeof message,
@@ -339,7 +340,7 @@ static void register_again(struct core *core)
 	};
 	message.held_bytes = core->memory.charged_bytes + context_held_bytes(core);
 	memcpy(message.held_swap_bytes, core->swap.charged, sizeof message.held_swap_bytes);
-	control_send(core, &message, fds, array_length(fds));
+	control_send(core, &message, fds, fd_count);
 	list_for_each (request, &core->control.requests, link) /* those that last */
 		control_send(core, &request->message, NULL, 0);
 	shared_register(core);

@@ -60,6 +60,12 @@ static void on_files(struct deadline *deadline, uint64_t now_ns)
 		deadline_set(&daemon->deadlines, deadline, now_ns + LOOK_NS);
 }
 
+static void watch_files(struct daemon *daemon)
+{
+	if (list_empty(&daemon->swap.files.link))
+		deadline_set(&daemon->deadlines, &daemon->swap.files, clock_now_ns() + LOOK_NS);
+}
+
 static uint64_t machine_half(void)
 {
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
@@ -285,9 +291,8 @@ static int open_file(struct worker *worker, uint64_t bytes)
 		return 0;
 	worker->swapping.fd = swap_file_open(worker->daemon);
 	if (worker->swapping.fd >= 0) {
-		if (list_empty(&worker->daemon->swap.files.link))
-			deadline_set(&worker->daemon->deadlines, &worker->daemon->swap.files,
-				clock_now_ns() + LOOK_NS);
+		watch_files(worker->daemon);
+		session_write_down(worker->session); /* before the worker has the file */
 		return 0;
 	}
 	complain("no swap file can be made: %s", strerror(-worker->swapping.fd));
@@ -332,4 +337,36 @@ int swap_charge_slot(
 	if (memory_charge(&worker->swap[SWAP_FILE], bytes))
 		return -ENOMEM;
 	return open_file(worker, bytes);
+}
+
+/* ---- and the restart of gdevd ---- */
+
+void swap_write_down(const struct worker *worker, struct ledger_session *record)
+{
+	struct stat status;
+
+	if (worker->swapping.fd < 0 || fstat(worker->swapping.fd, &status))
+		return;
+	record->swap_device = status.st_dev;
+	record->swap_inode = status.st_ino;
+}
+
+/* gdevd looks at how much a file takes, and so has to have it. A session that has lost its file ends: so does one that gdevd
+ * had written a file down for, and was killed before the worker had it. */
+int swap_restore(struct worker *worker, const struct ledger_session *record, int *fd)
+{
+	struct stat status;
+
+	if (!fd && !record->swap_inode)
+		return 0;
+	if (!fd || fstat(*fd, &status) || !record->swap_inode ||
+		status.st_dev != record->swap_device || status.st_ino != record->swap_inode) {
+		complain(
+			"session %llu ends: worker %d does not bring the swap file that it was given",
+			(unsigned long long)record->session, (int)worker->pid);
+		return -EINVAL;
+	}
+	worker->swapping.fd = steal_fd(fd);
+	watch_files(worker->daemon);
+	return 0;
 }

@@ -19,6 +19,7 @@
 #include "gdevd/memory/residency.h"
 
 struct daemon;
+struct ledger_session;
 struct vgpu;
 struct worker;
 
@@ -57,6 +58,11 @@ int swap_charge_accounts(struct daemon *daemon, struct memory_account *accounts,
 /* Memory alone, up to `bytes` in all: what there is, and others give the rest to `asks`. -EAGAIN: they are asked to, and
  * what there was stays charged; -ENOMEM: nobody will. */
 int swap_charge_memory(const struct worker *asks, struct memory_account *account, uint64_t bytes);
+/* Which file the worker's swap file is, for the next gdevd. */
+void swap_write_down(const struct worker *worker, struct ledger_session *record);
+/* After a restart: takes over the descriptor of the swap file that the worker brings; NULL: it brings none. -EINVAL: that
+ * is not the file which the session was given. */
+int swap_restore(struct worker *worker, const struct ledger_session *record, int *fd);
 /* A file without a name. -errno. */
 int swap_file_open(const struct daemon *daemon);
 /* What can be charged at most, when all slots that are not used have been given back. */

@@ -16,7 +16,8 @@ A warm one carries shared memory out as a file `carry` says: well (as it does wi
 babble (what no worker may say then), late (when there is a file `go`).
 
 One that registers again does so as a file `register` says: well, stranger (for another user's process), twice (and waits
-until the second connection is closed); and holds what a file `held` says.
+until the second connection is closed); and holds what a file `held` says. Of its swap file it brings what a file `swap-file`
+says: well, none, other (another file of gdevd's directory), memory (a memfd), device (/dev/null), surplus (a second one).
 """
 
 import argparse
@@ -91,6 +92,7 @@ class Worker:
         self.page = wire.sealed_memfd(4096, "page")
         self.trace = wire.sealed_memfd(wire.TRACE_BYTES, "trace")
         self.attach = None
+        self.swap_file = []  # its descriptor
 
     def ready(self):
         segment = wire.sealed_memfd(wire.SESSION_BYTES, "segment")
@@ -182,6 +184,22 @@ class Worker:
                 return b"".join(amount.to_bytes(8, "little") for amount in held)
         return bytes(24)
 
+    def keep_swap_file(self, data, fds):
+        if fds and not self.swap_file and int.from_bytes(data[4:6], "little") in (wire.CHARGED, wire.EVICT):
+            self.swap_file = [os.dup(fds[0])]
+
+    def swap_file_brought(self):
+        how = read_order("swap-file", "well")
+        if how == "none":
+            return []
+        if how == "other":
+            return [os.open(os.environ["FAKE_WORKER_DIR"], os.O_TMPFILE | os.O_RDWR, 0o600)]
+        if how == "memory":
+            return [wire.sealed_memfd(4096)]
+        if how == "device":
+            return [os.open("/dev/null", os.O_RDWR)]
+        return self.swap_file * (2 if how == "surplus" else 1)
+
     def register(self):
         end = time.monotonic() + 20
         while time.monotonic() < end:
@@ -190,7 +208,8 @@ class Worker:
                 how = read_order("register", "well")
                 if how == "stranger":
                     self.attach = self.attach[:12] + (12345).to_bytes(4, "little") + self.attach[16:]
-                wire.send(control, wire.message(wire.REGISTER, self.attach[:-24] + self.held()), [self.page, self.trace])
+                wire.send(control, wire.message(wire.REGISTER, self.attach[:-24] + self.held()),
+                          [self.page, self.trace, *self.swap_file_brought()])
                 if how == "twice":
                     again = wire.connect(self.options.workers_socket)
                     assert not again.recv(100)
@@ -252,6 +271,7 @@ class Worker:
                     heard = [self.control, peer]
                     continue
                 fds = [fd for _, _, piece in control for fd in memoryview(piece).cast("i")]
+                self.keep_swap_file(data, fds)
                 peer.sendmsg([data], control)
                 for fd in fds:
                     os.close(fd)

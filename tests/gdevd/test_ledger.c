@@ -151,7 +151,7 @@ static int register_again(uint64_t started, bool *kept)
 	record.worker = getpid();
 	record.worker_started = started;
 	assert_int_equal(ledger_put(ledger, &place, &record), 0);
-	error = session_restore(&worker, &message);
+	error = session_restore(&worker, &message, NULL);
 	sessions_forget_gone(&daemon);
 	*kept = ledger_at(ledger, place);
 	ledger_finish(ledger);

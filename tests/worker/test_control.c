@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -587,11 +589,19 @@ static void lose_gdevd(struct fixture *fixture)
 	fixture_run(fixture);
 }
 
+static bool fds_are_of_one_file(int one, int other)
+{
+	struct stat first, second;
+
+	return !fstat(one, &first) && !fstat(other, &second) && first.st_ino == second.st_ino;
+}
+
 static void find_gdevd(struct fixture *fixture, int listener)
 {
 	struct control_attach message;
-	size_t count = 2;
-	int fds[2];
+	bool has_file = fixture->core->swap.fd >= 0;
+	size_t count = 3;
+	int fds[3];
 
 	core_lock(fixture->core);
 	control_tick(fixture->core, UINT64_MAX - 1);
@@ -601,7 +611,9 @@ static void find_gdevd(struct fixture *fixture, int listener)
 	close(listener);
 	fixture_run(fixture);
 	expect_message(fixture, CONTROL_REGISTER, &message, sizeof message, fds, &count);
-	assert_int_equal(count, 2);
+	assert_int_equal(count, 2 + has_file);
+	if (has_file)
+		assert_true(fds_are_of_one_file(fds[2], fixture->core->swap.fd));
 	fd_close_all(fds, count);
 	assert_int_equal(message.session, 7);
 	assert_int_equal(message.arena_base, TEST_BASE);
@@ -626,6 +638,16 @@ static void a_session_goes_on_without_gdevd(void **state)
 	expect_no_message(fixture);
 	post_first_launch(fixture, A, function);
 	assert_int_equal(completed(fixture, A), 2);
+}
+
+static void the_swap_file_is_brought_to_the_next_gdevd(void **state)
+{
+	struct fixture *fixture = *state;
+
+	fixture->core->swap.fd = memfd_create("swap file", MFD_CLOEXEC);
+	assert_true(fixture->core->swap.fd >= 0);
+	lose_gdevd(fixture);
+	find_gdevd(fixture, listen_again(fixture));
 }
 
 static void requests_are_sent_again_to_the_next_gdevd(void **state)
@@ -780,6 +802,7 @@ int main(void)
 		TEST(an_event_of_another_session_is_waited_for_at_gdevd),
 		TEST(a_shared_event_is_told_to_those_who_watch),
 		TEST(a_session_goes_on_without_gdevd),
+		TEST(the_swap_file_is_brought_to_the_next_gdevd),
 		TEST(requests_are_sent_again_to_the_next_gdevd),
 		TEST(an_allocation_under_way_survives_gdevd),
 		TEST(nonsense_from_gdevd_is_the_end_of_that_gdevd_only),

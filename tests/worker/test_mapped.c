@@ -232,8 +232,8 @@ static void restart_gdevd(struct fixture *fixture)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	autoclose int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct control_attach message;
-	size_t count = 2;
-	int fds[2];
+	size_t count = 3;
+	int fds[3];
 
 	memcpy(address.sun_path, fixture->socket_path, strlen(fixture->socket_path));
 	assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
