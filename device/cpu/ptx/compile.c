@@ -21,8 +21,6 @@
 extern const unsigned char ptx_builtins[];
 extern const unsigned ptx_builtins_size;
 
-enum { LARGE_KERNEL = 20000 }; /* instructions */
-
 /* What LLVM remarks on and warns of says nothing to those who run a kernel. */
 static void ignore_diagnostic(LLVMDiagnosticInfoRef info, void *data)
 {
@@ -124,6 +122,13 @@ static int verify(struct work *w, LLVMModuleRef module)
 	return w->error;
 }
 
+/* Before O3 a thread's loop of a few rounds is unrolled by how many they are at most, as the range of its index says: the loop
+ * over threads around it is then innermost when LLVM looks for loops that become vectors. */
+static const char passes[] = "cgscc(inline),"
+			     "function(sroa,instcombine<no-verify-fixpoint>,simplifycfg,"
+			     "loop-unroll<O3;no-peeling;no-runtime;no-partial;upperbound>),"
+			     "default<O3>";
+
 static int optimise(const struct work *w, LLVMModuleRef module, LLVMTargetMachineRef machine)
 {
 	LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
@@ -134,8 +139,8 @@ static int optimise(const struct work *w, LLVMModuleRef module, LLVMTargetMachin
 	LLVMPassBuilderOptionsSetLoopUnrolling(options, true);
 	LLVMPassBuilderOptionsSetLoopInterleaving(options, true);
 	/* Compile time grows faster than the kernel: very large ones get less. */
-	error = LLVMRunPasses(module, w->inst_count < LARGE_KERNEL ? "default<O3>" : "default<O1>",
-		machine, options);
+	error = LLVMRunPasses(
+		module, w->inst_count < LARGE_KERNEL ? passes : "default<O1>", machine, options);
 	LLVMDisposePassBuilderOptions(options);
 	if (!error)
 		return 0;

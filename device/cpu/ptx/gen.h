@@ -19,6 +19,7 @@ struct thread_range { /* of the indices along each axis; NULL: all */
 
 struct thread_loop {
 	struct thread_range range; /* from the caller; not empty */
+	uint32_t width;            /* along x, if more than one thread a round */
 	LLVMBasicBlockRef header[3], latch[3], after;
 	LLVMValueRef index[3];
 	bool looped[3];
@@ -30,7 +31,10 @@ struct param_load {
 	LLVMValueRef value;
 };
 
-enum { MAX_PARAM_LOADS = 512 };
+enum {
+	MAX_PARAM_LOADS = 512,
+	LARGE_KERNEL = 20000, /* instructions: LLVM does not look for vectors */
+};
 
 struct gen {
 	struct work *work;
@@ -63,7 +67,8 @@ struct gen {
 	uint64_t saved_bytes;
 	uint32_t pc_slot, wants_slot, warp_slot;
 	uint32_t matrix_slot, matrix_bytes, matrix_presence; /* emit_matrix.c */
-	uint64_t *used; /* registers that the region at hand reads or writes */
+	uint64_t *used;      /* registers that the region at hand reads or writes */
+	struct lanes *lanes; /* of the region at hand, when lanes.c emits it */
 	struct param_load *param_loads;
 	uint32_t param_load_count;
 };
@@ -81,6 +86,8 @@ LLVMValueRef gen_param(struct gen *g, uint64_t offset, LLVMTypeRef type);
 uint32_t gen_saved(struct gen *g, uint32_t bytes);
 void gen_mark(struct gen *g, LLVMValueRef access);
 LLVMValueRef gen_int(struct gen *g, uint64_t value);
+/* Tells LLVM that a value of 32 bits is less than the limit. */
+void gen_assume_below(struct gen *g, LLVMBuilderRef b, LLVMValueRef v, uint32_t limit);
 
 /* gen_region.c */
 /* All regions, the first of them entered from `start`. */
@@ -93,6 +100,30 @@ typedef void (*thread_code)(struct gen *g, struct inst *i);
 /* parallel: no thread's code sees what another's wrote. */
 void gen_over_threads(struct gen *g, struct inst *i, thread_code emit, bool parallel);
 LLVMBasicBlockRef gen_block(struct gen *g, const char *name);
+
+/* Keeps LLVM from unrolling the loop; parallel: its threads' accesses are independent; width: of the vectors it must
+ * become, 0: LLVM decides. */
+void loop_metadata(struct gen *g, LLVMValueRef branch, bool parallel, uint32_t width);
+/* Of a register in memory. */
+LLVMTypeRef slot_type(struct gen *g, uint32_t reg);
+/* A fresh computation of a pure register and of the pure registers it is made of, but for those done. */
+void rematerialise(struct gen *g, uint32_t reg, uint64_t *done);
+/* In a loop over threads: those that do not run the region go to l->after. */
+void enter_active(struct gen *g, const struct region *r, struct thread_loop *l, uint64_t *done);
+/* What is live where the region begins; what it leaves to others. */
+void load_live(struct gen *g, const struct region *r, uint64_t *done);
+void store_live(struct gen *g, const struct region *r, const uint64_t *live);
+void emit_block(struct gen *g, const struct region *r, uint32_t block, struct thread_loop *l);
+
+/* lanes.c */
+/* A plan for a region with a loop that threads leave at different times, or NULL: it has none that fits. */
+struct lanes *lanes_find(struct gen *g, const struct region *r, const struct thread_range *range);
+/* How many threads go together: 1 for NULL. */
+uint32_t lanes_width(const struct lanes *l);
+/* In a loop over strips of threads: the region for a strip, up to t->after. */
+void lanes_emit(struct gen *g, struct lanes *l, struct thread_loop *t, uint64_t *done);
+/* Where an edge to a block of the region goes. */
+LLVMBasicBlockRef lanes_edge(struct gen *g, struct lanes *l, uint32_t to);
 
 /* narrow.c */
 /* Whether all guards around the context keep threads from one index to another. */

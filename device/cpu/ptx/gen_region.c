@@ -36,6 +36,9 @@ void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
 		l->index[k] = LLVMBuildPhi(b, g->i32, "tid");
 		LLVMValueRef first = l->range.from[k] ? l->range.from[k] : LLVMConstNull(g->i32);
 		LLVMAddIncoming(l->index[k], &first, &previous, 1);
+		/* Not along x: sums of what is known to be small become disjunctions, in which LLVM sees no neighbours. */
+		if (k > 0)
+			gen_assume_below(g, b, l->index[k], n[k]);
 		previous = l->header[k];
 	}
 	LLVMPositionBuilderAtEnd(b, previous);
@@ -57,10 +60,10 @@ void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
 }
 
 /* llvm.loop metadata: distinct because it names itself. */
-static void loop_metadata(struct gen *g, LLVMValueRef branch, bool parallel)
+void loop_metadata(struct gen *g, LLVMValueRef branch, bool parallel, uint32_t width)
 {
 	LLVMContextRef c = g->context;
-	LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0), nodes[3] = {self}, pair[2];
+	LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0), nodes[5] = {self}, pair[2];
 	unsigned count = 1;
 
 	pair[0] = LLVMMDStringInContext2(c, "llvm.loop.unroll.disable", 24);
@@ -68,6 +71,14 @@ static void loop_metadata(struct gen *g, LLVMValueRef branch, bool parallel)
 	if (parallel) {
 		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.parallel_accesses", 27);
 		pair[1] = g->access_group;
+		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
+	}
+	if (width) {
+		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.vectorize.width", 25);
+		pair[1] = LLVMValueAsMetadata(LLVMConstInt(g->i32, width, false));
+		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
+		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.vectorize.enable", 26);
+		pair[1] = LLVMValueAsMetadata(LLVMConstInt(g->i1, 1, false));
 		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
 	}
 	LLVMMetadataRef node = LLVMMDNodeInContext2(c, nodes, count);
@@ -91,15 +102,16 @@ void loop_end(struct gen *g, struct thread_loop *l, LLVMBuilderRef to)
 			LLVMBuildBr(b, l->latch[k]);
 		}
 		LLVMPositionBuilderAtEnd(b, l->latch[k]);
+		uint32_t step = k == 0 && l->width > 1 ? l->width : 1;
 		LLVMValueRef next =
-			LLVMBuildNUWAdd(b, l->index[k], LLVMConstInt(g->i32, 1, false), "");
+			LLVMBuildNUWAdd(b, l->index[k], LLVMConstInt(g->i32, step, false), "");
 		LLVMValueRef end = l->range.to[k] ? l->range.to[k]
 						  : LLVMConstInt(g->i32, g->work->block[k], false);
 		LLVMValueRef more = LLVMBuildICmp(b, LLVMIntNE, next, end, "");
 		LLVMBasicBlockRef out = gen_block(g, "row");
 		LLVMAddIncoming(l->index[k], &next, &l->latch[k], 1);
-		loop_metadata(
-			g, LLVMBuildCondBr(b, more, l->header[k], out), innermost && g->parallel);
+		loop_metadata(g, LLVMBuildCondBr(b, more, l->header[k], out),
+			innermost && l->width <= 1 && g->parallel, 0);
 		innermost = false;
 		at = out;
 	}
@@ -132,7 +144,7 @@ LLVMValueRef slot_pointer(struct gen *g, uint32_t reg, LLVMValueRef thread)
 	return gen_gep(g, g->b, g->saved, t);
 }
 
-static LLVMTypeRef slot_type(struct gen *g, uint32_t reg)
+LLVMTypeRef slot_type(struct gen *g, uint32_t reg)
 {
 	return g->work->regs[reg].type == TYPE_pred ? g->i8 : reg_type(g, reg);
 }
@@ -154,7 +166,7 @@ static void store_slot(struct gen *g, uint32_t reg)
 }
 
 /* A fresh computation of a pure register and of the pure registers it is made of. */
-static void rematerialise(struct gen *g, uint32_t reg, uint64_t *done)
+void rematerialise(struct gen *g, uint32_t reg, uint64_t *done)
 {
 	struct work *w = g->work;
 	const struct work_reg *r = &w->regs[reg];
@@ -202,7 +214,7 @@ static void find_used(struct gen *g, const struct region *r)
 	}
 }
 
-static void load_live(struct gen *g, const struct region *r, uint64_t *done)
+void load_live(struct gen *g, const struct region *r, uint64_t *done)
 {
 	struct work *w = g->work;
 	const uint64_t *live = w->blocks[r->entry].live_in;
@@ -219,7 +231,7 @@ static void load_live(struct gen *g, const struct region *r, uint64_t *done)
 	}
 }
 
-static void store_live(struct gen *g, const struct region *r, const uint64_t *live)
+void store_live(struct gen *g, const struct region *r, const uint64_t *live)
 {
 	struct work *w = g->work;
 
@@ -266,8 +278,7 @@ static LLVMValueRef all_passed(struct gen *g, const struct context *c)
 }
 
 /* Starts the part of a loop's body that only the region's threads run. */
-static void enter_active(
-	struct gen *g, const struct region *r, struct thread_loop *l, uint64_t *done)
+void enter_active(struct gen *g, const struct region *r, struct thread_loop *l, uint64_t *done)
 {
 	LLVMValueRef active = NULL, all = NULL;
 	uint32_t c = g->work->blocks[r->entry].context;
@@ -465,7 +476,7 @@ static LLVMBasicBlockRef edge(
 {
 	if (to >= g->work->block_count || bits_get(g->plan->entries, to))
 		return leave_to(g, r, to, l);
-	return g->blocks[to];
+	return g->lanes ? lanes_edge(g, g->lanes, to) : g->blocks[to];
 }
 
 static void note_side(struct gen *g, uint32_t index, uint32_t side, LLVMValueRef p)
@@ -526,7 +537,7 @@ static void end_block(struct gen *g, const struct region *r, uint32_t block, str
 	}
 }
 
-static void emit_block(struct gen *g, const struct region *r, uint32_t block, struct thread_loop *l)
+void emit_block(struct gen *g, const struct region *r, uint32_t block, struct thread_loop *l)
 {
 	const struct work_block *b = &g->work->blocks[block];
 
@@ -592,6 +603,21 @@ static bool region_is_parallel(const struct gen *g, const struct region *r)
 	return true;
 }
 
+static void emit_threads(
+	struct gen *g, const struct region *r, struct thread_loop *l, uint64_t *done)
+{
+	enter_active(g, r, l, done);
+	load_live(g, r, done);
+	if (!g->plan->scheduled)
+		g->leave = gen_block(g, "leave");
+	emit_blocks(g, r, l);
+	if (g->work->error || g->plan->scheduled)
+		return;
+	LLVMPositionBuilderAtEnd(g->b, g->leave);
+	store_live(g, r, r->live_out);
+	LLVMBuildBr(g->b, l->after);
+}
+
 static void gen_region(struct gen *g, uint32_t id)
 {
 	struct work *w = g->work;
@@ -617,19 +643,15 @@ static void gen_region(struct gen *g, uint32_t id)
 	LLVMBasicBlockRef before = gen_block(g, "loop");
 	LLVMPositionBuilderAtEnd(g->body, before);
 	narrow_range(g, g->work->blocks[r->entry].context, &l.range);
+	struct lanes *lanes = lanes_find(g, r, &l.range);
+	l.width = lanes_width(lanes);
 	loop_begin(g, &l, g->body);
-	enter_active(g, r, &l, done);
-	load_live(g, r, done);
-	if (!g->plan->scheduled)
-		g->leave = gen_block(g, "leave");
-	emit_blocks(g, r, &l);
+	if (lanes)
+		lanes_emit(g, lanes, &l, done);
+	else
+		emit_threads(g, r, &l, done);
 	if (w->error)
 		return;
-	if (!g->plan->scheduled) {
-		LLVMPositionBuilderAtEnd(g->b, g->leave);
-		store_live(g, r, r->live_out);
-		LLVMBuildBr(g->b, l.after);
-	}
 	LLVMBuildBr(g->scalar, before);
 	loop_end(g, &l, g->scalar);
 	if (g->plan->scheduled)
