@@ -110,6 +110,9 @@ void table_print(struct table *table);
 
 /* A table of sessions as status has them. */
 void print_sessions(const json_t *sessions);
+/* How a device is: "failed: No such device", "ok"; returns `text`, which has HEALTH_MAX bytes. */
+#define HEALTH_MAX 128
+const char *text_health(char text[HEALTH_MAX], const json_t *device);
 /* A line on a device's swap space, if any of it is used. */
 void print_swap(const json_t *device);
 #define TEXT_MAX 32

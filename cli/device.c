@@ -11,16 +11,6 @@
 
 #include "base/cleanup.h"
 
-/* "failed: No such device", "ok" */
-static void cell_health(struct table *table, const json_t *device)
-{
-	const char *health = field_text(device, "health"), *reason = field_text(device, "reason");
-	bool drained = json_is_true(json_object_get(device, "drained"));
-
-	table_cell(table, "%s%s%s%s", health, *reason ? ": " : "", reason,
-		drained && strcmp(health, "drained") ? ", drained" : "");
-}
-
 /* Those near to a card, "0-31 (node 0)"; those that a software GPU uses, "2 of 0-15". */
 static void cell_processors(struct table *table, const json_t *device)
 {
@@ -43,7 +33,7 @@ static void print(const json_t *devices)
 	static const char *const titles[] = {"DEVICE", "NAME", "HEALTH", ">SESSIONS", ">LOAD",
 		">MEMORY", ">USED", "PROCESSORS", "POLICY", "UUID", NULL};
 	struct table *table = table_create(titles);
-	char text[TEXT_MAX];
+	char text[TEXT_MAX], health[HEALTH_MAX];
 	size_t index;
 	const json_t *device;
 
@@ -52,7 +42,7 @@ static void print(const json_t *devices)
 		const char *name = field_text(device, "name");
 		table_cell(table, "%s", field_text(device, "device"));
 		table_cell(table, "%s", *name ? name : "(starting)");
-		cell_health(table, device);
+		table_cell(table, "%s", text_health(health, device));
 		table_cell(table, "%lld", (long long)field_number(device, "sessions"));
 		table_cell(table, "%.0f %%", field_real(device, "load_1s_pct"));
 		table_cell(table, "%s", text_bytes(text, field_number(device, "memory_bytes")));

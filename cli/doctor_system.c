@@ -42,9 +42,8 @@ static json_t *check_daemon(struct doctor *doctor, char *dir)
 	return answer;
 }
 
-static void check_vgpu(struct doctor *doctor, const char *dir)
+static void check_vgpu(struct doctor *doctor, const char *dir, const char *vgpu)
 {
-	const char *list = getenv("GDEV_VGPU"), *vgpu = list && *list ? list : "gdev0";
 	size_t length = strcspn(vgpu, ",");
 	char path[2 * PATHS_MAX];
 
@@ -60,6 +59,18 @@ static void check_vgpu(struct doctor *doctor, const char *dir)
 		doctor_say(doctor, DOCTOR_MISSING, "vgpu", NULL,
 			"set GDEV_VGPU to one of those that 'gdev vgpu list' shows",
 			"there is no virtual GPU %.*s", (int)length, vgpu);
+}
+
+/* All that a program is to use. */
+static void check_vgpus(struct doctor *doctor, const char *dir)
+{
+	const char *list = getenv("GDEV_VGPU"), *vgpu = list && *list ? list : "gdev0";
+
+	while (*vgpu) {
+		check_vgpu(doctor, dir, vgpu);
+		vgpu += strcspn(vgpu, ",");
+		vgpu += strspn(vgpu, ",");
+	}
 }
 
 static void check_library(struct doctor *doctor)
@@ -87,13 +98,47 @@ static void no_backend(struct doctor *doctor)
 		doctor->device);
 }
 
+/* One of the devices that gdevd serves. */
+static void check_served(struct doctor *doctor, const json_t *device)
+{
+	const char *name = field_text(device, "device"), *health = field_text(device, "health");
+	char text[HEALTH_MAX];
+
+	if (!strcmp(health, "ok") || !strcmp(health, "starting"))
+		doctor_say(doctor, DOCTOR_OK, "daemon", json_pack("{s:s}", "device", name), NULL,
+			"gdevd serves the device %s (%s)", name, health);
+	else
+		doctor_say(doctor, DOCTOR_NOTE, "daemon", json_pack("{s:s}", "device", name),
+			!strcmp(health, "drained")
+				? "'gdev device undrain' lets it take sessions again"
+				: "the log of gdevd says more; it is tried again by itself",
+			"programs that begin do not see the device %s: %s", name,
+			text_health(text, device));
+}
+
+static bool is_served(const json_t *devices, const char *name)
+{
+	const json_t *device;
+	size_t index;
+
+	json_array_foreach(devices, index,
+		device) if (!strcmp(field_text(device, "device"), name)) return true;
+	return false;
+}
+
+/* What gdevd calls cpu:N is a part of the one software GPU. */
+static const char *backend_of(const char *device)
+{
+	return strncmp(device, "cpu:", 4) ? device : "cpu";
+}
+
 static void check_device(struct doctor *doctor)
 {
 	struct device_info infos[16];
 	struct device_config config = {0};
 	int count;
 
-	if (device_parse(doctor->device, &doctor->ops, &config.index)) {
+	if (device_parse(backend_of(doctor->device), &doctor->ops, &config.index)) {
 		no_backend(doctor);
 		return;
 	}
@@ -145,30 +190,40 @@ static void check_memory(struct doctor *doctor)
 			"addresses, shared memory and descriptors are enough");
 }
 
+/* What gdevd says; the first of its devices goes to `served`. */
+static void look_at_daemon(struct doctor *doctor, const char *dir, const json_t *answer,
+	const char *asked, char served[64])
+{
+	const json_t *devices = json_object_get(answer, "devices"), *device, *warning;
+	size_t index;
+
+	json_array_foreach(json_object_get(answer, "warnings"), index, warning) doctor_say(
+		doctor, DOCTOR_NOTE, "daemon", NULL, NULL, "%s", json_string_value(warning));
+	json_array_foreach(devices, index, device)
+	{
+		check_served(doctor, device);
+		if (!index)
+			snprintf(served, 64, "%s", field_text(device, "device"));
+	}
+	check_vgpus(doctor, dir);
+	if (asked && !is_served(devices, asked))
+		doctor_say(doctor, DOCTOR_NOTE, "device", NULL, NULL,
+			"gdevd does not serve the device %s, about which you ask", asked);
+}
+
 void doctor_system(struct doctor *doctor, const char *device)
 {
 	static char served[64];
 	char dir[PATHS_MAX];
-	const json_t *warning;
 	json_t *answer;
-	size_t index;
 
 	log_init("gdev doctor", LOG_LEVEL_WARNING);
 	answer = check_daemon(doctor, dir);
-	if (answer) {
-		const json_t *first = json_array_get(json_object_get(answer, "devices"), 0);
-		snprintf(served, sizeof served, "%s", first ? field_text(first, "device") : "");
-		json_array_foreach(json_object_get(answer, "warnings"), index, warning)
-			doctor_say(doctor, DOCTOR_NOTE, "daemon", NULL, NULL, "%s",
-				json_string_value(warning));
-		check_vgpu(doctor, dir);
-		json_decref(answer);
-	}
+	if (answer)
+		look_at_daemon(doctor, dir, answer, device, served);
+	json_decref(answer);
 	check_library(doctor);
 	doctor->device = device ? device : *served ? served : "cpu";
-	if (device && *served && strcmp(device, served))
-		doctor_say(doctor, DOCTOR_NOTE, "device", NULL, NULL,
-			"gdevd serves the device %s, and you ask about %s", served, device);
 	check_device(doctor);
 	check_memory(doctor);
 }

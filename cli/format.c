@@ -184,6 +184,16 @@ int parse_json_option(const struct verb *verb, int argc, char **argv, int *json)
 	return optind;
 }
 
+const char *text_health(char text[HEALTH_MAX], const json_t *device)
+{
+	const char *health = field_text(device, "health"), *reason = field_text(device, "reason");
+	bool drained = json_is_true(json_object_get(device, "drained"));
+
+	snprintf(text, HEALTH_MAX, "%s%s%s%s", health, *reason ? ": " : "", reason,
+		drained && strcmp(health, "drained") ? ", drained" : "");
+	return text;
+}
+
 void print_swap(const json_t *device)
 {
 	char memory[TEXT_MAX], bound[TEXT_MAX], files[TEXT_MAX], all[TEXT_MAX];

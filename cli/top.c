@@ -83,8 +83,8 @@ static void cells_longest(struct table *table, const json_t *object)
 
 static void print_vgpus(const json_t *vgpus)
 {
-	static const char *const titles[] = {"VGPU", ">SESSIONS", ">SHARE", ">USED", ">10S",
-		">SHOULD", ">ERROR", ">WAITED", ">TO DEV", ">FROM DEV", ">MEMORY", ">OF",
+	static const char *const titles[] = {"VGPU", "DEVICE", ">SESSIONS", ">SHARE", ">USED",
+		">10S", ">SHOULD", ">ERROR", ">WAITED", ">TO DEV", ">FROM DEV", ">MEMORY", ">OF",
 		">SWAPPED", ">GRANTS", ">KERNEL", ">OVER", NULL};
 	struct table *table = table_create(titles);
 	char text[TEXT_MAX];
@@ -94,6 +94,7 @@ static void print_vgpus(const json_t *vgpus)
 	json_array_foreach(vgpus, index, vgpu)
 	{
 		table_cell(table, "%s", field_text(vgpu, "vgpu"));
+		table_cell(table, "%s", field_text(vgpu, "device"));
 		table_cell(table, "%lld", (long long)field_number(vgpu, "sessions"));
 		table_cell(table, "%.4g%s", field_real(resource_of(vgpu, "compute"), "share_pct"),
 			json_is_true(json_object_get(vgpu, "strict")) ? "!" : "");
@@ -108,9 +109,9 @@ static void print_vgpus(const json_t *vgpus)
 
 static void print_uses(const json_t *sessions)
 {
-	static const char *const titles[] = {">PID", "PROGRAM", "VGPU", ">NICE", ">USED", ">10S",
-		">SHOULD", ">ERROR", ">WAITED", ">TO DEV", ">FROM DEV", ">MEMORY", ">SWAPPED",
-		">GRANTS", ">KERNEL", ">OVER", "CONTEXT", NULL};
+	static const char *const titles[] = {">PID", "PROGRAM", "VGPU", "DEVICE", ">NICE", ">USED",
+		">10S", ">SHOULD", ">ERROR", ">WAITED", ">TO DEV", ">FROM DEV", ">MEMORY",
+		">SWAPPED", ">GRANTS", ">KERNEL", ">OVER", "CONTEXT", NULL};
 	struct table *table = table_create(titles);
 	char text[TEXT_MAX];
 	size_t index;
@@ -121,6 +122,7 @@ static void print_uses(const json_t *sessions)
 		table_cell(table, "%lld", (long long)field_number(session, "pid"));
 		table_cell(table, "%s", field_text(session, "program"));
 		table_cell(table, "%s", field_text(session, "vgpu"));
+		table_cell(table, "%s", field_text(session, "device"));
 		table_cell(table, "%lld",
 			(long long)json_integer_value(json_object_get(session, "nice")));
 		cells_use(table, session);
@@ -150,10 +152,10 @@ static void print_resource(const json_t *device, const char *resource, const cha
 
 static void print_device(const json_t *device)
 {
-	char used[TEXT_MAX], total[TEXT_MAX], quantum[TEXT_MAX];
+	char used[TEXT_MAX], total[TEXT_MAX], quantum[TEXT_MAX], health[HEALTH_MAX];
 
-	printf("%s: %s; %s of %s; policy %s, quantum %s, %s\n", field_text(device, "device"),
-		field_text(device, "name"),
+	printf("%s: %s; %s; %s of %s; policy %s, quantum %s, %s\n", field_text(device, "device"),
+		field_text(device, "name"), text_health(health, device),
 		text_bytes(used, field_number(device, "memory_used_bytes")),
 		text_bytes(total, field_number(device, "memory_bytes")),
 		field_text(device, "policy"), text_ns(quantum, field_number(device, "quantum_ns")),

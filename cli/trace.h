@@ -22,7 +22,7 @@ struct traced {
 	uint64_t session;
 	int pid;
 	uint32_t uid;
-	char vgpu[CONTROL_NAME_MAX], program[32];
+	char vgpu[CONTROL_NAME_MAX], program[32], device[CONTROL_NAME_MAX];
 	const struct trace_segment
 		*segment;     /* a stranger may write it; NULL: the session has ended */
 	uint64_t seen[SIDES]; /* events before this one have been taken, or are lost */

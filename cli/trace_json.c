@@ -4,7 +4,7 @@
  *   a process each session's client is in: a thread each of its threads (calls), and two each stream: what the
  *     device does, and above it what the stream waits for, from when its first command could have begun; and some for
  *     the moves of its memory to and from host swap
- *   a process each virtual GPU: who holds the grant for compute, for copies to it, and from it
+ *   a process each device, and each virtual GPU of it: who holds the grant for compute, for copies to it, and from it
  * An arrow leads from a call to the first command that it caused.
  *
  * Slices of a track must not overlap: a stream's commands are sorted, and one begins when the one before has ended.
@@ -26,7 +26,7 @@
 
 #define FIRST_TRACK (1u << 30) /* beyond all ids of processes and threads */
 #define WAIT_NS_MIN NS_PER_US  /* shorter waits are not shown */
-#define VGPUS_MAX 64
+#define OWNERS_MAX 128
 
 struct writer {
 	FILE *file;
@@ -36,8 +36,10 @@ struct writer {
 	uint64_t end_ns; /* of the trace */
 	struct trace_set *set;
 	char *(*demangle)(const char *, char *, size_t *, int *); /* or NULL */
-	char vgpus[VGPUS_MAX][CONTROL_NAME_MAX];
-	unsigned vgpu_count;
+	char owners
+		[OWNERS_MAX]
+		[96]; /* of tracks of grants: devices and virtual GPUs, as they are called there */
+	unsigned owner_count;
 };
 
 /* ---- JSON ---- */
@@ -425,10 +427,11 @@ static void write_calls(struct writer *writer, struct traced *traced)
 	}
 }
 
-/* ---- virtual GPUs ---- */
+/* ---- devices and virtual GPUs ---- */
 
 struct holding {
-	unsigned vgpu, resource;
+	unsigned owner, resource;
+	bool of_device;
 	uint64_t begin_ns, end_ns; /* end 0: given, and as far as this event knows not given back */
 	const struct traced *traced;
 };
@@ -437,8 +440,8 @@ static int by_resource(const void *left, const void *right)
 {
 	const struct holding *a = left, *b = right;
 
-	if (a->vgpu != b->vgpu)
-		return a->vgpu < b->vgpu ? -1 : 1;
+	if (a->owner != b->owner)
+		return a->owner < b->owner ? -1 : 1;
 	if (a->resource != b->resource)
 		return a->resource < b->resource ? -1 : 1;
 	if (a->begin_ns != b->begin_ns)
@@ -447,17 +450,39 @@ static int by_resource(const void *left, const void *right)
 	       (a->end_ns > b->end_ns); /* the one that knows more first */
 }
 
-/* VGPUS_MAX when there are too many. */
-static unsigned vgpu_index(struct writer *writer, const char *vgpu)
+/* OWNERS_MAX when there are too many. */
+static unsigned owner_index(struct writer *writer, const char *owner)
 {
 	unsigned i;
 
-	for (i = 0; i < writer->vgpu_count; i++)
-		if (!strcmp(writer->vgpus[i], vgpu))
+	for (i = 0; i < writer->owner_count; i++)
+		if (!strcmp(writer->owners[i], owner))
 			return i;
-	if (i < VGPUS_MAX)
-		strcpy(writer->vgpus[writer->vgpu_count++], vgpu);
+	if (i < OWNERS_MAX)
+		strcpy(writer->owners[writer->owner_count++], owner);
 	return i;
+}
+
+/* Of a session those of its device or of its virtual GPU; returns how many. */
+static size_t collect_of(struct writer *writer, const struct traced *traced, bool of_device,
+	struct holding *holdings)
+{
+	char owner[sizeof writer->owners[0]];
+	size_t count = 0;
+	unsigned index;
+
+	if (of_device)
+		snprintf(owner, sizeof owner, "device %s", traced->device);
+	else /* one of any device has a part on each */
+		snprintf(owner, sizeof owner, "virtual GPU %s of %s", traced->vgpu, traced->device);
+	index = owner_index(writer, owner);
+	for (size_t i = 0; i < traced->count[SIDE_WORKER] && index < OWNERS_MAX; i++) {
+		const struct trace_event *event = &traced->events[SIDE_WORKER][i];
+		if (event->kind == TRACE_GRANT && event->detail < RESOURCES)
+			holdings[count++] = (struct holding){index, event->detail, of_device,
+				event->begin_ns, event->end_ns, traced};
+	}
+	return count;
 }
 
 static size_t collect(struct writer *writer, struct holding *holdings)
@@ -465,52 +490,58 @@ static size_t collect(struct writer *writer, struct holding *holdings)
 	const struct traced *traced;
 	size_t count = 0;
 
-	list_for_each (traced, &writer->set->sessions, link) {
-		unsigned vgpu = vgpu_index(writer, traced->vgpu);
-
-		for (size_t i = 0; i < traced->count[SIDE_WORKER] && vgpu < VGPUS_MAX; i++) {
-			const struct trace_event *event = &traced->events[SIDE_WORKER][i];
-			if (event->kind == TRACE_GRANT && event->detail < RESOURCES)
-				holdings[count++] = (struct holding){vgpu, event->detail,
-					event->begin_ns, event->end_ns, traced};
-		}
-	}
+	list_for_each (traced, &writer->set->sessions, link)
+		for (int of_device = 0; of_device < 2; of_device++)
+			count += collect_of(writer, traced, of_device, holdings + count);
 	qsort(holdings, count, sizeof *holdings, by_resource);
 	return count;
 }
 
-/* One resource of one virtual GPU; returns how many there are. An overtaken holder ends where the next begins. */
+static void write_holding(struct writer *writer, const struct holding *holding, uint32_t process,
+	uint64_t begin_ns, uint64_t end_ns)
+{
+	const struct traced *traced = holding->traced;
+	char name[112];
+
+	if (holding->of_device)
+		snprintf(name, sizeof name, "%s: %s (%d)", traced->vgpu, traced->program,
+			traced->pid);
+	else
+		snprintf(name, sizeof name, "%s (%d)", traced->program, traced->pid);
+	open_slice(
+		writer, process, process + 1 + holding->resource, "grant", name, begin_ns, end_ns);
+	close_slice(writer);
+}
+
+/* One resource of one owner; returns how many there are. An overtaken holder ends where the next begins. */
 static size_t write_resource(
 	struct writer *writer, const struct holding *holdings, size_t count, uint32_t process)
 {
 	uint64_t end_ns = 0;
 	size_t i;
 
-	for (i = 0; i < count && holdings[i].vgpu == holdings->vgpu &&
+	for (i = 0; i < count && holdings[i].owner == holdings->owner &&
 		    holdings[i].resource == holdings->resource;
 		i++) {
 		const struct holding *holding = &holdings[i];
 		uint64_t begin_ns = max_of(holding->begin_ns, end_ns);
-		char name[64];
 
 		if (!holding->end_ns && i && holdings[i - 1].begin_ns == holding->begin_ns &&
 			holdings[i - 1].traced == holding->traced)
 			continue; /* said again when it was over */
 		end_ns = max_of(holding->end_ns ? holding->end_ns : writer->end_ns, begin_ns);
-		snprintf(name, sizeof name, "%s (%d)", holding->traced->program,
-			holding->traced->pid);
-		open_slice(writer, process, process + 1 + holding->resource, "grant", name,
-			begin_ns, end_ns);
-		close_slice(writer);
+		if (end_ns > begin_ns ||
+			!holding->of_device) /* of a gang that is granted together, the first */
+			write_holding(writer, holding, process, begin_ns, end_ns);
 	}
 	return i;
 }
 
-static void write_vgpus(struct writer *writer)
+static void write_owners(struct writer *writer)
 {
 	static const char *const resources[RESOURCES] = {
 		"compute", "copies to the device", "copies from the device"};
-	struct holding *holdings = calloc(writer->set->count + 1, sizeof *holdings);
+	struct holding *holdings = calloc(2 * writer->set->count + 1, sizeof *holdings);
 	size_t count = holdings ? collect(writer, holdings) : 0;
 	unsigned named = UINT32_MAX;
 	uint32_t process = 0;
@@ -518,13 +549,12 @@ static void write_vgpus(struct writer *writer)
 	for (size_t i = 0; i < count;) {
 		const struct holding *first = &holdings[i];
 
-		if (first->vgpu != named) {
-			char name[64];
+		if (first->owner != named) {
 			process = writer->next_track;
 			writer->next_track += 1 + RESOURCES;
-			snprintf(name, sizeof name, "virtual GPU %s", writer->vgpus[first->vgpu]);
-			name_track(writer, process, process, "process", name, 0);
-			named = first->vgpu;
+			name_track(writer, process, process, "process",
+				writer->owners[first->owner], 0);
+			named = first->owner;
 		}
 		name_track(writer, process, process + 1 + first->resource, "thread",
 			resources[first->resource], first->resource);
@@ -563,7 +593,7 @@ int trace_write_json(struct trace_set *set, FILE *file)
 
 	find_demangler(&writer);
 	fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", file);
-	write_vgpus(&writer);
+	write_owners(&writer);
 	list_for_each (traced, &set->sessions, link) {
 		name_process(&writer, traced);
 		write_commands(&writer, traced);

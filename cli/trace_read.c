@@ -95,6 +95,7 @@ int trace_set_add(struct trace_set *set, const struct control_traced *message, i
 	traced->uid = message->uid;
 	memcpy(traced->vgpu, message->vgpu, sizeof traced->vgpu - 1);
 	memcpy(traced->program, message->program, sizeof traced->program - 1);
+	memcpy(traced->device, message->device, sizeof traced->device - 1);
 	/* What has been overwritten already was written for somebody who traced before us. */
 	for (int side = 0; side < SIDES; side++) {
 		uint64_t head = __atomic_load_n(&side_of(traced, side)->head, __ATOMIC_ACQUIRE);

@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <grp.h>
 #include <pwd.h>
@@ -108,14 +109,16 @@ int config_value_size(void *field, size_t size, const char *text, const char **w
 	return config_parse_size(text, field);
 }
 
-/* How many of them the machine has; programs in it know them as cuda:0 to one less. */
+/* How many of them there are for gdevd; the driver counts only those whose files it may open, from cuda:0 on. gdevd does
+ * not open them: that would start a card, and wait for one that hangs. */
 static unsigned count_nvidia(void)
 {
 	glob_t found;
 	unsigned count = 0;
 
 	if (!glob("/dev/nvidia[0-9]*", 0, NULL, &found)) {
-		count = (unsigned)found.gl_pathc;
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			count += !faccessat(AT_FDCWD, found.gl_pathv[i], R_OK | W_OK, AT_EACCESS);
 		globfree(&found);
 	}
 	/* Under WSL there is one file for all. */

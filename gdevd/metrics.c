@@ -267,6 +267,48 @@ static void print_rows(FILE *file, struct rows *rows)
 	free(rows->rows);
 }
 
+static double device_up(const struct device *device)
+{
+	return device->known && !device_is_failing(device);
+}
+
+static double device_drained(const struct device *device)
+{
+	return device->drained;
+}
+
+static double device_sessions(const struct device *device)
+{
+	return device_count_sessions(device);
+}
+
+static double device_losses(const struct device *device)
+{
+	return device->losses;
+}
+
+static void print_states(FILE *file, const struct daemon *daemon)
+{
+	static const struct {
+		const char *name, *type, *help;
+		double (*value)(const struct device *device);
+	} states[] = {
+		{"up", "gauge", "1: it works; 0: it fails, or has not been opened yet.", device_up},
+		{"drained", "gauge", "1: it takes no new sessions.", device_drained},
+		{"sessions", "gauge", "Sessions.", device_sessions},
+		{"losses_total", "counter", "Sessions that it failed under.", device_losses},
+	};
+	const struct device *device;
+
+	for (size_t i = 0; i < array_length(states); i++) {
+		fprintf(file, "# HELP gdev_device_%s %s\n# TYPE gdev_device_%s %s\n",
+			states[i].name, states[i].help, states[i].name, states[i].type);
+		list_for_each (device, &daemon->devices, link)
+			fprintf(file, "gdev_device_%s{device=\"%s\"} %.15g\n", states[i].name,
+				device->served->name, states[i].value(device));
+	}
+}
+
 static void print_devices(FILE *file, const struct daemon *daemon, uint64_t now_ns)
 {
 	struct rows rows = {.kind = "device"};
@@ -277,6 +319,7 @@ static void print_devices(FILE *file, const struct daemon *daemon, uint64_t now_
 		if ((row = add_row(&rows)))
 			fill_device(device, row, now_ns);
 	print_rows(file, &rows);
+	print_states(file, daemon);
 }
 
 static void print_vgpus(FILE *file, struct daemon *daemon, uint64_t now_ns)

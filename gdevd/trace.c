@@ -61,6 +61,7 @@ static void tell(struct client *client, const struct session *session, enum cont
 	control_fill(&message, type, client->serial);
 	strcpy(message.vgpu, session->vgpu->config->name);
 	strcpy(message.program, session->program);
+	strcpy(message.device, session->device->served->name);
 	connection_send(client->connection, &message, fds, fd_count);
 }
 

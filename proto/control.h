@@ -436,6 +436,7 @@ struct control_traced {
 	uint32_t uid;
 	char vgpu[CONTROL_NAME_MAX];
 	char program[32];
+	char device[CONTROL_NAME_MAX]; /* that its virtual GPU is of */
 };
 
 /* A word of worker_page.revoke. gdevd stores it, and then sends REVOKE so that a sleeping worker looks
@@ -559,7 +560,7 @@ _Static_assert(sizeof(struct control_shm) == 96, "ABI");
 _Static_assert(sizeof(struct control_cache) == 40, "ABI");
 _Static_assert(sizeof(struct control_event) == 40, "ABI");
 _Static_assert(sizeof(struct control_trace) == 32, "ABI");
-_Static_assert(sizeof(struct control_traced) == 96, "ABI");
+_Static_assert(sizeof(struct control_traced) == 128, "ABI");
 _Static_assert(offsetof(struct worker_page, longest_ns) == 128, "ABI");
 _Static_assert(offsetof(struct worker_page, swapped_bytes) == 160, "ABI");
 _Static_assert(sizeof(struct worker_page) == 256, "ABI");

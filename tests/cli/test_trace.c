@@ -66,8 +66,12 @@ static int teardown(void **state)
 
 static int add(struct fixture *fixture)
 {
-	const struct control_traced message = {
-		.session = 7, .pid = PID, .uid = getuid(), .vgpu = "gdev0", .program = "test"};
+	const struct control_traced message = {.session = 7,
+		.pid = PID,
+		.uid = getuid(),
+		.vgpu = "gdev0",
+		.program = "test",
+		.device = "cpu"};
 
 	return trace_set_add(&fixture->set, &message, dup(fixture->fd));
 }
@@ -434,6 +438,46 @@ static void only_a_trace_segment_is_read(void **state)
 	assert_true(list_empty(&fixture->set.sessions));
 }
 
+static size_t count_slices(struct fixture *fixture, const char *name)
+{
+	json_t *found = slices(fixture, name);
+	size_t count = json_array_size(found);
+
+	json_decref(found);
+	return count;
+}
+
+/* A virtual GPU of any device has a part on each, and a device serves several. */
+static void grants_are_shown_by_device_and_by_virtual_gpu(void **state)
+{
+	static const struct trace_event grant = {
+		.kind = TRACE_GRANT, .begin_ns = 1000, .end_ns = 2000};
+	static const struct control_traced other = {
+		.session = 8, .pid = 8, .vgpu = "gdev0", .program = "other", .device = "cpu:1"};
+	struct fixture *fixture = *state;
+	char names[256] = "";
+	json_t *event;
+	size_t i;
+
+	assert_int_equal(add(fixture), 0);
+	assert_int_equal(trace_set_add(&fixture->set, &other, dup(fixture->fd)), 0);
+	trace_write(&fixture->worker, &grant);
+	finish(fixture);
+	json_array_foreach(json_object_get(fixture->json, "traceEvents"), i, event)
+	{
+		const char *name =
+			json_string_value(json_object_get(json_object_get(event, "args"), "name"));
+		if (!strcmp(json_string_value(json_object_get(event, "name")), "process_name"))
+			strcat(strcat(names, name), ";");
+	}
+	assert_string_equal(names,
+		"virtual GPU gdev0 of cpu;device cpu;virtual GPU gdev0 of cpu:1;device cpu:1;"
+		"test;other;");
+	assert_int_equal(count_slices(fixture, "test (4711)"), 1);
+	assert_int_equal(count_slices(fixture, "gdev0: test (4711)"), 1);
+	assert_int_equal(count_slices(fixture, "gdev0: other (8)"), 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -444,6 +488,7 @@ int main(void)
 		TEST(reading_again_takes_what_is_new),
 		TEST(what_was_over_before_is_left_out),
 		TEST(a_grant_that_is_not_given_back_lasts_to_the_end),
+		TEST(grants_are_shown_by_device_and_by_virtual_gpu),
 		TEST(steps_of_memory_management_are_in_rows),
 		TEST(odd_names_are_escaped),
 		TEST(lies_are_left_out),

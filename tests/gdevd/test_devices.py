@@ -5,6 +5,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 
@@ -401,9 +402,33 @@ class Devices(harness.GdevdTest):
         self.begin()
         done = self.gdev("top", "--json")
         self.assertEqual(len([device for device in json.loads(done.stdout)["devices"] if "resources" in device]), 2)
-        done = self.gdev("device", "list")
-        self.assertIn("null:0", done.stdout)
-        self.assertIn("null:1", done.stdout)
+        wait_for(lambda: all(d["health"] == "ok" for d in self.devices().values()), what="the workers")
+        self.drain("null:1")
+        for words in ("device", "list"), ("top", "--once"):
+            done = self.gdev(*words).stdout
+            self.assertIn("null:0", done)
+            self.assertRegex(done, r"null:1.*drained")
+        metrics = self.metrics()
+        for name, state in (("null:0", (1, 0, 0, 0)), ("null:1", (1, 1, 0, 0))):
+            for key, value in zip(("up", "drained", "sessions", "losses_total"), state):
+                self.assertIn(f'gdev_device_{key}{{device="{name}"}} {value}\n', metrics)
+
+    def metrics(self):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(wire.PATIENCE)
+            sock.connect(self.run_dir + "/metrics.sock")
+            sock.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            return b"".join(iter(lambda: sock.recv(65536), b"")).decode()
+
+    def test_doctor_speaks_of_all(self):
+        self.order("lost", "broken")
+        self.begin("null,broken")
+        wait_for(lambda: self.devices()["broken"]["health"] == "failed", what="the failure")
+        wait_for(lambda: self.devices()["null"]["health"] == "ok", what="the other")
+        findings = json.loads(self.gdev("doctor", "--json", "--device", "null").stdout)["findings"]
+        levels = {f["device"]: f["level"] for f in findings if f["topic"] == "daemon" and "device" in f}
+        self.assertEqual(levels, {"null": "ok", "broken": "note"})
+        self.assertIn("do not see the device broken: failed", str(findings))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ class Tracer:
     def next(self):
         """(type, session, pid, uid, vgpu, descriptors)"""
         kind, _serial, _status, body, fds = wire.receive(self.sock)
-        session, pid, uid, vgpu, _program = wire.TRACED_BODY.unpack(body)
+        session, pid, uid, vgpu, _program, device = wire.TRACED_BODY.unpack(body)
+        assert device.rstrip(b"\0") == b"null"
         return kind, session, pid, uid, vgpu.rstrip(b"\0").decode(), fds
 
     def nothing_more(self):

@@ -56,7 +56,7 @@ SHM_BODY = struct.Struct("=IiIIQQQIIIIII16s")
 CACHE_BODY = struct.Struct("=16sQ")
 EVENT_BODY = struct.Struct("=QQII")
 TRACE_BODY = struct.Struct("=QQ")
-TRACED_BODY = struct.Struct("=QiI32s32s")
+TRACED_BODY = struct.Struct("=QiI32s32s32s")
 
 
 def message(kind, body=b"", serial=0, status=0, version=1, length=None):

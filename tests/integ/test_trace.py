@@ -68,7 +68,7 @@ class Trace(integ.Case):
     def test_example(self):
         """A program's calls, copies and kernels are there, in order, with arrows between them"""
         found = self.trace(self.gdevd.example("mmul"), 256)
-        self.assertEqual(found.processes(), ["mmul", "virtual GPU gdev0"])
+        self.assertEqual(found.processes(), ["device " + integ.DEVICE, "mmul", "virtual GPU gdev0 of " + integ.DEVICE])
         kernel, = found.slices("kernel")
         self.assertEqual(kernel["name"], "mmul")
         self.assertEqual(kernel["args"]["blocks"] * kernel["args"]["threads_per_block"], 256 * 256)
@@ -96,7 +96,7 @@ class Trace(integ.Case):
                                  stdout=-3, stderr=-3)
         script = f"{self.gdevd.example('madd')} 128 & {self.gdevd.example('lud')} 64; wait"
         found = self.trace("sh", "-c", script)
-        self.assertEqual(found.processes(), ["lud", "madd", "virtual GPU gdev0"])
+        self.assertEqual(found.processes(), ["device " + integ.DEVICE, "lud", "madd", "virtual GPU gdev0 of " + integ.DEVICE])
         self.assertTrue(found.slices("kernel", "madd"))
         self.assertTrue(any(e["name"].startswith("lud") for e in found.slices("kernel")))
         other.kill()

@@ -379,17 +379,18 @@ static void messages_about_traces_have_their_bytes(void **state)
 {
 	struct control_trace trace = {HEADER(CONTROL_TRACE, control_trace), 1, 2};
 	struct control_traced traced = {
-		HEADER(CONTROL_TRACE_BEGIN, control_traced), 1, -2, 3, "v", "p"};
+		HEADER(CONTROL_TRACE_BEGIN, control_traced), 1, -2, 3, "v", "p", "d"};
 
 	GOLDEN(trace, "20000000"
 		      "5000" TAIL_TEXT "0100000000000000"
 		      "0200000000000000");
-	GOLDEN(traced, "60000000"
+	GOLDEN(traced, "80000000"
 		       "5200" TAIL_TEXT "0100000000000000"
 		       "feffffff"
 		       "03000000"
 		       "7600000000000000000000000000000000000000000000000000000000000000"
-		       "7000000000000000000000000000000000000000000000000000000000000000");
+		       "7000000000000000000000000000000000000000000000000000000000000000"
+		       "6400000000000000000000000000000000000000000000000000000000000000");
 }
 
 static void the_trace_segment_has_its_bytes(void **state)
