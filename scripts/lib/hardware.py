@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import answers
+import conformance
 import contention
 import devices
 import lab
@@ -447,10 +448,11 @@ def parse_options():
     parser.add_argument("--json", metavar="FILE", help="append the results to FILE")
     parser.add_argument("--results", metavar="FOLDER", type=Path,
                         default=ROOT / "docs" / "results" if (ROOT / "docs").exists() else Path("results"),
-                        help="where vendor-tests leaves errors.md, errors.tsv and vendor-tests.log (default: %(default)s)")
+                        help="where vendor-tests leaves errors.md, errors.tsv and vendor-tests.log, and conformance its "
+                             + "log, record and hardware.def (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch graph alloc first pair table1; and, only when named, "
-                             + "vendor-tests devices " + " ".join([*contention.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
+                             + "conformance vendor-tests devices " + " ".join([*contention.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -551,10 +553,12 @@ def main():
             passed, failed = add([(passed, failed), check_tests(sides)])
         if "vendor-tests" in wanted:
             passed, failed = add([(passed, failed), check_vendor(sides, options.results, about)])
+        if "conformance" in wanted:
+            passed, failed = add([(passed, failed), *conformance.check(sides, options.results, run_test, say)])
         if not wanted or "torch" in wanted:
             names = options.torch.split(",") if options.torch else TORCH
             passed, failed = add([(passed, failed), check_torch(sides, names, lines.take)])
-        if not wanted or set(wanted) - {"programs", "tests", "torch", "vendor-tests"}:
+        if not wanted or set(wanted) - {"programs", "tests", "torch", "vendor-tests", "conformance"}:
             print(f"  {'metric':24} {'gdev':>12} {'vendor':>12} {'unit':6} {'ratio':>8}")
         measure_parts(sides, wanted, options.repetitions, lines.take)
         if not wanted or "table1" in wanted:

@@ -8,6 +8,7 @@
 #define GDEV_TESTS_PTX_RANDOM_KERNEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -19,7 +20,8 @@ enum {
 	RANDOM_F64 = 8,
 	RANDOM_FLOATS = RANDOM_F32 * 4 + RANDOM_F64 * 8,
 	RANDOM_FILLER = 20000,
-	RANDOM_COUNTERS = 8, /* 32 bits each, behind the output of all threads */
+	RANDOM_NUMBER = 12345, /* the parameter n, where kernels are compared */
+	RANDOM_COUNTERS = 8,   /* 32 bits each, behind the output of all threads */
 };
 
 enum random_features {
@@ -50,6 +52,10 @@ void random_kernel_draw(struct random_kernel *k, uint64_t seed, unsigned feature
 char *random_kernel_text(const struct random_kernel *k);
 /* What its input holds. */
 void random_kernel_input(const struct random_kernel *k, uint64_t input[RANDOM_INPUT / 8]);
+
+/* How many bytes its output has; the offset of the first that differs between two runs, or -1. Any NaN equals any. */
+size_t random_kernel_bytes(const struct random_kernel *k);
+long random_kernel_difference(const struct random_kernel *k, const uint8_t *a, const uint8_t *b);
 
 uint64_t random_draw(uint64_t *state);
 

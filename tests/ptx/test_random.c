@@ -9,7 +9,6 @@
 #include "harness.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,6 @@
 
 enum { FEATURES = RANDOM_COLLECTIVES | RANDOM_BARRIERS | RANDOM_DIVERGENT_BARRIERS | RANDOM_EXITS };
 enum { SECONDS = 60, FULL_SECONDS = 3600, MOST_KERNELS = 400, CHILD_SECONDS = 60 };
-enum { NUMBER = 12345 }; /* the kernels' parameter n */
 
 struct kernel_params {
 	const void *in;
@@ -43,16 +41,11 @@ struct trial {
 	char why[1024];
 };
 
-static uint32_t threads_of(const struct random_kernel *k)
-{
-	return k->grid * k->block[0] * k->block[1] * k->block[2];
-}
-
 static void begin(struct trial *t)
 {
 	t->text = random_kernel_text(&t->kernel);
 	random_kernel_input(&t->kernel, t->input);
-	t->bytes = (size_t)threads_of(&t->kernel) * RANDOM_OWN + RANDOM_COUNTERS * 4;
+	t->bytes = random_kernel_bytes(&t->kernel);
 	t->want = calloc(1, t->bytes);
 	t->got = mmap(NULL, t->bytes + sizeof(t->program.log), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -87,7 +80,7 @@ static bool parse(struct trial *t)
 /* The interpreter runs it twice, under different orders: what differs is a fault of the generator's. */
 static bool interpret(struct trial *t, uint64_t schedule, uint8_t *out)
 {
-	struct kernel_params params = {t->input, out, NUMBER};
+	struct kernel_params params = {t->input, out, RANDOM_NUMBER};
 	struct interp in = {.module = t->program.module,
 		.kernel = "k",
 		.grid = {t->kernel.grid, 1, 1},
@@ -111,7 +104,7 @@ static void say_stuck(struct trial *t, uint32_t threads)
 
 __attribute__((noreturn)) static void child(struct trial *t)
 {
-	struct kernel_params params = {t->input, t->got, NUMBER};
+	struct kernel_params params = {t->input, t->got, RANDOM_NUMBER};
 	const struct ptx_kernel *k = ptx_kernel_find(t->program.module, "k");
 	struct run r = {.grid = {t->kernel.grid, 1, 1}, .pool = 1, .params = &params};
 	const struct ptx_code *code;
@@ -152,39 +145,9 @@ static bool run_compiled(struct trial *t)
 	return false;
 }
 
-static bool equal_float(const uint8_t *a, const uint8_t *b, bool wide)
-{
-	double x, y;
-	float s, u;
-
-	if (!memcmp(a, b, wide ? 8 : 4))
-		return true;
-	memcpy(&x, a, wide ? 8 : 4);
-	memcpy(&y, b, wide ? 8 : 4);
-	memcpy(&s, a, 4);
-	memcpy(&u, b, 4);
-	return wide ? isnan(x) && isnan(y) : isnan(s) && isnan(u);
-}
-
-/* The offset of the first difference, or -1. Any NaN equals any. */
-static long difference(const struct trial *t, const uint8_t *a, const uint8_t *b)
-{
-	for (size_t n = 0; n < t->bytes; n += 4) {
-		size_t at = n % RANDOM_OWN, floats = RANDOM_OWN - RANDOM_FLOATS;
-		bool own = n < t->bytes - RANDOM_COUNTERS * 4;
-		bool wide = own && at >= floats + RANDOM_F32 * 4;
-
-		if (own && at >= floats ? !equal_float(a + n, b + n, wide)
-					: memcmp(a + n, b + n, 4) != 0)
-			return (long)n;
-		n += wide ? 4 : 0;
-	}
-	return -1;
-}
-
 static bool agree(struct trial *t, const uint8_t *a, const uint8_t *b, const char *who)
 {
-	long n = difference(t, a, b);
+	long n = random_kernel_difference(&t->kernel, a, b);
 	uint64_t x = 0, y = 0;
 
 	if (n < 0)

@@ -21,6 +21,17 @@
 extern const unsigned char ptx_builtins[];
 extern const unsigned ptx_builtins_size;
 
+enum { CODE_VERSION = 3 }; /* of the code generator: part of every cache key */
+
+void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
+{
+	uint64_t target = target_hash() + CODE_VERSION * 0x9e3779b97f4a7c15ull;
+	uint64_t mixed[2] = {
+		module->text_hash[0] ^ target, module->text_hash[1] * 31 + (target ^ target >> 17)};
+
+	memcpy(hash, mixed, 16);
+}
+
 /* What LLVM remarks on and warns of says nothing to those who run a kernel. */
 static void ignore_diagnostic(LLVMDiagnosticInfoRef info, void *data)
 {

@@ -7,9 +7,6 @@
 #include <string.h>
 
 #include "device/cpu/ptx/log.h"
-#include "device/cpu/ptx/target.h"
-
-enum { CODE_VERSION = 3 }; /* of the code generator: part of every cache key */
 
 unsigned inst_space(const struct inst *i)
 {
@@ -191,15 +188,6 @@ void ptx_module_destroy(struct ptx_module *module)
 		return;
 	arena_finish(&module->arena);
 	free(module);
-}
-
-void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
-{
-	uint64_t target = target_hash() + CODE_VERSION * 0x9e3779b97f4a7c15ull;
-	uint64_t mixed[2] = {
-		module->text_hash[0] ^ target, module->text_hash[1] * 31 + (target ^ target >> 17)};
-
-	memcpy(hash, mixed, 16);
 }
 
 /* ---- variables ---- */
