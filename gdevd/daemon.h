@@ -145,8 +145,10 @@ struct worker {
 	struct session *session;
 	struct shm_segment *carries; /* CARRYING; NULL: that is gone */
 	bool restored;               /* served its session before this gdevd started */
-	struct deadline deadline;    /* of its start, or of its end */
-	uint64_t since_ns;           /* of the state */
+	uint64_t
+		started; /* of a restored one: when the process began, as the ledger has it; 0: not known */
+	struct deadline deadline; /* of its start, or of its end */
+	uint64_t since_ns;        /* of the state */
 	uint64_t staging_bytes;
 	char why[80]; /* it will have failed to start */
 	char device_name[64];
@@ -269,7 +271,7 @@ struct daemon {
 	unsigned client_count;
 	struct cache cache;
 	struct list watches_unclaimed; /* events.c */
-	struct deadline restored, lonely;
+	struct deadline restored, unclaimed, lonely;
 	uv_idle_t eager; /* grants.c: the loop does not sleep, */
 	uint64_t eager_until_ns;
 	struct measure {
@@ -389,6 +391,8 @@ void session_write_down(struct session *session);
 /* In the ledger of sessions: workers that are no more are forgotten; where a session is. 0: there is none. Whose a
  * worker is, or `other` if nobody knows. */
 void sessions_forget_gone(struct daemon *daemon);
+/* Workers that have not registered with this gdevd are killed: what they hold is in nobody's account. */
+void sessions_end_unclaimed(struct daemon *daemon);
 uid_t session_uid_of_worker(const struct daemon *daemon, pid_t worker, uid_t other);
 uint64_t session_place(const struct daemon *daemon, uint64_t id);
 /* Which file a worker that registers may bring as its swap file. */

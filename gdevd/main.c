@@ -22,9 +22,10 @@
 #include "base/slice.h"
 #include "gdevd/daemon.h"
 
-#define RESTORE_TIME_NS (10 * NS_PER_S) /* for workers of a gdevd before to come back */
-#define SLICE_NS (100 * NS_PER_US)      /* it decides, and is gone */
-#define LONELY_TIME_NS (10 * NS_PER_S)  /* for the first visitor of a private daemon */
+#define RESTORE_TIME_NS (10 * NS_PER_S)   /* for workers of a gdevd before to come back */
+#define UNCLAIMED_TIME_NS (30 * NS_PER_S) /* then those that did not are killed */
+#define SLICE_NS (100 * NS_PER_US)        /* it decides, and is gone */
+#define LONELY_TIME_NS (10 * NS_PER_S)    /* for the first visitor of a private daemon */
 
 struct options {
 	const char *config, *runtime_dir, *state_dir, *worker;
@@ -93,6 +94,11 @@ static void on_restored(struct deadline *deadline, uint64_t now_ns)
 	sessions_forget_gone(daemon);
 	events_give_up_unclaimed(daemon);
 	shm_give_up_unclaimed(daemon);
+}
+
+static void on_unclaimed(struct deadline *deadline, uint64_t now_ns)
+{
+	sessions_end_unclaimed(container_of(deadline, struct daemon, unclaimed));
 }
 
 /* ---- start ---- */
@@ -396,6 +402,8 @@ static int start(struct daemon *daemon, const struct options *options)
 	}
 	deadline_init(&daemon->restored, on_restored);
 	deadline_set(&daemon->deadlines, &daemon->restored, clock_now_ns() + RESTORE_TIME_NS);
+	deadline_init(&daemon->unclaimed, on_unclaimed);
+	deadline_set(&daemon->deadlines, &daemon->unclaimed, clock_now_ns() + UNCLAIMED_TIME_NS);
 	deadline_init(&daemon->lonely, on_lonely);
 	if (daemon->private)
 		deadline_set(&daemon->deadlines, &daemon->lonely, clock_now_ns() + LONELY_TIME_NS);

@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -49,6 +51,17 @@ uint64_t process_started(pid_t pid)
 	uint64_t started;
 
 	return read_field(pid, FIELD_STARTED, &started) ? started : 0;
+}
+
+int process_kill(pid_t pid, uint64_t started)
+{
+	autoclose int process = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (process < 0)
+		return -errno;
+	if (process_started(pid) != started) /* looked at while its descriptor is held */
+		return -ESRCH;
+	return syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0) ? -errno : 0;
 }
 
 uint64_t process_started_of_peer(int socket, pid_t pid)

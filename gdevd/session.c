@@ -325,6 +325,22 @@ void sessions_forget_gone(struct daemon *daemon)
 	}
 }
 
+void sessions_end_unclaimed(struct daemon *daemon)
+{
+	struct ledger *ledger = &daemon->ledgers.sessions;
+
+	for (uint64_t place = 1; place <= ledger->count; place++) {
+		const struct ledger_session *record = ledger_at(ledger, place);
+		if (!record || session_find(daemon, record->session) || is_gone(record))
+			continue;
+		complain("session %llu ends: killed worker %d, which did not register",
+			(unsigned long long)record->session, (int)record->worker);
+		if (process_kill(record->worker, record->worker_started))
+			complain("worker %d cannot be killed", (int)record->worker);
+	}
+	sessions_forget_gone(daemon);
+}
+
 uint64_t session_place(const struct daemon *daemon, uint64_t id)
 {
 	const struct ledger *ledger = &daemon->ledgers.sessions;
@@ -396,6 +412,7 @@ int session_restore(struct worker *worker, const struct control_attach *message,
 	}
 	if (session_find(daemon, message->session))
 		return -EEXIST;
+	worker->started = record->worker_started;
 	worker_move(worker, vgpu->device);
 	memory_init(&worker->memory, &vgpu->memory, UINT64_MAX);
 	if (memory_claim(&worker->memory, message->held_bytes, record->most_bytes))

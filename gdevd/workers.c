@@ -25,6 +25,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gdevd/process.h"
 
 #define START_TIMEOUT_NS (60 * NS_PER_S)
 #define CARRY_TIMEOUT_NS (60 * NS_PER_S)
@@ -242,6 +243,9 @@ static void on_closed(struct connection *connection, int error)
 	retire(worker, "worker died");
 	connection_destroy(worker->connection);
 	worker->connection = NULL;
+	/* A worker closes its connection as it ends. One that is not our child would go on with what it holds. */
+	if (worker->started)
+		process_kill(worker->pid, worker->started);
 	if (worker->child) /* is on its way out, and is killed if it takes long */
 		deadline_set(&worker->daemon->deadlines, &worker->deadline,
 			clock_now_ns() + EXIT_GRACE_NS);

@@ -16,7 +16,7 @@ A warm one carries shared memory out as a file `carry` says: well (as it does wi
 babble (what no worker may say then), late (when there is a file `go`).
 
 One that registers again does so as a file `register` says: well, stranger (for another user's process), twice (and waits
-until the second connection is closed); and holds what a file `held` says. Of its swap file it brings what a file `swap-file`
+until the second connection is closed), never; and holds what a file `held` says. Of its swap file it brings what a file `swap-file`
 says: well, none, other (another file of gdevd's directory), memory (a memfd), device (/dev/null), surplus (a second one).
 """
 
@@ -202,6 +202,8 @@ class Worker:
 
     def register(self):
         end = time.monotonic() + 20
+        if read_order("register", "well") == "never":
+            time.sleep(600)
         while time.monotonic() < end:
             try:
                 control = wire.connect(self.options.workers_socket)
@@ -235,6 +237,9 @@ class Worker:
                     while self.mode == "linger" and not os.path.exists(os.environ["FAKE_WORKER_DIR"] + "/go"):
                         time.sleep(0.01)
                     return
+                if data == b"close":
+                    self.control.close()
+                    time.sleep(600)
                 if data == b"die":
                     os._exit(5)
                 if data.startswith(b"page"):  # an offset, and what to write there

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The swap file of a session, and the restart of gdevd: its worker brings it again, and gdevd looks at it as before.
+"""What a worker takes of the machine is in an account after a restart of gdevd, too: its swap file, which it brings again, and
+the rest, for which it has to register.
 
 Usage: test_swapfile.py GDEVD GDEV [unittest arguments]
 """
@@ -110,6 +111,30 @@ class SwapFile(harness.GdevdTest):
         self.restart(client, "memory", held_file=0)
         for one in client, other:
             self.is_refused(one, MISSING)
+
+    def is_killed(self, client):
+        client.peer.settimeout(120)
+        self.assertEqual(wire.receive(client.peer)[0], None)
+
+    def test_a_worker_that_does_not_register_is_killed(self):
+        self.launch()
+        silent = self.client()
+        with open(self.orders + "/register", "w", encoding="ascii") as file:
+            file.write("never")
+        self.restart(silent)
+        other = self.client(base=wire.ARENA_BASE + wire.ARENA_BYTES)
+        self.is_killed(silent)
+        wait_for(lambda: f"session {silent.session} ends" in self.log(), what="the reason")
+        self.assertEqual([one["session"] for one in self.status()["sessions"]], [other.session])
+
+    def test_a_worker_that_leaves_a_gdevd_which_is_not_its_parent_is_killed(self):
+        self.launch()
+        client = self.client()
+        self.restart(client, held_file=0)
+        wait_for(lambda: len(self.status()["sessions"]) == 1, what="the session's return")
+        client.tell(b"close")
+        self.is_killed(client)
+        wait_for(lambda: not self.status()["sessions"], what="its end")
 
 
 if __name__ == "__main__":
