@@ -49,6 +49,35 @@ static int check_vgpus(const char *dir, const char *list)
 	return error;
 }
 
+static bool list_has(const char *list, const char *name)
+{
+	while (*list) {
+		size_t length = strcspn(list, ",");
+
+		if (length == strlen(name) && !strncmp(list, name, length))
+			return true;
+		list += length + (list[length] == ',');
+	}
+	return false;
+}
+
+/* The program is only told that a device is not available. It may do without, so it is started all the same. */
+static void warn_of_closed(int hold, const char *list)
+{
+	json_t *request = request_create("hold"), *answer = daemon_ask(hold, request);
+	const json_t *closed;
+	size_t index;
+
+	json_array_foreach(json_object_get(answer, "closed"), index,
+		closed) if (list_has(list, field_text(closed, "vgpu")))
+		say("virtual GPU \"%s\" takes no sessions: its device %s is %s; 'gdev device list' shows "
+		    "why, and --vgpu names another",
+			field_text(closed, "vgpu"), field_text(closed, "device"),
+			field_text(closed, "health"));
+	json_decref(answer);
+	json_decref(request);
+}
+
 int program_library(char *path)
 {
 	static const char *const places[] = {
@@ -131,6 +160,8 @@ int program_prepare(const char *vgpu, char *dir)
 		close(hold);
 		return error;
 	}
+	if (chosen && *chosen)
+		warn_of_closed(hold, chosen);
 	if (vgpu)
 		setenv("GDEV_VGPU", vgpu, 1);
 	setenv("GDEV_RUNTIME_DIR", dir, 1);

@@ -433,11 +433,31 @@ static json_t *command_top(struct daemon *daemon, const json_t *request, int *st
 	return answer;
 }
 
+static bool takes_sessions(const struct device *device)
+{
+	return !device->drained && !device->workers.hopeless;
+}
+
+/* A virtual GPU that is not of any device, on whose device no session can begin. */
+static json_t *list_closed(const struct daemon *daemon)
+{
+	json_t *array = json_array();
+	const struct vgpu *vgpu;
+
+	list_for_each (vgpu, &daemon->vgpus, link)
+		if (!takes_sessions(vgpu->device) && !config_vgpu_is_any(vgpu->config))
+			json_array_append_new(
+				array, json_pack("{s:s,s:s,s:s}", "vgpu", vgpu->config->name,
+					       "device", vgpu->device->served->name, "health",
+					       health_of(vgpu->device)));
+	return array;
+}
+
 /* The connection itself is what keeps a private daemon; this says that it does. */
 static json_t *command_hold(struct daemon *daemon, const json_t *request, int *status)
 {
-	return json_pack("{s:s,s:i,s:b}", "version", GDEV_VERSION, "pid", (int)getpid(), "private",
-		daemon->private);
+	return json_pack("{s:s,s:i,s:b,s:o}", "version", GDEV_VERSION, "pid", (int)getpid(),
+		"private", daemon->private, "closed", list_closed(daemon));
 }
 
 static const struct {

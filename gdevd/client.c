@@ -37,13 +37,16 @@ static const struct connection_ops client_connection_ops = {
 	.closed = on_closed,
 };
 
-/* Of those that are not `passed` in this round: the first of the user that was given a worker least lately. */
+static uint64_t rounds; /* each is later than those before */
+
+/* Of those that are not `passed` in this round or a later one: the first of the user that was given a worker least
+ * lately. */
 static struct client *next_waiting(struct device *device, uint64_t round)
 {
 	struct client *client, *next = NULL;
 
 	list_for_each (client, &device->daemon->waiting, waiting)
-		if (client->vgpu->device == device && (!round || client->passed != round) &&
+		if (client->vgpu->device == device && (!round || client->passed < round) &&
 			(!next || client->connection->user->given < next->connection->user->given))
 			next = client;
 	return next;
@@ -74,13 +77,12 @@ void client_waits_no_more(struct client *client)
 
 void clients_serve(struct device *device)
 {
-	static uint64_t rounds;
+	uint64_t round = ++rounds;
 	struct client *client;
 	struct worker *worker;
 
-	rounds++;
-	while ((client = next_waiting(device, rounds)) && (worker = workers_take_warm(device))) {
-		client->passed = rounds; /* it may have to wait on for room */
+	while ((client = next_waiting(device, round)) && (worker = workers_take_warm(device))) {
+		client->passed = round; /* it may have to wait on for room */
 		session_begin(client, worker);
 	}
 	if (client)
@@ -282,6 +284,18 @@ void client_wait(struct client *client)
 		workers_adjust(device);
 	else
 		session_begin(client, worker);
+}
+
+void clients_wait_anew(struct device *device)
+{
+	uint64_t round = ++rounds;
+	struct client *client;
+
+	/* Serving one may end the waiting of any other. */
+	while ((client = next_waiting(device, round))) {
+		client->passed = round; /* it may go on waiting for room beside a warm worker */
+		client_wait(client);
+	}
 }
 
 /* What is wrong with a HELLO: 0, or a status with a sentence. */

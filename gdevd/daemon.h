@@ -376,6 +376,8 @@ struct client *client_waiting(struct device *device);
 void client_waits_no_more(struct client *client);
 /* How many wait, for a worker or for room for its context: of a virtual GPU, or (NULL) of all. */
 unsigned client_waiting_count(const struct device *device, const struct vgpu *vgpu);
+/* The device takes no sessions any more: those that wait for it go elsewhere, or are told. */
+void clients_wait_anew(struct device *device);
 /* There may be room for contexts: those that wait for it go on. */
 void clients_serve(struct device *device);
 

@@ -26,7 +26,6 @@ void device_refuse_drained(struct client *client)
 int device_drain(struct device *device, bool drained, char *note)
 {
 	struct daemon *daemon = device->daemon;
-	struct client *client;
 	int error = config_drain_device(&daemon->config, device->served->name, drained);
 
 	*note = '\0';
@@ -35,9 +34,8 @@ int device_drain(struct device *device, bool drained, char *note)
 	device->drained = drained;
 	log_info("device %s %s", device->served->name,
 		drained ? "is drained" : "takes new sessions again");
-	/* None is left: each is of another device afterwards, or refused. */
-	while (drained && (client = client_waiting(device)))
-		client_wait(client);
+	if (drained)
+		clients_wait_anew(device);
 	workers_adjust(device);
 	retire_look(device);
 	error = vgpus_save_made(daemon);

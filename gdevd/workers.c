@@ -105,7 +105,6 @@ static void start_failed(struct worker *worker)
 	struct device *device = worker->device;
 	struct daemon *daemon = device->daemon;
 	struct workers *workers = &device->workers;
-	struct client *client, *after;
 	unsigned doublings;
 
 	snprintf(workers->why, sizeof workers->why, "%s",
@@ -121,10 +120,8 @@ static void start_failed(struct worker *worker)
 		device->served->name, workers->failures, workers->why,
 		(BACK_OFF_NS << doublings) / NS_PER_MS);
 	workers->hopeless = doublings >= HOPELESS_DOUBLINGS;
-	/* Each client once: one that waits for room beside a warm worker goes on waiting. */
-	list_for_each_safe (client, after, &daemon->waiting, waiting)
-		if (workers->hopeless && client->vgpu->device == device)
-			client_wait(client); /* is refused, with the reason */
+	if (workers->hopeless)
+		clients_wait_anew(device);
 }
 
 /* Out of the state it is in; what it was doing is undone. */

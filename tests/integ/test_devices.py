@@ -36,6 +36,7 @@ class Devices(integ.Case):
                                         environment={"GDEV_LOG": "error"})
         self.assertNotEqual(code, 0)
         self.assertIn("is drained and takes no new sessions", err)
+        self.assertIn('"gdev0" takes no sessions: its device cpu:0 is drained', err)
 
     def test_a_lost_worker_is_one_devices(self):
         """When a worker is killed, sessions on other devices go on"""
