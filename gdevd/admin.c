@@ -111,6 +111,19 @@ static void add_resource(json_t *object, unsigned resource, const struct usage *
 	json_object_set_new(resources, resource_names[resource], described);
 }
 
+static json_t *describe_rank(const struct rank *rank)
+{
+	static const char *const sources[] = {
+		[RANK_OF_PROCESS] = "process", [RANK_OF_THREAD] = "thread", [RANK_LENT] = "lent"};
+	enum rank_source from = rank->nice < rank->own ? RANK_LENT : rank->from;
+	json_t *object = json_object();
+
+	json_object_set_new(object, "nice", json_integer(rank->nice));
+	json_object_set_new(object, "own", json_integer(rank->own));
+	json_object_set_new(object, "from", json_string(sources[from]));
+	return object;
+}
+
 static json_t *describe_session(const struct session *session, uint64_t now)
 {
 	json_t *object = json_object();
@@ -126,7 +139,8 @@ static json_t *describe_session(const struct session *session, uint64_t now)
 	json_object_set_new(object, "wall_ns", number(now - session->started_ns));
 	json_object_set_new(object, "memory_bytes", number(worker->memory.used_bytes));
 	json_object_set_new(object, "peak_bytes", number(worker->memory.peak_bytes));
-	json_object_set_new(object, "nice", json_integer(session->nice));
+	json_object_set_new(object, "nice", json_integer(session->rank.nice));
+	json_object_set_new(object, "rank", describe_rank(&session->rank));
 	json_object_set_new(object, "swapped_bytes", number(swap_used(worker)));
 	json_object_set_new(
 		object, "file_swapped_bytes", number(worker->swap[SWAP_FILE].used_bytes));
@@ -399,7 +413,7 @@ static json_t *command_status(struct daemon *daemon, const json_t *request, int 
 }
 
 /* The device's use, with what handovers cost it. */
-static json_t *list_resources(const struct device *device)
+static json_t *list_resources(struct device *device)
 {
 	uint64_t now = clock_now_ns();
 	json_t *resources = json_object();
@@ -421,7 +435,7 @@ static json_t *command_top(struct daemon *daemon, const json_t *request, int *st
 {
 	json_t *answer = json_object();
 	json_t *devices = list_devices(daemon);
-	const struct device *device;
+	struct device *device;
 	size_t place = 0;
 
 	json_object_set_new(answer, "vgpus", list_vgpus(daemon)); /* looks */

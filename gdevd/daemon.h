@@ -168,6 +168,18 @@ struct session_grant {
 		loading_ns; /* what the worker page said of waiting for memory when it was granted */
 };
 
+enum rank_source { RANK_OF_PROCESS, RANK_OF_THREAD, RANK_LENT };
+
+/* A session's rank within its virtual GPU, for all its entities, as nice values have it: -20 comes first, 19 last. gdevd
+ * fills it in, from what the kernel says of the client: nothing that a client or a worker sends is taken for it. */
+struct rank {
+	int nice; /* that counts: the better of the next two */
+	int own;  /* the kernel's nice value */
+	int lent; /* of sessions that wait for this one; 19: none */
+	enum rank_source
+		from; /* whose `own` is: the client's process, or its thread that asked last */
+};
+
 struct session {
 	struct list link; /* daemon.sessions */
 	struct daemon *daemon;
@@ -193,9 +205,7 @@ struct session {
 	struct sched_entity entities[RESOURCES];
 	struct session_grant grants[RESOURCES];
 	struct usage usage[RESOURCES];
-	int nice;      /* that counts: the better of the next two */
-	int own_nice;  /* of the client's thread that asked last, as the kernel has it */
-	int lent_nice; /* of sessions that wait for this one; 19: none */
+	struct rank rank;
 	/* events.c: struct event_pair, with those for which this one waits, and those that wait for this one. */
 	struct list waits_for, waited_for;
 	unsigned watch_count;        /* that this one asked for */
@@ -476,6 +486,8 @@ void grants_know_device(struct device *device);
 /* Something of the configuration has changed: shares, priorities, policies, settings, the quantum. */
 void grants_configure(struct device *device);
 void grants_session_init(struct session *session);
+/* It is known of which process the session is: of the gang of that one's others. */
+void grants_session_join(struct session *session);
 void grants_session_finish(struct session *session);
 int grants_acquire(struct session *session, const struct control_grant *message);
 int grants_release(struct session *session, const struct control_grant *message);
@@ -520,8 +532,8 @@ void measure_look(struct daemon *daemon);
 struct usage_counters measure_session(
 	const struct session *session, unsigned resource, uint64_t now_ns);
 struct usage_counters measure_vgpu(const struct vgpu *vgpu, unsigned resource, uint64_t now_ns);
-struct usage_counters measure_device(
-	const struct device *device, unsigned resource, uint64_t now_ns);
+/* What sessions of a gang have used at the same time counts once. */
+struct usage_counters measure_device(struct device *device, unsigned resource, uint64_t now_ns);
 
 /* vgpus.c: virtual GPUs come, change and go. Those that can fail say why in `error`, which has
  * CONFIG_ERROR_MAX bytes. */

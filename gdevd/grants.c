@@ -506,12 +506,13 @@ void grants_charge(struct session *session, unsigned resource, uint64_t used_ns)
 }
 
 /* Kernels of a process may wait for each other, whichever of its sessions on the device they are of. */
-static void join_gang(struct session *session)
+void grants_session_join(struct session *session)
 {
 	struct session *other;
 
 	list_for_each (other, &session->daemon->sessions, link) {
-		if (other->device != session->device || !session_is_of_process_of(session, other))
+		if (other == session || other->device != session->device ||
+			!session_is_of_process_of(session, other))
 			continue;
 		sched_entity_join(
 			&session->entities[RESOURCE_COMPUTE], &other->entities[RESOURCE_COMPUTE]);
@@ -523,7 +524,6 @@ void grants_session_init(struct session *session)
 {
 	for (unsigned i = 0; i < RESOURCES; i++)
 		sched_entity_add(&session->vgpu->groups[i], &session->entities[i]);
-	join_gang(session);
 }
 
 void grants_session_finish(struct session *session)
@@ -557,7 +557,7 @@ void grants_renice(struct session *session, int nice)
 {
 	uint64_t now = clock_now_ns();
 
-	session->nice = nice;
+	session->rank.nice = nice;
 	for (unsigned i = 0; i < RESOURCES; i++)
 		sched_renice(&session->entities[i], nice, now);
 	rearm(session->device);
@@ -594,7 +594,7 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 		else
 			count_waiting(session, resource, true, now);
 		sched_acquire(&session->entities[grants_queue(session->daemon, resource)],
-			session->nice, now);
+			session->rank.nice, now);
 	}
 	rearm(session->device);
 	measure_wake(session->daemon);

@@ -13,6 +13,11 @@
 
 #define REST_NS NS_PER_S /* after so long without use, it stops */
 
+static uint64_t longest_command_ns(const struct session *session, unsigned resource)
+{
+	return __atomic_load_n(&session->worker->page->longest_ns[resource], __ATOMIC_RELAXED);
+}
+
 struct usage_counters measure_session(
 	const struct session *session, unsigned resource, uint64_t now_ns)
 {
@@ -31,16 +36,18 @@ struct usage_counters measure_vgpu(const struct vgpu *vgpu, unsigned resource, u
 	return usage_now(&vgpu->usage[resource], running_ns, now_ns);
 }
 
-struct usage_counters measure_device(
-	const struct device *device, unsigned resource, uint64_t now_ns)
+struct usage_counters measure_device(struct device *device, unsigned resource, uint64_t now_ns)
 {
+	struct usage *usage = &device->usage[resource];
 	const struct session *session;
-	uint64_t running_ns = 0;
+	uint64_t running_ns = 0, longest_ns = 0;
 
 	list_for_each (session, &device->daemon->sessions, link)
-		if (session->device == device)
+		if (session->device == device) {
 			running_ns += grants_running_ns(session, resource, now_ns);
-	return usage_now(&device->usage[resource], running_ns, now_ns);
+			longest_ns = max_of(longest_ns, longest_command_ns(session, resource));
+		}
+	return usage_at_once(usage, usage_now(usage, running_ns, now_ns), longest_ns, now_ns);
 }
 
 static void sample(struct daemon *daemon, unsigned resource, uint64_t now_ns)
@@ -64,7 +71,7 @@ static void on_tick(struct deadline *deadline, uint64_t now_ns)
 {
 	struct daemon *daemon = container_of(deadline, struct daemon, measure.tick);
 	struct measure *measure = &daemon->measure;
-	const struct device *device;
+	struct device *device;
 	uint64_t seen_ns = 0;
 
 	nice_tick(daemon);
@@ -173,8 +180,7 @@ static void look_at_longest(struct session *session, unsigned resource, uint64_t
 	struct usage *usages[] = {&session->usage[resource], &session->vgpu->usage[resource],
 		&session->device->usage[resource]};
 	uint64_t over_ns = grant->held && grant->told_ns ? now_ns - grant->told_ns : 0;
-	uint64_t longest_ns =
-		__atomic_load_n(&session->worker->page->longest_ns[resource], __ATOMIC_RELAXED);
+	uint64_t longest_ns = longest_command_ns(session, resource);
 
 	for (size_t i = 0; i < array_length(usages); i++) {
 		usages[i]->longest_over_ns = max_of(usages[i]->longest_over_ns, over_ns);

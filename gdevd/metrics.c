@@ -186,7 +186,7 @@ static void escape(char *to, size_t size, const char *from)
 	to[at] = '\0';
 }
 
-static void fill_device(const struct device *device, struct row *row, uint64_t now_ns)
+static void fill_device(struct device *device, struct row *row, uint64_t now_ns)
 {
 	snprintf(row->labels, sizeof row->labels, "device=\"%s\"", device->served->name);
 	row->usages = device->usage;
@@ -312,7 +312,7 @@ static void print_states(FILE *file, const struct daemon *daemon)
 static void print_devices(FILE *file, const struct daemon *daemon, uint64_t now_ns)
 {
 	struct rows rows = {.kind = "device"};
-	const struct device *device;
+	struct device *device;
 	struct row *row;
 
 	list_for_each (device, &daemon->devices, link)

@@ -6,7 +6,7 @@
  * what remains when the client is in another pid namespace). Nobody gets the nice value of another user's
  * process by naming it.
  *
- * A session for whose event others wait counts as the best of them, by the rank of their virtual GPUs
+ * That is the session's rank within its virtual GPU (struct rank). A session for whose event others wait counts as the best of them, by the rank of their virtual GPUs
  * too, so that an important session does not wait for one that may not run (no priority inversion).
  *
  * Read when a worker asks for a resource, and five times a second while somebody uses the device.
@@ -32,20 +32,23 @@ static bool is_thread_of(pid_t pid, uint32_t thread)
 	return access(path, F_OK) == 0;
 }
 
-static int kernel_nice(const struct session *session)
+static int kernel_nice(const struct session *session, enum rank_source *from)
 {
 	uint32_t thread = __atomic_load_n(&session->worker->page->thread, __ATOMIC_RELAXED);
 	pid_t who = session->pid;
 	int nice;
 
+	*from = RANK_OF_PROCESS;
 	if (session->pid <= 0) /* of another pid namespace; 0 would be ourselves */
 		return 0;
-	if (thread && thread != (uint32_t)who && is_thread_of(session->pid, thread))
+	if (thread && thread != (uint32_t)who && is_thread_of(session->pid, thread)) {
 		who = (pid_t)thread;
+		*from = RANK_OF_THREAD;
+	}
 	errno = 0;
 	nice = getpriority(PRIO_PROCESS, (id_t)who);
 	if (errno)
-		return session->own_nice; /* it has just ended */
+		return session->rank.own; /* it has just ended */
 	/* The pid of a session from before this gdevd is its worker's word. */
 	if (session->worker->restored)
 		nice = max_of(nice, 0);
@@ -54,23 +57,23 @@ static int kernel_nice(const struct session *session)
 
 static int effective_nice(const struct session *session)
 {
-	return min_of(session->own_nice, session->lent_nice);
+	return min_of(session->rank.own, session->rank.lent);
 }
 
 void nice_apply(struct session *session)
 {
-	if (effective_nice(session) != session->nice)
+	if (effective_nice(session) != session->rank.nice)
 		grants_renice(session, effective_nice(session));
 }
 
 void nice_session_init(struct session *session)
 {
-	session->lent_nice = NICE_WORST;
+	session->rank.lent = NICE_WORST;
 }
 
 void nice_refresh(struct session *session)
 {
-	session->own_nice = kernel_nice(session);
+	session->rank.own = kernel_nice(session, &session->rank.from);
 	nice_apply(session);
 }
 
@@ -81,12 +84,12 @@ void nice_lend(const struct session *lender, struct session *session)
 		       (lender->vgpu->config->priority - session->vgpu->config->priority);
 
 	nice = max_of(nice, (int64_t)NICE_BEST);
-	session->lent_nice = (int)min_of(nice, (int64_t)session->lent_nice);
+	session->rank.lent = (int)min_of(nice, (int64_t)session->rank.lent);
 }
 
 void nice_return(struct session *session)
 {
-	session->lent_nice = NICE_WORST;
+	session->rank.lent = NICE_WORST;
 }
 
 /* Whether it matters now how nice it is. */
@@ -105,7 +108,7 @@ void nice_tick(struct daemon *daemon)
 	/* All are lent anew: in a ring of sessions that wait for each other nothing would ever be given back. */
 	list_for_each (session, &daemon->sessions, link) {
 		if (takes_part(session))
-			session->own_nice = kernel_nice(session);
+			session->rank.own = kernel_nice(session, &session->rank.from);
 		nice_return(session);
 	}
 	for (int links = 0; links < CHAIN_MAX; links++)

@@ -174,6 +174,7 @@ void session_begin(struct client *client, struct worker *worker)
 	}
 	session->id = daemon_new_id(daemon);
 	session->process_started = client->process_started;
+	grants_session_join(session);
 	session->user->given = ++daemon->users.workers_given;
 	session->client = client;
 	client->session = session;

@@ -28,6 +28,7 @@ void usage_holds(struct usage *usage, int change, uint64_t now_ns)
 {
 	advance(usage, now_ns);
 	usage->holding += (unsigned)change;
+	usage->overlapped |= usage->holding > 1;
 }
 
 struct usage_counters usage_now(const struct usage *usage, uint64_t running_ns, uint64_t now_ns)
@@ -37,6 +38,24 @@ struct usage_counters usage_now(const struct usage *usage, uint64_t running_ns, 
 	counters.used_ns += running_ns;
 	if (counts(usage))
 		counters.waited_ns += now_ns - usage->since_ns;
+	return counters;
+}
+
+struct usage_counters usage_at_once(
+	struct usage *usage, struct usage_counters counters, uint64_t longest_ns, uint64_t now_ns)
+{
+	uint64_t begun_ns = usage->looked_ns - min_of(usage->looked_ns, longest_ns);
+	uint64_t from_ns = min_of(max_of(usage->filled_ns, begun_ns), now_ns);
+	uint64_t used_ns = counters.used_ns - min_of(counters.used_ns, usage->looked_used_ns);
+
+	if (usage->overlapped)
+		usage->doubled_ns += used_ns - min_of(used_ns, now_ns - from_ns);
+	if (used_ns)
+		usage->filled_ns = from_ns + min_of(used_ns, now_ns - from_ns);
+	usage->looked_used_ns = max_of(usage->looked_used_ns, counters.used_ns);
+	usage->looked_ns = now_ns;
+	usage->overlapped = usage->holding > 1;
+	counters.used_ns -= min_of(counters.used_ns, usage->doubled_ns);
 	return counters;
 }
 

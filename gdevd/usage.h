@@ -43,6 +43,12 @@ struct usage {
 	uint64_t longest_over_ns; /* from the order to leave until it left, at most */
 	uint64_t longest_ns;      /* of one command */
 	/* The device's: */
+	bool overlapped; /* several have held at once since the last look, */
+	uint64_t looked_ns,
+		looked_used_ns; /* which was then, and found that so much had been used by all; */
+	uint64_t filled_ns;     /* what that was fills all time until then; */
+	uint64_t
+		doubled_ns; /* and so much of it, ever, was used at the same time as something else */
 	uint64_t handovers;      /* from one session to another */
 	uint64_t lost_ns;        /* somebody waited, and nobody used it */
 	uint64_t lost_waited_ns; /* waited_ns when that was last counted */
@@ -62,6 +68,11 @@ void usage_waits(struct usage *usage, int change, uint64_t now_ns);
 void usage_holds(struct usage *usage, int change, uint64_t now_ns);
 /* The counters now; `running_ns`: what the present holders have used since their grants. */
 struct usage_counters usage_now(const struct usage *usage, uint64_t running_ns, uint64_t now_ns);
+/* Of the device: what `counters` says that all holders have used, each for itself, is use of the device but for what they
+ * have used at the same time. Of what was used since the last call, `longest_ns`, one command's, may have begun before it.
+ * Where several have held at once, it is no more than there was time. */
+struct usage_counters usage_at_once(
+	struct usage *usage, struct usage_counters counters, uint64_t longest_ns, uint64_t now_ns);
 /* Of the device: a holder has left after `used_ns`. */
 void usage_count_lost(struct usage *usage, uint64_t used_ns, uint64_t now_ns);
 

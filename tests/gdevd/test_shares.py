@@ -388,6 +388,9 @@ class Niced(SharesTest):
     def nice(self, session):
         return next(one["nice"] for one in self.status()["sessions"] if one["session"] == session)
 
+    def rank(self, session):
+        return next(one["rank"] for one in self.status()["sessions"] if one["session"] == session)
+
     def wait_nice(self, session, nice):
         wait_for(lambda: self.nice(session) == nice, what=f"nice {nice}")
 
@@ -396,6 +399,7 @@ class Niced(SharesTest):
         pid, session, child = self.child(5)
         child.send(acquire())
         self.wait_nice(session, niced(5))
+        self.assertEqual(self.rank(session), {"nice": niced(5), "own": niced(5), "from": "process"})
         other = self.client()
         other.tell(acquire())  # it is followed while somebody contends
         os.setpriority(os.PRIO_PROCESS, pid, niced(9))
@@ -417,6 +421,7 @@ class Niced(SharesTest):
         waiter = self.client()
         waiter.tell(wire.message(wire.EVENT_WATCH, wire.EVENT_BODY.pack(session, 17, 3, 0), 55))
         self.wait_nice(session, OWN)
+        self.assertEqual(self.rank(session), {"nice": OWN, "own": niced(10), "from": "lent"})
         waiter.tell(b"die")
         self.wait_nice(session, niced(10))
 
@@ -451,6 +456,23 @@ class Measured(SharesTest):
         wait_for(lambda: not self.top("sessions"), what="its end")
         compute = self.top()[0]["resources"]["compute"]
         self.assertEqual((compute["used_ns"], compute["longest_command_ns"]), (50_000_000, 9_000_000))
+
+    def test_what_two_of_a_process_use_at_once_is_used_once(self):
+        self.start()
+        self.done("vgpu", "create", "second")
+        begun = time.monotonic_ns()
+        for client in self.client(), self.client("second", base=wire.ARENA_BASE + wire.ARENA_BYTES):
+            client.tell(acquire())
+            self.expect(client, wire.GRANT)
+            self.page(client, wire.PAGE_COMPUTE_NS, 1 << 62)  # all the time
+        self.assertEqual([vgpu["resources"]["compute"]["overdue"] for vgpu in self.top()], [0, 0])
+        time.sleep(0.3)
+        top = json.loads(self.done("top", "--json"))
+        each = [vgpu["resources"]["compute"]["used_ns"] for vgpu in top["vgpus"]]
+        self.assertGreater(min(each), 300_000_000)
+        used = top["devices"][0]["resources"]["compute"]["used_ns"]
+        self.assertGreater(used, max(each) * 9 // 10)  # which was looked at a moment later
+        self.assertLess(used, time.monotonic_ns() - begun)
 
     def test_making_room_is_charged_to_whom_it_is_for(self):
         self.start("--device-memory", "1G", "--set", "swap_reserve=0")

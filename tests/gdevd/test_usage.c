@@ -37,6 +37,41 @@ static void waiting_counts_while_nobody_of_them_holds(void **state)
 	assert_int_equal(device.lost_ns, 65);
 }
 
+static uint64_t used_at_once(
+	struct usage *device, uint64_t used_ns, uint64_t longest_ns, uint64_t now_ns)
+{
+	struct usage_counters counters = {.used_ns = used_ns};
+
+	return usage_at_once(device, counters, longest_ns, now_ns).used_ns;
+}
+
+static void what_is_used_at_once_is_used_once(void **state)
+{
+	struct usage device = {.device = true};
+
+	usage_holds(&device, 1, 1000);
+	/* One alone: what it says, also of a command that was begun earlier. */
+	assert_int_equal(used_at_once(&device, 100, 0, 1100), 100);
+	assert_int_equal(used_at_once(&device, 300, 0, 1200), 300);
+	/* Two at once, each all the time. */
+	usage_holds(&device, 1, 1200);
+	assert_int_equal(used_at_once(&device, 500, 0, 1300), 400);
+	usage_holds(&device, -1, 1350); /* that it was so a moment ago counts */
+	assert_int_equal(used_at_once(&device, 700, 0, 1400), 500);
+	/* One alone again, */
+	assert_int_equal(used_at_once(&device, 800, 0, 1500), 600);
+	/* and two that use less than there is, */
+	usage_holds(&device, 1, 1500);
+	assert_int_equal(used_at_once(&device, 850, 0, 1600), 650);
+	/* or whose commands end long after they began. */
+	assert_int_equal(used_at_once(&device, 850, 0, 1700), 650);
+	assert_int_equal(used_at_once(&device, 850, 0, 1800), 650);
+	assert_int_equal(used_at_once(&device, 1450, 250, 1900), 1000);
+	/* Nothing becomes less because a holder says less. */
+	assert_int_equal(used_at_once(&device, 1440, 0, 2000), 990);
+	assert_int_equal(used_at_once(&device, 1450, 0, 2100), 1000);
+}
+
 static void windows_reach_back_to_the_right_sample(void **state)
 {
 	static struct usage usage;
@@ -134,6 +169,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waiting_counts_while_nobody_of_them_holds),
+		cmocka_unit_test(what_is_used_at_once_is_used_once),
 		cmocka_unit_test(windows_reach_back_to_the_right_sample),
 		cmocka_unit_test(a_window_that_begins_in_a_quiet_hour_is_no_longer_for_it),
 		cmocka_unit_test(expected_parts_are_shares_or_what_can_be_used),

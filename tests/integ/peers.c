@@ -44,13 +44,34 @@ static const char ptx[] =
 	"	st.global.u32 [%t], %v;\n"
 	"done:\n"
 	"	ret;\n"
+	"}\n"
+	/* play(at, mine, rounds): waits until *at is `mine`, makes it one more, then for two more than that, … */
+	".visible .entry play(.param .u64 at, .param .u32 mine, .param .u32 rounds)\n"
+	"{\n"
+	"	.reg .u64 %a;\n"
+	"	.reg .u32 %m, %n, %v;\n"
+	"	.reg .pred %p;\n"
+	"	ld.param.u64 %a, [at];\n"
+	"	ld.param.u32 %m, [mine];\n"
+	"	ld.param.u32 %n, [rounds];\n"
+	"again:\n"
+	"	ld.volatile.global.u32 %v, [%a];\n"
+	"	setp.ne.u32 %p, %v, %m;\n"
+	"	@%p bra again;\n"
+	"	add.u32 %v, %v, 1;\n"
+	"	st.volatile.global.u32 [%a], %v;\n"
+	"	add.u32 %m, %m, 2;\n"
+	"	sub.u32 %n, %n, 1;\n"
+	"	setp.ne.u32 %p, %n, 0;\n"
+	"	@%p bra again;\n"
+	"	ret;\n"
 	"}\n";
 
 struct side {
 	struct gdev_session *session;
 	struct gdev_stream *stream;
 	struct gdev_module *module;
-	struct gdev_function *step;
+	struct gdev_function *step, *play;
 };
 
 static struct side a, b;
@@ -79,6 +100,7 @@ static void side_open(struct side *side, const char *vgpu)
 	must(gdev_module_load(side->session, ptx, sizeof ptx, NULL, 0, &side->module),
 		"load the kernel");
 	must(gdev_module_function(side->module, "step", &side->step), "find the kernel");
+	must(gdev_module_function(side->module, "play", &side->play), "find the kernel");
 }
 
 static void side_close(struct side *side)
@@ -436,6 +458,35 @@ static void case_pressure(void)
 	check(&a, of_a, 1, 2 * MORE, words, "the owner's");
 }
 
+static void play(const struct side *side, uint64_t at, uint32_t mine, uint32_t rounds)
+{
+	void *arguments[] = {&at, &mine, &rounds};
+	struct gdev_launch launch = {.function = side->play,
+		.grid = {1, 1, 1},
+		.block = {1, 1, 1},
+		.arguments = arguments};
+
+	must(gdev_launch_async(side->stream, &launch), "launch");
+}
+
+/* Kernels of both wait for each other. */
+static void case_play(void)
+{
+	const uint32_t rounds = 50;
+	uint64_t ball = alloc(&a, 4);
+
+	fill(&a, ball, 0, 1);
+	must(gdev_stream_sync(a.stream), "finish");
+	map(&b, &a, ball);
+	for (uint32_t i = 0; i < 3; i++) {
+		play(&a, ball, 2 * rounds * i, rounds);
+		play(&b, ball, 2 * rounds * i + 1, rounds);
+		must(gdev_stream_sync(a.stream), "finish");
+		must(gdev_stream_sync(b.stream), "finish");
+	}
+	check(&b, ball, 6 * rounds, 0, 1, "what both have counted");
+}
+
 /* The device has no room for what two such programs have. */
 static void case_leaving(void)
 {
@@ -497,6 +548,7 @@ static const struct {
 	{"restart", case_restart},
 	{"pressure", case_pressure},
 	{"leaving", case_leaving},
+	{"play", case_play},
 	{"stranger", case_stranger},
 };
 

@@ -42,6 +42,14 @@ class OneDevice(integ.Case):
         """Streams of two sessions wait for each other's fences"""
         self.peers("turns")
 
+    def play(self):
+        self.peers("play")
+        self.assertEqual([vgpu["resources"]["compute"]["overdue"] for vgpu in self.gdevd.status()["vgpus"]], [0, 0])
+
+    def test_play(self):
+        """Kernels of two sessions that wait for each other advance, and nobody has to be told to leave"""
+        self.play()
+
     def test_owner_dies(self):
         """A worker that is killed leaves the other session usable"""
         self.kill_owner("owner-dies")
@@ -87,6 +95,24 @@ class OneDevice(integ.Case):
     def test_stranger(self):
         """Another process does not reach it, even with its token"""
         self.peers("stranger")
+
+
+@unittest.skipUnless(SOFTWARE, "the kernels of a software GPU are threads")
+class OneProcessor(integ.Case):
+    vgpus = {"gdev0": {}, "second": {}}
+    pair = "gdev0,second"
+    config = {"threads": "1"}
+    peers, play = OneDevice.peers, OneDevice.play
+
+    def setUp(self):
+        processors = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, processors)
+        os.sched_setaffinity(0, {min(processors)})
+        super().setUp()
+
+    def test_play(self):
+        """They do on one processor"""
+        self.play()
 
 
 @unittest.skipUnless(SOFTWARE, "several devices are the software GPU's here")
