@@ -29,7 +29,8 @@ def check(sides, folder, run_test, say):
         summary = next((line for line in reversed(lines) if line[:1].isdigit()), "it did not come to an end")
         logs.append(f"==== {side}: {' '.join(map(str, arguments))}: {code}\n{text}\n")
         (folder / "conformance.log").write_text("".join(logs))
-        for line in lines[:40] if code else []:
+        told = [line for line in lines if not line.startswith(("refused", "other NaN"))]
+        for line in told[:40] if code else []:
             print(f"         {line[:200]}", flush=True)
         return say(code == 0, f"{side}: {arguments[0]}: {summary}, in {time.monotonic() - start:.0f} s"
                    + ("" if code in (0, 1) else f"; it ended with {code}"))

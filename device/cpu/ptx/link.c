@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * ptx_link(): an object becomes executable memory through a just-in-time linker of its own, so that
- * unlinking gives everything back. The few external symbols (memset, libm) come from this process.
+ * unlinking gives everything back. The few external symbols come from this process (memset) and from libm, whose
+ * symbols a plugin's process does not see by itself.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,8 +39,9 @@ static int make_jit(LLVMOrcLLJITRef *out)
 {
 	LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
 	LLVMTargetMachineRef machine = target_machine();
-	LLVMOrcDefinitionGeneratorRef process;
+	LLVMOrcDefinitionGeneratorRef process, libm;
 	LLVMOrcLLJITRef jit;
+	char prefix;
 
 	if (machine)
 		LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(
@@ -48,14 +50,22 @@ static int make_jit(LLVMOrcLLJITRef *out)
 		return -ENOMEM;
 	LLVMOrcExecutionSessionSetErrorReporter(
 		LLVMOrcLLJITGetExecutionSession(jit), ignore_error, NULL);
+	prefix = LLVMOrcLLJITGetGlobalPrefix(jit);
 	if (failed(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
-		    &process, LLVMOrcLLJITGetGlobalPrefix(jit), NULL, NULL))) {
-		failed(LLVMOrcDisposeLLJIT(jit));
-		return -ENOMEM;
-	}
+		    &process, prefix, NULL, NULL)))
+		goto err_jit;
 	LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(jit), process);
+	/* LLVM itself has it loaded: no file is looked for. */
+	if (failed(LLVMOrcCreateDynamicLibrarySearchGeneratorForPath(
+		    &libm, "libm.so.6", prefix, NULL, NULL)))
+		goto err_jit;
+	LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(jit), libm);
 	*out = jit;
 	return 0;
+
+err_jit:
+	failed(LLVMOrcDisposeLLJIT(jit));
+	return -ENOMEM;
 }
 
 /* The bytes may lie at any address, as in a mapped cache file. */
