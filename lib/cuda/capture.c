@@ -22,10 +22,11 @@ struct capture {
 	CUstreamCaptureMode mode;
 	pthread_t thread;
 	bool invalid;
-	struct ends left; /* of streams that were destroyed: to be joined like others */
+	struct list streams; /* that take part, of whatever contexts */
+	struct ends left;    /* of streams that were destroyed: to be joined like others */
 };
 
-/* Guards what follows. */
+/* Guards what follows, and each capture's list of streams. */
 static pthread_mutex_t *const lock = &process_locks[LOCK_CAPTURES];
 static struct list captures = {&captures, &captures};
 static unsigned long long next_id = 1;
@@ -80,6 +81,9 @@ static void stream_leave(CUstream stream)
 		stream->context->capturing_blocking--;
 	stream->context->capturing--;
 	stream->capture = NULL;
+	pthread_mutex_lock(lock);
+	list_remove(&stream->capture_link);
+	pthread_mutex_unlock(lock);
 	ends_clear(&stream->ends);
 }
 
@@ -89,6 +93,9 @@ static void stream_join(CUstream stream, struct capture *capture)
 		stream->context->capturing_blocking++;
 	stream->context->capturing++;
 	stream->capture = capture;
+	pthread_mutex_lock(lock);
+	list_append(&capture->streams, &stream->capture_link);
+	pthread_mutex_unlock(lock);
 }
 
 CUresult capture_refuse(CUstream stream, CUresult result)
@@ -137,6 +144,8 @@ static CUresult append(CUstream stream, CUgraphNodeType type, CUgraphNode *node)
 {
 	TRY(check_valid(stream));
 	TRY(graph_add(stream->capture->graph, type, stream->ends.nodes, stream->ends.count, node));
+	if (type != CU_GRAPH_NODE_TYPE_HOST && type != CU_GRAPH_NODE_TYPE_WAIT_EVENT)
+		(*node)->home = home_of(stream->context);
 	ends_clear(&stream->ends);
 	return add_end(&stream->ends, *node);
 }
@@ -362,6 +371,7 @@ static CUresult begin(CUstream handle, CUgraph graph, const CUgraphNode *depende
 		free(capture);
 		return no_memory();
 	}
+	list_init(&capture->streams);
 	capture->origin = stream;
 	capture->mode = mode;
 	capture->thread = pthread_self();
@@ -424,33 +434,26 @@ static bool are_followed(const struct capture *capture, const struct ends *ends)
 
 static bool is_joined(const struct capture *capture)
 {
-	CUcontext context = capture->origin->context;
 	bool joined = true;
 	CUstream stream;
 
-	pthread_mutex_lock(&context->lock);
-	list_for_each (stream, &context->streams, link)
-		if (stream->capture == capture)
-			joined = joined && are_followed(capture, &stream->ends);
-	pthread_mutex_unlock(&context->lock);
+	pthread_mutex_lock(lock);
+	list_for_each (stream, &capture->streams, capture_link)
+		joined = joined && are_followed(capture, &stream->ends);
+	pthread_mutex_unlock(lock);
 	return joined && are_followed(capture, &capture->left);
 }
 
 /* Lets all streams go; returns the graph, or NULL when it is no good. */
 static CUgraph dissolve(struct capture *capture, bool good)
 {
-	CUcontext context = capture->origin->context;
 	CUgraph graph = capture->graph;
-	CUstream stream;
 
 	pthread_mutex_lock(lock);
 	list_remove(&capture->link);
 	pthread_mutex_unlock(lock);
-	pthread_mutex_lock(&context->lock);
-	list_for_each (stream, &context->streams, link)
-		if (stream->capture == capture)
-			stream_leave(stream);
-	pthread_mutex_unlock(&context->lock);
+	while (!list_empty(&capture->streams))
+		stream_leave(list_first(&capture->streams, struct CUstream_st, capture_link));
 	if (!good) {
 		if (capture->own_graph)
 			graph_release(graph);

@@ -6,6 +6,8 @@
  *
  * As in CUDA a graph is not locked: threads that change one take turns. An executable graph is a copy of the
  * graph, in an order that its dependencies allow, and with its branches on lanes (graph_run.c).
+ *
+ * What a node does is done in a context, its home. Nodes of one graph may have different homes, also on different devices.
  */
 #ifndef GDEV_CUDA_GRAPH_INTERNAL_H
 #define GDEV_CUDA_GRAPH_INTERNAL_H
@@ -13,6 +15,12 @@
 #include "lib/cuda/internal.h"
 
 #define NODE_ATTRIBUTES_MAX 16
+
+/* A context, while its id is this one. Without a context: any. */
+struct home {
+	CUcontext context;
+	unsigned long long id;
+};
 
 struct graph_kernel {
 	CUfunction function;   /* as the program names it: it may be a kernel */
@@ -44,7 +52,8 @@ struct CUgraphNode_st {
 	struct list link; /* of the graph's nodes, in the order of creation */
 	CUgraph graph;
 	CUgraphNodeType type;
-	unsigned long long id;     /* never used again */
+	struct home home;      /* that of a host function, a wait, or an empty node may be any */
+	unsigned long long id; /* never used again */
 	unsigned long long origin; /* the id of the node that it is a copy of, or 0 */
 	CUgraphNode twin;          /* its copy, while its graph is copied */
 	bool placed;               /* while its graph is brought into an order */
@@ -76,6 +85,10 @@ struct graph_object {
 	unsigned count;
 };
 
+/* Streams that a graph runs on at most, and how many of them in one context. */
+#define GRAPH_LANES 16
+#define GRAPH_LANES_EACH 8
+
 struct CUgraph_st {
 	uint32_t handle_word;
 	struct list nodes;
@@ -84,20 +97,23 @@ struct CUgraph_st {
 	bool inner;          /* a node's or an executable graph's: not destroyed by the program */
 	CUgraphNode *order;  /* of an executable graph; malloc'ed */
 	unsigned lanes;      /* that it runs on */
+	struct home lane_homes[GRAPH_LANES];
 };
 
-/* Streams that a graph runs on at most: that of the launch, and its own. */
-#define GRAPH_LANES 8
+/* A stream of an executable graph's own, or NULL. */
+struct own_lane {
+	CUstream stream;
+	struct home home;
+};
 
 struct CUgraphExec_st {
 	uint32_t handle_word;
 	CUgraph graph;
 	uint64_t flags;
 	pthread_mutex_t lock; /* guards the rest */
-	CUcontext context;    /* of the last launch */
-	unsigned long long context_id;
-	CUstream lanes[GRAPH_LANES]; /* the first: of the last launch, the others: its own, there */
-	unsigned long long stream_id; /* of the last launch, */
+	struct own_lane own[GRAPH_LANES];
+	unsigned long long stream_id; /* of the last launch, or 0, */
+	struct home home;             /* where that was, */
 	struct gdev_fence done;       /* and its end */
 };
 
@@ -123,6 +139,10 @@ CUresult graph_answer(
 
 /* ---- what nodes do (graph_node.c) ---- */
 
+struct home home_of(CUcontext context);
+bool same_home(const struct home *a, const struct home *b);
+/* CUDA_ERROR_INVALID_VALUE: the node is one of an executable graph, which stays in its context. */
+CUresult node_set_home(CUgraphNode node, CUcontext context);
 /* Replaces the node's payload by a copy of what is given; the node keeps its own on failure. */
 CUresult node_set_kernel(CUgraphNode node, CUfunction function, const CUlaunchConfig *config,
 	void **params, void **extra);

@@ -173,6 +173,7 @@ CUresult cuGraphExecMemcpyNodeSetParams(
 	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, &found));
 	if (!handle_is(HANDLE_CONTEXT, context))
 		return fail(CUDA_ERROR_INVALID_VALUE, "%p is no living context", (void *)context);
+	TRY(node_set_home(found, context));
 	return cuGraphMemcpyNodeSetParams(found, params);
 }
 
@@ -184,6 +185,7 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 	TRY(find(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, &found));
 	if (!handle_is(HANDLE_CONTEXT, context))
 		return fail(CUDA_ERROR_INVALID_VALUE, "%p is no living context", (void *)context);
+	TRY(node_set_home(found, context));
 	return cuGraphMemsetNodeSetParams(found, params);
 }
 
@@ -264,11 +266,22 @@ static bool same_dependencies(CUgraphNode ours, CUgraphNode theirs)
 	return true;
 }
 
+/* Where a child graph is done is said by its nodes. */
+static CUgraphExecUpdateResult compare_homes(CUgraphNode ours, CUgraphNode theirs)
+{
+	if (ours->type == CU_GRAPH_NODE_TYPE_GRAPH || same_home(&ours->home, &theirs->home))
+		return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+	return ours->type == CU_GRAPH_NODE_TYPE_KERNEL
+		       ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
+		       : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+}
+
 /* Pairs the nodes in the order of their creation. */
 static CUgraphExecUpdateResult pair(CUgraph ours, CUgraph theirs, CUgraphNode *culprit)
 {
 	struct list *at = ours->nodes.next;
-	CUgraphNode node;
+	CUgraphExecUpdateResult result;
+	CUgraphNode node, inner;
 
 	*culprit = NULL;
 	if (ours->node_count != theirs->node_count)
@@ -286,13 +299,12 @@ static CUgraphExecUpdateResult pair(CUgraph ours, CUgraph theirs, CUgraphNode *c
 			return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
 		if (node->memory != node->twin->memory)
 			return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
-		if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
-			CUgraphNode inner;
-			CUgraphExecUpdateResult result =
-				pair(node->twin->child, node->child, &inner);
-			if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
-				return result;
-		}
+		result = compare_homes(node->twin, node);
+		if (result == CU_GRAPH_EXEC_UPDATE_SUCCESS &&
+			node->type == CU_GRAPH_NODE_TYPE_GRAPH)
+			result = pair(node->twin->child, node->child, &inner);
+		if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+			return result;
 	}
 	*culprit = NULL;
 	return CU_GRAPH_EXEC_UPDATE_SUCCESS;

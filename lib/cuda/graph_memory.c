@@ -329,6 +329,7 @@ static struct graph_memory *find_free(CUgraphNode node, CUcontext context, uint6
 	return found;
 }
 
+/* `context`: that of a stream that captures, or NULL. */
 static CUresult check_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, CUcontext *context)
 {
 	const CUmemPoolProps *pool = &params->poolProps;
@@ -352,7 +353,7 @@ static CUresult check_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, CUcontext 
 				"virtual GPUs do not reach each other's memory: rights can be "
 				"given to the device %d alone",
 				pool->location.id);
-	TRY(current_context(context));
+	TRY(context_or_current(*context, context));
 	return (*context)->device == pool->location.id
 		       ? CUDA_SUCCESS
 		       : fail(CUDA_ERROR_NOT_SUPPORTED,
@@ -362,8 +363,8 @@ static CUresult check_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, CUcontext 
 CUresult node_set_alloc(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
 	CUresult result = CUDA_SUCCESS;
+	CUcontext context = node->home.context;
 	struct graph_memory *memory;
-	CUcontext context;
 
 	TRY(check_alloc(params, &context));
 	if (params->bytesize > UINT64_MAX - GRANULE)
@@ -378,6 +379,7 @@ CUresult node_set_alloc(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 	if (result != CUDA_SUCCESS)
 		return result;
 	params->dptr = memory->base;
+	node->home = home_of(context);
 	node->memory = memory;
 	node->alloc.params = *params;
 	if (params->accessDescCount) /* all say the same */
@@ -410,8 +412,10 @@ CUresult node_set_free(CUgraphNode node, CUdeviceptr pointer)
 		if (frees >= max_of(allocations, 1))
 			memory = NULL;
 	}
-	if (memory)
+	if (memory) {
 		memory->refs++;
+		node->home = home_of(memory->context);
+	}
 	pthread_mutex_unlock(lock);
 	node->memory = memory;
 	return memory ? CUDA_SUCCESS

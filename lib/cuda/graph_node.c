@@ -8,6 +8,43 @@
 
 #include "lib/cuda/graph.h"
 
+/* ---- where the work is done ---- */
+
+struct home home_of(CUcontext context)
+{
+	return handle_is(HANDLE_CONTEXT, context) ? (struct home){context, context->id}
+						  : (struct home){0};
+}
+
+bool same_home(const struct home *a, const struct home *b)
+{
+	return a->context == b->context && a->id == b->id;
+}
+
+CUresult node_set_home(CUgraphNode node, CUcontext context)
+{
+	struct home home = home_of(context);
+
+	if (node->graph->order && !same_home(&node->home, &home))
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"what a node of an executable graph does stays in its context");
+	node->home = home;
+	return CUDA_SUCCESS;
+}
+
+/* What a CUkernel is depends on the current context. */
+static CUresult enter(CUcontext context, bool *entered)
+{
+	*entered = context && context != context_top();
+	return *entered ? cuCtxPushCurrent(context) : CUDA_SUCCESS;
+}
+
+static void leave(bool entered)
+{
+	if (entered)
+		cuCtxPopCurrent(NULL);
+}
+
 /* ---- kernels ---- */
 
 static CUresult keep_attributes(struct graph_kernel *kernel, const CUlaunchConfig *config)
@@ -79,6 +116,8 @@ CUresult node_set_kernel(CUgraphNode node, CUfunction handle, const CUlaunchConf
 	result = keep_attributes(&kernel, config);
 	if (result == CUDA_SUCCESS)
 		result = keep_params(&kernel, function, params, extra);
+	if (result == CUDA_SUCCESS)
+		result = node_set_home(node, function->module->context);
 	if (result != CUDA_SUCCESS) {
 		free(kernel.params);
 		free(kernel.arguments);
@@ -128,6 +167,7 @@ CUresult node_set_memops(CUgraphNode node, CUcontext context, const CUstreamBatc
 	unsigned count, unsigned flags)
 {
 	CUstreamBatchMemOpParams *copy;
+	CUresult result;
 
 	if (!context)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the context is NULL");
@@ -136,6 +176,11 @@ CUresult node_set_memops(CUgraphNode node, CUcontext context, const CUstreamBatc
 	if (!copy)
 		return no_memory();
 	memcpy(copy, ops, count * sizeof *copy);
+	result = node_set_home(node, context);
+	if (result != CUDA_SUCCESS) {
+		free(copy);
+		return result;
+	}
 	node_clear(node);
 	node->memops = (struct graph_memops){copy, count, context};
 	return CUDA_SUCCESS;
@@ -155,16 +200,27 @@ static CUresult set_child(CUgraphNode node, CUgraph graph)
 	return CUDA_SUCCESS;
 }
 
+static CUresult set_kernel_like(CUgraphNode node, CUgraphNode other)
+{
+	CUlaunchConfig config = other->kernel.config;
+	CUresult result;
+	bool entered;
+
+	config.attrs = other->kernel.attributes;
+	TRY(enter(other->home.context, &entered));
+	result = node_set_kernel(
+		node, other->kernel.function, &config, other->kernel.arguments, NULL);
+	leave(entered);
+	return result;
+}
+
 CUresult node_set_like(CUgraphNode node, CUgraphNode other)
 {
-	CUlaunchConfig config;
-
+	if (!node->graph->order)
+		node->home = other->home;
 	switch (other->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
-		config = other->kernel.config;
-		config.attrs = other->kernel.attributes;
-		return node_set_kernel(
-			node, other->kernel.function, &config, other->kernel.arguments, NULL);
+		return set_kernel_like(node, other);
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		return node_set_memops(
 			node, other->memops.context, other->memops.ops, other->memops.count, 0);
@@ -214,12 +270,10 @@ void node_clear(CUgraphNode node)
 	}
 }
 
-CUresult node_run(CUgraphNode node, CUstream stream, bool more)
+static CUresult run(CUgraphNode node, CUstream stream, bool more)
 {
 	const CUDA_MEMSET_NODE_PARAMS *set = &node->fill;
 
-	if (node->disabled)
-		return CUDA_SUCCESS;
 	switch (node->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 		return run_kernel(&node->kernel, stream, more);
@@ -245,6 +299,19 @@ CUresult node_run(CUgraphNode node, CUstream stream, bool more)
 	default:
 		return CUDA_SUCCESS;
 	}
+}
+
+CUresult node_run(CUgraphNode node, CUstream stream, bool more)
+{
+	CUresult result;
+	bool entered;
+
+	if (node->disabled)
+		return CUDA_SUCCESS;
+	TRY(enter(stream->context, &entered));
+	result = run(node, stream, more);
+	leave(entered);
+	return result;
 }
 
 /* ---- adding nodes: the node is there when its payload is ---- */
@@ -275,12 +342,17 @@ static CUresult set_kernel(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *p
 {
 	CUlaunchConfig config = config_of(params);
 	CUlaunchAttribute attributes[NODE_ATTRIBUTES_MAX];
+	CUresult result;
+	bool entered;
 
 	memcpy(attributes, node->kernel.attributes, sizeof attributes);
 	config.attrs = attributes;
 	config.numAttrs = node->kernel.config.numAttrs;
-	return node_set_kernel(
+	TRY(enter(params->func ? NULL : params->ctx, &entered));
+	result = node_set_kernel(
 		node, function_of(params), &config, params->kernelParams, params->extra);
+	leave(entered);
+	return result;
 }
 
 static CUDA_KERNEL_NODE_PARAMS_v2 newer(const CUDA_KERNEL_NODE_PARAMS_v1 *old)
@@ -324,6 +396,7 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *added, CUgraph graph, const CUgraphNo
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the pointer for the node, or params, is NULL, or the context is none");
 	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_MEMCPY, dependencies, count, &node));
+	node->home = home_of(context);
 	return finish_add(node, node_set_copy(node, params), added);
 }
 
@@ -337,6 +410,7 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *added, CUgraph graph, const CUgraphNo
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the pointer for the node, or params, is NULL, or the context is none");
 	TRY(graph_add(graph, CU_GRAPH_NODE_TYPE_MEMSET, dependencies, count, &node));
+	node->home = home_of(context);
 	return finish_add(node, node_set_fill(node, params), added);
 }
 
@@ -384,6 +458,8 @@ static CUresult add_event_node(CUgraphNodeType type, CUgraphNode *added, CUgraph
 			"the pointer for the node is NULL, or %p is no living event",
 			(void *)event);
 	TRY(graph_add(graph, type, dependencies, count, added));
+	if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+		(*added)->home = home_of(event->context);
 	(*added)->event = event;
 	return CUDA_SUCCESS;
 }
@@ -624,6 +700,8 @@ static CUresult set_event(CUgraphNode node, CUgraphNodeType type, CUevent event)
 	TRY(graph_check_node(node, type));
 	if (!handle_is(HANDLE_EVENT, event))
 		return fail(CUDA_ERROR_INVALID_VALUE, "%p is no living event", (void *)event);
+	if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+		TRY(node_set_home(node, event->context));
 	node->event = event;
 	return CUDA_SUCCESS;
 }

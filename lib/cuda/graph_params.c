@@ -127,6 +127,7 @@ CUresult cuGraphAddNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *de
 /* The memory that a node allocates or frees, and its child graph, cannot change. */
 static CUresult set(CUgraphNode node, const CUgraphNodeParams *params)
 {
+	CUcontext context;
 	CUDA_BATCH_MEM_OP_NODE_PARAMS ops;
 	CUDA_KERNEL_NODE_PARAMS_v2 kernel;
 	CUDA_MEMSET_NODE_PARAMS fill;
@@ -137,9 +138,13 @@ static CUresult set(CUgraphNode node, const CUgraphNodeParams *params)
 		kernel = AS(CUDA_KERNEL_NODE_PARAMS_v2, params->kernel);
 		return cuGraphKernelNodeSetParams_v2(node, &kernel);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		TRY(context_or_current(params->memcpy.copyCtx, &context));
+		TRY(node_set_home(node, context));
 		return cuGraphMemcpyNodeSetParams(node, &params->memcpy.copyParams);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
 		fill = set_of(&params->memset);
+		TRY(context_or_current(params->memset.ctx, &context));
+		TRY(node_set_home(node, context));
 		return cuGraphMemsetNodeSetParams(node, &fill);
 	case CU_GRAPH_NODE_TYPE_HOST:
 		host = AS(CUDA_HOST_NODE_PARAMS, params->host);

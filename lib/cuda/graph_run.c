@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Launching executable graphs. Their nodes have an order, which their dependencies allow, and are sent in it to
- * lanes: streams, of which the first is that of the launch, and the others are the graph's own. Branches are on
- * different lanes and overlap where the device can; a node waits for those of other lanes that it depends on, and
- * the launch's stream in the end for all. A graph without branches has the one lane. The nodes of a child graph
- * are sent to the lane of its node.
+ * lanes: streams, each in a context. One is the launch's stream, if some nodes are of its context, and the others are the
+ * graph's own. Branches are on different lanes and overlap where the device can; a node waits for those of other lanes
+ * that it depends on, and the launch's stream in the end for all. A graph of one context without branches has the one
+ * lane. The nodes of a child graph are sent to the lane of its node. Lanes of several devices are of several sessions,
+ * which wait for each other through gdevd.
  *
  * Since nodes are sent in one order, what waits is always behind what it waits for. Which lane a node goes to is
  * therefore a question of speed alone.
@@ -26,30 +27,56 @@ static bool may_go(CUgraphNode node)
 	return true;
 }
 
-/* The lane of a node, given the last node of each: where the last is one that it depends on, so that it need
- * not wait; where the last has been followed, so that it need wait for little; a new one; the oldest. */
-static unsigned choose_lane(CUgraph graph, CUgraphNode last[GRAPH_LANES], CUgraphNode node)
+/* While a graph's nodes are placed. */
+struct placing {
+	CUgraph graph;
+	struct home first;             /* of the nodes' homes */
+	unsigned lanes_each;           /* of a home, at most */
+	CUgraphNode last[GRAPH_LANES]; /* of each lane */
+};
+
+/* A node that may be anywhere goes where one is that it depends on. */
+static struct home choose_home(const struct placing *placing, CUgraphNode node)
 {
-	unsigned oldest = 0;
+	if (node->home.context)
+		return node->home;
+	return node->dependency_count ? placing->graph->lane_homes[node->dependencies[0]->lane]
+				      : placing->first;
+}
+
+/* The lane of a node in its home: where the last is one that it depends on, so that it need not wait; where the last has
+ * been followed, so that it need wait for little; a new one; the oldest. */
+static unsigned choose_lane(struct placing *placing, CUgraphNode node)
+{
+	struct home home = choose_home(placing, node);
+	unsigned ours[GRAPH_LANES] = {0}, count = 0, oldest;
+	CUgraph graph = placing->graph;
+	CUgraphNode *last = placing->last;
 
 	for (unsigned i = 0; i < graph->lanes; i++)
-		if (node_depends(node, last[i]))
-			return i;
-	for (unsigned i = 0; i < graph->lanes; i++)
-		if (last[i]->followed)
-			return i;
-	if (graph->lanes < GRAPH_LANES)
+		if (same_home(&graph->lane_homes[i], &home))
+			ours[count++] = i;
+	for (unsigned i = 0; i < count; i++)
+		if (node_depends(node, last[ours[i]]))
+			return ours[i];
+	for (unsigned i = 0; i < count; i++)
+		if (last[ours[i]]->followed)
+			return ours[i];
+	if (count < placing->lanes_each) {
+		graph->lane_homes[graph->lanes] = home;
 		return graph->lanes++;
-	for (unsigned i = 1; i < graph->lanes; i++)
-		if (last[i]->number < last[oldest]->number)
-			oldest = i;
+	}
+	oldest = ours[0];
+	for (unsigned i = 1; i < count; i++)
+		if (last[ours[i]]->number < last[oldest]->number)
+			oldest = ours[i];
 	return oldest;
 }
 
-static void place(CUgraph graph, CUgraphNode last[GRAPH_LANES], CUgraphNode node)
+static void place(struct placing *placing, CUgraphNode node)
 {
-	node->lane = choose_lane(graph, last, node);
-	last[node->lane] = node;
+	node->lane = choose_lane(placing, node);
+	placing->last[node->lane] = node;
 	for (size_t i = 0; i < node->dependency_count; i++) {
 		node->dependencies[i]->followed = true;
 		if (node->dependencies[i]->lane != node->lane)
@@ -58,13 +85,58 @@ static void place(CUgraph graph, CUgraphNode last[GRAPH_LANES], CUgraphNode node
 	node->placed = true;
 }
 
+/* The nodes of a child graph are on one lane, and so in one context. */
+static CUresult settle_child(CUgraphNode node)
+{
+	CUgraphNode inner;
+
+	TRY(graph_order(node->child));
+	list_for_each (inner, &node->child->nodes, link) {
+		if (!inner->home.context)
+			continue;
+		if (node->home.context && !same_home(&node->home, &inner->home))
+			return fail(CUDA_ERROR_NOT_SUPPORTED,
+				"the nodes of a child graph must be of one context, and so of one "
+				"device");
+		node->home = inner->home;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Each home has some lanes, and all together not too many. */
+static CUresult share_lanes(struct placing *placing)
+{
+	struct home homes[GRAPH_LANES];
+	unsigned count = 0, i;
+	CUgraphNode node;
+
+	list_for_each (node, &placing->graph->nodes, link) {
+		for (i = 0; i < count && !same_home(&homes[i], &node->home); i++)
+			;
+		if (i < count || !node->home.context)
+			continue;
+		if (count == GRAPH_LANES)
+			return fail(CUDA_ERROR_NOT_SUPPORTED,
+				"the nodes of a graph are of %d contexts at most", GRAPH_LANES);
+		homes[count++] = node->home;
+	}
+	placing->first = count ? homes[0] : (struct home){0};
+	placing->lanes_each = min_of(GRAPH_LANES_EACH, GRAPH_LANES / max_of(count, 1u));
+	return CUDA_SUCCESS;
+}
+
 /* Nodes are mostly created after what they depend on: then one pass does. A pass that places none has found
  * a circle. */
 CUresult graph_order(CUgraph graph)
 {
-	CUgraphNode node, last[GRAPH_LANES];
+	struct placing placing = {.graph = graph};
 	unsigned count = 0, before;
+	CUgraphNode node;
 
+	list_for_each (node, &graph->nodes, link)
+		if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
+			TRY(settle_child(node));
+	TRY(share_lanes(&placing));
 	graph->order = malloc((graph->node_count + 1) * sizeof *graph->order);
 	if (!graph->order)
 		return no_memory();
@@ -73,11 +145,9 @@ CUresult graph_order(CUgraph graph)
 		list_for_each (node, &graph->nodes, link) {
 			if (node->placed || !may_go(node))
 				continue;
-			place(graph, last, node);
+			place(&placing, node);
 			node->number = count;
 			graph->order[count++] = node;
-			if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
-				TRY(graph_order(node->child));
 		}
 	} while (count < graph->node_count && count > before);
 	return count == graph->node_count
@@ -95,48 +165,75 @@ CUresult graph_run(CUgraph graph, CUstream stream)
 
 /* ---- lanes ---- */
 
-void graph_close_lanes(CUgraphExec exec)
+static bool is_alive(const struct home *home)
 {
-	/* Streams of a context that is gone are gone with it. */
-	if (handle_is(HANDLE_CONTEXT, exec->context) && exec->context->id == exec->context_id &&
-		exec->context->session)
-		for (unsigned i = 1; i < GRAPH_LANES; i++)
-			if (exec->lanes[i])
-				stream_release(exec->lanes[i]);
-	for (unsigned i = 1; i < GRAPH_LANES; i++)
-		exec->lanes[i] = NULL;
+	return handle_is(HANDLE_CONTEXT, home->context) && home->context->id == home->id &&
+	       home->context->session;
 }
 
-static CUresult open_lanes(CUgraphExec exec, CUstream stream)
+/* Streams of a context that is gone are gone with it. */
+static void close_lane(struct own_lane *lane)
 {
-	CUcontext context = stream->context;
+	if (lane->stream && is_alive(&lane->home))
+		stream_release(lane->stream);
+	*lane = (struct own_lane){0};
+}
 
-	if (exec->context_id != context->id) {
-		graph_close_lanes(exec);
-		exec->context = context;
-		exec->context_id = context->id;
-		exec->stream_id = 0;
-	}
-	exec->lanes[0] = stream;
-	for (unsigned i = 1; i < exec->graph->lanes; i++)
-		if (!exec->lanes[i])
-			TRY(stream_create(context, CU_STREAM_NON_BLOCKING, stream->priority, true,
-				&exec->lanes[i]));
+void graph_close_lanes(CUgraphExec exec)
+{
+	for (unsigned i = 0; i < GRAPH_LANES; i++)
+		close_lane(&exec->own[i]);
+}
+
+static CUresult open_lane(struct own_lane *lane, const struct home *home, int priority)
+{
+	if (!same_home(&lane->home, home) || !is_alive(home))
+		close_lane(lane);
+	if (lane->stream)
+		return CUDA_SUCCESS;
+	if (!is_alive(home))
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a context in which nodes of the graph work is gone");
+	TRY(stream_create(home->context, CU_STREAM_NON_BLOCKING, priority, true, &lane->stream));
+	lane->home = *home;
 	return CUDA_SUCCESS;
 }
 
-/* A launch: what each lane has waited for of each other. */
+/* A launch: its streams, and what each has waited for of each other. */
 struct run {
-	CUstream *lanes;
-	uint64_t seen[GRAPH_LANES][GRAPH_LANES];
+	CUstream lanes[GRAPH_LANES + 1];
+	unsigned
+		base; /* the launch's stream, which is a lane of its context, or behind all lanes */
+	uint64_t seen[GRAPH_LANES + 1][GRAPH_LANES + 1];
 };
+
+static CUresult open_lanes(CUgraphExec exec, CUstream stream, struct run *run)
+{
+	const struct home here = home_of(stream->context);
+	CUgraph graph = exec->graph;
+
+	run->base = graph->lanes;
+	for (unsigned i = 0; i < graph->lanes; i++) {
+		const struct home *home =
+			graph->lane_homes[i].context ? &graph->lane_homes[i] : &here;
+		if (run->base == graph->lanes && same_home(home, &here)) {
+			run->base = i;
+			continue;
+		}
+		TRY(open_lane(&exec->own[i], home, stream->priority));
+		run->lanes[i] = exec->own[i].stream;
+	}
+	run->lanes[run->base] = stream;
+	return CUDA_SUCCESS;
+}
 
 static CUresult follow(
 	struct run *run, unsigned later, unsigned earlier, const struct gdev_fence *fence)
 {
 	if (run->seen[later][earlier] >= fence->value)
 		return CUDA_SUCCESS;
-	TRY_GDEV(gdev_stream_wait(run->lanes[later]->stream, fence),
+	TRY_GDEV(gdev_stream_wait_peer(
+			 run->lanes[later]->stream, run->lanes[earlier]->context->session, fence),
 		"a stream of the graph cannot wait for another");
 	run->seen[later][earlier] = fence->value;
 	return CUDA_SUCCESS;
@@ -169,34 +266,35 @@ static CUresult run_node(
 		if (before->lane != node->lane)
 			TRY(follow(run, node->lane, before->lane, &before->done));
 	}
-	if (node->lane)
-		TRY(follow(run, node->lane, 0, begin));
+	if (node->lane != run->base)
+		TRY(follow(run, node->lane, run->base, begin));
 	TRY(node_run(node, lane, more));
 	if (node->crosses)
 		gdev_stream_fence(lane->stream, &node->done);
 	return CUDA_SUCCESS;
 }
 
-static CUresult run_on_lanes(CUgraph graph, CUstream *lanes)
+static CUresult run_on_lanes(CUgraph graph, struct run *run)
 {
-	struct run run = {.lanes = lanes};
 	CUresult result = CUDA_SUCCESS, joined;
 	struct gdev_fence fence;
 	unsigned row = 0, row_max = ROW_FIRST;
 
-	gdev_stream_fence(lanes[0]->stream, &fence);
+	gdev_stream_fence(run->lanes[run->base]->stream, &fence);
 	for (size_t i = 0; i < graph->node_count && result == CUDA_SUCCESS; i++) {
 		bool more = continues(graph, i) && ++row < row_max;
 		if (!more) {
 			row = 0;
 			row_max = ROW_MAX;
 		}
-		result = run_node(&run, graph->order[i], more, &fence);
+		result = run_node(run, graph->order[i], more, &fence);
 	}
-	for (unsigned i = 1; i < graph->lanes;
-		i++) { /* what was sent is waited for, also after a failure */
-		gdev_stream_fence(lanes[i]->stream, &fence);
-		joined = follow(&run, 0, i, &fence);
+	/* What was sent is waited for, also after a failure. */
+	for (unsigned i = 0; i < graph->lanes; i++) {
+		if (i == run->base)
+			continue;
+		gdev_stream_fence(run->lanes[i]->stream, &fence);
+		joined = follow(run, run->base, i, &fence);
 		if (result == CUDA_SUCCESS)
 			result = joined;
 	}
@@ -207,16 +305,19 @@ static CUresult run_on_lanes(CUgraph graph, CUstream *lanes)
 static CUresult launch_next(CUgraphExec exec, CUstream stream)
 {
 	bool free_first = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+	struct run run = {0};
 	CUresult result;
 
-	TRY(open_lanes(exec, stream));
-	if (exec->stream_id && exec->stream_id != stream->id)
-		TRY_GDEV(gdev_stream_wait(stream->stream, &exec->done),
+	TRY(open_lanes(exec, stream, &run));
+	if (exec->stream_id && exec->stream_id != stream->id && is_alive(&exec->home))
+		TRY_GDEV(gdev_stream_wait_peer(
+				 stream->stream, exec->home.context->session, &exec->done),
 			"the stream cannot wait for the launch before");
 	TRY(graph_settle_memory(exec->graph, free_first));
-	result = run_on_lanes(exec->graph, exec->lanes);
+	result = run_on_lanes(exec->graph, &run);
 	gdev_stream_fence(stream->stream, &exec->done);
 	exec->stream_id = stream->id;
+	exec->home = home_of(stream->context);
 	return result;
 }
 

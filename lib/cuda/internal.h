@@ -176,8 +176,9 @@ struct CUstream_st {
 	bool is_default; /* legacy, per thread, or a graph's: not destroyed by the program */
 	_Atomic uint64_t legacy_seen; /* what of the legacy stream this one has waited for */
 	_Atomic uint64_t seen_by_legacy;
-	struct gate *gate;       /* for waits for values (memops.c), or NULL */
-	struct capture *capture; /* NULL: the stream does what it is given */
+	struct gate *gate;        /* for waits for values (memops.c), or NULL */
+	struct capture *capture;  /* NULL: the stream does what it is given */
+	struct list capture_link; /* of the capture's streams */
 	struct ends ends;
 	CUlaunchAttributeValue window, policy, domain, domain_map; /* hints: kept, and given back */
 };
