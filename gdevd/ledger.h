@@ -36,7 +36,7 @@ struct ledger_session {
 	uint64_t most_bytes, most_swap_bytes[SWAP_POOLS]; /* that it can hold */
 	uint64_t swap_device, swap_inode;                 /* of its swap file; 0: it has none */
 	struct groups groups;
-	uint32_t reserved;
+	uint32_t peers; /* the device's, which no worker of the next gdevd may have opened yet */
 };
 
 enum ledger_segment_flags {

@@ -226,6 +226,8 @@ void session_write_down(struct session *session)
 	record.groups = session->groups;
 	strcpy(record.vgpu, session->vgpu->config->name);
 	strcpy(record.device, session->device->served->name);
+	if (session->device->known)
+		record.peers = session->device->peers;
 	record.most_bytes = most_bytes(record.most_bytes, memory_total(&session->vgpu->memory),
 		session->device->overhead_bytes);
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
@@ -415,6 +417,8 @@ int session_restore(struct worker *worker, const struct control_attach *message,
 		return -EEXIST;
 	worker->started = record->worker_started;
 	worker_move(worker, vgpu->device);
+	if (!vgpu->device->known)
+		vgpu->device->peers = record->peers;
 	memory_init(&worker->memory, &vgpu->memory, UINT64_MAX);
 	if (memory_claim(&worker->memory, message->held_bytes, record->most_bytes))
 		return -EINVAL;

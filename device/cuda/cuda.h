@@ -136,6 +136,7 @@ struct device_chunk {
 	struct device *device;
 	CUmemGenericAllocationHandle handle;
 	uint64_t bytes;
+	int fd; /* what it was imported from, which is what it is exported as; -1: it was created here */
 };
 
 #define QUEUE_COMMANDS 4096 /* in flight; a power of two */

@@ -10,7 +10,11 @@
 #include "device/cuda/cuda.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
 
 static CUmemLocation on_device(const struct device *device)
 {
@@ -67,18 +71,20 @@ void cuda_space_destroy(struct device_space *space)
 	free(space);
 }
 
+/* Takes `handle` and `fd` over. */
 static int wrap_chunk(struct device *device, CUmemGenericAllocationHandle handle, uint64_t bytes,
-	struct device_chunk **out)
+	int fd, struct device_chunk **out)
 {
 	struct device_chunk *chunk = calloc(1, sizeof *chunk);
 
 	if (!chunk) {
 		device->driver->cuMemRelease(handle);
+		if (fd >= 0)
+			close(fd);
 		return -ENOMEM;
 	}
-	chunk->device = device;
-	chunk->handle = handle;
-	chunk->bytes = bytes;
+	*chunk =
+		(struct device_chunk){.device = device, .handle = handle, .bytes = bytes, .fd = fd};
 	*out = chunk;
 	return 0;
 }
@@ -97,21 +103,29 @@ int cuda_chunk_create(struct device *device, uint64_t bytes, struct device_chunk
 		return -EINVAL;
 	CUresult result = driver->cuMemCreate(&handle, bytes, &properties, 0);
 
-	return result ? driver_error(result) : wrap_chunk(device, handle, bytes, chunk);
+	return result ? driver_error(result) : wrap_chunk(device, handle, bytes, -1, chunk);
 }
 
 void cuda_chunk_destroy(struct device_chunk *chunk)
 {
 	device_enter(chunk->device)->cuMemRelease(chunk->handle);
+	if (chunk->fd >= 0)
+		close(chunk->fd);
 	free(chunk);
 }
 
+/* The driver exports no memory that it has imported. */
 int cuda_chunk_export(struct device_chunk *chunk, int *fd)
 {
-	CUresult result = device_enter(chunk->device)
-				  ->cuMemExportToShareableHandle(fd, chunk->handle,
-					  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	CUresult result;
 
+	if (chunk->fd >= 0) {
+		*fd = fcntl(chunk->fd, F_DUPFD_CLOEXEC, 0);
+		return *fd < 0 ? -errno : 0;
+	}
+	result = device_enter(chunk->device)
+			 ->cuMemExportToShareableHandle(
+				 fd, chunk->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 	return driver_error(result);
 }
 
@@ -119,10 +133,14 @@ int cuda_chunk_import(struct device *device, int fd, uint64_t bytes, struct devi
 {
 	const struct driver *driver = device_enter(device);
 	CUmemGenericAllocationHandle handle;
-	CUresult result = driver->cuMemImportFromShareableHandle(
-		&handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	autoclose int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	CUresult result;
 
-	return result ? -EINVAL : wrap_chunk(device, handle, bytes, chunk);
+	if (copy < 0)
+		return -errno;
+	result = driver->cuMemImportFromShareableHandle(
+		&handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	return result ? -EINVAL : wrap_chunk(device, handle, bytes, steal_fd(&copy), chunk);
 }
 
 static bool are_reserved(const struct device_space *space, uint64_t address, uint64_t bytes)

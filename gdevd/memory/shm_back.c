@@ -23,8 +23,11 @@ static int check_backing(struct session *session, const struct shm_segment *segm
 
 	if (!segment || !fd_count)
 		return -EINVAL;
-	if (segment->creator != session && !loads)
-		return shm_find_attachment(session, segment) ? -EAGAIN : -EINVAL;
+	if (segment->creator != session && !loads) /* or a gdevd before this one asked for it */
+		return shm_find_attachment(session, segment) ||
+				       shm_had_attached(session, segment, false)
+			       ? -EAGAIN
+			       : -EINVAL;
 	if (message->first_chunk != segment->backed)
 		return -EINVAL;
 	if (segment->chunks && message->chunks != segment->chunks)

@@ -406,8 +406,8 @@ void shm_restore(struct session *session, const struct control_shm *message)
 
 	if (!segment)
 		error = -EIDRM;
-	else if (!shm_find_attachment(session, segment))
-		error = shm_had_attached(session, segment, false)
+	else if (!shm_find_attachment(session, segment)) /* a rest is of a gdevd before this one */
+		error = !message->first_chunk && shm_had_attached(session, segment, false)
 				? shm_count_attachment(session, segment)
 				: -EINVAL;
 	if (!error && message->first_chunk &&
@@ -540,6 +540,14 @@ void shm_move(struct session *session, const struct control_shm *message)
 	shm_reply(session->worker, message, segment, error, &segment->memory_fd, !error);
 }
 
+/* One that waits is asked again for many reasons, and is still the only one. */
+static void move_again(
+	struct session *session, const struct control_shm *message, struct shm_segment *segment)
+{
+	segment->awaits_memory = false;
+	shm_move(session, message);
+}
+
 void shm_serve_waiting(struct device *device)
 {
 	struct shm_segment *segment;
@@ -548,7 +556,7 @@ void shm_serve_waiting(struct device *device)
 	list_for_each (vgpu, &device->vgpus, by_device)
 		list_for_each (segment, &vgpu->shm.segments, link)
 			if (segment->awaits_memory || segment->awaits_room) {
-				segment->awaits_memory = segment->awaits_room = false;
+				segment->awaits_room = false;
 				shm_serve_parked(segment);
 			}
 }
@@ -601,7 +609,7 @@ void shm_serve_parked(struct shm_segment *segment)
 		if (message.command == SHM_COMMAND_RESTORE)
 			shm_restore(session, &message);
 		else if (message.command == SHM_COMMAND_MOVE)
-			shm_move(session, &message);
+			move_again(session, &message, segment);
 		else if (message.command == SHM_COMMAND_CARRY)
 			shm_carried_in(session, &message, segment);
 		else if (counted &&

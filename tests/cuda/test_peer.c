@@ -428,7 +428,7 @@ static void test_planes_apart(void **state)
 
 /* ---- access from kernels ---- */
 
-static bool devices_reach(void)
+static void skip_unless_devices_reach(void)
 {
 	int can, value;
 
@@ -436,7 +436,10 @@ static bool devices_reach(void)
 	assert_success(
 		cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 1, 0));
 	assert_int_equal(value, can);
-	return can;
+	if (!can) {
+		printf("# the devices do not reach each other's memory\n");
+		skip();
+	}
 }
 
 /* Memory that is there, memory that comes later, and a small part of either. */
@@ -444,8 +447,7 @@ static void test_access(void **state)
 {
 	CUdeviceptr before, later, large;
 
-	if (!devices_reach())
-		skip();
+	skip_unless_devices_reach();
 	use(0);
 	before = words_alloc(1000, 1);
 	large = words_alloc(1 << 20, 5);
@@ -472,8 +474,7 @@ static void test_access(void **state)
 
 static void test_access_is_asked_for_once(void **state)
 {
-	if (!devices_reach())
-		skip();
+	skip_unless_devices_reach();
 	use(1);
 	assert_result(cuCtxDisablePeerAccess(sides[0].context), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
 	assert_result(cuCtxEnablePeerAccess(sides[0].context, 1), CUDA_ERROR_INVALID_VALUE);
@@ -496,8 +497,7 @@ static void test_access_ends(void **state)
 {
 	CUdeviceptr words;
 
-	if (!devices_reach())
-		skip();
+	skip_unless_devices_reach();
 	use(0);
 	words = words_alloc(1 << 20, 1);
 	assert_success(cuCtxSynchronize());
@@ -525,8 +525,7 @@ static void test_access_ends_for_one(void **state)
 	CUdeviceptr pooled, plain;
 	CUmemoryPool pool;
 
-	if (!devices_reach())
-		skip();
+	skip_unless_devices_reach();
 	use(0);
 	assert_success(cuMemPoolCreate(&pool, &properties));
 	assert_success(cuMemPoolSetAccess(pool, &access, 1));
@@ -568,8 +567,10 @@ static void test_access_of_many(void **state)
 	int devices;
 
 	assert_success(cuDeviceGetCount(&devices));
-	if (devices < 3)
+	if (devices < 3) {
+		printf("# there are %d devices, and it takes three\n", devices);
 		skip();
+	}
 	for (int i = 0; i < MANY; i++) {
 		assert_success(cuCtxCreate(&contexts[i], NULL, 0, 1));
 		assert_success(cuCtxEnablePeerAccess(sides[0].context, 0));
@@ -632,8 +633,7 @@ static void test_freeing_holds_nobody_up(void **state)
 	pthread_t thread;
 	unsigned type;
 
-	if (!devices_reach())
-		skip();
+	skip_unless_devices_reach();
 	use(0);
 	stall.words = words_alloc(1 << 20, 1);
 	other = words_alloc(1 << 20, 2);
@@ -666,8 +666,7 @@ static void test_access_to_page_locked(void **state)
 {
 	uint32_t *early, *late;
 
-	if (!devices_reach())
-		skip();
+	skip_unless_devices_reach();
 	use(0);
 	assert_success(cuMemHostAlloc((void **)&early, 4096, CU_MEMHOSTALLOC_PORTABLE));
 	early[7] = 1;
@@ -701,8 +700,7 @@ static void test_access_to_pools(void **state)
 	CUmemAccess_flags flags;
 	CUmemoryPool pool;
 
-	if (!devices_reach())
-		skip();
+	skip_unless_devices_reach();
 	use(0);
 	assert_success(cuMemPoolCreate(&pool, &properties));
 	for (int i = 0; i < 2; i++) {
@@ -744,8 +742,7 @@ static void test_access_to_handles(void **state)
 	unsigned long long flags;
 	CUdeviceptr words;
 
-	if (!devices_reach())
-		skip();
+	skip_unless_devices_reach();
 	use(0);
 	assert_success(cuMemAddressReserve(&words, bytes, 0, 0, 0));
 	assert_success(cuMemCreate(&handle, bytes, &properties, 0));
@@ -776,8 +773,7 @@ static void test_asynchronous_copies(void **state)
 	CUdeviceptr from, to;
 	struct gate gate;
 
-	if (!devices_reach())
-		skip();
+	skip_unless_devices_reach();
 	use(1);
 	to = words_alloc(1000, 0);
 	assert_success(cuCtxSynchronize());

@@ -343,6 +343,8 @@ CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHan
 	int fd;
 
 	ENTER();
+	if (chunk->imported) /* as seen with the vendor's */
+		return CUDA_ERROR_INVALID_VALUE;
 	fcntl(chunk->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	fd = fcntl(chunk->fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)

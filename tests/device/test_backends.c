@@ -122,8 +122,11 @@ static void chunks_may_be_as_small_as_the_grain(void **state)
 	struct device_chunk *chunk;
 	uint64_t grain = h->ops->grain_bytes;
 
-	if (!grain)
+	if (!grain) {
+		print_message("# the device has no chunks below %llu MiB\n",
+			(unsigned long long)(DEVICE_CHUNK_MIN >> 20));
 		skip();
+	}
 	assert_int_equal(h->ops->chunk_create(h->device, 3 * grain, &chunk), 0);
 	assert_int_equal(h->ops->map(h->space, h->base, chunk, false), 0);
 	harness_set_word(h, h->base + 3 * grain - 4, 99);
@@ -164,6 +167,27 @@ static void imports_are_the_same_memory_and_checked(void **state)
 	harness_set_word(h, harness_address(h, 0), 0xabcdef01);
 	harness_unmap(h, 0, chunk);
 	assert_int_equal(harness_word(h, harness_address(h, 1)), 0xabcdef01);
+	harness_unmap(h, 1, import);
+}
+
+/* Whoever has a segment hands it to the next gdevd, also if another made it. */
+static void imports_can_be_exported(void **state)
+{
+	struct harness *h = &harness;
+	struct device_chunk *chunk = harness_map(h, 0), *import;
+	int fd;
+
+	assert_int_equal(h->ops->chunk_export(chunk, &fd), 0);
+	assert_int_equal(h->ops->chunk_import(h->device, fd, DEVICE_CHUNK_MIN, &import), 0);
+	close(fd);
+	harness_set_word(h, harness_address(h, 0), 0x12345678);
+	harness_unmap(h, 0, chunk);
+	assert_int_equal(h->ops->chunk_export(import, &fd), 0);
+	h->ops->chunk_destroy(import);
+	assert_int_equal(h->ops->chunk_import(h->device, fd, DEVICE_CHUNK_MIN, &import), 0);
+	close(fd);
+	assert_int_equal(h->ops->map(h->space, harness_address(h, 1), import, false), 0);
+	assert_int_equal(harness_word(h, harness_address(h, 1)), 0x12345678);
 	harness_unmap(h, 1, import);
 }
 
@@ -564,6 +588,7 @@ static void devices_are_found_by_name(void **state)
 		EACH(a_space_has_several_ranges, backend),                                         \
 		EACH(chunks_may_be_as_small_as_the_grain, backend),                                \
 		EACH(imports_are_the_same_memory_and_checked, backend),                            \
+		EACH(imports_can_be_exported, backend),                                            \
 		{"exported_memory_is_shared_between_processes",                                    \
 			exported_memory_is_shared_between_processes, NULL, NULL,                   \
 			(void *)(backend)},                                                        \

@@ -69,10 +69,13 @@ class Moving(harness.GdevdTest):
         for fd in client.shm(wire.SHM_ATTACH, ident=self.ident)[2]:
             os.close(fd)
 
-    def begin(self, in_memory=56 * MIB):
-        """A segment in a file, which two have attached, and an idle one with so much of the 64 MiB of host_swap."""
+    def launch(self):
         self.start("--device-memory", "64M", "--set", "swap_reserve=0", "--set", "host_swap=64M", "--set",
                    "file_swap=256M", "--set", "swap_directory=" + self.directory)
+
+    def begin(self, in_memory=56 * MIB):
+        """A segment in a file, which two have attached, and an idle one with so much of the 64 MiB of host_swap."""
+        self.launch()
         first = self.client()
         self.make_segment(first)
         self.take_swap(first, 56 * MIB)
@@ -164,6 +167,28 @@ class Moving(harness.GdevdTest):
         self.assertEqual(self.used(), (64 * MIB, SIZE))  # what there was is kept for it
         first.tell(b"die")
         self.check_left(second, old, (56 * MIB, SIZE))
+
+    def test_one_that_waits_is_asked_again_for_whatever_reason(self):
+        """After a restart the claim of a session that ends is such a reason."""
+        first, second, idle = self.begin()
+        first.tell(wire.shm(wire.SHM_RESTORE, ident=self.ident, serial=8))
+        copy, = self.expect(first, wire.SHM_REPLY)[3]
+        self.processes[-1].kill()
+        self.processes[-1].wait(10)
+        self.launch()
+        wait_for(lambda: len(self.status()["sessions"]) == 3, what="the sessions' return")
+        self.assertEqual(first.shm(wire.SHM_ATTACH, ident=self.ident, size=SIZE, flags=wire.SHM_HOST)[0], 1)
+        self.assertEqual(first.shm(wire.SHM_BACK, [copy], ident=self.ident, flags=wire.SHM_HOST)[0], 0)
+        os.close(copy)
+        wait_for(lambda: self.status()["devices"][0]["ready"], what="that the device is known")
+        self.take_swap(idle, 56 * MIB)
+        self.want(first)
+        self.ask_to_move(first)
+        wait_for(lambda: self.used() == (64 * MIB, SIZE), what="that it waits")
+        second.tell(b"die")
+        wait_for(lambda: len(self.status()["sessions"]) == 2, what="the end of who had a claim")
+        self.move_to_file(idle, 8 * MIB)
+        self.expect_shm(first, wire.SHM_REPLY, 0)
 
     def test_one_that_cannot_leaves_it_in_the_file(self):
         first, second, _ = self.begin(48 * MIB)

@@ -121,6 +121,16 @@ class Restoring(harness.GdevdTest):
         self.assertEqual(self.back(has, self.chunk), 0)
         self.assertEqual(self.answer(dropped), (0, 1))
 
+    def test_what_was_brought_in_for_the_gdevd_before_is_asked_for_again(self):
+        brings, _ = self.begin(2)
+        self.restart()
+        self.assertEqual(self.back(brings, self.chunk), -harness.EAGAIN)
+        self.say(brings, wire.SHM_RESTORE, first=1)
+        self.assertEqual(self.answer(brings)[0], -harness.EINVAL)
+        self.assertEqual(self.attach(brings, again=True)[0], 1)
+        self.assertEqual(self.back(brings, self.chunk), 0)
+        self.assertEqual(brings.shm(wire.SHM_STAT, ident=self.ident)[1]["attached"], 1)
+
     def test_host_copy_is_used_when_nobody_has_the_chunks(self):
         has, dropped = self.crash_while_dropping()
         self.say(dropped, wire.SHM_RESTORE)

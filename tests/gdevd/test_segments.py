@@ -134,6 +134,20 @@ class Segments(harness.GdevdTest):
     def test_a_process_finds_its_memory_from_another_device(self):
         self.reach("null:2", "gdev1")
 
+    def test_a_process_finds_its_memory_before_the_next_gdevd_has_opened_the_device(self):
+        vgpus = "[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n"
+        self.start(config=vgpus)
+        owner, peer = self.client(), self.client("second", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+        self.processes[-1].kill()
+        self.processes[-1].wait(10)
+        self.start(config=vgpus, mode="die")
+        wait_for(lambda: len(self.status()["sessions"]) == 2, what="the sessions' return")
+        ident, token = self.make_transient(owner)
+        status, _, fds = peer.shm(wire.SHM_ATTACH, ident=ident, token=token)
+        self.assertEqual((status, len(fds)), (0, 1))
+        os.close(fds[0])
+        self.assertFalse(self.status()["devices"][0]["ready"])
+
     def ask_for_room(self, client, *others):
         """What comes of it: the client's answer, or an order about a segment. The others have nothing to give."""
         client.tell(wire.room(4 << 20, wire.TO_STAY))

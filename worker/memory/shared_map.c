@@ -140,7 +140,6 @@ void shared_map_job(struct job *job)
 	core_lock(core);
 	if (error)
 		shared_say(core, shared->description.id, SHM_COMMAND_MAP, error);
-	shared_arrived(
-		core, shared, error ? SHARED_AWAY : SHARED_MAPPED, error == -ENOTCONN ? 0 : error);
+	shared_arrived(core, shared, error ? SHARED_AWAY : SHARED_MAPPED, error);
 	core_unlock(core);
 }

@@ -432,6 +432,14 @@ void shared_ordered(struct core *core, const struct control_shm *order, int *fds
 
 /* ---- coming back ---- */
 
+/* It is asked for again: the gdevd that was asked is gone, another session is to bring it in by now, or the next gdevd was
+ * told what the one before had asked for. */
+static bool is_asked_again(const struct shared *shared, int error)
+{
+	return shared->missed || error == -EAGAIN || error == -ENOTCONN ||
+	       error == -GDEV_E_NO_DAEMON;
+}
+
 void shared_arrived(struct core *core, struct shared *shared, enum shared_place place, int error)
 {
 	struct range *range = shared->range;
@@ -443,7 +451,7 @@ void shared_arrived(struct core *core, struct shared *shared, enum shared_place 
 			range->pieces[i].range = range;
 	}
 	shared->moving = (struct range){0};
-	if (error) {
+	if (error && !is_asked_again(shared, error)) {
 		log_error("session %llu: shared memory %u cannot be brought in: %s",
 			(unsigned long long)core->session.session, shared->description.id,
 			gdev_strerror(error));
@@ -532,8 +540,7 @@ static void loaded_job(struct job *job)
 		shared_say(core, shared->description.id, SHM_COMMAND_MAP, error);
 	if (!shared->paid)
 		error ? memory_uncharge(core, bytes) : memory_hand_over(core, bytes);
-	shared_arrived(core, shared, error ? SHARED_AWAY : SHARED_HERE,
-		error == -EAGAIN ? 0 : error); /* another is to bring it in by now */
+	shared_arrived(core, shared, error ? SHARED_AWAY : SHARED_HERE, error);
 	core_unlock(core);
 }
 
@@ -598,7 +605,7 @@ static void carried(struct core *core, struct control_request *request, int stat
 	if (status == -EAGAIN)
 		service_job(core, LANE_LOADING, &shared->job, shared_map_job);
 	else
-		shared_arrived(core, shared, SHARED_AWAY, status == -ENOTCONN ? 0 : status);
+		shared_arrived(core, shared, SHARED_AWAY, status);
 }
 
 static void ask(struct core *core, struct shared *shared, enum control_shm_command command,
@@ -659,7 +666,7 @@ static void restore_answered(struct core *core, struct control_request *request,
 	if (status >= 0)
 		take_answer(core, shared, status, answer, fds);
 	else
-		shared_arrived(core, shared, SHARED_AWAY, status == -ENOTCONN ? 0 : status);
+		shared_arrived(core, shared, SHARED_AWAY, status);
 }
 
 static void want(struct core *core, struct shared *shared)
