@@ -14,7 +14,6 @@
 #include "proto/session.h"
 
 #define EXCHANGE_BYTES (64ull << 20)
-#define COPY_BYTES_A_NS_LEAST 1 /* who needs the room pays for no slower copying than that */
 #define LOADED_NS                                                                                  \
 	NS_PER_S /* for so long, what a session brought in does not leave to refill the reserve */
 
@@ -36,55 +35,13 @@ void residency_init_device(struct device *device)
 			~(DEVICE_CHUNK_MIN - 1);
 }
 
-/* The order was given, or it is being carried out: its next step is awaited. Or what it said is to hold for so long. */
-static void await_step(struct worker *worker)
-{
-	worker->residency.late = false;
-	deadline_set(&worker->daemon->deadlines, &worker->residency.overdue,
-		clock_now_ns() + RESIDENCY_ORDER_NS);
-}
-
-static bool has_compute(const struct worker *worker)
-{
-	return worker->session &&
-	       worker->session->entities[RESOURCE_COMPUTE].state == ENTITY_HOLDING;
-}
-
-/* Who gives later is not waited for any more; who gave nothing is asked again when somebody needs it. */
-static void forget_answers(struct worker *worker)
-{
-	enum giving *says[] = {&worker->residency.says, &worker->swapping.says};
-
-	for (size_t i = 0; i < array_length(says); i++) {
-		if (*says[i] == GIVES_LATER)
-			await_step(worker);
-		*says[i] = *says[i] == GIVES_LATER ? GIVES_NOTHING : GIVES;
-	}
-}
-
-static void on_overdue(struct deadline *deadline, uint64_t now_ns)
-{
-	struct worker *worker = container_of(deadline, struct worker, residency.overdue);
-
-	if (worker->residency.order) {
-		complain("worker %d does not give the memory that it was told to give",
-			(int)worker->pid);
-		worker->residency.late = true;
-	} else if (has_compute(worker)) {
-		await_step(worker);
-	} else {
-		forget_answers(worker);
-	}
-	residency_balance(worker->device);
-}
-
 void residency_init_worker(struct worker *worker)
 {
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
 		memory_init(&worker->swap[i], NULL, UINT64_MAX);
 	worker->swapping.fd = -1;
 	list_init(&worker->residency.link);
-	deadline_init(&worker->residency.overdue, on_overdue);
+	residency_init_orders(worker);
 }
 
 void residency_finish_worker(struct worker *worker)
@@ -177,7 +134,7 @@ static uint64_t coming_in(const struct device *device, const struct vgpu *vgpu)
 
 bool residency_is_protected(const struct worker *worker)
 {
-	return has_compute(worker) &&
+	return residency_has_compute(worker) &&
 	       __atomic_load_n(&worker->page->streams_busy, __ATOMIC_RELAXED);
 }
 
@@ -187,7 +144,7 @@ static bool has_loaded(const struct worker *worker)
 {
 	const struct session *session = worker->session;
 
-	return has_compute(worker) &&
+	return residency_has_compute(worker) &&
 	       session->grants[RESOURCE_COMPUTE].loading_ns !=
 		       __atomic_load_n(&worker->page->loading_ns, __ATOMIC_RELAXED) &&
 	       clock_now_ns() - worker->residency.used_ns < LOADED_NS;
@@ -247,41 +204,6 @@ static struct worker *find_victim(
 	return victim;
 }
 
-/* `cause`: the session that needs the room, and pays for the copying; 0: the worker's own. */
-static void send_order(
-	struct worker *worker, uint64_t bytes, uint64_t promised, uint32_t flags, uint64_t cause)
-{
-	struct control_evict message = {.bytes = bytes, .swapped = promised, .flags = flags};
-	struct worker_residency *residency = &worker->residency;
-	static uint32_t serial;
-
-	/* One queue for all resources: the session that waits for room may hold it, so the victim must not wait for a
-	 * grant. */
-	if (worker->daemon->config.one_queue)
-		message.flags |= EVICT_GRANTED;
-
-	if (!++serial)
-		serial = 1;
-	control_fill(&message, CONTROL_EVICT, serial);
-	if (!(flags & EVICT_RESUME)) {
-		residency->order = serial;
-		residency->ordered_bytes = flags & EVICT_SLOTS ? 0 : bytes;
-		residency->ordered_flags = flags;
-		residency->ordered_from_bytes = worker->memory.used_bytes;
-		residency->returned_bytes = 0;
-		residency->ordered_ns = clock_now_ns();
-		residency->cause = cause;
-		await_step(worker);
-	}
-	connection_send(
-		worker->connection, &message, &worker->swapping.fd, (flags & EVICT_FILE) != 0);
-}
-
-void residency_ask_slots(struct worker *worker, uint64_t bytes, uint32_t flags)
-{
-	send_order(worker, bytes, 0, EVICT_SLOTS | flags, 0);
-}
-
 /* Charges swap space for what is to leave, of which `part` may be less then: pieces leave as a whole, and what is not
  * needed comes back. */
 static int charge_leaving(
@@ -323,7 +245,7 @@ static bool send_for(
 			complain("swap space is used up: nothing can leave the device");
 			return false;
 		}
-		send_order(victim, part, promised, pool == SWAP_FILE ? EVICT_FILE : 0, cause);
+		residency_order(victim, part, promised, pool == SWAP_FILE ? EVICT_FILE : 0, cause);
 		bytes -= min_of(bytes, part);
 	}
 	if (bytes)
@@ -463,15 +385,6 @@ static void send_for_missing(struct worker *worker, struct vgpu *vgpu, uint64_t 
 		send_for(device, worker, NULL, wanted - have);
 }
 
-/* At most so much is to go to host swap when everything leaves; by a word of the worker's, which may be another the next
- * time. */
-static uint64_t objects_of(const struct worker *worker)
-{
-	uint64_t used = worker->memory.used_bytes;
-
-	return used - min_of(used, retire_is_retired(worker) ? 0 : worker->device->overhead_bytes);
-}
-
 /* How much others than `asks` have, beside their contexts, and give when their commands do not use it any more. */
 static uint64_t given_later(
 	const struct device *device, const struct worker *asks, const struct vgpu *vgpu)
@@ -484,7 +397,7 @@ static uint64_t given_later(
 			(vgpu && worker->session->vgpu != vgpu))
 			continue;
 		if (worker->residency.says == GIVES_LATER || residency_is_protected(worker))
-			sum += objects_of(worker);
+			sum += residency_objects(worker);
 	}
 	return sum;
 }
@@ -499,7 +412,7 @@ static void ask_users(struct device *device)
 			!worker_is_going(worker) && !worker->residency.order &&
 			worker->residency.says == GIVES && list_empty(&worker->residency.link) &&
 			residency_is_protected(worker))
-			send_order(worker, 0, 0, 0, 0);
+			residency_order(worker, 0, 0, 0, 0);
 }
 
 /* Whether somebody will give memory later, so that `asks` waits: a session that uses what it has, or a context that is
@@ -532,7 +445,7 @@ static bool is_hopeless(const struct device *device, const struct worker *worker
 
 static bool has_turn(const struct worker *worker)
 {
-	return worker->residency.wanted_for >= ROOM_TO_STAY || has_compute(worker);
+	return worker->residency.wanted_for >= ROOM_TO_STAY || residency_has_compute(worker);
 }
 
 /* Whether so much cannot be had in a virtual GPU, or (NULL) on the device, whoever gives what it has. */
@@ -557,7 +470,7 @@ int residency_charge_other(
 		brings_in(worker);
 		return 0;
 	}
-	if (!has_compute(worker))
+	if (!residency_has_compute(worker))
 		return -EAGAIN;
 	send_for_missing(worker, vgpu, bytes);
 	if (is_too_much(device, worker, vgpu, bytes) || is_too_much(device, worker, NULL, bytes))
@@ -681,106 +594,6 @@ void residency_allocate(struct worker *worker, const struct control_allocate *me
 			message->header.serial);
 }
 
-/* Whether it is a step of the order. A worker that gave nothing, a little at a time, would be waited for for ever. */
-static bool is_step(const struct worker *worker, const struct control_return *message)
-{
-	uint64_t bytes = message->device_bytes + message->swap_bytes[SWAP_MEMORY] +
-			 message->swap_bytes[SWAP_FILE];
-
-	return worker->residency.order && !worker->residency.late && bytes >= DEVICE_CHUNK_MIN;
-}
-
-int residency_returned(struct worker *worker, const struct control_return *message)
-{
-	struct device *device = worker->device;
-
-	if (memory_return(&worker->memory, message->device_bytes))
-		return -EINVAL;
-	for (unsigned i = 0; i < SWAP_POOLS; i++)
-		if (memory_return(&worker->swap[i], message->swap_bytes[i]))
-			return -EINVAL;
-	worker->residency.returned_bytes += message->device_bytes;
-	if (is_step(worker, message))
-		await_step(worker);
-	if (message->swap_bytes[SWAP_MEMORY] || message->swap_bytes[SWAP_FILE])
-		residency_balance_all(device->daemon);
-	else
-		residency_balance(device);
-	if (!message->device_bytes)
-		return 0;
-	relief_serve(device);
-	workers_adjust(device);
-	return 0;
-}
-
-static void resume_session(struct worker *worker)
-{
-	worker->residency.suspended = worker->residency.resumes = false;
-	residency_refreshed(worker);
-	send_order(worker, 0, 0, EVICT_RESUME, 0);
-}
-
-/* The copying was for somebody else's sake; of those that are gone nothing can be had. */
-static void charge_cause(struct worker *worker, uint64_t copied_ns)
-{
-	const struct worker_residency *residency = &worker->residency;
-	uint64_t most_ns = min_of(clock_now_ns() - residency->ordered_ns,
-		residency->returned_bytes / COPY_BYTES_A_NS_LEAST);
-	struct session *cause = worker->session;
-
-	if (residency->cause)
-		cause = session_find(worker->daemon, residency->cause);
-	/* The worker may say what it likes, but not have worked for longer than it took, nor for what it did not give. */
-	if (cause && copied_ns)
-		grants_charge(cause, RESOURCE_COPY_FROM_DEVICE, min_of(copied_ns, most_ns));
-}
-
-/* What counts is what it returned, and not what it says: a worker that lies would be asked again at once, for ever. */
-static bool has_given(const struct worker *worker)
-{
-	const struct worker_residency *residency = &worker->residency;
-
-	return residency->returned_bytes &&
-	       residency->returned_bytes >= min_of(DEVICE_CHUNK_MIN, residency->ordered_bytes);
-}
-
-int residency_evicted(struct worker *worker, const struct control_evicted *message)
-{
-	struct worker_residency *residency = &worker->residency;
-	enum giving without = message->rest == REST_IN_USE ? GIVES_LATER : GIVES_NOTHING;
-
-	if (!residency->order || message->header.serial != residency->order)
-		return 0; /* of a gdevd before this one */
-	residency->order = 0;
-	deadline_cancel(&residency->overdue);
-	if (residency->ordered_flags & EVICT_SLOTS) {
-		worker->swapping.says = swap_has_given(worker) ? GIVES : without;
-	} else if (has_given(worker)) {
-		residency_refreshed(worker);
-	} else if (!(residency->ordered_flags &
-			   EVICT_RETIRE)) { /* that asks for more than there may be */
-		residency->says = without;
-	}
-	if (residency->says != GIVES || worker->swapping.says != GIVES)
-		await_step(worker);
-	if (residency->ordered_flags & EVICT_SLOTS) {
-		residency_balance(worker->device);
-		return 0;
-	}
-	if (message->header.status)
-		complain("worker %d cannot write to swap: %s", (int)worker->pid,
-			strerror(-message->header.status));
-	charge_cause(worker, message->copied_ns);
-	if (residency->ordered_flags & EVICT_RETIRE)
-		retire_done(worker, message->retired);
-	if (residency->resumes)
-		resume_session(worker);
-	else if (residency->suspended)
-		shm_session_suspended(worker->session);
-	residency_balance(worker->device);
-	return 0;
-}
-
 int residency_make_room(struct device *device, struct vgpu *vgpu, uint64_t bytes)
 {
 	uint64_t have = memory_room(vgpu ? &vgpu->memory : &device->memory);
@@ -817,54 +630,5 @@ int residency_set_limit(struct vgpu *vgpu, uint64_t bytes)
 		if (session->ledger_place && session->vgpu == vgpu)
 			session_write_down(session);
 	residency_balance(device);
-	return 0;
-}
-
-int residency_suspend(struct session *session)
-{
-	struct worker *worker = session->worker;
-	struct worker_residency *residency = &worker->residency;
-	uint64_t objects = objects_of(worker);
-	enum swap_pool pool;
-	int status;
-
-	if (residency->suspended)
-		return -EALREADY;
-	if (residency->order)
-		return -EBUSY;
-	status = swap_charge(worker, objects, &pool);
-	if (status)
-		return status == -EAGAIN ? -EBUSY : status;
-	residency->suspended = true;
-	residency->suspended_ns = clock_now_ns();
-	send_order(worker, worker->memory.used_bytes, objects,
-		EVICT_SUSPEND | (pool == SWAP_FILE ? EVICT_FILE : 0), 0);
-	retire_look(worker->device);
-	return 0;
-}
-
-int residency_retire(struct worker *worker)
-{
-	uint64_t objects = objects_of(worker);
-	enum swap_pool pool;
-	int status = swap_charge(worker, objects, &pool);
-
-	if (status)
-		return status;
-	send_order(worker, worker->memory.used_bytes, objects,
-		EVICT_RETIRE | (pool == SWAP_FILE ? EVICT_FILE : 0), 0);
-	return 0;
-}
-
-int residency_resume(struct session *session)
-{
-	struct worker_residency *residency = &session->worker->residency;
-
-	if (!residency->suspended || residency->resumes)
-		return -EALREADY;
-	if (residency->order)
-		residency->resumes = true;
-	else
-		resume_session(session->worker);
 	return 0;
 }

@@ -73,6 +73,17 @@ void residency_begin_session(struct worker *worker);
 /* The worker is gone; what it held is returned. */
 void residency_finish_worker(struct worker *worker);
 
+/* Orders the worker to give (EVICT), with `promised` bytes of swap that have been charged to it for that. cause: the session
+ * that needs the room, and pays for the copying; 0: the worker's own. */
+void residency_order(
+	struct worker *worker, uint64_t bytes, uint64_t promised, uint32_t flags, uint64_t cause);
+/* It has no order yet. */
+void residency_init_orders(struct worker *worker);
+/* What of the worker's memory goes to host swap when everything leaves, at most: by a word of the worker's, which may be
+ * another the next time. */
+uint64_t residency_objects(const struct worker *worker);
+/* Whether its session has the device for computing. */
+bool residency_has_compute(const struct worker *worker);
 /* The worker may have something to give. */
 void residency_refreshed(struct worker *worker);
 /* EASED. */
