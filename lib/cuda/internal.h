@@ -488,8 +488,11 @@ struct CUlib_st {
 	struct image image;
 	struct list
 		modules; /* struct library_module: one a context that uses it; under LOCK_LIBRARIES */
-	pthread_mutex_t lock; /* held while it is loaded, which takes seconds; guards the rest */
+	pthread_mutex_t
+		lock; /* guards the rest; not held while it is loaded, which takes seconds */
+	pthread_cond_t loaded; /* one of `loading` has gone */
 	struct list kernels;
+	struct list loading; /* struct loading: a context in which a thread is loading it */
 };
 
 /* A kernel in the context where it was used last. Immutable; freed with the kernel. */

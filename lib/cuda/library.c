@@ -19,6 +19,12 @@ struct library_module {
 	bool retained; /* the primary context, for managed variables */
 };
 
+/* A context in which a thread is loading the library; on that thread's stack. */
+struct loading {
+	struct list link;
+	CUcontext context;
+};
+
 /* Guards the list, and in it the lists of modules. */
 static pthread_mutex_t *const libraries_lock = &process_locks[LOCK_LIBRARIES];
 static struct list libraries = {&libraries, &libraries};
@@ -53,6 +59,13 @@ static CUresult keep_image(CUlibrary library, const struct image *image, bool pr
 	return CUDA_SUCCESS;
 }
 
+static void init_locks(CUlibrary library)
+{
+	pthread_mutex_init(&library->lock, NULL);
+	pthread_cond_init(&library->loaded, NULL);
+	list_init(&library->loading);
+}
+
 static CUresult library_create(const struct image *image, bool preserved, CUlibrary *created)
 {
 	CUlibrary library = handle_create(HANDLE_LIBRARY, sizeof *library);
@@ -65,7 +78,7 @@ static CUresult library_create(const struct image *image, bool preserved, CUlibr
 		handle_destroy(HANDLE_LIBRARY, library);
 		return result;
 	}
-	pthread_mutex_init(&library->lock, NULL);
+	init_locks(library);
 	list_init(&library->kernels);
 	list_init(&library->modules);
 	pthread_mutex_lock(libraries_lock);
@@ -98,17 +111,12 @@ static CUmodule known_module(CUlibrary library, CUcontext context)
 	return module;
 }
 
-/* The library's module in the context; loads it. With the library's lock. */
-static CUresult module_in(CUlibrary library, CUcontext context, unsigned option_count,
+static CUresult load_in(CUlibrary library, CUcontext context, unsigned option_count,
 	CUjit_option *options, void **values, CUmodule *module)
 {
-	struct library_module *known;
+	struct library_module *known = calloc(1, sizeof *known);
 	CUresult result;
 
-	*module = known_module(library, context);
-	if (*module)
-		return CUDA_SUCCESS;
-	known = calloc(1, sizeof *known);
 	if (!known)
 		return no_memory();
 	result = module_load(
@@ -126,6 +134,40 @@ static CUresult module_in(CUlibrary library, CUcontext context, unsigned option_
 	return CUDA_SUCCESS;
 }
 
+/* With the library's lock. */
+static bool is_loading(CUlibrary library, CUcontext context)
+{
+	struct loading *loading;
+
+	list_for_each (loading, &library->loading, link)
+		if (loading->context == context)
+			return true;
+	return false;
+}
+
+/* The library's module in the context; loads it, which others that want it there wait for, and nobody else. */
+static CUresult module_in(CUlibrary library, CUcontext context, unsigned option_count,
+	CUjit_option *options, void **values, CUmodule *module)
+{
+	struct loading loading = {.context = context};
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&library->lock);
+	while (is_loading(library, context))
+		pthread_cond_wait(&library->loaded, &library->lock);
+	*module = known_module(library, context);
+	if (!*module) {
+		list_append(&library->loading, &loading.link);
+		pthread_mutex_unlock(&library->lock);
+		result = load_in(library, context, option_count, options, values, module);
+		pthread_mutex_lock(&library->lock);
+		list_remove(&loading.link);
+		pthread_cond_broadcast(&library->loaded);
+	}
+	pthread_mutex_unlock(&library->lock);
+	return result;
+}
+
 CUresult before_launch(CUcontext context, CUresult result)
 {
 	if (result == CUDA_ERROR_NOT_SUPPORTED)
@@ -136,13 +178,9 @@ CUresult before_launch(CUcontext context, CUresult result)
 static CUresult module_now(CUlibrary library, CUmodule *module)
 {
 	CUcontext context;
-	CUresult result;
 
 	TRY(current_context(&context));
-	pthread_mutex_lock(&library->lock);
-	result = module_in(library, context, 0, NULL, NULL, module);
-	pthread_mutex_unlock(&library->lock);
-	return result;
+	return module_in(library, context, 0, NULL, NULL, module);
 }
 
 static bool is_preserved(const CUlibraryOption *options, void *const *values, unsigned count)
@@ -163,11 +201,8 @@ static CUresult library_load(CUlibrary *created, const struct image *image, bool
 
 	TRY(library_create(image, preserved, &library));
 	/* A caller that wants the compiler's log wants it now. */
-	if (option_count && current_context(&context) == CUDA_SUCCESS) {
-		pthread_mutex_lock(&library->lock);
+	if (option_count && current_context(&context) == CUDA_SUCCESS)
 		result = module_in(library, context, option_count, options, values, &module);
-		pthread_mutex_unlock(&library->lock);
-	}
 	if (result != CUDA_SUCCESS)
 		cuLibraryUnload(library);
 	else
@@ -253,6 +288,7 @@ CUresult cuLibraryUnload(CUlibrary library)
 	list_for_each_safe (kernel, next_kernel, &library->kernels, link)
 		kernel_release(kernel);
 	gdev_image_destroy(library->image.copy);
+	pthread_cond_destroy(&library->loaded);
 	pthread_mutex_destroy(&library->lock);
 	handle_destroy(HANDLE_LIBRARY, library);
 	return CUDA_SUCCESS;
@@ -281,7 +317,7 @@ void libraries_forget(void)
 	CUlibrary library;
 
 	list_for_each (library, &libraries, link)
-		pthread_mutex_init(&library->lock, NULL);
+		init_locks(library);
 }
 
 /* ---- kernels ---- */
@@ -304,49 +340,78 @@ static CUresult kernel_create(CUlibrary library, const char *name, CUkernel *cre
 	return CUDA_SUCCESS;
 }
 
-/* With the library's lock. Whether the kernel exists is known where there is a context to load it in. */
-static CUresult kernel_find(CUlibrary library, const char *name, CUkernel *kernel)
+/* With the library's lock. */
+static CUkernel known_kernel(CUlibrary library, const char *name)
+{
+	CUkernel known;
+
+	list_for_each (known, &library->kernels, link)
+		if (!strcmp(known->name, name))
+			return known;
+	return NULL;
+}
+
+/* Whether the kernel exists is known where there is a context to load it in. */
+static CUresult kernel_check(CUlibrary library, const char *name)
 {
 	CUfunction function;
 	CUcontext context;
 	CUmodule module;
-	CUkernel known;
 
-	list_for_each (known, &library->kernels, link)
-		if (!strcmp(known->name, name)) {
-			*kernel = known;
-			return CUDA_SUCCESS;
-		}
 	if (current_context(&context) == CUDA_SUCCESS) {
 		/* NVIDIA's runtime finds a kernel when it is launched first. */
 		TRY(before_launch(context, module_in(library, context, 0, NULL, NULL, &module)));
 		TRY(module_function(module, name, &function));
 	}
-	return kernel_create(library, name, kernel);
+	return CUDA_SUCCESS;
+}
+
+static CUresult kernel_find(CUlibrary library, const char *name, CUkernel *kernel)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&library->lock);
+	*kernel = known_kernel(library, name);
+	pthread_mutex_unlock(&library->lock);
+	if (*kernel)
+		return CUDA_SUCCESS;
+	TRY(kernel_check(library, name));
+	pthread_mutex_lock(&library->lock);
+	*kernel = known_kernel(library, name); /* another thread's, by now */
+	if (!*kernel)
+		result = kernel_create(library, name, kernel);
+	pthread_mutex_unlock(&library->lock);
+	return result;
 }
 
 CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
 {
 	CUkernel found;
-	CUresult result;
 
 	TRY(check_library(library, kernel && name && *name));
-	pthread_mutex_lock(&library->lock);
-	result = kernel_find(library, name, &found);
-	pthread_mutex_unlock(&library->lock);
-	if (result == CUDA_SUCCESS)
-		*kernel = found;
-	return result;
+	TRY(kernel_find(library, name, &found));
+	*kernel = found;
+	return CUDA_SUCCESS;
+}
+
+/* Needs no lock. */
+static bool is_bound(CUkernel kernel, CUcontext context, CUfunction *function)
+{
+	struct binding *binding = atomic_load_explicit(&kernel->bindings, memory_order_acquire);
+
+	for (; binding; binding = binding->next)
+		if (binding->context_id == context->id) {
+			*function = binding->function;
+			return true;
+		}
+	return false;
 }
 
 /* With the library's lock. */
 static CUresult kernel_bind(CUkernel kernel, CUcontext context, CUfunction *function)
 {
 	struct binding *binding;
-	CUmodule module;
 
-	TRY(module_in(kernel->library, context, 0, NULL, NULL, &module));
-	TRY(module_function(module, kernel->name, function));
 	if (kernel->max_dynamic_shared >= 0)
 		(*function)->max_dynamic_shared = kernel->max_dynamic_shared;
 	binding = malloc(sizeof *binding);
@@ -359,19 +424,18 @@ static CUresult kernel_bind(CUkernel kernel, CUcontext context, CUfunction *func
 
 CUresult kernel_function(CUkernel kernel, CUfunction *function)
 {
-	struct binding *binding;
+	CUresult result = CUDA_SUCCESS;
 	CUcontext context;
-	CUresult result;
+	CUmodule module;
 
 	TRY(current_context(&context));
-	binding = atomic_load_explicit(&kernel->bindings, memory_order_acquire);
-	for (; binding; binding = binding->next)
-		if (binding->context_id == context->id) {
-			*function = binding->function;
-			return CUDA_SUCCESS;
-		}
+	if (is_bound(kernel, context, function))
+		return CUDA_SUCCESS;
+	TRY(module_in(kernel->library, context, 0, NULL, NULL, &module));
+	TRY(module_function(module, kernel->name, function));
 	pthread_mutex_lock(&kernel->library->lock);
-	result = kernel_bind(kernel, context, function);
+	if (!is_bound(kernel, context, function)) /* by another thread meanwhile */
+		result = kernel_bind(kernel, context, function);
 	pthread_mutex_unlock(&kernel->library->lock);
 	return result;
 }
@@ -505,7 +569,6 @@ static CUresult module_of_managed(CUlibrary library, CUmodule *module)
 	if (current_context(&context) == CUDA_SUCCESS)
 		return module_now(library, module);
 	TRY(cuDevicePrimaryCtxRetain(&context, 0));
-	pthread_mutex_lock(&library->lock);
 	result = module_in(library, context, 0, NULL, NULL, module);
 	pthread_mutex_lock(libraries_lock);
 	known = known_in(library, context);
@@ -513,7 +576,6 @@ static CUresult module_of_managed(CUlibrary library, CUmodule *module)
 	if (kept)
 		known->retained = true;
 	pthread_mutex_unlock(libraries_lock);
-	pthread_mutex_unlock(&library->lock);
 	if (!kept)
 		cuDevicePrimaryCtxRelease_v2(0);
 	return result;
