@@ -35,6 +35,7 @@ enum kind {
 	KIND_UNIFORM_IF,
 	KIND_LOOP,
 	KIND_UNIFORM_LOOP,
+	KIND_STRIDES,     /* a loop that threads go through side by side */
 	KIND_TWO_ENTRIES, /* a loop that is entered at its top or in its middle */
 	KIND_SWITCH,
 	KIND_BREAK,
@@ -98,6 +99,8 @@ static unsigned pick_kind(const struct random_kernel *k, uint64_t *s, const stru
 		return KIND_TWO_ENTRIES;
 	if (n < 35 && deeper)
 		return KIND_SWITCH;
+	if (n < 37 && deeper)
+		return KIND_STRIDES;
 	if (n < 38 && p->in_loop)
 		return KIND_BREAK;
 	if (n < 42 && p->all)
@@ -116,7 +119,7 @@ static struct place inside(unsigned kind, const struct place *p, int mask)
 		return in;
 	in.all = false;
 	in.in_loop = kind == KIND_LOOP;
-	if (kind == KIND_TWO_ENTRIES || kind == KIND_SWITCH)
+	if (kind == KIND_TWO_ENTRIES || kind == KIND_SWITCH || kind == KIND_STRIDES)
 		in.mask = NO_MASK;
 	return in;
 }
@@ -399,6 +402,61 @@ static void write_loop(struct writer *w, const struct random_node *node, const s
 	fprintf(w->f, "bra L%u;\nL%u:\n", label, label + 1);
 }
 
+/* for (l = start + tid.x; l < bound; l += step), with numbers of the block, also such as are nearly too large to add. */
+static void write_strides(struct writer *w, const struct random_node *node, const struct place *p)
+{
+	static const struct {
+		const char *type, *add;
+		uint32_t least;
+	} forms[] = {{"u32", "u32", 0}, {"s32", "s32", 0}, {"s32", "u32", 0x3fffffc0},
+		{"u32", "s32", 0x3ffffff0}, {"s32", "s32", 0x7ffff000}, {"u32", "u32", 0xfffff000},
+		{"s32", "u32", 0xffffffc0}};
+	unsigned label = w->labels++, loop = w->loops++, end = w->labels++;
+	unsigned form = below(&w->s, below(&w->s, 3) ? 2 : COUNT(forms)); /* mostly small */
+	bool asks = below(&w->s, 4);
+	struct place in = inside(node->kind, p, NO_MASK);
+
+	fprintf(w->f,
+		"mov.u32 %%s%u, %%tid.x; and.b32 %%x%u, %%u%u, 31; and.b32 %%i%u, %%u%u, 127;\n"
+		"add.u32 %%y%u, %%x%u, %u; add.u32 %%e%u, %%i%u, %u; and.b32 %%o%u, %%u%u, 31;\n"
+		"add.u32 %%z%u, %%o%u, %u; mov.u32 %%c%u, %%linear;\n",
+		loop, loop, below(&w->s, U), loop, below(&w->s, U), loop, loop, forms[form].least,
+		loop, loop, forms[form].least, loop, below(&w->s, U), loop, loop,
+		below(&w->s, 40) + 1, loop);
+	fprintf(w->f, "add.%s %%l%u, %%y%u, %%s%u;\n", forms[form].add, loop, loop, loop);
+	if (below(&w->s, 3) == 0) { /* of 64 bits */
+		fprintf(w->f,
+			"cvt.%s64.%s %%ly%u, %%l%u; cvt.%s64.%s %%ey%u, %%e%u; cvt.u64.u32 %%zy%u, %%z%u;\n",
+			forms[form].type[0] == 's' ? "s" : "u", forms[form].type, loop, loop,
+			forms[form].type[0] == 's' ? "s" : "u", forms[form].type, loop, loop, loop,
+			loop);
+		if (asks)
+			fprintf(w->f, "setp.ge.s64 %%a%u, %%ly%u, %%ey%u; @%%a%u bra L%u;\n", loop,
+				loop, loop, loop, end);
+		fprintf(w->f, "L%u:\ncvt.u32.u64 %%v, %%ly%u; xor.b32 %%r%u, %%v, %%r%u;\n", label,
+			loop, below(&w->s, R), below(&w->s, R));
+		write_list(w, node->first, &in);
+		fprintf(w->f,
+			"add.s64 %%ly%u, %%ly%u, %%zy%u; setp.lt.s64 %%b%u, %%ly%u, %%ey%u; @%%b%u bra L%u;\n",
+			loop, loop, loop, loop, loop, loop, loop, label);
+	} else {
+		if (asks)
+			fprintf(w->f, "setp.ge.%s %%a%u, %%l%u, %%e%u; @%%a%u bra L%u;\n",
+				forms[form].type, loop, loop, loop, loop, end);
+		fprintf(w->f, "L%u:\nxor.b32 %%r%u, %%c%u, %%r%u;\n", label, below(&w->s, R), loop,
+			below(&w->s, R));
+		if (below(&w->s, 2))
+			fprintf(w->f, "mov.b32 %%r%u, %%l%u;\n", below(&w->s, R), loop);
+		write_list(w, node->first, &in);
+		fprintf(w->f,
+			"add.%s %%n%u, %%l%u, %%z%u; setp.lt.%s %%b%u, %%n%u, %%e%u; add.u32 %%c%u, %%c%u, 3;\n"
+			"mov.b32 %%l%u, %%n%u; @%%b%u bra L%u;\n",
+			forms[form].add, loop, loop, loop, forms[form].type, loop, loop, loop, loop,
+			loop, loop, loop, loop, label);
+	}
+	fprintf(w->f, "L%u:\n", end);
+}
+
 static void write_two_entries(
 	struct writer *w, const struct random_node *node, const struct place *p)
 {
@@ -565,6 +623,9 @@ static void write_node(struct writer *w, const struct random_node *node, const s
 	case KIND_UNIFORM_LOOP:
 		write_loop(w, node, p);
 		break;
+	case KIND_STRIDES:
+		write_strides(w, node, p);
+		break;
 	case KIND_TWO_ENTRIES:
 		write_two_entries(w, node, p);
 		break;
@@ -610,7 +671,8 @@ static void write_head(FILE *f, const struct random_kernel *k)
 		".reg .b16 %%h<%u>; .reg .b32 %%r<%u>; .reg .b64 %%d<%u>; .reg .f32 %%f<%u>;\n"
 		".reg .f64 %%g<%u>; .reg .pred %%p<%u>; .reg .b32 %%u<%u>; .reg .b64 %%in, %%out, %%own, %%counters;\n"
 		".reg .b32 %%t, %%v, %%w, %%linear, %%threads, %%slot, %%laneid_; .reg .pred %%q;\n"
-		".reg .b32 %%m<400>, %%l<200>, %%e<200>;\n"
+		".reg .b32 %%m<400>, %%l<200>, %%e<200>, %%s<200>, %%x<200>, %%y<200>, %%z<200>, %%c<200>, %%n<200>, %%i<200>, %%o<200>;\n"
+		".reg .b64 %%ly<200>, %%ey<200>, %%zy<200>; .reg .pred %%a<200>, %%b<200>;\n"
 		".local .align 16 .b8 lm[64]; .shared .align 8 .b8 slots[%u]; .shared .align 16 .b32 counts[8];\n",
 		H, R, D, F, G, P, U, threads * 8);
 	fprintf(f,

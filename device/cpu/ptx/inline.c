@@ -20,20 +20,6 @@ struct frame {
 
 static void inline_body(struct work *w, struct frame *f);
 
-static uint32_t new_label(struct work *w)
-{
-	uint32_t *labels = arena_grow(
-		&w->arena, w->labels, w->label_count, sizeof(*labels), &w->label_capacity);
-
-	if (!labels) {
-		w->error = w->error ? w->error : -ENOMEM;
-		return 0;
-	}
-	w->labels = labels;
-	w->labels[w->label_count] = PTX_NONE;
-	return w->label_count++;
-}
-
 static void place_label(struct work *w, uint32_t label)
 {
 	if (!w->error)
@@ -247,13 +233,13 @@ static bool address_taken(const struct ptx_module *m, const struct function *cal
 
 static void call_indirect(struct work *w, struct call *c, const struct operand *pointer)
 {
-	uint32_t done = new_label(w);
+	uint32_t done = work_label(w);
 
 	for (const struct function *g = w->module->functions; g && !w->error; g = g->next) {
 		if (g->is_entry || !g->has_body || g->param_count != c->arguments ||
 			g->result_count != c->results || !address_taken(w->module, g))
 			continue;
-		uint32_t next = new_label(w), p = work_reg(w, TYPE_pred);
+		uint32_t next = work_label(w), p = work_reg(w, TYPE_pred);
 		struct inst *i = work_inst(w, OP_setp, c->inst->line, 3);
 		if (!i)
 			return;
@@ -338,7 +324,7 @@ static void inline_inst(struct work *w, struct frame *f, const struct inst *i)
 	if (ptx_opcodes[i->op].flags & OPF_IGNORE)
 		return;
 	if (guarded) {
-		around = new_label(w);
+		around = work_label(w);
 		branch(w, i->line, around, i->guard + f->reg_base, !i->guard_negated);
 	}
 	if (i->op == OP_call) {
@@ -374,8 +360,8 @@ static void inline_body(struct work *w, struct frame *f)
 		work_reg(w, fn->regs[r].type);
 	f->label_base = w->label_count;
 	for (uint32_t l = 0; l < fn->label_count && !w->error; l++)
-		new_label(w);
-	f->return_label = f->caller ? new_label(w) : 0;
+		work_label(w);
+	f->return_label = f->caller ? work_label(w) : 0;
 	uint32_t *at = work_alloc(w, (fn->inst_count + 1) * sizeof(*at));
 	for (uint32_t i = 0; i < fn->inst_count && !w->error; i++) {
 		at[i] = w->inst_count;

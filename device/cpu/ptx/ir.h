@@ -97,6 +97,12 @@ enum ptx_special {
 	SPECIAL_ENVREG2,
 };
 
+enum rounds { /* of a branch: stride.c */
+	ROUNDS_NONE,
+	ROUNDS_TOGETHER, /* around a round of threads side by side */
+	ROUNDS_APART,    /* back, of the loop as it was */
+};
+
 struct inst {
 	uint16_t op;
 	uint8_t modifier_count, type_count;
@@ -105,6 +111,7 @@ struct inst {
 	uint8_t operand_count;
 	uint8_t dest_count; /* the first operands are results */
 	bool guard_negated;
+	uint8_t rounds;
 	uint32_t guard; /* predicate register or PTX_NONE */
 	uint32_t line;
 	struct operand *operands;

@@ -92,8 +92,11 @@ static uint32_t guarded_part(struct former *f, uint32_t branch)
 			(w->blocks[b->succ[s]].exits &&
 				w->blocks[b->succ[s]].end - w->blocks[b->succ[s]].first == 1))
 			inside = b->succ[1 - s];
-	if (inside == PTX_NONE || inside == b->ipdom || w->blocks[inside].pred_count != 1 ||
-		!block_has(w, &w->blocks[inside], touches_memory))
+	if (inside == PTX_NONE || inside == b->ipdom || w->blocks[inside].pred_count != 1)
+		return PTX_NONE;
+	if (last->rounds == ROUNDS_TOGETHER)
+		return inside;
+	if (!block_has(w, &w->blocks[inside], touches_memory))
 		return PTX_NONE;
 	clear(f, f->members);
 	uint32_t count = cfg_influence(w, branch, inside, f->list, f->members);
@@ -142,9 +145,11 @@ static void wish_ranges(struct former *f)
 	for (uint32_t k = 0; k < w->rpo_count; k++) {
 		uint32_t b = w->rpo[k], inside;
 		bool apart = narrow_branch(w, b);
+		bool round = apart && block_last(w, &w->blocks[b])->rounds == ROUNDS_TOGETHER;
 
 		for (uint32_t l = 0; apart && l < w->loop_count; l++)
-			apart = !bits_get(w->loops[l].members, b) || has_barrier(w, &w->loops[l]);
+			apart = !bits_get(w->loops[l].members, b) || has_barrier(w, &w->loops[l]) ||
+				round;
 		inside = apart ? guarded_part(f, b) : PTX_NONE;
 		if (inside != PTX_NONE)
 			bits_set(f->plan->wanted, inside);

@@ -53,6 +53,20 @@ uint32_t work_reg(struct work *w, unsigned type)
 	return w->reg_count++;
 }
 
+uint32_t work_label(struct work *w)
+{
+	uint32_t *labels = arena_grow(
+		&w->arena, w->labels, w->label_count, sizeof(*labels), &w->label_capacity);
+
+	if (!labels) {
+		w->error = w->error ? w->error : -ENOMEM;
+		return 0;
+	}
+	w->labels = labels;
+	w->labels[w->label_count] = PTX_NONE;
+	return w->label_count++;
+}
+
 struct inst *work_inst(struct work *w, unsigned op, uint32_t line, unsigned operands)
 {
 	struct inst *insts =

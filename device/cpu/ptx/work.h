@@ -5,6 +5,7 @@
  *   inline.c    calls inlined, guards turned into branches, call parameters into registers
  *   cfg.c       basic blocks, dominators, postdominators, live registers at block borders
  *   uniform.c   which registers hold the same value in all threads, which branches diverge
+ *   stride.c    loops in strides become loops of the block
  *   rewrite.c   pointers that advance by a uniform step become f(thread) plus a uniform delta
  *   spin.c      which loops wait for other threads
  *   region.c    groups of blocks that become one loop over threads each
@@ -101,6 +102,8 @@ void work_error(struct work *w, int error, uint32_t line, const char *format, ..
  * out: callers stop on w->error. */
 void *work_alloc(struct work *w, size_t bytes);
 uint32_t work_reg(struct work *w, unsigned type);
+/* A label that is nowhere yet. */
+uint32_t work_label(struct work *w);
 /* moved: where each instruction has gone, and the end. */
 void work_move_labels(struct work *w, const uint32_t *moved);
 struct inst *work_inst(struct work *w, unsigned op, uint32_t line, unsigned operands);
@@ -138,6 +141,8 @@ bool branch_diverges(const struct work *w, const struct work_block *b);
 bool operand_diverges(const struct work *w, const struct operand *o);
 /* narrow.c: whether the branch compares the thread's index along an axis with a number of the block. */
 bool narrow_branch(const struct work *w, uint32_t branch);
+/* stride.c: returns whether it wrote a loop anew (then cfg and uniformity must be built anew). */
+bool stride_rewrite(struct work *w);
 /* spin.c */
 int spin_find(struct work *w);
 /* rewrite.c: returns whether it changed anything (then cfg and uniformity must be built anew). */
