@@ -30,7 +30,7 @@ static struct {
 	void *host_memory[ALLOCATIONS_MAX];
 	unsigned device_allocations, host_allocations;
 	uint64_t random;
-	uint64_t open_ns, copy_ns, compute_ns;
+	uint64_t open_ns, load_ns, copy_ns, compute_ns; /* load: of modules, a part of open */
 	uint64_t launched_ns; /* when the first launch was since the last wait; 0: none was */
 	uint64_t to_device_bytes, from_device_bytes, launches;
 	uint64_t progress_ns; /* when progress was last said */
@@ -103,7 +103,9 @@ static void device_open(void)
 	CHECK(cuDeviceGet(&device, (int)state.device));
 	CHECK(cuDevicePrimaryCtxRetain(&state.contexts[state.device], device));
 	CHECK(cuCtxSetCurrent(state.contexts[state.device]));
+	uint64_t start = now_ns();
 	result = cuModuleLoadDataEx(&state.modules[state.device], kernels_ptx, 2, names, values);
+	state.load_ns += now_ns() - start;
 	if (result != CUDA_SUCCESS && log[0])
 		fprintf(stderr, "%s\n", log);
 	CHECK(result);
@@ -405,12 +407,13 @@ static void report(uint64_t round_ns, uint64_t wall_ns)
 
 	if (state.json) {
 		printf("{\"program\": \"%s\", \"size\": %u, \"seed\": %u, \"repeat\": %u, "
-		       "\"verified\": %s, \"open_ms\": %.3f, \"copy_ms\": %.3f, "
+		       "\"verified\": %s, \"open_ms\": %.3f, \"load_ms\": %.3f, \"copy_ms\": %.3f, "
 		       "\"compute_ms\": %.3f, \"run_ms\": %.3f, \"wall_ms\": %.3f, "
 		       "\"to_device_bytes\": %llu, \"from_device_bytes\": %llu, \"launches\": %llu}\n",
 			program.name, options.size, options.seed, options.repeat, verdict,
-			state.open_ns / 1e6, state.copy_ns / 1e6, state.compute_ns / 1e6,
-			round_ns / 1e6, wall_ns / 1e6, (unsigned long long)state.to_device_bytes,
+			state.open_ns / 1e6, state.load_ns / 1e6, state.copy_ns / 1e6,
+			state.compute_ns / 1e6, round_ns / 1e6, wall_ns / 1e6,
+			(unsigned long long)state.to_device_bytes,
 			(unsigned long long)state.from_device_bytes,
 			(unsigned long long)state.launches);
 		return;

@@ -13,8 +13,11 @@ results with the same serial computation. Of a kernel's three times (medians) ar
   openmp          time over OpenMP's, openmp_worst of the kernel in which it is most
   cold_ms         a small program of the Runtime API (of the Driver API where there is no nvcc) from its start to its end, when its
                   kernel is in no cache and a worker is ready; the baseline is starting a process that does nothing
-  warm_ms         the same program again"""
+  warm_ms         the same program again
+  compile_cold_s  loading the largest example's module and compiling its kernels, which are in no cache: what its first
+                  round takes more than later ones; load_warm_ms when they are in the cache"""
 
+import json
 import math
 import shutil
 import statistics
@@ -53,6 +56,7 @@ TURN_MS = 40       # about as long as a turn is
 PAUSE_S = 0.01     # between turns: threads of the one before go on waiting for work for a while
 SPINS = "1000"     # before a thread of OpenMP sleeps: where other programs run, it keeps from work those that it waits for
 STARTS = 5
+LARGEST = ["lud", 64]
 
 
 def add_options(parser):
@@ -144,8 +148,21 @@ def ms_of(gdevd, command):
     return (time.monotonic() - begin) * 1e3
 
 
+def load_ms(gdevd):
+    """What the first round of the largest example takes for its module."""
+    name, size = LARGEST
+    rounds = []
+    for more in [], ["--warm-up"]:
+        code, out, err = gdevd.run([gdevd.gdev, "run", gdevd.example(name), "--json", *more, size], 60)
+        if code:
+            raise LabError(f"{name} ended with {code}:\n{err}")
+        rounds.append(json.loads(out))
+    first, later = rounds
+    return first["load_ms"] + first["compute_ms"] - later["compute_ms"]
+
+
 def starts(start):
-    cold, warm, nothing = [], [], []
+    cold, warm, nothing, compiled, loaded = [], [], [], [], []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(STARTS):
             with start() as gdevd:
@@ -156,8 +173,12 @@ def starts(start):
                     gdevd.context_bytes(60)
                     warm.append(ms_of(gdevd, command))
                     nothing.append(ms_of(gdevd, ["true"]))
+                compiled.append(load_ms(gdevd) / 1e3)
+                loaded += [load_ms(gdevd) for _ in range(STARTS)]
     for name, found in (("cold_ms", cold), ("warm_ms", warm)):
         yield metric(name, statistics.median(found), "ms", statistics.median(nothing))
+    yield metric("compile_cold_s", statistics.median(compiled), "s")
+    yield metric("load_warm_ms", statistics.median(loaded), "ms")
 
 
 # -- all ----------------------------------------------------------------------------------------------
