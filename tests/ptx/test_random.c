@@ -4,7 +4,8 @@
  * runs it, `test-ptx-random FIRST LAST` runs many. One that fails is shrunk and printed. Compiled code runs in a child,
  * which may crash or hang.
  *
- * Without arguments: kernels 1, 2, 3 … for a minute, or for an hour when GDEV_TEST_FULL is set.
+ * Without arguments: kernels 1, 2, 3 … for a minute. When GDEV_TEST_FULL is set: for an hour, others each time, from the
+ * number that it prints; GDEV_TEST_SEED names that number.
  */
 #include "harness.h"
 
@@ -232,11 +233,19 @@ static void print_kernel(const struct random_kernel *k)
 	free(text);
 }
 
+/* So far apart that runs a second apart have none in common. */
+static uint64_t first_of_full(void)
+{
+	const char *seed = getenv("GDEV_TEST_SEED");
+
+	return seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) << 16;
+}
+
 static void random_kernels_mean_the_same_to_compiler_and_interpreter(void **state)
 {
 	bool full = getenv("GDEV_TEST_FULL");
 	time_t end_at = time(NULL) + (full ? FULL_SECONDS : SECONDS);
-	uint64_t first = wanted[0] ? wanted[0] : 1;
+	uint64_t first = wanted[0] ? wanted[0] : full ? first_of_full() : 1;
 	uint64_t last = wanted[1] ? wanted[1] : full ? UINT64_MAX : MOST_KERNELS;
 	struct random_kernel *k = calloc(1, sizeof(*k));
 	unsigned bad = 0;
@@ -244,6 +253,8 @@ static void random_kernels_mean_the_same_to_compiler_and_interpreter(void **stat
 	uint64_t seed;
 
 	assert_non_null(k);
+	if (full)
+		print_message("# GDEV_TEST_SEED=%lu\n", (unsigned long)first);
 	for (seed = first; seed <= last && bad < 3 && (wanted[0] || time(NULL) < end_at); seed++) {
 		random_kernel_draw(k, seed, FEATURES);
 		if (first == last)
