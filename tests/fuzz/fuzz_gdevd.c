@@ -398,7 +398,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		shm_finish(&vgpu->shm);
 	list_for_each (user, &gdevd.users.all, link)
 		require(!user->segments && !user->shares[0].bytes, "a user's segment");
-	device->workers.backing_off = false;
+	device->workers.backing_off = device->workers.hopeless = device->drained = false;
 	require(list_empty(&gdevd.sessions), "a session");
 	require(list_empty(&gdevd.clients), "a client");
 	require(list_empty(&gdevd.workers), "a worker");
