@@ -11,9 +11,7 @@
 #include "gdevd/daemon.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +24,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gdevd/process.h"
+#include "gdevd/worker_start.h"
 
 #define START_TIMEOUT_NS (60 * NS_PER_S)
 #define CARRY_TIMEOUT_NS (60 * NS_PER_S)
@@ -40,8 +39,6 @@
 #define BACK_OFF_DOUBLINGS 9 /* 51 s */
 #define HOPELESS_DOUBLINGS                                                                         \
 	3 /* 0.8 s: until then clients wait, somebody may have killed the workers */
-#define CONTROL_FD 3
-#define WORKER_MEMORY_LEAST (4ull << 30) /* that a driver has plenty on any machine */
 
 static int on_message(struct connection *connection, const struct control_header *message, int *fds,
 	size_t fd_count);
@@ -328,105 +325,6 @@ void worker_move(struct worker *worker, struct device *device)
 	device->workers.total++;
 }
 
-/* A process that is being started. A thread of libuv's waits until it runs the worker program, which may take long on
- * a busy machine. Until then the worker's pid is unknown. */
-struct worker_start {
-	uv_work_t work;
-	struct worker *worker; /* NULL: gdevd ends */
-	int sockets[2];        /* gdevd's end and the worker's */
-	int error;
-	pid_t pid;
-	const char *arguments[24];
-	char memory[24], host_memory[24], own_memory[24], threads[24], context[24], parts[12],
-		user[24], group[24], path[PATHS_MAX + 16], fd[8];
-};
-
-/* A session's part of host swap is memory of its worker's, and charged for. */
-static uint64_t own_memory(const struct daemon *daemon)
-{
-	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t bytes = daemon->config.worker_memory, most = INT64_MAX / 2;
-
-	if (!bytes)
-		bytes = max_of(machine / 4, WORKER_MEMORY_LEAST);
-	return min_of(bytes, most) + min_of(daemon->swap.pools[SWAP_MEMORY].limit_bytes, most);
-}
-
-static void fill_arguments(struct worker_start *start, const struct device *device)
-{
-	const struct daemon *daemon = device->daemon;
-	const struct config *config = &daemon->config;
-	const char *arguments[] = {
-		daemon->program.path,
-		"--control-fd",
-		start->fd,
-		"--device",
-		device->served->backend,
-		"--parts",
-		start->parts,
-		"--device-memory",
-		start->memory,
-		"--host-memory",
-		start->host_memory,
-		"--memory",
-		start->own_memory,
-		"--threads",
-		start->threads,
-		"--workers-socket",
-		start->path,
-		"--context",
-		start->context,
-		geteuid() == 0 ? "--user" : NULL,
-		start->user,
-		"--group",
-		start->group,
-		NULL,
-	};
-
-	_Static_assert(sizeof arguments == sizeof start->arguments, "they fit");
-	memcpy(start->arguments, arguments, sizeof arguments);
-	snprintf(start->parts, sizeof start->parts, "%u", device->served->parts);
-	snprintf(start->fd, sizeof start->fd, "%d", CONTROL_FD);
-	snprintf(start->memory, sizeof start->memory, "%llu",
-		(unsigned long long)config->device_memory);
-	snprintf(start->host_memory, sizeof start->host_memory, "%llu",
-		(unsigned long long)config->host_memory);
-	snprintf(start->own_memory, sizeof start->own_memory, "%llu",
-		(unsigned long long)own_memory(daemon));
-	snprintf(start->threads, sizeof start->threads, "%u", (unsigned)config->threads);
-	snprintf(start->context, sizeof start->context, "%llu",
-		(unsigned long long)config->context_memory);
-	snprintf(start->user, sizeof start->user, "%u", (unsigned)daemon->program.uid);
-	snprintf(start->group, sizeof start->group, "%u", (unsigned)daemon->program.gid);
-	snprintf(start->path, sizeof start->path, "%s/workers.sock", daemon->runtime_dir);
-}
-
-/* On the thread. */
-static void start_process(uv_work_t *work)
-{
-	struct worker_start *start = container_of(work, struct worker_start, work);
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attributes;
-	sigset_t signals;
-
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
-	posix_spawn_file_actions_adddup2(&files, STDIN_FILENO, STDOUT_FILENO);
-	posix_spawn_file_actions_adddup2(&files, start->sockets[1], CONTROL_FD);
-	posix_spawnattr_init(&attributes);
-	/* A terminal's ^C is for gdevd alone. */
-	posix_spawnattr_setflags(
-		&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	sigemptyset(&signals);
-	posix_spawnattr_setsigmask(&attributes, &signals);
-	sigfillset(&signals);
-	posix_spawnattr_setsigdefault(&attributes, &signals);
-	start->error = -posix_spawn(&start->pid, start->arguments[0], &files, &attributes,
-		(char **)start->arguments, environ);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&files);
-}
-
 static void on_started(uv_work_t *work, int status)
 {
 	struct worker_start *start = container_of(work, struct worker_start, work);
@@ -479,13 +377,13 @@ static bool spawn(struct device *device)
 		maybe_free(worker);
 		return true;
 	}
-	fill_arguments(start, device);
+	worker_start_fill(start, device);
 	start->worker = worker;
 	worker->start = start;
 	worker->child = true;
 	worker->pid = -1;
 	deadline_set(&daemon->deadlines, &worker->deadline, worker->since_ns + START_TIMEOUT_NS);
-	uv_queue_work(&daemon->loop, &start->work, start_process, on_started);
+	uv_queue_work(&daemon->loop, &start->work, worker_start_process, on_started);
 	return true;
 }
 

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See worker_start.h.
+ */
+#include "gdevd/worker_start.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "gdevd/daemon.h"
+
+#define CONTROL_FD 3
+#define WORKER_MEMORY_LEAST (4ull << 30) /* that a driver has plenty on any machine */
+
+/* A session's part of host swap is memory of its worker's, and charged for. */
+static uint64_t own_memory(const struct daemon *daemon)
+{
+	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t bytes = daemon->config.worker_memory, most = INT64_MAX / 2;
+
+	if (!bytes)
+		bytes = max_of(machine / 4, WORKER_MEMORY_LEAST);
+	return min_of(bytes, most) + min_of(daemon->swap.pools[SWAP_MEMORY].limit_bytes, most);
+}
+
+void worker_start_fill(struct worker_start *start, const struct device *device)
+{
+	const struct daemon *daemon = device->daemon;
+	const struct config *config = &daemon->config;
+	const char *arguments[] = {
+		daemon->program.path,
+		"--control-fd",
+		start->fd,
+		"--device",
+		device->served->backend,
+		"--parts",
+		start->parts,
+		"--device-memory",
+		start->memory,
+		"--host-memory",
+		start->host_memory,
+		"--memory",
+		start->own_memory,
+		"--threads",
+		start->threads,
+		"--workers-socket",
+		start->path,
+		"--context",
+		start->context,
+		geteuid() == 0 ? "--user" : NULL,
+		start->user,
+		"--group",
+		start->group,
+		NULL,
+	};
+
+	_Static_assert(sizeof arguments == sizeof start->arguments, "they fit");
+	memcpy(start->arguments, arguments, sizeof arguments);
+	snprintf(start->parts, sizeof start->parts, "%u", device->served->parts);
+	snprintf(start->fd, sizeof start->fd, "%d", CONTROL_FD);
+	snprintf(start->memory, sizeof start->memory, "%llu",
+		(unsigned long long)config->device_memory);
+	snprintf(start->host_memory, sizeof start->host_memory, "%llu",
+		(unsigned long long)config->host_memory);
+	snprintf(start->own_memory, sizeof start->own_memory, "%llu",
+		(unsigned long long)own_memory(daemon));
+	snprintf(start->threads, sizeof start->threads, "%u", (unsigned)config->threads);
+	snprintf(start->context, sizeof start->context, "%llu",
+		(unsigned long long)config->context_memory);
+	snprintf(start->user, sizeof start->user, "%u", (unsigned)daemon->program.uid);
+	snprintf(start->group, sizeof start->group, "%u", (unsigned)daemon->program.gid);
+	snprintf(start->path, sizeof start->path, "%s/workers.sock", daemon->runtime_dir);
+}
+
+void worker_start_process(uv_work_t *work)
+{
+	struct worker_start *start = container_of(work, struct worker_start, work);
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attributes;
+	sigset_t signals;
+
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+	posix_spawn_file_actions_adddup2(&files, STDIN_FILENO, STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&files, start->sockets[1], CONTROL_FD);
+	posix_spawnattr_init(&attributes);
+	/* A terminal's ^C is for gdevd alone. */
+	posix_spawnattr_setflags(
+		&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	sigemptyset(&signals);
+	posix_spawnattr_setsigmask(&attributes, &signals);
+	sigfillset(&signals);
+	posix_spawnattr_setsigdefault(&attributes, &signals);
+	start->error = -posix_spawn(&start->pid, start->arguments[0], &files, &attributes,
+		(char **)start->arguments, environ);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&files);
+}

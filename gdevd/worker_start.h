@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The process of a worker that is being started. A thread of libuv's waits until it runs the worker program, which may take
+ * long on a busy machine. Until then the worker's pid is unknown. What becomes of it is in workers.c.
+ */
+#ifndef GDEV_GDEVD_WORKER_START_H
+#define GDEV_GDEVD_WORKER_START_H
+
+#include <sys/types.h>
+#include <uv.h>
+
+#include "base/paths.h"
+
+struct device;
+struct worker;
+
+struct worker_start {
+	uv_work_t work;
+	struct worker *worker; /* NULL: gdevd ends */
+	int sockets[2];        /* gdevd's end and the worker's */
+	int error;
+	pid_t pid;
+	const char *arguments[24];
+	char memory[24], host_memory[24], own_memory[24], threads[24], context[24], parts[12],
+		user[24], group[24], path[PATHS_MAX + 16], fd[8];
+};
+
+/* What the program is told, of the device and the configuration. */
+void worker_start_fill(struct worker_start *start, const struct device *device);
+/* On the thread: starts it, with the worker's socket. Leaves the pid, or the error. */
+void worker_start_process(uv_work_t *work);
+
+#endif
