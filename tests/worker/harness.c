@@ -541,3 +541,13 @@ uint64_t post_first_launch(struct fixture *fixture, uint32_t timeline, uint32_t 
 	acquire(fixture, RESOURCE_COMPUTE);
 	return value;
 }
+
+uint32_t get_paid_function(struct fixture *fixture)
+{
+	struct control_allocate wish;
+
+	post_module(fixture);
+	expect_message(fixture, CONTROL_ALLOCATE, &wish, sizeof wish, NULL, NULL);
+	answer_allocate(fixture, &wish, 0);
+	return get_function(fixture);
+}

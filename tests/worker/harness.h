@@ -88,6 +88,8 @@ uint32_t make_function(struct fixture *fixture);
 /* The same in two steps, where gdevd has to answer between them. */
 void post_module(struct fixture *fixture);
 uint32_t get_function(struct fixture *fixture);
+/* A function of a module that is loaded and paid for at gdevd. */
+uint32_t get_paid_function(struct fixture *fixture);
 uint64_t post_launch(struct fixture *fixture, uint32_t timeline, uint32_t function, uint8_t flags);
 uint64_t post_launch_of(struct fixture *fixture, uint32_t timeline, uint32_t function,
 	uint32_t blocks, uint8_t flags);
