@@ -127,6 +127,7 @@ struct device_command {
 	 * memory to compile, invalid launch) harm this command alone. */
 	void (*done)(struct device_command *command, int error);
 	uint64_t started_ns, finished_ns, busy_ns, fault_address;
+	bool timed; /* the time is asked for at which what is before it in its queue has ended: it goes apart from that */
 	bool more_done; /* `done` of another is called next, on the same thread: what is to be done with all can wait */
 	/* The device's, while it has the command. */
 	struct device_command *next;

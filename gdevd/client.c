@@ -92,11 +92,18 @@ void clients_serve(struct device *device)
 static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 {
 	struct client *client = container_of(deadline, struct client, deadline);
+	uint64_t since_ns = client->vgpu->device->workers.ready_ns;
 
 	if (list_empty(&client->waiting)) {
 		complain("pid %d connected to %s and said nothing", (int)client->connection->pid,
 			client->vgpu->config->name);
 		client_destroy(client);
+		return;
+	}
+	/* While workers come, its turn does. */
+	if (since_ns + WORKER_TIMEOUT_NS > now_ns) {
+		deadline_set(&client->daemon->deadlines, &client->deadline,
+			since_ns + WORKER_TIMEOUT_NS);
 		return;
 	}
 	if (!workers_take_warm(client->vgpu->device) &&

@@ -17,8 +17,11 @@ static struct {
 	uv_work_t work;
 	struct list turns;          /* struct closer_queue: those in which something waits */
 	struct closer_queue nobody; /* of no user */
-	struct closing *current;    /* the thread's; NULL: it has none */
+	struct list taken;          /* struct closing: the thread's, while there are any */
 } closer;
+
+/* Of nobody's in one turn, of a user's it is one: each session that ends leaves one to nobody, and none keeps count. */
+#define NOBODYS_MAX 64
 
 static void next(void);
 
@@ -30,9 +33,12 @@ static void close_fds(struct closing *closing)
 }
 
 /* On the thread. */
-static void close_current(uv_work_t *work)
+static void close_taken(uv_work_t *work)
 {
-	close_fds(closer.current);
+	struct closing *closing;
+
+	list_for_each (closing, &closer.taken, link)
+		close_fds(closing);
 }
 
 static void end(struct closing *closing)
@@ -44,25 +50,37 @@ static void end(struct closing *closing)
 
 static void on_closed(uv_work_t *work, int status)
 {
-	struct closing *closing = closer.current;
+	struct closing *closing;
 
-	closer.current = NULL;
-	end(closing);
+	while ((closing = list_first(&closer.taken, struct closing, link))) {
+		list_remove(&closing->link);
+		end(closing);
+	}
 	next();
+}
+
+static void take(struct closer_queue *queue)
+{
+	unsigned most = queue == &closer.nobody ? NOBODYS_MAX : 1;
+	struct closing *closing;
+
+	while (most-- && (closing = list_first(&queue->waiting, struct closing, link))) {
+		list_remove(&closing->link);
+		list_append(&closer.taken, &closing->link);
+	}
 }
 
 static void next(void)
 {
 	struct closer_queue *queue = list_first(&closer.turns, struct closer_queue, turn);
 
-	if (closer.current || !queue)
+	if (!list_empty(&closer.taken) || !queue)
 		return;
-	closer.current = list_first(&queue->waiting, struct closing, link);
-	list_remove(&closer.current->link);
+	take(queue);
 	list_remove(&queue->turn);
 	if (!list_empty(&queue->waiting))
 		list_append(&closer.turns, &queue->turn);
-	uv_queue_work(closer.loop, &closer.work, close_current, on_closed);
+	uv_queue_work(closer.loop, &closer.work, close_taken, on_closed);
 }
 
 void closer_queue_init(struct closer_queue *queue)
@@ -75,6 +93,7 @@ void closer_init(uv_loop_t *loop)
 {
 	closer.loop = loop;
 	list_init(&closer.turns);
+	list_init(&closer.taken);
 	closer_queue_init(&closer.nobody);
 }
 
@@ -100,8 +119,8 @@ void closer_stop(void)
 
 	if (!closer.loop)
 		return;
-	if (closer.current)
-		closer.current->user = NULL;
+	list_for_each (closing, &closer.taken, link)
+		closing->user = NULL;
 	list_for_each_safe (queue, next_queue, &closer.turns, turn) {
 		if (queue == &closer.nobody)
 			continue;

@@ -64,6 +64,7 @@ struct workers {
 		missed; /* so many clients waited at once, lately: the pool has twice as many more */
 	struct deadline retire, retry;
 	unsigned failures; /* starts that failed in a row */
+	uint64_t ready_ns; /* when the last one was ready */
 	bool backing_off;  /* until `retry` */
 	bool hopeless;     /* clients are told so, until one is ready */
 	char why[80];      /* the last one failed; "": it did not */

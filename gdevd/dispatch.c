@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "gdev/error.h"
@@ -127,6 +128,7 @@ static int on_ready(
 	}
 	residency_balance(worker->device);
 	retire_look(worker->device);
+	worker->device->workers.ready_ns = clock_now_ns();
 	worker_ready(worker);
 	return 0;
 }

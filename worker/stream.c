@@ -372,6 +372,8 @@ static void submit_command(struct core *core, struct stream *stream, struct comm
 	residency_note(core, command);
 	grant_submitted(core, command);
 	command->device.started_ns = 0;
+	command->device.timed = stream->timed;
+	stream->timed = false;
 	limit_submitted(core, command);
 	core->ops->submit(stream->queue, &command->device);
 }
@@ -463,6 +465,7 @@ static bool might_stand_behind_pause(
 
 static bool try_stamp(struct core *core, struct stream *stream, struct command *command)
 {
+	stream->timed |= !list_empty(&stream->passed);
 	return pass_command(core, stream, command,
 		command->request.stamp->stamp < SESSION_STAMPS ? 0 : -EINVAL);
 }

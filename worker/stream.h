@@ -40,6 +40,7 @@ struct stream {
 	unsigned on_device[RESOURCES]; /* its commands there: grants.c */
 	bool row;                      /* more launches follow the last that was submitted */
 	bool ordered;                  /* its first command waits for all before it to be done */
+	bool timed;                    /* its last one was a STAMP behind what is on the device */
 	uint64_t finished_ns;          /* when its last command on the device ended */
 	uint64_t device_ns;
 	int32_t error;

@@ -85,7 +85,7 @@ bool batch_gather(struct device_command *first, struct batch *batch)
 	batch->row = more;
 	while (command && command->queue == first->queue && fits(command) &&
 		batch->count < (batch->row ? BATCH_MAX : BATCH_LARGE)) {
-		if (batch->row ? !more : command->launch.more)
+		if ((batch->row ? !more : command->launch.more) || (batch->count && command->timed))
 			break;
 		__builtin_prefetch(command->next);
 		more = command->launch.more;

@@ -172,6 +172,10 @@ static struct device_command *issue_first(
 	struct device_command *rest;
 	struct batch batch;
 
+	if (first->timed) {
+		device_enter(device);
+		mark(first->queue);
+	}
 	/* What has been issued is not ours any more. */
 	if (device->batches && batch_gather(first, &batch)) {
 		rest = batch.commands[batch.count - 1]->next;

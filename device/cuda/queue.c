@@ -151,12 +151,19 @@ static void pace(struct device_queue *queue, uint64_t each_ns)
 	atomic_store_explicit(&queue->pace_ns, pace_ns, memory_order_relaxed);
 }
 
+/* When a command ended that was seen to be done together with others: each took `each_ns` of the time from since_ns on. */
+static uint64_t ended_ns(
+	const struct device_command *command, uint64_t since_ns, uint64_t each_ns, uint64_t now_ns)
+{
+	return min_of(max_of(command->started_ns, since_ns) + each_ns, now_ns);
+}
+
 /* Gives back the commands up to the `done`th. */
 static void finish(struct device *device, struct device_queue *queue, uint64_t done)
 {
 	uint64_t completed = atomic_load_explicit(&queue->completed, memory_order_relaxed);
 	struct device_command *command = queue->flight[completed % QUEUE_COMMANDS];
-	uint64_t now = clock_now_ns(), count = done - completed, since;
+	uint64_t now = clock_now_ns(), count = done - completed, since, each_ns;
 	int error = space_error(queue->space);
 	enum device_resource unit = unit_of(command);
 	bool gathers = count > 1 && queue->pace_ns > BURST_NS &&
@@ -165,7 +172,8 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 	since = max_of(command->started_ns, device->unit_free_ns[unit]);
 	since = max_of(since, device->started_ns);
 	device->unit_free_ns[unit] = now;
-	pace(queue, now > since ? (now - since) / count : 0);
+	each_ns = now > since ? (now - since) / count : 0;
+	pace(queue, each_ns);
 	atomic_store_explicit(&device->completed,
 		atomic_load_explicit(&device->completed, memory_order_relaxed) + count,
 		memory_order_relaxed);
@@ -174,8 +182,10 @@ static void finish(struct device *device, struct device_queue *queue, uint64_t d
 	while (completed < done) {
 		command = queue->flight[completed++ % QUEUE_COMMANDS];
 		device_command_start(command, max_of(command->started_ns, device->started_ns));
-		command->finished_ns = now;
-		command->busy_ns = now > since ? (now - since) / count : 0;
+		command->finished_ns =
+			completed < done ? ended_ns(command, since, each_ns, now) : now;
+		command->busy_ns = each_ns;
+		since = max_of(since, command->finished_ns);
 		command->fault_address = 0;
 		command->more_done = completed < done;
 		atomic_store_explicit(&queue->completed, completed, memory_order_release);

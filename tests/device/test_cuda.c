@@ -81,17 +81,23 @@ struct __attribute__((packed)) set_params {
 	uint32_t value;
 };
 
+static struct submitted launch_set(
+	struct device_function *function, const struct set_params *params)
+{
+	return (struct submitted){.command = {.kind = DEVICE_LAUNCH,
+					  .launch = {.function = function,
+						  .grid = {1 + params->value % 2, 1, 1},
+						  .block = {1, 1, 1},
+						  .params = params,
+						  .param_bytes = 12}}};
+}
+
 static void submit_set_then(struct device_queue *queue, struct submitted *s,
 	struct device_function *function, const struct set_params *params,
 	void (*done)(struct device_command *command, int error))
 {
-	*s = (struct submitted){.command = {.kind = DEVICE_LAUNCH,
-					.done = done,
-					.launch = {.function = function,
-						.grid = {1 + params->value % 2, 1, 1},
-						.block = {1, 1, 1},
-						.params = params,
-						.param_bytes = 12}}};
+	*s = launch_set(function, params);
+	s->command.done = done;
 	harness_submit(&harness, queue, s);
 }
 
@@ -219,7 +225,8 @@ static void launches_that_wait_together_are_done_in_order(void **state)
 #define FOLLOWING 8 /* less than what makes a mark in any case */
 
 /* How many marks launches get that follow each other while the device does nothing. All are seen to be done. */
-static int marks_of_following(struct device_queue *queue, struct device_function *function)
+static int marks_of_following(
+	struct device_queue *queue, struct device_function *function, bool timed)
 {
 	static struct submitted launches[FOLLOWING];
 	static struct set_params params[FOLLOWING];
@@ -228,13 +235,18 @@ static int marks_of_following(struct device_queue *queue, struct device_function
 	ask_driver("fake_stop");
 	for (uint32_t i = 0; i < FOLLOWING; i++) {
 		params[i] = (struct set_params){harness.base + i * 4, i};
-		submit_set(queue, &launches[i], function, &params[i]);
+		launches[i] = launch_set(function, &params[i]);
+		launches[i].command.timed = timed;
+		harness_submit(&harness, queue, &launches[i]);
 	}
 	usleep(1000); /* for the issuing thread, if some were left to it */
 	count = ask_driver("fake_write_count") - before;
 	ask_driver("fake_go_on");
 	for (uint32_t i = 0; i < FOLLOWING; i++)
 		assert_int_equal(harness_wait(&harness, &launches[i]), 0);
+	for (uint32_t i = 1; i < FOLLOWING; i++)
+		assert_true(launches[i].command.finished_ns >= launches[i - 1].command.finished_ns);
+	assert_true(launches[FOLLOWING - 1].command.finished_ns > launches[0].command.finished_ns);
 	return count;
 }
 
@@ -262,9 +274,11 @@ static void what_follows_a_mark_is_marked_when_that_is_reached(void **state)
 			submit_set(queue, &one, function, &params);
 			assert_int_equal(harness_wait(h, &one), 0);
 		}
-		marks = marks_of_following(queue, function);
+		marks = marks_of_following(queue, function, false);
 	}
 	assert_true(marks < FOLLOWING);
+	/* But for those behind whose forerunner's end is asked for. */
+	assert_true(marks_of_following(queue, function, true) >= FOLLOWING - 1);
 	h->ops->queue_destroy(queue);
 	h->ops->module_unload(module);
 	harness_unmap(h, 0, chunk);

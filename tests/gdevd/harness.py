@@ -202,6 +202,11 @@ class GdevdTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
+    def wait_freed(self):
+        """Memory is freed by a thread of gdevd, and charged until it is."""
+        wait_for(lambda: not any(device["memory_freeing_bytes"] or device["swap_freeing_bytes"]
+                                 for device in self.status()["devices"]), what="the end of what is being freed")
+
     def client(self, vgpu="gdev0", welcome=True, **hello):
         client = Client(f"{self.run_dir}/{vgpu}.sock", **hello)
         self.clients.append(client)

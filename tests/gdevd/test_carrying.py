@@ -166,7 +166,7 @@ class Carrying(harness.GdevdTest):
         self.assertEqual(self.client().shm(wire.SHM_REMOVE, ident=self.ident)[0], 0)
         self.go()
         self.expect_room(client)
-        self.assertEqual(self.swapped(), 0)
+        harness.wait_for(lambda: self.swapped() == 0, what="the return of what its host copy was charged")
         harness.wait_for(lambda: not self.status()["workers"]["carrying"], what="its carrier's return")
 
     def test_host_swap_has_no_room(self):

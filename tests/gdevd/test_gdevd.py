@@ -454,7 +454,7 @@ class Clients(harness.GdevdTest):
         for _ in range(200):
             one()
         self.wait_idle()
-        self.assertLessEqual(self.descriptors(process), descriptors + 1)
+        wait_for(lambda: self.descriptors(process) <= descriptors + 1, 60, "the end of what is being closed")
         if "asan" not in os.environ.get("GDEV_TEST_SANITIZER", "asan" if self.sanitized() else ""):
             self.assertLess(self.resident(process), memory + 1024)
         status = self.status()

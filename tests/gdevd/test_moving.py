@@ -123,7 +123,7 @@ class Moving(harness.GdevdTest):
             self.assertEqual(self.expect_shm(client, wire.SHM, wire.SHM_DROP, wire.SHM_MAPPED), new)
         self.expect_shm(first, wire.SHM_REPLY, 0)
         self.assertEqual(self.expect_shm(second, wire.SHM_REPLY, 2), new)
-        self.assertEqual(self.used(), (64 * MIB, 8 * MIB))
+        wait_for(lambda: self.used() == (64 * MIB, 8 * MIB), what="the return of what the file was charged")
         late = self.client()
         late.tell(wire.shm(wire.SHM_ATTACH, ident=self.ident, serial=8))
         self.assertEqual(self.expect_shm(late, wire.SHM_REPLY, 0, wire.SHM_MAPPED), new)

@@ -347,7 +347,7 @@ class Memory(harness.GdevdTest):
         _, segment, _ = client.shm(wire.SHM_GET, key=42, size=size, flags=0o1600)
         self.assertEqual(client.memory(size), 0)
         chunks = [wire.sealed_memfd(chunk) for _ in range(size // chunk)]
-        ident = segment["id"]
+        ident, left = segment["id"], self.segments_left()
         client.shm(wire.SHM_BACK, chunks, ident=ident, chunk=chunk, chunks=len(chunks))
         for fd in chunks + client.shm(wire.SHM_ATTACH, ident=ident)[2]:
             os.close(fd)
@@ -362,7 +362,11 @@ class Memory(harness.GdevdTest):
         suspended.join()
         self.admin("resume", os.getpid())
         self.expect(client, wire.EVICT)
+        wait_for(lambda: self.segments_left() > left, what="that its chunks are closed")
         return ident
+
+    def segments_left(self):
+        return self.status()["vgpus"][0]["shared_evictions"]
 
     def test_segment_that_could_not_be_brought_in_costs_nothing(self):
         self.start("--device-memory", "64M", "--set", "swap_reserve=0")

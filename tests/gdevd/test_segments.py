@@ -98,6 +98,7 @@ class Segments(harness.GdevdTest):
         self.assertEqual(client.shm(wire.SHM_GET, key=42)[0], -harness.ENOENT)
         client.tell(wire.shm(wire.SHM_DETACH, ident=ident, serial=0))
         wait_for(lambda: not self.list(), what="its end")
+        self.wait_freed()
         self.assertEqual(self.status()["vgpus"][0]["memory_used_bytes"], used)
 
     def make_transient(self, client, size=CHUNK):

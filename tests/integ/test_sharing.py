@@ -16,7 +16,7 @@ from integ import PROGRAMS, SOFTWARE
 SCALE = 1 if SOFTWARE else 48
 SEGMENT = SCALE * 48 << 20
 # Each time writes some GiB to a disk there, and reads them.
-TIMES_MOVING = 8 if SOFTWARE else 3
+TIMES_MOVING = 8 if SOFTWARE else 2
 STEP_S = 0.02 if SOFTWARE else 0.4
 
 
