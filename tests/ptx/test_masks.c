@@ -179,10 +179,61 @@ static void a_loop_has_several_ways_out(void **state)
 	}
 }
 
+static void what_no_thread_loads_is_not_touched(void **state)
+{
+	int out[64] = {0};
+	struct {
+		void *out, *nothing;
+		int n;
+	} params = {out, NULL, 32};
+
+	assert_int_equal(
+		run(&program,
+			(struct run){.kernel = "unreached", .block = {64}, .params = &params}),
+		RAN);
+	for (int t = 0; t < 64; t++)
+		assert_int_equal(out[t], (t & 56) == 8 && t < 32);
+}
+
+static int bounds(int x, int y, int n, int first)
+{
+	return (x < n && y < n ? 1 : 0) | (x < first ? 2 : 0) | (n > x ? 4 : 0) |
+	       (x - 5 >= first ? 8 : 0) | ((unsigned)y <= (unsigned)first ? 16 : 0) |
+	       (3 * x + 2 * y + 7 > n ? 32 : 0) | (first <= y ? 64 : 0) |
+	       (x > n || y > n ? 128 : 0);
+}
+
+static void guards_grow_with_the_index(void **state)
+{
+	enum { N = 48 };
+	static int out[4096 * 64];
+	static const int numbers[][2] = {
+		{40, 17}, {1000, 48}, {0, 0}, {-3, -1}, {16, 31}, {INT32_MAX, INT32_MIN}};
+	struct {
+		void *out;
+		int n, first;
+	} params = {out, 0, 0};
+
+	for (int k = 0; k < 6; k++) {
+		const uint32_t *shape = shapes[k % 3 == 0 ? 0 : k % 3 == 1 ? 3 : 5];
+
+		memset(out, 0, sizeof(out));
+		params.n = numbers[k][0];
+		params.first = numbers[k][1];
+		launch("bounds", N, shape, &params);
+		for (int y = 0; y < N; y++)
+			for (int x = 0; x < N; x++)
+				assert_int_equal(
+					out[y * 4096 + x], bounds(x, y, params.n, params.first));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_thread_does_not_load_is_not_touched),
+		cmocka_unit_test(what_no_thread_loads_is_not_touched),
+		cmocka_unit_test(guards_grow_with_the_index),
 		cmocka_unit_test(unsigned_differences_are_guarded),
 		cmocka_unit_test(threads_leave_a_loop_one_by_one),
 		cmocka_unit_test(a_loop_has_several_ways_out),

@@ -135,6 +135,12 @@ void narrow_range(struct gen *g, uint32_t context, struct thread_range *r);
 /* Whether any thread takes the side. */
 LLVMValueRef narrow_any(struct gen *g, uint32_t branch, uint32_t side);
 
+/* monotone.c */
+/* Whether the first and the last thread of the block say if any of its threads takes a side. */
+bool monotone_branch(const struct gen *g, uint32_t branch);
+/* Whether one does, of all threads of the block; code before a loop. */
+LLVMValueRef monotone_any(struct gen *g, uint32_t branch, uint32_t side);
+
 /* gen_gates.c: scheduled plans. */
 /* The thread's word in an array of the saved area. */
 LLVMValueRef thread_word(struct gen *g, uint32_t slot);

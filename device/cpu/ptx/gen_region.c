@@ -271,7 +271,11 @@ static LLVMValueRef guard_value(struct gen *g, const struct context *c, uint64_t
 /* Whether no thread took the other side: LLVM makes an unmasked version of the loop for that. */
 static LLVMValueRef all_passed(struct gen *g, const struct context *c)
 {
-	LLVMValueRef other = LLVMBuildLoad2(
+	LLVMValueRef other;
+
+	if (monotone_branch(g, c->branch))
+		return LLVMBuildNot(g->scalar, monotone_any(g, c->branch, 1 - c->side), "");
+	other = LLVMBuildLoad2(
 		g->scalar, g->i8, g->any[2 * guard_index(g, c->branch) + 1 - c->side], "");
 
 	return LLVMBuildICmp(g->scalar, LLVMIntEQ, other, LLVMConstNull(g->i8), "");
@@ -357,9 +361,10 @@ static LLVMValueRef any_taken(struct gen *g, LLVMBuilderRef builder, uint32_t br
 	LLVMBuilderRef b = g->b, scalar = g->scalar;
 	LLVMValueRef any;
 
-	if (narrow_side(g, branch, side)) {
+	if (narrow_side(g, branch, side) || monotone_branch(g, branch)) {
 		g->b = g->scalar = builder;
-		any = narrow_any(g, branch, side);
+		any = narrow_side(g, branch, side) ? narrow_any(g, branch, side)
+						   : monotone_any(g, branch, side);
 		g->b = b;
 		g->scalar = scalar;
 		return any;
@@ -494,7 +499,8 @@ static void end_split(struct gen *g, const struct inst *last, uint32_t block)
 
 	if (guard)
 		reg_write(g, guard->reg, reg_read(g, last->guard));
-	if (guard && !(narrow_side(g, block, 0) && narrow_side(g, block, 1))) {
+	if (guard && !monotone_branch(g, block) &&
+		!(narrow_side(g, block, 0) && narrow_side(g, block, 1))) {
 		LLVMValueRef p = reg_read(g, last->guard), q = LLVMBuildNot(g->b, p, "");
 
 		note_side(g, guard_index(g, block), 0, last->guard_negated ? q : p);

@@ -88,3 +88,38 @@ extern "C" __global__ void wander(unsigned *out, const unsigned *in, int n)
 	}
 	out[i] = v + 16 * rounds + 65536 * odd;
 }
+
+// The threads that come to the second guard are others than those that pass it: nobody loads what they would.
+extern "C" __global__ void unreached(int *out, const int *nothing, int n)
+{
+	int t = tidx;
+
+	if ((t & 56) == 8) {
+		out[t] = 1;
+		if (t >= n)
+			out[t] = *nothing;
+	}
+}
+
+// Guards that grow with the index, in all ways that they are written.
+extern "C" __global__ void bounds(int *out, int n, int first)
+{
+	int x = bid * ntid + tidx, y = bidy * nrow + tidy, i = y * 4096 + x;
+
+	if (x < n && y < n)
+		out[i] |= 1;
+	if (x < first)
+		out[i] |= 2;
+	if (n > x)
+		out[i] |= 4;
+	if (x - 5 >= first)
+		out[i] |= 8;
+	if ((unsigned)y <= (unsigned)first)
+		out[i] |= 16;
+	if (3 * x + 2 * y + 7 > n)
+		out[i] |= 32;
+	if (first <= y)
+		out[i] |= 64;
+	if (x > n || y > n)
+		out[i] |= 128;
+}
