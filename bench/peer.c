@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "device.h"
 
@@ -90,6 +91,16 @@ static double within(void)
 		"copy within a device");
 	must(cuStreamSynchronize(sides[0].stream), "wait");
 	return rate(BYTES, start);
+}
+
+/* In large pages where the system has them, as devices' memory is. */
+static unsigned char *touched(int value)
+{
+	unsigned char *memory = aligned_alloc(2 << 20, BYTES);
+
+	bench_require(!memory, "allocate 512 MiB", "no memory");
+	madvise(memory, BYTES, MADV_HUGEPAGE);
+	return memset(memory, value, BYTES);
 }
 
 static void *copy_half(void *offset)
@@ -175,11 +186,8 @@ static void measure_pair(bool own)
 	for (int i = 0; i < 2; i++)
 		open_side(i);
 	if (!own) {
-		near = malloc(BYTES);
-		far = malloc(BYTES);
-		bench_require(!near || !far, "allocate 512 MiB", "no memory");
-		memset(near, 1, BYTES);
-		memset(far, 2, BYTES);
+		near = touched(1);
+		far = touched(2);
 	}
 	measure_copies(own);
 	must(cuDeviceCanAccessPeer(&can, 1, 0), "ask whether the devices reach each other");

@@ -79,9 +79,9 @@ def program(gdevd, name):
     return gdevd.build / "bench" / f"bench_{name}"
 
 
-def lines(gdevd, command, timeout=1200):
+def lines(gdevd, command, timeout=1200, environment=None):
     """What a benchmark's program reports."""
-    code, out, err = gdevd.run([gdevd.gdev, "run", *command], timeout)
+    code, out, err = gdevd.run([gdevd.gdev, "run", *command], timeout, environment)
     if code:
         raise LabError(f"{' '.join(map(str, command))} ended with {code}:\n{err}")
     return [json.loads(line) for line in out.splitlines()]
@@ -171,17 +171,23 @@ def bench_device(start):
     yield from map(json.loads, out.splitlines())
 
 
+# glibc's memcpy reads what it is about to overwrite, unless it copies more than this; a copy of the software GPU never
+# does. With what glibc chooses by itself (240 MiB have been seen) memcpy would have half as much again to move.
+MEMCPY_STREAMS = {"GLIBC_TUNABLES": "glibc.cpu.x86_non_temporal_threshold=0x200000"}
+
+
 def bench_peer(start):
-    """Between two devices of the software GPU; on hardware between two virtual GPUs of one device."""
+    """Between two devices of the software GPU; on hardware between two virtual GPUs of one device. Half a minute."""
     if lab.SOFTWARE:
         with start(devices="cpu:2", device_memory="2G") as gdevd:
-            yield from lines(gdevd, [program(gdevd, "peer"), "memcpy"])
+            yield from lines(gdevd, [program(gdevd, "peer"), "memcpy"], environment=MEMCPY_STREAMS)
     else:
         with start({"a": {}, "b": {}}) as gdevd:
             yield from lines(gdevd, ["--vgpu", "a,b", program(gdevd, "peer"), "device"])
 
 
 DEVICES_TURNS = 15
+DEVICES_SIZE = 2048
 MESSAGES = 2000
 
 
@@ -194,22 +200,36 @@ def describe_us(gdevd):
     return (cpu_seconds(daemon_pid(gdevd)) - before) * 1e6 / MESSAGES
 
 
+def everybodys_seconds(gdevd, client):
+    """CPU time of gdevd, its workers, and a client."""
+    daemon = daemon_pid(gdevd)
+    return sum(map(cpu_seconds, (daemon, client, *children(daemon))))
+
+
 def bench_devices(start):
-    """work_N: rounds a second of mmuls with all processors as N devices; the baseline is one device. message_us_64:
-    gdevd's CPU time for a connection and a question with 64 devices; the baseline is one device."""
+    """work_N: rounds a second of mmuls with all processors as N devices; the baseline is one device. The products are the
+    same work, and more devices copy more: the second matrix goes from device to device. work_cpu_N: CPU time of such a
+    round, of gdevd, the workers and the program, which says more where other programs run. message_us_64: gdevd's CPU time
+    for a connection and a question with 64 devices; the baseline is one device. A minute and a half in all."""
     with start(devices="cpu") as one, start(devices="cpu:2") as two, start(devices="cpu:4") as four:
-        sides = [Turns(gdevd, [gdevd.gdev, "run", gdevd.example("mmuls"), "--json", "--no-check", "--turns", 1024])
+        sides = [Turns(gdevd, [gdevd.gdev, "run", gdevd.example("mmuls"), "--json", "--no-check", "--turns", DEVICES_SIZE])
                  for gdevd in (one, two, four)]
+        cpu = [[] for _ in sides]
         for i in range(DEVICES_TURNS + 1):
-            for side in sides:
+            for side, gdevd, spent in zip(sides, (one, two, four), cpu):
+                before = everybodys_seconds(gdevd, side.child.pid)
                 side.turn(1)
+                spent.append(everybodys_seconds(gdevd, side.child.pid) - before)
                 if not i:  # compiles
-                    side.ms.clear()
+                    side.ms.clear(), spent.clear()
         for side in sides:
             side.end()
     rates = [1000 / statistics.median(side.ms) for side in sides]
     for count, rate in (2, rates[1]), (4, rates[2]):
         yield line("devices", f"work_{count}", rate, "1/s", rates[0])
+    spent = [statistics.median(seconds) * 1e3 for seconds in cpu]
+    for count, ms in (2, spent[1]), (4, spent[2]):
+        yield line("devices", f"work_cpu_{count}", ms, "ms", spent[0])
     with start(devices="null", device_memory="64M") as one, start(devices="null:64", device_memory="64M") as many:
         describe_us(one), describe_us(many)
         costs = [(describe_us(one), describe_us(many)) for _ in range(DEVICES_TURNS)]
