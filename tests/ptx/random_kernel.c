@@ -419,11 +419,16 @@ static void write_strides(struct writer *w, const struct random_node *node, cons
 	fprintf(w->f,
 		"mov.u32 %%s%u, %%tid.x; and.b32 %%x%u, %%u%u, 31; and.b32 %%i%u, %%u%u, 127;\n"
 		"add.u32 %%y%u, %%x%u, %u; add.u32 %%e%u, %%i%u, %u; and.b32 %%o%u, %%u%u, 31;\n"
-		"add.u32 %%z%u, %%o%u, %u; mov.u32 %%c%u, %%linear;\n",
+		"add.u32 %%z%u, %%o%u, %u;\n",
 		loop, loop, below(&w->s, U), loop, below(&w->s, U), loop, loop, forms[form].least,
 		loop, loop, forms[form].least, loop, below(&w->s, U), loop, loop,
-		below(&w->s, 40) + 1, loop);
+		below(&w->s, 40) + 1);
 	fprintf(w->f, "add.%s %%l%u, %%y%u, %%s%u;\n", forms[form].add, loop, loop, loop);
+	if (below(&w->s, 2))
+		fprintf(w->f, "mov.u32 %%c%u, %%linear;\n", loop);
+	else
+		fprintf(w->f, "mad.lo.u32 %%c%u, %%l%u, %u, %%o%u;\n", loop, loop, below(&w->s, 9),
+			loop);
 	if (below(&w->s, 3) == 0) { /* of 64 bits */
 		fprintf(w->f,
 			"cvt.%s64.%s %%ly%u, %%l%u; cvt.%s64.%s %%ey%u, %%e%u; cvt.u64.u32 %%zy%u, %%z%u;\n",

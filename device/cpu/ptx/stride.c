@@ -37,6 +37,8 @@ struct stride {
 	bool asked;     /* a branch around the loop keeps out those without a first round */
 	uint32_t entry; /* that branch if the new loop can do without it, or PTX_NONE */
 	uint32_t moved[MAX_MOVED], moved_count;
+	uint32_t begins
+		[MAX_MOVED]; /* what makes their first values, if it can do so again, or PTX_NONE */
 	/* While it is written: */
 	struct inst *old;
 	uint32_t *renamed, *labels; /* by register; by instruction of the loop */
@@ -275,6 +277,40 @@ static bool find_init(struct stride *s)
 	return false;
 }
 
+/* Whether the instruction makes of the first index, or of what never changes, the same again. */
+static bool is_repeatable(const struct stride *s, const struct inst *i)
+{
+	const struct work *w = s->work;
+
+	if (!(ptx_opcodes[i->op].flags & OPF_PURE) || (ptx_opcodes[i->op].flags & OPF_COLLECTIVE) ||
+		inst_has(i, MOD_cc) || i->dest_count != 1 || i->guard != PTX_NONE)
+		return false;
+	for (unsigned k = 1; k < i->operand_count; k++) {
+		const struct operand *o = &i->operands[k];
+
+		if (o->kind == OPERAND_REG ? o->id != s->index && !w->regs[o->id].single
+					   : o->kind != OPERAND_INT)
+			return false;
+	}
+	return true;
+}
+
+static uint32_t find_begin(struct stride *s, uint32_t v)
+{
+	struct work *w = s->work;
+
+	if (w->regs[v].def_count != 2 || live_in(w, v, 0))
+		return PTX_NONE;
+	for (uint32_t k = 0; k < w->rpo_count; k++) {
+		const struct work_block *b = &w->blocks[w->rpo[k]];
+
+		for (uint32_t n = b->first; n < b->end; n++)
+			if ((n < s->first || n >= s->end) && defs_between(w, v, n, n + 1))
+				return is_repeatable(s, &w->insts[n]) ? n : PTX_NONE;
+	}
+	return PTX_NONE;
+}
+
 /* The others that go on by the same step in all threads do so in every round, as nobody asks them after the loop. */
 static void find_moved(struct stride *s)
 {
@@ -292,6 +328,7 @@ static void find_moved(struct stride *s)
 			defs_between(w, o[0].id, s->first, s->end) != 1 ||
 			uses_between(w, o[0].id, n + 1, s->end))
 			continue;
+		s->begins[s->moved_count] = find_begin(s, o[0].id);
 		s->moved[s->moved_count++] = n;
 	}
 }
@@ -531,6 +568,23 @@ static void put_index(struct stride *s, uint32_t u, uint32_t next)
 	put(s, OP_add, type, s->renamed[s->index], reg(u), tid);
 }
 
+/* The instruction once more, for another register, with the first index in a register of its own. */
+static void put_again(struct stride *s, const struct inst *from, uint32_t to, uint32_t index)
+{
+	struct inst *i = work_inst(s->work, from->op, from->line, from->operand_count);
+
+	if (!i)
+		return;
+	struct operand *operands = i->operands;
+	*i = *from;
+	i->operands = operands;
+	memcpy(operands, from->operands, from->operand_count * sizeof(*operands));
+	operands[0].id = to;
+	for (unsigned k = 1; k < from->operand_count; k++)
+		if (operands[k].kind == OPERAND_REG && operands[k].id == s->index)
+			operands[k].id = index;
+}
+
 static void note_own(void *data, struct operand *o)
 {
 	struct stride *s = data;
@@ -554,6 +608,28 @@ static bool is_moved(const struct stride *s, uint32_t n)
 		if (s->moved[k] == n)
 			return true;
 	return false;
+}
+
+/* What goes on by a step is a register of the new loop's own, so that rewrite.c makes a base and a delta of it. */
+static void put_begins(struct stride *s)
+{
+	struct work *w = s->work;
+	uint32_t index = PTX_NONE;
+
+	for (uint32_t k = 0; k < s->moved_count; k++) {
+		const struct inst *from = s->begins[k] != PTX_NONE ? &s->old[s->begins[k]] : NULL;
+		bool first = index == PTX_NONE;
+
+		if (!from)
+			continue;
+		if (first)
+			index = work_reg(w, w->regs[s->index].type);
+		if (first)
+			put_again(s, &s->old[s->init], index, PTX_NONE);
+		uint32_t v = from->operands[0].id;
+		s->renamed[v] = work_reg(w, w->regs[v].type);
+		put_again(s, from, s->renamed[v], index);
+	}
 }
 
 /* A copy of an instruction of the loop, with registers of its own for what stays within a round. */
@@ -618,6 +694,7 @@ static void put_rounds(struct stride *s, uint32_t slow, uint32_t end)
 
 		branch(s, compare(s, MOD_ge, type_of(s), last, *s->limit), false, slow);
 	}
+	put_begins(s);
 	put(s, OP_mov, type_of(s), u, start, none);
 	place(w, head);
 	branch(s, compare(s, MOD_ge, type_of(s), reg(u), *s->limit), false, end);
@@ -653,8 +730,11 @@ static void write_loop(struct stride *s)
 		if (n == s->first) {
 			put_rounds(s, slow, end);
 			place(w, slow);
+			/* Or nothing in a block of its own: no region begins with the header of a loop inside it. */
 			if (s->entry != PTX_NONE)
 				put_inst(s, s->entry);
+			else
+				make(s, OP_mov, TYPE_u32, number(0), (struct operand){0});
 			place(w, again);
 		}
 		if (n == s->end)
