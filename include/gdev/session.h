@@ -436,6 +436,10 @@ bool gdev_peer_can(const struct gdev_session *session, const struct gdev_session
  * already: 0. -ENOTSUP: the devices do not reach each other, or the memory cannot be shared; -EINVAL: no such allocation;
  * -ENOSPC, -EADDRINUSE: the worker of `session` knows too many sessions, or has something at the owner's addresses. */
 int gdev_peer_map(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
+/* As gdev_peer_map(), and gdev_peer_unmap() waits until as many calls of gdev_peer_release() have been made: a command that
+ * is submitted between them finds the allocation. After an error there is nothing to release. */
+int gdev_peer_hold(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
+void gdev_peer_release(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
 /* Waits for all commands of `session` submitted before. An allocation that shares its object with others stays mapped,
  * because the others may be in use: 0. Mapped not any more: 0. */
 int gdev_peer_unmap(struct gdev_session *session, struct gdev_session *owner, uint64_t address);

@@ -248,7 +248,7 @@ CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned el
 			pitch);
 	if (stream->capture)
 		return capture_fill(stream, &wanted);
-	result = peer_fill(stream, &wanted, &across);
+	result = peer_fill(stream, &wanted, sync, &across);
 	if (across || result != CUDA_SUCCESS)
 		return result;
 	TRY(fill_result(&wanted, gdev_fill_async(stream->stream, &wanted)));

@@ -419,7 +419,7 @@ CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned el
 bool peer_find(uint64_t address, struct gdev_session *mine, struct gdev_range *range);
 /* As copy_send, *across: if memory of another device than the stream's is part of it; otherwise nothing is done. */
 CUresult peer_copy(CUstream stream, const struct gdev_copy *copy, bool sync, bool *across);
-CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool *across);
+CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool sync, bool *across);
 
 /* The sessions of all devices, referenced. */
 unsigned peer_sessions(struct gdev_session *sessions[DEVICES_MAX]);

@@ -30,6 +30,8 @@ struct place {
 	struct gdev_session *session;
 	struct device *device;      /* NULL: it is not another device's, of whatever kind */
 	struct gdev_session *owner; /* of what is another device's, referenced */
+	struct gdev_session
+		*user; /* its commands can name that as long as the place is kept; NULL */
 	struct gdev_range range;
 };
 
@@ -120,6 +122,8 @@ static bool is_stray(const struct place *place)
 
 static void leave_place(struct place *place)
 {
+	if (place->user)
+		gdev_peer_release(place->user, place->owner, place->range.base);
 	gdev_session_close(place->session);
 	gdev_session_close(place->owner);
 }
@@ -296,10 +300,16 @@ static int copy_staged(const struct lane *to, const struct lane *from, const str
 
 /* ---- copies and fills ---- */
 
-/* Whether commands of `mine` can name the memory, as they can for good once it is mapped for them. */
-static bool is_reached(const struct place *place, struct gdev_session *mine)
+/* Whether commands of `mine` can name the memory: it is mapped for them, and no end of an access changes that before they
+ * are submitted. */
+static bool is_reached(struct place *place, struct gdev_session *mine)
 {
-	return !place->device || gdev_peer_map(mine, place->owner, place->range.base) == 0;
+	if (!place->device || place->user)
+		return true;
+	if (gdev_peer_hold(mine, place->owner, place->range.base))
+		return false;
+	place->user = mine;
+	return true;
 }
 
 static CUresult await_stream(CUstream stream)
@@ -337,7 +347,7 @@ static CUresult copy_there(CUstream stream, const struct place *place, const str
 	return copy_result(copy, error);
 }
 
-static CUresult copy_across(CUstream stream, const struct place *to, const struct place *from,
+static CUresult copy_across(CUstream stream, struct place *to, struct place *from,
 	const struct gdev_copy *wanted, bool sync)
 {
 	struct gdev_session *mine = stream->context->session;
@@ -389,7 +399,17 @@ static CUresult fill_there(CUstream stream, const struct place *place, const str
 	return fill_result(fill, error);
 }
 
-CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool *across)
+/* A fill of memory that the process can read is done when the call returns. */
+static CUresult fill_here(
+	CUstream stream, const struct place *place, const struct gdev_fill *fill, bool sync)
+{
+	TRY(fill_result(fill, gdev_fill_async(stream->stream, fill)));
+	return sync && place->range.mapped
+		       ? result_of(gdev_stream_sync(stream->stream), "the fill failed")
+		       : CUDA_SUCCESS;
+}
+
+CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool sync, bool *across)
 {
 	CUresult result = CUDA_SUCCESS;
 	struct place place;
@@ -398,11 +418,13 @@ CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool *across)
 	if (devices_used() < 2)
 		return CUDA_SUCCESS;
 	find_place(fill->destination, stream->context->session, &place);
-	*across =
-		is_stray(&place) || (place.device && !is_reached(&place, stream->context->session));
-	if (*across)
-		result = is_stray(&place) ? fill_result(fill, -EINVAL)
-					  : fill_there(stream, &place, fill);
+	*across = place.device;
+	if (is_stray(&place))
+		result = fill_result(fill, -EINVAL);
+	else if (*across)
+		result = is_reached(&place, stream->context->session)
+				 ? fill_here(stream, &place, fill, sync)
+				 : fill_there(stream, &place, fill);
 	leave_place(&place);
 	return result;
 }

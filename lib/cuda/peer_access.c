@@ -10,6 +10,9 @@
  * An access is put down before the memory that is there is looked through, and memory is put down before the
  * accesses are. So of a thread that allocates and one that enables, at least one sees the other. To map twice is to map
  * once.
+ * The accesses of two contexts of one device to memory of one other are uses of the same mappings. The last of them that
+ * ends unmaps, and is *ending* meanwhile: it counts no more, and another access of that device to that memory begins when it
+ * is gone. Otherwise it could unmap what the new one has just found mapped.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,14 +26,17 @@ struct access {
 	struct list link;
 	CUcontext context, peer;              /* the first may name memory of the second */
 	struct gdev_session *session, *owner; /* theirs, referenced */
+	bool ending; /* the thread that ends it unmaps, and destroys it then */
 };
 
 static pthread_mutex_t *const lock = &process_locks[LOCK_ACCESSES];
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* an access that was ending is gone */
 static struct list accesses = {&accesses, &accesses};
 static atomic_int access_count; /* a look without the lock */
 
 void accesses_forget(void)
 {
+	pthread_cond_init(&ended, NULL);
 	list_init(&accesses);
 	access_count = 0;
 }
@@ -47,20 +53,21 @@ static struct access *find_access(CUcontext context, CUcontext peer)
 	struct access *access;
 
 	list_for_each (access, &accesses, link)
-		if (access->context == context && access->peer == peer)
+		if (access->context == context && access->peer == peer && !access->ending)
 			return access;
 	return NULL;
 }
 
-/* Whether another access still needs what this one has mapped. */
-static bool is_needed(const struct access *gone)
+/* Another access that uses the same mappings. */
+static const struct access *find_other(const struct access *one, bool ending)
 {
-	struct access *access;
+	const struct access *access;
 
 	list_for_each (access, &accesses, link)
-		if (access->session == gone->session && access->owner == gone->owner)
-			return true;
-	return false;
+		if (access != one && access->session == one->session &&
+			access->owner == one->owner && access->ending == ending)
+			return access;
+	return NULL;
 }
 
 static void destroy_access(struct access *access)
@@ -77,8 +84,10 @@ static CUresult publish(struct access *access)
 	unsigned count = 0;
 
 	pthread_mutex_lock(lock);
+	while (find_other(access, true))
+		pthread_cond_wait(&ended, lock);
 	list_for_each (other, &accesses, link)
-		count += other->context == access->context;
+		count += other->context == access->context && !other->ending;
 	if (find_access(access->context, access->peer)) {
 		result = fail(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
 			"the context may use memory of that context already");
@@ -176,7 +185,7 @@ static unsigned sessions_with_access(CUcontext peer, struct gdev_session *sessio
 
 	pthread_mutex_lock(lock);
 	list_for_each (access, &accesses, link)
-		if (access->peer == peer && count < DEVICES_MAX &&
+		if (access->peer == peer && !access->ending && count < DEVICES_MAX &&
 			!is_among(access->session, sessions, count)) {
 			gdev_session_ref(access->session);
 			sessions[count++] = access->session;
@@ -290,7 +299,7 @@ void access_leave_context(CUcontext context)
 
 	pthread_mutex_lock(lock);
 	list_for_each_safe (access, next, &accesses, link)
-		if (access->context == context || access->peer == context) {
+		if ((access->context == context || access->peer == context) && !access->ending) {
 			withdraw(access);
 			list_append(&leaving, &access->link);
 		}
@@ -348,21 +357,23 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer)
 	CUresult result = CUDA_SUCCESS;
 	struct access *access;
 	CUcontext context;
-	bool needed = false;
 
 	TRY(check_peer(peer, &context));
 	pthread_mutex_lock(lock);
 	access = find_access(context, peer);
-	if (access) {
-		withdraw(access);
-		needed = is_needed(access);
+	if (access && !find_other(access, false)) {
+		access->ending = true;
+		pthread_mutex_unlock(lock);
+		result = unmap_all(access);
+		pthread_mutex_lock(lock);
+		pthread_cond_broadcast(&ended);
 	}
+	if (access)
+		withdraw(access);
 	pthread_mutex_unlock(lock);
 	if (!access)
 		return fail(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
 			"the context may not use memory of that context");
-	if (!needed)
-		result = unmap_all(access);
 	destroy_access(access);
 	return result;
 }

@@ -6,6 +6,11 @@
  * One lock guards what there is. It is held while a worker maps an object: the owner's object goes when no other
  * session's worker has it any more. It is not held while a session leaves an object, because that waits for commands,
  * which may wait for the program. Whoever needs that very object meanwhile waits for the end of it; nobody else does.
+ *
+ * Uses are counted: a thread that is about to submit a command on an object holds the peering, and a session leaves an
+ * object when nobody holds it. A peering that is leaving is not held by anybody, and will not be: its next user waits until
+ * it is gone, and then makes another. So a thread that holds some and waits for one that is leaving waits for commands
+ * alone, and not for another thread that holds.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,12 +28,14 @@ struct peering {
 	struct gdev_session *session, *owner;
 	uint64_t base, bytes;
 	bool host;
-	bool leaving; /* a thread sees to it that the session has it no more */
+	unsigned uses; /* threads that hold it */
+	bool leaving;  /* a thread sees to it that the session has it no more; nobody holds it */
 };
 
 static pthread_mutex_t lock =
 	PTHREAD_MUTEX_INITIALIZER; /* guards peerings, and the sessions' peer_arenas */
-static pthread_cond_t left = PTHREAD_COND_INITIALIZER; /* a peering that was leaving is gone */
+static pthread_cond_t left =
+	PTHREAD_COND_INITIALIZER; /* a peering that was leaving is gone, or is held no more */
 static struct list peerings = {&peerings, &peerings};
 
 bool gdev_peer_can(const struct gdev_session *session, const struct gdev_session *owner)
@@ -168,14 +175,15 @@ static int unmap_in_turn(const struct peering *peering)
 }
 
 /* With the lock, which is given up meanwhile: lists have to be looked through anew. With either worker the mapping is
- * gone, too. Of several threads one does it, and the others wait. */
+ * gone, too. Of several threads one does it, when nobody holds it, and the others wait; -EAGAIN: the peering may be gone,
+ * and has to be found again. */
 static int leave(struct peering *peering)
 {
 	int error;
 
-	if (peering->leaving) {
+	if (peering->leaving || peering->uses) {
 		pthread_cond_wait(&left, &lock);
-		return 0;
+		return -EAGAIN;
 	}
 	peering->leaving = true;
 	pthread_mutex_unlock(&lock);
@@ -214,7 +222,8 @@ int peers_leave_object(struct gdev_session *owner, uint64_t base)
 	pthread_mutex_lock(&lock);
 	while ((peering = first_of_object(owner, base))) {
 		int failed = leave(peering);
-		error = error ? error : failed;
+		if (failed != -EAGAIN && !error)
+			error = failed;
 	}
 	pthread_mutex_unlock(&lock);
 	return error;
@@ -276,7 +285,8 @@ static bool is_in_shared_object(struct gdev_session *owner, uint64_t address)
 }
 
 /* With the lock. */
-static int add_peering(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
+static int add_peering(struct gdev_session *session, struct gdev_session *owner, uint64_t address,
+	struct peering **result)
 {
 	struct peering *peering = calloc(1, sizeof *peering);
 	struct object object;
@@ -302,6 +312,7 @@ static int add_peering(struct gdev_session *session, struct gdev_session *owner,
 		goto err_unmap;
 	owner->shares = true;
 	list_append(&peerings, &peering->link);
+	*result = peering;
 	return 0;
 
 err_unmap:
@@ -311,7 +322,8 @@ err_free:
 	return error;
 }
 
-int gdev_peer_map(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
+static int map_or_hold(
+	struct gdev_session *session, struct gdev_session *owner, uint64_t address, unsigned uses)
 {
 	int error = gdev_session_error(session, NULL);
 	struct peering *peering;
@@ -324,24 +336,48 @@ int gdev_peer_map(struct gdev_session *session, struct gdev_session *owner, uint
 	while ((peering = find(session, owner, address)) && peering->leaving)
 		pthread_cond_wait(&left, &lock);
 	if (!peering)
-		error = add_peering(session, owner, address);
+		error = add_peering(session, owner, address, &peering);
+	if (!error)
+		peering->uses += uses;
 	pthread_mutex_unlock(&lock);
 	return error;
+}
+
+int gdev_peer_map(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
+{
+	return map_or_hold(session, owner, address, 0);
+}
+
+int gdev_peer_hold(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
+{
+	return map_or_hold(session, owner, address, 1);
+}
+
+void gdev_peer_release(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
+{
+	struct peering *peering;
+
+	pthread_mutex_lock(&lock);
+	peering = find(session, owner, address); /* none: the session has been closed meanwhile */
+	if (peering && peering->uses && !--peering->uses)
+		pthread_cond_broadcast(&left);
+	pthread_mutex_unlock(&lock);
 }
 
 int gdev_peer_unmap(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
 {
 	struct peering *peering;
-	int error = 0;
+	int error;
 
 	if (session->forked)
 		return -GDEV_E_SESSION_LOST;
 	if (is_in_shared_object(owner, address))
 		return 0;
 	pthread_mutex_lock(&lock);
-	peering = find(session, owner, address);
-	if (peering)
-		error = leave(peering);
+	do {
+		peering = find(session, owner, address);
+		error = peering ? leave(peering) : 0;
+	} while (error == -EAGAIN);
 	pthread_mutex_unlock(&lock);
 	return error;
 }
