@@ -192,6 +192,8 @@ static void write_form(struct cases *b, unsigned n, FILE *f)
 	if (s->carry_in)
 		fprintf(f, "and.b32 %%c, %%tid_, 1; add.cc.u32 %%c, %%c, -1; ");
 	fprintf(f, "%s %s; ", form->instruction, operands);
+	if (!strncmp(form->instruction, "cp.async.c", 10))
+		fprintf(f, "cp.async.wait_all; ");
 	write_results(s, n, f);
 	write_memory(s, n, false, f);
 	fprintf(f, "}\n");

@@ -58,13 +58,13 @@ static void shuffle(struct thread *t, uint32_t lanes)
 					    : (int)(least | (b & ~segment));
 		valid = j <= (int)most;
 	}
-	/* What a lane gives that does not take part is not defined; a thread then gets its own value here. */
-	struct thread *from = valid && lanes >> j & 1 ? t - lane + j : t;
+	/* The manual does not say what a lane gives that does not take part: 0. */
+	uint64_t value = !valid ? t->value : lanes >> j & 1 ? (t - lane + j)->value : 0;
 	if (d->kind == OPERAND_VECTOR) {
 		thread_write(t, &d->elements[1], TYPE_pred, valid);
 		d = &d->elements[0];
 	}
-	thread_write(t, d, TYPE_b32, from->value);
+	thread_write(t, d, TYPE_b32, value);
 }
 
 static uint32_t lanes_that(const struct thread *t, uint32_t lanes, bool equal_value)

@@ -231,7 +231,7 @@ static bool tested(const struct inst *i, uint64_t v, unsigned type)
 		return isnan(d);
 	if (inst_has(i, MOD_subnormal))
 		return subnormal;
-	return isfinite(d) && d != 0 && !subnormal;
+	return isfinite(d) && !subnormal; /* zeros are */
 }
 
 static bool approximate(const struct inst *i, double a, double *r)
@@ -320,7 +320,7 @@ static bool one(const struct inst *i, unsigned type, const uint64_t a[], uint64_
 		*r = flushed(*r, type);
 	if (inst_has(i, MOD_sat))
 		*r = clamped(*r, type);
-	if (inst_has(i, MOD_relu) && widen(*r, type) < 0)
+	if (inst_has(i, MOD_relu) && widen(*r, type) <= 0)
 		*r = 0;
 	return true;
 }

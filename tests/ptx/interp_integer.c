@@ -74,7 +74,7 @@ static bool arithmetic(const struct inst *i, const uint64_t a[], unsigned bits, 
 	return false;
 }
 
-/* Those that ask which of two values is less. Dividing by zero gives all ones, and leaves the dividend. */
+/* Those that ask which of two values is less. By zero the quotient and what is left are all ones. */
 static bool ordered(const struct inst *i, const uint64_t a[], unsigned bits, uint64_t *r)
 {
 	bool is_signed = interp_is_signed(i->types[0]);
@@ -95,7 +95,7 @@ static bool ordered(const struct inst *i, const uint64_t a[], unsigned bits, uin
 		*r = !a[1] ? UINT64_MAX : is_signed ? (uint64_t)((__int128)x / y) : a[0] / a[1];
 		return true;
 	case OP_rem:
-		*r = !a[1] ? a[0] : is_signed ? (uint64_t)((__int128)x % y) : a[0] % a[1];
+		*r = !a[1] ? UINT64_MAX : is_signed ? (uint64_t)((__int128)x % y) : a[0] % a[1];
 		return true;
 	default:
 		return false;
@@ -112,9 +112,15 @@ static unsigned bit(uint64_t v, unsigned k)
 	return k < 64 ? (unsigned)(v >> k & 1) : 0;
 }
 
+/* A position or length: fields of 32 bits take a byte of it, those of 64 bits all. */
+static unsigned place(uint64_t v, unsigned bits)
+{
+	return bits == 32 ? v & 255 : v > 255 ? 255 : (unsigned)v;
+}
+
 static uint64_t extract(const struct inst *i, const uint64_t a[], unsigned bits)
 {
-	unsigned position = a[1] & 255, length = a[2] & 255, sign = 0;
+	unsigned position = place(a[1], bits), length = place(a[2], bits), sign = 0;
 	uint64_t r = 0;
 
 	if (interp_is_signed(i->types[0]) && length)
@@ -128,7 +134,7 @@ static uint64_t extract(const struct inst *i, const uint64_t a[], unsigned bits)
 
 static uint64_t insert(const uint64_t a[], unsigned bits)
 {
-	unsigned position = a[2] & 255, length = a[3] & 255;
+	unsigned position = place(a[2], bits), length = place(a[3], bits);
 	uint64_t r = a[1];
 
 	for (unsigned k = 0; k < length && position + k < bits; k++)

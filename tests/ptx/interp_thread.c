@@ -440,10 +440,11 @@ static void with_carry(struct thread *t, const struct inst *i)
 		product.op = OP_mul;
 		interp_integer(&product, a, &x);
 	}
-	bool carry = (i->op == OP_addc || i->op == OP_subc || i->op == OP_madc) && t->carry;
+	bool goes_on = i->op == OP_addc || i->op == OP_subc || i->op == OP_madc;
+	bool carry = goes_on && t->carry != minus; /* behind a subtraction: nothing was borrowed */
 	sum = minus ? (unsigned __int128)x - y - carry : (unsigned __int128)x + y + carry;
 	if (inst_has(i, MOD_cc))
-		t->carry = (bool)(sum >> bits & 1);
+		t->carry = (bool)(sum >> bits & 1) != minus;
 	thread_write(t, &i->operands[0], type, (uint64_t)sum);
 }
 

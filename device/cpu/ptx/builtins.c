@@ -61,7 +61,7 @@ static inline double float64(u64 x)
 	BUILTIN T ptx_rem_##T(T a, T b)                                                            \
 	{                                                                                          \
 		if (!b)                                                                            \
-			return a;                                                                  \
+			return (T)-1;                                                              \
 		if (b == (T)-1 && (T)-1 < 0)                                                       \
 			return 0;                                                                  \
 		return (T)(a % b);                                                                 \
@@ -225,16 +225,26 @@ BUILTIN u32 ptx_lowest_bit(u32 a)
 	return a ? (u32)__builtin_ctz(a) : 32;
 }
 
+/* Of position and length 32-bit fields take a byte, 64-bit ones all: what is beyond the end is none. */
+static inline u32 place_31(u32 v)
+{
+	return v & 255;
+}
+static inline u32 place_63(u32 v)
+{
+	return v > 255 ? 255 : v;
+}
+
 #define EXTRACT(U, S, top)                                                                         \
 	BUILTIN U ptx_bfe_##U(U a, u32 b, u32 c)                                                   \
 	{                                                                                          \
-		u32 pos = b & 255, len = c & 255;                                                  \
+		u32 pos = place_##top(b), len = place_##top(c);                                    \
 		U v = pos > top ? 0 : a >> (pos & top);                                            \
 		return len > top ? v : v & (((U)1 << (len & top)) - 1);                            \
 	}                                                                                          \
 	BUILTIN S ptx_bfe_##S(S a, u32 b, u32 c)                                                   \
 	{                                                                                          \
-		u32 pos = b & 255, len = c & 255, last = pos + len - 1;                            \
+		u32 pos = place_##top(b), len = place_##top(c), last = pos + len - 1;              \
 		if (!len)                                                                          \
 			return 0;                                                                  \
 		U sign = (U)a >> (last > top ? top : last) & 1;                                    \
@@ -248,7 +258,7 @@ BUILTIN u32 ptx_lowest_bit(u32 a)
 	}                                                                                          \
 	static inline U insert_##U(U a, U b, u32 c, u32 d)                                         \
 	{                                                                                          \
-		u32 pos = c & 255, len = d & 255;                                                  \
+		u32 pos = place_##top(c), len = place_##top(d);                                    \
 		if (!len || pos > top)                                                             \
 			return b;                                                                  \
 		U mask = len > top ? ~(U)0 : ((U)1 << len) - 1;                                    \
@@ -312,8 +322,10 @@ BUILTIN u32 ptx_shf_r_clamp_b32(u32 a, u32 b, u32 c)
 /* The n-th set bit from `base`, upwards for n > 0, downwards for n < 0; all ones: none. */
 BUILTIN u32 ptx_fns_b32(u32 mask, u32 base, s32 n)
 {
-	s32 at = (s32)(base & 31), step = n < 0 ? -1 : 1, left = n < 0 ? -n : n;
+	s32 at = (s32)base, step = n < 0 ? -1 : 1, left = n < 0 ? -n : n;
 
+	if (base > 31)
+		return UINT32_MAX;
 	if (!n)
 		return mask >> at & 1 ? (u32)at : UINT32_MAX;
 	for (; at >= 0 && at < 32; at += step)

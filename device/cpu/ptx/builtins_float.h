@@ -167,7 +167,8 @@ BUILTIN float ptx_max_xorsign_abs_f32(float a, float b)
 	}                                                                                          \
 	BUILTIN _Bool ptx_testp_normal_##T(C a)                                                    \
 	{                                                                                          \
-		return (bits(a) & exponent) != exponent && (bits(a) & exponent);                   \
+		return (bits(a) & exponent) != exponent &&                                         \
+		       ((bits(a) & exponent) || !(bits(a) & ~top)); /* zeros are */                \
 	}                                                                                          \
 	BUILTIN _Bool ptx_testp_subnormal_##T(C a)                                                 \
 	{                                                                                          \
@@ -651,7 +652,7 @@ BUILTIN f16 ptx_fma_relu_f16(f16 a, f16 b, f16 c)
 {
 	f16 r = fma16(a, b, c);
 
-	return r < 0 ? 0 : r;
+	return r <= 0 ? 0 : r; /* -0, too */
 }
 
 static inline float wide_bf16(u16 a)

@@ -27,7 +27,7 @@ static LLVMValueRef extend(struct gen *g, LLVMValueRef v, LLVMTypeRef wide, bool
 	return is_signed ? LLVMBuildSExt(g->b, v, wide, "") : LLVMBuildZExt(g->b, v, wide, "");
 }
 
-/* ---- the carry chain ---- */
+/* ---- the carry chain: as on hardware, the flag is 1 behind a subtraction that borrowed nothing ---- */
 
 static bool has_carry(const struct inst *i)
 {
@@ -68,12 +68,16 @@ static bool emit_carry(struct gen *g, struct inst *i)
 		LLVMValueRef c = LLVMBuildLoad2(g->b, g->i8, g->carry, "");
 
 		c = LLVMBuildZExt(g->b, c, wide, "");
+		if (minus)
+			c = LLVMBuildXor(g->b, c, LLVMConstInt(wide, 1, false), "");
 		sum = minus ? LLVMBuildSub(g->b, sum, c, "") : LLVMBuildAdd(g->b, sum, c, "");
 	}
 	if (inst_has(i, MOD_cc)) {
 		LLVMValueRef c = LLVMBuildLShr(g->b, sum, LLVMConstInt(wide, bits, false), "");
 
 		c = LLVMBuildAnd(g->b, c, LLVMConstInt(wide, 1, false), "");
+		if (minus)
+			c = LLVMBuildXor(g->b, c, LLVMConstInt(wide, 1, false), "");
 		LLVMBuildStore(g->b, LLVMBuildTrunc(g->b, c, g->i8, ""), g->carry);
 	}
 	emit_result(g, &i->operands[0], LLVMBuildTrunc(g->b, sum, type, ""));

@@ -207,11 +207,20 @@ static void collect(struct gen *g, struct inst *i)
 	}
 }
 
+/* Whether some of the block's threads may be elsewhere, or have left. */
+static bool may_lack_threads(const struct gen *g)
+{
+	const struct region *r = &g->plan->regions[g->region];
+
+	return g->plan->scheduled || g->work->blocks[r->entry].context != PTX_NONE;
+}
+
 void emit_collective_prepare(struct gen *g, struct inst *i)
 {
 	uint32_t warps = (g->work->threads + 31) / 32;
 
-	if (i->op == OP_shfl || ((i->op == OP_bar || i->op == OP_barrier) && !i->dest_count))
+	if ((i->op == OP_shfl && !may_lack_threads(g)) ||
+		((i->op == OP_bar || i->op == OP_barrier) && !i->dest_count))
 		return;
 	if (!g->warp_slot)
 		g->warp_slot = gen_saved(g, 8);
@@ -278,6 +287,27 @@ static LLVMValueRef shuffle_source(struct gen *g, struct inst *i, LLVMValueRef *
 	return j;
 }
 
+/* A lane that is not there gives 0, as on hardware; the manual does not say what. */
+static LLVMValueRef or_nothing(struct gen *g, LLVMValueRef v, LLVMValueRef source)
+{
+	LLVMBuilderRef b = g->b;
+	LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v)), there;
+
+	if (g->work->threads % 32) {
+		there = LLVMBuildICmp(b, LLVMIntULT, source, int32(g, g->work->threads), "");
+		v = LLVMBuildSelect(b, there, v, zero, "");
+	}
+	if (may_lack_threads(g)) {
+		LLVMValueRef bit =
+			LLVMBuildShl(b, int32(g, 1), LLVMBuildAnd(b, source, int32(g, 31), ""), "");
+
+		bit = LLVMBuildAnd(b, load_word(g, warp_word(g, warp(g), 0)), bit, "");
+		there = LLVMBuildICmp(b, LLVMIntNE, bit, int32(g, 0), "");
+		v = LLVMBuildSelect(b, there, v, zero, "");
+	}
+	return v;
+}
+
 static bool emit_shuffle(struct gen *g, struct inst *i)
 {
 	const struct operand *d = &i->operands[0], *a = &i->operands[1];
@@ -288,11 +318,14 @@ static bool emit_shuffle(struct gen *g, struct inst *i)
 		return false;
 	j = LLVMBuildSelect(b, valid, j, lane(g), "");
 	j = LLVMBuildAdd(b, LLVMBuildAnd(b, g->linear, int32(g, ~31u), ""), j, "");
-	/* Lanes that a partial warp does not have. */
-	LLVMValueRef there = LLVMBuildICmp(b, LLVMIntULT, j, int32(g, g->work->threads), "");
-	j = LLVMBuildSelect(b, there, j, g->linear, "");
-	v = LLVMBuildLoad2(b, reg_type(g, a->id), slot_pointer(g, a->id, j), "");
+	LLVMValueRef at = j;
+	if (g->work->threads % 32) /* lanes that a partial warp does not have */
+		at = LLVMBuildSelect(b,
+			LLVMBuildICmp(b, LLVMIntULT, j, int32(g, g->work->threads), ""), j,
+			g->linear, "");
+	v = LLVMBuildLoad2(b, reg_type(g, a->id), slot_pointer(g, a->id, at), "");
 	gen_mark(g, v);
+	v = or_nothing(g, v, j);
 	if (d->kind == OPERAND_VECTOR && d->count == 2) {
 		emit_result(g, &d->elements[1], valid);
 		d = &d->elements[0];
