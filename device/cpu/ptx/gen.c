@@ -219,20 +219,20 @@ static void block_arguments(struct gen *g, LLVMValueRef f)
 		*bases[k] = LLVMGetParam(f, ARG_BASES + k);
 }
 
-void gen_assume_below(struct gen *g, LLVMBuilderRef b, LLVMValueRef v, uint32_t limit)
+/* ctaid * ntid fits in 31 bits: gdev_ptx_run made sure. Of tid LLVM knows the loop; told so, it would write sums of what
+ * is small as disjunctions, in which it sees no neighbours. */
+static void assume_ranges(struct gen *g)
 {
 	unsigned id = LLVMLookupIntrinsicID("llvm.assume", 11);
 	LLVMValueRef assume = LLVMGetIntrinsicDeclaration(g->module, id, NULL, 0);
-	LLVMValueRef in = LLVMBuildICmp(b, LLVMIntULT, v, LLVMConstInt(g->i32, limit, false), "");
 
-	LLVMBuildCall2(b, LLVMGlobalGetValueType(assume), assume, &in, 1, "");
-}
+	for (unsigned k = 0; k < 3; k++) {
+		uint32_t limit = (UINT32_C(1) << 31) / g->work->block[k];
+		LLVMValueRef in = LLVMBuildICmp(
+			g->entry, LLVMIntULT, g->ctaid[k], LLVMConstInt(g->i32, limit, false), "");
 
-/* ctaid * ntid fits in 31 bits: gdev_ptx_run made sure. */
-static void assume_ranges(struct gen *g)
-{
-	for (unsigned k = 0; k < 3; k++)
-		gen_assume_below(g, g->entry, g->ctaid[k], (UINT32_C(1) << 31) / g->work->block[k]);
+		LLVMBuildCall2(g->entry, LLVMGlobalGetValueType(assume), assume, &in, 1, "");
+	}
 }
 
 static LLVMValueRef block_function(struct gen *g)

@@ -86,8 +86,6 @@ LLVMValueRef gen_param(struct gen *g, uint64_t offset, LLVMTypeRef type);
 uint32_t gen_saved(struct gen *g, uint32_t bytes);
 void gen_mark(struct gen *g, LLVMValueRef access);
 LLVMValueRef gen_int(struct gen *g, uint64_t value);
-/* Tells LLVM that a value of 32 bits is less than the limit. */
-void gen_assume_below(struct gen *g, LLVMBuilderRef b, LLVMValueRef v, uint32_t limit);
 
 /* gen_region.c */
 /* All regions, the first of them entered from `start`. */

@@ -36,9 +36,6 @@ void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
 		l->index[k] = LLVMBuildPhi(b, g->i32, "tid");
 		LLVMValueRef first = l->range.from[k] ? l->range.from[k] : LLVMConstNull(g->i32);
 		LLVMAddIncoming(l->index[k], &first, &previous, 1);
-		/* Not along x: sums of what is known to be small become disjunctions, in which LLVM sees no neighbours. */
-		if (k > 0)
-			gen_assume_below(g, b, l->index[k], n[k]);
 		previous = l->header[k];
 	}
 	LLVMPositionBuilderAtEnd(b, previous);
