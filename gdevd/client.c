@@ -281,6 +281,10 @@ void client_wait(struct client *client)
 	device = client->vgpu->device;
 	if (refuse_closed(client))
 		return;
+	if (client->describing && device->known) { /* it was moved to that one */
+		describe(client);
+		return;
+	}
 	worker = workers_take_warm(device);
 	if (list_empty(&client->waiting)) {
 		list_append(&daemon->waiting, &client->waiting);

@@ -51,8 +51,15 @@ static void end(struct closing *closing)
 static void on_closed(uv_work_t *work, int status)
 {
 	struct closing *closing;
+	struct list ended;
 
+	/* An end may bring others, which the thread takes at once. */
+	list_init(&ended);
 	while ((closing = list_first(&closer.taken, struct closing, link))) {
+		list_remove(&closing->link);
+		list_append(&ended, &closing->link);
+	}
+	while ((closing = list_first(&ended, struct closing, link))) {
 		list_remove(&closing->link);
 		end(closing);
 	}

@@ -430,6 +430,7 @@ int session_restore(struct worker *worker, const struct control_attach *message,
 	session->id = message->session;
 	session->ledger_place = place;
 	session->process_started = record->process_started;
+	grants_session_join(session);
 	session->arena_base = message->arena_base;
 	session->arena_bytes = message->arena_bytes;
 	session->features = message->features;

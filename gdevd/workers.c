@@ -159,6 +159,8 @@ static void send_signal_kill(struct worker *worker)
 	/* A peer of another pid namespace has pid 0, which would mean our own process group. */
 	if (there && worker->pid > 1)
 		kill(worker->pid, SIGKILL);
+	else if (worker->started) /* restored, and has hung up: it may go on without us */
+		process_kill(worker->pid, worker->started);
 }
 
 void worker_kill(struct worker *worker, const char *why)

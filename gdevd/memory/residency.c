@@ -463,7 +463,7 @@ int residency_charge_other(
 {
 	struct device *device = worker->device;
 
-	if (worker->residency.suspended)
+	if (worker->residency.suspended || !device->known)
 		return -EAGAIN;
 	if (bytes <= room_beside_contexts(device, vgpu) &&
 		bytes <= room_beside_contexts(device, NULL) && !memory_charge(account, bytes)) {

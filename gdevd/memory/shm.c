@@ -690,6 +690,10 @@ void shm_session_finish(struct session *session)
 			list_first(&session->shm_attachments, struct shm_attachment, by_session))) {
 		struct shm_segment *segment = attachment->segment;
 		segment->attached -= attachment->count;
+		if (segment->pays &&
+			segment->mover == session) /* its worker has it until it is gone */
+			memory_charge_held(&session->worker->memory,
+				segment->paid.used_bytes + segment->memory.used_bytes);
 		shm_attachment_over(attachment);
 		attachment_destroy(attachment);
 		shm_maybe_destroy(segment);

@@ -390,7 +390,7 @@ static void begin_load(
 	int error = shm_pay(session, segment);
 
 	if (error == -EAGAIN) {
-		segment->awaits_room = shm_park(segment, session, message, false);
+		segment->awaits_room |= shm_park(segment, session, message, false);
 		return;
 	}
 	segment->place = SHM_LOADING;

@@ -26,7 +26,7 @@ struct capture {
 	struct ends left;    /* of streams that were destroyed: to be joined like others */
 };
 
-/* Guards what follows, and each capture's list of streams. */
+/* Guards what follows, each capture's list of streams, and which capture a stream is in. Taken after a context's lock. */
 static pthread_mutex_t *const lock = &process_locks[LOCK_CAPTURES];
 static struct list captures = {&captures, &captures};
 static unsigned long long next_id = 1;
@@ -75,15 +75,14 @@ void ends_clear(struct ends *ends)
 
 /* ---- taking part ---- */
 
+/* With the captures' lock. */
 static void stream_leave(CUstream stream)
 {
 	if (!(stream->flags & CU_STREAM_NON_BLOCKING))
 		stream->context->capturing_blocking--;
 	stream->context->capturing--;
 	stream->capture = NULL;
-	pthread_mutex_lock(lock);
 	list_remove(&stream->capture_link);
-	pthread_mutex_unlock(lock);
 	ends_clear(&stream->ends);
 }
 
@@ -92,8 +91,8 @@ static void stream_join(CUstream stream, struct capture *capture)
 	if (!(stream->flags & CU_STREAM_NON_BLOCKING))
 		stream->context->capturing_blocking++;
 	stream->context->capturing++;
-	stream->capture = capture;
 	pthread_mutex_lock(lock);
+	stream->capture = capture;
 	list_append(&capture->streams, &stream->capture_link);
 	pthread_mutex_unlock(lock);
 }
@@ -110,8 +109,10 @@ CUresult capture_refuse_all(CUcontext context, CUresult result)
 	CUstream stream;
 
 	pthread_mutex_lock(&context->lock);
+	pthread_mutex_lock(lock);
 	list_for_each (stream, &context->streams, link)
 		capture_refuse(stream, result);
+	pthread_mutex_unlock(lock);
 	pthread_mutex_unlock(&context->lock);
 	return result;
 }
@@ -121,12 +122,18 @@ static CUgraph dissolve(struct capture *capture, bool good);
 /* With the origin goes what it captures. */
 void capture_stream_gone(CUstream stream)
 {
-	struct capture *capture = stream->capture;
+	struct capture *capture;
+	bool is_origin;
 
-	if (add_ends(&capture->left, &stream->ends) != CUDA_SUCCESS)
+	pthread_mutex_lock(lock);
+	capture = stream->capture; /* none: another thread has just ended it */
+	is_origin = capture && capture->origin == stream;
+	if (capture && add_ends(&capture->left, &stream->ends) != CUDA_SUCCESS)
 		capture->invalid = true;
-	stream_leave(stream);
-	if (capture->origin == stream)
+	if (capture)
+		stream_leave(stream);
+	pthread_mutex_unlock(lock);
+	if (is_origin)
 		dissolve(capture, false);
 }
 
@@ -451,9 +458,9 @@ static CUgraph dissolve(struct capture *capture, bool good)
 
 	pthread_mutex_lock(lock);
 	list_remove(&capture->link);
-	pthread_mutex_unlock(lock);
 	while (!list_empty(&capture->streams))
 		stream_leave(list_first(&capture->streams, struct CUstream_st, capture_link));
+	pthread_mutex_unlock(lock);
 	if (!good) {
 		if (capture->own_graph)
 			graph_release(graph);

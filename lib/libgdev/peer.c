@@ -240,6 +240,7 @@ void peers_leave_session(struct gdev_session *session)
 		else
 			forget(peering); /* it goes with the worker */
 	}
+	pthread_cond_broadcast(&left); /* those that waited until one of these is held no more */
 	pthread_mutex_unlock(&lock);
 }
 

@@ -152,6 +152,38 @@ static void test_users_take_turns(void **state)
 	user_put(user);
 }
 
+static int later_ends[2], later_fd;
+static struct closing later;
+
+static void close_more(struct closing *closing)
+{
+	closed++;
+	if (closed == 1)
+		closer_add(&later);
+}
+
+/* What an end brings to be closed ends when it is closed, and not before. */
+static void test_end_brings_another(void **state)
+{
+	int none[2] = {-1, -1};
+	struct closing first = {.closed = close_more, .count = 1, .fds = &none[0]};
+
+	make_lingering(later_ends);
+	later_fd = later_ends[0];
+	later = (struct closing){.closed = close_more, .count = 1, .fds = &later_fd};
+	closer_add(&first);
+	run_until_closed(1);
+	for (int i = 0; i < 20; i++) {
+		uv_run(&loop, UV_RUN_NOWAIT);
+		usleep(1000);
+	}
+	assert_int_equal(closed, 1);
+	read_all(later_ends[1]);
+	run_until_closed(2);
+	assert_int_equal(later_fd, -1);
+	user_put(user);
+}
+
 /* The user is freed before its descriptors are closed. */
 static void test_end_closes_all(void **state)
 {
@@ -182,6 +214,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_loop_goes_on, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_users_take_turns, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_end_brings_another, set_up, tear_down),
 		cmocka_unit_test_setup(test_end_closes_all, set_up),
 	};
 

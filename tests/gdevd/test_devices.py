@@ -376,6 +376,18 @@ class Devices(harness.GdevdTest):
         self.assertEqual(self.elsewhere("free").poll(), None)
         self.assertEqual(self.devices()["null:0"]["sessions"], 1)
 
+    def test_who_asks_what_a_device_is_and_is_placed_elsewhere_has_no_session(self):
+        self.order("mute", "broken")
+        self.begin("null,broken", config="[vgpu free]\ndevice = any\n[vgpu one]\ndevice = null\n[gdevd]\nwarm_workers=1\n")
+        wait_for(lambda: self.status()["workers"]["warm"], what="a worker of the other device")
+        self.client("one", apart=True)  # so that the one that says nothing is chosen
+        asker = wire.connect_apart(f"{self.run_dir}/free.sock")
+        wire.send(asker, wire.message(wire.DESCRIBE))
+        self.drain("broken")
+        asker.settimeout(wire.PATIENCE)
+        self.assertEqual(wire.receive(asker)[0], wire.DESCRIPTION)
+        self.assertEqual(len(self.status()["sessions"]), 1)
+
     def test_contexts_of_a_drained_device_are_given_back(self):
         self.begin()
         client = self.client("gdev0")

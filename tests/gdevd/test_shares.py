@@ -474,6 +474,19 @@ class Measured(SharesTest):
         self.assertGreater(used, max(each) * 9 // 10)  # which was looked at a moment later
         self.assertLess(used, time.monotonic_ns() - begun)
 
+    def test_two_of_a_process_hold_at_once_also_after_a_restart(self):
+        self.start()
+        self.done("vgpu", "create", "second")
+        clients = [self.client(), self.client("second", base=wire.ARENA_BASE + wire.ARENA_BYTES)]
+        self.processes[-1].kill()
+        self.processes.pop().wait()
+        self.start()
+        wait_for(lambda: len(self.status()["sessions"]) == 2, what="their return")
+        for client in clients:
+            client.tell(acquire())
+            self.expect(client, wire.GRANT)
+        self.assertEqual([vgpu["resources"]["compute"]["overdue"] for vgpu in self.top()], [0, 0])
+
     def test_making_room_is_charged_to_whom_it_is_for(self):
         self.start("--device-memory", "1G", "--set", "swap_reserve=0")
         self.done("vgpu", "create", "victim")

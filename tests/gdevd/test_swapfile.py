@@ -136,6 +136,15 @@ class SwapFile(harness.GdevdTest):
         self.is_killed(client)
         wait_for(lambda: not self.status()["sessions"], what="its end")
 
+    def test_a_worker_whose_message_is_none_is_killed_also_when_it_has_hung_up(self):
+        self.launch()
+        client = self.client()
+        self.restart(client, held_file=0)
+        wait_for(lambda: len(self.status()["sessions"]) == 1, what="the session's return")
+        client.tell(b"garble")
+        self.is_killed(client)
+        wait_for(lambda: not self.status()["sessions"], what="its end")
+
 
 if __name__ == "__main__":
     harness.main()

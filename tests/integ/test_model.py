@@ -112,8 +112,8 @@ class Model(integ.Case):
         self.assertEqual((vgpu["memory_used_bytes"], vgpu["swapped_bytes"], vgpu["shared_segments"]), (0, 0, 0))
         print(f"# segments left the device {vgpu['shared_evictions']} times", flush=True)
         # Where contexts take memory it is chance: the next one's room is there for a while, and nobody can carry out what
-        # no program has attached when there is none for one context more.
-        if SOFTWARE:
+        # no program has attached when there is none for one context more. So it is where those who carry are killed.
+        if SOFTWARE and not kill:
             self.assertGreaterEqual(vgpu["shared_evictions"], OPERATIONS // 2000)
 
     def test_all_live(self):

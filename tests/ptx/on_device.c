@@ -441,8 +441,9 @@ static bool blank_refused(const struct random_kernel *k, char *text)
 		snprintf(at, sizeof(at), "line %u;", number);
 		if (!strstr(error_log, at) || !length)
 			continue;
-		printf("random kernel %lu: refused: %.*s\n", (unsigned long)k->seed, (int)length,
-			line);
+		printf("random kernel %lu: refused: ", (unsigned long)k->seed);
+		fwrite(line, 1, length, stdout);
+		putchar('\n');
 		memset(line, ' ', length);
 		any = true;
 	}

@@ -7,6 +7,8 @@
  * Only guards that all threads of the block come to: which threads take a side must be known exactly, as what is the same
  * for the block is computed for a region whenever its loop is entered.
  */
+#include <string.h>
+
 #include "device/cpu/ptx/gen.h"
 
 enum { MAX_DEPTH = 12 };
@@ -79,8 +81,8 @@ static bool inst_growth(
 	unsigned type = i->type_count ? i->types[0] : TYPE_NONE;
 
 	if (i->dest_count != 1 || i->type_count != 1 || ptx_type_bits[type] != 32 ||
-		ptx_type_class[type] == 'f' || inst_has(i, MOD_cc) || inst_has(i, MOD_sat) ||
-		inst_has(i, MOD_hi) || inst_has(i, MOD_relu) ||
+		!strchr("sub", ptx_type_class[type]) || inst_has(i, MOD_cc) ||
+		inst_has(i, MOD_sat) || inst_has(i, MOD_hi) || inst_has(i, MOD_relu) ||
 		!growth_of(w, &i->operands[1], depth, &a))
 		return false;
 	if (i->op == OP_mov) {
