@@ -179,6 +179,7 @@ static void a_forked_child_has_lost_the_session_and_can_open_its_own(void **stat
 
 /* ---- openings that wait ---- */
 
+#define LARGE (256ull << 20) /* is not kept for reuse */
 #define SLOW "slow"
 #define PATIENCE_MS 20000
 
@@ -200,12 +201,19 @@ static void *open_slow(void *opened)
 	return NULL;
 }
 
-static void fork_meanwhile(void)
+/* The worker of `other` has just been made, and answers first: a thread that begins allocates, and the address sanitizer's
+ * allocator, if a thread has it at a fork, has no end in the child. */
+static void fork_meanwhile(struct gdev_session *other)
 {
 #ifndef __SANITIZE_THREAD__ /* which cannot follow threads into a child */
+	uint64_t address;
 	int status;
-	pid_t pid = fork();
+	pid_t pid;
 
+	assert_int_equal(gdev_memory_alloc(other, LARGE, &address), 0);
+	assert_int_equal(gdev_memory_free(other, address), 0);
+	usleep(20000);
+	pid = fork();
 	if (pid == 0)
 		_exit(use_in_child());
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -230,7 +238,7 @@ static void an_opening_that_waits_keeps_nobody_from_other_virtual_gpus_nor_from_
 	assert_int_equal(gdev_session_open(NULL, &again), 0);
 	assert_ptr_equal(again, session);
 	gdev_session_close(again);
-	fork_meanwhile();
+	fork_meanwhile(other);
 	is_over = true;
 	pthread_join(watcher, NULL);
 	for (int i = 0; i < 2; i++)
@@ -249,8 +257,6 @@ static void an_opening_that_waits_keeps_nobody_from_other_virtual_gpus_nor_from_
 }
 
 /* ---- a worker that has no room ---- */
-
-#define LARGE (256ull << 20) /* is not kept for reuse */
 
 static atomic_uint done;
 
