@@ -333,6 +333,8 @@ bool interp_float(const struct inst *i, const uint64_t a[], uint64_t *result)
 		*result = tested(i, a[0], type);
 		return true;
 	}
+	if (type == TYPE_u16x2 || type == TYPE_s16x2 || type == TYPE_f32x2)
+		return false;
 	if (type != TYPE_f16x2 && type != TYPE_bf16x2)
 		return one(i, type, a, result);
 	*result = 0;
@@ -412,7 +414,7 @@ bool interp_compare(const struct inst *i, unsigned type, const uint64_t a[2], bo
 	unsigned bits = ptx_type_bits[type];
 	int64_t x = interp_signed(a[0], bits), y = interp_signed(a[1], bits);
 
-	if (!i->modifier_count)
+	if (!i->modifier_count || type == TYPE_f16x2 || type == TYPE_bf16x2)
 		return false;
 	if (!interp_is_integer(type))
 		return compare_floats(i, type, a, result);

@@ -2,7 +2,10 @@
  *
  * Statements of random kernels. <a|b> is one of several; $ and a letter a register: H, R, D of 16, 32 and 64 bits, F and G
  * floating, P predicates, U the same in all threads of a block. Capitals are written, small letters are read and may be
- * numbers. $s is a shift's amount, $i a byte.
+ * numbers. $s is a shift's amount, $i a byte, $o a register of 16 bits where PTX takes no number.
+ *
+ * A product without a rounding mode may be fused with the sum that it is used in: products have one. .sat stands where the
+ * source has numbers that the destination has not.
  *
  * The bits of a NaN are not defined, so that floating registers reach integers through conversions and comparisons only.
  */
@@ -101,13 +104,20 @@ static const char *const random_rows[] = {
 	"mov.b64 {$R, $R}, $d;",
 	"mov.b64 {$H, $H, $H, $H}, $d;",
 	/* integers to integers */
-	"cvt<|.sat>.<s8|u8|s16|u16|s32|u32>.<s8|u8|s16|u16|s32|u32> $R, $r;",
-	"cvt<|.sat>.<s8|u8|s16|u16|s32|u32>.<s8|u8|s16|u16|s32|u32|s64|u64> $R, $d;",
-	"cvt<|.sat>.<s8|u8|s16|u16|s32|u32|s64|u64>.<s8|u8|s16|u16|s32|u32|s64|u64> $D, $d;",
-	"cvt<|.sat>.<s8|u8|s16|u16|s32|u32|s64|u64>.<s8|u8|s16|u16> $D, $h;",
-	"cvt<|.sat>.<s8|u8|s16|u16>.<s8|u8|s16|u16|s32|u32> $H, $r;",
+	"cvt.<s8|u8|s16|u16|s32|u32>.<s8|u8|s16|u16|s32|u32> $R, $r;",
+	"cvt.<s8|u8|s16|u16|s32|u32>.<s8|u8|s16|u16|s32|u32|s64|u64> $R, $d;",
+	"cvt.<s8|u8|s16|u16|s32|u32|s64|u64>.<s8|u8|s16|u16|s32|u32|s64|u64> $D, $d;",
+	"cvt.<s8|u8|s16|u16|s32|u32|s64|u64>.<s8|u8|s16|u16> $D, $h;",
+	"cvt.<s8|u8|s16|u16>.<s8|u8|s16|u16|s32|u32> $H, $r;",
+	"cvt.sat.<s8|u8|s16|u16>.<s32|u32> <$R|$H>, $r;",
+	"cvt.sat.<s8.u8|u8.s8|s8.s16|s8.u16|u8.s16|u8.u16|s16.u16|u16.s8|u16.s16> <$R, $r|$H, $r|$D, $h>;",
+	"cvt.sat.<u32.s8|u32.s16|u32.s32|s32.u32> $R, $r;",
+	"cvt.sat.<s8|u8|s16|u16|s32|u32>.<s64|u64> <$R|$D>, $d;",
+	"cvt.sat.<u64.s8|u64.s16> $D, $h;",
+	"cvt.sat.<u64.s32|u64.s64|s64.u64> $D, $d;",
 	/* floating */
-	"<add|sub|mul><|.rn|.rz|.rm|.rp><|.ftz><|.sat>.f32 $F, $f, $f;",
+	"<add|sub><|.rn|.rz|.rm|.rp><|.ftz><|.sat>.f32 $F, $f, $f;",
+	"mul<.rn|.rz|.rm|.rp><|.ftz><|.sat>.f32 $F, $f, $f;",
 	"fma<.rn|.rz|.rm|.rp><|.ftz><|.sat>.f32 $F, $f, $f, $f;",
 	"mad<.rn|.rz|.rm|.rp><|.ftz><|.sat>.f32 $F, $f, $f, $f;",
 	"div<.rn|.rz|.rm|.rp><|.ftz>.f32 $F, $f, $f;",
@@ -122,7 +132,8 @@ static const char *const random_rows[] = {
 	"slct.f32.<s32 $F, $f, $f, $r;|f32 $F, $f, $f, $f;>",
 	"testp.<finite|infinite|number|notanumber|normal|subnormal>.f32 $P, $f;",
 	"mov.f32 $F, $f;",
-	"<add|sub|mul><|.rn|.rz|.rm|.rp>.f64 $G, $g, $g;",
+	"<add|sub><|.rn|.rz|.rm|.rp>.f64 $G, $g, $g;",
+	"mul<.rn|.rz|.rm|.rp>.f64 $G, $g, $g;",
 	"fma<.rn|.rz|.rm|.rp>.f64 $G, $g, $g, $g;",
 	"div<.rn|.rz|.rm|.rp>.f64 $G, $g, $g;",
 	"<rcp|sqrt><.rn|.rz|.rm|.rp>.f64 $G, $g;",
@@ -143,11 +154,11 @@ static const char *const random_rows[] = {
 	"cvt<.rni|.rzi|.rmi|.rpi>.<f32.f32 $F, $f;|f64.f64 $G, $g;>",
 	"cvt.sat.f32.f32 $F, $f;",
 	/* halves */
-	"{ .reg .b16 t; <add|sub|mul|min|max>.f16 t, $h, $h; cvt.f32.f16 $F, t; }",
-	"{ .reg .b16 t; fma.rn.f16 t, $h, $h, $h; cvt.f32.f16 $F, t; }",
+	"{ .reg .b16 t; <add|sub|mul|min|max>.f16 t, $o, $o; cvt.f32.f16 $F, t; }",
+	"{ .reg .b16 t; fma.rn.f16 t, $o, $o, $o; cvt.f32.f16 $F, t; }",
 	"{ .reg .b16 t; cvt.rn.f16.f32 t, $f; cvt.f32.f16 $F, t; }",
-	"{ .reg .b16 t; fma.rn.bf16 t, $h, $h, $h; cvt.f32.bf16 $F, t; }",
-	"setp." FLOAT_COMPARISON ".f16 $P, $h, $h;",
+	"{ .reg .b16 t; fma.rn.bf16 t, $o, $o, $o; cvt.f32.bf16 $F, t; }",
+	"setp." FLOAT_COMPARISON ".f16 $P, $o, $o;",
 	/* memory */
 	IN(2040) "ld.global<|.nc>.<u8|s8|u16|s16|u32|s32|b32> $R, [a+<0|4>]; }",
 	IN(2040) "ld.global<|.nc>.<u8|s8|u16|s16|u32|s32|u64|s64|b64> $D, [a]; }",
