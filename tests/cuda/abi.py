@@ -44,14 +44,14 @@ def program(text):
 
 def values(compiler, include, source, directory):
     binary = os.path.join(directory, "abi")
-    subprocess.run([compiler, "-I", include, source, "-o", binary], check=True)
+    subprocess.run([*compiler, "-I", include, source, "-o", binary], check=True)
     return subprocess.run([binary], check=True, capture_output=True, text=True).stdout.splitlines()
 
 
 def meanings(compiler, include, names, *options):
     """What the preprocessor makes of each name: the symbol that a program then refers to."""
     text = "#include <cuda.h>\n" + "".join(f"GDEV_TEST {name}\n" for name in names)
-    out = subprocess.run([compiler, "-I", include, *options, "-E", "-x", "c", "-"], input=text,
+    out = subprocess.run([*compiler, "-I", include, *options, "-E", "-x", "c", "-"], input=text,
                          check=True, capture_output=True, text=True).stdout
     return dict(zip(names, re.findall(r"^GDEV_TEST (\w+)", out, flags=re.M)))
 
@@ -72,7 +72,7 @@ def compare_names(compiler, ours, theirs, text):
 
 
 def main():
-    compiler, ours = sys.argv[1:3]
+    compiler, ours = sys.argv[1].split(), sys.argv[2]
     theirs = vendor_include()
     if not theirs:
         print("skipped: no cuda.h of NVIDIA's on this machine")

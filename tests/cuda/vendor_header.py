@@ -17,6 +17,7 @@ import abi  # noqa: E402
 
 def main():
     compiler, library, kernels, *sources = sys.argv[1:]
+    compiler = compiler.split()
     include = abi.vendor_include()
     if not include or abi.version_of(include) != "13000":
         print("skipped: no cuda.h of NVIDIA's 13.0 on this machine")
@@ -29,7 +30,7 @@ def main():
         for source in sources:
             for options in ([], ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]):
                 program = os.path.join(directory, Path(source).stem + ("_per_thread" if options else ""))
-                subprocess.run([compiler, "-I", include, "-I", HERE, *options, "-D_GNU_SOURCE",
+                subprocess.run([*compiler, "-I", include, "-I", HERE, *options, "-D_GNU_SOURCE",
                                 "-Wno-deprecated-declarations", source,
                                 HERE / "fixture.c", kernels, library, "-lcmocka", "-pthread", "-o", program],
                                check=True)
