@@ -24,6 +24,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,6 +33,7 @@ import lab
 from lab import ROOT
 
 PROCESSORS = len(os.sched_getaffinity(0))
+WAITING = 2  # tests beside those that calculate: the longest that may run beside others wait for limits of time
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1:strict_string_checks=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -59,13 +61,44 @@ class Results:
         return ", ".join(f"{self.count[v]} {v}" for v in ("passed", "failed", "skipped"))
 
 
+class Children:
+    """The processes that execute() has started and that have not ended. The lock protects both words: after end() none
+    is started."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.running = set()
+        self.ended = False
+
+    def start(self, command, environment):
+        with self.lock:
+            if self.ended:
+                raise KeyboardInterrupt
+            child = subprocess.Popen([str(word) for word in command], cwd=ROOT, text=True, errors="replace",
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                     start_new_session=True, env={**os.environ, **(environment or {})})
+            self.running.add(child)
+            return child
+
+    def forget(self, child):
+        with self.lock:
+            self.running.discard(child)
+
+    def end(self):
+        """Ends those that other threads wait for. ninja and meson end what they have started."""
+        with self.lock:
+            self.ended = True
+            for child in self.running:
+                child.terminate()
+
+
+CHILDREN = Children()
+
+
 def execute(command, timeout=None, environment=None):
     """Runs a command to its end: (exit status, what it printed). Ends it, and its descendants, when
     we are interrupted or it takes too long (status None)."""
-    child = subprocess.Popen([str(word) for word in command], cwd=ROOT, text=True,
-                             errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, start_new_session=True,
-                             env={**os.environ, **(environment or {})})
+    child = CHILDREN.start(command, environment)
     try:
         out, _ = child.communicate(timeout=timeout)
         return child.returncode, out
@@ -81,6 +114,78 @@ def execute(command, timeout=None, environment=None):
             except subprocess.TimeoutExpired:
                 pass
         lab.kill_group(child)
+        CHILDREN.forget(child)
+
+
+# -- build trees --------------------------------------------------------------------------------------
+
+def programs_of(*suites):
+    """What the tests of these suites need, in a tree that is set up: a function of its folder."""
+    def introspect(folder, what):
+        out = subprocess.run(["meson", "introspect", folder, what], cwd=ROOT, text=True, capture_output=True, check=True)
+        return json.loads(out.stdout)
+
+    def files(folder):
+        paths = {target["id"]: target["filename"] for target in introspect(folder, "--targets")}
+        return sorted({os.path.relpath(path, ROOT / folder) for test in introspect(folder, "--tests")
+                       if {suite.split(":")[-1] for suite in test["suite"]} & set(suites)
+                       for target in test["depends"] for path in paths[target]})
+    return files
+
+
+class Tree:
+    def __init__(self, folder, *options, environment=None, targets=lambda folder: ()):
+        """targets: what ninja builds of it, all if nothing is named."""
+        self.folder, self.options, self.environment, self.targets = folder, options, environment, targets
+
+    def build(self, nice):
+        """None when it is built and up to date, else what the failed command printed."""
+        steps = [lambda: ["ninja", "-C", self.folder, *self.targets(self.folder)]]
+        if not (ROOT / self.folder / "build.ninja").exists():
+            steps.insert(0, lambda: ["meson", "setup", self.folder, *self.options])
+        for step in steps:
+            code, out = execute([*nice, *step()], environment=self.environment)
+            if code:
+                return out
+        return None
+
+
+ORDINARY = Tree("build")
+TREES = {  # of the stages that test what is in one
+    "suites": ORDINARY, "attacks": ORDINARY, "conformance": ORDINARY,
+    "asan": Tree("build-asan", "-Db_sanitize=address,undefined", "-Db_lundef=false"),
+    # The sanitizer takes no account of fences, and gcc says so.
+    "tsan": Tree("build-tsan", "-Db_sanitize=thread", "-Db_lundef=false", "-Dc_args=-Wno-tsan",
+                 targets=programs_of("unit", "proto")),
+    "fuzz": Tree("build-fuzz", "-Dfuzz=true", "-Db_sanitize=address,undefined", "-Db_lundef=false",
+                 environment={"CC": "clang-19"}, targets=lambda folder: ["fuzz"]),
+}
+# A session's processes share one weight, if the kernel groups them so; nice counts within it alone.
+NICE = ("sh", "-c", 'echo 19 2>/dev/null >/proc/self/autogroup; exec nice -n 19 "$@"', "sh")
+
+
+class Builder:
+    """Builds the trees of these stages in their order, by one thread, while earlier stages run: many tests only wait. The
+    first has nobody beside it; the others give way to tests."""
+
+    def __init__(self, stages):
+        self.pool = ThreadPoolExecutor(1)
+        self.built = {}
+        for tree in dict.fromkeys(TREES[stage] for stage in stages if stage in TREES):
+            self.built[tree] = self.pool.submit(tree.build, NICE if self.built else ())
+
+    def ready(self, results, stage):
+        """Waits for the stage's tree. False when it cannot be built."""
+        tree = TREES[stage]
+        out = self.built[tree].result()
+        if out is not None:
+            results.add("failed", f"build of {tree.folder}", out)
+        return out is None
+
+    def end(self):
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        CHILDREN.end()
+        self.pool.shutdown()
 
 
 # -- style --------------------------------------------------------------------------------------------
@@ -195,17 +300,6 @@ def stage_style(results, _options):
 
 # -- suites -------------------------------------------------------------------------------------------
 
-def build(results, folder, *meson_options, environment=None):
-    """True when the folder is built and up to date."""
-    for command in ([] if (ROOT / folder / "build.ninja").exists()
-                    else [["meson", "setup", folder, *meson_options]]) + [["ninja", "-C", folder]]:
-        code, out = execute(command, environment=environment)
-        if code:
-            results.add("failed", f"build of {folder}", out)
-            return False
-    return True
-
-
 TAP_LINE = re.compile(r"^(not )?ok\b\s*\d*\s*-?\s*([^#]*)(#\s*(SKIP|TODO)\b\s*(.*))?$", re.I)
 
 
@@ -259,7 +353,7 @@ def selection(results, folder, suites, without):
 def run_suites(results, folder, suites=(), environment=None, slower=1, full=False, without=()):
     log = ROOT / folder / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
-    command = ["meson", "test", "-C", folder, "--no-rebuild", "--num-processes", PROCESSORS,
+    command = ["meson", "test", "-C", folder, "--no-rebuild", "--num-processes", PROCESSORS + WAITING,
                "--timeout-multiplier", slower * (10 if full else 1)]
     if suites:
         command += list(selection(results, folder, suites, without))
@@ -295,30 +389,28 @@ def check_mistakes(results):
     # The instructions' bitcode is for a newer clang.
     names = [name for name in sources(".c") if name.split("/")[0] in LAYERS
              and Path(name).name != "builtins.c"]
-    code, out = execute(["clang-tidy", "-p", "build", "--quiet", *names])
-    results.add("passed" if code == 0 else "failed", "clang-tidy", out)
+    with ThreadPoolExecutor(PROCESSORS) as pool:
+        parts = [names[first::PROCESSORS] for first in range(PROCESSORS)]
+        done = list(pool.map(lambda part: execute(["clang-tidy", "-p", "build", "--quiet", *part]), parts))
+    failed = any(code for code, _ in done)
+    results.add("failed" if failed else "passed", "clang-tidy", "".join(out for code, out in done if code))
 
 
 def stage_suites(results, options):
-    if build(results, "build"):
-        check_mistakes(results)
-        run_suites(results, "build", full=options.full)
+    check_mistakes(results)
+    run_suites(results, "build", full=options.full)
 
 
 def stage_attacks(results, options):
-    if build(results, "build"):
-        run_suites(results, "build", ("attacks",), full=options.full)
+    run_suites(results, "build", ("attacks",), full=options.full)
 
 
 def stage_conformance(results, options):
-    if build(results, "build"):
-        run_suites(results, "build", ("conformance",), full=options.full)
+    run_suites(results, "build", ("conformance",), full=options.full)
 
 
 def stage_asan(results, options):
-    if build(results, "build-asan", "-Db_sanitize=address,undefined", "-Db_lundef=false"):
-        run_suites(results, "build-asan", environment=SANITIZER_OPTIONS, slower=4,
-                   full=options.full)
+    run_suites(results, "build-asan", environment=SANITIZER_OPTIONS, slower=4, full=options.full)
 
 
 def stage_tsan(results, options):
@@ -328,19 +420,13 @@ def stage_tsan(results, options):
         "session": "the two sides are two mappings of one memory, whose order the sanitizer does "
                    "not see, and it does not follow a fork",
     }
-    # It takes no account of fences, and gcc says so.
-    if build(results, "build-tsan", "-Db_sanitize=thread", "-Db_lundef=false",
-             "-Dc_args=-Wno-tsan"):
-        run_suites(results, "build-tsan", ("unit", "proto"), environment=SANITIZER_OPTIONS,
-                   slower=6, full=options.full, without=without)
+    run_suites(results, "build-tsan", ("unit", "proto"), environment=SANITIZER_OPTIONS, slower=6,
+               full=options.full, without=without)
 
 
 # -- fuzzing, demo ------------------------------------------------------------------------------------
 
 def stage_fuzz(results, options):
-    if not build(results, "build-fuzz", "-Dfuzz=true", "-Db_sanitize=address,undefined",
-                 "-Db_lundef=false", environment={"CC": "clang-19"}):
-        return
     # The same inputs every time: what another change finds by chance is not this change's fault. Addresses are among what
     # the fuzzer makes inputs of. --full looks further, with other inputs each time.
     seconds, seed = (1200, 0) if options.full else (options.fuzz_seconds, 1)
@@ -389,18 +475,21 @@ def main():
 
     lab.end_on_signals()
     results = Results()
+    stages = [stage for stage in STAGES + ALONE if stage in (options.stage or STAGES)]
+    builder = Builder(stages)
     try:
-        for stage in STAGES + ALONE:
-            if stage not in (options.stage or STAGES):
-                continue
+        for stage in stages:
             start = time.monotonic()
             print(f"{stage} …", flush=True)
-            globals()[f"stage_{stage}"](results, options)
+            if stage not in TREES or builder.ready(results, stage):
+                globals()[f"stage_{stage}"](results, options)
             print(f"{stage}: {time.monotonic() - start:.0f} s; so far {results.summary()}",
                   flush=True)
     except KeyboardInterrupt:
         print("test: interrupted", file=sys.stderr)
         return 130
+    finally:
+        builder.end()
     print(results.summary())
     return 1 if results.count["failed"] or not results.count["passed"] else 0
 
