@@ -181,14 +181,17 @@ struct piece *command_clip_fill(struct command *command)
 }
 
 /* Between two pieces the device waits for us, and the next session for the end of one. While nobody else wants
- * the direction they are four times as long. */
+ * the engine, the pieces of a backend that says how long they are (a GPU) are four times as long. */
 static uint64_t piece_bytes(struct command *command)
 {
-	uint64_t bytes = command->core->ops->piece_bytes;
+	uint64_t of_backend = command->core->ops->piece_bytes;
+	uint64_t bytes = of_backend ? of_backend : PIECE_BYTES;
 
-	if (!bytes)
-		return PIECE_BYTES;
-	return grant_is_uncontended(command->core, command->resource) ? 4 * bytes : bytes;
+	if (command->device.copy.direction == COPY_WITHIN)
+		bytes = WITHIN_PIECE_BYTES;
+	if (of_backend && grant_is_uncontended(command->core, command->resource))
+		bytes *= 4;
+	return bytes;
 }
 
 static void estimate_copy(struct command *command, uint64_t bytes)
@@ -229,10 +232,7 @@ int command_prepare_copy(struct command *command)
 		return out_of_range(command, whole->source);
 	command->device.kind = DEVICE_COPY;
 	set_direction(command, to, from);
-	if (copy->direction == COPY_WITHIN)
-		cut_piece(command, whole, WITHIN_PIECE_BYTES);
-	else
-		cut_piece(command, whole, piece_bytes(command));
+	cut_piece(command, whole, piece_bytes(command));
 	command->in_pieces = next_piece_begins(command, &column, &row, &plane);
 	estimate_copy(command, copy->width * copy->height * copy->depth);
 	return 0;

@@ -386,6 +386,45 @@ static void streams_share_the_window_in_turn(void **state)
 	assert_true(completed(fixture, A) >= 4 && completed(fixture, B) >= 4);
 }
 
+/* Nobody else wants the engine of this device, which says how long a piece of a copy through it is. */
+static void a_copy_within_a_gpu_is_one_while_nobody_else_wants_it(void **state)
+{
+	struct fixture *fixture = *state;
+	static struct device_ops ops;
+	const struct device_ops *whole[] = {fixture->core->ops, &ops};
+	struct record_copy record = {
+		.header = {.opcode = RECORD_COPY, .timeline = A},
+		.destination = TEST_DEVICE + 96 * MIB,
+		.source = TEST_DEVICE,
+		.width = 96 * MIB,
+		.height = 1,
+		.depth = 1,
+		.destination_pitch = 96 * MIB,
+		.source_pitch = 96 * MIB,
+		.destination_slice = 96 * MIB,
+		.source_slice = 96 * MIB,
+	};
+
+	ops = *fixture->core->ops;
+	ops.piece_bytes = 32 * MIB;
+	make_stream(fixture, A);
+	assert_int_equal(alloc(fixture, TEST_DEVICE, 192 * MIB), 0);
+	double_hold(true);
+	for (int gpu = 0; gpu < 2; gpu++) {
+		fixture->core->ops = whole[gpu];
+		record.header.value = 0; /* the next */
+		post(fixture, &record);
+		fixture_run(fixture);
+		assert_int_equal(double_held(), 1);
+		assert_int_equal(double_oldest()->copy.width, (gpu ? 96 : 64) * MIB);
+		while (double_held()) {
+			double_release(1, 0);
+			fixture_run(fixture);
+		}
+	}
+	fixture->core->ops = whole[0];
+}
+
 static void long_copies_go_in_pieces(void **state)
 {
 	struct fixture *fixture = *state;
@@ -637,6 +676,7 @@ int main(void)
 		TEST(what_stands_behind_its_own_stream_keeps_no_other_out),
 		TEST(launches_do_not_take_the_window_of_copies),
 		TEST(streams_share_the_window_in_turn),
+		TEST(a_copy_within_a_gpu_is_one_while_nobody_else_wants_it),
 		TEST(long_copies_go_in_pieces),
 		TEST(touching_what_is_not_there_breaks_the_session),
 		TEST(copies_stay_within_one_object),
