@@ -45,6 +45,7 @@ enum ledger_segment_flags {
 	LEDGER_ON_DEVICE = 4, /* some session has its chunks, */
 	LEDGER_MEMFDS = 8,    /* which are known by `chunks` */
 	LEDGER_MAPPED = 16,   /* its host copy is used where it is */
+	LEDGER_PUBLISHED = 32,
 };
 
 /* `point` and `chunks`: shm_restore.c. A host copy is known by its device and inode; 0: there is none that is valid. */

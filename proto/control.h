@@ -348,6 +348,7 @@ enum control_shm_command {
 	SHM_COMMAND_MOVE, /* id: it would use it, if it were not in a file -> descriptor in memory, to copy it to */
 	SHM_COMMAND_CARRY, /* id: it may only read, and has been charged for what is to be brought in -> as RESTORE: 0 */
 	SHM_COMMAND_LOSE, /* an order of gdevd; id: the worker whose memory it was has died; DETACH it */
+	SHM_COMMAND_PUBLISH, /* id, token: other processes of the user may find it, too */
 };
 
 /* The creator has been charged the memory (ALLOCATE). BACK moves that charge to the segment, which keeps it as long as it
@@ -355,7 +356,9 @@ enum control_shm_command {
  * session's uid and gid, as System V shared memory does.
  *
  * A transient segment (GET with CONTROL_SHM_TRANSIENT and the key IPC_PRIVATE) lives as long as it is attached; its creator
- * is attached from the start. The answer to GET names its token, a random number: without the token no session finds it.
+ * is attached from the start. The answer to GET names its token, a random number: without the token no session finds it. With
+ * it those of a process do of which a session has it attached; and, once such a session has said PUBLISH, all of the user
+ * whose device can import it, on whatever virtual GPU.
  *
  * A segment leaves the device as a whole (docs/memory.md):
  *   LEAVE    to each session that has attached it, which says LEAVE back. Status 1: it has the chunks, 0: it has none, or

@@ -61,6 +61,7 @@
 	X(RECORD_SHARED_HOLD, 54, IMMEDIATE, struct record_shared)                                 \
 	X(RECORD_SHARED_DROP, 55, IMMEDIATE, struct record_shared)                                 \
 	X(RECORD_SHARED_MAP, 56, IMMEDIATE, struct record_shared)                                  \
+	X(RECORD_SHARED_PUBLISH, 57, IMMEDIATE, struct record_shared)                              \
 	/* the rest */                                                                             \
 	X(RECORD_QUERY, 64, IMMEDIATE, struct record_query)                                        \
 	X(RECORD_TUNE, 65, IMMEDIATE, struct record_query)
@@ -246,14 +247,15 @@ struct record_shm {
 
 #define RECORD_TOKEN_BYTES 16
 
-/* Shared memory that lives as long as some session holds or maps it, found by an unguessable token, by
- * sessions of the same user on the same virtual GPU. Which fields count, by opcode; all but DROP and MAP are
- * answered with a reply_shared:
+/* Shared memory that lives as long as some session holds or maps it, found by an unguessable token: by sessions of the
+ * same process, and, once it is published, by those of all processes of the user. Which fields count, by opcode; all but
+ * DROP are answered with a reply_shared:
  *   CREATE   bytes: zeroed memory, which the session then holds
  *   EXPORT   address: the device memory object there is shared from now on, where it is; until MEMORY_FREE
  *   HOLD     id, token: the session holds it (once more)
  *   DROP     id: once less; -EINVAL: it does not hold it
- *   MAP      id, token, address, flags (SHM_RDONLY): as SHM_ATTACH; until SHM_DETACH */
+ *   MAP      id, token, address, flags (SHM_RDONLY): as SHM_ATTACH; until SHM_DETACH
+ *   PUBLISH  id, token: from now on other processes find it, too; -EINVAL: the session does not have it */
 struct record_shared {
 	struct record_header header;
 	uint32_t id, flags;

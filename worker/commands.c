@@ -187,6 +187,7 @@ static void execute_tune(struct command *command)
 	X(RECORD_SHARED_HOLD, shared_hold, false)                                                  \
 	X(RECORD_SHARED_DROP, shared_drop, true)                                                   \
 	X(RECORD_SHARED_MAP, shared_map, false)                                                    \
+	X(RECORD_SHARED_PUBLISH, shared_publish, false)                                            \
 	X(RECORD_QUERY, execute_query, true)                                                       \
 	X(RECORD_TUNE, execute_tune, true)
 

@@ -169,13 +169,14 @@ struct shm_segment *shm_find(struct session *session, uint32_t id)
 	return segment ? segment : shm_find_of_peer(session, id);
 }
 
-/* As shm_find, but a transient segment is only found by its token. */
+/* As shm_find, but a transient segment is only found by its token, and by those whom it is for. */
 static struct shm_segment *find(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = shm_find(session, message->id);
 
 	if (segment && segment->transient &&
-		memcmp(segment->token, message->token, sizeof segment->token) != 0)
+		(memcmp(segment->token, message->token, sizeof segment->token) != 0 ||
+			!shm_is_for(session, segment)))
 		return NULL;
 	return segment;
 }
@@ -530,6 +531,25 @@ static void hold(struct session *session, const struct control_shm *message)
 	shm_reply(session->worker, message, error ? NULL : segment, error, NULL, 0);
 }
 
+/* Only who has it can hand it out, and only with all the rights that come with it. */
+static void publish(struct session *session, const struct control_shm *message)
+{
+	struct shm_segment *segment = find(session, message);
+	int error = 0;
+
+	if (!segment || !segment->transient ||
+		(!shm_find_attachment(session, segment) &&
+			!shm_had_attached(session, segment, false)))
+		error = -EINVAL;
+	else if (!may_access(session, segment, SHM_READ | SHM_WRITE))
+		error = -EACCES;
+	if (!error && !segment->published) {
+		segment->published = true;
+		shm_write_down(segment);
+	}
+	shm_reply(session->worker, message, error ? NULL : segment, error, NULL, 0);
+}
+
 static void detach(struct session *session, const struct control_shm *message)
 {
 	struct shm_attachment *attachment;
@@ -626,6 +646,9 @@ int shm_message(
 		return 0;
 	case SHM_COMMAND_HOLD:
 		hold(session, message);
+		return 0;
+	case SHM_COMMAND_PUBLISH:
+		publish(session, message);
 		return 0;
 	case SHM_COMMAND_LEAVE:
 	case SHM_COMMAND_WRITE:

@@ -8,7 +8,8 @@
  * with the virtual GPU while the segment lives. A session that attaches a segment which is not whole yet waits.
  *
  * A transient segment is one without a key. It lives as long as it is attached, and is only found by its token: memory
- * that CUDA programs pass on as handles.
+ * of which a program's devices reach each other's, and memory that it passes on as handles. Only what it has published is
+ * found by other processes.
  */
 #ifndef GDEV_GDEVD_SHM_H
 #define GDEV_GDEVD_SHM_H
@@ -101,6 +102,7 @@ struct shm_segment {
 	bool late;                /* that is over: nobody counts on what is to come */
 	bool stays; /* it could not leave: not tried again for RESIDENCY_ORDER_NS, or until somebody else has it */
 	bool removed, restored, transient;
+	bool published; /* a transient one: other processes find it by its token, too */
 	bool unpaid; /* what is being backed was here before this gdevd, and is in nobody's account, */
 	bool expects; /* and must be what is known */
 	bool given_up; /* those that had it attached before the restart have had their time to say what they have */
@@ -176,8 +178,10 @@ int shm_message(
 /* The session is gone: detaches all. */
 void shm_session_finish(struct session *session);
 
-/* ---- shm_peers.c: memory of one session, reached from another of the same process ---- */
+/* ---- shm_peers.c: memory of one session, reached from another, also of another virtual GPU ---- */
 
+/* Whether the session may find the transient segment, with its token. */
+bool shm_is_for(struct session *session, const struct shm_segment *segment);
 /* A segment of another virtual GPU that the session may name. NULL: it is not there, or it may not. */
 struct shm_segment *shm_find_of_peer(struct session *session, uint32_t id);
 /* Whether the session is of another device, and cannot attach the segment before it is on its own. */

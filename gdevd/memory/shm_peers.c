@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Device memory of one session that another session of the same process reaches: a transient segment, attached from
- * another virtual GPU than its own. It stays charged where it was made, whichever session brings it in. As long as a
- * session of another device has it attached it stays on its device: that session could not bring it in there.
+ * Device memory of one session that another session reaches: a transient segment, which may be attached from another
+ * virtual GPU than its own. It stays charged where it was made, whichever session brings it in. As long as a session of
+ * another device has it attached it stays on its device: that session could not bring it in there.
  *
- * Its token alone is not enough, as it is for sessions of the segment's own virtual GPU: a session of the same process
- * must have the segment attached.
+ * Its token alone is not enough. A session of the same process must have the segment attached; or a session that has it
+ * attached must have published it, for the processes of its user. Whoever made it had a right to its virtual GPU, and
+ * publishing is how that one lets others in, so those need a right to their own virtual GPU alone.
  */
 #include "gdevd/daemon.h"
 #include "gdevd/memory/shm.h"
@@ -20,21 +21,27 @@ static bool devices_reach(const struct device *device, const struct device *othe
 	return device->peers && device->peers == other->peers;
 }
 
-static bool may_find(struct session *session, const struct shm_segment *segment)
+bool shm_is_for(struct session *session, const struct shm_segment *segment)
 {
 	const struct shm_attachment *attachment;
 
-	if (!segment->transient)
-		return false;
-	/* From before a restart: what the devices are may not be known yet. */
-	if (shm_had_attached(session, segment, false))
+	if (segment->published || segment->creator == session ||
+		shm_had_attached(session, segment, false))
 		return true;
-	if (!devices_reach(session->device, shm_device_of(segment)))
-		return false;
 	list_for_each (attachment, &segment->attachments, by_segment)
-		if (session_is_of_process_of(session, attachment->session))
+		if (session == attachment->session ||
+			session_is_of_process_of(session, attachment->session))
 			return true;
 	return false;
+}
+
+static bool may_find(struct session *session, const struct shm_segment *segment)
+{
+	/* From before a restart: what the devices are may not be known yet. */
+	return segment->transient &&
+	       (shm_had_attached(session, segment, false) ||
+		       (devices_reach(session->device, shm_device_of(segment)) &&
+			       shm_is_for(session, segment)));
 }
 
 struct shm_segment *shm_find_of_peer(struct session *session, uint32_t id)

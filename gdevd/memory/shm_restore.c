@@ -154,7 +154,8 @@ static uint32_t flags_of(const struct shm_segment *segment)
 	       (segment->removed ? LEDGER_REMOVED : 0) |
 	       (segment->known.on_device ? LEDGER_ON_DEVICE : 0) |
 	       (segment->known.memfds ? LEDGER_MEMFDS : 0) |
-	       (segment->known.mapped ? LEDGER_MAPPED : 0);
+	       (segment->known.mapped ? LEDGER_MAPPED : 0) |
+	       (segment->published ? LEDGER_PUBLISHED : 0);
 }
 
 void shm_write_down(struct shm_segment *segment)
@@ -233,6 +234,7 @@ static struct shm_segment *restore(struct daemon *daemon, uint64_t place)
 	segment->creator_gid = record->creator_gid;
 	segment->mode = record->mode;
 	segment->removed = record->flags & LEDGER_REMOVED;
+	segment->published = record->flags & LEDGER_PUBLISHED;
 	memcpy(segment->token, record->token, sizeof segment->token);
 	segment->known = (struct shm_identity){
 		.on_device = record->flags & LEDGER_ON_DEVICE,

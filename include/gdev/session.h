@@ -394,8 +394,9 @@ void gdev_trace_end(const char *name, uint64_t begin_ns, int status);
 
 /* ---- device memory shared by token: what CUDA's IPC and virtual memory calls stand on ----
  *
- * Memory that lives as long as some session holds it or has it mapped, and that sessions of the same user
- * on the same virtual GPU reach when they are told its token. What is in here may be passed on as bytes. */
+ * Memory that lives as long as some session holds it or has it mapped. Other sessions of the process reach it by its token,
+ * and, once it is published, those of all processes of the user that are told it. What is in here may be passed on as
+ * bytes. */
 
 #define GDEV_TOKEN_BYTES 16
 
@@ -412,8 +413,12 @@ int gdev_shared_create(struct gdev_session *session, uint64_t bytes, struct gdev
  * end. -EINVAL: not an allocation of gdev_memory_alloc. */
 int gdev_shared_export(struct gdev_session *session, uint64_t address, struct gdev_shared *shared,
 	uint64_t *offset);
+/* From now on sessions of other processes of the user find it by its id and token, too, on every virtual GPU whose device
+ * can import it. Until then only sessions of the processes that have it do. -EINVAL: the session does not have it. */
+int gdev_shared_publish(struct gdev_session *session, const struct gdev_shared *shared);
 /* Once more, also what another session has made: id and token count, bytes is filled in. -EINVAL: it does
- * not exist, or no longer; -EACCES: it is another user's. */
+ * not exist, or no longer, or is not published; -EACCES: it is another user's; -EAGAIN: it is on another device than the
+ * session, and just not there. */
 int gdev_shared_hold(struct gdev_session *session, struct gdev_shared *shared);
 /* Once less. */
 int gdev_shared_drop(struct gdev_session *session, const struct gdev_shared *shared);
@@ -432,13 +437,17 @@ int gdev_shared_map(struct gdev_session *session, const struct gdev_shared *shar
 bool gdev_peer_can(const struct gdev_session *session, const struct gdev_session *owner);
 /* From here on commands of `session` may name the allocation of `owner` that contains `address`, device memory or
  * page-locked memory, at its address, and all that is in one object with it. That ends when it is unmapped; when the owner
- * frees it, which waits for what `session` has submitted; and, for device memory, when the owner's worker dies. Mapped
- * already: 0. -ENOTSUP: the devices do not reach each other, or the memory cannot be shared; -EINVAL: no such allocation;
+ * frees it, which waits for what `session` has submitted; and, for device memory, when the owner's worker dies. flags:
+ * SHM_RDONLY, for device memory that does not share its object with other allocations: kernels of `session` may not write
+ * there. Mapped already: 0; with another right it is mapped anew, after the commands of `session` before. -ENOTSUP: the devices do not reach each other, or the memory cannot be shared; -EINVAL: no such allocation;
  * -ENOSPC, -EADDRINUSE: the worker of `session` knows too many sessions, or has something at the owner's addresses. */
-int gdev_peer_map(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
+int gdev_peer_map(
+	struct gdev_session *session, struct gdev_session *owner, uint64_t address, int flags);
 /* As gdev_peer_map(), and gdev_peer_unmap() waits until as many calls of gdev_peer_release() have been made: a command that
- * is submitted between them finds the allocation. After an error there is nothing to release. */
-int gdev_peer_hold(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
+ * is submitted between them finds the allocation. After an error there is nothing to release. flags: SHM_RDONLY, if it only
+ * reads; else -EACCES, where the allocation is mapped for reading alone. */
+int gdev_peer_hold(
+	struct gdev_session *session, struct gdev_session *owner, uint64_t address, int flags);
 void gdev_peer_release(struct gdev_session *session, struct gdev_session *owner, uint64_t address);
 /* Waits for all commands of `session` submitted before. An allocation that shares its object with others stays mapped,
  * because the others may be in use: 0. Mapped not any more: 0. */

@@ -433,8 +433,20 @@ CUresult access_new_memory(CUcontext context, uint64_t base);
 void access_new_host_memory(CUcontext context, uint64_t base);
 /* CUDA_ERROR_INVALID_DEVICE: the device cannot reach memory of the other. */
 CUresult access_check(CUdevice device, CUdevice owner);
-/* The devices, by bits, may use what `owner` has at the address; and one may not any more. */
-CUresult access_grant(uint32_t devices, struct gdev_session *owner, uint64_t address);
+static inline bool access_is_right(CUmemAccess_flags flags)
+{
+	return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+	       flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
+/* What each device may do with some memory. */
+struct access_rights {
+	CUmemAccess_flags of[DEVICES_MAX];
+};
+
+/* The devices that have a right to it may use what `owner` has at the address; and one may not any more. */
+CUresult access_set(
+	const struct access_rights *rights, struct gdev_session *owner, uint64_t address);
 CUresult access_revoke(CUdevice device, struct gdev_session *owner, uint64_t address);
 /* A context that becomes active, and one that ends. */
 void access_new_context(CUcontext context);

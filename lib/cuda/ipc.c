@@ -2,8 +2,8 @@
  *
  * Memory between processes: cuIpcGetMemHandle and its counterparts. A handle names the object that the
  * allocation is in by its token (gdev/session.h), and where in it the allocation begins: the memory stays
- * where it is, and the other process maps the same chunks. A process of the same user that is told a
- * handle's bytes may open it.
+ * where it is, and the other process maps the same chunks. To ask for a handle is to let others in: from then on a process
+ * of the same user that is told a handle's bytes may open it, on any device that reaches the memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,18 +47,20 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
 	CUcontext context;
 
 	TRY(current_context(&context));
-	if (!handle || !memory_find(pointer, &range, &allocation) ||
+	if (!handle || !memory_find_anywhere(pointer, &range, &allocation) ||
 		allocation.kind != ALLOCATION_DEVICE || range.kind != GDEV_MEMORY_DEVICE)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"handle is NULL, or %#llx is not in memory of cuMemAlloc",
 			(unsigned long long)pointer);
 	memory = (struct ipc_memory){
 		.magic = IPC_MAGIC,
-		.session = gdev_session_description(context->session)->session,
+		.session = gdev_session_description(allocation.session)->session,
 		.bytes = range.bytes,
 	};
-	TRY_GDEV(gdev_shared_export(context->session, range.base, &shared, &memory.offset),
+	TRY_GDEV(gdev_shared_export(allocation.session, range.base, &shared, &memory.offset),
 		"the memory cannot be shared");
+	TRY_GDEV(gdev_shared_publish(allocation.session, &shared),
+		"the memory cannot be handed out");
 	memory.id = shared.id;
 	memory.object_bytes = shared.bytes;
 	memcpy(memory.token, shared.token, sizeof memory.token);
@@ -91,8 +93,8 @@ static CUresult map_opened(struct opened *opened)
 	if (error)
 		return error == -EINVAL
 			       ? fail(CUDA_ERROR_INVALID_HANDLE,
-					 "the memory is gone, or was shared by another user, "
-					 "or on another virtual GPU")
+					 "the memory is gone, or another user's, or this device does not "
+					 "reach it")
 			       : result_of(error, "the memory cannot be mapped");
 	result =
 		memory_remember(opened->context, opened->address, memory->bytes, ALLOCATION_IPC, 0);
@@ -156,6 +158,20 @@ static CUresult open_new(CUcontext context, const struct ipc_memory *memory, CUd
 	return CUDA_SUCCESS;
 }
 
+/* Whether a session of this process made it, on whatever device. */
+static bool is_ours(const struct ipc_memory *memory)
+{
+	struct gdev_session *sessions[DEVICES_MAX];
+	unsigned count = peer_sessions(sessions);
+	bool ours = false;
+
+	for (unsigned i = 0; i < count; i++) {
+		ours |= gdev_session_description(sessions[i])->session == memory->session;
+		gdev_session_close(sessions[i]);
+	}
+	return ours;
+}
+
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags)
 {
 	struct ipc_memory memory;
@@ -168,7 +184,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
 			"the pointer is NULL, the flags are not "
 			"CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, or the handle is none of cuIpcGetMemHandle");
 	/* As in CUDA, memory of this process cannot be opened. */
-	if (memory.session == gdev_session_description(context->session)->session)
+	if (is_ours(&memory))
 		return fail(CUDA_ERROR_INVALID_CONTEXT,
 			"as in CUDA, memory is not opened in the process that made it");
 	return open_again(context, &memory, pointer) ? CUDA_SUCCESS

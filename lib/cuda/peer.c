@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/shm.h>
 
 #include "lib/cuda/internal.h"
 
@@ -302,11 +303,11 @@ static int copy_staged(const struct lane *to, const struct lane *from, const str
 
 /* Whether commands of `mine` can name the memory: it is mapped for them, and no end of an access changes that before they
  * are submitted. */
-static bool is_reached(struct place *place, struct gdev_session *mine)
+static bool is_reached(struct place *place, struct gdev_session *mine, bool writes)
 {
 	if (!place->device || place->user)
 		return true;
-	if (gdev_peer_hold(mine, place->owner, place->range.base))
+	if (gdev_peer_hold(mine, place->owner, place->range.base, writes ? 0 : SHM_RDONLY))
 		return false;
 	place->user = mine;
 	return true;
@@ -358,7 +359,7 @@ static CUresult copy_across(CUstream stream, struct place *to, struct place *fro
 	copy.destination_side = copy.source_side = GDEV_SIDE_ANY;
 	if (is_stray(to) || is_stray(from))
 		return copy_result(&copy, -EINVAL);
-	if ((is_reached(to, mine) && is_reached(from, mine)) ||
+	if ((is_reached(to, mine, true) && is_reached(from, mine, false)) ||
 		(!between && (!there->session || there->session == mine)))
 		return copy_result(&copy, sync ? gdev_copy(stream->stream, &copy)
 					       : gdev_copy_async(stream->stream, &copy));
@@ -422,7 +423,7 @@ CUresult peer_fill(CUstream stream, const struct gdev_fill *fill, bool sync, boo
 	if (is_stray(&place))
 		result = fill_result(fill, -EINVAL);
 	else if (*across)
-		result = is_reached(&place, stream->context->session)
+		result = is_reached(&place, stream->context->session, true)
 				 ? fill_here(stream, &place, fill, sync)
 				 : fill_there(stream, &place, fill);
 	leave_place(&place);

@@ -5,8 +5,8 @@
  *   device memory of a context, from cuCtxEnablePeerAccess on: what is there, and then whatever comes;
  *   memory of pools and of mapped handles, for the devices that they name (pool.c, vmm.c);
  *   page-locked and managed memory always, because with unified addressing it is every device's.
- * Small memory of a device shares objects, whoever may use it, so it stays mapped when an access ends: only memory with
- * an object of its own is out of reach from then on.
+ * Small memory of a device shares objects, whoever may use it, so it stays mapped when an access ends, and is mapped for
+ * writing whatever the right is: only memory with an object of its own is out of reach from then on, or is only read.
  * An access is put down before the memory that is there is looked through, and memory is put down before the
  * accesses are. So of a thread that allocates and one that enables, at least one sees the other. To map twice is to map
  * once.
@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/shm.h>
 
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
@@ -123,9 +124,10 @@ static bool is_everybodys(const struct allocation *allocation)
 }
 
 /* What is freed meanwhile needs no access. */
-static CUresult map_one(struct gdev_session *session, struct gdev_session *owner, uint64_t base)
+static CUresult map_one(
+	struct gdev_session *session, struct gdev_session *owner, uint64_t base, int flags)
 {
-	int error = gdev_peer_map(session, owner, base);
+	int error = gdev_peer_map(session, owner, base, flags);
 
 	if (error == -ENOTSUP || error == -EADDRINUSE)
 		return fail(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
@@ -146,7 +148,7 @@ static CUresult map_all(const struct access *access)
 	TRY(memory_list(access->peer, &list, &count));
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		if (is_of_access(&list[i]))
-			result = map_one(access->session, access->owner, list[i].base);
+			result = map_one(access->session, access->owner, list[i].base, 0);
 	free(list);
 	return result;
 }
@@ -205,7 +207,7 @@ CUresult access_new_memory(CUcontext context, uint64_t base)
 	count = sessions_with_access(context, sessions);
 	for (unsigned i = 0; i < count; i++) {
 		if (result == CUDA_SUCCESS)
-			result = map_one(sessions[i], context->session, base);
+			result = map_one(sessions[i], context->session, base, 0);
 		gdev_session_close(sessions[i]);
 	}
 	return result;
@@ -221,7 +223,7 @@ void access_new_host_memory(CUcontext context, uint64_t base)
 		return;
 	count = peer_sessions(sessions);
 	for (unsigned i = 0; i < count; i++) {
-		gdev_peer_map(sessions[i], context->session, base);
+		gdev_peer_map(sessions[i], context->session, base, 0);
 		gdev_session_close(sessions[i]);
 	}
 }
@@ -235,7 +237,7 @@ void access_new_context(CUcontext context)
 		return;
 	for (size_t i = 0; i < count; i++)
 		if (is_everybodys(&list[i]))
-			gdev_peer_map(context->session, list[i].session, list[i].base);
+			gdev_peer_map(context->session, list[i].session, list[i].base, 0);
 	free(list);
 }
 
@@ -261,16 +263,18 @@ CUresult access_check(CUdevice device, CUdevice owner)
 				 "device %d cannot reach memory of device %d", device, owner);
 }
 
-CUresult access_grant(uint32_t devices, struct gdev_session *owner, uint64_t address)
+CUresult access_set(
+	const struct access_rights *rights, struct gdev_session *owner, uint64_t address)
 {
 	struct gdev_session *session;
 	CUresult result = CUDA_SUCCESS;
 
 	for (CUdevice i = 0; i < DEVICES_MAX && result == CUDA_SUCCESS; i++) {
-		if (!(devices >> i & 1))
+		if (rights->of[i] == CU_MEM_ACCESS_FLAGS_PROT_NONE)
 			continue;
 		TRY(device_open_session(i, &session));
-		result = map_one(session, owner, address);
+		result = map_one(session, owner, address,
+			rights->of[i] == CU_MEM_ACCESS_FLAGS_PROT_READ ? SHM_RDONLY : 0);
 		gdev_session_close(session);
 	}
 	return result;

@@ -29,9 +29,9 @@ struct CUmemPoolHandle_st {
 	struct list link; /* of all pools */
 	CUdevice device;
 	bool is_default, destroyed;
-	uint32_t peers;   /* other devices that may use it, by bits */
-	size_t max_bytes; /* 0: no limit */
-	int reuse[3];     /* attributes that are kept, and given back */
+	struct access_rights rights; /* of other devices */
+	size_t max_bytes;            /* 0: no limit */
+	int reuse[3];                /* attributes that are kept, and given back */
 	uint64_t threshold, used, used_high, idle_bytes, reserved_high;
 	uint64_t coming; /* bytes of allocations under way */
 	struct list idle;
@@ -289,6 +289,7 @@ static CUresult alloc_piece(
 static CUresult alloc_from(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	uint64_t base, rounded = align_up(bytes, (size_t)GRANULE);
+	struct access_rights rights;
 	struct idle *idle;
 	CUresult result;
 
@@ -314,7 +315,10 @@ static CUresult alloc_from(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool
 	}
 	end_alloc(pool, rounded, result);
 	if (result == CUDA_SUCCESS) {
-		result = access_grant(pool->peers, stream->context->session, base);
+		pthread_mutex_lock(lock);
+		rights = pool->rights;
+		pthread_mutex_unlock(lock);
+		result = access_set(&rights, stream->context->session, base);
 		if (result != CUDA_SUCCESS)
 			cuMemFree_v2(base);
 	}
@@ -666,14 +670,27 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLo
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"a pointer is NULL, or the location is no device");
 	TRY(check_device(location->id));
-	*flags = location->id == pool->device || pool->peers >> location->id & 1
-			 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-			 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	pthread_mutex_lock(lock);
+	*flags = location->id == pool->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+					      : pool->rights.of[location->id];
+	pthread_mutex_unlock(lock);
 	return CUDA_SUCCESS;
 }
 
-/* What the pool has given out already. What is idle follows as it is given out. */
-static CUresult change_allocations(CUmemoryPool pool, CUdevice device, bool grant)
+/* A device gets the right to what begins there, or loses all. */
+static CUresult change_one(
+	CUdevice device, CUmemAccess_flags flags, struct gdev_session *session, uint64_t base)
+{
+	struct access_rights rights = {0};
+
+	if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		return access_revoke(device, session, base);
+	rights.of[device] = flags;
+	return access_set(&rights, session, base);
+}
+
+/* What the pool has given out already. */
+static CUresult change_allocations(CUmemoryPool pool, CUdevice device, CUmemAccess_flags flags)
 {
 	struct allocation *list;
 	CUresult result = CUDA_SUCCESS;
@@ -682,44 +699,66 @@ static CUresult change_allocations(CUmemoryPool pool, CUdevice device, bool gran
 	TRY(memory_list(NULL, &list, &count));
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		if (list[i].pool == pool)
-			result = grant ? access_grant(1u << device, list[i].session, list[i].base)
-				       : access_revoke(device, list[i].session, list[i].base);
+			result = change_one(device, flags, list[i].session, list[i].base);
 	free(list);
 	return result;
 }
 
+/* What is idle gets its rights when it is given out again, and a device that has lost its right must not have it until
+ * then: it is freed. */
+static void drop_idle(CUmemoryPool pool)
+{
+	struct list leaving = {&leaving, &leaving};
+	struct idle *idle, *next;
+
+	pthread_mutex_lock(lock);
+	list_for_each_safe (idle, next, &pool->idle, link)
+		idle_take(pool, idle, &leaving);
+	pthread_mutex_unlock(lock);
+	free_pieces(pool->device, &leaving);
+}
+
 static CUresult set_peer(CUmemoryPool pool, CUdevice device, CUmemAccess_flags flags)
 {
-	bool grant = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE, had;
+	CUmemAccess_flags had;
 
 	TRY(access_check(device, pool->device));
-	if (grant && flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-		return fail(CUDA_ERROR_NOT_SUPPORTED,
-			"another device may read and write a pool, and not read it alone");
 	pthread_mutex_lock(lock);
-	had = pool->peers >> device & 1;
-	pool->peers = (pool->peers & ~(1u << device)) | (uint32_t)grant << device;
+	had = pool->rights.of[device];
+	pool->rights.of[device] = flags;
 	pthread_mutex_unlock(lock);
-	return had == grant ? CUDA_SUCCESS : change_allocations(pool, device, grant);
+	if (had == flags)
+		return CUDA_SUCCESS;
+	if (flags < had)
+		drop_idle(pool);
+	return change_allocations(pool, device, flags);
+}
+
+static CUresult check_access(CUmemoryPool pool, const CUmemAccessDesc *access, size_t number)
+{
+	struct device *found;
+
+	if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return fail(CUDA_ERROR_INVALID_VALUE, "location %zu is no device", number);
+	TRY(device_find(access->location.id, &found));
+	if (!access_is_right(access->flags))
+		return fail(CUDA_ERROR_INVALID_VALUE, "flags %d are no rights", (int)access->flags);
+	return access->location.id != pool->device ||
+			       access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+		       ? CUDA_SUCCESS
+		       : fail(CUDA_ERROR_INVALID_VALUE,
+				 "a device keeps the right to read and write its own pools");
 }
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t length)
 {
-	struct device *found;
-
 	TRY(check_pool(pool));
 	if (!map || !length)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the list is NULL or empty");
-	for (size_t i = 0; i < length; i++) {
-		CUdevice device = map[i].location.id;
-		if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-			return fail(CUDA_ERROR_INVALID_VALUE, "location %zu is no device", i);
-		TRY(device_find(device, &found));
-		if (device != pool->device)
-			TRY(set_peer(pool, device, map[i].flags));
-		else if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-			return fail(CUDA_ERROR_INVALID_VALUE,
-				"a device keeps the right to read and write its own pools");
-	}
+	for (size_t i = 0; i < length; i++)
+		TRY(check_access(pool, &map[i], i));
+	for (size_t i = 0; i < length; i++)
+		if (map[i].location.id != pool->device)
+			TRY(set_peer(pool, map[i].location.id, map[i].flags));
 	return CUDA_SUCCESS;
 }

@@ -4,10 +4,13 @@
  * memory that gdev shares by token (gdev/session.h), which the session holds without having it anywhere; a
  * mapping puts it at an address. The memory is reached from cuMemSetAccess on, which is what maps it: for
  * reading, or for both. A handle that leaves the process is a descriptor of a small sealed file that names
- * the token: the memory lives as long as some process holds the handle or maps it, not by the file.
+ * the token: the memory lives as long as some process holds the handle or maps it, not by the file. Who does not have the
+ * virtual GPU that the memory is on takes it for memory of its current device.
  *
- * A reservation belongs to the session of the context that is current, or of the first device: addresses
- * are a session's. The whole of a handle is mapped, as offsets have to be 0 in CUDA too.
+ * A reservation belongs to the session of the context that is current, or of the first device, its home: addresses
+ * are a session's. What is mapped there may be of any device that reaches that one. The home device maps it, and others that
+ * get a right to it are peers of that one, with rights of their own. The whole of a handle is mapped, as offsets have to be 0
+ * in CUDA too.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -35,7 +38,8 @@ struct memory_handle {
 
 struct reservation {
 	struct list link;
-	struct gdev_session *session; /* open as long as it lives */
+	CUdevice device;
+	struct gdev_session *session; /* the device's; open as long as it lives */
 	uint64_t base, bytes;
 };
 
@@ -43,8 +47,9 @@ struct mapping {
 	struct list link;
 	uint64_t base;
 	struct memory_handle *handle;
-	CUmemAccess_flags access; /* NONE: nothing is there yet */
-	uint32_t peers;           /* other devices that have it, too, by bits */
+	const struct reservation *home; /* which it is in */
+	struct access_rights rights;
+	CUmemAccess_flags mapped; /* what the home device has it with; NONE: nothing is there */
 	bool changing;            /* a thread maps or unmaps it: others wait for `changed` */
 };
 
@@ -74,14 +79,15 @@ static struct list mappings = {&mappings, &mappings};
 
 /* ---- addresses ---- */
 
-static CUresult open_session(struct gdev_session **session)
+/* That of the context that is current, or the first. */
+static CUdevice current_device(void)
 {
 	CUcontext context;
 
-	if (cuCtxGetCurrent(&context) == CUDA_SUCCESS && context &&
-		current_context(&context) == CUDA_SUCCESS)
-		return device_open_session(context->device, session);
-	return device_open_session(0, session);
+	return cuCtxGetCurrent(&context) == CUDA_SUCCESS && context &&
+			       current_context(&context) == CUDA_SUCCESS
+		       ? context->device
+		       : 0;
 }
 
 static CUresult reserve_addresses(uint64_t bytes, uint64_t alignment, CUdeviceptr *pointer)
@@ -91,7 +97,8 @@ static CUresult reserve_addresses(uint64_t bytes, uint64_t alignment, CUdevicept
 
 	if (!reservation)
 		return no_memory();
-	result = open_session(&reservation->session);
+	reservation->device = current_device();
+	result = device_open_session(reservation->device, &reservation->session);
 	if (result != CUDA_SUCCESS)
 		goto err_free;
 	result = result_of(
@@ -363,16 +370,16 @@ static CUresult map_handle(
 	if (offset || bytes != handle->shared.bytes)
 		return fail(CUDA_ERROR_NOT_SUPPORTED,
 			"as in CUDA, all of a handle is mapped, and not a part");
-	if (!reservation || handle->session != reservation->session || address % GRANULARITY ||
-		mapping_in(address, bytes))
+	if (!reservation || address % GRANULARITY || mapping_in(address, bytes))
 		return fail(CUDA_ERROR_INVALID_VALUE,
-			"%zu bytes at %#llx are not in a reservation of the same device, not "
+			"%zu bytes at %#llx are not in a reservation, not "
 			"aligned, or something is mapped there",
 			bytes, (unsigned long long)address);
 	mapping = calloc(1, sizeof *mapping);
 	if (!mapping)
 		return no_memory();
 	mapping->base = address;
+	mapping->home = reservation;
 	mapping->handle = handle;
 	handle->mappings++;
 	list_append(&mappings, &mapping->link);
@@ -388,15 +395,26 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset,
 	return LOCKED(map_handle(pointer, bytes, offset, handle));
 }
 
-/* Gives a mapping another right, by unmapping and mapping its memory. *now: the right that it has, before and after. */
-static CUresult change_access(
+/* What the home device has it mapped with. Others map what that one has, so that for their sake it has the least of rights
+ * where it was given none. */
+static CUmemAccess_flags home_right(
+	const struct mapping *mapping, const struct access_rights *rights)
+{
+	CUmemAccess_flags right = rights->of[mapping->home->device];
+
+	for (CUdevice i = 0; i < DEVICES_MAX && right == CU_MEM_ACCESS_FLAGS_PROT_NONE; i++)
+		if (rights->of[i] != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			right = CU_MEM_ACCESS_FLAGS_PROT_READ;
+	return right;
+}
+
+/* By unmapping and mapping, which those of other devices go with. *now: what the home device has, before and after. */
+static CUresult map_at_home(
 	const struct mapping *mapping, CUmemAccess_flags wanted, CUmemAccess_flags *now)
 {
-	struct gdev_session *session = mapping->handle->session;
+	struct gdev_session *session = mapping->home->session;
 	uint64_t address = mapping->base, bytes = mapping->handle->shared.bytes;
 
-	if (*now == wanted)
-		return CUDA_SUCCESS;
 	if (*now != CU_MEM_ACCESS_FLAGS_PROT_NONE)
 		TRY_GDEV(gdev_shm_detach(session, address), "the memory cannot be unmapped");
 	*now = CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -406,53 +424,66 @@ static CUresult change_access(
 				wanted == CU_MEM_ACCESS_FLAGS_PROT_READ ? SHM_RDONLY : 0, &address),
 			"the memory cannot be mapped");
 	*now = wanted;
-	/* Those of other devices went with the old mapping. */
-	return wanted == CU_MEM_ACCESS_FLAGS_PROT_NONE
-		       ? CUDA_SUCCESS
-		       : access_grant(mapping->peers, session, address);
+	return CUDA_SUCCESS;
 }
 
-/* The same with the lock, which it gives up meanwhile. Other threads see that the mapping is changing. */
-static CUresult set_access(struct mapping *mapping, CUmemAccess_flags wanted)
+/* The device's right is in `rights`, and those of the others are there already. */
+static CUresult change_access(const struct mapping *mapping, const struct access_rights *rights,
+	CUdevice device, CUmemAccess_flags *now)
 {
-	CUmemAccess_flags now = mapping->access;
-	CUresult result;
+	CUmemAccess_flags wanted = home_right(mapping, rights);
+	struct access_rights one = {0};
 
-	mapping->changing = true;
-	pthread_mutex_unlock(lock);
-	result = change_access(mapping, wanted, &now);
-	pthread_mutex_lock(lock);
-	mapping->changing = false;
-	mapping->access = now;
-	pthread_cond_broadcast(&changed);
-	return result;
-}
-
-/* Another device gets the right that the memory's own has, or none. With the lock, which is given up meanwhile. */
-static CUresult set_peer_access(struct mapping *mapping, CUdevice device, CUmemAccess_flags wanted)
-{
-	bool grant = wanted != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	struct gdev_session *session = mapping->handle->session;
-	CUresult result;
-
-	TRY(access_check(device, mapping->handle->device));
-	if (grant && wanted != mapping->access)
-		return fail(CUDA_ERROR_NOT_SUPPORTED,
-			"another device has the right that the memory's own device was given, "
-			"and no other");
-	if (mapping->access == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
-		(bool)(mapping->peers >> device & 1) == grant)
+	if (wanted != *now) {
+		TRY(map_at_home(mapping, wanted, now));
+		return access_set(rights, mapping->home->session, mapping->base);
+	}
+	if (device == mapping->home->device)
 		return CUDA_SUCCESS;
+	if (rights->of[device] == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		return access_revoke(device, mapping->home->session, mapping->base);
+	one.of[device] = rights->of[device];
+	return access_set(&one, mapping->home->session, mapping->base);
+}
+
+/* With the lock, which it gives up meanwhile. Other threads see that the mapping is changing. */
+static CUresult set_rights(
+	struct mapping *mapping, const struct access_rights *rights, CUdevice device)
+{
+	CUmemAccess_flags now = mapping->mapped;
+	CUresult result;
+
 	mapping->changing = true;
 	pthread_mutex_unlock(lock);
-	result = grant ? access_grant(1u << device, session, mapping->base)
-		       : access_revoke(device, session, mapping->base);
+	result = change_access(mapping, rights, device, &now);
 	pthread_mutex_lock(lock);
 	mapping->changing = false;
+	mapping->mapped = now;
 	if (result == CUDA_SUCCESS)
-		mapping->peers ^= 1u << device;
+		mapping->rights = *rights;
+	else if (now == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		mapping->rights = (struct access_rights){0};
 	pthread_cond_broadcast(&changed);
 	return result;
+}
+
+static CUresult check_reach(CUdevice device, CUdevice other)
+{
+	return device == other ? CUDA_SUCCESS : access_check(device, other);
+}
+
+/* One device gets another right to it. With the lock, which is given up meanwhile. */
+static CUresult set_access(struct mapping *mapping, CUdevice device, CUmemAccess_flags wanted)
+{
+	struct access_rights rights = mapping->rights;
+
+	TRY(check_reach(device, mapping->handle->device));
+	TRY(check_reach(device, mapping->home->device));
+	TRY(check_reach(mapping->home->device, mapping->handle->device));
+	if (rights.of[device] == wanted)
+		return CUDA_SUCCESS;
+	rights.of[device] = wanted;
+	return set_rights(mapping, &rights, device);
 }
 
 /* As mapping_in(), when no other thread changes it any more. The lock is given up meanwhile. */
@@ -498,6 +529,7 @@ static CUresult unmap_first(
 	uint64_t address, uint64_t bytes, bool *any, struct memory_handle **unused)
 {
 	struct mapping *mapping = settled_mapping_in(address, bytes);
+	const struct access_rights none = {0};
 	struct memory_handle *handle;
 	CUresult result;
 
@@ -505,7 +537,9 @@ static CUresult unmap_first(
 	*unused = NULL;
 	if (!mapping)
 		return CUDA_SUCCESS;
-	result = set_access(mapping, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+	result = mapping->mapped == CU_MEM_ACCESS_FLAGS_PROT_NONE
+			 ? CUDA_SUCCESS
+			 : set_rights(mapping, &none, mapping->home->device);
 	handle = mapping->handle;
 	list_remove(&mapping->link);
 	free(mapping);
@@ -531,9 +565,7 @@ CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes)
 	return result;
 }
 
-/* `own`: of memory of the device that is given the right; else of that of others. */
-static CUresult set_accesses(
-	uint64_t address, uint64_t bytes, const CUmemAccessDesc *desc, bool own)
+static CUresult set_accesses(uint64_t address, uint64_t bytes, const CUmemAccessDesc *desc)
 {
 	struct mapping *mapping;
 
@@ -549,10 +581,7 @@ static CUresult set_accesses(
 			return fail(CUDA_ERROR_INVALID_VALUE,
 				"what was mapped at %#llx was unmapped meanwhile",
 				(unsigned long long)at);
-		if ((mapping->handle->device == desc->location.id) != own)
-			continue;
-		TRY(own ? set_access(mapping, desc->flags)
-			: set_peer_access(mapping, desc->location.id, desc->flags));
+		TRY(set_access(mapping, desc->location.id, desc->flags));
 	}
 	return CUDA_SUCCESS;
 }
@@ -563,9 +592,7 @@ static CUresult check_access(const CUmemAccessDesc *desc)
 
 	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the location is no device");
-	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-		desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-		desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+	if (!access_is_right(desc->flags))
 		return fail(CUDA_ERROR_INVALID_VALUE, "flags %d are no rights", (int)desc->flags);
 	return device_find(desc->location.id, &device);
 }
@@ -578,11 +605,8 @@ CUresult cuMemSetAccess(
 		return fail(CUDA_ERROR_INVALID_VALUE, "the list is NULL or empty");
 	for (size_t i = 0; i < count; i++)
 		TRY(check_access(&desc[i]));
-	/* Other devices use what the memory's own has mapped, wherever that is in the list. */
 	for (size_t i = 0; i < count; i++)
-		TRY(LOCKED(set_accesses(pointer, bytes, &desc[i], true)));
-	for (size_t i = 0; i < count; i++)
-		TRY(LOCKED(set_accesses(pointer, bytes, &desc[i], false)));
+		TRY(LOCKED(set_accesses(pointer, bytes, &desc[i])));
 	return CUDA_SUCCESS;
 }
 
@@ -594,11 +618,8 @@ static CUresult get_access(
 	if (!mapping)
 		return fail(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at %#llx",
 			(unsigned long long)address);
-	*flags = mapping->handle->device == location->id ||
-				 (location->id < DEVICES_MAX && location->id >= 0 &&
-					 mapping->peers >> location->id & 1)
-			 ? mapping->access
-			 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	*flags = location->id >= 0 && location->id < DEVICES_MAX ? mapping->rights.of[location->id]
+								 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return CUDA_SUCCESS;
 }
 
@@ -630,8 +651,9 @@ static CUresult write_file(const struct handle_file *file, int *fd)
 	return CUDA_SUCCESS;
 }
 
-/* What the file says of the handle. */
-static CUresult describe_handle(CUmemGenericAllocationHandle value, struct handle_file *file)
+/* What is to leave the process, and its session, referenced. */
+static CUresult find_for_export(CUmemGenericAllocationHandle value, struct gdev_shared *shared,
+	struct gdev_session **session)
 {
 	struct memory_handle *handle = find_handle(value);
 
@@ -640,17 +662,30 @@ static CUresult describe_handle(CUmemGenericAllocationHandle value, struct handl
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"%#llx is no living handle, or was not made to leave the process",
 			(unsigned long long)value);
-	*file = (struct handle_file){
-		.magic = FILE_MAGIC, .id = handle->shared.id, .bytes = handle->shared.bytes};
-	memcpy(file->token, handle->shared.token, sizeof file->token);
-	memcpy(file->vgpu, gdev_session_description(handle->session)->vgpu, sizeof file->vgpu);
+	*shared = handle->shared;
+	*session = handle->session;
+	gdev_session_ref(*session);
+	return CUDA_SUCCESS;
+}
+
+/* Other processes find the memory from now on, and the file says how. */
+static CUresult publish(
+	struct gdev_session *session, const struct gdev_shared *shared, struct handle_file *file)
+{
+	TRY_GDEV(gdev_shared_publish(session, shared), "the memory cannot be handed out");
+	*file = (struct handle_file){.magic = FILE_MAGIC, .id = shared->id, .bytes = shared->bytes};
+	memcpy(file->token, shared->token, sizeof file->token);
+	memcpy(file->vgpu, gdev_session_description(session)->vgpu, sizeof file->vgpu);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
 	CUmemAllocationHandleType type, unsigned long long flags)
 {
+	struct gdev_session *session;
+	struct gdev_shared shared;
 	struct handle_file file;
+	CUresult result;
 
 	TRY(initialised());
 	if (!shareable || flags)
@@ -658,24 +693,23 @@ CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHan
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return fail(CUDA_ERROR_NOT_SUPPORTED,
 			"memory leaves the process as a file descriptor, and in no other way");
-	TRY(LOCKED(describe_handle(handle, &file)));
-	return write_file(&file, shareable);
+	TRY(LOCKED(find_for_export(handle, &shared, &session)));
+	result = publish(session, &shared, &file);
+	gdev_session_close(session);
+	return result == CUDA_SUCCESS ? write_file(&file, shareable) : result;
 }
 
-/* The device that is the virtual GPU of that name in this process. */
-static CUresult find_device(const char vgpu[GDEV_NAME_MAX], CUdevice *found)
+/* The device that is the virtual GPU of that name in this process; if it does not have that one, the device that is
+ * current, or the first. */
+static CUdevice device_for(const char vgpu[GDEV_NAME_MAX])
 {
 	struct device *device;
 
 	for (CUdevice i = 0; i < devices_count(); i++)
 		if (device_find(i, &device) == CUDA_SUCCESS &&
-			strncmp(device->vgpu, vgpu, GDEV_NAME_MAX) == 0) {
-			*found = i;
-			return CUDA_SUCCESS;
-		}
-	return fail(CUDA_ERROR_INVALID_DEVICE,
-		"the memory is on the virtual GPU %.*s, which this process does not have",
-		GDEV_NAME_MAX, vgpu);
+			strncmp(device->vgpu, vgpu, GDEV_NAME_MAX) == 0)
+			return i;
+	return current_device();
 }
 
 CUresult cuMemImportFromShareableHandle(
@@ -699,7 +733,8 @@ CUresult cuMemImportFromShareableHandle(
 		file.magic != FILE_MAGIC)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the descriptor is none of cuMemExportToShareableHandle");
-	TRY(find_device(file.vgpu, &properties.location.id));
+	file.vgpu[GDEV_NAME_MAX - 1] = '\0';
+	properties.location.id = device_for(file.vgpu);
 	shared = (struct gdev_shared){.id = file.id, .bytes = file.bytes};
 	memcpy(shared.token, file.token, sizeof shared.token);
 	return make_handle(&properties, file.bytes, &shared, handle);

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/shm.h>
 
 #include "base/cleanup.h"
 #include "lib/libgdev/internal.h"
@@ -28,6 +29,7 @@ struct peering {
 	struct gdev_session *session, *owner;
 	uint64_t base, bytes;
 	bool host;
+	int flags;     /* SHM_RDONLY, or 0 */
 	unsigned uses; /* threads that hold it */
 	bool leaving;  /* a thread sees to it that the session has it no more; nobody holds it */
 };
@@ -86,7 +88,7 @@ static int touch(struct gdev_session *owner, const struct object *object)
 }
 
 static int map_device(struct gdev_session *session, struct gdev_session *owner,
-	const struct object *object, uint64_t address)
+	const struct object *object, uint64_t address, int flags)
 {
 	struct gdev_shared shared = object->shared;
 	uint64_t offset;
@@ -102,11 +104,11 @@ static int map_device(struct gdev_session *session, struct gdev_session *owner,
 		error = copies_complete(owner);
 	if (error)
 		return error;
-	error = map_segment(session, object, &shared, object->shared_flags);
+	error = map_segment(session, object, &shared, flags);
 	for (int i = 0; i < TRIES_MAX && error == -EAGAIN; i++) {
 		error = touch(owner, object);
 		if (!error)
-			error = map_segment(session, object, &shared, object->shared_flags);
+			error = map_segment(session, object, &shared, flags);
 	}
 	return error == -EINVAL ? -ENOTSUP
 				: error; /* gdevd cannot tell that both are this process */
@@ -285,9 +287,15 @@ static bool is_in_shared_object(struct gdev_session *owner, uint64_t address)
 	return shared;
 }
 
-/* With the lock. */
+/* What an object is mapped with. Allocations that share one may be for others, who write into them. */
+static int flags_for(struct gdev_session *owner, uint64_t address, int wanted)
+{
+	return wanted && is_in_shared_object(owner, address) ? 0 : wanted;
+}
+
+/* With the lock. A session that holds it, without a word of what it may do there, may what its owner may. */
 static int add_peering(struct gdev_session *session, struct gdev_session *owner, uint64_t address,
-	struct peering **result)
+	int flags, bool as_owner, struct peering **result)
 {
 	struct peering *peering = calloc(1, sizeof *peering);
 	struct object object;
@@ -303,9 +311,10 @@ static int add_peering(struct gdev_session *session, struct gdev_session *owner,
 		.base = object.base,
 		.bytes = object.bytes,
 		.host = object.kind == GDEV_MEMORY_HOST,
+		.flags = as_owner ? object.shared_flags : flags,
 	};
 	error = peering->host ? map_host(session, owner, &object)
-			      : map_device(session, owner, &object, address);
+			      : map_device(session, owner, &object, address, peering->flags);
 	if (error)
 		goto err_free;
 	error = memory_add_peer(session, &object);
@@ -323,35 +332,65 @@ err_free:
 	return error;
 }
 
-static int map_or_hold(
-	struct gdev_session *session, struct gdev_session *owner, uint64_t address, unsigned uses)
+static int check_sessions(struct gdev_session *session, struct gdev_session *owner)
 {
 	int error = gdev_session_error(session, NULL);
+
+	return error ? error : gdev_session_error(owner, NULL);
+}
+
+/* With the lock, which is given up meanwhile. */
+static struct peering *find_settled(
+	struct gdev_session *session, struct gdev_session *owner, uint64_t address)
+{
 	struct peering *peering;
 
-	if (!error)
-		error = gdev_session_error(owner, NULL);
-	if (error || session == owner)
-		return error;
-	pthread_mutex_lock(&lock);
 	while ((peering = find(session, owner, address)) && peering->leaving)
 		pthread_cond_wait(&left, &lock);
-	if (!peering)
-		error = add_peering(session, owner, address, &peering);
-	if (!error)
-		peering->uses += uses;
+	return peering;
+}
+
+int gdev_peer_map(
+	struct gdev_session *session, struct gdev_session *owner, uint64_t address, int flags)
+{
+	int error = check_sessions(session, owner);
+	struct peering *peering;
+
+	if (error || session == owner)
+		return error;
+	flags = flags_for(owner, address, flags & SHM_RDONLY);
+	pthread_mutex_lock(&lock);
+	/* Mapped with another right it is mapped anew. */
+	while (!error && (peering = find_settled(session, owner, address)) && !peering->host &&
+		peering->flags != flags) {
+		error = leave(peering);
+		if (error == -EAGAIN)
+			error = 0;
+	}
+	if (!error && !peering)
+		error = add_peering(session, owner, address, flags, false, &peering);
 	pthread_mutex_unlock(&lock);
 	return error;
 }
 
-int gdev_peer_map(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
+int gdev_peer_hold(
+	struct gdev_session *session, struct gdev_session *owner, uint64_t address, int flags)
 {
-	return map_or_hold(session, owner, address, 0);
-}
+	int error = check_sessions(session, owner);
+	struct peering *peering;
 
-int gdev_peer_hold(struct gdev_session *session, struct gdev_session *owner, uint64_t address)
-{
-	return map_or_hold(session, owner, address, 1);
+	if (error || session == owner)
+		return error;
+	pthread_mutex_lock(&lock);
+	peering = find_settled(session, owner, address);
+	if (!peering)
+		error = add_peering(session, owner, address, 0, true, &peering);
+	if (!error && peering->flags && !(flags & SHM_RDONLY))
+		error = -EACCES;
+	if (!error)
+		peering->uses++;
+	pthread_mutex_unlock(&lock);
+	return error;
 }
 
 void gdev_peer_release(struct gdev_session *session, struct gdev_session *owner, uint64_t address)

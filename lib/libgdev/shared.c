@@ -225,6 +225,14 @@ int gdev_shared_hold(struct gdev_session *session, struct gdev_shared *shared)
 	return request_shared(session, RECORD_SHARED_HOLD, &record, shared);
 }
 
+int gdev_shared_publish(struct gdev_session *session, const struct gdev_shared *shared)
+{
+	struct record_shared record = record_of(shared);
+	struct gdev_shared published;
+
+	return request_shared(session, RECORD_SHARED_PUBLISH, &record, &published);
+}
+
 int gdev_shared_drop(struct gdev_session *session, const struct gdev_shared *shared)
 {
 	struct record_shared record = record_of(shared);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs a program of several devices: on three devices, where they can be had, and on two virtual GPUs of one. On two
-devices that do not reach each other's memory, one of which computes nothing, its test of planes alone.
+devices that do not reach each other's memory, one of which computes nothing, its test of planes alone. One of several
+processes (test_ipc, test_event_ipc) on two devices, of which its second process sees others than the first.
 
 usage: peer.py PROGRAM [ARGUMENT...]
 """
@@ -23,10 +24,25 @@ def run(build, what, config, vgpus, command, environment=None):
     return code != 0
 
 
+def run_processes(build, memory):
+    """The second process sees another device than the first, alone or before that one."""
+    failed = False
+    for devices in "1", "1,0":
+        seen = {"TEST_OTHER_DEVICES": devices}
+        failed |= run(build, f"two virtual GPUs of one device, {devices} in the other process", memory, {"a": {}, "b": {}},
+                      ["--vgpu", "a,b", *sys.argv[1:]], seen)
+        if lab.SOFTWARE:
+            failed |= run(build, f"two devices, {devices} in the other process", {**memory, "devices": "cpu:2"}, {},
+                          sys.argv[1:], seen)
+    return failed
+
+
 def main():
     lab.end_on_signals()
     build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
     memory = {"device_memory": "1G"} if lab.SOFTWARE else {}
+    if "ipc" in Path(sys.argv[1]).name:
+        return run_processes(build, memory)
     failed = run(build, "two virtual GPUs of one device", memory, {"a": {}, "b": {}},
                  ["--vgpu", "a,b", *sys.argv[1:]], {"TEST_ONE_CARD": "1"})
     if lab.SOFTWARE:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Events of two processes: this one, and a child that is there before CUDA is. They talk through two pipes.
+ * TEST_OTHER_DEVICES: which devices the child sees, as CUDA_VISIBLE_DEVICES; by itself the same.
  */
 #include "fixture.h"
 
@@ -57,13 +58,22 @@ static int run_child(void)
 	return 0;
 }
 
+/* In the child, before it uses CUDA. */
+static void choose_devices(void)
+{
+	if (getenv("TEST_OTHER_DEVICES"))
+		setenv("CUDA_VISIBLE_DEVICES", getenv("TEST_OTHER_DEVICES"), 1);
+}
+
 static int start(void **state)
 {
 	if (pipe(to_child) || pipe(to_parent))
 		return -1;
 	child = fork();
-	if (!child)
+	if (!child) {
+		choose_devices();
 		_exit(run_child());
+	}
 	close(to_child[0]);
 	close(to_parent[1]);
 	return fixture_setup(state);
@@ -132,8 +142,10 @@ static int start_maker(void **state)
 	if (pipe(to_child) || pipe(to_parent))
 		return -1;
 	child = fork();
-	if (!child)
+	if (!child) {
+		choose_devices();
 		_exit(run_maker());
+	}
 	close(to_child[0]);
 	close(to_parent[1]);
 	return fixture_setup(state);

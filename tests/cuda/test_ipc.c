@@ -2,12 +2,14 @@
  *
  * Memory of one process in another: by IPC handles, and by descriptors of the virtual memory management. The
  * other process is this program again, with arguments: `KIND COUNT VALUE` reads handles from its standard
- * input, finds COUNT words VALUE behind each, makes them VALUE + 1, and ends with 0.
+ * input, finds COUNT words VALUE behind each, makes them VALUE + 1, and ends with 0. TEST_OTHER_DEVICES: which devices it sees,
+ * as CUDA_VISIBLE_DEVICES; by itself the same.
  */
 #include "fixture.h"
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,6 +73,8 @@ static int other_process(char **arguments)
 	uint32_t one = 1;
 	CUdeviceptr memory;
 
+	if (getenv("TEST_OTHER_DEVICES"))
+		setenv("CUDA_VISIBLE_DEVICES", getenv("TEST_OTHER_DEVICES"), 1);
 	fixture_setup(NULL);
 	if (strcmp(arguments[0], "open") == 0)
 		open_handle(&memory);

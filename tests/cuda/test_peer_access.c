@@ -349,6 +349,183 @@ static void test_access_to_handles(void **state)
 	assert_success(cuMemAddressFree(words, bytes));
 }
 
+/* Copies from `words` and to it, and a kernel that writes there, on the second device. */
+static void copy_on_other_side(CUdeviceptr words, size_t bytes)
+{
+	CUdeviceptr mine;
+
+	use(1);
+	mine = words_alloc(bytes / 4, 3);
+	assert_success(cuCtxSynchronize());
+	assert_success(cuMemcpyDtoDAsync(mine, words, bytes, sides[1].stream));
+	launch_add(1, mine, (uint32_t)(bytes / 4), 1);
+	assert_success(cuMemcpyDtoDAsync(words, mine, bytes, sides[1].stream));
+	assert_success(cuStreamSynchronize(sides[1].stream));
+	assert_success(cuMemFree(mine));
+}
+
+static void write_on_other_side(CUdeviceptr words, size_t bytes, CUresult expected)
+{
+	use(1);
+	launch_add(1, words, (uint32_t)(bytes / 4), 1);
+	assert_result(cuStreamSynchronize(sides[1].stream), expected);
+}
+
+static void grant_pool(CUmemoryPool pool, CUmemAccess_flags flags)
+{
+	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, flags};
+	CUmemAccess_flags got;
+
+	assert_success(cuMemPoolSetAccess(pool, &access, 1));
+	assert_success(cuMemPoolGetAccess(&got, pool, &access.location));
+	assert_int_equal(got, flags);
+}
+
+static CUmemoryPool make_pool(void)
+{
+	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemoryPool pool;
+
+	skip_unless_devices_reach();
+	use(0);
+	assert_success(cuMemPoolCreate(&pool, &properties));
+	return pool;
+}
+
+static CUdeviceptr alloc_from_pool(CUmemoryPool pool, size_t bytes)
+{
+	CUdeviceptr words;
+
+	use(0);
+	assert_success(cuMemAllocFromPoolAsync(&words, bytes, pool, sides[0].stream));
+	assert_success(cuMemsetD32Async(words, 1, bytes / 4, sides[0].stream));
+	assert_success(cuStreamSynchronize(sides[0].stream));
+	return words;
+}
+
+/* Who may only read a pool writes by copies, which need no right, and not by kernels. */
+static void test_reading_of_pools(void **state)
+{
+	const size_t bytes = 4 << 20;
+	CUmemoryPool pool = make_pool();
+	CUdeviceptr early = alloc_from_pool(pool, bytes), late;
+	CUmemAccessDesc wrong = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, (CUmemAccess_flags)2};
+
+	assert_result(cuMemPoolSetAccess(pool, &wrong, 1), CUDA_ERROR_INVALID_VALUE);
+	wrong = (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READ};
+	assert_result(cuMemPoolSetAccess(pool, &wrong, 1), CUDA_ERROR_INVALID_VALUE);
+	grant_pool(pool, CU_MEM_ACCESS_FLAGS_PROT_READ);
+	late = alloc_from_pool(pool, bytes);
+	copy_on_other_side(early, bytes);
+	copy_on_other_side(late, bytes);
+	grant_pool(pool, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	write_on_other_side(early, bytes, CUDA_SUCCESS);
+	use(0);
+	words_check(early, bytes / 4, 3);
+	words_check(late, bytes / 4, 2);
+	grant_pool(pool, CU_MEM_ACCESS_FLAGS_PROT_READ);
+	copy_on_other_side(early, bytes);
+	write_on_other_side(early, bytes, CUDA_ERROR_ILLEGAL_ADDRESS);
+	use(0);
+	words_check(early, bytes / 4, 4);
+}
+
+/* What the pool has kept is given out with the rights that it has then. */
+static void test_what_pools_keep_loses_rights(void **state)
+{
+	const size_t bytes = 4 << 20;
+	CUmemoryPool pool = make_pool();
+	CUdeviceptr words;
+
+	grant_pool(pool, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	words = alloc_from_pool(pool, bytes);
+	write_on_other_side(words, bytes, CUDA_SUCCESS);
+	use(0);
+	assert_success(cuMemFreeAsync(words, sides[0].stream));
+	grant_pool(pool, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+	words = alloc_from_pool(pool, bytes);
+	write_on_other_side(words, bytes, CUDA_ERROR_ILLEGAL_ADDRESS);
+	use(0);
+	words_check(words, bytes / 4, 1);
+}
+
+/* Addresses of the device `home`, at which memory of the first device is mapped. */
+static CUdeviceptr map_for(int home, size_t bytes)
+{
+	CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr words;
+
+	skip_unless_devices_reach();
+	use(home);
+	assert_success(cuMemAddressReserve(&words, bytes, 0, 0, 0));
+	assert_success(cuMemCreate(&handle, bytes, &properties, 0));
+	assert_success(cuMemMap(words, bytes, 0, handle, 0));
+	assert_success(cuMemRelease(handle));
+	return words;
+}
+
+static void grant(CUdeviceptr words, size_t bytes, int device, CUmemAccess_flags flags)
+{
+	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, flags};
+	unsigned long long got;
+
+	assert_success(cuMemSetAccess(words, bytes, &access, 1));
+	assert_success(cuMemGetAccess(&got, &access.location, words));
+	assert_int_equal(got, flags);
+}
+
+static void write_here(int i, CUdeviceptr words, size_t bytes, CUresult expected)
+{
+	use(i);
+	launch_add(i, words, (uint32_t)(bytes / 4), 1);
+	assert_result(cuStreamSynchronize(sides[i].stream), expected);
+}
+
+/* Each device has the right that it was given, whichever the memory and the addresses are of. */
+static void rights_differ(int home)
+{
+	const size_t bytes = 4 << 20;
+	CUdeviceptr words = map_for(home, bytes);
+
+	grant(words, bytes, 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE); /* and the first has none */
+	use(1);
+	assert_success(cuMemsetD32(words, 5, bytes / 4));
+	assert_success(cuCtxSynchronize());
+	write_here(1, words, bytes, CUDA_SUCCESS);
+	words_check(words, bytes / 4, 6);
+	grant(words, bytes, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	grant(words, bytes, 1, CU_MEM_ACCESS_FLAGS_PROT_READ);
+	write_here(0, words, bytes, CUDA_SUCCESS);
+	use(1);
+	words_check(words, bytes / 4, 7);
+	grant(words, bytes, 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	grant(words, bytes, 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
+	write_here(1, words, bytes, CUDA_SUCCESS);
+	use(0);
+	words_check(words, bytes / 4, 8);
+	/* The memory at the addresses of a device goes with the context there: it comes last. */
+	grant(words, bytes, !home, CU_MEM_ACCESS_FLAGS_PROT_READ);
+	grant(words, bytes, home, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	write_here(!home, words, bytes, CUDA_ERROR_ILLEGAL_ADDRESS);
+	write_here(home, words, bytes, CUDA_SUCCESS);
+	words_check(words, bytes / 4, 9);
+	grant(words, bytes, home, CU_MEM_ACCESS_FLAGS_PROT_READ);
+	write_here(home, words, bytes, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void test_rights_differ_at_home(void **state)
+{
+	rights_differ(0);
+}
+
+static void test_rights_differ_elsewhere(void **state)
+{
+	rights_differ(1);
+}
+
 /* Where the devices reach each other a copy is a command: the call does not wait for what is before it. */
 static void test_asynchronous_copies(void **state)
 {
@@ -393,6 +570,10 @@ int main(int argc, char **argv)
 		test(test_access_to_page_locked),
 		test(test_access_to_pools),
 		test(test_access_to_handles),
+		test(test_reading_of_pools),
+		test(test_what_pools_keep_loses_rights),
+		test(test_rights_differ_at_home),
+		test(test_rights_differ_elsewhere),
 		test(test_asynchronous_copies),
 	};
 

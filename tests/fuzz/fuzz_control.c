@@ -81,6 +81,7 @@ static const union {
 	{.shared = {HEADER(RECORD_SHARED_EXPORT, record_shared, 8), .address = OWN}},
 	{.shared = {HEADER(RECORD_SHARED_HOLD, record_shared, 9), .id = SEGMENT}},
 	{.memory = {HEADER(RECORD_MEMORY_FREE, record_memory, 10), OWN, 0}},
+	{.shared = {HEADER(RECORD_SHARED_PUBLISH, record_shared, 11), .id = SEGMENT}},
 };
 #define REQUESTS_FIRST 4
 

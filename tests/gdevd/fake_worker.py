@@ -10,7 +10,7 @@ part of a worker through the client's end.
 
 Modes: ok; die (before READY); lost (the same, and says that the device is); mute (never READY); bad-ready (too few descriptors); bad-times; unsealed; attach-die; attach-busy
 (-EADDRINUSE, the first time); no-trace (without a trace segment); attach-slow-die-once; deaf (reads nothing any more after READY); stay
-(does not leave); linger (says BYE, and is there until there is a file `go`).
+(does not leave); apart (its device reaches no other's memory); linger (says BYE, and is there until there is a file `go`).
 
 A warm one carries shared memory out as a file `carry` says: well (as it does without), fail (says that it cannot), die,
 babble (what no worker may say then), late (when there is a file `go`).
@@ -110,7 +110,7 @@ class Worker:
         overhead = self.options.context or 1 << 20
         memory = self.options.device_memory or 1 << 30
         wire.send(self.control, wire.message(wire.READY, wire.READY_BODY.pack(
-            1 << 20, overhead, memory, b"fake device", bytes(range(16)), *times, 0, wire.PEERS, *range(160))), fds)
+            1 << 20, overhead, memory, b"fake device", bytes(range(16)), *times, 0, wire.PEERS + (self.mode == "apart"), *range(160))), fds)
         if self.mode != "unsealed":
             for fd in fds[:4]:
                 os.close(fd)

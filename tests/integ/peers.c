@@ -169,7 +169,7 @@ static void check(const struct side *side, uint64_t at, uint32_t value, unsigned
 
 static void map(const struct side *side, const struct side *owner, uint64_t address)
 {
-	must(gdev_peer_map(side->session, owner->session, address), "map another's memory");
+	must(gdev_peer_map(side->session, owner->session, address, 0), "map another's memory");
 }
 
 static void after(const struct side *side, const struct side *owner)
@@ -368,7 +368,7 @@ static void case_owner_dies(void)
 	use(&b);
 	expect(gdev_memory_alloc(a.session, 4, &more) == -GDEV_E_SESSION_LOST,
 		"the owner's session is lost");
-	expect(gdev_peer_map(b.session, a.session, of_a) == -GDEV_E_SESSION_LOST,
+	expect(gdev_peer_map(b.session, a.session, of_a, 0) == -GDEV_E_SESSION_LOST,
 		"nothing more of it is mapped");
 	must(gdev_peer_unmap(b.session, a.session, of_a), "unmap");
 	must(gdev_memory_free(b.session, of_b), "free what the other had");
@@ -508,30 +508,68 @@ static void case_leaving(void)
 	}
 }
 
-/* Another process of the user has the token, and cannot reach the memory over another virtual GPU. */
+/* In a child, which has the token alone. */
+static void be_a_stranger(const struct gdev_shared *shared, uint64_t offset, uint64_t at,
+	const struct gdev_session *parents, const int published[2], const int refused[2])
+{
+	struct side own, same;
+	uint64_t there = 0;
+	char byte = 'r';
+
+	side_open(&own, vgpus[1]);
+	side_open(&same, vgpus[0]);
+	expect(gdev_shared_hold(own.session, &(struct gdev_shared){.id = shared->id}) == -EINVAL,
+		"a stranger does not find it by its number");
+	for (int i = 0; i < 2; i++) {
+		struct gdev_session *session = i ? same.session : own.session;
+		struct gdev_shared found = *shared;
+		expect(gdev_shared_hold(session, &found) == -EINVAL,
+			"nor by its token, on whatever virtual GPU");
+		expect(gdev_shared_publish(session, shared) == -EINVAL,
+			"nor hands it out by itself");
+	}
+	expect(gdev_peer_map(own.session, (struct gdev_session *)parents, at, 0) ==
+			-GDEV_E_SESSION_LOST,
+		"a child has nothing of its parent's sessions");
+	expect(write(refused[1], &byte, 1) == 1 && read(published[0], &byte, 1) == 1,
+		"the parent publishes it");
+	must(gdev_shared_map(own.session, shared, offset, 4000, 0, &there), "map it then");
+	check(&own, there, 5, 0, 1000, "what the parent has written");
+	step(&own, there, there, 1000);
+	must(gdev_stream_sync(own.stream), "finish");
+	must(gdev_shm_detach(own.session, there), "unmap it");
+	side_close(&own);
+	side_close(&same);
+}
+
+/* Another process of the user has the token, and reaches the memory only when it has been published; then over any virtual
+ * GPU. */
 static void case_stranger(void)
 {
 	struct gdev_shared shared, held;
 	uint64_t at = alloc(&a, 4000), offset;
-	int status;
+	int status, published[2], refused[2];
+	char byte;
 	pid_t child;
 
+	fill(&a, at, 5, 1000);
+	must(gdev_stream_sync(a.stream), "finish");
 	must(gdev_shared_export(a.session, at, &shared, &offset), "export");
 	held = shared;
 	must(gdev_shared_hold(b.session, &held), "hold in the same process");
 	must(gdev_shared_drop(b.session, &held), "let go");
+	expect(!pipe(published) && !pipe(refused), "there are pipes");
 	child = fork();
 	if (!child) {
-		struct gdev_session *own, *same;
-		must(gdev_session_open(vgpus[1], &own), "open a session in a child");
-		expect(gdev_shared_hold(own, &shared) == -EINVAL, "a stranger does not find it");
-		must(gdev_session_open(vgpus[0], &same), "open a session in a child");
-		must(gdev_shared_hold(same, &shared), "hold on its own virtual GPU");
-		expect(gdev_peer_map(own, a.session, at) == -GDEV_E_SESSION_LOST,
-			"a child has nothing of its parent's sessions");
+		be_a_stranger(&shared, offset, at, a.session, published, refused);
 		_exit(0);
 	}
+	close(refused[1]);
+	expect(read(refused[0], &byte, 1) == 1, "the child is right so far");
+	must(gdev_shared_publish(a.session, &shared), "publish");
+	expect(write(published[1], &byte, 1) == 1, "the child hears of it");
 	expect(waitpid(child, &status, 0) == child && !status, "the child is right");
+	check(&a, at, 5, 1, 1000, "what the child has written");
 }
 
 static const struct {

@@ -93,7 +93,7 @@ class OneDevice(integ.Case):
         self.finish(process)
 
     def test_stranger(self):
-        """Another process does not reach it, even with its token"""
+        """Another process reaches it, with its token, when it was published, and not before"""
         self.peers("stranger")
 
 

@@ -93,6 +93,7 @@ void shared_not_exported(struct command *command, int error);
 void shared_hold(struct command *command);
 void shared_drop(struct command *command);
 void shared_map(struct command *command);
+void shared_publish(struct command *command);
 /* Whether the range is memory of this session that it has exported: MEMORY_FREE frees it, shared_free. */
 bool shared_is_export(const struct range *range);
 void shared_free(struct command *command, struct range *range);

@@ -207,21 +207,46 @@ void shared_not_exported(struct command *command, int error)
 	command_answer(command, error, NULL, 0);
 }
 
-static void hold_job(struct job *job)
+/* Tells gdevd which segment a record names. */
+static int call_by_token(
+	struct command *command, enum control_shm_command what, struct control_shm *segment)
 {
-	struct command *command = container_of(job, struct command, job);
 	const struct record_shared *record = command->request.shared;
-	struct control_shm message = shared_message(SHM_COMMAND_HOLD), segment;
+	struct control_shm message = shared_message(what);
 
 	message.id = record->id;
 	memcpy(message.token, record->token, sizeof message.token);
-	hold_and_answer(
-		command, shared_call(command->core, &message, &segment, NULL, NULL), &segment);
+	return shared_call(command->core, &message, segment, NULL, NULL);
+}
+
+static void hold_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	struct control_shm segment;
+	int status = call_by_token(command, SHM_COMMAND_HOLD, &segment);
+
+	hold_and_answer(command, status, &segment);
 }
 
 void shared_hold(struct command *command)
 {
 	service_job(command->core, LANE_CALLS, &command->job, hold_job);
+}
+
+static void publish_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	struct control_shm segment;
+	int status = call_by_token(command, SHM_COMMAND_PUBLISH, &segment);
+
+	core_lock(command->core);
+	answer_shared(command, status, &segment);
+	core_unlock(command->core);
+}
+
+void shared_publish(struct command *command)
+{
+	service_job(command->core, LANE_CALLS, &command->job, publish_job);
 }
 
 void shared_drop(struct command *command)
