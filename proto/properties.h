@@ -41,6 +41,8 @@ enum device_property {
 	PROPERTY_PAGEABLE_BY_HOST_TABLES = 100,
 	PROPERTY_DIRECT_MANAGED_ACCESS_FROM_HOST = 101,
 	PROPERTY_MAX_BLOCKS_PER_MULTIPROCESSOR = 106,
+	/* No attribute of CUDA's: arrays are plain memory, and textures what proto/texture.h says; its TEXTURE_MAGIC. */
+	PROPERTY_PLAIN_TEXTURES = 159,
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the software GPU says it is. It passes for a device of compute capability 9.0, so that PTX for
- * every target up to sm_90 is accepted; what it does not do (textures, clusters) is 0.
+ * every target up to sm_90 is accepted; what it does not do (clusters) is 0.
  */
 #include "device/cpu/cpu.h"
 
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "proto/texture.h"
 
 unsigned cpu_thread_count(const struct device_config *config)
 {
@@ -42,6 +43,16 @@ static int32_t cache_bytes(void)
 		bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
 	return bytes > 0 ? (int32_t)min_of(bytes, (long)INT32_MAX) : 1 << 20;
 }
+
+/* CUDA's attributes MAXIMUM_TEXTURE… and MAXIMUM_SURFACE…, as those of hardware of that compute capability. */
+#define TEXTURE_LIMITS                                                                             \
+	[21] = 131072, [22] = 131072, [23] = 65536, [24] = 16384, [25] = 16384, [26] = 16384,      \
+	[27] = 32768, [28] = 32768, [29] = 2048, [42] = 32768, [43] = 2048, [45] = 32768,          \
+	[46] = 32768, [47] = 16384, [48] = 16384, [49] = 16384, [52] = 32768, [53] = 32768,        \
+	[54] = 2046, [55] = 32768, [56] = 131072, [57] = 65536, [58] = 16384, [59] = 16384,        \
+	[60] = 16384, [61] = 32768, [62] = 2048, [63] = 32768, [64] = 32768, [65] = 2048,          \
+	[66] = 32768, [67] = 32768, [68] = 2046, [69] = 268435456, [70] = 131072, [71] = 65000,    \
+	[72] = 2097120, [73] = 32768, [74] = 32768, [77] = 32768
 
 #define PEERS_CPU 2 /* memory is memfds, which every process can map */
 
@@ -94,6 +105,9 @@ int cpu_probe(const struct device_config *config, struct device_info *infos, siz
 			[87] = 2, /* single to double precision speed */
 			[PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN] = SHARED_BYTES_MAX,
 			[PROPERTY_MAX_BLOCKS_PER_MULTIPROCESSOR] = 32,
+			TEXTURE_LIMITS,
+			[44] = 1, /* textures of two dimensions can be gathered from */
+			[PROPERTY_PLAIN_TEXTURES] = TEXTURE_MAGIC,
 			[95] = 1,        /* cooperative launches */
 			[111] = 1 << 10, /* shared memory a block that the system keeps */
 		}};

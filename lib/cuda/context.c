@@ -84,7 +84,8 @@ static void deactivate(CUcontext context)
 	access_leave_context(context);
 	memops_leave_session(session);
 	gdev_stream_destroy(context->joint);
-	context->joint = NULL;
+	gdev_stream_destroy(context->writer);
+	context->joint = context->writer = NULL;
 	context->awaited = (struct gdev_fence){0};
 	libraries_leave_context(context);
 	while (!list_empty(&context->modules))

@@ -35,7 +35,7 @@ CUresult copy_send(CUstream stream, const struct gdev_copy *copy, bool sync)
 		sync ? gdev_copy(stream->stream, copy) : gdev_copy_async(stream->stream, copy));
 }
 
-static CUresult submit(const struct gdev_copy *copy, CUstream handle, bool sync)
+CUresult copy_submit(const struct gdev_copy *copy, CUstream handle, bool sync)
 {
 	CUstream stream;
 
@@ -57,7 +57,7 @@ CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, C
 			"the %s is NULL, and there are %zu bytes to copy",
 			destination ? "source" : "destination", bytes);
 	}
-	return submit(&copy, stream, sync);
+	return copy_submit(&copy, stream, sync);
 }
 
 /* ---- two and three dimensions ---- */
@@ -66,6 +66,7 @@ CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, C
 struct side {
 	CUmemorytype type;
 	CUdeviceptr host, device;
+	CUarray array;
 	size_t x, y, z, pitch, height;
 };
 
@@ -86,8 +87,9 @@ static CUresult resolve_side(const struct side *side, const struct gdev_copy *co
 		*where = GDEV_SIDE_ANY;
 		break;
 	case CU_MEMORYTYPE_ARRAY:
-		return fail(
-			CUDA_ERROR_NOT_SUPPORTED, "arrays are not there (docs/cuda-coverage.md)");
+		*where = GDEV_SIDE_DEVICE;
+		return array_place(
+			side->array, side->x, side->y, side->z, copy, address, pitch, slice);
 	default:
 		return fail(CUDA_ERROR_INVALID_VALUE, "%d is no type of memory", (int)side->type);
 	}
@@ -127,7 +129,7 @@ static CUresult copy_sides(const struct side *destination, const struct side *so
 	if (!width || !height || !depth)
 		return CUDA_SUCCESS;
 	TRY(shape_sides(destination, source, &copy));
-	return submit(&copy, stream, sync);
+	return copy_submit(&copy, stream, sync);
 }
 
 CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool sync)
@@ -135,22 +137,24 @@ CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, bool sync)
 	if (!copy)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the description of the copy is NULL");
 	struct side destination = {copy->dstMemoryType, (CUdeviceptr)copy->dstHost, copy->dstDevice,
-		copy->dstXInBytes, copy->dstY, 0, copy->dstPitch, 0};
+		copy->dstArray, copy->dstXInBytes, copy->dstY, 0, copy->dstPitch, 0};
 	struct side source = {copy->srcMemoryType, (CUdeviceptr)copy->srcHost, copy->srcDevice,
-		copy->srcXInBytes, copy->srcY, 0, copy->srcPitch, 0};
+		copy->srcArray, copy->srcXInBytes, copy->srcY, 0, copy->srcPitch, 0};
 	return copy_sides(&destination, &source, copy->WidthInBytes, copy->Height, 1, stream, sync);
 }
 
 static struct side destination_of(const CUDA_MEMCPY3D *copy)
 {
 	return (struct side){copy->dstMemoryType, (CUdeviceptr)copy->dstHost, copy->dstDevice,
-		copy->dstXInBytes, copy->dstY, copy->dstZ, copy->dstPitch, copy->dstHeight};
+		copy->dstArray, copy->dstXInBytes, copy->dstY, copy->dstZ, copy->dstPitch,
+		copy->dstHeight};
 }
 
 static struct side source_of(const CUDA_MEMCPY3D *copy)
 {
 	return (struct side){copy->srcMemoryType, (CUdeviceptr)copy->srcHost, copy->srcDevice,
-		copy->srcXInBytes, copy->srcY, copy->srcZ, copy->srcPitch, copy->srcHeight};
+		copy->srcArray, copy->srcXInBytes, copy->srcY, copy->srcZ, copy->srcPitch,
+		copy->srcHeight};
 }
 
 CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool sync)
@@ -158,7 +162,7 @@ CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool sync)
 	if (!copy || copy->srcLOD || copy->dstLOD)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the description of the copy is NULL, or names a level of detail, "
-			"which only arrays have");
+			"which must be 0");
 	struct side destination = destination_of(copy), source = source_of(copy);
 	return copy_sides(
 		&destination, &source, copy->WidthInBytes, copy->Height, copy->Depth, stream, sync);
@@ -171,7 +175,7 @@ CUresult copy_shape(const CUDA_MEMCPY3D *copy, struct gdev_copy *shape)
 	if (copy->srcLOD || copy->dstLOD || !copy->WidthInBytes || !copy->Height || !copy->Depth)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the copy has nothing to copy (a size is 0), or names a level of "
-			"detail, which only arrays have");
+			"detail, which must be 0");
 	*shape = (struct gdev_copy){
 		.width = copy->WidthInBytes, .height = copy->Height, .depth = copy->Depth};
 	return shape_sides(&destination, &source, shape);
@@ -199,9 +203,11 @@ CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream, bool sync
 		return fail(CUDA_ERROR_INVALID_VALUE, "the description of the copy is NULL");
 	TRY(follow_contexts(peer->dstContext, peer->srcContext, sync));
 	struct side destination = {peer->dstMemoryType, (CUdeviceptr)peer->dstHost, peer->dstDevice,
-		peer->dstXInBytes, peer->dstY, peer->dstZ, peer->dstPitch, peer->dstHeight};
+		peer->dstArray, peer->dstXInBytes, peer->dstY, peer->dstZ, peer->dstPitch,
+		peer->dstHeight};
 	struct side source = {peer->srcMemoryType, (CUdeviceptr)peer->srcHost, peer->srcDevice,
-		peer->srcXInBytes, peer->srcY, peer->srcZ, peer->srcPitch, peer->srcHeight};
+		peer->srcArray, peer->srcXInBytes, peer->srcY, peer->srcZ, peer->srcPitch,
+		peer->srcHeight};
 	return copy_sides(
 		&destination, &source, peer->WidthInBytes, peer->Height, peer->Depth, stream, sync);
 }

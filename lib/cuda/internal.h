@@ -79,6 +79,10 @@ enum handle_type {
 	HANDLE_OBJECT,
 	HANDLE_POOL,
 	HANDLE_LOG_CALLBACK,
+	HANDLE_ARRAY,
+	HANDLE_LEVELS,
+	HANDLE_TEXREF,
+	HANDLE_SURFREF,
 	HANDLE_TYPES,
 };
 
@@ -206,8 +210,9 @@ struct CUctx_st {
 
 	pthread_mutex_t lock; /* guards the rest */
 	struct list streams, modules, events;
-	struct gdev_stream *joint; /* waits for all streams (cuCtxRecordEvent), or NULL */
-	struct gdev_fence awaited; /* what every stream has to wait for (cuCtxWaitEvent) */
+	struct gdev_stream *joint;  /* waits for all streams (cuCtxRecordEvent), or NULL */
+	struct gdev_stream *writer; /* of textures (texture.c), or NULL */
+	struct gdev_fence awaited;  /* what every stream has to wait for (cuCtxWaitEvent) */
 	size_t limits[CU_LIMIT_MAX];
 	CUfunc_cache cache_config;
 	CUsharedconfig shared_config;
@@ -325,6 +330,9 @@ enum allocation_kind {
 	ALLOCATION_SHARED,    /* cuShmAt */
 	ALLOCATION_IPC,       /* cuIpcOpenMemHandle */
 	ALLOCATION_VARIABLES, /* of a module that has managed ones */
+	ALLOCATION_ARRAY,     /* CUarray */
+	ALLOCATION_LEVELS,    /* CUmipmappedArray */
+	ALLOCATION_TEXTURE,   /* struct texture_object */
 };
 
 /* What the program said about managed memory (managed.c). */
@@ -342,6 +350,7 @@ struct allocation {
 	enum allocation_kind kind;
 	unsigned flags;
 	CUmemoryPool pool; /* or NULL */
+	void *object;      /* that the memory is of, and ends with it: for the last three kinds */
 	struct advice advice;
 };
 
@@ -354,6 +363,9 @@ bool memory_find_anywhere(
 	uint64_t address, struct gdev_range *range, struct allocation *allocation);
 CUresult memory_remember(CUcontext context, uint64_t base, uint64_t bytes,
 	enum allocation_kind kind, unsigned flags);
+CUresult memory_remember_object(
+	CUcontext context, uint64_t base, uint64_t bytes, enum allocation_kind kind, void *object);
+CUresult memory_free_object(uint64_t base);
 CUresult memory_remember_pooled(
 	CUcontext context, uint64_t base, uint64_t bytes, CUmemoryPool pool);
 /* Device memory of the current context. */
@@ -396,6 +408,8 @@ CUresult graph_memory_free(uint64_t base, CUstream stream);
 
 /* ---- copies (copy.c) ---- */
 
+/* On the stream that the handle means, or into its capture. */
+CUresult copy_submit(const struct gdev_copy *copy, CUstream handle, bool sync);
 CUresult copy_linear(CUdeviceptr destination, enum gdev_side destination_side, CUdeviceptr source,
 	enum gdev_side source_side, size_t bytes, CUstream stream, bool sync);
 /* Of any memory of any device. The stream is in order, and does not capture. */
@@ -412,6 +426,20 @@ CUresult copy_peer(CUdeviceptr destination, CUcontext destination_context, CUdev
 	CUcontext source_context, size_t bytes, CUstream stream, bool sync);
 CUresult fill(CUdeviceptr destination, size_t pitch, uint32_t value, unsigned element_bytes,
 	size_t width, size_t height, CUstream stream, bool sync);
+
+/* ---- arrays and textures (array.c, array_copy.c, texture_ref.c) ---- */
+
+/* Where a copy of so many bytes begins in an array, by column (in bytes), row and plane. */
+CUresult array_place(CUarray array, size_t x, size_t y, size_t z, const struct gdev_copy *copy,
+	uint64_t *address, uint64_t *pitch, uint64_t *slice);
+/* Bytes of an array in the order of its elements, to or from memory. */
+CUresult array_to_memory(CUdeviceptr destination, enum gdev_side side, CUarray source,
+	size_t offset, size_t bytes, CUstream stream, bool sync);
+CUresult array_from_memory(CUarray destination, size_t offset, CUdeviceptr source,
+	enum gdev_side side, size_t bytes, CUstream stream, bool sync);
+CUresult array_to_array(CUarray destination, size_t offset, CUarray source, size_t source_offset,
+	size_t bytes, CUstream stream);
+void references_release(CUmodule module);
 
 /* ---- memory of several devices in one call (peer.c) ---- */
 
@@ -471,8 +499,9 @@ struct CUmod_st {
 	CUcontext context;
 	struct gdev_module *module;
 	CUlibrary library;    /* or NULL */
-	pthread_mutex_t lock; /* guards functions */
+	pthread_mutex_t lock; /* guards functions and references */
 	struct list functions;
+	struct list references; /* CUtexref and CUsurfref (texture_ref.c) */
 };
 
 #define LEGACY_PARAM_BYTES 4096

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/cuda/array.h"
 #include "lib/cuda/exports.h"
-#include "lib/cuda/internal.h"
 
 #define BUCKETS 4096
 #define PITCH_ALIGN 512
@@ -69,6 +69,17 @@ CUresult memory_remember(
 		.session = context->session,
 		.kind = kind,
 		.flags = flags});
+}
+
+CUresult memory_remember_object(
+	CUcontext context, uint64_t base, uint64_t bytes, enum allocation_kind kind, void *object)
+{
+	return remember_allocation(&(struct allocation){.base = base,
+		.bytes = bytes,
+		.context = context,
+		.session = context->session,
+		.kind = kind,
+		.object = object});
 }
 
 CUresult memory_remember_pooled(CUcontext context, uint64_t base, uint64_t bytes, CUmemoryPool pool)
@@ -153,6 +164,31 @@ CUresult memory_list(CUcontext context, struct allocation **list, size_t *count)
 	return *list ? CUDA_SUCCESS : no_memory();
 }
 
+static void release_object(const struct allocation *allocation)
+{
+	switch (allocation->kind) {
+	case ALLOCATION_ARRAY:
+		array_release(allocation->object);
+		break;
+	case ALLOCATION_LEVELS:
+		mipmapped_release(allocation->object);
+		break;
+	default:
+		free(allocation->object);
+	}
+}
+
+CUresult memory_free_object(uint64_t base)
+{
+	struct allocation allocation;
+
+	if (!memory_forget(base, &allocation))
+		return fail(CUDA_ERROR_INVALID_HANDLE, "the object was destroyed meanwhile");
+	release_object(&allocation);
+	return result_of(
+		gdev_memory_free(allocation.session, base), "the object's memory cannot be freed");
+}
+
 void memory_release_context(CUcontext context)
 {
 	struct allocation *allocation = take_all(context), *next;
@@ -165,6 +201,7 @@ void memory_release_context(CUcontext context)
 			gdev_memory_free(allocation->session, allocation->base);
 		if (allocation->pool)
 			pool_gone(allocation);
+		release_object(allocation);
 		free(allocation);
 	}
 }

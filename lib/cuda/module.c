@@ -133,6 +133,7 @@ CUresult module_load(CUcontext context, const struct image *image, unsigned opti
 	module->module = loaded;
 	pthread_mutex_init(&module->lock, NULL);
 	list_init(&module->functions);
+	list_init(&module->references);
 	if (gdev_module_managed(loaded, &address, &managed_bytes))
 		memory_remember(context, address, managed_bytes, ALLOCATION_VARIABLES, 0);
 	pthread_mutex_lock(&context->lock);

@@ -44,6 +44,54 @@ CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy)
 	return copy_3d(pCopy, CU_STREAM_PER_THREAD, true);
 }
 
+CUresult cuMemcpyDtoA_v2_ptds(
+	CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
+{
+	return array_from_memory(dstArray, dstOffset, srcDevice, GDEV_SIDE_DEVICE, ByteCount,
+		CU_STREAM_PER_THREAD, true);
+}
+
+CUresult cuMemcpyAtoD_v2_ptds(
+	CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+{
+	return array_to_memory(dstDevice, GDEV_SIDE_DEVICE, srcArray, srcOffset, ByteCount,
+		CU_STREAM_PER_THREAD, true);
+}
+
+CUresult cuMemcpyHtoA_v2_ptds(
+	CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
+{
+	return array_from_memory(dstArray, dstOffset, (CUdeviceptr)srcHost, GDEV_SIDE_HOST,
+		ByteCount, CU_STREAM_PER_THREAD, true);
+}
+
+CUresult cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+{
+	return array_to_memory((CUdeviceptr)dstHost, GDEV_SIDE_HOST, srcArray, srcOffset, ByteCount,
+		CU_STREAM_PER_THREAD, true);
+}
+
+CUresult cuMemcpyAtoA_v2_ptds(
+	CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+{
+	return array_to_array(
+		dstArray, dstOffset, srcArray, srcOffset, ByteCount, CU_STREAM_PER_THREAD);
+}
+
+CUresult cuMemcpyHtoAAsync_v2_ptsz(
+	CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
+{
+	return array_from_memory(dstArray, dstOffset, (CUdeviceptr)srcHost, GDEV_SIDE_HOST,
+		ByteCount, own(hStream), false);
+}
+
+CUresult cuMemcpyAtoHAsync_v2_ptsz(
+	void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
+{
+	return array_to_memory((CUdeviceptr)dstHost, GDEV_SIDE_HOST, srcArray, srcOffset, ByteCount,
+		own(hStream), false);
+}
+
 CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N)
 {
 	return fill(dstDevice, 0, uc, 1, N, 1, CU_STREAM_PER_THREAD, true);

@@ -233,6 +233,26 @@ static void of_executable_graphs(CUresult expected)
 	REFUSED(expected, cuGraphInstantiate(NULL, alive.graph, 0));
 }
 
+static void of_arrays(CUresult expected)
+{
+	REFUSED(expected, cuArray3DCreate(NULL, NULL));
+	REFUSED(expected, cuArrayCreate(NULL, NULL));
+	REFUSED(expected, cuArray3DGetDescriptor(NULL, NULL));
+	REFUSED(expected, cuArrayGetDescriptor(NULL, NULL));
+	REFUSED(expected, cuArrayDestroy(NULL));
+	REFUSED(expected, cuMipmappedArrayCreate(NULL, NULL, 1));
+	REFUSED(expected, cuMipmappedArrayGetLevel(NULL, NULL, 0));
+	REFUSED(expected, cuMipmappedArrayDestroy(NULL));
+	REFUSED(expected, cuDeviceGetTexture1DLinearMaxWidth(NULL, 0, 1, 0));
+	REFUSED(expected, cuMemcpyHtoA(NULL, 0, NULL, 16));
+	REFUSED(expected, cuMemcpyAtoH(NULL, NULL, 0, 16));
+	REFUSED(expected, cuMemcpyDtoA(NULL, 0, 0, 16));
+	REFUSED(expected, cuMemcpyAtoD(0, NULL, 0, 16));
+	REFUSED(expected, cuMemcpyAtoA(NULL, 0, NULL, 0, 16));
+	REFUSED(expected, cuMemcpyHtoAAsync(NULL, 0, NULL, 16, alive.stream));
+	REFUSED(expected, cuMemcpyAtoHAsync(NULL, NULL, 0, 16, alive.stream));
+}
+
 void errors_of_the_rest(CUresult expected)
 {
 	of_contexts(expected);
@@ -241,4 +261,5 @@ void errors_of_the_rest(CUresult expected)
 	of_streams(expected);
 	of_graphs(expected);
 	of_executable_graphs(expected);
+	of_arrays(expected);
 }

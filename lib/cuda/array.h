@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of arrays and textures know of each other (array.c, array_copy.c, texture.c, texture_ref.c), on devices
+ * whose arrays are plain memory (proto/texture.h). Everything that a context has of them ends with it.
+ */
+#ifndef GDEV_CUDA_ARRAY_INTERNAL_H
+#define GDEV_CUDA_ARRAY_INTERNAL_H
+
+#include "lib/cuda/internal.h"
+#include "proto/properties.h"
+#include "proto/texture.h"
+
+struct CUarray_st {
+	uint32_t handle_word;
+	CUDA_ARRAY3D_DESCRIPTOR description; /* as the program gave it; of a level, its own sizes */
+	struct texture plain;                /* where it lies */
+	bool is_level;                       /* of a mipmapped array, whose memory it is */
+};
+
+struct CUmipmappedArray_st {
+	uint32_t handle_word;
+	CUDA_ARRAY3D_DESCRIPTOR description;
+	struct texture plain; /* of all levels */
+	CUarray levels[TEXTURE_LEVELS];
+};
+
+/* What a texture or surface object was made of. Its number is the address of its structure. */
+struct texture_object {
+	bool surface, has_view;
+	CUDA_RESOURCE_DESC resource;
+	CUDA_TEXTURE_DESC sampling;
+	CUDA_RESOURCE_VIEW_DESC view;
+};
+
+/* CUDA_ERROR_NOT_SUPPORTED: the context's device has no plain textures. */
+CUresult textures_check(CUcontext context);
+/* CUDA_ERROR_INVALID_HANDLE. */
+CUresult array_check(CUarray array);
+CUresult mipmapped_check(CUmipmappedArray array);
+/* The format and channels of an element. */
+CUresult array_format(struct texture *plain, CUarray_format format, unsigned channels);
+/* What an allocation of kind ALLOCATION_ARRAY, ALLOCATION_LEVELS or ALLOCATION_TEXTURE is the memory of. */
+void array_release(CUarray array);
+void mipmapped_release(CUmipmappedArray array);
+
+/* texture.c */
+/* Says in *plain how to read, or to read and write, what the description describes. */
+CUresult texture_describe(struct texture *plain, const CUDA_RESOURCE_DESC *resource,
+	const CUDA_TEXTURE_DESC *sampling, const CUDA_RESOURCE_VIEW_DESC *view);
+CUresult surface_describe(struct texture *plain, const CUDA_RESOURCE_DESC *resource);
+/* Commands submitted later see it at `address`. */
+CUresult texture_write(CUcontext context, uint64_t address, const struct texture *plain);
+
+#endif
