@@ -190,6 +190,16 @@ static void check_memory(struct doctor *doctor)
 			"addresses, shared memory and descriptors are enough");
 }
 
+static void check_workers(struct doctor *doctor, const json_t *workers)
+{
+	const char *why = field_text(workers, "no_cgroups");
+
+	if (*why)
+		doctor_say(doctor, DOCTOR_NOTE, "daemon", NULL,
+			"files in memory that a worker makes are bounded by nothing else (docs/security.md)",
+			"workers have no cgroups of their own: %s", why);
+}
+
 /* What gdevd says; the first of its devices goes to `served`. */
 static void look_at_daemon(struct doctor *doctor, const char *dir, const json_t *answer,
 	const char *asked, char served[64])
@@ -199,6 +209,7 @@ static void look_at_daemon(struct doctor *doctor, const char *dir, const json_t 
 
 	json_array_foreach(json_object_get(answer, "warnings"), index, warning) doctor_say(
 		doctor, DOCTOR_NOTE, "daemon", NULL, NULL, "%s", json_string_value(warning));
+	check_workers(doctor, json_object_get(answer, "workers"));
 	json_array_foreach(devices, index, device)
 	{
 		check_served(doctor, device);

@@ -180,6 +180,9 @@ struct device_ops {
 	/* The driver's library opens files and calls ioctl as it works: the sandbox must let it. */
 	bool opens_files;
 
+	/* Device memory is the machine's: who touches a page of a chunk first pays for it there. */
+	bool is_host_memory;
+
 	/* started_ns of a launch is stored when it begins, and is 0 before. */
 	bool tells_start;
 

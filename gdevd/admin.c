@@ -321,10 +321,32 @@ static json_t *list_warnings(const struct daemon *daemon)
 	return array;
 }
 
+/* Those that leave still hold what they had of the device's memory. */
+static json_t *count_workers(const struct daemon *daemon)
+{
+	json_int_t warm_bytes = 0, leaving = 0, total = 0, warm = 0, starting = 0, carrying = 0;
+	const struct worker *worker;
+	const struct device *device;
+
+	list_for_each (worker, &daemon->workers, link)
+		leaving += worker->state == WORKER_LEAVING;
+	list_for_each (device, &daemon->devices, link) {
+		warm_bytes += (json_int_t)relief_pool_bytes(device);
+		total += device->workers.total;
+		warm += device->workers.warm;
+		starting += device->workers.starting;
+		carrying += device->workers.carrying;
+	}
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:s}", "warm_bytes", warm_bytes,
+		"leaving", leaving, "total", total, "warm", warm, "starting", starting, "carrying",
+		carrying, "max", (json_int_t)daemon->config.max_workers, "cgroups",
+		daemon->cgroups.path, "no_cgroups", daemon->cgroups.why);
+}
+
 static json_t *command_devices(struct daemon *daemon, const json_t *request, int *status)
 {
-	return json_pack(
-		"{s:o,s:o}", "devices", list_devices(daemon), "warnings", list_warnings(daemon));
+	return json_pack("{s:o,s:o,s:o}", "devices", list_devices(daemon), "warnings",
+		list_warnings(daemon), "workers", count_workers(daemon));
 }
 
 static json_t *command_vgpus(struct daemon *daemon, const json_t *request, int *status)
@@ -369,27 +391,6 @@ static json_t *list_ended(const struct daemon *daemon)
 			describe_ended(
 				&daemon->history[(daemon->ended_count - i) % HISTORY_SESSIONS]));
 	return array;
-}
-
-/* Those that leave still hold what they had of the device's memory. */
-static json_t *count_workers(const struct daemon *daemon)
-{
-	json_int_t warm_bytes = 0, leaving = 0, total = 0, warm = 0, starting = 0, carrying = 0;
-	const struct worker *worker;
-	const struct device *device;
-
-	list_for_each (worker, &daemon->workers, link)
-		leaving += worker->state == WORKER_LEAVING;
-	list_for_each (device, &daemon->devices, link) {
-		warm_bytes += (json_int_t)relief_pool_bytes(device);
-		total += device->workers.total;
-		warm += device->workers.warm;
-		starting += device->workers.starting;
-		carrying += device->workers.carrying;
-	}
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "warm_bytes", warm_bytes, "leaving",
-		leaving, "total", total, "warm", warm, "starting", starting, "carrying", carrying,
-		"max", (json_int_t)daemon->config.max_workers);
 }
 
 static json_t *command_status(struct daemon *daemon, const json_t *request, int *status)

@@ -39,6 +39,7 @@ static const struct key daemon_keys[] = {
 	{"device_memory", config_value_device_memory, FIELD(config, device_memory)},
 	{"host_memory", config_value_size, FIELD(config, host_memory)},
 	{"worker_memory", config_value_size, FIELD(config, worker_memory)},
+	{"worker_cgroups", config_value_bool, FIELD(config, worker_cgroups)},
 	{"host_swap", config_value_size, FIELD(config, host_swap)},
 	{"file_swap", config_value_size, FIELD(config, file_swap)},
 	{"swap_directory", config_value_text, FIELD(config, swap_directory)},
@@ -457,6 +458,7 @@ void config_init(struct config *config)
 	*config = (struct config){
 		.host_swap = UINT64_MAX,
 		.swap_reserve_pct = 10,
+		.worker_cgroups = true,
 		.warm_workers = 2,
 		.max_workers = 256,
 		.worker_idle_ns = 60 * NS_PER_S,

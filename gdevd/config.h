@@ -76,6 +76,7 @@ struct config {
 	char swap_directory[108];  /* where these are; "": the state directory */
 	uint64_t swap_reserve_pct; /* of the device, kept free as temporary swap space */
 	uint64_t threads;          /* 0: the device's default */
+	bool worker_cgroups;       /* one for each worker, where that can be */
 	uint64_t warm_workers, max_workers;
 	uint64_t warm_memory;    /* what the warm ones may hold of the device; 0: an eighth of it */
 	uint64_t worker_idle_ns; /* a surplus warm worker leaves after this */

@@ -35,6 +35,7 @@
 #include "gdevd/sched/sched.h"
 #include "gdevd/usage.h"
 #include "gdevd/users.h"
+#include "gdevd/worker_cgroup.h"
 #include "proto/control.h"
 
 #define HISTORY_SESSIONS 64
@@ -272,6 +273,8 @@ struct daemon {
 		char warning[384];     /* of that user, for who looks; "": all is well */
 		unsigned starting_max; /* of a device, at once */
 	} program;
+	struct worker_cgroups cgroups;
+	struct deadline sweep; /* of the groups of workers that are gone */
 	struct swap swap;
 	struct list freeing; /* struct freeing */
 	struct list sessions;

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/slice.h"
 #include "gdevd/daemon.h"
+#include "gdevd/worker_limit.h"
 
 #define RESTORE_TIME_NS (10 * NS_PER_S)   /* for workers of a gdevd before to come back */
 #define UNCLAIMED_TIME_NS (30 * NS_PER_S) /* then those that did not are killed */
@@ -375,6 +376,7 @@ static int start(struct daemon *daemon, const struct options *options)
 	if (error)
 		return error;
 	swap_init(daemon);
+	worker_limits_init(daemon);
 	measure_init(daemon);
 	error = devices_init(daemon);
 	if (!error)
@@ -489,7 +491,8 @@ int main(int argc, char **argv)
 	users_finish(&daemon.users);
 	for (unsigned i = 0; i < array_length(signals); i++)
 		uv_close((uv_handle_t *)&handles[i], NULL);
-	uv_run(&daemon.loop, UV_RUN_DEFAULT); /* the closing callbacks, and what is being freed */
+	uv_run(&daemon.loop, UV_RUN_DEFAULT);  /* the closing callbacks, and what is being freed */
+	worker_cgroups_sweep(&daemon.cgroups); /* of those that have ended by now */
 	cache_finish(&daemon.cache);
 	uv_loop_close(&daemon.loop);
 	return error ? 1 : 0;

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "gdev/error.h"
 #include "gdevd/process.h"
+#include "gdevd/worker_limit.h"
 
 #define ATTACH_TIMEOUT_NS (10 * NS_PER_S)
 #define LEAVE_GRACE_NS (2 * NS_PER_S)
@@ -188,6 +189,7 @@ void session_begin(struct client *client, struct worker *worker)
 	device->workers.warm--;
 	deadline_set(&daemon->deadlines, &worker->deadline, worker->since_ns + ATTACH_TIMEOUT_NS);
 	deadline_cancel(&client->deadline);
+	worker_limit(worker);
 	if (send_attach(session, client)) {
 		session->client = NULL;
 		client->session = NULL;
@@ -443,6 +445,7 @@ int session_restore(struct worker *worker, const struct control_attach *message,
 	if (error)
 		return error;
 	session_write_down(session); /* its limits may be higher now */
+	worker_limit(worker);
 	log_info("session %llu is back: %s (pid %d) on %s, worker %d",
 		(unsigned long long)session->id, session->program, (int)session->pid,
 		vgpu->config->name, (int)worker->pid);

@@ -13,20 +13,9 @@
 
 #include "base/cleanup.h"
 #include "gdevd/daemon.h"
+#include "gdevd/worker_limit.h"
 
 #define CONTROL_FD 3
-#define WORKER_MEMORY_LEAST (4ull << 30) /* that a driver has plenty on any machine */
-
-/* A session's part of host swap is memory of its worker's, and charged for. */
-static uint64_t own_memory(const struct daemon *daemon)
-{
-	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t bytes = daemon->config.worker_memory, most = INT64_MAX / 2;
-
-	if (!bytes)
-		bytes = max_of(machine / 4, WORKER_MEMORY_LEAST);
-	return min_of(bytes, most) + min_of(daemon->swap.pools[SWAP_MEMORY].limit_bytes, most);
-}
 
 void worker_start_fill(struct worker_start *start, const struct device *device)
 {
@@ -66,15 +55,16 @@ void worker_start_fill(struct worker_start *start, const struct device *device)
 	snprintf(start->memory, sizeof start->memory, "%llu",
 		(unsigned long long)config->device_memory);
 	snprintf(start->host_memory, sizeof start->host_memory, "%llu",
-		(unsigned long long)config->host_memory);
+		(unsigned long long)worker_host_bytes(daemon));
 	snprintf(start->own_memory, sizeof start->own_memory, "%llu",
-		(unsigned long long)own_memory(daemon));
+		(unsigned long long)worker_own_bytes(daemon));
 	snprintf(start->threads, sizeof start->threads, "%u", (unsigned)config->threads);
 	snprintf(start->context, sizeof start->context, "%llu",
 		(unsigned long long)config->context_memory);
 	snprintf(start->user, sizeof start->user, "%u", (unsigned)daemon->program.uid);
 	snprintf(start->group, sizeof start->group, "%u", (unsigned)daemon->program.gid);
 	snprintf(start->path, sizeof start->path, "%s/workers.sock", daemon->runtime_dir);
+	start->cgroups = daemon->cgroups;
 }
 
 void worker_start_process(uv_work_t *work)
@@ -98,6 +88,8 @@ void worker_start_process(uv_work_t *work)
 	posix_spawnattr_setsigdefault(&attributes, &signals);
 	start->error = -posix_spawn(&start->pid, start->arguments[0], &files, &attributes,
 		(char **)start->arguments, environ);
+	if (!start->error)
+		start->unbounded = worker_cgroup_enter(&start->cgroups, start->pid);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&files);
 }

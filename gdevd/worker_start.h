@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "base/paths.h"
+#include "gdevd/worker_cgroup.h"
 
 struct device;
 struct worker;
@@ -19,7 +20,9 @@ struct worker_start {
 	struct worker *worker; /* NULL: gdevd ends */
 	int sockets[2];        /* gdevd's end and the worker's */
 	int error;
+	int unbounded; /* 0: it is in its cgroup, or needs none */
 	pid_t pid;
+	struct worker_cgroups cgroups;
 	const char *arguments[24];
 	char memory[24], host_memory[24], own_memory[24], threads[24], context[24], parts[12],
 		user[24], group[24], path[PATHS_MAX + 16], fd[8];

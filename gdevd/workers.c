@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gdevd/process.h"
+#include "gdevd/worker_limit.h"
 #include "gdevd/worker_start.h"
 
 #define START_TIMEOUT_NS (60 * NS_PER_S)
@@ -86,6 +87,7 @@ static void maybe_free(struct worker *worker)
 	list_remove(&worker->by_device);
 	device->workers.total--;
 	free(worker);
+	worker_limits_gone(device->daemon);
 	residency_balance_all(device->daemon);
 	relief_serve(device);
 	workers_adjust(device);
@@ -236,7 +238,9 @@ static void on_closed(struct connection *connection, int error)
 		worker_kill(worker, strerror(-error));
 		return;
 	}
-	retire(worker, "worker died");
+	retire(worker, worker_cgroup_ran_out(&worker->daemon->cgroups, worker->pid)
+			       ? "took more memory than it may"
+			       : "worker died");
 	connection_destroy(worker->connection);
 	worker->connection = NULL;
 	/* A worker closes its connection as it ends. One that is not our child would go on with what it holds. */
@@ -257,7 +261,12 @@ static bool reap(struct worker *worker)
 	if (!worker->child || worker->start || waitpid(worker->pid, &status, WNOHANG) <= 0)
 		return false;
 	worker->child = false;
-	if (WIFSIGNALED(status) && !(expected && WTERMSIG(status) == SIGKILL))
+	if (WIFSIGNALED(status) && worker_cgroup_ran_out(&worker->daemon->cgroups, worker->pid))
+		complain(
+			"worker %d took more memory than it may: the kernel has ended it (worker_memory, host_memory, "
+			"host_swap and device_memory in gdev.conf(5) say how much that is)",
+			(int)worker->pid);
+	else if (WIFSIGNALED(status) && !(expected && WTERMSIG(status) == SIGKILL))
 		log_warning("worker %d died of signal %d (%s)", (int)worker->pid, WTERMSIG(status),
 			strsignal(WTERMSIG(status)));
 	else if (WIFEXITED(status) && WEXITSTATUS(status))
@@ -332,7 +341,8 @@ static void on_started(uv_work_t *work, int status)
 	struct worker_start *start = container_of(work, struct worker_start, work);
 	struct worker *worker = start->worker;
 	autoclose int socket = start->sockets[0];
-	int error = start->error;
+	char why[80];
+	int error = start->error, unbounded = start->unbounded;
 
 	close(start->sockets[1]);
 	if (worker)
@@ -350,6 +360,10 @@ static void on_started(uv_work_t *work, int status)
 	} else if (worker->killed) { /* it was killed before its pid was known */
 		send_signal_kill(worker);
 		reap(worker);
+	} else if (unbounded) {
+		snprintf(why, sizeof why, "it cannot have a cgroup of its own: %s",
+			strerror(-unbounded));
+		worker_kill(worker, why);
 	} else if (connection_create(&worker->daemon->loop, steal_fd(&socket),
 			   &worker_connection_ops, worker, NULL, &worker->connection)) {
 		worker_kill(worker, "gdevd has no resources for another");

@@ -172,6 +172,7 @@ struct control_ready {
 enum device_trait {
 	DEVICE_PAUSES = 1,       /* launches can be stopped between blocks */
 	DEVICE_CLIENTS_COPY = 2, /* clients copy themselves, which their worker sees later */
+	DEVICE_HOST_MEMORY = 4,  /* its memory is the machine's */
 };
 
 /* Host memory, or the session's swap file, whose descriptor goes with every message that charges some of it. */

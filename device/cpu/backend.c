@@ -170,6 +170,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.map = cpu_map,
 	.unmap = cpu_unmap,
 	.chunk_host_fd = memfd_chunk_export,
+	.is_host_memory = true,
 	.module_load = cpu_module_load,
 	.module_open = cpu_module_open,
 	.module_unload = cpu_module_unload,

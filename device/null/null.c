@@ -303,6 +303,7 @@ const struct device_ops null_device_ops = {
 	.map = null_map,
 	.unmap = null_unmap,
 	.chunk_host_fd = memfd_chunk_export,
+	.is_host_memory = true,
 	.module_load = null_module_load,
 	.module_unload = null_module_unload,
 	.module_bytes = null_module_bytes,

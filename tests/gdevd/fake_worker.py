@@ -21,9 +21,11 @@ says: well, none, other (another file of gdevd's directory), memory (a memfd), d
 """
 
 import argparse
+import itertools
 import os
 import select
 import socket
+import struct
 import sys
 import time
 
@@ -221,6 +223,19 @@ class Worker:
                 time.sleep(0.05)
         sys.exit(4)
 
+    @staticmethod
+    def fill(peer):
+        """Every other one is with the client alone."""
+        kept = []
+        for number in itertools.count():
+            fd = os.memfd_create("fill")
+            os.write(fd, bytes(1 << 20))
+            peer.sendmsg([b"took"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))] if number % 2 else [])
+            if number % 2:
+                os.close(fd)
+            else:
+                kept.append(fd)
+
     def serve(self, peer):
         heard = [self.control, peer]
         while True:
@@ -251,6 +266,8 @@ class Worker:
                     self.control.send(data[4:])
                     peer.send(b"said")
                     continue
+                if data == b"fill":  # with files in memory that nobody is asked for, without end
+                    self.fill(peer)
                 if data.startswith(b"storm"):  # messages, one behind the other
                     storm(self.control, data[5:])
                 if data.startswith(b"look"):  # an offset: what gdevd wrote there

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How much of the machine's memory a worker may take: of its own (RLIMIT_DATA, which the worker sets before it has a client),
+ * and in all (worker_cgroup.h).
+ */
+#ifndef GDEV_GDEVD_WORKER_LIMIT_H
+#define GDEV_GDEVD_WORKER_LIMIT_H
+
+#include <stdint.h>
+
+struct daemon;
+struct device;
+struct worker;
+
+/* Of its own: what is compiled, stacks, and the session's part of host swap. */
+uint64_t worker_own_bytes(const struct daemon *daemon);
+/* Page-locked memory, and images of modules, of a session. */
+uint64_t worker_host_bytes(const struct daemon *daemon);
+/* In all: that, files of swap on a tmpfs, and device memory that is the machine's. Seven eighths of the machine at most, so
+ * that a worker that takes all it can get reaches its limit before the machine has no memory left. */
+uint64_t worker_most_bytes(const struct device *device);
+
+/* At gdevd's start, when the limits of swap are known. */
+void worker_limits_init(struct daemon *daemon);
+/* The worker is about to have a client. */
+void worker_limit(const struct worker *worker);
+/* Its process has ended, or soon will. */
+void worker_limits_gone(struct daemon *daemon);
+
+#endif
