@@ -558,18 +558,9 @@ static void wait_for_warp(struct thread *t, const struct inst *i)
 		t->value = thread_read(t, &i->operands[1], i->types[0]);
 }
 
-/* bar.sync a{, b}; bar.arrive a, b; bar.red p, a{, b}, c */
-static void wait_for_block(struct thread *t, const struct inst *i)
+static void wait_at(struct thread *t, const struct inst *i, uint64_t id, uint64_t expected)
 {
-	unsigned last = i->operand_count - 1u, at = i->dest_count;
-	uint64_t id = thread_read(t, &i->operands[at], TYPE_b32);
-	bool counted = i->dest_count ? i->operand_count == 4 : i->operand_count == 2;
-	uint64_t expected = counted ? thread_read(t, &i->operands[at + 1], TYPE_b32) : 0;
-
-	if (id >= BARRIERS) {
-		thread_fails(t, INTERP_WRONG, "barrier %lu", (unsigned long)id);
-		return;
-	}
+	unsigned last = i->operand_count - 1u;
 	struct barrier *b = &t->block->barrier[id];
 	if (b->arrived && b->expected != expected)
 		thread_fails(t, INTERP_WRONG, "barrier %lu counts %u and %lu threads",
@@ -587,6 +578,20 @@ static void wait_for_block(struct thread *t, const struct inst *i)
 	t->state = THREAD_WAITS;
 	t->at = i;
 	t->barrier = (int)id;
+}
+
+/* bar.sync a{, b}; bar.arrive a, b; bar.red p, a{, b}, c */
+static void wait_for_block(struct thread *t, const struct inst *i)
+{
+	unsigned at = i->dest_count;
+	uint64_t id = thread_read(t, &i->operands[at], TYPE_b32);
+	bool counted = i->dest_count ? i->operand_count == 4 : i->operand_count == 2;
+	uint64_t expected = counted ? thread_read(t, &i->operands[at + 1], TYPE_b32) : 0;
+
+	if (id >= CLUSTER_BARRIER)
+		thread_fails(t, INTERP_WRONG, "barrier %lu", (unsigned long)id);
+	else
+		wait_at(t, i, id, expected);
 }
 
 /* ---- dispatch ---- */
@@ -626,10 +631,10 @@ static bool together(struct thread *t, const struct inst *i)
 	case OP_barrier:
 		if (inst_has(i, MOD_warp))
 			wait_for_warp(t, i);
-		else if (inst_has(i, MOD_cluster))
-			return false;
-		else
+		else if (!inst_has(i, MOD_cluster))
 			wait_for_block(t, i);
+		else if (!inst_has(i, MOD_arrive))
+			wait_at(t, i, CLUSTER_BARRIER, 0);
 		return true;
 	case OP_shfl:
 	case OP_vote:

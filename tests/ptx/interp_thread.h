@@ -9,7 +9,7 @@
 #include "device/cpu/ptx/ir.h"
 #include "interp.h"
 
-enum { BARRIERS = 16, SLICE = 1000 };
+enum { CLUSTER_BARRIER = 16, BARRIERS, SLICE = 1000 };
 
 enum thread_state { THREAD_READY, THREAD_WAITS, THREAD_LEFT };
 

@@ -372,16 +372,52 @@ static void write_block_reduction(struct writer *w)
 		fprintf(w->f, "bar.red.%s.pred %%p%u, 1, %%p%u;\n", how == 1 ? "and" : "or", to, p);
 }
 
-/* The two sides of a branch wait at barriers of their own, with one number. */
+/* Reads what the thread opposite has left. */
+static void write_opposite(struct writer *w, unsigned to)
+{
+	fprintf(w->f,
+		"sub.u32 %%t, %%threads, %%linear; sub.u32 %%t, %%t, 1; shl.b32 %%t, %%t, 3;\n"
+		"mov.u32 %%v, slots; add.u32 %%t, %%t, %%v; ld.shared.b32 %%r%u, [%%t];\n",
+		to);
+}
+
+/* Whether all threads of the block are there, and as many as a barrier may count. */
+static bool may_count(const struct random_kernel *k)
+{
+	for (unsigned n = 1; n < k->node_count; n++)
+		if (k->nodes[n].kind == KIND_EXIT)
+			return false;
+	return k->block[0] * k->block[1] * k->block[2] % 32 == 0;
+}
+
+/* The two sides of a branch wait at barriers of their own, with one number; or one side goes on when it has come. */
 static void write_divergent_barrier(struct writer *w)
 {
 	unsigned label = w->labels, p = random_below(&w->s, P), r = random_below(&w->s, R);
+	unsigned how = random_below(&w->s, 3), to = random_below(&w->s, R);
+	const uint32_t *block = w->k->block;
+	char barrier[24] = " 2";
 
 	w->labels += 2;
-	fprintf(w->f, "@%%p%u bra L%u;\nadd.u32 %%r%u, %%r%u, 1;\nbarrier.sync 2;\nbra L%u;\n", p,
-		label, r, r, label + 1);
-	fprintf(w->f, "L%u:\nmul.lo.u32 %%r%u, %%r%u, 5;\nbarrier.sync 2;\nL%u:\n", label, r, r,
-		label + 1);
+	if (how == 2 && may_count(w->k))
+		snprintf(barrier, sizeof(barrier), " 3, %u", block[0] * block[1] * block[2]);
+	else if (how == 2)
+		how = 1;
+	if (how)
+		fprintf(w->f, "barrier.sync 2;\nst.shared.b32 [%%slot], %%r%u;\n", r);
+	fprintf(w->f, "@%%p%u bra L%u;\nadd.u32 %%r%u, %%r%u, 1;\n", p, label, r, r);
+	if (how)
+		fprintf(w->f, "st.shared.b32 [%%slot], %%r%u;\n", r);
+	fprintf(w->f, "barrier.%s%s;\n", how == 2 ? "arrive" : "sync", barrier);
+	if (how == 1)
+		write_opposite(w, to);
+	fprintf(w->f, "bra L%u;\nL%u:\nmul.lo.u32 %%r%u, %%r%u, 5;\n", label + 1, label, r, r);
+	if (how == 1)
+		fprintf(w->f, "st.shared.b32 [%%slot], %%r%u;\n", r);
+	fprintf(w->f, "barrier.sync%s;\n", barrier);
+	if (how)
+		write_opposite(w, to);
+	fprintf(w->f, "L%u:\n", label + 1);
 }
 
 /* A shuffle's value counts only where it comes from a lane that takes part. */

@@ -154,9 +154,48 @@ static void a_barrier_of_some_threads_waits_for_those_only(void **state)
 		assert_int_equal(o[t], 9);
 }
 
+static void roles_meet_at_barriers_of_their_own(void **state)
+{
+	static int o[96];
+	void *params[1] = {o};
+
+	assert_int_equal(launch("roles", 96, params), RAN);
+	for (int t = 0; t < 96; t++)
+		assert_int_equal(o[t], t < 32 ? (t + 32) * 2 + (t + 64) * 2
+					      : (t < 64 ? t + 68 : (t - 32) * 2) + (t & 31) + 100);
+}
+
+static void who_arrives_does_not_wait(void **state)
+{
+	static int o[128];
+	struct {
+		void *o;
+		int rounds;
+	} params = {o, 7};
+
+	assert_int_equal(launch("producers", 128, &params), RAN);
+	for (int t = 0; t < 128; t++) {
+		int sum = 0;
+
+		for (int k = 0; k < params.rounds; k++)
+			sum = sum * 3 + k * 32 + (t * 7 & 31);
+		assert_int_equal(o[t], t < 32 ? 0 : sum);
+	}
+}
+
+static void a_cluster_of_one_block_meets(void **state)
+{
+	static int o[64];
+	void *params[1] = {o};
+
+	assert_int_equal(launch("cluster", 64, params), RAN);
+	for (int t = 0; t < 64; t++)
+		assert_int_equal(o[t], 2 * (63 - (t ^ 1)));
+}
+
 static void threads_that_wait_in_vain_are_found(void **state)
 {
-	static int o[32];
+	static int o[96];
 	struct {
 		void *o;
 		int n;
@@ -170,6 +209,10 @@ static void threads_that_wait_in_vain_are_found(void **state)
 		assert_int_equal(stuck.lines[t], stuck.lines[t & 1]);
 	params.n = 0;
 	assert_int_equal(launch("vain", 32, &params), RAN);
+	/* A barrier that wants more threads than come. */
+	assert_int_equal(launch("counted", 96, &params), RAN);
+	assert_int_equal(launch("counted", 64, &params), STUCK);
+	assert_true(stuck.lines[0] && stuck.lines[32] && stuck.lines[0] != stuck.lines[32]);
 }
 
 static void addresses_of_32_bits_wrap(void **state)
@@ -199,6 +242,9 @@ int main(void)
 		cmocka_unit_test(a_lock_is_for_every_thread),
 		cmocka_unit_test(warps_wait_for_warps),
 		cmocka_unit_test(a_barrier_of_some_threads_waits_for_those_only),
+		cmocka_unit_test(roles_meet_at_barriers_of_their_own),
+		cmocka_unit_test(who_arrives_does_not_wait),
+		cmocka_unit_test(a_cluster_of_one_block_meets),
 		cmocka_unit_test(threads_that_wait_in_vain_are_found),
 		cmocka_unit_test(addresses_of_32_bits_wrap),
 	};

@@ -2,7 +2,8 @@
  *
  * Scheduled plans (region.h): which threads go on when every thread waits at a gate (gates.h) or has
  * left. `codes` has the word of each thread, `wants` what it waits for: the mask at GATE_MASK and
- * GATE_WARP; at GATE_BLOCK the barrier, and from bit 16 its number of threads, 0 for the whole block.
+ * GATE_WARP; at GATE_BLOCK the barrier, and from bit 16 its number of threads, 0 for the whole block. `arrived` counts,
+ * for each barrier, those that have come to it without waiting.
  */
 #include "gates.h"
 
@@ -56,18 +57,31 @@ static inline u32 gate_release_warp(u32 *codes, const u32 *wants, u32 lanes, con
 	return ready;
 }
 
-/* Barriers that name a number of threads, which have come. */
-static u32 gate_release_counted(u32 *codes, const u32 *wants, u32 threads, u32 n)
+/* bar.arrive of one thread. Barriers to which all have come that they want begin anew. */
+BUILTIN void ptx_arrive(u32 *arrived, u32 barrier, u32 wanted)
 {
-	u32 there[16] = {0}, released = 0;
+	u32 *n = &arrived[barrier % GATE_BARRIERS];
 
-	for (u32 t = 0; t < threads; t++)
-		there[wants[t] & 15] += codes[t] - 2 * n < n;
+	*n = *n + 1 == wanted ? 0 : *n + 1;
+}
+
+/* Barriers to which all threads have come that they want: all that have not left, where they name no number. */
+static u32 gate_release_barriers(u32 *codes, const u32 *wants, u32 *arrived, u32 threads, u32 n)
+{
+	u32 come[GATE_BARRIERS], alive = 0, released = 0;
+
+	for (u32 k = 0; k < GATE_BARRIERS; k++)
+		come[k] = arrived[k];
 	for (u32 t = 0; t < threads; t++) {
-		u32 wanted = wants[t] >> 16;
+		come[wants[t] % GATE_BARRIERS] += codes[t] - 2 * n < n;
+		alive += codes[t] != GATE_LEFT;
+	}
+	for (u32 t = 0; t < threads; t++) {
+		u32 barrier = wants[t] % GATE_BARRIERS, wanted = wants[t] >> 16;
 
-		if (codes[t] - 2 * n < n && wanted && there[wants[t] & 15] >= wanted) {
+		if (codes[t] - 2 * n < n && come[barrier] >= (wanted ? wanted : alive)) {
 			codes[t] -= 2 * n;
+			arrived[barrier] = 0;
 			released = 1;
 		}
 	}
@@ -76,23 +90,15 @@ static u32 gate_release_counted(u32 *codes, const u32 *wants, u32 threads, u32 n
 
 /* False when nobody can go on: the threads wait for each other. Then `codes` says at which lines, 0
  * for those that have left. */
-BUILTIN u32 ptx_release(u32 *codes, const u32 *wants, u32 threads, const u32 *table)
+BUILTIN u32 ptx_release(u32 *codes, const u32 *wants, u32 *arrived, u32 threads, const u32 *table)
 {
-	u32 n = table[GATE_TABLE_COUNT], released = 0, elsewhere = 0;
+	u32 n = table[GATE_TABLE_COUNT], released = 0;
 
 	for (u32 t = 0; t < threads; t += 32)
 		released |= gate_release_warp(codes + t, wants + t,
 			threads - t < 32 ? (1u << (threads - t)) - 1 : UINT32_MAX, table);
-	released |= gate_release_counted(codes, wants, threads, n);
-	if (released)
-		return 1;
-	for (u32 t = 0; t < threads; t++)
-		elsewhere |= codes[t] < 2 * n;
-	for (u32 t = 0; t < threads; t++)
-		if (elsewhere)
-			codes[t] =
-				codes[t] == GATE_LEFT ? 0 : table[GATE_TABLE_LINES + codes[t] % n];
-		else if (codes[t] != GATE_LEFT)
-			codes[t] -= 2 * n;
-	return !elsewhere;
+	released |= gate_release_barriers(codes, wants, arrived, threads, n);
+	for (u32 t = 0; t < threads && !released; t++)
+		codes[t] = codes[t] == GATE_LEFT ? 0 : table[GATE_TABLE_LINES + codes[t] % n];
+	return released;
 }

@@ -401,6 +401,21 @@ static void emit_elect(struct gen *g, struct inst *i)
 	emit_result(g, d, first);
 }
 
+/* bar.arrive: its thread is counted, and goes on. In a cluster of one block nothing is to be told to others. */
+static bool emit_arrival(struct gen *g, struct inst *i)
+{
+	LLVMValueRef arguments[3];
+
+	if (inst_has(i, MOD_cluster))
+		return true;
+	if (i->operand_count != 2 || !g->gated)
+		return false;
+	arguments[0] = gen_gep(g, g->b, g->saved, gen_int(g, g->arrived_slot));
+	arguments[1] = emit_operand(g, &i->operands[0], g->i32);
+	arguments[2] = emit_operand(g, &i->operands[1], g->i32);
+	return emit_builtin(g, "ptx_arrive", arguments, 3) != NULL;
+}
+
 bool emit_collective(struct gen *g, struct inst *i)
 {
 	LLVMValueRef v;
@@ -422,6 +437,8 @@ bool emit_collective(struct gen *g, struct inst *i)
 		emit_result(g, &i->operands[0], load_word(g, warp_word(g, warp(g), 0)));
 		return true;
 	}
+	if (inst_has(i, MOD_arrive))
+		return emit_arrival(g, i);
 	if (!i->dest_count)
 		return true;
 	v = load_word(g, warp_word(g, int32(g, 0), 1));

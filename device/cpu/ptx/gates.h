@@ -12,7 +12,7 @@
 
 enum gate {
 	GATE_NONE,
-	GATE_BLOCK, /* the barrier's number of threads, or all of the block */
+	GATE_BLOCK, /* that as many threads as the barrier wants wait at it or have arrived, or all of the block */
 	/* The codes of those from here on follow each other in this order. */
 	GATE_MASK, /* the lanes of its mask at this same instruction */
 	GATE_WARP, /* the lanes of its mask at any bar.warp */
@@ -22,6 +22,9 @@ enum gate {
 };
 
 #define GATE_LEFT 0xffffffffu
+
+/* Barriers that threads may wait at; the last is that of the cluster, which has one block. */
+enum { GATE_CLUSTER = 16, GATE_BARRIERS = 32 };
 
 /* A kernel's table: the first code of each gate, the number of regions, and the line of each code. */
 enum { GATE_TABLE_COUNT = GATES, GATE_TABLE_LINES };

@@ -65,7 +65,7 @@ struct gen {
 	uint32_t region;
 	uint32_t line;
 	uint64_t saved_bytes;
-	uint32_t pc_slot, wants_slot, warp_slot;
+	uint32_t pc_slot, wants_slot, arrived_slot, warp_slot;
 	uint32_t matrix_slot, matrix_bytes, matrix_presence; /* emit_matrix.c */
 	uint64_t *used;      /* registers that the region at hand reads or writes */
 	struct lanes *lanes; /* of the region at hand, when lanes.c emits it */

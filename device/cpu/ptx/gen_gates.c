@@ -17,7 +17,9 @@ LLVMValueRef thread_word(struct gen *g, uint32_t slot)
 static unsigned wanted_operands(const struct gen *g, const struct region *r, struct operand **o)
 {
 	struct inst *i = &g->work->insts[g->work->blocks[r->entry].first];
-	unsigned values = i->dest_count ? 1 : 0; /* of a reduction by a barrier */
+	unsigned values =
+		i->dest_count ? 2
+			      : 0; /* of a reduction by a barrier: its result and what is reduced */
 
 	if (is_matrix(i))
 		return 0;
@@ -28,7 +30,7 @@ static unsigned wanted_operands(const struct gen *g, const struct region *r, str
 		return i->operand_count ? 1 : 0;
 	case GATE_BLOCK:
 		*o = &i->operands[i->dest_count];
-		return i->operand_count == i->dest_count + values + 2 ? 2 : 0;
+		return i->operand_count - values; /* its number, and how many threads */
 	default:
 		return 0;
 	}
@@ -57,9 +59,10 @@ void gate_arrive(struct gen *g, const struct region *r)
 	if (!g->gated || r->gate == GATE_NONE || r->gate == GATE_SPIN)
 		return;
 	unsigned known = wanted_operands(g, r, &o);
-	/* A mask that is not said is that of the whole warp. */
-	LLVMValueRef wants =
-		r->gate == GATE_MASK ? LLVMConstAllOnes(g->i32) : LLVMConstNull(g->i32);
+	/* A mask that is not said is that of the whole warp, a barrier without a number that of the cluster. */
+	LLVMValueRef wants = r->gate == GATE_MASK    ? LLVMConstAllOnes(g->i32)
+			     : r->gate == GATE_BLOCK ? LLVMConstInt(g->i32, GATE_CLUSTER, false)
+						     : LLVMConstNull(g->i32);
 	if (known)
 		wants = emit_operand(g, &o[0], g->i32);
 	if (known == 2)
@@ -93,6 +96,7 @@ static void number_regions(struct gen *g, uint32_t *table)
 				g->work->insts[g->work->blocks[r->entry].first].line;
 		}
 	}
+	g->gated |= p->named;
 	table[GATE_TABLE_COUNT] = code;
 }
 
@@ -153,9 +157,10 @@ static void release_gates(struct gen *g, LLVMBasicBlockRef at, const uint32_t *t
 	LLVMPositionBuilderAtEnd(g->scalar, at);
 	LLVMValueRef arguments[] = {gen_gep(g, g->scalar, g->saved, gen_int(g, g->pc_slot)),
 		gen_gep(g, g->scalar, g->saved, gen_int(g, g->wants_slot)),
+		gen_gep(g, g->scalar, g->saved, gen_int(g, g->arrived_slot)),
 		LLVMConstInt(g->i32, g->work->threads, false), lines};
 	g->b = g->scalar;
-	LLVMValueRef some = emit_builtin(g, "ptx_release", arguments, 4);
+	LLVMValueRef some = emit_builtin(g, "ptx_release", arguments, 5);
 	some = LLVMBuildICmp(g->b, LLVMIntNE, some, LLVMConstNull(g->i32), "");
 	LLVMBuildCondBr(g->b, some, g->dispatch, stuck);
 	LLVMPositionBuilderAtEnd(g->b, stuck);
@@ -175,9 +180,15 @@ void gen_dispatch(struct gen *g, LLVMBasicBlockRef start)
 	g->parallel = false;
 	number_regions(g, table);
 	g->pc_slot = gen_saved(g, 4);
-	if (g->gated)
-		g->wants_slot = gen_saved(g, 4);
 	LLVMPositionBuilderAtEnd(g->scalar, start);
+	if (g->gated) {
+		g->wants_slot = gen_saved(g, 4);
+		g->arrived_slot = gen_saved(
+			g, 4); /* a word a barrier: there are as many as a warp has threads */
+		LLVMBuildMemSet(g->scalar,
+			gen_gep(g, g->scalar, g->saved, gen_int(g, g->arrived_slot)),
+			LLVMConstNull(g->i8), gen_int(g, 4ull * GATE_BARRIERS), 64);
+	}
 	loop_begin(g, &l, g->scalar);
 	gate_arrive(g, &p->regions[g->work->blocks[0].region]);
 	LLVMBuildBr(g->b, l.after);

@@ -599,7 +599,8 @@ static bool region_is_parallel(const struct gen *g, const struct region *r)
 			if (i->op == OP_atom || i->op == OP_red || i->op == OP_call ||
 				i->op == OP_membar || i->op == OP_fence ||
 				inst_has(i, MOD_volatile) || inst_has(i, MOD_relaxed) ||
-				inst_has(i, MOD_acquire) || inst_has(i, MOD_release))
+				inst_has(i, MOD_acquire) || inst_has(i, MOD_release) ||
+				inst_has(i, MOD_arrive))
 				return false;
 		}
 	}

@@ -46,7 +46,7 @@ extern const char *const ptx_type_name[TYPE_COUNT];
 	X(clamp) X(shiftamt) X(finite) X(infinite) X(number) X(notanumber) X(normal) X(subnormal)  \
 	X(cta) X(gpu) X(sys) X(cluster) X(gl) X(cv) X(ca) X(cg) X(cs) X(lu) X(wb) X(wt) X(nc)      \
 	X(noftz) X(xorsign) X(abs) X(L1) X(L2) X(warp) X(satfinite) X(relu) X(pack)      \
-	X(oob) X(level) X(async) X(commit_group) X(wait_group) X(wait_all) X(row) X(col) X(trans)  \
+	X(oob) X(level) X(async) X(wait) X(commit_group) X(wait_group) X(wait_all) X(row) X(col) X(trans)  \
 	X(x1) X(x2) X(x4) X(m8n8) X(m8n8k4) X(m8n8k16) X(m8n8k32) X(m8n8k128) X(m16n8k4)           \
 	X(m16n8k8) X(m16n8k16) X(m16n8k32) X(m16n8k64) X(m16n8k128) X(m16n8k256) X(tf32) X(e4m3)   \
 	X(e5m2) X(s4) X(u4) X(b1)
@@ -163,7 +163,7 @@ struct opcode {
 	X(fence, "fence", 0, 0, 0, E, "cta gpu sys cluster sc acq_rel acquire release")            \
 	X(bar, "bar", 1, 5, 0, E | OPF_BORDER, "sync red arrive popc and or cta aligned warp")     \
 	X(barrier, "barrier", 0, 5, 0, E | OPF_BORDER,                                             \
-		"sync red arrive popc and or cta aligned cluster relaxed")                         \
+		"sync red arrive wait popc and or cta aligned cluster relaxed acquire release")                         \
 	X(shfl, "shfl", 4, 5, 1, OPF_BORDER | OPF_COLLECTIVE, "sync up down bfly idx")             \
 	X(vote, "vote", 2, 3, 1, OPF_BORDER | OPF_COLLECTIVE, "sync all any uni ballot")           \
 	X(match, "match", 3, 4, 1, OPF_BORDER | OPF_COLLECTIVE, "sync any all")                    \

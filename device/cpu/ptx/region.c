@@ -332,6 +332,8 @@ static enum gate find_gate(const struct work *w, const struct work_block *b)
 {
 	const struct inst *i = &w->insts[b->first];
 
+	if (inst_has(i, MOD_arrive))
+		return GATE_NONE;
 	if (i->op == OP_bar || i->op == OP_barrier)
 		return inst_has(i, MOD_warp) ? GATE_WARP : GATE_BLOCK;
 	if (b->collective)
@@ -728,9 +730,11 @@ static void attempt(struct former *f, bool loops, bool scheduled)
 int plan_build(struct work *w, struct plan *p)
 {
 	struct former f = {.work = w, .plan = p, .words = w->block_count / 64 + 1};
-	bool loops = !w->any_spin;
+	bool arrives, loops = !w->any_spin, gates = w->any_spin;
 
 	*p = (struct plan){.work = w};
+	p->named = barriers_differ(w, &arrives);
+	gates |= arrives;
 	f.list = work_alloc(w, (w->block_count + 1) * sizeof(*f.list));
 	f.side = work_alloc(w, (w->block_count + 1) * sizeof(*f.side));
 	f.members = work_alloc(w, f.words * 8);
@@ -742,9 +746,15 @@ int plan_build(struct work *w, struct plan *p)
 		w->regs[r].scalar = false;
 	find_pure(&f);
 	for (unsigned tries = 0; !w->error; tries++) {
-		attempt(&f, loops, w->any_spin || tries > 30);
-		if (w->error || (!p->conflict && !p->retry))
+		attempt(&f, loops, gates || tries > 30);
+		if (w->error)
 			break;
+		if (!p->conflict && !p->retry) {
+			if (p->scheduled || !barriers_meet(w, p))
+				break;
+			tries = 30;
+			continue;
+		}
 		if (p->retry)
 			uniform_analyse(w);
 		else if (loops)

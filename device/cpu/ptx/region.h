@@ -45,6 +45,7 @@ struct guard { /* of a split divergent branch */
 struct plan {
 	struct work *work;
 	bool scheduled;
+	bool named; /* threads may wait at several barriers at once: scheduled, each has a gate by its number */
 	uint64_t *split, *entries, *wanted;
 	struct region *regions;
 	uint32_t region_count;
@@ -58,5 +59,13 @@ struct plan {
 
 int plan_build(struct work *w, struct plan *plan);
 struct guard *plan_guard(const struct plan *plan, uint32_t branch);
+
+/* barriers.c */
+/* Whether threads may wait at barriers that are not the same one, or with a number of threads; and whether some arrive
+ * without waiting. */
+bool barriers_differ(const struct work *w, bool *arrives);
+/* Whether threads that take the sides of a divergent branch meet at barriers of one number, each side at its own: a
+ * structured plan would run one side to its end before the other. */
+bool barriers_meet(struct work *w, const struct plan *p);
 
 #endif

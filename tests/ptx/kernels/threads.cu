@@ -174,3 +174,73 @@ extern "C" __global__ void diagonal(int *o)
 	}
 	o[q] = sum;
 }
+
+// Each warp's role has barriers of its own, which are those of the block.
+extern "C" __global__ void roles(int *o)
+{
+	__shared__ int s[96];
+	int t = threadIdx.x;
+
+	if (t < 32) {
+		s[t] = t + 100;
+		asm volatile("bar.sync 0;" ::: "memory");
+		o[t] = s[t + 32] + s[t + 64];
+	} else {
+		s[t] = t * 2;
+		asm volatile("bar.sync 0;" ::: "memory");
+		o[t] = s[t - 32] + s[t & 31];
+	}
+}
+
+// A warp fills two buffers in turn, the others empty them: neither waits for what it has only announced.
+extern "C" __global__ void producers(int *o, int rounds)
+{
+	__shared__ int buffer[2][32];
+	int t = threadIdx.x, sum = 0;
+
+	if (t < 32) {
+		for (int k = 0; k < rounds; k++) {
+			asm volatile("bar.sync %0, 128;" ::"r"(3 + k % 2) : "memory");
+			buffer[k % 2][t] = k * 32 + t;
+			asm volatile("bar.arrive %0, 128;" ::"r"(1 + k % 2) : "memory");
+		}
+	} else {
+		asm volatile("bar.arrive 3, 128;" ::: "memory");
+		asm volatile("bar.arrive 4, 128;" ::: "memory");
+		for (int k = 0; k < rounds; k++) {
+			asm volatile("bar.sync %0, 128;" ::"r"(1 + k % 2) : "memory");
+			sum = sum * 3 + buffer[k % 2][t * 7 & 31];
+			if (k + 2 < rounds)
+				asm volatile("bar.arrive %0, 128;" ::"r"(3 + k % 2) : "memory");
+		}
+	}
+	o[t] = sum;
+}
+
+// A cluster of one block.
+extern "C" __global__ void cluster(int *o)
+{
+	__shared__ int s[64];
+	int t = threadIdx.x;
+
+	s[t] = t;
+	asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+	int v = s[63 - t];
+	asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+	asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+	s[t] = v * 2;
+	__syncthreads();
+	o[t] = s[t ^ 1];
+}
+
+// A barrier that wants 96 threads.
+extern "C" __global__ void counted(int *o)
+{
+	if (threadIdx.x < 32) {
+		asm volatile("bar.sync 1, 96;" ::: "memory");
+		o[threadIdx.x] = 1;
+	} else {
+		asm volatile("bar.sync 1, 96;" ::: "memory");
+		o[threadIdx.x] = 2;
+	}
+}
