@@ -5,7 +5,7 @@
  *
  * A session is what one process has on one virtual GPU: an address arena, memory, code, and streams,
  * served by a worker process of its own. Opening the same virtual GPU again in one process gives the same
- * session and counts.
+ * session and counts, except those that are opened for one user alone (gdev_session_open_own).
  *
  * Conventions. Calls return 0 or a negative code (gdev/error.h); a new object comes back through the last
  * parameter, which is untouched on failure. Every call may be made from any thread at any time, except
@@ -52,6 +52,9 @@ int gdev_vgpu_name(int index, char name[GDEV_NAME_MAX]);
 /* `vgpu` NULL: the first one that this process sees. -GDEV_E_NO_DAEMON: nobody listens; -EACCES: the
  * virtual GPU is not for this user; -ENODEV: no such virtual GPU. */
 int gdev_session_open(const char *vgpu, struct gdev_session **session);
+/* A session of its own: one that no other open gives, and that takes no other of the process with it when it fails. Errors as
+ * gdev_session_open(). */
+int gdev_session_open_own(const char *vgpu, struct gdev_session **session);
 /* As one more gdev_session_open() of a session that is open: to be closed, too. Also of one that has failed. */
 void gdev_session_ref(struct gdev_session *session);
 /* Gives one open back; the last one ends the session and frees all that it has. NULL is fine. */
@@ -177,6 +180,9 @@ void gdev_stream_fence(struct gdev_stream *stream, struct gdev_fence *fence);
 /* 0 when everything submitted is done; -GDEV_E_NOT_READY; or the stream's error, once. */
 int gdev_stream_query(struct gdev_stream *stream);
 int gdev_stream_sync(struct gdev_stream *stream);
+/* The error of a command that is over, once, as gdev_stream_query(), but without asking whether others are; 0: none so
+ * far. */
+int gdev_stream_error(struct gdev_stream *stream);
 /* The stream has an error from here on: what it should do next cannot even be sent. Seen once, as that of a command. */
 void gdev_stream_fail(struct gdev_stream *stream, int error);
 /* Later commands of `stream` wait for the fence. */

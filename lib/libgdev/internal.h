@@ -312,6 +312,7 @@ struct replies {
 struct gdev_session {
 	struct list link; /* of the registry */
 	int refs;
+	bool own;    /* for one user alone: no other open finds it */
 	bool forked; /* of the parent of this process; nothing of it is mapped */
 	struct gdev_description description;
 	struct transport *transport;
@@ -405,6 +406,7 @@ struct opening {
 	struct list link; /* of all of the process */
 	const char *vgpu;
 	bool makes_session; /* opens of the same virtual GPU wait for its end */
+	bool own;           /* but not if nobody else gets the session */
 	int socket;         /* to gdevd, or -1; a forked child closes it */
 };
 

@@ -216,7 +216,8 @@ static struct gdev_session *find_session(const char *vgpu)
 	struct gdev_session *session;
 
 	list_for_each (session, &registry, link)
-		if (session->refs && !strcmp(session->description.vgpu, vgpu) && is_usable(session))
+		if (session->refs && !session->own && !strcmp(session->description.vgpu, vgpu) &&
+			is_usable(session))
 			return session;
 	return NULL;
 }
@@ -226,30 +227,32 @@ static bool is_being_opened(const char *vgpu)
 	const struct opening *opening;
 
 	list_for_each (opening, &openings, link)
-		if (opening->makes_session && !strcmp(opening->vgpu, vgpu))
+		if (opening->makes_session && !opening->own && !strcmp(opening->vgpu, vgpu))
 			return true;
 	return false;
 }
 
-/* Opens a new session. Later opens of the virtual GPU wait for its end. */
-static int open_session(const char *vgpu, struct gdev_session **session)
+/* Opens a new session. Later opens of the virtual GPU wait for its end, unless it is for one user alone. */
+static int open_session(const char *vgpu, bool own, struct gdev_session **session)
 {
-	struct opening opening = {.vgpu = vgpu, .makes_session = true, .socket = -1};
+	struct opening opening = {.vgpu = vgpu, .makes_session = true, .own = own, .socket = -1};
 	int error;
 
 	list_append(&openings, &opening.link);
 	error = create_session(&opening, session);
 	list_remove(&opening.link);
 	pthread_cond_broadcast(&opened);
-	if (!error)
-		list_append(&registry, &(*session)->link);
-	return error;
+	if (error)
+		return error;
+	(*session)->own = own;
+	list_append(&registry, &(*session)->link);
+	return 0;
 }
 
-int gdev_session_open(const char *vgpu, struct gdev_session **session)
+static int open_any(const char *vgpu, bool own, struct gdev_session **session)
 {
 	char name[GDEV_NAME_MAX];
-	struct gdev_session *found;
+	struct gdev_session *found = NULL;
 	int error = 0;
 
 	pthread_once(&once, prepare_process);
@@ -260,16 +263,26 @@ int gdev_session_open(const char *vgpu, struct gdev_session **session)
 		vgpu = name;
 	}
 	registry_enter();
-	while (!(found = find_session(vgpu)) && is_being_opened(vgpu))
+	while (!own && !(found = find_session(vgpu)) && is_being_opened(vgpu))
 		pthread_cond_wait(&opened, &registry_lock);
 	if (found)
 		found->refs++;
 	else
-		error = open_session(vgpu, &found);
+		error = open_session(vgpu, own, &found);
 	registry_leave();
 	if (!error)
 		*session = found;
 	return error;
+}
+
+int gdev_session_open(const char *vgpu, struct gdev_session **session)
+{
+	return open_any(vgpu, false, session);
+}
+
+int gdev_session_open_own(const char *vgpu, struct gdev_session **session)
+{
+	return open_any(vgpu, true, session);
 }
 
 void gdev_session_ref(struct gdev_session *session)

@@ -214,6 +214,11 @@ int stream_take_error(struct gdev_stream *stream)
 	return 0;
 }
 
+int gdev_stream_error(struct gdev_stream *stream)
+{
+	return stream_take_error(stream);
+}
+
 void gdev_stream_fail(struct gdev_stream *stream, int error)
 {
 	atomic_store(&stream->unsent, error);
