@@ -14,37 +14,44 @@
 #define COLUMNS 6
 #define LEVELS 10
 
-static void make_tree(struct graph *graph)
+static void make_tree(struct graph *graph, unsigned width)
 {
-	unsigned from = 0, to = graph->sources = 2 * TREE_TASKS;
+	unsigned from = 0, to = graph->sources = 2 * width;
 
-	for (unsigned width = TREE_TASKS; width; width /= 2)
+	for (; width; width /= 2)
 		for (unsigned i = 0; i < width; i++, from += 2)
 			graph->tasks[graph->task_count++] = (struct task){to++, {from, from + 1}};
 	graph->results[graph->result_count++] = to - 1;
 }
 
 /* A task takes from the one above it and from that one's neighbour. */
-static void make_rectangle(struct graph *graph)
+static void make_rectangle(struct graph *graph, unsigned width, unsigned depth)
 {
-	unsigned above = 0, to = graph->sources = COLUMNS;
+	unsigned above = 0, to = graph->sources = width;
 
-	for (unsigned level = 0; level < LEVELS; level++, above += COLUMNS)
-		for (unsigned i = 0; i < COLUMNS; i++)
+	for (unsigned level = 0; level < depth; level++, above += width)
+		for (unsigned i = 0; i < width; i++)
 			graph->tasks[graph->task_count++] =
-				(struct task){to++, {above + i, above + (i + 1) % COLUMNS}};
-	for (unsigned i = 0; i < COLUMNS; i++)
+				(struct task){to++, {above + i, above + (i + 1) % width}};
+	for (unsigned i = 0; i < width; i++)
 		graph->results[graph->result_count++] = above + i;
 }
 
-void graph_make(struct graph *graph, enum shape shape, enum operation operation, unsigned n)
+void graph_make_sized(struct graph *graph, enum shape shape, enum operation operation, unsigned n,
+	unsigned width, unsigned depth)
 {
 	*graph = (struct graph){
 		.operation = operation, .n = n, .inputs = operation == MCOPY ? 1 : 2};
 	if (shape == SHAPE_TREE)
-		make_tree(graph);
+		make_tree(graph, width);
 	else
-		make_rectangle(graph);
+		make_rectangle(graph, width, depth);
+}
+
+void graph_make(struct graph *graph, enum shape shape, enum operation operation, unsigned n)
+{
+	graph_make_sized(
+		graph, shape, operation, n, shape == SHAPE_TREE ? TREE_TASKS : COLUMNS, LEVELS);
 }
 
 /* In [-1, 1); those of mmul so that products of many are of the same size. */

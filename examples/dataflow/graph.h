@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #define MATRICES_MAX 160
+#define RESULTS_MAX 8
 
 enum shape { SHAPE_TREE, SHAPE_RECTANGLE };
 enum operation { MADD, MMUL, MCOPY };
@@ -24,13 +25,18 @@ struct graph {
 	enum operation operation;
 	unsigned n; /* rows and columns of a matrix */
 	unsigned sources, task_count, inputs;
-	unsigned results[8]; /* matrices that nobody takes: what comes out */
+	unsigned results[RESULTS_MAX]; /* matrices that nobody takes: what comes out */
 	unsigned result_count;
 	struct task tasks[MATRICES_MAX];
 };
 
 /* A tree of 6 levels with 32 tasks in the first, or 10 levels of 6 tasks each. */
 void graph_make(struct graph *graph, enum shape shape, enum operation operation, unsigned n);
+
+/* The same with `width` tasks in the first level, a power of two for a tree, at most RESULTS_MAX for a rectangle, which has
+ * `depth` levels. */
+void graph_make_sized(struct graph *graph, enum shape shape, enum operation operation, unsigned n,
+	unsigned width, unsigned depth);
 
 /* Source number `source`, which the seed decides. */
 void graph_source(const struct graph *graph, unsigned source, unsigned seed, float *matrix);

@@ -43,6 +43,15 @@ class Examples(unittest.TestCase):
         self.assertEqual(code, 0, out + err)
         self.assertIn(" 0 wrong", out)
 
+    def test_ptask(self):
+        """The dataflow graphs compute what the CPU computes, as graphs and in four ways by hand"""
+        for command in (["pipeline"], ["sort", "--variant=all", "--repeat=2", "12"],
+                        *(["matrices", "--variant=all", "--repeat=2", shape, task, "48", "4", "3"]
+                          for shape in ("tree", "rectangle") for task in ("madd", "gemm", "mcopy"))):
+            code, out, err = self.gdevd.run(
+                [self.gdevd.gdev, "run", self.gdevd.example(f"ptask-{command[0]}"), *command[1:]])
+            self.assertEqual(code, 0, f"{command}: {out}{err}")
+
     def test_dataflow(self):
         """dataflow computes what the CPU computes: by hand, in processes, and with shared memory"""
         graphs = [("hand", shape, task) for shape in ("tree", "rectangle")

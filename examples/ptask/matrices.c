@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Matrices in trees and rectangles (Table 5 of the PTask paper): gemm, madd and mcopy.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataflow/graph.h"
+#include "ptask/work.h"
+
+#define TILE 16
+
+static struct graph graph;
+
+static int index_of(const char *word, const char *const words[])
+{
+	for (int i = 0; words[i]; i++)
+		if (!strcmp(word, words[i]))
+			return i;
+	return -1;
+}
+
+static void copy_tasks(struct work *work, const char *kernel)
+{
+	for (unsigned i = 0; i < graph.task_count; i++) {
+		const unsigned *input = graph.tasks[i].input;
+		work->tasks[work->task_count++] = (struct work_task){.kernel = kernel,
+			.output = graph.tasks[i].output,
+			.input = {input[0], input[1]},
+			.inputs = graph.inputs,
+			.pointers = 2,
+			.arguments = {graph.n},
+			.argument_count = 1};
+	}
+}
+
+static bool make(struct work *work, char **arguments, int count)
+{
+	static const char *const shapes[] = {"tree", "rectangle", NULL};
+	static const char *const tasks[] = {"madd", "gemm", "mcopy", NULL};
+	static const char *const kernels[] = {"madd", "mmul", "mcopy"};
+	int shape = count == 5 ? index_of(arguments[0], shapes) : -1;
+	int task = count == 5 ? index_of(arguments[1], tasks) : -1;
+	unsigned n = count == 5 ? (unsigned)atoi(arguments[2]) : 0;
+	unsigned width = count == 5 ? (unsigned)atoi(arguments[3]) : 0;
+	unsigned depth = count == 5 ? (unsigned)atoi(arguments[4]) : 0;
+
+	if (shape < 0 || task < 0 || !n || n % TILE || n > 8192 || !width ||
+		(shape == SHAPE_TREE ? width > 32 || (width & (width - 1))
+				     : width > RESULTS_MAX || !depth || depth > 12))
+		return false;
+	graph_make_sized(&graph, (enum shape)shape, (enum operation)task, n, width, depth);
+	work->bytes = (size_t)n * n * sizeof(float);
+	work->element_bytes = sizeof(float);
+	memcpy(work->count, (uint64_t[3]){n, n, 1}, sizeof work->count);
+	memcpy(work->grid, (uint32_t[3]){n / TILE, n / TILE, 1}, sizeof work->grid);
+	memcpy(work->block, (uint32_t[3]){TILE, TILE, 1}, sizeof work->block);
+	work->sources = graph.sources;
+	work->result_count = graph.result_count;
+	memcpy(work->results, graph.results, sizeof graph.results);
+	copy_tasks(work, kernels[task]);
+	for (unsigned i = 0; i < graph.sources + graph.task_count; i++)
+		work->host[i] = host_alloc(work->bytes);
+	for (unsigned i = 0; i < graph.sources; i++)
+		graph_source(&graph, i, 1, work->host[i]);
+	return true;
+}
+
+static bool check(const struct work *work)
+{
+	bool good = true;
+
+	for (unsigned i = 0; i < work->result_count; i++)
+		good &= graph_check(&graph, i, 1, work->host[work->results[i]]);
+	return good;
+}
+
+const struct program program = {"matrices",
+	"tree|rectangle madd|gemm|mcopy N WIDTH DEPTH\n"
+	"N: rows and columns of a matrix, a multiple of 16; WIDTH: tasks in the first level (a tree's: 1, 2, 4 to 32; a\n"
+	"rectangle's: up to 8); DEPTH: levels of a rectangle, up to 12",
+	make, check};

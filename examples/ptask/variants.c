@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * main() of the dataflow programs: does the work in one way, or in all of them in turn, checks it, and says what it took.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ptask/work.h"
+
+#define ROUNDS_MAX 1000
+
+enum { EXIT_VERIFIED = 0, EXIT_WRONG = 1, EXIT_FAILED = 2 };
+
+static const struct variant *const variants[] = {
+	&variant_graph, &variant_hand, &variant_streams, &variant_modular, &variant_single};
+#define VARIANTS (sizeof variants / sizeof *variants)
+
+static struct work work;
+
+void require(bool condition, const char *what, const char *why)
+{
+	if (condition)
+		return;
+	fprintf(stderr, "%s: cannot %s: %s\n", program.name, what, why);
+	exit(EXIT_FAILED);
+}
+
+void *host_alloc(size_t bytes)
+{
+	void *memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+
+	require(memory, "allocate", "no memory; choose a smaller SIZE");
+	return memory;
+}
+
+static double now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void usage(int status)
+{
+	fprintf(status ? stderr : stdout,
+		"usage: %s [--variant graph|hand|streams|modular|single|all] [--repeat N] %s\n"
+		"Verifies, and prints the median time of a round in each variant, as JSON.\n"
+		"Exit status 0: the results are right; 1: one is wrong; 2: something failed.\n",
+		program.name, program.usage);
+	exit(status);
+}
+
+/* Results of an earlier variant must not pass for this one's. */
+static void forget_results(void)
+{
+	for (unsigned i = 0; i < work.result_count; i++)
+		memset(work.host[work.results[i]], 0xff, work.bytes);
+}
+
+static bool check(const struct variant *variant)
+{
+	forget_results();
+	variant->round(&work);
+	if (program.check(&work))
+		return true;
+	fprintf(stderr, "%s: WRONG, by variant %s\n", program.name, variant->name);
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"variant", required_argument, NULL, 'v'},
+		{"repeat", required_argument, NULL, 'r'}, {"help", no_argument, NULL, 'h'}, {0}};
+	static double times[VARIANTS][ROUNDS_MAX];
+	const char *wanted = "graph";
+	unsigned repeat = 1;
+	bool chosen[VARIANTS], any = false;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		if (option == 'v')
+			wanted = optarg;
+		else if (option == 'r')
+			repeat = (unsigned)atoi(optarg);
+		else
+			usage(option == 'h' ? 0 : EXIT_FAILED);
+	}
+	for (unsigned v = 0; v < VARIANTS; v++)
+		any |= chosen[v] = !strcmp(wanted, "all") || !strcmp(wanted, variants[v]->name);
+	if (!any || !repeat || repeat > ROUNDS_MAX ||
+		!program.make(&work, argv + optind, argc - optind))
+		usage(EXIT_FAILED);
+	for (unsigned v = 0; v < VARIANTS; v++)
+		if (chosen[v]) {
+			variants[v]->setup(&work);
+			if (!check(variants[v]))
+				return EXIT_WRONG;
+		}
+	for (unsigned round = 0; round < repeat; round++)
+		for (unsigned v = 0; v < VARIANTS; v++)
+			if (chosen[v]) {
+				double start = now_us();
+				variants[v]->round(&work);
+				times[v][round] = now_us() - start;
+			}
+	for (unsigned v = 0; v < VARIANTS; v++)
+		if (chosen[v]) {
+			qsort(times[v], repeat, sizeof(double), by_value);
+			printf("{\"program\": \"%s\", \"variant\": \"%s\", \"tasks\": %u, "
+			       "\"round_us\": %.1f}\n",
+				program.name, variants[v]->name, work.task_count,
+				times[v][repeat / 2]);
+			if (!check(variants[v]))
+				return EXIT_WRONG;
+		}
+	return EXIT_VERIFIED;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Datablocks (section 4.1.1): one view of contents that are in host memory, in device memory, or in both. A view is made when
+ * somebody needs the contents there, and not before; a view that is there stays.
+ *
+ * Contents are written once: by the program before it pushes, by an invocation, by a callback. So who reads needs no lock
+ * once they are complete, and two threads that make the same view at once make the same: the second one's is thrown away.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/ptask/internal.h"
+
+/* ---- life ---- */
+
+static int records_of(const struct gdev_template *tmpl, uint64_t *records)
+{
+	uint64_t elements = shape_elements(&tmpl->shape);
+
+	if (tmpl->shape.layout != GDEV_LAYOUT_FIXED)
+		return *records <= elements ? 0 : -EINVAL;
+	if (*records && *records != elements)
+		return -EINVAL;
+	*records = elements;
+	return 0;
+}
+
+int block_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t records,
+	struct gdev_datablock **created)
+{
+	struct gdev_datablock *block;
+	int error = records_of(tmpl, &records);
+
+	if (error)
+		return error;
+	block = calloc(1, sizeof *block);
+	if (!block)
+		return -ENOMEM;
+	block->graph = graph;
+	block->tmpl = tmpl;
+	block->refs = 1;
+	block->id = ++graph->next_id;
+	block->records = records;
+	block->bytes = records * tmpl->shape.stride;
+	list_append(&graph->blocks, &block->link);
+	*created = block;
+	return 0;
+}
+
+static void block_free(struct gdev_datablock *block)
+{
+	list_remove(&block->link);
+	if (block->device)
+		buffer_give(block->graph, block->device);
+	if (!block->wrapped)
+		free(block->host);
+	else if (block->release)
+		block->release(block->argument);
+	free(block);
+}
+
+void block_put(struct gdev_datablock *block)
+{
+	if (atomic_fetch_sub(&block->refs, 1) == 1)
+		block_free(block);
+}
+
+void gdev_datablock_ref(struct gdev_datablock *block)
+{
+	atomic_fetch_add(&block->refs, 1);
+}
+
+void gdev_datablock_put(struct gdev_datablock *block)
+{
+	struct gdev_graph *graph;
+
+	if (!block || atomic_fetch_sub(&block->refs, 1) > 1 || !graph_is_ours(block->graph))
+		return;
+	graph = block->graph;
+	pthread_mutex_lock(&graph->lock);
+	block_free(block);
+	graph_release(graph);
+}
+
+int gdev_datablock_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t records,
+	struct gdev_datablock **block)
+{
+	int error = tmpl->graph == graph ? graph_enter(graph) : -EINVAL;
+
+	if (error)
+		return error;
+	error = block_create(graph, tmpl, records, block);
+	graph_leave(graph);
+	return error;
+}
+
+int gdev_datablock_wrap(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t records,
+	void *memory, void (*release)(void *argument), void *argument,
+	struct gdev_datablock **block)
+{
+	struct gdev_datablock *made;
+	int error = memory ? gdev_datablock_create(graph, tmpl, records, &made) : -EINVAL;
+
+	if (error)
+		return error;
+	made->host = memory;
+	made->wrapped = made->host_current = true;
+	made->release = release;
+	made->argument = argument;
+	*block = made;
+	return 0;
+}
+
+uint64_t gdev_datablock_bytes(const struct gdev_datablock *block)
+{
+	return block->bytes;
+}
+
+uint64_t gdev_datablock_records(const struct gdev_datablock *block)
+{
+	return block->records;
+}
+
+/* ---- the device's view ---- */
+
+void block_used(struct gdev_datablock *block, struct point point)
+{
+	block->device->used[point.lane] = point.value;
+}
+
+/* Page-locked memory is read after an asynchronous copy returns, and might be the program's again by then. */
+static bool is_page_locked(struct gdev_graph *graph, const void *memory)
+{
+	struct gdev_range range;
+
+	gdev_memory_lookup(graph->session, (uint64_t)memory, &range);
+	return range.kind == GDEV_MEMORY_HOST;
+}
+
+static int send_to_device(struct gdev_graph *graph, uint64_t to, const void *from, uint64_t bytes)
+{
+	struct gdev_copy copy = gdev_copy_linear(to, (uint64_t)from, bytes);
+	struct gdev_stream *in = graph->lanes[LANE_IN].stream;
+
+	return is_page_locked(graph, from) ? gdev_copy(in, &copy) : gdev_copy_async(in, &copy);
+}
+
+/* A buffer for contents that come from host memory. */
+static int take_buffer(struct gdev_datablock *block)
+{
+	return block->device ? 0 : buffer_take(block->graph, block->bytes, LANE_IN, &block->device);
+}
+
+static void note_written(struct gdev_datablock *block)
+{
+	block->written = lane_end(block->graph, LANE_IN);
+	block->device_current = true;
+	block_used(block, block->written);
+}
+
+int block_on_device(struct gdev_datablock *block, unsigned lane)
+{
+	struct gdev_graph *graph = block->graph;
+	int error;
+
+	if (!block->device_current) {
+		error = take_buffer(block);
+		if (!error && block->bytes && block->host_current)
+			error = send_to_device(
+				graph, block->device->address, block->host, block->bytes);
+		if (error)
+			return error;
+		note_written(block);
+	}
+	return lane_follow(graph, lane, block->written);
+}
+
+/* ---- the host's view ---- */
+
+bool block_complete(struct gdev_datablock *block)
+{
+	return block->host_current || !block->device_current ||
+	       point_reached(block->graph, block->written);
+}
+
+/* Waits for the contents on the device. Takes the lock. */
+static int wait_for_device(struct gdev_datablock *block)
+{
+	struct gdev_graph *graph = block->graph;
+	struct gdev_fence fence = point_fence(graph, block->written);
+	int error = gdev_fence_wait(graph->session, &fence);
+
+	pthread_mutex_lock(&graph->lock);
+	if (error)
+		graph_fail(graph, error, NULL);
+	error = lanes_error(graph);
+	pthread_mutex_unlock(&graph->lock);
+	return error;
+}
+
+static int copy_from_device(struct gdev_datablock *block, uint64_t offset, void *to, uint64_t bytes)
+{
+	struct gdev_copy copy =
+		gdev_copy_linear((uint64_t)to, block->device->address + offset, bytes);
+	int error = wait_for_device(block);
+
+	return error || !bytes ? error : gdev_copy(block->graph->out, &copy);
+}
+
+int block_to_host(struct gdev_datablock *block)
+{
+	struct gdev_graph *graph = block->graph;
+	void *memory;
+	bool copies;
+	int error = graph_enter(graph);
+
+	if (error)
+		return error;
+	copies = block->device_current && !block->host_current;
+	if (block->host_current) {
+		graph_leave(graph);
+		return 0;
+	}
+	graph_leave(graph);
+	memory = copies ? malloc(max_of(block->bytes, (uint64_t)1))
+			: calloc(1, max_of(block->bytes, (uint64_t)1));
+	if (!memory)
+		return -ENOMEM;
+	error = copies ? copy_from_device(block, 0, memory, block->bytes) : 0;
+	pthread_mutex_lock(&graph->lock);
+	if (!error && !block->host_current) {
+		void *before = block->host;
+		block->host = memory;
+		memory = before;
+		block->host_current = true;
+	}
+	graph_leave(graph);
+	free(memory);
+	return error;
+}
+
+/* ---- the program's access ---- */
+
+int gdev_datablock_map(struct gdev_datablock *block, bool write, void **data)
+{
+	int error = write && block->pushed ? -EPERM : block_to_host(block);
+
+	if (error)
+		return error;
+	if (write)
+		block->device_current = false;
+	*data = block->host;
+	return 0;
+}
+
+static bool is_within(const struct gdev_datablock *block, uint64_t offset, uint64_t bytes)
+{
+	return offset <= block->bytes && bytes <= block->bytes - offset;
+}
+
+/* Where the contents are not in host memory, they go to the device at once. */
+static int write_to_device(
+	struct gdev_datablock *block, uint64_t offset, const void *data, uint64_t bytes)
+{
+	struct gdev_graph *graph = block->graph;
+	int error = graph_enter(graph);
+
+	if (error)
+		return error;
+	error = take_buffer(block);
+	graph_leave(graph);
+	if (!error)
+		error = send_to_device(graph, block->device->address + offset, data, bytes);
+	if (error)
+		return error;
+	pthread_mutex_lock(&graph->lock);
+	note_written(block);
+	graph_leave(graph);
+	return 0;
+}
+
+int gdev_datablock_write(
+	struct gdev_datablock *block, uint64_t offset, const void *data, uint64_t bytes)
+{
+	if (block->pushed)
+		return -EPERM;
+	if (!is_within(block, offset, bytes))
+		return -EINVAL;
+	if (!bytes)
+		return 0;
+	if (!block->host_current)
+		return write_to_device(block, offset, data, bytes);
+	memcpy((char *)block->host + offset, data, bytes);
+	block->device_current = false;
+	return 0;
+}
+
+int gdev_datablock_read(struct gdev_datablock *block, uint64_t offset, void *data, uint64_t bytes)
+{
+	struct gdev_graph *graph = block->graph;
+	bool in_host, on_device;
+	int error;
+
+	if (!is_within(block, offset, bytes))
+		return -EINVAL;
+	error = graph_enter(graph);
+	if (error)
+		return error;
+	in_host = block->host_current;
+	on_device = block->device_current;
+	graph_leave(graph);
+	if (!in_host && on_device)
+		return copy_from_device(block, offset, data, bytes);
+	if (in_host)
+		memcpy(data, (char *)block->host + offset, bytes);
+	else
+		memset(data, 0, bytes);
+	return 0;
+}

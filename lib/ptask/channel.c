@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Channels: queues of datablocks between ports, or between a port and the program (section 4).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/ptask/internal.h"
+
+/* ---- opening ---- */
+
+static const char *end_name(const struct gdev_port *port)
+{
+	return port ? port->name : "the program";
+}
+
+static const char *end_ptask(const struct gdev_port *port)
+{
+	return port ? port->ptask->name : "-";
+}
+
+/* Marks what can be reached from `from`; whether `to` is among it. */
+static bool reaches(struct gdev_ptask *from, const struct gdev_ptask *to)
+{
+	struct gdev_graph *graph = from->graph;
+	struct gdev_ptask *top = from;
+	uint64_t mark = ++graph->next_id;
+
+	from->below = NULL;
+	from->mark = mark;
+	while (top) {
+		struct gdev_ptask *ptask = top;
+		struct gdev_channel *channel;
+		struct gdev_port *port;
+
+		if (ptask == to)
+			return true;
+		top = ptask->below;
+		list_for_each (port, &ptask->outputs, link)
+			list_for_each (channel, &port->channels, from_link) {
+				struct gdev_ptask *next = channel->to ? channel->to->ptask : NULL;
+				if (!next || next->mark == mark)
+					continue;
+				next->mark = mark;
+				next->below = top;
+				top = next;
+			}
+	}
+	return false;
+}
+
+static int complain(struct gdev_graph *graph, int error, const struct gdev_port *from,
+	const struct gdev_port *to, const char *what)
+{
+	return graph_complain(graph, error, "channel from %s.%s to %s.%s: %s", end_ptask(from),
+		end_name(from), end_ptask(to), end_name(to), what);
+}
+
+static int check_ends(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
+	const struct gdev_template *tmpl)
+{
+	if (!from && !to)
+		return complain(graph, -EINVAL, from, to, "it has no port at either end");
+	if ((from && from->ptask->graph != graph) || (to && to->ptask->graph != graph) ||
+		(tmpl && tmpl->graph != graph))
+		return complain(graph, -EINVAL, from, to, "something of it is another graph's");
+	if ((from && from->kind != GDEV_PORT_OUTPUT) || (to && to->kind == GDEV_PORT_OUTPUT))
+		return complain(graph, -EINVAL, from, to, "it goes from an output to an input");
+	if (to && to->channel)
+		return complain(graph, -EEXIST, from, to, "the input has a channel already");
+	if (from && !template_fits(from->tmpl, tmpl))
+		return complain(
+			graph, -EPROTOTYPE, from, to, "its template is not that of the output");
+	if (to && !template_fits(tmpl, to->tmpl))
+		return complain(
+			graph, -EPROTOTYPE, from, to, "its template is not that of the input");
+	if (from && to && !template_fits(from->tmpl, to->tmpl))
+		return complain(graph, -EPROTOTYPE, from, to, "the templates of both ends differ");
+	if (!from && !tmpl && !to->tmpl)
+		return complain(
+			graph, -EINVAL, from, to, "neither it nor the input has a template");
+	if (from && to && reaches(to->ptask, from->ptask))
+		return complain(graph, -ELOOP, from, to, "it closes a cycle");
+	return 0;
+}
+
+static struct gdev_channel *channel_create(struct gdev_graph *graph, struct gdev_port *from,
+	struct gdev_port *to, const struct gdev_channel_options *options)
+{
+	struct gdev_channel *channel = calloc(1, sizeof *channel);
+
+	if (!channel)
+		return NULL;
+	channel->capacity = options->capacity ? options->capacity : CAPACITY_DEFAULT;
+	channel->queue = calloc(channel->capacity, sizeof(struct gdev_datablock *));
+	if (!channel->queue) {
+		free(channel);
+		return NULL;
+	}
+	copy_name(channel->name, options->name, "channel");
+	channel->graph = graph;
+	channel->from = from;
+	channel->to = to;
+	channel->tmpl = options->tmpl;
+	if (!channel->tmpl)
+		channel->tmpl = to && to->tmpl ? to->tmpl : from ? from->tmpl : NULL;
+	return channel;
+}
+
+int gdev_channel_open(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
+	const struct gdev_channel_options *wanted, struct gdev_channel **opened)
+{
+	const struct gdev_channel_options options =
+		wanted ? *wanted : (struct gdev_channel_options){0};
+	struct gdev_channel *channel = NULL;
+	int error = graph_enter(graph);
+
+	if (error)
+		return error;
+	error = graph->running ? complain(graph, -EBUSY, from, to, "the graph runs")
+			       : check_ends(graph, from, to, options.tmpl);
+	if (!error) {
+		channel = channel_create(graph, from, to, &options);
+		error = channel ? 0 : -ENOMEM;
+	}
+	if (!error) {
+		list_append(&graph->channels, &channel->link);
+		if (from)
+			list_append(&from->channels, &channel->from_link);
+		if (to)
+			to->channel = channel;
+		*opened = channel;
+	}
+	graph_leave(graph);
+	return error;
+}
+
+void channel_free(struct gdev_channel *channel)
+{
+	channel_drop_all(channel);
+	list_remove(&channel->link);
+	free(channel->queue);
+	free(channel);
+}
+
+/* ---- the queue ---- */
+
+void channel_put(struct gdev_channel *channel, struct gdev_datablock *block)
+{
+	if (channel->broken)
+		return;
+	gdev_datablock_ref(block);
+	channel->queue[(channel->first + channel->count++) % channel->capacity] = block;
+	if (channel->to)
+		ptask_touch(channel->to->ptask);
+	else
+		graph_changed(channel->graph);
+}
+
+struct gdev_datablock *channel_take(struct gdev_channel *channel)
+{
+	struct gdev_datablock *block = channel->queue[channel->first];
+
+	channel->first = (channel->first + 1) % channel->capacity;
+	channel->count--;
+	if (channel->from)
+		ptask_touch(channel->from->ptask);
+	else
+		graph_changed(channel->graph);
+	return block;
+}
+
+void channel_drop_all(struct gdev_channel *channel)
+{
+	while (channel->count)
+		block_put(channel_take(channel));
+}
+
+/* ---- push ---- */
+
+/* Whether the device, and not the host, is what takes the datablock. */
+static bool goes_to_device(const struct gdev_channel *channel)
+{
+	return channel->to && !channel->to->ptask->callback &&
+	       (channel->to->binding == GDEV_BIND_GLOBAL ||
+		       channel->to->binding == GDEV_BIND_CONSTANT);
+}
+
+static int wait_for_room(struct gdev_channel *channel, uint64_t deadline_ns)
+{
+	int error = 0;
+
+	while (!error && channel->count == channel->capacity && !channel->ended && !channel->broken)
+		error = graph_wait(channel->graph, deadline_ns);
+	if (!error && (channel->ended || channel->broken))
+		error = -EPIPE;
+	return error;
+}
+
+static int check_push(struct gdev_channel *channel, const struct gdev_datablock *block)
+{
+	struct gdev_graph *graph = channel->graph;
+
+	if (channel->from)
+		return complain(graph, -EINVAL, channel->from, channel->to, "a ptask fills it");
+	if (block->graph != graph)
+		return complain(
+			graph, -EINVAL, NULL, channel->to, "the datablock is another graph's");
+	if (!template_fits(block->tmpl, channel->tmpl))
+		return graph_complain(graph, -EPROTOTYPE,
+			"push into %s.%s: a datablock of template %s, and not %s",
+			end_ptask(channel->to), end_name(channel->to), block->tmpl->name,
+			channel->tmpl->name);
+	return 0;
+}
+
+int gdev_push(struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns)
+{
+	struct gdev_graph *graph = channel->graph;
+	int error = graph_enter(graph);
+
+	if (error)
+		return error;
+	error = check_push(channel, block);
+	if (!error)
+		error = wait_for_room(channel, deadline_ns);
+	if (!error) {
+		block->pushed = true;
+		channel_put(channel, block);
+		graph_flow(graph);
+		error = graph->error;
+	}
+	graph_leave(graph);
+	return error;
+}
+
+static int fill_block(struct gdev_channel *channel, struct gdev_datablock *block, const void *data)
+{
+	void *memory;
+	int error;
+
+	if (goes_to_device(channel))
+		return gdev_datablock_write(block, 0, data, block->bytes);
+	error = gdev_datablock_map(block, true, &memory);
+	if (!error && block->bytes)
+		memcpy(memory, data, block->bytes);
+	return error;
+}
+
+int gdev_push_bytes(
+	struct gdev_channel *channel, const void *data, uint64_t bytes, uint64_t deadline_ns)
+{
+	struct gdev_template *tmpl = channel->tmpl;
+	struct gdev_graph *graph = channel->graph;
+	struct gdev_datablock *block;
+	int error = graph_enter(graph);
+
+	if (error)
+		return error;
+	/* Before the bytes are copied. */
+	error = channel->from || !tmpl ? -EINVAL : wait_for_room(channel, deadline_ns);
+	graph_leave(graph);
+	if (!error && bytes % tmpl->shape.stride)
+		error = -EPROTOTYPE;
+	if (!error)
+		error = gdev_datablock_create(graph, tmpl, bytes / tmpl->shape.stride, &block);
+	if (error)
+		return error == -EINVAL && !channel->from ? -EPROTOTYPE : error;
+	error = fill_block(channel, block, data);
+	if (!error)
+		error = gdev_push(channel, block, deadline_ns);
+	gdev_datablock_put(block);
+	return error;
+}
+
+int gdev_channel_end(struct gdev_channel *channel)
+{
+	struct gdev_graph *graph = channel->graph;
+	int error = graph_enter(graph);
+
+	if (error)
+		return error;
+	if (channel->from) {
+		error = complain(graph, -EINVAL, channel->from, channel->to, "a ptask ends it");
+	} else {
+		channel->ended = true;
+		ptask_touch(channel->to->ptask);
+		graph_flow(graph);
+		graph_changed(graph);
+	}
+	graph_leave(graph);
+	return error;
+}
+
+/* ---- pull ---- */
+
+/* Waits, with the lock, until a datablock is there. */
+static int wait_for_block(struct gdev_channel *channel, uint64_t deadline_ns)
+{
+	int error = 0;
+
+	while (!error && !channel->count && !channel->ended)
+		error = graph_wait(channel->graph, deadline_ns);
+	return !error && !channel->count ? -ENODATA : error;
+}
+
+/* Waits until the datablock is complete; gives the lock up meanwhile. */
+static int wait_until_complete(
+	struct gdev_graph *graph, struct gdev_datablock *block, uint64_t deadline_ns)
+{
+	struct gdev_fence fence;
+	int error;
+
+	if (block_complete(block))
+		return lanes_error(graph);
+	if (!deadline_ns) {
+		error = graph_wait(graph, 0);
+		host_notice(graph, block->written, true);
+		return error;
+	}
+	fence = point_fence(graph, block->written);
+	graph_leave(graph);
+	error = gdev_fence_wait_until(graph->session, &fence, deadline_ns);
+	pthread_mutex_lock(&graph->lock);
+	if (error == -GDEV_E_NOT_READY)
+		return -ETIMEDOUT;
+	if (error)
+		graph_fail(graph, error, NULL);
+	return lanes_error(graph);
+}
+
+int gdev_pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_datablock **pulled)
+{
+	struct gdev_graph *graph = channel->graph;
+	struct gdev_datablock *block;
+	int error = graph_enter(graph);
+
+	if (error)
+		return error;
+	if (channel->to)
+		error = complain(graph, -EINVAL, channel->from, channel->to, "a ptask empties it");
+	while (!error) {
+		error = wait_for_block(channel, deadline_ns);
+		if (error)
+			break;
+		block = channel->queue[channel->first];
+		gdev_datablock_ref(block);
+		error = wait_until_complete(graph, block, deadline_ns);
+		if (!error && !graph->terminated && channel->count &&
+			channel->queue[channel->first] == block) {
+			block_put(channel_take(channel));
+			graph_flow(graph);
+			*pulled = block;
+			break;
+		}
+		block_put(block); /* another thread was there first */
+		if (!error && graph->terminated)
+			error = -ECANCELED;
+	}
+	graph_leave(graph);
+	return error;
+}
+
+int gdev_pull_bytes(struct gdev_channel *channel, void *data, uint64_t room, uint64_t deadline_ns,
+	uint64_t *bytes)
+{
+	struct gdev_datablock *block;
+	int error = gdev_pull(channel, deadline_ns, &block);
+
+	if (error)
+		return error;
+	if (bytes)
+		*bytes = block->bytes;
+	error = gdev_datablock_read(block, 0, data, min_of(room, block->bytes));
+	gdev_datablock_put(block);
+	return error;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Graphs: opening and closing, calls that wait, errors and what is said of them.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "lib/ptask/internal.h"
+
+/* ---- entering and leaving ---- */
+
+bool graph_is_ours(const struct gdev_graph *graph)
+{
+	return graph->process == getpid();
+}
+
+static int why_not(const struct gdev_graph *graph)
+{
+	if (graph->error)
+		return graph->error;
+	return graph->terminated ? -ECANCELED : 0;
+}
+
+int graph_enter(struct gdev_graph *graph)
+{
+	int error;
+
+	if (!graph_is_ours(graph))
+		return -GDEV_E_SESSION_LOST;
+	pthread_mutex_lock(&graph->lock);
+	error = why_not(graph);
+	if (error)
+		pthread_mutex_unlock(&graph->lock);
+	return error;
+}
+
+void graph_leave(struct gdev_graph *graph)
+{
+	pthread_mutex_unlock(&graph->lock);
+}
+
+void graph_changed(struct gdev_graph *graph)
+{
+	pthread_cond_broadcast(&graph->changed);
+	if (!graph->refused)
+		return;
+	graph->refused = false;
+	eventfd_write(graph->descriptor, 1);
+}
+
+/* The descriptor is readable for what has happened until now; in a manual graph gdev_graph_advance() may have to hear of it,
+ * too. */
+static int refuse(struct gdev_graph *graph)
+{
+	eventfd_t count;
+
+	if (!graph->manual)
+		eventfd_read(graph->descriptor, &count);
+	graph->refused = true;
+	return -EAGAIN;
+}
+
+int graph_wait(struct gdev_graph *graph, uint64_t deadline_ns)
+{
+	struct timespec until = {(time_t)(deadline_ns / NS_PER_S), (long)(deadline_ns % NS_PER_S)};
+	int late = 0;
+
+	if (!deadline_ns)
+		return refuse(graph);
+	if (deadline_ns == GDEV_FOREVER)
+		pthread_cond_wait(&graph->changed, &graph->lock);
+	else
+		late = pthread_cond_timedwait(&graph->changed, &graph->lock, &until);
+	if (why_not(graph))
+		return why_not(graph);
+	return late ? -ETIMEDOUT : 0;
+}
+
+/* ---- errors ---- */
+
+void copy_name(char to[NAME_MAX_BYTES], const char *name, const char *otherwise)
+{
+	snprintf(to, NAME_MAX_BYTES, "%s", name ? name : otherwise);
+}
+
+int graph_complain(struct gdev_graph *graph, int error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(graph->why, sizeof graph->why, format, arguments);
+	va_end(arguments);
+	return error;
+}
+
+void graph_fail(struct gdev_graph *graph, int error, const struct gdev_ptask *ptask)
+{
+	char device[GDEV_WHY_BYTES];
+
+	if (graph->error)
+		return;
+	graph->error = error;
+	gdev_session_why(graph->session, device);
+	graph_complain(graph, error, "%s%s%s%s", ptask ? "ptask " : "", ptask ? ptask->name : "",
+		ptask ? ": " : "", gdev_strerror(error));
+	if (*device)
+		snprintf(graph->why + strlen(graph->why), sizeof graph->why - strlen(graph->why),
+			"; %.300s", device);
+	graph->refused = true;
+	graph_changed(graph);
+	host_wake(graph);
+}
+
+void gdev_graph_why(struct gdev_graph *graph, char why[GDEV_WHY_BYTES])
+{
+	why[0] = '\0';
+	if (!graph_is_ours(graph))
+		return;
+	pthread_mutex_lock(&graph->lock);
+	memcpy(why, graph->why, GDEV_WHY_BYTES);
+	pthread_mutex_unlock(&graph->lock);
+}
+
+/* ---- life ---- */
+
+static void init_locks(struct gdev_graph *graph)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&graph->lock, NULL);
+	pthread_cond_init(&graph->changed, &monotonic);
+	pthread_mutex_init(&graph->notice_lock, NULL);
+	pthread_cond_init(&graph->noticed, NULL);
+	pthread_condattr_destroy(&monotonic);
+}
+
+static void free_graph(struct gdev_graph *graph)
+{
+	struct gdev_template *tmpl, *next;
+
+	list_for_each_safe (tmpl, next, &graph->templates, link)
+		free(tmpl);
+	if (graph->descriptor >= 0)
+		close(graph->descriptor);
+	if (graph->wake >= 0)
+		close(graph->wake);
+	pthread_mutex_destroy(&graph->lock);
+	pthread_cond_destroy(&graph->changed);
+	pthread_mutex_destroy(&graph->notice_lock);
+	pthread_cond_destroy(&graph->noticed);
+	free(graph);
+}
+
+static int open_session(struct gdev_graph *graph, const struct gdev_graph_options *options)
+{
+	if (!options->session)
+		return gdev_session_open_own(options->vgpu, &graph->session);
+	gdev_session_ref(options->session);
+	graph->session = options->session;
+	return gdev_session_error(graph->session, NULL);
+}
+
+static void close_streams(struct gdev_graph *graph)
+{
+	for (unsigned i = 0; i < LANES_MAX; i++)
+		gdev_stream_destroy(graph->lanes[i].stream);
+	gdev_stream_destroy(graph->out);
+	gdev_stream_destroy(graph->notify);
+}
+
+static int open_streams(struct gdev_graph *graph)
+{
+	int error = lane_create(graph, LANE_IN);
+
+	if (!error)
+		error = gdev_stream_create(graph->session, 0, &graph->out);
+	return error;
+}
+
+int gdev_graph_open(const struct gdev_graph_options *wanted, struct gdev_graph **opened)
+{
+	const struct gdev_graph_options options = wanted ? *wanted : (struct gdev_graph_options){0};
+	struct gdev_graph *graph = calloc(1, sizeof *graph);
+	int error;
+
+	if (!graph)
+		return -ENOMEM;
+	copy_name(graph->name, options.name, "graph");
+	graph->manual = options.manual;
+	graph->process = getpid();
+	struct list *lists[] = {&graph->modules, &graph->templates, &graph->ptasks,
+		&graph->channels, &graph->variables, &graph->blocks, &graph->work, &graph->hosts};
+	for (unsigned i = 0; i < array_length(lists); i++)
+		list_init(lists[i]);
+	buffers_init(graph);
+	init_locks(graph);
+	graph->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	graph->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	error = graph->descriptor < 0 || graph->wake < 0 ? -errno : 0;
+	if (!error)
+		error = open_session(graph, &options);
+	if (!error)
+		error = open_streams(graph);
+	if (error) {
+		close_streams(graph);
+		gdev_session_close(graph->session);
+		free_graph(graph);
+		return error;
+	}
+	*opened = graph;
+	return 0;
+}
+
+/* Nothing is under way any more. Datablocks of which the program has references stay, without contents on the device. */
+static void free_parts(struct gdev_graph *graph)
+{
+	struct gdev_graph_module *module, *next_module;
+	struct gdev_datablock *block;
+	struct gdev_ptask *ptask, *next_ptask;
+	struct gdev_channel *channel, *next_channel;
+	struct variable *variable, *next_variable;
+
+	list_for_each_safe (channel, next_channel, &graph->channels, link)
+		channel_free(channel);
+	list_for_each_safe (ptask, next_ptask, &graph->ptasks, link)
+		ptask_free(ptask);
+	list_for_each_safe (variable, next_variable, &graph->variables, link) {
+		free(variable->name);
+		free(variable);
+	}
+	list_for_each (block, &graph->blocks, link) {
+		if (block->device)
+			buffer_give(graph, steal_pointer(&block->device));
+		block->device_current = false;
+	}
+	buffers_finish(graph);
+	list_for_each_safe (module, next_module, &graph->modules, link) {
+		gdev_module_unload(module->module);
+		free(module);
+	}
+}
+
+static void wait_for_lanes(struct gdev_graph *graph)
+{
+	for (unsigned i = 0; i < LANES_MAX; i++)
+		if (graph->lanes[i].stream)
+			gdev_stream_sync(graph->lanes[i].stream);
+}
+
+void graph_release(struct gdev_graph *graph)
+{
+	bool last = graph->closed && list_empty(&graph->blocks);
+
+	pthread_mutex_unlock(&graph->lock);
+	if (last)
+		free_graph(graph);
+}
+
+void gdev_graph_close(struct gdev_graph *graph)
+{
+	if (!graph || !graph_is_ours(graph))
+		return;
+	gdev_graph_terminate(graph);
+	host_stop(graph);
+	wait_for_lanes(graph);
+	pthread_mutex_lock(&graph->lock);
+	free_parts(graph);
+	graph->closed = true;
+	close_streams(graph);
+	gdev_session_close(graph->session);
+	graph->session = NULL;
+	graph_release(graph);
+}
+
+int gdev_graph_terminate(struct gdev_graph *graph)
+{
+	struct gdev_channel *channel;
+	struct gdev_ptask *ptask;
+
+	if (!graph_is_ours(graph))
+		return -GDEV_E_SESSION_LOST;
+	pthread_mutex_lock(&graph->lock);
+	graph->terminated = true;
+	list_for_each (channel, &graph->channels, link)
+		channel_drop_all(channel);
+	list_for_each (ptask, &graph->ptasks, link)
+		if (!ptask->calling)
+			ptask_drop_all(ptask);
+	graph->refused = true;
+	graph_changed(graph);
+	host_wake(graph);
+	graph_leave(graph);
+	return 0;
+}
+
+int gdev_graph_descriptor(struct gdev_graph *graph)
+{
+	return graph->descriptor;
+}
+
+int gdev_graph_load(struct gdev_graph *graph, const void *image, size_t bytes, char *log,
+	size_t log_bytes, struct gdev_graph_module **loaded)
+{
+	struct gdev_graph_module *module = calloc(1, sizeof *module);
+	int error;
+
+	if (!module)
+		return -ENOMEM;
+	error = graph_is_ours(graph) ? gdev_module_load(graph->session, image, bytes, log,
+					       log_bytes, &module->module)
+				     : -GDEV_E_SESSION_LOST;
+	if (!error) {
+		error = graph_enter(graph);
+		if (error)
+			gdev_module_unload(module->module);
+	}
+	if (error) {
+		free(module);
+		return error;
+	}
+	module->graph = graph;
+	list_append(&graph->modules, &module->link);
+	graph_leave(graph);
+	*loaded = module;
+	return 0;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lanes: the streams of a graph. What depends on a command of another lane is sent behind a wait for it; nobody waits on the
+ * host. A lane remembers what it waits for already, so that a wait is sent once.
+ */
+#include <errno.h>
+
+#include "lib/ptask/internal.h"
+
+int lane_create(struct gdev_graph *graph, unsigned lane)
+{
+	struct gdev_fence fence;
+	int error;
+
+	if (graph->lanes[lane].stream)
+		return 0;
+	error = gdev_stream_create(graph->session, 0, &graph->lanes[lane].stream);
+	if (error)
+		return error;
+	gdev_stream_fence(graph->lanes[lane].stream, &fence);
+	graph->lanes[lane].timeline = fence.timeline;
+	return 0;
+}
+
+struct gdev_fence point_fence(const struct gdev_graph *graph, struct point point)
+{
+	return (struct gdev_fence){
+		.timeline = graph->lanes[point.lane].timeline, .value = point.value};
+}
+
+int lane_follow(struct gdev_graph *graph, unsigned lane, struct point point)
+{
+	struct lane *follower = &graph->lanes[lane];
+	struct gdev_fence fence = point_fence(graph, point);
+	int error;
+
+	if (point.lane == lane || follower->seen[point.lane] >= point.value)
+		return 0;
+	error = gdev_stream_wait(follower->stream, &fence);
+	if (!error)
+		follower->seen[point.lane] = point.value;
+	return error;
+}
+
+struct point lane_end(const struct gdev_graph *graph, unsigned lane)
+{
+	struct gdev_fence fence;
+
+	gdev_stream_fence(graph->lanes[lane].stream, &fence);
+	return (struct point){.lane = lane, .value = fence.value};
+}
+
+bool point_reached(struct gdev_graph *graph, struct point point)
+{
+	struct gdev_fence fence = point_fence(graph, point);
+
+	return gdev_fence_query(graph->session, &fence) == 0;
+}
+
+int lanes_error(struct gdev_graph *graph)
+{
+	int error = gdev_session_error(graph->session, NULL);
+
+	for (unsigned i = 0; i < LANES_MAX && !error; i++)
+		if (graph->lanes[i].stream)
+			error = gdev_stream_error(graph->lanes[i].stream);
+	if (error)
+		graph_fail(graph, error, NULL);
+	return graph->error;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Running a graph: what is checked when it is complete, and which lane each ptask has.
+ */
+#include <errno.h>
+
+#include "lib/ptask/internal.h"
+
+/* ---- checks ---- */
+
+static int check_channels(struct gdev_ptask *ptask)
+{
+	struct gdev_port *port;
+
+	list_for_each (port, &ptask->inputs, link)
+		if (!port->channel)
+			return graph_complain(ptask->graph, -EPIPE,
+				"ptask %s, port %s: no channel brings it anything", ptask->name,
+				port->name);
+	list_for_each (port, &ptask->outputs, link)
+		if (list_empty(&port->channels))
+			return graph_complain(ptask->graph, -EPIPE,
+				"ptask %s, port %s: no channel takes what it gives", ptask->name,
+				port->name);
+	return 0;
+}
+
+/* Otherwise it would be invoked without end. */
+static bool has_trigger(const struct gdev_ptask *ptask)
+{
+	const struct gdev_port *port;
+
+	list_for_each (port, &ptask->inputs, link)
+		if (port->kind == GDEV_PORT_INPUT)
+			return true;
+	return ptask->callback && !ptask->input_count && ptask->output_count;
+}
+
+static bool has_space(const struct gdev_ptask *ptask)
+{
+	const struct gdev_port *port;
+
+	list_for_each (port, &ptask->inputs, link)
+		if (port->binding == GDEV_BIND_GLOBAL)
+			return true;
+	return ptask->grid_set || ptask->output_count;
+}
+
+static int check_function(struct gdev_ptask *ptask)
+{
+	for (unsigned i = 0; i < ptask->info->param_count; i++)
+		if (!ptask->bound[i])
+			return graph_complain(ptask->graph, -EINVAL,
+				"ptask %s: parameter %u of the function has no port and no argument",
+				ptask->name, i);
+	if (!has_space(ptask))
+		return graph_complain(ptask->graph, -EINVAL,
+			"ptask %s: nothing says its iteration space; set its geometry",
+			ptask->name);
+	return 0;
+}
+
+static int check_ptask(struct gdev_ptask *ptask)
+{
+	int error = check_channels(ptask);
+
+	if (!error && !has_trigger(ptask))
+		error = graph_complain(ptask->graph, -EINVAL,
+			"ptask %s: it has no input port, but sticky ones, that says when to run",
+			ptask->name);
+	return error || ptask->callback ? error : check_function(ptask);
+}
+
+/* ---- lanes ---- */
+
+/* A ptask goes on in the lane of one that feeds it, if no other does already: a chain is in one lane, and needs no waits. */
+static struct gdev_ptask *lane_giver(const struct gdev_ptask *ptask)
+{
+	const struct gdev_port *port;
+
+	list_for_each (port, &ptask->inputs, link) {
+		const struct gdev_port *from = port->channel->from;
+		if (from && !from->ptask->lane_given)
+			return from->ptask;
+	}
+	return NULL;
+}
+
+static void count_feeds(struct gdev_ptask *ptask)
+{
+	const struct gdev_port *port;
+
+	ptask->feeds = 0;
+	list_for_each (port, &ptask->inputs, link)
+		ptask->feeds += port->channel->from != NULL;
+	if (!ptask->feeds)
+		ptask_touch(ptask);
+}
+
+/* In an order in which each comes after those that feed it. */
+static int give_lanes(struct gdev_graph *graph)
+{
+	struct gdev_channel *channel;
+	struct gdev_ptask *ptask;
+	struct gdev_port *port;
+	unsigned next = 0;
+	int error = 0;
+
+	list_for_each (ptask, &graph->ptasks, link)
+		count_feeds(ptask);
+	while (!error && (ptask = list_first(&graph->work, struct gdev_ptask, work))) {
+		struct gdev_ptask *giver = lane_giver(ptask);
+		list_remove(&ptask->work);
+		ptask->lane = giver ? giver->lane : LANE_IN + 1 + next++ % (LANES_MAX - 1);
+		if (giver)
+			giver->lane_given = true;
+		if (!ptask->callback)
+			error = lane_create(graph, ptask->lane);
+		list_for_each (port, &ptask->outputs, link)
+			list_for_each (channel, &port->channels, from_link)
+				if (channel->to && !--channel->to->ptask->feeds)
+					ptask_touch(channel->to->ptask);
+	}
+	return error;
+}
+
+int gdev_graph_run(struct gdev_graph *graph)
+{
+	struct gdev_ptask *ptask;
+	int error = graph_enter(graph);
+
+	if (error)
+		return error;
+	if (graph->running)
+		error = graph_complain(graph, -EBUSY, "graph %s: it runs already", graph->name);
+	list_for_each (ptask, &graph->ptasks, link)
+		if (!error)
+			error = check_ptask(ptask);
+	if (!error)
+		error = give_lanes(graph);
+	if (!error) {
+		graph->running = true;
+		list_for_each (ptask, &graph->ptasks, link)
+			ptask_touch(ptask);
+		graph_flow(graph);
+		error = graph->error;
+	}
+	graph_leave(graph);
+	return error;
+}
