@@ -11,6 +11,7 @@ What the baseline is, the benchmark's own file says (bench/NAME.c; idle and tabl
   device   a device backend used directly in one process: what is below gdevd
   peer     copies between two devices, and a kernel that may use another device's memory
   devices  the same work on one, two and four software devices; what a message costs gdevd with 64 devices
+  ptask    dataflow graphs against the same by hand; what invoking a ptask costs (scripts/lib/dataflow.py)
   table1   the programs of the paper's Table 1 through gdevd, against the same without it
 
 Of programs that contend (scripts/lib/contention.py says what is measured, and how):
@@ -51,6 +52,7 @@ import time
 from pathlib import Path
 
 import contention
+import dataflow
 import kernels
 import lab
 import swapping
@@ -326,6 +328,13 @@ def bench_table1(start):
         for what, found in ratios.items():
             yield line("table1", {"rounds": "geomean"}.get(what, f"{what}_geomean"),
                        math.exp(statistics.fmean(map(math.log, found))), "x", 1)
+
+
+def bench_ptask(start):
+    with start() as gdevd:
+        for metric, value, baseline in dataflow.ratios(gdevd):
+            yield line("ptask", metric, value, "us" if baseline else "x", baseline or 1)
+        yield from lines(gdevd, [program(gdevd, "ptask")])
 
 
 BENCHES = {name.removeprefix("bench_"): function for name, function in list(globals().items())

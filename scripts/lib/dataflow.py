@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""Dataflow graphs (PTask, section 6.3): the programs of examples/ptask/ as a graph and by hand, in turn within one process.
+
+Ratios of speed, geometric means over all of the work; 1 and more: the graph is at least as fast:
+  over_handcoded   one thread, each array copied once, one thing after the other
+  over_streams     the same with streams and events
+  over_modular     a thread a task, each copying its inputs in and its output out
+  over_single      a task after the other, each copying
+  worst_handcoded  the least of over_handcoded's ratios
+  invoke_us        processor time of invoking an empty ptask, within the process; the baseline is a launch by hand
+  launches         launches an invocation"""
+
+import json
+import statistics
+
+from lab import LabError
+
+ROUNDS = 15
+# SHAPE TASK N WIDTH DEPTH; a tree of 8 has 15 tasks, a rectangle of 4 x 6 has 24.
+MATRICES = [(shape, task, n, width, depth)
+            for shape, width, depth in (("tree", 8, 0), ("rectangle", 4, 6))
+            for task, sizes in (("madd", (64, 256, 1024)), ("mcopy", (64, 256, 1024)), ("gemm", (64, 256)))
+            for n in sizes]
+SORTS = (12, 16, 18)  # log2 of the number of elements: 10, 36 and 55 ptasks
+WORK = [("ptask-sort", log2) for log2 in SORTS] + [("ptask-matrices", *how) for how in MATRICES]
+
+
+def rounds_us(gdevd, name, *how):
+    """Of each variant, the median time of a round."""
+    command = [gdevd.gdev, "run", gdevd.example(name), "--variant=all", f"--repeat={ROUNDS}", *how]
+    code, out, err = gdevd.run(command, 600)
+    if code:
+        raise LabError(f"{' '.join(map(str, command))} ended with {code}:\n{err}")
+    return {found["variant"]: found["round_us"] for found in map(json.loads, out.splitlines())}
+
+
+def ratios(gdevd):
+    """Of each variant, how much longer than the graph it takes, for each piece of work. Yields each piece as it is
+    measured: (name, us of the graph, us by hand)."""
+    found = {"hand": [], "streams": [], "modular": [], "single": []}
+    for work in WORK:
+        us = rounds_us(gdevd, *work)
+        for variant, values in found.items():
+            values.append(us[variant] / us["graph"])
+        yield "_".join(map(str, work)).removeprefix("ptask-"), us["graph"], us["hand"]
+    for metric, variant in (("over_handcoded", "hand"), ("over_streams", "streams"), ("over_modular", "modular"),
+                            ("over_single", "single")):
+        yield metric, statistics.geometric_mean(found[variant]), None
+    yield "worst_handcoded", min(found["hand"]), None
