@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * GREP: how often each of many words occurs in a text. The text is made of half of the words, so that it is known how
+ * often each occurs. Text, words and result are files that the kernel reads and writes; with PLAIN all is copied to the
+ * device before, and from it at the end.
+ */
+#include "gloop/run.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "gloop/grep.h"
+
+#define BLOCKS 28u
+#define BLOCK 128u
+#define PAGE 16384u
+#define WORDS_A_KIB 10u /* 58,000 in 6 MB, as in the paper */
+#define LETTERS_MIN 3
+
+static unsigned count;
+static size_t text_bytes;
+static char *text;
+static struct word *words;
+static int *want, *got;
+static CUdeviceptr device_words, device_counts, device_text;
+
+/* Different for different numbers: a number's digits with 26 as the base, at least three of them. */
+static void make_word(struct word *word, unsigned number)
+{
+	unsigned at = 0;
+
+	memset(word, 0, sizeof(*word));
+	word->text[at++] = ' ';
+	for (unsigned rest = number; rest || at <= LETTERS_MIN; rest /= 26, at++)
+		word->text[at] = (char)('a' + (rest % 26 + 7 * at) % 26);
+	word->text[at++] = ' ';
+	word->length = at;
+}
+
+static void make_text(void)
+{
+	size_t at = 0;
+
+	text[at++] = ' ';
+	for (;;) {
+		unsigned one = random_next() % (count / 2 + 1);
+		const struct word *word = &words[one];
+
+		if (at + word->length > text_bytes - OVERLAP)
+			break;
+		memcpy(text + at, word->text + 1, word->length - 1);
+		at += word->length - 1;
+		want[one]++;
+	}
+	memset(text + at, ' ', text_bytes - at);
+}
+
+#ifndef PLAIN
+static int files[3]; /* as grep.cu names them */
+#endif
+
+static void setup(void)
+{
+	text_bytes = (size_t)options.size << 10;
+	count = options.size * WORDS_A_KIB;
+	text = host_alloc(text_bytes);
+	words = host_alloc(count * sizeof(*words));
+	want = host_alloc(count * sizeof(*want));
+	got = host_alloc(count * sizeof(*got));
+	memset(want, 0, count * sizeof(*want));
+	for (unsigned i = 0; i < count; i++)
+		make_word(&words[i], i);
+	make_text();
+	device_words = device_alloc(count * sizeof(*words));
+	device_counts = device_alloc(count * sizeof(*got));
+#ifdef PLAIN
+	device_text = device_alloc(text_bytes);
+#else
+	device_text = device_alloc(BLOCKS * (PAGE + LINE_BYTES));
+	files[0] = temporary_file(text, text_bytes);
+	files[1] = temporary_file(words, count * sizeof(*words));
+	files[2] = temporary_file(NULL, 0);
+#endif
+}
+
+#ifdef PLAIN
+static void compute(void)
+{
+	unsigned page = PAGE;
+
+	memset(got, 0, count * sizeof(*got));
+	copy_to_device(device_words, words, count * sizeof(*words));
+	copy_to_device(device_counts, got, count * sizeof(*got));
+	copy_to_device(device_text, text, text_bytes);
+	launch(device_kernel("grep_plain"), SHAPE(BLOCKS, 1, BLOCK, 1), &device_words,
+		&device_counts, &device_text, &count, &text_bytes, &page);
+	copy_from_device(got, device_counts, count * sizeof(*got));
+}
+#else
+static void read_result(void)
+{
+	char line[LINE_BYTES + 1] = "", name[LINE_BYTES];
+
+	for (unsigned i = 0; i < count; i++) {
+		got[i] = 0;
+		if (pread(files[2], line, LINE_BYTES, (off_t)i * LINE_BYTES) < LINE_BYTES ||
+			!line[0])
+			continue;
+		if (sscanf(line, "%24s %d\n", name, &got[i]) != 2 ||
+			strncmp(name, words[i].text + 1, words[i].length - 2) ||
+			strlen(name) != words[i].length - 2)
+			got[i] = -1;
+	}
+}
+
+static void compute(void)
+{
+	struct gloop_options with = {
+		.page_bytes = PAGE, .descriptors = files, .descriptor_count = 3, .confined = true};
+
+	CHECK(cuMemsetD32(device_counts, 0, count));
+	if (ftruncate(files[2], 0) < 0)
+		return; /* the check will tell */
+	run_loop("grep", SHAPE(BLOCKS, 1, BLOCK, 1),
+		(void *[]){NULL, &device_words, &device_counts, &device_text, &count, &text_bytes},
+		&with);
+	read_result();
+}
+#endif
+
+static void check(void)
+{
+	check_ints("the counts", got, want, count);
+}
+
+const struct program program = {
+	.name = "grep",
+	.summary = "Counts how often words occur in a text.",
+	.size_means = "KiB of the text; there are ten times as many words",
+	.size = 100,
+	.size_max = 100000,
+	.setup = setup,
+	.compute = compute,
+	.check = check,
+};

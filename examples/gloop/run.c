@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See run.h.
+ */
+#include "gloop/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void fail(const char *what, int error)
+{
+	fprintf(stderr, "%s: cannot %s: %s\n", program.name, what, strerror(error));
+	exit(2);
+}
+
+static uint32_t from_environment(const char *name, uint32_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
+}
+
+void run_loop(const char *kernel, struct shape shape, void **parameters,
+	const struct gloop_options *given)
+{
+	struct gloop_shape whole = {.grid = {shape.grid_x, shape.grid_y, 1},
+		.block = {shape.block_x, shape.block_y, 1}};
+	struct gloop_options with = given ? *given : (struct gloop_options){0};
+	struct gloop_report report;
+	int error;
+
+	with.poll_us = from_environment("GLOOP_POLL_US", with.poll_us);
+	with.slice_us = from_environment("GLOOP_SLICE_US", with.slice_us);
+	error = gloop_run(device_kernel(kernel), &whole, parameters, &with, &report);
+	if (error == -EIO)
+		CHECK(report.cuda);
+	if (error)
+		fail("run the kernel's loop", -error);
+	if (getenv("GLOOP_REPORT"))
+		fprintf(stderr, "%s: %llu launches, %llu callbacks, %llu requests\n", program.name,
+			(unsigned long long)report.launches, (unsigned long long)report.callbacks,
+			(unsigned long long)report.requests);
+}
+
+int temporary_file(const void *bytes, size_t length)
+{
+	const char *folder = getenv("TMPDIR");
+	int fd = open(folder ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		fail("make a temporary file", errno);
+	for (size_t at = 0; at < length;) {
+		ssize_t n = write(fd, (const char *)bytes + at, length - at);
+
+		if (n < 0)
+			fail("write a temporary file", errno);
+		at += (size_t)n;
+	}
+	return fd;
+}

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * GLoop in kernels: the device event loop (GLoop, MARS 2016; sections 3.1, 3.2.2 and 4.2). For clang, with or without
+ * NVIDIA's headers, and for nvcc; C++17. docs/gloop.md is the guide, gdev/gloop.h the host's side.
+ *
+ *	extern "C" __global__ void sum(gloop_grid grid, ...)
+ *	{
+ *		gloop::run(grid, [=](gloop::DeviceLoop *loop) {
+ *			gloop::fs::open(loop, "data", 4, GLOOP_FOR_READING, [=](gloop::DeviceLoop *loop, long long fd) {
+ *				...
+ *			});
+ *		});
+ *	}
+ *
+ * Each block has a loop of its own. A call registers a callback and returns; the loop runs the callback when what was
+ * asked for is done. The kernel's first lambda runs once, and the block ends when no callback is left. Between two
+ * callbacks a block may leave the device and go on in another launch. Therefore
+ *
+ *  - Calls are coalesced: all threads of the block make them together, with the same arguments, at the same point.
+ *  - A callback keeps what it captured, in thread 0's version, and device memory. Shared memory, variables of the
+ *    stack and what differs from thread to thread do not last from one callback to the next.
+ *  - Captures are trivially copyable, 208 bytes at most.
+ *  - At most 64 callbacks of a block wait at once. One more ends the run with -ENOBUFS; free_slots() says how many are left.
+ *  - Memory that a call names is device memory or page-locked memory. What is read is there when the callback runs; what is
+ *    written is copied before the call returns.
+ *
+ * A callback with a result gets `long long`: a count or a descriptor, or a negative errno of Linux. Descriptors are
+ * numbers of the run, the same in all its blocks; they are not the process's.
+ */
+#ifndef GDEV_GLOOP_CUH
+#define GDEV_GLOOP_CUH
+
+#include <gdev/gloop_rpc.h>
+
+#ifndef __NVCC__
+#ifndef __device__
+#define __device__ __attribute__((device))
+#endif
+#ifndef __shared__
+#define __shared__ __attribute__((shared))
+#endif
+#endif
+
+namespace gloop
+{
+
+class DeviceLoop;
+
+namespace detail
+{
+
+static inline __device__ unsigned thread()
+{
+	unsigned x, y, z, width, height;
+
+	asm("mov.u32 %0, %%tid.x;" : "=r"(x));
+	asm("mov.u32 %0, %%tid.y;" : "=r"(y));
+	asm("mov.u32 %0, %%tid.z;" : "=r"(z));
+	asm("mov.u32 %0, %%ntid.x;" : "=r"(width));
+	asm("mov.u32 %0, %%ntid.y;" : "=r"(height));
+	return (z * height + y) * width + x;
+}
+
+static inline __device__ unsigned threads()
+{
+	unsigned x, y, z;
+
+	asm("mov.u32 %0, %%ntid.x;" : "=r"(x));
+	asm("mov.u32 %0, %%ntid.y;" : "=r"(y));
+	asm("mov.u32 %0, %%ntid.z;" : "=r"(z));
+	return x * y * z;
+}
+
+static inline __device__ gloop_u64 block()
+{
+	unsigned x, y, z, width, height;
+
+	asm("mov.u32 %0, %%ctaid.x;" : "=r"(x));
+	asm("mov.u32 %0, %%ctaid.y;" : "=r"(y));
+	asm("mov.u32 %0, %%ctaid.z;" : "=r"(z));
+	asm("mov.u32 %0, %%nctaid.x;" : "=r"(width));
+	asm("mov.u32 %0, %%nctaid.y;" : "=r"(height));
+	return ((gloop_u64)z * height + y) * width + x;
+}
+
+static inline __device__ gloop_u64 now_ns()
+{
+	gloop_u64 ns;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+	return ns;
+}
+
+static inline __device__ unsigned ones(gloop_u64 bits)
+{
+	unsigned count;
+
+	asm("popc.b64 %0, %1;" : "=r"(count) : "l"(bits));
+	return count;
+}
+
+/* The lowest bit that is set; there is one. */
+static inline __device__ gloop_s32 lowest(gloop_u64 bits)
+{
+	return (gloop_s32)ones((bits & (0 - bits)) - 1);
+}
+
+/* What this thread has written is visible to the host before what it writes from here on. */
+static inline __device__ void fence()
+{
+	asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+static inline __device__ void copy(void *to, const void *from, gloop_u64 bytes)
+{
+	gloop_u64 first = thread(), step = threads();
+	gloop_u64 misaligned = ((gloop_u64)to | (gloop_u64)from) & 7, words = misaligned ? 0 : bytes / 8;
+
+#pragma unroll 1
+	for (gloop_u64 i = first; i < words; i += step)
+		((gloop_u64 *)to)[i] = ((const gloop_u64 *)from)[i];
+#pragma unroll 1
+	for (gloop_u64 i = words * 8 + first; i < bytes; i += step)
+		((gloop_u8 *)to)[i] = ((const gloop_u8 *)from)[i];
+}
+
+/* What a slot's code is called as, for callbacks of all types. */
+typedef void (*entry)(DeviceLoop *loop, void *captures, long long result);
+
+/* Slots hold distances from here, which are the same wherever the module's code is loaded. */
+static __device__ __attribute__((noinline)) void anchor(DeviceLoop *, void *, long long)
+{
+}
+
+static inline __device__ entry code_at(gloop_s64 distance)
+{
+	return (entry)((const char *)&anchor + distance);
+}
+
+} // namespace detail
+
+/* A block's loop, in shared memory while the block is on the device. */
+class DeviceLoop
+{
+      public:
+	/* How many more callbacks may be registered. All threads see the same. */
+	__device__ unsigned free_slots()
+	{
+		__syncthreads();
+		unsigned count = detail::ones(~state->used);
+		__syncthreads();
+		return count;
+	}
+
+	/* Runs callback(loop) later, after callbacks that are ready now have had their turns. */
+	template <class F> __device__ void postTask(F callback)
+	{
+		claim(&task<F>, callback, 0, 0);
+	}
+
+	/* Runs callback(loop) when `ns` nanoseconds have passed. */
+	template <class F> __device__ void timer(gloop_u64 ns, F callback)
+	{
+		request(GLOOP_TIMER, 0, ns, 0, 0, 0, 0, &task<F>, callback);
+	}
+
+	/* A call of fs or net: `source` is copied to the slot's page before, the page's first `bytes` to `destination` before
+	 * the callback. */
+	template <class F>
+	__device__ void request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags,
+		const void *source, void *destination, F callback)
+	{
+		request(op, fd, offset, bytes, flags, source, destination, &answer<F>, callback);
+	}
+
+	/* Bytes that one call moves at most. */
+	__device__ gloop_u64 page_bytes() const
+	{
+		return grid.page_bytes;
+	}
+
+	/* The loop itself: of gloop::run(). */
+	__device__ bool enter(const gloop_grid &of);
+	__device__ void go_on();
+
+      private:
+	gloop_grid grid; /* with the block's own elements */
+	gloop_state *state;
+	gloop_u64 began_ns, idle_ns, ran; /* in this launch: when; since when nothing is ready, or 0; callbacks */
+	gloop_s32 chosen;                 /* the slot whose callback is to run; -1: none is ready; -2: leave */
+
+	static __device__ bool leads()
+	{
+		return detail::thread() == 0;
+	}
+
+	template <class F> static __device__ F take(DeviceLoop *loop, void *captures)
+	{
+		F callback(*(const F *)captures);
+
+		__syncthreads();
+		if (leads())
+			loop->state->used &= ~(1ull << loop->chosen);
+		return callback;
+	}
+
+	template <class F> static __device__ void task(DeviceLoop *loop, void *captures, long long)
+	{
+		F callback = take<F>(loop, captures);
+
+		callback(loop);
+	}
+
+	template <class F> static __device__ void answer(DeviceLoop *loop, void *captures, long long result)
+	{
+		F callback = take<F>(loop, captures);
+
+		callback(loop, result);
+	}
+
+	/* Takes a free slot for the callback; -1: there is none. */
+	template <class F>
+	__device__ gloop_s32 claim(detail::entry code, F &callback, void *destination, gloop_u64 bytes)
+	{
+		static_assert(sizeof(F) <= GLOOP_CAPTURE_BYTES, "a callback captures too much");
+		static_assert(alignof(F) <= 16, "a callback's captures are aligned too strictly");
+		static_assert(__is_trivially_copyable(F), "what a callback captures must be trivially copyable");
+		__syncthreads();
+		if (leads()) {
+			gloop_u64 free = ~state->used;
+
+			if (!free) {
+				state->overfull = 1;
+				chosen = -1;
+			} else {
+				chosen = detail::lowest(free);
+				gloop_slot *slot = &state->slots[chosen];
+
+				slot->callback = (gloop_s64)((const char *)code - (const char *)&detail::anchor);
+				slot->destination = (gloop_u64)destination;
+				slot->bytes = bytes;
+				__builtin_memcpy(__builtin_assume_aligned(slot->captures, 16), (const void *)&callback, sizeof(F));
+				state->used |= 1ull << chosen;
+			}
+		}
+		__syncthreads();
+		return chosen;
+	}
+
+	template <class F>
+	__device__ void request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags,
+		const void *source, void *destination, detail::entry code, F &callback);
+	__device__ void post(gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags);
+	__device__ void take_answers();
+	__device__ gloop_s32 choose();
+	__device__ void leave();
+};
+
+template <class F>
+__device__ void DeviceLoop::request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags,
+	const void *source, void *destination, detail::entry code, F &callback)
+{
+	if (bytes > grid.page_bytes)
+		bytes = grid.page_bytes;
+	gloop_s32 slot = claim(code, callback, destination, bytes);
+	if (slot < 0)
+		return;
+	if (source) {
+		detail::copy(grid.pages + slot * grid.page_bytes, source, bytes);
+		detail::fence();
+		__syncthreads();
+	}
+	if (leads())
+		post(slot, op, fd, offset, bytes, flags);
+}
+
+inline __device__ void DeviceLoop::post(
+	gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags)
+{
+	volatile gloop_rpc *rpc = &grid.rpcs[slot];
+	gloop_u64 posted = state->slots[slot].posted + 1;
+
+	state->slots[slot].posted = posted;
+	state->waiting |= 1ull << slot;
+	state->posted++;
+	rpc->op = op;
+	rpc->fd = fd;
+	rpc->offset = offset;
+	rpc->bytes = bytes;
+	rpc->flags = flags;
+	detail::fence();
+	rpc->posted = posted;
+	detail::fence();
+	((volatile gloop_line *)grid.lines)->posted = state->posted;
+}
+
+/* Those of the waiting slots that the host has answered are ready. */
+inline __device__ void DeviceLoop::take_answers()
+{
+	gloop_u64 answers = ((volatile gloop_line *)grid.lines)->done, waiting = state->waiting;
+
+	if (answers == state->answers)
+		return;
+	state->answers = answers;
+	detail::fence();
+	for (gloop_u64 left = waiting; left; left &= left - 1) {
+		gloop_s32 slot = detail::lowest(left);
+
+		if (((volatile gloop_rpc *)grid.rpcs)[slot].done != state->slots[slot].posted)
+			continue;
+		detail::fence();
+		state->slots[slot].result = ((volatile gloop_rpc *)grid.rpcs)[slot].result;
+		waiting &= ~(1ull << slot);
+	}
+	state->waiting = waiting;
+}
+
+/* By thread 0. */
+inline __device__ gloop_s32 DeviceLoop::choose()
+{
+	gloop_u64 now = detail::now_ns(), ready, later;
+
+	if (state->overfull)
+		return -2;
+	if (state->waiting)
+		take_answers();
+	ready = state->used & ~state->waiting;
+	if (!ready) {
+		if (!idle_ns)
+			idle_ns = now;
+		return !state->used || now - idle_ns >= grid.poll_ns || now - began_ns >= grid.slice_ns ? -2 : -1;
+	}
+	idle_ns = 0;
+	if (ran++ && now - began_ns >= grid.slice_ns)
+		return -2;
+	later = ready & (~0ull << state->next);
+	gloop_s32 slot = detail::lowest(later ? later : ready);
+	state->next = (slot + 1) % GLOOP_SLOTS;
+	state->callbacks++;
+	return slot;
+}
+
+/* Returns whether the block enters for the first time. */
+inline __device__ bool DeviceLoop::enter(const gloop_grid &of)
+{
+	bool first = !of.states[detail::block()].begun;
+
+	__syncthreads();
+	if (leads()) {
+		gloop_u64 block = detail::block();
+
+		grid = of;
+		grid.lines += block;
+		grid.rpcs += block * GLOOP_SLOTS;
+		grid.pages += block * GLOOP_SLOTS * of.page_bytes;
+		state = of.states + block;
+		state->begun = 1;
+		began_ns = detail::now_ns();
+		idle_ns = ran = 0;
+	}
+	__syncthreads();
+	return first;
+}
+
+/* By thread 0. */
+inline __device__ void DeviceLoop::leave()
+{
+	volatile gloop_line *line = grid.lines;
+
+	state->ended = !state->used;
+	line->seen = state->answers;
+	line->callbacks = state->callbacks;
+	detail::fence();
+	line->left = state->overfull			 ? GLOOP_OVERFULL
+		     : !state->used			 ? GLOOP_ENDED
+		     : (state->used & ~state->waiting) ? GLOOP_YIELDED
+						       : GLOOP_WAITS;
+}
+
+/* All threads go round together, from barrier to barrier. */
+inline __device__ void DeviceLoop::go_on()
+{
+	for (;;) {
+		__syncthreads();
+		if (leads())
+			chosen = choose();
+		__syncthreads();
+		gloop_s32 slot = chosen;
+		if (slot == -2)
+			break;
+		if (slot == -1) {
+			if (leads())
+				asm volatile("nanosleep.u32 500;");
+			continue;
+		}
+		gloop_slot *of = &state->slots[slot];
+		long long result = of->result;
+		if (of->destination && result > 0)
+			detail::copy((void *)of->destination, grid.pages + slot * grid.page_bytes,
+				(gloop_u64)result < of->bytes ? (gloop_u64)result : of->bytes);
+		detail::code_at(of->callback)(this, of->captures, result);
+	}
+	if (leads())
+		leave();
+}
+
+/* A kernel's whole body: `begin(loop)` runs once, when the block is first on the device. A kernel calls it once. */
+template <class F> __device__ void run(const gloop_grid &grid, F begin)
+{
+	__shared__ DeviceLoop loop;
+
+	if (loop.enter(grid))
+		begin(&loop);
+	loop.go_on();
+}
+
+/* ---- files: regular files of the host, by the process's rights ---- */
+
+namespace fs
+{
+
+/* flags: GLOOP_FOR_READING, GLOOP_FOR_WRITING, GLOOP_CREATE, GLOOP_EMPTY. callback(loop, descriptor). */
+template <class F>
+__device__ void open(DeviceLoop *loop, const char *path, unsigned length, unsigned flags, F callback)
+{
+	loop->request(GLOOP_OPEN, -1, 0, length, flags, path, 0, callback);
+}
+
+/* callback(loop, bytes read): fewer at the end of the file, and never more than a page (DeviceLoop::page_bytes()). */
+template <class F>
+__device__ void read(DeviceLoop *loop, int fd, gloop_u64 offset, gloop_u64 bytes, void *to, F callback)
+{
+	loop->request(GLOOP_READ, fd, offset, bytes, 0, 0, to, callback);
+}
+
+/* callback(loop, bytes written): a page at most. */
+template <class F>
+__device__ void write(DeviceLoop *loop, int fd, gloop_u64 offset, gloop_u64 bytes, const void *from, F callback)
+{
+	loop->request(GLOOP_WRITE, fd, offset, bytes, 0, from, 0, callback);
+}
+
+/* callback(loop, 0). Other blocks' calls that are on the way go on. */
+template <class F> __device__ void close(DeviceLoop *loop, int fd, F callback)
+{
+	loop->request(GLOOP_CLOSE, fd, 0, 0, 0, 0, 0, callback);
+}
+
+/* callback(loop, the file's size). */
+template <class F> __device__ void fstat(DeviceLoop *loop, int fd, F callback)
+{
+	loop->request(GLOOP_STAT, fd, 0, 0, 0, 0, 0, callback);
+}
+
+/* callback(loop, 0). */
+template <class F> __device__ void ftruncate(DeviceLoop *loop, int fd, gloop_u64 size, F callback)
+{
+	loop->request(GLOOP_TRUNCATE, fd, size, 0, 0, 0, 0, callback);
+}
+
+} // namespace fs
+
+/* ---- TCP over IPv4; addresses as numbers: 127.0.0.1 is 0x7f000001 ---- */
+
+namespace net
+{
+
+/* callback(loop, descriptor). */
+template <class F> __device__ void connect(DeviceLoop *loop, unsigned address, unsigned short port, F callback)
+{
+	loop->request(GLOOP_CONNECT, -1, (gloop_u64)address << 16 | port, 0, 0, 0, 0, callback);
+}
+
+/* Listens there. callback(loop, descriptor). */
+template <class F> __device__ void bind(DeviceLoop *loop, unsigned address, unsigned short port, F callback)
+{
+	loop->request(GLOOP_BIND, -1, (gloop_u64)address << 16 | port, 0, 0, 0, 0, callback);
+}
+
+/* callback(loop, descriptor of the next connection). */
+template <class F> __device__ void accept(DeviceLoop *loop, int fd, F callback)
+{
+	loop->request(GLOOP_ACCEPT, fd, 0, 0, 0, 0, 0, callback);
+}
+
+/* callback(loop, bytes received): 1 at least, 0 when the other side has ended the connection. */
+template <class F> __device__ void receive(DeviceLoop *loop, int fd, gloop_u64 bytes, void *to, F callback)
+{
+	loop->request(GLOOP_RECEIVE, fd, 0, bytes, 0, 0, to, callback);
+}
+
+/* callback(loop, bytes sent): all of them, but a page at most; fewer only before an error. */
+template <class F> __device__ void send(DeviceLoop *loop, int fd, gloop_u64 bytes, const void *from, F callback)
+{
+	loop->request(GLOOP_SEND, fd, 0, bytes, 0, from, 0, callback);
+}
+
+template <class F> __device__ void close(DeviceLoop *loop, int fd, F callback)
+{
+	fs::close(loop, fd, callback);
+}
+
+} // namespace net
+} // namespace gloop
+
+#endif

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gloop_run(): memory that host and device share, launches, and the host event loop between them. Everything here runs on
+ * the caller's thread, except kernel_ended().
+ *
+ * The kernel is launched, and serves its blocks until each has left (gloop.cuh). Then it is launched again: at once if a
+ * block yielded, when an answer is there if all wait. A block that has ended leaves again at once.
+ */
+#include "lib/gloop/internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define SLICE_US 1000
+#define LOOK_NS                                                                                    \
+	(50 * NS_PER_US) /* after the last request the host looks for more, without a pause */
+#define PAUSE_NS (100 * NS_PER_US) /* between two looks, later */
+#define CHECK_NS (100 * NS_PER_MS) /* a kernel that failed may end without a word */
+#define BLOCKS_MAX (1u << 20)
+
+struct block {
+	uint64_t posted;  /* of its line, as it was last looked at */
+	uint64_t answers; /* so far */
+};
+
+struct run {
+	struct host host;
+	const struct gloop_options *options;
+	struct gloop_report *report;
+	CUfunction kernel;
+	struct gloop_shape shape;
+	void **parameters;
+	uint32_t blocks;
+
+	CUstream stream;
+	CUdeviceptr states;
+	void *shared; /* page-locked: lines, rpcs, pages */
+	struct gloop_line *lines;
+	struct gloop_rpc *rpcs;
+	struct gloop_grid grid;
+
+	struct request *requests; /* a slot's each */
+	struct block *block;      /* each */
+	struct list waiting;      /* requests, for a descriptor or for time */
+	uint32_t busy;            /* requests that are not answered */
+	uint64_t active_ns;       /* when the kernel last asked for something */
+
+	struct pool *pool;
+	int wake; /* an eventfd: the kernel has ended, or the pool has done something */
+	atomic_bool ended;
+};
+
+static int cuda(struct run *run, CUresult result)
+{
+	if (result == CUDA_SUCCESS)
+		return 0;
+	run->report->cuda = result;
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+}
+
+/* ---- requests and answers ---- */
+
+/* The other side sees the result before the numbers, and the slot's number before the line's. */
+static void answer(struct run *run, struct request *r)
+{
+	uint64_t answers = ++run->block[r->block].answers;
+
+	request_finish(&run->host, r);
+	__atomic_store_n(&r->rpc->result, r->result, __ATOMIC_RELAXED);
+	__atomic_store_n(&r->rpc->done, r->posted, __ATOMIC_RELEASE);
+	__atomic_store_n(&run->lines[r->block].done, answers, __ATOMIC_RELEASE);
+	r->busy = false;
+	run->busy--;
+	run->report->requests++;
+}
+
+static void start(struct run *run, struct request *r)
+{
+	int error = request_take(&run->host, r);
+
+	r->busy = true;
+	run->busy++;
+	if (error) {
+		r->result = error;
+		run->report->refused++;
+	} else if (!request_try(&run->host, r)) {
+		if (request_blocks(r))
+			pool_push(run->pool, r);
+		else
+			list_append(&run->waiting, &r->link);
+		return;
+	}
+	answer(run, r);
+}
+
+static void take_requests_of(struct run *run, uint32_t block)
+{
+	for (uint32_t slot = 0; slot < GLOOP_SLOTS; slot++) {
+		struct request *r = &run->requests[block * GLOOP_SLOTS + slot];
+		uint64_t posted = __atomic_load_n(&r->rpc->posted, __ATOMIC_ACQUIRE);
+
+		if (r->busy || posted == r->posted)
+			continue;
+		r->posted = posted;
+		start(run, r);
+	}
+}
+
+/* Whether there were any. */
+static bool take_requests(struct run *run)
+{
+	bool any = false;
+
+	for (uint32_t block = 0; block < run->blocks; block++) {
+		uint64_t posted = __atomic_load_n(&run->lines[block].posted, __ATOMIC_ACQUIRE);
+
+		if (posted == run->block[block].posted)
+			continue;
+		run->block[block].posted = posted;
+		take_requests_of(run, block);
+		any = true;
+	}
+	if (any)
+		run->active_ns = clock_now_ns();
+	return any;
+}
+
+static bool take_answers(struct run *run)
+{
+	struct request *r;
+	bool any = false;
+
+	while ((r = pool_take(run->pool))) {
+		answer(run, r);
+		any = true;
+	}
+	return any;
+}
+
+/* ---- waiting ---- */
+
+static uint64_t next_deadline(const struct run *run)
+{
+	uint64_t deadline_ns = UINT64_MAX;
+	struct request *r;
+
+	list_for_each (r, &run->waiting, link)
+		if (r->deadline_ns && r->deadline_ns < deadline_ns)
+			deadline_ns = r->deadline_ns;
+	return deadline_ns;
+}
+
+/* Tries those again whose descriptor is ready or whose time has come. */
+static bool try_waiting(struct run *run, const struct pollfd *polled)
+{
+	struct request *r, *after;
+	bool any = false;
+
+	list_for_each_safe (r, after, &run->waiting, link) {
+		short events;
+		bool ready = request_waits_for(r, &events) < 0 || (polled++)->revents;
+
+		if (!ready || !request_try(&run->host, r))
+			continue;
+		list_remove(&r->link);
+		answer(run, r);
+		any = true;
+	}
+	return any;
+}
+
+/* Sleeps until something happens, for `limit_ns` at most; 0: only looks. Returns whether requests were answered, or
+ * -errno. */
+static int wait_for_events(struct run *run, uint64_t limit_ns)
+{
+	uint64_t now_ns = clock_now_ns(), deadline_ns = next_deadline(run), count = 0;
+	autofree struct pollfd *polled = NULL;
+	struct timespec time;
+	struct request *r;
+	eventfd_t rung;
+
+	if (!limit_ns && list_empty(&run->waiting)) {
+		cpu_relax();
+		return 0;
+	}
+	if (deadline_ns != UINT64_MAX)
+		limit_ns = min_of(limit_ns, deadline_ns > now_ns ? deadline_ns - now_ns : 0);
+	list_for_each (r, &run->waiting, link)
+		count++;
+	polled = malloc((count + 1) * sizeof(*polled));
+	if (!polled)
+		return -ENOMEM;
+	polled[0] = (struct pollfd){run->wake, POLLIN, 0};
+	count = 1;
+	list_for_each (r, &run->waiting, link) {
+		short events;
+		int fd = request_waits_for(r, &events);
+
+		if (fd >= 0)
+			polled[count++] = (struct pollfd){fd, events, 0};
+	}
+	time = (struct timespec){(time_t)(limit_ns / NS_PER_S), (long)(limit_ns % NS_PER_S)};
+	if (ppoll(polled, count, &time, NULL) < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (polled[0].revents)
+		eventfd_read(run->wake, &rung);
+	return try_waiting(run, polled + 1);
+}
+
+/* ---- launches ---- */
+
+static void CUDA_CB kernel_ended(void *argument)
+{
+	struct run *run = argument;
+
+	atomic_store_explicit(&run->ended, true, memory_order_release);
+	eventfd_write(run->wake, 1);
+}
+
+static int launch(struct run *run)
+{
+	const struct gloop_shape *s = &run->shape;
+	int error;
+
+	atomic_store_explicit(&run->ended, false, memory_order_relaxed);
+	run->parameters[0] = &run->grid;
+	error = cuda(run, cuLaunchKernel(run->kernel, s->grid[0], s->grid[1], s->grid[2],
+				  s->block[0], s->block[1], s->block[2], s->shared_bytes,
+				  run->stream, run->parameters, NULL));
+	run->parameters[0] = NULL;
+	if (error)
+		return error;
+	run->report->launches++;
+	return cuda(run, cuLaunchHostFunc(run->stream, kernel_ended, run));
+}
+
+/* 1: it has. */
+static int has_ended(struct run *run, bool look)
+{
+	CUresult result;
+
+	if (atomic_load_explicit(&run->ended, memory_order_acquire)) {
+		result = cuStreamSynchronize(run->stream);
+	} else {
+		if (!look)
+			return 0;
+		result = cuStreamQuery(run->stream);
+		if (result == CUDA_ERROR_NOT_READY)
+			return 0;
+	}
+	return result == CUDA_SUCCESS ? 1 : cuda(run, result);
+}
+
+/* Serves the kernel until it has ended. */
+static int serve_kernel(struct run *run)
+{
+	bool look = false;
+
+	for (;;) {
+		bool busy = run->options->poll_us ? take_requests(run) : false;
+		int ended = has_ended(run, look), answered = 0;
+		uint64_t limit_ns = CHECK_NS;
+
+		if (ended)
+			return ended < 0 ? ended : 0;
+		busy |= take_answers(run);
+		if (run->options->poll_us)
+			limit_ns = clock_now_ns() - run->active_ns < LOOK_NS ? 0 : PAUSE_NS;
+		if (!busy)
+			answered = wait_for_events(run, limit_ns);
+		if (answered < 0)
+			return answered;
+		look = limit_ns == CHECK_NS;
+	}
+}
+
+enum next { NEXT_NOTHING, NEXT_WAIT, NEXT_LAUNCH };
+
+/* By how the blocks left: what is next, or -errno. */
+static int what_next(struct run *run)
+{
+	int next = NEXT_NOTHING;
+
+	for (uint32_t block = 0; block < run->blocks; block++) {
+		struct gloop_line *line = &run->lines[block];
+
+		switch (__atomic_load_n(&line->left, __ATOMIC_ACQUIRE)) {
+		case GLOOP_ENDED:
+			break;
+		case GLOOP_YIELDED:
+			next = NEXT_LAUNCH;
+			break;
+		case GLOOP_WAITS:
+			if (__atomic_load_n(&line->seen, __ATOMIC_RELAXED) !=
+				run->block[block].answers)
+				next = NEXT_LAUNCH;
+			else
+				next = max_of(next, (int)NEXT_WAIT);
+			break;
+		case GLOOP_OVERFULL:
+			return -ENOBUFS;
+		default:
+			return -EPROTO;
+		}
+	}
+	return next == NEXT_WAIT && !run->busy ? -EDEADLK : next;
+}
+
+/* The kernel is not on the device: until it has to be, or has ended. */
+static int serve_answers(struct run *run)
+{
+	for (;;) {
+		int next, answered;
+
+		take_requests(run);
+		take_answers(run);
+		next = what_next(run);
+		if (next != NEXT_WAIT)
+			return next;
+		answered = wait_for_events(run, CHECK_NS);
+		if (answered < 0)
+			return answered;
+	}
+}
+
+static int serve(struct run *run)
+{
+	int next;
+
+	do {
+		int error = launch(run);
+
+		if (!error)
+			error = serve_kernel(run);
+		if (error)
+			return error;
+		next = serve_answers(run);
+	} while (next == NEXT_LAUNCH);
+	return next;
+}
+
+/* ---- beginning and end ---- */
+
+static uint64_t pick(uint32_t given, uint32_t otherwise)
+{
+	return given ? given : otherwise;
+}
+
+static int check(struct run *run, const struct gloop_shape *shape)
+{
+	const struct gloop_options *o = run->options;
+	uint64_t blocks = 1;
+
+	run->shape = *shape;
+	for (int i = 0; i < 3; i++) {
+		run->shape.grid[i] = (unsigned)pick(shape->grid[i], 1);
+		run->shape.block[i] = (unsigned)pick(shape->block[i], 1);
+		blocks *= run->shape.grid[i];
+		if (blocks > BLOCKS_MAX)
+			return -EINVAL;
+	}
+	run->blocks = (uint32_t)blocks;
+	run->host.page_bytes = (uint32_t)pick(o->page_bytes, GLOOP_PAGE_BYTES);
+	run->host.confined = o->confined;
+	if (run->host.page_bytes % 64 || run->host.page_bytes > GLOOP_PAGE_MAX)
+		return -EINVAL;
+	return o->descriptor_count > TABLE_FILES ? -EINVAL : 0;
+}
+
+static int prepare_table(struct run *run)
+{
+	for (uint32_t i = 0; i < run->options->descriptor_count; i++) {
+		int index = table_add_copy(&run->host.table, run->options->descriptors[i]);
+
+		if (index < 0)
+			return index;
+	}
+	return 0;
+}
+
+static int prepare_memory(struct run *run)
+{
+	size_t slots = (size_t)run->blocks * GLOOP_SLOTS;
+	size_t areas = run->blocks * sizeof(struct gloop_line) + slots * sizeof(struct gloop_rpc);
+	size_t states = run->blocks * sizeof(struct gloop_state);
+	CUdeviceptr shared;
+	int error;
+
+	run->requests = calloc(slots, sizeof(*run->requests));
+	run->block = calloc(run->blocks, sizeof(*run->block));
+	if (!run->requests || !run->block)
+		return -ENOMEM;
+	error = cuda(run, cuStreamCreate(&run->stream, CU_STREAM_DEFAULT));
+	if (!error)
+		error = cuda(run, cuMemAlloc(&run->states, states));
+	if (!error)
+		error = cuda(run, cuMemsetD8Async(run->states, 0, states, run->stream));
+	if (!error)
+		error = cuda(run, cuMemHostAlloc(&run->shared, areas + slots * run->host.page_bytes,
+					  CU_MEMHOSTALLOC_DEVICEMAP));
+	if (!error)
+		error = cuda(run, cuMemHostGetDevicePointer(&shared, run->shared, 0));
+	if (error)
+		return error;
+	memset(run->shared, 0, areas);
+	run->lines = run->shared;
+	run->rpcs = (void *)(run->lines + run->blocks);
+	run->grid = (struct gloop_grid){
+		.states = (void *)(uintptr_t)run->states,
+		.lines = (void *)(uintptr_t)shared,
+		.rpcs = (void *)((uintptr_t)shared + run->blocks * sizeof(struct gloop_line)),
+		.pages = (void *)((uintptr_t)shared + areas),
+		.page_bytes = run->host.page_bytes,
+		.slice_ns = pick(run->options->slice_us, SLICE_US) * NS_PER_US,
+		.poll_ns = run->options->poll_us * NS_PER_US,
+	};
+	for (size_t i = 0; i < slots; i++)
+		run->requests[i] = (struct request){.rpc = &run->rpcs[i],
+			.page = (char *)run->shared + areas + i * run->host.page_bytes,
+			.block = (uint32_t)(i / GLOOP_SLOTS),
+			.made = -1};
+	return 0;
+}
+
+/* After an error a kernel may still run, which uses the memory; and requests may be on the way. */
+static void finish(struct run *run)
+{
+	if (run->stream)
+		cuStreamSynchronize(run->stream);
+	pool_destroy(run->pool);
+	for (size_t i = 0; run->requests && i < (size_t)run->blocks * GLOOP_SLOTS; i++)
+		if (run->requests[i].made >= 0)
+			close(run->requests[i].made);
+	table_finish(&run->host.table);
+	if (run->stream)
+		cuStreamDestroy(run->stream);
+	if (run->states)
+		cuMemFree(run->states);
+	if (run->shared)
+		cuMemFreeHost(run->shared);
+	free(run->requests);
+	free(run->block);
+	if (run->wake >= 0)
+		close(run->wake);
+}
+
+static void count_callbacks(struct run *run)
+{
+	for (uint32_t block = 0; run->lines && block < run->blocks; block++)
+		run->report->callbacks +=
+			__atomic_load_n(&run->lines[block].callbacks, __ATOMIC_RELAXED);
+}
+
+int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **parameters,
+	const struct gloop_options *options, struct gloop_report *report)
+{
+	static const struct gloop_options defaults;
+	struct gloop_report unseen;
+	void *alone[1] = {NULL};
+	struct run *run;
+	int error;
+
+	report = report ? report : &unseen;
+	*report = (struct gloop_report){0};
+	run = calloc(1, sizeof(*run));
+	if (!run)
+		return -ENOMEM;
+	run->kernel = kernel;
+	run->options = options ? options : &defaults;
+	run->report = report;
+	run->parameters = parameters ? parameters : alone;
+	list_init(&run->waiting);
+	table_init(&run->host.table);
+	run->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	error = run->wake < 0 ? -errno : 0;
+	if (!error)
+		error = check(run, shape);
+	if (!error)
+		error = prepare_table(run);
+	if (!error)
+		error = prepare_memory(run);
+	if (!error)
+		error = pool_create(run->wake, &run->pool);
+	if (!error)
+		error = serve(run);
+	if (run->stream)
+		cuStreamSynchronize(run->stream); /* the host function writes to `wake` */
+	count_callbacks(run);
+	finish(run);
+	free(run);
+	return error;
+}

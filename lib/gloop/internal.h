@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The host event loop of GLoop: what its files share. The thread that called gloop_run() owns all of it; threads of the
+ * pool (pool.c) touch a request only between pool_push() and its return by pool_take().
+ */
+#ifndef GDEV_LIB_GLOOP_INTERNAL_H
+#define GDEV_LIB_GLOOP_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "gdev/gloop.h"
+#include "gdev/gloop_rpc.h"
+
+/* ---- table.c: descriptors of the run ---- */
+
+#define TABLE_FILES 1024
+
+enum kind { KIND_NONE, KIND_FILE, KIND_SOCKET };
+
+/* Kernels name files by their index in the table, and reach no other descriptor of the process. */
+struct file {
+	enum kind kind; /* KIND_NONE: the index is free */
+	int fd;
+	uint32_t users; /* requests on the way */
+	bool closed;    /* by the kernel, with users: the last of them closes it */
+};
+
+struct table {
+	struct file files[TABLE_FILES];
+};
+
+void table_init(struct table *table);
+/* Closes all. */
+void table_finish(struct table *table);
+/* Takes over `fd`, and closes it on failure: its index, or -EMFILE. */
+int table_add(struct table *table, int fd, enum kind kind);
+/* Duplicates a descriptor of the caller's. -EINVAL: it is neither a regular file nor a socket that does not block. */
+int table_add_copy(struct table *table, int fd);
+/* One more user. NULL: no such file. */
+struct file *table_get(struct table *table, int32_t index);
+void table_put(struct file *file);
+/* From now on table_get() does not find it. -EBADF. */
+int table_close(struct table *table, int32_t index);
+
+/* ---- request.c: what kernels ask for ---- */
+
+/* A slot's request. `op` to `bytes` are copies: the slot's memory is the kernel's, too, and is read once. */
+struct request {
+	struct list link;      /* waiting, or in the pool */
+	struct gloop_rpc *rpc; /* where it came from, and its answer goes */
+	void *page;
+	uint32_t block;
+	bool busy;       /* asked for, and not answered */
+	uint64_t posted; /* number of the last one that was taken */
+
+	uint32_t op, flags;
+	int32_t index; /* of the file */
+	uint64_t offset, bytes;
+
+	struct file *file;    /* that it uses, or NULL */
+	int made;             /* descriptor that it has made, or -1 */
+	uint64_t moved;       /* bytes, so far */
+	uint64_t deadline_ns; /* of a timer */
+	int64_t result;
+};
+
+struct host { /* what requests need of the run */
+	struct table table;
+	uint32_t page_bytes;
+	bool confined;
+};
+
+/* Copies the request out of the slot's memory, and checks it. 0; or -errno, which is the answer. */
+int request_take(struct host *host, struct request *request);
+/* Does what can be done without waiting. False: it has no result yet. */
+bool request_try(struct host *host, struct request *request);
+/* What is left, on any thread: it may block. For requests that request_blocks(). */
+void request_complete(struct request *request);
+/* A request without a result waits for a thread that may block; or for its descriptor, or for its deadline. */
+bool request_blocks(const struct request *request);
+/* The descriptor, and for what (poll(2)); -1: none, it waits for its deadline. */
+int request_waits_for(const struct request *request, short *events);
+/* What it has made becomes the kernel's, or is given back; what it used is let go. */
+void request_finish(struct host *host, struct request *request);
+
+/* ---- pool.c: threads for what blocks ---- */
+
+struct pool;
+/* `wake`: an eventfd, written when a request comes back. */
+int pool_create(int wake, struct pool **pool);
+/* Waits for what is on the way. NULL is fine. */
+void pool_destroy(struct pool *pool);
+void pool_push(struct pool *pool, struct request *request);
+/* One that is done, or NULL. */
+struct request *pool_take(struct pool *pool);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What kernels ask for: one row of a table each. A request is copied out of page-locked memory once and checked; it is
+ * tried at once, without waiting; if that does not do, it waits for its descriptor and is tried again, or goes to a
+ * thread that may block.
+ */
+#include "lib/gloop/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define BACKLOG 128
+
+struct operation {
+	enum kind uses; /* the descriptor that it names; KIND_NONE: it names none, or any */
+	enum kind makes;
+	bool page;    /* `bytes` are bytes of the page */
+	bool outside; /* it reaches what the process can, by name: not for confined kernels */
+	bool blocks;
+	short events;
+	/* Returns the result, or -EAGAIN, which is none, unless it may block. */
+	int64_t (*perform)(struct request *request, bool may_block);
+};
+
+/* ---- files ---- */
+
+/* Regular files alone: opening a device may do something, and a pipe may wait for ever. */
+static int64_t perform_open(struct request *r, bool may_block)
+{
+	static const int access[] = {-1, O_RDONLY, O_WRONLY, O_RDWR};
+	int flags = access[r->flags & 3] | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	char path[PATH_MAX];
+	struct stat stat;
+	int fd;
+
+	if (!may_block)
+		return -EAGAIN;
+	memcpy(path, r->page, r->bytes);
+	path[r->bytes] = 0;
+	if (strlen(path) != r->bytes)
+		return -EINVAL;
+	if (r->flags & GLOOP_CREATE)
+		flags |= O_CREAT;
+	fd = open(path, flags, 0666);
+	if (fd < 0)
+		return -errno;
+	r->made = fd; /* also to be closed after an error */
+	if (fstat(fd, &stat) < 0)
+		return -errno;
+	if (!S_ISREG(stat.st_mode))
+		return S_ISDIR(stat.st_mode) ? -EISDIR : -EINVAL;
+	return r->flags & GLOOP_EMPTY && ftruncate(fd, 0) < 0 ? -errno : 0;
+}
+
+/* Goes on where it was; a result when all is moved, at the end of the file, or by an error. */
+static int64_t move(struct request *r, bool may_block, bool write)
+{
+	while (r->moved < r->bytes) {
+		struct iovec part = {(char *)r->page + r->moved, r->bytes - r->moved};
+		off_t at = (off_t)(r->offset + r->moved);
+		int flags = may_block ? 0 : RWF_NOWAIT;
+		ssize_t n = write ? pwritev2(r->file->fd, &part, 1, at, flags)
+				  : preadv2(r->file->fd, &part, 1, at, flags);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && !may_block &&
+			(errno == EAGAIN || errno == EOPNOTSUPP || errno == ENOSYS))
+			return -EAGAIN;
+		if (n < 0)
+			return r->moved ? (int64_t)r->moved : -errno;
+		if (!n)
+			break;
+		r->moved += (uint64_t)n;
+	}
+	return (int64_t)r->moved;
+}
+
+static int64_t perform_read(struct request *r, bool may_block)
+{
+	return move(r, may_block, false);
+}
+
+static int64_t perform_write(struct request *r, bool may_block)
+{
+	return move(r, may_block, true);
+}
+
+static int64_t perform_stat(struct request *r, bool may_block)
+{
+	struct stat stat;
+
+	if (!may_block)
+		return -EAGAIN;
+	return fstat(r->file->fd, &stat) < 0 ? -errno : (int64_t)stat.st_size;
+}
+
+static int64_t perform_truncate(struct request *r, bool may_block)
+{
+	if (!may_block)
+		return -EAGAIN;
+	return ftruncate(r->file->fd, (off_t)r->offset) < 0 ? -errno : 0;
+}
+
+/* ---- sockets ---- */
+
+static struct sockaddr_in address_of(const struct request *r)
+{
+	return (struct sockaddr_in){.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)r->offset),
+		.sin_addr.s_addr = htonl((uint32_t)(r->offset >> 16))};
+}
+
+static int open_socket(struct request *r)
+{
+	r->made = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	return r->made < 0 ? -errno : 0;
+}
+
+static int64_t perform_connect(struct request *r, bool may_block)
+{
+	struct sockaddr_in address = address_of(r);
+	struct pollfd ready = {r->made, POLLOUT, 0};
+	socklen_t length = sizeof(int);
+	int error = 0;
+
+	if (r->made < 0) {
+		error = open_socket(r);
+		if (error || !connect(r->made, (struct sockaddr *)&address, sizeof(address)))
+			return error;
+		return errno == EINPROGRESS ? -EAGAIN : -errno;
+	}
+	if (poll(&ready, 1, 0) == 0)
+		return -EAGAIN;
+	if (getsockopt(r->made, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
+		return -errno;
+	return -error;
+}
+
+static int64_t perform_bind(struct request *r, bool may_block)
+{
+	struct sockaddr_in address = address_of(r);
+	int on = 1, error = open_socket(r);
+
+	if (error)
+		return error;
+	if (setsockopt(r->made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+		bind(r->made, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+		listen(r->made, BACKLOG) < 0)
+		return -errno;
+	return 0;
+}
+
+static int64_t perform_accept(struct request *r, bool may_block)
+{
+	r->made = accept4(r->file->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	return r->made >= 0 ? 0 : errno == EINTR || errno == ECONNABORTED ? -EAGAIN : -errno;
+}
+
+static int64_t perform_receive(struct request *r, bool may_block)
+{
+	ssize_t n = recv(r->file->fd, r->page, r->bytes, MSG_DONTWAIT);
+
+	return n >= 0 ? n : errno == EINTR ? -EAGAIN : -errno;
+}
+
+static int64_t perform_send(struct request *r, bool may_block)
+{
+	while (r->moved < r->bytes) {
+		ssize_t n = send(r->file->fd, (char *)r->page + r->moved, r->bytes - r->moved,
+			MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN || !r->moved ? -errno : (int64_t)r->moved;
+		r->moved += (uint64_t)n;
+	}
+	return (int64_t)r->moved;
+}
+
+/* ---- the rest ---- */
+
+static int64_t perform_timer(struct request *r, bool may_block)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (!r->deadline_ns)
+		r->deadline_ns = now_ns + min_of(r->offset, (uint64_t)INT64_MAX / 2);
+	return now_ns >= r->deadline_ns ? 0 : -EAGAIN;
+}
+
+static const struct operation operations[] = {
+	[GLOOP_OPEN] = {.makes = KIND_FILE,
+		.page = true,
+		.outside = true,
+		.blocks = true,
+		.perform = perform_open},
+	[GLOOP_READ] = {.uses = KIND_FILE, .page = true, .blocks = true, .perform = perform_read},
+	[GLOOP_WRITE] = {.uses = KIND_FILE, .page = true, .blocks = true, .perform = perform_write},
+	[GLOOP_CLOSE] = {.perform = NULL},
+	[GLOOP_STAT] = {.uses = KIND_FILE, .blocks = true, .perform = perform_stat},
+	[GLOOP_TRUNCATE] = {.uses = KIND_FILE, .blocks = true, .perform = perform_truncate},
+	[GLOOP_CONNECT] = {.makes = KIND_SOCKET,
+		.outside = true,
+		.events = POLLOUT,
+		.perform = perform_connect},
+	[GLOOP_BIND] = {.makes = KIND_SOCKET, .outside = true, .perform = perform_bind},
+	[GLOOP_ACCEPT] = {.uses = KIND_SOCKET,
+		.makes = KIND_SOCKET,
+		.events = POLLIN,
+		.perform = perform_accept},
+	[GLOOP_RECEIVE] = {.uses = KIND_SOCKET,
+		.page = true,
+		.events = POLLIN,
+		.perform = perform_receive},
+	[GLOOP_SEND] = {.uses = KIND_SOCKET,
+		.page = true,
+		.events = POLLOUT,
+		.perform = perform_send},
+	[GLOOP_TIMER] = {.perform = perform_timer},
+};
+
+static const struct operation *operation_of(const struct request *r)
+{
+	return &operations[r->op];
+}
+
+static int check(const struct host *host, const struct request *r)
+{
+	const struct operation *operation = operation_of(r);
+
+	if (operation->outside && host->confined)
+		return -EPERM;
+	if (operation->page && r->bytes > host->page_bytes)
+		return -EINVAL;
+	if (r->op != GLOOP_TIMER && r->offset > (uint64_t)INT64_MAX - host->page_bytes)
+		return -EINVAL;
+	if (r->op == GLOOP_OPEN &&
+		(!r->bytes || r->bytes >= PATH_MAX || r->flags & ~GLOOP_OPEN_FLAGS ||
+			!(r->flags & (GLOOP_FOR_READING | GLOOP_FOR_WRITING))))
+		return -EINVAL;
+	if (r->op == GLOOP_OPEN && r->flags & GLOOP_EMPTY && !(r->flags & GLOOP_FOR_WRITING))
+		return -EINVAL;
+	return 0;
+}
+
+int request_take(struct host *host, struct request *r)
+{
+	struct gloop_rpc *rpc = r->rpc;
+	int error;
+
+	r->op = __atomic_load_n(&rpc->op, __ATOMIC_RELAXED);
+	r->flags = __atomic_load_n(&rpc->flags, __ATOMIC_RELAXED);
+	r->index = __atomic_load_n(&rpc->fd, __ATOMIC_RELAXED);
+	r->offset = __atomic_load_n(&rpc->offset, __ATOMIC_RELAXED);
+	r->bytes = __atomic_load_n(&rpc->bytes, __ATOMIC_RELAXED);
+	r->file = NULL;
+	r->made = -1;
+	r->moved = r->deadline_ns = 0;
+	if (!r->op || r->op >= array_length(operations))
+		return -EINVAL;
+	error = check(host, r);
+	if (error || operation_of(r)->uses == KIND_NONE)
+		return error;
+	r->file = table_get(&host->table, r->index);
+	if (!r->file)
+		return -EBADF;
+	return r->file->kind == operation_of(r)->uses ? 0 : -EINVAL;
+}
+
+bool request_try(struct host *host, struct request *r)
+{
+	if (r->op == GLOOP_CLOSE)
+		r->result = table_close(&host->table, r->index);
+	else
+		r->result = operation_of(r)->perform(r, false);
+	return r->result != -EAGAIN;
+}
+
+void request_complete(struct request *r)
+{
+	r->result = operation_of(r)->perform(r, true);
+}
+
+bool request_blocks(const struct request *r)
+{
+	return operation_of(r)->blocks;
+}
+
+int request_waits_for(const struct request *r, short *events)
+{
+	*events = operation_of(r)->events;
+	if (!*events)
+		return -1;
+	return r->file ? r->file->fd : r->made;
+}
+
+void request_finish(struct host *host, struct request *r)
+{
+	if (r->made >= 0 && r->result < 0)
+		close(r->made);
+	else if (r->made >= 0)
+		r->result = table_add(&host->table, r->made, operation_of(r)->makes);
+	r->made = -1;
+	if (r->file)
+		table_put(r->file);
+	r->file = NULL;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The descriptors of a run: see internal.h.
+ */
+#include "lib/gloop/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void table_init(struct table *table)
+{
+	memset(table, 0, sizeof(*table));
+}
+
+static void file_close(struct file *file)
+{
+	close(file->fd);
+	*file = (struct file){0};
+}
+
+void table_finish(struct table *table)
+{
+	for (int i = 0; i < TABLE_FILES; i++)
+		if (table->files[i].kind != KIND_NONE)
+			file_close(&table->files[i]);
+}
+
+int table_add(struct table *table, int fd, enum kind kind)
+{
+	for (int i = 0; i < TABLE_FILES; i++)
+		if (table->files[i].kind == KIND_NONE) {
+			table->files[i] = (struct file){.kind = kind, .fd = fd};
+			return i;
+		}
+	close(fd);
+	return -EMFILE;
+}
+
+int table_add_copy(struct table *table, int fd)
+{
+	enum kind kind = KIND_NONE;
+	struct stat stat;
+	int copy;
+
+	if (fstat(fd, &stat) < 0)
+		return -EINVAL;
+	if (S_ISREG(stat.st_mode))
+		kind = KIND_FILE;
+	else if (S_ISSOCK(stat.st_mode) && fcntl(fd, F_GETFL) & O_NONBLOCK)
+		kind = KIND_SOCKET;
+	if (kind == KIND_NONE)
+		return -EINVAL;
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return copy < 0 ? -errno : table_add(table, copy, kind);
+}
+
+static struct file *find(struct table *table, int32_t index)
+{
+	struct file *file;
+
+	if (index < 0 || index >= TABLE_FILES)
+		return NULL;
+	file = &table->files[index];
+	return file->kind == KIND_NONE || file->closed ? NULL : file;
+}
+
+struct file *table_get(struct table *table, int32_t index)
+{
+	struct file *file = find(table, index);
+
+	if (file)
+		file->users++;
+	return file;
+}
+
+void table_put(struct file *file)
+{
+	if (!--file->users && file->closed)
+		file_close(file);
+}
+
+int table_close(struct table *table, int32_t index)
+{
+	struct file *file = find(table, index);
+
+	if (!file)
+		return -EBADF;
+	file->closed = true;
+	if (!file->users)
+		file_close(file);
+	return 0;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Kernels of the tests of GLoop. What they saw is in device memory, for test_gloop.c to look at.
+ */
+#include "common/device.h"
+
+#include <gdev/gloop.cuh>
+
+using gloop::DeviceLoop;
+
+static __device__ __forceinline__ bool leads()
+{
+	return threadIdx.x == 0;
+}
+
+/* ---- tasks ---- */
+
+static __device__ void step(DeviceLoop *loop, unsigned *counts, unsigned left)
+{
+	if (!left)
+		return;
+	counts[blockIdx.x * blockDim.x + threadIdx.x]++;
+	loop->postTask([=](DeviceLoop *loop) { step(loop, counts, left - 1); });
+}
+
+/* Each thread counts to `steps`, a callback each. */
+extern "C" __global__ void count(gloop_grid grid, unsigned *counts, unsigned steps)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) { step(loop, counts, steps); });
+}
+
+/* `chains` of callbacks at once, each adding its own number to the block's sum; the block's free slots behind them. */
+static __device__ void link_of(DeviceLoop *loop, unsigned *sum, unsigned chain, unsigned left)
+{
+	if (leads())
+		*sum += chain;
+	if (left)
+		loop->postTask([=](DeviceLoop *loop) { link_of(loop, sum, chain, left - 1); });
+}
+
+extern "C" __global__ void chains(gloop_grid grid, unsigned *sums, unsigned count, unsigned steps)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		unsigned *sum = sums + 2 * blockIdx.x;
+
+		for (unsigned i = 0; i < count; i++)
+			loop->postTask([=](DeviceLoop *loop) { link_of(loop, sum, i, steps - 1); });
+		unsigned free = loop->free_slots();
+		if (leads())
+			sum[1] = free;
+	});
+}
+
+extern "C" __global__ void nothing(gloop_grid)
+{
+}
+
+/* ---- files ---- */
+
+struct reading {
+	int fd;
+	gloop_u64 size;
+	unsigned char *scratch;
+	unsigned long long *sum;
+};
+
+static __device__ void read_on(DeviceLoop *loop, reading r, gloop_u64 at)
+{
+	if (at >= r.size) {
+		gloop::fs::close(loop, r.fd, [=](DeviceLoop *, long long error) {
+			if (leads())
+				r.sum[1] = (unsigned long long)error;
+		});
+		return;
+	}
+	gloop::fs::read(loop, r.fd, at, loop->page_bytes(), r.scratch,
+		[=](DeviceLoop *loop, long long got) {
+			if (leads())
+				for (long long i = 0; i < got; i++)
+					r.sum[0] += r.scratch[i] * ((at + (gloop_u64)i) % 251 + 1);
+			read_on(loop, r, at + loop->page_bytes() * gridDim.x);
+		});
+}
+
+/* The blocks read a file in turns; the sum of its bytes, each times its place. As the paper's Figure 1. */
+extern "C" __global__ void sum_file(gloop_grid grid, const char *path, unsigned length,
+	unsigned char *scratch, unsigned long long *sums)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		gloop_u64 page = loop->page_bytes();
+		unsigned long long *sum = sums + 2 * blockIdx.x;
+
+		gloop::fs::open(
+			loop, path, length, GLOOP_FOR_READING, [=](DeviceLoop *loop, long long fd) {
+				if (fd < 0) {
+					if (leads())
+						sum[1] = (unsigned long long)fd;
+					return;
+				}
+				gloop::fs::fstat(
+					loop, (int)fd, [=](DeviceLoop *loop, long long size) {
+						reading r = {(int)fd, (gloop_u64)size,
+							scratch + blockIdx.x * page, sum};
+
+						read_on(loop, r, blockIdx.x * page);
+					});
+			});
+	});
+}
+
+/* A block: makes a file, writes it, cuts it, reads it back. results: of each call in turn. */
+extern "C" __global__ void write_file(gloop_grid grid, const char *path, unsigned length,
+	const char *text, unsigned bytes, char *back, long long *results)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		gloop::fs::open(loop, path, length,
+			GLOOP_FOR_READING | GLOOP_FOR_WRITING | GLOOP_CREATE | GLOOP_EMPTY,
+			[=](DeviceLoop *loop, long long fd) {
+				results[0] = fd;
+				gloop::fs::write(loop, (int)fd, 3, bytes, text, [=](DeviceLoop *loop, long long result) {
+					results[1] = result;
+					gloop::fs::ftruncate(loop, (int)fd, 3 + bytes / 2,
+						[=](DeviceLoop *loop, long long result) {
+							results[2] = result;
+							gloop::fs::read(loop, (int)fd, 3, bytes,
+								back,
+								[=](DeviceLoop *loop,
+									long long result) {
+									results[3] = result;
+									gloop::fs::fstat(loop,
+										(int)fd,
+										[=](DeviceLoop *,
+											long long
+												result) {
+											results[4] =
+												result;
+										});
+								});
+						});
+				});
+			});
+	});
+}
+
+/* ---- time ---- */
+
+static __device__ __forceinline__ unsigned long long now_ns()
+{
+	unsigned long long ns;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+	return ns;
+}
+
+/* times: between asking for `ns` and the callback. */
+extern "C" __global__ void sleep_for(
+	gloop_grid grid, unsigned long long *times, unsigned long long ns)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		times[blockIdx.x] = now_ns();
+		loop->timer(ns, [=](DeviceLoop *) {
+			if (leads())
+				times[blockIdx.x] = now_ns() - times[blockIdx.x];
+		});
+	});
+}
+
+static __device__ void hop(
+	DeviceLoop *loop, unsigned *sums, unsigned long long ns, unsigned left, unsigned sum)
+{
+	sums[blockIdx.x * blockDim.x + threadIdx.x] += sum;
+	if (left)
+		loop->timer(
+			ns, [=](DeviceLoop *loop) { hop(loop, sums, ns, left - 1, sum + left); });
+}
+
+/* Waits `hops` times. sums: of what the callbacks have handed on. */
+extern "C" __global__ void hops(
+	gloop_grid grid, unsigned *sums, unsigned long long ns, unsigned hops)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) { hop(loop, sums, ns, hops, 1); });
+}
+
+/* ---- sockets ---- */
+
+static __device__ void echo_on(DeviceLoop *loop, int fd, char *scratch, unsigned *bytes)
+{
+	gloop::net::receive(loop, fd, 4096, scratch, [=](DeviceLoop *loop, long long got) {
+		if (got <= 0) {
+			gloop::net::close(loop, fd, [](DeviceLoop *, long long) {});
+			return;
+		}
+		if (leads())
+			*bytes += (unsigned)got;
+		gloop::net::send(loop, fd, (gloop_u64)got, scratch,
+			[=](DeviceLoop *loop, long long) { echo_on(loop, fd, scratch, bytes); });
+	});
+}
+
+static __device__ void accept_on(
+	DeviceLoop *loop, int listener, char *scratch, unsigned *bytes, unsigned left)
+{
+	if (!left)
+		return;
+	gloop::net::accept(loop, listener, [=](DeviceLoop *loop, long long fd) {
+		if (fd < 0)
+			return;
+		accept_on(loop, listener, scratch, bytes, left - 1);
+		echo_on(loop, (int)fd, scratch + (left - 1) * 4096, bytes);
+	});
+}
+
+/* Descriptor 0 listens. Each block serves `connections`, all at once. */
+extern "C" __global__ void echo(
+	gloop_grid grid, char *scratch, unsigned *bytes, unsigned connections)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		accept_on(loop, 0, scratch + blockIdx.x * connections * 4096, bytes + blockIdx.x,
+			connections);
+	});
+}
+
+/* Block 0 listens at `port` and answers "pong" to what comes first; block 1 asks it. results: each call's. */
+extern "C" __global__ void ping(
+	gloop_grid grid, unsigned short port, char *scratch, long long *results)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		char *mine = scratch + blockIdx.x * 64;
+
+		if (blockIdx.x == 1) {
+			loop->timer(20 * 1000 * 1000, [=](DeviceLoop *loop) {
+				gloop::net::connect(loop, 0x7f000001, port,
+					[=](DeviceLoop *loop, long long fd) {
+						results[4] = fd < 0 ? fd : 0;
+						gloop::net::send(loop, (int)fd, 4, mine,
+							[=](DeviceLoop *loop, long long result) {
+								results[5] = result;
+								gloop::net::receive(loop, (int)fd,
+									64, mine,
+									[=](DeviceLoop *,
+										long long result) {
+										results[6] = result;
+									});
+							});
+					});
+			});
+			return;
+		}
+		gloop::net::bind(loop, 0x7f000001, port, [=](DeviceLoop *loop, long long listener) {
+			results[0] = listener < 0 ? listener : 0;
+			gloop::net::accept(
+				loop, (int)listener, [=](DeviceLoop *loop, long long fd) {
+					results[1] = fd < 0 ? fd : 0;
+					gloop::net::receive(loop, (int)fd, 64, mine + 32,
+						[=](DeviceLoop *loop, long long result) {
+							results[2] = result;
+							gloop::net::send(loop, (int)fd, 4, mine,
+								[=](DeviceLoop *,
+									long long result) {
+									results[3] = result;
+								});
+						});
+				});
+		});
+	});
+}
+
+/* ---- what no honest kernel does ---- */
+
+/* Asks for `op` with these words, whatever they are. */
+extern "C" __global__ void ask(
+	gloop_grid grid, const gloop_rpc *wanted, const char *page, long long *result)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		loop->request(wanted->op, wanted->fd, wanted->offset, wanted->bytes, wanted->flags,
+			page, (void *)0, [=](DeviceLoop *, long long answer) { *result = answer; });
+	});
+}
+
+/* Asks for `wanted` in the last slot, past gloop::run() and its checks, and leaves as if it had ended. */
+extern "C" __global__ void forge(gloop_grid grid, const gloop_rpc *wanted)
+{
+	volatile gloop_rpc *rpc = &grid.rpcs[GLOOP_SLOTS - 1];
+	volatile gloop_line *line = grid.lines;
+
+	if (!leads())
+		return;
+	rpc->op = wanted->op;
+	rpc->fd = wanted->fd;
+	rpc->offset = wanted->offset;
+	rpc->bytes = wanted->bytes;
+	rpc->flags = wanted->flags;
+	rpc->posted = 1;
+	line->posted = 1;
+	line->left = GLOOP_ENDED;
+}
+
+/* Fills the areas with numbers, past gloop::run(), and leaves as if it had ended: `left` of each block's line. */
+extern "C" __global__ void scribble(gloop_grid grid, unsigned seed, unsigned left)
+{
+	gloop_u64 words = sizeof(gloop_rpc) * GLOOP_SLOTS / 8;
+	volatile gloop_u64 *areas = (volatile gloop_u64 *)(grid.rpcs + blockIdx.x * GLOOP_SLOTS);
+	gloop_u64 x = seed + blockIdx.x;
+
+	for (gloop_u64 round = 0; round < 16 && leads(); round++) {
+		for (gloop_u64 i = 0; i < words; i++) {
+			x = x * 6364136223846793005ull + 1442695040888963407ull;
+			areas[i] = x >> 33 & 1 ? x >> 60 : x;
+		}
+		for (gloop_u64 i = 0; i < sizeof(gloop_line) / 8; i++)
+			((volatile gloop_u64 *)(grid.lines + blockIdx.x))[i] = x * i;
+	}
+	__syncthreads();
+	if (leads())
+		((volatile gloop_line *)grid.lines)[blockIdx.x].left = left;
+}
