@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "device/cpu/fault.h"
 #include "device/cpu/print.h"
+#include "device/cpu/ptx/texture.h"
 #include "gdev/error.h"
 
 #define SENTENCE_BYTES 1024
@@ -220,6 +221,37 @@ static void runtime_give_way(const struct ptx_launch *launch)
 	sched_yield();
 }
 
+static __attribute__((noreturn)) void end_with(
+	const struct ptx_launch *launch, int error, const char *sentence)
+{
+	const struct device_host *host = space_of(launch)->device->host;
+	struct fault_guard *guard = fault_suspend();
+
+	log_warning("%s", sentence);
+	if (host->explain)
+		host->explain(host->owner, sentence);
+	fault_resume(guard);
+	fault_raise(error);
+}
+
+static void runtime_texture(const struct ptx_launch *launch, uint32_t word, uint64_t handle,
+	const uint32_t *operands, uint32_t *results)
+{
+	switch (texture_execute(word, handle, operands, results)) {
+	case TEXTURE_DONE:
+		return;
+	case TEXTURE_NO_OBJECT:
+		end_with(launch, -GDEV_E_ILLEGAL_ADDRESS,
+			"a kernel used a handle that is none of a texture, or of a surface, as it must be");
+	case TEXTURE_NOT_BOUND:
+		end_with(launch, -GDEV_E_ILLEGAL_ADDRESS,
+			"a kernel used a texture or surface reference that nothing is bound to");
+	case TEXTURE_OUTSIDE:
+		end_with(launch, -GDEV_E_TRAP,
+			"a kernel used a position outside a surface, or one that is not aligned");
+	}
+}
+
 const struct ptx_runtime cpu_runtime = {
 	.print = runtime_print,
 	.trap = runtime_trap,
@@ -228,4 +260,5 @@ const struct ptx_runtime cpu_runtime = {
 	.release = runtime_release,
 	.deadlock = runtime_deadlock,
 	.give_way = runtime_give_way,
+	.texture = runtime_texture,
 };

@@ -251,6 +251,14 @@ static void of_arrays(CUresult expected)
 	REFUSED(expected, cuMemcpyAtoA(NULL, 0, NULL, 0, 16));
 	REFUSED(expected, cuMemcpyHtoAAsync(NULL, 0, NULL, 16, alive.stream));
 	REFUSED(expected, cuMemcpyAtoHAsync(NULL, NULL, 0, 16, alive.stream));
+	REFUSED(expected, cuTexObjectCreate(NULL, NULL, NULL, NULL));
+	REFUSED(expected, cuTexObjectDestroy(0));
+	REFUSED(expected, cuTexObjectGetResourceDesc(NULL, 0));
+	REFUSED(expected, cuTexObjectGetTextureDesc(NULL, 0));
+	REFUSED(expected, cuTexObjectGetResourceViewDesc(NULL, 0));
+	REFUSED(expected, cuSurfObjectCreate(NULL, NULL));
+	REFUSED(expected, cuSurfObjectDestroy(0));
+	REFUSED(expected, cuSurfObjectGetResourceDesc(NULL, 0));
 }
 
 void errors_of_the_rest(CUresult expected)

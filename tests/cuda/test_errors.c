@@ -211,7 +211,8 @@ int errors_teardown(void **state)
 }
 
 static int (*const groups[])(void) = {errors_of_state, errors_of_contexts, errors_of_memory,
-	errors_of_pools, errors_of_streams, errors_of_code, errors_of_graphs, errors_of_arrays};
+	errors_of_pools, errors_of_streams, errors_of_code, errors_of_graphs, errors_of_arrays,
+	errors_of_textures};
 
 #define GROUPS (sizeof groups / sizeof *groups)
 

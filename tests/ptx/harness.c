@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cpu/ptx/texture.h"
+
 char printed[4096];
 char asserted[512];
 struct stuck stuck;
@@ -54,12 +56,20 @@ __attribute__((noreturn)) static void deadlock(const struct ptx_launch *launch, 
 	siglongjmp(*escape, STUCK);
 }
 
+static void texture(const struct ptx_launch *launch, uint32_t word, uint64_t handle,
+	const uint32_t *operands, uint32_t *results)
+{
+	if (texture_execute(word, handle, operands, results) != TEXTURE_DONE)
+		trap(launch);
+}
+
 static const struct ptx_runtime runtime = {.print = print,
 	.trap = trap,
 	.assert_fail = assert_fail,
 	.allocate = allocate,
 	.release = release,
-	.deadlock = deadlock};
+	.deadlock = deadlock,
+	.texture = texture};
 
 static void *aligned(size_t bytes)
 {

@@ -235,7 +235,8 @@ char *isa_coverage(const struct isa *isa)
 		"Made from `tests/ptx/isa.def` by `ninja -C build ptx-coverage`; do not edit.\n\n"
 		"A row is an instruction of PTX ISA 8.7, with `<one|of|several>` for its types and modifiers. It *works* when the\n"
 		"compiler takes it: of anything else the load of its module says the line, and the kernel cannot be launched. It is *compared* when\n"
-		"`scripts/test conformance` runs it with operands chosen for their edges, and finds what the manual says. Of %u\n"
+		"`scripts/test conformance` runs it with operands chosen for their edges, and finds what the manual says;\n"
+		"instructions of textures and surfaces have a test of their own (`tests/ptx/test_texture.c`). Of %u\n"
 		"forms %u work, and %u are compared.\n",
 		isa->form_count, works, compared);
 	for (unsigned r = 0; r < isa->row_count; r++) {

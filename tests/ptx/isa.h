@@ -36,6 +36,12 @@ struct isa {
 	unsigned row_count, form_count;
 };
 
+/* It is only compiled here, and a test of its own runs it. */
+static inline bool isa_is_elsewhere(const struct isa_form *form)
+{
+	return form->operands[0] == '+';
+}
+
 /* Reads the file; ends the program when it makes no sense. */
 void isa_read(struct isa *isa, const char *path);
 void isa_finish(struct isa *isa);

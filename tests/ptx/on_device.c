@@ -328,7 +328,7 @@ static void take_forms(struct conformance *a, struct progress *p, struct cases *
 	for (uint64_t k = p->next; k < p->end; k++) {
 		struct isa_form *form = &a->isa.forms[k];
 
-		if (*form->operands &&
+		if (*form->operands && !isa_is_elsewhere(form) &&
 			(!a->recorded || find_record(a->record, form, &bits, &written)))
 			c->forms[c->count++] = form;
 	}

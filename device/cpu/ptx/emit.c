@@ -335,6 +335,12 @@ static const emitter emitters[OP_COUNT] = {
 	[OP_ldmatrix] = emit_matrix,
 	[OP_stmatrix] = emit_matrix,
 	[OP_movmatrix] = emit_matrix,
+	[OP_tex] = emit_texture,
+	[OP_tld4] = emit_texture,
+	[OP_txq] = emit_texture,
+	[OP_suld] = emit_texture,
+	[OP_sust] = emit_texture,
+	[OP_suq] = emit_texture,
 	[OP_bar] = emit_collective,
 	[OP_barrier] = emit_collective,
 };

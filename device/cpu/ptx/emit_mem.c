@@ -562,7 +562,7 @@ bool emit_fence(struct gen *g, struct inst *i)
 
 /* ---- calls of the runtime ---- */
 
-static LLVMValueRef call_runtime(
+LLVMValueRef call_runtime(
 	struct gen *g, size_t member, LLVMTypeRef result, LLVMValueRef *arguments, unsigned count)
 {
 	LLVMTypeRef types[12];

@@ -67,6 +67,7 @@ struct gen {
 	uint64_t saved_bytes;
 	uint32_t pc_slot, wants_slot, arrived_slot, warp_slot;
 	uint32_t matrix_slot, matrix_bytes, matrix_presence; /* emit_matrix.c */
+	LLVMValueRef texture_operands, texture_results;      /* emit_texture.c; NULL: not yet */
 	uint64_t *used;      /* registers that the region at hand reads or writes */
 	struct lanes *lanes; /* of the region at hand, when lanes.c emits it */
 	struct param_load *param_loads;
@@ -180,7 +181,12 @@ void emit_collective_prepare(struct gen *g, struct inst *i);
 bool is_matrix(const struct inst *i);
 bool emit_matrix(struct gen *g, struct inst *i);
 void emit_matrix_prepare(struct gen *g, struct inst *i);
+/* emit_texture.c */
+bool emit_texture(struct gen *g, struct inst *i);
 LLVMValueRef emit_special(struct gen *g, uint32_t id);
+/* Calls a member of struct ptx_runtime, by its offset. */
+LLVMValueRef call_runtime(
+	struct gen *g, size_t member, LLVMTypeRef result, LLVMValueRef *arguments, unsigned count);
 LLVMValueRef emit_symbol(struct gen *g, const struct operand *o);
 /* Where the operand [base + offset] points. */
 LLVMValueRef emit_address(struct gen *g, const struct operand *o, unsigned space);

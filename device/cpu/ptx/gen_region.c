@@ -597,7 +597,7 @@ static bool region_is_parallel(const struct gen *g, const struct region *r)
 			const struct inst *i = &w->insts[n];
 
 			if (i->op == OP_atom || i->op == OP_red || i->op == OP_call ||
-				i->op == OP_membar || i->op == OP_fence ||
+				i->op == OP_sust || i->op == OP_membar || i->op == OP_fence ||
 				inst_has(i, MOD_volatile) || inst_has(i, MOD_relaxed) ||
 				inst_has(i, MOD_acquire) || inst_has(i, MOD_release) ||
 				inst_has(i, MOD_arrive))

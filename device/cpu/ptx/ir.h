@@ -137,6 +137,7 @@ struct variable {
 	const char *name;
 	uint8_t space, type;
 	bool is_extern, unsized, managed;
+	bool reference; /* .texref or .surfref: a struct texture that the program binds */
 	uint32_t align;
 	uint64_t size;
 	uint64_t offset;    /* in its block: globals, parameters, shared or local of its function */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "device/cpu/ptx/log.h"
+#include "proto/texture.h"
 
 unsigned inst_space(const struct inst *i)
 {
@@ -220,6 +221,9 @@ void ptx_globals_init(const struct ptx_module *module, void *block)
 		if (v->bytes)
 			memcpy((char *)block + v->offset, v->bytes, v->set_bytes);
 		write_addresses(v, block);
+		if (v->reference)
+			*(struct texture *)((char *)block + v->offset) =
+				(struct texture){.magic = TEXTURE_MAGIC, .kind = TEXTURE_UNBOUND};
 	}
 }
 

@@ -49,7 +49,10 @@ extern const char *const ptx_type_name[TYPE_COUNT];
 	X(oob) X(level) X(async) X(wait) X(commit_group) X(wait_group) X(wait_all) X(row) X(col) X(trans)  \
 	X(x1) X(x2) X(x4) X(m8n8) X(m8n8k4) X(m8n8k16) X(m8n8k32) X(m8n8k128) X(m16n8k4)           \
 	X(m16n8k8) X(m16n8k16) X(m16n8k32) X(m16n8k64) X(m16n8k128) X(m16n8k256) X(tf32) X(e4m3)   \
-	X(e5m2) X(s4) X(u4) X(b1)
+	X(e5m2) X(s4) X(u4) X(b1)                                                                  \
+	X(1d) X(2d) X(3d) X(a1d) X(a2d) X(cube) X(acube) X(base) X(grad) X(b) X(g) X(a) X(trap)    \
+	X(zero) X(width) X(height) X(depth) X(channel_data_type) X(channel_order)                  \
+	X(normalized_coords) X(array_size) X(num_mipmap_levels) X(num_samples)
 
 enum ptx_modifier {
 	MOD_NONE,
@@ -180,6 +183,17 @@ struct opcode {
 		"sync aligned shared m8n8 x1 x2 x4 trans")                                         \
 	X(movmatrix, "movmatrix", 2, 2, 1, OPF_BORDER | OPF_COLLECTIVE,                            \
 		"sync aligned m8n8 trans")                                                         \
+	X(tex, "tex", 3, 6, 1, 0, "1d 2d 3d a1d a2d cube acube v4 base level grad")                \
+	X(tld4, "tld4", 3, 4, 1, 0, "2d a2d cube acube v4 base r g b a")                           \
+	X(txq, "txq", 2, 3, 1, 0,                                                                  \
+		"width height depth channel_data_type channel_order normalized_coords array_size " \
+		"num_mipmap_levels num_samples level")                                             \
+	X(suld, "suld", 3, 3, 1, 0,                                                                \
+		"b 1d 2d 3d a1d a2d v2 v4 trap clamp zero ca cg cs cv")                            \
+	X(sust, "sust", 3, 3, 0, E,                                                                \
+		"b 1d 2d 3d a1d a2d v2 v4 trap clamp zero wb cg cs wt")                            \
+	X(suq, "suq", 2, 2, 1, 0,                                                                  \
+		"width height depth channel_data_type channel_order array_size")                   \
 	X(nanosleep, "nanosleep", 1, 1, 0, E, "")                                                  \
 	X(bra, "bra", 1, 1, 0, OPF_TERMINATOR, "uni")                                              \
 	X(brx, "brx", 2, 2, 0, OPF_TERMINATOR, "idx uni")                                          \

@@ -243,6 +243,27 @@ static void parse_operand(struct parser *p, struct operand *o, bool label)
 	}
 }
 
+/* ---- textures and surfaces ---- */
+
+static bool is_texture(unsigned op)
+{
+	return op == OP_tex || op == OP_tld4 || op == OP_txq || op == OP_suld || op == OP_sust ||
+	       op == OP_suq;
+}
+
+/* [handle], [handle, {x, y}], [handle, x]: as operands of their own. */
+static unsigned parse_texture(struct parser *p, struct operand *operands, unsigned count)
+{
+	parse_expect(p, '[');
+	parse_operand(p, &operands[count++], false);
+	if (!p->error && parse_accept(p, ',') && count < PTX_MAX_OPERANDS)
+		parse_operand(p, &operands[count++], false);
+	if (!p->error && parse_is(p, ','))
+		parse_unsupported(p, p->tok.line, "Sampler apart from its texture");
+	parse_expect(p, ']');
+	return count;
+}
+
 /* ---- calls ---- */
 
 struct operand_list {
@@ -368,7 +389,10 @@ static void parse_operands(struct parser *p, struct inst *i)
 				parse_targets(p, i);
 				break;
 			}
-			parse_operand(p, &operands[count++], label);
+			if (is_texture(i->op) && parse_is(p, '['))
+				count = parse_texture(p, operands, count);
+			else
+				parse_operand(p, &operands[count++], label);
 		} while (!p->error && parse_accept(p, ','));
 	}
 	if (!p->error && (count < row->min_operands || count > row->max_operands)) {

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "proto/texture.h"
+
 enum { MAX_VARIABLE_BYTES = 1 << 30 };
 
 static uint64_t parse_size(struct parser *p)
@@ -267,6 +269,11 @@ static void parse_attributes(struct parser *p, struct variable *v, unsigned *vec
 			*vector = 4;
 		} else if (type && ptx_type_bits[type] >= 8) {
 			v->type = (uint8_t)type;
+		} else if ((parse_is_dotted(p, "texref") || parse_is_dotted(p, "surfref")) &&
+			   v->space == SPACE_GLOBAL) {
+			v->reference = true;
+			v->type = TYPE_b8;
+			*vector = sizeof(struct texture);
 		} else if (parse_is_dotted(p, "texref") || parse_is_dotted(p, "samplerref") ||
 			   parse_is_dotted(p, "surfref")) {
 			parse_unsupported(
@@ -301,7 +308,7 @@ static struct variable *parse_one(
 	*v = *proto;
 	v->size = ptx_type_bits[v->type] / 8u * vector;
 	if (v->align < v->size)
-		v->align = (uint32_t)v->size;
+		v->align = v->reference ? TEXTURE_ALIGN : (uint32_t)v->size;
 	if (proto->align)
 		v->align = proto->align;
 	if (p->tok.kind != TOKEN_WORD) {

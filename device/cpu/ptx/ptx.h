@@ -127,6 +127,9 @@ struct ptx_runtime {
 	void (*deadlock)(const struct ptx_launch *launch, const char *kernel,
 		const uint32_t block[3], const uint32_t *lines, uint32_t threads)
 		__attribute__((noreturn));
+	/* An instruction of a texture or a surface: texture_execute(). Unwinds where that says what is wrong. */
+	void (*texture)(const struct ptx_launch *launch, uint32_t word, uint64_t handle,
+		const uint32_t *operands, uint32_t *results);
 };
 
 /* Runs blocks [first, end) of the grid, in linear order (x fastest), one after another. */
