@@ -343,6 +343,26 @@ static void write_leave(struct writer *w, const struct random_node *node, const 
 		fprintf(w->f, "@!%%q bra L%d;\n", p->loop_end);
 }
 
+/* One load of what some threads have in shared memory, at %t, others in the input, and some not at all. */
+static void write_two_spaces(struct writer *w, bool wide, unsigned to)
+{
+	unsigned label = w->labels;
+
+	w->labels += 3;
+	fprintf(w->f,
+		"{ .reg .b64 a, b, c; .reg .pred g; setp.lt.u32 g, %%linear, %u; @g bra L%u;\n"
+		"cvt.u64.u32 a, %%t; cvta.shared.u64 c, a; bra L%u;\nL%u:\n",
+		random_below(&w->s, 40), label, label + 1, label);
+	if (random_below(&w->s, 2))
+		fprintf(w->f, "@%%p%u bra L%u;\n", random_below(&w->s, P), label + 2);
+	fprintf(w->f, "mad.wide.u32 b, %%linear, 8, %%in; cvta.global.u64 c, b;\nL%u:\n",
+		label + 1);
+	fprintf(w->f, "ld.b%u %%%c%u, [c];\n", wide ? 64 : 32, wide ? 'd' : 'r', to);
+	if (random_below(&w->s, 3) == 0)
+		fprintf(w->f, "ld.u16 %%h%u, [c+2];\n", random_below(&w->s, H));
+	fprintf(w->f, "L%u: }\n", label + 2);
+}
+
 static void write_exchange(struct writer *w)
 {
 	bool wide = random_below(&w->s, 2);
@@ -358,7 +378,11 @@ static void write_exchange(struct writer *w)
 	else
 		fprintf(w->f, "sub.u32 %%t, %%threads, %%linear; sub.u32 %%t, %%t, 1;\n");
 	fprintf(w->f, "shl.b32 %%t, %%t, 3; mov.u32 %%v, slots; add.u32 %%t, %%t, %%v;\n");
-	fprintf(w->f, "ld.shared.b%u %%%c%u, [%%t];\n", wide ? 64 : 32, wide ? 'd' : 'r', to);
+	if (random_below(&w->s, 2))
+		write_two_spaces(w, wide, to);
+	else
+		fprintf(w->f, "ld.shared.b%u %%%c%u, [%%t];\n", wide ? 64 : 32, wide ? 'd' : 'r',
+			to);
 }
 
 static void write_block_reduction(struct writer *w)

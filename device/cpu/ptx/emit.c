@@ -75,6 +75,8 @@ LLVMValueRef emit_coerce(struct gen *g, LLVMValueRef v, LLVMTypeRef want)
 
 	if (have == want)
 		return v;
+	if (LLVMGetTypeKind(want) == LLVMPointerTypeKind)
+		return LLVMBuildAddrSpaceCast(g->b, v, want, "");
 	if (LLVMGetTypeKind(have) == LLVMPointerTypeKind)
 		return emit_coerce(g, LLVMBuildPtrToInt(g->b, v, g->i64, ""), want);
 	if (LLVMGetTypeKind(have) != LLVMIntegerTypeKind && from != to)

@@ -377,7 +377,7 @@ static LLVMValueRef atomic_by_name(
 	struct gen *g, const struct inst *i, LLVMValueRef p, LLVMValueRef v)
 {
 	char name[64] = "ptx_atom";
-	LLVMValueRef arguments[2] = {p, v}, f;
+	LLVMValueRef f;
 
 	for (unsigned k = 0; k < i->modifier_count; k++) {
 		unsigned m = i->modifiers[k];
@@ -394,7 +394,8 @@ static LLVMValueRef atomic_by_name(
 	if (!f || LLVMCountParams(f) != 2)
 		return NULL;
 	return LLVMBuildCall2(g->b, LLVMGlobalGetValueType(f), f,
-		(LLVMValueRef[]){arguments[0], emit_coerce(g, v, LLVMTypeOf(LLVMGetParam(f, 1)))},
+		(LLVMValueRef[]){emit_coerce(g, p, g->ptr),
+			emit_coerce(g, v, LLVMTypeOf(LLVMGetParam(f, 1)))},
 		2, "");
 }
 

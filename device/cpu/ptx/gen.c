@@ -95,6 +95,7 @@ static void find_types(struct gen *g)
 	g->f32 = LLVMFloatTypeInContext(g->context);
 	g->f64 = LLVMDoubleTypeInContext(g->context);
 	g->ptr = LLVMPointerTypeInContext(g->context, 0);
+	g->shared_ptr = LLVMPointerTypeInContext(g->context, 1);
 	g->none = LLVMVoidTypeInContext(g->context);
 }
 
@@ -240,7 +241,10 @@ static LLVMValueRef block_function(struct gen *g)
 	LLVMTypeRef types[ARG_COUNT];
 
 	for (unsigned k = 0; k < ARG_COUNT; k++)
-		types[k] = k < ARG_POINTERS ? g->ptr : k < ARG_BASES ? g->i32 : g->i64;
+		types[k] = k == ARG_SHARED    ? g->shared_ptr
+			   : k < ARG_POINTERS ? g->ptr
+			   : k < ARG_BASES    ? g->i32
+					      : g->i64;
 	LLVMTypeRef type = LLVMFunctionType(g->none, types, ARG_COUNT, false);
 	LLVMValueRef f = LLVMAddFunction(g->module, "gdev_ptx_block", type);
 	g->function = f;
@@ -311,7 +315,8 @@ static void run_function(struct gen *g, LLVMValueRef block)
 	LLVMSetVolatile(a[ARG_MEM], true);
 	a[ARG_PARAMS] = gen_field(g, b, launch, g->ptr, offsetof(struct ptx_launch, params));
 	a[ARG_GLOBALS] = gen_field(g, b, launch, g->ptr, offsetof(struct ptx_launch, globals));
-	a[ARG_SHARED] = gen_field(g, b, scratch, g->ptr, offsetof(struct ptx_scratch, shared));
+	a[ARG_SHARED] =
+		gen_field(g, b, scratch, g->shared_ptr, offsetof(struct ptx_scratch, shared));
 	a[ARG_LOCALS] = gen_field(g, b, scratch, g->ptr, offsetof(struct ptx_scratch, locals));
 	a[ARG_SAVED] = gen_field(g, b, scratch, g->ptr, offsetof(struct ptx_scratch, saved));
 	a[ARG_LAUNCH] = launch;

@@ -43,6 +43,8 @@ struct gen {
 	LLVMModuleRef module;
 	LLVMBuilderRef b, scalar, body, entry;
 	LLVMTypeRef i1, i8, i16, i32, i64, half, f32, f64, ptr, none;
+	/* A type of its own, so that LLVM does not make one load of two from different spaces. */
+	LLVMTypeRef shared_ptr;
 	LLVMValueRef function;
 	/* Arguments of the block function. */
 	LLVMValueRef mem, params, shared, saved, locals, globals, launch, scratch;
@@ -100,9 +102,14 @@ typedef void (*thread_code)(struct gen *g, struct inst *i);
 void gen_over_threads(struct gen *g, struct inst *i, thread_code emit, bool parallel);
 LLVMBasicBlockRef gen_block(struct gen *g, const char *name);
 
-/* Keeps LLVM from unrolling the loop; parallel: its threads' accesses are independent; width: of the vectors it must
- * become, 0: LLVM decides. */
-void loop_metadata(struct gen *g, LLVMValueRef branch, bool parallel, uint32_t width);
+enum loop_hints {
+	LOOP_PARALLEL = 1, /* its threads' accesses are independent */
+	LOOP_SHORT = 2,    /* may be unrolled once it is vectors */
+};
+
+/* Keeps LLVM from unrolling the loop before it is vectors, or at all. width: of the vectors it must become, 0: LLVM
+ * decides. */
+void loop_metadata(struct gen *g, LLVMValueRef branch, unsigned hints, uint32_t width);
 /* Of a register in memory. */
 LLVMTypeRef slot_type(struct gen *g, uint32_t reg);
 /* A fresh computation of a pure register and of the pure registers it is made of, but for those done. */

@@ -9,6 +9,8 @@
 
 #include <llvm-c/DebugInfo.h>
 
+enum { SHORT_ROW = 32 }; /* threads along x */
+
 LLVMBasicBlockRef gen_block(struct gen *g, const char *name)
 {
 	return LLVMAppendBasicBlockInContext(g->context, g->function, name);
@@ -56,20 +58,35 @@ void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
 		l->after = gen_block(g, "next");
 }
 
-/* llvm.loop metadata: distinct because it names itself. */
-void loop_metadata(struct gen *g, LLVMValueRef branch, bool parallel, uint32_t width)
+/* What LLVM makes of a loop that it vectorises: of few rounds, straight code. */
+static LLVMMetadataRef unroll_vectors(struct gen *g)
 {
 	LLVMContextRef c = g->context;
-	LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0), nodes[5] = {self}, pair[2];
+	LLVMMetadataRef nodes[2], done[2];
+
+	done[0] = LLVMMDStringInContext2(c, "llvm.loop.isvectorized", 22);
+	done[1] = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
+	nodes[0] = LLVMMDStringInContext2(c, "llvm.loop.vectorize.followup_vectorized", 39);
+	nodes[1] = LLVMMDNodeInContext2(c, done, 2);
+	return LLVMMDNodeInContext2(c, nodes, 2);
+}
+
+/* llvm.loop metadata: distinct because it names itself. */
+void loop_metadata(struct gen *g, LLVMValueRef branch, unsigned hints, uint32_t width)
+{
+	LLVMContextRef c = g->context;
+	LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0), nodes[6] = {self}, pair[2];
 	unsigned count = 1;
 
 	pair[0] = LLVMMDStringInContext2(c, "llvm.loop.unroll.disable", 24);
 	nodes[count++] = LLVMMDNodeInContext2(c, pair, 1);
-	if (parallel) {
+	if (hints & LOOP_PARALLEL) {
 		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.parallel_accesses", 27);
 		pair[1] = g->access_group;
 		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
 	}
+	if (hints & LOOP_SHORT)
+		nodes[count++] = unroll_vectors(g);
 	if (width) {
 		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.vectorize.width", 25);
 		pair[1] = LLVMValueAsMetadata(LLVMConstInt(g->i32, width, false));
@@ -82,6 +99,17 @@ void loop_metadata(struct gen *g, LLVMValueRef branch, bool parallel, uint32_t w
 	LLVMMetadataReplaceAllUsesWith(self, node);
 	LLVMSetMetadata(
 		branch, LLVMGetMDKindIDInContext(c, "llvm.loop", 9), LLVMMetadataAsValue(c, node));
+}
+
+/* Of the innermost loop over threads. Short ones with guards, as at the edges of a tile, are worth unrolling: where the index is a
+ * constant, guards are. */
+static unsigned row_hints(const struct gen *g)
+{
+	bool guards = g->plan->regions[g->region].block_count > 1;
+
+	if (!g->parallel)
+		return 0;
+	return LOOP_PARALLEL | (guards && g->work->block[0] <= SHORT_ROW ? LOOP_SHORT : 0);
 }
 
 /* Ends the loop whose body branched to l->after; `to` continues behind it. */
@@ -108,7 +136,7 @@ void loop_end(struct gen *g, struct thread_loop *l, LLVMBuilderRef to)
 		LLVMBasicBlockRef out = gen_block(g, "row");
 		LLVMAddIncoming(l->index[k], &next, &l->latch[k], 1);
 		loop_metadata(g, LLVMBuildCondBr(b, more, l->header[k], out),
-			innermost && l->width <= 1 && g->parallel, 0);
+			innermost && l->width <= 1 ? row_hints(g) : 0, 0);
 		innermost = false;
 		at = out;
 	}

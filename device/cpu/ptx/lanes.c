@@ -336,8 +336,8 @@ static void phase_end(struct gen *g, struct lanes *l)
 		LLVMBuildICmp(g->b, LLVMIntNE, next, LLVMConstInt(g->i32, l->width, false), "");
 
 	LLVMAddIncoming(l->lane, &next, &at, 1);
-	loop_metadata(g, LLVMBuildCondBr(g->b, more, l->header, out), g->parallel,
-		l->phase == ROUND ? l->width : 0);
+	loop_metadata(g, LLVMBuildCondBr(g->b, more, l->header, out),
+		g->parallel ? LOOP_PARALLEL : 0, l->phase == ROUND ? l->width : 0);
 	LLVMPositionBuilderAtEnd(g->b, out);
 }
 

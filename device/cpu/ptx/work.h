@@ -5,6 +5,7 @@
  *   inline.c    calls inlined, guards turned into branches, call parameters into registers
  *   cfg.c       basic blocks, dominators, postdominators, live registers at block borders
  *   uniform.c   which registers hold the same value in all threads, which branches diverge
+ *   spaces.c    loads from one of two state spaces become two
  *   stride.c    loops in strides become loops of the block
  *   rewrite.c   pointers that advance by a uniform step become f(thread) plus a uniform delta
  *   spin.c      which loops wait for other threads
@@ -141,6 +142,8 @@ bool branch_diverges(const struct work *w, const struct work_block *b);
 bool operand_diverges(const struct work *w, const struct operand *o);
 /* narrow.c: whether the branch compares the thread's index along an axis with a number of the block. */
 bool narrow_branch(const struct work *w, uint32_t branch);
+/* spaces.c: returns whether it moved a load (then cfg and uniformity must be built anew). */
+bool spaces_rewrite(struct work *w);
 /* stride.c: returns whether it wrote a loop anew (then cfg and uniformity must be built anew). */
 bool stride_rewrite(struct work *w);
 /* spin.c */
