@@ -512,6 +512,10 @@ uint64_t grants_running_ns(const struct session *session, unsigned resource, uin
 int turns_init(struct device *device);
 void turns_finish(struct device *device);
 /* As sched_ops.name. `next` NULL, or a session that cannot be named: none is. */
+/* Which session the holder of compute is to leave for as soon as its worker says so; NULL: none. */
+void turns_prefer(struct device *device, const struct session *session);
+/* Whether it is that one, and not any more then. */
+bool turns_was_preferred(const struct session *session);
 bool turns_name(struct device *device, unsigned resource, const struct session *holder,
 	struct session *next);
 

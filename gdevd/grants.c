@@ -161,20 +161,21 @@ static void send_grant(struct session *session, unsigned resource, enum control_
 
 /* ---- a session that ranks above the holder, and may come back ---- */
 
-/* Whether such a session has left the device not long ago: beside it, one long kernel is enough. */
-static bool may_come(const struct session *session)
+/* Of such sessions that have left the device not long ago, the one that ranks highest; NULL: there is none. Beside one
+ * that may come, one long kernel is enough. */
+static const struct session *may_come(const struct session *session)
 {
 	uint64_t now_ns = clock_now_ns();
-	const struct session *other;
+	const struct session *other, *best = session;
 
 	if (now_ns >= session->device->gone.at_ns)
-		return false;
+		return NULL;
 	list_for_each (other, &session->daemon->sessions, link)
 		if (other->device == session->device && now_ns < other->left_ns + MAY_COME_NS &&
 			sched_outranks(&other->entities[RESOURCE_COMPUTE],
-				&session->entities[RESOURCE_COMPUTE]))
-			return true;
-	return false;
+				&best->entities[RESOURCE_COMPUTE]))
+			best = other;
+	return best == session ? NULL : best;
 }
 
 enum worker_revoke grants_unwaited_word(const struct session *session, unsigned resource)
@@ -187,6 +188,7 @@ static void on_gone(struct deadline *deadline, uint64_t now_ns)
 	struct device *device = container_of(deadline, struct device, gone);
 	const struct sched *sched = &device->sched[RESOURCE_COMPUTE];
 
+	turns_prefer(device, NULL);
 	/* The holder looks at the word when it begins something: it need not wake up. */
 	if (sched->holder && sched->revoked == REVOKE_NONE && !device->daemon->config.one_queue)
 		__atomic_store_n(&session_of(sched->holder, RESOURCE_COMPUTE)
@@ -242,6 +244,8 @@ static void on_grant(struct sched *sched, struct sched_entity *entity)
 	session->grants[RESOURCE_COMPUTE].loading_ns =
 		__atomic_load_n(&session->worker->page->loading_ns, __ATOMIC_RELAXED);
 	session->device->turn_begins = true;
+	if (sched->index == RESOURCE_COMPUTE && !session->daemon->config.one_queue)
+		turns_prefer(session->device, may_come(session));
 }
 
 static void on_revoke(struct sched *sched, struct sched_entity *entity, enum worker_revoke how)
@@ -579,6 +583,21 @@ static bool shares_hold(struct session *session, unsigned resource, uint64_t now
 	return true;
 }
 
+/* The session has come that compute's holder began nothing more for: that goes on, unless it has been told to leave. */
+static void go_on(struct session *session)
+{
+	const struct sched *sched = &session->device->sched[RESOURCE_COMPUTE];
+	const struct session *holder;
+
+	if (!turns_was_preferred(session) || !sched->holder || sched->revoked == REVOKE_NOW)
+		return;
+	holder = session_of(sched->holder, RESOURCE_COMPUTE);
+	send_grant(session_of(sched->holder, RESOURCE_COMPUTE), RESOURCE_COMPUTE, CONTROL_REVOKE,
+		sched->revoked == REVOKE_NONE ? grants_unwaited_word(holder, RESOURCE_COMPUTE)
+					      : sched->revoked,
+		0);
+}
+
 int grants_acquire(struct session *session, const struct control_grant *message)
 {
 	unsigned resource = message->resource;
@@ -596,6 +615,8 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 		sched_acquire(&session->entities[grants_queue(session->daemon, resource)],
 			session->rank.nice, now);
 	}
+	if (resource == RESOURCE_COMPUTE)
+		go_on(session);
 	rearm(session->device);
 	measure_wake(session->daemon);
 	return 0;

@@ -44,6 +44,34 @@ void turns_finish(struct device *device)
 		close(turning->fd);
 }
 
+static uint32_t new_number(struct turning *turning)
+{
+	if (!++turning->turn)
+		turning->turn++;
+	return turning->turn;
+}
+
+void turns_prefer(struct device *device, const struct session *session)
+{
+	struct turning *turning = &device->turning;
+	bool looks = session && session->turns;
+
+	if (turning->page)
+		__atomic_store_n(&turning->page->preferred,
+			looks ? TURN_NEXT(session->id, new_number(turning)) : 0,
+			__ATOMIC_RELEASE);
+}
+
+bool turns_was_preferred(const struct session *session)
+{
+	struct turns *page = session->device->turning.page;
+
+	if (!page || __atomic_load_n(&page->preferred, __ATOMIC_RELAXED) >> 32 != session->id)
+		return false;
+	turns_prefer(session->device, NULL);
+	return true;
+}
+
 /* Whether the holder can hand over to `next` by itself. Both must look at the page. Where one queue has all
  * resources, a holder may have several of them. */
 static bool can_be_named(const struct session *holder, const struct session *next)
@@ -60,9 +88,7 @@ bool turns_name(struct device *device, unsigned resource, const struct session *
 	uint64_t said = turning->said[resource], expected = said, wanted = 0;
 
 	if (next && can_be_named(holder, next)) {
-		if (!++turning->turn)
-			turning->turn++;
-		message.turn = turning->turn;
+		message.turn = new_number(turning);
 		wanted = TURN_NEXT(holder->id, turning->turn);
 		/* The word of the next session's last turn is cleared before the session can know the number. */
 		__atomic_store_n(&next->worker->page->revoke[resource],

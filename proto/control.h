@@ -530,6 +530,12 @@ enum worker_keeper {
  *      word is its own session's) and stores the number in `turn`.
  *   4. The session that finds its number in `turn` has the grant, and gives it back only when gdevd says so.
  *   5. The holder says RELEASE as ever. gdevd sees that the word is gone, and says GRANT to the new holder.
+ *
+ * And that a session has come which the holder of compute is to leave for, before gdevd has woken up for it:
+ *   1. With a grant gdevd stores in `preferred` TURN_NEXT of a session that outranks the holder and has left not long ago,
+ *      if there is one.
+ *   2. When that session wants compute, its worker stores the same word in `came`, and says ACQUIRE.
+ *   3. A holder that sees the word begins nothing more, until gdevd has taken it away, or for WAKE_NS: once in a hold.
  * What a worker writes here can make another start too soon, as the worker itself could. gdevd's time-out holds for the
  * session that it gave the grant. */
 struct turns {
@@ -537,8 +543,11 @@ struct turns {
 		_Alignas(64) uint64_t next; /* 0: nobody is named */
 		_Alignas(64) uint32_t turn;
 	} resources[RESOURCES];
+	_Alignas(64) uint64_t preferred; /* 0: nobody */
+	_Alignas(64) uint64_t came;
 };
 
+/* Of `next` the holder's session and the number of the next one; of `preferred` and `came` a session and a number. */
 #define TURN_NEXT(session, turn) ((uint64_t)(session) << 32 | (uint32_t)(turn))
 
 _Static_assert(sizeof(struct control_header) == 16, "ABI");
@@ -559,7 +568,7 @@ _Static_assert(sizeof(struct control_memory) == 32, "ABI");
 _Static_assert(sizeof(struct control_evict) == 40, "ABI");
 _Static_assert(sizeof(struct control_evicted) == 32, "ABI");
 _Static_assert(sizeof(struct control_grant) == 40, "ABI");
-_Static_assert(sizeof(struct turns) == 384, "ABI");
+_Static_assert(sizeof(struct turns) == 512, "ABI");
 _Static_assert(sizeof(struct control_shm) == 96, "ABI");
 _Static_assert(sizeof(struct control_cache) == 40, "ABI");
 _Static_assert(sizeof(struct control_event) == 40, "ABI");

@@ -36,6 +36,8 @@ static void say(struct core *core, uint16_t type, uint32_t which, uint64_t used_
 static void ask(struct core *core, uint32_t which)
 {
 	core->grants.resources[which].state = GRANT_ASKED;
+	if (which == RESOURCE_COMPUTE)
+		turn_herald(core);
 	say(core, CONTROL_ACQUIRE, which, 0, 0);
 }
 
@@ -223,6 +225,8 @@ static bool window_is_open(
 	uint64_t window_ns = __atomic_load_n(&core->window_ns, __ATOMIC_RELAXED);
 	uint64_t then_ns = resource->in_flight_ns + estimate_ns;
 
+	if (which == RESOURCE_COMPUTE && turn_yields(core))
+		return false;
 	if (!resource->in_flight || then_ns <= window_ns)
 		return true;
 	if (stream && stream->row && !grant_is_contended(core, which) &&
@@ -317,8 +321,10 @@ static void begin_hold(struct core *core, uint32_t which, bool handed)
 	resource->handed = handed;
 	turn_announced(core, which, 0);
 	resource->idle_since_ns = resource->held_since_ns = clock_now_ns();
-	if (which == RESOURCE_COMPUTE)
+	if (which == RESOURCE_COMPUTE) {
 		core->grants.loaded_before_ns = core->residency.loaded_ns;
+		core->grants.yields_until_ns = 0;
+	}
 	trace_grant_given(core, which);
 	resume_compute(core, resource);
 	residency_submit_moves(core, which);

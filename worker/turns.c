@@ -16,6 +16,34 @@ void turn_announced(struct core *core, uint32_t which, uint32_t turn)
 	__atomic_store_n(&core->grants.resources[which].turn, turn, __ATOMIC_RELAXED);
 }
 
+void turn_herald(struct core *core)
+{
+	uint64_t word = core->turns ? __atomic_load_n(&core->turns->preferred, __ATOMIC_ACQUIRE) : 0;
+
+	if (word && word >> 32 == core->session.session)
+		__atomic_store_n(&core->turns->came, word, __ATOMIC_RELEASE);
+}
+
+bool turn_yields(struct core *core)
+{
+	struct grants *grants = &core->grants;
+	uint64_t word, now_ns;
+
+	if (!core->turns || !control_connected(core))
+		return false;
+	word = __atomic_load_n(&core->turns->came, __ATOMIC_ACQUIRE);
+	if (!word || word != __atomic_load_n(&core->turns->preferred, __ATOMIC_RELAXED))
+		return false;
+	now_ns = clock_now_ns();
+	/* The page is any worker's to write to: a word counts once, and one in a hold. */
+	if (word != grants->yielded_to && !grants->yields_until_ns) {
+		grants->yielded_to = word;
+		grants->yields_until_ns = now_ns + WAKE_NS;
+		service_timer(core, grants->yields_until_ns);
+	}
+	return word == grants->yielded_to && now_ns < grants->yields_until_ns;
+}
+
 static bool is_there(struct core *core, uint32_t which)
 {
 	uint32_t turn = __atomic_load_n(&core->grants.resources[which].turn, __ATOMIC_RELAXED);
@@ -87,13 +115,15 @@ void turn_plan(struct core *core, uint32_t which)
 uint64_t turns_tick(struct core *core, uint64_t now_ns)
 {
 	uint64_t at_ns = __atomic_load_n(&core->grants.hand_at_ns, __ATOMIC_RELAXED);
+	uint64_t until_ns = core->grants.yields_until_ns;
 
+	until_ns = now_ns < until_ns ? until_ns : UINT64_MAX; /* then streams go on */
 	if (!at_ns)
-		return UINT64_MAX;
+		return until_ns;
 	if (now_ns < at_ns)
-		return at_ns;
+		return min_of(at_ns, until_ns);
 	turn_hand_over(core, RESOURCE_COMPUTE);
-	return UINT64_MAX;
+	return until_ns;
 }
 
 /* Whether we are told to leave, and have not looked yet: the message that says so comes to a thread that has to wake up

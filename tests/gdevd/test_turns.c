@@ -87,12 +87,37 @@ static void who_needs_a_message_is_not_named(void **state)
 	free(fixture);
 }
 
+static void a_session_is_preferred_until_it_comes(void **state)
+{
+	struct turning_fixture *fixture = make_turning();
+	struct device *device = &fixture->device;
+	struct session *high = &fixture->sessions[1], *other = &fixture->sessions[2];
+	uint64_t *word = &device->turning.page->preferred, before;
+
+	assert_false(turns_was_preferred(high));
+	turns_prefer(device, high);
+	before = *word;
+	assert_int_equal(before >> 32, 11);
+	assert_false(turns_was_preferred(other));
+	assert_int_equal(*word, before);
+	assert_true(turns_was_preferred(high));
+	assert_int_equal(*word, 0);
+	turns_prefer(device, high);
+	assert_true(*word && *word != before); /* no word counts twice */
+	high->turns = false;
+	turns_prefer(device, high);
+	assert_int_equal(*word, 0);
+	turns_finish(device);
+	free(fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			a_holder_is_told_who_follows_and_gdevd_sees_whether_it_handed_over),
 		cmocka_unit_test(who_needs_a_message_is_not_named),
+		cmocka_unit_test(a_session_is_preferred_until_it_comes),
 	};
 
 	return cmocka_run_group_tests_name("gdevd turns", tests, NULL, NULL);

@@ -252,6 +252,66 @@ static void a_holder_below_one_that_may_come_has_one_long_kernel_on_the_device(v
 	double_hold(false);
 }
 
+static void the_preferred_session_says_that_it_comes_before_gdevd_knows(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct turns *turns = share_turns(fixture);
+
+	turns->preferred = TURN_NEXT(8, 1); /* another */
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	assert_int_equal(turns->came, 0);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
+	expect_release(fixture, RESOURCE_COMPUTE);
+	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NONE;
+	turns->preferred = TURN_NEXT(7, 2);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_acquire(fixture, RESOURCE_COMPUTE);
+	assert_int_equal(turns->came, TURN_NEXT(7, 2));
+	grant(fixture, RESOURCE_COMPUTE);
+	unshare_turns(fixture);
+}
+
+/* Until gdevd has said what is to be, and once in a hold: any worker can write to the page. */
+static void a_holder_begins_nothing_when_the_preferred_session_has_come(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct turns *turns = share_turns(fixture);
+
+	post_first_launch(fixture, A, function);
+	double_hold(true);
+	turns->preferred = turns->came = TURN_NEXT(8, 1);
+	fixture->core->grants.yields_until_ns = 0;
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 0);
+	turns->preferred = 0;
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NONE); /* it may go on */
+	assert_int_equal(double_held(), 1);
+	double_release(1, 0);
+	turns->preferred = turns->came = TURN_NEXT(8, 2);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 1); /* it has yielded in this hold */
+	double_release(1, 0);
+	fixture->core->grants.yields_until_ns = 0; /* another hold */
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	for (int i = 0; i < 1000 && !double_held(); i++) { /* gdevd does not answer */
+		usleep(1000);
+		fixture_run(fixture);
+	}
+	assert_int_equal(double_held(), 1);
+	double_release(1, 0);
+	fixture_run(fixture);
+	double_hold(false);
+	unshare_turns(fixture);
+}
+
 static void a_holder_that_knows_when_it_ends_hands_over_a_moment_before(void **state)
 {
 	struct fixture *fixture = *state;
@@ -623,6 +683,8 @@ int main(void)
 		TEST(a_holder_hands_over_before_it_says_so),
 		TEST(a_holder_sees_that_it_is_to_leave_before_it_is_told),
 		TEST(a_holder_below_one_that_may_come_has_one_long_kernel_on_the_device),
+		TEST(the_preferred_session_says_that_it_comes_before_gdevd_knows),
+		TEST(a_holder_begins_nothing_when_the_preferred_session_has_come),
 		TEST(a_holder_that_knows_when_it_ends_hands_over_a_moment_before),
 		TEST(an_idle_grant_goes_back_when_others_wait),
 		TEST(a_pause_after_memory_was_brought_in_is_not_idle_at_once),
