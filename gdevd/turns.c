@@ -58,8 +58,7 @@ void turns_prefer(struct device *device, const struct session *session)
 
 	if (turning->page)
 		__atomic_store_n(&turning->page->preferred,
-			looks ? TURN_NEXT(session->id, new_number(turning)) : 0,
-			__ATOMIC_RELEASE);
+			looks ? TURN_NEXT(session->id, new_number(turning)) : 0, __ATOMIC_RELEASE);
 }
 
 bool turns_was_preferred(const struct session *session)

@@ -58,10 +58,10 @@ struct grants {
 	unsigned in_flight;        /* commands on the device; atomic */
 	uint64_t loaded_before_ns; /* residency.loaded_ns when compute was given */
 	bool quiet;                /* the device has come to its pause; atomic */
-	uint64_t hand_at_ns; /* turns.h: compute is handed over then; 0: not planned. Atomic */
-	uint64_t yielded_to;       /* turns.h: the word of the session that came last, */
-	uint64_t yields_until_ns;  /* and until when nothing is begun for it; 0: not in this hold */
-	uint32_t seen;       /* turns.h: the word of revocation that the poller saw last; atomic */
+	uint64_t hand_at_ns;      /* turns.h: compute is handed over then; 0: not planned. Atomic */
+	uint64_t yielded_to;      /* turns.h: the word of the session that came last, */
+	uint64_t yields_until_ns; /* and until when nothing is begun for it; 0: not in this hold */
+	uint32_t seen; /* turns.h: the word of revocation that the poller saw last; atomic */
 };
 
 /* All with the lock. */

@@ -18,7 +18,8 @@ void turn_announced(struct core *core, uint32_t which, uint32_t turn)
 
 void turn_herald(struct core *core)
 {
-	uint64_t word = core->turns ? __atomic_load_n(&core->turns->preferred, __ATOMIC_ACQUIRE) : 0;
+	uint64_t word =
+		core->turns ? __atomic_load_n(&core->turns->preferred, __ATOMIC_ACQUIRE) : 0;
 
 	if (word && word >> 32 == core->session.session)
 		__atomic_store_n(&core->turns->came, word, __ATOMIC_RELEASE);
