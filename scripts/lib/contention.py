@@ -68,8 +68,9 @@ class Case:
         self.seconds, self.window_s, self.config = seconds, window_s, config or {}
 
 
-def is_software(gdevd):
-    return gdevd.config["device"].startswith("cpu")
+def is_software(gdevd, vgpu=None):
+    """The device of the virtual GPU, or the one that gdevd has."""
+    return gdevd.vgpus.get(vgpu, {}).get("device", gdevd.config["device"]).startswith("cpu")
 
 
 def split(*shares):
@@ -120,25 +121,27 @@ class Contention:
     def program(self, gdevd):
         return gdevd.build / "bench" / "bench_load"
 
-    def shape(self, gdevd):
+    @staticmethod
+    def shape(gdevd, load):
         """The software GPU runs the threads of a block one after another: one is enough."""
-        return ["--blocks", 16, "--threads", 1] if is_software(gdevd) else []
+        return ["--blocks", 16, "--threads", 1] if is_software(gdevd, load.vgpu) else []
 
-    def calibrate(self, gdevd, us):
-        if us not in self.calibrated:
-            command = [gdevd.gdev, "run", "--vgpu", next(iter(gdevd.vgpus)), self.program(gdevd),
-                       "--calibrate", us, *self.shape(gdevd)]
+    def calibrate(self, gdevd, load):
+        key = is_software(gdevd, load.vgpu), load.us
+        if key not in self.calibrated:
+            command = [gdevd.gdev, "run", "--vgpu", load.vgpu, self.program(gdevd),
+                       "--calibrate", load.us, *self.shape(gdevd, load)]
             code, out, err = gdevd.run(command, 120)
             if code:
                 raise LabError(f"bench_load could not calibrate: {err}")
-            self.calibrated[us] = json.loads(out)
-        return self.calibrated[us]
+            self.calibrated[key] = json.loads(out)
+        return self.calibrated[key]
 
     def command(self, gdevd, load, seconds):
         words = [gdevd.gdev, "run", "--vgpu", load.vgpu, self.program(gdevd), *load.options,
-                 *self.shape(gdevd), "--seconds", int(seconds) + 2]
+                 *self.shape(gdevd, load), "--seconds", int(seconds) + 2]
         if load.us:
-            known = self.calibrate(gdevd, load.us)
+            known = self.calibrate(gdevd, load)
             words += ["--rounds", int(known["rounds"]), "--kernel-ns", known["kernel_ns"]]
         return ["nice", "-n", load.nice, *words] if load.nice else words
 
@@ -364,6 +367,36 @@ def isolation(contention, policies=None, only=None):
         yield result("isolation.copy_error_pct", statistics.mean(copies), "points", PAPER_ERROR_PCT)
     if through:
         yield result("isolation.throughput", statistics.mean(through), "x", 1)
+
+
+# What gdevd is to serve: (one device, its name), (both, the first's name, the other's).
+DEVICES = {True: (("cpu", "cpu"), ("cpu:2", "cpu:0", "cpu:1")),
+           False: (("cuda:0", "cuda:0"), ("cuda:0,cpu", "cuda:0", "cpu"))}
+
+
+def isolation_devices(contention, policies=None):
+    """Shares of a device by itself, and while another device is saturated: of two software GPUs of a processor each,
+    or of a GPU and the software GPU. The most that it may be worse is a point."""
+    found = {"alone": [], "beside": []}
+    with contention.start() as gdevd:
+        software = is_software(gdevd)
+    threads = {"threads": 1} if software else {}
+    loads = [Load("v0", 20), Load("v1", 5000)]
+    others = [Load("w0", 1000), Load("w1", 5000, batch=1)]
+    seconds = 6 if contention.short else 12
+    for _ in range(1 if contention.short else 3):
+        for name, (devices, first, *other) in zip(found, DEVICES[software]):
+            vgpus = {vgpu: {**keys, "device": first} for vgpu, keys in split(30, 70).items()}
+            case = Case(f"isolation-devices-{name}", vgpus, loads)
+            more = {load.vgpu: {"device": other[0]} for load in others if other}
+            with contention.start({**vgpus, **more}, devices=devices, **threads) as gdevd:
+                reports = contention.run(gdevd, loads + others if other else loads, seconds)
+            found[name].append(errors(case, reports[:len(loads)])["compute"])
+    averages = {name: statistics.mean(map(statistics.mean, runs)) for name, runs in found.items()}
+    worsts = {name: max(map(max, runs)) for name, runs in found.items()}
+    yield result("isolation-devices.error_avg_pct", averages["beside"], "points", averages["alone"])
+    yield result("isolation-devices.error_worst_pct", worsts["beside"], "points", worsts["alone"])
+    yield result("isolation-devices.worse", averages["beside"] - averages["alone"], "points", 1)
 
 
 def mrq(contention, policies=None):
@@ -640,5 +673,5 @@ def results(name, start, options):
     yield from BENCHES[name](Contention(start, options.short, options.series), **arguments)
 
 
-BENCHES = {"isolation": isolation, "mrq": mrq, "scale": scale, "priority": priority, "nice": nice,
+BENCHES = {"isolation": isolation, "isolation-devices": isolation_devices, "mrq": mrq, "scale": scale, "priority": priority, "nice": nice,
            "share-change": share_change, "handover": handover, "uncontended": uncontended}
