@@ -8,8 +8,11 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
+
+#define LOOK_NS 20000000 /* between two looks whether sessions have gone */
 
 /* Those near to a card, "0-31 (node 0)"; those that a software GPU uses, "2 of 0-15". */
 static void cell_processors(struct table *table, const json_t *device)
@@ -162,14 +165,104 @@ static int parse_drain(int argc, char **argv, json_t *request, bool *json)
 	return 0;
 }
 
+/* ---- sessions that go to another device ---- */
+
+static const json_t *find_session(const json_t *sessions, json_int_t number)
+{
+	const json_t *session;
+	size_t index;
+
+	json_array_foreach(sessions, index,
+		session) if (field_number(session, "session") == number) return session;
+	return NULL;
+}
+
+/* Whether some of `drained` have not got anywhere yet. */
+static bool any_changes(const json_t *drained, const json_t *sessions)
+{
+	const json_t *session, *now;
+	size_t index;
+
+	json_array_foreach(drained, index, session)
+	{
+		now = find_session(sessions, field_number(session, "session"));
+		if (now && json_is_true(json_object_get(now, "changes_device")))
+			return true;
+	}
+	return false;
+}
+
+/* Waits until all are where they will be: gdevd gives up after some seconds. How it is then, a new reference; NULL: it has
+ * been said why that is not known. */
+static json_t *wait_for_moves(const json_t *drained, int *status)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	json_t *answer;
+
+	for (;;) {
+		answer = daemon_query("status", status);
+		if (!answer || !any_changes(drained, json_object_get(answer, "sessions")))
+			return answer;
+		json_decref(answer);
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* Leaves those in the answer that are still on the device, and counts the others in "moved". */
+static int see_moved(json_t *answer, const char *device)
+{
+	const json_t *drained = json_object_get(answer, "sessions"), *session, *now;
+	json_t *stay = json_array(), *after;
+	json_int_t moved = 0;
+	size_t index;
+	int status;
+
+	after = wait_for_moves(drained, &status);
+	if (!after) {
+		json_decref(stay);
+		return status;
+	}
+	json_array_foreach(drained, index, session)
+	{
+		now = find_session(
+			json_object_get(after, "sessions"), field_number(session, "session"));
+		if (!now)
+			continue;
+		if (!strcmp(field_text(now, "device"), device))
+			json_array_append(stay, (json_t *)now);
+		else
+			moved++;
+	}
+	json_object_set_new(answer, "sessions", stay);
+	json_object_set_new(answer, "moved", json_integer(moved));
+	json_decref(after);
+	return EXIT_OK;
+}
+
+static void print_stays(const json_t *sessions)
+{
+	const json_t *session;
+	size_t index;
+
+	json_array_foreach(sessions, index, session) if (*field_text(session, "stays_because"))
+		printf("%lld (%s) stays: %s\n", (long long)field_number(session, "pid"),
+			field_text(session, "program"), field_text(session, "stays_because"));
+}
+
 static void print_drained(const json_t *request, const json_t *answer)
 {
 	const json_t *sessions = json_object_get(answer, "sessions");
+	json_int_t moved = field_number(answer, "moved");
 
 	printf("%s takes no new sessions; ", field_text(request, "device"));
+	if (json_object_get(answer, "moved"))
+		printf("%lld session%s went to other devices; ", (long long)moved,
+			moved == 1 ? "" : "s");
 	if (json_array_size(sessions))
 		puts("these go on until their programs end:");
 	print_sessions(sessions); /* or says that there are none */
+	if (json_object_get(answer, "moved"))
+		print_stays(sessions);
 }
 
 static int drain(int argc, char **argv)
@@ -185,15 +278,15 @@ static int drain(int argc, char **argv)
 	answer = daemon_request(json_incref(request), &status);
 	if (answer && *field_text(answer, "note"))
 		say("%s", field_text(answer, "note"));
+	if (answer && json_object_get(request, "move"))
+		status = see_moved(answer, field_text(request, "device"));
 	if (answer && json)
 		print_json(answer);
 	else if (answer)
 		print_drained(request, answer);
 	json_decref(request);
-	if (!answer)
-		return status;
 	json_decref(answer);
-	return EXIT_OK;
+	return status;
 }
 
 static int undrain(int argc, char **argv)
@@ -248,9 +341,11 @@ const struct verb verb_device = {
 		"and the user that gdevd runs as may. gdev.conf(5) has the policies and their settings.\n"
 		"A drained device takes no new sessions, also after a restart of gdevd, until it is\n"
 		"undrained. Virtual GPUs of any device place programs elsewhere. What is on the device is\n"
-		"listed, and goes on until its programs end: --move is refused, as gdevd moves no sessions.\n"
+		"listed, and goes on until its programs end. With --move what nothing keeps goes to another\n"
+		"device of the same model, while its program runs, and the rest is listed with what keeps it;\n"
+		"virtual GPUs with names of their own begin their programs on such a device meanwhile.\n"
 		"\n"
 		"  gdev device set --policy band --set band.wait_us=800\n"
-		"  gdev device drain cuda:3\n",
+		"  gdev device drain cuda:3 --move\n",
 	.run = run,
 };

@@ -12,7 +12,7 @@
  * Threads. Every operation may be called from any thread, also concurrently, except that an object's
  * destroy is the last call on it. Nothing here blocks on a command, unless it says so. A backend calls
  * the worker back (struct device_host, command->done) without holding a lock that any operation takes.
- * Brief are submit, pause, presence, keeps, chunk_host_fd, overhead_bytes, module_bytes and
+ * Brief are submit, pause, presence, keeps, rehome, chunk_host_fd, overhead_bytes, module_bytes and
  * module_managed_bytes: the worker calls them with its lock held. They take microseconds, whatever other
  * operations are doing just then.
  *
@@ -317,13 +317,16 @@ struct device_ops {
 		struct device *device, enum device_resource unit, struct device_presence *presence);
 	/* Optional, all three: what the device takes by itself (overhead_bytes) is given back for as long as a space
 	 * is not used. When retire() is called all chunks are destroyed, queues are empty, and nothing else is going
-	 * on; until revive() has succeeded nothing is called but destroys, host_unregister() and close(). Queues,
+	 * on; until revive() has succeeded nothing is called but destroys, host_unregister(), rehome() and close(). Queues,
 	 * modules (with what their variables hold), functions, registered host memory and the reserved ranges are the
 	 * same before and after. Both block, and when they fail all is as before. keeps: whether retire() would
 	 * fail now, because something could not be had again as it was: enum worker_keeper. */
 	uint32_t (*keeps)(struct device_space *space);
 	int (*retire)(struct device_space *space);
 	int (*revive)(struct device_space *space);
+	/* Optional, with these: between retire() and revive(), another of the backend's devices, of the same model, which
+	 * revive() opens. Brief. When it fails all is as before. */
+	int (*rehome)(struct device_space *space, unsigned index);
 
 	/* Optional, instead of work(): looks for completions without blocking, and calls done() for them.
 	 * True when there were any. Nobody kicks: as long as commands are in flight, somebody comes again

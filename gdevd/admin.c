@@ -148,6 +148,11 @@ static json_t *describe_session(const struct session *session, uint64_t now)
 	json_object_set_new(object, "mapped_bytes", number(worker->page->mapped_bytes));
 	json_object_set_new(object, "suspended", json_boolean(worker->residency.suspended));
 	json_object_set_new(object, "moving", json_boolean(worker->residency.order));
+	json_object_set_new(
+		object, "changes_device", json_boolean(session->move.state != MOVE_NONE));
+	json_object_set_new(object, "device_changes", number(session->move.count));
+	json_object_set_new(
+		object, "stays_because", string_if(*session->move.why ? session->move.why : NULL));
 	json_object_set_new(object, "streams_busy", number(worker->page->streams_busy));
 	json_object_set_new(object, "idle_ns", number(retire_idle_ns(worker)));
 	json_object_set_new(object, "context", json_string(retire_state(worker)));
@@ -453,14 +458,16 @@ static bool takes_sessions(const struct device *device)
 	return !device->drained && !device->workers.hopeless;
 }
 
-/* A virtual GPU that is not of any device, on whose device no session can begin. */
-static json_t *list_closed(const struct daemon *daemon)
+/* A virtual GPU that is not of any device, of which no session can begin. */
+static json_t *list_closed(struct daemon *daemon)
 {
 	json_t *array = json_array();
-	const struct vgpu *vgpu;
+	struct vgpu *vgpu;
 
 	list_for_each (vgpu, &daemon->vgpus, link)
-		if (!takes_sessions(vgpu->device) && !config_vgpu_is_any(vgpu->config))
+		if (vgpu == vgpu_find(daemon, vgpu->config->name) &&
+			!config_vgpu_is_any(vgpu->config) &&
+			!takes_sessions(vgpu_where_begins(vgpu)->device))
 			json_array_append_new(
 				array, json_pack("{s:s,s:s,s:s}", "vgpu", vgpu->config->name,
 					       "device", vgpu->device->served->name, "health",

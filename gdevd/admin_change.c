@@ -159,7 +159,7 @@ json_t *command_device_set(struct daemon *daemon, const json_t *request, int *st
 	return answer_change(result, text, status);
 }
 
-static json_t *drain(struct daemon *daemon, const json_t *request, bool drained, int *status)
+static json_t *drain(struct daemon *daemon, const json_t *request, enum drain how, int *status)
 {
 	const char *name = json_string_value(json_object_get(request, "device"));
 	struct device *device = device_find(daemon, name ? name : "");
@@ -172,30 +172,36 @@ static json_t *drain(struct daemon *daemon, const json_t *request, bool drained,
 			"this gdevd does not serve a device \"%.64s\"; 'gdev device list' shows them",
 			name ? name : "");
 	}
-	*status = device_drain(device, drained, note);
+	*status = device_drain(device, how, note);
+	if (*status == -ENODEV)
+		return admin_error(
+			"there is no other device of the model of %s that takes sessions, and nothing "
+			"has been drained: without --move the sessions there go on until their programs end",
+			device->served->name);
+	if (*status == -EAGAIN)
+		return admin_error(
+			"not all devices are known yet, and nothing has been drained: their "
+			"first workers are being started; try again");
 	if (*status)
 		return admin_error("gdevd is out of memory");
 	answer = json_object();
 	if (*note)
 		json_object_set_new(answer, "note", json_string(note));
-	if (drained)
+	if (how != DRAIN_NOT)
 		json_object_set_new(answer, "sessions", admin_list_sessions(daemon, device, false));
 	return answer;
 }
 
 json_t *command_device_drain(struct daemon *daemon, const json_t *request, int *status)
 {
-	if (!json_is_true(json_object_get(request, "move")))
-		return drain(daemon, request, true, status);
-	*status = -ENOTSUP;
-	return admin_error(
-		"this gdevd moves no sessions to another device, and has drained nothing: "
-		"without --move the sessions there go on until their programs end");
+	bool move = json_is_true(json_object_get(request, "move"));
+
+	return drain(daemon, request, move ? DRAIN_AND_MOVE : DRAIN, status);
 }
 
 json_t *command_device_undrain(struct daemon *daemon, const json_t *request, int *status)
 {
-	return drain(daemon, request, false, status);
+	return drain(daemon, request, DRAIN_NOT, status);
 }
 
 /* ---- sessions ---- */

@@ -88,6 +88,7 @@ static const struct key device_keys[] = {
 
 static const struct key made_device_keys[] = {
 	{"drained", config_value_bool, FIELD(config_device, drained)},
+	{"stand_in", config_value_text, FIELD(config_device, stand_in)},
 	{NULL},
 };
 
@@ -344,13 +345,14 @@ static int set_device_key(
 		load->error);
 }
 
-int config_drain_device(struct config *config, const char *name, bool drained)
+int config_drain_device(struct config *config, const char *name, bool drained, const char *stand_in)
 {
 	struct config_device *device = device_get(config, name);
 
 	if (!device)
 		return -ENOMEM;
 	device->drained = drained;
+	snprintf(device->stand_in, sizeof device->stand_in, "%s", stand_in);
 	return 0;
 }
 

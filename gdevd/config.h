@@ -51,6 +51,7 @@ struct config_device {
 	char name[32];
 	uint64_t inline_bytes, chunk_bytes, copy_threads;
 	bool drained;
+	char stand_in[32]; /* drained: where its virtual GPUs begin sessions; "": nowhere */
 };
 
 #define CONFIG_DEVICES_MAX 64
@@ -135,8 +136,9 @@ struct config_vgpu *config_vgpu_find(const struct config *config, const char *na
 
 /* What [device NAME] says; all 0 when there is no such section. */
 struct config_device config_device_of(const struct config *config, const char *name);
-/* -ENOMEM. */
-int config_drain_device(struct config *config, const char *name, bool drained);
+/* stand_in: "", or the name of another device. -ENOMEM. */
+int config_drain_device(
+	struct config *config, const char *name, bool drained, const char *stand_in);
 
 /* Chooses the devices, and adds a default virtual GPU for each that has none. */
 int config_finish_defaults(struct config *config);

@@ -30,8 +30,11 @@ int config_save_made(const struct config *config, const char *path)
 	      "device'; gdevd writes this file.\n",
 		file);
 	list_for_each (device, &config->devices, link)
-		if (device->drained)
+		if (device->drained) {
 			fprintf(file, "\n[device %s]\ndrained = yes\n", device->name);
+			if (*device->stand_in)
+				fprintf(file, "stand_in = %s\n", device->stand_in);
+		}
 	list_for_each (vgpu, &config->vgpus, link) {
 		if (vgpu->from_file)
 			continue;

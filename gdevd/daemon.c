@@ -36,6 +36,7 @@ int daemon_init(struct daemon *daemon)
 	uv_idle_init(&daemon->loop, &daemon->eager);
 	users_init(&daemon->users, &daemon->loop, &daemon->deadlines);
 	closer_init(&daemon->loop);
+	moving_init(daemon);
 	return error;
 }
 

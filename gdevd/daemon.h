@@ -182,6 +182,22 @@ struct rank {
 		from; /* whose `own` is: the client's process, or its thread that asked last */
 };
 
+/* How a session goes to another device (moving.c). */
+struct session_move {
+	enum {
+		MOVE_NONE,
+		MOVE_LEAVING, /* what it has on its device leaves that */
+		MOVE_TOLD,    /* gdevd has it on the other one; its worker has not answered yet */
+	} state;
+	bool ordered;      /* to leave, and nobody has looked yet what came of that */
+	bool suspended;    /* by an administrator: it stays so */
+	uint64_t again_ns; /* LEAVING: when it is ordered to */
+	uint64_t until_ns; /* it is tried no more; TOLD: its worker is killed */
+	struct vgpu *from; /* TOLD; NULL: that is deleted */
+	uint32_t count;    /* to how many devices it went */
+	char why[80];      /* it stays, as it was found the last time; "": nothing kept it */
+};
+
 struct session {
 	struct list link; /* daemon.sessions */
 	struct daemon *daemon;
@@ -208,6 +224,7 @@ struct session {
 	struct session_grant grants[RESOURCES];
 	struct usage usage[RESOURCES];
 	struct rank rank;
+	struct session_move move;
 	/* events.c: struct event_pair, with those for which this one waits, and those that wait for this one. */
 	struct list waits_for, waited_for;
 	unsigned watch_count;        /* that this one asked for */
@@ -286,7 +303,8 @@ struct daemon {
 	struct cache cache;
 	struct list watches_unclaimed; /* events.c */
 	struct deadline restored, unclaimed, lonely;
-	uv_idle_t eager; /* grants.c: the loop does not sleep, */
+	struct deadline moving; /* some session is */
+	uv_idle_t eager;        /* grants.c: the loop does not sleep, */
 	uint64_t eager_until_ns;
 	struct measure {
 		struct deadline tick;
@@ -330,11 +348,24 @@ unsigned devices_count_workers(const struct daemon *daemon);
 unsigned device_count_sessions(const struct device *device);
 
 /* drain.c: a device that takes no new sessions. */
+enum drain { DRAIN_NOT, DRAIN, DRAIN_AND_MOVE };
 /* Those that wait for it go elsewhere, or are told. What of it does not last is said in `note` (CONFIG_ERROR_MAX bytes).
- * -ENOMEM. */
-int device_drain(struct device *device, bool drained, char *note);
+ * -ENOMEM. DRAIN_AND_MOVE: -ENODEV: there is no device that its sessions could go to; -EAGAIN: the models of
+ * some are not known yet. */
+int device_drain(struct device *device, enum drain how, char *note);
 /* Tells the client of one that is drained. */
 void device_refuse_drained(struct client *client);
+
+/* moving.c: sessions go from a drained device to another one of its model. */
+void moving_init(struct daemon *daemon);
+/* All of the device are to go; session.move says what becomes of each. */
+void moving_begin(struct device *device);
+/* MOVED. Negative: malformed. */
+int moving_answered(struct session *session, int status);
+/* The device that takes what cannot be on a drained one; NULL: there is none of its model. */
+struct device *moving_find_stand_in(const struct device *device);
+/* The virtual GPU is going. */
+void moving_forget(const struct vgpu *vgpu);
 
 /* locate.c */
 /* The device is known: where is it? */
@@ -345,6 +376,10 @@ bool device_is_gone(const struct device *device);
 /* placing.c */
 /* A client of a virtual GPU of any device is from now on one of the part on which its session begins. */
 void client_place(struct client *client);
+/* Of several devices the best for a session of that virtual GPU of any device (NULL: of another) that runs near to `node`
+ * (-1: nobody knows). NULL: none takes one. */
+struct device *placing_choose(
+	struct device *const *devices, unsigned count, const struct config_vgpu *config, int node);
 /* The part is going. */
 void placing_forget(const struct vgpu *vgpu);
 
@@ -493,6 +528,8 @@ void grants_session_init(struct session *session);
 /* It is known of which process the session is: of the gang of that one's others. */
 void grants_session_join(struct session *session);
 void grants_session_finish(struct session *session);
+/* It leaves what it has and waits for, and is one of that virtual GPU, of another device. */
+void grants_session_move(struct session *session, struct vgpu *vgpu);
 int grants_acquire(struct session *session, const struct control_grant *message);
 int grants_release(struct session *session, const struct control_grant *message);
 /* So much of a resource was used for the session's sake, by another. */
@@ -548,6 +585,14 @@ struct usage_counters measure_device(struct device *device, unsigned resource, u
 /* Of one of any device its first part, which has the socket. */
 struct vgpu *vgpu_find(struct daemon *daemon, const char *name);
 struct vgpu *vgpu_find_part(struct daemon *daemon, const char *name, const char *device);
+/* The same; it is made if the virtual GPU is there, and has sessions to go to that device. NULL: no memory, too. */
+struct vgpu *vgpu_get_part(struct daemon *daemon, const char *name, const char *device);
+/* It is gdevN of its device. */
+bool vgpu_is_default(const struct vgpu *vgpu);
+/* Where new sessions of a virtual GPU of one device begin: on its device, or, if that is drained, on the stand-in. */
+struct vgpu *vgpu_where_begins(struct vgpu *vgpu);
+/* Parts on devices that only stood in, and are not used any more, go. */
+void vgpus_prune(struct daemon *daemon);
 /* Those of the configuration. */
 int vgpus_init(struct daemon *daemon);
 void vgpus_finish(struct daemon *daemon);

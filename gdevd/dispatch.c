@@ -343,6 +343,12 @@ static int on_cache_commit(
 	return 0;
 }
 
+static int on_moved(
+	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+{
+	return moving_answered(worker->session, min_of(header->status, 0));
+}
+
 static int on_event_watch(
 	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
 {
@@ -399,6 +405,7 @@ bool worker_message_waits(const struct worker *worker, const struct control_head
 	case CONTROL_ATTACHED:
 	case CONTROL_BYE:
 	case CONTROL_EVICTED:
+	case CONTROL_MOVED:
 		return false;
 	case CONTROL_ACQUIRE:
 	case CONTROL_RELEASE:
@@ -420,6 +427,7 @@ static const struct {
 	{CONTROL_REGISTER, IN(WORKER_STARTING), true, on_register},
 	{CONTROL_ATTACHED, IN(WORKER_ATTACHING), false, on_attached},
 	{CONTROL_BYE, IN(WORKER_STARTING) | IN(WORKER_SERVING), false, on_bye},
+	{CONTROL_MOVED, IN(WORKER_SERVING), false, on_moved},
 	{CONTROL_MEMORY, IN(WORKER_SERVING), false, on_memory},
 	{CONTROL_ALLOCATE, IN(WORKER_SERVING), false, on_allocate},
 	{CONTROL_ROOM, IN(WORKER_SERVING), false, on_room},

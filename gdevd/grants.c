@@ -530,6 +530,17 @@ void grants_session_init(struct session *session)
 		sched_entity_add(&session->vgpu->groups[i], &session->entities[i]);
 }
 
+void grants_session_move(struct session *session, struct vgpu *vgpu)
+{
+	grants_session_finish(session);
+	memset(session->grants, 0, sizeof session->grants);
+	session->vgpu = vgpu;
+	session->device = vgpu->device;
+	grants_session_init(session);
+	grants_session_join(session);
+	grants_renice(session, session->rank.nice);
+}
+
 void grants_session_finish(struct session *session)
 {
 	uint64_t now = clock_now_ns();
@@ -605,6 +616,8 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 
 	if (resource >= RESOURCES)
 		return -EINVAL;
+	if (session->move.state == MOVE_TOLD) /* of the device before */
+		return 0;
 	keep_loading(session->device, now);
 	nice_refresh(session);
 	if (!shares_hold(session, resource, now)) {
@@ -632,6 +645,8 @@ int grants_release(struct session *session, const struct control_grant *message)
 
 	if (resource >= RESOURCES)
 		return -EINVAL;
+	if (session->move.state == MOVE_TOLD) /* of the device before */
+		return 0;
 	keep_loading(session->device, now);
 	session->worker->residency.used_ns = now;
 	queue = grants_queue(session->daemon, resource);

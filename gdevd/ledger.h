@@ -30,6 +30,9 @@ struct ledger_session {
 	int32_t worker, pid;
 	uint32_t uid, gid;
 	char vgpu[CONTROL_NAME_MAX], device[CONTROL_NAME_MAX];
+	/* Where it was before it was moved the last time: a worker that has not heard of that says that it was moved once
+	 * less than `moves`. */
+	char before_vgpu[CONTROL_NAME_MAX], before_device[CONTROL_NAME_MAX];
 	uint64_t
 		worker_started; /* as the kernel has it: the worker's pid may be another process's later */
 	uint64_t process_started;                         /* the client's; 0: not known */
@@ -37,6 +40,7 @@ struct ledger_session {
 	uint64_t swap_device, swap_inode;                 /* of its swap file; 0: it has none */
 	struct groups groups;
 	uint32_t peers; /* the device's, which no worker of the next gdevd may have opened yet */
+	uint32_t moves, reserved;
 };
 
 enum ledger_segment_flags {
@@ -61,7 +65,7 @@ struct ledger_attachment {
 	uint32_t segment, session, segment_place, writes;
 };
 
-_Static_assert(sizeof(struct ledger_session) == 408, "the next gdevd's");
+_Static_assert(sizeof(struct ledger_session) == 480, "the next gdevd's");
 _Static_assert(sizeof(struct ledger_segment) == 168, "the next gdevd's");
 _Static_assert(sizeof(struct ledger_attachment) == 16, "the next gdevd's");
 

@@ -22,14 +22,16 @@ static double load_of(const struct vgpu *vgpu, uint64_t now_ns)
 	return over_ns ? (double)used.used_ns / (double)over_ns : 0;
 }
 
+/* part: the device's of a virtual GPU of any; NULL: of none. */
 static struct placement_device look_at(const struct device *device, const struct vgpu *part)
 {
+	const struct memory_account *memory = part ? &part->memory : &device->memory;
 	uint64_t now_ns = clock_now_ns();
 	struct placement_device seen = {
 		.closed = device->drained,
 		.failing = device_is_failing(device) || device_is_slow(device),
 		.memory_bytes = device->known ? memory_total(&device->memory) : 0,
-		.free_bytes = min_of(memory_free(&part->memory), (uint64_t)INT64_MAX) +
+		.free_bytes = min_of(memory_free(memory), (uint64_t)INT64_MAX) +
 			      relief_pool_bytes(device),
 		.context_bytes = device->overhead_bytes,
 		.node = device->node,
@@ -37,7 +39,7 @@ static struct placement_device look_at(const struct device *device, const struct
 	const struct vgpu *vgpu;
 
 	list_for_each (vgpu, &device->vgpus, by_device) {
-		if (vgpu->config->priority < part->config->priority)
+		if (part && vgpu->config->priority < part->config->priority)
 			continue;
 		seen.load += load_of(vgpu, now_ns);
 		seen.sessions += vgpu->sessions + client_waiting_count(device, vgpu);
@@ -86,22 +88,35 @@ static struct vgpu *part_of_process(const struct client *client)
 	return NULL;
 }
 
-static struct vgpu *choose_part(const struct client *client)
+struct device *placing_choose(
+	struct device *const *devices, unsigned count, const struct config_vgpu *config, int node)
 {
-	const struct placement_client where = {.node = process_node(client->connection->pid)};
-	struct placement_device devices[CONFIG_DEVICES_MAX];
-	struct vgpu *parts[CONFIG_DEVICES_MAX], *part;
-	unsigned count = 0;
+	const struct placement_client where = {.node = node};
+	struct placement_device seen[CONFIG_DEVICES_MAX];
 	int best;
 
-	list_for_each (part, &client->daemon->vgpus, link) {
-		if (part->config != client->vgpu->config)
-			continue;
-		devices[count] = look_at(part->device, part);
-		parts[count++] = part;
-	}
-	best = placement_choose(&placement_room, &where, devices, count);
-	return best < 0 ? client->vgpu : parts[best];
+	for (unsigned i = 0; i < count; i++)
+		seen[i] =
+			look_at(devices[i], config ? vgpu_find_part(devices[i]->daemon,
+							     config->name, devices[i]->served->name)
+						   : NULL);
+	best = placement_choose(&placement_room, &where, seen, count);
+	return best < 0 ? NULL : devices[best];
+}
+
+static struct vgpu *choose_part(const struct client *client)
+{
+	const struct config_vgpu *config = client->vgpu->config;
+	struct device *devices[CONFIG_DEVICES_MAX], *best;
+	const struct vgpu *part;
+	unsigned count = 0;
+
+	list_for_each (part, &client->daemon->vgpus, link)
+		if (part->config == config)
+			devices[count++] = part->device;
+	best = placing_choose(devices, count, config, process_node(client->connection->pid));
+	return best ? vgpu_find_part(client->daemon, config->name, best->served->name)
+		    : client->vgpu;
 }
 
 void client_place(struct client *client)
@@ -110,8 +125,10 @@ void client_place(struct client *client)
 	struct daemon *daemon = client->daemon;
 	struct vgpu *part;
 
-	if (!config_vgpu_is_any(client->vgpu->config))
+	if (!config_vgpu_is_any(client->vgpu->config)) {
+		client->vgpu = vgpu_where_begins(client->vgpu);
 		return;
+	}
 	part = part_of_process(client);
 	if (!part || part->device->workers.hopeless) {
 		part = choose_part(client);

@@ -228,6 +228,11 @@ void session_write_down(struct session *session)
 	record.groups = session->groups;
 	strcpy(record.vgpu, session->vgpu->config->name);
 	strcpy(record.device, session->device->served->name);
+	record.moves = session->move.count;
+	if (session->move.from) {
+		strcpy(record.before_vgpu, session->move.from->config->name);
+		strcpy(record.before_device, session->move.from->device->served->name);
+	}
 	if (session->device->known)
 		record.peers = session->device->peers;
 	record.most_bytes = most_bytes(record.most_bytes, memory_total(&session->vgpu->memory),
@@ -387,14 +392,31 @@ void session_file_of_worker(const struct worker *worker, struct porter_limits *l
 	limits->inode = record->swap_inode;
 }
 
+/* A worker that has not heard of the last move is where it was before. */
+static bool was_not_moved(const struct control_attach *said, const struct ledger_session *record)
+{
+	return said->moves + 1 == record->moves && *record->before_device;
+}
+
 /* Whether the worker was given that session, as it says. */
 static bool is_as_written(const struct worker *worker, const struct control_attach *said,
 	const struct ledger_session *record)
 {
+	const char *vgpu = was_not_moved(said, record) ? record->before_vgpu : record->vgpu;
+
 	return record->worker == worker->pid &&
 	       record->worker_started == process_started(worker->pid) && record->pid == said->pid &&
 	       record->uid == said->uid && record->gid == said->gid &&
-	       !strncmp(record->vgpu, said->vgpu, sizeof record->vgpu);
+	       (said->moves == record->moves || was_not_moved(said, record)) &&
+	       !strncmp(vgpu, said->vgpu, sizeof record->vgpu);
+}
+
+static struct vgpu *vgpu_of_record(struct daemon *daemon, const struct control_attach *said,
+	const struct ledger_session *record)
+{
+	return was_not_moved(said, record)
+		       ? vgpu_get_part(daemon, record->before_vgpu, record->before_device)
+		       : vgpu_get_part(daemon, record->vgpu, record->device);
 }
 
 int session_restore(struct worker *worker, const struct control_attach *message, int *swap_file)
@@ -409,10 +431,10 @@ int session_restore(struct worker *worker, const struct control_attach *message,
 
 	if (!record || !is_as_written(worker, message, record))
 		return -EPERM;
-	vgpu = vgpu_find_part(daemon, record->vgpu, record->device);
+	vgpu = vgpu_of_record(daemon, message, record);
 	if (!vgpu) {
 		complain("worker %d serves a virtual GPU that is not there any more: %.31s",
-			(int)worker->pid, record->vgpu);
+			(int)worker->pid, message->vgpu);
 		return -ENOENT;
 	}
 	if (session_find(daemon, message->session))
@@ -437,6 +459,7 @@ int session_restore(struct worker *worker, const struct control_attach *message,
 	session->arena_bytes = message->arena_bytes;
 	session->features = message->features;
 	session->version = message->version;
+	session->move.count = message->moves;
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
 		if (memory_claim(&worker->swap[i], message->held_swap_bytes[i],
 			    record->most_swap_bytes[i]))

@@ -66,6 +66,7 @@ static void destroy(struct vgpu *vgpu)
 	list_remove(&vgpu->link);
 	list_remove(&vgpu->by_device);
 	placing_forget(vgpu);
+	moving_forget(vgpu);
 	grants_vgpu_finish(vgpu);
 	free(vgpu);
 }
@@ -102,15 +103,26 @@ static void configure_devices(struct daemon *daemon)
 }
 
 /* gdevN is the default virtual GPU of the N-th device. */
+static bool is_default_name(const char *name)
+{
+	const char *number = name + strlen("gdev");
+
+	return !strncmp(name, "gdev", strlen("gdev")) && *number &&
+	       !number[strspn(number, "0123456789")];
+}
+
+bool vgpu_is_default(const struct vgpu *vgpu)
+{
+	return is_default_name(vgpu->config->name);
+}
+
 static int check_name(const struct daemon *daemon, const struct config_vgpu *config, char *error)
 {
 	const struct config_served *served = &daemon->config.served;
-	const char *number = config->name + strlen("gdev");
 	char name[CONTROL_NAME_MAX];
 	unsigned index = 0;
 
-	if (strncmp(config->name, "gdev", strlen("gdev")) || !*number ||
-		number[strspn(number, "0123456789")])
+	if (!is_default_name(config->name))
 		return 0;
 	while (index < served->count) {
 		snprintf(name, sizeof name, CONFIG_DEFAULT_VGPU, index);
@@ -432,4 +444,58 @@ int vgpu_delete(struct vgpu *vgpu, bool force, char *error)
 	write_down(daemon, config, error);
 	free(config);
 	return 0;
+}
+
+/* ---- on devices that stand in ---- */
+
+struct vgpu *vgpu_get_part(struct daemon *daemon, const char *name, const char *device_name)
+{
+	struct vgpu *vgpu = vgpu_find(daemon, name);
+	struct vgpu *part = vgpu_find_part(daemon, name, device_name);
+	struct device *device;
+
+	if (part || !vgpu || vgpu_is_default(vgpu))
+		return part;
+	device = device_find(daemon, device_name);
+	if (!device || create_part(device, vgpu->config))
+		return NULL;
+	configure_devices(daemon);
+	return vgpu_find_part(daemon, name, device_name);
+}
+
+/* What has shared segments stays, as keys find segments of their own part alone. */
+struct vgpu *vgpu_where_begins(struct vgpu *vgpu)
+{
+	struct daemon *daemon = vgpu->daemon;
+
+	while (vgpu->device->drained && !vgpu_is_default(vgpu) && list_empty(&vgpu->shm.segments)) {
+		const struct config_device device =
+			config_device_of(&daemon->config, vgpu->device->served->name);
+		struct vgpu *next = vgpu_get_part(daemon, vgpu->config->name, device.stand_in);
+		if (!next || next == vgpu)
+			break;
+		vgpu = next;
+	}
+	return vgpu;
+}
+
+static bool is_used(const struct vgpu *part)
+{
+	const struct client *client;
+
+	list_for_each (client, &part->daemon->clients, link)
+		if (client->vgpu == part)
+			return true;
+	return part->sessions || !list_empty(&part->shm.segments);
+}
+
+void vgpus_prune(struct daemon *daemon)
+{
+	struct vgpu *part, *after;
+
+	list_for_each_safe (part, after, &daemon->vgpus, link)
+		if (!config_vgpu_is_on(&daemon->config, part->config, part->device->served) &&
+			!is_used(part))
+			delete_part(part);
+	configure_devices(daemon);
 }

@@ -48,6 +48,8 @@
 	X(CONTROL_ATTACHED, 34, struct control_header, 1)                                          \
 	X(CONTROL_REGISTER, 35, struct control_attach, 1)                                          \
 	X(CONTROL_BYE, 36, struct control_header, 1)                                               \
+	X(CONTROL_MOVE, 100, struct control_move, 1)                                               \
+	X(CONTROL_MOVED, 101, struct control_header, 1)                                            \
 	X(CONTROL_MEMORY, 66, struct control_header, 1)                                            \
 	X(CONTROL_MEMORY_REPLY, 67, struct control_memory, 1)                                      \
 	X(CONTROL_ALLOCATE, 68, struct control_allocate, 1)                                        \
@@ -190,7 +192,8 @@ struct control_attach {
 	struct control_header header;
 	uint64_t session;
 	int32_t pid;
-	uint32_t uid, gid, reserved;
+	uint32_t uid, gid;
+	uint32_t moves; /* REGISTER: to how many devices it was moved */
 	char vgpu[CONTROL_NAME_MAX];
 	uint64_t arena_base, arena_bytes;
 	uint64_t features;
@@ -199,6 +202,20 @@ struct control_attach {
 	uint64_t memory_limit_bytes; /* what the virtual GPU has */
 	uint64_t held_bytes;         /* REGISTER: device memory it holds */
 	uint64_t held_swap_bytes[SWAP_POOLS];
+};
+
+/* MOVE: the session goes to another device of the same model. It is suspended (EVICT_SUSPEND), its context was given back
+ * (EVICT_RETIRE), and it stays suspended until EVICT_RESUME: then the context is made on the new device. A descriptor of
+ * that one's struct turns comes along if ATTACH brought one, and the device has it. The worker gives up all grants without
+ * RELEASE, and says MOVED, status 0 or why it stays where it is. What it says of grants before MOVED is of the device
+ * before, and means nothing any more. */
+struct control_move {
+	struct control_header header;
+	char device[CONTROL_NAME_MAX]; /* as --device says it */
+	char vgpu[CONTROL_NAME_MAX];
+	uint64_t memory_limit_bytes; /* what the virtual GPU has */
+	uint32_t time_limit_ms;      /* as in ATTACH */
+	uint32_t reserved;
 };
 
 /* Every byte of an object is charged, to device memory or to host swap (docs/memory.md). A worker asks before it uses
@@ -559,6 +576,7 @@ _Static_assert(sizeof(struct control_refused) == 272, "ABI");
 _Static_assert(sizeof(struct control_description) == 784, "ABI");
 _Static_assert(sizeof(struct control_ready) == 832, "ABI");
 _Static_assert(sizeof(struct control_attach) == 136, "ABI");
+_Static_assert(sizeof(struct control_move) == 96, "ABI");
 _Static_assert(sizeof(struct control_allocate) == 48, "ABI");
 _Static_assert(sizeof(struct control_room) == 32, "ABI");
 _Static_assert(sizeof(struct control_slot) == 32, "ABI");

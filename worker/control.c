@@ -22,6 +22,7 @@
 #include "proto/check.h"
 #include "worker/core.h"
 #include "worker/memory/shm.h"
+#include "worker/move.h"
 
 #define RETRY_FIRST_NS (20 * NS_PER_MS)
 #define RETRY_MOST_NS NS_PER_S
@@ -426,6 +427,9 @@ static int dispatch_message(
 	switch (header->type) {
 	case CONTROL_ATTACH:
 		attach_client(core, (const void *)header, fds, fd_count);
+		return 0;
+	case CONTROL_MOVE:
+		move_session(core, (const void *)header, fd_count ? fds[0] : -1);
 		return 0;
 	case CONTROL_PREPARE:
 		if (!core->service.few_processors)

@@ -121,6 +121,12 @@ static int cpu_revive(struct device_space *space)
 	return 0;
 }
 
+/* Devices of this backend are parts of one machine, which gdevd alone tells apart. */
+static int cpu_rehome(struct device_space *space, unsigned index)
+{
+	return index ? -ENODEV : 0;
+}
+
 static int cpu_chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk)
 {
 	if (atomic_load(&device->retired))
@@ -194,4 +200,5 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.keeps = cpu_keeps,
 	.retire = cpu_retire,
 	.revive = cpu_revive,
+	.rehome = cpu_rehome,
 };

@@ -297,3 +297,21 @@ out:
 	pthread_mutex_unlock(&space->lock);
 	return error;
 }
+
+/* ---- on another device ---- */
+
+/* All that is kept is known by addresses, which are the process's, and by machine code, which needs the same model. */
+int cuda_rehome(struct device_space *space, unsigned index)
+{
+	struct device *device = space->device;
+	const struct driver *driver = device->driver;
+	CUdevice ordinal;
+	int error = driver_error(driver->cuDeviceGet(&ordinal, (int)index));
+
+	if (error)
+		return error;
+	if (device_capability(driver, ordinal) != device->capability)
+		return -EINVAL;
+	device->ordinal = ordinal;
+	return 0;
+}

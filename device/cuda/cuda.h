@@ -222,6 +222,10 @@ bool context_is_open(struct device *device);
 uint32_t cuda_keeps(struct device_space *space);
 int cuda_retire(struct device_space *space);
 int cuda_revive(struct device_space *space);
+int cuda_rehome(struct device_space *space, unsigned index);
+
+/* device.c. 90: compute capability 9.0. */
+unsigned device_capability(const struct driver *driver, CUdevice ordinal);
 
 /* variables.c. Finds in its image the module's variables, what is in the way of saving them (keeper), and how much of
  * the device it can take (most_bytes). -ENOMEM. */

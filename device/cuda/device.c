@@ -59,7 +59,7 @@ static void describe(const struct driver *driver, CUdevice ordinal, struct devic
 		info->properties[not_ours[i]] = 0;
 }
 
-static unsigned capability_of(const struct driver *driver, CUdevice ordinal)
+unsigned device_capability(const struct driver *driver, CUdevice ordinal)
 {
 	int major = 0, minor = 0;
 
@@ -109,7 +109,7 @@ static int cuda_open(
 		goto err_free;
 	error = driver_error(driver->cuDeviceGet(&device->ordinal, (int)config->index));
 	if (!error) {
-		device->capability = capability_of(driver, device->ordinal);
+		device->capability = device_capability(driver, device->ordinal);
 		error = context_open(device);
 	}
 	if (error)
@@ -199,5 +199,6 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.keeps = cuda_keeps,
 	.retire = cuda_retire,
 	.revive = cuda_revive,
+	.rehome = cuda_rehome,
 	.poll = cuda_poll,
 };

@@ -210,7 +210,7 @@ int residency_evicted(struct worker *worker, const struct control_evicted *messa
 
 /* ---- administration ---- */
 
-int residency_suspend(struct session *session)
+static int suspend(struct session *session, uint32_t flags)
 {
 	struct worker *worker = session->worker;
 	struct worker_residency *residency = &worker->residency;
@@ -218,9 +218,7 @@ int residency_suspend(struct session *session)
 	enum swap_pool pool;
 	int status;
 
-	if (residency->suspended)
-		return -EALREADY;
-	if (residency->order)
+	if (residency->order || session->move.state == MOVE_TOLD)
 		return -EBUSY;
 	status = swap_charge(worker, objects, &pool);
 	if (status)
@@ -228,9 +226,19 @@ int residency_suspend(struct session *session)
 	residency->suspended = true;
 	residency->suspended_ns = clock_now_ns();
 	residency_order(worker, worker->memory.used_bytes, objects,
-		EVICT_SUSPEND | (pool == SWAP_FILE ? EVICT_FILE : 0), 0);
+		flags | (pool == SWAP_FILE ? EVICT_FILE : 0), 0);
 	retire_look(worker->device);
 	return 0;
+}
+
+int residency_suspend(struct session *session)
+{
+	return session->worker->residency.suspended ? -EALREADY : suspend(session, EVICT_SUSPEND);
+}
+
+int residency_leave(struct session *session)
+{
+	return suspend(session, EVICT_SUSPEND | EVICT_RETIRE);
 }
 
 int residency_retire(struct worker *worker)
@@ -252,6 +260,8 @@ int residency_resume(struct session *session)
 
 	if (!residency->suspended || residency->resumes)
 		return -EALREADY;
+	if (session->move.state == MOVE_TOLD)
+		return -EBUSY;
 	if (residency->order)
 		residency->resumes = true;
 	else

@@ -131,8 +131,10 @@ int residency_set_limit(struct vgpu *vgpu, uint64_t bytes);
 int residency_retire(struct worker *worker);
 
 /* Suspending a session: all its objects leave, and its commands wait; its context leaves when others need the room, or
- * as any that is idle. -EALREADY; -EBUSY: it is just giving memory; -ENOMEM: host swap has no room for them. */
+ * as any that is idle. -EALREADY; -EBUSY: it is just giving memory, or going to another device; -ENOMEM: host swap has no room for them. */
 int residency_suspend(struct session *session);
+/* The same with its context, as far as that can be given back now; also of a session that is suspended. */
+int residency_leave(struct session *session);
 int residency_resume(struct session *session);
 
 #endif

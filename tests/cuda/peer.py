@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs a program of several devices: on three devices, where they can be had, and on two virtual GPUs of one. On two
-devices that do not reach each other's memory, one of which computes nothing, its test of planes alone. One of several
-processes (test_ipc, test_event_ipc) on two devices, of which its second process sees others than the first.
+devices that do not reach each other's memory, one of which computes nothing, its test of planes alone; on two of the
+driver that is made for tests, which knows few kernels, all that copies, waits and graphs need. On hardware with two cards
+(GDEV_TEST_CARDS) on these instead. One of several processes (test_ipc, test_event_ipc) on two devices, of which its second process sees others than the first.
 
 usage: peer.py PROGRAM [ARGUMENT...]
 """
@@ -13,9 +14,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
 
 import lab  # noqa: E402
 
+CARDS = {"device": os.environ["GDEV_TEST_CARDS"]} if "GDEV_TEST_CARDS" in os.environ else None
+SANITIZED = "ASAN_OPTIONS" in os.environ  # that driver's workers would have to load the sanitizer first
 
-def run(build, what, config, vgpus, command, environment=None):
-    with lab.Gdevd(build, config, vgpus) as gdevd:
+def run(build, what, config, vgpus, command, environment=None, of_gdevd=None):
+    with lab.Gdevd(build, config, vgpus, of_gdevd) as gdevd:
         code, out, err = gdevd.run([gdevd.gdev, "run", *command], timeout=250, environment=environment)
         print(f"-- {what}: exit status {code}\n{out}", flush=True)
         sys.stderr.write(err)
@@ -29,6 +32,9 @@ def run_processes(build, memory):
     failed = False
     for devices in "1", "1,0":
         seen = {"TEST_OTHER_DEVICES": devices}
+        if CARDS:
+            failed |= run(build, f"two cards, {devices} in the other process", CARDS, {}, sys.argv[1:], seen)
+            continue
         failed |= run(build, f"two virtual GPUs of one device, {devices} in the other process", memory, {"a": {}, "b": {}},
                       ["--vgpu", "a,b", *sys.argv[1:]], seen)
         if lab.SOFTWARE:
@@ -39,10 +45,12 @@ def run_processes(build, memory):
 
 def main():
     lab.end_on_signals()
-    build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
+    build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build").resolve()
     memory = {"device_memory": "1G"} if lab.SOFTWARE else {}
     if "ipc" in Path(sys.argv[1]).name:
         return run_processes(build, memory)
+    if CARDS:
+        return run(build, "two cards", CARDS, {}, sys.argv[1:])
     failed = run(build, "two virtual GPUs of one device", memory, {"a": {}, "b": {}},
                  ["--vgpu", "a,b", *sys.argv[1:]], {"TEST_ONE_CARD": "1"})
     if lab.SOFTWARE:
@@ -50,6 +58,10 @@ def main():
     if lab.SOFTWARE and Path(sys.argv[1]).name == "test_peer":
         failed |= run(build, "devices that do not reach each other", {**memory, "devices": "cpu, null"}, {},
                       [*sys.argv[1:], "test_planes_apart"])
+    if lab.SOFTWARE and not SANITIZED and Path(sys.argv[1]).name in ("test_peer", "test_peer_graph"):
+        failed |= run(build, "two cards of the driver that is made for tests", {"device": "cuda:0,cuda:1"}, {},
+                      sys.argv[1:], of_gdevd={"GDEV_CUDA_DRIVER": str(build / "tests" / "device" / "libcuda-fake.so"),
+                                              "FAKE_CUDA_DEVICES": "2"})
     return failed
 
 

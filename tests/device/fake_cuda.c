@@ -9,6 +9,8 @@
  *   set      (u64 at, u32 value): stores it
  *   step     (u64 at, u32 words): makes each word three times what it was, and its number
  *   count    (): adds one to each variable of its module
+ *   add      (u64 at, u32 words, u32 value): adds it to each word
+ *   gate     (u64 at): until the byte there is not 0
  *   trap, assert, stray: end as their names say
  *   spin     takes so many ns (the device idles)     endless  until the process ends
  *   anything else: does nothing
@@ -19,7 +21,8 @@
  * As with the vendor's, what needs a context fails where the thread has made none its own, or one that has ended
  * since; and the next context has the handle of the one before.
  * With the last context go registrations of host memory, and what was made in it is of no use any more.
- * FAKE_CUDA_DEVICES says how many devices there are, one if nothing does; a process uses one of them.
+ * FAKE_CUDA_DEVICES says how many devices there are, one if nothing does; a process uses one of them at a time: its memory
+ * is made, and may be used, on the one whose context is there.
  * FAKE_CUDA_OUT_OF_ORDER="ORDINAL:FILE" is a device in which no context can be made while there is the file.
  * FAKE_CUDA_MEMORY is the device's size in MiB; a context takes CONTEXT_BYTES of it.
  */
@@ -43,6 +46,7 @@
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 CUresult fake_broken;
 static unsigned contexts;
+static CUdevice context_device;          /* whose they are */
 static unsigned context_number = 1;      /* of the context that is there, or comes next */
 static __thread unsigned current_number; /* which one the thread has made its own; 0: none */
 static size_t taken_bytes;
@@ -122,9 +126,11 @@ CUresult fake_enter(const char *name)
 	return result;
 }
 
-void fake_count_contexts(int change)
+void fake_count_contexts(int change, CUdevice device)
 {
 	pthread_mutex_lock(&fake_lock);
+	if (change > 0)
+		context_device = device;
 	contexts += (unsigned)change;
 	if (!contexts) {
 		context_number++;
@@ -249,7 +255,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	struct chunk *chunk;
 
 	ENTER();
-	if (!size || size % CHUNK_ALIGN)
+	if (!size || size % CHUNK_ALIGN || prop->location.id != context_device)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&fake_lock);
 	bool fits = taken_bytes + size + contexts * CONTEXT_BYTES <= fake_device_bytes();
@@ -329,7 +335,7 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
 
 	ENTER();
 	pthread_mutex_lock(&fake_lock);
-	place = place_at(ptr, size);
+	place = desc->location.id == context_device ? place_at(ptr, size) : NULL;
 	if (place)
 		place->read_only = desc->flags == CU_MEM_ACCESS_FLAGS_PROT_READ;
 	pthread_mutex_unlock(&fake_lock);

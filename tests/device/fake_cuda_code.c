@@ -217,14 +217,19 @@ CUresult cuFuncGetName(const char **name, CUfunction function)
 
 CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size)
 {
-	static const size_t sizes[] = {8, 4};
-	bool set = !strcmp(function->name, "set") || !strcmp(function->name, "step");
+	static const struct {
+		const char *name;
+		size_t count;
+	} kernels[] = {{"set", 2}, {"step", 2}, {"add", 3}, {"spin", 1}, {"gate", 1}};
 
-	if (index >= (set ? 2 : !strcmp(function->name, "spin")))
-		return CUDA_ERROR_INVALID_VALUE;
-	*offset = index * 8;
-	*size = sizes[index];
-	return CUDA_SUCCESS;
+	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+		if (strcmp(function->name, kernels[i].name) || index >= kernels[i].count)
+			continue;
+		*offset = index ? 4 + 4 * index : 0;
+		*size = index ? 4 : 8;
+		return CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -358,14 +363,14 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	ENTER();
 	if (is_out_of_order(device))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	fake_count_contexts(1);
+	fake_count_contexts(1, device);
 	*context = (CUcontext)&context_made;
 	return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
-	fake_count_contexts(-1);
+	fake_count_contexts(-1, device);
 	return fake_enter(__func__);
 }
 

@@ -121,6 +121,24 @@ static CUresult step(uint64_t at, const char *param)
 	return CUDA_SUCCESS;
 }
 
+/* As that of tests/cuda/kernels.ptx. */
+static CUresult add(uint64_t at, const char *params)
+{
+	uint32_t words, more, value;
+
+	memcpy(&words, params, sizeof words);
+	memcpy(&more, params + sizeof words, sizeof more);
+	for (uint32_t i = 0; i < words; i++) {
+		char *word = fake_byte_at(at + i * sizeof value, true);
+		if (!word)
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
+		memcpy(&value, word, sizeof value);
+		value += more;
+		memcpy(word, &value, sizeof value);
+	}
+	return CUDA_SUCCESS;
+}
+
 static CUresult count(struct CUmod_st *module)
 {
 	for (unsigned i = 0; i < module->variable_count; i++)
@@ -139,6 +157,16 @@ static CUresult spin(uint64_t ns)
 	return CUDA_SUCCESS;
 }
 
+/* Waits until the program opens it. With fake_lock. */
+static CUresult gate(uint64_t at)
+{
+	const char *flag;
+
+	while ((flag = fake_byte_at(at, false)) && !*(const volatile char *)flag)
+		spin(100000);
+	return flag ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
 static CUresult execute_launch(const struct work *w)
 {
 	const char *name = w->function->name;
@@ -151,6 +179,10 @@ static CUresult execute_launch(const struct work *w)
 		return store(at, w->params + sizeof at, sizeof(uint32_t));
 	if (!strcmp(name, "spin"))
 		return spin(at);
+	if (!strcmp(name, "add"))
+		return add(at, w->params + sizeof at);
+	if (!strcmp(name, "gate"))
+		return gate(at);
 	if (!strcmp(name, "count"))
 		return count(w->function->module);
 	if (!strcmp(name, "trap"))

@@ -575,6 +575,27 @@ static void a_context_that_was_given_back_is_as_before(void **state)
 	assert_int_equal(h->ops->keeps(h->space), KEPT_BY_NOTHING);
 }
 
+/* … and on another device, where there is one; what is no such device leaves all as it was. */
+static void a_context_is_made_on_the_device_that_is_chosen_meanwhile(void **state)
+{
+	struct harness *h = &harness;
+	int devices = h->ops->probe(&(struct device_config){0}, (struct device_info[2]){0}, 2);
+	struct device_queue *queue = harness_queue(h);
+	struct device_chunk *chunk;
+
+	for (int i = devices - 1; i >= 0; i--) {
+		assert_int_equal(h->ops->retire(h->space), 0);
+		assert_int_equal(h->ops->rehome(h->space, (unsigned)i), 0);
+		assert_int_not_equal(h->ops->rehome(h->space, 99), 0);
+		assert_int_equal(h->ops->revive(h->space), 0);
+		chunk = harness_map(h, 1);
+		harness_set_word(h, harness_address(h, 1), 77);
+		assert_int_equal(harness_word(h, harness_address(h, 1)), 77);
+		harness_unmap(h, 1, chunk);
+	}
+	h->ops->queue_destroy(queue);
+}
+
 /* A session may end meanwhile. */
 static void what_is_left_of_a_context_that_was_given_back_is_destroyed(void **state)
 {
@@ -709,6 +730,8 @@ int main(void)
 			stop),
 		cmocka_unit_test_setup_teardown(
 			a_context_that_was_given_back_is_as_before, start, stop),
+		cmocka_unit_test_setup_teardown(
+			a_context_is_made_on_the_device_that_is_chosen_meanwhile, start, stop),
 		cmocka_unit_test_setup_teardown(
 			what_is_left_of_a_context_that_was_given_back_is_destroyed, start, stop),
 		cmocka_unit_test_setup_teardown(

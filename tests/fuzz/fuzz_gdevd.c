@@ -264,6 +264,7 @@ static void remember(const uint8_t *body, size_t length)
 	entry.pid = attach.pid;
 	entry.uid = attach.uid;
 	entry.gid = attach.gid;
+	entry.moves = attach.moves;
 	strncpy(entry.vgpu, attach.vgpu, sizeof entry.vgpu);
 	if (!attach.session || attach.session >= FIRST_ID)
 		return;

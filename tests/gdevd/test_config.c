@@ -104,9 +104,9 @@ static void made_virtual_gpus_are_written_and_read_again(void **state)
 	assert_int_equal(config_set_vgpu(vgpu, "priority", "-3", error), 0);
 	assert_int_equal(config_set_vgpu(vgpu, "strict", "yes", error), 0);
 	assert_int_equal(config_set_vgpu(vgpu, "mode", "0640", error), 0);
-	assert_int_equal(config_drain_device(&config, "cpu:1", true), 0);
-	assert_int_equal(config_drain_device(&config, "cpu:2", true), 0);
-	assert_int_equal(config_drain_device(&config, "cpu:2", false), 0);
+	assert_int_equal(config_drain_device(&config, "cpu:1", true, "cpu:2"), 0);
+	assert_int_equal(config_drain_device(&config, "cpu:2", true, ""), 0);
+	assert_int_equal(config_drain_device(&config, "cpu:2", false, ""), 0);
 	assert_int_equal(config_save_made(&config, path), 0);
 	config_finish(&config);
 

@@ -20,6 +20,7 @@ NEVER = 1 << 49  # bytes that nobody has, on the device or in swap
 SHM, SHM_REPLY = 50, 51
 CACHE_GET, CACHE_PUT, CACHE_COMMIT, CACHE_REPLY = 56, 57, 58, 59
 EVENT_WATCH, EVENT_DONE = 64, 65
+MOVE, MOVED = 100, 101
 TRACE, TRACE_REPLY, TRACE_BEGIN, TRACE_END = 80, 81, 82, 83
 
 SHM_GET, SHM_BACK, SHM_ATTACH, SHM_DETACH, SHM_STAT, SHM_SET, SHM_REMOVE, SHM_HOLD = range(1, 9)
@@ -54,6 +55,7 @@ EVICT_BODY = struct.Struct("=QQII")
 ATTACH_BYTES = 120  # of its body
 GRANT_BODY = struct.Struct("=IIQQ")
 SHM_BODY = struct.Struct("=IiIIQQQIIIIII16s")
+MOVE_BODY = struct.Struct("=32s32sQII")
 CACHE_BODY = struct.Struct("=16sQ")
 EVENT_BODY = struct.Struct("=QQII")
 TRACE_BODY = struct.Struct("=QQ")

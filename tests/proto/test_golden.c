@@ -234,6 +234,7 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 	struct control_event event = {HEADER(CONTROL_EVENT_WATCH, control_event), 1, 2, 3, 4};
 	struct control_attach attach = {HEADER(CONTROL_ATTACH, control_attach), 1, -2, 3, 4, 5, "v",
 		6, 7, 8, 9, 10, 11, 12, {13, 14}};
+	struct control_move move = {HEADER(CONTROL_MOVE, control_move), "d", "v", 1, 2, 3};
 
 	GOLDEN(bye, "10000000"
 		    "2400" TAIL_TEXT);
@@ -295,6 +296,13 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 	GOLDEN(cache, "28000000"
 		      "3800" TAIL_TEXT "30313233343536373839616263646500"
 		      "0500000000000000");
+	GOLDEN(move,
+		"60000000"
+		"6400" TAIL_TEXT "6400000000000000000000000000000000000000000000000000000000000000"
+		"7600000000000000000000000000000000000000000000000000000000000000"
+		"0100000000000000"
+		"02000000"
+		"03000000");
 	GOLDEN(event, "28000000"
 		      "4000" TAIL_TEXT "0100000000000000"
 		      "0200000000000000"

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: MIT
+"""A session goes from a drained device to another: what gdevd says to its worker, and makes of what that answers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+import wire  # noqa: E402
+from harness import wait_for  # noqa: E402
+
+MIB = 1 << 20
+COMPUTE = 0
+
+
+class Draining(harness.GdevdTest):
+    def begin(self, devices="null:2", **options):
+        self.start("--device", devices, "--device-memory", "64M", "--set", "swap_reserve=0", **options)
+
+    def known(self):
+        wait_for(lambda: all(d["ready"] for d in self.status()["devices"]), what="the first workers")
+
+    def move(self):
+        """`gdev device drain null:0 --move`, which waits."""
+        process = subprocess.Popen([harness.GDEV, "device", "drain", "null:0", "--move", "--json"], env=self.environment,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        return process
+
+    def answer(self, process):
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (0, ""))
+        return json.loads(out)
+
+    def session(self):
+        return self.status()["sessions"][0]
+
+    def page(self, client, offset, value):
+        client.tell(b"page" + offset.to_bytes(4, "little") + value.to_bytes(4, "little"))
+        self.assertEqual(client.peer.recv(100), b"written")
+
+    def leave(self, client, context=1):
+        """The worker is ordered to leave, and does; context 0: it keeps its context."""
+        kind, serial, _, body, _ = wire.receive(client.peer)
+        self.assertEqual((kind, wire.EVICT_BODY.unpack(body)[2]), (wire.EVICT, wire.EVICT_SUSPEND | wire.EVICT_RETIRE))
+        self.page(client, wire.PAGE_CONTEXT, context)
+        if context:
+            client.tell(wire.give_back(self.session()["memory_bytes"]))
+        client.tell(wire.evicted(serial, retired=bool(context)))
+
+    def told(self, client):
+        """The body of MOVE."""
+        kind, _, _, body, fds = wire.receive(client.peer)
+        self.assertEqual((kind, fds), (wire.MOVE, []))
+        device, vgpu, limit, _, _ = wire.MOVE_BODY.unpack(body)
+        return device.rstrip(b"\0").decode(), vgpu.rstrip(b"\0").decode(), limit
+
+    def resumed(self, client):
+        kind, _, _, body, _ = wire.receive(client.peer)
+        self.assertEqual((kind, wire.EVICT_BODY.unpack(body)[2]), (wire.EVICT, wire.EVICT_RESUME))
+
+    def test_a_session_goes(self):
+        """It is charged, granted and written down where it goes; what it had is free for others"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        other = self.client("gdev0", base=wire.ARENA_BASE + wire.ARENA_BYTES)
+        grant = wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(COMPUTE, 0, 0, 0))
+        self.assertEqual(client.ask(grant)[0], wire.GRANT)
+        self.assertEqual(client.memory(8 * MIB), 0)
+        process = self.move()
+        kind, serial, _, _, _ = wire.receive(other.peer)  # that one says nothing until the first has gone
+        self.leave(client)
+        self.assertEqual(self.told(client), ("null", "gdev1", 64 * MIB))
+        other.tell(grant)
+        while (message := wire.receive(other.peer))[0] != wire.GRANT:  # the first one has given it up
+            self.assertNotEqual(message[0], None)
+        client.tell(grant)  # of the device before
+        client.tell(wire.message(wire.MOVED))
+        self.resumed(client)
+        self.assertEqual(client.ask(grant)[0], wire.GRANT)  # of the new one
+        session = next(s for s in self.status()["sessions"] if s["session"] == client.session)
+        self.assertEqual((session["device"], session["vgpu"], session["memory_bytes"]), ("null:1", "gdev1", 0))
+        self.assertEqual(client.memory(8 * MIB), 0)
+        self.assertGreaterEqual(self.status()["devices"][1]["memory_used_bytes"], 8 * MIB)
+        self.page(other, wire.PAGE_KEPT_BY, 1)
+        other.tell(wire.evicted(serial))
+        answer = self.answer(process)
+        self.assertEqual((answer["moved"], [s["stays_because"] for s in answer["sessions"]]),
+                         (1, ["it shares memory with other sessions"]))
+
+    def test_a_worker_refuses(self):
+        """Its session is where it was, and goes on there"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        process = self.move()
+        self.leave(client)
+        self.told(client)
+        client.tell(wire.message(wire.MOVED, status=-95))
+        self.resumed(client)
+        answer = self.answer(process)
+        self.assertEqual(answer["moved"], 0)
+        self.assertIn("refuses", answer["sessions"][0]["stays_because"])
+        self.assertEqual((self.session()["device"], self.session()["vgpu"]), ("null:0", "gdev0"))
+        self.assertEqual(client.memory(MIB), 0)
+
+    def test_a_worker_moves_by_itself(self):
+        """MOVED that nobody has asked for ends its session"""
+        self.begin()
+        client = self.client("gdev0")
+        client.tell(wire.message(wire.MOVED))
+        wait_for(lambda: not self.status()["sessions"], what="its end")
+
+    def test_a_worker_that_says_to_have_left_and_has_not(self):
+        """What counts is what it holds: as long as that is something, it does not go"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        process = self.move()
+        kind, serial, _, _, _ = wire.receive(client.peer)
+        self.page(client, wire.PAGE_CONTEXT, 1)
+        client.tell(wire.evicted(serial, retired=True))
+        self.resumed(client)
+        process.kill()
+        self.assertEqual(self.session()["device"], "null:0")
+
+    def test_the_virtual_gpu_is_deleted_meanwhile(self):
+        """The session ends with the one that it goes to"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        process = self.move()
+        self.leave(client)
+        self.told(client)
+        self.assertEqual(self.gdev("vgpu", "delete", "gdev1", "--force").returncode, 0)
+        wait_for(lambda: not self.status()["sessions"], what="its end")
+        self.assertEqual(self.answer(process)["moved"], 0)
+
+    def test_one_that_goes_home_finds_it_deleted(self):
+        """So does one that its worker keeps, when what it came from is no more"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        process = self.move()
+        self.leave(client)
+        self.told(client)
+        self.assertEqual(self.gdev("vgpu", "delete", "gdev0", "--force").returncode, 0)
+        client.tell(wire.message(wire.MOVED, status=-95))
+        wait_for(lambda: not self.status()["sessions"], what="its end")
+        self.assertEqual(self.answer(process)["moved"], 0)
+
+    def test_gdevd_dies_meanwhile(self):
+        """A worker that has not heard of it is where it was before"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        self.move()
+        self.leave(client)
+        self.told(client)
+        self.processes[-1].send_signal(signal.SIGKILL)
+        self.processes.pop().wait()
+        self.begin()
+        wait_for(lambda: self.status()["sessions"], what="the session's return")
+        self.assertEqual((self.session()["device"], self.session()["vgpu"]), ("null:0", "gdev0"))
+        self.assertEqual(client.memory(MIB), 0)
+
+    def test_no_other_device(self):
+        """Where there is no other device, nothing is drained"""
+        self.begin("null")
+        self.known()
+        done = self.gdev("device", "drain", "null", "--move")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("nothing has been drained", done.stderr)
+        self.assertFalse(any(d["drained"] for d in self.status()["devices"]))
+
+
+if __name__ == "__main__":
+    harness.main()
