@@ -17,6 +17,8 @@ What the baseline is, the benchmark's own file says (bench/NAME.c; idle and tabl
 Of programs that contend (scripts/lib/contention.py says what is measured, and how):
 
   isolation     shares of virtual GPUs under unequal loads (Figure 14), errors and throughput
+  isolation-devices
+                of one device while another one is saturated
   mrq           copies and kernels in queues of their own or in one (Figure 15)
   scale         four virtual GPUs that come one after another (Figure 16)
   priority      how long a program of high priority waits beside two that never stop (Figure 10)

@@ -14,20 +14,21 @@ from lab import ROOT, LabError
 SECONDS = 100  # for all programs together; a gdevd starts and ends besides
 VGPUS = {"a": {}, "b": {}}
 EXAMPLES = [("mmuls", 1024), ("halo", 2048), ("ring", 1 << 24)]
-LONGEST = 45  # of one program
 
 
 class Devices:
-    def __init__(self, sides, take):
-        self.sides, self.take = sides, take
-        self.end = time.monotonic() + SECONDS
+    longest = 45  # seconds, of one program
 
-    def run(self, side, command, vgpus="a,b", environment=None):
-        """(exit status or what went wrong, standard output, standard error)."""
-        left = min(LONGEST, self.end - time.monotonic())
+    def __init__(self, sides, take, seconds, vgpus=None):
+        self.sides, self.take, self.vgpus = sides, take, vgpus
+        self.end = time.monotonic() + seconds
+
+    def run(self, side, command, vgpus, environment=None):
+        """(exit status or what went wrong, standard output, standard error). vgpus None: all that a program sees."""
+        left = min(self.longest, self.end - time.monotonic())
         if left < 1:
             return "the time is over", "", ""
-        if side == "gdev":
+        if side == "gdev" and vgpus:
             command = ["--vgpu", vgpus, *command]
         try:
             return self.sides.gdevd.run(self.sides.command(side, command), left,
@@ -36,15 +37,20 @@ class Devices:
             return (f"no end within {left:.0f} seconds", *((text or b"").decode(errors="replace")
                                                           for text in (ended.stdout, ended.stderr)))
 
+    def measure(self, side, kind, vgpus):
+        """What bench_peer says: (by metric, None), or (None, why not)."""
+        code, out, err = self.run(side, [self.sides.gdevd.build / "bench" / "bench_peer", kind], vgpus)
+        if code:
+            return None, f"{side}: bench_peer {kind}: {code}: {err[-1000:]}"
+        return {line["metric"]: line for line in map(json.loads, out.splitlines())}, None
+
     def peer(self):
         """What copies and kernels take between the two, against the vendor's on one device."""
-        program = self.sides.gdevd.build / "bench" / "bench_peer"
         found = {}
         for side, kind in (("gdev", "device"), ("vendor", "alone")):
-            code, out, err = self.run(side, [program, kind])
-            if code:
-                return hardware.say(False, f"{side}: bench_peer {kind}: {code}: {err[-1000:]}")
-            found[side] = {line["metric"]: line for line in map(json.loads, out.splitlines())}
+            found[side], why = self.measure(side, kind, self.vgpus)
+            if why:
+                return hardware.say(False, why)
         copy = found["vendor"]["copy_256M"]["value"]
         for name in "copy_256M", "both_256M":
             ours = found["gdev"][name]
@@ -56,31 +62,30 @@ class Devices:
         return hardware.say(True, "copies between two virtual GPUs, and a kernel with access")
 
     def example(self, name, size):
-        code, out, err = self.run("gdev", [self.sides.gdevd.example(name), size])
+        code, out, err = self.run("gdev", [self.sides.gdevd.example(name), size], self.vgpus)
         good = not code and "verified" in out
         return hardware.say(good, out.strip() if good else f"{name}: {code}: {(out + err)[-1000:]}")
 
-    def nccl(self):
+    def nccl(self, command, vgpus, ranks, environment=None):
         """With the vendor's library only what does not work with ours."""
-        command = [sys.executable, ROOT / "examples" / "pytorch" / "collectives.py"]
-        about = {"NCCL_DEBUG": "INFO", "GDEV_LOG": "failed"}
-        code, out, err = self.run("gdev", command, "a", about)
+        about = {"NCCL_DEBUG": "INFO", "GDEV_LOG": "failed", **(environment or {})}
+        code, out, err = self.run("gdev", command, vgpus, about)
         ours = hardware.torch_results(out)
         passed = failed = 0
         for name, line in ours.items():
             if "skipped" in line:
                 print(f"  skip NCCL: {line['skipped']}", flush=True)
                 return passed, failed
-            good, bad = hardware.say("error" not in line, f"{name}: " + (
+            good, bad = hardware.say("error" not in line, f"{name}, {ranks}: " + (
                 line.get("error") or f"{line['result']:.6g} in {line['ms']:.3f} ms"))
             passed, failed = passed + good, failed + bad
         if code or not ours:
-            good, bad = hardware.say(False, f"NCCL: it ended with {code}; what it said last:")
+            good, bad = hardware.say(False, f"NCCL, {ranks}: it ended with {code}; what it said last:")
             passed, failed = passed + good, failed + bad
             said = [line for line in out.splitlines() if not line.startswith("{")]
             for line in said[-30:] + err.splitlines()[-60:]:
                 print(f"         {line}", flush=True)
-            code, out, _ = self.run("vendor", command)
+            code, out, _ = self.run("vendor", command, None, environment)
             for name, line in hardware.torch_results(out).items():
                 print(f"         with the vendor's library: {name}: {line.get('error', 'right')}", flush=True)
             if code:
@@ -90,8 +95,8 @@ class Devices:
 
 def check(sides, take):
     """(passed, failed); take(metric, (value, baseline, unit)) is told what was measured."""
-    devices = Devices(sides, take)
+    devices = Devices(sides, take, SECONDS, "a,b")
     counts = [devices.peer()]
     counts += [devices.example(name, size) for name, size in EXAMPLES]
-    counts.append(devices.nccl())
+    counts.append(devices.nccl([sys.executable, ROOT / "examples" / "pytorch" / "collectives.py"], "a", "one rank"))
     return hardware.add(counts)

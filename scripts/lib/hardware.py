@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import answers
+import cards
 import conformance
 import contention
 import devices
@@ -452,7 +453,7 @@ def parse_options():
                              + "log, record and hardware.def (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch graph alloc first pair table1; and, only when named, "
-                             + "conformance vendor-tests devices " + " ".join([*contention.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
+                             + "conformance vendor-tests devices cards " + " ".join([*contention.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -537,8 +538,12 @@ def main():
         if name in apart:
             measure(name, options, vendor, lines)
         elif name == "devices":
-            passed, failed = measure_devices(options, vendor, lines)
-    wanted = [name for name in wanted if name not in [*apart, "devices"]]
+            passed, failed = add([(passed, failed), measure_devices(options, vendor, lines)])
+        elif name == "cards":
+            found = cards.check(options.build, vendor, lambda *measured: lines.take(*measured, bench="peer"))
+            passed, failed = add([(passed, failed), found])
+            lines.save()
+    wanted = [name for name in wanted if name not in [*apart, "devices", "cards"]]
     if options.only and not wanted:
         if passed + failed:
             print(f"{passed} passed, {failed} failed")
