@@ -157,6 +157,7 @@ void module_release(CUmodule module)
 		free(function->legacy);
 		handle_destroy(HANDLE_FUNCTION, function);
 	}
+	references_release(module);
 	if (gdev_module_managed(module->module, &address, &bytes))
 		memory_forget(address, &variables);
 	gdev_module_unload(module->module);

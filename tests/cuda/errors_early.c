@@ -261,6 +261,42 @@ static void of_arrays(CUresult expected)
 	REFUSED(expected, cuSurfObjectGetResourceDesc(NULL, 0));
 }
 
+static void of_references(CUresult expected)
+{
+	REFUSED(expected, cuModuleGetTexRef(NULL, alive.module, NULL));
+	REFUSED(expected, cuModuleGetSurfRef(NULL, alive.module, NULL));
+	REFUSED(expected, cuParamSetTexRef(alive.function, 0, NULL));
+	REFUSED(expected, cuTexRefCreate(NULL));
+	REFUSED(expected, cuTexRefDestroy(NULL));
+	REFUSED(expected, cuTexRefSetArray(NULL, NULL, 0));
+	REFUSED(expected, cuTexRefSetMipmappedArray(NULL, NULL, 0));
+	REFUSED(expected, cuTexRefSetAddress(NULL, NULL, 0, 0));
+	REFUSED(expected, cuTexRefSetAddress2D(NULL, NULL, 0, 0));
+	REFUSED(expected, cuTexRefSetFormat(NULL, 0, 0));
+	REFUSED(expected, cuTexRefSetAddressMode(NULL, 0, 0));
+	REFUSED(expected, cuTexRefSetFilterMode(NULL, 0));
+	REFUSED(expected, cuTexRefSetMipmapFilterMode(NULL, 0));
+	REFUSED(expected, cuTexRefSetMipmapLevelBias(NULL, 0));
+	REFUSED(expected, cuTexRefSetMipmapLevelClamp(NULL, 0, 0));
+	REFUSED(expected, cuTexRefSetMaxAnisotropy(NULL, 0));
+	REFUSED(expected, cuTexRefSetBorderColor(NULL, NULL));
+	REFUSED(expected, cuTexRefSetFlags(NULL, 0));
+	REFUSED(expected, cuTexRefGetAddress(NULL, NULL));
+	REFUSED(expected, cuTexRefGetArray(NULL, NULL));
+	REFUSED(expected, cuTexRefGetMipmappedArray(NULL, NULL));
+	REFUSED(expected, cuTexRefGetFormat(NULL, NULL, NULL));
+	REFUSED(expected, cuTexRefGetAddressMode(NULL, NULL, 0));
+	REFUSED(expected, cuTexRefGetFilterMode(NULL, NULL));
+	REFUSED(expected, cuTexRefGetMipmapFilterMode(NULL, NULL));
+	REFUSED(expected, cuTexRefGetMipmapLevelBias(NULL, NULL));
+	REFUSED(expected, cuTexRefGetMipmapLevelClamp(NULL, NULL, NULL));
+	REFUSED(expected, cuTexRefGetMaxAnisotropy(NULL, NULL));
+	REFUSED(expected, cuTexRefGetBorderColor(NULL, NULL));
+	REFUSED(expected, cuTexRefGetFlags(NULL, NULL));
+	REFUSED(expected, cuSurfRefSetArray(NULL, NULL, 0));
+	REFUSED(expected, cuSurfRefGetArray(NULL, NULL));
+}
+
 void errors_of_the_rest(CUresult expected)
 {
 	of_contexts(expected);
@@ -270,4 +306,5 @@ void errors_of_the_rest(CUresult expected)
 	of_graphs(expected);
 	of_executable_graphs(expected);
 	of_arrays(expected);
+	of_references(expected);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Errors of texture and surface objects. A device without arrays answers every call that it does not support them: there
+ * Errors of texture and surface objects, and of references. A device without arrays answers every call that it does not support them: there
  * the tests are skipped.
  */
 #include "errors.h"
@@ -174,6 +174,97 @@ static void of_objects(void **state)
 	INVALID_VALUE(cuSurfObjectGetResourceDesc(NULL, surface));
 }
 
+/* A reference that is none; what it is asked for is sound. */
+static void with_reference(CUtexref bad, CUsurfref bad_surface)
+{
+	CUDA_ARRAY_DESCRIPTOR rows = {16, 16, CU_AD_FORMAT_FLOAT, 1};
+	CUmipmappedArray mipmapped;
+	CUarray_format format;
+	CUaddress_mode mode;
+	CUfilter_mode filter;
+	CUdeviceptr memory;
+	float numbers[4] = {0};
+	unsigned flags;
+	CUarray bound;
+	size_t offset;
+	int channels;
+
+	INVALID_VALUE(cuTexRefDestroy(bad));
+	INVALID_VALUE(cuParamSetTexRef(alive.function, CU_PARAM_TR_DEFAULT, bad));
+	INVALID_VALUE(cuTexRefSetArray(bad, array, CU_TRSA_OVERRIDE_FORMAT));
+	INVALID_VALUE(cuTexRefSetMipmappedArray(bad, NULL, CU_TRSA_OVERRIDE_FORMAT));
+	INVALID_VALUE(cuTexRefSetAddress(&offset, bad, alive.memory, 64));
+	INVALID_VALUE(cuTexRefSetAddress2D(bad, &rows, alive.memory, 64));
+	INVALID_VALUE(cuTexRefSetFormat(bad, CU_AD_FORMAT_FLOAT, 1));
+	INVALID_VALUE(cuTexRefSetAddressMode(bad, 0, CU_TR_ADDRESS_MODE_CLAMP));
+	INVALID_VALUE(cuTexRefSetFilterMode(bad, CU_TR_FILTER_MODE_POINT));
+	INVALID_VALUE(cuTexRefSetMipmapFilterMode(bad, CU_TR_FILTER_MODE_POINT));
+	INVALID_VALUE(cuTexRefSetMipmapLevelBias(bad, 0));
+	INVALID_VALUE(cuTexRefSetMipmapLevelClamp(bad, 0, 1));
+	INVALID_VALUE(cuTexRefSetMaxAnisotropy(bad, 1));
+	INVALID_VALUE(cuTexRefSetBorderColor(bad, numbers));
+	INVALID_VALUE(cuTexRefSetFlags(bad, 0));
+	INVALID_VALUE(cuTexRefGetAddress(&memory, bad));
+	INVALID_VALUE(cuTexRefGetArray(&bound, bad));
+	INVALID_VALUE(cuTexRefGetMipmappedArray(&mipmapped, bad));
+	INVALID_VALUE(cuTexRefGetFormat(&format, &channels, bad));
+	INVALID_VALUE(cuTexRefGetAddressMode(&mode, bad, 0));
+	INVALID_VALUE(cuTexRefGetFilterMode(&filter, bad));
+	INVALID_VALUE(cuTexRefGetMipmapFilterMode(&filter, bad));
+	INVALID_VALUE(cuTexRefGetMipmapLevelBias(numbers, bad));
+	INVALID_VALUE(cuTexRefGetMipmapLevelClamp(numbers, numbers + 1, bad));
+	INVALID_VALUE(cuTexRefGetMaxAnisotropy(&channels, bad));
+	INVALID_VALUE(cuTexRefGetBorderColor(numbers, bad));
+	INVALID_VALUE(cuTexRefGetFlags(&flags, bad));
+	INVALID_VALUE(cuSurfRefSetArray(bad_surface, array, 0));
+	INVALID_VALUE(cuSurfRefGetArray(&bound, bad_surface));
+}
+
+static void of_references(void **state)
+{
+	CUaddress_mode mode;
+	CUdeviceptr memory;
+	CUsurfref area;
+	CUtexref image;
+	CUarray bound;
+
+	if (!array || errors_of_vendor())
+		skip();
+	with_reference(NULL, NULL);
+	with_reference(GARBAGE(CUtexref), GARBAGE(CUsurfref));
+	assert_success(cuTexRefCreate(&image));
+	assert_success(cuTexRefDestroy(image));
+	with_reference(image, NULL);
+	assert_success(cuTexRefCreate(&image));
+	INVALID_VALUE(cuTexRefCreate(NULL));
+	INVALID_VALUE(cuTexRefSetArray(image, array, 0)); /* without its flag */
+	INVALID_HANDLE(cuTexRefSetArray(image, NULL, CU_TRSA_OVERRIDE_FORMAT));
+	INVALID_HANDLE(cuTexRefSetMipmappedArray(image, NULL, CU_TRSA_OVERRIDE_FORMAT));
+	INVALID_VALUE(cuTexRefSetAddress(NULL, image, alive.memory + 4, 64));
+	INVALID_VALUE(cuTexRefSetAddress(NULL, image, 0, 64));
+	INVALID_VALUE(cuTexRefSetAddress2D(image, NULL, alive.memory, 64));
+	INVALID_VALUE(cuTexRefSetFormat(image, CU_AD_FORMAT_FLOAT, 3));
+	INVALID_VALUE(cuTexRefSetAddressMode(image, 3, CU_TR_ADDRESS_MODE_CLAMP));
+	INVALID_VALUE(cuTexRefSetAddressMode(image, 0, (CUaddress_mode)9));
+	INVALID_VALUE(cuTexRefSetFilterMode(image, (CUfilter_mode)9));
+	INVALID_VALUE(cuTexRefSetMipmapFilterMode(image, (CUfilter_mode)9));
+	INVALID_VALUE(cuTexRefSetBorderColor(image, NULL));
+	INVALID_VALUE(cuTexRefSetFlags(image, 0x8000));
+	INVALID_VALUE(cuTexRefGetAddress(&memory, image)); /* of what is not bound */
+	INVALID_VALUE(cuTexRefGetArray(&bound, image));
+	INVALID_VALUE(cuTexRefGetAddressMode(&mode, image, 3));
+	INVALID_VALUE(cuParamSetTexRef(alive.function, CU_PARAM_TR_DEFAULT, image));
+	assert_success(cuTexRefDestroy(image));
+	NOT_FOUND(cuModuleGetTexRef(&image, alive.module, "no such name"));
+	NOT_FOUND(cuModuleGetTexRef(&image, alive.module, "variable"));
+	INVALID_VALUE(cuModuleGetTexRef(NULL, alive.module, "variable"));
+	INVALID_VALUE(cuModuleGetTexRef(&image, alive.module, NULL));
+	INVALID_HANDLE(cuModuleGetTexRef(&image, gone.module, "variable"));
+	NOT_FOUND(cuModuleGetSurfRef(&area, alive.module, "no such name"));
+	INVALID_VALUE(cuModuleGetSurfRef(NULL, alive.module, "variable"));
+	INVALID_HANDLE(cuModuleGetSurfRef(&area, GARBAGE(CUmodule), "variable"));
+}
+
 #define TEXTURES_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int errors_of_textures(void)
@@ -182,6 +273,7 @@ int errors_of_textures(void)
 		TEXTURES_TEST(of_resources),
 		TEXTURES_TEST(of_sampling),
 		TEXTURES_TEST(of_objects),
+		TEXTURES_TEST(of_references),
 	};
 
 	return ERRORS_RUN(tests);

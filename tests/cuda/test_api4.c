@@ -144,19 +144,185 @@ static void events_measure(void **state)
 	CHECK(cuEventDestroy(finish));
 }
 
-/* They compile and link, and say that they are not supported. */
-static void textures_say_that_they_are_not_there(void **state)
+/* As its compiler wrote references then; `fetch` writes what is at (x + 0.5, y + 0.5), `store` turns an array around. */
+static const char references_ptx[] =
+	".version 3.0\n.target sm_20\n.address_size 64\n"
+	".global .texref image;\n.global .texref line;\n.global .surfref area;\n"
+	".entry fetch(.param .u64 p_out)\n{\n"
+	".reg .b64 %o, %a;\n.reg .b32 %x, %y, %i, %r<4>;\n.reg .f32 %f<8>;\n"
+	"ld.param.u64 %o, [p_out];\nmov.u32 %x, %tid.x;\nmov.u32 %y, %tid.y;\n"
+	"cvt.rn.f32.u32 %f0, %x;\nadd.f32 %f0, %f0, 0f3F000000;\n"
+	"cvt.rn.f32.u32 %f1, %y;\nadd.f32 %f1, %f1, 0f3F000000;\n"
+	"tex.2d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [image, {%f0, %f1, %f1, %f1}];\n"
+	"shl.b32 %i, %y, 3;\nadd.u32 %i, %i, %x;\nmul.wide.u32 %a, %i, 4;\nadd.u64 %o, %o, %a;\n"
+	"st.global.f32 [%o], %f2;\nret;\n}\n"
+	".entry words(.param .u64 p_out)\n{\n"
+	".reg .b64 %o, %a;\n.reg .b32 %i, %j, %r<4>;\n"
+	"ld.param.u64 %o, [p_out];\nmov.u32 %i, %tid.x;\nadd.s32 %j, %i, 1;\n"
+	"tex.1d.v4.u32.s32 {%r0, %r1, %r2, %r3}, [line, {%j, %j, %j, %j}];\n"
+	"mul.wide.u32 %a, %i, 4;\nadd.u64 %o, %o, %a;\nst.global.u32 [%o], %r0;\nret;\n}\n"
+	".entry store()\n{\n.reg .b32 %x, %y, %v;\n"
+	"mov.u32 %x, %tid.x;\nmov.u32 %y, %tid.y;\nshl.b32 %x, %x, 2;\n"
+	"suld.b.2d.b32.trap %v, [area, {%x, %y}];\nadd.u32 %v, %v, 1;\n"
+	"sust.b.2d.b32.trap [area, {%x, %y}], %v;\nret;\n}\n";
+
+static CUfunction of_block(CUmodule of, const char *name, int width, int height)
 {
-	CUDA_ARRAY_DESCRIPTOR description = {64, 64, CU_AD_FORMAT_FLOAT, 1};
-	CUtexref texture;
+	CUfunction function;
+
+	CHECK(cuModuleGetFunction(&function, of, name));
+	CHECK(cuFuncSetBlockShape(function, width, height, 1));
+	return function;
+}
+
+static void launch_with(CUfunction function, CUdeviceptr out)
+{
+	CHECK(cuParamSetv(function, 0, &out, sizeof out));
+	CHECK(cuParamSetSize(function, sizeof out));
+	CHECK(cuLaunchGrid(function, 1, 1));
+}
+
+static void rows_into(CUarray array, const void *rows)
+{
+	CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = rows,
+		.srcPitch = 32,
+		.dstMemoryType = CU_MEMORYTYPE_ARRAY,
+		.dstArray = array,
+		.WidthInBytes = 32,
+		.Height = 4};
+
+	CHECK(cuMemcpy2D(&copy));
+}
+
+static void a_texture_reference_reads_what_is_bound(void **state)
+{
+	CUDA_ARRAY_DESCRIPTOR description = {8, 4, CU_AD_FORMAT_FLOAT, 1};
+	float in[32], got[32];
+	CUdeviceptr out, rows;
+	CUfunction fetch;
+	CUtexref image;
+	CUmodule code;
+	CUarray array;
+	CUresult result;
+	size_t pitch;
 
 	if (getenv("TEST_VENDOR"))
 		skip();
-	assert_int_equal(cuModuleGetTexRef(&texture, module, "texture"), CUDA_ERROR_NOT_SUPPORTED);
-	assert_int_equal(
-		cuTexRefSetFilterMode(NULL, CU_TR_FILTER_MODE_LINEAR), CUDA_ERROR_NOT_SUPPORTED);
-	assert_int_equal(
-		cuTexRefSetAddress2D(NULL, &description, 0, 256), CUDA_ERROR_NOT_SUPPORTED);
+	result = cuArrayCreate(&array, &description);
+	if (result == CUDA_ERROR_NOT_SUPPORTED)
+		skip();
+	CHECK(result);
+	for (int i = 0; i < 32; i++)
+		in[i] = (float)i;
+	rows_into(array, in);
+	CHECK(cuModuleLoadData(&code, references_ptx));
+	CHECK(cuMemAlloc(&out, sizeof got));
+	CHECK(cuModuleGetTexRef(&image, code, "image"));
+	CHECK(cuTexRefSetArray(image, array, CU_TRSA_OVERRIDE_FORMAT));
+	CHECK(cuTexRefSetAddressMode(image, 0, CU_TR_ADDRESS_MODE_CLAMP));
+	CHECK(cuTexRefSetAddressMode(image, 1, CU_TR_ADDRESS_MODE_CLAMP));
+	CHECK(cuTexRefSetFilterMode(image, CU_TR_FILTER_MODE_LINEAR));
+	CHECK(cuTexRefSetFlags(image, 0));
+	CHECK(cuTexRefSetFormat(image, CU_AD_FORMAT_FLOAT, 1));
+	fetch = of_block(code, "fetch", 8, 4);
+	CHECK(cuParamSetTexRef(fetch, CU_PARAM_TR_DEFAULT, image));
+	launch_with(fetch, out);
+	CHECK(cuMemcpyDtoH(got, out, sizeof got));
+	assert_memory_equal(got, in, sizeof got);
+
+	/* The same with rows of memory; the first launch is not touched by what is set after it. */
+	CHECK(cuMemAllocPitch(&rows, &pitch, 32, 4, 4));
+	for (unsigned y = 0; y < 4; y++)
+		CHECK(cuMemsetD32(rows + y * pitch, 0x40000000, 8)); /* 2 */
+	launch_with(fetch, out);
+	CHECK(cuTexRefSetAddress2D(image, &description, rows, pitch));
+	CHECK(cuMemcpyDtoH(got, out, sizeof got));
+	assert_memory_equal(got, in, sizeof got);
+	launch_with(fetch, out);
+	CHECK(cuMemcpyDtoH(got, out, sizeof got));
+	for (int i = 0; i < 32; i++)
+		assert_true(got[i] == 2);
+	CHECK(cuMemFree(rows));
+	CHECK(cuMemFree(out));
+	CHECK(cuModuleUnload(code));
+	CHECK(cuArrayDestroy(array));
+}
+
+static void a_texture_reference_reads_linear_memory(void **state)
+{
+	uint32_t in[20], got[20];
+	CUdeviceptr memory, out;
+	CUtexref line;
+	CUmodule code;
+	CUresult result;
+	size_t offset;
+
+	if (getenv("TEST_VENDOR"))
+		skip();
+	CHECK(cuModuleLoadData(&code, references_ptx));
+	result = cuModuleGetTexRef(&line, code, "line");
+	if (result == CUDA_ERROR_NOT_SUPPORTED) {
+		cuModuleUnload(code);
+		skip();
+	}
+	CHECK(result);
+	for (uint32_t i = 0; i < 20; i++)
+		in[i] = 1000 + i;
+	CHECK(cuMemAlloc(&memory, 4096));
+	CHECK(cuMemAlloc(&out, sizeof got));
+	CHECK(cuMemcpyHtoD(memory + 4, in, sizeof in));
+	CHECK(cuTexRefSetFormat(line, CU_AD_FORMAT_UNSIGNED_INT32, 1));
+	CHECK(cuTexRefSetFlags(line, CU_TRSF_READ_AS_INTEGER));
+	CHECK(cuTexRefSetAddress(&offset, line, memory + 4, sizeof in));
+	assert_int_equal(offset, 4);
+	launch_with(of_block(code, "words", 20, 1), out);
+	CHECK(cuMemcpyDtoH(got, out, sizeof got));
+	assert_memory_equal(got, in, sizeof got);
+	CHECK(cuMemFree(memory));
+	CHECK(cuMemFree(out));
+	CHECK(cuModuleUnload(code));
+}
+
+static void a_surface_reference_is_read_and_written(void **state)
+{
+	CUDA_ARRAY3D_DESCRIPTOR description = {
+		8, 4, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_SURFACE_LDST};
+	uint32_t in[32], got[32];
+	CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_ARRAY,
+		.dstMemoryType = CU_MEMORYTYPE_HOST,
+		.dstHost = got,
+		.dstPitch = 32,
+		.WidthInBytes = 32,
+		.Height = 4};
+	CUfunction store;
+	CUsurfref area;
+	CUarray bound;
+	CUmodule code;
+	CUresult result;
+
+	if (getenv("TEST_VENDOR"))
+		skip();
+	result = cuArray3DCreate(&copy.srcArray, &description);
+	if (result == CUDA_ERROR_NOT_SUPPORTED)
+		skip();
+	CHECK(result);
+	for (uint32_t i = 0; i < 32; i++)
+		in[i] = i * 3;
+	rows_into(copy.srcArray, in);
+	CHECK(cuModuleLoadData(&code, references_ptx));
+	CHECK(cuModuleGetSurfRef(&area, code, "area"));
+	CHECK(cuSurfRefSetArray(area, copy.srcArray, 0));
+	CHECK(cuSurfRefGetArray(&bound, area));
+	assert_ptr_equal(bound, copy.srcArray);
+	store = of_block(code, "store", 8, 4);
+	CHECK(cuParamSetSize(store, 0));
+	CHECK(cuLaunchGrid(store, 1, 1));
+	CHECK(cuMemcpy2D(&copy));
+	for (uint32_t i = 0; i < 32; i++)
+		assert_int_equal(got[i], i * 3 + 1);
+	CHECK(cuModuleUnload(code));
+	CHECK(cuArrayDestroy(copy.srcArray));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
@@ -193,7 +359,9 @@ int main(void)
 		TEST(what_4_0_brought),
 		TEST(contexts_are_attached_pushed_and_popped),
 		TEST(events_measure),
-		TEST(textures_say_that_they_are_not_there),
+		TEST(a_texture_reference_reads_what_is_bound),
+		TEST(a_texture_reference_reads_linear_memory),
+		TEST(a_surface_reference_is_read_and_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

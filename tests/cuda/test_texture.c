@@ -316,6 +316,69 @@ static void many_objects_are_made(void **state)
 	free(objects);
 }
 
+/* What is set of a reference is what it says; that kernels read it so is in test_api4.c. */
+static void references_say_what_was_set(void **state)
+{
+	CUDA_ARRAY3D_DESCRIPTOR description = {8, 4, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4, 0};
+	CUDA_ARRAY_DESCRIPTOR rows = {8, 4, CU_AD_FORMAT_FLOAT, 1};
+	float color[4] = {1, 2, 3, 4}, got[4];
+	CUarray array = words(8, 4, 0, 0), bound;
+	CUmipmappedArray levels, bound_levels;
+	CUarray_format format;
+	CUaddress_mode mode;
+	CUfilter_mode filter;
+	CUdeviceptr memory, here;
+	CUtexref image;
+	unsigned flags;
+	int number_of;
+
+	assert_success(cuTexRefCreate(&image));
+	assert_success(cuTexRefSetArray(image, array, CU_TRSA_OVERRIDE_FORMAT));
+	assert_success(cuTexRefGetArray(&bound, image));
+	assert_ptr_equal(bound, array);
+	assert_success(cuTexRefGetFormat(&format, &number_of, image));
+	assert_int_equal(format, CU_AD_FORMAT_UNSIGNED_INT32);
+	assert_int_equal(number_of, 1);
+	assert_success(cuMipmappedArrayCreate(&levels, &description, 3));
+	assert_success(cuTexRefSetMipmappedArray(image, levels, CU_TRSA_OVERRIDE_FORMAT));
+	assert_success(cuTexRefGetMipmappedArray(&bound_levels, image));
+	assert_ptr_equal(bound_levels, levels);
+	assert_success(cuMemAlloc(&memory, 4096));
+	assert_success(cuTexRefSetAddress2D(image, &rows, memory, 512));
+	assert_success(cuTexRefGetAddress(&here, image));
+	assert_int_equal(here, memory);
+	assert_success(cuTexRefSetAddress2D_v2(image, &rows, memory, 512));
+	assert_success(cuTexRefSetFormat(image, CU_AD_FORMAT_HALF, 2));
+	assert_success(cuTexRefSetAddressMode(image, 2, CU_TR_ADDRESS_MODE_MIRROR));
+	assert_success(cuTexRefGetAddressMode(&mode, image, 2));
+	assert_int_equal(mode, CU_TR_ADDRESS_MODE_MIRROR);
+	assert_success(cuTexRefSetFilterMode(image, CU_TR_FILTER_MODE_LINEAR));
+	assert_success(cuTexRefGetFilterMode(&filter, image));
+	assert_int_equal(filter, CU_TR_FILTER_MODE_LINEAR);
+	assert_success(cuTexRefSetMipmapFilterMode(image, CU_TR_FILTER_MODE_LINEAR));
+	assert_success(cuTexRefGetMipmapFilterMode(&filter, image));
+	assert_int_equal(filter, CU_TR_FILTER_MODE_LINEAR);
+	assert_success(cuTexRefSetMipmapLevelBias(image, 1.5f));
+	assert_success(cuTexRefGetMipmapLevelBias(got, image));
+	assert_true(got[0] == 1.5f);
+	assert_success(cuTexRefSetMipmapLevelClamp(image, 0.5f, 3));
+	assert_success(cuTexRefGetMipmapLevelClamp(&got[0], &got[1], image));
+	assert_true(got[0] == 0.5f && got[1] == 3);
+	assert_success(cuTexRefSetMaxAnisotropy(image, 4));
+	assert_success(cuTexRefGetMaxAnisotropy(&number_of, image));
+	assert_int_equal(number_of, 4);
+	assert_success(cuTexRefSetBorderColor(image, color));
+	assert_success(cuTexRefGetBorderColor(got, image));
+	assert_memory_equal(got, color, sizeof got);
+	assert_success(cuTexRefSetFlags(image, CU_TRSF_NORMALIZED_COORDINATES));
+	assert_success(cuTexRefGetFlags(&flags, image));
+	assert_int_equal(flags, CU_TRSF_NORMALIZED_COORDINATES);
+	assert_success(cuTexRefDestroy(image));
+	assert_success(cuMemFree(memory));
+	assert_success(cuMipmappedArrayDestroy(levels));
+	assert_success(cuArrayDestroy(array));
+}
+
 /* A handle that is none ends the kernel, and with it the context; NVIDIA's library need not notice. */
 static void handles_of_nothing_are_errors(void **state)
 {
@@ -353,6 +416,7 @@ int main(void)
 		TEST(levels_are_read),
 		TEST(graphs_use_objects),
 		TEST(many_objects_are_made),
+		TEST(references_say_what_was_set),
 		TEST(handles_of_nothing_are_errors),
 	};
 
