@@ -526,7 +526,7 @@ static void references_are_structures_of_the_module(void **state)
 {
 	static const char text[] =
 		".version 4.0\n.target sm_20\n.address_size 64\n"
-		".global .texref image;\n.global .surfref area;\n"
+		".global .texref image;\n.tex .u64 old;\n.global .surfref area;\n"
 		".entry k(.param .u64 o)\n{\n.reg .b64 %o;\n.reg .b32 %r<4>;\n.reg .f32 %f;\n"
 		"ld.param.u64 %o, [o];\nmov.f32 %f, 0f3FC00000;\n"
 		"tex.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [image, {%f, %f}];\n"
@@ -539,6 +539,10 @@ static void references_are_structures_of_the_module(void **state)
 	load_text(&p, text);
 	assert_int_equal(ptx_global_find(p.module, "image", &offset, &size), 0);
 	assert_int_equal(size, sizeof(struct texture));
+	assert_int_equal(ptx_global_find(p.module, "old", &offset, &size), 0);
+	assert_int_equal(size, sizeof(struct texture));
+	assert_int_equal(((struct texture *)((char *)p.globals + offset))->magic, TEXTURE_MAGIC);
+	assert_int_equal(ptx_global_find(p.module, "image", &offset, &size), 0);
 	assert_int_equal(run(&p, (struct run){.kernel = "k", .params = params}), TRAPPED);
 	*(struct texture *)((char *)p.globals + offset) = plain(memory, TEXTURE_F32, 1, 2, 2, 1);
 	assert_int_equal(run(&p, (struct run){.kernel = "k", .params = params}), RAN);

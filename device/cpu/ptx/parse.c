@@ -175,12 +175,14 @@ static const struct {
 	const char *name;
 	uint8_t space;
 } spaces[] = {{"local", SPACE_LOCAL}, {"shared", SPACE_SHARED}, {"param", SPACE_PARAM},
-	{"global", SPACE_GLOBAL}, {"const", SPACE_CONST}};
+	{"global", SPACE_GLOBAL}, {"const", SPACE_CONST},
+	{"tex", SPACE_GLOBAL}}; /* of texture references, before there was their type */
 
 static unsigned parse_space(struct parser *p)
 {
 	for (size_t i = 0; i < sizeof(spaces) / sizeof(*spaces); i++)
 		if (parse_is_dotted(p, spaces[i].name)) {
+			p->in_textures = !strcmp(spaces[i].name, "tex");
 			parse_next(p);
 			return spaces[i].space;
 		}

@@ -44,7 +44,8 @@ struct parser {
 	struct scope scopes[PTX_MAX_NESTING];
 	unsigned depth;
 	bool in_body;
-	bool in_pair; /* of results: there is no pair in it */
+	bool in_pair;     /* of results: there is no pair in it */
+	bool in_textures; /* the state space at hand is .tex */
 	struct function *function;
 	struct arena scratch; /* symbols; freed after parsing */
 	uint32_t *label_alias;

@@ -228,6 +228,13 @@ static void parse_dimensions(struct parser *p, struct variable *v)
 	}
 }
 
+static void make_reference(struct variable *v, unsigned *vector)
+{
+	v->reference = true;
+	v->type = TYPE_b8;
+	*vector = sizeof(struct texture);
+}
+
 /* Attributes up to the name: .align n, .ptr .space, .v4, the type. */
 static void parse_attributes(struct parser *p, struct variable *v, unsigned *vector)
 {
@@ -271,9 +278,7 @@ static void parse_attributes(struct parser *p, struct variable *v, unsigned *vec
 			v->type = (uint8_t)type;
 		} else if ((parse_is_dotted(p, "texref") || parse_is_dotted(p, "surfref")) &&
 			   v->space == SPACE_GLOBAL) {
-			v->reference = true;
-			v->type = TYPE_b8;
-			*vector = sizeof(struct texture);
+			make_reference(v, vector);
 		} else if (parse_is_dotted(p, "texref") || parse_is_dotted(p, "samplerref") ||
 			   parse_is_dotted(p, "surfref")) {
 			parse_unsupported(
@@ -356,6 +361,9 @@ struct variable *parse_variable(struct parser *p, unsigned space, bool is_extern
 	unsigned vector = 1;
 
 	parse_attributes(p, &proto, &vector);
+	if (p->in_textures && proto.type)
+		make_reference(&proto, &vector);
+	p->in_textures = false;
 	if (!p->error && !proto.type)
 		parse_error(p, p->tok.line, "Parsing error near '%.*s': type expected",
 			(int)p->tok.length, p->tok.text);
