@@ -45,7 +45,9 @@ static bool make(struct work *work, char **arguments, int count)
 	unsigned width = count == 5 ? (unsigned)atoi(arguments[3]) : 0;
 	unsigned depth = count == 5 ? (unsigned)atoi(arguments[4]) : 0;
 
-	if (shape < 0 || task < 0 || !n || n % TILE || n > 8192 || !width ||
+	/* Each task of a copying tree would take one of two. */
+	if (shape < 0 || task < 0 || (shape == SHAPE_TREE && task == MCOPY) || !n || n % TILE ||
+		n > 8192 || !width ||
 		(shape == SHAPE_TREE ? width > 32 || (width & (width - 1))
 				     : width > RESULTS_MAX || !depth || depth > 12))
 		return false;
@@ -78,5 +80,5 @@ static bool check(const struct work *work)
 const struct program program = {"matrices",
 	"tree|rectangle madd|gemm|mcopy N WIDTH DEPTH\n"
 	"N: rows and columns of a matrix, a multiple of 16; WIDTH: tasks in the first level (a tree's: 1, 2, 4 to 32; a\n"
-	"rectangle's: up to 8); DEPTH: levels of a rectangle, up to 12",
+	"rectangle's: up to 8; mcopy has no trees); DEPTH: levels of a rectangle, up to 12",
 	make, check};

@@ -20,6 +20,7 @@ ROUNDS = 15
 MATRICES = [(shape, task, n, width, depth)
             for shape, width, depth in (("tree", 8, 0), ("rectangle", 4, 6))
             for task, sizes in (("madd", (64, 256, 1024)), ("mcopy", (64, 256, 1024)), ("gemm", (64, 256)))
+            if (shape, task) != ("tree", "mcopy")
             for n in sizes]
 SORTS = (12, 16, 18)  # log2 of the number of elements: 10, 36 and 55 ptasks
 WORK = [("ptask-sort", log2) for log2 in SORTS] + [("ptask-matrices", *how) for how in MATRICES]
