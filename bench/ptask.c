@@ -20,7 +20,7 @@ static struct gdev_session *session;
 static struct gdev_channel *in, *out;
 static struct gdev_stream *stream;
 static struct gdev_function *function;
-static struct samples graph_us, launch_us, launches, ones;
+static struct samples graph_us, launch_us;
 
 static void must(int error, const char *what)
 {
@@ -64,23 +64,18 @@ static void build(struct gdev_graph *graph)
 
 static void invoke_all(struct gdev_graph *graph, struct gdev_template *word)
 {
-	uint64_t before = 0, after = 0;
 	uint32_t value = 1;
 	struct gdev_datablock *block;
 	double start;
 
 	must(gdev_datablock_create(graph, word, 0, &block), "create a datablock");
 	must(gdev_datablock_write(block, 0, &value, sizeof value), "write it");
-	must(gdev_session_query(session, GDEV_QUERY_LAUNCHES, &before), "ask");
 	start = cpu_us();
 	must(gdev_push(in, block, GDEV_FOREVER), "push");
 	samples_add(&graph_us, (cpu_us() - start) / CHAIN);
 	gdev_datablock_put(block);
 	must(gdev_pull(out, GDEV_FOREVER, &block), "pull");
 	gdev_datablock_put(block);
-	must(gdev_session_query(session, GDEV_QUERY_LAUNCHES, &after), "ask");
-	samples_add(&launches, (double)(after - before) / CHAIN);
-	samples_add(&ones, 1);
 }
 
 static void launch_all(void)
@@ -121,7 +116,6 @@ int main(void)
 		launch_all();
 	}
 	bench_report("ptask", "invoke_us", "us", &graph_us, &launch_us);
-	bench_report("ptask", "launches", "1", &launches, &ones);
 	gdev_graph_close(graph);
 	gdev_session_close(session);
 	return 0;

@@ -37,6 +37,19 @@ static void make_rectangle(struct graph *graph, unsigned width, unsigned depth)
 		graph->results[graph->result_count++] = above + i;
 }
 
+/* ((A x B) x C) x ... beside each other. */
+static void make_columns(struct graph *graph, unsigned width, unsigned depth)
+{
+	unsigned source = width, to = graph->sources = width * (depth + 1);
+
+	for (unsigned level = 0; level < depth; level++)
+		for (unsigned i = 0; i < width; i++, to++, source++)
+			graph->tasks[graph->task_count++] =
+				(struct task){to, {level ? to - width : i, source}};
+	for (unsigned i = 0; i < width; i++)
+		graph->results[graph->result_count++] = to - width + i;
+}
+
 void graph_make_sized(struct graph *graph, enum shape shape, enum operation operation, unsigned n,
 	unsigned width, unsigned depth)
 {
@@ -44,6 +57,8 @@ void graph_make_sized(struct graph *graph, enum shape shape, enum operation oper
 		.operation = operation, .n = n, .inputs = operation == MCOPY ? 1 : 2};
 	if (shape == SHAPE_TREE)
 		make_tree(graph, width);
+	else if (shape == SHAPE_COLUMNS)
+		make_columns(graph, width, depth);
 	else
 		make_rectangle(graph, width, depth);
 }

@@ -13,7 +13,7 @@
 #define MATRICES_MAX 160
 #define RESULTS_MAX 8
 
-enum shape { SHAPE_TREE, SHAPE_RECTANGLE };
+enum shape { SHAPE_TREE, SHAPE_RECTANGLE, SHAPE_COLUMNS };
 enum operation { MADD, MMUL, MCOPY };
 
 struct task {
@@ -33,8 +33,8 @@ struct graph {
 /* A tree of 6 levels with 32 tasks in the first, or 10 levels of 6 tasks each. */
 void graph_make(struct graph *graph, enum shape shape, enum operation operation, unsigned n);
 
-/* The same with `width` tasks in the first level, a power of two for a tree, at most RESULTS_MAX for a rectangle, which has
- * `depth` levels. */
+/* The same with `width` tasks in the first level, a power of two for a tree; at most RESULTS_MAX for a rectangle, and for columns,
+ * which take nothing from each other and a source a task. Both have `depth` levels. */
 void graph_make_sized(struct graph *graph, enum shape shape, enum operation operation, unsigned n,
 	unsigned width, unsigned depth);
 

@@ -8,7 +8,12 @@
 
 #include "ptask/work.h"
 
+const char *graph_vgpus[8];
+unsigned graph_vgpu_count, graph_schedule;
+
 static struct gdev_graph *graph;
+static struct gdev_ptask *ptasks[ARRAYS_MAX];
+static unsigned ptask_count;
 static struct gdev_graph_module *module;
 static struct gdev_template *array;
 static struct gdev_port *makers[ARRAYS_MAX]; /* of an array; NULL: a source */
@@ -53,6 +58,7 @@ static void add_task(const struct work *work, const struct work_task *task)
 
 	must(gdev_ptask_open(graph, NULL, module, task->kernel, &ptask), "open a ptask");
 	must(gdev_ptask_set_geometry(ptask, work->grid, work->block, 0), "set the geometry");
+	ptasks[ptask_count++] = ptask;
 	for (unsigned i = 0; i < task->inputs; i++) {
 		input = open_port(ptask,
 			(struct gdev_port_options){
@@ -74,9 +80,17 @@ static void add_task(const struct work *work, const struct work_task *task)
 static void setup(struct work *work)
 {
 	struct gdev_shape shape = {.stride = work->element_bytes};
+	struct gdev_graph_options options = {.name = program.name};
 
 	memcpy(shape.count, work->count, sizeof shape.count);
-	must(gdev_graph_open(NULL, &graph), "open a graph; run it under `gdev run`");
+	options.vgpus = graph_vgpus;
+	options.vgpu_count = graph_vgpu_count;
+	options.schedule = (enum gdev_schedule)graph_schedule;
+	/* That of the variants by hand: two sessions would take turns. */
+	if (!graph_vgpu_count)
+		must(gdev_session_open(NULL, &options.session),
+			"open the device; run it under `gdev run`");
+	must(gdev_graph_open(&options, &graph), "open a graph");
 	must(gdev_graph_load(graph, kernels_ptx, strlen(kernels_ptx) + 1, NULL, 0, &module),
 		"load the kernels");
 	must(gdev_template_open(graph, "array", &shape, &array), "open a template");
@@ -109,6 +123,19 @@ static void do_round(struct work *work)
 		must(gdev_pull_bytes(pulls[i], work->host[work->results[i]], work->bytes,
 			     GDEV_FOREVER, NULL),
 			"pull");
+}
+
+double graph_moved_pct(void)
+{
+	uint64_t moved = 0, invocations = 0;
+	struct gdev_ptask_info info;
+
+	for (unsigned i = 0; i < ptask_count; i++) {
+		must(gdev_ptask_query(ptasks[i], &info), "ask");
+		moved += info.moved;
+		invocations += info.invocations;
+	}
+	return invocations ? 100.0 * (double)moved / (double)invocations : 0;
 }
 
 const struct variant variant_graph = {"graph", setup, do_round};

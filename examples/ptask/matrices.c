@@ -36,7 +36,7 @@ static void copy_tasks(struct work *work, const char *kernel)
 
 static bool make(struct work *work, char **arguments, int count)
 {
-	static const char *const shapes[] = {"tree", "rectangle", NULL};
+	static const char *const shapes[] = {"tree", "rectangle", "columns", NULL};
 	static const char *const tasks[] = {"madd", "gemm", "mcopy", NULL};
 	static const char *const kernels[] = {"madd", "mmul", "mcopy"};
 	int shape = count == 5 ? index_of(arguments[0], shapes) : -1;
@@ -78,7 +78,7 @@ static bool check(const struct work *work)
 }
 
 const struct program program = {"matrices",
-	"tree|rectangle madd|gemm|mcopy N WIDTH DEPTH\n"
+	"tree|rectangle|columns madd|gemm|mcopy N WIDTH DEPTH\n"
 	"N: rows and columns of a matrix, a multiple of 16; WIDTH: tasks in the first level (a tree's: 1, 2, 4 to 32; a\n"
-	"rectangle's: up to 8; mcopy has no trees); DEPTH: levels of a rectangle, up to 12",
+	"rectangle's: up to 8; mcopy has no trees); DEPTH: levels of a rectangle, or of\ncolumns beside each other, up to 12",
 	make, check};

@@ -63,6 +63,13 @@ struct variant {
 extern const struct variant variant_single, variant_modular, variant_hand, variant_streams,
 	variant_graph;
 
+/* Of the graph, from the command line: NULL and 0 unless said. */
+extern const char *graph_vgpus[8];
+extern unsigned graph_vgpu_count;
+extern unsigned graph_schedule; /* enum gdev_schedule */
+/* How many invocations moved data between devices, in percent. */
+double graph_moved_pct(void);
+
 /* Ends the program with a sentence unless `condition` holds. */
 void require(bool condition, const char *what, const char *why);
 

@@ -42,9 +42,25 @@ struct gdev_datablock;
 
 /* ---- graphs ---- */
 
+#define GDEV_GRAPH_DEVICES_MAX 8
+
+/* Which of the ptasks that are ready goes to which device (5.1). Where ptasks queue, a device has four invocations at most. */
+enum gdev_schedule {
+	GDEV_SCHEDULE_FIRST_AVAILABLE, /* on one device: nothing queues; on several: as FIFO */
+	GDEV_SCHEDULE_FIFO, /* the one that has waited longest, on the strongest device that is available */
+	GDEV_SCHEDULE_PRIORITY, /* the one of the highest effective priority (Figure 9), likewise */
+	/* Likewise, on the device where most of its input is; if that is not available, on another only when its effective
+	 * priority is high, or it has waited for long. */
+	GDEV_SCHEDULE_DATA_AWARE,
+};
+
 struct gdev_graph_options {
 	const char *name;
 	const char *vgpu; /* where it runs; NULL: the first virtual GPU that the process sees */
+	/* Or where, on several devices: vgpu_count names, 1 to GDEV_GRAPH_DEVICES_MAX; each gets a session. */
+	const char *const *vgpus;
+	unsigned vgpu_count;
+	enum gdev_schedule schedule;
 	/* Not NULL: the graph runs in this session, whose program keeps it open, and fails with it. NULL: the graph has a
 	 * session, and so a worker, of its own. */
 	struct gdev_session *session;
@@ -52,7 +68,7 @@ struct gdev_graph_options {
 	bool manual;
 };
 
-/* `options` NULL: all zero. Errors as gdev_session_open(). */
+/* `options` NULL: all zero. Errors as gdev_session_open(); -EINVAL: options that do not fit together. */
 int gdev_graph_open(const struct gdev_graph_options *options, struct gdev_graph **graph);
 /* Terminates the graph, waits for what is on the device and for the callback that runs, and frees the graph, except
  * datablocks to which the program has references: these can only be put. NULL is fine. */
@@ -135,6 +151,9 @@ int gdev_ptask_set_argument(
 int gdev_ptask_set_geometry(struct gdev_ptask *ptask, const uint32_t grid[3],
 	const uint32_t block[3], uint32_t shared_bytes);
 
+/* At any time; both are 0 at first. `proxy`: of the thread for which it works, higher is more urgent. */
+int gdev_ptask_set_priority(struct gdev_ptask *ptask, int priority, int proxy);
+
 enum gdev_ptask_state {
 	GDEV_PTASK_WAITING,   /* for inputs */
 	GDEV_PTASK_QUEUED,    /* has its inputs, and waits for the device, or for the host */
@@ -146,6 +165,7 @@ struct gdev_ptask_info {
 	enum gdev_ptask_state state;
 	bool ended; /* there will be no invocation any more */
 	uint64_t invocations, skipped;
+	uint64_t moved; /* invocations for which data went from one device to another */
 };
 
 /* (4.2) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Datablocks (section 4.1.1): one view of contents that are in host memory, in device memory, or in both. A view is made when
+ * Datablocks (section 4.1.1): one view of contents that are in host memory, in memory of devices, or in both. A view is made when
  * somebody needs the contents there, and not before; a view that is there stays.
  *
  * Contents are written once: by the program before it pushes, by an invocation, by a callback. So who reads needs no lock
@@ -50,8 +50,9 @@ int block_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t 
 static void block_free(struct gdev_datablock *block)
 {
 	list_remove(&block->link);
-	if (block->device)
-		buffer_give(block->graph, block->device);
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (block->views[i].buffer)
+			buffer_give(block->graph, block->views[i].buffer);
 	if (!block->wrapped)
 		free(block->host);
 	else if (block->release)
@@ -121,74 +122,147 @@ uint64_t gdev_datablock_records(const struct gdev_datablock *block)
 	return block->records;
 }
 
-/* ---- the device's view ---- */
+/* ---- views of devices ---- */
 
 void block_used(struct gdev_datablock *block, struct point point)
 {
-	block->device->used[point.lane] = point.value;
+	block->views[device_of(point.lane)].buffer->used[point.lane] = point.value;
+}
+
+int block_device(const struct gdev_datablock *block)
+{
+	for (int i = 0; i < DEVICES_MAX; i++)
+		if (block->views[i].current)
+			return i;
+	return -1;
+}
+
+struct point block_written(const struct gdev_datablock *block)
+{
+	int device = block_device(block);
+
+	return device < 0 ? (struct point){0} : block->views[device].written;
+}
+
+/* A device from which `device` can copy the contents; -1: there is none. */
+static int peer_with(const struct gdev_datablock *block, unsigned device)
+{
+	const struct device *devices = block->graph->devices;
+
+	for (int i = 0; i < DEVICES_MAX; i++)
+		if (block->views[i].current &&
+			gdev_peer_can(devices[device].session, devices[i].session))
+			return i;
+	return -1;
+}
+
+bool block_reaches(const struct gdev_datablock *block, unsigned device, bool *moves)
+{
+	if (block->views[device].current || block->host_current || block_device(block) < 0)
+		return true;
+	*moves = true;
+	return peer_with(block, device) >= 0;
 }
 
 /* Page-locked memory is read after an asynchronous copy returns, and might be the program's again by then. */
-static bool is_page_locked(struct gdev_graph *graph, const void *memory)
+static bool is_page_locked(struct gdev_session *session, const void *memory)
 {
 	struct gdev_range range;
 
-	gdev_memory_lookup(graph->session, (uint64_t)memory, &range);
+	gdev_memory_lookup(session, (uint64_t)memory, &range);
 	return range.kind == GDEV_MEMORY_HOST;
 }
 
-static int send_to_device(struct gdev_graph *graph, uint64_t to, const void *from, uint64_t bytes)
+static int send_to_device(struct gdev_datablock *block, unsigned device, uint64_t offset,
+	const void *from, uint64_t bytes)
 {
-	struct gdev_copy copy = gdev_copy_linear(to, (uint64_t)from, bytes);
-	struct gdev_stream *in = graph->lanes[LANE_IN].stream;
+	struct gdev_graph *graph = block->graph;
+	struct gdev_copy copy = gdev_copy_linear(
+		block->views[device].buffer->address + offset, (uint64_t)from, bytes);
+	struct gdev_stream *in = graph->lanes[lane_in(device)].stream;
 
-	return is_page_locked(graph, from) ? gdev_copy(in, &copy) : gdev_copy_async(in, &copy);
+	return is_page_locked(graph->devices[device].session, from) ? gdev_copy(in, &copy)
+								    : gdev_copy_async(in, &copy);
 }
 
-/* A buffer for contents that come from host memory. */
-static int take_buffer(struct gdev_datablock *block)
+static int send_between(struct gdev_datablock *block, unsigned from, unsigned to)
 {
-	return block->device ? 0 : buffer_take(block->graph, block->bytes, LANE_IN, &block->device);
+	struct gdev_graph *graph = block->graph;
+	struct view *source = &block->views[from];
+	struct gdev_copy copy = gdev_copy_linear(
+		block->views[to].buffer->address, source->buffer->address, block->bytes);
+	unsigned lane = lane_in(to);
+	int error = gdev_peer_map(graph->devices[to].session, graph->devices[from].session,
+		source->buffer->address, 0);
+
+	if (!error)
+		error = lane_follow(graph, lane, source->written);
+	if (!error)
+		error = gdev_copy_async(graph->lanes[lane].stream, &copy);
+	if (!error)
+		source->buffer->used[lane] = lane_end(graph, lane).value;
+	return error;
 }
 
-static void note_written(struct gdev_datablock *block)
+/* A buffer for contents that come in the device's lane for that. */
+static int take_buffer(struct gdev_datablock *block, unsigned device)
 {
-	block->written = lane_end(block->graph, LANE_IN);
-	block->device_current = true;
-	block_used(block, block->written);
+	struct view *view = &block->views[device];
+
+	return view->buffer
+		       ? 0
+		       : buffer_take(block->graph, block->bytes, lane_in(device), &view->buffer);
+}
+
+static void note_written(struct gdev_datablock *block, unsigned device)
+{
+	struct view *view = &block->views[device];
+
+	view->written = lane_end(block->graph, lane_in(device));
+	view->current = true;
+	block_used(block, view->written);
+}
+
+static int bring(struct gdev_datablock *block, unsigned device)
+{
+	int error = take_buffer(block, device);
+
+	if (!error && block->bytes) {
+		if (block->host_current)
+			error = send_to_device(block, device, 0, block->host, block->bytes);
+		else if (block_device(block) >= 0)
+			error = send_between(block, (unsigned)peer_with(block, device), device);
+	}
+	if (!error)
+		note_written(block, device);
+	return error;
 }
 
 int block_on_device(struct gdev_datablock *block, unsigned lane)
 {
-	struct gdev_graph *graph = block->graph;
-	int error;
+	unsigned device = device_of(lane);
+	int error = block->views[device].current ? 0 : bring(block, device);
 
-	if (!block->device_current) {
-		error = take_buffer(block);
-		if (!error && block->bytes && block->host_current)
-			error = send_to_device(
-				graph, block->device->address, block->host, block->bytes);
-		if (error)
-			return error;
-		note_written(block);
-	}
-	return lane_follow(graph, lane, block->written);
+	return error ? error : lane_follow(block->graph, lane, block->views[device].written);
 }
 
 /* ---- the host's view ---- */
 
 bool block_complete(struct gdev_datablock *block)
 {
-	return block->host_current || !block->device_current ||
-	       point_reached(block->graph, block->written);
+	int device = block_device(block);
+
+	return block->host_current || device < 0 ||
+	       point_reached(block->graph, block->views[device].written);
 }
 
 /* Waits for the contents on the device. Takes the lock. */
 static int wait_for_device(struct gdev_datablock *block)
 {
 	struct gdev_graph *graph = block->graph;
-	struct gdev_fence fence = point_fence(graph, block->written);
-	int error = gdev_fence_wait(graph->session, &fence);
+	struct point written = block_written(block);
+	struct gdev_fence fence = point_fence(graph, written);
+	int error = gdev_fence_wait(session_of(graph, written.lane), &fence);
 
 	pthread_mutex_lock(&graph->lock);
 	if (error)
@@ -200,11 +274,12 @@ static int wait_for_device(struct gdev_datablock *block)
 
 static int copy_from_device(struct gdev_datablock *block, uint64_t offset, void *to, uint64_t bytes)
 {
-	struct gdev_copy copy =
-		gdev_copy_linear((uint64_t)to, block->device->address + offset, bytes);
+	int device = block_device(block);
+	struct gdev_copy copy = gdev_copy_linear(
+		(uint64_t)to, block->views[device].buffer->address + offset, bytes);
 	int error = wait_for_device(block);
 
-	return error || !bytes ? error : gdev_copy(block->graph->out, &copy);
+	return error || !bytes ? error : gdev_copy(block->graph->devices[device].out, &copy);
 }
 
 int block_to_host(struct gdev_datablock *block)
@@ -216,7 +291,7 @@ int block_to_host(struct gdev_datablock *block)
 
 	if (error)
 		return error;
-	copies = block->device_current && !block->host_current;
+	copies = block_device(block) >= 0 && !block->host_current;
 	if (block->host_current) {
 		graph_leave(graph);
 		return 0;
@@ -241,6 +316,12 @@ int block_to_host(struct gdev_datablock *block)
 
 /* ---- the program's access ---- */
 
+static void only_in_host(struct gdev_datablock *block)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		block->views[i].current = false;
+}
+
 int gdev_datablock_map(struct gdev_datablock *block, bool write, void **data)
 {
 	int error = write && block->pushed ? -EPERM : block_to_host(block);
@@ -248,7 +329,7 @@ int gdev_datablock_map(struct gdev_datablock *block, bool write, void **data)
 	if (error)
 		return error;
 	if (write)
-		block->device_current = false;
+		only_in_host(block);
 	*data = block->host;
 	return 0;
 }
@@ -258,7 +339,7 @@ static bool is_within(const struct gdev_datablock *block, uint64_t offset, uint6
 	return offset <= block->bytes && bytes <= block->bytes - offset;
 }
 
-/* Where the contents are not in host memory, they go to the device at once. */
+/* The one device gets the contents at once. */
 static int write_to_device(
 	struct gdev_datablock *block, uint64_t offset, const void *data, uint64_t bytes)
 {
@@ -267,14 +348,14 @@ static int write_to_device(
 
 	if (error)
 		return error;
-	error = take_buffer(block);
+	error = take_buffer(block, 0);
 	graph_leave(graph);
 	if (!error)
-		error = send_to_device(graph, block->device->address + offset, data, bytes);
+		error = send_to_device(block, 0, offset, data, bytes);
 	if (error)
 		return error;
 	pthread_mutex_lock(&graph->lock);
-	note_written(block);
+	note_written(block, 0);
 	graph_leave(graph);
 	return 0;
 }
@@ -282,17 +363,22 @@ static int write_to_device(
 int gdev_datablock_write(
 	struct gdev_datablock *block, uint64_t offset, const void *data, uint64_t bytes)
 {
+	void *memory;
+	int error;
+
 	if (block->pushed)
 		return -EPERM;
 	if (!is_within(block, offset, bytes))
 		return -EINVAL;
 	if (!bytes)
 		return 0;
-	if (!block->host_current)
+	/* Which of several devices takes it is not known yet. */
+	if (!block->host_current && block->graph->device_count == 1)
 		return write_to_device(block, offset, data, bytes);
-	memcpy((char *)block->host + offset, data, bytes);
-	block->device_current = false;
-	return 0;
+	error = gdev_datablock_map(block, true, &memory);
+	if (!error)
+		memcpy((char *)memory + offset, data, bytes);
+	return error;
 }
 
 int gdev_datablock_read(struct gdev_datablock *block, uint64_t offset, void *data, uint64_t bytes)
@@ -307,7 +393,7 @@ int gdev_datablock_read(struct gdev_datablock *block, uint64_t offset, void *dat
 	if (error)
 		return error;
 	in_host = block->host_current;
-	on_device = block->device_current;
+	on_device = block_device(block) >= 0;
 	graph_leave(graph);
 	if (!in_host && on_device)
 		return copy_from_device(block, offset, data, bytes);

@@ -32,41 +32,36 @@ static uint64_t class_bytes(unsigned class)
 	return (4ull + class % 4) << (class / 4 + BYTES_LEAST_LOG2 - 2);
 }
 
-void buffers_init(struct gdev_graph *graph)
+void buffers_init(struct device *device)
 {
 	for (unsigned i = 0; i < BUFFER_CLASSES; i++)
-		list_init(&graph->classes[i].free);
-}
-
-static void buffer_free(struct gdev_graph *graph, struct buffer *buffer)
-{
-	gdev_memory_free(graph->session, buffer->address);
-	free(buffer);
+		list_init(&device->classes[i].free);
 }
 
 /* Gives back what is not in use, which waits for the device. Returns whether there was anything. */
-static bool release_free(struct gdev_graph *graph)
+static bool release_free(struct device *device)
 {
 	struct buffer *buffer, *next;
 	bool some = false;
 
 	for (unsigned i = 0; i < BUFFER_CLASSES; i++) {
-		list_for_each_safe (buffer, next, &graph->classes[i].free, link) {
+		list_for_each_safe (buffer, next, &device->classes[i].free, link) {
 			list_remove(&buffer->link);
-			buffer_free(graph, buffer);
+			gdev_memory_free(device->session, buffer->address);
+			free(buffer);
 			some = true;
 		}
-		graph->classes[i].free_count = 0;
+		device->classes[i].free_count = 0;
 	}
 	return some;
 }
 
-void buffers_finish(struct gdev_graph *graph)
+void buffers_finish(struct device *device)
 {
-	release_free(graph);
+	release_free(device);
 }
 
-static int create(struct gdev_graph *graph, unsigned class, struct buffer **created)
+static int create(struct device *device, unsigned class, struct buffer **created)
 {
 	struct buffer *buffer = calloc(1, sizeof *buffer);
 	int error;
@@ -74,9 +69,10 @@ static int create(struct gdev_graph *graph, unsigned class, struct buffer **crea
 	if (!buffer)
 		return -ENOMEM;
 	buffer->class = class;
-	error = gdev_memory_alloc(graph->session, class_bytes(class), &buffer->address);
-	if (error == -ENOMEM && release_free(graph))
-		error = gdev_memory_alloc(graph->session, class_bytes(class), &buffer->address);
+	buffer->device = (unsigned)(device - device->graph->devices);
+	error = gdev_memory_alloc(device->session, class_bytes(class), &buffer->address);
+	if (error == -ENOMEM && release_free(device))
+		error = gdev_memory_alloc(device->session, class_bytes(class), &buffer->address);
 	if (error) {
 		free(buffer);
 		return error;
@@ -88,13 +84,13 @@ static int create(struct gdev_graph *graph, unsigned class, struct buffer **crea
 /* Whether the lane's next command may use it without waiting. */
 static bool is_idle(struct gdev_graph *graph, const struct buffer *buffer, unsigned lane)
 {
-	for (unsigned i = 0; i < LANES_MAX; i++) {
+	for (unsigned i = 0; i < graph->lane_count; i++) {
 		struct point point = {.lane = i, .value = buffer->used[i]};
 		if (i != lane && point.value > graph->lanes[lane].seen[i] &&
 			!point_reached(graph, point))
 			return false;
 	}
-	return lane != LANE_IN || !buffer->used[lane] ||
+	return lane % LANES_A_DEVICE != LANE_IN || !buffer->used[lane] ||
 	       point_reached(graph, (struct point){.lane = lane, .value = buffer->used[lane]});
 }
 
@@ -113,7 +109,7 @@ int used_follow(struct gdev_graph *graph, unsigned lane, const uint64_t used[LAN
 {
 	int error = 0;
 
-	for (unsigned i = 0; i < LANES_MAX && !error; i++)
+	for (unsigned i = 0; i < graph->lane_count && !error; i++)
 		error = lane_follow(graph, lane, (struct point){.lane = i, .value = used[i]});
 	return error;
 }
@@ -121,14 +117,15 @@ int used_follow(struct gdev_graph *graph, unsigned lane, const uint64_t used[LAN
 int buffer_take(struct gdev_graph *graph, uint64_t bytes, unsigned lane, struct buffer **taken)
 {
 	unsigned index = class_of(bytes);
-	struct buffer_class *class = &graph->classes[index];
+	struct device *device = &graph->devices[device_of(lane)];
+	struct buffer_class *class = &device->classes[index];
 	struct buffer *buffer = find_idle(graph, class, lane);
 	int error = 0;
 
 	if (!buffer && class->free_count >= BUFFERS_AHEAD)
 		buffer = list_first(&class->free, struct buffer, link);
 	if (!buffer) {
-		error = create(graph, index, &buffer);
+		error = create(device, index, &buffer);
 		if (!error)
 			*taken = buffer;
 		return error;
@@ -144,12 +141,8 @@ int buffer_take(struct gdev_graph *graph, uint64_t bytes, unsigned lane, struct 
 
 void buffer_give(struct gdev_graph *graph, struct buffer *buffer)
 {
-	struct buffer_class *class = &graph->classes[buffer->class];
+	struct buffer_class *class = &graph->devices[buffer->device].classes[buffer->class];
 
-	if (graph->closed) {
-		buffer_free(graph, buffer);
-		return;
-	}
 	list_append(&class->free, &buffer->link);
 	class->free_count++;
 }

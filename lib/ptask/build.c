@@ -63,13 +63,15 @@ void ptask_free(struct gdev_ptask *ptask)
 static int find_function(
 	struct gdev_ptask *ptask, struct gdev_graph_module *module, const char *name)
 {
-	int error = gdev_module_function(module->module, name, &ptask->function);
+	int error = 0;
 
+	for (unsigned i = 0; i < ptask->graph->device_count && !error; i++)
+		error = gdev_module_function(module->on[i], name, &ptask->functions[i]);
 	if (error)
 		return graph_complain(ptask->graph, error,
 			"ptask %s: the module has no function %s", ptask->name, name);
-	ptask->module = module->module;
-	ptask->info = gdev_function_info(ptask->function);
+	ptask->module = module;
+	ptask->info = gdev_function_info(ptask->functions[0]);
 	ptask->params = calloc(1, ptask->info->param_bytes + 1);
 	ptask->bound = calloc(1, ptask->info->param_count + 1);
 	return ptask->params && ptask->bound ? 0 : -ENOMEM;
@@ -237,50 +239,61 @@ static const char *misfit_of(
 	return NULL;
 }
 
-static struct variable *find_variable(struct gdev_ptask *ptask, const char *name)
+static struct variable *find_variable(
+	struct gdev_graph *graph, const struct gdev_module *module, const char *name)
 {
 	struct variable *variable;
 
-	list_for_each (variable, &ptask->graph->variables, link)
-		if (variable->module == ptask->module && !strcmp(variable->name, name))
+	list_for_each (variable, &graph->variables, link)
+		if (variable->module == module && !strcmp(variable->name, name))
 			return variable;
 	return NULL;
 }
 
-/* Two ptasks may be bound to one variable: each invocation has what its own port had. */
-static int bind_variable(struct gdev_port *port, const char *name)
+static int open_variable(struct gdev_graph *graph, struct gdev_module *module, const char *name,
+	struct variable **opened)
 {
-	struct gdev_graph *graph = port->ptask->graph;
-	struct gdev_port *other;
-	struct variable *variable;
+	struct variable *variable = find_variable(graph, module, name);
 	int error;
 
-	variable = name ? find_variable(port->ptask, name) : NULL;
-	list_for_each (other, &port->ptask->inputs, link)
-		if (variable && other->variable == variable)
-			return graph_complain(graph, -EEXIST,
-				"ptask %s: ports %s and %s are both bound to %s", port->ptask->name,
-				other->name, port->name, name);
-	port->variable = variable;
+	*opened = variable;
 	if (variable)
 		return 0;
 	variable = calloc(1, sizeof *variable);
 	if (!variable)
 		return -ENOMEM;
-	error = name ? gdev_module_global(
-			       port->ptask->module, name, &variable->address, &variable->bytes)
-		     : -EINVAL;
+	error = gdev_module_global(module, name, &variable->address, &variable->bytes);
 	if (!error && !(variable->name = strdup(name)))
 		error = -ENOMEM;
 	if (error) {
 		free(variable);
-		return graph_complain(graph, error,
-			"ptask %s, port %s: no variable %s of the module", port->ptask->name,
-			port->name, name ? name : "(none is named)");
+		return error;
 	}
-	variable->module = port->ptask->module;
+	variable->module = module;
 	list_append(&graph->variables, &variable->link);
-	port->variable = variable;
+	*opened = variable;
+	return 0;
+}
+
+/* Two ptasks may be bound to one variable: each invocation has what its own port had. */
+static int bind_variable(struct gdev_port *port, const char *name)
+{
+	struct gdev_ptask *ptask = port->ptask;
+	struct gdev_graph *graph = ptask->graph;
+	struct gdev_port *other;
+	int error = name ? 0 : -EINVAL;
+
+	for (unsigned i = 0; i < graph->device_count && !error; i++)
+		error = open_variable(graph, ptask->module->on[i], name, &port->variables[i]);
+	if (error)
+		return graph_complain(graph, error,
+			"ptask %s, port %s: no variable %s of the module", ptask->name, port->name,
+			name ? name : "(none is named)");
+	list_for_each (other, &ptask->inputs, link)
+		if (other->variables[0] == port->variables[0])
+			return graph_complain(graph, -EEXIST,
+				"ptask %s: ports %s and %s are both bound to %s", ptask->name,
+				other->name, port->name, name);
 	return 0;
 }
 
@@ -387,14 +400,27 @@ int gdev_ptask_query(struct gdev_ptask *ptask, struct gdev_ptask_info *info)
 		.ended = ptask->ended,
 		.invocations = ptask->invocations,
 		.skipped = ptask->skipped,
+		.moved = ptask->moved,
 	};
 	list_for_each (port, &ptask->outputs, link)
 		if (port->block)
 			info->state = GDEV_PTASK_COMPLETED;
-	if (ptask->waits_for_host)
+	if (ptask->waits_for_host || ptask->waits_for_device)
 		info->state = GDEV_PTASK_QUEUED;
 	if (ptask->calling || (ptask->last.value && !point_reached(ptask->graph, ptask->last)))
 		info->state = GDEV_PTASK_EXECUTING;
+	graph_leave(ptask->graph);
+	return 0;
+}
+
+int gdev_ptask_set_priority(struct gdev_ptask *ptask, int priority, int proxy)
+{
+	int error = graph_enter(ptask->graph);
+
+	if (error)
+		return error;
+	ptask->priority = priority;
+	ptask->proxy = proxy;
 	graph_leave(ptask->graph);
 	return 0;
 }

@@ -308,6 +308,7 @@ static int wait_for_block(struct gdev_channel *channel, uint64_t deadline_ns)
 static int wait_until_complete(
 	struct gdev_graph *graph, struct gdev_datablock *block, uint64_t deadline_ns)
 {
+	struct gdev_session *session;
 	struct gdev_fence fence;
 	int error;
 
@@ -315,12 +316,13 @@ static int wait_until_complete(
 		return lanes_error(graph);
 	if (!deadline_ns) {
 		error = graph_wait(graph, 0);
-		host_notice(graph, block->written, true);
+		host_notice(graph, block_written(block), true);
 		return error;
 	}
-	fence = point_fence(graph, block->written);
+	fence = point_fence(graph, block_written(block));
+	session = session_of(graph, block_written(block).lane);
 	graph_leave(graph);
-	error = gdev_fence_wait_until(graph->session, &fence, deadline_ns);
+	error = gdev_fence_wait_until(session, &fence, deadline_ns);
 	pthread_mutex_lock(&graph->lock);
 	if (error == -GDEV_E_NOT_READY)
 		return -ETIMEDOUT;

@@ -144,6 +144,12 @@ static bool needs_host(const struct gdev_ptask *ptask)
 	return false;
 }
 
+void ptask_needs_host(struct gdev_ptask *ptask)
+{
+	ptask->waits_for_host = true;
+	list_append(&ptask->graph->hosts, &ptask->work);
+}
+
 static void step(struct gdev_ptask *ptask)
 {
 	struct gdev_graph *graph = ptask->graph;
@@ -158,12 +164,12 @@ static void step(struct gdev_ptask *ptask)
 	if (!delivered || !filled)
 		return;
 	list_remove(&ptask->work); /* it may have touched itself */
-	if (needs_host(ptask)) {
-		ptask->waits_for_host = true;
-		list_append(&graph->hosts, &ptask->work);
-	} else {
-		ptask_invoke(ptask);
-	}
+	if (needs_host(ptask))
+		ptask_needs_host(ptask);
+	else if (schedule_queues(graph))
+		schedule_add(ptask);
+	else
+		ptask_invoke(ptask, 0);
 }
 
 void graph_flow(struct gdev_graph *graph)
@@ -172,11 +178,13 @@ void graph_flow(struct gdev_graph *graph)
 
 	if (!graph->running)
 		return;
-	while (!graph->error && !graph->terminated &&
-		(ptask = list_first(&graph->work, struct gdev_ptask, work))) {
-		list_remove(&ptask->work);
-		step(ptask);
-	}
+	do
+		while (!graph->error && !graph->terminated &&
+			(ptask = list_first(&graph->work, struct gdev_ptask, work))) {
+			list_remove(&ptask->work);
+			step(ptask);
+		}
+	while (schedule_next(graph));
 	if (!list_empty(&graph->hosts))
 		host_wake(graph);
 }

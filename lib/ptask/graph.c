@@ -105,7 +105,9 @@ void graph_fail(struct gdev_graph *graph, int error, const struct gdev_ptask *pt
 	if (graph->error)
 		return;
 	graph->error = error;
-	gdev_session_why(graph->session, device);
+	*device = '\0';
+	for (unsigned i = 0; i < graph->device_count && !*device; i++)
+		gdev_session_why(graph->devices[i].session, device);
 	graph_complain(graph, error, "%s%s%s%s", ptask ? "ptask " : "", ptask ? ptask->name : "",
 		ptask ? ": " : "", gdev_strerror(error));
 	if (*device)
@@ -155,67 +157,141 @@ static void free_graph(struct gdev_graph *graph)
 	pthread_cond_destroy(&graph->changed);
 	pthread_mutex_destroy(&graph->notice_lock);
 	pthread_cond_destroy(&graph->noticed);
+	free(graph->devices);
+	free(graph->lanes);
 	free(graph);
 }
 
-static int open_session(struct gdev_graph *graph, const struct gdev_graph_options *options)
+static int open_session(
+	struct device *device, const struct gdev_graph_options *options, unsigned index)
 {
+	const char *vgpu = options->vgpu_count ? options->vgpus[index] : options->vgpu;
+
 	if (!options->session)
-		return gdev_session_open_own(options->vgpu, &graph->session);
+		return gdev_session_open_own(vgpu, &device->session);
 	gdev_session_ref(options->session);
-	graph->session = options->session;
-	return gdev_session_error(graph->session, NULL);
+	device->session = options->session;
+	return gdev_session_error(device->session, NULL);
 }
 
-static void close_streams(struct gdev_graph *graph)
+/* By CUDA's numbers of attributes. */
+enum { MULTIPROCESSORS = 16, CLOCK_KHZ = 13, MEMORY_CLOCK_KHZ = 36 };
+
+/* Their product (5.1). What a device does not know does not count. */
+static double strength_of(struct gdev_session *session)
 {
-	for (unsigned i = 0; i < LANES_MAX; i++)
-		gdev_stream_destroy(graph->lanes[i].stream);
-	gdev_stream_destroy(graph->out);
-	gdev_stream_destroy(graph->notify);
+	static const unsigned properties[] = {MULTIPROCESSORS, CLOCK_KHZ, MEMORY_CLOCK_KHZ};
+	double strength = 1;
+	int32_t value;
+
+	for (unsigned i = 0; i < array_length(properties); i++)
+		if (!gdev_session_property(session, properties[i], &value) && value > 0)
+			strength *= value;
+	return strength;
 }
 
-static int open_streams(struct gdev_graph *graph)
+static int open_device(
+	struct gdev_graph *graph, const struct gdev_graph_options *options, unsigned index)
 {
-	int error = lane_create(graph, LANE_IN);
+	struct device *device = &graph->devices[index];
+	int error = open_session(device, options, index);
 
 	if (!error)
-		error = gdev_stream_create(graph->session, 0, &graph->out);
+		error = lane_create(graph, lane_in(index));
+	if (!error)
+		error = gdev_stream_create(device->session, 0, &device->out);
+	if (!error)
+		device->strength = strength_of(device->session);
 	return error;
+}
+
+static void close_devices(struct gdev_graph *graph)
+{
+	for (unsigned i = 0; i < graph->lane_count; i++)
+		gdev_stream_destroy(graph->lanes[i].stream);
+	for (unsigned i = 0; i < graph->device_count; i++) {
+		gdev_stream_destroy(graph->devices[i].out);
+		gdev_stream_destroy(graph->devices[i].notify);
+	}
+	for (unsigned i = 0; i < graph->device_count; i++)
+		gdev_session_close(graph->devices[i].session);
+	graph->device_count = graph->lane_count = 0;
+}
+
+static int open_devices(struct gdev_graph *graph, const struct gdev_graph_options *options)
+{
+	unsigned count = options->vgpu_count ? options->vgpu_count : 1;
+	int error = 0;
+
+	graph->devices = calloc(count, sizeof *graph->devices);
+	graph->lanes = calloc((size_t)count * LANES_A_DEVICE, sizeof *graph->lanes);
+	if (!graph->devices || !graph->lanes)
+		return -ENOMEM;
+	graph->device_count = count;
+	graph->lane_count = count * LANES_A_DEVICE;
+	for (unsigned i = 0; i < count; i++) {
+		graph->devices[i].graph = graph;
+		buffers_init(&graph->devices[i]);
+	}
+	for (unsigned i = 0; i < count && !error; i++)
+		error = open_device(graph, options, i);
+	return error;
+}
+
+static bool are_valid(const struct gdev_graph_options *options)
+{
+	return (unsigned)options->schedule <= GDEV_SCHEDULE_DATA_AWARE &&
+	       options->vgpu_count <= DEVICES_MAX &&
+	       (!options->vgpu_count || (options->vgpus && !options->vgpu && !options->session));
+}
+
+static struct gdev_graph *create(const struct gdev_graph_options *options)
+{
+	struct gdev_graph *graph = calloc(1, sizeof *graph);
+
+	if (!graph)
+		return NULL;
+	copy_name(graph->name, options->name, "graph");
+	graph->manual = options->manual;
+	graph->schedule = options->schedule;
+	graph->process = getpid();
+	struct list *lists[] = {&graph->modules, &graph->templates, &graph->ptasks,
+		&graph->channels, &graph->variables, &graph->blocks, &graph->work, &graph->hosts,
+		&graph->ready};
+	for (unsigned i = 0; i < array_length(lists); i++)
+		list_init(lists[i]);
+	init_locks(graph);
+	graph->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	graph->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return graph;
 }
 
 int gdev_graph_open(const struct gdev_graph_options *wanted, struct gdev_graph **opened)
 {
 	const struct gdev_graph_options options = wanted ? *wanted : (struct gdev_graph_options){0};
-	struct gdev_graph *graph = calloc(1, sizeof *graph);
+	struct gdev_graph *graph;
 	int error;
 
+	if (!are_valid(&options))
+		return -EINVAL;
+	graph = create(&options);
 	if (!graph)
 		return -ENOMEM;
-	copy_name(graph->name, options.name, "graph");
-	graph->manual = options.manual;
-	graph->process = getpid();
-	struct list *lists[] = {&graph->modules, &graph->templates, &graph->ptasks,
-		&graph->channels, &graph->variables, &graph->blocks, &graph->work, &graph->hosts};
-	for (unsigned i = 0; i < array_length(lists); i++)
-		list_init(lists[i]);
-	buffers_init(graph);
-	init_locks(graph);
-	graph->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	graph->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	error = graph->descriptor < 0 || graph->wake < 0 ? -errno : 0;
-	if (!error)
-		error = open_session(graph, &options);
-	if (!error)
-		error = open_streams(graph);
+	error = graph->descriptor < 0 || graph->wake < 0 ? -EMFILE : open_devices(graph, &options);
 	if (error) {
-		close_streams(graph);
-		gdev_session_close(graph->session);
+		close_devices(graph);
 		free_graph(graph);
 		return error;
 	}
 	*opened = graph;
 	return 0;
+}
+
+static void unload(struct gdev_graph_module *module)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		gdev_module_unload(module->on[i]);
+	free(module);
 }
 
 /* Nothing is under way any more. Datablocks of which the program has references stay, without contents on the device. */
@@ -236,20 +312,21 @@ static void free_parts(struct gdev_graph *graph)
 		free(variable);
 	}
 	list_for_each (block, &graph->blocks, link) {
-		if (block->device)
-			buffer_give(graph, steal_pointer(&block->device));
-		block->device_current = false;
+		for (unsigned i = 0; i < DEVICES_MAX; i++) {
+			if (block->views[i].buffer)
+				buffer_give(graph, steal_pointer(&block->views[i].buffer));
+			block->views[i].current = false;
+		}
 	}
-	buffers_finish(graph);
-	list_for_each_safe (module, next_module, &graph->modules, link) {
-		gdev_module_unload(module->module);
-		free(module);
-	}
+	for (unsigned i = 0; i < graph->device_count; i++)
+		buffers_finish(&graph->devices[i]);
+	list_for_each_safe (module, next_module, &graph->modules, link)
+		unload(module);
 }
 
 static void wait_for_lanes(struct gdev_graph *graph)
 {
-	for (unsigned i = 0; i < LANES_MAX; i++)
+	for (unsigned i = 0; i < graph->lane_count; i++)
 		if (graph->lanes[i].stream)
 			gdev_stream_sync(graph->lanes[i].stream);
 }
@@ -273,9 +350,7 @@ void gdev_graph_close(struct gdev_graph *graph)
 	pthread_mutex_lock(&graph->lock);
 	free_parts(graph);
 	graph->closed = true;
-	close_streams(graph);
-	gdev_session_close(graph->session);
-	graph->session = NULL;
+	close_devices(graph);
 	graph_release(graph);
 }
 
@@ -309,20 +384,17 @@ int gdev_graph_load(struct gdev_graph *graph, const void *image, size_t bytes, c
 	size_t log_bytes, struct gdev_graph_module **loaded)
 {
 	struct gdev_graph_module *module = calloc(1, sizeof *module);
-	int error;
+	int error = graph_is_ours(graph) ? 0 : -GDEV_E_SESSION_LOST;
 
 	if (!module)
 		return -ENOMEM;
-	error = graph_is_ours(graph) ? gdev_module_load(graph->session, image, bytes, log,
-					       log_bytes, &module->module)
-				     : -GDEV_E_SESSION_LOST;
-	if (!error) {
+	for (unsigned i = 0; i < graph->device_count && !error; i++)
+		error = gdev_module_load(
+			graph->devices[i].session, image, bytes, log, log_bytes, &module->on[i]);
+	if (!error)
 		error = graph_enter(graph);
-		if (error)
-			gdev_module_unload(module->module);
-	}
 	if (error) {
-		free(module);
+		unload(module);
 		return error;
 	}
 	module->graph = graph;

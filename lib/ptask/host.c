@@ -34,14 +34,15 @@ static void on_notice(void *argument, int error)
 
 static int send_notice(struct gdev_graph *graph, struct notice *notice, struct point point)
 {
+	struct device *device = &graph->devices[device_of(point.lane)];
 	struct gdev_fence fence = point_fence(graph, point);
 	int error = 0;
 
-	if (!graph->notify)
-		error = gdev_stream_create(graph->session, 0, &graph->notify);
+	if (!device->notify)
+		error = gdev_stream_create(device->session, 0, &device->notify);
 	if (!error)
-		error = gdev_stream_wait(graph->notify, &fence);
-	return error ? error : gdev_stream_call(graph->notify, on_notice, notice);
+		error = gdev_stream_wait(device->notify, &fence);
+	return error ? error : gdev_stream_call(device->notify, on_notice, notice);
 }
 
 void host_notice(struct gdev_graph *graph, struct point point, bool program)
@@ -158,7 +159,7 @@ static int bring_values(struct gdev_ptask *ptask)
 	int error = 0;
 
 	list_for_each (port, &ptask->inputs, link)
-		if (!error && is_read_by_host(port))
+		if (!error && (ptask->staged || is_read_by_host(port)))
 			error = block_to_host(port->block);
 	return error;
 }
@@ -169,8 +170,9 @@ static bool can_serve(struct gdev_ptask *ptask)
 	struct gdev_port *port;
 
 	list_for_each (port, &ptask->inputs, link)
-		if ((ptask->callback || is_read_by_host(port)) && !block_complete(port->block)) {
-			host_notice(ptask->graph, port->block->written, false);
+		if ((ptask->callback || ptask->staged || is_read_by_host(port)) &&
+			!block_complete(port->block)) {
+			host_notice(ptask->graph, block_written(port->block), false);
 			return false;
 		}
 	return true;
@@ -238,6 +240,7 @@ static void *run_host(void *argument)
 	pthread_setname_np(pthread_self(), "gdev-graph");
 	pthread_mutex_lock(&graph->lock);
 	while (!graph->stopping) {
+		graph_flow(graph);
 		if (host_serve(graph))
 			continue;
 		graph->asleep = true;
@@ -264,22 +267,26 @@ static int start_thread(struct gdev_graph *graph)
 	return error;
 }
 
-void host_wake(struct gdev_graph *graph)
+void host_start(struct gdev_graph *graph)
 {
 	int error = 0;
 
-	if (graph->manual) {
-		eventfd_write(graph->descriptor, 1);
-		return;
-	}
-	if (!graph->threaded && !graph->stopping && !graph->error && !graph->terminated)
+	if (!graph->manual && !graph->threaded && !graph->stopping && !graph->error &&
+		!graph->terminated)
 		error = start_thread(graph);
+	if (error)
+		graph_fail(graph, error, NULL);
+}
+
+void host_wake(struct gdev_graph *graph)
+{
+	if (graph->manual && !graph->advancing)
+		eventfd_write(graph->descriptor, 1);
+	host_start(graph);
 	if (graph->asleep) {
 		graph->asleep = false;
 		eventfd_write(graph->wake, 1);
 	}
-	if (error)
-		graph_fail(graph, error, NULL);
 }
 
 void host_stop(struct gdev_graph *graph)
@@ -305,9 +312,11 @@ int gdev_graph_advance(struct gdev_graph *graph)
 		return error;
 	if (graph->manual) {
 		eventfd_read(graph->descriptor, &count);
+		graph->advancing = true;
 		graph_flow(graph);
 		while (host_serve(graph))
 			;
+		graph->advancing = false;
 		error = graph->error;
 	} else {
 		error = -EINVAL;

@@ -22,10 +22,24 @@
 #define NAME_MAX_BYTES 48
 #define CAPACITY_DEFAULT 8
 
-/* ---- lanes (lane.c): streams of the graph ---- */
+/* ---- lanes (lane.c): streams of the graph ----
+ *
+ * Each device has LANES_A_DEVICE of them. Lanes of all devices are counted through, so that a point names its device. */
 
-#define LANES_MAX 9
-#define LANE_IN 0 /* copies to the device; ptasks have the others */
+#define DEVICES_MAX GDEV_GRAPH_DEVICES_MAX
+#define LANES_A_DEVICE 9
+#define LANES_MAX (DEVICES_MAX * LANES_A_DEVICE)
+#define LANE_IN 0 /* of a device: copies to it; ptasks have the others */
+
+static inline unsigned device_of(unsigned lane)
+{
+	return lane / LANES_A_DEVICE;
+}
+
+static inline unsigned lane_in(unsigned device)
+{
+	return device * LANES_A_DEVICE + LANE_IN;
+}
 
 /* A command of a lane, by the number of its stream's timeline. Value 0: none. */
 struct point {
@@ -54,11 +68,11 @@ int lanes_error(struct gdev_graph *graph);
 
 #define BUFFER_CLASSES (4 * 40)
 
-/* Device memory of a size class. Its user follows `used` before it writes there. */
+/* Memory of a device, of a size class. Its user follows `used` before it writes there. */
 struct buffer {
 	struct list link; /* of its class, when free: the longest unused first */
 	uint64_t address;
-	unsigned class;
+	unsigned device, class;
 	uint64_t used[LANES_MAX]; /* of each lane: the last command that uses it */
 };
 
@@ -67,9 +81,11 @@ struct buffer_class {
 	unsigned free_count;
 };
 
-void buffers_init(struct gdev_graph *graph);
-void buffers_finish(struct gdev_graph *graph);
-/* For commands of the lane, which waits for those that have used it. */
+struct device;
+
+void buffers_init(struct device *device);
+void buffers_finish(struct device *device);
+/* On the lane's device, for its commands, which wait for those that have used it. */
 int buffer_take(struct gdev_graph *graph, uint64_t bytes, unsigned lane, struct buffer **buffer);
 void buffer_give(struct gdev_graph *graph, struct buffer *buffer);
 /* The lane's later commands come after all that have used it. */
@@ -102,9 +118,11 @@ struct gdev_datablock {
 	bool wrapped;      /* is the program's */
 	void (*release)(void *argument);
 	void *argument;
-	struct buffer *device; /* NULL: not there */
-	bool device_current;
-	struct point written; /* the command after which `device` has them */
+	struct view {
+		struct buffer *buffer; /* NULL: not there */
+		bool current;
+		struct point written; /* the command after which it has them */
+	} views[DEVICES_MAX];
 };
 
 /* Elements of a datablock; a template's are bytes / stride. */
@@ -116,9 +134,16 @@ int block_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t 
 	struct gdev_datablock **block);
 /* The program has no reference; the graph's lock is held. */
 void block_put(struct gdev_datablock *block);
-/* Contents on the device, for the lane's next command, which the caller notes by block_used(). */
+/* Contents on the lane's device, for its next command, which the caller notes by block_used(). */
 int block_on_device(struct gdev_datablock *block, unsigned lane);
+/* By a command of the device itself. */
 void block_used(struct gdev_datablock *block, struct point point);
+/* A device that has the contents; -1: none does. */
+int block_device(const struct gdev_datablock *block);
+/* After which command one does, if any. */
+struct point block_written(const struct gdev_datablock *block);
+/* Whether they can come to the device without the host. *moves: from another device. */
+bool block_reaches(const struct gdev_datablock *block, unsigned device, bool *moves);
 /* Whether contents are, or can be, in host memory without waiting for the device. */
 bool block_complete(struct gdev_datablock *block);
 /* Takes the lock. Contents in host memory; waits for the device. */
@@ -140,7 +165,7 @@ struct variable {
 struct gdev_graph_module {
 	struct list link;
 	struct gdev_graph *graph;
-	struct gdev_module *module;
+	struct gdev_module *on[DEVICES_MAX];
 };
 
 struct gdev_port {
@@ -152,7 +177,7 @@ struct gdev_port {
 	struct gdev_template *tmpl;
 	struct gdev_param parameter;
 	struct gdev_param count; /* size 0: none */
-	struct variable *variable;
+	struct variable *variables[DEVICES_MAX];
 	struct gdev_port *in_out, *size;
 	bool changed_in_place;        /* an input that an output names as in_out */
 	struct gdev_channel *channel; /* of an input */
@@ -175,8 +200,9 @@ struct gdev_channel {
 
 struct gdev_ptask {
 	struct list link;
-	struct list
-		work; /* of graph->work: something of it has changed; or of graph->hosts: the host is to see to it */
+	/* Of graph->work: something of it has changed; of graph->hosts: the host is to see to it; of graph->ready: it waits for a
+	 * device. */
+	struct list work;
 	struct gdev_graph *graph;
 	char name[NAME_MAX_BYTES];
 	struct list inputs, outputs;
@@ -184,21 +210,27 @@ struct gdev_ptask {
 
 	gdev_callback *callback; /* NULL: a function */
 	void *argument;
-	struct gdev_function *function;
-	struct gdev_module *module;
+	struct gdev_function *functions[DEVICES_MAX];
+	struct gdev_graph_module *module;
 	const struct gdev_function_info *info;
 	uint8_t *params; /* with the arguments that never change */
 	uint8_t *bound;  /* of each parameter: it has a port or an argument */
 	bool grid_set, block_set;
 	uint32_t grid[3], threads[3], shared_bytes;
 
-	unsigned lane;
-	bool lane_given;     /* to one that it feeds */
-	unsigned feeds;      /* channels from ptasks that have no lane yet */
-	struct point last;   /* its last invocation */
-	bool calling;        /* the host sees to it just now */
-	bool waits_for_host; /* in graph->hosts */
+	unsigned lane;         /* of whichever device */
+	bool lane_given;       /* to one that it feeds */
+	unsigned feeds;        /* channels from ptasks that have no lane yet */
+	struct point last;     /* its last invocation */
+	bool calling;          /* the host sees to it just now */
+	bool waits_for_host;   /* in graph->hosts */
+	bool waits_for_device; /* in graph->ready */
+	bool staged; /* the host brings all its inputs: devices do not reach one another */
 	bool ended;
+	int priority, proxy;
+	uint64_t ready_ns; /* since when it waits for a device */
+	double average_wait_ms, average_run_ms;
+	uint64_t moved;
 	uint64_t mark;            /* of the last search that came here, */
 	struct gdev_ptask *below; /* and what it looks at next */
 	uint64_t invocations, skipped;
@@ -229,7 +261,18 @@ struct gdev_datablock *channel_take(struct gdev_channel *channel);
 void channel_drop_all(struct gdev_channel *channel);
 
 /* invoke.c: a function whose inputs are there is sent to the device, or skipped. What the host reads is in host memory. */
-void ptask_invoke(struct gdev_ptask *ptask);
+void ptask_invoke(struct gdev_ptask *ptask, unsigned device);
+
+/* schedule.c: ptasks that wait for a device (5.1). */
+
+/* Whether any ptask waits for one: on one device first-available needs no queue. */
+bool schedule_queues(const struct gdev_graph *graph);
+void schedule_add(struct gdev_ptask *ptask);
+/* Sends one of those that wait to a device, if there is one for it; else we shall be told when to look again. */
+bool schedule_next(struct gdev_graph *graph);
+
+/* flow.c: the host is to see to the ptask. */
+void ptask_needs_host(struct gdev_ptask *ptask);
 bool is_read_by_host(const struct gdev_port *port);
 
 /* ---- the host's part (host.c) ---- */
@@ -238,6 +281,8 @@ bool is_read_by_host(const struct gdev_port *port);
 bool host_serve(struct gdev_graph *graph);
 /* Ends the thread, and waits for notices. Takes the lock. */
 void host_stop(struct gdev_graph *graph);
+/* There is a thread, unless the graph is manual, that looks again when a notice comes. */
+void host_start(struct gdev_graph *graph);
 /* Whoever runs callbacks has something to do. */
 void host_wake(struct gdev_graph *graph);
 /* The descriptor, or the graph's thread, is told when the point is reached. */
@@ -252,10 +297,31 @@ struct notice {
 	bool program; /* tells the program, too */
 };
 
+#define AHEAD                                                                                      \
+	4 /* invocations that a device has at once, where ptasks queue: one runs, and others are behind it */
+
+struct device {
+	struct gdev_graph *graph;
+	struct gdev_session *session;
+	double strength;
+	struct gdev_stream *out;    /* copies from it */
+	struct gdev_stream *notify; /* waits for points, to tell the host */
+	struct buffer_class classes[BUFFER_CLASSES];
+	struct invocation {
+		struct gdev_ptask *ptask;
+		struct point point;
+		uint64_t began_ns;
+	} ahead[AHEAD]; /* oldest first */
+	unsigned ahead_count;
+	uint64_t ended_ns; /* when one was last seen to have ended */
+};
+
 struct gdev_graph {
 	char name[NAME_MAX_BYTES];
 	pid_t process;
-	struct gdev_session *session;
+	struct device *devices;
+	unsigned device_count, lane_count;
+	enum gdev_schedule schedule;
 	bool manual;
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* for those that wait in calls */
@@ -265,22 +331,25 @@ struct gdev_graph {
 	int error;
 	char why[GDEV_WHY_BYTES];
 
-	struct list work, hosts;
-
-	struct lane lanes[LANES_MAX];
-	struct gdev_stream *out;    /* copies from the device */
-	struct gdev_stream *notify; /* waits for points, to tell the host */
-	struct buffer_class classes[BUFFER_CLASSES];
+	struct list work, hosts, ready;
+	double average_run_ms; /* of all ptasks: what is expected of one that has not run */
+	struct lane *lanes;
 
 	pthread_t thread;
 	bool threaded, stopping, asleep;
 	bool serving;         /* a thread runs callbacks */
+	bool advancing;       /* gdev_graph_advance() looks at everything by itself */
 	int wake, descriptor; /* eventfds: for the thread, for the program */
 	bool refused;         /* a call has returned -EAGAIN, and nothing has changed since */
 	pthread_mutex_t notice_lock;
 	pthread_cond_t noticed;
 	struct notice notices[LANES_MAX];
 };
+
+static inline struct gdev_session *session_of(const struct gdev_graph *graph, unsigned lane)
+{
+	return graph->devices[device_of(lane)].session;
+}
 
 /* Takes the lock; why no call works, else 0. After an error the lock is not held. */
 int graph_enter(struct gdev_graph *graph);

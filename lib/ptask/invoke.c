@@ -21,35 +21,36 @@ static void set_parameter(struct gdev_ptask *ptask, struct gdev_param parameter,
 
 /* ---- inputs ---- */
 
-static int fill_variable(struct gdev_ptask *ptask, struct gdev_port *port)
+static int fill_variable(struct gdev_port *port, unsigned lane)
 {
-	struct gdev_graph *graph = ptask->graph;
+	struct gdev_graph *graph = port->ptask->graph;
 	struct gdev_datablock *block = port->block;
-	struct variable *variable = port->variable;
+	struct variable *variable = port->variables[device_of(lane)];
 	struct gdev_copy copy;
 	int error;
 
 	if (variable->holds == block->id)
-		return lane_follow(graph, ptask->lane, variable->written);
+		return lane_follow(graph, lane, variable->written);
 	if (block->bytes > variable->bytes)
 		return -EPROTOTYPE;
-	error = block_on_device(block, ptask->lane);
+	error = block_on_device(block, lane);
 	if (!error)
-		error = used_follow(graph, ptask->lane, variable->used);
+		error = used_follow(graph, lane, variable->used);
 	if (error || !block->bytes)
 		return error;
-	copy = gdev_copy_linear(variable->address, block->device->address, block->bytes);
-	error = gdev_copy_async(graph->lanes[ptask->lane].stream, &copy);
+	copy = gdev_copy_linear(
+		variable->address, block->views[device_of(lane)].buffer->address, block->bytes);
+	error = gdev_copy_async(graph->lanes[lane].stream, &copy);
 	if (error)
 		return error;
 	variable->holds = block->id;
-	variable->written = lane_end(graph, ptask->lane);
-	variable->used[ptask->lane] = variable->written.value;
+	variable->written = lane_end(graph, lane);
+	variable->used[lane] = variable->written.value;
 	block_used(block, variable->written);
 	return 0;
 }
 
-static int fill_input(struct gdev_ptask *ptask, struct gdev_port *port)
+static int fill_input(struct gdev_ptask *ptask, struct gdev_port *port, unsigned lane)
 {
 	struct gdev_datablock *block = port->block;
 	uint64_t records = block->records;
@@ -60,36 +61,38 @@ static int fill_input(struct gdev_ptask *ptask, struct gdev_port *port)
 	if (port->binding == GDEV_BIND_SCALAR)
 		set_parameter(ptask, port->parameter, block->host);
 	if (port->binding == GDEV_BIND_CONSTANT)
-		return fill_variable(ptask, port);
+		return fill_variable(port, lane);
 	if (port->binding != GDEV_BIND_GLOBAL)
 		return 0;
-	error = block_on_device(block, ptask->lane);
+	error = block_on_device(block, lane);
 	if (!error)
-		set_parameter(ptask, port->parameter, &block->device->address);
+		set_parameter(
+			ptask, port->parameter, &block->views[device_of(lane)].buffer->address);
 	return error;
 }
 
 /* ---- outputs ---- */
 
-static int copy_contents(
-	struct gdev_ptask *ptask, struct gdev_datablock *to, struct gdev_datablock *from)
+static int copy_contents(struct gdev_datablock *to, struct gdev_datablock *from, unsigned lane)
 {
-	struct gdev_copy copy =
-		gdev_copy_linear(to->device->address, from->device->address, from->bytes);
+	unsigned device = device_of(lane);
+	struct gdev_copy copy = gdev_copy_linear(to->views[device].buffer->address,
+		from->views[device].buffer->address, from->bytes);
 	int error;
 
 	if (!from->bytes)
 		return 0;
-	error = gdev_copy_async(ptask->graph->lanes[ptask->lane].stream, &copy);
+	error = gdev_copy_async(from->graph->lanes[lane].stream, &copy);
 	if (!error)
-		block_used(from, lane_end(ptask->graph, ptask->lane));
+		block_used(from, lane_end(from->graph, lane));
 	return error;
 }
 
 /* What is changed in place is a datablock of its own. It takes the buffer over if nobody else has the one before. */
-static int change_in_place(struct gdev_ptask *ptask, struct gdev_port *port)
+static int change_in_place(struct gdev_port *port, unsigned lane)
 {
-	struct gdev_graph *graph = ptask->graph;
+	struct gdev_graph *graph = port->ptask->graph;
+	unsigned device = device_of(lane);
 	struct gdev_datablock *from = port->in_out->block, *made;
 	int error = block_create(graph, from->tmpl, from->records, &made);
 
@@ -97,22 +100,22 @@ static int change_in_place(struct gdev_ptask *ptask, struct gdev_port *port)
 		return error;
 	port->block = made;
 	if (atomic_load(&from->refs) == 1) {
-		error = used_follow(graph, ptask->lane, from->device->used);
-		made->device = steal_pointer(&from->device);
-		from->device_current = false;
-		return error;
+		made->views[device].buffer = steal_pointer(&from->views[device].buffer);
+		from->views[device].current = false;
+		return used_follow(graph, lane, made->views[device].buffer->used);
 	}
-	error = buffer_take(graph, made->bytes, ptask->lane, &made->device);
-	return error ? error : copy_contents(ptask, made, from);
+	error = buffer_take(graph, made->bytes, lane, &made->views[device].buffer);
+	return error ? error : copy_contents(made, from, lane);
 }
 
-static int make_output(struct gdev_ptask *ptask, struct gdev_port *port)
+static int make_output(struct gdev_ptask *ptask, struct gdev_port *port, unsigned lane)
 {
+	unsigned device = device_of(lane);
 	uint64_t records = port->tmpl ? shape_elements(&port->tmpl->shape) : 0;
 	int error;
 
 	if (port->in_out) {
-		error = change_in_place(ptask, port);
+		error = change_in_place(port, lane);
 	} else {
 		if (port->size)
 			memcpy(&records, port->size->block->host, sizeof records);
@@ -120,14 +123,14 @@ static int make_output(struct gdev_ptask *ptask, struct gdev_port *port)
 		if (error == -EINVAL)
 			error = -EPROTOTYPE; /* more than the template has */
 		if (!error)
-			error = buffer_take(ptask->graph, port->block->bytes, ptask->lane,
-				&port->block->device);
+			error = buffer_take(ptask->graph, port->block->bytes, lane,
+				&port->block->views[device].buffer);
 	}
 	if (error)
 		return error;
 	if (port->count.size)
 		set_parameter(ptask, port->count, &port->block->records);
-	set_parameter(ptask, port->parameter, &port->block->device->address);
+	set_parameter(ptask, port->parameter, &port->block->views[device].buffer->address);
 	return 0;
 }
 
@@ -187,25 +190,38 @@ static int infer_geometry(const struct gdev_ptask *ptask, struct gdev_launch *la
 static void note_uses(struct gdev_ptask *ptask)
 {
 	struct point point = ptask->last;
+	unsigned device = device_of(point.lane);
 	struct gdev_port *port;
 
 	list_for_each (port, &ptask->inputs, link) {
-		if (port->binding == GDEV_BIND_GLOBAL && port->block->device)
+		if (port->binding == GDEV_BIND_GLOBAL && port->block->views[device].buffer)
 			block_used(port->block, point);
-		if (port->variable)
-			port->variable->used[point.lane] = point.value;
+		if (port->variables[device])
+			port->variables[device]->used[point.lane] = point.value;
 	}
 	list_for_each (port, &ptask->outputs, link) {
-		port->block->written = point;
-		port->block->device_current = true;
+		port->block->views[device].written = point;
+		port->block->views[device].current = true;
 		block_used(port->block, point);
 	}
 }
 
-static int invoke(struct gdev_ptask *ptask)
+/* Whether an input is on other devices alone. */
+static bool is_moved(const struct gdev_ptask *ptask, unsigned device)
+{
+	const struct gdev_port *port;
+	bool moves = false;
+
+	list_for_each (port, &ptask->inputs, link)
+		if (!is_read_by_host(port))
+			block_reaches(port->block, device, &moves);
+	return moves;
+}
+
+static int invoke(struct gdev_ptask *ptask, unsigned lane)
 {
 	struct gdev_launch launch = {
-		.function = ptask->function,
+		.function = ptask->functions[device_of(lane)],
 		.shared_bytes = ptask->shared_bytes,
 		.params = ptask->params,
 		.param_bytes = ptask->info->param_bytes,
@@ -214,19 +230,20 @@ static int invoke(struct gdev_ptask *ptask)
 	bool empty;
 	int error = 0;
 
+	ptask->moved += is_moved(ptask, device_of(lane));
 	list_for_each (port, &ptask->inputs, link)
 		if (!error)
-			error = fill_input(ptask, port);
+			error = fill_input(ptask, port, lane);
 	list_for_each (port, &ptask->outputs, link)
 		if (!error)
-			error = make_output(ptask, port);
+			error = make_output(ptask, port, lane);
 	if (!error)
 		error = infer_geometry(ptask, &launch, &empty);
 	if (!error && !empty)
-		error = gdev_launch_async(ptask->graph->lanes[ptask->lane].stream, &launch);
+		error = gdev_launch_async(ptask->graph->lanes[lane].stream, &launch);
 	if (error)
 		return error;
-	ptask->last = lane_end(ptask->graph, ptask->lane);
+	ptask->last = lane_end(ptask->graph, lane);
 	note_uses(ptask);
 	ptask->invocations++;
 	return 0;
@@ -263,14 +280,14 @@ static void skip(struct gdev_ptask *ptask)
 	ptask->skipped++;
 }
 
-void ptask_invoke(struct gdev_ptask *ptask)
+void ptask_invoke(struct gdev_ptask *ptask, unsigned device)
 {
 	int error = 0;
 
 	if (is_skipped(ptask))
 		skip(ptask);
 	else
-		error = invoke(ptask);
+		error = invoke(ptask, device * LANES_A_DEVICE + ptask->lane);
 	if (error)
 		graph_fail(ptask->graph, error, ptask);
 	else

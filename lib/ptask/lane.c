@@ -14,7 +14,7 @@ int lane_create(struct gdev_graph *graph, unsigned lane)
 
 	if (graph->lanes[lane].stream)
 		return 0;
-	error = gdev_stream_create(graph->session, 0, &graph->lanes[lane].stream);
+	error = gdev_stream_create(session_of(graph, lane), 0, &graph->lanes[lane].stream);
 	if (error)
 		return error;
 	gdev_stream_fence(graph->lanes[lane].stream, &fence);
@@ -36,7 +36,7 @@ int lane_follow(struct gdev_graph *graph, unsigned lane, struct point point)
 
 	if (point.lane == lane || follower->seen[point.lane] >= point.value)
 		return 0;
-	error = gdev_stream_wait(follower->stream, &fence);
+	error = gdev_stream_wait_peer(follower->stream, session_of(graph, point.lane), &fence);
 	if (!error)
 		follower->seen[point.lane] = point.value;
 	return error;
@@ -54,14 +54,16 @@ bool point_reached(struct gdev_graph *graph, struct point point)
 {
 	struct gdev_fence fence = point_fence(graph, point);
 
-	return gdev_fence_query(graph->session, &fence) == 0;
+	return gdev_fence_query(session_of(graph, point.lane), &fence) == 0;
 }
 
 int lanes_error(struct gdev_graph *graph)
 {
-	int error = gdev_session_error(graph->session, NULL);
+	int error = 0;
 
-	for (unsigned i = 0; i < LANES_MAX && !error; i++)
+	for (unsigned i = 0; i < graph->device_count && !error; i++)
+		error = gdev_session_error(graph->devices[i].session, NULL);
+	for (unsigned i = 0; i < graph->lane_count && !error; i++)
 		if (graph->lanes[i].stream)
 			error = gdev_stream_error(graph->lanes[i].stream);
 	if (error)

@@ -111,11 +111,11 @@ static int give_lanes(struct gdev_graph *graph)
 	while (!error && (ptask = list_first(&graph->work, struct gdev_ptask, work))) {
 		struct gdev_ptask *giver = lane_giver(ptask);
 		list_remove(&ptask->work);
-		ptask->lane = giver ? giver->lane : LANE_IN + 1 + next++ % (LANES_MAX - 1);
+		ptask->lane = giver ? giver->lane : LANE_IN + 1 + next++ % (LANES_A_DEVICE - 1);
 		if (giver)
 			giver->lane_given = true;
-		if (!ptask->callback)
-			error = lane_create(graph, ptask->lane);
+		for (unsigned i = 0; i < graph->device_count && !error && !ptask->callback; i++)
+			error = lane_create(graph, i * LANES_A_DEVICE + ptask->lane);
 		list_for_each (port, &ptask->outputs, link)
 			list_for_each (channel, &port->channels, from_link)
 				if (channel->to && !--channel->to->ptask->feeds)

@@ -337,6 +337,10 @@ def bench_ptask(start):
         for metric, value, baseline in dataflow.ratios(gdevd):
             yield line("ptask", metric, value, "us" if baseline else "x", baseline or 1)
         yield from lines(gdevd, [program(gdevd, "ptask")])
+    with start(devices="cpu:2") as gdevd:
+        gained, moved = dataflow.two_devices(gdevd)
+    yield line("ptask", "two_devices", gained, "x", 1)
+    yield line("ptask", "moved_pct", moved, "%", 1)
 
 
 BENCHES = {name.removeprefix("bench_"): function for name, function in list(globals().items())

@@ -7,8 +7,9 @@ Ratios of speed, geometric means over all of the work; 1 and more: the graph is 
   over_modular     a thread a task, each copying its inputs in and its output out
   over_single      a task after the other, each copying
   worst_handcoded  the least of over_handcoded's ratios
-  invoke_us        processor time of invoking an empty ptask, within the process; the baseline is a launch by hand
-  launches         launches an invocation"""
+  two_devices      speed of data-aware on two devices over the same on one of them (software GPU: halves of the processors)
+  moved_pct        invocations that moved data between these two, of all, over the same work (Figure 12)
+  invoke_us        processor time of invoking an empty ptask, within the process; the baseline is a launch by hand"""
 
 import json
 import statistics
@@ -48,3 +49,27 @@ def ratios(gdevd):
                             ("over_single", "single")):
         yield metric, statistics.geometric_mean(found[variant]), None
     yield "worst_handcoded", min(found["hand"]), None
+
+
+DEPTHS = (1, 2, 4, 6)  # of Figure 12, whose breadth is 8
+DEVICE_TURNS = 3
+
+
+def two_devices(gdevd, n=384):
+    """On `cpu:2`: (speed over one device, percent of invocations that moved data)."""
+    gained, moved = [], []
+    for depth in DEPTHS:
+        us = {1: [], 2: []}
+        for _ in range(DEVICE_TURNS):
+            for count, vgpus in ((1, "gdev0"), (2, "gdev0,gdev1")):
+                command = [gdevd.gdev, "run", gdevd.example("ptask-matrices"), "--repeat=3", f"--vgpus={vgpus}",
+                           "--schedule=data-aware", "columns", "gemm", n, 8, depth]
+                code, out, err = gdevd.run(command, 600)
+                if code:
+                    raise LabError(f"{' '.join(map(str, command))} ended with {code}:\n{err}")
+                found = json.loads(out)
+                us[count].append(found["round_us"])
+                if count == 2:
+                    moved.append(found["moved_pct"])
+        gained.append(statistics.median(us[1]) / statistics.median(us[2]))
+    return statistics.geometric_mean(gained), statistics.fmean(moved)

@@ -48,7 +48,7 @@ class Examples(unittest.TestCase):
         """The dataflow graphs compute what the CPU computes, as graphs and in four ways by hand"""
         for command in (["pipeline"], ["sort", "--variant=all", "--repeat=2", "12"],
                         *(["matrices", "--variant=all", "--repeat=2", shape, task, "48", "4", "3"]
-                          for shape in ("tree", "rectangle") for task in ("madd", "gemm", "mcopy")
+                          for shape in ("tree", "rectangle", "columns") for task in ("madd", "gemm", "mcopy")
                           if (shape, task) != ("tree", "mcopy"))):
             code, out, err = self.gdevd.run(
                 [self.gdevd.gdev, "run", self.gdevd.example(f"ptask-{command[0]}"), *command[1:]])
