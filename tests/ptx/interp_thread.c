@@ -190,7 +190,7 @@ static uint8_t *within(struct thread *t, uint8_t *base, uint64_t size, uint64_t 
 	return NULL;
 }
 
-static uint8_t *address_in(
+uint8_t *thread_address_in(
 	struct thread *t, unsigned space, const struct operand *o, unsigned bytes)
 {
 	struct interp *in = t->block->in;
@@ -227,25 +227,7 @@ static uint8_t *address_in(
 uint8_t *thread_address(
 	struct thread *t, const struct inst *i, const struct operand *o, unsigned bytes)
 {
-	return address_in(t, inst_space(i), o, bytes);
-}
-
-/* cp.async: at once. */
-static bool copy_async(struct thread *t, const struct inst *i)
-{
-	const struct operand *o = i->operands;
-
-	if (i->operand_count < 3)
-		return inst_has(i, MOD_commit_group) || inst_has(i, MOD_wait_all) ||
-		       inst_has(i, MOD_wait_group);
-	unsigned bytes = (unsigned)o[2].bits;
-	uint64_t take = i->operand_count > 3 ? thread_read(t, &o[3], TYPE_u32) : bytes;
-	uint8_t *to = address_in(t, SPACE_SHARED, &o[0], bytes);
-	uint8_t *from = address_in(t, SPACE_GLOBAL, &o[1], bytes);
-
-	for (unsigned k = 0; t->block->outcome == INTERP_RAN && k < bytes; k++)
-		to[k] = k < take ? from[k] : 0;
-	return true;
+	return thread_address_in(t, inst_space(i), o, bytes);
 }
 
 static void move_memory(struct thread *t, const struct inst *i)
@@ -666,7 +648,13 @@ static bool memory(struct thread *t, const struct inst *i)
 		atomic(t, i);
 		return true;
 	case OP_cp:
-		return copy_async(t, i);
+		return interp_copy(t, i);
+	case OP_mbarrier:
+		return interp_mbarrier(t, i);
+	case OP_mapa:
+		thread_write(t, &i->operands[0], i->types[0],
+			thread_read(t, &i->operands[1], i->types[0]));
+		return true;
 	case OP_cvta:
 		convert_address(t, i);
 		return true;

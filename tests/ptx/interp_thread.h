@@ -55,6 +55,11 @@ void thread_write(struct thread *t, const struct operand *o, unsigned type, uint
 /* Where the operand [base + offset] points; NULL ends the run. */
 uint8_t *thread_address(
 	struct thread *t, const struct inst *i, const struct operand *o, unsigned bytes);
+uint8_t *thread_address_in(
+	struct thread *t, unsigned space, const struct operand *o, unsigned bytes);
+/* interp_async.c; false: no such instruction. */
+bool interp_copy(struct thread *t, const struct inst *i);
+bool interp_mbarrier(struct thread *t, const struct inst *i);
 /* interp_matrix.c: what all lanes of a warp do together, which wait at it. */
 bool interp_is_matrix(const struct inst *i);
 void interp_matrix(struct thread *warp, uint32_t lanes);

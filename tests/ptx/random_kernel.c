@@ -40,7 +40,7 @@ static unsigned pick_kind(const struct random_kernel *k, uint64_t *s, const stru
 	if (n < 5 && barriers)
 		return KIND_BLOCK_REDUCTION;
 	if (n < 7 && p->all && k->features & RANDOM_DIVERGENT_BARRIERS)
-		return KIND_DIVERGENT_BARRIER;
+		return n < 6 ? KIND_DIVERGENT_BARRIER : KIND_MBARRIER;
 	if (n < 8 && k->features & RANDOM_EXITS)
 		return KIND_EXIT;
 	if (n < 14 && p->mask != NO_MASK)
@@ -405,13 +405,13 @@ static void write_opposite(struct writer *w, unsigned to)
 		to);
 }
 
-/* Whether all threads of the block are there, and as many as a barrier may count. */
-static bool may_count(const struct random_kernel *k)
+/* Whether no thread leaves before the end. */
+static bool may_wait(const struct random_kernel *k)
 {
 	for (unsigned n = 1; n < k->node_count; n++)
 		if (k->nodes[n].kind == KIND_EXIT)
 			return false;
-	return k->block[0] * k->block[1] * k->block[2] % 32 == 0;
+	return true;
 }
 
 /* The two sides of a branch wait at barriers of their own, with one number; or one side goes on when it has come. */
@@ -423,7 +423,7 @@ static void write_divergent_barrier(struct writer *w)
 	char barrier[24] = " 2";
 
 	w->labels += 2;
-	if (how == 2 && may_count(w->k))
+	if (how == 2 && may_wait(w->k) && block[0] * block[1] * block[2] % 32 == 0)
 		snprintf(barrier, sizeof(barrier), " 3, %u", block[0] * block[1] * block[2]);
 	else if (how == 2)
 		how = 1;
@@ -441,6 +441,32 @@ static void write_divergent_barrier(struct writer *w)
 	fprintf(w->f, "barrier.sync%s;\n", barrier);
 	if (how)
 		write_opposite(w, to);
+	fprintf(w->f, "L%u:\n", label + 1);
+}
+
+/* All threads come, and some wait for that: those that the others leave something for. */
+static void write_mbarrier(struct writer *w)
+{
+	static const char *const waits[] = {"test_wait.shared.b64", "try_wait.shared::cta.b64",
+		"try_wait.acquire.cta.shared.b64"};
+	unsigned label = w->labels, p = random_below(&w->s, P), r = random_below(&w->s, R);
+	unsigned to = random_below(&w->s, R), how = random_below(&w->s, 4);
+
+	w->labels += 2;
+	fprintf(w->f,
+		"barrier.sync 2;\nst.shared.b32 [%%slot], %%r%u;\n{ .reg .b64 s; .reg .pred w;\n",
+		r);
+	if (how == 0) /* an arrival that expects bytes, which come */
+		fprintf(w->f, "mbarrier.arrive.expect_tx.shared.b64 s, [mbar], 16;\n"
+			      "mbarrier.complete_tx.relaxed.cta.shared.b64 [mbar], 16;\n");
+	else if (how == 1) /* some go on */
+		fprintf(w->f, "mbarrier.arrive.shared.b64 s, [mbar];\n@%%p%u bra L%u;\n", p,
+			label + 1);
+	else
+		fprintf(w->f, "mbarrier.arrive.shared.b64 s, [mbar];\n");
+	fprintf(w->f, "L%u:\nmbarrier.%s w, [mbar], s;\n@!w bra L%u; }\n", label,
+		waits[random_below(&w->s, 3)], label);
+	write_opposite(w, to);
 	fprintf(w->f, "L%u:\n", label + 1);
 }
 
@@ -539,6 +565,12 @@ static void write_node(struct writer *w, const struct random_node *node, const s
 	case KIND_DIVERGENT_BARRIER:
 		write_divergent_barrier(w);
 		break;
+	case KIND_MBARRIER:
+		if (may_wait(w->k))
+			write_mbarrier(w);
+		else
+			write_divergent_barrier(w);
+		break;
 	case KIND_COLLECTIVE:
 		write_collective(w, p);
 		break;
@@ -570,7 +602,7 @@ static void write_head(FILE *f, const struct random_kernel *k)
 		".reg .b32 %%t, %%v, %%w, %%linear, %%threads, %%slot, %%laneid_; .reg .pred %%q;\n"
 		".reg .b32 %%m<400>, %%l<200>, %%e<200>, %%s<200>, %%x<200>, %%y<200>, %%z<200>, %%c<200>, %%n<200>, %%i<200>, %%o<200>;\n"
 		".reg .b64 %%ly<200>, %%ey<200>, %%zy<200>; .reg .pred %%a<200>, %%b<200>;\n"
-		".local .align 16 .b8 lm[64]; .shared .align 8 .b8 slots[%u]; .shared .align 16 .b32 counts[8];\n",
+		".local .align 16 .b8 lm[64]; .shared .align 8 .b8 slots[%u]; .shared .align 16 .b32 counts[8]; .shared .b64 mbar;\n",
 		H, R, D, F, G, P, U, threads * 8);
 	fprintf(f,
 		"ld.param.u64 %%in, [in]; ld.param.u64 %%out, [out]; ld.param.u32 %%u0, [n];\n"
@@ -587,7 +619,7 @@ static void write_head(FILE *f, const struct random_kernel *k)
 		"st.shared.b64 [%%slot], 0; setp.eq.u32 %%q, %%linear, 0;\n"
 		"mov.b32 %%v, 0; mov.b32 %%w, -1; @%%q st.shared.v4.b32 [counts], {%%v, %%w, %%v, %%v};\n"
 		"@%%q st.shared.v4.b32 [counts+16], {%%v, %%w, %%v, %%v};\n"
-		"bar.sync 0;\n");
+		"@%%q mbarrier.init.shared.b64 [mbar], %%threads;\nbar.sync 0;\n");
 }
 
 /* Registers begin with input that each thread picks elsewhere; some with what follows from its number alone. */

@@ -396,18 +396,12 @@ DOT4(u32, s32, ub, sb, s32)
 DOT4(s32, u32, sb, ub, s32)
 DOT4(s32, s32, sb, sb, s32)
 
+#include "builtins_async.h"
 #include "builtins_float.h"
 #include "builtins_gates.h"
 #include "builtins_matrix.h"
 
 /* ---- memory ---- */
-
-/* cp.async with a size of its source: zeros behind that. */
-BUILTIN void ptx_copy_filled(u8 *to, const u8 *from, u32 bytes, u32 take)
-{
-	for (u32 k = 0; k < bytes; k++)
-		to[k] = k < take ? from[k] : 0;
-}
 
 #define ATOMIC_LOOP(name, T, expression)                                                           \
 	BUILTIN T ptx_atom_##name(T *p, T v)                                                       \

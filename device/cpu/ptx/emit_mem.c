@@ -282,54 +282,6 @@ bool emit_store(struct gen *g, struct inst *i)
 	return true;
 }
 
-static bool is_predicate(const struct gen *g, const struct operand *o)
-{
-	return o->kind == OPERAND_REG && g->work->regs[o->id].type == TYPE_pred;
-}
-
-/* A policy of the cache, which has 64 bits. */
-static bool is_policy(const struct gen *g, const struct operand *o)
-{
-	return o->kind == OPERAND_REG && ptx_type_bits[g->work->regs[o->id].type] == 64;
-}
-
-/* cp.async copies at once: that is one of the times at which it may, and leaves nothing to wait for. */
-bool emit_copy(struct gen *g, struct inst *i)
-{
-	const struct operand *to = &i->operands[0], *from = &i->operands[1], *take = NULL;
-	unsigned count = i->operand_count;
-
-	if (!inst_has(i, MOD_async))
-		return false;
-	if (inst_has(i, MOD_commit_group) || inst_has(i, MOD_wait_all))
-		return count == 0;
-	if (inst_has(i, MOD_wait_group))
-		return count == 1;
-	if (count < 3 || !to->memory || !from->memory || !inst_has(i, MOD_shared) ||
-		!inst_has(i, MOD_global) || i->operands[2].kind != OPERAND_INT)
-		return false;
-	int64_t bytes = i->operands[2].bits;
-	if (bytes != 4 && bytes != 8 && bytes != 16)
-		return false;
-	if (count > 3 && !is_policy(g, &i->operands[3]))
-		take = &i->operands[3];
-	if (take && is_predicate(g, take))
-		return false;
-	LLVMValueRef into = emit_address(g, to, SPACE_SHARED);
-	LLVMValueRef out_of = emit_address(g, from, SPACE_GLOBAL);
-	if (take) {
-		LLVMValueRef a[] = {
-			into, out_of, gen_int(g, (uint64_t)bytes), emit_operand(g, take, g->i32)};
-
-		return emit_builtin(g, "ptx_copy_filled", a, 4) != NULL;
-	}
-	LLVMTypeRef type = LLVMIntTypeInContext(g->context, (unsigned)bytes * 8);
-	LLVMValueRef v = LLVMBuildLoad2(g->b, type, out_of, "");
-	gen_mark(g, v);
-	gen_mark(g, LLVMBuildStore(g->b, v, into));
-	return true;
-}
-
 /* ---- atomics ---- */
 
 static bool is_strong(const struct inst *i)

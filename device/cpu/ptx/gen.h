@@ -184,6 +184,10 @@ bool emit_trap(struct gen *g, struct inst *i);
 void emit_deadlock(struct gen *g, LLVMValueRef lines);
 bool emit_collective(struct gen *g, struct inst *i);
 void emit_collective_prepare(struct gen *g, struct inst *i);
+/* emit_async.c */
+bool emit_copy(struct gen *g, struct inst *i);
+bool emit_mbarrier(struct gen *g, struct inst *i);
+bool emit_mapa(struct gen *g, struct inst *i);
 /* emit_matrix.c */
 bool is_matrix(const struct inst *i);
 bool emit_matrix(struct gen *g, struct inst *i);

@@ -628,7 +628,8 @@ static bool region_is_parallel(const struct gen *g, const struct region *r)
 				i->op == OP_sust || i->op == OP_membar || i->op == OP_fence ||
 				inst_has(i, MOD_volatile) || inst_has(i, MOD_relaxed) ||
 				inst_has(i, MOD_acquire) || inst_has(i, MOD_release) ||
-				inst_has(i, MOD_arrive))
+				inst_has(i, MOD_arrive) || i->op == OP_mbarrier ||
+				inst_has(i, MOD_mbarrier))
 				return false;
 		}
 	}

@@ -46,6 +46,9 @@ extern const char *const ptx_type_name[TYPE_COUNT];
 	X(clamp) X(shiftamt) X(finite) X(infinite) X(number) X(notanumber) X(normal) X(subnormal)  \
 	X(cta) X(gpu) X(sys) X(cluster) X(gl) X(cv) X(ca) X(cg) X(cs) X(lu) X(wb) X(wt) X(nc)      \
 	X(noftz) X(xorsign) X(abs) X(L1) X(L2) X(warp) X(satfinite) X(relu) X(pack)      \
+	X(init) X(inval) X(arrive_drop) X(test_wait) X(try_wait) X(expect_tx) X(complete_tx)     \
+	X(pending_count) X(noComplete) X(parity) X(mbarrier) X(noinc) X(bulk) X(bulk_group) X(read) \
+	X(proxy) X(mbarrier_init)                                                                  \
 	X(oob) X(level) X(async) X(wait) X(commit_group) X(wait_group) X(wait_all) X(row) X(col) X(trans)  \
 	X(x1) X(x2) X(x4) X(m8n8) X(m8n8k4) X(m8n8k16) X(m8n8k32) X(m8n8k128) X(m16n8k4)           \
 	X(m16n8k8) X(m16n8k16) X(m16n8k32) X(m16n8k64) X(m16n8k128) X(m16n8k256) X(tf32) X(e4m3)   \
@@ -157,13 +160,19 @@ struct opcode {
 		"global shared relaxed acquire release acq_rel cta gpu sys cluster and or xor add "\
 		"min max inc dec noftz L2 level")                                                  \
 	X(cp, "cp", 0, 5, 0, E,                                                                    \
-		"async ca cg shared global L2 level commit_group wait_group wait_all")             \
+		"async ca cg shared global L2 level commit_group wait_group wait_all mbarrier arrive "\
+		"noinc bulk bulk_group read")             \
+	X(mbarrier, "mbarrier", 1, 4, 0, E,                                                        \
+		"init inval arrive arrive_drop test_wait try_wait expect_tx complete_tx "          \
+		"pending_count noComplete parity relaxed acquire release cta cluster shared")      \
+	X(mapa, "mapa", 3, 3, 1, PC, "shared")                                                     \
 	X(prefetch, "prefetch", 1, 1, 0, OPF_IGNORE, NULL)                                         \
 	X(prefetchu, "prefetchu", 1, 1, 0, OPF_IGNORE, NULL)                                       \
 	X(applypriority, "applypriority", 2, 2, 0, OPF_IGNORE, NULL)                               \
 	X(discard, "discard", 2, 2, 0, OPF_IGNORE, NULL)                                           \
 	X(membar, "membar", 0, 0, 0, E, "cta gl sys gpu")                                          \
-	X(fence, "fence", 0, 0, 0, E, "cta gpu sys cluster sc acq_rel acquire release")            \
+	X(fence, "fence", 0, 0, 0, E,                                                              \
+		"cta gpu sys cluster sc acq_rel acquire release proxy async mbarrier_init global shared")            \
 	X(bar, "bar", 1, 5, 0, E | OPF_BORDER, "sync red arrive popc and or cta aligned warp")     \
 	X(barrier, "barrier", 0, 5, 0, E | OPF_BORDER,                                             \
 		"sync red arrive wait popc and or cta aligned cluster relaxed acquire release")                         \

@@ -58,7 +58,7 @@ static bool loop_is_shared(const struct work *w, const struct loop *l)
 static bool writes_memory(const struct inst *i)
 {
 	return i->op == OP_st || i->op == OP_cp || i->op == OP_atom || i->op == OP_red ||
-	       i->op == OP_call || i->op == OP_sust;
+	       i->op == OP_mbarrier || i->op == OP_call || i->op == OP_sust;
 }
 
 static bool touches_memory(const struct inst *i)

@@ -57,7 +57,7 @@ static bool defines(struct inst *i, uint64_t *set)
 
 static bool is_atomic(const struct inst *i)
 {
-	return i->op == OP_atom || i->op == OP_red;
+	return i->op == OP_atom || i->op == OP_red || i->op == OP_mbarrier;
 }
 
 /* Fills s->slice: the registers within the loop that the value of `reg` is made of. Returns whether one of them
@@ -177,6 +177,8 @@ static bool load_waits(const struct search *s, const struct inst *i)
 {
 	unsigned space = inst_space(i);
 
+	if (i->op == OP_mbarrier)
+		return inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait);
 	if (!inst_is_load(i) || inst_has(i, MOD_nc) || space == SPACE_LOCAL ||
 		space == SPACE_PARAM || space == SPACE_CONST)
 		return false;

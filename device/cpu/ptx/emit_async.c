@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Asynchronous copies, and the barriers in memory (mbarrier) that say when they, and threads, have come. A copy is made at
+ * once: that is one of the times at which it may be, and leaves nothing to wait for. What a barrier's 64 bits mean is in
+ * builtins_async.h. As a block's threads run on one processor, one at a time, plain accesses change them.
+ */
+#include "device/cpu/ptx/gen.h"
+
+/* ---- barriers in memory ---- */
+
+static LLVMValueRef pointer(struct gen *g, struct inst *i, unsigned k, unsigned space)
+{
+	return i->operands[k].memory ? emit_address(g, &i->operands[k], space) : NULL;
+}
+
+/* Counts `arrive` threads as come, expects `drop` fewer of them from the next phase on, and `bytes` more of copies. Returns
+ * the barrier as it was; NULL: no such instruction. */
+static LLVMValueRef change(
+	struct gen *g, LLVMValueRef barrier, LLVMValueRef arrive, bool drop, LLVMValueRef bytes)
+{
+	LLVMValueRef zero = LLVMConstNull(g->i32);
+	LLVMValueRef a[] = {
+		barrier, arrive ? arrive : zero, drop ? arrive : zero, bytes ? bytes : zero};
+
+	return barrier ? emit_builtin(g, "ptx_mbarrier_change", a, 4) : NULL;
+}
+
+static LLVMValueRef number(struct gen *g, const struct inst *i, unsigned k)
+{
+	return emit_operand(g, &i->operands[k], g->i32);
+}
+
+static bool emit_wait(struct gen *g, struct inst *i, LLVMValueRef barrier)
+{
+	bool parity = inst_has(i, MOD_parity);
+	LLVMValueRef a[2] = {barrier}, v;
+
+	if (!barrier || i->operand_count < 3)
+		return false;
+	a[1] = emit_operand(g, &i->operands[2], parity ? g->i32 : g->i64);
+	v = emit_builtin(g, parity ? "ptx_mbarrier_passed_parity" : "ptx_mbarrier_passed", a, 2);
+	if (v)
+		emit_result(g, &i->operands[0], LLVMBuildTrunc(g->b, v, g->i1, ""));
+	return v;
+}
+
+static bool emit_arrival(struct gen *g, struct inst *i, LLVMValueRef barrier)
+{
+	LLVMValueRef one = LLVMConstInt(g->i32, 1, false), old;
+	bool bytes = inst_has(i, MOD_expect_tx), more = i->operand_count > 2;
+
+	if (i->operand_count > 3 || (bytes && !more))
+		return false;
+	old = change(g, barrier, more && !bytes ? number(g, i, 2) : one,
+		inst_has(i, MOD_arrive_drop), bytes ? number(g, i, 2) : NULL);
+	if (old)
+		emit_result(g, &i->operands[0], old);
+	return old;
+}
+
+bool emit_mbarrier(struct gen *g, struct inst *i)
+{
+	unsigned first = i->dest_count, count = i->operand_count;
+	LLVMValueRef barrier, a[2];
+
+	if (i->type_count != 1 && !inst_has(i, MOD_expect_tx) && !inst_has(i, MOD_complete_tx))
+		return false;
+	if (inst_has(i, MOD_pending_count)) {
+		a[0] = count == 2 ? emit_operand(g, &i->operands[1], g->i64) : NULL;
+		a[0] = a[0] ? emit_builtin(g, "ptx_mbarrier_pending", a, 1) : NULL;
+		if (a[0])
+			emit_result(g, &i->operands[0], a[0]);
+		return a[0];
+	}
+	barrier = count > first ? pointer(g, i, first, inst_space(i)) : NULL;
+	if (!barrier)
+		return false;
+	if (inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait))
+		return emit_wait(g, i, barrier);
+	if (inst_has(i, MOD_arrive) || inst_has(i, MOD_arrive_drop))
+		return emit_arrival(g, i, barrier);
+	if (inst_has(i, MOD_inval))
+		return count == 1;
+	if (count != 2)
+		return false;
+	if (inst_has(i, MOD_init)) {
+		a[0] = barrier;
+		a[1] = number(g, i, 1);
+		return emit_builtin(g, "ptx_mbarrier_init", a, 2);
+	}
+	LLVMValueRef bytes = number(g, i, 1);
+	if (inst_has(i, MOD_complete_tx))
+		bytes = LLVMBuildNeg(g->b, bytes, "");
+	else if (!inst_has(i, MOD_expect_tx))
+		return false;
+	return change(g, barrier, NULL, false, bytes);
+}
+
+/* An address of another block's shared memory: clusters have one block. */
+bool emit_mapa(struct gen *g, struct inst *i)
+{
+	if (i->type_count != 1)
+		return false;
+	emit_result(
+		g, &i->operands[0], emit_operand(g, &i->operands[1], emit_type(g, i->types[0])));
+	return true;
+}
+
+/* ---- copies ---- */
+
+static bool is_predicate(const struct gen *g, const struct operand *o)
+{
+	return o->kind == OPERAND_REG && g->work->regs[o->id].type == TYPE_pred;
+}
+
+/* A policy of the cache, which has 64 bits. */
+static bool is_policy(const struct gen *g, const struct operand *o)
+{
+	return o->kind == OPERAND_REG && ptx_type_bits[g->work->regs[o->id].type] == 64;
+}
+
+/* cp.async.bulk [to], [from], bytes, [barrier]; or of a group, which has come when it is committed. */
+static bool emit_bulk(struct gen *g, struct inst *i)
+{
+	bool counted = inst_has(i, MOD_mbarrier), in = inst_space(i) == SPACE_SHARED;
+	unsigned count = i->operand_count;
+	LLVMValueRef a[3];
+
+	if (inst_has(i, MOD_commit_group))
+		return count == 0;
+	if (inst_has(i, MOD_wait_group))
+		return count == 1;
+	if (count < 3u + counted || !inst_has(i, MOD_shared) ||
+		counted == inst_has(i, MOD_bulk_group) || counted != in ||
+		(count > 3u + counted && !is_policy(g, &i->operands[3 + counted])))
+		return false;
+	a[0] = pointer(g, i, 0, in ? SPACE_SHARED : SPACE_GLOBAL);
+	a[1] = pointer(g, i, 1, in ? SPACE_GLOBAL : SPACE_SHARED);
+	a[2] = number(g, i, 2);
+	if (!a[0] || !a[1] || !emit_builtin(g, "ptx_copy_bulk", a, 3))
+		return false;
+	return !counted || change(g, pointer(g, i, 3, SPACE_SHARED), NULL, false,
+				   LLVMBuildNeg(g->b, number(g, i, 2), ""));
+}
+
+/* The thread's copies have all been made: without .noinc that is one arrival more, which was not expected. */
+static bool emit_copies_arrive(struct gen *g, struct inst *i)
+{
+	LLVMValueRef barrier = i->operand_count == 1 ? pointer(g, i, 0, inst_space(i)) : NULL;
+
+	if (!barrier || !inst_has(i, MOD_noinc))
+		return barrier;
+	return change(g, barrier, LLVMConstInt(g->i32, 1, false), false, NULL);
+}
+
+bool emit_copy(struct gen *g, struct inst *i)
+{
+	const struct operand *to = &i->operands[0], *from = &i->operands[1], *take = NULL;
+	unsigned count = i->operand_count;
+
+	if (!inst_has(i, MOD_async))
+		return false;
+	if (inst_has(i, MOD_bulk))
+		return emit_bulk(g, i);
+	if (inst_has(i, MOD_arrive))
+		return emit_copies_arrive(g, i);
+	if (inst_has(i, MOD_commit_group) || inst_has(i, MOD_wait_all))
+		return count == 0;
+	if (inst_has(i, MOD_wait_group))
+		return count == 1;
+	if (count < 3 || !to->memory || !from->memory || !inst_has(i, MOD_shared) ||
+		!inst_has(i, MOD_global) || i->operands[2].kind != OPERAND_INT)
+		return false;
+	int64_t bytes = i->operands[2].bits;
+	if (bytes != 4 && bytes != 8 && bytes != 16)
+		return false;
+	if (count > 3 && !is_policy(g, &i->operands[3]))
+		take = &i->operands[3];
+	if (take && is_predicate(g, take))
+		return false;
+	LLVMValueRef into = emit_address(g, to, SPACE_SHARED);
+	LLVMValueRef out_of = emit_address(g, from, SPACE_GLOBAL);
+	if (take) {
+		LLVMValueRef a[] = {
+			into, out_of, gen_int(g, (uint64_t)bytes), emit_operand(g, take, g->i32)};
+
+		return emit_builtin(g, "ptx_copy_filled", a, 4) != NULL;
+	}
+	LLVMTypeRef type = LLVMIntTypeInContext(g->context, (unsigned)bytes * 8);
+	LLVMValueRef v = LLVMBuildLoad2(g->b, type, out_of, "");
+	gen_mark(g, v);
+	gen_mark(g, LLVMBuildStore(g->b, v, into));
+	return true;
+}
