@@ -111,16 +111,17 @@ static inline __device__ void fence()
 	asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
-static inline __device__ void copy(void *to, const void *from, gloop_u64 bytes)
+/* A page at most. */
+static inline __device__ void copy(void *to, const void *from, gloop_u64 page_bytes)
 {
-	gloop_u64 first = thread(), step = threads();
-	gloop_u64 misaligned = ((gloop_u64)to | (gloop_u64)from) & 7, words = misaligned ? 0 : bytes / 8;
+	unsigned first = thread(), step = threads(), bytes = (unsigned)page_bytes;
+	unsigned misaligned = ((unsigned)(gloop_u64)to | (unsigned)(gloop_u64)from) & 7, words = misaligned ? 0 : bytes / 8;
 
 #pragma unroll 1
-	for (gloop_u64 i = first; i < words; i += step)
+	for (unsigned i = first; i < words; i += step)
 		((gloop_u64 *)to)[i] = ((const gloop_u64 *)from)[i];
 #pragma unroll 1
-	for (gloop_u64 i = words * 8 + first; i < bytes; i += step)
+	for (unsigned i = words * 8 + first; i < bytes; i += step)
 		((gloop_u8 *)to)[i] = ((const gloop_u8 *)from)[i];
 }
 

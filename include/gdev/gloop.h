@@ -28,7 +28,7 @@ struct gloop_options {
 	/* How long a block for which nothing is ready waits on the device. 0 is the paper's blocking mode: it leaves at once,
 	 * is launched again when an answer is there, and the host sleeps while the kernel runs. GLOOP_POLL is the polling mode:
 	 * it waits for as long as its slice lasts, and the host looks for requests all the time: without a pause for 50 us
-	 * after the last one, then every 100 us. What is between is a bit of both. */
+	 * after the last one, then every 50 us. What is between is a bit of both. */
 	uint32_t poll_us;
 	/* A block leaves at the first boundary of callbacks after so long, so that others can have the device. 0: 1000. */
 	uint32_t slice_us;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * gloop_run(): memory that host and device share, launches, and the host event loop between them. Everything here runs on
- * the caller's thread, except kernel_ended().
+ * the caller's thread.
  *
  * The kernel is launched, and serves its blocks until each has left (gloop.cuh). Then it is launched again: at once if a
  * block yielded, when an answer is there if all wait. A block that has ended leaves again at once.
@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -22,8 +21,7 @@
 #define SLICE_US 1000
 #define LOOK_NS                                                                                    \
 	(50 * NS_PER_US) /* after the last request the host looks for more, without a pause */
-#define PAUSE_NS (100 * NS_PER_US) /* between two looks, later */
-#define CHECK_NS (100 * NS_PER_MS) /* a kernel that failed may end without a word */
+#define PAUSE_NS (50 * NS_PER_US) /* between two looks, later */
 #define BLOCKS_MAX (1u << 20)
 
 struct block {
@@ -54,8 +52,7 @@ struct run {
 	uint64_t active_ns;       /* when the kernel last asked for something */
 
 	struct pool *pool;
-	int wake; /* an eventfd: the kernel has ended, or the pool has done something */
-	atomic_bool ended;
+	int wake; /* an eventfd: the pool has done something */
 };
 
 static int cuda(struct run *run, CUresult result)
@@ -217,20 +214,11 @@ static int wait_for_events(struct run *run, uint64_t limit_ns)
 
 /* ---- launches ---- */
 
-static void CUDA_CB kernel_ended(void *argument)
-{
-	struct run *run = argument;
-
-	atomic_store_explicit(&run->ended, true, memory_order_release);
-	eventfd_write(run->wake, 1);
-}
-
 static int launch(struct run *run)
 {
 	const struct gloop_shape *s = &run->shape;
 	int error;
 
-	atomic_store_explicit(&run->ended, false, memory_order_relaxed);
 	run->parameters[0] = &run->grid;
 	error = cuda(run, cuLaunchKernel(run->kernel, s->grid[0], s->grid[1], s->grid[2],
 				  s->block[0], s->block[1], s->block[2], s->shared_bytes,
@@ -239,47 +227,35 @@ static int launch(struct run *run)
 	if (error)
 		return error;
 	run->report->launches++;
-	return cuda(run, cuLaunchHostFunc(run->stream, kernel_ended, run));
+	return 0;
 }
 
-/* 1: it has. */
-static int has_ended(struct run *run, bool look)
+/* 1: it has; or -errno. */
+static int has_ended(struct run *run)
 {
-	CUresult result;
+	CUresult result = cuStreamQuery(run->stream);
 
-	if (atomic_load_explicit(&run->ended, memory_order_acquire)) {
-		result = cuStreamSynchronize(run->stream);
-	} else {
-		if (!look)
-			return 0;
-		result = cuStreamQuery(run->stream);
-		if (result == CUDA_ERROR_NOT_READY)
-			return 0;
-	}
-	return result == CUDA_SUCCESS ? 1 : cuda(run, result);
+	return result == CUDA_ERROR_NOT_READY ? 0 : result == CUDA_SUCCESS ? 1 : cuda(run, result);
 }
 
-/* Serves the kernel until it has ended. */
+/* Polling: serves the kernel until it has ended. The kernel can wake nobody. */
 static int serve_kernel(struct run *run)
 {
-	bool look = false;
+	int answered = 0;
 
-	for (;;) {
-		bool busy = run->options->poll_us ? take_requests(run) : false;
-		int ended = has_ended(run, look), answered = 0;
-		uint64_t limit_ns = CHECK_NS;
+	while (answered >= 0) {
+		int ended = has_ended(run);
+		bool busy;
 
 		if (ended)
-			return ended < 0 ? ended : 0;
+			return min_of(ended, 0);
+		busy = take_requests(run);
 		busy |= take_answers(run);
-		if (run->options->poll_us)
-			limit_ns = clock_now_ns() - run->active_ns < LOOK_NS ? 0 : PAUSE_NS;
 		if (!busy)
-			answered = wait_for_events(run, limit_ns);
-		if (answered < 0)
-			return answered;
-		look = limit_ns == CHECK_NS;
+			answered = wait_for_events(
+				run, clock_now_ns() - run->active_ns < LOOK_NS ? 0 : PAUSE_NS);
 	}
+	return answered;
 }
 
 enum next { NEXT_NOTHING, NEXT_WAIT, NEXT_LAUNCH };
@@ -325,7 +301,7 @@ static int serve_answers(struct run *run)
 		next = what_next(run);
 		if (next != NEXT_WAIT)
 			return next;
-		answered = wait_for_events(run, CHECK_NS);
+		answered = wait_for_events(run, NS_PER_S);
 		if (answered < 0)
 			return answered;
 	}
@@ -338,8 +314,10 @@ static int serve(struct run *run)
 	do {
 		int error = launch(run);
 
-		if (!error)
+		if (!error && run->options->poll_us)
 			error = serve_kernel(run);
+		else if (!error)
+			error = cuda(run, cuStreamSynchronize(run->stream));
 		if (error)
 			return error;
 		next = serve_answers(run);
@@ -430,11 +408,9 @@ static int prepare_memory(struct run *run)
 	return 0;
 }
 
-/* After an error a kernel may still run, which uses the memory; and requests may be on the way. */
+/* After an error requests may be on the way. */
 static void finish(struct run *run)
 {
-	if (run->stream)
-		cuStreamSynchronize(run->stream);
 	pool_destroy(run->pool);
 	for (size_t i = 0; run->requests && i < (size_t)run->blocks * GLOOP_SLOTS; i++)
 		if (run->requests[i].made >= 0)
@@ -492,7 +468,7 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 	if (!error)
 		error = serve(run);
 	if (run->stream)
-		cuStreamSynchronize(run->stream); /* the host function writes to `wake` */
+		cuStreamSynchronize(run->stream); /* after an error it may still run */
 	count_callbacks(run);
 	finish(run);
 	free(run);

@@ -11,6 +11,7 @@ What the baseline is, the benchmark's own file says (bench/NAME.c; idle and tabl
   device   a device backend used directly in one process: what is below gdevd
   peer     copies between two devices, and a kernel that may use another device's memory
   devices  the same work on one, two and four software devices; what a message costs gdevd with 64 devices
+  gloop    kernels with event loops against the same without, two at once, and their shares (scripts/lib/gloop.py)
   ptask    dataflow graphs against the same by hand; what invoking a ptask costs (scripts/lib/dataflow.py)
   table1   the programs of the paper's Table 1 through gdevd, against the same without it
 
@@ -55,6 +56,7 @@ from pathlib import Path
 
 import contention
 import dataflow
+import gloop
 import kernels
 import lab
 import swapping
@@ -330,6 +332,13 @@ def bench_table1(start):
         for what, found in ratios.items():
             yield line("table1", {"rounds": "geomean"}.get(what, f"{what}_geomean"),
                        math.exp(statistics.fmean(map(math.log, found))), "x", 1)
+
+
+def bench_gloop(start):
+    for metric, value, unit, baseline in gloop.programs(start):
+        yield line("gloop", metric, value, unit, baseline)
+    with start() as gdevd:
+        yield from lines(gdevd, [program(gdevd, "gloop"), 64])
 
 
 def bench_ptask(start):

@@ -26,10 +26,12 @@ SERIES_S = 0.1
 
 class Load:
     """What one process does in the virtual GPU `vgpu`: kernels of `us` (on `streams`, or in a `batch` that it waits for),
-    or copies (`copy` "to" or "from") of `nbytes`, a few ahead, or of its own memory, which it waits for (`waits`)."""
+    or copies (`copy` "to" or "from") of `nbytes`, a few ahead, or of its own memory, which it waits for (`waits`); or one
+    kernel with event loops, without end (`gloop`; bench/load_gloop.c)."""
 
     def __init__(self, vgpu, us=0, streams=1, batch=0, think_us=0, vary_us=0, copy=None, nbytes=0, waits=False, nice=0,
-                 start_s=0, text=None):
+                 start_s=0, gloop=False, text=None):
+        self.gloop = gloop
         self.vgpu, self.us, self.copy, self.nice, self.start_s = vgpu, us, copy, nice, start_s
         self.text = text or self.describe(us, streams, batch, copy, nbytes)
         self.options = ["--streams", streams] if streams > 1 else []
@@ -43,7 +45,7 @@ class Load:
             self.options += ["--bytes", nbytes]
         if waits:
             self.options += ["--wait"]
-        self.key = (us, tuple(self.options))
+        self.key = (us, gloop, tuple(self.options))
         self.resource = f"copy-{copy}" if copy else "compute"
 
     @staticmethod
@@ -118,8 +120,8 @@ class Contention:
         self.start, self.short, self.series = start, short, series
         self.calibrated, self.alone = {}, {}
 
-    def program(self, gdevd):
-        return gdevd.build / "bench" / "bench_load"
+    def program(self, gdevd, load=None):
+        return gdevd.build / "bench" / ("bench_load_gloop" if load and load.gloop else "bench_load")
 
     @staticmethod
     def shape(gdevd, load):
@@ -138,7 +140,7 @@ class Contention:
         return self.calibrated[key]
 
     def command(self, gdevd, load, seconds):
-        words = [gdevd.gdev, "run", "--vgpu", load.vgpu, self.program(gdevd), *load.options,
+        words = [gdevd.gdev, "run", "--vgpu", load.vgpu, self.program(gdevd, load), *load.options,
                  *self.shape(gdevd, load), "--seconds", int(seconds) + 2]
         if load.us:
             known = self.calibrate(gdevd, load)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kernel of load_gloop.c: callbacks that each take as long as a block of load.c's kernel does, without end.
+ */
+#include "common/device.h"
+
+#include <gdev/gloop.cuh>
+
+using gloop::DeviceLoop;
+
+static __device__ void turn(DeviceLoop *loop, unsigned long long rounds,
+	volatile unsigned long long *done, const volatile unsigned *stop)
+{
+	unsigned long long x = threadIdx.x;
+
+#pragma unroll 1
+	for (unsigned long long i = 0; i < rounds; i++)
+		x = x * x + 12345;
+	if (threadIdx.x == 0)
+		done[blockIdx.x * 8] += 1 + (x == 42); /* used, or there would be no loop */
+	loop->postTask([=](DeviceLoop *loop) {
+		__shared__ unsigned stopped;
+
+		__syncthreads();
+		if (threadIdx.x == 0)
+			stopped = *stop;
+		__syncthreads();
+		if (!stopped)
+			turn(loop, rounds, done, stop);
+	});
+}
+
+extern "C" __global__ void turns(
+	gloop_grid grid, unsigned long long rounds, unsigned long long *done, unsigned *stop)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) { turn(loop, rounds, done, stop); });
+}

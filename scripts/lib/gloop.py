@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""Kernels with event loops (docs/gloop.md), the part of `scripts/bench gloop` that runs programs:
+
+  grep             of examples/gloop, over the same with all in device memory and one kernel (Figure 3)
+  pair_throttle    two at once, each on a virtual GPU of its own, over one alone (Figure 4: 2.07); the mean of both
+  pair_copy        likewise (Figure 4: 1.73), of files in the page cache
+  share_error_pct  a kernel with event loops that never ends beside kernels of 1 ms (30/70): differences to the shares in
+                   windows of a second, by their own counts of what they did, in points. The baseline is the same with an
+                   ordinary program in its place: what the machine makes of it.
+
+Measurement and baseline take turns, but for the shares. Three minutes in all."""
+
+import statistics
+import threading
+
+from contention import Contention, Load, errors, two
+from turns import Turns
+
+TURNS = 5
+SIZES = {"grep": 200, "throttle": 20000, "copy": 128}
+SHARES = (30, 70)
+SHARE_S = 12
+
+
+def side(gdevd, name, vgpu="v0"):
+    command = [gdevd.gdev, "run", "--vgpu", vgpu, gdevd.example("gloop-" + name), "--json", "--no-check", "--turns",
+               SIZES[name.removesuffix("-plain")]]
+    program = Turns(gdevd, command)
+    program.turn(1)  # compiles
+    program.ms.clear()
+    return program
+
+
+def together(programs):
+    """A turn of all at once."""
+    threads = [threading.Thread(target=program.turn, args=(1,)) for program in programs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return statistics.mean(program.ms[-1] for program in programs)
+
+
+def grep(gdevd):
+    programs = [side(gdevd, "grep"), side(gdevd, "grep-plain")]
+    for _ in range(TURNS):
+        for program in programs:
+            program.turn(1)
+    for program in programs:
+        program.end()
+    return [statistics.median(program.ms) for program in programs]
+
+
+def pair(gdevd, name):
+    programs = [side(gdevd, name, vgpu) for vgpu in ("v0", "v1")]
+    both, alone = [], []
+    for _ in range(TURNS):
+        alone.append(statistics.mean(together([program]) for program in programs))
+        both.append(together(programs))
+    for program in programs:
+        program.end()
+    return statistics.median(both), statistics.median(alone)
+
+
+def share_errors(start):
+    contention = Contention(start)
+    for more in ({"gloop": True}, {}):
+        case = two("gloop", SHARES, {"us": 200, **more} if more else {"us": 1000}, {"us": 1000}, seconds=SHARE_S)
+        reports, _ = contention.measure(case, "fair")
+        yield statistics.mean(errors(case, reports)["compute"])
+
+
+def programs(start):
+    """(metric, value, unit, baseline) each."""
+    with start({"v0": {}, "v1": {}}) as gdevd:
+        ms, plain_ms = grep(gdevd)
+        yield "grep", ms, "ms", plain_ms
+        for name in ("throttle", "copy"):
+            both_ms, alone_ms = pair(gdevd, name)
+            yield "pair_" + name, both_ms, "ms", alone_ms
+    error, ordinary = share_errors(start)
+    yield "share_error_pct", error, "%", ordinary
