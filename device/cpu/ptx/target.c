@@ -7,7 +7,13 @@
 #include <pthread.h>
 
 #include <llvm-c/Core.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
+
+/* A region with guards becomes two loops: one with masks, and one without, for blocks whose threads all pass (enter_active()).
+ * LLVM makes two of a loop that costs at most so much. With its own limit, 50, a stencil has only the loop with masks, and
+ * masked stores are slow on processors without AVX-512. The C API has no other way to set it. */
+static const char *const options[] = {"gdev", "-unswitch-threshold=300"};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *cpu, *features, *triple;
@@ -20,6 +26,7 @@ static void init_once(void)
 	LLVMInitializeNativeTarget();
 	LLVMInitializeNativeAsmPrinter();
 	LLVMInitializeNativeAsmParser();
+	LLVMParseCommandLineOptions(2, options, NULL);
 	cpu = LLVMGetHostCPUName();
 	features = LLVMGetHostCPUFeatures();
 	triple = LLVMGetDefaultTargetTriple();
