@@ -55,6 +55,31 @@ extern "C" __global__ void nothing(gloop_grid)
 {
 }
 
+static __device__ void turn(DeviceLoop *loop, volatile unsigned *words, unsigned rounds)
+{
+	__shared__ unsigned stopped;
+
+	__syncthreads();
+	if (leads()) {
+		unsigned x = blockIdx.x;
+
+#pragma unroll 1
+		for (unsigned i = 0; i < rounds; i++)
+			x = x * 1664525u + 1013904223u;
+		words[1] += 1 + (x == 42); /* used, or there would be no loop */
+		stopped = words[0];
+	}
+	__syncthreads();
+	if (!stopped)
+		loop->postTask([=](DeviceLoop *loop) { turn(loop, words, rounds); });
+}
+
+/* Callbacks without end, until words[0] is set; words[1] counts them, roughly. */
+extern "C" __global__ void endless(gloop_grid grid, unsigned *words, unsigned rounds)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) { turn(loop, words, rounds); });
+}
+
 /* ---- files ---- */
 
 struct reading {
