@@ -15,6 +15,7 @@ SIZES = {
     "nn": (1, 10007), "nw": (16, 300), "srad": (16, 130), "srad2": (16, 131),
     "search": (1, 5), "gloop-throttle": (1, 300), "gloop-throttle-plain": (1, 300), "gloop-grep": (1, 7),
     "gloop-grep-plain": (1, 7), "gloop-copy": (1, 5), "gloop-copy-plain": (1, 5),
+    "gloop-server": (1, 7), "gloop-server-plain": (1, 7),
 }
 
 MEASURED = {
