@@ -534,6 +534,7 @@ void grants_session_move(struct session *session, struct vgpu *vgpu)
 {
 	grants_session_finish(session);
 	memset(session->grants, 0, sizeof session->grants);
+	session->left_ns = 0; /* it has never been on the new one */
 	session->vgpu = vgpu;
 	session->device = vgpu->device;
 	grants_session_init(session);

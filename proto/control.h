@@ -367,6 +367,8 @@ enum control_shm_command {
 	SHM_COMMAND_CARRY, /* id: it may only read, and has been charged for what is to be brought in -> as RESTORE: 0 */
 	SHM_COMMAND_LOSE, /* an order of gdevd; id: the worker whose memory it was has died; DETACH it */
 	SHM_COMMAND_PUBLISH, /* id, token: other processes of the user may find it, too */
+	SHM_COMMAND_FETCH =
+		40, /* an order of gdevd; id: bring it in, as a command that names it does; no answer */
 };
 
 /* The creator has been charged the memory (ALLOCATE). BACK moves that charge to the segment, which keeps it as long as it

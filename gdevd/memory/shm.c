@@ -501,6 +501,8 @@ static void attach(struct session *session, const struct control_shm *message)
 		error = -EAGAIN;
 	else if (had && !message->first_chunk)
 		error = shm_count_attachment(session, segment);
+	if (error == -EAGAIN)
+		shm_fetch(segment);
 	if (error)
 		shm_reply(session->worker, message, NULL, error, NULL, 0);
 	else if (had)
@@ -528,6 +530,8 @@ static void hold(struct session *session, const struct control_shm *message)
 		error = -EAGAIN;
 	else
 		error = shm_count_attachment(session, segment);
+	if (error == -EAGAIN)
+		shm_fetch(segment);
 	shm_reply(session->worker, message, error ? NULL : segment, error, NULL, 0);
 }
 

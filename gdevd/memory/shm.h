@@ -186,6 +186,8 @@ bool shm_is_for(struct session *session, const struct shm_segment *segment);
 struct shm_segment *shm_find_of_peer(struct session *session, uint32_t id);
 /* Whether the session is of another device, and cannot attach the segment before it is on its own. */
 bool shm_must_wait(const struct session *session, const struct shm_segment *segment);
+/* Then a session of its device, if one has it, brings it in: it is asked for again. */
+void shm_fetch(const struct shm_segment *segment);
 /* Whether a session of another device has it attached. */
 bool shm_is_kept_by_peer(const struct shm_segment *segment);
 /* The session is to bring the segment in. If it is of another virtual GPU, that of the segment pays, and not the session.

@@ -2,7 +2,8 @@
  *
  * Device memory of one session that another session reaches: a transient segment, which may be attached from another
  * virtual GPU than its own. It stays charged where it was made, whichever session brings it in. As long as a session of
- * another device has it attached it stays on its device: that session could not bring it in there.
+ * another device has it attached it stays on its device: that session could not bring it in there. If it is not there when
+ * such a session would attach it, a session of its own device is told to bring it in (FETCH), and the other one asks again.
  *
  * Its token alone is not enough. A session of the same process must have the segment attached; or a session that has it
  * attached must have published it, for the processes of its user. Whoever made it had a right to its virtual GPU, and
@@ -117,17 +118,31 @@ struct session *shm_find_peer(const struct vgpu *vgpu)
 	return peer;
 }
 
-static void order_to_lose(const struct shm_attachment *attachment)
+static void order(const struct shm_attachment *attachment, enum control_shm_command command)
 {
 	const struct worker *worker = attachment->session->worker;
 	struct control_shm message = {
-		.command = SHM_COMMAND_LOSE,
+		.command = command,
 		.id = attachment->segment->id,
 	};
 
 	control_fill(&message, CONTROL_SHM, 0);
 	if (worker && worker->connection)
 		connection_send(worker->connection, &message, NULL, 0);
+}
+
+void shm_fetch(const struct shm_segment *segment)
+{
+	const struct shm_attachment *attachment;
+
+	if (segment->place != SHM_ON_HOST)
+		return;
+	list_for_each (attachment, &segment->attachments, by_segment) {
+		if (is_of_other_device(attachment->session, segment) || !attachment->writes)
+			continue;
+		order(attachment, SHM_COMMAND_FETCH);
+		return;
+	}
 }
 
 void shm_lose(struct session *session)
@@ -139,6 +154,6 @@ void shm_lose(struct session *session)
 		list_for_each (other, &segment->attachments, by_segment)
 			if (!is_foreign(session, segment) && is_foreign(other->session, segment) &&
 				session_is_of_process_of(session, other->session))
-				order_to_lose(other);
+				order(other, SHM_COMMAND_LOSE);
 	}
 }

@@ -424,7 +424,7 @@ int gdev_shared_export(struct gdev_session *session, uint64_t address, struct gd
 int gdev_shared_publish(struct gdev_session *session, const struct gdev_shared *shared);
 /* Once more, also what another session has made: id and token count, bytes is filled in. -EINVAL: it does
  * not exist, or no longer, or is not published; -EACCES: it is another user's; -EAGAIN: it is on another device than the
- * session, and just not there. */
+ * session, is not there, and was not brought in within two seconds, for which the call waits. */
 int gdev_shared_hold(struct gdev_session *session, struct gdev_shared *shared);
 /* Once less. */
 int gdev_shared_drop(struct gdev_session *session, const struct gdev_shared *shared);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/ipc.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "lib/libgdev/internal.h"
@@ -15,6 +16,9 @@
 /* A segment of less than ARENA_ALIGN takes a multiple of this where it can be mapped into the client, which asks to map
  * what there is and no more. */
 #define SMALL_SEGMENT_GRAIN 4096ull
+
+#define COMES_TRIES 100
+#define COMES_PAUSE_US 20000
 
 static int request_shm(struct gdev_session *session, uint16_t opcode, struct record_shm *record,
 	struct reply_shm *reply)
@@ -218,11 +222,26 @@ int gdev_shared_export(struct gdev_session *session, uint64_t address, struct gd
 	return error;
 }
 
+/* Memory of another device that is not on it just now cannot be had; but its own session is bringing it in, if it can.
+ * Waits a little, and returns whether it is worth to ask again. */
+static bool may_have_come(int error, unsigned *tries)
+{
+	if (error != -EAGAIN || ++*tries > COMES_TRIES)
+		return false;
+	usleep(COMES_PAUSE_US);
+	return true;
+}
+
 int gdev_shared_hold(struct gdev_session *session, struct gdev_shared *shared)
 {
 	struct record_shared record = record_of(shared);
+	unsigned tries = 0;
+	int error;
 
-	return request_shared(session, RECORD_SHARED_HOLD, &record, shared);
+	do
+		error = request_shared(session, RECORD_SHARED_HOLD, &record, shared);
+	while (may_have_come(error, &tries));
+	return error;
 }
 
 int gdev_shared_publish(struct gdev_session *session, const struct gdev_shared *shared)
@@ -289,18 +308,23 @@ int gdev_shared_map(struct gdev_session *session, const struct gdev_shared *shar
 {
 	struct memory *memory = &session->memory;
 	struct block *block;
+	unsigned tries = 0;
 	int error;
 
 	if (!shared->bytes || shared->bytes % ARENA_ALIGN || *address % ARENA_ALIGN ||
 		shared->bytes > session->description.arena_bytes || !bytes ||
 		offset > shared->bytes || bytes > shared->bytes - offset)
 		return -EINVAL;
-	pthread_mutex_lock(&memory->change);
-	error = map_object(session, shared, flags, *address, &block);
-	if (!error) {
-		block->base += offset;
-		error = memory_publish(session, block, bytes);
-	}
+	do {
+		pthread_mutex_lock(&memory->change);
+		error = map_object(session, shared, flags, *address, &block);
+		if (error)
+			pthread_mutex_unlock(&memory->change);
+	} while (may_have_come(error, &tries));
+	if (error)
+		return error;
+	block->base += offset;
+	error = memory_publish(session, block, bytes);
 	if (!error)
 		*address = block->base;
 	pthread_mutex_unlock(&memory->change);

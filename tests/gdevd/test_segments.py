@@ -182,6 +182,23 @@ class Segments(harness.GdevdTest):
         for command in wire.SHM_ATTACH, wire.SHM_HOLD:
             self.assertEqual(peer.shm(command, ident=self.ident, token=self.token)[0], -errno.EAGAIN)
 
+    def test_what_is_away_is_brought_in_for_another_device(self):
+        """By a session of its own device, which is told to; the other one asks again"""
+        owner, peer, other = self.share_with_peer(devices="null:2", vgpu="gdev1")
+        peer.tell(wire.shm(wire.SHM_DETACH, ident=self.ident, serial=0))
+        wait_for(lambda: self.list()[0]["attached"] == 1, what="that it is the owner's alone")
+        self.assertEqual(other.memory(6 << 20), 0)
+        self.assertEqual(self.ask_for_room(other, owner), (wire.SHM, wire.SHM_LEAVE))
+        self.answer(owner, wire.SHM_LEAVE, 1)
+        self.expect_order(owner, wire.SHM_WRITE)
+        self.answer(owner, wire.SHM_WRITE)
+        self.expect_order(owner, wire.SHM_DROP)
+        self.answer(owner, wire.SHM_DROP)
+        wait_for(lambda: self.list()[0]["where"] == "host", what="that it is on the host")
+        for command in wire.SHM_ATTACH, wire.SHM_HOLD:
+            self.assertEqual(peer.shm(command, ident=self.ident, token=self.token)[0], -errno.EAGAIN)
+            self.expect_order(owner, wire.SHM_FETCH)
+
     def expect_order(self, client, command):
         kind, _, _, body, fds = wire.receive(client.peer)
         self.assertEqual((kind, wire.SHM_BODY.unpack(body)[0]), (wire.SHM, command))

@@ -23,10 +23,10 @@ STEP_S = 0.02 if SOFTWARE else 0.4
 class Process:
     """A process that does what it is told (sharing.c)."""
 
-    def __init__(self, gdevd, uid=None):
+    def __init__(self, gdevd, uid=None, vgpu="gdev0"):
         self.gdevd = gdevd
         user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
-        self.process = gdevd.popen([gdevd.gdev, "run", PROGRAMS / "sharing", SCALE], text=True, bufsize=1,
+        self.process = gdevd.popen([gdevd.gdev, "run", "--vgpu", vgpu, PROGRAMS / "sharing", SCALE], text=True, bufsize=1,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, **user)
 
     def begin(self, line):
@@ -369,6 +369,30 @@ class OnADiskWithoutMemory(Processes):
         other.end()
         owner("check 3 0", "remove")
         self.nothing_left(owner)
+
+
+@unittest.skipUnless(SOFTWARE, "two software GPUs")
+class OfTwoDevices(integ.Case):
+    config = {"device": "cpu:2", "device_memory": "512M", "threads": "1", "host_swap": "1G"}
+    vgpus = {}
+
+    def swapped(self, vgpu):
+        return next(v["swapped_bytes"] for v in self.gdevd.status()["vgpus"] if v["vgpu"] == vgpu)
+
+    def test_import_of_what_is_away(self):
+        """memory that has left its device comes back for a process of another device that opens its handle"""
+        owner, other = (Process(self.gdevd, vgpu=vgpu) for vgpu in ("gdev0", "gdev1"))
+        file = self.gdevd.directory / "handle"
+        owner(f"export {file} 48", "fill 3", "step")
+        for verb in "suspend", "resume":
+            self.assertEqual(self.gdevd.run([self.gdevd.gdev, verb, owner.process.pid])[0], 0)
+            self.wait_until(lambda: self.swapped("gdev0") == SEGMENT, "it is in host swap")
+        other(f"import {file}", "check 3 1", "step")
+        self.assertEqual(self.swapped("gdev0"), 0)
+        owner("check 3 2")
+        other("detach").end()
+        owner("detach").end()
+        self.wait_quiet()
 
 
 if __name__ == "__main__":

@@ -388,6 +388,20 @@ static void write_out(struct core *core, uint32_t id, int *fd)
 	shared_say(core, id, SHM_COMMAND_WRITE, -EAGAIN);
 }
 
+static void want(struct core *core, struct shared *shared);
+
+/* A session of another device asks for it. */
+static void fetch(struct core *core, uint32_t id)
+{
+	struct shared *shared;
+
+	if (core->residency.suspended || context_is_closed(core))
+		return;
+	list_for_each (shared, &core->memory.shared, link)
+		if (shared->description.id == id)
+			want(core, shared);
+}
+
 void shared_ordered(struct core *core, const struct control_shm *order, int *fds, size_t fd_count)
 {
 	enum control_shm_command command = order->command;
@@ -404,6 +418,10 @@ void shared_ordered(struct core *core, const struct control_shm *order, int *fds
 	}
 	if (command == SHM_COMMAND_LOSE) {
 		shared_lose(core, id);
+		return;
+	}
+	if (command == SHM_COMMAND_FETCH) {
+		fetch(core, id);
 		return;
 	}
 	list_for_each (shared, &core->memory.shared, link) {
