@@ -15,8 +15,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-/* How long nobody sleeps after a holder was told to leave, where there are processors enough for that and
- * a device that would stand still: waking two processes takes up to 100 us. */
+/* How long nobody sleeps after a holder was told to leave that cannot hand over by itself, where there are processors
+ * enough for that and a device that would stand still: waking two processes takes up to 100 us. */
 #define EAGER_NS (3 * NS_PER_MS)
 #define QUANTUM_UNKNOWN_NS (2 * NS_PER_MS) /* as long as nobody has said what the device is */
 #define MAY_COME_NS NS_PER_S    /* a session that has been away for longer is not reckoned with */
@@ -261,12 +261,6 @@ static void on_revoke(struct sched *sched, struct sched_entity *entity, enum wor
 	}
 }
 
-static void be_eager(struct daemon *daemon)
-{
-	daemon->eager_until_ns = clock_now_ns() + EAGER_NS;
-	uv_idle_start(&daemon->eager, on_eager);
-}
-
 /* For a moment neither gdevd nor the next session sleeps: the device would stand still while they wake up. */
 static void on_prepare(struct sched *sched, struct sched_entity *entity)
 {
@@ -276,14 +270,14 @@ static void on_prepare(struct sched *sched, struct sched_entity *entity)
 	control_fill(&message, CONTROL_PREPARE, 0);
 	if (session->worker->connection)
 		connection_send(session->worker->connection, &message, NULL, 0);
-	be_eager(session->daemon);
+	session->daemon->eager_until_ns = clock_now_ns() + EAGER_NS;
+	uv_idle_start(&session->daemon->eager, on_eager);
 }
 
 static bool on_name(struct sched *sched, struct sched_entity *entity)
 {
 	const struct session *holder = session_of(sched->holder, sched->index);
 
-	be_eager(holder->daemon);
 	return turns_name(holder->device, sched->index, holder,
 		entity ? session_of(entity, sched->index) : NULL);
 }
