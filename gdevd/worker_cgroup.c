@@ -207,6 +207,12 @@ int worker_cgroup_enter(const struct worker_cgroups *cgroups, pid_t worker)
 	return error == -ESRCH ? 0 : error;
 }
 
+/* In v1 it is the sum of both. It is not there where the kernel does not count what is swapped out. */
+static void limit_swap(const struct worker_cgroups *cgroups, const char *group, uint64_t bytes)
+{
+	write_number(group, file_name(cgroups, FILE_SWAP_LIMIT), cgroups->v1 ? 2 * bytes : bytes);
+}
+
 int worker_cgroup_limit(const struct worker_cgroups *cgroups, pid_t worker, uint64_t more_bytes)
 {
 	char group[PATHS_MAX + 32], text[32];
@@ -220,11 +226,9 @@ int worker_cgroup_limit(const struct worker_cgroups *cgroups, pid_t worker, uint
 	if (error)
 		return error;
 	bytes = strtoull(text, NULL, 10) + more_bytes;
+	limit_swap(cgroups, group, bytes); /* in v1 never below the other: first where both grow */
 	error = write_number(group, file_name(cgroups, FILE_LIMIT), bytes);
-	/* In v1 it is the sum of both. It is not there where the kernel does not count what is swapped out. */
-	if (!error)
-		write_number(group, file_name(cgroups, FILE_SWAP_LIMIT),
-			cgroups->v1 ? 2 * bytes : bytes);
+	limit_swap(cgroups, group, bytes);
 	return error;
 }
 
