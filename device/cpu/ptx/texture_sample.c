@@ -20,18 +20,18 @@ struct place {
 	const struct texture *level;
 	struct axis axes[3];
 	unsigned dimensions;
-	uint32_t layer;
-	bool layered, seamless;
+	uint32_t layer; /* 0 where there are none */
+	bool seamless;
 };
 
-union channel {
-	float f;
-	uint32_t u;
-	int32_t s;
-};
+typedef float floats __attribute__((vector_size(16)));
 
 struct color {
-	union channel c[4];
+	union {
+		floats f;
+		uint32_t u[4];
+		int32_t s[4];
+	};
 };
 
 static float as_float(uint32_t bits)
@@ -60,61 +60,69 @@ static float fraction(float value, float most)
 	return value < -most ? -1 : value / most;
 }
 
-static union channel decode(const struct texture *t, const char *p, unsigned channel)
+/* 8 and 16 bits. */
+static void decode_small(const struct texture *t, const char *p, struct color *color)
 {
+	static const float most[] = {[TEXTURE_U8] = 255,
+		[TEXTURE_U16] = 65535,
+		[TEXTURE_S8] = 127,
+		[TEXTURE_S16] = 32767};
 	bool integers = reads_integers(t);
-	union channel c = {.u = 0};
-	_Float16 half;
-	uint16_t u16;
-	int16_t s16;
-	int8_t s8;
 
-	switch (t->format) {
-	case TEXTURE_U8:
-		c.u = (uint8_t)p[channel];
-		if (!integers)
-			c.f = (float)c.u / 255;
-		if (!integers && t->flags & TEXTURE_SRGB && channel < 3)
-			c.f = decode_srgb(c.f);
-		break;
-	case TEXTURE_S8:
-		memcpy(&s8, p + channel, sizeof s8);
-		c.s = s8;
-		if (!integers)
-			c.f = fraction((float)s8, 127);
-		break;
-	case TEXTURE_U16:
-		memcpy(&u16, p + 2 * channel, sizeof u16);
-		c.u = u16;
-		if (!integers)
-			c.f = (float)u16 / 65535;
-		break;
-	case TEXTURE_S16:
-		memcpy(&s16, p + 2 * channel, sizeof s16);
-		c.s = s16;
-		if (!integers)
-			c.f = fraction((float)s16, 32767);
-		break;
-	case TEXTURE_F16:
-		memcpy(&half, p + 2 * channel, sizeof half);
-		c.f = (float)half;
-		break;
-	default:
-		memcpy(&c, p + 4 * channel, sizeof c);
+	for (unsigned k = 0; k < t->channels; k++) {
+		uint16_t u;
+		int32_t v;
+
+		if (t->format == TEXTURE_U8) {
+			v = (uint8_t)p[k];
+		} else if (t->format == TEXTURE_S8) {
+			v = (int8_t)p[k];
+		} else {
+			memcpy(&u, p + 2 * k, sizeof u);
+			v = t->format == TEXTURE_S16 ? (int16_t)u : u;
+		}
+		if (integers)
+			color->s[k] = v;
+		else
+			color->f[k] = fraction((float)v, most[t->format]);
+		if (!integers && t->flags & TEXTURE_SRGB && t->format == TEXTURE_U8 && k < 3)
+			color->f[k] = decode_srgb(color->f[k]);
 	}
-	return c;
+}
+
+static void decode_halves(const struct texture *t, const char *p, struct color *color)
+{
+	for (unsigned k = 0; k < t->channels; k++) {
+		_Float16 half;
+
+		memcpy(&half, p + 2 * k, sizeof half);
+		color->f[k] = (float)half;
+	}
 }
 
 /* Channels that an element has not are 0, and the fourth is 1. */
-static struct color color_at(const struct texture *t, uint64_t address)
+static inline struct color color_at(const struct texture *t, uint64_t address)
 {
 	const char *p = (const char *)(uintptr_t)address;
-	struct color color = {.c = {{.u = 0}, {.u = 0}, {.u = 0}, {.u = 1}}};
+	struct color color = {.u = {0, 0, 0, 1}};
 
 	if (!reads_integers(t))
-		color.c[3].f = 1;
-	for (unsigned k = 0; k < t->channels; k++)
-		color.c[k] = decode(t, p, k);
+		color.f[3] = 1;
+	switch (t->format) {
+	case TEXTURE_U32:
+	case TEXTURE_S32:
+	case TEXTURE_F32:
+		if (t->channels == 1)
+			memcpy(&color, p, 4);
+		else
+			memcpy(&color, p, 4u * t->channels);
+		break;
+	case TEXTURE_F16:
+		decode_halves(t, p, &color);
+		break;
+	default:
+		decode_small(t, p, &color);
+	}
 	return color;
 }
 
@@ -175,13 +183,17 @@ static void cross_edge(const struct texture *level, uint32_t *layer, int64_t at[
 
 /* ---- positions ---- */
 
-static int64_t whole(double x)
+/* Rounded down, within what positions can be; 0 for what is no number. */
+static inline int64_t whole(double x)
 {
-	double limit = 1 << 30;
+	int64_t i;
 
-	if (!(x > -limit)) /* also what is no number */
-		return x <= -limit ? -(1 << 30) : 0;
-	return (int64_t)floor(x < limit ? x : limit);
+	if (!(x > -0x1p30))
+		return x <= -0x1p30 ? -(1 << 30) : 0;
+	if (x >= 0x1p30)
+		return 1 << 30;
+	i = (int64_t)x;
+	return i - (x < (double)i);
 }
 
 static int64_t modulo(int64_t a, int64_t n)
@@ -191,7 +203,7 @@ static int64_t modulo(int64_t a, int64_t n)
 	return m < 0 ? m + n : m;
 }
 
-static int64_t address(int64_t at, int64_t size, unsigned mode)
+static inline int64_t address(int64_t at, int64_t size, unsigned mode)
 {
 	switch (mode) {
 	case TEXTURE_WRAP:
@@ -206,20 +218,20 @@ static int64_t address(int64_t at, int64_t size, unsigned mode)
 }
 
 /* In elements, of what the program says. */
-static double position(float x, uint32_t size, unsigned mode, bool normalised)
+static inline double position(float x, uint32_t size, unsigned mode, bool normalised)
 {
-	double f = floor((double)x), part = (double)x - f;
+	double f, part;
 
 	if (!normalised)
 		return (double)x;
-	if (mode == TEXTURE_WRAP)
-		return part * size;
-	if (mode == TEXTURE_MIRROR)
-		return (fmod(f, 2) != 0 ? 1 - part : part) * size;
-	return (double)x * size;
+	if (mode != TEXTURE_WRAP && mode != TEXTURE_MIRROR)
+		return (double)x * size;
+	f = floor((double)x);
+	part = (double)x - f;
+	return (mode == TEXTURE_MIRROR && fmod(f, 2) != 0 ? 1 - part : part) * size;
 }
 
-static struct axis axis_linear(double x, int64_t size, unsigned mode, int32_t offset)
+static inline struct axis axis_linear(double x, int64_t size, unsigned mode, int32_t offset)
 {
 	int64_t fixed = whole((x - 0.5) * 256 + 0.5), first = (fixed >> 8) + offset;
 
@@ -227,49 +239,61 @@ static struct axis axis_linear(double x, int64_t size, unsigned mode, int32_t of
 		(uint32_t)(fixed & 255)};
 }
 
-static struct axis axis_nearest(double x, int64_t size, unsigned mode, int32_t offset)
+static inline struct axis axis_nearest(double x, int64_t size, unsigned mode, int32_t offset)
 {
 	return (struct axis){.at = {address(whole(x) + offset, size, mode)}};
 }
 
 /* ---- filtering ---- */
 
-static struct color element(const struct texture *t, const struct place *p, unsigned corner)
+static struct color element_of_cube(const struct texture *t, const struct place *p, unsigned corner)
+{
+	int64_t at[3] = {p->axes[0].at[corner & 1], p->axes[1].at[corner >> 1 & 1]};
+	uint32_t layer = p->layer;
+
+	cross_edge(p->level, &layer, at);
+	return color_at(t, p->level->address + (uint64_t)layer * p->level->slice +
+				   (uint64_t)at[1] * p->level->pitch +
+				   (uint64_t)at[0] * texture_element_bytes(t));
+}
+
+static inline struct color element(const struct texture *t, const struct place *p, unsigned corner)
 {
 	const struct texture *level = p->level;
-	uint32_t layer = p->layer;
-	int64_t at[3] = {0};
+	int64_t x = p->axes[0].at[corner & 1], y = 0, z = p->layer;
 
-	for (unsigned d = 0; d < p->dimensions; d++)
-		at[d] = p->axes[d].at[corner >> d & 1];
 	if (p->seamless)
-		cross_edge(level, &layer, at);
-	for (unsigned d = 0; d < p->dimensions; d++)
-		if (at[d] < 0)
-			return border_of(t);
-	return color_at(level, level->address +
-				       (uint64_t)(p->layered ? layer : at[2]) * level->slice +
-				       (uint64_t)at[1] * level->pitch +
-				       (uint64_t)at[0] * texture_element_bytes(level));
+		return element_of_cube(t, p, corner);
+	if (p->dimensions > 1)
+		y = p->axes[1].at[corner >> 1 & 1];
+	if (p->dimensions > 2)
+		z = p->axes[2].at[corner >> 2];
+	if ((x | y | z) < 0)
+		return border_of(t);
+	return color_at(t, level->address + (uint64_t)z * level->slice +
+				   (uint64_t)y * level->pitch +
+				   (uint64_t)x * texture_element_bytes(t));
+}
+
+/* The weights of an axis's two elements. */
+static inline void weights(const struct axis *axis, float w[2])
+{
+	w[1] = (float)axis->weight / 256;
+	w[0] = 1 - w[1];
 }
 
 static struct color filter(const struct texture *t, const struct place *p)
 {
-	struct color sum = {.c = {{.u = 0}}};
+	struct color sum = {.u = {0}};
+	float w[3][2] = {{1, 0}, {1, 0}, {1, 0}};
 
+	for (unsigned d = 0; d < p->dimensions; d++)
+		weights(&p->axes[d], w[d]);
 	for (unsigned corner = 0; corner < 1u << p->dimensions; corner++) {
-		float weight = 1;
+		float weight = w[0][corner & 1] * w[1][corner >> 1 & 1] * w[2][corner >> 2];
 
-		for (unsigned d = 0; d < p->dimensions; d++) {
-			uint32_t second = p->axes[d].weight;
-
-			weight *= (float)(corner >> d & 1 ? second : 256 - second) / 256;
-		}
-		if (weight == 0)
-			continue;
-		struct color c = element(t, p, corner);
-		for (unsigned k = 0; k < 4; k++)
-			sum.c[k].f += weight * c.c[k].f;
+		if (weight != 0)
+			sum.f += weight * element(t, p, corner).f;
 	}
 	return sum;
 }
@@ -281,6 +305,11 @@ static unsigned dimensions_of(unsigned geometry)
 	static const uint8_t dimensions[] = {1, 2, 3, 1, 2, 2, 2};
 
 	return dimensions[geometry];
+}
+
+static bool has_layers(unsigned geometry)
+{
+	return geometry == GEOMETRY_A1D || geometry == GEOMETRY_A2D || geometry == GEOMETRY_ACUBE;
 }
 
 static bool is_cube(unsigned geometry)
@@ -300,8 +329,7 @@ static struct place place_of(const struct texture *t, const struct texture *leve
 
 	for (unsigned d = 0; d < 3; d++)
 		at[d] = as_float(operands[d]);
-	p.layered = geometry >= GEOMETRY_A1D;
-	if (geometry != GEOMETRY_CUBE && p.layered)
+	if (has_layers(geometry))
 		p.layer = operands[OPERAND_LAYER];
 	if (cube)
 		p.layer = p.layer * 6 + cube_face(at[0], at[1], at[2], &at[0], &at[1]);
@@ -390,8 +418,7 @@ static struct color sample_levels(const struct texture *t, uint32_t word, const 
 	if (weight == 0)
 		return a;
 	b = sample_level(t, first + 1, word, operands);
-	for (unsigned k = 0; k < 4; k++)
-		a.c[k].f = (1 - weight) * a.c[k].f + weight * b.c[k].f;
+	a.f = (1 - weight) * a.f + weight * b.f;
 	return a;
 }
 
@@ -403,8 +430,8 @@ static struct color fetch_whole(const struct texture *t, uint32_t word, const ui
 	struct place p = {.level = t, .dimensions = dimensions_of(geometry)};
 	const uint32_t sizes[3] = {t->width, t->height, t->depth};
 
-	p.layered = geometry >= GEOMETRY_A1D;
-	p.layer = p.layered ? operands[OPERAND_LAYER] : 0;
+	if (has_layers(geometry))
+		p.layer = operands[OPERAND_LAYER];
 	if (p.layer >= t->depth)
 		p.layer = t->depth - 1;
 	for (unsigned d = 0; d < p.dimensions; d++) {
@@ -424,14 +451,14 @@ void texture_fetch(const struct texture *t, uint32_t word, const uint32_t *opera
 	struct texture l;
 	struct color color;
 
-	if (word & TEXTURE_INTEGERS) {
-		l = *t;
-		if (texture_lod(word) == LOD_LEVEL) {
-			uint32_t level = operands[OPERAND_LOD];
+	if (word & TEXTURE_INTEGERS && texture_lod(word) == LOD_LEVEL) {
+		uint32_t level = operands[OPERAND_LOD];
 
-			texture_level(&l, level < t->levels ? level : t->levels - 1);
-		}
+		l = *t;
+		texture_level(&l, level < t->levels ? level : t->levels - 1);
 		color = fetch_whole(&l, word, operands);
+	} else if (word & TEXTURE_INTEGERS) {
+		color = fetch_whole(t, word, operands);
 	} else if (t->levels > 1) {
 		color = sample_levels(t, word, operands);
 	} else {
@@ -447,5 +474,5 @@ void texture_gather(const struct texture *t, uint32_t word, const uint32_t *oper
 	struct place p = place_of(t, t, word, operands, true);
 
 	for (unsigned k = 0; k < 4; k++)
-		out[k] = element(t, &p, corners[k]).c[texture_select(word)].u;
+		out[k] = element(t, &p, corners[k]).u[texture_select(word)];
 }
