@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A program that pauses between rounds, in each of which it uses what it has made before: a stream, events, a module with
- * a variable, device and page-locked memory. `idle ROUNDS [CASE]`; before each round it writes "ready" and reads a line.
+ * a variable, device and page-locked memory, and where the device has them a texture and a surface of an array. `idle ROUNDS [CASE]`; before each round it writes "ready" and reads a line.
  * Cases:
  *   race    pauses for up to MICROSECONDS (third argument) instead
  *   named   asks for its variable's address first
@@ -24,6 +24,24 @@ static const char count_ptx[] = ".version 7.0\n.target sm_50\n.address_size 64\n
 				"ld.global.u32 %r1, [counted];\nadd.u32 %r1, %r1, 1;\n"
 				"st.global.u32 [counted], %r1;\nret;\n}\n";
 
+/* rise(texture, surface): each of 64 elements is one more than it was. */
+static const char rise_ptx[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
+			       ".visible .entry rise(.param .u64 t, .param .u64 s)\n{\n"
+			       ".reg .b64 %t, %s;\n.reg .b32 %x, %b, %r<4>;\n"
+			       "ld.param.u64 %t, [t];\nld.param.u64 %s, [s];\nmov.u32 %x, %tid.x;\n"
+			       "tex.1d.v4.u32.s32 {%r0, %r1, %r2, %r3}, [%t, {%x}];\n"
+			       "add.u32 %r0, %r0, 1;\nshl.b32 %b, %x, 2;\n"
+			       "sust.b.1d.b32.trap [%s, {%b}], %r0;\nret;\n}\n";
+
+#define ELEMENTS 64
+
+struct picture {
+	CUarray array; /* NULL: the device has none */
+	CUfunction rise;
+	CUtexObject texture;
+	CUsurfObject surface;
+};
+
 struct things {
 	CUmodule module;
 	CUfunction step, count;
@@ -31,6 +49,7 @@ struct things {
 	CUevent begun, done;
 	CUdeviceptr buffer;
 	uint32_t *words; /* page-locked */
+	struct picture picture;
 };
 
 static void expect(int right, const char *what, unsigned round)
@@ -39,6 +58,40 @@ static void expect(int right, const char *what, unsigned round)
 		return;
 	fprintf(stderr, "idle: round %u: %s is wrong\n", round, what);
 	exit(1);
+}
+
+static void make_picture(struct picture *p)
+{
+	CUDA_ARRAY3D_DESCRIPTOR description = {
+		ELEMENTS, 0, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_SURFACE_LDST};
+	CUDA_TEXTURE_DESC sampling = {.flags = CU_TRSF_READ_AS_INTEGER};
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
+	uint32_t zeros[ELEMENTS] = {0};
+	CUmodule module;
+
+	if (cuArray3DCreate(&p->array, &description) == CUDA_ERROR_NOT_SUPPORTED) {
+		p->array = NULL;
+		return;
+	}
+	must(cuMemcpyHtoA(p->array, 0, zeros, sizeof zeros), "clear the array");
+	resource.res.array.hArray = p->array;
+	must(cuTexObjectCreate(&p->texture, &resource, &sampling, NULL), "make a texture");
+	must(cuSurfObjectCreate(&p->surface, &resource), "make a surface");
+	must(cuModuleLoadData(&module, rise_ptx), "load the module of textures");
+	must(cuModuleGetFunction(&p->rise, module, "rise"), "find rise");
+}
+
+static void use_picture(struct picture *p, unsigned round)
+{
+	void *params[] = {&p->texture, &p->surface};
+	uint32_t elements[ELEMENTS];
+
+	if (!p->array)
+		return;
+	must(cuLaunchKernel(p->rise, 1, 1, 1, ELEMENTS, 1, 1, 0, NULL, params, NULL), "launch");
+	must(cuMemcpyAtoH(elements, p->array, 0, sizeof elements), "copy the array back");
+	for (unsigned i = 0; i < ELEMENTS; i++)
+		expect(elements[i] == round + 1, "an element of the array", round);
 }
 
 static void make(struct things *t, const char *mode)
@@ -56,6 +109,7 @@ static void make(struct things *t, const char *mode)
 	for (uint32_t i = 0; i < WORDS; i++)
 		t->words[i] = i * 2654435761u;
 	must(cuMemcpyHtoD(t->buffer, t->words, WORDS * 4ul), "copy to the device");
+	make_picture(&t->picture);
 	must(cuEventRecord(t->begun, t->stream), "record");
 	must(cuStreamSynchronize(t->stream), "wait");
 	if (!strcmp(mode, "shared"))
@@ -82,6 +136,7 @@ static void use(struct things *t, unsigned round)
 	float ms = -1;
 
 	must(cuEventQuery(t->begun), "query");
+	use_picture(&t->picture, round);
 	must(cuLaunchKernel(t->count, 1, 1, 1, 1, 1, 1, 0, t->stream, NULL, NULL), "launch");
 	must(cuLaunchKernel(t->step, WORDS / 256, 1, 1, 256, 1, 1, 0, t->stream, params, NULL),
 		"launch");

@@ -9,8 +9,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#include "proto/texture.h"
+#include "device/cpu/ptx/texture.h"
 
 /* A kernel of one thread with the handle in %h, room for results in %o and numbers in %p. */
 #define KERNEL(body)                                                                               \
@@ -495,6 +496,110 @@ static void handles_of_nothing_end_the_kernel(void **state)
 	assert_int_equal(run_text(fetch, &bad, numbers, out), TRAPPED);
 }
 
+/* ---- any position of any texture ---- */
+
+enum { GUARD = 4096, MOST_BYTES = 16 * GUARD };
+
+/* Memory that ends where a page begins that nobody may touch; nor may the one before. */
+static char *guarded(void)
+{
+	char *all =
+		mmap(NULL, MOST_BYTES + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(all != MAP_FAILED);
+	assert_int_equal(mprotect(all + GUARD, MOST_BYTES, PROT_READ | PROT_WRITE), 0);
+	memset(all + GUARD, 0x3c, MOST_BYTES);
+	return all + GUARD;
+}
+
+static uint32_t draw(uint32_t n)
+{
+	static uint64_t state = 1;
+
+	state = state * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(state >> 33) % n;
+}
+
+/* A texture that ends where the memory does. */
+static struct texture draw_texture(char *memory)
+{
+	static const uint8_t channels[] = {1, 2, 4};
+	struct texture t = plain(NULL, draw(TEXTURE_FORMATS), channels[draw(3)], 1 + draw(9),
+		1 + draw(9), 1 + draw(6));
+	struct texture behind;
+
+	texture_pack(&t);
+	t.kind = draw(4) ? TEXTURE_SAMPLED : TEXTURE_SURFACE;
+	t.flags = (uint8_t)draw(32);
+	if (!draw(3)) {
+		t.height = t.width;
+		t.depth = 6;
+		t.flags |= TEXTURE_LAYERED;
+		texture_pack(&t);
+	}
+	for (unsigned d = 0; d < 3; d++)
+		t.address_mode[d] = (uint8_t)draw(4);
+	t.filter = (uint8_t)draw(2);
+	t.level_filter = (uint8_t)draw(2);
+	t.levels = 1 + draw(4);
+	behind = t;
+	for (unsigned l = 0; l < t.levels; l++)
+		texture_next(&behind);
+	assert_true(behind.address <= MOST_BYTES);
+	t.address = (uintptr_t)memory + MOST_BYTES - behind.address;
+	return t;
+}
+
+static uint32_t draw_number(void)
+{
+	static const float floats[] = {0, -0.0f, 0.5f, 1, -1, 8.999f, 1e-30f, 1e30f, -FLT_MAX,
+		INFINITY, -INFINITY, NAN, 0x1p30f, 0x1p31f, -0x1p31f, 16777217};
+	static const uint32_t whole[] = {0, 1, 4, 7, 8, 0x7fffffff, 0x80000000, 0xffffffff};
+	float f;
+	uint32_t bits;
+
+	switch (draw(4)) {
+	case 0:
+		return whole[draw(8)];
+	case 1:
+		f = floats[draw(16)];
+		break;
+	default:
+		f = (float)draw(1 << 16) / 4096 - 4;
+	}
+	memcpy(&bits, &f, 4);
+	return bits;
+}
+
+/* Of what the structure says nothing is touched but its elements. */
+static void no_position_is_outside(void **state)
+{
+	static const uint8_t bytes[] = {1, 2, 4, 8, 16};
+	char *memory = guarded();
+
+	for (unsigned n = 0; n < 300000; n++) {
+		struct texture t = draw_texture(memory);
+		unsigned operation = draw(5), geometry = draw(7);
+		uint32_t word = texture_word(operation, geometry), operands[OPERAND_WORDS],
+			 out[RESULT_WORDS];
+
+		if (operation >= SURFACE_LOAD && geometry > GEOMETRY_A2D)
+			continue;
+		for (unsigned k = 0; k < OPERAND_WORDS; k++)
+			operands[k] = draw_number();
+		if (operation >= SURFACE_LOAD)
+			word |= TEXTURE_SELECT(draw(3)) | TEXTURE_NUMBER(bytes[draw(5)]);
+		else if (operation == TEXTURE_QUERY)
+			word |= TEXTURE_NUMBER(draw(9));
+		else
+			word |= TEXTURE_LOD(draw(3)) | TEXTURE_SELECT(draw(4)) |
+				(geometry < GEOMETRY_CUBE && draw(2) ? TEXTURE_INTEGERS : 0) |
+				(geometry < GEOMETRY_CUBE && draw(2) ? TEXTURE_OFFSETS : 0);
+		texture_execute(word, (uintptr_t)&t, operands, out);
+	}
+	munmap(memory - GUARD, MOST_BYTES + 2 * GUARD);
+}
+
 /* Each thread of a block has its own position, and branches around fetches are as any. */
 static void threads_fetch_what_is_theirs(void **state)
 {
@@ -588,6 +693,7 @@ int main(void)
 		cmocka_unit_test(surfaces_are_read),
 		cmocka_unit_test(surfaces_are_written),
 		cmocka_unit_test(handles_of_nothing_end_the_kernel),
+		cmocka_unit_test(no_position_is_outside),
 		cmocka_unit_test(threads_fetch_what_is_theirs),
 		cmocka_unit_test(references_are_structures_of_the_module),
 		cmocka_unit_test(what_is_not_there_is_said),

@@ -252,6 +252,8 @@ static struct color element_of_cube(const struct texture *t, const struct place 
 	uint32_t layer = p->layer;
 
 	cross_edge(p->level, &layer, at);
+	if (layer >= p->level->depth) /* it is no cube */
+		layer = p->level->depth - 1;
 	return color_at(t, p->level->address + (uint64_t)layer * p->level->slice +
 				   (uint64_t)at[1] * p->level->pitch +
 				   (uint64_t)at[0] * texture_element_bytes(t));
