@@ -43,7 +43,9 @@ class Cards(Devices):
         return hardware.say(True, "copies between two cards")
 
     def listed(self):
-        devices = self.sides.gdevd.status()["devices"]
+        end = time.monotonic() + 20
+        while not all(d["ready"] for d in (devices := self.sides.gdevd.status()["devices"])) and time.monotonic() < end:
+            time.sleep(0.1)
         for device in devices:
             print(f"         {device['device']}: {device['name']} {device['uuid']}: {device['health']}, node "
                   f"{device['node']}, processors {device['processors']}", flush=True)
@@ -88,7 +90,6 @@ def check(build, vendor, take):
         return 0, 0
     with Gdevd(build, {"device": CARDS}) as gdevd:
         cards = Cards(hardware.Sides(gdevd, vendor), take, SECONDS)
-        time.sleep(2)  # the first workers
         counts = [cards.listed(), cards.peer()]
         counts += [cards.example(name, size) for name, size in (("mmuls", 1024), ("halo", 2048), ("ring", 1 << 24))]
         counts += [cards.moves(), cards.programs(), *cards.ranks()]  # the last may be waited for in vain
