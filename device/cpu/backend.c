@@ -69,6 +69,7 @@ static int cpu_open(
 		device->slots[i].scratch.pool_thread = i;
 		list_append(&device->slots_free, &device->slots[i].free);
 	}
+	ptx_prepare(); /* a worker opens its device before it has a client */
 	*out = device;
 	return 0;
 }

@@ -320,6 +320,10 @@ int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel
 	return 0;
 }
 
+void ptx_prepare(void)
+{
+}
+
 int ptx_link(const void *bytes, size_t size, const struct ptx_code **out)
 {
 	const struct object *object = bytes;

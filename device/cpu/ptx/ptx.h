@@ -164,6 +164,9 @@ struct ptx_code {
 	size_t saved_bytes; /* scratch->saved */
 };
 
+/* Makes ready what linking needs, so that the first one takes no longer than others; nobody must call it. */
+void ptx_prepare(void);
+
 /* Makes an object executable. -EINVAL when the bytes are no object of this compiler's (a damaged
  * cache file: compile again). */
 int ptx_link(const void *object, size_t size, const struct ptx_code **out);
