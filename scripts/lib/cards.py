@@ -44,8 +44,10 @@ class Cards(Devices):
 
     def listed(self):
         end = time.monotonic() + 20
-        while not all(d["ready"] for d in (devices := self.sides.gdevd.status()["devices"])) and time.monotonic() < end:
+        devices = self.sides.gdevd.status()["devices"]
+        while not all(device["ready"] for device in devices) and time.monotonic() < end:
             time.sleep(0.1)
+            devices = self.sides.gdevd.status()["devices"]
         for device in devices:
             print(f"         {device['device']}: {device['name']} {device['uuid']}: {device['health']}, node "
                   f"{device['node']}, processors {device['processors']}", flush=True)
