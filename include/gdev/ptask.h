@@ -225,6 +225,17 @@ struct gdev_channel_options {
 int gdev_channel_open(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
 	const struct gdev_channel_options *options, struct gdev_channel **channel);
 
+/* A channel whose source, or destination, is a file, a pipe, a socket or a device. `fd` stays the caller's, who may close it, and
+ * whose other users do not notice. Datablocks are read one after the other: whole ones for a FIXED template, else what is there,
+ * up to the template. The end of the file ends the channel; if it is within a datablock, or an element, the graph fails with
+ * -EBADMSG. A reader that goes away breaks the channel: what comes is dropped. When a sink's channel has ended and is
+ * written, our descriptor is closed. Other errors of reading and writing fail the graph. The program does not push or pull
+ * here. -EINVAL, and errors as gdev_channel_open(), and as fstat() and open(). */
+int gdev_channel_open_source(struct gdev_graph *graph, int fd, struct gdev_port *to,
+	const struct gdev_channel_options *options, struct gdev_channel **channel);
+int gdev_channel_open_sink(struct gdev_graph *graph, struct gdev_port *from, int fd,
+	const struct gdev_channel_options *options, struct gdev_channel **channel);
+
 /* Waits until the channel has room. The datablock cannot be changed any more; it may be pushed into several channels. The
  * program keeps its reference. -EPROTOTYPE: it is not what the channel takes; -EPIPE: after gdev_channel_end();
  * -EINVAL: not a channel that the program pushes into. */

@@ -107,36 +107,53 @@ static struct gdev_channel *channel_create(struct gdev_graph *graph, struct gdev
 	return channel;
 }
 
-int gdev_channel_open(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
+int channel_open(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
 	const struct gdev_channel_options *wanted, struct gdev_channel **opened)
 {
 	const struct gdev_channel_options options =
 		wanted ? *wanted : (struct gdev_channel_options){0};
-	struct gdev_channel *channel = NULL;
+	struct gdev_channel *channel;
+	int error = graph->running ? complain(graph, -EBUSY, from, to, "the graph runs")
+				   : check_ends(graph, from, to, options.tmpl);
+
+	if (error)
+		return error;
+	channel = channel_create(graph, from, to, &options);
+	if (!channel)
+		return -ENOMEM;
+	list_append(&graph->channels, &channel->link);
+	if (from)
+		list_append(&from->channels, &channel->from_link);
+	if (to)
+		to->channel = channel;
+	*opened = channel;
+	return 0;
+}
+
+int gdev_channel_open(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
+	const struct gdev_channel_options *options, struct gdev_channel **channel)
+{
 	int error = graph_enter(graph);
 
 	if (error)
 		return error;
-	error = graph->running ? complain(graph, -EBUSY, from, to, "the graph runs")
-			       : check_ends(graph, from, to, options.tmpl);
-	if (!error) {
-		channel = channel_create(graph, from, to, &options);
-		error = channel ? 0 : -ENOMEM;
-	}
-	if (!error) {
-		list_append(&graph->channels, &channel->link);
-		if (from)
-			list_append(&from->channels, &channel->from_link);
-		if (to)
-			to->channel = channel;
-		*opened = channel;
-	}
+	error = channel_open(graph, from, to, options, channel);
 	graph_leave(graph);
 	return error;
 }
 
+void channel_close(struct gdev_channel *channel)
+{
+	if (channel->from)
+		list_remove(&channel->from_link);
+	if (channel->to)
+		channel->to->channel = NULL;
+	channel_free(channel);
+}
+
 void channel_free(struct gdev_channel *channel)
 {
+	feed_free(channel->feed);
 	channel_drop_all(channel);
 	list_remove(&channel->link);
 	free(channel->queue);
@@ -153,6 +170,8 @@ void channel_put(struct gdev_channel *channel, struct gdev_datablock *block)
 	channel->queue[(channel->first + channel->count++) % channel->capacity] = block;
 	if (channel->to)
 		ptask_touch(channel->to->ptask);
+	else if (channel->feed)
+		host_wake(channel->graph);
 	else
 		graph_changed(channel->graph);
 }
@@ -165,6 +184,8 @@ struct gdev_datablock *channel_take(struct gdev_channel *channel)
 	channel->count--;
 	if (channel->from)
 		ptask_touch(channel->from->ptask);
+	else if (channel->feed)
+		host_wake(channel->graph);
 	else
 		graph_changed(channel->graph);
 	return block;
@@ -201,8 +222,9 @@ static int check_push(struct gdev_channel *channel, const struct gdev_datablock 
 {
 	struct gdev_graph *graph = channel->graph;
 
-	if (channel->from)
-		return complain(graph, -EINVAL, channel->from, channel->to, "a ptask fills it");
+	if (channel->from || channel->feed)
+		return complain(graph, -EINVAL, channel->from, channel->to,
+			"a ptask or a descriptor fills it");
 	if (block->graph != graph)
 		return complain(
 			graph, -EINVAL, NULL, channel->to, "the datablock is another graph's");
@@ -258,14 +280,15 @@ int gdev_push_bytes(
 	if (error)
 		return error;
 	/* Before the bytes are copied. */
-	error = channel->from || !tmpl ? -EINVAL : wait_for_room(channel, deadline_ns);
+	error = channel->from || channel->feed || !tmpl ? -EINVAL
+							: wait_for_room(channel, deadline_ns);
 	graph_leave(graph);
 	if (!error && bytes % tmpl->shape.stride)
 		error = -EPROTOTYPE;
 	if (!error)
 		error = gdev_datablock_create(graph, tmpl, bytes / tmpl->shape.stride, &block);
 	if (error)
-		return error == -EINVAL && !channel->from ? -EPROTOTYPE : error;
+		return error == -EINVAL && !channel->from && !channel->feed ? -EPROTOTYPE : error;
 	error = fill_block(channel, block, data);
 	if (!error)
 		error = gdev_push(channel, block, deadline_ns);
@@ -280,8 +303,9 @@ int gdev_channel_end(struct gdev_channel *channel)
 
 	if (error)
 		return error;
-	if (channel->from) {
-		error = complain(graph, -EINVAL, channel->from, channel->to, "a ptask ends it");
+	if (channel->from || channel->feed) {
+		error = complain(graph, -EINVAL, channel->from, channel->to,
+			"a ptask or a descriptor ends it");
 	} else {
 		channel->ended = true;
 		ptask_touch(channel->to->ptask);
@@ -339,8 +363,9 @@ int gdev_pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_da
 
 	if (error)
 		return error;
-	if (channel->to)
-		error = complain(graph, -EINVAL, channel->from, channel->to, "a ptask empties it");
+	if (channel->to || channel->feed)
+		error = complain(graph, -EINVAL, channel->from, channel->to,
+			"a ptask or a descriptor empties it");
 	while (!error) {
 		error = wait_for_block(channel, deadline_ns);
 		if (error)

@@ -118,12 +118,16 @@ void ptask_end(struct gdev_ptask *ptask)
 		channel_drop_all(port->channel);
 		if (port->channel->from)
 			ptask_touch(port->channel->from->ptask);
+		else if (port->channel->feed)
+			host_wake(ptask->graph);
 	}
 	list_for_each (port, &ptask->outputs, link)
 		list_for_each (channel, &port->channels, from_link) {
 			channel->ended = true;
 			if (channel->to)
 				ptask_touch(channel->to->ptask);
+			else if (channel->feed)
+				host_wake(ptask->graph);
 		}
 	ptask_drop_all(ptask);
 	graph_changed(ptask->graph);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
@@ -149,10 +150,10 @@ static void free_graph(struct gdev_graph *graph)
 
 	list_for_each_safe (tmpl, next, &graph->templates, link)
 		free(tmpl);
-	if (graph->descriptor >= 0)
-		close(graph->descriptor);
-	if (graph->wake >= 0)
-		close(graph->wake);
+	int fds[] = {graph->descriptor, graph->wake, graph->watch, graph->manual_poll};
+	for (unsigned i = 0; i < array_length(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	pthread_mutex_destroy(&graph->lock);
 	pthread_cond_destroy(&graph->changed);
 	pthread_mutex_destroy(&graph->notice_lock);
@@ -257,13 +258,26 @@ static struct gdev_graph *create(const struct gdev_graph_options *options)
 	graph->process = getpid();
 	struct list *lists[] = {&graph->modules, &graph->templates, &graph->ptasks,
 		&graph->channels, &graph->variables, &graph->blocks, &graph->work, &graph->hosts,
-		&graph->ready};
+		&graph->ready, &graph->feeds};
 	for (unsigned i = 0; i < array_length(lists); i++)
 		list_init(lists[i]);
 	init_locks(graph);
 	graph->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	graph->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	graph->watch = graph->manual_poll = -1;
 	return graph;
+}
+
+/* One descriptor for all that a manual graph's program has to hear of. */
+static int poll_create(struct gdev_graph *graph)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	graph->manual_poll = epoll_create1(EPOLL_CLOEXEC);
+	return graph->manual_poll < 0 || epoll_ctl(graph->manual_poll, EPOLL_CTL_ADD,
+						 graph->descriptor, &event)
+		       ? -errno
+		       : 0;
 }
 
 int gdev_graph_open(const struct gdev_graph_options *wanted, struct gdev_graph **opened)
@@ -277,7 +291,11 @@ int gdev_graph_open(const struct gdev_graph_options *wanted, struct gdev_graph *
 	graph = create(&options);
 	if (!graph)
 		return -ENOMEM;
-	error = graph->descriptor < 0 || graph->wake < 0 ? -EMFILE : open_devices(graph, &options);
+	error = graph->descriptor < 0 || graph->wake < 0 ? -EMFILE : 0;
+	if (!error && graph->manual)
+		error = poll_create(graph);
+	if (!error)
+		error = open_devices(graph, &options);
 	if (error) {
 		close_devices(graph);
 		free_graph(graph);
@@ -377,7 +395,7 @@ int gdev_graph_terminate(struct gdev_graph *graph)
 
 int gdev_graph_descriptor(struct gdev_graph *graph)
 {
-	return graph->descriptor;
+	return graph->manual ? graph->manual_poll : graph->descriptor;
 }
 
 int gdev_graph_load(struct gdev_graph *graph, const void *image, size_t bytes, char *log,

@@ -229,23 +229,34 @@ bool host_serve(struct gdev_graph *graph)
 	return false;
 }
 
+/* The lock is given up meanwhile. Whether there may be more. */
+static bool graph_serve(struct gdev_graph *graph)
+{
+	bool some;
+
+	graph->woken = false;
+	some = host_serve(graph);
+	return feeds_serve(graph) || some || graph->woken;
+}
+
 /* ---- the thread ---- */
 
 static void *run_host(void *argument)
 {
 	struct gdev_graph *graph = argument;
-	struct pollfd told = {.fd = graph->wake, .events = POLLIN};
+	struct pollfd told[] = {
+		{.fd = graph->wake, .events = POLLIN}, {.fd = graph->watch, .events = POLLIN}};
 	eventfd_t count;
 
 	pthread_setname_np(pthread_self(), "gdev-graph");
 	pthread_mutex_lock(&graph->lock);
 	while (!graph->stopping) {
 		graph_flow(graph);
-		if (host_serve(graph))
+		if (graph_serve(graph))
 			continue;
 		graph->asleep = true;
 		pthread_mutex_unlock(&graph->lock);
-		poll(&told, 1, -1);
+		poll(told, array_length(told), -1);
 		eventfd_read(graph->wake, &count);
 		pthread_mutex_lock(&graph->lock);
 		graph->asleep = false;
@@ -280,6 +291,7 @@ void host_start(struct gdev_graph *graph)
 
 void host_wake(struct gdev_graph *graph)
 {
+	graph->woken = true;
 	if (graph->manual && !graph->advancing)
 		eventfd_write(graph->descriptor, 1);
 	host_start(graph);
@@ -314,7 +326,7 @@ int gdev_graph_advance(struct gdev_graph *graph)
 		eventfd_read(graph->descriptor, &count);
 		graph->advancing = true;
 		graph_flow(graph);
-		while (host_serve(graph))
+		while (graph_serve(graph))
 			;
 		graph->advancing = false;
 		error = graph->error;

@@ -193,9 +193,10 @@ struct gdev_channel {
 	struct gdev_template *tmpl;
 	unsigned capacity, first, count;
 	struct gdev_datablock **queue;
-	bool owed;   /* `from` has a datablock for it, for which it has no room */
-	bool ended;  /* nothing more comes in */
-	bool broken; /* nobody takes anything out any more */
+	struct feed *feed; /* a descriptor is the other end; NULL: the program, or a port */
+	bool owed;         /* `from` has a datablock for it, for which it has no room */
+	bool ended;        /* nothing more comes in */
+	bool broken;       /* nobody takes anything out any more */
 };
 
 struct gdev_ptask {
@@ -241,7 +242,12 @@ __attribute__((format(printf, 3, 4))) int graph_complain(
 	struct gdev_graph *graph, int error, const char *format, ...);
 void copy_name(char to[NAME_MAX_BYTES], const char *name, const char *otherwise);
 void ptask_free(struct gdev_ptask *ptask);
+/* As gdev_channel_open(). */
+int channel_open(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
+	const struct gdev_channel_options *options, struct gdev_channel **channel);
 void channel_free(struct gdev_channel *channel);
+/* As if it had not been opened. */
+void channel_close(struct gdev_channel *channel);
 
 /* ---- flow (flow.c): states, and what follows from what ---- */
 
@@ -288,6 +294,14 @@ void host_wake(struct gdev_graph *graph);
 /* The descriptor, or the graph's thread, is told when the point is reached. */
 void host_notice(struct gdev_graph *graph, struct point point, bool program);
 
+/* ---- channels from and to descriptors (feed.c) ---- */
+
+struct feed;
+
+/* Reads and writes what can be without waiting; gives the lock up meanwhile. Whether there was anything. */
+bool feeds_serve(struct gdev_graph *graph);
+void feed_free(struct feed *feed);
+
 /* ---- graphs (graph.c) ---- */
 
 /* A call of the host thread of libgdev when a point is reached. */
@@ -325,7 +339,7 @@ struct gdev_graph {
 	bool manual;
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* for those that wait in calls */
-	struct list modules, templates, ptasks, channels, variables, blocks;
+	struct list modules, templates, ptasks, channels, variables, blocks, feeds;
 	uint64_t next_id;
 	bool running, terminated, closed;
 	int error;
@@ -339,7 +353,10 @@ struct gdev_graph {
 	bool threaded, stopping, asleep;
 	bool serving;         /* a thread runs callbacks */
 	bool advancing;       /* gdev_graph_advance() looks at everything by itself */
+	bool woken;           /* there is something new for whoever serves, and is awake */
 	int wake, descriptor; /* eventfds: for the thread, for the program */
+	int watch;            /* epoll: descriptors that are not ready; -1: there are none */
+	int manual_poll;      /* epoll: `descriptor` and `watch`; -1: not manual */
 	bool refused;         /* a call has returned -EAGAIN, and nothing has changed since */
 	pthread_mutex_t notice_lock;
 	pthread_cond_t noticed;

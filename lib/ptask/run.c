@@ -143,6 +143,8 @@ int gdev_graph_run(struct gdev_graph *graph)
 		list_for_each (ptask, &graph->ptasks, link)
 			ptask_touch(ptask);
 		graph_flow(graph);
+		if (!list_empty(&graph->feeds))
+			host_wake(graph);
 		error = graph->error;
 	}
 	graph_leave(graph);

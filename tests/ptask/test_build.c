@@ -217,13 +217,13 @@ static void test_pushing(void **state)
 		gdev_datablock_wrap(f->graph, f->ints, 0, NULL, NULL, NULL, &block), -EINVAL);
 	good(f->graph, gdev_datablock_create(f->graph, f->one, 0, &block));
 	refused(f, gdev_push(in, block, 0), -EPROTOTYPE, "push into scale.input");
-	refused(f, gdev_push(out, block, 0), -EINVAL, "a ptask fills it");
+	refused(f, gdev_push(out, block, 0), -EINVAL, "fills it");
 	gdev_datablock_put(block);
 	good(f->graph, gdev_datablock_create(other->graph, other->ints, 0, &block));
 	refused(f, gdev_push(in, block, 0), -EINVAL, "another graph");
 	gdev_datablock_put(block);
-	refused(f, gdev_pull(in, 0, &block), -EINVAL, "a ptask empties it");
-	refused(f, gdev_channel_end(out), -EINVAL, "a ptask ends it");
+	refused(f, gdev_pull(in, 0, &block), -EINVAL, "empties it");
+	refused(f, gdev_channel_end(out), -EINVAL, "ends it");
 	assert_int_equal(gdev_graph_advance(f->graph), -EINVAL);
 	gdev_datablock_put(NULL);
 	gdev_graph_close(NULL);
