@@ -380,6 +380,74 @@ static void test_descriptor(void **state)
 	}
 }
 
+/* While a kernel runs, a pull waits as long as it is told to, and the descriptor tells of the end. */
+static void test_deadline(void **state)
+{
+	const uint32_t one[3] = {1, 1, 1};
+	struct gdev_session *session;
+	struct fixture *f;
+	struct gdev_ptask *gate;
+	struct gdev_channel *in, *out;
+	struct gdev_datablock *block;
+	struct gdev_ptask_info info;
+	struct pollfd ready = {.events = POLLIN};
+	void *flag;
+	int value = 7;
+
+	good(NULL, gdev_session_open(NULL, &session));
+	good(NULL, gdev_host_alloc(session, 4096, &flag));
+	f = fixture_open(&(struct gdev_graph_options){.session = session});
+	gate = function(f, "gate");
+	good(f->graph, gdev_ptask_set_geometry(gate, one, one, 0));
+	good(f->graph, gdev_ptask_set_argument(gate, 2, &flag, sizeof flag));
+	out = channel(f, output(gate, f->one, 0), NULL);
+	in = channel(f, NULL, input(gate, f->one, 1));
+	good(f->graph, gdev_graph_run(f->graph));
+	good(f->graph, gdev_push_bytes(in, &value, sizeof value, 0));
+	assert_int_equal(gdev_pull(out, in_ms(30), &block), -ETIMEDOUT);
+	assert_int_equal(gdev_pull(out, 0, &block), -EAGAIN);
+	good(f->graph, gdev_ptask_query(gate, &info));
+	assert_int_equal(info.state, GDEV_PTASK_EXECUTING);
+	ready.fd = gdev_graph_descriptor(f->graph);
+	assert_int_equal(poll(&ready, 1, 30), 0);
+	*(volatile int *)flag = 1;
+	assert_int_equal(poll(&ready, 1, 30000), 1);
+	value = 0;
+	good(f->graph, gdev_pull_bytes(out, &value, sizeof value, 0, NULL));
+	assert_int_equal(value, 7);
+	fixture_teardown((void **)&f);
+	good(NULL, gdev_memory_free(session, (uint64_t)flag));
+	gdev_session_close(session);
+}
+
+/* Graphs that are closed while datablocks are under way leave nothing behind. */
+static void test_closed_under_way(void **state)
+{
+	struct gdev_session *session;
+	uint64_t before, after;
+
+	good(NULL, gdev_session_open(NULL, &session));
+	for (int turn = 0; turn < 30; turn++) {
+		struct fixture *f = fixture_open(&(struct gdev_graph_options){.session = session});
+		struct scaler a = scaler(f, 2), b = scaler(f, 3);
+		struct gdev_channel *in = channel(f, NULL, a.in);
+		struct gdev_datablock *block = NULL;
+		struct gdev_channel *out = channel(f, b.out, NULL);
+		channel(f, a.out, b.in);
+		good(f->graph, gdev_graph_run(f->graph));
+		for (int i = 0; i < 6; i++)
+			push_ints(f, in, i);
+		if (turn % 2)
+			good(f->graph, gdev_pull(out, GDEV_FOREVER, &block));
+		fixture_teardown((void **)&f);
+		gdev_datablock_put(block);
+		good(NULL, gdev_session_query(
+				   session, GDEV_QUERY_DEVICE_BYTES, turn ? &after : &before));
+	}
+	assert_in_range(after, 0, before);
+	gdev_session_close(session);
+}
+
 static void *pull_one(void *argument)
 {
 	struct gdev_datablock *block;
@@ -500,6 +568,8 @@ int main(void)
 		with_graph(test_full_and_empty),
 		with_graph(test_two_threads),
 		with_graph(test_descriptor),
+		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_closed_under_way),
 		with_graph(test_terminate),
 		with_graph(test_fault),
 		with_graph(test_fork),
