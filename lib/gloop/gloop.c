@@ -51,8 +51,10 @@ struct run {
 	uint32_t busy;            /* requests that are not answered */
 	uint64_t active_ns;       /* when the kernel last asked for something */
 
+	struct ring *ring; /* NULL: not needed yet, or there is no io_uring here */
+	bool ring_tried;
 	struct pool *pool;
-	int wake; /* an eventfd: the pool has done something */
+	int wake; /* an eventfd: one of the two has done something */
 };
 
 static int cuda(struct run *run, CUresult result)
@@ -79,6 +81,16 @@ static void answer(struct run *run, struct request *r)
 	run->report->requests++;
 }
 
+/* The pool does what the ring does not. */
+static void push(struct run *run, struct request *r)
+{
+	if (!run->ring_tried)
+		ring_create(run->wake, &run->ring);
+	run->ring_tried = true;
+	if (!ring_push(run->ring, r))
+		pool_push(run->pool, r);
+}
+
 static void start(struct run *run, struct request *r)
 {
 	int error = request_take(&run->host, r);
@@ -90,7 +102,7 @@ static void start(struct run *run, struct request *r)
 		run->report->refused++;
 	} else if (!request_try(&run->host, r)) {
 		if (request_blocks(r))
-			pool_push(run->pool, r);
+			push(run, r);
 		else
 			list_append(&run->waiting, &r->link);
 		return;
@@ -135,7 +147,7 @@ static bool take_answers(struct run *run)
 	struct request *r;
 	bool any = false;
 
-	while ((r = pool_take(run->pool))) {
+	while ((r = ring_take(run->ring)) || (r = pool_take(run->pool))) {
 		answer(run, r);
 		any = true;
 	}
@@ -411,6 +423,7 @@ static int prepare_memory(struct run *run)
 /* After an error requests may be on the way. */
 static void finish(struct run *run)
 {
+	ring_destroy(run->ring);
 	pool_destroy(run->pool);
 	for (size_t i = 0; run->requests && i < (size_t)run->blocks * GLOOP_SLOTS; i++)
 		if (run->requests[i].made >= 0)

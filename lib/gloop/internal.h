@@ -85,6 +85,18 @@ int request_waits_for(const struct request *request, short *events);
 /* What it has made becomes the kernel's, or is given back; what it used is let go. */
 void request_finish(struct host *host, struct request *request);
 
+/* ---- ring.c: files by io_uring ---- */
+
+struct ring;
+/* `wake`: an eventfd, written when a request comes back. -errno: there is no io_uring. */
+int ring_create(int wake, struct ring **ring);
+/* Waits for what is on the way. NULL is fine, here and below. */
+void ring_destroy(struct ring *ring);
+/* False: it is not for the ring, or there is no room; then it is the pool's. */
+bool ring_push(struct ring *ring, struct request *request);
+/* One that is done, or NULL. */
+struct request *ring_take(struct ring *ring);
+
 /* ---- pool.c: threads for what blocks ---- */
 
 struct pool;
