@@ -314,7 +314,8 @@ struct gdev_launch {
 	struct gdev_function *function;
 	uint32_t grid[3], block[3];
 	uint32_t shared_bytes; /* dynamic */
-	/* Either the parameters as the kernel sees them, or a pointer to each. Copied. */
+	/* Either the parameters as the kernel sees them, of which those beyond `param_bytes` are 0, or a pointer to each.
+	 * Copied. */
 	const void *params;
 	uint32_t param_bytes;
 	void *const *arguments;

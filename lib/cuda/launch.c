@@ -8,7 +8,8 @@
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
 
-/* Reads the `extra` list: a buffer of parameters as the kernel sees them. */
+/* Reads the `extra` list: a buffer of parameters as the kernel sees them. It may be shorter than they are, as CUDA's
+ * driver takes it and NCCL gives it. */
 static CUresult read_extra(void **extra, struct gdev_launch *launch)
 {
 	for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
@@ -183,8 +184,8 @@ static CUresult refused(CUfunction function, const struct gdev_launch *launch, i
 
 	if (error == -EINVAL && !launch->arguments)
 		return fail(cuda_result(error),
-			"the kernel %s takes %u bytes of parameters, and %u are given", info->name,
-			info->param_bytes, launch->param_bytes);
+			"the kernel %s takes %u bytes of parameters, and none are given",
+			info->name, info->param_bytes);
 	return result_of(error,
 		"%ux%ux%u blocks of %ux%ux%u threads with %u bytes of shared memory of the kernel %s, "
 		"which can have %u threads a block",

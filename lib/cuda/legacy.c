@@ -115,6 +115,11 @@ CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUstream 
 		return fail(
 			CUDA_ERROR_INVALID_VALUE, "a grid of %dx%d blocks is none", width, height);
 	size_t bytes = copy.param_bytes;
+	const struct gdev_function_info *info = gdev_function_info(function->function);
+	if (bytes < info->param_bytes)
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the kernel %s takes %u bytes of parameters, and %zu are given", info->name,
+			info->param_bytes, bytes);
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, copy.params, CU_LAUNCH_PARAM_BUFFER_SIZE,
 		&bytes, CU_LAUNCH_PARAM_END};
 	CUlaunchConfig config = {(unsigned)width, (unsigned)height, 1, copy.block[0], copy.block[1],

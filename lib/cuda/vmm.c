@@ -211,7 +211,12 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 				    option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
 		return fail(CUDA_ERROR_INVALID_VALUE, "granularity is NULL, or option %d is none",
 			(int)option);
-	TRY(check_properties(properties));
+	/* Programs ask for that of host memory before they look whether it can be made, as NCCL does. */
+	if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+		(properties->location.type != CU_MEM_LOCATION_TYPE_HOST &&
+			properties->location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA &&
+			properties->location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT))
+		TRY(check_properties(properties));
 	*granularity = GRANULARITY;
 	return CUDA_SUCCESS;
 }

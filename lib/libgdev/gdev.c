@@ -256,8 +256,12 @@ int glaunch(struct gdev_handle *handle, const struct gdev_kernel *kernel, uint32
 		.param_bytes = kernel->param_bytes,
 		.arguments = kernel->arguments,
 	};
-	int error = gdev_launch_async(handle->stream, &launch);
+	int error;
 
+	if (!kernel->arguments &&
+		kernel->param_bytes < gdev_function_info(kernel->function)->param_bytes)
+		return -EINVAL;
+	error = gdev_launch_async(handle->stream, &launch);
 	if (!error)
 		give_id(handle, id);
 	return error;

@@ -68,7 +68,7 @@ static int check_launch(const struct gdev_launch *launch)
 		return -GDEV_E_INVALID_LAUNCH;
 	if (threads > function->info.max_threads) /* as many as its registers leave room for */
 		return -GDEV_E_OUT_OF_RESOURCES;
-	if (!launch->arguments && launch->param_bytes < function->info.param_bytes)
+	if (!launch->arguments && !launch->params && function->info.param_bytes)
 		return -EINVAL;
 	return 0;
 }
@@ -78,9 +78,10 @@ static void write_params(const struct gdev_launch *launch, uint8_t *params, uint
 	const struct gdev_function_info *info = &launch->function->info;
 
 	if (!launch->arguments) {
-		if (info->param_bytes)
-			memcpy(params, launch->params, info->param_bytes);
-		memset(params + info->param_bytes, 0, room - info->param_bytes);
+		uint32_t given = min_of(launch->param_bytes, info->param_bytes);
+		if (given)
+			memcpy(params, launch->params, given);
+		memset(params + given, 0, room - given);
 		return;
 	}
 	memset(params, 0, room);

@@ -461,7 +461,31 @@ static void parameters_arrive_whichever_way_they_are_given(void **state)
 	check_mixed(out);
 	assert_result(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
 		CUDA_ERROR_INVALID_VALUE);
+	extra[1] = NULL;
+	assert_result(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, extra),
+		CUDA_ERROR_INVALID_VALUE);
 	assert_success(cuMemFree(out));
+}
+
+/* Those that a buffer is too short for are 0, as is what lies behind the buffer's end. */
+static void a_buffer_of_parameters_may_be_short(void **state)
+{
+	CUfunction function = fixture_function("add");
+	CUdeviceptr words = words_alloc(8, 5);
+	struct {
+		CUdeviceptr words;
+		uint32_t count, value;
+	} add = {words, 8, 3};
+	size_t size = offsetof(__typeof__(add), value);
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &add, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+		CU_LAUNCH_PARAM_END};
+
+	assert_success(cuLaunchKernel(function, 1, 1, 1, 8, 1, 1, 0, NULL, NULL, extra));
+	words_check(words, 8, 5);
+	size = sizeof add;
+	assert_success(cuLaunchKernel(function, 1, 1, 1, 8, 1, 1, 0, NULL, NULL, extra));
+	words_check(words, 8, 8);
+	assert_success(cuMemFree(words));
 }
 
 static void functions_tell_their_parameters(void **state)
@@ -715,6 +739,7 @@ int main(void)
 		TEST(large_libraries_do_too_and_many_are_kept),
 		TEST(a_library_that_is_being_loaded_keeps_nobody_waiting_for_what_is_known),
 		TEST(parameters_arrive_whichever_way_they_are_given),
+		TEST(a_buffer_of_parameters_may_be_short),
 		TEST(functions_tell_their_parameters),
 		TEST(the_calls_of_cuda_4_launch),
 		TEST(launches_beyond_a_limit_are_refused),

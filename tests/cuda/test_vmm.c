@@ -200,6 +200,11 @@ static void what_makes_no_sense_is_refused(void **state)
 	assert_int_not_equal(cuMemCreate(&other, granularity, &wanted, 0), CUDA_SUCCESS);
 	assert_result(cuMemGetAllocationGranularity(&got, NULL, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
 		CUDA_ERROR_INVALID_VALUE);
+	wanted = properties();
+	wanted.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+	assert_success(
+		cuMemGetAllocationGranularity(&got, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+	assert_result(cuMemCreate(&other, granularity, &wanted, 0), CUDA_ERROR_NOT_SUPPORTED);
 	assert_result(cuMemMap(memory, bytes, granularity, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
 	assert_result(cuMemMap(memory, granularity, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
 	assert_result(cuMemMap(memory, 0, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
