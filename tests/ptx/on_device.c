@@ -5,7 +5,7 @@
  *
  *   on_device conformance TABLE [RECORD]    each form of isa.def; RECORD gets what the device gave
  *   on_device recorded TABLE RECORD         the same, of what was recorded
- *   on_device random FIRST LAST [SECONDS]   random kernels, some processes at a time
+ *   on_device random FIRST LAST [SECONDS]   random kernels, some processes at a time; some that differ are shrunk
  *   on_device questions TABLE RESULT        hardware.def with the device's answers
  */
 #include <errno.h>
@@ -30,6 +30,8 @@ enum { FAILED = 3, NOT_TAKEN = 4 }; /* how a child ends */
 /* Seconds that a child may be silent: with a batch, one form or kernel, a question. */
 enum { LIMIT = 15, ONE_LIMIT = 8, QUESTION_LIMIT = 4 };
 enum { MOST_SHOWN = 6, WORKERS = 12, BUFFERS = 3, ERROR_LOG = 65536 };
+/* Kernels that a worker shrinks, and the seconds for each. */
+enum { MOST_SHRUNK = 2, SHRINKING = 3 };
 
 /* ---- the device ---- */
 
@@ -450,15 +452,21 @@ static bool blank_refused(const struct random_kernel *k, char *text)
 	return any;
 }
 
-static void compare_random(struct random_kernel *k, struct progress *p)
+struct random_outcome {
+	bool refused, compared;
+	long at; /* the first byte that differs, or -1 */
+	uint32_t got, want;
+};
+
+static struct random_outcome run_random(const struct random_kernel *k)
 {
 	uint64_t in[RANDOM_INPUT / 8];
 	size_t bytes = random_kernel_bytes(k);
 	uint8_t *want = calloc(1, bytes), *got = calloc(1, bytes);
 	struct buffer b[BUFFERS] = {{in, sizeof(in), false}, {got, bytes, true}};
+	struct random_outcome r = {.at = -1};
 	char *text = random_kernel_text(k);
 	CUmodule module;
-	long at;
 
 	if (!want || !got)
 		abort();
@@ -467,25 +475,68 @@ static void compare_random(struct random_kernel *k, struct progress *p)
 	for (unsigned tries = 0; loaded != CUDA_SUCCESS && tries < 4; tries++)
 		if (blank_refused(k, text))
 			loaded = load(text, &module);
-	if (!interpret(k, text, in, want)) {
-		printf("random kernel %lu: not interpreted\n", (unsigned long)k->seed);
-	} else if (loaded != CUDA_SUCCESS) {
-		printf("random kernel %lu: refused: %s\n", (unsigned long)k->seed, error_log);
-		p->refused++;
-	} else {
+	r.refused = loaded != CUDA_SUCCESS;
+	r.compared = !r.refused && interpret(k, text, in, want);
+	if (r.compared) {
 		launch(module, "k", k->grid, k->block, b, RANDOM_NUMBER);
-		must(cuModuleUnload(module), "cuModuleUnload");
-		at = random_kernel_difference(k, want, got);
-		p->compared++;
-		p->differ += at >= 0;
-		if (at >= 0)
-			printf("random kernel %lu: thread %ld, [%%own+%ld]: %#x, not %#x\n",
-				(unsigned long)k->seed, at / RANDOM_OWN, at % RANDOM_OWN,
-				*(uint32_t *)(got + at), *(uint32_t *)(want + at));
+		r.at = random_kernel_difference(k, want, got);
 	}
+	if (r.at >= 0) {
+		memcpy(&r.got, got + r.at, sizeof(r.got));
+		memcpy(&r.want, want + r.at, sizeof(r.want));
+	}
+	if (!r.refused)
+		must(cuModuleUnload(module), "cuModuleUnload");
 	free(text);
 	free(want);
 	free(got);
+	return r;
+}
+
+/* Leaves statements out as long as the results differ, and prints what is left: for people, who ask why. */
+static void shrink_random(struct random_kernel *k)
+{
+	time_t end_at = time(NULL) + SHRINKING;
+	bool again = true;
+
+	while (again && time(NULL) < end_at) {
+		again = false;
+		for (unsigned n = 1; n < k->node_count && time(NULL) < end_at; n++) {
+			if (k->nodes[n].dropped)
+				continue;
+			k->nodes[n].dropped = true;
+			alarm(LIMIT);
+			if (run_random(k).at >= 0)
+				again = true;
+			else
+				k->nodes[n].dropped = false;
+		}
+	}
+	struct random_outcome r = run_random(k);
+	char *text = random_kernel_text(k);
+	printf("shrunk: random kernel %lu, %u blocks of %ux%ux%u, thread %ld, [%%own+%ld]: %#x, not %#x\n%s\n",
+		(unsigned long)k->seed, k->grid, k->block[0], k->block[1], k->block[2],
+		r.at / RANDOM_OWN, r.at % RANDOM_OWN, r.got, r.want, text);
+	free(text);
+}
+
+static void compare_random(struct random_kernel *k, struct progress *p)
+{
+	struct random_outcome r = run_random(k);
+
+	p->compared += r.compared;
+	p->refused += r.refused;
+	p->differ += r.at >= 0;
+	if (r.refused)
+		printf("random kernel %lu: refused: %s\n", (unsigned long)k->seed, error_log);
+	else if (!r.compared)
+		printf("random kernel %lu: not interpreted\n", (unsigned long)k->seed);
+	if (r.at < 0)
+		return;
+	printf("random kernel %lu: thread %ld, [%%own+%ld]: %#x, not %#x\n", (unsigned long)k->seed,
+		r.at / RANDOM_OWN, r.at % RANDOM_OWN, r.got, r.want);
+	if (p->differ <= MOST_SHRUNK)
+		shrink_random(k);
 }
 
 static void random_work(struct progress *p, void *data)
