@@ -336,6 +336,7 @@ static const emitter emitters[OP_COUNT] = {
 	[OP_activemask] = emit_collective,
 	[OP_elect] = emit_collective,
 	[OP_mma] = emit_matrix,
+	[OP_wmma] = emit_matrix,
 	[OP_ldmatrix] = emit_matrix,
 	[OP_stmatrix] = emit_matrix,
 	[OP_movmatrix] = emit_matrix,

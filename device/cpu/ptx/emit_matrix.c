@@ -5,12 +5,10 @@
  * then a builtin (builtins_matrix.h) works on the arrays of one warp after the other, and the region's loop
  * takes the results.
  */
-#include "device/cpu/ptx/matrix.h"
+#include "device/cpu/ptx/emit_matrix.h"
 
 #include <errno.h>
 #include <stdio.h>
-
-#include "device/cpu/ptx/gen.h"
 
 /* ---- the area ---- */
 
@@ -43,7 +41,7 @@ static LLVMValueRef area(struct gen *g, uint64_t array, LLVMValueRef thread, uns
 	return gen_gep(g, g->b, g->saved, t);
 }
 
-static unsigned count_of(const struct operand *o)
+unsigned matrix_operands(const struct operand *o)
 {
 	return o->kind == OPERAND_VECTOR ? o->count : 1;
 }
@@ -103,7 +101,7 @@ static void gather(struct gen *g, struct inst *i)
 			at += array_bytes(g, 8);
 			continue;
 		}
-		for (unsigned e = 0; e < count_of(o); e++) {
+		for (unsigned e = 0; e < matrix_operands(o); e++) {
 			LLVMValueRef v = emit_operand(g, element_of(o, e), type);
 
 			gen_mark(g, LLVMBuildStore(g->b, v, area(g, at, g->linear, element)));
@@ -113,14 +111,6 @@ static void gather(struct gen *g, struct inst *i)
 }
 
 /* ---- what is done for a warp ---- */
-
-struct warp_call {
-	const char *builtin;
-	uint64_t numbers[8]; /* constant arguments behind the stride */
-	unsigned count;
-	unsigned element;
-	bool addresses; /* the first argument is the array of addresses, the second the one behind it */
-};
 
 /* Once for all instructions of a kind: void name(pointers, …). */
 static LLVMValueRef warp_function(struct gen *g, const struct warp_call *c)
@@ -201,7 +191,7 @@ static bool for_each_warp(struct gen *g, const struct warp_call *c)
 
 /* ---- mma ---- */
 
-static unsigned matrix_type(unsigned type)
+unsigned matrix_type(unsigned type)
 {
 	switch (type) {
 	case TYPE_f16:
@@ -223,7 +213,7 @@ static unsigned matrix_type(unsigned type)
 }
 
 /* Types that only matrices have are modifiers to the parser. */
-static unsigned matrix_only_type(unsigned modifier)
+unsigned matrix_only_type(unsigned modifier)
 {
 	switch (modifier) {
 	case MOD_tf32:
@@ -266,8 +256,7 @@ static const struct shape {
 	{MOD_m16n8k256, 16, 256, ANY(B1)},
 };
 
-/* The types of accumulators that go with A. */
-static uint32_t sums_of(unsigned type)
+uint32_t matrix_sums(unsigned type)
 {
 	switch (type) {
 	case MATRIX_F16:
@@ -309,8 +298,7 @@ struct multiplication {
 	unsigned operation;
 };
 
-/* The types in the order of the operands. Those of A and B are both of matrices only, or neither. */
-static bool find_types(const struct inst *i, unsigned types[4])
+bool matrix_types(const struct inst *i, unsigned types[4])
 {
 	unsigned own = 0;
 
@@ -329,9 +317,9 @@ static bool find_types(const struct inst *i, unsigned types[4])
 	return i->type_count == 4 || own == 2;
 }
 
-static bool find_operation(const struct inst *i, unsigned type, unsigned *operation)
+bool matrix_operation(const struct inst *i, unsigned type, unsigned *operation)
 {
-	bool bits = type == MATRIX_B1, whole = sums_of(type) == ANY(S32) && !bits;
+	bool bits = type == MATRIX_B1, whole = matrix_sums(type) == ANY(S32) && !bits;
 	bool and = inst_has(i, MOD_and), xor = inst_has(i, MOD_xor);
 
 	*operation = inst_has(i, MOD_satfinite) ? MATRIX_SATURATE
@@ -348,7 +336,8 @@ static bool has_counts(const struct inst *i, const struct multiplication *m)
 	unsigned elements[4] = {rows * 8, rows * depth, depth * 8, rows * 8};
 
 	for (unsigned k = 0; k < 4; k++)
-		if (count_of(&i->operands[k]) != elements[k] * type_bits(m->types[k]) / 1024u)
+		if (matrix_operands(&i->operands[k]) !=
+			elements[k] * type_bits(m->types[k]) / 1024u)
 			return false;
 	return true;
 }
@@ -360,15 +349,15 @@ static bool find_multiplication(const struct inst *i, struct multiplication *m)
 		if (inst_has(i, shapes[k].modifier))
 			m->shape = &shapes[k];
 	if (!m->shape || !inst_has(i, MOD_sync) || !inst_has(i, MOD_row) || !inst_has(i, MOD_col) ||
-		!find_types(i, m->types))
+		!matrix_types(i, m->types))
 		return false;
-	uint32_t sums = sums_of(m->types[1]);
+	uint32_t sums = matrix_sums(m->types[1]);
 	bool integers = sums == ANY(S32),
 	     fp8 = ANY(E4M3) & 1u << m->types[1] || ANY(E5M2) & 1u << m->types[1];
 	return m->shape->types >> m->types[1] & 1 && m->shape->types >> m->types[2] & 1 &&
 	       type_bits(m->types[1]) == type_bits(m->types[2]) &&
 	       (m->types[1] == m->types[2] || integers || fp8) && sums >> m->types[0] & 1 &&
-	       sums >> m->types[3] & 1 && find_operation(i, m->types[1], &m->operation) &&
+	       sums >> m->types[3] & 1 && matrix_operation(i, m->types[1], &m->operation) &&
 	       has_counts(i, m);
 }
 
@@ -383,6 +372,8 @@ static bool find_call(const struct inst *i, struct warp_call *c)
 
 	*c = (struct warp_call){.element = element_bytes(i)};
 	switch (i->op) {
+	case OP_wmma:
+		return wmma_call(i, c);
 	case OP_mma:
 		if (!find_multiplication(i, &m))
 			return false;
@@ -398,8 +389,8 @@ static bool find_call(const struct inst *i, struct warp_call *c)
 		return true;
 	case OP_movmatrix:
 		c->builtin = "ptx_movmatrix";
-		return moves && inst_has(i, MOD_trans) && count_of(&i->operands[0]) == 1 &&
-		       count_of(&i->operands[1]) == 1;
+		return moves && inst_has(i, MOD_trans) && matrix_operands(&i->operands[0]) == 1 &&
+		       matrix_operands(&i->operands[1]) == 1;
 	}
 	const struct operand *values = &i->operands[i->op == OP_stmatrix];
 	const struct operand *address = &i->operands[i->op != OP_stmatrix];
@@ -408,7 +399,7 @@ static bool find_call(const struct inst *i, struct warp_call *c)
 	c->count = 2;
 	c->numbers[0] = tiles;
 	c->numbers[1] = inst_has(i, MOD_trans);
-	return moves && address->memory && !values->memory && count_of(values) == tiles;
+	return moves && address->memory && !values->memory && matrix_operands(values) == tiles;
 }
 
 /* The arrays of the sources, in bytes. */
@@ -417,21 +408,22 @@ static uint64_t source_bytes(const struct gen *g, const struct inst *i)
 	uint64_t bytes = 0;
 
 	for (unsigned k = i->dest_count; k < i->operand_count; k++)
-		bytes += is_address(i, k)
-				 ? array_bytes(g, 8)
-				 : count_of(&i->operands[k]) * array_bytes(g, element_bytes(i));
+		bytes += is_address(i, k) ? array_bytes(g, 8)
+					  : matrix_operands(&i->operands[k]) *
+						    array_bytes(g, element_bytes(i));
 	return bytes;
 }
 
 static uint64_t result_bytes(const struct gen *g, const struct inst *i)
 {
-	return i->dest_count ? count_of(&i->operands[0]) * array_bytes(g, element_bytes(i)) : 0;
+	return i->dest_count ? matrix_operands(&i->operands[0]) * array_bytes(g, element_bytes(i))
+			     : 0;
 }
 
 bool is_matrix(const struct inst *i)
 {
 	return i->op == OP_mma || i->op == OP_ldmatrix || i->op == OP_stmatrix ||
-	       i->op == OP_movmatrix;
+	       i->op == OP_movmatrix || i->op == OP_wmma;
 }
 
 void emit_matrix_prepare(struct gen *g, struct inst *i)
@@ -466,7 +458,7 @@ bool emit_matrix(struct gen *g, struct inst *i)
 	LLVMTypeRef type = element == 8 ? g->i64 : g->i32;
 	uint64_t at = source_bytes(g, i);
 
-	for (unsigned k = 0; i->dest_count && k < count_of(&i->operands[0]); k++) {
+	for (unsigned k = 0; i->dest_count && k < matrix_operands(&i->operands[0]); k++) {
 		LLVMValueRef v = LLVMBuildLoad2(g->b, type,
 			area(g, at + k * array_bytes(g, element), g->linear, element), "");
 

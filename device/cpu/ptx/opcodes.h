@@ -46,6 +46,7 @@ extern const char *const ptx_type_name[TYPE_COUNT];
 	X(clamp) X(shiftamt) X(finite) X(infinite) X(number) X(notanumber) X(normal) X(subnormal)  \
 	X(cta) X(gpu) X(sys) X(cluster) X(gl) X(cv) X(ca) X(cg) X(cs) X(lu) X(wb) X(wt) X(nc)      \
 	X(noftz) X(xorsign) X(abs) X(L1) X(L2) X(warp) X(satfinite) X(relu) X(pack)      \
+	X(load) X(store) X(mma) X(c) X(d) X(m16n16k16) X(m32n8k16) X(m8n32k16) X(m16n16k8) \
 	X(init) X(inval) X(arrive_drop) X(test_wait) X(try_wait) X(expect_tx) X(complete_tx)     \
 	X(pending_count) X(noComplete) X(parity) X(mbarrier) X(noinc) X(bulk) X(bulk_group) X(read) \
 	X(proxy) X(mbarrier_init)                                                                  \
@@ -64,6 +65,8 @@ enum ptx_modifier {
 #undef X
 		MOD_COUNT
 };
+
+_Static_assert(MOD_COUNT <= 256, "an instruction keeps its modifiers in bytes");
 
 extern const char *const ptx_modifier_name[MOD_COUNT];
 
@@ -186,6 +189,9 @@ struct opcode {
 		"sync aligned row col satfinite popc and xor m8n8k4 m8n8k16 m8n8k32 m8n8k128 "     \
 		"m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256 "                  \
 		"tf32 e4m3 e5m2 s4 u4 b1")                                                         \
+	X(wmma, "wmma", 2, 4, 1, E | OPF_BORDER | OPF_COLLECTIVE,                                  \
+		"load store mma a b c d sync aligned row col satfinite popc and xor rn global "    \
+		"shared m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128 tf32 s4 u4 b1") \
 	X(ldmatrix, "ldmatrix", 2, 2, 1, OPF_BORDER | OPF_COLLECTIVE,                              \
 		"sync aligned shared m8n8 x1 x2 x4 trans")                                         \
 	X(stmatrix, "stmatrix", 2, 2, 0, E | OPF_BORDER | OPF_COLLECTIVE,                          \

@@ -403,6 +403,8 @@ static void parse_operands(struct parser *p, struct inst *i)
 	i->dest_count = row->dests;
 	if ((i->op == OP_bar || i->op == OP_barrier) && inst_has(i, MOD_red))
 		i->dest_count = 1;
+	if (i->op == OP_wmma && inst_has(i, MOD_store))
+		i->dest_count = 0;
 	if (i->op == OP_mbarrier)
 		i->dest_count = inst_has(i, MOD_arrive) || inst_has(i, MOD_arrive_drop) ||
 				inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait) ||
