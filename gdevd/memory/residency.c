@@ -14,8 +14,6 @@
 #include "proto/session.h"
 
 #define EXCHANGE_BYTES (64ull << 20)
-#define LOADED_NS                                                                                  \
-	NS_PER_S /* for so long, what a session brought in does not leave to refill the reserve */
 
 /* ---- init ---- */
 
@@ -138,18 +136,6 @@ bool residency_is_protected(const struct worker *worker)
 	       __atomic_load_n(&worker->page->streams_busy, __ATOMIC_RELAXED);
 }
 
-/* Whether the session had to bring something in for the turn that it has. If that left, it would have to be brought
- * in again for the next launch. */
-static bool has_loaded(const struct worker *worker)
-{
-	const struct session *session = worker->session;
-
-	return residency_has_compute(worker) &&
-	       session->grants[RESOURCE_COMPUTE].loading_ns !=
-		       __atomic_load_n(&worker->page->loading_ns, __ATOMIC_RELAXED) &&
-	       clock_now_ns() - worker->residency.used_ns < LOADED_NS;
-}
-
 static bool may_give(
 	const struct worker *worker, const struct worker *asks, const struct vgpu *vgpu)
 {
@@ -158,8 +144,6 @@ static bool may_give(
 		return false;
 	if ((vgpu && worker->session->vgpu != vgpu) || retire_is_retired(worker) ||
 		worker->residency.suspended)
-		return false;
-	if (!asks && !vgpu && has_loaded(worker)) /* for the reserve alone */
 		return false;
 	return !worker->residency.order && worker->residency.says == GIVES &&
 	       worker->memory.used_bytes && !residency_is_protected(worker);
