@@ -13,6 +13,7 @@
 
 /* The highest of CUDA's device attributes that programs ask at start. */
 #define LAST_ATTRIBUTE 143
+#define MANY_CARDS 64 /* of a machine; others reach themselves alone */
 
 /* Of the device's memory the driver keeps some for itself and for page tables: 0.7 % of an H200's. gdevd's count must
  * come to its end before the driver does. */
@@ -29,13 +30,38 @@ static const enum device_property not_ours[] = {
 	PROPERTY_DIRECT_MANAGED_ACCESS_FROM_HOST,
 };
 
-/* Only this card maps the memory of this card: a number from its UUID, far from those of other backends. */
-static uint32_t peers_of(const CUuuid *uuid)
+/* The cards whose memory this one reaches, and that reach its own, by bits; itself among them. */
+static uint64_t reached_by(const struct driver *driver, CUdevice ordinal, int count)
+{
+	uint64_t reached = 1ull << ordinal;
+
+	for (int other = 0; other < count; other++) {
+		int there = 0, back = 0;
+		if (other != ordinal && !driver->cuDeviceCanAccessPeer(&there, ordinal, other) &&
+			there && !driver->cuDeviceCanAccessPeer(&back, other, ordinal) && back)
+			reached |= 1ull << other;
+	}
+	return reached;
+}
+
+/* Cards that reach the same ones have the same number, and map each other's memory. It is made of the lowest of their UUIDs,
+ * so that it is one whatever the order of the cards is, and is far from those of other backends. */
+static uint32_t peers_of(const struct driver *driver, CUdevice ordinal, CUuuid lowest)
 {
 	uint32_t hash = 2166136261;
+	int count = 0;
 
-	for (size_t i = 0; i < sizeof uuid->bytes; i++)
-		hash = (hash ^ (uint8_t)uuid->bytes[i]) * 16777619;
+	driver->cuDeviceGetCount(&count);
+	count = min_of(count, MANY_CARDS);
+	for (int other = 0; ordinal < count && other < count; other++) {
+		CUuuid uuid;
+		if (reached_by(driver, other, count) == reached_by(driver, ordinal, count) &&
+			!driver->cuDeviceGetUuid(&uuid, other) &&
+			memcmp(&uuid, &lowest, sizeof uuid) < 0)
+			lowest = uuid;
+	}
+	for (size_t i = 0; i < sizeof lowest.bytes; i++)
+		hash = (hash ^ (uint8_t)lowest.bytes[i]) * 16777619;
 	return hash | 1u << 31;
 }
 
@@ -48,7 +74,7 @@ static void describe(const struct driver *driver, CUdevice ordinal, struct devic
 	driver->cuDeviceGetName(info->name, sizeof info->name, ordinal);
 	driver->cuDeviceGetUuid(&uuid, ordinal);
 	memcpy(info->uuid, &uuid, sizeof info->uuid);
-	info->peers = peers_of(&uuid);
+	info->peers = peers_of(driver, ordinal, uuid);
 	driver->cuDeviceTotalMem(&bytes, ordinal);
 	info->memory_bytes = bytes - bytes / DRIVER_PART;
 	for (int i = 1; i <= LAST_ATTRIBUTE; i++)

@@ -19,6 +19,7 @@
 	X(cuDeviceGet, cuDeviceGet)                                                                \
 	X(cuDeviceGetName, cuDeviceGetName)                                                        \
 	X(cuDeviceGetUuid, cuDeviceGetUuid_v2)                                                     \
+	X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer)                                            \
 	X(cuDeviceTotalMem, cuDeviceTotalMem_v2)                                                   \
 	X(cuDeviceGetAttribute, cuDeviceGetAttribute)                                              \
 	X(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2)                               \

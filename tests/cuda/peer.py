@@ -16,6 +16,7 @@ import lab  # noqa: E402
 
 CARDS = {"device": os.environ["GDEV_TEST_CARDS"]} if "GDEV_TEST_CARDS" in os.environ else None
 SANITIZED = "ASAN_OPTIONS" in os.environ  # that driver's workers would have to load the sanitizer first
+FAKED = "test_peer", "test_peer_graph", "test_peer_access"  # whose kernels that driver knows
 
 def run(build, what, config, vgpus, command, environment=None, of_gdevd=None):
     with lab.Gdevd(build, config, vgpus, of_gdevd) as gdevd:
@@ -58,10 +59,11 @@ def main():
     if lab.SOFTWARE and Path(sys.argv[1]).name == "test_peer":
         failed |= run(build, "devices that do not reach each other", {**memory, "devices": "cpu, null"}, {},
                       [*sys.argv[1:], "test_planes_apart"])
-    if lab.SOFTWARE and not SANITIZED and Path(sys.argv[1]).name in ("test_peer", "test_peer_graph"):
-        failed |= run(build, "two cards of the driver that is made for tests", {"device": "cuda:0,cuda:1"}, {},
-                      sys.argv[1:], of_gdevd={"GDEV_CUDA_DRIVER": str(build / "tests" / "device" / "libcuda-fake.so"),
-                                              "FAKE_CUDA_DEVICES": "2"})
+    if lab.SOFTWARE and not SANITIZED and Path(sys.argv[1]).name in FAKED:
+        driver = {"GDEV_CUDA_DRIVER": str(build / "tests" / "device" / "libcuda-fake.so"), "FAKE_CUDA_DEVICES": "2"}
+        for how, more in (("", {}), (" that reach each other", {"FAKE_CUDA_PEERS": "1"})):
+            failed |= run(build, f"two cards of the driver that is made for tests{how}", {"device": "cuda:0,cuda:1"}, {},
+                          sys.argv[1:], of_gdevd={**driver, **more})
     return failed
 
 

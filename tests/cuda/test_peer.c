@@ -232,7 +232,8 @@ static void test_events(void **state)
 	assert_success(cuEventRecord(event, sides[0].stream));
 	use(1);
 	words = words_alloc(16, 1);
-	assert_success(cuCtxSynchronize()); /* nothing orders that before what the other stream does */
+	/* Nothing else orders that before what the other stream does. */
+	assert_success(cuCtxSynchronize());
 	assert_success(cuStreamWaitEvent(sides[1].stream, event, 0));
 	assert_success(cuMemsetD32Async(words, 2, 16, sides[1].stream));
 	assert_result(cuStreamQuery(sides[1].stream), CUDA_ERROR_NOT_READY);

@@ -305,6 +305,13 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
+/* FAKE_CUDA_PEERS: all cards reach each other's memory. */
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+	*can = device != peer && getenv("FAKE_CUDA_PEERS");
+	return CUDA_SUCCESS;
+}
+
 CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
 {
 	*bytes = fake_device_bytes();

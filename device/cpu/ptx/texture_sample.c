@@ -73,10 +73,10 @@ static void decode_small(const struct texture *t, const char *p, struct color *c
 		uint16_t u;
 		int32_t v;
 
-		if (t->format == TEXTURE_U8) {
+		if (t->format == TEXTURE_U8 || t->format == TEXTURE_S8) {
 			v = (uint8_t)p[k];
-		} else if (t->format == TEXTURE_S8) {
-			v = (int8_t)p[k];
+			if (t->format == TEXTURE_S8 && v > INT8_MAX)
+				v -= 1 << 8;
 		} else {
 			memcpy(&u, p + 2 * k, sizeof u);
 			v = t->format == TEXTURE_S16 ? (int16_t)u : u;
@@ -90,13 +90,30 @@ static void decode_small(const struct texture *t, const char *p, struct color *c
 	}
 }
 
+static float half_value(uint16_t half)
+{
+	uint32_t exponent = half >> 10 & 31, fraction = half & 1023, bits;
+	float value;
+
+	if (!exponent) {
+		value = (float)fraction * 0x1p-24f;
+		return half & 0x8000 ? -value : value;
+	}
+	bits = (half & 0x8000u) << 16 | (exponent == 31 ? 255 : exponent + 112) << 23 |
+	       fraction << 13;
+	if (exponent == 31 && fraction)
+		bits |= 1u << 22; /* NaNs are quiet */
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+
 static void decode_halves(const struct texture *t, const char *p, struct color *color)
 {
 	for (unsigned k = 0; k < t->channels; k++) {
-		_Float16 half;
+		uint16_t half;
 
 		memcpy(&half, p + 2 * k, sizeof half);
-		color->f[k] = (float)half;
+		color->f[k] = half_value(half);
 	}
 }
 
