@@ -51,7 +51,8 @@ static const char *read_slot(struct case_shape *s, const char *p, FILE *f)
 			slot = (struct case_slot){.name = {slot.name[0]},
 				.type = (unsigned)ptx_type_lookup(p + 2, n - 2),
 				.set = 'm'};
-		else if (n == 2 || !strncmp(p, ":lane", n) || !strncmp(p, ":count", n))
+		else if (n == 2 || !strncmp(p, ":lane", n) || !strncmp(p, ":count", n) ||
+			 !strncmp(p, ":bytes", n))
 			slot = (struct case_slot){
 				.name = {slot.name[0]}, .type = TYPE_b32, .set = p[1]};
 		else
@@ -81,10 +82,10 @@ static const char *read_memory(struct case_shape *s, const char *p, unsigned num
 	unsigned long offset = p[2] == '+' ? strtoul(p + 3, NULL, 10) : 0;
 
 	s->global |= place == 'G' || place == 'X';
-	s->shared |= place == 'S';
+	s->shared |= place == 'S' || place == 'Y';
 	s->local |= place == 'L';
-	if (place == 'S')
-		fprintf(f, "[%%s+%lu]", offset);
+	if (place == 'S' || place == 'Y')
+		fprintf(f, "[%%%c+%lu]", place == 'S' ? 's' : 'y', offset);
 	else if (place == 'L' || place == 'K')
 		fprintf(f, "[%s+%lu]", place == 'L' ? "lo" : "co", offset);
 	else
@@ -214,13 +215,14 @@ static char *cases_text(struct cases *b)
 		".const .align 64 .b64 co[8] = {0x8081828384858687, 0x7ff0000000000000, 0xffc000007f800001, 0x123456789abcdef0,\n"
 		"0xfedcba9876543210, 1, 0xffffffffffffffff, 0x3ff0000000000000};\n"
 		".visible .entry k(.param .u64 in, .param .u64 out, .param .u64 mem) {\n"
-		".reg .b64 %%in, %%out, %%mem, %%t; .reg .b32 %%tid_, %%c, %%s;\n"
+		".reg .b64 %%in, %%out, %%mem, %%t, %%y; .reg .b32 %%tid_, %%c, %%s;\n"
 		".shared .align 64 .b8 sh[%u]; .local .align 64 .b8 lo[64];\n"
 		"ld.param.u64 %%in, [in]; ld.param.u64 %%out, [out]; ld.param.u64 %%mem, [mem];\n"
 		"mov.u32 %%tid_, %%tid.x; mul.wide.u32 %%t, %%tid_, 8;\n"
 		"add.u64 %%in, %%in, %%t; add.u64 %%out, %%out, %%t;\n"
 		"mul.wide.u32 %%t, %%tid_, %u; add.u64 %%mem, %%mem, %%t;\n"
-		"mov.u32 %%s, sh; mad.lo.u32 %%s, %%tid_, 32, %%s;\n\n\n\n",
+		"mov.u32 %%s, sh; mad.lo.u32 %%s, %%tid_, 32, %%s;\n"
+		"cvt.u64.u32 %%y, %%s; cvta.shared.u64 %%y, %%y;\n\n\n",
 		CASE_THREADS * 32, CASE_MEMORY);
 	for (unsigned n = 0; n < b->count; n++)
 		write_form(b, n, f);
@@ -326,6 +328,8 @@ static uint64_t value(const struct case_slot *slot, unsigned k, unsigned thread)
 		return thread % 16 == 15 ? h : (n * 9 + k) % 72;
 	case 'l':
 		return h % 32;
+	case 'b':
+		return h % 17;
 	case 'm':
 		return small(slot->type, h);
 	case 'c':
@@ -496,10 +500,19 @@ static bool is_float(unsigned type)
 	return type == TYPE_f16 || type == TYPE_bf16 || type == TYPE_f32 || type == TYPE_f64;
 }
 
-/* Within the stated error: units in the last place, relative, or of a function's kind. */
-static bool close_enough(const char *tolerance, double a, double x, double y)
+/* The distance of y's neighbours among the numbers of a type. */
+static double last_place(unsigned type, double y)
 {
-	double error = fabs(x - y), ulp = ldexp(1, fmax(ilogb(fabs(y) + 0x1p-149) - 23, -149));
+	int fraction = type == TYPE_f16 ? 10 : type == TYPE_bf16 ? 7 : type == TYPE_f32 ? 23 : 52;
+	int least = type == TYPE_f16 ? -14 : type == TYPE_f64 ? -1022 : -126;
+
+	return ldexp(1, (y == 0 || ilogb(y) < least ? least : ilogb(y)) - fraction);
+}
+
+/* Within the stated error: units in the last place, relative, or of a function's kind. */
+static bool close_enough(const char *tolerance, unsigned type, double a, double x, double y)
+{
+	double error = fabs(x - y), ulp = last_place(type, y);
 
 	if (x == y || (isnan(x) && isnan(y)))
 		return true;
@@ -530,7 +543,7 @@ static bool equal(const struct isa_row *row, unsigned type, uint64_t a, uint64_t
 
 		if (p != q && !(isnan(d) && isnan(e)) &&
 			!(*row->tolerance &&
-				close_enough(row->tolerance,
+				close_enough(row->tolerance, part,
 					interp_double(part, interp_low(a >> bits * k, bits)), d,
 					e)))
 			return false;

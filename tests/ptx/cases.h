@@ -31,7 +31,7 @@ enum {
 struct case_slot { /* a register of a form */
 	char name[4];
 	unsigned type;
-	char set; /* of sources: which values: t: of the type, s: shifts, l: lanes, c: counts, m: small */
+	char set; /* of sources: which values: t: of the type, s: shifts, l: lanes, c: counts, b: bytes, m: small */
 };
 
 struct case_shape { /* what the operands of a form are */

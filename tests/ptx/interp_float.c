@@ -111,7 +111,7 @@ static uint64_t narrow(double d, unsigned type, int mode)
 	return sign | r;
 }
 
-static uint64_t flushed(uint64_t v, unsigned type)
+uint64_t interp_flushed(unsigned type, uint64_t v)
 {
 	struct format f = format_of(type);
 
@@ -218,8 +218,8 @@ static uint64_t least(const struct inst *i, unsigned type, uint64_t a, uint64_t 
 static bool tested(const struct inst *i, uint64_t v, unsigned type)
 {
 	double d = widen(v, type);
-	bool subnormal =
-		type == TYPE_f64 ? fpclassify(d) == FP_SUBNORMAL : d != 0 && flushed(v, type) != v;
+	bool subnormal = type == TYPE_f64 ? fpclassify(d) == FP_SUBNORMAL
+					  : d != 0 && interp_flushed(type, v) != v;
 
 	if (inst_has(i, MOD_finite))
 		return isfinite(d);
@@ -264,6 +264,9 @@ static bool computed(const struct inst *i, unsigned type, const uint64_t a[], ui
 	double values[3] = {widen(a[0], type), widen(a[1], type), widen(a[2], type)}, d;
 	uint64_t top = 1ull << (ptx_type_bits[type] - 1);
 
+	/* The reciprocal of such a divisor is subnormal, and taken for 0. */
+	if (i->op == OP_div && inst_has(i, MOD_approx) && fabs(values[1]) > 0x1p126)
+		values[1] = copysign(INFINITY, values[1]);
 	switch (i->op) {
 	case OP_add:
 	case OP_sub:
@@ -307,17 +310,26 @@ static uint64_t clamped(uint64_t v, unsigned type)
 	return type == TYPE_f64 ? bits_of(1) : narrow(1, type, FE_TONEAREST);
 }
 
+/* Of a double, {rcp,rsqrt}.approx.ftz.f64 read and give the upper 32 bits; those of a subnormal number are 0. */
+static uint64_t flushed_operand(uint64_t v, unsigned type)
+{
+	if (type != TYPE_f64)
+		return interp_flushed(type, v);
+	v = v >> 32 << 32;
+	return v << 1 >> 53 ? v : v & 1ull << 63;
+}
+
 static bool one(const struct inst *i, unsigned type, const uint64_t a[], uint64_t *r)
 {
 	uint64_t in[3];
 	bool ftz = inst_has(i, MOD_ftz);
 
 	for (unsigned k = 0; k < 3; k++)
-		in[k] = ftz ? flushed(a[k], type) : a[k];
+		in[k] = ftz ? flushed_operand(a[k], type) : a[k];
 	if (!computed(i, type, in, r))
 		return false;
 	if (ftz)
-		*r = flushed(*r, type);
+		*r = flushed_operand(*r, type);
 	if (inst_has(i, MOD_sat))
 		*r = clamped(*r, type);
 	if (inst_has(i, MOD_relu) && widen(*r, type) <= 0)
@@ -386,8 +398,8 @@ static bool compare_floats(const struct inst *i, unsigned type, const uint64_t a
 	static const uint8_t unordered[][2] = {{MOD_equ, MOD_eq}, {MOD_neu, MOD_ne},
 		{MOD_ltu, MOD_lt}, {MOD_leu, MOD_le}, {MOD_gtu, MOD_gt}, {MOD_geu, MOD_ge}};
 	bool ftz = inst_has(i, MOD_ftz);
-	double x = widen(ftz ? flushed(a[0], type) : a[0], type);
-	double y = widen(ftz ? flushed(a[1], type) : a[1], type);
+	double x = widen(ftz ? interp_flushed(type, a[0]) : a[0], type);
+	double y = widen(ftz ? interp_flushed(type, a[1]) : a[1], type);
 	bool nan = isnan(x) || isnan(y);
 	unsigned modifier = i->modifiers[0];
 	int order = (x > y) - (x < y);
@@ -524,12 +536,12 @@ static uint64_t convert_one(const struct inst *i, uint64_t v, unsigned to, unsig
 		return sat ? clamped(r, to) : r;
 	}
 	if (ftz && from == TYPE_f32)
-		v = flushed(v, from);
+		v = interp_flushed(from, v);
 	if (interp_is_integer(to))
 		return float_to_integer(widen(v, from), to, from, mode_of(i));
 	r = float_to_float(i, v, to, from);
 	if (ftz && to == TYPE_f32)
-		r = flushed(r, to);
+		r = interp_flushed(to, r);
 	if (inst_has(i, MOD_relu) && widen(r, to) < 0)
 		r = 0;
 	return sat ? clamped(r, to) : r;

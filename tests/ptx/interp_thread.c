@@ -253,7 +253,17 @@ static void move_memory(struct thread *t, const struct inst *i)
 	}
 }
 
-static bool combined(const struct inst *i, uint64_t old, uint64_t v, uint64_t n, uint64_t *result)
+/* Of f32, subnormal numbers are kept in shared memory alone. */
+static uint64_t added(unsigned type, uint64_t old, uint64_t v, bool shared)
+{
+	if (type != TYPE_f32 || shared)
+		return interp_float_add(type, old, v);
+	return interp_flushed(
+		type, interp_float_add(type, interp_flushed(type, old), interp_flushed(type, v)));
+}
+
+static bool combined(
+	const struct inst *i, uint64_t old, uint64_t v, uint64_t n, bool shared, uint64_t *result)
 {
 	unsigned type = i->types[0], bits = ptx_type_bits[type];
 	bool less = interp_is_signed(type) ? interp_signed(v, bits) < interp_signed(old, bits)
@@ -264,7 +274,7 @@ static bool combined(const struct inst *i, uint64_t old, uint64_t v, uint64_t n,
 	else if (inst_has(i, MOD_exch))
 		*result = v;
 	else if (inst_has(i, MOD_add))
-		*result = interp_is_integer(type) ? old + v : interp_float_add(type, old, v);
+		*result = interp_is_integer(type) ? old + v : added(type, old, v, shared);
 	else if (inst_has(i, MOD_and))
 		*result = old & v;
 	else if (inst_has(i, MOD_or))
@@ -300,13 +310,14 @@ static void atomic(struct thread *t, const struct inst *i)
 
 	if (t->block->outcome != INTERP_RAN)
 		return;
+	bool shared = (uint64_t)(p - t->block->shared) < t->block->shared_bytes;
 	memcpy(&old, p, bytes);
 	v = thread_read(t, &i->operands[first + 1], type);
 	if (inst_has(i, MOD_cas))
 		n = thread_read(t, &i->operands[first + 2], type);
 	if (type == TYPE_f16x2 || type == TYPE_bf16x2)
 		pairs_added(type == TYPE_f16x2 ? TYPE_f16 : TYPE_bf16, old, v, &result);
-	else if (!combined(i, old, v, n, &result))
+	else if (!combined(i, old, v, n, shared, &result))
 		thread_fails(t, INTERP_UNKNOWN, "an operation");
 	memcpy(p, &result, bytes);
 	if (first)

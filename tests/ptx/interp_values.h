@@ -19,6 +19,9 @@ double interp_double(unsigned type, uint64_t bits);
 /* a + b of a floating type, to nearest: what atomics add. */
 uint64_t interp_float_add(unsigned type, uint64_t a, uint64_t b);
 
+/* A subnormal number as 0 of its sign. f64 and bf16 have no .ftz. */
+uint64_t interp_flushed(unsigned type, uint64_t bits);
+
 /* The low bits of a value, and the same extended by their sign. */
 static inline uint64_t interp_low(uint64_t v, unsigned bits)
 {

@@ -3,7 +3,7 @@
  * What instructions do, in C. The build compiles this file to LLVM bitcode that every kernel's
  * module starts from; LLVM inlines what the kernel uses and drops the rest. The instruction
  * bfe.u32 is ptx_bfe_u32(a, b, c): its opcode, modifiers (except .ftz, .rn, .approx, .full, and
- * .sat of floating types, which the code generator handles) and types, joined by '_'.
+ * .sat of floating types, which the code generator handles: see in_name()) and types, joined by '_'.
  *
  * Freestanding: no headers' functions, only compiler builtins that become LLVM intrinsics.
  */
@@ -422,6 +422,21 @@ ATOMIC_LOOP(add_bf16, u16, ptx_add_bf16(old, v))
 ATOMIC_LOOP(add_f16, u16,
 	__builtin_bit_cast(
 		u16, ptx_add_f16(__builtin_bit_cast(f16, old), __builtin_bit_cast(f16, v))))
+
+/* Atomic add.f32 keeps subnormal numbers in shared memory alone. */
+static inline float kept(float a, _Bool shared)
+{
+	return shared ? a : ptx_flush_f32(a);
+}
+BUILTIN u32 ptx_atom_add_f32(u32 *p, float v, _Bool shared)
+{
+	u32 old = __atomic_load_n(p, __ATOMIC_RELAXED), next;
+
+	do
+		next = bits32(kept(kept(float32(old), shared) + kept(v, shared), shared));
+	while (!__atomic_compare_exchange_n(p, &old, next, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	return old;
+}
 
 BUILTIN u32 ptx_match_b32(const u32 *values, u32 mask, u32 v)
 {

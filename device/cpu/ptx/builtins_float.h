@@ -137,6 +137,28 @@ FLOAT(f32, float, __builtin_fmaf, __builtin_sqrtf, __builtin_fabsf, __builtin_co
 FLOAT(f64, double, __builtin_fma, __builtin_sqrt, __builtin_fabs, __builtin_copysign, select_min64,
 	select_max64)
 
+/* The reciprocal of a divisor above 2^126 is subnormal, and div.approx takes it for 0. */
+BUILTIN float ptx_div_approx_f32(float a, float b)
+{
+	return a / (__builtin_fabsf(b) > 0x1p126f ? __builtin_copysignf(__builtin_inff(), b) : b);
+}
+
+/* Of a double, {rcp,rsqrt}.approx.ftz.f64 read and give the upper 32 bits; those of a subnormal number are 0. */
+static inline double upper64(double a)
+{
+	u64 b = bits64(a) >> 32 << 32;
+
+	return float64(b & 0x7ff0000000000000ull ? b : b & 0x8000000000000000ull);
+}
+BUILTIN double ptx_rcp_ftz_f64(double a)
+{
+	return upper64(1 / upper64(a));
+}
+BUILTIN double ptx_rsqrt_ftz_f64(double a)
+{
+	return upper64(1 / __builtin_sqrt(upper64(a)));
+}
+
 BUILTIN float ptx_min_xorsign_abs_f32(float a, float b)
 {
 	return __builtin_copysignf(

@@ -213,9 +213,11 @@ static bool in_name(const struct inst *i, unsigned modifier)
 	bool is_float = i->type_count && strchr("fhvwz", ptx_type_class[i->types[0]]);
 
 	switch (modifier) {
-	case MOD_ftz:
-	case MOD_rn:
+	case MOD_ftz: /* an approximation of its own has it in f64 */
+		return i->types[0] == TYPE_f64;
 	case MOD_approx:
+		return i->op == OP_div;
+	case MOD_rn:
 	case MOD_full:
 		return false;
 	case MOD_sat:

@@ -282,6 +282,20 @@ bool emit_store(struct gen *g, struct inst *i)
 	return true;
 }
 
+static LLVMValueRef in_range(struct gen *g, LLVMValueRef a, LLVMValueRef base, LLVMValueRef bytes)
+{
+	return LLVMBuildICmp(g->b, LLVMIntULT, LLVMBuildSub(g->b, a, base, ""), bytes, "");
+}
+
+static LLVMValueRef is_shared(struct gen *g, LLVMValueRef generic_address)
+{
+	LLVMValueRef total = gen_field(
+		g, g->b, g->launch, g->i32, offsetof(struct ptx_launch, total_shared_bytes));
+
+	total = LLVMBuildZExt(g->b, total, g->i64, "");
+	return in_range(g, generic_address, g->shared_base, total);
+}
+
 /* ---- atomics ---- */
 
 static bool is_strong(const struct inst *i)
@@ -394,11 +408,23 @@ static LLVMValueRef plain_update(struct gen *g, int operation, LLVMValueRef p, L
 	return old;
 }
 
+/* Where the memory is decides whether subnormal numbers are flushed. */
+static LLVMValueRef add_f32(struct gen *g, const struct inst *i, LLVMValueRef p, LLVMValueRef v)
+{
+	LLVMValueRef shared = gen_int(g, 0);
+
+	if (inst_space(i) == SPACE_GENERIC)
+		shared = is_shared(g, LLVMBuildPtrToInt(g->b, p, g->i64, ""));
+	return emit_builtin(g, "ptx_atom_add_f32", (LLVMValueRef[]){p, v, shared}, 3);
+}
+
 static LLVMValueRef update(
 	struct gen *g, const struct inst *i, int operation, LLVMValueRef p, LLVMValueRef v)
 {
 	if (inst_space(i) == SPACE_SHARED)
 		return plain_update(g, operation, p, v);
+	if (operation == LLVMAtomicRMWBinOpFAdd && i->types[0] == TYPE_f32)
+		return add_f32(g, i, p, v);
 	return LLVMBuildAtomicRMW(
 		g->b, (LLVMAtomicRMWBinOp)operation, p, v, atomic_order(i), false);
 }
@@ -473,19 +499,11 @@ bool emit_cvta(struct gen *g, struct inst *i)
 	return true;
 }
 
-static LLVMValueRef in_range(struct gen *g, LLVMValueRef a, LLVMValueRef base, LLVMValueRef bytes)
-{
-	return LLVMBuildICmp(g->b, LLVMIntULT, LLVMBuildSub(g->b, a, base, ""), bytes, "");
-}
-
 bool emit_isspacep(struct gen *g, struct inst *i)
 {
-	LLVMValueRef a = emit_operand(g, &i->operands[1], g->i64), shared, local, r;
-	LLVMValueRef total = gen_field(
-		g, g->b, g->launch, g->i32, offsetof(struct ptx_launch, total_shared_bytes));
+	LLVMValueRef a = emit_operand(g, &i->operands[1], g->i64), local, r;
+	LLVMValueRef shared = is_shared(g, a);
 
-	total = LLVMBuildZExt(g->b, total, g->i64, "");
-	shared = in_range(g, a, g->shared_base, total);
 	local = in_range(g, a, g->locals_base, gen_int(g, g->work->local_bytes * g->work->threads));
 	switch (inst_space(i)) {
 	case SPACE_SHARED:
