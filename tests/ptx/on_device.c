@@ -30,6 +30,7 @@ enum { FAILED = 3, NOT_TAKEN = 4 }; /* how a child ends */
 /* Seconds that a child may be silent: with a batch, one form or kernel, a question. */
 enum { LIMIT = 15, ONE_LIMIT = 8, QUESTION_LIMIT = 4 };
 enum { MOST_SHOWN = 6, WORKERS = 12, BUFFERS = 3, ERROR_LOG = 65536 };
+enum { GRACE = 5 }; /* seconds that a kernel may take when the time for random ones is over */
 /* Kernels that a worker shrinks, and the seconds for each. */
 enum { MOST_SHRUNK = 2, SHRINKING = 3 };
 
@@ -493,8 +494,16 @@ static struct random_outcome run_random(const struct random_kernel *k)
 	return r;
 }
 
+/* A kernel that does not end ends its child: by the limit, or when the time for all is over. */
+static void limit_kernel(const struct random_run *r)
+{
+	time_t left = r->end_at + GRACE - time(NULL);
+
+	alarm(left > LIMIT ? LIMIT : left > 1 ? (unsigned)left : 1);
+}
+
 /* Leaves statements out as long as the results differ, and prints what is left: for people, who ask why. */
-static void shrink_random(struct random_kernel *k)
+static void shrink_random(struct random_kernel *k, const struct random_run *run)
 {
 	time_t end_at = time(NULL) + SHRINKING;
 	bool again = true;
@@ -505,7 +514,7 @@ static void shrink_random(struct random_kernel *k)
 			if (k->nodes[n].dropped)
 				continue;
 			k->nodes[n].dropped = true;
-			alarm(LIMIT);
+			limit_kernel(run);
 			if (run_random(k).at >= 0)
 				again = true;
 			else
@@ -520,7 +529,8 @@ static void shrink_random(struct random_kernel *k)
 	free(text);
 }
 
-static void compare_random(struct random_kernel *k, struct progress *p)
+static void compare_random(
+	struct random_kernel *k, struct progress *p, const struct random_run *run)
 {
 	struct random_outcome r = run_random(k);
 
@@ -535,8 +545,8 @@ static void compare_random(struct random_kernel *k, struct progress *p)
 		return;
 	printf("random kernel %lu: thread %ld, [%%own+%ld]: %#x, not %#x\n", (unsigned long)k->seed,
 		r.at / RANDOM_OWN, r.at % RANDOM_OWN, r.got, r.want);
-	if (p->differ <= MOST_SHRUNK)
-		shrink_random(k);
+	if (p->differ <= MOST_SHRUNK && time(NULL) < run->end_at)
+		shrink_random(k, run);
 }
 
 static void random_work(struct progress *p, void *data)
@@ -548,11 +558,11 @@ static void random_work(struct progress *p, void *data)
 	if (!k)
 		abort();
 	for (; p->next <= p->last && time(NULL) < r->end_at; p->next += r->step) {
-		alarm(LIMIT);
+		limit_kernel(r);
 		random_kernel_draw(k, p->next,
 			RANDOM_COLLECTIVES | RANDOM_BARRIERS | RANDOM_DIVERGENT_BARRIERS |
 				RANDOM_EXITS);
-		compare_random(k, p);
+		compare_random(k, p, r);
 		fflush(stdout);
 	}
 	free(k);
@@ -563,21 +573,27 @@ static int random_kernels(uint64_t first, uint64_t last, unsigned seconds)
 	struct progress *p = shared(WORKERS * sizeof(*p)), sum = {0};
 	unsigned workers = last - first + 1 < WORKERS ? (unsigned)(last - first + 1) : WORKERS;
 	struct random_run run = {workers, time(NULL) + seconds};
-	pid_t pids[WORKERS];
+	pid_t pids[WORKERS], pid;
 	int status;
 
 	for (unsigned w = 0; w < workers; w++) {
 		p[w] = (struct progress){.next = first + w, .last = last};
 		pids[w] = start(random_work, &p[w], &run);
 	}
-	for (unsigned w = 0; w < workers; w++) {
-		while (!wait_for(pids[w], &status)) {
-			printf("random kernel %lu: %s\n", (unsigned long)p[w].next, ending(status));
-			p[w].ended++;
-			p[w].next =
-				p[w].compared || p[w].ended < 3 ? p[w].next + run.step : last + 1;
+	while ((pid = waitpid(-1, &status, 0)) > 0 || (pid < 0 && errno == EINTR)) {
+		unsigned w = 0;
+
+		while (w < workers && pids[w] != pid)
+			w++;
+		if (pid < 0 || !status || w == workers)
+			continue;
+		printf("random kernel %lu: %s\n", (unsigned long)p[w].next, ending(status));
+		p[w].ended++;
+		p[w].next += run.step;
+		if ((p[w].compared || p[w].ended < 3) && time(NULL) < run.end_at)
 			pids[w] = start(random_work, &p[w], &run);
-		}
+	}
+	for (unsigned w = 0; w < workers; w++) {
 		sum.compared += p[w].compared;
 		sum.differ += p[w].differ;
 		sum.refused += p[w].refused;

@@ -2,7 +2,8 @@
  *
  * Statements of random kernels. <a|b> is one of several; $ and a letter a register: H, R, D of 16, 32 and 64 bits, F and G
  * floating, P predicates, U the same in all threads of a block. Capitals are written, small letters are read and may be
- * numbers. $s is a shift's amount, $i a byte, $o a register of 16 bits where PTX takes no number.
+ * numbers. $s is a shift's amount, $w a bit's place or how many there are, $i a byte, $o a register of 16 bits where PTX takes
+ * no number.
  *
  * A product without a rounding mode may be fused with the sum that it is used in: products have one. .sat stands where the
  * source has numbers that the destination has not.
@@ -56,8 +57,8 @@ static const char *const random_rows[] = {
 	"lop3.b32 $R, $r, $r, $r, $i;",
 	"<shl.b32|shr.b32|shr.u32|shr.s32> $R, $r, $s;",
 	"shf.<l|r>.<wrap|clamp>.b32 $R, $r, $r, $s;",
-	"bfe.<s32|u32> $R, $r, $s, $s;",
-	"bfi.b32 $R, $r, $r, $s, $s;",
+	"bfe.<s32|u32> $R, $r, $w, $w;",
+	"bfi.b32 $R, $r, $r, $w, $w;",
 	"bmsk.<clamp|wrap>.b32 $R, $s, $s;",
 	"szext.<clamp|wrap>.<s32|u32> $R, $r, $s;",
 	"bfind<|.shiftamt>.<s32|u32> $R, $r;",
@@ -73,7 +74,7 @@ static const char *const random_rows[] = {
 	"add.cc.u32 $R, $r, $r; addc.cc.u32 $R, $r, $r; addc.u32 $R, $r, $r;",
 	"sub.cc.u32 $R, $r, $r; subc.cc.u32 $R, $r, $r; subc.u32 $R, $r, $r;",
 	"mad.lo.cc.u32 $R, $r, $r, $r; madc.hi.u32 $R, $r, $r, $r;",
-	"mov.u32 $R, <%tid.x|%tid.y|%ctaid.x|%laneid|%warpid|%ntid.x|%lanemask_lt>;",
+	"mov.u32 $R, <%tid.x|%tid.y|%ctaid.x|%laneid|%lanemask_ge|%ntid.x|%lanemask_lt>;",
 	"mov.u32 $R, $u;",
 	/* 64 bits */
 	"<add|sub|min|max|div|rem>.<s64|u64> $D, $d, $d;",
@@ -84,8 +85,8 @@ static const char *const random_rows[] = {
 	"<and|or|xor>.b64 $D, $d, $d;",
 	"<not|cnot>.b64 $D, $d;",
 	"<shl.b64|shr.b64|shr.u64|shr.s64> $D, $d, $s;",
-	"bfe.<s64|u64> $D, $d, $s, $s;",
-	"bfi.b64 $D, $d, $d, $s, $s;",
+	"bfe.<s64|u64> $D, $d, $w, $w;",
+	"bfi.b64 $D, $d, $d, $w, $w;",
 	"bfind<|.shiftamt>.<s64|u64> $R, $d;",
 	"<popc|clz>.b64 $R, $d;",
 	"brev.b64 $D, $d;",
