@@ -53,7 +53,7 @@ class Cgroups(harness.GdevdTest):
         self.assertTrue(48 <= taken <= 80, f"{taken} MiB")
         ended = wait_for(lambda: self.status()["ended"], what="the end of the session")
         self.assertEqual((ended[0]["session"], ended[0]["reason"]), (attacker.session, "took more memory than it may"))
-        self.assertIn("worker_memory", self.log())
+        wait_for(lambda: "worker_memory" in self.log(), what="what the log says of it")
         self.assertEqual(victim.memory(MIB), 0)
         self.assertIsNone(process.poll())
         self.assertEqual([session["session"] for session in self.status()["sessions"]], [victim.session])

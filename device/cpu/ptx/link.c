@@ -111,8 +111,10 @@ static int take_library(struct linked **out)
 		error = !l ? -ENOMEM : linker.jit ? 0 : make_jit();
 		if (!error)
 			error = make_library(&l->library);
-		if (error)
+		if (error) {
 			free(l);
+			l = NULL;
+		}
 	}
 	pthread_mutex_unlock(&linker.lock);
 	*out = l;
