@@ -108,6 +108,7 @@ struct device {
 		struct turns *page;
 		uint64_t said
 			[RESOURCES]; /* the word that is in `next`, unless the holder has taken it */
+		uint64_t preferred;  /* the session of the word `preferred`; 0: none */
 		uint32_t turn;       /* the last number */
 	} turning;
 };

@@ -56,6 +56,7 @@ void turns_prefer(struct device *device, const struct session *session)
 	struct turning *turning = &device->turning;
 	bool looks = session && session->turns;
 
+	turning->preferred = looks ? session->id : 0;
 	if (turning->page)
 		__atomic_store_n(&turning->page->preferred,
 			looks ? TURN_NEXT(session->id, new_number(turning)) : 0, __ATOMIC_RELEASE);
@@ -63,9 +64,8 @@ void turns_prefer(struct device *device, const struct session *session)
 
 bool turns_was_preferred(const struct session *session)
 {
-	struct turns *page = session->device->turning.page;
-
-	if (!page || __atomic_load_n(&page->preferred, __ATOMIC_RELAXED) >> 32 != session->id)
+	/* What the page says may be a worker's: it could have the holder told again and again. */
+	if (session->device->turning.preferred != session->id)
 		return false;
 	turns_prefer(session->device, NULL);
 	return true;

@@ -100,6 +100,8 @@ static void a_session_is_preferred_until_it_comes(void **state)
 	assert_int_equal(before >> 32, 11);
 	assert_false(turns_was_preferred(other));
 	assert_int_equal(*word, before);
+	*word = TURN_NEXT(12, 99); /* what a worker may write there */
+	assert_false(turns_was_preferred(other));
 	assert_true(turns_was_preferred(high));
 	assert_int_equal(*word, 0);
 	turns_prefer(device, high);
