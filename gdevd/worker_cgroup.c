@@ -198,8 +198,9 @@ int worker_cgroup_enter(const struct worker_cgroups *cgroups, pid_t worker)
 	if (!*cgroups->path)
 		return 0;
 	group_path(cgroups, worker, group);
-	/* A sweep, of this gdevd or another, may take it away until the worker is in it. */
-	for (unsigned tries = 0; error == -ENOENT && tries < ENTER_TRIES; tries++) {
+	/* A sweep, of this gdevd or another, may take it away until the worker is in it; ENODEV: after it was opened. */
+	for (unsigned tries = 0; (error == -ENOENT || error == -ENODEV) && tries < ENTER_TRIES;
+		tries++) {
 		error = make_group(cgroups, group);
 		if (!error)
 			error = write_number(group, "cgroup.procs", (uint64_t)worker);

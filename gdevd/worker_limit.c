@@ -58,8 +58,8 @@ static uint64_t swap_file_bytes(const struct daemon *daemon)
 		       : 0;
 }
 
-/* Of all devices that share the machine's memory: a session may be the first to touch what it has from another one, or from
- * another virtual GPU. */
+/* Of all devices that share the machine's memory, or may: a session may be the first to touch what it has from another one, or
+ * from another virtual GPU. */
 static uint64_t device_bytes(const struct device *device)
 {
 	const struct device *other;
@@ -68,7 +68,7 @@ static uint64_t device_bytes(const struct device *device)
 	if (!(device->traits & DEVICE_HOST_MEMORY))
 		return 0;
 	list_for_each (other, &device->daemon->devices, link)
-		if (other->traits & DEVICE_HOST_MEMORY)
+		if (!other->known || other->traits & DEVICE_HOST_MEMORY)
 			bytes = sum_of(bytes, other->memory.limit_bytes);
 	return bytes;
 }

@@ -60,12 +60,16 @@ class Cgroups(harness.GdevdTest):
 
     def test_after_a_restart(self):
         """The limit holds also after a restart of gdevd"""
-        process, _ = self.start_bounded()
+        process, path = self.start_bounded()
         attacker = self.client()
+        group = path / f"gdev-worker-{self.status()['sessions'][0]['worker_pid']}"
+        limit = next(group.glob("memory.max"), group / "memory.limit_in_bytes")
+        before = limit.read_text()
         process.kill()
         process.wait()
-        self.start_bounded()
+        self.start_bounded(SMALL.replace("host_swap = 16M", "host_swap = 24M"))
         wait_for(lambda: self.status()["sessions"], what="the session's return")
+        self.assertEqual(limit.read_text(), before)  # what it has by now is not granted on top
         self.assertTrue(48 <= self.fill(attacker) <= 80)
 
     def test_groups_of_workers(self):
