@@ -240,10 +240,10 @@ static json_t *with_sessions(struct daemon *daemon, const json_t *request, int *
 
 json_t *command_suspend(struct daemon *daemon, const json_t *request, int *status)
 {
-	return with_sessions(daemon, request, status, residency_suspend, "is suspended already");
+	return with_sessions(daemon, request, status, moving_suspend, "is suspended already");
 }
 
 json_t *command_resume(struct daemon *daemon, const json_t *request, int *status)
 {
-	return with_sessions(daemon, request, status, residency_resume, "is not suspended");
+	return with_sessions(daemon, request, status, moving_resume, "is not suspended");
 }

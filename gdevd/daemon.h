@@ -365,6 +365,10 @@ void moving_begin(struct device *device);
 int moving_answered(struct session *session, int status);
 /* The device that takes what cannot be on a drained one; NULL: there is none of its model. */
 struct device *moving_find_stand_in(const struct device *device);
+/* As residency_suspend() and residency_resume(), which they are for a session that does not move. One that moves is suspended,
+ * or goes on, when that is over. */
+int moving_suspend(struct session *session);
+int moving_resume(struct session *session);
 /* The virtual GPU is going. */
 void moving_forget(const struct vgpu *vgpu);
 

@@ -31,6 +31,7 @@
 	(200 * NS_PER_MS) /* its program gets so long to bring to an end what was in the way */
 #define TRY_NS (10 * NS_PER_S)
 #define ANSWER_NS (10 * NS_PER_S)
+#define SHARES "it shares memory with other sessions"
 
 /* ---- to which device ---- */
 
@@ -148,6 +149,8 @@ static void change_sides(struct session *session, struct vgpu *to)
 	session->vgpu->sessions--;
 	grants_session_move(session, to);
 	to->sessions++;
+	if (session->client)
+		session->client->vgpu = to;
 	memory_reparent(&worker->memory, &to->memory);
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
 		memory_reparent(&worker->swap[i], &to->swap[i]);
@@ -162,6 +165,10 @@ static void tell(struct session *session, uint64_t now_ns)
 	struct control_move message = {.time_limit_ms = 0};
 	int fd;
 
+	if (shm_is_used_by(session)) {
+		end_move(session, SHARES);
+		return;
+	}
 	if (!to) {
 		end_move(session, list_empty(&from->shm.segments)
 					  ? "no device of its model has room for it"
@@ -190,6 +197,9 @@ int moving_answered(struct session *session, int status)
 	char why[80] = "";
 
 	if (session->move.state != MOVE_TOLD)
+		return -EPROTO;
+	/* What it took meanwhile is the other device's. */
+	if (status && (!has_left(session->worker) || shm_is_used_by(session)))
 		return -EPROTO;
 	session->move.state = MOVE_NONE;
 	if (status && !from) {
@@ -245,10 +255,12 @@ static void look(struct session *session, uint64_t now_ns)
 			worker_kill(worker, "it was to go to another device, and does not answer");
 		return;
 	}
-	if (has_left(worker))
+	if (!session->device->drained)
+		end_move(session, "its device takes sessions again");
+	else if (has_left(worker))
 		tell(session, now_ns);
 	else if (!list_empty(&session->shm_attachments))
-		end_move(session, "it shares memory with other sessions");
+		end_move(session, SHARES);
 	else if (now_ns >= move->until_ns)
 		end_move(session, "its commands do not end");
 	else if (worker->residency.order)
@@ -257,6 +269,34 @@ static void look(struct session *session, uint64_t now_ns)
 		look_again(session, now_ns);
 	else if (now_ns >= move->again_ns)
 		order(session, now_ns);
+}
+
+/* ---- an administrator, meanwhile ---- */
+
+int moving_suspend(struct session *session)
+{
+	struct session_move *move = &session->move;
+	int status;
+
+	if (move->state != MOVE_NONE && move->suspended)
+		return -EALREADY;
+	status = residency_suspend(session);
+	if (move->state == MOVE_NONE || (status && status != -EALREADY))
+		return status;
+	move->suspended = true;
+	return 0;
+}
+
+int moving_resume(struct session *session)
+{
+	struct session_move *move = &session->move;
+
+	if (move->state == MOVE_NONE)
+		return residency_resume(session);
+	if (!move->suspended)
+		return -EALREADY;
+	move->suspended = false;
+	return 0;
 }
 
 /* ---- all ---- */

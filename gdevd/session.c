@@ -229,6 +229,8 @@ void session_write_down(struct session *session)
 	strcpy(record.vgpu, session->vgpu->config->name);
 	strcpy(record.device, session->device->served->name);
 	record.moves = session->move.count;
+	/* Once it is there, its worker cannot say that it is not. */
+	*record.before_vgpu = *record.before_device = '\0';
 	if (session->move.from) {
 		strcpy(record.before_vgpu, session->move.from->config->name);
 		strcpy(record.before_device, session->move.from->device->served->name);

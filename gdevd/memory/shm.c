@@ -682,6 +682,28 @@ int shm_message(
 	return -EINVAL;
 }
 
+static bool is_in(struct session *session, const struct shm_segment *segment)
+{
+	const struct shm_parked *parked;
+
+	list_for_each (parked, &segment->parked, link)
+		if (parked->session == session)
+			return true;
+	return segment->creator == session || shm_had_attached(session, segment, false);
+}
+
+bool shm_is_used_by(struct session *session)
+{
+	const struct shm_segment *segment;
+	const struct vgpu *vgpu;
+
+	list_for_each (vgpu, &session->daemon->vgpus, link)
+		list_for_each (segment, &vgpu->shm.segments, link)
+			if (is_in(session, segment))
+				return true;
+	return !list_empty(&session->shm_attachments);
+}
+
 static void forget_in(struct session *session, struct shm_segment *segment)
 {
 	struct shm_parked *parked, *next;

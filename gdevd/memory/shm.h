@@ -175,6 +175,8 @@ void shm_remove(struct shm_segment *segment);
 /* Handles one message of a session. Negative: the worker is malformed. */
 int shm_message(
 	struct session *session, const struct control_shm *message, int *fds, size_t fd_count);
+/* Whether the session has a segment, makes one, or waits for one. */
+bool shm_is_used_by(struct session *session);
 /* The session is gone: detaches all. */
 void shm_session_finish(struct session *session);
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
@@ -167,6 +168,114 @@ class Draining(harness.GdevdTest):
         wait_for(lambda: self.status()["sessions"], what="the session's return")
         self.assertEqual((self.session()["device"], self.session()["vgpu"]), ("null:0", "gdev0"))
         self.assertEqual(client.memory(MIB), 0)
+
+    def test_a_worker_takes_memory_and_refuses(self):
+        """What it took between MOVE and MOVED is the other device's, and cannot be charged where it was: its session ends"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        process = self.move()
+        self.leave(client)
+        self.told(client)
+        self.assertEqual(client.memory(8 * MIB), 0)
+        client.tell(wire.message(wire.MOVED, status=-95))
+        wait_for(lambda: not self.status()["sessions"], what="its end")
+        self.assertEqual(self.answer(process)["moved"], 0)
+        self.assertEqual(self.gdev("vgpu", "delete", "gdev1").returncode, 0)
+        wait_for(lambda: self.status()["devices"][0]["memory_used_bytes"] == 0, what="that nothing is charged")
+
+    def test_a_worker_that_has_a_segment_says_to_have_left(self):
+        """A segment is of its device, also one that nobody has begun to fill: who has one stays"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        client.shm(wire.SHM_GET, key=42, size=2 * MIB, flags=0o1600)
+        process = self.move()
+        self.leave(client)
+        self.resumed(client)
+        self.assertEqual(self.answer(process)["sessions"][0]["stays_because"], "it shares memory with other sessions")
+        self.assertEqual(self.session()["device"], "null:0")
+
+    def go(self, client, meanwhile=lambda: None):
+        process = self.move()
+        self.leave(client)
+        self.told(client)
+        meanwhile()
+        client.tell(wire.message(wire.MOVED))
+        return process
+
+    def test_what_it_came_from_is_deleted_afterwards(self):
+        """Its session goes on, and so does its client's connection"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        process = self.go(client)
+        self.resumed(client)
+        self.answer(process)
+        self.assertEqual(self.gdev("vgpu", "delete", "gdev0").returncode, 0)
+        client.sock.setblocking(False)
+        with self.assertRaises(BlockingIOError):
+            client.sock.recv(1)
+        self.assertEqual(client.memory(MIB), 0)
+
+    def test_a_worker_says_that_it_is_where_it_was(self):
+        """The next gdevd does not believe one that has said MOVED"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        process = self.go(client)
+        self.resumed(client)
+        self.answer(process)
+        self.processes[-1].send_signal(signal.SIGKILL)
+        self.processes.pop().wait()
+        self.begin()  # the fake worker says that it was never moved
+        wait_for(lambda: not client.peer.recv(1000), what="its worker's end")
+        self.assertEqual(self.status()["sessions"], [])
+
+    def admin(self, word):
+        done = self.gdev(word, str(os.getpid()))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_it_is_suspended_meanwhile(self):
+        """It stays suspended, until its administrator says otherwise"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        self.answer(self.go(client, lambda: self.admin("suspend")))
+        self.assertTrue(self.session()["suspended"])
+        self.admin("resume")
+        self.resumed(client)
+
+    def test_it_is_resumed_meanwhile(self):
+        """It goes on when it is there"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        suspended = threading.Thread(target=self.admin, args=("suspend",))
+        suspended.start()
+        kind, serial, _, _, _ = wire.receive(client.peer)
+        self.assertEqual(kind, wire.EVICT)
+        client.tell(wire.evicted(serial))
+        suspended.join()
+        process = self.go(client, lambda: self.admin("resume"))
+        self.resumed(client)
+        self.answer(process)
+
+    def test_the_device_is_undrained_meanwhile(self):
+        """Who has not left it stays"""
+        self.begin()
+        self.known()
+        client = self.client("gdev0")
+        process = self.move()
+        kind, serial, _, _, _ = wire.receive(client.peer)
+        self.assertEqual(self.gdev("device", "undrain", "null:0").returncode, 0)
+        wait_for(lambda: not self.session()["changes_device"], what="that it stays")
+        self.page(client, wire.PAGE_CONTEXT, 1)
+        client.tell(wire.give_back(self.session()["memory_bytes"]))
+        client.tell(wire.evicted(serial, retired=True))
+        self.resumed(client)
+        self.assertEqual(self.session()["device"], "null:0")
+        self.assertIn("again", self.answer(process)["sessions"][0]["stays_because"])
 
     def test_no_other_device(self):
         """Where there is no other device, nothing is drained"""
