@@ -147,9 +147,16 @@ static bool take_answers(struct run *run)
 	struct request *r;
 	bool any = false;
 
-	while ((r = ring_take(run->ring)) || (r = pool_take(run->pool))) {
-		answer(run, r);
+	while ((r = ring_take(run->ring))) {
 		any = true;
+		if (r->result == -EAGAIN)
+			pool_push(run->pool, r);
+		else
+			answer(run, r);
+	}
+	while ((r = pool_take(run->pool))) {
+		any = true;
+		answer(run, r);
 	}
 	return any;
 }

@@ -94,7 +94,7 @@ int ring_create(int wake, struct ring **ring);
 void ring_destroy(struct ring *ring);
 /* False: it is not for the ring, or there is no room; then it is the pool's. */
 bool ring_push(struct ring *ring, struct request *request);
-/* One that is done, or NULL. */
+/* One that is done, or NULL. With the result -EAGAIN it is the pool's. */
 struct request *ring_take(struct ring *ring);
 
 /* ---- pool.c: threads for what blocks ---- */

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@
 #include "base/clock.h"
 
 #define BACKLOG 128
+#define TRIES 16 /* to open what others make and remove; a link to nothing is there, and is not */
 
 struct operation {
 	enum kind uses; /* the descriptor that it names; KIND_NONE: it names none, or any */
@@ -35,13 +37,44 @@ struct operation {
 
 /* ---- files ---- */
 
-/* Regular files alone: opening a device may do something, and a pipe may wait for ever. */
+/* Regular files alone: opening a device may do something, and a pipe may wait for ever. So the file is looked at first, by
+ * a descriptor that only names it. */
+static int open_there(const char *path, int flags)
+{
+	autoclose int named = open(path, O_PATH | O_CLOEXEC);
+	char name[32];
+	struct stat stat;
+	int fd;
+
+	if (named < 0 || fstat(named, &stat) < 0)
+		return -errno;
+	if (!S_ISREG(stat.st_mode))
+		return S_ISDIR(stat.st_mode) ? -EISDIR : -EINVAL;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", named);
+	fd = open(name, flags);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Another block may make the file meanwhile. */
+static int open_or_create(const char *path, int flags)
+{
+	for (int i = 0; i < TRIES; i++) {
+		int fd = open_there(path, flags);
+
+		if (fd != -ENOENT)
+			return fd;
+		fd = open(path, flags | O_CREAT | O_EXCL, 0666);
+		if (fd >= 0 || errno != EEXIST)
+			return fd < 0 ? -errno : fd;
+	}
+	return -EEXIST;
+}
+
 static int64_t perform_open(struct request *r, bool may_block)
 {
 	static const int access[] = {-1, O_RDONLY, O_WRONLY, O_RDWR};
-	int flags = access[r->flags & 3] | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	int flags = access[r->flags & 3] | O_CLOEXEC;
 	char path[PATH_MAX];
-	struct stat stat;
 	int fd;
 
 	if (!may_block)
@@ -50,16 +83,10 @@ static int64_t perform_open(struct request *r, bool may_block)
 	path[r->bytes] = 0;
 	if (strlen(path) != r->bytes)
 		return -EINVAL;
-	if (r->flags & GLOOP_CREATE)
-		flags |= O_CREAT;
-	fd = open(path, flags, 0666);
+	fd = r->flags & GLOOP_CREATE ? open_or_create(path, flags) : open_there(path, flags);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	r->made = fd; /* also to be closed after an error */
-	if (fstat(fd, &stat) < 0)
-		return -errno;
-	if (!S_ISREG(stat.st_mode))
-		return S_ISDIR(stat.st_mode) ? -EISDIR : -EINVAL;
 	return r->flags & GLOOP_EMPTY && ftruncate(fd, 0) < 0 ? -errno : 0;
 }
 

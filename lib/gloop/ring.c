@@ -65,8 +65,7 @@ static bool submit(struct ring *ring, struct request *r)
 		io_uring_prep_write(entry, r->file->fd, page, bytes, r->offset + r->moved);
 	io_uring_sqe_set_data(entry, r);
 	ring->in_flight++;
-	io_uring_submit(
-		&ring->uring); /* what the kernel does not take now, it takes with the next */
+	io_uring_submit(&ring->uring); /* what the kernel does not take now: see ring_take() */
 	return true;
 }
 
@@ -77,11 +76,14 @@ bool ring_push(struct ring *ring, struct request *r)
 	return submit(ring, r);
 }
 
-/* Whether nothing is left to do. */
+/* Whether nothing is left to do for the ring. -EAGAIN: it has no other way for this file than one that blocks. */
 static bool is_done(struct request *r, int moved)
 {
-	if (moved == -EINTR || moved == -EAGAIN)
+	if (moved == -EINTR)
 		return false;
+	r->result = -EAGAIN;
+	if (moved == -EAGAIN)
+		return true;
 	if (moved > 0)
 		r->moved += (unsigned)moved;
 	r->result = moved < 0 && !r->moved ? moved : (int64_t)r->moved;
@@ -92,6 +94,8 @@ struct request *ring_take(struct ring *ring)
 {
 	struct io_uring_cqe *entry;
 
+	if (ring && io_uring_sq_ready(&ring->uring))
+		io_uring_submit(&ring->uring);
 	while (ring && ring->in_flight && !io_uring_peek_cqe(&ring->uring, &entry)) {
 		struct request *r = io_uring_cqe_get_data(entry);
 		int moved = entry->res;
@@ -107,12 +111,18 @@ struct request *ring_take(struct ring *ring)
 void ring_destroy(struct ring *ring)
 {
 	struct io_uring_cqe *entry;
+	int error = 0;
 
 	if (!ring)
 		return;
-	io_uring_submit(&ring->uring);
-	for (; ring->in_flight && !io_uring_wait_cqe(&ring->uring, &entry); ring->in_flight--)
+	ring->in_flight -= io_uring_sq_ready(&ring->uring); /* the kernel never had them */
+	while (ring->in_flight && (!error || error == -EINTR)) {
+		error = io_uring_wait_cqe(&ring->uring, &entry);
+		if (error)
+			continue;
 		io_uring_cqe_seen(&ring->uring, entry);
+		ring->in_flight--;
+	}
 	io_uring_queue_exit(&ring->uring);
 	free(ring);
 }

@@ -20,6 +20,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -264,14 +265,30 @@ static void test_blocks_read_a_file_from_the_disk(void **state)
 	unlink(path);
 }
 
+static atomic_bool has_a_reader;
+
+static void *wait_for_a_reader(void *fifo)
+{
+	close(open(fifo, O_WRONLY));
+	has_a_reader = true;
+	return NULL;
+}
+
 static void test_only_regular_files_are_opened(void **state)
 {
 	const char *fifo = path_of("fifo");
+	pthread_t writer;
 	long long last;
 
 	assert_int_equal(mkfifo(fifo, 0600), 0);
+	assert_int_equal(pthread_create(&writer, NULL, wait_for_a_reader, (void *)fifo), 0);
+	usleep(100000);
 	sum_file(fifo, 1, &modes[0], &last);
 	assert_int_equal(last, -EINVAL);
+	usleep(10000);
+	assert_false(has_a_reader); /* it was not even opened to look at it */
+	close(open(fifo, O_RDONLY | O_NONBLOCK));
+	pthread_join(writer, NULL);
 	unlink(fifo);
 	sum_file("/dev/zero", 1, &modes[0], &last);
 	assert_int_equal(last, -EINVAL);
