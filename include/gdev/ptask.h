@@ -147,7 +147,7 @@ int gdev_ptask_set_argument(
 	struct gdev_ptask *ptask, unsigned parameter, const void *value, size_t bytes);
 /* The iteration space by hand. Otherwise there is a thread for each element of the first output port's datablock (of the
  * first global input port's if there is no output), in blocks of 256, 16 x 16 or 8 x 8 x 4 threads: a kernel looks whether
- * its thread is beyond the last element. `grid` NULL: only the shape of blocks is set, and what is inferred is the grid. */
+ * its thread is beyond the last element. `grid` NULL: only the shape of blocks is set, and what is inferred is the grid. -EINVAL: a 0. */
 int gdev_ptask_set_geometry(struct gdev_ptask *ptask, const uint32_t grid[3],
 	const uint32_t block[3], uint32_t shared_bytes);
 
@@ -208,7 +208,8 @@ struct gdev_port_options {
  * fit together; gdev_graph_why() says what. */
 int gdev_port_open(
 	struct gdev_ptask *ptask, const struct gdev_port_options *options, struct gdev_port **port);
-/* A parameter of 4 or 8 bytes is the number of records of the datablock at the port, in each invocation. */
+/* A parameter of 4 or 8 bytes is the number of records of the datablock at the port, in each invocation. -EEXIST:
+ * it is bound, or the port has another. */
 int gdev_port_count(struct gdev_port *port, unsigned parameter);
 
 /* ---- channels ---- */
@@ -225,12 +226,12 @@ struct gdev_channel_options {
 int gdev_channel_open(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
 	const struct gdev_channel_options *options, struct gdev_channel **channel);
 
-/* A channel whose source, or destination, is a file, a pipe, a socket or a device. `fd` stays the caller's, who may close it, and
- * whose other users do not notice. Datablocks are read one after the other: whole ones for a FIXED template, else what is there,
+/* A channel whose source, or destination, is a file, a pipe, a stream socket or a device. `fd` stays the caller's, who may
+ * close it, and whose other users do not notice. Datablocks are read one after the other: whole ones for a FIXED template, else what is there,
  * up to the template. The end of the file ends the channel; if it is within a datablock, or an element, the graph fails with
  * -EBADMSG. A reader that goes away breaks the channel: what comes is dropped. When a sink's channel has ended and is
  * written, our descriptor is closed. Other errors of reading and writing fail the graph. The program does not push or pull
- * here. -EINVAL, and errors as gdev_channel_open(), and as fstat() and open(). */
+ * here. -EINVAL, also for sockets of datagrams; -EBADF: not open for that; errors as gdev_channel_open(), and as fstat() and open(). */
 int gdev_channel_open_source(struct gdev_graph *graph, int fd, struct gdev_port *to,
 	const struct gdev_channel_options *options, struct gdev_channel **channel);
 int gdev_channel_open_sink(struct gdev_graph *graph, struct gdev_port *from, int fd,

@@ -256,13 +256,11 @@ bool block_complete(struct gdev_datablock *block)
 	       point_reached(block->graph, block->views[device].written);
 }
 
-/* Waits for the contents on the device. Takes the lock. */
-static int wait_for_device(struct gdev_datablock *block)
+/* Waits for the point, and says whether all went well. Takes the lock. */
+static int wait_for_device(struct gdev_graph *graph, struct point point)
 {
-	struct gdev_graph *graph = block->graph;
-	struct point written = block_written(block);
-	struct gdev_fence fence = point_fence(graph, written);
-	int error = gdev_fence_wait(session_of(graph, written.lane), &fence);
+	struct gdev_fence fence = point_fence(graph, point);
+	int error = gdev_fence_wait(session_of(graph, point.lane), &fence);
 
 	pthread_mutex_lock(&graph->lock);
 	if (error)
@@ -272,26 +270,39 @@ static int wait_for_device(struct gdev_datablock *block)
 	return error;
 }
 
-static int copy_from_device(struct gdev_datablock *block, uint64_t offset, void *to, uint64_t bytes)
+/* A view that has the contents, as it is now: another may be made meanwhile. False: there is none. */
+static bool find_view(const struct gdev_datablock *block, struct view *view)
 {
 	int device = block_device(block);
-	struct gdev_copy copy = gdev_copy_linear(
-		(uint64_t)to, block->views[device].buffer->address + offset, bytes);
-	int error = wait_for_device(block);
 
-	return error || !bytes ? error : gdev_copy(block->graph->devices[device].out, &copy);
+	if (device >= 0)
+		*view = block->views[device];
+	return device >= 0;
+}
+
+/* Without the lock. */
+static int copy_from_device(struct gdev_graph *graph, const struct view *view, uint64_t offset,
+	void *to, uint64_t bytes)
+{
+	struct device *device = &graph->devices[device_of(view->written.lane)];
+	struct gdev_copy copy =
+		gdev_copy_linear((uint64_t)to, view->buffer->address + offset, bytes);
+	int error = wait_for_device(graph, view->written);
+
+	return error || !bytes ? error : gdev_copy(device->out, &copy);
 }
 
 int block_to_host(struct gdev_datablock *block)
 {
 	struct gdev_graph *graph = block->graph;
+	struct view view;
 	void *memory;
 	bool copies;
 	int error = graph_enter(graph);
 
 	if (error)
 		return error;
-	copies = block_device(block) >= 0 && !block->host_current;
+	copies = find_view(block, &view);
 	if (block->host_current) {
 		graph_leave(graph);
 		return 0;
@@ -301,7 +312,7 @@ int block_to_host(struct gdev_datablock *block)
 			: calloc(1, max_of(block->bytes, (uint64_t)1));
 	if (!memory)
 		return -ENOMEM;
-	error = copies ? copy_from_device(block, 0, memory, block->bytes) : 0;
+	error = copies ? copy_from_device(graph, &view, 0, memory, block->bytes) : 0;
 	pthread_mutex_lock(&graph->lock);
 	if (!error && !block->host_current) {
 		void *before = block->host;
@@ -385,6 +396,7 @@ int gdev_datablock_read(struct gdev_datablock *block, uint64_t offset, void *dat
 {
 	struct gdev_graph *graph = block->graph;
 	bool in_host, on_device;
+	struct view view;
 	int error;
 
 	if (!is_within(block, offset, bytes))
@@ -393,10 +405,10 @@ int gdev_datablock_read(struct gdev_datablock *block, uint64_t offset, void *dat
 	if (error)
 		return error;
 	in_host = block->host_current;
-	on_device = block_device(block) >= 0;
+	on_device = find_view(block, &view);
 	graph_leave(graph);
 	if (!in_host && on_device)
-		return copy_from_device(block, offset, data, bytes);
+		return copy_from_device(graph, &view, offset, data, bytes);
 	if (in_host)
 		memcpy(data, (char *)block->host + offset, bytes);
 	else

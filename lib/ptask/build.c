@@ -152,7 +152,7 @@ static int bind_parameter(struct gdev_ptask *ptask, const char *who, unsigned in
 int gdev_ptask_set_argument(
 	struct gdev_ptask *ptask, unsigned index, const void *value, size_t bytes)
 {
-	struct gdev_param parameter;
+	struct gdev_param parameter = {0};
 	int error = enter_to_build(ptask->graph);
 
 	if (error)
@@ -162,6 +162,11 @@ int gdev_ptask_set_argument(
 		memcpy(ptask->params + parameter.offset, value, bytes);
 	graph_leave(ptask->graph);
 	return error;
+}
+
+static bool has_volume(const uint32_t shape[3])
+{
+	return shape[0] && shape[1] && shape[2];
 }
 
 int gdev_ptask_set_geometry(struct gdev_ptask *ptask, const uint32_t grid[3],
@@ -175,6 +180,9 @@ int gdev_ptask_set_geometry(struct gdev_ptask *ptask, const uint32_t grid[3],
 		error = graph_complain(ptask->graph, -EINVAL,
 			"ptask %s: a geometry is a function's, and has the shape of a block",
 			ptask->name);
+	} else if (!has_volume(block) || (grid && !has_volume(grid))) {
+		error = graph_complain(ptask->graph, -EINVAL,
+			"ptask %s: a geometry has at least 1 in each dimension", ptask->name);
 	} else {
 		ptask->grid_set = grid;
 		ptask->block_set = true;
@@ -203,6 +211,8 @@ static const char *misfit_of_output(
 		return "what a sticky port keeps cannot be changed in place";
 	if (in_out && in_out->changed_in_place)
 		return "another output gives on what in_out changes";
+	if (in_out && !template_fits(in_out->tmpl, options->tmpl))
+		return "what is changed in place keeps its template";
 	if (in_out && size)
 		return "what is changed in place keeps its size";
 	if (!in_out && !options->tmpl)
@@ -373,6 +383,7 @@ int gdev_port_open(struct gdev_ptask *ptask, const struct gdev_port_options *opt
 int gdev_port_count(struct gdev_port *port, unsigned index)
 {
 	struct gdev_ptask *ptask = port->ptask;
+	struct gdev_param count = {0};
 	uint64_t bytes = sizeof(uint64_t);
 	int error = enter_to_build(ptask->graph);
 
@@ -381,9 +392,14 @@ int gdev_port_count(struct gdev_port *port, unsigned index)
 	if (!ptask->callback && index < ptask->info->param_count &&
 		ptask->info->params[index].size == sizeof(uint32_t))
 		bytes = sizeof(uint32_t);
-	error = bind_parameter(ptask, port->name, index, bytes, &port->count);
-	if (error)
-		port->count.size = 0;
+	if (port->count.size)
+		error = graph_complain(ptask->graph, -EEXIST,
+			"ptask %s, port %s: another parameter is its number of records",
+			ptask->name, port->name);
+	else
+		error = bind_parameter(ptask, port->name, index, bytes, &count);
+	if (!error)
+		port->count = count;
 	graph_leave(ptask->graph);
 	return error;
 }

@@ -283,7 +283,8 @@ int gdev_push_bytes(
 	error = channel->from || channel->feed || !tmpl ? -EINVAL
 							: wait_for_room(channel, deadline_ns);
 	graph_leave(graph);
-	if (!error && bytes % tmpl->shape.stride)
+	if (!error && (bytes % tmpl->shape.stride ||
+			      (tmpl->shape.layout == GDEV_LAYOUT_FIXED && bytes != tmpl->bytes)))
 		error = -EPROTOTYPE;
 	if (!error)
 		error = gdev_datablock_create(graph, tmpl, bytes / tmpl->shape.stride, &block);

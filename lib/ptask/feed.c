@@ -29,14 +29,28 @@ struct feed {
 
 /* ---- opening ---- */
 
-/* A descriptor of our own, which does not block, except on a disk. */
+static bool is_stream(int fd)
+{
+	socklen_t bytes = sizeof(int);
+	int type;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) && type == SOCK_STREAM;
+}
+
+/* A descriptor of our own, which does not block, except on a disk. What a pipe's descriptor may not do, its second one may
+ * not either. */
 static int own_descriptor(struct feed *feed, int fd, bool reads)
 {
 	char path[32];
 	struct stat status;
+	int access = fcntl(fd, F_GETFL) & O_ACCMODE;
 
 	if (fstat(fd, &status))
 		return -errno;
+	if (access == (reads ? O_WRONLY : O_RDONLY))
+		return -EBADF;
+	if (S_ISSOCK(status.st_mode) && !is_stream(fd)) /* datagrams would be cut, unseen */
+		return -EINVAL;
 	feed->socket = S_ISSOCK(status.st_mode);
 	feed->regular = S_ISREG(status.st_mode) || S_ISBLK(status.st_mode);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -212,7 +226,7 @@ static bool note_result(struct feed *feed, ssize_t result)
 		feed->done += (uint64_t)result;
 	if (result == -EAGAIN)
 		watch(feed);
-	else if (result == -EPIPE || (result == -ECONNRESET && !feed->channel->to))
+	else if (!feed->channel->to && (result == -EPIPE || result == -ECONNRESET))
 		break_sink(feed);
 	else if (result < 0 && result != -EINTR)
 		graph_fail(feed->channel->graph, (int)result, NULL);
@@ -346,7 +360,7 @@ bool feeds_serve(struct gdev_graph *graph)
 		if (feed->fd >= 0 && !graph->error && !graph->terminated)
 			some |= feed->channel->to ? step_source(feed) : step_sink(feed);
 	graph->serving = false;
-	if (some)
+	if (!list_empty(&graph->work)) /* also when a sink took a datablock, and could not write */
 		graph_flow(graph);
 	return some;
 }

@@ -234,6 +234,10 @@ static bool graph_serve(struct gdev_graph *graph)
 {
 	bool some;
 
+	if (graph->serving) { /* another thread of the program: it looks again */
+		graph->woken = true;
+		return false;
+	}
 	graph->woken = false;
 	some = host_serve(graph);
 	return feeds_serve(graph) || some || graph->woken;

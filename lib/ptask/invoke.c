@@ -19,6 +19,16 @@ static void set_parameter(struct gdev_ptask *ptask, struct gdev_param parameter,
 	memcpy(ptask->params + parameter.offset, value, parameter.size);
 }
 
+/* -EPROTOTYPE: the parameter is too narrow for it. */
+static int set_count(struct gdev_port *port, uint64_t records)
+{
+	if (port->count.size == sizeof(uint32_t) && records > UINT32_MAX)
+		return -EPROTOTYPE;
+	if (port->count.size)
+		set_parameter(port->ptask, port->count, &records);
+	return 0;
+}
+
 /* ---- inputs ---- */
 
 static int fill_variable(struct gdev_port *port, unsigned lane)
@@ -53,11 +63,10 @@ static int fill_variable(struct gdev_port *port, unsigned lane)
 static int fill_input(struct gdev_ptask *ptask, struct gdev_port *port, unsigned lane)
 {
 	struct gdev_datablock *block = port->block;
-	uint64_t records = block->records;
-	int error = 0;
+	int error = set_count(port, block->records);
 
-	if (port->count.size)
-		set_parameter(ptask, port->count, &records);
+	if (error)
+		return error;
 	if (port->binding == GDEV_BIND_SCALAR)
 		set_parameter(ptask, port->parameter, block->host);
 	if (port->binding == GDEV_BIND_CONSTANT)
@@ -128,10 +137,8 @@ static int make_output(struct gdev_ptask *ptask, struct gdev_port *port, unsigne
 	}
 	if (error)
 		return error;
-	if (port->count.size)
-		set_parameter(ptask, port->count, &port->block->records);
 	set_parameter(ptask, port->parameter, &port->block->views[device].buffer->address);
-	return 0;
+	return set_count(port, port->block->records);
 }
 
 /* ---- the iteration space (4.1.1) ---- */

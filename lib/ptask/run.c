@@ -90,6 +90,7 @@ static void count_feeds(struct gdev_ptask *ptask)
 {
 	const struct gdev_port *port;
 
+	list_remove(&ptask->work); /* what was pushed already has touched it */
 	ptask->feeds = 0;
 	list_for_each (port, &ptask->inputs, link)
 		ptask->feeds += port->channel->from != NULL;

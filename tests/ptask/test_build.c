@@ -53,6 +53,7 @@ static void test_ptasks(void **state)
 {
 	struct fixture *f = *state;
 	struct gdev_ptask *ptask, *scale = function(f, "scale");
+	const uint32_t flat[3] = {256}, cube[3] = {8, 8, 4};
 	uint64_t wide = 0;
 
 	refused(f, gdev_ptask_open(f->graph, "a", f->module, "missing", &ptask),
@@ -63,6 +64,8 @@ static void test_ptasks(void **state)
 	good(f->graph, gdev_ptask_set_argument(scale, 2, &wide, 4));
 	refused(f, gdev_ptask_set_argument(scale, 2, &wide, 4), -EEXIST, "parameter 2 is bound");
 	refused(f, gdev_ptask_set_geometry(scale, NULL, NULL, 0), -EINVAL, "geometry");
+	refused(f, gdev_ptask_set_geometry(scale, NULL, flat, 0), -EINVAL, "at least 1");
+	refused(f, gdev_ptask_set_geometry(scale, flat, cube, 0), -EINVAL, "at least 1");
 }
 
 static void test_ports(void **state)
@@ -94,6 +97,8 @@ static void test_ports(void **state)
 	refused_port(f, scale, O(.in_out = in), -EINVAL, "options of outputs");
 	refused_port(f, scale, O(.kind = GDEV_PORT_OUTPUT, .tmpl = f->ints, .size = in), -EINVAL,
 		"meta port");
+	refused_port(f, scale, O(.kind = GDEV_PORT_OUTPUT, .in_out = in, .tmpl = f->one), -EINVAL,
+		"keeps its template");
 	port(scale, (struct gdev_port_options){.kind = GDEV_PORT_OUTPUT, .in_out = in});
 	refused_port(
 		f, scale, O(.kind = GDEV_PORT_OUTPUT, .in_out = in), -EINVAL, "another output");
@@ -106,7 +111,8 @@ static void test_ports(void **state)
 	refused_port(f, weigh, constant, -EINVAL, "no variable");
 	counted = output(weigh, f->ints, 0);
 	refused(f, gdev_port_count(counted, 0), -EEXIST, "parameter 0 is bound");
-	refused(f, gdev_port_count(counted, 1), 0, "");
+	refused(f, gdev_port_count(in, 3), 0, "");
+	refused(f, gdev_port_count(in, 2), -EEXIST, "another parameter");
 #undef O
 }
 
@@ -210,6 +216,7 @@ static void test_pushing(void **state)
 	good(f->graph, gdev_graph_run(f->graph));
 	assert_int_equal(gdev_push_bytes(in, values, 8, 0), -EPROTOTYPE);
 	assert_int_equal(gdev_push_bytes(in, values, 7, 0), -EPROTOTYPE);
+	assert_int_equal(gdev_push_bytes(in, NULL, 0, 0), -EPROTOTYPE);
 	assert_int_equal(gdev_push_bytes(out, values, sizeof values, 0), -EINVAL);
 	assert_int_equal(gdev_datablock_create(f->graph, f->ints, 5, &block), -EINVAL);
 	assert_int_equal(gdev_datablock_create(f->graph, other->ints, 0, &block), -EINVAL);

@@ -222,15 +222,56 @@ static void test_manual(void **state)
 	fixture_teardown((void **)&f);
 }
 
+/* A sink that takes a datablock and cannot write any of it has made room all the same: of four datablocks one is in the pipe,
+ * one is being written, one is in the channel, and the last is at the port. */
+static void test_slow_reader(void **state)
+{
+	struct fixture *f = *state;
+	int page = getpagesize(), ends[2], count = page / (int)sizeof(int);
+	struct gdev_template *tmpl = array_of(f, GDEV_LAYOUT_FIXED, (uint64_t)count);
+	struct gdev_ptask *increment = function(f, "increment");
+	struct gdev_port *from = input(increment, tmpl, 0);
+	struct gdev_port *to = port(
+		increment, (struct gdev_port_options){.kind = GDEV_PORT_OUTPUT, .in_out = from});
+	struct gdev_channel_options narrow = {.capacity = 1};
+	struct gdev_channel *in = channel(f, NULL, from), *sink;
+	struct gdev_ptask_info info = {0};
+	int *values = calloc(1, (size_t)page);
+
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, page), page);
+	argument(increment, 1, (unsigned)count);
+	good(f->graph, gdev_channel_open_sink(f->graph, to, ends[1], &narrow, &sink));
+	good(f->graph, gdev_graph_run(f->graph));
+	for (int i = 0; i < 5; i++)
+		good(f->graph, gdev_push_bytes(in, values, (uint64_t)page, 0));
+	for (int i = 0; i < 2000 && info.invocations < 4; i++) {
+		usleep(5000);
+		good(f->graph, gdev_ptask_query(increment, &info));
+	}
+	assert_int_equal(info.invocations, 4);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(read(ends[0], values, (size_t)page), page);
+		assert_int_equal(values[count - 1], 1);
+	}
+	free(values);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 static void test_refused(void **state)
 {
 	struct fixture *f = *state;
 	struct scaler a = scaler(f, 2);
 	struct gdev_channel *channel, *source, *sink;
 	struct gdev_datablock *block;
-	int ends[2], values[N] = {0};
+	int ends[2], datagrams[2], values[N] = {0};
 
-	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe(ends) | socketpair(AF_UNIX, SOCK_DGRAM, 0, datagrams), 0);
+	assert_int_equal(
+		gdev_channel_open_source(f->graph, datagrams[0], a.in, NULL, &channel), -EINVAL);
+	assert_int_equal(gdev_channel_open_source(f->graph, ends[1], a.in, NULL, &channel), -EBADF);
+	assert_int_equal(gdev_channel_open_sink(f->graph, a.out, ends[0], NULL, &channel), -EBADF);
 	assert_int_equal(gdev_channel_open_source(f->graph, -1, a.in, NULL, &channel), -EBADF);
 	assert_int_equal(
 		gdev_channel_open_source(f->graph, ends[0], NULL, NULL, &channel), -EINVAL);
@@ -244,6 +285,8 @@ static void test_refused(void **state)
 	assert_int_equal(gdev_channel_end(source), -EINVAL);
 	close(ends[0]);
 	close(ends[1]);
+	close(datagrams[0]);
+	close(datagrams[1]);
 }
 
 #define with_graph(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
@@ -257,6 +300,7 @@ int main(void)
 		cmocka_unit_test(test_cut_short),
 		cmocka_unit_test(test_reader_gone),
 		cmocka_unit_test(test_manual),
+		with_graph(test_slow_reader),
 		with_graph(test_refused),
 	};
 
