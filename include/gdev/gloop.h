@@ -35,8 +35,8 @@ struct gloop_options {
 	/* Of each of the 64 pages of a block, in page-locked memory: the most that one call of the kernel reads, writes,
 	 * receives or sends. 0: 16384. A multiple of 64, 1 MiB at most. */
 	uint32_t page_bytes;
-	/* Descriptors that the kernel knows from the start, as 0, 1, …: regular files, and TCP sockets with O_NONBLOCK. They stay
-	 * the caller's: when the kernel closes one it closes a duplicate. At most 1024. */
+	/* Descriptors that the kernel knows from the start, as 0, 1, …: regular files without O_APPEND, and TCP sockets with
+	 * O_NONBLOCK. They stay the caller's: when the kernel closes one it closes a duplicate. At most 1024. */
 	const int *descriptors;
 	uint32_t descriptor_count;
 	/* The kernel has these descriptors and what it accepts on them, and opens, connects and binds nothing: -EPERM. */

@@ -79,8 +79,8 @@ void gdev_graph_close(struct gdev_graph *graph);
  * -ELOOP: a cycle; -EPIPE: a port without a channel; -EINVAL: a parameter of a function that has no port and no argument,
  * a ptask whose iteration space is not known. Once. */
 int gdev_graph_run(struct gdev_graph *graph);
-/* Drops all datablocks that are in the graph. From here on calls on it return -ECANCELED, also those that wait now. What is
- * on the device already completes. */
+/* Drops all datablocks that are in the graph. From here on calls on it return -ECANCELED, also those that wait now; those that
+ * wait for the device, when that is done. What is on the device already completes. */
 int gdev_graph_terminate(struct gdev_graph *graph);
 
 /* What the last construction or gdev_graph_run() that failed, or the failure of the graph, was; "": there is none. */

@@ -36,7 +36,8 @@ void table_init(struct table *table);
 void table_finish(struct table *table);
 /* Takes over `fd`, and closes it on failure: its index, or -EMFILE. */
 int table_add(struct table *table, int fd, enum kind kind);
-/* Duplicates a descriptor of the caller's. -EINVAL: it is neither a regular file nor a socket that does not block. */
+/* Duplicates a descriptor of the caller's. -EINVAL: it is neither a regular file without O_APPEND nor
+ * a stream socket that does not block. */
 int table_add_copy(struct table *table, int fd);
 /* One more user. NULL: no such file. */
 struct file *table_get(struct table *table, int32_t index);

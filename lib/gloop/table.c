@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,18 +40,33 @@ int table_add(struct table *table, int fd, enum kind kind)
 	return -EMFILE;
 }
 
+static bool is_stream(int fd)
+{
+	socklen_t bytes = sizeof(int);
+	int type;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) && type == SOCK_STREAM;
+}
+
+/* Datagrams would be cut, and what is appended does not go to its offset. */
+static enum kind kind_of(int fd, mode_t mode)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (S_ISREG(mode) && !(flags & O_APPEND))
+		return KIND_FILE;
+	return S_ISSOCK(mode) && flags & O_NONBLOCK && is_stream(fd) ? KIND_SOCKET : KIND_NONE;
+}
+
 int table_add_copy(struct table *table, int fd)
 {
-	enum kind kind = KIND_NONE;
+	enum kind kind;
 	struct stat stat;
 	int copy;
 
 	if (fstat(fd, &stat) < 0)
 		return -EINVAL;
-	if (S_ISREG(stat.st_mode))
-		kind = KIND_FILE;
-	else if (S_ISSOCK(stat.st_mode) && fcntl(fd, F_GETFL) & O_NONBLOCK)
-		kind = KIND_SOCKET;
+	kind = kind_of(fd, stat.st_mode);
 	if (kind == KIND_NONE)
 		return -EINVAL;
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);

@@ -177,16 +177,23 @@ static void test_a_kernel_without_a_loop_is_an_error(void **state)
 static void test_options_that_make_no_sense_are_errors(void **state)
 {
 	static const int pipe_ends[] = {0, -1};
+	int appended = open(path_of("appended"), O_RDWR | O_CREAT | O_APPEND, 0600);
+	int datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
 	const struct gloop_options wrong[] = {
 		{.page_bytes = 65},
 		{.page_bytes = 2 << 20},
 		{.descriptors = pipe_ends + 1, .descriptor_count = 1},
 		{.descriptors = pipe_ends, .descriptor_count = 1025},
+		{.descriptors = &appended, .descriptor_count = 1},
+		{.descriptors = &datagrams, .descriptor_count = 1},
 	};
 
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
 		assert_int_equal(run("nothing", 1, 32, &wrong[i], NULL, NULL), -EINVAL);
 	assert_int_equal(run("nothing", 1, 4096, NULL, NULL, NULL), -EIO); /* no such block */
+	close(appended);
+	close(datagrams);
+	unlink(path_of("appended"));
 }
 
 /* ---- files ---- */
