@@ -7,6 +7,8 @@
 
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -290,6 +292,11 @@ static void directions_meet_faces(void **state)
 		expect(first_float(
 			       FETCH("tex.acube.v4.f32.f32", "[%h, {%f3, %f0, %f1, %f2}]"), &t, at),
 			met[k].want + 600, "face of the second cube", (float)k);
+		layer = 715827883; /* times six, 2 and no more bits */
+		memcpy(&at[3], &layer, 4);
+		expect(first_float(
+			       FETCH("tex.acube.v4.f32.f32", "[%h, {%f3, %f0, %f1, %f2}]"), &t, at),
+			met[k].want + 600, "face of the last cube", (float)k);
 	}
 }
 
@@ -496,6 +503,42 @@ static void handles_of_nothing_end_the_kernel(void **state)
 	assert_int_equal(run_text(fetch, &bad, numbers, out), TRAPPED);
 }
 
+enum { FETCHES = 400000 };
+
+static atomic_bool fetched;
+
+/* A kernel that writes into a structure while another thread reads what it says. */
+static void *change_channels(void *data)
+{
+	volatile struct texture *t = data;
+
+	for (unsigned k = 0; !atomic_load(&fetched); k++)
+		t->channels = k & 1 ? 1 : 255;
+	return NULL;
+}
+
+static void what_is_checked_is_what_is_used(void **state)
+{
+	static float elements[256];
+	const float one = 1;
+	uint32_t word = texture_word(TEXTURE_FETCH, GEOMETRY_3D), operands[OPERAND_WORDS] = {0};
+	struct texture t = plain(elements, TEXTURE_F32, 1, 2, 2, 2);
+	pthread_t changer;
+
+	t.filter = 1; /* eight elements */
+	for (unsigned d = 0; d < 3; d++)
+		memcpy(&operands[d], &one, 4);
+	assert_int_equal(pthread_create(&changer, NULL, change_channels, &t), 0);
+	for (unsigned k = 0; k < FETCHES; k++) {
+		uint32_t out[RESULT_WORDS] = {0};
+
+		if (texture_execute(word, (uintptr_t)&t, operands, out) == TEXTURE_DONE)
+			assert_memory_equal(&out[3], &one, 4); /* the element has it not */
+	}
+	atomic_store(&fetched, true);
+	pthread_join(changer, NULL);
+}
+
 /* ---- any position of any texture ---- */
 
 enum { GUARD = 4096, MOST_BYTES = 16 * GUARD };
@@ -693,6 +736,7 @@ int main(void)
 		cmocka_unit_test(surfaces_are_read),
 		cmocka_unit_test(surfaces_are_written),
 		cmocka_unit_test(handles_of_nothing_end_the_kernel),
+		cmocka_unit_test(what_is_checked_is_what_is_used),
 		cmocka_unit_test(no_position_is_outside),
 		cmocka_unit_test(threads_fetch_what_is_theirs),
 		cmocka_unit_test(references_are_structures_of_the_module),

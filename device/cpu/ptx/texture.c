@@ -119,10 +119,14 @@ static bool is_sound(const struct texture *t)
 enum texture_outcome texture_execute(
 	uint32_t word, uint64_t handle, const uint32_t *operands, uint32_t *results)
 {
-	const struct texture *t = (const struct texture *)(uintptr_t)handle;
 	unsigned operation = texture_operation(word);
+	struct texture copy; /* a kernel may write there after the checks */
+	const struct texture *t = &copy;
 
-	if (handle % 8 || t->magic != TEXTURE_MAGIC)
+	if (handle % 8)
+		return TEXTURE_NO_OBJECT;
+	memcpy(&copy, (const void *)(uintptr_t)handle, sizeof copy);
+	if (t->magic != TEXTURE_MAGIC)
 		return TEXTURE_NO_OBJECT;
 	if (t->kind == TEXTURE_UNBOUND)
 		return TEXTURE_NOT_BOUND;

@@ -336,6 +336,17 @@ static bool is_cube(unsigned geometry)
 	return geometry == GEOMETRY_CUBE || geometry == GEOMETRY_ACUBE;
 }
 
+/* The layer that an instruction names, or the nearest that there is; of cubes the first face. */
+static uint32_t layer_of(const struct texture *level, unsigned geometry, const uint32_t *operands)
+{
+	uint32_t faces = is_cube(geometry) ? 6 : 1, layers = level->depth / faces;
+	uint32_t layer = has_layers(geometry) ? operands[OPERAND_LAYER] : 0;
+
+	if (layer >= layers)
+		layer = layers ? layers - 1 : 0;
+	return layer * faces;
+}
+
 /* The position of an instruction in a level; linear: with two elements an axis. */
 static struct place place_of(const struct texture *t, const struct texture *level, uint32_t word,
 	const uint32_t *operands, bool linear)
@@ -348,11 +359,10 @@ static struct place place_of(const struct texture *t, const struct texture *leve
 
 	for (unsigned d = 0; d < 3; d++)
 		at[d] = as_float(operands[d]);
-	if (has_layers(geometry))
-		p.layer = operands[OPERAND_LAYER];
+	p.layer = layer_of(level, geometry, operands);
 	if (cube)
-		p.layer = p.layer * 6 + cube_face(at[0], at[1], at[2], &at[0], &at[1]);
-	if (p.layer >= level->depth)
+		p.layer += cube_face(at[0], at[1], at[2], &at[0], &at[1]);
+	if (p.layer >= level->depth) /* it is no cube */
 		p.layer = level->depth - 1;
 	p.seamless = cube && linear && t->flags & TEXTURE_SEAMLESS && level->width == level->height;
 	for (unsigned d = 0; d < p.dimensions; d++) {
@@ -449,10 +459,7 @@ static struct color fetch_whole(const struct texture *t, uint32_t word, const ui
 	struct place p = {.level = t, .dimensions = dimensions_of(geometry)};
 	const uint32_t sizes[3] = {t->width, t->height, t->depth};
 
-	if (has_layers(geometry))
-		p.layer = operands[OPERAND_LAYER];
-	if (p.layer >= t->depth)
-		p.layer = t->depth - 1;
+	p.layer = layer_of(t, geometry, operands);
 	for (unsigned d = 0; d < p.dimensions; d++) {
 		int32_t offset = word & TEXTURE_OFFSETS ? (int32_t)operands[OPERAND_OFFSET + d] : 0;
 		bool border = t->address_mode[d] == TEXTURE_BORDER;
