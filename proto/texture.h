@@ -44,7 +44,6 @@ enum texture_flags {
 		2, /* integers are read as they are; without, those of 8 and 16 bits as fractions */
 	TEXTURE_SRGB = 4,     /* 8 bits, of which the first three channels are decoded */
 	TEXTURE_SEAMLESS = 8, /* filters across the edges of a cube */
-	TEXTURE_LINEAR = 16,  /* memory without rows: outside it is zero */
 	TEXTURE_LAYERED = 32, /* depth counts layers; those of cubes are faces */
 };
 

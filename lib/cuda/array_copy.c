@@ -70,15 +70,18 @@ static CUresult check_side(const struct row_side *side, size_t bytes)
 
 static size_t row_bytes(const struct row_side *side)
 {
-	const struct texture *plain = &side->array->plain;
+	const struct texture *plain;
 
-	return side->array ? plain->width * texture_element_bytes(plain) : SIZE_MAX;
+	if (!side->array)
+		return SIZE_MAX;
+	plain = &side->array->plain;
+	return (size_t)plain->width * texture_element_bytes(plain);
 }
 
 /* How many of the bytes are in the row at hand. */
 static size_t rest_of_row(const struct row_side *side, size_t bytes)
 {
-	size_t row = row_bytes(side), rest = side->array ? row - side->offset % row : bytes;
+	size_t row = row_bytes(side), rest = row - side->offset % row;
 
 	return rest < bytes ? rest : bytes;
 }
