@@ -208,12 +208,12 @@ static int open_device(
 
 static void close_devices(struct gdev_graph *graph)
 {
-	for (unsigned i = 0; i < graph->lane_count; i++)
+	for (unsigned i = 0; i < graph->lane_count; i++) {
 		gdev_stream_destroy(graph->lanes[i].stream);
-	for (unsigned i = 0; i < graph->device_count; i++) {
-		gdev_stream_destroy(graph->devices[i].out);
-		gdev_stream_destroy(graph->devices[i].notify);
+		gdev_stream_destroy(graph->lanes[i].notify);
 	}
+	for (unsigned i = 0; i < graph->device_count; i++)
+		gdev_stream_destroy(graph->devices[i].out);
 	for (unsigned i = 0; i < graph->device_count; i++)
 		gdev_session_close(graph->devices[i].session);
 	graph->device_count = graph->lane_count = 0;

@@ -4,7 +4,7 @@
  * the host waits for a producer on the device. A thread of the graph does it, which is started when it is first needed; in a
  * manual graph, gdev_graph_advance().
  *
- * Being told. A stream of the graph waits for the point and calls libgdev's host thread, which writes an eventfd. There is
+ * Being told. A stream of the lane's own waits for the point and calls libgdev's host thread, which writes an eventfd. There is
  * one such notice a lane: when it comes, everything is looked at again, and what is not complete yet asks for another.
  */
 #include <errno.h>
@@ -34,15 +34,15 @@ static void on_notice(void *argument, int error)
 
 static int send_notice(struct gdev_graph *graph, struct notice *notice, struct point point)
 {
-	struct device *device = &graph->devices[device_of(point.lane)];
+	struct lane *lane = &graph->lanes[point.lane];
 	struct gdev_fence fence = point_fence(graph, point);
 	int error = 0;
 
-	if (!device->notify)
-		error = gdev_stream_create(device->session, 0, &device->notify);
+	if (!lane->notify)
+		error = gdev_stream_create(session_of(graph, point.lane), 0, &lane->notify);
 	if (!error)
-		error = gdev_stream_wait(device->notify, &fence);
-	return error ? error : gdev_stream_call(device->notify, on_notice, notice);
+		error = gdev_stream_wait(lane->notify, &fence);
+	return error ? error : gdev_stream_call(lane->notify, on_notice, notice);
 }
 
 void host_notice(struct gdev_graph *graph, struct point point, bool program)

@@ -49,6 +49,7 @@ struct point {
 
 struct lane {
 	struct gdev_stream *stream; /* NULL: not needed yet */
+	struct gdev_stream *notify; /* waits for its points, to tell the host; likewise */
 	uint32_t timeline;
 	uint64_t seen[LANES_MAX]; /* of each lane: this one waits for that already */
 };
@@ -318,8 +319,7 @@ struct device {
 	struct gdev_graph *graph;
 	struct gdev_session *session;
 	double strength;
-	struct gdev_stream *out;    /* copies from it */
-	struct gdev_stream *notify; /* waits for points, to tell the host */
+	struct gdev_stream *out; /* copies from it */
 	struct buffer_class classes[BUFFER_CLASSES];
 	struct invocation {
 		struct gdev_ptask *ptask;

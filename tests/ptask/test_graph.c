@@ -420,6 +420,65 @@ static void test_deadline(void **state)
 	gdev_session_close(session);
 }
 
+/* Opens the gate: the argument is its flag. */
+static int open_gate(void *flag, const struct gdev_view *inputs, struct gdev_view *outputs)
+{
+	*(volatile int *)flag = 1;
+	return 0;
+}
+
+static int look(void *argument, const struct gdev_view *inputs, struct gdev_view *outputs)
+{
+	return 0;
+}
+
+static struct gdev_port *host_input(
+	struct fixture *f, gdev_callback *callback, void *argument, struct gdev_template *tmpl)
+{
+	struct gdev_ptask *ptask;
+
+	good(f->graph, gdev_ptask_open_host(f->graph, NULL, callback, argument, &ptask));
+	return input(ptask, tmpl, 0);
+}
+
+/* A callback does not wait for a kernel of another lane, for which another callback waits. */
+static void test_callback_beside_kernel(void **state)
+{
+	const uint32_t one[3] = {1, 1, 1};
+	struct gdev_session *session;
+	struct fixture *f;
+	struct gdev_ptask *gate;
+	struct gdev_port *to;
+	struct gdev_channel *out, *in, *quick;
+	struct scaler a;
+	void *flag;
+	int value = 7, error;
+
+	good(NULL, gdev_session_open(NULL, &session));
+	good(NULL, gdev_host_alloc(session, 4096, &flag));
+	f = fixture_open(&(struct gdev_graph_options){.session = session});
+	gate = function(f, "gate");
+	good(f->graph, gdev_ptask_set_geometry(gate, one, one, 0));
+	good(f->graph, gdev_ptask_set_argument(gate, 2, &flag, sizeof flag));
+	to = output(gate, f->one, 0);
+	out = channel(f, to, NULL);
+	channel(f, to, host_input(f, look, NULL, f->one));
+	in = channel(f, NULL, input(gate, f->one, 1));
+	a = scaler(f, 2);
+	quick = channel(f, NULL, a.in);
+	channel(f, a.out, host_input(f, open_gate, flag, f->ints));
+	good(f->graph, gdev_graph_run(f->graph));
+	good(f->graph, gdev_push_bytes(in, &value, sizeof value, 0));
+	usleep(30000); /* the graph's thread asks for a notice of the gate's end */
+	push_ints(f, quick, 1);
+	error = gdev_pull_bytes(out, &value, sizeof value, in_ms(5000), NULL);
+	*(volatile int *)flag = 1; /* lest a failure waits for the gate */
+	good(f->graph, error);
+	fixture_teardown((void **)&f);
+	good(NULL, gdev_memory_free(session, (uint64_t)flag));
+	gdev_session_close(session);
+}
+
 /* Graphs that are closed while datablocks are under way leave nothing behind. */
 static void test_closed_under_way(void **state)
 {
@@ -569,6 +628,7 @@ int main(void)
 		with_graph(test_two_threads),
 		with_graph(test_descriptor),
 		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_callback_beside_kernel),
 		cmocka_unit_test(test_closed_under_way),
 		with_graph(test_terminate),
 		with_graph(test_fault),
