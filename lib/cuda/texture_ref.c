@@ -115,6 +115,28 @@ static CUresult check_structure(CUcontext context, uint64_t address, const char 
 	return CUDA_SUCCESS;
 }
 
+/* The module gets a reference, unless another thread has made one meanwhile. */
+static CUresult add(CUmodule module, uint64_t address, enum handle_type type, size_t size,
+	struct reference **added)
+{
+	struct reference *made = handle_create(type, size), *there;
+
+	if (!made)
+		return no_memory();
+	made->module = module;
+	made->address = address;
+	set_defaults(made);
+	pthread_mutex_lock(&module->lock);
+	there = find(module, type, address);
+	if (!there)
+		list_append(&module->references, &made->link);
+	pthread_mutex_unlock(&module->lock);
+	if (there)
+		handle_destroy(type, made);
+	*added = there ? there : made;
+	return CUDA_SUCCESS;
+}
+
 /* The same one each time. */
 static CUresult get(
 	CUmodule module, const char *name, enum handle_type type, size_t size, void *found)
@@ -138,15 +160,7 @@ static CUresult get(
 	pthread_mutex_unlock(&module->lock);
 	if (!r) {
 		TRY(check_structure(module->context, address, name));
-		r = handle_create(type, size);
-		if (!r)
-			return no_memory();
-		r->module = module;
-		r->address = address;
-		set_defaults(r);
-		pthread_mutex_lock(&module->lock);
-		list_append(&module->references, &r->link);
-		pthread_mutex_unlock(&module->lock);
+		TRY(add(module, address, type, size, &r));
 	}
 	memcpy(found, &r, sizeof r);
 	return CUDA_SUCCESS;
