@@ -568,10 +568,20 @@ static void random_work(struct progress *p, void *data)
 	free(k);
 }
 
+/* Where the device is the processors themselves, more processes at a time would not end their kernels within the limit. */
+static unsigned count_workers(uint64_t kernels)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned most =
+		processors > 0 && processors < WORKERS / 2 ? 2 * (unsigned)processors : WORKERS;
+
+	return kernels < most ? (unsigned)kernels : most;
+}
+
 static int random_kernels(uint64_t first, uint64_t last, unsigned seconds)
 {
 	struct progress *p = shared(WORKERS * sizeof(*p)), sum = {0};
-	unsigned workers = last - first + 1 < WORKERS ? (unsigned)(last - first + 1) : WORKERS;
+	unsigned workers = count_workers(last - first + 1);
 	struct random_run run = {workers, time(NULL) + seconds};
 	pid_t pids[WORKERS], pid;
 	int status;
