@@ -47,7 +47,7 @@ static json_t *list_pids(const struct shm_segment *segment)
 
 static json_t *describe(const struct shm_segment *segment)
 {
-	const struct vgpu *vgpu = container_of(segment->shm, struct vgpu, shm);
+	const struct vgpu *vgpu = segment->vgpu;
 	const char *place = place_name(segment);
 	json_t *object = json_object();
 	char mode[8];
@@ -86,18 +86,16 @@ static size_t find_after(
 	const struct daemon *daemon, json_int_t after, const struct shm_segment ***found)
 {
 	const struct shm_segment *segment;
-	const struct vgpu *vgpu;
 	size_t count = 0, all = 0;
 
-	list_for_each (vgpu, &daemon->vgpus, link)
-		all += vgpu->shm.count;
+	list_for_each (segment, &daemon->segments, link)
+		all++;
 	*found = calloc(all + 1, sizeof(struct shm_segment *));
 	if (!*found)
 		return 0;
-	list_for_each (vgpu, &daemon->vgpus, link)
-		list_for_each (segment, &vgpu->shm.segments, link)
-			if (segment->id > after)
-				(*found)[count++] = segment;
+	list_for_each (segment, &daemon->segments, link)
+		if (segment->id > after)
+			(*found)[count++] = segment;
 	qsort(*found, count, sizeof(struct shm_segment *), by_id);
 	return count;
 }
@@ -146,15 +144,12 @@ json_t *admin_list_shares(const struct daemon *daemon)
 static unsigned find(struct daemon *daemon, const char *name, uint32_t id, int32_t key,
 	struct shm_segment **found)
 {
+	struct shm_segment *segment;
 	unsigned count = 0;
-	struct vgpu *vgpu;
 
-	list_for_each (vgpu, &daemon->vgpus, link) {
-		struct shm_segment *segment;
-		if (*name && strcmp(vgpu->config->name, name))
-			continue;
-		segment = id ? shm_find_id(&vgpu->shm, id) : shm_find_key(&vgpu->shm, key);
-		if (!segment)
+	list_for_each (segment, &daemon->segments, link) {
+		if ((*name && strcmp(segment->vgpu->config->name, name)) ||
+			(id ? segment->id != id : segment->key != key || segment->removed))
 			continue;
 		*found = segment;
 		count++;

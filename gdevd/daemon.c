@@ -23,6 +23,7 @@ int daemon_init(struct daemon *daemon)
 		-1;
 	list_init(&daemon->vgpus);
 	list_init(&daemon->sessions);
+	list_init(&daemon->segments);
 	list_init(&daemon->clients);
 	list_init(&daemon->waiting);
 	list_init(&daemon->watches_unclaimed);
@@ -55,16 +56,7 @@ static void go_on_after_last(struct daemon *daemon)
 /* Whether a session or a segment has the id of the last time round. */
 static bool is_used(struct daemon *daemon, uint32_t id)
 {
-	const struct shm_segment *segment;
-	const struct vgpu *vgpu;
-
-	if (session_find(daemon, id))
-		return true;
-	list_for_each (vgpu, &daemon->vgpus, link)
-		list_for_each (segment, &vgpu->shm.segments, link)
-			if (segment->id == id)
-				return true;
-	return false;
+	return session_find(daemon, id) || shm_find_id(daemon, id);
 }
 
 static uint32_t next_id(struct daemon *daemon)

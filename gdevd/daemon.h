@@ -297,6 +297,7 @@ struct daemon {
 	struct list freeing; /* struct freeing */
 	struct list sessions;
 	unsigned session_count;
+	struct list segments; /* of shared memory, of all virtual GPUs */
 	struct users users;
 	struct list clients; /* connections of clients and of administrators: client.c */
 	struct list waiting; /* those that wait for a worker, longest first */

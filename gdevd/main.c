@@ -415,13 +415,11 @@ static int start(struct daemon *daemon, const struct options *options)
 static void finish(struct daemon *daemon)
 {
 	struct session *session, *next_session;
-	struct vgpu *vgpu;
 
 	/* Nothing is said to anybody any more: the connections are closed. */
 	list_for_each_safe (session, next_session, &daemon->sessions, link)
 		session_end(session, "gdevd stopped");
-	list_for_each (vgpu, &daemon->vgpus, link)
-		shm_finish(&vgpu->shm);
+	shm_finish(daemon, NULL);
 	workers_finish(daemon);
 	freeing_stop(daemon);
 	vgpus_finish(daemon);

@@ -170,9 +170,8 @@ static void tell(struct session *session, uint64_t now_ns)
 		return;
 	}
 	if (!to) {
-		end_move(session, list_empty(&from->shm.segments)
-					  ? "no device of its model has room for it"
-					  : "its virtual GPU has shared segments");
+		end_move(session, from->shm.count ? "its virtual GPU has shared segments"
+						  : "no device of its model has room for it");
 		return;
 	}
 	change_sides(session, to);

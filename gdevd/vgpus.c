@@ -54,7 +54,6 @@ static int create_part(struct device *device, struct config_vgpu *config)
 	memory_init(&vgpu->memory, &device->memory, memory_limit(config));
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
 		memory_init(&vgpu->swap[i], &daemon->swap.pools[i], UINT64_MAX);
-	shm_init(&vgpu->shm);
 	grants_vgpu_init(vgpu);
 	list_append(&daemon->vgpus, &vgpu->link);
 	list_append(&device->vgpus, &vgpu->by_device);
@@ -405,7 +404,7 @@ static void delete_part(struct vgpu *part)
 {
 	drop_clients(part);
 	end_sessions(part);
-	shm_finish(&part->shm);
+	shm_finish(part->daemon, part);
 	move_memory(part);
 	destroy(part);
 }
@@ -468,7 +467,7 @@ struct vgpu *vgpu_where_begins(struct vgpu *vgpu)
 {
 	struct daemon *daemon = vgpu->daemon;
 
-	while (vgpu->device->drained && !vgpu_is_default(vgpu) && list_empty(&vgpu->shm.segments)) {
+	while (vgpu->device->drained && !vgpu_is_default(vgpu) && !vgpu->shm.count) {
 		const struct config_device device =
 			config_device_of(&daemon->config, vgpu->device->served->name);
 		struct vgpu *next = vgpu_get_part(daemon, vgpu->config->name, device.stand_in);
@@ -486,7 +485,7 @@ static bool is_used(const struct vgpu *part)
 	list_for_each (client, &part->daemon->clients, link)
 		if (client->vgpu == part)
 			return true;
-	return part->sessions || !list_empty(&part->shm.segments);
+	return part->sessions || part->shm.count;
 }
 
 void vgpus_prune(struct daemon *daemon)

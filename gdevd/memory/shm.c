@@ -64,12 +64,6 @@ bool shm_may_control(const struct shm_segment *segment, uid_t uid)
 	return uid == 0 || uid == segment->uid || uid == segment->creator_uid;
 }
 
-void shm_init(struct shm *shm)
-{
-	list_init(&shm->segments);
-	shm->count = 0;
-}
-
 bool shm_may_have_writable(const struct worker *worker, const struct shm_segment *segment)
 {
 	const struct shm_attachment *attachment =
@@ -152,11 +146,11 @@ void shm_reply(struct worker *worker, const struct control_shm *request,
 	connection_send(worker->connection, &answer, NULL, 0);
 }
 
-struct shm_segment *shm_find_id(struct shm *shm, uint32_t id)
+struct shm_segment *shm_find_id(const struct daemon *daemon, uint32_t id)
 {
 	struct shm_segment *segment;
 
-	list_for_each (segment, &shm->segments, link)
+	list_for_each (segment, &daemon->segments, link)
 		if (segment->id == id)
 			return segment;
 	return NULL;
@@ -164,9 +158,9 @@ struct shm_segment *shm_find_id(struct shm *shm, uint32_t id)
 
 struct shm_segment *shm_find(struct session *session, uint32_t id)
 {
-	struct shm_segment *segment = shm_find_id(&session->vgpu->shm, id);
+	struct shm_segment *segment = shm_find_id(session->daemon, id);
 
-	return segment ? segment : shm_find_of_peer(session, id);
+	return segment && shm_may_find(session, segment) ? segment : NULL;
 }
 
 /* As shm_find, but a transient segment is only found by its token, and by those whom it is for. */
@@ -181,12 +175,12 @@ static struct shm_segment *find(struct session *session, const struct control_sh
 	return segment;
 }
 
-struct shm_segment *shm_find_key(struct shm *shm, int32_t key)
+struct shm_segment *shm_find_key(const struct vgpu *vgpu, int32_t key)
 {
 	struct shm_segment *segment;
 
-	list_for_each (segment, &shm->segments, link)
-		if (segment->key == key && !segment->removed)
+	list_for_each (segment, &vgpu->daemon->segments, link)
+		if (segment->vgpu == vgpu && segment->key == key && !segment->removed)
 			return segment;
 	return NULL;
 }
@@ -194,7 +188,7 @@ struct shm_segment *shm_find_key(struct shm *shm, int32_t key)
 struct freeing *shm_close_chunks(struct shm_segment *segment)
 {
 	struct freeing *freeing =
-		freeing_begin(shm_daemon_of(segment), segment->user, segment->fds, segment->backed);
+		freeing_begin(segment->vgpu->daemon, segment->user, segment->fds, segment->backed);
 
 	free(segment->fds);
 	free(segment->chunk_bytes);
@@ -211,24 +205,11 @@ void shm_free_chunks(struct shm_segment *segment)
 	freeing_charge(freeing ? freeing : segment->dropping, &segment->memory);
 }
 
-struct daemon *shm_daemon_of(const struct shm_segment *segment)
-{
-	const struct vgpu *vgpu = container_of(segment->shm, struct vgpu, shm);
-
-	return vgpu->daemon;
-}
-
-struct device *shm_device_of(const struct shm_segment *segment)
-{
-	return container_of(segment->shm, struct vgpu, shm)->device;
-}
-
 static void attachment_destroy(struct shm_attachment *attachment)
 {
 	struct shm_segment *segment = attachment->segment;
 
-	shm_forget(
-		segment, &shm_daemon_of(segment)->ledgers.attachments, &attachment->ledger_place);
+	shm_forget(segment, &segment->vgpu->daemon->ledgers.attachments, &attachment->ledger_place);
 	list_remove(&attachment->by_segment);
 	list_remove(&attachment->by_session);
 	free(attachment);
@@ -248,7 +229,7 @@ static void segment_destroy(struct shm_segment *segment)
 	list_for_each_safe (attachment, next_attachment, &segment->attachments, by_segment)
 		attachment_destroy(attachment);
 	shm_drop_claims(segment);
-	shm_forget(segment, &shm_daemon_of(segment)->ledgers.segments, &segment->ledger_place);
+	shm_forget(segment, &segment->vgpu->daemon->ledgers.segments, &segment->ledger_place);
 	deadline_cancel(&segment->overdue);
 	shm_put_down(segment);
 	shm_free_chunks(segment);
@@ -259,12 +240,13 @@ static void segment_destroy(struct shm_segment *segment)
 	free(segment);
 }
 
-void shm_finish(struct shm *shm)
+void shm_finish(struct daemon *daemon, const struct vgpu *vgpu)
 {
 	struct shm_segment *segment, *after;
 
-	list_for_each_safe (segment, after, &shm->segments, link)
-		segment_destroy(segment);
+	list_for_each_safe (segment, after, &daemon->segments, link)
+		if (!vgpu || segment->vgpu == vgpu)
+			segment_destroy(segment);
 }
 
 bool shm_is_there(const struct shm_segment *segment)
@@ -304,7 +286,7 @@ int shm_create(struct vgpu *vgpu, uint32_t id, uid_t creator, uint64_t bytes, bo
 		free(segment);
 		return error;
 	}
-	segment->shm = &vgpu->shm;
+	segment->vgpu = vgpu;
 	segment->id = id;
 	segment->uid = segment->creator_uid = creator;
 	segment->bytes = bytes;
@@ -318,7 +300,7 @@ int shm_create(struct vgpu *vgpu, uint32_t id, uid_t creator, uint64_t bytes, bo
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
 		memory_init(&segment->swap[i], &vgpu->swap[i], UINT64_MAX);
 	segment->host_fd = segment->memory_fd = -1;
-	list_append(&vgpu->shm.segments, &segment->link);
+	list_append(&vgpu->daemon->segments, &segment->link);
 	shm_count(segment);
 	*result = segment;
 	return 0;
@@ -358,7 +340,7 @@ static void get(struct session *session, const struct control_shm *message)
 	int error;
 
 	if (message->key != IPC_PRIVATE)
-		segment = shm_find_key(&session->vgpu->shm, message->key);
+		segment = shm_find_key(session->vgpu, message->key);
 	if (segment) {
 		error = 0;
 		if ((message->flags & IPC_CREAT) && (message->flags & IPC_EXCL))
@@ -695,12 +677,10 @@ static bool is_in(struct session *session, const struct shm_segment *segment)
 bool shm_is_used_by(struct session *session)
 {
 	const struct shm_segment *segment;
-	const struct vgpu *vgpu;
 
-	list_for_each (vgpu, &session->daemon->vgpus, link)
-		list_for_each (segment, &vgpu->shm.segments, link)
-			if (is_in(session, segment))
-				return true;
+	list_for_each (segment, &session->daemon->segments, link)
+		if (is_in(session, segment))
+			return true;
 	return !list_empty(&session->shm_attachments);
 }
 
@@ -723,11 +703,9 @@ static void forget_in(struct session *session, struct shm_segment *segment)
 static void forget_unfinished(struct session *session)
 {
 	struct shm_segment *segment, *after;
-	struct vgpu *vgpu;
 
-	list_for_each (vgpu, &session->daemon->vgpus, link)
-		list_for_each_safe (segment, after, &vgpu->shm.segments, link)
-			forget_in(session, segment);
+	list_for_each_safe (segment, after, &session->daemon->segments, link)
+		forget_in(session, segment);
 }
 
 void shm_session_finish(struct session *session)

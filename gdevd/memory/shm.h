@@ -38,11 +38,11 @@ struct session;
 struct vgpu;
 struct worker;
 
+/* Of a virtual GPU. */
 struct shm {
-	struct list segments;
-	unsigned count;
+	unsigned count;     /* of segments */
 	uint64_t bytes;     /* of those that are not transient */
-	uint64_t evictions; /* of segments, ever */
+	uint64_t evictions; /* ever */
 };
 
 /* How a segment's contents are known after a restart: shm_restore.c. */
@@ -67,8 +67,8 @@ enum shm_place {
 };
 
 struct shm_segment {
-	struct list link;
-	struct shm *shm;
+	struct list link; /* daemon.segments */
+	struct vgpu *vgpu;
 	uint32_t id;
 	int32_t key;       /* IPC_PRIVATE once it is removed */
 	struct user *user; /* of creator_uid, to whom it counts */
@@ -153,8 +153,8 @@ bool shm_may_access(const struct shm_segment *segment, uid_t uid, gid_t gid,
 /* SET and REMOVE: the owner, the creator, root. */
 bool shm_may_control(const struct shm_segment *segment, uid_t uid);
 
-void shm_init(struct shm *shm);
-void shm_finish(struct shm *shm);
+/* Destroys the segments of a virtual GPU, or (NULL) all. */
+void shm_finish(struct daemon *daemon, const struct vgpu *vgpu);
 
 /* ---- shm_limits.c: how much users and virtual GPUs may have ---- */
 
@@ -167,8 +167,8 @@ int shm_check_limits(const struct session *session, uint64_t bytes, bool transie
 /* ---- shm.c ---- */
 
 /* NULL: there is none. */
-struct shm_segment *shm_find_id(struct shm *shm, uint32_t id);
-struct shm_segment *shm_find_key(struct shm *shm, int32_t key);
+struct shm_segment *shm_find_id(const struct daemon *daemon, uint32_t id);
+struct shm_segment *shm_find_key(const struct vgpu *vgpu, int32_t key);
 /* As IPC_RMID: nobody finds it or attaches it any more, and it is gone with its last attachment. */
 void shm_remove(struct shm_segment *segment);
 
@@ -184,8 +184,8 @@ void shm_session_finish(struct session *session);
 
 /* Whether the session may find the transient segment, with its token. */
 bool shm_is_for(struct session *session, const struct shm_segment *segment);
-/* A segment of another virtual GPU that the session may name. NULL: it is not there, or it may not. */
-struct shm_segment *shm_find_of_peer(struct session *session, uint32_t id);
+/* Whether the session may name the segment: one of its own virtual GPU, or a transient one that is for it. */
+bool shm_may_find(struct session *session, const struct shm_segment *segment);
 /* Whether the session is of another device, and cannot attach the segment before it is on its own. */
 bool shm_must_wait(const struct session *session, const struct shm_segment *segment);
 /* Then a session of its device, if one has it, brings it in: it is asked for again. */
@@ -276,8 +276,6 @@ bool shm_may_be_newer(const struct shm_segment *segment);
 /* The session that was giving the contents back does not any more: others may. */
 void shm_abandon_backing(struct shm_segment *segment);
 
-struct daemon *shm_daemon_of(const struct shm_segment *segment);
-struct device *shm_device_of(const struct shm_segment *segment);
 /* Whatever the limits are. */
 int shm_create(struct vgpu *vgpu, uint32_t id, uid_t creator, uint64_t bytes, bool transient,
 	struct shm_segment **result);

@@ -17,14 +17,11 @@
 static struct shm_segment *find_waiting(const struct device *device)
 {
 	struct shm_segment *segment;
-	const struct vgpu *vgpu;
 
-	list_for_each (vgpu, &device->vgpus, by_device)
-		list_for_each (segment, &vgpu->shm.segments, link)
-			if (!segment->carrier &&
-				((segment->place == SHM_WRITING && !segment->mover) ||
-					segment->carried))
-				return segment;
+	list_for_each (segment, &device->daemon->segments, link)
+		if (segment->vgpu->device == device && !segment->carrier &&
+			((segment->place == SHM_WRITING && !segment->mover) || segment->carried))
+			return segment;
 	return NULL;
 }
 

@@ -47,7 +47,7 @@ int shm_check_limits(const struct session *session, uint64_t bytes, bool transie
 
 static struct user_share *share_of(const struct shm_segment *segment)
 {
-	return &segment->user->shares[device_index(shm_device_of(segment))];
+	return &segment->user->shares[device_index(segment->vgpu->device)];
 }
 
 void shm_count(const struct shm_segment *segment)
@@ -57,8 +57,8 @@ void shm_count(const struct shm_segment *segment)
 	segment->user->segments++;
 	share_of(segment)->segments++;
 	share_of(segment)->bytes += bytes;
-	segment->shm->count++;
-	segment->shm->bytes += bytes;
+	segment->vgpu->shm.count++;
+	segment->vgpu->shm.bytes += bytes;
 }
 
 void shm_count_no_more(const struct shm_segment *segment)
@@ -68,6 +68,6 @@ void shm_count_no_more(const struct shm_segment *segment)
 	segment->user->segments--;
 	share_of(segment)->segments--;
 	share_of(segment)->bytes -= bytes;
-	segment->shm->count--;
-	segment->shm->bytes -= bytes;
+	segment->vgpu->shm.count--;
+	segment->vgpu->shm.bytes -= bytes;
 }

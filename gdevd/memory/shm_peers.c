@@ -14,7 +14,7 @@
 
 static bool is_foreign(const struct session *session, const struct shm_segment *segment)
 {
-	return &session->vgpu->shm != segment->shm;
+	return session->vgpu != segment->vgpu;
 }
 
 static bool devices_reach(const struct device *device, const struct device *other)
@@ -36,29 +36,20 @@ bool shm_is_for(struct session *session, const struct shm_segment *segment)
 	return false;
 }
 
-static bool may_find(struct session *session, const struct shm_segment *segment)
+bool shm_may_find(struct session *session, const struct shm_segment *segment)
 {
+	if (!is_foreign(session, segment))
+		return true;
 	/* From before a restart: what the devices are may not be known yet. */
 	return segment->transient &&
 	       (shm_had_attached(session, segment, false) ||
-		       (devices_reach(session->device, shm_device_of(segment)) &&
+		       (devices_reach(session->device, segment->vgpu->device) &&
 			       shm_is_for(session, segment)));
-}
-
-struct shm_segment *shm_find_of_peer(struct session *session, uint32_t id)
-{
-	struct shm_segment *segment = NULL;
-	struct vgpu *vgpu;
-
-	list_for_each (vgpu, &session->daemon->vgpus, link)
-		if (vgpu != session->vgpu && (segment = shm_find_id(&vgpu->shm, id)))
-			break;
-	return segment && may_find(session, segment) ? segment : NULL;
 }
 
 static bool is_of_other_device(const struct session *session, const struct shm_segment *segment)
 {
-	return session->device != shm_device_of(segment);
+	return session->device != segment->vgpu->device;
 }
 
 bool shm_must_wait(const struct session *session, const struct shm_segment *segment)
@@ -89,14 +80,14 @@ bool shm_is_kept_by_peer(const struct shm_segment *segment)
 
 int shm_pay(struct session *session, struct shm_segment *segment)
 {
-	struct vgpu *vgpu = container_of(segment->shm, struct vgpu, shm);
 	int error;
 
 	if (!is_foreign(session, segment))
 		return 0;
 	if (!shm_may_have_writable(session->worker, segment)) /* it can bring nothing in */
 		return -ENOMEM;
-	error = residency_charge_other(session->worker, vgpu, &segment->paid, segment->bytes);
+	error = residency_charge_other(
+		session->worker, segment->vgpu, &segment->paid, segment->bytes);
 	segment->pays = !error;
 	return error;
 }
@@ -110,12 +101,12 @@ void shm_pay_back(struct shm_segment *segment)
 struct session *shm_find_peer(const struct vgpu *vgpu)
 {
 	const struct shm_segment *segment;
-	struct session *peer = NULL;
+	struct session *peer;
 
-	list_for_each (segment, &vgpu->shm.segments, link)
-		if ((peer = peer_of(segment)))
-			break;
-	return peer;
+	list_for_each (segment, &vgpu->daemon->segments, link)
+		if (segment->vgpu == vgpu && (peer = peer_of(segment)))
+			return peer;
+	return NULL;
 }
 
 static void order(const struct shm_attachment *attachment, enum control_shm_command command)

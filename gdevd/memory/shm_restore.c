@@ -160,7 +160,7 @@ static uint32_t flags_of(const struct shm_segment *segment)
 
 void shm_write_down(struct shm_segment *segment)
 {
-	const struct vgpu *vgpu = container_of(segment->shm, struct vgpu, shm);
+	const struct vgpu *vgpu = segment->vgpu;
 	struct ledger_segment record = {
 		.id = segment->id,
 		.size = segment->size,
@@ -204,13 +204,13 @@ void shm_write_attachment(struct shm_attachment *attachment)
 	};
 
 	if (segment->ledger_place)
-		ledger_put(&shm_daemon_of(segment)->ledgers.attachments, &attachment->ledger_place,
+		ledger_put(&segment->vgpu->daemon->ledgers.attachments, &attachment->ledger_place,
 			&record);
 }
 
 void shm_forget(const struct shm_segment *segment, struct ledger *ledger, uint64_t *place)
 {
-	if (!shm_daemon_of(segment)->stopping)
+	if (!segment->vgpu->daemon->stopping)
 		ledger_remove(ledger, place);
 }
 
@@ -292,7 +292,7 @@ void shm_restore_all(struct daemon *daemon)
 
 static void drop(struct shm_segment *segment, struct shm_claim *claim)
 {
-	shm_forget(segment, &shm_daemon_of(segment)->ledgers.attachments, &claim->ledger_place);
+	shm_forget(segment, &segment->vgpu->daemon->ledgers.attachments, &claim->ledger_place);
 	list_remove(&claim->link);
 	free(claim);
 }
@@ -308,7 +308,7 @@ void shm_drop_claims(struct shm_segment *segment)
 /* The claims of sessions that are there stay: they will want the segment. */
 static void give_up(struct shm_segment *segment)
 {
-	struct daemon *daemon = shm_daemon_of(segment);
+	struct daemon *daemon = segment->vgpu->daemon;
 	struct shm_claim *claim, *after;
 
 	segment->given_up = true;
@@ -328,12 +328,10 @@ static void give_up(struct shm_segment *segment)
 void shm_give_up_unclaimed(struct daemon *daemon)
 {
 	struct shm_segment *segment, *after;
-	struct vgpu *vgpu;
 
-	list_for_each (vgpu, &daemon->vgpus, link)
-		list_for_each_safe (segment, after, &vgpu->shm.segments, link)
-			if (segment->restored)
-				give_up(segment);
+	list_for_each_safe (segment, after, &daemon->segments, link)
+		if (segment->restored)
+			give_up(segment);
 }
 
 static struct shm_claim *find_claim(

@@ -72,14 +72,14 @@ static void order_all(struct shm_segment *segment, enum control_shm_command comm
 
 static struct freeing *close_copy(struct shm_segment *segment, int *fd)
 {
-	return freeing_begin(shm_daemon_of(segment), segment->user, fd, 1);
+	return freeing_begin(segment->vgpu->daemon, segment->user, fd, 1);
 }
 
 void shm_drop_host_copy(struct shm_segment *segment)
 {
 	int fds[] = {steal_fd(&segment->host_fd), steal_fd(&segment->memory_fd)};
 	struct freeing *freeing =
-		freeing_begin(shm_daemon_of(segment), segment->user, fds, array_length(fds));
+		freeing_begin(segment->vgpu->daemon, segment->user, fds, array_length(fds));
 
 	segment->known.copy_device = segment->known.copy_inode = 0;
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
@@ -93,7 +93,7 @@ static void advance(struct shm_segment *segment);
 /* Of the segment's size. -errno. */
 static int open_copy(const struct shm_segment *segment, enum swap_pool pool)
 {
-	autoclose int fd = pool == SWAP_FILE ? swap_file_open(shm_daemon_of(segment))
+	autoclose int fd = pool == SWAP_FILE ? swap_file_open(segment->vgpu->daemon)
 					     : fd_shared_memory("gdev-shared", segment->bytes);
 
 	if (fd < 0 || ftruncate(fd, (off_t)segment->bytes))
@@ -104,7 +104,7 @@ static int open_copy(const struct shm_segment *segment, enum swap_pool pool)
 void shm_await(struct shm_segment *segment)
 {
 	segment->late = false;
-	deadline_set(&shm_daemon_of(segment)->deadlines, &segment->overdue,
+	deadline_set(&segment->vgpu->daemon->deadlines, &segment->overdue,
 		clock_now_ns() + RESIDENCY_ORDER_NS);
 }
 
@@ -118,12 +118,10 @@ static bool is_under_way(const struct shm_segment *segment)
 static uint64_t bytes_under_way(const struct daemon *daemon)
 {
 	const struct shm_segment *segment;
-	const struct vgpu *vgpu;
 	uint64_t bytes = 0;
 
-	list_for_each (vgpu, &daemon->vgpus, link)
-		list_for_each (segment, &vgpu->shm.segments, link)
-			bytes += is_under_way(segment) ? segment->bytes : 0;
+	list_for_each (segment, &daemon->segments, link)
+		bytes += is_under_way(segment) ? segment->bytes : 0;
 	return bytes;
 }
 
@@ -131,7 +129,7 @@ static uint64_t bytes_under_way(const struct daemon *daemon)
  * session does what it is ordered one after another, and all of them share the disk. */
 static void await_copy(struct shm_segment *segment, unsigned orders)
 {
-	struct daemon *daemon = shm_daemon_of(segment);
+	struct daemon *daemon = segment->vgpu->daemon;
 	uint64_t bytes = max_of(segment->bytes, bytes_under_way(daemon));
 
 	deadline_set(&daemon->deadlines, &segment->overdue,
@@ -157,7 +155,7 @@ static void await_step(struct shm_segment *segment, enum shm_place place)
 
 static int leave(struct shm_segment *segment, uint64_t cause)
 {
-	struct device *device = shm_device_of(segment);
+	struct device *device = segment->vgpu->device;
 	enum swap_pool pool;
 	int error = swap_charge_accounts(device->daemon, segment->swap, segment->bytes, &pool);
 
@@ -184,32 +182,29 @@ static void stay(struct shm_segment *segment)
 	shm_drop_host_copy(segment);
 	order_all(segment, SHM_COMMAND_STAY);
 	shm_serve_parked(segment);
-	residency_balance(shm_device_of(segment));
-	relief_serve(shm_device_of(segment));
+	residency_balance(segment->vgpu->device);
+	relief_serve(segment->vgpu->device);
 }
 
 /* One that has not answered DROP; NULL: all have, or the segment is gone. */
-static struct shm_attachment *find_ordered(const struct shm *shm, uint32_t id)
+static struct shm_attachment *find_ordered(const struct daemon *daemon, uint32_t id)
 {
-	const struct shm_segment *segment;
+	const struct shm_segment *segment = shm_find_id(daemon, id);
 	struct shm_attachment *attachment;
 
-	list_for_each (segment, &shm->segments, link) {
-		if (segment->id != id || segment->place != SHM_DROPPING)
-			continue;
+	if (segment && segment->place == SHM_DROPPING)
 		list_for_each (attachment, &segment->attachments, by_segment)
 			if (attachment->ordered)
 				return attachment;
-	}
 	return NULL;
 }
 
 /* Each that dies may be the last that kept the segment from the next step, or from its end. */
-static void kill_ordered(struct shm *shm, uint32_t id)
+static void kill_ordered(const struct daemon *daemon, uint32_t id)
 {
 	struct shm_attachment *attachment;
 
-	while ((attachment = find_ordered(shm, id)))
+	while ((attachment = find_ordered(daemon, id)))
 		worker_kill(attachment->session->worker, "it did not drop shared memory in time");
 }
 
@@ -229,13 +224,13 @@ static void leave_overdue(struct shm_segment *segment)
 		segment->late = true;
 		stay(segment);
 	} else if (segment->place == SHM_DROPPING && was_late) {
-		kill_ordered(segment->shm, segment->id);
+		kill_ordered(segment->vgpu->daemon, segment->id);
 	} else if (segment->place == SHM_WRITING && was_late && segment->mover) {
 		worker_kill(segment->mover->worker, "it did not write shared memory out in time");
 	} else {
 		await_copy(segment, 1);
 		segment->late = true;
-		residency_balance(shm_device_of(segment));
+		residency_balance(segment->vgpu->device);
 	}
 }
 
@@ -269,7 +264,7 @@ void shm_overdue(struct deadline *deadline, uint64_t now_ns)
 		shm_maybe_destroy(segment);
 	} else if (segment->place == SHM_ON_DEVICE) {
 		segment->stays = false;
-		residency_balance(shm_device_of(segment));
+		residency_balance(segment->vgpu->device);
 	} else if (segment->place == SHM_LOADING) {
 		load_overdue(segment);
 	} else if (is_leaving(segment)) {
@@ -291,18 +286,18 @@ static void write_out(struct shm_segment *segment)
 			order(attachment, SHM_COMMAND_WRITE);
 			return;
 		}
-	workers_adjust(shm_device_of(segment));
+	workers_adjust(segment->vgpu->device);
 }
 
 static void left(struct shm_segment *segment)
 {
-	struct device *device = shm_device_of(segment);
+	struct device *device = segment->vgpu->device;
 
 	segment->place = SHM_ON_HOST;
 	deadline_cancel(&segment->overdue);
 	segment->known.on_device = false;
 	shm_write_down(segment);
-	segment->shm->evictions++;
+	segment->vgpu->shm.evictions++;
 	memory_return(&segment->memory, segment->memory.used_bytes);
 	shm_serve_parked(segment);
 	residency_balance(device);
@@ -343,16 +338,13 @@ void shm_written(struct shm_segment *segment, int status)
 
 void shm_freed(struct daemon *daemon, uint32_t id)
 {
-	struct shm_segment *segment;
-	struct vgpu *vgpu;
+	struct shm_segment *segment = shm_find_id(daemon, id);
 
-	list_for_each (vgpu, &daemon->vgpus, link)
-		if ((segment = shm_find_id(&vgpu->shm, id))) {
-			segment->dropping = NULL;
-			segment->orders--;
-			advance(segment);
-			return;
-		}
+	if (!segment)
+		return;
+	segment->dropping = NULL;
+	segment->orders--;
+	advance(segment);
 }
 
 void shm_ordered(struct session *session, const struct control_shm *message)
@@ -439,7 +431,7 @@ void shm_loaded(struct shm_segment *segment)
 	shm_write_down(segment);
 	order_all(segment,
 		SHM_COMMAND_STAY); /* sessions that kept the host copy for the next gdevd let it go */
-	residency_balance(shm_device_of(segment));
+	residency_balance(segment->vgpu->device);
 }
 
 static bool is_in_file(const struct shm_segment *segment)
@@ -551,14 +543,13 @@ static void move_again(
 void shm_serve_waiting(struct device *device)
 {
 	struct shm_segment *segment;
-	const struct vgpu *vgpu;
 
-	list_for_each (vgpu, &device->vgpus, by_device)
-		list_for_each (segment, &vgpu->shm.segments, link)
-			if (segment->awaits_memory || segment->awaits_room) {
-				segment->awaits_room = false;
-				shm_serve_parked(segment);
-			}
+	list_for_each (segment, &device->daemon->segments, link)
+		if (segment->vgpu->device == device &&
+			(segment->awaits_memory || segment->awaits_room)) {
+			segment->awaits_room = false;
+			shm_serve_parked(segment);
+		}
 }
 
 /* ---- those that wait ---- */
@@ -644,19 +635,21 @@ void shm_attachment_over(struct shm_attachment *attachment)
 
 /* ---- which ---- */
 
+/* Whether the segment is of the device, and of that virtual GPU if one is given. */
+static bool is_of(
+	const struct shm_segment *segment, const struct device *device, const struct vgpu *only)
+{
+	return segment->vgpu->device == device && (!only || segment->vgpu == only);
+}
+
 uint64_t shm_coming(const struct device *device, const struct vgpu *only)
 {
 	const struct shm_segment *segment;
-	const struct vgpu *vgpu;
 	uint64_t bytes = 0;
 
-	list_for_each (vgpu, &device->vgpus, by_device) {
-		if (only && vgpu != only)
-			continue;
-		list_for_each (segment, &vgpu->shm.segments, link)
-			if (is_leaving(segment) && !segment->late)
-				bytes += segment->memory.used_bytes;
-	}
+	list_for_each (segment, &device->daemon->segments, link)
+		if (is_of(segment, device, only) && is_leaving(segment) && !segment->late)
+			bytes += segment->memory.used_bytes;
 	return bytes;
 }
 
@@ -685,20 +678,15 @@ static struct shm_segment *find_victim(const struct device *device, const struct
 	const struct vgpu *only, bool unattached)
 {
 	struct shm_segment *segment, *victim = NULL;
-	const struct vgpu *vgpu;
 	uint64_t used_ns, least_ns = 0;
 
-	list_for_each (vgpu, &device->vgpus, by_device) {
-		if (only && vgpu != only)
+	list_for_each (segment, &device->daemon->segments, link) {
+		if (!is_of(segment, device, only) || !may_leave(segment, asks, &used_ns) ||
+			(victim && used_ns >= least_ns) ||
+			(unattached && !list_empty(&segment->attachments)))
 			continue;
-		list_for_each (segment, &vgpu->shm.segments, link) {
-			if (!may_leave(segment, asks, &used_ns) || (victim && used_ns >= least_ns))
-				continue;
-			if (unattached && !list_empty(&segment->attachments))
-				continue;
-			victim = segment;
-			least_ns = used_ns;
-		}
+		victim = segment;
+		least_ns = used_ns;
 	}
 	return victim;
 }
@@ -722,17 +710,13 @@ uint64_t shm_given_later(
 	const struct device *device, const struct worker *asks, const struct vgpu *only)
 {
 	const struct shm_segment *segment;
-	const struct vgpu *vgpu;
 	uint64_t bytes = 0;
 
-	list_for_each (vgpu, &device->vgpus, by_device) {
-		if (only && vgpu != only)
-			continue;
-		list_for_each (segment, &vgpu->shm.segments, link)
-			if (segment->place == SHM_ON_DEVICE && !segment->stays &&
-				!shm_is_kept_by_peer(segment) && is_used_by_others(segment, asks))
-				bytes += segment->memory.used_bytes;
-	}
+	list_for_each (segment, &device->daemon->segments, link)
+		if (is_of(segment, device, only) && segment->place == SHM_ON_DEVICE &&
+			!segment->stays && !shm_is_kept_by_peer(segment) &&
+			is_used_by_others(segment, asks))
+			bytes += segment->memory.used_bytes;
 	return bytes;
 }
 

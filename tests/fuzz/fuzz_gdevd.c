@@ -359,7 +359,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	int sockets[SPEAKERS];
 	const struct user *user;
-	struct vgpu *vgpu;
 
 	if (!ready) {
 		setup();
@@ -395,8 +394,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 			usleep(100);
 	}
 	deadline_cancel(&gdevd.restored);
-	list_for_each (vgpu, &gdevd.vgpus, link)
-		shm_finish(&vgpu->shm);
+	shm_finish(&gdevd, NULL);
 	list_for_each (user, &gdevd.users.all, link)
 		require(!user->segments && !user->shares[0].bytes, "a user's segment");
 	device->workers.backing_off = device->workers.hopeless = device->drained = false;

@@ -37,14 +37,13 @@ static int set_up(void **state)
 	devices_init(&gdevd);
 	vgpu = (struct vgpu){.daemon = &gdevd, .device = device_first(&gdevd), .config = &config};
 	memory_init(&vgpu.memory, &vgpu.device->memory, UINT64_MAX);
-	shm_init(&vgpu.shm);
 	list_append(&gdevd.vgpus, &vgpu.link);
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	shm_finish(&vgpu.shm);
+	shm_finish(&gdevd, NULL);
 	freeing_stop(&gdevd);
 	closer_stop();
 	deadlines_finish(&gdevd.deadlines);
