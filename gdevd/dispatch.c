@@ -133,8 +133,7 @@ static int on_ready(
 	return 0;
 }
 
-static int on_attached(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_attached(struct worker *worker, const struct control_header *header)
 {
 	session_attached(worker->session, min_of(header->status, 0));
 	return 0;
@@ -164,8 +163,7 @@ static int on_register(
 	return 0;
 }
 
-static int on_bye(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_bye(struct worker *worker, const struct control_header *header)
 {
 	const char *reason;
 	uint32_t end;
@@ -184,8 +182,7 @@ static int on_bye(
 	return 0;
 }
 
-static int on_memory(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_memory(struct worker *worker, const struct control_header *header)
 {
 	struct control_memory answer = {
 		.free_bytes = residency_free(worker->session->vgpu),
@@ -197,8 +194,7 @@ static int on_memory(
 	return 0;
 }
 
-static int on_allocate(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_allocate(struct worker *worker, const struct control_header *header)
 {
 	const struct control_allocate *message = (const struct control_allocate *)header;
 
@@ -208,8 +204,7 @@ static int on_allocate(
 	return 0;
 }
 
-static int on_room(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_room(struct worker *worker, const struct control_header *header)
 {
 	const struct control_room *message = (const struct control_room *)header;
 
@@ -219,8 +214,7 @@ static int on_room(
 	return 0;
 }
 
-static int on_slot(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_slot(struct worker *worker, const struct control_header *header)
 {
 	const struct control_slot *message = (const struct control_slot *)header;
 
@@ -229,33 +223,28 @@ static int on_slot(
 	return 0;
 }
 
-static int on_return(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_return(struct worker *worker, const struct control_header *header)
 {
 	return residency_returned(worker, (const struct control_return *)header);
 }
 
-static int on_evicted(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_evicted(struct worker *worker, const struct control_header *header)
 {
 	return residency_evicted(worker, (const struct control_evicted *)header);
 }
 
-static int on_eased(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_eased(struct worker *worker, const struct control_header *header)
 {
 	residency_eased(worker);
 	return 0;
 }
 
-static int on_acquire(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_acquire(struct worker *worker, const struct control_header *header)
 {
 	return grants_acquire(worker->session, (const struct control_grant *)header);
 }
 
-static int on_release(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_release(struct worker *worker, const struct control_header *header)
 {
 	return grants_release(worker->session, (const struct control_grant *)header);
 }
@@ -294,8 +283,7 @@ static void cache_done(struct cache_request *request)
 	answer_cache(session, request, request->status);
 }
 
-static int on_cache(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_cache(struct worker *worker, const struct control_header *header)
 {
 	const struct control_cache *message = (const struct control_cache *)header;
 	struct cache *cache = &worker->daemon->cache;
@@ -324,8 +312,7 @@ static int on_cache(
 	return 0;
 }
 
-static int on_cache_commit(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_cache_commit(struct worker *worker, const struct control_header *header)
 {
 	const struct control_cache *message = (const struct control_cache *)header;
 	struct cache_request none = {.serial = header->serial, .fd = -1}, *request;
@@ -343,20 +330,17 @@ static int on_cache_commit(
 	return 0;
 }
 
-static int on_moved(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_moved(struct worker *worker, const struct control_header *header)
 {
 	return moving_answered(worker->session, min_of(header->status, 0));
 }
 
-static int on_event_watch(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_event_watch(struct worker *worker, const struct control_header *header)
 {
 	return events_watch(worker->session, (const struct control_event *)header);
 }
 
-static int on_event_done(
-	struct worker *worker, const struct control_header *header, int *fds, size_t fd_count)
+static int on_event_done(struct worker *worker, const struct control_header *header)
 {
 	return events_done(worker->session, (const struct control_event *)header);
 }
@@ -419,30 +403,31 @@ bool worker_message_waits(const struct worker *worker, const struct control_head
 static const struct {
 	uint16_t type;
 	unsigned states; /* in which it may come */
-	bool fds;        /* descriptors may come with it */
-	int (*handle)(struct worker *worker, const struct control_header *header, int *fds,
+	int (*handle)(struct worker *worker, const struct control_header *header);
+	/* Instead, if descriptors may come with it. */
+	int (*handle_fds)(struct worker *worker, const struct control_header *header, int *fds,
 		size_t fd_count);
 } handlers[] = {
-	{CONTROL_READY, IN(WORKER_STARTING), true, on_ready},
-	{CONTROL_REGISTER, IN(WORKER_STARTING), true, on_register},
-	{CONTROL_ATTACHED, IN(WORKER_ATTACHING), false, on_attached},
-	{CONTROL_BYE, IN(WORKER_STARTING) | IN(WORKER_SERVING), false, on_bye},
-	{CONTROL_MOVED, IN(WORKER_SERVING), false, on_moved},
-	{CONTROL_MEMORY, IN(WORKER_SERVING), false, on_memory},
-	{CONTROL_ALLOCATE, IN(WORKER_SERVING), false, on_allocate},
-	{CONTROL_ROOM, IN(WORKER_SERVING), false, on_room},
-	{CONTROL_SLOT, IN(WORKER_SERVING), false, on_slot},
-	{CONTROL_RETURN, IN(WORKER_SERVING), false, on_return},
-	{CONTROL_EVICTED, IN(WORKER_SERVING), false, on_evicted},
-	{CONTROL_EASED, IN(WORKER_SERVING), false, on_eased},
-	{CONTROL_ACQUIRE, IN(WORKER_SERVING), false, on_acquire},
-	{CONTROL_RELEASE, IN(WORKER_SERVING), false, on_release},
-	{CONTROL_SHM, IN(WORKER_SERVING) | IN(WORKER_CARRYING), true, on_shm},
-	{CONTROL_CACHE_GET, IN(WORKER_SERVING), false, on_cache},
-	{CONTROL_CACHE_PUT, IN(WORKER_SERVING), false, on_cache},
-	{CONTROL_CACHE_COMMIT, IN(WORKER_SERVING), false, on_cache_commit},
-	{CONTROL_EVENT_WATCH, IN(WORKER_SERVING), false, on_event_watch},
-	{CONTROL_EVENT_DONE, IN(WORKER_SERVING), false, on_event_done},
+	{CONTROL_READY, IN(WORKER_STARTING), NULL, on_ready},
+	{CONTROL_REGISTER, IN(WORKER_STARTING), NULL, on_register},
+	{CONTROL_ATTACHED, IN(WORKER_ATTACHING), on_attached, NULL},
+	{CONTROL_BYE, IN(WORKER_STARTING) | IN(WORKER_SERVING), on_bye, NULL},
+	{CONTROL_MOVED, IN(WORKER_SERVING), on_moved, NULL},
+	{CONTROL_MEMORY, IN(WORKER_SERVING), on_memory, NULL},
+	{CONTROL_ALLOCATE, IN(WORKER_SERVING), on_allocate, NULL},
+	{CONTROL_ROOM, IN(WORKER_SERVING), on_room, NULL},
+	{CONTROL_SLOT, IN(WORKER_SERVING), on_slot, NULL},
+	{CONTROL_RETURN, IN(WORKER_SERVING), on_return, NULL},
+	{CONTROL_EVICTED, IN(WORKER_SERVING), on_evicted, NULL},
+	{CONTROL_EASED, IN(WORKER_SERVING), on_eased, NULL},
+	{CONTROL_ACQUIRE, IN(WORKER_SERVING), on_acquire, NULL},
+	{CONTROL_RELEASE, IN(WORKER_SERVING), on_release, NULL},
+	{CONTROL_SHM, IN(WORKER_SERVING) | IN(WORKER_CARRYING), NULL, on_shm},
+	{CONTROL_CACHE_GET, IN(WORKER_SERVING), on_cache, NULL},
+	{CONTROL_CACHE_PUT, IN(WORKER_SERVING), on_cache, NULL},
+	{CONTROL_CACHE_COMMIT, IN(WORKER_SERVING), on_cache_commit, NULL},
+	{CONTROL_EVENT_WATCH, IN(WORKER_SERVING), on_event_watch, NULL},
+	{CONTROL_EVENT_DONE, IN(WORKER_SERVING), on_event_done, NULL},
 };
 
 int worker_message(
@@ -453,9 +438,13 @@ int worker_message(
 			continue;
 		if (worker->state == WORKER_LEAVING)
 			return 0; /* sent before it knew; nobody is there to act for */
-		if (!(handlers[i].states & IN(worker->state)) || (fd_count && !handlers[i].fds))
+		if (!(handlers[i].states & IN(worker->state)))
 			break;
-		return handlers[i].handle(worker, message, fds, fd_count);
+		if (handlers[i].handle_fds)
+			return handlers[i].handle_fds(worker, message, fds, fd_count);
+		if (fd_count)
+			break;
+		return handlers[i].handle(worker, message);
 	}
 	log_debug("worker %d sent %s while %s", (int)worker->pid, control_type_name(message->type),
 		worker_state_name(worker->state));
