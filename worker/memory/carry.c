@@ -53,12 +53,12 @@ static int make_space(struct core *core, struct carry *carry)
 
 static int prepare(struct core *core, struct carry *carry)
 {
-	struct control_shm message = shared_message(SHM_COMMAND_RESTORE), segment = carry->segment;
+	struct control_shm segment = carry->segment;
+	struct control_shm message = shared_message(SHM_COMMAND_RESTORE, segment.id);
 	int error = make_space(core, carry);
 
 	if (error)
 		return error;
-	message.id = segment.id;
 	error = carry->in ? shared_make_pieces(core, segment.bytes, &carry->range)
 			  : shared_fetch(core, &message, &segment, &carry->range, NULL);
 	if (!error)
@@ -127,7 +127,7 @@ static void carry_job(struct job *job)
 {
 	struct carry *carry = container_of(job, struct carry, job);
 	struct control_shm message =
-		shared_message((enum control_shm_command)carry->segment.command);
+		shared_message((enum control_shm_command)carry->segment.command, carry->segment.id);
 	struct core *core = carry->core;
 	int error = prepare(core, carry);
 
@@ -135,7 +135,6 @@ static void carry_job(struct job *job)
 		error = copy_piece(core, carry, &carry->range.pieces[i]);
 	if (!error && carry->in)
 		error = shared_back(core, &carry->range, &carry->segment);
-	message.id = carry->segment.id;
 	message.header.status = error;
 	clean_up(core, carry);
 	free(carry);

@@ -66,12 +66,10 @@ static int copy_file(int from, int to, uint64_t bytes)
 static int call_about_segment(struct core *core, const struct shared *shared,
 	enum control_shm_command command, int *fds, size_t *fd_count)
 {
-	struct control_shm message = shared_message(command), reply;
-	int status;
-
-	message.id = shared->description.id;
-	status = control_call(
+	struct control_shm message = shared_message(command, shared->description.id), reply;
+	int status = control_call(
 		core, &message, CONTROL_SHM_REPLY, &reply, sizeof reply, fds, fd_count);
+
 	return min_of(status, 0);
 }
 

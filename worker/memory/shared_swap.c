@@ -86,9 +86,8 @@ int shared_hold_copy(struct core *core, const struct shared *shared, bool *used)
 
 void shared_say(struct core *core, uint32_t id, enum control_shm_command command, int status)
 {
-	struct control_shm message = shared_message(command);
+	struct control_shm message = shared_message(command, id);
 
-	message.id = id;
 	message.header.status = status;
 	control_send(core, &message, NULL, 0);
 }
@@ -505,11 +504,10 @@ static void fetch_job(struct job *job)
 {
 	struct shared *shared = container_of(job, struct shared, job);
 	struct control_shm segment = shared->description;
-	struct control_shm message = shared_message(SHM_COMMAND_RESTORE);
+	struct control_shm message = shared_message(SHM_COMMAND_RESTORE, segment.id);
 	struct core *core = shared->core;
 	int error;
 
-	message.id = segment.id;
 	begin_moving(shared);
 	error = shared_import(core, &segment, &shared->moving, shared->fds, shared->fd_count);
 	fd_close_all(shared->fds, shared->fd_count);
@@ -629,8 +627,7 @@ static void carried(struct core *core, struct control_request *request, int stat
 static void ask(struct core *core, struct shared *shared, enum control_shm_command command,
 	__typeof__(((struct control_request *)0)->answered) answered)
 {
-	shared->request.message.shm = shared_message(command);
-	shared->request.message.shm.id = shared->description.id;
+	shared->request.message.shm = shared_message(command, shared->description.id);
 	memcpy(shared->request.message.shm.token, shared->description.token, CONTROL_TOKEN_BYTES);
 	shared->request.expected = CONTROL_SHM_REPLY;
 	shared->request.answered = answered;

@@ -21,11 +21,12 @@
 
 _Static_assert(CONTROL_SHM_TRUST_READERS == GDEV_SHM_TRUST_READERS, "a flag of programs");
 
-struct control_shm shared_message(enum control_shm_command command)
+struct control_shm shared_message(enum control_shm_command command, uint32_t id)
 {
 	return (struct control_shm){
 		.header = {sizeof(struct control_shm), CONTROL_SHM, CONTROL_VERSION, 0, 0},
 		.command = command,
+		.id = id,
 	};
 }
 
@@ -90,11 +91,10 @@ int shared_make_pieces(struct core *core, uint64_t bytes, struct range *range)
 /* Hands the descriptors of the chunks to gdevd, some at a time, which are of one size. */
 int shared_back(struct core *core, const struct range *range, const struct control_shm *segment)
 {
-	struct control_shm message = shared_message(SHM_COMMAND_BACK), reply;
+	struct control_shm message = shared_message(SHM_COMMAND_BACK, segment->id), reply;
 	int fds[FD_PASS_MAX], status = 0;
 	size_t count;
 
-	message.id = segment->id;
 	message.bytes = segment->bytes;
 	message.chunks = (uint32_t)range->piece_count;
 	for (size_t i = 0; i < range->piece_count && !status; i += count) {
@@ -145,10 +145,17 @@ static int pay_for_segment(struct core *core, uint64_t bytes)
 	return payment.status;
 }
 
+void shared_abandon(struct core *core, const struct control_shm *segment)
+{
+	struct control_shm remove = shared_message(SHM_COMMAND_REMOVE, segment->id), reply;
+
+	memcpy(remove.token, segment->token, sizeof remove.token);
+	shared_call(core, &remove, &reply, NULL, NULL);
+}
+
 int shared_make(struct core *core, const struct control_shm *segment, uint64_t bytes)
 {
 	struct range range = {.kind = RANGE_SHARED, .bytes = bytes};
-	struct control_shm remove = shared_message(SHM_COMMAND_REMOVE), reply;
 	bool sane = shared_size_is_sane(core, segment, core->session.arena_bytes) &&
 		    segment->bytes == bytes;
 	int error = sane ? pay_for_segment(core, bytes) : -GDEV_E_PROTOCOL;
@@ -161,11 +168,8 @@ int shared_make(struct core *core, const struct control_shm *segment, uint64_t b
 		memory_drop_pieces(core, &range);
 		free(range.pieces);
 	}
-	if (error) {
-		remove.id = segment->id;
-		memcpy(remove.token, segment->token, sizeof remove.token);
-		shared_call(core, &remove, &reply, NULL, NULL);
-	}
+	if (error)
+		shared_abandon(core, segment);
 	if (paid) {
 		core_lock(core);
 		if (error)
@@ -181,7 +185,7 @@ static void get_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
 	const struct record_shm *record = command->request.shm;
-	struct control_shm message = shared_message(SHM_COMMAND_GET), reply;
+	struct control_shm message = shared_message(SHM_COMMAND_GET, 0), reply;
 	int status;
 
 	message.key = record->key;
@@ -206,9 +210,8 @@ void shm_get(struct command *command)
 
 void shared_detach(struct core *core, uint32_t id)
 {
-	struct control_shm message = shared_message(SHM_COMMAND_DETACH);
+	const struct control_shm message = shared_message(SHM_COMMAND_DETACH, id);
 
-	message.id = id;
 	control_tell(core, &message, NULL, 0);
 }
 
@@ -385,10 +388,9 @@ static void attach_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
 	const struct record_shm *record = command->request.shm;
-	struct control_shm message = shared_message(SHM_COMMAND_ATTACH), segment = {0};
+	struct control_shm message = shared_message(SHM_COMMAND_ATTACH, record->id), segment = {0};
 	int error;
 
-	message.id = record->id;
 	message.flags = record->flags & SHM_RDONLY;
 	error = shared_attach(command->core, &message, record->address, &segment);
 	answer_shm(command, error, &segment);
@@ -511,10 +513,9 @@ static void control_job(struct job *job)
 	enum control_shm_command what = record->command == IPC_STAT  ? SHM_COMMAND_STAT
 					: record->command == IPC_SET ? SHM_COMMAND_SET
 								     : SHM_COMMAND_REMOVE;
-	struct control_shm message = shared_message(what), reply;
+	struct control_shm message = shared_message(what, record->id), reply;
 	int status;
 
-	message.id = record->id;
 	message.mode = record->flags & (0777 | CONTROL_SHM_TRUST_READERS);
 	status = shared_call(command->core, &message, &reply, NULL, NULL);
 	answer_shm(command, status, &reply);
@@ -613,7 +614,7 @@ static void register_again(struct core *core, struct shared *shared)
 	memory_pin(range); /* until gdevd has it */
 	shared->registering = true;
 	*message = shared->description;
-	message->header = shared_message(SHM_COMMAND_ATTACH).header;
+	message->header = shared_message(SHM_COMMAND_ATTACH, 0).header;
 	message->command = SHM_COMMAND_ATTACH;
 	message->first_chunk = 0;
 	message->flags = (range->read_only ? SHM_RDONLY : 0) |

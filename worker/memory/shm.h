@@ -154,7 +154,8 @@ int shared_fetch(struct core *core, struct control_shm *message, struct control_
 /* With the lock: a job of the segment's, which had its range pinned, is over. */
 void shared_rest(struct core *core, struct shared *shared);
 int shared_back(struct core *core, const struct range *range, const struct control_shm *segment);
-struct control_shm shared_message(enum control_shm_command command);
+/* `id`: of the segment; 0: it has none yet. */
+struct control_shm shared_message(enum control_shm_command command, uint32_t id);
 /* What a segment of a size takes: whole chunks, the least that the device has for a small one. */
 uint64_t shared_bytes_for(const struct core *core, uint64_t size);
 /* Whether a segment can be of that size, which is at most `most`: chunks cannot make up any other. */
@@ -162,6 +163,8 @@ bool shared_size_is_sane(const struct core *core, const struct control_shm *segm
 /* gdevd's answer: its status, or -GDEV_E_NO_DAEMON. */
 int shared_call(struct core *core, const struct control_shm *message, struct control_shm *reply,
 	int *fds, size_t *fd_count);
+/* A segment that gdevd has just made for us: there will be none. */
+void shared_abandon(struct core *core, const struct control_shm *segment);
 /* A segment that gdevd has just made for us, of `bytes`: it is paid for, made of zeroed chunks, and handed over. */
 int shared_make(struct core *core, const struct control_shm *segment, uint64_t bytes);
 /* The pieces of a segment, of new chunks. */

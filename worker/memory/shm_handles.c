@@ -78,7 +78,7 @@ static void hold_and_answer(struct command *command, int status, const struct co
 /* A transient segment that gdevd makes for `bytes`; status as of shared_call(). */
 static int get_transient(struct core *core, uint64_t bytes, struct control_shm *segment)
 {
-	struct control_shm message = shared_message(SHM_COMMAND_GET);
+	struct control_shm message = shared_message(SHM_COMMAND_GET, 0);
 	int status;
 
 	message.key = IPC_PRIVATE;
@@ -123,7 +123,6 @@ static bool is_resident(const struct range *range)
 static int hand_out(
 	struct core *core, struct range *range, struct control_shm *segment, struct shared **shared)
 {
-	struct control_shm remove = shared_message(SHM_COMMAND_REMOVE), reply;
 	int status = get_transient(core, range->bytes, segment);
 
 	if (status != 1)
@@ -132,11 +131,8 @@ static int hand_out(
 	*shared = shared_create_entry(core, segment->id);
 	core_unlock(core);
 	status = *shared ? shared_back(core, range, segment) : -ENOMEM;
-	if (status) {
-		remove.id = segment->id;
-		memcpy(remove.token, segment->token, sizeof remove.token);
-		shared_call(core, &remove, &reply, NULL, NULL);
-	}
+	if (status)
+		shared_abandon(core, segment);
 	return status;
 }
 
@@ -212,9 +208,8 @@ static int call_by_token(
 	struct command *command, enum control_shm_command what, struct control_shm *segment)
 {
 	const struct record_shared *record = command->request.shared;
-	struct control_shm message = shared_message(what);
+	struct control_shm message = shared_message(what, record->id);
 
-	message.id = record->id;
 	memcpy(message.token, record->token, sizeof message.token);
 	return shared_call(command->core, &message, segment, NULL, NULL);
 }
@@ -252,14 +247,14 @@ void shared_publish(struct command *command)
 void shared_drop(struct command *command)
 {
 	struct core *core = command->core;
-	struct hold *hold = find_hold(core, command->request.shared->id);
-	struct control_shm message = shared_message(SHM_COMMAND_DETACH);
+	uint32_t id = command->request.shared->id;
+	const struct control_shm message = shared_message(SHM_COMMAND_DETACH, id);
+	struct hold *hold = find_hold(core, id);
 
 	if (!hold) {
 		command_answer(command, -EINVAL, NULL, 0);
 		return;
 	}
-	message.id = hold->description.id;
 	control_send(core, &message, NULL, 0);
 	if (!--hold->count) {
 		list_remove(&hold->link);
@@ -272,10 +267,9 @@ static void map_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
 	const struct record_shared *record = command->request.shared;
-	struct control_shm message = shared_message(SHM_COMMAND_ATTACH), segment = {0};
+	struct control_shm message = shared_message(SHM_COMMAND_ATTACH, record->id), segment = {0};
 	int error;
 
-	message.id = record->id;
 	message.flags = CONTROL_SHM_TRANSIENT | (record->flags & SHM_RDONLY);
 	memcpy(message.token, record->token, sizeof message.token);
 	error = shared_attach(command->core, &message, record->address, &segment);
@@ -312,8 +306,7 @@ void shared_register_holds(struct core *core)
 	struct hold *hold;
 
 	list_for_each (hold, &core->memory.holds, link) {
-		struct control_shm message = shared_message(SHM_COMMAND_HOLD);
-		message.id = hold->description.id;
+		struct control_shm message = shared_message(SHM_COMMAND_HOLD, hold->description.id);
 		memcpy(message.token, hold->description.token, sizeof message.token);
 		for (uint32_t i = 0; i < hold->count; i++)
 			control_send(core, &message, NULL, 0);
