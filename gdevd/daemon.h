@@ -192,6 +192,7 @@ struct session_move {
 	} state;
 	bool ordered;      /* to leave, and nobody has looked yet what came of that */
 	bool suspended;    /* by an administrator: it stays so */
+	bool onward;       /* TOLD: the device that it goes to was drained meanwhile */
 	uint64_t again_ns; /* LEAVING: when it is ordered to */
 	uint64_t until_ns; /* it is tried no more; TOLD: its worker is killed */
 	struct vgpu *from; /* TOLD; NULL: that is deleted */

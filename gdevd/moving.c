@@ -141,6 +141,16 @@ static bool has_left(const struct worker *worker)
 	       list_empty(&worker->lacking) && retire_is_retired(worker);
 }
 
+static void begin(struct session *session, uint64_t now_ns)
+{
+	session->move.state = MOVE_LEAVING;
+	session->move.ordered = session->move.onward = false;
+	session->move.suspended = session->worker->residency.suspended;
+	session->move.again_ns = now_ns;
+	session->move.until_ns = now_ns + TRY_NS;
+	*session->move.why = '\0';
+}
+
 static void change_sides(struct session *session, struct vgpu *to)
 {
 	struct device *before = session->device;
@@ -216,6 +226,8 @@ int moving_answered(struct session *session, int status)
 	}
 	end_move(session, why);
 	session_write_down(session);
+	if (session->move.onward && !status)
+		begin(session, clock_now_ns());
 	return 0;
 }
 
@@ -254,7 +266,9 @@ static void look(struct session *session, uint64_t now_ns)
 			worker_kill(worker, "it was to go to another device, and does not answer");
 		return;
 	}
-	if (!session->device->drained)
+	if (worker->state == WORKER_ATTACHING) /* it has its time when it has begun */
+		move->until_ns = now_ns + TRY_NS;
+	else if (!session->device->drained)
 		end_move(session, "its device takes sessions again");
 	else if (has_left(worker))
 		tell(session, now_ns);
@@ -327,15 +341,11 @@ void moving_begin(struct device *device)
 	struct session *session;
 
 	list_for_each (session, &device->daemon->sessions, link) {
-		if (session->device != device || session->move.state != MOVE_NONE ||
-			session->worker->state != WORKER_SERVING)
+		if (session->device != device)
 			continue;
-		session->move.state = MOVE_LEAVING;
-		session->move.ordered = false;
-		session->move.suspended = session->worker->residency.suspended;
-		session->move.again_ns = now_ns;
-		session->move.until_ns = now_ns + TRY_NS;
-		*session->move.why = '\0';
+		session->move.onward = session->move.state == MOVE_TOLD;
+		if (session->move.state == MOVE_NONE)
+			begin(session, now_ns);
 	}
 	deadline_set(&device->daemon->deadlines, &device->daemon->moving, now_ns);
 }

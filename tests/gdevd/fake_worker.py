@@ -9,7 +9,7 @@ gdevd as it is, with its descriptors, and what gdevd sends is passed to the clie
 part of a worker through the client's end.
 
 Modes: ok; die (before READY); lost (the same, and says that the device is); mute (never READY); bad-ready (too few descriptors); bad-times; unsealed; attach-die; attach-busy
-(-EADDRINUSE, the first time); no-trace (without a trace segment); attach-slow-die-once; deaf (reads nothing any more after READY); stay
+(-EADDRINUSE, the first time); no-trace (without a trace segment); attach-late (when there is a file `go`); attach-slow-die-once; deaf (reads nothing any more after READY); stay
 (does not leave); apart (its device reaches no other's memory); linger (says BYE, and is there until there is a file `go`).
 
 A warm one carries shared memory out as a file `carry` says: well (as it does without), fail (says that it cannot), die,
@@ -137,6 +137,8 @@ class Worker:
                     self.carry(ident, fds[0])
         if self.mode == "attach-die":
             os._exit(3)
+        while self.mode == "attach-late" and not os.path.exists(os.environ["FAKE_WORKER_DIR"] + "/go"):
+            time.sleep(0.01)
         wire.send(self.control, wire.message(wire.ATTACHED, b"", serial))
         self.attach = body
         return socket.socket(fileno=fds[0])

@@ -21,12 +21,15 @@ class Draining(harness.GdevdTest):
     def begin(self, devices="null:2", **options):
         self.start("--device", devices, "--device-memory", "64M", "--set", "swap_reserve=0", **options)
 
-    def known(self):
+    def one(self, devices="null:2"):
+        """A session on the first of these devices."""
+        self.begin(devices)
         wait_for(lambda: all(d["ready"] for d in self.status()["devices"]), what="the first workers")
+        return self.client("gdev0")
 
-    def move(self):
+    def move(self, device="null:0"):
         """`gdev device drain null:0 --move`, which waits."""
-        process = subprocess.Popen([harness.GDEV, "device", "drain", "null:0", "--move", "--json"], env=self.environment,
+        process = subprocess.Popen([harness.GDEV, "device", "drain", device, "--move", "--json"], env=self.environment,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         return process
@@ -52,6 +55,12 @@ class Draining(harness.GdevdTest):
             client.tell(wire.give_back(self.session()["memory_bytes"]))
         client.tell(wire.evicted(serial, retired=bool(context)))
 
+    def move_away(self, client):
+        process = self.move()
+        self.leave(client)
+        self.told(client)
+        return process
+
     def told(self, client):
         """The body of MOVE."""
         kind, _, _, body, fds = wire.receive(client.peer)
@@ -65,9 +74,7 @@ class Draining(harness.GdevdTest):
 
     def test_a_session_goes(self):
         """It is charged, granted and written down where it goes; what it had is free for others"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
+        client = self.one()
         other = self.client("gdev0", base=wire.ARENA_BASE + wire.ARENA_BYTES)
         grant = wire.message(wire.ACQUIRE, wire.GRANT_BODY.pack(COMPUTE, 0, 0, 0))
         self.assertEqual(client.ask(grant)[0], wire.GRANT)
@@ -95,12 +102,8 @@ class Draining(harness.GdevdTest):
 
     def test_a_worker_refuses(self):
         """Its session is where it was, and goes on there"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
-        process = self.move()
-        self.leave(client)
-        self.told(client)
+        client = self.one()
+        process = self.move_away(client)
         client.tell(wire.message(wire.MOVED, status=-95))
         self.resumed(client)
         answer = self.answer(process)
@@ -111,16 +114,13 @@ class Draining(harness.GdevdTest):
 
     def test_a_worker_moves_by_itself(self):
         """MOVED that nobody has asked for ends its session"""
-        self.begin()
-        client = self.client("gdev0")
+        client = self.one()
         client.tell(wire.message(wire.MOVED))
         wait_for(lambda: not self.status()["sessions"], what="its end")
 
     def test_a_worker_that_says_to_have_left_and_has_not(self):
         """What counts is what it holds: as long as that is something, it does not go"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
+        client = self.one()
         process = self.move()
         kind, serial, _, _, _ = wire.receive(client.peer)
         self.page(client, wire.PAGE_CONTEXT, 1)
@@ -131,24 +131,16 @@ class Draining(harness.GdevdTest):
 
     def test_the_virtual_gpu_is_deleted_meanwhile(self):
         """The session ends with the one that it goes to"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
-        process = self.move()
-        self.leave(client)
-        self.told(client)
+        client = self.one()
+        process = self.move_away(client)
         self.assertEqual(self.gdev("vgpu", "delete", "gdev1", "--force").returncode, 0)
         wait_for(lambda: not self.status()["sessions"], what="its end")
         self.assertEqual(self.answer(process)["moved"], 0)
 
     def test_one_that_goes_home_finds_it_deleted(self):
         """So does one that its worker keeps, when what it came from is no more"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
-        process = self.move()
-        self.leave(client)
-        self.told(client)
+        client = self.one()
+        process = self.move_away(client)
         self.assertEqual(self.gdev("vgpu", "delete", "gdev0", "--force").returncode, 0)
         client.tell(wire.message(wire.MOVED, status=-95))
         wait_for(lambda: not self.status()["sessions"], what="its end")
@@ -156,12 +148,8 @@ class Draining(harness.GdevdTest):
 
     def test_gdevd_dies_meanwhile(self):
         """A worker that has not heard of it is where it was before"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
-        self.move()
-        self.leave(client)
-        self.told(client)
+        client = self.one()
+        self.move_away(client)
         self.processes[-1].send_signal(signal.SIGKILL)
         self.processes.pop().wait()
         self.begin()
@@ -171,12 +159,8 @@ class Draining(harness.GdevdTest):
 
     def test_a_worker_takes_memory_and_refuses(self):
         """What it took between MOVE and MOVED is the other device's, and cannot be charged where it was: its session ends"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
-        process = self.move()
-        self.leave(client)
-        self.told(client)
+        client = self.one()
+        process = self.move_away(client)
         self.assertEqual(client.memory(8 * MIB), 0)
         client.tell(wire.message(wire.MOVED, status=-95))
         wait_for(lambda: not self.status()["sessions"], what="its end")
@@ -186,9 +170,7 @@ class Draining(harness.GdevdTest):
 
     def test_a_worker_that_has_a_segment_says_to_have_left(self):
         """A segment is of its device, also one that nobody has begun to fill: who has one stays"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
+        client = self.one()
         client.shm(wire.SHM_GET, key=42, size=2 * MIB, flags=0o1600)
         process = self.move()
         self.leave(client)
@@ -197,18 +179,14 @@ class Draining(harness.GdevdTest):
         self.assertEqual(self.session()["device"], "null:0")
 
     def go(self, client, meanwhile=lambda: None):
-        process = self.move()
-        self.leave(client)
-        self.told(client)
+        process = self.move_away(client)
         meanwhile()
         client.tell(wire.message(wire.MOVED))
         return process
 
     def test_what_it_came_from_is_deleted_afterwards(self):
         """Its session goes on, and so does its client's connection"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
+        client = self.one()
         process = self.go(client)
         self.resumed(client)
         self.answer(process)
@@ -220,9 +198,7 @@ class Draining(harness.GdevdTest):
 
     def test_a_worker_says_that_it_is_where_it_was(self):
         """The next gdevd does not believe one that has said MOVED"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
+        client = self.one()
         process = self.go(client)
         self.resumed(client)
         self.answer(process)
@@ -238,9 +214,7 @@ class Draining(harness.GdevdTest):
 
     def test_it_is_suspended_meanwhile(self):
         """It stays suspended, until its administrator says otherwise"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
+        client = self.one()
         self.answer(self.go(client, lambda: self.admin("suspend")))
         self.assertTrue(self.session()["suspended"])
         self.admin("resume")
@@ -248,9 +222,7 @@ class Draining(harness.GdevdTest):
 
     def test_it_is_resumed_meanwhile(self):
         """It goes on when it is there"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
+        client = self.one()
         suspended = threading.Thread(target=self.admin, args=("suspend",))
         suspended.start()
         kind, serial, _, _, _ = wire.receive(client.peer)
@@ -263,9 +235,7 @@ class Draining(harness.GdevdTest):
 
     def test_the_device_is_undrained_meanwhile(self):
         """Who has not left it stays"""
-        self.begin()
-        self.known()
-        client = self.client("gdev0")
+        client = self.one()
         process = self.move()
         kind, serial, _, _, _ = wire.receive(client.peer)
         self.assertEqual(self.gdev("device", "undrain", "null:0").returncode, 0)
@@ -277,10 +247,45 @@ class Draining(harness.GdevdTest):
         self.assertEqual(self.session()["device"], "null:0")
         self.assertIn("again", self.answer(process)["sessions"][0]["stays_because"])
 
+    def test_a_session_is_beginning(self):
+        """It leaves when it has begun"""
+        self.begin(mode="attach-late")
+        wait_for(lambda: all(d["ready"] for d in self.status()["devices"]), what="the first workers")
+        beginner = threading.Thread(target=self.client, args=("gdev0",))
+        beginner.start()
+        wait_for(lambda: self.status()["sessions"], what="its beginning")
+        process = self.move()
+        wait_for(lambda: self.status()["devices"][0]["drained"], what="that its device is drained")
+        open(self.orders + "/go", "wb").close()
+        beginner.join()
+        client = self.clients[0]
+        self.leave(client)
+        self.told(client)
+        client.tell(wire.message(wire.MOVED))
+        self.resumed(client)
+        self.assertEqual((self.answer(process)["moved"], self.session()["vgpu"]), (1, "gdev1"))
+
+    def test_the_device_that_it_goes_to_is_drained_meanwhile(self):
+        """It goes on to a third one"""
+        client = self.one("null:3")
+        processes = [self.move()]
+        self.leave(client)
+        vgpu = self.told(client)[1]
+        processes.append(self.move("null:" + vgpu[-1]))
+        wait_for(lambda: sum(d["drained"] for d in self.status()["devices"]) == 2, what="that it is drained")
+        client.tell(wire.message(wire.MOVED))
+        self.resumed(client)
+        self.leave(client)
+        self.assertEqual({"gdev0", vgpu, self.told(client)[1]}, {"gdev0", "gdev1", "gdev2"})
+        client.tell(wire.message(wire.MOVED))
+        self.resumed(client)
+        for process in processes:
+            self.answer(process)
+        self.assertEqual(self.session()["device_changes"], 2)
+
     def test_no_other_device(self):
         """Where there is no other device, nothing is drained"""
-        self.begin("null")
-        self.known()
+        self.one("null")
         done = self.gdev("device", "drain", "null", "--move")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("nothing has been drained", done.stderr)
