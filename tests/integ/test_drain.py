@@ -10,13 +10,13 @@ import subprocess
 import unittest
 
 import integ
+from idle import Idle
 from integ import BUILD, PROGRAMS, SANITIZED, SOFTWARE
 
-IDLE = PROGRAMS / "idle"
 FAKE = BUILD / "tests" / "device" / "libcuda-fake.so"
 
 
-class Drain:
+class Drain(Idle):
     vgpus = {}
     rounds = 4 if SANITIZED else 10
 
@@ -25,32 +25,9 @@ class Drain:
         self.wait_until(lambda: all(d["ready"] for d in self.gdevd.status()["devices"]), "the devices are known")
 
     def start(self, *arguments, vgpu="gdev0"):
-        process = self.gdevd.popen([self.gdevd.gdev, "run", "--vgpu", vgpu, IDLE, *arguments], text=True,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if "race" in arguments:
-            self.wait_until(lambda: self.sessions(process), "its session to begin")
-        else:
-            self.expect_ready(process)
+        process = super().start(*arguments, vgpu=vgpu)
+        self.wait_until(lambda: self.sessions(process), "its session to begin")
         return process
-
-    def expect_ready(self, process):
-        line = process.stdout.readline()
-        self.assertEqual(line, "ready\n", line or process.communicate()[1])
-
-    def go(self, process):
-        process.stdin.write("go\n")
-        process.stdin.flush()
-
-    def finish(self, *processes):
-        for process in processes:
-            out, err = process.communicate(timeout=120)
-            self.assertEqual(process.returncode, 0, f"{out}{err}")
-
-    def sessions(self, process):
-        return [s for s in self.gdevd.status()["sessions"] if s["pid"] == process.pid]
-
-    def session(self, process):
-        return self.sessions(process)[0]
 
     def device(self, verb, *arguments):
         return self.gdevd.run([self.gdevd.gdev, "device", verb, *arguments])

@@ -9,42 +9,18 @@ import time
 import unittest
 
 import integ
-from integ import BUILD, PROGRAMS, SANITIZED, SOFTWARE, Gdevd
+from idle import Idle
+from integ import BUILD, SANITIZED, SOFTWARE, Gdevd
 
-IDLE = PROGRAMS / "idle"
 FAKE = BUILD / "tests" / "device" / "libcuda-fake.so"
 CONTEXT = 32 << 20  # of the software GPU
 SOON = "300ms"
 MANY = 64
 
 
-class Retire:
+class Retire(Idle):
     config = {"retire_after": SOON, "host_swap": "2G", "warm_workers": "1",
               **({"device_memory": "512M", "context_memory": CONTEXT} if SOFTWARE else {})}
-
-    def start(self, *arguments):
-        """A program that has made what it needs, and waits."""
-        process = self.gdevd.popen([self.gdevd.gdev, "run", IDLE, *arguments], text=True,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if "race" not in arguments:
-            self.expect_ready(process)
-        return process
-
-    def expect_ready(self, process):
-        line = process.stdout.readline()
-        self.assertEqual(line, "ready\n", line or process.communicate()[1])
-
-    def go(self, process):
-        process.stdin.write("go\n")
-        process.stdin.flush()
-
-    def finish(self, *processes):
-        for process in processes:
-            out, err = process.communicate(timeout=120)
-            self.assertEqual(process.returncode, 0, f"{out}{err}")
-
-    def session(self, process):
-        return next(s for s in self.gdevd.status()["sessions"] if s["pid"] == process.pid)
 
     def wait_context(self, process, state):
         self.wait_until(lambda: self.session(process)["context"] == state, f"the context is {state}")
