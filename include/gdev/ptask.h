@@ -43,6 +43,7 @@ struct gdev_datablock;
 /* ---- graphs ---- */
 
 #define GDEV_GRAPH_DEVICES_MAX 8
+#define GDEV_GRAPH_LANES_MAX 8
 
 /* Which of the ptasks that are ready goes to which device (5.1). Where ptasks queue, a device has four invocations at most. */
 enum gdev_schedule {
@@ -66,6 +67,10 @@ struct gdev_graph_options {
 	struct gdev_session *session;
 	/* No thread runs callbacks, and whatever else waits for the device: the program calls gdev_graph_advance(). */
 	bool manual;
+	/* How many independent ptasks a device may have under way at a time, up to GDEV_GRAPH_LANES_MAX; 0: one for every
+	 * two multiprocessors. A kernel that waits for a callback, or for what another ptask does, needs 2 or more: with
+	 * fewer they may stand behind it. */
+	unsigned lanes;
 };
 
 /* `options` NULL: all zero. Errors as gdev_session_open(); -EINVAL: options that do not fit together. */

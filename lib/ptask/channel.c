@@ -182,11 +182,11 @@ struct gdev_datablock *channel_take(struct gdev_channel *channel)
 
 	channel->first = (channel->first + 1) % channel->capacity;
 	channel->count--;
-	if (channel->from)
+	if (channel->owed)
 		ptask_touch(channel->from->ptask);
-	else if (channel->feed)
+	else if (!channel->from && channel->feed)
 		host_wake(channel->graph);
-	else
+	else if (!channel->from)
 		graph_changed(channel->graph);
 	return block;
 }

@@ -15,9 +15,23 @@
 
 /* ---- entering and leaving ---- */
 
+/* How often this process was forked off, itself or an ancestor, since the library was there. Every call looks: a system
+ * call would cost as much as a launch. Written where there is no other thread yet. */
+static unsigned forks;
+
+static void after_fork_in_child(void)
+{
+	forks++;
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
 bool graph_is_ours(const struct gdev_graph *graph)
 {
-	return graph->process == getpid();
+	return graph->forks == forks;
 }
 
 static int why_not(const struct gdev_graph *graph)
@@ -178,17 +192,12 @@ static int open_session(
 /* By CUDA's numbers of attributes. */
 enum { MULTIPROCESSORS = 16, CLOCK_KHZ = 13, MEMORY_CLOCK_KHZ = 36 };
 
-/* Their product (5.1). What a device does not know does not count. */
-static double strength_of(struct gdev_session *session)
+/* 1: the device does not know. */
+static unsigned property_of(struct gdev_session *session, unsigned property)
 {
-	static const unsigned properties[] = {MULTIPROCESSORS, CLOCK_KHZ, MEMORY_CLOCK_KHZ};
-	double strength = 1;
 	int32_t value;
 
-	for (unsigned i = 0; i < array_length(properties); i++)
-		if (!gdev_session_property(session, properties[i], &value) && value > 0)
-			strength *= value;
-	return strength;
+	return !gdev_session_property(session, property, &value) && value > 0 ? (unsigned)value : 1;
 }
 
 static int open_device(
@@ -201,9 +210,13 @@ static int open_device(
 		error = lane_create(graph, lane_in(index));
 	if (!error)
 		error = gdev_stream_create(device->session, 0, &device->out);
-	if (!error)
-		device->strength = strength_of(device->session);
-	return error;
+	if (error)
+		return error;
+	device->multiprocessors = property_of(device->session, MULTIPROCESSORS);
+	device->strength = (double)device->multiprocessors *
+			   property_of(device->session, CLOCK_KHZ) *
+			   property_of(device->session, MEMORY_CLOCK_KHZ); /* (5.1) */
+	return 0;
 }
 
 static void close_devices(struct gdev_graph *graph)
@@ -242,7 +255,7 @@ static int open_devices(struct gdev_graph *graph, const struct gdev_graph_option
 static bool are_valid(const struct gdev_graph_options *options)
 {
 	return (unsigned)options->schedule <= GDEV_SCHEDULE_DATA_AWARE &&
-	       options->vgpu_count <= DEVICES_MAX &&
+	       options->vgpu_count <= DEVICES_MAX && options->lanes <= GDEV_GRAPH_LANES_MAX &&
 	       (!options->vgpu_count || (options->vgpus && !options->vgpu && !options->session));
 }
 
@@ -255,7 +268,8 @@ static struct gdev_graph *create(const struct gdev_graph_options *options)
 	copy_name(graph->name, options->name, "graph");
 	graph->manual = options->manual;
 	graph->schedule = options->schedule;
-	graph->process = getpid();
+	graph->lanes_wanted = options->lanes;
+	graph->forks = forks;
 	struct list *lists[] = {&graph->modules, &graph->templates, &graph->ptasks,
 		&graph->channels, &graph->variables, &graph->blocks, &graph->work, &graph->hosts,
 		&graph->ready, &graph->feeds};
@@ -286,8 +300,11 @@ int gdev_graph_open(const struct gdev_graph_options *wanted, struct gdev_graph *
 	struct gdev_graph *graph;
 	int error;
 
+	static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
 	if (!are_valid(&options))
 		return -EINVAL;
+	pthread_once(&watched, watch_forks);
 	graph = create(&options);
 	if (!graph)
 		return -ENOMEM;

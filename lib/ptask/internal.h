@@ -27,7 +27,7 @@
  * Each device has LANES_A_DEVICE of them. Lanes of all devices are counted through, so that a point names its device. */
 
 #define DEVICES_MAX GDEV_GRAPH_DEVICES_MAX
-#define LANES_A_DEVICE 9
+#define LANES_A_DEVICE (1 + GDEV_GRAPH_LANES_MAX)
 #define LANES_MAX (DEVICES_MAX * LANES_A_DEVICE)
 #define LANE_IN 0 /* of a device: copies to it; ptasks have the others */
 
@@ -318,6 +318,7 @@ struct notice {
 struct device {
 	struct gdev_graph *graph;
 	struct gdev_session *session;
+	unsigned multiprocessors;
 	double strength;
 	struct gdev_stream *out; /* copies from it */
 	struct buffer_class classes[BUFFER_CLASSES];
@@ -332,9 +333,9 @@ struct device {
 
 struct gdev_graph {
 	char name[NAME_MAX_BYTES];
-	pid_t process;
+	unsigned forks; /* in the process that it belongs to */
 	struct device *devices;
-	unsigned device_count, lane_count;
+	unsigned device_count, lane_count, lanes_wanted;
 	enum gdev_schedule schedule;
 	bool manual;
 	pthread_mutex_t lock;

@@ -6,6 +6,8 @@
 
 #include "lib/ptask/internal.h"
 
+#define MULTIPROCESSORS_A_LANE 2
+
 /* ---- checks ---- */
 
 static int check_channels(struct gdev_ptask *ptask)
@@ -98,13 +100,26 @@ static void count_feeds(struct gdev_ptask *ptask)
 		ptask_touch(ptask);
 }
 
+/* Kernels of several lanes that find too few multiprocessors cost more than the same one after the other: the threads of a
+ * software device wake each other up. */
+static unsigned lanes_for_ptasks(const struct gdev_graph *graph)
+{
+	unsigned most = 1;
+
+	if (graph->lanes_wanted)
+		return graph->lanes_wanted;
+	for (unsigned i = 0; i < graph->device_count; i++)
+		most = max_of(most, graph->devices[i].multiprocessors / MULTIPROCESSORS_A_LANE);
+	return min_of(most, (unsigned)GDEV_GRAPH_LANES_MAX);
+}
+
 /* In an order in which each comes after those that feed it. */
 static int give_lanes(struct gdev_graph *graph)
 {
 	struct gdev_channel *channel;
 	struct gdev_ptask *ptask;
 	struct gdev_port *port;
-	unsigned next = 0;
+	unsigned next = 0, count = lanes_for_ptasks(graph);
 	int error = 0;
 
 	list_for_each (ptask, &graph->ptasks, link)
@@ -112,7 +127,7 @@ static int give_lanes(struct gdev_graph *graph)
 	while (!error && (ptask = list_first(&graph->work, struct gdev_ptask, work))) {
 		struct gdev_ptask *giver = lane_giver(ptask);
 		list_remove(&ptask->work);
-		ptask->lane = giver ? giver->lane : LANE_IN + 1 + next++ % (LANES_A_DEVICE - 1);
+		ptask->lane = giver ? giver->lane : LANE_IN + 1 + next++ % count;
 		if (giver)
 			giver->lane_given = true;
 		for (unsigned i = 0; i < graph->device_count && !error && !ptask->callback; i++)

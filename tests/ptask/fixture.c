@@ -29,12 +29,15 @@ static struct gdev_template *template_of(
 	return tmpl;
 }
 
-struct fixture *fixture_open(const struct gdev_graph_options *options)
+/* With as many lanes as there can be, whatever device is there. */
+struct fixture *fixture_open(const struct gdev_graph_options *wanted)
 {
+	struct gdev_graph_options options = wanted ? *wanted : (struct gdev_graph_options){0};
 	struct fixture *f = calloc(1, sizeof *f);
 
 	assert_non_null(f);
-	good(NULL, gdev_graph_open(options, &f->graph));
+	options.lanes = options.lanes ? options.lanes : GDEV_GRAPH_LANES_MAX;
+	good(NULL, gdev_graph_open(&options, &f->graph));
 	good(f->graph, gdev_graph_load(f->graph, kernels_ptx, strlen(kernels_ptx) + 1, NULL, 0,
 			       &f->module));
 	f->ints = template_of(f->graph, GDEV_LAYOUT_FIXED, sizeof(int), N);

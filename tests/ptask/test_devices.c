@@ -156,6 +156,7 @@ static void test_options(void **state)
 		{.vgpus = two, .vgpu_count = 9},
 		{.vgpus = two, .vgpu_count = 2, .vgpu = names[0]},
 		{.schedule = 7},
+		{.lanes = 9},
 	};
 	struct gdev_graph *graph;
 

@@ -136,10 +136,13 @@ static void pull_round(struct fixture *f, int round, uint64_t seed)
 	}
 }
 
-static void run_random(const struct gdev_graph_options *options, uint64_t seed)
+static void run_random(const struct gdev_graph_options *wanted, uint64_t seed)
 {
-	struct fixture *f = fixture_open(options);
+	struct gdev_graph_options options = wanted ? *wanted : (struct gdev_graph_options){0};
+	struct fixture *f;
 
+	options.lanes = 1 + seed % GDEV_GRAPH_LANES_MAX;
+	f = fixture_open(&options);
 	random_state = seed;
 	memset(push_count, 0, sizeof push_count);
 	for (int n = 0; n < NODES; n++)
