@@ -15,10 +15,10 @@ static struct gdev_graph *graph;
 static struct gdev_ptask *ptasks[ARRAYS_MAX];
 static unsigned ptask_count;
 static struct gdev_graph_module *module;
-static struct gdev_template *array;
-static struct gdev_port *makers[ARRAYS_MAX]; /* of an array; NULL: a source */
-static struct gdev_channel *pushes[2 * ARRAYS_MAX], *pulls[ARRAYS_MAX];
-static unsigned pushed[2 * ARRAYS_MAX], push_count; /* the source of each */
+static struct gdev_template *templates[ARRAYS_MAX]; /* of arrays */
+static struct gdev_port *makers[ARRAYS_MAX];        /* of an array; NULL: a source */
+static struct gdev_channel *pushes[ARRAYS_MAX], *pulls[ARRAYS_MAX];
+static unsigned pushed[ARRAYS_MAX], push_count; /* the source of each */
 
 static void must(int error, const char *what)
 {
@@ -36,6 +36,7 @@ static void feed(unsigned source, struct gdev_port *to)
 	must(gdev_channel_open(graph, makers[source], to, NULL, &channel), "open a channel");
 	if (makers[source])
 		return;
+	require(push_count < ARRAYS_MAX, "make the graph", "too many channels");
 	pushed[push_count] = source;
 	pushes[push_count++] = channel;
 }
@@ -48,41 +49,60 @@ static struct gdev_port *open_port(struct gdev_ptask *ptask, struct gdev_port_op
 	return port;
 }
 
-static void add_task(const struct work *work, const struct work_task *task)
+static void set_arguments(
+	struct gdev_ptask *ptask, const struct work_task *task, unsigned parameter)
 {
-	struct gdev_port_options output = {.name = "out", .kind = GDEV_PORT_OUTPUT, .tmpl = array};
-	struct gdev_ptask *ptask;
-	struct gdev_port *input = NULL;
-	unsigned parameter = !task->in_place;
 	uint64_t none = 0;
 
-	must(gdev_ptask_open(graph, NULL, module, task->kernel, &ptask), "open a ptask");
-	must(gdev_ptask_set_geometry(ptask, work->grid, work->block, 0), "set the geometry");
-	ptasks[ptask_count++] = ptask;
-	for (unsigned i = 0; i < task->inputs; i++) {
-		input = open_port(ptask,
-			(struct gdev_port_options){
-				.name = i ? "b" : "a", .tmpl = array, .parameter = parameter++});
-		feed(task->input[i], input);
-	}
-	for (unsigned i = task->inputs; i < task->pointers; i++)
-		must(gdev_ptask_set_argument(ptask, parameter++, &none, sizeof none),
+	for (; parameter < work_pointers(task); parameter++)
+		must(gdev_ptask_set_argument(ptask, parameter, &none, sizeof none),
 			"set an argument");
-	if (task->in_place)
-		output.in_out = input;
-	makers[task->output] = open_port(ptask, output);
 	for (unsigned i = 0; i < task->argument_count; i++)
 		must(gdev_ptask_set_argument(
-			     ptask, parameter++, &task->arguments[i], sizeof(uint32_t)),
+			     ptask, parameter + i, &task->arguments[i], sizeof task->arguments[i]),
 			"set an argument");
+}
+
+static void add_task(const struct work_task *task)
+{
+	struct gdev_port_options output = {
+		.name = "out", .kind = GDEV_PORT_OUTPUT, .tmpl = templates[task->output]};
+	struct gdev_port *inputs[INPUTS_MAX];
+	struct gdev_ptask *ptask;
+	unsigned parameter = !task->in_place;
+
+	must(gdev_ptask_open(graph, NULL, module, task->kernel, &ptask), "open a ptask");
+	must(gdev_ptask_set_geometry(ptask, task->grid, task->block, 0), "set the geometry");
+	ptasks[ptask_count++] = ptask;
+	for (unsigned i = 0; i < task->inputs; i++) {
+		inputs[i] = open_port(ptask, (struct gdev_port_options){.name = "in",
+						     .tmpl = templates[task->input[i]],
+						     .parameter = parameter++});
+		feed(task->input[i], inputs[i]);
+	}
+	if (task->in_place)
+		output.in_out = inputs[0];
+	makers[task->output] = open_port(ptask, output);
+	set_arguments(ptask, task, parameter);
+}
+
+/* Arrays of one size have one template. */
+static void open_template(const struct work *work, unsigned array)
+{
+	struct gdev_shape shape = {.stride = 4, .count = {work->bytes[array] / 4}};
+
+	for (unsigned i = 0; i < array; i++)
+		if (work->bytes[i] == work->bytes[array]) {
+			templates[array] = templates[i];
+			return;
+		}
+	must(gdev_template_open(graph, "array", &shape, &templates[array]), "open a template");
 }
 
 static void setup(struct work *work)
 {
-	struct gdev_shape shape = {.stride = work->element_bytes};
 	struct gdev_graph_options options = {.name = program.name};
 
-	memcpy(shape.count, work->count, sizeof shape.count);
 	options.vgpus = graph_vgpus;
 	options.vgpu_count = graph_vgpu_count;
 	options.schedule = (enum gdev_schedule)graph_schedule;
@@ -93,49 +113,72 @@ static void setup(struct work *work)
 	must(gdev_graph_open(&options, &graph), "open a graph");
 	must(gdev_graph_load(graph, kernels_ptx, strlen(kernels_ptx) + 1, NULL, 0, &module),
 		"load the kernels");
-	must(gdev_template_open(graph, "array", &shape, &array), "open a template");
+	for (unsigned i = 0; i < work->array_count; i++)
+		open_template(work, i);
 	for (unsigned i = 0; i < work->task_count; i++)
-		add_task(work, &work->tasks[i]);
+		add_task(&work->tasks[i]);
 	for (unsigned i = 0; i < work->result_count; i++)
 		must(gdev_channel_open(graph, makers[work->results[i]], NULL, NULL, &pulls[i]),
 			"open a channel");
 	must(gdev_graph_run(graph), "run the graph");
 }
 
-/* A source that several tasks take is one datablock in several channels. */
-static void push_source(struct work *work, unsigned source)
+/* A source that several tasks take is one datablock in several channels. All are written before the first one is pushed: what
+ * is pushed starts at once, and small kernels are over before the next source is there, so that the device would be woken up
+ * for each. */
+void graph_push(struct work *work)
 {
-	struct gdev_datablock *block;
+	static struct gdev_datablock *blocks[ARRAYS_MAX];
 
-	must(gdev_datablock_create(graph, array, 0, &block), "create a datablock");
-	must(gdev_datablock_write(block, 0, work->host[source], work->bytes), "write it");
+	for (unsigned i = 0; i < work->sources; i++) {
+		must(gdev_datablock_create(graph, templates[i], 0, &blocks[i]),
+			"create a datablock");
+		must(gdev_datablock_write(blocks[i], 0, work->host[i], work->bytes[i]), "write it");
+	}
 	for (unsigned i = 0; i < push_count; i++)
-		if (pushed[i] == source)
-			must(gdev_push(pushes[i], block, GDEV_FOREVER), "push");
-	gdev_datablock_put(block);
+		must(gdev_push(pushes[i], blocks[pushed[i]], GDEV_FOREVER), "push");
+	for (unsigned i = 0; i < work->sources; i++)
+		gdev_datablock_put(blocks[i]);
+}
+
+void graph_pull(struct work *work)
+{
+	for (unsigned i = 0; i < work->result_count; i++) {
+		unsigned result = work->results[i];
+		must(gdev_pull_bytes(
+			     pulls[i], work->host[result], work->bytes[result], GDEV_FOREVER, NULL),
+			"pull");
+	}
 }
 
 static void do_round(struct work *work)
 {
-	for (unsigned i = 0; i < work->sources; i++)
-		push_source(work, i);
-	for (unsigned i = 0; i < work->result_count; i++)
-		must(gdev_pull_bytes(pulls[i], work->host[work->results[i]], work->bytes,
-			     GDEV_FOREVER, NULL),
-			"pull");
+	graph_push(work);
+	graph_pull(work);
+}
+
+static struct gdev_ptask_info totals(void)
+{
+	struct gdev_ptask_info total = {0}, info;
+
+	for (unsigned i = 0; i < ptask_count; i++) {
+		must(gdev_ptask_query(ptasks[i], &info), "ask");
+		total.moved += info.moved;
+		total.invocations += info.invocations;
+	}
+	return total;
+}
+
+uint64_t graph_invocations(void)
+{
+	return totals().invocations;
 }
 
 double graph_moved_pct(void)
 {
-	uint64_t moved = 0, invocations = 0;
-	struct gdev_ptask_info info;
+	struct gdev_ptask_info total = totals();
 
-	for (unsigned i = 0; i < ptask_count; i++) {
-		must(gdev_ptask_query(ptasks[i], &info), "ask");
-		moved += info.moved;
-		invocations += info.invocations;
-	}
-	return invocations ? 100.0 * (double)moved / (double)invocations : 0;
+	return total.invocations ? 100.0 * (double)total.moved / (double)total.invocations : 0;
 }
 
 const struct variant variant_graph = {"graph", setup, do_round};

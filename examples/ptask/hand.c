@@ -51,45 +51,54 @@ static void setup_kernels(const struct work *work)
 }
 
 static void launch(const struct work *work, unsigned index, CUdeviceptr output,
-	const CUdeviceptr inputs[2], CUstream stream)
+	const CUdeviceptr *inputs, CUstream stream)
 {
 	const struct work_task *task = &work->tasks[index];
-	void *parameters[3 + ARGUMENTS_MAX];
+	const uint32_t *grid = task->grid, *block = task->block;
+	void *parameters[1 + INPUTS_MAX + ARGUMENTS_MAX];
 	CUdeviceptr none = 0;
 	unsigned count = 0;
 
 	parameters[count++] = &output;
-	for (unsigned i = 0; i < task->pointers && !task->in_place; i++)
-		parameters[count++] = i < task->inputs ? (void *)&inputs[i] : &none;
+	for (unsigned i = task->in_place; i < task->inputs; i++)
+		parameters[count++] = (void *)&inputs[i];
+	while (count < work_pointers(task))
+		parameters[count++] = &none;
 	for (unsigned i = 0; i < task->argument_count; i++)
 		parameters[count++] = (void *)&task->arguments[i];
-	must(cuLaunchKernel(kernels[index], work->grid[0], work->grid[1], work->grid[2],
-		     work->block[0], work->block[1], work->block[2], 0, stream, parameters, NULL),
+	must(cuLaunchKernel(kernels[index], grid[0], grid[1], grid[2], block[0], block[1], block[2],
+		     0, stream, parameters, NULL),
 		"launch");
 }
 
 /* ---- single-threaded modular ---- */
 
-/* What the subroutine keeps between calls: it is better than allocating each time. */
-static CUdeviceptr scratch[3];
+/* What the subroutine keeps between calls: it is better than allocating each time. The last one is for the output. */
+static CUdeviceptr scratch[INPUTS_MAX + 1];
 
 static void setup_single(struct work *work)
 {
+	size_t most = 0;
+
 	setup_kernels(work);
-	for (unsigned i = 0; i < 3; i++)
-		must(cuMemAlloc(&scratch[i], work->bytes), "allocate");
+	for (unsigned i = 0; i < work->array_count; i++)
+		most = work->bytes[i] > most ? work->bytes[i] : most;
+	for (unsigned i = 0; i <= INPUTS_MAX; i++)
+		must(cuMemAlloc(&scratch[i], most), "allocate");
 }
 
 static void round_single(struct work *work)
 {
 	for (unsigned i = 0; i < work->task_count; i++) {
 		const struct work_task *task = &work->tasks[i];
-		CUdeviceptr output = task->in_place ? scratch[0] : scratch[2];
+		CUdeviceptr output = scratch[task->in_place ? 0 : INPUTS_MAX];
 		for (unsigned k = 0; k < task->inputs; k++)
-			must(cuMemcpyHtoD(scratch[k], work->host[task->input[k]], work->bytes),
+			must(cuMemcpyHtoD(scratch[k], work->host[task->input[k]],
+				     work->bytes[task->input[k]]),
 				"copy");
 		launch(work, i, output, scratch, NULL);
-		must(cuMemcpyDtoH(work->host[task->output], output, work->bytes), "copy");
+		must(cuMemcpyDtoH(work->host[task->output], output, work->bytes[task->output]),
+			"copy");
 	}
 }
 
@@ -100,43 +109,46 @@ const struct variant variant_single = {"single", setup_single, round_single};
 static struct module_thread {
 	pthread_t thread;
 	CUstream stream;
-	CUdeviceptr memory[3];
+	CUdeviceptr memory[INPUTS_MAX + 1];
 	unsigned index;
 } threads[ARRAYS_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
-static unsigned made[ARRAYS_MAX]; /* rounds in which an array is there */
+static struct made {
+	pthread_cond_t again;
+	unsigned rounds; /* in which the array is there */
+} made[ARRAYS_MAX];
 static struct work *current;
 
 static void wait_for(unsigned array, unsigned round)
 {
 	pthread_mutex_lock(&lock);
-	while (made[array] < round)
-		pthread_cond_wait(&progress, &lock);
+	while (made[array].rounds < round)
+		pthread_cond_wait(&made[array].again, &lock);
 	pthread_mutex_unlock(&lock);
 }
 
 static void announce(unsigned array)
 {
 	pthread_mutex_lock(&lock);
-	made[array]++;
-	pthread_cond_broadcast(&progress);
+	made[array].rounds++;
+	pthread_cond_broadcast(&made[array].again);
 	pthread_mutex_unlock(&lock);
 }
 
 static void run_module(struct module_thread *self, unsigned round)
 {
 	const struct work_task *task = &current->tasks[self->index];
-	CUdeviceptr output = self->memory[task->in_place ? 0 : 2];
+	CUdeviceptr output = self->memory[task->in_place ? 0 : INPUTS_MAX];
 
 	for (unsigned i = 0; i < task->inputs; i++) {
 		wait_for(task->input[i], round);
 		must(cuMemcpyHtoDAsync(self->memory[i], current->host[task->input[i]],
-			     current->bytes, self->stream),
+			     current->bytes[task->input[i]], self->stream),
 			"copy");
 	}
 	launch(current, self->index, output, self->memory, self->stream);
-	must(cuMemcpyDtoHAsync(current->host[task->output], output, current->bytes, self->stream),
+	must(cuMemcpyDtoHAsync(current->host[task->output], output, current->bytes[task->output],
+		     self->stream),
 		"copy");
 	must(cuStreamSynchronize(self->stream), "wait");
 	announce(task->output);
@@ -159,12 +171,18 @@ static void setup_modular(struct work *work)
 {
 	setup_kernels(work);
 	current = work;
+	for (unsigned i = 0; i < work->array_count; i++)
+		pthread_cond_init(&made[i].again, NULL);
 	for (unsigned i = 0; i < work->task_count; i++) {
+		const struct work_task *task = &work->tasks[i];
 		struct module_thread *self = &threads[i];
 		self->index = i;
 		must(cuStreamCreate(&self->stream, CU_STREAM_NON_BLOCKING), "create a stream");
-		for (unsigned k = 0; k < 3; k++)
-			must(cuMemAlloc(&self->memory[k], work->bytes), "allocate");
+		for (unsigned k = 0; k < task->inputs; k++)
+			must(cuMemAlloc(&self->memory[k], work->bytes[task->input[k]]), "allocate");
+		if (!task->in_place)
+			must(cuMemAlloc(&self->memory[INPUTS_MAX], work->bytes[task->output]),
+				"allocate");
 		require(!pthread_create(&self->thread, NULL, module_main, self), "start a thread",
 			"the system has none left");
 	}
@@ -172,7 +190,7 @@ static void setup_modular(struct work *work)
 
 static void round_modular(struct work *work)
 {
-	unsigned round = made[0] + 1;
+	unsigned round = made[0].rounds + 1;
 
 	for (unsigned i = 0; i < work->sources; i++)
 		announce(i);
@@ -189,34 +207,37 @@ static void setup_hand(struct work *work)
 	setup_kernels(work);
 	for (unsigned i = 0; i < work->sources; i++)
 		if (!device[i])
-			must(cuMemAlloc(&device[i], work->bytes), "allocate");
+			must(cuMemAlloc(&device[i], work->bytes[i]), "allocate");
 	for (unsigned i = 0; i < work->task_count; i++) {
 		const struct work_task *task = &work->tasks[i];
 		if (task->in_place)
 			device[task->output] = device[task->input[0]];
 		else if (!device[task->output])
-			must(cuMemAlloc(&device[task->output], work->bytes), "allocate");
+			must(cuMemAlloc(&device[task->output], work->bytes[task->output]),
+				"allocate");
 	}
 }
 
 static void launch_task(const struct work *work, unsigned index, CUstream stream)
 {
 	const struct work_task *task = &work->tasks[index];
-	CUdeviceptr inputs[2] = {device[task->input[0]], device[task->input[1]]};
+	CUdeviceptr inputs[INPUTS_MAX];
 
+	for (unsigned i = 0; i < task->inputs; i++)
+		inputs[i] = device[task->input[i]];
 	launch(work, index, device[task->output], inputs, stream);
 }
 
 static void round_hand(struct work *work)
 {
 	for (unsigned i = 0; i < work->sources; i++)
-		must(cuMemcpyHtoD(device[i], work->host[i], work->bytes), "copy");
+		must(cuMemcpyHtoD(device[i], work->host[i], work->bytes[i]), "copy");
 	for (unsigned i = 0; i < work->task_count; i++)
 		launch_task(work, i, NULL);
-	for (unsigned i = 0; i < work->result_count; i++)
-		must(cuMemcpyDtoH(
-			     work->host[work->results[i]], device[work->results[i]], work->bytes),
-			"copy");
+	for (unsigned i = 0; i < work->result_count; i++) {
+		unsigned result = work->results[i];
+		must(cuMemcpyDtoH(work->host[result], device[result], work->bytes[result]), "copy");
+	}
 }
 
 const struct variant variant_hand = {"hand", setup_hand, round_hand};
@@ -268,7 +289,7 @@ static void round_streams(struct work *work)
 		for (unsigned k = 0; k < task->inputs; k++)
 			for (; copied < work->sources && copied <= task->input[k]; copied++) {
 				must(cuMemcpyHtoDAsync(device[copied], work->host[copied],
-					     work->bytes, copies),
+					     work->bytes[copied], copies),
 					"copy");
 				must(cuEventRecord(ready[copied], copies), "record");
 			}
@@ -276,7 +297,7 @@ static void round_streams(struct work *work)
 	}
 	for (unsigned i = 0; i < work->result_count; i++) {
 		unsigned result = work->results[i];
-		must(cuMemcpyDtoHAsync(work->host[result], device[result], work->bytes,
+		must(cuMemcpyDtoHAsync(work->host[result], device[result], work->bytes[result],
 			     streams[stream_of[result]]),
 			"copy");
 	}

@@ -22,16 +22,25 @@ static int index_of(const char *word, const char *const words[])
 
 static void copy_tasks(struct work *work, const char *kernel)
 {
+	size_t bytes = (size_t)graph.n * graph.n * sizeof(float);
+
+	for (unsigned i = 0; i < graph.sources; i++)
+		graph_source(&graph, i, 1, work->host[work_source(work, bytes)]);
 	for (unsigned i = 0; i < graph.task_count; i++) {
 		const unsigned *input = graph.tasks[i].input;
-		work->tasks[work->task_count++] = (struct work_task){.kernel = kernel,
-			.output = graph.tasks[i].output,
-			.input = {input[0], input[1]},
-			.inputs = graph.inputs,
-			.pointers = 2,
-			.arguments = {graph.n},
-			.argument_count = 1};
+		work_add(work,
+			(struct work_task){.kernel = kernel,
+				.grid = {graph.n / TILE, graph.n / TILE, 1},
+				.block = {TILE, TILE, 1},
+				.input = {input[0], input[1]},
+				.inputs = graph.inputs,
+				.pointers = 3,
+				.arguments = {graph.n},
+				.argument_count = 1},
+			bytes);
 	}
+	for (unsigned i = 0; i < graph.result_count; i++)
+		work_result(work, graph.results[i]);
 }
 
 static bool make(struct work *work, char **arguments, int count)
@@ -52,19 +61,7 @@ static bool make(struct work *work, char **arguments, int count)
 				     : width > RESULTS_MAX || !depth || depth > 12))
 		return false;
 	graph_make_sized(&graph, (enum shape)shape, (enum operation)task, n, width, depth);
-	work->bytes = (size_t)n * n * sizeof(float);
-	work->element_bytes = sizeof(float);
-	memcpy(work->count, (uint64_t[3]){n, n, 1}, sizeof work->count);
-	memcpy(work->grid, (uint32_t[3]){n / TILE, n / TILE, 1}, sizeof work->grid);
-	memcpy(work->block, (uint32_t[3]){TILE, TILE, 1}, sizeof work->block);
-	work->sources = graph.sources;
-	work->result_count = graph.result_count;
-	memcpy(work->results, graph.results, sizeof graph.results);
 	copy_tasks(work, kernels[task]);
-	for (unsigned i = 0; i < graph.sources + graph.task_count; i++)
-		work->host[i] = host_alloc(work->bytes);
-	for (unsigned i = 0; i < graph.sources; i++)
-		graph_source(&graph, i, 1, work->host[i]);
 	return true;
 }
 

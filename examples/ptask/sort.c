@@ -15,17 +15,19 @@ static uint64_t expected_sum;
 
 static void add(struct work *work, const char *kernel, uint32_t a, uint32_t b)
 {
-	unsigned at = work->task_count++;
+	unsigned before = work->array_count - 1;
+	size_t bytes = work->bytes[before];
 
-	require(at + 1 < ARRAYS_MAX, "make the graph", "too many steps");
-	work->tasks[at] = (struct work_task){.kernel = kernel,
-		.output = at + 1,
-		.input = {at, at},
-		.inputs = 1,
-		.pointers = 1,
-		.in_place = true,
-		.arguments = {a, b},
-		.argument_count = 2};
+	work_add(work,
+		(struct work_task){.kernel = kernel,
+			.grid = {(uint32_t)(bytes / sizeof(int)) / SHARED, 1, 1},
+			.block = {SHARED / 2, 1, 1},
+			.input = {before},
+			.inputs = 1,
+			.in_place = true,
+			.arguments = {a, b},
+			.argument_count = 2},
+		bytes);
 }
 
 static bool make(struct work *work, char **arguments, int count)
@@ -36,35 +38,27 @@ static bool make(struct work *work, char **arguments, int count)
 
 	if (log2 < 9 || log2 > 24)
 		return false;
+	values = work->host[work_source(work, n * sizeof(int))];
+	for (unsigned i = 0; i < n; i++) {
+		values[i] = (int)(i * 2654435761u >> 3);
+		expected_sum += (unsigned)values[i];
+	}
 	add(work, "merge", 2, SHARED);
 	for (uint32_t run = 2 * SHARED; run <= n; run *= 2) {
 		for (uint32_t distance = run / 2; distance >= SHARED; distance /= 2)
 			add(work, "compare", distance, run);
 		add(work, "merge", run, run);
 	}
-	work->bytes = n * sizeof(int);
-	work->element_bytes = sizeof(int);
-	memcpy(work->count, (uint64_t[3]){n, 1, 1}, sizeof work->count);
-	memcpy(work->grid, (uint32_t[3]){n / SHARED, 1, 1}, sizeof work->grid);
-	memcpy(work->block, (uint32_t[3]){SHARED / 2, 1, 1}, sizeof work->block);
-	work->sources = work->result_count = 1;
-	work->results[0] = work->task_count;
-	for (unsigned i = 0; i <= work->task_count; i++)
-		work->host[i] = host_alloc(work->bytes);
-	values = work->host[0];
-	for (unsigned i = 0; i < n; i++) {
-		values[i] = (int)(i * 2654435761u >> 3);
-		expected_sum += (unsigned)values[i];
-	}
+	work_result(work, work->array_count - 1);
 	return true;
 }
 
 static bool check(const struct work *work)
 {
 	const int *values = work->host[work->results[0]];
-	uint64_t sum = (unsigned)values[0];
+	uint64_t sum = (unsigned)values[0], count = work->bytes[0] / sizeof(int);
 
-	for (uint64_t i = 1; i < work->count[0]; i++) {
+	for (uint64_t i = 1; i < count; i++) {
 		if (values[i - 1] > values[i]) {
 			fprintf(stderr, "sort: element %llu is out of order\n",
 				(unsigned long long)i);

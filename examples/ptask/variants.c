@@ -20,22 +20,6 @@ static const struct variant *const variants[] = {
 
 static struct work work;
 
-void require(bool condition, const char *what, const char *why)
-{
-	if (condition)
-		return;
-	fprintf(stderr, "%s: cannot %s: %s\n", program.name, what, why);
-	exit(EXIT_FAILED);
-}
-
-void *host_alloc(size_t bytes)
-{
-	void *memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-
-	require(memory, "allocate", "no memory; choose a smaller SIZE");
-	return memory;
-}
-
 static double now_us(void)
 {
 	struct timespec now;
@@ -54,10 +38,11 @@ static int by_value(const void *a, const void *b)
 static void usage(int status)
 {
 	fprintf(status ? stderr : stdout,
-		"usage: %s [--variant graph|hand|streams|modular|single|all] [--repeat N]\n"
+		"usage: %s [--variant graph|hand|streams|modular|single|all] [--repeat N] [--rates]\n"
 		"       [--vgpus NAME,...] [--schedule first-available|fifo|priority|data-aware] %s\n"
 		"Verifies, and prints the median time of a round in each variant, as JSON.\n"
-		"--vgpus and --schedule are of the graph.\n"
+		"--vgpus and --schedule are of the graph. --rates: of the graph, too; it reads numbers of seconds, a line each,\n"
+		"works for so long, and answers with its invocations a second.\n"
 		"Exit status 0: the results are right; 1: one is wrong; 2: something failed.\n",
 		program.name, program.usage);
 	exit(status);
@@ -87,7 +72,7 @@ static bool read_schedule(const char *name)
 static void forget_results(void)
 {
 	for (unsigned i = 0; i < work.result_count; i++)
-		memset(work.host[work.results[i]], 0xff, work.bytes);
+		memset(work.host[work.results[i]], 0xff, work.bytes[work.results[i]]);
 }
 
 static bool check(const struct variant *variant)
@@ -100,15 +85,37 @@ static bool check(const struct variant *variant)
 	return false;
 }
 
+/* Two rounds are in the graph at a time, so that it always has something to do. */
+static void answer_rates(void)
+{
+	double seconds;
+
+	while (scanf("%lf", &seconds) == 1) {
+		double start_us = now_us(), end_us = start_us + seconds * 1e6;
+		uint64_t before = graph_invocations();
+		graph_push(&work);
+		while (now_us() < end_us) {
+			graph_push(&work);
+			graph_pull(&work);
+		}
+		end_us = now_us();
+		printf("%.2f\n",
+			(double)(graph_invocations() - before) / (end_us - start_us) * 1e6);
+		fflush(stdout);
+		graph_pull(&work);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option long_options[] = {{"variant", required_argument, NULL, 'v'},
 		{"repeat", required_argument, NULL, 'r'}, {"vgpus", required_argument, NULL, 'g'},
-		{"schedule", required_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {0}};
+		{"schedule", required_argument, NULL, 's'}, {"rates", no_argument, NULL, 'i'},
+		{"help", no_argument, NULL, 'h'}, {0}};
 	static double times[VARIANTS][ROUNDS_MAX];
 	const char *wanted = "graph";
 	unsigned repeat = 1;
-	bool chosen[VARIANTS], any = false;
+	bool chosen[VARIANTS], any = false, rates = false;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
@@ -116,6 +123,8 @@ int main(int argc, char **argv)
 			wanted = optarg;
 		else if (option == 'r')
 			repeat = (unsigned)atoi(optarg);
+		else if (option == 'i')
+			rates = true;
 		else if (option == 'g' && read_vgpus(optarg))
 			continue;
 		else if (option == 's' && read_schedule(optarg))
@@ -125,7 +134,7 @@ int main(int argc, char **argv)
 	}
 	for (unsigned v = 0; v < VARIANTS; v++)
 		any |= chosen[v] = !strcmp(wanted, "all") || !strcmp(wanted, variants[v]->name);
-	if (!any || !repeat || repeat > ROUNDS_MAX ||
+	if (!any || (rates && strcmp(wanted, "graph")) || !repeat || repeat > ROUNDS_MAX ||
 		!program.make(&work, argv + optind, argc - optind))
 		usage(EXIT_FAILED);
 	for (unsigned v = 0; v < VARIANTS; v++)
@@ -134,6 +143,10 @@ int main(int argc, char **argv)
 			if (!check(variants[v]))
 				return EXIT_WRONG;
 		}
+	if (rates) {
+		answer_rates();
+		return check(&variant_graph) ? EXIT_VERIFIED : EXIT_WRONG;
+	}
 	for (unsigned round = 0; round < repeat; round++)
 		for (unsigned v = 0; v < VARIANTS; v++)
 			if (chosen[v]) {

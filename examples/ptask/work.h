@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the dataflow programs have in common: work as a list of tasks on arrays of one size, and the five ways to do it of
- * section 6.3 of the PTask paper. A program makes a `struct work`, and main() in variants.c does the rest.
+ * What the dataflow programs have in common: work as a list of tasks on arrays, and the five ways to do it of section 6.3 of
+ * the PTask paper. A program makes a `struct work`, and main() in variants.c does the rest.
  */
 #ifndef EXAMPLES_PTASK_WORK_H
 #define EXAMPLES_PTASK_WORK_H
@@ -10,16 +10,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ARRAYS_MAX 160
+#define ARRAYS_MAX 1280
+#define INPUTS_MAX 4
 #define ARGUMENTS_MAX 3
 
-/* kernel(output, input[0], input[1], arguments...); a task in place has one array, its output and its input:
- * kernel(output, arguments...). */
+/* kernel(output, input[0], input[1], ..., arguments...). A task in place changes input[0], which is its output and stands
+ * there alone: kernel(output, input[1], ..., arguments...). Every other task that takes input[0] is one that this one
+ * needs, directly or not: so no variant has to keep the old contents. */
 struct work_task {
 	const char *kernel;
-	unsigned output, input[2], inputs;
-	unsigned pointers; /* parameters that are inputs; those beyond `inputs` are NULL */
-	bool in_place;     /* input[0] becomes the output: nobody else takes it */
+	uint32_t grid[3], block[3];
+	unsigned output, input[INPUTS_MAX], inputs;
+	unsigned
+		pointers; /* parameters that are pointers; those beyond the arrays are NULL; 0: as many as arrays */
+	bool in_place;
 	uint32_t arguments[ARGUMENTS_MAX];
 	unsigned argument_count;
 };
@@ -27,15 +31,27 @@ struct work_task {
 /* Arrays have numbers: sources first, then what each task makes. Tasks are in an order in which each comes after those
  * that it takes from. */
 struct work {
-	size_t bytes; /* of an array */
-	uint64_t element_bytes, count[3];
-	uint32_t grid[3], block[3];
-	unsigned sources, task_count, result_count;
+	unsigned array_count, sources, task_count, result_count;
+	size_t bytes[ARRAYS_MAX]; /* of an array */
+	void *host
+		[ARRAYS_MAX]; /* its memory, which all but the modular variants use for sources and results alone */
 	struct work_task tasks[ARRAYS_MAX];
 	unsigned results[ARRAYS_MAX];
-	void *host
-		[ARRAYS_MAX]; /* memory of sources and results, and of all others for the modular variants */
 };
+
+/* The number of a new source, whose contents the caller writes to host[]. Before any task. */
+unsigned work_source(struct work *work, size_t bytes);
+/* The number of the array that the task makes. `bytes`: as its input[0] has if it is in place. */
+unsigned work_add(struct work *work, struct work_task task, size_t bytes);
+/* The array comes out at the end. */
+void work_result(struct work *work, unsigned array);
+/* Pointers among the kernel's parameters. */
+unsigned work_pointers(const struct work_task *task);
+
+/* Reproducible numbers in [-1, 1). */
+void work_fill(float *numbers, size_t count, uint64_t seed);
+/* Complains, and returns false, if an array of floats is not what it should be, within `error` of the largest. */
+bool work_close(const struct work *work, unsigned array, const float *want, double error);
 
 /* ---- the program's ---- */
 
@@ -67,8 +83,12 @@ extern const struct variant variant_single, variant_modular, variant_hand, varia
 extern const char *graph_vgpus[8];
 extern unsigned graph_vgpu_count;
 extern unsigned graph_schedule; /* enum gdev_schedule */
-/* How many invocations moved data between devices, in percent. */
+uint64_t graph_invocations(void);
+/* How many of them moved data between devices, in percent. */
 double graph_moved_pct(void);
+/* The halves of a round. */
+void graph_push(struct work *work);
+void graph_pull(struct work *work);
 
 /* Ends the program with a sentence unless `condition` holds. */
 void require(bool condition, const char *what, const char *why);
