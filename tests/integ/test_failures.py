@@ -14,7 +14,7 @@ import unittest
 import integ
 from integ import BUILD, FULL, PROGRAMS, SOFTWARE, children
 
-STORM_SECONDS = 600 if FULL else 8
+STORM_SECONDS = 600 if FULL else 5
 # Between kills. On hardware a worker takes a third of a second to start, and ends with its gdevd until then.
 PAUSES = (0.05, 0.8) if SOFTWARE else (0.5, 2)
 VERIFIED, WRONG, FAILED = 0, 1, 2
@@ -181,7 +181,7 @@ class Opening(integ.Case):
             os._exit(0)
 
     def test_killed(self):
-        """None of hundreds of opens fails when gdevd is killed and another starts"""
+        """No open fails when gdevd is killed and another starts"""
         end = time.monotonic() + (4 if SOFTWARE else 8)
         programs = [self.start_opening(end) for _ in range(self.PROCESSES)]
         for _ in range(self.KILLS):
@@ -198,7 +198,7 @@ class Opening(integ.Case):
             failed += errors
         print(f"# {count} opens, {len(failed)} failed", flush=True)
         self.assertFalse(failed, f"of {count} opens")
-        self.assertGreater(count, 200)
+        self.assertGreater(count, 50)
 
 
 @unittest.skipIf(integ.SANITIZED, NO_RUNTIME)

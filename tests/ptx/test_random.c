@@ -22,7 +22,13 @@
 #include "random_kernel.h"
 
 enum { FEATURES = RANDOM_COLLECTIVES | RANDOM_BARRIERS | RANDOM_DIVERGENT_BARRIERS | RANDOM_EXITS };
-enum { SECONDS = 60, FULL_SECONDS = 3600, MOST_KERNELS = 400, CHILD_SECONDS = 60 };
+enum {
+	SECONDS = 60,
+	SANITIZED_SECONDS = 15,
+	FULL_SECONDS = 3600,
+	MOST_KERNELS = 400,
+	CHILD_SECONDS = 60
+};
 
 struct kernel_params {
 	const void *in;
@@ -244,7 +250,9 @@ static uint64_t first_of_full(void)
 static void random_kernels_mean_the_same_to_compiler_and_interpreter(void **state)
 {
 	bool full = getenv("GDEV_TEST_FULL");
-	time_t end_at = time(NULL) + (full ? FULL_SECONDS : SECONDS);
+	int seconds =
+		getenv("ASAN_OPTIONS") ? SANITIZED_SECONDS : SECONDS; /* the same kernels again */
+	time_t end_at = time(NULL) + (full ? FULL_SECONDS : seconds);
 	uint64_t first = wanted[0] ? wanted[0] : full ? first_of_full() : 1;
 	uint64_t last = wanted[1] ? wanted[1] : full ? UINT64_MAX : MOST_KERNELS;
 	struct random_kernel *k = calloc(1, sizeof(*k));
