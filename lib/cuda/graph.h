@@ -89,29 +89,30 @@ struct graph_object {
 #define GRAPH_LANES 16
 #define GRAPH_LANES_EACH 8
 
-struct CUgraph_st {
-	uint32_t handle_word;
-	struct list nodes;
-	size_t node_count;
-	struct list objects; /* struct graph_object */
-	bool inner;          /* a node's or an executable graph's: not destroyed by the program */
-	CUgraphNode *order;  /* of an executable graph; malloc'ed */
-	unsigned lanes;      /* that it runs on */
-	struct home lane_homes[GRAPH_LANES];
-};
-
 /* A stream of an executable graph's own, or NULL. */
 struct own_lane {
 	CUstream stream;
 	struct home home;
 };
 
+struct CUgraph_st {
+	uint32_t handle_word;
+	struct list nodes;
+	size_t node_count;
+	struct list objects; /* struct graph_object */
+	bool inner;          /* a node's or an executable graph's: not destroyed by the program */
+	/* Of an executable graph, or of a child in one: */
+	CUgraphNode *order; /* malloc'ed */
+	unsigned lanes;     /* that it runs on */
+	struct home lane_homes[GRAPH_LANES];
+	struct own_lane own[GRAPH_LANES]; /* with the executable graph's lock */
+};
+
 struct CUgraphExec_st {
 	uint32_t handle_word;
 	CUgraph graph;
 	uint64_t flags;
-	pthread_mutex_t lock; /* guards the rest */
-	struct own_lane own[GRAPH_LANES];
+	pthread_mutex_t lock;         /* guards the rest */
 	unsigned long long stream_id; /* of the last launch, or 0, */
 	struct home home;             /* where that was, */
 	struct gdev_fence done;       /* and its end */
@@ -183,9 +184,10 @@ CUresult graph_settle_memory(CUgraph graph, bool free_it);
 
 /* Brings an executable graph's nodes into an order, and to lanes. CUDA_ERROR_INVALID_VALUE: there is a circle. */
 CUresult graph_order(CUgraph graph);
-/* Launches all nodes on the one stream, however many lanes the graph has. */
+/* Launches all nodes of a child graph behind what is on the stream, which waits for them: on the one stream, however many lanes
+ * it has, if its nodes are of one context. */
 CUresult graph_run(CUgraph graph, CUstream stream);
 CUresult graph_launch(CUgraphExec exec, CUstream stream);
-void graph_close_lanes(CUgraphExec exec);
+void graph_close_lanes(CUgraph graph);
 
 #endif

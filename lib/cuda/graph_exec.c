@@ -97,7 +97,7 @@ CUresult cuGraphInstantiate(
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
 	TRY(check(exec));
-	graph_close_lanes(exec);
+	graph_close_lanes(exec->graph);
 	graph_unclaim_memory(exec->graph);
 	graph_release(exec->graph);
 	pthread_mutex_destroy(&exec->lock);

@@ -4,8 +4,9 @@
  * lanes: streams, each in a context. One is the launch's stream, if some nodes are of its context, and the others are the
  * graph's own. Branches are on different lanes and overlap where the device can; a node waits for those of other lanes
  * that it depends on, and the launch's stream in the end for all. A graph of one context without branches has the one
- * lane. The nodes of a child graph are sent to the lane of its node. Lanes of several devices are of several sessions,
- * which wait for each other through gdevd.
+ * lane. The nodes of a child graph are sent to the lane of its node; those of several contexts to lanes of the child's
+ * own, of which that lane is one or waits for all. Lanes of several devices are of several sessions, which wait for each
+ * other through gdevd.
  *
  * Since nodes are sent in one order, what waits is always behind what it waits for. Which lane a node goes to is
  * therefore a question of speed alone.
@@ -85,21 +86,14 @@ static void place(struct placing *placing, CUgraphNode node)
 	node->placed = true;
 }
 
-/* The nodes of a child graph are on one lane, and so in one context. */
+/* A child graph is done where the first of its nodes is. */
 static CUresult settle_child(CUgraphNode node)
 {
-	CUgraphNode inner;
+	CUgraph child = node->child;
 
-	TRY(graph_order(node->child));
-	list_for_each (inner, &node->child->nodes, link) {
-		if (!inner->home.context)
-			continue;
-		if (node->home.context && !same_home(&node->home, &inner->home))
-			return fail(CUDA_ERROR_NOT_SUPPORTED,
-				"the nodes of a child graph must be of one context, and so of one "
-				"device");
-		node->home = inner->home;
-	}
+	TRY(graph_order(child));
+	if (child->lanes)
+		node->home = child->lane_homes[0];
 	return CUDA_SUCCESS;
 }
 
@@ -156,13 +150,6 @@ CUresult graph_order(CUgraph graph)
 				 "nodes of the graph depend on each other in a circle");
 }
 
-CUresult graph_run(CUgraph graph, CUstream stream)
-{
-	for (size_t i = 0; i < graph->node_count; i++)
-		TRY(node_run(graph->order[i], stream, false));
-	return CUDA_SUCCESS;
-}
-
 /* ---- lanes ---- */
 
 static bool is_alive(const struct home *home)
@@ -179,10 +166,15 @@ static void close_lane(struct own_lane *lane)
 	*lane = (struct own_lane){0};
 }
 
-void graph_close_lanes(CUgraphExec exec)
+void graph_close_lanes(CUgraph graph)
 {
+	CUgraphNode node;
+
 	for (unsigned i = 0; i < GRAPH_LANES; i++)
-		close_lane(&exec->own[i]);
+		close_lane(&graph->own[i]);
+	list_for_each (node, &graph->nodes, link)
+		if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
+			graph_close_lanes(node->child);
 }
 
 static CUresult open_lane(struct own_lane *lane, const struct home *home, int priority)
@@ -207,10 +199,9 @@ struct run {
 	uint64_t seen[GRAPH_LANES + 1][GRAPH_LANES + 1];
 };
 
-static CUresult open_lanes(CUgraphExec exec, CUstream stream, struct run *run)
+static CUresult open_lanes(CUgraph graph, CUstream stream, struct run *run)
 {
 	const struct home here = home_of(stream->context);
-	CUgraph graph = exec->graph;
 
 	run->base = graph->lanes;
 	for (unsigned i = 0; i < graph->lanes; i++) {
@@ -220,8 +211,8 @@ static CUresult open_lanes(CUgraphExec exec, CUstream stream, struct run *run)
 			run->base = i;
 			continue;
 		}
-		TRY(open_lane(&exec->own[i], home, stream->priority));
-		run->lanes[i] = exec->own[i].stream;
+		TRY(open_lane(&graph->own[i], home, stream->priority));
+		run->lanes[i] = graph->own[i].stream;
 	}
 	run->lanes[run->base] = stream;
 	return CUDA_SUCCESS;
@@ -301,6 +292,24 @@ static CUresult run_on_lanes(CUgraph graph, struct run *run)
 	return result;
 }
 
+static CUresult run_child_on_lanes(CUgraph graph, CUstream stream)
+{
+	struct run run = {0};
+
+	TRY(open_lanes(graph, stream, &run));
+	return run_on_lanes(graph, &run);
+}
+
+CUresult graph_run(CUgraph graph, CUstream stream)
+{
+	for (unsigned i = 1; i < graph->lanes; i++)
+		if (!same_home(&graph->lane_homes[i], &graph->lane_homes[0]))
+			return run_child_on_lanes(graph, stream);
+	for (size_t i = 0; i < graph->node_count; i++)
+		TRY(node_run(graph->order[i], stream, false));
+	return CUDA_SUCCESS;
+}
+
 /* Launches of one executable graph follow each other, on whatever streams. With the lock. */
 static CUresult launch_next(CUgraphExec exec, CUstream stream)
 {
@@ -308,7 +317,7 @@ static CUresult launch_next(CUgraphExec exec, CUstream stream)
 	struct run run = {0};
 	CUresult result;
 
-	TRY(open_lanes(exec, stream, &run));
+	TRY(open_lanes(exec->graph, stream, &run));
 	if (exec->stream_id && exec->stream_id != stream->id && is_alive(&exec->home))
 		TRY_GDEV(gdev_stream_wait_peer(
 				 stream->stream, exec->home.context->session, &exec->done),

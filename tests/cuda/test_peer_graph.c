@@ -230,16 +230,26 @@ static CUgraphNode add_node(CUgraph graph, int side, uint32_t value, const CUgra
 	return node;
 }
 
-static void test_nodes_by_calls(void **state)
+/* To the other side, in the context of that. */
+static CUgraphNode copy_node(CUgraph graph, int to, const CUgraphNode *after)
 {
-	CUDA_MEMSET_NODE_PARAMS set = {sides[1].words, 0, 5, 4, WORDS, 1};
 	CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.srcDevice = sides[1].words,
+		.srcDevice = sides[!to].words,
 		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.dstDevice = sides[0].words,
+		.dstDevice = sides[to].words,
 		.WidthInBytes = WORDS * 4,
 		.Height = 1,
 		.Depth = 1};
+	CUgraphNode node;
+
+	assert_success(
+		cuGraphAddMemcpyNode(&node, graph, after, after != NULL, &copy, sides[to].context));
+	return node;
+}
+
+static void test_nodes_by_calls(void **state)
+{
+	CUDA_MEMSET_NODE_PARAMS set = {sides[1].words, 0, 5, 4, WORDS, 1};
 	CUgraphNode first, next;
 	CUgraphExec exec;
 	CUgraph graph;
@@ -248,7 +258,7 @@ static void test_nodes_by_calls(void **state)
 	assert_success(cuGraphCreate(&graph, 0));
 	assert_success(cuGraphAddMemsetNode(&first, graph, NULL, 0, &set, sides[1].context));
 	next = add_node(graph, 1, 3, &first);
-	assert_success(cuGraphAddMemcpyNode(&first, graph, &next, 1, &copy, sides[0].context));
+	first = copy_node(graph, 0, &next);
 	add_node(graph, 0, 10, &first);
 	exec = instantiate(graph);
 	for (int i = 0; i < 2; i++)
@@ -278,8 +288,8 @@ static void test_all_elsewhere(void **state)
 
 static void test_children(void **state)
 {
-	CUgraph graph, child, both;
 	CUgraphExec exec = NULL;
+	CUgraph graph, child;
 	CUgraphNode node;
 
 	use(0);
@@ -294,13 +304,40 @@ static void test_children(void **state)
 	check(0, sides[0].words, 1);
 	check(1, sides[1].words, 3);
 	destroy(exec, graph);
-
-	add_node(child, 0, 1, NULL); /* a child of two devices */
-	assert_success(cuGraphCreate(&both, 0));
-	assert_success(cuGraphAddChildGraphNode(&node, both, NULL, 0, child));
-	assert_result(cuGraphInstantiateWithFlags(&exec, both, 0), CUDA_ERROR_NOT_SUPPORTED);
-	assert_success(cuGraphDestroy(both));
 	assert_success(cuGraphDestroy(child));
+}
+
+/* What is behind a child waits for its nodes on all devices, and these for what is before it; so do launches that follow
+ * each other, on streams of both. */
+static void test_children_of_two_devices(void **state)
+{
+	CUgraph graph, child, grandchild;
+	CUgraphNode node;
+	CUgraphExec exec;
+
+	use(0);
+	assert_success(cuGraphCreate(&grandchild, 0));
+	node = add_node(grandchild, 1, 3, NULL);
+	node = copy_node(grandchild, 0, &node);
+	add_node(grandchild, 0, 1, &node);
+	assert_success(cuGraphCreate(&child, 0));
+	assert_success(cuGraphAddChildGraphNode(&node, child, NULL, 0, grandchild));
+	assert_success(cuGraphCreate(&graph, 0));
+	node = add_node(graph, 1, 10, NULL);
+	assert_success(cuGraphAddChildGraphNode(&node, graph, &node, 1, child));
+	node = copy_node(graph, 1, &node); /* 14 more than before */
+	add_node(graph, 0, 100, &node);    /* which nobody looks at before the end */
+	exec = instantiate(graph);
+	for (int i = 0; i < 6; i++) {
+		use(i % 2);
+		assert_success(cuGraphLaunch(exec, sides[i / 3].stream));
+	}
+	assert_success(cuStreamSynchronize(sides[1].stream));
+	check(1, sides[1].words, 6 * 14);
+	check(0, sides[0].words, 6 * 14 + 100);
+	assert_success(cuGraphDestroy(child));
+	assert_success(cuGraphDestroy(grandchild));
+	destroy(exec, graph);
 }
 
 /* As in CUDA, what a node does may change, and not where. */
@@ -370,6 +407,7 @@ int main(int argc, char **argv)
 		test(test_nodes_by_calls),
 		test(test_all_elsewhere),
 		test(test_children),
+		test(test_children_of_two_devices),
 		test(test_updates),
 		test(test_memory),
 	};
