@@ -35,8 +35,8 @@ struct verb {
 extern const struct verb *const verbs[]; /* NULL-terminated */
 const struct verb *verb_find(const char *name);
 
-extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_shm, verb_top,
-	verb_tune, verb_trace, verb_doctor, verb_suspend, verb_resume, verb_help;
+extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_shm, verb_graph,
+	verb_top, verb_tune, verb_trace, verb_doctor, verb_suspend, verb_resume, verb_help;
 
 /* "gdev VERB: …" on standard error. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -14,6 +14,7 @@ const struct verb *const verbs[] = {
 	&verb_device,
 	&verb_vgpu,
 	&verb_shm,
+	&verb_graph,
 	&verb_top,
 	&verb_tune,
 	&verb_trace,

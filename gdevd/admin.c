@@ -19,7 +19,7 @@
 #define PIECE_BYTES (32u << 10)
 #define COMMANDS_TEXT                                                                              \
 	"status, devices, vgpus, top, hold, vgpu-create, vgpu-set, vgpu-delete, device-set, "      \
-	"device-drain, device-undrain, suspend, resume, shm-list and shm-remove"
+	"device-drain, device-undrain, suspend, resume, shm-list, shm-remove and graph-list"
 
 const char *const resource_names[RESOURCES] = {"compute", "to_device", "from_device"};
 
@@ -502,6 +502,7 @@ static const struct {
 	{"resume", false, command_resume},
 	{"shm-list", false, command_shm_list},
 	{"shm-remove", false, command_shm_remove},
+	{"graph-list", false, command_graph_list},
 };
 
 /* Sends text in as many messages as it takes. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the files of administration share: admin.c has the table of commands and those that look, admin_change.c those
- * that change something, admin_shm.c those on shared memory. A command returns its answer, a new reference; when it fails, it
+ * that change something, admin_shm.c those on shared memory, admin_graph.c that on named graphs. A command returns its answer, a new reference; when it fails, it
  * sets *status to -errno, and its answer has a sentence in "error".
  */
 #ifndef GDEV_GDEVD_ADMIN_H
@@ -36,6 +36,8 @@ json_t *admin_list_sessions(const struct daemon *daemon, const struct device *de
 json_t *command_shm_list(struct daemon *daemon, const json_t *request, int *status);
 /* {"segment": ID} or {"key": KEY}, {"vgpu": NAME}, "peer_uid" */
 json_t *command_shm_remove(struct daemon *daemon, const json_t *request, int *status);
+/* {"after": N}: named graphs, N of the first left out, a page of them: {"graphs": [...], "more": BOOL}. */
+json_t *command_graph_list(struct daemon *daemon, const json_t *request, int *status);
 /* What users have of segments on each device. */
 json_t *admin_list_shares(const struct daemon *daemon);
 

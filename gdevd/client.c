@@ -190,6 +190,7 @@ void client_destroy(struct client *client)
 	list_remove(&client->link);
 	client_waits_no_more(client);
 	trace_client_finish(client);
+	graph_client_finish(client);
 	client->connection->user->connections--;
 	user_release(client->connection->user, 1);
 	daemon->client_count--;
@@ -392,6 +393,12 @@ static int on_message(struct connection *connection, const struct control_header
 	}
 	if (!client->vgpu && message->type == CONTROL_TRACE)
 		return trace_request(client, (const struct control_trace *)message);
+	if (!client->vgpu && message->type == CONTROL_GRAPH_PUBLISH)
+		return graph_publish(client, (const struct control_graph *)message);
+	if (!client->vgpu && message->type == CONTROL_GRAPH_OPEN)
+		return graph_open(client, (const struct control_graph *)message);
+	if (!client->vgpu && message->type == CONTROL_GRAPH_JOINED)
+		return graph_joined(client);
 	return -EPROTO;
 }
 

@@ -24,6 +24,7 @@ int daemon_init(struct daemon *daemon)
 	list_init(&daemon->vgpus);
 	list_init(&daemon->sessions);
 	list_init(&daemon->segments);
+	list_init(&daemon->graphs);
 	list_init(&daemon->clients);
 	list_init(&daemon->waiting);
 	list_init(&daemon->watches_unclaimed);

@@ -300,6 +300,7 @@ struct daemon {
 	unsigned session_count;
 	struct list segments; /* of shared memory, of all virtual GPUs */
 	struct users users;
+	struct list graphs;  /* struct graph */
 	struct list clients; /* connections of clients and of administrators: client.c */
 	struct list waiting; /* those that wait for a worker, longest first */
 	unsigned client_count;
@@ -411,6 +412,7 @@ struct client {
 	struct list waiting; /* daemon.waiting: for a worker, or `describing` */
 	uint64_t passed;     /* the round in which it was its turn for a worker last */
 	bool describing;     /* for what the device is, which the first worker says */
+	struct graph *graph; /* that it has published; NULL: none */
 	bool tracing; /* wants to read traces: of the sessions with the token `trace`, or of all */
 	uint64_t trace;
 	unsigned refusals, tries;
@@ -436,6 +438,27 @@ unsigned client_waiting_count(const struct device *device, const struct vgpu *vg
 void clients_wait_anew(struct device *device);
 /* There may be room for contexts: those that wait for it go on. */
 void clients_serve(struct device *device);
+
+/* graphs.c: graphs that processes have published under a name. */
+struct graph {
+	struct list link;      /* daemon.graphs */
+	struct client *client; /* that has published it: its user's */
+	char name[48];
+	uint64_t session; /* of the owner's, in which it runs; that may be gone */
+	gid_t group;
+	unsigned mode;
+	unsigned
+		pending; /* the owner has been given so many processes that it has not answered for, */
+	uint64_t opened; /* of so many ever */
+};
+
+/* Requests on control.sock. Negative: malformed. */
+int graph_publish(struct client *client, const struct control_graph *message);
+int graph_open(struct client *client, const struct control_graph *message);
+int graph_joined(struct client *client);
+void graph_client_finish(struct client *client);
+/* NULL: it is gone. */
+const struct session *graph_session(const struct daemon *daemon, const struct graph *graph);
 
 /* session.c */
 /* The client's HELLO is in order and `worker` is warm: ATTACH, unless others are leaving to make room for the

@@ -246,6 +246,12 @@ void porters_close(struct user *user, int socket)
 	start_porters(user);
 }
 
+void porters_let_go(struct user *user, int socket)
+{
+	keep(user, socket);
+	start_porters(user);
+}
+
 void porters_close_of_peer(struct users *users, int socket)
 {
 	struct ucred peer = {.uid = geteuid()};

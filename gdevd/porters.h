@@ -77,7 +77,9 @@ void porter_request_cancel(struct porter_request *request);
 
 /* Closes a stranger's socket, or has it closed. */
 void porters_close(struct user *user, int socket);
-/* The same, if all that is known is whose its peer is. */
+/* The same, of a socket that others go on using. */
+void porters_let_go(struct user *user, int socket);
+/* As porters_close(), if all that is known is whose its peer is. */
 void porters_close_of_peer(struct users *users, int socket);
 /* Before somebody else closes a socket: a porter will close it last. -errno: it is not to be closed now. */
 int porters_outlive(struct user *user, int socket);

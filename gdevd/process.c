@@ -93,3 +93,18 @@ int process_node(pid_t pid)
 	}
 	return -1;
 }
+
+void process_groups_of_peer(int socket, struct groups *groups)
+{
+	gid_t few[GROUPS_MAX], *ids = few;
+	socklen_t length = sizeof few;
+	int error = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, ids, &length);
+	autofree gid_t *many = NULL;
+
+	if (error && errno == ERANGE && (many = malloc(length))) { /* it says how many there are */
+		ids = many;
+		error = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, ids, &length);
+	}
+	groups->count = error ? 0 : min_of((uint32_t)(length / sizeof *ids), (uint32_t)GROUPS_MAX);
+	memcpy(groups->ids, ids, groups->count * sizeof *ids);
+}

@@ -8,11 +8,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "gdevd/ledger.h"
+
 /* When it began, in the kernel's ticks; 0: there is none. */
 uint64_t process_started(pid_t pid);
 /* The same of the process that opened the connection of which `socket` is our end, and that is `pid`. 0: it has ended, and
  * its pid may be another's. A kernel before 6.5 does not say which process that was: there it is the one that has the pid. */
 uint64_t process_started_of_peer(int socket, pid_t pid);
+/* The supplementary groups of that process, of more than GROUPS_MAX the first. */
+void process_groups_of_peer(int socket, struct groups *groups);
 /* Ends the process that has this pid, if it is the one that began then. -errno: -ESRCH: it is not there any more. */
 int process_kill(pid_t pid, uint64_t started);
 /* The NUMA node on which its first thread last ran; -1: nobody knows. */

@@ -47,22 +47,6 @@ static void read_program_name(pid_t pid, char name[PROGRAM_NAME_MAX])
 			*c = *c == '\n' ? '\0' : '?';
 }
 
-/* The supplementary groups of the client, of more than GROUPS_MAX the first. */
-static void read_groups(const struct connection *connection, struct groups *groups)
-{
-	gid_t few[GROUPS_MAX], *ids = few;
-	socklen_t length = sizeof few;
-	int error = getsockopt(connection->fd, SOL_SOCKET, SO_PEERGROUPS, ids, &length);
-	autofree gid_t *many = NULL;
-
-	if (error && errno == ERANGE && (many = malloc(length))) { /* it says how many there are */
-		ids = many;
-		error = getsockopt(connection->fd, SOL_SOCKET, SO_PEERGROUPS, ids, &length);
-	}
-	groups->count = error ? 0 : min_of((uint32_t)(length / sizeof *ids), (uint32_t)GROUPS_MAX);
-	memcpy(groups->ids, ids, groups->count * sizeof *ids);
-}
-
 /* The kernel says which process a client is; of one in another pid namespace it does not. */
 bool session_is_of_process_of(const struct session *session, const struct session *other)
 {
@@ -164,7 +148,7 @@ void session_begin(struct client *client, struct worker *worker)
 			client->vgpu->config->name);
 		return;
 	}
-	read_groups(connection, &groups);
+	process_groups_of_peer(connection->fd, &groups);
 	session = create(daemon, client->vgpu, worker, connection->pid, connection->uid,
 		connection->gid, &groups);
 	if (!session) {

@@ -66,6 +66,7 @@ struct user {
 	unsigned waiting;  /* clients that wait for a worker */
 	unsigned scrapes;  /* of metrics */
 	unsigned tracers;  /* connections that want to read traces */
+	unsigned graphs;   /* that it has published */
 	unsigned segments; /* of shared memory, which it has created; */
 	struct user_share {
 		unsigned segments;

@@ -8,7 +8,8 @@
  * Sockets of gdevd, in its runtime directory:
  *   NAME.sock     one a virtual GPU; its owner, group and mode are the right to use that virtual GPU
  *   control.sock  CONTROL_ADMIN: status and configuration; what a peer may do is decided by its
- *                 uid (any user may look, root and gdevd's own user may change). CONTROL_TRACE
+ *                 uid (any user may look, root and gdevd's own user may change). CONTROL_TRACE, and
+ *                 CONTROL_GRAPH_PUBLISH and _OPEN
  *   metrics.sock  HTTP, a stream: GET /metrics for Prometheus
  *   workers.sock  workers that lost their gdevd register again here (mode 0600, the workers' uid)
  *
@@ -77,7 +78,13 @@
 	X(CONTROL_TRACE, 80, struct control_trace, 1)                                              \
 	X(CONTROL_TRACE_REPLY, 81, struct control_header, 1)                                       \
 	X(CONTROL_TRACE_BEGIN, 82, struct control_traced, 1)                                       \
-	X(CONTROL_TRACE_END, 83, struct control_traced, 1)
+	X(CONTROL_TRACE_END, 83, struct control_traced, 1)                                         \
+	/* processes that have or open a named graph <-> gdevd */                                  \
+	X(CONTROL_GRAPH_PUBLISH, 84, struct control_graph, 1)                                      \
+	X(CONTROL_GRAPH_OPEN, 85, struct control_graph, 1)                                         \
+	X(CONTROL_GRAPH_REPLY, 86, struct control_graph, 1)                                        \
+	X(CONTROL_GRAPH_JOIN, 87, struct control_graph, 1)                                         \
+	X(CONTROL_GRAPH_JOINED, 88, struct control_header, 1)
 
 enum control_type {
 #define CONTROL_ENUM(name, value, type, fixed) name = value,
@@ -462,6 +469,34 @@ struct control_traced {
 	char device[CONTROL_NAME_MAX]; /* that its virtual GPU is of */
 };
 
+/* Graphs with a name, on control.sock. PUBLISH: the graph `name` of the sender's user is there from now on, as long as the
+ * connection; `session` is one of the sender's, `group` its own or a supplementary one. REPLY: status: -EEXIST, -EDQUOT,
+ * -EALREADY (the connection has one), -ENOENT (no such session), -EPERM (not its group), -EINVAL (the name).
+ *
+ * OPEN: the sender wants to reach the process that has published the graph `name` of user `uid`. REPLY: status 0, and a
+ * descriptor: one end of a socket (graph.h), whose other end that process gets with JOIN; it says JOINED to each, and until
+ * then only GRAPH_PENDING_MAX are given to it: -EAGAIN beyond. -ENOENT: there is none; -EACCES. From then on gdevd has no part
+ * in what the two say. */
+struct control_graph {
+	struct control_header header;
+	char name[48];    /* GRAPH_NAME_MAX; NUL included: [A-Za-z0-9_.-], first no dot */
+	uint64_t session; /* PUBLISH */
+	uint32_t uid;     /* OPEN: of the owner; REPLY: likewise; JOIN: of the process that comes */
+	uint32_t group;   /* PUBLISH */
+	uint32_t
+		mode; /* PUBLISH: permission bits as of a file; JOIN: which of them apply: enum graph_class */
+	int32_t pid;       /* REPLY, JOIN: of the other process */
+	uint64_t reserved; /* 0 */
+};
+
+enum graph_class {
+	GRAPH_CLASS_OWNER = 6,
+	GRAPH_CLASS_GROUP = 3,
+	GRAPH_CLASS_OTHERS = 0
+}; /* shifts of the mode */
+
+#define GRAPH_PENDING_MAX 16
+
 /* A word of worker_page.revoke. gdevd stores it, and then sends REVOKE so that a sleeping worker looks
  * at it; before it sends GRANT it stores REVOKE_NONE, or what else the new holder is to know from its first command on. A
  * REVOKE for what the worker no longer holds means nothing. */
@@ -594,6 +629,7 @@ _Static_assert(sizeof(struct control_cache) == 40, "ABI");
 _Static_assert(sizeof(struct control_event) == 40, "ABI");
 _Static_assert(sizeof(struct control_trace) == 32, "ABI");
 _Static_assert(sizeof(struct control_traced) == 128, "ABI");
+_Static_assert(sizeof(struct control_graph) == 96, "ABI");
 _Static_assert(offsetof(struct worker_page, longest_ns) == 128, "ABI");
 _Static_assert(offsetof(struct worker_page, swapped_bytes) == 160, "ABI");
 _Static_assert(sizeof(struct worker_page) == 256, "ABI");

@@ -71,13 +71,35 @@ struct gdev_graph_options {
 	 * two multiprocessors. A kernel that waits for a callback, or for what another ptask does, needs 2 or more: with
 	 * fewer they may stand behind it. */
 	unsigned lanes;
+	/* Not 0: other processes open the graph by `name`, 1 to 47 of [A-Za-z0-9_.-] of which the first is no dot, until it is
+	 * closed. These are permission bits as of a file that is this user's, and of `group` (0: the process's own group): who
+	 * may read it looks and pulls, who may write it pushes. The process serves the others on the graph's thread, or, if it
+	 * is `manual`, by gdev_graph_advance(). */
+	unsigned mode;
+	uint32_t group;
+	/* For datablocks on their way from, and to, each other process; it is taken as it is used. 0: 256 MiB. */
+	uint64_t member_bytes;
 };
 
-/* `options` NULL: all zero. Errors as gdev_session_open(); -EINVAL: options that do not fit together. */
+/* `options` NULL: all zero. Errors as gdev_session_open(); -EINVAL: options that do not fit together. With a mode, also:
+ * -EEXIST: the user has a graph of that name; -EDQUOT: or 256 others; -EPERM: `group` is none of the process's groups. */
 int gdev_graph_open(const struct gdev_graph_options *options, struct gdev_graph **graph);
 /* Terminates the graph, waits for what is on the device and for the callback that runs, and frees the graph, except
  * datablocks to which the program has references: these can only be put. NULL is fine. */
 void gdev_graph_close(struct gdev_graph *graph);
+
+/* Opens the graph of another process, or of this one, by its name: `NAME` of this user, `USER/NAME` of another, who is named or
+ * a uid. Until the deadline it waits for the graph to be there. -ENOENT: it is not (deadline 0); -ETIMEDOUT; -EACCES: its
+ * mode says no; -GDEV_E_NO_DAEMON; -EUSERS: too many processes have it open.
+ *
+ * What can be done with it: gdev_channel_find(), and push, pull and end what that gives; datablocks of such channels' templates;
+ * gdev_graph_why(), gdev_graph_descriptor(), gdev_graph_close(). Everything else returns -EPERM. Datablocks are in
+ * memory that both processes map: none is copied on its way, except where a device or another user's program is to have it.
+ *
+ * Ends. When this process closes the graph, or dies, its ends of channels are closed as those of pipes are: a channel
+ * from which the last process that pushed is gone ends; one from which the last that pulled is gone drops what comes.
+ * (gdev_channel_options.keep: neither.) When the process that owns the graph is gone, calls return -GDEV_E_SESSION_LOST. */
+int gdev_graph_attach(const char *name, uint64_t deadline_ns, struct gdev_graph **graph);
 
 /* The graph is complete, and begins: pushed datablocks flow. Nothing can be opened in it any more. Checks, and says by
  * gdev_graph_why() with both ends named:
@@ -223,6 +245,8 @@ struct gdev_channel_options {
 	const char *name;
 	unsigned capacity;          /* datablocks that it holds; 0: 8 */
 	struct gdev_template *tmpl; /* NULL: that of a port at its ends */
+	unsigned mode; /* for other processes, within that of the graph; 0: as the graph's */
+	bool keep;     /* it goes on when the last other process has closed its end */
 };
 
 /* From an output port to an input port, in order. `from` NULL: the program pushes; `to` NULL: the program pulls. -EEXIST: the
@@ -242,14 +266,22 @@ int gdev_channel_open_source(struct gdev_graph *graph, int fd, struct gdev_port 
 int gdev_channel_open_sink(struct gdev_graph *graph, struct gdev_port *from, int fd,
 	const struct gdev_channel_options *options, struct gdev_channel **channel);
 
-/* Waits until the channel has room. The datablock cannot be changed any more; it may be pushed into several channels. The
+/* The channel of that name, or the one at the port PTASK.PORT, of which the other end is the program's: for pushing or
+ * pulling, as it is. Waits until the graph runs. -ENOENT; -ENOTUNIQ: several; -EACCES: the mode says no; -EMFILE: the process
+ * has opened 64. In an attached graph the channel is open from here on, until gdev_channel_end(). */
+int gdev_channel_find(struct gdev_graph *graph, const char *name, uint64_t deadline_ns,
+	struct gdev_channel **channel);
+/* What it takes, or gives. The graph's. */
+struct gdev_template *gdev_channel_template(struct gdev_channel *channel);
+
+/* Waits until the channel has room; another process has as many datablocks again on their way there. The datablock cannot be changed any more; it may be pushed into several channels. The
  * program keeps its reference. -EPROTOTYPE: it is not what the channel takes; -EPIPE: after gdev_channel_end();
  * -EINVAL: not a channel that the program pushes into. */
 int gdev_push(struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns);
 /* Waits until a datablock is there, and complete. Its reference is the caller's. -ENODATA: there will be none any more.
  * Threads that pull from one channel get the datablocks in turn. */
 int gdev_pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_datablock **block);
-/* The program pushes no more: a ptask ends when one of its input channels (but a sticky port's) has ended and is empty, and
+/* The program pushes no more, or, in an attached graph, pulls no more. When nobody pushes any more: a ptask ends when one of its input channels (but a sticky port's) has ended and is empty, and
  * so do the channels that it feeds. */
 int gdev_channel_end(struct gdev_channel *channel);
 

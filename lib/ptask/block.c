@@ -53,9 +53,11 @@ static void block_free(struct gdev_datablock *block)
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		if (block->views[i].buffer)
 			buffer_give(block->graph, block->views[i].buffer);
+	if (block->graph->remote)
+		remote_forget(block);
 	if (!block->wrapped)
 		free(block->host);
-	else if (block->release)
+	if (block->release)
 		block->release(block->argument);
 	free(block);
 }
@@ -75,6 +77,10 @@ void gdev_datablock_put(struct gdev_datablock *block)
 {
 	struct gdev_graph *graph;
 
+	if (block && block->graph->remote) {
+		remote_put(block);
+		return;
+	}
 	if (!block || atomic_fetch_sub(&block->refs, 1) > 1 || !graph_is_ours(block->graph))
 		return;
 	graph = block->graph;
@@ -86,8 +92,12 @@ void gdev_datablock_put(struct gdev_datablock *block)
 int gdev_datablock_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t records,
 	struct gdev_datablock **block)
 {
-	int error = tmpl->graph == graph ? graph_enter(graph) : -EINVAL;
+	int error = tmpl->graph == graph ? 0 : -EINVAL;
 
+	if (!error && graph->remote)
+		return remote_create(graph, tmpl, records, block);
+	if (!error)
+		error = graph_enter(graph);
 	if (error)
 		return error;
 	error = block_create(graph, tmpl, records, block);
@@ -100,7 +110,9 @@ int gdev_datablock_wrap(struct gdev_graph *graph, struct gdev_template *tmpl, ui
 	struct gdev_datablock **block)
 {
 	struct gdev_datablock *made;
-	int error = memory ? gdev_datablock_create(graph, tmpl, records, &made) : -EINVAL;
+	int error = graph->remote ? -EPERM
+		    : memory      ? gdev_datablock_create(graph, tmpl, records, &made)
+				  : -EINVAL;
 
 	if (error)
 		return error;
@@ -335,8 +347,12 @@ static void only_in_host(struct gdev_datablock *block)
 
 int gdev_datablock_map(struct gdev_datablock *block, bool write, void **data)
 {
-	int error = write && block->pushed ? -EPERM : block_to_host(block);
+	int error = write && block->pushed ? -EPERM : 0;
 
+	if (!error && block->graph->remote)
+		return remote_map(block, write, data);
+	if (!error)
+		error = block_to_host(block);
 	if (error)
 		return error;
 	if (write)
@@ -384,7 +400,7 @@ int gdev_datablock_write(
 	if (!bytes)
 		return 0;
 	/* Which of several devices takes it is not known yet. */
-	if (!block->host_current && block->graph->device_count == 1)
+	if (!block->host_current && !block->graph->remote && block->graph->device_count == 1)
 		return write_to_device(block, offset, data, bytes);
 	error = gdev_datablock_map(block, true, &memory);
 	if (!error)
@@ -397,10 +413,17 @@ int gdev_datablock_read(struct gdev_datablock *block, uint64_t offset, void *dat
 	struct gdev_graph *graph = block->graph;
 	bool in_host, on_device;
 	struct view view;
+	void *memory;
 	int error;
 
 	if (!is_within(block, offset, bytes))
 		return -EINVAL;
+	if (graph->remote) {
+		error = remote_map(block, false, &memory);
+		if (!error)
+			memcpy(data, (char *)memory + offset, bytes);
+		return error;
+	}
 	error = graph_enter(graph);
 	if (error)
 		return error;

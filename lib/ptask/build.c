@@ -404,27 +404,33 @@ int gdev_port_count(struct gdev_port *port, unsigned index)
 	return error;
 }
 
-int gdev_ptask_query(struct gdev_ptask *ptask, struct gdev_ptask_info *info)
+enum gdev_ptask_state ptask_state(struct gdev_ptask *ptask)
 {
 	struct gdev_port *port;
+
+	if (ptask->calling || (ptask->last.value && !point_reached(ptask->graph, ptask->last)))
+		return GDEV_PTASK_EXECUTING;
+	if (ptask->waits_for_host || ptask->waits_for_device)
+		return GDEV_PTASK_QUEUED;
+	list_for_each (port, &ptask->outputs, link)
+		if (port->block)
+			return GDEV_PTASK_COMPLETED;
+	return GDEV_PTASK_WAITING;
+}
+
+int gdev_ptask_query(struct gdev_ptask *ptask, struct gdev_ptask_info *info)
+{
 	int error = graph_enter(ptask->graph);
 
 	if (error)
 		return error;
 	*info = (struct gdev_ptask_info){
-		.state = GDEV_PTASK_WAITING,
+		.state = ptask_state(ptask),
 		.ended = ptask->ended,
 		.invocations = ptask->invocations,
 		.skipped = ptask->skipped,
 		.moved = ptask->moved,
 	};
-	list_for_each (port, &ptask->outputs, link)
-		if (port->block)
-			info->state = GDEV_PTASK_COMPLETED;
-	if (ptask->waits_for_host || ptask->waits_for_device)
-		info->state = GDEV_PTASK_QUEUED;
-	if (ptask->calling || (ptask->last.value && !point_reached(ptask->graph, ptask->last)))
-		info->state = GDEV_PTASK_EXECUTING;
 	graph_leave(ptask->graph);
 	return 0;
 }

@@ -102,6 +102,8 @@ static struct gdev_channel *channel_create(struct gdev_graph *graph, struct gdev
 	channel->from = from;
 	channel->to = to;
 	channel->tmpl = options->tmpl;
+	channel->mode = options->mode ? options->mode & graph->mode : graph->mode;
+	channel->keep = options->keep;
 	if (!channel->tmpl)
 		channel->tmpl = to && to->tmpl ? to->tmpl : from ? from->tmpl : NULL;
 	return channel;
@@ -160,6 +162,28 @@ void channel_free(struct gdev_channel *channel)
 	free(channel);
 }
 
+struct gdev_template *gdev_channel_template(struct gdev_channel *channel)
+{
+	return channel->tmpl;
+}
+
+int gdev_channel_find(struct gdev_graph *graph, const char *name, uint64_t deadline_ns,
+	struct gdev_channel **channel)
+{
+	int error;
+
+	if (graph->remote)
+		return remote_find(graph, name, deadline_ns, channel);
+	error = graph_enter(graph);
+	while (!error && !graph->running)
+		error = graph_wait(graph, deadline_ns);
+	if (error)
+		return error;
+	error = channel_named(graph, name, channel);
+	graph_leave(graph);
+	return error;
+}
+
 /* ---- the queue ---- */
 
 void channel_put(struct gdev_channel *channel, struct gdev_datablock *block)
@@ -187,7 +211,7 @@ struct gdev_datablock *channel_take(struct gdev_channel *channel)
 	else if (!channel->from && channel->feed)
 		host_wake(channel->graph);
 	else if (!channel->from)
-		graph_changed(channel->graph);
+		graph_changed(channel->graph); /* also of those that push from elsewhere */
 	return block;
 }
 
@@ -239,8 +263,11 @@ static int check_push(struct gdev_channel *channel, const struct gdev_datablock 
 int gdev_push(struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns)
 {
 	struct gdev_graph *graph = channel->graph;
-	int error = graph_enter(graph);
+	int error;
 
+	if (channel->remote)
+		return remote_push(channel, block, deadline_ns);
+	error = graph_enter(graph);
 	if (error)
 		return error;
 	error = check_push(channel, block);
@@ -275,14 +302,19 @@ int gdev_push_bytes(
 	struct gdev_template *tmpl = channel->tmpl;
 	struct gdev_graph *graph = channel->graph;
 	struct gdev_datablock *block;
-	int error = graph_enter(graph);
+	int error = 0;
 
+	if (!channel->remote)
+		error = graph_enter(graph);
 	if (error)
 		return error;
 	/* Before the bytes are copied. */
-	error = channel->from || channel->feed || !tmpl ? -EINVAL
-							: wait_for_room(channel, deadline_ns);
-	graph_leave(graph);
+	if (!channel->remote) {
+		error = channel->from || channel->feed || !tmpl
+				? -EINVAL
+				: wait_for_room(channel, deadline_ns);
+		graph_leave(graph);
+	}
 	if (!error && (bytes % tmpl->shape.stride ||
 			      (tmpl->shape.layout == GDEV_LAYOUT_FIXED && bytes != tmpl->bytes)))
 		error = -EPROTOTYPE;
@@ -300,8 +332,11 @@ int gdev_push_bytes(
 int gdev_channel_end(struct gdev_channel *channel)
 {
 	struct gdev_graph *graph = channel->graph;
-	int error = graph_enter(graph);
+	int error;
 
+	if (channel->remote)
+		return remote_end(channel);
+	error = graph_enter(graph);
 	if (error)
 		return error;
 	if (channel->from || channel->feed) {
@@ -360,8 +395,11 @@ int gdev_pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_da
 {
 	struct gdev_graph *graph = channel->graph;
 	struct gdev_datablock *block;
-	int error = graph_enter(graph);
+	int error;
 
+	if (channel->remote)
+		return remote_pull(channel, false, deadline_ns, pulled);
+	error = graph_enter(graph);
 	if (error)
 		return error;
 	if (channel->to || channel->feed)
@@ -393,7 +431,8 @@ int gdev_pull_bytes(struct gdev_channel *channel, void *data, uint64_t room, uin
 	uint64_t *bytes)
 {
 	struct gdev_datablock *block;
-	int error = gdev_pull(channel, deadline_ns, &block);
+	int error = channel->remote ? remote_pull(channel, true, deadline_ns, &block)
+				    : gdev_pull(channel, deadline_ns, &block);
 
 	if (error)
 		return error;

@@ -47,6 +47,8 @@ int graph_enter(struct gdev_graph *graph)
 
 	if (!graph_is_ours(graph))
 		return -GDEV_E_SESSION_LOST;
+	if (graph->remote)
+		return -EPERM;
 	pthread_mutex_lock(&graph->lock);
 	error = why_not(graph);
 	if (error)
@@ -62,6 +64,7 @@ void graph_leave(struct gdev_graph *graph)
 void graph_changed(struct gdev_graph *graph)
 {
 	pthread_cond_broadcast(&graph->changed);
+	members_wake(graph);
 	if (!graph->refused)
 		return;
 	graph->refused = false;
@@ -158,10 +161,12 @@ static void init_locks(struct gdev_graph *graph)
 	pthread_condattr_destroy(&monotonic);
 }
 
-static void free_graph(struct gdev_graph *graph)
+void graph_free(struct gdev_graph *graph)
 {
 	struct gdev_template *tmpl, *next;
 
+	publish_free(graph);
+	remote_free(graph);
 	list_for_each_safe (tmpl, next, &graph->templates, link)
 		free(tmpl);
 	int fds[] = {graph->descriptor, graph->wake, graph->watch, graph->manual_poll};
@@ -256,15 +261,18 @@ static bool are_valid(const struct gdev_graph_options *options)
 {
 	return (unsigned)options->schedule <= GDEV_SCHEDULE_DATA_AWARE &&
 	       options->vgpu_count <= DEVICES_MAX && options->lanes <= GDEV_GRAPH_LANES_MAX &&
+	       (!options->mode || options->name) &&
 	       (!options->vgpu_count || (options->vgpus && !options->vgpu && !options->session));
 }
 
-static struct gdev_graph *create(const struct gdev_graph_options *options)
+struct gdev_graph *graph_create(const struct gdev_graph_options *options)
 {
+	static pthread_once_t watched = PTHREAD_ONCE_INIT;
 	struct gdev_graph *graph = calloc(1, sizeof *graph);
 
 	if (!graph)
 		return NULL;
+	pthread_once(&watched, watch_forks);
 	copy_name(graph->name, options->name, "graph");
 	graph->manual = options->manual;
 	graph->schedule = options->schedule;
@@ -300,12 +308,9 @@ int gdev_graph_open(const struct gdev_graph_options *wanted, struct gdev_graph *
 	struct gdev_graph *graph;
 	int error;
 
-	static pthread_once_t watched = PTHREAD_ONCE_INIT;
-
 	if (!are_valid(&options))
 		return -EINVAL;
-	pthread_once(&watched, watch_forks);
-	graph = create(&options);
+	graph = graph_create(&options);
 	if (!graph)
 		return -ENOMEM;
 	error = graph->descriptor < 0 || graph->wake < 0 ? -EMFILE : 0;
@@ -313,9 +318,13 @@ int gdev_graph_open(const struct gdev_graph_options *wanted, struct gdev_graph *
 		error = poll_create(graph);
 	if (!error)
 		error = open_devices(graph, &options);
+	if (!error && options.mode)
+		error = publish(graph, &options);
 	if (error) {
+		host_stop(graph);
+		publish_stop(graph);
 		close_devices(graph);
-		free_graph(graph);
+		graph_free(graph);
 		return error;
 	}
 	*opened = graph;
@@ -372,15 +381,20 @@ void graph_release(struct gdev_graph *graph)
 
 	pthread_mutex_unlock(&graph->lock);
 	if (last)
-		free_graph(graph);
+		graph_free(graph);
 }
 
 void gdev_graph_close(struct gdev_graph *graph)
 {
 	if (!graph || !graph_is_ours(graph))
 		return;
+	if (graph->remote) {
+		remote_close(graph);
+		return;
+	}
 	gdev_graph_terminate(graph);
 	host_stop(graph);
+	publish_stop(graph);
 	wait_for_lanes(graph);
 	pthread_mutex_lock(&graph->lock);
 	free_parts(graph);
@@ -396,6 +410,8 @@ int gdev_graph_terminate(struct gdev_graph *graph)
 
 	if (!graph_is_ours(graph))
 		return -GDEV_E_SESSION_LOST;
+	if (graph->remote)
+		return -EPERM;
 	pthread_mutex_lock(&graph->lock);
 	graph->terminated = true;
 	list_for_each (channel, &graph->channels, link)
@@ -412,7 +428,9 @@ int gdev_graph_terminate(struct gdev_graph *graph)
 
 int gdev_graph_descriptor(struct gdev_graph *graph)
 {
-	return graph->manual ? graph->manual_poll : graph->descriptor;
+	return graph->remote   ? remote_descriptor(graph)
+	       : graph->manual ? graph->manual_poll
+			       : graph->descriptor;
 }
 
 int gdev_graph_load(struct gdev_graph *graph, const void *image, size_t bytes, char *log,

@@ -240,7 +240,8 @@ static bool graph_serve(struct gdev_graph *graph)
 	}
 	graph->woken = false;
 	some = host_serve(graph);
-	return feeds_serve(graph) || some || graph->woken;
+	some |= feeds_serve(graph);
+	return members_serve(graph) || some || graph->woken;
 }
 
 /* ---- the thread ---- */
@@ -248,16 +249,18 @@ static bool graph_serve(struct gdev_graph *graph)
 static void *run_host(void *argument)
 {
 	struct gdev_graph *graph = argument;
-	struct pollfd told[] = {
-		{.fd = graph->wake, .events = POLLIN}, {.fd = graph->watch, .events = POLLIN}};
+	struct pollfd told[] = {{.fd = graph->wake, .events = POLLIN},
+		{.fd = graph->watch, .events = POLLIN},
+		{.fd = members_descriptor(graph), .events = POLLIN}};
 	eventfd_t count;
 
 	pthread_setname_np(pthread_self(), "gdev-graph");
 	pthread_mutex_lock(&graph->lock);
 	while (!graph->stopping) {
 		graph_flow(graph);
-		if (graph_serve(graph))
+		if (graph_serve(graph) || !members_sleep(graph))
 			continue;
+		told[1].fd = graph->watch;
 		graph->asleep = true;
 		pthread_mutex_unlock(&graph->lock);
 		poll(told, array_length(told), -1);
@@ -330,7 +333,7 @@ int gdev_graph_advance(struct gdev_graph *graph)
 		eventfd_read(graph->descriptor, &count);
 		graph->advancing = true;
 		graph_flow(graph);
-		while (graph_serve(graph))
+		while (graph_serve(graph) || !members_sleep(graph))
 			;
 		graph->advancing = false;
 		error = graph->error;

@@ -124,8 +124,18 @@ struct gdev_datablock {
 		bool current;
 		struct point written; /* the command after which it has them */
 	} views[DEVICES_MAX];
+
+	/* Of a graph that another process owns (remote.c). */
+	uint32_t slot;   /* its id for the owner; REMOTE_NO_SLOT */
+	int32_t brought; /* the owner's answer to that; 1: none yet */
+	bool dropped;    /* the program has no reference any more, and the owner hears of it */
+	uint64_t offset; /* where it is in its memory; GRAPH_NOWHERE */
+	struct gdev_channel *channel; /* that gave it */
 };
 
+/* As gdev_template_open(). */
+int template_create(struct gdev_graph *graph, const char *name, const struct gdev_shape *shape,
+	struct gdev_template **created);
 /* Elements of a datablock; a template's are bytes / stride. */
 uint64_t shape_elements(const struct gdev_shape *shape);
 /* Whether datablocks of one fit where the other is asked for; NULL fits everywhere. */
@@ -195,9 +205,13 @@ struct gdev_channel {
 	unsigned capacity, first, count;
 	struct gdev_datablock **queue;
 	struct feed *feed; /* a descriptor is the other end; NULL: the program, or a port */
-	bool owed;         /* `from` has a datablock for it, for which it has no room */
-	bool ended;        /* nothing more comes in */
-	bool broken;       /* nobody takes anything out any more */
+	unsigned mode;     /* for other processes */
+	bool keep;
+	unsigned pushers, pullers; /* other processes' ends (members.c) */
+	struct remote_end *remote; /* of a graph that another process owns */
+	bool owed;                 /* `from` has a datablock for it, for which it has no room */
+	bool ended;                /* nothing more comes in */
+	bool broken;               /* nobody takes anything out any more */
 };
 
 struct gdev_ptask {
@@ -236,6 +250,7 @@ struct gdev_ptask {
 	uint64_t mark;            /* of the last search that came here, */
 	struct gdev_ptask *below; /* and what it looks at next */
 	uint64_t invocations, skipped;
+	uint32_t index; /* in the list, when somebody looks (look.c) */
 };
 
 /* Text for gdev_graph_why(); returns `error`. */
@@ -243,6 +258,7 @@ __attribute__((format(printf, 3, 4))) int graph_complain(
 	struct gdev_graph *graph, int error, const char *format, ...);
 void copy_name(char to[NAME_MAX_BYTES], const char *name, const char *otherwise);
 void ptask_free(struct gdev_ptask *ptask);
+enum gdev_ptask_state ptask_state(struct gdev_ptask *ptask);
 /* As gdev_channel_open(). */
 int channel_open(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
 	const struct gdev_channel_options *options, struct gdev_channel **channel);
@@ -303,6 +319,52 @@ struct feed;
 bool feeds_serve(struct gdev_graph *graph);
 void feed_free(struct feed *feed);
 
+/* ---- graphs that other processes open ----
+ *
+ * publish.c: the name, at gdevd, and who comes. members.c: the processes that have come, and what they ask; look.c: what they
+ * are told of the graph. All of it is done on the graph's thread, or by gdev_graph_advance(). */
+
+struct publication;
+
+/* The graph has a name for others from now on. */
+int publish(struct gdev_graph *graph, const struct gdev_graph_options *options);
+/* What has come is seen to; gives the lock up meanwhile. Whether there was anything. */
+bool members_serve(struct gdev_graph *graph);
+/* From now on members say so when they ask for something. False: one has by now. */
+bool members_sleep(struct gdev_graph *graph);
+/* What members see may have changed. */
+void members_wake(struct gdev_graph *graph);
+/* Nobody comes any more, and all leave. Takes the lock. */
+void publish_stop(struct gdev_graph *graph);
+/* Readable when something has come; -1: the graph has no name. */
+int members_descriptor(const struct gdev_graph *graph);
+/* After all datablocks are gone. */
+void publish_free(struct gdev_graph *graph);
+/* The channel of a name (gdev_channel_find()). */
+int channel_named(struct gdev_graph *graph, const char *name, struct gdev_channel **channel);
+
+/* remote.c, attach.c, traffic.c: graphs that another process owns. Each takes the lock. */
+struct remote;
+#define REMOTE_NO_SLOT UINT32_MAX
+
+void remote_close(struct gdev_graph *graph);
+/* After all datablocks are gone. */
+void remote_free(struct gdev_graph *graph);
+/* A datablock is being freed; with the lock. */
+void remote_forget(struct gdev_datablock *block);
+int remote_descriptor(const struct gdev_graph *graph);
+int remote_push(struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns);
+int remote_pull(struct gdev_channel *channel, bool bytes, uint64_t deadline_ns,
+	struct gdev_datablock **block);
+int remote_end(struct gdev_channel *channel);
+int remote_find(struct gdev_graph *graph, const char *name, uint64_t deadline_ns,
+	struct gdev_channel **channel);
+int remote_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t records,
+	struct gdev_datablock **block);
+/* Its contents, in this process. */
+int remote_map(struct gdev_datablock *block, bool write, void **data);
+void remote_put(struct gdev_datablock *block);
+
 /* ---- graphs (graph.c) ---- */
 
 /* A call of the host thread of libgdev when a point is reached. */
@@ -362,6 +424,10 @@ struct gdev_graph {
 	pthread_mutex_t notice_lock;
 	pthread_cond_t noticed;
 	struct notice notices[LANES_MAX];
+
+	unsigned mode;                   /* permission bits for other processes */
+	struct publication *publication; /* other processes open it; NULL: none do */
+	struct remote *remote;           /* another process owns it; NULL: this one does */
 };
 
 static inline struct gdev_session *session_of(const struct gdev_graph *graph, unsigned lane)
@@ -369,7 +435,12 @@ static inline struct gdev_session *session_of(const struct gdev_graph *graph, un
 	return graph->devices[device_of(lane)].session;
 }
 
-/* Takes the lock; why no call works, else 0. After an error the lock is not held. */
+/* No sessions, nothing in it. NULL: no memory. */
+struct gdev_graph *graph_create(const struct gdev_graph_options *options);
+/* One that has no datablocks, and nothing of which is under way. */
+void graph_free(struct gdev_graph *graph);
+/* Takes the lock; why no call works, else 0: that the graph is another process's is one reason. After an error the lock is
+ * not held. */
 int graph_enter(struct gdev_graph *graph);
 /* Gives the lock back. */
 void graph_leave(struct gdev_graph *graph);

@@ -156,6 +156,7 @@ int gdev_graph_run(struct gdev_graph *graph)
 		error = give_lanes(graph);
 	if (!error) {
 		graph->running = true;
+		graph_changed(graph); /* gdev_channel_find() waits for it */
 		list_for_each (ptask, &graph->ptasks, link)
 			ptask_touch(ptask);
 		graph_flow(graph);

@@ -34,20 +34,15 @@ static const char *what_is_wrong(const struct gdev_shape *shape, uint64_t *bytes
 	return NULL;
 }
 
-int gdev_template_open(struct gdev_graph *graph, const char *name, const struct gdev_shape *shape,
-	struct gdev_template **opened)
+int template_create(struct gdev_graph *graph, const char *name, const struct gdev_shape *shape,
+	struct gdev_template **created)
 {
-	struct gdev_template *tmpl;
+	struct gdev_template *tmpl = calloc(1, sizeof *tmpl);
 	const char *wrong;
-	int error = graph_enter(graph);
+	int error;
 
-	if (error)
-		return error;
-	tmpl = calloc(1, sizeof *tmpl);
-	if (!tmpl) {
-		error = -ENOMEM;
-		goto out;
-	}
+	if (!tmpl)
+		return -ENOMEM;
 	copy_name(tmpl->name, name, "template");
 	tmpl->graph = graph;
 	tmpl->shape = *shape;
@@ -58,11 +53,21 @@ int gdev_template_open(struct gdev_graph *graph, const char *name, const struct 
 	if (wrong) {
 		error = graph_complain(graph, -EINVAL, "template %s: %s", tmpl->name, wrong);
 		free(tmpl);
-		goto out;
+		return error;
 	}
 	list_append(&graph->templates, &tmpl->link);
-	*opened = tmpl;
-out:
+	*created = tmpl;
+	return 0;
+}
+
+int gdev_template_open(struct gdev_graph *graph, const char *name, const struct gdev_shape *shape,
+	struct gdev_template **opened)
+{
+	int error = graph_enter(graph);
+
+	if (error)
+		return error;
+	error = template_create(graph, name, shape, opened);
 	graph_leave(graph);
 	return error;
 }

@@ -383,6 +383,22 @@ static void messages_between_client_and_gdevd_have_their_bytes(void **state)
 							"0e000000");
 }
 
+static void messages_about_graphs_have_their_bytes(void **state)
+{
+	struct control_graph graph = {
+		HEADER(CONTROL_GRAPH_PUBLISH, control_graph), "g", 1, 2, 3, 4, -5, 0};
+
+	GOLDEN(graph, "60000000"
+		      "5400" TAIL_TEXT "670000000000000000000000000000000000000000000000"
+		      "000000000000000000000000000000000000000000000000"
+		      "0100000000000000"
+		      "02000000"
+		      "03000000"
+		      "04000000"
+		      "fbffffff"
+		      "0000000000000000");
+}
+
 static void messages_about_traces_have_their_bytes(void **state)
 {
 	struct control_trace trace = {HEADER(CONTROL_TRACE, control_trace), 1, 2};
@@ -462,6 +478,7 @@ int main(void)
 		cmocka_unit_test(messages_between_worker_and_gdevd_have_their_bytes),
 		cmocka_unit_test(messages_between_client_and_gdevd_have_their_bytes),
 		cmocka_unit_test(messages_about_traces_have_their_bytes),
+		cmocka_unit_test(messages_about_graphs_have_their_bytes),
 		cmocka_unit_test(the_trace_segment_has_its_bytes),
 		cmocka_unit_test(the_messages_with_descriptors_have_their_bytes),
 		cmocka_unit_test(the_worker_page_has_its_words),

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Graphs with names (proto/control.h, GRAPH_PUBLISH; docs/ptask.md). gdevd knows of a graph its name and who may reach it:
+ * it brings a process that opens the graph together with the one that owns it, and then has no part in what the two do. A
+ * name lives as long as the connection that has published it. Names of different users do not meet.
+ */
+#include "gdevd/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "gdevd/process.h"
+#include "proto/graph.h"
+
+/* Each is one line of a list that is searched. */
+#define GRAPHS_A_USER 256
+
+static bool name_is_valid(const char name[GRAPH_NAME_MAX])
+{
+	size_t length = strnlen(name, GRAPH_NAME_MAX);
+
+	return length && length < GRAPH_NAME_MAX && name[0] != '.' &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") ==
+		       length;
+}
+
+static struct graph *find(const struct daemon *daemon, uid_t uid, const char *name)
+{
+	struct graph *graph;
+
+	list_for_each (graph, &daemon->graphs, link)
+		if (graph->client->connection->uid == uid && !strcmp(graph->name, name))
+			return graph;
+	return NULL;
+}
+
+static bool is_of_group(const struct connection *connection, gid_t group)
+{
+	struct groups groups;
+
+	if (connection->gid == group)
+		return true;
+	process_groups_of_peer(connection->fd, &groups);
+	for (uint32_t i = 0; i < groups.count; i++)
+		if (groups.ids[i] == group)
+			return true;
+	return false;
+}
+
+static void reply(
+	struct client *client, uint32_t serial, int status, const struct graph *graph, int fd)
+{
+	struct control_graph message = {0};
+
+	control_fill(&message, CONTROL_GRAPH_REPLY, serial);
+	message.header.status = status;
+	if (graph) {
+		strcpy(message.name, graph->name);
+		message.uid = graph->client->connection->uid;
+		message.pid = graph->client->connection->pid;
+	}
+	connection_send(client->connection, &message, &fd, fd >= 0);
+}
+
+/* ---- publishing ---- */
+
+const struct session *graph_session(const struct daemon *daemon, const struct graph *graph)
+{
+	const struct connection *owner = graph->client->connection;
+	const struct session *session;
+
+	list_for_each (session, &daemon->sessions, link)
+		if (session->id == graph->session && session->pid == owner->pid &&
+			session->uid == owner->uid)
+			return session;
+	return NULL;
+}
+
+static int add(struct client *client, const struct control_graph *message)
+{
+	struct connection *connection = client->connection;
+	struct graph *graph;
+
+	if (!name_is_valid(message->name))
+		return -EINVAL;
+	if (client->graph)
+		return -EALREADY;
+	if (find(client->daemon, connection->uid, message->name))
+		return -EEXIST;
+	if (connection->user->graphs >= GRAPHS_A_USER)
+		return -EDQUOT;
+	if (connection->uid && !is_of_group(connection, message->group))
+		return -EPERM;
+	graph = calloc(1, sizeof *graph);
+	if (!graph)
+		return -ENOMEM;
+	strcpy(graph->name, message->name);
+	graph->client = client;
+	graph->session = message->session;
+	graph->group = message->group;
+	graph->mode = message->mode & 0777;
+	if (!graph_session(client->daemon, graph)) {
+		free(graph);
+		return -ENOENT;
+	}
+	list_append(&client->daemon->graphs, &graph->link);
+	connection->user->graphs++;
+	client->graph = graph;
+	return 0;
+}
+
+int graph_publish(struct client *client, const struct control_graph *message)
+{
+	if (message->reserved)
+		return -EPROTO;
+	reply(client, message->header.serial, add(client, message), NULL, -1);
+	return 0;
+}
+
+void graph_client_finish(struct client *client)
+{
+	if (!client->graph)
+		return;
+	client->connection->user->graphs--;
+	list_remove(&client->graph->link);
+	free(steal_pointer(&client->graph));
+}
+
+/* ---- opening ---- */
+
+static enum graph_class class_of(const struct graph *graph, const struct connection *connection)
+{
+	if (!connection->uid || connection->uid == graph->client->connection->uid)
+		return GRAPH_CLASS_OWNER;
+	return is_of_group(connection, graph->group) ? GRAPH_CLASS_GROUP : GRAPH_CLASS_OTHERS;
+}
+
+/* The owner gets one end, and *fd is the other. */
+static int join(struct graph *graph, const struct connection *connection, int *fd)
+{
+	struct control_graph message = {0};
+	enum graph_class class = class_of(graph, connection);
+	int pair[2];
+
+	if (!(graph->mode >> class & 6))
+		return -EACCES;
+	if (graph->pending >= GRAPH_PENDING_MAX)
+		return -EAGAIN;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
+		return -EAGAIN;
+	control_fill(&message, CONTROL_GRAPH_JOIN, 0);
+	strcpy(message.name, graph->name);
+	message.uid = connection->uid;
+	message.pid = connection->pid;
+	message.mode = class;
+	graph->pending++;
+	graph->opened++;
+	connection_send(graph->client->connection, &message, &pair[0], 1);
+	close(pair[0]); /* nobody has the other one yet, so nothing lies in it */
+	*fd = pair[1];
+	return 0;
+}
+
+int graph_open(struct client *client, const struct control_graph *message)
+{
+	struct graph *graph;
+	int fd = -1, status = -ENOENT;
+
+	if (message->reserved)
+		return -EPROTO;
+	graph = name_is_valid(message->name) ? find(client->daemon, message->uid, message->name)
+					     : NULL;
+	if (graph)
+		status = join(graph, client->connection, &fd);
+	reply(client, message->header.serial, status, graph, fd);
+	if (fd >= 0) /* the owner may have sent something by now, and the client be gone */
+		porters_let_go(client->connection->user, fd);
+	return 0;
+}
+
+int graph_joined(struct client *client)
+{
+	if (!client->graph || !client->graph->pending)
+		return -EPROTO;
+	client->graph->pending--;
+	return 0;
+}

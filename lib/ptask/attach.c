@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening a graph that another process owns, and its channels, by name: gdevd brings the two together, and the owner says what
+ * memory they share (proto/graph.h).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "lib/ptask/control.h"
+#include "lib/ptask/remote.h"
+
+#define PAUSE_NS (10 * NS_PER_MS)
+#define ANSWER_NS (30 * NS_PER_S) /* of an owner that lives: its thread may be in a callback */
+enum { JOIN_WAKE = GRAPH_REGIONS, JOIN_BELL, JOIN_FDS };
+
+/* ---- names ---- */
+
+/* A name of a user, or a uid. -ENOENT. */
+static int find_user(const char *name, uint32_t *uid)
+{
+	struct passwd entry, *found = NULL;
+	char text[4096], *end;
+	unsigned long number = strtoul(name, &end, 10);
+
+	if (*name >= '0' && *name <= '9' && !*end && number < UINT32_MAX) {
+		*uid = (uint32_t)number;
+		return 0;
+	}
+	if (getpwnam_r(name, &entry, text, sizeof text, &found) || !found)
+		return -ENOENT;
+	*uid = found->pw_uid;
+	return 0;
+}
+
+static int parse_name(const char *name, struct control_graph *request)
+{
+	const char *slash = strchr(name, '/'), *last = slash ? slash + 1 : name;
+	char user[256];
+
+	if (!*last || strlen(last) >= sizeof request->name)
+		return -EINVAL;
+	strcpy(request->name, last);
+	request->uid = geteuid();
+	if (!slash)
+		return 0;
+	if ((size_t)(slash - name) >= sizeof user)
+		return -EINVAL;
+	snprintf(user, sizeof user, "%.*s", (int)(slash - name), name);
+	return find_user(user, &request->uid);
+}
+
+/* Whether there is time to try again, after a pause. */
+static bool pause_until(uint64_t deadline_ns)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+
+	return clock_now_ns() < deadline_ns && (nanosleep(&pause, NULL) || true);
+}
+
+/* The socket to the owner, or why there is none. */
+static int reach_owner(struct control_graph *request, uint64_t deadline_ns)
+{
+	struct control_graph answer;
+	int owner = -1, connection;
+
+	do
+		connection = control_request(CONTROL_GRAPH_OPEN, request, &answer, &owner);
+	while ((connection == -ENOENT || connection == -EAGAIN) && pause_until(deadline_ns));
+	if (connection == -ENOENT && deadline_ns)
+		return -ETIMEDOUT;
+	if (connection < 0)
+		return connection;
+	close(connection);
+	return owner;
+}
+
+/* ---- the socket ---- */
+
+/* One request and its answer: the answer's status. With `asking`. */
+static int ask_owner(struct remote *remote, struct graph_message *message, int *fds, size_t *count)
+{
+	struct pollfd readable = {.fd = remote->socket, .events = POLLIN};
+	uint32_t serial = message->serial = ++remote->serial, type = message->type;
+	int error = fd_send(remote->socket, message, sizeof *message, NULL, 0), ready;
+	ssize_t length;
+
+	if (error)
+		return -GDEV_E_SESSION_LOST;
+	do
+		ready = poll(&readable, 1, (int)(ANSWER_NS / NS_PER_MS));
+	while (ready < 0 && errno == EINTR);
+	if (ready <= 0)
+		return -ETIMEDOUT;
+	length = fd_receive(remote->socket, message, sizeof *message, fds, count);
+	if (length <= 0)
+		return -GDEV_E_SESSION_LOST;
+	if (length != (ssize_t)sizeof *message || message->serial != serial ||
+		message->type != type || message->status > 0)
+		return -GDEV_E_PROTOCOL;
+	return message->status;
+}
+
+/* ---- joining ---- */
+
+static int map_region(const struct graph_region *region, const int *fds, int protection,
+	uint64_t least, void *memory)
+{
+	uint64_t size;
+	void *got;
+
+	if (region->descriptor >= GRAPH_REGIONS ||
+		fd_shared_memory_size(fds[region->descriptor], &size) || region->bytes < least ||
+		region->bytes > size || region->offset > size - region->bytes ||
+		region->offset % (uint64_t)getpagesize())
+		return -GDEV_E_PROTOCOL;
+	got = mmap(NULL, region->bytes, protection, MAP_SHARED | MAP_NORESERVE,
+		fds[region->descriptor], (off_t)region->offset);
+	if (got == MAP_FAILED)
+		return -errno;
+	madvise(got, region->bytes, MADV_DONTFORK);
+	*(void **)memory = got;
+	return 0;
+}
+
+static int map_regions(struct remote *remote, const struct graph_region *regions, const int *fds)
+{
+	const int both = PROT_READ | PROT_WRITE;
+	int error = map_region(&regions[GRAPH_REGION_SEGMENT], fds, both, sizeof *remote->segment,
+		&remote->segment);
+
+	if (!error)
+		error = map_region(&regions[GRAPH_REGION_MEMBER], fds, both, 1, &remote->ours);
+	if (error)
+		return error;
+	remote->ours_bytes = regions[GRAPH_REGION_MEMBER].bytes;
+	error = map_region(&regions[GRAPH_REGION_OWNER], fds, PROT_READ, 1, &remote->theirs);
+	if (error)
+		return error;
+	remote->theirs_bytes = regions[GRAPH_REGION_OWNER].bytes;
+	return pool_init(&remote->pool, remote->ours_bytes);
+}
+
+static int watch(struct remote *remote, int descriptor)
+{
+	const int fds[] = {descriptor, remote->bell, remote->socket};
+
+	remote->poll = epoll_create1(EPOLL_CLOEXEC);
+	if (remote->poll < 0)
+		return -errno;
+	for (unsigned i = 0; i < array_length(fds); i++) {
+		/* Of the socket its end alone: answers are read by those who ask. */
+		struct epoll_event event = {.events = i < 2 ? EPOLLIN : EPOLLRDHUP};
+		if (epoll_ctl(remote->poll, EPOLL_CTL_ADD, fds[i], &event))
+			return -errno;
+	}
+	return 0;
+}
+
+static int join(struct gdev_graph *graph)
+{
+	struct remote *remote = graph->remote;
+	struct graph_message message = {.type = GRAPH_JOIN, .version = GRAPH_VERSION};
+	int fds[JOIN_FDS];
+	size_t count = JOIN_FDS;
+	int error = ask_owner(remote, &message, fds, &count);
+
+	if (error == -GDEV_E_SESSION_LOST)
+		return -EUSERS; /* the owner takes no more */
+	if (error && error != -GDEV_E_PROTOCOL)
+		return error;
+	if (!error && count != JOIN_FDS)
+		error = -GDEV_E_PROTOCOL;
+	if (!error)
+		error = map_regions(remote, message.regions, fds);
+	if (!error) {
+		remote->wake = steal_fd(&fds[JOIN_WAKE]);
+		remote->bell = steal_fd(&fds[JOIN_BELL]);
+		error = watch(remote, graph->descriptor);
+	}
+	for (size_t i = 0; i < count; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return error;
+}
+
+static struct gdev_graph *create(const char *name, int socket)
+{
+	struct gdev_graph *graph = graph_create(&(struct gdev_graph_options){.name = name});
+	struct remote *remote = calloc(1, sizeof *remote);
+
+	if (!graph || !remote) {
+		free(remote);
+		if (graph)
+			graph_free(graph);
+		close(socket);
+		return NULL;
+	}
+	pthread_mutex_init(&remote->asking, NULL);
+	list_init(&remote->pool.free);
+	remote->socket = socket;
+	remote->wake = remote->bell = remote->poll = -1;
+	graph->remote = remote;
+	return graph;
+}
+
+int gdev_graph_attach(const char *name, uint64_t deadline_ns, struct gdev_graph **attached)
+{
+	struct control_graph request = {0};
+	struct gdev_graph *graph;
+	int error = name ? parse_name(name, &request) : -EINVAL, owner;
+
+	if (error)
+		return error;
+	owner = reach_owner(&request, deadline_ns);
+	if (owner < 0)
+		return owner;
+	graph = create(request.name, owner);
+	if (!graph)
+		return -ENOMEM;
+	error = join(graph);
+	if (error)
+		graph_free(graph);
+	else
+		*attached = graph;
+	return error;
+}
+
+/* ---- channels ---- */
+
+static int make_channel(
+	struct gdev_graph *graph, const struct graph_message *found, struct gdev_channel **made)
+{
+	const struct gdev_shape shape = {.layout = found->find.layout,
+		.stride = found->find.stride,
+		.count = {found->find.count[0], found->find.count[1], found->find.count[2]}};
+	struct remote *remote = graph->remote;
+	struct gdev_channel *channel;
+	int error;
+
+	if (found->find.end != remote->end_count || remote->end_count == GRAPH_ENDS_MAX ||
+		found->find.pushes > 1)
+		return -GDEV_E_PROTOCOL;
+	channel = calloc(1, sizeof *channel);
+	if (!channel)
+		return -ENOMEM;
+	channel->remote = calloc(1, sizeof *channel->remote);
+	channel->queue = calloc(PULLS_AHEAD, sizeof(struct gdev_datablock *));
+	error = channel->remote && channel->queue
+			? template_create(graph, NULL, &shape, &channel->tmpl)
+			: -ENOMEM;
+	if (!error && channel->tmpl->bytes != found->find.bytes)
+		error = -GDEV_E_PROTOCOL;
+	if (error) {
+		free(channel->remote);
+		free(channel->queue);
+		free(channel);
+		return error;
+	}
+	copy_name(channel->name, found->find.name, "channel");
+	channel->graph = graph;
+	channel->capacity = PULLS_AHEAD;
+	*channel->remote = (struct remote_end){.index = found->find.end,
+		.pushes = found->find.pushes,
+		.window = min_of(found->find.capacity, (uint32_t)GRAPH_REQUESTS)};
+	list_append(&graph->channels, &channel->link);
+	remote->ends[remote->end_count++] = channel;
+	*made = channel;
+	return 0;
+}
+
+static int find_once(struct gdev_graph *graph, const char *name, struct gdev_channel **channel)
+{
+	struct remote *remote = graph->remote;
+	struct graph_message message = {.type = GRAPH_FIND};
+	size_t none = 0;
+	int error;
+
+	strcpy(message.find.name, name);
+	pthread_mutex_lock(&remote->asking);
+	error = ask_owner(remote, &message, NULL, &none);
+	pthread_mutex_lock(&graph->lock);
+	if (error == -GDEV_E_SESSION_LOST || error == -GDEV_E_PROTOCOL)
+		remote_lose(graph, error);
+	error = remote_error(graph) ? remote_error(graph) : error;
+	if (!error)
+		error = make_channel(graph, &message, channel);
+	pthread_mutex_unlock(&graph->lock);
+	pthread_mutex_unlock(&remote->asking);
+	return error;
+}
+
+int remote_find(struct gdev_graph *graph, const char *name, uint64_t deadline_ns,
+	struct gdev_channel **channel)
+{
+	int error;
+
+	if (!graph_is_ours(graph))
+		return -GDEV_E_SESSION_LOST;
+	if (strlen(name) >= 2 * (size_t)GRAPH_NAME_MAX)
+		return -ENOENT;
+	do /* until it runs */
+		error = find_once(graph, name, channel);
+	while (error == -EAGAIN && deadline_ns && pause_until(deadline_ns));
+	return error == -EAGAIN && deadline_ns ? -ETIMEDOUT : error;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What publish.c, members.c and look.c share: a named graph's members, the processes that have it open (proto/graph.h). All
+ * of it is guarded by the graph's lock.
+ *
+ * A member's life: it comes (publish.c); says GRAPH_JOIN, and has memory; opens ends of channels; leaves, or breaks a rule, or
+ * dies, which are all the end of its socket. What it had pushed by then still flows, and then its ends close. Its memory
+ * stays until no datablock is there any more.
+ */
+#ifndef GDEV_LIB_PTASK_MEMBERS_H
+#define GDEV_LIB_PTASK_MEMBERS_H
+
+#include "lib/ptask/internal.h"
+#include "lib/ptask/pool.h"
+#include "proto/graph.h"
+
+#define MEMBERS_MAX 64
+#define MEMBERS_A_STRANGER 16 /* a user that is not the owner */
+#define MEMBER_BYTES (256ull << 20)
+#define MEMBER_BYTES_MAX (1ull << 40)
+
+/* A descriptor that the graph's thread watches. */
+struct door {
+	enum { DOOR_GDEVD, DOOR_AGAIN, DOOR_SOCKET, DOOR_WAKE } kind;
+	int fd;                /* -1: closed */
+	struct member *member; /* SOCKET and WAKE */
+};
+
+struct publication {
+	int doors; /* epoll */
+	struct door gdevd;
+	struct door again; /* a timer: gdevd is gone, and is looked for again */
+	uint64_t session;
+	uint32_t user, group; /* the owner's */
+	uint64_t member_bytes;
+	struct list members;
+	bool told; /* members know of the graph's error */
+};
+
+/* A channel's end that the member has opened. */
+struct end {
+	struct gdev_channel *channel;
+	bool pushes, closed; /* closed: by the member; what is pending still flows */
+	uint32_t taken, state;
+	/* Pushed, and the channel has no room yet: as many as its capacity. */
+	struct gdev_datablock **pending;
+	unsigned first, count;
+	unsigned wanted; /* datablocks that it asked for, */
+	bool wants;      /* and their contents */
+};
+
+struct member {
+	struct list link; /* publication.members */
+	struct gdev_graph *graph;
+	uint32_t uid;
+	int32_t pid;
+	unsigned class; /* enum graph_class */
+	struct door socket, wake;
+	int bell; /* eventfd: tells it that something has changed */
+	bool left, joined;
+	struct graph_segment *segment;
+	uint8_t *theirs, *ours; /* memory that it writes, and that we write for it */
+	uint64_t memory_bytes;  /* of each */
+	struct pool pool;       /* of `ours` */
+	uint32_t requests_head, answers_tail, asleep, rung;
+	struct end ends[GRAPH_ENDS_MAX];
+	unsigned end_count, wanted;
+	/* Datablocks that both know, by id. */
+	struct known {
+		struct member *member;
+		struct gdev_datablock *block; /* the member's reference */
+		bool busy;                    /* below GRAPH_IDS: its memory is in use */
+		uint64_t offset;              /* from GRAPH_IDS on: of a copy in `ours` */
+	} known[2 * GRAPH_IDS];
+	unsigned busy, held; /* ids of each kind */
+};
+
+/* members.c */
+/* Takes the socket over. */
+void member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t pid, unsigned class);
+/* It has said something on its socket, or is gone. */
+void member_heard(struct member *member);
+/* It is gone, or is to be. */
+void member_leave(struct member *member);
+/* Nothing refers to it. */
+void member_free(struct member *member);
+/* Members hear of the graph's error, once. */
+void members_tell_error(struct gdev_graph *graph);
+
+/* publish.c */
+int door_open(struct publication *publication, struct door *door);
+void door_close(struct publication *publication, struct door *door);
+/* Looks at what has come; whether there was anything. */
+bool doors_serve(struct gdev_graph *graph);
+
+/* look.c: fills in the answer to LOOK. */
+struct graph_look {
+	struct graph_message message;
+	struct graph_item items[GRAPH_ITEMS_MAX];
+};
+void look_at(struct gdev_graph *graph, struct graph_look *look);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What remote.c, attach.c and traffic.c share: a graph that another process owns, as a member of it sees it (proto/graph.h). The graph's lock
+ * guards all of it, but asking over the socket, which has a lock of its own.
+ */
+#ifndef GDEV_LIB_PTASK_REMOTE_H
+#define GDEV_LIB_PTASK_REMOTE_H
+
+#include "lib/ptask/internal.h"
+#include "lib/ptask/pool.h"
+#include "proto/graph.h"
+
+struct remote {
+	pthread_mutex_t asking; /* before the graph's; one request on the socket at a time */
+	int socket, wake, bell; /* the eventfds: for the owner, for this process */
+	int poll;               /* epoll: the graph's descriptor, the bell, the socket */
+	struct graph_segment *segment;
+	uint8_t *ours, *theirs; /* memory that this process writes, and that the owner writes */
+	uint64_t ours_bytes, theirs_bytes;
+	struct pool pool; /* of `ours` */
+	uint32_t requests_tail, answers_head, waiting, woken_for;
+	uint32_t serial;
+	bool polling; /* a thread waits for the owner, and others for it */
+	struct gdev_datablock *known[2 * GRAPH_IDS];
+	/* Ids to be dropped, when there is room for requests. */
+	uint16_t due[2 * GRAPH_IDS];
+	unsigned due_count;
+	unsigned held, wanted; /* datablocks that were pulled, and are to be */
+	struct gdev_channel *ends[GRAPH_ENDS_MAX];
+	unsigned end_count;
+};
+
+/* A process that pulls one datablock after the other has asked for some more ahead. */
+#define PULLS_AHEAD 4
+
+/* Of a channel. Its queue has what was pulled, and that the program has not taken. */
+struct remote_end {
+	uint32_t index;
+	bool pushes;
+	unsigned window; /* datablocks that may be on their way into the channel */
+	uint32_t pushed; /* ever */
+	unsigned wanted;
+	bool over, closed;
+	bool wants;  /* the program has looked at contents that came from here */
+	bool pulled; /* before */
+};
+
+/* remote.c: the rings. With the graph's lock. */
+/* What has been answered; whether there was anything. */
+bool remote_drain(struct gdev_graph *graph);
+/* As graph_wait(). */
+int remote_wait(struct gdev_graph *graph, uint64_t deadline_ns);
+/* Waits for room, and asks. The bell is for remote_ring(). */
+int remote_ask(struct gdev_graph *graph, struct graph_request request, uint64_t deadline_ns);
+/* 0, or why no call works. */
+int remote_error(struct gdev_graph *graph);
+/* The owner is gone, or breaks a rule. */
+void remote_lose(struct gdev_graph *graph, int error);
+
+#endif

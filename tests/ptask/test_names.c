@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Graphs by name: other processes open them, push and pull, are refused, and die in the middle. This program is these
+ * processes, too: with arguments it plays one of the roles below.
+ */
+#include "fixture.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND_NS 1000000000ull
+
+extern char **environ;
+
+static uint64_t in_seconds(unsigned seconds)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return ((uint64_t)now.tv_sec + seconds) * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+/* ---- roles: processes that open the graph `name` ---- */
+
+static void check(int error, const char *what)
+{
+	if (!error)
+		return;
+	fprintf(stderr, "%s: %s (%d)\n", what, gdev_strerror(error), error);
+	_exit(error < 0 && error > -125 ? -error : 126);
+}
+
+static struct gdev_channel *open_channel(const char *name, const char *where)
+{
+	struct gdev_channel *found;
+	struct gdev_graph *graph;
+
+	check(gdev_graph_attach(name, in_seconds(20), &graph), "attach");
+	check(gdev_channel_find(graph, where, in_seconds(20), &found), where);
+	return found;
+}
+
+/* `count` arrays that begin with `first`, first + 1, … */
+static int play_push(const char *name, const char *where, int first, int count)
+{
+	struct gdev_channel *to = open_channel(name, where);
+	int values[N];
+
+	for (int turn = 0; turn < count; turn++) {
+		for (int i = 0; i < N; i++)
+			values[i] = first + turn + i;
+		check(gdev_push_bytes(to, values, sizeof values, GDEV_FOREVER), "push");
+	}
+	check(gdev_channel_end(to), "end");
+	return 0;
+}
+
+/* The same in memory that both map, and the datablock goes into the channel twice. */
+static int play_push_twice(const char *name, const char *where, int first, int count)
+{
+	struct gdev_channel *to;
+	struct gdev_graph *graph;
+	struct gdev_datablock *block;
+	int *values;
+
+	check(gdev_graph_attach(name, in_seconds(20), &graph), "attach");
+	check(gdev_channel_find(graph, where, in_seconds(20), &to), where);
+	for (int turn = 0; turn < count; turn++) {
+		check(gdev_datablock_create(graph, gdev_channel_template(to), 0, &block), "create");
+		check(gdev_datablock_map(block, true, (void **)&values), "map");
+		for (int i = 0; i < N; i++)
+			values[i] = first + turn + i;
+		check(gdev_push(to, block, GDEV_FOREVER), "push");
+		check(gdev_push(to, block, GDEV_FOREVER), "push again");
+		if (gdev_datablock_map(block, true, (void **)&values) != -EPERM)
+			return 1;
+		gdev_datablock_put(block);
+	}
+	gdev_graph_close(graph);
+	return 0;
+}
+
+static int check_values(const int *values, int first, int step)
+{
+	for (int i = 0; i < N; i++)
+		if (values[i] != first + i * step) {
+			fprintf(stderr, "value %d is %d, not %d\n", i, values[i], first + i * step);
+			return 1;
+		}
+	return 0;
+}
+
+/* Until the end: arrays that were multiplied by 6. */
+static int play_pull(const char *name, const char *where, int first, int count)
+{
+	struct gdev_channel *from = open_channel(name, where);
+	int values[N], turn = 0, error;
+	uint64_t bytes;
+
+	while (!(error = gdev_pull_bytes(from, values, sizeof values, GDEV_FOREVER, &bytes)))
+		if (bytes != sizeof values || check_values(values, 6 * (first + turn++), 6))
+			return 1;
+	if (error != -ENODATA)
+		check(error, "pull");
+	return turn != count;
+}
+
+/* What comes out of one channel goes into the other, and nobody looks. By its own event loop. */
+static int play_pass(const char *name, const char *where, int first, int count)
+{
+	struct gdev_channel *from, *to;
+	struct gdev_datablock *block;
+	struct gdev_graph *graph;
+	int error, turn = 0;
+
+	check(gdev_graph_attach(name, in_seconds(20), &graph), "attach");
+	check(gdev_channel_find(graph, "first.out", in_seconds(20), &from), "first.out");
+	check(gdev_channel_find(graph, "second.in", in_seconds(20), &to), "second.in");
+	while ((error = gdev_pull(from, 0, &block)) != -ENODATA) {
+		struct pollfd ready = {.fd = gdev_graph_descriptor(graph), .events = POLLIN};
+		if (error == -EAGAIN) {
+			if (poll(&ready, 1, 20000) != 1)
+				return 1;
+			continue;
+		}
+		check(error, "pull");
+		while ((error = gdev_push(to, block, 0)) == -EAGAIN)
+			if (poll(&ready, 1, 20000) != 1)
+				return 1;
+		check(error, "push");
+		gdev_datablock_put(block);
+		turn++;
+	}
+	gdev_graph_close(graph);
+	return turn != count;
+}
+
+/* Says so, and waits to be killed. */
+static int play_hang(const char *name, const char *where, int first, int count)
+{
+	struct gdev_channel *found = open_channel(name, where);
+	struct gdev_datablock *block;
+	int values[N] = {0};
+
+	for (int i = 0; i < first; i++)
+		check(gdev_push_bytes(found, values, sizeof values, GDEV_FOREVER), "push");
+	for (int i = 0; i < count; i++)
+		check(gdev_pull(found, GDEV_FOREVER, &block), "pull");
+	if (write(STDOUT_FILENO, "!", 1) != 1)
+		return 1;
+	pause();
+	return 1;
+}
+
+/* Waits for what the owner never gives, until the owner is gone. */
+static int play_mourn(const char *name, const char *where, int first, int count)
+{
+	struct gdev_channel *found = open_channel(name, where);
+	struct gdev_datablock *block;
+
+	if (write(STDOUT_FILENO, "!", 1) != 1)
+		return 1;
+	return gdev_pull(found, GDEV_FOREVER, &block) != -GDEV_E_SESSION_LOST;
+}
+
+/* Owns a graph, until it is killed. */
+static int play_own(const char *name, const char *where, int first, int count)
+{
+	struct fixture *f = fixture_open(&(struct gdev_graph_options){.name = name, .mode = 0600});
+	struct scaler a = scaler(f, 2);
+	struct gdev_channel_options options = {.name = where};
+	struct gdev_channel *ignored;
+
+	channel(f, NULL, a.in);
+	check(gdev_channel_open(f->graph, a.out, NULL, &options, &ignored), "channel");
+	check(gdev_graph_run(f->graph), "run");
+	pause();
+	return 1;
+}
+
+/* As another user, with a supplementary group: 1: it may attach; 2: and push; 4: and pull. */
+static int play_try(const char *name, const char *where, int uid, int group)
+{
+	gid_t groups[] = {(gid_t)group};
+	struct gdev_channel *found;
+	struct gdev_graph *graph;
+	int error, may = 0;
+
+	if (setgroups(1, groups) || setgid(12345) || setuid((uid_t)uid))
+		return 100;
+	error = gdev_graph_attach(name, in_seconds(20), &graph);
+	if (error)
+		return error == -EACCES ? 0 : 101;
+	for (int pull = 0; pull < 2; pull++) {
+		error = gdev_channel_find(graph, pull ? "out" : "in", in_seconds(20), &found);
+		if (error && error != -EACCES)
+			return 102;
+		may |= error ? 0 : 2 << pull;
+	}
+	gdev_graph_close(graph);
+	return may | 1;
+}
+
+static const struct role {
+	const char *name;
+	int (*play)(const char *name, const char *where, int first, int count);
+} roles[] = {
+	{"push", play_push},
+	{"push-twice", play_push_twice},
+	{"pull", play_pull},
+	{"pass", play_pass},
+	{"hang", play_hang},
+	{"mourn", play_mourn},
+	{"own", play_own},
+	{"try", play_try},
+};
+
+static int play(char **argv)
+{
+	for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
+		if (!strcmp(roles[i].name, argv[1]))
+			return roles[i].play(argv[2], argv[3], atoi(argv[4]), atoi(argv[5]));
+	return 1;
+}
+
+/* ---- starting them ---- */
+
+struct process {
+	pid_t pid;
+	int output;
+};
+
+static struct process start(
+	const char *role, const char *name, const char *where, int first, int count)
+{
+	char numbers[2][16], self[] = "test",
+			     *argv[] = {self, (char *)role, (char *)name, (char *)where, numbers[0],
+				     numbers[1], NULL};
+	posix_spawn_file_actions_t actions;
+	struct process process;
+	int ends[2];
+
+	snprintf(numbers[0], sizeof numbers[0], "%d", first);
+	snprintf(numbers[1], sizeof numbers[1], "%d", count);
+	assert_int_equal(pipe(ends), 0);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+	posix_spawn_file_actions_addclose(&actions, ends[0]);
+	posix_spawn_file_actions_addclose(&actions, ends[1]);
+	assert_int_equal(
+		posix_spawn(&process.pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	close(ends[1]);
+	process.output = ends[0];
+	return process;
+}
+
+static int finish(struct process process)
+{
+	int status;
+
+	close(process.output);
+	assert_int_equal(waitpid(process.pid, &status, 0), process.pid);
+	return status;
+}
+
+static void await_word(struct process process)
+{
+	char word;
+
+	assert_int_equal(read(process.output, &word, 1), 1);
+}
+
+static void kill_it(struct process process)
+{
+	kill(process.pid, SIGKILL);
+	assert_true(WIFSIGNALED(finish(process)));
+}
+
+/* ---- graphs ---- */
+
+static struct fixture *open_named(const char *name)
+{
+	return fixture_open(&(struct gdev_graph_options){.name = name, .mode = 0600});
+}
+
+static struct gdev_channel *named(struct fixture *f, const char *name, struct gdev_port *from,
+	struct gdev_port *to, bool keep)
+{
+	struct gdev_channel_options options = {.name = name, .keep = keep};
+	struct gdev_channel *opened;
+
+	good(f->graph, gdev_channel_open(f->graph, from, to, &options, &opened));
+	return opened;
+}
+
+/* in -> x 2 -> x 3 -> out */
+static void build_line(struct fixture *f)
+{
+	struct scaler a = scaler(f, 2), b = scaler(f, 3);
+
+	named(f, "in", NULL, a.in, false);
+	channel(f, a.out, b.in);
+	named(f, "out", b.out, NULL, false);
+	good(f->graph, gdev_graph_run(f->graph));
+}
+
+static void test_three_processes(void **state)
+{
+	struct process push = start("push", "line", "in", 10, 200),
+		       pull = start("pull", "line", "out", 10, 200);
+	struct fixture *f = open_named("line");
+
+	build_line(f);
+	assert_int_equal(finish(push), 0);
+	assert_int_equal(finish(pull), 0);
+	fixture_teardown((void **)&f);
+}
+
+static void test_manual(void **state)
+{
+	struct process push = start("push", "line", "in", 10, 50),
+		       pull = start("pull", "line", "out", 10, 50);
+	struct fixture *f = fixture_open(
+		&(struct gdev_graph_options){.name = "line", .mode = 0600, .manual = true});
+	int status;
+
+	build_line(f);
+	while (!waitpid(pull.pid, &status, WNOHANG)) {
+		struct pollfd ready = {.fd = gdev_graph_descriptor(f->graph), .events = POLLIN};
+		poll(&ready, 1, 100);
+		good(f->graph, gdev_graph_advance(f->graph));
+	}
+	assert_int_equal(status, 0);
+	close(pull.output);
+	assert_int_equal(finish(push), 0);
+	fixture_teardown((void **)&f);
+}
+
+/* Names of ports, an event loop, and datablocks that stay on the device. */
+static void test_pass(void **state)
+{
+	struct fixture *f = open_named("pass");
+	struct gdev_ptask *first, *second;
+	struct gdev_port *ports[4];
+	struct process pass;
+	struct gdev_channel *in, *out;
+
+	for (int i = 0; i < 2; i++) {
+		struct gdev_ptask **ptask = i ? &second : &first;
+		struct gdev_port_options port_in = {.name = "in", .tmpl = f->ints, .parameter = 1},
+					 port_out = {.name = "out",
+						 .kind = GDEV_PORT_OUTPUT,
+						 .tmpl = f->ints};
+		good(f->graph, gdev_ptask_open(f->graph, i ? "second" : "first", f->module, "scale",
+				       ptask));
+		ports[2 * i] = port(*ptask, port_in);
+		ports[2 * i + 1] = port(*ptask, port_out);
+		argument(*ptask, 2, i ? 3 : 2);
+		argument(*ptask, 3, N);
+	}
+	in = channel(f, NULL, ports[0]);
+	channel(f, ports[1], NULL);
+	channel(f, NULL, ports[2]);
+	out = channel(f, ports[3], NULL);
+	good(f->graph, gdev_graph_run(f->graph));
+	pass = start("pass", "pass", "-", 0, 100);
+	for (int i = 0; i < 100; i++) {
+		push_ints(f, in, i);
+		if (i >= 4)
+			pull_ints(f, out, 6 * (i - 4), 6);
+	}
+	good(f->graph, gdev_channel_end(in));
+	for (int i = 96; i < 100; i++)
+		pull_ints(f, out, 6 * i, 6);
+	assert_int_equal(finish(pass), 0);
+	fixture_teardown((void **)&f);
+}
+
+static int negate(void *argument, const struct gdev_view *inputs, struct gdev_view *outputs)
+{
+	for (uint64_t i = 0; i < inputs[0].records; i++)
+		((int *)outputs[0].data)[i] = -((const int *)inputs[0].data)[i];
+	return 0;
+}
+
+/* A callback reads the memory of the other process; the end of that one is the end of the stream. */
+static void test_callback(void **state)
+{
+	struct fixture *f = open_named("callback");
+	struct gdev_ptask *minus;
+	struct gdev_datablock *block;
+	struct gdev_channel *out;
+	struct process push;
+
+	good(f->graph, gdev_ptask_open_host(f->graph, "minus", negate, NULL, &minus));
+	named(f, "in", NULL, input(minus, f->ints, 0), false);
+	out = channel(f, output(minus, f->ints, 0), NULL);
+	good(f->graph, gdev_graph_run(f->graph));
+	push = start("push-twice", "callback", "in", 5, 300);
+	for (int i = 0; i < 600; i++)
+		pull_ints(f, out, -(5 + i / 2), -1);
+	assert_int_equal(gdev_pull(out, in_seconds(20), &block), -ENODATA);
+	assert_int_equal(finish(push), 0);
+	fixture_teardown((void **)&f);
+}
+
+/* ---- rights ---- */
+
+static void test_names(void **state)
+{
+	struct gdev_graph_options options = {.name = "twice", .mode = 0600};
+	struct fixture *f = fixture_open(&options);
+	struct gdev_graph *graph;
+	struct gdev_template *tmpl;
+	struct gdev_shape shape = {.stride = 4, .count = {1}};
+
+	assert_int_equal(gdev_graph_open(&options, &graph), -EEXIST);
+	assert_int_equal(gdev_graph_attach("never", 0, &graph), -ENOENT);
+	assert_int_equal(
+		gdev_graph_attach("never", in_seconds(0) + SECOND_NS / 20, &graph), -ETIMEDOUT);
+	assert_int_equal(gdev_graph_attach("no-such-user/twice", 0, &graph), -ENOENT);
+	options.name = ".hidden";
+	assert_int_equal(gdev_graph_open(&options, &graph), -EINVAL);
+	options.name = NULL;
+	assert_int_equal(gdev_graph_open(&options, &graph), -EINVAL);
+	/* By the process itself. */
+	good(NULL, gdev_graph_attach("twice", 0, &graph));
+	assert_int_equal(gdev_template_open(graph, NULL, &shape, &tmpl), -EPERM);
+	gdev_graph_close(graph);
+	fixture_teardown((void **)&f);
+	options.name = "twice";
+	f = fixture_open(&options);
+	fixture_teardown((void **)&f);
+}
+
+/* Others reach the socket of this test's gdevd. */
+static void open_directory(void)
+{
+	char path[512];
+
+	snprintf(path, sizeof path, "%s/..", getenv("GDEV_RUNTIME_DIR"));
+	assert_int_equal(chmod(path, 0711), 0);
+}
+
+#define STRANGER 54321
+#define GROUP 23456
+
+static int tried(int uid, int group)
+{
+	return WEXITSTATUS(finish(start("try", "0/rights", "-", uid, group)));
+}
+
+static void test_rights(void **state)
+{
+	struct gdev_graph_options options = {.name = "rights", .mode = 0640, .group = GROUP};
+	struct gdev_channel_options out = {.name = "out", .mode = 0606};
+	struct fixture *f;
+	struct gdev_channel *ignored;
+
+	if (geteuid())
+		skip(); /* only root can be somebody else */
+	open_directory();
+	for (int others = 0; others < 2; others++) {
+		struct scaler a;
+		options.mode = others ? 0662 : 0640;
+		f = fixture_open(&options);
+		a = scaler(f, 2);
+		named(f, "in", NULL, a.in, false);
+		good(f->graph,
+			gdev_channel_open(f->graph, a.out, NULL,
+				others ? &out : &(struct gdev_channel_options){.name = "out"},
+				&ignored));
+		good(f->graph, gdev_graph_run(f->graph));
+		assert_int_equal(tried(STRANGER, 1), others ? 1 | 2 : 0);
+		assert_int_equal(tried(STRANGER, GROUP), others ? 1 | 2 : 1 | 4);
+		assert_int_equal(tried(0, 1), 1 | 2 | 4);
+		fixture_teardown((void **)&f);
+	}
+}
+
+/* ---- looking ---- */
+
+static void run_gdev(const char *arguments, char *output, size_t room)
+{
+	char command[600];
+	FILE *pipe;
+	size_t length;
+
+	snprintf(command, sizeof command, "%s/cli/gdev graph %s", getenv("GDEV_BUILD"), arguments);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	length = fread(output, 1, room - 1, pipe);
+	output[length] = '\0';
+	assert_int_equal(pclose(pipe), 0);
+}
+
+static void test_command(void **state)
+{
+	struct fixture *f = open_named("shown");
+	struct gdev_channel *in;
+	char text[8192];
+
+	build_line(f);
+	good(f->graph, gdev_channel_find(f->graph, "in", 0, &in));
+	push_ints(f, in, 1);
+	run_gdev("list", text, sizeof text);
+	assert_non_null(strstr(text, "shown"));
+	assert_non_null(strstr(text, "0600"));
+	run_gdev("show shown", text, sizeof text);
+	assert_non_null(strstr(text, "2 ptasks, 2 invocations"));
+	assert_non_null(strstr(text, "scale"));
+	run_gdev("show --dot shown", text, sizeof text);
+	assert_non_null(strstr(text, "p0 -> p1"));
+	assert_non_null(strstr(text, "end0in -> p0"));
+	run_gdev("top --once --interval 0.1", text, sizeof text);
+	assert_non_null(strstr(text, "(all)"));
+	fixture_teardown((void **)&f);
+}
+
+/* ---- deaths ---- */
+
+static void test_killed_pusher(void **state)
+{
+	struct fixture *f = open_named("dies");
+	struct scaler a = scaler(f, 2), b = scaler(f, 2);
+	struct gdev_channel *ended, *kept, *in;
+	struct gdev_datablock *block;
+	struct process processes[2];
+
+	named(f, "in", NULL, a.in, false);
+	ended = channel(f, a.out, NULL);
+	in = named(f, "kept", NULL, b.in, true);
+	kept = channel(f, b.out, NULL);
+	good(f->graph, gdev_graph_run(f->graph));
+	processes[0] = start("hang", "dies", "in", 3, 0);
+	processes[1] = start("hang", "dies", "kept", 3, 0);
+	for (int i = 0; i < 2; i++) {
+		await_word(processes[i]);
+		kill_it(processes[i]);
+	}
+	for (int i = 0; i < 3; i++)
+		pull_ints(f, ended, 0, 0);
+	assert_int_equal(gdev_pull(ended, in_seconds(20), &block), -ENODATA);
+	for (int i = 0; i < 3; i++)
+		pull_ints(f, kept, 0, 0);
+	push_ints(f, in, 7);
+	pull_ints(f, kept, 14, 2);
+	fixture_teardown((void **)&f);
+}
+
+static void test_killed_puller(void **state)
+{
+	struct fixture *f = open_named("dies");
+	struct scaler a = scaler(f, 2);
+	struct gdev_channel *in = channel(f, NULL, a.in);
+	struct process puller;
+	int values[N] = {0}, error = 0;
+
+	named(f, "out", a.out, NULL, false);
+	good(f->graph, gdev_graph_run(f->graph));
+	puller = start("hang", "dies", "out", 0, 2);
+	for (int i = 0; i < 4; i++)
+		push_ints(f, in, i);
+	await_word(puller);
+	kill_it(puller);
+	/* What comes is dropped: nothing waits for ever. */
+	for (int i = 0; i < 100 && !error; i++)
+		error = gdev_push_bytes(in, values, sizeof values, in_seconds(20));
+	assert_int_equal(error, 0);
+	fixture_teardown((void **)&f);
+}
+
+static void test_killed_owner(void **state)
+{
+	struct process owner = start("own", "mortal", "out", 0, 0),
+		       member = start("mourn", "mortal", "out", 0, 0);
+
+	await_word(member);
+	kill_it(owner);
+	assert_int_equal(finish(member), 0);
+}
+
+/* A graph that fails tells its members why. */
+static void test_failure(void **state)
+{
+	struct fixture *f = open_named("fails");
+	struct gdev_ptask *bad = function(f, "fault");
+	struct gdev_channel *found;
+	struct gdev_datablock *block;
+	struct gdev_graph *graph;
+	char why[GDEV_WHY_BYTES];
+	int values[N] = {0};
+
+	named(f, "in", NULL, input(bad, f->ints, 1), false);
+	named(f, "out", output(bad, f->ints, 0), NULL, false);
+	good(f->graph, gdev_graph_run(f->graph));
+	good(NULL, gdev_graph_attach("fails", 0, &graph));
+	good(graph, gdev_channel_find(graph, "in", 0, &found));
+	good(graph, gdev_push_bytes(found, values, sizeof values, GDEV_FOREVER));
+	good(graph, gdev_channel_find(graph, "out", 0, &found));
+	assert_int_equal(gdev_pull(found, in_seconds(20), &block), -GDEV_E_ILLEGAL_ADDRESS);
+	gdev_graph_why(graph, why);
+	assert_true(strlen(why));
+	gdev_graph_close(graph);
+	fixture_teardown((void **)&f);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_three_processes),
+		cmocka_unit_test(test_manual),
+		cmocka_unit_test(test_pass),
+		cmocka_unit_test(test_callback),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_rights),
+		cmocka_unit_test(test_command),
+		cmocka_unit_test(test_killed_pusher),
+		cmocka_unit_test(test_killed_puller),
+		cmocka_unit_test(test_killed_owner),
+		cmocka_unit_test(test_failure),
+	};
+
+	if (argc == 6)
+		return play(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
