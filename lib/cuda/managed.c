@@ -19,6 +19,10 @@ static CUresult alloc_in_host(
 	CUresult result;
 	void *memory;
 
+	if (gdev_session_description(context->session)->apart)
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"there is no managed memory in a virtual machine: kernels do not reach the "
+			"program's memory");
 	TRY_GDEV(gdev_host_alloc(context->session, bytes, &memory),
 		"%zu bytes of page-locked memory cannot be had", bytes);
 	result = memory_remember(context, (uint64_t)memory, bytes, ALLOCATION_MANAGED, flags);

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "lib/libgdev/internal.h"
 
@@ -125,4 +126,20 @@ void arena_give(struct arena *arena, uint64_t base, uint64_t bytes)
 		insert_extent(arena, i, base, with_gap);
 	}
 	arena->out--;
+}
+
+/* ---- of the process ---- */
+
+bool arena_reserve(uint64_t base, uint64_t bytes)
+{
+	void *got = mmap((void *)base, bytes, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (got == (void *)base) {
+		madvise(got, bytes, MADV_DONTFORK);
+		return true;
+	}
+	if (got != MAP_FAILED) /* a kernel that does not know MAP_FIXED_NOREPLACE */
+		munmap(got, bytes);
+	return false;
 }

@@ -7,6 +7,8 @@
  *   with the worker's copy of the one before.
  * Rows of 2D and 3D copies are packed in a chunk, as many as fit.
  * Where we can reach device memory ourselves (direct.c), one memcpy is all, once the stream is there.
+ * Where the worker has no memory of the process, page-locked or not, the transport copies (transport_ops.copy), also once
+ * the stream is there; what fits rides in the record.
  *
  * RECORD_FENCE makes a copy that was only queued complete for its caller: everything that is submitted
  * after it, on any stream, waits for it. It is used only when nothing before the copy on its stream can
@@ -15,6 +17,7 @@
  * instead: other sessions know nothing of its queue.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/copy.h"
@@ -645,6 +648,94 @@ static bool may_copy_directly(
 	       (!direct->to_named || to.kind == GDEV_MEMORY_HOST);
 }
 
+/* ---- by the transport ---- */
+
+static int move_planes(struct gdev_session *session, const struct gdev_copy *copy, bool to_device)
+{
+	struct transport *transport = session->transport;
+	int error = 0;
+
+	for (uint64_t plane = 0; plane < copy->depth && !error; plane++) {
+		uint64_t destination = copy->destination + plane * copy->destination_slice;
+		uint64_t source = copy->source + plane * copy->source_slice;
+		struct transport_rows rows = {
+			.device = to_device ? destination : source,
+			.host = to_device ? source : destination,
+			.width = copy->width,
+			.count = copy->height,
+			.device_pitch = to_device ? copy->destination_pitch : copy->source_pitch,
+			.host_pitch = to_device ? copy->source_pitch : copy->destination_pitch,
+		};
+
+		error = transport->ops->copy(
+			transport, to_device ? COPY_TO_DEVICE : COPY_FROM_DEVICE, &rows);
+	}
+	return error;
+}
+
+/* A copy of page-locked memory that its stream has not come to yet. */
+struct later {
+	struct gdev_session *session;
+	struct gdev_copy copy;
+	bool to_device;
+};
+
+/* As a host function. Its caller is gone: an error, which a sound device does not have here, ends the session. */
+static void move_later(void *argument, int error)
+{
+	struct later *later = argument;
+
+	if (!error && move_planes(later->session, &later->copy, later->to_device))
+		atomic_store(&later->session->transport->lost, true);
+	free(later);
+}
+
+static int queue_later(struct gdev_stream *stream, const struct gdev_copy *copy, bool to_device)
+{
+	struct later *later = malloc(sizeof *later);
+	int error;
+
+	if (!later)
+		return -ENOMEM;
+	*later = (struct later){stream->session, *copy, to_device};
+	error = gdev_stream_call(stream, move_later, later);
+	if (error)
+		free(later);
+	return error;
+}
+
+static bool is_host(struct gdev_session *session, uint64_t address, bool named)
+{
+	return !named || !is_device(session, address);
+}
+
+static int copy_by_transport(struct gdev_stream *stream, const struct gdev_copy *copy,
+	bool to_named, bool from_named, bool sync)
+{
+	struct gdev_session *session = stream->session;
+	bool to_device = !is_host(session, copy->destination, to_named);
+	bool from_device = !is_host(session, copy->source, from_named);
+	bool locked = to_named && from_named; /* and one of them is not of the device */
+	int error;
+
+	if (!to_device && !from_device)
+		return copy_in_process(stream, copy);
+	if (to_device && from_device)
+		return copy_named(stream, copy, sync);
+	if (to_device && copy->height * copy->depth == 1 && copy->width <= session->inline_bytes)
+		return copy_to_device(stream, copy, sync);
+	error = reach_turn(stream, sync || !locked);
+	if (error == -GDEV_E_NOT_READY)
+		return queue_later(stream, copy, to_device);
+	if (!error)
+		error = stream_take_error(stream);
+	if (!error)
+		error = move_planes(session, copy, to_device);
+	if (sync)
+		gdev_session_flush(session);
+	return error;
+}
+
 static int copy_any(struct gdev_stream *stream, const struct gdev_copy *wanted, bool sync)
 {
 	struct gdev_session *session = stream->session;
@@ -669,6 +760,8 @@ static int copy_any(struct gdev_stream *stream, const struct gdev_copy *wanted, 
 	if (error)
 		return error;
 	flatten_copy(&copy);
+	if (session->transport->ops->copy)
+		return copy_by_transport(stream, &copy, direct.to_named, direct.from_named, sync);
 	if (!direct.to_named && !direct.from_named)
 		return copy_in_process(stream, &copy);
 	if (may_copy_directly(session, &copy, &direct)) {
@@ -726,6 +819,8 @@ int gdev_fill_async(struct gdev_stream *stream, const struct gdev_fill *fill)
 		fill->destination % fill->element_bytes ||
 		!memory_contains(session, fill->destination, span))
 		return -EINVAL;
+	if (session->transport->ops->copy && !is_device(session, fill->destination))
+		return -ENOTSUP;
 	error = stream_begin(stream, RECORD_FILL, sizeof *record, &record);
 	if (error)
 		return error;

@@ -108,10 +108,11 @@ int image_send(struct gdev_session *session, struct gdev_image *image, const voi
 	size_t length, uint64_t *number)
 {
 	struct transport *transport = session->transport;
-	int kept = image ? atomic_load(&image->fd) : -1, error;
-	int fd = kept >= 0 ? kept
-			   : fd_frozen_memory("gdev-image", bytes, length, zeros, sizeof zeros);
+	int kept = image ? atomic_load(&image->fd) : -1, error, fd;
 
+	if (transport->ops->image_copy)
+		return transport->ops->image_copy(transport, bytes, length, number);
+	fd = kept >= 0 ? kept : fd_frozen_memory("gdev-image", bytes, length, zeros, sizeof zeros);
 	if (fd < 0)
 		return fd;
 	error = transport->ops->image_add(transport, length, fd, number);

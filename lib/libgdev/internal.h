@@ -41,6 +41,9 @@ int arena_take(struct arena *arena, uint64_t bytes, uint64_t *base);
 int arena_take_aligned(struct arena *arena, uint64_t bytes, uint64_t alignment, uint64_t *base);
 void arena_give(struct arena *arena, uint64_t base, uint64_t bytes);
 
+/* Reserves the addresses in this process, with nothing there. False: some are not free. */
+bool arena_reserve(uint64_t base, uint64_t bytes);
+
 /* ---- memory (memory.c, carve.c) ---- */
 
 #define CARVE_BINS 40
@@ -394,11 +397,15 @@ int session_request(struct gdev_session *session, uint16_t opcode, void *record,
 	const void *tail, uint32_t tail_bytes, void *reply, uint32_t reply_least,
 	uint32_t reply_bytes);
 
+/* Takes from a device's properties what a session that is apart does not have. */
+void session_limit_properties(int32_t properties[DEVICE_PROPERTIES]);
+
 /* What gdevd says on the way; of the others than staging_bytes 0 is the default. */
 struct terms {
 	uint64_t staging_bytes;
 	uint32_t inline_bytes, chunk_bytes, copy_threads;
-	int trace_fd; /* of the trace segment, the caller's; -1: none */
+	uint32_t replies; /* how many of the reply slots are the client's; 0: all */
+	int trace_fd;     /* of the trace segment, the caller's; -1: none */
 };
 
 /* A conversation with gdevd before there is a session. On the stack of the thread that has it. */

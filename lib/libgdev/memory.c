@@ -241,6 +241,11 @@ static int add_host_memory(struct gdev_session *session, struct object *object)
 	struct transport *transport = session->transport;
 	int fd, error;
 
+	if (transport->ops->host_map) {
+		error = transport->ops->host_map(transport, object->base, object->bytes);
+		object->mapped = !error;
+		return error;
+	}
 	pthread_mutex_unlock(&session->memory.change);
 	fd = open_file(session, object);
 	error = fd < 0 ? fd : map_piece(object->base, object->bytes, fd);
@@ -323,12 +328,18 @@ int memory_leave_peers(struct gdev_session *session, struct object *object)
 	return error;
 }
 
+static bool worker_has(struct gdev_session *session, const struct object *object)
+{
+	return object->kind == GDEV_MEMORY_DEVICE ||
+	       (object->kind == GDEV_MEMORY_HOST && !session->transport->ops->host_map);
+}
+
 /* Nobody finds the object any more. */
 int memory_object_destroy(struct gdev_session *session, struct object *object)
 {
 	int error = memory_leave_peers(session, object), freed = 0;
 
-	if (object->kind != GDEV_MEMORY_SHARED)
+	if (worker_has(session, object))
 		freed = request_memory(session, RECORD_MEMORY_FREE, object);
 	error = error ? error : freed;
 	if (object->mapped)
@@ -636,6 +647,50 @@ bool memory_remove_peer(struct gdev_session *session, uint64_t base)
 	}
 	pthread_mutex_unlock(&memory->change);
 	return found;
+}
+
+/* ---- device memory that others of the session allocate ---- */
+
+int memory_adopt(struct gdev_session *session, uint64_t address, uint64_t bytes)
+{
+	struct memory *memory = &session->memory;
+	struct object *object = calloc(1, sizeof *object);
+	struct block *block;
+	int error;
+
+	if (!object)
+		return -ENOMEM;
+	*object = (struct object){
+		.base = address, .bytes = bytes, .kind = GDEV_MEMORY_DEVICE, .file = -1};
+	list_init(&object->blocks);
+	list_init(&object->link);
+	error = object_whole_block(object, &block);
+	if (error) {
+		object_free(object);
+		return error;
+	}
+	block->asked_bytes = bytes;
+	block->refs = 1;
+	pthread_mutex_lock(&memory->change);
+	error = table_insert(memory, block);
+	pthread_mutex_unlock(&memory->change);
+	if (error)
+		object_free(object);
+	return error;
+}
+
+void memory_disown(struct gdev_session *session, uint64_t address)
+{
+	struct memory *memory = &session->memory;
+	struct block *block;
+
+	pthread_mutex_lock(&memory->change);
+	block = block_at(memory, address);
+	if (block && block->base == address) {
+		table_remove(memory, block);
+		object_free(block->object);
+	}
+	pthread_mutex_unlock(&memory->change);
 }
 
 /* ---- life ---- */

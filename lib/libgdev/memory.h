@@ -33,4 +33,9 @@ int memory_add_peer(struct gdev_session *session, const struct object *of);
 /* False: there is none. */
 bool memory_remove_peer(struct gdev_session *session, uint64_t base);
 
+/* Device memory that the session's worker has and this library has not allocated: a virtual machine's proxy passes on
+ * what its guest allocates, and copies there. Disowning what is not at its base does nothing. */
+int memory_adopt(struct gdev_session *session, uint64_t address, uint64_t bytes);
+void memory_disown(struct gdev_session *session, uint64_t address);
+
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Modules and functions. An image reaches the worker through the staging memory when it fits in a slot, with room for the
- * compiler's messages behind it, and in a memfd that nobody can change any more when it does not.
+ * compiler's messages behind it, and in a memfd that nobody can change any more when it does not. Where there is no staging
+ * memory the transport copies it, and the compiler's messages stay with the worker.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,9 +21,11 @@ static int load_image(struct gdev_session *session, struct gdev_image *kept, con
 	struct slot *slot = NULL;
 	int error = 0;
 
-	log_bytes = min_of(log_bytes, (size_t)session->staging.chunk_bytes);
+	log_bytes = session->transport->ops->copy
+			    ? 0
+			    : min_of(log_bytes, (size_t)session->staging.chunk_bytes);
 	record.log_bytes = log_bytes;
-	if (room + log_bytes > session->staging.chunk_bytes) {
+	if (session->transport->ops->copy || room + log_bytes > session->staging.chunk_bytes) {
 		error = image_send(session, kept, image, bytes, &record.number);
 		room = 0;
 	}
@@ -55,8 +58,11 @@ static int place_variables(struct gdev_module *module, uint64_t bytes)
 	struct record_module_place record = {.module = module->handle};
 	struct gdev_session *session = module->session;
 	void *memory;
-	int error = gdev_host_alloc(session, bytes, &memory);
+	int error;
 
+	if (session->description.apart)
+		return -ENOTSUP;
+	error = gdev_host_alloc(session, bytes, &memory);
 	if (error)
 		return error;
 	record.address = (uint64_t)memory;

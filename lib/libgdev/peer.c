@@ -60,7 +60,9 @@ static int know_arena(struct gdev_session *session, const struct gdev_session *o
 			return 0;
 	if (session->peer_arena_count == PEER_RANGES_MAX)
 		return -ENOSPC;
-	error = transport->ops->range_add(transport, arena.base, arena.bytes);
+	error = transport->ops->range_add
+			? transport->ops->range_add(transport, arena.base, arena.bytes)
+			: -ENOTSUP;
 	if (!error)
 		session->peer_arenas[session->peer_arena_count++] = arena;
 	return error;

@@ -104,11 +104,11 @@ static void prepare_process(void)
 
 /* ---- open and close ---- */
 
-static void replies_init(struct replies *replies)
+static void replies_init(struct replies *replies, uint32_t count)
 {
 	pthread_mutex_init(&replies->lock, NULL);
 	pthread_cond_init(&replies->changed, NULL);
-	replies->free = UINT32_MAX;
+	replies->free = count ? (1u << count) - 1 : UINT32_MAX;
 }
 
 static void release_transport(struct gdev_session *session)
@@ -148,7 +148,7 @@ static int create_session(struct opening *opening, struct gdev_session **created
 	session->refs = 1;
 	session->inline_bytes = INLINE_BYTES_DEFAULT;
 	base = session->description.arena_base;
-	replies_init(&session->replies);
+	replies_init(&session->replies, terms.replies);
 	pthread_mutex_init(&session->lock, NULL);
 	pthread_mutex_init(&session->output_lock, NULL);
 	calls_init(session);
@@ -484,6 +484,16 @@ static int ask_worker(struct gdev_session *session, uint16_t opcode, uint32_t ty
 		session, opcode, &record, sizeof record, NULL, 0, reply, reply_bytes, reply_bytes);
 }
 
+void session_limit_properties(int32_t properties[DEVICE_PROPERTIES])
+{
+	properties[PROPERTY_MANAGED_MEMORY] = 0;
+	properties[PROPERTY_HOST_NATIVE_ATOMICS] = 0;
+	properties[PROPERTY_PAGEABLE_MEMORY_ACCESS] = 0;
+	properties[PROPERTY_CONCURRENT_MANAGED_ACCESS] = 0;
+	properties[PROPERTY_PAGEABLE_BY_HOST_TABLES] = 0;
+	properties[PROPERTY_DIRECT_MANAGED_ACCESS_FROM_HOST] = 0;
+}
+
 int gdev_session_property(struct gdev_session *session, unsigned index, int32_t *value)
 {
 	int error = 0;
@@ -496,6 +506,8 @@ int gdev_session_property(struct gdev_session *session, unsigned index, int32_t 
 	if (!session->properties_known)
 		error = ask_worker(session, RECORD_QUERY, QUERY_PROPERTIES, 0, session->properties,
 			sizeof session->properties);
+	if (!error && session->description.apart)
+		session_limit_properties(session->properties);
 	if (!error) {
 		session->properties_known = true;
 		*value = session->properties[index];

@@ -16,12 +16,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "lib/libgdev/sender.h"
 #include "lib/libgdev/transport.h"
 #include "lib/libgdev/waiting.h"
 #include "proto/peer.h"
 #include "proto/timing.h"
 
-#define SPIN_NS_DEFAULT 50000
 #define ROUSED_IN_VAIN 4     /* so often, and no record came: none is expected any more */
 #define NO_THREAD UINT32_MAX /* is nobody's id, nor 0, which an unknown one is */
 
@@ -29,12 +29,8 @@ struct shm {
 	struct transport base;
 	struct shm_connection connection;
 	struct waiting waiting;
-
-	pthread_mutex_t send_lock; /* guards the next five, and the writing side of the ring */
-	uint64_t tail;             /* as published */
-	uint32_t thread;           /* as published; NO_THREAD: none yet */
-	uint64_t next_tail;        /* what commit publishes */
-	uint64_t head_seen;        /* the worker's head, as of the last look */
+	struct sender sender;
+	uint32_t thread; /* as published; NO_THREAD: none yet. The sender's lock */
 
 	_Atomic uint64_t roused_at; /* the tail then, */
 	atomic_uint roused;         /* and how often since that moved */
@@ -50,62 +46,14 @@ static struct shm *shm_of(struct transport *transport)
 
 /* ---- records ---- */
 
-static int wait_for_room(struct shm *shm, uint64_t tail)
-{
-	struct gdev_fence room = {.timeline = POINT_RING, .value = tail - SESSION_RING_BYTES};
-	int which;
-
-	if (tail - shm->head_seen <= SESSION_RING_BYTES)
-		return 0;
-	which = waiting_wait(&shm->waiting, &room, 1, FOREVER, NULL);
-	shm->head_seen = __atomic_load_n(&shm->base.segment->header.ring_head, __ATOMIC_ACQUIRE);
-	return min_of(which, 0);
-}
-
-/* Skips what is left before the end of the ring when the record does not fit there. */
-static uint32_t skip_end(struct shm *shm, uint32_t length)
-{
-	uint32_t offset = (uint32_t)(shm->tail & (SESSION_RING_BYTES - 1));
-	uint32_t left = SESSION_RING_BYTES - offset;
-
-	return length <= left ? 0 : left;
-}
-
 static int shm_begin(struct transport *transport, uint32_t length, void **record)
 {
-	struct shm *shm = shm_of(transport);
-	uint8_t *ring = transport->segment->ring;
-	uint32_t skipped;
-	int error;
-
-	if (atomic_load_explicit(&transport->lost, memory_order_relaxed))
-		return transport_error(transport);
-	pthread_mutex_lock(&shm->send_lock);
-	skipped = skip_end(shm, length);
-	error = wait_for_room(shm, shm->tail + skipped + length);
-	if (error) {
-		pthread_mutex_unlock(&shm->send_lock);
-		return error;
-	}
-	if (skipped) {
-		struct record_header pad = {.opcode = RECORD_PAD, .length = skipped};
-		memcpy(ring + (shm->tail & (SESSION_RING_BYTES - 1)), &pad,
-			offsetof(struct record_header, timeline));
-	}
-	shm->next_tail = shm->tail + skipped + length;
-	*record = ring + ((shm->tail + skipped) & (SESSION_RING_BYTES - 1));
-	return 0;
+	return sender_begin(&shm_of(transport)->sender, length, record);
 }
 
 static void wake_worker(struct shm *shm)
 {
-	uint32_t *state = &shm->base.segment->header.worker_state;
-
-	/* The store of the tail comes before the look at the state. */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (__atomic_load_n(state, __ATOMIC_RELAXED) == SESSION_WORKER_ASLEEP &&
-		__atomic_exchange_n(state, SESSION_WORKER_AWAKE, __ATOMIC_SEQ_CST) ==
-			SESSION_WORKER_ASLEEP)
+	if (sender_must_wake(&shm->base))
 		eventfd_write(shm->connection.wake_worker, 1);
 }
 
@@ -127,9 +75,7 @@ static void shm_commit(struct transport *transport)
 
 	if (shm->thread != my_thread)
 		publish_thread(shm);
-	shm->tail = shm->next_tail;
-	__atomic_store_n(&transport->segment->header.ring_tail, shm->tail, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&shm->send_lock);
+	sender_commit(&shm->sender);
 	wake_worker(shm);
 }
 
@@ -310,7 +256,7 @@ static void shm_destroy(struct transport *transport)
 	close_connection(&shm->connection);
 	munmap(transport->segment, sizeof *transport->segment);
 	waiting_finish(&shm->waiting);
-	pthread_mutex_destroy(&shm->send_lock);
+	sender_finish(&shm->sender);
 	pthread_mutex_destroy(&shm->peer_lock);
 	free(shm);
 }
@@ -348,18 +294,6 @@ static int map_segment(int fd, struct session_segment **segment)
 	return 0;
 }
 
-static bool segment_is_ours(const struct session_header *header)
-{
-	return header->magic == SESSION_MAGIC && header->version == SESSION_VERSION_MAX &&
-	       header->timeline_offset == offsetof(struct session_segment, timelines) &&
-	       header->reply_offset == offsetof(struct session_segment, replies) &&
-	       header->stamp_offset == offsetof(struct session_segment, stamps) &&
-	       header->ring_offset == offsetof(struct session_segment, ring) &&
-	       header->ring_bytes == SESSION_RING_BYTES &&
-	       header->output_offset == offsetof(struct session_segment, output) &&
-	       header->output_bytes == SESSION_OUTPUT_BYTES;
-}
-
 static int map_staging(int fd, uint64_t base, uint64_t bytes)
 {
 	uint64_t size;
@@ -376,16 +310,10 @@ static int map_staging(int fd, uint64_t base, uint64_t bytes)
 	return 0;
 }
 
-static uint64_t spin_ns(const struct session_header *header)
-{
-	return header->look_us ? min_of(header->look_us * NS_PER_US, LOOK_NS_MAX) : SPIN_NS_DEFAULT;
-}
-
 int transport_shm_create(struct shm_connection *connection, uint64_t arena_base,
 	uint64_t staging_bytes, struct transport **transport)
 {
 	struct shm *shm = calloc(1, sizeof *shm);
-	pthread_mutexattr_t adaptive;
 	int error;
 
 	if (!shm)
@@ -393,7 +321,7 @@ int transport_shm_create(struct shm_connection *connection, uint64_t arena_base,
 	error = map_segment(connection->segment, &shm->base.segment);
 	if (error)
 		goto err_free;
-	error = segment_is_ours(&shm->base.segment->header) ? 0 : -GDEV_E_PROTOCOL;
+	error = transport_segment_is_ours(shm->base.segment) ? 0 : -GDEV_E_PROTOCOL;
 	if (!error)
 		error = map_staging(connection->staging, arena_base, staging_bytes);
 	if (!error)
@@ -401,14 +329,11 @@ int transport_shm_create(struct shm_connection *connection, uint64_t arena_base,
 			&shm->waiting, &shm->base, connection->wake_client, connection->peer);
 	if (error)
 		goto err_unmap;
-	pthread_mutexattr_init(&adaptive);
-	pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
-	pthread_mutex_init(&shm->send_lock, &adaptive);
-	pthread_mutexattr_destroy(&adaptive);
+	sender_init(&shm->sender, &shm->base, &shm->waiting);
 	pthread_mutex_init(&shm->peer_lock, NULL);
 	shm->thread = NO_THREAD;
 	shm->base.ops = &shm_ops;
-	shm->base.spin_ns = spin_ns(&shm->base.segment->header);
+	shm->base.spin_ns = transport_spin_ns(shm->base.segment);
 	/* Their mappings keep the memory; only what is polled or written stays open. */
 	close(steal_fd(&connection->segment));
 	close(steal_fd(&connection->staging));
@@ -422,4 +347,10 @@ err_unmap:
 err_free:
 	free(shm);
 	return error;
+}
+
+void transport_shm_sockets(struct transport *transport, int *wake_client, int *peer)
+{
+	*wake_client = shm_of(transport)->connection.wake_client;
+	*peer = shm_of(transport)->connection.peer;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a session reaches its worker. Everything above knows only this table: today there is shared memory
- * (shm.c); a virtual machine's, the kernel's, or a worker linked into the process would be others. What
- * they have in common is the session segment (proto/session.h), in which completion is seen.
+ * How a session reaches its worker. Everything above knows only this table: there is shared memory (shm.c), and a virtual
+ * machine's device (vm.c); a worker linked into the process would be another. What they have in common is the session
+ * segment (proto/session.h), in which completion is seen. A transport is written as these two are: docs/vm.md says what
+ * it needs.
  *
  * Every operation may be called from any thread. Once the worker is gone, all of them return what it said
  * last (transport_error), or -GDEV_E_SESSION_LOST.
@@ -12,12 +13,17 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "gdev/error.h"
 #include "gdev/session.h"
+#include "proto/device.h"
 #include "proto/record.h"
 #include "proto/session.h"
+#include "proto/timing.h"
 
 #define FOREVER UINT64_MAX
 
@@ -25,6 +31,12 @@
 #define POINT_RING UINT32_MAX
 
 struct transport;
+
+/* `count` rows of `width` bytes, on both sides a pitch apart. */
+struct transport_rows {
+	uint64_t device, host, width, count;
+	uint64_t device_pitch, host_pitch;
+};
 
 struct transport_ops {
 	const char *name;
@@ -49,12 +61,28 @@ struct transport_ops {
 	/* Required. Makes waits look at their cancel words. */
 	void (*cancel)(struct transport *transport);
 
-	/* Required. PEER_HOST_ADD; the descriptor stays the caller's. */
+	/* One of the next two is required.
+	 * PEER_HOST_ADD; the descriptor stays the caller's. */
 	int (*host_add)(struct transport *transport, uint64_t address, uint64_t bytes, int fd);
-	/* Required. PEER_RANGE_ADD. */
+	/* Maps new page-locked memory, zeroed, at `address`, which is reserved. The worker does not have it: kernels do not
+	 * reach it, and records do not name it. It goes when it is unmapped. */
+	int (*host_map)(struct transport *transport, uint64_t address, uint64_t bytes);
+
+	/* Optional. PEER_RANGE_ADD. */
 	int (*range_add)(struct transport *transport, uint64_t address, uint64_t bytes);
-	/* Required. PEER_IMAGE; the descriptor stays the caller's. */
+
+	/* One of the next two is required.
+	 * PEER_IMAGE; the descriptor stays the caller's. */
 	int (*image_add)(struct transport *transport, uint64_t bytes, int fd, uint64_t *number);
+	/* The same for bytes anywhere in the process. */
+	int (*image_copy)(
+		struct transport *transport, const void *image, uint64_t bytes, uint64_t *number);
+
+	/* Optional. Copies rows between device memory and any memory of the process, of which the worker has none: there is no
+	 * staging memory then. It is done when it returns; what comes before it on its stream has been waited for, and what is
+	 * submitted later finds it done. */
+	int (*copy)(struct transport *transport, enum copy_direction direction,
+		const struct transport_rows *rows);
 	/* Optional. PEER_DEVICE_MAP, or PEER_DEVICE_MAP_REVOCABLE: calls `map` for each piece, with what is
 	 * before it. */
 	int (*device_map)(struct transport *transport, uint64_t address, uint64_t bytes,
@@ -105,6 +133,31 @@ static inline void transport_leave(struct transport *transport)
 		__atomic_store_n(&transport->segment->header.leaves, 1, __ATOMIC_RELAXED);
 }
 
+/* Whether the other side lays a segment out as this library knows it. */
+static inline bool transport_segment_is_ours(const struct session_segment *segment)
+{
+	const struct session_header *header = &segment->header;
+
+	return header->magic == SESSION_MAGIC && header->version == SESSION_VERSION_MAX &&
+	       header->timeline_offset == offsetof(struct session_segment, timelines) &&
+	       header->reply_offset == offsetof(struct session_segment, replies) &&
+	       header->stamp_offset == offsetof(struct session_segment, stamps) &&
+	       header->ring_offset == offsetof(struct session_segment, ring) &&
+	       header->ring_bytes == SESSION_RING_BYTES &&
+	       header->output_offset == offsetof(struct session_segment, output) &&
+	       header->output_bytes == SESSION_OUTPUT_BYTES;
+}
+
+#define SPIN_NS_DEFAULT 50000
+
+/* How long a client looks before it sleeps: as the other side would like it. */
+static inline uint64_t transport_spin_ns(const struct session_segment *segment)
+{
+	uint32_t look_us = segment->header.look_us;
+
+	return look_us ? min_of(look_us * NS_PER_US, LOOK_NS_MAX) : SPIN_NS_DEFAULT;
+}
+
 /* What a client of gdevd has after WELCOME; owned by the transport once created. */
 struct shm_connection {
 	int control, segment, staging, wake_worker, wake_client, peer;
@@ -114,5 +167,9 @@ struct shm_connection {
  * base. */
 int transport_shm_create(struct shm_connection *connection, uint64_t arena_base,
 	uint64_t staging_bytes, struct transport **transport);
+
+/* What a process that sleeps on more than this session polls: the eventfd that the worker writes, and the socket that hangs
+ * up with it. They stay the transport's, which is one of shm. */
+void transport_shm_sockets(struct transport *transport, int *wake_client, int *peer);
 
 #endif
