@@ -36,7 +36,7 @@ extern const struct verb *const verbs[]; /* NULL-terminated */
 const struct verb *verb_find(const char *name);
 
 extern const struct verb verb_run, verb_status, verb_device, verb_vgpu, verb_shm, verb_graph,
-	verb_top, verb_tune, verb_trace, verb_doctor, verb_suspend, verb_resume, verb_help;
+	verb_top, verb_tune, verb_trace, verb_doctor, verb_vm, verb_suspend, verb_resume, verb_help;
 
 /* "gdev VERB: …" on standard error. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -77,6 +77,15 @@ json_t *daemon_request(json_t *request, int *status);
 int daemon_change(json_t *request);
 /* As daemon_request() with a command without arguments. */
 json_t *daemon_query(const char *command, int *status);
+
+/* ---- vm.c ---- */
+
+struct gdev_description;
+
+/* Whether this is a virtual machine whose GPU is meant: there is no gdevd to ask then. */
+bool guest_describe(struct gdev_description *description);
+/* `gdev status` there. */
+int guest_status(const struct gdev_description *description, bool json);
 
 /* ---- rewrite.c ---- */
 

@@ -19,6 +19,7 @@ const struct verb *const verbs[] = {
 	&verb_tune,
 	&verb_trace,
 	&verb_doctor,
+	&verb_vm,
 	&verb_suspend,
 	&verb_resume,
 	&verb_help,

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "gdev/session.h"
 
 #define HOLD_FD_MIN 100 /* out of the way of programs that count on low numbers */
 
@@ -145,8 +146,16 @@ static int parse(int argc, char **argv, const char **vgpu)
 int program_prepare(const char *vgpu, char *dir)
 {
 	const char *chosen = vgpu ? vgpu : getenv("GDEV_VGPU");
-	int hold = daemon_connect(dir), error;
+	struct gdev_description guest;
+	int hold, error;
 
+	if (guest_describe(&guest)) {
+		if (vgpu)
+			setenv("GDEV_VGPU", vgpu, 1);
+		prepend_library_path();
+		return open("/dev/null", O_RDONLY | O_CLOEXEC); /* nothing is to be kept */
+	}
+	hold = daemon_connect(dir);
 	if (hold == -ECONNREFUSED)
 		hold = daemon_start_private(dir);
 	else if (hold < 0)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gdev/session.h"
+
 #define RECENT 10
 
 static void cells_usage(struct table *table, const json_t *session)
@@ -153,12 +155,15 @@ static void print_heading(const json_t *status)
 static int run(int argc, char **argv)
 {
 	int json, first = parse_json_option(&verb_status, argc, argv, &json), status;
+	struct gdev_description guest;
 	json_t *answer;
 
 	if (first < 0)
 		return -1 - first;
 	if (first < argc)
 		return usage(&verb_status, "what is \"%s\"?", argv[first]);
+	if (guest_describe(&guest))
+		return guest_status(&guest, json);
 	answer = daemon_query("status", &status);
 	if (!answer)
 		return status;

@@ -9,6 +9,7 @@
   demo     scripts/demo
   attacks  the attack programs by themselves; without a stage's name they run among the suites
   conformance  each instruction of PTX by itself; it is among the suites, too
+  vm       CUDA in a virtual machine, under QEMU; only when named (docs/vm.md says what it needs)
 
 Counts individual tests: the lines of a program that speaks TAP (cmocka does when asked), else the
 program. The last line is `N passed, N failed, N skipped`, and the exit status 0 if none failed. What the
@@ -40,7 +41,7 @@ SANITIZER_OPTIONS = {
     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
 }
 STAGES = ("style", "suites", "asan", "tsan", "fuzz", "demo")
-ALONE = ("attacks", "conformance")  # parts of a stage, run by themselves when named
+ALONE = ("attacks", "conformance", "vm")  # run when named: parts of a stage, and what takes long
 
 
 class Results:
@@ -166,7 +167,7 @@ class Tree:
 
 ORDINARY = Tree("build")
 TREES = {  # of the stages that test what is in one
-    "suites": ORDINARY, "attacks": ORDINARY, "conformance": ORDINARY,
+    "suites": ORDINARY, "attacks": ORDINARY, "conformance": ORDINARY, "vm": ORDINARY,
     "asan": Tree("build-asan", "-Db_sanitize=address,undefined", "-Db_lundef=false"),
     # The sanitizer takes no account of fences, and gcc says so.
     "tsan": Tree("build-tsan", "-Db_sanitize=thread", "-Db_lundef=false", "-Dc_args=-Wno-tsan",
@@ -213,6 +214,7 @@ LAYERS = {
     "worker": ("base", "proto", "device"),
     "gdevd": ("base", "proto"),
     "lib": ("base", "proto"),
+    "vm": ("base", "proto", "lib"),  # a client that also needs records as they are
     "cli": ("base", "proto", "device"),  # the doctor asks the devices what they know
 }
 
@@ -422,6 +424,13 @@ def stage_attacks(results, options):
 
 def stage_conformance(results, options):
     run_suites(results, "build", lambda _name, suites: "conformance" in suites, full=options.full)
+
+
+def stage_vm(results, _options):
+    code, out = execute([sys.executable, "-B", "tests/vm/test_guest.py"], timeout=1800, environment={"GDEV_BUILD": "build"})
+    record = {"stdout": out, "result": "OK" if code == 0 else "FAIL", "returncode": code}
+    if not count_tap(results, "vm", record):
+        results.add("failed" if code else "skipped", "vm", out.strip().rpartition("# SKIP ")[2] or out)
 
 
 def stage_asan(results, options):

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0
+ *
+ * The guest's kernel module: the device, its slots, and who holds what. Read main.c first.
+ *
+ * Locks, in this order: device->presence (for reading: the shared memory stays mapped; mmap(2), which has mmap_lock
+ * already, only tries), slot->lock (a mutex: one request of the slot at a time), the process's mmap_lock, device->lock (a
+ * mutex: which slots and blocks are taken). A device lives until the last of its open files, and of its mapped blocks, has
+ * let it go; `gone` says that its PCI device is not there any more, and is only ever set.
+ */
+#ifndef GDEV_KMOD_GDEV_H
+#define GDEV_KMOD_GDEV_H
+
+#include <linux/fs.h>
+#include <linux/kref.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/rwsem.h>
+#include <linux/wait.h>
+
+#include "proto/vm.h"
+
+struct gdev_device;
+
+/* A mailbox and its vector. The first is the device's own; the others are of one open file each. */
+struct gdev_slot {
+	struct gdev_device *device;
+	u32 vector;
+	bool taken; /* device->lock */
+	struct vm_mailbox *box;
+	wait_queue_head_t wait; /* the vector's interrupts wake it */
+	atomic64_t events;      /* of poll(2) and read(2) */
+
+	struct mutex lock; /* guards what follows, and the mailbox */
+	u64 posted;
+	bool stuck; /* a request was left behind by a process that was killed: there are no more */
+	struct page **pages; /* pinned for the request: VM_ENTRIES_MAX at most */
+	unsigned int pinned;
+	bool dirty; /* the request may write into them */
+};
+
+struct gdev_device {
+	struct kref references;
+	struct pci_dev *pci;
+	struct miscdevice misc;
+	char name[16];
+	int number;
+	struct rw_semaphore presence;
+	bool gone;
+	void __iomem *registers;
+	phys_addr_t memory_at;
+	void *memory;
+	struct vm_header *header;
+	u64 blocks_offset; /* as checked when the device was found: the host's word is read once */
+	u32 blocks;
+
+	struct mutex lock;
+	unsigned long *used_blocks;
+	u32 slot_count; /* the device's own among them */
+	struct gdev_slot slots[];
+};
+
+/* main.c */
+void gdev_put(struct gdev_device *device);
+
+/* mailbox.c */
+void gdev_ring(struct gdev_device *device, u32 vector);
+bool gdev_slot_dead(const struct gdev_slot *slot);
+/* Posts a request and waits for its answer. With slot->lock. The answer's status; -EINTR: the process is being killed, and
+ * the host may still be at it; -EIO: the session is dead, and the host is not. */
+int gdev_ask(struct gdev_slot *slot, const struct vm_request *request, struct vm_answer *answer);
+/* A free slot for an open file, or -errno. */
+int gdev_slot_take(struct gdev_device *device, struct gdev_slot **slot);
+void gdev_slot_give(struct gdev_slot *slot);
+/* Releases the pages of the last request, which the host does not touch any more. */
+void gdev_unpin(struct gdev_slot *slot);
+
+/* file.c */
+extern const struct file_operations gdev_file_operations;
+struct gdev_slot *gdev_file_slot(const struct file *file);
+struct gdev_device *gdev_file_device(const struct file *file);
+
+/* copy.c; both with the file's slot. */
+int gdev_copy(struct file *file, struct gdev_slot *slot, const struct vm_copy *copy);
+int gdev_image(struct file *file, struct gdev_slot *slot, struct vm_image *image);
+
+/* map.c */
+int gdev_mmap(struct file *file, struct vm_area_struct *area);
+struct gdev_blocks;
+/* If page-locked memory of this file is at `address`: a reference to it, where in the device's memory that is, and how
+ * many bytes of it follow. Else NULL. */
+struct gdev_blocks *gdev_blocks_at(struct file *file, u64 address, u64 *offset, u64 *bytes);
+void gdev_blocks_put(struct gdev_blocks *blocks);
+
+#endif

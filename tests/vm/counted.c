@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A program of a guest, which counts what it costs: a burst of launches, copies of pageable and of page-locked memory, waits.
+ * It checks the results, and prints the counts of its session (struct vm_counts) as JSON.
+ *
+ * usage: counted [launches] [MiB]
+ */
+#include <cuda.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "proto/vm.h"
+
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+			  ".visible .entry count(.param .u64 at)\n"
+			  "{\n"
+			  ".reg .u64 %rd<3>;\n.reg .u32 %r<2>;\n"
+			  "ld.param.u64 %rd1, [at];\n"
+			  "cvta.to.global.u64 %rd2, %rd1;\n"
+			  "atom.global.add.u32 %r1, [%rd2], 1;\n"
+			  "ret;\n"
+			  "}\n";
+
+static void must(CUresult result, const char *what)
+{
+	const char *text = "?";
+
+	if (result == CUDA_SUCCESS)
+		return;
+	cuGetErrorString(result, &text);
+	fprintf(stderr, "counted: %s: %s\n", what, text);
+	exit(1);
+}
+
+static void check(int right, const char *what)
+{
+	if (right)
+		return;
+	fprintf(stderr, "counted: wrong: %s\n", what);
+	exit(1);
+}
+
+/* The library's file of the device: of this process, the one that has a session. */
+static struct vm_counts counts(void)
+{
+	struct vm_counts found = {0};
+	DIR *files = opendir("/proc/self/fd");
+	struct dirent *file;
+
+	while (files && (file = readdir(files))) {
+		char path[64];
+		ssize_t length = readlinkat(dirfd(files), file->d_name, path, sizeof path - 1);
+		if (length < 0)
+			continue;
+		path[length] = '\0';
+		if (!strncmp(path, "/dev/gdev", 9))
+			ioctl(atoi(file->d_name), VM_IOCTL_COUNTS, &found);
+	}
+	closedir(files);
+	return found;
+}
+
+static void launch(CUfunction function, CUdeviceptr word, unsigned launches)
+{
+	void *parameters[] = {&word};
+	unsigned counted;
+
+	must(cuMemsetD32(word, 0, 1), "cuMemsetD32");
+	for (unsigned i = 0; i < launches; i++)
+		must(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL),
+			"cuLaunchKernel");
+	must(cuCtxSynchronize(), "cuCtxSynchronize");
+	must(cuMemcpyDtoH(&counted, word, sizeof counted), "cuMemcpyDtoH");
+	check(counted == launches, "the kernel has not run as often as it was launched");
+}
+
+static void fill(uint32_t *words, size_t bytes, uint32_t seed)
+{
+	for (size_t i = 0; i < bytes / 4; i++)
+		words[i] = (uint32_t)i * 2654435761u + seed;
+}
+
+static void copy(CUdeviceptr device, size_t bytes)
+{
+	uint32_t *from = malloc(bytes), *to = calloc(1, bytes), *locked;
+	CUstream stream;
+
+	fill(from, bytes, 1);
+	must(cuMemcpyHtoD(device, from, bytes), "cuMemcpyHtoD");
+	must(cuMemcpyDtoH(to, device, bytes), "cuMemcpyDtoH");
+	check(!memcmp(from, to, bytes), "pageable memory");
+	must(cuMemHostAlloc((void **)&locked, bytes, 0), "cuMemHostAlloc");
+	must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+	fill(locked, bytes, 2);
+	must(cuMemcpyHtoDAsync(device, locked, bytes, stream), "cuMemcpyHtoDAsync");
+	must(cuStreamSynchronize(stream), "cuStreamSynchronize");
+	memset(locked, 0, bytes);
+	must(cuMemcpyDtoHAsync(locked, device, bytes, stream), "cuMemcpyDtoHAsync");
+	must(cuStreamSynchronize(stream), "cuStreamSynchronize");
+	fill(from, bytes, 2);
+	check(!memcmp(from, locked, bytes), "page-locked memory");
+	must(cuMemFreeHost(locked), "cuMemFreeHost");
+	must(cuStreamDestroy(stream), "cuStreamDestroy");
+	free(from);
+	free(to);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned launches = argc > 1 ? (unsigned)atoi(argv[1]) : 1000;
+	size_t bytes = (argc > 2 ? (size_t)atoi(argv[2]) : 4) << 20;
+	struct vm_counts before, burst, end;
+	CUfunction function;
+	CUdeviceptr device;
+	CUcontext context;
+	CUmodule module;
+
+	must(cuInit(0), "cuInit");
+	must(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+	must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+	must(cuModuleLoadData(&module, ptx), "cuModuleLoadData");
+	must(cuModuleGetFunction(&function, module, "count"), "cuModuleGetFunction");
+	must(cuMemAlloc(&device, bytes), "cuMemAlloc");
+	launch(function, device, 1); /* compiles it */
+	before = counts();
+	launch(function, device, launches);
+	burst = counts();
+	copy(device, bytes);
+	end = counts();
+	printf("{\"launches\": %llu, \"burst_doorbells\": %llu, \"burst_interrupts\": %llu, \"asked_bytes\": %llu, "
+	       "\"copied_bytes\": %llu, \"proxy_ns\": %llu}\n",
+		(unsigned long long)(burst.launches - before.launches),
+		(unsigned long long)(burst.doorbells - before.doorbells),
+		(unsigned long long)(burst.interrupts - before.interrupts),
+		(unsigned long long)(end.bytes - burst.bytes),
+		(unsigned long long)(end.bytes_copied - burst.bytes_copied),
+		(unsigned long long)(burst.proxy_ns - before.proxy_ns));
+	return 0;
+}

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""CUDA in a virtual machine: Debian's kernel with our module, under QEMU's TCG. `scripts/test vm` runs it.
+
+The machine is booted once for each class. In the programs of tests/cuda some tests fail, since the guest does not have
+what they are about: each is named here with the reason, and one that passes all the same fails."""
+
+import json
+import os
+import re
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integ"))
+
+import integ  # noqa: E402
+import guest  # noqa: E402
+import lab  # noqa: E402
+
+LIMIT_S = 900
+GATE = "it holds a stream with a kernel that waits for a word of page-locked memory"
+MANAGED = "managed memory"
+LOG = "the compiler's messages stay on the host"
+KEY = "memory that is found by a key"
+IPC = "memory that is given to another process"
+
+# {program: {test: why it fails, or is skipped}}
+CUDA = {
+    "context": {},
+    "memory": {"page_locked_memory_is_reached_by_kernels": "kernels reach page-locked memory",
+               "managed_memory_is_reached_by_both": MANAGED, "managed_variables_are_reached_by_both": MANAGED,
+               "managed_variables_need_no_context": MANAGED},
+    "copy": {"a_small_async_copy_takes_its_bytes_at_the_call": GATE},
+    "stream": {name: GATE for name in (
+        "a_stream_is_busy_until_its_work_is_done", "a_destroyed_stream_still_does_its_work",
+        "the_default_stream_waits_for_blocking_streams", "blocking_streams_wait_for_the_default_stream",
+        "streams_that_do_not_block_pass_the_default_stream", "a_stream_waits_for_an_event", "events_measure_time",
+        "host_functions_run_in_stream_order", "what_follows_a_host_function_sees_what_it_did")},
+    "launch": {"ptx_that_does_not_assemble_says_why": LOG,
+               "kernels_that_launch_kernels_are_refused_and_never_silently": LOG},
+    "calls": {"device_memory_is_shared_by_a_key": KEY},
+    "async_13000": {"managed_memory": MANAGED},
+    "graph": {},
+    "graph_memory": {"the_next_launch_waits_for_the_free": GATE},
+    "pool": {"freeing_waits_for_the_stream_and_not_for_the_caller": GATE, "advice_is_kept": MANAGED,
+             "a_stream_waits_until_the_host_writes_the_value": GATE,
+             "an_event_of_a_context_is_behind_all_its_streams": GATE, "a_context_waits_for_an_event": GATE},
+    "vmm": {},
+    "array": {},
+    "texture": {},
+}
+EXAMPLES = ("hello", "madd", "loop")
+
+BEGIN = "insmod /gdev.ko || exit 1\n"
+
+
+class Case(unittest.TestCase):
+    """A machine that has executed self.script by the time of the first test; `files` are programs in /t."""
+
+    script = ""
+    files = {}
+
+    @classmethod
+    def setUpClass(cls):
+        build = integ.BUILD
+        cache = build / "vm-cache"
+        cache.mkdir(exist_ok=True)
+        version = guest.headers()
+        image = guest.base_image(build, version, cache, {f"t/{name}": build / path for name, path in cls.files.items()})
+        cls.gdevd = cls.enterClassContext(lab.Gdevd(build, {"device_memory": "1G"}, {"gdev0": {}}))
+        cls.server = cls.enterClassContext(guest.Server(cls.gdevd, "--memory", "1G"))
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        machine = guest.Guest(cls.server, guest.kernel(cache, version), image, BEGIN + cls.script, folder)
+        try:
+            machine.start()
+            cls.output = machine.finish(LIMIT_S)
+        finally:
+            machine.kill()
+
+    def said(self, name):
+        """(exit status, output) of what the script ran as `run NAME …`."""
+        match = re.search(rf"^<<{re.escape(name)}\n(.*?)^>>(\d+)$", self.output, re.M | re.S)
+        self.assertIsNotNone(match, f"{name} is not in what the guest said:\n{self.output[-3000:]}")
+        return int(match[2]), match[1]
+
+
+RUN = """run() { # NAME COMMAND...
+    name=$1; shift; echo "<<$name"; "$@" 2>&1; echo ">>$?"
+}
+"""
+
+
+class Programs(Case):
+    files = {**{f"test_{name}": f"tests/cuda/test_{name}" for name in CUDA},
+             **{name: f"examples/{name}" for name in EXAMPLES}, "counted": "tests/vm/counted"}
+    script = RUN + "export CMOCKA_MESSAGE_OUTPUT=TAP\n" + "\n".join(
+        ["run status gdev status", "run counted /t/counted 2000 4", "run counted-again /t/counted 2000 4"]
+        + [f"run example-{name} gdev run /t/{name}" for name in EXAMPLES]
+        + [f"run cuda-{name} timeout 200 /t/test_{name}" for name in CUDA]) + "\n"
+
+    def test_status(self):
+        """gdev status names the device"""
+        code, text = self.said("status")
+        self.assertEqual(code, 0, text)
+        self.assertIn("/dev/gdev0: gdev software GPU", text)
+
+    def test_examples(self):
+        """Examples, unmodified, give right results"""
+        for name in EXAMPLES:
+            with self.subTest(name):
+                code, text = self.said(f"example-{name}")
+                self.assertEqual(code, 0, text)
+
+    def test_cuda(self):
+        """The CUDA tests pass, but for those that are named"""
+        for name, exceptions in CUDA.items():
+            with self.subTest(name):
+                _, text = self.said(f"cuda-{name}")
+                verdicts = re.findall(r"^(not ok|ok) \d+ -? ?(?:# SKIP )?(\w+)", text, re.M)
+                planned = re.search(r"^1\.\.(\d+)", text, re.M)
+                self.assertTrue(planned and int(planned[1]) == len(verdicts), text)
+                failed = {test for verdict, test in verdicts if verdict == "not ok"}
+                self.assertEqual(failed, set(exceptions), text)
+
+    def test_counts(self):
+        """Launches of a burst do not ring, and each byte is copied once"""
+        for name in ("counted", "counted-again"):
+            code, text = self.said(name)
+            self.assertEqual(code, 0, text)
+            counts = json.loads(text.strip().splitlines()[-1])
+            print(f"# {counts}")
+            self.assertEqual(counts["launches"], 2000)
+            self.assertEqual(counts["asked_bytes"], 4 * (4 << 20))
+            # A copy of which a part asks for its turn moves that part twice, as on the host.
+            self.assertLess(counts["copied_bytes"] / counts["asked_bytes"], 1.1)
+        self.assertLess(counts["burst_doorbells"], 200)
+
+
+class Deaths(Case):
+    files = {"counted": "tests/vm/counted", "hello": "examples/hello"}
+    script = RUN + """
+run together sh -c 'for i in 1 2 3 4 5 6; do /t/counted 300 2 & p="$p $!"; done; for i in $p; do wait $i || exit 1; done'
+run killed sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    /t/counted 100000 8 >/dev/null 2>&1 & p=$!; usleep $((100000 * (i % 6) + 50000)); kill -9 $p; wait $p; done; true'
+run after-kills /t/hello
+run removed sh -c 'for i in $(seq 20); do rmmod gdev && insmod /gdev.ko || exit 1; done'
+run after-removals /t/hello
+run in-use sh -c '/t/counted 100000 8 >/dev/null 2>&1 & p=$!; sleep 1; rmmod gdev; s=$?; kill -9 $p; wait $p; [ $s != 0 ]'
+run nobody sh -c 'adduser -D -H -s /bin/sh user 2>/dev/null; echo user:x:1000:1000::/:/bin/sh >>/etc/passwd; su user -c /t/hello'
+run no-complaints sh -c 'dmesg | grep -E "BUG|WARNING|Oops|Call Trace|stay pinned"; true'
+"""
+
+    def setUp(self):
+        self.maxDiff = None
+
+    def test_together(self):
+        """Six processes at a time"""
+        code, text = self.said("together")
+        self.assertEqual(code, 0, text)
+        self.assertEqual(text.count('"launches": 300'), 6, text)
+
+    def test_killed(self):
+        """Processes that are killed at any point leave a module that works"""
+        code, text = self.said("after-kills")
+        self.assertEqual(code, 0, text)
+
+    def test_removed(self):
+        """The module is removed and loaded twenty times, and not while somebody uses it"""
+        self.assertEqual(self.said("removed")[0], 0, self.said("removed")[1])
+        self.assertEqual(self.said("after-removals")[0], 0, self.said("after-removals")[1])
+        self.assertEqual(self.said("in-use")[0], 0, self.said("in-use")[1])
+
+    def test_mode(self):
+        """The mode of the file says who may use the device"""
+        code, text = self.said("nobody")
+        self.assertNotEqual(code, 0, text)
+
+    def test_kernel_is_content(self):
+        """The guest's kernel has complained of nothing"""
+        self.assertEqual(self.said("no-complaints")[1], "")
+
+    def test_host_is_left_clean(self):
+        """The host has no session of the machine any more"""
+        self.assertEqual(self.gdevd.status()["sessions"], [])
+        self.assertNotIn("signal", self.server.log())
+
+
+if __name__ == "__main__":
+    try:
+        guest.headers()
+        for name in ("qemu-system-x86_64", "busybox", "cpio", "make"):
+            guest.tool(name)
+    except guest.Missing as missing:
+        print(f"1..0 # SKIP {missing}")
+        sys.exit(0)
+    os.environ.pop("CMOCKA_MESSAGE_OUTPUT", None)
+    integ.main()

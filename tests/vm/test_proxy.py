@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: MIT
+"""The proxy of a virtual machine, with a machine that a script plays (machine.py): no QEMU is needed."""
+
+import os
+import random
+import signal
+import struct
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integ"))
+
+import integ  # noqa: E402
+import guest  # noqa: E402
+import machine  # noqa: E402
+from machine import ALLOC, DEAD, FREE, FROM_DEVICE, QUERY, TO_DEVICE  # noqa: E402
+
+MIB = 1 << 20
+STREAM = 32
+FILL = 5
+STAMP, MODULE_PLACE, PUBLISH = 35, 21, 57
+FUZZ_SECONDS = 60 if integ.FULL else 2
+
+
+def fill_record(address, count, value):
+    return struct.pack("<QQQQII", address, count, 1, count, 1, value)
+
+
+class Case(integ.Case):
+    """With a server, and a machine that has said RESET."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.enterContext(guest.Server(self.gdevd, "--memory", "64M", "--shared", "64M", "--sessions", "4"))
+        self.connect()
+
+    def connect(self):
+        self.machine = machine.Machine(self.server.socket)
+        self.assertEqual(self.machine.control.ask(machine.RESET)[0], 0)
+
+    def tearDown(self):
+        super().tearDown()
+        if self._outcome.result.failed_now(self):
+            print(f"# the server's log:\n{integ.indent(self.server.log())}", flush=True)
+
+    def open(self, index=0):
+        slot = self.machine.slot(index)
+        self.assertEqual(slot.open(), 0)
+        return slot
+
+    def allocate(self, slot, size=4 * MIB):
+        address = slot.arena
+        self.assertEqual(slot.request(ALLOC, struct.pack("<QQ", address, size))[0], 0)
+        return address
+
+    def create_stream(self, slot):
+        self.assertEqual(slot.request(machine.STREAM_CREATE, struct.pack("<Ii", STREAM, 0))[0], 0)
+
+    def assert_alive(self, slot):
+        status, reply = slot.request(QUERY, struct.pack("<IIQ", 1, 0, 0))
+        self.assertEqual(status, 0)
+        self.assertGreater(struct.unpack("<QQ", reply)[1], 0)
+
+    def proxies(self):
+        return integ.children(self.server.process.pid)
+
+
+class Serving(Case):
+    def test_copies_scattered_pages(self):
+        """Scattered pages are copied to the device, and from there to page-locked memory, as they were"""
+        slot, pages = self.open(), list(range(256, 256 + 600))
+        address = self.allocate(slot)
+        random.Random(1).shuffle(pages)
+        data = random.Random(2).randbytes(len(pages) * 4096 - 100)
+        runs, at = [], 0
+        for page in pages:
+            piece = data[at:at + 4096]
+            self.machine.ram[page * 4096:page * 4096 + len(piece)] = piece
+            runs.append((page * 4096, len(piece)))
+            at += len(piece)
+        self.assertEqual(slot.ask(machine.COPY, address=address, size=len(data), number=TO_DEVICE, runs=runs)[0], 0)
+        there = machine.IN_BLOCKS | self.machine.blocks
+        self.assertEqual(slot.ask(machine.COPY, address=address, size=len(data), number=FROM_DEVICE,
+                                  runs=[(there, len(data))])[0], 0)
+        shared = self.machine.shared.view
+        self.assertEqual(bytes(shared[self.machine.blocks:self.machine.blocks + len(data)]), data)
+        counts = slot.counts()
+        self.assertEqual(counts["bytes"], 2 * len(data))
+        if integ.SOFTWARE:  # each byte once, but for what asks for a turn
+            self.assertLess(counts["bytes_copied"], 2 * len(data) * 1.2)
+
+    def test_copies_rows(self):
+        """Rows of a list go to rows of the device, whose pitch is another, wherever the list is cut"""
+        slot, width, rows, pitch = self.open(), 1000, 50, 1536
+        address = self.allocate(slot)
+        data = random.Random(3).randbytes(width * rows)
+        cuts = [0, 1, 999, 1000, 3000, 3500, 7777, width * rows]
+        runs = []
+        for begin, end in zip(cuts, cuts[1:]):
+            at = MIB + 3 * begin
+            self.machine.ram[at:at + end - begin] = data[begin:end]
+            runs.append((at, end - begin))
+        self.assertEqual(slot.ask(machine.COPY, address=address, size=len(data), number=TO_DEVICE, runs=runs,
+                                  width=width, pitch=pitch)[0], 0)
+        self.assertEqual(slot.ask(machine.COPY, address=address, size=pitch * rows, number=FROM_DEVICE,
+                                  runs=[(16 * MIB, pitch * rows)])[0], 0)
+        for row in range(rows):
+            at = 16 * MIB + row * pitch
+            self.assertEqual(self.machine.ram[at:at + width], data[row * width:(row + 1) * width])
+
+    def test_burst_rings_nobody(self):
+        """A thousand commands in a burst need no more doorbells than one"""
+        slot = self.open()
+        address = self.allocate(slot)
+        self.create_stream(slot)
+        before = slot.counts()["doorbells"]
+        for i in range(1000):
+            value = slot.record(FILL, STREAM, fill_record(address, 64, i % 256))
+        machine.wait_until(lambda: slot.completed(STREAM) >= value, "the last command")
+        time.sleep(0.2)  # it counts when it rests
+        self.assertEqual(slot.counts()["records"], 1002)
+        self.assertLess(slot.counts()["doorbells"] - before, 100)
+
+    def test_wait_is_one_interrupt(self):
+        """A value that the guest wants is one interrupt, and nobody is interrupted who wants none"""
+        slot = self.open()
+        address = self.allocate(slot)
+        self.create_stream(slot)
+        time.sleep(0.1)
+        self.machine.interrupts(slot.vector)
+        want = slot.segment + machine.TIMELINES + 64 * STREAM + 8
+        for count in (0, 1):
+            if count:
+                self.machine.shared.put(want, slot.values[STREAM] + 20)
+            for _ in range(30):
+                value = slot.record(FILL, STREAM, fill_record(address, 64, 1))
+            machine.wait_until(lambda: slot.completed(STREAM) >= value, "the last command")
+            time.sleep(0.1)
+            self.assertEqual(self.machine.interrupts(slot.vector), count)
+
+    def test_sharing_is_refused(self):
+        """What sessions share is refused with ENOTSUP, and the session goes on"""
+        slot = self.open()
+        body = struct.pack("<iIQQII", 77, 0, 0, MIB, 0o1666, 0)
+        self.assertEqual(slot.request(machine.SHM_GET, body)[0], -95)
+        self.assertEqual(slot.request(PUBLISH, bytes(40))[0], -95)
+        self.assertEqual(slot.request(MODULE_PLACE, struct.pack("<IIQ", 1, 0, 0))[0], -95)
+        self.assert_alive(slot)
+
+    def test_probe_reads_the_guests_memory(self):
+        """The module's question where its pages are is answered from the machine's memory alone"""
+        self.machine.ram[5 * MIB:5 * MIB + 8] = struct.pack("<Q", 0x1122334455667788)
+        self.assertEqual(self.machine.control.ask(machine.PROBE, address=5 * MIB), (0, 0x1122334455667788))
+        for beyond in (64 * MIB - 4, 64 * MIB, 1 << 32, 1 << 62, 2**64 - 8):
+            self.assertNotEqual(self.machine.control.ask(machine.PROBE, address=beyond)[0], 0)
+
+
+class Ends(Case):
+    def test_slot_comes_back(self):
+        """A slot that was closed is free, and zeros, and gdevd has no session of it"""
+        for _ in range(5):
+            slot = self.open()
+            self.allocate(slot)
+            slot.close()
+            self.assertEqual(bytes(self.machine.shared.view[slot.segment:slot.segment + 4096]), bytes(4096))
+        self.wait_quiet()
+
+    def test_proxy_is_killed(self):
+        """A proxy that is killed ends its session alone: the guest is told, and the slot comes back"""
+        slots = [self.open(0), self.open(1)]
+        first = next(pid for pid in self.proxies() if Path(f"/proc/{pid}/comm").read_text().strip() == "gdev-vm:0")
+        self.machine.interrupts(1)
+        os.kill(first, signal.SIGKILL)
+        machine.wait_until(lambda: slots[0].state() == DEAD, "the guest is told")
+        self.assertGreater(self.machine.interrupts(1), 0)
+        self.assert_alive(slots[1])
+        slots[0].close()
+        self.assert_alive(self.open(0))
+
+    def test_worker_is_killed(self):
+        """A worker that is killed ends its session alone: the guest finds the error"""
+        slots = [self.open(0), self.open(1)]
+        worker = min(self.gdevd.status()["sessions"], key=lambda session: session["session"])["worker_pid"]
+        os.kill(worker, signal.SIGKILL)
+        machine.wait_until(lambda: DEAD in (slots[0].state(), slots[1].state()), "the guest is told")
+        dead, alive = sorted(slots, key=lambda slot: slot.state() != DEAD)
+        self.assertLess(dead.error(), 0)
+        self.assert_alive(alive)
+
+    def test_machine_goes(self):
+        """When QEMU goes its sessions end, and the next machine finds nothing of it"""
+        slot = self.open()
+        self.allocate(slot)
+        self.machine.ram[MIB:MIB + 5] = b"words"
+        view = self.machine.shared.view
+        view[self.machine.blocks:self.machine.blocks + 5] = b"words"
+        self.machine.close()
+        self.wait_quiet()
+        self.connect()
+        self.assertEqual(bytes(self.machine.ram[MIB:MIB + 5]), bytes(5))
+        view = self.machine.shared.view
+        self.assertEqual(bytes(view[self.machine.blocks:self.machine.blocks + 5]), bytes(5))
+        self.assert_alive(self.open())
+
+    def test_server_is_killed(self):
+        """A server that is killed leaves no proxy behind"""
+        self.open()
+        proxies = self.proxies()
+        self.server.process.kill()
+        self.wait_until(lambda: not any(map(integ.alive, proxies)), "proxies have ended")
+        self.wait_quiet()
+
+
+def bad_runs(case, slot):
+    """Requests that name what is not theirs: each a function."""
+    address = case.allocate(slot)
+    ram = 64 * MIB
+
+    def copy(runs, size=None, entries=0, number=TO_DEVICE, device=address):
+        size = sum(length for _, length in runs) if size is None else size
+        return lambda: slot.ask(machine.COPY, entries=entries, address=device, size=size % 2**64, number=number, runs=runs)
+
+    return {
+        "beyond the RAM": copy([(ram - 4096, 8192)]),
+        "between RAM and 4 GiB": copy([(ram, 4096)]),
+        "above 4 GiB, where there is none": copy([(1 << 32, 4096)]),
+        "a length that wraps": copy([(4096, 2**64 - 4096)]),
+        "an empty run": copy([(4096, 0)]),
+        "no run": copy([]),
+        "more entries than there are": copy([(4096, 4096)], entries=4097),
+        "another size than the list's": copy([(4096, 4096)], size=8192),
+        "the mailbox as page-locked memory": copy([(machine.IN_BLOCKS | case.machine.control.at, 4096)]),
+        "a slot as page-locked memory": copy([(machine.IN_BLOCKS | slot.segment, 4096)]),
+        "page-locked memory beyond the end": copy([(machine.IN_BLOCKS | (64 * MIB - 4096), 8192)]),
+        "no direction": copy([(4096, 4096)], number=7),
+        "rows of no width": lambda: slot.ask(machine.COPY, address=address, size=4096, runs=[(4096, 4096)], width=0),
+        "no whole rows": lambda: slot.ask(machine.COPY, address=address, size=4096, runs=[(4096, 4096)], width=100),
+        "an operation that is none": lambda: slot.ask(99, runs=[(4096, 4096)]),
+    }
+
+
+def bad_records(slot):
+    """The same of records."""
+    header = struct.Struct("<HBBIIIQ")
+    query = struct.pack("<IIQ", 1, 0, 0)
+
+    def put(tail):
+        def publish():
+            slot.tail = tail
+            slot.publish()
+        return publish
+
+    return {
+        "a length of 0": lambda: slot.raw(header.pack(QUERY, 0, 0, 0, 0, 0, 1)),
+        "a length that is no multiple of 8": lambda: slot.raw(header.pack(QUERY, 0, 0, 41, 0, 0, 1) + bytes(24)),
+        "a length beyond the tail": lambda: slot.raw(header.pack(QUERY, 0, 0, 64, 0, 0, 1) + bytes(16)),
+        "shorter than its fixed part": lambda: slot.record(QUERY, 0, b""),
+        "a reply slot of the proxy's": lambda: slot.record(QUERY, 28, query),
+        "the stream of the proxy": lambda: slot.record(FILL, 4095, fill_record(slot.arena, 8, 0)),
+        "a timeline that is none": lambda: slot.record(QUERY, 5000, query),
+        "a stream's command in a reply slot": lambda: slot.record(FILL, 3, fill_record(slot.arena, 8, 0)),
+        "a value of before": lambda: slot.record(QUERY, 0, query, value=0),
+        "an opcode that is none": lambda: slot.record(99, 0, query),
+        "a stream of the proxy's in the record":
+            lambda: slot.record(machine.STREAM_CREATE, 0, struct.pack("<Ii", 4095, 0)),
+        "a stamp beyond the last": lambda: slot.record(STAMP, STREAM, struct.pack("<II", 20000, 0)),
+        "a tail far ahead": put(1 << 40),
+        "a tail that is no multiple of 8": put(4),
+    }
+
+
+class Hostile(Case):
+    def test_bad_requests(self):
+        """A request for memory that is not the guest's ends its session, and no other"""
+        self.each_ends_its_session(lambda slot: bad_runs(self, slot))
+
+    def test_bad_records(self):
+        """A record that is broken, or on a timeline that is not the guest's, ends its session, and no other"""
+        self.each_ends_its_session(bad_records)
+
+    def each_ends_its_session(self, cases):
+        other = self.open(3)
+        names = cases(self.open(0)).keys()
+        self.machine.slot(0).close()
+        for name in names:
+            with self.subTest(name):
+                slot = self.open(0)
+                cases(slot)[name]()
+                machine.wait_until(lambda: slot.state() == DEAD, f"{name}: the end of the session")
+                self.assertLess(slot.error(), 0)
+                self.assert_alive(other)
+                slot.close()
+
+    def test_device_memory_of_nobody(self):
+        """A copy to device memory that the session does not have fails, and the session goes on"""
+        slot = self.open()
+        for address in (0, slot.arena, slot.arena + (1 << 45), 2**64 - 4096):
+            status, _ = slot.ask(machine.COPY, address=address, size=4096, number=TO_DEVICE, runs=[(4096, 4096)])
+            self.assertEqual(status, -22)
+        self.assert_alive(slot)
+
+    def test_scribbling(self):
+        """Whatever the guest scribbles into all that it shares, the server lives, and a new machine is served"""
+        chance = random.Random(7 if not integ.FULL else time.time())
+        end = time.monotonic() + FUZZ_SECONDS
+        while time.monotonic() < end:
+            slot = self.revive(chance.randrange(4))
+            for _ in range(chance.randrange(200)):
+                self.scribble(chance, slot)
+            self.machine.ring(chance.randrange(5))
+            time.sleep(0.002)
+            self.assertIsNone(self.server.process.poll())
+        self.machine.close()
+        self.wait_quiet()
+        self.connect()
+        self.assert_alive(self.open())
+        self.assertNotIn("signal 11", self.server.log())
+
+    def revive(self, index):
+        """The slot with a session, if that is to be had soon."""
+        slot = self.machine.slot(index)
+        if slot.state() != FREE:
+            slot.memory.put(slot.at + 12, 1, "I")
+            self.machine.ring(0)
+        end = time.monotonic() + 1
+        while slot.state() != FREE and time.monotonic() < end:
+            time.sleep(0.001)
+        slot.posted = 0
+        slot.post(machine.OPEN)
+        while not slot.answered() and time.monotonic() < end:
+            time.sleep(0.001)
+        slot.arena = slot.memory.get(slot.at + 112) + (64 << 20)
+        return slot
+
+    def scribble(self, chance, slot):
+        memory, what = self.machine.shared, chance.randrange(6)
+        value = chance.choice([0, 1, 8, 40, 4096, 1 << 20, 1 << 31, 1 << 63, 2**64 - 1, chance.randrange(2**64)])
+        if what == 0:  # what the protocol has, or close to it
+            memory.put(slot.at + 8 * chance.randrange(12), value)
+        elif what == 1:
+            memory.put(slot.segment + 64 * chance.randrange(12) + 8 * chance.randrange(2), value)
+        elif what == 2:
+            memory.put(slot.segment + machine.RING + 8 * chance.randrange(512), value)
+        elif what == 3:  # a record that could be one
+            slot.record(chance.choice([1, 2, 3, 4, 5, 16, 18, 20, 24, 25, 32, 33, 34, 35, 64, 65]),
+                        chance.choice([0, 1, 27, 32, 33, 40]), chance.randbytes(8 * chance.randrange(12)))
+        elif what == 4:
+            slot.post(chance.choice([machine.COPY, machine.IMAGE]), address=slot.arena, size=4096,
+                      number=chance.randrange(2), runs=[(4096, 4096)])
+        else:
+            memory.put(machine.HEADER_MAILBOX + 8 * chance.randrange(12), value)
+
+
+if __name__ == "__main__":
+    integ.main()

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See guest.h.
+ */
+#include "vm/guest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+/* Where QEMU's q35 has its RAM: below 4 GiB up to here, and the rest from there on. */
+#define RAM_SPLIT 0xb0000000ull /* from so much on */
+#define RAM_LOW 0x80000000ull   /* so much is below */
+#define RAM_HIGH (1ull << 32)
+
+_Static_assert(VM_SEGMENT_BYTES == sizeof(struct session_segment), "whole pages, in proto/vm.h");
+_Static_assert(VM_SEGMENT_BYTES % 4096 == 0, "a process maps it");
+
+struct vm_header *guest_header(const struct guest *guest)
+{
+	return (struct vm_header *)guest->shared;
+}
+
+static uint8_t *slot_at(const struct guest *guest, unsigned slot)
+{
+	return guest->shared + VM_SLOT_OFFSET + (uint64_t)slot * VM_SLOT_BYTES;
+}
+
+struct session_segment *guest_segment(const struct guest *guest, unsigned slot)
+{
+	return (struct session_segment *)slot_at(guest, slot);
+}
+
+struct vm_mailbox *guest_mailbox(const struct guest *guest, unsigned slot)
+{
+	return (struct vm_mailbox *)(slot_at(guest, slot) + VM_SLOT_MAILBOX);
+}
+
+static void punch(int fd, uint64_t offset, uint64_t bytes)
+{
+	fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+}
+
+void guest_clear_slot(struct guest *guest, unsigned slot)
+{
+	punch(guest->shared_fd, (uint64_t)(slot_at(guest, slot) - guest->shared), VM_SLOT_BYTES);
+}
+
+void guest_reset(struct guest *guest)
+{
+	struct vm_header kept = *guest_header(guest);
+	eventfd_t count;
+
+	memset(&kept.mailbox, 0, sizeof kept.mailbox);
+	punch(guest->ram_fd, 0, guest->sizes.ram_bytes);
+	punch(guest->shared_fd, 0, guest->sizes.shared_bytes);
+	*guest_header(guest) = kept;
+	for (unsigned i = 0; i <= guest->sizes.slots; i++) {
+		eventfd_read(guest->rung[i], &count);
+		eventfd_read(guest->rings[i], &count);
+	}
+	for (unsigned i = 0; i < guest->sizes.slots; i++)
+		__atomic_store_n(&guest_mailbox(guest, i)->state, VM_SLOT_FREE, __ATOMIC_RELEASE);
+}
+
+static int map_memory(const char *name, uint64_t bytes, int *fd, uint8_t **memory)
+{
+	*fd = fd_shared_memory(name, bytes);
+	if (*fd < 0)
+		return *fd;
+	*memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	return *memory == MAP_FAILED ? -errno : 0;
+}
+
+static int create_vectors(struct guest *guest)
+{
+	for (unsigned i = 0; i <= guest->sizes.slots; i++) {
+		guest->rung[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		guest->rings[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (guest->rung[i] < 0 || guest->rings[i] < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* What it has is the process's, which ends with it. */
+int guest_create(struct guest *guest, const struct guest_sizes *sizes)
+{
+	uint64_t blocks = VM_SLOT_OFFSET + (uint64_t)sizes->slots * VM_SLOT_BYTES;
+	struct vm_header *header;
+	int error;
+
+	if (!sizes->slots || sizes->slots > VM_SLOTS_MAX || sizes->shared_bytes <= blocks ||
+		sizes->shared_bytes & (sizes->shared_bytes - 1) || !sizes->ram_bytes ||
+		sizes->ram_bytes % VM_BLOCK_BYTES)
+		return -EINVAL;
+	*guest = (struct guest){.sizes = *sizes, .blocks_offset = blocks};
+	guest->low_bytes = sizes->ram_bytes >= RAM_SPLIT ? RAM_LOW : sizes->ram_bytes;
+	error = map_memory("gdev-vm-ram", sizes->ram_bytes, &guest->ram_fd, &guest->ram);
+	if (!error)
+		error = map_memory(
+			"gdev-vm-shared", sizes->shared_bytes, &guest->shared_fd, &guest->shared);
+	if (!error)
+		error = create_vectors(guest);
+	if (error)
+		return error;
+	header = guest_header(guest);
+	header->magic = VM_MAGIC;
+	header->version = VM_VERSION;
+	header->slots = sizes->slots;
+	header->memory_bytes = sizes->shared_bytes;
+	header->blocks_offset = blocks;
+	header->blocks = (sizes->shared_bytes - blocks) / VM_BLOCK_BYTES;
+	guest_reset(guest);
+	return 0;
+}
+
+static bool within(uint64_t address, uint64_t bytes, uint64_t begin, uint64_t end)
+{
+	return address >= begin && address < end && bytes <= end - address;
+}
+
+void *guest_run(const struct guest *guest, const struct vm_entry *run)
+{
+	uint64_t address = run->address, bytes = run->bytes;
+	uint64_t high_bytes = guest->sizes.ram_bytes - guest->low_bytes;
+
+	if (!bytes)
+		return NULL;
+	if (address & VM_IN_BLOCKS) {
+		address &= ~VM_IN_BLOCKS;
+		return within(address, bytes, guest->blocks_offset, guest->sizes.shared_bytes)
+			       ? guest->shared + address
+			       : NULL;
+	}
+	if (within(address, bytes, 0, guest->low_bytes))
+		return guest->ram + address;
+	if (within(address, bytes, RAM_HIGH, RAM_HIGH + high_bytes))
+		return guest->ram + guest->low_bytes + (address - RAM_HIGH);
+	return NULL;
+}
+
+void guest_interrupt(const struct guest *guest, unsigned vector)
+{
+	eventfd_write(guest->rings[vector], 1);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gdev-vm: `gdev vm serve` becomes this. Describes the virtual GPU, makes the guest's memory, writes QEMU's arguments down for
+ * `gdev vm args`, and serves.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/paths.h"
+#include "gdev/error.h"
+#include "gdev/session.h"
+#include "vm/serve.h"
+
+#define MIB (1ull << 20)
+
+struct arguments {
+	const char *vgpu, *socket;
+	struct guest_sizes sizes;
+};
+
+/* "512M", "2G"; 0: it is no such size. */
+static uint64_t parse_size(const char *text)
+{
+	char *end;
+	uint64_t number = strtoull(text, &end, 10);
+	uint64_t unit = *end == 'G' ? 1024 * MIB : *end == 'M' ? MIB : 0;
+
+	return unit && !end[1] && number && number < (1u << 20) ? number * unit : 0;
+}
+
+static int parse(int argc, char **argv, struct arguments *arguments)
+{
+	static const struct option options[] = {
+		{"vgpu", required_argument, NULL, 'v'},
+		{"socket", required_argument, NULL, 's'},
+		{"memory", required_argument, NULL, 'm'},
+		{"shared", required_argument, NULL, 'h'},
+		{"sessions", required_argument, NULL, 'n'},
+		{NULL},
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+		switch (option) {
+		case 'v':
+			arguments->vgpu = optarg;
+			break;
+		case 's':
+			arguments->socket = optarg;
+			break;
+		case 'm':
+			arguments->sizes.ram_bytes = parse_size(optarg);
+			break;
+		case 'h':
+			arguments->sizes.shared_bytes = parse_size(optarg);
+			break;
+		case 'n':
+			arguments->sizes.slots = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		default:
+			return -EINVAL;
+		}
+	return optind == argc && arguments->socket ? 0 : -EINVAL;
+}
+
+static int describe(struct guest *guest, const char *vgpu)
+{
+	struct vm_header *header = guest_header(guest);
+	struct gdev_description description;
+	int error = gdev_vgpu_describe(vgpu, &description, header->properties);
+
+	if (error) {
+		log_error("virtual GPU %s: %s", vgpu, gdev_strerror(error));
+		return error;
+	}
+	header->description.memory_bytes = description.memory_bytes;
+	memcpy(header->description.vgpu, description.vgpu, sizeof header->description.vgpu);
+	memcpy(header->description.device_name, description.device_name,
+		sizeof header->description.device_name);
+	memcpy(header->description.device_uuid, description.device_uuid,
+		sizeof header->description.device_uuid);
+	return 0;
+}
+
+/* The RAM that QEMU is to use is our memfd, by a link beside the socket. */
+static int write_arguments(const struct guest *guest, const char *socket)
+{
+	char path[PATHS_MAX], link[PATHS_MAX], target[64];
+	FILE *file;
+	int fd;
+
+	if (snprintf(path, sizeof path, "%s.args", socket) >= (int)sizeof path ||
+		snprintf(link, sizeof link, "%s.ram", socket) >= (int)sizeof link)
+		return -ENAMETOOLONG;
+	snprintf(target, sizeof target, "/proc/%d/fd/%d", (int)getpid(), guest->ram_fd);
+	unlink(link);
+	unlink(path);
+	if (symlink(target, link))
+		return -errno;
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!file)
+		return -errno;
+	fprintf(file,
+		"-machine q35,memory-backend=gdev-ram\n"
+		"-m %lluM\n"
+		"-object memory-backend-file,id=gdev-ram,size=%lluM,mem-path=%s,share=on\n"
+		"-chardev socket,id=gdev,path=%s\n"
+		"-device ivshmem-doorbell,chardev=gdev,vectors=%u\n",
+		(unsigned long long)(guest->sizes.ram_bytes / MIB),
+		(unsigned long long)(guest->sizes.ram_bytes / MIB), link, socket,
+		guest->sizes.slots + 1);
+	return fclose(file) ? -errno : 0;
+}
+
+static void remove_arguments(const char *socket)
+{
+	char path[PATHS_MAX];
+
+	snprintf(path, sizeof path, "%s.args", socket);
+	unlink(path);
+	snprintf(path, sizeof path, "%s.ram", socket);
+	unlink(path);
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments arguments = {
+		.sizes = {.ram_bytes = 1024 * MIB, .shared_bytes = 1024 * MIB, .slots = 16}};
+	static struct guest guest;
+	char first[GDEV_NAME_MAX];
+	int error, status;
+
+	log_init("gdev-vm", LOG_LEVEL_INFO);
+	if (parse(argc, argv, &arguments)) {
+		log_error("--socket PATH is needed; 'gdev help vm' says what else there is");
+		return 2;
+	}
+	if (!arguments.vgpu && !gdev_vgpu_name(0, first))
+		arguments.vgpu = first;
+	error = guest_create(&guest, &arguments.sizes);
+	if (error == -EINVAL)
+		log_error(
+			"--memory is a multiple of 2M, --shared a power of two with room beside %u MiB for each "
+			"of 1 to %d --sessions",
+			VM_SLOT_BYTES >> 20, VM_SLOTS_MAX);
+	else if (error)
+		log_error("the guest's memory: %s", strerror(-error));
+	if (error || describe(&guest, arguments.vgpu))
+		return 1;
+	error = write_arguments(&guest, arguments.socket);
+	if (error) {
+		log_error("%s: %s", arguments.socket, strerror(-error));
+		return 1;
+	}
+	status = serve(&guest, arguments.socket, arguments.vgpu);
+	remove_arguments(arguments.socket);
+	return status;
+}

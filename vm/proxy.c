@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See proxy.h. The proxy looks at the guest's ring, the mailbox and the worker's timelines for SPIN_NS after it last found
+ * something there; then it says that it sleeps, looks once more, and sleeps until the guest rings, the worker wakes it, or
+ * one of the two ends. So a launch in a burst rings nobody.
+ */
+#include "vm/proxy.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define SPIN_NS (50 * NS_PER_US)
+#define LOOKS_BETWEEN_CLOCK_READS 16
+
+void proxy_interrupt(struct proxy *proxy)
+{
+	proxy->counts.interrupts++;
+	guest_interrupt(proxy->guest, proxy->slot + 1);
+}
+
+void proxy_fail(struct proxy *proxy, int error)
+{
+	if (!proxy->error)
+		proxy->error = error;
+}
+
+/* ---- the mailbox ---- */
+
+static void answer(struct proxy *proxy, const struct vm_answer *answer)
+{
+	struct vm_mailbox *mailbox = proxy->mailbox;
+
+	proxy->counts.proxy_ns = clock_thread_cpu_ns();
+	mailbox->counts = proxy->counts;
+	mailbox->answer = *answer;
+	__atomic_store_n(&mailbox->answered, ++proxy->answered, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&mailbox->guest_waits, __ATOMIC_RELAXED))
+		proxy_interrupt(proxy);
+}
+
+static bool has_request(const struct proxy *proxy)
+{
+	return __atomic_load_n(&proxy->mailbox->posted, __ATOMIC_ACQUIRE) != proxy->answered;
+}
+
+static bool serve_mailbox(struct proxy *proxy)
+{
+	struct vm_request request;
+	struct vm_answer reply = {0};
+
+	if (!has_request(proxy))
+		return false;
+	memcpy(&request, &proxy->mailbox->request, sizeof request);
+	reply.status = copy_execute(proxy, &request, &reply.value);
+	answer(proxy, &reply);
+	if (reply.status == -GDEV_E_PROTOCOL)
+		proxy_fail(proxy, reply.status);
+	return true;
+}
+
+/* ---- looking and sleeping ---- */
+
+static bool work(struct proxy *proxy)
+{
+	bool worked = forward_records(proxy);
+
+	worked |= forward_host_completed(proxy);
+	worked |= mirror_completed(proxy);
+	worked |= serve_mailbox(proxy);
+	return worked;
+}
+
+static bool has_work(const struct proxy *proxy)
+{
+	return forward_can(proxy) || has_request(proxy) || mirror_can(proxy) ||
+	       __atomic_load_n(&proxy->segment->header.host_completed, __ATOMIC_ACQUIRE) !=
+		       proxy->host_completed;
+}
+
+/* Works until nothing has happened for SPIN_NS. */
+static void look(struct proxy *proxy, bool few_processors)
+{
+	uint64_t since = clock_now_ns();
+
+	while (!proxy->error && clock_now_ns() - since < SPIN_NS) {
+		bool worked = false;
+
+		for (int i = 0; i < LOOKS_BETWEEN_CLOCK_READS; i++) {
+			worked |= work(proxy);
+			cpu_relax();
+		}
+		if (worked)
+			since = clock_now_ns();
+		else if (few_processors)
+			sched_yield();
+	}
+}
+
+static void set_state(struct proxy *proxy, uint32_t state)
+{
+	__atomic_store_n(&proxy->segment->header.worker_state, state, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&proxy->mailbox->host_state, state, __ATOMIC_SEQ_CST);
+	/* Pairs with the guest's fences between what it publishes and its look at these. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+_Static_assert((int)VM_HOST_ASLEEP == (int)SESSION_WORKER_ASLEEP &&
+		       (int)VM_HOST_AWAKE == (int)SESSION_WORKER_AWAKE,
+	"set_state() stores one number in both");
+
+static void drain(int fd, uint64_t *count)
+{
+	eventfd_t events;
+
+	if (!eventfd_read(fd, &events))
+		*count += events;
+}
+
+static void sleep_until_called(struct proxy *proxy)
+{
+	int rung = proxy->guest->rung[proxy->slot + 1];
+	struct pollfd fds[] = {{rung, POLLIN, 0}, {proxy->wake_fd, POLLIN, 0},
+		{proxy->peer_fd, POLLRDHUP, 0}, {proxy->control, POLLRDHUP, 0}};
+	uint64_t ignored;
+
+	if (poll(fds, array_length(fds), -1) <= 0)
+		return;
+	if (fds[0].revents)
+		drain(rung, &proxy->counts.doorbells);
+	if (fds[1].revents & POLLIN)
+		drain(proxy->wake_fd, &ignored);
+	if (fds[2].revents) {
+		atomic_store(&proxy->session->transport->lost, true);
+		proxy_fail(proxy, transport_error(proxy->session->transport));
+	}
+	if (fds[3].revents)
+		proxy_fail(proxy, -ESHUTDOWN);
+}
+
+static void rest(struct proxy *proxy)
+{
+	proxy->counts.proxy_ns = clock_thread_cpu_ns();
+	proxy->mailbox->counts = proxy->counts;
+	mirror_want(proxy, true);
+	set_state(proxy, VM_HOST_ASLEEP);
+	if (!proxy->error && !has_work(proxy))
+		sleep_until_called(proxy);
+	set_state(proxy, VM_HOST_AWAKE);
+	mirror_want(proxy, false);
+}
+
+/* ---- life ---- */
+
+/* The guest could not have the first `count` places of an arena: they are taken here, too. */
+static void occupy_arenas(uint64_t count)
+{
+	for (uint64_t i = 0; i < min_of(count, (uint64_t)ARENA_BASES); i++)
+		mmap((void *)(ARENA_DEFAULT_BASE + i * ARENA_DEFAULT_BYTES), 4096, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+static void init_segment(struct proxy *proxy)
+{
+	const struct session_header *from = &proxy->worker->header;
+	struct session_header *to = &proxy->segment->header;
+
+	to->magic = from->magic;
+	to->version = from->version;
+	to->segment_bytes = from->segment_bytes;
+	to->timeline_offset = from->timeline_offset;
+	to->timeline_count = from->timeline_count;
+	to->reply_offset = from->reply_offset;
+	to->reply_count = from->reply_count;
+	to->stamp_offset = from->stamp_offset;
+	to->stamp_count = from->stamp_count;
+	to->ring_offset = from->ring_offset;
+	to->ring_bytes = from->ring_bytes;
+	to->output_offset = from->output_offset;
+	to->output_bytes = from->output_bytes;
+	to->look_us = from->look_us;
+	to->worker_state = SESSION_WORKER_AWAKE;
+}
+
+static void fill_welcome(const struct proxy *proxy, struct vm_welcome *welcome)
+{
+	const struct gdev_description *description = gdev_session_description(proxy->session);
+
+	welcome->session = description->session;
+	welcome->memory_bytes = description->memory_bytes;
+	welcome->arena_base = description->arena_base;
+	welcome->arena_bytes = description->arena_bytes;
+	welcome->staging_bytes = proxy->session->staging.bytes;
+	memcpy(welcome->vgpu, description->vgpu, sizeof welcome->vgpu);
+	memcpy(welcome->device_name, description->device_name, sizeof welcome->device_name);
+	memcpy(welcome->device_uuid, description->device_uuid, sizeof welcome->device_uuid);
+}
+
+/* The library uses the timelines that the guest does not. */
+static int set_up(struct proxy *proxy)
+{
+	struct gdev_session *session = proxy->session;
+
+	session->replies.free = UINT32_MAX << VM_REPLIES;
+	memset(session->streams.used, 0xff, sizeof session->streams.used);
+	session->streams.used[PROXY_STREAM / 64] &= ~(1ull << PROXY_STREAM % 64);
+	/* Runs are pages. Where device memory can be mapped, one that rode in a record would be copied twice. */
+	if (session->transport->segment->header.direct_possible)
+		gdev_session_tune(session, GDEV_TUNE_INLINE_BYTES, 0);
+	return gdev_stream_create(session, 0, &proxy->stream);
+}
+
+/* The request is VM_OPEN: it is why there is this process. */
+static int open_session(struct proxy *proxy, const char *vgpu)
+{
+	struct vm_request request;
+	struct vm_answer reply = {0};
+
+	memcpy(&request, &proxy->mailbox->request, sizeof request);
+	occupy_arenas(request.number);
+	proxy->list = calloc(VM_ENTRIES_MAX, sizeof *proxy->list);
+	reply.status = proxy->list ? gdev_session_open_own(vgpu, &proxy->session) : -ENOMEM;
+	if (!reply.status)
+		reply.status = set_up(proxy);
+	if (!reply.status) {
+		proxy->worker = proxy->session->transport->segment;
+		transport_shm_sockets(proxy->session->transport, &proxy->wake_fd, &proxy->peer_fd);
+		init_segment(proxy);
+		set_state(proxy, VM_HOST_AWAKE);
+		fill_welcome(proxy, &reply.welcome);
+	}
+	answer(proxy, &reply);
+	return reply.status;
+}
+
+/* The guest finds the error in its segment, and that the session is dead. */
+static void say_dead(struct proxy *proxy)
+{
+	int *error = &proxy->segment->header.error;
+
+	if (!__atomic_load_n(error, __ATOMIC_ACQUIRE))
+		__atomic_store_n(error,
+			proxy->error == -ESHUTDOWN ? -GDEV_E_SESSION_LOST : proxy->error,
+			__ATOMIC_RELEASE);
+}
+
+_Noreturn void proxy_run(struct guest *guest, unsigned slot, int control, const char *vgpu)
+{
+	static struct proxy proxy;
+	bool few_processors = get_nprocs() <= FEW_PROCESSORS;
+	char name[16];
+
+	snprintf(name, sizeof name, "gdev-vm:%u", slot);
+	prctl(PR_SET_NAME, name);
+	proxy.guest = guest;
+	proxy.slot = slot;
+	proxy.control = control;
+	proxy.mailbox = guest_mailbox(guest, slot);
+	proxy.segment = guest_segment(guest, slot);
+	if (open_session(&proxy, vgpu))
+		_exit(0);
+	while (!proxy.error) {
+		look(&proxy, few_processors);
+		rest(&proxy);
+	}
+	mirror_completed(&proxy);
+	say_dead(&proxy);
+	log_info(
+		"session %u of the guest ended (%s): %llu launches, %llu doorbells, %llu interrupts, %llu bytes asked to be copied, %llu copied",
+		slot, proxy.error == -ESHUTDOWN ? "closed" : gdev_strerror(proxy.error),
+		(unsigned long long)proxy.counts.launches,
+		(unsigned long long)proxy.counts.doorbells,
+		(unsigned long long)proxy.counts.interrupts, (unsigned long long)proxy.counts.bytes,
+		(unsigned long long)proxy.counts.bytes_copied);
+	gdev_session_close(proxy.session);
+	_exit(0);
+}
