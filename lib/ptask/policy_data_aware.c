@@ -7,8 +7,7 @@
  */
 #include "lib/ptask/policy.h"
 
-#define THRESHOLD 50      /* priorities, of which a millisecond of waiting is one, */
-#define THRESHOLD_RUNS 16 /* and as many of its runs */
+#define THRESHOLD 1000 /* priorities, of which a millisecond of waiting is one */
 
 /* -1: its input is on no device. */
 static int preferred(const struct candidate *of, unsigned place_count)
@@ -32,8 +31,7 @@ static bool choose(const struct candidate *candidates, unsigned candidate_count,
 		int place = preferred(of, place_count);
 		double urgency = effective_priority(candidates, candidate_count, of) + of->wait_ms;
 
-		if (place >= 0 && !places[place].available &&
-			urgency < THRESHOLD + THRESHOLD_RUNS * of->average_run_ms)
+		if (place >= 0 && !places[place].available && urgency < THRESHOLD)
 			continue;
 		if (place < 0 || !places[place].available)
 			place = strongest(places, place_count);
