@@ -141,6 +141,12 @@ static void *work(void *data)
 enum outcome run_code(
 	struct program *p, const struct ptx_kernel *k, const struct ptx_code *code, struct run r)
 {
+	return run_blocks(p, k, code, r, 0, (uint64_t)r.grid[0] * r.grid[1] * r.grid[2]);
+}
+
+enum outcome run_blocks(struct program *p, const struct ptx_kernel *k, const struct ptx_code *code,
+	struct run r, uint64_t first, uint64_t end)
+{
 	struct worker workers[8] = {0};
 	enum outcome outcome = RAN;
 	struct ptx_launch launch = {.params = r.params,
@@ -148,15 +154,15 @@ enum outcome run_code(
 		.dynamic_shared_bytes = r.dynamic_shared,
 		.total_shared_bytes = r.dynamic_shared + k->shared_bytes,
 		.runtime = &runtime};
-	uint64_t blocks = (uint64_t)r.grid[0] * r.grid[1] * r.grid[2];
+	uint64_t blocks = end - first;
 
 	memcpy(launch.grid, r.grid, sizeof(r.grid));
 	memcpy(launch.block, r.block, sizeof(r.block));
 	for (unsigned t = 0; t < r.pool; t++) {
 		workers[t] = (struct worker){.code = code,
 			.launch = &launch,
-			.first = blocks * t / r.pool,
-			.end = blocks * (t + 1) / r.pool};
+			.first = first + blocks * t / r.pool,
+			.end = first + blocks * (t + 1) / r.pool};
 		workers[t].scratch = (struct ptx_scratch){aligned(launch.total_shared_bytes),
 			aligned(code->local_bytes), aligned(code->saved_bytes), t};
 		assert_int_equal(pthread_create(&workers[t].thread, NULL, work, &workers[t]), 0);

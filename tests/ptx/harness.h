@@ -48,6 +48,9 @@ int compile(struct program *p, const struct ptx_kernel *k, const uint32_t block[
 /* Runs what is compiled; no number of r may be 0. */
 enum outcome run_code(
 	struct program *p, const struct ptx_kernel *k, const struct ptx_code *code, struct run r);
+/* The same of the blocks [first, end) alone, in the grid's linear order. */
+enum outcome run_blocks(struct program *p, const struct ptx_kernel *k, const struct ptx_code *code,
+	struct run r, uint64_t first, uint64_t end);
 /* Compiles, links, runs, unlinks. Fails the test when it does not compile. */
 enum outcome run(struct program *p, struct run r);
 /* The error of ptx_parse or, when a kernel is named, of ptx_compile; the log in p->log. */

@@ -389,6 +389,19 @@ static void find_loops(struct work *w)
 	}
 }
 
+bool cfg_is_reducible(const struct work *w)
+{
+	for (uint32_t k = 0; k < w->rpo_count; k++) {
+		const struct work_block *b = &w->blocks[w->rpo[k]];
+
+		for (uint32_t s = 0; s < b->succ_count; s++)
+			if (w->blocks[b->succ[s]].order <= b->order &&
+				!dominates(w, b->succ[s], w->rpo[k]))
+				return false;
+	}
+	return true;
+}
+
 int cfg_build(struct work *w)
 {
 	uint8_t *leader = find_leaders(w);

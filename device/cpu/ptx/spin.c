@@ -10,6 +10,10 @@
  * sooner or later: a counter that every round advances, and a compare-and-swap that expects what the
  * loop has read, or that every round tries at another address. Nor is a loop that all threads of the block go round together, from one barrier to
  * the next, and the barrier of a cooperative grid, where blocks wait for blocks.
+ *
+ * spin_awaits_blocks() asks the same of blocks, for those who let blocks leave before they begin: whether a loop may wait for
+ * what another block writes. There every doubt counts as waiting: a value that may have come through shared or local memory,
+ * loops from barrier to barrier, which are as good as fences, and loops with two ways in.
  */
 #include "device/cpu/ptx/work.h"
 
@@ -25,6 +29,8 @@ struct search {
 	uint64_t steps;
 	bool fenced, barrier; /* of the loop: orders memory; goes from barrier to barrier */
 	bool changed, waits;
+	bool blocks;  /* the question is whether blocks wait for blocks */
+	bool outside; /* and the loop reads what another may be writing */
 };
 
 struct slice {
@@ -167,10 +173,27 @@ static bool atomic_waits(struct search *s, const struct inst *i)
 
 	if (i->op != OP_atom || i->operand_count < 3)
 		return false;
+	if (s->blocks && inst_space(i) == SPACE_SHARED)
+		return false;
 	if (inst_has(i, MOD_cas))
 		return !(value->kind == OPERAND_REG && loop_slice(s, value->id)) &&
 		       !advances(s, &i->operands[1]);
 	return !(inst_has(i, MOD_add) && value->kind == OPERAND_INT && value->bits);
+}
+
+/* Whether it reads from memory what another thread may be writing just then. */
+static bool is_strong_load(const struct inst *i)
+{
+	return inst_is_load(i) &&
+	       (inst_has(i, MOD_volatile) || inst_has(i, MOD_relaxed) ||
+		       inst_has(i, MOD_acquire) || inst_has(i, MOD_mmio) || inst_has(i, MOD_cv));
+}
+
+/* A load past the first cache is how some programs look at what other blocks write. */
+static bool is_load_from_blocks(const struct inst *i)
+{
+	return inst_space(i) != SPACE_SHARED && inst_space(i) != SPACE_LOCAL &&
+	       (is_strong_load(i) || (inst_is_load(i) && inst_has(i, MOD_cg)));
 }
 
 static bool load_waits(const struct search *s, const struct inst *i)
@@ -178,12 +201,15 @@ static bool load_waits(const struct search *s, const struct inst *i)
 	unsigned space = inst_space(i);
 
 	if (i->op == OP_mbarrier)
-		return inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait);
-	if (!inst_is_load(i) || inst_has(i, MOD_nc) || space == SPACE_LOCAL ||
-		space == SPACE_PARAM || space == SPACE_CONST)
+		return !s->blocks &&
+		       (inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait));
+	if (!inst_is_load(i) || inst_has(i, MOD_nc) || space == SPACE_PARAM || space == SPACE_CONST)
 		return false;
-	return inst_has(i, MOD_volatile) || inst_has(i, MOD_relaxed) || inst_has(i, MOD_acquire) ||
-	       inst_has(i, MOD_mmio) || inst_has(i, MOD_cv) || s->fenced;
+	if (s->blocks && (space == SPACE_SHARED || space == SPACE_LOCAL))
+		return s->outside;
+	if (s->blocks && (s->outside || is_load_from_blocks(i)))
+		return true;
+	return space != SPACE_LOCAL && (is_strong_load(i) || s->fenced);
 }
 
 static void need(void *data, struct operand *o)
@@ -251,7 +277,7 @@ static void search_block(struct search *s, uint32_t block)
 		if (!defines(i, s->needed))
 			continue;
 		if ((load_waits(s, i) || atomic_waits(s, i)) &&
-			!(i->operands[1].kind == OPERAND_REG &&
+			!(!s->blocks && i->operands[1].kind == OPERAND_REG &&
 				is_grid_barrier(s, i->operands[1].id)))
 			s->waits = true;
 		inst_uses(i, need, s);
@@ -272,21 +298,26 @@ static bool look_at(struct search *s)
 	struct work *w = s->work;
 	bool reads = false, strong = false;
 
-	s->fenced = s->barrier = false;
+	s->fenced = s->barrier = s->outside = false;
 	for (uint32_t k = 0; k < s->loop->count; k++) {
 		const struct work_block *b = &w->blocks[s->loop->blocks[k]];
 
-		if (is_block_barrier(&w->insts[b->first]))
+		if (is_block_barrier(&w->insts[b->first])) {
 			s->barrier |= in_every_round(w, s->loop, s->loop->blocks[k]);
+			s->fenced |= s->blocks;
+		}
 		for (uint32_t n = b->first; n < b->end; n++) {
 			const struct inst *i = &w->insts[n];
 
 			reads |= inst_is_load(i);
 			strong |= load_waits(s, i) || i->op == OP_atom;
+			s->outside |= is_load_from_blocks(i) || (s->blocks && atomic_waits(s, i));
 			s->fenced |= i->op == OP_membar || i->op == OP_fence ||
 				     (i->op == OP_bar && inst_has(i, MOD_warp));
 		}
 	}
+	if (s->blocks)
+		return reads || strong;
 	return !s->barrier && (strong || (reads && s->fenced));
 }
 
@@ -308,18 +339,25 @@ static bool loop_waits(struct search *s)
 	return s->waits;
 }
 
+static void begin_search(struct search *s)
+{
+	struct work *w = s->work;
+	size_t blocks = (w->block_count / 64 + 1) * 8, regs = (w->reg_count / 64 + 1) * 8;
+
+	s->needed = work_alloc(w, regs);
+	s->slice = work_alloc(w, regs);
+	s->decides = work_alloc(w, blocks);
+	s->members = work_alloc(w, blocks);
+	s->list = work_alloc(w, (w->block_count + 1) * sizeof(*s->list));
+}
+
 int spin_find(struct work *w)
 {
 	struct search s = {.work = w};
-	size_t blocks = (w->block_count / 64 + 1) * 8, regs = (w->reg_count / 64 + 1) * 8;
 
 	if (!w->loop_count)
 		return 0;
-	s.needed = work_alloc(w, regs);
-	s.slice = work_alloc(w, regs);
-	s.decides = work_alloc(w, blocks);
-	s.members = work_alloc(w, blocks);
-	s.list = work_alloc(w, (w->block_count + 1) * sizeof(*s.list));
+	begin_search(&s);
 	for (uint32_t l = 0; l < w->loop_count && !w->error; l++) {
 		s.loop = &w->loops[l];
 		if (w->threads > 1 && loop_waits(&s)) {
@@ -328,4 +366,17 @@ int spin_find(struct work *w)
 		}
 	}
 	return w->error;
+}
+
+bool spin_awaits_blocks(struct work *w)
+{
+	struct search s = {.work = w, .blocks = true};
+	bool waits = !cfg_is_reducible(w);
+
+	begin_search(&s);
+	for (uint32_t l = 0; l < w->loop_count && !w->error && !waits; l++) {
+		s.loop = &w->loops[l];
+		waits = loop_waits(&s);
+	}
+	return waits;
 }

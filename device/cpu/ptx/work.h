@@ -125,6 +125,8 @@ int work_build(struct work *w);
 int work_params(struct work *w);
 /* cfg.c */
 int cfg_build(struct work *w);
+/* Whether every way back is that of a loop with one way in. */
+bool cfg_is_reducible(const struct work *w);
 int cfg_liveness(struct work *w);
 /* Blocks on paths from `from` (a successor of `branch`, or PTX_NONE for all of them) to the point
  * where the sides of the branch meet, that point excluded. Fills `list` (room for all blocks) and
@@ -148,6 +150,8 @@ bool spaces_rewrite(struct work *w);
 bool stride_rewrite(struct work *w);
 /* spin.c */
 int spin_find(struct work *w);
+/* After cfg_build() alone: whether a block may wait in a loop for what another block writes. In doubt, true. */
+bool spin_awaits_blocks(struct work *w);
 /* rewrite.c: returns whether it changed anything (then cfg and uniformity must be built anew). */
 bool rewrite_deltas(struct work *w);
 

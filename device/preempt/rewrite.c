@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See preempt.h. The text is copied as it is; behind it, fit kernels come a second time, in which a few words are
+ * different ones: the name, the parameters, what the body begins with, and %ctaid and %nctaid, for which registers stand.
+ *
+ * Blocks may leave in any order, so no block may wait for another, in a loop (spin.c): one that has begun might wait for
+ * one that has left.
+ */
+#include "device/preempt/preempt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cpu/ptx/lex.h"
+#include "device/cpu/ptx/work.h"
+#include "device/preempt/scan.h"
+
+#define PARAMS_MAX 4096 /* bytes, what every device takes */
+#define OURS "__gdev_"  /* what our names begin with */
+
+/* What a block begins with. One thread asks the word, since all must hear the same. */
+static const char prologue[] =
+	"\n\t.reg .pred %__gdev_p<6>;\n"
+	"\t.reg .b32 %__gdev_r<12>;\n"
+	"\t.reg .b64 %__gdev_d<4>;\n"
+	"\t.reg .b32 %__gdev_ctaid_x, %__gdev_ctaid_y, %__gdev_ctaid_z;\n"
+	"\t.reg .b32 %__gdev_nctaid_x, %__gdev_nctaid_y, %__gdev_nctaid_z;\n"
+	"\tld.param.u64 %__gdev_d0, [__gdev_launch];\n"
+	"\tld.param.u64 %__gdev_d1, [__gdev_launch+8];\n"
+	"\tld.param.u32 %__gdev_r0, [__gdev_launch+16];\n"
+	"\tld.param.u32 %__gdev_r1, [__gdev_launch+20];\n"
+	"\tld.param.u32 %__gdev_nctaid_x, [__gdev_launch+24];\n"
+	"\tld.param.u32 %__gdev_nctaid_y, [__gdev_launch+28];\n"
+	"\tld.param.u32 %__gdev_nctaid_z, [__gdev_launch+32];\n"
+	"\tmov.u32 %__gdev_r2, %tid.x;\n"
+	"\tmov.u32 %__gdev_r3, %tid.y;\n"
+	"\tmov.u32 %__gdev_r4, %tid.z;\n"
+	"\tor.b32 %__gdev_r2, %__gdev_r2, %__gdev_r3;\n"
+	"\tor.b32 %__gdev_r2, %__gdev_r2, %__gdev_r4;\n"
+	"\tsetp.eq.u32 %__gdev_p0, %__gdev_r2, 0;\n" /* the thread that asks */
+	"\tmov.u32 %__gdev_r5, 0;\n"
+	"\t@%__gdev_p0 ld.volatile.global.u32 %__gdev_r5, [%__gdev_d0];\n"
+	"\tmov.u32 %__gdev_r6, %ctaid.x;\n"
+	"\tmul.wide.u32 %__gdev_d2, %__gdev_r6, 4;\n"
+	"\tadd.s64 %__gdev_d1, %__gdev_d1, %__gdev_d2;\n"
+	"\tadd.u32 %__gdev_ctaid_x, %__gdev_r0, %__gdev_r6;\n"
+	"\tsetp.eq.u32 %__gdev_p1, %__gdev_r0, 0xffffffff;\n" /* listed */
+	"\t@%__gdev_p1 ld.volatile.global.u32 %__gdev_ctaid_x, [%__gdev_d1];\n"
+	"\t@%__gdev_p1 sub.u32 %__gdev_ctaid_x, %__gdev_ctaid_x, 1;\n"
+	"\tsetp.ge.u32 %__gdev_p2, %__gdev_r5, %__gdev_r1;\n"
+	"\tbar.red.or.pred %__gdev_p3, 0, %__gdev_p2;\n"
+	"\t@!%__gdev_p3 bra $__gdev_stays;\n"
+	"\tadd.u32 %__gdev_r7, %__gdev_ctaid_x, 1;\n"
+	"\t@%__gdev_p0 st.volatile.global.u32 [%__gdev_d1], %__gdev_r7;\n"
+	"\tret;\n"
+	"$__gdev_stays:\n"
+	"\tmov.u32 %__gdev_r8, 0;\n"
+	"\tand.pred %__gdev_p4, %__gdev_p0, %__gdev_p1;\n"
+	"\t@%__gdev_p4 st.volatile.global.u32 [%__gdev_d1], %__gdev_r8;\n"
+	"\tmov.u32 %__gdev_ctaid_y, 0;\n"
+	"\tmov.u32 %__gdev_ctaid_z, 0;\n"
+	"\tmul.lo.u32 %__gdev_r9, %__gdev_nctaid_y, %__gdev_nctaid_z;\n"
+	"\tsetp.eq.u32 %__gdev_p5, %__gdev_r9, 1;\n"
+	"\t@%__gdev_p5 bra $__gdev_begins;\n"
+	"\tdiv.u32 %__gdev_r10, %__gdev_ctaid_x, %__gdev_nctaid_x;\n"
+	"\trem.u32 %__gdev_ctaid_x, %__gdev_ctaid_x, %__gdev_nctaid_x;\n"
+	"\trem.u32 %__gdev_ctaid_y, %__gdev_r10, %__gdev_nctaid_y;\n"
+	"\tdiv.u32 %__gdev_ctaid_z, %__gdev_r10, %__gdev_nctaid_y;\n"
+	"$__gdev_begins:\n";
+
+/* ---- what is in the way ---- */
+
+/* Functions that the compiler or the driver has; of others that only have a name nobody knows what they do. */
+static bool is_known(const char *name)
+{
+	static const char *const known[] = {"vprintf", "malloc", "free", "__assertfail", NULL};
+
+	for (const char *const *k = known; *k; k++)
+		if (!strcmp(*k, name))
+			return true;
+	return false;
+}
+
+static const struct scanned *scanned_of(const struct scan *scan, const char *name)
+{
+	for (const struct scanned *f = scan->functions; f; f = f->next)
+		if (f->body && strlen(name) == f->name_length &&
+			!memcmp(f->name, name, f->name_length))
+			return f;
+	return NULL;
+}
+
+struct reach {
+	const struct ptx_module *module;
+	const struct scan *scan;
+	bool *seen; /* by struct function.index */
+	const struct function **list;
+	unsigned count;
+};
+
+static void add(struct reach *r, const struct function *f)
+{
+	if (f && !r->seen[f->index]) {
+		r->seen[f->index] = true;
+		r->list[r->count++] = f;
+	}
+}
+
+static void add_called(struct reach *r, const struct inst *i)
+{
+	for (unsigned k = 0; k < i->operand_count; k++)
+		if (i->operands[k].kind == OPERAND_FUNCTION)
+			add(r, i->operands[k].function);
+	if (i->op == OP_call && i->operands[i->call_results].kind != OPERAND_FUNCTION)
+		for (const struct function *f = r->module->functions; f; f = f->next)
+			if (!f->is_entry && f->has_body)
+				add(r, f);
+}
+
+/* What is in the way in functions that the entry may call. */
+static const char *unfit_in_called(struct reach *r, const struct function *entry)
+{
+	memset(r->seen, 0, r->module->function_count * sizeof(*r->seen));
+	r->count = 0;
+	add(r, entry);
+	for (unsigned at = 0; at < r->count; at++) {
+		const struct function *f = r->list[at];
+		const struct scanned *s = scanned_of(r->scan, f->name);
+
+		if (f->has_body && !s)
+			return "it has functions that are not found again";
+		if (f->has_body && s->unfit)
+			return s->unfit;
+		if (!f->has_body && !is_known(f->name))
+			return "it calls a function that the module does not have";
+		if (f != entry && f->has_body && s->places)
+			return "it calls a function that asks for its block's index";
+		for (uint32_t i = 0; i < f->inst_count; i++)
+			add_called(r, &f->insts[i]);
+	}
+	return NULL;
+}
+
+static const char *unfit_as_waiting(const struct ptx_module *module, const struct function *entry)
+{
+	struct work *w = calloc(1, sizeof(*w));
+	struct ptx_log none = {0};
+	const char *unfit = NULL;
+	int error = -ENOMEM;
+
+	if (!w)
+		return "there is no memory to look at it";
+	*w = (struct work){.module = module,
+		.entry = entry,
+		.log = &none,
+		.block = {32, 1, 1},
+		.threads = 32};
+	error = work_build(w);
+	if (!error)
+		error = work_params(w);
+	if (!error)
+		error = cfg_build(w);
+	if (!error && spin_awaits_blocks(w))
+		unfit = "its blocks may wait for each other";
+	if (error || w->error)
+		unfit = "it has instructions that gdev does not know, or too many";
+	arena_finish(&w->arena);
+	free(w);
+	return unfit;
+}
+
+static const char *unfit(struct reach *r, const struct function *entry)
+{
+	const char *why = r->scan->unfit;
+
+	if (!why && r->module->version < 20)
+		why = "it is PTX before version 2.0";
+	if (!why && entry->kernel.refused)
+		why = "it has instructions that gdev does not know";
+	if (!why && entry->kernel.param_bytes > PARAMS_MAX - sizeof(struct preempt_launch) - 8)
+		why = "it has too many parameters";
+	if (!why)
+		why = unfit_in_called(r, entry);
+	return why ? why : unfit_as_waiting(r->module, entry);
+}
+
+/* ---- the second kernel ---- */
+
+/* Copies the text up to `at`, which is where it goes on. */
+static void copy(FILE *out, const char **from, const char *at)
+{
+	fwrite(*from, 1, (size_t)(at - *from), out);
+	*from = at;
+}
+
+static void write_body(FILE *out, const struct scanned *f)
+{
+	struct lexer lexer = {.at = f->body, .end = f->end, .line = 1};
+	const char *from = f->body;
+	struct token token;
+
+	for (lex_next(&lexer, &token); token.kind != TOKEN_END; lex_next(&lexer, &token)) {
+		if (token.kind == TOKEN_DOTTED && token.length == 3 &&
+			!memcmp(token.text, "loc", 3)) {
+			copy(out, &from, token.text - 1);
+			lex_skip_line(&lexer);
+			from = lexer.at;
+		} else if (scan_is_place(&token)) {
+			copy(out, &from, token.text);
+			fprintf(out, "%%" OURS "%.*s_", (int)token.length - 1, token.text + 1);
+			lex_next(&lexer, &token); /* .x, .y, .z */
+			from = token.text;
+		}
+	}
+	copy(out, &from, f->end);
+}
+
+static void write_kernel(FILE *out, const struct scanned *f)
+{
+	const char *from = f->begin;
+
+	fputc('\n', out);
+	copy(out, &from, f->name + f->name_length);
+	fputs(PREEMPT_SUFFIX, out);
+	copy(out, &from, f->params);
+	fprintf(out, "%s.param .align 8 .b8 " OURS "launch[%zu]%s",
+		!f->has_list   ? "("
+		: f->has_some ? ",\n\t"
+			       : "",
+		sizeof(struct preempt_launch), f->has_list ? "" : ")");
+	copy(out, &from, f->body);
+	fputs(prologue, out);
+	write_body(out, f);
+	fputc('\n', out);
+}
+
+static int describe(struct preempt_module *made, struct reach *r, const char *text, size_t length)
+{
+	const struct ptx_module *module = r->module;
+	FILE *out = open_memstream(&made->text, &made->length);
+	unsigned fit = 0;
+
+	if (!out)
+		return -ENOMEM;
+	fwrite(text, 1, length, out);
+	for (size_t k = 0; k < module->entry_count; k++) {
+		const struct function *entry = module->entries[k];
+		struct preempt_kernel *kernel = &made->kernels[made->count];
+
+		kernel->name = strdup(entry->name);
+		if (!kernel->name)
+			break;
+		made->count++;
+		kernel->param_offset = (entry->kernel.param_bytes + 7) & ~7u;
+		kernel->unfit = unfit(r, entry);
+		if (kernel->unfit)
+			continue;
+		write_kernel(out, scanned_of(r->scan, entry->name));
+		fit++;
+	}
+	if (fclose(out) || made->count < module->entry_count)
+		return -ENOMEM;
+	if (!fit) {
+		free(made->text);
+		made->text = NULL;
+		made->length = 0;
+	}
+	return 0;
+}
+
+static int rewrite(struct preempt_module *made, const struct ptx_module *module, const char *text,
+	size_t length)
+{
+	struct scan scan = {0};
+	struct reach reach = {.module = module, .scan = &scan};
+	int error = scan_text(&scan, text, length);
+
+	/* A name of ours in the program's text could mean another thing there. */
+	if (!error && memmem(text, length, OURS, strlen(OURS)))
+		scan.unfit = "it has names that begin with " OURS;
+	made->kernels = calloc(module->entry_count + 1, sizeof(*made->kernels));
+	reach.seen = calloc(module->function_count + 1, sizeof(*reach.seen));
+	reach.list = calloc(module->function_count + 1, sizeof(*reach.list));
+	if (!made->kernels || !reach.seen || !reach.list)
+		error = -ENOMEM;
+	if (!error)
+		error = describe(made, &reach, text, length);
+	free(reach.list);
+	free(reach.seen);
+	scan_finish(&scan);
+	return error;
+}
+
+int preempt_rewrite(const char *text, size_t length, struct preempt_module **out)
+{
+	struct preempt_module *made = calloc(1, sizeof(*made));
+	struct ptx_module *module = NULL;
+	struct ptx_log none = {0};
+	int error = made ? 0 : -ENOMEM;
+
+	while (length && !text[length - 1])
+		length--;
+	if (!error)
+		error = ptx_parse(text, length, &none, &module);
+	if (!error)
+		error = rewrite(made, module, text, length);
+	ptx_module_destroy(module);
+	if (error)
+		preempt_module_destroy(made);
+	else
+		*out = made;
+	return error;
+}
+
+void preempt_module_destroy(struct preempt_module *module)
+{
+	if (!module)
+		return;
+	for (size_t k = 0; k < module->count; k++)
+		free(module->kernels[k].name);
+	free(module->kernels);
+	free(module->text);
+	free(module);
+}
+
+const struct preempt_kernel *preempt_kernel_find(
+	const struct preempt_module *module, const char *name)
+{
+	for (size_t k = 0; module && k < module->count; k++)
+		if (!strcmp(module->kernels[k].name, name))
+			return &module->kernels[k];
+	return NULL;
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Kernels rewritten to leave between blocks (device/preempt), run on the software GPU, with this test in the place of the
+ * scheduler: it launches slices of random sizes, runs their blocks in a random order, sets the word between two of them,
+ * and launches again what has left. Then the kernel as it was written runs its blocks in the order in which they were
+ * done: memory must be the same to the bit, and each block must have been done once.
+ *
+ * The kernels are those of tests/ptx/kernels and of examples/, with arguments that mean nothing (what faults with these is
+ * left out), and random ones. test_preempt NUMBER draws other random moments.
+ */
+#include "harness.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device/preempt/preempt.h"
+#include "random_kernel.h"
+
+enum {
+	MEMORY_BYTES = 8 << 20,
+	PIECE_BYTES = 1 << 20, /* of it, for each address among the parameters */
+	SHARED_BYTES = 16 << 10,
+	PARAM_BYTES = 4096,
+	BLOCKS_MAX = 64,
+	RANDOM_KERNELS = 16,
+	CHILD_SECONDS = 20,
+};
+
+static uint64_t luck = 1; /* what random moments are drawn from */
+
+/* ---- a kernel, twice ---- */
+
+struct trial {
+	struct program program; /* of the rewritten text */
+	const struct ptx_kernel *kernel, *second;
+	const struct ptx_code *code, *second_code;
+	const struct preempt_kernel *made;
+	uint32_t grid[3], block[3], blocks;
+	uint8_t params[PARAM_BYTES];
+	uint8_t *memory, *before, *after;
+	size_t globals_bytes, memory_bytes;
+	uint32_t order[BLOCKS_MAX], done; /* which blocks have been done, in their order */
+	uint32_t word, generation;
+	unsigned stops;
+};
+
+static bool open_trial(struct trial *t, const struct preempt_module *module, const char *name)
+{
+	char second[512];
+	size_t align;
+
+	snprintf(second, sizeof(second), "%s%s", name, PREEMPT_SUFFIX);
+	t->made = preempt_kernel_find(module, name);
+	t->kernel = ptx_kernel_find(t->program.module, name);
+	t->second = ptx_kernel_find(t->program.module, second);
+	assert_non_null(t->made);
+	assert_non_null(t->kernel);
+	assert_non_null(t->second);
+	assert_int_equal(t->second->param_count, t->kernel->param_count + 1);
+	assert_int_equal(t->second->params[t->kernel->param_count].offset, t->made->param_offset);
+	ptx_globals_layout(t->program.module, &t->globals_bytes, &align);
+	t->blocks = t->grid[0] * t->grid[1] * t->grid[2];
+	assert_true(t->blocks <= BLOCKS_MAX);
+	if (compile(&t->program, t->kernel, t->block, &t->code))
+		return false; /* it was not fit for this shape before */
+	if (compile(&t->program, t->second, t->block, &t->second_code))
+		fail_msg("%s: %s", second, t->program.log);
+	return true;
+}
+
+/* Blocks of the kernel, or of the second. */
+static void run_block(
+	struct trial *t, bool second, const uint32_t grid[3], uint32_t first, uint32_t count)
+{
+	struct run r = {.pool = 1, .params = t->params, .dynamic_shared = SHARED_BYTES};
+
+	memcpy(r.grid, grid, sizeof(r.grid));
+	memcpy(r.block, t->block, sizeof(r.block));
+	if (run_blocks(&t->program, second ? t->second : t->kernel,
+		    second ? t->second_code : t->code, r, first, first + count) != RAN)
+		_exit(3);
+}
+
+/* ---- the scheduler ---- */
+
+static void shuffle(uint32_t *list, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		list[i] = i;
+	for (uint32_t i = count; i > 1; i--) {
+		uint32_t other = (uint32_t)(random_draw(&luck) % i), kept = list[i - 1];
+
+		list[i - 1] = list[other];
+		list[other] = kept;
+	}
+}
+
+/* Launches `count` blocks, and puts the indices of those that have left to the front of `left`, plus one: how many. */
+static uint32_t launch(struct trial *t, uint32_t first, uint32_t *left, uint32_t count)
+{
+	struct preempt_launch hidden = {.word = (uintptr_t)&t->word,
+		.left = (uintptr_t)left,
+		.first = first,
+		.generation = t->generation,
+		.grid = {t->grid[0], t->grid[1], t->grid[2]}};
+	uint32_t order[BLOCKS_MAX], stop = (uint32_t)(random_draw(&luck) % (count + count / 2 + 1));
+	uint32_t grid[3] = {count, 1, 1}, kept = 0;
+
+	memcpy(t->params + t->made->param_offset, &hidden, sizeof(hidden));
+	shuffle(order, count);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t b = order[i];
+		uint32_t index = first == PREEMPT_LISTED ? left[b] - 1 : first + b;
+
+		if (i == stop) {
+			__atomic_store_n(&t->word, t->generation, __ATOMIC_SEQ_CST);
+			t->stops++;
+		}
+		run_block(t, true, grid, b, 1);
+		if (i < stop) {
+			if (left[b] || t->done == BLOCKS_MAX)
+				_exit(4); /* it has left though nobody said so */
+			t->order[t->done++] = index;
+		} else if (left[b] != index + 1) {
+			_exit(5); /* it has not left, or as another */
+		}
+	}
+	t->generation += stop < count;
+	for (uint32_t b = 0; b < count; b++)
+		if (left[b])
+			left[kept++] = left[b];
+	memset(left + kept, 0, (count - kept) * sizeof(*left));
+	return kept;
+}
+
+static void schedule(struct trial *t)
+{
+	uint32_t left[BLOCKS_MAX] = {0};
+
+	t->generation = 1;
+	for (uint32_t first = 0, count; first < t->blocks; first += count) {
+		count = 1 + (uint32_t)(random_draw(&luck) % t->blocks);
+		count = count < t->blocks - first ? count : t->blocks - first;
+		uint32_t kept = launch(t, first, left, count);
+		while (kept)
+			kept = launch(t, PREEMPT_LISTED, left, kept);
+	}
+}
+
+/* ---- comparing ---- */
+
+static void save(struct trial *t, uint8_t *to)
+{
+	memcpy(to, t->memory, t->memory_bytes);
+	memcpy(to + t->memory_bytes, t->program.globals, t->globals_bytes);
+}
+
+static void restore(struct trial *t)
+{
+	memcpy(t->memory, t->before, t->memory_bytes);
+	memcpy(t->program.globals, t->before + t->memory_bytes, t->globals_bytes);
+}
+
+/* In a child. 0, or what is wrong. */
+static int compare(struct trial *t)
+{
+	bool seen[BLOCKS_MAX] = {0};
+
+	save(t, t->before);
+	schedule(t);
+	save(t, t->after);
+	restore(t);
+	if (t->done != t->blocks)
+		return 6;
+	for (uint32_t i = 0; i < t->done; i++) {
+		if (t->order[i] >= t->blocks || seen[t->order[i]])
+			return 7;
+		seen[t->order[i]] = true;
+		run_block(t, false, t->grid, t->order[i], 1);
+	}
+	save(t, t->before);
+	return memcmp(t->before, t->after, t->memory_bytes + t->globals_bytes) ? 8 : 0;
+}
+
+/* Runs it in a child, which may crash: its status. */
+static int in_child(struct trial *t, int (*run_it)(struct trial *t))
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		alarm(CHILD_SECONDS);
+		_exit(run_it(t));
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		assert_int_equal(errno, EINTR);
+	return status;
+}
+
+static int run_whole(struct trial *t)
+{
+	run_block(t, false, t->grid, 0, t->blocks);
+	return 0;
+}
+
+/* False: with these arguments it cannot run. */
+static bool compare_kernel(struct trial *t, const char *name)
+{
+	static const char *const wrong[] = {"", "", "", "traps", "a block left unasked",
+		"a block did not leave", "blocks are missing", "a block was done twice",
+		"memory differs"};
+	int status;
+
+	t->before = malloc(t->memory_bytes + t->globals_bytes);
+	t->after = malloc(t->memory_bytes + t->globals_bytes);
+	assert_true(t->before && t->after);
+	status = in_child(t, run_whole);
+	if (status)
+		goto out;
+	luck = random_draw(&luck);
+	status = in_child(t, compare);
+	if (status)
+		fail_msg("%s: %s (status %#x)", name,
+			WIFEXITED(status) && WEXITSTATUS(status) < 9 ? wrong[WEXITSTATUS(status)]
+								     : "crashes",
+			(unsigned)status);
+out:
+	free(t->before);
+	free(t->after);
+	return !status;
+}
+
+/* ---- kernels of files ---- */
+
+/* An address is one of memory that holds small numbers; a number is small. */
+static void set_arguments(struct trial *t)
+{
+	uint32_t *words = (uint32_t *)t->memory;
+	uint64_t state = 3, addresses = 0;
+
+	for (size_t i = 0; i < MEMORY_BYTES / sizeof(*words); i++)
+		words[i] = (uint32_t)(random_draw(&state) % 61);
+	for (uint32_t k = 0; k < t->kernel->param_count; k++) {
+		const struct ptx_param *p = &t->kernel->params[k];
+		uint64_t address =
+			(uintptr_t)t->memory + PIECE_BYTES / 2 + addresses * PIECE_BYTES;
+
+		if (p->size == 8 && addresses < MEMORY_BYTES / PIECE_BYTES) {
+			memcpy(t->params + p->offset, &address, 8);
+			addresses++;
+		} else {
+			for (uint32_t at = 0; at + 4 <= p->size; at += 4)
+				memcpy(t->params + p->offset + at, &(uint32_t){7}, 4);
+		}
+	}
+}
+
+static void choose_shape(struct trial *t, const struct ptx_kernel *k)
+{
+	static const uint32_t shapes[][3] = {{64, 1, 1}, {16, 4, 1}, {32, 1, 2}};
+	const uint32_t *shape = shapes[random_draw(&luck) % 3];
+
+	memcpy(t->block, k->required_block[0] ? k->required_block : shape, sizeof(t->block));
+	if (t->block[0] * t->block[1] * t->block[2] > k->max_threads)
+		memcpy(t->block, (uint32_t[3]){k->max_threads, 1, 1}, sizeof(t->block));
+	memcpy(t->grid, random_draw(&luck) % 2 ? (uint32_t[3]){5, 3, 2} : (uint32_t[3]){23, 1, 1},
+		sizeof(t->grid));
+}
+
+static bool try_kernel(const struct preempt_module *module, const char *name)
+{
+	struct trial t = {.memory_bytes = MEMORY_BYTES};
+	bool compared;
+
+	load_text(&t.program, module->text);
+	choose_shape(&t, ptx_kernel_find(t.program.module, name));
+	t.memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	assert_ptr_not_equal(t.memory, MAP_FAILED);
+	compared = open_trial(&t, module, name);
+	if (compared) {
+		set_arguments(&t);
+		compared = compare_kernel(&t, name);
+	}
+	ptx_unlink(t.code);
+	ptx_unlink(t.second_code);
+	munmap(t.memory, MEMORY_BYTES);
+	unload(&t.program);
+	return compared;
+}
+
+static struct preempt_module *rewrite_file(const char *path)
+{
+	struct preempt_module *module;
+	FILE *file = fopen(path, "r");
+	char *text = calloc(1, 1 << 20);
+
+	if (!file)
+		fail_msg("no %s", path);
+	assert_non_null(text);
+	assert_true(fread(text, 1, (1 << 20) - 1, file) > 0);
+	fclose(file);
+	if (preempt_rewrite(text, strlen(text), &module))
+		fail_msg("%s is not rewritten", path);
+	free(text);
+	return module;
+}
+
+static void compare_files(const char *const *paths, unsigned least)
+{
+	unsigned compared = 0, fit = 0;
+
+	for (; *paths; paths++) {
+		struct preempt_module *module = rewrite_file(*paths);
+
+		for (size_t k = 0; k < module->count; k++) {
+			if (module->kernels[k].unfit) {
+				print_message("# %s: %s: %s\n", strrchr(*paths, '/') + 1,
+					module->kernels[k].name, module->kernels[k].unfit);
+				continue;
+			}
+			fit++;
+			compared += try_kernel(module, module->kernels[k].name);
+		}
+		preempt_module_destroy(module);
+	}
+	print_message("# %u kernels are fit, %u ran with these arguments\n", fit, compared);
+	assert_true(compared >= least);
+}
+
+static void kernels_of_compilers_do_the_same(void **state)
+{
+	static const char *const paths[] = {KERNELS "/clang.ptx", KERNELS "/nvcc.ptx", NULL};
+
+	compare_files(paths, 10);
+}
+
+static void kernels_of_examples_do_the_same(void **state)
+{
+	static const char *const paths[] = {EXAMPLES "/madd.ptx", EXAMPLES "/mmul.ptx",
+		EXAMPLES "/bp.ptx", EXAMPLES "/bfs.ptx", EXAMPLES "/hs.ptx", EXAMPLES "/lud.ptx",
+		EXAMPLES "/nn.ptx", EXAMPLES "/nw.ptx", EXAMPLES "/srad.ptx",
+		EXAMPLES "/srad2.ptx", NULL};
+
+	compare_files(paths, 10);
+}
+
+/* ---- random kernels ---- */
+
+struct random_params {
+	const void *in;
+	void *out;
+	uint32_t n;
+};
+
+/* False: it is not fit. */
+static bool compare_random(const struct random_kernel *k)
+{
+	struct trial t = {.grid = {k->grid, 1, 1}};
+	char *text = random_kernel_text(k);
+	struct preempt_module *module;
+	uint64_t input[RANDOM_INPUT / 8];
+	char name[64];
+
+	assert_int_equal(preempt_rewrite(text, strlen(text), &module), 0);
+	free(text);
+	if (module->kernels[0].unfit) {
+		preempt_module_destroy(module);
+		return false;
+	}
+	random_kernel_input(k, input);
+	snprintf(name, sizeof(name), "random kernel %lu", (unsigned long)k->seed);
+	load_text(&t.program, module->text);
+	memcpy(t.block, k->block, sizeof(t.block));
+	t.memory_bytes = random_kernel_bytes(k);
+	t.memory = calloc(1, t.memory_bytes);
+	struct random_params params = {input, t.memory, RANDOM_NUMBER};
+	memcpy(t.params, &params, sizeof(params));
+	assert_true(open_trial(&t, module, "k"));
+	assert_true(compare_kernel(&t, name));
+	ptx_unlink(t.code);
+	ptx_unlink(t.second_code);
+	unload(&t.program);
+	free(t.memory);
+	preempt_module_destroy(module);
+	return true;
+}
+
+static void random_kernels_do_the_same(void **state)
+{
+	struct random_kernel *k = calloc(1, sizeof(*k));
+	unsigned compared = 0;
+
+	assert_non_null(k);
+	for (unsigned i = 0; compared < RANDOM_KERNELS && i < 200; i++) {
+		random_kernel_draw(k, i + 1,
+			RANDOM_COLLECTIVES | RANDOM_BARRIERS | RANDOM_DIVERGENT_BARRIERS |
+				RANDOM_EXITS);
+		if (k->grid <= BLOCKS_MAX && !k->large)
+			compared += compare_random(k);
+	}
+	free(k);
+	assert_int_equal(compared, RANDOM_KERNELS);
+}
+
+/* ---- what is fit, and what is not ---- */
+
+#define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
+#define ENTRY HEAD ".visible .entry k(.param .u64 at) {\n"                                         \
+	".reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %d<9>; .shared .align 4 .b8 s[64];\n"        \
+	"ld.param.u64 %d1, [at]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, %ctaid.x;\n"
+
+static const struct {
+	const char *what, *text, *unfit; /* unfit: part of it; NULL: it is fit */
+} cases[] = {
+	{"nothing", HEAD ".entry k { ret; }", NULL},
+	{"no parameters", HEAD ".entry k() { ret; }", NULL},
+	{"a loop that counts",
+		ENTRY "mov.u32 %r2, 0;\n"
+		      "L: ld.global.u32 %r3, [%d2]; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 9;\n"
+		      "@%p1 bra L; ret; }",
+		NULL},
+	{"the last block to come sums up",
+		ENTRY "membar.gl; atom.global.inc.u32 %r2, [%d2], 77; setp.ne.u32 %p1, %r2, 77;\n"
+		      "@%p1 ret; st.global.u32 [%d2+4], %r2; ret; }",
+		NULL},
+	{"a queue of work",
+		ENTRY "L: atom.global.add.u32 %r2, [%d2], 1; setp.lt.u32 %p1, %r2, 99;\n"
+		      "@%p1 bra L; ret; }",
+		NULL},
+	{"an addition by compare-and-swap",
+		ENTRY "ld.global.u32 %r2, [%d2];\n"
+		      "L: add.u32 %r3, %r2, 3; mov.u32 %r4, %r2;\n"
+		      "atom.global.cas.b32 %r2, [%d2], %r4, %r3; setp.ne.u32 %p1, %r2, %r4;\n"
+		      "@%p1 bra L; ret; }",
+		NULL},
+	{"a reduction in shared memory",
+		ENTRY "mov.u32 %r2, 8; mov.u32 %r4, s;\n"
+		      "L: bar.sync 0; ld.shared.u32 %r3, [%r4]; st.shared.u32 [%r4+4], %r3;\n"
+		      "shr.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra L; ret; }",
+		NULL},
+	{"a scan that looks back",
+		ENTRY "L: ld.volatile.global.u32 %r2, [%d2]; setp.eq.u32 %p1, %r2, 0;\n"
+		      "@%p1 bra L; ret; }",
+		"wait"},
+	{"a look past the first cache",
+		ENTRY "L: ld.global.cg.u32 %r2, [%d2]; setp.eq.u32 %p1, %r2, 0;\n"
+		      "@%p1 bra L; ret; }",
+		"wait"},
+	{"a barrier of the grid, by hand",
+		ENTRY "atom.global.add.u32 %r2, [%d2], 1;\n"
+		      "L: atom.global.add.u32 %r3, [%d2], 0; setp.lt.u32 %p1, %r3, 99;\n"
+		      "@%p1 bra L; ret; }",
+		"wait"},
+	{"a lock",
+		ENTRY "L: atom.global.cas.b32 %r2, [%d2], 0, 1; setp.ne.u32 %p1, %r2, 0;\n"
+		      "@%p1 bra L; st.global.u32 [%d2], 0; ret; }",
+		"wait"},
+	{"a flag between barriers",
+		ENTRY "L: bar.sync 0; ld.global.u32 %r2, [%d2]; bar.sync 0; setp.eq.u32 %p1, %r2, 0;\n"
+		      "@%p1 bra L; ret; }",
+		"wait"},
+	{"a flag that comes through shared memory",
+		ENTRY "mov.u32 %r4, s;\n"
+		      "L: ld.volatile.global.u32 %r2, [%d2]; st.shared.u32 [%r4], %r2; bar.sync 0;\n"
+		      "ld.shared.u32 %r3, [%r4]; setp.eq.u32 %p1, %r3, 0; @%p1 bra L; ret; }",
+		"wait"},
+	{"a loop with two ways in",
+		ENTRY "setp.eq.u32 %p2, %r1, 0; @%p2 bra M;\n"
+		      "L: ld.global.u32 %r2, [%d2];\n"
+		      "M: ld.volatile.global.u32 %r3, [%d2]; setp.eq.u32 %p1, %r3, 0;\n"
+		      "@%p1 bra L; ret; }",
+		"wait"},
+	{"the grid's number", ENTRY "mov.u64 %d3, %gridid; ret; }", "grid's number"},
+	{"a cluster", ENTRY "mov.u32 %r2, %clusterid.x; ret; }", "cluster"},
+	{"a barrier of a cooperative grid", ENTRY "mov.u32 %r2, %envreg2; ret; }", "whole grid"},
+	{"a grid that follows", ENTRY "griddepcontrol.wait; ret; }", "other grids"},
+	{"the index as a vector", ENTRY "mov.v4.u32 {%r2, %r3, %r4, %r5}, %ctaid; ret; }", "know"},
+	{"the index in a function",
+		HEAD ".func f() { .reg .b32 %r<2>; mov.u32 %r1, %ctaid.x; ret; }\n"
+		     ".entry k() { call f, (); ret; }",
+		"calls a function"},
+	{"a function that nobody has",
+		HEAD ".extern .func f();\n.entry k() { call f, (); ret; }", "does not have"},
+	{"our names", HEAD ".entry k() { .reg .b32 %__gdev_r1; ret; }", "names"},
+};
+
+static void it_is_known_which_kernels_are_fit(void **state)
+{
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct preempt_module *module = NULL;
+		const char *unfit;
+		int error = preempt_rewrite(cases[i].text, strlen(cases[i].text), &module);
+
+		if (error)
+			fail_msg("%s: %d", cases[i].what, error);
+		unfit = module->kernels[0].unfit;
+		if (cases[i].unfit ? !unfit || !strstr(unfit, cases[i].unfit) : unfit != NULL)
+			fail_msg("%s: %s", cases[i].what, unfit ? unfit : "it is fit");
+		assert_int_equal(!module->text, cases[i].unfit != NULL);
+		preempt_module_destroy(module);
+	}
+}
+
+static void other_texts_are_refused(void **state)
+{
+	static const char *const texts[] = {"", "nothing", HEAD ".entry k() {", HEAD "wrong"};
+	struct preempt_module *module;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		if (texts[i][0])
+			assert_int_not_equal(
+				preempt_rewrite(texts[i], strlen(texts[i]), &module), 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_is_known_which_kernels_are_fit),
+		cmocka_unit_test(other_texts_are_refused),
+		cmocka_unit_test(kernels_of_compilers_do_the_same),
+		cmocka_unit_test(kernels_of_examples_do_the_same),
+		cmocka_unit_test(random_kernels_do_the_same),
+	};
+
+	luck = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
