@@ -89,11 +89,11 @@ struct wait {
 
 static struct {
 	uint64_t rounds, kernel_ns;
-	unsigned calibrate_us, streams, batch, think_us, vary_us, blocks, threads;
+	unsigned calibrate_us, streams, batch, think_us, vary_us, blocks, threads, waves;
 	uint64_t copy_bytes;
 	bool copies_only, from_device, waits;
 	const char *log, *batches;
-} options = {.streams = 1, .threads = 1024};
+} options = {.streams = 1, .threads = 1024, .waves = 1};
 
 static struct {
 	CUfunction spin;
@@ -159,6 +159,8 @@ static void open_all(void)
 	/* Fills the device, so that kernels of several streams do not overlap. */
 	if (!options.blocks)
 		options.blocks = (unsigned)state.multiprocessors * 2;
+	options.blocks *= options.waves;
+	options.kernel_ns *= options.waves;
 	for (unsigned i = 0; i < options.streams; i++) {
 		struct flow *flow = &state.flows[i];
 
@@ -686,7 +688,8 @@ static const char usage[] =
 	"  --log FILE     write when each kernel began and ended\n"
 	"  --batches FILE write when each batch was launched, and when the wait for it ended\n"
 	"  --seconds S    the longest that a run may take\n"
-	"  --blocks N, --threads N   shape of the kernel (twice the multiprocessors, 1024)\n";
+	"  --blocks N, --threads N   shape of the kernel (twice the multiprocessors, 1024)\n"
+	"  --waves N      so many times the blocks, and the time that they take\n";
 
 /* False: there is nothing to run with them. */
 static bool read_options(int argc, char **argv, unsigned *seconds)
@@ -707,6 +710,7 @@ static bool read_options(int argc, char **argv, unsigned *seconds)
 		{"batches", required_argument, NULL, 'W'},
 		{"blocks", required_argument, NULL, 'B'},
 		{"threads", required_argument, NULL, 'T'},
+		{"waves", required_argument, NULL, 'N'},
 		{0},
 	};
 	int option;
@@ -760,6 +764,9 @@ static bool read_options(int argc, char **argv, unsigned *seconds)
 			break;
 		case 'T':
 			options.threads = (unsigned)value;
+			break;
+		case 'N':
+			options.waves = (unsigned)value;
 			break;
 		default:
 			return false;

@@ -119,10 +119,20 @@ static int keep_across_exec(int hold)
 	return kept < 0 ? -errno : 0;
 }
 
+/* The mode is the program's wish; its virtual GPU may say otherwise. */
+static bool set_preempt(const char *mode)
+{
+	if (mode && strcmp(mode, "off") && strcmp(mode, "blocks"))
+		return false;
+	setenv("GDEV_PREEMPT", mode ? mode : "blocks", 1);
+	return true;
+}
+
 static int parse(int argc, char **argv, const char **vgpu)
 {
 	static const struct option options[] = {
 		{"vgpu", required_argument, NULL, 'v'},
+		{"preempt", optional_argument, NULL, 'p'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL},
 	};
@@ -134,11 +144,12 @@ static int parse(int argc, char **argv, const char **vgpu)
 			fputs(verb_run.help, stdout);
 			return -1 - EXIT_OK;
 		}
-		if (option != 'v') {
-			usage(&verb_run, NULL);
+		if (option == 'v') {
+			*vgpu = optarg;
+		} else if (option != 'p' || !set_preempt(optarg)) {
+			usage(&verb_run, option == 'p' ? "--preempt is off or blocks" : NULL);
 			return -1 - EXIT_RUN_FAILED;
 		}
-		*vgpu = optarg;
 	}
 	return optind;
 }
@@ -210,10 +221,13 @@ static int run(int argc, char **argv)
 const struct verb verb_run = {
 	.name = "run",
 	.summary = "run a CUDA program",
-	.help = "Usage: gdev run [--vgpu NAME] PROGRAM [ARGUMENT]...\n"
+	.help = "Usage: gdev run [--vgpu NAME] [--preempt[=MODE]] PROGRAM [ARGUMENT]...\n"
 		"Runs a program, unmodified, on a virtual GPU. Its exit status is the program's.\n"
 		"\n"
 		"  --vgpu NAME   the virtual GPU to use, instead of $GDEV_VGPU or gdev0\n"
+		"  --preempt     kernels leave the GPU between two blocks when others are to have it.\n"
+		"                On an NVIDIA GPU they are rewritten for that, as far as the program\n"
+		"                has them as PTX; 'gdev doctor' says which cannot be. --preempt=off: not\n"
 		"\n"
 		"When no gdevd is running, a private one is started on the machine's GPU, or on the\n"
 		"software GPU where there is none (or as ~/.config/gdev/gdev.conf says), and leaves\n"

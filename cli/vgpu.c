@@ -65,6 +65,7 @@ static const struct option options[] = {
 	{"group", required_argument, NULL, 0},
 	{"mode", required_argument, NULL, 0},
 	{"time-limit", required_argument, NULL, 0},
+	{"preempt", required_argument, NULL, 0},
 	{"strict", optional_argument, NULL, OPTION_STRICT},
 	{"force", no_argument, NULL, OPTION_FORCE},
 	{"json", no_argument, NULL, 'j'},
@@ -223,6 +224,8 @@ const struct verb verb_vgpu = {
 		"  --owner USER, --group GROUP, --mode MODE\n"
 		"                     who may use it, as of a file\n"
 		"  --time-limit MS    how long a kernel may run; 0: any time\n"
+		"  --preempt MODE     whether kernels are rewritten so that they leave an NVIDIA GPU between\n"
+		"                     two blocks: off, blocks, or asked, for programs that ask for it\n"
 		"  --force            of delete: although it is in use, whose programs lose their context\n"
 		"\n"
 		"  gdev vgpu create train --compute 75 --memory 6G --group ml --mode 0660\n"

@@ -297,6 +297,9 @@ struct device_ops {
 	 * waits (some 3 us a command), but what takes longer is for a thread of the device's own. */
 	void (*submit)(struct device_queue *queue, struct device_command *command);
 
+	/* Optional: launches of this space are to leave the device between blocks, from here on: pause() may be called. It
+	 * is called once, before there are modules and queues. Without it, and with pause(), they can at any time. */
+	int (*preempt)(struct device_space *space);
 	/* Optional: preemption at block boundaries. pause: the compute unit begins no more blocks of launches
 	 * and fills, and no more of them, until it is called with false; copies go on. True: none of their
 	 * blocks is running. False: host->quiet is called once when that is so, unless it was told to go on

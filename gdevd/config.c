@@ -76,6 +76,7 @@ static const struct key vgpu_keys[] = {
 	{"policy", config_value_members, FIELD(config_vgpu, policy)},
 	{"priority", config_value_priority, FIELD(config_vgpu, priority)},
 	{"strict", config_value_bool, FIELD(config_vgpu, strict)},
+	{"preempt", config_value_preempt, FIELD(config_vgpu, preempt)},
 	{NULL},
 };
 

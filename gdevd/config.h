@@ -19,6 +19,13 @@
 #define CONFIG_ANY_DEVICE "any"
 #define CONFIG_ERROR_MAX 512
 
+/* Whether kernels leave the device between blocks where they have to be rewritten for that. */
+enum config_preempt {
+	PREEMPT_ASKED, /* those of programs that ask for it */
+	PREEMPT_OFF,
+	PREEMPT_BLOCKS,
+};
+
 struct config_vgpu {
 	struct list link;
 	char name[CONTROL_NAME_MAX];
@@ -34,6 +41,7 @@ struct config_vgpu {
 	char policy[32];                /* among its contexts; "": as the device's */
 	int64_t priority;
 	bool strict;
+	enum config_preempt preempt;
 	bool from_file; /* the configuration's, which says the same at the next start */
 };
 

@@ -48,6 +48,9 @@ int config_save_made(const struct config *config, const char *path)
 			fprintf(file, "memory = %llu\n", (unsigned long long)vgpu->memory_bytes);
 		if (vgpu->shared_bytes != UINT64_MAX)
 			fprintf(file, "shared = %llu\n", (unsigned long long)vgpu->shared_bytes);
+		if (vgpu->preempt)
+			fprintf(file, "preempt = %s\n",
+				vgpu->preempt == PREEMPT_OFF ? "off" : "blocks");
 		if (vgpu->time_limit_ms)
 			fprintf(file, "time_limit_ms = %llu\n",
 				(unsigned long long)vgpu->time_limit_ms);

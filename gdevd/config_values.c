@@ -414,6 +414,20 @@ int config_value_bool(void *field, size_t size, const char *text, const char **w
 	return 0;
 }
 
+int config_value_preempt(void *field, size_t size, const char *text, const char **wanted)
+{
+	static const char *const values[] = {
+		[PREEMPT_ASKED] = "asked", [PREEMPT_OFF] = "off", [PREEMPT_BLOCKS] = "blocks"};
+
+	*wanted = "off, blocks or asked";
+	for (unsigned i = 0; i < array_length(values); i++)
+		if (!strcmp(text, values[i])) {
+			*(enum config_preempt *)field = (enum config_preempt)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
 /* A holder must be able to work, and the others must come. */
 int config_value_quantum(void *field, size_t size, const char *text, const char **wanted)
 {

@@ -25,6 +25,7 @@ int config_value_mode(void *field, size_t size, const char *text, const char **w
 int config_value_ms(void *field, size_t size, const char *text, const char **wanted);
 int config_value_percent(void *field, size_t size, const char *text, const char **wanted);
 int config_value_policy(void *field, size_t size, const char *text, const char **wanted);
+int config_value_preempt(void *field, size_t size, const char *text, const char **wanted);
 int config_value_priority(void *field, size_t size, const char *text, const char **wanted);
 int config_value_quantum(void *field, size_t size, const char *text, const char **wanted);
 int config_value_queues(void *field, size_t size, const char *text, const char **wanted);

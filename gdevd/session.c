@@ -92,6 +92,17 @@ static struct session *create(struct daemon *daemon, struct vgpu *vgpu, struct w
 	return session;
 }
 
+/* What the virtual GPU lets the worker do of what its client knows and wishes. */
+static uint64_t features_of(const struct config_vgpu *vgpu, uint64_t asked)
+{
+	uint64_t features = asked & FEATURE_DEVICE_MAP;
+
+	if (vgpu->preempt == PREEMPT_BLOCKS ||
+		(vgpu->preempt == PREEMPT_ASKED && (asked & FEATURE_PREEMPT)))
+		features |= FEATURE_PREEMPT;
+	return features;
+}
+
 /* Gives a warm worker its client; the client's end of the peer socket is left with the client. */
 static int send_attach(struct session *session, struct client *client)
 {
@@ -165,7 +176,7 @@ void session_begin(struct client *client, struct worker *worker)
 	client->session = session;
 	session->arena_base = client->hello.arena_base;
 	session->arena_bytes = client->hello.arena_bytes;
-	session->features = client->hello.features & FEATURE_DEVICE_MAP;
+	session->features = features_of(session->vgpu->config, client->hello.features);
 	session->trace = client->hello.trace;
 	session->version = client->version;
 	worker->state = WORKER_ATTACHING;

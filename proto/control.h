@@ -120,6 +120,8 @@ enum control_feature {
 	FEATURE_DEVICE_MAP = 1, /* PEER_DEVICE_MAP works */
 	FEATURE_TUNING = 2,     /* WELCOME has the fields from inline_bytes on */
 	FEATURE_TRACE = 4,      /* the last descriptor of WELCOME is the trace segment (trace.h) */
+	FEATURE_PREEMPT =
+		8, /* a wish: its kernels are to leave the device between blocks. ATTACH: they are */
 };
 
 /* Descriptors, in this order: session segment, staging memory, eventfd that wakes the worker, eventfd that wakes the

@@ -536,7 +536,7 @@ int control_ready(struct core *core)
 		.overhead_bytes = core->context.bytes,
 		.memory_bytes = core->device_info.memory_bytes,
 		.timing = core->ops->timing,
-		.traits = (core->ops->pause ? DEVICE_PAUSES : 0) |
+		.traits = (core->ops->pause && !core->ops->preempt ? DEVICE_PAUSES : 0) |
 			  (core->ops->chunk_host_fd ? DEVICE_CLIENTS_COPY : 0) |
 			  (core->ops->is_host_memory ? DEVICE_HOST_MEMORY : 0),
 		.peers = core->device_info.peers,

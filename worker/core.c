@@ -183,6 +183,7 @@ int core_create(const struct core_config *config, struct core **result)
 	if (!core->config.host_bytes)
 		core->config.host_bytes = machine_bytes() / 2;
 	core->ops = config->ops;
+	core->pauses = core->ops->pause && !core->ops->preempt;
 	core->segment_fd = core->staging_fd = core->page_fd = -1;
 	core->wake_fd = core->client_fd = core->peer_fd = core->trace.fd = -1;
 	core->window_ns = config->ops->timing.window_ns;
@@ -248,6 +249,18 @@ static struct turns *map_turns(int fd)
 	return mapped == MAP_FAILED ? NULL : mapped;
 }
 
+/* From here on the session's kernels leave between blocks, on a device where that has to be chosen. */
+static int let_preempt(struct core *core)
+{
+	int error = 0;
+
+	if (!core->ops->preempt)
+		return 0;
+	error = core->ops->preempt(core->space);
+	core->pauses = !error;
+	return error;
+}
+
 int core_attach(struct core *core, const struct control_attach *attach, int peer_fd, int turns_fd)
 {
 	uint64_t staging = core->config.staging_bytes;
@@ -260,6 +273,8 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 	if (error)
 		return error;
 	error = core->ops->space_reserve(core->space, attach->arena_base, attach->arena_bytes);
+	if (!error && (attach->features & FEATURE_PREEMPT))
+		error = let_preempt(core);
 	if (!error)
 		error = map_staging(core, attach->arena_base);
 	if (error)

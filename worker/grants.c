@@ -112,7 +112,7 @@ static void release(struct core *core, uint32_t which, bool wants)
 
 static bool can_pause(struct core *core, uint32_t which)
 {
-	return which == RESOURCE_COMPUTE && core->ops->pause;
+	return which == RESOURCE_COMPUTE && core->pauses;
 }
 
 /* A copy within the device is not paused, and may stand behind a launch: it comes to its end only if that does. */
@@ -232,7 +232,8 @@ static bool window_is_open(
 	if (stream && stream->row && !grant_is_contended(core, which) &&
 		then_ns <= ROW_WINDOWS * window_ns)
 		return true;
-	if (grant_is_contended(core, which) && !can_pause(core, which) &&
+	/* Where kernels have to be rewritten to leave, there may be some that could not be. */
+	if (grant_is_contended(core, which) && (!can_pause(core, which) || core->ops->preempt) &&
 		then_ns > window_ns / 100 * CONTENDED_PERCENT)
 		return false;
 	if (stream && !stream->on_device[which])

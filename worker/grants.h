@@ -9,7 +9,7 @@
  * paused, two long commands are too much: one, or one and a half window_ns. So also from the first command of a turn on,
  * before gdevd has said that others wait, and while one of a higher priority may come: it would wait for both.
  *
- * A device with ops->pause gives compute back in the middle of a launch: what is in flight then stays
+ * A device that pauses (core->pauses) gives compute back in the middle of a launch: what is in flight then stays
  * so, and goes on with the next grant.
  */
 #ifndef GDEV_WORKER_GRANTS_H

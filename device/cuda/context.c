@@ -71,6 +71,8 @@ int context_open(struct device *device)
 		&device->number, atomic_fetch_add(&opened, 1) + 1, memory_order_release);
 	device_enter(device);
 	error = create_words(device);
+	if (!error)
+		error = preempt_context_open(device);
 	if (error)
 		context_close(device);
 	else if (!device->one_by_one)
@@ -85,6 +87,7 @@ void context_close(struct device *device)
 	_Atomic uint64_t *words = device->words;
 
 	batches_close(device);
+	preempt_context_close(device);
 	set_words(device, NULL);
 	if (words) {
 		memcpy(device->words_before, (const void *)words, sizeof device->words_before);

@@ -6,9 +6,9 @@
  * finds out which are done. Between them a queue's commands in flight are a ring of one writer and one
  * reader; members say whose they are.
  *
- * Locks. issuer->lock guards what is to be issued and by which thread; poll_lock the poller's list of queues;
+ * Locks. preempt->lock guards what waits behind launches that may be stopped; issuer->lock guards what is to be issued and by which thread; poll_lock the poller's list of queues;
  * device->lock the free completion words; module->lock a module's functions; batches->lock the graphs; space->lock the
- * lists of what is to be made again. None is held while done() is called. While the driver is: poll_lock, to be told of
+ * lists of what is to be made again. preempt->lock is taken before the others. None is held while done() is called. While the driver is: poll_lock, to be told of
  * errors and for a mark; module->lock, for what a function is allowed; batches->lock, to change or make a graph (submitting
  * does not wait for it); space->lock, while the context is given back or made again, when nobody submits.
  */
@@ -94,6 +94,9 @@ struct device {
 	uint32_t free_words[COMPLETION_WORDS], free_word_count;
 
 	int print_pipe; /* what the driver prints for kernels */
+	uint32_t multiprocessors;
+	struct preempt *
+		preempt; /* NULL: kernels do not leave between blocks. Set once, before there are modules. */
 };
 
 struct device_space {
@@ -147,6 +150,8 @@ struct device_queue {
 	uint32_t word;
 	int priority;
 	struct list space_link; /* space->queues */
+	/* preempt.c's: commands that are not done, oldest first, and a place among the queues that have some. */
+	struct list tickets, waiting_link;
 
 	/* The nth ever issued is at n % QUEUE_COMMANDS. */
 	_Alignas(CACHE_LINE) struct device_command *flight[QUEUE_COMMANDS];
@@ -182,6 +187,11 @@ struct device_function {
 	struct list link;        /* module->functions */
 	uint32_t dynamic_limit;  /* dynamic shared memory allowed so far; module->lock */
 	uint32_t large_clusters; /* allowed; module->lock */
+	/* preempt.c: the one that leaves between blocks; of that one, where its hidden parameter is, and how many of its blocks
+	 * the device holds in a launch of that shape, which are preempt->lock's. */
+	struct device_function *second; /* atomic; NULL: there is none */
+	uint32_t hidden_offset, wave;
+	uint64_t wave_shape;
 	char name[];
 };
 
@@ -201,8 +211,9 @@ struct device_module {
 	void *unpacked; /* NULL: the image is the caller's */
 	const void *whole; /* the caller's */
 	size_t whole_length;
-	bool open;   /* the driver has loaded it */
-	bool prints; /* a kernel of it may call printf */
+	struct preempt_module *rewritten; /* of `image`: NULL when it goes as it is */
+	bool open;                        /* the driver has loaded it */
+	bool prints;                      /* a kernel of it may call printf */
 	struct variable *variables;
 	size_t variable_count;
 	uint32_t keeper;      /* enum worker_keeper; space->lock */
@@ -321,6 +332,7 @@ bool command_issue(const struct driver *driver, CUstream stream,
 int issuer_start(struct device *device);
 void issuer_stop(struct device *device);
 void cuda_submit(struct device_queue *queue, struct device_command *command);
+void issuer_submit(struct device_queue *queue, struct device_command *command);
 /* The poller's. The rest of a row of launches that has not come is waited for no more. */
 void issuer_end_hold(struct device *device);
 /* A mark behind what has waited for one, now that the device has reached the one before. Not if somebody issues: that
@@ -330,6 +342,15 @@ void issuer_mark_behind(struct device *device, struct device_queue *queue);
  * has more to do; and where launches are shorter than issuing them, the issuing thread begins with the first. */
 void issuer_gather(struct device *device);
 void issuer_issue_gathered(struct device *device);
+
+/* preempt.c */
+int cuda_preempt(struct device_space *space);
+bool cuda_pause(struct device *device, bool pause);
+void preempt_submit(struct device_queue *queue, struct device_command *command);
+/* With the context. Nothing is done where kernels do not leave between blocks. */
+int preempt_context_open(struct device *device);
+void preempt_context_close(struct device *device);
+void preempt_destroy(struct device *device);
 
 /* queue.c */
 int cuda_queue_create(struct device_space *space, int priority, struct device_queue **queue);

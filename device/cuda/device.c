@@ -135,7 +135,11 @@ static int cuda_open(
 		goto err_free;
 	error = driver_error(driver->cuDeviceGet(&device->ordinal, (int)config->index));
 	if (!error) {
+		int multiprocessors = 1;
 		device->capability = device_capability(driver, device->ordinal);
+		driver->cuDeviceGetAttribute(&multiprocessors,
+			CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device->ordinal);
+		device->multiprocessors = (uint32_t)max_of(multiprocessors, 1);
 		error = context_open(device);
 	}
 	if (error)
@@ -163,6 +167,7 @@ static void cuda_close(struct device *device)
 	issuer_stop(device);
 	if (context_is_open(device))
 		context_close(device);
+	preempt_destroy(device);
 	print_release(device);
 	pthread_mutex_destroy(&device->poll_lock);
 	pthread_mutex_destroy(&device->lock);
@@ -222,6 +227,8 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.queue_create = cuda_queue_create,
 	.queue_destroy = cuda_queue_destroy,
 	.submit = cuda_submit,
+	.preempt = cuda_preempt,
+	.pause = cuda_pause,
 	.keeps = cuda_keeps,
 	.retire = cuda_retire,
 	.revive = cuda_revive,

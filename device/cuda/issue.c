@@ -357,6 +357,14 @@ static void hold(struct issuer *issuer, struct device_command **link, uint64_t n
 
 void cuda_submit(struct device_queue *queue, struct device_command *command)
 {
+	if (queue->space->device->preempt)
+		preempt_submit(queue, command);
+	else
+		issuer_submit(queue, command);
+}
+
+void issuer_submit(struct device_queue *queue, struct device_command *command)
+{
 	struct device *device = queue->space->device;
 	struct issuer *issuer = &device->issuer;
 	struct device_command **link;

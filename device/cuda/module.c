@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "device/fatbin.h"
+#include "device/preempt/preempt.h"
 #include "gdev/error.h"
 #include "proto/control.h"
 #include "proto/fatbin.h"
@@ -33,6 +34,20 @@ static void say(struct device_log *log, const char *sentence)
 		snprintf(log->text, log->size, "%s", sentence);
 }
 
+/* With the kernels that leave between blocks, where there are some. */
+static bool load_rewritten(struct device_module *module, struct device_log *log)
+{
+	struct device *device = module->space->device;
+	autofree void *code = NULL;
+
+	if (jit_compile(device, module->rewritten->text, true, log, &code) ||
+		device->driver->cuModuleLoadDataEx(&module->handle, code, 0, NULL, NULL))
+		return false;
+	free(module->unpacked);
+	module->image = module->unpacked = steal_pointer(&code);
+	return true;
+}
+
 /* Machine code goes to the driver as it is; PTX through our compile cache, because the driver's own lies in
  * a home folder, which workers lack. What is loaded in the end takes the place of module->image. What the driver's linker
  * refuses (PTX of version 1, for one) its loader may take: that has the last word, and its result is not cached. */
@@ -43,6 +58,11 @@ static CUresult load(struct device_module *module, struct device_log *log)
 	autofree void *code = NULL;
 	CUresult result;
 
+	if (module->rewritten) {
+		if (load_rewritten(module, log))
+			return CUDA_SUCCESS;
+		preempt_module_destroy(steal_pointer(&module->rewritten));
+	}
 	if (is_binary(module->image))
 		return driver->cuModuleLoadDataEx(&module->handle, module->image, 0, NULL, NULL);
 	for (int cached = 1; cached >= 0; cached--) { /* a damaged entry is compiled again */
@@ -63,6 +83,7 @@ static CUresult load(struct device_module *module, struct device_log *log)
 static void module_free(struct device_module *module)
 {
 	variables_free(module);
+	preempt_module_destroy(module->rewritten);
 	pthread_mutex_destroy(&module->lock);
 	free(module->unpacked);
 	free(module);
@@ -111,6 +132,25 @@ static bool is_cut(const void *image, size_t length)
 	       (header.header_bytes > length || header.bytes > length - header.header_bytes);
 }
 
+/* Rewrites the PTX of the image, which is then what is loaded. False: there is none, or none of its kernels can be. */
+static bool choose_rewritten(struct device_module *module, void **chosen, size_t *length)
+{
+	struct device *device = module->space->device;
+	const char *why;
+	char *text;
+
+	if (!device->preempt || fatbin_ptx(module->whole, module->whole_length, device->capability,
+					&text, length, &why))
+		return false;
+	if (!preempt_rewrite(text, *length, &module->rewritten) && module->rewritten->text) {
+		*chosen = text;
+		return true;
+	}
+	preempt_module_destroy(steal_pointer(&module->rewritten));
+	free(text);
+	return false;
+}
+
 /* Of a fat binary only what this device can use is unpacked, looked at, loaded, and kept for the next context. */
 int cuda_module_load(struct device_space *space, const void *image, size_t length,
 	struct device_log *log, struct device_module **out)
@@ -131,7 +171,10 @@ int cuda_module_load(struct device_space *space, const void *image, size_t lengt
 	list_init(&module->link);
 	list_init(&module->functions);
 	pthread_mutex_init(&module->lock, NULL);
-	error = fatbin_choose(image, length, space->device->capability, &chosen, &chosen_length);
+	error = choose_rewritten(module, &chosen, &chosen_length)
+			? 0
+			: fatbin_choose(image, length, space->device->capability, &chosen,
+				  &chosen_length);
 	if (!error)
 		error = look_at(module, chosen, chosen_length, chosen, log);
 	else if (is_for_the_driver(error))
@@ -229,7 +272,8 @@ static struct device_function *find_function(struct device_module *module, const
 }
 
 /* The driver may load the function's code now: launches of others do not wait for that. */
-int cuda_function_get(struct device_module *module, const char *name, struct device_function **out)
+static int get_function(
+	struct device_module *module, const char *name, struct device_function **out)
 {
 	const struct driver *driver = device_enter(module->space->device);
 	autofree struct device_function *made = NULL;
@@ -262,6 +306,55 @@ int cuda_function_get(struct device_module *module, const char *name, struct dev
 	return 0;
 }
 
+/* Without, the function goes as it is. */
+static void get_second(struct device_module *module, struct device_function *function)
+{
+	const struct preempt_kernel *kernel =
+		preempt_kernel_find(module->rewritten, function->name);
+	struct device_function *second;
+	autofree char *name = NULL;
+
+	if (!kernel || kernel->unfit || __atomic_load_n(&function->second, __ATOMIC_RELAXED) ||
+		asprintf(&name, "%s" PREEMPT_SUFFIX, function->name) < 0 ||
+		get_function(module, name, &second))
+		return;
+	second->hidden_offset = kernel->param_offset;
+	__atomic_store_n(&function->second, second, __ATOMIC_RELEASE);
+}
+
+int cuda_function_get(struct device_module *module, const char *name, struct device_function **out)
+{
+	int error = get_function(module, name, out);
+
+	if (!error)
+		get_second(module, *out);
+	return error;
+}
+
+static bool is_second(const char *name)
+{
+	size_t length = strlen(name), suffix = strlen(PREEMPT_SUFFIX);
+
+	return length > suffix && !strcmp(name + length - suffix, PREEMPT_SUFFIX);
+}
+
+/* The name of the index-th that the program knows of. */
+static CUresult name_of(struct device_module *module, const CUfunction *functions, unsigned count,
+	unsigned index, const char **name)
+{
+	const struct driver *driver = module->space->device->driver;
+	CUresult result = CUDA_ERROR_NOT_FOUND;
+
+	for (unsigned i = 0; i < count; i++) {
+		result = driver->cuFuncGetName(name, functions[i]);
+		if (result)
+			return result;
+		if (!(module->rewritten && is_second(*name)) && !index--)
+			return CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_NOT_FOUND;
+}
+
 int cuda_function_name(struct device_module *module, unsigned index, char *name, size_t size)
 {
 	const struct driver *driver = device_enter(module->space->device);
@@ -279,7 +372,7 @@ int cuda_function_name(struct device_module *module, unsigned index, char *name,
 		return -ENOMEM;
 	result = driver->cuModuleEnumerateFunctions(functions, count, module->handle);
 	if (!result)
-		result = driver->cuFuncGetName(&found, functions[index]);
+		result = name_of(module, functions, count, index, &found);
 	if (result)
 		return driver_error(result);
 	if (strlen(found) >= size)

@@ -65,6 +65,8 @@ int cuda_queue_create(struct device_space *space, int priority, struct device_qu
 	queue->space = space;
 	queue->priority = priority;
 	list_init(&queue->link);
+	list_init(&queue->tickets);
+	list_init(&queue->waiting_link);
 	pthread_mutex_lock(&device->lock);
 	error = device->free_word_count ? 0 : -ENOSPC;
 	if (!error) {

@@ -24,7 +24,8 @@
 
 /* The hidden parameter. */
 struct preempt_launch {
-	uint64_t word; /* address of 32 bits of device memory: up to which generation blocks are to leave */
+	uint64_t
+		word; /* address of 32 bits of device memory: up to which generation blocks are to leave */
 	/* Address of 32 bits for each block of this launch, which is 0, or one more than the index in the whole grid of a
 	 * block that is still to be done. A block that leaves writes its own. */
 	uint64_t left;
@@ -41,7 +42,8 @@ _Static_assert(sizeof(struct preempt_launch) == 40, "as the text in rewrite.c ha
 struct preempt_kernel {
 	char *name;
 	uint32_t param_offset; /* of the hidden parameter */
-	const char *unfit;     /* why there is no second one: a sentence's end, "it …"; NULL: there is one */
+	const char *
+		unfit; /* why there is no second one: a sentence's end, "it …"; NULL: there is one */
 };
 
 struct preempt_module {

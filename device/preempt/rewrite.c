@@ -152,11 +152,8 @@ static const char *unfit_as_waiting(const struct ptx_module *module, const struc
 
 	if (!w)
 		return "there is no memory to look at it";
-	*w = (struct work){.module = module,
-		.entry = entry,
-		.log = &none,
-		.block = {32, 1, 1},
-		.threads = 32};
+	*w = (struct work){
+		.module = module, .entry = entry, .log = &none, .block = {32, 1, 1}, .threads = 32};
 	error = work_build(w);
 	if (!error)
 		error = work_params(w);
@@ -226,9 +223,9 @@ static void write_kernel(FILE *out, const struct scanned *f)
 	fputs(PREEMPT_SUFFIX, out);
 	copy(out, &from, f->params);
 	fprintf(out, "%s.param .align 8 .b8 " OURS "launch[%zu]%s",
-		!f->has_list   ? "("
+		!f->has_list  ? "("
 		: f->has_some ? ",\n\t"
-			       : "",
+			      : "",
 		sizeof(struct preempt_launch), f->has_list ? "" : ")");
 	copy(out, &from, f->body);
 	fputs(prologue, out);

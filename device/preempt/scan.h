@@ -16,9 +16,10 @@ struct scanned {
 	size_t name_length;
 	const char *params;      /* behind the name, or the bracket that ends its parameters */
 	bool has_list, has_some; /* brackets, parameters in them */
-	const char *body, *end;  /* behind the first brace, behind the last; NULL: it is declared only */
-	bool places;             /* it asks for its block's index, or for the grid's size */
-	const char *unfit;       /* "it …"; NULL: nothing */
+	const char *body,
+		*end;      /* behind the first brace, behind the last; NULL: it is declared only */
+	bool places;       /* it asks for its block's index, or for the grid's size */
+	const char *unfit; /* "it …"; NULL: nothing */
 };
 
 struct scan {

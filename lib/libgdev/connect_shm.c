@@ -262,13 +262,21 @@ static int receive_welcome(
 	return -GDEV_E_PROTOCOL;
 }
 
+/* What `gdev run --preempt` has said. */
+static uint64_t preempt_feature(void)
+{
+	const char *mode = getenv("GDEV_PREEMPT");
+
+	return mode && !strcmp(mode, "blocks") ? FEATURE_PREEMPT : 0;
+}
+
 static int say_hello(struct opening *opening, uint64_t base, uint64_t bytes)
 {
 	struct control_hello hello = {
 		.header = {.length = sizeof hello, .type = CONTROL_HELLO, .serial = 1},
 		.version_min = SESSION_VERSION_MIN,
 		.version_max = SESSION_VERSION_MAX,
-		.features = FEATURE_DEVICE_MAP | FEATURE_TUNING | FEATURE_TRACE,
+		.features = FEATURE_DEVICE_MAP | FEATURE_TUNING | FEATURE_TRACE | preempt_feature(),
 		.arena_base = base,
 		.arena_bytes = bytes,
 		.trace = trace_token(),

@@ -59,6 +59,7 @@ import dataflow
 import gloop
 import kernels
 import lab
+import preempt
 import swapping
 from lab import ROOT, Gdevd, LabError
 from turns import Turns
@@ -363,6 +364,10 @@ def measure(name, start, options):
     if name in kernels.BENCHES:
         yield from kernels.results(start, options)
         return
+    if name in preempt.BENCHES:
+        for metric, (value, baseline, unit) in contention.results(name, start, options, preempt.BENCHES):
+            yield line(name, metric, value, unit, baseline)
+        return
     module = contention if name in contention.BENCHES else swapping
     for metric, (value, baseline, unit) in module.results(name, start, options):
         yield line(name, metric, value, unit, baseline)
@@ -377,7 +382,7 @@ def show(found):
 
 
 def main():
-    everything = [*BENCHES, *contention.BENCHES, *swapping.BENCHES, *kernels.BENCHES]
+    everything = [*BENCHES, *contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *kernels.BENCHES]
     parser = argparse.ArgumentParser(
         prog="scripts/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("name", choices=[*everything, "all"], metavar="NAME")

@@ -27,10 +27,11 @@ SERIES_S = 0.1
 class Load:
     """What one process does in the virtual GPU `vgpu`: kernels of `us` (on `streams`, or in a `batch` that it waits for),
     or copies (`copy` "to" or "from") of `nbytes`, a few ahead, or of its own memory, which it waits for (`waits`); or one
-    kernel with event loops, without end (`gloop`; bench/load_gloop.c)."""
+    kernel with event loops, without end (`gloop`; bench/load_gloop.c). With `waves` a kernel has so many times the
+    blocks, each of which takes `us`."""
 
     def __init__(self, vgpu, us=0, streams=1, batch=0, think_us=0, vary_us=0, copy=None, nbytes=0, waits=False, nice=0,
-                 start_s=0, gloop=False, text=None):
+                 start_s=0, gloop=False, waves=1, text=None):
         self.gloop = gloop
         self.vgpu, self.us, self.copy, self.nice, self.start_s = vgpu, us, copy, nice, start_s
         self.text = text or self.describe(us, streams, batch, copy, nbytes)
@@ -43,6 +44,8 @@ class Load:
             self.options += ["--copy", copy]
         if nbytes:
             self.options += ["--bytes", nbytes]
+        if waves > 1:
+            self.options += ["--waves", waves]
         if waits:
             self.options += ["--wait"]
         self.key = (us, gloop, tuple(self.options))
@@ -665,14 +668,14 @@ def add_options(parser):
     group.add_argument("--cases", metavar="NAMES", help="isolation: only these")
 
 
-def results(name, start, options):
-    """The metrics of a benchmark: (metric, (value, baseline, unit))."""
+def results(name, start, options, benches=None):
+    """The metrics of a benchmark, of these here or of others: (metric, (value, baseline, unit))."""
     arguments = {}
     if options.cases and name == "isolation":
         arguments["only"] = options.cases.split(",")
     if options.policies:
         arguments["policies"] = tuple(options.policies.split(","))
-    yield from BENCHES[name](Contention(start, options.short, options.series), **arguments)
+    yield from (benches or BENCHES)[name](Contention(start, options.short, options.series), **arguments)
 
 
 BENCHES = {"isolation": isolation, "isolation-devices": isolation_devices, "mrq": mrq, "scale": scale, "priority": priority, "nice": nice,

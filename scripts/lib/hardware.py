@@ -28,6 +28,7 @@ import conformance
 import contention
 import devices
 import lab
+import preempt
 import starting
 import swapping
 from lab import ROOT, Gdevd, LabError
@@ -205,7 +206,7 @@ SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.
 # What `meson test` has beyond that, and why it is not run here.
 ELSEWHERE = {
     "device cpu, print, fatbin; ptx": "the software GPU and its compiler",
-    "integ/test_driver.py; device test_backends and test_cuda as they are there":
+    "integ/test_driver.py; device test_backends, test_cuda and test_preempt as they are there":
         "the driver library that is made for tests",
     "integ/test_doctor.py, integ/test_install.py": "what the software GPU cannot compile; building with a compiler",
     "unit, proto, sched, gdevd, cli; cuda names, header, covered": "they use no device",
@@ -253,6 +254,7 @@ def check_backend(sides):
         Tap(*run_test(sides, [folder / "test_device_backends", sides.gdevd.config["device"]], 120)).say(
             "device test_backends"),
         Tap(*run_test(sides, [folder / "test_device_cuda"], 120)).say("device test_cuda"),
+        Tap(*run_test(sides, [folder / "test_device_preempt"], 120)).say("device test_preempt"),
     ])
 
 
@@ -453,7 +455,7 @@ def parse_options():
                              + "log, record and hardware.def (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch graph alloc first pair table1; and, only when named, "
-                             + "conformance vendor-tests devices cards " + " ".join([*contention.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
+                             + "conformance vendor-tests devices cards " + " ".join([*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -491,6 +493,8 @@ def measure(name, options, vendor, lines):
 
     if name in contention.BENCHES:
         found = contention.results(name, start, options)
+    elif name in preempt.BENCHES:
+        found = contention.results(name, start, options, preempt.BENCHES)
     elif name in starting.BENCHES:
         found = starting.results(name, start, options, vendor)
     else:
@@ -532,7 +536,7 @@ def main():
     about = describe(options.build)
     lines = Lines(options.json, about)
     wanted = options.only.split(",") if options.only else []
-    apart = [*contention.BENCHES, *swapping.BENCHES, *starting.BENCHES]
+    apart = [*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES]
     passed = failed = 0
     for name in wanted:
         if name in apart:

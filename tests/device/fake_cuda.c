@@ -10,6 +10,7 @@
  *   step     (u64 at, u32 words): makes each word three times what it was, and its number
  *   count    (): adds one to each variable of its module
  *   add      (u64 at, u32 words, u32 value): adds it to each word
+ *   tally    (u64 at, u32 us): each block adds one to the word of its index, and takes so long; also as device/preempt makes it
  *   gate     (u64 at): until the byte there is not 0
  *   trap, assert, stray: end as their names say
  *   spin     takes so many ns (the device idles)     endless  until the process ends

@@ -96,18 +96,22 @@ CUresult cuLinkDestroy(CUlinkState handle)
 	return fake_enter(__func__);
 }
 
-/* Words of device memory, 0 at first. */
+/* Words of device memory, 0 at first, with room for twice as much. */
 static void add_variables(struct CUmod_st *module, const char *text)
 {
-	static const char declaration[] = ".global .u32 ";
+	static const char *const declarations[] = {".global .u32 ", ".global .align 8 .u64 "};
+	const char *from = text;
 
-	while (module->variable_count < FAKE_NAMES && (text = strstr(text, declaration))) {
-		text += strlen(declaration);
-		sscanf(text, "%63[a-zA-Z0-9_]", module->variables[module->variable_count].name);
-		uint32_t *value = calloc(1, sizeof *value);
-		module->variables[module->variable_count++].value = value;
-		fake_place((uintptr_t)value, sizeof *value, value);
-	}
+	for (unsigned i = 0; i < 2; i++, text = from)
+		while (module->variable_count < FAKE_NAMES &&
+			(text = strstr(text, declarations[i]))) {
+			text += strlen(declarations[i]);
+			sscanf(text, "%63[a-zA-Z0-9_]",
+				module->variables[module->variable_count].name);
+			uint32_t *value = calloc(2, sizeof *value);
+			module->variables[module->variable_count++].value = value;
+			fake_place((uintptr_t)value, 2 * sizeof *value, value);
+		}
 }
 
 static bool shares_load;
@@ -220,7 +224,7 @@ CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, s
 	static const struct {
 		const char *name;
 		size_t count;
-	} kernels[] = {{"set", 2}, {"step", 2}, {"add", 3}, {"spin", 1}, {"gate", 1}};
+	} kernels[] = {{"set", 2}, {"step", 2}, {"add", 3}, {"spin", 1}, {"gate", 1}, {"tally", 2}};
 
 	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
 		if (strcmp(function->name, kernels[i].name) || index >= kernels[i].count)

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "device/preempt/preempt.h"
 #include "fake_cuda.h"
 
 /* A stream has got on, or has got more. */
@@ -27,6 +28,7 @@ struct work {
 	uint64_t address, pitch, width, height, value;
 	unsigned element;
 	const struct CUfunc_st *function;
+	uint32_t grid[3];
 	char params[64];
 };
 
@@ -167,6 +169,44 @@ static CUresult gate(uint64_t at)
 	return flag ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
+/* The blocks of `tally`, one after the other; of the kernel that device/preempt makes of it, those that are not to leave. With
+ * fake_lock. */
+static CUresult tally(const struct work *w, bool rewritten)
+{
+	uint32_t blocks = w->grid[0] * w->grid[1] * w->grid[2], us;
+	struct preempt_launch hidden;
+	uint64_t at;
+
+	memcpy(&at, w->params, sizeof at);
+	memcpy(&us, w->params + sizeof at, sizeof us);
+	memcpy(&hidden, w->params + 16, sizeof hidden);
+	for (uint32_t b = 0, index = 0; b < blocks; b++, index = b) {
+		size_t bytes = sizeof(uint32_t);
+		uint32_t *left = NULL, *word = NULL, *count;
+		if (rewritten) {
+			left = (uint32_t *)bytes_of(hidden.left + b * sizeof *left, true, &bytes);
+			word = (uint32_t *)bytes_of(hidden.word, false, &bytes);
+			if (!left || !word)
+				return CUDA_ERROR_ILLEGAL_ADDRESS;
+			index = hidden.first == PREEMPT_LISTED ? *left - 1 : hidden.first + b;
+			*left = *word >= hidden.generation       ? index + 1
+				: hidden.first == PREEMPT_LISTED ? 0
+								 : *left;
+			if (*word >= hidden.generation)
+				continue;
+		}
+		count = (uint32_t *)bytes_of(at + index * sizeof *count, true, &bytes);
+		if (!count)
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
+		++*count;
+		if (us)
+			spin(us * 1000ull);
+		if (fake_broken)
+			return fake_broken;
+	}
+	return CUDA_SUCCESS;
+}
+
 static CUresult execute_launch(const struct work *w)
 {
 	const char *name = w->function->name;
@@ -177,6 +217,8 @@ static CUresult execute_launch(const struct work *w)
 		return step(at, w->params + sizeof at);
 	if (!strcmp(name, "set"))
 		return store(at, w->params + sizeof at, sizeof(uint32_t));
+	if (!strcmp(name, "tally") || !strcmp(name, "tally" PREEMPT_SUFFIX))
+		return tally(w, strcmp(name, "tally"));
 	if (!strcmp(name, "spin"))
 		return spin(at);
 	if (!strcmp(name, "add"))
@@ -185,7 +227,7 @@ static CUresult execute_launch(const struct work *w)
 		return gate(at);
 	if (!strcmp(name, "count"))
 		return count(w->function->module);
-	if (!strcmp(name, "trap"))
+	if (!strcmp(name, "trap") || !strcmp(name, "trap" PREEMPT_SUFFIX))
 		return CUDA_ERROR_ILLEGAL_INSTRUCTION;
 	if (!strcmp(name, "assert"))
 		return CUDA_ERROR_ASSERT;
@@ -403,7 +445,9 @@ CUresult cuMemsetD2D32Async(CUdeviceptr at, size_t pitch, unsigned int value, si
 
 CUresult fake_launch(const CUlaunchConfig *config, CUfunction function, void **extra)
 {
-	struct work work = {.kind = WORK_LAUNCH, .function = function};
+	struct work work = {.kind = WORK_LAUNCH,
+		.function = function,
+		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ}};
 	size_t bytes = *(size_t *)extra[3];
 
 	if (function->module->context != fake_context_number())

@@ -248,8 +248,7 @@ static void set_arguments(struct trial *t)
 		words[i] = (uint32_t)(random_draw(&state) % 61);
 	for (uint32_t k = 0; k < t->kernel->param_count; k++) {
 		const struct ptx_param *p = &t->kernel->params[k];
-		uint64_t address =
-			(uintptr_t)t->memory + PIECE_BYTES / 2 + addresses * PIECE_BYTES;
+		uint64_t address = (uintptr_t)t->memory + PIECE_BYTES / 2 + addresses * PIECE_BYTES;
 
 		if (p->size == 8 && addresses < MEMORY_BYTES / PIECE_BYTES) {
 			memcpy(t->params + p->offset, &address, 8);
@@ -345,8 +344,8 @@ static void kernels_of_examples_do_the_same(void **state)
 {
 	static const char *const paths[] = {EXAMPLES "/madd.ptx", EXAMPLES "/mmul.ptx",
 		EXAMPLES "/bp.ptx", EXAMPLES "/bfs.ptx", EXAMPLES "/hs.ptx", EXAMPLES "/lud.ptx",
-		EXAMPLES "/nn.ptx", EXAMPLES "/nw.ptx", EXAMPLES "/srad.ptx",
-		EXAMPLES "/srad2.ptx", NULL};
+		EXAMPLES "/nn.ptx", EXAMPLES "/nw.ptx", EXAMPLES "/srad.ptx", EXAMPLES "/srad2.ptx",
+		NULL};
 
 	compare_files(paths, 10);
 }
@@ -412,9 +411,10 @@ static void random_kernels_do_the_same(void **state)
 /* ---- what is fit, and what is not ---- */
 
 #define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
-#define ENTRY HEAD ".visible .entry k(.param .u64 at) {\n"                                         \
-	".reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %d<9>; .shared .align 4 .b8 s[64];\n"        \
-	"ld.param.u64 %d1, [at]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, %ctaid.x;\n"
+#define ENTRY                                                                                      \
+	HEAD ".visible .entry k(.param .u64 at) {\n"                                               \
+	     ".reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %d<9>; .shared .align 4 .b8 s[64];\n"   \
+	     "ld.param.u64 %d1, [at]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, %ctaid.x;\n"
 
 static const struct {
 	const char *what, *text, *unfit; /* unfit: part of it; NULL: it is fit */
@@ -463,13 +463,15 @@ static const struct {
 		      "@%p1 bra L; st.global.u32 [%d2], 0; ret; }",
 		"wait"},
 	{"a flag between barriers",
-		ENTRY "L: bar.sync 0; ld.global.u32 %r2, [%d2]; bar.sync 0; setp.eq.u32 %p1, %r2, 0;\n"
-		      "@%p1 bra L; ret; }",
+		ENTRY
+		"L: bar.sync 0; ld.global.u32 %r2, [%d2]; bar.sync 0; setp.eq.u32 %p1, %r2, 0;\n"
+		"@%p1 bra L; ret; }",
 		"wait"},
 	{"a flag that comes through shared memory",
-		ENTRY "mov.u32 %r4, s;\n"
-		      "L: ld.volatile.global.u32 %r2, [%d2]; st.shared.u32 [%r4], %r2; bar.sync 0;\n"
-		      "ld.shared.u32 %r3, [%r4]; setp.eq.u32 %p1, %r3, 0; @%p1 bra L; ret; }",
+		ENTRY
+		"mov.u32 %r4, s;\n"
+		"L: ld.volatile.global.u32 %r2, [%d2]; st.shared.u32 [%r4], %r2; bar.sync 0;\n"
+		"ld.shared.u32 %r3, [%r4]; setp.eq.u32 %p1, %r3, 0; @%p1 bra L; ret; }",
 		"wait"},
 	{"a loop with two ways in",
 		ENTRY "setp.eq.u32 %p2, %r1, 0; @%p2 bra M;\n"
@@ -486,8 +488,8 @@ static const struct {
 		HEAD ".func f() { .reg .b32 %r<2>; mov.u32 %r1, %ctaid.x; ret; }\n"
 		     ".entry k() { call f, (); ret; }",
 		"calls a function"},
-	{"a function that nobody has",
-		HEAD ".extern .func f();\n.entry k() { call f, (); ret; }", "does not have"},
+	{"a function that nobody has", HEAD ".extern .func f();\n.entry k() { call f, (); ret; }",
+		"does not have"},
 	{"our names", HEAD ".entry k() { .reg .b32 %__gdev_r1; ret; }", "names"},
 };
 

@@ -185,8 +185,8 @@ static bool atomic_waits(struct search *s, const struct inst *i)
 static bool is_strong_load(const struct inst *i)
 {
 	return inst_is_load(i) &&
-	       (inst_has(i, MOD_volatile) || inst_has(i, MOD_relaxed) ||
-		       inst_has(i, MOD_acquire) || inst_has(i, MOD_mmio) || inst_has(i, MOD_cv));
+	       (inst_has(i, MOD_volatile) || inst_has(i, MOD_relaxed) || inst_has(i, MOD_acquire) ||
+		       inst_has(i, MOD_mmio) || inst_has(i, MOD_cv));
 }
 
 /* A load past the first cache is how some programs look at what other blocks write. */
@@ -201,8 +201,7 @@ static bool load_waits(const struct search *s, const struct inst *i)
 	unsigned space = inst_space(i);
 
 	if (i->op == OP_mbarrier)
-		return !s->blocks &&
-		       (inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait));
+		return !s->blocks && (inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait));
 	if (!inst_is_load(i) || inst_has(i, MOD_nc) || space == SPACE_PARAM || space == SPACE_CONST)
 		return false;
 	if (s->blocks && (space == SPACE_SHARED || space == SPACE_LOCAL))

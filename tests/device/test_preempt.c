@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * device/cuda where kernels leave between blocks: over the driver library that is made for tests, or on a GPU.
+ */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/preempt/preempt.h"
+#include "gdev/error.h"
+
+#define BLOCKS 1000
+#define LAUNCHES 3
+
+static struct harness harness;
+
+static const char image[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry tally(.param .u64 at, .param .u32 us)\n{\n"
+	".reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %d<9>;\n"
+	"ld.param.u64 %d1, [at]; ld.param.u32 %r1, [us]; mov.u32 %r2, %tid.x;\n"
+	"setp.ne.u32 %p1, %r2, 0; @%p1 ret;\n"
+	"mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ctaid.y; mov.u32 %r5, %nctaid.x;\n"
+	"mad.lo.u32 %r3, %r4, %r5, %r3; mul.wide.u32 %d2, %r3, 4; add.u64 %d1, %d1, %d2;\n"
+	"red.global.add.u32 [%d1], 1;\n"
+	"mov.u64 %d3, %globaltimer; mul.wide.u32 %d4, %r1, 1000; add.u64 %d4, %d4, %d3;\n"
+	"L: mov.u64 %d3, %globaltimer; setp.lt.u64 %p2, %d3, %d4; @%p2 bra L;\nret;\n}\n"
+	".visible .entry gate(.param .u64 at)\n{\n"
+	".reg .pred %p<2>; .reg .b32 %r<2>; .reg .b64 %d<2>;\n"
+	"ld.param.u64 %d1, [at];\n"
+	"M: ld.volatile.u8 %r1, [%d1]; setp.eq.u32 %p1, %r1, 0; @%p1 bra M;\nret;\n}\n"
+	".visible .entry trap()\n{\ntrap;\nret;\n}\n";
+
+/* What a block is to take: the driver made for tests runs them one after the other. */
+static uint32_t block_us(uint32_t us)
+{
+	return getenv("GDEV_CUDA_DRIVER") ? us : 10000;
+}
+
+static int start(void **state)
+{
+	harness_start(&harness, device_ops_find("cuda"));
+	assert_int_equal(harness.ops->preempt(harness.space), 0);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	harness_stop(&harness);
+	return 0;
+}
+
+/* ---- what is submitted ---- */
+
+struct __attribute__((packed)) tally_params {
+	uint64_t at;
+	uint32_t us;
+};
+
+static struct device_module *load(struct device_function **tally)
+{
+	struct device_module *module;
+
+	assert_int_equal(harness_module_load(&harness, image, sizeof image, NULL, &module), 0);
+	assert_int_equal(harness.ops->function_get(module, "tally", tally), 0);
+	return module;
+}
+
+static void launch(struct device_queue *queue, struct submitted *s,
+	struct device_function *function, uint32_t blocks, uint32_t threads, const void *params,
+	uint32_t bytes)
+{
+	*s = (struct submitted){.command = {.kind = DEVICE_LAUNCH,
+					.launch = {.function = function,
+						.grid = {blocks / 2, 2, 1},
+						.block = {threads, 1, 1},
+						.params = params,
+						.param_bytes = bytes}}};
+	harness_submit(&harness, queue, s);
+}
+
+/* Adds 1,000,000 to what a word says only if it comes behind the launches: it overwrites. */
+static void fill(struct device_queue *queue, struct submitted *s, uint64_t at)
+{
+	*s = (struct submitted){.command = {.kind = DEVICE_FILL,
+					.fill = {.destination = at,
+						.width = 1,
+						.height = 1,
+						.element_bytes = 4,
+						.value = 77}}};
+	harness_submit(&harness, queue, s);
+}
+
+static void wait_quiet(unsigned quiets)
+{
+	while (__atomic_load_n(&harness.quiets, __ATOMIC_SEQ_CST) == quiets)
+		usleep(50);
+}
+
+/* Pauses: waits until nothing runs. */
+static void pause_it(void)
+{
+	unsigned quiets = harness.quiets;
+
+	if (!harness.ops->pause(harness.device, true))
+		wait_quiet(quiets);
+}
+
+/* ---- tests ---- */
+
+static void check_counts(uint64_t at, uint32_t count)
+{
+	static uint32_t words[BLOCKS];
+
+	harness_read(&harness, at, words, sizeof words);
+	for (uint32_t i = 0; i < BLOCKS; i++)
+		if (words[i] != count)
+			fail_msg("block %u was done %u times, and not %u", i, words[i], count);
+}
+
+/* Each time after another while, in the middle of some launch; slices are of 256 blocks in the driver made for tests. */
+static void each_block_is_done_once_however_often_it_is_stopped(void **state)
+{
+	struct harness *h = &harness;
+	struct device_function *tally;
+	struct device_module *module = load(&tally);
+	struct device_queue *queues[2] = {harness_queue(h), harness_queue(h)};
+	struct device_chunk *chunk = harness_map(h, 0);
+	struct submitted s[2][LAUNCHES], behind;
+	struct tally_params params[2];
+	static const uint32_t zeros[2 * BLOCKS];
+	unsigned stops = 0;
+
+	harness_write(h, h->base, zeros, sizeof zeros);
+	for (int q = 0; q < 2; q++) {
+		params[q] = (struct tally_params){
+			h->base + (uint64_t)q * sizeof zeros / 2, block_us(2)};
+		for (int i = 0; i < LAUNCHES; i++)
+			launch(queues[q], &s[q][i], tally, BLOCKS, 1024, &params[q],
+				sizeof params[q]);
+	}
+	fill(queues[0], &behind, h->base);
+	while (!harness_is_done(h, &behind) || !harness_is_done(h, &s[1][LAUNCHES - 1])) {
+		usleep(100 + 1777 * (stops % 7));
+		pause_it();
+		stops++;
+		if (stops % 3) /* it stays so for a while */
+			usleep(500);
+		h->ops->pause(h->device, false);
+	}
+	for (int q = 0; q < 2; q++)
+		for (int i = 0; i < LAUNCHES; i++) {
+			assert_int_equal(harness_wait(h, &s[q][i]), 0);
+			assert_int_equal(s[q][i].done, 1);
+		}
+	print_message("# stopped %u times\n", stops);
+	assert_true(stops > 3);
+	assert_int_equal(harness_word(h, h->base), 77); /* in its order */
+	harness_set_word(h, h->base, LAUNCHES);
+	check_counts(h->base, LAUNCHES);
+	check_counts(params[1].at, LAUNCHES);
+	harness_unmap(h, 0, chunk);
+	h->ops->module_unload(module);
+	h->ops->queue_destroy(queues[0]);
+	h->ops->queue_destroy(queues[1]);
+}
+
+static void nothing_runs_in_a_pause(void **state)
+{
+	struct harness *h = &harness;
+	struct device_function *tally;
+	struct device_module *module = load(&tally);
+	struct device_queue *queue = harness_queue(h);
+	struct device_chunk *chunk = harness_map(h, 0);
+	struct tally_params params = {h->base, block_us(50)};
+	static uint32_t words[2][BLOCKS];
+	struct submitted s[2];
+
+	memset(words, 0, sizeof words);
+	harness_write(h, h->base, words[0], sizeof words[0]);
+	launch(queue, &s[0], tally, BLOCKS, 1024, &params, sizeof params);
+	usleep(3000); /* it is in the middle */
+	pause_it();
+	assert_true(h->ops->pause(h->device, true)); /* it is */
+	launch(queue, &s[1], tally, BLOCKS, 1024, &params, sizeof params);
+	harness_read(h, h->base, words[0], sizeof words[0]);
+	usleep(5000);
+	harness_read(h, h->base, words[1], sizeof words[1]);
+	assert_memory_equal(words[0], words[1], sizeof words[0]);
+	assert_int_equal(words[0][BLOCKS - 1], 0); /* it was in the middle */
+	assert_false(harness_is_done(h, &s[0]));
+	h->ops->pause(h->device, false);
+	assert_int_equal(harness_wait(h, &s[0]), 0);
+	assert_int_equal(harness_wait(h, &s[1]), 0);
+	check_counts(h->base, 2);
+	/* A pause that is over before it has come. */
+	launch(queue, &s[0], tally, BLOCKS, 1024, &params, sizeof params);
+	usleep(1000);
+	h->ops->pause(h->device, true);
+	h->ops->pause(h->device, false);
+	assert_int_equal(harness_wait(h, &s[0]), 0);
+	check_counts(h->base, 3);
+	harness_unmap(h, 0, chunk);
+	h->ops->module_unload(module);
+	h->ops->queue_destroy(queue);
+}
+
+static void what_is_not_rewritten_comes_to_its_end(void **state)
+{
+	struct harness *h = &harness;
+	struct device_function *tally, *gate;
+	struct device_module *module = load(&tally);
+	struct device_queue *queue = harness_queue(h);
+	struct device_chunk *chunk = harness_map(h, 0);
+	uint64_t open = h->base + 4096;
+	struct submitted s;
+	unsigned quiets;
+
+	assert_int_equal(h->ops->function_get(module, "gate", &gate), 0);
+	harness_set_word(h, open, 0);
+	launch(queue, &s, gate, 2, 1, &open, sizeof open);
+	usleep(1000);
+	quiets = h->quiets;
+	assert_false(h->ops->pause(h->device, true));
+	usleep(5000);
+	assert_int_equal(h->quiets, quiets);
+	harness_set_word(h, open, 1); /* copies go on */
+	wait_quiet(quiets);
+	assert_int_equal(harness_wait(h, &s), 0);
+	h->ops->pause(h->device, false);
+	harness_unmap(h, 0, chunk);
+	h->ops->module_unload(module);
+	h->ops->queue_destroy(queue);
+}
+
+static void nobody_sees_the_hidden_parameter(void **state)
+{
+	struct device_function_info info;
+	struct device_function *tally;
+	struct device_module *module = load(&tally);
+	char name[128];
+	unsigned index = 0;
+
+	harness.ops->function_info(tally, &info);
+	assert_int_equal(info.param_count, 2);
+	assert_int_equal(info.param_bytes, 12);
+	while (!harness.ops->function_name(module, index++, name, sizeof name))
+		assert_null(strstr(name, PREEMPT_SUFFIX));
+	harness.ops->module_unload(module);
+}
+
+static void it_lasts_when_the_context_is_given_back(void **state)
+{
+	struct harness *h = &harness;
+	struct device_function *tally;
+	struct device_module *module = load(&tally);
+	struct device_queue *queue = harness_queue(h);
+	static const uint32_t zeros[BLOCKS];
+	struct device_chunk *chunk;
+	struct tally_params params = {h->base, block_us(5)};
+	struct submitted s;
+
+	for (int i = 0; i < 2; i++) {
+		chunk = harness_map(h, 0);
+		harness_write(h, h->base, zeros, sizeof zeros);
+		launch(queue, &s, tally, BLOCKS, 1024, &params, sizeof params);
+		usleep(1000);
+		pause_it();
+		h->ops->pause(h->device, false);
+		assert_int_equal(harness_wait(h, &s), 0);
+		check_counts(h->base, 1);
+		harness_unmap(h, 0, chunk);
+		if (i)
+			break;
+		assert_int_equal(h->ops->retire(h->space), 0);
+		assert_int_equal(h->ops->revive(h->space), 0);
+	}
+	h->ops->module_unload(module);
+	h->ops->queue_destroy(queue);
+}
+
+/* Last: the device is of no use behind it. */
+static void a_trap_ends_what_is_stopped(void **state)
+{
+	struct harness *h = &harness;
+	struct device_function *tally, *trap;
+	struct device_module *module = load(&tally);
+	struct device_queue *queues[2] = {harness_queue(h), harness_queue(h)};
+	struct device_chunk *chunk = harness_map(h, 0);
+	struct tally_params params = {h->base, block_us(50)};
+	struct submitted s[3];
+
+	assert_int_equal(h->ops->function_get(module, "trap", &trap), 0);
+	launch(queues[0], &s[0], tally, BLOCKS, 1024, &params, sizeof params);
+	usleep(1000);
+	pause_it();
+	launch(queues[0], &s[1], tally, BLOCKS, 1024, &params, sizeof params);
+	launch(queues[1], &s[2], trap, 2, 1, NULL, 0);
+	h->ops->pause(h->device, false);
+	assert_int_not_equal(harness_wait(h, &s[2]), 0);
+	assert_int_not_equal(harness_wait(h, &s[0]), 0);
+	assert_int_not_equal(harness_wait(h, &s[1]), 0);
+	pause_it();
+	h->ops->pause(h->device, false);
+	harness_unmap(h, 0, chunk);
+	h->ops->module_unload(module);
+	h->ops->queue_destroy(queues[0]);
+	h->ops->queue_destroy(queues[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			each_block_is_done_once_however_often_it_is_stopped, start, stop),
+		cmocka_unit_test_setup_teardown(nothing_runs_in_a_pause, start, stop),
+		cmocka_unit_test_setup_teardown(
+			what_is_not_rewritten_comes_to_its_end, start, stop),
+		cmocka_unit_test_setup_teardown(nobody_sees_the_hidden_parameter, start, stop),
+		cmocka_unit_test_setup_teardown(
+			it_lasts_when_the_context_is_given_back, start, stop),
+		cmocka_unit_test_setup_teardown(a_trap_ends_what_is_stopped, start, stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
