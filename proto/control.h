@@ -120,8 +120,7 @@ enum control_feature {
 	FEATURE_DEVICE_MAP = 1, /* PEER_DEVICE_MAP works */
 	FEATURE_TUNING = 2,     /* WELCOME has the fields from inline_bytes on */
 	FEATURE_TRACE = 4,      /* the last descriptor of WELCOME is the trace segment (trace.h) */
-	FEATURE_PREEMPT =
-		8, /* a wish: its kernels are to leave the device between blocks. ATTACH: they are */
+	FEATURE_PREEMPT = 8,    /* HELLO: a wish; ATTACH: kernels leave the device between blocks */
 };
 
 /* Descriptors, in this order: session segment, staging memory, eventfd that wakes the worker, eventfd that wakes the

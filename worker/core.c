@@ -183,7 +183,6 @@ int core_create(const struct core_config *config, struct core **result)
 	if (!core->config.host_bytes)
 		core->config.host_bytes = machine_bytes() / 2;
 	core->ops = config->ops;
-	core->pauses = core->ops->pause && !core->ops->preempt;
 	core->segment_fd = core->staging_fd = core->page_fd = -1;
 	core->wake_fd = core->client_fd = core->peer_fd = core->trace.fd = -1;
 	core->window_ns = config->ops->timing.window_ns;
@@ -257,7 +256,7 @@ static int let_preempt(struct core *core)
 	if (!core->ops->preempt)
 		return 0;
 	error = core->ops->preempt(core->space);
-	core->pauses = !error;
+	core->preempts = !error;
 	return error;
 }
 

@@ -99,7 +99,7 @@ struct core {
 	struct command *done; /* atomic: a stack of what the device has finished */
 
 	int32_t error;      /* the session's sticky error */
-	bool pauses;        /* ops->pause() may be called; set before the first command */
+	bool preempts;      /* ops->preempt() has been called, before the first command */
 	bool ended;         /* config.ended was, or is being called */
 	bool ring_held;     /* atomic: too much is pending, the ring waits */
 	uint64_t ring_head; /* atomic, written by the poller with the lock: bytes consumed */

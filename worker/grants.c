@@ -110,9 +110,14 @@ static void release(struct core *core, uint32_t which, bool wants)
 	evict_drained(core); /* what is paused reaches nothing */
 }
 
+bool grants_can_pause(const struct core *core)
+{
+	return core->ops->pause && (!core->ops->preempt || core->preempts);
+}
+
 static bool can_pause(struct core *core, uint32_t which)
 {
-	return which == RESOURCE_COMPUTE && core->pauses;
+	return which == RESOURCE_COMPUTE && grants_can_pause(core);
 }
 
 /* A copy within the device is not paused, and may stand behind a launch: it comes to its end only if that does. */

@@ -9,7 +9,7 @@
  * paused, two long commands are too much: one, or one and a half window_ns. So also from the first command of a turn on,
  * before gdevd has said that others wait, and while one of a higher priority may come: it would wait for both.
  *
- * A device that pauses (core->pauses) gives compute back in the middle of a launch: what is in flight then stays
+ * A device that pauses gives compute back in the middle of a launch: what is in flight then stays
  * so, and goes on with the next grant.
  */
 #ifndef GDEV_WORKER_GRANTS_H
@@ -88,6 +88,8 @@ void grants_look(struct core *core);
 void grants_quiet(void *owner);
 /* Whether that has happened since the last time; gives compute back then. */
 bool grants_take_quiet(struct core *core);
+/* Whether launches can be stopped in the middle: always, or because the session has chosen it. */
+bool grants_can_pause(const struct core *core);
 /* Compute was given back, with launches in flight that reach nothing meanwhile. */
 bool grants_are_paused(const struct core *core);
 /* What the launches need is there again. */

@@ -455,7 +455,7 @@ static bool might_stand_behind_pause(
 {
 	const struct command *before;
 
-	if (!core->pauses || command->resource == RESOURCE_COMPUTE)
+	if (!grants_can_pause(core) || command->resource == RESOURCE_COMPUTE)
 		return false;
 	list_for_each (before, &stream->passed, link)
 		if (before->state == COMMAND_SUBMITTED && before->device.kind != DEVICE_COPY)

@@ -3,6 +3,8 @@
 The driver is the one of tests/device/fake_cuda.c: this needs no GPU, and uses none."""
 
 import pathlib
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -43,6 +45,23 @@ class Driver(unittest.TestCase):
         self.assertRegex(calls, r"libcuda\[\d+\]: cuMemAlloc_v2\(dptr=0x\w+\[0x\w+\], bytesize=\d+\) = CUDA_SUCCESS")
         failed = gdevd.run(command, 90, {"GDEV_LOG": "failed"})[2]
         self.assertNotIn("= CUDA_SUCCESS", failed)
+
+    def test_preempt(self):
+        """Kernels of a program that asks for it leave between blocks, and other virtual GPUs get turns in the middle of them;
+        each block is done once"""
+        gdevd = self.start(vgpus={"long": {}, "short": {"priority": 10}, "off": {"preempt": "off"}})
+        run = [gdevd.gdev, "run", "--preempt"]
+        turns = {}
+        for vgpu in ("long", "off"):
+            long = gdevd.popen([*run, "--vgpu", vgpu, PROGRAMS / "blocks", "4", "200"], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(long.stdout.readline(), "busy\n")
+            code, out, err = gdevd.run([*run, "--vgpu", "short", PROGRAMS / "blocks", "2", "1"], 90)
+            self.assertEqual(code, 0, out + err)
+            turns[vgpu] = int(out.split()[-1])
+            out = long.communicate(timeout=90)[0]
+            self.assertEqual(long.returncode, 0, out)
+        self.assertGreater(turns["long"], 0)
+        print("#", turns, file=sys.stderr)
 
     def refused(self, driver, reason):
         gdevd = self.start(driver)
