@@ -48,7 +48,8 @@ int main(int argc, char **argv)
 	must(cuMemcpyDtoH(words, at, sizeof words), "copy");
 	for (int i = 0; i < BLOCKS; i++)
 		if (words[i] != launches) {
-			printf("block %d was done %u times in %u launches\n", i, words[i], launches);
+			printf("block %d was done %u times in %u launches\n", i, words[i],
+				launches);
 			return 1;
 		}
 	printf("%u\n", launches);

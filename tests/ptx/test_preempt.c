@@ -342,10 +342,9 @@ static void kernels_of_compilers_do_the_same(void **state)
 
 static void kernels_of_examples_do_the_same(void **state)
 {
-	static const char *const paths[] = {EXAMPLES "/mmul.ptx",
-		EXAMPLES "/bfs.ptx", EXAMPLES "/hs.ptx", EXAMPLES "/lud.ptx",
-		EXAMPLES "/nn.ptx", EXAMPLES "/nw.ptx", EXAMPLES "/srad.ptx", EXAMPLES "/srad2.ptx",
-		NULL};
+	static const char *const paths[] = {EXAMPLES "/mmul.ptx", EXAMPLES "/bfs.ptx",
+		EXAMPLES "/hs.ptx", EXAMPLES "/lud.ptx", EXAMPLES "/nn.ptx", EXAMPLES "/nw.ptx",
+		EXAMPLES "/srad.ptx", EXAMPLES "/srad2.ptx", NULL};
 
 	compare_files(paths, 8);
 }
