@@ -14,6 +14,7 @@
 #include "gdev/error.h"
 #include "proto/peer.h"
 #include "worker/core.h"
+#include "worker/memory/shm.h"
 
 #define PAGE_BYTES 4096
 
@@ -79,22 +80,34 @@ static int range_add(struct core *core, const struct peer_message *message)
 	return 0;
 }
 
+/* Whether the client may map the range: a segment while it is here and stays; for direct copies, before which the worker can
+ * take it away, only memory of its own, also where that has become a segment. -EAGAIN: not now. */
+static int check_mapping(const struct range *range, bool revocable)
+{
+	if (range->kind == RANGE_DEVICE)
+		return 0;
+	if (range->kind != RANGE_SHARED || (revocable && !shared_is_export(range)))
+		return -EINVAL;
+	return shared_check_mapping(range->shared);
+}
+
 /* With the lock, which keeps the pieces. */
 static int collect_pieces(struct core *core, const struct peer_message *request,
 	struct peer_message *answer, int *fds)
 {
 	struct range *range = memory_find(core, request->address, request->bytes);
+	bool revocable = request->type == PEER_DEVICE_MAP_REVOCABLE;
+	int error = range ? check_mapping(range, revocable) : -EINVAL;
 	uint64_t address;
 
-	if (!range || !request->bytes || !range->piece_count || range->read_only)
-		return -EINVAL;
-	if (request->type == PEER_DEVICE_MAP_REVOCABLE && range->kind != RANGE_DEVICE)
+	if (error)
+		return error;
+	if (!request->bytes || !range->piece_count || range->read_only)
 		return -EINVAL;
 	address = range->address;
 	for (size_t i = 0; i < range->piece_count; i++) {
 		struct piece *piece = &range->pieces[i];
 		if (address >= request->address && address < request->address + request->bytes) {
-			int error;
 			if (answer->pieces == PEER_FDS_MAX)
 				break;
 			if (!piece->chunk || piece->state != PIECE_RESIDENT)
@@ -111,8 +124,8 @@ static int collect_pieces(struct core *core, const struct peer_message *request,
 	}
 	if (!answer->pieces)
 		return -EINVAL;
-	range->mapped |= request->type == PEER_DEVICE_MAP;
-	range->lent |= request->type == PEER_DEVICE_MAP_REVOCABLE;
+	range->mapped |= !revocable;
+	range->lent |= revocable;
 	return 0;
 }
 

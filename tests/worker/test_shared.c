@@ -4,6 +4,7 @@
  * test's main thread, which answers what it is asked in order.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ipc.h>
@@ -324,43 +325,74 @@ static void a_segment_is_made_as_it_was_asked_for(void **state)
 }
 
 /* Its chunks are on their way to gdevd, and it is another kind of range when they are there. */
-static void what_is_being_exported_is_not_freed(void **state)
+/* The client exports an object: gdevd has been asked for a segment. */
+static struct control_shm begin_export(struct fixture *fixture)
 {
 	struct record_memory alloc = {
 		.header.opcode = RECORD_MEMORY_ALLOC, .address = TEST_DEVICE, .bytes = 8 * MIB};
-	struct record_memory release = {
-		.header.opcode = RECORD_MEMORY_FREE, .address = TEST_DEVICE};
 	struct record_shared export = {
 		.header = {.opcode = RECORD_SHARED_EXPORT, .timeline = 1}, .address = TEST_DEVICE};
-	struct fixture fixture;
-	struct control_allocate wish;
-	struct control_shm message;
+	uint64_t value = post(fixture, &alloc);
+	struct control_allocate wish = expect_allocate(fixture, 8 * MIB);
+
+	say_charged(fixture, &wish.header, 0, wish.device_bytes, 0);
+	wait_reply(fixture, value, 0);
+	post(fixture, &export);
+	return expect_shm(fixture, SHM_COMMAND_GET, NULL, NULL);
+}
+
+static void end_export(struct fixture *fixture, struct control_shm *message)
+{
 	int chunks[4];
 	size_t count = array_length(chunks);
+
+	message->id = 3;
+	answer(fixture, message, 1, NULL, 0);
+	*message = expect_shm(fixture, SHM_COMMAND_BACK, chunks, &count);
+	fd_close_all(chunks, count);
+	answer(fixture, message, 0, NULL, 0);
+	for (int i = 0; i < 5000 && !completed(fixture, 1); i++)
+		usleep(1000);
+	assert_int_equal(completed(fixture, 1), 1);
+	assert_int_equal(fixture->segment->replies[1].status, 0);
+}
+
+static void what_is_being_exported_is_not_freed(void **state)
+{
+	struct record_memory release = {
+		.header.opcode = RECORD_MEMORY_FREE, .address = TEST_DEVICE};
+	struct fixture fixture;
+	struct control_shm message;
 	uint64_t value;
 
 	fixture_start_threads(&fixture, true, 6);
-	value = post(&fixture, &alloc);
-	wish = expect_allocate(&fixture, 8 * MIB);
-	say_charged(&fixture, &wish.header, 0, wish.device_bytes, 0);
-	wait_reply(&fixture, value, 0);
-	post(&fixture, &export);
-	message = expect_shm(&fixture, SHM_COMMAND_GET, NULL, NULL);
+	message = begin_export(&fixture);
 	wait_reply(&fixture, post(&fixture, &release), -EAGAIN);
-	message.id = 3;
-	answer(&fixture, &message, 1, NULL, 0);
-	message = expect_shm(&fixture, SHM_COMMAND_BACK, chunks, &count);
-	fd_close_all(chunks, count);
-	answer(&fixture, &message, 0, NULL, 0);
-	for (int i = 0; i < 5000 && !completed(&fixture, 1); i++)
-		usleep(1000);
-	assert_int_equal(completed(&fixture, 1), 1);
-	assert_int_equal(fixture.segment->replies[1].status, 0);
+	end_export(&fixture, &message);
 	release.header = (struct record_header){.opcode = RECORD_MEMORY_FREE};
 	value = post(&fixture, &release);
 	assert_int_equal(expect_shm(&fixture, SHM_COMMAND_DETACH, NULL, NULL).id, 3);
 	wait_reply(&fixture, value, 0);
 	fixture_stop(&fixture);
+}
+
+/* Asks for descriptors for direct copies, as a client does: how many there are, or -errno. */
+static int map(struct fixture *fixture)
+{
+	struct peer_message message = {.type = PEER_DEVICE_MAP_REVOCABLE,
+		.serial = 7,
+		.address = TEST_DEVICE,
+		.bytes = 8 * MIB};
+	struct pollfd answered = {.fd = fixture->peer, .events = POLLIN};
+	int fds[PEER_FDS_MAX];
+	size_t count = PEER_FDS_MAX;
+
+	assert_int_equal(fd_send(fixture->peer, &message, sizeof message, NULL, 0), 0);
+	assert_int_equal(poll(&answered, 1, 5000), 1);
+	assert_int_equal(
+		fd_receive(fixture->peer, &message, sizeof message, fds, &count), sizeof message);
+	fd_close_all(fds, count);
+	return message.status ? message.status : (int)count;
 }
 
 static void order(struct fixture *fixture, uint32_t command, const int *fds, size_t count)
@@ -373,6 +405,39 @@ static void order(struct fixture *fixture, uint32_t command, const int *fds, siz
 	};
 
 	tell(fixture, &message, fds, count);
+}
+
+static void the_client_copies_to_what_it_has_exported_until_that_leaves(void **state)
+{
+	struct session_header *header;
+	struct fixture fixture;
+	struct control_shm message;
+	uint64_t generation;
+
+	fixture_start_threads(&fixture, true, 6);
+	header = &fixture.segment->header;
+	message = begin_export(&fixture);
+	assert_true(map(&fixture) > 0);
+	generation = __atomic_load_n(&header->direct_generation, __ATOMIC_SEQ_CST);
+	end_export(&fixture, &message);
+	assert_true(map(&fixture) > 0);
+	assert_int_equal(__atomic_load_n(&header->direct_generation, __ATOMIC_SEQ_CST), generation);
+	__atomic_store_n(&header->direct_copying[COPY_TO_DEVICE], 1, __ATOMIC_SEQ_CST);
+	order(&fixture, SHM_COMMAND_LEAVE, NULL, 0);
+	for (int i = 0; i < 50 && map(&fixture) != -EAGAIN; i++)
+		usleep(1000);
+	assert_int_equal(map(&fixture), -EAGAIN);
+	assert_int_equal(__atomic_load_n(&header->direct_generation, __ATOMIC_SEQ_CST), generation);
+	__atomic_store_n(&header->direct_copying[COPY_TO_DEVICE], 0, __ATOMIC_SEQ_CST);
+	assert_int_equal(expect_shm(&fixture, SHM_COMMAND_LEAVE, NULL, NULL).header.status, 1);
+	assert_int_equal(
+		__atomic_load_n(&header->direct_generation, __ATOMIC_SEQ_CST), generation + 1);
+	assert_int_equal(map(&fixture), -EAGAIN);
+	order(&fixture, SHM_COMMAND_STAY, NULL, 0);
+	for (int i = 0; i < 5000 && map(&fixture) < 0; i++)
+		usleep(1000);
+	assert_true(map(&fixture) > 0);
+	fixture_stop(&fixture);
 }
 
 /* As a gdevd may say that has been restarted, and has had another worker write it. */
@@ -563,6 +628,7 @@ int main(void)
 		cmocka_unit_test(chunks_do_not_become_more_while_they_come),
 		cmocka_unit_test(a_segment_is_made_as_it_was_asked_for),
 		cmocka_unit_test(what_is_being_exported_is_not_freed),
+		cmocka_unit_test(the_client_copies_to_what_it_has_exported_until_that_leaves),
 		cmocka_unit_test(what_is_being_written_is_dropped_afterwards),
 		cmocka_unit_test(a_worker_without_a_client_carries_segments_out),
 		cmocka_unit_test(what_no_chunks_make_up_is_not_carried),

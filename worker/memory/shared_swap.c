@@ -140,7 +140,7 @@ static void drop_job(struct job *job)
 
 static void carry_out(struct core *core, struct shared *shared);
 
-/* The client does not copy by itself any more, what was its own before it was shared, and will not again. */
+/* The client does not copy by itself any more, until it has mapped anew what is there by then. */
 static void stopped(struct core *core, struct direct_stop *stop)
 {
 	struct shared *shared = container_of(stop, struct shared, stop);

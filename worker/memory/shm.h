@@ -96,6 +96,8 @@ void shared_map(struct command *command);
 void shared_publish(struct command *command);
 /* Whether the range is memory of this session that it has exported: MEMORY_FREE frees it, shared_free. */
 bool shared_is_export(const struct range *range);
+/* Whether the client may map it. -EAGAIN: not now; -EINVAL: nor later. */
+int shared_check_mapping(const struct shared *shared);
 void shared_free(struct command *command, struct range *range);
 
 /* Tells a gdevd that has been restarted which segments are attached here. With the lock. */

@@ -151,8 +151,6 @@ static void export_job(struct job *job)
 	if (!status) {
 		memory_hand_over(core, range->bytes);
 		range->kind = RANGE_SHARED;
-		if (range->lent) /* from here on copies of it are ours */
-			direct_moved(core);
 		range->shared = shared;
 		shared->range = range;
 		shared->description = segment;
@@ -289,6 +287,13 @@ void shared_map(struct command *command)
 bool shared_is_export(const struct range *range)
 {
 	return range->kind == RANGE_SHARED && range->shared && range->shared->exported;
+}
+
+int shared_check_mapping(const struct shared *shared)
+{
+	if (shared->place == SHARED_MAPPED) /* for good */
+		return -EINVAL;
+	return shared->place == SHARED_HERE && !shared->order && !shared->lost ? 0 : -EAGAIN;
 }
 
 void shared_finish(struct core *core)
