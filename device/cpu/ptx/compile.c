@@ -21,7 +21,7 @@
 extern const unsigned char ptx_builtins[];
 extern const unsigned ptx_builtins_size;
 
-enum { CODE_VERSION = 11 }; /* of the code generator: part of every cache key */
+enum { CODE_VERSION = 12 }; /* of the code generator: part of every cache key */
 
 void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
 {
@@ -110,6 +110,8 @@ static int prepare(struct work *w, struct plan *plan)
 		error = work_params(w);
 	if (!error)
 		error = analyse(w);
+	if (!error && fuse_find(w))
+		error = w->error ? w->error : analyse(w);
 	if (!error && spaces_rewrite(w))
 		error = w->error ? w->error : analyse(w);
 	for (unsigned k = 0; k < MAX_STRIDES && !error && stride_rewrite(w); k++)
@@ -286,6 +288,7 @@ static int make(const struct ptx_module *module, const struct ptx_kernel *kernel
 		goto out;
 	memcpy(w->block, block, sizeof(w->block));
 	w->threads = (uint32_t)threads;
+	w->fused = 1;
 	error = prepare(w, &plan);
 	if (!error) {
 		LLVMContextRef context = LLVMContextCreate();

@@ -171,6 +171,13 @@ static bool emit_lop3(struct gen *g, struct inst *i)
 	return true;
 }
 
+/* Whether it makes the index of a thread along x, which is below 2^31, as are the numbers that it adds up. */
+static bool is_index(const struct gen *g, const struct inst *i)
+{
+	return (i->op == OP_add || i->op == OP_mad) && i->operands[0].kind == OPERAND_REG &&
+	       g->work->regs[i->operands[0].id].index;
+}
+
 static bool emit_integer(struct gen *g, struct inst *i)
 {
 	LLVMTypeRef type = emit_type(g, i->types[0]);
@@ -203,6 +210,10 @@ static bool emit_integer(struct gen *g, struct inst *i)
 		break;
 	default:
 		return false;
+	}
+	if (is_index(g, i) && LLVMIsABinaryOperator(r)) {
+		LLVMSetNUW(r, true);
+		LLVMSetNSW(r, true);
 	}
 	emit_result(g, &i->operands[0], r);
 	return true;

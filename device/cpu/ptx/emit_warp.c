@@ -70,7 +70,7 @@ LLVMValueRef emit_special(struct gen *g, uint32_t id)
 		if (kind == SPECIAL_ONE || kind == SPECIAL_ZERO || axis == 3)
 			return int32(g, kind == SPECIAL_ONE && axis < 3);
 		if (kind == SPECIAL_TID)
-			return g->work->block[axis] > 1 ? g->tid[axis] : int32(g, 0);
+			return work_width(g->work, axis) > 1 ? g->tid[axis] : int32(g, 0);
 		if (kind == SPECIAL_NTID)
 			return int32(g, g->work->block[axis]);
 		return kind == SPECIAL_CTAID ? g->ctaid[axis] : g->nctaid[axis];

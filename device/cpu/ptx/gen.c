@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The two functions of an object. gdev_ptx_run loads what is constant during a launch and loops
- * over the blocks; the block function holds the regions. It has external linkage so that LLVM
+ * over the blocks, or over several at once (fuse.c); the block function holds the regions. It has external linkage so that LLVM
  * believes nothing about its arguments but what their attributes say.
  */
 #include "device/cpu/ptx/gen.h"
@@ -67,7 +67,7 @@ LLVMValueRef gen_param(struct gen *g, uint64_t offset, LLVMTypeRef type)
 uint32_t gen_saved(struct gen *g, uint32_t bytes)
 {
 	uint64_t at = g->saved_bytes;
-	uint64_t threads = (g->work->threads + 31u) & ~31u;
+	uint64_t threads = (g->work->threads * g->work->fused + 31u) & ~31u;
 
 	g->saved_bytes += (threads * bytes + 63) & ~63ull;
 	if (g->saved_bytes > 1u << 30)
@@ -192,9 +192,19 @@ enum {
 	ARG_POINTERS,
 	ARG_CTAID = ARG_POINTERS,
 	ARG_NCTAID = ARG_CTAID + 3,
-	ARG_BASES = ARG_NCTAID + 3, /* integers of shared, locals, params, globals */
+	ARG_BLOCKS = ARG_NCTAID + 3, /* how many run as one, this one the first */
+	ARG_BASES,                   /* integers of shared, locals, params, globals */
 	ARG_COUNT = ARG_BASES + 4
 };
+
+/* At the entry of the block function. */
+static void assume(struct gen *g, LLVMValueRef holds)
+{
+	unsigned id = LLVMLookupIntrinsicID("llvm.assume", 11);
+	LLVMValueRef f = LLVMGetIntrinsicDeclaration(g->module, id, NULL, 0);
+
+	LLVMBuildCall2(g->entry, LLVMGlobalGetValueType(f), f, &holds, 1, "");
+}
 
 static void block_arguments(struct gen *g, LLVMValueRef f)
 {
@@ -220,19 +230,29 @@ static void block_arguments(struct gen *g, LLVMValueRef f)
 		*bases[k] = LLVMGetParam(f, ARG_BASES + k);
 }
 
+/* The row of threads of the blocks that run as one. */
+static void fused_row(struct gen *g, LLVMValueRef blocks)
+{
+	LLVMBuilderRef b = g->entry;
+	LLVMValueRef one = LLVMConstInt(g->i32, 1, false);
+	LLVMValueRef others = LLVMBuildSub(b, blocks, one, "");
+
+	if (g->work->fused == 1)
+		return;
+	assume(g, LLVMBuildICmp(
+			  b, LLVMIntULT, others, LLVMConstInt(g->i32, g->work->fused, false), ""));
+	g->row = LLVMBuildNUWMul(b, blocks, LLVMConstInt(g->i32, g->work->block[0], false), "");
+}
+
 /* ctaid * ntid fits in 31 bits: gdev_ptx_run made sure. Of tid LLVM knows the loop; told so, it would write sums of what
  * is small as disjunctions, in which it sees no neighbours. */
 static void assume_ranges(struct gen *g)
 {
-	unsigned id = LLVMLookupIntrinsicID("llvm.assume", 11);
-	LLVMValueRef assume = LLVMGetIntrinsicDeclaration(g->module, id, NULL, 0);
-
 	for (unsigned k = 0; k < 3; k++) {
 		uint32_t limit = (UINT32_C(1) << 31) / g->work->block[k];
-		LLVMValueRef in = LLVMBuildICmp(
-			g->entry, LLVMIntULT, g->ctaid[k], LLVMConstInt(g->i32, limit, false), "");
 
-		LLVMBuildCall2(g->entry, LLVMGlobalGetValueType(assume), assume, &in, 1, "");
+		assume(g, LLVMBuildICmp(g->entry, LLVMIntULT, g->ctaid[k],
+				  LLVMConstInt(g->i32, limit, false), ""));
 	}
 }
 
@@ -257,6 +277,7 @@ static LLVMValueRef block_function(struct gen *g)
 	LLVMBasicBlockRef start = LLVMAppendBasicBlockInContext(g->context, f, "start");
 	LLVMPositionBuilderAtEnd(g->entry, entry);
 	assume_ranges(g);
+	fused_row(g, LLVMGetParam(f, ARG_BLOCKS));
 	/* Allocas and parameter loads go before this branch. */
 	LLVMPositionBuilderBefore(g->entry, LLVMBuildBr(g->entry, start));
 	g->carry = gen_alloca(g, g->i8, "carry");
@@ -293,6 +314,18 @@ static void refuse_huge_grid(struct gen *g, LLVMValueRef f, LLVMValueRef *nctaid
 	LLVMBuildCall2(b, type, trap, &launch, 1, "");
 	LLVMBuildUnreachable(b);
 	LLVMPositionBuilderAtEnd(b, from);
+}
+
+/* Of what is left to run, and of the row: as many as may run as one. */
+static LLVMValueRef blocks_at_once(struct gen *g, LLVMValueRef left, LLVMValueRef in_row)
+{
+	LLVMValueRef n = gen_int(g, g->work->fused);
+	LLVMValueRef others[2] = {left, LLVMBuildZExt(g->b, in_row, g->i64, "")};
+
+	for (unsigned k = 0; k < 2 && g->work->fused > 1; k++)
+		n = LLVMBuildSelect(
+			g->b, LLVMBuildICmp(g->b, LLVMIntULT, others[k], n, ""), others[k], n, "");
+	return n;
 }
 
 static void run_function(struct gen *g, LLVMValueRef block)
@@ -342,8 +375,11 @@ static void run_function(struct gen *g, LLVMValueRef block)
 		a[ARG_CTAID + k] = LLVMBuildTrunc(b, x, g->i32, "");
 		rest = k < 2 ? LLVMBuildUDiv(b, rest, n, "") : rest;
 	}
+	LLVMValueRef blocks = blocks_at_once(g, LLVMBuildSub(b, LLVMGetParam(f, 3), at, ""),
+		LLVMBuildSub(b, a[ARG_NCTAID], a[ARG_CTAID], ""));
+	a[ARG_BLOCKS] = LLVMBuildTrunc(b, blocks, g->i32, "");
 	LLVMBuildCall2(b, LLVMGlobalGetValueType(block), block, a, ARG_COUNT, "");
-	LLVMValueRef next = LLVMBuildAdd(b, at, gen_int(g, 1), "");
+	LLVMValueRef next = LLVMBuildAdd(b, at, blocks, "");
 	LLVMBuildBr(b, loop);
 	LLVMAddIncoming(at, (LLVMValueRef[]){LLVMGetParam(f, 2), next},
 		(LLVMBasicBlockRef[]){entry, body}, 2);

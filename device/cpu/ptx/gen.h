@@ -50,8 +50,9 @@ struct gen {
 	LLVMValueRef mem, params, shared, saved, locals, globals, launch, scratch;
 	LLVMValueRef shared_base, locals_base, params_base, globals_base; /* integers */
 	LLVMValueRef ctaid[3], nctaid[3];
-	LLVMValueRef *storage;     /* alloca of a register */
-	LLVMValueRef *any;         /* two per guard: whether a thread took the side */
+	LLVMValueRef row;      /* threads along x of the blocks that run as one; NULL: block[0] */
+	LLVMValueRef *storage; /* alloca of a register */
+	LLVMValueRef *any;     /* two per guard: whether a thread took the side */
 	LLVMBasicBlockRef *blocks; /* of the region at hand, by block */
 	LLVMBasicBlockRef *pre;    /* by region */
 	LLVMBasicBlockRef done;
@@ -91,6 +92,8 @@ void gen_mark(struct gen *g, LLVMValueRef access);
 LLVMValueRef gen_int(struct gen *g, uint64_t value);
 
 /* gen_region.c */
+/* Threads along an axis of what runs as one. */
+LLVMValueRef thread_count(struct gen *g, unsigned axis);
 /* All regions, the first of them entered from `start`. */
 void gen_plan(struct gen *g, LLVMBasicBlockRef start);
 void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from);
@@ -146,6 +149,10 @@ LLVMValueRef narrow_any(struct gen *g, uint32_t branch, uint32_t side);
 bool monotone_branch(const struct gen *g, uint32_t branch);
 /* Whether one does, of all threads of the block; code before a loop. */
 LLVMValueRef monotone_any(struct gen *g, uint32_t branch, uint32_t side);
+/* A register that can be computed again, as the first or the last thread of the block has it; code before a loop. */
+LLVMValueRef monotone_value(struct gen *g, uint32_t reg, bool last);
+/* Between which numbers an operand of 32 bits that grows with the index along an axis always is, without wrapping. */
+bool monotone_limits(const struct work *w, const struct operand *o, int64_t *lo, int64_t *hi);
 
 /* gen_gates.c: scheduled plans. */
 /* The thread's word in an array of the saved area. */

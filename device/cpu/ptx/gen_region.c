@@ -16,12 +16,18 @@ LLVMBasicBlockRef gen_block(struct gen *g, const char *name)
 	return LLVMAppendBasicBlockInContext(g->context, g->function, name);
 }
 
+LLVMValueRef thread_count(struct gen *g, unsigned axis)
+{
+	return !axis && g->row ? g->row : LLVMConstInt(g->i32, g->work->block[axis], false);
+}
+
 /* ---- loops over threads: z and y outside, x inside, trips constant unless narrowed ---- */
 
 void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
 {
 	LLVMBuilderRef b = g->body;
-	const uint32_t *n = g->work->block;
+	const uint32_t n[3] = {
+		work_width(g->work, 0), work_width(g->work, 1), work_width(g->work, 2)};
 
 	LLVMBasicBlockRef previous = LLVMGetInsertBlock(from);
 	l->after = NULL;
@@ -109,7 +115,7 @@ static unsigned row_hints(const struct gen *g)
 
 	if (!g->parallel)
 		return 0;
-	return LOOP_PARALLEL | (guards && g->work->block[0] <= SHORT_ROW ? LOOP_SHORT : 0);
+	return LOOP_PARALLEL | (guards && work_width(g->work, 0) <= SHORT_ROW ? LOOP_SHORT : 0);
 }
 
 /* Ends the loop whose body branched to l->after; `to` continues behind it. */
@@ -130,8 +136,7 @@ void loop_end(struct gen *g, struct thread_loop *l, LLVMBuilderRef to)
 		uint32_t step = k == 0 && l->width > 1 ? l->width : 1;
 		LLVMValueRef next =
 			LLVMBuildNUWAdd(b, l->index[k], LLVMConstInt(g->i32, step, false), "");
-		LLVMValueRef end = l->range.to[k] ? l->range.to[k]
-						  : LLVMConstInt(g->i32, g->work->block[k], false);
+		LLVMValueRef end = l->range.to[k] ? l->range.to[k] : thread_count(g, (unsigned)k);
 		LLVMValueRef more = LLVMBuildICmp(b, LLVMIntNE, next, end, "");
 		LLVMBasicBlockRef out = gen_block(g, "row");
 		LLVMAddIncoming(l->index[k], &next, &l->latch[k], 1);

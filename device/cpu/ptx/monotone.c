@@ -26,20 +26,22 @@ static bool fits(const struct growth *v)
 static bool special_growth(const struct work *w, uint32_t id, struct growth *v)
 {
 	unsigned axis = id % 4;
-	int64_t n = axis < 3 ? w->block[axis] : 0;
+	int64_t n = axis < 3 ? w->block[axis] : 0, threads = axis < 3 ? work_width(w, axis) : 0;
 
 	_Static_assert(SPECIAL_TID == 0 && SPECIAL_NCTAID == 12, "four each");
 	if (id > SPECIAL_NCTAID + 2 || axis == 3)
 		return false;
 	switch (id - axis) {
 	case SPECIAL_TID:
-		*v = (struct growth){n > 1, 0, n - 1};
+		*v = (struct growth){threads > 1, 0, threads - 1};
 		return true;
 	case SPECIAL_NTID:
 		*v = (struct growth){false, n, n};
 		return true;
 	case SPECIAL_CTAID: /* assume_ranges() */
-		*v = (struct growth){false, 0, (INT64_C(1) << 31) / n - 1};
+		/* Of fused blocks only their index is computed, which is below 2^31 though its parts' limits add up to more. */
+		*v = (struct growth){
+			false, 0, (INT64_C(1) << 31) / n - (axis ? 1 : (int64_t)w->fused)};
 		return true;
 	}
 	*v = (struct growth){false, 0, (INT64_C(1) << 31) / n};
@@ -143,6 +145,17 @@ static bool growth_of(
 	return !r->divergent;
 }
 
+bool monotone_limits(const struct work *w, const struct operand *o, int64_t *lo, int64_t *hi)
+{
+	struct growth v;
+
+	if (!growth_of(w, o, MAX_DEPTH, &v) || !v.grows)
+		return false;
+	*lo = v.lo;
+	*hi = v.hi;
+	return true;
+}
+
 /* +1: if a thread passes, those after it do; -1: if it does not, those after it do not; 0: neither is known. */
 static int direction(const struct work *w, uint32_t reg, unsigned depth)
 {
@@ -187,8 +200,7 @@ bool monotone_branch(const struct gen *g, uint32_t branch)
 	       g->work->regs[last->guard].pure && direction(g->work, last->guard, MAX_DEPTH) != 0;
 }
 
-/* The guard as the first or the last thread of the block has it, in the code before loops. */
-static LLVMValueRef guard_of(struct gen *g, uint32_t reg, bool last)
+LLVMValueRef monotone_value(struct gen *g, uint32_t reg, bool last)
 {
 	uint64_t *done = work_alloc(g->work, (g->work->reg_count / 64 + 1) * 8);
 	LLVMBuilderRef b = g->b;
@@ -196,10 +208,13 @@ static LLVMValueRef guard_of(struct gen *g, uint32_t reg, bool last)
 	bool in_body = g->in_body;
 
 	if (!done)
-		return LLVMGetUndef(g->i1);
+		return LLVMGetUndef(reg_type(g, reg));
 	for (unsigned k = 0; k < 3; k++) {
 		tid[k] = g->tid[k];
-		g->tid[k] = LLVMConstInt(g->i32, last ? g->work->block[k] - 1 : 0, false);
+		g->tid[k] = LLVMConstNull(g->i32);
+		if (last)
+			g->tid[k] = LLVMBuildSub(
+				g->scalar, thread_count(g, k), LLVMConstInt(g->i32, 1, false), "");
 	}
 	g->linear = LLVMConstInt(g->i32, last ? g->work->threads - 1 : 0, false);
 	g->b = g->scalar;
@@ -219,7 +234,7 @@ LLVMValueRef monotone_any(struct gen *g, uint32_t branch, uint32_t side)
 	const struct inst *last = block_last(g->work, &g->work->blocks[branch]);
 	bool passes = (side == 0) != last->guard_negated; /* side 0 is the taken one */
 	int way = direction(g->work, last->guard, MAX_DEPTH);
-	LLVMValueRef v = guard_of(g, last->guard, passes == (way > 0));
+	LLVMValueRef v = monotone_value(g, last->guard, passes == (way > 0));
 
 	return passes ? v : LLVMBuildNot(g->scalar, v, "");
 }

@@ -219,7 +219,7 @@ static bool find_test(struct stride *s, uint32_t *tested)
 static bool is_wide(const struct stride *s)
 {
 	return s->step->kind == OPERAND_REG ||
-	       (s->step->bits >= s->work->block[0] && s->step->bits < INT32_MAX);
+	       (s->step->bits >= work_width(s->work, 0) && s->step->bits < INT32_MAX);
 }
 
 /* `i += step` or `x = i + step; i = x`, and then the test, all in the last block. */
@@ -690,7 +690,8 @@ static void put_rounds(struct stride *s, uint32_t slow, uint32_t end)
 
 	check_numbers(s, start, slow);
 	if (!s->asked) { /* then all threads must have a first round */
-		struct operand last = make(s, OP_add, type_of(s), start, number(w->block[0] - 1));
+		struct operand last =
+			make(s, OP_add, type_of(s), start, number(work_width(w, 0) - 1));
 
 		branch(s, compare(s, MOD_ge, type_of(s), last, *s->limit), false, slow);
 	}

@@ -16,10 +16,10 @@ struct uniform {
 	uint64_t *members, *done, *joins;
 };
 
-static bool special_diverges(uint32_t id, const uint32_t block[3])
+static bool special_diverges(const struct work *w, uint32_t id)
 {
 	if (id < SPECIAL_TID + 3)
-		return block[id - SPECIAL_TID] > 1;
+		return work_width(w, id - SPECIAL_TID) > 1;
 	switch (id) {
 	case SPECIAL_LANEID:
 	case SPECIAL_WARPID:
@@ -43,7 +43,7 @@ bool operand_diverges(const struct work *w, const struct operand *o)
 	if (o->kind == OPERAND_REG)
 		return w->regs[o->id].divergent;
 	if (o->kind == OPERAND_SPECIAL)
-		return special_diverges(o->id, w->block);
+		return special_diverges(w, o->id);
 	if (o->kind == OPERAND_SYMBOL) /* a local variable's address is the thread's own */
 		return o->var->space == SPACE_LOCAL;
 	for (unsigned k = 0; o->kind == OPERAND_VECTOR && k < o->count; k++)

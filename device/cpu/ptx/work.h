@@ -4,6 +4,7 @@
  *
  *   inline.c    calls inlined, guards turned into branches, call parameters into registers
  *   cfg.c       basic blocks, dominators, postdominators, live registers at block borders
+ *   fuse.c      whether blocks that follow each other may run as one
  *   uniform.c   which registers hold the same value in all threads, which branches diverge
  *   spaces.c    loads from one of two state spaces become two
  *   stride.c    loops in strides become loops of the block
@@ -35,6 +36,7 @@ struct work_reg {
 	bool scalar;    /* uniform, and computed once for the block, outside thread loops */
 	bool pure;      /* may be computed anew anywhere it is live (pure function of thread
 			      index, launch constants and scalars that never change) */
+	bool index; /* of a kernel whose blocks are fused: ctaid.x * ntid.x + tid.x, which is below 2^31 */
 	bool exchanged; /* other threads read it: always kept in memory */
 	uint32_t cost;  /* of computing it anew */
 	uint32_t def_count;
@@ -75,6 +77,7 @@ struct work {
 	int error;
 	uint32_t block[3]; /* threads */
 	uint32_t threads;
+	uint32_t fused; /* so many blocks along x run as one, at most; 1: each by itself */
 	struct inst *insts;
 	uint32_t inst_count, inst_capacity;
 	struct work_reg *regs;
@@ -138,6 +141,14 @@ static inline struct inst *block_last(const struct work *w, const struct work_bl
 	return &w->insts[b->end - 1];
 }
 
+/* Threads along an axis of what runs as one, at most. */
+static inline uint32_t work_width(const struct work *w, unsigned axis)
+{
+	return axis ? w->block[axis] : w->block[0] * w->fused;
+}
+
+/* fuse.c: sets `fused`. Returns whether blocks are (then uniformity must be analysed anew). */
+bool fuse_find(struct work *w);
 /* uniform.c: registers marked divergent before stay so. */
 int uniform_analyse(struct work *w);
 bool branch_diverges(const struct work *w, const struct work_block *b);
