@@ -306,6 +306,8 @@ void shm_move(struct session *session, const struct control_shm *message);
 void shm_loaded(struct shm_segment *segment);
 /* The attachment, or what its session does for the segment, is over. */
 void shm_attachment_over(struct shm_attachment *attachment);
+/* Tells the session that has attached the segment what to do with it. */
+void shm_order(const struct shm_attachment *attachment, enum control_shm_command command);
 /* It has no host copy any more. */
 void shm_drop_host_copy(struct shm_segment *segment);
 /* What the session has backed so far is its own again, and its to give back. */

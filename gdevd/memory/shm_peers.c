@@ -109,19 +109,6 @@ struct session *shm_find_peer(const struct vgpu *vgpu)
 	return NULL;
 }
 
-static void order(const struct shm_attachment *attachment, enum control_shm_command command)
-{
-	const struct worker *worker = attachment->session->worker;
-	struct control_shm message = {
-		.command = command,
-		.id = attachment->segment->id,
-	};
-
-	control_fill(&message, CONTROL_SHM, 0);
-	if (worker && worker->connection)
-		connection_send(worker->connection, &message, NULL, 0);
-}
-
 void shm_fetch(const struct shm_segment *segment)
 {
 	const struct shm_attachment *attachment;
@@ -131,7 +118,7 @@ void shm_fetch(const struct shm_segment *segment)
 	list_for_each (attachment, &segment->attachments, by_segment) {
 		if (is_of_other_device(attachment->session, segment) || !attachment->writes)
 			continue;
-		order(attachment, SHM_COMMAND_FETCH);
+		shm_order(attachment, SHM_COMMAND_FETCH);
 		return;
 	}
 }
@@ -145,6 +132,6 @@ void shm_lose(struct session *session)
 		list_for_each (other, &segment->attachments, by_segment)
 			if (!is_foreign(session, segment) && is_foreign(other->session, segment) &&
 				session_is_of_process_of(session, other->session))
-				order(other, SHM_COMMAND_LOSE);
+				shm_order(other, SHM_COMMAND_LOSE);
 	}
 }

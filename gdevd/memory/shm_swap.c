@@ -41,7 +41,7 @@ static bool is_leaving(const struct shm_segment *segment)
 	return segment->place >= SHM_LEAVING && segment->place <= SHM_DROPPING;
 }
 
-static void order(struct shm_attachment *attachment, enum control_shm_command command)
+void shm_order(const struct shm_attachment *attachment, enum control_shm_command command)
 {
 	const struct shm_segment *segment = attachment->segment;
 	struct worker *worker = attachment->session->worker;
@@ -66,7 +66,7 @@ static void order_all(struct shm_segment *segment, enum control_shm_command comm
 	list_for_each (attachment, &segment->attachments, by_segment) {
 		attachment->ordered = command != SHM_COMMAND_STAY;
 		segment->orders += attachment->ordered;
-		order(attachment, command);
+		shm_order(attachment, command);
 	}
 }
 
@@ -283,7 +283,7 @@ static void write_out(struct shm_segment *segment)
 	list_for_each (attachment, &segment->attachments, by_segment)
 		if (attachment->has_chunks && attachment->writes) {
 			segment->mover = attachment->session;
-			order(attachment, SHM_COMMAND_WRITE);
+			shm_order(attachment, SHM_COMMAND_WRITE);
 			return;
 		}
 	workers_adjust(segment->vgpu->device);
@@ -483,7 +483,7 @@ static void map_host_copy(struct shm_segment *segment)
 	shm_know_copy(segment);
 	shm_write_down(segment);
 	list_for_each (attachment, &segment->attachments, by_segment)
-		order(attachment, SHM_COMMAND_DROP);
+		shm_order(attachment, SHM_COMMAND_DROP);
 }
 
 void shm_map(struct session *session, const struct control_shm *message)

@@ -26,7 +26,8 @@ class Process:
     def __init__(self, gdevd, uid=None, vgpu="gdev0"):
         self.gdevd = gdevd
         user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
-        self.process = gdevd.popen([gdevd.gdev, "run", "--vgpu", vgpu, PROGRAMS / "sharing", SCALE], text=True, bufsize=1,
+        self.process = gdevd.popen([gdevd.gdev, "run", "--vgpu", vgpu, PROGRAMS / "sharing", SCALE],
+                                   {"GDEV_LOG": "failed"}, text=True, bufsize=1,  # says why
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, **user)
 
     def begin(self, line):
