@@ -179,7 +179,6 @@ struct streams {
 	struct list live;
 	struct list leaving; /* struct leaver: destroyed by the user, not yet by the worker */
 	uint64_t used[SESSION_TIMELINES / 64];
-	struct gdev_stream *internal; /* for what the library itself copies */
 };
 
 int streams_init(struct gdev_session *session);

@@ -85,8 +85,14 @@ static int touch(struct gdev_session *owner, const struct object *object)
 {
 	uint8_t byte;
 	struct gdev_copy copy = gdev_copy_linear((uint64_t)&byte, object->base, sizeof byte);
+	struct gdev_stream *stream;
+	int error = gdev_stream_create(owner, 0, &stream);
 
-	return gdev_copy(owner->streams.internal, &copy);
+	if (error)
+		return error;
+	error = gdev_copy(stream, &copy);
+	gdev_stream_destroy(stream);
+	return error;
 }
 
 static int map_device(struct gdev_session *session, struct gdev_session *owner,
