@@ -214,3 +214,27 @@ int gdev_image(struct file *file, struct gdev_slot *slot, struct vm_image *image
 	image->number = answer.value;
 	return error;
 }
+
+int gdev_log(struct file *file, struct gdev_slot *slot, const struct vm_log *log)
+{
+	struct vm_request request = {.operation = VM_LOG};
+	struct gdev_blocks *held = NULL;
+	struct vm_answer answer;
+	u32 entries = 0;
+	s64 got;
+	int error;
+
+	if (!log->bytes || log->bytes > VM_LOG_BYTES_MAX ||
+		log->address + log->bytes < log->address)
+		return -EINVAL;
+	mutex_lock(&slot->lock);
+	error = begin_list(slot, true);
+	if (!error) {
+		got = list_run(file, slot, &entries, log->address, log->bytes, &held);
+		error = got > 0 ? ask_about(slot, &request, entries, got, &answer) : got;
+	}
+	if (held)
+		gdev_blocks_put(held);
+	mutex_unlock(&slot->lock);
+	return error;
+}

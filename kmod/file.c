@@ -122,6 +122,15 @@ static int ioctl_image(struct file *file, struct gdev_slot *slot, void __user *a
 	return error;
 }
 
+static int ioctl_log(struct file *file, struct gdev_slot *slot, void __user *argument)
+{
+	struct vm_log log;
+
+	if (copy_from_user(&log, argument, sizeof(log)))
+		return -EFAULT;
+	return gdev_log(file, slot, &log);
+}
+
 static int ioctl_copy(struct file *file, struct gdev_slot *slot, void __user *argument)
 {
 	struct vm_copy copy;
@@ -150,6 +159,8 @@ static long command_of(struct file *file, unsigned int command, void __user *use
 		return ioctl_copy(file, slot, user);
 	case VM_IOCTL_IMAGE:
 		return ioctl_image(file, slot, user);
+	case VM_IOCTL_LOG:
+		return ioctl_log(file, slot, user);
 	case VM_IOCTL_COUNTS:
 		return copy_to_user(user, &slot->box->counts, sizeof(slot->box->counts)) ? -EFAULT
 											 : 0;

@@ -81,9 +81,10 @@ extern const struct file_operations gdev_file_operations;
 struct gdev_slot *gdev_file_slot(const struct file *file);
 struct gdev_device *gdev_file_device(const struct file *file);
 
-/* copy.c; both with the file's slot. */
+/* copy.c; with the file's slot. */
 int gdev_copy(struct file *file, struct gdev_slot *slot, const struct vm_copy *copy);
 int gdev_image(struct file *file, struct gdev_slot *slot, struct vm_image *image);
+int gdev_log(struct file *file, struct gdev_slot *slot, const struct vm_log *log);
 
 /* map.c */
 int gdev_mmap(struct file *file, struct vm_area_struct *area);

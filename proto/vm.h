@@ -49,6 +49,7 @@
 #define VM_SLOT_MAILBOX (3u << 20)
 #define VM_BLOCK_BYTES (2u << 20)
 #define VM_ENTRIES_MAX 4096
+#define VM_LOG_BYTES_MAX 65536u
 
 /* Of the guest: the first replies and streams of a session. The proxy has the rest for itself. */
 #define VM_REPLIES 28
@@ -67,6 +68,7 @@ enum vm_operation {
 		       * next `pitch` after it. bytes: a multiple of width. number: enum vm_direction */
 	VM_IMAGE, /* a piece of an image: `number` is where it begins, `bytes` its length, `address` the image's. Answer
 		       * to the last piece: value, the number of proto/peer.h's PEER_IMAGE */
+	VM_LOG, /* to the list: what the compiler said of the last module that was loaded with a log, and zeros */
 };
 
 enum vm_direction { VM_TO_DEVICE, VM_FROM_DEVICE };
@@ -174,11 +176,17 @@ struct vm_image {
 	uint64_t number; /* out */
 };
 
+/* VM_LOG_BYTES_MAX at most. */
+struct vm_log {
+	uint64_t address, bytes;
+};
+
 #define VM_IOCTL_INFO _IOR(0xb7, 0, struct vm_info)
 #define VM_IOCTL_OPEN _IOWR(0xb7, 1, struct vm_open)
 #define VM_IOCTL_RING _IO(0xb7, 2) /* the host is to look at the ring */
 #define VM_IOCTL_COPY _IOW(0xb7, 3, struct vm_copy)
 #define VM_IOCTL_IMAGE _IOWR(0xb7, 4, struct vm_image)
 #define VM_IOCTL_COUNTS _IOR(0xb7, 5, struct vm_counts)
+#define VM_IOCTL_LOG _IOW(0xb7, 6, struct vm_log)
 
 #endif

@@ -136,6 +136,22 @@ static int add_piece(struct proxy *proxy, const struct vm_request *request, uint
 	return error;
 }
 
+/* ---- the compiler's messages ---- */
+
+static int copy_log(struct proxy *proxy, const struct vm_request *request)
+{
+	uint64_t done = 0;
+
+	if (request->bytes > sizeof proxy->log.text)
+		return -GDEV_E_PROTOCOL;
+	for (uint32_t i = 0; i < request->entries; i++) {
+		const struct vm_entry *run = &proxy->list[i];
+		memcpy(guest_run(proxy->guest, run), proxy->log.text + done, run->bytes);
+		done += run->bytes;
+	}
+	return 0;
+}
+
 int copy_execute(struct proxy *proxy, const struct vm_request *request, uint64_t *value)
 {
 	int error = take_list(proxy, request);
@@ -147,6 +163,8 @@ int copy_execute(struct proxy *proxy, const struct vm_request *request, uint64_t
 		return copy_memory(proxy, request);
 	case VM_IMAGE:
 		return add_piece(proxy, request, value);
+	case VM_LOG:
+		return copy_log(proxy, request);
 	default:
 		return -GDEV_E_PROTOCOL;
 	}

@@ -81,9 +81,25 @@ static int check_stream(uint32_t line)
 	return is_guests_line(line) && line >= SESSION_REPLIES ? 0 : -GDEV_E_PROTOCOL;
 }
 
+/* The guest has no memory that the compiler could write its messages to: it gets some of ours, and asks for them then. */
+static void lend_log(struct proxy *proxy, struct record_module_load *record)
+{
+	struct log *log = &proxy->log;
+	struct slot *slot = record->log_bytes && !log->slot ? staging_try(proxy->session) : NULL;
+	uint64_t bytes = min_of(record->log_bytes, (uint64_t)sizeof log->text);
+
+	record->log_bytes = slot ? min_of(bytes, (uint64_t)proxy->session->staging.chunk_bytes) : 0;
+	record->log = slot ? slot->address : 0;
+	if (!slot)
+		return;
+	log->slot = slot;
+	log->bytes = (uint32_t)record->log_bytes;
+	memset((void *)slot->address, 0, record->log_bytes);
+}
+
 /* Streams that the record names are the guest's; memory that goes is not copied to any more. The record has at least the
  * length of its fixed part. */
-static int prepare(struct proxy *proxy, const struct record_header *header)
+static int prepare(struct proxy *proxy, struct record_header *header)
 {
 	switch (header->opcode) {
 	case RECORD_LAUNCH:
@@ -106,6 +122,9 @@ static int prepare(struct proxy *proxy, const struct record_header *header)
 	case RECORD_MEMORY_FREE:
 		memory_disown(proxy->session, ((const struct record_memory *)header)->address);
 		return 0;
+	case RECORD_MODULE_LOAD:
+		lend_log(proxy, (struct record_module_load *)header);
+		return 0;
 	case RECORD_MODULE_UNLOAD:
 		memory_remove_variables(
 			proxy->session, module_key(((const struct record_handle *)header)->handle));
@@ -124,6 +143,8 @@ static void note_pending(struct proxy *proxy, const struct record_header *header
 	if (header->opcode == RECORD_MEMORY_ALLOC) {
 		pending->address = ((const struct record_memory *)header)->address;
 		pending->bytes = ((const struct record_memory *)header)->bytes;
+	} else if (header->opcode == RECORD_MODULE_LOAD) {
+		pending->logs = ((const struct record_module_load *)header)->log_bytes;
 	} else if (header->opcode == RECORD_SHARED_MAP) {
 		pending->address = ((const struct record_shared *)header)->address;
 	} else if (header->opcode == RECORD_GLOBAL_GET) {
@@ -156,12 +177,12 @@ static int send_record(struct proxy *proxy)
 	return 0;
 }
 
-/* A request that is not for guests is answered here: nothing else is under way in its reply slot. */
+/* A request that is not for guests is answered here. */
 static int refuse(struct proxy *proxy, const struct record_header *header)
 {
 	struct session_reply *reply;
 
-	if (header->timeline >= VM_REPLIES || proxy->lines[header->timeline].active)
+	if (header->timeline >= VM_REPLIES)
 		return -GDEV_E_PROTOCOL;
 	reply = &proxy->segment->replies[header->timeline];
 	reply->length = 0;
@@ -173,7 +194,7 @@ static int refuse(struct proxy *proxy, const struct record_header *header)
 /* proxy->record is a private copy. */
 static int accept_record(struct proxy *proxy)
 {
-	const struct record_header *header = (const struct record_header *)proxy->record;
+	struct record_header *header = (struct record_header *)proxy->record;
 	const struct record_type *type = record_type_find(header->opcode);
 	uint32_t line = header->timeline;
 	int error;
@@ -181,6 +202,9 @@ static int accept_record(struct proxy *proxy)
 	if (!type || header->length < type->fixed_bytes || !is_guests_line(line) ||
 		(type->class == RECORD_CLASS_STREAM) != (line >= SESSION_REPLIES) ||
 		header->value <= proxy->lines[line].posted)
+		return -GDEV_E_PROTOCOL;
+	/* What an answer means here is noted by its slot: one request at a time, as the library has it. */
+	if (line < VM_REPLIES && proxy->lines[line].active)
 		return -GDEV_E_PROTOCOL;
 	if (!is_allowed(header->opcode))
 		return refuse(proxy, header);

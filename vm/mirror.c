@@ -31,6 +31,16 @@ void mirror_expect(struct proxy *proxy, uint32_t line, uint64_t value)
 
 /* ---- what comes with a value ---- */
 
+static void keep_log(struct proxy *proxy)
+{
+	struct log *log = &proxy->log;
+
+	memset(log->text, 0, sizeof log->text);
+	memcpy(log->text, (const void *)log->slot->address, log->bytes);
+	staging_give(proxy->session, log->slot, NULL);
+	log->slot = NULL;
+}
+
 /* Memory that is the session's from now on can be copied to. */
 static void take_notice(struct proxy *proxy, uint32_t line, const struct session_reply *reply)
 {
@@ -38,6 +48,8 @@ static void take_notice(struct proxy *proxy, uint32_t line, const struct session
 	struct reply_global global;
 	struct reply_shared shared;
 
+	if (pending->opcode == RECORD_MODULE_LOAD && pending->logs)
+		keep_log(proxy);
 	if (reply->status < 0)
 		return;
 	if (pending->opcode == RECORD_MEMORY_ALLOC) {

@@ -20,6 +20,14 @@ struct pending {
 	uint16_t opcode;
 	uint32_t module;
 	uint64_t address, bytes;
+	bool logs; /* the compiler writes into log.slot */
+};
+
+/* What the compiler says of a module, for VM_LOG. One module at a time can have one. */
+struct log {
+	struct slot *slot; /* of the staging memory, while a module is loaded */
+	uint32_t bytes;
+	char text[VM_LOG_BYTES_MAX];
 };
 
 /* A timeline of the guest. */
@@ -63,6 +71,7 @@ struct proxy {
 	size_t stamp_count, stamp_capacity;
 	uint64_t answered;
 	struct image image;
+	struct log log;
 	struct vm_entry *list; /* of the request that is executed: VM_ENTRIES_MAX */
 	struct vm_counts counts;
 	_Alignas(8) uint8_t record[RECORD_BYTES_MAX];

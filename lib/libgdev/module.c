@@ -2,7 +2,7 @@
  *
  * Modules and functions. An image reaches the worker through the staging memory when it fits in a slot, with room for the
  * compiler's messages behind it, and in a memfd that nobody can change any more when it does not. Where there is no staging
- * memory the transport copies it, and the compiler's messages stay with the worker.
+ * memory the transport copies both.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,11 +21,9 @@ static int load_image(struct gdev_session *session, struct gdev_image *kept, con
 	struct slot *slot = NULL;
 	int error = 0;
 
-	log_bytes = session->transport->ops->copy
-			    ? 0
-			    : min_of(log_bytes, (size_t)session->staging.chunk_bytes);
+	log_bytes = min_of(log_bytes, (size_t)session->staging.chunk_bytes);
 	record.log_bytes = log_bytes;
-	if (session->transport->ops->copy || room + log_bytes > session->staging.chunk_bytes) {
+	if (room + log_bytes > session->staging.chunk_bytes) {
 		error = image_send(session, kept, image, bytes, &record.number);
 		room = 0;
 	}
@@ -49,6 +47,31 @@ static int load_image(struct gdev_session *session, struct gdev_image *kept, con
 	}
 	if (slot)
 		staging_give(session, slot, NULL);
+	return error;
+}
+
+/* The transport keeps one log: modules that want one are loaded one after the other. */
+static pthread_mutex_t logging = PTHREAD_MUTEX_INITIALIZER;
+
+/* As load_image, where there is no staging memory. */
+static int copy_image(struct gdev_session *session, struct gdev_image *kept, const void *image,
+	size_t bytes, char *log, size_t log_bytes, struct reply_module *reply)
+{
+	struct record_module_load record = {.image_bytes = bytes, .log_bytes = log_bytes};
+	struct transport *transport = session->transport;
+	int error = image_send(session, kept, image, bytes, &record.number), logged = 0;
+
+	if (error)
+		return error;
+	if (log_bytes)
+		pthread_mutex_lock(&logging);
+	error = session_request(session, RECORD_MODULE_LOAD, &record, sizeof record, NULL, 0, reply,
+		sizeof *reply, sizeof *reply);
+	if (log_bytes) {
+		logged = transport->ops->log_copy(transport, log, log_bytes);
+		pthread_mutex_unlock(&logging);
+		log[logged ? 0 : log_bytes - 1] = '\0';
+	}
 	return error;
 }
 
@@ -93,8 +116,9 @@ static int load_module(struct gdev_session *session, struct gdev_image *kept, co
 	module = calloc(1, sizeof *module);
 	if (!module)
 		return -ENOMEM;
-	error = load_image(
-		session, kept, image, bytes, log, min_of(log_bytes, (size_t)LOG_BYTES_MAX), &reply);
+	log_bytes = min_of(log_bytes, (size_t)LOG_BYTES_MAX);
+	error = (session->transport->ops->image_copy ? copy_image : load_image)(
+		session, kept, image, bytes, log, log_bytes, &reply);
 	if (error) {
 		free(module);
 		return error;

@@ -78,6 +78,10 @@ struct transport_ops {
 	int (*image_copy)(
 		struct transport *transport, const void *image, uint64_t bytes, uint64_t *number);
 
+	/* Required with image_copy. What the compiler said of the last module that was loaded with a log: at most `bytes`,
+	 * VM_LOG_BYTES_MAX or less, and zeros. */
+	int (*log_copy)(struct transport *transport, char *log, uint64_t bytes);
+
 	/* Optional. Copies rows between device memory and any memory of the process, of which the worker has none: there is no
 	 * staging memory then. It is done when it returns; what comes before it on its stream has been waited for, and what is
 	 * submitted later finds it done. */

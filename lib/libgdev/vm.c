@@ -120,6 +120,13 @@ static int vm_image_copy(
 	return error;
 }
 
+static int vm_log_copy(struct transport *transport, char *log, uint64_t bytes)
+{
+	struct vm_log wanted = {(uint64_t)log, bytes};
+
+	return ask(transport, VM_IOCTL_LOG, &wanted);
+}
+
 static int vm_copy(struct transport *transport, enum copy_direction direction,
 	const struct transport_rows *rows)
 {
@@ -165,6 +172,7 @@ static const struct transport_ops vm_ops = {
 	.cancel = vm_cancel,
 	.host_map = vm_host_map,
 	.image_copy = vm_image_copy,
+	.log_copy = vm_log_copy,
 	.copy = vm_copy,
 	.forget = vm_forget,
 	.destroy = vm_destroy,

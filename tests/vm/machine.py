@@ -10,7 +10,7 @@ import time
 
 SLOT_OFFSET, SLOT_BYTES, MAILBOX = 2 << 20, 4 << 20, 3 << 20
 RESETTING, FREE, BUSY, DEAD = range(4)
-RESET, PROBE, OPEN, COPY, IMAGE = 1, 2, 16, 17, 18
+RESET, PROBE, OPEN, COPY, IMAGE, LOG = 1, 2, 16, 17, 18, 19
 TO_DEVICE, FROM_DEVICE = 0, 1
 IN_BLOCKS = 1 << 63
 HEADER_MAILBOX = 4096
@@ -22,7 +22,7 @@ RING_TAIL, RING_HEAD, WORKER_STATE, ERROR, TIMELINES, REPLIES, RING = 64, 128, 1
 RING_BYTES = 1 << 20
 REPLY_BYTES = 8192
 ALLOC, FREE_MEMORY, RECORD_COPY, WRITE, SHM_GET, QUERY = 1, 2, 3, 4, 48, 64
-STREAM_CREATE, FUNCTION_LAUNCH, WAIT = 32, 20, 34
+MODULE_LOAD, STREAM_CREATE = 16, 32
 
 
 class Memory:
@@ -155,11 +155,13 @@ class Slot(Mailbox):
         self.raw(raw)
         return value
 
-    def raw(self, raw):
+    def raw(self, raw, wait=False):
+        """wait: more follows before it is published."""
         at = self.segment + RING + self.tail % RING_BYTES
         self.memory.view[at:at + len(raw)] = raw
         self.tail += len(raw)
-        self.publish()
+        if not wait:
+            self.publish()
 
     def publish(self):
         self.memory.put(self.segment + RING_TAIL, self.tail)

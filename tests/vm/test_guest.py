@@ -21,7 +21,6 @@ import lab  # noqa: E402
 LIMIT_S = 900
 GATE = "it holds a stream with a kernel that waits for a word of page-locked memory"
 MANAGED = "managed memory"
-LOG = "the compiler's messages stay on the host"
 KEY = "memory that is found by a key"
 IPC = "memory that is given to another process"
 
@@ -37,8 +36,7 @@ CUDA = {
         "the_default_stream_waits_for_blocking_streams", "blocking_streams_wait_for_the_default_stream",
         "streams_that_do_not_block_pass_the_default_stream", "a_stream_waits_for_an_event", "events_measure_time",
         "host_functions_run_in_stream_order", "what_follows_a_host_function_sees_what_it_did")},
-    "launch": {"ptx_that_does_not_assemble_says_why": LOG,
-               "kernels_that_launch_kernels_are_refused_and_never_silently": LOG},
+    "launch": {},
     "calls": {"device_memory_is_shared_by_a_key": KEY},
     "async_13000": {"managed_memory": MANAGED},
     "graph": {},

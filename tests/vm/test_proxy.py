@@ -109,6 +109,20 @@ class Serving(Case):
             at = 16 * MIB + row * pitch
             self.assertEqual(self.machine.ram[at:at + width], data[row * width:(row + 1) * width])
 
+    def test_compiler_says_why(self):
+        """What the compiler says of a module comes to the guest"""
+        slot = self.open()
+        image = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k() { nonsense; }\0"
+        self.machine.ram[MIB:MIB + len(image)] = image
+        status, number = slot.ask(machine.IMAGE, address=len(image), size=len(image), runs=[(MIB, len(image))])
+        self.assertEqual(status, 0)
+        slot.request(machine.MODULE_LOAD, struct.pack("<QQQQQ", 0, len(image), 1, 4096, number))
+        self.machine.ram[2 * MIB:2 * MIB + 8192] = b"x" * 8192
+        self.assertEqual(slot.ask(machine.LOG, size=8192, runs=[(2 * MIB, 8192)])[0], 0)
+        said = self.machine.ram[2 * MIB:2 * MIB + 8192].rstrip(b"\0")
+        self.assertIn(b"nonsense", said)
+        self.assertNotIn(b"xx", said)
+
     def test_burst_rings_nobody(self):
         """A thousand commands in a burst need no more doorbells than one"""
         slot = self.open()
@@ -236,6 +250,7 @@ def bad_runs(case, slot):
         "no direction": copy([(4096, 4096)], number=7),
         "rows of no width": lambda: slot.ask(machine.COPY, address=address, size=4096, runs=[(4096, 4096)], width=0),
         "no whole rows": lambda: slot.ask(machine.COPY, address=address, size=4096, runs=[(4096, 4096)], width=100),
+        "a log that is too long": lambda: slot.ask(machine.LOG, size=2 * 65536, runs=[(MIB, 2 * 65536)]),
         "an operation that is none": lambda: slot.ask(99, runs=[(4096, 4096)]),
     }
 
@@ -261,6 +276,8 @@ def bad_records(slot):
         "a timeline that is none": lambda: slot.record(QUERY, 5000, query),
         "a stream's command in a reply slot": lambda: slot.record(FILL, 3, fill_record(slot.arena, 8, 0)),
         "a value of before": lambda: slot.record(QUERY, 0, query, value=0),
+        "two requests in a reply slot": lambda: (slot.raw(header.pack(QUERY, 0, 0, 40, 0, 0, 1) + query, wait=True),
+                                                 slot.raw(header.pack(QUERY, 0, 0, 40, 0, 0, 2) + query)),
         "an opcode that is none": lambda: slot.record(99, 0, query),
         "a stream of the proxy's in the record":
             lambda: slot.record(machine.STREAM_CREATE, 0, struct.pack("<Ii", 4095, 0)),
