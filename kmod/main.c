@@ -171,6 +171,16 @@ static int create_device(
 	return error;
 }
 
+/* The first `count` of them. */
+static void release_vectors(struct gdev_device *device, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		free_irq(pci_irq_vector(device->pci, i), &device->slots[i]);
+	pci_free_irq_vectors(device->pci);
+}
+
 static int request_vectors(struct gdev_device *device)
 {
 	struct pci_dev *pci = device->pci;
@@ -184,21 +194,14 @@ static int request_vectors(struct gdev_device *device)
 		return error;
 	}
 	for (i = 0; i < device->slot_count; i++) {
-		error = devm_request_irq(&pci->dev, pci_irq_vector(pci, i), on_interrupt, 0,
-			KBUILD_MODNAME, &device->slots[i]);
-		if (error)
+		error = request_irq(
+			pci_irq_vector(pci, i), on_interrupt, 0, KBUILD_MODNAME, &device->slots[i]);
+		if (error) {
+			release_vectors(device, i);
 			return error;
+		}
 	}
 	return 0;
-}
-
-static void release_vectors(struct gdev_device *device)
-{
-	u32 i;
-
-	for (i = 0; i < device->slot_count; i++)
-		devm_free_irq(&device->pci->dev, pci_irq_vector(device->pci, i), &device->slots[i]);
-	pci_free_irq_vectors(device->pci);
 }
 
 static int add_file(struct gdev_device *device)
@@ -261,7 +264,7 @@ static int gdev_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	return 0;
 
 err_vectors:
-	release_vectors(device);
+	release_vectors(device, device->slot_count);
 err_put:
 	gdev_put(device);
 	return error;
@@ -280,7 +283,7 @@ static void gdev_remove(struct pci_dev *pci)
 		wake_up_all(&device->slots[i].wait);
 	down_write(&device->presence); /* calls that are in the shared memory leave it */
 	up_write(&device->presence);
-	release_vectors(device);
+	release_vectors(device, device->slot_count);
 	for (i = 1; i < device->slot_count; i++) {
 		struct gdev_slot *slot = &device->slots[i];
 

@@ -13,6 +13,7 @@ What the baseline is, the benchmark's own file says (bench/NAME.c; idle and tabl
   devices  the same work on one, two and four software devices; what a message costs gdevd with 64 devices
   gloop    kernels with event loops against the same without, two at once, and their shares (scripts/lib/gloop.py)
   ptask    dataflow graphs against the same by hand; what invoking a ptask costs (scripts/lib/dataflow.py)
+  vm       counts of a guest under QEMU: exits a launch, bytes copied (scripts/lib/machines.py)
   table1   the programs of the paper's Table 1 through gdevd, against the same without it
 
 Of programs that contend (scripts/lib/contention.py says what is measured, and how):
@@ -59,6 +60,7 @@ import dataflow
 import gloop
 import kernels
 import lab
+import machines
 import preempt
 import swapping
 from lab import ROOT, Gdevd, LabError
@@ -351,6 +353,12 @@ def bench_ptask(start):
         gained, moved = dataflow.two_devices(gdevd)
     yield line("ptask", "two_devices", gained, "x", 1)
     yield line("ptask", "moved_pct", moved, "%", 1)
+
+
+def bench_vm(start):
+    with start() as gdevd:
+        for metric, value, unit, baseline in machines.results(gdevd):
+            yield line("vm", metric, value, unit, baseline)
 
 
 BENCHES = {name.removeprefix("bench_"): function for name, function in list(globals().items())

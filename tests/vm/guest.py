@@ -139,9 +139,9 @@ def base_image(build, version, cache, programs):
 class Server:
     """`gdev vm serve`, as a context."""
 
-    def __init__(self, gdevd, *options):
+    def __init__(self, gdevd, *options, name="vm"):
         self.gdevd, self.options = gdevd, options
-        self.socket = gdevd.directory / "vm"
+        self.socket = gdevd.directory / name
 
     def __enter__(self):
         with open(self.log_path, "ab") as log:
@@ -166,7 +166,7 @@ class Server:
 
     @property
     def log_path(self):
-        return self.gdevd.directory / "vm.log"
+        return self.socket.with_suffix(".log")
 
     def log(self):
         return self.log_path.read_text(errors="replace")

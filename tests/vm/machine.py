@@ -140,6 +140,7 @@ class Slot(Mailbox):
         self.memory.put(self.at + 12, 1, "I")
         self.machine.ring(0)
         wait_until(lambda: self.state() == FREE, "a free slot")
+        self.posted, self.tail, self.values = 0, 0, {}
 
     def error(self):
         return self.memory.get(self.segment + ERROR, "i")
@@ -178,6 +179,10 @@ class Slot(Mailbox):
         wait_until(lambda: self.completed(slot) >= value or self.state() == DEAD, "a reply")
         if self.completed(slot) < value:
             return None, b""
+        return self.reply(slot)
+
+    def reply(self, slot):
+        """The status and payload that are in a reply slot."""
         at = self.segment + REPLIES + slot * REPLY_BYTES
         status, length = struct.unpack_from("<iI", self.memory.view, at)
         return status, bytes(self.memory.view[at + 8:at + 8 + length])

@@ -20,7 +20,7 @@ MIB = 1 << 20
 STREAM = 32
 FILL = 5
 STAMP, MODULE_PLACE, PUBLISH = 35, 21, 57
-FUZZ_SECONDS = 60 if integ.FULL else 2
+FUZZ_SECONDS = STORM_SECONDS = 60 if integ.FULL else 2
 
 
 def fill_record(address, count, value):
@@ -225,6 +225,55 @@ class Ends(Case):
         self.wait_until(lambda: not any(map(integ.alive, proxies)), "proxies have ended")
         self.wait_quiet()
 
+    def test_gdevd_is_killed(self):
+        """A gdevd that is killed and started again: sessions go on, and new ones begin"""
+        slot = self.open(0)
+        self.gdevd.process.kill()
+        self.gdevd.process.wait()
+        address = self.allocate_when_back(slot)
+        self.assertEqual(slot.ask(machine.COPY, address=address, size=4096, number=TO_DEVICE, runs=[(4096, 4096)])[0], 0)
+        self.assert_alive(self.open(1))
+
+    def allocate_when_back(self, slot):
+        """The worker asks gdevd for memory, and is answered by the next one."""
+        value = slot.record(ALLOC, 0, struct.pack("<QQ", slot.arena, 4 * MIB))
+        self.gdevd.start()
+        machine.wait_until(lambda: slot.completed(0) >= value, "an answer")
+        return slot.arena if slot.reply(0)[0] == 0 else self.allocate(slot)
+
+    def test_storm(self):
+        """Proxies, workers and whole machines are killed at random, and what is left is served"""
+        chance = random.Random(5)
+        end = time.monotonic() + STORM_SECONDS
+        while time.monotonic() < end:
+            for index in range(4):
+                slot = self.machine.slot(index)
+                if slot.state() == DEAD:
+                    slot.close()
+                if slot.state() == FREE and slot.open() == 0:
+                    self.create_stream(slot)
+                    slot.record(FILL, STREAM, fill_record(self.allocate(slot), 64, 1))
+            what = chance.randrange(8)
+            if what == 0:
+                self.machine.close()
+                self.connect()
+            elif what < 5:
+                self.kill_one(chance, self.proxies())
+            else:
+                self.kill_one(chance, [s["worker_pid"] for s in self.gdevd.status()["sessions"]])
+            time.sleep(chance.random() * 0.05)
+        self.machine.close()
+        self.wait_quiet()
+        self.connect()
+        self.assert_alive(self.open())
+
+    def kill_one(self, chance, pids):
+        if pids:
+            try:
+                os.kill(chance.choice(pids), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
 
 def bad_runs(case, slot):
     """Requests that name what is not theirs: each a function."""
@@ -285,6 +334,33 @@ def bad_records(slot):
         "a tail far ahead": put(1 << 40),
         "a tail that is no multiple of 8": put(4),
     }
+
+
+class Machines(integ.Case):
+    """Two machines, each with its own virtual GPU."""
+
+    vgpus = {"gdev0": {}, "train": {"memory": "256M"}}
+
+    def test_two_machines(self):
+        """Each of two machines has its virtual GPU, and neither sees the other's sessions or memory"""
+        sizes = ("--memory", "64M", "--shared", "64M", "--sessions", "2")
+        with guest.Server(self.gdevd, *sizes, name="first") as first, \
+                guest.Server(self.gdevd, "--vgpu", "train", *sizes, name="second") as second:
+            machines = [machine.Machine(server.socket) for server in (first, second)]
+            slots = []
+            for one in machines:
+                self.assertEqual(one.control.ask(machine.RESET)[0], 0)
+                slots.append(one.slot(0))
+                self.assertEqual(slots[-1].open(), 0)
+            machines[0].ram[4096:4101] = b"words"
+            self.assertEqual(bytes(machines[1].ram[4096:4101]), bytes(5))
+            totals = [struct.unpack("<QQ", slot.request(QUERY, struct.pack("<IIQ", 1, 0, 0))[1])[1] for slot in slots]
+            self.assertEqual(totals, [1 << 30, 256 * MIB])
+            self.assertEqual(sorted(s["vgpu"] for s in self.gdevd.status()["sessions"]), ["gdev0", "train"])
+            machines[0].close()
+            self.wait_until(lambda: len(self.gdevd.status()["sessions"]) == 1, "the first machine's session ends")
+            self.assertEqual(slots[1].request(QUERY, struct.pack("<IIQ", 1, 0, 0))[0], 0)
+            machines[1].close()
 
 
 class Hostile(Case):
