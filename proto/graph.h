@@ -13,8 +13,8 @@
  *
  * Words. Each is written by one side. A tail is stored (release) after the entries before it; a head after they were copied
  * out. The owner stores `asleep` before it sleeps, and then looks at the tail; the member stores the tail and then looks at
- * `asleep`, both with a full barrier between: one of the two always sees the other. Likewise `waiting`, of the member, and
- * whatever the owner changes. Then the eventfd of the other is written. Neither believes what it reads: an entry is copied
+ * `asleep`, both with a full barrier between: one of the two always sees the other. Likewise `waiting`, of the member, which
+ * then looks at `changes`, and `changes`, after which the owner looks at `waiting`. Then the eventfd of the other is written. Neither believes what it reads: an entry is copied
  * out once and checked, and a member that breaks a rule is left.
  */
 #ifndef GDEV_PROTO_GRAPH_H
@@ -159,6 +159,7 @@ struct graph_segment {
 	_Alignas(64) uint32_t requests_head;
 	uint32_t answers_tail, asleep;
 	int32_t error;            /* of the graph */
+	uint32_t changes;         /* of what the member may wait for: ever */
 	char why[GRAPH_TEXT_MAX]; /* before `error` */
 	_Alignas(64) struct graph_end ends[GRAPH_ENDS_MAX];
 	_Alignas(64) struct graph_request requests[GRAPH_REQUESTS];

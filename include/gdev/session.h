@@ -93,6 +93,9 @@ void gdev_session_why(struct gdev_session *session, char why[GDEV_WHY_BYTES]);
 /* Waits until everything submitted so far is done, and prints what kernels printed. Returns the session's
  * error, or the first error that a stream had and nobody has seen. */
 int gdev_session_sync(struct gdev_session *session);
+/* Whether so much is on its way to the worker that submitting more may soon have to wait until it has taken some: less than a
+ * quarter of the room is free. */
+bool gdev_session_is_full(struct gdev_session *session);
 /* Prints on stdout what kernels have printed so far. */
 void gdev_session_flush(struct gdev_session *session);
 

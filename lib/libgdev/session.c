@@ -635,6 +635,19 @@ void gdev_session_flush(struct gdev_session *session)
 	pthread_mutex_unlock(&session->output_lock);
 }
 
+bool gdev_session_is_full(struct gdev_session *session)
+{
+	const struct session_header *header;
+
+	if (session->forked ||
+		atomic_load_explicit(&session->transport->lost, memory_order_relaxed))
+		return false; /* the next call says so */
+	header = &session->transport->segment->header;
+	return __atomic_load_n(&header->ring_tail, __ATOMIC_RELAXED) -
+		       __atomic_load_n(&header->ring_head, __ATOMIC_RELAXED) >
+	       SESSION_RING_BYTES / 4 * 3;
+}
+
 int gdev_session_sync(struct gdev_session *session)
 {
 	int error = streams_sync(session);

@@ -154,6 +154,21 @@ void ptask_needs_host(struct gdev_ptask *ptask)
 	list_append(&ptask->graph->hosts, &ptask->work);
 }
 
+/* A source that makes what nobody takes. */
+static bool is_in_vain(const struct gdev_ptask *ptask)
+{
+	const struct gdev_channel *channel;
+	const struct gdev_port *port;
+
+	if (ptask->input_count)
+		return false;
+	list_for_each (port, &ptask->outputs, link)
+		list_for_each (channel, &port->channels, from_link)
+			if (!channel->broken)
+				return false;
+	return true;
+}
+
 static void step(struct gdev_ptask *ptask)
 {
 	struct gdev_graph *graph = ptask->graph;
@@ -163,6 +178,10 @@ static void step(struct gdev_ptask *ptask)
 		return;
 	delivered = deliver(ptask);
 	filled = fill(ptask);
+	if (is_in_vain(ptask)) {
+		ptask_end(ptask);
+		return;
+	}
 	if (delivered && !filled && is_over(ptask))
 		ptask_end(ptask);
 	if (!delivered || !filled)
@@ -176,6 +195,21 @@ static void step(struct gdev_ptask *ptask)
 		ptask_invoke(ptask, 0);
 }
 
+/* Whether what is sent to the devices goes without waiting for their workers, which is not done with the lock held; else we
+ * shall be told when a worker has taken what there is. */
+static bool may_send(struct gdev_graph *graph)
+{
+	bool may = true;
+
+	for (unsigned i = 0; i < graph->device_count; i++)
+		if (gdev_session_is_full(graph->devices[i].session)) {
+			host_notice(graph, (struct point){.lane = lane_in(i)}, false);
+			host_start(graph);
+			may = false;
+		}
+	return may;
+}
+
 void graph_flow(struct gdev_graph *graph)
 {
 	struct gdev_ptask *ptask;
@@ -183,12 +217,13 @@ void graph_flow(struct gdev_graph *graph)
 	if (!graph->running)
 		return;
 	do
-		while (!graph->error && !graph->terminated &&
+		while (!graph->error && !graph->terminated && !list_empty(&graph->work) &&
+			may_send(graph) &&
 			(ptask = list_first(&graph->work, struct gdev_ptask, work))) {
 			list_remove(&ptask->work);
 			step(ptask);
 		}
-	while (schedule_next(graph));
+	while (!list_empty(&graph->ready) && may_send(graph) && schedule_next(graph));
 	if (!list_empty(&graph->hosts))
 		host_wake(graph);
 }

@@ -21,11 +21,11 @@
 
 /* ---- telling ---- */
 
-/* The member looks again, if it waits. */
-static void notify(struct member *member)
+static void ring(struct member *member)
 {
 	uint32_t waiting;
 
+	member->changed = false;
 	if (member->left || !member->joined)
 		return;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -34,6 +34,17 @@ static void notify(struct member *member)
 		return;
 	member->rung = waiting;
 	eventfd_write(member->bell, 1);
+}
+
+/* The member looks again, if it waits: at the end of a turn, so that it wakes up once for all that the turn has changed. */
+static void notify(struct member *member)
+{
+	if (member->left || !member->joined)
+		return;
+	__atomic_store_n(&member->segment->changes, ++member->changes, __ATOMIC_RELEASE);
+	member->changed = true;
+	if (!member->graph->serving)
+		ring(member);
 }
 
 static void answer(struct member *member, struct graph_answer answer)
@@ -497,6 +508,7 @@ static bool take_requests(struct member *member, unsigned most)
 	struct graph_segment *segment = member->segment;
 	struct graph_request request;
 	unsigned count = 0;
+	bool full = false;
 	uint32_t tail;
 	int error = 0;
 
@@ -506,6 +518,7 @@ static bool take_requests(struct member *member, unsigned most)
 			error = -EPROTO;
 			break;
 		}
+		full |= tail - member->requests_head >= GRAPH_REQUESTS / 2;
 		memcpy(&request, &segment->requests[member->requests_head % GRAPH_REQUESTS],
 			sizeof request);
 		__atomic_store_n(
@@ -514,8 +527,8 @@ static bool take_requests(struct member *member, unsigned most)
 	}
 	if (error)
 		member_leave(member);
-	else if (count)
-		notify(member); /* there is room for requests */
+	else if (full)
+		notify(member); /* it may wait for room */
 	return count;
 }
 
@@ -652,7 +665,7 @@ static bool give_one(struct member *member, struct end *end)
 }
 
 /* What the member sees of its end. */
-static void show_end(struct member *member, const struct end *end, uint32_t before)
+static void show_end(struct member *member, struct end *end, uint32_t before)
 {
 	const struct gdev_channel *channel = end->channel;
 	struct graph_end *shown = &member->segment->ends[end - member->ends];
@@ -663,22 +676,30 @@ static void show_end(struct member *member, const struct end *end, uint32_t befo
 		state = GRAPH_END_OVER;
 	if (member->left || (end->taken == before && end->state == state))
 		return;
-	((struct end *)end)->state = state;
 	__atomic_store_n(&shown->taken, end->taken, __ATOMIC_RELEASE);
 	__atomic_store_n(&shown->state, state, __ATOMIC_RELEASE);
-	notify(member);
+	/* A member that waits for room is told when there is some for several. */
+	if (end->count <= channel->capacity / 2 || end->state != state)
+		notify(member);
+	end->state = state;
 }
 
 static bool serve_end(struct member *member, struct end *end)
 {
 	uint32_t taken = end->taken;
-	bool some;
+	bool some = false;
 
 	if (!end->channel)
 		return false;
 	if (member->graph->error || member->graph->terminated)
 		drop_pending(end);
-	some = end->pushes ? put_pending(end) : !member->left && give_one(member, end);
+	if (end->pushes)
+		some = put_pending(end);
+	while (!end->pushes && !member->left && give_one(member, end)) {
+		some = true;
+		if (end->channel->pullers > 1)
+			break; /* the others' turn */
+	}
 	show_end(member, end, taken);
 	if ((end->closed || member->left) && !end->count) {
 		close_end(member->graph, end);
@@ -719,9 +740,12 @@ bool members_serve(struct gdev_graph *graph)
 	members_tell_error(graph);
 	list_for_each (member, &publication->members, link)
 		some |= serve_member(member);
-	list_for_each_safe (member, next, &publication->members, link)
+	list_for_each_safe (member, next, &publication->members, link) {
+		if (member->changed)
+			ring(member);
 		if (is_gone(member))
 			member_free(member);
+	}
 	graph->serving = false;
 	if (!list_empty(&graph->work))
 		graph_flow(graph);

@@ -58,11 +58,12 @@ struct member {
 	struct door socket, wake;
 	int bell; /* eventfd: tells it that something has changed */
 	bool left, joined;
+	bool changed; /* something that it may wait for, in this turn */
 	struct graph_segment *segment;
 	uint8_t *theirs, *ours; /* memory that it writes, and that we write for it */
 	uint64_t memory_bytes;  /* of each */
 	struct pool pool;       /* of `ours` */
-	uint32_t requests_head, answers_tail, asleep, rung;
+	uint32_t requests_head, answers_tail, asleep, changes, rung;
 	struct end ends[GRAPH_ENDS_MAX];
 	unsigned end_count, wanted;
 	/* Datablocks that both know, by id. */

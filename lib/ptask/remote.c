@@ -161,6 +161,7 @@ bool remote_drain(struct gdev_graph *graph)
 	bool some = false;
 	uint32_t tail;
 
+	remote->changes = __atomic_load_n(&segment->changes, __ATOMIC_ACQUIRE);
 	look_at_ends(remote);
 	tail = __atomic_load_n(&segment->answers_tail, __ATOMIC_ACQUIRE);
 	if (tail - remote->answers_head > GRAPH_ANSWERS)
@@ -235,14 +236,15 @@ int remote_ask(struct gdev_graph *graph, struct graph_request request, uint64_t 
 
 /* ---- waiting ---- */
 
-/* The bell rings when something changes from now on. False: something has by now. */
+/* The bell rings when something changes from now on. False: something has, since the caller looked. */
 static bool listen(struct gdev_graph *graph)
 {
 	struct remote *remote = graph->remote;
+	uint32_t changes = remote->changes;
 
 	__atomic_store_n(&remote->segment->waiting, ++remote->waiting, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return !remote_drain(graph) && !remote_error(graph);
+	return !remote_drain(graph) && !remote_error(graph) && remote->changes == changes;
 }
 
 static void poll_owner(struct remote *remote, uint64_t deadline_ns)

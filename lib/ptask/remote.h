@@ -18,7 +18,7 @@ struct remote {
 	uint8_t *ours, *theirs; /* memory that this process writes, and that the owner writes */
 	uint64_t ours_bytes, theirs_bytes;
 	struct pool pool; /* of `ours` */
-	uint32_t requests_tail, answers_head, waiting, woken_for;
+	uint32_t requests_tail, answers_head, waiting, changes, woken_for;
 	uint32_t serial;
 	bool polling; /* a thread waits for the owner, and others for it */
 	struct gdev_datablock *known[2 * GRAPH_IDS];
@@ -31,7 +31,7 @@ struct remote {
 };
 
 /* A process that pulls one datablock after the other has asked for some more ahead. */
-#define PULLS_AHEAD 4
+#define PULLS_AHEAD 8
 
 /* Of a channel. Its queue has what was pulled, and that the program has not taken. */
 struct remote_end {

@@ -141,8 +141,8 @@ static struct gdev_ptask *pick(struct gdev_graph *graph, unsigned *device)
 static void ask_for_notice(struct gdev_graph *graph)
 {
 	for (unsigned i = 0; i < graph->device_count; i++)
-		if (graph->devices[i].ahead_count)
-			host_notice(graph, graph->devices[i].ahead[0].point, false);
+		for (unsigned k = 0; k < graph->devices[i].ahead_count; k++)
+			host_notice(graph, graph->devices[i].ahead[k].point, false);
 	host_start(graph);
 }
 

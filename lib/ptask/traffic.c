@@ -191,6 +191,9 @@ static int ask_for_more(struct gdev_channel *channel, uint64_t deadline_ns)
 	unsigned ahead = end->pulled ? PULLS_AHEAD : 1;
 	int error = 0;
 
+	if (end->wanted + channel->count > ahead / 2) /* several at once */
+		return 0;
+
 	while (!error && !end->over && end->wanted + channel->count < ahead &&
 		remote->held + remote->wanted < GRAPH_IDS) {
 		error = remote_ask(channel->graph, request, deadline_ns);

@@ -349,6 +349,7 @@ def bench_ptask(start):
         for metric, value, baseline in dataflow.ratios(gdevd):
             yield line("ptask", metric, value, "us" if baseline else "x", baseline or 1)
         yield from lines(gdevd, [program(gdevd, "ptask")])
+        yield from lines(gdevd, [program(gdevd, "ptask_across")])
     with start(devices="cpu:2") as gdevd:
         gained, moved = dataflow.two_devices(gdevd)
     yield line("ptask", "two_devices", gained, "x", 1)

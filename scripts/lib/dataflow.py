@@ -9,7 +9,10 @@ Ratios of speed, geometric means over all of the work; 1 and more: the graph is 
   worst_handcoded  the least of over_handcoded's ratios
   two_devices      speed of data-aware on two devices over the same on one of them (software GPU: halves of the processors)
   moved_pct        invocations that moved data between these two, of all, over the same work (Figure 12)
-  invoke_us        processor time of invoking an empty ptask, within the process; the baseline is a launch by hand"""
+  invoke_us        processor time of invoking an empty ptask, within the process; the baseline is a launch by hand
+  invoke_across_us        from one datablock to the next, pushed by one process through an empty ptask and pulled by another;
+                          the baseline is two pipes with a thread between
+  invoke_across_alone_us  the same of one datablock alone, from the push to the pull"""
 
 import json
 import statistics
