@@ -18,6 +18,7 @@
 #include "gdev/session.h"
 
 #define HOLD_FD_MIN 100 /* out of the way of programs that count on low numbers */
+#define VISIBLE_MAX 512 /* bytes of CUDA_VISIBLE_DEVICES; a longer list is not said */
 
 /* The virtual GPU's socket says whether it exists, and whether we may use it. */
 static int check_vgpu(const char *dir, const char *vgpu, size_t length)
@@ -154,6 +155,23 @@ static int parse(int argc, char **argv, const char **vgpu)
 	return optind;
 }
 
+/* Programs that count devices by NVIDIA's management library, as PyTorch does, count the machine's cards, and of them those
+ * that CUDA_VISIBLE_DEVICES names. A user's own choice stays: it is one among the virtual GPUs. */
+static void say_how_many(const char *list)
+{
+	char visible[VISIBLE_MAX], *end = visible;
+	unsigned i = 0;
+
+	do {
+		if (end - visible + sizeof("4294967295,") > sizeof(visible))
+			return;
+		end += sprintf(end, i ? ",%u" : "%u", i);
+		i++;
+		list = strchr(list, ',');
+	} while (list++);
+	setenv("CUDA_VISIBLE_DEVICES", visible, 0);
+}
+
 int program_prepare(const char *vgpu, char *dir)
 {
 	const char *chosen = vgpu ? vgpu : getenv("GDEV_VGPU");
@@ -180,8 +198,10 @@ int program_prepare(const char *vgpu, char *dir)
 		close(hold);
 		return error;
 	}
-	if (chosen && *chosen)
+	if (chosen && *chosen) {
 		warn_of_closed(hold, chosen);
+		say_how_many(chosen);
+	}
 	if (vgpu)
 		setenv("GDEV_VGPU", vgpu, 1);
 	setenv("GDEV_RUNTIME_DIR", dir, 1);

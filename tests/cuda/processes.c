@@ -306,6 +306,15 @@ static int show_devices(void)
 	return 0;
 }
 
+/* What gdev run says of it. */
+static int show_list(void)
+{
+	const char *list = getenv("CUDA_VISIBLE_DEVICES");
+
+	puts(list ? list : "unset");
+	return 0;
+}
+
 /* Assembles, and cannot be compiled. */
 static const char calling_ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 				  ".extern .func nobody();\n"
@@ -383,6 +392,7 @@ static const struct {
 	{"many-contexts", many_contexts},
 	{"open-and-close", open_and_close},
 	{"show-devices", show_devices},
+		{"show-list", show_list},
 	{"fail-in-all-ways", fail_in_all_ways},
 };
 

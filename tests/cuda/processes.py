@@ -37,6 +37,10 @@ def visible(checks, run):
     checks.check("two devices are seen without CUDA_VISIBLE_DEVICES", code == 0 and len(set(every)) == 2, out + err)
     if len(every) != 2:
         return
+    _, out, err = run("show-list")
+    checks.check("programs that count the machine's cards are told how many they have", out.strip() == "0,1", out + err)
+    _, out, err = run("show-list", {"CUDA_VISIBLE_DEVICES": "1"})
+    checks.check("and not if CUDA_VISIBLE_DEVICES is set", out.strip() == "1", out + err)
     a, b = every
     cases = {
         "0": [a], "1": [b], "1,0": [b, a], "0,1,7": [a, b], "7,0": NO_DEVICE, "-1": NO_DEVICE, "": NO_DEVICE,
