@@ -85,7 +85,8 @@ static CUresult load_optimised(const char *text, unsigned level, CUmodule *modul
 {
 	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
 		CU_JIT_OPTIMIZATION_LEVEL};
-	void *values[] = {error_log, (void *)(uintptr_t)sizeof(error_log), (void *)(uintptr_t)level};
+	void *values[] = {
+		error_log, (void *)(uintptr_t)sizeof(error_log), (void *)(uintptr_t)level};
 
 	error_log[0] = 0;
 	return cuModuleLoadDataEx(module, text, 3, options, values);
@@ -555,8 +556,8 @@ static void compare_random(
 	 * the kernel has something that the manual leaves open. */
 	bool plain = run_random(k, 0).at < 0;
 	p->by_optimiser += plain;
-	printf("random kernel %lu: thread %ld, [%%own+%ld]: %#x, not %#x%s\n", (unsigned long)k->seed,
-		r.at / RANDOM_OWN, r.at % RANDOM_OWN, r.got, r.want,
+	printf("random kernel %lu: thread %ld, [%%own+%ld]: %#x, not %#x%s\n",
+		(unsigned long)k->seed, r.at / RANDOM_OWN, r.at % RANDOM_OWN, r.got, r.want,
 		plain ? "; right without the driver's optimiser" : "");
 	if (p->differ <= MOST_SHRUNK && time(NULL) < run->end_at)
 		shrink_random(k, run);
