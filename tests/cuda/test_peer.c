@@ -105,6 +105,8 @@ static void test_copies(void **state)
 	copy_all_ways(1);
 	copy_all_ways(1000);
 	copy_all_ways((9 << 18) + 3); /* several pieces, and a part of one */
+	copy_all_ways(
+		(5 << 20) + 3); /* of which the devices do a half each, if they are processors */
 }
 
 /* Nothing besides is written, and every byte is where it belongs. */
@@ -182,10 +184,8 @@ static void test_boxes(void **state)
 	assert_success(cuMemFree(from));
 }
 
-/* An asynchronous copy follows its stream, and what follows it there sees it. */
-static void test_order(void **state)
+static void check_order(uint32_t count)
 {
-	const uint32_t count = 1 << 16;
 	CUdeviceptr a, b;
 	CUevent event;
 
@@ -215,6 +215,13 @@ static void test_order(void **state)
 	assert_success(cuEventDestroy(event));
 	assert_success(cuMemFree(a));
 	assert_success(cuMemFree(b));
+}
+
+/* An asynchronous copy follows its stream, and what follows it there sees it. */
+static void test_order(void **state)
+{
+	check_order(1 << 16);
+	check_order(5 << 20); /* by both devices */
 }
 
 /* ---- events ---- */
