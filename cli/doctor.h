@@ -60,6 +60,8 @@ enum doctor_level doctor_lacks(const struct wanted *wanted);
 
 /* Device code (doctor_code.c): an image, or fat binaries one behind the other, in `where`. */
 void doctor_image(struct wanted *wanted, struct bytes image, const char *where);
+/* doctor_preempt.c: which of its kernels leave hardware between blocks. */
+void doctor_preempt(struct wanted *wanted, struct bytes image, const char *where);
 /* PTX in a section of data. */
 void doctor_data(struct wanted *wanted, struct bytes bytes, const char *section);
 /* Of a file that has device code which is to be linked. */

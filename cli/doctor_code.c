@@ -132,6 +132,7 @@ void doctor_image(struct wanted *wanted, struct bytes image, const char *where)
 			"%s: device code in %s; the device's driver says what it thinks of it when "
 			"it is loaded",
 			wanted->path, where);
+		doctor_preempt(wanted, image, where);
 		return;
 	}
 	doctor->ops->image_check(image.at, image.length, &images, on_finding, &findings);

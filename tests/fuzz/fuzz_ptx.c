@@ -1,12 +1,36 @@
 /* SPDX-License-Identifier: MIT
  *
- * PTX text through the parser and, when it parses, one kernel through the compiler.
+ * PTX text through the parser and, when it parses, one kernel through the compiler; and through what rewrites kernels so that
+ * they leave between blocks, whose text must parse again.
  */
 #include <stdlib.h>
 
 #include "device/cpu/ptx/ptx.h"
+#include "device/preempt/preempt.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void rewrite(const uint8_t *data, size_t size)
+{
+	struct preempt_module *made;
+	struct ptx_module *module;
+	struct ptx_log none = {0};
+	size_t fit = 0;
+
+	if (preempt_rewrite((const char *)data, size, &made))
+		return;
+	for (size_t k = 0; k < made->count; k++)
+		fit += !made->kernels[k].unfit;
+	if ((fit > 0) != (made->text != NULL))
+		abort();
+	if (fit && ptx_parse(made->text, made->length, &none, &module))
+		abort();
+	if (fit && ptx_kernel_count(module) != made->count + fit)
+		abort();
+	if (fit)
+		ptx_module_destroy(module);
+	preempt_module_destroy(made);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -28,5 +52,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		!ptx_compile(module, ptx_kernel_at(module, 0), block, &log, &object, &object_size))
 		free(object);
 	ptx_module_destroy(module);
+	rewrite(data, size);
 	return 0;
 }

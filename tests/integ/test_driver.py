@@ -63,6 +63,18 @@ class Driver(unittest.TestCase):
         self.assertGreater(turns["long"], 0)
         print("#", turns, file=sys.stderr)
 
+    def test_doctor_says_what_leaves(self):
+        """gdev doctor says which kernels of a program leave hardware between blocks, and why another does not"""
+        gdevd = self.start()
+        with tempfile.NamedTemporaryFile("w", suffix=".ptx") as ptx:
+            ptx.write(".version 7.0\n.target sm_70\n.address_size 64\n.entry fit() { ret; }\n"
+                      ".entry polls(.param .u64 at) { .reg .b64 %d; .reg .b32 %r; .reg .pred %p; ld.param.u64 %d, [at];\n"
+                      "L: ld.volatile.u32 %r, [%d]; setp.eq.u32 %p, %r, 0; @%p bra L; ret; }\n")
+            ptx.flush()
+            out = gdevd.run([gdevd.gdev, "doctor", ptx.name])[1]
+        self.assertIn("1 of 2 kernels", out)
+        self.assertIn("kernel polls does not leave between blocks: its blocks may wait for each other", out)
+
     def refused(self, driver, reason):
         gdevd = self.start(driver)
         steps = self.client(gdevd)
