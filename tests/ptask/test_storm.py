@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""Processes that own many graphs, and others that have them open, are killed at random. Nobody hangs, what goes through a graph
+stays right, also while gdevd is started again, and in the end nothing of it is left at gdevd: no name, no session, no descriptor.
+
+usage: test_storm.py PROGRAM
+With GDEV_TEST_FULL it is 1,000 graphs of 36 ptasks in 20 processes and sessions."""
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
+
+import lab  # noqa: E402
+
+FULL = bool(os.environ.get("GDEV_TEST_FULL"))
+OWNERS, GRAPHS, NAMED = (20, 50, 12) if FULL else (3, 4, 2)
+USERS, KILLS = (40, 200) if FULL else (6, 12)
+END_S = 60
+
+
+def fail(text):
+    raise SystemExit(text)
+
+
+class Storm:
+    def __init__(self, gdevd, program):
+        self.gdevd, self.program = gdevd, program
+        self.owners, self.users = {}, []
+
+    def start_owner(self):
+        owner = self.gdevd.popen([self.program, "own", GRAPHS, NAMED], stdout=subprocess.PIPE, text=True)
+        self.owners[owner] = []
+        return owner
+
+    def await_owner(self, owner):
+        for line in owner.stdout:
+            if line == ".\n":
+                return
+            self.owners[owner].append(line.strip())
+        fail(f"an owner ended with {owner.wait()}")
+
+    def start_user(self):
+        owner = random.choice(list(self.owners))
+        self.users.append(self.gdevd.popen([self.program, "use", random.choice(self.owners[owner])]))
+
+    def kill_one(self):
+        if random.random() < 0.25:
+            owner = random.choice(list(self.owners))
+            del self.owners[owner]
+            owner.kill()
+            owner.wait()
+            self.await_owner(self.start_owner())
+        else:
+            user = self.users.pop(random.randrange(len(self.users)))
+            user.kill()
+            if user.wait() not in (0, -9):
+                fail(f"a user ended with {user.returncode}")
+        # Whose owner was killed end by themselves.
+        for user in [user for user in self.users if user.poll() is not None]:
+            if user.returncode:
+                fail(f"a user ended with {user.returncode}")
+            self.users.remove(user)
+        while len(self.users) < USERS:
+            self.start_user()
+
+    def end(self):
+        for owner in self.owners:
+            owner.kill()
+            owner.wait()
+        for user in self.users:
+            if user.wait(END_S):
+                fail(f"a user ended with {user.returncode}")
+
+
+def descriptors(gdevd):
+    return len(os.listdir(f"/proc/{gdevd.process.pid}/fd"))
+
+
+def graphs(gdevd):
+    code, out, err = gdevd.run([gdevd.gdev, "graph", "list", "--json"])
+    return json.loads(out)["graphs"] if not code else fail(err)
+
+
+def await_names(gdevd):
+    """Also with a gdevd that was started again."""
+    end = time.monotonic() + END_S
+    while len(found := graphs(gdevd)) != OWNERS * NAMED:
+        if time.monotonic() > end:
+            fail(f"{len(found)} graphs have a name, and not {OWNERS * NAMED}")
+        time.sleep(0.1)
+
+
+def await_nothing(gdevd, before):
+    end = time.monotonic() + END_S
+    while time.monotonic() < end:
+        status = gdevd.status()
+        left = graphs(gdevd), status["sessions"], max(descriptors(gdevd) - before, 0)
+        if not any(left):
+            return
+        time.sleep(0.2)
+    fail(f"left behind: {left}")
+
+
+def main():
+    lab.end_on_signals()
+    build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
+    seed = random.randrange(1 << 32)
+    random.seed(seed)
+    print("seed", seed)
+    with lab.Gdevd(build, {"device_memory": "2G"}, {"gdev0": {}}) as gdevd:
+        gdevd.context_bytes()  # a warm worker is there
+        before = descriptors(gdevd) + 16  # of warm workers, whose number changes
+        storm = Storm(gdevd, sys.argv[1])
+        for owner in [storm.start_owner() for _ in range(OWNERS)]:
+            storm.await_owner(owner)
+        await_names(gdevd)
+        for _ in range(USERS):
+            storm.start_user()
+        gdevd.process.kill()
+        gdevd.process.wait()
+        gdevd.start()
+        await_names(gdevd)
+        for _ in range(KILLS):
+            time.sleep(random.random() * 0.1)
+            storm.kill_one()
+        storm.end()
+        await_nothing(gdevd, before)
+
+
+main()
