@@ -60,7 +60,7 @@ struct preempt {
 	/* The context's. */
 	CUmodule module;
 	CUdeviceptr word, left_address;
-	uint32_t *left;
+	uint32_t *left; /* zeros, but for the notes of slices that are with the driver */
 	CUstream stream;
 };
 
@@ -191,7 +191,6 @@ static void fill_slice(struct preempt *p, struct piece *piece, bool rest)
 		memcpy(p->left + piece->left_at, ticket->rest + ticket->rest_count,
 			piece->blocks * sizeof *p->left);
 	} else {
-		memset(p->left + piece->left_at, 0, piece->blocks * sizeof *p->left);
 		ticket->next += piece->blocks;
 	}
 	piece->generation = p->generation;
@@ -301,27 +300,33 @@ static void go_on(struct preempt *p)
 
 /* ---- done ---- */
 
-/* Notes the blocks that have left. -ENOMEM. */
+static bool make_room(struct ticket *ticket, uint32_t more)
+{
+	uint32_t room = ticket->rest_count + more;
+	void *grown;
+
+	if (room <= ticket->rest_room)
+		return true;
+	grown = realloc(ticket->rest, room * sizeof *ticket->rest);
+	if (!grown)
+		return false;
+	ticket->rest = grown;
+	ticket->rest_room = room;
+	return true;
+}
+
+/* Takes the notes of the blocks that have left, none of which runs any more. -ENOMEM. */
 static int take_left(struct preempt *p, struct piece *piece)
 {
 	struct ticket *ticket = piece->ticket;
-	const uint32_t *left = p->left + piece->left_at;
+	uint32_t *left = p->left + piece->left_at;
+	bool room = make_room(ticket, piece->blocks);
 
-	for (uint32_t b = 0; b < piece->blocks; b++) {
-		uint32_t index = __atomic_load_n(&left[b], __ATOMIC_RELAXED);
-		if (!index || index > ticket->blocks)
-			continue; /* it is done, or the program has written there */
-		if (ticket->rest_count == ticket->rest_room) {
-			uint32_t room = max_of(2 * ticket->rest_room, 256u);
-			void *grown = realloc(ticket->rest, room * sizeof *ticket->rest);
-			if (!grown)
-				return -ENOMEM;
-			ticket->rest = grown;
-			ticket->rest_room = room;
-		}
-		ticket->rest[ticket->rest_count++] = index;
-	}
-	return 0;
+	for (uint32_t b = 0; b < piece->blocks && room; b++)
+		if (left[b] && left[b] <= ticket->blocks) /* else the program has written there */
+			ticket->rest[ticket->rest_count++] = left[b];
+	memset(left, 0, piece->blocks * sizeof *left);
+	return room ? 0 : -ENOMEM;
 }
 
 static void account(struct preempt *p, struct piece *piece, int error)
@@ -483,6 +488,8 @@ static CUresult make_word(struct device *device, struct preempt *p)
 	if (!result)
 		result = driver->cuMemHostAlloc((void **)&p->left, LEFT_WORDS * sizeof *p->left,
 			CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+	if (!result)
+		memset(p->left, 0, LEFT_WORDS * sizeof *p->left);
 	if (!result)
 		result = driver->cuMemHostGetDevicePointer(&p->left_address, p->left, 0);
 	if (!result) /* it is to pass what waits in other streams, and has no channel in common with them */
