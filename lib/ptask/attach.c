@@ -75,7 +75,7 @@ static int reach_owner(struct control_graph *request, uint64_t deadline_ns)
 	do
 		connection = control_request(CONTROL_GRAPH_OPEN, request, &answer, &owner);
 	while ((connection == -ENOENT || connection == -EAGAIN) && pause_until(deadline_ns));
-	if (connection == -ENOENT && deadline_ns)
+	if ((connection == -ENOENT || connection == -EAGAIN) && deadline_ns)
 		return -ETIMEDOUT;
 	if (connection < 0)
 		return connection;

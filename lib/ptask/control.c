@@ -51,7 +51,7 @@ static int receive(int connection, struct control_graph *answer, int *got)
 		return -GDEV_E_NO_DAEMON;
 	length = fd_receive(connection, answer, sizeof *answer, &fd, &count);
 	if (length <= 0)
-		return -GDEV_E_NO_DAEMON;
+		return -EAGAIN; /* it is gone, and the next one may come */
 	if (control_check(answer, (size_t)length) || answer->header.type != CONTROL_GRAPH_REPLY ||
 		answer->header.status > 0 || count != (got && !answer->header.status)) {
 		fd_close_all(&fd, count);
@@ -68,11 +68,11 @@ static int ask_in(const char *directory, const struct control_graph *request,
 	autoclose int connection = connect_in(directory);
 	int error;
 
-	if (connection < 0)
-		return -GDEV_E_NO_DAEMON;
+	if (connection < 0) /* refused: one was there, and another may come */
+		return connection == -ECONNREFUSED ? -EAGAIN : -GDEV_E_NO_DAEMON;
 	error = fd_send(connection, request, sizeof *request, NULL, 0);
 	if (error)
-		return -GDEV_E_NO_DAEMON;
+		return -EAGAIN;
 	error = receive(connection, answer, got);
 	return error < 0 ? error : steal_fd(&connection);
 }
@@ -87,9 +87,9 @@ int control_request(
 		.length = sizeof *request, .type = type, .version = CONTROL_VERSION, .serial = 1};
 	for (unsigned i = 0; paths_client_dir(i, directory) == 0; i++) {
 		int error = ask_in(directory, request, answer, got);
-		if (error != -GDEV_E_NO_DAEMON && error != -ENOENT)
+		if (error != -GDEV_E_NO_DAEMON && error != -ENOENT && error != -EAGAIN)
 			return error;
-		if (result == -GDEV_E_NO_DAEMON)
+		if (result == -GDEV_E_NO_DAEMON || error == -EAGAIN)
 			result = error;
 	}
 	return result;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <gdev/ptask.h>
@@ -79,15 +80,23 @@ static void own(int graphs, int named)
 		pause();
 }
 
+static uint64_t in_a_while(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return ((uint64_t)now.tv_sec + 3) * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* Others use the graph, too: what comes out is any that went in. */
 static int use(const char *name)
 {
 	struct gdev_channel *in, *out;
 	struct gdev_graph *graph;
 	uint32_t value = 7;
-	int error = gdev_graph_attach(name, 0, &graph);
+	int error = gdev_graph_attach(name, in_a_while(), &graph);
 
-	if (error == -ENOENT || error == -EUSERS)
+	if (error == -ETIMEDOUT || error == -EUSERS)
 		return 0; /* its owner is gone, or just going */
 	must(error, "attach");
 	error = gdev_channel_find(graph, "in", GDEV_FOREVER, &in);
