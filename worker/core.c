@@ -249,15 +249,13 @@ static struct turns *map_turns(int fd)
 }
 
 /* From here on the session's kernels leave between blocks, on a device where that has to be chosen. */
-static int let_preempt(struct core *core)
+static void let_preempt(struct core *core)
 {
-	int error = 0;
+	int error = core->ops->preempt ? core->ops->preempt(core->space) : -ENOTSUP;
 
-	if (!core->ops->preempt)
-		return 0;
-	error = core->ops->preempt(core->space);
 	core->preempts = !error;
-	return error;
+	if (error && core->ops->preempt)
+		log_warning("kernels will not leave between blocks: %s", gdev_strerror(error));
 }
 
 int core_attach(struct core *core, const struct control_attach *attach, int peer_fd, int turns_fd)
@@ -273,7 +271,7 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 		return error;
 	error = core->ops->space_reserve(core->space, attach->arena_base, attach->arena_bytes);
 	if (!error && (attach->features & FEATURE_PREEMPT))
-		error = let_preempt(core);
+		let_preempt(core);
 	if (!error)
 		error = map_staging(core, attach->arena_base);
 	if (error)

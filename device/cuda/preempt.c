@@ -528,9 +528,12 @@ void preempt_context_close(struct device *device)
 int cuda_preempt(struct device_space *space)
 {
 	struct device *device = space->device;
-	struct preempt *p = calloc(1, sizeof *p);
+	struct preempt *p;
 	int error;
 
+	if (device->preempt) /* of a session that did not come to be */
+		return 0;
+	p = calloc(1, sizeof *p);
 	if (!p)
 		return -ENOMEM;
 	pthread_mutex_init(&p->lock, NULL);
