@@ -547,9 +547,11 @@ LLVMValueRef call_runtime(
 		g->b, LLVMFunctionType(result, types, count, false), f, arguments, count, "");
 }
 
+/* A pointer that a function of the runtime follows. It is one of `mem`, as the pointers of loads and stores by generic
+ * addresses are, so that LLVM keeps stores to that memory before the call. */
 static LLVMValueRef as_pointer(struct gen *g, const struct operand *o)
 {
-	return LLVMBuildIntToPtr(g->b, emit_operand(g, o, g->i64), g->ptr, "");
+	return gen_gep(g, g->b, g->mem, emit_operand(g, o, g->i64));
 }
 
 static LLVMValueRef triple(struct gen *g, LLVMValueRef values[3])
