@@ -328,8 +328,8 @@ struct gdev_launch {
 	bool more; /* another launch on the stream follows at once: they may go to the device together */
 };
 
-/* Returns as soon as the launch is written down. -GDEV_E_INVALID_LAUNCH: beyond a limit of the
- * device; -GDEV_E_OUT_OF_RESOURCES: beyond one of the kernel. */
+/* Returns as soon as the launch is written down. -GDEV_E_INVALID_LAUNCH: beyond a limit of the device, or more threads a
+ * block than the kernel was compiled for; -GDEV_E_OUT_OF_RESOURCES: more than it has registers for. */
 int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *launch);
 /* How many clusters of such a launch the device holds at once; when it has no cluster, of how many blocks the
  * largest is. Parameters do not matter. -ENOTSUP: the device has no clusters. */

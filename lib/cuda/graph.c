@@ -294,7 +294,7 @@ CUresult graph_find_copy(CUgraph graph, CUgraphNode node, CUgraphNode *copy)
 
 	TRY(check_node(node));
 	list_for_each (found, &graph->nodes, link)
-		if (found->origin == node->id) {
+		if (found->origin == node->id || found->update == node->id) {
 			*copy = found;
 			return CUDA_SUCCESS;
 		}

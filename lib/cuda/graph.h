@@ -55,6 +55,7 @@ struct CUgraphNode_st {
 	struct home home;      /* that of a host function, a wait, or an empty node may be any */
 	unsigned long long id; /* never used again */
 	unsigned long long origin; /* the id of the node that it is a copy of, or 0 */
+	unsigned long long update; /* the id of the node that an update made it like, or 0 */
 	CUgraphNode twin;          /* its copy, while its graph is copied */
 	bool placed;               /* while its graph is brought into an order */
 	CUgraphNode *dependencies; /* malloc'ed */

@@ -319,7 +319,7 @@ static CUresult take_over(CUgraph theirs)
 			TRY(take_over(node->child));
 		else
 			TRY(node_set_like(node->twin, node));
-		node->twin->origin = node->id;
+		node->twin->update = node->id;
 	}
 	return CUDA_SUCCESS;
 }

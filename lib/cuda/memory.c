@@ -570,7 +570,9 @@ static bool is_host(const struct pointer *pointer)
 
 static void *host_pointer(const struct pointer *pointer)
 {
-	bool readable = !pointer->known || is_host(pointer) || pointer->range.mapped;
+	/* Device memory that libgdev has mapped for itself is none of the program's. */
+	bool readable =
+		!pointer->known || is_host(pointer) || memory_is_managed(&pointer->allocation);
 
 	return readable ? (void *)pointer->address : NULL;
 }

@@ -8,7 +8,8 @@
 #include "lib/libgdev/internal.h"
 #include "lib/libgdev/module.h"
 
-#define ATTRIBUTE_ROOM 64 /* of the attributes that one launch can have */
+#define ATTRIBUTE_ROOM 64           /* of the attributes that one launch can have */
+#define BLOCK_REGISTERS (64u << 10) /* that a block can have, on all GPUs since 2012 */
 
 static int device_limit(
 	struct gdev_session *session, enum device_property property, uint32_t *value)
@@ -51,6 +52,15 @@ int function_limits_init(struct gdev_function *function)
 	return 0;
 }
 
+/* Of a block that is too large for the kernel: as CUDA has it, one that there are not enough registers for lacks
+ * resources, and one beyond what the kernel was compiled for (.maxntid) is wrong. */
+static int too_large(const struct gdev_function_info *info, uint64_t threads)
+{
+	return align_up(threads, 32) * align_up(info->registers, 8) > BLOCK_REGISTERS
+		       ? -GDEV_E_OUT_OF_RESOURCES
+		       : -GDEV_E_INVALID_LAUNCH;
+}
+
 static int check_launch(const struct gdev_launch *launch)
 {
 	const struct gdev_function *function = launch->function;
@@ -66,8 +76,8 @@ static int check_launch(const struct gdev_launch *launch)
 	if (threads > function->limits.block_threads ||
 		launch->shared_bytes > function->limits.dynamic_shared_bytes)
 		return -GDEV_E_INVALID_LAUNCH;
-	if (threads > function->info.max_threads) /* as many as its registers leave room for */
-		return -GDEV_E_OUT_OF_RESOURCES;
+	if (threads > function->info.max_threads)
+		return too_large(&function->info, threads);
 	if (!launch->arguments && !launch->params && function->info.param_bytes)
 		return -EINVAL;
 	return 0;
