@@ -29,6 +29,7 @@ import contention
 import devices
 import lab
 import preempt
+import programs
 import starting
 import swapping
 from lab import ROOT, Gdevd, LabError
@@ -455,7 +456,7 @@ def parse_options():
                              + "log, record and hardware.def (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch graph alloc first pair table1; and, only when named, "
-                             + "conformance vendor-tests devices cards " + " ".join([*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
+                             + "conformance vendor-tests programs-suite devices cards " + " ".join([*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -514,6 +515,19 @@ def measure_devices(options, vendor, lines):
     return counts
 
 
+def check_suite(options, vendor, about):
+    """(passed, failed) of the programs of tests/cuda/programs, through gdev and with the vendor's library; all that came
+    of them is in programs.json of the results."""
+    options.results.mkdir(parents=True, exist_ok=True)
+    every, counts = programs.all_programs(), []
+    with programs.lab_for(options.build, options.device) as gdevd:
+        for side, environment in (("hardware", {}), ("vendor", {"LD_PRELOAD": vendor})):
+            results, wrong = programs.run(gdevd, side, every, environment, at_once=8)
+            programs.save(options.results / "programs.json", every, side, results, about)
+            counts.append((len(results) - wrong, wrong))
+    return add(counts)
+
+
 def measure_parts(sides, wanted, repetitions, take):
     """The parts of bench/hardware.c that are wanted, or all, on both sides in turn."""
     for part in ("copy", "launch", "graph", "alloc", "first", "pair"):
@@ -547,7 +561,9 @@ def main():
             found = cards.check(options.build, vendor, lambda *measured: lines.take(*measured, bench="peer"))
             passed, failed = add([(passed, failed), found])
             lines.save()
-    wanted = [name for name in wanted if name not in [*apart, "devices", "cards"]]
+        elif name == "programs-suite":
+            passed, failed = add([(passed, failed), check_suite(options, vendor, about)])
+    wanted = [name for name in wanted if name not in [*apart, "devices", "cards", "programs-suite"]]
     if options.only and not wanted:
         if passed + failed:
             print(f"{passed} passed, {failed} failed")

@@ -10,6 +10,7 @@
   attacks  the attack programs by themselves; without a stage's name they run among the suites
   conformance  each instruction of PTX by itself; it is among the suites, too
   vm       CUDA in a virtual machine, under QEMU; only when named (docs/vm.md says what it needs)
+  programs  all programs of tests/cuda/programs, some of which are among the suites; writes docs/results/programs.json
 
 Counts individual tests: the lines of a program that speaks TAP (cmocka does when asked), else the
 program. The last line is `N passed, N failed, N skipped`, and the exit status 0 if none failed. What the
@@ -31,6 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lab
+import programs
 from lab import ROOT
 
 PROCESSORS = len(os.sched_getaffinity(0))
@@ -41,7 +43,7 @@ SANITIZER_OPTIONS = {
     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
 }
 STAGES = ("style", "suites", "asan", "tsan", "fuzz", "demo")
-ALONE = ("attacks", "conformance", "vm")  # run when named: parts of a stage, and what takes long
+ALONE = ("attacks", "conformance", "programs", "vm")  # run when named: parts of a stage, and what takes long
 
 
 class Results:
@@ -167,7 +169,7 @@ class Tree:
 
 ORDINARY = Tree("build")
 TREES = {  # of the stages that test what is in one
-    "suites": ORDINARY, "attacks": ORDINARY, "conformance": ORDINARY, "vm": ORDINARY,
+    "suites": ORDINARY, "attacks": ORDINARY, "conformance": ORDINARY, "programs": ORDINARY, "vm": ORDINARY,
     "asan": Tree("build-asan", "-Db_sanitize=address,undefined", "-Db_lundef=false"),
     # The sanitizer takes no account of fences, and gcc says so.
     "tsan": Tree("build-tsan", "-Db_sanitize=thread", "-Db_lundef=false", "-Dc_args=-Wno-tsan",
@@ -431,6 +433,22 @@ def stage_vm(results, _options):
     record = {"stdout": out, "result": "OK" if code == 0 else "FAIL", "returncode": code}
     if not count_tap(results, "vm", record):
         results.add("failed" if code else "skipped", "vm", out.strip().rpartition("# SKIP ")[2] or out)
+
+
+def stage_programs(results, _options):
+    """Each program counts. One that fails as MISSING says is skipped, with the reason."""
+    every = programs.all_programs()
+    with programs.lab_for(ROOT / "build", "cpu") as gdevd:
+        told, _ = programs.run(gdevd, "software", every)
+    programs.save(ROOT / "docs" / "results" / "programs.json", every, "software", told, {})
+    for program in every:
+        result = told[program.name]
+        verdict, _, why = result.partition(": ")
+        if wrong := programs.judge(program, "software", result):
+            verdict, why = "failed", wrong
+        elif verdict == "failed":
+            verdict, why = "skipped", programs.MISSING[program.name]["software"]
+        results.add(verdict, program.name, why)
 
 
 def stage_asan(results, options):
