@@ -144,6 +144,10 @@ void narrow_range(struct gen *g, uint32_t context, struct thread_range *r);
 /* Whether any thread takes the side. */
 LLVMValueRef narrow_any(struct gen *g, uint32_t branch, uint32_t side);
 
+/* prefetch.c */
+/* At the begin of a block, of code before loops: asks for lines of memory that the block behind it will touch. */
+void prefetch_next(struct gen *g);
+
 /* monotone.c */
 /* Whether the first and the last thread of the block say if any of its threads takes a side. */
 bool monotone_branch(const struct gen *g, uint32_t branch);

@@ -713,6 +713,7 @@ void gen_plan(struct gen *g, LLVMBasicBlockRef start)
 		gen_dispatch(g, start);
 	} else {
 		LLVMPositionBuilderAtEnd(g->scalar, start);
+		prefetch_next(g);
 		LLVMBuildBr(g->scalar, g->pre[g->work->blocks[0].region]);
 	}
 	for (uint32_t r = 0; r < p->region_count && !g->work->error; r++)
