@@ -213,6 +213,9 @@ static int open_device(
 
 	if (!error)
 		error = lane_create(graph, lane_in(index));
+	if (!error) /* it is there when the worker is late (flow.c) */
+		error = gdev_stream_create(
+			device->session, 0, &graph->lanes[lane_in(index)].notify);
 	if (!error)
 		error = gdev_stream_create(device->session, 0, &device->out);
 	if (error)

@@ -6,6 +6,7 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -166,6 +167,90 @@ static void test_source_and_sink(void **state)
 	while (!info.ended);
 	assert_int_equal(info.invocations, 40);
 	assert_int_equal(seen, 40);
+}
+
+static int count_calls(void *argument, const struct gdev_view *inputs, struct gdev_view *outputs)
+{
+	memset(outputs[0].data, 0, outputs[0].bytes);
+	++*(int *)argument;
+	return 0;
+}
+
+/* A source ends when nobody can get what it makes any more. */
+static void test_source_in_vain(void **state)
+{
+	struct fixture *f = *state;
+	int made = 0, ends[2];
+	struct gdev_ptask *source = callback(f, count_calls, &made);
+	struct gdev_channel *sink;
+	struct gdev_ptask_info info = {0};
+
+	assert_int_equal(pipe(ends), 0);
+	good(f->graph,
+		gdev_channel_open_sink(f->graph, output(source, f->ints, 0), ends[1], NULL, &sink));
+	close(ends[1]);
+	good(f->graph, gdev_graph_run(f->graph));
+	close(ends[0]);
+	for (int i = 0; i < 30000 && !info.ended; i++) {
+		good(f->graph, gdev_ptask_query(source, &info));
+		usleep(1000);
+	}
+	assert_true(info.ended);
+	assert_in_range(made, 1, 1000);
+}
+
+/* ---- a worker that does not run ---- */
+
+/* Of the one session that there is. */
+static pid_t find_worker(void)
+{
+	char command[600], line[400];
+	int pid = 0;
+	FILE *status;
+
+	snprintf(command, sizeof command, "%s/cli/gdev status --json", getenv("GDEV_BUILD"));
+	status = popen(command, "r");
+	assert_non_null(status);
+	while (fgets(line, sizeof line, status))
+		if (strstr(line, "\"worker_pid\""))
+			pid = atoi(strchr(strstr(line, "\"worker_pid\""), ':') + 1);
+	assert_int_equal(pclose(status), 0);
+	assert_in_range(pid, 2, INT_MAX);
+	return pid;
+}
+
+/* A push without a deadline does not wait for the worker either; what was pushed flows when that goes on. */
+static void test_stopped_worker(void **state)
+{
+	struct fixture *f = *state;
+	struct gdev_ptask *ptask = function(f, "increment");
+	struct gdev_channel *in = channel(f, NULL, input(ptask, f->ints, 0));
+	struct gdev_ptask_info info = {0};
+	struct gdev_datablock *block;
+	pid_t worker = find_worker();
+	uint64_t pushed = 0;
+	int error = 0;
+
+	argument(ptask, 1, N);
+	good(f->graph, gdev_graph_run(f->graph));
+	good(f->graph, gdev_datablock_create(f->graph, f->ints, 0, &block));
+	good(f->graph, gdev_push(in, block, GDEV_FOREVER)); /* its memory is there from here on */
+	pushed++;
+	alarm(60);
+	assert_int_equal(kill(worker, SIGSTOP), 0);
+	while (!error && pushed < 100000) {
+		error = gdev_push(in, block, 0);
+		pushed += !error;
+	}
+	kill(worker, SIGCONT);
+	assert_int_equal(error, -EAGAIN);
+	assert_in_range(pushed, 1000, 99999);
+	while (info.invocations < pushed) {
+		good(f->graph, gdev_ptask_query(ptask, &info));
+		usleep(1000);
+	}
+	alarm(0);
+	gdev_datablock_put(block);
 }
 
 /* ---- values that are known when the graph runs ---- */
@@ -346,6 +431,8 @@ int main(void)
 		with_graph(test_callback),
 		cmocka_unit_test(test_manual),
 		with_graph(test_source_and_sink),
+		with_graph(test_source_in_vain),
+		with_graph(test_stopped_worker),
 		with_graph(test_size_at_run_time),
 		with_graph(test_size_too_large),
 		with_graph(test_predicates),
