@@ -446,7 +446,7 @@ void connection_send(
 	const struct control_header *header = message;
 	int error = -EAGAIN;
 
-	if (connection->dead || connection->drop_error)
+	if (!connection || connection->dead || connection->drop_error)
 		return;
 	if (list_empty(&connection->queue))
 		error = fd_send(connection->fd, message, header->length, fds, fd_count);

@@ -84,7 +84,8 @@ void connection_charge_to(struct connection *connection, struct user *user);
 bool connection_has_peer(const struct connection *connection);
 
 /* Sends or queues a message (header.length must be set). The descriptors stay the caller's. A peer
- * that cannot take it is dropped: closed() follows, never from inside this call. */
+ * that cannot take it is dropped: closed() follows, never from inside this call. NULL: the peer is gone, as is what is said
+ * to it. */
 void connection_send(
 	struct connection *connection, const void *message, const int *fds, size_t fd_count);
 

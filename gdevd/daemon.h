@@ -632,8 +632,8 @@ int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error);
 int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error);
 /* -EBUSY: it has sessions, and they are not to be ended (`force`). */
 int vgpu_delete(struct vgpu *vgpu, bool force, char *error);
-/* Writes down what was made at run time. 0, or -errno. */
-int vgpus_save_made(const struct daemon *daemon);
+/* Writes down what was made at run time, which is done; that it may not last is said in `note` (CONFIG_ERROR_MAX bytes). */
+void vgpus_save_made(const struct daemon *daemon, char *note);
 
 /* events.c */
 /* Calls nice_lend() for all sessions that wait for another. */

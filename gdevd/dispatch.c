@@ -269,7 +269,7 @@ static void answer_cache(struct session *session, const struct cache_request *re
 	control_fill(&answer, CONTROL_CACHE_REPLY, request->serial);
 	answer.header.status = status;
 	memcpy(answer.key, request->key, sizeof answer.key);
-	if (request->serial && session->worker->connection)
+	if (request->serial)
 		connection_send(session->worker->connection, &answer, &request->fd, found);
 }
 

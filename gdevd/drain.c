@@ -71,10 +71,6 @@ int device_drain(struct device *device, enum drain how, char *note)
 	vgpus_prune(daemon);
 	workers_adjust(device);
 	retire_look(device);
-	error = vgpus_save_made(daemon);
-	if (error)
-		snprintf(note, CONFIG_ERROR_MAX,
-			"this holds until gdevd is started again: %.300s cannot be written: %s",
-			daemon->made_path, strerror(-error));
+	vgpus_save_made(daemon, note);
 	return 0;
 }

@@ -50,7 +50,8 @@ static struct list *bucket_of(uint32_t asked_serial)
 	return bucket;
 }
 
-static void answer_asker(struct session *asker, const struct watch *watch, int status)
+static void send_event(const struct session *to, enum control_type type, const struct watch *watch,
+	uint32_t serial, int status)
 {
 	struct control_event message = {
 		.session = watch->session,
@@ -58,10 +59,14 @@ static void answer_asker(struct session *asker, const struct watch *watch, int s
 		.timeline = watch->timeline,
 	};
 
-	control_fill(&message, CONTROL_EVENT_DONE, watch->serial);
+	control_fill(&message, type, serial);
 	message.header.status = status;
-	if (asker->worker->connection)
-		connection_send(asker->worker->connection, &message, NULL, 0);
+	connection_send(to->worker->connection, &message, NULL, 0);
+}
+
+static void answer_asker(struct session *asker, const struct watch *watch, int status)
+{
+	send_event(asker, CONTROL_EVENT_DONE, watch, watch->serial, status);
 }
 
 /* NULL: no memory. */
@@ -117,11 +122,6 @@ static void watch_finish(struct watch *watch, int status)
 static void forward_watch(struct watch *watch, struct session *asked)
 {
 	static uint32_t serials;
-	struct control_event message = {
-		.session = watch->session,
-		.value = watch->value,
-		.timeline = watch->timeline,
-	};
 
 	list_remove(&watch->link);
 	watch->pair = pair_of(watch->asker, asked);
@@ -135,9 +135,7 @@ static void forward_watch(struct watch *watch, struct session *asked)
 	nice_apply(asked);
 	watch->asked_serial = ++serials ? serials : ++serials;
 	list_append(bucket_of(watch->asked_serial), &watch->bucket);
-	control_fill(&message, CONTROL_EVENT_WATCH, watch->asked_serial);
-	if (asked->worker->connection)
-		connection_send(asked->worker->connection, &message, NULL, 0);
+	send_event(asked, CONTROL_EVENT_WATCH, watch, watch->asked_serial, 0);
 }
 
 /* The worker does not read what it is sent. It would be dropped for that, so it is asked nothing more. */

@@ -155,8 +155,7 @@ static void send_grant(struct session *session, unsigned resource, enum control_
 	control_fill(&message, type, 0);
 	/* Before the message: the worker sees the word when it receives the message. */
 	__atomic_store_n(&worker->page->revoke[resource], (uint32_t)word, __ATOMIC_RELEASE);
-	if (worker->connection)
-		connection_send(worker->connection, &message, NULL, 0);
+	connection_send(worker->connection, &message, NULL, 0);
 }
 
 /* ---- a session that ranks above the holder, and may come back ---- */
@@ -268,8 +267,7 @@ static void on_prepare(struct sched *sched, struct sched_entity *entity)
 	struct control_grant message = {.resource = sched->index, .quantum_ns = EAGER_NS};
 
 	control_fill(&message, CONTROL_PREPARE, 0);
-	if (session->worker->connection)
-		connection_send(session->worker->connection, &message, NULL, 0);
+	connection_send(session->worker->connection, &message, NULL, 0);
 	session->daemon->eager_until_ns = clock_now_ns() + EAGER_NS;
 	uv_idle_start(&session->daemon->eager, on_eager);
 }

@@ -94,7 +94,7 @@ bool turns_name(struct device *device, unsigned resource, const struct session *
 			(uint32_t)grants_unwaited_word(next, resource), __ATOMIC_RELEASE);
 	}
 	control_fill(&message, CONTROL_PREPARE, 0);
-	if (next && next->worker->connection)
+	if (next)
 		connection_send(next->worker->connection, &message, NULL, 0);
 	if (!said) /* whatever a worker may have written there */
 		__atomic_store_n(word, wanted, __ATOMIC_SEQ_CST);

@@ -186,34 +186,32 @@ void vgpus_finish(struct daemon *daemon)
 
 /* ---- what is written down ---- */
 
-int vgpus_save_made(const struct daemon *daemon)
+void vgpus_save_made(const struct daemon *daemon, char *note)
 {
 	char dir[PATHS_MAX];
+	int error = 0;
 
 	strcpy(dir, daemon->made_path);
 	*strrchr(dir, '/') = '\0';
 	if (mkdir(dir, 0700) && errno != EEXIST)
-		return -errno;
-	return config_save_made(&daemon->config, daemon->made_path);
-}
-
-/* The change is done; that it may not last is said, and no failure. */
-static void write_down(struct daemon *daemon, const struct config_vgpu *config, char *note)
-{
-	int error;
-
-	*note = '\0';
-	if (config->from_file) {
-		snprintf(note, CONFIG_ERROR_MAX,
-			"this holds until gdevd is started again: %.300s names \"%s\", and says what it is then",
-			daemon->config_path, config->name);
-		return;
-	}
-	error = vgpus_save_made(daemon);
+		error = -errno;
+	if (!error)
+		error = config_save_made(&daemon->config, daemon->made_path);
 	if (error)
 		snprintf(note, CONFIG_ERROR_MAX,
 			"this holds until gdevd is started again: %.300s cannot be written: %s",
 			daemon->made_path, strerror(-error));
+}
+
+static void write_down(struct daemon *daemon, const struct config_vgpu *config, char *note)
+{
+	*note = '\0';
+	if (config->from_file)
+		snprintf(note, CONFIG_ERROR_MAX,
+			"this holds until gdevd is started again: %.300s names \"%s\", and says what it is then",
+			daemon->config_path, config->name);
+	else
+		vgpus_save_made(daemon, note);
 }
 
 /* Shares that add up to more than all are weights, which may not be what was meant: a note says so. */
@@ -366,8 +364,7 @@ static void drop_clients(struct vgpu *vgpu)
 /* To their programs the context is lost. */
 static void end_session(struct session *session)
 {
-	if (session->worker->connection)
-		connection_answer(session->worker->connection, CONTROL_BYE, 0, 0);
+	connection_answer(session->worker->connection, CONTROL_BYE, 0, 0);
 	session_end(session, "virtual GPU was deleted");
 }
 

@@ -250,9 +250,8 @@ static void answer_request(
 	control_fill(&message, CONTROL_CHARGED, serial);
 	message.header.status = status;
 	message.limit_bytes = memory_total(&worker->memory);
-	if (worker->connection)
-		connection_send(worker->connection, &message, &worker->swapping.fd,
-			message.swap_bytes[SWAP_FILE] != 0);
+	connection_send(worker->connection, &message, &worker->swapping.fd,
+		message.swap_bytes[SWAP_FILE] != 0);
 }
 
 static void answer_swap(
