@@ -392,7 +392,7 @@ static const struct {
 	{"many-contexts", many_contexts},
 	{"open-and-close", open_and_close},
 	{"show-devices", show_devices},
-		{"show-list", show_list},
+	{"show-list", show_list},
 	{"fail-in-all-ways", fail_in_all_ways},
 };
 
