@@ -182,7 +182,7 @@ enum { JOIN_WAKE = GRAPH_REGIONS, JOIN_BELL, JOIN_FDS };
 static int make_memory(struct member *member, int fds[JOIN_FDS])
 {
 	uint64_t bytes = member->memory_bytes = member->graph->publication->member_bytes;
-	void *segment, *theirs, *ours;
+	void *segment = NULL, *theirs = NULL, *ours = NULL;
 	autoclose int written = -1;
 
 	fds[GRAPH_REGION_SEGMENT] = map_memory("gdev-graph", sizeof *member->segment, &segment);
