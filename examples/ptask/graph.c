@@ -157,28 +157,17 @@ static void do_round(struct work *work)
 	graph_pull(work);
 }
 
-static struct gdev_ptask_info totals(void)
+double graph_moved_pct(void)
 {
-	struct gdev_ptask_info total = {0}, info;
+	uint64_t moved = 0, invocations = 0;
+	struct gdev_ptask_info info;
 
 	for (unsigned i = 0; i < ptask_count; i++) {
 		must(gdev_ptask_query(ptasks[i], &info), "ask");
-		total.moved += info.moved;
-		total.invocations += info.invocations;
+		moved += info.moved;
+		invocations += info.invocations;
 	}
-	return total;
-}
-
-uint64_t graph_invocations(void)
-{
-	return totals().invocations;
-}
-
-double graph_moved_pct(void)
-{
-	struct gdev_ptask_info total = totals();
-
-	return total.invocations ? 100.0 * (double)total.moved / (double)total.invocations : 0;
+	return invocations ? 100.0 * (double)moved / (double)invocations : 0;
 }
 
 const struct variant variant_graph = {"graph", setup, do_round};

@@ -11,6 +11,7 @@
 #include "ptask/work.h"
 
 #define ROUNDS_MAX 1000
+#define ROUNDS_AHEAD 4
 
 enum { EXIT_VERIFIED = 0, EXIT_WRONG = 1, EXIT_FAILED = 2 };
 
@@ -85,24 +86,26 @@ static bool check(const struct variant *variant)
 	return false;
 }
 
-/* Two rounds are in the graph at a time, so that it always has something to do. */
+/* So many rounds are in the graph at a time that it always has something to do; those count that have come out. */
 static void answer_rates(void)
 {
 	double seconds;
 
 	while (scanf("%lf", &seconds) == 1) {
-		double start_us = now_us(), end_us = start_us + seconds * 1e6;
-		uint64_t before = graph_invocations();
-		graph_push(&work);
-		while (now_us() < end_us) {
+		double start_us = now_us(), us;
+		unsigned rounds = 0;
+		for (unsigned i = 1; i < ROUNDS_AHEAD; i++)
+			graph_push(&work);
+		do {
 			graph_push(&work);
 			graph_pull(&work);
-		}
-		end_us = now_us();
-		printf("%.2f\n",
-			(double)(graph_invocations() - before) / (end_us - start_us) * 1e6);
+			rounds++;
+			us = now_us() - start_us;
+		} while (us < seconds * 1e6);
+		printf("%.2f\n", rounds * work.task_count / us * 1e6);
 		fflush(stdout);
-		graph_pull(&work);
+		for (unsigned i = 1; i < ROUNDS_AHEAD; i++)
+			graph_pull(&work);
 	}
 }
 

@@ -83,8 +83,7 @@ extern const struct variant variant_single, variant_modular, variant_hand, varia
 extern const char *graph_vgpus[8];
 extern unsigned graph_vgpu_count;
 extern unsigned graph_schedule; /* enum gdev_schedule */
-uint64_t graph_invocations(void);
-/* How many of them moved data between devices, in percent. */
+/* How many invocations moved data between devices, in percent. */
 double graph_moved_pct(void);
 /* The halves of a round. */
 void graph_push(struct work *work);

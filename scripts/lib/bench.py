@@ -12,7 +12,9 @@ What the baseline is, the benchmark's own file says (bench/NAME.c; idle and tabl
   peer     copies between two devices, and a kernel that may use another device's memory
   devices  the same work on one, two and four software devices; what a message costs gdevd with 64 devices
   gloop    kernels with event loops against the same without, two at once, and their shares (scripts/lib/gloop.py)
-  ptask    dataflow graphs against the same by hand; what invoking a ptask costs (scripts/lib/dataflow.py)
+  ptask    dataflow graphs against the same by hand, on two devices, and with priorities (scripts/lib/dataflow.py)
+  ptask-gesture
+           PTask's gestural interface in five forms (Table 2; scripts/lib/dataflow.py)
   vm       counts of a guest under QEMU: exits a launch, bytes copied (scripts/lib/machines.py)
   table1   the programs of the paper's Table 1 through gdevd, against the same without it
 
@@ -346,14 +348,15 @@ def bench_gloop(start):
 
 def bench_ptask(start):
     with start() as gdevd:
-        for metric, value, baseline in dataflow.ratios(gdevd):
-            yield line("ptask", metric, value, "us" if baseline else "x", baseline or 1)
+        for metric, value, baseline, unit in dataflow.ratios(gdevd):
+            yield line("ptask", metric, value, unit, baseline)
         yield from lines(gdevd, [program(gdevd, "ptask")])
         yield from lines(gdevd, [program(gdevd, "ptask_across")])
     with start(devices="cpu:2") as gdevd:
-        gained, moved = dataflow.two_devices(gdevd)
-    yield line("ptask", "two_devices", gained, "x", 1)
-    yield line("ptask", "moved_pct", moved, "%", 1)
+        for metric, value, baseline, unit in dataflow.two_devices(gdevd):
+            yield line("ptask", metric, value, unit, baseline)
+    for metric, value, baseline, unit in dataflow.priorities(start):
+        yield line("ptask", metric, value, unit, baseline)
 
 
 def bench_vm(start):
@@ -362,7 +365,13 @@ def bench_vm(start):
             yield line("vm", metric, value, unit, baseline)
 
 
-BENCHES = {name.removeprefix("bench_"): function for name, function in list(globals().items())
+def bench_ptask_gesture(start):
+    with start() as gdevd:
+        for metric, value, baseline, unit in dataflow.gesture(gdevd):
+            yield line("ptask-gesture", metric, value, unit, baseline)
+
+
+BENCHES = {name.removeprefix("bench_").replace("_", "-"): function for name, function in list(globals().items())
            if name.startswith("bench_")}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Dataflow graphs (PTask, section 6.3): the programs of examples/ptask/ as a graph and by hand, in turn within one process.
+"""Dataflow graphs (PTask, section 6): the programs of examples/ptask/ as a graph and by hand, in turn within one process.
 
 Ratios of speed, geometric means over all of the work; 1 and more: the graph is at least as fast:
   over_handcoded   one thread, each array copied once, one thing after the other
@@ -7,17 +7,25 @@ Ratios of speed, geometric means over all of the work; 1 and more: the graph is 
   over_modular     a thread a task, each copying its inputs in and its output out
   over_single      a task after the other, each copying
   worst_handcoded  the least of over_handcoded's ratios
-  two_devices      speed of data-aware on two devices over the same on one of them (software GPU: halves of the processors)
-  moved_pct        invocations that moved data between these two, of all, over the same work (Figure 12)
+  figure11.*       speed of each variant over `single`, by work (Figure 11)
+  figure12.*       speed on two devices over one, of columns of products 8 wide, by schedule and depth (Figure 12; on the
+                   software GPU devices are halves of the processors); the baseline is first-available on one device
+  two_devices      of these, data-aware's, over all depths; moved_pct: invocations of it that moved data, of all
+  figure13.*       invocations a second of four graphs of 36 ptasks at a time, by policy of the device and priority (Figure
+                   13); the baseline is fifo, which does not look at priorities; fair has shares in proportion to them
+  priority_r2      how linear that is under `effective`
   invoke_us        processor time of invoking an empty ptask, within the process; the baseline is a launch by hand
   invoke_across_us        from one datablock to the next, pushed by one process through an empty ptask and pulled by another;
                           the baseline is two pipes with a thread between
-  invoke_across_alone_us  the same of one datablock alone, from the push to the pull"""
+  invoke_across_alone_us  the same of one datablock alone, from the push to the pull
+
+The gestural interface (section 6.1; `gesture`): frames a second, latency and processor time of the forms of Table 2; baselines
+are those of handcode."""
 
 import json
 import statistics
 
-from lab import LabError
+from lab import SOFTWARE, LabError
 
 ROUNDS = 15
 # SHAPE TASK N WIDTH DEPTH; a tree of 8 has 15 tasks, a rectangle of 4 x 6 has 24.
@@ -26,53 +34,138 @@ MATRICES = [(shape, task, n, width, depth)
             for task, sizes in (("madd", (64, 256, 1024)), ("mcopy", (64, 256, 1024)), ("gemm", (64, 256)))
             if (shape, task) != ("tree", "mcopy")
             for n in sizes]
-SORTS = (12, 16, 18)  # log2 of the number of elements: 10, 36 and 55 ptasks
-WORK = [("ptask-sort", log2) for log2 in SORTS] + [("ptask-matrices", *how) for how in MATRICES]
+# log2 of the number of elements: 10, 36 and 55 ptasks; 30 and 60 ptasks; 229 and 1,197; 7.
+OTHERS = [("sort", 12), ("sort", 16), ("sort", 18), ("fdtd", 32, 5), ("fdtd", 64, 10), ("pca", 64, 10), ("pca", 512, 10),
+          ("pca", 256, 54), ("group", 1 << 19, 128), ("group", 1 << 21, 512)]
+WORK = OTHERS + [("matrices", *how) for how in MATRICES]
+VARIANTS = {"hand": "over_handcoded", "streams": "over_streams", "modular": "over_modular", "single": "over_single"}
 
 
-def rounds_us(gdevd, name, *how):
-    """Of each variant, the median time of a round."""
-    command = [gdevd.gdev, "run", gdevd.example(name), "--variant=all", f"--repeat={ROUNDS}", *how]
+def run(gdevd, name, *options):
+    """The lines that an example prints."""
+    command = [gdevd.gdev, "run", gdevd.example(f"ptask-{name}"), *options]
     code, out, err = gdevd.run(command, 600)
     if code:
         raise LabError(f"{' '.join(map(str, command))} ended with {code}:\n{err}")
-    return {found["variant"]: found["round_us"] for found in map(json.loads, out.splitlines())}
+    return [json.loads(line) for line in out.splitlines()]
 
 
 def ratios(gdevd):
-    """Of each variant, how much longer than the graph it takes, for each piece of work. Yields each piece as it is
-    measured: (name, us of the graph, us by hand)."""
-    found = {"hand": [], "streams": [], "modular": [], "single": []}
-    for work in WORK:
-        us = rounds_us(gdevd, *work)
+    """Yields (metric, value, baseline, unit): of each piece of work as it is measured, and at last the means."""
+    found = {variant: [] for variant in VARIANTS}
+    for name, *how in WORK:
+        us = {line["variant"]: line["round_us"] for line in run(gdevd, name, "--variant=all", f"--repeat={ROUNDS}", *how)}
+        work = "_".join(map(str, (name, *how)))
+        yield work, us["graph"], us["hand"], "us"
+        for variant in ("modular", "hand", "streams", "graph"):
+            yield f"figure11.{work}.{variant}", us["single"] / us[variant], 1, "x"
         for variant, values in found.items():
             values.append(us[variant] / us["graph"])
-        yield "_".join(map(str, work)).removeprefix("ptask-"), us["graph"], us["hand"]
-    for metric, variant in (("over_handcoded", "hand"), ("over_streams", "streams"), ("over_modular", "modular"),
-                            ("over_single", "single")):
-        yield metric, statistics.geometric_mean(found[variant]), None
-    yield "worst_handcoded", min(found["hand"]), None
+    for variant, metric in VARIANTS.items():
+        yield metric, statistics.geometric_mean(found[variant]), 1, "x"
+    yield "worst_handcoded", min(found["hand"]), 1, "x"
 
 
-DEPTHS = (1, 2, 4, 6)  # of Figure 12, whose breadth is 8
+# -- Figure 12 ----------------------------------------------------------------------------------------
+
+DEPTHS = range(1, 7)
+SCHEDULES = ("first-available", "priority", "data-aware")
 DEVICE_TURNS = 3
 
 
-def two_devices(gdevd, n=384):
-    """On `cpu:2`: (speed over one device, percent of invocations that moved data)."""
+def columns(gdevd, devices, schedule, depth, n=384):
+    line, = run(gdevd, "matrices", "--repeat=3", f"--vgpus={','.join(f'gdev{i}' for i in range(devices))}",
+                f"--schedule={schedule}", "columns", "gemm", n, 8, depth)
+    return line["round_us"], line["moved_pct"]
+
+
+def two_devices(gdevd):
+    """On two devices. Yields as ratios() does."""
     gained, moved = [], []
     for depth in DEPTHS:
-        us = {1: [], 2: []}
+        one, two = [], {schedule: [] for schedule in SCHEDULES}
         for _ in range(DEVICE_TURNS):
-            for count, vgpus in ((1, "gdev0"), (2, "gdev0,gdev1")):
-                command = [gdevd.gdev, "run", gdevd.example("ptask-matrices"), "--repeat=3", f"--vgpus={vgpus}",
-                           "--schedule=data-aware", "columns", "gemm", n, 8, depth]
-                code, out, err = gdevd.run(command, 600)
-                if code:
-                    raise LabError(f"{' '.join(map(str, command))} ended with {code}:\n{err}")
-                found = json.loads(out)
-                us[count].append(found["round_us"])
-                if count == 2:
-                    moved.append(found["moved_pct"])
-        gained.append(statistics.median(us[1]) / statistics.median(us[2]))
-    return statistics.geometric_mean(gained), statistics.fmean(moved)
+            one.append(columns(gdevd, 1, "first-available", depth)[0])
+            for schedule, times in two.items():
+                us, moved_pct = columns(gdevd, 2, schedule, depth)
+                times.append(us)
+                if schedule == "data-aware":
+                    moved.append(moved_pct)
+        for schedule, times in two.items():
+            gain = statistics.median(one) / statistics.median(times)
+            yield f"figure12.{schedule}.d{depth}", gain, 1, "x"
+            if schedule == "data-aware":
+                gained.append(gain)
+    yield "two_devices", statistics.geometric_mean(gained), 1, "x"
+    yield "moved_pct", statistics.fmean(moved), 1, "%"
+
+
+# -- Figure 13 ----------------------------------------------------------------------------------------
+
+PRIORITIES = (2, 4, 6, 8)
+POLICIES = ("fifo", "effective", "fair")
+COMPETE_S = 5
+COMPETE_TURNS = 3
+
+
+def rates(start, policy):
+    """Invocations a second of each of four graphs that compete."""
+    vgpus = {f"p{priority}": {"priority": priority, "compute": 100 * priority // sum(PRIORITIES)}
+             for priority in PRIORITIES}
+    with start(vgpus, policy=policy) as gdevd:
+        graphs = [gdevd.popen([gdevd.gdev, "run", "--vgpu", name, gdevd.example("ptask-matrices"), "--rates",
+                               "rectangle", "gemm", 128, 6, 6], stdin=-1, stdout=-1, text=True) for name in vgpus]
+        for seconds in (1, COMPETE_S):  # the first one also waits until all are ready
+            for graph in graphs:
+                graph.stdin.write(f"{seconds}\n")
+                graph.stdin.flush()
+            answers = [graph.stdout.readline() for graph in graphs]
+        for graph in graphs:
+            graph.stdin.close()
+            if graph.wait(60):
+                raise LabError(f"a graph under {policy} ended with {graph.returncode}")
+    return [float(answer) for answer in answers]
+
+
+def priorities(start):
+    """Yields as ratios() does."""
+    turns = {policy: [] for policy in POLICIES}
+    for _ in range(COMPETE_TURNS):
+        for policy, measured in turns.items():
+            measured.append(rates(start, policy))
+    found = {policy: [statistics.fmean(graph) for graph in zip(*measured)] for policy, measured in turns.items()}
+    for policy, values in found.items():
+        for priority, value, base in zip(PRIORITIES, values, found["fifo"]):
+            yield f"figure13.{policy}.p{priority}", value, base, "1/s"
+    yield "priority_r2", statistics.correlation(PRIORITIES, found["effective"]) ** 2, 1, "x"
+
+
+# -- the gestural interface ---------------------------------------------------------------------------
+
+FORMS = ("host", "handcode", "modular", "pipes", "ptask")
+FRAMES = 200 if SOFTWARE else 1000
+FORM_TURNS = 3
+UNITS = {"fps": "1/s", "mb_per_s": "MB/s", "latency_ms": "ms", "user_pct": "%", "sys_pct": "%", "threads": "", "memory_kib": "KiB"}
+
+
+def forms(gdevd, options):
+    """{form: {metric: median}}, where forms take turns."""
+    found = {form: [] for form in FORMS}
+    for _ in range(FORM_TURNS):
+        for form, lines in found.items():
+            lines += run(gdevd, "gesture", f"--form={form}", *options)
+    return {form: {metric: statistics.median(line[metric] for line in lines) for metric in UNITS if metric in lines[0]}
+            for form, lines in found.items()}
+
+
+def gesture(gdevd):
+    """Yields as ratios() does."""
+    for mode, options in (("unconstrained", (f"--frames={FRAMES}",)),
+                          ("real-time", ("--real-time", "--frames=100", *(("--width=160", "--height=120") if SOFTWARE else ())))):
+        found = forms(gdevd, options)
+        for form, values in found.items():
+            for metric, value in values.items():
+                yield f"{mode}.{form}.{metric}", value, found["handcode"][metric] or 1, UNITS[metric]
+        if mode == "unconstrained":
+            for over, form in (("fps_over_handcoded", "handcode"), ("fps_over_pipes", "pipes")):
+                yield over, found["ptask"]["fps"] / found[form]["fps"], 1, "x"
