@@ -19,6 +19,7 @@ static struct gdev_template *templates[ARRAYS_MAX]; /* of arrays */
 static struct gdev_port *makers[ARRAYS_MAX];        /* of an array; NULL: a source */
 static struct gdev_channel *pushes[ARRAYS_MAX], *pulls[ARRAYS_MAX];
 static unsigned pushed[ARRAYS_MAX], push_count; /* the source of each */
+static unsigned last_push[ARRAYS_MAX];          /* of a source */
 
 static void must(int error, const char *what)
 {
@@ -38,6 +39,7 @@ static void feed(unsigned source, struct gdev_port *to)
 		return;
 	require(push_count < ARRAYS_MAX, "make the graph", "too many channels");
 	pushed[push_count] = source;
+	last_push[source] = push_count;
 	pushes[push_count++] = channel;
 }
 
@@ -135,10 +137,12 @@ void graph_push(struct work *work)
 			"create a datablock");
 		must(gdev_datablock_write(blocks[i], 0, work->host[i], work->bytes[i]), "write it");
 	}
-	for (unsigned i = 0; i < push_count; i++)
-		must(gdev_push(pushes[i], blocks[pushed[i]], GDEV_FOREVER), "push");
-	for (unsigned i = 0; i < work->sources; i++)
-		gdev_datablock_put(blocks[i]);
+	for (unsigned i = 0; i < push_count; i++) {
+		struct gdev_datablock *block = blocks[pushed[i]];
+		must(last_push[pushed[i]] == i ? gdev_push_give(pushes[i], block, GDEV_FOREVER)
+					       : gdev_push(pushes[i], block, GDEV_FOREVER),
+			"push");
+	}
 }
 
 void graph_pull(struct work *work)

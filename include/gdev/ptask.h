@@ -278,6 +278,11 @@ struct gdev_template *gdev_channel_template(struct gdev_channel *channel);
  * program keeps its reference. -EPROTOTYPE: it is not what the channel takes; -EPIPE: after gdev_channel_end();
  * -EINVAL: not a channel that the program pushes into. */
 int gdev_push(struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns);
+/* The same, and the program's reference goes with the datablock: a ptask that changes it in place need not copy it, if nobody
+ * else has it. After an error the program has its reference still. 0: the datablock is in the channel; that the graph has
+ * failed, the next call says. */
+int gdev_push_give(
+	struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns);
 /* Waits until a datablock is there, and complete. Its reference is the caller's. -ENODATA: there will be none any more.
  * Threads that pull from one channel get the datablocks in turn. */
 int gdev_pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_datablock **block);

@@ -260,7 +260,9 @@ static int check_push(struct gdev_channel *channel, const struct gdev_datablock 
 	return 0;
 }
 
-int gdev_push(struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns)
+/* `give` not NULL: the caller's reference goes with the datablock before anything is invoked; *give: it has. */
+static int push(struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns,
+	bool *give)
 {
 	struct gdev_graph *graph = channel->graph;
 	int error;
@@ -276,11 +278,30 @@ int gdev_push(struct gdev_channel *channel, struct gdev_datablock *block, uint64
 	if (!error) {
 		block->pushed = true;
 		channel_put(channel, block);
+		if (give) {
+			block_put(block);
+			*give = true;
+		}
 		graph_flow(graph);
 		error = graph->error;
 	}
 	graph_leave(graph);
 	return error;
+}
+
+int gdev_push(struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns)
+{
+	return push(channel, block, deadline_ns, NULL);
+}
+
+int gdev_push_give(struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns)
+{
+	bool given = false;
+	int error = push(channel, block, deadline_ns, &given);
+
+	if (!error && !given)
+		gdev_datablock_put(block);
+	return given ? 0 : error;
 }
 
 static int fill_block(struct gdev_channel *channel, struct gdev_datablock *block, const void *data)
@@ -302,6 +323,7 @@ int gdev_push_bytes(
 	struct gdev_template *tmpl = channel->tmpl;
 	struct gdev_graph *graph = channel->graph;
 	struct gdev_datablock *block;
+	bool given = false;
 	int error = 0;
 
 	if (!channel->remote)
@@ -324,8 +346,9 @@ int gdev_push_bytes(
 		return error == -EINVAL && !channel->from && !channel->feed ? -EPROTOTYPE : error;
 	error = fill_block(channel, block, data);
 	if (!error)
-		error = gdev_push(channel, block, deadline_ns);
-	gdev_datablock_put(block);
+		error = push(channel, block, deadline_ns, &given);
+	if (!given)
+		gdev_datablock_put(block);
 	return error;
 }
 

@@ -170,6 +170,12 @@ static void test_in_place(void **state)
 		push_ints(f, from, 5); /* nobody has this one */
 		pull_ints(f, to, 7, 1);
 		pull_ints(f, between, 6, 1);
+		good(f->graph, gdev_datablock_create(f->graph, f->ints, 0, &block));
+		good(f->graph, gdev_datablock_write(block, 0, values, sizeof values));
+		assert_int_equal(gdev_push_give(to, block, 0), -EINVAL); /* it is ours still */
+		good(f->graph, gdev_push_give(from, block, 0));
+		pull_ints(f, to, 2, 1);
+		pull_ints(f, between, 1, 1);
 	}
 }
 
