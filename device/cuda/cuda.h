@@ -187,10 +187,11 @@ struct device_function {
 	struct list link;        /* module->functions */
 	uint32_t dynamic_limit;  /* dynamic shared memory allowed so far; module->lock */
 	uint32_t large_clusters; /* allowed; module->lock */
-	/* preempt.c: the one that leaves between blocks; of that one, where its hidden parameter is, and how many of its blocks
-	 * the device holds in a launch of that shape, which are preempt->lock's. */
+	/* preempt.c: the one that leaves between blocks. Of that one: where its hidden parameter is; the threads that a block of it
+	 * may have, fewer than the first's if it needs more registers; and, with preempt->lock, how many of its blocks the device
+	 * holds in a launch of that shape. */
 	struct device_function *second; /* atomic; NULL: there is none */
-	uint32_t hidden_offset, wave;
+	uint32_t hidden_offset, max_threads, wave;
 	uint64_t wave_shape;
 	char name[];
 };

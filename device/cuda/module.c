@@ -306,6 +306,15 @@ static int get_function(
 	return 0;
 }
 
+static uint32_t attribute(struct device_function *function, CUfunction_attribute which)
+{
+	int value = 0;
+
+	device_enter(function->module->space->device)
+		->cuFuncGetAttribute(&value, which, function->handle);
+	return (uint32_t)value;
+}
+
 /* Without, the function goes as it is. */
 static void get_second(struct device_module *module, struct device_function *function)
 {
@@ -319,6 +328,7 @@ static void get_second(struct device_module *module, struct device_function *fun
 		get_function(module, name, &second))
 		return;
 	second->hidden_offset = kernel->param_offset;
+	second->max_threads = attribute(second, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 	__atomic_store_n(&function->second, second, __ATOMIC_RELEASE);
 }
 
@@ -379,15 +389,6 @@ int cuda_function_name(struct device_module *module, unsigned index, char *name,
 		return -ERANGE;
 	strcpy(name, found);
 	return 0;
-}
-
-static uint32_t attribute(struct device_function *function, CUfunction_attribute which)
-{
-	int value = 0;
-
-	device_enter(function->module->space->device)
-		->cuFuncGetAttribute(&value, which, function->handle);
-	return (uint32_t)value;
 }
 
 void cuda_function_info(struct device_function *function, struct device_function_info *info)

@@ -97,11 +97,16 @@ static uint64_t blocks_of(const uint32_t grid[3])
 	return (uint64_t)grid[0] * grid[1] * grid[2];
 }
 
+static uint32_t threads_of(const struct device_launch *launch)
+{
+	return launch->block[0] * launch->block[1] * launch->block[2];
+}
+
 /* Blocks that the device holds at once. Asked once for a shape. */
 static uint32_t wave_of(
 	struct device *device, struct device_function *function, const struct device_launch *launch)
 {
-	uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
+	uint32_t threads = threads_of(launch);
 	uint64_t shape = (uint64_t)threads << 32 | launch->shared_bytes;
 
 	if (function->wave && function->wave_shape == shape)
@@ -405,11 +410,13 @@ static void piece_done(struct device_command *done, int error)
 static struct device_function *second_of(const struct device_command *command)
 {
 	const struct device_launch *launch = &command->launch;
+	struct device_function *second;
 
 	if (command->kind != DEVICE_LAUNCH || launch->cooperative || launch->cluster[0] ||
 		blocks_of(launch->grid) >= PREEMPT_LISTED)
 		return NULL;
-	return __atomic_load_n(&launch->function->second, __ATOMIC_ACQUIRE);
+	second = __atomic_load_n(&launch->function->second, __ATOMIC_ACQUIRE);
+	return second && threads_of(launch) <= second->max_threads ? second : NULL;
 }
 
 static struct ticket *ticket_create(struct device_command *command)
