@@ -139,6 +139,10 @@ CUresult cuMemAdvise_v2(
 	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
 		return fail(CUDA_ERROR_INVALID_VALUE, "%d is no advice", (int)advice);
 	TRY(find_managed(pointer, count, &allocation));
+	/* It does not matter for this one, but NVIDIA's library wants one all the same. */
+	if (advice == CU_MEM_ADVISE_SET_READ_MOSTLY &&
+		location.type == CU_MEM_LOCATION_TYPE_INVALID)
+		return fail(CUDA_ERROR_INVALID_VALUE, "the location is none");
 	if ((advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
 		    advice >= CU_MEM_ADVISE_SET_ACCESSED_BY) &&
 		check_location(&location) != CUDA_SUCCESS)

@@ -229,6 +229,7 @@ static void of_managed_memory(void **state)
 	INVALID_VALUE(cuMemAdvise(alive.memory, 16, CU_MEM_ADVISE_SET_READ_MOSTLY, here));
 	INVALID_VALUE(cuMemAdvise(managed, 16, (CUmem_advise)99, here));
 	INVALID_VALUE(cuMemAdvise(managed, 16, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, nowhere));
+	INVALID_VALUE(cuMemAdvise(managed, 16, CU_MEM_ADVISE_SET_READ_MOSTLY, (CUmemLocation){0}));
 	INVALID_VALUE(cuMemRangeGetAttribute(NULL, size, mostly, managed, 16));
 	INVALID_VALUE(cuMemRangeGetAttribute(&value, 3, mostly, managed, 16));
 	INVALID_VALUE(
