@@ -132,6 +132,7 @@ struct progress {
 	uint64_t one_by_one; /* up to here, since something in it ended a child */
 	unsigned compared, differ, refused, ended, other_nans;
 	unsigned by_optimiser; /* of those that differ */
+	unsigned open_ended;   /* forms that may do anything, and end the child */
 };
 
 static void *shared(size_t bytes)
@@ -403,11 +404,14 @@ static int conformance(const char *table, const char *record, bool recorded)
 		printf("%s: %s %s\n", ending(status), form->instruction, form->operands);
 		if (not_taken(status))
 			p->refused++;
+		else if (form->row->open)
+			p->open_ended++;
 		else
 			p->ended++;
 	}
-	printf("%u compared, %u differ, %u refused by the driver, %u did not run, %u with other bits of NaNs\n",
-		p->compared, p->differ, p->refused, p->ended, p->other_nans);
+	printf("%u compared, %u differ, %u refused by the driver, %u did not run, and %u whose answer is open, "
+	       "%u with other bits of NaNs\n",
+		p->compared, p->differ, p->refused, p->ended, p->open_ended, p->other_nans);
 	isa_finish(&a.isa);
 	return p->differ || p->ended;
 }
