@@ -165,8 +165,18 @@ static int join(struct graph *graph, const struct connection *connection, int *f
 	return 0;
 }
 
+/* Of the descriptors that wait to be closed, those of the user count as any. */
+static bool may_open(struct user *user)
+{
+	if (!user_hold(user, 1))
+		return false;
+	user_release(user, 1);
+	return true;
+}
+
 int graph_open(struct client *client, const struct control_graph *message)
 {
+	struct user *user = client->connection->user;
 	struct graph *graph;
 	int fd = -1, status = -ENOENT;
 
@@ -175,10 +185,10 @@ int graph_open(struct client *client, const struct control_graph *message)
 	graph = name_is_valid(message->name) ? find(client->daemon, message->uid, message->name)
 					     : NULL;
 	if (graph)
-		status = join(graph, client->connection, &fd);
+		status = may_open(user) ? join(graph, client->connection, &fd) : -EUSERS;
 	reply(client, message->header.serial, status, graph, fd);
 	if (fd >= 0) /* the owner may have sent something by now, and the client be gone */
-		porters_let_go(client->connection->user, fd);
+		porters_let_go(user, fd);
 	return 0;
 }
 

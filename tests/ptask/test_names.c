@@ -211,6 +211,33 @@ static int play_try(const char *name, const char *where, int uid, int group)
 	return may | 1;
 }
 
+/* As another user: pushes into a callback, and changes the memory again and again after that. */
+static int play_change(const char *name, const char *where, int uid, int count)
+{
+	struct gdev_channel *to;
+	struct gdev_graph *graph;
+	struct gdev_datablock *block;
+	int *values;
+
+	if (setgroups(0, NULL) || setgid(12345) || setuid((uid_t)uid))
+		return 100;
+	check(gdev_graph_attach(name, in_seconds(20), &graph), "attach");
+	check(gdev_channel_find(graph, where, in_seconds(20), &to), where);
+	for (int turn = 0; turn < count; turn++) {
+		check(gdev_datablock_create(graph, gdev_channel_template(to), 0, &block), "create");
+		check(gdev_datablock_map(block, true, (void **)&values), "map");
+		for (int i = 0; i < N; i++)
+			values[i] = turn;
+		check(gdev_push(to, block, GDEV_FOREVER), "push");
+		for (volatile int change = 0; change < 2000; change++)
+			for (int i = 0; i < N; i++)
+				values[i] = change;
+		gdev_datablock_put(block);
+	}
+	gdev_graph_close(graph);
+	return 0;
+}
+
 static const struct role {
 	const char *name;
 	int (*play)(const char *name, const char *where, int first, int count);
@@ -223,6 +250,7 @@ static const struct role {
 	{"mourn", play_mourn},
 	{"own", play_own},
 	{"try", play_try},
+	{"change", play_change},
 };
 
 static int play(char **argv)
@@ -489,6 +517,38 @@ static void test_rights(void **state)
 	}
 }
 
+/* What it read first, it still has later. */
+static int reads_the_same(void *argument, const struct gdev_view *inputs, struct gdev_view *outputs)
+{
+	const int *in = inputs[0].data;
+	int before[N];
+
+	memcpy(before, in, sizeof before);
+	usleep(200);
+	return memcmp(before, in, sizeof before) ? -EILSEQ : 0;
+}
+
+/* A callback does not read what another user's process can change meanwhile. */
+static void test_stranger_changes(void **state)
+{
+	struct fixture *f;
+	struct gdev_ptask *reader;
+	struct gdev_ptask_info info = {0};
+
+	if (geteuid())
+		skip(); /* only root can be somebody else */
+	open_directory();
+	f = fixture_open(&(struct gdev_graph_options){.name = "changes", .mode = 0602});
+	good(f->graph, gdev_ptask_open_host(f->graph, "reader", reads_the_same, NULL, &reader));
+	named(f, "in", NULL, input(reader, f->ints, 0), false);
+	good(f->graph, gdev_graph_run(f->graph));
+	assert_int_equal(finish(start("change", "0/changes", "in", STRANGER, 100)), 0);
+	while (!info.ended)
+		good(f->graph, gdev_ptask_query(reader, &info));
+	assert_int_equal(info.invocations, 100);
+	fixture_teardown((void **)&f);
+}
+
 /* ---- looking ---- */
 
 static void run_gdev(const char *arguments, char *output, size_t room)
@@ -625,6 +685,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_callback),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_rights),
+		cmocka_unit_test(test_stranger_changes),
 		cmocka_unit_test(test_command),
 		cmocka_unit_test(test_killed_pusher),
 		cmocka_unit_test(test_killed_puller),
