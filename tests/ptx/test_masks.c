@@ -228,6 +228,83 @@ static void guards_grow_with_the_index(void **state)
 	}
 }
 
+static void order_pairs(int *v, int first, int count, int distance)
+{
+	for (int i = first; i < first + count; i++) {
+		int j = i ^ distance, a = v[i], b = v[j];
+
+		if (j > i && (i & 64 ? a < b : a > b)) {
+			v[i] = b;
+			v[j] = a;
+		}
+	}
+}
+
+/* Strips of neighbours, where the distance and the first index let them be, and threads one by one elsewhere. */
+static void pairs_are_put_in_order(void **state)
+{
+	enum { N = 1024, ALL = 4096 };
+	static const int firsts[] = {0, 3, 8, 16, -2048},
+			 distances[] = {0, 1, 2, 4, 7, 8, 16, 20, 24, 32, 64, 100, 256, 1024};
+	static const uint32_t widths[] = {256, 64, 24, 17};
+	static int got[ALL], want[ALL];
+	struct {
+		int *v;
+		int first, distance, size;
+	} params = {got + ALL / 2, 0, 0, 64};
+
+	for (unsigned w = 0; w < 4; w++) {
+		struct run r = {.kernel = "order_pairs",
+			.grid = {N / widths[w], 1, 1},
+			.block = {widths[w], 1, 1},
+			.pool = 1,
+			.params = &params};
+		const struct ptx_kernel *kernel = ptx_kernel_find(program.module, r.kernel);
+		const struct ptx_code *code;
+
+		assert_int_equal(compile(&program, kernel, r.block, &code), 0);
+		for (unsigned k = 0; k < 5 * 14; k++) {
+			params.first = firsts[k % 5];
+			params.distance = distances[k / 5];
+			for (int i = 0; i < ALL; i++)
+				got[i] = want[i] = (int)((unsigned)i * 2654435761u >> 8) % 1000;
+			order_pairs(want + ALL / 2, params.first, (int)(widths[w] * r.grid[0]),
+				params.distance);
+			assert_int_equal(run_code(&program, kernel, code, r), RAN);
+			assert_memory_equal(got, want, sizeof(want));
+		}
+		ptx_unlink(code);
+	}
+}
+
+static void threads_look_up_what_lies_apart(void **state)
+{
+	enum { N = 1000 };
+	static uint32_t v[N + 24], table[256];
+	struct {
+		void *v, *table;
+		uint32_t n;
+	} params = {v, table, N};
+
+	for (uint32_t k = 0; k < 256; k++)
+		table[k] = k * 0x9e3779b9u ^ 0x5bd1e995u;
+	for (uint32_t k = 0; k < N + 24; k++)
+		v[k] = k * 0x01000193u;
+	assert_int_equal(run(&program, (struct run){.kernel = "look_up",
+					       .grid = {4},
+					       .block = {256},
+					       .pool = 2,
+					       .params = &params}),
+		RAN);
+	for (uint32_t k = 0; k < N + 24; k++) {
+		uint32_t x = k * 0x01000193u;
+
+		for (int round = 0; round < 8 && k < N; round++)
+			x = (x >> 8) ^ table[x & 255] ^ table[round];
+		assert_int_equal(v[k], x);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +314,8 @@ int main(void)
 		cmocka_unit_test(unsigned_differences_are_guarded),
 		cmocka_unit_test(threads_leave_a_loop_one_by_one),
 		cmocka_unit_test(a_loop_has_several_ways_out),
+		cmocka_unit_test(pairs_are_put_in_order),
+		cmocka_unit_test(threads_look_up_what_lies_apart),
 	};
 
 	return cmocka_run_group_tests(tests, load_program, unload_program);

@@ -374,7 +374,8 @@ void emit_inst(struct gen *g, struct inst *i)
 		g->b = g->scalar;
 		g->in_body = false;
 	}
-	bool done = emitters[i->op] ? emitters[i->op](g, i) : emit_by_name(g, i);
+	bool done = butterfly_emit(g, i) ||
+		    (emitters[i->op] ? emitters[i->op](g, i) : emit_by_name(g, i));
 	if (!done && emitters[i->op] == emit_arith)
 		done = emit_by_name(g, i);
 	g->b = body;

@@ -71,8 +71,9 @@ struct gen {
 	uint32_t pc_slot, wants_slot, arrived_slot, warp_slot;
 	uint32_t matrix_slot, matrix_bytes, matrix_presence; /* emit_matrix.c */
 	LLVMValueRef texture_operands, texture_results;      /* emit_texture.c; NULL: not yet */
-	uint64_t *used;      /* registers that the region at hand reads or writes */
-	struct lanes *lanes; /* of the region at hand, when lanes.c emits it */
+	uint64_t *used;              /* registers that the region at hand reads or writes */
+	struct lanes *lanes;         /* of the region at hand, when lanes.c emits it */
+	struct butterfly *butterfly; /* of the strip at hand, when butterfly.c emits it */
 	struct param_load *param_loads;
 	uint32_t param_load_count;
 };
@@ -108,6 +109,7 @@ LLVMBasicBlockRef gen_block(struct gen *g, const char *name);
 enum loop_hints {
 	LOOP_PARALLEL = 1, /* its threads' accesses are independent */
 	LOOP_SHORT = 2,    /* may be unrolled once it is vectors */
+	LOOP_SCALAR = 4,   /* becomes no vectors */
 };
 
 /* Keeps LLVM from unrolling the loop before it is vectors, or at all. width: of the vectors it must become, 0: LLVM
@@ -157,6 +159,21 @@ LLVMValueRef monotone_any(struct gen *g, uint32_t branch, uint32_t side);
 LLVMValueRef monotone_value(struct gen *g, uint32_t reg, bool last);
 /* Between which numbers an operand of 32 bits that grows with the index along an axis always is, without wrapping. */
 bool monotone_limits(const struct work *w, const struct operand *o, int64_t *lo, int64_t *hi);
+
+/* butterfly.c */
+/* For a region that has indices such as i ^ distance, or NULL. */
+struct butterfly *butterfly_find(
+	struct gen *g, const struct region *r, const struct thread_range *range);
+/* Whether the block's numbers let it go in strips; code before a loop. */
+LLVMValueRef butterfly_fits(struct gen *g, const struct butterfly *b);
+uint32_t butterfly_width(const struct butterfly *b);
+/* Around the code of a thread, in a loop over strips: a loop over the lanes of one. */
+void butterfly_begin(
+	struct gen *g, struct butterfly *b, struct thread_loop *strip, struct thread_loop *lanes);
+void butterfly_end(
+	struct gen *g, struct butterfly *b, struct thread_loop *strip, struct thread_loop *lanes);
+/* Emits the instruction if it makes such an index, in a strip. */
+bool butterfly_emit(struct gen *g, const struct inst *i);
 
 /* gen_gates.c: scheduled plans. */
 /* The thread's word in an array of the saved area. */

@@ -77,6 +77,15 @@ static LLVMMetadataRef unroll_vectors(struct gen *g)
 	return LLVMMDNodeInContext2(c, nodes, 2);
 }
 
+static LLVMMetadataRef vectorize_enable(struct gen *g, bool enable)
+{
+	LLVMMetadataRef pair[2];
+
+	pair[0] = LLVMMDStringInContext2(g->context, "llvm.loop.vectorize.enable", 26);
+	pair[1] = LLVMValueAsMetadata(LLVMConstInt(g->i1, enable, false));
+	return LLVMMDNodeInContext2(g->context, pair, 2);
+}
+
 /* llvm.loop metadata: distinct because it names itself. */
 void loop_metadata(struct gen *g, LLVMValueRef branch, unsigned hints, uint32_t width)
 {
@@ -93,13 +102,13 @@ void loop_metadata(struct gen *g, LLVMValueRef branch, unsigned hints, uint32_t 
 	}
 	if (hints & LOOP_SHORT)
 		nodes[count++] = unroll_vectors(g);
+	if (hints & LOOP_SCALAR)
+		nodes[count++] = vectorize_enable(g, false);
 	if (width) {
 		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.vectorize.width", 25);
 		pair[1] = LLVMValueAsMetadata(LLVMConstInt(g->i32, width, false));
 		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
-		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.vectorize.enable", 26);
-		pair[1] = LLVMValueAsMetadata(LLVMConstInt(g->i1, 1, false));
-		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
+		nodes[count++] = vectorize_enable(g, true);
 	}
 	LLVMMetadataRef node = LLVMMDNodeInContext2(c, nodes, count);
 	LLVMMetadataReplaceAllUsesWith(self, node);
@@ -111,10 +120,13 @@ void loop_metadata(struct gen *g, LLVMValueRef branch, unsigned hints, uint32_t 
  * constant, guards are. */
 static unsigned row_hints(const struct gen *g)
 {
-	bool guards = g->plan->regions[g->region].block_count > 1;
+	const struct region *r = &g->plan->regions[g->region];
+	bool guards = r->block_count > 1;
 
 	if (!g->parallel)
 		return 0;
+	if (scattered(g->work, r->blocks, r->block_count, false))
+		return LOOP_PARALLEL | LOOP_SCALAR;
 	return LOOP_PARALLEL | (guards && work_width(g->work, 0) <= SHORT_ROW ? LOOP_SHORT : 0);
 }
 
@@ -656,15 +668,62 @@ static void emit_threads(
 	LLVMBuildBr(g->b, l->after);
 }
 
+/* The region's loop over threads; b: in strips, or NULL. The scalar builder stands before it, and then behind it. */
+static void gen_loop(
+	struct gen *g, const struct region *r, struct thread_range range, struct butterfly *b)
+{
+	struct work *w = g->work;
+	uint64_t *done = work_alloc(w, (w->reg_count / 64 + 1) * 8);
+	struct thread_loop l = {.range = range}, inner;
+	struct lanes *lanes = b ? NULL : lanes_find(g, r, &l.range);
+	LLVMBasicBlockRef before = gen_block(g, "loop");
+
+	if (w->error)
+		return;
+	LLVMPositionBuilderAtEnd(g->body, before);
+	l.width = b ? butterfly_width(b) : lanes_width(lanes);
+	loop_begin(g, &l, g->body);
+	if (b) {
+		butterfly_begin(g, b, &l, &inner);
+		emit_threads(g, r, &inner, done);
+		butterfly_end(g, b, &l, &inner);
+	} else if (lanes) {
+		lanes_emit(g, lanes, &l, done);
+	} else {
+		emit_threads(g, r, &l, done);
+	}
+	if (w->error)
+		return;
+	LLVMBuildBr(g->scalar, before);
+	loop_end(g, &l, g->scalar);
+}
+
+static void gen_loops(struct gen *g, const struct region *r, struct thread_range range)
+{
+	struct butterfly *b = butterfly_find(g, r, &range);
+
+	if (!b) {
+		gen_loop(g, r, range, NULL);
+		return;
+	}
+	LLVMBasicBlockRef strips = gen_block(g, "strips"), plain = gen_block(g, "plain"),
+			  behind = gen_block(g, "behind");
+	LLVMBuildCondBr(g->scalar, butterfly_fits(g, b), strips, plain);
+	LLVMPositionBuilderAtEnd(g->scalar, strips);
+	gen_loop(g, r, range, b);
+	LLVMBuildBr(g->scalar, behind);
+	LLVMPositionBuilderAtEnd(g->scalar, plain);
+	gen_loop(g, r, range, NULL);
+	LLVMBuildBr(g->scalar, behind);
+	LLVMPositionBuilderAtEnd(g->scalar, behind);
+}
+
 static void gen_region(struct gen *g, uint32_t id)
 {
 	struct work *w = g->work;
 	struct region *r = &g->plan->regions[id];
-	uint64_t *done = work_alloc(w, (w->reg_count / 64 + 1) * 8);
-	struct thread_loop l = {0};
+	struct thread_range range;
 
-	if (!done)
-		return;
 	g->region = id;
 	g->parallel = region_is_parallel(g, r);
 	find_used(g, r);
@@ -678,20 +737,10 @@ static void gen_region(struct gen *g, uint32_t id)
 		emit_matrix_prepare(g, &w->insts[w->blocks[r->entry].first]);
 	else if (r->collective || r->border)
 		emit_collective_prepare(g, &w->insts[w->blocks[r->entry].first]);
-	LLVMBasicBlockRef before = gen_block(g, "loop");
-	LLVMPositionBuilderAtEnd(g->body, before);
-	narrow_range(g, g->work->blocks[r->entry].context, &l.range);
-	struct lanes *lanes = lanes_find(g, r, &l.range);
-	l.width = lanes_width(lanes);
-	loop_begin(g, &l, g->body);
-	if (lanes)
-		lanes_emit(g, lanes, &l, done);
-	else
-		emit_threads(g, r, &l, done);
+	narrow_range(g, g->work->blocks[r->entry].context, &range);
+	gen_loops(g, r, range);
 	if (w->error)
 		return;
-	LLVMBuildBr(g->scalar, before);
-	loop_end(g, &l, g->scalar);
 	if (g->plan->scheduled)
 		LLVMBuildBr(g->b, g->dispatch);
 	else

@@ -164,7 +164,8 @@ static void wish(struct former *f, bool loops)
 		if (w->blocks[w->rpo[k]].border || w->blocks[w->rpo[k]].spins)
 			bits_set(f->plan->wanted, w->rpo[k]);
 	for (uint32_t l = 0; loops && l < w->loop_count; l++)
-		if (loop_is_shared(w, &w->loops[l]))
+		if (loop_is_shared(w, &w->loops[l]) &&
+			!scattered(w, w->loops[l].blocks, w->loops[l].count, false))
 			bits_set(f->plan->wanted, w->loops[l].header);
 	if (loops) {
 		wish_guards(f);

@@ -5,15 +5,22 @@
 #include "device/cpu/ptx/target.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include <llvm-c/Core.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 
-/* A region with guards becomes two loops: one with masks, and one without, for blocks whose threads all pass (enter_active()).
+/* What the C API has no other way to set.
+ *
+ * A region with guards becomes two loops: one with masks, and one without, for blocks whose threads all pass (enter_active()).
  * LLVM makes two of a loop that costs at most so much. With its own limit, 50, a stencil has only the loop with masks, and
- * masked stores are slow on processors without AVX-512. The C API has no other way to set it. */
-static const char *const options[] = {"gdev", "-unswitch-threshold=300"};
+ * masked stores are slow on processors without AVX-512.
+ *
+ * Indices of threads stay numbers of 32 bits, though addresses have 64: made wider, they would be compared as such, and a mask
+ * of eight lanes would take two vectors of four and three instructions to make one of them. */
+static const char *const options[] = {
+	"gdev", "-unswitch-threshold=300", "-indvars-widen-indvars=false"};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *cpu, *features, *triple;
@@ -26,7 +33,7 @@ static void init_once(void)
 	LLVMInitializeNativeTarget();
 	LLVMInitializeNativeAsmPrinter();
 	LLVMInitializeNativeAsmParser();
-	LLVMParseCommandLineOptions(2, options, NULL);
+	LLVMParseCommandLineOptions(3, options, NULL);
 	cpu = LLVMGetHostCPUName();
 	features = LLVMGetHostCPUFeatures();
 	triple = LLVMGetDefaultTargetTriple();
@@ -51,6 +58,11 @@ const char *target_features(void)
 {
 	target_init();
 	return features;
+}
+
+bool target_gathers(void)
+{
+	return strstr(target_features(), "+avx512f");
 }
 
 LLVMTargetMachineRef target_machine(void)

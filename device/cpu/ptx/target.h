@@ -5,6 +5,7 @@
 #ifndef GDEV_DEVICE_CPU_PTX_TARGET_H
 #define GDEV_DEVICE_CPU_PTX_TARGET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <llvm-c/TargetMachine.h>
@@ -13,6 +14,8 @@
 void target_init(void);
 const char *target_cpu(void);
 const char *target_features(void);
+/* Whether it has fast instructions for vectors of memory that does not lie side by side. */
+bool target_gathers(void);
 /* A new target machine (they are not shared between threads); NULL when LLVM has none. */
 LLVMTargetMachineRef target_machine(void);
 /* LLVM version, CPU and features. */

@@ -97,6 +97,8 @@ struct work {
 	uint32_t loop_count, loop_capacity;
 	bool shared_escapes, local_escapes, param_escapes;
 	bool any_border, any_spin;
+	struct spread *spreads; /* scatter.c; NULL: not yet */
+	uint32_t spread_count;
 };
 
 /* The first error counts. */
@@ -155,6 +157,16 @@ bool branch_diverges(const struct work *w, const struct work_block *b);
 bool operand_diverges(const struct work *w, const struct operand *o);
 /* narrow.c: whether the branch compares the thread's index along an axis with a number of the block. */
 bool narrow_branch(const struct work *w, uint32_t branch);
+/* index.c: whether the register is a number of the block plus the thread's index along an axis, or less it. */
+struct index_sum {
+	unsigned axis;
+	bool falls; /* less it */
+};
+
+bool index_sum(const struct work *w, uint32_t reg, struct index_sum *s);
+/* scatter.c: whether vectors of neighbours are not worth it in these blocks, as their accesses would be taken apart. After the
+ * passes that write instructions. pairs: what threads access at i ^ distance lies side by side (butterfly.c). */
+bool scattered(struct work *w, const uint32_t *blocks, uint32_t count, bool pairs);
 /* spaces.c: returns whether it moved a load (then cfg and uniformity must be built anew). */
 bool spaces_rewrite(struct work *w);
 /* stride.c: returns whether it wrote a loop anew (then cfg and uniformity must be built anew). */

@@ -123,3 +123,35 @@ extern "C" __global__ void bounds(int *out, int n, int first)
 	if (x > n || y > n)
 		out[i] |= 128;
 }
+
+// Each pair of threads whose indices differ in the bits of `distance` puts theirs in order.
+extern "C" __global__ void order_pairs(int *v, int first, int distance, int size)
+{
+	int i = first + bid * ntid + tidx, j = i ^ distance;
+
+	if (j > i) {
+		int a = v[i], b = v[j];
+
+		if (i & size ? a < b : a > b) {
+			v[i] = b;
+			v[j] = a;
+		}
+	}
+}
+
+// Eight rounds through a table, all threads together.
+extern "C" __global__ void look_up(unsigned *v, const unsigned *table, unsigned n)
+{
+	__shared__ unsigned t[256];
+	unsigned i = bid * ntid + tidx, x;
+
+	for (unsigned k = tidx; k < 256; k += ntid)
+		t[k] = table[k];
+	__syncthreads();
+	if (i >= n)
+		return;
+	x = v[i];
+	for (int round = 0; round < 8; round++)
+		x = (x >> 8) ^ t[x & 255] ^ table[round];
+	v[i] = x;
+}
