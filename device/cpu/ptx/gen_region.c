@@ -682,6 +682,8 @@ static void gen_loop(
 		return;
 	LLVMPositionBuilderAtEnd(g->body, before);
 	l.width = b ? butterfly_width(b) : lanes_width(lanes);
+	if (lanes)
+		l.range.from[0] = l.range.to[0] = NULL;
 	loop_begin(g, &l, g->body);
 	if (b) {
 		butterfly_begin(g, b, &l, &inner);

@@ -32,6 +32,7 @@ struct lanes {
 	LLVMValueRef *kept, *in_round; /* arrays by register; NULL: none */
 	LLVMValueRef states, round_states, state;
 	LLVMValueRef base, rows; /* index of the first lane along x, and of its row */
+	LLVMValueRef from, to;   /* of the indices along x, or NULL: strips are whole, lanes outside do nothing */
 	LLVMValueRef lane;
 	LLVMBasicBlockRef header, bottom; /* of the loop over lanes at hand */
 	LLVMBasicBlockRef going[STATE_TARGETS + MAX_TARGETS];
@@ -160,12 +161,14 @@ struct lanes *lanes_find(struct gen *g, const struct region *r, const struct thr
 	struct lanes *l;
 
 	if (!width || g->plan->scheduled || r->border || r->collective || r->dead_end ||
-		range->from[0] || range->to[0] || w->inst_count >= LARGE_KERNEL)
+		w->inst_count >= LARGE_KERNEL)
 		return NULL;
 	loop = only_loop(w, r, id);
 	if (!loop || !is_plain(g, r, loop) || !(l = work_alloc(w, sizeof(*l))))
 		return NULL;
 	l->region = r;
+	l->from = range->from[0];
+	l->to = range->to[0];
 	l->loop = loop;
 	l->width = width;
 	l->phase_of = work_alloc(w, (w->block_count + 1) * sizeof(*l->phase_of));
@@ -389,6 +392,20 @@ static void emit_leave(struct gen *g, const struct lanes *l)
 	LLVMBuildBr(g->b, l->bottom);
 }
 
+/* Goes on with the lanes whose index is so beside the bound, if there is one. */
+static void enter_range(
+	struct gen *g, const struct lanes *l, LLVMValueRef bound, LLVMIntPredicate within)
+{
+	LLVMBasicBlockRef inside;
+
+	if (!bound)
+		return;
+	inside = gen_block(g, "within");
+	LLVMBuildCondBr(
+		g->b, LLVMBuildICmp(g->b, within, g->tid[0], bound, ""), inside, l->bottom);
+	LLVMPositionBuilderAtEnd(g->b, inside);
+}
+
 static void emit_before(struct gen *g, struct lanes *l, uint64_t *done)
 {
 	struct thread_loop t = {0};
@@ -399,6 +416,8 @@ static void emit_before(struct gen *g, struct lanes *l, uint64_t *done)
 	for (uint32_t reg = 0; reg < g->work->reg_count; reg++)
 		if (l->kept[reg])
 			reg_write(g, reg, LLVMConstNull(reg_type(g, reg)));
+	enter_range(g, l, l->from, LLVMIntUGE);
+	enter_range(g, l, l->to, LLVMIntULT);
 	enter_active(g, l->region, &t, done);
 	load_live(g, l->region, done);
 	g->leave = gen_block(g, "leave");
