@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -80,38 +78,6 @@ static int grow(void **memory, size_t *size, size_t wanted)
 	return 0;
 }
 
-/* A page that nobody may touch lies before shared memory, so that s[t - 1] of thread 0 is an error. */
-static void free_shared(struct cpu_slot *slot)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-	if (slot->scratch.shared)
-		munmap((char *)slot->scratch.shared - page, page + slot->shared_bytes);
-	slot->scratch.shared = NULL;
-	slot->shared_bytes = 0;
-}
-
-static int grow_shared(struct cpu_slot *slot, size_t wanted)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	char *memory;
-
-	if (wanted <= slot->shared_bytes)
-		return 0;
-	wanted = align_up(wanted, page);
-	memory = mmap(NULL, page + wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED)
-		return -ENOMEM;
-	if (mprotect(memory + page, wanted, PROT_READ | PROT_WRITE)) {
-		munmap(memory, page + wanted);
-		return -ENOMEM;
-	}
-	free_shared(slot);
-	slot->scratch.shared = memory + page;
-	slot->shared_bytes = wanted;
-	return 0;
-}
-
 static void explain_no_memory(const struct cpu_job *job)
 {
 	const struct device_host *host = job->space->device->host;
@@ -125,7 +91,8 @@ static void explain_no_memory(const struct cpu_job *job)
 
 int cpu_slot_prepare(struct cpu_slot *slot, const struct cpu_job *job)
 {
-	int error = grow_shared(slot, job->launch.total_shared_bytes);
+	int error =
+		grow(&slot->scratch.shared, &slot->shared_bytes, job->launch.total_shared_bytes);
 
 	if (!error)
 		error = grow(&slot->scratch.locals, &slot->locals_bytes, job->code->local_bytes);
@@ -139,7 +106,7 @@ int cpu_slot_prepare(struct cpu_slot *slot, const struct cpu_job *job)
 
 void cpu_slot_finish(struct cpu_slot *slot)
 {
-	free_shared(slot);
+	free(slot->scratch.shared);
 	free(slot->scratch.locals);
 	free(slot->scratch.saved);
 }

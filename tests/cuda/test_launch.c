@@ -678,25 +678,6 @@ static void a_stray_write_breaks_the_context_and_nothing_else(void **state)
 	cuCtxDestroy(broken);
 }
 
-static void what_is_before_shared_memory_is_nobodys(void **state)
-{
-	CUcontext broken;
-	CUdeviceptr memory;
-	void *params[] = {&memory};
-	CUfunction function;
-	CUmodule module;
-
-	if (getenv("TEST_VENDOR"))
-		skip(); /* after a fault the process has to end there */
-	broken = fixture_context_create();
-	memory = words_alloc(1, 0);
-	assert_success(cuModuleLoadData(&module, kernels_ptx));
-	assert_success(cuModuleGetFunction(&function, module, "before_shared"));
-	assert_success(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
-	assert_result(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
-	cuCtxDestroy(broken);
-}
-
 static void a_block_that_fails_ends_a_cooperative_launch(void **state)
 {
 	CUcontext broken;
@@ -769,7 +750,6 @@ int main(void)
 		TEST(launches_are_many),
 		cmocka_unit_test_setup(
 			a_stray_write_breaks_the_context_and_nothing_else, last_setup),
-		cmocka_unit_test_setup(what_is_before_shared_memory_is_nobodys, last_setup),
 		cmocka_unit_test_setup(after_a_fault_a_new_context_works, last_setup),
 		cmocka_unit_test_setup(a_block_that_fails_ends_a_cooperative_launch, last_setup),
 	};
