@@ -153,6 +153,7 @@ def load_ms(gdevd):
     name, size = LARGEST
     rounds = []
     for more in [], ["--warm-up"]:
+        gdevd.context_bytes(60)  # a worker is ready, and no other is being started beside
         code, out, err = gdevd.run([gdevd.gdev, "run", gdevd.example(name), "--json", *more, size], 60)
         if code:
             raise LabError(f"{name} ended with {code}:\n{err}")
