@@ -116,8 +116,8 @@ void gdev_graph_why(struct gdev_graph *graph, char why[GDEV_WHY_BYTES]);
 /* Readable when gdev_graph_advance() has something to do, or a call with deadline 0 may have another answer than -EAGAIN
  * since it returned that. The graph's; not to be read. Every thread may poll it. */
 int gdev_graph_descriptor(struct gdev_graph *graph);
-/* Does what can be done now without waiting for the device; runs callbacks. For graphs that are `manual`; -EINVAL in
- * others. */
+/* Does what can be done now without waiting for the device; runs callbacks. Of what other processes ask without end it does a
+ * part, and the descriptor stays readable. For graphs that are `manual`; -EINVAL in others. */
 int gdev_graph_advance(struct gdev_graph *graph);
 
 /* PTX or other code, as gdev_module_load(). */

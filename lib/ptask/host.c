@@ -12,8 +12,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 
 #include "lib/ptask/internal.h"
+
+#define MEMBERS_TURNS 1024 /* in a row, then the program's */
 
 /* ---- being told ---- */
 
@@ -246,6 +249,17 @@ static bool graph_serve(struct gdev_graph *graph)
 
 /* ---- the thread ---- */
 
+/* Members may ask without end, and the program's calls take the lock, too: a thread that waits for it wakes up in this time. */
+static void give_way(struct gdev_graph *graph)
+{
+	static const struct timespec moment = {.tv_nsec = 50000};
+
+	graph->members_turns = 0;
+	pthread_mutex_unlock(&graph->lock);
+	nanosleep(&moment, NULL);
+	pthread_mutex_lock(&graph->lock);
+}
+
 static void *run_host(void *argument)
 {
 	struct gdev_graph *graph = argument;
@@ -258,8 +272,11 @@ static void *run_host(void *argument)
 	pthread_mutex_lock(&graph->lock);
 	while (!graph->stopping) {
 		graph_flow(graph);
+		if (graph->members_turns >= MEMBERS_TURNS)
+			give_way(graph);
 		if (graph_serve(graph) || !members_sleep(graph))
 			continue;
+		graph->members_turns = 0;
 		told[1].fd = graph->watch;
 		graph->asleep = true;
 		pthread_mutex_unlock(&graph->lock);
@@ -332,9 +349,13 @@ int gdev_graph_advance(struct gdev_graph *graph)
 	if (graph->manual) {
 		eventfd_read(graph->descriptor, &count);
 		graph->advancing = true;
+		graph->members_turns = 0;
 		graph_flow(graph);
-		while (graph_serve(graph) || !members_sleep(graph))
+		while (graph->members_turns < MEMBERS_TURNS &&
+			(graph_serve(graph) || !members_sleep(graph)))
 			;
+		if (graph->members_turns == MEMBERS_TURNS) /* there is more to do */
+			eventfd_write(graph->descriptor, 1);
 		graph->advancing = false;
 		error = graph->error;
 	} else {

@@ -414,13 +414,14 @@ struct gdev_graph {
 
 	pthread_t thread;
 	bool threaded, stopping, asleep;
-	bool serving;         /* a thread runs callbacks */
-	bool advancing;       /* gdev_graph_advance() looks at everything by itself */
-	bool woken;           /* there is something new for whoever serves, and is awake */
-	int wake, descriptor; /* eventfds: for the thread, for the program */
-	int watch;            /* epoll: descriptors that are not ready; -1: there are none */
-	int manual_poll;      /* epoll: `descriptor` and `watch`; -1: not manual */
-	bool refused;         /* a call has returned -EAGAIN, and nothing has changed since */
+	bool serving;           /* a thread runs callbacks */
+	unsigned members_turns; /* in a row in which members asked for something (host.c) */
+	bool advancing;         /* gdev_graph_advance() looks at everything by itself */
+	bool woken;             /* there is something new for whoever serves, and is awake */
+	int wake, descriptor;   /* eventfds: for the thread, for the program */
+	int watch;              /* epoll: descriptors that are not ready; -1: there are none */
+	int manual_poll;        /* epoll: `descriptor` and `watch`; -1: not manual */
+	bool refused;           /* a call has returned -EAGAIN, and nothing has changed since */
 	pthread_mutex_t notice_lock;
 	pthread_cond_t noticed;
 	struct notice notices[LANES_MAX];

@@ -43,6 +43,7 @@ static void notify(struct member *member)
 		return;
 	__atomic_store_n(&member->segment->changes, ++member->changes, __ATOMIC_RELEASE);
 	member->changed = true;
+	member->untold = false;
 	if (!member->graph->serving)
 		ring(member);
 }
@@ -133,7 +134,11 @@ void member_leave(struct member *member)
 	if (member->left)
 		return;
 	member->left = true;
-	door_close(member->graph->publication, &member->socket);
+	member->stuck = fd_holds_descriptors(member->socket.fd) > 0;
+	if (member->stuck)
+		door_leave(member->graph->publication, &member->socket);
+	else
+		door_close(member->graph->publication, &member->socket);
 	door_close(member->graph->publication, &member->wake);
 	if (member->bell >= 0)
 		close(steal_fd(&member->bell));
@@ -302,6 +307,7 @@ static void on_freed(void *argument)
 
 	known->busy = false;
 	member->busy--;
+	member->given -= known->bytes;
 	answer(member, (struct graph_answer){
 			       .type = GRAPH_FREED, .id = (uint32_t)(known - member->known)});
 }
@@ -344,7 +350,8 @@ static int take_given(
 
 	if (request->id >= GRAPH_IDS || known->busy || known->block ||
 		!has_bytes(tmpl, request->bytes) || request->bytes > member->memory_bytes ||
-		request->offset > member->memory_bytes - request->bytes)
+		request->offset > member->memory_bytes - request->bytes ||
+		request->bytes > member->memory_bytes - member->given)
 		return -EPROTO;
 	error = block_create(member->graph, tmpl, request->bytes / tmpl->shape.stride, &block);
 	if (error)
@@ -352,7 +359,9 @@ static int take_given(
 	known->member = member;
 	known->block = block;
 	known->busy = block->pushed = true;
+	known->bytes = block->bytes;
 	member->busy++;
+	member->given += block->bytes;
 	block->release = on_freed;
 	block->argument = known;
 	block->host = member->theirs + request->offset;
@@ -382,7 +391,7 @@ static int drop(struct member *member, uint32_t id)
 	return 0;
 }
 
-/* Gives the lock up. */
+/* Gives the lock up: when it returns the member may have been left, and known->block be gone. */
 static int bring(struct member *member, struct known *known)
 {
 	struct gdev_datablock *block = known->block;
@@ -393,13 +402,18 @@ static int bring(struct member *member, struct known *known)
 		return 0;
 	if (pool_take(&member->pool, block->bytes, &offset))
 		return -ENOMEM;
+	gdev_datablock_ref(block);
 	graph_leave(member->graph);
 	error = block->bytes ? gdev_datablock_read(block, 0, member->ours + offset, block->bytes)
 			     : 0;
 	pthread_mutex_lock(&member->graph->lock);
-	known->offset = offset;
+	if (!error && member->left)
+		error = -ECANCELED;
 	if (error)
-		drop_copy(member, known);
+		pool_give(&member->pool, offset, block->bytes);
+	else
+		known->offset = offset;
+	block_put(block);
 	return error;
 }
 
@@ -547,6 +561,7 @@ static int show(struct member *member, struct graph_message *message)
 	if (!look)
 		return -ENOMEM;
 	look->message = *message;
+	look->message.look.count = 0; /* of items that follow, whatever was asked */
 	look->message.status = member->graph->mode >> member->class & 4 ? 0 : -EACCES;
 	if (!look->message.status)
 		look_at(member->graph, look);
@@ -578,13 +593,17 @@ static int hear(struct member *member, struct graph_message *message)
 void member_heard(struct member *member)
 {
 	struct graph_message message;
+	bool descriptors = false;
 	size_t none = 0;
-	ssize_t length = fd_receive(member->socket.fd, &message, sizeof message, NULL, &none);
+	ssize_t length = fd_peek(member->socket.fd, &message, sizeof message, &descriptors);
 	int error = 0;
 
 	if (length == -EAGAIN)
 		return;
-	if (length != (ssize_t)sizeof message)
+	/* What a descriptor is, who closes it may wait for: one that comes is never received. */
+	if (!descriptors)
+		length = fd_receive(member->socket.fd, &message, sizeof message, NULL, &none);
+	if (descriptors || length != (ssize_t)sizeof message)
 		error = -EPROTO;
 	if (!error)
 		error = hear(member, &message);
@@ -650,12 +669,15 @@ static bool give_one(struct member *member, struct end *end)
 		return false;
 	id = free_id(member);
 	known = &member->known[id];
-	*known = (struct known){member, channel_take(channel), false, GRAPH_NOWHERE};
+	*known = (struct known){
+		.member = member, .block = channel_take(channel), .offset = GRAPH_NOWHERE};
 	member->held++;
 	end->wanted--;
 	member->wanted--;
 	if (end->wants)
 		bring(member, known); /* else the member asks, and hears why not */
+	if (member->left)
+		return true;
 	answer(member, (struct graph_answer){.type = GRAPH_PULLED,
 			       .end = (uint32_t)(end - member->ends),
 			       .id = id,
@@ -678,9 +700,11 @@ static void show_end(struct member *member, struct end *end, uint32_t before)
 		return;
 	__atomic_store_n(&shown->taken, end->taken, __ATOMIC_RELEASE);
 	__atomic_store_n(&shown->state, state, __ATOMIC_RELEASE);
-	/* A member that waits for room is told when there is some for several. */
+	/* A member that waits for room is told when there is some for several, or nothing more happens for now. */
 	if (end->count <= channel->capacity / 2 || end->state != state)
 		notify(member);
+	else
+		member->untold = true;
 	end->state = state;
 }
 
@@ -719,7 +743,7 @@ static bool serve_member(struct member *member)
 
 static bool is_gone(const struct member *member)
 {
-	if (!member->left || member->busy)
+	if (!member->left || member->busy || member->stuck)
 		return false;
 	for (unsigned i = 0; i < member->end_count; i++)
 		if (member->ends[i].channel)
@@ -747,6 +771,7 @@ bool members_serve(struct gdev_graph *graph)
 			member_free(member);
 	}
 	graph->serving = false;
+	graph->members_turns += some;
 	if (!list_empty(&graph->work))
 		graph_flow(graph);
 	return some;
@@ -767,10 +792,13 @@ bool members_sleep(struct gdev_graph *graph)
 
 	if (!graph->publication)
 		return true;
-	list_for_each (member, &graph->publication->members, link)
+	list_for_each (member, &graph->publication->members, link) {
+		if (member->untold)
+			notify(member);
 		if (member->joined && !member->left)
 			__atomic_store_n(
 				&member->segment->asleep, ++member->asleep, __ATOMIC_RELAXED);
+	}
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	list_for_each (member, &graph->publication->members, link)
 		quiet &= !has_requests(member);

@@ -58,7 +58,9 @@ struct member {
 	struct door socket, wake;
 	int bell; /* eventfd: tells it that something has changed */
 	bool left, joined;
+	bool stuck; /* it sent descriptors: its socket stays open, as closing could wait for these */
 	bool changed; /* something that it may wait for, in this turn */
+	bool untold;  /* there is room that it has not been told of; it is before we sleep */
 	struct graph_segment *segment;
 	uint8_t *theirs, *ours; /* memory that it writes, and that we write for it */
 	uint64_t memory_bytes;  /* of each */
@@ -70,10 +72,12 @@ struct member {
 	struct known {
 		struct member *member;
 		struct gdev_datablock *block; /* the member's reference */
-		bool busy;                    /* below GRAPH_IDS: its memory is in use */
+		bool busy;                    /* below GRAPH_IDS: its memory is in use, */
+		uint64_t bytes;               /* so much of it */
 		uint64_t offset;              /* from GRAPH_IDS on: of a copy in `ours` */
 	} known[2 * GRAPH_IDS];
 	unsigned busy, held; /* ids of each kind */
+	uint64_t given;      /* bytes of those that are busy: no more than the memory has */
 };
 
 /* members.c */
@@ -91,6 +95,8 @@ void members_tell_error(struct gdev_graph *graph);
 /* publish.c */
 int door_open(struct publication *publication, struct door *door);
 void door_close(struct publication *publication, struct door *door);
+/* Nobody watches it any more; it stays open. */
+void door_leave(struct publication *publication, struct door *door);
 /* Looks at what has come; whether there was anything. */
 bool doors_serve(struct gdev_graph *graph);
 

@@ -27,13 +27,21 @@ int door_open(struct publication *publication, struct door *door)
 	return epoll_ctl(publication->doors, EPOLL_CTL_ADD, door->fd, &event) ? -errno : 0;
 }
 
+void door_leave(struct publication *publication, struct door *door)
+{
+	epoll_ctl(publication->doors, EPOLL_CTL_DEL, door->fd, NULL);
+	door->fd = -1;
+}
+
 /* The other side of an eventfd keeps it open, and so among those that are watched. */
 void door_close(struct publication *publication, struct door *door)
 {
-	if (door->fd < 0)
+	int fd = door->fd;
+
+	if (fd < 0)
 		return;
-	epoll_ctl(publication->doors, EPOLL_CTL_DEL, door->fd, NULL);
-	close(steal_fd(&door->fd));
+	door_leave(publication, door);
+	close(fd);
 }
 
 /* ---- gdevd ---- */

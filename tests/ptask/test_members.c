@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The owner of a named graph, and a member that is another user's and means ill: what it says on its socket and in the memory
+ * that both share is written by hand here. The graph is a callback between two channels, and needs no device and no gdevd.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/fd.h"
+#include "lib/ptask/members.h"
+#include "proto/control.h"
+
+#define STRANGER 54321
+#define MEMORY (64u << 10) /* of the member; a datablock is as large */
+#define CAPACITY 4
+
+enum { FDS = GRAPH_REGIONS + 2, IN = 0, OUT = 1 };
+
+static struct world {
+	struct gdev_graph *graph;
+	struct gdev_template *tmpl;
+	struct gdev_channel *in, *out;
+	void *made; /* by the callback, the last time */
+	struct member *member;
+	int socket;
+	struct graph_segment *segment;
+} world;
+
+static int copy(void *argument, const struct gdev_view *inputs, struct gdev_view *outputs)
+{
+	memcpy(outputs[0].data, inputs[0].data, inputs[0].bytes);
+	world.made = outputs[0].data;
+	return 0;
+}
+
+static void publish_by_hand(struct gdev_graph *graph, unsigned mode)
+{
+	struct publication *publication = calloc(1, sizeof *publication);
+
+	assert_non_null(publication);
+	publication->doors = epoll_create1(EPOLL_CLOEXEC);
+	publication->gdevd = (struct door){DOOR_GDEVD, -1, NULL};
+	publication->again = (struct door){DOOR_AGAIN, -1, NULL};
+	publication->user = geteuid();
+	publication->member_bytes = MEMORY;
+	list_init(&publication->members);
+	graph->publication = publication;
+	graph->mode = mode;
+}
+
+static void open_graph(unsigned mode)
+{
+	struct gdev_graph_options options = {.name = "ill", .manual = true};
+	struct gdev_shape shape = {.stride = 4, .count = {MEMORY / 4}};
+	struct gdev_channel_options in = {.name = "in", .capacity = CAPACITY},
+				    out = {.name = "out", .capacity = CAPACITY};
+	struct gdev_port_options from = {.kind = GDEV_PORT_INPUT}, to = {.kind = GDEV_PORT_OUTPUT};
+	struct gdev_port *ports[2];
+	struct gdev_ptask *ptask;
+
+	world.graph = graph_create(&options);
+	assert_non_null(world.graph);
+	publish_by_hand(world.graph, mode);
+	assert_int_equal(gdev_template_open(world.graph, NULL, &shape, &world.tmpl), 0);
+	from.tmpl = to.tmpl = world.tmpl;
+	assert_int_equal(gdev_ptask_open_host(world.graph, "copy", copy, NULL, &ptask), 0);
+	assert_int_equal(gdev_port_open(ptask, &from, &ports[0]), 0);
+	assert_int_equal(gdev_port_open(ptask, &to, &ports[1]), 0);
+	assert_int_equal(gdev_channel_open(world.graph, NULL, ports[0], &in, &world.in), 0);
+	assert_int_equal(gdev_channel_open(world.graph, ports[1], NULL, &out, &world.out), 0);
+	assert_int_equal(gdev_graph_run(world.graph), 0);
+}
+
+static void advance(void)
+{
+	assert_int_equal(gdev_graph_advance(world.graph), 0);
+}
+
+/* The member says something, and hears the answer. */
+static ssize_t talk(struct graph_message *message, int *fds, size_t *count)
+{
+	static struct graph_look answer;
+	ssize_t length;
+
+	assert_int_equal(fd_send(world.socket, message, sizeof *message, NULL, 0), 0);
+	advance();
+	length = fd_receive(world.socket, &answer, sizeof answer, fds, count);
+	*message = answer.message;
+	return length;
+}
+
+static void come(void)
+{
+	int pair[2];
+
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+	pthread_mutex_lock(&world.graph->lock);
+	member_create(world.graph, pair[0], STRANGER, 1, GRAPH_CLASS_OTHERS);
+	pthread_mutex_unlock(&world.graph->lock);
+	world.member = list_first(&world.graph->publication->members, struct member, link);
+	world.socket = pair[1];
+}
+
+static void join(void)
+{
+	struct graph_message message = {.type = GRAPH_JOIN, .version = GRAPH_VERSION};
+	int fds[FDS];
+	size_t count = FDS;
+
+	come();
+	assert_true(talk(&message, fds, &count) > 0);
+	assert_int_equal(message.status, 0);
+	world.segment = mmap(NULL, sizeof *world.segment, PROT_READ | PROT_WRITE, MAP_SHARED,
+		fds[GRAPH_REGION_SEGMENT], 0);
+	assert_ptr_not_equal(world.segment, MAP_FAILED);
+	fd_close_all(fds, count);
+	for (unsigned i = 0; i < 2; i++) {
+		message = (struct graph_message){.type = GRAPH_FIND};
+		strcpy(message.find.name, i == OUT ? "out" : "in");
+		count = 0;
+		assert_true(talk(&message, NULL, &count) > 0);
+		assert_int_equal(message.status, 0);
+	}
+}
+
+static void ask(struct graph_request request)
+{
+	uint32_t tail = world.segment->requests_tail;
+
+	world.segment->requests[tail % GRAPH_REQUESTS] = request;
+	__atomic_store_n(&world.segment->requests_tail, tail + 1, __ATOMIC_RELEASE);
+	advance();
+}
+
+static void give(uint32_t id)
+{
+	ask((struct graph_request){
+		.type = GRAPH_PUSH, .flags = GRAPH_GIVES, .end = IN, .id = id, .bytes = MEMORY});
+}
+
+static bool is_left(void)
+{
+	char byte;
+
+	return recv(world.socket, &byte, 1, 0) == 0;
+}
+
+static int teardown(void **state)
+{
+	if (world.socket >= 0)
+		close(world.socket);
+	if (world.segment)
+		munmap(world.segment, sizeof *world.segment);
+	gdev_graph_close(world.graph);
+	world = (struct world){.socket = -1};
+	return 0;
+}
+
+/* ---- what it says ---- */
+
+/* Who may not look gets the refusal and nothing behind it, however much was asked for. */
+static void test_refused_look(void **state)
+{
+	struct graph_message message = {.type = GRAPH_LOOK, .look.count = GRAPH_ITEMS_MAX};
+	size_t none = 0;
+
+	open_graph(0602);
+	come();
+	assert_int_equal(talk(&message, NULL, &none), offsetof(struct graph_look, items));
+	assert_int_equal(message.status, -EACCES);
+}
+
+/* Its memory given again and again, of which the owner would have a copy for each time. */
+static void test_gives_too_much(void **state)
+{
+	open_graph(0606);
+	join();
+	for (unsigned i = 0; i < 2 * CAPACITY + 2; i++) /* it flows until nobody pulls */
+		if (!is_left())
+			give(i);
+	assert_true(is_left());
+}
+
+/* The owner closes no descriptor that a stranger sends: that could take as long as that likes. */
+static void test_sends_descriptors(void **state)
+{
+	struct graph_message message = {.type = GRAPH_LOOK};
+	int ends[2];
+	char byte;
+
+	open_graph(0606);
+	join();
+	assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+	assert_int_equal(fd_send(world.socket, &message, sizeof message, &ends[1], 1), 0);
+	close(ends[1]);
+	advance();
+	assert_true(world.member->left);
+	close(world.socket);
+	world.socket = -1;
+	advance();
+	assert_int_equal(read(ends[0], &byte, 1), -1); /* it is still open */
+	close(ends[0]);
+}
+
+/* ---- waiting ---- */
+
+/* Room for one alone, and nothing more happens then: who waits for it is told all the same. */
+static void test_room_for_one(void **state)
+{
+	uint32_t taken, changes;
+	struct gdev_datablock *block;
+	void *data;
+
+	open_graph(0606);
+	join();
+	/* All that lies between the program, which does not pull, and the member is full but for the end. */
+	for (int i = 0; i < 100 && world.in->count < CAPACITY; i++) {
+		assert_int_equal(gdev_datablock_create(world.graph, world.tmpl, 0, &block), 0);
+		assert_int_equal(gdev_datablock_map(block, true, &data), 0);
+		assert_int_equal(gdev_push(world.in, block, 0), 0);
+		gdev_datablock_put(block);
+		advance();
+	}
+	give(0);
+	for (unsigned i = 1; i < CAPACITY; i++)
+		ask((struct graph_request){.type = GRAPH_PUSH, .end = IN});
+	taken = world.segment->ends[IN].taken;
+	changes = world.segment->changes;
+	assert_int_equal(gdev_pull(world.out, 0, &block), 0);
+	gdev_datablock_put(block);
+	advance();
+	assert_int_equal(world.segment->ends[IN].taken, taken + 1);
+	assert_int_not_equal(world.segment->changes, changes);
+}
+
+static atomic_bool enough;
+
+/* As fast as it can, and it reads the answers. */
+static void *ask_without_end(void *argument)
+{
+	struct graph_segment *segment = world.segment;
+
+	while (!enough) {
+		__atomic_store_n(&segment->answers_head,
+			__atomic_load_n(&segment->answers_tail, __ATOMIC_ACQUIRE),
+			__ATOMIC_RELEASE);
+		__atomic_store_n(&segment->requests_tail,
+			__atomic_load_n(&segment->requests_head, __ATOMIC_ACQUIRE) + GRAPH_REQUESTS,
+			__ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/* A member that never stops does not keep the program in a call. */
+static void test_asks_without_end(void **state)
+{
+	pthread_t thread;
+	uint32_t most = 0;
+
+	open_graph(0606);
+	join();
+	give(0);
+	ask((struct graph_request){.type = GRAPH_PULL, .end = OUT});
+	assert_non_null(world.member->known[GRAPH_IDS].block);
+	for (unsigned i = 0; i < GRAPH_REQUESTS; i++)
+		world.segment->requests[i] =
+			(struct graph_request){.type = GRAPH_BRING, .id = GRAPH_IDS};
+	assert_int_equal(pthread_create(&thread, NULL, ask_without_end, NULL), 0);
+	for (int i = 0; i < 60; i++) {
+		uint32_t before = world.member->requests_head;
+		while (__atomic_load_n(&world.segment->requests_tail, __ATOMIC_ACQUIRE) == before)
+			sched_yield();
+		advance();
+		if (world.member->requests_head - before > most)
+			most = world.member->requests_head - before;
+	}
+	enough = true;
+	pthread_join(thread, NULL);
+	assert_in_range(most, 1, 1024 * 64); /* turns in a row, and requests a turn */
+	assert_false(world.member->left);
+}
+
+/* ---- leaving ---- */
+
+/* Another thread of the owner leaves the member while contents are on their way to it, which the lock is not held for. */
+static void on_fault(int signal)
+{
+	pthread_mutex_lock(&world.graph->lock);
+	member_leave(world.member);
+	pthread_mutex_unlock(&world.graph->lock);
+	mprotect(world.made, (size_t)getpagesize(), PROT_READ | PROT_WRITE);
+}
+
+static void test_left_while_it_pulls(void **state)
+{
+	struct sigaction action = {.sa_handler = on_fault}, before;
+	size_t page = (size_t)getpagesize();
+
+	open_graph(0606);
+	join();
+	give(0);
+	assert_non_null(world.made);
+	world.made = (void *)(((uintptr_t)world.made + page - 1) & ~(uintptr_t)(page - 1));
+	assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
+	assert_int_equal(mprotect(world.made, page, PROT_NONE), 0);
+	ask((struct graph_request){.type = GRAPH_PULL, .flags = GRAPH_WANTS, .end = OUT});
+	sigaction(SIGSEGV, &before, NULL);
+	assert_true(is_left());
+	assert_true(list_empty(&world.graph->publication->members));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_refused_look, teardown),
+		cmocka_unit_test_teardown(test_gives_too_much, teardown),
+		cmocka_unit_test_teardown(test_sends_descriptors, teardown),
+		cmocka_unit_test_teardown(test_room_for_one, teardown),
+		cmocka_unit_test_teardown(test_asks_without_end, teardown),
+		cmocka_unit_test_teardown(test_left_while_it_pulls, teardown),
+	};
+
+	world.socket = -1;
+	alarm(30); /* what goes wrong may do so without end */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
