@@ -85,14 +85,16 @@ static int reach_owner(struct control_graph *request, uint64_t deadline_ns)
 
 /* ---- the socket ---- */
 
-/* One request and its answer: the answer's status. With `asking`. */
+/* One request and its answer: the answer's status. With `asking`. *count: room for descriptors, and what came, also with an error. */
 static int ask_owner(struct remote *remote, struct graph_message *message, int *fds, size_t *count)
 {
 	struct pollfd readable = {.fd = remote->socket, .events = POLLIN};
+	size_t room = *count;
 	uint32_t serial = message->serial = ++remote->serial, type = message->type;
 	int error = fd_send(remote->socket, message, sizeof *message, NULL, 0), ready;
 	ssize_t length;
 
+	*count = 0;
 	if (error)
 		return -GDEV_E_SESSION_LOST;
 	do
@@ -100,7 +102,10 @@ static int ask_owner(struct remote *remote, struct graph_message *message, int *
 	while (ready < 0 && errno == EINTR);
 	if (ready <= 0)
 		return -ETIMEDOUT;
+	*count = room;
 	length = fd_receive(remote->socket, message, sizeof *message, fds, count);
+	if (length < 0)
+		*count = 0;
 	if (length <= 0)
 		return -GDEV_E_SESSION_LOST;
 	if (length != (ssize_t)sizeof *message || message->serial != serial ||
@@ -174,9 +179,7 @@ static int join(struct gdev_graph *graph)
 	int error = ask_owner(remote, &message, fds, &count);
 
 	if (error == -GDEV_E_SESSION_LOST)
-		return -EUSERS; /* the owner takes no more */
-	if (error && error != -GDEV_E_PROTOCOL)
-		return error;
+		error = -EUSERS; /* the owner takes no more */
 	if (!error && count != JOIN_FDS)
 		error = -GDEV_E_PROTOCOL;
 	if (!error)

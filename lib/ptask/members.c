@@ -51,10 +51,11 @@ static void notify(struct member *member)
 static void answer(struct member *member, struct graph_answer answer)
 {
 	struct graph_segment *segment = member->segment;
-	uint32_t head = __atomic_load_n(&segment->answers_head, __ATOMIC_ACQUIRE);
+	uint32_t head;
 
 	if (member->left)
 		return;
+	head = __atomic_load_n(&segment->answers_head, __ATOMIC_ACQUIRE);
 	if (member->answers_tail - head >= GRAPH_ANSWERS) {
 		member_leave(member); /* it uses ids again before it has read the answers */
 		return;
@@ -146,18 +147,25 @@ void member_leave(struct member *member)
 	host_wake(member->graph); /* its ends close */
 }
 
-void member_free(struct member *member)
+static void unmap(struct member *member)
 {
-	list_remove(&member->link);
-	pool_finish(&member->pool);
-	for (unsigned i = 0; i < member->end_count; i++)
-		free(member->ends[i].pending);
 	if (member->segment)
 		munmap(member->segment, sizeof *member->segment);
 	if (member->theirs)
 		munmap(member->theirs, member->memory_bytes);
 	if (member->ours)
 		munmap(member->ours, member->memory_bytes);
+	member->segment = NULL;
+	member->theirs = member->ours = NULL;
+}
+
+void member_free(struct member *member)
+{
+	list_remove(&member->link);
+	pool_finish(&member->pool);
+	for (unsigned i = 0; i < member->end_count; i++)
+		free(member->ends[i].pending);
+	unmap(member);
 	free(member);
 }
 
@@ -743,7 +751,7 @@ static bool serve_member(struct member *member)
 
 static bool is_gone(const struct member *member)
 {
-	if (!member->left || member->busy || member->stuck)
+	if (!member->left || member->busy)
 		return false;
 	for (unsigned i = 0; i < member->end_count; i++)
 		if (member->ends[i].channel)
@@ -767,7 +775,9 @@ bool members_serve(struct gdev_graph *graph)
 	list_for_each_safe (member, next, &publication->members, link) {
 		if (member->changed)
 			ring(member);
-		if (is_gone(member))
+		if (is_gone(member) && member->stuck)
+			unmap(member);
+		else if (is_gone(member))
 			member_free(member);
 	}
 	graph->serving = false;

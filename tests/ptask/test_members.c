@@ -214,6 +214,7 @@ static void test_sends_descriptors(void **state)
 	world.socket = -1;
 	advance();
 	assert_int_equal(read(ends[0], &byte, 1), -1); /* it is still open */
+	assert_null(world.member->theirs);             /* nothing else of it stays */
 	close(ends[0]);
 }
 
