@@ -269,7 +269,9 @@ static int refuse(struct gdev_graph *graph)
 	eventfd_t count;
 
 	eventfd_read(graph->descriptor, &count);
-	eventfd_read(graph->remote->bell, &count);
+	if (!eventfd_read(graph->remote->bell, &count) && graph->remote->polling)
+		eventfd_write(graph->remote->bell,
+			1); /* for the thread that polls, and perhaps still sleeps */
 	graph->refused = true;
 	if (!listen(graph))
 		return remote_error(graph);

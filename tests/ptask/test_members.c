@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 
 #include "base/fd.h"
 #include "lib/ptask/members.h"
+#include "lib/ptask/remote.h"
 #include "proto/control.h"
 
 #define STRANGER 54321
@@ -249,6 +251,38 @@ static void test_room_for_one(void **state)
 	assert_int_not_equal(world.segment->changes, changes);
 }
 
+/* In a member: a call with deadline 0 does not take the bell from a thread that waits. */
+static void test_bell_of_another(void **state)
+{
+	struct gdev_graph *graph = graph_create(&(struct gdev_graph_options){.name = "bell"});
+	struct remote *remote = calloc(1, sizeof *remote);
+	int pair[2];
+	eventfd_t count;
+
+	assert_non_null(graph);
+	assert_non_null(remote);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	list_init(&remote->pool.free);
+	pthread_mutex_init(&remote->asking, NULL);
+	remote->socket = pair[0];
+	remote->bell = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+	remote->wake = remote->poll = -1;
+	remote->segment = mmap(NULL, sizeof *remote->segment, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(remote->segment, MAP_FAILED);
+	graph->remote = remote;
+	for (int polling = 0; polling < 2; polling++) {
+		pthread_mutex_lock(&graph->lock);
+		eventfd_write(remote->bell, 1);
+		remote->polling = polling;
+		assert_int_equal(remote_wait(graph, 0), -EAGAIN);
+		assert_int_equal(eventfd_read(remote->bell, &count), polling ? 0 : -1);
+		pthread_mutex_unlock(&graph->lock);
+	}
+	close(pair[1]);
+	graph_free(graph);
+}
+
 static atomic_bool enough;
 
 /* As fast as it can, and it reads the answers. */
@@ -332,6 +366,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_gives_too_much, teardown),
 		cmocka_unit_test_teardown(test_sends_descriptors, teardown),
 		cmocka_unit_test_teardown(test_room_for_one, teardown),
+		cmocka_unit_test(test_bell_of_another),
 		cmocka_unit_test_teardown(test_asks_without_end, teardown),
 		cmocka_unit_test_teardown(test_left_while_it_pulls, teardown),
 	};
