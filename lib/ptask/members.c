@@ -305,6 +305,13 @@ static void drop_pending(struct end *end)
 		block_put(end->pending[end->first++ % end->channel->capacity]);
 }
 
+void member_drop_pending(struct member *member)
+{
+	for (unsigned i = 0; i < member->end_count; i++)
+		if (member->ends[i].channel)
+			drop_pending(&member->ends[i]);
+}
+
 /* ---- datablocks ---- */
 
 /* The last one who had it is gone. */

@@ -87,6 +87,8 @@ void member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t p
 void member_heard(struct member *member);
 /* It is gone, or is to be. */
 void member_leave(struct member *member);
+/* What it has pushed does not come into channels any more. */
+void member_drop_pending(struct member *member);
 /* Nothing refers to it. */
 void member_free(struct member *member);
 /* Members hear of the graph's error, once. */

@@ -217,8 +217,10 @@ void publish_stop(struct gdev_graph *graph)
 	door_close(publication, &publication->gdevd);
 	door_close(publication, &publication->again);
 	members_tell_error(graph);
-	list_for_each (member, &publication->members, link)
+	list_for_each (member, &publication->members, link) {
 		member_leave(member);
+		member_drop_pending(member);
+	}
 	graph_leave(graph);
 }
 

@@ -168,6 +168,10 @@ static int teardown(void **state)
 		close(world.socket);
 	if (world.segment)
 		munmap(world.segment, sizeof *world.segment);
+	gdev_graph_terminate(world.graph);
+	publish_stop(
+		world.graph); /* as gdev_graph_close() does, after which nothing may be left that keeps the graph */
+	assert_true(list_empty(&world.graph->blocks));
 	gdev_graph_close(world.graph);
 	world = (struct world){.socket = -1};
 	return 0;
