@@ -324,6 +324,7 @@ int fatbin_each(const void *image, size_t length,
 struct candidates {
 	struct entry code, text;
 	unsigned codes, texts;
+	unsigned code_sm;  /* the highest of the machine code */
 	size_t code_bytes; /* of all entries with machine code, headers included */
 };
 
@@ -344,6 +345,7 @@ static void candidates_find(struct bytes image, unsigned target, struct candidat
 			if (is_code_for(&entry, kind, target)) {
 				found->code = entry;
 				found->codes++;
+				found->code_sm = max_of(found->code_sm, entry.sm);
 				found->code_bytes += entry.whole.length;
 			} else if (kind == FATBIN_PTX && entry.sm <= target) {
 				if (!found->texts++ || better(&entry, &found->text, target))
@@ -413,6 +415,17 @@ int fatbin_choose(
 	else
 		*chosen = NULL;
 	return *chosen ? 0 : -ENOENT;
+}
+
+bool fatbin_has_newer_code(const void *image, size_t length, unsigned target)
+{
+	struct bytes bytes = {image, length};
+	struct candidates found;
+
+	if (length >= WRAPPER_BYTES && read_bytes(bytes.at, 4) == FATBIN_WRAPPER_MAGIC)
+		bytes = wrapped(bytes);
+	candidates_find(bytes, target, &found);
+	return found.codes && (!found.texts || found.text.sm < found.code_sm);
 }
 
 size_t fatbin_next(const void *bytes, size_t length, size_t *offset)

@@ -41,6 +41,10 @@ bool fatbin_launches_by(const char *name);
 int fatbin_choose(
 	const void *image, size_t length, unsigned target, void **chosen, size_t *chosen_length);
 
+/* Whether what it takes is machine code for a newer architecture than any PTX that it could take. Kernels may be others in
+ * that, or empty. */
+bool fatbin_has_newer_code(const void *image, size_t length, unsigned target);
+
 /* Of fat binaries that lie one behind the other, with padding between them: the length of the first that
  * begins at *offset or behind, to which *offset is set; 0: none does. */
 size_t fatbin_next(const void *bytes, size_t length, size_t *offset);

@@ -58,11 +58,8 @@ static CUresult load(struct device_module *module, struct device_log *log)
 	autofree void *code = NULL;
 	CUresult result;
 
-	if (module->rewritten) {
-		if (load_rewritten(module, log))
-			return CUDA_SUCCESS;
-		preempt_module_destroy(steal_pointer(&module->rewritten));
-	}
+	if (module->rewritten)
+		return load_rewritten(module, log) ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
 	if (is_binary(module->image))
 		return driver->cuModuleLoadDataEx(&module->handle, module->image, 0, NULL, NULL);
 	for (int cached = 1; cached >= 0; cached--) { /* a damaged entry is compiled again */
@@ -132,15 +129,18 @@ static bool is_cut(const void *image, size_t length)
 	       (header.header_bytes > length || header.bytes > length - header.header_bytes);
 }
 
-/* Rewrites the PTX of the image, which is then what is loaded. False: there is none, or none of its kernels can be. */
+/* Rewrites the PTX of the image, which is then what is loaded. False: there is none, or none of its kernels can be, or it is
+ * for older devices than the machine code: what the program has for this one may be empty in it. */
 static bool choose_rewritten(struct device_module *module, void **chosen, size_t *length)
 {
 	struct device *device = module->space->device;
 	const char *why;
 	char *text;
 
-	if (!device->preempt || fatbin_ptx(module->whole, module->whole_length, device->capability,
-					&text, length, &why))
+	if (!device->preempt ||
+		fatbin_has_newer_code(module->whole, module->whole_length, device->capability) ||
+		fatbin_ptx(module->whole, module->whole_length, device->capability, &text, length,
+			&why))
 		return false;
 	if (!preempt_rewrite(text, *length, &module->rewritten) && module->rewritten->text) {
 		*chosen = text;
@@ -186,16 +186,28 @@ int cuda_module_load(struct device_space *space, const void *image, size_t lengt
 	return error;
 }
 
-/* Where our choice is not the driver's, it has all to choose from, but for what would take more than has been paid for.
- * `error`: why ours is not. */
-static int load_whole(struct device_module *module, int error, struct device_log *log)
+/* Loads another image, unless it would take more than has been paid for. `error`: why not what was there. */
+static int load_instead(struct device_module *module, const void *image, size_t length,
+	void *unpacked, int error, struct device_log *log)
 {
 	uint64_t paid_bytes = module->variable_bytes;
-	int looked = look_at(module, module->whole, module->whole_length, NULL, log);
+	int looked = look_at(module, image, length, unpacked, log);
 
 	if (looked)
 		return looked;
 	return module->variable_bytes > paid_bytes ? error : driver_error(load(module, log));
+}
+
+/* The driver does not take what was rewritten: the module is loaded as without, from machine code if it has some. */
+static int load_as_it_is(struct device_module *module, struct device_log *log)
+{
+	size_t length;
+	void *chosen;
+	int error = fatbin_choose(module->whole, module->whole_length,
+		module->space->device->capability, &chosen, &length);
+
+	preempt_module_destroy(steal_pointer(&module->rewritten));
+	return error ? error : load_instead(module, chosen, length, chosen, -GDEV_E_NO_BINARY, log);
 }
 
 int cuda_module_open(struct device_module *module, struct device_log *log)
@@ -207,8 +219,11 @@ int cuda_module_open(struct device_module *module, struct device_log *log)
 
 	driver->cuMemGetInfo(&free_before, &total);
 	error = driver_error(load(module, log));
+	if (error && module->rewritten)
+		error = load_as_it_is(module, log);
+	/* Where our choice is not the driver's, it has all to choose from. */
 	if (module->image != module->whole && is_for_the_driver(error))
-		error = load_whole(module, error, log);
+		error = load_instead(module, module->whole, module->whole_length, NULL, error, log);
 	if (error)
 		return error;
 	driver->cuMemGetInfo(&free_after, &total);

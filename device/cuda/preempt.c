@@ -53,7 +53,7 @@ struct preempt {
 	pthread_mutex_t lock;
 	enum state state;
 	bool wanted;                  /* a pause is */
-	uint32_t generation, stopped; /* of what is issued; up to which the word says to leave */
+	uint64_t generation, stopped; /* of what is issued; up to which the word says to leave */
 	struct list queues;           /* those with tickets, struct device_queue.waiting_link */
 	struct list pieces;           /* slices with the driver, by `left_at` */
 	unsigned piece_count, waves, wholes;
@@ -69,7 +69,8 @@ struct piece {
 	struct list link;              /* preempt->pieces, of slices */
 	struct ticket *ticket;
 	bool issued;
-	uint32_t left_at, blocks, generation;
+	uint32_t left_at, blocks;
+	uint64_t generation;
 	unsigned waves;
 	uint8_t *params; /* of slices */
 };
@@ -406,6 +407,9 @@ static void piece_done(struct device_command *done, int error)
 
 /* ---- what the worker calls ---- */
 
+/* Along y and z; the driver refuses a launch of more, as it would not if it got the blocks as a row. */
+#define GRID_YZ_MAX 0xffff
+
 /* NULL: the launch goes as it is. */
 static struct device_function *second_of(const struct device_command *command)
 {
@@ -413,6 +417,7 @@ static struct device_function *second_of(const struct device_command *command)
 	struct device_function *second;
 
 	if (command->kind != DEVICE_LAUNCH || launch->cooperative || launch->cluster[0] ||
+		launch->grid[1] > GRID_YZ_MAX || launch->grid[2] > GRID_YZ_MAX ||
 		blocks_of(launch->grid) >= PREEMPT_LISTED)
 		return NULL;
 	second = __atomic_load_n(&launch->function->second, __ATOMIC_ACQUIRE);

@@ -8,8 +8,8 @@
  * memory before it does anything. If the word has reached the launch's generation, the block notes that it is still to
  * be done, and leaves; otherwise it does what the first kernel's block of its index does.
  *
- * So that no word is ever taken back, generations only grow: to stop what is on the device its generation is written to
- * the word; what is launched later has the next one.
+ * So that no word is ever taken back, generations only grow, and are of 64 bits: to stop what is on the device its
+ * generation is written to the word; what is launched later has the next one.
  *
  * Pure: no state, no I/O; the text is a stranger's. Any thread may call anything.
  */
@@ -25,16 +25,15 @@
 /* The hidden parameter. */
 struct preempt_launch {
 	uint64_t
-		word; /* address of 32 bits of device memory: up to which generation blocks are to leave */
+		word; /* address of 64 bits of device memory: up to which generation blocks are to leave */
 	/* Address of 32 bits for each block of this launch, which is 0, or one more than the index in the whole grid of a
 	 * block that is still to be done. A block that leaves writes its own. */
 	uint64_t left;
+	uint64_t generation; /* more than 0 */
 	/* Index of the launch's first block in the whole grid, x fastest. PREEMPT_LISTED: `left` has the index of each, plus
 	 * one, and a block that stays puts 0 there. */
 	uint32_t first;
-	uint32_t generation; /* more than 0 */
-	uint32_t grid[3];    /* the whole grid, of less than PREEMPT_LISTED blocks */
-	uint32_t reserved;
+	uint32_t grid[3]; /* the whole grid, of less than PREEMPT_LISTED blocks */
 };
 
 _Static_assert(sizeof(struct preempt_launch) == 40, "as the text in rewrite.c has it");

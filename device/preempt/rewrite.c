@@ -24,24 +24,24 @@
 static const char prologue[] =
 	"\n\t.reg .pred %__gdev_p<6>;\n"
 	"\t.reg .b32 %__gdev_r<12>;\n"
-	"\t.reg .b64 %__gdev_d<4>;\n"
+	"\t.reg .b64 %__gdev_d<5>;\n"
 	"\t.reg .b32 %__gdev_ctaid_x, %__gdev_ctaid_y, %__gdev_ctaid_z;\n"
 	"\t.reg .b32 %__gdev_nctaid_x, %__gdev_nctaid_y, %__gdev_nctaid_z;\n"
 	"\tld.param.u64 %__gdev_d0, [__gdev_launch];\n"
 	"\tld.param.u64 %__gdev_d1, [__gdev_launch+8];\n"
-	"\tld.param.u32 %__gdev_r0, [__gdev_launch+16];\n"
-	"\tld.param.u32 %__gdev_r1, [__gdev_launch+20];\n"
-	"\tld.param.u32 %__gdev_nctaid_x, [__gdev_launch+24];\n"
-	"\tld.param.u32 %__gdev_nctaid_y, [__gdev_launch+28];\n"
-	"\tld.param.u32 %__gdev_nctaid_z, [__gdev_launch+32];\n"
+	"\tld.param.u64 %__gdev_d3, [__gdev_launch+16];\n"
+	"\tld.param.u32 %__gdev_r0, [__gdev_launch+24];\n"
+	"\tld.param.u32 %__gdev_nctaid_x, [__gdev_launch+28];\n"
+	"\tld.param.u32 %__gdev_nctaid_y, [__gdev_launch+32];\n"
+	"\tld.param.u32 %__gdev_nctaid_z, [__gdev_launch+36];\n"
 	"\tmov.u32 %__gdev_r2, %tid.x;\n"
 	"\tmov.u32 %__gdev_r3, %tid.y;\n"
 	"\tmov.u32 %__gdev_r4, %tid.z;\n"
 	"\tor.b32 %__gdev_r2, %__gdev_r2, %__gdev_r3;\n"
 	"\tor.b32 %__gdev_r2, %__gdev_r2, %__gdev_r4;\n"
 	"\tsetp.eq.u32 %__gdev_p0, %__gdev_r2, 0;\n" /* the thread that asks */
-	"\tmov.u32 %__gdev_r5, 0;\n"
-	"\t@%__gdev_p0 ld.volatile.global.u32 %__gdev_r5, [%__gdev_d0];\n"
+	"\tmov.u64 %__gdev_d4, 0;\n"
+	"\t@%__gdev_p0 ld.volatile.global.u64 %__gdev_d4, [%__gdev_d0];\n"
 	"\tmov.u32 %__gdev_r6, %ctaid.x;\n"
 	"\tmul.wide.u32 %__gdev_d2, %__gdev_r6, 4;\n"
 	"\tadd.s64 %__gdev_d1, %__gdev_d1, %__gdev_d2;\n"
@@ -49,7 +49,7 @@ static const char prologue[] =
 	"\tsetp.eq.u32 %__gdev_p1, %__gdev_r0, 0xffffffff;\n" /* listed */
 	"\t@%__gdev_p1 ld.volatile.global.u32 %__gdev_ctaid_x, [%__gdev_d1];\n"
 	"\t@%__gdev_p1 sub.u32 %__gdev_ctaid_x, %__gdev_ctaid_x, 1;\n"
-	"\tsetp.ge.u32 %__gdev_p2, %__gdev_r5, %__gdev_r1;\n"
+	"\tsetp.ge.u64 %__gdev_p2, %__gdev_d4, %__gdev_d3;\n"
 	"\tbar.red.or.pred %__gdev_p3, 0, %__gdev_p2;\n"
 	"\t@!%__gdev_p3 bra $__gdev_stays;\n"
 	"\tadd.u32 %__gdev_r7, %__gdev_ctaid_x, 1;\n"
@@ -113,10 +113,11 @@ static void add_called(struct reach *r, const struct inst *i)
 	for (unsigned k = 0; k < i->operand_count; k++)
 		if (i->operands[k].kind == OPERAND_FUNCTION)
 			add(r, i->operands[k].function);
-	if (i->op == OP_call && i->operands[i->call_results].kind != OPERAND_FUNCTION)
-		for (const struct function *f = r->module->functions; f; f = f->next)
-			if (!f->is_entry && f->has_body)
-				add(r, f);
+}
+
+static bool calls_by_address(const struct inst *i)
+{
+	return i->op == OP_call && i->operands[i->call_results].kind != OPERAND_FUNCTION;
 }
 
 /* What is in the way in functions that the entry may call. */
@@ -137,8 +138,11 @@ static const char *unfit_in_called(struct reach *r, const struct function *entry
 			return "it calls a function that the module does not have";
 		if (f != entry && f->has_body && s->places)
 			return "it calls a function that asks for its block's index";
-		for (uint32_t i = 0; i < f->inst_count; i++)
+		for (uint32_t i = 0; i < f->inst_count; i++) {
+			if (calls_by_address(&f->insts[i]))
+				return "it calls functions by address, which may be another module's";
 			add_called(r, &f->insts[i]);
+		}
 	}
 	return NULL;
 }

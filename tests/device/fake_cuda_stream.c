@@ -182,10 +182,13 @@ static CUresult tally(const struct work *w, bool rewritten)
 	memcpy(&hidden, w->params + 16, sizeof hidden);
 	for (uint32_t b = 0, index = 0; b < blocks; b++, index = b) {
 		size_t bytes = sizeof(uint32_t);
-		uint32_t *left = NULL, *word = NULL, *count;
+		uint32_t *left = NULL, *count;
+		uint64_t *word = NULL;
 		if (rewritten) {
 			left = (uint32_t *)bytes_of(hidden.left + b * sizeof *left, true, &bytes);
-			word = (uint32_t *)bytes_of(hidden.word, false, &bytes);
+			bytes = sizeof *word;
+			word = (uint64_t *)bytes_of(hidden.word, false, &bytes);
+			bytes = sizeof *count;
 			if (!left || !word)
 				return CUDA_ERROR_ILLEGAL_ADDRESS;
 			index = hidden.first == PREEMPT_LISTED ? *left - 1 : hidden.first + b;
@@ -452,7 +455,9 @@ CUresult fake_launch(const CUlaunchConfig *config, CUfunction function, void **e
 
 	if (function->module->context != fake_context_number())
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (config->blockDimX * config->blockDimY * config->blockDimZ > 1024)
+	if (config->gridDimX > INT32_MAX || config->gridDimY > 0xffff ||
+		config->gridDimZ > 0xffff ||
+		config->blockDimX * config->blockDimY * config->blockDimZ > 1024)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(work.params, extra[1], bytes < sizeof work.params ? bytes : sizeof work.params);
 	return enqueue(config->hStream, &work);

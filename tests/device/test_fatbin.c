@@ -232,6 +232,27 @@ static void a_device_gets_machine_code_of_its_architecture_else_ptx(void **state
 	assert_int_equal(choose(&image, 90, &chosen, &length), -ENOENT); /* no fat binary */
 }
 
+static void machine_code_that_is_newer_than_the_ptx_is_known(void **state)
+{
+	struct image image;
+
+	image_init(&image);
+	image_add(&image, 2, 80, PLAIN, "code 80");
+	image_add(&image, 1, 80, PLAIN, ".version 80");
+	assert_false(fatbin_has_newer_code(image.bytes, image.length, 80));
+	image_add(&image, 2, 86, PLAIN, "code 86");
+	image_add(&image, 2, 80, PLAIN, "code 80 again");
+	assert_true(fatbin_has_newer_code(image.bytes, image.length, 86));
+	assert_true(fatbin_has_newer_code(image.bytes, image.length, 89));
+	assert_false(fatbin_has_newer_code(image.bytes, image.length, 90));
+	image_add(&image, 1, 90, PLAIN, ".version 90"); /* too new for 89 */
+	assert_true(fatbin_has_newer_code(image.bytes, image.length, 89));
+	image_init(&image);
+	image_add(&image, 2, 90, PLAIN, "code 90");
+	assert_true(fatbin_has_newer_code(image.bytes, image.length, 90));
+	assert_false(fatbin_has_newer_code(".version 8.0", 13, 90));
+}
+
 static void among_several_the_driver_chooses(void **state)
 {
 	struct image image, expected;
@@ -315,6 +336,7 @@ int main(void)
 		cmocka_unit_test(wrappers_lead_to_what_is_in_the_image_only),
 		cmocka_unit_test(a_device_gets_machine_code_of_its_architecture_else_ptx),
 		cmocka_unit_test(ptx_that_has_options_is_compiled_by_the_driver_which_reads_them),
+		cmocka_unit_test(machine_code_that_is_newer_than_the_ptx_is_known),
 		cmocka_unit_test(among_several_the_driver_chooses),
 		cmocka_unit_test(damaged_images_are_survived),
 	};

@@ -252,6 +252,58 @@ static void nobody_sees_the_hidden_parameter(void **state)
 	harness.ops->module_unload(module);
 }
 
+static void what_the_driver_does_not_take_rewritten_goes_as_it_is(void **state)
+{
+	struct harness *h = &harness;
+	struct device_function *tally;
+	struct device_module *module;
+	struct device_queue *queue = harness_queue(h);
+	struct device_chunk *chunk = harness_map(h, 0);
+	struct tally_params params = {h->base, block_us(50)};
+	static const uint32_t zeros[BLOCKS];
+	struct submitted s;
+
+	setenv("FAKE_CUDA_FAIL", "cuLinkAddData:222@1", 1);
+	module = load(&tally);
+	unsetenv("FAKE_CUDA_FAIL");
+	harness_write(h, h->base, zeros, sizeof zeros);
+	launch(queue, &s, tally, BLOCKS, 1024, &params, sizeof params);
+	usleep(1000);
+	pause_it();
+	if (getenv("GDEV_CUDA_DRIVER")) /* nothing of it has left */
+		assert_true(harness_is_done(h, &s));
+	h->ops->pause(h->device, false);
+	assert_int_equal(harness_wait(h, &s), 0);
+	check_counts(h->base, 1);
+	harness_unmap(h, 0, chunk);
+	h->ops->module_unload(module);
+	h->ops->queue_destroy(queue);
+}
+
+static void a_grid_that_the_driver_refuses_is_refused(void **state)
+{
+	struct harness *h = &harness;
+	struct device_function *tally;
+	struct device_module *module = load(&tally);
+	struct device_queue *queue = harness_queue(h);
+	struct tally_params params = {h->base, 0};
+	static const uint32_t grids[][3] = {{1, 65536, 1}, {1, 1, 65536}, {1u << 31, 1u << 31, 4}};
+	struct submitted s;
+
+	for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {
+		s = (struct submitted){.command = {.kind = DEVICE_LAUNCH,
+					       .launch = {.function = tally,
+						       .block = {1, 1, 1},
+						       .params = &params,
+						       .param_bytes = sizeof params}}};
+		memcpy(s.command.launch.grid, grids[i], sizeof grids[i]);
+		harness_submit(h, queue, &s);
+		assert_int_not_equal(harness_wait(h, &s), 0);
+	}
+	h->ops->module_unload(module);
+	h->ops->queue_destroy(queue);
+}
+
 static void it_lasts_when_the_context_is_given_back(void **state)
 {
 	struct harness *h = &harness;
@@ -320,6 +372,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			what_is_not_rewritten_comes_to_its_end, start, stop),
 		cmocka_unit_test_setup_teardown(nobody_sees_the_hidden_parameter, start, stop),
+		cmocka_unit_test_setup_teardown(
+			what_the_driver_does_not_take_rewritten_goes_as_it_is, start, stop),
+		cmocka_unit_test_setup_teardown(
+			a_grid_that_the_driver_refuses_is_refused, start, stop),
 		cmocka_unit_test_setup_teardown(
 			it_lasts_when_the_context_is_given_back, start, stop),
 		cmocka_unit_test_setup_teardown(a_trap_ends_what_is_stopped, start, stop),

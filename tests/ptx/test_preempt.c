@@ -45,7 +45,7 @@ struct trial {
 	uint8_t *memory, *before, *after;
 	size_t globals_bytes, memory_bytes;
 	uint32_t order[BLOCKS_MAX], done; /* which blocks have been done, in their order */
-	uint32_t word, generation;
+	uint64_t word, generation;
 	unsigned stops;
 };
 
@@ -142,7 +142,7 @@ static void schedule(struct trial *t)
 {
 	uint32_t left[BLOCKS_MAX] = {0};
 
-	t->generation = 1;
+	t->generation = UINT32_MAX; /* they go on beyond 32 bits */
 	for (uint32_t first = 0, count; first < t->blocks; first += count) {
 		count = 1 + (uint32_t)(random_draw(&luck) % t->blocks);
 		count = count < t->blocks - first ? count : t->blocks - first;
@@ -452,6 +452,17 @@ static const struct {
 		ENTRY "L: ld.global.cg.u32 %r2, [%d2]; setp.eq.u32 %p1, %r2, 0;\n"
 		      "@%p1 bra L; ret; }",
 		"wait"},
+	{"a flag that is copied into shared memory",
+		ENTRY "mov.u32 %r4, s;\n"
+		      "L: cp.async.ca.shared.global [%r4], [%d2], 4; cp.async.wait_all;\n"
+		      "ld.shared.u32 %r3, [%r4]; setp.eq.u32 %p1, %r3, 0; @%p1 bra L; ret; }",
+		"wait"},
+	{"a flag in a surface",
+		HEAD ".global .surfref f;\n.entry k() { .reg .pred %p1; .reg .b32 %r<2>;\n"
+		     "mov.u32 %r1, 0;\n"
+		     "L: suld.b.1d.b32.trap {%r1}, [f, {%r1}]; setp.eq.u32 %p1, %r1, 0;\n"
+		     "@%p1 bra L; ret; }",
+		"wait"},
 	{"a barrier of the grid, by hand",
 		ENTRY "atom.global.add.u32 %r2, [%d2], 1;\n"
 		      "L: atom.global.add.u32 %r3, [%d2], 0; setp.lt.u32 %p1, %r3, 99;\n"
@@ -489,6 +500,11 @@ static const struct {
 		"calls a function"},
 	{"a function that nobody has", HEAD ".extern .func f();\n.entry k() { call f, (); ret; }",
 		"does not have"},
+	{"a function by its address",
+		HEAD ".entry k(.param .u64 at) { .reg .b64 %d1; .param .b32 a;\n"
+		     "ld.param.u64 %d1, [at]; st.param.b32 [a], 1;\n"
+		     "P : .callprototype _ (.param .b32 _);\ncall %d1, (a), P; ret; }",
+		"by address"},
 	{"our names", HEAD ".entry k() { .reg .b32 %__gdev_r1; ret; }", "names"},
 };
 

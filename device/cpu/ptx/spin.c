@@ -189,9 +189,12 @@ static bool is_strong_load(const struct inst *i)
 		       inst_has(i, MOD_mmio) || inst_has(i, MOD_cv));
 }
 
-/* A load past the first cache is how some programs look at what other blocks write. */
+/* Loads past the first cache, of surfaces, and by copies into shared memory are how some programs look at what other blocks
+ * write. */
 static bool is_load_from_blocks(const struct inst *i)
 {
+	if (i->op == OP_suld || i->op == OP_cp)
+		return true;
 	return inst_space(i) != SPACE_SHARED && inst_space(i) != SPACE_LOCAL &&
 	       (is_strong_load(i) || (inst_is_load(i) && inst_has(i, MOD_cg)));
 }
@@ -200,6 +203,8 @@ static bool load_waits(const struct search *s, const struct inst *i)
 {
 	unsigned space = inst_space(i);
 
+	if (s->blocks && i->op == OP_suld)
+		return true;
 	if (i->op == OP_mbarrier)
 		return !s->blocks && (inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait));
 	if (!inst_is_load(i) || inst_has(i, MOD_nc) || space == SPACE_PARAM || space == SPACE_CONST)
