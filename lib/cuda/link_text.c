@@ -3,7 +3,8 @@
  * See link_text.h. A text is cut into the statements of its module's scope. What two texts call by one name is one symbol if
  * both say that it is visible outside (.visible, .extern, .weak, .common; entries always); else the private one gets another
  * name in its text. Then all statements are put together, in an order in which each symbol is declared before it is used:
- * prototypes of functions, variables, functions. A declaration of what another text defines goes.
+ * prototypes of functions, variables, functions. A declaration of what another text defines goes, and so do weak definitions,
+ * of kernels, too, that another text has. Of extern shared memory the declaration with the highest alignment stays.
  *
  * What tells lines of source (.file, .loc, .section) is left out: each text numbers its files anew.
  */
@@ -162,7 +163,7 @@ static void take_token(struct statement *s, const char *at, const char *end)
 		s->kind = KIND_FUNCTION;
 	else if (s->kind == KIND_OTHER && begins_variable(at, end))
 		s->kind = KIND_VARIABLE;
-	if (token_is(at, end, ".entry"))
+	if (token_is(at, end, ".entry") && s->linkage == PRIVATE)
 		s->linkage = VISIBLE;
 	if (!s->name && s->kind != KIND_OTHER &&
 		(isalpha((unsigned char)*at) || *at == '_' || *at == '$')) {
@@ -255,6 +256,25 @@ static void settle_own(struct statement *a, struct statement *b)
 		*(b->body ? &a->dropped : &b->dropped) = true;
 }
 
+/* The number behind .align, or 0. */
+static unsigned long alignment_of(const struct statement *s)
+{
+	for (const char *at = s->begin; at < s->name; at = skip(token_end(at)))
+		if (token_is(at, token_end(at), ".align"))
+			return strtoul(skip(token_end(at)), NULL, 10);
+	return 0;
+}
+
+/* Of two of which one at least is a declaration: a definition stays, or what has the higher alignment, as each text's extern
+ * shared memory has its own. */
+static void settle_declared(struct statement *a, struct statement *b)
+{
+	bool keep_b =
+		is_declaration(a) && (!is_declaration(b) || alignment_of(a) < alignment_of(b));
+
+	*(keep_b ? &a->dropped : &b->dropped) = true;
+}
+
 /* Two statements of different texts about one name. */
 static int settle(struct linking *l, struct statement *a, struct statement *b)
 {
@@ -269,7 +289,7 @@ static int settle(struct linking *l, struct statement *a, struct statement *b)
 	if (a->kind != b->kind)
 		return wrong(l, "%.*s is a function and a variable", (int)a->name_length, a->name);
 	if (is_declaration(a) || is_declaration(b)) {
-		*(is_declaration(b) ? &b->dropped : &a->dropped) = true;
+		settle_declared(a, b);
 		return 0;
 	}
 	if (a->linkage == VISIBLE && b->linkage == VISIBLE)

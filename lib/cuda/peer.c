@@ -397,7 +397,7 @@ static CUresult copy_halved(CUstream stream, const struct place *to, const struc
 	struct gdev_copy copy = flattened(wanted), first, second;
 	uint64_t half = copy.width / 2 & ~(uint64_t)(PIECE_BYTES - 1);
 	struct gdev_fence done;
-	int error;
+	int error, wait_error;
 
 	*halved = false;
 	if (copy.height * copy.depth > 1 || copy.width < HALVED_FROM || here->session != mine ||
@@ -412,9 +412,8 @@ static CUresult copy_halved(CUstream stream, const struct place *to, const struc
 		return CUDA_SUCCESS;
 	*halved = true;
 	error = gdev_copy_async(stream->stream, &first);
-	if (!error)
-		error = gdev_stream_wait_peer(stream->stream, there->session, &done);
-	return copy_result(wanted, error);
+	wait_error = gdev_stream_wait_peer(stream->stream, there->session, &done);
+	return copy_result(wanted, error ? error : wait_error);
 }
 
 static CUresult copy_across(CUstream stream, struct place *to, struct place *from,

@@ -58,6 +58,22 @@ static const char bystander[] = HEAD ".global .u32 calls = 1000;\n"
 static const char weak[] = HEAD ".weak .global .u32 shared_by_all = 3;\n"
 				".func helper()\n{\n\tret;\n}\n";
 
+/* Kernels made of templates are weak. Memory that the launch gives is aligned as the strictest text wants it. */
+#define TWIN                                                                                       \
+	".weak .entry twin(.param .u64 data)\n"                                                    \
+	"{\n"                                                                                      \
+	"\t.reg .u32 %x; .reg .u64 %d; .shared .align 4 .b8 pad[4];\n"                             \
+	"\tld.param.u64 %d, [data];\n"                                                             \
+	"\tmov.u32 %x, pad;\n"                                                                     \
+	"\tst.shared.u32 [%x], %x;\n"                                                              \
+	"\tmov.u32 %x, scratch;\n"                                                                 \
+	"\tand.b32 %x, %x, 15;\n"                                                                  \
+	"\tst.global.u32 [%d], %x;\n"                                                              \
+	"\tret;\n"                                                                                 \
+	"}\n"
+static const char loose[] = HEAD ".extern .shared .align 4 .b8 scratch[];\n" TWIN;
+static const char strict[] = HEAD ".extern .shared .align 16 .b8 scratch[];\n" TWIN;
+
 static void add(CUlinkState linker, const char *text, size_t bytes, const char *name)
 {
 	CHECK(cuLinkAddData(linker, CU_JIT_INPUT_PTX, (void *)text, bytes, name, 0, NULL, NULL));
@@ -67,7 +83,7 @@ int main(void)
 {
 	CUlinkState linker;
 	CUmodule linked;
-	CUfunction run, look;
+	CUfunction run, look, twin;
 	CUdeviceptr data;
 	void *image;
 	size_t bytes;
@@ -78,15 +94,20 @@ int main(void)
 	add(linker, bystander, sizeof bystander, "bystander");
 	add(linker, callee, sizeof callee, "callee");
 	add(linker, weak, sizeof weak, "weak");
+	add(linker, loose, sizeof loose, "loose");
+	add(linker, strict, sizeof strict, "strict");
 	CHECK(cuLinkComplete(linker, &image, &bytes));
 	CHECK(cuModuleLoadData(&linked, image));
 	CHECK(cuLinkDestroy(linker));
 	CHECK(cuModuleGetFunction(&run, linked, "run"));
 	CHECK(cuModuleGetFunction(&look, linked, "look"));
+	CHECK(cuModuleGetFunction(&twin, linked, "twin"));
 	data = numbers(2, 21);
 	CHECK(cuLaunchKernel(run, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&data}, NULL));
 	REQUIRE(number_at(data, 0) == 42 && number_at(data, 1) == 11);
 	CHECK(cuLaunchKernel(look, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&data}, NULL));
 	REQUIRE(number_at(data, 0) == 1003);
+	CHECK(cuLaunchKernel(twin, 1, 1, 1, 1, 1, 1, 16, NULL, (void *[]){&data}, NULL));
+	REQUIRE(number_at(data, 0) == 0);
 	return passed();
 }
