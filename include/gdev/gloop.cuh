@@ -111,17 +111,19 @@ static inline __device__ void fence()
 	asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
-/* A page at most. */
+/* A page at most. All threads make the same number of rounds, so that the software GPU runs several of them at once. */
 static inline __device__ void copy(void *to, const void *from, gloop_u64 page_bytes)
 {
-	unsigned first = thread(), step = threads(), bytes = (unsigned)page_bytes;
+	unsigned self = thread(), count = threads(), bytes = (unsigned)page_bytes, round = 0;
 	unsigned misaligned = ((unsigned)(gloop_u64)to | (unsigned)(gloop_u64)from) & 7, words = misaligned ? 0 : bytes / 8;
 
 #pragma unroll 1
-	for (unsigned i = first; i < words; i += step)
-		((gloop_u64 *)to)[i] = ((const gloop_u64 *)from)[i];
+	for (; round + count <= words; round += count)
+		((gloop_u64 *)to)[round + self] = ((const gloop_u64 *)from)[round + self];
+	if (round + self < words)
+		((gloop_u64 *)to)[round + self] = ((const gloop_u64 *)from)[round + self];
 #pragma unroll 1
-	for (unsigned i = words * 8 + first; i < bytes; i += step)
+	for (unsigned i = words * 8 + self; i < bytes; i += count)
 		((gloop_u8 *)to)[i] = ((const gloop_u8 *)from)[i];
 }
 
