@@ -7,6 +7,7 @@
  */
 #include <linux/math64.h>
 #include <linux/overflow.h>
+#include <linux/sched/signal.h>
 
 #include "gdev.h"
 
@@ -179,6 +180,9 @@ int gdev_copy(struct file *file, struct gdev_slot *slot, const struct vm_copy *c
 		error = copy_some(file, slot, copy, &done);
 		mutex_unlock(&slot->lock);
 		cond_resched();
+		/* Answers that come at once do not look at signals, and rows may be without number. */
+		if (!error && fatal_signal_pending(current))
+			error = -EINTR;
 	}
 	return error;
 }

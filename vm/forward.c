@@ -97,6 +97,29 @@ static void lend_log(struct proxy *proxy, struct record_module_load *record)
 	memset((void *)slot->address, 0, record->log_bytes);
 }
 
+/* Memory and variables that go before the answer about them is here are not noted when it comes: they would stay for ever. */
+static void drop_memory(struct proxy *proxy, uint64_t address)
+{
+	for (uint32_t line = 0; line < VM_REPLIES; line++) {
+		struct pending *pending = &proxy->pending[line];
+		if ((pending->opcode == RECORD_MEMORY_ALLOC ||
+			    pending->opcode == RECORD_SHARED_MAP) &&
+			pending->address == address)
+			pending->opcode = 0;
+	}
+	memory_disown(proxy->session, address);
+}
+
+static void drop_variables(struct proxy *proxy, uint32_t module)
+{
+	for (uint32_t line = 0; line < VM_REPLIES; line++) {
+		struct pending *pending = &proxy->pending[line];
+		if (pending->opcode == RECORD_GLOBAL_GET && pending->module == module)
+			pending->opcode = 0;
+	}
+	memory_remove_variables(proxy->session, module_key(module));
+}
+
 /* Streams that the record names are the guest's; memory that goes is not copied to any more. The record has at least the
  * length of its fixed part. */
 static int prepare(struct proxy *proxy, struct record_header *header)
@@ -115,19 +138,18 @@ static int prepare(struct proxy *proxy, struct record_header *header)
 	case RECORD_EVENT_SHARE:
 		return check_stream(((const struct record_event *)header)->stream);
 	case RECORD_SHM_DETACH:
-		memory_disown(proxy->session, ((const struct record_shm *)header)->address);
+		drop_memory(proxy, ((const struct record_shm *)header)->address);
 		return 0;
 	case RECORD_STAMP:
 		return note_stamp(proxy, (const struct record_stamp *)header);
 	case RECORD_MEMORY_FREE:
-		memory_disown(proxy->session, ((const struct record_memory *)header)->address);
+		drop_memory(proxy, ((const struct record_memory *)header)->address);
 		return 0;
 	case RECORD_MODULE_LOAD:
 		lend_log(proxy, (struct record_module_load *)header);
 		return 0;
 	case RECORD_MODULE_UNLOAD:
-		memory_remove_variables(
-			proxy->session, module_key(((const struct record_handle *)header)->handle));
+		drop_variables(proxy, ((const struct record_handle *)header)->handle);
 		return 0;
 	default:
 		return 0;

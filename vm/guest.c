@@ -54,13 +54,11 @@ void guest_clear_slot(struct guest *guest, unsigned slot)
 
 void guest_reset(struct guest *guest)
 {
-	struct vm_header kept = *guest_header(guest);
 	eventfd_t count;
 
-	memset(&kept.mailbox, 0, sizeof kept.mailbox);
 	punch(guest->ram_fd, 0, guest->sizes.ram_bytes);
 	punch(guest->shared_fd, 0, guest->sizes.shared_bytes);
-	*guest_header(guest) = kept;
+	*guest_header(guest) = guest->header;
 	for (unsigned i = 0; i <= guest->sizes.slots; i++) {
 		eventfd_read(guest->rung[i], &count);
 		eventfd_read(guest->rings[i], &count);
@@ -110,7 +108,7 @@ int guest_create(struct guest *guest, const struct guest_sizes *sizes)
 		error = create_vectors(guest);
 	if (error)
 		return error;
-	header = guest_header(guest);
+	header = &guest->header;
 	header->magic = VM_MAGIC;
 	header->version = VM_VERSION;
 	header->slots = sizes->slots;

@@ -19,6 +19,7 @@ struct guest_sizes {
 
 struct guest {
 	struct guest_sizes sizes;
+	struct vm_header header; /* as each machine finds it at first: it may write into its own */
 	int ram_fd, shared_fd;
 	uint8_t *ram, *shared;
 	uint64_t low_bytes, blocks_offset;

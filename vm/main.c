@@ -73,7 +73,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
 
 static int describe(struct guest *guest, const char *vgpu)
 {
-	struct vm_header *header = guest_header(guest);
+	struct vm_header *header = &guest->header;
 	struct gdev_description description;
 	int error = gdev_vgpu_describe(vgpu, &description, header->properties);
 
@@ -87,6 +87,7 @@ static int describe(struct guest *guest, const char *vgpu)
 		sizeof header->description.device_name);
 	memcpy(header->description.device_uuid, description.device_uuid,
 		sizeof header->description.device_uuid);
+	guest_reset(guest);
 	return 0;
 }
 
@@ -143,6 +144,12 @@ int main(int argc, char **argv)
 	if (parse(argc, argv, &arguments)) {
 		log_error("--socket PATH is needed; 'gdev help vm' says what else there is");
 		return 2;
+	}
+	/* What lies beside it is another server's, too. */
+	if (!access(arguments.socket, F_OK)) {
+		log_error("%s is there: end the 'gdev vm serve' that has it, or remove it if none runs",
+			arguments.socket);
+		return 1;
 	}
 	if (!arguments.vgpu && !gdev_vgpu_name(0, first))
 		arguments.vgpu = first;

@@ -219,6 +219,38 @@ class Ends(Case):
         self.assertEqual(bytes(view[self.machine.blocks:self.machine.blocks + 5]), bytes(5))
         self.assert_alive(self.open())
 
+    def test_machine_scribbles_into_the_header(self):
+        """What a machine writes into the device's header is not the next one's"""
+        size = machine.HEADER_MAILBOX
+        before = bytes(self.machine.shared.view[:size])
+        self.machine.shared.view[:size] = b"\xff" * size
+        self.machine.close()
+        self.wait_quiet()
+        self.connect()
+        self.assertEqual(bytes(self.machine.shared.view[:size]), before)
+
+    def test_second_server(self):
+        """A second server at the same place says so, and leaves what the first has written"""
+        arguments = self.server.arguments()
+        code, _, err = self.gdevd.run([self.gdevd.gdev, "vm", "serve", "--socket", self.server.socket])
+        self.assertNotEqual(code, 0)
+        self.assertIn("gdev vm serve", err)
+        self.assertEqual(self.server.arguments(), arguments)
+        self.assertTrue(self.server.socket.with_suffix(".ram").exists())
+
+    def test_freed_before_the_answer(self):
+        """Memory that is freed before its allocation is answered cannot be copied to"""
+        slot, header = self.open(), struct.Struct("<HBBIIIQ")
+        for _ in range(50):
+            records = []
+            for opcode, line in ((ALLOC, 0), (machine.FREE_MEMORY, 1)):
+                value = slot.values[line] = slot.values.get(line, 0) + 1
+                records.append(header.pack(opcode, 0, 0, 40, line, 0, value) + struct.pack("<QQ", slot.arena, 4 * MIB))
+            slot.raw(b"".join(records))
+            machine.wait_until(lambda: all(slot.completed(line) >= slot.values[line] for line in (0, 1)), "answers")
+            status, _ = slot.ask(machine.COPY, address=slot.arena, size=4096, number=TO_DEVICE, runs=[(4096, 4096)])
+            self.assertEqual(status, -22)
+
     def test_server_is_killed(self):
         """A server that is killed leaves no proxy behind"""
         self.open()
