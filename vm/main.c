@@ -147,7 +147,8 @@ int main(int argc, char **argv)
 	}
 	/* What lies beside it is another server's, too. */
 	if (!access(arguments.socket, F_OK)) {
-		log_error("%s is there: end the 'gdev vm serve' that has it, or remove it if none runs",
+		log_error(
+			"%s is there: end the 'gdev vm serve' that has it, or remove it if none runs",
 			arguments.socket);
 		return 1;
 	}

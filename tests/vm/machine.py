@@ -28,6 +28,11 @@ MODULE_LOAD, STREAM_CREATE = 16, 32
 class Memory:
     def __init__(self, view):
         self.view = view
+        self.words = memoryview(view).cast("Q")
+
+    def store(self, at, value):
+        """Of 8 bytes, in one go: put() writes byte after byte, which the proxy would see."""
+        self.words[at // 8] = value
 
     def get(self, at, code="Q"):
         return struct.unpack_from("<" + code, self.view, at)[0]
@@ -165,7 +170,7 @@ class Slot(Mailbox):
             self.publish()
 
     def publish(self):
-        self.memory.put(self.segment + RING_TAIL, self.tail)
+        self.memory.store(self.segment + RING_TAIL, self.tail)
         if self.memory.get(self.segment + WORKER_STATE, "I") == 0:
             self.memory.put(self.segment + WORKER_STATE, 1, "I")
             self.machine.ring(self.vector)
