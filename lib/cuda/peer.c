@@ -387,8 +387,16 @@ static int send_half(CUstream stream, const struct place *there, const struct gd
 	return error;
 }
 
+static bool is_within(const struct place *place, uint64_t address, uint64_t bytes)
+{
+	uint64_t offset = address - place->range.base;
+
+	return offset < place->range.bytes && bytes <= place->range.bytes - offset;
+}
+
 /* Where devices copy by processors of their own, one alone takes up to twice the time of both. Each does a half, under its
- * own grant. *halved: it is submitted; else the stream's device has to do all of it. */
+ * own grant. An error of the other half would stay with its lane, so a copy that leaves an allocation is not one of these.
+ * *halved: it is submitted; else the stream's device has to do all of it. */
 static CUresult copy_halved(CUstream stream, const struct place *to, const struct place *from,
 	const struct gdev_copy *wanted, bool *halved)
 {
@@ -401,7 +409,9 @@ static CUresult copy_halved(CUstream stream, const struct place *to, const struc
 
 	*halved = false;
 	if (copy.height * copy.depth > 1 || copy.width < HALVED_FROM || here->session != mine ||
-		!there->device || !is_of_processors(mine) || !is_of_processors(there->session) ||
+		!is_within(to, copy.destination, copy.width) ||
+		!is_within(from, copy.source, copy.width) || !there->device ||
+		!is_of_processors(mine) || !is_of_processors(there->session) ||
 		gdev_peer_hold(there->session, mine, here->range.base, here == to ? 0 : SHM_RDONLY))
 		return CUDA_SUCCESS;
 	first = part_of(&copy, 0, half);

@@ -136,6 +136,27 @@ static void test_bytes_and_borders(void **state)
 	free(host);
 }
 
+/* A copy that is too long, whoever would do which part of it. */
+static void test_beyond(void **state)
+{
+	const size_t bytes = 20 << 20, less = 18 << 20;
+	CUdeviceptr a, b;
+
+	use(0);
+	assert_success(cuMemAlloc(&a, bytes));
+	use(1);
+	assert_success(cuMemAlloc(&b, less));
+	for (int i = 0; i < SIDES; i++) {
+		use(i);
+		assert_int_equal(cuMemcpyPeer(b, sides[1].context, a, sides[0].context, bytes),
+			CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(cuMemcpyPeer(a, sides[0].context, b, sides[1].context, bytes),
+			CUDA_ERROR_INVALID_VALUE);
+	}
+	assert_success(cuMemFree(b));
+	assert_success(cuMemFree(a));
+}
+
 /* A box of 3 planes of 5 rows, out of the middle of one into the middle of another. */
 static void test_boxes(void **state)
 {
@@ -473,6 +494,7 @@ int main(int argc, char **argv)
 		test(test_address_forms),
 		test(test_copies),
 		test(test_bytes_and_borders),
+		test(test_beyond),
 		test(test_boxes),
 		test(test_order),
 		test(test_events),
