@@ -32,7 +32,8 @@ struct lanes {
 	LLVMValueRef *kept, *in_round; /* arrays by register; NULL: none */
 	LLVMValueRef states, round_states, state;
 	LLVMValueRef base, rows; /* index of the first lane along x, and of its row */
-	LLVMValueRef from, to;   /* of the indices along x, or NULL: strips are whole, lanes outside do nothing */
+	LLVMValueRef from,
+		to; /* of the indices along x, or NULL: strips are whole, lanes outside do nothing */
 	LLVMValueRef lane;
 	LLVMBasicBlockRef header, bottom; /* of the loop over lanes at hand */
 	LLVMBasicBlockRef going[STATE_TARGETS + MAX_TARGETS];
@@ -401,8 +402,7 @@ static void enter_range(
 	if (!bound)
 		return;
 	inside = gen_block(g, "within");
-	LLVMBuildCondBr(
-		g->b, LLVMBuildICmp(g->b, within, g->tid[0], bound, ""), inside, l->bottom);
+	LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, within, g->tid[0], bound, ""), inside, l->bottom);
 	LLVMPositionBuilderAtEnd(g->b, inside);
 }
 
