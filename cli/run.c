@@ -159,16 +159,14 @@ static int parse(int argc, char **argv, const char **vgpu)
  * that CUDA_VISIBLE_DEVICES names. A user's own choice stays: it is one among the virtual GPUs. */
 static void say_how_many(const char *list)
 {
-	char visible[VISIBLE_MAX], *end = visible;
-	unsigned i = 0;
+	char visible[VISIBLE_MAX] = "0";
+	size_t length = 1;
 
-	do {
-		if (end - visible + sizeof("4294967295,") > sizeof(visible))
+	for (unsigned i = 1; (list = strchr(list, ',')); list++, i++) {
+		length += (size_t)snprintf(visible + length, sizeof visible - length, ",%u", i);
+		if (length >= sizeof visible)
 			return;
-		end += sprintf(end, i ? ",%u" : "%u", i);
-		i++;
-		list = strchr(list, ',');
-	} while (list++);
+	}
 	setenv("CUDA_VISIBLE_DEVICES", visible, 0);
 }
 
