@@ -8,6 +8,7 @@
 #include <cuda.h>
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,6 +87,7 @@ void run_handcode(void)
 		hidinput(cloud, &event);
 		deliver(frame, &event);
 	}
+	free(cloud);
 }
 
 /* ---- modular ---- */
@@ -165,6 +167,7 @@ static void run_xform(int from, int to)
 			do_xform(host_clouds[i], image, i);
 			write_all(to, host_clouds[i], cloud_bytes());
 		}
+	free(image);
 }
 
 static void run_filter(int from, int to)

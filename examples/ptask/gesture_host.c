@@ -4,6 +4,7 @@
  * Table 2. What each does, gesture.cu says.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "ptask/gesture.h"
 
@@ -97,4 +98,7 @@ void run_host(void)
 		hidinput(out, &event);
 		deliver(frame, &event);
 	}
+	for (unsigned i = 0; i < CAMERAS; i++)
+		free(clouds[i]);
+	free(out);
 }
