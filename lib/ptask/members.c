@@ -358,13 +358,16 @@ static bool has_bytes(const struct gdev_template *tmpl, uint64_t bytes)
 static int take_given(
 	struct member *member, struct gdev_channel *channel, const struct graph_request *request)
 {
-	struct known *known = &member->known[request->id];
 	struct gdev_template *tmpl = channel->tmpl;
 	struct gdev_datablock *block;
+	struct known *known;
 	int error;
 
-	if (request->id >= GRAPH_IDS || known->busy || known->block ||
-		!has_bytes(tmpl, request->bytes) || request->bytes > member->memory_bytes ||
+	if (request->id >= GRAPH_IDS)
+		return -EPROTO;
+	known = &member->known[request->id];
+	if (known->busy || known->block || !has_bytes(tmpl, request->bytes) ||
+		request->bytes > member->memory_bytes ||
 		request->offset > member->memory_bytes - request->bytes ||
 		request->bytes > member->memory_bytes - member->given)
 		return -EPROTO;
@@ -436,10 +439,12 @@ static int bring(struct member *member, struct known *known)
 
 static struct end *end_of(struct member *member, const struct graph_request *request, bool pushes)
 {
-	struct end *end = &member->ends[request->end];
+	struct end *end;
 
-	return request->end < member->end_count && !end->closed && end->pushes == pushes ? end
-											 : NULL;
+	if (request->end >= member->end_count)
+		return NULL;
+	end = &member->ends[request->end];
+	return !end->closed && end->pushes == pushes ? end : NULL;
 }
 
 static int on_push(struct member *member, const struct graph_request *request)
@@ -482,10 +487,13 @@ static int on_pull(struct member *member, const struct graph_request *request)
 
 static int on_bring(struct member *member, const struct graph_request *request)
 {
-	struct known *known = &member->known[request->id];
+	struct known *known;
 	int error;
 
-	if (request->id < GRAPH_IDS || request->id >= array_length(member->known) || !known->block)
+	if (request->id < GRAPH_IDS || request->id >= array_length(member->known))
+		return -EPROTO;
+	known = &member->known[request->id];
+	if (!known->block)
 		return -EPROTO;
 	error = bring(member, known);
 	answer(member, (struct graph_answer){.type = GRAPH_BROUGHT,
