@@ -397,10 +397,11 @@ static void drop_copy(struct member *member, struct known *known)
 
 static int drop(struct member *member, uint32_t id)
 {
-	struct known *known = &member->known[id];
+	struct known *known;
 
-	if (id >= array_length(member->known) || !known->block)
+	if (id >= array_length(member->known) || !member->known[id].block)
 		return -EPROTO;
+	known = &member->known[id];
 	if (id >= GRAPH_IDS) {
 		drop_copy(member, known);
 		member->held--;

@@ -115,10 +115,17 @@ class Bounds(integ.Case):
         self.assertEqual(self.attack(PTX + code)["load"], "CUDA_ERROR_OUT_OF_MEMORY")
         self.assertIn("worker_memory", self.said)
 
+    def all_are_warm(self):
+        workers = self.gdevd.status()["workers"]
+        return workers["warm"] and workers["warm"] == workers["total"]
+
     def test_workers_go_first(self):
         """A worker's own memory has a limit before a client can be there, and when there is none workers go first"""
-        self.wait_until(lambda: self.gdevd.status()["workers"]["warm"], "a worker is ready")
-        for pid in integ.children(self.gdevd.process.pid):
+        self.wait_until(self.all_are_warm, "each worker is ready")
+        workers = [pid for pid in integ.children(self.gdevd.process.pid)
+                   if Path(f"/proc/{pid}/comm").read_text().startswith("gdev-worker")]
+        self.assertTrue(workers)
+        for pid in workers:
             limits = Path(f"/proc/{pid}/limits").read_text()
             self.assertRegex(limits, r"Max data size +\d+ +\d+ +bytes")
             self.assertGreaterEqual(int(Path(f"/proc/{pid}/oom_score_adj").read_text()), 500)
