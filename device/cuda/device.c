@@ -19,9 +19,9 @@
  * come to its end before the driver does. */
 #define DRIVER_PART 100
 
-/* What the driver can do with its own managed memory, and with a program's pages, and gdev cannot: managed memory is
- * page-locked memory here, and on the bus to it an atomic operation of a kernel and one of the processor do not see each
- * other. */
+/* What the driver can do with its own managed memory, and with a program's pages, and gdev cannot: the process and the device
+ * have managed memory in turn here, and on the bus to page-locked memory an atomic operation of a kernel and one of the
+ * processor do not see each other. */
 static const enum device_property not_ours[] = {
 	PROPERTY_HOST_NATIVE_ATOMICS,
 	PROPERTY_PAGEABLE_MEMORY_ACCESS,

@@ -123,6 +123,7 @@ enum gdev_tune {
 	GDEV_TUNE_WORKER_SPIN_NS, /* how long the worker looks for records before it sleeps */
 	GDEV_TUNE_WINDOW_NS,      /* how much estimated work the worker keeps on the device */
 	GDEV_TUNE_COPY_THREADS,   /* 1 to 12: how many threads share a large copy */
+	GDEV_TUNE_TOUCH_NS, /* how long a touch of managed memory waits while nothing goes on */
 };
 
 int gdev_session_tune(struct gdev_session *session, enum gdev_tune what, uint64_t value);
@@ -135,6 +136,7 @@ enum gdev_memory_kind {
 	GDEV_MEMORY_HOST,     /* page-locked */
 	GDEV_MEMORY_VARIABLE, /* of a module; known once gdev_module_global has named it */
 	GDEV_MEMORY_SHARED,   /* attached by gdev_shm_attach */
+	GDEV_MEMORY_MANAGED,  /* of gdev_managed_alloc */
 };
 
 struct gdev_range {
@@ -165,6 +167,27 @@ int gdev_memory_info(struct gdev_session *session, uint64_t *free_bytes, uint64_
 /* Lets the process read and write device memory, at its address. Stays until it is freed. -ENOTSUP: not
  * on this device. */
 int gdev_memory_map(struct gdev_session *session, uint64_t address, uint64_t bytes, void **pointer);
+
+/* ---- managed memory ----
+ *
+ * Device memory that the process touches at the same addresses, without mapping it, in turn with the device: where it is
+ * touched, its pages of 2 MiB come to the process as soon as all commands of the session that were submitted before are done;
+ * before a launch, and before a command that names them, they go to the device. Who touches memory that a command under
+ * way waits for is told so after a minute without progress, by a segmentation fault. A host function is not held up by
+ * its own stream.
+ *
+ * A touch is a SIGSEGV that the library takes before the program's own handler, which gets all others. Threads that touch
+ * managed memory do not block that signal, and an alternate stack that they have for it is of 16 KiB at least. The kernel
+ * does not touch: a system call that is given closed pages fails with EFAULT, unless gdev_managed_open() was called. */
+
+/* bytes > 0; zeros, when the memory has not been used before. Takes as much device memory as page-locked memory. Freed by
+ * gdev_memory_free(). -ENOMEM. */
+int gdev_managed_alloc(struct gdev_session *session, uint64_t bytes, uint64_t *address);
+/* Has the managed memory among the bytes go to the device now. */
+int gdev_managed_prefetch(struct gdev_session *session, uint64_t address, uint64_t bytes);
+/* As a touch of all of it, which is any memory of the process: until the next launch system calls may read it and, with
+ * `write`, write it. -EDEADLK: after a minute. */
+int gdev_managed_open(const void *from, size_t bytes, bool write);
 
 /* ---- streams, fences, events ---- */
 

@@ -1,36 +1,41 @@
 /* SPDX-License-Identifier: MIT
  *
- * Managed memory: device memory that the process maps; or, on devices where it cannot, page-locked memory of
- * the process, which kernels then read over the bus. Managed variables always lie in page-locked memory. It is
- * where both sides reach it, so that prefetches and advice change nothing; they are kept, and given back by
- * cuMemRangeGetAttribute.
+ * Managed memory, of three kinds:
+ *   device memory that the process maps, where the device lets it;
+ *   device memory that the process touches in turn with the device (gdev_managed_alloc), where it does not;
+ *   page-locked memory, which kernels read over the bus, where it does not and the process sees several devices: all
+ *   of them reach it. Managed variables lie in page-locked memory, too.
  *
- * On a device of the second kind a program must not use managed memory while kernels run, and atomic operations of both
- * sides on a word are not atomic to each other: the device has no concurrent managed access. As CUDA has it for
- * such devices, memory is not prefetched there, nor advised to be there or reached from there.
+ * Devices of the last two kinds have no concurrent managed access, as CUDA calls it. Prefetches and advice are taken on all of
+ * them, and given back by cuMemRangeGetAttribute; what does something is a prefetch to a device, for memory of the second
+ * kind. To what stream memory is attached changes nothing: every kernel may use it, and a touch waits for all.
  */
 #include <errno.h>
 
 #include "lib/cuda/internal.h"
 
-static CUresult alloc_in_host(
+static CUresult alloc_apart(
 	CUcontext context, size_t bytes, unsigned int flags, CUdeviceptr *pointer)
 {
+	struct gdev_session *session = context->session;
+	bool several = devices_used() > 1;
 	CUresult result;
 	void *memory;
 
-	if (gdev_session_description(context->session)->apart)
+	if (gdev_session_description(session)->apart)
 		return fail(CUDA_ERROR_NOT_SUPPORTED,
 			"there is no managed memory in a virtual machine: kernels do not reach the "
 			"program's memory");
-	TRY_GDEV(gdev_host_alloc(context->session, bytes, &memory),
-		"%zu bytes of page-locked memory cannot be had", bytes);
+	TRY_GDEV(several ? gdev_host_alloc(session, bytes, &memory)
+			 : gdev_managed_alloc(session, bytes, (uint64_t *)&memory),
+		"%zu bytes of %s memory cannot be had", bytes, several ? "page-locked" : "managed");
 	result = memory_remember(context, (uint64_t)memory, bytes, ALLOCATION_MANAGED, flags);
-	if (result != CUDA_SUCCESS)
-		gdev_memory_free(context->session, (uint64_t)memory);
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS) {
+		gdev_memory_free(session, (uint64_t)memory);
 		return result;
-	access_new_host_memory(context, (uint64_t)memory);
+	}
+	if (several)
+		access_new_host_memory(context, (uint64_t)memory);
 	*pointer = (uint64_t)memory;
 	return CUDA_SUCCESS;
 }
@@ -51,7 +56,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flag
 	error = gdev_memory_map(context->session, address, bytes, &mapped);
 	if (error) {
 		cuMemFree_v2(address);
-		return error == -ENOTSUP ? alloc_in_host(context, bytes, flags, pointer)
+		return error == -ENOTSUP ? alloc_apart(context, bytes, flags, pointer)
 					 : result_of(error, "the memory cannot be mapped");
 	}
 	*pointer = address;
@@ -85,26 +90,6 @@ static CUresult check_location(const CUmemLocation *location)
 				 (int)location->type);
 }
 
-static CUresult check_concurrent(CUdevice device)
-{
-	int concurrent;
-
-	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, &concurrent));
-	return concurrent
-		       ? CUDA_SUCCESS
-		       : fail(CUDA_ERROR_INVALID_DEVICE,
-				 "device %d has no concurrent managed access (CONCURRENT_MANAGED_ACCESS "
-				 "is 0): its managed memory stays in the host's",
-				 device);
-}
-
-/* A place for managed memory, of one that was checked. */
-static CUresult check_place(const CUmemLocation *location)
-{
-	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? check_concurrent(location->id)
-							     : CUDA_SUCCESS;
-}
-
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t count, CUmemLocation location,
 	unsigned int flags, CUstream handle)
 {
@@ -116,8 +101,9 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t count, CUmemLocation 
 		return fail(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
 	TRY(find_managed(pointer, count, &allocation));
 	TRY(check_location(&location));
-	TRY(check_concurrent(stream->context->device));
-	TRY(check_place(&location));
+	if (location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		TRY_GDEV(gdev_managed_prefetch(stream->context->session, pointer, count),
+			"the memory cannot be copied to the device");
 	allocation.advice.prefetched = location;
 	memory_advise(&allocation);
 	return CUDA_SUCCESS;
@@ -147,9 +133,6 @@ CUresult cuMemAdvise_v2(
 		    advice >= CU_MEM_ADVISE_SET_ACCESSED_BY) &&
 		check_location(&location) != CUDA_SUCCESS)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the location is none");
-	if (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
-		advice == CU_MEM_ADVISE_SET_ACCESSED_BY)
-		TRY(check_place(&location));
 	switch (advice) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
 	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:

@@ -540,7 +540,8 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *pointer, unsign
 	if (!device || !pointer || flags)
 		return fail(CUDA_ERROR_INVALID_VALUE, "a pointer is NULL, or flags are not 0");
 	if (memory_find((uint64_t)pointer, &range, &allocation) &&
-		(range.kind == GDEV_MEMORY_HOST || range.mapped)) {
+		(range.kind == GDEV_MEMORY_HOST || range.mapped ||
+			memory_is_managed(&allocation))) {
 		if (is_apart(context))
 			return fail(CUDA_ERROR_NOT_SUPPORTED, APART);
 		*device = (CUdeviceptr)pointer;

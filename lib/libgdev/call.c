@@ -6,13 +6,13 @@
  * in which their streams get to them; host_completed, being one number, moves on when all calls with
  * lower numbers are done too.
  *
- * The thread blocks all signals, so that the application's handlers never run on it. It does not exist in
- * a forked child.
+ * The thread blocks all signals, so that the application's handlers never run on it, but that of a fault: a function may
+ * touch managed memory. It does not exist in a forked child.
  */
 #include <errno.h>
 #include <signal.h>
 
-#include "lib/libgdev/internal.h"
+#include "lib/libgdev/managed.h"
 
 #define HEADS_MAX 64 /* calls that are waited for at once */
 
@@ -24,6 +24,16 @@ struct call {
 	void (*function)(void *argument, int error);
 	void *argument;
 };
+
+static _Thread_local struct {
+	const struct gdev_session *session;
+	uint32_t timeline;
+} running; /* the host function that this thread runs */
+
+uint32_t calls_timeline(const struct gdev_session *session)
+{
+	return running.session == session ? running.timeline : UINT32_MAX;
+}
 
 void calls_init(struct gdev_session *session)
 {
@@ -86,7 +96,11 @@ static void run_one(struct gdev_session *session, struct call *const *heads,
 	if (which == -ECANCELED)
 		return;
 	call = heads[which < 0 ? 0 : which];
+	running.session = session;
+	running.timeline = call->ready.timeline;
 	call->function(call->argument, error);
+	running.session = NULL;
+	managed_settle(session);
 	pthread_mutex_lock(&session->calls.lock);
 	call->done = true;
 	retire_calls(session);
@@ -124,6 +138,7 @@ static int start_thread(struct gdev_session *session)
 	if (calls->started)
 		return 0;
 	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	error = -pthread_create(&calls->thread, NULL, run_calls, session);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 
-#include "lib/libgdev/internal.h"
+#include "lib/libgdev/managed.h"
 
 static unsigned bin_of(uint64_t bytes)
 {
@@ -147,5 +147,6 @@ void object_free(struct object *object)
 	list_for_each_safe (block, after, &object->blocks, link)
 		free(block);
 	direct_forget(object);
+	managed_forget(object);
 	free(object);
 }

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "base/copy.h"
-#include "lib/libgdev/internal.h"
+#include "lib/libgdev/managed.h"
 
 #define VALUE_BITS 52         /* of gdev_session.fenced: the rest is the timeline */
 #define LONG_BYTES (1u << 20) /* a direct copy takes longer than the worker looks at the ring */
@@ -186,7 +186,7 @@ static struct gdev_fence newest_fence(struct gdev_session *session)
 		.value = fenced & ((1ull << VALUE_BITS) - 1)};
 }
 
-static int send_copy(struct gdev_stream *stream, const struct gdev_copy *copy, uint8_t flags)
+int copy_record(struct gdev_stream *stream, const struct gdev_copy *copy, uint8_t flags)
 {
 	struct record_copy *record;
 	int error = stream_begin(stream, RECORD_COPY, sizeof *record, &record);
@@ -258,7 +258,7 @@ static int send_tile(struct gdev_stream *stream, const struct gdev_copy *copy,
 		.destination_pitch = copy->destination_pitch,
 		.source_pitch = tile->width,
 	};
-	error = send_copy(stream, &second, flags);
+	error = copy_record(stream, &second, flags);
 	gdev_stream_fence(stream, &fence);
 	staging_give(session, slot, error ? NULL : &fence);
 	return error;
@@ -325,7 +325,7 @@ static int request_tile(
 		.destination_pitch = tile->width,
 		.source_pitch = copy->source_pitch,
 	};
-	int error = send_copy(stream, &first, 0);
+	int error = copy_record(stream, &first, 0);
 
 	gdev_stream_fence(stream, &arrival->fence);
 	return error;
@@ -446,9 +446,13 @@ static bool may_be_of_peer(uint64_t address, uint64_t span)
 /* Whether a side is memory that the worker can name. -EINVAL: it had to be, and is not; in the arena there
  * is no other memory, and in another session's none but what the process itself can read and write. */
 static int find_side(struct gdev_session *session, uint64_t address, uint64_t span,
-	enum gdev_side side, bool *named)
+	enum gdev_side side, bool *named, bool *managed)
 {
-	*named = memory_contains(session, address, span);
+	struct gdev_range range;
+
+	gdev_memory_lookup(session, address, &range);
+	*named = range.kind != GDEV_MEMORY_UNKNOWN && span <= range.bytes - (address - range.base);
+	*managed |= range.kind == GDEV_MEMORY_MANAGED;
 	if (*named)
 		return 0;
 	return side == GDEV_SIDE_DEVICE || touches_arena(session, address, span) ||
@@ -472,12 +476,12 @@ static int copy_named(struct gdev_stream *stream, const struct gdev_copy *copy, 
 	int error;
 
 	if (!sync)
-		return send_copy(stream, copy, 0);
+		return copy_record(stream, copy, 0);
 	if (is_device(session, copy->destination) && is_device(session, copy->source)) {
 		error = wait_for_blockers(stream);
-		return error ? error : send_copy(stream, copy, RECORD_FENCE);
+		return error ? error : copy_record(stream, copy, RECORD_FENCE);
 	}
-	error = send_copy(stream, copy, 0);
+	error = copy_record(stream, copy, 0);
 	return error ? error : gdev_stream_sync(stream);
 }
 
@@ -736,40 +740,72 @@ static int copy_by_transport(struct gdev_stream *stream, const struct gdev_copy 
 	return error;
 }
 
+/* Of sides that are found, and a copy that is not empty. */
+static int copy_found(
+	struct gdev_stream *stream, const struct gdev_copy *copy, struct direct_copy *direct)
+{
+	bool done;
+	int error;
+
+	if (stream->session->transport->ops->copy)
+		return copy_by_transport(
+			stream, copy, direct->to_named, direct->from_named, direct->sync);
+	if (!direct->to_named && !direct->from_named)
+		return copy_in_process(stream, copy);
+	if (may_copy_directly(stream->session, copy, direct)) {
+		error = copy_directly(stream, copy, direct, &done);
+		if (done)
+			return error;
+	}
+	return copy_by_record(stream, copy, direct->to_named, direct->from_named, direct->sync);
+}
+
+/* What the copy waits for may be a host function that touches managed memory, and so waits for whoever has entered it. */
+static int copy_managed(struct gdev_stream *stream, const struct gdev_copy *copy,
+	struct direct_copy *direct, const uint64_t spans[2])
+{
+	struct gdev_session *session = stream->session;
+	int error = wait_for_blockers(stream), to, from = 0;
+
+	if (error)
+		return error;
+	to = managed_enter(session, copy->destination, spans[0]);
+	if (to >= 0)
+		from = managed_enter(session, copy->source, spans[1]);
+	error = min_of(min_of(to, from), 0);
+	if (!error)
+		error = copy_found(stream, copy, direct);
+	managed_leave(session, from);
+	managed_leave(session, to);
+	return error;
+}
+
 static int copy_any(struct gdev_stream *stream, const struct gdev_copy *wanted, bool sync)
 {
 	struct gdev_session *session = stream->session;
-	uint64_t destination_span, source_span;
-	struct gdev_copy copy = *wanted;
 	struct direct_copy direct = {.sync = sync};
-	bool done;
+	struct gdev_copy copy = *wanted;
+	uint64_t spans[2];
+	bool managed = false;
 	int error = gdev_session_error(session, NULL);
 
 	if (error)
 		return error;
 	if (!copy.width || !copy.height || !copy.depth)
 		return 0;
-	if (!span_of(&copy, copy.destination_pitch, copy.destination_slice, &destination_span) ||
-		!span_of(&copy, copy.source_pitch, copy.source_slice, &source_span))
+	if (!span_of(&copy, copy.destination_pitch, copy.destination_slice, &spans[0]) ||
+		!span_of(&copy, copy.source_pitch, copy.source_slice, &spans[1]))
 		return -EINVAL;
-	error = find_side(session, copy.destination, destination_span, copy.destination_side,
-		&direct.to_named);
+	error = find_side(session, copy.destination, spans[0], copy.destination_side,
+		&direct.to_named, &managed);
 	if (!error)
-		error = find_side(
-			session, copy.source, source_span, copy.source_side, &direct.from_named);
+		error = find_side(session, copy.source, spans[1], copy.source_side,
+			&direct.from_named, &managed);
 	if (error)
 		return error;
 	flatten_copy(&copy);
-	if (session->transport->ops->copy)
-		return copy_by_transport(stream, &copy, direct.to_named, direct.from_named, sync);
-	if (!direct.to_named && !direct.from_named)
-		return copy_in_process(stream, &copy);
-	if (may_copy_directly(session, &copy, &direct)) {
-		error = copy_directly(stream, &copy, &direct, &done);
-		if (done)
-			return error;
-	}
-	return copy_by_record(stream, &copy, direct.to_named, direct.from_named, sync);
+	return managed ? copy_managed(stream, &copy, &direct, spans)
+		       : copy_found(stream, &copy, &direct);
 }
 
 /* A copy that is only queued is done for whatever this session submits next, but not for others. */
@@ -800,14 +836,32 @@ int gdev_copy_async(struct gdev_stream *stream, const struct gdev_copy *copy)
 	return copy_any(stream, copy, false);
 }
 
+int fill_record(struct gdev_stream *stream, const struct gdev_fill *fill, uint8_t flags)
+{
+	struct record_fill *record;
+	int error = stream_begin(stream, RECORD_FILL, sizeof *record, &record);
+
+	if (error)
+		return error;
+	record->header.flags = flags;
+	record->destination = fill->destination;
+	record->width = fill->width;
+	record->height = fill->height;
+	record->pitch = fill->pitch;
+	record->element_bytes = fill->element_bytes;
+	record->value = fill->value;
+	note_fence(stream, flags);
+	record_commit(stream->session);
+	return 0;
+}
+
 int gdev_fill_async(struct gdev_stream *stream, const struct gdev_fill *fill)
 {
 	struct gdev_session *session = stream->session;
 	struct gdev_copy shape = {
 		.width = fill->width * fill->element_bytes, .height = fill->height, .depth = 1};
-	struct record_fill *record;
 	uint64_t span;
-	int error = gdev_session_error(session, NULL);
+	int error = gdev_session_error(session, NULL), entered;
 
 	if (error)
 		return error;
@@ -821,15 +875,8 @@ int gdev_fill_async(struct gdev_stream *stream, const struct gdev_fill *fill)
 		return -EINVAL;
 	if (session->transport->ops->copy && !is_device(session, fill->destination))
 		return -ENOTSUP;
-	error = stream_begin(stream, RECORD_FILL, sizeof *record, &record);
-	if (error)
-		return error;
-	record->destination = fill->destination;
-	record->width = fill->width;
-	record->height = fill->height;
-	record->pitch = fill->pitch;
-	record->element_bytes = fill->element_bytes;
-	record->value = fill->value;
-	record_commit(session);
-	return 0;
+	entered = managed_enter(session, fill->destination, span);
+	error = entered < 0 ? entered : fill_record(stream, fill, 0);
+	managed_leave(session, entered);
+	return error;
 }

@@ -5,7 +5,7 @@
  * Locks, in the order in which they may be taken; none is held while waiting for the worker, except that of peer.c when
  * a worker maps an object of another, and memory.change when device memory is mapped into the process, which workers do
  * at once:
- *   peers (peer.c) > registry (session.c) > memory.change > memory.table > streams.lock > staging.lock >
+ *   peers (peer.c) > registry (session.c) > memory.change > managed.c's > memory.table > streams.lock > staging.lock >
  *   calls.lock > replies.lock > the transport's sender's lock
  * The lock of trace.c is a leaf.
  */
@@ -54,14 +54,15 @@ struct object {
 	uint64_t base, bytes, reserved_bytes; /* reserved_bytes 0: the addresses are not its own */
 	enum gdev_memory_kind kind;
 	bool mapped;
-	bool exported;             /* other sessions may have it */
-	bool has_peers;            /* sessions of this process may (peer.c) */
-	bool peer;                 /* it is another session's of this process */
-	int file;                  /* page-locked: of memory.files; -1: none is kept */
-	struct gdev_shared shared; /* attached by its token, */
-	int shared_flags;          /* with these flags; shared.bytes 0: it was not */
-	struct window *window;     /* direct.c */
-	struct list blocks;        /* all of it, in order of addresses */
+	bool exported;                 /* other sessions may have it */
+	bool has_peers;                /* sessions of this process may (peer.c) */
+	bool peer;                     /* it is another session's of this process */
+	int file;                      /* page-locked: of memory.files; -1: none is kept */
+	struct gdev_shared shared;     /* attached by its token, */
+	int shared_flags;              /* with these flags; shared.bytes 0: it was not */
+	struct window *window;         /* direct.c */
+	struct managed_pages *managed; /* managed.c */
+	struct list blocks;            /* all of it, in order of addresses */
 	size_t used_blocks;
 };
 
@@ -106,7 +107,7 @@ struct memory {
 		[MEMORY_FILES]; /* of page-locked objects, for other sessions; -1: free. The registry's lock */
 	pthread_mutex_t change; /* guards arena, pools and kept */
 	struct arena arena;
-	struct pool device, host;
+	struct pool device, host, managed;
 	struct kept kept;
 
 	pthread_rwlock_t table; /* guards what follows */
@@ -183,6 +184,9 @@ struct streams {
 
 int streams_init(struct gdev_session *session);
 void streams_finish(struct gdev_session *session);
+/* The end of a stream that is not there yet; false: of none. For a host function its own stream is idle, and another one's
+ * end is before the last command that waits, which may wait for the function. */
+bool streams_first_busy(struct gdev_session *session, struct gdev_fence *fence);
 /* Waits for all that was submitted on all streams. 0, or the session's error. */
 int streams_drain(struct gdev_session *session);
 /* The same, and the first unseen error of a stream. */
@@ -282,8 +286,21 @@ struct calls {
 };
 
 void calls_init(struct gdev_session *session);
+/* The timeline of whose stream the calling thread runs a host function; UINT32_MAX: it runs none of the session's. */
+uint32_t calls_timeline(const struct gdev_session *session);
 /* Stops the thread; what is queued is dropped. */
 void calls_finish(struct gdev_session *session);
+
+/* ---- managed memory (managed.c, whose lock guards it) ---- */
+
+struct managed {
+	struct gdev_stream *
+		stream; /* of its copies; there before the first object is, and as long as the session */
+	_Atomic unsigned objects;
+	unsigned named;    /* commands that name pages, and are about to be sent */
+	unsigned touching; /* threads that wait for the session's commands, without the lock */
+	_Atomic uint64_t patience_ns; /* how long a touch waits while nothing goes on */
+};
 
 /* ---- tracing (trace.c) ---- */
 
@@ -325,6 +342,7 @@ struct gdev_session {
 	struct streams streams;
 	struct staging staging;
 	struct calls calls;
+	struct managed managed;
 	struct movers movers;
 	struct trace_source trace;
 
@@ -431,6 +449,9 @@ int connect_open(struct opening *opening, struct gdev_description *description, 
 int connect_describe(struct opening *opening, struct gdev_description *description,
 	int32_t properties[DEVICE_PROPERTIES]);
 
+/* copy.c: the records, as they are. Both sides are the worker's memory. */
+int copy_record(struct gdev_stream *stream, const struct gdev_copy *copy, uint8_t flags);
+int fill_record(struct gdev_stream *stream, const struct gdev_fill *fill, uint8_t flags);
 /* copy.c: what the address is, for a copy that touches `span` bytes from it on. */
 bool memory_contains(struct gdev_session *session, uint64_t address, uint64_t span);
 

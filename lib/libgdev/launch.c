@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/libgdev/internal.h"
+#include "lib/libgdev/managed.h"
 #include "lib/libgdev/module.h"
 
 #define ATTRIBUTE_ROOM 64           /* of the attributes that one launch can have */
@@ -125,19 +125,14 @@ static uint32_t write_attributes(const struct gdev_launch *launch, uint8_t *attr
 	return (uint32_t)(end - attributes);
 }
 
-int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *launch)
+static int send_launch(struct gdev_stream *stream, const struct gdev_launch *launch)
 {
-	struct gdev_session *session = stream->session;
 	const struct gdev_function *function = launch->function;
 	uint32_t room = align_up(function->info.param_bytes, 8), attribute_bytes;
 	uint8_t attributes[ATTRIBUTE_ROOM];
 	struct record_launch *record;
-	int error = gdev_session_error(session, NULL);
+	int error;
 
-	if (!error)
-		error = function->module->session == session ? check_launch(launch) : -EINVAL;
-	if (error)
-		return error;
 	attribute_bytes = write_attributes(launch, attributes);
 	error = stream_begin(
 		stream, RECORD_LAUNCH, sizeof *record + room + attribute_bytes, &record);
@@ -152,8 +147,43 @@ int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *laun
 	record->reserved = 0;
 	write_params(launch, (uint8_t *)(record + 1), room);
 	memcpy((uint8_t *)(record + 1) + room, attributes, attribute_bytes);
-	record_commit(session);
+	record_commit(stream->session);
 	return 0;
+}
+
+/* The kernel may use all managed memory, which its parameters may lie in: they are read before, and not under a lock. */
+static int launch_managed(struct gdev_stream *stream, const struct gdev_launch *launch)
+{
+	struct gdev_session *session = stream->session;
+	struct gdev_launch packed = *launch;
+	autofree uint8_t *params = malloc(launch->function->info.param_bytes + 1);
+	int entered, error;
+
+	if (!params)
+		return -ENOMEM;
+	write_params(launch, params, launch->function->info.param_bytes);
+	packed.arguments = NULL;
+	packed.params = params;
+	packed.param_bytes = launch->function->info.param_bytes;
+	entered = managed_enter(session, 0, UINT64_MAX);
+	error = entered < 0 ? entered : send_launch(stream, &packed);
+	managed_leave(session, entered);
+	return error;
+}
+
+int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *launch)
+{
+	struct gdev_session *session = stream->session;
+	int error = gdev_session_error(session, NULL);
+
+	if (!error)
+		error = launch->function->module->session == session ? check_launch(launch)
+								     : -EINVAL;
+	if (error)
+		return error;
+	return atomic_load_explicit(&session->managed.objects, memory_order_relaxed)
+		       ? launch_managed(stream, launch)
+		       : send_launch(stream, launch);
 }
 
 int gdev_launch_clusters(const struct gdev_launch *launch, uint32_t *count)

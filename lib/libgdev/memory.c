@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 
 #include "base/fd.h"
-#include "lib/libgdev/internal.h"
+#include "lib/libgdev/managed.h"
 #include "lib/libgdev/memory.h"
 
 #define GRANULE 512ull               /* alignment of every allocation */
@@ -282,15 +282,24 @@ int memory_object_create(struct gdev_session *session, enum gdev_memory_kind kin
 		goto err_free;
 	if (kind == GDEV_MEMORY_HOST)
 		error = add_host_memory(session, object);
-	else if (kind == GDEV_MEMORY_DEVICE)
+	else if (kind == GDEV_MEMORY_DEVICE || kind == GDEV_MEMORY_MANAGED)
 		error = request_memory(session, RECORD_MEMORY_ALLOC, object);
 	if (error)
 		goto err_addresses;
+	if (kind == GDEV_MEMORY_MANAGED)
+		error = managed_create(session, object);
+	if (error)
+		goto err_worker;
 	if (kind == GDEV_MEMORY_SHARED)
 		session->shares = true;
 	*created = object;
 	return 0;
 
+err_worker:
+	if (request_memory(session, RECORD_MEMORY_FREE, object)) {
+		free(object);
+		return error;
+	}
 err_addresses:
 	arena_give(&session->memory.arena, object->base, object->reserved_bytes);
 err_free:
@@ -330,7 +339,7 @@ int memory_leave_peers(struct gdev_session *session, struct object *object)
 
 static bool worker_has(struct gdev_session *session, const struct object *object)
 {
-	return object->kind == GDEV_MEMORY_DEVICE ||
+	return object->kind == GDEV_MEMORY_DEVICE || object->kind == GDEV_MEMORY_MANAGED ||
 	       (object->kind == GDEV_MEMORY_HOST && !session->transport->ops->host_map);
 }
 
@@ -339,10 +348,12 @@ int memory_object_destroy(struct gdev_session *session, struct object *object)
 {
 	int error = memory_leave_peers(session, object), freed = 0;
 
+	if (object->managed)
+		error = managed_destroy(session, object);
 	if (worker_has(session, object))
 		freed = request_memory(session, RECORD_MEMORY_FREE, object);
 	error = error ? error : freed;
-	if (object->mapped)
+	if (object->mapped || object->kind == GDEV_MEMORY_MANAGED)
 		unmap_piece(object->base, object->bytes);
 	pthread_mutex_unlock(&session->memory.change);
 	close_file(session, object);
@@ -358,7 +369,9 @@ int memory_object_destroy(struct gdev_session *session, struct object *object)
 
 static struct pool *pool_of(struct memory *memory, enum gdev_memory_kind kind)
 {
-	return kind == GDEV_MEMORY_HOST ? &memory->host : &memory->device;
+	return kind == GDEV_MEMORY_HOST      ? &memory->host
+	       : kind == GDEV_MEMORY_MANAGED ? &memory->managed
+					     : &memory->device;
 }
 
 bool memory_is_carved(const struct block *block)
@@ -475,6 +488,11 @@ static int alloc_block(struct gdev_session *session, enum gdev_memory_kind kind,
 int gdev_memory_alloc(struct gdev_session *session, uint64_t bytes, uint64_t *address)
 {
 	return alloc_block(session, GDEV_MEMORY_DEVICE, bytes, GRANULE, address);
+}
+
+int memory_alloc_managed(struct gdev_session *session, uint64_t bytes, uint64_t *address)
+{
+	return alloc_block(session, GDEV_MEMORY_MANAGED, bytes, GRANULE, address);
 }
 
 int gdev_host_alloc(struct gdev_session *session, uint64_t bytes, void **pointer)
@@ -704,6 +722,7 @@ int memory_init(struct gdev_session *session)
 	pthread_rwlock_init(&memory->table, NULL);
 	pool_init(&memory->device, GDEV_MEMORY_DEVICE);
 	pool_init(&memory->host, GDEV_MEMORY_HOST);
+	pool_init(&memory->managed, GDEV_MEMORY_MANAGED);
 	list_init(&memory->kept.objects);
 	pthread_cond_init(&memory->kept.settled, NULL);
 	return 0;
@@ -727,6 +746,7 @@ void memory_finish(struct gdev_session *session)
 			object_free(memory->blocks[i]->object);
 	free_objects(&memory->device.objects);
 	free_objects(&memory->host.objects);
+	free_objects(&memory->managed.objects);
 	free_objects(&memory->kept.objects);
 	free(memory->blocks);
 	free(memory->variables);

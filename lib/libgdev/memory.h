@@ -18,6 +18,8 @@ int memory_object_create_at(
 int memory_object_destroy(struct gdev_session *session, struct object *object);
 /* Makes an allocation of `asked` bytes of the block; on failure the block is gone, and its object. */
 int memory_publish(struct gdev_session *session, struct block *block, uint64_t asked);
+/* As gdev_managed_alloc(), when there is a stream for its copies. */
+int memory_alloc_managed(struct gdev_session *session, uint64_t bytes, uint64_t *address);
 /* The allocation that `address` is in; NULL: in none. memory.table will do as well. */
 struct block *memory_block_at(struct gdev_session *session, uint64_t address);
 /* Whether it is a part of an object, and the rest may be other allocations. memory.change. */

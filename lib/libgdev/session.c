@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "lib/libgdev/internal.h"
+#include "lib/libgdev/managed.h"
 
 #define INLINE_BYTES_DEFAULT (32u << 10)
 #define INLINE_BYTES_MAX (RECORD_BYTES_MAX - sizeof(struct record_write))
@@ -71,6 +71,7 @@ static void after_fork_in_child(void)
 	}
 	process = getpid();
 	peers_forget();
+	managed_after_fork();
 	trace_forget();
 	pthread_mutex_unlock(&registry_lock);
 }
@@ -147,6 +148,7 @@ static int create_session(struct opening *opening, struct gdev_session **created
 	staging_bytes = terms.staging_bytes;
 	session->refs = 1;
 	session->inline_bytes = INLINE_BYTES_DEFAULT;
+	session->managed.patience_ns = TOUCH_NS_DEFAULT;
 	base = session->description.arena_base;
 	replies_init(&session->replies, terms.replies);
 	pthread_mutex_init(&session->lock, NULL);
@@ -316,6 +318,7 @@ void gdev_session_close(struct gdev_session *session)
 	if (!last)
 		return;
 	peers_leave_session(session);
+	managed_finish(session);
 	gdev_session_flush(session);
 	calls_finish(session);
 	movers_finish(session);
@@ -577,6 +580,9 @@ int gdev_session_tune(struct gdev_session *session, enum gdev_tune what, uint64_
 		if (!value || value > MOVERS_MAX + 1)
 			return -EINVAL;
 		movers_limit(session, (unsigned)value);
+		return 0;
+	case GDEV_TUNE_TOUCH_NS:
+		atomic_store(&session->managed.patience_ns, value);
 		return 0;
 	case GDEV_TUNE_WORKER_SPIN_NS:
 		return ask_worker(session, RECORD_TUNE, TUNE_SPIN_NS, value, NULL, 0);

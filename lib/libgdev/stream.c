@@ -314,6 +314,41 @@ static int first_unseen_error(struct streams *streams)
 	return error;
 }
 
+static bool stream_is_busy(
+	struct gdev_session *session, struct gdev_stream *stream, struct gdev_fence *fence)
+{
+	uint32_t mine = calls_timeline(session);
+	struct gdev_fence blocker = {.timeline = stream->timeline, .value = stream->may_block};
+
+	gdev_stream_fence(stream, fence);
+	if (stream->timeline == mine)
+		return false;
+	if (mine != UINT32_MAX && !transport_reached(session->transport, &blocker))
+		fence->value = blocker.value - 1;
+	return !transport_reached(session->transport, fence);
+}
+
+bool streams_first_busy(struct gdev_session *session, struct gdev_fence *fence)
+{
+	struct streams *streams = &session->streams;
+	struct gdev_stream *stream;
+	struct leaver *leaver;
+	bool busy = false;
+
+	pthread_mutex_lock(&streams->lock);
+	list_for_each (stream, &streams->live, link)
+		if (!busy)
+			busy = stream_is_busy(session, stream, fence);
+	list_for_each (leaver, &streams->leaving, link) {
+		if (busy || leaver->timeline == calls_timeline(session))
+			continue;
+		*fence = (struct gdev_fence){.timeline = leaver->timeline, .value = leaver->last};
+		busy = !transport_reached(session->transport, fence);
+	}
+	pthread_mutex_unlock(&streams->lock);
+	return busy;
+}
+
 int streams_drain(struct gdev_session *session)
 {
 	struct streams *streams = &session->streams;

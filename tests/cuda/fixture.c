@@ -28,13 +28,6 @@ int fixture_attribute(CUdevice_attribute attribute)
 	return value;
 }
 
-CUresult fixture_managed_on_device(void)
-{
-	return fixture_attribute(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_DEVICE;
-}
-
 int fixture_setup(void **state)
 {
 	assert_success(cuInit(0));

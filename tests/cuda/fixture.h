@@ -31,9 +31,8 @@ extern CUdevice fixture_device;
 extern CUcontext fixture_context;
 extern CUmodule fixture_module;
 
-/* What the device says of itself; and what CUDA answers to who would have managed memory on it. */
+/* What the device says of itself. */
 int fixture_attribute(CUdevice_attribute attribute);
-CUresult fixture_managed_on_device(void);
 CUfunction fixture_function(const char *name);
 CUcontext fixture_context_create(void);
 

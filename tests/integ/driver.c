@@ -138,6 +138,7 @@ static int managed(void)
 	step("prefer", cuMemAdvise(at, 4096, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, here));
 	step("mostly", cuMemAdvise(at, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY, here));
 	step("attach", cuStreamAttachMemAsync(NULL, at, 0, CU_MEM_ATTACH_HOST));
+	printf("kept %d\n", *(volatile int *)at);
 	return 0;
 }
 

@@ -15,14 +15,9 @@ int main()
 	const size_t bytes = count * sizeof(int);
 	cudaMemLocation device = {cudaMemLocationTypeDevice, 0},
 			host = {cudaMemLocationTypeHost, 0};
-	int *data, concurrent, answer;
+	int *data, answer;
 
-	CHECK(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, 0));
 	CHECK(cudaMallocManaged(&data, bytes));
-	if (!concurrent) {
-		EXPECT(cudaMemPrefetchAsync(data, bytes, device, 0), cudaErrorInvalidDevice);
-		return skipped("the device has no concurrent managed access");
-	}
 	for (int i = 0; i < count; i++)
 		data[i] = i;
 	CHECK(cudaMemAdvise(data, bytes, cudaMemAdviseSetPreferredLocation, device));

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""Managed memory that the process and the device have in turn; the cases are in managed.c. On the software GPU, whose kernels
+are real, and over the driver made for tests, whose memory the process cannot reach."""
+
+import integ
+from integ import BUILD, PROGRAMS, SANITIZED, Gdevd
+
+FAKE = BUILD / "tests" / "device" / "libcuda-fake.so"
+
+
+class Managed(integ.Case):
+    def managed(self, case, error=""):
+        with self.subTest("software"):
+            code, out, err = self.gdev_run(PROGRAMS / "managed", case, timeout=60)
+            self.assertEqual(code, 0, out + err)
+        if SANITIZED:  # workers would have to load the sanitizer first
+            return
+        with self.subTest("driver"):
+            gdevd = self.enterContext(Gdevd(BUILD, {"device": "cuda:0"}, None, {"GDEV_CUDA_DRIVER": str(FAKE)}))
+            code, out, err = gdevd.run([gdevd.gdev, "run", PROGRAMS / "managed", case], 60, {"GDEV_LOG": "error"})
+            self.assertEqual(code, 0, out + err)
+            self.assertIn(error, err)
+
+    def test_turns(self):
+        """Each side finds what the other has written, and only that is copied"""
+        self.managed("turns")
+
+    def test_fresh(self):
+        """New memory is zeros to both sides, small pieces share a page, and freed ones harm no others"""
+        self.managed("fresh")
+
+    def test_waits(self):
+        """A touch while a kernel runs waits for it; one of memory that is newer than the kernel does not"""
+        self.managed("waits")
+
+    def test_deadlock(self):
+        """A touch that the kernel waits for is handed on as a fault, and the log says so"""
+        self.managed("deadlock", "came to no end")
+
+    def test_handlers(self):
+        """Other faults go to the program's handlers, set before ours or later, also to those that pass on to ours"""
+        self.managed("handlers")
+
+    def test_dies(self):
+        """A program without a handler dies of a fault, of a signal, and of a touch after a fork"""
+        self.managed("dies")
+
+    def test_calls(self):
+        """System calls on pages of the device fail with EFAULT, and work on pages that were opened"""
+        self.managed("calls")
+
+    def test_functions(self):
+        """What a host function touches is on the device for what was sent before it ran"""
+        self.managed("functions")
+
+    def test_commands(self):
+        """Copies and fills of what the process has written, and parameters in managed memory"""
+        self.managed("commands")
+
+    def test_threads(self):
+        """Threads that touch a page while others launch lose nothing"""
+        self.managed("threads")
+
+    def test_stacks(self):
+        """A small alternate stack is enough for a touch; after an error touches go on"""
+        self.managed("stacks")
+
+
+if __name__ == "__main__":
+    integ.main()
