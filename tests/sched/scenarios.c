@@ -24,6 +24,17 @@
 	.switch_us = 250, .message_us = 15, .quantum_ms = 2 /* the software GPU's copy engines */
 #define TEN .seconds = 12
 
+/* As Figure 13 of the PTask paper: four that always have something to do, and differ in priority alone. */
+#define PRIORITIES(name_, machine, program)                                                        \
+	{                                                                                          \
+		.name = name_, machine, TEN,                                                       \
+		.groups = {{25, .priority = 2}, {25, .priority = 4}, {25, .priority = 6},          \
+			{25, .priority = 8}},                                                      \
+		.contexts = {{.group = 0, program}, {.group = 1, program}, {.group = 2, program},  \
+			{.group = 3, program}},                                                    \
+		.group_count = 4, .context_count = 4,                                              \
+	}
+
 #define TWO(name_, machine, a, b, one, two)                                                        \
 	{                                                                                          \
 		.name = name_, machine, TEN, .groups = {{a}, {b}},                                 \
@@ -129,6 +140,9 @@ static const struct sim_scenario scenarios[] = {
 		.group_count = 2,
 		.context_count = 3,
 	},
+	PRIORITIES("priorities", HARDWARE, RANDOM(300)),
+	PRIORITIES("priorities-sync", HARDWARE, SYNC(200, 10)),
+	PRIORITIES("software-priorities", SOFTWARE, STREAM(70)),
 	{
 		.name = "nice",
 		HARDWARE,

@@ -153,6 +153,35 @@ static void high_priority_waits_no_longer_beside_one(void **state)
 	}
 }
 
+/* r squared of a straight line through what the groups have got. */
+static double linearity(const double *values, unsigned count)
+{
+	double mean = 0, slope = 0, all = 0, spread = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		mean += values[i] / count;
+	for (unsigned i = 0; i < count; i++) {
+		double x = i - (count - 1) / 2.0, y = values[i] - mean;
+		slope += x * y;
+		spread += x * x;
+		all += y * y;
+	}
+	return slope * slope / spread / all;
+}
+
+static void effective_priority_gives_in_proportion_whatever_a_turn_is(void **state)
+{
+	static const char *const scenarios[] = {
+		"priorities", "priorities-sync", "software-priorities"};
+
+	for (unsigned i = 0; i < COUNT(scenarios); i++) {
+		struct sim_result result = run(scenarios[i], "effective");
+		const double *got = result.busy_group_pct;
+		assert_less(scenarios[i], "1 - r squared", 1 - linearity(got, 4), 0.02);
+		assert_less(scenarios[i], "1.25 of what the lowest gets", 1.25 * got[0], got[3]);
+	}
+}
+
 /* They have nothing to make up for: the one that came to an idle device meanwhile used less than its part. */
 static void high_priority_waits_no_longer_when_others_come_back_from_a_pause(void **state)
 {
@@ -244,6 +273,7 @@ int main(void)
 		cmocka_unit_test(high_priority_waits_for_a_window_and_the_handover),
 		cmocka_unit_test(high_priority_waits_no_longer_where_turns_change),
 		cmocka_unit_test(high_priority_waits_no_longer_beside_one),
+		cmocka_unit_test(effective_priority_gives_in_proportion_whatever_a_turn_is),
 		cmocka_unit_test(high_priority_waits_no_longer_when_others_come_back_from_a_pause),
 		cmocka_unit_test(shares_hold_among_those_that_work_in_bursts),
 		cmocka_unit_test(who_says_that_it_uses_nothing_gets_no_more_than_twice_its_part),
