@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Device memory of a graph. Freed buffers stay with the graph, by size: the next datablock takes one, and its first command
- * comes after those that have used it. So double buffering follows from the flow alone: while a buffer is in use by the
- * device another one is taken, up to BUFFERS_AHEAD of a size, and then the longest unused one is waited for, on the device.
+ * comes after those that have used it. The next datablock gets the one that was freed last, as that is in caches. Double
+ * buffering follows from the flow alone: while a buffer is in use by the device another one is taken, up to BUFFERS_AHEAD of
+ * a size, and then the longest unused one is waited for, on the device.
  *
  * Classes are quarters of powers of two, so that a datablock wastes at most a fifth of its memory. libgdev carves small
  * buffers out of objects of 2 MiB.
@@ -94,14 +95,19 @@ static bool is_idle(struct gdev_graph *graph, const struct buffer *buffer, unsig
 	       point_reached(graph, (struct point){.lane = lane, .value = buffer->used[lane]});
 }
 
+/* Among those that were freed last. */
 static struct buffer *find_idle(
 	struct gdev_graph *graph, const struct buffer_class *class, unsigned lane)
 {
 	struct buffer *buffer;
+	unsigned looked_at = 0;
 
-	list_for_each (buffer, &class->free, link)
+	list_for_each (buffer, &class->free, link) {
 		if (is_idle(graph, buffer, lane))
 			return buffer;
+		if (++looked_at == BUFFERS_AHEAD)
+			break;
+	}
 	return NULL;
 }
 
@@ -123,7 +129,7 @@ int buffer_take(struct gdev_graph *graph, uint64_t bytes, unsigned lane, struct 
 	int error = 0;
 
 	if (!buffer && class->free_count >= BUFFERS_AHEAD)
-		buffer = list_first(&class->free, struct buffer, link);
+		buffer = list_entry(class->free.prev, struct buffer, link);
 	if (!buffer) {
 		error = create(device, index, &buffer);
 		if (!error)
@@ -143,6 +149,6 @@ void buffer_give(struct gdev_graph *graph, struct buffer *buffer)
 {
 	struct buffer_class *class = &graph->devices[buffer->device].classes[buffer->class];
 
-	list_append(&class->free, &buffer->link);
+	list_insert(&class->free, &buffer->link);
 	class->free_count++;
 }

@@ -71,7 +71,7 @@ int lanes_error(struct gdev_graph *graph);
 
 /* Memory of a device, of a size class. Its user follows `used` before it writes there. */
 struct buffer {
-	struct list link; /* of its class, when free: the longest unused first */
+	struct list link; /* of its class, when free: the longest unused last */
 	uint64_t address;
 	unsigned device, class;
 	uint64_t used[LANES_MAX]; /* of each lane: the last command that uses it */
