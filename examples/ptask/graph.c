@@ -125,6 +125,22 @@ static void setup(struct work *work)
 	must(gdev_graph_run(graph), "run the graph");
 }
 
+/* On one device a write goes straight to it. Where several may take the source, it would be copied to host memory first, and
+ * from there to the device: the program's own memory is wrapped instead. */
+static void open_source(struct work *work, unsigned source, struct gdev_datablock **block)
+{
+	struct gdev_template *tmpl = templates[source];
+	void *contents = work->host[source];
+
+	if (graph_vgpu_count) {
+		must(gdev_datablock_wrap(graph, tmpl, 0, contents, NULL, NULL, block),
+			"wrap a source");
+		return;
+	}
+	must(gdev_datablock_create(graph, tmpl, 0, block), "create a datablock");
+	must(gdev_datablock_write(*block, 0, contents, work->bytes[source]), "write it");
+}
+
 /* A source that several tasks take is one datablock in several channels. All are written before the first one is pushed: what
  * is pushed starts at once, and small kernels are over before the next source is there, so that the device would be woken up
  * for each. */
@@ -132,11 +148,8 @@ void graph_push(struct work *work)
 {
 	static struct gdev_datablock *blocks[ARRAYS_MAX];
 
-	for (unsigned i = 0; i < work->sources; i++) {
-		must(gdev_datablock_create(graph, templates[i], 0, &blocks[i]),
-			"create a datablock");
-		must(gdev_datablock_write(blocks[i], 0, work->host[i], work->bytes[i]), "write it");
-	}
+	for (unsigned i = 0; i < work->sources; i++)
+		open_source(work, i, &blocks[i]);
 	for (unsigned i = 0; i < push_count; i++) {
 		struct gdev_datablock *block = blocks[pushed[i]];
 		must(last_push[pushed[i]] == i ? gdev_push_give(pushes[i], block, GDEV_FOREVER)

@@ -73,7 +73,7 @@ SCHEDULES = ("first-available", "priority", "data-aware")
 DEVICE_TURNS = 3
 
 
-def columns(gdevd, devices, schedule, depth, n=384):
+def columns(gdevd, devices, schedule, depth, n=560):
     line, = run(gdevd, "matrices", "--repeat=3", f"--vgpus={','.join(f'gdev{i}' for i in range(devices))}",
                 f"--schedule={schedule}", "columns", "gemm", n, 8, depth)
     return line["round_us"], line["moved_pct"]
