@@ -207,7 +207,7 @@ struct gdev_channel {
 	struct feed *feed; /* a descriptor is the other end; NULL: the program, or a port */
 	unsigned mode;     /* for other processes */
 	bool keep;
-	unsigned pushers, pullers; /* other processes' ends (members.c) */
+	unsigned pushers, pullers; /* other processes' ends (requests.c) */
 	struct remote_end *remote; /* of a graph that another process owns */
 	bool owed;                 /* `from` has a datablock for it, for which it has no room */
 	bool ended;                /* nothing more comes in */
@@ -321,8 +321,8 @@ void feed_free(struct feed *feed);
 
 /* ---- graphs that other processes open ----
  *
- * publish.c: the name, at gdevd, and who comes. members.c: the processes that have come, and what they ask; look.c: what they
- * are told of the graph. All of it is done on the graph's thread, or by gdev_graph_advance(). */
+ * publish.c: the name, at gdevd, and who comes. members.c: the processes that have come; requests.c: what they ask; look.c: what
+ * they are told of the graph. All of it is done on the graph's thread, or by gdev_graph_advance(). */
 
 struct publication;
 

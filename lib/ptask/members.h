@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What publish.c, members.c and look.c share: a named graph's members, the processes that have it open (proto/graph.h). All
+ * What publish.c, members.c, requests.c and look.c share: a named graph's members, the processes that have it open (proto/graph.h). All
  * of it is guarded by the graph's lock.
  *
  * A member's life: it comes (publish.c); says GRAPH_JOIN, and has memory; opens ends of channels; leaves, or breaks a rule, or
@@ -87,12 +87,24 @@ void member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t p
 void member_heard(struct member *member);
 /* It is gone, or is to be. */
 void member_leave(struct member *member);
-/* What it has pushed does not come into channels any more. */
-void member_drop_pending(struct member *member);
 /* Nothing refers to it. */
 void member_free(struct member *member);
 /* Members hear of the graph's error, once. */
 void members_tell_error(struct gdev_graph *graph);
+/* It looks again, if it waits: at the end of a turn, so that it wakes up once for all that the turn has changed. */
+void member_notify(struct member *member);
+void member_answer(struct member *member, struct graph_answer answer);
+
+/* requests.c */
+/* What GRAPH_FIND asks for; the answer is in the message. */
+int member_find_end(struct member *member, struct graph_message *message);
+bool member_has_requests(const struct member *member);
+/* Up to so many; whether there were any. The member may have been left. */
+bool member_take_requests(struct member *member, unsigned most);
+/* What can go into channels, and out of them, does. Whether anything did. */
+bool member_serve_ends(struct member *member);
+/* What it has pushed does not come into channels any more. */
+void member_drop_pending(struct member *member);
 
 /* publish.c */
 int door_open(struct publication *publication, struct door *door);
