@@ -167,8 +167,8 @@ class DeviceLoop
 		request(GLOOP_TIMER, 0, ns, 0, 0, 0, 0, &task<F>, callback);
 	}
 
-	/* A call of fs or net: `source` is copied to the slot's page before, the page's first `bytes` to `destination` before
-	 * the callback. */
+	/* A call of fs or net: `source` is copied to the slot's page before; what the call brings is at `destination` before
+	 * the callback: the host put it there, or it is copied from the page. */
 	template <class F>
 	__device__ void request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags,
 		const void *source, void *destination, F callback)
@@ -253,7 +253,8 @@ class DeviceLoop
 	template <class F>
 	__device__ void request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags,
 		const void *source, void *destination, detail::entry code, F &callback);
-	__device__ void post(gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags);
+	__device__ void post(gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags,
+		void *destination);
 	__device__ void take_answers();
 	__device__ gloop_s32 choose();
 	__device__ void leave();
@@ -274,11 +275,11 @@ __device__ void DeviceLoop::request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset
 		__syncthreads();
 	}
 	if (leads())
-		post(slot, op, fd, offset, bytes, flags);
+		post(slot, op, fd, offset, bytes, flags, destination);
 }
 
-inline __device__ void DeviceLoop::post(
-	gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags)
+inline __device__ void DeviceLoop::post(gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes,
+	gloop_u32 flags, void *destination)
 {
 	volatile gloop_rpc *rpc = &grid.rpcs[slot];
 	gloop_u64 posted = state->slots[slot].posted + 1;
@@ -291,6 +292,7 @@ inline __device__ void DeviceLoop::post(
 	rpc->offset = offset;
 	rpc->bytes = bytes;
 	rpc->flags = flags;
+	rpc->destination = (gloop_u64)destination;
 	detail::fence();
 	rpc->posted = posted;
 	detail::fence();
@@ -313,6 +315,8 @@ inline __device__ void DeviceLoop::take_answers()
 			continue;
 		detail::fence();
 		state->slots[slot].result = ((volatile gloop_rpc *)grid.rpcs)[slot].result;
+		if (((volatile gloop_rpc *)grid.rpcs)[slot].placed)
+			state->slots[slot].destination = 0;
 		waiting &= ~(1ull << slot);
 	}
 	state->waiting = waiting;

@@ -7,7 +7,8 @@
  * Each word is written by one side alone. The two sides' words lie in different 64-byte lines.
  *
  * A block asks: it writes the request, then `posted` of the slot, then `posted` of its line. The host answers: it writes
- * `result`, then `done` of the slot, then `done` of the line. Each step is visible to the other side before the next.
+ * `result` and `placed`, then `done` of the slot, then `done` of the line. Each step is visible to the other side before the
+ * next.
  */
 #ifndef GDEV_GLOOP_RPC_H
 #define GDEV_GLOOP_RPC_H
@@ -63,10 +64,12 @@ struct gloop_rpc {
 	gloop_s32 fd;
 	gloop_u64 offset, bytes;
 	gloop_u32 flags, reserved;
-	gloop_u64 unused[3];
+	gloop_u64 destination; /* in device memory, of what READ and RECEIVE bring; 0: nowhere */
+	gloop_u64 unused[2];
 	gloop_u64 done;   /* host: `posted` of the request that is answered */
 	gloop_s64 result; /* 0 or more, or a negative errno */
-	gloop_u64 also_unused[6];
+	gloop_u64 placed; /* 1: the bytes are at the destination; 0: in the page */
+	gloop_u64 also_unused[5];
 };
 GLOOP_ASSERT(sizeof(struct gloop_rpc) == 128);
 GLOOP_ASSERT(__builtin_offsetof(struct gloop_rpc, done) == 64);
@@ -95,11 +98,12 @@ GLOOP_ASSERT(__builtin_offsetof(struct gloop_line, done) == 64);
 
 /* A callback, in device memory. */
 struct gloop_slot {
-	gloop_s64 callback;    /* where its code is, from gloop::detail::anchor() */
-	gloop_u64 destination; /* where the answer's bytes go from the page; 0: nowhere */
-	gloop_u64 bytes;       /* at most so many */
-	gloop_u64 posted;      /* its requests so far; if it waits, it waits for the last of them */
-	gloop_s64 result;      /* of the request that was answered */
+	gloop_s64 callback; /* where its code is, from gloop::detail::anchor() */
+	gloop_u64
+		destination; /* where the answer's bytes go from the page; 0: nowhere, or they are there */
+	gloop_u64 bytes;  /* at most so many */
+	gloop_u64 posted; /* its requests so far; if it waits, it waits for the last of them */
+	gloop_s64 result; /* of the request that was answered */
 	gloop_u64 unused;
 	gloop_u8 captures[GLOOP_CAPTURE_BYTES];
 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * What Gdev added to CUDA: shared device memory, cuShmGet, cuShmAt, cuShmDt, cuShmCtl of the paper (section 4.2), and
- * device memory that the process maps.
+ * device memory that the process maps, or reads files into.
  */
+#include <errno.h>
 #include <sys/ipc.h>
+#include <sys/uio.h>
 
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
@@ -102,5 +104,24 @@ CUresult cuGdevMemUnmap(void *buffer)
 	TRY(current_context(&context));
 	if (!memory_find((uint64_t)buffer, &range, &allocation) || !range.mapped)
 		return fail(CUDA_ERROR_INVALID_VALUE, "no device memory is mapped at %p", buffer);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGdevMemRead(
+	CUdeviceptr destination, size_t bytes, int fd, uint64_t offset, int flags, int64_t *read)
+{
+	CUcontext context;
+	int64_t got;
+
+	TRY(current_context(&context));
+	if (!read || !bytes || flags & ~RWF_NOWAIT || offset > INT64_MAX)
+		return fail(CUDA_ERROR_INVALID_VALUE, "%zu bytes at %#llx, flags %#x, or no result",
+			bytes, (unsigned long long)offset, flags);
+	got = gdev_memory_read(context->session, destination, bytes, fd, offset, flags);
+	if (got == -ENOTSUP)
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"the process cannot reach %zu bytes at %#llx, or not now", bytes,
+			(unsigned long long)destination);
+	*read = got;
 	return CUDA_SUCCESS;
 }

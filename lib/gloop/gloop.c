@@ -23,6 +23,8 @@
 	(50 * NS_PER_US) /* after the last request the host looks for more, without a pause */
 #define PAUSE_NS (50 * NS_PER_US) /* between two looks, later */
 #define BLOCKS_MAX (1u << 20)
+/* A kernel has copied less sooner than a copy by the device's engine has begun. */
+#define ENGINE_BYTES 4096
 
 struct block {
 	uint64_t posted;  /* of its line, as it was last looked at */
@@ -39,6 +41,7 @@ struct run {
 	uint32_t blocks;
 
 	CUstream stream;
+	bool on_device; /* the kernel: launched, and not seen to have ended */
 	CUdeviceptr states;
 	void *shared; /* page-locked: lines, rpcs, pages */
 	struct gloop_line *lines;
@@ -67,13 +70,30 @@ static int cuda(struct run *run, CUresult result)
 
 /* ---- requests and answers ---- */
 
+/* Has the copy engine bring the page to the destination, which must be device memory, before the next launch; a kernel
+ * that is on the device would have to wait for it. */
+static bool place(struct run *run, const struct request *r)
+{
+	CUmemorytype type;
+
+	return !run->on_device && r->destination && r->result >= ENGINE_BYTES &&
+	       cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, r->destination) ==
+		       CUDA_SUCCESS &&
+	       type == CU_MEMORYTYPE_DEVICE &&
+	       cuMemcpyHtoDAsync(r->destination, r->page, (size_t)r->result, run->stream) ==
+		       CUDA_SUCCESS;
+}
+
 /* The other side sees the result before the numbers, and the slot's number before the line's. */
 static void answer(struct run *run, struct request *r)
 {
 	uint64_t answers = ++run->block[r->block].answers;
 
 	request_finish(&run->host, r);
+	if (!r->placed)
+		r->placed = place(run, r);
 	__atomic_store_n(&r->rpc->result, r->result, __ATOMIC_RELAXED);
+	__atomic_store_n(&r->rpc->placed, r->placed, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->rpc->done, r->posted, __ATOMIC_RELEASE);
 	__atomic_store_n(&run->lines[r->block].done, answers, __ATOMIC_RELEASE);
 	r->busy = false;
@@ -246,6 +266,7 @@ static int launch(struct run *run)
 	if (error)
 		return error;
 	run->report->launches++;
+	run->on_device = true;
 	return 0;
 }
 
@@ -339,6 +360,7 @@ static int serve(struct run *run)
 			error = cuda(run, cuStreamSynchronize(run->stream));
 		if (error)
 			return error;
+		run->on_device = false;
 		next = serve_answers(run);
 	} while (next == NEXT_LAUNCH);
 	return next;
@@ -367,6 +389,7 @@ static int check(struct run *run, const struct gloop_shape *shape)
 	run->blocks = (uint32_t)blocks;
 	run->host.page_bytes = (uint32_t)pick(o->page_bytes, GLOOP_PAGE_BYTES);
 	run->host.confined = o->confined;
+	cuGetProcAddress("cuGdevMemRead", (void **)&run->host.read, CUDA_VERSION, 0, NULL);
 	if (run->host.page_bytes % 64 || run->host.page_bytes > GLOOP_PAGE_MAX)
 		return -EINVAL;
 	return o->descriptor_count > TABLE_FILES ? -EINVAL : 0;

@@ -23,6 +23,7 @@ enum kind { KIND_NONE, KIND_FILE, KIND_SOCKET };
 struct file {
 	enum kind kind; /* KIND_NONE: the index is free */
 	int fd;
+	bool in_memory; /* reading and writing it waits for no disk */
 	uint32_t users; /* requests on the way */
 	bool closed;    /* by the kernel, with users: the last of them closes it */
 };
@@ -47,7 +48,7 @@ int table_close(struct table *table, int32_t index);
 
 /* ---- request.c: what kernels ask for ---- */
 
-/* A slot's request. `op` to `bytes` are copies: the slot's memory is the kernel's, too, and is read once. */
+/* A slot's request. `op` to `destination` are copies: the slot's memory is the kernel's, too, and is read once. */
 struct request {
 	struct list link;      /* waiting, or in the pool */
 	struct gloop_rpc *rpc; /* where it came from, and its answer goes */
@@ -59,18 +60,22 @@ struct request {
 	uint32_t op, flags;
 	int32_t index; /* of the file */
 	uint64_t offset, bytes;
+	CUdeviceptr destination; /* of what it brings, or 0 */
 
 	struct file *file;    /* that it uses, or NULL */
 	int made;             /* descriptor that it has made, or -1 */
 	uint64_t moved;       /* bytes, so far */
 	uint64_t deadline_ns; /* of a timer */
 	int64_t result;
+	bool placed; /* what it has brought is at the destination; else in the page */
 };
 
 struct host { /* what requests need of the run */
 	struct table table;
 	uint32_t page_bytes;
 	bool confined;
+	/* cuGdevMemRead(); NULL: this libcuda is not gdev's. */
+	__typeof__(cuGdevMemRead) *read;
 };
 
 /* Copies the request out of the slot's memory, and checks it. 0; or -errno, which is the answer. */

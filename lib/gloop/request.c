@@ -90,13 +90,19 @@ static int64_t perform_open(struct request *r, bool may_block)
 	return r->flags & GLOOP_EMPTY && ftruncate(fd, 0) < 0 ? -errno : 0;
 }
 
+/* Of preadv2(2) and pwritev2(2), for what may not wait. Files in memory do not know RWF_NOWAIT, and do not wait. */
+static int no_wait(const struct request *r)
+{
+	return r->file->in_memory ? 0 : RWF_NOWAIT;
+}
+
 /* Goes on where it was; a result when all is moved, at the end of the file, or by an error. */
 static int64_t move(struct request *r, bool may_block, bool write)
 {
 	while (r->moved < r->bytes) {
 		struct iovec part = {(char *)r->page + r->moved, r->bytes - r->moved};
 		off_t at = (off_t)(r->offset + r->moved);
-		int flags = may_block ? 0 : RWF_NOWAIT;
+		int flags = may_block ? 0 : no_wait(r);
 		ssize_t n = write ? pwritev2(r->file->fd, &part, 1, at, flags)
 				  : preadv2(r->file->fd, &part, 1, at, flags);
 
@@ -112,6 +118,31 @@ static int64_t move(struct request *r, bool may_block, bool write)
 		r->moved += (uint64_t)n;
 	}
 	return (int64_t)r->moved;
+}
+
+/* Straight to the destination. False: it has to be read, from its beginning, into the page; also if only a part of it could
+ * be had at once. libcuda has checked that the destination is device memory of this context. */
+static bool read_to_device(const struct host *host, struct request *r)
+{
+	uint64_t moved = 0;
+
+	if (r->op != GLOOP_READ || !r->destination || !host->read)
+		return false;
+	while (moved < r->bytes) {
+		int64_t n;
+
+		if (host->read(r->destination + moved, r->bytes - moved, r->file->fd,
+			    r->offset + moved, no_wait(r), &n) != CUDA_SUCCESS)
+			return false;
+		if (n < 0 && n != -EINTR)
+			return false;
+		if (!n)
+			break;
+		moved += n > 0 ? (uint64_t)n : 0;
+	}
+	r->result = (int64_t)moved;
+	r->placed = true;
+	return true;
 }
 
 static int64_t perform_read(struct request *r, bool may_block)
@@ -293,9 +324,11 @@ int request_take(struct host *host, struct request *r)
 	r->index = __atomic_load_n(&rpc->fd, __ATOMIC_RELAXED);
 	r->offset = __atomic_load_n(&rpc->offset, __ATOMIC_RELAXED);
 	r->bytes = __atomic_load_n(&rpc->bytes, __ATOMIC_RELAXED);
+	r->destination = __atomic_load_n(&rpc->destination, __ATOMIC_RELAXED);
 	r->file = NULL;
 	r->made = -1;
 	r->moved = r->deadline_ns = 0;
+	r->placed = false;
 	if (!r->op || r->op >= array_length(operations))
 		return -EINVAL;
 	error = check(host, r);
@@ -311,7 +344,7 @@ bool request_try(struct host *host, struct request *r)
 {
 	if (r->op == GLOOP_CLOSE)
 		r->result = table_close(&host->table, r->index);
-	else
+	else if (!read_to_device(host, r))
 		r->result = operation_of(r)->perform(r, false);
 	return r->result != -EAGAIN;
 }

@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 void table_init(struct table *table)
@@ -29,11 +31,20 @@ void table_finish(struct table *table)
 			file_close(&table->files[i]);
 }
 
+static bool is_in_memory(int fd)
+{
+	struct statfs stat;
+
+	return !fstatfs(fd, &stat) && stat.f_type == TMPFS_MAGIC;
+}
+
 int table_add(struct table *table, int fd, enum kind kind)
 {
 	for (int i = 0; i < TABLE_FILES; i++)
 		if (table->files[i].kind == KIND_NONE) {
-			table->files[i] = (struct file){.kind = kind, .fd = fd};
+			table->files[i] = (struct file){.kind = kind,
+				.fd = fd,
+				.in_memory = kind == KIND_FILE && is_in_memory(fd)};
 			return i;
 		}
 	close(fd);

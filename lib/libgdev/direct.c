@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #include "base/clock.h"
 #include "base/copy.h"
@@ -231,44 +232,86 @@ static struct window *window_get(
 	return window;
 }
 
-static bool move_through(struct gdev_session *session, const struct direct_piece *piece,
-	const struct window *window, uint64_t offset)
+/* A span of device memory while we reach it, from use_begin() to use_end(). */
+struct use {
+	enum copy_direction direction;
+	struct window *window;
+	uint8_t *device;
+	uint64_t begin_ns;
+	bool contended;
+};
+
+/* False: not now. `bytes` of the span are going to be moved. */
+static bool use_begin(struct gdev_session *session, enum copy_direction direction, uint64_t address,
+	uint64_t span, uint64_t bytes, struct use *use)
+{
+	uint64_t offset;
+
+	if (!allowed(session, direction))
+		return false;
+	*use = (struct use){
+		.direction = direction, .window = window_get(session, address, span, &offset)};
+	if (!use->window)
+		return false;
+	if (!enter_direction(session, direction, use->window)) {
+		window_put(use->window);
+		return false;
+	}
+	use->device = use->window->base + offset;
+	use->contended = allowed(session, direction) == SESSION_DIRECT_CONTENDED;
+	use->begin_ns = clock_now_ns();
+	if (use->contended)
+		processor_begin(use->begin_ns, (double)bytes / BYTES_PER_NS);
+	return true;
+}
+
+static void use_end(struct gdev_session *session, struct use *use, uint64_t bytes)
 {
 	struct session_header *header = header_of(session);
-	uint64_t bytes = piece->width * piece->rows, begin_ns, end_ns, lost_ns = 0;
-	bool contended;
+	uint64_t end_ns = clock_now_ns(), lost_ns = 0;
 
-	if (!enter_direction(session, piece->direction, window))
-		return false;
-	contended = allowed(session, piece->direction) == SESSION_DIRECT_CONTENDED;
-	begin_ns = clock_now_ns();
-	if (contended)
-		processor_begin(begin_ns, (double)bytes / BYTES_PER_NS);
-	copy_rows(session, piece, window->base + offset);
-	end_ns = clock_now_ns();
-	if (contended)
-		lost_ns = processor_lost_ns(begin_ns, end_ns);
-	__atomic_fetch_add(&header->direct_bytes[piece->direction], bytes, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&header->direct_ns[piece->direction], end_ns - begin_ns - lost_ns,
+	if (use->contended)
+		lost_ns = processor_lost_ns(use->begin_ns, end_ns);
+	__atomic_fetch_add(&header->direct_bytes[use->direction], bytes, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&header->direct_ns[use->direction], end_ns - use->begin_ns - lost_ns,
 		__ATOMIC_RELAXED);
-	leave_direction(session, piece->direction, end_ns);
+	leave_direction(session, use->direction, end_ns);
 	if (gdev_traced())
-		trace_copied(piece->direction, bytes, begin_ns, end_ns);
-	return true;
+		trace_copied(use->direction, bytes, use->begin_ns, end_ns);
+	window_put(use->window);
 }
 
 bool direct_move(struct gdev_session *session, const struct direct_piece *piece)
 {
-	uint64_t span = (piece->rows - 1) * piece->device_pitch + piece->width, offset;
-	struct window *window;
-	bool moved;
+	uint64_t span = (piece->rows - 1) * piece->device_pitch + piece->width;
+	uint64_t bytes = piece->width * piece->rows;
+	struct use use;
 
-	if (!allowed(session, piece->direction))
+	if (!use_begin(session, piece->direction, piece->device, span, bytes, &use))
 		return false;
-	window = window_get(session, piece->device, span, &offset);
-	moved = window && move_through(session, piece, window, offset);
-	window_put(window);
-	return moved;
+	copy_rows(session, piece, use.device);
+	use_end(session, &use, bytes);
+	return true;
+}
+
+int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_t bytes, int fd,
+	uint64_t offset, int flags)
+{
+	struct iovec part;
+	struct use use;
+	ssize_t got;
+	int error;
+
+	bytes = min_of(bytes, SESSION_DIRECT_BYTES);
+	if (!direct_prepare(session, address, true) ||
+		!use_begin(session, COPY_TO_DEVICE, address, bytes, bytes, &use))
+		return -ENOTSUP;
+	touch_pages(use.device, bytes);
+	part = (struct iovec){use.device, bytes};
+	got = preadv2(fd, &part, 1, (off_t)offset, flags);
+	error = errno;
+	use_end(session, &use, got > 0 ? (uint64_t)got : 0);
+	return got < 0 ? -error : got;
 }
 
 /* ---- whether to ---- */

@@ -277,6 +277,7 @@ static void of_shared_memory(void **state)
 	CUdeviceptr memory;
 	CUshmInfo info;
 	void *mapped;
+	int64_t read;
 	int id;
 
 	if (errors_of_vendor())
@@ -284,6 +285,11 @@ static void of_shared_memory(void **state)
 	INVALID_VALUE(cuGdevMemMap(NULL, alive.memory, 16));
 	INVALID_VALUE(cuGdevMemMap(&mapped, alive.memory, 0));
 	INVALID_VALUE(cuGdevMemUnmap(NULL));
+	INVALID_VALUE(cuGdevMemRead(alive.memory, 0, 0, 0, 0, &read));
+	INVALID_VALUE(cuGdevMemRead(alive.memory, 16, 0, 0, 0, NULL));
+	INVALID_VALUE(cuGdevMemRead(alive.memory, 16, 0, UINT64_MAX, 0, &read));
+	INVALID_VALUE(cuGdevMemRead(alive.memory, 16, 0, 0, 1 << 30, &read));
+	REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuGdevMemRead((CUdeviceptr)&read, 16, 0, 0, 0, &read));
 	INVALID_VALUE(cuShmGet(NULL, 0, 4096, 01000));
 	INVALID_VALUE(cuShmGet(&id, 0, 0, 01000));
 	INVALID_VALUE(cuShmAt(NULL, 0, 0));

@@ -4,6 +4,7 @@
  */
 #include "fixture.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -588,6 +589,52 @@ static void device_memory_is_shared_by_a_key(void **state)
 	assert_result(cuShmGet(NULL, 0, 1, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* By its backend: the process can reach it. */
+static bool device_memory_is_mapped(void)
+{
+	CUdeviceptr memory;
+	CUresult result;
+	void *mapped;
+
+	assert_success(cuMemAlloc(&memory, 4096));
+	result = cuGdevMemMap(&mapped, memory, 4096);
+	assert_success(cuMemFree(memory));
+	return result == CUDA_SUCCESS;
+}
+
+static void files_are_read_into_device_memory(void **state)
+{
+	unsigned char bytes[3000], back[4096], rest[1096] = {0};
+	FILE *file = tmpfile();
+	CUdeviceptr memory;
+	int64_t got;
+
+	if (is_vendor() || !device_memory_is_mapped())
+		skip();
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (unsigned char)(i * 7 >> 3);
+	assert_int_equal(fwrite(bytes, 1, sizeof(bytes), file), sizeof(bytes));
+	fflush(file);
+	assert_success(cuMemAlloc(&memory, 4096));
+	assert_success(cuMemsetD8(memory, 0, 4096));
+	assert_success(cuCtxSynchronize());
+	memcpy(back, bytes, sizeof(bytes));
+	assert_success(cuMemcpyHtoD(memory, back, 64)); /* asks for the copy engine */
+	assert_success(cuGdevMemRead(memory, 1000, fileno(file), 0, 0, &got));
+	assert_int_equal(got, 1000);
+	assert_success(cuGdevMemRead(memory + 1000, 3096, fileno(file), 1000, 0, &got));
+	assert_int_equal(got, 2000); /* the file's end */
+	assert_success(cuGdevMemRead(memory, 1, -1, 0, 0, &got));
+	assert_int_equal(got, -EBADF);
+	assert_result(cuGdevMemRead(memory + 1, 4096, fileno(file), 0, 0, &got),
+		CUDA_ERROR_NOT_SUPPORTED); /* there is not so much */
+	assert_success(cuMemcpyDtoH(back, memory, 4096));
+	assert_memory_equal(back, bytes, sizeof(bytes));
+	assert_memory_equal(back + sizeof(bytes), rest, sizeof(rest));
+	assert_success(cuMemFree(memory));
+	fclose(file);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -610,6 +657,7 @@ int main(void)
 		TEST(the_profiler_is_not_there),
 		TEST(what_is_not_supported_is_said_once),
 		TEST(device_memory_is_shared_by_a_key),
+		TEST(files_are_read_into_device_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

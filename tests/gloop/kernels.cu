@@ -315,6 +315,7 @@ extern "C" __global__ void forge(gloop_grid grid, const gloop_rpc *wanted)
 	rpc->offset = wanted->offset;
 	rpc->bytes = wanted->bytes;
 	rpc->flags = wanted->flags;
+	rpc->destination = wanted->destination;
 	rpc->posted = 1;
 	line->posted = 1;
 	line->left = GLOOP_ENDED;

@@ -596,6 +596,42 @@ static void test_a_request_for_more_than_a_page_is_refused(void **state)
 	unlink(path);
 }
 
+/* Where a kernel names memory that is not its device's, or more than there is, the host puts nothing. */
+static void test_a_file_goes_to_device_memory_alone(void **state)
+{
+	static char ours[2 * GLOOP_PAGE_BYTES];
+	enum { BYTES = 2 * GLOOP_PAGE_BYTES };
+	CUdeviceptr memory = device_bytes(BYTES, NULL);
+	const uint64_t destinations[] = {(uint64_t)ours, memory + BYTES - 8, memory - 8, 64,
+		UINT64_MAX - 8, memory + GLOOP_PAGE_BYTES};
+	unsigned count = sizeof(destinations) / sizeof(*destinations);
+	unsigned char back[BYTES], from_file[BYTES] = {0};
+	const char *path = path_of("placed");
+	int fd = (make_file(path), open(path, O_RDWR));
+	struct gloop_options options = {.descriptors = &fd, .descriptor_count = 1};
+
+	for (unsigned i = 0; i < count; i++) {
+		struct gloop_rpc rpc = {.op = GLOOP_READ,
+			.bytes = GLOOP_PAGE_BYTES,
+			.destination = destinations[i]};
+		CUdeviceptr wanted = device_bytes(sizeof(rpc), &rpc);
+		struct gloop_report report;
+
+		assert_int_equal(run("forge", 1, 32, &options, &report, parameters(&wanted)), 0);
+		assert_int_equal(report.requests, 1);
+		assert_int_equal(report.refused, 0);
+		cuMemFree(wanted);
+	}
+	for (unsigned i = 0; i < sizeof(ours); i++)
+		assert_int_equal(ours[i], 0);
+	take_bytes(back, memory, BYTES);
+	assert_int_equal(
+		pread(fd, from_file + GLOOP_PAGE_BYTES, GLOOP_PAGE_BYTES, 0), GLOOP_PAGE_BYTES);
+	assert_memory_equal(back, from_file, BYTES); /* the last one is right, and alone */
+	close(fd);
+	unlink(path);
+}
+
 static void test_a_confined_kernel_opens_nothing(void **state)
 {
 	static const struct gloop_options confined = {.confined = true};
@@ -669,6 +705,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_blocks_talk_to_each_other),
 		cmocka_unit_test(test_senseless_requests_get_an_error),
 		cmocka_unit_test(test_a_request_for_more_than_a_page_is_refused),
+		cmocka_unit_test(test_a_file_goes_to_device_memory_alone),
 		cmocka_unit_test(test_a_confined_kernel_opens_nothing),
 		cmocka_unit_test(test_garbage_in_the_areas_harms_nobody),
 	};
