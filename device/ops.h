@@ -28,6 +28,7 @@
 #include "proto/device.h"
 #include "proto/properties.h"
 #include "proto/record.h"
+#include "proto/texture.h"
 #include "proto/timing.h"
 
 #define DEVICE_RANGES_MAX                                                                          \
@@ -36,6 +37,7 @@
 struct device;
 struct device_space;
 struct device_chunk;
+struct device_array;
 struct device_module;
 struct device_function;
 struct device_queue;
@@ -296,6 +298,21 @@ struct device_ops {
 	 * inside submit(). Commands of a queue are done in their order. Brief: it may hand to the driver what
 	 * waits (some 3 us a command), but what takes longer is for a thread of the device's own. */
 	void (*submit)(struct device_queue *queue, struct device_command *command);
+
+	/* Optional, all five: arrays, textures and surfaces that the device makes. What array_layout() says of the shape is
+	 * true. array_bytes: the most that the array takes of the device's memory; pure.
+	 * array_create: from `address` on, where the space has nothing mapped and array_layout() has the elements, copies
+	 * name them; a copy that names other bytes there fails by itself, with -EINVAL. May block. -ENOTSUP: no such array is
+	 * made here. array_destroy: no command in flight names it; objects that are made of it are of no use any more.
+	 * texture_create: the number that kernels take. -EINVAL: no such array, or not what the device takes.
+	 * texture_destroy: no command in flight can reach it. -GDEV_E_INVALID_HANDLE. */
+	uint64_t (*array_bytes)(const struct array_shape *shape);
+	int (*array_create)(struct device_space *space, uint64_t address,
+		const struct array_shape *shape, struct device_array **array);
+	void (*array_destroy)(struct device_array *array);
+	int (*texture_create)(
+		struct device_space *space, const struct texture_words *words, uint64_t *handle);
+	int (*texture_destroy)(struct device_space *space, uint64_t handle, bool surface);
 
 	/* Optional: launches of this space are to leave the device between blocks, from here on: pause() may be called. It
 	 * is called once, before there are modules and queues. Without it, and with pause(), they can at any time. */

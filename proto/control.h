@@ -572,9 +572,10 @@ enum worker_keeper {
 	KEPT_BY_SHARING, /* memory that other sessions have, too */
 	KEPT_BY_MAPPING, /* memory that the program has mapped for good (gmap) */
 	KEPT_BY_VARIABLES, /* addresses of a module's variables, which the program has or which lie in memory */
-	KEPT_BY_HEAP,   /* kernels that allocate memory */
-	KEPT_BY_IMAGE,  /* a module of which nobody can tell what variables it has */
-	KEPT_BY_DEVICE, /* a backend that cannot */
+	KEPT_BY_HEAP,     /* kernels that allocate memory */
+	KEPT_BY_IMAGE,    /* a module of which nobody can tell what variables it has */
+	KEPT_BY_DEVICE,   /* a backend that cannot */
+	KEPT_BY_TEXTURES, /* arrays, textures and surfaces, whose handles the program has */
 };
 
 /* From holder to holder without a message: a page of gdevd's that all workers map.

@@ -41,7 +41,9 @@ enum device_property {
 	PROPERTY_PAGEABLE_BY_HOST_TABLES = 100,
 	PROPERTY_DIRECT_MANAGED_ACCESS_FROM_HOST = 101,
 	PROPERTY_MAX_BLOCKS_PER_MULTIPROCESSOR = 106,
-	/* No attribute of CUDA's: arrays are plain memory, and textures what proto/texture.h says; its TEXTURE_MAGIC. */
+	/* No attribute of CUDA's: 1 where arrays and textures are made by the device (RECORD_ARRAY_CREATE). */
+	PROPERTY_DRIVER_TEXTURES = 158,
+	/* Nor this: arrays are plain memory, and textures what proto/texture.h says; its TEXTURE_MAGIC. */
 	PROPERTY_PLAIN_TEXTURES = 159,
 };
 

@@ -21,6 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/texture.h"
+
 #define RECORD_BYTES_MAX 65536u
 #define RECORD_PARAM_BYTES_MAX 32768u
 #define RECORD_NAME_MAX 4096u /* bytes of a kernel's or variable's name, NUL included */
@@ -34,6 +36,9 @@
 	X(RECORD_COPY, 3, STREAM, struct record_copy)                                              \
 	X(RECORD_WRITE, 4, STREAM, struct record_write)                                            \
 	X(RECORD_FILL, 5, STREAM, struct record_fill)                                              \
+	X(RECORD_ARRAY_CREATE, 6, IMMEDIATE, struct record_array)                                  \
+	X(RECORD_TEXTURE_CREATE, 7, IMMEDIATE, struct record_texture)                              \
+	X(RECORD_TEXTURE_DESTROY, 8, IMMEDIATE, struct record_texture_destroy)                     \
 	/* code */                                                                                 \
 	X(RECORD_MODULE_LOAD, 16, IMMEDIATE, struct record_module_load)                            \
 	X(RECORD_MODULE_UNLOAD, 17, IMMEDIATE, struct record_handle)                               \
@@ -107,7 +112,7 @@ enum record_attribute_type {
 };
 
 /* MEMORY_ALLOC: a device memory object of `bytes` at `address`; both multiples of ARENA_ALIGN.
- * MEMORY_FREE: the object at `address` (page-locked memory too); waits for commands in flight.
+ * MEMORY_FREE: the object at `address` (page-locked memory and arrays too); waits for commands in flight.
  * Reply: status only. -ENOMEM: the virtual GPU has no more. */
 struct record_memory {
 	struct record_header header;
@@ -136,6 +141,31 @@ struct record_fill {
 	struct record_header header;
 	uint64_t destination, width, height, pitch;
 	uint32_t element_bytes, value;
+};
+
+/* An array of a device with PROPERTY_DRIVER_TEXTURES. Only the device knows how it lies in its memory; copies name its
+ * elements by addresses in [address, address + bytes), where they are as array_layout() has them and where no kernel finds
+ * anything. Both are multiples of ARENA_ALIGN, `bytes` the least such that is enough. MEMORY_FREE ends it. Reply: status
+ * only. -ENOMEM; -ENOTSUP: the device makes no such array. */
+struct record_array {
+	struct record_header header;
+	uint64_t address, bytes;
+	struct array_shape shape;
+};
+
+/* A texture or surface object of such a device. Reply: struct reply_texture. -EINVAL: there is no such array, or the device
+ * takes no such object. Memory that it names is not checked: what a kernel does with the object is as what it does with a
+ * pointer. An object whose array ends is of no use any more.
+ * TEXTURE_DESTROY waits for commands in flight. -GDEV_E_INVALID_HANDLE. */
+struct record_texture {
+	struct record_header header;
+	struct texture_words words;
+};
+
+struct record_texture_destroy {
+	struct record_header header;
+	uint64_t handle;
+	uint32_t surface, reserved; /* 1: a surface object's */
 };
 
 /* Loads the image that was sent with PEER_IMAGE (number; image is 0), or the one at `image` in the arena (number is 0), which
@@ -341,6 +371,10 @@ struct reply_clusters {
 	uint32_t count, reserved;
 };
 
+struct reply_texture {
+	uint64_t handle; /* which kernels take */
+};
+
 struct reply_usage {
 	uint64_t launches, compute_ns, to_device_bytes, from_device_bytes, device_bytes;
 };
@@ -351,6 +385,9 @@ _Static_assert(sizeof(struct record_memory) == 40, "ABI");
 _Static_assert(sizeof(struct record_copy) == 96, "ABI");
 _Static_assert(sizeof(struct record_write) == 40, "ABI");
 _Static_assert(sizeof(struct record_fill) == 64, "ABI");
+_Static_assert(sizeof(struct record_array) == 72, "ABI");
+_Static_assert(sizeof(struct record_texture) == 168, "ABI");
+_Static_assert(sizeof(struct record_texture_destroy) == 40, "ABI");
 _Static_assert(sizeof(struct record_module_load) == 64, "ABI");
 _Static_assert(sizeof(struct record_module_place) == 40, "ABI");
 _Static_assert(sizeof(struct record_handle) == 32, "ABI");

@@ -12,6 +12,7 @@
 #include "worker/core.h"
 #include "worker/memory/shm.h"
 #include "worker/module.h"
+#include "worker/texture.h"
 #include "worker/usage.h"
 
 #define WINDOW_NS_MAX NS_PER_S
@@ -168,6 +169,9 @@ static void execute_tune(struct command *command)
 #define EXECUTORS(X)                                                                               \
 	X(RECORD_MEMORY_ALLOC, memory_alloc, false)                                                \
 	X(RECORD_MEMORY_FREE, memory_free, true)                                                   \
+	X(RECORD_ARRAY_CREATE, array_create, false)                                                \
+	X(RECORD_TEXTURE_CREATE, texture_create, false)                                            \
+	X(RECORD_TEXTURE_DESTROY, texture_destroy, true)                                           \
 	X(RECORD_MODULE_LOAD, module_load, false)                                                  \
 	X(RECORD_MODULE_UNLOAD, module_unload, true)                                               \
 	X(RECORD_MODULE_PLACE, module_place, false)                                                \

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "gdev/error.h"
+#include "proto/session.h"
 
 static size_t padded(size_t bytes)
 {
@@ -75,6 +76,37 @@ static int decode_write(struct request *request, size_t length)
 	request->tail = write + 1;
 	request->destination_span = write->bytes;
 	return 0;
+}
+
+static int decode_array(struct request *request, size_t length)
+{
+	const struct record_array *array = request->array;
+	struct texture plain;
+	uint64_t bytes;
+
+	return !array->address || array->address % ARENA_ALIGN ||
+			       !array_layout(&array->shape, array->address, &plain, &bytes) ||
+			       array->bytes != align_up(bytes, ARENA_ALIGN)
+		       ? -EINVAL
+		       : 0;
+}
+
+static int decode_texture(struct request *request, size_t length)
+{
+	const struct texture_words *words = &request->texture->words;
+
+	return words->surface > 1 || words->source >= TEXTURE_SOURCES ||
+			       words->format >= TEXTURE_FORMATS || words->has_view > 1 ||
+			       words->reserved
+		       ? -EINVAL
+		       : 0;
+}
+
+static int decode_texture_destroy(struct request *request, size_t length)
+{
+	const struct record_texture_destroy *record = request->texture_destroy;
+
+	return record->surface > 1 || record->reserved ? -EINVAL : 0;
 }
 
 static int decode_lookup(struct request *request, size_t length)
@@ -177,6 +209,9 @@ static const struct {
 	[RECORD_COPY] = {decode_copy, false},
 	[RECORD_WRITE] = {decode_write, true},
 	[RECORD_FILL] = {decode_fill, false},
+	[RECORD_ARRAY_CREATE] = {decode_array, false},
+	[RECORD_TEXTURE_CREATE] = {decode_texture, false},
+	[RECORD_TEXTURE_DESTROY] = {decode_texture_destroy, false},
 	[RECORD_MODULE_LOAD] = {decode_load, false},
 	[RECORD_MODULE_PLACE] = {decode_place, false},
 	[RECORD_FUNCTION_GET] = {decode_lookup, true},

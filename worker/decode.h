@@ -22,6 +22,9 @@ struct request {
 		const struct record_copy *copy;
 		const struct record_write *write;
 		const struct record_fill *fill;
+		const struct record_array *array;
+		const struct record_texture *texture;
+		const struct record_texture_destroy *texture_destroy;
 		const struct record_module_load *load;
 		const struct record_module_place *place;
 		const struct record_handle *handle;

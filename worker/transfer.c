@@ -21,7 +21,7 @@
 static bool on_device(const struct range *range)
 {
 	return range->kind == RANGE_DEVICE || range->kind == RANGE_SHARED ||
-	       range->kind == RANGE_VARIABLE;
+	       range->kind == RANGE_VARIABLE || range->kind == RANGE_ARRAY;
 }
 
 static int out_of_range(struct command *command, uint64_t address)

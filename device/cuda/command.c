@@ -45,36 +45,40 @@ static bool planes_fit(const struct device_copy *c)
 		       !(c->source_slice % source) && !(c->destination_slice % destination));
 }
 
-static CUresult copy(const struct driver *driver, CUstream stream, const struct device_copy *c);
+static CUresult copy(struct device_space *space, CUstream stream, const struct device_copy *c);
 
 static CUresult copy_planes(
-	const struct driver *driver, CUstream stream, const struct device_copy *whole)
+	struct device_space *space, CUstream stream, const struct device_copy *whole)
 {
 	struct device_copy plane = *whole;
 	CUresult result = CUDA_SUCCESS;
 
 	plane.depth = 1;
 	for (uint64_t z = 0; z < whole->depth && !result; z++) {
-		result = copy(driver, stream, &plane);
+		result = copy(space, stream, &plane);
 		plane.source += whole->source_slice;
 		plane.destination += whole->destination_slice;
 	}
 	return result;
 }
 
-static CUresult copy(const struct driver *driver, CUstream stream, const struct device_copy *c)
+static CUresult copy(struct device_space *space, CUstream stream, const struct device_copy *c)
 {
+	const struct driver *driver = space->device->driver;
 	CUDA_MEMCPY3D copy3d = {.WidthInBytes = c->width,
 		.Height = c->height,
 		.Depth = c->depth,
 		.srcPitch = c->source_pitch,
 		.dstPitch = c->destination_pitch};
 	const void *to_host = NULL;
+	CUresult result;
 
+	if (array_copy(space, stream, c, &result))
+		return result;
 	if (c->height == 1 && c->depth == 1)
 		return driver->cuMemcpyAsync(c->destination, c->source, c->width, stream);
 	if (!planes_fit(c))
-		return copy_planes(driver, stream, c);
+		return copy_planes(space, stream, c);
 	if (c->height == 1) { /* planes of one row are rows */
 		copy3d.srcPitch = c->source_slice;
 		copy3d.dstPitch = c->destination_slice;
@@ -114,30 +118,33 @@ static uint64_t to_boundary(uint64_t address)
 	return DEVICE_CHUNK_MIN - address % DEVICE_CHUNK_MIN;
 }
 
-static CUresult copy_row_in_parts(const struct driver *driver, CUstream stream,
-	uint64_t destination, uint64_t source, uint64_t bytes)
+static CUresult copy_row_in_parts(struct device_space *space, CUstream stream,
+	const struct device_copy *c, uint64_t destination, uint64_t source)
 {
+	struct device_copy part = {.direction = c->direction, .height = 1, .depth = 1};
 	CUresult result = CUDA_SUCCESS;
 
-	for (uint64_t done = 0, part; done < bytes && !result; done += part) {
-		part = min_of(to_boundary(destination + done), to_boundary(source + done));
-		part = min_of(part, bytes - done);
-		result = driver->cuMemcpyAsync(destination + done, source + done, part, stream);
+	for (uint64_t done = 0; done < c->width && !result; done += part.width) {
+		part.destination = destination + done;
+		part.source = source + done;
+		part.width = min_of(to_boundary(part.destination), to_boundary(part.source));
+		part.width = min_of(part.width, c->width - done);
+		result = copy(space, stream, &part);
 	}
 	return result;
 }
 
 static CUresult copy_in_parts(
-	const struct driver *driver, CUstream stream, const struct device_copy *c)
+	struct device_space *space, CUstream stream, const struct device_copy *c)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (uint64_t z = 0; z < c->depth; z++)
 		for (uint64_t y = 0; y < c->height && !result; y++)
-			result = copy_row_in_parts(driver, stream,
+			result = copy_row_in_parts(space, stream, c,
 				c->destination + z * c->destination_slice +
 					y * c->destination_pitch,
-				c->source + z * c->source_slice + y * c->source_pitch, c->width);
+				c->source + z * c->source_slice + y * c->source_pitch);
 	return result;
 }
 
@@ -159,18 +166,21 @@ static CUresult fill_in_parts(
 	return result;
 }
 
-bool command_issue(const struct driver *driver, CUstream stream, const struct device_command *c,
+bool command_issue(struct device_space *space, CUstream stream, const struct device_command *c,
 	bool brief, CUresult *result)
 {
-	if (brief && c->kind == DEVICE_COPY && !planes_fit(&c->copy))
+	const struct driver *driver = space->device->driver;
+
+	if (brief && c->kind == DEVICE_COPY &&
+		(!planes_fit(&c->copy) || array_is_copied(space, &c->copy)))
 		return false;
 	*result = c->kind == DEVICE_LAUNCH ? launch(driver, stream, &c->launch)
-		  : c->kind == DEVICE_COPY ? copy(driver, stream, &c->copy)
+		  : c->kind == DEVICE_COPY ? copy(space, stream, &c->copy)
 					   : fill(driver, stream, &c->fill);
 	if (*result != CUDA_ERROR_INVALID_VALUE || c->kind == DEVICE_LAUNCH)
 		return true;
 	if (!brief)
-		*result = c->kind == DEVICE_COPY ? copy_in_parts(driver, stream, &c->copy)
+		*result = c->kind == DEVICE_COPY ? copy_in_parts(space, stream, &c->copy)
 						 : fill_in_parts(driver, stream, &c->fill);
 	return !brief;
 }

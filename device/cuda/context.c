@@ -108,7 +108,9 @@ bool context_is_open(struct device *device)
 uint32_t cuda_keeps(struct device_space *space)
 {
 	const struct device_module *module;
-	uint32_t keeper = KEPT_BY_NOTHING;
+	uint32_t keeper = atomic_load(&space->array_count) || atomic_load(&space->texture_count)
+				  ? KEPT_BY_TEXTURES
+				  : KEPT_BY_NOTHING;
 
 	pthread_mutex_lock(&space->lock);
 	list_for_each (module, &space->modules, link)

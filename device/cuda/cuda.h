@@ -113,6 +113,11 @@ struct device_space {
 	struct list queues;     /* struct device_queue.space_link */
 	struct list modules;    /* struct device_module.link, oldest first */
 	struct list registered; /* struct registration */
+
+	/* array.c's, with the lock too, and how many there are, which is looked at without it. While there are any, the
+	 * context is kept. */
+	struct list arrays, textures;
+	atomic_uint array_count, texture_count;
 };
 
 static inline int space_error(const struct device_space *space)
@@ -262,6 +267,22 @@ int host_register(struct device *device, uint64_t address, uint64_t bytes);
 int cuda_host_register(struct device_space *space, uint64_t address, uint64_t bytes);
 void cuda_host_unregister(struct device_space *space, uint64_t address, uint64_t bytes);
 
+/* array.c */
+uint64_t cuda_array_bytes(const struct array_shape *shape);
+int cuda_array_create(struct device_space *space, uint64_t address, const struct array_shape *shape,
+	struct device_array **array);
+void cuda_array_destroy(struct device_array *array);
+int cuda_texture_create(
+	struct device_space *space, const struct texture_words *words, uint64_t *handle);
+int cuda_texture_destroy(struct device_space *space, uint64_t handle, bool surface);
+/* Those that are left. */
+void textures_finish(struct device_space *space);
+/* Whether a side of the copy names elements of an array. */
+bool array_is_copied(struct device_space *space, const struct device_copy *copy);
+/* Issues such a copy, in as many calls as it takes. False: it is none. */
+bool array_copy(struct device_space *space, CUstream stream, const struct device_copy *copy,
+	CUresult *result);
+
 /* jit.c. PTX (NUL-terminated) to malloc'ed machine code for this device, when `cached` from the cache if it
  * is there. What the compiler says goes to `log`. */
 CUresult jit_link(const struct driver *driver, const char *ptx, struct device_log *log, void **code,
@@ -326,7 +347,7 @@ void batches_leave_queue(struct device_queue *queue);
 void batches_leave_module(struct device_module *module);
 
 /* command.c. On the stream, in the context. False: it would take long, and is to be brief. */
-bool command_issue(const struct driver *driver, CUstream stream,
+bool command_issue(struct device_space *space, CUstream stream,
 	const struct device_command *command, bool brief, CUresult *result);
 
 /* issue.c */

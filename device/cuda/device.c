@@ -83,6 +83,7 @@ static void describe(const struct driver *driver, CUdevice ordinal, struct devic
 			info->properties[i] = 0;
 	for (size_t i = 0; i < array_length(not_ours); i++)
 		info->properties[not_ours[i]] = 0;
+	info->properties[PROPERTY_DRIVER_TEXTURES] = 1;
 }
 
 unsigned device_capability(const struct driver *driver, CUdevice ordinal)
@@ -224,6 +225,11 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.function_clusters = cuda_function_clusters,
 	.tensor_map = cuda_tensor_map,
 	.global_get = cuda_global_get,
+	.array_bytes = cuda_array_bytes,
+	.array_create = cuda_array_create,
+	.array_destroy = cuda_array_destroy,
+	.texture_create = cuda_texture_create,
+	.texture_destroy = cuda_texture_destroy,
 	.queue_create = cuda_queue_create,
 	.queue_destroy = cuda_queue_destroy,
 	.submit = cuda_submit,

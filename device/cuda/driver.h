@@ -43,6 +43,15 @@
 	X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2)                                 \
 	X(cuMemcpyAsync, cuMemcpyAsync)                                                            \
 	X(cuMemcpy3DAsync, cuMemcpy3DAsync_v2)                                                     \
+	X(cuArray3DCreate, cuArray3DCreate_v2)                                                     \
+	X(cuArrayDestroy, cuArrayDestroy)                                                          \
+	X(cuMipmappedArrayCreate, cuMipmappedArrayCreate)                                          \
+	X(cuMipmappedArrayGetLevel, cuMipmappedArrayGetLevel)                                      \
+	X(cuMipmappedArrayDestroy, cuMipmappedArrayDestroy)                                        \
+	X(cuTexObjectCreate, cuTexObjectCreate)                                                    \
+	X(cuTexObjectDestroy, cuTexObjectDestroy)                                                  \
+	X(cuSurfObjectCreate, cuSurfObjectCreate)                                                  \
+	X(cuSurfObjectDestroy, cuSurfObjectDestroy)                                                \
 	X(cuMemsetD2D8Async, cuMemsetD2D8Async)                                                    \
 	X(cuMemsetD2D16Async, cuMemsetD2D16Async)                                                  \
 	X(cuMemsetD2D32Async, cuMemsetD2D32Async)                                                  \

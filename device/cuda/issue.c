@@ -142,10 +142,10 @@ static enum issued issue_batch(struct device *device, const struct batch *batch,
 static bool issue_one(struct device *device, struct device_command *command, bool brief)
 {
 	struct device_queue *queue = command->queue;
-	const struct driver *driver = device_enter(device);
 	CUresult result = CUDA_SUCCESS;
 	uint64_t now_ns;
 
+	device_enter(device);
 	while (!has_room(queue, 1)) {
 		if (brief)
 			return false;
@@ -156,7 +156,7 @@ static bool issue_one(struct device *device, struct device_command *command, boo
 	mark_start(device, queue, 1, now_ns);
 	if (space_error(queue->space))
 		command->error = -GDEV_E_SESSION_LOST;
-	else if (!command_issue(driver, queue->stream, command, brief, &result)) {
+	else if (!command_issue(queue->space, queue->stream, command, brief, &result)) {
 		device->issued--;
 		return false;
 	} else

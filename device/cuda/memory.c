@@ -32,6 +32,8 @@ int cuda_space_create(struct device *device, struct device_space **out)
 	list_init(&space->queues);
 	list_init(&space->modules);
 	list_init(&space->registered);
+	list_init(&space->arrays);
+	list_init(&space->textures);
 	*out = space;
 	return 0;
 }
@@ -63,6 +65,7 @@ void cuda_space_destroy(struct device_space *space)
 	const struct driver *driver = device_enter(space->device);
 	struct registration *registration, *next;
 
+	textures_finish(space);
 	for (unsigned i = 0; i < space->range_count; i++)
 		driver->cuMemAddressFree(space->ranges[i].base, space->ranges[i].bytes);
 	list_for_each_safe (registration, next, &space->registered, link)

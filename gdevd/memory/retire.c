@@ -46,6 +46,7 @@ const char *retire_keeper(const struct worker *worker)
 		[KEPT_BY_HEAP] = "its kernels allocate memory",
 		[KEPT_BY_IMAGE] = "it has a module whose variables are not known",
 		[KEPT_BY_DEVICE] = "the device cannot",
+		[KEPT_BY_TEXTURES] = "it has arrays, textures or surfaces",
 	};
 	uint32_t keeper = __atomic_load_n(&worker->page->kept_by, __ATOMIC_RELAXED);
 

@@ -384,6 +384,18 @@ struct gdev_tensor {
 int gdev_tensor_map(struct gdev_session *session, const struct gdev_tensor *tensor,
 	uint8_t map[GDEV_TENSOR_MAP_BYTES]);
 
+/* Arrays, textures and surfaces of a device that makes them (PROPERTY_DRIVER_TEXTURES), for gdev's CUDA library: what the
+ * structures say is in proto/texture.h. An array has addresses, which only copies may name; gdev_memory_free ends it. A
+ * texture or surface is a number that kernels take. Any thread may call them. -ENOTSUP: the device does not make that.
+ * texture_destroy waits for all commands submitted before. */
+struct array_shape;
+struct texture_words;
+int gdev_array_create(
+	struct gdev_session *session, const struct array_shape *shape, uint64_t *address);
+int gdev_texture_create(
+	struct gdev_session *session, const struct texture_words *words, uint64_t *handle);
+int gdev_texture_destroy(struct gdev_session *session, uint64_t handle, bool surface);
+
 /* ---- shared device memory: shmget, shmat, shmdt, shmctl ---- */
 
 struct gdev_shm_info {

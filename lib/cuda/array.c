@@ -3,6 +3,9 @@
  * Arrays: plain device memory, row by row, with a description of what is in it. So they are copied, captured, swapped and
  * freed as other memory is, and a kernel finds an element by its coordinates. The levels of a mipmapped array are arrays
  * that follow each other in one allocation.
+ *
+ * A device may make arrays by itself. They have addresses, too, in the same order, but only for copies, and stay on the
+ * device (docs/textures.md).
  */
 #include "lib/cuda/array.h"
 #include "lib/cuda/exports.h"
@@ -12,21 +15,17 @@
 		CUDA_ARRAY3D_TEXTURE_GATHER)
 #define FLAGS_KNOWN 0x1ffu
 
-CUresult textures_check(CUcontext context)
+CUresult textures_check(CUcontext context, bool *made)
 {
-	int32_t layout = 0;
+	int32_t layout = 0, makes = 0;
 
-	if (gdev_session_property(context->session, PROPERTY_PLAIN_TEXTURES, &layout) < 0 ||
-		(uint32_t)layout != TEXTURE_MAGIC)
-		return fail(CUDA_ERROR_NOT_SUPPORTED,
-			"arrays and textures are not there on this device (docs/textures.md)");
-	return CUDA_SUCCESS;
-}
-
-static CUresult enter(CUcontext *context)
-{
-	TRY(current_context(context));
-	return textures_check(*context);
+	*made = !gdev_session_property(context->session, PROPERTY_DRIVER_TEXTURES, &makes) &&
+		makes == 1;
+	if (*made || (!gdev_session_property(context->session, PROPERTY_PLAIN_TEXTURES, &layout) &&
+			     (uint32_t)layout == TEXTURE_MAGIC))
+		return CUDA_SUCCESS;
+	return fail(CUDA_ERROR_NOT_SUPPORTED,
+		"arrays and textures are not there on this device (docs/textures.md)");
 }
 
 CUresult array_check(CUarray array)
@@ -157,63 +156,72 @@ static CUresult check_shape(CUcontext context, const CUDA_ARRAY3D_DESCRIPTOR *d)
 	return check_size(context->device, limits.depth, d->Depth);
 }
 
-/* Where an array lies once it has an address, and how many bytes it takes. */
+/* What the description describes, and where its elements are once it has an address. levels 0: it is not mipmapped. */
 static CUresult plan(CUcontext context, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels,
-	struct texture *plain, uint64_t *bytes)
+	struct array_shape *shape, struct texture *plain)
 {
-	struct texture level;
+	uint64_t bytes;
 
-	*plain = (struct texture){.magic = TEXTURE_MAGIC, .levels = levels};
 	TRY(array_format(plain, d->Format, d->NumChannels));
 	TRY(check_shape(context, d));
-	plain->width = (uint32_t)d->Width;
-	plain->height = d->Height ? (uint32_t)d->Height : 1;
-	plain->depth = d->Depth ? (uint32_t)d->Depth : 1;
-	if (d->Flags & CUDA_ARRAY3D_LAYERED || d->Flags & CUDA_ARRAY3D_CUBEMAP)
-		plain->flags = TEXTURE_LAYERED;
-	texture_pack(plain);
-	level = *plain;
-	for (unsigned l = 0; l < levels; l++)
-		texture_next(&level);
-	*bytes = level.address; /* that of what would lie behind */
+	*shape = (struct array_shape){.width = (uint32_t)d->Width,
+		.height = (uint32_t)d->Height,
+		.depth = (uint32_t)d->Depth,
+		.levels = levels,
+		.format = plain->format,
+		.channels = d->NumChannels,
+		.flags = d->Flags};
+	if (d->Width > ARRAY_EDGE_MAX || d->Height > ARRAY_EDGE_MAX || d->Depth > ARRAY_EDGE_MAX ||
+		!array_layout(shape, 0, plain, &bytes))
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"an array of %zu x %zu x %zu elements is larger than any", d->Width,
+			d->Height, d->Depth);
 	return CUDA_SUCCESS;
 }
 
 /* ---- arrays ---- */
 
-static CUresult allocate(CUcontext context, uint64_t bytes, void *owner, enum allocation_kind kind,
-	uint64_t *address)
+/* Gives an array that has been planned its memory and address. */
+static CUresult allocate(CUcontext context, const struct array_shape *shape, struct texture *plain,
+	void *owner, enum allocation_kind kind)
 {
+	uint64_t bytes, address;
 	CUresult result;
+	bool made;
 
-	TRY_GDEV(gdev_memory_alloc(context->session, bytes, address),
-		"%llu bytes of device memory for an array cannot be had",
-		(unsigned long long)bytes);
-	result = memory_remember_object(context, *address, bytes, kind, owner);
+	TRY(textures_check(context, &made));
+	array_layout(shape, 0, plain, &bytes);
+	TRY_GDEV(made ? gdev_array_create(context->session, shape, &address)
+		      : gdev_memory_alloc(context->session, bytes, &address),
+		"an array of %llu bytes cannot be had", (unsigned long long)bytes);
+	result = memory_remember_object(context, address, bytes, kind, owner);
 	if (result != CUDA_SUCCESS)
-		gdev_memory_free(context->session, *address);
+		gdev_memory_free(context->session, address);
+	else
+		plain->address = address;
 	return result;
 }
 
 static CUresult create(const CUDA_ARRAY3D_DESCRIPTOR *description, CUarray *created)
 {
+	struct array_shape shape;
 	struct texture plain;
 	CUcontext context;
 	CUarray array;
 	CUresult result;
-	uint64_t bytes;
+	bool made;
 
-	TRY(enter(&context));
+	TRY(current_context(&context));
+	TRY(textures_check(context, &made));
 	if (!created || !description)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the pointer for the array, or its description, is NULL");
-	TRY(plan(context, description, 1, &plain, &bytes));
+	TRY(plan(context, description, 0, &shape, &plain));
 	array = handle_create(HANDLE_ARRAY, sizeof *array);
 	if (!array)
 		return no_memory();
 	array->description = *description;
-	array->plain = plain;
-	result = allocate(context, bytes, array, ALLOCATION_ARRAY, &array->plain.address);
+	result = allocate(context, &shape, &array->plain, array, ALLOCATION_ARRAY);
 	if (result != CUDA_SUCCESS) {
 		handle_destroy(HANDLE_ARRAY, array);
 		return result;
@@ -329,24 +337,25 @@ void mipmapped_release(CUmipmappedArray array)
 CUresult cuMipmappedArrayCreate(
 	CUmipmappedArray *created, const CUDA_ARRAY3D_DESCRIPTOR *description, unsigned int levels)
 {
+	struct array_shape shape;
 	CUmipmappedArray array;
 	struct texture plain;
 	CUcontext context;
 	CUresult result;
-	uint64_t bytes;
+	bool made;
 
-	TRY(enter(&context));
+	TRY(current_context(&context));
+	TRY(textures_check(context, &made));
 	if (!created || !description)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the pointer for the array, or its description, is NULL");
-	TRY(plan(context, description, 1, &plain, &bytes));
-	TRY(plan(context, description, level_count(&plain, levels), &plain, &bytes));
+	TRY(plan(context, description, 1, &shape, &plain));
+	shape.levels = level_count(&plain, levels);
 	array = handle_create(HANDLE_LEVELS, sizeof *array);
 	if (!array)
 		return no_memory();
 	array->description = *description;
-	array->plain = plain;
-	result = allocate(context, bytes, array, ALLOCATION_LEVELS, &array->plain.address);
+	result = allocate(context, &shape, &array->plain, array, ALLOCATION_LEVELS);
 	if (result != CUDA_SUCCESS) {
 		handle_destroy(HANDLE_LEVELS, array);
 		return result;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/cuda/array.h"
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
 
@@ -95,6 +96,7 @@ static void deactivate(CUcontext context)
 	ipc_release_context(context);
 	pools_leave_context(context);
 	graph_memory_leave_context(context);
+	textures_release_context(context);
 	memory_release_context(context);
 	while (!list_empty(&context->streams))
 		stream_release(list_first(&context->streams, struct CUstream_st, link));
@@ -116,6 +118,7 @@ static CUresult context_create(CUdevice device, unsigned flags, bool primary, CU
 	list_init(&context->streams);
 	list_init(&context->modules);
 	list_init(&context->events);
+	list_init(&context->textures);
 	pthread_mutex_lock(contexts_lock);
 	list_append(&contexts, &context->link);
 	pthread_mutex_unlock(contexts_lock);

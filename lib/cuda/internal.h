@@ -212,6 +212,7 @@ struct CUctx_st {
 	struct list streams, modules, events;
 	struct gdev_stream *joint;  /* waits for all streams (cuCtxRecordEvent), or NULL */
 	struct gdev_stream *writer; /* of textures (texture.c), or NULL */
+	struct list textures;       /* struct texture_object (texture_made.c) */
 	struct gdev_fence awaited;  /* what every stream has to wait for (cuCtxWaitEvent) */
 	size_t limits[CU_LIMIT_MAX];
 	CUfunc_cache cache_config;

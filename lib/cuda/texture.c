@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Texture and surface objects: a structure in device memory that says what to read and how (proto/texture.h). Its address
- * is the object's number, so a kernel finds it without anybody's help.
+ * is the object's number, so a kernel finds it without anybody's help. Where the device makes them, what is to be made is
+ * checked in the same way (texture_made.c has the rest).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -333,6 +334,8 @@ static CUresult find(unsigned long long number, bool surface, struct texture_obj
 	struct allocation allocation;
 
 	TRY(initialised());
+	if (texture_find_made(number, surface, object))
+		return CUDA_SUCCESS;
 	if (!memory_find_base(number, &allocation) || allocation.kind != ALLOCATION_TEXTURE ||
 		((struct texture_object *)allocation.object)->surface != surface)
 		return fail(CUDA_ERROR_INVALID_VALUE, "%#llx is no %s object that is there", number,
@@ -346,7 +349,7 @@ static CUresult destroy(unsigned long long number, bool surface)
 	struct texture_object object;
 
 	TRY(find(number, surface, &object));
-	return memory_free_object(number);
+	return object.made ? texture_unmake(number, surface) : memory_free_object(number);
 }
 
 CUresult cuTexObjectCreate(CUtexObject *created, const CUDA_RESOURCE_DESC *resource,
@@ -355,9 +358,10 @@ CUresult cuTexObjectCreate(CUtexObject *created, const CUDA_RESOURCE_DESC *resou
 	struct texture_object object = {.has_view = view};
 	struct texture plain;
 	CUcontext context;
+	bool made;
 
 	TRY(current_context(&context));
-	TRY(textures_check(context));
+	TRY(textures_check(context, &made));
 	if (!created)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer for the object is NULL");
 	TRY(texture_describe(&plain, resource, sampling, view));
@@ -365,7 +369,8 @@ CUresult cuTexObjectCreate(CUtexObject *created, const CUDA_RESOURCE_DESC *resou
 	object.sampling = *sampling;
 	if (view)
 		object.view = *view;
-	return create(context, &plain, &object, created);
+	return made ? texture_make(context, &plain, &object, created)
+		    : create(context, &plain, &object, created);
 }
 
 CUresult cuTexObjectDestroy(CUtexObject texture)
@@ -412,14 +417,16 @@ CUresult cuSurfObjectCreate(CUsurfObject *created, const CUDA_RESOURCE_DESC *res
 	struct texture_object object = {.surface = true};
 	struct texture plain;
 	CUcontext context;
+	bool made;
 
 	TRY(current_context(&context));
-	TRY(textures_check(context));
+	TRY(textures_check(context, &made));
 	if (!created)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer for the object is NULL");
 	TRY(surface_describe(&plain, resource));
 	object.resource = *resource;
-	return create(context, &plain, &object, created);
+	return made ? texture_make(context, &plain, &object, created)
+		    : create(context, &plain, &object, created);
 }
 
 CUresult cuSurfObjectDestroy(CUsurfObject surface)

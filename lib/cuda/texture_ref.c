@@ -32,6 +32,18 @@ struct CUsurfref_st {
 	struct reference r;
 };
 
+static CUresult check_device(CUcontext context)
+{
+	bool made;
+
+	TRY(textures_check(context, &made));
+	if (made)
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"texture and surface references are not there on this device: objects are "
+			"(docs/textures.md)");
+	return CUDA_SUCCESS;
+}
+
 /* ---- what is written ---- */
 
 static CUresult describe(
@@ -150,7 +162,7 @@ static CUresult get(
 			"the pointer for the reference, or the name, is NULL");
 	if (!handle_is(HANDLE_MODULE, module))
 		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living module", (void *)module);
-	TRY(textures_check(module->context));
+	TRY(check_device(module->context));
 	TRY_GDEV(gdev_module_global(module->module, name, &address, &bytes),
 		"there is no reference %s", name);
 	if (bytes != sizeof(struct texture))
@@ -190,7 +202,7 @@ CUresult cuTexRefCreate(CUtexref *created)
 	CUtexref made;
 
 	TRY(current_context(&context));
-	TRY(textures_check(context));
+	TRY(check_device(context));
 	if (!created)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer for the reference is NULL");
 	made = handle_create(HANDLE_TEXREF, sizeof *made);

@@ -54,6 +54,7 @@ struct object {
 	uint64_t base, bytes, reserved_bytes; /* reserved_bytes 0: the addresses are not its own */
 	enum gdev_memory_kind kind;
 	bool mapped;
+	bool array;                    /* it is one: not kept when it is freed (kept.c) */
 	bool exported;                 /* other sessions may have it */
 	bool has_peers;                /* sessions of this process may (peer.c) */
 	bool peer;                     /* it is another session's of this process */

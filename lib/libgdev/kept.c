@@ -53,7 +53,7 @@ bool kept_give(struct gdev_session *session, struct object *object)
 	struct kept *kept = &session->memory.kept;
 	struct block *block, *after;
 
-	if (object->kind != GDEV_MEMORY_DEVICE || object->exported ||
+	if (object->kind != GDEV_MEMORY_DEVICE || object->exported || object->array ||
 		object->bytes > limit_of(session))
 		return false;
 	while (kept->bytes + object->bytes > limit_of(session))

@@ -209,6 +209,34 @@ int gdev_launch_clusters(const struct gdev_launch *launch, uint32_t *count)
 	return 0;
 }
 
+int gdev_texture_create(
+	struct gdev_session *session, const struct texture_words *words, uint64_t *handle)
+{
+	struct record_texture record = {.words = *words};
+	struct reply_texture reply;
+	int error = gdev_session_error(session, NULL);
+
+	if (!error)
+		error = session_request(session, RECORD_TEXTURE_CREATE, &record, sizeof record,
+			NULL, 0, &reply, sizeof reply, sizeof reply);
+	if (!error)
+		*handle = reply.handle;
+	return error;
+}
+
+int gdev_texture_destroy(struct gdev_session *session, uint64_t handle, bool surface)
+{
+	struct record_texture_destroy record = {.handle = handle, .surface = surface};
+	int error, destroyed;
+
+	if (session_lost(session))
+		return transport_error(session->transport);
+	error = streams_sync(session);
+	destroyed = session_request(
+		session, RECORD_TEXTURE_DESTROY, &record, sizeof record, NULL, 0, NULL, 0, 0);
+	return error ? error : destroyed;
+}
+
 int gdev_tensor_map(struct gdev_session *session, const struct gdev_tensor *tensor,
 	uint8_t map[GDEV_TENSOR_MAP_BYTES])
 {

@@ -202,6 +202,20 @@ static int request_memory(
 	return error;
 }
 
+static int request_array(
+	struct gdev_session *session, const struct array_shape *shape, const struct object *object)
+{
+	struct record_array record = {
+		.address = object->base, .bytes = object->bytes, .shape = *shape};
+	int error;
+
+	pthread_mutex_unlock(&session->memory.change);
+	error = session_request(
+		session, RECORD_ARRAY_CREATE, &record, sizeof record, NULL, 0, NULL, 0, 0);
+	pthread_mutex_lock(&session->memory.change);
+	return error;
+}
+
 /* The memory of a new page-locked object. Its descriptor is kept, as long as there are not too many, for other sessions. */
 static int open_file(struct gdev_session *session, struct object *object)
 {
@@ -263,8 +277,9 @@ static int add_host_memory(struct gdev_session *session, struct object *object)
 	return error;
 }
 
-int memory_object_create(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
-	struct object **created)
+/* shape: NULL, or of an array. */
+static int make_object(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
+	const struct array_shape *shape, struct object **created)
 {
 	struct object *object = calloc(1, sizeof *object);
 	int error;
@@ -272,6 +287,7 @@ int memory_object_create(struct gdev_session *session, enum gdev_memory_kind kin
 	if (!object)
 		return -ENOMEM;
 	object->kind = kind;
+	object->array = shape;
 	object->file = -1;
 	object->bytes = bytes;
 	object->reserved_bytes = align_up(bytes, ARENA_ALIGN);
@@ -282,6 +298,8 @@ int memory_object_create(struct gdev_session *session, enum gdev_memory_kind kin
 		goto err_free;
 	if (kind == GDEV_MEMORY_HOST)
 		error = add_host_memory(session, object);
+	else if (shape)
+		error = request_array(session, shape, object);
 	else if (kind == GDEV_MEMORY_DEVICE || kind == GDEV_MEMORY_MANAGED)
 		error = request_memory(session, RECORD_MEMORY_ALLOC, object);
 	if (error)
@@ -305,6 +323,12 @@ err_addresses:
 err_free:
 	free(object);
 	return error;
+}
+
+int memory_object_create(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
+	struct object **created)
+{
+	return make_object(session, kind, bytes, NULL, created);
 }
 
 int memory_object_create_at(
@@ -381,14 +405,14 @@ bool memory_is_carved(const struct block *block)
 
 /* Memory that is only kept is no reason to refuse. */
 static int create_object(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
-	struct object **created)
+	const struct array_shape *shape, struct object **created)
 {
 	uint64_t left;
 	int error;
 
 	do {
 		left = session->memory.kept.left;
-		error = memory_object_create(session, kind, bytes, created);
+		error = make_object(session, kind, bytes, shape, created);
 	} while (error == -ENOMEM && kept_release(session, left));
 	return error;
 }
@@ -402,7 +426,7 @@ static int carve_block(
 	*carved = pool_take(pool, bytes);
 	if (*carved)
 		return 0;
-	error = create_object(session, pool->kind, OBJECT_BYTES, &object);
+	error = create_object(session, pool->kind, OBJECT_BYTES, NULL, &object);
 	if (error)
 		return error;
 	error = pool_add(pool, object);
@@ -415,16 +439,16 @@ static int carve_block(
 }
 
 static int alloc_whole(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
-	struct block **created)
+	const struct array_shape *shape, struct block **created)
 {
 	struct object *object = NULL;
 	int error = 0;
 
 	bytes = align_up(bytes, kind == GDEV_MEMORY_HOST ? PAGE : ARENA_ALIGN);
-	if (kind == GDEV_MEMORY_DEVICE)
+	if (kind == GDEV_MEMORY_DEVICE && !shape)
 		object = kept_take(session, bytes);
 	if (!object)
-		error = create_object(session, kind, bytes, &object);
+		error = create_object(session, kind, bytes, shape, &object);
 	if (error)
 		return error;
 	error = object_whole_block(object, created);
@@ -458,7 +482,7 @@ int memory_publish(struct gdev_session *session, struct block *block, uint64_t a
 }
 
 static int alloc_block(struct gdev_session *session, enum gdev_memory_kind kind, uint64_t bytes,
-	uint64_t granule, uint64_t *address)
+	uint64_t granule, const struct array_shape *shape, uint64_t *address)
 {
 	struct memory *memory = &session->memory;
 	struct block *block;
@@ -472,11 +496,11 @@ static int alloc_block(struct gdev_session *session, enum gdev_memory_kind kind,
 	if (error)
 		return error;
 	pthread_mutex_lock(&memory->change);
-	if (bytes <= CARVE_MAX)
+	if (bytes <= CARVE_MAX && !shape)
 		error = carve_block(
 			session, pool_of(memory, kind), align_up(bytes, granule), &block);
 	else
-		error = alloc_whole(session, kind, bytes, &block);
+		error = alloc_whole(session, kind, bytes, shape, &block);
 	if (!error)
 		error = memory_publish(session, block, bytes);
 	if (!error)
@@ -487,18 +511,29 @@ static int alloc_block(struct gdev_session *session, enum gdev_memory_kind kind,
 
 int gdev_memory_alloc(struct gdev_session *session, uint64_t bytes, uint64_t *address)
 {
-	return alloc_block(session, GDEV_MEMORY_DEVICE, bytes, GRANULE, address);
+	return alloc_block(session, GDEV_MEMORY_DEVICE, bytes, GRANULE, NULL, address);
+}
+
+int gdev_array_create(
+	struct gdev_session *session, const struct array_shape *shape, uint64_t *address)
+{
+	struct texture plain;
+	uint64_t bytes;
+
+	if (!array_layout(shape, 0, &plain, &bytes))
+		return -EINVAL;
+	return alloc_block(session, GDEV_MEMORY_DEVICE, bytes, GRANULE, shape, address);
 }
 
 int memory_alloc_managed(struct gdev_session *session, uint64_t bytes, uint64_t *address)
 {
-	return alloc_block(session, GDEV_MEMORY_MANAGED, bytes, GRANULE, address);
+	return alloc_block(session, GDEV_MEMORY_MANAGED, bytes, GRANULE, NULL, address);
 }
 
 int gdev_host_alloc(struct gdev_session *session, uint64_t bytes, void **pointer)
 {
 	uint64_t address;
-	int error = alloc_block(session, GDEV_MEMORY_HOST, bytes, PAGE, &address);
+	int error = alloc_block(session, GDEV_MEMORY_HOST, bytes, PAGE, NULL, &address);
 
 	if (error)
 		return error;

@@ -13,6 +13,8 @@
  *   tally    (u64 at, u32 us): each block adds one to the word of its index, and takes so long; also as device/preempt makes it
  *   gate     (u64 at): until the byte there is not 0
  *   trap, assert, stray: end as their names say
+ *   fetch    (u64 texture, u64 at, u32 x, u32 y): stores the word or less that the element begins with
+ *   put      (u64 surface, u64 unused, u32 x, u32 y, u32 value): the other way round
  *   spin     takes so many ns (the device idles)     endless  until the process ends
  *   anything else: does nothing
  * PTX that contains "wrong" does not assemble; a binary is one for this device if it says "sm_90".
@@ -250,6 +252,16 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	return munmap((void *)(uintptr_t)ptr, size) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
+bool fake_take_if_there(size_t bytes)
+{
+	pthread_mutex_lock(&fake_lock);
+	bool fits = taken_bytes + bytes + contexts * CONTEXT_BYTES <= fake_device_bytes();
+	if (fits)
+		taken_bytes += bytes;
+	pthread_mutex_unlock(&fake_lock);
+	return fits;
+}
+
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	const CUmemAllocationProp *prop, unsigned long long flags)
 {
@@ -258,12 +270,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	ENTER();
 	if (!size || size % CHUNK_ALIGN || prop->location.id != context_device)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&fake_lock);
-	bool fits = taken_bytes + size + contexts * CONTEXT_BYTES <= fake_device_bytes();
-	if (fits)
-		taken_bytes += size;
-	pthread_mutex_unlock(&fake_lock);
-	if (!fits)
+	if (!fake_take_if_there(size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	chunk = calloc(1, sizeof *chunk);
 	chunk->bytes = size;

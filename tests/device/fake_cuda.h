@@ -69,6 +69,14 @@ unsigned fake_pending_count(void);
 unsigned fake_share_next_load(void);
 /* Another process takes so much. */
 void fake_take(size_t bytes);
+/* False: there is not so much. */
+bool fake_take_if_there(size_t bytes);
+/* fake_cuda_array.c. With the lock. Whether a copy has its elements there; a row of them; the element that an object names,
+ * or NULL. */
+bool fake_array_has(CUarray array, size_t x, size_t y, size_t z, const CUDA_MEMCPY3D *copy);
+void fake_array_row(
+	CUarray array, size_t x, size_t y, size_t z, char *row, size_t bytes, bool write);
+char *fake_texel(unsigned long long handle, bool surface, uint32_t x, uint32_t y, size_t *bytes);
 /* How many contexts there are now; which one is or comes next. */
 unsigned fake_context_count(void);
 unsigned fake_context_number(void);

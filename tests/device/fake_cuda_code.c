@@ -223,14 +223,16 @@ CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, s
 {
 	static const struct {
 		const char *name;
-		size_t count;
-	} kernels[] = {{"set", 2}, {"step", 2}, {"add", 3}, {"spin", 1}, {"gate", 1}, {"tally", 2}};
+		size_t count,
+			wide; /* parameters, of which the first have 8 bytes, and the others 4 */
+	} kernels[] = {{"set", 2, 1}, {"step", 2, 1}, {"add", 3, 1}, {"spin", 1, 1}, {"gate", 1, 1},
+		{"tally", 2, 1}, {"fetch", 4, 2}, {"put", 5, 2}};
 
 	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
 		if (strcmp(function->name, kernels[i].name) || index >= kernels[i].count)
 			continue;
-		*offset = index ? 4 + 4 * index : 0;
-		*size = index ? 4 : 8;
+		*offset = 4 * (index + (index < kernels[i].wide ? index : kernels[i].wide));
+		*size = index < kernels[i].wide ? 8 : 4;
 		return CUDA_SUCCESS;
 	}
 	return CUDA_ERROR_INVALID_VALUE;
@@ -322,6 +324,42 @@ CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
+/* As of compute capability 9.0. */
+static int texture_limit(int attribute)
+{
+	static const struct {
+		int attribute, limit;
+	} limits[] = {
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH, 131072},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH, 131072},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT, 65536},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_WIDTH, 16384},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_HEIGHT, 16384},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH, 16384},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_WIDTH, 32768},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_LAYERS, 2048},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_WIDTH, 32768},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_HEIGHT, 32768},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_LAYERS, 2048},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_WIDTH, 32768},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_WIDTH, 32768},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_LAYERS, 2046},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_GATHER_WIDTH, 32768},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_GATHER_HEIGHT, 32768},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH, 268435456},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH, 131072},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT, 65000},
+		{CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH, 2097120},
+		{CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
+		{CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32},
+	};
+
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+		if (limits[i].attribute == attribute)
+			return limits[i].limit;
+	return 0;
+}
+
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	switch ((int)attribute) {
@@ -358,7 +396,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 		*value = 1;
 		break;
 	default:
-		*value = 0;
+		*value = texture_limit((int)attribute);
 	}
 	return CUDA_SUCCESS;
 }

@@ -65,8 +65,42 @@ static CUresult copy_row(uint64_t to, uint64_t from, size_t width)
 	return CUDA_SUCCESS;
 }
 
+/* Each row by way of memory, at least one side of it from or to an array. */
+static CUresult copy_array_rows(const CUDA_MEMCPY3D *c)
+{
+	char *row = malloc(c->WidthInBytes);
+	CUresult result = CUDA_SUCCESS;
+	size_t bytes = c->WidthInBytes;
+
+	for (size_t z = 0; z < c->Depth && !result; z++)
+		for (size_t y = 0; y < c->Height && !result; y++) {
+			uint64_t from =
+				(c->srcMemoryType == CU_MEMORYTYPE_DEVICE ? c->srcDevice
+									  : (uintptr_t)c->srcHost) +
+				(z * c->srcHeight + y) * c->srcPitch;
+			uint64_t to =
+				(c->dstMemoryType == CU_MEMORYTYPE_DEVICE ? c->dstDevice
+									  : (uintptr_t)c->dstHost) +
+				(z * c->dstHeight + y) * c->dstPitch;
+			if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY)
+				fake_array_row(c->srcArray, c->srcXInBytes, c->srcY + y,
+					c->srcZ + z, row, bytes, false);
+			else
+				result = copy_row((uintptr_t)row, from, bytes);
+			if (c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+				fake_array_row(c->dstArray, c->dstXInBytes, c->dstY + y,
+					c->dstZ + z, row, bytes, true);
+			else if (!result)
+				result = copy_row(to, (uintptr_t)row, bytes);
+		}
+	free(row);
+	return result;
+}
+
 static CUresult execute_copy(const CUDA_MEMCPY3D *c)
 {
+	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY || c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+		return copy_array_rows(c);
 	uint64_t from =
 		c->srcMemoryType == CU_MEMORYTYPE_DEVICE ? c->srcDevice : (uintptr_t)c->srcHost;
 	uint64_t to =
@@ -210,6 +244,30 @@ static CUresult tally(const struct work *w, bool rewritten)
 	return CUDA_SUCCESS;
 }
 
+/* `fetch` and `put`. */
+static CUresult texel(const char *params, bool surface)
+{
+	uint64_t handle, at;
+	uint32_t x, y, value = 0;
+	size_t bytes = 0;
+	char *texel;
+
+	memcpy(&handle, params, sizeof handle);
+	memcpy(&at, params + 8, sizeof at);
+	memcpy(&x, params + 16, sizeof x);
+	memcpy(&y, params + 20, sizeof y);
+	texel = fake_texel(handle, surface, x, y, &bytes);
+	if (!texel)
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	bytes = bytes < sizeof value ? bytes : sizeof value;
+	if (surface) {
+		memcpy(texel, params + 24, bytes);
+		return CUDA_SUCCESS;
+	}
+	memcpy(&value, texel, bytes);
+	return store(at, &value, sizeof value);
+}
+
 static CUresult execute_launch(const struct work *w)
 {
 	const char *name = w->function->name;
@@ -226,6 +284,8 @@ static CUresult execute_launch(const struct work *w)
 		return spin(at);
 	if (!strcmp(name, "add"))
 		return add(at, w->params + sizeof at);
+	if (!strcmp(name, "fetch") || !strcmp(name, "put"))
+		return texel(w->params, !strcmp(name, "put"));
 	if (!strcmp(name, "gate"))
 		return gate(at);
 	if (!strcmp(name, "count"))
@@ -288,11 +348,21 @@ static bool side_is_of_one_kind(const CUDA_MEMCPY3D *c, uint64_t device, const v
 {
 	uint64_t last = ((c->Depth - 1) * rows + c->Height - 1) * pitch;
 
+	if (type == CU_MEMORYTYPE_ARRAY)
+		return true; /* elements, which misses_elements() looks at */
 	return fake_is_of_one_kind(
 		type == CU_MEMORYTYPE_DEVICE ? device : (uintptr_t)host, last + c->WidthInBytes);
 }
 
-/* The vendor's driver refuses what reaches from one kind of memory into another. */
+static bool misses_elements(const CUDA_MEMCPY3D *c)
+{
+	return (c->srcMemoryType == CU_MEMORYTYPE_ARRAY &&
+		       !fake_array_has(c->srcArray, c->srcXInBytes, c->srcY, c->srcZ, c)) ||
+	       (c->dstMemoryType == CU_MEMORYTYPE_ARRAY &&
+		       !fake_array_has(c->dstArray, c->dstXInBytes, c->dstY, c->dstZ, c));
+}
+
+/* The vendor's driver refuses what reaches from one kind of memory into another, and what an array does not have. */
 static bool reaches_over(const struct work *w)
 {
 	const CUDA_MEMCPY3D *c = &w->copy;
@@ -306,7 +376,8 @@ static bool reaches_over(const struct work *w)
 		one = side_is_of_one_kind(c, c->srcDevice, c->srcHost, c->srcMemoryType,
 			      c->srcPitch, c->srcHeight) &&
 		      side_is_of_one_kind(c, c->dstDevice, c->dstHost, c->dstMemoryType,
-			      c->dstPitch, c->dstHeight);
+			      c->dstPitch, c->dstHeight) &&
+		      !misses_elements(c);
 	pthread_mutex_unlock(&fake_lock);
 	return !one;
 }

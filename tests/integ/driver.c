@@ -4,7 +4,9 @@
  * as long as that makes sense. `driver hold MIB` allocates so much and says how much it got. `driver burst N`
  * launches so many kernels one right after the other and says how many words they got wrong; `driver graph N` launches
  * a graph of 200 kernels so many times, with another of them changed each time. `driver managed` says what there is of
- * managed memory; `driver units` loads code that is not linked.
+ * managed memory; `driver units` loads code that is not linked; `driver textures` reads and writes arrays and memory by
+ * objects, and says how many elements were wrong; `driver arrays MIB` makes arrays of so much, says so, and ends at the end
+ * of its input.
  */
 #include <cuda.h>
 
@@ -142,6 +144,182 @@ static int managed(void)
 	return 0;
 }
 
+/* ---- textures and surfaces, by kernels of the driver that is made for tests ---- */
+
+#define SIDE 48 /* of a row no multiple of anything */
+
+static const char texture_ptx[] =
+	".version 6.0\n"
+	".target sm_70\n"
+	".address_size 64\n"
+	".visible .entry fetch(.param .u64 t, .param .u64 at, .param .u32 x, "
+	".param .u32 y) { ret; }\n"
+	".visible .entry put(.param .u64 s, .param .u64 none, .param .u32 x, "
+	".param .u32 y, .param .u32 value) { ret; }\n";
+
+struct textures {
+	CUfunction fetch, put;
+	CUdeviceptr words; /* SIDE x SIDE, where fetches go */
+};
+
+/* Elements of an object of SIDE x rows that are not `first`, `first` + 1, …: all of them, if it cannot be read. */
+static unsigned wrong_elements(
+	const struct textures *t, unsigned long long object, unsigned rows, uint32_t first)
+{
+	static uint32_t words[SIDE * SIDE];
+	unsigned wrong = 0;
+
+	for (uint32_t y = 0; y < rows; y++)
+		for (uint32_t x = 0; x < SIDE; x++) {
+			CUdeviceptr at = t->words + (y * SIDE + x) * sizeof *words;
+			void *params[] = {&object, &at, &x, &y};
+			if (cuLaunchKernel(t->fetch, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL))
+				return SIDE * rows;
+		}
+	if (cuMemcpyDtoH(words, t->words, sizeof words))
+		return SIDE * rows;
+	for (uint32_t i = 0; i < SIDE * rows; i++)
+		wrong += words[i] != first + i;
+	return wrong;
+}
+
+static CUresult put_elements(const struct textures *t, unsigned long long object, uint32_t first)
+{
+	unsigned long long none = 0;
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint32_t y = 0; y < SIDE && !result; y++)
+		for (uint32_t x = 0; x < SIDE && !result; x++) {
+			uint32_t value = first + y * SIDE + x;
+			void *params[] = {&object, &none, &x, &y, &value};
+			result = cuLaunchKernel(t->put, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
+		}
+	return result ? result : cuCtxSynchronize();
+}
+
+static CUresult fill_array(CUarray array, uint32_t first)
+{
+	static uint32_t words[SIDE * SIDE];
+	CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = words,
+		.srcPitch = SIDE * sizeof *words,
+		.dstMemoryType = CU_MEMORYTYPE_ARRAY,
+		.dstArray = array,
+		.WidthInBytes = SIDE * sizeof *words,
+		.Height = SIDE};
+
+	for (uint32_t i = 0; i < SIDE * SIDE; i++)
+		words[i] = first + i;
+	return cuMemcpy2D(&copy);
+}
+
+static void of_an_array(const struct textures *t)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape = {
+		SIDE, SIDE, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_SURFACE_LDST};
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
+	CUDA_TEXTURE_DESC sampling = {.flags = CU_TRSF_READ_AS_INTEGER};
+	CUtexObject image;
+	CUsurfObject area;
+
+	if (step("array", cuArray3DCreate(&resource.res.array.hArray, &shape)) ||
+		step("fill", fill_array(resource.res.array.hArray, 100)) ||
+		step("image", cuTexObjectCreate(&image, &resource, &sampling, NULL)) ||
+		step("area", cuSurfObjectCreate(&area, &resource)))
+		return;
+	printf("array_wrong %u\n", wrong_elements(t, image, SIDE, 100));
+	step("put", put_elements(t, area, 5000));
+	printf("put_wrong %u\n", wrong_elements(t, image, SIDE, 5000));
+	step("not_image", cuTexObjectDestroy(area + 1000));
+	step("no_area", cuSurfObjectDestroy(area));
+	step("no_image", cuTexObjectDestroy(image));
+	step("gone", cuTexObjectGetResourceDesc(&resource, image));
+	step("no_array", cuArrayDestroy(resource.res.array.hArray));
+}
+
+static void of_levels(const struct textures *t)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape = {2 * SIDE, 2 * SIDE, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, 0};
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY},
+			   all = {.resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY};
+	CUDA_TEXTURE_DESC sampling = {
+		.flags = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES};
+	CUtexObject image, levels;
+
+	if (step("levels", cuMipmappedArrayCreate(&all.res.mipmap.hMipmappedArray, &shape, 3)) ||
+		step("level", cuMipmappedArrayGetLevel(&resource.res.array.hArray,
+				      all.res.mipmap.hMipmappedArray, 1)) ||
+		step("fill", fill_array(resource.res.array.hArray, 900)) ||
+		step("of_level", cuTexObjectCreate(&image, &resource, &sampling, NULL)) ||
+		step("of_levels", cuTexObjectCreate(&levels, &all, &sampling, NULL)))
+		return;
+	printf("level_wrong %u\n", wrong_elements(t, image, SIDE, 900));
+	step("no_levels", cuMipmappedArrayDestroy(all.res.mipmap.hMipmappedArray));
+}
+
+static void of_memory(const struct textures *t)
+{
+	static uint32_t words[SIDE * SIDE];
+	CUDA_RESOURCE_DESC linear = {.resType = CU_RESOURCE_TYPE_LINEAR},
+			   rows = {.resType = CU_RESOURCE_TYPE_PITCH2D};
+	CUDA_TEXTURE_DESC sampling = {.flags = CU_TRSF_READ_AS_INTEGER};
+	CUtexObject image, area;
+	CUdeviceptr memory;
+
+	for (uint32_t i = 0; i < SIDE * SIDE; i++)
+		words[i] = 7 + i;
+	if (step("alloc", cuMemAlloc(&memory, sizeof words)) ||
+		step("write", cuMemcpyHtoD(memory, words, sizeof words)))
+		return;
+	linear.res.linear.devPtr = rows.res.pitch2D.devPtr = memory;
+	linear.res.linear.format = rows.res.pitch2D.format = CU_AD_FORMAT_UNSIGNED_INT32;
+	linear.res.linear.numChannels = rows.res.pitch2D.numChannels = 1;
+	linear.res.linear.sizeInBytes = sizeof words;
+	rows.res.pitch2D.width = rows.res.pitch2D.height = SIDE;
+	rows.res.pitch2D.pitchInBytes = SIDE * sizeof *words;
+	if (step("linear", cuTexObjectCreate(&image, &linear, &sampling, NULL)) ||
+		step("rows", cuTexObjectCreate(&area, &rows, &sampling, NULL)))
+		return;
+	printf("linear_wrong %u\n", wrong_elements(t, image, 1, 7));
+	printf("rows_wrong %u\n", wrong_elements(t, area, SIDE, 7));
+	step("no_linear", cuTexObjectDestroy(image));
+}
+
+static int textures(void)
+{
+	struct textures t;
+	CUcontext context;
+	CUmodule module;
+
+	if (step("init", cuInit(0)) || step("context", cuCtxCreate(&context, NULL, 0, 0)) ||
+		step("load", cuModuleLoadData(&module, texture_ptx)) ||
+		step("fetch", cuModuleGetFunction(&t.fetch, module, "fetch")) ||
+		step("put", cuModuleGetFunction(&t.put, module, "put")) ||
+		step("words", cuMemAlloc(&t.words, SIDE * SIDE * sizeof(uint32_t))))
+		return 1;
+	of_an_array(&t);
+	of_levels(&t);
+	of_memory(&t);
+	return step("wait", cuCtxSynchronize()) != CUDA_SUCCESS;
+}
+
+static int hold_arrays(unsigned mib)
+{
+	CUDA_ARRAY_DESCRIPTOR shape = {4096, 1024, CU_AD_FORMAT_FLOAT, 1}; /* 16 MiB */
+	CUcontext context;
+	CUarray array = NULL;
+	unsigned held = 0;
+
+	if (step("init", cuInit(0)) || step("context", cuCtxCreate(&context, NULL, 0, 0)))
+		return 1;
+	while (held < mib && !cuArrayCreate(&array, &shape))
+		held += 16;
+	printf("held %u\n", held);
+	step("more", held < mib ? cuArrayCreate(&array, &shape) : CUDA_SUCCESS);
+	getchar();
+	return 0;
+}
+
 #define KERNELS 200
 
 static CUresult make_graph(CUfunction set, CUdeviceptr memory, CUgraphNode nodes[KERNELS],
@@ -219,6 +397,10 @@ int main(int argc, char **argv)
 		return managed();
 	if (argc == 2 && !strcmp(argv[1], "units"))
 		return units();
+	if (argc == 2 && !strcmp(argv[1], "textures"))
+		return textures();
+	if (argc == 3 && !strcmp(argv[1], "arrays"))
+		return hold_arrays((unsigned)strtoul(argv[2], NULL, 10));
 	if (argc == 3 && !strcmp(argv[1], "hold"))
 		return hold((unsigned)strtoul(argv[2], NULL, 10));
 	if (argc == 3 && !strcmp(argv[1], "burst"))

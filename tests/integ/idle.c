@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A program that pauses between rounds, in each of which it uses what it has made before: a stream, events, a module with
- * a variable, device and page-locked memory, and where the device has them a texture and a surface of an array. `idle ROUNDS [CASE]`; before each round it writes "ready" and reads a line.
+ * a variable, device and page-locked memory, and on the software GPU, where these are memory, too, a texture and a surface of an array. `idle ROUNDS [CASE]`; before each round it writes "ready" and reads a line.
  * Cases:
  *   race    pauses for up to MICROSECONDS (third argument) instead
  *   named   asks for its variable's address first
@@ -36,7 +36,7 @@ static const char rise_ptx[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
 #define ELEMENTS 64
 
 struct picture {
-	CUarray array; /* NULL: the device has none */
+	CUarray array; /* NULL: the device's would keep the context */
 	CUfunction rise;
 	CUtexObject texture;
 	CUsurfObject surface;
@@ -68,11 +68,15 @@ static void make_picture(struct picture *p)
 	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
 	uint32_t zeros[ELEMENTS] = {0};
 	CUmodule module;
+	int is_memory;
 
-	if (cuArray3DCreate(&p->array, &description) == CUDA_ERROR_NOT_SUPPORTED) {
-		p->array = NULL;
+	must(cuDeviceGetAttribute(
+		     &is_memory, CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, 0),
+		"ask the device");
+	p->array = NULL;
+	if (!is_memory)
 		return;
-	}
+	must(cuArray3DCreate(&p->array, &description), "make an array");
 	must(cuMemcpyHtoA(p->array, 0, zeros, sizeof zeros), "clear the array");
 	resource.res.array.hArray = p->array;
 	must(cuTexObjectCreate(&p->texture, &resource, &sampling, NULL), "make a texture");

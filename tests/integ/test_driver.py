@@ -210,6 +210,37 @@ class Driver(unittest.TestCase):
         self.assertEqual([steps[step] for step in ("load", "library", "kernel", "wait")],
                          ["CUDA_ERROR_NOT_SUPPORTED", "CUDA_SUCCESS"] + 2 * ["CUDA_ERROR_NOT_SUPPORTED"], steps)
 
+    def test_textures(self):
+        """Arrays, mipmapped arrays and memory are read and written by textures and surfaces that the driver makes"""
+        gdevd = self.start()
+        steps = self.client(gdevd, "textures")
+        wrong = [f"{what}_wrong" for what in ("array", "put", "level", "linear", "rows")]
+        self.assertEqual({what: steps.get(what) for what in wrong}, {what: "0" for what in wrong}, steps)
+        refused = {"not_image": "CUDA_ERROR_INVALID_VALUE", "gone": "CUDA_ERROR_INVALID_VALUE"}
+        self.assertEqual({step: value for step, value in steps.items() if str(value).startswith("CUDA_ERROR")}, refused)
+        for fail, step in (("cuArray3DCreate:2@1", "array"), ("cuTexObjectCreate:2@1", "image"),
+                           ("cuSurfObjectCreate:2@1", "area"), ("cuMipmappedArrayCreate:2@1", "levels"),
+                           ("cuMipmappedArrayGetLevel:2@2", "levels")):
+            gdevd = self.start(FAKE_CUDA_FAIL=fail)
+            steps = self.client(gdevd, "textures")
+            self.assertEqual((steps[step], steps["wait"]), ("CUDA_ERROR_OUT_OF_MEMORY", "CUDA_SUCCESS"), f"{fail}: {steps}")
+            gdevd.__exit__()
+
+    def test_arrays_are_paid_for(self):
+        """Arrays are in the account of the virtual GPU, within its quota, and keep the context, until they are destroyed"""
+        gdevd = self.start(config={"warm_workers": "0", "retire_after": "100ms", "host_swap": "1G"},
+                           vgpus={"gdev0": {"memory": "640M"}})
+        program = gdevd.popen([gdevd.gdev, "run", PROGRAMS / "driver", "arrays", "1024"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
+        lines = [program.stdout.readline().split() for _ in range(4)]
+        self.assertEqual(lines[2:], [["held", "128"], ["more", "CUDA_ERROR_OUT_OF_MEMORY"]], lines)
+        session = gdevd.status()["sessions"][0]
+        self.assertEqual(session["memory_bytes"], (512 + 128) << 20, session)
+        integ.Case.wait_until(self, lambda: gdevd.status()["sessions"][0].get("kept_because"), "a try to give it back")
+        self.assertEqual(gdevd.status()["sessions"][0]["kept_because"], "it has arrays, textures or surfaces")
+        program.communicate("\n", timeout=60)
+        integ.Case.wait_until(self, lambda: gdevd.status()["devices"][0]["memory_used_bytes"] == 0, "all of it back")
+
     def test_memory(self):
         """A device without memory is an error of the call, and the session goes on"""
         gdevd = self.start(FAKE_CUDA_FAIL="cuMemCreate:2@1")

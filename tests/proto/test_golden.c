@@ -46,6 +46,13 @@ static void records_have_their_bytes(void **state)
 	struct record_copy copy = {HEADER(RECORD_COPY, record_copy), 1, 2, 3, 4, 5, 6, 7, 8, 9};
 	struct record_write write = {HEADER(RECORD_WRITE, record_write), 1, 2};
 	struct record_fill fill = {HEADER(RECORD_FILL, record_fill), 1, 2, 3, 4, 5, 6};
+	struct record_array array = {
+		HEADER(RECORD_ARRAY_CREATE, record_array), 1, 2, {3, 4, 5, 6, 7, 8, 9, 10}};
+	struct record_texture texture = {HEADER(RECORD_TEXTURE_CREATE, record_texture),
+		{1, 2, 3, 4, 5, 6, 7, 8, 9, {10, 11, 12}, 13, 14, 15, 16, 1, 2, -1, {0, 1, 2, -1},
+			17, 18, 19, 20, 21, 22, 23, 24, 25, 26}};
+	struct record_texture_destroy destroy = {
+		HEADER(RECORD_TEXTURE_DESTROY, record_texture_destroy), 1, 2, 3};
 	struct record_module_load load = {
 		HEADER(RECORD_MODULE_LOAD, record_module_load), 1, 2, 3, 4, 5};
 	struct record_module_place place = {
@@ -85,6 +92,31 @@ static void records_have_their_bytes(void **state)
 		     "0400000000000000"
 		     "05000000"
 		     "06000000");
+	GOLDEN(array, "0600000148000000" HEADER_TEXT "0100000000000000"
+		      "0200000000000000"
+		      "030000000400000005000000"
+		      "06000000"
+		      "070000000800000009000000"
+		      "0a000000");
+	GOLDEN(texture, "07000001a8000000" HEADER_TEXT "01000000"
+			"02000000"
+			"0300000000000000"
+			"0400000000000000"
+			"0500000006000000"
+			"0700000000000000"
+			"0800000009000000"
+			"0a0000000b0000000c000000"
+			"0d0000000e000000"
+			"0f00000010000000"
+			"0000803f00000040000080bf"
+			"000000000000803f00000040000080bf"
+			"11000000"
+			"12000000130000001400000015000000"
+			"16000000170000001800000019000000"
+			"1a000000");
+	GOLDEN(destroy, "0800000128000000" HEADER_TEXT "0100000000000000"
+			"02000000"
+			"03000000");
 	GOLDEN(load, "1000000140000000" HEADER_TEXT "0100000000000000"
 		     "0200000000000000"
 		     "0300000000000000"

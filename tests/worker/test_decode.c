@@ -279,6 +279,67 @@ static void variables_are_placed_on_pages(void **state)
 	assert_int_equal(decode(&place, sizeof place), -EINVAL);
 }
 
+static void shapes_of_arrays_are_sound(void **state)
+{
+	const struct record_array good = {
+		.header.opcode = RECORD_ARRAY_CREATE,
+		.address = TEST_DEVICE,
+		.bytes = 2 * MIB,
+		.shape = {.width = 256, .height = 256, .format = TEXTURE_F32, .channels = 4},
+	};
+	static const struct array_shape bad[] = {
+		{.height = 256, .format = TEXTURE_F32, .channels = 4},
+		{.width = 256, .height = 256, .format = TEXTURE_F32, .channels = 3},
+		{.width = 256, .height = 256, .format = TEXTURE_FORMATS, .channels = 4},
+		{.width = 256, .height = 256, .format = TEXTURE_F32, .channels = 4, .flags = 16},
+		{.width = 256, .height = 256, .format = TEXTURE_F32, .channels = 4, .levels = 33},
+		{.width = 256, .height = 256, .format = TEXTURE_F32, .channels = 4, .reserved = 1},
+		{.width = 256, .height = 1u << 21, .format = TEXTURE_U8, .channels = 1},
+		{.width = 2, .height = 2, .depth = 65536, .format = TEXTURE_U8, .channels = 1},
+		{.width = 257,
+			.height = 1024,
+			.format = TEXTURE_F32,
+			.channels = 4}, /* too few bytes */
+	};
+	struct record_array array = good;
+
+	assert_int_equal(decode(&array, sizeof array), 0);
+	for (size_t i = 0; i < array_length(bad); i++) {
+		array.shape = bad[i];
+		assert_int_equal(decode(&array, sizeof array), -EINVAL);
+	}
+	array = good;
+	array.bytes = 4 * MIB; /* too many */
+	assert_int_equal(decode(&array, sizeof array), -EINVAL);
+	array = good;
+	array.address += 4096;
+	assert_int_equal(decode(&array, sizeof array), -EINVAL);
+	/* The largest does not wrap. */
+	array = good;
+	array.shape = (struct array_shape){1u << 20, 1u << 20, 65535, 21, TEXTURE_F32, 4, 0, 0};
+	array.bytes = 0;
+	assert_int_equal(decode(&array, sizeof array), -EINVAL);
+}
+
+static void textures_are_of_something(void **state)
+{
+	struct record_texture texture = {.header.opcode = RECORD_TEXTURE_CREATE};
+	struct record_texture_destroy destroy = {.header.opcode = RECORD_TEXTURE_DESTROY};
+
+	assert_int_equal(decode(&texture, sizeof texture), 0);
+	texture.words.surface = 2;
+	assert_int_equal(decode(&texture, sizeof texture), -EINVAL);
+	texture.words = (struct texture_words){.source = TEXTURE_SOURCES};
+	assert_int_equal(decode(&texture, sizeof texture), -EINVAL);
+	texture.words = (struct texture_words){.format = TEXTURE_FORMATS};
+	assert_int_equal(decode(&texture, sizeof texture), -EINVAL);
+	texture.words = (struct texture_words){.has_view = 2};
+	assert_int_equal(decode(&texture, sizeof texture), -EINVAL);
+	assert_int_equal(decode(&destroy, sizeof destroy), 0);
+	destroy.surface = 2;
+	assert_int_equal(decode(&destroy, sizeof destroy), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -292,6 +353,8 @@ int main(void)
 		cmocka_unit_test(names_end_where_they_say),
 		cmocka_unit_test(module_images_are_not_empty),
 		cmocka_unit_test(variables_are_placed_on_pages),
+		cmocka_unit_test(shapes_of_arrays_are_sound),
+		cmocka_unit_test(textures_are_of_something),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

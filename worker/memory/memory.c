@@ -13,6 +13,7 @@
 #include "worker/command.h"
 #include "worker/core.h"
 #include "worker/memory/shm.h"
+#include "worker/texture.h"
 
 #define ADDRESSES_END (1ull << 47) /* of a process */
 
@@ -37,6 +38,8 @@ void memory_finish(struct core *core)
 		memory_drop_pieces(core, range);
 		if (range->kind == RANGE_HOST && range->ready && core->ops->host_unregister)
 			core->ops->host_unregister(core->space, range->address, range->bytes);
+		if (range->array)
+			core->ops->array_destroy(range->array);
 		if (range->shared)
 			shared_unmap(core, range);
 		shared_destroy(range->shared);
@@ -348,8 +351,11 @@ void memory_free(struct command *command)
 	else if (range && range->address == record->address && shared_is_export(range))
 		shared_free(command, range);
 	else if (!range || range->address != record->address ||
-		 (range->kind != RANGE_DEVICE && range->kind != RANGE_HOST))
+		 (range->kind != RANGE_DEVICE && range->kind != RANGE_HOST &&
+			 range->kind != RANGE_ARRAY))
 		command_answer(command, -EINVAL, NULL, 0);
+	else if (range->kind == RANGE_ARRAY)
+		memory_retire(command, range, array_free_job);
 	else if (range->kind == RANGE_DEVICE)
 		memory_retire(command, range, free_device_job);
 	else

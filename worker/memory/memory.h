@@ -3,7 +3,8 @@
  * What is where in the session's address space, and paying for it.
  *
  * A range is an object: staging memory, page-locked memory that the client has added, device memory
- * (made of chunks), an attached shared segment, or a module's variable. Ranges do not overlap. A
+ * (made of chunks), an attached shared segment, a module's variable, or an array, in whose memory only the device
+ * knows its way (worker/texture.c). Ranges do not overlap. A
  * command may only touch bytes of one range that is ready. What is on the device keeps a range alive:
  * it stops being found at once, and goes when the commands in flight at that moment are done.
  *
@@ -26,6 +27,7 @@
 
 struct command;
 struct core;
+struct device_array;
 struct device_chunk;
 struct swap_slot;
 
@@ -39,6 +41,7 @@ enum range_kind {
 	RANGE_DEVICE,
 	RANGE_SHARED,
 	RANGE_VARIABLE,
+	RANGE_ARRAY,
 };
 
 /* Where the bytes of a chunk's worth of an object are: docs/memory.md, residency.h. */
@@ -79,10 +82,12 @@ struct range {
 	struct command *freeing; /* waits for the pins to go */
 	struct piece *pieces;    /* DEVICE, SHARED */
 	size_t piece_count;
-	uint64_t launches;     /* DEVICE: of the session, when it was made */
-	bool stays;            /* DEVICE: what has its chunks is not only us */
-	uint64_t copied_at;    /* DEVICE: when a copy last named it; counts copies */
-	struct shared *shared; /* SHARED: shm.c */
+	uint64_t launches;          /* DEVICE: of the session, when it was made */
+	bool stays;                 /* DEVICE: what has its chunks is not only us */
+	uint64_t copied_at;         /* DEVICE: when a copy last named it; counts copies */
+	struct shared *shared;      /* SHARED: shm.c */
+	struct device_array *array; /* ARRAY: once it is made, */
+	uint64_t array_bytes;       /* for which so much device memory has been charged */
 };
 
 /* A wish for device memory. */

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Arrays, textures and surfaces, which the driver makes. How an array lies in its memory the driver tells nobody: copies
+ * name the elements by addresses at which nothing is (device/ops.h), and become copies of the driver that name them by
+ * their coordinates.
+ *
+ * The handles that kernels have are this context's: while there is one, the context is not given back.
+ */
+#include "device/cuda/cuda.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "gdev/error.h"
+
+#define OBJECTS_MAX 65536 /* textures and surfaces: each costs this process some bytes */
+
+struct level {
+	CUarray handle;
+	struct texture plain; /* where its elements are named */
+};
+
+struct device_array {
+	struct list link; /* space->arrays */
+	struct device_space *space;
+	uint64_t address, bytes;
+	CUmipmappedArray mipmapped; /* NULL: `levels` is one array by itself */
+	unsigned count;
+	struct level levels[];
+};
+
+struct texture_object {
+	struct list link; /* space->textures */
+	uint64_t handle;
+	bool surface;
+};
+
+/* ---- arrays ---- */
+
+static const CUarray_format formats[TEXTURE_FORMATS] = {
+	[TEXTURE_U8] = CU_AD_FORMAT_UNSIGNED_INT8,
+	[TEXTURE_U16] = CU_AD_FORMAT_UNSIGNED_INT16,
+	[TEXTURE_U32] = CU_AD_FORMAT_UNSIGNED_INT32,
+	[TEXTURE_S8] = CU_AD_FORMAT_SIGNED_INT8,
+	[TEXTURE_S16] = CU_AD_FORMAT_SIGNED_INT16,
+	[TEXTURE_S32] = CU_AD_FORMAT_SIGNED_INT32,
+	[TEXTURE_F16] = CU_AD_FORMAT_HALF,
+	[TEXTURE_F32] = CU_AD_FORMAT_FLOAT,
+};
+
+/* The next multiple of `least`, or if that is more, the next power of two, up to a multiple of `most`. */
+static uint64_t to_block(uint64_t size, uint64_t least, uint64_t most)
+{
+	uint64_t block = least;
+
+	while (block < size && block < most)
+		block *= 2;
+	return align_up(size, block);
+}
+
+/* Arrays of several dimensions lie in blocks of 64 bytes x 8 to 256 rows x 1 to 32 planes, and the driver takes whole
+ * pages of 2 MiB. */
+uint64_t cuda_array_bytes(const struct array_shape *shape)
+{
+	struct texture level;
+	uint64_t layout, bytes = 0;
+
+	array_layout(shape, 0, &level, &layout);
+	for (uint32_t levels = level.levels; levels--; texture_next(&level)) {
+		uint64_t row = align_up((uint64_t)level.width * texture_element_bytes(&level), 64);
+		uint64_t rows = shape->height ? to_block(level.height, 8, 256) : 1;
+		uint64_t planes =
+			level.flags & TEXTURE_LAYERED ? level.depth : to_block(level.depth, 1, 32);
+		bytes += row * rows * planes;
+	}
+	return align_up(bytes, DEVICE_CHUNK_MIN);
+}
+
+static CUDA_ARRAY3D_DESCRIPTOR describe(const struct array_shape *shape)
+{
+	return (CUDA_ARRAY3D_DESCRIPTOR){.Width = shape->width,
+		.Height = shape->height,
+		.Depth = shape->depth,
+		.Format = formats[shape->format],
+		.NumChannels = shape->channels,
+		.Flags = shape->flags};
+}
+
+static void release(struct device_array *array)
+{
+	const struct driver *driver = device_enter(array->space->device);
+
+	if (array->mipmapped)
+		driver->cuMipmappedArrayDestroy(array->mipmapped);
+	else if (array->levels[0].handle)
+		driver->cuArrayDestroy(array->levels[0].handle);
+	free(array);
+}
+
+static CUresult make(struct device_array *array, const struct array_shape *shape)
+{
+	const struct driver *driver = device_enter(array->space->device);
+	CUDA_ARRAY3D_DESCRIPTOR description = describe(shape);
+	CUresult result;
+
+	if (!shape->levels)
+		return driver->cuArray3DCreate(&array->levels[0].handle, &description);
+	result = driver->cuMipmappedArrayCreate(&array->mipmapped, &description, shape->levels);
+	for (unsigned l = 0; l < array->count && !result; l++)
+		result = driver->cuMipmappedArrayGetLevel(
+			&array->levels[l].handle, array->mipmapped, l);
+	return result;
+}
+
+int cuda_array_create(struct device_space *space, uint64_t address, const struct array_shape *shape,
+	struct device_array **out)
+{
+	struct device_array *array;
+	struct texture level;
+	CUresult result;
+	uint64_t bytes;
+
+	array_layout(shape, address, &level, &bytes);
+	array = calloc(1, sizeof *array + level.levels * sizeof *array->levels);
+	if (!array)
+		return -ENOMEM;
+	array->space = space;
+	array->address = address;
+	array->bytes = bytes;
+	array->count = level.levels;
+	for (unsigned l = 0; l < array->count; l++, texture_next(&level))
+		array->levels[l].plain = level;
+	result = make(array, shape);
+	if (result) {
+		release(array);
+		return driver_error(result);
+	}
+	pthread_mutex_lock(&space->lock);
+	list_append(&space->arrays, &array->link);
+	pthread_mutex_unlock(&space->lock);
+	atomic_fetch_add(&space->array_count, 1);
+	*out = array;
+	return 0;
+}
+
+void cuda_array_destroy(struct device_array *array)
+{
+	struct device_space *space = array->space;
+
+	atomic_fetch_sub(&space->array_count, 1);
+	pthread_mutex_lock(&space->lock);
+	list_remove(&array->link);
+	pthread_mutex_unlock(&space->lock);
+	release(array);
+}
+
+static struct device_array *find_array(struct device_space *space, uint64_t address)
+{
+	struct device_array *array, *found = NULL;
+
+	pthread_mutex_lock(&space->lock);
+	list_for_each (array, &space->arrays, link)
+		if (address - array->address < array->bytes)
+			found = array;
+	pthread_mutex_unlock(&space->lock);
+	return found;
+}
+
+static const struct level *find_level(struct device_space *space, uint64_t address)
+{
+	const struct device_array *array = find_array(space, address);
+
+	for (unsigned l = 0; array && l < array->count; l++) {
+		const struct texture *plain = &array->levels[l].plain;
+		if (address - plain->address < plain->slice * plain->depth)
+			return &array->levels[l];
+	}
+	return NULL;
+}
+
+/* ---- copies ---- */
+
+/* One side of a copy: an address, and how rows and planes follow each other there. */
+struct side {
+	const struct level *level; /* NULL: memory */
+	uint64_t address, pitch, slice;
+	uint64_t x, y, z; /* of the level: byte, row, and plane or layer */
+};
+
+struct box {
+	struct side to, from;
+	uint64_t width, height, depth;
+	enum copy_direction direction;
+};
+
+static uint64_t row_bytes(const struct texture *plain)
+{
+	return (uint64_t)plain->width * texture_element_bytes(plain);
+}
+
+static void move(struct side *side, uint64_t address)
+{
+	const struct texture *plain = side->level ? &side->level->plain : NULL;
+	uint64_t offset;
+
+	side->address = address;
+	if (!plain)
+		return;
+	offset = address - plain->address;
+	side->x = offset % plain->pitch;
+	side->y = offset / plain->pitch % plain->height;
+	side->z = offset / plain->slice;
+}
+
+static struct side side_at(
+	struct device_space *space, uint64_t address, uint64_t pitch, uint64_t slice)
+{
+	struct side side = {.level = find_level(space, address), .pitch = pitch, .slice = slice};
+
+	move(&side, address);
+	return side;
+}
+
+/* How many of `width` bytes are in the row. 0: it begins between rows. */
+static uint64_t bytes_in_row(const struct side *side, uint64_t width)
+{
+	uint64_t row = side->level ? row_bytes(&side->level->plain) : UINT64_MAX;
+
+	return min_of(width, row - min_of(row, side->x));
+}
+
+/* How many of `height` rows follow each other as those of the level do. */
+static uint64_t rows_in_plane(const struct side *side, uint64_t height)
+{
+	if (!side->level)
+		return height;
+	if (side->pitch != side->level->plain.pitch)
+		return 1;
+	return min_of(height, side->level->plain.height - side->y);
+}
+
+/* The driver counts a plane of memory in rows, and has a largest pitch. A plane of one row is a row. */
+static uint64_t memory_pitch(const struct side *side, const struct box *box)
+{
+	return box->height > 1 ? side->pitch : box->depth > 1 ? side->slice : box->width;
+}
+
+static bool planes_follow(const struct side *side, const struct box *box)
+{
+	uint64_t pitch = memory_pitch(side, box);
+
+	if (box->depth == 1)
+		return true;
+	if (!side->level)
+		return pitch && pitch <= INT32_MAX && !(side->slice % pitch);
+	return side->slice == side->level->plain.slice &&
+	       rows_in_plane(side, box->height) == box->height &&
+	       box->depth <= side->level->plain.depth - side->z;
+}
+
+/* Both sides are as the driver has them. */
+static CUresult copy_box(const struct driver *driver, CUstream stream, const struct box *box)
+{
+	const struct side *to = &box->to, *from = &box->from;
+	CUDA_MEMCPY3D copy = {
+		.WidthInBytes = box->width, .Height = box->height, .Depth = box->depth};
+
+	if (from->level) {
+		copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+		copy.srcArray = from->level->handle;
+		copy.srcXInBytes = from->x;
+		copy.srcY = from->y;
+		copy.srcZ = from->z;
+	} else {
+		copy.srcMemoryType = box->direction == COPY_TO_DEVICE ? CU_MEMORYTYPE_HOST
+								      : CU_MEMORYTYPE_DEVICE;
+		copy.srcHost = (const void *)from->address;
+		copy.srcDevice = from->address;
+		copy.srcPitch = memory_pitch(from, box);
+		copy.srcHeight = box->depth > 1 ? from->slice / copy.srcPitch : 0;
+	}
+	if (to->level) {
+		copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+		copy.dstArray = to->level->handle;
+		copy.dstXInBytes = to->x;
+		copy.dstY = to->y;
+		copy.dstZ = to->z;
+	} else {
+		copy.dstMemoryType = box->direction == COPY_FROM_DEVICE ? CU_MEMORYTYPE_HOST
+									: CU_MEMORYTYPE_DEVICE;
+		copy.dstHost = (void *)to->address;
+		copy.dstDevice = to->address;
+		copy.dstPitch = memory_pitch(to, box);
+		copy.dstHeight = box->depth > 1 ? to->slice / copy.dstPitch : 0;
+	}
+	return driver->cuMemcpy3DAsync(&copy, stream);
+}
+
+/* Bytes that follow each other may be several rows of an array, if nothing is between these. Cuts the box, of one row, down
+ * to what one copy takes; how many bytes that is. 0: they are not all elements. */
+static uint64_t cut_row(struct box *box)
+{
+	uint64_t width = bytes_in_row(&box->to, bytes_in_row(&box->from, box->width)), rows = 1;
+	uint64_t rest = box->width - (width ? width : 1);
+	struct side *sides[] = {&box->to, &box->from};
+
+	for (int i = 0; i < 2; i++) {
+		const struct side *side = sides[i];
+		const struct texture *plain = side->level ? &side->level->plain : NULL;
+		if (bytes_in_row(side, box->width) < box->width && plain->pitch != row_bytes(plain))
+			return 0;
+	}
+	if (width && rest >= width) { /* whole rows of each array */
+		rows = box->width / width;
+		for (int i = 0; i < 2; i++) {
+			struct side *side = sides[i];
+			side->pitch = width;
+			if (side->level && (side->x || width != side->level->plain.pitch))
+				rows = 1;
+			rows = min_of(rows, rows_in_plane(side, rows));
+		}
+	}
+	box->width = width;
+	box->height = rows;
+	return width * rows;
+}
+
+static CUresult copy_row(const struct driver *driver, CUstream stream, const struct box *whole)
+{
+	struct box part = *whole;
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint64_t done = 0, bytes; done < whole->width && !result; done += bytes) {
+		part.width = whole->width - done;
+		move(&part.to, whole->to.address + done);
+		move(&part.from, whole->from.address + done);
+		bytes = cut_row(&part);
+		if (!bytes)
+			return CUDA_ERROR_INVALID_VALUE;
+		result = copy_box(driver, stream, &part);
+	}
+	return result;
+}
+
+static CUresult copy_plane(const struct driver *driver, CUstream stream, const struct box *whole)
+{
+	bool whole_rows = bytes_in_row(&whole->to, whole->width) == whole->width &&
+			  bytes_in_row(&whole->from, whole->width) == whole->width;
+	struct box part = *whole;
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint64_t y = 0; y < whole->height && !result; y += part.height) {
+		move(&part.to, whole->to.address + y * whole->to.pitch);
+		move(&part.from, whole->from.address + y * whole->from.pitch);
+		part.height = 1;
+		if (whole_rows)
+			part.height = rows_in_plane(
+				&part.to, rows_in_plane(&part.from, whole->height - y));
+		result = part.height > 1 ? copy_box(driver, stream, &part)
+					 : copy_row(driver, stream, &part);
+	}
+	return result;
+}
+
+bool array_copy(
+	struct device_space *space, CUstream stream, const struct device_copy *c, CUresult *result)
+{
+	struct box box = {.width = c->width,
+		.height = c->height,
+		.depth = c->depth,
+		.direction = c->direction};
+	const struct driver *driver = space->device->driver;
+	struct box plane;
+
+	if (!atomic_load(&space->array_count))
+		return false;
+	box.to = side_at(space, c->destination, c->destination_pitch, c->destination_slice);
+	box.from = side_at(space, c->source, c->source_pitch, c->source_slice);
+	if (!box.to.level && !box.from.level)
+		return false;
+	plane = box;
+	plane.depth = 1;
+	*result = CUDA_SUCCESS;
+	if (box.depth > 1 && planes_follow(&box.to, &box) && planes_follow(&box.from, &box) &&
+		bytes_in_row(&box.to, box.width) == box.width &&
+		bytes_in_row(&box.from, box.width) == box.width)
+		*result = copy_box(driver, stream, &box);
+	else
+		for (uint64_t z = 0; z < box.depth && !*result; z++) {
+			move(&plane.to, box.to.address + z * box.to.slice);
+			move(&plane.from, box.from.address + z * box.from.slice);
+			*result = copy_plane(driver, stream, &plane);
+		}
+	return true;
+}
+
+bool array_is_copied(struct device_space *space, const struct device_copy *c)
+{
+	return atomic_load(&space->array_count) &&
+	       (find_array(space, c->destination) || find_array(space, c->source));
+}
+
+/* ---- textures and surfaces ---- */
+
+static int find_resource(
+	struct device_space *space, const struct texture_words *words, CUDA_RESOURCE_DESC *resource)
+{
+	const struct level *level = find_level(space, words->address);
+	const struct device_array *array = find_array(space, words->address);
+
+	switch (words->source) {
+	case TEXTURE_OF_ARRAY:
+		resource->resType = CU_RESOURCE_TYPE_ARRAY;
+		if (!level || level->plain.address != words->address)
+			return -EINVAL;
+		resource->res.array.hArray = level->handle;
+		return 0;
+	case TEXTURE_OF_LEVELS:
+		resource->resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+		if (!array || array->address != words->address || !array->mipmapped)
+			return -EINVAL;
+		resource->res.mipmap.hMipmappedArray = array->mipmapped;
+		return 0;
+	case TEXTURE_OF_LINEAR:
+		resource->resType = CU_RESOURCE_TYPE_LINEAR;
+		resource->res.linear.devPtr = words->address;
+		resource->res.linear.format = formats[words->format];
+		resource->res.linear.numChannels = words->channels;
+		resource->res.linear.sizeInBytes = words->bytes;
+		return 0;
+	default:
+		resource->resType = CU_RESOURCE_TYPE_PITCH2D;
+		resource->res.pitch2D.devPtr = words->address;
+		resource->res.pitch2D.format = formats[words->format];
+		resource->res.pitch2D.numChannels = words->channels;
+		resource->res.pitch2D.width = words->width;
+		resource->res.pitch2D.height = words->height;
+		resource->res.pitch2D.pitchInBytes = words->pitch;
+		return 0;
+	}
+}
+
+static CUresult make_texture(const struct driver *driver, const CUDA_RESOURCE_DESC *resource,
+	const struct texture_words *words, CUtexObject *handle)
+{
+	CUDA_TEXTURE_DESC sampling = {
+		.addressMode = {(CUaddress_mode)words->address_mode[0],
+			(CUaddress_mode)words->address_mode[1],
+			(CUaddress_mode)words->address_mode[2]},
+		.filterMode = (CUfilter_mode)words->filter,
+		.flags = words->flags,
+		.maxAnisotropy = words->anisotropy,
+		.mipmapFilterMode = (CUfilter_mode)words->level_filter,
+		.mipmapLevelBias = words->bias,
+		.minMipmapLevelClamp = words->level_min,
+		.maxMipmapLevelClamp = words->level_max,
+		.borderColor = {words->border[0], words->border[1], words->border[2],
+			words->border[3]},
+	};
+	CUDA_RESOURCE_VIEW_DESC view = {
+		.format = (CUresourceViewFormat)words->view_format,
+		.width = words->view_width,
+		.height = words->view_height,
+		.depth = words->view_depth,
+		.firstMipmapLevel = words->first_level,
+		.lastMipmapLevel = words->last_level,
+		.firstLayer = words->first_layer,
+		.lastLayer = words->last_layer,
+	};
+
+	return driver->cuTexObjectCreate(
+		handle, resource, &sampling, words->has_view ? &view : NULL);
+}
+
+static CUresult destroy_object(const struct driver *driver, const struct texture_object *object)
+{
+	return object->surface ? driver->cuSurfObjectDestroy(object->handle)
+			       : driver->cuTexObjectDestroy(object->handle);
+}
+
+int cuda_texture_create(
+	struct device_space *space, const struct texture_words *words, uint64_t *handle)
+{
+	const struct driver *driver = device_enter(space->device);
+	CUDA_RESOURCE_DESC resource = {0};
+	struct texture_object *object;
+	unsigned long long made;
+	CUresult result;
+	int error = find_resource(space, words, &resource);
+
+	if (error)
+		return error;
+	if (atomic_load(&space->texture_count) >= OBJECTS_MAX)
+		return -ENOMEM;
+	object = malloc(sizeof *object);
+	if (!object)
+		return -ENOMEM;
+	result = words->surface ? driver->cuSurfObjectCreate(&made, &resource)
+				: make_texture(driver, &resource, words, &made);
+	if (result) {
+		free(object);
+		return driver_error(result);
+	}
+	object->handle = made;
+	object->surface = words->surface;
+	pthread_mutex_lock(&space->lock);
+	list_append(&space->textures, &object->link);
+	pthread_mutex_unlock(&space->lock);
+	atomic_fetch_add(&space->texture_count, 1);
+	*handle = made;
+	return 0;
+}
+
+int cuda_texture_destroy(struct device_space *space, uint64_t handle, bool surface)
+{
+	struct texture_object *object, *found = NULL;
+	CUresult result;
+
+	pthread_mutex_lock(&space->lock);
+	list_for_each (object, &space->textures, link)
+		if (object->handle == handle && object->surface == surface)
+			found = object;
+	if (found)
+		list_remove(&found->link);
+	pthread_mutex_unlock(&space->lock);
+	if (!found)
+		return -GDEV_E_INVALID_HANDLE;
+	atomic_fetch_sub(&space->texture_count, 1);
+	result = destroy_object(device_enter(space->device), found);
+	free(found);
+	return driver_error(result);
+}
+
+void textures_finish(struct device_space *space)
+{
+	struct texture_object *object, *next;
+
+	list_for_each_safe (object, next, &space->textures, link) {
+		destroy_object(device_enter(space->device), object);
+		free(object);
+	}
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See texture.h. An array is a range of addresses in which copies find its elements, and device memory that is paid for
+ * before the device takes it, for the most that it can be. It stays on the device as long as it lives. The device keeps the
+ * list of textures and surfaces; what the client says of them is checked there.
+ */
+#include "worker/texture.h"
+
+#include <errno.h>
+
+#include "worker/command.h"
+#include "worker/core.h"
+
+/* ---- arrays ---- */
+
+static void create_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	const struct record_array *record = command->request.array;
+	struct core *core = command->core;
+	struct range *range = command->range;
+	int error =
+		core->ops->array_create(core->space, range->address, &record->shape, &range->array);
+
+	core_lock(core);
+	if (error) {
+		memory_uncharge(core, range->array_bytes);
+		memory_remove(core, range);
+	} else {
+		range->ready = true;
+	}
+	command_answer(command, error, NULL, 0);
+	core_unlock(core);
+}
+
+static void charged(struct core *core, struct charge *charge, int status)
+{
+	struct command *command = container_of(charge, struct command, charge);
+
+	if (!status) {
+		command->range->array_bytes = charge->bytes;
+		service_job(core, LANE_CALLS, &command->job, create_job);
+		return;
+	}
+	memory_remove(core, command->range);
+	command_answer(command, status, NULL, 0);
+}
+
+void array_create(struct command *command)
+{
+	const struct record_array *record = command->request.array;
+	struct core *core = command->core;
+	int error = -ENOTSUP;
+
+	if (core->ops->array_create)
+		error = memory_insert(
+			core, RANGE_ARRAY, record->address, record->bytes, &command->range);
+	if (error) {
+		command_answer(command, error, NULL, 0);
+		return;
+	}
+	command->charge.bytes = core->ops->array_bytes(&record->shape);
+	command->charge.decided = charged;
+	memory_charge(core, &command->charge);
+}
+
+void array_free_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	struct core *core = command->core;
+	struct range *range = command->range;
+
+	core->ops->array_destroy(range->array);
+	core_lock(core);
+	memory_uncharge(core, range->array_bytes);
+	memory_remove(core, range);
+	command_answer(command, 0, NULL, 0);
+	core_unlock(core);
+}
+
+/* ---- textures and surfaces ---- */
+
+static void create_texture_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	struct core *core = command->core;
+	struct reply_texture reply = {0};
+	int error = core->ops->texture_create(
+		core->space, &command->request.texture->words, &reply.handle);
+
+	core_lock(core);
+	command_answer(command, error, &reply, error ? 0 : sizeof reply);
+	core_unlock(core);
+}
+
+void texture_create(struct command *command)
+{
+	if (!command->core->ops->texture_create)
+		command_answer(command, -ENOTSUP, NULL, 0);
+	else
+		service_job(command->core, LANE_CALLS, &command->job, create_texture_job);
+}
+
+static void destroy_texture_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	const struct record_texture_destroy *record = command->request.texture_destroy;
+	struct core *core = command->core;
+	int error = core->ops->texture_destroy(core->space, record->handle, record->surface);
+
+	core_lock(core);
+	command_answer(command, error, NULL, 0);
+	core_unlock(core);
+}
+
+static void flight_over(struct barrier *barrier)
+{
+	struct command *command = container_of(barrier, struct command, barrier);
+
+	service_job(command->core, LANE_CALLS, &command->job, destroy_texture_job);
+}
+
+void texture_destroy(struct command *command)
+{
+	if (!command->core->ops->texture_destroy) {
+		command_answer(command, -ENOTSUP, NULL, 0);
+		return;
+	}
+	command->barrier.passed = flight_over;
+	barrier_start(command->core, &command->barrier);
+}
