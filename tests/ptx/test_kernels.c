@@ -380,9 +380,48 @@ static void clang_kernels_run(void **state)
 	}
 }
 
+/* Each thread updates the word of 16 that its number says; those of the first 16 threads tell what the words are. */
+static void threads_update_the_same_word_in_a_row(void **state)
+{
+	static const char text[] =
+		".version 6.3\n.target sm_70\n.address_size 64\n"
+		".visible .entry update(.param .u64 in, .param .u64 olds, .param .u64 out) {\n"
+		".reg .pred %p; .reg .b32 %r<9>; .reg .b64 %d<9>; .shared .align 4 .b8 words[64];\n"
+		"ld.param.u64 %d1, [in]; ld.param.u64 %d2, [olds]; ld.param.u64 %d3, [out];\n"
+		"mov.u32 %r1, %tid.x; cvt.u64.u32 %d4, %r1; shl.b64 %d5, %d4, 2; mov.u64 %d6, words;\n"
+		"cvt.u32.u64 %r2, %d4; add.s64 %d7, %d6, %d5; setp.gt.u32 %p, %r2, 15;\n"
+		"mov.b32 %r3, 0; @%p bra A; st.shared.u32 [%d7], %r3;\nA: bar.sync 0;\n"
+		"add.s64 %d1, %d1, %d5; ld.global.u32 %r4, [%d1]; mul.wide.u32 %d8, %r4, 4;\n"
+		"add.s64 %d8, %d6, %d8; atom.shared.add.u32 %r5, [%d8], 3;\n"
+		"add.s64 %d2, %d2, %d5; st.global.u32 [%d2], %r5; bar.sync 0;\n"
+		"@%p bra B; ld.shared.u32 %r6, [%d7]; add.s64 %d3, %d3, %d5; st.global.u32 [%d3], %r6;\n"
+		"B: ret;\n}\n";
+	struct program p;
+
+	load_text(&p, text);
+	for (unsigned shift = 0; shift < 5;
+		shift++) { /* how many threads in a row have the same word */
+		static uint32_t in[256], olds[256], out[17];
+		void *params[] = {in, olds, out};
+		uint32_t count[16] = {0};
+
+		out[16] = 77;
+		for (unsigned i = 0; i < 256; i++)
+			in[i] = (i >> shift) * 7 % 16;
+		run(&p, (struct run){.kernel = "update", .block = {256}, .params = params});
+		for (unsigned i = 0; i < 256; i++)
+			assert_int_equal(olds[i], 3 * count[in[i]]++);
+		for (unsigned i = 0; i < 16; i++)
+			assert_int_equal(out[i], 3 * count[i]);
+		assert_int_equal(out[16], 77);
+	}
+	unload(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_update_the_same_word_in_a_row),
 		cmocka_unit_test(guarded_vectors_add),
 		cmocka_unit_test(matrices_multiply),
 		cmocka_unit_test(blocks_reduce_with_shuffles),

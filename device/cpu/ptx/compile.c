@@ -21,7 +21,7 @@
 extern const unsigned char ptx_builtins[];
 extern const unsigned ptx_builtins_size;
 
-enum { CODE_VERSION = 15 }; /* of the code generator: part of every cache key */
+enum { CODE_VERSION = 16 }; /* of the code generator: part of every cache key */
 
 void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
 {
@@ -109,6 +109,8 @@ static int prepare(struct work *w, struct plan *plan)
 	if (!error)
 		error = work_params(w);
 	if (!error)
+		error = analyse(w);
+	if (!error && rewrite_narrowed(w))
 		error = analyse(w);
 	if (!error && fuse_find(w))
 		error = w->error ? w->error : analyse(w);

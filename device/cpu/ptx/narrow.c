@@ -79,8 +79,9 @@ static int index_axis(const struct work *w, const struct operand *o, unsigned de
 /* tid itself, or a copy. */
 static bool is_plain(const struct work *w, const struct operand *o)
 {
-	if (o->kind == OPERAND_REG && w->regs[o->id].single &&
-		w->insts[w->regs[o->id].def].op == OP_mov)
+	for (unsigned k = 0; k < MAX_DEPTH && o->kind == OPERAND_REG && w->regs[o->id].single &&
+			     w->insts[w->regs[o->id].def].op == OP_mov;
+		k++)
 		o = &w->insts[w->regs[o->id].def].operands[1];
 	return o->kind == OPERAND_SPECIAL;
 }

@@ -13,6 +13,7 @@
 #include "device/cpu/ptx/work.h"
 
 #include <errno.h>
+#include <string.h>
 
 struct carried {
 	uint32_t init, base, delta; /* init: its instruction, PTX_NONE: not a candidate */
@@ -325,4 +326,50 @@ bool rewrite_deltas(struct work *w)
 		return false;
 	rewrite(&r);
 	return true;
+}
+
+/* The conversion between whole numbers of so many bits that made a register. */
+static const struct inst *conversion(
+	const struct work *w, const struct operand *o, unsigned to, unsigned from)
+{
+	const struct inst *i;
+
+	if (o->kind != OPERAND_REG || o->negated || !w->regs[o->id].single)
+		return NULL;
+	i = &w->insts[w->regs[o->id].def];
+	if (i->op != OP_cvt || i->modifier_count || i->type_count != 2)
+		return NULL;
+	for (unsigned k = 0; k < 2; k++)
+		if (ptx_type_bits[i->types[k]] != (k ? from : to) ||
+			!strchr("us", ptx_type_class[i->types[k]]))
+			return NULL;
+	return i;
+}
+
+/* A number that was made wider and then as narrow as before is itself. Compilers write such pairs for indices, which other passes
+ * then know as such. */
+bool rewrite_narrowed(struct work *w)
+{
+	bool found = false;
+
+	for (uint32_t r = 0; r < w->reg_count; r++) {
+		const struct operand self = {.kind = OPERAND_REG, .id = r};
+		const struct inst *narrow = conversion(w, &self, 32, 64);
+		const struct inst *wide =
+			narrow ? conversion(w, &narrow->operands[1], 64, 32) : NULL;
+		const struct operand *o = wide ? &wide->operands[1] : NULL;
+
+		if (!o || o->kind != OPERAND_REG || o->negated || !w->regs[o->id].single ||
+			ptx_type_bits[w->regs[o->id].type] != 32 ||
+			ptx_type_bits[w->regs[r].type] != 32)
+			continue;
+		struct inst *i = &w->insts[w->regs[r].def];
+
+		i->op = OP_mov;
+		i->type_count = 1;
+		i->types[0] = TYPE_u32;
+		i->operands[1] = *o;
+		found = true;
+	}
+	return found;
 }

@@ -5,6 +5,7 @@
 #include "device/cpu/ptx/target.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <llvm-c/Core.h>
@@ -26,6 +27,23 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *cpu, *features, *triple;
 static LLVMTargetRef target;
 
+/* AMD's processors have the instructions for vectors of memory that does not lie side by side, but they take longer than single
+ * loads and stores. LLVM counts on them wherever there is AVX-512, unless it is told. */
+static const char no_gathers[] = ",+prefer-no-gather";
+
+static bool is_amd(void)
+{
+	return !strncmp(cpu, "znver", 5);
+}
+
+/* They live as long as the process. */
+static char *host_features(void)
+{
+	char *host = LLVMGetHostCPUFeatures(), *all;
+
+	return is_amd() && asprintf(&all, "%s%s", host, no_gathers) >= 0 ? all : host;
+}
+
 static void init_once(void)
 {
 	char *message = NULL;
@@ -35,7 +53,7 @@ static void init_once(void)
 	LLVMInitializeNativeAsmParser();
 	LLVMParseCommandLineOptions(3, options, NULL);
 	cpu = LLVMGetHostCPUName();
-	features = LLVMGetHostCPUFeatures();
+	features = host_features();
 	triple = LLVMGetDefaultTargetTriple();
 	if (LLVMGetTargetFromTriple(triple, &target, &message)) {
 		LLVMDisposeMessage(message);
@@ -62,7 +80,7 @@ const char *target_features(void)
 
 bool target_gathers(void)
 {
-	return strstr(target_features(), "+avx512f");
+	return strstr(target_features(), "+avx512f") && !is_amd();
 }
 
 LLVMTargetMachineRef target_machine(void)

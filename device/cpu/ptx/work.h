@@ -8,7 +8,8 @@
  *   uniform.c   which registers hold the same value in all threads, which branches diverge
  *   spaces.c    loads from one of two state spaces become two
  *   stride.c    loops in strides become loops of the block
- *   rewrite.c   pointers that advance by a uniform step become f(thread) plus a uniform delta
+ *   rewrite.c   pointers that advance by a uniform step become f(thread) plus a uniform delta; before fuse.c: numbers
+ *               that are made wider and narrower again
  *   spin.c      which loops wait for other threads
  *   region.c    groups of blocks that become one loop over threads each
  *   gen*.c, emit*.c   LLVM
@@ -167,6 +168,9 @@ bool index_sum(const struct work *w, uint32_t reg, struct index_sum *s);
 /* scatter.c: whether vectors of neighbours are not worth it in these blocks, as their accesses would be taken apart. After the
  * passes that write instructions. pairs: what threads access at i ^ distance lies side by side (butterfly.c). */
 bool scattered(struct work *w, const uint32_t *blocks, uint32_t count, bool pairs);
+/* Whether all that these blocks write to shared memory is what one atomic instruction updates there, at addresses of which two
+ * threads may have the same one. */
+bool updates_alone(struct work *w, const uint32_t *blocks, uint32_t count);
 /* spaces.c: returns whether it moved a load (then cfg and uniformity must be built anew). */
 bool spaces_rewrite(struct work *w);
 /* stride.c: returns whether it wrote a loop anew (then cfg and uniformity must be built anew). */
@@ -175,7 +179,8 @@ bool stride_rewrite(struct work *w);
 int spin_find(struct work *w);
 /* After cfg_build() alone: whether a block may wait in a loop for what another block writes. In doubt, true. */
 bool spin_awaits_blocks(struct work *w);
-/* rewrite.c: returns whether it changed anything (then cfg and uniformity must be built anew). */
+/* rewrite.c: both return whether they changed anything (then cfg and uniformity must be built anew). */
 bool rewrite_deltas(struct work *w);
+bool rewrite_narrowed(struct work *w);
 
 #endif
