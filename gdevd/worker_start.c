@@ -17,6 +17,16 @@
 
 #define CONTROL_FD 3
 
+/* Where several backends serve, a software device's workers would keep all processors from those of hardware, which need one for
+ * a moment now and then, and soon. Each worker knows which it is. */
+static bool gives_way(const struct config_served *served)
+{
+	for (unsigned i = 1; i < served->count; i++)
+		if (strcmp(served->devices[i].backend, served->devices[0].backend))
+			return true;
+	return false;
+}
+
 void worker_start_fill(struct worker_start *start, const struct device *device)
 {
 	const struct daemon *daemon = device->daemon;
@@ -41,6 +51,8 @@ void worker_start_fill(struct worker_start *start, const struct device *device)
 		start->path,
 		"--context",
 		start->context,
+		"--gives-way",
+		gives_way(&config->served) ? "1" : "0",
 		geteuid() == 0 ? "--user" : NULL,
 		start->user,
 		"--group",

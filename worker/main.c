@@ -5,6 +5,7 @@
  * only then can a client be there.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -25,10 +27,15 @@
 
 #define SLICE_NS (500 * NS_PER_US) /* about what a thread does between two looks at the grants */
 
+#define LEAST_NICE 19
+#define GIVE_WAY_TRIES 5
+#define GIVE_WAY_PAUSE_US 110000
+
 static const char usage[] =
 	"usage: gdev-worker --control-fd N --device NAME --device-memory BYTES --threads N\n"
 	"                   --workers-socket PATH [--user UID --group GID] [--staging BYTES]\n"
 	"                   [--host-memory BYTES] [--memory BYTES] [--context BYTES] [--parts N]\n"
+	"                   [--gives-way 1]\n"
 	"Serves one client of gdevd, which starts it; not for use by hand.\n"
 	"  --control-fd N         the socket to gdevd\n"
 	"  --device NAME          cpu, null, cuda:0, …\n"
@@ -40,12 +47,13 @@ static const char usage[] =
 	"  --staging BYTES        memory for copies, a multiple of 2 MiB\n"
 	"  --host-memory BYTES    page-locked memory that the client may add; 0: half of the machine's\n"
 	"  --memory BYTES         of its own, beyond what it begins with; 0: no limit\n"
-	"  --context BYTES        of a software device: what it says to take by itself\n";
+	"  --context BYTES        of a software device: what it says to take by itself\n"
+	"  --gives-way 1          of a software device: leaves processors to who else wants them\n";
 
 struct options {
 	int control_fd;
 	const char *device, *workers_socket;
-	uint64_t device_memory, host_memory, memory, staging, threads, context, parts;
+	uint64_t device_memory, host_memory, memory, staging, threads, context, parts, gives_way;
 	uid_t user;
 	gid_t group;
 };
@@ -93,6 +101,9 @@ static int parse_option(struct options *options, int option)
 	case 'p':
 		options->parts = number;
 		break;
+	case 'y':
+		options->gives_way = number;
+		break;
 	case 'u':
 		options->user = (uid_t)number;
 		break;
@@ -123,6 +134,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 		{"host-memory", required_argument, NULL, 'h'},
 		{"memory", required_argument, NULL, 'o'},
 		{"context", required_argument, NULL, 'x'},
+		{"gives-way", required_argument, NULL, 'y'},
 		{NULL, 0, NULL, 0},
 	};
 	int option, error = 0;
@@ -158,6 +170,21 @@ static void take_part(struct core_config *config, unsigned parts)
 			max_of(1u, (unsigned)info.properties[PROPERTY_MULTIPROCESSORS] / parts);
 }
 
+/* Where the kernel groups processes by session, which every worker is one of, it weighs the groups, and what a thread asks for
+ * counts within its group alone. Elsewhere it weighs threads. Threads that begin later have what this one has. The kernel takes
+ * such a wish of a user every 100 ms. */
+static void give_way(void)
+{
+	autoclose int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+
+	setpriority(PRIO_PROCESS, 0, LEAST_NICE);
+	for (int i = 0; fd >= 0 && i < GIVE_WAY_TRIES; i++) {
+		if (write(fd, "19", 2) == 2 || errno != EAGAIN)
+			return;
+		usleep(GIVE_WAY_PAUSE_US);
+	}
+}
+
 static int open_core(const struct options *options, struct core **core)
 {
 	struct core_config config = {
@@ -177,6 +204,8 @@ static int open_core(const struct options *options, struct core **core)
 
 	if (error)
 		return error;
+	if (options->gives_way && config.ops->work)
+		give_way();
 	if (options->parts > 1)
 		take_part(&config, (unsigned)options->parts);
 	config.threads = service_threads_wanted(config.ops, &config.device);

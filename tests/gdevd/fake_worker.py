@@ -46,6 +46,7 @@ def parse():
     parser.add_argument("--group", type=int)
     parser.add_argument("--context", type=int, required=True)
     parser.add_argument("--parts", type=int, required=True)
+    parser.add_argument("--gives-way", type=int, required=True)
     return parser.parse_args()
 
 

@@ -37,6 +37,24 @@ class Driver(unittest.TestCase):
             self.assertEqual(steps["more"], "CUDA_SUCCESS")
         self.assertIn("a driver made for tests", gdevd.run([gdevd.gdev, "device", "list"])[1])
 
+    def test_software_gives_way(self):
+        """Beside hardware, workers of the software GPU leave processors to those of hardware, as the kernel weighs both"""
+        gdevd = self.start(config={"device": "cuda:0, cpu"})
+        integ.Case.wait_until(self, lambda: gdevd.status()["workers"]["starting"] == 0, "warm workers")
+        found = dict(self.weights(pid) for pid in integ.children(gdevd.process.pid))
+        self.assertIn(found, ({"cpu": (19, 19), "cuda:0": (0, 0)},
+                              {"cpu": (19, None), "cuda:0": (0, None)}))  # a kernel that has no groups
+
+    @staticmethod
+    def weights(pid):
+        """Of a worker: its device, its nice value and that of its group."""
+        process = pathlib.Path(f"/proc/{pid}")
+        command = process.joinpath("cmdline").read_text().split("\0")
+        group = process.joinpath("autogroup")
+        return command[command.index("--device") + 1], (
+            int(process.joinpath("stat").read_text().rpartition(")")[2].split()[16]),
+            int(group.read_text().split()[-1]) if group.exists() else None)
+
     def test_log_of_calls(self):
         """GDEV_LOG=calls writes every call with its arguments and result; GDEV_LOG=failed those that failed"""
         gdevd = self.start()
