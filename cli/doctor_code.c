@@ -149,15 +149,15 @@ void doctor_units(struct wanted *wanted)
 	bool software = wanted->doctor->ops && wanted->doctor->ops->image_check;
 
 	wanted->doctor->cuda = true;
-	doctor_say(wanted->doctor, software ? doctor_lacks(wanted) : DOCTOR_NOTE, "image",
-		json_pack("{s:s}", "file", wanted->path),
-		software ? "build it without -rdc, with all that a kernel calls in one file"
-			 : "link it for the device: nvcc -rdc=true -arch=native",
+	doctor_say(wanted->doctor, DOCTOR_NOTE, "image", json_pack("{s:s}", "file", wanted->path),
 		software
-			? "%s: its code is compiled separately (nvcc -rdc): the software GPU does not link "
-			  "it, and no kernel can launch others"
+			? "build it with PTX: nvcc -rdc=true -arch=compute_75 -code=compute_75,sm_75"
+			: "link it for the device: nvcc -rdc=true -arch=native",
+		software
+			? "%s: its code is compiled separately (nvcc -rdc): it runs if all of it has PTX, "
+			  "which the software GPU links"
 			: "%s: its code is compiled separately (nvcc -rdc): it runs if it is linked for this "
-			  "device, and no kernel can launch others",
+			  "device or has PTX, and no kernel can launch others",
 		wanted->path);
 }
 

@@ -14,6 +14,8 @@
 #include <zstd.h>
 
 #include "base/cleanup.h"
+#include "base/link_text.h"
+#include "base/log.h"
 #include "gdev/error.h"
 #include "proto/fatbin.h"
 
@@ -224,6 +226,85 @@ bool fatbin_launches_by(const char *name)
 	return false;
 }
 
+/* ---- units that are to be linked ---- */
+
+static bool has_units(struct bytes image)
+{
+	return image.length >= WRAPPER_BYTES && read_bytes(image.at, 4) == FATBIN_WRAPPER_MAGIC &&
+	       read_bytes(image.at + 4, 4) == FATBIN_WRAPPER_UNITS;
+}
+
+bool fatbin_has_units(const void *image, size_t length)
+{
+	return has_units((struct bytes){image, length});
+}
+
+struct units {
+	char **texts;
+	size_t count;
+};
+
+static int unit_add(struct units *units, const struct entry *entry, const char **why)
+{
+	char **texts = realloc(units->texts, (units->count + 1) * sizeof *texts);
+	size_t length;
+	int error;
+
+	if (!texts)
+		return -ENOMEM;
+	units->texts = texts;
+	error = entry_text(entry, &texts[units->count], &length, why);
+	units->count += !error;
+	return error;
+}
+
+/* The PTX of each unit. One that has none for the target is left out: what others miss of it is said when they are compiled.
+ * The vendor's device runtime, which backends have themselves, is such a unit. */
+static int units_read(struct bytes image, unsigned target, struct units *units, const char **why)
+{
+	size_t offset = WRAPPER_BYTES, bytes;
+	struct entry entry = {0};
+	int error = 0;
+	bool others;
+
+	while (!error && (bytes = fatbin_next(image.at, image.length, &offset))) {
+		struct bytes unit = {image.at + offset, bytes};
+
+		if (entry_find(unit, target, &entry, &others) && entry.sm <= target)
+			error = unit_add(units, &entry, why);
+		offset = align_up(offset + bytes, (size_t)8);
+	}
+	return error;
+}
+
+static int units_link(
+	struct bytes image, unsigned target, char **text, size_t *text_length, const char **why)
+{
+	struct units units = {0};
+	char sentence[512] = "";
+	int error = units_read(image, target, &units, why);
+
+	if (!error && !units.count) {
+		*why = "the code was compiled separately (nvcc -rdc), is not linked for this "
+		       "device, and carries no PTX for it";
+		error = -GDEV_E_NO_BINARY;
+	}
+	if (!error)
+		error = link_texts(
+			units.texts, units.count, text, text_length, sentence, sizeof sentence);
+	if (error == -EINVAL) {
+		log_info("module: units: %s", sentence);
+		*why = "units that were compiled separately (nvcc -rdc) do not go together";
+		error = -GDEV_E_INVALID_PTX;
+	}
+	if (!error)
+		--*text_length; /* its NUL */
+	for (size_t i = 0; i < units.count; i++)
+		free(units.texts[i]);
+	free(units.texts);
+	return error;
+}
+
 int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, size_t *text_length,
 	const char **why)
 {
@@ -232,6 +313,8 @@ int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, s
 	bool others;
 
 	*why = "out of memory";
+	if (has_units(bytes))
+		return units_link(bytes, target, text, text_length, why);
 	if (length >= WRAPPER_BYTES && read_bytes(bytes.at, 4) == FATBIN_WRAPPER_MAGIC)
 		bytes = wrapped(bytes);
 	if (bytes.length >= 4 && read_bytes(bytes.at, 4) == ELF_MAGIC) {
@@ -400,7 +483,16 @@ int fatbin_choose(
 {
 	struct bytes bytes = {image, length};
 	struct candidates found;
+	const char *why;
+	char *text;
+	int error;
 
+	if (has_units(bytes)) {
+		error = units_link(bytes, target, &text, chosen_length, &why);
+		if (!error)
+			*chosen = text;
+		return error;
+	}
 	if (length >= WRAPPER_BYTES && read_bytes(bytes.at, 4) == FATBIN_WRAPPER_MAGIC)
 		bytes = wrapped(bytes);
 	candidates_find(bytes, target, &found);

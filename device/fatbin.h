@@ -13,7 +13,8 @@
 /* Finds the PTX in `image`, which is PTX text (a NUL ends it), a fat binary from its header on, or a
  * fat binary's wrapper with the fat binary right behind it or where its pointer says, if that is
  * within the image. Of several PTX texts it takes the one for the highest target that is at most
- * `target` (90 for sm_90), else the lowest. *text is malloc'ed and NUL-terminated.
+ * `target` (90 for sm_90), else the lowest. Of a wrapper of version FATBIN_WRAPPER_UNITS, behind which there are several fat
+ * binaries, it links the PTX of each. *text is malloc'ed and NUL-terminated.
  * -GDEV_E_INVALID_IMAGE, -GDEV_E_NO_BINARY (machine code of a GPU, and no PTX), -ENOMEM; then *why
  * is a sentence for the caller's log. */
 int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, size_t *text_length,
@@ -28,16 +29,21 @@ int fatbin_each(const void *image, size_t length,
 /* Whether a fat binary has nothing in it: nvcc puts such a one before those of a program's own code. */
 bool fatbin_is_empty(const void *image, size_t length);
 
-/* Whether the text of PTX has the calls by which kernels launch kernels; whether a function of that name is one. No backend
- * runs those; FATBIN_LAUNCHES says so to the program. */
+/* Whether the text of PTX has the calls by which kernels launch kernels; whether a function of that name is one. Only the
+ * software GPU runs those; FATBIN_LAUNCHES says so to the program. */
 bool fatbin_launches(const void *text, size_t length);
 bool fatbin_launches_by(const char *name);
-#define FATBIN_LAUNCHES "it has kernels that launch kernels, which gdev does not support"
+#define FATBIN_LAUNCHES                                                                            \
+	"it has kernels that launch kernels, which gdev supports on the software GPU alone"
+
+/* Whether an image is such a wrapper with units, which only fatbin_ptx() and fatbin_choose() read. */
+bool fatbin_has_units(const void *image, size_t length);
 
 /* What a device of compute capability `target` (90: 9.0) takes of a fat binary (or of a wrapper, as above): the machine
  * code that was made for its architecture; else the PTX for the highest target that is at most `target`. *chosen is
  * malloc'ed: the program, unpacked, with a NUL behind; or, when the driver has to choose among several or to apply
- * options, a fat binary of what comes into question. -ENOENT: there is nothing to choose, or nothing fits; -ENOMEM. */
+ * options, a fat binary of what comes into question. -ENOENT: there is nothing to choose, or nothing fits; -ENOMEM; of units
+ * what fatbin_ptx() says. */
 int fatbin_choose(
 	const void *image, size_t length, unsigned target, void **chosen, size_t *chosen_length);
 

@@ -86,10 +86,11 @@ static void module_free(struct device_module *module)
 	free(module);
 }
 
-/* What the driver may do better than we do. */
-static bool is_for_the_driver(int error)
+/* What the driver may do better than we do. It does not know how we put units into an image. */
+static bool is_for_the_driver(const struct device_module *module, int error)
 {
-	return error == -ENOENT || error == -GDEV_E_NO_BINARY || error == -GDEV_E_INVALID_IMAGE;
+	return (error == -ENOENT || error == -GDEV_E_NO_BINARY || error == -GDEV_E_INVALID_IMAGE) &&
+	       !fatbin_has_units(module->whole, module->whole_length);
 }
 
 /* The driver tells what is free for all processes: what another took or gave back meanwhile, a context perhaps, is not
@@ -177,7 +178,7 @@ int cuda_module_load(struct device_space *space, const void *image, size_t lengt
 				  &chosen_length);
 	if (!error)
 		error = look_at(module, chosen, chosen_length, chosen, log);
-	else if (is_for_the_driver(error))
+	else if (is_for_the_driver(module, error))
 		error = look_at(module, image, length, NULL, log);
 	if (error)
 		module_free(module);
@@ -222,7 +223,7 @@ int cuda_module_open(struct device_module *module, struct device_log *log)
 	if (error && module->rewritten)
 		error = load_as_it_is(module, log);
 	/* Where our choice is not the driver's, it has all to choose from. */
-	if (module->image != module->whole && is_for_the_driver(error))
+	if (module->image != module->whole && is_for_the_driver(module, error))
 		error = load_instead(module, module->whole, module->whole_length, NULL, error, log);
 	if (error)
 		return error;

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/link_text.h"
 #include "lib/cuda/internal.h"
 #include "proto/fatbin.h"
-
-#define WRAPPER_WITH_UNITS 2 /* the version */
 
 struct wrapper {
 	uint32_t magic, version;
@@ -67,13 +66,42 @@ CUresult image_find(const void *given, struct image *image)
 	if (wrapper.magic == FATBIN_WRAPPER_MAGIC) {
 		memcpy(&wrapper, given, sizeof wrapper);
 		image->begin = wrapper.data;
-		image->has_units =
-			wrapper.version == WRAPPER_WITH_UNITS && wrapper.units && *wrapper.units;
+		if (wrapper.version == FATBIN_WRAPPER_UNITS && wrapper.units && *wrapper.units)
+			image->units = wrapper.units;
 		if (!image->begin)
 			return fail(CUDA_ERROR_INVALID_IMAGE,
 				"the wrapper of the fat binary points nowhere");
 	}
 	return measure(image);
+}
+
+static size_t unit_bytes(const void *unit)
+{
+	struct fatbin_header header;
+
+	memcpy(&header, unit, sizeof header);
+	return header.magic == FATBIN_MAGIC ? header.header_bytes + header.bytes : 0;
+}
+
+CUresult image_of_units(const struct image *image, struct image *made, void **memory)
+{
+	const struct wrapper wrapper = {FATBIN_WRAPPER_MAGIC, FATBIN_WRAPPER_UNITS, NULL, NULL};
+	size_t bytes = sizeof wrapper;
+	uint8_t *at;
+
+	for (const void *const *unit = image->units; *unit; unit++)
+		bytes += align_up(unit_bytes(*unit), (size_t)8);
+	at = *memory = calloc(1, bytes);
+	if (!at)
+		return no_memory();
+	*made = (struct image){.begin = at, .bytes = bytes};
+	memcpy(at, &wrapper, sizeof wrapper);
+	at += sizeof wrapper;
+	for (const void *const *unit = image->units; *unit; unit++) {
+		memcpy(at, *unit, unit_bytes(*unit));
+		at += align_up(unit_bytes(*unit), (size_t)8);
+	}
+	return CUDA_SUCCESS;
 }
 
 /* ---- what the devices of this process can use ---- */

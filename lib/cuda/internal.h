@@ -490,7 +490,8 @@ void tensors_forget(void);
 struct image {
 	const void *begin; /* a fat binary's wrapper points elsewhere */
 	size_t bytes;
-	bool has_units;          /* besides what is linked already (nvcc -rdc) */
+	const void *const *
+		units; /* what is linked in it, unlinked (nvcc -rdc): fat binaries, NULL ends them; or NULL */
 	struct gdev_image *copy; /* where it begins then, or NULL: the program keeps it */
 };
 
@@ -558,6 +559,8 @@ CUresult image_find(const void *given, struct image *image);
 /* Makes a fat binary one without the machine code that no device of this process can run: an image goes through the worker, and
  * libraries carry code for eight architectures. *copy: NULL (nothing could be left out), or what the image is now, malloc'ed. */
 CUresult image_thin(struct image *image, void **copy);
+/* An image of its units, for the device to link. `memory` is malloc'ed; free() it after the image. */
+CUresult image_of_units(const struct image *image, struct image *made, void **memory);
 /* A whole file and a NUL after it, malloc'ed; bytes counts the NUL. */
 CUresult file_read(const char *path, void **contents, size_t *bytes);
 

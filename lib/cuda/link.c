@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/link_text.h"
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
-#include "lib/cuda/link_text.h"
 
 /* What nothing is linked to. */
 static const char nothing[] = ".version 6.0\n.target sm_50\n.address_size 64\n";

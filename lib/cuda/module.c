@@ -74,22 +74,36 @@ static void set_size(void **size, const char *log, size_t bytes)
 }
 
 /* The log's first line is said also if the caller asked for no log. */
-static CUresult refused(int error, const struct image *image, const char *log)
+static CUresult refused(int error, const char *log)
 {
 	char why[CALLS_REASON];
 
-	/* Either what is linked in the image is for other devices, or nothing is linked: a driver would link the
-	 * units now. */
-	if (image->has_units && (error == -GDEV_E_NO_BINARY || error == -GDEV_E_INVALID_IMAGE)) {
-		error = -ENOTSUP;
-		log = "the code was compiled separately (nvcc -rdc) and is not linked for this device; "
-		      "linking at run time is not there, nor are kernels that launch kernels";
-	}
 	if (!*log)
 		return result_of(error, "the module cannot be loaded");
 	snprintf(why, sizeof why, "%.*s", (int)strcspn(log, "\n"), log);
 	logs_say(CU_LOG_LEVEL_ERROR, "cuModuleLoadData", why);
 	return fail(cuda_result(error), "%s", why);
+}
+
+/* Either what is linked in the image is for other devices, or nothing is linked: the device links the units, if they have
+ * PTX for it. */
+static int load(struct gdev_session *session, const struct image *image, char *log,
+	size_t log_bytes, struct gdev_module **loaded)
+{
+	autofree void *memory = NULL;
+	struct image units;
+	int error = image->copy
+			    ? gdev_module_load_image(session, image->copy, log, log_bytes, loaded)
+			    : gdev_module_load(
+				      session, image->begin, image->bytes, log, log_bytes, loaded);
+
+	if (!image->units || (error != -GDEV_E_NO_BINARY && error != -GDEV_E_INVALID_IMAGE))
+		return error;
+	if (image_of_units(image, &units, &memory) != CUDA_SUCCESS)
+		return -ENOMEM;
+	error = gdev_module_load(session, units.begin, units.bytes, log, log_bytes, loaded);
+	return error == -GDEV_E_NO_BINARY ? -ENOTSUP
+					  : error; /* the other is how an empty image ends */
 }
 
 CUresult module_load(CUcontext context, const struct image *image, unsigned option_count,
@@ -112,10 +126,7 @@ CUresult module_load(CUcontext context, const struct image *image, unsigned opti
 	}
 	clear_log(logs.info, logs.info_bytes, logs.info_size);
 	clear_log(logs.error, logs.error_bytes, logs.error_size);
-	error = image->copy ? gdev_module_load_image(
-				      context->session, image->copy, log, log_bytes, &loaded)
-			    : gdev_module_load(context->session, image->begin, image->bytes, log,
-				      log_bytes, &loaded);
+	error = load(context->session, image, log, log_bytes, &loaded);
 	if (log != own)
 		set_size(logs.error ? logs.error_size : logs.info_size, log, log_bytes);
 	if (logs.wall_time) {
@@ -123,7 +134,7 @@ CUresult module_load(CUcontext context, const struct image *image, unsigned opti
 		memcpy(logs.wall_time, &ms, sizeof ms);
 	}
 	if (error)
-		return refused(error, image, log);
+		return refused(error, log);
 	module = handle_create(HANDLE_MODULE, sizeof *module);
 	if (!module) {
 		gdev_module_unload(loaded);

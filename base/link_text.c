@@ -8,7 +8,7 @@
  *
  * What tells lines of source (.file, .loc, .section) is left out: each text numbers its files anew.
  */
-#include "lib/cuda/link_text.h"
+#include "base/link_text.h"
 
 #include <ctype.h>
 #include <errno.h>
