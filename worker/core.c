@@ -389,6 +389,7 @@ bool core_error_is_fatal(int error)
 	case GDEV_E_ILLEGAL_ADDRESS:
 	case GDEV_E_TRAP:
 	case GDEV_E_ASSERT:
+	case GDEV_E_STACK_OVERFLOW:
 	case GDEV_E_LAUNCH_TIMEOUT:
 	case GDEV_E_SESSION_LOST:
 	case GDEV_E_DEVICE_LOST:

@@ -87,6 +87,8 @@ static int cpu_space_create(struct device *device, struct device_space **out)
 		return -ENOMEM;
 	space->device = device;
 	pthread_mutex_init(&space->heap_lock, NULL);
+	space->heap_limit = 8 << 20; /* CUDA's defaults */
+	space->stack_bytes = 1 << 10;
 	*out = space;
 	return 0;
 }

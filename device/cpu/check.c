@@ -219,12 +219,9 @@ static void check_one(const void *image, size_t length, struct check *check)
 	images->ptx++;
 	check->text = text;
 	check->kernels_checked = check->kernels_unfit = check->kernels = check->findings = 0;
-	check->refused = fatbin_launches(text, check->length);
-	if (check->refused)
-		check->found(check->owner, &(struct device_finding){.text = FATBIN_LAUNCHES});
-	else
-		while (try_text(check))
-			;
+	check->refused = false;
+	while (try_text(check))
+		;
 	images->refused += check->refused;
 	images->kernels += check->refused ? 0 : check->kernels;
 	free(text);

@@ -84,7 +84,7 @@ static void explain_no_memory(const struct cpu_job *job)
 	char sentence[512];
 
 	snprintf(sentence, sizeof sentence, "kernel %s: %s",
-		job->command->launch.function->kernel->name, CPU_NO_MEMORY);
+		cpu_job_launched(job, job->command)->function->kernel->name, CPU_NO_MEMORY);
 	if (host->explain)
 		host->explain(host->owner, sentence);
 }
@@ -111,8 +111,11 @@ void cpu_slot_finish(struct cpu_slot *slot)
 	free(slot->scratch.saved);
 }
 
+/* Sixteen times the limit: a GPU keeps a call's values in registers and in a frame of some 32 bytes, where native code takes
+ * hundreds. */
 static void run_launch(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end)
 {
+	slot->scratch.stack_end = cpu_stack_end(16 * atomic_load(&job->space->stack_bytes));
 	job->code->run(&job->launch, &slot->scratch, first, end);
 }
 
@@ -136,7 +139,7 @@ static void job_reset(
 
 int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct cpu_shape *shape)
 {
-	const struct device_launch *l = &command->launch;
+	const struct device_launch *l = cpu_job_launched(job, command);
 	struct device_module *module = l->function->module;
 	int error = grow(&job->params, &job->params_size, max_of(l->param_bytes, 1u));
 

@@ -90,10 +90,11 @@ struct device {
 struct device_space {
 	struct device *device;
 	struct memfd_ranges ranges;
-	atomic_bool broken;        /* a command faulted: what is not done fails */
-	pthread_mutex_t heap_lock; /* guards heap and heap_bytes */
+	atomic_bool broken;           /* a command faulted: what is not done fails */
+	_Atomic uint64_t stack_bytes; /* of a kernel's thread, as CUDA counts (compute.c) */
+	pthread_mutex_t heap_lock; /* guards what follows, and what kernels launch (children.c) */
 	void *heap;                /* tsearch() tree of what kernels have allocated */
-	uint64_t heap_bytes;
+	uint64_t heap_bytes, heap_limit;
 };
 
 /* ---- modules (module.c) ---- */
@@ -194,12 +195,19 @@ struct cpu_job {
 	uint64_t workspace[1]; /* its barrier; see struct ptx_launch */
 	void *params;          /* grows, kept from launch to launch */
 	size_t params_size;
+	/* children.c */
+	struct cpu_child *child; /* that this is the job of; NULL: the command's own launch is */
+	struct list prepared, launched, tails, waiting;
+	unsigned children; /* in these lists */
 };
 
 /* Checks a launch against the limits: 0, -GDEV_E_INVALID_LAUNCH, -GDEV_E_OUT_OF_RESOURCES, -ENOTSUP. */
 int cpu_launch_check(const struct device_launch *launch);
 /* Make a job of a command. `shape` is READY. */
 int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct cpu_shape *shape);
+/* The launch that the command is at: its own, or one of a kernel of it (children.c). */
+const struct device_launch *cpu_job_launched(
+	const struct cpu_job *job, const struct device_command *command);
 void cpu_job_fill(struct cpu_job *job, struct device_command *command);
 /* Runs a piece of the job; false when no blocks were left, or in a pause. Sets the time at its end. No lock held. */
 bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads, uint64_t *now_ns);
@@ -281,10 +289,27 @@ void cpu_submit(struct device_queue *queue, struct device_command *command);
 bool cpu_work(struct device *device);
 bool cpu_pause(struct device *device, bool pause);
 
+/* ---- kernels that launch kernels (children.c) ---- */
+
+void cpu_children_init(struct cpu_job *job);
+/* When all blocks of the job have ended: whether another launch follows, which is the job's then. */
+bool cpu_children_next(struct cpu_job *job);
+/* When its command ends. */
+void cpu_children_finish(struct cpu_job *job);
+void *cpu_child_prepare(const struct ptx_launch *launch, uint64_t address, const uint32_t grid[3],
+	const uint32_t block[3], uint32_t shared_bytes);
+uint32_t cpu_child_launch(const struct ptx_launch *launch, void *params, uint64_t stream);
+
 /* ---- what compiled code calls (runtime.c) ---- */
+
+/* Ends the kernel that calls, and says why. */
+__attribute__((noreturn)) void cpu_end_with(
+	const struct ptx_launch *launch, int error, const char *sentence);
 
 extern const struct ptx_runtime cpu_runtime;
 void cpu_heap_finish(struct device_space *space);
+/* Down to where functions that call themselves may use the calling thread's stack. */
+uint64_t cpu_stack_end(uint64_t bytes);
 
 /* ---- properties.c ---- */
 

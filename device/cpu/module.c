@@ -61,10 +61,6 @@ static int parse(const struct device *device, const void *image, size_t length,
 		log_info("module: %s", why);
 		return error;
 	}
-	if (fatbin_launches(text, text_length)) {
-		log_sentence(log, FATBIN_LAUNCHES);
-		return -ENOTSUP;
-	}
 	cpu_dump_module(device, text, text_length);
 	return ptx_error(ptx_parse(text, text_length, &ptx_log, ptx));
 }

@@ -116,8 +116,10 @@ static void queue_finish(struct device_queue *queue, int error)
 	struct device_command *command;
 	bool destroyed;
 
-	if (error == -GDEV_E_ILLEGAL_ADDRESS || error == -GDEV_E_TRAP || error == -GDEV_E_ASSERT)
+	if (error == -GDEV_E_ILLEGAL_ADDRESS || error == -GDEV_E_TRAP || error == -GDEV_E_ASSERT ||
+		error == -GDEV_E_STACK_OVERFLOW)
 		atomic_store(&queue->space->broken, true);
+	cpu_children_finish(&queue->job);
 	pthread_mutex_lock(&device->lock);
 	command = queue->first;
 	queue->first = command->next;
@@ -136,14 +138,15 @@ static void queue_finish(struct device_queue *queue, int error)
 	}
 }
 
-/* For a command that never got to a unit. */
+/* For a launch that never got to a unit. */
 static void queue_refuse(struct device_queue *queue, int error)
 {
 	struct device_command *command = queue->first;
 
 	command->finished_ns = clock_now_ns();
-	device_command_start(command, command->finished_ns);
-	command->busy_ns = 0;
+	if (!queue->job.child) /* else the kernels before have run */
+		device_command_start(command, command->finished_ns);
+	command->busy_ns = command->finished_ns - command->started_ns;
 	queue_finish(queue, error);
 }
 
@@ -170,11 +173,12 @@ static int launch_begin(struct device_queue *queue, struct task *task)
 {
 	struct device_command *command = queue->first;
 	struct cpu_shape *shape;
-	int error = cpu_launch_check(&command->launch);
+	const struct device_launch *launch = cpu_job_launched(&queue->job, command);
+	int error = cpu_launch_check(launch);
 
 	if (error)
 		return error;
-	shape = cpu_shape_get(command->launch.function, command->launch.block);
+	shape = cpu_shape_get(launch->function, launch->block);
 	if (!shape)
 		return -ENOMEM;
 	switch (shape->state) {
@@ -215,7 +219,8 @@ static void compute_begin(struct device *device, struct device_queue *queue, str
 		task->error = status;
 	} else {
 		now_ns = clock_now_ns();
-		device_command_start(command, now_ns);
+		if (!queue->job.child)
+			device_command_start(command, now_ns);
 		list_append(&device->jobs, &queue->place);
 		job_join(device, queue, task, now_ns);
 	}
@@ -306,6 +311,10 @@ static void run_job(struct device *device, struct task *task)
 		list_remove(&queue->place);
 		if (job->shape)
 			job->shape->ns_per_block = cpu_job_ns_per_block(job);
+		if (cpu_children_next(job)) {
+			queue_list(queue);
+			last = false;
+		}
 	}
 	quiet = !--device->running && device->tell_quiet;
 	cpu_absence_count(device, now_ns);
@@ -327,7 +336,8 @@ static void run_job(struct device *device, struct task *task)
  * runnable again then. */
 static void run_compile(struct device *device, struct task *task)
 {
-	struct device_function *function = task->queue->first->launch.function;
+	struct device_function *function =
+		cpu_job_launched(&task->queue->job, task->queue->first)->function;
 	struct device_queue *queue, *after;
 	struct cpu_shape *shape = task->shape;
 	const struct ptx_code *code = NULL;
@@ -500,6 +510,7 @@ int cpu_queue_create(struct device_space *space, int priority, struct device_que
 		return -ENOMEM;
 	*queue = (struct device_queue){.space = space, .priority = priority, .job.space = space};
 	list_init(&queue->place);
+	cpu_children_init(&queue->job);
 	*out = queue;
 	return 0;
 }

@@ -19,7 +19,8 @@
 #include "gdev/error.h"
 
 #define SENTENCE_BYTES 1024
-#define HEAP_BYTES_MAX (64ull << 20) /* of kernels' malloc; CUDA's default is 8 MiB */
+#define STACK_RESERVE (64u << 10) /* for what code calls at the end of its stack */
+#define STACK_LEAST (128u << 10)  /* what a thread has left here, if nobody says */
 
 struct allocation {
 	const void *key; /* first: what the tree compares */
@@ -132,10 +133,10 @@ static void *heap_allocate(struct device_space *space, uint64_t size)
 	struct allocation *allocation;
 	void *memory = NULL;
 
-	if (size > HEAP_BYTES_MAX)
+	if (size > space->heap_limit)
 		return NULL;
 	size = align_up(max_of(size, (uint64_t)1), 16); /* nothing takes something, too */
-	if (size > HEAP_BYTES_MAX - space->heap_bytes)
+	if (space->heap_bytes > space->heap_limit || size > space->heap_limit - space->heap_bytes)
 		return NULL;
 	allocation = malloc(sizeof *allocation);
 	if (allocation)
@@ -221,8 +222,7 @@ static void runtime_give_way(const struct ptx_launch *launch)
 	sched_yield();
 }
 
-static __attribute__((noreturn)) void end_with(
-	const struct ptx_launch *launch, int error, const char *sentence)
+void cpu_end_with(const struct ptx_launch *launch, int error, const char *sentence)
 {
 	const struct device_host *host = space_of(launch)->device->host;
 	struct fault_guard *guard = fault_suspend();
@@ -241,15 +241,53 @@ static void runtime_texture(const struct ptx_launch *launch, uint32_t word, uint
 	case TEXTURE_DONE:
 		return;
 	case TEXTURE_NO_OBJECT:
-		end_with(launch, -GDEV_E_ILLEGAL_ADDRESS,
+		cpu_end_with(launch, -GDEV_E_ILLEGAL_ADDRESS,
 			"a kernel used a handle that is none of a texture, or of a surface, as it must be");
 	case TEXTURE_NOT_BOUND:
-		end_with(launch, -GDEV_E_ILLEGAL_ADDRESS,
+		cpu_end_with(launch, -GDEV_E_ILLEGAL_ADDRESS,
 			"a kernel used a texture or surface reference that nothing is bound to");
 	case TEXTURE_OUTSIDE:
-		end_with(launch, -GDEV_E_TRAP,
+		cpu_end_with(launch, -GDEV_E_TRAP,
 			"a kernel used a position outside a surface, or one that is not aligned");
 	}
+}
+
+static __attribute__((noreturn)) void runtime_overflow(const struct ptx_launch *launch)
+{
+	const struct cpu_job *job = launch->owner;
+	char sentence[SENTENCE_BYTES];
+
+	snprintf(sentence, sizeof sentence,
+		"kernel %.200s: the calls of a thread need more than its stack, %llu bytes (cudaLimitStackSize)",
+		cpu_job_launched(job, job->command)->function->kernel->name,
+		(unsigned long long)atomic_load(&job->space->stack_bytes));
+	cpu_end_with(launch, -GDEV_E_STACK_OVERFLOW, sentence);
+}
+
+/* The lowest address of the calling thread's stack, found once; initial-exec as in fault.c. */
+static __thread uint64_t stack_low __attribute__((tls_model("initial-exec")));
+
+static void find_stack(uint64_t here)
+{
+	pthread_attr_t attributes;
+	size_t bytes;
+	void *low;
+
+	stack_low = here - STACK_LEAST;
+	if (pthread_getattr_np(pthread_self(), &attributes))
+		return;
+	if (!pthread_attr_getstack(&attributes, &low, &bytes))
+		stack_low = (uint64_t)(uintptr_t)low + STACK_RESERVE;
+	pthread_attr_destroy(&attributes);
+}
+
+uint64_t cpu_stack_end(uint64_t bytes)
+{
+	uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+
+	if (!stack_low)
+		find_stack(here);
+	return max_of(here - min_of(bytes, here), stack_low);
 }
 
 const struct ptx_runtime cpu_runtime = {
@@ -260,5 +298,8 @@ const struct ptx_runtime cpu_runtime = {
 	.release = runtime_release,
 	.deadlock = runtime_deadlock,
 	.give_way = runtime_give_way,
+	.overflow = runtime_overflow,
+	.launch_prepare = cpu_child_prepare,
+	.launch = cpu_child_launch,
 	.texture = runtime_texture,
 };

@@ -31,7 +31,8 @@ extern "C" {
 	X(GDEV_E_SYMBOL_NOT_FOUND, 1040, "the module has no kernel or variable of that name")        \
 	X(GDEV_E_SHARED_LIMIT, 1041,                                                                 \
 		"the user, or the virtual GPU, may have no more shared memory; see `gdev shm list`") \
-	X(GDEV_E_DRAINED, 1042, "the device is drained: it takes no new sessions")
+	X(GDEV_E_DRAINED, 1042, "the device is drained: it takes no new sessions")                   \
+	X(GDEV_E_STACK_OVERFLOW, 1043, "the calls of a kernel's thread need more than its stack")
 
 enum gdev_error {
 #define GDEV_ERROR_ENUM(name, value, text) name = value,

@@ -28,15 +28,11 @@ TIMEOUT = 60
 # What gdev has not yet: {program: {side: why}}. A program that is named here and passes is a failure, too.
 NO_ARRAYS = {"hardware": "arrays and textures"}
 NO_CONDITIONS = {"software": "conditional nodes of graphs", "hardware": "conditional nodes of graphs"}
-NOT_LINKED = {"software": "linking of what nvcc -rdc compiled", "hardware": "linking of what nvcc -rdc compiled"}
 MISSING = {
-    "runtime/device_heap": {"software": "cudaLimitMallocHeapSize: the heap has 64 MiB, whatever the limit"},
-    "runtime/dynamic_parallelism": {"software": "dynamic parallelism", "hardware": "dynamic parallelism"},
+    "runtime/dynamic_parallelism": {"hardware": "dynamic parallelism"},
     "runtime/graph_conditional_if": NO_CONDITIONS,
     "runtime/graph_conditional_while": NO_CONDITIONS,
     "runtime/managed_variables": {"hardware": "__managed__ variables: NVIDIA's runtime ends with a fault when it is told so"},
-    "runtime/recursion": {"software": "functions that call themselves"},
-    "runtime/separate_compilation": NOT_LINKED,
     **{name: NO_ARRAYS for name in (
         "driver/surface_object", "driver/texture_object", "driver/texture_reference", "runtime/array_copies",
         "runtime/copies_3d", "runtime/surface_2d", "runtime/surface_3d", "runtime/texture_2d", "runtime/texture_3d",

@@ -37,27 +37,73 @@ static void images_that_are_no_code_are_refused(void **state)
 	assert_result(cuModuleLoad(&module, "/no/such/file.ptx"), CUDA_ERROR_FILE_NOT_FOUND);
 }
 
-/* What nvcc makes of a kernel that launches one. */
+/* What nvcc makes of a kernel that launches one, as often as its second parameter says, with so many threads as the third. */
 static const char launching_ptx[] =
 	".version 8.0\n.target sm_75\n.address_size 64\n"
 	".extern .func (.param .b64 r) __cudaCDP2GetParameterBufferV2(.param .b64 f, .param .align 4 "
 	".b8 g[12], .param .align 4 .b8 b[12], .param .b32 s);\n"
 	".extern .func (.param .b32 r) __cudaCDP2LaunchDeviceV2(.param .b64 p, .param .b64 s);\n"
-	".visible .entry parent()\n{\n"
-	"	.reg .b64 %p, %s;\n"
-	"	.reg .b32 %r;\n"
-	"	mov.u64 %p, 0;\n"
-	"	mov.u64 %s, 0;\n"
+	".visible .entry child(.param .b64 out)\n{\n"
+	"	.reg .b64 %p;\n"
+	"	ld.param.b64 %p, [out];\n"
+	"	red.global.add.u32 [%p], 1;\n"
+	"	ret;\n}\n"
+	".visible .entry parent(.param .b64 out, .param .b32 times, .param .b32 threads)\n{\n"
+	"	.reg .b64 %p, %f, %b;\n"
+	"	.reg .b32 %r, %n, %t;\n"
+	"	.reg .pred %q;\n"
+	"	ld.param.b64 %p, [out];\n"
+	"	ld.param.b32 %n, [times];\n"
+	"	ld.param.b32 %t, [threads];\n"
+	"	mov.b64 %f, child;\n"
+	"again:\n"
+	"	setp.eq.u32 %q, %n, 0;\n"
+	"	@%q bra done;\n"
 	"	{\n"
 	"	.param .b64 p0;\n"
-	"	st.param.b64 [p0], %p;\n"
+	"	st.param.b64 [p0], %f;\n"
+	"	.param .align 4 .b8 p1[12];\n"
+	"	st.param.b32 [p1], 2;\n"
+	"	st.param.b32 [p1+4], 1;\n"
+	"	st.param.b32 [p1+8], 1;\n"
+	"	.param .align 4 .b8 p2[12];\n"
+	"	st.param.b32 [p2], %t;\n"
+	"	st.param.b32 [p2+4], 1;\n"
+	"	st.param.b32 [p2+8], 1;\n"
+	"	.param .b32 p3;\n"
+	"	st.param.b32 [p3], 0;\n"
+	"	.param .b64 r0;\n"
+	"	call.uni (r0), __cudaCDP2GetParameterBufferV2, (p0, p1, p2, p3);\n"
+	"	ld.param.b64 %b, [r0];\n"
+	"	}\n"
+	"	st.b64 [%b], %p;\n"
+	"	{\n"
+	"	.param .b64 p0;\n"
+	"	st.param.b64 [p0], %b;\n"
 	"	.param .b64 p1;\n"
-	"	st.param.b64 [p1], %s;\n"
+	"	st.param.b64 [p1], 0;\n"
 	"	.param .b32 r0;\n"
 	"	call.uni (r0), __cudaCDP2LaunchDeviceV2, (p0, p1);\n"
 	"	ld.param.b32 %r, [r0];\n"
 	"	}\n"
+	"	sub.u32 %n, %n, 1;\n"
+	"	bra again;\n"
+	"done:\n"
 	"	ret;\n}\n";
+
+/* What nvcc -rdc makes: what is linked, nothing here, and what a driver would link, which has nothing for this device. */
+struct empty_binary {
+	uint32_t magic;
+	uint16_t version, header_bytes;
+	uint64_t bytes;
+};
+
+static const struct empty_binary no_code = {0xba55ed50, 1, sizeof no_code, 0};
+static const void *units[] = {&no_code, NULL};
+static const struct {
+	uint32_t magic, version;
+	const void *data, *units;
+} unlinked = {0x466243b1, 2, &no_code, units};
 
 /* The runtime finds a kernel only when it is launched, and many a program looks for the errors of its work alone. */
 static void expect_no_launch(const void *image)
@@ -93,8 +139,8 @@ static void calls_that_only_ask_leave_the_default_stream_as_it_is(void **state)
 	int value;
 
 	if (getenv("TEST_VENDOR"))
-		skip(); /* where kernels launch kernels */
-	assert_success(cuLibraryLoadData(&library, launching_ptx, NULL, NULL, 0, NULL, NULL, 0));
+		skip(); /* which links them */
+	assert_success(cuLibraryLoadData(&library, &unlinked, NULL, NULL, 0, NULL, NULL, 0));
 	assert_success(cuCtxPopCurrent(&context));
 	assert_success(cuLibraryGetKernel(&kernel, library, "parent"));
 	assert_success(cuCtxPushCurrent(context));
@@ -115,42 +161,59 @@ static void calls_that_only_ask_leave_the_default_stream_as_it_is(void **state)
 	assert_success(cuLibraryUnload(library));
 }
 
-static void kernels_that_launch_kernels_are_refused_and_never_silently(void **state)
+static void kernels_launch_kernels_or_are_refused(void **state)
 {
 	char log[4096] = "";
 	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
 	void *values[] = {log, (void *)sizeof log};
+	CUdeviceptr memory = words_alloc(1, 0);
+	unsigned times = 100, threads = 32;
+	void *params[] = {&memory, &times, &threads};
+	CUfunction parent;
 	CUmodule module;
+	CUstream stream;
+	uint32_t word;
 
 	if (getenv("TEST_VENDOR"))
-		skip(); /* where they run */
-	assert_result(cuModuleLoadDataEx(&module, launching_ptx, 2, options, values),
-		CUDA_ERROR_NOT_SUPPORTED);
-	assert_non_null(strstr(log, "launch kernels"));
-	expect_no_launch(launching_ptx);
+		skip(); /* which wants its device runtime linked */
+	if (cuModuleLoadDataEx(&module, launching_ptx, 2, options, values)) { /* hardware */
+		assert_non_null(strstr(log, "launch kernels"));
+		expect_no_launch(launching_ptx);
+		return;
+	}
+	assert_success(cuModuleGetFunction(&parent, module, "parent"));
+	assert_success(cuLaunchKernel(parent, 3, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	assert_success(cuMemcpyDtoH(&word, memory, sizeof word));
+	assert_int_equal(word, 3 * times * 2 * threads);
+	/* What cannot be launched ends the command, and harms no other. */
+	threads = 1025;
+	assert_success(cuLaunchKernel(parent, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	assert_result(cuCtxSynchronize(), CUDA_ERROR_INVALID_VALUE);
+	threads = 1;
+	times = 1;
+	assert_success(cuLaunchKernel(parent, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	assert_success(cuMemcpyDtoH(&word, memory, sizeof word));
+	assert_int_equal(word, 3 * 100 * 2 * 32 + 2);
+	times = 70000; /* more than may wait */
+	assert_success(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	assert_success(cuLaunchKernel(parent, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+	assert_result(cuStreamSynchronize(stream), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+	assert_success(cuStreamDestroy(stream));
+	assert_success(cuModuleUnload(module));
+	assert_success(cuMemFree(memory));
 }
 
-/* What nvcc -rdc makes: what is linked, nothing here, and what a driver would link. */
 static void code_that_is_not_linked_is_refused_and_never_silently(void **state)
 {
-	struct fatbin {
-		uint32_t magic;
-		uint16_t version, header_bytes;
-		uint64_t bytes;
-	} linked = {0xba55ed50, 1, sizeof linked, 0}, unit = linked;
-	const void *units[] = {&unit, NULL};
-	struct {
-		uint32_t magic, version;
-		const void *data, *units;
-	} wrapper = {0x466243b1, 2, &linked, units};
 	CUmodule module;
 
 	if (getenv("TEST_VENDOR"))
 		skip(); /* which links them */
-	assert_result(cuModuleLoadData(&module, &wrapper), CUDA_ERROR_NOT_SUPPORTED);
-	expect_no_launch(&wrapper);
+	assert_result(cuModuleLoadData(&module, &unlinked), CUDA_ERROR_NOT_SUPPORTED);
+	expect_no_launch(&unlinked);
 	units[0] = NULL;
-	assert_result(cuModuleLoadData(&module, &wrapper), CUDA_ERROR_NO_BINARY_FOR_GPU);
+	assert_result(cuModuleLoadData(&module, &unlinked), CUDA_ERROR_NO_BINARY_FOR_GPU);
+	units[0] = &no_code;
 }
 
 /* The file says that more follows, for another device, than there is. */
@@ -727,7 +790,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(ptx_that_does_not_assemble_says_why),
 		TEST(images_that_are_no_code_are_refused),
-		TEST(kernels_that_launch_kernels_are_refused_and_never_silently),
+		TEST(kernels_launch_kernels_or_are_refused),
 		TEST(code_that_is_not_linked_is_refused_and_never_silently),
 		TEST(calls_that_only_ask_leave_the_default_stream_as_it_is),
 		TEST(a_fat_binary_that_was_cut_is_refused),

@@ -282,6 +282,12 @@ size_t ptx_kernel_count(const struct ptx_module *module)
 	return array_length(kernels);
 }
 
+/* No kernel here launches another one. */
+const struct ptx_kernel *ptx_kernel_at_address(const struct ptx_module *module, uint64_t address)
+{
+	return NULL;
+}
+
 const struct ptx_kernel *ptx_kernel_at(const struct ptx_module *module, size_t index)
 {
 	return index < array_length(kernels) ? &kernels[index].kernel : NULL;

@@ -56,6 +56,11 @@ __attribute__((noreturn)) static void deadlock(const struct ptx_launch *launch, 
 	siglongjmp(*escape, STUCK);
 }
 
+__attribute__((noreturn)) static void overflow(const struct ptx_launch *launch)
+{
+	siglongjmp(*escape, OVERFLOWED);
+}
+
 static void texture(const struct ptx_launch *launch, uint32_t word, uint64_t handle,
 	const uint32_t *operands, uint32_t *results)
 {
@@ -69,6 +74,7 @@ static const struct ptx_runtime runtime = {.print = print,
 	.allocate = allocate,
 	.release = release,
 	.deadlock = deadlock,
+	.overflow = overflow,
 	.texture = texture};
 
 static void *aligned(size_t bytes)
@@ -117,6 +123,8 @@ void unload(struct program *p)
 	free(p->globals);
 }
 
+enum { STACK_BYTES = 1 << 18 }; /* for calls */
+
 struct worker {
 	const struct ptx_code *code;
 	const struct ptx_launch *launch;
@@ -132,6 +140,7 @@ static void *work(void *data)
 	sigjmp_buf jump;
 
 	escape = &jump;
+	w->scratch.stack_end = (uintptr_t)__builtin_frame_address(0) - STACK_BYTES;
 	w->outcome = (enum outcome)sigsetjmp(jump, 0);
 	if (w->outcome == RAN)
 		w->code->run(w->launch, &w->scratch, w->first, w->end);

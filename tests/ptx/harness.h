@@ -21,7 +21,7 @@ struct program {
 	char log[4096];
 };
 
-enum outcome { RAN, TRAPPED, ASSERTED, STUCK };
+enum outcome { RAN, TRAPPED, ASSERTED, STUCK, OVERFLOWED };
 
 struct run {
 	const char *kernel;

@@ -108,13 +108,15 @@ static void unknown_types_are_refused_when_compiling(void **state)
 		strstr(p.log, "line 8; error   : Instruction 'dp4a.u64.u64' is not supported"));
 }
 
-static void recursion_is_refused(void **state)
+/* In a function that calls itself threads go their own ways. */
+static void barriers_in_recursion_are_refused(void **state)
 {
-	static const char text[] = HEAD ".func f() { call f; ret; }\n.entry k() { call f; ret; }";
+	static const char text[] =
+		HEAD ".func f() { call f; bar.sync 0; ret; }\n.entry k() { call f; ret; }";
 	struct program p;
 
 	assert_int_equal(error_of(&p, text, "k"), -ENOTSUP);
-	assert_non_null(strstr(p.log, "Recursion of 'f'"));
+	assert_non_null(strstr(p.log, "threads wait for each other in 'f'"));
 }
 
 static void a_short_log_is_cut(void **state)
@@ -204,7 +206,7 @@ int main(void)
 		cmocka_unit_test(what_is_nested_without_end_is_refused),
 		cmocka_unit_test(unknown_instructions_are_of_the_kernels_that_reach_them),
 		cmocka_unit_test(unknown_types_are_refused_when_compiling),
-		cmocka_unit_test(recursion_is_refused),
+		cmocka_unit_test(barriers_in_recursion_are_refused),
 		cmocka_unit_test(a_short_log_is_cut),
 		cmocka_unit_test(kernels_and_variables_are_described),
 		cmocka_unit_test(a_damaged_object_is_refused),

@@ -24,19 +24,27 @@ static LLVMValueRef local_offset(struct gen *g)
 	return LLVMBuildMul(g->b, t, gen_int(g, g->work->local_bytes), "");
 }
 
-static LLVMValueRef generic_base(struct gen *g, unsigned space)
+LLVMValueRef generic_base(struct gen *g, unsigned space)
 {
 	switch (space) {
 	case SPACE_SHARED:
 		return g->shared_base;
 	case SPACE_LOCAL:
-		return add(g, g->locals_base, local_offset(g));
+		return g->frame ? g->locals_base : add(g, g->locals_base, local_offset(g));
 	case SPACE_CONST:
 		return g->globals_base;
 	case SPACE_PARAM:
 		return g->params_base;
 	}
 	return gen_int(g, 0);
+}
+
+/* A place among the thread's local variables as an address in its .local window. */
+static LLVMValueRef local_address(struct gen *g, uint64_t at)
+{
+	if (!g->frame)
+		return gen_int(g, at);
+	return add(g, LLVMBuildSub(g->b, g->frame, g->locals_base, ""), gen_int(g, at));
 }
 
 static uint64_t placed(const struct placement *list, uint32_t count, const struct variable *v)
@@ -60,14 +68,14 @@ LLVMValueRef emit_symbol(struct gen *g, const struct operand *o)
 	case SPACE_SHARED:
 		return gen_int(g, placed(w->entry->shared, w->entry->shared_count, v) + offset);
 	case SPACE_LOCAL:
-		return gen_int(g, placed(w->locals, w->local_count, v) + offset);
+		return local_address(g, placed(w->locals, w->local_count, v) + offset);
 	case SPACE_PARAM:
 		at = placed(w->locals, w->local_count, v);
 		if (at != UINT64_MAX) /* a call parameter in local memory, seen from .param */
 			return add(g,
 				LLVMBuildSub(
 					g->b, generic_base(g, SPACE_LOCAL), g->params_base, ""),
-				gen_int(g, at + offset));
+				local_address(g, at + offset));
 	}
 	return gen_int(g, v->offset + offset);
 }
@@ -114,7 +122,7 @@ static LLVMValueRef address_value(struct gen *g, const struct operand *o, unsign
 	if (o->kind == OPERAND_SYMBOL && space == SPACE_LOCAL && o->var->space == SPACE_PARAM) {
 		uint64_t at = placed(g->work->locals, g->work->local_count, o->var);
 
-		return gen_int(g, at + (uint64_t)o->bits);
+		return local_address(g, at + (uint64_t)o->bits);
 	}
 	if (o->kind != OPERAND_REG ||
 		(!o->bits && !(space == SPACE_SHARED && from_difference(g->work, o->id))))
@@ -529,9 +537,12 @@ bool emit_isspacep(struct gen *g, struct inst *i)
 {
 	LLVMValueRef a = emit_operand(g, &i->operands[1], g->i64), local, r;
 	LLVMValueRef shared = is_shared(g, a);
+	unsigned space = inst_space(i);
 
+	if (g->frame && space != SPACE_SHARED && space != SPACE_CONST)
+		return false; /* where the callers' frames are is not known */
 	local = in_range(g, a, g->locals_base, gen_int(g, g->work->local_bytes * g->work->threads));
-	switch (inst_space(i)) {
+	switch (space) {
 	case SPACE_SHARED:
 		r = shared;
 		break;
@@ -599,19 +610,59 @@ static void assert_fail(struct gen *g, const struct operand *a)
 	LLVMBuildUnreachable(g->b);
 }
 
+static LLVMValueRef words(struct gen *g, const struct operand *o)
+{
+	LLVMValueRef values[3];
+
+	for (unsigned k = 0; k < 3; k++)
+		values[k] = emit_operand(g, &o[k], g->i32);
+	return triple(g, values);
+}
+
+/* A call by which a kernel launches another one. */
+static bool launch_call(
+	struct gen *g, const char *name, const struct operand *result, const struct operand *a)
+{
+	LLVMValueRef arguments[5] = {g->launch}, r;
+
+	if (strstr(name, "GetParameterBuffer")) {
+		arguments[1] = emit_operand(g, &a[0], g->i64);
+		arguments[2] = words(g, &a[1]);
+		arguments[3] = words(g, &a[4]);
+		arguments[4] = emit_operand(g, &a[7], g->i32);
+		r = call_runtime(
+			g, offsetof(struct ptx_runtime, launch_prepare), g->ptr, arguments, 5);
+	} else if (strstr(name, "LaunchDevice")) {
+		arguments[1] = as_pointer(g, &a[0]);
+		arguments[2] = emit_operand(g, &a[1], g->i64);
+		r = call_runtime(g, offsetof(struct ptx_runtime, launch), g->i32, arguments, 3);
+	} else {
+		return false;
+	}
+	emit_result(g, result, r);
+	return true;
+}
+
 bool emit_call(struct gen *g, struct inst *i)
 {
-	const char *name = i->operands[i->call_results].function->name;
+	const struct function *callee = i->operands[i->call_results].function;
+	const char *name = callee->name;
 	const struct operand *a = &i->operands[i->call_results + 1];
 	LLVMValueRef arguments[3] = {g->launch}, r;
 
-	if (!strcmp(name, "__assertfail")) {
+	if (callee->has_body) {
+		gen_call(g, i);
+	} else if (!strcmp(name, "__assertfail")) {
 		assert_fail(g, a);
 	} else if (!strcmp(name, "vprintf")) {
 		arguments[1] = as_pointer(g, &a[0]);
 		arguments[2] = as_pointer(g, &a[1]);
 		r = call_runtime(g, offsetof(struct ptx_runtime, print), g->i32, arguments, 3);
 		emit_result(g, &i->operands[0], r);
+	} else if (!strcmp(name, "cudaGraphSetConditional")) { /* the handle says where */
+		r = LLVMBuildStore(g->b, emit_operand(g, &a[1], g->i32), as_pointer(g, &a[0]));
+		LLVMSetVolatile(r, true);
+	} else if (launch_call(g, name, &i->operands[0], a)) {
 	} else if (!strcmp(name, "malloc")) {
 		arguments[1] = emit_operand(g, &a[0], g->i64);
 		r = call_runtime(g, offsetof(struct ptx_runtime, allocate), g->ptr, arguments, 2);

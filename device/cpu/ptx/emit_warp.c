@@ -105,6 +105,8 @@ LLVMValueRef emit_special(struct gen *g, uint32_t id)
 		return launch_field(g, g->i32, offsetof(struct ptx_launch, workspace) + 4);
 	case SPECIAL_ENVREG2:
 		return launch_field(g, g->i32, offsetof(struct ptx_launch, workspace));
+	case SPECIAL_ARGUMENTS:
+		return g->arguments;
 	}
 	return lane_mask(g, id);
 }

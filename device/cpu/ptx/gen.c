@@ -169,7 +169,7 @@ static void string_attribute(struct gen *g, LLVMValueRef f, const char *name, co
 			g->context, name, (unsigned)strlen(name), value, (unsigned)strlen(value)));
 }
 
-static void function_attributes(struct gen *g, LLVMValueRef f)
+void gen_function_attributes(struct gen *g, LLVMValueRef f)
 {
 	attribute(g, f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind", 0);
 	string_attribute(g, f, "target-cpu", target_cpu());
@@ -268,7 +268,7 @@ static LLVMValueRef block_function(struct gen *g)
 	LLVMTypeRef type = LLVMFunctionType(g->none, types, ARG_COUNT, false);
 	LLVMValueRef f = LLVMAddFunction(g->module, "gdev_ptx_block", type);
 	g->function = f;
-	function_attributes(g, f);
+	gen_function_attributes(g, f);
 	attribute(g, f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "noinline", 0);
 	attribute(g, f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "noduplicate", 0);
 	LLVMSetVisibility(f, LLVMHiddenVisibility);
@@ -340,7 +340,7 @@ static void run_function(struct gen *g, LLVMValueRef block)
 	LLVMBasicBlockRef body = LLVMAppendBasicBlockInContext(g->context, f, "body");
 	LLVMBasicBlockRef end = LLVMAppendBasicBlockInContext(g->context, f, "end");
 
-	function_attributes(g, f);
+	gen_function_attributes(g, f);
 	LLVMPositionBuilderAtEnd(b, entry);
 	LLVMValueRef zero = LLVMBuildAlloca(b, g->ptr, "");
 	LLVMBuildStore(b, LLVMConstNull(g->ptr), zero);
@@ -407,35 +407,51 @@ static int make_access_group(struct gen *g)
 	return 0;
 }
 
+void gen_begin(struct gen *g)
+{
+	struct work *w = g->work;
+
+	find_types(g);
+	find_floats(w);
+	find_escapes(w);
+	g->storage = work_alloc(w, (w->reg_count + 1) * sizeof(*g->storage));
+	g->blocks = work_alloc(w, (w->block_count + 1) * sizeof(*g->blocks));
+	g->used = work_alloc(w, (w->reg_count / 64 + 1) * 8);
+	g->param_loads = work_alloc(w, MAX_PARAM_LOADS * sizeof(*g->param_loads));
+	g->b = LLVMCreateBuilderInContext(g->context);
+	g->scalar = LLVMCreateBuilderInContext(g->context);
+	g->body = LLVMCreateBuilderInContext(g->context);
+	g->entry = LLVMCreateBuilderInContext(g->context);
+}
+
+void gen_end(struct gen *g)
+{
+	LLVMDisposeBuilder(g->b);
+	LLVMDisposeBuilder(g->scalar);
+	LLVMDisposeBuilder(g->body);
+	LLVMDisposeBuilder(g->entry);
+}
+
 int gen_kernel(struct work *w, struct plan *p, LLVMContextRef context, LLVMModuleRef module,
 	uint64_t *saved_bytes)
 {
 	struct gen g = {.work = w, .plan = p, .context = context, .module = module};
 
-	find_types(&g);
-	find_floats(w);
-	find_escapes(w);
-	g.storage = work_alloc(w, (w->reg_count + 1) * sizeof(*g.storage));
+	gen_begin(&g);
 	g.any = work_alloc(w, (2 * p->guard_count + 1) * sizeof(*g.any));
-	g.blocks = work_alloc(w, (w->block_count + 1) * sizeof(*g.blocks));
 	g.pre = work_alloc(w, (p->region_count + 1) * sizeof(*g.pre));
-	g.used = work_alloc(w, (w->reg_count / 64 + 1) * 8);
-	g.param_loads = work_alloc(w, MAX_PARAM_LOADS * sizeof(*g.param_loads));
-	if (w->error || make_access_group(&g))
-		return w->error ? w->error : -ENOMEM;
-	g.b = LLVMCreateBuilderInContext(context);
-	g.scalar = LLVMCreateBuilderInContext(context);
-	g.body = LLVMCreateBuilderInContext(context);
-	g.entry = LLVMCreateBuilderInContext(context);
-	LLVMBuilderRef own = g.b;
-	LLVMValueRef block = block_function(&g);
-	g.b = own;
+	if (!w->error && make_access_group(&g))
+		w->error = -ENOMEM;
+	if (!w->error) {
+		LLVMBuilderRef own = g.b;
+		LLVMValueRef block = block_function(&g);
+		g.b = own;
+		if (!w->error)
+			run_function(&g, block);
+	}
 	if (!w->error)
-		run_function(&g, block);
+		w->error = gen_callees(&g);
 	*saved_bytes = g.saved_bytes;
-	LLVMDisposeBuilder(g.b);
-	LLVMDisposeBuilder(g.scalar);
-	LLVMDisposeBuilder(g.body);
-	LLVMDisposeBuilder(g.entry);
+	gen_end(&g);
 	return w->error;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * State of code generation, shared by gen.c (the functions), gen_region.c (thread loops), gen_gates.c
- * (threads that go their own ways), emit*.c (instructions). Two builders are alive inside a region: `scalar` appends to the code before the
+ * (threads that go their own ways), gen_call.c (functions that are called), emit*.c (instructions). Two builders are alive inside a region: `scalar` appends to the code before the
  * thread loop, `body` to the loop's body; `b` is the one that the instruction at hand uses. Since
  * instructions are emitted in program order, a scalar read from the body sees the right value: it
  * is loaded at the end of the scalar code emitted so far.
@@ -50,9 +50,11 @@ struct gen {
 	LLVMValueRef mem, params, shared, saved, locals, globals, launch, scratch;
 	LLVMValueRef shared_base, locals_base, params_base, globals_base; /* integers */
 	LLVMValueRef ctaid[3], nctaid[3];
-	LLVMValueRef row;      /* threads along x of the blocks that run as one; NULL: block[0] */
-	LLVMValueRef *storage; /* alloca of a register */
-	LLVMValueRef *any;     /* two per guard: whether a thread took the side */
+	LLVMValueRef arguments,
+		frame;    /* integers, of a function that is called (gen_call.c); NULL: of none */
+	LLVMValueRef row; /* threads along x of the blocks that run as one; NULL: block[0] */
+	LLVMValueRef *storage;     /* alloca of a register */
+	LLVMValueRef *any;         /* two per guard: whether a thread took the side */
 	LLVMBasicBlockRef *blocks; /* of the region at hand, by block */
 	LLVMBasicBlockRef *pre;    /* by region */
 	LLVMBasicBlockRef done;
@@ -84,6 +86,10 @@ struct gen {
 /* gen.c */
 int gen_kernel(struct work *w, struct plan *p, LLVMContextRef context, LLVMModuleRef module,
 	uint64_t *saved_bytes);
+/* Of a function: its types, builders and arrays. gen_end() frees the builders. */
+void gen_begin(struct gen *g);
+void gen_end(struct gen *g);
+void gen_function_attributes(struct gen *g, LLVMValueRef f);
 void gen_unsupported(struct gen *g, const struct inst *i);
 LLVMValueRef gen_alloca(struct gen *g, LLVMTypeRef type, const char *name);
 /* A field of struct ptx_launch or ptx_scratch. */
@@ -94,6 +100,12 @@ LLVMValueRef gen_param(struct gen *g, uint64_t offset, LLVMTypeRef type);
 uint32_t gen_saved(struct gen *g, uint32_t bytes);
 void gen_mark(struct gen *g, LLVMValueRef access);
 LLVMValueRef gen_int(struct gen *g, uint64_t value);
+
+/* gen_call.c */
+/* A call of a function that is not inlined. */
+void gen_call(struct gen *g, const struct inst *i);
+/* The bodies of all functions that the module's code calls so. */
+int gen_callees(struct gen *g);
 
 /* gen_region.c */
 /* Threads along an axis of what runs as one. */
@@ -229,6 +241,8 @@ LLVMValueRef emit_special(struct gen *g, uint32_t id);
 /* Calls a member of struct ptx_runtime, by its offset. */
 LLVMValueRef call_runtime(
 	struct gen *g, size_t member, LLVMTypeRef result, LLVMValueRef *arguments, unsigned count);
+/* Of the state space's window at the thread at hand, an integer. */
+LLVMValueRef generic_base(struct gen *g, unsigned space);
 LLVMValueRef emit_symbol(struct gen *g, const struct operand *o);
 /* Where the operand [base + offset] points. */
 LLVMValueRef emit_address(struct gen *g, const struct operand *o, unsigned space);

@@ -4,6 +4,9 @@
  * becomes a branch around it, so that later passes see guards on branches only. A callee's
  * parameters are its caller's argument variables under another name. An indirect call becomes a
  * chain of tests over the functions whose address the module takes.
+ *
+ * A function that may come to itself again is not copied: it stays a call, of native code for one thread (gen_call.c).
+ * Its arguments and results are copied to and from a block of the caller's local memory.
  */
 #include <errno.h>
 #include <string.h>
@@ -135,18 +138,59 @@ static void move_param(struct work *w, const struct frame *f, uint32_t line, boo
 		(struct operand){.kind = OPERAND_SYMBOL, .memory = true, .var = v};
 }
 
-static const struct {
-	const char *name;
-	uint8_t arguments, results;
-} externals[] = {{"vprintf", 2, 1}, {"__assertfail", 5, 0}, {"malloc", 1, 1}, {"free", 1, 0}};
-
-static bool is_external(const struct function *f, unsigned arguments, unsigned results)
+/* Loads a value or stores it: `memory` is a variable of .param, or a register with a generic address. */
+static void move(struct work *w, uint32_t line, bool load, struct operand memory, unsigned bytes,
+	uint32_t reg)
 {
-	for (size_t k = 0; k < sizeof(externals) / sizeof(*externals); k++)
-		if (!strcmp(f->name, externals[k].name) && arguments == externals[k].arguments &&
-			results == externals[k].results)
-			return true;
-	return false;
+	static const uint8_t types[] = {
+		[1] = TYPE_u8, [2] = TYPE_u16, [4] = TYPE_u32, [8] = TYPE_u64};
+	struct inst *i = work_inst(w, load ? OP_ld : OP_st, line, 2);
+
+	if (!i)
+		return;
+	if (memory.kind == OPERAND_SYMBOL)
+		i->modifiers[i->modifier_count++] = MOD_param;
+	i->types[i->type_count++] = types[bytes];
+	i->operands[load ? 0 : 1] = (struct operand){.kind = OPERAND_REG, .id = reg};
+	i->operands[load ? 1 : 0] = memory;
+}
+
+static void copy_bytes(struct work *w, uint32_t line, struct operand to, struct operand from,
+	uint64_t bytes, uint64_t align)
+{
+	for (uint64_t done = 0, step = 8; done < bytes && !w->error; done += step) {
+		while (step > 1 && (step > align || step > bytes - done))
+			step /= 2;
+		uint32_t r = work_reg(w, step == 8 ? TYPE_b64 : TYPE_b32);
+		move(w, line, true, from, (unsigned)step, r);
+		move(w, line, false, to, (unsigned)step, r);
+		from.bits += (int64_t)step;
+		to.bits += (int64_t)step;
+	}
+}
+
+static struct operand in_variable(struct variable *v, uint64_t offset)
+{
+	return (struct operand){
+		.kind = OPERAND_SYMBOL, .memory = true, .var = v, .bits = (int64_t)offset};
+}
+
+uint64_t work_arguments(const struct function *f, bool result, uint32_t index, uint64_t *at)
+{
+	uint64_t end = 0;
+
+	for (uint32_t k = 0; k < f->result_count + f->param_count; k++) {
+		bool is_result = k < f->result_count;
+		uint32_t n = is_result ? k : k - f->result_count;
+		const struct variable *v = is_result ? f->results[n] : f->params[n];
+		uint64_t align = v->align ? v->align : 1;
+
+		end = (end + align - 1) & ~(align - 1);
+		if (at && is_result == result && n == index)
+			*at = end;
+		end += v->size;
+	}
+	return end;
 }
 
 struct call {
@@ -155,6 +199,81 @@ struct call {
 	unsigned results, arguments;
 	struct variable *vars[256]; /* results, then arguments */
 };
+
+enum { MAX_VALUES = 12 };
+
+/* Functions that the runtime has, and the bytes of their arguments, a digit each; 3: three numbers of 4 bytes. */
+static const struct {
+	const char *name, *arguments;
+	uint8_t results;
+} externals[] = {
+	{"vprintf", "88", 1},
+	{"__assertfail", "88488", 0},
+	{"malloc", "8", 1},
+	{"free", "8", 0},
+	/* How kernels launch kernels, since CUDA 12 and before. */
+	{"__cudaCDP2GetParameterBufferV2", "8334", 1},
+	{"__cudaCDP2LaunchDeviceV2", "88", 1},
+	{"cudaGetParameterBufferV2", "8334", 1},
+	{"cudaLaunchDeviceV2", "88", 1},
+	{"cudaGraphSetConditional", "84", 0},
+};
+
+static bool is_external(const struct function *f, const struct call *c)
+{
+	for (size_t k = 0; k < sizeof(externals) / sizeof(*externals); k++) {
+		const char *bytes = externals[k].arguments;
+		bool same = !strcmp(f->name, externals[k].name) && c->arguments == strlen(bytes) &&
+			    c->results == externals[k].results;
+
+		for (unsigned n = 0; same && n < c->arguments; n++)
+			same = c->vars[c->results + n]->size ==
+			       (bytes[n] == '3' ? 12u : (unsigned)(bytes[n] - '0'));
+		for (unsigned n = 0; same && n < c->results; n++)
+			same = c->vars[n]->size == 4 || c->vars[n]->size == 8;
+		if (same)
+			return true;
+	}
+	return false;
+}
+
+/* The function as it is called, not inlined. */
+static void call_apart(struct work *w, struct call *c, const struct function *callee)
+{
+	struct variable *block = work_alloc(w, sizeof(*block));
+	uint32_t line = c->inst->line;
+	uint64_t at;
+
+	if (!block)
+		return;
+	*block = (struct variable){.name = "arguments",
+		.space = SPACE_PARAM,
+		.type = TYPE_b8,
+		.align = 16,
+		.size = work_arguments(callee, false, 0, NULL)};
+	for (uint32_t k = 0; k < c->arguments; k++) {
+		struct variable *v = c->vars[c->results + k];
+
+		work_arguments(callee, false, k, &at);
+		copy_bytes(w, line, in_variable(block, at), in_variable(v, 0),
+			callee->params[k]->size < v->size ? callee->params[k]->size : v->size,
+			callee->params[k]->align);
+	}
+	struct inst *i = work_inst(w, OP_call, line, 2);
+	if (!i)
+		return;
+	i->operands[0] =
+		(struct operand){.kind = OPERAND_FUNCTION, .function = (struct function *)callee};
+	i->operands[1] = (struct operand){.kind = OPERAND_SYMBOL, .var = block};
+	for (uint32_t k = 0; k < c->results; k++) {
+		struct variable *v = c->vars[k];
+
+		work_arguments(callee, true, k, &at);
+		copy_bytes(w, line, in_variable(v, 0), in_variable(block, at),
+			callee->results[k]->size < v->size ? callee->results[k]->size : v->size,
+			callee->results[k]->align);
+	}
+}
 
 static void call_direct(struct work *w, struct call *c, const struct function *callee)
 {
@@ -169,13 +288,10 @@ static void call_direct(struct work *w, struct call *c, const struct function *c
 			callee->name);
 		return;
 	}
-	for (const struct frame *f = c->frame; f; f = f->caller)
-		if (f->function == callee) {
-			work_error(w, -ENOTSUP, c->inst->line,
-				"Recursion of '%s' is not supported by the software GPU",
-				callee->name);
-			return;
-		}
+	if (callee->recursive) {
+		call_apart(w, c, callee);
+		return;
+	}
 	if (inner.depth > PTX_MAX_CALL_DEPTH) {
 		work_error(w, -ENOTSUP, c->inst->line, "Calls nested too deeply");
 		return;
@@ -186,23 +302,27 @@ static void call_direct(struct work *w, struct call *c, const struct function *c
 /* Loads the arguments into registers, so that later passes see an ordinary instruction. */
 static void call_external(struct work *w, struct call *c, const struct function *callee)
 {
-	struct operand values[8] = {0};
+	struct operand values[MAX_VALUES] = {0};
+	unsigned count = 0;
 
-	if (!is_external(callee, c->arguments, c->results)) {
+	if (!is_external(callee, c)) {
 		work_error(w, -ENOTSUP, c->inst->line, "Unresolved extern function '%s'",
 			callee->name);
 		return;
 	}
-	struct frame flat = {0};
-	for (unsigned k = 0; k < c->arguments + c->results; k++) {
+	for (unsigned k = 0; k < c->results + c->arguments; k++) {
 		struct variable *v = c->vars[k];
+		unsigned step = v->size > 8 ? 4 : (unsigned)v->size;
 
-		values[k] = (struct operand){.kind = OPERAND_REG,
-			.id = work_reg(w, ptx_type_bits[v->type] == 32 ? TYPE_b32 : TYPE_b64)};
-		if (k >= c->results)
-			move_param(w, &flat, c->inst->line, true, v, &values[k]);
+		for (uint64_t at = 0; at < v->size; at += step) {
+			uint32_t r = work_reg(w, step == 8 ? TYPE_b64 : TYPE_b32);
+
+			if (k >= c->results)
+				move(w, c->inst->line, true, in_variable(v, at), step, r);
+			values[count++] = (struct operand){.kind = OPERAND_REG, .id = r};
+		}
 	}
-	struct inst *i = work_inst(w, OP_call, c->inst->line, c->arguments + c->results + 1);
+	struct inst *i = work_inst(w, OP_call, c->inst->line, count + 1);
 	if (!i)
 		return;
 	i->dest_count = (uint8_t)c->results;
@@ -210,25 +330,11 @@ static void call_external(struct work *w, struct call *c, const struct function 
 	memcpy(i->operands, values, c->results * sizeof(*values));
 	i->operands[c->results] =
 		(struct operand){.kind = OPERAND_FUNCTION, .function = (struct function *)callee};
-	memcpy(i->operands + c->results + 1, values + c->results, c->arguments * sizeof(*values));
+	memcpy(i->operands + c->results + 1, values + c->results,
+		(count - c->results) * sizeof(*values));
 	for (unsigned k = 0; k < c->results; k++)
-		move_param(w, &flat, c->inst->line, false, c->vars[k], &values[k]);
-}
-
-static bool address_taken(const struct ptx_module *m, const struct function *callee)
-{
-	for (const struct variable *v = m->vars; v; v = v->next)
-		for (const struct initializer *a = v->addresses; a; a = a->next)
-			if (a->function == callee)
-				return true;
-	for (const struct function *f = m->functions; f; f = f->next)
-		for (uint32_t i = 0; i < f->inst_count; i++)
-			for (unsigned k = 0;
-				f->insts[i].op != OP_call && k < f->insts[i].operand_count; k++)
-				if (f->insts[i].operands[k].kind == OPERAND_FUNCTION &&
-					f->insts[i].operands[k].function == callee)
-					return true;
-	return false;
+		move(w, c->inst->line, false, in_variable(c->vars[k], 0),
+			(unsigned)c->vars[k]->size, values[k].id);
 }
 
 static void call_indirect(struct work *w, struct call *c, const struct operand *pointer)
@@ -237,7 +343,7 @@ static void call_indirect(struct work *w, struct call *c, const struct operand *
 
 	for (const struct function *g = w->module->functions; g && !w->error; g = g->next) {
 		if (g->is_entry || !g->has_body || g->param_count != c->arguments ||
-			g->result_count != c->results || !address_taken(w->module, g))
+			g->result_count != c->results || !g->taken)
 			continue;
 		uint32_t next = work_label(w), p = work_reg(w, TYPE_pred);
 		struct inst *i = work_inst(w, OP_setp, c->inst->line, 3);
@@ -376,10 +482,47 @@ static void inline_body(struct work *w, struct frame *f)
 		place_label(w, f->return_label);
 }
 
+/* A function that is called: it brings its arguments in, and its results out. */
+static void build_callee(struct work *w)
+{
+	const struct function *fn = w->callee;
+	struct frame outer = {0}, f = {.caller = &outer,
+					  .function = fn,
+					  .arguments = fn->params,
+					  .results = fn->results};
+	struct operand block = {.kind = OPERAND_REG, .memory = true, .id = work_reg(w, TYPE_b64)};
+	struct inst *i = work_inst(w, OP_mov, fn->line, 2);
+	uint64_t at;
+
+	if (!i)
+		return;
+	i->types[i->type_count++] = TYPE_u64;
+	i->operands[0] = (struct operand){.kind = OPERAND_REG, .id = block.id};
+	i->operands[1] = (struct operand){.kind = OPERAND_SPECIAL, .id = SPECIAL_ARGUMENTS};
+	for (uint32_t k = 0; k < fn->param_count; k++) {
+		work_arguments(fn, false, k, &at);
+		block.bits = (int64_t)at;
+		copy_bytes(w, fn->line, in_variable(fn->params[k], 0), block, fn->params[k]->size,
+			fn->params[k]->align);
+	}
+	inline_body(w, &f);
+	for (uint32_t k = 0; k < fn->result_count; k++) {
+		work_arguments(fn, true, k, &at);
+		block.bits = (int64_t)at;
+		copy_bytes(w, fn->line, block, in_variable(fn->results[k], 0), fn->results[k]->size,
+			fn->results[k]->align);
+	}
+	work_inst(w, OP_ret, fn->line, 0);
+}
+
 int work_build(struct work *w)
 {
 	struct frame top = {.function = w->entry};
 
+	if (w->callee) {
+		build_callee(w);
+		return w->error;
+	}
 	inline_body(w, &top);
 	work_inst(w, OP_exit, w->entry->line, 0); /* falling off the end */
 	return w->error;

@@ -95,6 +95,7 @@ enum ptx_special {
 	SPECIAL_WARP_SZ,
 	SPECIAL_ENVREG1, /* where the barrier of a cooperative grid is: the upper half, the lower */
 	SPECIAL_ENVREG2,
+	SPECIAL_ARGUMENTS, /* of a function that is called: where its caller has put them */
 };
 
 enum rounds { /* of a branch: stride.c */
@@ -162,6 +163,8 @@ struct function {
 	struct function *next;
 	const char *name;
 	bool is_entry, is_extern, has_body;
+	bool taken; /* its address is somewhere */
+	bool recursive; /* its calls may come to a function that calls itself: it is called, not inlined */
 	uint32_t line;
 	uint32_t index;
 	struct variable **params;

@@ -94,7 +94,8 @@ static void reach_operand(struct reach *r, const struct operand *o)
 {
 	if (o->kind == OPERAND_SYMBOL)
 		reach_variable(r, o->var);
-	else if (o->kind == OPERAND_FUNCTION && o->function)
+	else if (o->kind == OPERAND_FUNCTION &&
+		 !o->function->is_entry) /* a kernel may launch others */
 		reach_function(r, o->function);
 	else if (o->kind == OPERAND_VECTOR)
 		for (unsigned k = 0; k < o->count; k++)
@@ -161,12 +162,126 @@ static int describe_kernel(struct ptx_module *m, struct function *f, uint32_t ma
 	return 0;
 }
 
+/* ---- functions whose calls may come to one that calls itself ---- */
+
+/* A walk, depth first, over the functions: of each that is on the way, how many of its instructions were looked at. A function
+ * that is on the way already closes a circle. Of NULL, which stands for any call by address, the functions whose address
+ * is taken are what it calls. */
+struct walk {
+	struct ptx_module *module;
+	struct step {
+		struct function *function;
+		uint32_t next;
+		struct function *next_taken; /* of NULL */
+		bool circle;
+	} * steps;
+	uint32_t depth;
+	uint8_t *seen;   /* by index, the last is NULL's: 1: on the way; 2: done */
+	bool by_address; /* NULL's calls come to a circle */
+};
+
+static uint8_t *walk_seen(struct walk *w, const struct function *f)
+{
+	return &w->seen[f ? f->index : w->module->function_count];
+}
+
+static void walk_enter(struct walk *w, struct function *f)
+{
+	*walk_seen(w, f) = 1;
+	w->steps[w->depth++] =
+		(struct step){.function = f, .next_taken = f ? NULL : w->module->functions};
+}
+
+/* The next function that this one calls; false: no more. */
+static bool walk_callee(struct step *s, struct function **callee)
+{
+	for (; !s->function && s->next_taken; s->next_taken = s->next_taken->next)
+		if (s->next_taken->taken && s->next_taken->has_body && !s->next_taken->is_entry) {
+			*callee = s->next_taken;
+			s->next_taken = s->next_taken->next;
+			return true;
+		}
+	while (s->function && s->next < s->function->inst_count) {
+		const struct inst *i = &s->function->insts[s->next++];
+
+		if (i->op != OP_call || i->operand_count <= i->call_results)
+			continue;
+		const struct operand *o = &i->operands[i->call_results];
+		*callee = o->kind == OPERAND_FUNCTION ? o->function : NULL;
+		if (!*callee || (*callee)->has_body)
+			return true;
+	}
+	return false;
+}
+
+static void walk_from(struct walk *w, struct function *f)
+{
+	struct function *callee;
+
+	walk_enter(w, f);
+	while (w->depth) {
+		struct step *s = &w->steps[w->depth - 1];
+
+		if (walk_callee(s, &callee)) {
+			if (!*walk_seen(w, callee))
+				walk_enter(w, callee);
+			else
+				s->circle |= *walk_seen(w, callee) == 1 ||
+					     (callee ? callee->recursive : w->by_address);
+			continue;
+		}
+		*walk_seen(w, s->function) = 2;
+		if (s->function)
+			s->function->recursive = s->circle;
+		else
+			w->by_address = s->circle;
+		w->depth--;
+		if (w->depth)
+			w->steps[w->depth - 1].circle |= s->circle;
+	}
+}
+
+static void find_taken(struct ptx_module *m)
+{
+	for (struct variable *v = m->vars; v; v = v->next)
+		for (struct initializer *a = v->addresses; a; a = a->next)
+			if (a->function)
+				a->function->taken = true;
+	for (struct function *f = m->functions; f; f = f->next)
+		for (uint32_t i = 0; i < f->inst_count; i++) {
+			const struct inst *inst = &f->insts[i];
+
+			for (unsigned k = 0; k < inst->operand_count; k++)
+				if (inst->operands[k].kind == OPERAND_FUNCTION &&
+					(inst->op != OP_call || k != inst->call_results))
+					inst->operands[k].function->taken = true;
+		}
+}
+
+static int find_recursive(struct ptx_module *m)
+{
+	struct walk w = {.module = m};
+
+	find_taken(m);
+	w.steps = malloc((m->function_count + 2) * sizeof(*w.steps));
+	w.seen = calloc(m->function_count + 2, 1);
+	for (struct function *f = m->functions; f && w.steps && w.seen; f = f->next)
+		if (f->has_body && !*walk_seen(&w, f))
+			walk_from(&w, f);
+	int error = w.steps && w.seen ? 0 : -ENOMEM;
+	free(w.steps);
+	free(w.seen);
+	return error;
+}
+
 int module_layout(struct ptx_module *m, struct ptx_log *log)
 {
 	size_t count = 0;
 	int error = 0;
 
 	place_globals(m);
+	if (find_recursive(m))
+		return -ENOMEM;
 	for (struct function *f = m->functions; f; f = f->next)
 		count += f->is_entry && f->has_body;
 	m->entries = arena_alloc(&m->arena, (count + 1) * sizeof(*m->entries));
@@ -272,6 +387,14 @@ size_t ptx_kernel_count(const struct ptx_module *module)
 const struct ptx_kernel *ptx_kernel_at(const struct ptx_module *module, size_t index)
 {
 	return index < module->entry_count ? &module->entries[index]->kernel : NULL;
+}
+
+const struct ptx_kernel *ptx_kernel_at_address(const struct ptx_module *module, uint64_t address)
+{
+	for (size_t i = 0; i < module->entry_count; i++)
+		if (module->entries[i]->index + 1 == address)
+			return &module->entries[i]->kernel;
+	return NULL;
 }
 
 const struct ptx_kernel *ptx_kernel_find(const struct ptx_module *module, const char *name)

@@ -81,6 +81,8 @@ size_t ptx_kernel_count(const struct ptx_module *module);
 /* Valid until the module is destroyed; NULL when out of range / no such entry. */
 const struct ptx_kernel *ptx_kernel_at(const struct ptx_module *module, size_t index);
 const struct ptx_kernel *ptx_kernel_find(const struct ptx_module *module, const char *name);
+/* The one whose address, as its module's code takes it, that is. */
+const struct ptx_kernel *ptx_kernel_at_address(const struct ptx_module *module, uint64_t address);
 
 /* ---- what a launch hands to compiled code (layout is part of the cached object's ABI) ---- */
 
@@ -106,6 +108,7 @@ struct ptx_scratch {
 	void *locals; /* 64-byte aligned, code->local_bytes: .local of all threads of a block */
 	void *saved;  /* 64-byte aligned, code->saved_bytes: values that live across barriers */
 	uint32_t pool_thread; /* index, becomes %smid */
+	uint64_t stack_end;   /* functions that call themselves use no stack below this address */
 };
 
 struct ptx_runtime {
@@ -127,6 +130,13 @@ struct ptx_runtime {
 	void (*deadlock)(const struct ptx_launch *launch, const char *kernel,
 		const uint32_t block[3], const uint32_t *lines, uint32_t threads)
 		__attribute__((noreturn));
+	/* Does not return: a thread's calls need more than its stack. */
+	void (*overflow)(const struct ptx_launch *launch) __attribute__((noreturn));
+	/* Of kernels that launch kernels, as CUDA's device runtime has them. launch_prepare: where the parameters of the launch
+	 * are to be written. launch: it runs after this kernel; returns an error of CUDA. Both may end the kernel instead. */
+	void *(*launch_prepare)(const struct ptx_launch *launch, uint64_t function,
+		const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes);
+	uint32_t (*launch)(const struct ptx_launch *launch, void *prepared, uint64_t stream);
 	/* An instruction of a texture or a surface: texture_execute(). Unwinds where that says what is wrong. */
 	void (*texture)(const struct ptx_launch *launch, uint32_t word, uint64_t handle,
 		const uint32_t *operands, uint32_t *results);

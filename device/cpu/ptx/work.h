@@ -74,6 +74,8 @@ struct work {
 	struct arena arena;
 	const struct ptx_module *module;
 	const struct function *entry;
+	const struct function *
+		callee; /* that is compiled for one thread of the kernel `entry`; NULL: the kernel is */
 	struct ptx_log *log;
 	int error;
 	uint32_t block[3]; /* threads */
@@ -127,6 +129,9 @@ static inline bool inst_is_load(const struct inst *i)
 
 /* inline.c */
 int work_build(struct work *w);
+/* Where a called function's arguments and results lie in one block of memory: how many bytes that has; `at`, if not NULL,
+ * becomes the place of parameter (or result) number `index`. */
+uint64_t work_arguments(const struct function *f, bool result, uint32_t index, uint64_t *at);
 /* params.c: call parameters become registers or local memory. */
 int work_params(struct work *w);
 /* cfg.c */
