@@ -101,7 +101,7 @@ int guest_status(const struct gdev_description *description, bool json)
 const struct verb verb_vm = {
 	.name = "vm",
 	.summary = "give a virtual machine a GPU",
-	.help = "Usage: gdev vm serve --socket PATH [--vgpu NAME] [--memory SIZE] [--shared SIZE]\n"
+	.help = "Usage: gdev vm serve --socket PATH [--vgpu NAME] [--memory SIZE] [--locked SIZE]\n"
 		"                     [--sessions COUNT]\n"
 		"       gdev vm args --socket PATH\n"
 		"serve gives a virtual machine of QEMU a virtual GPU: the programs of the guest share it\n"
@@ -111,8 +111,7 @@ const struct verb verb_vm = {
 		"  --socket PATH      where QEMU connects; also PATH.args and PATH.ram are made\n"
 		"  --vgpu NAME        the virtual GPU, instead of $GDEV_VGPU or gdev0\n"
 		"  --memory SIZE      the machine's RAM, such as 2G (1G)\n"
-		"  --shared SIZE      shared memory, a power of two: 4M a session, the rest is for\n"
-		"                     page-locked memory of the guest's programs (1G)\n"
+		"  --locked SIZE      page-locked memory that a program may have, a power of two (1G)\n"
 		"  --sessions COUNT   how many programs at a time, 64 at most (16)\n"
 		"\n"
 		"  gdev vm serve --vgpu train --socket /run/gdev/vm1 &\n"

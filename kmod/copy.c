@@ -2,8 +2,8 @@
 /*
  * Copies. The guest copies nothing: it pins the pages of a buffer, tells the proxy where they are, and lets them go when
  * the proxy has copied between them and the device. They are pinned for one request, as by direct I/O, and so are not
- * counted against RLIMIT_MEMLOCK; VM_ENTRIES_MAX pages a session are pinned at most. Memory of the device's blocks has no
- * pages: its place is known.
+ * counted against RLIMIT_MEMLOCK; VM_ENTRIES_MAX pages a session are pinned at most. Page-locked memory has no pages: its
+ * place in the store is known.
  */
 #include <linux/math64.h>
 #include <linux/overflow.h>
@@ -65,28 +65,17 @@ static s64 pin_run(struct gdev_slot *slot, u32 *entries, u64 address, u64 bytes)
 	return added;
 }
 
-/* Adds a run of the process's memory to the list, whatever it is. As pin_run(). Blocks of the device's are kept by the
- * file's process, which is in this call; `*held` is given back after it. */
-static s64 list_run(struct file *file, struct gdev_slot *slot, u32 *entries, u64 address, u64 bytes,
-	struct gdev_blocks **held)
+/* Adds a run of the process's memory to the list, whatever it is. As pin_run(). */
+static s64 list_run(struct file *file, struct gdev_slot *slot, u32 *entries, u64 address, u64 bytes)
 {
-	struct gdev_blocks *blocks;
 	u64 offset, there;
 
 	if (*entries == VM_ENTRIES_MAX)
 		return 0;
-	blocks = gdev_blocks_at(file, address, &offset, &there);
-	if (!blocks)
+	if (!gdev_store_at(file, address, &offset, &there))
 		return pin_run(slot, entries, address, bytes);
-	if (*held && *held != blocks) { /* the next request's */
-		gdev_blocks_put(blocks);
-		return 0;
-	}
-	if (*held)
-		gdev_blocks_put(blocks);
-	*held = blocks;
 	bytes = min(bytes, there);
-	*entries = add_entry(slot->box, *entries, VM_IN_BLOCKS | offset, bytes);
+	*entries = add_entry(slot->box, *entries, VM_IN_STORE | offset, bytes);
 	return bytes;
 }
 
@@ -119,7 +108,6 @@ static int copy_some(
 {
 	u64 row = div64_u64(*done, copy->width), column = *done - row * copy->width;
 	u64 first = row, bytes = 0, left;
-	struct gdev_blocks *held = NULL;
 	struct vm_request request = {.operation = VM_COPY,
 		.address = copy->device + row * copy->device_pitch + column,
 		.number = copy->direction,
@@ -133,8 +121,8 @@ static int copy_some(
 		return error;
 	while (row < copy->rows) {
 		left = copy->width - column;
-		got = list_run(file, slot, &entries, copy->host + row * copy->host_pitch + column,
-			left, &held);
+		got = list_run(
+			file, slot, &entries, copy->host + row * copy->host_pitch + column, left);
 		if (got <= 0)
 			break;
 		bytes += got;
@@ -158,8 +146,6 @@ static int copy_some(
 		request.width = row > first && *done == first * copy->width ? copy->width : bytes;
 		error = ask_about(slot, &request, entries, bytes, &answer);
 	}
-	if (held)
-		gdev_blocks_put(held);
 	*done += bytes;
 	return error;
 }
@@ -200,18 +186,14 @@ int gdev_image(struct file *file, struct gdev_slot *slot, struct vm_image *image
 	while (done < image->bytes && !error) {
 		struct vm_request request = {
 			.operation = VM_IMAGE, .address = image->bytes, .number = done};
-		struct gdev_blocks *held = NULL;
 		u32 entries = 0;
 		s64 got;
 
 		error = begin_list(slot, false);
 		if (error)
 			break;
-		got = list_run(
-			file, slot, &entries, image->address + done, image->bytes - done, &held);
+		got = list_run(file, slot, &entries, image->address + done, image->bytes - done);
 		error = got > 0 ? ask_about(slot, &request, entries, got, &answer) : got;
-		if (held)
-			gdev_blocks_put(held);
 		done += max_t(s64, got, 0);
 	}
 	mutex_unlock(&slot->lock);
@@ -222,7 +204,6 @@ int gdev_image(struct file *file, struct gdev_slot *slot, struct vm_image *image
 int gdev_log(struct file *file, struct gdev_slot *slot, const struct vm_log *log)
 {
 	struct vm_request request = {.operation = VM_LOG};
-	struct gdev_blocks *held = NULL;
 	struct vm_answer answer;
 	u32 entries = 0;
 	s64 got;
@@ -234,11 +215,9 @@ int gdev_log(struct file *file, struct gdev_slot *slot, const struct vm_log *log
 	mutex_lock(&slot->lock);
 	error = begin_list(slot, true);
 	if (!error) {
-		got = list_run(file, slot, &entries, log->address, log->bytes, &held);
+		got = list_run(file, slot, &entries, log->address, log->bytes);
 		error = got > 0 ? ask_about(slot, &request, entries, got, &answer) : got;
 	}
-	if (held)
-		gdev_blocks_put(held);
 	mutex_unlock(&slot->lock);
 	return error;
 }

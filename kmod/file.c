@@ -131,6 +131,24 @@ static int ioctl_log(struct file *file, struct gdev_slot *slot, void __user *arg
 	return gdev_log(file, slot, &log);
 }
 
+/* The library says which memory of its own: the host checks it. */
+static int ioctl_host(struct gdev_slot *slot, void __user *argument)
+{
+	struct vm_request request = {.operation = VM_HOST};
+	struct vm_answer answer;
+	struct vm_host host;
+	int error;
+
+	if (copy_from_user(&host, argument, sizeof(host)))
+		return -EFAULT;
+	request.address = host.address;
+	request.bytes = host.bytes;
+	mutex_lock(&slot->lock);
+	error = gdev_ask(slot, &request, &answer);
+	mutex_unlock(&slot->lock);
+	return error;
+}
+
 static int ioctl_copy(struct file *file, struct gdev_slot *slot, void __user *argument)
 {
 	struct vm_copy copy;
@@ -159,6 +177,8 @@ static long command_of(struct file *file, unsigned int command, void __user *use
 		return ioctl_copy(file, slot, user);
 	case VM_IOCTL_IMAGE:
 		return ioctl_image(file, slot, user);
+	case VM_IOCTL_HOST:
+		return ioctl_host(slot, user);
 	case VM_IOCTL_LOG:
 		return ioctl_log(file, slot, user);
 	case VM_IOCTL_COUNTS:

@@ -4,8 +4,8 @@
  *
  * Locks, in this order: device->presence (for reading: the shared memory stays mapped; mmap(2), which has mmap_lock
  * already, only tries), slot->lock (a mutex: one request of the slot at a time), the process's mmap_lock, device->lock (a
- * mutex: which slots and blocks are taken). A device lives until the last of its open files, and of its mapped blocks, has
- * let it go; `gone` says that its PCI device is not there any more, and is only ever set.
+ * mutex: which slots are taken). A device lives until the last of its open files has let it go; `gone` says that its PCI
+ * device is not there any more, and is only ever set.
  */
 #ifndef GDEV_KMOD_GDEV_H
 #define GDEV_KMOD_GDEV_H
@@ -29,6 +29,7 @@ struct gdev_slot {
 	u32 vector;
 	bool taken; /* device->lock */
 	struct vm_mailbox *box;
+	struct pci_dev *store;  /* NULL: none was found */
 	wait_queue_head_t wait; /* the vector's interrupts wake it */
 	atomic64_t events;      /* of poll(2) and read(2) */
 
@@ -52,11 +53,8 @@ struct gdev_device {
 	phys_addr_t memory_at;
 	void *memory;
 	struct vm_header *header;
-	u64 blocks_offset; /* as checked when the device was found: the host's word is read once */
-	u32 blocks;
 
 	struct mutex lock;
-	unsigned long *used_blocks;
 	u32 slot_count; /* the device's own among them */
 	struct gdev_slot slots[];
 };
@@ -88,10 +86,12 @@ int gdev_log(struct file *file, struct gdev_slot *slot, const struct vm_log *log
 
 /* map.c */
 int gdev_mmap(struct file *file, struct vm_area_struct *area);
-struct gdev_blocks;
-/* If page-locked memory of this file is at `address`: a reference to it, where in the device's memory that is, and how
- * many bytes of it follow. Else NULL. */
-struct gdev_blocks *gdev_blocks_at(struct file *file, u64 address, u64 *offset, u64 *bytes);
-void gdev_blocks_put(struct gdev_blocks *blocks);
+/* Whether memory of the file's store is mapped at `address`: where in the store that is, and how many bytes of it follow. */
+bool gdev_store_at(struct file *file, u64 address, u64 *offset, u64 *bytes);
+
+/* store.c */
+/* Finds the stores of all slots, whose sessions have all ended. */
+void gdev_stores_find(struct gdev_device *device);
+void gdev_stores_put(struct gdev_device *device);
 
 #endif

@@ -6,7 +6,6 @@
  * Each process has a ring in memory that it shares with the host's proxy. While the proxy is awake a launch is a write
  * into that memory; the kernel is called to wake it up, to sleep, and to copy.
  */
-#include <linux/bitmap.h>
 #include <linux/idr.h>
 #include <linux/interrupt.h>
 #include <linux/io.h>
@@ -28,7 +27,7 @@ static void release_device(struct kref *references)
 
 	for (i = 0; i < device->slot_count; i++)
 		kvfree(device->slots[i].pages);
-	bitmap_free(device->used_blocks);
+	gdev_stores_put(device);
 	kfree(device);
 }
 
@@ -122,13 +121,7 @@ static int check_header(struct pci_dev *pci, const struct vm_header *header, u64
 			header->magic == VM_MAGIC ? header->version : 0);
 		return -ENODEV;
 	}
-	if (!header->slots || header->slots > VM_SLOTS_MAX ||
-		header->blocks_offset % VM_BLOCK_BYTES ||
-		header->blocks_offset < VM_SLOT_OFFSET + (u64)header->slots * VM_SLOT_BYTES ||
-		header->blocks_offset > memory_bytes ||
-		header->blocks > (memory_bytes - header->blocks_offset) / VM_BLOCK_BYTES)
-		return -EPROTO;
-	return 0;
+	return memory_bytes < VM_SLOT_OFFSET + (u64)VM_SLOTS_MAX * VM_SLOT_BYTES ? -EPROTO : 0;
 }
 
 static int create_device(
@@ -141,7 +134,7 @@ static int create_device(
 
 	if (error)
 		return error;
-	slots = min_t(u32, READ_ONCE(header->slots), VM_SLOTS_MAX) + 1;
+	slots = clamp_t(u32, READ_ONCE(header->slots), 1, VM_SLOTS_MAX) + 1;
 	device = kzalloc(struct_size(device, slots, slots), GFP_KERNEL);
 	if (!device)
 		return -ENOMEM;
@@ -152,11 +145,7 @@ static int create_device(
 	device->memory = memory;
 	device->memory_at = pci_resource_start(pci, 2);
 	device->header = header;
-	device->blocks_offset = header->blocks_offset;
-	device->blocks = header->blocks;
 	device->slot_count = slots;
-	device->used_blocks = bitmap_zalloc(device->blocks ?: 1, GFP_KERNEL);
-	error = device->used_blocks ? 0 : -ENOMEM;
 	for (i = 0; i < slots; i++) {
 		init_slot(device, i);
 		device->slots[i].pages =
@@ -251,16 +240,18 @@ static int gdev_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	if (error)
 		goto err_put;
 	error = greet(device);
-	if (!error)
+	if (!error) {
+		gdev_stores_find(device);
 		error = add_file(device);
+	}
 	if (error)
 		goto err_vectors;
 	pci_set_drvdata(pci, device);
 	dev_info(&pci->dev,
-		"%s: virtual GPU %.31s (%.63s), %u sessions, %u MiB for page-locked memory\n",
+		"%s: virtual GPU %.31s (%.63s), %u sessions with %llu MiB of page-locked memory each\n",
 		device->name, device->header->description.vgpu,
 		device->header->description.device_name, device->slot_count - 1,
-		device->blocks * (VM_BLOCK_BYTES >> 20));
+		device->header->store_bytes >> 20);
 	return 0;
 
 err_vectors:

@@ -13,7 +13,7 @@
 #define IMAGE_ZEROS 64 /* behind an image: a reader may look beyond its end */
 
 enum peer_type {
-	/* Client to worker, one descriptor: a sealed memfd of `bytes` bytes that the client has mapped at
+	/* Client to worker, one descriptor: a sealed memfd, of which the client has mapped `bytes` bytes from piece_bytes[0] on at
 	 * `address` of the arena and that copies may name from now on (page-locked memory, and staging for
 	 * large images). RECORD_MEMORY_FREE ends it. Answer: status. -ENOMEM: the session has as
 	 * much, or as many ranges, as it may. */

@@ -2,7 +2,8 @@
  *
  * Copies between the guest's memory and the device, as any client of gdevd does them: in one go where device memory can be
  * mapped, through the staging memory elsewhere. The guest names its memory in runs, which are copied out of the mailbox
- * once and looked up. The device's side is found in what the session has allocated, or the copy fails.
+ * once and looked up. The device's side is found in what the session has allocated, or the copy fails. And page-locked
+ * memory, which is of the session's store.
  */
 #include <errno.h>
 #include <string.h>
@@ -152,10 +153,33 @@ static int copy_log(struct proxy *proxy, const struct vm_request *request)
 	return 0;
 }
 
+/* ---- page-locked memory ---- */
+
+uint64_t copy_store_base(const struct proxy *proxy)
+{
+	return gdev_session_description(proxy->session)->arena_base + proxy->session->staging.bytes;
+}
+
+/* The worker has the range from now on; it checks that it has nothing else there. */
+static int add_host(struct proxy *proxy, const struct vm_request *request)
+{
+	struct transport *transport = proxy->session->transport;
+	uint64_t offset = request->address - copy_store_base(proxy);
+	struct vm_entry run = {VM_IN_STORE | offset, request->bytes};
+
+	if (offset >= VM_IN_STORE || !guest_run(proxy->guest, &run))
+		return -EINVAL;
+	return transport->ops->host_add(
+		transport, request->address, request->bytes, proxy->guest->store_fd, offset);
+}
+
 int copy_execute(struct proxy *proxy, const struct vm_request *request, uint64_t *value)
 {
-	int error = take_list(proxy, request);
+	int error;
 
+	if (request->operation == VM_HOST)
+		return add_host(proxy, request);
+	error = take_list(proxy, request);
 	if (error)
 		return error;
 	switch (request->operation) {

@@ -16,7 +16,7 @@
 #define BATCH_RECORDS 64
 
 /* For gdevd all processes of a guest are one user's. So nothing is found by a key, and nothing is published: what a session
- * creates is found by itself alone. Events carry one bit. A module's variables are not placed in memory of the guest. */
+ * creates is found by itself alone. Events carry one bit. */
 static bool is_allowed(uint16_t opcode)
 {
 	switch (opcode) {
@@ -27,6 +27,7 @@ static bool is_allowed(uint16_t opcode)
 	case RECORD_FILL:
 	case RECORD_MODULE_LOAD:
 	case RECORD_MODULE_UNLOAD:
+	case RECORD_MODULE_PLACE:
 	case RECORD_FUNCTION_GET:
 	case RECORD_GLOBAL_GET:
 	case RECORD_LAUNCH:
@@ -162,7 +163,7 @@ static void note_pending(struct proxy *proxy, const struct record_header *header
 	struct pending *pending = &proxy->pending[header->timeline];
 
 	*pending = (struct pending){.opcode = header->opcode};
-	if (header->opcode == RECORD_MEMORY_ALLOC) {
+	if (header->opcode == RECORD_MEMORY_ALLOC || header->opcode == RECORD_MEMORY_FREE) {
 		pending->address = ((const struct record_memory *)header)->address;
 		pending->bytes = ((const struct record_memory *)header)->bytes;
 	} else if (header->opcode == RECORD_MODULE_LOAD) {

@@ -6,18 +6,25 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
 
 /* Where QEMU's q35 has its RAM: below 4 GiB up to here, and the rest from there on. */
 #define RAM_SPLIT 0xb0000000ull /* from so much on */
 #define RAM_LOW 0x80000000ull   /* so much is below */
 #define RAM_HIGH (1ull << 32)
+
+#define SHARED_BYTES                                                                               \
+	(1ull << 30) /* smaller ones can be below 4 GiB, where memory of devices is not cached */
 
 _Static_assert(VM_SEGMENT_BYTES == sizeof(struct session_segment), "whole pages, in proto/vm.h");
 _Static_assert(VM_SEGMENT_BYTES % 4096 == 0, "a process maps it");
@@ -49,7 +56,38 @@ static void punch(int fd, uint64_t offset, uint64_t bytes)
 
 void guest_clear_slot(struct guest *guest, unsigned slot)
 {
+	const struct vm_store store = {VM_STORE_MAGIC, VM_VERSION, guest->header.machine, slot};
+
 	punch(guest->shared_fd, (uint64_t)(slot_at(guest, slot) - guest->shared), VM_SLOT_BYTES);
+	punch(guest->stores[slot], 0, guest->sizes.store_bytes);
+	if (fd_write_at(guest->stores[slot], &store, sizeof store, 0))
+		log_warning("the store of session %u cannot be written", slot);
+}
+
+bool guest_has_store(const struct guest *guest, unsigned slot)
+{
+	struct flock lock = {.l_type = F_WRLCK};
+
+	return fcntl(guest->stores[slot], F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+int guest_take_store(struct guest *guest, unsigned slot)
+{
+	struct flock lock = {.l_type = F_WRLCK};
+	char path[32];
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", guest->stores[slot]);
+	guest->store_fd = open(path, O_RDWR | O_CLOEXEC);
+	if (guest->store_fd < 0 || fcntl(guest->store_fd, F_OFD_SETLK, &lock))
+		return -errno;
+	guest->store = mmap(NULL, guest->sizes.store_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+		guest->store_fd, 0);
+	return guest->store == MAP_FAILED ? -errno : 0;
+}
+
+void guest_clear_store(const struct guest *guest, uint64_t offset, uint64_t bytes)
+{
+	punch(guest->store_fd, offset, bytes);
 }
 
 void guest_reset(struct guest *guest)
@@ -57,14 +95,12 @@ void guest_reset(struct guest *guest)
 	eventfd_t count;
 
 	punch(guest->ram_fd, 0, guest->sizes.ram_bytes);
-	punch(guest->shared_fd, 0, guest->sizes.shared_bytes);
+	punch(guest->shared_fd, 0, SHARED_BYTES);
 	*guest_header(guest) = guest->header;
 	for (unsigned i = 0; i <= guest->sizes.slots; i++) {
 		eventfd_read(guest->rung[i], &count);
 		eventfd_read(guest->rings[i], &count);
 	}
-	for (unsigned i = 0; i < guest->sizes.slots; i++)
-		__atomic_store_n(&guest_mailbox(guest, i)->state, VM_SLOT_FREE, __ATOMIC_RELEASE);
 }
 
 static int map_memory(const char *name, uint64_t bytes, int *fd, uint8_t **memory)
@@ -74,6 +110,19 @@ static int map_memory(const char *name, uint64_t bytes, int *fd, uint8_t **memor
 		return *fd;
 	*memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 	return *memory == MAP_FAILED ? -errno : 0;
+}
+
+/* The mode keeps a worker, which has a descriptor, from opening it once more. */
+static int create_stores(struct guest *guest)
+{
+	for (unsigned i = 0; i < guest->sizes.slots; i++) {
+		guest->stores[i] = fd_shared_memory("gdev-vm-store", guest->sizes.store_bytes);
+		if (guest->stores[i] < 0)
+			return guest->stores[i];
+		if (fchmod(guest->stores[i], 0600))
+			return -errno;
+	}
+	return 0;
 }
 
 static int create_vectors(struct guest *guest)
@@ -90,20 +139,21 @@ static int create_vectors(struct guest *guest)
 /* What it has is the process's, which ends with it. */
 int guest_create(struct guest *guest, const struct guest_sizes *sizes)
 {
-	uint64_t blocks = VM_SLOT_OFFSET + (uint64_t)sizes->slots * VM_SLOT_BYTES;
 	struct vm_header *header;
 	int error;
 
-	if (!sizes->slots || sizes->slots > VM_SLOTS_MAX || sizes->shared_bytes <= blocks ||
-		sizes->shared_bytes & (sizes->shared_bytes - 1) || !sizes->ram_bytes ||
-		sizes->ram_bytes % VM_BLOCK_BYTES)
+	if (!sizes->slots || sizes->slots > VM_SLOTS_MAX || sizes->store_bytes <= VM_STORE_BASE ||
+		sizes->store_bytes & (sizes->store_bytes - 1) || !sizes->ram_bytes ||
+		sizes->ram_bytes % (2u << 20))
 		return -EINVAL;
-	*guest = (struct guest){.sizes = *sizes, .blocks_offset = blocks};
+	*guest = (struct guest){.sizes = *sizes};
 	guest->low_bytes = sizes->ram_bytes >= RAM_SPLIT ? RAM_LOW : sizes->ram_bytes;
 	error = map_memory("gdev-vm-ram", sizes->ram_bytes, &guest->ram_fd, &guest->ram);
 	if (!error)
 		error = map_memory(
-			"gdev-vm-shared", sizes->shared_bytes, &guest->shared_fd, &guest->shared);
+			"gdev-vm-shared", SHARED_BYTES, &guest->shared_fd, &guest->shared);
+	if (!error)
+		error = create_stores(guest);
 	if (!error)
 		error = create_vectors(guest);
 	if (error)
@@ -112,11 +162,9 @@ int guest_create(struct guest *guest, const struct guest_sizes *sizes)
 	header->magic = VM_MAGIC;
 	header->version = VM_VERSION;
 	header->slots = sizes->slots;
-	header->memory_bytes = sizes->shared_bytes;
-	header->blocks_offset = blocks;
-	header->blocks = (sizes->shared_bytes - blocks) / VM_BLOCK_BYTES;
-	guest_reset(guest);
-	return 0;
+	header->memory_bytes = SHARED_BYTES;
+	header->store_bytes = sizes->store_bytes;
+	return getrandom(&header->machine, sizeof header->machine, 0) < 0 ? -errno : 0;
 }
 
 static bool within(uint64_t address, uint64_t bytes, uint64_t begin, uint64_t end)
@@ -131,10 +179,11 @@ void *guest_run(const struct guest *guest, const struct vm_entry *run)
 
 	if (!bytes)
 		return NULL;
-	if (address & VM_IN_BLOCKS) {
-		address &= ~VM_IN_BLOCKS;
-		return within(address, bytes, guest->blocks_offset, guest->sizes.shared_bytes)
-			       ? guest->shared + address
+	if (address & VM_IN_STORE) {
+		address &= ~VM_IN_STORE;
+		return guest->store && within(address, bytes, VM_STORE_BASE,
+					       guest->sizes.store_bytes)
+			       ? guest->store + address
 			       : NULL;
 	}
 	if (within(address, bytes, 0, guest->low_bytes))

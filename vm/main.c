@@ -20,6 +20,8 @@
 #include "vm/serve.h"
 
 #define MIB (1ull << 20)
+#define STORES_SLOT                                                                                \
+	0x16 /* of QEMU's PCI bus: the first that eight stores share. Those below are for other devices */
 
 struct arguments {
 	const char *vgpu, *socket;
@@ -42,7 +44,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
 		{"vgpu", required_argument, NULL, 'v'},
 		{"socket", required_argument, NULL, 's'},
 		{"memory", required_argument, NULL, 'm'},
-		{"shared", required_argument, NULL, 'h'},
+		{"locked", required_argument, NULL, 'l'},
 		{"sessions", required_argument, NULL, 'n'},
 		{NULL},
 	};
@@ -59,8 +61,8 @@ static int parse(int argc, char **argv, struct arguments *arguments)
 		case 'm':
 			arguments->sizes.ram_bytes = parse_size(optarg);
 			break;
-		case 'h':
-			arguments->sizes.shared_bytes = parse_size(optarg);
+		case 'l':
+			arguments->sizes.store_bytes = parse_size(optarg);
 			break;
 		case 'n':
 			arguments->sizes.slots = (unsigned)strtoul(optarg, NULL, 10);
@@ -87,7 +89,6 @@ static int describe(struct guest *guest, const char *vgpu)
 		sizeof header->description.device_name);
 	memcpy(header->description.device_uuid, description.device_uuid,
 		sizeof header->description.device_uuid);
-	guest_reset(guest);
 	return 0;
 }
 
@@ -119,6 +120,12 @@ static int write_arguments(const struct guest *guest, const char *socket)
 		(unsigned long long)(guest->sizes.ram_bytes / MIB),
 		(unsigned long long)(guest->sizes.ram_bytes / MIB), link, socket,
 		guest->sizes.slots + 1);
+	for (unsigned i = 0; i < guest->sizes.slots; i++)
+		fprintf(file,
+			"-object memory-backend-file,id=gdev-store%u,size=%lluM,mem-path=/proc/%d/fd/%d,share=on\n"
+			"-device ivshmem-plain,memdev=gdev-store%u,addr=%x.%u,multifunction=on\n",
+			i, (unsigned long long)(guest->sizes.store_bytes / MIB), (int)getpid(),
+			guest->stores[i], i, STORES_SLOT + i / 8, i % 8);
 	return fclose(file) ? -errno : 0;
 }
 
@@ -135,7 +142,7 @@ static void remove_arguments(const char *socket)
 int main(int argc, char **argv)
 {
 	struct arguments arguments = {
-		.sizes = {.ram_bytes = 1024 * MIB, .shared_bytes = 1024 * MIB, .slots = 16}};
+		.sizes = {.ram_bytes = 1024 * MIB, .store_bytes = 1024 * MIB, .slots = 16}};
 	static struct guest guest;
 	char first[GDEV_NAME_MAX];
 	int error, status;
@@ -157,9 +164,8 @@ int main(int argc, char **argv)
 	error = guest_create(&guest, &arguments.sizes);
 	if (error == -EINVAL)
 		log_error(
-			"--memory is a multiple of 2M, --shared a power of two with room beside %u MiB for each "
-			"of 1 to %d --sessions",
-			VM_SLOT_BYTES >> 20, VM_SLOTS_MAX);
+			"--memory is a multiple of 2M, --locked a power of two of 4M or more, --sessions 1 to %d",
+			VM_SLOTS_MAX);
 	else if (error)
 		log_error("the guest's memory: %s", strerror(-error));
 	if (error || describe(&guest, arguments.vgpu))

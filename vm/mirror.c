@@ -41,6 +41,16 @@ static void keep_log(struct proxy *proxy)
 	log->slot = NULL;
 }
 
+/* The worker has it no more: the next allocation there is zeros, and until then it takes no memory. */
+static void clear_freed(struct proxy *proxy, const struct pending *pending)
+{
+	uint64_t offset = pending->address - copy_store_base(proxy);
+	struct vm_entry run = {VM_IN_STORE | offset, pending->bytes};
+
+	if (offset < VM_IN_STORE && guest_run(proxy->guest, &run))
+		guest_clear_store(proxy->guest, offset, pending->bytes);
+}
+
 /* Memory that is the session's from now on can be copied to. */
 static void take_notice(struct proxy *proxy, uint32_t line, const struct session_reply *reply)
 {
@@ -54,6 +64,8 @@ static void take_notice(struct proxy *proxy, uint32_t line, const struct session
 		return;
 	if (pending->opcode == RECORD_MEMORY_ALLOC) {
 		memory_adopt(proxy->session, pending->address, pending->bytes);
+	} else if (pending->opcode == RECORD_MEMORY_FREE) {
+		clear_freed(proxy, pending);
 	} else if (pending->opcode == RECORD_SHARED_MAP && reply->length >= sizeof shared) {
 		memcpy(&shared, reply->payload, sizeof shared);
 		memory_adopt(proxy->session, pending->address, shared.bytes);

@@ -203,6 +203,7 @@ static void fill_welcome(const struct proxy *proxy, struct vm_welcome *welcome)
 	welcome->arena_base = description->arena_base;
 	welcome->arena_bytes = description->arena_bytes;
 	welcome->staging_bytes = proxy->session->staging.bytes;
+	welcome->store_bytes = proxy->guest->sizes.store_bytes;
 	memcpy(welcome->vgpu, description->vgpu, sizeof welcome->vgpu);
 	memcpy(welcome->device_name, description->device_name, sizeof welcome->device_name);
 	memcpy(welcome->device_uuid, description->device_uuid, sizeof welcome->device_uuid);
@@ -269,7 +270,7 @@ _Noreturn void proxy_run(struct guest *guest, unsigned slot, int control, const 
 	proxy.control = control;
 	proxy.mailbox = guest_mailbox(guest, slot);
 	proxy.segment = guest_segment(guest, slot);
-	if (open_session(&proxy, vgpu))
+	if (guest_take_store(guest, slot) || open_session(&proxy, vgpu))
 		_exit(0);
 	while (!proxy.error) {
 		look(&proxy, few_processors);

@@ -112,5 +112,7 @@ void mirror_complete(struct proxy *proxy, uint32_t line, uint64_t value);
 
 /* copy.c. Executes a request of the mailbox; the answer's status. */
 int copy_execute(struct proxy *proxy, const struct vm_request *request, uint64_t *value);
+/* The session's store begins at this address of the arena. */
+uint64_t copy_store_base(const struct proxy *proxy);
 
 #endif

@@ -25,6 +25,7 @@
 #include "vm/ivshmem.h"
 #include "vm/proxy.h"
 
+#define LEAVING_NS (5 * NS_PER_MS)
 #define END_NS (2 * NS_PER_S) /* a proxy that was told to end, and has not, is killed */
 
 /* The proxy of a slot. */
@@ -39,6 +40,8 @@ struct server {
 	const char *vgpu;
 	int listener, qemu, signals; /* qemu -1: no machine */
 	uint64_t answered;           /* of the device's mailbox */
+	uint64_t resetting; /* the VM_RESET that is answered when `leaving` is empty; 0: none */
+	uint64_t leaving;   /* slots, as bits, that are free as soon as nobody has their store */
 	struct child children[VM_SLOTS_MAX];
 };
 
@@ -99,9 +102,14 @@ static void tell_to_end(struct child *child)
 	child->kill_ns = clock_now_ns() + END_NS;
 }
 
-/* No process has anything of the slot any more. */
+/* A worker ends a moment after its proxy, and is not ours to wait for. */
 static void free_slot(struct server *server, unsigned slot)
 {
+	if (guest_has_store(server->guest, slot)) {
+		server->leaving |= 1ull << slot;
+		return;
+	}
+	server->leaving &= ~(1ull << slot);
 	guest_clear_slot(server->guest, slot);
 	__atomic_store_n(
 		&guest_mailbox(server->guest, slot)->state, VM_SLOT_FREE, __ATOMIC_RELEASE);
@@ -172,7 +180,8 @@ static void look_at_slot(struct server *server, unsigned slot)
 			tell_to_end(child);
 		else
 			free_slot(server, slot);
-	} else if (!child->pid && __atomic_load_n(&mailbox->posted, __ATOMIC_ACQUIRE) == 1 &&
+	} else if (!child->pid && !(server->leaving >> slot & 1) &&
+		   __atomic_load_n(&mailbox->posted, __ATOMIC_ACQUIRE) == 1 &&
 		   mailbox->answered == 0 && mailbox->state == VM_SLOT_FREE) {
 		start_proxy(server, slot);
 	}
@@ -180,7 +189,7 @@ static void look_at_slot(struct server *server, unsigned slot)
 
 static int probe(const struct guest *guest, uint64_t address, uint64_t *value)
 {
-	struct vm_entry run = {address & ~VM_IN_BLOCKS, sizeof *value};
+	struct vm_entry run = {address & ~VM_IN_STORE, sizeof *value};
 	const void *found = guest_run(guest, &run);
 
 	if (!found)
@@ -189,11 +198,30 @@ static int probe(const struct guest *guest, uint64_t address, uint64_t *value)
 	return 0;
 }
 
-static void reset_slots(struct server *server)
+static void free_slots(struct server *server)
 {
-	kill_proxies(server);
 	for (unsigned i = 0; i < server->guest->sizes.slots; i++)
 		free_slot(server, i);
+}
+
+static void answer_device(struct server *server, uint64_t posted, const struct vm_answer *answer)
+{
+	struct vm_mailbox *mailbox = &guest_header(server->guest)->mailbox;
+
+	mailbox->answer = *answer;
+	server->answered = posted;
+	__atomic_store_n(&mailbox->answered, posted, __ATOMIC_RELEASE);
+	guest_interrupt(server->guest, 0);
+}
+
+static void finish_reset(struct server *server)
+{
+	const struct vm_answer answer = {0};
+
+	if (!server->resetting || server->leaving)
+		return;
+	answer_device(server, server->resetting, &answer);
+	server->resetting = 0;
 }
 
 static void look_at_device(struct server *server)
@@ -203,19 +231,20 @@ static void look_at_device(struct server *server)
 	struct vm_answer answer = {0};
 	struct vm_request request;
 
-	if (posted == server->answered)
+	if (posted == server->answered || server->resetting)
 		return;
 	memcpy(&request, &mailbox->request, sizeof request);
-	if (request.operation == VM_RESET)
-		reset_slots(server);
-	else
-		answer.status = request.operation == VM_PROBE
-					? probe(server->guest, request.address, &answer.value)
-					: -EINVAL;
-	mailbox->answer = answer;
-	server->answered = posted;
-	__atomic_store_n(&mailbox->answered, posted, __ATOMIC_RELEASE);
-	guest_interrupt(server->guest, 0);
+	if (request.operation == VM_RESET) {
+		server->resetting = posted;
+		kill_proxies(server);
+		free_slots(server);
+		finish_reset(server);
+		return;
+	}
+	answer.status = request.operation == VM_PROBE
+				? probe(server->guest, request.address, &answer.value)
+				: -EINVAL;
+	answer_device(server, posted, &answer);
 }
 
 static void look_at_guest(struct server *server)
@@ -248,16 +277,19 @@ static void end_machine(struct server *server)
 	close(steal_fd(&server->qemu));
 	kill_proxies(server);
 	guest_reset(server->guest);
-	server->answered = 0;
+	free_slots(server);
+	server->answered = server->resetting = 0;
 }
 
-static int until_next_kill(const struct server *server)
+static int until_next_look(const struct server *server)
 {
 	uint64_t now = clock_now_ns(), next = UINT64_MAX;
 
 	for (unsigned i = 0; i < server->guest->sizes.slots; i++)
 		if (server->children[i].pid && server->children[i].control < 0)
 			next = min_of(next, server->children[i].kill_ns);
+	if (server->leaving)
+		next = min_of(next, now + LEAVING_NS);
 	if (next == UINT64_MAX)
 		return -1;
 	return next > now ? (int)((next - now) / NS_PER_MS) + 1 : 0;
@@ -274,6 +306,16 @@ static void kill_late(struct server *server)
 			child->kill_ns = now + END_NS;
 		}
 	}
+}
+
+static void look_at_leaving(struct server *server)
+{
+	uint64_t leaving = server->leaving;
+
+	for (unsigned i = 0; leaving >> i; i++)
+		if (leaving >> i & 1)
+			free_slot(server, i);
+	finish_reset(server);
 }
 
 /* False: we were told to end. */
@@ -294,11 +336,12 @@ static bool turn(struct server *server)
 		{server->qemu >= 0 ? -1 : server->listener, POLLIN, 0},
 		{server->qemu, POLLRDHUP, 0}};
 
-	if (poll(fds, array_length(fds), until_next_kill(server)) < 0)
+	if (poll(fds, array_length(fds), until_next_look(server)) < 0)
 		return true;
 	if (fds[0].revents && !read_signals(server))
 		return false;
 	kill_late(server);
+	look_at_leaving(server);
 	if (fds[1].revents)
 		look_at_guest(server);
 	if (fds[2].revents)
@@ -324,6 +367,8 @@ int serve(struct guest *guest, const char *path, const char *vgpu)
 		log_error("%s: %s", path, strerror(-server.listener));
 		return 1;
 	}
+	guest_reset(guest);
+	free_slots(&server);
 	while (turn(&server))
 		;
 	kill_proxies(&server);

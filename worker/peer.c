@@ -19,13 +19,13 @@
 #define PAGE_BYTES 4096
 
 /* The range is ours alone until it is ready, so mapping needs no lock. */
-static int map_host(struct core *core, struct range *range, int fd)
+static int map_host(struct core *core, struct range *range, int fd, uint64_t offset)
 {
 	void *base = (void *)(uintptr_t)range->address;
 	int error = 0;
 
-	if (mmap(base, range->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
-		MAP_FAILED)
+	if (mmap(base, range->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		    (off_t)offset) == MAP_FAILED)
 		error = -errno; /* what was there may be gone */
 	else if (core->ops->host_register)
 		error = core->ops->host_register(core->space, range->address, range->bytes);
@@ -37,21 +37,22 @@ static int map_host(struct core *core, struct range *range, int fd)
 static int host_add(
 	struct core *core, const struct peer_message *message, const int *fds, size_t fd_count)
 {
+	uint64_t offset = message->piece_bytes[0], size;
 	struct range *range;
-	uint64_t size;
 	int error;
 
-	if (fd_count != 1 || message->address % PAGE_BYTES || message->bytes % PAGE_BYTES)
+	if (fd_count != 1 || message->address % PAGE_BYTES || message->bytes % PAGE_BYTES ||
+		offset % PAGE_BYTES)
 		return -EINVAL;
 	error = fd_shared_memory_size(fds[0], &size);
-	if (error || size < message->bytes)
+	if (error || size < offset || size - offset < message->bytes)
 		return -EINVAL;
 	core_lock(core);
 	error = memory_insert(core, RANGE_HOST, message->address, message->bytes, &range);
 	core_unlock(core);
 	if (error)
 		return error;
-	error = map_host(core, range, fds[0]);
+	error = map_host(core, range, fds[0], offset);
 	core_lock(core);
 	if (error)
 		memory_remove(core, range);

@@ -69,8 +69,7 @@ struct gdev_description {
 	uint64_t arena_base, arena_bytes;
 	uint32_t
 		peers; /* virtual GPUs with this number, if it is not 0, can reach one another's memory */
-	uint32_t
-		apart; /* 1: in a virtual machine. Kernels do not reach page-locked memory; nothing is shared with other sessions */
+	uint32_t apart; /* 1: in a virtual machine. Nothing is shared with other sessions */
 };
 
 #define GDEV_PROPERTIES 160

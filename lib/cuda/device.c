@@ -158,6 +158,7 @@ static const struct {
 	CUdevice_attribute attribute;
 	int value;
 } ours[] = {
+	{CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
 	{CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, CU_COMPUTEMODE_DEFAULT},
 	{CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
 	{CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
@@ -193,10 +194,6 @@ CUresult device_attribute(CUdevice device, CUdevice_attribute attribute, int *va
 			return CUDA_SUCCESS;
 		}
 	TRY(device_describe(found));
-	if (attribute == CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) {
-		*value = !found->description.apart;
-		return CUDA_SUCCESS;
-	}
 	*value = attribute < GDEV_PROPERTIES ? found->properties[attribute] : 0;
 	return CUDA_SUCCESS;
 }

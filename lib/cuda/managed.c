@@ -3,8 +3,8 @@
  * Managed memory, of three kinds:
  *   device memory that the process maps, where the device lets it;
  *   device memory that the process touches in turn with the device (gdev_managed_alloc), where it does not;
- *   page-locked memory, which kernels read over the bus, where it does not and the process sees several devices: all
- *   of them reach it. Managed variables lie in page-locked memory, too.
+ *   page-locked memory, which kernels read over the bus, where it does not and the process sees several devices, as all of
+ *   them reach it, or is in a virtual machine. Managed variables lie in page-locked memory, too.
  *
  * Devices of the last two kinds have no concurrent managed access, as CUDA calls it. Prefetches and advice are taken on all of
  * them, and given back by cuMemRangeGetAttribute; what does something is a prefetch to a device, for memory of the second
@@ -18,23 +18,19 @@ static CUresult alloc_apart(
 	CUcontext context, size_t bytes, unsigned int flags, CUdeviceptr *pointer)
 {
 	struct gdev_session *session = context->session;
-	bool several = devices_used() > 1;
+	bool locked = devices_used() > 1 || gdev_session_description(session)->apart;
 	CUresult result;
 	void *memory;
 
-	if (gdev_session_description(session)->apart)
-		return fail(CUDA_ERROR_NOT_SUPPORTED,
-			"there is no managed memory in a virtual machine: kernels do not reach the "
-			"program's memory");
-	TRY_GDEV(several ? gdev_host_alloc(session, bytes, &memory)
-			 : gdev_managed_alloc(session, bytes, (uint64_t *)&memory),
-		"%zu bytes of %s memory cannot be had", bytes, several ? "page-locked" : "managed");
+	TRY_GDEV(locked ? gdev_host_alloc(session, bytes, &memory)
+			: gdev_managed_alloc(session, bytes, (uint64_t *)&memory),
+		"%zu bytes of %s memory cannot be had", bytes, locked ? "page-locked" : "managed");
 	result = memory_remember(context, (uint64_t)memory, bytes, ALLOCATION_MANAGED, flags);
 	if (result != CUDA_SUCCESS) {
 		gdev_memory_free(session, (uint64_t)memory);
 		return result;
 	}
-	if (several)
+	if (locked)
 		access_new_host_memory(context, (uint64_t)memory);
 	*pointer = (uint64_t)memory;
 	return CUDA_SUCCESS;

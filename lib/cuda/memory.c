@@ -384,15 +384,6 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr po
 #define HOST_FLAGS                                                                                 \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 
-#define APART                                                                                      \
-	"kernels do not reach page-locked memory in a virtual machine: copy it to memory of the "  \
-	"device"
-
-static bool is_apart(CUcontext context)
-{
-	return gdev_session_description(context->session)->apart;
-}
-
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 {
 	CUcontext context;
@@ -407,8 +398,6 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 		*pointer = NULL;
 		return CUDA_SUCCESS;
 	}
-	if (flags & CU_MEMHOSTALLOC_DEVICEMAP && is_apart(context))
-		return fail(CUDA_ERROR_NOT_SUPPORTED, APART);
 	TRY_GDEV(gdev_host_alloc(context->session, bytes, &memory),
 		"%zu bytes of page-locked memory cannot be had", bytes);
 	result = memory_remember(context, (uint64_t)memory, bytes, ALLOCATION_HOST, flags);
@@ -542,8 +531,6 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *pointer, unsign
 	if (memory_find((uint64_t)pointer, &range, &allocation) &&
 		(range.kind == GDEV_MEMORY_HOST || range.mapped ||
 			memory_is_managed(&allocation))) {
-		if (is_apart(context))
-			return fail(CUDA_ERROR_NOT_SUPPORTED, APART);
 		*device = (CUdeviceptr)pointer;
 		return CUDA_SUCCESS;
 	}

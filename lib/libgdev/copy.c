@@ -7,8 +7,8 @@
  *   with the worker's copy of the one before.
  * Rows of 2D and 3D copies are packed in a chunk, as many as fit.
  * Where we can reach device memory ourselves (direct.c), one memcpy is all, once the stream is there.
- * Where the worker has no memory of the process, page-locked or not, the transport copies (transport_ops.copy), also once
- * the stream is there; what fits rides in the record.
+ * Where there is no staging memory the transport copies the process's (transport_ops.copy), also once the stream is there;
+ * what fits rides in the record.
  *
  * RECORD_FENCE makes a copy that was only queued complete for its caller: everything that is submitted
  * after it, on any stream, waits for it. It is used only when nothing before the copy on its stream can
@@ -677,60 +677,15 @@ static int move_planes(struct gdev_session *session, const struct gdev_copy *cop
 	return error;
 }
 
-/* A copy of page-locked memory that its stream has not come to yet. */
-struct later {
-	struct gdev_session *session;
-	struct gdev_copy copy;
-	bool to_device;
-};
-
-/* As a host function. Its caller is gone: an error, which a sound device does not have here, ends the session. */
-static void move_later(void *argument, int error)
-{
-	struct later *later = argument;
-
-	if (!error && move_planes(later->session, &later->copy, later->to_device))
-		atomic_store(&later->session->transport->lost, true);
-	free(later);
-}
-
-static int queue_later(struct gdev_stream *stream, const struct gdev_copy *copy, bool to_device)
-{
-	struct later *later = malloc(sizeof *later);
-	int error;
-
-	if (!later)
-		return -ENOMEM;
-	*later = (struct later){stream->session, *copy, to_device};
-	error = gdev_stream_call(stream, move_later, later);
-	if (error)
-		free(later);
-	return error;
-}
-
-static bool is_host(struct gdev_session *session, uint64_t address, bool named)
-{
-	return !named || !is_device(session, address);
-}
-
-static int copy_by_transport(struct gdev_stream *stream, const struct gdev_copy *copy,
-	bool to_named, bool from_named, bool sync)
+static int copy_by_transport(
+	struct gdev_stream *stream, const struct gdev_copy *copy, bool to_device, bool sync)
 {
 	struct gdev_session *session = stream->session;
-	bool to_device = !is_host(session, copy->destination, to_named);
-	bool from_device = !is_host(session, copy->source, from_named);
-	bool locked = to_named && from_named; /* and one of them is not of the device */
 	int error;
 
-	if (!to_device && !from_device)
-		return copy_in_process(stream, copy);
-	if (to_device && from_device)
-		return copy_named(stream, copy, sync);
 	if (to_device && copy->height * copy->depth == 1 && copy->width <= session->inline_bytes)
 		return copy_to_device(stream, copy, sync);
-	error = reach_turn(stream, sync || !locked);
-	if (error == -GDEV_E_NOT_READY)
-		return queue_later(stream, copy, to_device);
+	error = reach_turn(stream, true);
 	if (!error)
 		error = stream_take_error(stream);
 	if (!error)
@@ -744,15 +699,17 @@ static int copy_by_transport(struct gdev_stream *stream, const struct gdev_copy 
 static int copy_found(
 	struct gdev_stream *stream, const struct gdev_copy *copy, struct direct_copy *direct)
 {
+	struct gdev_session *session = stream->session;
 	bool done;
 	int error;
 
-	if (stream->session->transport->ops->copy)
-		return copy_by_transport(
-			stream, copy, direct->to_named, direct->from_named, direct->sync);
 	if (!direct->to_named && !direct->from_named)
 		return copy_in_process(stream, copy);
-	if (may_copy_directly(stream->session, copy, direct)) {
+	if (session->transport->ops->copy && direct->to_named != direct->from_named)
+		return is_device(session, direct->to_named ? copy->destination : copy->source)
+			       ? copy_by_transport(stream, copy, direct->to_named, direct->sync)
+			       : copy_in_process(stream, copy);
+	if (may_copy_directly(session, copy, direct)) {
 		error = copy_directly(stream, copy, direct, &done);
 		if (done)
 			return error;
@@ -873,8 +830,6 @@ int gdev_fill_async(struct gdev_stream *stream, const struct gdev_fill *fill)
 		fill->destination % fill->element_bytes ||
 		!memory_contains(session, fill->destination, span))
 		return -EINVAL;
-	if (session->transport->ops->copy && !is_device(session, fill->destination))
-		return -ENOTSUP;
 	entered = managed_enter(session, fill->destination, span);
 	error = entered < 0 ? entered : fill_record(stream, fill, 0);
 	managed_leave(session, entered);

@@ -106,8 +106,9 @@ struct kept {
 struct memory {
 	int files
 		[MEMORY_FILES]; /* of page-locked objects, for other sessions; -1: free. The registry's lock */
-	pthread_mutex_t change; /* guards arena, pools and kept */
-	struct arena arena;
+	pthread_mutex_t change; /* guards arenas, pools and kept */
+	struct arena arena,
+		store; /* page-locked memory is in `store` where terms.store_bytes is not 0 */
 	struct pool device, host, managed;
 	struct kept kept;
 
@@ -415,12 +416,10 @@ int session_request(struct gdev_session *session, uint16_t opcode, void *record,
 	const void *tail, uint32_t tail_bytes, void *reply, uint32_t reply_least,
 	uint32_t reply_bytes);
 
-/* Takes from a device's properties what a session that is apart does not have. */
-void session_limit_properties(int32_t properties[DEVICE_PROPERTIES]);
-
 /* What gdevd says on the way; of the others than staging_bytes 0 is the default. */
 struct terms {
 	uint64_t staging_bytes;
+	uint64_t store_bytes; /* behind the staging memory: the addresses that host_map() takes */
 	uint32_t inline_bytes, chunk_bytes, copy_threads;
 	uint32_t replies; /* how many of the reply slots are the client's; 0: all */
 	int trace_fd;     /* of the trace segment, the caller's; -1: none */

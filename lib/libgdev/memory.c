@@ -255,16 +255,17 @@ static int add_host_memory(struct gdev_session *session, struct object *object)
 	struct transport *transport = session->transport;
 	int fd, error;
 
+	pthread_mutex_unlock(&session->memory.change);
 	if (transport->ops->host_map) {
 		error = transport->ops->host_map(transport, object->base, object->bytes);
-		object->mapped = !error;
-		return error;
+		if (error)
+			unmap_piece(object->base, object->bytes);
+		goto out;
 	}
-	pthread_mutex_unlock(&session->memory.change);
 	fd = open_file(session, object);
 	error = fd < 0 ? fd : map_piece(object->base, object->bytes, fd);
 	if (!error) {
-		error = transport->ops->host_add(transport, object->base, object->bytes, fd);
+		error = transport->ops->host_add(transport, object->base, object->bytes, fd, 0);
 		if (error)
 			unmap_piece(object->base, object->bytes);
 	}
@@ -272,9 +273,18 @@ static int add_host_memory(struct gdev_session *session, struct object *object)
 		close_file(session, object);
 	if (fd >= 0 && object->file < 0)
 		close(fd);
+out:
 	pthread_mutex_lock(&session->memory.change);
 	object->mapped = !error;
 	return error;
+}
+
+static struct arena *arena_of(struct gdev_session *session, enum gdev_memory_kind kind)
+{
+	struct memory *memory = &session->memory;
+
+	return kind == GDEV_MEMORY_HOST && session->transport->ops->host_map ? &memory->store
+									     : &memory->arena;
 }
 
 /* shape: NULL, or of an array. */
@@ -293,7 +303,7 @@ static int make_object(struct gdev_session *session, enum gdev_memory_kind kind,
 	object->reserved_bytes = align_up(bytes, ARENA_ALIGN);
 	list_init(&object->blocks);
 	list_init(&object->link);
-	error = arena_take(&session->memory.arena, object->reserved_bytes, &object->base);
+	error = arena_take(arena_of(session, kind), object->reserved_bytes, &object->base);
 	if (error)
 		goto err_free;
 	if (kind == GDEV_MEMORY_HOST)
@@ -319,7 +329,7 @@ err_worker:
 		return error;
 	}
 err_addresses:
-	arena_give(&session->memory.arena, object->base, object->reserved_bytes);
+	arena_give(arena_of(session, kind), object->base, object->reserved_bytes);
 err_free:
 	free(object);
 	return error;
@@ -361,12 +371,6 @@ int memory_leave_peers(struct gdev_session *session, struct object *object)
 	return error;
 }
 
-static bool worker_has(struct gdev_session *session, const struct object *object)
-{
-	return object->kind == GDEV_MEMORY_DEVICE || object->kind == GDEV_MEMORY_MANAGED ||
-	       (object->kind == GDEV_MEMORY_HOST && !session->transport->ops->host_map);
-}
-
 /* Nobody finds the object any more. */
 int memory_object_destroy(struct gdev_session *session, struct object *object)
 {
@@ -374,7 +378,7 @@ int memory_object_destroy(struct gdev_session *session, struct object *object)
 
 	if (object->managed)
 		error = managed_destroy(session, object);
-	if (worker_has(session, object))
+	if (object->kind != GDEV_MEMORY_SHARED)
 		freed = request_memory(session, RECORD_MEMORY_FREE, object);
 	error = error ? error : freed;
 	if (object->mapped || object->kind == GDEV_MEMORY_MANAGED)
@@ -384,7 +388,7 @@ int memory_object_destroy(struct gdev_session *session, struct object *object)
 	pthread_mutex_lock(&session->memory.change);
 	/* Addresses at which the worker may still have something must not be handed out again. */
 	if (!error && object->reserved_bytes)
-		arena_give(&session->memory.arena, object->base, object->reserved_bytes);
+		arena_give(arena_of(session, object->kind), object->base, object->reserved_bytes);
 	object_free(object);
 	return error;
 }
@@ -785,6 +789,7 @@ void memory_finish(struct gdev_session *session)
 	free_objects(&memory->kept.objects);
 	free(memory->blocks);
 	free(memory->variables);
+	arena_finish(&memory->store);
 	arena_finish(&memory->arena);
 	pthread_cond_destroy(&memory->kept.settled);
 	pthread_mutex_destroy(&memory->change);

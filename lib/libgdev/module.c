@@ -83,8 +83,6 @@ static int place_variables(struct gdev_module *module, uint64_t bytes)
 	void *memory;
 	int error;
 
-	if (session->description.apart)
-		return -ENOTSUP;
 	error = gdev_host_alloc(session, bytes, &memory);
 	if (error)
 		return error;

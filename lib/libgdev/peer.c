@@ -130,7 +130,7 @@ static int map_host(
 	if (object->file < 0)
 		return -ENOTSUP;
 	return transport->ops->host_add(
-		transport, object->base, object->bytes, owner->memory.files[object->file]);
+		transport, object->base, object->bytes, owner->memory.files[object->file], 0);
 }
 
 static int unmap(const struct peering *peering)

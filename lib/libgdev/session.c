@@ -137,7 +137,7 @@ static int create_session(struct opening *opening, struct gdev_session **created
 {
 	struct gdev_session *session = calloc(1, sizeof *session);
 	struct terms terms;
-	uint64_t staging_bytes, base;
+	uint64_t base, taken;
 	int error;
 
 	if (!session)
@@ -145,7 +145,6 @@ static int create_session(struct opening *opening, struct gdev_session **created
 	error = connect_open(opening, &session->description, &terms, &session->transport);
 	if (error)
 		goto err_free;
-	staging_bytes = terms.staging_bytes;
 	session->refs = 1;
 	session->inline_bytes = INLINE_BYTES_DEFAULT;
 	session->managed.patience_ns = TOUCH_NS_DEFAULT;
@@ -155,14 +154,20 @@ static int create_session(struct opening *opening, struct gdev_session **created
 	pthread_mutex_init(&session->output_lock, NULL);
 	calls_init(session);
 	movers_init(session);
-	error = staging_init(session, base, staging_bytes);
+	error = staging_init(session, base, terms.staging_bytes);
 	if (error)
 		goto err_transport;
 	error = memory_init(session);
 	if (error)
 		goto err_staging;
-	error = arena_init(&session->memory.arena, base + staging_bytes + ARENA_ALIGN,
-		session->description.arena_bytes - staging_bytes - ARENA_ALIGN);
+	if (terms.store_bytes)
+		error = arena_init(&session->memory.store, base + terms.staging_bytes + ARENA_ALIGN,
+			terms.store_bytes - ARENA_ALIGN);
+	if (error)
+		goto err_memory;
+	taken = terms.staging_bytes + terms.store_bytes + ARENA_ALIGN;
+	error = arena_init(
+		&session->memory.arena, base + taken, session->description.arena_bytes - taken);
 	if (error)
 		goto err_memory;
 	error = streams_init(session);
@@ -487,16 +492,6 @@ static int ask_worker(struct gdev_session *session, uint16_t opcode, uint32_t ty
 		session, opcode, &record, sizeof record, NULL, 0, reply, reply_bytes, reply_bytes);
 }
 
-void session_limit_properties(int32_t properties[DEVICE_PROPERTIES])
-{
-	properties[PROPERTY_MANAGED_MEMORY] = 0;
-	properties[PROPERTY_HOST_NATIVE_ATOMICS] = 0;
-	properties[PROPERTY_PAGEABLE_MEMORY_ACCESS] = 0;
-	properties[PROPERTY_CONCURRENT_MANAGED_ACCESS] = 0;
-	properties[PROPERTY_PAGEABLE_BY_HOST_TABLES] = 0;
-	properties[PROPERTY_DIRECT_MANAGED_ACCESS_FROM_HOST] = 0;
-}
-
 int gdev_session_property(struct gdev_session *session, unsigned index, int32_t *value)
 {
 	int error = 0;
@@ -509,8 +504,6 @@ int gdev_session_property(struct gdev_session *session, unsigned index, int32_t 
 	if (!session->properties_known)
 		error = ask_worker(session, RECORD_QUERY, QUERY_PROPERTIES, 0, session->properties,
 			sizeof session->properties);
-	if (!error && session->description.apart)
-		session_limit_properties(session->properties);
 	if (!error) {
 		session->properties_known = true;
 		*value = session->properties[index];

@@ -155,9 +155,11 @@ static int give_descriptor(struct transport *transport, struct peer_message *mes
 	return error;
 }
 
-static int shm_host_add(struct transport *transport, uint64_t address, uint64_t bytes, int fd)
+static int shm_host_add(
+	struct transport *transport, uint64_t address, uint64_t bytes, int fd, uint64_t offset)
 {
-	struct peer_message message = {.type = PEER_HOST_ADD, .address = address, .bytes = bytes};
+	struct peer_message message = {
+		.type = PEER_HOST_ADD, .address = address, .bytes = bytes, .piece_bytes = {offset}};
 
 	return give_descriptor(transport, &message, fd);
 }

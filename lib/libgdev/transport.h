@@ -63,9 +63,10 @@ struct transport_ops {
 
 	/* One of the next two is required.
 	 * PEER_HOST_ADD; the descriptor stays the caller's. */
-	int (*host_add)(struct transport *transport, uint64_t address, uint64_t bytes, int fd);
-	/* Maps new page-locked memory, zeroed, at `address`, which is reserved. The worker does not have it: kernels do not
-	 * reach it, and records do not name it. It goes when it is unmapped. */
+	int (*host_add)(struct transport *transport, uint64_t address, uint64_t bytes, int fd,
+		uint64_t offset);
+	/* Maps new page-locked memory, zeroed, at `address` of terms.store, here and in the worker. RECORD_MEMORY_FREE ends it
+	 * there. */
 	int (*host_map)(struct transport *transport, uint64_t address, uint64_t bytes);
 
 	/* Optional. PEER_RANGE_ADD. */
@@ -82,7 +83,7 @@ struct transport_ops {
 	 * VM_LOG_BYTES_MAX or less, and zeros. */
 	int (*log_copy)(struct transport *transport, char *log, uint64_t bytes);
 
-	/* Optional. Copies rows between device memory and any memory of the process, of which the worker has none: there is no
+	/* Optional. Copies rows between device memory and memory of the process that is not page-locked: there is no
 	 * staging memory then. It is done when it returns; what comes before it on its stream has been waited for, and what is
 	 * submitted later finds it done. */
 	int (*copy)(struct transport *transport, enum copy_direction direction,

@@ -3,7 +3,7 @@
  * The transport of a process in a virtual machine: the session segment is memory of the paravirtual device (proto/vm.h),
  * from which the host's proxy takes records and in which it shows their completion. The kernel module is called to wake
  * the proxy up, to sleep, and to copy: it pins the pages of the program's buffer, and the proxy copies between them and
- * the device. The worker has none of the guest's memory, so page-locked memory is for copies alone.
+ * the device. Page-locked memory is in the session's store, of which the worker has a descriptor.
  *
  * The device's file is an eventfd that the host counts up, and says POLLHUP when the session is dead.
  */
@@ -30,11 +30,13 @@
 
 _Static_assert(sizeof(struct session_segment) == VM_SEGMENT_BYTES, "the module maps so much");
 _Static_assert(VM_PROPERTIES == DEVICE_PROPERTIES, "they are the same");
+_Static_assert(VM_STORE_BASE == ARENA_ALIGN, "the first addresses of a store are never taken");
 
 struct vm {
 	struct transport base;
 	struct waiting waiting;
 	struct sender sender;
+	uint64_t store; /* where the session's store begins in the arena */
 	int fd;
 };
 
@@ -103,10 +105,13 @@ static int ask(struct transport *transport, unsigned long command, void *argumen
 
 static int vm_host_map(struct transport *transport, uint64_t address, uint64_t bytes)
 {
-	if (mmap((void *)address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		    vm_of(transport)->fd, VM_MAP_BLOCKS) != MAP_FAILED)
-		return 0;
-	return -errno;
+	struct vm_host host = {address, bytes};
+	struct vm *vm = vm_of(transport);
+
+	if (mmap((void *)address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, vm->fd,
+		    (off_t)(VM_MAP_STORE + (address - vm->store))) == MAP_FAILED)
+		return -errno;
+	return ask(transport, VM_IOCTL_HOST, &host);
 }
 
 static int vm_image_copy(
@@ -279,8 +284,9 @@ static bool is_sound(const struct vm_welcome *welcome)
 {
 	return welcome->arena_base && welcome->arena_bytes &&
 	       !(welcome->arena_base % ARENA_ALIGN) && !(welcome->arena_bytes % ARENA_ALIGN) &&
-	       !(welcome->staging_bytes % ARENA_ALIGN) &&
-	       welcome->staging_bytes < welcome->arena_bytes;
+	       !(welcome->staging_bytes % ARENA_ALIGN) && !(welcome->store_bytes % ARENA_ALIGN) &&
+	       welcome->staging_bytes < welcome->arena_bytes / 2 &&
+	       welcome->store_bytes < welcome->arena_bytes / 2;
 }
 
 /* With the arena that the proxy has. -EADDRINUSE: it is not free here. */
@@ -294,11 +300,13 @@ static int enter(
 	if (!arena_reserve(welcome->arena_base, welcome->arena_bytes))
 		return -EADDRINUSE;
 	error = create_transport(opening->socket, transport);
-	if (error)
+	if (error) {
 		munmap((void *)welcome->arena_base, welcome->arena_bytes);
-	else
-		opening->socket = -1;
-	return error;
+		return error;
+	}
+	vm_of(*transport)->store = welcome->arena_base + welcome->staging_bytes;
+	opening->socket = -1;
+	return 0;
 }
 
 static int vm_open_session(struct opening *opening, struct gdev_description *description,
@@ -322,6 +330,7 @@ static int vm_open_session(struct opening *opening, struct gdev_description *des
 	snprintf(description->vgpu, sizeof description->vgpu, "%s", opening->vgpu);
 	*terms = (struct terms){
 		.staging_bytes = welcome.staging_bytes, /* addresses that are the proxy's */
+		.store_bytes = welcome.store_bytes,
 		.inline_bytes = INLINE_BYTES,
 		.replies = VM_REPLIES,
 		.trace_fd = -1,
@@ -341,7 +350,6 @@ static int vm_describe(struct opening *opening, struct gdev_description *descrip
 	describe(&info.description, description);
 	snprintf(description->vgpu, sizeof description->vgpu, "%s", opening->vgpu);
 	memcpy(properties, info.properties, sizeof info.properties);
-	session_limit_properties(properties);
 	return 0;
 }
 

@@ -3,7 +3,8 @@
 there say nothing of a hypervisor's. Medians of a few runs in one boot. The baseline is what is counted against:
 
   exits_per_launch  doorbells of a burst of launches, against the launches
-  bytes_copied      MiB that processors copied for copies of pageable and page-locked memory, against what was asked for
+  bytes_copied      MiB that processors copied for copies of pageable memory, against what was asked for (the worker copies what
+                    is page-locked, as on the host)
   proxy_us          processor time of the proxy for a launch of the burst, looking included, against a microsecond"""
 
 import json

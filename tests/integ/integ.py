@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import time
+import traceback
 import unittest
 from pathlib import Path
 
@@ -116,12 +117,14 @@ class TapResult(unittest.TestResult):
     def __init__(self):
         super().__init__()
         self.number = 0
+        self.said = None  # the last test of which there is a verdict
 
     def failed_now(self, test):
         return any(failed is test for failed, _ in self.failures + self.errors)
 
     def say(self, verdict, test, more="", text=""):
         self.number += 1
+        self.said = test
         name = (test.shortDescription() or str(test)).rstrip(".")
         if text:
             print(indent(text))
@@ -138,6 +141,16 @@ class TapResult(unittest.TestResult):
     def addError(self, test, err):
         super().addError(test, err)
         self.say("not ok", test, text=self.errors[-1][1])
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            print(indent(f"{subtest}: {''.join(traceback.format_exception(*err))}"))
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        if self.said is not test:  # its subtests alone have failed
+            self.say("not ok", test)
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)

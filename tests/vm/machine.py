@@ -4,18 +4,21 @@ processes in the shared memory. What is where, and who writes it, is in proto/vm
 
 import mmap
 import os
+import re
 import socket
 import struct
 import time
+from pathlib import Path
 
 SLOT_OFFSET, SLOT_BYTES, MAILBOX = 2 << 20, 4 << 20, 3 << 20
 RESETTING, FREE, BUSY, DEAD = range(4)
-RESET, PROBE, OPEN, COPY, IMAGE, LOG = 1, 2, 16, 17, 18, 19
+RESET, PROBE, OPEN, COPY, IMAGE, LOG, HOST = 1, 2, 16, 17, 18, 19, 20
 TO_DEVICE, FROM_DEVICE = 0, 1
-IN_BLOCKS = 1 << 63
+IN_STORE = 1 << 63
+STORE_BASE = 2 << 20
 HEADER_MAILBOX = 4096
 LIST = 4096  # in a mailbox
-COUNTS = 248
+COUNTS = 256
 
 # proto/session.h
 RING_TAIL, RING_HEAD, WORKER_STATE, ERROR, TIMELINES, REPLIES, RING = 64, 128, 192, 256, 4096, 266240, 659456
@@ -23,6 +26,13 @@ RING_BYTES = 1 << 20
 REPLY_BYTES = 8192
 ALLOC, FREE_MEMORY, RECORD_COPY, WRITE, SHM_GET, QUERY = 1, 2, 3, 4, 48, 64
 MODULE_LOAD, STREAM_CREATE = 16, 32
+
+
+def mapped(path):
+    fd = os.open(path, os.O_RDWR)
+    memory = mmap.mmap(fd, os.fstat(fd).st_size)
+    os.close(fd)
+    return memory
 
 
 class Memory:
@@ -56,11 +66,9 @@ class Machine:
             self.rung.append(self.receive()[1])
         for _ in range(self.slots + 1):
             self.rings.append(self.receive()[1])
-        fd = os.open(f"{path}.ram", os.O_RDWR)
-        self.ram = mmap.mmap(fd, os.fstat(fd).st_size)
-        os.close(fd)
+        self.ram = mapped(f"{path}.ram")
         self.control = Mailbox(self, HEADER_MAILBOX, 0)
-        self.blocks = self.shared.get(24)
+        self.stores = [mapped(path) for path in re.findall(r"id=gdev-store\d+,.*mem-path=([^,]*)", Path(f"{path}.args").read_text())]
 
     def receive(self):
         data, fds, _, _ = socket.recv_fds(self.connection, 8, 1)
@@ -131,14 +139,16 @@ class Slot(Mailbox):
 
     def __init__(self, machine, index):
         self.segment = SLOT_OFFSET + index * SLOT_BYTES
+        self.store = machine.stores[index]
         super().__init__(machine, self.segment + MAILBOX, index + 1)
         self.tail = 0
         self.values = {}
 
     def open(self):
         status, _ = self.ask(OPEN)
-        session, memory, base, size, staging = struct.unpack_from("<QQQQQ", self.memory.view, self.at + 96)
-        self.arena = base + staging + (2 << 20)
+        session, memory, base, size, staging, store = struct.unpack_from("<QQQQQQ", self.memory.view, self.at + 96)
+        self.locked = base + staging  # where the store is
+        self.arena = self.locked + store + (2 << 20)
         return status
 
     def close(self):

@@ -19,7 +19,7 @@ from machine import ALLOC, DEAD, FREE, FROM_DEVICE, QUERY, TO_DEVICE  # noqa: E4
 MIB = 1 << 20
 STREAM = 32
 FILL = 5
-STAMP, MODULE_PLACE, PUBLISH = 35, 21, 57
+STAMP, PUBLISH = 35, 57
 FUZZ_SECONDS = STORM_SECONDS = 60 if integ.FULL else 2
 
 
@@ -32,7 +32,7 @@ class Case(integ.Case):
 
     def setUp(self):
         super().setUp()
-        self.server = self.enterContext(guest.Server(self.gdevd, "--memory", "64M", "--shared", "64M", "--sessions", "4"))
+        self.server = self.enterContext(guest.Server(self.gdevd, "--memory", "64M", "--locked", "64M", "--sessions", "4"))
         self.connect()
 
     def connect(self):
@@ -82,11 +82,10 @@ class Serving(Case):
             runs.append((page * 4096, len(piece)))
             at += len(piece)
         self.assertEqual(slot.ask(machine.COPY, address=address, size=len(data), number=TO_DEVICE, runs=runs)[0], 0)
-        there = machine.IN_BLOCKS | self.machine.blocks
+        there = machine.IN_STORE | machine.STORE_BASE
         self.assertEqual(slot.ask(machine.COPY, address=address, size=len(data), number=FROM_DEVICE,
                                   runs=[(there, len(data))])[0], 0)
-        shared = self.machine.shared.view
-        self.assertEqual(bytes(shared[self.machine.blocks:self.machine.blocks + len(data)]), data)
+        self.assertEqual(slot.store[machine.STORE_BASE:machine.STORE_BASE + len(data)], data)
         counts = slot.counts()
         self.assertEqual(counts["bytes"], 2 * len(data))
         if integ.SOFTWARE:  # each byte once, but for what asks for a turn
@@ -110,6 +109,23 @@ class Serving(Case):
         for row in range(rows):
             at = 16 * MIB + row * pitch
             self.assertEqual(self.machine.ram[at:at + width], data[row * width:(row + 1) * width])
+
+    def test_locked_memory_is_the_workers(self):
+        """Page-locked memory is where the worker has it, is zeros when it is allocated again, and is nothing else"""
+        slot = self.open()
+        self.create_stream(slot)
+        address, body = slot.locked + 6 * MIB, 6 * MIB
+        for size, at in ((2 * MIB, slot.locked), (2 * MIB, slot.arena), (2 * MIB, slot.locked - 2 * MIB), (59 * MIB, address),
+                         (2**64 - 4096, address), (0, address), (4096, 2**64 - 4096), (100, address)):
+            self.assertEqual(slot.ask(machine.HOST, address=at, size=size)[0], -22, (size, hex(at)))
+        for _ in range(2):
+            self.assertEqual(slot.ask(machine.HOST, address=address, size=4 * MIB)[0], 0)
+            self.assertEqual(slot.ask(machine.HOST, address=address + 2 * MIB, size=4 * MIB)[0], -17)
+            self.assertEqual(slot.store[body:body + 64], bytes(64))
+            value = slot.record(FILL, STREAM, fill_record(address, 64, 7))
+            machine.wait_until(lambda: slot.completed(STREAM) >= value, "the command")
+            self.assertEqual(slot.store[body:body + 65], b"\7" * 64 + b"\0")
+            self.assertEqual(slot.request(machine.FREE_MEMORY, struct.pack("<QQ", address, 4 * MIB))[0], 0)
 
     def test_compiler_says_why(self):
         """What the compiler says of a module comes to the guest"""
@@ -161,7 +177,6 @@ class Serving(Case):
         body = struct.pack("<iIQQII", 77, 0, 0, MIB, 0o1666, 0)
         self.assertEqual(slot.request(machine.SHM_GET, body)[0], -95)
         self.assertEqual(slot.request(PUBLISH, bytes(40))[0], -95)
-        self.assertEqual(slot.request(MODULE_PLACE, struct.pack("<IIQ", 1, 0, 0))[0], -95)
         self.assert_alive(slot)
 
     def test_probe_reads_the_guests_memory(self):
@@ -181,6 +196,36 @@ class Ends(Case):
             slot.close()
             self.assertEqual(bytes(self.machine.shared.view[slot.segment:slot.segment + 4096]), bytes(4096))
         self.wait_quiet()
+
+    def test_store_is_of_one_session(self):
+        """A slot whose worker still has its store is not another session's, whatever the guest says"""
+        slot = self.open()
+        self.allocate(slot)
+        self.assertEqual(slot.ask(machine.HOST, address=slot.locked + 2 * MIB, size=2 * MIB)[0], 0)
+        slot.store[machine.STORE_BASE:machine.STORE_BASE + 5] = b"words"
+        worker = self.gdevd.status()["sessions"][0]["worker_pid"]
+        os.kill(worker, signal.SIGSTOP)
+        os.kill(self.gdevd.process.pid, signal.SIGSTOP)  # which would kill the worker
+        try:
+            slot.memory.put(slot.at + 12, 1, "I")
+            self.machine.ring(0)
+            self.wait_until(lambda: not self.proxies(), "the proxy has ended")
+            time.sleep(0.05)
+            self.assertNotEqual(slot.state(), FREE)
+            slot.memory.put(slot.at, FREE, "I")
+            slot.memory.put(slot.at + 12, 0, "I")
+            slot.posted = 0
+            slot.memory.put(slot.at + 24, 0)
+            slot.post(machine.OPEN)
+            time.sleep(0.05)
+            self.assertEqual(self.proxies(), [])
+        finally:
+            os.kill(self.gdevd.process.pid, signal.SIGCONT)
+            os.kill(worker, signal.SIGCONT)
+        machine.wait_until(lambda: slot.memory.get(slot.at + 16) == 0 and slot.state() == FREE, "a free slot")
+        slot.posted = 0
+        self.assertEqual(slot.open(), 0)
+        self.assertEqual(slot.store[machine.STORE_BASE:machine.STORE_BASE + 5], bytes(5))
 
     def test_proxy_is_killed(self):
         """A proxy that is killed ends its session alone: the guest is told, and the slot comes back"""
@@ -209,15 +254,14 @@ class Ends(Case):
         slot = self.open()
         self.allocate(slot)
         self.machine.ram[MIB:MIB + 5] = b"words"
-        view = self.machine.shared.view
-        view[self.machine.blocks:self.machine.blocks + 5] = b"words"
+        slot.store[machine.STORE_BASE:machine.STORE_BASE + 5] = b"words"
         self.machine.close()
         self.wait_quiet()
         self.connect()
         self.assertEqual(bytes(self.machine.ram[MIB:MIB + 5]), bytes(5))
-        view = self.machine.shared.view
-        self.assertEqual(bytes(view[self.machine.blocks:self.machine.blocks + 5]), bytes(5))
-        self.assert_alive(self.open())
+        slot = self.open()
+        self.assertEqual(slot.store[machine.STORE_BASE:machine.STORE_BASE + 5], bytes(5))
+        self.assert_alive(slot)
 
     def test_machine_scribbles_into_the_header(self):
         """What a machine writes into the device's header is not the next one's"""
@@ -327,9 +371,9 @@ def bad_runs(case, slot):
         "no run": copy([]),
         "more entries than there are": copy([(4096, 4096)], entries=4097),
         "another size than the list's": copy([(4096, 4096)], size=8192),
-        "the mailbox as page-locked memory": copy([(machine.IN_BLOCKS | case.machine.control.at, 4096)]),
-        "a slot as page-locked memory": copy([(machine.IN_BLOCKS | slot.segment, 4096)]),
-        "page-locked memory beyond the end": copy([(machine.IN_BLOCKS | (64 * MIB - 4096), 8192)]),
+        "the store's header": copy([(machine.IN_STORE, 4096)]),
+        "the end of the store's header": copy([(machine.IN_STORE | (machine.STORE_BASE - 1), 4096)]),
+        "the store beyond its end": copy([(machine.IN_STORE | (64 * MIB - 4096), 8192)]),
         "no direction": copy([(4096, 4096)], number=7),
         "rows of no width": lambda: slot.ask(machine.COPY, address=address, size=4096, runs=[(4096, 4096)], width=0),
         "no whole rows": lambda: slot.ask(machine.COPY, address=address, size=4096, runs=[(4096, 4096)], width=100),
@@ -377,7 +421,7 @@ class Machines(integ.Case):
 
     def test_two_machines(self):
         """Each of two machines has its virtual GPU, and neither sees the other's sessions or memory"""
-        sizes = ("--memory", "64M", "--shared", "64M", "--sessions", "2")
+        sizes = ("--memory", "64M", "--locked", "64M", "--sessions", "2")
         with guest.Server(self.gdevd, *sizes, name="first") as first, \
                 guest.Server(self.gdevd, "--vgpu", "train", *sizes, name="second") as second:
             machines = [machine.Machine(server.socket) for server in (first, second)]
@@ -456,7 +500,7 @@ class Hostile(Case):
         slot.post(machine.OPEN)
         while not slot.answered() and time.monotonic() < end:
             time.sleep(0.001)
-        slot.arena = slot.memory.get(slot.at + 112) + (64 << 20)
+        slot.arena = slot.memory.get(slot.at + 112) + (256 << 20)
         return slot
 
     def scribble(self, chance, slot):

@@ -496,6 +496,28 @@ static int add_host(struct fixture *fixture, int fd, uint64_t address, uint64_t 
 	return peer_call(fixture, &message, &fd, 1, NULL, NULL);
 }
 
+static void page_locked_memory_begins_where_the_client_says(void **state)
+{
+	struct fixture *fixture = *state;
+	int fd = fd_shared_memory("test", 4 * MIB);
+	uint64_t *ours = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	const uint64_t refused[] = {1, 2 * MIB + 4096, 4 * MIB, -(2 * MIB), UINT64_MAX};
+	struct peer_message message = {
+		.type = PEER_HOST_ADD, .address = TEST_DEVICE, .bytes = 2 * MIB};
+
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+		struct peer_message bad = message;
+		bad.piece_bytes[0] = refused[i];
+		assert_int_equal(peer_call(fixture, &bad, &fd, 1, NULL, NULL), -EINVAL);
+	}
+	message.piece_bytes[0] = 2 * MIB;
+	assert_int_equal(peer_call(fixture, &message, &fd, 1, NULL, NULL), 0);
+	ours[2 * MIB / 8] = 1234;
+	assert_int_equal(*(uint64_t *)TEST_DEVICE, 1234);
+	munmap(ours, 4 * MIB);
+	close(fd);
+}
+
 static void page_locked_memory_is_bounded_and_comes_back(void **state)
 {
 	struct fixture *fixture = *state;
@@ -629,6 +651,7 @@ int main(void)
 		TEST(an_image_cannot_change_has_zeros_behind_and_few_wait),
 		TEST(images_take_no_memory_but_what_their_client_has_given),
 		TEST(images_count_as_memory_that_the_client_adds),
+		TEST(page_locked_memory_begins_where_the_client_says),
 		TEST(page_locked_memory_is_bounded_and_comes_back),
 		TEST(page_locked_ranges_are_bounded_and_come_back),
 		TEST(device_memory_maps_into_the_client),
