@@ -3,6 +3,7 @@
  * An open /dev/gdevN: a session, once it has asked for one. Nothing here is about CUDA: what a session does is in the
  * records that the library and the proxy exchange in memory.
  */
+#include <linux/cred.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -67,6 +68,7 @@ static int open_session(struct gdev_file *state, struct vm_open *open)
 	if (error)
 		return error;
 	mutex_lock(&slot->lock);
+	slot->box->user = from_kuid(&init_user_ns, current_euid());
 	error = gdev_ask(slot, &request, &answer);
 	mutex_unlock(&slot->lock);
 	if (error) {
@@ -171,6 +173,7 @@ static long command_of(struct file *file, unsigned int command, void __user *use
 		return -ENOTCONN;
 	switch (command) {
 	case VM_IOCTL_RING:
+		gdev_say_nice(slot);
 		gdev_ring(state->device, slot->vector);
 		return 0;
 	case VM_IOCTL_COPY:

@@ -64,6 +64,8 @@ void gdev_put(struct gdev_device *device);
 
 /* mailbox.c */
 void gdev_ring(struct gdev_device *device, u32 vector);
+/* The host ranks the session as the calling thread is ranked here. */
+void gdev_say_nice(struct gdev_slot *slot);
 bool gdev_slot_dead(const struct gdev_slot *slot);
 /* Posts a request and waits for its answer. With slot->lock. The answer's status; -EINTR: the process is being killed, and
  * the host may still be at it; -EIO: the session is dead, and the host is not. */

@@ -63,6 +63,11 @@ static int await_answer(struct gdev_slot *slot)
 	return error ? -EINTR : -EIO;
 }
 
+void gdev_say_nice(struct gdev_slot *slot)
+{
+	WRITE_ONCE(slot->box->nice, task_nice(current));
+}
+
 int gdev_ask(struct gdev_slot *slot, const struct vm_request *request, struct vm_answer *answer)
 {
 	struct vm_mailbox *box = slot->box;
@@ -71,6 +76,7 @@ int gdev_ask(struct gdev_slot *slot, const struct vm_request *request, struct vm
 	lockdep_assert_held(&slot->lock);
 	if (slot->stuck || gdev_slot_dead(slot))
 		return -EIO;
+	gdev_say_nice(slot);
 	memcpy(&box->request, request, sizeof(*request));
 	smp_store_release(&box->posted, ++slot->posted);
 	smp_mb(); /* pairs with the host's, between ASLEEP and its look at `posted` */

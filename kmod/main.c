@@ -116,9 +116,11 @@ static void init_slot(struct gdev_device *device, u32 vector)
 /* Sizes are the host's word: what does not fit into the memory that there is, is refused. */
 static int check_header(struct pci_dev *pci, const struct vm_header *header, u64 memory_bytes)
 {
-	if (header->magic != VM_MAGIC || header->version != VM_VERSION) {
-		dev_info(&pci->dev, "the shared memory is not of gdev, or of version %u\n",
-			header->magic == VM_MAGIC ? header->version : 0);
+	if (header->magic != VM_MAGIC) /* a store, or not of gdev */
+		return -ENODEV;
+	if (header->version != VM_VERSION) {
+		dev_err(&pci->dev, "the host's gdev has version %u of the device, this module %u\n",
+			header->version, VM_VERSION);
 		return -ENODEV;
 	}
 	return memory_bytes < VM_SLOT_OFFSET + (u64)VM_SLOTS_MAX * VM_SLOT_BYTES ? -EPROTO : 0;
@@ -288,6 +290,19 @@ static void gdev_remove(struct pci_dev *pci)
 	gdev_put(device);
 }
 
+/* What the host has rung for meanwhile is not told again: whoever sleeps looks by itself. */
+static int gdev_resume(struct device *dev)
+{
+	struct gdev_device *device = dev_get_drvdata(dev);
+	u32 i;
+
+	for (i = 0; i < device->slot_count; i++)
+		on_interrupt(0, &device->slots[i]);
+	return 0;
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(gdev_pm, NULL, gdev_resume);
+
 static const struct pci_device_id ids[] = {
 	{PCI_DEVICE(VM_PCI_VENDOR, VM_PCI_DEVICE)},
 	{},
@@ -300,6 +315,7 @@ static struct pci_driver gdev_driver = {
 	.id_table = ids,
 	.probe = gdev_probe,
 	.remove = gdev_remove,
+	.driver.pm = pm_sleep_ptr(&gdev_pm),
 	.driver.suppress_bind_attrs = true,
 };
 module_pci_driver(gdev_driver);

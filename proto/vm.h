@@ -128,7 +128,10 @@ struct vm_mailbox {
 	struct vm_request request;
 	struct vm_answer answer;
 	struct vm_counts counts; /* host */
-	uint8_t reserved[3768];
+	/* Guest: of the process that opened, and of its thread that called last. */
+	uint32_t user;
+	int32_t nice;
+	uint8_t reserved[3760];
 	struct vm_entry list[VM_ENTRIES_MAX];
 };
 

@@ -12,7 +12,7 @@
 #include "lib/libgdev/module.h"
 #include "vm/proxy.h"
 
-#define IMAGE_BYTES_MAX (1ull << 30)
+#define IMAGE_BYTES_MAX (1ull << 30) /* of all of the machine's that are not whole yet */
 
 /* Takes the list over; all of it is memory of the guest's, `bytes` in all. */
 static int take_list(struct proxy *proxy, const struct vm_request *request)
@@ -93,22 +93,48 @@ static int copy_memory(struct proxy *proxy, const struct vm_request *request)
 
 /* ---- images ---- */
 
-static void drop_image(struct image *image)
+static uint64_t *image_account(struct proxy *proxy, unsigned slot)
 {
+	return &proxy->guest->commons->image_bytes[slot];
+}
+
+static void drop_image(struct proxy *proxy)
+{
+	struct image *image = &proxy->image;
+
 	if (image->bytes)
 		munmap(image->bytes, image->length);
 	*image = (struct image){0};
+	__atomic_store_n(image_account(proxy, proxy->slot), 0, __ATOMIC_SEQ_CST);
 }
 
-static int begin_image(struct image *image, uint64_t length)
+/* Each proxy says first what it wants, and then adds up: two at a time may both be refused, and never both let through. */
+static bool may_hold(struct proxy *proxy, uint64_t length)
 {
-	drop_image(image);
+	uint64_t total = 0;
+
+	__atomic_store_n(image_account(proxy, proxy->slot), length, __ATOMIC_SEQ_CST);
+	for (unsigned i = 0; i < proxy->guest->sizes.slots; i++)
+		total += __atomic_load_n(image_account(proxy, i), __ATOMIC_SEQ_CST);
+	return total <= IMAGE_BYTES_MAX;
+}
+
+static int begin_image(struct proxy *proxy, uint64_t length)
+{
+	struct image *image = &proxy->image;
+
+	drop_image(proxy);
 	if (!length || length > IMAGE_BYTES_MAX)
 		return -EFBIG;
+	if (!may_hold(proxy, length)) {
+		drop_image(proxy);
+		return -ENOMEM;
+	}
 	image->bytes = mmap(NULL, length, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (image->bytes == MAP_FAILED) {
 		image->bytes = NULL;
+		drop_image(proxy);
 		return -ENOMEM;
 	}
 	image->length = length;
@@ -118,7 +144,7 @@ static int begin_image(struct image *image, uint64_t length)
 static int add_piece(struct proxy *proxy, const struct vm_request *request, uint64_t *number)
 {
 	struct image *image = &proxy->image;
-	int error = request->number ? 0 : begin_image(image, request->address);
+	int error = request->number ? 0 : begin_image(proxy, request->address);
 
 	if (error)
 		return error;
@@ -133,7 +159,7 @@ static int add_piece(struct proxy *proxy, const struct vm_request *request, uint
 	if (image->filled < image->length)
 		return 0;
 	error = image_send(proxy->session, NULL, image->bytes, image->length, number);
-	drop_image(image);
+	drop_image(proxy);
 	return error;
 }
 

@@ -15,8 +15,8 @@
 
 #define BATCH_RECORDS 64
 
-/* For gdevd all processes of a guest are one user's. So nothing is found by a key, and nothing is published: what a session
- * creates is found by itself alone. Events carry one bit. */
+/* For gdevd all processes of a guest are one user's. So nothing is found by a key; tokens are translated. Events carry one
+ * bit. */
 static bool is_allowed(uint16_t opcode)
 {
 	switch (opcode) {
@@ -45,6 +45,7 @@ static bool is_allowed(uint16_t opcode)
 	case RECORD_SHARED_HOLD:
 	case RECORD_SHARED_DROP:
 	case RECORD_SHARED_MAP:
+	case RECORD_SHARED_PUBLISH:
 	case RECORD_QUERY:
 	case RECORD_TUNE:
 		return true;
@@ -140,6 +141,11 @@ static int prepare(struct proxy *proxy, struct record_header *header)
 		return check_stream(((const struct record_event *)header)->stream);
 	case RECORD_SHM_DETACH:
 		drop_memory(proxy, ((const struct record_shm *)header)->address);
+		return 0;
+	case RECORD_SHARED_HOLD:
+	case RECORD_SHARED_MAP:
+	case RECORD_SHARED_PUBLISH:
+		proxy_translate(proxy, ((struct record_shared *)header)->token);
 		return 0;
 	case RECORD_STAMP:
 		return note_stamp(proxy, (const struct record_stamp *)header);

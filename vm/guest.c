@@ -59,6 +59,7 @@ void guest_clear_slot(struct guest *guest, unsigned slot)
 	const struct vm_store store = {VM_STORE_MAGIC, VM_VERSION, guest->header.machine, slot};
 
 	punch(guest->shared_fd, (uint64_t)(slot_at(guest, slot) - guest->shared), VM_SLOT_BYTES);
+	guest->commons->image_bytes[slot] = 0;
 	punch(guest->stores[slot], 0, guest->sizes.store_bytes);
 	if (fd_write_at(guest->stores[slot], &store, sizeof store, 0))
 		log_warning("the store of session %u cannot be written", slot);
@@ -164,7 +165,13 @@ int guest_create(struct guest *guest, const struct guest_sizes *sizes)
 	header->slots = sizes->slots;
 	header->memory_bytes = SHARED_BYTES;
 	header->store_bytes = sizes->store_bytes;
-	return getrandom(&header->machine, sizeof header->machine, 0) < 0 ? -errno : 0;
+	guest->commons = mmap(NULL, sizeof *guest->commons, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (guest->commons == MAP_FAILED ||
+		getrandom(&header->machine, sizeof header->machine, 0) < 0 ||
+		getrandom(guest->secret, sizeof guest->secret, 0) < 0)
+		return -errno;
+	return 0;
 }
 
 static bool within(uint64_t address, uint64_t bytes, uint64_t begin, uint64_t end)

@@ -22,6 +22,12 @@ struct guest_sizes {
 	unsigned slots;
 };
 
+/* What proxies have in common, in memory that they share. */
+struct commons {
+	uint64_t image_bytes
+		[VM_SLOTS_MAX]; /* of images that are not whole yet; its proxy writes it */
+};
+
 struct guest {
 	struct guest_sizes sizes;
 	struct vm_header header; /* as each machine finds it at first: it may write into its own */
@@ -29,6 +35,8 @@ struct guest {
 	uint8_t *ram, *shared;
 	uint64_t low_bytes;
 	int stores[VM_SLOTS_MAX];
+	uint64_t secret[2]; /* of all machines that are served: nobody else knows it */
+	struct commons *commons;
 	int store_fd; /* in a proxy: its own, which it may give to its worker */
 	uint8_t *store;
 	int rung[VM_SLOTS_MAX + 1];  /* eventfds, by vector: the guest writes */

@@ -76,13 +76,27 @@ static void take_notice(struct proxy *proxy, uint32_t line, const struct session
 	}
 }
 
+/* The answer is a struct reply_shared, and nothing else. */
+static bool has_token(uint16_t opcode)
+{
+	return opcode >= RECORD_SHARED_CREATE && opcode <= RECORD_SHARED_PUBLISH &&
+	       opcode != RECORD_SHARED_DROP;
+}
+
 static void show_reply(struct proxy *proxy, uint32_t line)
 {
+	struct reply_shared shared;
 	const struct session_reply *from = &proxy->worker->replies[line];
 	struct session_reply *to = &proxy->segment->replies[line];
 	uint32_t length = min_of(from->length, (uint32_t)sizeof from->payload);
 
-	memcpy(to->payload, from->payload, length);
+	if (has_token(proxy->pending[line].opcode) && length >= sizeof shared) {
+		memcpy(&shared, from->payload, sizeof shared);
+		proxy_translate(proxy, shared.token);
+		memcpy(to->payload, &shared, sizeof shared);
+	} else {
+		memcpy(to->payload, from->payload, length);
+	}
 	to->length = length;
 	to->status = from->status;
 	take_notice(proxy, line, from);

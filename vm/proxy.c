@@ -15,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -34,6 +35,45 @@ void proxy_fail(struct proxy *proxy, int error)
 {
 	if (!proxy->error)
 		proxy->error = error;
+}
+
+/* Nobody but proxies sees a token before and after: of the key that tells as little as of the token. */
+void proxy_translate(const struct proxy *proxy, void *token)
+{
+	uint64_t words[2];
+
+	_Static_assert(sizeof words == RECORD_TOKEN_BYTES, "a token is two words");
+	memcpy(words, token, sizeof words);
+	words[0] ^= proxy->key[0];
+	words[1] ^= proxy->key[1];
+	memcpy(token, words, sizeof words);
+}
+
+/* A good mix of its bits (splitmix64). */
+static uint64_t mix(uint64_t value)
+{
+	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ull;
+	value = (value ^ value >> 27) * 0x94d049bb133111ebull;
+	return value ^ value >> 31;
+}
+
+static void make_key(struct proxy *proxy)
+{
+	uint64_t user = __atomic_load_n(&proxy->mailbox->user, __ATOMIC_RELAXED);
+
+	for (int i = 0; i < 2; i++)
+		proxy->key[i] = mix(proxy->guest->secret[i] + mix(user + 1));
+}
+
+/* gdevd ranks the session by our nice value, as it does with any client. A guest can only stand back: its processes among
+ * each other, and never before another virtual GPU's. Coming back takes CAP_SYS_NICE, or RLIMIT_NICE. */
+static void follow_nice(struct proxy *proxy)
+{
+	int nice = __atomic_load_n(&proxy->mailbox->nice, __ATOMIC_RELAXED);
+
+	nice = min_of(max_of(nice, proxy->least_nice), 19);
+	if (nice != proxy->nice && !setpriority(PRIO_PROCESS, 0, nice))
+		proxy->nice = nice;
 }
 
 /* ---- the mailbox ---- */
@@ -63,6 +103,7 @@ static bool serve_mailbox(struct proxy *proxy)
 
 	if (!has_request(proxy))
 		return false;
+	follow_nice(proxy);
 	memcpy(&request, &proxy->mailbox->request, sizeof request);
 	reply.status = copy_execute(proxy, &request, &reply.value);
 	answer(proxy, &reply);
@@ -160,6 +201,7 @@ static void rest(struct proxy *proxy)
 		sleep_until_called(proxy);
 	set_state(proxy, VM_HOST_AWAKE);
 	mirror_want(proxy, false);
+	follow_nice(proxy);
 }
 
 /* ---- life ---- */
@@ -270,6 +312,9 @@ _Noreturn void proxy_run(struct guest *guest, unsigned slot, int control, const 
 	proxy.control = control;
 	proxy.mailbox = guest_mailbox(guest, slot);
 	proxy.segment = guest_segment(guest, slot);
+	make_key(&proxy);
+	proxy.nice = proxy.least_nice = getpriority(PRIO_PROCESS, 0);
+	follow_nice(&proxy);
 	if (guest_take_store(guest, slot) || open_session(&proxy, vgpu))
 		_exit(0);
 	while (!proxy.error) {

@@ -59,6 +59,8 @@ struct proxy {
 	int wake_fd, peer_fd;           /* of the worker */
 	struct gdev_stream *stream;     /* our own */
 	int error;                      /* why the session ends; 0: it does not */
+	uint64_t key[2];                /* see proxy_translate() */
+	int nice, least_nice;           /* ours, and as it was when we began */
 
 	uint64_t head; /* of the guest's ring */
 	uint64_t host_completed;
@@ -89,6 +91,9 @@ _Noreturn void proxy_run(struct guest *guest, unsigned slot, int control, const 
 /* The session ends with the error, which the guest sees. */
 void proxy_fail(struct proxy *proxy, int error);
 void proxy_interrupt(struct proxy *proxy);
+/* Tokens of shared memory (RECORD_TOKEN_BYTES) look different to each user of each machine, so that what one has been told
+ * opens nothing to another, nor to programs of the host. Makes the guest's of ours, and ours of the guest's. */
+void proxy_translate(const struct proxy *proxy, void *token);
 
 #define PROXY_STREAM (SESSION_TIMELINES - 1)
 

@@ -18,7 +18,7 @@ IN_STORE = 1 << 63
 STORE_BASE = 2 << 20
 HEADER_MAILBOX = 4096
 LIST = 4096  # in a mailbox
-COUNTS = 256
+COUNTS, USER, NICE = 256, 328, 332
 
 # proto/session.h
 RING_TAIL, RING_HEAD, WORKER_STATE, ERROR, TIMELINES, REPLIES, RING = 64, 128, 192, 256, 4096, 266240, 659456
@@ -144,7 +144,8 @@ class Slot(Mailbox):
         self.tail = 0
         self.values = {}
 
-    def open(self):
+    def open(self, user=0):
+        self.memory.put(self.at + USER, user, "I")
         status, _ = self.ask(OPEN)
         session, memory, base, size, staging, store = struct.unpack_from("<QQQQQQ", self.memory.view, self.at + 96)
         self.locked = base + staging  # where the store is

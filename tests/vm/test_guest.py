@@ -4,11 +4,15 @@
 The machine is booted once for each class. In the programs of tests/cuda some tests fail, since the guest does not have
 what they are about: each is named here with the reason, and one that passes all the same fails."""
 
+import contextlib
 import json
 import os
+import random
 import re
+import signal
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -23,7 +27,8 @@ KEY = "memory that is found by a key"
 
 # The programs of tests/cuda. {program: {test: why it fails}}
 CUDA = {name: {} for name in (
-    "context", "memory", "copy", "stream", "launch", "async_13000", "graph", "graph_memory", "pool", "vmm", "array", "texture")}
+    "context", "memory", "copy", "stream", "launch", "async_13000", "graph", "graph_branches", "graph_memory", "pool", "vmm",
+    "array", "texture", "ipc", "event_ipc")}
 CUDA["calls"] = {"device_memory_is_shared_by_a_key": KEY}
 EXAMPLES = ("hello", "madd", "loop")
 
@@ -119,9 +124,11 @@ run together sh -c 'for i in 1 2 3 4 5 6; do /t/counted 300 2 & p="$p $!"; done;
 run killed sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
     /t/counted 100000 8 >/dev/null 2>&1 & p=$!; usleep $((100000 * (i % 6) + 50000)); kill -9 $p; wait $p; done; true'
 run after-kills /t/hello
-run removed sh -c 'for i in $(seq 20); do rmmod gdev && insmod /gdev.ko || exit 1; done'
+run removed sh -c 'for i in $(seq 200); do rmmod gdev && insmod /gdev.ko || exit 1; done'
 run after-removals /t/hello
 run in-use sh -c '/t/counted 100000 8 >/dev/null 2>&1 & p=$!; sleep 1; rmmod gdev; s=$?; kill -9 $p; wait $p; [ $s != 0 ]'
+run suspended sh -c '/t/counted 400000 8 & p=$!; sleep 1
+    echo +2 >/sys/class/rtc/rtc0/wakealarm; echo mem >/sys/power/state || exit 1; kill -0 $p || exit 2; wait $p'
 run nobody sh -c 'adduser -D -H -s /bin/sh user 2>/dev/null; echo user:x:1000:1000::/:/bin/sh >>/etc/passwd; su user -c /t/hello'
 run no-complaints sh -c 'dmesg | grep -E "BUG|WARNING|Oops|Call Trace|stay pinned"; true'
 """
@@ -141,10 +148,16 @@ run no-complaints sh -c 'dmesg | grep -E "BUG|WARNING|Oops|Call Trace|stay pinne
         self.assertEqual(code, 0, text)
 
     def test_removed(self):
-        """The module is removed and loaded twenty times, and not while somebody uses it"""
+        """The module is removed and loaded 200 times, and not while somebody uses it"""
         self.assertEqual(self.said("removed")[0], 0, self.said("removed")[1])
         self.assertEqual(self.said("after-removals")[0], 0, self.said("after-removals")[1])
         self.assertEqual(self.said("in-use")[0], 0, self.said("in-use")[1])
+
+    def test_suspended(self):
+        """The guest is suspended while a program launches, which goes on afterwards"""
+        code, text = self.said("suspended")
+        self.assertEqual(code, 0, text)
+        self.assertIn('"launches": 400000', text)
 
     def test_mode(self):
         """The mode of the file says who may use the device"""
@@ -159,6 +172,67 @@ run no-complaints sh -c 'dmesg | grep -E "BUG|WARNING|Oops|Call Trace|stay pinne
         """The host has no session of the machine any more"""
         self.assertEqual(self.gdevd.status()["sessions"], [])
         self.assertNotIn("signal", self.server.log())
+
+
+STORM_SECONDS = 120 if integ.FULL else 15
+STORM = """while true; do
+    /t/counted 300 1 >/dev/null 2>&1 & p=$!
+    [ $((RANDOM % 3)) = 0 ] && usleep $((RANDOM * 20)) && kill -9 $p
+    wait $p; echo ROUND $?; done
+"""
+
+
+class Storm(unittest.TestCase):
+    """Three machines at once."""
+
+    def test_storm(self):
+        """Processes in guests, proxies, workers, gdevd and whole guests are killed at random; what is left is served"""
+        build, version = integ.BUILD, guest.headers()
+        cache = build / "vm-cache"
+        image = guest.base_image(build, version, cache, {f"t/{name}": build / path for name, path in Deaths.files.items()})
+        self.gdevd = self.enterContext(lab.Gdevd(build, {"device_memory": "1G"}, {"gdev0": {}, "one": {}, "two": {}}))
+        servers = [self.enterContext(guest.Server(self.gdevd, "--vgpu", vgpu, "--memory", "256M", "--locked", "64M", name=vgpu))
+                   for vgpu in ("gdev0", "one", "two")]
+        guests = []
+        for server in servers:
+            folder = self.enterContext(tempfile.TemporaryDirectory())
+            guests.append(guest.Guest(server, guest.kernel(cache, version), image, BEGIN + STORM, folder))
+            self.addCleanup(guests[-1].kill)
+            guests[-1].start()
+        for machine in guests:
+            machine.wait_for("ROUND 0", 120)
+        rounds = self.kill_at_random(servers, guests)
+        print(f"# {rounds}")
+        for server, machine in zip(servers, guests):
+            machine.kill()
+            self.assertIsNone(server.process.poll(), server.log())
+            self.assertNotRegex(server.log(), r"by signal (?!9\b)|Sanitizer|runtime error")
+            machine.start()
+            machine.wait_for("ROUND 0", 120)
+
+    def kill_at_random(self, servers, guests):
+        chance, killed = random.Random(9), dict.fromkeys(("proxy", "worker", "gdevd", "guest"), 0)
+        end = time.monotonic() + STORM_SECONDS
+        while time.monotonic() < end:
+            what = chance.choices(list(killed), (6, 6, 1, 1))[0]
+            if what == "guest":
+                machine = chance.choice(guests)
+                machine.kill()
+                machine.start()
+            elif what == "gdevd":
+                self.gdevd.process.kill()
+                self.gdevd.process.wait()
+                self.gdevd.start()
+            else:
+                pids = (integ.children(chance.choice(servers).process.pid) if what == "proxy"
+                        else [session["worker_pid"] for session in self.gdevd.status()["sessions"]])
+                if not pids:
+                    continue
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(chance.choice(pids), signal.SIGKILL)
+            killed[what] += 1
+            time.sleep(chance.random() * 0.4)
+        return killed
 
 
 if __name__ == "__main__":

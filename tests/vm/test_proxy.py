@@ -20,6 +20,7 @@ MIB = 1 << 20
 STREAM = 32
 FILL = 5
 STAMP, PUBLISH = 35, 57
+SHARED_EXPORT, SHARED_MAP = 53, 56
 FUZZ_SECONDS = STORM_SECONDS = 60 if integ.FULL else 2
 
 
@@ -46,9 +47,9 @@ class Case(integ.Case):
         if self._outcome.result.failed_now(self):
             print(f"# the server's log:\n{integ.indent(self.server.log())}", flush=True)
 
-    def open(self, index=0):
+    def open(self, index=0, user=0):
         slot = self.machine.slot(index)
-        self.assertEqual(slot.open(), 0)
+        self.assertEqual(slot.open(user), 0)
         return slot
 
     def allocate(self, slot, size=4 * MIB):
@@ -150,8 +151,7 @@ class Serving(Case):
         for i in range(1000):
             value = slot.record(FILL, STREAM, fill_record(address, 64, i % 256))
         machine.wait_until(lambda: slot.completed(STREAM) >= value, "the last command")
-        time.sleep(0.2)  # it counts when it rests
-        self.assertEqual(slot.counts()["records"], 1002)
+        machine.wait_until(lambda: slot.counts()["records"] == 1002, "counts, which the proxy writes when it rests")
         self.assertLess(slot.counts()["doorbells"] - before, 100)
 
     def test_wait_is_one_interrupt(self):
@@ -176,8 +176,56 @@ class Serving(Case):
         slot = self.open()
         body = struct.pack("<iIQQII", 77, 0, 0, MIB, 0o1666, 0)
         self.assertEqual(slot.request(machine.SHM_GET, body)[0], -95)
-        self.assertEqual(slot.request(PUBLISH, bytes(40))[0], -95)
         self.assert_alive(slot)
+
+    def test_memory_is_shared_by_one_user(self):
+        """Memory that a process has handed out is opened by another one of the same user in the guest, and by nobody else"""
+        first, second, other = self.open(0, 7), self.open(1, 7), self.open(2, 8)
+        address = self.allocate(first)
+        status, reply = first.request(SHARED_EXPORT, struct.pack("<IIQQ16x", 0, 0, address, 0))
+        number, size, token = struct.unpack("<I4xQ16s", reply)
+        self.assertEqual((status, size), (0, 4 * MIB))
+
+        def open_in(slot):
+            return slot.request(SHARED_MAP, struct.pack("<IIQQ16s", number, 0, slot.arena, 0, token))[0]
+
+        self.assertLess(open_in(second), 0)  # not handed out yet
+        self.assertEqual(first.request(PUBLISH, struct.pack("<IIQQ16s", number, 0, 0, 0, token))[1], reply)
+        self.assertLess(open_in(other), 0)
+        self.assertEqual(open_in(second), 0)
+        self.machine.ram[MIB:MIB + 5] = b"words"
+        self.assertEqual(first.ask(machine.COPY, address=address, size=5, number=TO_DEVICE, runs=[(MIB, 5)])[0], 0)
+        self.assertEqual(second.ask(machine.COPY, address=second.arena, size=5, number=FROM_DEVICE, runs=[(2 * MIB, 5)])[0], 0)
+        self.assertEqual(self.machine.ram[2 * MIB:2 * MIB + 5], b"words")
+
+    def test_nice_is_the_guests(self):
+        """The session ranks as its process does in the guest, but never before the server's own value"""
+        slot, least = self.open(), os.getpriority(os.PRIO_PROCESS, 0)
+        address = self.allocate(slot)
+        self.create_stream(slot)
+
+        def ranks_at(nice):  # gdevd looks at who uses the device
+            slot.record(FILL, STREAM, fill_record(address, 64, 1))
+            return self.gdevd.status()["sessions"][0]["nice"] == nice
+
+        for said, expected in ((15, 15), (1 << 30, 19), (-20, least)):
+            slot.memory.put(slot.at + machine.NICE, said, "i")
+            self.machine.ring(slot.vector)
+            self.wait_until(lambda: ranks_at(expected), f"nice value {expected}")
+
+    def test_images_are_bounded(self):
+        """Of images that are not whole a machine has a gigabyte in all, which comes back when their sessions end"""
+        first, second = self.open(0), self.open(1)
+
+        def begin(slot, size):
+            return slot.ask(machine.IMAGE, address=size, size=4096, runs=[(MIB, 4096)])[0]
+
+        self.assertEqual(begin(first, 600 * MIB), 0)
+        self.assertEqual(begin(second, 600 * MIB), -12)
+        self.assertEqual(begin(second, 400 * MIB), 0)
+        self.assertEqual(begin(second, 2 << 30), -27)
+        first.close()
+        self.assertEqual(begin(second, 600 * MIB), 0)
 
     def test_probe_reads_the_guests_memory(self):
         """The module's question where its pages are is answered from the machine's memory alone"""
