@@ -59,6 +59,7 @@ static void make_text(void)
 
 #ifndef PLAIN
 static int files[3]; /* as grep.cu names them */
+static char *lines;  /* of the result */
 #endif
 
 static void setup(void)
@@ -78,7 +79,8 @@ static void setup(void)
 #ifdef PLAIN
 	device_text = device_alloc(text_bytes);
 #else
-	device_text = device_alloc(BLOCKS * (PAGE + LINE_BYTES));
+	device_text = device_alloc(BLOCKS * PAGE);
+	lines = host_alloc((size_t)count * LINE_BYTES);
 	files[0] = temporary_file(text, text_bytes);
 	files[1] = temporary_file(words, count * sizeof(*words));
 	files[2] = temporary_file(NULL, 0);
@@ -101,12 +103,13 @@ static void compute(void)
 #else
 static void read_result(void)
 {
+	ssize_t bytes = pread(files[2], lines, (size_t)count * LINE_BYTES, 0);
 	char line[LINE_BYTES + 1] = "", name[LINE_BYTES];
 
 	for (unsigned i = 0; i < count; i++) {
 		got[i] = 0;
-		if (pread(files[2], line, LINE_BYTES, (off_t)i * LINE_BYTES) < LINE_BYTES ||
-			!line[0])
+		memcpy(line, lines + (size_t)i * LINE_BYTES, LINE_BYTES);
+		if (bytes < (ssize_t)(i + 1) * LINE_BYTES || !line[0])
 			continue;
 		if (sscanf(line, "%24s %d\n", name, &got[i]) != 2 ||
 			strncmp(name, words[i].text + 1, words[i].length - 2) ||

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * How often words occur in a text, after grep of GPUfs (GLoop, section 5.1). The words are shared out among the blocks.
- * A block reads the text a page at a time; for each of its words, a callback counts where it begins on the page; at the
- * end the block writes a line for each word that it has found. The plain kernel has text and words in device memory.
+ * A block reads the text a page at a time; a callback counts where some of its words begin on the page; at the end the
+ * block writes a line for each word that it has found, a page of lines at a time. The plain kernel has text and words in
+ * device memory.
  */
 #include "common/device.h"
 
@@ -13,12 +14,12 @@
 using gloop::DeviceLoop;
 
 enum { TEXT, WORDS, RESULT }; /* descriptors */
+enum { WORDS_AT_ONCE = 32 };  /* of a callback, which takes less than a millisecond */
 
 struct search {
-	char *page;         /* the block's own */
-	struct word *words; /* the block's */
-	int *counts;        /* of the block's words */
-	char *line;
+	char *page;            /* the block's own, of page_bytes() */
+	struct word *words;    /* the block's */
+	int *counts;           /* of the block's words */
 	unsigned first, count; /* of the block's words */
 	gloop_u64 text_bytes;
 };
@@ -41,11 +42,16 @@ static __device__ __forceinline__ void match(
 	}
 }
 
-/* "word count\n", padded with spaces. */
+/* "word count\n", padded with spaces; zeros for a word that was not found. */
 static __device__ void write_line(char *line, const struct word *word, int count)
 {
 	unsigned at = LINE_BYTES - 1;
 
+	if (!count) {
+		for (unsigned k = 0; k < LINE_BYTES; k++)
+			line[k] = 0;
+		return;
+	}
 	line[at] = '\n';
 	do {
 		line[--at] = (char)('0' + count % 10);
@@ -59,26 +65,30 @@ static __device__ void write_line(char *line, const struct word *word, int count
 
 static __device__ void log_from(DeviceLoop *loop, search s, unsigned w)
 {
-	while (w < s.count && !s.counts[w])
-		w++;
+	unsigned lines = (unsigned)loop->page_bytes() / LINE_BYTES;
+
 	if (w == s.count)
 		return;
+	lines = lines < s.count - w ? lines : s.count - w;
 	__syncthreads();
-	if (threadIdx.x == 0)
-		write_line(s.line, &s.words[w], s.counts[w]);
+	for (unsigned i = threadIdx.x; i < lines; i += blockDim.x)
+		write_line(s.page + i * LINE_BYTES, &s.words[w + i], s.counts[w + i]);
 	__syncthreads();
-	gloop::fs::write(loop, RESULT, (gloop_u64)(s.first + w) * LINE_BYTES, LINE_BYTES, s.line,
-		[=](DeviceLoop *loop, long long) { log_from(loop, s, w + 1); });
+	gloop::fs::write(loop, RESULT, (gloop_u64)(s.first + w) * LINE_BYTES, lines * LINE_BYTES,
+		s.page, [=](DeviceLoop *loop, long long) { log_from(loop, s, w + lines); });
 }
 
 static __device__ void read_text(DeviceLoop *loop, search s, gloop_u64 at);
 
-static __device__ void search_word(
+static __device__ void search_words(
 	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned w)
 {
-	match(s.page, bytes > OVERLAP ? bytes - OVERLAP : bytes, bytes, &s.words[w], &s.counts[w]);
-	if (w + 1 < s.count)
-		loop->postTask([=](DeviceLoop *loop) { search_word(loop, s, at, bytes, w + 1); });
+	unsigned end = w + WORDS_AT_ONCE < s.count ? w + WORDS_AT_ONCE : s.count;
+
+	for (; w < end; w++)
+		match(s.page, bytes - OVERLAP, bytes, &s.words[w], &s.counts[w]);
+	if (w < s.count)
+		loop->postTask([=](DeviceLoop *loop) { search_words(loop, s, at, bytes, w); });
 	else
 		read_text(loop, s, at + bytes - OVERLAP);
 }
@@ -93,7 +103,7 @@ static __device__ void read_text(DeviceLoop *loop, search s, gloop_u64 at)
 	gloop::fs::read(
 		loop, TEXT, at, loop->page_bytes(), s.page, [=](DeviceLoop *loop, long long got) {
 			if (got > OVERLAP)
-				search_word(loop, s, at, (unsigned)got, 0);
+				search_words(loop, s, at, (unsigned)got, 0);
 		});
 }
 
@@ -117,11 +127,11 @@ extern "C" __global__ void grep(gloop_grid grid, struct word *words, int *counts
 {
 	gloop::run(grid, [=](DeviceLoop *loop) {
 		unsigned each = (count + gridDim.x - 1) / gridDim.x, first = blockIdx.x * each;
-		char *page = pages + blockIdx.x * (loop->page_bytes() + LINE_BYTES);
+		char *page = pages + blockIdx.x * loop->page_bytes();
 
 		if (first >= count)
 			return;
-		search s = {page, words + first, counts + first, page + loop->page_bytes(), first,
+		search s = {page, words + first, counts + first, first,
 			first + each < count ? each : count - first, text_bytes};
 		read_words(loop, s, 0);
 	});
