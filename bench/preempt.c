@@ -9,6 +9,9 @@
  * goes on. `gone` is from the call to when nothing runs any more, `goes_on` from the call that lets it go on to when the host
  * may submit again, `block` what a block takes: the least that `gone` could be on average is half of that. `lost` is how
  * much longer than without stops the kernel took, for each.
+ *
+ * It ends with an error, and says which wait it was, when the device has not done within WAIT_S what should take milliseconds; and
+ * when the kernel was over before UNSTOPPED attempts in a row to stop it, as it is where it has not been rewritten.
  */
 #include "bench.h"
 
@@ -28,6 +31,8 @@
 #define ROUNDS 400
 #define RUN_US_MAX 6000
 #define THREADS_MAX 256
+#define WAIT_S 10
+#define UNSTOPPED 20
 
 static const char block_ptx[] =
 	".version 6.0\n.target sm_70\n.address_size 64\n"
@@ -46,9 +51,9 @@ static struct {
 	struct device_function *block;
 	pthread_t threads[THREADS_MAX];
 	unsigned thread_count;
-	atomic_bool stopping, done;
-	atomic_uint quiets;
-	FILE *results; /* a backend takes stdout for what kernels print */
+	atomic_bool stopping;
+	atomic_uint dones, quiets; /* commands that are done; pauses that have begun */
+	FILE *results;             /* a backend takes stdout for what kernels print */
 } state;
 
 static uint64_t now_ns(void)
@@ -76,7 +81,16 @@ static void on_quiet(void *owner)
 static void on_done(struct device_command *command, int error)
 {
 	bench_require(error, "run the kernel", "the device says no");
-	atomic_store(&state.done, true);
+	atomic_fetch_add(&state.dones, 1);
+}
+
+static void wait_until_more(atomic_uint *count, unsigned than, const char *what)
+{
+	uint64_t begin_ns = now_ns();
+
+	while (atomic_load(count) == than)
+		bench_require(
+			now_ns() - begin_ns > WAIT_S * 1000000000ull, what, "it does not come");
 }
 
 static void *serve(void *argument)
@@ -139,7 +153,6 @@ static void submit(
 			.block = {threads, 1, 1},
 			.params = ns,
 			.param_bytes = sizeof *ns}};
-	atomic_store(&state.done, false);
 	state.ops->submit(state.queue, command);
 }
 
@@ -147,10 +160,10 @@ static double run_ns(uint32_t blocks, uint32_t threads, uint64_t ns)
 {
 	struct device_command command;
 	uint64_t begin_ns = now_ns();
+	unsigned dones = atomic_load(&state.dones);
 
 	submit(&command, blocks, threads, &ns);
-	while (!atomic_load(&state.done))
-		sched_yield();
+	wait_until_more(&state.dones, dones, "wait for the end of a kernel that is not stopped");
 	return (double)(now_ns() - begin_ns);
 }
 
@@ -166,21 +179,20 @@ static uint32_t count_blocks(uint32_t threads, uint64_t ns)
 	return (uint32_t)(many * (KERNEL_MS * 1e6 / many_ns)) + 1;
 }
 
-/* Stops what runs, and lets it go on. False: it was over before. */
-static bool stop_once(struct samples *gone, struct samples *goes_on)
+/* Stops what runs, and lets it go on. False: it was over before, as there are more commands done than `dones`. */
+static bool stop_once(struct samples *gone, struct samples *goes_on, unsigned dones)
 {
 	unsigned quiets = atomic_load(&state.quiets);
 	uint64_t begin_ns = now_ns(), gone_ns;
 
 	if (!state.ops->pause(state.device, true))
-		while (atomic_load(&state.quiets) == quiets)
-			;
+		wait_until_more(&state.quiets, quiets, "wait until the kernel has left");
 	gone_ns = now_ns();
-	if (!atomic_load(&state.done))
+	if (atomic_load(&state.dones) == dones)
 		samples_add(gone, (double)(gone_ns - begin_ns) / 1e3);
 	state.ops->pause(state.device, false);
 	samples_add(goes_on, (double)(now_ns() - gone_ns) / 1e3);
-	return !atomic_load(&state.done);
+	return atomic_load(&state.dones) == dones;
 }
 
 static int compare(const void *a, const void *b)
@@ -210,7 +222,7 @@ int main(int argc, char **argv)
 	uint64_t ns = 1000ull * (argc > 2 ? strtoull(argv[2], NULL, 10) : 50);
 	uint32_t threads = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 256, blocks;
 	struct samples gone = {0}, goes_on = {0}, whole = {0}, stopped = {0}, block = {0};
-	unsigned stops = 0;
+	unsigned stops = 0, unstopped = 0;
 
 	state.results = fdopen(dup(STDOUT_FILENO), "w");
 	bench_require(!state.results, "keep stdout", "no descriptor is left");
@@ -223,13 +235,17 @@ int main(int argc, char **argv)
 	while (stops < ROUNDS) {
 		struct device_command command;
 		uint64_t begin_ns = now_ns();
-		unsigned before = stops;
+		unsigned before = stops, dones = atomic_load(&state.dones);
+
 		submit(&command, blocks, threads, &ns);
 		do
 			usleep(500 + (unsigned)random() % RUN_US_MAX);
-		while (stop_once(&gone, &goes_on) && ++stops);
-		while (!atomic_load(&state.done))
-			sched_yield();
+		while (stop_once(&gone, &goes_on, dones) && ++stops);
+		wait_until_more(
+			&state.dones, dones, "wait for the end of a kernel that was stopped");
+		unstopped = stops > before ? 0 : unstopped + 1;
+		bench_require(unstopped == UNSTOPPED, "stop the kernel",
+			"it was over before each time: it has not been rewritten, or is too short");
 		if (stops > before)
 			samples_add(&stopped,
 				((double)(now_ns() - begin_ns) / 1e3 - samples_median(&whole)) /
