@@ -32,6 +32,7 @@ import preempt
 import programs
 import starting
 import swapping
+import textures
 from lab import ROOT, Gdevd, LabError
 
 VENDOR_LIBRARIES = ["/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1",
@@ -456,7 +457,7 @@ def parse_options():
                              + "log, record and hardware.def (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch graph alloc first pair table1; and, only when named, "
-                             + "conformance vendor-tests programs-suite devices cards " + " ".join([*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
+                             + "conformance vendor-tests textures programs-suite devices cards " + " ".join([*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -580,10 +581,13 @@ def main():
             passed, failed = add([(passed, failed), check_vendor(sides, options.results, about)])
         if "conformance" in wanted:
             passed, failed = add([(passed, failed), *conformance.check(sides, options.results, run_test, say)])
+        if "textures" in wanted:
+            passed, failed = add([(passed, failed), *textures.check(sides, options, Tap, run_test, device_used_mib, say,
+                                                                   lines.take)])
         if not wanted or "torch" in wanted:
             names = options.torch.split(",") if options.torch else TORCH
             passed, failed = add([(passed, failed), check_torch(sides, names, lines.take)])
-        if not wanted or set(wanted) - {"programs", "tests", "torch", "vendor-tests", "conformance"}:
+        if not wanted or set(wanted) - {"programs", "tests", "torch", "vendor-tests", "conformance", "textures"}:
             print(f"  {'metric':24} {'gdev':>12} {'vendor':>12} {'unit':6} {'ratio':>8}")
         measure_parts(sides, wanted, options.repetitions, lines.take)
         if not wanted or "table1" in wanted:

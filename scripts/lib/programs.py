@@ -26,18 +26,13 @@ NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 TIMEOUT = 60
 
 # What gdev has not yet: {program: {side: why}}. A program that is named here and passes is a failure, too.
-NO_ARRAYS = {"hardware": "arrays and textures"}
 NO_CONDITIONS = {"software": "conditional nodes of graphs", "hardware": "conditional nodes of graphs"}
 MISSING = {
     "runtime/dynamic_parallelism": {"hardware": "dynamic parallelism"},
     "runtime/graph_conditional_if": NO_CONDITIONS,
     "runtime/graph_conditional_while": NO_CONDITIONS,
     "runtime/managed_variables": {"hardware": "__managed__ variables: NVIDIA's runtime ends with a fault when it is told so"},
-    **{name: NO_ARRAYS for name in (
-        "driver/surface_object", "driver/texture_object", "driver/texture_reference", "runtime/array_copies",
-        "runtime/copies_3d", "runtime/surface_2d", "runtime/surface_3d", "runtime/texture_2d", "runtime/texture_3d",
-        "runtime/texture_cube", "runtime/texture_gather", "runtime/texture_layers", "runtime/texture_linear",
-        "runtime/texture_mipmap", "runtime/texture_pitched")},
+    "driver/texture_reference": {"hardware": "references of modules to textures"},
 }
 
 
