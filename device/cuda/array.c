@@ -119,7 +119,7 @@ int cuda_array_create(struct device_space *space, uint64_t address, const struct
 	struct device_array *array;
 	struct texture level;
 	CUresult result;
-	uint64_t bytes;
+	uint64_t bytes = 0;
 
 	array_layout(shape, address, &level, &bytes);
 	array = calloc(1, sizeof *array + level.levels * sizeof *array->levels);

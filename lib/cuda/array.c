@@ -185,7 +185,7 @@ static CUresult plan(CUcontext context, const CUDA_ARRAY3D_DESCRIPTOR *d, unsign
 static CUresult allocate(CUcontext context, const struct array_shape *shape, struct texture *plain,
 	void *owner, enum allocation_kind kind)
 {
-	uint64_t bytes, address;
+	uint64_t bytes = 0, address;
 	CUresult result;
 	bool made;
 

@@ -242,7 +242,7 @@ static void call_apart(struct work *w, struct call *c, const struct function *ca
 {
 	struct variable *block = work_alloc(w, sizeof(*block));
 	uint32_t line = c->inst->line;
-	uint64_t at;
+	uint64_t at = 0;
 
 	if (!block)
 		return;
@@ -492,7 +492,7 @@ static void build_callee(struct work *w)
 					  .results = fn->results};
 	struct operand block = {.kind = OPERAND_REG, .memory = true, .id = work_reg(w, TYPE_b64)};
 	struct inst *i = work_inst(w, OP_mov, fn->line, 2);
-	uint64_t at;
+	uint64_t at = 0;
 
 	if (!i)
 		return;
