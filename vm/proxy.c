@@ -2,7 +2,8 @@
  *
  * See proxy.h. The proxy looks at the guest's ring, the mailbox and the worker's timelines for SPIN_NS after it last found
  * something there; then it says that it sleeps, looks once more, and sleeps until the guest rings, the worker wakes it, or
- * one of the two ends. So a launch in a burst rings nobody.
+ * one of the two ends. So a launch in a burst rings nobody. Where looking was in vain the last two times it is in vain
+ * again, most likely: then it is GLANCE_NS.
  */
 #include "vm/proxy.h"
 
@@ -23,6 +24,7 @@
 #include "base/log.h"
 
 #define SPIN_NS (50 * NS_PER_US)
+#define GLANCE_NS (2 * NS_PER_US)
 #define LOOKS_BETWEEN_CLOCK_READS 16
 
 void proxy_interrupt(struct proxy *proxy)
@@ -131,22 +133,42 @@ static bool has_work(const struct proxy *proxy)
 		       proxy->host_completed;
 }
 
-/* Works until nothing has happened for SPIN_NS. */
+/* Of pauses that begin as this one. */
+static struct pauses *pauses_of(struct proxy *proxy)
+{
+	return &proxy->pauses[proxy->active_count > 0];
+}
+
+static uint64_t patience_ns(struct proxy *proxy)
+{
+	const struct pauses *pauses = pauses_of(proxy);
+
+	return min_of(pauses->last_ns, pauses->before_ns) > SPIN_NS ? GLANCE_NS : SPIN_NS;
+}
+
+/* Works until nothing has happened for a while. */
 static void look(struct proxy *proxy, bool few_processors)
 {
-	uint64_t since = clock_now_ns();
+	struct pauses *pauses = pauses_of(proxy);
 
-	while (!proxy->error && clock_now_ns() - since < SPIN_NS) {
+	while (!proxy->error) {
 		bool worked = false;
+		uint64_t now;
 
 		for (int i = 0; i < LOOKS_BETWEEN_CLOCK_READS; i++) {
 			worked |= work(proxy);
 			cpu_relax();
 		}
-		if (worked)
-			since = clock_now_ns();
-		else if (few_processors)
+		now = clock_now_ns();
+		if (worked) {
+			*pauses = (struct pauses){now - proxy->worked_ns, pauses->last_ns};
+			proxy->worked_ns = now;
+			pauses = pauses_of(proxy);
+		} else if (now - proxy->worked_ns >= patience_ns(proxy)) {
+			return;
+		} else if (few_processors) {
 			sched_yield();
+		}
 	}
 }
 

@@ -48,6 +48,11 @@ struct image {
 	uint64_t length, filled;
 };
 
+/* How long the proxy found nothing, the last two times. */
+struct pauses {
+	uint64_t last_ns, before_ns;
+};
+
 struct proxy {
 	struct guest *guest;
 	unsigned slot;
@@ -72,6 +77,8 @@ struct proxy {
 	struct stamp *stamps; /* under way, in order */
 	size_t stamp_count, stamp_capacity;
 	uint64_t answered;
+	uint64_t worked_ns;      /* when it last found something */
+	struct pauses pauses[2]; /* that begin when nothing is under way, or something is */
 	struct image image;
 	struct log log;
 	struct vm_entry *list; /* of the request that is executed: VM_ENTRIES_MAX */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program of a guest, which counts what it costs: a burst of launches, copies of pageable and of page-locked memory, waits.
+ * A program of a guest, which counts what it costs: a burst of launches, launches that are waited for one by one, copies of
+ * pageable and of page-locked memory.
  * It checks the results, and prints the counts of its session (struct vm_counts) as JSON.
  *
  * usage: counted [launches] [MiB]
@@ -17,6 +18,9 @@
 #include <unistd.h>
 
 #include "proto/vm.h"
+
+#define WAITS 100
+#define PAUSE_US 2000 /* long enough for everybody to sleep */
 
 static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 			  ".visible .entry count(.param .u64 at)\n"
@@ -81,6 +85,18 @@ static void launch(CUfunction function, CUdeviceptr word, unsigned launches)
 	check(counted == launches, "the kernel has not run as often as it was launched");
 }
 
+static void launch_and_wait(CUfunction function, CUdeviceptr word)
+{
+	void *parameters[] = {&word};
+
+	for (unsigned i = 0; i < WAITS; i++) {
+		must(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL),
+			"cuLaunchKernel");
+		must(cuCtxSynchronize(), "cuCtxSynchronize");
+		usleep(PAUSE_US);
+	}
+}
+
 static void fill(uint32_t *words, size_t bytes, uint32_t seed)
 {
 	for (size_t i = 0; i < bytes / 4; i++)
@@ -116,7 +132,7 @@ int main(int argc, char **argv)
 {
 	unsigned launches = argc > 1 ? (unsigned)atoi(argv[1]) : 1000;
 	size_t bytes = (argc > 2 ? (size_t)atoi(argv[2]) : 4) << 20;
-	struct vm_counts before, burst, end;
+	struct vm_counts before, burst, waited, end;
 	CUfunction function;
 	CUdeviceptr device;
 	CUcontext context;
@@ -132,15 +148,22 @@ int main(int argc, char **argv)
 	before = counts();
 	launch(function, device, launches);
 	burst = counts();
+	launch_and_wait(function, device);
+	usleep(PAUSE_US); /* the proxy counts when it rests */
+	waited = counts();
 	copy(device, bytes);
 	end = counts();
 	printf("{\"launches\": %llu, \"burst_doorbells\": %llu, \"burst_interrupts\": %llu, \"asked_bytes\": %llu, "
-	       "\"copied_bytes\": %llu, \"proxy_ns\": %llu}\n",
+	       "\"copied_bytes\": %llu, \"proxy_ns\": %llu, \"waits\": %u, \"wait_doorbells\": %llu, "
+	       "\"wait_interrupts\": %llu, \"wait_proxy_ns\": %llu}\n",
 		(unsigned long long)(burst.launches - before.launches),
 		(unsigned long long)(burst.doorbells - before.doorbells),
 		(unsigned long long)(burst.interrupts - before.interrupts),
-		(unsigned long long)(end.bytes - burst.bytes),
-		(unsigned long long)(end.bytes_copied - burst.bytes_copied),
-		(unsigned long long)(burst.proxy_ns - before.proxy_ns));
+		(unsigned long long)(end.bytes - waited.bytes),
+		(unsigned long long)(end.bytes_copied - waited.bytes_copied),
+		(unsigned long long)(burst.proxy_ns - before.proxy_ns), WAITS,
+		(unsigned long long)(waited.doorbells - burst.doorbells),
+		(unsigned long long)(waited.interrupts - burst.interrupts),
+		(unsigned long long)(waited.proxy_ns - burst.proxy_ns));
 	return 0;
 }

@@ -115,6 +115,7 @@ class Programs(Case):
             # A copy of which a part asks for its turn moves that part twice, as on the host.
             self.assertLess(counts["copied_bytes"] / counts["asked_bytes"], 1.1)
         self.assertLess(counts["burst_doorbells"], 200)
+        self.assertLessEqual(counts["wait_interrupts"], counts["waits"])
 
 
 class Deaths(Case):
