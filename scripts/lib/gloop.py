@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kernels with event loops (docs/gloop.md), the part of `scripts/bench gloop` that runs programs:
+"""Kernels with event loops (docs/gloop.md): `scripts/bench gloop`, and on a GPU `scripts/hardware --only gloop`:
 
   grep             of examples/gloop, over the same with all in device memory and one kernel (Figure 3)
   pair_throttle    two at once, each on a virtual GPU of its own, over one alone (Figure 4: 2.07); the mean of both
@@ -8,12 +8,16 @@
                    windows of a second, by their own counts of what they did, in points. The baseline is the same with an
                    ordinary program in its place: what the machine makes of it.
 
+  callback_us, resume_us, file_read: of bench/gloop.c
+
 Measurement and baseline take turns, but for the shares. Three minutes in all."""
 
+import json
 import statistics
 import threading
 
 from contention import Contention, Load, errors, two
+from lab import LabError
 from turns import Turns
 
 TURNS = 5
@@ -70,7 +74,15 @@ def share_errors(start):
         yield statistics.mean(errors(case, reports)["compute"])
 
 
-def programs(start):
+def calls(gdevd):
+    code, out, err = gdevd.run([gdevd.gdev, "run", gdevd.build / "bench" / "bench_gloop", 64], 300)
+    if code:
+        raise LabError(f"bench_gloop: {err}")
+    for found in map(json.loads, out.splitlines()):
+        yield found["metric"], found["value"], found["unit"], found["baseline"]
+
+
+def results(start):
     """(metric, value, unit, baseline) each."""
     with start({"v0": {}, "v1": {}}) as gdevd:
         ms, plain_ms = grep(gdevd)
@@ -80,3 +92,5 @@ def programs(start):
             yield "pair_" + name, both_ms, "ms", alone_ms
     error, ordinary = share_errors(start)
     yield "share_error_pct", error, "%", ordinary
+    with start() as gdevd:
+        yield from calls(gdevd)

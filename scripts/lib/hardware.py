@@ -27,6 +27,7 @@ import cards
 import conformance
 import contention
 import devices
+import gloop
 import lab
 import preempt
 import programs
@@ -405,9 +406,16 @@ def check_programs(sides):
     return add(check(sides) for check in checks)
 
 
+def check_gloop(sides):
+    """Kernels with event loops; what they read comes by copy engines here."""
+    folder = sides.gdevd.build / "tests" / "gloop"
+    return Tap(*run_test(sides, sides.command("gdev", [folder / "test_gloop"]), 300)).say("gloop test_gloop")
+
+
 def check_tests(sides):
-    """(passed, failed) of the tests that start daemons of their own."""
-    return add(check(sides) for check in (check_backend, check_runtime, check_processes, check_warm, check_suites))
+    """(passed, failed) of the tests that start daemons of their own, and of event loops."""
+    return add(check(sides) for check in (check_backend, check_runtime, check_processes, check_warm, check_gloop,
+                                          check_suites))
 
 
 def add(counts):
@@ -457,7 +465,7 @@ def parse_options():
                              + "log, record and hardware.def (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch graph alloc first pair table1; and, only when named, "
-                             + "conformance vendor-tests textures programs-suite devices cards " + " ".join([*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
+                             + "conformance vendor-tests textures programs-suite devices cards gloop " + " ".join([*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -495,6 +503,8 @@ def measure(name, options, vendor, lines):
 
     if name in contention.BENCHES:
         found = contention.results(name, start, options)
+    elif name == "gloop":
+        found = ((f"gloop.{metric}", (value, baseline, unit)) for metric, value, unit, baseline in gloop.results(start))
     elif name in preempt.BENCHES:
         found = contention.results(name, start, options, preempt.BENCHES)
     elif name in starting.BENCHES:
@@ -551,7 +561,7 @@ def main():
     about = describe(options.build)
     lines = Lines(options.json, about)
     wanted = options.only.split(",") if options.only else []
-    apart = [*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES]
+    apart = [*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES, "gloop"]
     passed = failed = 0
     for name in wanted:
         if name in apart:

@@ -8,6 +8,10 @@
                    of blocks of 50 us: from its launch to the end of the wait for it. latency.off is the same where kernels do not
                    leave; the baseline of both is what the program waits alone
   speed            what the other keeps of the work that it does alone
+  inference_*_us   eight kernels of 35 us, one behind the other and waited for together, as a small inference has layers, every
+                   10 ms in a virtual GPU of higher priority, beside one that saturates the device with kernels of 200 us, as long
+                   as its GEMMs: p50 and p99 of the wait, over the same alone; inference_speed is what the other keeps.
+                   inference.off_* is the same where kernels do not leave, which machine code cannot
   cost_geomean     the programs of Table 1 when nobody waits, over the same not rewritten, in turn (hardware alone)"""
 
 import json
@@ -20,6 +24,8 @@ from turns import Turns
 
 ASKING = {"us": 100, "batch": 1, "think_us": 9900, "vary_us": 5000}
 LONG = {"us": 50, "waves": 2000}
+INFERENCE = {"us": 35, "batch": 8, "think_us": 9720, "vary_us": 5000}
+GEMMS = {"us": 200}
 # (program, size, rounds a turn)
 PROGRAMS = [("loop", 4, 1), ("madd", 1024, 5), ("mmul", 1024, 5), ("cpy", 64, 2), ("pincpy", 64, 2), ("bp", 65536, 5),
             ("bfs", 1000000, 2), ("hw", 24, 2), ("hs", 1024, 2), ("lud", 1024, 5), ("nn", 1000000, 5), ("nw", 2048, 5),
@@ -36,20 +42,14 @@ def gone(gdevd, threads):
         yield line["metric"].partition(".")[2], line["value"], line["baseline"]
 
 
-def latency(contention, mode):
+def beside(contention, mode, asking, other):
+    """One that asks, beside another whose kernels leave by `mode`: its waits, its report alone, and what the other keeps."""
     vgpus = {"high": {"compute": 50, "priority": 10}, "low": {"compute": 50, "preempt": mode}}
-    case = Case(f"preempt-{mode}", vgpus, [Load("high", **ASKING), Load("low", **LONG)])
+    case = Case(f"preempt-{mode}", vgpus, [Load("high", **asking), Load("low", **other)])
     waits = waits_us(contention, case, "fair")
-    alone = contention.alone[Load("high", **ASKING).key][1]
-    return waits, alone
-
-
-def speed(contention, mode):
-    vgpus = {"high": {"compute": 50, "priority": 10}, "low": {"compute": 50, "preempt": mode}}
-    case = Case(f"preempt-speed-{mode}", vgpus, [Load("high", **ASKING), Load("low", **LONG)])
     reports, rates = contention.measure(case, "fair")
     bins = reports[1]["bins"][200:]
-    return sum(bins) / (len(bins) * 0.01) / rates[1]
+    return waits, contention.alone[case.loads[0].key][1], sum(bins) / (len(bins) * 0.01) / rates[1]
 
 
 def cost(gdevd):
@@ -75,11 +75,13 @@ def preempt(contention):
             for metric, value, baseline in gone(gdevd, threads):
                 yield result(f"preempt.{prefix}{metric}", value, "us", baseline)
     for mode in ("blocks",) if software else ("blocks", "off"):
-        waits, alone = latency(contention, mode)
-        prefix = "preempt.latency" + (".off" if mode == "off" else "")
-        yield result(f"{prefix}_p99_us", percentile(waits, 0.99), "us", alone["p99_us"])
-        yield result(f"{prefix}_p50_us", percentile(waits, 0.5), "us", alone["p50_us"])
-        yield result("preempt.speed" + (".off" if mode == "off" else ""), speed(contention, mode), "x", 1)
+        off = ".off" if mode == "off" else ""
+        for name, kept_name, loads in (("latency", f"speed{off}", (ASKING, LONG)),
+                                       ("inference", f"inference{off}_speed", (INFERENCE, GEMMS))):
+            waits, alone, kept = beside(contention, mode, *loads)
+            yield result(f"preempt.{name}{off}_p99_us", percentile(waits, 0.99), "us", alone["p99_us"])
+            yield result(f"preempt.{name}{off}_p50_us", percentile(waits, 0.5), "us", alone["p50_us"])
+            yield result(f"preempt.{kept_name}", kept, "x", 1)
     if software:
         return
     with contention.start() as gdevd:
