@@ -195,16 +195,33 @@ static void pass_barrier(struct thread *t, const struct barrier *b)
 			inst_has(i, MOD_and) ? b->count == b->all : b->count != 0);
 }
 
+uint32_t barrier_count(const struct block *b, const struct barrier *barrier, uint32_t warp)
+{
+	uint32_t come = barrier->come[warp];
+
+	for (uint32_t k = warp * 32; k < b->threads && k < warp * 32 + 32; k++)
+		if (!(come >> k % 32 & 1) && b->thread[k].state != THREAD_LEFT)
+			return (uint32_t)__builtin_popcount(come);
+	return come ? 32 : 0;
+}
+
 static bool release_barrier(struct block *b, int id)
 {
 	struct barrier *barrier = &b->barrier[id];
-	uint32_t expected = barrier->expected;
+	uint32_t expected = (barrier->expected + 31) / 32 * 32, come = barrier->before;
 
-	for (uint32_t k = 0; !barrier->expected && k < b->threads; k++)
-		expected += b->thread[k].state != THREAD_LEFT;
-	if (!barrier->arrived || barrier->arrived < expected)
+	for (uint32_t w = 0; w * 32 < b->threads; w++) {
+		bool alive = false;
+
+		for (uint32_t k = w * 32; k < b->threads && k < w * 32 + 32; k++)
+			alive |= b->thread[k].state != THREAD_LEFT;
+		expected += alive && !barrier->expected ? 32 : 0;
+		come += barrier_count(b, barrier, w);
+	}
+	if (!barrier->arrived || come < expected)
 		return false;
-	barrier->arrived = 0;
+	barrier->arrived = barrier->before = 0;
+	memset(barrier->come, 0, sizeof(barrier->come));
 	for (uint32_t k = 0; k < b->threads; k++)
 		if (b->thread[k].state == THREAD_WAITS && b->thread[k].barrier == id)
 			pass_barrier(&b->thread[k], barrier);

@@ -560,6 +560,11 @@ static void wait_at(struct thread *t, const struct inst *i, uint64_t id, uint64_
 			(unsigned long)id, b->expected, (unsigned long)expected);
 	if (!b->arrived++)
 		b->count = b->all = 0;
+	if (b->come[t->index / 32] >> t->index % 32 & 1) {
+		b->before += barrier_count(t->block, b, t->index / 32);
+		b->come[t->index / 32] = 0;
+	}
+	b->come[t->index / 32] |= 1u << t->index % 32;
 	b->expected = (uint32_t)expected;
 	if (i->dest_count) {
 		t->predicate = thread_read(t, &i->operands[last], TYPE_pred);

@@ -31,7 +31,10 @@ struct thread {
 
 struct barrier {
 	uint32_t arrived, expected; /* 0: all threads that have not left */
-	uint32_t count, all;        /* of the predicates of bar.red */
+	/* arrived is of threads. What is expected counts whole warps: by warp the lanes that have come, and what lanes that have
+	 * come again counted for before. */
+	uint32_t come[32], before;
+	uint32_t count, all; /* of the predicates of bar.red */
 };
 
 struct block {
@@ -47,6 +50,8 @@ struct block {
 	enum interp_outcome outcome;
 };
 
+/* interp.c: how many threads the lanes of a warp count for at a barrier. */
+uint32_t barrier_count(const struct block *b, const struct barrier *barrier, uint32_t warp);
 /* Executes the instruction at the thread's pc. A collective or barrier leaves the thread waiting. */
 void thread_step(struct thread *t);
 /* The value of an operand as `type`, and the other way. */

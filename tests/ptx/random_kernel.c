@@ -434,8 +434,9 @@ static void write_divergent_barrier(struct writer *w)
 	char barrier[24] = " 2";
 
 	w->labels += 2;
-	if (how == 2 && may_wait(w->k) && block[0] * block[1] * block[2] % 32 == 0)
-		snprintf(barrier, sizeof(barrier), " 3, %u", block[0] * block[1] * block[2]);
+	if (how == 2 && may_wait(w->k))
+		snprintf(barrier, sizeof(barrier), " 3, %u",
+			(block[0] * block[1] * block[2] + 31) / 32 * 32);
 	else if (how == 2)
 		how = 1;
 	if (how)

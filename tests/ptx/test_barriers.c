@@ -89,9 +89,45 @@ static void threads_that_drop_out_are_not_waited_for(void **state)
 	}
 }
 
+/* Blocks of 40 threads: the second warp has 8. Thread 3 leaves before, of the first warp. The second one arrives, or waits, too. */
+static void warps_that_are_not_whole_count_as_warps(void **state)
+{
+	static const char text[] =
+		".version 6.3\n.target sm_70\n.address_size 64\n"
+		".visible .entry warps(.param .u64 out, .param .u32 waits) {\n"
+		".reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %d<9>; .shared .align 4 .b8 words[160];\n"
+		"ld.param.u64 %d1, [out]; ld.param.u32 %r1, [waits]; mov.u32 %r2, %tid.x;\n"
+		"setp.eq.u32 %p1, %r2, 3; @%p1 exit;\n"
+		"mul.wide.u32 %d2, %r2, 4; mov.u64 %d3, words; add.s64 %d4, %d3, %d2;\n"
+		"setp.lt.u32 %p2, %r2, 32; @%p2 bra TAKE;\n"
+		"add.u32 %r3, %r2, 100; st.shared.u32 [%d4], %r3; setp.ne.u32 %p3, %r1, 0;\n"
+		"@%p3 bra WAIT; barrier.arrive 1, 64; bra END;\nWAIT: barrier.sync 1, 64; bra END;\n"
+		"TAKE: barrier.sync 1, 64; and.b32 %r4, %r2, 7; mul.wide.u32 %d5, %r4, 4;\n"
+		"add.s64 %d5, %d3, %d5; ld.shared.u32 %r5, [%d5+128]; add.s64 %d6, %d1, %d2;\n"
+		"st.global.u32 [%d6], %r5;\nEND: ret;\n}\n";
+	struct program p;
+
+	load_text(&p, text);
+	for (uint32_t waits = 0; waits < 2; waits++) {
+		uint32_t got[32] = {0};
+		struct {
+			void *out;
+			uint32_t waits;
+		} params = {got, waits};
+
+		assert_int_equal(
+			run(&p, (struct run){.kernel = "warps", .block = {40}, .params = &params}),
+			RAN);
+		for (uint32_t t = 0; t < 32; t++)
+			assert_int_equal(got[t], t == 3 ? 0 : 132 + t % 8);
+	}
+	unload(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(warps_that_are_not_whole_count_as_warps),
 		cmocka_unit_test(consumers_wait_for_producers),
 		cmocka_unit_test(copies_are_waited_for_by_their_bytes),
 		cmocka_unit_test(a_pipeline_has_stages),

@@ -2,8 +2,8 @@
  *
  * Scheduled plans (region.h): which threads go on when every thread waits at a gate (gates.h) or has
  * left. `codes` has the word of each thread, `wants` what it waits for: the mask at GATE_MASK and
- * GATE_WARP; at GATE_BLOCK the barrier, and from bit 16 its number of threads, 0 for the whole block. `arrived` counts,
- * for each barrier, those that have come to it without waiting.
+ * GATE_WARP; at GATE_BLOCK the barrier, and from bit 16 its number of threads, 0 for the whole block. `arrived` has, for
+ * each barrier, a number of threads that have come to it without waiting and, for each warp, which lanes have come besides.
  */
 #include "gates.h"
 
@@ -57,31 +57,106 @@ static inline u32 gate_release_warp(u32 *codes, const u32 *wants, u32 lanes, con
 	return ready;
 }
 
-/* bar.arrive of one thread. Barriers to which all have come that they want begin anew. */
-BUILTIN void ptx_arrive(u32 *arrived, u32 barrier, u32 wanted)
+static inline u32 gate_warps(u32 threads)
 {
-	u32 *n = &arrived[barrier % GATE_BARRIERS];
+	return (threads + 31) / 32;
+}
 
-	*n = *n + 1 == wanted ? 0 : *n + 1;
+static inline u32 *gate_barrier(u32 *arrived, u32 threads, u32 barrier)
+{
+	return arrived + barrier % GATE_BARRIERS * (gate_warps(threads) + 1);
+}
+
+/* Of a warp, the lanes that have not left. */
+static inline u32 gate_alive(const u32 *codes, u32 threads, u32 warp)
+{
+	u32 lanes = threads - warp * 32 < 32 ? (1u << (threads - warp * 32)) - 1 : UINT32_MAX;
+
+	return gate_lanes(codes + warp * 32, lanes, 0, GATE_LEFT);
+}
+
+/* How many threads the lanes of a warp count for: a whole warp as soon as none of them is missing but those that have left, or
+ * that a block which is no whole number of warps never had. */
+static inline u32 gate_count(u32 come, const u32 *codes, u32 threads, u32 warp)
+{
+	if (!come || come == UINT32_MAX)
+		return come ? 32 : 0;
+	return gate_alive(codes, threads, warp) & ~come ? (u32)__builtin_popcount(come) : 32;
+}
+
+static inline u32 gate_arrived(const u32 *barrier, const u32 *codes, u32 threads)
+{
+	u32 come = barrier[0];
+
+	for (u32 w = 0; w < gate_warps(threads); w++)
+		come += gate_count(barrier[1 + w], codes, threads, w);
+	return come;
+}
+
+static inline void gate_begin(u32 *barrier, u32 threads)
+{
+	for (u32 k = 0; k <= gate_warps(threads); k++)
+		barrier[k] = 0;
+}
+
+/* A barrier counts whole warps. */
+static inline u32 gate_wanted(u32 threads)
+{
+	return (threads + 31) & ~31u;
+}
+
+/* bar.arrive of one thread. Barriers to which all have come that they want begin anew. */
+BUILTIN void ptx_arrive(
+	u32 *arrived, const u32 *codes, u32 threads, u32 thread, u32 barrier, u32 wanted)
+{
+	u32 *b = gate_barrier(arrived, threads, barrier), w = thread / 32, lane = 1u << thread % 32;
+
+	if (b[1 + w] & lane) { /* again, before the others of its warp */
+		b[0] += gate_count(b[1 + w], codes, threads, w);
+		b[1 + w] = 0;
+	}
+	b[1 + w] |= lane;
+	if (gate_arrived(b, codes, threads) == gate_wanted(wanted))
+		gate_begin(b, threads);
+}
+
+/* Adds, for each barrier, what the lanes that wait at it count for beside those of their warp that have arrived. */
+static inline void gate_add_waiting(
+	u32 *come, u32 *arrived, const u32 *codes, const u32 *wants, u32 threads, u32 warp, u32 n)
+{
+	u32 rest = gate_lanes(codes + warp * 32, gate_alive(codes, threads, warp), 2 * n, 3 * n);
+
+	while (rest) {
+		u32 barrier = wants[warp * 32 + (u32)__builtin_ctz(rest)] % GATE_BARRIERS, at = 0;
+		u32 before = gate_barrier(arrived, threads, barrier)[1 + warp];
+
+		for (u32 l = 0; l < 32; l++)
+			if (rest >> l & 1 && wants[warp * 32 + l] % GATE_BARRIERS == barrier)
+				at |= 1u << l;
+		come[barrier] += before & at ? gate_count(at, codes, threads, warp)
+					     : gate_count(before | at, codes, threads, warp) -
+						       gate_count(before, codes, threads, warp);
+		rest &= ~at;
+	}
 }
 
 /* Barriers to which all threads have come that they want: all that have not left, where they name no number. */
 static u32 gate_release_barriers(u32 *codes, const u32 *wants, u32 *arrived, u32 threads, u32 n)
 {
-	u32 come[GATE_BARRIERS], alive = 0, released = 0;
+	u32 come[GATE_BARRIERS], all = 0, released = 0;
 
 	for (u32 k = 0; k < GATE_BARRIERS; k++)
-		come[k] = arrived[k];
-	for (u32 t = 0; t < threads; t++) {
-		come[wants[t] % GATE_BARRIERS] += codes[t] - 2 * n < n;
-		alive += codes[t] != GATE_LEFT;
+		come[k] = gate_arrived(gate_barrier(arrived, threads, k), codes, threads);
+	for (u32 w = 0; w < gate_warps(threads); w++) {
+		gate_add_waiting(come, arrived, codes, wants, threads, w, n);
+		all += gate_alive(codes, threads, w) ? 32 : 0;
 	}
 	for (u32 t = 0; t < threads; t++) {
-		u32 barrier = wants[t] % GATE_BARRIERS, wanted = wants[t] >> 16;
+		u32 barrier = wants[t] % GATE_BARRIERS, wanted = gate_wanted(wants[t] >> 16);
 
-		if (codes[t] - 2 * n < n && come[barrier] >= (wanted ? wanted : alive)) {
+		if (codes[t] - 2 * n < n && come[barrier] >= (wanted ? wanted : all)) {
 			codes[t] -= 2 * n;
-			arrived[barrier] = 0;
+			gate_begin(gate_barrier(arrived, threads, barrier), threads);
 			released = 1;
 		}
 	}

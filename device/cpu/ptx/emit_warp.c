@@ -406,16 +406,19 @@ static void emit_elect(struct gen *g, struct inst *i)
 /* bar.arrive: its thread is counted, and goes on. In a cluster of one block nothing is to be told to others. */
 static bool emit_arrival(struct gen *g, struct inst *i)
 {
-	LLVMValueRef arguments[3];
+	LLVMValueRef arguments[6];
 
 	if (inst_has(i, MOD_cluster))
 		return true;
 	if (i->operand_count != 2 || !g->gated)
 		return false;
 	arguments[0] = gen_gep(g, g->b, g->saved, gen_int(g, g->arrived_slot));
-	arguments[1] = emit_operand(g, &i->operands[0], g->i32);
-	arguments[2] = emit_operand(g, &i->operands[1], g->i32);
-	return emit_builtin(g, "ptx_arrive", arguments, 3) != NULL;
+	arguments[1] = gen_gep(g, g->b, g->saved, gen_int(g, g->pc_slot));
+	arguments[2] = LLVMConstInt(g->i32, g->work->threads, false);
+	arguments[3] = g->linear;
+	arguments[4] = emit_operand(g, &i->operands[0], g->i32);
+	arguments[5] = emit_operand(g, &i->operands[1], g->i32);
+	return emit_builtin(g, "ptx_arrive", arguments, 6) != NULL;
 }
 
 bool emit_collective(struct gen *g, struct inst *i)

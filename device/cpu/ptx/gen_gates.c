@@ -183,11 +183,13 @@ void gen_dispatch(struct gen *g, LLVMBasicBlockRef start)
 	LLVMPositionBuilderAtEnd(g->scalar, start);
 	if (g->gated) {
 		g->wants_slot = gen_saved(g, 4);
-		g->arrived_slot = gen_saved(
-			g, 4); /* a word a barrier: there are as many as a warp has threads */
+		/* A barrier has a word, and one a warp: two a thread suffice, as there are as many barriers as a warp has threads. */
+		uint64_t words = GATE_BARRIERS * ((g->work->threads + 31u) / 32 + 1);
+
+		g->arrived_slot = gen_saved(g, 8);
 		LLVMBuildMemSet(g->scalar,
 			gen_gep(g, g->scalar, g->saved, gen_int(g, g->arrived_slot)),
-			LLVMConstNull(g->i8), gen_int(g, 4ull * GATE_BARRIERS), 64);
+			LLVMConstNull(g->i8), gen_int(g, 4 * words), 64);
 	}
 	loop_begin(g, &l, g->scalar);
 	gate_arrive(g, &p->regions[g->work->blocks[0].region]);
