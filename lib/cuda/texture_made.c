@@ -114,10 +114,10 @@ static struct texture_object *find(CUcontext context, unsigned long long number,
 
 bool texture_find_made(unsigned long long number, bool surface, struct texture_object *object)
 {
+	CUcontext context = context_top();
 	struct texture_object *found;
-	CUcontext context;
 
-	if (current_context(&context) != CUDA_SUCCESS)
+	if (!handle_is(HANDLE_CONTEXT, context) || !context->session)
 		return false;
 	pthread_mutex_lock(&context->lock);
 	found = find(context, number, surface);
