@@ -128,6 +128,17 @@ typedef struct CUDA_BATCH_MEM_OP_NODE_PARAMS_v2_st {
 	unsigned int flags;
 } CUDA_BATCH_MEM_OP_NODE_PARAMS_v2;
 
+typedef cuuint64_t CUgraphConditionalHandle;
+
+/* phGraph_out: the node's own array of so many graphs, which are to be filled; as long as the node lives. */
+typedef struct CUDA_CONDITIONAL_NODE_PARAMS {
+	CUgraphConditionalHandle handle;
+	CUgraphConditionalNodeType type;
+	unsigned int size;
+	CUgraph *phGraph_out;
+	CUcontext ctx;
+} CUDA_CONDITIONAL_NODE_PARAMS;
+
 /* Any of them. */
 typedef struct CUgraphNodeParams_st {
 	CUgraphNodeType type;
@@ -144,6 +155,7 @@ typedef struct CUgraphNodeParams_st {
 		CUDA_MEM_ALLOC_NODE_PARAMS_v2 alloc;
 		CUDA_MEM_FREE_NODE_PARAMS free;
 		CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 memOp;
+		CUDA_CONDITIONAL_NODE_PARAMS conditional;
 	};
 	long long reserved2;
 } CUgraphNodeParams;
@@ -262,6 +274,8 @@ CUresult CUDAAPI cuGraphBatchMemOpNodeGetParams(
 	CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out);
 CUresult CUDAAPI cuGraphBatchMemOpNodeSetParams(
 	CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams);
+CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out,
+	CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue, unsigned int flags);
 CUresult CUDAAPI cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams);
 CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,

@@ -44,6 +44,7 @@ CUresult graph_create(CUgraph *created)
 		return no_memory();
 	list_init(&graph->nodes);
 	list_init(&graph->objects);
+	list_init(&graph->conditions);
 	*created = graph;
 	return CUDA_SUCCESS;
 }
@@ -66,6 +67,7 @@ void graph_release(CUgraph graph)
 	list_for_each_safe (node, next, &graph->nodes, link)
 		node_destroy(node);
 	graph_drop_objects(graph);
+	graph_drop_conditions(graph);
 	free(graph->order);
 	handle_destroy(HANDLE_GRAPH, graph);
 }

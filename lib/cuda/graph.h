@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Graphs inside: what graph.c (structure), graph_node.c (what nodes do), graph_params.c (the same by one structure for
- * all), graph_memory.c (memory of graphs), graph_exec.c (executable graphs), graph_run.c (launching them), and
+ * all), graph_memory.c (memory of graphs), graph_conditional.c (conditional nodes), graph_exec.c (executable graphs), graph_run.c (launching them), and
  * capture.c (streams that write down what they are given) know of each other.
  *
  * As in CUDA a graph is not locked: threads that change one take turns. An executable graph is a copy of the
@@ -47,6 +47,20 @@ struct graph_alloc {
 	CUmemAccessDesc access; /* the first of params.accessDescs; all are alike */
 };
 
+/* A stream of an executable graph's own, or NULL. */
+struct own_lane {
+	CUstream stream;
+	struct home home;
+};
+
+struct graph_conditional {
+	struct graph_condition *condition;
+	CUgraphConditionalNodeType type;
+	unsigned size;
+	CUgraph *bodies;      /* malloc'ed; the node's own */
+	struct own_lane lane; /* on which they run */
+};
+
 struct CUgraphNode_st {
 	uint32_t handle_word;
 	struct list link; /* of the graph's nodes, in the order of creation */
@@ -77,6 +91,7 @@ struct CUgraphNode_st {
 		CUevent event;
 		CUgraph child; /* the node's own */
 		struct graph_alloc alloc;
+		struct graph_conditional conditional;
 	};
 };
 
@@ -90,18 +105,13 @@ struct graph_object {
 #define GRAPH_LANES 16
 #define GRAPH_LANES_EACH 8
 
-/* A stream of an executable graph's own, or NULL. */
-struct own_lane {
-	CUstream stream;
-	struct home home;
-};
-
 struct CUgraph_st {
 	uint32_t handle_word;
 	struct list nodes;
 	size_t node_count;
-	struct list objects; /* struct graph_object */
-	bool inner;          /* a node's or an executable graph's: not destroyed by the program */
+	struct list objects;    /* struct graph_object */
+	struct list conditions; /* struct graph_condition */
+	bool inner; /* a node's or an executable graph's: not destroyed by the program */
 	/* Of an executable graph, or of a child in one: */
 	CUgraphNode *order; /* malloc'ed */
 	unsigned lanes;     /* that it runs on */
@@ -181,7 +191,25 @@ void graph_unclaim_memory(CUgraph graph);
 /* Before a launch: what the last one allocated must be free, or is freed here. */
 CUresult graph_settle_memory(CUgraph graph, bool free_it);
 
+/* ---- conditional nodes (graph_conditional.c) ---- */
+
+CUresult node_add_conditional(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+	size_t count, CUDA_CONDITIONAL_NODE_PARAMS *params);
+CUresult node_set_conditional_like(CUgraphNode node, CUgraphNode other);
+void node_clear_conditional(CUgraphNode node);
+CUresult node_run_conditional(CUgraphNode node, CUstream stream);
+/* As graph_order(), of what is in the node. */
+CUresult node_order_bodies(CUgraphNode node);
+void graph_drop_conditions(CUgraph graph);
+/* Whether it, or a child graph in it, has conditional nodes. */
+bool graph_has_conditions(CUgraph graph);
+/* At the begin of a launch. */
+CUresult graph_assign_conditions(CUgraph graph, CUstream stream);
+
 /* ---- launching (graph_run.c) ---- */
+
+bool home_is_alive(const struct home *home);
+CUresult lane_open(struct own_lane *lane, const struct home *home, int priority);
 
 /* Brings an executable graph's nodes into an order, and to lanes. CUDA_ERROR_INVALID_VALUE: there is a circle. */
 CUresult graph_order(CUgraph graph);

@@ -97,6 +97,9 @@ CUresult cuGraphInstantiate(
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
 	TRY(check(exec));
+	/* What conditional nodes run next is in the graph. */
+	if (exec->stream_id && home_is_alive(&exec->home) && graph_has_conditions(exec->graph))
+		gdev_fence_wait(exec->home.context->session, &exec->done);
 	graph_close_lanes(exec->graph);
 	graph_unclaim_memory(exec->graph);
 	graph_release(exec->graph);
@@ -297,7 +300,8 @@ static CUgraphExecUpdateResult pair(CUgraph ours, CUgraph theirs, CUgraphNode *c
 		*culprit = node;
 		if (!same_dependencies(node->twin, node))
 			return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-		if (node->memory != node->twin->memory)
+		if (node->memory != node->twin->memory ||
+			node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
 			return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
 		result = compare_homes(node->twin, node);
 		if (result == CU_GRAPH_EXEC_UPDATE_SUCCESS &&

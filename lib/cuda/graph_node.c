@@ -226,6 +226,8 @@ CUresult node_set_like(CUgraphNode node, CUgraphNode other)
 			node, other->memops.context, other->memops.ops, other->memops.count, 0);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		return set_child(node, other->child);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return node_set_conditional_like(node, other);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		node->copy = other->copy;
 		return CUDA_SUCCESS;
@@ -261,6 +263,9 @@ void node_clear(CUgraphNode node)
 		graph_release(node->child);
 		node->child = NULL;
 		break;
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		node_clear_conditional(node);
+		break;
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
 		node_drop_memory(node);
@@ -286,6 +291,8 @@ static CUresult run(CUgraphNode node, CUstream stream, bool more)
 		return stream_call(stream, node->host.fn, node->host.userData);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		return graph_run(node->child, stream);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return node_run_conditional(node, stream);
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
 		return cuStreamWaitEvent(stream, node->event, 0);
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:

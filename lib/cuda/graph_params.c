@@ -25,8 +25,7 @@ static CUDA_MEMSET_NODE_PARAMS set_of(const CUDA_MEMSET_NODE_PARAMS_v2 *params)
 static CUresult refuse(CUgraphNodeType type)
 {
 	return type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL ||
-			       type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT ||
-			       type == CU_GRAPH_NODE_TYPE_CONDITIONAL
+			       type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT
 		       ? fail(CUDA_ERROR_NOT_SUPPORTED, "nodes of type %d are not there", (int)type)
 		       : fail(CUDA_ERROR_INVALID_VALUE, "%d is no type of nodes", (int)type);
 }
@@ -87,6 +86,9 @@ static CUresult add(CUgraphNode *added, CUgraph graph, const CUgraphNode *depend
 				"a child graph can only be copied into its node");
 		return cuGraphAddChildGraphNode(
 			added, graph, dependencies, count, params->graph.graph);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return node_add_conditional(
+			added, graph, dependencies, count, &params->conditional);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 		return cuGraphAddEmptyNode(added, graph, dependencies, count);
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:

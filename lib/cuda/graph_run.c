@@ -130,6 +130,8 @@ CUresult graph_order(CUgraph graph)
 	list_for_each (node, &graph->nodes, link)
 		if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
 			TRY(settle_child(node));
+		else if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+			TRY(node_order_bodies(node));
 	TRY(share_lanes(&placing));
 	graph->order = malloc((graph->node_count + 1) * sizeof *graph->order);
 	if (!graph->order)
@@ -152,7 +154,7 @@ CUresult graph_order(CUgraph graph)
 
 /* ---- lanes ---- */
 
-static bool is_alive(const struct home *home)
+bool home_is_alive(const struct home *home)
 {
 	return handle_is(HANDLE_CONTEXT, home->context) && home->context->id == home->id &&
 	       home->context->session;
@@ -161,7 +163,7 @@ static bool is_alive(const struct home *home)
 /* Streams of a context that is gone are gone with it. */
 static void close_lane(struct own_lane *lane)
 {
-	if (lane->stream && is_alive(&lane->home))
+	if (lane->stream && home_is_alive(&lane->home))
 		stream_release(lane->stream);
 	*lane = (struct own_lane){0};
 }
@@ -175,15 +177,17 @@ void graph_close_lanes(CUgraph graph)
 	list_for_each (node, &graph->nodes, link)
 		if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
 			graph_close_lanes(node->child);
+		else if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+			close_lane(&node->conditional.lane);
 }
 
-static CUresult open_lane(struct own_lane *lane, const struct home *home, int priority)
+CUresult lane_open(struct own_lane *lane, const struct home *home, int priority)
 {
-	if (!same_home(&lane->home, home) || !is_alive(home))
+	if (!same_home(&lane->home, home) || !home_is_alive(home))
 		close_lane(lane);
 	if (lane->stream)
 		return CUDA_SUCCESS;
-	if (!is_alive(home))
+	if (!home_is_alive(home))
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"a context in which nodes of the graph work is gone");
 	TRY(stream_create(home->context, CU_STREAM_NON_BLOCKING, priority, true, &lane->stream));
@@ -211,7 +215,7 @@ static CUresult open_lanes(CUgraph graph, CUstream stream, struct run *run)
 			run->base = i;
 			continue;
 		}
-		TRY(open_lane(&graph->own[i], home, stream->priority));
+		TRY(lane_open(&graph->own[i], home, stream->priority));
 		run->lanes[i] = graph->own[i].stream;
 	}
 	run->lanes[run->base] = stream;
@@ -318,11 +322,12 @@ static CUresult launch_next(CUgraphExec exec, CUstream stream)
 	CUresult result;
 
 	TRY(open_lanes(exec->graph, stream, &run));
-	if (exec->stream_id && exec->stream_id != stream->id && is_alive(&exec->home))
+	if (exec->stream_id && exec->stream_id != stream->id && home_is_alive(&exec->home))
 		TRY_GDEV(gdev_stream_wait_peer(
 				 stream->stream, exec->home.context->session, &exec->done),
 			"the stream cannot wait for the launch before");
 	TRY(graph_settle_memory(exec->graph, free_first));
+	TRY(graph_assign_conditions(exec->graph, stream));
 	result = run_on_lanes(exec->graph, &run);
 	gdev_stream_fence(stream->stream, &exec->done);
 	exec->stream_id = stream->id;

@@ -197,6 +197,7 @@ static void of_graphs(CUresult expected)
 	REFUSED(expected, cuGraphKernelNodeCopyAttributes(alive.node, alive.node));
 	REFUSED(expected, cuGraphKernelNodeGetAttribute(alive.node, 0, NULL));
 	REFUSED(expected, cuGraphKernelNodeSetAttribute(alive.node, 0, NULL));
+	REFUSED(expected, cuGraphConditionalHandleCreate(NULL, alive.graph, NULL, 0, 0));
 	REFUSED(expected, cuGraphAddNode(NULL, alive.graph, NULL, NULL, 0, NULL));
 	REFUSED(expected, cuGraphNodeSetParams(alive.node, NULL));
 	REFUSED(expected, cuGraphExecNodeSetParams(alive.exec, alive.node, NULL));

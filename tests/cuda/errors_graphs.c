@@ -394,6 +394,21 @@ static void of_memory(void **state)
 		fixture_device, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, NULL));
 }
 
+static void of_conditional_nodes(void **state)
+{
+	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
+	CUgraphConditionalHandle handle;
+	CUgraphNode node;
+
+	good_params();
+	INVALID_VALUE(cuGraphConditionalHandleCreate(NULL, alive.graph, NULL, 0, 0));
+	INVALID_VALUE(cuGraphConditionalHandleCreate(&handle, NULL, NULL, 0, 0));
+	INVALID_VALUE(cuGraphConditionalHandleCreate(&handle, alive.graph, NULL, 0, 2));
+	OURS(INVALID_VALUE(cuGraphConditionalHandleCreate(&handle, gone.graph, NULL, 0, 0)));
+	params.conditional.size = 1;
+	OURS(INVALID_VALUE(cuGraphAddNode(&node, alive.graph, NULL, NULL, 0, &params)));
+}
+
 static void of_any_nodes(void **state)
 {
 	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
@@ -458,6 +473,7 @@ int errors_of_graphs(void)
 		ERRORS_TEST(of_new_nodes),
 		ERRORS_TEST(of_parameters),
 		ERRORS_TEST(of_memory),
+		ERRORS_TEST(of_conditional_nodes),
 		ERRORS_TEST(of_any_nodes),
 		ERRORS_TEST(of_user_objects),
 	};
