@@ -93,21 +93,36 @@ int program_library(char *path)
 	return paths_sibling(places, path);
 }
 
-static void prepend_library_path(void)
+static void prepend(const char *variable, const char *path)
 {
-	const char *before = getenv("LD_LIBRARY_PATH");
-	char library[PATHS_MAX];
-	autofree char *path = NULL;
+	const char *before = getenv(variable);
+	autofree char *list = NULL;
 
+	if (asprintf(&list, "%s%s%s", path, before && *before ? ":" : "", before ? before : "") < 0)
+		abort();
+	setenv(variable, list, 1);
+}
+
+static void prepend_libraries(void)
+{
+	static const char *const places[] = {
+		"../lib/libgdev/libgdev-io.so",          /* the build tree */
+		"../" GDEV_LIBDIR "/gdev/libgdev-io.so", /* installed */
+		"../lib/gdev/libgdev-io.so",
+		"../lib64/gdev/libgdev-io.so",
+		NULL,
+	};
+	char library[PATHS_MAX];
+
+	/* For system calls on managed memory; a build with sanitizers has none. */
+	if (!paths_sibling(places, library))
+		prepend("LD_PRELOAD", library);
 	if (program_library(library)) {
 		say("cannot find gdev's libcuda.so.1: the program gets whichever there is");
 		return;
 	}
 	*strrchr(library, '/') = '\0';
-	if (asprintf(&path, "%s%s%s", library, before && *before ? ":" : "", before ? before : "") <
-		0)
-		abort();
-	setenv("LD_LIBRARY_PATH", path, 1);
+	prepend("LD_LIBRARY_PATH", library);
 }
 
 static int keep_across_exec(int hold)
@@ -179,7 +194,7 @@ int program_prepare(const char *vgpu, char *dir)
 	if (guest_describe(&guest)) {
 		if (vgpu)
 			setenv("GDEV_VGPU", vgpu, 1);
-		prepend_library_path();
+		prepend_libraries();
 		return open("/dev/null", O_RDONLY | O_CLOEXEC); /* nothing is to be kept */
 	}
 	hold = daemon_connect(dir);
@@ -203,7 +218,7 @@ int program_prepare(const char *vgpu, char *dir)
 	if (vgpu)
 		setenv("GDEV_VGPU", vgpu, 1);
 	setenv("GDEV_RUNTIME_DIR", dir, 1);
-	prepend_library_path();
+	prepend_libraries();
 	return hold;
 }
 

@@ -11,6 +11,7 @@
  * interrupts is an access to memory, so that it may take locks, as long as no lock of ours is held where memory of the
  * program is accessed.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -96,4 +97,12 @@ void faults_watch(void)
 		first = now;
 	watched = true;
 	sigaction(SIGSEGV, &ours, NULL);
+}
+
+void faults_watch_calls(void)
+{
+	int (**open)(const void *, size_t, bool) = dlsym(RTLD_DEFAULT, "gdev_io_open");
+
+	if (open)
+		__atomic_store_n(open, gdev_managed_open, __ATOMIC_RELEASE);
 }

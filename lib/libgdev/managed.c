@@ -479,6 +479,7 @@ static int prepare(struct gdev_session *session)
 	}
 	pthread_mutex_unlock(&lock);
 	gdev_stream_destroy(stream);
+	faults_watch_calls();
 	return 0;
 }
 

@@ -57,5 +57,7 @@ int managed_touch(uint64_t address, bool write);
 /* From here on faults come to managed_touch() first, and then to whoever had them before. Called again before pages are
  * closed, because the program may have set a handler meanwhile. One thread at a time. */
 void faults_watch(void);
+/* From here on system calls open what they are given, if the program was started with libgdev-io.so (io.c). */
+void faults_watch_calls(void);
 
 #endif

@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -314,17 +317,67 @@ static void calls(void)
 	REQUIRE(!pipe(pipes));
 	words[WORDS] = 7;
 	launch_add(stream, words, 1, 1);
-	REQUIRE(write(pipes[1], (void *)(words + WORDS), 4) < 0 && errno == EFAULT);
+	REQUIRE(syscall(SYS_write, pipes[1], words + WORDS, 4) < 0 && errno == EFAULT);
 	CHECK(gdev_managed_open((void *)(words + WORDS - 1), 8, false));
-	REQUIRE(write(pipes[1], (void *)(words + WORDS), 4) == 4);
+	REQUIRE(syscall(SYS_write, pipes[1], words + WORDS, 4) == 4);
 	REQUIRE(read(pipes[0], text, 4) == 4 && !memcmp(text, &(uint32_t){7}, 4));
 	REQUIRE(write(pipes[1], text, sizeof text) == sizeof text);
-	REQUIRE(read(pipes[0], (void *)words, 8) < 0 && errno == EFAULT); /* open for reading */
+	REQUIRE(syscall(SYS_read, pipes[0], words, 8) < 0 &&
+		errno == EFAULT); /* open for reading */
 	CHECK(gdev_managed_open((void *)words, 8, true));
-	REQUIRE(read(pipes[0], (void *)words, 8) == 8);
+	REQUIRE(syscall(SYS_read, pipes[0], words, 8) == 8);
 	launch_add(stream, words, 1, 1);
 	REQUIRE(words[0] == 8 && words[1] == 'e' + ('f' << 8) + ('g' << 16));
 	CHECK(gdev_managed_open(text, sizeof text, true)); /* any memory */
+}
+
+#define FILE_BYTES (PAGE + 8192)
+
+/* Has the device take the memory before the call, which gets it all. */
+#define CALL(call, expected)                                                                       \
+	do {                                                                                       \
+		launch_add(stream, words, 1, 0);                                                   \
+		REQUIRE((size_t)(call) == (size_t)(expected));                                     \
+	} while (0)
+
+/* `gdev run` has the calls of the C library open what they are given; of two pages each. */
+static void run(void)
+{
+	volatile uint32_t *words = managed(2 * PAGE);
+	char *bytes = (char *)words;
+	struct iovec vector[] = {{bytes, 4096}, {bytes + PAGE, 4096}};
+	struct msghdr message = {.msg_iov = vector, .msg_iovlen = 2};
+	FILE *file = tmpfile();
+	int fd = fileno(file), sockets[2];
+
+	REQUIRE(!socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets));
+	for (uint32_t i = 0; i < FILE_BYTES; i++)
+		bytes[i] = (char)(i / PAGE + i);
+	CALL(fwrite(bytes, 1, FILE_BYTES, file), FILE_BYTES);
+	rewind(file);
+	memset(bytes, 0, FILE_BYTES);
+	CALL(fread(bytes, 1, FILE_BYTES, file), FILE_BYTES);
+	CALL(pwrite(fd, bytes, FILE_BYTES, 4096), FILE_BYTES);
+	memset(bytes, 0, FILE_BYTES);
+	CALL(pread(fd, bytes, FILE_BYTES, 4096), FILE_BYTES);
+	lseek(fd, 0, SEEK_SET);
+	CALL(write(fd, bytes, FILE_BYTES), FILE_BYTES);
+	CALL(pwritev(fd, vector, 2, 0), 8192);
+	lseek(fd, 0, SEEK_SET);
+	CALL(writev(fd, vector, 2), 8192);
+	lseek(fd, 0, SEEK_SET);
+	CALL(read(fd, bytes, FILE_BYTES), FILE_BYTES);
+	CALL(preadv(fd, vector, 2, 0), 8192);
+	lseek(fd, 0, SEEK_SET);
+	CALL(readv(fd, vector, 2), 8192);
+	CALL(send(sockets[0], bytes + PAGE, 4096, 0), 4096);
+	CALL(recv(sockets[1], bytes + PAGE, 4096, 0), 4096);
+	CALL(sendto(sockets[0], bytes, 4096, 0, NULL, 0), 4096);
+	CALL(recvfrom(sockets[1], bytes, 4096, 0, NULL, NULL), 4096);
+	CALL(sendmsg(sockets[0], &message, 0), 8192);
+	CALL(recvmsg(sockets[1], &message, 0), 8192);
+	for (int i = 0; i < 4096; i++)
+		REQUIRE(bytes[i] == (char)i && bytes[PAGE + i] == (char)(i + 1));
 }
 
 static void touch_in_function(void *argument, int error)
@@ -350,6 +403,7 @@ static void functions(void)
 		gdev_stream_fence(stream, &fence);
 		CHECK(gdev_stream_wait(other, &fence));
 		launch_add(other, words, 1, 10); /* whose end waits for the function */
+		CHECK(gdev_session_sync(session)); /* the function may have it open */
 		REQUIRE(words[0] == 20);
 	}
 }
@@ -454,8 +508,8 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {{"turns", turns}, {"fresh", fresh}, {"waits", waits}, {"deadlock", deadlock},
-	{"handlers", handlers}, {"dies", dies}, {"calls", calls}, {"functions", functions},
-	{"commands", commands}, {"threads", threads}, {"stacks", stacks}};
+	{"handlers", handlers}, {"dies", dies}, {"calls", calls}, {"run", run},
+	{"functions", functions}, {"commands", commands}, {"threads", threads}, {"stacks", stacks}};
 
 int main(int argc, char **argv)
 {
