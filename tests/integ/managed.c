@@ -402,7 +402,7 @@ static void functions(void)
 		launch_add(stream, words, 1, 4);
 		gdev_stream_fence(stream, &fence);
 		CHECK(gdev_stream_wait(other, &fence));
-		launch_add(other, words, 1, 10); /* whose end waits for the function */
+		launch_add(other, words, 1, 10);   /* whose end waits for the function */
 		CHECK(gdev_session_sync(session)); /* the function may have it open */
 		REQUIRE(words[0] == 20);
 	}
