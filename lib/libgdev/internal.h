@@ -296,11 +296,12 @@ void calls_finish(struct gdev_session *session);
 /* ---- managed memory (managed.c, whose lock guards it) ---- */
 
 struct managed {
-	struct gdev_stream *
-		stream; /* of its copies; there before the first object is, and as long as the session */
+	/* Of its copies: there before the first object is, and as long as the session. */
+	struct gdev_stream *stream;
 	_Atomic unsigned objects;
-	unsigned named;    /* commands that name pages, and are about to be sent */
-	unsigned touching; /* threads that wait for the session's commands, without the lock */
+	_Atomic uint64_t here;  /* pages that the device has not alone, and touches under way */
+	_Atomic unsigned named; /* commands that name pages, and are about to be sent */
+	unsigned touching;      /* threads that wait for the session's commands, without the lock */
 	_Atomic uint64_t patience_ns; /* how long a touch waits while nothing goes on */
 };
 

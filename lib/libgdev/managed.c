@@ -31,7 +31,8 @@
 #include "lib/libgdev/memory.h"
 
 #define PAGE_BYTES ARENA_ALIGN
-#define RUN_MAX 16 /* pages: 32 MiB, of which the wait for their copy is a hundredth */
+#define NAMED_NS 20000 /* how long to wait for a command that is about to be sent */
+#define RUN_MAX 16     /* pages: 32 MiB, of which the wait for their copy is a hundredth */
 
 enum page { PAGE_FRESH, PAGE_READ, PAGE_WRITTEN, PAGE_DEVICE };
 
@@ -49,8 +50,8 @@ struct managed_pages {
 };
 
 static pthread_mutex_t lock =
-	PTHREAD_MUTEX_INITIALIZER; /* guards what follows, and struct managed of sessions */
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* of struct managed */
+	PTHREAD_MUTEX_INITIALIZER; /* guards what follows, and what is not atomic of struct managed */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* struct managed.touching */
 static struct list all = {&all, &all};
 
 /* ---- pages; all with the lock ---- */
@@ -77,11 +78,14 @@ static int protect(const struct managed_pages *pages, uint32_t first, uint32_t c
 
 static void set_state(struct managed_pages *pages, uint32_t first, uint32_t count, enum page state)
 {
+	uint32_t before = pages->here;
+
 	for (uint32_t i = first; i < first + count; i++) {
-		int moved = (state != PAGE_DEVICE) - (pages->pages[i].state != PAGE_DEVICE);
-		pages->here += (uint32_t)moved;
+		pages->here -= pages->pages[i].state != PAGE_DEVICE;
+		pages->here += state != PAGE_DEVICE;
 		pages->pages[i].state = state;
 	}
+	pages->session->managed.here += (uint64_t)pages->here - before;
 }
 
 /* How many pages from `first` on, `most` at most, are as that one is. */
@@ -149,30 +153,43 @@ static int give_among(struct managed_pages *pages, uint64_t address, uint64_t by
 	return error ? error : 1;
 }
 
-int managed_give(struct gdev_session *session, uint64_t address, uint64_t bytes)
+/* With the lock. */
+static int give_named(struct gdev_session *session, uint64_t address, uint64_t bytes)
 {
 	struct managed_pages *pages;
-	int entered = 0;
+	int named = 0;
 
-	bytes = min_of(bytes, UINT64_MAX - address);
-	pthread_mutex_lock(&lock);
-	faults_watch();
+	if (session->managed.here)
+		faults_watch();
 	list_for_each (pages, &all, link) {
 		int given = pages->session == session ? give_among(pages, address, bytes) : 0;
-		if (entered >= 0 && given)
-			entered = given;
+		if (named >= 0 && given)
+			named = given;
 	}
-	session->managed.named += entered > 0;
-	pthread_mutex_unlock(&lock);
-	return entered;
+	return named;
+}
+
+/* Whoever touches a page counts it as here before it looks at `named`, and this counts as named before it looks at `here`: one
+ * of the two always sees the other. So the usual launch, of which all pages are on the device, takes no lock. */
+int managed_give(struct gdev_session *session, uint64_t address, uint64_t bytes)
+{
+	bool all_of_it = !address && bytes == UINT64_MAX;
+	int named = 1;
+
+	atomic_fetch_add(&session->managed.named, 1);
+	if (!all_of_it || atomic_load(&session->managed.here)) {
+		pthread_mutex_lock(&lock);
+		named = give_named(session, address, min_of(bytes, UINT64_MAX - address));
+		pthread_mutex_unlock(&lock);
+	}
+	if (named <= 0)
+		managed_release(session);
+	return named;
 }
 
 void managed_release(struct gdev_session *session)
 {
-	pthread_mutex_lock(&lock);
-	if (!--session->managed.named)
-		pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
+	atomic_fetch_sub(&session->managed.named, 1);
 }
 
 int gdev_managed_prefetch(struct gdev_session *session, uint64_t address, uint64_t bytes)
@@ -276,47 +293,59 @@ static int wait_for_commands(struct gdev_session *session, const struct gdev_fen
 
 /* Waits once for what keeps pages of the device from being brought back; 0: they may have changed meanwhile. With the
  * lock, which it gives up. *waited: there was something. */
-static int wait_for_device(struct gdev_session *session, bool *waited)
+static int wait_for_device(struct gdev_session *session, uint64_t until_ns, bool *waited)
 {
 	struct managed *managed = &session->managed;
-	struct gdev_fence busy;
+	bool named = atomic_load(&managed->named), busy;
+	struct gdev_fence fence;
 	int error = 0;
 
-	*waited = true;
+	busy = !named && !gdev_session_error(session, NULL) && streams_first_busy(session, &fence);
+	*waited = named || busy;
+	if (!*waited)
+		return 0;
 	managed->touching++;
-	if (managed->named) {
-		uint64_t until = clock_now_ns() + managed->patience_ns;
-		struct timespec time = {(time_t)(until / NS_PER_S), (long)(until % NS_PER_S)};
-		error = pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &time) ? -EDEADLK
-											: 0;
-	} else if (!gdev_session_error(session, NULL) && streams_first_busy(session, &busy)) {
-		pthread_mutex_unlock(&lock);
-		error = wait_for_commands(session, &busy);
-		pthread_mutex_lock(&lock);
-	} else {
-		*waited = false;
-	}
+	pthread_mutex_unlock(&lock);
+	if (busy)
+		error = wait_for_commands(session, &fence);
+	else if (clock_now_ns() > until_ns)
+		error = -EDEADLK;
+	else
+		nanosleep(&(struct timespec){.tv_nsec = NAMED_NS}, NULL);
+	pthread_mutex_lock(&lock);
 	if (!--managed->touching)
 		pthread_cond_broadcast(&changed);
 	return error;
 }
 
+/* With the lock, which it may give up meanwhile. */
+static int touch_page(struct managed_pages *pages, uint32_t page, uint64_t start_ns, bool write)
+{
+	struct managed *managed = &pages->session->managed;
+	bool waited = false;
+	int error = 0;
+
+	atomic_fetch_add(&managed->here, 1);
+	if (pages->pages[page].state == PAGE_DEVICE)
+		error = wait_for_device(pages->session, start_ns + managed->patience_ns, &waited);
+	if (!error && !waited)
+		error = open_run(pages, page, write);
+	atomic_fetch_sub(&managed->here, 1);
+	return error;
+}
+
 int managed_touch(uint64_t address, bool write)
 {
+	uint64_t start_ns = clock_now_ns();
 	struct managed_pages *pages;
 	int error = 0;
 
 	pthread_mutex_lock(&lock);
 	while ((pages = pages_at(address)) && !error) {
 		uint32_t page = (uint32_t)((address - pages->object->base) / PAGE_BYTES);
-		bool waited = false;
-
 		if (is_open(pages, page, write))
 			break;
-		if (pages->pages[page].state == PAGE_DEVICE)
-			error = wait_for_device(pages->session, &waited);
-		if (!error && !waited)
-			error = open_run(pages, page, write);
+		error = touch_page(pages, page, start_ns, write);
 	}
 	if (!pages)
 		error = -EFAULT;
@@ -385,6 +414,7 @@ static int make_pages(struct gdev_session *session, struct object *object, struc
 	faults_watch();
 	list_append(&all, &pages->link);
 	session->managed.objects++;
+	session->managed.here += count;
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
@@ -402,14 +432,20 @@ int managed_create(struct gdev_session *session, struct object *object)
 	return error;
 }
 
+/* With the lock. */
+static void unlist(struct managed_pages *pages)
+{
+	list_remove(&pages->link);
+	list_init(&pages->link);
+	pages->session->managed.objects--;
+	pages->session->managed.here -= pages->here;
+}
+
 static void forget_pages(struct managed_pages *pages)
 {
 	pthread_mutex_lock(&lock);
-	if (!list_empty(&pages->link)) {
-		list_remove(&pages->link);
-		list_init(&pages->link);
-		pages->session->managed.objects--;
-	}
+	if (!list_empty(&pages->link))
+		unlist(pages);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -440,13 +476,9 @@ void managed_finish(struct gdev_session *session)
 	struct managed_pages *pages, *next;
 
 	pthread_mutex_lock(&lock);
-	list_for_each_safe (pages, next, &all, link) {
-		if (pages->session != session)
-			continue;
-		list_remove(&pages->link);
-		list_init(&pages->link);
-		session->managed.objects--;
-	}
+	list_for_each_safe (pages, next, &all, link)
+		if (pages->session == session)
+			unlist(pages);
 	while (session->managed.touching)
 		pthread_cond_wait(&changed, &lock);
 	pthread_mutex_unlock(&lock);

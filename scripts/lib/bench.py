@@ -8,6 +8,7 @@ What the baseline is, the benchmark's own file says (bench/NAME.c; idle and tabl
   open     opening a virtual GPU with a worker ready (warm) and without (cold)
   idle     CPU time of gdevd, the workers and a client over 30 idle seconds
   trace    launches while somebody traces, against the same while nobody does
+  managed  managed memory: first touches against page-locked copies, access against device memory, launches beside it
   device   a device backend used directly in one process: what is below gdevd
   peer     copies between two devices, and a kernel that may use another device's memory
   devices  the same work on one, two and four software devices; what a message costs gdevd with 64 devices
@@ -172,6 +173,11 @@ def bench_idle(start):
 def bench_trace(start):
     with start() as gdevd:
         yield from lines(gdevd, [program(gdevd, "trace")])
+
+
+def bench_managed(start):
+    with start() as gdevd:
+        yield from lines(gdevd, [program(gdevd, "managed"), 256])
 
 
 def bench_device(start):

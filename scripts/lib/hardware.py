@@ -99,6 +99,8 @@ def compare(sides, part, repetitions):
 
 
 def program(sides, part):
+    if part == "managed":
+        return [sides.gdevd.build / "bench" / "bench_managed"]
     return [sides.gdevd.build / "bench" / "bench_hardware", part]
 
 
@@ -216,16 +218,17 @@ ELSEWHERE = {
 }
 
 
+def check_suite_of(sides, suite):
+    start = time.monotonic()
+    tap = Tap(*run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], 300))
+    return tap.say(suite, time.monotonic() - start)
+
+
 def check_suites(sides):
     """The integration tests, each with a gdevd of its own on this device: (passed, failed)."""
-    def check(suite):
-        start = time.monotonic()
-        tap = Tap(*run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], 300))
-        return tap.say(suite, time.monotonic() - start)
-
     for suites, why in ELSEWHERE.items():
         print(f"  skip {suites}: {why}", flush=True)
-    return add(map(check, SUITES))
+    return add(check_suite_of(sides, suite) for suite in SUITES)
 
 
 def check_runtime(sides):
@@ -400,6 +403,14 @@ def check_torch(sides, names, take):
     return passed, failed
 
 
+def check_managed(sides):
+    """Memory that program and device have in turn, and programs that use it."""
+    with programs.lab_for(sides.gdevd.build, sides.gdevd.config["device"]) as gdevd:
+        every = [one for one in programs.all_programs() if "managed" in one.name]
+        results, wrong = programs.run(gdevd, "hardware", every, {})
+    return add([check_suite_of(sides, "integ/test_managed.py"), (len(results) - wrong, wrong)])
+
+
 def check_programs(sides):
     """(passed, failed) of all that is not a benchmark."""
     checks = (check_examples, check_cuda, check_crowd, check_kills)
@@ -464,7 +475,7 @@ def parse_options():
                         help="where vendor-tests leaves errors.md, errors.tsv and vendor-tests.log, and conformance its "
                              + "log, record and hardware.def (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
-                        help="of: programs tests torch copy launch graph alloc first pair table1; and, only when named, "
+                        help="of: programs tests torch copy launch graph alloc first pair managed table1; and, only when named, "
                              + "conformance vendor-tests textures programs-suite devices cards gloop " + " ".join([*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
@@ -541,7 +552,7 @@ def check_suite(options, vendor, about):
 
 def measure_parts(sides, wanted, repetitions, take):
     """The parts of bench/hardware.c that are wanted, or all, on both sides in turn."""
-    for part in ("copy", "launch", "graph", "alloc", "first", "pair"):
+    for part in ("copy", "launch", "graph", "alloc", "first", "pair", "managed"):
         if wanted and part not in wanted:
             continue
         for metric, values in compare(sides, part, 9 if part == "first" else repetitions).items():
@@ -589,6 +600,8 @@ def main():
             passed, failed = add([(passed, failed), check_tests(sides)])
         if "vendor-tests" in wanted:
             passed, failed = add([(passed, failed), check_vendor(sides, options.results, about)])
+        if not wanted or "managed" in wanted:
+            passed, failed = add([(passed, failed), check_managed(sides)])
         if "conformance" in wanted:
             passed, failed = add([(passed, failed), *conformance.check(sides, options.results, run_test, say)])
         if "textures" in wanted:

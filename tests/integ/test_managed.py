@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Managed memory that the process and the device have in turn; the cases are in managed.c. On the software GPU, whose kernels
-are real, and over the driver made for tests, whose memory the process cannot reach."""
+are real, or on hardware; and over the driver made for tests, whose memory the process cannot reach."""
 
 import unittest
 
 import integ
-from integ import BUILD, PROGRAMS, SANITIZED, Gdevd
+from integ import BUILD, DEVICE, PROGRAMS, SANITIZED, SOFTWARE, Gdevd
 
 FAKE = BUILD / "tests" / "device" / "libcuda-fake.so"
 
@@ -13,8 +13,8 @@ FAKE = BUILD / "tests" / "device" / "libcuda-fake.so"
 class Managed(integ.Case):
     def managed(self, case, error=""):
         code, out, err = self.gdev_run(PROGRAMS / "managed", case, timeout=60)
-        self.assertEqual(code, 0, f"software GPU: {out}{err}")
-        if SANITIZED:  # workers would have to load the sanitizer first
+        self.assertEqual(code, 0, f"{DEVICE}: {out}{err}")
+        if SANITIZED or not SOFTWARE:  # workers would have to load the sanitizer first
             return
         gdevd = self.enterContext(Gdevd(BUILD, {"device": "cuda:0"}, None, {"GDEV_CUDA_DRIVER": str(FAKE)}))
         code, out, err = gdevd.run([gdevd.gdev, "run", PROGRAMS / "managed", case], 60, {"GDEV_LOG": "error"})
