@@ -398,7 +398,7 @@ static int on_message(struct connection *connection, const struct control_header
 	if (!client->vgpu && message->type == CONTROL_GRAPH_OPEN)
 		return graph_open(client, (const struct control_graph *)message);
 	if (!client->vgpu && message->type == CONTROL_GRAPH_JOINED)
-		return graph_joined(client);
+		return graph_joined(client, message->status);
 	return -EPROTO;
 }
 

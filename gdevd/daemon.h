@@ -409,10 +409,11 @@ struct client {
 	struct control_hello hello;
 	uint64_t process_started; /* the process that connected; 0: not known */
 	uint32_t serial, version;
-	struct list waiting; /* daemon.waiting: for a worker, or `describing` */
-	uint64_t passed;     /* the round in which it was its turn for a worker last */
-	bool describing;     /* for what the device is, which the first worker says */
-	struct graph *graph; /* that it has published; NULL: none */
+	struct list waiting;     /* daemon.waiting: for a worker, or `describing` */
+	uint64_t passed;         /* the round in which it was its turn for a worker last */
+	bool describing;         /* for what the device is, which the first worker says */
+	struct graph *graph;     /* that it has published; NULL: none */
+	struct opening *opening; /* of a graph, that is not answered; likewise */
 	bool tracing; /* wants to read traces: of the sessions with the token `trace`, or of all */
 	uint64_t trace;
 	unsigned refusals, tries;
@@ -447,15 +448,25 @@ struct graph {
 	uint64_t session; /* of the owner's, in which it runs; that may be gone */
 	gid_t group;
 	unsigned mode;
-	unsigned
-		pending; /* the owner has been given so many processes that it has not answered for, */
-	uint64_t opened; /* of so many ever */
+	struct list
+		openings; /* struct opening: the owner has been told of it, oldest first, and has not answered */
+	unsigned pending; /* so many */
+	uint64_t opened;  /* ever */
+};
+
+/* A client that opens a graph: one at a time. */
+struct opening {
+	struct list link;
+	struct client *client; /* NULL: it is gone */
+	struct user *user;     /* its; the socket is counted to it */
+	uint32_t serial;
+	int socket; /* its end */
 };
 
 /* Requests on control.sock. Negative: malformed. */
 int graph_publish(struct client *client, const struct control_graph *message);
 int graph_open(struct client *client, const struct control_graph *message);
-int graph_joined(struct client *client);
+int graph_joined(struct client *client, int status);
 void graph_client_finish(struct client *client);
 /* NULL: it is gone. */
 const struct session *graph_session(const struct daemon *daemon, const struct graph *graph);

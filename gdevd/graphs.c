@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Graphs with names (proto/control.h, GRAPH_PUBLISH; docs/ptask.md). gdevd knows of a graph its name and who may reach it:
- * it brings a process that opens the graph together with the one that owns it, and then has no part in what the two do. A
- * name lives as long as the connection that has published it. Names of different users do not meet.
+ * it brings a process that opens the graph together with the one that owns it, and then has no part in what the two do. The
+ * one that opens gets its end of their socket when the owner has taken the other, so that an owner can refuse, and close a
+ * socket into which nobody has put anything. A name lives as long as the connection that has published it. Names of different
+ * users do not meet.
  */
 #include "gdevd/daemon.h"
 
@@ -103,6 +105,7 @@ static int add(struct client *client, const struct control_graph *message)
 	graph->session = message->session;
 	graph->group = message->group;
 	graph->mode = message->mode & 0777;
+	list_init(&graph->openings);
 	if (!graph_session(client->daemon, graph)) {
 		free(graph);
 		return -ENOENT;
@@ -121,15 +124,6 @@ int graph_publish(struct client *client, const struct control_graph *message)
 	return 0;
 }
 
-void graph_client_finish(struct client *client)
-{
-	if (!client->graph)
-		return;
-	client->connection->user->graphs--;
-	list_remove(&client->graph->link);
-	free(steal_pointer(&client->graph));
-}
-
 /* ---- opening ---- */
 
 static enum graph_class class_of(const struct graph *graph, const struct connection *connection)
@@ -139,63 +133,100 @@ static enum graph_class class_of(const struct graph *graph, const struct connect
 	return is_of_group(connection, graph->group) ? GRAPH_CLASS_GROUP : GRAPH_CLASS_OTHERS;
 }
 
-/* The owner gets one end, and *fd is the other. */
-static int join(struct graph *graph, const struct connection *connection, int *fd)
+/* The one that opens hears how it ended; of the descriptors that it may hold one less is in use. */
+static void opening_finish(struct graph *graph, int status)
 {
+	struct opening *opening = list_first(&graph->openings, struct opening, link);
+
+	if (opening->client) {
+		reply(opening->client, opening->serial, status, graph,
+			status ? -1 : opening->socket);
+		opening->client->opening = NULL;
+	}
+	list_remove(&opening->link);
+	graph->pending--;
+	user_release(opening->user, 1);
+	/* The owner may have sent something by now, and the one that opens be gone. */
+	porters_let_go(opening->user, opening->socket);
+	user_put(opening->user);
+	free(opening);
+}
+
+/* The owner gets one end of a socket, and the other one waits for its answer. */
+static int join(struct graph *graph, struct client *client, uint32_t serial)
+{
+	struct connection *connection = client->connection;
 	struct control_graph message = {0};
 	enum graph_class class = class_of(graph, connection);
+	struct opening *opening;
 	int pair[2];
 
 	if (!(graph->mode >> class & 6))
 		return -EACCES;
 	if (graph->pending >= GRAPH_PENDING_MAX)
 		return -EAGAIN;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
+	if (!user_hold(connection->user, 1))
+		return -EUSERS;
+	opening = calloc(1, sizeof *opening);
+	if (!opening ||
+		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair)) {
+		user_release(connection->user, 1);
+		free(opening);
 		return -EAGAIN;
+	}
+	*opening = (struct opening){.client = client,
+		.user = user_ref(connection->user),
+		.serial = serial,
+		.socket = pair[1]};
+	client->opening = opening;
+	list_append(&graph->openings, &opening->link);
+	graph->pending++;
+	graph->opened++;
 	control_fill(&message, CONTROL_GRAPH_JOIN, 0);
 	strcpy(message.name, graph->name);
 	message.uid = connection->uid;
 	message.pid = connection->pid;
 	message.mode = class;
-	graph->pending++;
-	graph->opened++;
 	connection_send(graph->client->connection, &message, &pair[0], 1);
 	close(pair[0]); /* nobody has the other one yet, so nothing lies in it */
-	*fd = pair[1];
 	return 0;
-}
-
-/* Of the descriptors that wait to be closed, those of the user count as any. */
-static bool may_open(struct user *user)
-{
-	if (!user_hold(user, 1))
-		return false;
-	user_release(user, 1);
-	return true;
 }
 
 int graph_open(struct client *client, const struct control_graph *message)
 {
-	struct user *user = client->connection->user;
 	struct graph *graph;
-	int fd = -1, status = -ENOENT;
+	int status = -ENOENT;
 
-	if (message->reserved)
+	if (message->reserved || client->opening)
 		return -EPROTO;
 	graph = name_is_valid(message->name) ? find(client->daemon, message->uid, message->name)
 					     : NULL;
 	if (graph)
-		status = may_open(user) ? join(graph, client->connection, &fd) : -EUSERS;
-	reply(client, message->header.serial, status, graph, fd);
-	if (fd >= 0) /* the owner may have sent something by now, and the client be gone */
-		porters_let_go(user, fd);
+		status = join(graph, client, message->header.serial);
+	if (status)
+		reply(client, message->header.serial, status, graph, -1);
 	return 0;
 }
 
-int graph_joined(struct client *client)
+int graph_joined(struct client *client, int status)
 {
-	if (!client->graph || !client->graph->pending)
+	if (!client->graph || !client->graph->pending || (status && status != -EUSERS))
 		return -EPROTO;
-	client->graph->pending--;
+	opening_finish(client->graph, status);
 	return 0;
+}
+
+void graph_client_finish(struct client *client)
+{
+	struct graph *graph = steal_pointer(&client->graph);
+
+	if (client->opening)
+		client->opening->client = NULL;
+	if (!graph)
+		return;
+	while (graph->pending)
+		opening_finish(graph, -ENOENT);
+	client->connection->user->graphs--;
+	list_remove(&graph->link);
+	free(graph);
 }

@@ -90,7 +90,8 @@ void gdev_graph_close(struct gdev_graph *graph);
 
 /* Opens the graph of another process, or of this one, by its name: `NAME` of this user, `USER/NAME` of another, who is named or
  * a uid. Until the deadline it waits for the graph to be there. -ENOENT: it is not (deadline 0); -ETIMEDOUT; -EACCES: its
- * mode says no; -GDEV_E_NO_DAEMON; -EAGAIN: gdevd may be there soon (deadline 0); -EUSERS: too many processes have it open.
+ * mode says no; -GDEV_E_NO_DAEMON; -EAGAIN: gdevd may be there soon (deadline 0); -EUSERS: too many processes have it open;
+ * -GDEV_E_SESSION_LOST: its process has ended just now.
  *
  * What can be done with it: gdev_channel_find(), and push, pull and end what that gives; datablocks of such channels' templates;
  * gdev_graph_why(), gdev_graph_descriptor(), gdev_graph_close(). Everything else returns -EPERM. Datablocks are in

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "lib/ptask/control.h"
+#include "lib/ptask/forks.h"
 #include "lib/ptask/remote.h"
 
 #define PAUSE_NS (10 * NS_PER_MS)
@@ -178,8 +179,6 @@ static int join(struct gdev_graph *graph)
 	size_t count = JOIN_FDS;
 	int error = ask_owner(remote, &message, fds, &count);
 
-	if (error == -GDEV_E_SESSION_LOST)
-		error = -EUSERS; /* the owner takes no more */
 	if (!error && count != JOIN_FDS)
 		error = -GDEV_E_PROTOCOL;
 	if (!error)
@@ -200,7 +199,7 @@ static struct gdev_graph *create(const char *name, int socket)
 	struct gdev_graph *graph = graph_create(&(struct gdev_graph_options){.name = name});
 	struct remote *remote = calloc(1, sizeof *remote);
 
-	if (!graph || !remote) {
+	if (!graph || !remote || forks_note(socket)) {
 		free(remote);
 		if (graph)
 			graph_free(graph);

@@ -20,6 +20,7 @@
 #include "proto/check.h"
 
 #define ANSWER_MS 10000
+#define OWNER_MS 30000 /* an OPEN waits for a graph's owner, whose thread may be in a callback */
 
 static int connect_in(const char *directory)
 {
@@ -45,10 +46,10 @@ static int receive(int connection, struct control_graph *answer, int *got)
 	int ready, fd = -1;
 
 	do
-		ready = poll(&readable, 1, ANSWER_MS);
+		ready = poll(&readable, 1, got ? OWNER_MS : ANSWER_MS);
 	while (ready < 0 && errno == EINTR);
 	if (ready <= 0)
-		return -GDEV_E_NO_DAEMON;
+		return got ? -ETIMEDOUT : -GDEV_E_NO_DAEMON;
 	length = fd_receive(connection, answer, sizeof *answer, &fd, &count);
 	if (length <= 0)
 		return -EAGAIN; /* it is gone, and the next one may come */

@@ -11,27 +11,14 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "lib/ptask/forks.h"
 #include "lib/ptask/internal.h"
 
 /* ---- entering and leaving ---- */
 
-/* How often this process was forked off, itself or an ancestor, since the library was there. Every call looks: a system
- * call would cost as much as a launch. Written where there is no other thread yet. */
-static unsigned forks;
-
-static void after_fork_in_child(void)
-{
-	forks++;
-}
-
-static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
-
 bool graph_is_ours(const struct gdev_graph *graph)
 {
-	return graph->forks == forks;
+	return !forks_since(graph->forks);
 }
 
 static int why_not(const struct gdev_graph *graph)
@@ -270,17 +257,15 @@ static bool are_valid(const struct gdev_graph_options *options)
 
 struct gdev_graph *graph_create(const struct gdev_graph_options *options)
 {
-	static pthread_once_t watched = PTHREAD_ONCE_INIT;
 	struct gdev_graph *graph = calloc(1, sizeof *graph);
 
 	if (!graph)
 		return NULL;
-	pthread_once(&watched, watch_forks);
 	copy_name(graph->name, options->name, "graph");
 	graph->manual = options->manual;
 	graph->schedule = options->schedule;
 	graph->lanes_wanted = options->lanes;
-	graph->forks = forks;
+	graph->forks = forks_now();
 	struct list *lists[] = {&graph->modules, &graph->templates, &graph->ptasks,
 		&graph->channels, &graph->variables, &graph->blocks, &graph->work, &graph->hosts,
 		&graph->ready, &graph->feeds};

@@ -93,7 +93,7 @@ static bool may_come(const struct publication *publication, uint32_t uid)
 	return all < MEMBERS_MAX && (uid == publication->user || same < MEMBERS_A_STRANGER);
 }
 
-void member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t pid, unsigned class)
+int member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t pid, unsigned class)
 {
 	struct publication *publication = graph->publication;
 	struct member *member = NULL;
@@ -101,8 +101,8 @@ void member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t p
 	if (may_come(publication, uid) && class <= GRAPH_CLASS_OWNER)
 		member = calloc(1, sizeof *member);
 	if (!member) {
-		close(socket); /* it hears of that */
-		return;
+		close(socket); /* nobody has the other end */
+		return -EUSERS;
 	}
 	member->graph = graph;
 	member->uid = uid;
@@ -115,6 +115,7 @@ void member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t p
 	list_append(&publication->members, &member->link);
 	if (door_open(publication, &member->socket))
 		member_leave(member);
+	return 0;
 }
 
 /* What the member knew, it lets go of. */

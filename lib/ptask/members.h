@@ -81,8 +81,8 @@ struct member {
 };
 
 /* members.c */
-/* Takes the socket over. */
-void member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t pid, unsigned class);
+/* Takes the socket over. -EUSERS: there are too many, and gdevd is to keep the other end. */
+int member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t pid, unsigned class);
 /* It has said something on its socket, or is gone. */
 void member_heard(struct member *member);
 /* It is gone, or is to be. */

@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "lib/ptask/control.h"
+#include "lib/ptask/forks.h"
 #include "lib/ptask/members.h"
 #include "proto/check.h"
 
@@ -23,13 +24,17 @@
 int door_open(struct publication *publication, struct door *door)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = door};
+	int error = forks_note(door->fd);
 
+	if (error)
+		return error;
 	return epoll_ctl(publication->doors, EPOLL_CTL_ADD, door->fd, &event) ? -errno : 0;
 }
 
 void door_leave(struct publication *publication, struct door *door)
 {
 	epoll_ctl(publication->doors, EPOLL_CTL_DEL, door->fd, NULL);
+	forks_forget(door->fd);
 	door->fd = -1;
 }
 
@@ -94,8 +99,8 @@ static void try_again(struct gdev_graph *graph)
 /* One process that opens the graph. -EAGAIN: there is none. */
 static int receive_one(struct gdev_graph *graph, int gdevd)
 {
-	static const struct control_header joined = {
-		sizeof joined, CONTROL_GRAPH_JOINED, CONTROL_VERSION, 0, 0};
+	struct control_header joined = {
+		.length = sizeof joined, .type = CONTROL_GRAPH_JOINED, .version = CONTROL_VERSION};
 	struct control_graph message;
 	size_t count = 1;
 	int fd = -1;
@@ -108,7 +113,7 @@ static int receive_one(struct gdev_graph *graph, int gdevd)
 		fd_close_all(&fd, count);
 		return -EPROTO;
 	}
-	member_create(graph, fd, message.uid, message.pid, message.mode);
+	joined.status = member_create(graph, fd, message.uid, message.pid, message.mode);
 	return fd_send(gdevd, &joined, sizeof joined, NULL, 0);
 }
 

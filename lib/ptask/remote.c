@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "lib/ptask/forks.h"
 #include "lib/ptask/remote.h"
 
 /* ---- errors ---- */
@@ -376,6 +377,7 @@ void remote_close(struct gdev_graph *graph)
 	if (!graph->error)
 		graph->error = -ECANCELED;
 	/* The owner takes what is in the ring first, so all that was pushed is there. */
+	forks_forget(remote->socket);
 	close(steal_fd(&remote->socket));
 	list_for_each (channel, &graph->channels, link)
 		channel_drop_all(channel);
@@ -398,6 +400,7 @@ void remote_free(struct gdev_graph *graph)
 		free(channel->remote);
 		channel_free(channel);
 	}
+	forks_forget(remote->socket);
 	fds[0] = remote->socket;
 	fds[1] = remote->wake;
 	fds[2] = remote->bell;

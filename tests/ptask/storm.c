@@ -96,7 +96,7 @@ static int use(const char *name)
 	uint32_t value = 7;
 	int error = gdev_graph_attach(name, in_a_while(), &graph);
 
-	if (error == -ETIMEDOUT || error == -EUSERS)
+	if (error == -ETIMEDOUT || error == -GDEV_E_SESSION_LOST)
 		return 0; /* its owner is gone, or just going */
 	must(error, "attach");
 	error = gdev_channel_find(graph, "in", GDEV_FOREVER, &in);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define SECOND_NS 1000000000ull
+#define MEMBERS 64 /* of a graph, at most */
 
 extern char **environ;
 
@@ -162,6 +163,30 @@ static int play_hang(const char *name, const char *where, int first, int count)
 	return 1;
 }
 
+/* Leaves one behind that runs no other program and closes nothing, and says which. */
+static void leave_child(void)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		for (int fd = 0; fd < 3; fd++)
+			close(fd); /* the test's runner waits for their ends */
+		alarm(60);         /* if the test fails, and does not end it */
+		for (;;)
+			pause();
+	}
+	check(write(STDOUT_FILENO, &child, sizeof child) == sizeof child ? 0 : -EIO, "write");
+}
+
+/* Has an end of a channel open, and a child, and waits to be killed. */
+static int play_leave(const char *name, const char *where, int first, int count)
+{
+	open_channel(name, where);
+	leave_child();
+	pause();
+	return 1;
+}
+
 /* Waits for what the owner never gives, until the owner is gone. */
 static int play_mourn(const char *name, const char *where, int first, int count)
 {
@@ -173,7 +198,7 @@ static int play_mourn(const char *name, const char *where, int first, int count)
 	return gdev_pull(found, GDEV_FOREVER, &block) != -GDEV_E_SESSION_LOST;
 }
 
-/* Owns a graph, until it is killed. */
+/* Owns a graph, until it is killed; `first`: and leaves a child. */
 static int play_own(const char *name, const char *where, int first, int count)
 {
 	struct fixture *f = fixture_open(&(struct gdev_graph_options){.name = name, .mode = 0600});
@@ -184,6 +209,8 @@ static int play_own(const char *name, const char *where, int first, int count)
 	channel(f, NULL, a.in);
 	check(gdev_channel_open(f->graph, a.out, NULL, &options, &ignored), "channel");
 	check(gdev_graph_run(f->graph), "run");
+	if (first)
+		leave_child();
 	pause();
 	return 1;
 }
@@ -247,6 +274,7 @@ static const struct role {
 	{"pull", play_pull},
 	{"pass", play_pass},
 	{"hang", play_hang},
+	{"leave", play_leave},
 	{"mourn", play_mourn},
 	{"own", play_own},
 	{"try", play_try},
@@ -307,6 +335,14 @@ static void await_word(struct process process)
 	char word;
 
 	assert_int_equal(read(process.output, &word, 1), 1);
+}
+
+static pid_t await_child(struct process process)
+{
+	pid_t child;
+
+	assert_int_equal(read(process.output, &child, sizeof child), sizeof child);
+	return child;
 }
 
 static void kill_it(struct process process)
@@ -469,6 +505,24 @@ static void test_names(void **state)
 	fixture_teardown((void **)&f);
 	options.name = "twice";
 	f = fixture_open(&options);
+	fixture_teardown((void **)&f);
+}
+
+/* One more is told so, and may come when one has left. */
+static void test_too_many(void **state)
+{
+	struct fixture *f = fixture_open(&(struct gdev_graph_options){
+		.name = "crowded", .mode = 0600, .member_bytes = 4096});
+	struct gdev_graph *graphs[MEMBERS], *more;
+
+	for (unsigned i = 0; i < MEMBERS; i++)
+		good(NULL, gdev_graph_attach("crowded", 0, &graphs[i]));
+	assert_int_equal(gdev_graph_attach("crowded", 0, &more), -EUSERS);
+	gdev_graph_close(graphs[0]);
+	while (gdev_graph_attach("crowded", 0, &graphs[0]) == -EUSERS)
+		usleep(1000);
+	for (unsigned i = 0; i < MEMBERS; i++)
+		gdev_graph_close(graphs[i]);
 	fixture_teardown((void **)&f);
 }
 
@@ -651,6 +705,52 @@ static void test_killed_owner(void **state)
 	assert_int_equal(finish(member), 0);
 }
 
+/* Who opens the graph of an owner that does not answer, and then dies, finds the next one of that name. */
+static void test_killed_owner_before_it_answers(void **state)
+{
+	struct process owner = start("own", "deaf", "out", 1, 0), member, next;
+	pid_t child = await_child(owner);
+
+	kill(owner.pid, SIGSTOP);
+	member = start("mourn", "deaf", "out", 0, 0);
+	usleep(200000); /* it has asked by now, as a rule */
+	kill_it(owner);
+	next = start("own", "deaf", "out", 0, 0);
+	await_word(member);
+	kill_it(next);
+	assert_int_equal(finish(member), 0);
+	kill(child, SIGKILL);
+}
+
+/* Children that run no other program keep nobody from hearing of their parents' ends. */
+static void test_forked(void **state)
+{
+	struct fixture *f = open_named("forked");
+	struct process owner, member;
+	struct gdev_datablock *block;
+	struct gdev_channel *out;
+	struct scaler a = scaler(f, 2);
+	pid_t child;
+
+	named(f, "in", NULL, a.in, false);
+	out = channel(f, a.out, NULL);
+	good(f->graph, gdev_graph_run(f->graph));
+	member = start("leave", "forked", "in", 0, 0);
+	child = await_child(member);
+	kill_it(member);
+	assert_int_equal(gdev_pull(out, in_seconds(20), &block), -ENODATA);
+	kill(child, SIGKILL);
+	fixture_teardown((void **)&f);
+
+	owner = start("own", "father", "out", 1, 0);
+	child = await_child(owner);
+	member = start("mourn", "father", "out", 0, 0);
+	await_word(member);
+	kill_it(owner);
+	assert_int_equal(finish(member), 0);
+	kill(child, SIGKILL);
+}
+
 /* A graph that fails tells its members why. */
 static void test_failure(void **state)
 {
@@ -684,12 +784,15 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_pass),
 		cmocka_unit_test(test_callback),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_rights),
 		cmocka_unit_test(test_stranger_changes),
 		cmocka_unit_test(test_command),
 		cmocka_unit_test(test_killed_pusher),
 		cmocka_unit_test(test_killed_puller),
 		cmocka_unit_test(test_killed_owner),
+		cmocka_unit_test(test_killed_owner_before_it_answers),
+		cmocka_unit_test(test_forked),
 		cmocka_unit_test(test_failure),
 	};
 

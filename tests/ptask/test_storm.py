@@ -3,13 +3,14 @@
 stays right, also while gdevd is started again, and in the end nothing of it is left at gdevd: no name, no session, no descriptor.
 
 usage: test_storm.py PROGRAM
-With GDEV_TEST_FULL it is 1,000 graphs of 36 ptasks in 20 processes and sessions."""
+With GDEV_TEST_FULL it is 1,000 graphs of 36 ptasks in 20 processes and sessions, and then 100 with one each."""
 import json
 import os
 import random
 import subprocess
 import sys
 import time
+from collections import namedtuple
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
@@ -17,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
 import lab  # noqa: E402
 
 FULL = bool(os.environ.get("GDEV_TEST_FULL"))
-OWNERS, GRAPHS, NAMED = (20, 50, 12) if FULL else (3, 4, 2)
-USERS, KILLS = (40, 200) if FULL else (6, 12)
+Size = namedtuple("Size", "owners graphs named users kills")
+SIZES = [Size(20, 50, 12, 40, 200), Size(100, 1, 1, 40, 100)] if FULL else [Size(3, 4, 2, 6, 12)]
 END_S = 60
 
 
@@ -27,12 +28,12 @@ def fail(text):
 
 
 class Storm:
-    def __init__(self, gdevd, program):
-        self.gdevd, self.program = gdevd, program
+    def __init__(self, gdevd, program, size):
+        self.gdevd, self.program, self.size = gdevd, program, size
         self.owners, self.users = {}, []
 
     def start_owner(self):
-        owner = self.gdevd.popen([self.program, "own", GRAPHS, NAMED], stdout=subprocess.PIPE, text=True)
+        owner = self.gdevd.popen([self.program, "own", self.size.graphs, self.size.named], stdout=subprocess.PIPE, text=True)
         self.owners[owner] = []
         return owner
 
@@ -64,7 +65,7 @@ class Storm:
             if user.returncode:
                 fail(f"a user ended with {user.returncode}")
             self.users.remove(user)
-        while len(self.users) < USERS:
+        while len(self.users) < self.size.users:
             self.start_user()
 
     def end(self):
@@ -85,12 +86,12 @@ def graphs(gdevd):
     return json.loads(out)["graphs"] if not code else fail(err)
 
 
-def await_names(gdevd):
+def await_names(gdevd, count):
     """Also with a gdevd that was started again."""
     end = time.monotonic() + END_S
-    while len(found := graphs(gdevd)) != OWNERS * NAMED:
+    while len(found := graphs(gdevd)) != count:
         if time.monotonic() > end:
-            fail(f"{len(found)} graphs have a name, and not {OWNERS * NAMED}")
+            fail(f"{len(found)} graphs have a name, and not {count}")
         time.sleep(0.1)
 
 
@@ -105,30 +106,37 @@ def await_nothing(gdevd, before):
     fail(f"left behind: {left}")
 
 
+def rage(gdevd, program, size):
+    gdevd.context_bytes()  # a warm worker is there
+    before = descriptors(gdevd) + 16  # of warm workers, whose number changes
+    names = size.owners * size.named
+    storm = Storm(gdevd, program, size)
+    for owner in [storm.start_owner() for _ in range(size.owners)]:
+        storm.await_owner(owner)
+    await_names(gdevd, names)
+    for _ in range(size.users):
+        storm.start_user()
+    gdevd.process.kill()
+    gdevd.process.wait()
+    gdevd.start()
+    await_names(gdevd, names)
+    for _ in range(size.kills):
+        time.sleep(random.random() * 0.1)
+        storm.kill_one()
+    storm.end()
+    await_nothing(gdevd, before)
+
+
 def main():
     lab.end_on_signals()
     build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
     seed = random.randrange(1 << 32)
     random.seed(seed)
     print("seed", seed)
-    with lab.Gdevd(build, {"device_memory": "2G"}, {"gdev0": {}}) as gdevd:
-        gdevd.context_bytes()  # a warm worker is there
-        before = descriptors(gdevd) + 16  # of warm workers, whose number changes
-        storm = Storm(gdevd, sys.argv[1])
-        for owner in [storm.start_owner() for _ in range(OWNERS)]:
-            storm.await_owner(owner)
-        await_names(gdevd)
-        for _ in range(USERS):
-            storm.start_user()
-        gdevd.process.kill()
-        gdevd.process.wait()
-        gdevd.start()
-        await_names(gdevd)
-        for _ in range(KILLS):
-            time.sleep(random.random() * 0.1)
-            storm.kill_one()
-        storm.end()
-        await_nothing(gdevd, before)
+    config = {"device_memory": "2G", "sessions_per_user": 200}
+    for size in SIZES:
+        with lab.Gdevd(build, config, {"gdev0": {}}) as gdevd:
+            rage(gdevd, sys.argv[1], size)
 
 
 main()
