@@ -179,7 +179,9 @@ int gdev_ptask_set_argument(
 int gdev_ptask_set_geometry(struct gdev_ptask *ptask, const uint32_t grid[3],
 	const uint32_t block[3], uint32_t shared_bytes);
 
-/* At any time; both are 0 at first. `proxy`: of the thread for which it works, higher is more urgent. */
+/* At any time; both are 0 at first, higher is more urgent. To `proxy` comes what the kernel says of those for whom the ptask
+ * works: the most urgent of the nice values, negated, of the threads (of other processes: of these) that pushed what it consumes
+ * and that wait in a pull for what comes of it. */
 int gdev_ptask_set_priority(struct gdev_ptask *ptask, int priority, int proxy);
 
 enum gdev_ptask_state {

@@ -276,7 +276,7 @@ static int push(struct gdev_channel *channel, struct gdev_datablock *block, uint
 	if (!error)
 		error = wait_for_room(channel, deadline_ns);
 	if (!error) {
-		block->pushed = true;
+		block_pushed_by(block, proxies_count(graph) ? proxy_of(0, 0) : 0);
 		channel_put(channel, block);
 		if (give) {
 			block_put(block);
@@ -380,10 +380,16 @@ int gdev_channel_end(struct gdev_channel *channel)
 /* Waits, with the lock, until a datablock is there. */
 static int wait_for_block(struct gdev_channel *channel, uint64_t deadline_ns)
 {
+	bool awaits =
+		deadline_ns && !channel->count && !channel->ended && proxies_count(channel->graph);
 	int error = 0;
 
+	if (awaits)
+		channel_await(channel, proxy_of(0, 0));
 	while (!error && !channel->count && !channel->ended)
 		error = graph_wait(channel->graph, deadline_ns);
+	if (awaits)
+		channel_await_no_more(channel);
 	return !error && !channel->count ? -ENODATA : error;
 }
 

@@ -73,6 +73,8 @@ void ptask_consume(struct gdev_ptask *ptask)
 	struct gdev_channel *channel;
 	struct gdev_port *port;
 
+	if (proxies_count(ptask->graph))
+		ptask_hand_on(ptask);
 	list_for_each (port, &ptask->inputs, link)
 		if (port->kind != GDEV_PORT_STICKY)
 			block_put(steal_pointer(&port->block));

@@ -112,6 +112,7 @@ struct gdev_datablock {
 	uint64_t id; /* never reused */
 	uint64_t bytes, records;
 	bool pushed; /* the program cannot change it any more */
+	int proxy;   /* for whom it is (proxy.c) */
 
 	/* The buffer map: where the contents are. A view that is there stays until the datablock is gone. */
 	void *host;        /* NULL: not there */
@@ -209,9 +210,12 @@ struct gdev_channel {
 	bool keep;
 	unsigned pushers, pullers; /* other processes' ends (requests.c) */
 	struct remote_end *remote; /* of a graph that another process owns */
-	bool owed;                 /* `from` has a datablock for it, for which it has no room */
-	bool ended;                /* nothing more comes in */
-	bool broken;               /* nobody takes anything out any more */
+	unsigned
+		waiters; /* threads that wait for a datablock of it, in schedules that look at priorities, */
+	int waiter_proxy; /* and for the most urgent since nobody did */
+	bool owed;        /* `from` has a datablock for it, for which it has no room */
+	bool ended;       /* nothing more comes in */
+	bool broken;      /* nobody takes anything out any more */
 };
 
 struct gdev_ptask {
@@ -244,11 +248,13 @@ struct gdev_ptask {
 	bool staged; /* the host brings all its inputs: devices do not reach one another */
 	bool ended;
 	int priority, proxy;
+	bool awaited;      /* somebody waits for what comes of it, as of the last look (proxy.c), */
+	int awaited_proxy; /* and so urgently */
 	uint64_t ready_ns; /* since when it waits for a device */
 	double average_wait_ms, average_run_ms;
 	uint64_t moved;
 	uint64_t mark;            /* of the last search that came here, */
-	struct gdev_ptask *below; /* and what it looks at next */
+	struct gdev_ptask *below; /* and what a search looks at next */
 	uint64_t invocations, skipped;
 	uint32_t index; /* in the list, when somebody looks (look.c) */
 };
@@ -293,6 +299,21 @@ bool schedule_queues(const struct gdev_graph *graph);
 void schedule_add(struct gdev_ptask *ptask);
 /* Sends one of those that wait to a device, if there is one for it; else we shall be told when to look again. */
 bool schedule_next(struct gdev_graph *graph);
+
+/* proxy.c: for whom ptasks work (5.1). */
+
+/* Whether anybody asks. */
+bool proxies_count(const struct gdev_graph *graph);
+/* Of a thread, or the first one of a process, by the kernel; 0: the caller. `otherwise`: it is gone. */
+int proxy_of(int32_t thread, int otherwise);
+void block_pushed_by(struct gdev_datablock *block, int proxy);
+/* A thread waits for a datablock of the channel, until channel_await_no_more(). */
+void channel_await(struct gdev_channel *channel, int proxy);
+void channel_await_no_more(struct gdev_channel *channel);
+/* What is in the ptask's output ports is for whom its inputs are. */
+void ptask_hand_on(struct gdev_ptask *ptask);
+/* With what the program has set. */
+int ptask_proxy(struct gdev_ptask *ptask);
 
 /* flow.c: the host is to see to the ptask. */
 void ptask_needs_host(struct gdev_ptask *ptask);
@@ -405,6 +426,7 @@ struct gdev_graph {
 	struct list modules, templates, ptasks, channels, variables, blocks, feeds;
 	uint64_t next_id;
 	bool running, terminated, closed;
+	bool waits_changed; /* who waits for what (proxy.c) */
 	int error;
 	char why[GDEV_WHY_BYTES];
 

@@ -77,7 +77,7 @@ static void show_ptask(struct writer *writer, struct gdev_ptask *ptask)
 	item->ptask.ended = ptask->ended;
 	item->ptask.callback = ptask->callback != NULL;
 	item->ptask.priority = ptask->priority;
-	item->ptask.proxy = ptask->proxy;
+	item->ptask.proxy = ptask_proxy(ptask);
 	item->ptask.invocations = ptask->invocations;
 	item->ptask.skipped = ptask->skipped;
 	item->ptask.moved = ptask->moved;

@@ -107,6 +107,7 @@ int member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t pi
 	member->graph = graph;
 	member->uid = uid;
 	member->pid = pid;
+	member->proxy = proxy_of(pid, 0);
 	member->class = class;
 	member->socket = (struct door){DOOR_SOCKET, socket, member};
 	member->wake = (struct door){DOOR_WAKE, -1, member};

@@ -45,6 +45,7 @@ struct end {
 	/* Pushed, and the channel has no room yet: as many as its capacity. */
 	struct gdev_datablock **pending;
 	unsigned first, count;
+	bool awaits;     /* it is among the channel's waiters */
 	unsigned wanted; /* datablocks that it asked for, */
 	bool wants;      /* and their contents */
 };
@@ -54,6 +55,7 @@ struct member {
 	struct gdev_graph *graph;
 	uint32_t uid;
 	int32_t pid;
+	int proxy;      /* as of when it last pushed, or waited */
 	unsigned class; /* enum graph_class */
 	struct door socket, wake;
 	int bell; /* eventfd: tells it that something has changed */

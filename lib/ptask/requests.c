@@ -53,6 +53,29 @@ int member_find_end(struct member *member, struct graph_message *message)
 	return 0;
 }
 
+/* What it pushed before it died is as urgent as it was. */
+static int proxy_now(struct member *member)
+{
+	if (proxies_count(member->graph))
+		member->proxy = proxy_of(member->pid, member->proxy);
+	return member->proxy;
+}
+
+/* Whether it waits for a datablock may have changed. */
+static void note_wait(struct member *member, struct end *end)
+{
+	bool awaits = end->wanted && !end->channel->count && !end->closed && !member->left &&
+		      proxies_count(member->graph);
+
+	if (awaits == end->awaits)
+		return;
+	end->awaits = awaits;
+	if (awaits)
+		channel_await(end->channel, proxy_now(member));
+	else
+		channel_await_no_more(end->channel);
+}
+
 /* As the end of a pipe: that of the last member. */
 static void close_end(struct gdev_graph *graph, struct end *end)
 {
@@ -148,7 +171,7 @@ static int take_given(
 		return error;
 	known->member = member;
 	known->block = block;
-	known->busy = block->pushed = true;
+	known->busy = true;
 	known->bytes = block->bytes;
 	member->busy++;
 	member->given += block->bytes;
@@ -241,6 +264,7 @@ static int on_push(struct member *member, const struct graph_request *request)
 		error = make_private(known->block);
 	if (error)
 		return error;
+	block_pushed_by(known->block, proxy_now(member));
 	gdev_datablock_ref(known->block);
 	end->pending[(end->first + end->count++) % end->channel->capacity] = known->block;
 	return request->flags & GRAPH_DROPS ? drop(member, request->id) : 0;
@@ -451,6 +475,7 @@ static bool serve_end(struct member *member, struct end *end)
 		if (end->channel->pullers > 1)
 			break; /* the others' turn */
 	}
+	note_wait(member, end);
 	show_end(member, end, taken);
 	if ((end->closed || member->left) && !end->count) {
 		close_end(member->graph, end);

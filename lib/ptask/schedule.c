@@ -92,13 +92,13 @@ static double expected_run_ms(const struct gdev_ptask *ptask, uint64_t now_ns)
 	return (double)longest_ns / NS_PER_MS;
 }
 
-static void describe(const struct gdev_ptask *ptask, uint64_t now_ns, struct candidate *candidate)
+static void describe(struct gdev_ptask *ptask, uint64_t now_ns, struct candidate *candidate)
 {
 	const struct gdev_port *port;
 
 	*candidate = (struct candidate){
 		.priority = ptask->priority,
-		.proxy = ptask->proxy,
+		.proxy = ptask_proxy(ptask),
 		.wait_ms = (double)(now_ns - ptask->ready_ns) / NS_PER_MS,
 		.average_wait_ms = ptask->average_wait_ms,
 

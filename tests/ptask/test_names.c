@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -198,6 +199,14 @@ static int play_mourn(const char *name, const char *where, int first, int count)
 	return gdev_pull(found, GDEV_FOREVER, &block) != -GDEV_E_SESSION_LOST;
 }
 
+/* At that nice value: pushes one, or waits to pull one and says so. */
+static int play_nice(const char *name, const char *where, int nice, int push)
+{
+	if (setpriority(PRIO_PROCESS, 0, nice))
+		return 1;
+	return push ? play_push(name, where, 1, 1) : play_mourn(name, where, 0, 0);
+}
+
 /* Owns a graph, until it is killed; `first`: and leaves a child. */
 static int play_own(const char *name, const char *where, int first, int count)
 {
@@ -275,6 +284,7 @@ static const struct role {
 	{"pass", play_pass},
 	{"hang", play_hang},
 	{"leave", play_leave},
+	{"nice", play_nice},
 	{"mourn", play_mourn},
 	{"own", play_own},
 	{"try", play_try},
@@ -644,6 +654,59 @@ static void test_command(void **state)
 
 /* ---- deaths ---- */
 
+/* Until `gdev graph show` says that the ptask `name` works for that. */
+static void await_proxy(const char *name, int proxy)
+{
+	char text[8192], wanted[64];
+	bool found = false;
+	const char *ptask, *said;
+
+	snprintf(wanted, sizeof wanted, "\"proxy\": %d,", proxy);
+	for (unsigned i = 0; i < 500 && !found; i++) {
+		run_gdev("show --json urgent", text, sizeof text);
+		ptask = strstr(text, name);
+		said = ptask ? strstr(ptask, "\"proxy\"") : NULL;
+		found = said && !strncmp(said, wanted, strlen(wanted));
+	}
+	if (!found)
+		fail_msg("%s: no %s in %s", name, wanted, text);
+}
+
+/* Who pushed, and who waits, says how urgent a ptask is; of several the most urgent. */
+static void test_for_whom(void **state)
+{
+	struct gdev_graph_options options = {
+		.name = "urgent", .mode = 0600, .schedule = GDEV_SCHEDULE_PRIORITY};
+	struct fixture *f = fixture_open(&options);
+	struct gdev_ptask *sum = function(f, "add");
+	struct scaler twice = scaler(f, 2);
+	struct process process;
+	struct gdev_channel *other, *out;
+
+	named(f, "in", NULL, input(sum, f->ints, 1), true);
+	other = named(f, "other", NULL, input(sum, f->ints, 2), true);
+	argument(sum, 3, N);
+	channel(f, output(sum, f->ints, 0), twice.in);
+	out = named(f, "out", twice.out, NULL, true);
+	good(f->graph, gdev_graph_run(f->graph));
+	await_proxy("\"add\"", 0);
+	process = start("nice", "urgent", "in", 5, 1);
+	assert_int_equal(finish(process), 0);
+	await_proxy("\"add\"", -5);
+	await_proxy("\"scale\"", 0);
+	process = start("nice", "urgent", "out", 2, 0);
+	await_word(process);
+	await_proxy("\"add\"", -2);
+	await_proxy("\"scale\"", -2);
+	kill_it(process);
+	await_proxy("\"add\"", -5);
+	good(f->graph, gdev_ptask_set_priority(sum, 0, 3));
+	await_proxy("\"add\"", -2);
+	push_ints(f, other, 1);
+	pull_ints(f, out, 4, 4);
+	fixture_teardown((void **)&f);
+}
+
 static void test_killed_pusher(void **state)
 {
 	struct fixture *f = open_named("dies");
@@ -788,6 +851,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_rights),
 		cmocka_unit_test(test_stranger_changes),
 		cmocka_unit_test(test_command),
+		cmocka_unit_test(test_for_whom),
 		cmocka_unit_test(test_killed_pusher),
 		cmocka_unit_test(test_killed_puller),
 		cmocka_unit_test(test_killed_owner),
