@@ -416,31 +416,6 @@ static LLVMValueRef plain_update(struct gen *g, int operation, LLVMValueRef p, L
 	return old;
 }
 
-/* The same where the region writes nothing else to shared memory (updates_alone()): threads that update the same word one behind
- * the other, as those of a sorted array, have it in a register. Through memory each would wait for the store of the one before. */
-static LLVMValueRef run_update(struct gen *g, int operation, LLVMValueRef p, LLVMValueRef v)
-{
-	LLVMTypeRef type = LLVMTypeOf(v);
-	LLVMValueRef at = LLVMBuildPtrToInt(g->b, p, g->i64, ""),
-		     kept = gen_alloca(g, type, "kept");
-	LLVMBasicBlockRef other = gen_block(g, "other"), update = gen_block(g, "update");
-
-	LLVMBuildCondBr(g->b,
-		LLVMBuildICmp(
-			g->b, LLVMIntEQ, at, LLVMBuildLoad2(g->b, g->i64, g->updated, ""), ""),
-		update, other);
-	LLVMPositionBuilderAtEnd(g->b, other);
-	LLVMBuildStore(g->b, LLVMBuildLoad2(g->b, type, p, ""), kept);
-	LLVMBuildStore(g->b, at, g->updated);
-	LLVMBuildBr(g->b, update);
-	LLVMPositionBuilderAtEnd(g->b, update);
-	LLVMValueRef old = LLVMBuildLoad2(g->b, type, kept, "");
-	LLVMValueRef next = atomic_next(g, operation, old, v);
-	LLVMBuildStore(g->b, next, kept);
-	LLVMBuildStore(g->b, next, p);
-	return old;
-}
-
 /* Where the memory is decides whether subnormal numbers are flushed. */
 static LLVMValueRef add_f32(struct gen *g, const struct inst *i, LLVMValueRef p, LLVMValueRef v)
 {
@@ -455,8 +430,7 @@ static LLVMValueRef update(
 	struct gen *g, const struct inst *i, int operation, LLVMValueRef p, LLVMValueRef v)
 {
 	if (inst_space(i) == SPACE_SHARED)
-		return g->updated ? run_update(g, operation, p, v)
-				  : plain_update(g, operation, p, v);
+		return plain_update(g, operation, p, v);
 	if (operation == LLVMAtomicRMWBinOpFAdd && i->types[0] == TYPE_f32)
 		return add_f32(g, i, p, v);
 	return LLVMBuildAtomicRMW(

@@ -67,9 +67,6 @@ struct gen {
 	LLVMMetadataRef access_group;
 	bool parallel; /* of the region at hand */
 	bool in_body;
-	/* Of the region at hand: where the address is that its one atomic operation on shared memory updated last; NULL: such
-	 * an operation looks at memory each time. */
-	LLVMValueRef updated;
 	uint32_t region;
 	uint32_t line;
 	uint64_t saved_bytes;

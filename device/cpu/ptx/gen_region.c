@@ -728,8 +728,6 @@ static void gen_region(struct gen *g, uint32_t id)
 
 	g->region = id;
 	g->parallel = region_is_parallel(g, r);
-	g->updated = updates_alone(w, r->blocks, r->block_count) ? gen_alloca(g, g->i64, "updated")
-								 : NULL;
 	find_used(g, r);
 	LLVMPositionBuilderAtEnd(g->scalar, g->pre[id]);
 	g->b = g->scalar;
@@ -742,8 +740,6 @@ static void gen_region(struct gen *g, uint32_t id)
 	else if (r->collective || r->border)
 		emit_collective_prepare(g, &w->insts[w->blocks[r->entry].first]);
 	narrow_range(g, g->work->blocks[r->entry].context, &range);
-	if (g->updated)
-		LLVMBuildStore(g->b, LLVMConstAllOnes(g->i64), g->updated);
 	gen_loops(g, r, range);
 	if (w->error)
 		return;

@@ -3,9 +3,6 @@
  * Whether threads beside each other access memory that does not lie side by side, as by an index that was loaded or by the
  * column of a matrix. Where the processor has no fast instructions for that, a vector of such accesses is taken apart, lane
  * by lane, and put together again. LLVM thinks that cheaper than it is: a loop that does little else runs thread by thread.
- *
- * And whether what an atomic instruction updates in shared memory is all that is written there, so that threads beside each other
- * that update the same word may keep it in a register.
  */
 #include <string.h>
 
@@ -163,7 +160,7 @@ static unsigned values_of(const struct inst *i)
 
 static bool is_scattered(struct work *w, const struct inst *i, bool pairs)
 {
-	const struct operand *address = &i->operands[i->dest_count];
+	const struct operand *address = &i->operands[i->op == OP_st ? 0 : 1];
 	unsigned bytes = ptx_type_bits[i->types[0]] / 8u * values_of(i);
 	struct spread s = spread_of(w, address, MAX_DEPTH);
 
@@ -205,20 +202,17 @@ static unsigned saved_by_vectors(const struct work *w, const struct inst *i)
 	return i->op == OP_st;
 }
 
-static bool have_spreads(struct work *w)
-{
-	if (!w->spreads) {
-		w->spread_count = w->reg_count;
-		w->spreads = work_alloc(w, (w->reg_count + 1) * sizeof(*w->spreads));
-	}
-	return w->spreads;
-}
-
 bool scattered(struct work *w, const uint32_t *blocks, uint32_t count, bool pairs)
 {
 	unsigned long apart = 0, saved = 0;
 
-	if (target_gathers() || !have_spreads(w))
+	if (target_gathers())
+		return false;
+	if (!w->spreads) {
+		w->spread_count = w->reg_count;
+		w->spreads = work_alloc(w, (w->reg_count + 1) * sizeof(*w->spreads));
+	}
+	if (!w->spreads)
 		return false;
 	for (uint32_t k = 0; k < count; k++)
 		for (uint32_t n = w->blocks[blocks[k]].first; n < w->blocks[blocks[k]].end; n++) {
@@ -232,43 +226,4 @@ bool scattered(struct work *w, const uint32_t *blocks, uint32_t count, bool pair
 				saved += saved_by_vectors(w, i);
 		}
 	return apart * TAKEN_APART * LANES > saved * (LANES - 1);
-}
-
-static bool writes_shared(const struct inst *i)
-{
-	unsigned space = inst_space(i);
-
-	switch (i->op) {
-	case OP_bar:
-	case OP_barrier:
-	case OP_bra:
-	case OP_brx:
-	case OP_ret:
-	case OP_exit:
-		return false;
-	case OP_st:
-		return space == SPACE_SHARED || space == SPACE_GENERIC;
-	case OP_atom:
-	case OP_call:
-	case OP_mbarrier:
-		return true;
-	}
-	return !i->dest_count;
-}
-
-bool updates_alone(struct work *w, const uint32_t *blocks, uint32_t count)
-{
-	const struct inst *found = NULL;
-
-	for (uint32_t k = 0; k < count; k++)
-		for (uint32_t n = w->blocks[blocks[k]].first; n < w->blocks[blocks[k]].end; n++) {
-			if (!writes_shared(&w->insts[n]))
-				continue;
-			if (found)
-				return false;
-			found = &w->insts[n];
-		}
-	return found && (found->op == OP_atom || found->op == OP_red) &&
-	       inst_space(found) == SPACE_SHARED && found->type_count && have_spreads(w) &&
-	       is_scattered(w, found, false);
 }
