@@ -29,7 +29,8 @@ KEY = "memory that is found by a key"
 CUDA = {name: {} for name in (
     "context", "memory", "copy", "stream", "launch", "async_13000", "graph", "graph_branches", "graph_memory", "pool", "vmm",
     "array", "texture", "ipc", "event_ipc")}
-CUDA["calls"] = {"device_memory_is_shared_by_a_key": KEY}
+CUDA["calls"] = {"device_memory_is_shared_by_a_key": KEY,
+                 "files_are_read_into_device_memory": "a file is read where device memory is mapped"}
 EXAMPLES = ("hello", "madd", "loop")
 
 BEGIN = "insmod /gdev.ko || exit 1\n"
@@ -215,7 +216,7 @@ class Storm(unittest.TestCase):
         chance, killed = random.Random(9), dict.fromkeys(("proxy", "worker", "gdevd", "guest"), 0)
         end = time.monotonic() + STORM_SECONDS
         while time.monotonic() < end:
-            what = chance.choices(list(killed), (6, 6, 1, 1))[0]
+            what = chance.choices(list(killed), (30, 30, 3, 1))[0]
             if what == "guest":
                 machine = chance.choice(guests)
                 machine.kill()
@@ -227,7 +228,8 @@ class Storm(unittest.TestCase):
             else:
                 pids = (integ.children(chance.choice(servers).process.pid) if what == "proxy"
                         else [session["worker_pid"] for session in self.gdevd.status()["sessions"]])
-                if not pids:
+                if not pids:  # a guest boots
+                    time.sleep(0.1)
                     continue
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(chance.choice(pids), signal.SIGKILL)
