@@ -27,7 +27,7 @@ struct preempt_launch {
 	uint64_t
 		word; /* address of 64 bits of device memory: up to which generation blocks are to leave */
 	/* Address of 32 bits for each block of this launch, which is 0, or one more than the index in the whole grid of a
-	 * block that is still to be done. A block that leaves writes its own. */
+	 * block that is still to be done. A block that leaves writes its own, or has it there. */
 	uint64_t left;
 	uint64_t generation; /* more than 0 */
 	/* Index of the launch's first block in the whole grid, x fastest. PREEMPT_LISTED: `left` has the index of each, plus

@@ -20,7 +20,8 @@
 #define PARAMS_MAX 4096 /* bytes, what every device takes */
 #define OURS "__gdev_"  /* what our names begin with */
 
-/* What a block begins with. One thread asks the word, since all must hear the same. */
+/* What a block begins with. One thread asks the word, since all must hear the same. The notes are in host memory, which a
+ * device reads slowly: only a listed block that stays reads its own. One that leaves has its note there. */
 static const char prologue[] =
 	"\n\t.reg .pred %__gdev_p<6>;\n"
 	"\t.reg .b32 %__gdev_r<12>;\n"
@@ -47,18 +48,22 @@ static const char prologue[] =
 	"\tadd.s64 %__gdev_d1, %__gdev_d1, %__gdev_d2;\n"
 	"\tadd.u32 %__gdev_ctaid_x, %__gdev_r0, %__gdev_r6;\n"
 	"\tsetp.eq.u32 %__gdev_p1, %__gdev_r0, 0xffffffff;\n" /* listed */
-	"\t@%__gdev_p1 ld.volatile.global.u32 %__gdev_ctaid_x, [%__gdev_d1];\n"
-	"\t@%__gdev_p1 sub.u32 %__gdev_ctaid_x, %__gdev_ctaid_x, 1;\n"
 	"\tsetp.ge.u64 %__gdev_p2, %__gdev_d4, %__gdev_d3;\n"
 	"\tbar.red.or.pred %__gdev_p3, 0, %__gdev_p2;\n"
 	"\t@!%__gdev_p3 bra $__gdev_stays;\n"
 	"\tadd.u32 %__gdev_r7, %__gdev_ctaid_x, 1;\n"
-	"\t@%__gdev_p0 st.volatile.global.u32 [%__gdev_d1], %__gdev_r7;\n"
+	"\tnot.pred %__gdev_p4, %__gdev_p1;\n"
+	"\tand.pred %__gdev_p4, %__gdev_p4, %__gdev_p0;\n"
+	"\t@%__gdev_p4 st.volatile.global.u32 [%__gdev_d1], %__gdev_r7;\n"
 	"\tret;\n"
 	"$__gdev_stays:\n"
+	"\t@!%__gdev_p1 bra $__gdev_placed;\n"
+	"\tld.volatile.global.u32 %__gdev_ctaid_x, [%__gdev_d1];\n"
+	"\tsub.u32 %__gdev_ctaid_x, %__gdev_ctaid_x, 1;\n"
+	"\tbar.sync 0;\n" /* all have read it */
 	"\tmov.u32 %__gdev_r8, 0;\n"
-	"\tand.pred %__gdev_p4, %__gdev_p0, %__gdev_p1;\n"
-	"\t@%__gdev_p4 st.volatile.global.u32 [%__gdev_d1], %__gdev_r8;\n"
+	"\t@%__gdev_p0 st.volatile.global.u32 [%__gdev_d1], %__gdev_r8;\n"
+	"$__gdev_placed:\n"
 	"\tmov.u32 %__gdev_ctaid_y, 0;\n"
 	"\tmov.u32 %__gdev_ctaid_z, 0;\n"
 	"\tmul.lo.u32 %__gdev_r9, %__gdev_nctaid_y, %__gdev_nctaid_z;\n"
