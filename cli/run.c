@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "gdev/session.h"
+#include "proto/check_names.h"
 
 #define HOLD_FD_MIN 100 /* out of the way of programs that count on low numbers */
 #define VISIBLE_MAX 512 /* bytes of CUDA_VISIBLE_DEVICES; a longer list is not said */
@@ -144,11 +145,35 @@ static bool set_preempt(const char *mode)
 	return true;
 }
 
+/* The program's library does the checking; it learns of it by its environment. */
+static bool set_checks(const char *list)
+{
+	uint32_t checks;
+
+	if (list && (!*list || check_names_parse(list, &checks)))
+		return false;
+	setenv("GDEV_CHECK", list ? list : CHECK_NAMES_ALL, 1);
+	return true;
+}
+
+static bool set_status(const char *text)
+{
+	char *end;
+	long status = strtol(text, &end, 10);
+
+	if (*end || status < 1 || status > 255)
+		return false;
+	setenv("GDEV_CHECK_EXIT", text, 1);
+	return true;
+}
+
 static int parse(int argc, char **argv, const char **vgpu)
 {
 	static const struct option options[] = {
 		{"vgpu", required_argument, NULL, 'v'},
 		{"preempt", optional_argument, NULL, 'p'},
+		{"check", optional_argument, NULL, 'c'},
+		{"error-exitcode", required_argument, NULL, 'e'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL},
 	};
@@ -162,10 +187,17 @@ static int parse(int argc, char **argv, const char **vgpu)
 		}
 		if (option == 'v') {
 			*vgpu = optarg;
-		} else if (option != 'p' || !set_preempt(optarg)) {
-			usage(&verb_run, option == 'p' ? "--preempt is off or blocks" : NULL);
-			return -1 - EXIT_RUN_FAILED;
+			continue;
 		}
+		if (option == 'p'       ? set_preempt(optarg)
+			: option == 'c' ? set_checks(optarg)
+					: option == 'e' && set_status(optarg))
+			continue;
+		usage(&verb_run, option == 'p'   ? "--preempt is off or blocks"
+				 : option == 'c' ? "--check is a list of " CHECK_NAMES_ALL
+				 : option == 'e' ? "--error-exitcode is a number from 1 to 255"
+						 : NULL);
+		return -1 - EXIT_RUN_FAILED;
 	}
 	return optind;
 }
@@ -254,13 +286,18 @@ static int run(int argc, char **argv)
 const struct verb verb_run = {
 	.name = "run",
 	.summary = "run a CUDA program",
-	.help = "Usage: gdev run [--vgpu NAME] [--preempt[=MODE]] PROGRAM [ARGUMENT]...\n"
+	.help = "Usage: gdev run [--vgpu NAME] [--preempt[=MODE]] [--check[=LIST]] PROGRAM [ARGUMENT]...\n"
 		"Runs a program, unmodified, on a virtual GPU. Its exit status is the program's.\n"
 		"\n"
 		"  --vgpu NAME   the virtual GPU to use, instead of $GDEV_VGPU or gdev0\n"
 		"  --preempt     kernels leave the GPU between two blocks when others are to have it.\n"
 		"                On an NVIDIA GPU they are rewritten for that, as far as the program\n"
 		"                has them as PTX; 'gdev doctor' says which cannot be. --preempt=off: not\n"
+		"  --check[=LIST]\n"
+		"                look for faults in kernels, on the software GPU only: a list of memcheck,\n"
+		"                initcheck, racecheck, synccheck, leakcheck, or all; reports on stderr\n"
+		"  --error-exitcode STATUS\n"
+		"                with --check: the exit status when something was found\n"
 		"\n"
 		"When no gdevd is running, a private one is started on the machine's GPU, or on the\n"
 		"software GPU where there is none (or as ~/.config/gdev/gdev.conf says), and leaves\n"

@@ -290,6 +290,14 @@ struct device_ops {
 	void (*image_check)(const void *image, size_t length, struct device_images *images,
 		void (*found)(void *owner, const struct device_finding *finding), void *owner);
 
+	/* Optional, all four: kernels of the space are checked (docs/check.md). begin: once, before it has modules, checks: bits of
+	 * enum device_check. add, remove: memory that kernels may access, to the byte; defined: it has values already.
+	 * report: what was found, from 0 on. -ENOENT: no more so far. Brief. */
+	int (*check_begin)(struct device_space *space, uint32_t checks);
+	int (*check_add)(struct device_space *space, uint64_t base, uint64_t bytes, bool defined);
+	void (*check_remove)(struct device_space *space, uint64_t base);
+	int (*check_report)(struct device_space *space, uint32_t index, struct reply_check *report);
+
 	/* Required. Lower priority is more urgent; a hint. */
 	int (*queue_create)(struct device_space *space, int priority, struct device_queue **queue);
 	void (*queue_destroy)(struct device_queue *queue); /* empty */

@@ -39,4 +39,13 @@ static inline enum copy_direction copy_direction_of(enum device_resource resourc
 /* What names compiled code in the cache on disk. */
 #define CODE_KEY_BYTES 16
 
+/* What is looked for in checked kernels (docs/check.md). */
+enum device_check {
+	DEVICE_CHECK_MEMORY, /* accesses out of bounds, and misaligned ones */
+	DEVICE_CHECK_INIT,   /* reads of what nothing has been written to */
+	DEVICE_CHECK_RACE,
+	DEVICE_CHECK_SYNC, /* barriers, asynchronous copies */
+	DEVICE_CHECKS
+};
+
 #endif

@@ -69,7 +69,8 @@
 	X(RECORD_SHARED_PUBLISH, 57, IMMEDIATE, struct record_shared)                              \
 	/* the rest */                                                                             \
 	X(RECORD_QUERY, 64, IMMEDIATE, struct record_query)                                        \
-	X(RECORD_TUNE, 65, IMMEDIATE, struct record_query)
+	X(RECORD_TUNE, 65, IMMEDIATE, struct record_query)                                         \
+	X(RECORD_CHECK, 66, IMMEDIATE, struct record_check)
 
 enum record_opcode {
 #define RECORD_ENUM(name, value, class, type) name = value,
@@ -312,6 +313,24 @@ enum record_query_type {
 	TUNE_WINDOW_NS = 65,     /* how much estimated work it keeps on the device */
 };
 
+/* Checked kernels (docs/check.md). Which fields count, by operation:
+ *   BEGIN   argument: bits of enum device_check; before there are modules. -ENOTSUP: the device cannot
+ *   ADD     address, bytes: kernels may access these; argument 1: they have values already
+ *   REMOVE  address: what was added there they may access no more
+ *   REPORT  argument: which, from 0; reply_check. -ENOENT: so many were not found yet */
+struct record_check {
+	struct record_header header;
+	uint32_t operation, argument;
+	uint64_t address, bytes;
+};
+
+enum record_check_operation {
+	RECORD_CHECK_BEGIN = 1,
+	RECORD_CHECK_ADD,
+	RECORD_CHECK_REMOVE,
+	RECORD_CHECK_REPORT,
+};
+
 /* ---- payloads of replies ---- */
 
 struct reply_module {
@@ -375,6 +394,13 @@ struct reply_texture {
 	uint64_t handle; /* which kernels take */
 };
 
+#define RECORD_CHECK_REPORTS 100 /* of a session, at most */
+
+struct reply_check {
+	uint64_t count;  /* how often it was found so far */
+	char text[1016]; /* lines, NUL-terminated */
+};
+
 struct reply_usage {
 	uint64_t launches, compute_ns, to_device_bytes, from_device_bytes, device_bytes;
 };
@@ -401,6 +427,8 @@ _Static_assert(sizeof(struct record_event) == 48, "ABI");
 _Static_assert(sizeof(struct record_shm) == 56, "ABI");
 _Static_assert(sizeof(struct record_shared) == 64, "ABI");
 _Static_assert(sizeof(struct record_query) == 40, "ABI");
+_Static_assert(sizeof(struct record_check) == 48, "ABI");
 _Static_assert(sizeof(struct reply_function) == 48, "ABI");
+_Static_assert(sizeof(struct reply_check) == 1024, "ABI");
 
 #endif

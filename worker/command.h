@@ -91,6 +91,8 @@ void command_answer(struct command *command, int status, const void *payload, si
 void *command_payload(struct command *command);
 void command_answer_in_place(struct command *command, int status, size_t length);
 
+/* check.c: RECORD_CHECK. With the lock. */
+void check_execute(struct command *command);
 /* commands.c: executes an immediate record, or starts to. With the lock. */
 void command_execute(struct command *command);
 

@@ -193,7 +193,8 @@ static void execute_tune(struct command *command)
 	X(RECORD_SHARED_MAP, shared_map, false)                                                    \
 	X(RECORD_SHARED_PUBLISH, shared_publish, false)                                            \
 	X(RECORD_QUERY, execute_query, true)                                                       \
-	X(RECORD_TUNE, execute_tune, true)
+	X(RECORD_TUNE, execute_tune, true)                                                         \
+	X(RECORD_CHECK, check_execute, true)
 
 static const struct {
 	void (*execute)(struct command *command);

@@ -100,6 +100,7 @@ struct core {
 
 	int32_t error;      /* the session's sticky error */
 	bool preempts;      /* ops->preempt() has been called, before the first command */
+	bool checked;       /* ops->check_begin() has been called */
 	bool ended;         /* config.ended was, or is being called */
 	bool ring_held;     /* atomic: too much is pending, the ring waits */
 	uint64_t ring_head; /* atomic, written by the poller with the lock: bytes consumed */

@@ -201,6 +201,16 @@ static int decode_place(struct request *request, size_t length)
 	return place->reserved || place->address % 4096 ? -EINVAL : 0;
 }
 
+static int decode_check(struct request *request, size_t length)
+{
+	const struct record_check *check = request->check;
+
+	return check->operation < RECORD_CHECK_BEGIN || check->operation > RECORD_CHECK_REPORT ||
+			       (check->operation == RECORD_CHECK_ADD && check->argument > 1)
+		       ? -EINVAL
+		       : 0;
+}
+
 /* For each opcode, a check or NULL, and whether bytes may follow the fixed fields. */
 static const struct {
 	int (*check)(struct request *request, size_t length);
@@ -218,6 +228,7 @@ static const struct {
 	[RECORD_GLOBAL_GET] = {decode_lookup, true},
 	[RECORD_LAUNCH] = {decode_launch, true},
 	[RECORD_CLUSTERS] = {decode_launch, true},
+	[RECORD_CHECK] = {decode_check, false},
 	[RECORD_TENSOR_MAP] = {decode_tensor_map, false},
 };
 

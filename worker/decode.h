@@ -38,6 +38,7 @@ struct request {
 		const struct record_shm *shm;
 		const struct record_shared *shared;
 		const struct record_query *query;
+		const struct record_check *check;
 	};
 	const void *tail;    /* parameters of LAUNCH, bytes of WRITE, name of a lookup */
 	uint32_t cluster[3]; /* attributes of LAUNCH */

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "device/cpu/checking/checking.h"
 #include "device/cpu/fault.h"
 
 extern const struct device_ops gdev_device_backend;
@@ -101,9 +102,30 @@ static int cpu_space_reserve(struct device_space *space, uint64_t base, uint64_t
 static void cpu_space_destroy(struct device_space *space)
 {
 	cpu_heap_finish(space);
+	checking_destroy(space->checking);
 	memfd_release(&space->ranges);
 	pthread_mutex_destroy(&space->heap_lock);
 	free(space);
+}
+
+static int cpu_check_begin(struct device_space *space, uint32_t checks)
+{
+	return checking_begin(&space->checking, checks);
+}
+
+static int cpu_check_add(struct device_space *space, uint64_t base, uint64_t bytes, bool defined)
+{
+	return checking_add(space->checking, base, bytes, defined);
+}
+
+static void cpu_check_remove(struct device_space *space, uint64_t base)
+{
+	checking_remove(space->checking, base);
+}
+
+static int cpu_check_report(struct device_space *space, uint32_t index, struct reply_check *report)
+{
+	return checking_report(space->checking, index, report);
 }
 
 /* There is no context. But a caller that uses the device without one is found out, as on hardware. */
@@ -194,6 +216,10 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.global_get = cpu_global_get,
 	.global_is_managed = cpu_global_is_managed,
 	.image_check = cpu_image_check,
+	.check_begin = cpu_check_begin,
+	.check_add = cpu_check_add,
+	.check_remove = cpu_check_remove,
+	.check_report = cpu_check_report,
 	.queue_create = cpu_queue_create,
 	.queue_destroy = cpu_queue_destroy,
 	.submit = cpu_submit,

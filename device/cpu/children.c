@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "device/cpu/checking/checking.h"
 #include "device/cpu/fault.h"
 #include "gdev/error.h"
 
@@ -66,6 +67,9 @@ static struct cpu_child *prepare(struct cpu_job *job, struct device_function *fu
 	child->launch.param_bytes = function->kernel->param_bytes;
 	job->children++;
 	list_append(&job->prepared, &child->place);
+	if (job->space->checking && child->launch.param_bytes)
+		checking_add(job->space->checking, (uint64_t)(uintptr_t)child->params,
+			child->launch.param_bytes, true);
 	return child;
 }
 
@@ -108,6 +112,8 @@ uint32_t cpu_child_launch(const struct ptx_launch *launch, void *params, uint64_
 	guard = fault_suspend();
 	pthread_mutex_lock(&job->space->heap_lock);
 	child->magic = 0; /* launched once */
+	if (job->space->checking)
+		checking_remove(job->space->checking, (uint64_t)(uintptr_t)child->params);
 	child->tail = stream == STREAM_TAIL;
 	list_remove(&child->place);
 	list_append(child->tail ? &job->tails : &job->launched, &child->place);
@@ -132,6 +138,8 @@ static void free_all(struct cpu_job *job, struct list *children)
 	struct cpu_child *child, *next;
 
 	list_for_each_safe (child, next, children, place) {
+		if (job->space->checking)
+			checking_remove(job->space->checking, (uint64_t)(uintptr_t)child->params);
 		free(child);
 		job->children--;
 	}

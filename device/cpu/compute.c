@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "device/cpu/checking/checking.h"
 #include "device/cpu/fault.h"
 #include "gdev/error.h"
 
@@ -89,7 +90,7 @@ static void explain_no_memory(const struct cpu_job *job)
 		host->explain(host->owner, sentence);
 }
 
-int cpu_slot_prepare(struct cpu_slot *slot, const struct cpu_job *job)
+int cpu_slot_prepare(struct cpu_slot *slot, struct cpu_job *job)
 {
 	int error =
 		grow(&slot->scratch.shared, &slot->shared_bytes, job->launch.total_shared_bytes);
@@ -98,6 +99,10 @@ int cpu_slot_prepare(struct cpu_slot *slot, const struct cpu_job *job)
 		error = grow(&slot->scratch.locals, &slot->locals_bytes, job->code->local_bytes);
 	if (!error)
 		error = grow(&slot->scratch.saved, &slot->saved_bytes, job->code->saved_bytes);
+	if (!error && job->space->checking &&
+		!check_state_prepare(&slot->checking, job, &slot->scratch))
+		error = -ENOMEM;
+	slot->scratch.checking = slot->checking;
 	if (!error)
 		return 0;
 	explain_no_memory(job);
@@ -109,6 +114,7 @@ void cpu_slot_finish(struct cpu_slot *slot)
 	free(slot->scratch.shared);
 	free(slot->scratch.locals);
 	free(slot->scratch.saved);
+	check_state_destroy(slot->checking);
 }
 
 /* Sixteen times the limit: a GPU keeps a call's values in registers and in a frame of some 32 bytes, where native code takes
@@ -116,6 +122,8 @@ void cpu_slot_finish(struct cpu_slot *slot)
 static void run_launch(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end)
 {
 	slot->scratch.stack_end = cpu_stack_end(16 * atomic_load(&job->space->stack_bytes));
+	if (slot->checking)
+		slot->checking->stack = (uint64_t)(uintptr_t)__builtin_frame_address(0);
 	job->code->run(&job->launch, &slot->scratch, first, end);
 }
 
@@ -161,6 +169,8 @@ int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct c
 		.runtime = &cpu_runtime,
 		.owner = job,
 	};
+	if (module->space->checking)
+		job->check_from = atomic_fetch_add(&module->space->checking->tick, 1) + 1;
 	if (l->cooperative) {
 		job->together = job->count > 1;
 		job->workspace[0] = 0;
@@ -218,6 +228,10 @@ void cpu_job_fill(struct cpu_job *job, struct device_command *command)
 	const struct device_fill *f = &command->fill;
 	uint64_t bytes = f->width * f->height * f->element_bytes;
 
+	if (job->space->checking)
+		for (uint64_t y = 0; f->width && y < f->height; y++)
+			checking_define(job->space->checking, f->destination + y * f->pitch,
+				f->width * f->element_bytes);
 	if (f->height <= 1 || f->pitch == f->width * f->element_bytes)
 		job_reset(job, command, run_fill_flat,
 			(bytes + FILL_BLOCK_BYTES - 1) / FILL_BLOCK_BYTES);
@@ -259,6 +273,8 @@ unsigned cpu_job_wants(const struct cpu_job *job)
 
 	if (next >= job->count)
 		return 0;
+	if (job->space->checking)
+		return 1;
 	worth = (double)(job->count - next) * cpu_job_ns_per_block(job) / WAKE_WORTH_NS;
 	worth = min_of(worth, (double)min_of(job->count - next, (uint64_t)CPU_THREADS_MAX));
 	return 1 + (unsigned)worth;
@@ -271,6 +287,8 @@ bool cpu_job_open(const struct cpu_job *job)
 
 	if (next >= job->count || !job->running)
 		return next < job->count;
+	if (job->space->checking) /* one thread at a time: checking.h */
+		return false;
 	return (double)(job->count - next) * cpu_job_ns_per_block(job) >
 	       WAKE_WORTH_NS * job->running;
 }

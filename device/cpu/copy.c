@@ -9,13 +9,15 @@
 
 #include "base/cleanup.h"
 #include "base/copy.h"
+#include "device/cpu/checking/checking.h"
 #include "device/cpu/fault.h"
 
 #define SLICE_BYTES (1ull << 20)
 #define BYTES_PER_NS 10.0
 #define SLICE_ROWS 16384 /* of a copy whose rows are a few bytes each */
 
-void cpu_copy_start(struct cpu_copy *copy, const struct device_copy *command)
+void cpu_copy_start(
+	struct device_space *space, struct cpu_copy *copy, const struct device_copy *command)
 {
 	struct device_copy *s = &copy->shape;
 
@@ -36,6 +38,11 @@ void cpu_copy_start(struct cpu_copy *copy, const struct device_copy *command)
 	}
 	if (!s->width || !s->height || !s->depth)
 		s->width = s->height = s->depth = 0;
+	for (uint64_t row = 0; space->checking && row < s->height * s->depth; row++)
+		checking_define(space->checking,
+			s->destination + row / s->height * s->destination_slice +
+				row % s->height * s->destination_pitch,
+			s->width);
 }
 
 static void slice(void *argument)

@@ -47,6 +47,7 @@ struct cpu_slot {
 	struct list free; /* in device->slots_free when nobody has it */
 	struct ptx_scratch scratch;
 	size_t shared_bytes, locals_bytes, saved_bytes; /* what scratch has room for */
+	struct check_state *checking;                   /* NULL: has run nothing that is checked */
 };
 
 /* See presence.c. */
@@ -87,8 +88,12 @@ struct device {
 	struct cpu_presence presence[RESOURCES]; /* without the lock */
 };
 
+struct checking;
+struct check_state;
+
 struct device_space {
 	struct device *device;
+	struct checking *checking; /* NULL: not checked; set before there are modules and queues */
 	struct memfd_ranges ranges;
 	atomic_bool broken;           /* a command faulted: what is not done fails */
 	_Atomic uint64_t stack_bytes; /* of a kernel's thread, as CUDA counts (compute.c) */
@@ -190,6 +195,7 @@ struct cpu_job {
 	struct cpu_shape *shape;
 	const struct ptx_code *code;
 	struct ptx_launch launch;
+	uint64_t check_from; /* checked: the tick at which it began */
 	struct device_space *space;
 	bool together;         /* a cooperative launch of several blocks: all run at once */
 	uint64_t workspace[1]; /* its barrier; see struct ptx_launch */
@@ -227,7 +233,7 @@ void cpu_slot_finish(struct cpu_slot *slot);
 /* All blocks of a cooperative launch at once, each on a thread of its own (together.c). No lock held. */
 void cpu_job_together(struct cpu_job *job, struct cpu_slot *slot);
 void cpu_job_fail(struct cpu_job *job, int error, uint64_t address);
-int cpu_slot_prepare(struct cpu_slot *slot, const struct cpu_job *job);
+int cpu_slot_prepare(struct cpu_slot *slot, struct cpu_job *job);
 /* Runs blocks under a fault guard; the first error becomes the job's. */
 void cpu_job_run_blocks(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end);
 
@@ -257,7 +263,8 @@ struct cpu_copy {
 	uint64_t row, offset;     /* the next byte */
 };
 
-void cpu_copy_start(struct cpu_copy *copy, const struct device_copy *command);
+void cpu_copy_start(
+	struct device_space *space, struct cpu_copy *copy, const struct device_copy *command);
 /* How long a slice takes, about. */
 double cpu_copy_slice_ns(const struct cpu_copy *copy);
 /* Copies a slice. 0 when more remains, 1 when done, or an error. */

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "device/cpu/checking/checking.h"
 #include "device/fatbin.h"
 #include "gdev/error.h"
 
@@ -65,6 +66,28 @@ static int parse(const struct device *device, const void *image, size_t length,
 	return ptx_error(ptx_parse(text, text_length, &ptx_log, ptx));
 }
 
+static void add_variable(void *owner, uint64_t offset, uint64_t size)
+{
+	const struct device_module *module = owner;
+
+	checking_add(
+		module->space->checking, (uint64_t)(uintptr_t)module->globals + offset, size, true);
+}
+
+static void remove_variable(void *owner, uint64_t offset, uint64_t size)
+{
+	const struct device_module *module = owner;
+
+	checking_remove(module->space->checking, (uint64_t)(uintptr_t)module->globals + offset);
+}
+
+/* Kernels of a checked space may access the variables from here on, or no more. */
+static void variables_known(struct device_module *module, bool known)
+{
+	if (module->space->checking && module->globals)
+		ptx_globals_visit(module->ptx, known ? add_variable : remove_variable, module);
+}
+
 /* Module variables are ordinary memory of this process, outside the arena, until they are placed in it. */
 static int globals_measure(struct device_module *module)
 {
@@ -94,6 +117,7 @@ int cpu_module_open(struct device_module *module, struct device_log *log)
 	}
 	ptx_globals_init(module->ptx, module->own);
 	module->globals = module->own;
+	variables_known(module, true);
 	return 0;
 }
 
@@ -157,6 +181,7 @@ void cpu_module_unload(struct device_module *module)
 		}
 	}
 	free(module->functions);
+	variables_known(module, false);
 	globals_destroy(module);
 	ptx_module_destroy(module->ptx);
 	free(module);
@@ -178,7 +203,9 @@ void cpu_module_place(struct device_module *module, uint64_t address)
 
 	memset(block, 0, module->globals_bytes);
 	ptx_globals_init(module->ptx, block);
+	variables_known(module, false);
 	__atomic_store_n(&module->globals, block, __ATOMIC_RELEASE);
+	variables_known(module, true);
 	/* It is paid for no more. A launch that still uses it finds what is there at the beginning. */
 	madvise(module->own, module->globals_bytes, MADV_REMOVE);
 	ptx_globals_init(module->ptx, module->own);
@@ -304,8 +331,10 @@ static void cache_key(const struct device_function *function, const uint32_t blo
 	struct {
 		uint8_t module[16];
 		XXH128_hash_t name;
-		uint32_t block[3], reserved;
-	} all = {.name = XXH3_128bits(name, strlen(name)), .block = {block[0], block[1], block[2]}};
+		uint32_t block[3], checked;
+	} all = {.name = XXH3_128bits(name, strlen(name)),
+		.block = {block[0], block[1], block[2]},
+		.checked = function->module->space->checking != NULL};
 	XXH128_hash_t hash;
 
 	ptx_module_hash(function->module->ptx, all.module);
@@ -355,7 +384,8 @@ int cpu_shape_build(
 	if (!cpu_dumps(device) && !cache_load(host, key, code))
 		return 0;
 	cpu_dump_kernel(function, block);
-	error = ptx_compile(function->module->ptx, function->kernel, block, &log, &object, &bytes);
+	error = (function->module->space->checking ? ptx_compile_checked : ptx_compile)(
+		function->module->ptx, function->kernel, block, &log, &object, &bytes);
 	if (!error)
 		error = ptx_link(object, bytes, code);
 	if (error) {

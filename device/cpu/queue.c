@@ -383,7 +383,7 @@ static void run_copy(struct device *device, struct task *task)
 		queue->started = true;
 		device_command_start(command, clock_now_ns());
 		command->busy_ns = 0;
-		cpu_copy_start(&queue->copy, &command->copy);
+		cpu_copy_start(queue->space, &queue->copy, &command->copy);
 	}
 	stay.from_ns = clock_now_ns();
 	processor_begin(stay.from_ns, cpu_copy_slice_ns(&queue->copy));

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "device/cpu/checking/checking.h"
 #include "device/cpu/fault.h"
 #include "device/cpu/print.h"
 #include "device/cpu/ptx/texture.h"
@@ -164,6 +165,8 @@ static void *runtime_allocate(const struct ptx_launch *launch, uint64_t size)
 	pthread_mutex_lock(&space->heap_lock);
 	memory = heap_allocate(space, size);
 	pthread_mutex_unlock(&space->heap_lock);
+	if (memory && space->checking)
+		checking_add(space->checking, (uint64_t)(uintptr_t)memory, size ? size : 1, false);
 	fault_resume(guard);
 	return memory;
 }
@@ -190,6 +193,8 @@ static void runtime_release(const struct ptx_launch *launch, void *pointer)
 	struct device_space *space = space_of(launch);
 	bool known;
 
+	if (pointer && space->checking)
+		checking_remove(space->checking, (uint64_t)(uintptr_t)pointer);
 	if (pointer) {
 		pthread_mutex_lock(&space->heap_lock);
 		known = heap_release(space, pointer);
@@ -302,4 +307,6 @@ const struct ptx_runtime cpu_runtime = {
 	.launch_prepare = cpu_child_prepare,
 	.launch = cpu_child_launch,
 	.texture = runtime_texture,
+	.access = check_access,
+	.order = check_order,
 };

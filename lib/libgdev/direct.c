@@ -336,7 +336,8 @@ bool direct_prepare(struct gdev_session *session, uint64_t address, bool create)
 	const struct block *block;
 	bool known;
 
-	if (!__atomic_load_n(&header_of(session)->direct_possible, __ATOMIC_RELAXED))
+	if (session->checked || /* the worker is to see what is written */
+		!__atomic_load_n(&header_of(session)->direct_possible, __ATOMIC_RELAXED))
 		return false;
 	if (has_window(session, address, &known))
 		return true;

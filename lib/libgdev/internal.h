@@ -323,6 +323,20 @@ void trace_copied(
 /* A record has been begun while gdev_traced(). */
 void trace_sent(const struct gdev_stream *stream, uint16_t opcode);
 
+/* ---- checked sessions (check.c) ---- */
+
+/* When a session is new. */
+int check_begin(struct gdev_session *session);
+/* Kernels may access these bytes from here on; may do so no more. */
+int check_added(struct gdev_session *session, uint64_t base, uint64_t bytes, bool defined);
+void check_removed(struct gdev_session *session, uint64_t base);
+/* Prints what was found since the last time. */
+void check_collect(struct gdev_session *session);
+/* The session ends: what was found in all, and what was not freed. */
+void check_finish(struct gdev_session *session);
+/* The process ends: how much was found; it then exits with the status that $GDEV_CHECK_EXIT asks for. */
+void check_exit(void);
+
 /* ---- the session ---- */
 
 struct replies {
@@ -357,7 +371,9 @@ struct gdev_session {
 	bool properties_known;
 	int32_t properties[DEVICE_PROPERTIES];
 
-	pthread_mutex_t output_lock;
+	bool checked, leak_check;    /* constant once it is open */
+	pthread_mutex_t output_lock; /* who prints; guards the next one */
+	uint32_t reports_told;
 	_Atomic uint64_t inline_bytes;
 	_Atomic uint64_t direct_told_ns; /* when the worker last heard of direct copies */
 	_Atomic uint64_t fenced;         /* copy.c: the newest record with RECORD_FENCE */

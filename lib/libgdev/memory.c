@@ -45,11 +45,19 @@ static struct block *block_at(const struct memory *memory, uint64_t address)
 	return block && address - block->base < block->asked_bytes ? block : NULL;
 }
 
+static struct gdev_session *session_of(struct memory *memory)
+{
+	return container_of(memory, struct gdev_session, memory);
+}
+
 static int table_insert(struct memory *memory, struct block *block)
 {
-	int error = 0;
 	size_t at;
+	int error = check_added(session_of(memory), block->base, block->asked_bytes,
+		block->object->kind != GDEV_MEMORY_DEVICE);
 
+	if (error)
+		return error;
 	pthread_rwlock_wrlock(&memory->table);
 	if (memory->block_count == memory->block_capacity) {
 		size_t capacity = memory->block_capacity ? 2 * memory->block_capacity : 64;
@@ -69,6 +77,8 @@ static int table_insert(struct memory *memory, struct block *block)
 		block->id = ++memory->next_id;
 	}
 	pthread_rwlock_unlock(&memory->table);
+	if (error)
+		check_removed(session_of(memory), block->base);
 	return error;
 }
 
@@ -76,6 +86,7 @@ static void table_remove(struct memory *memory, const struct block *block)
 {
 	size_t at;
 
+	check_removed(session_of(memory), block->base);
 	pthread_rwlock_wrlock(&memory->table);
 	at = blocks_above(memory, block->base) - 1;
 	memmove(&memory->blocks[at], &memory->blocks[at + 1],
@@ -489,6 +500,7 @@ static int alloc_block(struct gdev_session *session, enum gdev_memory_kind kind,
 	uint64_t granule, const struct array_shape *shape, uint64_t *address)
 {
 	struct memory *memory = &session->memory;
+	uint64_t room = bytes;
 	struct block *block;
 	int error;
 
@@ -499,12 +511,15 @@ static int alloc_block(struct gdev_session *session, enum gdev_memory_kind kind,
 	error = gdev_session_error(session, NULL);
 	if (error)
 		return error;
+	if (session->checked &&
+		!shape) /* what is just behind is nobody's: an access there is found out */
+		room += granule;
 	pthread_mutex_lock(&memory->change);
-	if (bytes <= CARVE_MAX && !shape)
+	if (room <= CARVE_MAX && !shape)
 		error = carve_block(
-			session, pool_of(memory, kind), align_up(bytes, granule), &block);
+			session, pool_of(memory, kind), align_up(room, granule), &block);
 	else
-		error = alloc_whole(session, kind, bytes, shape, &block);
+		error = alloc_whole(session, kind, room, shape, &block);
 	if (!error)
 		error = memory_publish(session, block, bytes);
 	if (!error)

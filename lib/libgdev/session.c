@@ -84,9 +84,12 @@ __attribute__((destructor)) static void say_that_we_leave(void)
 
 	if (process != getpid() || pthread_mutex_trylock(&registry_lock))
 		return;
-	list_for_each (session, &registry, link)
+	list_for_each (session, &registry, link) {
+		check_finish(session);
 		transport_leave(session->transport);
+	}
 	pthread_mutex_unlock(&registry_lock);
+	check_exit();
 }
 
 /* Libraries that stand on this one register their handlers later. So theirs are called before before_fork(), and take
@@ -174,10 +177,15 @@ static int create_session(struct opening *opening, struct gdev_session **created
 	if (error)
 		goto err_memory;
 	apply_terms(session, &terms);
+	error = check_begin(session);
+	if (error)
+		goto err_streams;
 	trace_attach(&session->trace, terms.trace_fd);
 	*created = session;
 	return 0;
 
+err_streams:
+	streams_finish(session);
 err_memory:
 	memory_finish(session);
 err_staging:
@@ -325,6 +333,7 @@ void gdev_session_close(struct gdev_session *session)
 	peers_leave_session(session);
 	managed_finish(session);
 	gdev_session_flush(session);
+	check_finish(session);
 	calls_finish(session);
 	movers_finish(session);
 	streams_finish(session);
@@ -621,6 +630,7 @@ void gdev_session_flush(struct gdev_session *session)
 
 	if (session->forked)
 		return;
+	check_collect(session);
 	header = &segment->header;
 	if (__atomic_load_n(&header->output_tail, __ATOMIC_ACQUIRE) ==
 		__atomic_load_n(&header->output_head, __ATOMIC_RELAXED))

@@ -257,6 +257,16 @@ void ptx_globals_init(const struct ptx_module *module, void *block)
 	*(uint32_t *)block = 42;
 }
 
+void ptx_globals_visit(const struct ptx_module *module,
+	void (*visit)(void *owner, uint64_t offset, uint64_t size), void *owner)
+{
+}
+
+const char *ptx_source_line(const struct ptx_module *module, uint32_t ptx_line, uint32_t *line)
+{
+	return NULL;
+}
+
 bool ptx_globals_managed(const struct ptx_module *module)
 {
 	return false;
@@ -324,6 +334,12 @@ int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel
 	*size = sizeof *object;
 	atomic_fetch_add(&double_compiles, 1);
 	return 0;
+}
+
+int ptx_compile_checked(const struct ptx_module *module, const struct ptx_kernel *kernel,
+	const uint32_t block[3], struct ptx_log *log, void **object, size_t *size)
+{
+	return -ENOTSUP;
 }
 
 void ptx_prepare(void)

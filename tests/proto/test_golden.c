@@ -72,6 +72,7 @@ static void records_have_their_bytes(void **state)
 		6, 7, 0, 8, {9, 10, 11, 12, 13}, {14, 15, 16, 17, 18}, {19, 20, 21, 22, 23},
 		{24, 25, 26, 27, 28}, {-1, -2, -3}, {29, 30, 31}, 32, 33};
 	struct record_query query = {HEADER(RECORD_QUERY, record_query), 1, 2, 3};
+	struct record_check check = {HEADER(RECORD_CHECK, record_check), 1, 2, 3, 4};
 
 	GOLDEN(memory, "0100000128000000" HEADER_TEXT "2211000000000000"
 		       "4433000000000000");
@@ -137,6 +138,10 @@ static void records_have_their_bytes(void **state)
 		       "0a000000");
 	GOLDEN(stream, "2000000120000000" HEADER_TEXT "01000000"
 		       "feffffff");
+	GOLDEN(check, "4200000130000000" HEADER_TEXT "01000000"
+		      "02000000"
+		      "0300000000000000"
+		      "0400000000000000");
 	GOLDEN(wait, "2200000128000000" HEADER_TEXT "01000000"
 		     "02000000"
 		     "0300000000000000");

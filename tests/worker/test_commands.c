@@ -235,6 +235,17 @@ static void tuning_stays_within_reason(void **state)
 	assert_int_equal(ask_plain(fixture, &tune), -ENOSYS);
 }
 
+static void devices_that_cannot_check_say_so(void **state)
+{
+	for (uint32_t what = RECORD_CHECK_BEGIN; what <= RECORD_CHECK_REPORT; what++) {
+		struct record_check check = {
+			.header.opcode = RECORD_CHECK, .operation = what, .argument = 1};
+
+		assert_int_equal(ask_plain((struct fixture *)*state, &check),
+			what == RECORD_CHECK_BEGIN ? -ENOTSUP : -EINVAL);
+	}
+}
+
 static void streams_are_made_on_stream_timelines(void **state)
 {
 	static const struct {
@@ -343,6 +354,7 @@ int main(void)
 		TEST(an_unloaded_module_lives_as_long_as_its_launches),
 		TEST(queries_are_answered),
 		TEST(tuning_stays_within_reason),
+		TEST(devices_that_cannot_check_say_so),
 		TEST(streams_are_made_on_stream_timelines),
 		TEST(a_session_waits_for_its_own_shared_events_too),
 		TEST(what_does_not_fit_the_output_is_dropped),

@@ -144,6 +144,21 @@ static void fixed_records_have_exactly_their_length(void **state)
 	}
 }
 
+static void checks_have_a_known_operation(void **state)
+{
+	struct record_check check = {.header.opcode = RECORD_CHECK};
+
+	for (check.operation = 0; check.operation < 7; check.operation++)
+		assert_int_equal(decode(&check, sizeof check),
+			check.operation >= RECORD_CHECK_BEGIN &&
+					check.operation <= RECORD_CHECK_REPORT
+				? 0
+				: -EINVAL);
+	check.operation = RECORD_CHECK_ADD;
+	check.argument = 2;
+	assert_int_equal(decode(&check, sizeof check), -EINVAL);
+}
+
 static void spans_of_copies_do_not_wrap(void **state)
 {
 	static const struct {
@@ -347,6 +362,7 @@ int main(void)
 		cmocka_unit_test(unknown_attributes_fail_only_when_required),
 		cmocka_unit_test(malformed_launches_are_refused),
 		cmocka_unit_test(fixed_records_have_exactly_their_length),
+		cmocka_unit_test(checks_have_a_known_operation),
 		cmocka_unit_test(spans_of_copies_do_not_wrap),
 		cmocka_unit_test(fills_have_elements_of_one_two_or_four_bytes),
 		cmocka_unit_test(writes_carry_the_bytes_they_claim),

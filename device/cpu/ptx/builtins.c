@@ -397,6 +397,7 @@ DOT4(s32, u32, sb, ub, s32)
 DOT4(s32, s32, sb, sb, s32)
 
 #include "builtins_async.h"
+#include "builtins_check.h"
 #include "builtins_directed.h"
 #include "builtins_float.h"
 #include "builtins_gates.h"

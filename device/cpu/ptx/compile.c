@@ -21,7 +21,7 @@
 extern const unsigned char ptx_builtins[];
 extern const unsigned ptx_builtins_size;
 
-enum { CODE_VERSION = 18 }; /* of the code generator: part of every cache key */
+enum { CODE_VERSION = 21 }; /* of the code generator: part of every cache key */
 
 void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
 {
@@ -87,6 +87,27 @@ static void drop_unused(LLVMModuleRef module)
 	}
 }
 
+enum { MANY_INSTRUCTIONS = 400 };
+
+/* What looks at accesses in line would make a large kernel many times as large: there it is called. */
+static void call_quick(const struct work *w, LLVMContextRef context, LLVMModuleRef module)
+{
+	static const char prefix[] = "ptx_quick_";
+	LLVMAttributeIndex index = (LLVMAttributeIndex)LLVMAttributeFunctionIndex;
+	unsigned always = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
+	unsigned never = LLVMGetEnumAttributeKindForName("noinline", 8);
+	size_t length;
+
+	if (!w->checked || w->inst_count < MANY_INSTRUCTIONS)
+		return;
+	for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+		if (strncmp(LLVMGetValueName2(f, &length), prefix, sizeof(prefix) - 1))
+			continue;
+		LLVMRemoveEnumAttributeAtIndex(f, index, always);
+		LLVMAddAttributeAtIndex(f, index, LLVMCreateEnumAttribute(context, never, 0));
+	}
+}
+
 /* ---- the passes over our own representation ---- */
 
 static int analyse(struct work *w)
@@ -102,15 +123,12 @@ static int analyse(struct work *w)
 	return error;
 }
 
-static int prepare(struct work *w, struct plan *plan)
+/* What makes better code of a kernel. Checked code does without: it is to do what the PTX says, access by access. */
+static int improve(struct work *w)
 {
-	int error = work_build(w);
+	int error = 0;
 
-	if (!error)
-		error = work_params(w);
-	if (!error)
-		error = analyse(w);
-	if (!error && rewrite_narrowed(w))
+	if (rewrite_narrowed(w))
 		error = analyse(w);
 	if (!error && fuse_find(w))
 		error = w->error ? w->error : analyse(w);
@@ -120,6 +138,19 @@ static int prepare(struct work *w, struct plan *plan)
 		error = w->error ? w->error : analyse(w);
 	if (!error && rewrite_deltas(w))
 		error = w->error ? w->error : analyse(w);
+	return error;
+}
+
+static int prepare(struct work *w, struct plan *plan)
+{
+	int error = work_build(w);
+
+	if (!error)
+		error = work_params(w);
+	if (!error)
+		error = analyse(w);
+	if (!error && !w->checked)
+		error = improve(w);
 	if (!error)
 		error = spin_find(w);
 	if (!error)
@@ -157,11 +188,14 @@ static int optimise(const struct work *w, LLVMModuleRef module, LLVMTargetMachin
 
 	LLVMPassBuilderOptionsSetLoopVectorization(options, true);
 	LLVMPassBuilderOptionsSetSLPVectorization(options, true);
-	LLVMPassBuilderOptionsSetLoopUnrolling(options, true);
+	LLVMPassBuilderOptionsSetLoopUnrolling(options, !w->checked);
 	LLVMPassBuilderOptionsSetLoopInterleaving(options, true);
-	/* Compile time grows faster than the kernel: very large ones get less. */
-	error = LLVMRunPasses(
-		module, w->inst_count < LARGE_KERNEL ? passes : "default<O1>", machine, options);
+	/* Compile time grows faster than the kernel: very large ones get less, and those with the code of checks. */
+	error = LLVMRunPasses(module,
+		w->inst_count >= LARGE_KERNEL ? "default<O1>"
+		: w->checked                  ? "default<O2>"
+					      : passes,
+		machine, options);
 	LLVMDisposePassBuilderOptions(options);
 	if (!error)
 		return 0;
@@ -203,6 +237,7 @@ struct product {
 	size_t *size;
 	void (*say)(void *owner, enum ptx_form form, const char *text); /* NULL: nobody reads */
 	void *owner;
+	bool checked;
 };
 
 static void say_ir(const struct product *product, enum ptx_form form, LLVMModuleRef module)
@@ -244,6 +279,7 @@ static int compile_module(
 		goto err_machine;
 	error = gen_kernel(w, plan, context, module, &saved_bytes);
 	drop_unused(module);
+	call_quick(w, context, module);
 	if (!error)
 		error = verify(w, module);
 	if (error || !(product->object || product->say))
@@ -285,6 +321,7 @@ static int make(const struct ptx_module *module, const struct ptx_kernel *kernel
 	w->module = module;
 	w->entry = find_entry(module, kernel);
 	w->log = log;
+	w->checked = product->checked;
 	if (!w->entry || !threads || block[0] > 1024 || block[1] > 1024 || block[2] > 64 ||
 		threads > 1024)
 		goto out;
@@ -311,6 +348,13 @@ int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel
 	const uint32_t block[3], struct ptx_log *log, void **object, size_t *size)
 {
 	return make(module, kernel, block, log, &(struct product){.object = object, .size = size});
+}
+
+int ptx_compile_checked(const struct ptx_module *module, const struct ptx_kernel *kernel,
+	const uint32_t block[3], struct ptx_log *log, void **object, size_t *size)
+{
+	return make(module, kernel, block, log,
+		&(struct product){.object = object, .size = size, .checked = true});
 }
 
 int ptx_list(const struct ptx_module *module, const struct ptx_kernel *kernel,

@@ -75,6 +75,7 @@ bool emit_mbarrier(struct gen *g, struct inst *i)
 	barrier = count > first ? pointer(g, i, first, inst_space(i)) : NULL;
 	if (!barrier)
 		return false;
+	checked_order(g, PTX_FENCE, gen_int(g, 1)); /* threads wait for each other by it */
 	if (inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait))
 		return emit_wait(g, i, barrier);
 	if (inst_has(i, MOD_arrive) || inst_has(i, MOD_arrive_drop))
@@ -148,6 +149,8 @@ static bool emit_copies_arrive(struct gen *g, struct inst *i)
 {
 	LLVMValueRef barrier = i->operand_count == 1 ? pointer(g, i, 0, inst_space(i)) : NULL;
 
+	checked_order(
+		g, PTX_AWAITED, gen_int(g, UINT32_MAX)); /* the barrier in memory has them now */
 	if (!barrier || !inst_has(i, MOD_noinc))
 		return barrier;
 	return change(g, barrier, LLVMConstInt(g->i32, 1, false), false, NULL);
@@ -164,10 +167,16 @@ bool emit_copy(struct gen *g, struct inst *i)
 		return emit_bulk(g, i);
 	if (inst_has(i, MOD_arrive))
 		return emit_copies_arrive(g, i);
-	if (inst_has(i, MOD_commit_group) || inst_has(i, MOD_wait_all))
+	if (inst_has(i, MOD_commit_group) || inst_has(i, MOD_wait_all)) {
+		checked_order(g, inst_has(i, MOD_wait_all) ? PTX_AWAITED : PTX_COMMITTED,
+			gen_int(g, UINT32_MAX));
 		return count == 0;
-	if (inst_has(i, MOD_wait_group))
+	}
+	if (inst_has(i, MOD_wait_group)) {
+		checked_order(
+			g, PTX_AWAITED, count ? emit_operand(g, &i->operands[0], g->i64) : NULL);
 		return count == 1;
+	}
 	if (count < 3 || !to->memory || !from->memory || !inst_has(i, MOD_shared) ||
 		!inst_has(i, MOD_global) || i->operands[2].kind != OPERAND_INT)
 		return false;
@@ -178,8 +187,12 @@ bool emit_copy(struct gen *g, struct inst *i)
 		take = &i->operands[3];
 	if (take && is_predicate(g, take))
 		return false;
-	LLVMValueRef into = emit_address(g, to, SPACE_SHARED);
-	LLVMValueRef out_of = emit_address(g, from, SPACE_GLOBAL);
+	struct ptx_access access = {
+		.bytes = (uint8_t)bytes, .align = (uint8_t)bytes, .kind = PTX_COPIES};
+	LLVMValueRef into = checked_address(g, i, to, SPACE_SHARED, access, NULL);
+	access.kind = PTX_READS;
+	LLVMValueRef out_of = take ? emit_address(g, from, SPACE_GLOBAL)
+				   : checked_address(g, i, from, SPACE_GLOBAL, access, NULL);
 	if (take) {
 		LLVMValueRef a[] = {
 			into, out_of, gen_int(g, (uint64_t)bytes), emit_operand(g, take, g->i32)};

@@ -256,6 +256,8 @@ bool emit_load(struct gen *g, struct inst *i)
 	LLVMValueRef base = preloaded ? NULL : emit_address(g, a, space);
 	if (space == SPACE_GLOBAL || space == SPACE_GENERIC)
 		give_way(g, i);
+	if (inst_has(i, MOD_acquire))
+		checked_order(g, PTX_FENCE, NULL);
 	for (unsigned k = 0; k < count; k++) {
 		const struct operand *e = d->kind == OPERAND_VECTOR ? &d->elements[k] : d;
 		LLVMValueRef v;
@@ -263,7 +265,13 @@ bool emit_load(struct gen *g, struct inst *i)
 		if (preloaded) {
 			v = gen_param(g, a->var->offset + (uint64_t)a->bits + k * bytes, type);
 		} else {
-			v = LLVMBuildLoad2(g->b, type, element_pointer(g, base, k, bytes), "");
+			struct ptx_access access = {.bytes = (uint8_t)bytes,
+				.align = (uint8_t)(k ? 1 : count * bytes),
+				.kind = PTX_READS};
+			LLVMValueRef p = checked_pointer(
+				g, i, element_pointer(g, base, k, bytes), space, access, NULL);
+
+			v = LLVMBuildLoad2(g->b, type, p, "");
 			set_order(g, i, v, true);
 		}
 		load_result(g, i, e, v);
@@ -281,11 +289,18 @@ bool emit_store(struct gen *g, struct inst *i)
 	LLVMTypeRef type = memory_type(g, i);
 	bytes = ptx_type_bits[i->types[0]] / 8u;
 	LLVMValueRef base = emit_address(g, a, space);
+	if (inst_has(i, MOD_release))
+		checked_order(g, PTX_FENCE, NULL);
 	for (unsigned k = 0; k < count; k++) {
 		const struct operand *e = s->kind == OPERAND_VECTOR ? &s->elements[k] : s;
 		LLVMValueRef v = emit_operand(g, e, type);
+		struct ptx_access access = {.bytes = (uint8_t)bytes,
+			.align = (uint8_t)(k ? 1 : count * bytes),
+			.kind = PTX_WRITES};
+		LLVMValueRef p =
+			checked_pointer(g, i, element_pointer(g, base, k, bytes), space, access, v);
 
-		set_order(g, i, LLVMBuildStore(g->b, v, element_pointer(g, base, k, bytes)), false);
+		set_order(g, i, LLVMBuildStore(g->b, v, p), false);
 	}
 	return true;
 }
@@ -468,7 +483,11 @@ bool emit_atomic(struct gen *g, struct inst *i)
 		type = emit_type(g, i->types[0]);
 	if (bits > 64 || bits < 16)
 		return false;
-	LLVMValueRef p = emit_address(g, a, inst_space(i)), r;
+	struct ptx_access access = {
+		.bytes = (uint8_t)(bits / 8), .align = (uint8_t)(bits / 8), .kind = PTX_UPDATES};
+	LLVMValueRef p = checked_address(g, i, a, inst_space(i), access, NULL), r;
+	if (is_strong(i))
+		checked_order(g, PTX_FENCE, NULL);
 	LLVMValueRef v = emit_operand(g, &i->operands[first + 1], type);
 	int operation = atomic_operation(i);
 	if (inst_has(i, MOD_cas)) {
@@ -539,6 +558,8 @@ bool emit_isspacep(struct gen *g, struct inst *i)
 bool emit_fence(struct gen *g, struct inst *i)
 {
 	LLVMBuildFence(g->b, LLVMAtomicOrderingSequentiallyConsistent, false, "");
+	if (i->op == OP_membar || i->op == OP_fence)
+		checked_order(g, PTX_FENCE, NULL);
 	return true;
 }
 

@@ -444,6 +444,10 @@ bool emit_collective(struct gen *g, struct inst *i)
 	}
 	if (inst_has(i, MOD_arrive))
 		return emit_arrival(g, i);
+	if (inst_has(i, MOD_warp))
+		checked_order(g, PTX_WARP_ARRIVED, member_mask(g, i, 0));
+	else
+		checked_order(g, PTX_ARRIVED, NULL);
 	if (!i->dest_count)
 		return true;
 	v = load_word(g, warp_word(g, int32(g, 0), 1));

@@ -149,7 +149,8 @@ static void find_escapes(struct work *w)
 		w->shared_escapes |= inst_space(i) == SPACE_SHARED;
 		w->local_escapes |= inst_space(i) == SPACE_LOCAL;
 	}
-	w->local_escapes |= w->param_escapes;
+	w->local_escapes |= w->param_escapes | w->checked;
+	w->shared_escapes |= w->checked; /* one way to all memory: that by a generic address */
 }
 
 /* ---- attributes and metadata ---- */
@@ -378,7 +379,11 @@ static void run_function(struct gen *g, LLVMValueRef block)
 	LLVMValueRef blocks = blocks_at_once(g, LLVMBuildSub(b, LLVMGetParam(f, 3), at, ""),
 		LLVMBuildSub(b, a[ARG_NCTAID], a[ARG_CTAID], ""));
 	a[ARG_BLOCKS] = LLVMBuildTrunc(b, blocks, g->i32, "");
+	g->launch = launch;
+	g->scratch = scratch;
+	checked_block(g, PTX_BLOCK_BEGINS, at);
 	LLVMBuildCall2(b, LLVMGlobalGetValueType(block), block, a, ARG_COUNT, "");
+	checked_block(g, PTX_BLOCK_ENDS, at);
 	LLVMValueRef next = LLVMBuildAdd(b, at, blocks, "");
 	LLVMBuildBr(b, loop);
 	LLVMAddIncoming(at, (LLVMValueRef[]){LLVMGetParam(f, 2), next},

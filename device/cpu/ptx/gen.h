@@ -232,6 +232,18 @@ bool emit_mapa(struct gen *g, struct inst *i);
 bool is_matrix(const struct inst *i);
 bool emit_matrix(struct gen *g, struct inst *i);
 void emit_matrix_prepare(struct gen *g, struct inst *i);
+/* emit_check.c: calls of the runtime in checked code; nothing in other code. */
+/* Where the operand [base + offset] points, once the runtime has seen the access. value: what is stored, or NULL. */
+LLVMValueRef checked_address(struct gen *g, const struct inst *i, const struct operand *o,
+	unsigned space, struct ptx_access access, LLVMValueRef value);
+/* As checked_address(), of a part of what such an operand points at. */
+LLVMValueRef checked_pointer(struct gen *g, const struct inst *i, LLVMValueRef pointer,
+	unsigned space, struct ptx_access access, LLVMValueRef value);
+/* Of the thread at hand, in the instruction at hand. */
+void checked_order(struct gen *g, enum ptx_order order, LLVMValueRef value);
+/* Before the loop of a region that begins with the instruction. */
+void checked_region(struct gen *g, struct inst *i);
+void checked_block(struct gen *g, enum ptx_order order, LLVMValueRef block);
 /* emit_texture.c */
 bool emit_texture(struct gen *g, struct inst *i);
 LLVMValueRef emit_special(struct gen *g, uint32_t id);

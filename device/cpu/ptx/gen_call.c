@@ -224,6 +224,7 @@ static int define_function(struct gen *g, const struct function *callee, LLVMVal
 	w->callee = callee;
 	w->log = kernel->log;
 	w->threads = kernel->threads;
+	w->checked = kernel->checked;
 	w->fused = 1;
 	memcpy(w->block, kernel->block, sizeof(w->block));
 	error = work_build(w);

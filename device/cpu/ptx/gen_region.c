@@ -702,7 +702,7 @@ static void gen_loop(
 
 static void gen_loops(struct gen *g, const struct region *r, struct thread_range range)
 {
-	struct butterfly *b = butterfly_find(g, r, &range);
+	struct butterfly *b = g->work->checked ? NULL : butterfly_find(g, r, &range);
 
 	if (!b) {
 		gen_loop(g, r, range, NULL);
@@ -739,6 +739,7 @@ static void gen_region(struct gen *g, uint32_t id)
 		emit_matrix_prepare(g, &w->insts[w->blocks[r->entry].first]);
 	else if (r->collective || r->border)
 		emit_collective_prepare(g, &w->insts[w->blocks[r->entry].first]);
+	checked_region(g, &w->insts[w->blocks[r->entry].first]);
 	narrow_range(g, g->work->blocks[r->entry].context, &range);
 	gen_loops(g, r, range);
 	if (w->error)
@@ -764,7 +765,8 @@ void gen_plan(struct gen *g, LLVMBasicBlockRef start)
 		gen_dispatch(g, start);
 	} else {
 		LLVMPositionBuilderAtEnd(g->scalar, start);
-		prefetch_next(g);
+		if (!g->work->checked)
+			prefetch_next(g);
 		LLVMBuildBr(g->scalar, g->pre[g->work->blocks[0].region]);
 	}
 	for (uint32_t r = 0; r < p->region_count && !g->work->error; r++)

@@ -190,8 +190,21 @@ struct function {
 	struct ptx_kernel kernel;
 };
 
+struct source_file {
+	struct source_file *next;
+	uint32_t number;
+	const char *name;
+};
+
+struct location { /* from this line of the PTX on */
+	uint32_t ptx_line, file, line;
+};
+
 struct ptx_module {
 	struct arena arena;
+	struct source_file *files;
+	struct location *locations; /* by line of the PTX */
+	uint32_t location_count, location_capacity;
 	struct variable *vars;
 	struct function *functions, **functions_tail;
 	struct function **entries;

@@ -342,6 +342,14 @@ void ptx_globals_init(const struct ptx_module *module, void *block)
 	}
 }
 
+void ptx_globals_visit(const struct ptx_module *module,
+	void (*visit)(void *owner, uint64_t offset, uint64_t size), void *owner)
+{
+	for (const struct variable *v = module->vars; v; v = v->next)
+		if ((v->space == SPACE_GLOBAL || v->space == SPACE_CONST) && v->size)
+			visit(owner, v->offset, v->size);
+}
+
 bool ptx_globals_managed(const struct ptx_module *module)
 {
 	for (const struct variable *v = module->vars; v; v = v->next)
@@ -375,6 +383,36 @@ int ptx_global_find(
 	*offset = v->offset;
 	*size = v->size;
 	return 0;
+}
+
+/* ---- where a line comes from ---- */
+
+/* The location that holds for a line: the last one before it. */
+static const struct location *location_of(const struct ptx_module *module, uint32_t ptx_line)
+{
+	uint32_t low = 0, high = module->location_count;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (module->locations[middle].ptx_line <= ptx_line)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? &module->locations[low - 1] : NULL;
+}
+
+const char *ptx_source_line(const struct ptx_module *module, uint32_t ptx_line, uint32_t *line)
+{
+	const struct location *location = location_of(module, ptx_line);
+	const struct source_file *file = location && location->line ? module->files : NULL;
+
+	while (file && file->number != location->file)
+		file = file->next;
+	if (file)
+		*line = location->line;
+	return file ? file->name : NULL;
 }
 
 /* ---- kernels ---- */

@@ -155,15 +155,76 @@ static void parse_after_label(struct parser *p, const struct token *name)
 	}
 }
 
-/* .loc, .file and .section: to the end of the line, or of the braces. */
-static void skip_debug(struct parser *p)
+/* A number of this line, or 0. */
+static uint32_t number_of_line(struct parser *p, uint32_t line)
 {
-	bool section = parse_is_dotted(p, "section");
+	uint32_t number;
 
-	lex_skip_line(&p->lexer);
+	if (p->tok.kind != TOKEN_INT || p->tok.line != line || p->tok.bits > UINT32_MAX)
+		return 0;
+	number = (uint32_t)p->tok.bits;
 	parse_next(p);
-	if (!section)
+	return number;
+}
+
+/* .loc FILE LINE …: where the PTX behind it comes from. */
+static void note_location(struct parser *p, uint32_t at)
+{
+	struct ptx_module *m = p->module;
+	uint32_t file = number_of_line(p, at), line = number_of_line(p, at);
+
+	struct location *grown = arena_grow(
+		&m->arena, m->locations, m->location_count, sizeof(*grown), &m->location_capacity);
+
+	if (!grown) {
+		parse_alloc(p, SIZE_MAX);
 		return;
+	}
+	m->locations = grown;
+	m->locations[m->location_count++] = (struct location){at, file, line};
+}
+
+/* .file NUMBER "NAME" … */
+static void note_file(struct parser *p, uint32_t at)
+{
+	struct ptx_module *m = p->module;
+	uint32_t number = number_of_line(p, at);
+	struct source_file *file;
+	const char *name;
+
+	if (p->tok.kind != TOKEN_STRING || p->tok.line != at)
+		return;
+	file = arena_alloc(&m->arena, sizeof(*file));
+	name = arena_string(&m->arena, p->tok.text, p->tok.length);
+	if (!file || !name) {
+		parse_alloc(p, SIZE_MAX);
+		return;
+	}
+	*file = (struct source_file){m->files, number, name};
+	m->files = file;
+}
+
+/* .loc, .file and .section: to the end of the line, or of the braces. */
+static void read_debug(struct parser *p)
+{
+	bool section = parse_is_dotted(p, "section"), location = parse_is_dotted(p, "loc");
+	uint32_t line = p->tok.line;
+
+	if (!section) {
+		parse_next(p);
+		if (location)
+			note_location(p, line);
+		else
+			note_file(p, line);
+		while (!p->error && p->tok.kind != TOKEN_END && p->tok.line == line) {
+			lex_skip_line(&p->lexer);
+			parse_next(p);
+		}
+		return;
+	}
+	while (!p->error && p->tok.kind != TOKEN_END && !parse_is(p, '{'))
+		parse_next(p);
+	parse_accept(p, '{');
 	while (!p->error && p->tok.kind != TOKEN_END && !parse_is(p, '}')) {
 		lex_skip_line(&p->lexer);
 		parse_next(p);
@@ -206,7 +267,7 @@ static void parse_directive(struct parser *p)
 
 	if (parse_is_dotted(p, "loc") || parse_is_dotted(p, "file") ||
 		parse_is_dotted(p, "section")) {
-		skip_debug(p);
+		read_debug(p);
 	} else if (parse_is_dotted(p, "pragma")) {
 		skip_statement(p);
 	} else if (parse_is_dotted(p, "reg")) {
@@ -362,7 +423,7 @@ static void parse_performance_directives(struct parser *p)
 			continue;
 		}
 		if (parse_is_dotted(p, "loc")) {
-			skip_debug(p);
+			read_debug(p);
 			continue;
 		}
 		parse_next(p);
@@ -540,7 +601,7 @@ static void parse_module_item(struct parser *p)
 		parse_alias(p);
 	} else if (parse_is_dotted(p, "loc") || parse_is_dotted(p, "file") ||
 		   parse_is_dotted(p, "section")) {
-		skip_debug(p);
+		read_debug(p);
 	} else if (parse_is_dotted(p, "pragma")) {
 		skip_statement(p);
 	} else if (!parse_is(p, ';') && (space = parse_space(p))) {

@@ -47,6 +47,9 @@ void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16]);
 void ptx_globals_layout(const struct ptx_module *module, size_t *bytes, size_t *align);
 /* Writes initial values into `block`, which is zeros, and which kernels will see at that same address. */
 void ptx_globals_init(const struct ptx_module *module, void *block);
+/* Calls `visit` for each variable of the block. Offset and size in bytes. */
+void ptx_globals_visit(const struct ptx_module *module,
+	void (*visit)(void *owner, uint64_t offset, uint64_t size), void *owner);
 /* Whether any variable is declared as managed. */
 bool ptx_globals_managed(const struct ptx_module *module);
 bool ptx_global_is_managed(const struct ptx_module *module, const char *name);
@@ -109,6 +112,50 @@ struct ptx_scratch {
 	void *saved;  /* 64-byte aligned, code->saved_bytes: values that live across barriers */
 	uint32_t pool_thread; /* index, becomes %smid */
 	uint64_t stack_end;   /* functions that call themselves use no stack below this address */
+	void *checking;       /* for the runtime's functions that checked code calls */
+};
+
+/* What an instruction of checked code does to memory, one of these words a call of ptx_runtime.access. */
+enum ptx_access_kind {
+	PTX_READS,
+	PTX_WRITES,
+	PTX_UPDATES /* an atomic operation */,
+	PTX_COPIES /* asynchronously */
+};
+struct ptx_access {
+	uint8_t bytes; /* 1 to 16 */
+	uint8_t align; /* that the address must have */
+	uint8_t kind;  /* enum ptx_access_kind */
+	bool shared;   /* the instruction names shared memory; else the address says what it is */
+	bool strong; /* as PTX has the word: volatile, relaxed and stronger accesses do not race with each other */
+};
+
+static inline uint32_t ptx_access_pack(struct ptx_access a)
+{
+	return a.bytes | (uint32_t)a.align << 8 | (uint32_t)a.kind << 16 |
+	       (uint32_t)a.shared << 18 | (uint32_t)a.strong << 19;
+}
+
+static inline struct ptx_access ptx_access_unpack(uint32_t word)
+{
+	return (struct ptx_access){.bytes = (uint8_t)word,
+		.align = (uint8_t)(word >> 8),
+		.kind = word >> 16 & 3,
+		.shared = word >> 18 & 1,
+		.strong = word >> 19 & 1};
+}
+
+/* What orders accesses, and says that threads were here: for ptx_runtime.order. */
+enum ptx_order {
+	PTX_BLOCK_BEGINS, /* value: its number in the grid */
+	PTX_BLOCK_ENDS,
+	PTX_BARRIER, /* value: how many threads must come to it; 0: not known */
+	PTX_ARRIVED, /* a thread at the last PTX_BARRIER */
+	PTX_WARP_BARRIER,
+	PTX_WARP_ARRIVED, /* value: the mask that the thread names */
+	PTX_FENCE,        /* value: not 0, with a strong access */
+	PTX_COMMITTED,    /* the thread's asynchronous copies so far are a group */
+	PTX_AWAITED, /* value: all but so many of the thread's groups are done; UINT32_MAX: all copies are */
 };
 
 struct ptx_runtime {
@@ -140,6 +187,12 @@ struct ptx_runtime {
 	/* An instruction of a texture or a surface: texture_execute(). Unwinds where that says what is wrong. */
 	void (*texture)(const struct ptx_launch *launch, uint32_t word, uint64_t handle,
 		const uint32_t *operands, uint32_t *results);
+	/* Called by checked code alone, before it accesses memory: at the address that is returned. That is another one where
+	 * nothing may be accessed at `address`. `value`: what is stored, of 8 bytes at most. */
+	uint64_t (*access)(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
+		uint64_t address, uint32_t access, uint32_t line, uint32_t thread, uint64_t value);
+	void (*order)(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
+		uint32_t order, uint32_t line, uint32_t thread, uint64_t value);
 };
 
 /* Runs blocks [first, end) of the grid, in linear order (x fastest), one after another. */
@@ -153,6 +206,13 @@ typedef void (*ptx_run)(const struct ptx_launch *launch, const struct ptx_scratc
  * LLVM's passes. Takes tens of milliseconds; may run in several threads at once. */
 int ptx_compile(const struct ptx_module *module, const struct ptx_kernel *kernel,
 	const uint32_t block[3], struct ptx_log *log, void **object, size_t *size);
+
+/* As ptx_compile(), of code that calls ptx_runtime.access and .order. */
+int ptx_compile_checked(const struct ptx_module *module, const struct ptx_kernel *kernel,
+	const uint32_t block[3], struct ptx_log *log, void **object, size_t *size);
+
+/* Where a line of the PTX comes from, as its .loc and .file say. NULL: they do not. The name is the module's. */
+const char *ptx_source_line(const struct ptx_module *module, uint32_t ptx_line, uint32_t *line);
 
 /* The forms that a kernel takes on its way to native code. */
 enum ptx_form {

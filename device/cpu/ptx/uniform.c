@@ -54,9 +54,12 @@ bool operand_diverges(const struct work *w, const struct operand *o)
 
 /* A load by the same address gives every thread the same value, unless it says that others may
  * be writing, or the memory is the thread's own. */
-static bool load_diverges(const struct inst *i)
+static bool load_diverges(const struct work *w, const struct inst *i)
 {
 	unsigned space = inst_space(i);
+
+	if (w->checked && space != SPACE_PARAM) /* each thread's load is seen */
+		return true;
 
 	return inst_has(i, MOD_volatile) || inst_has(i, MOD_relaxed) || inst_has(i, MOD_acquire) ||
 	       inst_has(i, MOD_mmio) || space == SPACE_LOCAL;
@@ -68,7 +71,7 @@ static bool inst_diverges(const struct work *w, const struct inst *i)
 
 	if (i->op == OP_exchange || !((flags & OPF_PURE) || inst_is_load(i)))
 		return true;
-	if (inst_is_load(i) && load_diverges(i))
+	if (inst_is_load(i) && load_diverges(w, i))
 		return true;
 	if (i->op == OP_cvta && inst_space(i) == SPACE_LOCAL)
 		return true;

@@ -98,6 +98,7 @@ struct work {
 	uint64_t local_bytes; /* a thread */
 	struct loop *loops;
 	uint32_t loop_count, loop_capacity;
+	bool checked; /* the code asks the runtime before it accesses memory */
 	bool shared_escapes, local_escapes, param_escapes;
 	bool any_border, any_spin;
 	struct spread *spreads; /* scatter.c; NULL: not yet */

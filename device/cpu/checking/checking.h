@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Checked spaces (docs/check.md): what the software GPU keeps to say which accesses of a kernel are wrong. Inside:
+ * ranges.c knows what memory there is, access.c judges an access, order.c what orders them, reports.c keeps what was found.
+ *
+ * A space's `struct checking` lives as long as the space. checking->lock guards its ranges and its reports; it is held for no
+ * longer than a look, and never together with device->lock. Blocks of a checked launch run on one thread at a time, so that
+ * the cells of a range have no lock; those of cooperative launches, and of launches on several streams, do run at once: cells
+ * are single words, and what two threads write to one at the same moment is one of the two.
+ */
+#ifndef GDEV_DEVICE_CPU_CHECKING_CHECKING_H
+#define GDEV_DEVICE_CPU_CHECKING_CHECKING_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/cpu/ptx/quick.h"
+#include "device/ops.h"
+
+struct cpu_job;
+struct ptx_launch;
+struct ptx_scratch;
+
+enum {
+	CHECK_REPORTS_MAX =
+		RECORD_CHECK_REPORTS, /* places; what is found at others is only counted */
+	CHECK_SINK_BYTES = 64,
+};
+
+struct check_report {
+	struct reply_check told;
+	const void *function; /* a place is a kernel's line, */
+	uint32_t line, title; /* and what is wrong there */
+};
+
+struct checking {
+	uint32_t checks; /* bits of enum device_check */
+	pthread_mutex_t lock;
+	struct check_range *ranges; /* by base */
+	size_t range_count, range_capacity;
+	atomic_uint generation; /* counts changes of the ranges */
+	struct check_report *reports;
+	uint32_t report_count;
+	_Atomic uint64_t tick; /* counts all that orders accesses, and blocks that begin */
+};
+
+/* An asynchronous copy that its thread has not waited for. */
+struct check_copy {
+	uint32_t thread, offset, bytes, line;
+	uint32_t group; /* of the thread's, counted from 0 */
+};
+
+/* What a pool thread knows of the block that it runs. */
+struct check_state {
+	struct check_quick quick; /* the first, for compiled code */
+	struct checking *checking;
+	struct cpu_job *job;
+	uint64_t block; /* its number in the grid */
+	unsigned generation;
+	uint64_t tick;
+	uint64_t since_warp, since_fence; /* what was before these is ordered: access.c */
+	uint64_t locals, local_bytes;     /* the window; of a thread */
+	uint64_t param_bytes;
+	uint64_t stack; /* up to here functions that call themselves have their frames */
+	uint32_t threads, slot;
+	bool fenced, strong;  /* the block has had a fence, a strong access */
+	size_t cell_capacity; /* of quick.cells */
+	uint32_t barrier_line, arrived, expected, arrived_last; /* the barrier at hand */
+	struct check_copy *copies;
+	size_t copy_count, copy_capacity;
+	uint32_t groups[1024];                       /* committed, a thread */
+	_Alignas(64) uint8_t sink[CHECK_SINK_BYTES]; /* where accesses go that must not be made */
+};
+
+/* -ENOMEM, -EINVAL: unknown checks, or begun before. */
+int checking_begin(struct checking **checking, uint32_t checks);
+void checking_destroy(struct checking *checking); /* NULL is fine */
+
+/* ranges.c */
+/* -EINVAL when it overlaps another; -ENOMEM. */
+int checking_add(struct checking *checking, uint64_t base, uint64_t bytes, bool defined);
+void checking_remove(struct checking *checking, uint64_t base);
+/* Bytes that something else than a kernel has written; all or some of them in ranges. */
+void checking_define(struct checking *checking, uint64_t address, uint64_t bytes);
+/* The range that an address is in. False: none; then the nearest one, with 0 bytes when there is none at all. */
+bool checking_find(struct checking *checking, uint64_t address, struct check_range *range);
+
+/* order.c */
+/* Before a pool thread runs blocks of a checked job: *state is made when it is NULL. False: out of memory. */
+bool check_state_prepare(
+	struct check_state **state, struct cpu_job *job, const struct ptx_scratch *scratch);
+void check_state_destroy(struct check_state *state); /* NULL is fine */
+void check_order(const struct ptx_launch *launch, const struct ptx_scratch *scratch, uint32_t order,
+	uint32_t line, uint32_t thread, uint64_t value);
+/* A strong access. */
+void check_strong(struct check_state *state);
+/* The copies of a thread that it has not waited for begin with this one. */
+void check_copy_begins(
+	struct check_state *state, uint32_t thread, uint32_t offset, uint32_t bytes, uint32_t line);
+
+/* access.c */
+uint64_t check_access(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
+	uint64_t address, uint32_t access, uint32_t line, uint32_t thread, uint64_t value);
+
+/* reports.c */
+enum check_title {
+	CHECK_OUT_OF_BOUNDS,
+	CHECK_MISALIGNED,
+	CHECK_UNDEFINED,
+	CHECK_RACE,
+	CHECK_BARRIER,
+	CHECK_WARP_BARRIER,
+	CHECK_COPY_READ,
+	CHECK_COPY_LEFT,
+};
+/* `detail`: sentences, a line each. */
+void check_report(struct check_state *state, enum check_title title, uint32_t line, uint32_t thread,
+	const char *format, ...) __attribute__((format(printf, 5, 6)));
+int checking_report(struct checking *checking, uint32_t index, struct reply_check *report);
+
+#endif

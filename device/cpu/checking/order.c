@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What orders the accesses of a block's threads, and whether all came that must: barriers, fences, asynchronous copies.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "device/cpu/checking/checking.h"
+#include "device/cpu/cpu.h"
+
+static bool checks(const struct check_state *s, enum device_check check)
+{
+	return s->checking->checks >> check & 1;
+}
+
+static void advance(struct check_state *s)
+{
+	s->tick = atomic_fetch_add_explicit(&s->checking->tick, 1, memory_order_relaxed) + 1;
+	s->quick.mark =
+		s->tick << CELL_TICK | (uint64_t)s->slot << CELL_SLOT | CELL_BYTES << CELL_MASK;
+}
+
+/* ---- a pool thread's state ---- */
+
+static int grow_cells(struct check_state *s, size_t count)
+{
+	struct check_cell *cells;
+
+	if (count <= s->cell_capacity)
+		return 0;
+	cells = calloc(count, sizeof *cells);
+	if (!cells)
+		return -1;
+	free(s->quick.cells);
+	s->quick.cells = cells;
+	s->cell_capacity = count;
+	return 0;
+}
+
+bool check_state_prepare(
+	struct check_state **state, struct cpu_job *job, const struct ptx_scratch *scratch)
+{
+	const struct ptx_launch *l = &job->launch;
+	struct check_state *s = *state;
+
+	if (!s) {
+		s = aligned_alloc(64, align_up(sizeof *s, 64));
+		if (!s)
+			return false;
+		memset(s, 0, sizeof *s);
+		*state = s;
+	}
+	s->checking = job->space->checking;
+	s->job = job;
+	s->slot = scratch->pool_thread & 255;
+	s->quick.launched = job->check_from;
+	s->threads = l->block[0] * l->block[1] * l->block[2];
+	s->quick.shared = (uint64_t)(uintptr_t)scratch->shared;
+	s->quick.shared_bytes = l->total_shared_bytes;
+	s->locals = (uint64_t)(uintptr_t)scratch->locals;
+	s->local_bytes = job->code->local_bytes / s->threads;
+	s->param_bytes = cpu_job_launched(job, job->command)->param_bytes;
+	return !grow_cells(s, (s->quick.shared_bytes + 3) / 4);
+}
+
+void check_state_destroy(struct check_state *s)
+{
+	if (!s)
+		return;
+	free(s->quick.cells);
+	free(s->copies);
+	free(s);
+}
+
+/* ---- asynchronous copies ---- */
+
+void check_copy_begins(
+	struct check_state *s, uint32_t thread, uint32_t offset, uint32_t bytes, uint32_t line)
+{
+	if (s->copy_count == s->copy_capacity) {
+		size_t capacity = s->copy_capacity ? 2 * s->copy_capacity : 256;
+		struct check_copy *more = realloc(s->copies, capacity * sizeof *more);
+
+		if (!more)
+			return; /* it is not looked after */
+		s->copies = more;
+		s->copy_capacity = capacity;
+	}
+	s->copies[s->copy_count++] =
+		(struct check_copy){thread, offset, bytes, line, s->groups[thread]};
+}
+
+static void copy_is_there(struct check_state *s, const struct check_copy *copy)
+{
+	for (uint32_t k = copy->offset / 4; k < (copy->offset + copy->bytes) / 4; k++)
+		if (!(s->quick.cells[k].write & CELL_STRONG))
+			s->quick.cells[k].write &= ~(uint64_t)CELL_PENDING;
+}
+
+/* All copies of the thread's groups but the last `left` ones, or all its copies. */
+static void await_copies(struct check_state *s, uint32_t thread, uint64_t left)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->copy_count; i++) {
+		const struct check_copy *copy = &s->copies[i];
+
+		if (copy->thread == thread &&
+			(left == UINT32_MAX || copy->group + left < s->groups[thread]))
+			copy_is_there(s, copy);
+		else
+			s->copies[kept++] = *copy;
+	}
+	s->copy_count = kept;
+}
+
+static void report_copies(struct check_state *s)
+{
+	for (size_t i = 0; i < s->copy_count && checks(s, DEVICE_CHECK_SYNC); i++)
+		check_report(s, CHECK_COPY_LEFT, s->copies[i].line, s->copies[i].thread,
+			"the block ends, and the copy of %u bytes to offset 0x%x of its shared memory was not waited for",
+			s->copies[i].bytes, s->copies[i].offset);
+	s->copy_count = 0;
+}
+
+/* ---- blocks and barriers ---- */
+
+static void begin_block(struct check_state *s, uint64_t block)
+{
+	unsigned generation = atomic_load(&s->checking->generation);
+
+	if (generation != s->generation)
+		memset(s->quick.ranges, 0, sizeof s->quick.ranges);
+	s->generation = generation;
+	s->block = block;
+	advance(s);
+	s->quick.began = s->quick.since_barrier = s->since_warp = s->tick;
+	s->since_fence = s->quick.launched;
+	s->fenced = s->strong = false;
+	s->expected = 0;
+	memset(s->groups, 0, s->threads * sizeof *s->groups);
+}
+
+/* When all threads that come to the last barrier have come. */
+static void judge_barrier(struct check_state *s)
+{
+	if (s->arrived && s->arrived < s->expected && checks(s, DEVICE_CHECK_SYNC))
+		check_report(s, CHECK_BARRIER, s->barrier_line, s->arrived_last,
+			"%u of the block's %u threads come to it together", s->arrived,
+			s->expected);
+	s->expected = 0;
+}
+
+static void begin_barrier(struct check_state *s, uint32_t line, uint32_t expected)
+{
+	judge_barrier(s);
+	s->barrier_line = line;
+	s->expected = expected;
+	s->arrived = 0;
+	advance(s);
+	s->quick.since_barrier = s->since_warp = s->tick;
+}
+
+/* ---- fences ---- */
+
+static void order_all(struct check_state *s)
+{
+	advance(s);
+	s->quick.since_barrier = s->since_warp = s->since_fence = s->tick;
+}
+
+void check_strong(struct check_state *s)
+{
+	s->strong = true;
+	if (s->fenced)
+		order_all(s);
+}
+
+static void fence(struct check_state *s, bool waits)
+{
+	s->fenced = true;
+	if (s->strong || waits)
+		order_all(s);
+}
+
+void check_order(const struct ptx_launch *launch, const struct ptx_scratch *scratch, uint32_t order,
+	uint32_t line, uint32_t thread, uint64_t value)
+{
+	struct check_state *s = scratch->checking;
+
+	switch (order) {
+	case PTX_BLOCK_BEGINS:
+		begin_block(s, value);
+		break;
+	case PTX_BLOCK_ENDS:
+		judge_barrier(s);
+		report_copies(s);
+		break;
+	case PTX_BARRIER:
+		begin_barrier(s, line, (uint32_t)value);
+		break;
+	case PTX_ARRIVED:
+		s->arrived++;
+		s->arrived_last = thread;
+		break;
+	case PTX_WARP_BARRIER:
+		advance(s);
+		s->since_warp = s->tick;
+		break;
+	case PTX_WARP_ARRIVED:
+		if (!(value >> thread % 32 & 1) && checks(s, DEVICE_CHECK_SYNC))
+			check_report(s, CHECK_WARP_BARRIER, line, thread,
+				"lane %u waits, and the mask is 0x%08x", thread % 32,
+				(uint32_t)value);
+		break;
+	case PTX_FENCE:
+		fence(s, value);
+		break;
+	case PTX_COMMITTED:
+		s->groups[thread]++;
+		break;
+	case PTX_AWAITED:
+		await_copies(s, thread, value);
+		break;
+	}
+}

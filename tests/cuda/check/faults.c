@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Launches each kernel of faults.ptx, and leaves one allocation behind.
+ * usage: faults KERNEL...
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cuda.h>
+
+#define SIZE 62
+
+extern const char faults_ptx[];
+
+static void check(CUresult result, const char *what)
+{
+	const char *name = "?";
+
+	if (result == CUDA_SUCCESS)
+		return;
+	cuGetErrorName(result, &name);
+	fprintf(stderr, "%s: %s\n", what, name);
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	CUdeviceptr data, fresh, freed, left;
+	int values[SIZE];
+	CUcontext context;
+	CUmodule module;
+
+	for (int i = 0; i < SIZE; i++)
+		values[i] = 1000 + 2 * i;
+	check(cuInit(0), "cuInit");
+	check(cuCtxCreate(&context, NULL, 0, 0), "cuCtxCreate");
+	check(cuModuleLoadData(&module, faults_ptx), "cuModuleLoadData");
+	check(cuMemAlloc(&left, 1234), "cuMemAlloc");
+	for (int i = 1; i < argc; i++) {
+		void *arguments[] = {&data, &fresh, &freed};
+		CUfunction function;
+
+		check(cuMemAlloc(&data, sizeof values), "cuMemAlloc");
+		check(cuMemAlloc(&fresh, sizeof values), "cuMemAlloc");
+		check(cuMemAlloc(&freed, sizeof values), "cuMemAlloc");
+		check(cuMemcpyHtoD(data, values, sizeof values), "cuMemcpyHtoD");
+		check(cuMemFree(freed), "cuMemFree");
+		check(cuModuleGetFunction(&function, module, argv[i]), argv[i]);
+		/* Faults between blocks need two. */
+		check(cuLaunchKernel(function, strncmp(argv[i], "block_", 6) ? 1 : 2, 1, 1, 64, 1,
+			      1, 0, NULL, arguments, NULL),
+			argv[i]);
+		check(cuCtxSynchronize(), argv[i]);
+		check(cuMemFree(data), "cuMemFree");
+		check(cuMemFree(fresh), "cuMemFree");
+	}
+	return 0;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A fault in each kernel. The line that is reported says so in a comment: FAULT: and the first words of the report.
+ * faults.ptx is kept; `test.py --ptx` makes it anew, with clang.
+ *
+ * Kernels whose names begin with block_ are launched with two blocks, the others with one.
+ * data: SIZE ints with values; fresh: SIZE ints without; freed: of memory that was freed. Blocks have 64 threads.
+ */
+#include "common/device.h"
+
+#define SIZE 62
+#define KERNEL extern "C" __global__ void
+#define ARGUMENTS int *data, int *fresh, int *freed
+
+struct __attribute__((aligned(16))) int4 {
+	int x, y, z, w;
+};
+
+#define sync __syncthreads
+#define t (int)threadIdx.x
+
+__constant__ int table[4]; /* the program could set it */
+__device__ int variable[4];
+__device__ int behind_variable[64];
+
+/* ---- no memory there ---- */
+
+KERNEL read_behind(ARGUMENTS)
+{
+	if (t < SIZE - 1)
+		data[t] = data[t + 2 * (t == 60)]; /* FAULT: access out of bounds */
+}
+
+KERNEL write_behind(ARGUMENTS)
+{
+	if (t < SIZE)
+		data[t + (t == SIZE - 1)] = t; /* FAULT: access out of bounds */
+}
+
+KERNEL before_beginning(ARGUMENTS)
+{
+	if (!t)
+		data[-1] = 1; /* FAULT: access out of bounds */
+}
+
+KERNEL from_nowhere(ARGUMENTS)
+{
+	if (!t)
+		data[0] = *(volatile int *)16; /* FAULT: access out of bounds */
+}
+
+KERNEL behind_shared(ARGUMENTS)
+{
+	__shared__ int s[64];
+
+	s[63 - t] = t;
+	sync();
+	if (t > 1)
+		data[t - 2] = s[t + (t == 63)]; /* FAULT: access out of bounds */
+}
+
+KERNEL atomic_behind(ARGUMENTS)
+{
+	if (!t)
+		__nvvm_atom_add_gen_i(&data[SIZE], 1); /* FAULT: access out of bounds */
+}
+
+KERNEL partly_behind(ARGUMENTS)
+{
+	if (!t)
+		*(int4 *)data = ((int4 *)data)[15]; /* FAULT: access out of bounds */
+}
+
+KERNEL after_free(ARGUMENTS)
+{
+	if (!t)
+		data[0] = freed[0]; /* FAULT: access out of bounds */
+}
+
+KERNEL behind_constant(ARGUMENTS)
+{
+	if (t < 2)
+		data[t] = table[1000 * t]; /* FAULT: access out of bounds */
+}
+
+KERNEL behind_variable_of_module(ARGUMENTS)
+{
+	if (t < 5)
+		variable[t] = t; /* FAULT: access out of bounds */
+	behind_variable[t] = 1;
+}
+
+/* ---- misaligned ---- */
+
+KERNEL misaligned_read(ARGUMENTS)
+{
+	if (!t)
+		data[0] = *(int *)((char *)data + 2); /* FAULT: misaligned access */
+}
+
+KERNEL misaligned_vector(ARGUMENTS)
+{
+	if (!t)
+		*(int4 *)(data + 1) = *(int4 *)data; /* FAULT: misaligned access */
+}
+
+KERNEL misaligned_shared(ARGUMENTS)
+{
+	__shared__ volatile int s[4];
+	volatile int *odd = (volatile int *)((volatile char *)s + 1 + (data[1] & 1));
+
+	if (!t)
+		*odd = 1; /* FAULT: misaligned access */
+}
+
+/* ---- no value ---- */
+
+KERNEL read_fresh(ARGUMENTS)
+{
+	if (!t)
+		data[0] = fresh[7]; /* FAULT: read of memory that nothing */
+}
+
+KERNEL read_half_fresh(ARGUMENTS)
+{
+	((volatile short *)fresh)[2 * 20] = 5;
+	sync();
+	if (!t)
+		data[0] = fresh[20]; /* FAULT: read of memory that nothing */
+}
+
+KERNEL read_unset_shared(ARGUMENTS)
+{
+	__shared__ int s[64];
+
+	if (t < 32)
+		s[t] = t;
+	sync();
+	if (t < SIZE)
+		data[t] = s[t]; /* FAULT: read of memory that nothing */
+}
+
+KERNEL block_before_left_that(ARGUMENTS)
+{
+	__shared__ int s[64];
+
+	if (blockIdx.x == 0)
+		s[t] = t;
+	sync();
+	if (t < 31)
+		data[t + 31 * blockIdx.x] = s[t]; /* FAULT: read of memory that nothing */
+}
+
+extern "C" __device__ void *malloc(unsigned long);
+extern "C" __device__ void free(void *);
+
+KERNEL read_unset_heap(ARGUMENTS)
+{
+	if (!t) {
+		volatile int *heap = (volatile int *)malloc(64);
+
+		data[0] = heap[3]; /* FAULT: read of memory that nothing */
+		free((void *)heap);
+	}
+}
+
+/* ---- races ---- */
+
+KERNEL barrier_missing(ARGUMENTS)
+{
+	__shared__ int s[64];
+
+	s[t] = t + 1;
+	if (t && t < SIZE)
+		data[t] = s[t - 1]; /* FAULT: race */
+}
+
+KERNEL second_barrier_missing(ARGUMENTS)
+{
+	__shared__ int s[64];
+
+	s[t] = t;
+	sync();
+	int v = s[t + (t < 63)];
+	s[t] = v + 100; /* FAULT: race */
+	sync();
+	if (t < SIZE)
+		data[t] = s[63 - t];
+}
+
+KERNEL all_write_one_word(ARGUMENTS)
+{
+	__shared__ int s[1];
+
+	s[0] = t; /* FAULT: race */
+	sync();
+	if (!t)
+		data[0] = s[0];
+}
+
+KERNEL global_within_block(ARGUMENTS)
+{
+	if (blockIdx.x == 0 && t < SIZE) {
+		data[t] = t + 3;
+		if (t)
+			fresh[t] = ((volatile int *)data)[t - 1]; /* FAULT: race */
+	}
+}
+
+KERNEL block_writes_anothers(ARGUMENTS)
+{
+	if (!t)
+		data[5] = 50 + blockIdx.x; /* FAULT: race */
+}
+
+KERNEL block_reads_anothers(ARGUMENTS)
+{
+	if (t)
+		return;
+	if (blockIdx.x == 0)
+		data[9] = 77;
+	else
+		fresh[0] = data[9]; /* FAULT: race */
+}
+
+KERNEL atomic_and_plain(ARGUMENTS)
+{
+	__shared__ int s[1];
+
+	if (!t)
+		s[0] = 0;
+	sync();
+	atomicAdd(&s[0], 1);
+	if (t == 63)
+		data[0] = s[0]; /* FAULT: race */
+}
+
+KERNEL warp_barrier_missing(ARGUMENTS)
+{
+	__shared__ int s[64];
+
+	s[t] = t;
+	__nvvm_bar_warp_sync(0xffffffff);
+	int v = s[t ^ 1];
+	__nvvm_bar_warp_sync(0xffffffff);
+	s[t] = v + 1;
+	v = t & 1 ? s[t - 1] : v; /* FAULT: race */
+	if (t < SIZE)
+		data[t] = v;
+}
+
+KERNEL fence_is_no_barrier(ARGUMENTS)
+{
+	__shared__ int s[64];
+
+	s[t] = t + 1;
+	__nvvm_membar_cta();
+	if (t && t < SIZE)
+		data[t] = s[t - 1]; /* FAULT: race */
+}
+
+/* ---- barriers and asynchronous copies ---- */
+
+KERNEL half_comes(ARGUMENTS)
+{
+	if (t < 32)
+		sync(); /* FAULT: barrier that not all */
+	data[t % SIZE] = 1;
+}
+
+KERNEL warps_lanes_part(ARGUMENTS)
+{
+	if (t % 2)
+		sync(); /* FAULT: barrier that not all */
+	else
+		data[0] = 1;
+	data[1] = 2;
+}
+
+KERNEL not_in_the_mask(ARGUMENTS)
+{
+	__nvvm_bar_warp_sync(0x0000ffff); /* FAULT: barrier of a warp */
+	data[0] = 1;
+}
+
+#define COPY_ASYNC(to, from)                                                                       \
+	asm volatile(                                                                              \
+		"cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(                                  \
+			(unsigned)(unsigned long)(__attribute__((address_space(3))) int *)(to)),   \
+		"l"((__attribute__((address_space(1))) int *)(from))                               \
+		: "memory")
+
+KERNEL copy_not_waited_for(ARGUMENTS)
+{
+	__shared__ int s[64];
+
+	if (t < SIZE) {
+		COPY_ASYNC(&s[t], &data[t]);
+		asm volatile("cp.async.commit_group;" ::: "memory");
+		data[t] = s[t] + 1; /* FAULT: read before an asynchronous copy */
+		asm volatile("cp.async.wait_group 0;" ::: "memory");
+	}
+}
+
+KERNEL copy_left(ARGUMENTS)
+{
+	__shared__ int s[64];
+
+	if (t < SIZE)
+		COPY_ASYNC(&s[t], &data[t]); /* FAULT: asynchronous copy that nobody */
+}

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""What `gdev run --check` says of each kernel of faults.cu: the fault that its comment names, at that line, and nothing
+else; and nothing of programs without faults.
+
+usage: test.py PROGRAM EXAMPLE...
+       test.py --ptx     makes faults.ptx anew
+"""
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[2] / "scripts" / "lib"))
+
+import lab  # noqa: E402
+
+STATUS = 77 + 1
+REPORT = re.compile(r"=+ (.*)\n=+   at kernel (\w+), line \d+ of the PTX, \S*faults\.cu:(\d+)\n"
+                    r"=+   by thread \(\d+,\d+,\d+\) of block \(\d+,\d+,\d+\)\n=+   (.*)")
+
+
+def make_ptx():
+    subprocess.run(["clang-19", "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-gpu-arch=sm_80",
+                    "--cuda-path=/nonexistent", "--cuda-feature=+ptx71", "-fdeclspec", "-gline-tables-only",
+                    f"-ffile-prefix-map={HERE.parents[2]}/=", "-O2",
+                    "-S", "-I" + str(HERE.parents[2] / "examples"), "faults.cu", "-o", "faults.ptx"], cwd=HERE,
+                   check=True)
+
+
+def planted():
+    """(kernel, line, first words of the report) of each fault."""
+    kernel, faults = None, []
+    for number, line in enumerate((HERE / "faults.cu").read_text().splitlines(), 1):
+        begins = re.match(r"KERNEL (\w+)\(", line)
+        kernel = begins.group(1) if begins else kernel
+        fault = re.search(r"/\* FAULT: (.*?) \*/", line)
+        if fault:
+            faults.append((kernel, number, fault.group(1)))
+    return faults
+
+
+def main():
+    faults = planted()
+    kernels = [kernel for kernel, _, _ in faults]
+    build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
+    wrong = []
+    with lab.Gdevd(build, {"device_memory": "1G"}, {"gdev0": {}}) as gdevd:
+        code, out, err = gdevd.run([gdevd.gdev, "run", "--check", f"--error-exitcode={STATUS}", sys.argv[1], *kernels],
+                                   timeout=250)
+        reports = [(kernel, int(line), title, detail) for title, kernel, line, detail in REPORT.findall(err)]
+        for kernel, line, title, detail in reports:
+            if not any(fault[:2] == (kernel, line) and title.startswith(fault[2]) for fault in faults):
+                wrong.append(f"{kernel}, line {line}: {title}: {detail} (there is no such fault)")
+        for kernel, line, title in faults:
+            if not any(report[:2] == (kernel, line) and report[2].startswith(title) for report in reports):
+                wrong.append(f"{kernel}, line {line}: {title}: not reported")
+        if code != STATUS:
+            wrong.append(f"exit status {code}")
+        if "leak: 1234 bytes of device memory" not in err or err.count("leak:") != 1:
+            wrong.append("leaks")
+        for name in sys.argv[2:]:
+            code, out, err = gdevd.run([gdevd.gdev, "run", "--check", f"--error-exitcode={STATUS}",
+                                        *name.split(":")], timeout=250)
+            if code or "========= 0 found" not in err:
+                wrong.append(f"{name}: {code}, {err[-2000:]}")
+        code, out, err = gdevd.run([gdevd.gdev, "run", "--check=nonsense", sys.argv[1]])
+        if code != 125:
+            wrong.append(f"--check=nonsense: {code}")
+    print(f"{len(faults)} faults, {len(reports)} reports")
+    print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if sys.argv[1:] == ["--ptx"]:
+    make_ptx()
+else:
+    sys.exit(main())
