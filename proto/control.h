@@ -475,9 +475,9 @@ struct control_traced {
  * -EALREADY (the connection has one), -ENOENT (no such session), -EPERM (not its group), -EINVAL (the name).
  *
  * OPEN: the sender wants to reach the process that has published the graph `name` of user `uid`. REPLY: status 0, and a
- * descriptor: one end of a socket (graph.h), whose other end that process gets with JOIN; it says JOINED to each, and until
- * then only GRAPH_PENDING_MAX are given to it: -EAGAIN beyond. -ENOENT: there is none; -EACCES. From then on gdevd has no part
- * in what the two say. */
+ * descriptor: one end of a socket (graph.h), whose other end that process got with JOIN. It has said JOINED: status 0, or -EUSERS,
+ * which is the REPLY's then: it has too many. Until it does, the sender waits, and sends no second OPEN; GRAPH_PENDING_MAX do: -EAGAIN
+ * beyond. -ENOENT: there is none; -EACCES. From then on gdevd has no part in what the two say. */
 struct control_graph {
 	struct control_header header;
 	char name[48];    /* GRAPH_NAME_MAX; NUL included: [A-Za-z0-9_.-], first no dot */
