@@ -78,3 +78,15 @@ BUILTIN u32 ptx_quick_write_global(struct check_quick *q, u64 address, u32 line,
 
 	return cell ? quick_write(q, cell, q->launched, thread) : 0;
 }
+
+BUILTIN u32 ptx_quick_read_generic(struct check_quick *q, u64 address, u32 line, u32 thread)
+{
+	return ptx_quick_read_shared(q, address, line, thread) ||
+	       ptx_quick_read_global(q, address, line, thread);
+}
+
+BUILTIN u32 ptx_quick_write_generic(struct check_quick *q, u64 address, u32 line, u32 thread)
+{
+	return ptx_quick_write_shared(q, address, line, thread) ||
+	       ptx_quick_write_global(q, address, line, thread);
+}

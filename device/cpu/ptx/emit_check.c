@@ -37,9 +37,13 @@ static const char *quick_name(unsigned space, const struct ptx_access *access)
 	if (access->bytes != 4 || access->strong)
 		return NULL;
 	if (access->kind == PTX_READS)
-		return space == SPACE_SHARED ? "ptx_quick_read_shared" : "ptx_quick_read_global";
+		return space == SPACE_SHARED    ? "ptx_quick_read_shared"
+		       : space == SPACE_GENERIC ? "ptx_quick_read_generic"
+						: "ptx_quick_read_global";
 	if (access->kind == PTX_WRITES)
-		return space == SPACE_SHARED ? "ptx_quick_write_shared" : "ptx_quick_write_global";
+		return space == SPACE_SHARED    ? "ptx_quick_write_shared"
+		       : space == SPACE_GENERIC ? "ptx_quick_write_generic"
+						: "ptx_quick_write_global";
 	return NULL;
 }
 
