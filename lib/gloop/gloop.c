@@ -40,6 +40,7 @@ struct run {
 	void **parameters;
 	uint32_t blocks;
 
+	CUcontext context;
 	CUstream stream;
 	bool on_device; /* the kernel: launched, and not seen to have ended */
 	CUdeviceptr states;
@@ -70,16 +71,19 @@ static int cuda(struct run *run, CUresult result)
 
 /* ---- requests and answers ---- */
 
-/* Has the copy engine bring the page to the destination, which must be device memory, before the next launch; a kernel
- * that is on the device would have to wait for it. */
+/* Has the copy engine bring the page to the destination before the next launch; a kernel that is on the device would have to
+ * wait for it. The destination must be device memory of the run's context: more the kernel does not reach by itself. */
 static bool place(struct run *run, const struct request *r)
 {
-	CUmemorytype type;
+	CUpointer_attribute asked[] = {
+		CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_CONTEXT};
+	CUmemorytype type = 0;
+	CUcontext context = NULL;
+	void *answers[] = {&type, &context};
 
 	return !run->on_device && r->destination && r->result >= ENGINE_BYTES &&
-	       cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, r->destination) ==
-		       CUDA_SUCCESS &&
-	       type == CU_MEMORYTYPE_DEVICE &&
+	       cuPointerGetAttributes(2, asked, answers, r->destination) == CUDA_SUCCESS &&
+	       type == CU_MEMORYTYPE_DEVICE && context == run->context &&
 	       cuMemcpyHtoDAsync(r->destination, r->page, (size_t)r->result, run->stream) ==
 		       CUDA_SUCCESS;
 }
@@ -418,7 +422,9 @@ static int prepare_memory(struct run *run)
 	run->block = calloc(run->blocks, sizeof(*run->block));
 	if (!run->requests || !run->block)
 		return -ENOMEM;
-	error = cuda(run, cuStreamCreate(&run->stream, CU_STREAM_DEFAULT));
+	error = cuda(run, cuCtxGetCurrent(&run->context));
+	if (!error)
+		error = cuda(run, cuStreamCreate(&run->stream, CU_STREAM_DEFAULT));
 	if (!error)
 		error = cuda(run, cuMemAlloc(&run->states, states));
 	if (!error)

@@ -28,6 +28,7 @@ struct operation {
 	enum kind uses; /* the descriptor that it names; KIND_NONE: it names none, or any */
 	enum kind makes;
 	bool page;    /* `bytes` are bytes of the page */
+	bool brings;  /* its result is bytes of the page, which may go to a destination */
 	bool outside; /* it reaches what the process can, by name: not for confined kernels */
 	bool blocks;
 	short events;
@@ -265,7 +266,11 @@ static const struct operation operations[] = {
 		.outside = true,
 		.blocks = true,
 		.perform = perform_open},
-	[GLOOP_READ] = {.uses = KIND_FILE, .page = true, .blocks = true, .perform = perform_read},
+	[GLOOP_READ] = {.uses = KIND_FILE,
+		.page = true,
+		.brings = true,
+		.blocks = true,
+		.perform = perform_read},
 	[GLOOP_WRITE] = {.uses = KIND_FILE, .page = true, .blocks = true, .perform = perform_write},
 	[GLOOP_CLOSE] = {.perform = NULL},
 	[GLOOP_STAT] = {.uses = KIND_FILE, .blocks = true, .perform = perform_stat},
@@ -281,6 +286,7 @@ static const struct operation operations[] = {
 		.perform = perform_accept},
 	[GLOOP_RECEIVE] = {.uses = KIND_SOCKET,
 		.page = true,
+		.brings = true,
 		.events = POLLIN,
 		.perform = perform_receive},
 	[GLOOP_SEND] = {.uses = KIND_SOCKET,
@@ -324,13 +330,15 @@ int request_take(struct host *host, struct request *r)
 	r->index = __atomic_load_n(&rpc->fd, __ATOMIC_RELAXED);
 	r->offset = __atomic_load_n(&rpc->offset, __ATOMIC_RELAXED);
 	r->bytes = __atomic_load_n(&rpc->bytes, __ATOMIC_RELAXED);
-	r->destination = __atomic_load_n(&rpc->destination, __ATOMIC_RELAXED);
+	r->destination = 0;
 	r->file = NULL;
 	r->made = -1;
 	r->moved = r->deadline_ns = 0;
 	r->placed = false;
 	if (!r->op || r->op >= array_length(operations))
 		return -EINVAL;
+	if (operation_of(r)->brings)
+		r->destination = __atomic_load_n(&rpc->destination, __ATOMIC_RELAXED);
 	error = check(host, r);
 	if (error || operation_of(r)->uses == KIND_NONE)
 		return error;

@@ -302,7 +302,8 @@ extern "C" __global__ void ask(
 	});
 }
 
-/* Asks for `wanted` in the last slot, past gloop::run() and its checks, and leaves as if it had ended. */
+/* Asks for `wanted` in the last slot, past gloop::run() and its checks, and leaves as if it had ended
+ * when it has an answer. */
 extern "C" __global__ void forge(gloop_grid grid, const gloop_rpc *wanted)
 {
 	volatile gloop_rpc *rpc = &grid.rpcs[GLOOP_SLOTS - 1];
@@ -318,7 +319,7 @@ extern "C" __global__ void forge(gloop_grid grid, const gloop_rpc *wanted)
 	rpc->destination = wanted->destination;
 	rpc->posted = 1;
 	line->posted = 1;
-	line->left = GLOOP_ENDED;
+	line->left = line->done ? GLOOP_ENDED : GLOOP_WAITS;
 }
 
 /* Fills the areas with numbers, past gloop::run(), and leaves as if it had ended: `left` of each block's line. */

@@ -632,6 +632,37 @@ static void test_a_file_goes_to_device_memory_alone(void **state)
 	unlink(path);
 }
 
+/* A size is no number of bytes in the page, and what is written stays where it is. */
+static void test_what_brings_nothing_has_no_destination(void **state)
+{
+	static const unsigned operations[] = {GLOOP_STAT, GLOOP_WRITE};
+	CUdeviceptr memory = device_bytes(FILE_BYTES, NULL);
+	unsigned char *back = malloc(FILE_BYTES);
+	const char *path = path_of("brings");
+	int fd = (make_file(path), open(path, O_RDWR));
+	struct gloop_options options = {
+		.descriptors = &fd, .descriptor_count = 1, .confined = true};
+
+	assert_success(cuMemsetD8(memory, 0x5a, FILE_BYTES));
+	for (unsigned i = 0; i < 2; i++) {
+		struct gloop_rpc rpc = {
+			.op = operations[i], .bytes = GLOOP_PAGE_BYTES, .destination = memory};
+		CUdeviceptr wanted = device_bytes(sizeof(rpc), &rpc);
+		struct gloop_report report;
+
+		assert_int_equal(run("forge", 1, 32, &options, &report, parameters(&wanted)), 0);
+		assert_int_equal(report.requests, 1);
+		assert_int_equal(report.refused, 0);
+		cuMemFree(wanted);
+	}
+	take_bytes(back, memory, FILE_BYTES);
+	for (unsigned i = 0; i < FILE_BYTES; i++)
+		assert_int_equal(back[i], 0x5a);
+	free(back);
+	close(fd);
+	unlink(path);
+}
+
 static void test_a_confined_kernel_opens_nothing(void **state)
 {
 	static const struct gloop_options confined = {.confined = true};
@@ -706,6 +737,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_senseless_requests_get_an_error),
 		cmocka_unit_test(test_a_request_for_more_than_a_page_is_refused),
 		cmocka_unit_test(test_a_file_goes_to_device_memory_alone),
+		cmocka_unit_test(test_what_brings_nothing_has_no_destination),
 		cmocka_unit_test(test_a_confined_kernel_opens_nothing),
 		cmocka_unit_test(test_garbage_in_the_areas_harms_nobody),
 	};
