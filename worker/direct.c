@@ -145,6 +145,8 @@ static void end_stops(struct core *core, uint64_t now_ns)
 		if (!out && now_ns < stop->deadline_ns)
 			continue;
 		list_remove(&stop->link);
+		if (!out)
+			direct_moved(core); /* so late a copy finds out, and is made again */
 		stop->stopped(core, stop);
 	}
 }

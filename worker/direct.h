@@ -9,7 +9,8 @@
  * time in which it was seen to.
  *
  * Before memory is taken away that the client may have mapped (range->lent), all direct copies are stopped. A client
- * that does not stop is not waited for: what it writes from then on is lost, and is nobody's but its own.
+ * that does not stop is not waited for: what it writes from then on is lost, and is nobody's but its own. The generation has
+ * changed before, by which it knows.
  */
 #ifndef GDEV_WORKER_DIRECT_H
 #define GDEV_WORKER_DIRECT_H
@@ -29,7 +30,7 @@ struct core;
 struct direct_stop {
 	struct list link;
 	uint64_t deadline_ns;
-	/* With the lock: no direct copy is under way any more, and none begins until direct_resume(). */
+	/* With the lock: no direct copy is under way any more, or it is not waited for, and none begins until direct_resume(). */
 	void (*stopped)(struct core *core, struct direct_stop *stop);
 };
 

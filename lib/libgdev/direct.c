@@ -265,11 +265,16 @@ static bool use_begin(struct gdev_session *session, enum copy_direction directio
 	return true;
 }
 
-static void use_end(struct gdev_session *session, struct use *use, uint64_t bytes)
+/* False: it took longer than the worker waits before it takes memory away, and may have reached what was there before. */
+static bool use_end(struct gdev_session *session, struct use *use, uint64_t bytes)
 {
 	struct session_header *header = header_of(session);
 	uint64_t end_ns = clock_now_ns(), lost_ns = 0;
+	bool counts;
 
+	/* Pairs with the worker's: it counts the generation up, and then looks at what is in the memory. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	counts = is_current(session, use->window);
 	if (use->contended)
 		lost_ns = processor_lost_ns(use->begin_ns, end_ns);
 	__atomic_fetch_add(&header->direct_bytes[use->direction], bytes, __ATOMIC_RELAXED);
@@ -279,6 +284,7 @@ static void use_end(struct gdev_session *session, struct use *use, uint64_t byte
 	if (gdev_traced())
 		trace_copied(use->direction, bytes, use->begin_ns, end_ns);
 	window_put(use->window);
+	return counts;
 }
 
 bool direct_move(struct gdev_session *session, const struct direct_piece *piece)
@@ -290,8 +296,7 @@ bool direct_move(struct gdev_session *session, const struct direct_piece *piece)
 	if (!use_begin(session, piece->direction, piece->device, span, bytes, &use))
 		return false;
 	copy_rows(session, piece, use.device);
-	use_end(session, &use, bytes);
-	return true;
+	return use_end(session, &use, bytes);
 }
 
 int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_t bytes, int fd,
@@ -310,7 +315,8 @@ int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_
 	part = (struct iovec){use.device, bytes};
 	got = preadv2(fd, &part, 1, (off_t)offset, flags);
 	error = errno;
-	use_end(session, &use, got > 0 ? (uint64_t)got : 0);
+	if (!use_end(session, &use, got > 0 ? (uint64_t)got : 0) && got > 0)
+		return -ENOTSUP;
 	return got < 0 ? -error : got;
 }
 

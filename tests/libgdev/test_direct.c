@@ -495,6 +495,31 @@ static void a_copy_outlives_the_memory_that_it_is_of(void **state)
 	munmap(slow, BYTES);
 }
 
+/* The worker has waited for it, and moved the memory meanwhile. */
+static void what_was_copied_too_late_is_copied_again(void **state)
+{
+	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, before;
+	pthread_t thread;
+
+	assert_int_equal(round_trip(BYTES), 0);
+	reached = may_go_on = false;
+	slow = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(slow != MAP_FAILED);
+	memset(slow, 0x3c, BYTES);
+	mprotect(slow, BYTES, PROT_NONE);
+	sigaction(SIGSEGV, &action, &before);
+	pthread_create(&thread, NULL, copy_slowly, NULL);
+	while (!reached)
+		usleep(1000);
+	fake_worker_move(fake_worker, memory);
+	may_go_on = true;
+	pthread_join(thread, NULL);
+	sigaction(SIGSEGV, &before, NULL);
+	assert_int_equal(copy(stream, (uint64_t)to, (void *)memory, 1 << 20), 0);
+	assert_memory_equal(to, slow, 1 << 20);
+	munmap(slow, BYTES);
+}
+
 static void a_lost_worker_is_found_and_nothing_breaks(void **state)
 {
 	int error;
@@ -535,6 +560,7 @@ int main(void)
 		TEST(freed_memory_is_not_reached_through_an_old_window),
 		TEST(nobody_waits_for_a_copy_to_allocate_or_free),
 		TEST(a_copy_outlives_the_memory_that_it_is_of),
+		TEST(what_was_copied_too_late_is_copied_again),
 		TEST(a_lost_worker_is_found_and_nothing_breaks),
 	};
 

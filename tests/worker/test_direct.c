@@ -290,14 +290,18 @@ static void a_client_that_never_stops_is_not_waited_for(void **state)
 {
 	struct fixture *fixture = *state;
 	struct stopper one = {.stop.stopped = note};
+	uint64_t generation = fixture->segment->header.direct_generation;
 
 	copying(fixture, COPY_TO_DEVICE, UINT32_MAX);
 	core_lock(fixture->core);
 	direct_stop(fixture->core, &one.stop);
 	assert_true(direct_tick(fixture->core, clock_now_ns()) <= one.stop.deadline_ns);
 	assert_int_equal(one.stopped, 0);
+	assert_int_equal(fixture->segment->header.direct_generation, generation);
 	direct_tick(fixture->core, one.stop.deadline_ns);
 	assert_int_equal(one.stopped, 1);
+	/* Before the memory is somewhere else. */
+	assert_int_equal(fixture->segment->header.direct_generation, generation + 1);
 	direct_moved(fixture->core);
 	direct_resume(fixture->core);
 	core_unlock(fixture->core);
