@@ -173,6 +173,11 @@ struct device_images {
 	bool brief;       /* kernels are so many that they were only read, not tried */
 };
 
+enum device_limit {
+	DEVICE_LIMIT_STACK, /* bytes of a thread of a kernel, as CUDA counts them */
+	DEVICE_LIMIT_HEAP,  /* bytes that kernels may have allocated */
+};
+
 struct device_ops {
 	const char *name; /* "null", "cpu", "cuda" */
 
@@ -321,6 +326,9 @@ struct device_ops {
 	int (*texture_create)(
 		struct device_space *space, const struct texture_words *words, uint64_t *handle);
 	int (*texture_destroy)(struct device_space *space, uint64_t handle, bool surface);
+
+	/* Optional. From the next launch on. Any thread. */
+	void (*limit)(struct device_space *space, enum device_limit which, uint64_t bytes);
 
 	/* Optional: launches of this space are to leave the device between blocks, from here on: pause() may be called. It
 	 * is called once, before there are modules and queues. Without it, and with pause(), they can at any time. */

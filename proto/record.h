@@ -311,6 +311,9 @@ enum record_query_type {
 				  * -GDEV_E_SYMBOL_NOT_FOUND: the module has no more */
 	TUNE_SPIN_NS = 64,       /* how long the worker looks at an empty ring before it sleeps */
 	TUNE_WINDOW_NS = 65,     /* how much estimated work it keeps on the device */
+	TUNE_STACK_BYTES =
+		66, /* of a thread of a kernel; -ENOSYS: the device does not say how much */
+	TUNE_HEAP_BYTES = 67, /* of kernels' malloc; the same */
 };
 
 /* Checked kernels (docs/check.md). Which fields count, by operation:

@@ -142,6 +142,14 @@ static void execute_query(struct command *command)
 	}
 }
 
+static int set_limit(struct core *core, enum device_limit which, uint64_t bytes)
+{
+	if (!core->ops->limit)
+		return -ENOSYS;
+	core->ops->limit(core->space, which, bytes);
+	return 0;
+}
+
 static void execute_tune(struct command *command)
 {
 	const struct record_query *record = command->request.query;
@@ -156,6 +164,12 @@ static void execute_tune(struct command *command)
 		break;
 	case TUNE_WINDOW_NS:
 		__atomic_store_n(&core->window_ns, min_of(value, WINDOW_NS_MAX), __ATOMIC_RELAXED);
+		break;
+	case TUNE_STACK_BYTES:
+		error = set_limit(core, DEVICE_LIMIT_STACK, value);
+		break;
+	case TUNE_HEAP_BYTES:
+		error = set_limit(core, DEVICE_LIMIT_HEAP, value);
 		break;
 	default:
 		error = -ENOSYS;

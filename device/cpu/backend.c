@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "device/cpu/checking/checking.h"
@@ -92,6 +93,17 @@ static int cpu_space_create(struct device *device, struct device_space **out)
 	space->stack_bytes = 1 << 10;
 	*out = space;
 	return 0;
+}
+
+static void cpu_limit(struct device_space *space, enum device_limit which, uint64_t bytes)
+{
+	if (which == DEVICE_LIMIT_STACK) {
+		atomic_store(&space->stack_bytes, min_of(bytes, (uint64_t)1 << 40));
+		return;
+	}
+	pthread_mutex_lock(&space->heap_lock);
+	space->heap_limit = bytes;
+	pthread_mutex_unlock(&space->heap_lock);
 }
 
 static int cpu_space_reserve(struct device_space *space, uint64_t base, uint64_t bytes)
@@ -190,6 +202,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.open = cpu_open,
 	.close = cpu_close,
 	.overhead_bytes = cpu_overhead_bytes,
+	.limit = cpu_limit,
 	.space_create = cpu_space_create,
 	.space_reserve = cpu_space_reserve,
 	.space_destroy = cpu_space_destroy,

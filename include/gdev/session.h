@@ -122,7 +122,9 @@ enum gdev_tune {
 	GDEV_TUNE_WORKER_SPIN_NS, /* how long the worker looks for records before it sleeps */
 	GDEV_TUNE_WINDOW_NS,      /* how much estimated work the worker keeps on the device */
 	GDEV_TUNE_COPY_THREADS,   /* 1 to 12: how many threads share a large copy */
-	GDEV_TUNE_TOUCH_NS, /* how long a touch of managed memory waits while nothing goes on */
+	GDEV_TUNE_STACK_BYTES, /* of a thread of a kernel; -ENOSYS: the device does not say how much */
+	GDEV_TUNE_HEAP_BYTES, /* of kernels' malloc; -ENOSYS as well */
+	GDEV_TUNE_TOUCH_NS,   /* how long a touch of managed memory waits while nothing goes on */
 };
 
 int gdev_session_tune(struct gdev_session *session, enum gdev_tune what, uint64_t value);

@@ -3,6 +3,7 @@
  * What a context says of itself and is told: limits, flags, what it is made for. And waiting for all of its work, or
  * making all of it wait.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "lib/cuda/exports.h"
@@ -216,6 +217,18 @@ void context_reset_limits(CUcontext context)
 	memcpy(context->limits, default_limits, sizeof default_limits);
 }
 
+/* A device that cannot be told keeps its own limits. */
+static CUresult tell_limit(CUcontext context, CUlimit limit, size_t value)
+{
+	int error = 0;
+
+	if (limit == CU_LIMIT_STACK_SIZE)
+		error = gdev_session_tune(context->session, GDEV_TUNE_STACK_BYTES, value);
+	else if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
+		error = gdev_session_tune(context->session, GDEV_TUNE_HEAP_BYTES, value);
+	return error == -ENOSYS ? CUDA_SUCCESS : result_of(error, "the limit cannot be set");
+}
+
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	CUcontext context;
@@ -228,6 +241,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	if (!default_limits[limit])
 		return fail(CUDA_ERROR_UNSUPPORTED_LIMIT, "limit %d is not there on this device",
 			(int)limit);
+	TRY(tell_limit(context, limit, value));
 	pthread_mutex_lock(&context->lock);
 	context->limits[limit] = value;
 	pthread_mutex_unlock(&context->lock);

@@ -590,6 +590,10 @@ int gdev_session_tune(struct gdev_session *session, enum gdev_tune what, uint64_
 		return ask_worker(session, RECORD_TUNE, TUNE_SPIN_NS, value, NULL, 0);
 	case GDEV_TUNE_WINDOW_NS:
 		return ask_worker(session, RECORD_TUNE, TUNE_WINDOW_NS, value, NULL, 0);
+	case GDEV_TUNE_STACK_BYTES:
+		return ask_worker(session, RECORD_TUNE, TUNE_STACK_BYTES, value, NULL, 0);
+	case GDEV_TUNE_HEAP_BYTES:
+		return ask_worker(session, RECORD_TUNE, TUNE_HEAP_BYTES, value, NULL, 0);
 	}
 	return -EINVAL;
 }

@@ -203,6 +203,51 @@ static void kernels_launch_kernels_or_are_refused(void **state)
 	assert_success(cuMemFree(memory));
 }
 
+/* A kernel that says whether malloc gives it so many bytes. */
+static const char heap_ptx[] =
+	".version 8.0\n.target sm_75\n.address_size 64\n"
+	".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+	".extern .func free(.param .b64 p);\n"
+	".visible .entry fits(.param .b64 out, .param .b64 bytes)\n{\n"
+	"	.reg .b64 %o, %n, %p;\n	.reg .b32 %r;\n	.reg .pred %q;\n"
+	"	ld.param.b64 %o, [out];\n	ld.param.b64 %n, [bytes];\n"
+	"	{\n	.param .b64 a;\n	.param .b64 b;\n	st.param.b64 [a], %n;\n"
+	"	call.uni (b), malloc, (a);\n	ld.param.b64 %p, [b];\n	}\n"
+	"	setp.ne.u64 %q, %p, 0;\n	selp.b32 %r, 1, 0, %q;\n	st.global.b32 [%o], %r;\n"
+	"	{\n	.param .b64 a;\n	st.param.b64 [a], %p;\n	call.uni free, (a);\n	}\n"
+	"	ret;\n}\n";
+
+static uint32_t fits(CUfunction function, CUdeviceptr memory, uint64_t bytes)
+{
+	void *params[] = {&memory, &bytes};
+	uint32_t word;
+
+	assert_success(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	assert_success(cuMemcpyDtoH(&word, memory, sizeof word));
+	return word;
+}
+
+static void the_heap_of_kernels_is_as_large_as_its_limit(void **state)
+{
+	CUdeviceptr memory = words_alloc(1, 0);
+	const char *device = getenv("GDEV_TEST_DEVICE");
+	CUfunction function;
+	CUmodule module;
+
+	if (getenv("TEST_VENDOR") || (device && strncmp(device, "cpu", 3)))
+		skip(); /* where it can be set once, before kernels run */
+	assert_success(cuModuleLoadData(&module, heap_ptx));
+	assert_success(cuModuleGetFunction(&function, module, "fits"));
+	assert_success(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 100 << 20));
+	assert_int_equal(fits(function, memory, 100 << 20), 1);
+	assert_int_equal(fits(function, memory, 101 << 20), 0);
+	assert_success(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20));
+	assert_int_equal(fits(function, memory, 8 << 20), 1);
+	assert_int_equal(fits(function, memory, 9 << 20), 0);
+	assert_success(cuModuleUnload(module));
+	assert_success(cuMemFree(memory));
+}
+
 static void code_that_is_not_linked_is_refused_and_never_silently(void **state)
 {
 	CUmodule module;
@@ -791,6 +836,8 @@ int main(void)
 		TEST(ptx_that_does_not_assemble_says_why),
 		TEST(images_that_are_no_code_are_refused),
 		TEST(kernels_launch_kernels_or_are_refused),
+		TEST(code_that_is_not_linked_is_refused_and_never_silently),
+		TEST(the_heap_of_kernels_is_as_large_as_its_limit),
 		TEST(code_that_is_not_linked_is_refused_and_never_silently),
 		TEST(calls_that_only_ask_leave_the_default_stream_as_it_is),
 		TEST(a_fat_binary_that_was_cut_is_refused),
