@@ -272,7 +272,7 @@ int command_prepare_fill(struct command *command)
 	if (!span || command->row == fill->height)
 		return 1;
 	to = memory_find(command->core, fill->destination, span);
-	if (!to || to->read_only)
+	if (!to || to->read_only || to->kind == RANGE_ARRAY)
 		return out_of_range(command, fill->destination);
 	command->device.kind = DEVICE_FILL;
 	command->in_pieces = false;

@@ -127,7 +127,7 @@ int cuda_array_create(struct device_space *space, uint64_t address, const struct
 		return -ENOMEM;
 	array->space = space;
 	array->address = address;
-	array->bytes = bytes;
+	array->bytes = align_up(bytes, DEVICE_CHUNK_MIN); /* nothing else is there */
 	array->count = level.levels;
 	for (unsigned l = 0; l < array->count; l++, texture_next(&level))
 		array->levels[l].plain = level;
@@ -148,11 +148,13 @@ void cuda_array_destroy(struct device_array *array)
 {
 	struct device_space *space = array->space;
 
-	atomic_fetch_sub(&space->array_count, 1);
+	pthread_mutex_lock(&space->making);
 	pthread_mutex_lock(&space->lock);
 	list_remove(&array->link);
 	pthread_mutex_unlock(&space->lock);
 	release(array);
+	pthread_mutex_unlock(&space->making);
+	atomic_fetch_sub(&space->array_count, 1);
 }
 
 static struct device_array *find_array(struct device_space *space, uint64_t address)
@@ -167,16 +169,16 @@ static struct device_array *find_array(struct device_space *space, uint64_t addr
 	return found;
 }
 
+/* Behind the last level there is nothing, but it is that one's. */
 static const struct level *find_level(struct device_space *space, uint64_t address)
 {
 	const struct device_array *array = find_array(space, address);
+	const struct level *level = NULL;
 
-	for (unsigned l = 0; array && l < array->count; l++) {
-		const struct texture *plain = &array->levels[l].plain;
-		if (address - plain->address < plain->slice * plain->depth)
-			return &array->levels[l];
-	}
-	return NULL;
+	for (unsigned l = 0; array && l < array->count; l++)
+		if (array->levels[l].plain.address <= address)
+			level = &array->levels[l];
+	return level;
 }
 
 /* ---- copies ---- */
@@ -259,13 +261,26 @@ static bool planes_follow(const struct side *side, const struct box *box)
 	       box->depth <= side->level->plain.depth - side->z;
 }
 
-/* Both sides are as the driver has them. */
+/* What the driver does with elements that an array does not have, its documentation does not say. */
+static bool has_elements(const struct side *side, const struct box *box)
+{
+	const struct texture *plain = side->level ? &side->level->plain : NULL;
+	uint32_t element = plain ? texture_element_bytes(plain) : 1;
+
+	return !plain || (!(side->x % element) && !(box->width % element) &&
+				 bytes_in_row(side, box->width) == box->width &&
+				 side->y + box->height <= plain->height &&
+				 side->z + box->depth <= plain->depth);
+}
+
 static CUresult copy_box(const struct driver *driver, CUstream stream, const struct box *box)
 {
 	const struct side *to = &box->to, *from = &box->from;
 	CUDA_MEMCPY3D copy = {
 		.WidthInBytes = box->width, .Height = box->height, .Depth = box->depth};
 
+	if (!has_elements(to, box) || !has_elements(from, box))
+		return CUDA_ERROR_INVALID_VALUE;
 	if (from->level) {
 		copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
 		copy.srcArray = from->level->handle;
@@ -479,7 +494,7 @@ static CUresult destroy_object(const struct driver *driver, const struct texture
 			       : driver->cuTexObjectDestroy(object->handle);
 }
 
-int cuda_texture_create(
+static int make_object(
 	struct device_space *space, const struct texture_words *words, uint64_t *handle)
 {
 	const struct driver *driver = device_enter(space->device);
@@ -510,6 +525,17 @@ int cuda_texture_create(
 	atomic_fetch_add(&space->texture_count, 1);
 	*handle = made;
 	return 0;
+}
+
+int cuda_texture_create(
+	struct device_space *space, const struct texture_words *words, uint64_t *handle)
+{
+	int error;
+
+	pthread_mutex_lock(&space->making);
+	error = make_object(space, words, handle);
+	pthread_mutex_unlock(&space->making);
+	return error;
 }
 
 int cuda_texture_destroy(struct device_space *space, uint64_t handle, bool surface)

@@ -115,7 +115,8 @@ struct device_space {
 	struct list registered; /* struct registration */
 
 	/* array.c's, with the lock too, and how many there are, which is looked at without it. While there are any, the
-	 * context is kept. */
+	 * context is kept. `making` comes before the lock: no array ends while an object is made, perhaps of it. */
+	pthread_mutex_t making;
 	struct list arrays, textures;
 	atomic_uint array_count, texture_count;
 };

@@ -29,6 +29,7 @@ int cuda_space_create(struct device *device, struct device_space **out)
 		return -ENOMEM;
 	space->device = device;
 	pthread_mutex_init(&space->lock, NULL);
+	pthread_mutex_init(&space->making, NULL);
 	list_init(&space->queues);
 	list_init(&space->modules);
 	list_init(&space->registered);
@@ -70,6 +71,7 @@ void cuda_space_destroy(struct device_space *space)
 		driver->cuMemAddressFree(space->ranges[i].base, space->ranges[i].bytes);
 	list_for_each_safe (registration, next, &space->registered, link)
 		free(registration);
+	pthread_mutex_destroy(&space->making);
 	pthread_mutex_destroy(&space->lock);
 	free(space);
 }

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fake_cuda.h"
 
@@ -322,6 +323,7 @@ CUresult cuTexObjectCreate(CUtexObject *handle, const CUDA_RESOURCE_DESC *resour
 	CUresult result;
 
 	ENTER();
+	usleep(20); /* so that what another thread ends meanwhile is gone */
 	pthread_mutex_lock(&fake_lock);
 	result = check_resource(resource, &array);
 	if (!result)

@@ -177,11 +177,16 @@ static void an_array_is_no_memory_of_a_client(void **state)
 		.header = {.opcode = RECORD_SHARED_EXPORT}, .address = TEST_DEVICE};
 	struct record_texture levels = {{.opcode = RECORD_TEXTURE_CREATE},
 		{.source = TEXTURE_OF_LEVELS, .address = TEST_DEVICE}};
+	struct record_fill fill = {{.opcode = RECORD_FILL, .timeline = A}, TEST_DEVICE, 4, 1, 4, 1};
 
+	make_stream(fixture, A);
 	assert_int_equal(create(fixture, TEST_DEVICE), 0);
 	assert_int_equal(ask_plain(fixture, &record), -EINVAL);
 	assert_int_equal(ask_plain(fixture, &levels), -EINVAL);
 	assert_int_equal(alloc(fixture, TEST_DEVICE, 2 * MIB), -EEXIST);
+	post(fixture, &fill);
+	fixture_run(fixture);
+	assert_int_equal(session_error(fixture), -GDEV_E_ILLEGAL_ADDRESS);
 }
 
 static void a_device_may_make_none(void **state)
