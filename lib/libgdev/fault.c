@@ -32,6 +32,17 @@ static bool is_write(const ucontext_t *context)
 #endif
 }
 
+/* No page is ever open to that. */
+static bool is_jump(const ucontext_t *context)
+{
+#ifdef __x86_64__
+	return context->uc_mcontext.gregs[REG_ERR] & 16;
+#else
+	(void)context;
+	return false;
+#endif
+}
+
 static void call_handler(
 	const struct sigaction *action, int signal, siginfo_t *info, ucontext_t *context)
 {
@@ -78,7 +89,8 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 {
 	int before = errno;
 
-	if (info->si_code <= 0 || managed_touch((uint64_t)info->si_addr, is_write(context)))
+	if (info->si_code <= 0 || is_jump(context) ||
+		managed_touch((uint64_t)info->si_addr, is_write(context)))
 		pass_on(signal, info, context);
 	errno = before;
 }

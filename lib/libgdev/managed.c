@@ -214,6 +214,15 @@ void managed_settle(struct gdev_session *session)
 
 /* ---- to the process ---- */
 
+/* A copy that failed, either way, and nothing else did. From then on nobody knows which side has what. */
+static int copies_failed(const struct gdev_session *session)
+{
+	const struct session_segment *segment = session->transport->segment;
+
+	return __atomic_load_n(
+		&segment->timelines[session->managed.stream->timeline].error, __ATOMIC_ACQUIRE);
+}
+
 /* With the lock. Of a session that has failed the process gets what it had last. */
 static int bring_back(struct managed_pages *pages, uint32_t first, uint32_t count)
 {
@@ -226,6 +235,8 @@ static int bring_back(struct managed_pages *pages, uint32_t first, uint32_t coun
 	gdev_stream_fence(session->managed.stream, &copied);
 	if (!error)
 		error = gdev_fence_wait(session, &copied);
+	if (!error)
+		error = copies_failed(session);
 	return error && !gdev_session_error(session, NULL) ? error : 0;
 }
 

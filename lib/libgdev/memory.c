@@ -335,6 +335,7 @@ static int make_object(struct gdev_session *session, enum gdev_memory_kind kind,
 	return 0;
 
 err_worker:
+	unmap_piece(object->base, object->bytes);
 	if (request_memory(session, RECORD_MEMORY_FREE, object)) {
 		free(object);
 		return error;

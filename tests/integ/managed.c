@@ -264,6 +264,18 @@ static void fault_somewhere(void)
 	}
 }
 
+/* Nor is a jump to managed memory a touch, open or not. */
+static void jump(volatile uint32_t *words)
+{
+#ifdef __x86_64__
+	int expected = faults + 1;
+
+	if (!sigsetjmp(out, 1))
+		((void (*)(void))(uintptr_t)words)();
+	REQUIRE(faults == expected);
+#endif
+}
+
 /* Other faults are the program's, whichever handler came first, and a handler of its own keeps no page closed. */
 static void handlers(void)
 {
@@ -280,6 +292,12 @@ static void handlers(void)
 	REQUIRE(passed == 4);
 	launch_add(stream, words, 1, 1);
 	REQUIRE(words[0] == 3 && faults == 8);
+	watch(leave);
+	launch_add(stream, words, 1, 1);
+	jump(words);
+	words[0]++;
+	jump(words);
+	REQUIRE(words[0] == 5);
 }
 
 /* A program without a handler dies of its faults, as it does without managed memory. */
@@ -504,12 +522,27 @@ static void stacks(void)
 	REQUIRE(words[0] == ROUNDS + 1 || words[0] == ROUNDS + 2);
 }
 
+/* The copy back fails, once: the page stays closed, because what the process has is not what the device had. */
+static void lost(void)
+{
+	volatile uint32_t *words = managed(PAGE);
+
+	watch(leave);
+	launch_add(stream, words, 1, 7);
+	for (int i = 0; i < 2; i++)
+		if (!sigsetjmp(out, 1))
+			REQUIRE(words[0] == 7);
+	REQUIRE(faults == 2);
+	REQUIRE(gdev_session_sync(session) != 0);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {{"turns", turns}, {"fresh", fresh}, {"waits", waits}, {"deadlock", deadlock},
 	{"handlers", handlers}, {"dies", dies}, {"calls", calls}, {"run", run},
-	{"functions", functions}, {"commands", commands}, {"threads", threads}, {"stacks", stacks}};
+	{"functions", functions}, {"commands", commands}, {"threads", threads}, {"stacks", stacks},
+	{"lost", lost}};
 
 int main(int argc, char **argv)
 {

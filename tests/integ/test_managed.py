@@ -14,9 +14,11 @@ class Managed(integ.Case):
     def managed(self, case, error=""):
         code, out, err = self.gdev_run(PROGRAMS / "managed", case, timeout=60)
         self.assertEqual(code, 0, f"{DEVICE}: {out}{err}")
-        if SANITIZED or not SOFTWARE:  # workers would have to load the sanitizer first
-            return
-        gdevd = self.enterContext(Gdevd(BUILD, {"device": "cuda:0"}, None, {"GDEV_CUDA_DRIVER": str(FAKE)}))
+        if not SANITIZED and SOFTWARE:  # workers would have to load the sanitizer first
+            self.over_fake(case, error)
+
+    def over_fake(self, case, error="", **environment):
+        gdevd = self.enterContext(Gdevd(BUILD, {"device": "cuda:0"}, None, {"GDEV_CUDA_DRIVER": str(FAKE), **environment}))
         code, out, err = gdevd.run([gdevd.gdev, "run", PROGRAMS / "managed", case], 60, {"GDEV_LOG": "error"})
         self.assertEqual(code, 0, f"driver made for tests: {out}{err}")
         self.assertIn(error, err)
@@ -69,6 +71,11 @@ class Managed(integ.Case):
     def test_stacks(self):
         """A small alternate stack is enough for a touch; after an error touches go on"""
         self.managed("stacks")
+
+    @unittest.skipIf(SANITIZED or not SOFTWARE, "the driver made for tests fails on demand")
+    def test_lost(self):
+        """A page whose copy back has failed is not opened"""
+        self.over_fake("lost", FAKE_CUDA_FAIL="cuMemcpyAsync:2@1")
 
 
 if __name__ == "__main__":
