@@ -181,8 +181,8 @@ int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_
  * Device memory that the process touches at the same addresses, without mapping it, in turn with the device: where it is
  * touched, its pages of 2 MiB come to the process as soon as all commands of the session that were submitted before are done;
  * before a launch, and before a command that names them, they go to the device. Who touches memory that a command under
- * way waits for is told so after a minute without progress, by a segmentation fault. A host function is not held up by
- * its own stream; what it has touched is open to all threads until it returns.
+ * way waits for is told so after a minute without progress, by a segmentation fault; so is who touches memory that could not be
+ * copied. A host function is not held up by its own stream; what it has touched is open to all threads until it returns.
  *
  * A touch is a SIGSEGV that the library takes before the program's own handler, which gets all others. Threads that touch
  * managed memory do not block that signal, and an alternate stack that they have for it is of 16 KiB at least. The kernel

@@ -53,6 +53,7 @@ static pthread_mutex_t lock =
 	PTHREAD_MUTEX_INITIALIZER; /* guards what follows, and what is not atomic of struct managed */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* struct managed.touching */
 static struct list all = {&all, &all};
+static _Atomic uint64_t lowest = UINT64_MAX, highest; /* all are between these, and have been */
 
 /* ---- pages; all with the lock ---- */
 
@@ -351,6 +352,9 @@ int managed_touch(uint64_t address, bool write)
 	struct managed_pages *pages;
 	int error = 0;
 
+	/* Who touches other memory may be a handler of a signal that has interrupted whoever has the lock. */
+	if (address < atomic_load(&lowest) || address >= atomic_load(&highest))
+		return -EFAULT;
 	pthread_mutex_lock(&lock);
 	while ((pages = pages_at(address)) && !error) {
 		uint32_t page = (uint32_t)((address - pages->object->base) / PAGE_BYTES);
@@ -424,6 +428,8 @@ static int make_pages(struct gdev_session *session, struct object *object, struc
 	pthread_mutex_lock(&lock);
 	faults_watch();
 	list_append(&all, &pages->link);
+	lowest = min_of(lowest, object->base);
+	highest = max_of(highest, object->base + object->bytes);
 	session->managed.objects++;
 	session->managed.here += count;
 	pthread_mutex_unlock(&lock);

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -398,6 +399,34 @@ static void run(void)
 		REQUIRE(bytes[i] == (char)i && bytes[PAGE + i] == (char)(i + 1));
 }
 
+static int wakeup[2];
+
+static void write_wakeup(int signal)
+{
+	char byte;
+
+	if (write(wakeup[1], "", 1) != 1 || read(wakeup[0], &byte, 1) != 1)
+		abort();
+}
+
+/* Handlers of signals write, whatever they interrupt. */
+static void signals(void)
+{
+	struct itimerval often = {{0, 100}, {0, 100}}, never = {0};
+	volatile uint32_t *words = managed(4 * PAGE);
+
+	REQUIRE(!pipe(wakeup));
+	signal(SIGALRM, write_wakeup);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (int round = 0; round < 60; round++) {
+		for (int page = 0; page < 4; page++)
+			words[page * WORDS]++;
+		launch_add(stream, words, 1, 1);
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	REQUIRE(words[0] == 120 && words[WORDS] == 60);
+}
+
 static void touch_in_function(void *argument, int error)
 {
 	volatile uint32_t *words = argument;
@@ -541,8 +570,8 @@ static const struct {
 	void (*run)(void);
 } cases[] = {{"turns", turns}, {"fresh", fresh}, {"waits", waits}, {"deadlock", deadlock},
 	{"handlers", handlers}, {"dies", dies}, {"calls", calls}, {"run", run},
-	{"functions", functions}, {"commands", commands}, {"threads", threads}, {"stacks", stacks},
-	{"lost", lost}};
+	{"signals", signals}, {"functions", functions}, {"commands", commands},
+	{"threads", threads}, {"stacks", stacks}, {"lost", lost}};
 
 int main(int argc, char **argv)
 {

@@ -56,6 +56,11 @@ class Managed(integ.Case):
         """Under gdev run the calls of the C library that read and write the program's memory open it first"""
         self.managed("run")
 
+    @unittest.skipIf(SANITIZED, "such a build has no libgdev-io.so")
+    def test_signals(self):
+        """Under gdev run handlers of signals write, whatever they interrupt"""
+        self.managed("signals")
+
     def test_functions(self):
         """What a host function touches is on the device for what was sent before it ran"""
         self.managed("functions")
