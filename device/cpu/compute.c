@@ -203,6 +203,15 @@ static void fill_elements(
 	}
 }
 
+static void fill(struct cpu_job *job, uint64_t destination, uint64_t count)
+{
+	const struct device_fill *f = &job->command->fill;
+
+	fill_elements(destination, count, f->element_bytes, f->value);
+	if (job->space->checking)
+		checking_define(job->space->checking, destination, count * f->element_bytes);
+}
+
 /* One row: a block is FILL_BLOCK_BYTES of it. */
 static void run_fill_flat(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end)
 {
@@ -210,8 +219,7 @@ static void run_fill_flat(struct cpu_job *job, struct cpu_slot *slot, uint64_t f
 	uint64_t block = FILL_BLOCK_BYTES / f->element_bytes;
 	uint64_t from = first * block, to = min_of(end * block, f->width * f->height);
 
-	fill_elements(
-		f->destination + from * f->element_bytes, to - from, f->element_bytes, f->value);
+	fill(job, f->destination + from * f->element_bytes, to - from);
 }
 
 /* Rows apart from each other: a block is a row. */
@@ -220,7 +228,7 @@ static void run_fill_rows(struct cpu_job *job, struct cpu_slot *slot, uint64_t f
 	const struct device_fill *f = &job->command->fill;
 
 	for (uint64_t y = first; y < end; y++)
-		fill_elements(f->destination + y * f->pitch, f->width, f->element_bytes, f->value);
+		fill(job, f->destination + y * f->pitch, f->width);
 }
 
 void cpu_job_fill(struct cpu_job *job, struct device_command *command)
@@ -228,10 +236,6 @@ void cpu_job_fill(struct cpu_job *job, struct device_command *command)
 	const struct device_fill *f = &command->fill;
 	uint64_t bytes = f->width * f->height * f->element_bytes;
 
-	if (job->space->checking)
-		for (uint64_t y = 0; f->width && y < f->height; y++)
-			checking_define(job->space->checking, f->destination + y * f->pitch,
-				f->width * f->element_bytes);
 	if (f->height <= 1 || f->pitch == f->width * f->element_bytes)
 		job_reset(job, command, run_fill_flat,
 			(bytes + FILL_BLOCK_BYTES - 1) / FILL_BLOCK_BYTES);

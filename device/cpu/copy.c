@@ -21,7 +21,7 @@ void cpu_copy_start(
 {
 	struct device_copy *s = &copy->shape;
 
-	*copy = (struct cpu_copy){.shape = *command};
+	*copy = (struct cpu_copy){.shape = *command, .checking = space->checking};
 	if (s->height == 1) { /* slices are the rows */
 		s->height = s->depth;
 		s->depth = 1;
@@ -38,11 +38,6 @@ void cpu_copy_start(
 	}
 	if (!s->width || !s->height || !s->depth)
 		s->width = s->height = s->depth = 0;
-	for (uint64_t row = 0; space->checking && row < s->height * s->depth; row++)
-		checking_define(space->checking,
-			s->destination + row / s->height * s->destination_slice +
-				row % s->height * s->destination_pitch,
-			s->width);
 }
 
 static void slice(void *argument)
@@ -65,6 +60,8 @@ static void slice(void *argument)
 			copy_streaming(to, from, some);
 		else
 			copy_cached(to, from, some);
+		if (copy->checking)
+			checking_define(copy->checking, (uint64_t)(uintptr_t)to, some);
 		left -= some;
 		copy->offset += some;
 		if (copy->offset == s->width) {

@@ -259,8 +259,9 @@ void cpu_presence(
 
 /* How far a copy is, in rows. */
 struct cpu_copy {
-	struct device_copy shape; /* made as flat as it goes */
-	uint64_t row, offset;     /* the next byte */
+	struct device_copy shape;  /* made as flat as it goes */
+	uint64_t row, offset;      /* the next byte */
+	struct checking *checking; /* to be told what was written; or NULL */
 };
 
 void cpu_copy_start(

@@ -260,7 +260,10 @@ static uint64_t access_global(struct access *a)
 {
 	struct check_state *s = a->state;
 	struct check_range *range = &s->quick.ranges[a->line % QUICK_RANGES];
+	unsigned changes = __atomic_load_n(s->quick.changes, __ATOMIC_RELAXED);
 
+	if (changes != s->quick.seen)
+		check_forget(s, changes);
 	if (!inside(a->address, a->is.bytes, range->base, range->bytes) &&
 		(!checking_find(s->checking, a->address, range) ||
 			!inside(a->address, a->is.bytes, range->base, range->bytes)))

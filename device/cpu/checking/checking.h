@@ -41,7 +41,7 @@ struct checking {
 	pthread_mutex_t lock;
 	struct check_range *ranges; /* by base */
 	size_t range_count, range_capacity;
-	atomic_uint generation; /* counts changes of the ranges */
+	unsigned changes; /* of the ranges, counted; read without the lock, too */
 	struct check_report *reports;
 	uint32_t report_count;
 	_Atomic uint64_t tick; /* counts all that orders accesses, and blocks that begin */
@@ -59,7 +59,6 @@ struct check_state {
 	struct checking *checking;
 	struct cpu_job *job;
 	uint64_t block; /* its number in the grid */
-	unsigned generation;
 	uint64_t tick;
 	uint64_t since_warp, since_fence; /* what was before these is ordered: access.c */
 	uint64_t locals, local_bytes;     /* the window; of a thread */
@@ -83,7 +82,8 @@ void checking_destroy(struct checking *checking); /* NULL is fine */
 /* -EINVAL when it overlaps another; -ENOMEM. */
 int checking_add(struct checking *checking, uint64_t base, uint64_t bytes, bool defined);
 void checking_remove(struct checking *checking, uint64_t base);
-/* Bytes that something else than a kernel has written; all or some of them in ranges. */
+/* Bytes that something else than a kernel has written; all or some of them in ranges. Afterwards: cells of memory that is not
+ * there are not to be touched. A fault guard may be set. */
 void checking_define(struct checking *checking, uint64_t address, uint64_t bytes);
 /* The range that an address is in. False: none; then the nearest one, with 0 bytes when there is none at all. */
 bool checking_find(struct checking *checking, uint64_t address, struct check_range *range);
@@ -93,6 +93,8 @@ bool checking_find(struct checking *checking, uint64_t address, struct check_ran
 bool check_state_prepare(
 	struct check_state **state, struct cpu_job *job, const struct ptx_scratch *scratch);
 void check_state_destroy(struct check_state *state); /* NULL is fine */
+/* The ranges that it knows, as others are there now. */
+void check_forget(struct check_state *state, unsigned seen);
 void check_order(const struct ptx_launch *launch, const struct ptx_scratch *scratch, uint32_t order,
 	uint32_t line, uint32_t thread, uint64_t value);
 /* A strong access. */

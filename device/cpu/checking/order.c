@@ -38,6 +38,12 @@ static int grow_cells(struct check_state *s, size_t count)
 	return 0;
 }
 
+void check_forget(struct check_state *s, unsigned seen)
+{
+	memset(s->quick.ranges, 0, sizeof s->quick.ranges);
+	s->quick.seen = seen;
+}
+
 bool check_state_prepare(
 	struct check_state **state, struct cpu_job *job, const struct ptx_scratch *scratch)
 {
@@ -52,6 +58,8 @@ bool check_state_prepare(
 		*state = s;
 	}
 	s->checking = job->space->checking;
+	s->quick.changes = &s->checking->changes;
+	check_forget(s, __atomic_load_n(s->quick.changes, __ATOMIC_RELAXED));
 	s->job = job;
 	s->slot = scratch->pool_thread & 255;
 	s->quick.launched = job->check_from;
@@ -128,11 +136,6 @@ static void report_copies(struct check_state *s)
 
 static void begin_block(struct check_state *s, uint64_t block)
 {
-	unsigned generation = atomic_load(&s->checking->generation);
-
-	if (generation != s->generation)
-		memset(s->quick.ranges, 0, sizeof s->quick.ranges);
-	s->generation = generation;
 	s->block = block;
 	advance(s);
 	s->quick.began = s->quick.since_barrier = s->since_warp = s->tick;

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "device/cpu/fault.h"
 
 #define WORD 4            /* bytes of a cell */
 #define SMALL_BYTES 65536 /* of cells, which then come from malloc */
@@ -123,7 +124,7 @@ static int insert(struct checking *checking, const struct check_range *range)
 	memmove(&checking->ranges[at + 1], &checking->ranges[at],
 		(checking->range_count++ - at) * sizeof *checking->ranges);
 	checking->ranges[at] = *range;
-	atomic_fetch_add(&checking->generation, 1);
+	__atomic_fetch_add(&checking->changes, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -156,7 +157,7 @@ void checking_remove(struct checking *checking, uint64_t base)
 		range = checking->ranges[at - 1];
 		memmove(&checking->ranges[at - 1], &checking->ranges[at],
 			(checking->range_count-- - at) * sizeof *checking->ranges);
-		atomic_fetch_add(&checking->generation, 1);
+		__atomic_fetch_add(&checking->changes, 1, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&checking->lock);
 	if (range.bytes)
@@ -199,6 +200,7 @@ static void define_in(const struct check_range *range, uint64_t from, uint64_t t
 
 void checking_define(struct checking *checking, uint64_t address, uint64_t bytes)
 {
+	struct fault_guard *guard = fault_suspend();
 	uint64_t end = address + bytes;
 
 	pthread_mutex_lock(&checking->lock);
@@ -211,4 +213,5 @@ void checking_define(struct checking *checking, uint64_t address, uint64_t bytes
 				min_of(end, range->base + range->bytes));
 	}
 	pthread_mutex_unlock(&checking->lock);
+	fault_resume(guard);
 }

@@ -42,11 +42,13 @@ static inline struct check_cell *quick_shared(const struct check_quick *q, u64 a
 	return offset < q->shared_bytes && !(address & 3) ? q->cells + offset / 4 : 0;
 }
 
-static inline struct check_cell *quick_global(const struct check_range *range, u64 address)
+static inline struct check_cell *quick_global(const struct check_quick *q, u64 address, u32 line)
 {
+	const struct check_range *range = &q->ranges[line % QUICK_RANGES];
 	u64 offset = address - range->base;
 
-	return offset < range->bytes && range->bytes - offset >= 4 && !(address & 3)
+	return __atomic_load_n(q->changes, __ATOMIC_RELAXED) == q->seen && offset < range->bytes &&
+			       range->bytes - offset >= 4 && !(address & 3)
 		       ? range->cells + (address - (range->base & ~3ull)) / 4
 		       : 0;
 }
@@ -67,14 +69,14 @@ BUILTIN u32 ptx_quick_write_shared(struct check_quick *q, u64 address, u32 line,
 
 BUILTIN u32 ptx_quick_read_global(struct check_quick *q, u64 address, u32 line, u32 thread)
 {
-	struct check_cell *cell = quick_global(&q->ranges[line % QUICK_RANGES], address);
+	struct check_cell *cell = quick_global(q, address, line);
 
 	return cell ? quick_read(q, cell, q->launched, 0, thread) : 0;
 }
 
 BUILTIN u32 ptx_quick_write_global(struct check_quick *q, u64 address, u32 line, u32 thread)
 {
-	struct check_cell *cell = quick_global(&q->ranges[line % QUICK_RANGES], address);
+	struct check_cell *cell = quick_global(q, address, line);
 
 	return cell ? quick_write(q, cell, q->launched, thread) : 0;
 }

@@ -44,6 +44,9 @@ struct check_quick {
 	/* Ticks: what was before them is ordered before what is done now: in shared memory; in other memory. */
 	unsigned long since_barrier, launched;
 	unsigned long began; /* what was written in shared memory before that is no value */
+	/* The ranges are those of when *changes was `seen`; else they are none. */
+	const unsigned *changes;
+	unsigned seen;
 	struct check_range ranges[QUICK_RANGES];
 };
 

@@ -164,6 +164,20 @@ KERNEL read_unset_heap(ARGUMENTS)
 	}
 }
 
+KERNEL heap_freed(ARGUMENTS)
+{
+	if (!t) {
+		int *volatile heap = (int *)malloc(64);
+
+		*(volatile int *)(heap + 3) = 1;
+		for (volatile int i = 0; i < 2; i = i + 1) {
+			data[i] = heap[3]; /* FAULT: access out of bounds */
+			if (!i)
+				free(heap);
+		}
+	}
+}
+
 /* ---- races ---- */
 
 KERNEL barrier_missing(ARGUMENTS)
