@@ -27,6 +27,7 @@
 #include "proto/record.h"
 #include "worker/core.h"
 #include "worker/service.h"
+#include "session_device.h"
 
 #define BASE 0x566000000000ull
 #define STAGING (2ull << 20)
@@ -615,9 +616,11 @@ static void take_steps(struct client *client, const uint8_t *data, size_t size)
 	}
 }
 
-/* Streams, device memory, a module and its function: something that records can name. */
+/* Kernels are checked. Streams, device memory, a module and its function: something that records can name. */
 static void prepare(struct client *client)
 {
+	struct record_check check = {
+		{.opcode = RECORD_CHECK}, RECORD_CHECK_BEGIN, (1u << DEVICE_CHECKS) - 1, 0, 0};
 	struct record_stream stream = {{.opcode = RECORD_STREAM_CREATE}, STREAM, 0};
 	struct record_memory memory = {
 		{.opcode = RECORD_MEMORY_ALLOC}, DEVICE_MEMORY, 4 * DEVICE_CHUNK_MIN};
@@ -627,6 +630,7 @@ static void prepare(struct client *client)
 		char name[8];
 	} function = {{{.opcode = RECORD_FUNCTION_GET}, 0, 2}, "k"};
 
+	put(client, &check, sizeof check);
 	put(client, &stream, sizeof stream);
 	stream.stream++;
 	put(client, &stream, sizeof stream);
@@ -642,72 +646,10 @@ static void prepare(struct client *client)
 		sizeof client->function);
 }
 
-/* ---- arrays ---- */
-
-/* The null backend copies by address: an array is memory as long as it lives, and nothing is there before and after. */
-struct device_array {
-	uint64_t address, bytes;
-};
-
-static struct device_ops ops;
-static unsigned textures;
-
-static uint64_t array_bytes(const struct array_shape *shape)
-{
-	return DEVICE_CHUNK_MIN;
-}
-
-static int array_create(struct device_space *space, uint64_t address,
-	const struct array_shape *shape, struct device_array **array)
-{
-	struct texture plain;
-	uint64_t bytes;
-
-	if (!array_layout(shape, address, &plain, &bytes))
-		abort();
-	if (shape->levels == 1)
-		return -ENOTSUP;
-	*array = malloc(sizeof **array);
-	**array = (struct device_array){address, align_up(bytes, DEVICE_CHUNK_MIN)};
-	if (mmap((void *)address, (*array)->bytes, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-		abort();
-	return 0;
-}
-
-static void array_destroy(struct device_array *array)
-{
-	memory_reserve_again(array->address, array->bytes);
-	free(array);
-}
-
-static int texture_create(
-	struct device_space *space, const struct texture_words *words, uint64_t *handle)
-{
-	*handle = ++textures;
-	return words->bytes ? -EINVAL : 0;
-}
-
-static int texture_destroy(struct device_space *space, uint64_t handle, bool surface)
-{
-	return handle && handle <= textures && !surface ? 0 : -GDEV_E_INVALID_HANDLE;
-}
-
-static const struct device_ops *ops_with_arrays(void)
-{
-	ops = *device_ops_find("null");
-	ops.array_bytes = array_bytes;
-	ops.array_create = array_create;
-	ops.array_destroy = array_destroy;
-	ops.texture_create = texture_create;
-	ops.texture_destroy = texture_destroy;
-	return &ops;
-}
-
 static void start(struct client *client)
 {
 	struct core_config config = {
-		.ops = ops_with_arrays(),
+		.ops = session_device_ops(),
 		.device = {.memory_bytes = ARENA_BYTES, .threads = 1},
 		.staging_bytes = STAGING,
 		.ended = ended,
@@ -755,6 +697,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	settle(&client);
 	core_destroy(client.core);
+	session_device_finish();
 	gdevd_finish(&client.gdevd);
 	close(client.peer);
 	return 0;
