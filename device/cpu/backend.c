@@ -97,8 +97,9 @@ static int cpu_space_create(struct device *device, struct device_space **out)
 
 static void cpu_limit(struct device_space *space, enum device_limit which, uint64_t bytes)
 {
+	bytes = min_of(bytes, (uint64_t)1 << 40); /* there is no more, and sums do not wrap */
 	if (which == DEVICE_LIMIT_STACK) {
-		atomic_store(&space->stack_bytes, min_of(bytes, (uint64_t)1 << 40));
+		atomic_store(&space->stack_bytes, bytes);
 		return;
 	}
 	pthread_mutex_lock(&space->heap_lock);

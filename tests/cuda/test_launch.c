@@ -241,6 +241,8 @@ static void the_heap_of_kernels_is_as_large_as_its_limit(void **state)
 	assert_success(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 100 << 20));
 	assert_int_equal(fits(function, memory, 100 << 20), 1);
 	assert_int_equal(fits(function, memory, 101 << 20), 0);
+	assert_success(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, SIZE_MAX));
+	assert_int_equal(fits(function, memory, SIZE_MAX), 0);
 	assert_success(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20));
 	assert_int_equal(fits(function, memory, 8 << 20), 1);
 	assert_int_equal(fits(function, memory, 9 << 20), 0);
