@@ -118,12 +118,12 @@ void ptask_hand_on(struct gdev_ptask *ptask)
 
 int ptask_proxy(struct gdev_ptask *ptask)
 {
-	int proxy = 0;
+	int proxy = 0, both;
 	bool any = consumed_proxy(ptask, &proxy);
 
 	if (ptask->graph->waits_changed)
 		find_awaited(ptask->graph);
 	if (ptask->awaited)
 		proxy = any ? max_of(proxy, ptask->awaited_proxy) : ptask->awaited_proxy;
-	return ptask->proxy + proxy;
+	return __builtin_add_overflow(ptask->proxy, proxy, &both) ? ptask->proxy : both;
 }

@@ -6,6 +6,7 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <grp.h>
 #include <poll.h>
 #include <signal.h>
@@ -702,6 +703,8 @@ static void test_for_whom(void **state)
 	await_proxy("\"add\"", -5);
 	good(f->graph, gdev_ptask_set_priority(sum, 0, 3));
 	await_proxy("\"add\"", -2);
+	good(f->graph, gdev_ptask_set_priority(sum, 0, INT_MIN));
+	await_proxy("\"add\"", INT_MIN);
 	push_ints(f, other, 1);
 	pull_ints(f, out, 4, 4);
 	fixture_teardown((void **)&f);
