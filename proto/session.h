@@ -18,13 +18,14 @@
  * when what comes before on its stream is complete. For each direction and piece the client
  *   1. counts `copying` up, and issues a full fence,
  *   2. looks at `allowed` and at `generation`. Unless it is allowed, and the mapping was asked for at this
- *      generation, it goes on with 4 and sends a record instead,
+ *      generation, it goes on with 5 and sends a record instead,
  *   3. copies, and adds to `bytes` and `ns` what it did; when others wait for the direction, without the time in
  *      which the copying thread had no processor,
- *   4. counts `copying` down, issues a full fence, and writes the worker's eventfd when not allowed.
+ *   4. issues a full fence, and looks at `generation` again: where it has changed the copy does not count,
+ *   5. counts `copying` down, issues a full fence, and writes the worker's eventfd when not allowed.
  * A worker that wants the client to stop stores 0 in `allowed`, issues a full fence, and waits until
- * `copying` is 0, for some time at most; one that takes away memory which the client may have mapped counts
- * `generation` up before it allows copies again. A client that lies here reaches nothing but its own memory:
+ * `copying` is 0, for some time at most; one that has waited in vain counts `generation` up; one that takes away memory
+ * which the client may have mapped does so before it allows copies again. A client that lies here reaches nothing but its own memory:
  * it misses what was taken away, or misleads the account of its own copies.
  *
  * Changelog

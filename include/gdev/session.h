@@ -169,10 +169,11 @@ int gdev_memory_info(struct gdev_session *session, uint64_t *free_bytes, uint64_
  * on this device. */
 int gdev_memory_map(struct gdev_session *session, uint64_t address, uint64_t bytes, void **pointer);
 /* Reads a file straight into device memory, as preadv2(2) reads `bytes` at `offset` into memory of the process: no copy
- * lies between. At most 4 MiB at once; a wait for the disk keeps this session's memory where it is, so RWF_NOWAIT belongs
- * into `flags` unless the file is in memory. It is in no order with commands: the caller knows that none uses this memory
- * meanwhile. The bytes read; or -errno, -ENOTSUP: the process cannot reach the memory, or not now: read into memory of the
- * process, and copy. Any thread. */
+ * lies between. At most 4 MiB at once. Who needs this session's memory, or its turn at copying, waits for the read for 100 ms
+ * at most, and what comes later is lost; so RWF_NOWAIT belongs into `flags` unless the file is in memory. It is in no order with
+ * commands: the caller knows that none uses this memory meanwhile. The bytes read; or -errno: -EINVAL: `offset` is negative;
+ * -ENOTSUP: the process cannot reach the memory, or not now, or it took too long: read into memory of the process, and copy.
+ * Any thread. */
 int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_t bytes, int fd,
 	uint64_t offset, int flags);
 

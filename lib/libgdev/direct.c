@@ -307,6 +307,8 @@ int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_
 	ssize_t got;
 	int error;
 
+	if (offset > INT64_MAX) /* -1 is where the file is now */
+		return -EINVAL;
 	bytes = min_of(bytes, SESSION_DIRECT_BYTES);
 	if (!direct_prepare(session, address, true) ||
 		!use_begin(session, COPY_TO_DEVICE, address, bytes, bytes, &use))

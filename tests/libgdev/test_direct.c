@@ -520,6 +520,18 @@ static void what_was_copied_too_late_is_copied_again(void **state)
 	munmap(slow, BYTES);
 }
 
+/* To preadv2(2) it would be where the file is now. */
+static void a_file_is_not_read_at_minus_one(void **state)
+{
+	int fd = memfd_create("file", MFD_CLOEXEC);
+
+	assert_int_equal(round_trip(BYTES), 0);
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	assert_int_equal(gdev_memory_read(session, memory, 8, fd, UINT64_MAX, 0), -EINVAL);
+	assert_int_equal(gdev_memory_read(session, memory, 8, fd, 4092, 0), 4);
+	close(fd);
+}
+
 static void a_lost_worker_is_found_and_nothing_breaks(void **state)
 {
 	int error;
@@ -561,6 +573,7 @@ int main(void)
 		TEST(nobody_waits_for_a_copy_to_allocate_or_free),
 		TEST(a_copy_outlives_the_memory_that_it_is_of),
 		TEST(what_was_copied_too_late_is_copied_again),
+		TEST(a_file_is_not_read_at_minus_one),
 		TEST(a_lost_worker_is_found_and_nothing_breaks),
 	};
 
