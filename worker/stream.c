@@ -111,7 +111,6 @@ int stream_create(struct core *core, uint32_t timeline, int32_t priority)
 	list_init(&stream->queued);
 	list_init(&stream->passed);
 	core->streams.by_timeline[timeline] = stream;
-	timeline_error(core, timeline, 0);
 	return 0;
 }
 
@@ -213,9 +212,6 @@ static void note_failure(struct core *core, struct command *command)
 
 	if (breaks_session(command))
 		core_fail(core, command->error, command->device.fault_address);
-	if (stream->error)
-		return;
-	stream->error = command->error;
 	timeline_error(core, stream->timeline, command->error);
 	if (command->error == -GDEV_E_DEVICE_LOST)
 		core_abandon(core, command->error);

@@ -43,7 +43,6 @@ struct stream {
 	bool timed;                    /* its last one was a STAMP behind what is on the device */
 	uint64_t finished_ns;          /* when its last command on the device ended */
 	uint64_t device_ns;
-	int32_t error;
 };
 
 /* Called when everything that was on the device at its start is done. */

@@ -43,7 +43,11 @@ void timeline_complete(struct core *core, uint32_t timeline, uint64_t value)
 
 void timeline_error(struct core *core, uint32_t timeline, int error)
 {
-	__atomic_store_n(&core->segment->timelines[timeline].error, error, __ATOMIC_RELAXED);
+	struct session_timeline *shared = &core->segment->timelines[timeline];
+
+	__atomic_store_n(&shared->error, error, __ATOMIC_RELAXED);
+	/* Only the client goes by it, who may write there. */
+	__atomic_fetch_add(&shared->failures, 1, __ATOMIC_RELEASE);
 }
 
 /* Everything is released that waits for a value of a record which we have read. What we have not read yet ends with

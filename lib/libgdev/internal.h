@@ -174,7 +174,7 @@ struct gdev_stream {
 	_Atomic uint64_t last;      /* value of the last record sent */
 	_Atomic uint64_t may_block; /* value of the last one that may wait without end */
 	_Atomic int unsent;         /* of gdev_stream_fail, not seen yet */
-	atomic_bool error_seen;
+	_Atomic uint32_t failures_seen; /* of its timeline's */
 };
 
 struct streams {

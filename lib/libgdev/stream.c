@@ -97,6 +97,7 @@ int gdev_stream_create(struct gdev_session *session, int priority, struct gdev_s
 	if (error)
 		goto err_free;
 	stream->last = session->next[stream->timeline];
+	stream->failures_seen = __atomic_load_n(&timeline_of(stream)->failures, __ATOMIC_ACQUIRE);
 	error = request_stream(session, RECORD_STREAM_CREATE, stream->timeline, priority);
 	pthread_mutex_lock(&streams->lock);
 	if (error)
@@ -202,16 +203,18 @@ int gdev_fence_query(struct gdev_session *session, const struct gdev_fence *fenc
 int stream_take_error(struct gdev_stream *stream)
 {
 	int error = gdev_session_error(stream->session, NULL);
+	uint32_t failures;
 
 	if (error)
 		return error;
 	error = atomic_load_explicit(&stream->unsent, memory_order_relaxed);
 	if (error)
 		return atomic_exchange(&stream->unsent, 0);
-	error = __atomic_load_n(&timeline_of(stream)->error, __ATOMIC_ACQUIRE);
-	if (error && !atomic_exchange(&stream->error_seen, true))
-		return error;
-	return 0;
+	failures = __atomic_load_n(&timeline_of(stream)->failures, __ATOMIC_ACQUIRE);
+	if (failures == atomic_load_explicit(&stream->failures_seen, memory_order_relaxed) ||
+		atomic_exchange(&stream->failures_seen, failures) == failures)
+		return 0;
+	return __atomic_load_n(&timeline_of(stream)->error, __ATOMIC_RELAXED);
 }
 
 int gdev_stream_error(struct gdev_stream *stream)

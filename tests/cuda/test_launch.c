@@ -198,6 +198,10 @@ static void kernels_launch_kernels_or_are_refused(void **state)
 	assert_success(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	assert_success(cuLaunchKernel(parent, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
 	assert_result(cuStreamSynchronize(stream), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+	/* Each failure is told, not only the first. */
+	assert_success(cuStreamSynchronize(stream));
+	assert_success(cuLaunchKernel(parent, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+	assert_result(cuStreamSynchronize(stream), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 	assert_success(cuStreamDestroy(stream));
 	assert_success(cuModuleUnload(module));
 	assert_success(cuMemFree(memory));

@@ -219,8 +219,10 @@ static void execute_pending(struct fake_worker *worker)
 			continue;
 		}
 		error = worker->fail_with ? atomic_exchange(&worker->fail_with, 0) : 0;
-		if (error)
+		if (error) {
 			worker->segment->timelines[header->timeline].error = error;
+			worker->segment->timelines[header->timeline].failures++;
+		}
 		complete(worker, header->timeline, header->value);
 		free(worker->pending[i]);
 	}

@@ -72,7 +72,7 @@ static void a_full_ring_holds_the_sender_until_there_is_room(void **state)
 
 /* ---- errors ---- */
 
-static void a_streams_error_is_told_once(void **state)
+static void a_streams_errors_are_told_once_each(void **state)
 {
 	uint64_t address = alloc(4096);
 	uint32_t word = 5;
@@ -81,6 +81,10 @@ static void a_streams_error_is_told_once(void **state)
 	fake_worker->fail_with = -ENOMEM;
 	assert_int_equal(gdev_copy_async(stream, &copy), 0);
 	assert_int_equal(gdev_stream_sync(stream), -ENOMEM);
+	assert_int_equal(gdev_stream_sync(stream), 0);
+	fake_worker->fail_with = -EINVAL;
+	assert_int_equal(gdev_copy_async(stream, &copy), 0);
+	assert_int_equal(gdev_stream_sync(stream), -EINVAL);
 	assert_int_equal(gdev_stream_sync(stream), 0);
 }
 
@@ -673,7 +677,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(records_of_all_lengths_pass_the_end_of_the_ring),
 		TEST(a_full_ring_holds_the_sender_until_there_is_room),
-		TEST(a_streams_error_is_told_once),
+		TEST(a_streams_errors_are_told_once_each),
 		TEST(a_sessions_error_is_told_always),
 		TEST(replies_that_are_too_short_or_too_long_are_not_believed),
 		TEST(opening_again_gives_the_same_session),
