@@ -189,8 +189,8 @@ static void look_at_slot(struct server *server, unsigned slot)
 
 static int probe(const struct guest *guest, uint64_t address, uint64_t *value)
 {
-	struct vm_entry run = {address & ~VM_IN_STORE, sizeof *value};
-	const void *found = guest_run(guest, &run);
+	struct vm_entry run = {address, sizeof *value};
+	const void *found = guest_run(guest, &run); /* we have no store */
 
 	if (!found)
 		return -EFAULT;
@@ -310,10 +310,8 @@ static void kill_late(struct server *server)
 
 static void look_at_leaving(struct server *server)
 {
-	uint64_t leaving = server->leaving;
-
-	for (unsigned i = 0; leaving >> i; i++)
-		if (leaving >> i & 1)
+	for (unsigned i = 0; i < server->guest->sizes.slots; i++)
+		if (server->leaving >> i & 1)
 			free_slot(server, i);
 	finish_reset(server);
 }
@@ -330,10 +328,16 @@ static bool read_signals(struct server *server)
 	return !ends;
 }
 
+/* A machine is greeted when nobody has a store of the one before, whose memory that still is. */
+static bool may_greet(const struct server *server)
+{
+	return server->qemu < 0 && !server->leaving;
+}
+
 static bool turn(struct server *server)
 {
 	struct pollfd fds[] = {{server->signals, POLLIN, 0}, {server->guest->rung[0], POLLIN, 0},
-		{server->qemu >= 0 ? -1 : server->listener, POLLIN, 0},
+		{may_greet(server) ? server->listener : -1, POLLIN, 0},
 		{server->qemu, POLLRDHUP, 0}};
 
 	if (poll(fds, array_length(fds), until_next_look(server)) < 0)

@@ -2,6 +2,8 @@
 """A virtual machine without a machine: connects to `gdev vm serve` as QEMU does, and plays the guest's kernel and its
 processes in the shared memory. What is where, and who writes it, is in proto/vm.h, proto/session.h and proto/record.h."""
 
+import contextlib
+import fcntl
 import mmap
 import os
 import re
@@ -68,7 +70,8 @@ class Machine:
             self.rings.append(self.receive()[1])
         self.ram = mapped(f"{path}.ram")
         self.control = Mailbox(self, HEADER_MAILBOX, 0)
-        self.stores = [mapped(path) for path in re.findall(r"id=gdev-store\d+,.*mem-path=([^,]*)", Path(f"{path}.args").read_text())]
+        self.store_paths = re.findall(r"id=gdev-store\d+,.*mem-path=([^,]*)", Path(f"{path}.args").read_text())
+        self.stores = [mapped(path) for path in self.store_paths]
 
     def receive(self):
         data, fds, _, _ = socket.recv_fds(self.connection, 8, 1)
@@ -86,6 +89,13 @@ class Machine:
 
     def slot(self, index):
         return Slot(self, index)
+
+    @contextlib.contextmanager
+    def store_held(self, index):
+        """Somebody has the slot's store, as a worker that has not ended yet."""
+        with open(self.store_paths[index], "r+b") as store:
+            fcntl.fcntl(store, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 0, 0))
+            yield
 
     def close(self):
         self.connection.close()

@@ -3,7 +3,9 @@
 
 import os
 import random
+import select
 import signal
+import socket
 import struct
 import sys
 import time
@@ -275,6 +277,17 @@ class Ends(Case):
         self.assertEqual(slot.open(), 0)
         self.assertEqual(slot.store[machine.STORE_BASE:machine.STORE_BASE + 5], bytes(5))
 
+    def test_last_slot_waits(self):
+        """The last of as many slots as there can be waits for its store, too, and comes back"""
+        with guest.Server(self.gdevd, "--memory", "64M", "--locked", "4M", "--sessions", "64", name="many") as server:
+            many = machine.Machine(server.socket)
+            with many.store_held(63):
+                many.control.post(machine.RESET)
+                time.sleep(0.1)
+                self.assertFalse(many.control.answered())
+            machine.wait_until(many.control.answered, "an answer")
+            many.close()
+
     def test_proxy_is_killed(self):
         """A proxy that is killed ends its session alone: the guest is told, and the slot comes back"""
         slots = [self.open(0), self.open(1)]
@@ -310,6 +323,20 @@ class Ends(Case):
         slot = self.open()
         self.assertEqual(slot.store[machine.STORE_BASE:machine.STORE_BASE + 5], bytes(5))
         self.assert_alive(slot)
+
+    def test_machine_comes_early(self):
+        """A machine is greeted when nobody has the stores of the one before any more, and finds nothing in them"""
+        store = self.machine.stores[1]
+        store[machine.STORE_BASE:machine.STORE_BASE + 5] = b"words"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as early:
+            with self.machine.store_held(1):
+                self.machine.close()
+                early.connect(str(self.server.socket))
+                self.assertEqual(select.select([early], [], [], 0.2)[0], [])
+            self.assertEqual(select.select([early], [], [], 20)[0], [early])
+            self.assertEqual(store[machine.STORE_BASE:machine.STORE_BASE + 5], bytes(5))
+        self.connect()
+        self.assert_alive(self.open())
 
     def test_machine_scribbles_into_the_header(self):
         """What a machine writes into the device's header is not the next one's"""
