@@ -107,7 +107,7 @@ static void drop_memory(struct proxy *proxy, uint64_t address)
 		if ((pending->opcode == RECORD_MEMORY_ALLOC ||
 			    pending->opcode == RECORD_SHARED_MAP) &&
 			pending->address == address)
-			pending->opcode = 0;
+			pending->gone = true;
 	}
 	memory_disown(proxy->session, address);
 }
@@ -117,7 +117,7 @@ static void drop_variables(struct proxy *proxy, uint32_t module)
 	for (uint32_t line = 0; line < VM_REPLIES; line++) {
 		struct pending *pending = &proxy->pending[line];
 		if (pending->opcode == RECORD_GLOBAL_GET && pending->module == module)
-			pending->opcode = 0;
+			pending->gone = true;
 	}
 	memory_remove_variables(proxy->session, module_key(module));
 }

@@ -60,7 +60,7 @@ static void take_notice(struct proxy *proxy, uint32_t line, const struct session
 
 	if (pending->opcode == RECORD_MODULE_LOAD && pending->logs)
 		keep_log(proxy);
-	if (reply->status < 0)
+	if (reply->status < 0 || pending->gone)
 		return;
 	if (pending->opcode == RECORD_MEMORY_ALLOC) {
 		memory_adopt(proxy->session, pending->address, pending->bytes);

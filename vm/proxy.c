@@ -51,20 +51,53 @@ void proxy_translate(const struct proxy *proxy, void *token)
 	memcpy(token, words, sizeof words);
 }
 
-/* A good mix of its bits (splitmix64). */
-static uint64_t mix(uint64_t value)
+static uint64_t rotate(uint64_t word, int bits)
 {
-	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ull;
-	value = (value ^ value >> 27) * 0x94d049bb133111ebull;
-	return value ^ value >> 31;
+	return word << bits | word >> (64 - bits);
+}
+
+static void mix(uint64_t state[4], int rounds)
+{
+	while (rounds--) {
+		state[0] += state[1];
+		state[2] += state[3];
+		state[1] = rotate(state[1], 13) ^ state[0];
+		state[3] = rotate(state[3], 16) ^ state[2];
+		state[0] = rotate(state[0], 32) + state[3];
+		state[2] += state[1];
+		state[1] = rotate(state[1], 17) ^ state[2];
+		state[3] = rotate(state[3], 21) ^ state[0];
+		state[2] = rotate(state[2], 32);
+	}
+}
+
+/* SipHash-2-4 of one word: who knows it of some words knows it of no other, nor the secret. */
+static uint64_t keyed_hash(const uint64_t secret[2], uint64_t word)
+{
+	const uint64_t blocks[] = {word, (uint64_t)sizeof word << 56};
+	uint64_t state[] = {
+		secret[0] ^ 0x736f6d6570736575ull,
+		secret[1] ^ 0x646f72616e646f6dull,
+		secret[0] ^ 0x6c7967656e657261ull,
+		secret[1] ^ 0x7465646279746573ull,
+	};
+
+	for (unsigned i = 0; i < array_length(blocks); i++) {
+		state[3] ^= blocks[i];
+		mix(state, 2);
+		state[0] ^= blocks[i];
+	}
+	state[2] ^= 0xff;
+	mix(state, 4);
+	return state[0] ^ state[1] ^ state[2] ^ state[3];
 }
 
 static void make_key(struct proxy *proxy)
 {
 	uint64_t user = __atomic_load_n(&proxy->mailbox->user, __ATOMIC_RELAXED);
 
-	for (int i = 0; i < 2; i++)
-		proxy->key[i] = mix(proxy->guest->secret[i] + mix(user + 1));
+	for (unsigned i = 0; i < 2; i++)
+		proxy->key[i] = keyed_hash(proxy->guest->secret, user << 1 | i);
 }
 
 /* gdevd ranks the session by our nice value, as it does with any client. A guest can only stand back: its processes among

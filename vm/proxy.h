@@ -21,6 +21,7 @@ struct pending {
 	uint32_t module;
 	uint64_t address, bytes;
 	bool logs; /* the compiler writes into log.slot */
+	bool gone; /* what it makes has been freed since: it is not noted */
 };
 
 /* What the compiler says of a module, for VM_LOG. One module at a time can have one. */

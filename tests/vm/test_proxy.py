@@ -22,7 +22,7 @@ MIB = 1 << 20
 STREAM = 32
 FILL = 5
 STAMP, PUBLISH = 35, 57
-SHARED_EXPORT, SHARED_MAP = 53, 56
+SHM_DETACH, SHARED_EXPORT, SHARED_MAP = 50, 53, 56
 FUZZ_SECONDS = STORM_SECONDS = 60 if integ.FULL else 2
 
 
@@ -199,6 +199,18 @@ class Serving(Case):
         self.assertEqual(first.ask(machine.COPY, address=address, size=5, number=TO_DEVICE, runs=[(MIB, 5)])[0], 0)
         self.assertEqual(second.ask(machine.COPY, address=second.arena, size=5, number=FROM_DEVICE, runs=[(2 * MIB, 5)])[0], 0)
         self.assertEqual(self.machine.ram[2 * MIB:2 * MIB + 5], b"words")
+
+    def test_token_of_memory_that_is_gone(self):
+        """A token in an answer is the user's, also when the memory has been detached before the answer is there"""
+        slot, header = self.open(0, 7), struct.Struct("<HBBIIIQ")
+        _, reply = slot.request(SHARED_EXPORT, struct.pack("<IIQQ16x", 0, 0, self.allocate(slot), 0))
+        number, token = struct.unpack("<I12x16s", reply)
+        there = slot.arena + 64 * MIB
+        slot.raw(header.pack(SHARED_MAP, 0, 0, 64, 0, 0, 3) + struct.pack("<IIQQ16s", number, 0, there, 0, token)
+                 + header.pack(SHM_DETACH, 0, 0, 56, 1, 0, 1) + struct.pack("<IIQQII", 0, 0, there, 0, 0, 0))
+        machine.wait_until(lambda: slot.completed(0) == 3 and slot.completed(1), "answers")
+        status, reply = slot.reply(0)
+        self.assertEqual((status, reply[16:]), (0, token))
 
     def test_nice_is_the_guests(self):
         """The session ranks as its process does in the guest, but never before the server's own value"""
