@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum step {
 	STEP_FIRST = 96,
 	STEP_RUN = STEP_FIRST,
-	STEP_PEER,   /* type, address, bytes; with a memfd by flags */
+	STEP_PEER,   /* type, address, bytes, offset; with a memfd by flags */
 	STEP_EVICT,  /* bytes, flags; so much swap space by flags, of the file */
 	STEP_ORDER,  /* command, id; with a memfd by flags */
 	STEP_REVOKE, /* resource, enum worker_revoke */
@@ -472,8 +472,9 @@ static void tell_peer(struct client *client, bool with_memory, const uint64_t *w
 		.type = (uint32_t)words[0],
 		.address = words[1],
 		.bytes = words[2],
+		.piece_bytes = {words[3]},
 	};
-	int fd = with_memory ? shared_memory(words[2]) : -1, fds[PEER_FDS_MAX];
+	int fd = with_memory ? shared_memory(words[2] + words[3]) : -1, fds[PEER_FDS_MAX];
 	size_t count = array_length(fds);
 
 	fd_send(client->peer, &message, sizeof message, &fd, fd >= 0);

@@ -588,6 +588,7 @@ class Hostile(Case):
         while not slot.answered() and time.monotonic() < end:
             time.sleep(0.001)
         slot.arena = slot.memory.get(slot.at + 112) + (256 << 20)
+        slot.locked = slot.memory.get(slot.at + 112) + slot.memory.get(slot.at + 128)
         return slot
 
     def scribble(self, chance, slot):
@@ -600,11 +601,11 @@ class Hostile(Case):
         elif what == 2:
             memory.put(slot.segment + machine.RING + 8 * chance.randrange(512), value)
         elif what == 3:  # a record that could be one
-            slot.record(chance.choice([1, 2, 3, 4, 5, 16, 18, 20, 24, 25, 32, 33, 34, 35, 64, 65]),
+            slot.record(chance.choice([1, 2, 3, 4, 5, 16, 18, 20, 24, 25, 32, 33, 34, 35, 50, 52, 53, 54, 55, 56, 57, 64, 65]),
                         chance.choice([0, 1, 27, 32, 33, 40]), chance.randbytes(8 * chance.randrange(12)))
         elif what == 4:
-            slot.post(chance.choice([machine.COPY, machine.IMAGE]), address=slot.arena, size=4096,
-                      number=chance.randrange(2), runs=[(4096, 4096)])
+            slot.post(chance.choice([machine.COPY, machine.IMAGE, machine.HOST]), size=4096, number=chance.randrange(2),
+                      address=chance.choice([slot.arena, slot.locked + (2 << 20)]), runs=[(4096, 4096)])
         else:
             memory.put(machine.HEADER_MAILBOX + 8 * chance.randrange(12), value)
 
