@@ -43,7 +43,7 @@ static void trim_list(struct vm_mailbox *box, u32 *entries, u64 bytes)
 static s64 pin_run(struct gdev_slot *slot, u32 *entries, u64 address, u64 bytes)
 {
 	u64 offset = offset_in_page(address), length, added = 0;
-	unsigned int room = VM_ENTRIES_MAX - slot->pinned, i;
+	unsigned int room = VM_ENTRIES_MAX - max(slot->pinned, *entries), i;
 	struct page **pages = slot->pages + slot->pinned;
 	int got;
 

@@ -9,12 +9,14 @@
 #include <cuda.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "proto/vm.h"
@@ -128,6 +130,34 @@ static void copy(CUdeviceptr device, size_t bytes)
 	free(to);
 }
 
+/* Rows that begin in the store, each further into the pages behind it: more of both than a request has entries. None finds
+ * the device's side, and the session goes on. */
+static void list_is_bounded(void)
+{
+	const size_t page = 4096, locked = 2 << 20, bytes = locked + VM_ENTRIES_MAX * page;
+	struct vm_open opened = {0};
+	int file = open("/dev/gdev0", O_RDWR | O_CLOEXEC);
+	uint8_t *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct vm_copy copy = {.device = page,
+		.host = (uint64_t)memory,
+		.width = locked / 2,
+		.rows = (bytes - locked / 2) / page,
+		.device_pitch = locked / 2,
+		.host_pitch = page,
+		.direction = VM_TO_DEVICE};
+
+	check(file >= 0 && memory != MAP_FAILED && !ioctl(file, VM_IOCTL_OPEN, &opened) &&
+			mmap(memory, locked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+				VM_MAP_STORE + VM_STORE_BASE) == memory,
+		"a session of our own");
+	for (int i = 0; i < 2; i++)
+		check(ioctl(file, VM_IOCTL_COPY, &copy) && errno == EINVAL,
+			"rows of page-locked and of other memory");
+	munmap(memory, bytes);
+	close(file);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned launches = argc > 1 ? (unsigned)atoi(argv[1]) : 1000;
@@ -153,6 +183,7 @@ int main(int argc, char **argv)
 	waited = counts();
 	copy(device, bytes);
 	end = counts();
+	list_is_bounded();
 	printf("{\"launches\": %llu, \"burst_doorbells\": %llu, \"burst_interrupts\": %llu, \"asked_bytes\": %llu, "
 	       "\"copied_bytes\": %llu, \"proxy_ns\": %llu, \"waits\": %u, \"wait_doorbells\": %llu, "
 	       "\"wait_interrupts\": %llu, \"wait_proxy_ns\": %llu}\n",
