@@ -77,13 +77,15 @@ void gdev_datablock_put(struct gdev_datablock *block)
 {
 	struct gdev_graph *graph;
 
-	if (block && block->graph->remote) {
+	if (!block || !graph_is_ours(block->graph))
+		return;
+	graph = block->graph;
+	if (graph->remote) {
 		remote_put(block);
 		return;
 	}
-	if (!block || atomic_fetch_sub(&block->refs, 1) > 1 || !graph_is_ours(block->graph))
+	if (atomic_fetch_sub(&block->refs, 1) > 1)
 		return;
-	graph = block->graph;
 	pthread_mutex_lock(&graph->lock);
 	block_free(block);
 	graph_release(graph);

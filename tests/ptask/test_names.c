@@ -189,6 +189,27 @@ static int play_leave(const char *name, const char *where, int first, int count)
 	return 1;
 }
 
+/* A child puts what its parent has pulled, and harms neither. */
+static int play_inherit(const char *name, const char *where, int first, int count)
+{
+	struct gdev_channel *from = open_channel(name, where);
+	struct gdev_datablock *block;
+	int values[N], status = 1;
+	pid_t child;
+
+	check(gdev_pull(from, in_seconds(20), &block), "pull");
+	child = fork();
+	if (!child) {
+		alarm(20);
+		gdev_datablock_put(block);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	check(gdev_datablock_read(block, 0, values, sizeof values), "read");
+	gdev_datablock_put(block);
+	return status || check_values(values, first, count);
+}
+
 /* Waits for what the owner never gives, until the owner is gone. */
 static int play_mourn(const char *name, const char *where, int first, int count)
 {
@@ -284,6 +305,7 @@ static const struct role {
 	{"pull", play_pull},
 	{"pass", play_pass},
 	{"hang", play_hang},
+	{"inherit", play_inherit},
 	{"leave", play_leave},
 	{"nice", play_nice},
 	{"mourn", play_mourn},
@@ -794,13 +816,16 @@ static void test_forked(void **state)
 	struct fixture *f = open_named("forked");
 	struct process owner, member;
 	struct gdev_datablock *block;
-	struct gdev_channel *out;
+	struct gdev_channel *in, *out;
 	struct scaler a = scaler(f, 2);
 	pid_t child;
 
-	named(f, "in", NULL, a.in, false);
-	out = channel(f, a.out, NULL);
+	in = named(f, "in", NULL, a.in, false);
+	out = named(f, "out", a.out, NULL, true);
 	good(f->graph, gdev_graph_run(f->graph));
+	member = start("inherit", "forked", "out", 6, 2);
+	push_ints(f, in, 3);
+	assert_int_equal(finish(member), 0);
 	member = start("leave", "forked", "in", 0, 0);
 	child = await_child(member);
 	kill_it(member);
