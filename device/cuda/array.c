@@ -49,32 +49,36 @@ static const CUarray_format formats[TEXTURE_FORMATS] = {
 	[TEXTURE_F32] = CU_AD_FORMAT_FLOAT,
 };
 
-/* The next multiple of `least`, or if that is more, the next power of two, up to a multiple of `most`. */
-static uint64_t to_block(uint64_t size, uint64_t least, uint64_t most)
+/* The least power of two from `least` to `most` that `size` fits in, or `most`. */
+static uint64_t block_of(uint64_t size, uint64_t least, uint64_t most)
 {
 	uint64_t block = least;
 
 	while (block < size && block < most)
 		block *= 2;
-	return align_up(size, block);
+	return block;
 }
 
-/* Arrays of several dimensions lie in blocks of 64 bytes x 8 to 256 rows x 1 to 32 planes, and the driver takes whole
- * pages of 2 MiB. */
+/* Arrays of several dimensions lie in blocks of 64 bytes x 8 to 256 rows x 1 to 32 planes, layers begin at multiples of the
+ * first level's, and the driver takes whole pages of 2 MiB. */
 uint64_t cuda_array_bytes(const struct array_shape *shape)
 {
+	uint64_t layout, block = 0, bytes = 0;
 	struct texture level;
-	uint64_t layout, bytes = 0;
+	uint32_t layers;
 
 	array_layout(shape, 0, &level, &layout);
+	layers = level.flags & TEXTURE_LAYERED ? level.depth : 1;
 	for (uint32_t levels = level.levels; levels--; texture_next(&level)) {
 		uint64_t row = align_up((uint64_t)level.width * texture_element_bytes(&level), 64);
-		uint64_t rows = shape->height ? to_block(level.height, 8, 256) : 1;
-		uint64_t planes =
-			level.flags & TEXTURE_LAYERED ? level.depth : to_block(level.depth, 1, 32);
-		bytes += row * rows * planes;
+		uint64_t rows = shape->height ? block_of(level.height, 8, 256) : 1;
+		uint64_t planes = layers > 1 ? 1 : block_of(level.depth, 1, 32);
+		if (!block)
+			block = 64 * rows * planes;
+		bytes +=
+			row * align_up(level.height, rows) * align_up(level.depth / layers, planes);
 	}
-	return align_up(bytes, DEVICE_CHUNK_MIN);
+	return align_up(align_up(bytes, block) * layers, DEVICE_CHUNK_MIN);
 }
 
 static CUDA_ARRAY3D_DESCRIPTOR describe(const struct array_shape *shape)

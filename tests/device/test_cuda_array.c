@@ -93,9 +93,34 @@ static void objects_are_made_of_arrays_that_are_there(void **state)
 	pthread_join(other, NULL);
 }
 
+/* Blocks of 64 bytes x 8 to 256 rows x 1 to 32 planes; layers begin where a block of the first level may. */
+static void arrays_are_charged_in_blocks(void **state)
+{
+	static const struct {
+		struct array_shape shape;
+		uint64_t mib;
+	} cases[] = {{{.width = 1, .format = TEXTURE_U8, .channels = 1}, 2},
+		{{.width = 1 << 20, .format = TEXTURE_F32, .channels = 4}, 16},
+		{{.width = 16384, .height = 257, .format = TEXTURE_U8, .channels = 1}, 8},
+		{{.width = 1024, .height = 1024, .depth = 33, .format = TEXTURE_U8, .channels = 1},
+			64},
+		{{.width = 32,
+			 .height = 32,
+			 .depth = 2048,
+			 .levels = 6,
+			 .format = TEXTURE_U32,
+			 .channels = 1,
+			 .flags = ARRAY_LAYERED},
+			16}};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		assert_int_equal(harness.ops->array_bytes(&cases[i].shape), cases[i].mib << 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(arrays_are_charged_in_blocks, start, stop),
 		cmocka_unit_test_setup_teardown(
 			a_copy_of_what_an_array_does_not_have_fails, start, stop),
 		cmocka_unit_test_setup_teardown(
