@@ -23,7 +23,7 @@ enum kind { KIND_NONE, KIND_FILE, KIND_SOCKET };
 struct file {
 	enum kind kind; /* KIND_NONE: the index is free */
 	int fd;
-	bool in_memory; /* reading and writing it waits for no disk */
+	bool in_memory; /* reading and writing it waits for no disk but that of swap */
 	uint32_t users; /* requests on the way */
 	bool closed;    /* by the kernel, with users: the last of them closes it */
 };

@@ -91,7 +91,8 @@ static int64_t perform_open(struct request *r, bool may_block)
 	return r->flags & GLOOP_EMPTY && ftruncate(fd, 0) < 0 ? -errno : 0;
 }
 
-/* Of preadv2(2) and pwritev2(2), for what may not wait. Files in memory do not know RWF_NOWAIT, and do not wait. */
+/* Of preadv2(2) and pwritev2(2), for what may not wait. Files in memory do not know RWF_NOWAIT; they wait for
+ * what is swapped out. */
 static int no_wait(const struct request *r)
 {
 	return r->file->in_memory ? 0 : RWF_NOWAIT;
