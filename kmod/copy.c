@@ -102,7 +102,8 @@ static int begin_list(struct gdev_slot *slot, bool write)
 }
 
 /* Whole rows, as many as one request takes; or, of a row that is too long for one, as much as it takes. `*done` counts
- * bytes of all rows together, and goes on. */
+ * bytes of all rows together, and goes on. No signal ends this: so there are VM_ENTRIES_MAX rows at most, also where they
+ * become one run. */
 static int copy_some(
 	struct file *file, struct gdev_slot *slot, const struct vm_copy *copy, u64 *done)
 {
@@ -119,7 +120,7 @@ static int copy_some(
 
 	if (error)
 		return error;
-	while (row < copy->rows) {
+	while (row < copy->rows && row - first < VM_ENTRIES_MAX) {
 		left = copy->width - column;
 		got = list_run(
 			file, slot, &entries, copy->host + row * copy->host_pitch + column, left);

@@ -130,11 +130,12 @@ static void copy(CUdeviceptr device, size_t bytes)
 	free(to);
 }
 
-/* Rows that begin in the store, each further into the pages behind it: more of both than a request has entries. None finds
- * the device's side, and the session goes on. */
+/* Rows that begin in the store, each further into the pages behind it: more of both than a request has entries. And rows
+ * that become one run: a request has no more of them. None finds the device's side, and the session goes on. */
 static void list_is_bounded(void)
 {
 	const size_t page = 4096, locked = 2 << 20, bytes = locked + VM_ENTRIES_MAX * page;
+	struct vm_counts before, after;
 	struct vm_open opened = {0};
 	int file = open("/dev/gdev0", O_RDWR | O_CLOEXEC);
 	uint8_t *memory =
@@ -154,6 +155,12 @@ static void list_is_bounded(void)
 	for (int i = 0; i < 2; i++)
 		check(ioctl(file, VM_IOCTL_COPY, &copy) && errno == EINVAL,
 			"rows of page-locked and of other memory");
+	copy.width = copy.host_pitch = copy.device_pitch = 1;
+	copy.rows = locked;
+	check(!ioctl(file, VM_IOCTL_COUNTS, &before) && ioctl(file, VM_IOCTL_COPY, &copy) &&
+			errno == EINVAL && !ioctl(file, VM_IOCTL_COUNTS, &after) &&
+			after.bytes - before.bytes == VM_ENTRIES_MAX,
+		"rows of a byte");
 	munmap(memory, bytes);
 	close(file);
 }
