@@ -68,8 +68,8 @@
 struct session_timeline {
 	_Alignas(64) uint64_t completed; /* worker; grows only */
 	uint64_t want;                   /* client; 0: nobody sleeps */
-	int32_t error;     /* worker; 0 or the last failure (negative) of this stream */
-	uint32_t failures; /* worker; how many there were, stored after `error`; goes round */
+	int32_t error;      /* worker; 0 or the last failure (negative) of this stream */
+	uint32_t failures;  /* worker; how many there were, stored after `error`; goes round */
 	uint64_t device_ns; /* worker; device time of the stream's completed commands */
 };
 

@@ -171,9 +171,9 @@ struct gdev_stream {
 	struct list link;
 	struct gdev_session *session;
 	uint32_t timeline;
-	_Atomic uint64_t last;      /* value of the last record sent */
-	_Atomic uint64_t may_block; /* value of the last one that may wait without end */
-	_Atomic int unsent;         /* of gdev_stream_fail, not seen yet */
+	_Atomic uint64_t last;          /* value of the last record sent */
+	_Atomic uint64_t may_block;     /* value of the last one that may wait without end */
+	_Atomic int unsent;             /* of gdev_stream_fail, not seen yet */
 	_Atomic uint32_t failures_seen; /* of its timeline's */
 };
 
