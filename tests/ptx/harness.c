@@ -164,7 +164,11 @@ enum outcome run_blocks(struct program *p, const struct ptx_kernel *k, const str
 		.total_shared_bytes = r.dynamic_shared + k->shared_bytes,
 		.runtime = &runtime};
 	uint64_t blocks = end - first;
+	pthread_attr_t attributes;
 
+	/* There is nothing behind the stack: what goes beyond its end is found out. */
+	pthread_attr_init(&attributes);
+	assert_int_equal(pthread_attr_setstacksize(&attributes, STACK_BYTES + (128 << 10)), 0);
 	memcpy(launch.grid, r.grid, sizeof(r.grid));
 	memcpy(launch.block, r.block, sizeof(r.block));
 	for (unsigned t = 0; t < r.pool; t++) {
@@ -174,8 +178,10 @@ enum outcome run_blocks(struct program *p, const struct ptx_kernel *k, const str
 			.end = first + blocks * (t + 1) / r.pool};
 		workers[t].scratch = (struct ptx_scratch){aligned(launch.total_shared_bytes),
 			aligned(code->local_bytes), aligned(code->saved_bytes), t};
-		assert_int_equal(pthread_create(&workers[t].thread, NULL, work, &workers[t]), 0);
+		assert_int_equal(
+			pthread_create(&workers[t].thread, &attributes, work, &workers[t]), 0);
 	}
+	pthread_attr_destroy(&attributes);
 	for (unsigned t = 0; t < r.pool; t++) {
 		pthread_join(workers[t].thread, NULL);
 		if (workers[t].outcome != RAN)

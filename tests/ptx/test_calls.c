@@ -105,6 +105,42 @@ static void the_stack_has_an_end(void **state)
 	assert_int_equal(launch("dive", &params), RAN);
 }
 
+/* Frames of 200000 bytes, of which the stack of harness.c has room for one. */
+static const char wide_text[] =
+	".version 8.0\n.target sm_75\n.address_size 64\n"
+	".visible .func (.param .b32 r) wide(.param .b32 n)\n{\n"
+	"	.reg .b32 %n, %v, %w;\n	.reg .pred %q;\n	.local .b8 bytes[200000];\n"
+	"	ld.param.b32 %n, [n];\n	mov.b32 %v, 0;\n"
+	"	setp.eq.u32 %q, %n, 0;\n	@%q bra out;\n"
+	"	st.volatile.local.b8 [bytes+100000], %n;\n	sub.u32 %v, %n, 1;\n"
+	"	{\n	.param .b32 p;\n	.param .b32 s;\n	st.param.b32 [p], %v;\n"
+	"	call.uni (s), wide, (p);\n	ld.param.b32 %v, [s];\n	}\n"
+	"	ld.volatile.local.u8 %w, [bytes+100000];\n	add.u32 %v, %v, %w;\n"
+	"out:\n	st.param.b32 [r], %v;\n	ret;\n}\n"
+	".visible .entry widely(.param .b64 o, .param .b32 n)\n{\n"
+	"	.reg .b64 %o;\n	.reg .b32 %n;\n"
+	"	ld.param.b64 %o, [o];\n	ld.param.b32 %n, [n];\n"
+	"	{\n	.param .b32 p;\n	.param .b32 s;\n	st.param.b32 [p], %n;\n"
+	"	call.uni (s), wide, (p);\n	ld.param.b32 %n, [s];\n	}\n"
+	"	st.b32 [%o], %n;\n	ret;\n}\n";
+
+static void a_frame_that_has_no_room_is_not_entered(void **state)
+{
+	struct program wide = {0};
+	static int o;
+	struct {
+		void *o;
+		int n;
+	} params = {&o, 0};
+	const struct run once = {.kernel = "widely", .params = &params};
+
+	load_text(&wide, wide_text);
+	assert_int_equal(run(&wide, once), RAN);
+	params.n = 1;
+	assert_int_equal(run(&wide, once), OVERFLOWED);
+	unload(&wide);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -112,6 +148,7 @@ int main(void)
 		cmocka_unit_test(a_call_reaches_its_callers_frames),
 		cmocka_unit_test(tables_lead_back),
 		cmocka_unit_test(the_stack_has_an_end),
+		cmocka_unit_test(a_frame_that_has_no_room_is_not_entered),
 	};
 
 	return cmocka_run_group_tests(tests, load_program, unload_program);

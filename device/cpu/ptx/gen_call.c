@@ -106,25 +106,30 @@ static void take_arguments(struct gen *g, LLVMValueRef f)
 	g->arguments = LLVMGetParam(f, CALL_ARGUMENTS);
 }
 
-/* The frame, and whether there was room for it. Leaves the builder where the body begins. */
+/* The frame, once it is known that there is room for it: it may be larger than what the stack has behind its end. Leaves the
+ * builder where the body begins. */
 static void enter(struct gen *g)
 {
 	LLVMTypeRef type = LLVMArrayType2(g->i8, g->work->local_bytes + 1);
-	LLVMValueRef frame = gen_alloca(g, type, "frame");
 	LLVMBasicBlockRef full = gen_block(g, "full"), body = gen_block(g, "body");
+	unsigned align = 16;
 
-	LLVMSetAlignment(frame, 16);
 	for (uint32_t k = 0; k < g->work->local_count; k++)
-		if (g->work->locals[k].var->align > LLVMGetAlignment(frame))
-			LLVMSetAlignment(frame, g->work->locals[k].var->align);
-	g->frame = LLVMBuildPtrToInt(g->b, frame, g->i64, "");
+		if (g->work->locals[k].var->align > align)
+			align = g->work->locals[k].var->align;
+	LLVMValueRef here = LLVMBuildPtrToInt(g->b, gen_alloca(g, g->i8, "here"), g->i64, "");
+	LLVMValueRef low =
+		LLVMBuildSub(g->b, here, gen_int(g, g->work->local_bytes + 1 + align), "");
 	LLVMValueRef end =
 		gen_field(g, g->b, g->scratch, g->i64, offsetof(struct ptx_scratch, stack_end));
-	LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntULT, g->frame, end, ""), full, body);
+	LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntULT, low, end, ""), full, body);
 	LLVMPositionBuilderAtEnd(g->b, full);
 	call_runtime(g, offsetof(struct ptx_runtime, overflow), g->none, &g->launch, 1);
 	LLVMBuildUnreachable(g->b);
 	LLVMPositionBuilderAtEnd(g->b, body);
+	LLVMValueRef frame = LLVMBuildAlloca(g->b, type, "frame");
+	LLVMSetAlignment(frame, align);
+	g->frame = LLVMBuildPtrToInt(g->b, frame, g->i64, "");
 }
 
 static void refuse(struct gen *g, const struct inst *i, const char *what)
