@@ -125,12 +125,13 @@ uint32_t cpu_child_launch(const struct ptx_launch *launch, void *params, uint64_
 /* Moves all of one list before the other. */
 static void splice(struct list *from, struct list *to)
 {
-	while (!list_empty(from)) {
-		struct list *last = from->prev;
-
-		list_remove(last);
-		list_insert(to, last);
-	}
+	if (list_empty(from))
+		return;
+	from->prev->next = to->next;
+	to->next->prev = from->prev;
+	to->next = from->next;
+	from->next->prev = to;
+	list_init(from);
 }
 
 static void free_all(struct cpu_job *job, struct list *children)

@@ -4,7 +4,7 @@
  * ranges.c knows what memory there is, access.c judges an access, order.c what orders them, reports.c keeps what was found.
  *
  * A space's `struct checking` lives as long as the space. checking->lock guards its ranges and its reports; it is held for no
- * longer than a look, and never together with device->lock. Blocks of a checked launch run on one thread at a time, so that
+ * longer than a look, and no other lock is taken with it. Blocks of a checked launch run on one thread at a time, so that
  * the cells of a range have no lock; those of cooperative launches, and of launches on several streams, do run at once: cells
  * are single words, and what two threads write to one at the same moment is one of the two.
  */
