@@ -241,7 +241,7 @@ bool fatbin_has_units(const void *image, size_t length)
 
 struct units {
 	char **texts;
-	size_t count;
+	size_t count, bytes; /* bytes: of all texts */
 };
 
 static int unit_add(struct units *units, const struct entry *entry, const char **why)
@@ -253,9 +253,16 @@ static int unit_add(struct units *units, const struct entry *entry, const char *
 	if (!texts)
 		return -ENOMEM;
 	units->texts = texts;
+	if (units->bytes > TEXT_BYTES_MAX || entry->text_bytes > TEXT_BYTES_MAX - units->bytes) {
+		*why = "the PTX of all units together is too long";
+		return -GDEV_E_INVALID_IMAGE;
+	}
 	error = entry_text(entry, &texts[units->count], &length, why);
-	units->count += !error;
-	return error;
+	if (error)
+		return error;
+	units->count++;
+	units->bytes += length;
+	return 0;
 }
 
 /* The PTX of each unit. One that has none for the target is left out: what others miss of it is said when they are compiled.

@@ -324,6 +324,29 @@ static void damaged_images_are_survived(void **state)
 	}
 }
 
+/* Else each could unpack as much as one fat binary may. */
+static void units_have_one_limit_together(void **state)
+{
+	struct image image, unit;
+	uint8_t bytes[2 * sizeof unit.bytes] = {0};
+	size_t length = 24, text_length;
+	const char *why = NULL;
+	char *text = NULL;
+
+	image_init(&unit);
+	image_add(&unit, 1, 80, LZ4, ".version 8.0\n.target sm_80\n.address_size 64\n");
+	image = unit;
+	put(&image, 16 + 56, 256u << 20, 8); /* what alone would be allowed */
+	memcpy(bytes, (const uint32_t[]){0x466243b1, 2}, 8);
+	memcpy(bytes + length, unit.bytes, unit.length);
+	length += unit.length;
+	memcpy(bytes + length, image.bytes, image.length);
+	length += image.length;
+	assert_int_equal(
+		fatbin_ptx(bytes, length, 90, &text, &text_length, &why), -GDEV_E_INVALID_IMAGE);
+	assert_non_null(strstr(why, "too long"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -339,6 +362,7 @@ int main(void)
 		cmocka_unit_test(machine_code_that_is_newer_than_the_ptx_is_known),
 		cmocka_unit_test(among_several_the_driver_chooses),
 		cmocka_unit_test(damaged_images_are_survived),
+		cmocka_unit_test(units_have_one_limit_together),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
