@@ -22,24 +22,12 @@
 
 #include "base/copy.h"
 #include "lib/libgdev/managed.h"
+#include "lib/libgdev/tiles.h"
 
 #define VALUE_BITS 52         /* of gdev_session.fenced: the rest is the timeline */
 #define LONG_BYTES (1u << 20) /* a direct copy takes longer than the worker looks at the ring */
-#define PIECE_MIN (64u << 10) /* a copy is not split finer than this */
 #define ASK_BYTES PIECE_MIN   /* a record for so much asks for our turn */
 #define AHEAD_MAX 4           /* chunks from the device that one thread has under way */
-
-/* Part of a copy that fits in a slot: `rows` rows of `width` bytes, packed there. */
-struct tile {
-	uint64_t destination, source;
-	uint64_t width, rows;
-};
-
-struct tiles {
-	const struct gdev_copy *copy;
-	uint64_t chunk;
-	uint64_t plane, row, column; /* where the next tile starts */
-};
 
 /* ---- shapes ---- */
 
@@ -73,90 +61,6 @@ static void flatten_copy(struct gdev_copy *copy)
 		copy->width *= copy->depth;
 		copy->depth = 1;
 	}
-}
-
-static void tiles_init(
-	struct tiles *tiles, struct gdev_session *session, const struct gdev_copy *copy)
-{
-	uint64_t total = copy->width * copy->height * copy->depth;
-	uint64_t chunk = session->staging.chunk_bytes;
-
-	/* Four pieces overlap well; more cost more than they win. */
-	if (total / 4 < chunk)
-		chunk = min_of(chunk, max_of(align_up(total / 4, 4096), PIECE_MIN));
-	*tiles = (struct tiles){.copy = copy, .chunk = chunk};
-}
-
-/* A two-stage copy, shared by the threads that do it. */
-struct two_stage {
-	struct gdev_stream *stream;
-	const struct gdev_copy *copy;
-	pthread_mutex_t lock; /* guards what follows */
-	struct tiles tiles;
-	int error; /* the first; ends the copy */
-};
-
-static bool next_tile(struct tiles *tiles, struct tile *tile)
-{
-	const struct gdev_copy *copy = tiles->copy;
-
-	if (tiles->plane == copy->depth)
-		return false;
-	tile->destination = copy->destination + tiles->plane * copy->destination_slice +
-			    tiles->row * copy->destination_pitch + tiles->column;
-	tile->source = copy->source + tiles->plane * copy->source_slice +
-		       tiles->row * copy->source_pitch + tiles->column;
-	if (copy->width > tiles->chunk) {
-		tile->rows = 1;
-		tile->width = min_of(tiles->chunk, copy->width - tiles->column);
-		tiles->column += tile->width;
-		if (tiles->column < copy->width)
-			return true;
-		tiles->column = 0;
-	} else {
-		tile->width = copy->width;
-		tile->rows = min_of(tiles->chunk / copy->width, copy->height - tiles->row);
-	}
-	tiles->row += tile->rows;
-	if (tiles->row == copy->height) {
-		tiles->row = 0;
-		tiles->plane++;
-	}
-	return true;
-}
-
-static void two_stage_init(
-	struct two_stage *whole, struct gdev_stream *stream, const struct gdev_copy *copy)
-{
-	*whole = (struct two_stage){.stream = stream, .copy = copy};
-	pthread_mutex_init(&whole->lock, NULL);
-	tiles_init(&whole->tiles, stream->session, copy);
-}
-
-static void two_stage_finish(struct two_stage *whole)
-{
-	pthread_mutex_destroy(&whole->lock);
-}
-
-/* False: none is left, or the copy has failed. */
-static bool take_tile(struct two_stage *whole, struct tile *tile)
-{
-	bool taken;
-
-	pthread_mutex_lock(&whole->lock);
-	taken = !whole->error && next_tile(&whole->tiles, tile);
-	pthread_mutex_unlock(&whole->lock);
-	return taken;
-}
-
-static void note_error(struct two_stage *whole, int error)
-{
-	if (!error)
-		return;
-	pthread_mutex_lock(&whole->lock);
-	if (!whole->error)
-		whole->error = error;
-	pthread_mutex_unlock(&whole->lock);
 }
 
 static void copy_rows(void *destination, uint64_t destination_pitch, const void *source,

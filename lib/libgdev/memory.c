@@ -672,48 +672,67 @@ struct block *memory_take_shared(struct gdev_session *session, uint64_t address)
 	return block;
 }
 
-/* ---- memory of other sessions of the process ---- */
+/* ---- memory that others of the process, or of the session, have allocated ---- */
 
-int memory_add_peer(struct gdev_session *session, const struct object *of)
+/* An allocation of its own, of all of the object that is described. memory.change is held. */
+static int insert_whole(struct memory *memory, const struct object *described)
 {
 	struct object *object = calloc(1, sizeof *object);
 	struct block *block = NULL;
-	int error = -ENOMEM;
+	int error;
 
 	if (!object)
-		return error;
-	*object = (struct object){
-		.base = of->base,
-		.bytes = of->bytes,
-		.kind = of->kind == GDEV_MEMORY_HOST ? GDEV_MEMORY_HOST : GDEV_MEMORY_SHARED,
-		.mapped = of->mapped,
-		.file = -1,
-		.peer = true,
-	};
+		return -ENOMEM;
+	*object = *described;
+	object->file = -1;
 	list_init(&object->blocks);
 	list_init(&object->link);
 	error = object_whole_block(object, &block);
 	if (!error) {
 		block->asked_bytes = object->bytes;
 		block->refs = 1;
-		error = table_insert(&session->memory, block);
+		error = table_insert(memory, block);
 	}
 	if (error)
 		object_free(object);
-	else
+	return error;
+}
+
+int memory_add_peer(struct gdev_session *session, const struct object *of)
+{
+	const struct object peer = {
+		.base = of->base,
+		.bytes = of->bytes,
+		.kind = of->kind == GDEV_MEMORY_HOST ? GDEV_MEMORY_HOST : GDEV_MEMORY_SHARED,
+		.mapped = of->mapped,
+		.peer = true,
+	};
+	int error = insert_whole(&session->memory, &peer);
+
+	if (!error)
 		session->shares = true;
 	return error;
 }
 
-bool memory_remove_peer(struct gdev_session *session, uint64_t base)
+int memory_adopt(struct gdev_session *session, uint64_t address, uint64_t bytes)
 {
-	struct memory *memory = &session->memory;
+	const struct object adopted = {.base = address, .bytes = bytes, .kind = GDEV_MEMORY_DEVICE};
+	int error;
+
+	pthread_mutex_lock(&session->memory.change);
+	error = insert_whole(&session->memory, &adopted);
+	pthread_mutex_unlock(&session->memory.change);
+	return error;
+}
+
+static bool remove_whole(struct memory *memory, uint64_t base, bool peer)
+{
 	struct block *block;
 	bool found;
 
 	pthread_mutex_lock(&memory->change);
 	block = block_at(memory, base);
-	found = block && block->object->peer;
+	found = block && block->base == base && block->object->peer == peer;
 	if (found) {
 		table_remove(memory, block);
 		object_free(block->object);
@@ -722,48 +741,14 @@ bool memory_remove_peer(struct gdev_session *session, uint64_t base)
 	return found;
 }
 
-/* ---- device memory that others of the session allocate ---- */
-
-int memory_adopt(struct gdev_session *session, uint64_t address, uint64_t bytes)
+bool memory_remove_peer(struct gdev_session *session, uint64_t base)
 {
-	struct memory *memory = &session->memory;
-	struct object *object = calloc(1, sizeof *object);
-	struct block *block;
-	int error;
-
-	if (!object)
-		return -ENOMEM;
-	*object = (struct object){
-		.base = address, .bytes = bytes, .kind = GDEV_MEMORY_DEVICE, .file = -1};
-	list_init(&object->blocks);
-	list_init(&object->link);
-	error = object_whole_block(object, &block);
-	if (error) {
-		object_free(object);
-		return error;
-	}
-	block->asked_bytes = bytes;
-	block->refs = 1;
-	pthread_mutex_lock(&memory->change);
-	error = table_insert(memory, block);
-	pthread_mutex_unlock(&memory->change);
-	if (error)
-		object_free(object);
-	return error;
+	return remove_whole(&session->memory, base, true);
 }
 
 void memory_disown(struct gdev_session *session, uint64_t address)
 {
-	struct memory *memory = &session->memory;
-	struct block *block;
-
-	pthread_mutex_lock(&memory->change);
-	block = block_at(memory, address);
-	if (block && block->base == address) {
-		table_remove(memory, block);
-		object_free(block->object);
-	}
-	pthread_mutex_unlock(&memory->change);
+	remove_whole(&session->memory, address, false);
 }
 
 /* ---- life ---- */
