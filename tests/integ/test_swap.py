@@ -260,7 +260,7 @@ class Small(integ.Case):
     def assert_charged_nothing(self, before, after):
         """But the end of its own copies, which is counted when it is asked to leave: what others move is as much again."""
         for earlier, later in zip(before, after):
-            self.assertLessEqual(later - earlier, earlier // 4)
+            self.assertLessEqual(later - earlier, earlier // 2)
 
     def test_cause(self):
         """what is moved to make room is charged to whom it is for, what comes back to whose it is, nothing to others"""
