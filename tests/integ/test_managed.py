@@ -43,6 +43,7 @@ class Managed(integ.Case):
         """Other faults go to the program's handlers, set before ours or later, also to those that pass on to ours"""
         self.managed("handlers")
 
+    @unittest.skipIf(SANITIZED, "the sanitizer takes the signal, and ends the program itself")
     def test_dies(self):
         """A program without a handler dies of a fault, of a signal, and of a touch after a fork"""
         self.managed("dies")

@@ -41,7 +41,10 @@ static char *host_features(void)
 {
 	char *host = LLVMGetHostCPUFeatures(), *all;
 
-	return is_amd() && asprintf(&all, "%s%s", host, no_gathers) >= 0 ? all : host;
+	if (!is_amd() || asprintf(&all, "%s%s", host, no_gathers) < 0)
+		return host;
+	LLVMDisposeMessage(host);
+	return all;
 }
 
 static void init_once(void)
