@@ -179,7 +179,10 @@ static void show(struct proxy *proxy, uint32_t line, uint64_t completed)
 	struct session_timeline *to = &proxy->segment->timelines[line];
 	const struct session_timeline *from = workers(proxy, line);
 
+	uint32_t failures = __atomic_load_n(&from->failures, __ATOMIC_ACQUIRE);
+
 	to->error = __atomic_load_n(&from->error, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->failures, failures, __ATOMIC_RELEASE);
 	to->device_ns = __atomic_load_n(&from->device_ns, __ATOMIC_RELAXED);
 	if (line < VM_REPLIES)
 		show_reply(proxy, line);

@@ -128,7 +128,7 @@ run killed sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
 run after-kills /t/hello
 run removed sh -c 'for i in $(seq 200); do rmmod gdev && insmod /gdev.ko || exit 1; done'
 run after-removals /t/hello
-run in-use sh -c '/t/counted 100000 8 >/dev/null 2>&1 & p=$!; sleep 1; rmmod gdev; s=$?; kill -9 $p; wait $p; [ $s != 0 ]'
+run in-use sh -c '/t/counted 100000000 8 >/dev/null 2>&1 & p=$!; sleep 1; rmmod gdev; s=$?; kill -9 $p; wait $p; [ $s != 0 ]'
 run suspended sh -c '/t/counted 400000 8 & p=$!; sleep 1
     echo +2 >/sys/class/rtc/rtc0/wakealarm; echo mem >/sys/power/state || exit 1; kill -0 $p || exit 2; wait $p'
 run nobody sh -c 'adduser -D -H -s /bin/sh user 2>/dev/null; echo user:x:1000:1000::/:/bin/sh >>/etc/passwd; su user -c /t/hello'

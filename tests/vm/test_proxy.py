@@ -161,6 +161,18 @@ class Serving(Case):
             rung.append(slot.counts()["doorbells"] - before)
         self.assertLess(min(rung), 100)
 
+    def test_each_failure(self):
+        """Each command of a stream that fails is counted where the guest looks, not the first alone"""
+        slot = self.open()
+        self.create_stream(slot)
+        for count in (1, 2):
+            value = slot.record(FILL, STREAM, fill_record(4096, 64, 1))
+            machine.wait_until(lambda: slot.completed(STREAM) >= value, "the command")
+            error, failures = struct.unpack("<iI", struct.pack(
+                "<Q", slot.memory.get(slot.segment + machine.TIMELINES + 64 * STREAM + 16)))
+            self.assertLess(error, 0)
+            self.assertEqual(failures, count)
+
     def test_wait_is_one_interrupt(self):
         """A value that the guest wants is one interrupt, and nobody is interrupted who wants none"""
         slot = self.open()
