@@ -32,7 +32,7 @@
 
 #define PAGE_BYTES ARENA_ALIGN
 #define NAMED_NS 20000 /* how long to wait for a command that is about to be sent */
-#define RUN_MAX 16     /* pages: 32 MiB, of which the wait for their copy is a hundredth */
+#define RUN_MAX 16     /* pages that one touch brings back, at most */
 
 enum page { PAGE_FRESH, PAGE_READ, PAGE_WRITTEN, PAGE_DEVICE };
 
