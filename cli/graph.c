@@ -115,10 +115,21 @@ static void cell_end(struct table *table, const json_t *look, const json_t *chan
 		table_cell(table, "(%lld processes)", (long long)field_number(channel, "members"));
 }
 
+/* That has contributed it; the owner's is not said. */
+static void cell_process(struct table *table, const json_t *ptask)
+{
+	const json_t *process = json_object_get(ptask, "process");
+
+	if (json_is_integer(process))
+		table_cell(table, "%lld", (long long)json_integer_value(process));
+	else
+		table_cell(table, "-");
+}
+
 static void print_ptasks(const json_t *ptasks)
 {
-	static const char *const titles[] = {"PTASK", "KIND", "STATE", ">PRIORITY", ">PROXY",
-		">INVOKED", ">SKIPPED", ">MOVED", NULL};
+	static const char *const titles[] = {"PTASK", "KIND", ">PROCESS", "STATE", ">PRIORITY",
+		">PROXY", ">INVOKED", ">SKIPPED", ">MOVED", NULL};
 	struct table *table = table_create(titles);
 	const json_t *ptask;
 	size_t index;
@@ -127,6 +138,7 @@ static void print_ptasks(const json_t *ptasks)
 	{
 		table_cell(table, "%s", field_text(ptask, "name"));
 		table_cell(table, "%s", field_text(ptask, "kind"));
+		cell_process(table, ptask);
 		table_cell(table, "%s", field_text(ptask, "state"));
 		table_cell(table, "%lld",
 			(long long)json_integer_value(json_object_get(ptask, "priority")));

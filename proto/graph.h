@@ -5,7 +5,7 @@
  * other's death.
  *
  * On the socket, one request, one answer: JOIN makes the member's memory, FIND opens a channel's end, LOOK says what the graph
- * is made of. Everything else goes through the memory: a struct graph_segment, memory that the member writes and the owner
+ * is made of, BUILD opens a part of it, before it runs. Everything else goes through the memory: a struct graph_segment, memory that the member writes and the owner
  * reads, and memory that the owner writes and the member can only read. Each is named as (descriptor, offset, bytes).
  *
  * Datablocks have ids for the two. The member chooses those below GRAPH_IDS for what it gives, in its own memory, and may use one
@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GRAPH_VERSION 1
+#define GRAPH_VERSION 2 /* 2: GRAPH_BUILD */
 #define GRAPH_NAME_MAX 48
 #define GRAPH_TEXT_MAX 512
 #define GRAPH_ENDS_MAX 64 /* of channels, that a member opens */
@@ -37,6 +37,7 @@ enum graph_message_type {
 	GRAPH_JOIN = 1, /* version; answered with descriptors, and the regions */
 	GRAPH_FIND,     /* name -> end, and what it is. -EAGAIN: the graph does not run yet */
 	GRAPH_LOOK,     /* first -> items from that one on, `count` of them behind the message */
+	GRAPH_BUILD, /* an object of the member's part -> its id; `text_bytes` of text behind the message */
 };
 
 struct graph_region {
@@ -47,6 +48,45 @@ struct graph_region {
 
 enum { GRAPH_REGION_SEGMENT, GRAPH_REGION_MEMBER, GRAPH_REGION_OWNER, GRAPH_REGIONS };
 
+/* A member's part: what it opens in the graph. Objects have ids from 1 on, in the order in which they were opened or found;
+ * 0: none. Until GRAPH_BUILD_COMPLETE nobody else sees the part, and without it the part goes with the member, or when the graph
+ * runs. `offset` and `bytes` are in the member's memory, and copied out once. An answer with an error is followed by words. */
+enum graph_build_what {
+	GRAPH_BUILD_MODULE = 1, /* bytes: an image. The text is what the compiler says */
+	GRAPH_BUILD_TEMPLATE,   /* name, layout, stride, count */
+	GRAPH_BUILD_PTASK,      /* name, module; bytes: the function's name */
+	GRAPH_BUILD_ARGUMENT,   /* ptask, parameter; bytes: the value */
+	GRAPH_BUILD_GEOMETRY,   /* ptask, grid (zeros: blocks alone), block, shared_bytes */
+	GRAPH_BUILD_PORT, /* ptask, name, kind, binding, parameter, tmpl, in_out, size; bytes: a variable's name */
+	GRAPH_BUILD_COUNT,   /* port, parameter */
+	GRAPH_BUILD_CHANNEL, /* name, from, to, tmpl, capacity, mode, keep -> layout, stride, count */
+	GRAPH_BUILD_FIND,    /* name: PTASK.PORT -> a port of what is complete. -ENOENT */
+	GRAPH_BUILD_COMPLETE, /* the part is */
+	GRAPH_BUILD_PRIORITY, /* ptask, priority, proxy; at any time */
+	GRAPH_BUILD_QUERY,    /* ptask -> state, ended, numbers; at any time */
+};
+
+#define GRAPH_OBJECTS_MAX 1024        /* of a part */
+#define GRAPH_CAPACITY_MAX 1024       /* of a channel of a part */
+#define GRAPH_IMAGE_MAX (64ull << 20) /* bytes of a module */
+#define GRAPH_WORD_MAX 4096           /* of a function's or variable's name, or of a value */
+#define GRAPH_BUILD_TEXT_MAX 4096
+
+struct graph_build {
+	uint32_t what, id; /* enum graph_build_what */
+	char name[2 * GRAPH_NAME_MAX];
+	uint64_t offset, bytes;
+	uint32_t module, ptask, port, tmpl, from, to, in_out, size; /* ids */
+	uint32_t kind, binding, parameter, shared_bytes;
+	uint32_t grid[3], block[3];
+	uint32_t layout, capacity, mode, keep;
+	uint64_t stride, count[3];
+	int32_t priority, proxy;
+	uint32_t state, ended;
+	uint64_t numbers[3]; /* invocations, skipped, moved */
+	uint32_t text_bytes, reserved;
+};
+
 struct graph_message {
 	uint32_t type;   /* enum graph_message_type */
 	int32_t status;  /* answers */
@@ -56,16 +96,24 @@ struct graph_message {
 		/* JOIN. Descriptors: of the regions (sealed memfds), the eventfd that wakes the owner, that of the member. */
 		struct graph_region regions[GRAPH_REGIONS];
 		struct {
-			char name[2 * GRAPH_NAME_MAX]; /* of a channel, or PTASK.PORT */
-			uint32_t end;                  /* its index in graph_segment.ends */
-			uint32_t pushes;               /* 1: the member pushes; 0: it pulls */
-			uint32_t capacity, layout;     /* enum gdev_layout */
+			char name[2 * GRAPH_NAME_MAX]; /* of a channel, or PTASK.PORT; */
+			uint32_t object, nth;      /* or one of its part: the id of a channel; 0 */
+			uint32_t end;              /* its index in graph_segment.ends */
+			uint32_t pushes;           /* 1: the member pushes; 0: it pulls */
+			uint32_t capacity, layout; /* enum gdev_layout */
 			uint64_t stride, count[3], bytes;
 		} find;
 		struct {
 			uint32_t first, count, total, reserved;
 		} look;
+		struct graph_build build;
 	};
+};
+
+/* The answer to BUILD. */
+struct graph_built {
+	struct graph_message message;
+	char text[GRAPH_BUILD_TEXT_MAX];
 };
 
 /* ---- what LOOK says ---- */
@@ -89,7 +137,7 @@ struct graph_item {
 			uint32_t state; /* enum gdev_ptask_state */
 			uint32_t ended, callback;
 			int32_t priority, proxy;
-			uint32_t reserved;
+			uint32_t process; /* that has contributed it; 0: the owner */
 			uint64_t invocations, skipped, moved;
 		} ptask;
 		struct {
@@ -167,7 +215,7 @@ struct graph_segment {
 };
 
 _Static_assert(sizeof(struct graph_region) == 24, "ABI");
-_Static_assert(sizeof(struct graph_message) == 168, "ABI");
+_Static_assert(sizeof(struct graph_message) == 304, "ABI");
 _Static_assert(sizeof(struct graph_item) == 240, "ABI");
 _Static_assert(sizeof(struct graph_request) == 32, "ABI");
 _Static_assert(sizeof(struct graph_answer) == 32, "ABI");

@@ -94,15 +94,25 @@ void gdev_graph_close(struct gdev_graph *graph);
  * -GDEV_E_SESSION_LOST: its process has ended just now.
  *
  * What can be done with it: gdev_channel_find(), and push, pull and end what that gives; datablocks of such channels' templates;
- * gdev_graph_why(), gdev_graph_descriptor(), gdev_graph_close(). Everything else returns -EPERM. Datablocks are in
+ * gdev_graph_why(), gdev_graph_descriptor(), gdev_graph_close(); and a part of it. Everything else (callbacks, channels from and to
+ * descriptors, gdev_datablock_wrap(), gdev_graph_terminate()) returns -EPERM. Datablocks are in
  * memory that both processes map: none is copied on its way, except where a device or another user's program is to have it.
+ *
+ * A part. A process of the owner's user that may write the graph opens modules, templates, ptasks, ports and channels in it, before
+ * it runs, by the same calls, with the same errors; -EACCES: the mode says no; -EPERM: it is another user's; -EDQUOT: 1,024
+ * objects a process, 8,192 a graph, 256 MiB of code; -EFBIG: an image of more than 64 MiB. Its code runs in the graph's session,
+ * on its account. gdev_port_find() names ports of others. gdev_graph_run() says that the part is complete: until then nobody
+ * else sees it, and it goes when this process does, or when the owner runs the graph (-ECANCELED from then on). A complete
+ * part belongs to the graph, and stays when this process goes. What it opens a channel's one end of, it pushes into or pulls from,
+ * from when the graph runs.
  *
  * Ends. When this process closes the graph, or dies, its ends of channels are closed as those of pipes are: a channel
  * from which the last process that pushed is gone ends; one from which the last that pulled is gone drops what comes.
  * (gdev_channel_options.keep: neither.) When the process that owns the graph is gone, calls return -GDEV_E_SESSION_LOST. */
 int gdev_graph_attach(const char *name, uint64_t deadline_ns, struct gdev_graph **graph);
 
-/* The graph is complete, and begins: pushed datablocks flow. Nothing can be opened in it any more. Checks, and says by
+/* The graph is complete, and begins: pushed datablocks flow. Nothing can be opened in it any more. In an attached graph: the part of
+ * this process is. Checks, and says by
  * gdev_graph_why() with both ends named:
  * -ELOOP: a cycle; -EPIPE: a port without a channel; -EINVAL: a parameter of a function that has no port and no argument,
  * a ptask whose iteration space is not known. Once. */
@@ -241,6 +251,11 @@ int gdev_port_open(
 /* A parameter of 4 or 8 bytes is the number of records of the datablock at the port, in each invocation. -EEXIST:
  * it is bound, or the port has another. */
 int gdev_port_count(struct gdev_port *port, unsigned parameter);
+
+/* The port PTASK.PORT, of this process or of another one's complete part, for gdev_channel_open(). Waits until it is there. -ENOENT:
+ * it is not (deadline 0); -ENOTUNIQ: several; -EBUSY: the graph runs. */
+int gdev_port_find(
+	struct gdev_graph *graph, const char *name, uint64_t deadline_ns, struct gdev_port **port);
 
 /* ---- channels ---- */
 

@@ -86,32 +86,61 @@ static int reach_owner(struct control_graph *request, uint64_t deadline_ns)
 
 /* ---- the socket ---- */
 
-/* One request and its answer: the answer's status. With `asking`. *count: room for descriptors, and what came, also with an error. */
-static int ask_owner(struct remote *remote, struct graph_message *message, int *fds, size_t *count)
+/* Owners that live answer in time, but for code that they load. */
+static int wait_for_answer(const struct remote *remote, const struct graph_message *message)
 {
 	struct pollfd readable = {.fd = remote->socket, .events = POLLIN};
+	bool loads = message->type == GRAPH_BUILD && message->build.what == GRAPH_BUILD_MODULE;
+	int ready;
+
+	do
+		ready = poll(&readable, 1, loads ? -1 : (int)(ANSWER_NS / NS_PER_MS));
+	while (ready < 0 && errno == EINTR);
+	return ready > 0 ? 0 : -ETIMEDOUT;
+}
+
+/* Whether the answer is as long as it says. */
+static bool is_whole(const struct graph_message *answer, size_t length, bool text)
+{
+	if (!text)
+		return length == sizeof *answer;
+	return answer->build.text_bytes < GRAPH_BUILD_TEXT_MAX &&
+	       length == offsetof(struct graph_built, text) + answer->build.text_bytes;
+}
+
+int remote_talk(
+	struct remote *remote, struct graph_message *message, char *text, int *fds, size_t *count)
+{
+	autofree struct graph_built *answer = calloc(1, sizeof *answer);
 	size_t room = *count;
-	uint32_t serial = message->serial = ++remote->serial, type = message->type;
-	int error = fd_send(remote->socket, message, sizeof *message, NULL, 0), ready;
+	uint32_t serial = message->serial = ++remote->serial;
 	ssize_t length;
 
 	*count = 0;
-	if (error)
+	if (!answer)
+		return -ENOMEM;
+	if (fd_send(remote->socket, message, sizeof *message, NULL, 0))
 		return -GDEV_E_SESSION_LOST;
-	do
-		ready = poll(&readable, 1, (int)(ANSWER_NS / NS_PER_MS));
-	while (ready < 0 && errno == EINTR);
-	if (ready <= 0)
-		return -ETIMEDOUT;
-	*count = room;
-	length = fd_receive(remote->socket, message, sizeof *message, fds, count);
-	if (length < 0)
-		*count = 0;
-	if (length <= 0)
-		return -GDEV_E_SESSION_LOST;
-	if (length != (ssize_t)sizeof *message || message->serial != serial ||
-		message->type != type || message->status > 0)
+	do { /* one that came too late for the last request may lie there */
+		if (wait_for_answer(remote, message))
+			return -ETIMEDOUT;
+		fd_close_all(fds, *count);
+		*count = room;
+		length = fd_receive(remote->socket, answer, sizeof *answer, fds, count);
+		if (length < 0)
+			*count = 0;
+		if (length <= 0)
+			return -GDEV_E_SESSION_LOST;
+		if (length < (ssize_t)sizeof answer->message)
+			return -GDEV_E_PROTOCOL;
+	} while (answer->message.serial < serial);
+	if (answer->message.serial != serial || answer->message.type != message->type ||
+		answer->message.status > 0 ||
+		!is_whole(&answer->message, (size_t)length, text != NULL))
 		return -GDEV_E_PROTOCOL;
+	*message = answer->message;
+	if (text)
+		memcpy(text, answer->text, GRAPH_BUILD_TEXT_MAX);
 	return message->status;
 }
 
@@ -177,7 +206,7 @@ static int join(struct gdev_graph *graph)
 	struct graph_message message = {.type = GRAPH_JOIN, .version = GRAPH_VERSION};
 	int fds[JOIN_FDS];
 	size_t count = JOIN_FDS;
-	int error = ask_owner(remote, &message, fds, &count);
+	int error = remote_talk(remote, &message, NULL, fds, &count);
 
 	if (!error && count != JOIN_FDS)
 		error = -GDEV_E_PROTOCOL;
@@ -238,79 +267,135 @@ int gdev_graph_attach(const char *name, uint64_t deadline_ns, struct gdev_graph 
 
 /* ---- channels ---- */
 
-static int make_channel(
+/* For pushing or pulling, as the owner says. */
+static int add_end(struct gdev_channel *channel, const struct graph_message *found)
+{
+	struct remote *remote = channel->graph->remote;
+	struct remote_end *end;
+
+	if (found->find.end != remote->end_count || remote->end_count == GRAPH_ENDS_MAX ||
+		found->find.pushes > 1 || !channel->tmpl ||
+		channel->tmpl->bytes != found->find.bytes)
+		return -GDEV_E_PROTOCOL;
+	end = calloc(1, sizeof *end);
+	if (!end)
+		return -ENOMEM;
+	*end = (struct remote_end){.index = found->find.end,
+		.pushes = found->find.pushes,
+		.window = min_of(found->find.capacity, (uint32_t)GRAPH_REQUESTS)};
+	channel->remote = end;
+	remote->ends[remote->end_count++] = channel;
+	return 0;
+}
+
+int remote_make_channel(struct gdev_graph *graph, const char *name, struct gdev_channel **made)
+{
+	struct gdev_channel *channel = calloc(1, sizeof *channel);
+
+	if (!channel)
+		return -ENOMEM;
+	channel->queue = calloc(PULLS_AHEAD, sizeof(struct gdev_datablock *));
+	if (!channel->queue) {
+		free(channel);
+		return -ENOMEM;
+	}
+	copy_name(channel->name, name, "channel");
+	channel->graph = graph;
+	channel->capacity = PULLS_AHEAD;
+	list_append(&graph->channels, &channel->link);
+	*made = channel;
+	return 0;
+}
+
+static int make_found(
 	struct gdev_graph *graph, const struct graph_message *found, struct gdev_channel **made)
 {
 	const struct gdev_shape shape = {.layout = found->find.layout,
 		.stride = found->find.stride,
 		.count = {found->find.count[0], found->find.count[1], found->find.count[2]}};
-	struct remote *remote = graph->remote;
 	struct gdev_channel *channel;
-	int error;
+	int error = remote_make_channel(graph, found->find.name, &channel);
 
-	if (found->find.end != remote->end_count || remote->end_count == GRAPH_ENDS_MAX ||
-		found->find.pushes > 1)
-		return -GDEV_E_PROTOCOL;
-	channel = calloc(1, sizeof *channel);
-	if (!channel)
-		return -ENOMEM;
-	channel->remote = calloc(1, sizeof *channel->remote);
-	channel->queue = calloc(PULLS_AHEAD, sizeof(struct gdev_datablock *));
-	error = channel->remote && channel->queue
-			? template_create(graph, NULL, &shape, &channel->tmpl)
-			: -ENOMEM;
-	if (!error && channel->tmpl->bytes != found->find.bytes)
-		error = -GDEV_E_PROTOCOL;
-	if (error) {
-		free(channel->remote);
-		free(channel->queue);
-		free(channel);
+	if (error)
 		return error;
-	}
-	copy_name(channel->name, found->find.name, "channel");
-	channel->graph = graph;
-	channel->capacity = PULLS_AHEAD;
-	*channel->remote = (struct remote_end){.index = found->find.end,
-		.pushes = found->find.pushes,
-		.window = min_of(found->find.capacity, (uint32_t)GRAPH_REQUESTS)};
-	list_append(&graph->channels, &channel->link);
-	remote->ends[remote->end_count++] = channel;
-	*made = channel;
-	return 0;
+	error = template_create(graph, NULL, &shape, &channel->tmpl);
+	if (!error)
+		error = add_end(channel, found);
+	if (error)
+		channel_free(channel);
+	else
+		*made = channel;
+	return error;
 }
 
+/* Asks for an end: of *channel, or, if that is NULL, of the one of that name. */
 static int find_once(struct gdev_graph *graph, const char *name, struct gdev_channel **channel)
 {
 	struct remote *remote = graph->remote;
-	struct graph_message message = {.type = GRAPH_FIND};
+	struct graph_message message = {
+		.type = GRAPH_FIND, .find.object = *channel ? (*channel)->id : 0};
 	size_t none = 0;
 	int error;
 
-	strcpy(message.find.name, name);
+	snprintf(message.find.name, sizeof message.find.name, "%s", name);
 	pthread_mutex_lock(&remote->asking);
-	error = ask_owner(remote, &message, NULL, &none);
+	if (*channel && (*channel)->remote) { /* another thread was there first */
+		pthread_mutex_unlock(&remote->asking);
+		return 0;
+	}
+	error = remote_talk(remote, &message, NULL, NULL, &none);
 	pthread_mutex_lock(&graph->lock);
 	if (error == -GDEV_E_SESSION_LOST || error == -GDEV_E_PROTOCOL)
 		remote_lose(graph, error);
 	error = remote_error(graph) ? remote_error(graph) : error;
 	if (!error)
-		error = make_channel(graph, &message, channel);
+		error = *channel ? add_end(*channel, &message)
+				 : make_found(graph, &message, channel);
 	pthread_mutex_unlock(&graph->lock);
 	pthread_mutex_unlock(&remote->asking);
 	return error;
 }
 
-int remote_find(struct gdev_graph *graph, const char *name, uint64_t deadline_ns,
+/* Until it runs. */
+static int find(struct gdev_graph *graph, const char *name, uint64_t deadline_ns,
 	struct gdev_channel **channel)
 {
+	int error;
+
+	do
+		error = find_once(graph, name, channel);
+	while (error == -EAGAIN && deadline_ns && pause_until(deadline_ns));
+	return error == -EAGAIN && deadline_ns ? -ETIMEDOUT : error;
+}
+
+int remote_find(struct gdev_graph *graph, const char *name, uint64_t deadline_ns,
+	struct gdev_channel **found)
+{
+	struct gdev_channel *channel = NULL;
 	int error;
 
 	if (!graph_is_ours(graph))
 		return -GDEV_E_SESSION_LOST;
 	if (strlen(name) >= 2 * (size_t)GRAPH_NAME_MAX)
 		return -ENOENT;
-	do /* until it runs */
-		error = find_once(graph, name, channel);
-	while (error == -EAGAIN && deadline_ns && pause_until(deadline_ns));
-	return error == -EAGAIN && deadline_ns ? -ETIMEDOUT : error;
+	error = find(graph, name, deadline_ns, &channel);
+	if (!error)
+		*found = channel;
+	return error;
+}
+
+int remote_open_end(struct gdev_channel *channel, uint64_t deadline_ns)
+{
+	struct gdev_graph *graph = channel->graph;
+	int error;
+
+	if (channel->remote)
+		return 0;
+	if (!channel->outer)
+		return graph_complain(
+			graph, -EINVAL, "channel %s: ptasks are at both its ends", channel->name);
+	pthread_mutex_unlock(&graph->lock);
+	error = find(graph, "", deadline_ns, &channel);
+	pthread_mutex_lock(&graph->lock);
+	return error ? error : remote_error(graph);
 }

@@ -7,16 +7,24 @@
 
 #include "lib/ptask/internal.h"
 
+int graph_may_build(struct gdev_graph *graph)
+{
+	return graph->running ? graph_complain(graph, -EBUSY,
+					"graph %s: it runs, nothing can be opened in it any more",
+					graph->name)
+			      : 0;
+}
+
 /* As graph_enter(), for calls that build. */
 static int enter_to_build(struct gdev_graph *graph)
 {
 	int error = graph_enter(graph);
 
-	if (error || !graph->running)
+	if (error)
 		return error;
-	error = graph_complain(graph, -EBUSY,
-		"graph %s: it runs, nothing can be opened in it any more", graph->name);
-	graph_leave(graph);
+	error = graph_may_build(graph);
+	if (error)
+		graph_leave(graph);
 	return error;
 }
 
@@ -77,28 +85,39 @@ static int find_function(
 	return ptask->params && ptask->bound ? 0 : -ENOMEM;
 }
 
-int gdev_ptask_open(struct gdev_graph *graph, const char *name, struct gdev_graph_module *module,
+int ptask_open(struct gdev_graph *graph, const char *name, struct gdev_graph_module *module,
 	const char *function, struct gdev_ptask **opened)
 {
-	struct gdev_ptask *ptask;
-	int error = enter_to_build(graph);
+	struct gdev_ptask *ptask = ptask_create(graph, name, function);
+	int error;
 
-	if (error)
-		return error;
-	ptask = ptask_create(graph, name, function);
 	if (!ptask)
-		error = -ENOMEM;
-	else if (module->graph != graph)
+		return -ENOMEM;
+	if (module->graph != graph)
 		error = graph_complain(
 			graph, -EINVAL, "ptask %s: its module is another graph's", ptask->name);
 	else
 		error = find_function(ptask, module, function);
-	if (!error) {
-		list_append(&graph->ptasks, &ptask->link);
-		*opened = ptask;
-	} else if (ptask) {
+	if (error) {
 		ptask_free(ptask);
+		return error;
 	}
+	list_append(&graph->ptasks, &ptask->link);
+	*opened = ptask;
+	return 0;
+}
+
+int gdev_ptask_open(struct gdev_graph *graph, const char *name, struct gdev_graph_module *module,
+	const char *function, struct gdev_ptask **opened)
+{
+	int error;
+
+	if (graph->remote)
+		return remote_ptask_open(graph, name, module, function, opened);
+	error = enter_to_build(graph);
+	if (error)
+		return error;
+	error = ptask_open(graph, name, module, function, opened);
 	graph_leave(graph);
 	return error;
 }
@@ -149,17 +168,27 @@ static int bind_parameter(struct gdev_ptask *ptask, const char *who, unsigned in
 	return 0;
 }
 
+int ptask_set_argument(struct gdev_ptask *ptask, unsigned index, const void *value, uint64_t bytes)
+{
+	struct gdev_param parameter = {0};
+	int error = bind_parameter(ptask, "an argument", index, bytes, &parameter);
+
+	if (!error)
+		memcpy(ptask->params + parameter.offset, value, bytes);
+	return error;
+}
+
 int gdev_ptask_set_argument(
 	struct gdev_ptask *ptask, unsigned index, const void *value, size_t bytes)
 {
-	struct gdev_param parameter = {0};
-	int error = enter_to_build(ptask->graph);
+	int error;
 
+	if (ptask->graph->remote)
+		return remote_set_argument(ptask, index, value, bytes);
+	error = enter_to_build(ptask->graph);
 	if (error)
 		return error;
-	error = bind_parameter(ptask, "an argument", index, bytes, &parameter);
-	if (!error)
-		memcpy(ptask->params + parameter.offset, value, bytes);
+	error = ptask_set_argument(ptask, index, value, bytes);
 	graph_leave(ptask->graph);
 	return error;
 }
@@ -169,28 +198,36 @@ static bool has_volume(const uint32_t shape[3])
 	return shape[0] && shape[1] && shape[2];
 }
 
+int ptask_set_geometry(struct gdev_ptask *ptask, const uint32_t grid[3], const uint32_t block[3],
+	uint32_t shared_bytes)
+{
+	if (ptask->callback || !block)
+		return graph_complain(ptask->graph, -EINVAL,
+			"ptask %s: a geometry is a function's, and has the shape of a block",
+			ptask->name);
+	if (!has_volume(block) || (grid && !has_volume(grid)))
+		return graph_complain(ptask->graph, -EINVAL,
+			"ptask %s: a geometry has at least 1 in each dimension", ptask->name);
+	ptask->grid_set = grid;
+	ptask->block_set = true;
+	if (grid)
+		memcpy(ptask->grid, grid, sizeof ptask->grid);
+	memcpy(ptask->threads, block, sizeof ptask->threads);
+	ptask->shared_bytes = shared_bytes;
+	return 0;
+}
+
 int gdev_ptask_set_geometry(struct gdev_ptask *ptask, const uint32_t grid[3],
 	const uint32_t block[3], uint32_t shared_bytes)
 {
-	int error = enter_to_build(ptask->graph);
+	int error;
 
+	if (ptask->graph->remote)
+		return remote_set_geometry(ptask, grid, block, shared_bytes);
+	error = enter_to_build(ptask->graph);
 	if (error)
 		return error;
-	if (ptask->callback || !block) {
-		error = graph_complain(ptask->graph, -EINVAL,
-			"ptask %s: a geometry is a function's, and has the shape of a block",
-			ptask->name);
-	} else if (!has_volume(block) || (grid && !has_volume(grid))) {
-		error = graph_complain(ptask->graph, -EINVAL,
-			"ptask %s: a geometry has at least 1 in each dimension", ptask->name);
-	} else {
-		ptask->grid_set = grid;
-		ptask->block_set = true;
-		if (grid)
-			memcpy(ptask->grid, grid, sizeof ptask->grid);
-		memcpy(ptask->threads, block, sizeof ptask->threads);
-		ptask->shared_bytes = shared_bytes;
-	}
+	error = ptask_set_geometry(ptask, grid, block, shared_bytes);
 	graph_leave(ptask->graph);
 	return error;
 }
@@ -348,18 +385,14 @@ static void init_port(
 	list_init(&port->channels);
 }
 
-int gdev_port_open(struct gdev_ptask *ptask, const struct gdev_port_options *options,
+int port_open(struct gdev_ptask *ptask, const struct gdev_port_options *options,
 	struct gdev_port **opened)
 {
 	bool is_output = options->kind == GDEV_PORT_OUTPUT;
-	struct gdev_port *port;
-	const char *misfit;
-	int error = enter_to_build(ptask->graph);
+	struct gdev_port *port = calloc(1, sizeof *port);
+	const char *misfit = misfit_of(ptask, options);
+	int error = 0;
 
-	if (error)
-		return error;
-	port = calloc(1, sizeof *port);
-	misfit = misfit_of(ptask, options);
 	if (misfit)
 		error = graph_complain(ptask->graph, -EINVAL, "ptask %s, port %s: %s", ptask->name,
 			options->name ? options->name : "", misfit);
@@ -371,24 +404,36 @@ int gdev_port_open(struct gdev_ptask *ptask, const struct gdev_port_options *opt
 	}
 	if (error) {
 		free(port);
-	} else {
-		list_append(is_output ? &ptask->outputs : &ptask->inputs, &port->link);
-		*(is_output ? &ptask->output_count : &ptask->input_count) += 1;
-		*opened = port;
+		return error;
 	}
+	list_append(is_output ? &ptask->outputs : &ptask->inputs, &port->link);
+	*(is_output ? &ptask->output_count : &ptask->input_count) += 1;
+	*opened = port;
+	return 0;
+}
+
+int gdev_port_open(
+	struct gdev_ptask *ptask, const struct gdev_port_options *options, struct gdev_port **port)
+{
+	int error;
+
+	if (ptask->graph->remote)
+		return remote_port_open(ptask, options, port);
+	error = enter_to_build(ptask->graph);
+	if (error)
+		return error;
+	error = port_open(ptask, options, port);
 	graph_leave(ptask->graph);
 	return error;
 }
 
-int gdev_port_count(struct gdev_port *port, unsigned index)
+int port_count(struct gdev_port *port, unsigned index)
 {
 	struct gdev_ptask *ptask = port->ptask;
 	struct gdev_param count = {0};
 	uint64_t bytes = sizeof(uint64_t);
-	int error = enter_to_build(ptask->graph);
+	int error;
 
-	if (error)
-		return error;
 	if (!ptask->callback && index < ptask->info->param_count &&
 		ptask->info->params[index].size == sizeof(uint32_t))
 		bytes = sizeof(uint32_t);
@@ -400,9 +445,69 @@ int gdev_port_count(struct gdev_port *port, unsigned index)
 		error = bind_parameter(ptask, port->name, index, bytes, &count);
 	if (!error)
 		port->count = count;
-	graph_leave(ptask->graph);
 	return error;
 }
+
+int gdev_port_count(struct gdev_port *port, unsigned index)
+{
+	struct gdev_graph *graph = port->ptask->graph;
+	int error;
+
+	if (graph->remote)
+		return remote_port_count(port, index);
+	error = enter_to_build(graph);
+	if (error)
+		return error;
+	error = port_count(port, index);
+	graph_leave(graph);
+	return error;
+}
+
+/* ---- ports by name ---- */
+
+/* Of what is complete. */
+int port_named(struct gdev_graph *graph, const char *name, struct gdev_port **named)
+{
+	struct gdev_ptask *ptask;
+	struct gdev_port *port;
+	unsigned count = 0;
+
+	list_for_each (ptask, &graph->ptasks, link) {
+		size_t length = strlen(ptask->name);
+		if (ptask->draft || strncmp(name, ptask->name, length) || name[length] != '.')
+			continue;
+		for (unsigned side = 0; side < 2; side++)
+			list_for_each (port, side ? &ptask->outputs : &ptask->inputs, link)
+				if (!strcmp(name + length + 1, port->name)) {
+					*named = port;
+					count++;
+				}
+	}
+	return count == 1 ? 0
+	       : count    ? graph_complain(graph, -ENOTUNIQ, "there are several ports %s", name)
+			  : -ENOENT;
+}
+
+int gdev_port_find(
+	struct gdev_graph *graph, const char *name, uint64_t deadline_ns, struct gdev_port **port)
+{
+	int error;
+
+	if (graph->remote)
+		return remote_port_find(graph, name, deadline_ns, port);
+	error = graph_enter(graph);
+	if (error)
+		return error;
+	do {
+		error = graph_may_build(graph);
+		if (!error)
+			error = port_named(graph, name, port);
+	} while (error == -ENOENT && deadline_ns && !(error = graph_wait(graph, deadline_ns)));
+	graph_leave(graph);
+	return error;
+}
+
+/* ---- looking, and priorities ---- */
 
 enum gdev_ptask_state ptask_state(struct gdev_ptask *ptask)
 {
@@ -418,12 +523,8 @@ enum gdev_ptask_state ptask_state(struct gdev_ptask *ptask)
 	return GDEV_PTASK_WAITING;
 }
 
-int gdev_ptask_query(struct gdev_ptask *ptask, struct gdev_ptask_info *info)
+void ptask_describe(struct gdev_ptask *ptask, struct gdev_ptask_info *info)
 {
-	int error = graph_enter(ptask->graph);
-
-	if (error)
-		return error;
 	*info = (struct gdev_ptask_info){
 		.state = ptask_state(ptask),
 		.ended = ptask->ended,
@@ -431,14 +532,29 @@ int gdev_ptask_query(struct gdev_ptask *ptask, struct gdev_ptask_info *info)
 		.skipped = ptask->skipped,
 		.moved = ptask->moved,
 	};
+}
+
+int gdev_ptask_query(struct gdev_ptask *ptask, struct gdev_ptask_info *info)
+{
+	int error;
+
+	if (ptask->graph->remote)
+		return remote_ptask_query(ptask, info);
+	error = graph_enter(ptask->graph);
+	if (error)
+		return error;
+	ptask_describe(ptask, info);
 	graph_leave(ptask->graph);
 	return 0;
 }
 
 int gdev_ptask_set_priority(struct gdev_ptask *ptask, int priority, int proxy)
 {
-	int error = graph_enter(ptask->graph);
+	int error;
 
+	if (ptask->graph->remote)
+		return remote_set_priority(ptask, priority, proxy);
+	error = graph_enter(ptask->graph);
 	if (error)
 		return error;
 	ptask->priority = priority;

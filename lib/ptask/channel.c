@@ -135,8 +135,11 @@ int channel_open(struct gdev_graph *graph, struct gdev_port *from, struct gdev_p
 int gdev_channel_open(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
 	const struct gdev_channel_options *options, struct gdev_channel **channel)
 {
-	int error = graph_enter(graph);
+	int error;
 
+	if (graph->remote)
+		return remote_channel_open(graph, from, to, options, channel);
+	error = graph_enter(graph);
 	if (error)
 		return error;
 	error = channel_open(graph, from, to, options, channel);
@@ -267,7 +270,7 @@ static int push(struct gdev_channel *channel, struct gdev_datablock *block, uint
 	struct gdev_graph *graph = channel->graph;
 	int error;
 
-	if (channel->remote)
+	if (graph->remote)
 		return remote_push(channel, block, deadline_ns);
 	error = graph_enter(graph);
 	if (error)
@@ -326,12 +329,12 @@ int gdev_push_bytes(
 	bool given = false;
 	int error = 0;
 
-	if (!channel->remote)
+	if (!graph->remote)
 		error = graph_enter(graph);
 	if (error)
 		return error;
 	/* Before the bytes are copied. */
-	if (!channel->remote) {
+	if (!graph->remote) {
 		error = channel->from || channel->feed || !tmpl
 				? -EINVAL
 				: wait_for_room(channel, deadline_ns);
@@ -357,7 +360,7 @@ int gdev_channel_end(struct gdev_channel *channel)
 	struct gdev_graph *graph = channel->graph;
 	int error;
 
-	if (channel->remote)
+	if (graph->remote)
 		return remote_end(channel);
 	error = graph_enter(graph);
 	if (error)
@@ -426,7 +429,7 @@ int gdev_pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_da
 	struct gdev_datablock *block;
 	int error;
 
-	if (channel->remote)
+	if (graph->remote)
 		return remote_pull(channel, false, deadline_ns, pulled);
 	error = graph_enter(graph);
 	if (error)
@@ -460,8 +463,8 @@ int gdev_pull_bytes(struct gdev_channel *channel, void *data, uint64_t room, uin
 	uint64_t *bytes)
 {
 	struct gdev_datablock *block;
-	int error = channel->remote ? remote_pull(channel, true, deadline_ns, &block)
-				    : gdev_pull(channel, deadline_ns, &block);
+	int error = channel->graph->remote ? remote_pull(channel, true, deadline_ns, &block)
+					   : gdev_pull(channel, deadline_ns, &block);
 
 	if (error)
 		return error;

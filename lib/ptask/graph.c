@@ -21,7 +21,7 @@ bool graph_is_ours(const struct gdev_graph *graph)
 	return !forks_since(graph->forks);
 }
 
-static int why_not(const struct gdev_graph *graph)
+int graph_error(const struct gdev_graph *graph)
 {
 	if (graph->error)
 		return graph->error;
@@ -37,7 +37,7 @@ int graph_enter(struct gdev_graph *graph)
 	if (graph->remote)
 		return -EPERM;
 	pthread_mutex_lock(&graph->lock);
-	error = why_not(graph);
+	error = graph_error(graph);
 	if (error)
 		pthread_mutex_unlock(&graph->lock);
 	return error;
@@ -81,8 +81,8 @@ int graph_wait(struct gdev_graph *graph, uint64_t deadline_ns)
 		pthread_cond_wait(&graph->changed, &graph->lock);
 	else
 		late = pthread_cond_timedwait(&graph->changed, &graph->lock, &until);
-	if (why_not(graph))
-		return why_not(graph);
+	if (graph_error(graph))
+		return graph_error(graph);
 	return late ? -ETIMEDOUT : 0;
 }
 
@@ -326,6 +326,13 @@ static void unload(struct gdev_graph_module *module)
 	free(module);
 }
 
+static void free_variable(struct variable *variable)
+{
+	list_remove(&variable->link);
+	free(variable->name);
+	free(variable);
+}
+
 /* Nothing is under way any more. Datablocks of which the program has references stay, without contents on the device. */
 static void free_parts(struct gdev_graph *graph)
 {
@@ -339,10 +346,8 @@ static void free_parts(struct gdev_graph *graph)
 		channel_free(channel);
 	list_for_each_safe (ptask, next_ptask, &graph->ptasks, link)
 		ptask_free(ptask);
-	list_for_each_safe (variable, next_variable, &graph->variables, link) {
-		free(variable->name);
-		free(variable);
-	}
+	list_for_each_safe (variable, next_variable, &graph->variables, link)
+		free_variable(variable);
 	list_for_each (block, &graph->blocks, link) {
 		for (unsigned i = 0; i < DEVICES_MAX; i++) {
 			if (block->views[i].buffer)
@@ -421,17 +426,17 @@ int gdev_graph_descriptor(struct gdev_graph *graph)
 			       : graph->descriptor;
 }
 
-int gdev_graph_load(struct gdev_graph *graph, const void *image, size_t bytes, char *log,
-	size_t log_bytes, struct gdev_graph_module **loaded)
+int graph_load(struct gdev_graph *graph, struct gdev_image *image, char *log, size_t log_bytes,
+	struct gdev_graph_module **loaded)
 {
 	struct gdev_graph_module *module = calloc(1, sizeof *module);
-	int error = graph_is_ours(graph) ? 0 : -GDEV_E_SESSION_LOST;
+	int error = 0;
 
 	if (!module)
 		return -ENOMEM;
 	for (unsigned i = 0; i < graph->device_count && !error; i++)
-		error = gdev_module_load(
-			graph->devices[i].session, image, bytes, log, log_bytes, &module->on[i]);
+		error = gdev_module_load_image(
+			graph->devices[i].session, image, log, log_bytes, &module->on[i]);
 	if (!error)
 		error = graph_enter(graph);
 	if (error) {
@@ -443,4 +448,36 @@ int gdev_graph_load(struct gdev_graph *graph, const void *image, size_t bytes, c
 	graph_leave(graph);
 	*loaded = module;
 	return 0;
+}
+
+void graph_unload(struct gdev_graph *graph, struct gdev_graph_module *module)
+{
+	struct variable *variable, *next;
+
+	for (unsigned i = 0; i < graph->device_count; i++)
+		list_for_each_safe (variable, next, &graph->variables, link)
+			if (variable->module == module->on[i])
+				free_variable(variable);
+	list_remove(&module->link);
+	pthread_mutex_unlock(&graph->lock);
+	unload(module);
+	pthread_mutex_lock(&graph->lock);
+}
+
+int gdev_graph_load(struct gdev_graph *graph, const void *bytes, size_t length, char *log,
+	size_t log_bytes, struct gdev_graph_module **module)
+{
+	struct gdev_image *image;
+	int error;
+
+	if (!graph_is_ours(graph))
+		return -GDEV_E_SESSION_LOST;
+	if (graph->remote)
+		return remote_load(graph, bytes, length, log, log_bytes, module);
+	error = gdev_image_create(bytes, length, &image);
+	if (error)
+		return error;
+	error = graph_load(graph, image, log, log_bytes, module);
+	gdev_image_destroy(image);
+	return error;
 }

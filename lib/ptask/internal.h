@@ -100,6 +100,8 @@ struct gdev_template {
 	char name[NAME_MAX_BYTES];
 	struct gdev_shape shape;
 	uint64_t bytes; /* the most that a datablock has */
+	uint32_t
+		id; /* for the owner, if that is another process (contribute.c); 0: none. So below */
 };
 
 /* Contents never change once they are complete: what a function changes in place is a new datablock that takes the buffer
@@ -178,6 +180,7 @@ struct gdev_graph_module {
 	struct list link;
 	struct gdev_graph *graph;
 	struct gdev_module *on[DEVICES_MAX];
+	uint32_t id;
 };
 
 struct gdev_port {
@@ -195,6 +198,7 @@ struct gdev_port {
 	struct gdev_channel *channel; /* of an input */
 	struct list channels;         /* of an output */
 	struct gdev_datablock *block; /* Occupied */
+	uint32_t id;
 };
 
 struct gdev_channel {
@@ -209,7 +213,10 @@ struct gdev_channel {
 	unsigned mode;     /* for other processes */
 	bool keep;
 	unsigned pushers, pullers; /* other processes' ends (requests.c) */
-	struct remote_end *remote; /* of a graph that another process owns */
+	struct remote_end *
+		remote; /* of a graph that another process owns; NULL: not opened for pushing or pulling */
+	uint32_t id;
+	bool outer; /* of such a graph: it has a port at one end alone */
 	unsigned
 		waiters; /* threads that wait for a datablock of it, in schedules that look at priorities, */
 	int waiter_proxy; /* and for the most urgent since nobody did */
@@ -257,8 +264,29 @@ struct gdev_ptask {
 	struct gdev_ptask *below; /* and what a search looks at next */
 	uint64_t invocations, skipped;
 	uint32_t index; /* in the list, when somebody looks (look.c) */
+
+	int32_t process; /* that has contributed it; 0: the owner */
+	bool draft;      /* of a part that is not complete (parts.c) */
+	uint32_t id;
 };
 
+/* As the calls of gdev/ptask.h, with the lock, and in a graph that may be built. */
+int ptask_open(struct gdev_graph *graph, const char *name, struct gdev_graph_module *module,
+	const char *function, struct gdev_ptask **ptask);
+int ptask_set_argument(
+	struct gdev_ptask *ptask, unsigned parameter, const void *value, uint64_t bytes);
+int ptask_set_geometry(struct gdev_ptask *ptask, const uint32_t grid[3], const uint32_t block[3],
+	uint32_t shared_bytes);
+int port_open(
+	struct gdev_ptask *ptask, const struct gdev_port_options *options, struct gdev_port **port);
+int port_count(struct gdev_port *port, unsigned parameter);
+/* -ENOENT, -ENOTUNIQ. */
+int port_named(struct gdev_graph *graph, const char *name, struct gdev_port **port);
+void ptask_describe(struct gdev_ptask *ptask, struct gdev_ptask_info *info);
+/* -EBUSY: it runs. */
+int graph_may_build(struct gdev_graph *graph);
+/* run.c: what gdev_graph_run() checks of one that is a function, but for its channels. */
+int ptask_check(struct gdev_ptask *ptask);
 /* Text for gdev_graph_why(); returns `error`. */
 __attribute__((format(printf, 3, 4))) int graph_complain(
 	struct gdev_graph *graph, int error, const char *format, ...);
@@ -361,6 +389,8 @@ void publish_stop(struct gdev_graph *graph);
 int members_descriptor(const struct gdev_graph *graph);
 /* After all datablocks are gone. */
 void publish_free(struct gdev_graph *graph);
+/* parts.c: parts of members that are not complete go, as if they had never been. */
+void parts_drop_drafts(struct gdev_graph *graph);
 /* The channel of a name (gdev_channel_find()). */
 int channel_named(struct gdev_graph *graph, const char *name, struct gdev_channel **channel);
 
@@ -382,6 +412,29 @@ int remote_find(struct gdev_graph *graph, const char *name, uint64_t deadline_ns
 	struct gdev_channel **channel);
 int remote_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t records,
 	struct gdev_datablock **block);
+/* contribute.c: what this process opens in such a graph; as the calls of gdev/ptask.h. */
+int remote_load(struct gdev_graph *graph, const void *image, size_t bytes, char *log,
+	size_t log_bytes, struct gdev_graph_module **module);
+int remote_template_open(struct gdev_graph *graph, const char *name, const struct gdev_shape *shape,
+	struct gdev_template **tmpl);
+int remote_ptask_open(struct gdev_graph *graph, const char *name, struct gdev_graph_module *module,
+	const char *function, struct gdev_ptask **ptask);
+int remote_set_argument(
+	struct gdev_ptask *ptask, unsigned parameter, const void *value, size_t bytes);
+int remote_set_geometry(struct gdev_ptask *ptask, const uint32_t grid[3], const uint32_t block[3],
+	uint32_t shared_bytes);
+int remote_set_priority(struct gdev_ptask *ptask, int priority, int proxy);
+int remote_ptask_query(struct gdev_ptask *ptask, struct gdev_ptask_info *info);
+int remote_port_open(
+	struct gdev_ptask *ptask, const struct gdev_port_options *options, struct gdev_port **port);
+int remote_port_count(struct gdev_port *port, unsigned parameter);
+int remote_port_find(
+	struct gdev_graph *graph, const char *name, uint64_t deadline_ns, struct gdev_port **port);
+int remote_channel_open(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
+	const struct gdev_channel_options *options, struct gdev_channel **channel);
+int remote_run(struct gdev_graph *graph);
+/* What it knows of all that; the graph is being freed. */
+void remote_forget_parts(struct gdev_graph *graph);
 /* Its contents, in this process. */
 int remote_map(struct gdev_datablock *block, bool write, void **data);
 void remote_put(struct gdev_datablock *block);
@@ -458,10 +511,17 @@ static inline struct gdev_session *session_of(const struct gdev_graph *graph, un
 	return graph->devices[device_of(lane)].session;
 }
 
+/* Loads it on each device. Takes the lock. */
+int graph_load(struct gdev_graph *graph, struct gdev_image *image, char *log, size_t log_bytes,
+	struct gdev_graph_module **module);
+/* Nothing of it is used. It is unloaded without the lock. */
+void graph_unload(struct gdev_graph *graph, struct gdev_graph_module *module);
 /* No sessions, nothing in it. NULL: no memory. */
 struct gdev_graph *graph_create(const struct gdev_graph_options *options);
 /* One that has no datablocks, and nothing of which is under way. */
 void graph_free(struct gdev_graph *graph);
+/* Why no call works, else 0. */
+int graph_error(const struct gdev_graph *graph);
 /* Takes the lock; why no call works, else 0: that the graph is another process's is one reason. After an error the lock is
  * not held. */
 int graph_enter(struct gdev_graph *graph);

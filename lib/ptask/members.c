@@ -160,6 +160,7 @@ void member_free(struct member *member)
 {
 	list_remove(&member->link);
 	pool_finish(&member->pool);
+	free(member->part.objects);
 	for (unsigned i = 0; i < member->end_count; i++)
 		free(member->ends[i].pending);
 	unmap(member);
@@ -260,6 +261,23 @@ static int show(struct member *member, struct graph_message *message)
 		offsetof(struct graph_look, items[look->message.look.count]), NULL, 0);
 }
 
+/* Something of its part; the words follow the message. */
+static int build(struct member *member, const struct graph_message *message)
+{
+	autofree struct graph_built *built = calloc(1, sizeof *built);
+	int error = member->joined ? 0 : -EPROTO;
+
+	if (!built)
+		return -ENOMEM;
+	built->message = *message;
+	if (!error)
+		error = member_build(member, &built->message, built->text);
+	return error ? error
+		     : respond(member, &built->message,
+			       offsetof(struct graph_built, text[built->message.build.text_bytes]),
+			       NULL, 0);
+}
+
 static int hear(struct member *member, struct graph_message *message)
 {
 	int fds[JOIN_FDS], error;
@@ -277,6 +295,8 @@ static int hear(struct member *member, struct graph_message *message)
 	case GRAPH_FIND:
 		message->status = member->joined ? member_find_end(member, message) : -EPROTO;
 		return respond(member, message, sizeof *message, NULL, 0);
+	case GRAPH_BUILD:
+		return build(member, message);
 	}
 	return message->type == GRAPH_LOOK ? show(member, message) : -EPROTO;
 }
@@ -340,6 +360,8 @@ bool members_serve(struct gdev_graph *graph)
 	list_for_each_safe (member, next, &publication->members, link) {
 		if (member->changed)
 			ring(member);
+		if (member->left)
+			part_finish(member);
 		if (is_gone(member) && member->stuck)
 			unmap(member);
 		else if (is_gone(member))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What publish.c, members.c, requests.c and look.c share: a named graph's members, the processes that have it open (proto/graph.h). All
+ * What publish.c, members.c, requests.c, parts.c and look.c share: a named graph's members, the processes that have it open (proto/graph.h). All
  * of it is guarded by the graph's lock.
  *
  * A member's life: it comes (publish.c); says GRAPH_JOIN, and has memory; opens ends of channels; leaves, or breaks a rule, or
@@ -34,7 +34,24 @@ struct publication {
 	uint32_t user, group; /* the owner's */
 	uint64_t member_bytes;
 	struct list members;
-	bool told; /* members know of the graph's error */
+	bool told;            /* members know of the graph's error */
+	unsigned objects;     /* that members have opened, or found, in all */
+	uint64_t image_bytes; /* of their modules */
+};
+
+enum part_kind { PART_MODULE, PART_TEMPLATE, PART_PTASK, PART_PORT, PART_CHANNEL };
+
+/* What a member has opened (parts.c), by id - 1. */
+struct part {
+	struct part_object {
+		enum part_kind kind;
+		bool found; /* a port of others */
+		void *object;
+	} * objects;
+	unsigned count;
+	bool complete;
+	bool dropped; /* the graph was run before it was */
+	uint64_t image_bytes;
 };
 
 /* A channel's end that the member has opened. */
@@ -70,6 +87,7 @@ struct member {
 	uint32_t requests_head, answers_tail, asleep, changes, rung;
 	struct end ends[GRAPH_ENDS_MAX];
 	unsigned end_count, wanted;
+	struct part part;
 	/* Datablocks that both know, by id. */
 	struct known {
 		struct member *member;
@@ -107,6 +125,14 @@ bool member_take_requests(struct member *member, unsigned most);
 bool member_serve_ends(struct member *member);
 /* What it has pushed does not come into channels any more. */
 void member_drop_pending(struct member *member);
+
+/* parts.c */
+/* What GRAPH_BUILD asks for: the answer is in the message, and `text` has GRAPH_BUILD_TEXT_MAX bytes. -EPROTO. */
+int member_build(struct member *member, struct graph_message *message, char *text);
+/* The member is gone; gives the lock up. */
+void part_finish(struct member *member);
+/* Its own; NULL: not of that id. */
+struct gdev_channel *part_channel(const struct member *member, uint32_t id);
 
 /* publish.c */
 int door_open(struct publication *publication, struct door *door);

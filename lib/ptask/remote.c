@@ -400,6 +400,7 @@ void remote_free(struct gdev_graph *graph)
 		free(channel->remote);
 		channel_free(channel);
 	}
+	remote_forget_parts(graph);
 	forks_forget(remote->socket);
 	fds[0] = remote->socket;
 	fds[1] = remote->wake;

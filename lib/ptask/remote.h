@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What remote.c, attach.c and traffic.c share: a graph that another process owns, as a member of it sees it (proto/graph.h). The graph's lock
+ * What remote.c, attach.c, contribute.c and traffic.c share: a graph that another process owns, as a member of it sees it (proto/graph.h). The graph's lock
  * guards all of it, but asking over the socket, which has a lock of its own.
  */
 #ifndef GDEV_LIB_PTASK_REMOTE_H
@@ -44,6 +44,17 @@ struct remote_end {
 	bool wants;  /* the program has looked at contents that came from here */
 	bool pulled; /* before */
 };
+
+/* attach.c. With remote->asking. */
+/* One request, and its answer in its place: the answer's status. `text` (NULL: none comes) has GRAPH_BUILD_TEXT_MAX bytes.
+ * *count: room for descriptors, and what came, also with an error. */
+int remote_talk(
+	struct remote *remote, struct graph_message *message, char *text, int *fds, size_t *count);
+/* Of a graph that another process owns, without an end. With the graph's lock. */
+int remote_make_channel(struct gdev_graph *graph, const char *name, struct gdev_channel **channel);
+/* Opens the end of a channel of which there is none yet, for pushing or pulling. -EAGAIN: the graph does not run yet.
+ * With the graph's lock, which is given up meanwhile. */
+int remote_open_end(struct gdev_channel *channel, uint64_t deadline_ns);
 
 /* remote.c: the rings. With the graph's lock. */
 /* What has been answered; whether there was anything. */

@@ -19,6 +19,16 @@ static bool may(const struct member *member, const struct gdev_channel *channel,
 	return channel->mode >> member->class & (push ? 2 : 4);
 }
 
+/* By name, or one of its own part by its id. */
+static int find_channel(const struct member *member, const struct graph_message *message,
+	struct gdev_channel **channel)
+{
+	if (!message->find.object)
+		return channel_named(member->graph, message->find.name, channel);
+	*channel = part_channel(member, message->find.object);
+	return *channel && !((*channel)->from && (*channel)->to) ? 0 : -ENOENT;
+}
+
 int member_find_end(struct member *member, struct graph_message *message)
 {
 	struct gdev_graph *graph = member->graph;
@@ -29,7 +39,7 @@ int member_find_end(struct member *member, struct graph_message *message)
 	message->find.name[sizeof message->find.name - 1] = '\0';
 	if (!graph->running)
 		return -EAGAIN;
-	error = channel_named(graph, message->find.name, &channel);
+	error = find_channel(member, message, &channel);
 	if (error)
 		return error;
 	if (!may(member, channel, channel->to))

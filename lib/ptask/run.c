@@ -48,8 +48,14 @@ static bool has_space(const struct gdev_ptask *ptask)
 	return ptask->grid_set || ptask->output_count;
 }
 
-static int check_function(struct gdev_ptask *ptask)
+int ptask_check(struct gdev_ptask *ptask)
 {
+	if (!has_trigger(ptask))
+		return graph_complain(ptask->graph, -EINVAL,
+			"ptask %s: it has no input port, but sticky ones, that says when to run",
+			ptask->name);
+	if (ptask->callback)
+		return 0;
 	for (unsigned i = 0; i < ptask->info->param_count; i++)
 		if (!ptask->bound[i])
 			return graph_complain(ptask->graph, -EINVAL,
@@ -60,17 +66,6 @@ static int check_function(struct gdev_ptask *ptask)
 			"ptask %s: nothing says its iteration space; set its geometry",
 			ptask->name);
 	return 0;
-}
-
-static int check_ptask(struct gdev_ptask *ptask)
-{
-	int error = check_channels(ptask);
-
-	if (!error && !has_trigger(ptask))
-		error = graph_complain(ptask->graph, -EINVAL,
-			"ptask %s: it has no input port, but sticky ones, that says when to run",
-			ptask->name);
-	return error || ptask->callback ? error : check_function(ptask);
 }
 
 /* ---- lanes ---- */
@@ -143,15 +138,22 @@ static int give_lanes(struct gdev_graph *graph)
 int gdev_graph_run(struct gdev_graph *graph)
 {
 	struct gdev_ptask *ptask;
-	int error = graph_enter(graph);
+	int error;
 
+	if (graph->remote)
+		return remote_run(graph);
+	error = graph_enter(graph);
 	if (error)
 		return error;
+	parts_drop_drafts(graph);
 	if (graph->running)
 		error = graph_complain(graph, -EBUSY, "graph %s: it runs already", graph->name);
 	list_for_each (ptask, &graph->ptasks, link)
 		if (!error)
-			error = check_ptask(ptask);
+			error = check_channels(ptask);
+	list_for_each (ptask, &graph->ptasks, link)
+		if (!error)
+			error = ptask_check(ptask);
 	if (!error)
 		error = give_lanes(graph);
 	if (!error) {

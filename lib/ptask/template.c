@@ -63,8 +63,11 @@ int template_create(struct gdev_graph *graph, const char *name, const struct gde
 int gdev_template_open(struct gdev_graph *graph, const char *name, const struct gdev_shape *shape,
 	struct gdev_template **opened)
 {
-	int error = graph_enter(graph);
+	int error;
 
+	if (graph->remote)
+		return remote_template_open(graph, name, shape, opened);
+	error = graph_enter(graph);
 	if (error)
 		return error;
 	error = template_create(graph, name, shape, opened);

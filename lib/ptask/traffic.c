@@ -167,6 +167,11 @@ int remote_push(struct gdev_channel *channel, struct gdev_datablock *block, uint
 
 	if (error)
 		return error;
+	error = remote_open_end(channel, deadline_ns);
+	if (error) {
+		graph_leave(graph);
+		return error;
+	}
 	if (!channel->remote->pushes || block->graph != graph)
 		error = graph_complain(graph, -EINVAL, "push into %s: %s", channel->name,
 			channel->remote->pushes ? "the datablock is another graph's"
@@ -238,6 +243,11 @@ int remote_pull(struct gdev_channel *channel, bool bytes, uint64_t deadline_ns,
 
 	if (error)
 		return error;
+	error = remote_open_end(channel, deadline_ns);
+	if (error) {
+		graph_leave(graph);
+		return error;
+	}
 	channel->remote->wants |= bytes;
 	if (channel->remote->pushes)
 		error = graph_complain(
@@ -251,12 +261,19 @@ int remote_pull(struct gdev_channel *channel, bool bytes, uint64_t deadline_ns,
 int remote_end(struct gdev_channel *channel)
 {
 	struct gdev_graph *graph = channel->graph;
-	struct remote_end *end = channel->remote;
-	struct graph_request request = {.type = GRAPH_END, .end = end->index};
+	struct graph_request request = {.type = GRAPH_END};
+	struct remote_end *end;
 	int error = enter(graph);
 
 	if (error)
 		return error;
+	error = remote_open_end(channel, GDEV_FOREVER); /* what nobody has opened does not end */
+	if (error) {
+		graph_leave(graph);
+		return error;
+	}
+	end = channel->remote;
+	request.end = end->index;
 	if (!end->closed)
 		error = remote_ask(graph, request, GDEV_FOREVER);
 	if (!error && !end->closed) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * The owner of a named graph, and a member that says whatever the input says: on its socket, in the ring, in the words of the
- * segment, and in the memory of its datablocks. The graph is a callback between two channels, and needs no device. Whatever the
- * member does, when it has gone nothing of it may be left but the graph.
+ * segment, and in the memory of its datablocks. The graph is a callback between two channels, and needs no device; or it does not
+ * run, and the member builds in it, on a device that takes any code. Whatever the member does, when it has gone nothing of it may
+ * be left but the graph, and what it has completed of that.
  *
- * Input: operations of a byte that says what, and what it needs behind it.
+ * Input: a byte that says which graph and whose member, then operations of a byte that says what, and what it needs behind it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 enum { FDS = GRAPH_REGIONS + 2 };
 
-enum operation { REQUEST, FAIR, MESSAGE, TAIL, HEAD, MEMORY, OPERATIONS };
+enum operation { REQUEST, FAIR, MESSAGE, TAIL, HEAD, MEMORY, BUILD, OPERATIONS };
+enum { STRANGER = 1, BUILDS = 2 }; /* bits of the first byte */
 
 struct input {
 	const uint8_t *bytes;
@@ -79,7 +81,60 @@ static void publish_by_hand(struct gdev_graph *graph)
 	graph->mode = 0666;
 }
 
-static struct gdev_graph *open_graph(void)
+/* ---- a device that takes any code: instead of libgdev's calls ---- */
+
+static const struct gdev_param parameters[] = {{0, 8}, {8, 8}, {16, 4}, {20, 4}};
+static const struct gdev_function_info function_info = {
+	.name = "function", .param_count = 4, .param_bytes = 24, .params = parameters};
+
+int gdev_module_load_image(struct gdev_session *session, struct gdev_image *image, char *log,
+	size_t log_bytes, struct gdev_module **module)
+{
+	snprintf(log, log_bytes, "what a compiler says");
+	*module = NULL;
+	return *(const char *)gdev_image_bytes(image) == 'x' ? -GDEV_E_INVALID_IMAGE : 0;
+}
+
+void gdev_module_unload(struct gdev_module *module)
+{
+}
+
+int gdev_module_function(
+	struct gdev_module *module, const char *name, struct gdev_function **function)
+{
+	*function = NULL;
+	return *name == 'x' ? -GDEV_E_SYMBOL_NOT_FOUND : 0;
+}
+
+const struct gdev_function_info *gdev_function_info(const struct gdev_function *function)
+{
+	return &function_info;
+}
+
+int gdev_module_global(
+	struct gdev_module *module, const char *name, uint64_t *address, uint64_t *bytes)
+{
+	*address = *bytes = 4096;
+	return *name == 'x' ? -GDEV_E_SYMBOL_NOT_FOUND : 0;
+}
+
+int gdev_session_error(struct gdev_session *session, uint64_t *fault_address)
+{
+	return 0;
+}
+
+/* ---- the graph ---- */
+
+static void add_device(struct gdev_graph *graph)
+{
+	graph->devices = calloc(1, sizeof *graph->devices);
+	require(graph->devices, "no memory");
+	graph->device_count = 1;
+	graph->devices[0].graph = graph;
+	buffers_init(&graph->devices[0]);
+}
+
+static struct gdev_graph *open_graph(bool runs)
 {
 	struct gdev_graph_options options = {.name = "fuzz", .manual = true};
 	struct gdev_shape shape = {.layout = GDEV_LAYOUT_RECORDS, .stride = 4, .count = {RECORDS}};
@@ -100,14 +155,21 @@ static struct gdev_graph *open_graph(void)
 	require(!gdev_port_open(ptask, &to, &ports[1]), "port");
 	require(!gdev_channel_open(graph, NULL, ports[0], &in, &channel), "channel");
 	require(!gdev_channel_open(graph, ports[1], NULL, &out, &channel), "channel");
-	require(!gdev_graph_run(graph), "run");
+	if (runs)
+		require(!gdev_graph_run(graph), "run");
+	else
+		add_device(graph);
 	return graph;
 }
 
 /* The member says something, and hears the answer. */
 static ssize_t talk(struct world *world, struct graph_message *message, int *fds, size_t *count)
 {
-	static struct graph_look answer;
+	static union {
+		struct graph_message message;
+		struct graph_look look;
+		struct graph_built built;
+	} answer;
 	ssize_t length;
 
 	send(world->socket, message, sizeof *message, MSG_NOSIGNAL);
@@ -125,7 +187,20 @@ static void *map(int fd, size_t bytes)
 	return got;
 }
 
-static void join(struct world *world, uint8_t user)
+static void find_ends(struct world *world)
+{
+	struct graph_message message;
+	size_t none;
+
+	for (unsigned i = 0; i < 2; i++) {
+		message = (struct graph_message){.type = GRAPH_FIND};
+		strcpy(message.find.name, i ? "out" : "in");
+		none = 0;
+		require(talk(world, &message, NULL, &none) > 0 && !message.status, "find");
+	}
+}
+
+static void join(struct world *world, uint8_t first)
 {
 	struct graph_message message = {.type = GRAPH_JOIN, .version = GRAPH_VERSION};
 	int pair[2], fds[FDS];
@@ -134,19 +209,16 @@ static void join(struct world *world, uint8_t user)
 	require(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
 		"socketpair");
 	pthread_mutex_lock(&world->graph->lock);
-	member_create(world->graph, pair[0], user & 1 ? 54321 : geteuid(), 1, GRAPH_CLASS_OTHERS);
+	member_create(
+		world->graph, pair[0], first & STRANGER ? 54321 : geteuid(), 1, GRAPH_CLASS_OTHERS);
 	pthread_mutex_unlock(&world->graph->lock);
 	world->socket = pair[1];
 	require(talk(world, &message, fds, &count) > 0 && !message.status && count == FDS, "join");
 	world->segment = map(fds[GRAPH_REGION_SEGMENT], sizeof *world->segment);
 	world->memory = map(fds[GRAPH_REGION_MEMBER], MEMBER_MEMORY);
 	fd_close_all(fds, count);
-	for (unsigned i = 0; i < 2; i++) {
-		message = (struct graph_message){.type = GRAPH_FIND};
-		strcpy(message.find.name, i ? "out" : "in");
-		count = 0;
-		require(talk(world, &message, NULL, &count) > 0 && !message.status, "find");
-	}
+	if (!(first & BUILDS))
+		find_ends(world);
 }
 
 static void request(struct world *world, const struct graph_request *asked)
@@ -172,6 +244,34 @@ static struct graph_request fair(struct input *input)
 		.offset = bytes[2] % 8 * 1024,
 		.bytes = bytes[3] % (RECORDS + 2) * 4,
 	};
+}
+
+/* Likely to be in order, too. */
+static void build(struct world *world, struct input *input)
+{
+	static const char *const names[] = {"", "a", "b", "copy.input", "copy.output", "a.input"};
+	struct graph_message message = {.type = GRAPH_BUILD};
+	struct graph_build *asked = &message.build;
+	uint8_t bytes[8];
+	size_t none = 0;
+
+	take(input, bytes, sizeof bytes);
+	asked->what = bytes[0] % 14;
+	strcpy(asked->name, names[bytes[1] % array_length(names)]);
+	asked->bytes = bytes[2] & 128 ? bytes[2] & 15 : (bytes[2] & 1) * 4 + 4;
+	asked->module = asked->ptask = asked->port = bytes[3] & 15;
+	asked->tmpl = bytes[4] & 15;
+	asked->from = asked->in_out = bytes[5] & 15;
+	asked->to = asked->size = bytes[6] & 15;
+	asked->kind = bytes[7] & 3;
+	asked->binding = bytes[7] >> 2 & 7;
+	asked->parameter = bytes[7] >> 5;
+	asked->stride = asked->count[0] = asked->block[0] = asked->block[1] = asked->block[2] =
+		bytes[4] >> 4;
+	asked->layout = bytes[5] >> 4 & 3;
+	if (asked->what == GRAPH_BUILD_PORT && asked->kind == GDEV_PORT_INPUT)
+		asked->in_out = asked->size = 0;
+	talk(world, &message, NULL, &none);
 }
 
 static void operate(struct world *world, struct input *input)
@@ -209,17 +309,22 @@ static void operate(struct world *world, struct input *input)
 	case MEMORY:
 		take(input, world->memory, 64);
 		break;
+	case BUILD:
+		build(world, input);
+		break;
 	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	struct input input = {bytes, length};
-	struct world world = {.graph = open_graph()};
-	uint8_t user;
+	struct world world = {0};
+	struct gdev_ptask *ptask;
+	uint8_t first;
 
-	take(&input, &user, 1);
-	join(&world, user);
+	take(&input, &first, 1);
+	world.graph = open_graph(!(first & BUILDS));
+	join(&world, first);
 	while (input.left)
 		operate(&world, &input);
 	close(world.socket);
@@ -227,6 +332,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		gdev_graph_advance(world.graph);
 	require(list_empty(&world.graph->publication->members), "a member is left");
 	require(list_empty(&world.graph->blocks), "a datablock is left");
+	list_for_each (ptask, &world.graph->ptasks, link)
+		require(!ptask->draft, "a ptask is left that was not complete");
 	munmap(world.segment, sizeof *world.segment);
 	munmap(world.memory, MEMBER_MEMORY);
 	gdev_graph_close(world.graph);

@@ -47,7 +47,7 @@ class Examples(unittest.TestCase):
 
     def test_ptask(self):
         """The dataflow graphs compute what the CPU computes, as graphs and in four ways by hand"""
-        for command in (["pipeline"], ["sort", "--variant=all", "--repeat=2", "12"],
+        for command in (["pipeline"], ["split"], ["sort", "--variant=all", "--repeat=2", "12"],
                         ["fdtd", "--variant=all", "16", "3"], ["group", "--variant=all", "8192", "200"],
                         ["pca", "--variant=all", "48", "3"],
                         *(["gesture", f"--form={form}", "--frames=12", "--width=80", "--height=60"]

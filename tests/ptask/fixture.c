@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void must(struct gdev_graph *graph, int error, const char *call, const char *file, int line)
 {
@@ -19,6 +20,14 @@ void must(struct gdev_graph *graph, int error, const char *call, const char *fil
 	_fail(file, line);
 }
 
+uint64_t in_seconds(unsigned seconds)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return ((uint64_t)now.tv_sec + seconds) * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
 static struct gdev_template *template_of(
 	struct gdev_graph *graph, enum gdev_layout layout, uint64_t stride, uint64_t count)
 {
@@ -27,6 +36,15 @@ static struct gdev_template *template_of(
 
 	good(graph, gdev_template_open(graph, "array", &shape, &tmpl));
 	return tmpl;
+}
+
+static void fill(struct fixture *f)
+{
+	good(f->graph, gdev_graph_load(f->graph, kernels_ptx, strlen(kernels_ptx) + 1, NULL, 0,
+			       &f->module));
+	f->ints = template_of(f->graph, GDEV_LAYOUT_FIXED, sizeof(int), N);
+	f->one = template_of(f->graph, GDEV_LAYOUT_FIXED, sizeof(int), 1);
+	f->size = template_of(f->graph, GDEV_LAYOUT_FIXED, sizeof(uint64_t), 1);
 }
 
 /* With as many lanes as there can be, whatever device is there. */
@@ -38,12 +56,30 @@ struct fixture *fixture_open(const struct gdev_graph_options *wanted)
 	assert_non_null(f);
 	options.lanes = options.lanes ? options.lanes : GDEV_GRAPH_LANES_MAX;
 	good(NULL, gdev_graph_open(&options, &f->graph));
-	good(f->graph, gdev_graph_load(f->graph, kernels_ptx, strlen(kernels_ptx) + 1, NULL, 0,
-			       &f->module));
-	f->ints = template_of(f->graph, GDEV_LAYOUT_FIXED, sizeof(int), N);
-	f->one = template_of(f->graph, GDEV_LAYOUT_FIXED, sizeof(int), 1);
-	f->size = template_of(f->graph, GDEV_LAYOUT_FIXED, sizeof(uint64_t), 1);
+	fill(f);
 	return f;
+}
+
+struct fixture *fixture_attach(const char *name)
+{
+	struct fixture *f = calloc(1, sizeof *f);
+
+	assert_non_null(f);
+	good(NULL, gdev_graph_attach(name, GDEV_FOREVER, &f->graph));
+	fill(f);
+	return f;
+}
+
+int fixture_setup_attached(void **state)
+{
+	struct gdev_graph_options options = {.name = "attached", .mode = 0600};
+	struct gdev_graph *owner;
+	struct fixture *f;
+
+	good(NULL, gdev_graph_open(&options, &owner));
+	*state = f = fixture_attach(options.name);
+	f->owner = owner;
+	return 0;
 }
 
 int fixture_setup(void **state)
@@ -57,6 +93,7 @@ int fixture_teardown(void **state)
 	struct fixture *f = *state;
 
 	gdev_graph_close(f->graph);
+	gdev_graph_close(f->owner);
 	free(f);
 	return 0;
 }

@@ -16,11 +16,16 @@
 #include <gdev/ptask.h>
 
 #define N 1000
+#define SECOND_NS 1000000000ull
+
+/* A deadline. */
+uint64_t in_seconds(unsigned seconds);
 
 extern const char kernels_ptx[];
 
 struct fixture {
 	struct gdev_graph *graph;
+	struct gdev_graph *owner; /* not NULL: `graph` is attached to this one */
 	struct gdev_graph_module *module;
 	struct gdev_template *ints; /* N of them */
 	struct gdev_template *one;  /* int */
@@ -30,8 +35,12 @@ struct fixture {
 /* For cmocka: *state is a struct fixture with an open graph. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
+/* The graph has a name, and what the test opens is a part of it. */
+int fixture_setup_attached(void **state);
 /* As setup, with options. */
 struct fixture *fixture_open(const struct gdev_graph_options *options);
+/* As setup, in a graph of that name, whoever owns it. */
+struct fixture *fixture_attach(const char *name);
 
 #define good(graph, call) must((graph), (call), #call, __FILE__, __LINE__)
 void must(struct gdev_graph *graph, int error, const char *call, const char *file, int line);

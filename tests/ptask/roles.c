@@ -13,16 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-uint64_t in_seconds(unsigned seconds)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return ((uint64_t)now.tv_sec + seconds) * SECOND_NS + (uint64_t)now.tv_nsec;
-}
 
 static void check(int error, const char *what)
 {

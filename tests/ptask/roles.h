@@ -7,10 +7,6 @@
 
 #include "fixture.h"
 
-#define SECOND_NS 1000000000ull
-
-/* A deadline. */
-uint64_t in_seconds(unsigned seconds);
 /* Arguments 1 to 5: role, name, where, and two numbers. The process's exit status. */
 int role_play(char **argv);
 

@@ -238,6 +238,12 @@ static void test_pushing(void **state)
 }
 
 #define with_graph(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+/* In a graph that another process may own the same words are said. */
+#define with_part(test)                                                                            \
+	{                                                                                          \
+		.name = #test " of a part", .test_func = test,                                     \
+		.setup_func = fixture_setup_attached, .teardown_func = fixture_teardown            \
+	}
 
 int main(void)
 {
@@ -249,6 +255,10 @@ int main(void)
 		with_graph(test_running),
 		with_graph(test_template_at_run_time),
 		with_graph(test_pushing),
+		with_part(test_templates),
+		with_part(test_ptasks),
+		with_part(test_ports),
+		with_part(test_channels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

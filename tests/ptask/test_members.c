@@ -64,7 +64,7 @@ static void publish_by_hand(struct gdev_graph *graph, unsigned mode)
 	graph->mode = mode;
 }
 
-static void open_graph(unsigned mode)
+static void build_graph(unsigned mode)
 {
 	struct gdev_graph_options options = {.name = "ill", .manual = true};
 	struct gdev_shape shape = {.stride = 4, .count = {MEMORY / 4}};
@@ -84,6 +84,11 @@ static void open_graph(unsigned mode)
 	assert_int_equal(gdev_port_open(ptask, &to, &ports[1]), 0);
 	assert_int_equal(gdev_channel_open(world.graph, NULL, ports[0], &in, &world.in), 0);
 	assert_int_equal(gdev_channel_open(world.graph, ports[1], NULL, &out, &world.out), 0);
+}
+
+static void open_graph(unsigned mode)
+{
+	build_graph(mode);
 	assert_int_equal(gdev_graph_run(world.graph), 0);
 }
 
@@ -95,7 +100,11 @@ static void advance(void)
 /* The member says something, and hears the answer. */
 static ssize_t talk(struct graph_message *message, int *fds, size_t *count)
 {
-	static struct graph_look answer;
+	static union {
+		struct graph_message message;
+		struct graph_look look;
+		struct graph_built built;
+	} answer;
 	ssize_t length;
 
 	assert_int_equal(fd_send(world.socket, message, sizeof *message, NULL, 0), 0);
@@ -105,32 +114,40 @@ static ssize_t talk(struct graph_message *message, int *fds, size_t *count)
 	return length;
 }
 
-static void come(void)
+static void come(uint32_t uid)
 {
 	int pair[2];
 
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
 	pthread_mutex_lock(&world.graph->lock);
-	member_create(world.graph, pair[0], STRANGER, 1, GRAPH_CLASS_OTHERS);
+	member_create(world.graph, pair[0], uid, 1, GRAPH_CLASS_OTHERS);
 	pthread_mutex_unlock(&world.graph->lock);
 	world.member = list_first(&world.graph->publication->members, struct member, link);
 	world.socket = pair[1];
 }
 
-static void join(void)
+static void join_as(uint32_t uid)
 {
 	struct graph_message message = {.type = GRAPH_JOIN, .version = GRAPH_VERSION};
 	int fds[FDS];
 	size_t count = FDS;
 
-	come();
+	come(uid);
 	assert_true(talk(&message, fds, &count) > 0);
 	assert_int_equal(message.status, 0);
 	world.segment = mmap(NULL, sizeof *world.segment, PROT_READ | PROT_WRITE, MAP_SHARED,
 		fds[GRAPH_REGION_SEGMENT], 0);
 	assert_ptr_not_equal(world.segment, MAP_FAILED);
 	fd_close_all(fds, count);
+}
+
+static void join(void)
+{
+	struct graph_message message;
+	size_t count;
+
+	join_as(STRANGER);
 	for (unsigned i = 0; i < 2; i++) {
 		message = (struct graph_message){.type = GRAPH_FIND};
 		strcpy(message.find.name, i == OUT ? "out" : "in");
@@ -186,7 +203,7 @@ static void test_refused_look(void **state)
 	size_t none = 0;
 
 	open_graph(0602);
-	come();
+	come(STRANGER);
 	assert_int_equal(talk(&message, NULL, &none), offsetof(struct graph_look, items));
 	assert_int_equal(message.status, -EACCES);
 }
@@ -222,6 +239,97 @@ static void test_sends_descriptors(void **state)
 	assert_int_equal(read(ends[0], &byte, 1), -1); /* it is still open */
 	assert_null(world.member->theirs);             /* nothing else of it stays */
 	close(ends[0]);
+}
+
+/* ---- what it builds ---- */
+
+static ssize_t build(struct graph_build asked, int *status)
+{
+	struct graph_message message = {.type = GRAPH_BUILD, .build = asked};
+	size_t none = 0;
+	ssize_t length = talk(&message, NULL, &none);
+
+	*status = message.status;
+	return length;
+}
+
+/* Ids of nothing, memory that is not there, a part that nobody can open: the member is left, and the graph is as it was. */
+static void test_builds_wrongly(void **state)
+{
+	static const struct graph_build wrong[] = {
+		{.what = 0},
+		{.what = 99},
+		{.what = GRAPH_BUILD_MODULE, .offset = MEMORY, .bytes = 1},
+		{.what = GRAPH_BUILD_MODULE, .offset = UINT64_MAX, .bytes = 2},
+		{.what = GRAPH_BUILD_MODULE, .bytes = GRAPH_IMAGE_MAX + 1},
+		{.what = GRAPH_BUILD_PTASK, .module = 0},
+		{.what = GRAPH_BUILD_PTASK, .module = 1}, /* a template */
+		{.what = GRAPH_BUILD_PTASK, .module = UINT32_MAX},
+		{.what = GRAPH_BUILD_ARGUMENT, .ptask = 2}, /* a port */
+		{.what = GRAPH_BUILD_GEOMETRY, .ptask = 7},
+		{.what = GRAPH_BUILD_PORT, .ptask = 1},
+		{.what = GRAPH_BUILD_COUNT, .port = 2}, /* the owner's */
+		{.what = GRAPH_BUILD_CHANNEL, .to = 3},
+		{.what = GRAPH_BUILD_CHANNEL, .to = 2, .tmpl = 2},
+		{.what = GRAPH_BUILD_PRIORITY, .ptask = 2},
+		{.what = GRAPH_BUILD_QUERY, .ptask = 0},
+	};
+	int status;
+
+	build_graph(0606);
+	for (size_t i = 0; i < array_length(wrong); i++) {
+		join_as(geteuid());
+		assert_true(build((struct graph_build){.what = GRAPH_BUILD_TEMPLATE,
+					  .stride = 4,
+					  .count = {1}},
+				    &status) > 0 &&
+			    !status);
+		assert_true(
+			build((struct graph_build){.what = GRAPH_BUILD_FIND, .name = "copy.input"},
+				&status) > 0 &&
+			!status);
+		assert_int_equal(build(wrong[i], &status), 0);
+		advance();
+		assert_true(list_empty(&world.graph->publication->members));
+		munmap(world.segment, sizeof *world.segment);
+		close(world.socket);
+	}
+	world.segment = NULL;
+	world.socket = -1;
+	assert_int_equal(gdev_graph_run(world.graph), 0);
+}
+
+/* A member that has not joined has no memory. */
+static void test_builds_before_it_joins(void **state)
+{
+	int status;
+
+	build_graph(0606);
+	come(geteuid());
+	assert_int_equal(
+		build((struct graph_build){.what = GRAPH_BUILD_MODULE, .bytes = 1}, &status), 0);
+}
+
+/* Who takes objects to the last one has them again when the member has gone. */
+static void test_builds_too_much(void **state)
+{
+	const struct graph_build one = {.what = GRAPH_BUILD_FIND, .name = "copy.input"};
+	int status;
+
+	build_graph(0606);
+	for (unsigned turn = 0; turn < 10; turn++) {
+		join_as(geteuid());
+		for (unsigned i = 0; i < GRAPH_OBJECTS_MAX; i++)
+			assert_true(build(one, &status) > 0 && !status);
+		assert_true(build(one, &status) > 0);
+		assert_int_equal(status, -EDQUOT);
+		munmap(world.segment, sizeof *world.segment);
+		close(world.socket);
+		advance();
+		assert_int_equal(world.graph->publication->objects, 0);
+	}
+	world.segment = NULL;
+	world.socket = -1;
 }
 
 /* ---- waiting ---- */
@@ -369,6 +477,9 @@ int main(void)
 		cmocka_unit_test_teardown(test_refused_look, teardown),
 		cmocka_unit_test_teardown(test_gives_too_much, teardown),
 		cmocka_unit_test_teardown(test_sends_descriptors, teardown),
+		cmocka_unit_test_teardown(test_builds_wrongly, teardown),
+		cmocka_unit_test_teardown(test_builds_before_it_joins, teardown),
+		cmocka_unit_test_teardown(test_builds_too_much, teardown),
 		cmocka_unit_test_teardown(test_room_for_one, teardown),
 		cmocka_unit_test(test_bell_of_another),
 		cmocka_unit_test_teardown(test_asks_without_end, teardown),
