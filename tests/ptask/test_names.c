@@ -155,8 +155,7 @@ static void test_names(void **state)
 	struct gdev_graph_options options = {.name = "twice", .mode = 0600};
 	struct fixture *f = fixture_open(&options);
 	struct gdev_graph *graph;
-	struct gdev_template *tmpl;
-	struct gdev_shape shape = {.stride = 4, .count = {1}};
+	struct gdev_ptask *ptask;
 
 	assert_int_equal(gdev_graph_open(&options, &graph), -EEXIST);
 	assert_int_equal(gdev_graph_attach("never", 0, &graph), -ENOENT);
@@ -169,7 +168,8 @@ static void test_names(void **state)
 	assert_int_equal(gdev_graph_open(&options, &graph), -EINVAL);
 	/* By the process itself. */
 	good(NULL, gdev_graph_attach("twice", 0, &graph));
-	assert_int_equal(gdev_template_open(graph, NULL, &shape, &tmpl), -EPERM);
+	assert_int_equal(gdev_ptask_open_host(graph, "minus", negate, NULL, &ptask), -EPERM);
+	assert_int_equal(gdev_graph_terminate(graph), -EPERM);
 	gdev_graph_close(graph);
 	fixture_teardown((void **)&f);
 	options.name = "twice";
