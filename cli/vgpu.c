@@ -220,7 +220,7 @@ const struct verb verb_vgpu = {
 		"  --shared SIZE      how much its shared memory may take; auto: as much as --memory\n"
 		"  --priority N       -100 to 100: the higher goes first\n"
 		"  --policy NAME      who is next among its programs: fair, fifo, priority, token,\n"
-		"                     effective; device: as the device's\n"
+		"                     effective, interactive; device: as the device's\n"
 		"  --owner USER, --group GROUP, --mode MODE\n"
 		"                     who may use it, as of a file\n"
 		"  --time-limit MS    how long a kernel may run; 0: any time\n"

@@ -14,6 +14,7 @@
 	X(band)                                                                                    \
 	X(token)                                                                                   \
 	X(effective)                                                                               \
+	X(interactive)                                                                             \
 	X(fair)
 
 #define DECLARE(name) extern const struct sched_policy sched_##name;

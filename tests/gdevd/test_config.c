@@ -212,7 +212,7 @@ static void config_errors_name_the_line(void **state)
 		{"[vgpu a]\ncompute = 0\n", "it must be a share from 1 to 100 percent"},
 		{"[vgpu a]\ncopy = 101%\n", "it must be a share from 1 to 100 percent"},
 		{"[vgpu a]\npolicy = band\n",
-			"it must be one of fifo, priority, token, effective, fair"},
+			"it must be one of fifo, priority, token, effective, interactive, fair"},
 		{"[vgpu a]\npriority = 101\n", "it must be a priority from -100 to 100"},
 		{"[vgpu a]\nstrict = maybe\n", "it must be yes or no"},
 		{"[gdevd]\npolicy = unfair\n", "it must be one of null, fifo,"},

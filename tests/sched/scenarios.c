@@ -140,6 +140,17 @@ static const struct sim_scenario scenarios[] = {
 		.group_count = 2,
 		.context_count = 3,
 	},
+	{
+		/* Two that wait for users, and two that compute on and on. */
+		.name = "guests",
+		HARDWARE,
+		TEN,
+		.groups = {{25}, {25}, {25}, {25}},
+		.contexts = {{.group = 0, SYNC(2000, 12000)}, {.group = 1, SYNC(500, 9500)},
+			{.group = 2, STREAM(1000)}, {.group = 3, STREAM(1000)}},
+		.group_count = 4,
+		.context_count = 4,
+	},
 	PRIORITIES("priorities", HARDWARE, RANDOM(300)),
 	PRIORITIES("priorities-sync", HARDWARE, SYNC(200, 10)),
 	PRIORITIES("software-priorities", SOFTWARE, STREAM(70)),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The policies that others have described: null, priority, credit, band, token, effective.
+ * The policies that others have described: null, priority, credit, band, token, effective, interactive.
  */
 #include "game.h"
 
@@ -188,6 +188,91 @@ static void effective_priority_prefers_the_short_and_those_who_waited(void **sta
 		});
 }
 
+/* B computes for 1 ms every 10 ms, alone, twice: it is interactive. */
+#define B_IS_INTERACTIVE                                                                           \
+	{0, ACQUIRE, B, "+B"}, {1, RELEASE, B, "", 1}, {10, ACQUIRE, B, "+B"},                     \
+	{                                                                                          \
+		11, RELEASE, B, "", 1                                                              \
+	}
+
+static void interactive_lets_a_batch_node_leave_at_once(void **state)
+{
+	play_game(&(struct game){.policy = "interactive", .groups = {0, 1}, .shares = {50, 50}},
+		(const struct step[]){
+			B_IS_INTERACTIVE,
+			{15, ACQUIRE, A, "+A"},
+			{20, ACQUIRE, B, "-A"},
+			{21, RELEASE_WANTS, A, "+B?B", 6},
+			{22, RELEASE, B, "+A", 1},
+			{30, ACQUIRE, B, "-A"},
+			{0},
+		});
+}
+
+static void interactive_takes_who_has_not_paused_twice_for_batch(void **state)
+{
+	play_game(&(struct game){.policy = "interactive", .groups = {0, 1}, .shares = {50, 50}},
+		(const struct step[]){
+			{0, ACQUIRE, B, "+B"},
+			{1, RELEASE, B, "", 1},
+			{5, ACQUIRE, A, "+A"},
+			{10, ACQUIRE, B, "?A"},
+			{29, TICK, 0, ""},
+			{30, TICK, 0, "-A"}, /* a turn is 20 */
+			{0},
+		});
+}
+
+static void interactive_interrupts_a_turn_and_does_not_end_it(void **state)
+{
+	play_game(
+		&(struct game){
+			.policy = "interactive", .groups = {0, 1, 2}, .shares = {30, 30, 30}},
+		(const struct step[]){
+			B_IS_INTERACTIVE,
+			{12, ACQUIRE, A, "+A"},
+			{12, ACQUIRE, C, "?A"},
+			{20, ACQUIRE, B, "-A"},
+			{20, RELEASE_WANTS, A, "+B?B", 8},
+			{21, RELEASE, B, "+A?A", 1}, /* and not C, which has waited for longer */
+			{32, TICK, 0, ""},
+			{33, TICK, 0, "-A"}, /* 8 and 12 */
+			{33, RELEASE_WANTS, A, "+C?C", 12},
+			{0},
+		});
+}
+
+static void interactive_gives_nobody_more_than_its_part(void **state)
+{
+	play_game(&(struct game){.policy = "interactive", .groups = {0, 1}, .shares = {90, 10}},
+		(const struct step[]){
+			B_IS_INTERACTIVE,
+			{12, ACQUIRE, A, "+A"},
+			{20, ACQUIRE, B, "-A"},
+			{20, RELEASE_WANTS, A, "+B?B", 8},
+			{30, RELEASE, B, "+A", 10}, /* its part of 100 ms */
+			{42, ACQUIRE, B, "?A"},
+			/* So long A's part of what B has used lasts. */
+			{131, TICK, 0, ""},
+			{133, TICK, 0, "-A"},
+			{0},
+		});
+}
+
+static void interactive_takes_a_long_burst_for_batch(void **state)
+{
+	play_game(&(struct game){.policy = "interactive", .groups = {0, 1}, .shares = {50, 50}},
+		(const struct step[]){
+			B_IS_INTERACTIVE,
+			{20, ACQUIRE, B, "+B"},
+			{50, RELEASE_WANTS, B, "+B", 30}, /* more than 20 */
+			{51, ACQUIRE, A, "?B"},
+			{70, TICK, 0, ""},
+			{71, TICK, 0, "-B"},
+			{0},
+		});
+}
+
 static void unknown_policy_is_none(void **state)
 {
 	assert_null(sched_policy_find("lottery"));
@@ -208,6 +293,11 @@ int main(void)
 		cmocka_unit_test(band_gives_the_device_to_whoever_comes_while_it_waits),
 		cmocka_unit_test(token_keeps_away_who_has_overdrawn_its_budget),
 		cmocka_unit_test(effective_priority_prefers_the_short_and_those_who_waited),
+		cmocka_unit_test(interactive_lets_a_batch_node_leave_at_once),
+		cmocka_unit_test(interactive_takes_who_has_not_paused_twice_for_batch),
+		cmocka_unit_test(interactive_interrupts_a_turn_and_does_not_end_it),
+		cmocka_unit_test(interactive_gives_nobody_more_than_its_part),
+		cmocka_unit_test(interactive_takes_a_long_burst_for_batch),
 		cmocka_unit_test(unknown_policy_is_none),
 	};
 

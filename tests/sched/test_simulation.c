@@ -169,6 +169,19 @@ static double linearity(const double *values, unsigned count)
 	return slope * slope / spread / all;
 }
 
+/* What interactive guests wait for: a kernel that is on the device, a handover, and the other's moment. */
+static void interactive_guests_go_first_and_batch_guests_have_long_turns(void **state)
+{
+	struct sim_result ours = run("guests", "interactive"), under_fair = run("guests", "fair");
+
+	for (unsigned group = 0; group < 2; group++)
+		assert_less("guests", "the wait", ours.wait_p99_ms[group], 1.0 + 0.4 + 2.0);
+	assert_less("guests", "the wait under interactive", ours.wait_p99_ms[1],
+		under_fair.wait_p99_ms[1]);
+	assert_less("guests", "the throughput under fair", under_fair.throughput, ours.throughput);
+	assert_less("guests", "the error", ours.error_avg_pct, 1.0);
+}
+
 static void effective_priority_gives_in_proportion_whatever_a_turn_is(void **state)
 {
 	static const char *const scenarios[] = {
@@ -273,6 +286,7 @@ int main(void)
 		cmocka_unit_test(high_priority_waits_for_a_window_and_the_handover),
 		cmocka_unit_test(high_priority_waits_no_longer_where_turns_change),
 		cmocka_unit_test(high_priority_waits_no_longer_beside_one),
+		cmocka_unit_test(interactive_guests_go_first_and_batch_guests_have_long_turns),
 		cmocka_unit_test(effective_priority_gives_in_proportion_whatever_a_turn_is),
 		cmocka_unit_test(high_priority_waits_no_longer_when_others_come_back_from_a_pause),
 		cmocka_unit_test(shares_hold_among_those_that_work_in_bursts),
