@@ -9,7 +9,7 @@
 #include "ptask/work.h"
 
 const char *graph_vgpus[8];
-unsigned graph_vgpu_count, graph_schedule;
+unsigned graph_vgpu_count, graph_schedule, graph_lanes;
 
 static struct gdev_graph *graph;
 static struct gdev_ptask *ptasks[ARRAYS_MAX];
@@ -108,6 +108,7 @@ static void setup(struct work *work)
 	options.vgpus = graph_vgpus;
 	options.vgpu_count = graph_vgpu_count;
 	options.schedule = (enum gdev_schedule)graph_schedule;
+	options.lanes = graph_lanes;
 	/* That of the variants by hand: two sessions would take turns. */
 	if (!graph_vgpu_count)
 		must(gdev_session_open(NULL, &options.session),

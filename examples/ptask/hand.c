@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "ptask/hand.h"
 #include "ptask/work.h"
 
 #define STREAMS 8
@@ -28,23 +29,24 @@ static void must(CUresult result, const char *what)
 	require(!result, what, text);
 }
 
-static void open_device(void)
+CUmodule hand_open(void)
 {
 	static CUcontext context;
 	CUdevice first;
 
 	if (context)
-		return;
+		return module;
 	must(cuInit(0), "open the device; run it under `gdev run`");
 	must(cuDeviceGet(&first, 0), "find the device");
 	must(cuDevicePrimaryCtxRetain(&context, first), "open the device");
 	must(cuCtxSetCurrent(context), "use the device");
 	must(cuModuleLoadData(&module, kernels_ptx), "load the kernels");
+	return module;
 }
 
 static void setup_kernels(const struct work *work)
 {
-	open_device();
+	hand_open();
 	for (unsigned i = 0; i < work->task_count; i++)
 		must(cuModuleGetFunction(&kernels[i], module, work->tasks[i].kernel),
 			"find a kernel");
@@ -158,7 +160,7 @@ static void *module_main(void *argument)
 {
 	struct module_thread *self = argument;
 
-	open_device();
+	hand_open();
 	CUcontext context;
 	must(cuDevicePrimaryCtxRetain(&context, 0), "open the device");
 	must(cuCtxSetCurrent(context), "use the device");

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptask/work.h"
+#include "ptask/pca.h"
 
-#define THREADS 256 /* as in pca.cu */
-#define COMPONENTS 3
+#define THREADS PCA_THREADS
+#define COMPONENTS PCA_COMPONENTS
+
+struct pca pca;
 
 static unsigned n, iterations;
 static size_t vector_bytes, matrix_bytes;
@@ -123,6 +125,9 @@ static bool make(struct work *work, char **arguments, int count)
 		work_result(work, loadings[k]);
 	}
 	work_result(work, rest);
+	pca = (struct pca){.n = n, .iterations = iterations, .source = source, .rest = rest};
+	memcpy(pca.scores, scores, sizeof scores);
+	memcpy(pca.loadings, loadings, sizeof loadings);
 	return true;
 }
 
@@ -212,4 +217,4 @@ static bool check(const struct work *work)
 
 const struct program program = {"pca",
 	"N ITERATIONS\nN: rows and columns of the matrix, 4 to 4096; ITERATIONS: for a component, up to 54",
-	make, check};
+	make, check, &variant_cublas};

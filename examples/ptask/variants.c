@@ -15,9 +15,10 @@
 
 enum { EXIT_VERIFIED = 0, EXIT_WRONG = 1, EXIT_FAILED = 2 };
 
-static const struct variant *const variants[] = {
+#define VARIANTS_MAX 6
+static const struct variant *variants[VARIANTS_MAX] = {
 	&variant_graph, &variant_hand, &variant_streams, &variant_modular, &variant_single};
-#define VARIANTS (sizeof variants / sizeof *variants)
+static unsigned variant_count = VARIANTS_MAX - 1;
 
 static struct work work;
 
@@ -39,14 +40,33 @@ static int by_value(const void *a, const void *b)
 static void usage(int status)
 {
 	fprintf(status ? stderr : stdout,
-		"usage: %s [--variant graph|hand|streams|modular|single|all] [--repeat N] [--rates]\n"
-		"       [--vgpus NAME,...] [--schedule first-available|fifo|priority|data-aware] %s\n"
+		"usage: %s [--variant graph|hand|streams|modular|single%s%s|all,...] [--repeat N] [--rates]\n"
+		"       [--vgpus NAME,...] [--schedule first-available|fifo|priority|data-aware] [--lanes N] %s\n"
 		"Verifies, and prints the median time of a round in each variant, as JSON.\n"
-		"--vgpus and --schedule are of the graph. --rates: of the graph, too; it reads numbers of seconds, a line each,\n"
+		"--vgpus, --schedule and --lanes are of the graph. --rates: of the graph, too; it reads numbers of seconds, a line each,\n"
 		"works for so long, and answers with its invocations a second.\n"
 		"Exit status 0: the results are right; 1: one is wrong; 2: something failed.\n",
-		program.name, program.usage);
+		program.name, program.more ? "|" : "", program.more ? program.more->name : "",
+		program.usage);
 	exit(status);
+}
+
+static bool names(const char *list, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
+		if (!strncmp(list, word, length) && (!list[length] || list[length] == ','))
+			return true;
+	return false;
+}
+
+/* Of those that are there, or that the list names. */
+static bool is_wanted(const struct variant *variant, const char *list)
+{
+	bool there = !variant->is_there || variant->is_there();
+
+	return names(list, variant->name) || (there && names(list, "all"));
 }
 
 static bool read_vgpus(char *list)
@@ -124,19 +144,24 @@ int main(int argc, char **argv)
 {
 	static const struct option long_options[] = {{"variant", required_argument, NULL, 'v'},
 		{"repeat", required_argument, NULL, 'r'}, {"vgpus", required_argument, NULL, 'g'},
-		{"schedule", required_argument, NULL, 's'}, {"rates", no_argument, NULL, 'i'},
-		{"help", no_argument, NULL, 'h'}, {0}};
-	static double times[VARIANTS][ROUNDS_MAX];
+		{"schedule", required_argument, NULL, 's'}, {"lanes", required_argument, NULL, 'l'},
+		{"rates", no_argument, NULL, 'i'}, {"help", no_argument, NULL, 'h'}, {0}};
+	static double times[VARIANTS_MAX][ROUNDS_MAX];
 	const char *wanted = "graph";
 	unsigned repeat = 1;
-	bool chosen[VARIANTS], any = false, rates = false;
+	bool chosen[VARIANTS_MAX], any = false, rates = false;
 	int option;
+
+	if (program.more)
+		variants[variant_count++] = program.more;
 
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		if (option == 'v')
 			wanted = optarg;
 		else if (option == 'r')
 			repeat = (unsigned)atoi(optarg);
+		else if (option == 'l')
+			graph_lanes = (unsigned)atoi(optarg);
 		else if (option == 'i')
 			rates = true;
 		else if (option == 'g' && read_vgpus(optarg))
@@ -146,12 +171,12 @@ int main(int argc, char **argv)
 		else
 			usage(option == 'h' ? 0 : EXIT_FAILED);
 	}
-	for (unsigned v = 0; v < VARIANTS; v++)
-		any |= chosen[v] = !strcmp(wanted, "all") || !strcmp(wanted, variants[v]->name);
+	for (unsigned v = 0; v < variant_count; v++)
+		any |= chosen[v] = is_wanted(variants[v], wanted);
 	if (!any || (rates && strcmp(wanted, "graph")) || !repeat || repeat > ROUNDS_MAX ||
 		!program.make(&work, argv + optind, argc - optind))
 		usage(EXIT_FAILED);
-	for (unsigned v = 0; v < VARIANTS; v++)
+	for (unsigned v = 0; v < variant_count; v++)
 		if (chosen[v]) {
 			variants[v]->setup(&work);
 			if (!check(variants[v]))
@@ -162,13 +187,13 @@ int main(int argc, char **argv)
 		return check(&variant_graph) ? EXIT_VERIFIED : EXIT_WRONG;
 	}
 	for (unsigned round = 0; round < repeat; round++)
-		for (unsigned i = 0; i < VARIANTS; i++) {
+		for (unsigned i = 0; i < variant_count; i++) {
 			/* To and fro, so that none always comes after the same other one. */
-			unsigned v = round % 2 ? VARIANTS - 1 - i : i;
+			unsigned v = round % 2 ? variant_count - 1 - i : i;
 			if (chosen[v])
 				times[v][round] = time_round(variants[v]);
 		}
-	for (unsigned v = 0; v < VARIANTS; v++)
+	for (unsigned v = 0; v < variant_count; v++)
 		if (chosen[v]) {
 			qsort(times[v], repeat, sizeof(double), by_value);
 			printf("{\"program\": \"%s\", \"variant\": \"%s\", \"tasks\": %u, "

@@ -62,6 +62,7 @@ struct program {
 	bool (*make)(struct work *work, char **arguments, int count);
 	/* Complains, and returns false, if a result is wrong. */
 	bool (*check)(const struct work *work);
+	const struct variant *more; /* a variant that this program alone has; NULL: none */
 };
 extern const struct program program;
 extern const char kernels_ptx[];
@@ -74,6 +75,8 @@ struct variant {
 	const char *name;
 	void (*setup)(struct work *work);
 	void (*round)(struct work *work);
+	/* Whether the machine has what it needs; NULL: any has. */
+	bool (*is_there)(void);
 };
 
 extern const struct variant variant_single, variant_modular, variant_hand, variant_streams,
@@ -83,6 +86,7 @@ extern const struct variant variant_single, variant_modular, variant_hand, varia
 extern const char *graph_vgpus[8];
 extern unsigned graph_vgpu_count;
 extern unsigned graph_schedule; /* enum gdev_schedule */
+extern unsigned graph_lanes;
 /* How many invocations moved data between devices, in percent. */
 double graph_moved_pct(void);
 /* The halves of a round. */

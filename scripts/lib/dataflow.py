@@ -7,6 +7,7 @@ Ratios of speed, geometric means over all of the work; 1 and more: the graph is 
   over_modular     a thread a task, each copying its inputs in and its output out
   over_single      a task after the other, each copying
   worst_handcoded  the least of over_handcoded's ratios
+  *.cublas         the graph beside pca by hand with cuBLAS, where that is (ptask.py); it counts as the one by hand then
   figure11.*       speed of each variant over `single`, by work (Figure 11)
   figure12.*       speed on two devices over one, of columns of products 8 wide, by schedule and depth (Figure 12; on the
                    software GPU devices are halves of the processors); the baseline is first-available on one device
@@ -41,24 +42,35 @@ WORK = OTHERS + [("matrices", *how) for how in MATRICES]
 VARIANTS = {"hand": "over_handcoded", "streams": "over_streams", "modular": "over_modular", "single": "over_single"}
 
 
-def run(gdevd, name, *options):
+def run(gdevd, name, *options, environment=None):
     """The lines that an example prints."""
     command = [gdevd.gdev, "run", gdevd.example(f"ptask-{name}"), *options]
-    code, out, err = gdevd.run(command, 600)
+    code, out, err = gdevd.run(command, 600, environment)
     if code:
         raise LabError(f"{' '.join(map(str, command))} ended with {code}:\n{err}")
     return [json.loads(line) for line in out.splitlines()]
 
 
-def ratios(gdevd):
-    """Yields (metric, value, baseline, unit): of each piece of work as it is measured, and at last the means."""
+def ratios(gdevd, every=WORK, environment=None, failed=None):
+    """Yields (metric, value, baseline, unit): of each piece of work as it is measured, and at last the means. Work that fails is
+    left out if `failed` is called of it."""
     found = {variant: [] for variant in VARIANTS}
-    for name, *how in WORK:
-        us = {line["variant"]: line["round_us"] for line in run(gdevd, name, "--variant=all", f"--repeat={ROUNDS}", *how)}
+    for name, *how in every:
         work = "_".join(map(str, (name, *how)))
+        try:
+            lines = run(gdevd, name, "--variant=all", f"--repeat={ROUNDS}", *how, environment=environment)
+        except LabError as error:
+            if not failed:
+                raise
+            failed(work, error)
+            continue
+        us = {line["variant"]: line["round_us"] for line in lines}
         yield work, us["graph"], us["hand"], "us"
         for variant in ("modular", "hand", "streams", "graph"):
             yield f"figure11.{work}.{variant}", us["single"] / us[variant], 1, "x"
+        if "cublas" in us:
+            yield f"{work}.cublas", us["graph"], us["cublas"], "us"
+            us["hand"] = us["cublas"]
         for variant, values in found.items():
             values.append(us[variant] / us["graph"])
     for variant, metric in VARIANTS.items():
@@ -73,9 +85,9 @@ SCHEDULES = ("first-available", "priority", "data-aware")
 DEVICE_TURNS = 3
 
 
-def columns(gdevd, devices, schedule, depth, n=560):
-    line, = run(gdevd, "matrices", "--repeat=3", f"--vgpus={','.join(f'gdev{i}' for i in range(devices))}",
-                f"--schedule={schedule}", "columns", "gemm", n, 8, depth)
+def columns(gdevd, vgpus, schedule, depth, n=560):
+    line, = run(gdevd, "matrices", "--repeat=3", f"--vgpus={','.join(vgpus)}", f"--schedule={schedule}", "columns", "gemm", n, 8,
+                depth)
     return line["round_us"], line["moved_pct"]
 
 
@@ -85,9 +97,9 @@ def two_devices(gdevd):
     for depth in DEPTHS:
         one, two = [], {schedule: [] for schedule in SCHEDULES}
         for _ in range(DEVICE_TURNS):
-            one.append(columns(gdevd, 1, "first-available", depth)[0])
+            one.append(columns(gdevd, ["gdev0"], "first-available", depth)[0])
             for schedule, times in two.items():
-                us, moved_pct = columns(gdevd, 2, schedule, depth)
+                us, moved_pct = columns(gdevd, ["gdev0", "gdev1"], schedule, depth)
                 times.append(us)
                 if schedule == "data-aware":
                     moved.append(moved_pct)
@@ -108,14 +120,14 @@ COMPETE_S = 5
 COMPETE_TURNS = 3
 
 
-def rates(start, policy):
+def rates(start, policy, compete_s):
     """Invocations a second of each of four graphs that compete."""
     vgpus = {f"p{priority}": {"priority": priority, "compute": 100 * priority // sum(PRIORITIES)}
              for priority in PRIORITIES}
     with start(vgpus, policy=policy) as gdevd:
         graphs = [gdevd.popen([gdevd.gdev, "run", "--vgpu", name, gdevd.example("ptask-matrices"), "--rates",
                                "rectangle", "gemm", 128, 6, 6], stdin=-1, stdout=-1, text=True) for name in vgpus]
-        for seconds in (1, COMPETE_S):  # the first one also waits until all are ready
+        for seconds in (1, compete_s):  # the first one also waits until all are ready
             for graph in graphs:
                 graph.stdin.write(f"{seconds}\n")
                 graph.stdin.flush()
@@ -127,12 +139,12 @@ def rates(start, policy):
     return [float(answer) for answer in answers]
 
 
-def priorities(start):
+def priorities(start, repetitions=COMPETE_TURNS, compete_s=COMPETE_S):
     """Yields as ratios() does."""
     turns = {policy: [] for policy in POLICIES}
-    for _ in range(COMPETE_TURNS):
+    for _ in range(repetitions):
         for policy, measured in turns.items():
-            measured.append(rates(start, policy))
+            measured.append(rates(start, policy, compete_s))
     found = {policy: [statistics.fmean(graph) for graph in zip(*measured)] for policy, measured in turns.items()}
     for policy, values in found.items():
         for priority, value, base in zip(PRIORITIES, values, found["fifo"]):
@@ -143,26 +155,27 @@ def priorities(start):
 # -- the gestural interface ---------------------------------------------------------------------------
 
 FORMS = ("host", "handcode", "modular", "pipes", "ptask")
-FRAMES = 200 if SOFTWARE else 1000
 FORM_TURNS = 3
+# What a software GPU can do in a time that is bearable.
+SLOW_MODES = {"unconstrained": ("--frames=200",), "real-time": ("--real-time", "--frames=100", "--width=160", "--height=120")}
+FAST_MODES = {"unconstrained": ("--frames=1000",), "real-time": ("--real-time", "--frames=100")}
 UNITS = {"fps": "1/s", "mb_per_s": "MB/s", "latency_ms": "ms", "user_pct": "%", "sys_pct": "%", "threads": "", "memory_kib": "KiB"}
 
 
-def forms(gdevd, options):
+def forms(gdevd, options, repetitions):
     """{form: {metric: median}}, where forms take turns."""
     found = {form: [] for form in FORMS}
-    for _ in range(FORM_TURNS):
+    for _ in range(repetitions):
         for form, lines in found.items():
             lines += run(gdevd, "gesture", f"--form={form}", *options)
     return {form: {metric: statistics.median(line[metric] for line in lines) for metric in UNITS if metric in lines[0]}
             for form, lines in found.items()}
 
 
-def gesture(gdevd):
+def gesture(gdevd, modes=SLOW_MODES if SOFTWARE else FAST_MODES, repetitions=FORM_TURNS):
     """Yields as ratios() does."""
-    for mode, options in (("unconstrained", (f"--frames={FRAMES}",)),
-                          ("real-time", ("--real-time", "--frames=100", *(("--width=160", "--height=120") if SOFTWARE else ())))):
-        found = forms(gdevd, options)
+    for mode, options in modes.items():
+        found = forms(gdevd, options, repetitions)
         for form, values in found.items():
             for metric, value in values.items():
                 yield f"{mode}.{form}.{metric}", value, found["handcode"][metric] or 1, UNITS[metric]

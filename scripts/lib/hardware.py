@@ -31,6 +31,7 @@ import gloop
 import lab
 import preempt
 import programs
+import ptask
 import starting
 import swapping
 import textures
@@ -477,7 +478,7 @@ def parse_options():
                              + "log, record and hardware.def (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch graph alloc first pair managed table1; and, only when named, "
-                             + "conformance vendor-tests textures programs-suite devices cards gloop " + " ".join([*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES]))
+                             + "conformance vendor-tests textures programs-suite devices cards gloop " + " ".join([*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES, *ptask.PARTS]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -538,6 +539,22 @@ def measure_devices(options, vendor, lines):
     return counts
 
 
+def measure_ptask(options, vendor, parts, lines):
+    """(passed, failed) of dataflow graphs; each line is saved as it comes."""
+    def start(vgpus=None, **config):
+        return Gdevd(options.build, {"device": options.device, **config}, vgpus)
+
+    def take(metric, values, bench):
+        lines.take(metric, values, bench)
+        lines.save()
+
+    with start() as gdevd:
+        counts = add(ptask.check(Sides(gdevd, vendor), start, parts, (Tap, run_test, say), take))
+        if gdevd.log():
+            print(gdevd.log(12), file=sys.stderr)
+    return counts
+
+
 def check_suite(options, vendor, about):
     """(passed, failed) of the programs of tests/cuda/programs, through gdev and with the vendor's library; all that came
     of them is in programs.json of the results."""
@@ -586,7 +603,9 @@ def main():
             lines.save()
         elif name == "programs-suite":
             passed, failed = add([(passed, failed), check_suite(options, vendor, about)])
-    wanted = [name for name in wanted if name not in [*apart, "devices", "cards", "programs-suite"]]
+        elif name in ptask.PARTS:
+            passed, failed = add([(passed, failed), measure_ptask(options, vendor, ptask.PARTS[name], lines)])
+    wanted = [name for name in wanted if name not in [*apart, *ptask.PARTS, "devices", "cards", "programs-suite"]]
     if options.only and not wanted:
         if passed + failed:
             print(f"{passed} passed, {failed} failed")
