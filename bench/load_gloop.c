@@ -4,7 +4,9 @@
  * takes what a block of load.c's kernel takes with as many rounds, and counts itself in page-locked memory, where the
  * host looks every few milliseconds. Protocol and report are load.c's.
  *
- *   bench_load_gloop --rounds N --kernel-ns NS --blocks N --threads N
+ *   bench_load_gloop --rounds N --kernel-ns NS [--blocks N] --threads N
+ *
+ * Blocks and threads are those with which bench_load was calibrated, since a round takes longer the more threads take turns.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -27,7 +29,7 @@ extern const char kernels_ptx[];
 static struct {
 	unsigned long long rounds, kernel_ns;
 	unsigned blocks, threads, seconds;
-} options = {.blocks = 16, .threads = 1};
+} options = {.threads = 1024};
 
 static struct {
 	CUcontext context;
@@ -59,6 +61,7 @@ static void open_all(void)
 {
 	CUdevice device;
 	CUmodule module;
+	int multiprocessors;
 	void *memory;
 
 	must(cuInit(0), "initialise CUDA (is gdevd running?)");
@@ -67,13 +70,22 @@ static void open_all(void)
 	must(cuCtxSetCurrent(state.context), "use the context");
 	must(cuModuleLoadData(&module, kernels_ptx), "load the kernel");
 	must(cuModuleGetFunction(&state.kernel, module, "turns"), "find the kernel");
+	must(cuDeviceGetAttribute(
+		     &multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device),
+		"count multiprocessors");
+	if (!options.blocks) /* as load.c */
+		options.blocks = (unsigned)multiprocessors * 2;
 	must(cuMemHostAlloc(
 		     &memory, (options.blocks + 1) * COUNTER_WORDS * 8, CU_MEMHOSTALLOC_DEVICEMAP),
 		"allocate counters");
 	state.counters = memory;
-	for (unsigned i = 0; i <= options.blocks; i++)
-		state.counters[i * COUNTER_WORDS] = 0;
 	state.stop = (volatile unsigned *)&state.counters[options.blocks * COUNTER_WORDS];
+}
+
+static void clear_counters(void)
+{
+	for (unsigned i = 0; i < options.blocks; i++)
+		state.counters[i * COUNTER_WORDS] = 0;
 }
 
 static void *run_kernel(void *argument)
@@ -165,8 +177,7 @@ static void parse(int argc, char **argv)
 		else if (option != 's')
 			exit(2);
 	}
-	bench_require(!options.rounds || !options.kernel_ns || !options.blocks, "begin",
-		"--rounds and --kernel-ns");
+	bench_require(!options.rounds || !options.kernel_ns, "begin", "--rounds and --kernel-ns");
 }
 
 int main(int argc, char **argv)
@@ -186,6 +197,7 @@ int main(int argc, char **argv)
 	state.bins = calloc(state.bin_count + 1, sizeof(*state.bins));
 	bench_require(!state.bins, "begin", "no memory");
 	*state.stop = 0;
+	clear_counters();
 	atomic_store(&state.over, false);
 	while (real_ns() < state.begin_ns)
 		pause_ns(100000);

@@ -60,6 +60,7 @@ static void make_text(void)
 #ifndef PLAIN
 static int files[3]; /* as grep.cu names them */
 static char *lines;  /* of the result */
+static CUdeviceptr device_ahead;
 #endif
 
 static void setup(void)
@@ -79,7 +80,8 @@ static void setup(void)
 #ifdef PLAIN
 	device_text = device_alloc(text_bytes);
 #else
-	device_text = device_alloc(BLOCKS * PAGE);
+	device_text = device_alloc(2 * BLOCKS * PAGE);
+	device_ahead = device_alloc(BLOCKS * sizeof(long long));
 	lines = host_alloc((size_t)count * LINE_BYTES);
 	files[0] = temporary_file(text, text_bytes);
 	files[1] = temporary_file(words, count * sizeof(*words));
@@ -127,7 +129,8 @@ static void compute(void)
 	if (ftruncate(files[2], 0) < 0)
 		return; /* the check will tell */
 	run_loop("grep", SHAPE(BLOCKS, 1, BLOCK, 1),
-		(void *[]){NULL, &device_words, &device_counts, &device_text, &count, &text_bytes},
+		(void *[]){NULL, &device_words, &device_counts, &device_text, &device_ahead, &count,
+			&text_bytes},
 		&with);
 	read_result();
 }

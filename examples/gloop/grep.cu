@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * How often words occur in a text, after grep of GPUfs (GLoop, section 5.1). The words are shared out among the blocks.
- * A block reads the text a page at a time; a callback counts where some of its words begin on the page; at the end the
- * block writes a line for each word that it has found, a page of lines at a time. The plain kernel has text and words in
- * device memory.
+ * A block reads the text a page at a time, the next while it searches one; a callback counts where some of its words begin
+ * on the page; at the end the block writes a line for each word that it has found, a page of lines at a time. The plain
+ * kernel has text and words in device memory.
  */
 #include "common/device.h"
 
@@ -17,7 +17,8 @@ enum { TEXT, WORDS, RESULT }; /* descriptors */
 enum { WORDS_AT_ONCE = 32 };  /* of a callback, which takes less than a millisecond */
 
 struct search {
-	char *page;            /* the block's own, of page_bytes() */
+	char *pages;           /* the block's own two, of page_bytes() */
+	long long *ahead;      /* see meet() */
 	struct word *words;    /* the block's */
 	int *counts;           /* of the block's words */
 	unsigned first, count; /* of the block's words */
@@ -72,45 +73,74 @@ static __device__ void log_from(DeviceLoop *loop, search s, unsigned w)
 	lines = lines < s.count - w ? lines : s.count - w;
 	__syncthreads();
 	for (unsigned i = threadIdx.x; i < lines; i += blockDim.x)
-		write_line(s.page + i * LINE_BYTES, &s.words[w + i], s.counts[w + i]);
+		write_line(s.pages + i * LINE_BYTES, &s.words[w + i], s.counts[w + i]);
 	__syncthreads();
 	gloop::fs::write(loop, RESULT, (gloop_u64)(s.first + w) * LINE_BYTES, lines * LINE_BYTES,
-		s.page, [=](DeviceLoop *loop, long long) { log_from(loop, s, w + lines); });
+		s.pages, [=](DeviceLoop *loop, long long) { log_from(loop, s, w + lines); });
 }
 
-static __device__ void read_text(DeviceLoop *loop, search s, gloop_u64 at);
+/* The search of a page and the reading of the next end in any order. The one that ends first notes it, with 0 as the answer;
+ * the other gets the bytes that were read. got: the bytes, or -1, for the search. */
+static __device__ long long meet(long long *ahead, long long got)
+{
+	__syncthreads();
+	long long other = *ahead;
+	__syncthreads();
+	if (threadIdx.x == 0)
+		*ahead = other ? 0 : got;
+	return other > 0 ? other : other ? got : 0;
+}
+
+static __device__ void search_page(
+	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned turn);
+
+/* turn: which of the two pages. */
+static __device__ void read_page(DeviceLoop *loop, search s, gloop_u64 at, unsigned turn)
+{
+	gloop::fs::read(loop, TEXT, at, loop->page_bytes(), s.pages + turn * loop->page_bytes(),
+		[=](DeviceLoop *loop, long long got) {
+			if (got > OVERLAP && meet(s.ahead, got))
+				search_page(loop, s, at, (unsigned)got, turn);
+		});
+}
 
 static __device__ void search_words(
-	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned w)
+	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned turn, unsigned w)
 {
 	unsigned end = w + WORDS_AT_ONCE < s.count ? w + WORDS_AT_ONCE : s.count;
+	gloop_u64 next = at + bytes - OVERLAP;
+	const char *page = s.pages + turn * loop->page_bytes();
 
 	for (; w < end; w++)
-		match(s.page, bytes - OVERLAP, bytes, &s.words[w], &s.counts[w]);
-	if (w < s.count)
-		loop->postTask([=](DeviceLoop *loop) { search_words(loop, s, at, bytes, w); });
-	else
-		read_text(loop, s, at + bytes - OVERLAP);
-}
-
-static __device__ void read_text(DeviceLoop *loop, search s, gloop_u64 at)
-{
-	if (at + OVERLAP >= s.text_bytes) {
+		match(page, bytes - OVERLAP, bytes, &s.words[w], &s.counts[w]);
+	if (w < s.count) {
+		loop->postTask(
+			[=](DeviceLoop *loop) { search_words(loop, s, at, bytes, turn, w); });
+	} else if (next + OVERLAP >= s.text_bytes) {
 		__syncthreads();
 		log_from(loop, s, 0);
-		return;
+	} else {
+		unsigned got = (unsigned)meet(s.ahead, -1);
+
+		if (got)
+			search_page(loop, s, next, got, !turn);
 	}
-	gloop::fs::read(
-		loop, TEXT, at, loop->page_bytes(), s.page, [=](DeviceLoop *loop, long long got) {
-			if (got > OVERLAP)
-				search_words(loop, s, at, (unsigned)got, 0);
-		});
+}
+
+static __device__ void search_page(
+	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned turn)
+{
+	gloop_u64 next = at + bytes - OVERLAP;
+
+	if (next + OVERLAP < s.text_bytes)
+		read_page(loop, s, next, !turn);
+	loop->postTask([=](DeviceLoop *loop) { search_words(loop, s, at, bytes, turn, 0); });
 }
 
 static __device__ void read_words(DeviceLoop *loop, search s, unsigned have)
 {
 	if (have == s.count) {
-		read_text(loop, s, 0);
+		read_page(loop, s, 0, 0);
 		return;
 	}
 	gloop::fs::read(loop, WORDS, (gloop_u64)(s.first + have) * sizeof(word),
@@ -123,16 +153,18 @@ static __device__ void read_words(DeviceLoop *loop, search s, unsigned have)
 }
 
 extern "C" __global__ void grep(gloop_grid grid, struct word *words, int *counts, char *pages,
-	unsigned count, gloop_u64 text_bytes)
+	long long *ahead, unsigned count, gloop_u64 text_bytes)
 {
 	gloop::run(grid, [=](DeviceLoop *loop) {
 		unsigned each = (count + gridDim.x - 1) / gridDim.x, first = blockIdx.x * each;
-		char *page = pages + blockIdx.x * loop->page_bytes();
 
 		if (first >= count)
 			return;
-		search s = {page, words + first, counts + first, first,
+		search s = {pages + 2 * blockIdx.x * loop->page_bytes(), ahead + blockIdx.x,
+			words + first, counts + first, first,
 			first + each < count ? each : count - first, text_bytes};
+		if (threadIdx.x == 0)
+			*s.ahead = -1; /* nothing is searched */
 		read_words(loop, s, 0);
 	});
 }

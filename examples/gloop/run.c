@@ -41,9 +41,12 @@ void run_loop(const char *kernel, struct shape shape, void **parameters,
 	if (error)
 		fail("run the kernel's loop", -error);
 	if (getenv("GLOOP_REPORT"))
-		fprintf(stderr, "%s: %llu launches, %llu callbacks, %llu requests\n", program.name,
-			(unsigned long long)report.launches, (unsigned long long)report.callbacks,
-			(unsigned long long)report.requests);
+		fprintf(stderr,
+			"%s: %llu launches, %llu callbacks, %llu requests; ms: setup %.3f, launched %.3f, between %.3f\n",
+			program.name, (unsigned long long)report.launches,
+			(unsigned long long)report.callbacks, (unsigned long long)report.requests,
+			(double)report.setup_ns / 1e6, (double)report.launched_ns / 1e6,
+			(double)report.between_ns / 1e6);
 }
 
 int temporary_file(const void *bytes, size_t length)

@@ -22,7 +22,7 @@
  *  - Captures are trivially copyable, 208 bytes at most.
  *  - At most 64 callbacks of a block wait at once. One more ends the run with -ENOBUFS; free_slots() says how many are left.
  *  - Memory that a call names is device memory or page-locked memory. What is read is there when the callback runs; what is
- *    written is copied before the call returns.
+ *    written stays as it is until then, since the block may have no page free to copy it to before.
  *
  * A callback with a result gets `long long`: a count or a descriptor, or a negative errno of Linux. Descriptors are
  * numbers of the run, the same in all its blocks; they are not the process's.
@@ -111,17 +111,27 @@ static inline __device__ void fence()
 	asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
-/* A page at most. All threads make the same number of rounds, so that the software GPU runs several of them at once. */
+/* A page at most. All threads make the same number of rounds, so that the software GPU runs several of them at once; in
+ * each a thread reads four words before it writes them, since the host's memory is far. */
 static inline __device__ void copy(void *to, const void *from, gloop_u64 page_bytes)
 {
-	unsigned self = thread(), count = threads(), bytes = (unsigned)page_bytes, round = 0;
+	unsigned self = thread(), count = threads(), bytes = (unsigned)page_bytes, at = self;
 	unsigned misaligned = ((unsigned)(gloop_u64)to | (unsigned)(gloop_u64)from) & 7, words = misaligned ? 0 : bytes / 8;
+	const gloop_u64 *source = (const gloop_u64 *)from;
+	gloop_u64 *target = (gloop_u64 *)to;
 
 #pragma unroll 1
-	for (; round + count <= words; round += count)
-		((gloop_u64 *)to)[round + self] = ((const gloop_u64 *)from)[round + self];
-	if (round + self < words)
-		((gloop_u64 *)to)[round + self] = ((const gloop_u64 *)from)[round + self];
+	for (; at - self + 4 * count <= words; at += 4 * count) {
+		gloop_u64 a = source[at], b = source[at + count], c = source[at + 2 * count], d = source[at + 3 * count];
+
+		target[at] = a;
+		target[at + count] = b;
+		target[at + 2 * count] = c;
+		target[at + 3 * count] = d;
+	}
+#pragma unroll 1
+	for (; at < words; at += count)
+		target[at] = source[at];
 #pragma unroll 1
 	for (unsigned i = words * 8 + self; i < bytes; i += count)
 		((gloop_u8 *)to)[i] = ((const gloop_u8 *)from)[i];
@@ -191,6 +201,8 @@ class DeviceLoop
 	gloop_state *state;
 	gloop_u64 began_ns, idle_ns, ran; /* in this launch: when; since when nothing is ready, or 0; callbacks */
 	gloop_s32 chosen;                 /* the slot whose callback is to run; -1: none is ready; -2: leave */
+	gloop_s32 page;                   /* of the chosen slot, or GLOOP_NO_PAGE */
+	bool asks;                        /* the chosen slot has got its page, and is to ask */
 
 	static __device__ bool leads()
 	{
@@ -203,7 +215,7 @@ class DeviceLoop
 
 		__syncthreads();
 		if (leads())
-			loop->state->used &= ~(1ull << loop->chosen);
+			loop->release(loop->chosen);
 		return callback;
 	}
 
@@ -221,7 +233,28 @@ class DeviceLoop
 		callback(loop, result);
 	}
 
-	/* Takes a free slot for the callback; -1: there is none. */
+	/* The slot and its page are free again. By thread 0. */
+	__device__ void release(gloop_s32 slot)
+	{
+		gloop_s32 held = state->slots[slot].page;
+
+		state->used &= ~(1ull << slot);
+		if (held >= 0)
+			state->pages &= ~(1ull << held);
+	}
+
+	/* A free page, or GLOOP_NO_PAGE. By thread 0. */
+	__device__ gloop_s32 take_page()
+	{
+		gloop_u64 free = ~state->pages & (~0ull >> (64 - grid.page_count));
+
+		if (!free)
+			return GLOOP_NO_PAGE;
+		state->pages |= free & (0 - free);
+		return detail::lowest(free);
+	}
+
+	/* Takes a free slot for the callback, and a page if there are bytes and one is free; -1: there is no slot. */
 	template <class F>
 	__device__ gloop_s32 claim(detail::entry code, F &callback, void *destination, gloop_u64 bytes)
 	{
@@ -242,6 +275,7 @@ class DeviceLoop
 				slot->callback = (gloop_s64)((const char *)code - (const char *)&detail::anchor);
 				slot->destination = (gloop_u64)destination;
 				slot->bytes = bytes;
+				slot->page = page = bytes ? take_page() : GLOOP_NO_PAGE;
 				__builtin_memcpy(__builtin_assume_aligned(slot->captures, 16), (const void *)&callback, sizeof(F));
 				state->used |= 1ull << chosen;
 			}
@@ -253,8 +287,9 @@ class DeviceLoop
 	template <class F>
 	__device__ void request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags,
 		const void *source, void *destination, detail::entry code, F &callback);
-	__device__ void post(gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags,
-		void *destination);
+	__device__ void describe(gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes,
+		gloop_u32 flags, const void *source, void *destination);
+	__device__ void post(gloop_s32 slot);
 	__device__ void take_answers();
 	__device__ gloop_s32 choose();
 	__device__ void leave();
@@ -269,17 +304,36 @@ __device__ void DeviceLoop::request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset
 	gloop_s32 slot = claim(code, callback, destination, bytes);
 	if (slot < 0)
 		return;
-	if (source) {
-		detail::copy(grid.pages + slot * grid.page_bytes, source, bytes);
+	gloop_s32 held = page;
+	if (leads())
+		describe(slot, op, fd, offset, bytes, flags, source, destination);
+	if (source && held >= 0) {
+		detail::copy(grid.pages + held * grid.page_bytes, source, bytes);
 		detail::fence();
 		__syncthreads();
 	}
-	if (leads())
-		post(slot, op, fd, offset, bytes, flags, destination);
+	if (leads() && (held >= 0 || !bytes))
+		post(slot);
+	else if (leads())
+		state->starved |= 1ull << slot;
 }
 
-inline __device__ void DeviceLoop::post(gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes,
-	gloop_u32 flags, void *destination)
+/* What the slot will ask for. By thread 0. */
+inline __device__ void DeviceLoop::describe(gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes,
+	gloop_u32 flags, const void *source, void *destination)
+{
+	volatile gloop_rpc *rpc = &grid.rpcs[slot];
+
+	rpc->op = op;
+	rpc->fd = fd;
+	rpc->offset = offset;
+	rpc->bytes = bytes;
+	rpc->flags = flags;
+	rpc->source = (gloop_u64)source;
+	rpc->destination = (gloop_u64)destination;
+}
+
+inline __device__ void DeviceLoop::post(gloop_s32 slot)
 {
 	volatile gloop_rpc *rpc = &grid.rpcs[slot];
 	gloop_u64 posted = state->slots[slot].posted + 1;
@@ -287,12 +341,7 @@ inline __device__ void DeviceLoop::post(gloop_s32 slot, gloop_u32 op, gloop_s32 
 	state->slots[slot].posted = posted;
 	state->waiting |= 1ull << slot;
 	state->posted++;
-	rpc->op = op;
-	rpc->fd = fd;
-	rpc->offset = offset;
-	rpc->bytes = bytes;
-	rpc->flags = flags;
-	rpc->destination = (gloop_u64)destination;
+	rpc->page = page < 0 ? 0 : (gloop_u32)page;
 	detail::fence();
 	rpc->posted = posted;
 	detail::fence();
@@ -327,11 +376,20 @@ inline __device__ gloop_s32 DeviceLoop::choose()
 {
 	gloop_u64 now = detail::now_ns(), ready, later;
 
+	asks = false;
 	if (state->overfull)
 		return -2;
 	if (state->waiting)
 		take_answers();
-	ready = state->used & ~state->waiting;
+	if (state->starved && (page = take_page()) >= 0) {
+		gloop_s32 slot = detail::lowest(state->starved);
+
+		state->starved &= ~(1ull << slot);
+		state->slots[slot].page = page;
+		asks = true;
+		return slot;
+	}
+	ready = state->used & ~state->waiting & ~state->starved;
 	if (!ready) {
 		if (!idle_ns)
 			idle_ns = now;
@@ -359,7 +417,7 @@ inline __device__ bool DeviceLoop::enter(const gloop_grid &of)
 		grid = of;
 		grid.lines += block;
 		grid.rpcs += block * GLOOP_SLOTS;
-		grid.pages += block * GLOOP_SLOTS * of.page_bytes;
+		grid.pages += block * of.page_count * of.page_bytes;
 		state = of.states + block;
 		state->begun = 1;
 		began_ns = detail::now_ns();
@@ -378,10 +436,10 @@ inline __device__ void DeviceLoop::leave()
 	line->seen = state->answers;
 	line->callbacks = state->callbacks;
 	detail::fence();
-	line->left = state->overfull			 ? GLOOP_OVERFULL
-		     : !state->used			 ? GLOOP_ENDED
-		     : (state->used & ~state->waiting) ? GLOOP_YIELDED
-						       : GLOOP_WAITS;
+	line->left = state->overfull					    ? GLOOP_OVERFULL
+		     : !state->used					    ? GLOOP_ENDED
+		     : (state->used & ~state->waiting & ~state->starved) ? GLOOP_YIELDED
+									    : GLOOP_WAITS;
 }
 
 /* All threads go round together, from barrier to barrier. */
@@ -401,10 +459,23 @@ inline __device__ void DeviceLoop::go_on()
 			continue;
 		}
 		gloop_slot *of = &state->slots[slot];
+		volatile gloop_rpc *rpc = &grid.rpcs[slot];
 		long long result = of->result;
-		if (of->destination && result > 0)
-			detail::copy((void *)of->destination, grid.pages + slot * grid.page_bytes,
-				(gloop_u64)result < of->bytes ? (gloop_u64)result : of->bytes);
+		void *page_of = grid.pages + of->page * grid.page_bytes;
+		bool posts = asks;
+		void *to = posts ? page_of : (void *)of->destination;
+		const void *from = posts ? (const void *)rpc->source : page_of;
+		gloop_u64 bytes = posts || (gloop_u64)result > of->bytes ? of->bytes : (gloop_u64)result;
+
+		if (to && from && bytes && (posts || result > 0))
+			detail::copy(to, from, bytes);
+		if (posts) {
+			detail::fence();
+			__syncthreads();
+			if (leads())
+				post(slot);
+			continue;
+		}
 		detail::code_at(of->callback)(this, of->captures, result);
 	}
 	if (leads())
@@ -419,6 +490,14 @@ template <class F> __device__ void run(const gloop_grid &grid, F begin)
 	if (loop.enter(grid))
 		begin(&loop);
 	loop.go_on();
+}
+
+/* Copies any number of bytes by the device's copy engines, while the block does something else or is not on the device. Both
+ * sides are memory of the context: device memory, or page-locked memory that CUDA has allocated, each within one allocation.
+ * callback(loop, bytes copied). */
+template <class F> __device__ void memcpy(DeviceLoop *loop, void *to, const void *from, gloop_u64 bytes, F callback)
+{
+	loop->request(GLOOP_COPY, -1, bytes, 0, 0, from, to, callback);
 }
 
 /* ---- files: regular files of the host, by the process's rights ---- */

@@ -49,7 +49,10 @@ struct gloop_report {
 	uint64_t callbacks; /* as the kernel counted them */
 	uint64_t requests;  /* that the host answered, */
 	uint64_t refused;   /* and those of them that made no sense or were not allowed */
-	CUresult cuda;      /* with -EIO: what CUDA said */
+	/* Where the time went: memory that both sides use, before the first launch; with the kernel launched, its turn to
+	 * come or on the device; between two launches. */
+	uint64_t setup_ns, launched_ns, between_ns;
+	CUresult cuda; /* with -EIO: what CUDA said */
 };
 
 /* Launches a kernel whose first parameter is a `gloop_grid` and whose body is gloop::run(), with the context that is

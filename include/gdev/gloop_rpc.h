@@ -31,6 +31,7 @@ enum {
 	GLOOP_SLOT_BYTES = 256,    /* with all that is known of a callback */
 	GLOOP_CAPTURE_BYTES = 208, /* of it, what a lambda may capture */
 	GLOOP_PAGE_BYTES = 16384,  /* of a request's data, unless the host says otherwise */
+	GLOOP_NO_PAGE = -1,
 	GLOOP_PAGE_MAX = 1 << 20,
 };
 
@@ -47,6 +48,7 @@ enum gloop_op {
 	GLOOP_RECEIVE,  /* fd, bytes */
 	GLOOP_SEND,     /* fd, bytes in the page */
 	GLOOP_TIMER,    /* offset: nanoseconds */
+	GLOOP_COPY,     /* destination, source, offset: how many bytes */
 };
 
 enum { /* of GLOOP_OPEN */
@@ -63,9 +65,12 @@ struct gloop_rpc {
 	gloop_u32 op;
 	gloop_s32 fd;
 	gloop_u64 offset, bytes;
-	gloop_u32 flags, reserved;
-	gloop_u64 destination; /* in device memory, of what READ and RECEIVE bring; 0: nowhere */
-	gloop_u64 unused[2];
+	gloop_u32 flags;
+	gloop_u32 page; /* of the block's, for the bytes; any, if there are none */
+	gloop_u64
+		destination; /* of a copy; in device memory, of what READ and RECEIVE bring; 0: nowhere */
+	gloop_u64 source; /* of a copy; else the device's own note */
+	gloop_u64 unused;
 	gloop_u64 done;   /* host: `posted` of the request that is answered */
 	gloop_s64 result; /* 0 or more, or a negative errno */
 	gloop_u64 placed; /* 1: the bytes are at the destination; 0: in the page */
@@ -104,7 +109,8 @@ struct gloop_slot {
 	gloop_u64 bytes;  /* at most so many */
 	gloop_u64 posted; /* its requests so far; if it waits, it waits for the last of them */
 	gloop_s64 result; /* of the request that was answered */
-	gloop_u64 unused;
+	gloop_s32 page;   /* that it holds until its callback runs, or GLOOP_NO_PAGE */
+	gloop_u32 unused;
 	gloop_u8 captures[GLOOP_CAPTURE_BYTES];
 };
 GLOOP_ASSERT(sizeof(struct gloop_slot) == GLOOP_SLOT_BYTES);
@@ -113,19 +119,22 @@ GLOOP_ASSERT(sizeof(struct gloop_slot) == GLOOP_SLOT_BYTES);
  * is slot n. */
 struct gloop_state {
 	gloop_u64 used;    /* has a callback */
-	gloop_u64 waiting; /* of them: for an answer; the others are ready */
+	gloop_u64 waiting; /* of them: for an answer, */
+	gloop_u64 starved; /* and for a page, to ask; the others are ready */
+	gloop_u64 pages;   /* bit n: page n is held */
 	gloop_u64 answers; /* `done` of the line, as it was last looked at */
 	gloop_u64 posted;  /* as in the line */
 	gloop_u64 callbacks;
 	gloop_u32
 		next; /* the search for a ready callback begins at this slot, so that each gets its turn */
 	gloop_u32 begun, ended, overfull;
-	gloop_u64 unused[25];
+	gloop_u64 unused[23];
 	struct gloop_slot slots[GLOOP_SLOTS];
 };
 GLOOP_ASSERT(sizeof(struct gloop_state) == 256 + GLOOP_SLOTS * GLOOP_SLOT_BYTES);
 
-/* The first parameter of a kernel that gloop_run() launches. Arrays have an element a block; of slots, 64 a block. */
+/* The first parameter of a kernel that gloop_run() launches. Arrays have an element a block; of slots, 64 a block; of pages,
+ * `page_count`, 64 at most. */
 struct gloop_grid {
 	struct gloop_state *states;
 	struct gloop_line *lines;
@@ -135,7 +144,8 @@ struct gloop_grid {
 	gloop_u64
 		slice_ns; /* a block that has run for so long leaves at the next boundary of callbacks */
 	gloop_u64 poll_ns; /* a block with nothing ready leaves when it has been so for so long */
+	gloop_u32 page_count, reserved;
 };
-GLOOP_ASSERT(sizeof(struct gloop_grid) == 56);
+GLOOP_ASSERT(sizeof(struct gloop_grid) == 64);
 
 #endif

@@ -23,8 +23,9 @@
 	(50 * NS_PER_US) /* after the last request the host looks for more, without a pause */
 #define PAUSE_NS (50 * NS_PER_US) /* between two looks, later */
 #define BLOCKS_MAX (1u << 20)
-/* A kernel has copied less sooner than a copy by the device's engine has begun. */
-#define ENGINE_BYTES 4096
+/* Of the pages of all blocks: locking memory takes half a millisecond a MiB and more. A block has one page at least. */
+#define PAGES_BYTES (8u << 20)
+#define PAGES_MAX 16
 
 struct block {
 	uint64_t posted;  /* of its line, as it was last looked at */
@@ -42,9 +43,9 @@ struct run {
 
 	CUcontext context;
 	CUstream stream;
-	bool on_device; /* the kernel: launched, and not seen to have ended */
+	struct engine engine;
 	CUdeviceptr states;
-	void *shared; /* page-locked: lines, rpcs, pages */
+	struct area shared; /* page-locked: lines, rpcs, pages */
 	struct gloop_line *lines;
 	struct gloop_rpc *rpcs;
 	struct gloop_grid grid;
@@ -71,23 +72,6 @@ static int cuda(struct run *run, CUresult result)
 
 /* ---- requests and answers ---- */
 
-/* Has the copy engine bring the page to the destination before the next launch; a kernel that is on the device would have to
- * wait for it. The destination must be device memory of the run's context: more the kernel does not reach by itself. */
-static bool place(struct run *run, const struct request *r)
-{
-	CUpointer_attribute asked[] = {
-		CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_CONTEXT};
-	CUmemorytype type = 0;
-	CUcontext context = NULL;
-	void *answers[] = {&type, &context};
-
-	return !run->on_device && r->destination && r->result >= ENGINE_BYTES &&
-	       cuPointerGetAttributes(2, asked, answers, r->destination) == CUDA_SUCCESS &&
-	       type == CU_MEMORYTYPE_DEVICE && context == run->context &&
-	       cuMemcpyHtoDAsync(r->destination, r->page, (size_t)r->result, run->stream) ==
-		       CUDA_SUCCESS;
-}
-
 /* The other side sees the result before the numbers, and the slot's number before the line's. */
 static void answer(struct run *run, struct request *r)
 {
@@ -95,7 +79,7 @@ static void answer(struct run *run, struct request *r)
 
 	request_finish(&run->host, r);
 	if (!r->placed)
-		r->placed = place(run, r);
+		r->placed = engine_place(&run->engine, r);
 	__atomic_store_n(&r->rpc->result, r->result, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->rpc->placed, r->placed, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->rpc->done, r->posted, __ATOMIC_RELEASE);
@@ -124,6 +108,9 @@ static void start(struct run *run, struct request *r)
 	if (error) {
 		r->result = error;
 		run->report->refused++;
+	} else if (request_copies(r)) {
+		if (!engine_copy(&run->engine, r))
+			return;
 	} else if (!request_try(&run->host, r)) {
 		if (request_blocks(r))
 			push(run, r);
@@ -171,6 +158,10 @@ static bool take_answers(struct run *run)
 	struct request *r;
 	bool any = false;
 
+	while ((r = engine_take(&run->engine))) {
+		any = true;
+		answer(run, r);
+	}
 	while ((r = ring_take(run->ring))) {
 		any = true;
 		if (r->result == -EAGAIN)
@@ -183,6 +174,14 @@ static bool take_answers(struct run *run)
 		answer(run, r);
 	}
 	return any;
+}
+
+/* Whether there was anything to do. */
+static bool serve_requests(struct run *run)
+{
+	bool asked = take_requests(run);
+
+	return take_answers(run) || asked;
 }
 
 /* ---- waiting ---- */
@@ -227,6 +226,8 @@ static int wait_for_events(struct run *run, uint64_t limit_ns)
 	struct request *r;
 	eventfd_t rung;
 
+	if (engine_is_busy(&run->engine)) /* which wakes nobody */
+		limit_ns = min_of(limit_ns, now_ns - run->active_ns < LOOK_NS ? 0 : PAUSE_NS);
 	if (!limit_ns && list_empty(&run->waiting)) {
 		cpu_relax();
 		return 0;
@@ -270,7 +271,7 @@ static int launch(struct run *run)
 	if (error)
 		return error;
 	run->report->launches++;
-	run->on_device = true;
+	run->engine.kernel_runs = true;
 	return 0;
 }
 
@@ -293,8 +294,7 @@ static int serve_kernel(struct run *run)
 
 		if (ended)
 			return min_of(ended, 0);
-		busy = take_requests(run);
-		busy |= take_answers(run);
+		busy = serve_requests(run);
 		if (!busy)
 			answered = wait_for_events(
 				run, clock_now_ns() - run->active_ns < LOOK_NS ? 0 : PAUSE_NS);
@@ -302,7 +302,7 @@ static int serve_kernel(struct run *run)
 	return answered;
 }
 
-enum next { NEXT_NOTHING, NEXT_WAIT, NEXT_LAUNCH };
+enum next { NEXT_NOTHING, NEXT_WAIT, NEXT_LAUNCH, NEXT_GO_ON };
 
 /* By how the blocks left: what is next, or -errno. */
 static int what_next(struct run *run)
@@ -311,19 +311,18 @@ static int what_next(struct run *run)
 
 	for (uint32_t block = 0; block < run->blocks; block++) {
 		struct gloop_line *line = &run->lines[block];
+		bool answered;
 
 		switch (__atomic_load_n(&line->left, __ATOMIC_ACQUIRE)) {
 		case GLOOP_ENDED:
 			break;
 		case GLOOP_YIELDED:
-			next = NEXT_LAUNCH;
+			next = NEXT_GO_ON;
 			break;
 		case GLOOP_WAITS:
-			if (__atomic_load_n(&line->seen, __ATOMIC_RELAXED) !=
-				run->block[block].answers)
-				next = NEXT_LAUNCH;
-			else
-				next = max_of(next, (int)NEXT_WAIT);
+			answered = __atomic_load_n(&line->seen, __ATOMIC_RELAXED) !=
+				   run->block[block].answers;
+			next = max_of(next, (int)(answered ? NEXT_LAUNCH : NEXT_WAIT));
 			break;
 		case GLOOP_OVERFULL:
 			return -ENOBUFS;
@@ -331,42 +330,48 @@ static int what_next(struct run *run)
 			return -EPROTO;
 		}
 	}
-	return next == NEXT_WAIT && !run->busy ? -EDEADLK : next;
+	return next;
 }
 
 /* The kernel is not on the device: until it has to be, or has ended. */
 static int serve_answers(struct run *run)
 {
 	for (;;) {
-		int next, answered;
+		int next = what_next(run), answered;
 
-		take_requests(run);
-		take_answers(run);
-		next = what_next(run);
 		if (next != NEXT_WAIT)
 			return next;
-		answered = wait_for_events(run, NS_PER_S);
+		if (serve_requests(run))
+			continue;
+		answered = run->busy ? wait_for_events(run, NS_PER_S) : -EDEADLK;
 		if (answered < 0)
 			return answered;
 	}
 }
 
+/* If a block yielded, what others have asked for is done when the kernel is launched again, so that the device need not wait. */
 static int serve(struct run *run)
 {
-	int next;
+	int next = NEXT_LAUNCH;
 
 	do {
+		uint64_t begin_ns = clock_now_ns(), end_ns;
 		int error = launch(run);
 
+		if (!error && next == NEXT_GO_ON)
+			serve_requests(run);
 		if (!error && run->options->poll_us)
 			error = serve_kernel(run);
 		else if (!error)
 			error = cuda(run, cuStreamSynchronize(run->stream));
+		end_ns = clock_now_ns();
+		run->report->launched_ns += end_ns - begin_ns;
 		if (error)
 			return error;
-		run->on_device = false;
+		run->engine.kernel_runs = false;
 		next = serve_answers(run);
-	} while (next == NEXT_LAUNCH);
+		run->report->between_ns += clock_now_ns() - end_ns;
+	} while (next >= NEXT_LAUNCH);
 	return next;
 }
 
@@ -396,6 +401,8 @@ static int check(struct run *run, const struct gloop_shape *shape)
 	cuGetProcAddress("cuGdevMemRead", (void **)&run->host.read, CUDA_VERSION, 0, NULL);
 	if (run->host.page_bytes % 64 || run->host.page_bytes > GLOOP_PAGE_MAX)
 		return -EINVAL;
+	run->host.page_count =
+		(uint32_t)max_of(1, min_of(PAGES_MAX, PAGES_BYTES / blocks / run->host.page_bytes));
 	return o->descriptor_count > TABLE_FILES ? -EINVAL : 0;
 }
 
@@ -415,6 +422,7 @@ static int prepare_memory(struct run *run)
 	size_t slots = (size_t)run->blocks * GLOOP_SLOTS;
 	size_t areas = run->blocks * sizeof(struct gloop_line) + slots * sizeof(struct gloop_rpc);
 	size_t states = run->blocks * sizeof(struct gloop_state);
+	size_t pages = (size_t)run->blocks * run->host.page_count * run->host.page_bytes;
 	CUdeviceptr shared;
 	int error;
 
@@ -426,19 +434,21 @@ static int prepare_memory(struct run *run)
 	if (!error)
 		error = cuda(run, cuStreamCreate(&run->stream, CU_STREAM_DEFAULT));
 	if (!error)
+		engine_init(&run->engine, run->context, run->stream);
+	if (!error)
 		error = cuda(run, cuMemAlloc(&run->states, states));
 	if (!error)
 		error = cuda(run, cuMemsetD8Async(run->states, 0, states, run->stream));
 	if (!error)
-		error = cuda(run, cuMemHostAlloc(&run->shared, areas + slots * run->host.page_bytes,
-					  CU_MEMHOSTALLOC_DEVICEMAP));
+		error = cuda(run, area_take(run->context, areas + pages, &run->shared));
 	if (!error)
-		error = cuda(run, cuMemHostGetDevicePointer(&shared, run->shared, 0));
+		error = cuda(run, cuMemHostGetDevicePointer(&shared, run->shared.memory, 0));
 	if (error)
 		return error;
-	memset(run->shared, 0, areas);
-	run->lines = run->shared;
+	memset(run->shared.memory, 0, areas);
+	run->lines = run->shared.memory;
 	run->rpcs = (void *)(run->lines + run->blocks);
+	run->host.pages = (char *)run->shared.memory + areas;
 	run->grid = (struct gloop_grid){
 		.states = (void *)(uintptr_t)run->states,
 		.lines = (void *)(uintptr_t)shared,
@@ -447,12 +457,11 @@ static int prepare_memory(struct run *run)
 		.page_bytes = run->host.page_bytes,
 		.slice_ns = pick(run->options->slice_us, SLICE_US) * NS_PER_US,
 		.poll_ns = run->options->poll_us * NS_PER_US,
+		.page_count = run->host.page_count,
 	};
 	for (size_t i = 0; i < slots; i++)
-		run->requests[i] = (struct request){.rpc = &run->rpcs[i],
-			.page = (char *)run->shared + areas + i * run->host.page_bytes,
-			.block = (uint32_t)(i / GLOOP_SLOTS),
-			.made = -1};
+		run->requests[i] = (struct request){
+			.rpc = &run->rpcs[i], .block = (uint32_t)(i / GLOOP_SLOTS), .made = -1};
 	return 0;
 }
 
@@ -465,12 +474,12 @@ static void finish(struct run *run)
 		if (run->requests[i].made >= 0)
 			close(run->requests[i].made);
 	table_finish(&run->host.table);
+	engine_finish(&run->engine);
 	if (run->stream)
 		cuStreamDestroy(run->stream);
 	if (run->states)
 		cuMemFree(run->states);
-	if (run->shared)
-		cuMemFreeHost(run->shared);
+	area_give(&run->shared);
 	free(run->requests);
 	free(run->block);
 	if (run->wake >= 0)
@@ -491,6 +500,7 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 	struct gloop_report unseen;
 	void *alone[1] = {NULL};
 	struct run *run;
+	uint64_t begin_ns = clock_now_ns();
 	int error;
 
 	report = report ? report : &unseen;
@@ -514,6 +524,7 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 		error = prepare_memory(run);
 	if (!error)
 		error = pool_create(run->wake, &run->pool);
+	report->setup_ns = clock_now_ns() - begin_ns;
 	if (!error)
 		error = serve(run);
 	if (run->stream)

@@ -52,7 +52,7 @@ int table_close(struct table *table, int32_t index);
 struct request {
 	struct list link;      /* waiting, or in the pool */
 	struct gloop_rpc *rpc; /* where it came from, and its answer goes */
-	void *page;
+	void *page;            /* of its block's, the one that it names */
 	uint32_t block;
 	bool busy;       /* asked for, and not answered */
 	uint64_t posted; /* number of the last one that was taken */
@@ -60,7 +60,8 @@ struct request {
 	uint32_t op, flags;
 	int32_t index; /* of the file */
 	uint64_t offset, bytes;
-	CUdeviceptr destination; /* of what it brings, or 0 */
+	CUdeviceptr destination; /* of what it brings, or 0; and of a copy */
+	CUdeviceptr source;      /* of a copy */
 
 	struct file *file;    /* that it uses, or NULL */
 	int made;             /* descriptor that it has made, or -1 */
@@ -72,7 +73,8 @@ struct request {
 
 struct host { /* what requests need of the run */
 	struct table table;
-	uint32_t page_bytes;
+	char *pages; /* page-locked: of each block, page_count */
+	uint32_t page_bytes, page_count;
 	bool confined;
 	/* cuGdevMemRead(); NULL: this libcuda is not gdev's. */
 	__typeof__(cuGdevMemRead) *read;
@@ -86,10 +88,47 @@ bool request_try(struct host *host, struct request *request);
 void request_complete(struct request *request);
 /* A request without a result waits for a thread that may block; or for its descriptor, or for its deadline. */
 bool request_blocks(const struct request *request);
+/* It is the copy engines'. */
+bool request_copies(const struct request *request);
 /* The descriptor, and for what (poll(2)); -1: none, it waits for its deadline. */
 int request_waits_for(const struct request *request, short *events);
 /* What it has made becomes the kernel's, or is given back; what it used is let go. */
 void request_finish(struct host *host, struct request *request);
+
+/* ---- area.c: page-locked memory ---- */
+
+struct area {
+	CUcontext context;
+	void *memory; /* NULL: none */
+	size_t bytes;
+	unsigned long long number; /* CUDA's, of the allocation */
+};
+
+/* `bytes` at least, of the context, which is current; what is in it is what was. */
+CUresult area_take(CUcontext context, size_t bytes, struct area *area);
+/* For the next run; the one that was kept before is freed. One without memory is fine. */
+void area_give(struct area *area);
+
+/* ---- engine.c: copy engines ---- */
+
+struct engine {
+	CUcontext context;
+	CUstream launches; /* the kernel's */
+	CUstream beside;   /* copies while the kernel is on the device; NULL: none so far */
+	bool kernel_runs;  /* launched, and not seen to have ended: set by the run */
+	struct list copying;
+	bool are_done, failed; /* all of `copying` */
+};
+
+void engine_init(struct engine *engine, CUcontext context, CUstream launches);
+void engine_finish(struct engine *engine);
+/* Has what the request has brought copied to its destination before the next launch. False: the block has to. */
+bool engine_place(struct engine *engine, const struct request *request);
+/* True: it has a result. Else engine_take() returns it. */
+bool engine_copy(struct engine *engine, struct request *request);
+bool engine_is_busy(const struct engine *engine);
+/* One that is done, or NULL. */
+struct request *engine_take(struct engine *engine);
 
 /* ---- ring.c: files by io_uring ---- */
 

@@ -30,6 +30,7 @@ struct operation {
 	bool page;    /* `bytes` are bytes of the page */
 	bool brings;  /* its result is bytes of the page, which may go to a destination */
 	bool outside; /* it reaches what the process can, by name: not for confined kernels */
+	bool copies;  /* from memory to memory */
 	bool blocks;
 	short events;
 	/* Returns the result, or -EAGAIN, which is none, unless it may block. */
@@ -295,6 +296,7 @@ static const struct operation operations[] = {
 		.events = POLLOUT,
 		.perform = perform_send},
 	[GLOOP_TIMER] = {.perform = perform_timer},
+	[GLOOP_COPY] = {.copies = true},
 };
 
 static const struct operation *operation_of(const struct request *r)
@@ -324,6 +326,7 @@ static int check(const struct host *host, const struct request *r)
 int request_take(struct host *host, struct request *r)
 {
 	struct gloop_rpc *rpc = r->rpc;
+	uint32_t page = __atomic_load_n(&rpc->page, __ATOMIC_RELAXED);
 	int error;
 
 	r->op = __atomic_load_n(&rpc->op, __ATOMIC_RELAXED);
@@ -336,10 +339,13 @@ int request_take(struct host *host, struct request *r)
 	r->made = -1;
 	r->moved = r->deadline_ns = 0;
 	r->placed = false;
-	if (!r->op || r->op >= array_length(operations))
+	if (!r->op || r->op >= array_length(operations) || page >= host->page_count)
 		return -EINVAL;
-	if (operation_of(r)->brings)
+	r->page = host->pages + ((size_t)r->block * host->page_count + page) * host->page_bytes;
+	if (operation_of(r)->brings || operation_of(r)->copies)
 		r->destination = __atomic_load_n(&rpc->destination, __ATOMIC_RELAXED);
+	if (operation_of(r)->copies)
+		r->source = __atomic_load_n(&rpc->source, __ATOMIC_RELAXED);
 	error = check(host, r);
 	if (error || operation_of(r)->uses == KIND_NONE)
 		return error;
@@ -366,6 +372,11 @@ void request_complete(struct request *r)
 bool request_blocks(const struct request *r)
 {
 	return operation_of(r)->blocks;
+}
+
+bool request_copies(const struct request *r)
+{
+	return operation_of(r)->copies;
 }
 
 int request_waits_for(const struct request *r, short *events)

@@ -128,11 +128,14 @@ class Contention:
 
     @staticmethod
     def shape(gdevd, load):
-        """The software GPU runs the threads of a block one after another: one is enough."""
-        return ["--blocks", 16, "--threads", 1] if is_software(gdevd, load.vgpu) else []
+        """The software GPU runs the threads of a block one after another: one is enough. A kernel with event loops has so
+        few that all of its blocks are on the device at once, whatever registers it needs."""
+        if is_software(gdevd, load.vgpu):
+            return ["--blocks", 16, "--threads", 1]
+        return ["--threads", 256] if load.gloop else []
 
     def calibrate(self, gdevd, load):
-        key = is_software(gdevd, load.vgpu), load.us
+        key = load.us, *self.shape(gdevd, load)
         if key not in self.calibrated:
             command = [gdevd.gdev, "run", "--vgpu", load.vgpu, self.program(gdevd),
                        "--calibrate", load.us, *self.shape(gdevd, load)]

@@ -16,19 +16,21 @@ import json
 import statistics
 import threading
 
-from contention import Contention, Load, errors, two
+from contention import Contention, errors, is_software, two
 from lab import LabError
 from turns import Turns
 
 TURNS = 5
 SIZES = {"grep": 200, "throttle": 20000, "copy": 128}
+SIZES_GPU = {**SIZES, "grep": 1000}  # with 200 it takes 16 ms
 SHARES = (30, 70)
 SHARE_S = 12
 
 
 def side(gdevd, name, vgpu="v0"):
+    sizes = SIZES if is_software(gdevd) else SIZES_GPU
     command = [gdevd.gdev, "run", "--vgpu", vgpu, gdevd.example("gloop-" + name), "--json", "--no-check", "--turns",
-               SIZES[name.removesuffix("-plain")]]
+               sizes[name.removesuffix("-plain")]]
     program = Turns(gdevd, command)
     program.turn(1)  # compiles
     program.ms.clear()

@@ -167,6 +167,43 @@ extern "C" __global__ void write_file(gloop_grid grid, const char *path, unsigne
 	});
 }
 
+/* A block writes `count` pieces of the text to descriptor 0 at once, and reads each back. */
+extern "C" __global__ void many(
+	gloop_grid grid, const char *text, char *back, unsigned count, unsigned bytes)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		for (unsigned i = 0; i < count; i++) {
+			gloop_u64 at = (gloop_u64)(blockIdx.x * count + i) * bytes;
+
+			gloop::fs::write(
+				loop, 0, at, bytes, text + at, [=](DeviceLoop *loop, long long) {
+					gloop::fs::read(loop, 0, at, bytes, back + at,
+						[](DeviceLoop *, long long) {});
+				});
+		}
+	});
+}
+
+/* ---- memory ---- */
+
+/* A block has its `bytes` copied to `between`, and from there. results: of each copy in turn. */
+extern "C" __global__ void carry(gloop_grid grid, const char *from, char *between, char *to,
+	unsigned long long bytes, long long *results)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		unsigned long long at = blockIdx.x * bytes;
+
+		gloop::memcpy(loop, between + at, from + at, bytes,
+			[=](DeviceLoop *loop, long long done) {
+				results[2 * blockIdx.x] = done;
+				gloop::memcpy(loop, to + at, between + at, bytes,
+					[=](DeviceLoop *, long long done) {
+						results[2 * blockIdx.x + 1] = done;
+					});
+			});
+	});
+}
+
 /* ---- time ---- */
 
 static __device__ __forceinline__ unsigned long long now_ns()
@@ -317,6 +354,8 @@ extern "C" __global__ void forge(gloop_grid grid, const gloop_rpc *wanted)
 	rpc->bytes = wanted->bytes;
 	rpc->flags = wanted->flags;
 	rpc->destination = wanted->destination;
+	rpc->source = wanted->source;
+	rpc->page = wanted->page;
 	rpc->posted = 1;
 	line->posted = 1;
 	line->left = line->done ? GLOOP_ENDED : GLOOP_WAITS;

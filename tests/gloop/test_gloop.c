@@ -343,6 +343,70 @@ static void test_a_block_writes_a_file(void **state)
 	}
 }
 
+static void test_a_file_takes_more_requests_than_there_are_pages(void **state)
+{
+	enum { BLOCKS = 3, PIECES = 60, BYTES = 3000, ALL = BLOCKS * PIECES * BYTES };
+	static char text[ALL], back[ALL], written[ALL];
+	const char *path = path_of("many");
+	unsigned count = PIECES;
+
+	for (unsigned i = 0; i < ALL; i++)
+		text[i] = (char)(i * 2654435761u >> 20);
+	for (unsigned i = 0; i < MODES; i++) {
+		unsigned bytes = modes[i].page_bytes ? modes[i].page_bytes : BYTES;
+		size_t all = (size_t)BLOCKS * PIECES * bytes;
+		CUdeviceptr from = device_bytes(all, text), to = device_bytes(all, NULL);
+		int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+		struct gloop_options options = modes[i];
+
+		options.descriptors = &fd;
+		options.descriptor_count = 1;
+		options.confined = true;
+		assert_int_equal(run("many", BLOCKS, 32, &options, NULL,
+					 parameters(&from, &to, &count, &bytes)),
+			0);
+		take_bytes(back, to, all);
+		cuMemFree(from);
+		assert_memory_equal(back, text, all);
+		assert_int_equal(pread(fd, written, ALL, 0), all);
+		assert_memory_equal(written, text, all);
+		close(fd);
+	}
+	unlink(path);
+}
+
+/* ---- memory ---- */
+
+static void test_copy_engines_copy_for_blocks(void **state)
+{
+	enum { BLOCKS = 3, ALL = BLOCKS * FILE_BYTES };
+	static char bytes[ALL], back[ALL];
+	unsigned long long each = FILE_BYTES;
+	char *between;
+
+	assert_success(cuMemHostAlloc((void **)&between, ALL, 0));
+	for (unsigned i = 0; i < ALL; i++)
+		bytes[i] = (char)(i * 2654435761u >> 20);
+	for (unsigned i = 0; i < MODES; i++) {
+		CUdeviceptr from = device_bytes(ALL, bytes), to = device_bytes(ALL, NULL);
+		CUdeviceptr memory = device_bytes(2 * BLOCKS * sizeof(long long), NULL);
+		long long results[2 * BLOCKS];
+
+		memset(between, 0, ALL);
+		assert_int_equal(run("carry", BLOCKS, 32, &modes[i], NULL,
+					 parameters(&from, &between, &to, &each, &memory)),
+			0);
+		take_bytes(back, to, ALL);
+		take_bytes(results, memory, sizeof(results));
+		for (unsigned k = 0; k < 2 * BLOCKS; k++)
+			assert_int_equal(results[k], FILE_BYTES);
+		assert_memory_equal(back, bytes, ALL);
+		assert_memory_equal(between, bytes, ALL);
+		cuMemFree(from);
+	}
+	cuMemFreeHost(between);
+}
+
 /* ---- time ---- */
 
 static void test_a_timer_takes_its_time(void **state)
@@ -513,7 +577,8 @@ static void test_senseless_requests_get_an_error(void **state)
 		long long answer;
 	} rows[] = {
 		{{.op = 0}, -EINVAL},
-		{{.op = GLOOP_TIMER + 1}, -EINVAL},
+		{{.op = GLOOP_COPY + 1}, -EINVAL},
+		{{.op = GLOOP_COPY, .offset = 1}, -EFAULT}, /* to nowhere */
 		{{.op = UINT32_MAX}, -EINVAL},
 		{{.op = GLOOP_READ, .fd = 2, .bytes = 1}, -EBADF},
 		{{.op = GLOOP_READ, .fd = -1, .bytes = 1}, -EBADF},
@@ -632,6 +697,65 @@ static void test_a_file_goes_to_device_memory_alone(void **state)
 	unlink(path);
 }
 
+static void test_copies_reach_the_contexts_memory_alone(void **state)
+{
+	static char ours[64] = "ours", copy[64];
+	enum { BYTES = 4096 };
+	CUdeviceptr memory = device_bytes(BYTES, NULL);
+	const struct {
+		uint64_t destination, source, bytes;
+	} rows[] = {
+		{memory, (uint64_t)ours, 64},
+		{(uint64_t)copy, memory, 64},
+		{(uint64_t)copy, (uint64_t)ours, 64},
+		{memory, memory + BYTES - 8, 16},
+		{memory + BYTES - 8, memory, 16},
+		{memory - 8, memory, 16},
+		{memory, memory, UINT64_MAX},
+		{memory, memory, INT64_MAX},
+		{0, memory, 8},
+	};
+	unsigned char back[BYTES];
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct gloop_rpc rpc = {.op = GLOOP_COPY,
+			.destination = rows[i].destination,
+			.source = rows[i].source,
+			.offset = rows[i].bytes};
+		CUdeviceptr wanted = device_bytes(sizeof(rpc), &rpc);
+		struct gloop_report report;
+
+		assert_int_equal(run("forge", 1, 32, NULL, &report, parameters(&wanted)), 0);
+		assert_int_equal(report.requests, 1);
+		cuMemFree(wanted);
+	}
+	take_bytes(back, memory, BYTES);
+	for (unsigned i = 0; i < BYTES; i++)
+		assert_int_equal(back[i], 0);
+	assert_int_equal(copy[0], 0);
+}
+
+/* A page that is no page of the block's. */
+static void test_a_page_that_is_not_there_is_refused(void **state)
+{
+	static const unsigned pages[] = {64, 1u << 16, UINT32_MAX};
+	const char *path = path_of("page");
+	int fd = (make_file(path), open(path, O_RDWR));
+	struct gloop_options options = {.descriptors = &fd, .descriptor_count = 1};
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct gloop_rpc rpc = {.op = GLOOP_READ, .bytes = 16, .page = pages[i]};
+		CUdeviceptr wanted = device_bytes(sizeof(rpc), &rpc);
+		struct gloop_report report;
+
+		assert_int_equal(run("forge", 1, 32, &options, &report, parameters(&wanted)), 0);
+		assert_int_equal(report.refused, 1);
+		cuMemFree(wanted);
+	}
+	close(fd);
+	unlink(path);
+}
+
 /* A size is no number of bytes in the page, and what is written stays where it is. */
 static void test_what_brings_nothing_has_no_destination(void **state)
 {
@@ -731,12 +855,16 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_blocks_read_a_file_from_the_disk),
 		cmocka_unit_test(test_only_regular_files_are_opened),
 		cmocka_unit_test(test_a_block_writes_a_file),
+		cmocka_unit_test(test_a_file_takes_more_requests_than_there_are_pages),
+		cmocka_unit_test(test_copy_engines_copy_for_blocks),
 		cmocka_unit_test(test_a_timer_takes_its_time),
 		cmocka_unit_test(test_blocks_serve_connections),
 		cmocka_unit_test(test_blocks_talk_to_each_other),
 		cmocka_unit_test(test_senseless_requests_get_an_error),
 		cmocka_unit_test(test_a_request_for_more_than_a_page_is_refused),
 		cmocka_unit_test(test_a_file_goes_to_device_memory_alone),
+		cmocka_unit_test(test_a_page_that_is_not_there_is_refused),
+		cmocka_unit_test(test_copies_reach_the_contexts_memory_alone),
 		cmocka_unit_test(test_what_brings_nothing_has_no_destination),
 		cmocka_unit_test(test_a_confined_kernel_opens_nothing),
 		cmocka_unit_test(test_garbage_in_the_areas_harms_nobody),
