@@ -118,15 +118,6 @@ typedef void (*thread_code)(struct gen *g, struct inst *i);
 void gen_over_threads(struct gen *g, struct inst *i, thread_code emit, bool parallel);
 LLVMBasicBlockRef gen_block(struct gen *g, const char *name);
 
-enum loop_hints {
-	LOOP_PARALLEL = 1, /* its threads' accesses are independent */
-	LOOP_SHORT = 2,    /* may be unrolled once it is vectors */
-	LOOP_SCALAR = 4,   /* becomes no vectors */
-};
-
-/* Keeps LLVM from unrolling the loop before it is vectors, or at all. width: of the vectors it must become, 0: LLVM
- * decides. */
-void loop_metadata(struct gen *g, LLVMValueRef branch, unsigned hints, uint32_t width);
 /* Of a register in memory. */
 LLVMTypeRef slot_type(struct gen *g, uint32_t reg);
 /* A fresh computation of a pure register and of the pure registers it is made of, but for those done. */
@@ -137,6 +128,21 @@ void enter_active(struct gen *g, const struct region *r, struct thread_loop *l, 
 void load_live(struct gen *g, const struct region *r, uint64_t *done);
 void store_live(struct gen *g, const struct region *r, const uint64_t *live);
 void emit_block(struct gen *g, const struct region *r, uint32_t block, struct thread_loop *l);
+
+/* hints.c */
+enum loop_hints {
+	LOOP_PARALLEL = 1, /* its threads' accesses are independent */
+	LOOP_SHORT = 2,    /* may be unrolled once it is vectors */
+	LOOP_SCALAR = 4,   /* becomes no vectors */
+	LOOP_APART =
+		8, /* of a thread, which leaves it when others do not: no processor foresees where one of many rounds ends */
+};
+
+/* Keeps LLVM from unrolling the loop before it is vectors, or at all. width: of the vectors it must become, 0: LLVM
+ * decides. */
+void loop_metadata(struct gen *g, LLVMValueRef branch, unsigned hints, uint32_t width);
+/* Whether the block ends a round of a loop that threads leave at different times. */
+bool leaves_apart(const struct gen *g, uint32_t latch);
 
 /* lanes.c */
 /* A plan for a region with a loop that threads leave at different times, or NULL: it has none that fits. */

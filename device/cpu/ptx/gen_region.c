@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include <llvm-c/DebugInfo.h>
 
 enum { SHORT_ROW = 32 }; /* threads along x */
 
@@ -62,58 +61,6 @@ void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
 			l->after = l->latch[k];
 	if (!l->after)
 		l->after = gen_block(g, "next");
-}
-
-/* What LLVM makes of a loop that it vectorises: of few rounds, straight code. */
-static LLVMMetadataRef unroll_vectors(struct gen *g)
-{
-	LLVMContextRef c = g->context;
-	LLVMMetadataRef nodes[2], done[2];
-
-	done[0] = LLVMMDStringInContext2(c, "llvm.loop.isvectorized", 22);
-	done[1] = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
-	nodes[0] = LLVMMDStringInContext2(c, "llvm.loop.vectorize.followup_vectorized", 39);
-	nodes[1] = LLVMMDNodeInContext2(c, done, 2);
-	return LLVMMDNodeInContext2(c, nodes, 2);
-}
-
-static LLVMMetadataRef vectorize_enable(struct gen *g, bool enable)
-{
-	LLVMMetadataRef pair[2];
-
-	pair[0] = LLVMMDStringInContext2(g->context, "llvm.loop.vectorize.enable", 26);
-	pair[1] = LLVMValueAsMetadata(LLVMConstInt(g->i1, enable, false));
-	return LLVMMDNodeInContext2(g->context, pair, 2);
-}
-
-/* llvm.loop metadata: distinct because it names itself. */
-void loop_metadata(struct gen *g, LLVMValueRef branch, unsigned hints, uint32_t width)
-{
-	LLVMContextRef c = g->context;
-	LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0), nodes[6] = {self}, pair[2];
-	unsigned count = 1;
-
-	pair[0] = LLVMMDStringInContext2(c, "llvm.loop.unroll.disable", 24);
-	nodes[count++] = LLVMMDNodeInContext2(c, pair, 1);
-	if (hints & LOOP_PARALLEL) {
-		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.parallel_accesses", 27);
-		pair[1] = g->access_group;
-		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
-	}
-	if (hints & LOOP_SHORT)
-		nodes[count++] = unroll_vectors(g);
-	if (hints & LOOP_SCALAR)
-		nodes[count++] = vectorize_enable(g, false);
-	if (width) {
-		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.vectorize.width", 25);
-		pair[1] = LLVMValueAsMetadata(LLVMConstInt(g->i32, width, false));
-		nodes[count++] = LLVMMDNodeInContext2(c, pair, 2);
-		nodes[count++] = vectorize_enable(g, true);
-	}
-	LLVMMetadataRef node = LLVMMDNodeInContext2(c, nodes, count);
-	LLVMMetadataReplaceAllUsesWith(self, node);
-	LLVMSetMetadata(
-		branch, LLVMGetMDKindIDInContext(c, "llvm.loop", 9), LLVMMetadataAsValue(c, node));
 }
 
 /* Of the innermost loop over threads. Short ones with guards, as at the edges of a tile, are worth unrolling: where the index is a
@@ -564,7 +511,10 @@ static void end_block(struct gen *g, const struct region *r, uint32_t block, str
 	} else if (b->exits) {
 		LLVMBuildBr(g->b, edge(g, r, w->block_count, l));
 	} else if (b->succ_count == 1) {
-		LLVMBuildBr(g->b, edge(g, r, b->succ[0], l));
+		LLVMValueRef branch = LLVMBuildBr(g->b, edge(g, r, b->succ[0], l));
+
+		if (!g->lanes && leaves_apart(g, block))
+			loop_metadata(g, branch, LOOP_APART, 0);
 	} else if (last->op == OP_brx && b->succ_count) {
 		LLVMValueRef index = emit_operand(g, &last->operands[0], g->i32);
 		LLVMValueRef s =
@@ -578,8 +528,10 @@ static void end_block(struct gen *g, const struct region *r, uint32_t block, str
 		LLVMBasicBlockRef taken = edge(g, r, b->succ[0], l);
 		LLVMBasicBlockRef other = edge(g, r, b->succ[1], l);
 
-		LLVMBuildCondBr(g->b, p, last->guard_negated ? other : taken,
+		LLVMValueRef branch = LLVMBuildCondBr(g->b, p, last->guard_negated ? other : taken,
 			last->guard_negated ? taken : other);
+		if (!g->lanes && leaves_apart(g, block))
+			loop_metadata(g, branch, LOOP_APART, 0);
 	} else {
 		LLVMBuildUnreachable(g->b);
 	}
