@@ -16,11 +16,14 @@ static struct gdev_channel *images[CAMERAS], *events;
 
 static void must(int error, const char *what)
 {
-	char why[GDEV_WHY_BYTES] = "";
+	char why[GDEV_WHY_BYTES];
 
-	if (error && graph)
+	if (!error)
+		return;
+	*why = '\0';
+	if (graph)
 		gdev_graph_why(graph, why);
-	require(!error, what, *why ? why : gdev_strerror(error));
+	require(false, what, *why ? why : gdev_strerror(error));
 }
 
 static struct gdev_template *open_template(

@@ -23,11 +23,14 @@ static unsigned last_push[ARRAYS_MAX];          /* of a source */
 
 static void must(int error, const char *what)
 {
-	char why[GDEV_WHY_BYTES] = "";
+	char why[GDEV_WHY_BYTES];
 
-	if (error && graph)
+	if (!error)
+		return;
+	*why = '\0';
+	if (graph)
 		gdev_graph_why(graph, why);
-	require(!error, what, *why ? why : gdev_strerror(error));
+	require(false, what, *why ? why : gdev_strerror(error));
 }
 
 static void feed(unsigned source, struct gdev_port *to)
@@ -142,17 +145,18 @@ static void open_source(struct work *work, unsigned source, struct gdev_databloc
 	must(gdev_datablock_write(*block, 0, contents, work->bytes[source]), "write it");
 }
 
-/* A source that several tasks take is one datablock in several channels. All are written before the first one is pushed: what
- * is pushed starts at once, and small kernels are over before the next source is there, so that the device would be woken up
- * for each. */
+/* A source that several tasks take is one datablock in several channels. What is pushed starts at once, beside the writing of
+ * the next source. */
 void graph_push(struct work *work)
 {
 	static struct gdev_datablock *blocks[ARRAYS_MAX];
+	unsigned opened = 0;
 
-	for (unsigned i = 0; i < work->sources; i++)
-		open_source(work, i, &blocks[i]);
 	for (unsigned i = 0; i < push_count; i++) {
-		struct gdev_datablock *block = blocks[pushed[i]];
+		struct gdev_datablock *block;
+		for (; opened <= pushed[i]; opened++)
+			open_source(work, opened, &blocks[opened]);
+		block = blocks[pushed[i]];
 		must(last_push[pushed[i]] == i ? gdev_push_give(pushes[i], block, GDEV_FOREVER)
 					       : gdev_push(pushes[i], block, GDEV_FOREVER),
 			"push");

@@ -11,6 +11,8 @@
 
 #include "lib/ptask/internal.h"
 
+#define SPARE_MAX 64
+
 /* ---- life ---- */
 
 static int records_of(const struct gdev_template *tmpl, uint64_t *records)
@@ -25,6 +27,18 @@ static int records_of(const struct gdev_template *tmpl, uint64_t *records)
 	return 0;
 }
 
+static struct gdev_datablock *take_spare(struct gdev_graph *graph)
+{
+	struct gdev_datablock *block = list_first(&graph->spare, struct gdev_datablock, link);
+
+	if (!block)
+		return calloc(1, sizeof *block);
+	list_remove(&block->link);
+	graph->spare_count--;
+	memset(block, 0, sizeof *block);
+	return block;
+}
+
 int block_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t records,
 	struct gdev_datablock **created)
 {
@@ -33,7 +47,7 @@ int block_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t 
 
 	if (error)
 		return error;
-	block = calloc(1, sizeof *block);
+	block = take_spare(graph);
 	if (!block)
 		return -ENOMEM;
 	block->graph = graph;
@@ -59,7 +73,20 @@ static void block_free(struct gdev_datablock *block)
 		free(block->host);
 	if (block->release)
 		block->release(block->argument);
-	free(block);
+	if (block->graph->spare_count == SPARE_MAX) {
+		free(block);
+		return;
+	}
+	list_insert(&block->graph->spare, &block->link);
+	block->graph->spare_count++;
+}
+
+void blocks_free_spare(struct gdev_graph *graph)
+{
+	struct gdev_datablock *block, *next;
+
+	list_for_each_safe (block, next, &graph->spare, link)
+		free(block);
 }
 
 void block_put(struct gdev_datablock *block)

@@ -2,8 +2,8 @@
  *
  * Device memory of a graph. Freed buffers stay with the graph, by size: the next datablock takes one, and its first command
  * comes after those that have used it. The next datablock gets the one that was freed last, as that is in caches. Double
- * buffering follows from the flow alone: while a buffer is in use by the device another one is taken, up to BUFFERS_AHEAD of
- * a size, and then the longest unused one is waited for, on the device.
+ * buffering follows from the flow alone: while a buffer is in use by the device another one is taken, up to BUFFERS_LEAST of
+ * a size, or as many small ones as are AHEAD_BYTES, and then the longest unused one is waited for, on the device.
  *
  * Classes are quarters of powers of two, so that a datablock wastes at most a fifth of its memory. libgdev carves small
  * buffers out of objects of 2 MiB.
@@ -13,7 +13,9 @@
 #include "lib/ptask/internal.h"
 
 #define BYTES_LEAST_LOG2 9
-#define BUFFERS_AHEAD 8
+#define BUFFERS_LEAST 8
+#define BUFFERS_MOST 64
+#define AHEAD_BYTES (4ull << 20)
 
 /* The smallest class that has so many bytes. */
 static unsigned class_of(uint64_t bytes)
@@ -85,7 +87,7 @@ static int create(struct device *device, unsigned class, struct buffer **created
 /* Whether the lane's next command may use it without waiting. */
 static bool is_idle(struct gdev_graph *graph, const struct buffer *buffer, unsigned lane)
 {
-	for (unsigned i = 0; i < graph->lane_count; i++) {
+	for (unsigned i = 0; i < graph->lanes_used; i++) {
 		struct point point = {.lane = i, .value = buffer->used[i]};
 		if (i != lane && point.value > graph->lanes[lane].seen[i] &&
 			!point_reached(graph, point))
@@ -95,7 +97,7 @@ static bool is_idle(struct gdev_graph *graph, const struct buffer *buffer, unsig
 	       point_reached(graph, (struct point){.lane = lane, .value = buffer->used[lane]});
 }
 
-/* Among those that were freed last. */
+/* Among those that were freed last, or the one that was freed first. */
 static struct buffer *find_idle(
 	struct gdev_graph *graph, const struct buffer_class *class, unsigned lane)
 {
@@ -105,18 +107,30 @@ static struct buffer *find_idle(
 	list_for_each (buffer, &class->free, link) {
 		if (is_idle(graph, buffer, lane))
 			return buffer;
-		if (++looked_at == BUFFERS_AHEAD)
+		if (++looked_at == BUFFERS_LEAST)
 			break;
 	}
-	return NULL;
+	if (looked_at < BUFFERS_LEAST)
+		return NULL;
+	buffer = list_entry(class->free.prev, struct buffer, link);
+	return is_idle(graph, buffer, lane) ? buffer : NULL;
+}
+
+static unsigned buffers_ahead(unsigned class)
+{
+	uint64_t count = AHEAD_BYTES / class_bytes(class);
+
+	return (unsigned)min_of(max_of(count, (uint64_t)BUFFERS_LEAST), (uint64_t)BUFFERS_MOST);
 }
 
 int used_follow(struct gdev_graph *graph, unsigned lane, const uint64_t used[LANES_MAX])
 {
 	int error = 0;
 
-	for (unsigned i = 0; i < graph->lane_count && !error; i++)
-		error = lane_follow(graph, lane, (struct point){.lane = i, .value = used[i]});
+	for (unsigned i = 0; i < graph->lanes_used && !error; i++)
+		if (used[i] > graph->lanes[lane].seen[i])
+			error = lane_follow(
+				graph, lane, (struct point){.lane = i, .value = used[i]});
 	return error;
 }
 
@@ -128,7 +142,7 @@ int buffer_take(struct gdev_graph *graph, uint64_t bytes, unsigned lane, struct 
 	struct buffer *buffer = find_idle(graph, class, lane);
 	int error = 0;
 
-	if (!buffer && class->free_count >= BUFFERS_AHEAD)
+	if (!buffer && class->free_count >= buffers_ahead(index))
 		buffer = list_entry(class->free.prev, struct buffer, link);
 	if (!buffer) {
 		error = create(device, index, &buffer);

@@ -154,6 +154,7 @@ void graph_free(struct gdev_graph *graph)
 
 	publish_free(graph);
 	remote_free(graph);
+	blocks_free_spare(graph);
 	list_for_each_safe (tmpl, next, &graph->templates, link)
 		free(tmpl);
 	int fds[] = {graph->descriptor, graph->wake, graph->watch, graph->manual_poll};
@@ -224,7 +225,7 @@ static void close_devices(struct gdev_graph *graph)
 		gdev_stream_destroy(graph->devices[i].out);
 	for (unsigned i = 0; i < graph->device_count; i++)
 		gdev_session_close(graph->devices[i].session);
-	graph->device_count = graph->lane_count = 0;
+	graph->device_count = graph->lane_count = graph->lanes_used = 0;
 }
 
 static int open_devices(struct gdev_graph *graph, const struct gdev_graph_options *options)
@@ -268,7 +269,7 @@ struct gdev_graph *graph_create(const struct gdev_graph_options *options)
 	graph->forks = forks_now();
 	struct list *lists[] = {&graph->modules, &graph->templates, &graph->ptasks,
 		&graph->channels, &graph->variables, &graph->blocks, &graph->work, &graph->hosts,
-		&graph->ready, &graph->feeds};
+		&graph->ready, &graph->feeds, &graph->spare};
 	for (unsigned i = 0; i < array_length(lists); i++)
 		list_init(lists[i]);
 	init_locks(graph);

@@ -148,6 +148,8 @@ int block_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t 
 	struct gdev_datablock **block);
 /* The program has no reference; the graph's lock is held. */
 void block_put(struct gdev_datablock *block);
+/* When there are no others left. */
+void blocks_free_spare(struct gdev_graph *graph);
 /* Contents on the lane's device, for its next command, which the caller notes by block_used(). */
 int block_on_device(struct gdev_datablock *block, unsigned lane);
 /* By a command of the device itself. */
@@ -472,11 +474,14 @@ struct gdev_graph {
 	unsigned forks; /* in the process that it belongs to */
 	struct device *devices;
 	unsigned device_count, lane_count, lanes_wanted;
+	unsigned lanes_used; /* no lane from here on has a stream */
 	enum gdev_schedule schedule;
 	bool manual;
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* for those that wait in calls */
 	struct list modules, templates, ptasks, channels, variables, blocks, feeds;
+	struct list spare; /* datablocks that are gone, for the next ones */
+	unsigned spare_count;
 	uint64_t next_id;
 	bool running, terminated, closed;
 	bool waits_changed; /* who waits for what (proxy.c) */

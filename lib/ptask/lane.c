@@ -19,6 +19,7 @@ int lane_create(struct gdev_graph *graph, unsigned lane)
 		return error;
 	gdev_stream_fence(graph->lanes[lane].stream, &fence);
 	graph->lanes[lane].timeline = fence.timeline;
+	graph->lanes_used = max_of(graph->lanes_used, lane + 1);
 	return 0;
 }
 
@@ -63,7 +64,7 @@ int lanes_error(struct gdev_graph *graph)
 
 	for (unsigned i = 0; i < graph->device_count && !error; i++)
 		error = gdev_session_error(graph->devices[i].session, NULL);
-	for (unsigned i = 0; i < graph->lane_count && !error; i++)
+	for (unsigned i = 0; i < graph->lanes_used && !error; i++)
 		if (graph->lanes[i].stream)
 			error = gdev_stream_error(graph->lanes[i].stream);
 	if (error)

@@ -21,9 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 import dataflow
 from lab import ROOT, LabError
 
-# NAME: which script of tests/cuda runs it.
-TESTS = {"graph": "run.py", "build": "run.py", "host": "run.py", "feeds": "run.py", "names": "run.py", "devices": "peer.py",
-         "random": "peer.py"}
+# Tests that want several devices, and those that use none.
+PEERS, ALONE = ("test_ptask_devices", "test_ptask_random"), ("test_ptask_members", "test_ptask_policies", "test_ptask_scaling")
 AT_ONCE = 4
 LARGE = [("matrices", shape, "gemm", 1024, width, depth) for shape, width, depth in (("tree", 8, 0), ("rectangle", 4, 6))]
 N = 1024  # of Figure 12's matrices
@@ -36,13 +35,15 @@ def check_tests(sides, tap, run_test, say):
     """(passed, failed) of each test, some at a time."""
     build = sides.gdevd.build
     folder, cuda = build / "tests" / "ptask", ROOT / "tests" / "cuda"
-    tests = {name: [sys.executable, "-B", cuda / runner, folder / f"test_ptask_{name}"] for name, runner in TESTS.items()}
-    tests["members"] = [folder / "test_ptask_members"]
+    tests = {}
+    for program in filter(os.path.isfile, sorted(folder.glob("test_ptask_*"))):
+        runner = [sys.executable, "-B", cuda / ("peer.py" if program.name in PEERS else "run.py")]
+        tests[program.name] = [*([] if program.name in ALONE else runner), program]
     storm = [sys.executable, "-B", ROOT / "tests" / "ptask" / "test_storm.py", folder / "ptask_storm"]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         stormed = pool.submit(run_test, sides, storm, 120)
         told = pool.map(lambda test: run_test(sides, test, 120), tests.values())
-        counts = [tap(*answer).say(f"ptask {name}") for name, answer in zip(tests, told)]
+        counts = [tap(*answer).say(name) for name, answer in zip(tests, told)]
     code, text = stormed.result()
     if code:
         print(text[-3000:], flush=True)
