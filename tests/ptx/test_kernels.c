@@ -6,6 +6,7 @@
 #include "harness.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -418,10 +419,55 @@ static void threads_update_the_same_word_in_a_row(void **state)
 	unload(&p);
 }
 
+/* Threads count numbers below 32 in 16 words and the 16 behind them, and ask for no result. One that looks at its word sees at
+ * least what it has added itself. */
+static void threads_count_in_a_few_words(void **state)
+{
+	static const char text[] =
+		".version 6.3\n.target sm_70\n.address_size 64\n"
+		".visible .entry %s(.param .u64 in, .param .u64 seen, .param .u64 out) {\n"
+		".reg .pred %%p; .reg .b32 %%r<9>; .reg .b64 %%d<9>;\n"
+		".shared .align 4 .b8 words[64]; .shared .align 4 .b8 behind[64];\n"
+		"ld.param.u64 %%d1, [in]; ld.param.u64 %%d2, [seen]; ld.param.u64 %%d3, [out];\n"
+		"mov.u32 %%r1, %%tid.x; mul.wide.u32 %%d5, %%r1, 4; mov.u64 %%d6, words;\n"
+		"add.s64 %%d7, %%d6, %%d5; setp.gt.u32 %%p, %%r1, 31;\n"
+		"@%%p bra A; st.shared.u32 [%%d7], 5;\nA: bar.sync 0;\n"
+		"add.s64 %%d1, %%d1, %%d5; ld.global.u32 %%r4, [%%d1]; mul.wide.u32 %%d8, %%r4, 4;\n"
+		"add.s64 %%d8, %%d6, %%d8; red.shared.add.u32 [%%d8], 3; mov.b32 %%r5, 8;\n%s\n"
+		"add.s64 %%d2, %%d2, %%d5; st.global.u32 [%%d2], %%r5; bar.sync 0;\n"
+		"@%%p bra B; ld.shared.u32 %%r6, [%%d7]; add.s64 %%d3, %%d3, %%d5;\n"
+		"st.global.u32 [%%d3], %%r6;\nB: ret;\n}\n";
+	static const char *const looks[] = {"", "ld.shared.u32 %r5, [%d8];"};
+
+	for (unsigned k = 0; k < 2; k++) {
+		static uint32_t in[256], seen[256], out[33];
+		void *params[] = {in, seen, out};
+		uint32_t count[32] = {0};
+		struct program p;
+		char written[2048];
+
+		snprintf(written, sizeof(written), text, "count", looks[k]);
+		load_text(&p, written);
+		out[32] = 77;
+		for (unsigned i = 0; i < 256; i++) {
+			in[i] = i / 5 * 7 % 32;
+			count[in[i]]++;
+		}
+		run(&p, (struct run){.kernel = "count", .block = {256}, .params = params});
+		for (unsigned i = 0; i < 256; i++)
+			assert_true(seen[i] >= 8 && seen[i] <= 5 + 3 * count[in[i]]);
+		for (unsigned i = 0; i < 32; i++)
+			assert_int_equal(out[i], 5 + 3 * count[i]);
+		assert_int_equal(out[32], 77);
+		unload(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_update_the_same_word_in_a_row),
+		cmocka_unit_test(threads_count_in_a_few_words),
 		cmocka_unit_test(guarded_vectors_add),
 		cmocka_unit_test(matrices_multiply),
 		cmocka_unit_test(blocks_reduce_with_shuffles),

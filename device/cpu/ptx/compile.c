@@ -21,7 +21,7 @@
 extern const unsigned char ptx_builtins[];
 extern const unsigned ptx_builtins_size;
 
-enum { CODE_VERSION = 25 }; /* of the code generator: part of every cache key */
+enum { CODE_VERSION = 26 }; /* of the code generator: part of every cache key */
 
 void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
 {
@@ -175,11 +175,13 @@ static int verify(struct work *w, LLVMModuleRef module)
 }
 
 /* Before O3 a thread's loop of a few rounds is unrolled by how many they are at most, as the range of its index says: the loop
- * over threads around it is then innermost when LLVM looks for loops that become vectors. */
+ * over threads around it is then innermost when LLVM looks for loops that become vectors.
+ * Behind it, regions whose loops have been unrolled hand each other in registers what they hand each other in shared memory. */
 static const char passes[] = "cgscc(inline),"
 			     "function(sroa,instcombine<no-verify-fixpoint>,simplifycfg,"
 			     "loop-unroll<O3;no-peeling;no-runtime;no-partial;upperbound>),"
-			     "default<O3>";
+			     "default<O3>,"
+			     "function(gvn,dse)";
 
 static int optimise(const struct work *w, LLVMModuleRef module, LLVMTargetMachineRef machine)
 {

@@ -114,7 +114,7 @@ static bool from_difference(const struct work *w, uint32_t reg)
 	return false;
 }
 
-static LLVMValueRef address_value(struct gen *g, const struct operand *o, unsigned space)
+LLVMValueRef emit_offset(struct gen *g, const struct operand *o, unsigned space)
 {
 	struct operand plain = *o;
 
@@ -141,7 +141,7 @@ static LLVMValueRef address_value(struct gen *g, const struct operand *o, unsign
 
 LLVMValueRef emit_address(struct gen *g, const struct operand *o, unsigned space)
 {
-	LLVMValueRef a = address_value(g, o, space);
+	LLVMValueRef a = emit_offset(g, o, space);
 
 	switch (space) {
 	case SPACE_SHARED:
@@ -483,6 +483,8 @@ bool emit_atomic(struct gen *g, struct inst *i)
 		type = emit_type(g, i->types[0]);
 	if (bits > 64 || bits < 16)
 		return false;
+	if (g->tally && tally_add(g, i))
+		return true;
 	struct ptx_access access = {
 		.bytes = (uint8_t)(bits / 8), .align = (uint8_t)(bits / 8), .kind = PTX_UPDATES};
 	LLVMValueRef p = checked_address(g, i, a, inst_space(i), access, NULL), r;

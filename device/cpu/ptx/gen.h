@@ -76,6 +76,7 @@ struct gen {
 	uint64_t *used;              /* registers that the region at hand reads or writes */
 	struct lanes *lanes;         /* of the region at hand, when lanes.c emits it */
 	struct butterfly *butterfly; /* of the strip at hand, when butterfly.c emits it */
+	struct tally *tally;         /* of the region at hand; NULL: none (tally.c) */
 	struct param_load *param_loads;
 	uint32_t param_load_count;
 };
@@ -193,6 +194,14 @@ void butterfly_end(
 /* Emits the instruction if it makes such an index, in a strip. */
 bool butterfly_emit(struct gen *g, const struct inst *i);
 
+/* tally.c */
+/* Before the loop of a region: makes the copies that its threads count in. NULL: it needs none. */
+struct tally *tally_begin(struct gen *g, const struct region *r);
+/* Emits the atomic instruction, if it counts in what the region has copies of. */
+bool tally_add(struct gen *g, const struct inst *i);
+/* Behind the loop. */
+void tally_end(struct gen *g, const struct tally *t);
+
 /* gen_gates.c: scheduled plans. */
 /* The thread's word in an array of the saved area. */
 LLVMValueRef thread_word(struct gen *g, uint32_t slot);
@@ -259,6 +268,8 @@ LLVMValueRef call_runtime(
 /* Of the state space's window at the thread at hand, an integer. */
 LLVMValueRef generic_base(struct gen *g, unsigned space);
 LLVMValueRef emit_symbol(struct gen *g, const struct operand *o);
+/* The operand [base + offset] as a number, in the window of its state space. */
+LLVMValueRef emit_offset(struct gen *g, const struct operand *o, unsigned space);
 /* Where the operand [base + offset] points. */
 LLVMValueRef emit_address(struct gen *g, const struct operand *o, unsigned space);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 
-enum { SHORT_ROW = 32 }; /* threads along x */
+enum { SHORT_ROW = 256 }; /* threads along x */
 
 LLVMBasicBlockRef gen_block(struct gen *g, const char *name)
 {
@@ -63,8 +63,9 @@ void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
 		l->after = gen_block(g, "next");
 }
 
-/* Of the innermost loop over threads. Short ones with guards, as at the edges of a tile, are worth unrolling: where the index is a
- * constant, guards are. */
+/* Of the innermost loop over threads. Short ones with guards, as at the edges of a tile or in the steps of a scan, are worth
+ * unrolling if they are small: where the index is a constant, guards are, and what a region has stored in shared memory the next
+ * one finds in registers. */
 static unsigned row_hints(const struct gen *g)
 {
 	const struct region *r = &g->plan->regions[g->region];
@@ -693,9 +694,11 @@ static void gen_region(struct gen *g, uint32_t id)
 		emit_collective_prepare(g, &w->insts[w->blocks[r->entry].first]);
 	checked_region(g, &w->insts[w->blocks[r->entry].first]);
 	narrow_range(g, g->work->blocks[r->entry].context, &range);
+	g->tally = tally_begin(g, r);
 	gen_loops(g, r, range);
 	if (w->error)
 		return;
+	tally_end(g, g->tally);
 	if (g->plan->scheduled)
 		LLVMBuildBr(g->b, g->dispatch);
 	else
