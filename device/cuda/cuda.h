@@ -156,8 +156,12 @@ struct device_queue {
 	uint32_t word;
 	int priority;
 	struct list space_link; /* space->queues */
-	/* preempt.c's: commands that are not done, oldest first, and a place among the queues that have some. */
+	/* preempt.c's: commands that are not done, oldest first, and a place among the queues that have some; what asks the device
+	 * how many blocks have begun. */
 	struct list tickets, waiting_link;
+	struct device_command tell;
+	CUdeviceptr tell_params[2];
+	bool telling;
 
 	/* The nth ever issued is at n % QUEUE_COMMANDS. */
 	_Alignas(CACHE_LINE) struct device_command *flight[QUEUE_COMMANDS];
@@ -194,10 +198,10 @@ struct device_function {
 	uint32_t dynamic_limit;  /* dynamic shared memory allowed so far; module->lock */
 	uint32_t large_clusters; /* allowed; module->lock */
 	/* preempt.c: the one that leaves between blocks. Of that one: where its hidden parameter is; the threads that a block of it
-	 * may have, fewer than the first's if it needs more registers; and, with preempt->lock, how many of its blocks the device
-	 * holds in a launch of that shape. */
+	 * may have, fewer than the first's if it needs more registers, and the dynamic shared memory; and, with preempt->lock, how
+	 * many of its blocks the device holds in a launch of that shape. */
 	struct device_function *second; /* atomic; NULL: there is none */
-	uint32_t hidden_offset, max_threads, wave;
+	uint32_t hidden_offset, max_threads, max_shared, wave;
 	uint64_t wave_shape;
 	char name[];
 };

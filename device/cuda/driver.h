@@ -88,6 +88,7 @@
 	X(cuStreamDestroy, cuStreamDestroy_v2)                                                     \
 	X(cuStreamQuery, cuStreamQuery)                                                            \
 	X(cuStreamSynchronize, cuStreamSynchronize)                                                \
+	X(cuStreamWriteValue32, cuStreamWriteValue32_v2)                                           \
 	X(cuStreamWriteValue64, cuStreamWriteValue64_v2)
 
 struct driver {

@@ -331,6 +331,16 @@ static uint32_t attribute(struct device_function *function, CUfunction_attribute
 	return (uint32_t)value;
 }
 
+static uint32_t max_dynamic_shared(struct device_function *function)
+{
+	struct device *device = function->module->space->device;
+	int most = 0;
+
+	device_enter(device)->cuDeviceGetAttribute(&most,
+		(CUdevice_attribute)PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN, device->ordinal);
+	return (uint32_t)most - attribute(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+}
+
 /* Without, the function goes as it is. */
 static void get_second(struct device_module *module, struct device_function *function)
 {
@@ -345,6 +355,7 @@ static void get_second(struct device_module *module, struct device_function *fun
 		return;
 	second->hidden_offset = kernel->param_offset;
 	second->max_threads = attribute(second, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+	second->max_shared = max_dynamic_shared(second);
 	__atomic_store_n(&function->second, second, __ATOMIC_RELEASE);
 }
 
@@ -411,7 +422,6 @@ void cuda_function_info(struct device_function *function, struct device_function
 {
 	const struct driver *driver = device_enter(function->module->space->device);
 	size_t offset, size;
-	int optin = 0;
 
 	memset(info, 0, sizeof *info);
 	while (!driver->cuFuncGetParamInfo(function->handle, info->param_count, &offset, &size)) {
@@ -429,10 +439,7 @@ void cuda_function_info(struct device_function *function, struct device_function
 		info->cluster[i] = attribute(function,
 			(CUfunction_attribute)(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH + i));
 	info->needs_cluster = attribute(function, CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET);
-	driver->cuDeviceGetAttribute(&optin,
-		(CUdevice_attribute)PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN,
-		function->module->space->device->ordinal);
-	info->max_dynamic_shared_bytes = (uint32_t)optin - info->shared_bytes;
+	info->max_dynamic_shared_bytes = max_dynamic_shared(function);
 }
 
 void cuda_function_param(

@@ -7,10 +7,13 @@
  * can leave in a short time, and each slice is a piece; any other command is one. Of slices only so many are with the
  * driver at a time as can leave together: the rest waits here.
  *
- * A pause. Generations number the times between pauses: a slice has that in which it was issued. To stop them, the generation is
- * written to the word, by a stream of its own. Blocks that begin from then on note their index and leave; so the slices
- * end. What was not rewritten runs to its end. When nothing is on the compute unit, it is quiet. The blocks that left
- * are launched again afterwards, from a list of their indices. Nobody resets the word: what is issued later has the next generation.
+ * A queue has a counter in device memory, in which the blocks of its slices count themselves (device/preempt/preempt.h): its
+ * slices run one behind the other, so that each knows from which number on the counter's are its own.
+ *
+ * A pause. Generations number the times between pauses: a slice has that in which it was issued. To stop the slices, the
+ * generation is written to the counter of each queue that has some, by a stream of its own. Blocks that begin from then on
+ * leave; so the slices end. What was not rewritten runs to its end. Behind the slices a kernel tells how many blocks have
+ * left: when the pause is over, launches go on with these. When nothing is on the compute unit, it is quiet.
  *
  * Order. A slice may follow anything in its stream: if a launch before it is stopped, it is stopped, too, since the word
  * stays. Any other command follows a rewritten launch only when that is done to its last block.
@@ -27,21 +30,33 @@
 #include "base/clock.h"
 #include "device/preempt/preempt.h"
 
-#define LEFT_WORDS (256u << 10) /* blocks that are with the driver at a time */
-#define SLICE_BLOCKS (LEFT_WORDS / 4)
-/* A wave is as many blocks as the device holds at once. To begin, to see the word and to leave takes one 1.5 us. */
-#define SLICE_WAVES 32
-#define WAVES_MAX 48 /* of all slices that are with the driver, … */
+/* To begin, to count and to leave takes a block 0.85 ns, as all count in one place, and a wave, as many blocks as the device holds
+ * at once, 0.7 us (one H200; 0.3 and 0.7 without counting). */
+#define BLOCK_LEAVES_PS 850
+#define WAVE_LEAVES_NS 700
+#define SLICE_LEAVES_NS (35 * NS_PER_US)
+#define LEAVES_NS_MAX (70 * NS_PER_US) /* all slices that are with the driver, … */
 #define PIECES_LEAST                                                                               \
 	2 /* … but so many may always be there, lest the device wait for the host between them */
 #define PIECES_MAX 64
-#define PIECES_OF_ONE 2 /* of a launch */
-#define WHOLE_MAX 16    /* commands of the compute unit that are none, likewise */
+#define PIECES_OF_ONE 2  /* of a launch */
+#define WHOLE_MAX 16     /* commands of the compute unit that are none, likewise */
+#define COUNTER_BYTES 32 /* a sector of the device's cache */
 
-static const char word_ptx[] = ".version 6.0\n"
-			       ".target sm_70\n"
-			       ".address_size 64\n"
-			       ".visible .global .align 8 .u64 gdev_word;\n";
+/* The counters, those of the blocks that have left, and the kernel that tells one of these. */
+static const char counters_ptx[] =
+	".version 6.0\n.target sm_70\n.address_size 64\n"
+	".visible .global .align 8 .u64 gdev_counters[16384];\n"
+	".visible .global .align 8 .u64 gdev_left[16384];\n"
+	".visible .entry gdev_tell(.param .u64 left, .param .u64 told)\n{\n"
+	"\t.reg .u64 %d<2>;\n\t.reg .u32 %r;\n"
+	"\tld.param.u64 %d0, [left];\n"
+	"\tld.param.u64 %d1, [told];\n"
+	"\tld.volatile.global.u32 %r, [%d0];\n"
+	"\tst.volatile.global.u32 [%d1], %r;\n"
+	"\tret;\n}\n";
+
+_Static_assert(COMPLETION_WORDS *COUNTER_BYTES == 16384 * sizeof(uint64_t), "as the text has it");
 
 enum state {
 	RUNNING,
@@ -53,26 +68,29 @@ struct preempt {
 	pthread_mutex_t lock;
 	enum state state;
 	bool wanted;                  /* a pause is */
-	uint64_t generation, stopped; /* of what is issued; up to which the word says to leave */
+	uint32_t generation, stopped; /* of what is issued; of what was told to leave last */
 	struct list queues;           /* those with tickets, struct device_queue.waiting_link */
-	struct list pieces;           /* slices with the driver, by `left_at` */
-	unsigned piece_count, waves, wholes;
-	/* The context's. */
+	unsigned piece_count;         /* of slices with the driver, */
+	uint64_t leaves_ns;           /* and how long these take to leave */
+	unsigned wholes, tells;       /* and what else is there */
+	/* The context's. A queue's counters have the number of its word. */
 	CUmodule module;
-	CUdeviceptr word, left_address;
-	uint32_t *left; /* zeros, but for the notes of slices that are with the driver */
+	struct device_function *tell; /* of the module; without a name */
+	CUdeviceptr counters, lefts, told_address;
+	uint32_t *told; /* how many have left, by the counter, … */
+	struct {
+		uint32_t begun,
+			left; /* … and how many blocks have been issued, and how many are known to have left */
+	} counts[COMPLETION_WORDS];
 	CUstream stream;
 };
 
 struct piece {
 	struct device_command command; /* the issuer's */
-	struct list link;              /* preempt->pieces, of slices */
 	struct ticket *ticket;
 	bool issued;
-	uint32_t left_at, blocks;
-	uint64_t generation;
-	unsigned waves;
-	uint8_t *params; /* of slices */
+	uint64_t leaves_ns; /* of slices */
+	uint8_t *params;    /* likewise */
 };
 
 /* A command of the worker's. */
@@ -81,9 +99,7 @@ struct ticket {
 	struct device_command *command;
 	struct device_function *second; /* NULL: it goes as it is */
 	uint32_t blocks, next;          /* of the grid; the first that has not been issued yet */
-	uint32_t *rest;                 /* indices, plus one, of those that have left */
-	uint32_t rest_count, rest_room;
-	unsigned issued; /* pieces that are with the driver */
+	unsigned issued;                /* pieces that are with the driver */
 	bool begun;
 	int error;
 	uint64_t busy_ns;
@@ -113,27 +129,22 @@ static uint32_t wave_of(
 	if (function->wave && function->wave_shape == shape)
 		return function->wave;
 	function->wave_shape = shape;
-	function->wave =
-		max_of(cuda_function_occupancy(function, threads, launch->shared_bytes), 1u) *
-		device->multiprocessors;
+	function->wave = max_of(cuda_function_occupancy(function, threads,
+					preempt_shared_bytes(launch->shared_bytes)),
+				 1u) *
+			 device->multiprocessors;
 	return function->wave;
 }
 
-/* Where so many words of `left` are free: an index, and in *before what they come before in the list. */
-static bool find_room(struct preempt *p, uint32_t blocks, uint32_t *at, struct list **before)
+/* As many blocks as leave in the time; of a wave of so many. */
+static uint64_t blocks_leave(uint64_t ns, uint32_t wave)
 {
-	struct piece *piece;
+	return max_of(min_of(ns * 1000 / BLOCK_LEAVES_PS, ns * wave / WAVE_LEAVES_NS), (uint64_t)1);
+}
 
-	*at = 0;
-	list_for_each (piece, &p->pieces, link) {
-		if (piece->left_at - *at >= blocks) {
-			*before = &piece->link;
-			return true;
-		}
-		*at = piece->left_at + piece->blocks;
-	}
-	*before = &p->pieces;
-	return LEFT_WORDS - *at >= blocks;
+static uint64_t leave_ns(uint64_t blocks, uint32_t wave)
+{
+	return max_of(blocks * BLOCK_LEAVES_PS / 1000, blocks * WAVE_LEAVES_NS / wave);
 }
 
 /* ---- issuing; with the lock ---- */
@@ -167,17 +178,24 @@ static bool is_slice(const struct ticket *ticket)
 	return ticket->second != NULL;
 }
 
-/* What it launches: of the rest first, from the front of `left`. */
-static void fill_slice(struct preempt *p, struct piece *piece, bool rest)
+/* The queue's among the counters, or among those of what has left. */
+static CUdeviceptr counter_of(CUdeviceptr counters, const struct device_queue *queue)
+{
+	return counters + (CUdeviceptr)queue->word * COUNTER_BYTES;
+}
+
+/* The next `blocks` of the launch. */
+static void fill_slice(
+	struct preempt *p, struct device_queue *queue, struct piece *piece, uint32_t blocks)
 {
 	struct ticket *ticket = piece->ticket;
 	struct device_launch *launch = &piece->command.launch;
 	const struct device_launch *whole = &ticket->command->launch;
-	uint32_t offset = ticket->second->hidden_offset;
+	uint32_t offset = ticket->second->hidden_offset, *begun = &p->counts[queue->word].begun;
 	struct preempt_launch hidden = {
-		.word = p->word,
-		.left = p->left_address + piece->left_at * sizeof *p->left,
-		.first = rest ? PREEMPT_LISTED : ticket->next,
+		.counter = counter_of(p->counters, queue),
+		.left = counter_of(p->lefts, queue),
+		.base = *begun - ticket->next,
 		.generation = p->generation,
 		.grid = {whole->grid[0], whole->grid[1], whole->grid[2]},
 	};
@@ -189,44 +207,32 @@ static void fill_slice(struct preempt *p, struct piece *piece, bool rest)
 	launch->function = ticket->second;
 	launch->params = piece->params;
 	launch->param_bytes = offset + (uint32_t)sizeof hidden;
-	launch->grid[0] = piece->blocks;
+	launch->shared_bytes = preempt_shared_bytes(whole->shared_bytes);
+	launch->grid[0] = blocks;
 	launch->grid[1] = launch->grid[2] = 1;
 	launch->more = false;
-	if (rest) {
-		ticket->rest_count -= piece->blocks;
-		memcpy(p->left + piece->left_at, ticket->rest + ticket->rest_count,
-			piece->blocks * sizeof *p->left);
-	} else {
-		ticket->next += piece->blocks;
-	}
-	piece->generation = p->generation;
+	*begun += blocks;
+	ticket->next += blocks;
 }
 
 /* False: there is no room for it now. */
 static bool issue_slice(struct preempt *p, struct device_queue *queue, struct ticket *ticket)
 {
-	struct device *device = queue->space->device;
-	bool rest = ticket->rest_count;
-	uint32_t wave = wave_of(device, ticket->second, &ticket->command->launch);
-	uint32_t blocks = rest ? ticket->rest_count : ticket->blocks - ticket->next, at;
+	uint32_t wave = wave_of(queue->space->device, ticket->second, &ticket->command->launch);
+	uint64_t blocks =
+		min_of(ticket->blocks - ticket->next, blocks_leave(SLICE_LEAVES_NS, wave));
+	uint64_t leaves_ns = leave_ns(blocks, wave);
 	struct piece *piece = free_piece(ticket);
-	struct list *before;
-	unsigned waves;
 
-	blocks = min_of(blocks, min_of((uint64_t)wave * SLICE_WAVES, SLICE_BLOCKS));
-	waves = 1 + blocks / wave;
 	if (p->piece_count >= PIECES_LEAST &&
-		(p->waves + waves > WAVES_MAX || p->piece_count == PIECES_MAX))
+		(p->leaves_ns + leaves_ns > LEAVES_NS_MAX || p->piece_count == PIECES_MAX))
 		return false;
-	if (!piece || !find_room(p, blocks, &at, &before))
+	if (!piece)
 		return false;
-	piece->left_at = at;
-	piece->blocks = blocks;
-	piece->waves = waves;
-	fill_slice(p, piece, rest);
-	list_append(before, &piece->link);
+	piece->leaves_ns = leaves_ns;
+	fill_slice(p, queue, piece, (uint32_t)blocks);
 	p->piece_count++;
-	p->waves += waves;
+	p->leaves_ns += leaves_ns;
 	issue(queue, piece);
 	return true;
 }
@@ -249,7 +255,7 @@ static bool is_issued(const struct ticket *ticket)
 		return true;
 	if (!is_slice(ticket))
 		return ticket->begun;
-	return ticket->next == ticket->blocks && !ticket->rest_count;
+	return ticket->next == ticket->blocks;
 }
 
 /* Issues the next piece of the queue. False: it may not go now, or there is none. */
@@ -293,10 +299,10 @@ static void pump(struct preempt *p)
 
 static bool is_empty(const struct preempt *p)
 {
-	return !p->piece_count && !p->wholes;
+	return !p->piece_count && !p->wholes && !p->tells;
 }
 
-/* What is issued from here on heeds the next word. */
+/* What is issued from here on heeds the next generation. */
 static void go_on(struct preempt *p)
 {
 	p->state = RUNNING;
@@ -306,35 +312,6 @@ static void go_on(struct preempt *p)
 
 /* ---- done ---- */
 
-static bool make_room(struct ticket *ticket, uint32_t more)
-{
-	uint32_t room = ticket->rest_count + more;
-	void *grown;
-
-	if (room <= ticket->rest_room)
-		return true;
-	grown = realloc(ticket->rest, room * sizeof *ticket->rest);
-	if (!grown)
-		return false;
-	ticket->rest = grown;
-	ticket->rest_room = room;
-	return true;
-}
-
-/* Takes the notes of the blocks that have left, none of which runs any more. -ENOMEM. */
-static int take_left(struct preempt *p, struct piece *piece)
-{
-	struct ticket *ticket = piece->ticket;
-	uint32_t *left = p->left + piece->left_at;
-	bool room = make_room(ticket, piece->blocks);
-
-	for (uint32_t b = 0; b < piece->blocks && room; b++)
-		if (left[b] && left[b] <= ticket->blocks) /* else the program has written there */
-			ticket->rest[ticket->rest_count++] = left[b];
-	memset(left, 0, piece->blocks * sizeof *left);
-	return room ? 0 : -ENOMEM;
-}
-
 static void account(struct preempt *p, struct piece *piece, int error)
 {
 	struct ticket *ticket = piece->ticket;
@@ -342,16 +319,38 @@ static void account(struct preempt *p, struct piece *piece, int error)
 	ticket->issued--;
 	piece->issued = false;
 	if (is_slice(ticket)) {
-		list_remove(&piece->link);
 		p->piece_count--;
-		p->waves -= piece->waves;
-		if (!error && piece->generation <= p->stopped)
-			error = take_left(p, piece);
+		p->leaves_ns -= piece->leaves_ns;
 	} else if (ticket->command->kind != DEVICE_COPY) {
 		p->wholes--;
 	}
 	if (error && !ticket->error)
 		ticket->error = error;
+}
+
+/* So many blocks have left: the last ones of what was issued. What a program may have written to the counter does it no good: no
+ * launch loses more blocks than it had. */
+static void take_back(struct device_queue *queue, uint32_t left, int error)
+{
+	struct ticket *ticket;
+	uint64_t stay = 0;
+
+	list_for_each (ticket, &queue->tickets, link)
+		stay += ticket->next;
+	stay -= min_of(stay, left);
+	list_for_each (ticket, &queue->tickets, link) {
+		ticket->next = (uint32_t)min_of(ticket->next, stay);
+		stay -= ticket->next;
+		if (error && is_slice(ticket) && ticket->begun && !ticket->error)
+			ticket->error = error;
+	}
+}
+
+static bool is_over(const struct device_queue *queue, const struct ticket *ticket)
+{
+	if (is_slice(ticket) && queue->telling) /* blocks may have left */
+		return false;
+	return !ticket->issued && is_issued(ticket);
 }
 
 /* The ticket's command is done: takes it off, and fills in what the worker is told. */
@@ -368,41 +367,135 @@ static void finish(struct ticket *ticket, const struct device_command *last)
 	list_remove(&ticket->link);
 }
 
-/* The poller's. */
+/* Takes off what is over, oldest first, to be given back without the lock. */
+static void collect_over(
+	struct device_queue *queue, const struct device_command *last, struct list *over)
+{
+	struct ticket *ticket, *after;
+
+	list_for_each_safe (ticket, after, &queue->tickets, link) {
+		if (!is_over(queue, ticket))
+			continue;
+		finish(ticket, last);
+		list_append(over, &ticket->link);
+	}
+	if (list_empty(&queue->tickets))
+		list_remove(&queue->waiting_link);
+}
+
+/* Something is not with the driver any more. Whether it is quiet now, as somebody wants it to be. */
+static bool go_on_or_stay(struct preempt *p)
+{
+	if (p->state != STOPPING || !is_empty(p)) {
+		pump(p);
+		return false;
+	}
+	p->state = QUIET;
+	if (!p->wanted)
+		go_on(p);
+	return p->wanted;
+}
+
+static void give_back(struct device *device, struct list *over, bool quiet)
+{
+	struct ticket *ticket, *after;
+
+	list_for_each_safe (ticket, after, over, link) {
+		list_remove(&ticket->link);
+		ticket->command->done(ticket->command, ticket->error);
+		free(ticket);
+	}
+	if (quiet)
+		device->host->quiet(device->host->owner);
+}
+
+/* The poller's, as tell_done(). */
 static void piece_done(struct device_command *done, int error)
 {
 	struct piece *piece = container_of(done, struct piece, command);
 	struct device_queue *queue = done->queue;
 	struct device *device = queue->space->device;
 	struct preempt *p = device->preempt;
-	struct ticket *ticket = piece->ticket, *over = NULL;
-	bool quiet = false;
+	struct list over;
+	bool quiet;
 
+	list_init(&over);
 	pthread_mutex_lock(&p->lock);
-	ticket->busy_ns += done->busy_ns;
+	piece->ticket->busy_ns += done->busy_ns;
 	account(p, piece, error);
-	if (!ticket->issued && is_issued(ticket)) {
-		over = ticket;
-		finish(ticket, done);
-		if (list_empty(&queue->tickets))
-			list_remove(&queue->waiting_link);
-	}
-	if (p->state == STOPPING && is_empty(p)) {
-		p->state = QUIET;
-		quiet = p->wanted;
-		if (!quiet)
-			go_on(p);
-	} else {
-		pump(p);
-	}
+	collect_over(queue, done, &over);
+	quiet = go_on_or_stay(p);
 	pthread_mutex_unlock(&p->lock);
-	if (over) {
-		over->command->done(over->command, over->error);
-		free(over->rest);
-		free(over);
-	}
-	if (quiet)
-		device->host->quiet(device->host->owner);
+	give_back(device, &over, quiet);
+}
+
+/* How many blocks have left of the queue's slices that were stopped. */
+static void tell_done(struct device_command *done, int error)
+{
+	struct device_queue *queue = done->queue;
+	struct device *device = queue->space->device;
+	struct preempt *p = device->preempt;
+	uint32_t *left = &p->counts[queue->word].left, told;
+	struct list over;
+	bool quiet;
+
+	list_init(&over);
+	pthread_mutex_lock(&p->lock);
+	told = __atomic_load_n(&p->told[queue->word], __ATOMIC_ACQUIRE);
+	take_back(queue, told - *left, error);
+	*left = told;
+	queue->telling = false;
+	p->tells--;
+	collect_over(queue, done, &over);
+	quiet = go_on_or_stay(p);
+	pthread_mutex_unlock(&p->lock);
+	give_back(device, &over, quiet);
+}
+
+/* ---- stopping ---- */
+
+static bool has_slices(const struct device_queue *queue)
+{
+	const struct ticket *ticket;
+
+	list_for_each (ticket, &queue->tickets, link)
+		if (is_slice(ticket) && ticket->issued)
+			return true;
+	return false;
+}
+
+static void ask_to_tell(struct preempt *p, struct device_queue *queue)
+{
+	CUdeviceptr *params = queue->tell_params;
+
+	params[0] = counter_of(p->lefts, queue);
+	params[1] = p->told_address + queue->word * sizeof *p->told;
+	queue->telling = true;
+	p->tells++;
+	queue->tell = (struct device_command){.kind = DEVICE_LAUNCH,
+		.done = tell_done,
+		.launch = {.function = p->tell,
+			.grid = {1, 1, 1},
+			.block = {1, 1, 1},
+			.params = params,
+			.param_bytes = 2 * sizeof *params}};
+	issuer_submit(queue, &queue->tell);
+}
+
+/* A counter that cannot be written is not: then the blocks run to their end. */
+static void stop(struct preempt *p, const struct driver *driver)
+{
+	struct device_queue *queue;
+
+	p->state = STOPPING;
+	p->stopped = p->generation;
+	list_for_each (queue, &p->queues, waiting_link)
+		if (has_slices(queue))
+			driver->cuStreamWriteValue32(p->stream, counter_of(p->counters, queue),
+				p->stopped, CU_STREAM_WRITE_VALUE_DEFAULT);
+	list_for_each (queue, &p->queues, waiting_link)
+		if (has_slices(queue))
+			ask_to_tell(p, queue);
 }
 
 /* ---- what the worker calls ---- */
@@ -418,10 +511,13 @@ static struct device_function *second_of(const struct device_command *command)
 
 	if (command->kind != DEVICE_LAUNCH || launch->cooperative || launch->cluster[0] ||
 		launch->grid[1] > GRID_YZ_MAX || launch->grid[2] > GRID_YZ_MAX ||
-		blocks_of(launch->grid) >= PREEMPT_LISTED)
+		blocks_of(launch->grid) >= UINT32_MAX)
 		return NULL;
 	second = __atomic_load_n(&launch->function->second, __ATOMIC_ACQUIRE);
-	return second && threads_of(launch) <= second->max_threads ? second : NULL;
+	return second && threads_of(launch) <= second->max_threads &&
+			       preempt_shared_bytes(launch->shared_bytes) <= second->max_shared
+		       ? second
+		       : NULL;
 }
 
 static struct ticket *ticket_create(struct device_command *command)
@@ -472,10 +568,10 @@ bool cuda_pause(struct device *device, bool pause)
 	pthread_mutex_lock(&p->lock);
 	p->wanted = pause;
 	if (pause && p->state == RUNNING) {
-		p->state = is_empty(p) ? QUIET : STOPPING;
-		if (p->piece_count && !driver->cuStreamWriteValue64(p->stream, p->word,
-					      p->generation, CU_STREAM_WRITE_VALUE_DEFAULT))
-			p->stopped = p->generation;
+		if (is_empty(p))
+			p->state = QUIET;
+		else
+			stop(p, driver);
 	} else if (!pause && p->state == QUIET) {
 		go_on(p);
 	}
@@ -486,24 +582,37 @@ bool cuda_pause(struct device *device, bool pause)
 
 /* ---- the context's ---- */
 
-static CUresult make_word(struct device *device, struct preempt *p)
+static CUresult load_counters(struct device *device, struct preempt *p)
 {
 	const struct driver *driver = device->driver;
 	autofree void *code = NULL;
 	size_t bytes;
-	CUresult result = jit_link(driver, word_ptx, NULL, &code, &bytes);
+	CUresult result = jit_link(driver, counters_ptx, NULL, &code, &bytes);
 
 	if (!result)
 		result = driver->cuModuleLoadDataEx(&p->module, code, 0, NULL, NULL);
 	if (!result)
-		result = driver->cuModuleGetGlobal(&p->word, &bytes, p->module, "gdev_word");
+		result =
+			driver->cuModuleGetGlobal(&p->counters, &bytes, p->module, "gdev_counters");
 	if (!result)
-		result = driver->cuMemHostAlloc((void **)&p->left, LEFT_WORDS * sizeof *p->left,
+		result = driver->cuModuleGetGlobal(&p->lefts, &bytes, p->module, "gdev_left");
+	if (!result)
+		result = driver->cuModuleGetFunction(&p->tell->handle, p->module, "gdev_tell");
+	return result;
+}
+
+static CUresult make_context(struct device *device, struct preempt *p)
+{
+	const struct driver *driver = device->driver;
+	CUresult result = load_counters(device, p);
+
+	memset(p->counts, 0, sizeof p->counts);
+	if (!result)
+		result = driver->cuMemHostAlloc((void **)&p->told,
+			COMPLETION_WORDS * sizeof *p->told,
 			CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
 	if (!result)
-		memset(p->left, 0, LEFT_WORDS * sizeof *p->left);
-	if (!result)
-		result = driver->cuMemHostGetDevicePointer(&p->left_address, p->left, 0);
+		result = driver->cuMemHostGetDevicePointer(&p->told_address, p->told, 0);
 	if (!result) /* it is to pass what waits in other streams, and has no channel in common with them */
 		result = driver->cuStreamCreateWithPriority(&p->stream, CU_STREAM_NON_BLOCKING, -5);
 	return result;
@@ -516,7 +625,7 @@ int preempt_context_open(struct device *device)
 
 	if (!p)
 		return 0;
-	result = make_word(device, p);
+	result = make_context(device, p);
 	if (result)
 		preempt_context_close(device);
 	return driver_error(result);
@@ -531,8 +640,8 @@ void preempt_context_close(struct device *device)
 		return;
 	if (p->stream)
 		driver->cuStreamDestroy(steal_pointer(&p->stream));
-	if (p->left)
-		driver->cuMemFreeHost(steal_pointer(&p->left));
+	if (p->told)
+		driver->cuMemFreeHost(steal_pointer(&p->told));
 	if (p->module)
 		driver->cuModuleUnload(steal_pointer(&p->module));
 }
@@ -545,12 +654,12 @@ int cuda_preempt(struct device_space *space)
 
 	if (device->preempt) /* of a session that did not come to be */
 		return 0;
-	p = calloc(1, sizeof *p);
+	p = calloc(1, sizeof *p + sizeof *p->tell);
 	if (!p)
 		return -ENOMEM;
+	p->tell = (struct device_function *)(p + 1);
 	pthread_mutex_init(&p->lock, NULL);
 	list_init(&p->queues);
-	list_init(&p->pieces);
 	p->generation = 1;
 	device->preempt = p;
 	device_enter(device);

@@ -4,12 +4,13 @@
  *
  * Each kernel that can be is there a second time in the text that comes out, under the name NAME PREEMPT_SUFFIX, with a parameter
  * behind the program's own, struct preempt_launch. The first is as it was: queries, graphs and launches that need the
- * whole grid at once use it. The second is launched as a row of blocks, in slices of any size. A block asks a word of device
- * memory before it does anything. If the word has reached the launch's generation, the block notes that it is still to
- * be done, and leaves; otherwise it does what the first kernel's block of its index does.
+ * whole grid at once use it. The second is launched as a row of blocks, in slices of any size, one behind the other. A block
+ * begins with an atomic addition to a counter in device memory. If the counter's low half is the launch's generation, the block
+ * counts itself among those that have left, elsewhere, and leaves. Otherwise it does what the first kernel's block of that number
+ * does.
  *
- * So that no word is ever taken back, generations only grow, and are of 64 bits: to stop what is on the device its
- * generation is written to the word; what is launched later has the next one.
+ * So the blocks that are done or running are the first ones of the grid at any time, whatever the order in which the device
+ * begins them; and when none runs any more, the number of those that have left says how many are still to be done.
  *
  * Pure: no state, no I/O; the text is a stranger's. Any thread may call anything.
  */
@@ -20,23 +21,31 @@
 #include <stdint.h>
 
 #define PREEMPT_SUFFIX "__gdev_blocks"
-#define PREEMPT_LISTED UINT32_MAX
+#define PREEMPT_SHARED                                                                             \
+	16 /* bytes behind the program's dynamic shared memory, for the block's number */
 
 /* The hidden parameter. */
 struct preempt_launch {
-	uint64_t
-		word; /* address of 64 bits of device memory: up to which generation blocks are to leave */
-	/* Address of 32 bits for each block of this launch, which is 0, or one more than the index in the whole grid of a
-	 * block that is still to be done. A block that leaves writes its own, or has it there. */
+	/* Address of 64 bits of device memory. The low half is the generation whose blocks are to leave; it may be written at any
+	 * time. The high half counts blocks, and wraps around. */
+	uint64_t counter;
+	/* Address of 32 bits, which count those that have left, and wrap around. It should be far from the counter: a part of the
+	 * device's cache adds to one place after the other, which takes 1.2 ns. */
 	uint64_t left;
-	uint64_t generation; /* more than 0 */
-	/* Index of the launch's first block in the whole grid, x fastest. PREEMPT_LISTED: `left` has the index of each, plus
-	 * one, and a block that stays puts 0 there. */
-	uint32_t first;
-	uint32_t grid[3]; /* the whole grid, of less than PREEMPT_LISTED blocks */
+	uint32_t
+		base; /* what the high half was, or would have been, before the grid's first block */
+	uint32_t generation;
+	uint32_t grid[3]; /* the whole grid, of fewer than 2^32 - 1 blocks */
+	uint32_t reserved;
 };
 
 _Static_assert(sizeof(struct preempt_launch) == 40, "as the text in rewrite.c has it");
+
+/* Dynamic shared memory of a launch of the second kernel. */
+static inline uint32_t preempt_shared_bytes(uint32_t bytes)
+{
+	return (bytes + PREEMPT_SHARED - 1) / PREEMPT_SHARED * PREEMPT_SHARED + PREEMPT_SHARED;
+}
 
 struct preempt_kernel {
 	char *name;

@@ -3,8 +3,8 @@
  * See preempt.h. The text is copied as it is; behind it, fit kernels come a second time, in which a few words are
  * different ones: the name, the parameters, what the body begins with, and %ctaid and %nctaid, for which registers stand.
  *
- * Blocks may leave in any order, so no block may wait for another, in a loop (spin.c): one that has begun might wait for
- * one that has left.
+ * No block may wait for another, in a loop (spin.c): one that has begun might wait for one that has left. A block that waits for
+ * those before it alone, as in a scan that looks back, could be let; which ones a block waits for is not found out.
  */
 #include "device/preempt/preempt.h"
 
@@ -20,59 +20,58 @@
 #define PARAMS_MAX 4096 /* bytes, what every device takes */
 #define OURS "__gdev_"  /* what our names begin with */
 
-/* What a block begins with. One thread asks the word, since all must hear the same. The notes are in host memory, which a
- * device reads slowly: only a listed block that stays reads its own. One that leaves has its note there. */
+/* Of the module: dynamic shared memory has one address, whatever its arrays are called. */
+static const char shared[] = "\n.extern .shared .align 4 .b8 __gdev_shared[];\n";
+
+/* What a block begins with. One thread counts, and tells the others through the last bytes of shared memory. */
 static const char prologue[] =
-	"\n\t.reg .pred %__gdev_p<6>;\n"
+	"\n\t.reg .pred %__gdev_p<5>;\n"
 	"\t.reg .b32 %__gdev_r<12>;\n"
-	"\t.reg .b64 %__gdev_d<5>;\n"
+	"\t.reg .b64 %__gdev_d<4>;\n"
 	"\t.reg .b32 %__gdev_ctaid_x, %__gdev_ctaid_y, %__gdev_ctaid_z;\n"
 	"\t.reg .b32 %__gdev_nctaid_x, %__gdev_nctaid_y, %__gdev_nctaid_z;\n"
+	"\tmov.u32 %__gdev_r1, %tid.x;\n"
+	"\tmov.u32 %__gdev_r2, %tid.y;\n"
+	"\tmov.u32 %__gdev_r3, %tid.z;\n"
+	"\tor.b32 %__gdev_r1, %__gdev_r1, %__gdev_r2;\n"
+	"\tor.b32 %__gdev_r1, %__gdev_r1, %__gdev_r3;\n"
+	"\tsetp.ne.u32 %__gdev_p0, %__gdev_r1, 0;\n"
+	"\tmov.u32 %__gdev_r4, __gdev_shared;\n"
+	"\tmov.u32 %__gdev_r5, %dynamic_smem_size;\n"
+	"\tadd.u32 %__gdev_r4, %__gdev_r4, %__gdev_r5;\n"
+	"\t@%__gdev_p0 bra $__gdev_counted;\n"
 	"\tld.param.u64 %__gdev_d0, [__gdev_launch];\n"
-	"\tld.param.u64 %__gdev_d1, [__gdev_launch+8];\n"
-	"\tld.param.u64 %__gdev_d3, [__gdev_launch+16];\n"
-	"\tld.param.u32 %__gdev_r0, [__gdev_launch+24];\n"
-	"\tld.param.u32 %__gdev_nctaid_x, [__gdev_launch+28];\n"
-	"\tld.param.u32 %__gdev_nctaid_y, [__gdev_launch+32];\n"
-	"\tld.param.u32 %__gdev_nctaid_z, [__gdev_launch+36];\n"
-	"\tmov.u32 %__gdev_r2, %tid.x;\n"
-	"\tmov.u32 %__gdev_r3, %tid.y;\n"
-	"\tmov.u32 %__gdev_r4, %tid.z;\n"
-	"\tor.b32 %__gdev_r2, %__gdev_r2, %__gdev_r3;\n"
-	"\tor.b32 %__gdev_r2, %__gdev_r2, %__gdev_r4;\n"
-	"\tsetp.eq.u32 %__gdev_p0, %__gdev_r2, 0;\n" /* the thread that asks */
-	"\tmov.u64 %__gdev_d4, 0;\n"
-	"\t@%__gdev_p0 ld.volatile.global.u64 %__gdev_d4, [%__gdev_d0];\n"
-	"\tmov.u32 %__gdev_r6, %ctaid.x;\n"
-	"\tmul.wide.u32 %__gdev_d2, %__gdev_r6, 4;\n"
-	"\tadd.s64 %__gdev_d1, %__gdev_d1, %__gdev_d2;\n"
-	"\tadd.u32 %__gdev_ctaid_x, %__gdev_r0, %__gdev_r6;\n"
-	"\tsetp.eq.u32 %__gdev_p1, %__gdev_r0, 0xffffffff;\n" /* listed */
-	"\tsetp.ge.u64 %__gdev_p2, %__gdev_d4, %__gdev_d3;\n"
-	"\tbar.red.or.pred %__gdev_p3, 0, %__gdev_p2;\n"
-	"\t@!%__gdev_p3 bra $__gdev_stays;\n"
-	"\tadd.u32 %__gdev_r7, %__gdev_ctaid_x, 1;\n"
-	"\tnot.pred %__gdev_p4, %__gdev_p1;\n"
-	"\tand.pred %__gdev_p4, %__gdev_p4, %__gdev_p0;\n"
-	"\t@%__gdev_p4 st.volatile.global.u32 [%__gdev_d1], %__gdev_r7;\n"
-	"\tret;\n"
-	"$__gdev_stays:\n"
-	"\t@!%__gdev_p1 bra $__gdev_placed;\n"
-	"\tld.volatile.global.u32 %__gdev_ctaid_x, [%__gdev_d1];\n"
-	"\tsub.u32 %__gdev_ctaid_x, %__gdev_ctaid_x, 1;\n"
-	"\tbar.sync 0;\n" /* all have read it */
-	"\tmov.u32 %__gdev_r8, 0;\n"
-	"\t@%__gdev_p0 st.volatile.global.u32 [%__gdev_d1], %__gdev_r8;\n"
-	"$__gdev_placed:\n"
+	"\tld.param.u32 %__gdev_r6, [__gdev_launch+16];\n"
+	"\tld.param.u32 %__gdev_r7, [__gdev_launch+20];\n"
+	"\tatom.global.add.u64 %__gdev_d1, [%__gdev_d0], 0x100000000;\n"
+	"\tcvt.u32.u64 %__gdev_r8, %__gdev_d1;\n" /* generation that is to leave */
+	"\tshr.u64 %__gdev_d2, %__gdev_d1, 32;\n"
+	"\tcvt.u32.u64 %__gdev_r9, %__gdev_d2;\n"
+	"\tsub.u32 %__gdev_r9, %__gdev_r9, %__gdev_r6;\n"
+	"\tsetp.ne.u32 %__gdev_p1, %__gdev_r8, %__gdev_r7;\n"
+	"\t@%__gdev_p1 bra $__gdev_tells;\n"
+	"\tld.param.u64 %__gdev_d3, [__gdev_launch+8];\n"
+	"\tred.global.add.u32 [%__gdev_d3], 1;\n"
+	"\tmov.u32 %__gdev_r9, 0xffffffff;\n"
+	"$__gdev_tells:\n"
+	"\tst.shared.u32 [%__gdev_r4+-16], %__gdev_r9;\n"
+	"$__gdev_counted:\n"
+	"\tbar.sync 0;\n"
+	"\tld.shared.u32 %__gdev_ctaid_x, [%__gdev_r4+-16];\n"
+	"\tsetp.eq.u32 %__gdev_p2, %__gdev_ctaid_x, 0xffffffff;\n"
+	"\t@%__gdev_p2 ret;\n"
+	"\tld.param.u32 %__gdev_nctaid_x, [__gdev_launch+24];\n"
+	"\tld.param.u32 %__gdev_nctaid_y, [__gdev_launch+28];\n"
+	"\tld.param.u32 %__gdev_nctaid_z, [__gdev_launch+32];\n"
 	"\tmov.u32 %__gdev_ctaid_y, 0;\n"
 	"\tmov.u32 %__gdev_ctaid_z, 0;\n"
-	"\tmul.lo.u32 %__gdev_r9, %__gdev_nctaid_y, %__gdev_nctaid_z;\n"
-	"\tsetp.eq.u32 %__gdev_p5, %__gdev_r9, 1;\n"
-	"\t@%__gdev_p5 bra $__gdev_begins;\n"
-	"\tdiv.u32 %__gdev_r10, %__gdev_ctaid_x, %__gdev_nctaid_x;\n"
+	"\tmul.lo.u32 %__gdev_r10, %__gdev_nctaid_y, %__gdev_nctaid_z;\n"
+	"\tsetp.eq.u32 %__gdev_p3, %__gdev_r10, 1;\n"
+	"\t@%__gdev_p3 bra $__gdev_begins;\n"
+	"\tdiv.u32 %__gdev_r11, %__gdev_ctaid_x, %__gdev_nctaid_x;\n"
 	"\trem.u32 %__gdev_ctaid_x, %__gdev_ctaid_x, %__gdev_nctaid_x;\n"
-	"\trem.u32 %__gdev_ctaid_y, %__gdev_r10, %__gdev_nctaid_y;\n"
-	"\tdiv.u32 %__gdev_ctaid_z, %__gdev_r10, %__gdev_nctaid_y;\n"
+	"\trem.u32 %__gdev_ctaid_y, %__gdev_r11, %__gdev_nctaid_y;\n"
+	"\tdiv.u32 %__gdev_ctaid_z, %__gdev_r11, %__gdev_nctaid_y;\n"
 	"$__gdev_begins:\n";
 
 /* ---- what is in the way ---- */
@@ -263,6 +262,8 @@ static int describe(struct preempt_module *made, struct reach *r, const char *te
 		kernel->unfit = unfit(r, entry);
 		if (kernel->unfit)
 			continue;
+		if (!fit)
+			fputs(shared, out);
 		write_kernel(out, scanned_of(r->scan, entry->name));
 		fit++;
 	}

@@ -50,6 +50,9 @@ bool scan_is_place(const struct token *token)
 static const struct {
 	const char *begin, *unfit;
 } unfit_words[] = {
+	{"%dynamic_smem_size", "it asks how much shared memory it has"},
+	{"%total_smem_size", "it asks how much shared memory it has"},
+	{"%aggr_smem_size", "it asks how much shared memory it has"},
 	{"%gridid", "it asks for its grid's number"},
 	{"%cluster", "it asks for its cluster"},
 	{"%nclusterid", "it asks for its cluster"},

@@ -96,7 +96,7 @@ CUresult cuLinkDestroy(CUlinkState handle)
 	return fake_enter(__func__);
 }
 
-/* Words of device memory, 0 at first, with room for twice as much. */
+/* Words of device memory and arrays of them, 0 at first, with room for twice as much. */
 static void add_variables(struct CUmod_st *module, const char *text)
 {
 	static const char *const declarations[] = {".global .u32 ", ".global .align 8 .u64 "};
@@ -106,11 +106,12 @@ static void add_variables(struct CUmod_st *module, const char *text)
 		while (module->variable_count < FAKE_NAMES &&
 			(text = strstr(text, declarations[i]))) {
 			text += strlen(declarations[i]);
-			sscanf(text, "%63[a-zA-Z0-9_]",
-				module->variables[module->variable_count].name);
-			uint32_t *value = calloc(2, sizeof *value);
+			unsigned count = 1;
+			sscanf(text, "%63[a-zA-Z0-9_][%u]",
+				module->variables[module->variable_count].name, &count);
+			uint32_t *value = calloc(2 * count, sizeof *value);
 			module->variables[module->variable_count++].value = value;
-			fake_place((uintptr_t)value, 2 * sizeof *value, value);
+			fake_place((uintptr_t)value, 2 * count * sizeof *value, value);
 		}
 }
 
@@ -383,6 +384,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 	case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
 	case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
 		*value = 65535;
+		break;
+	case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+		*value = 227 << 10;
 		break;
 	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
 		*value = 4;

@@ -215,23 +215,23 @@ static CUresult tally(const struct work *w, bool rewritten)
 	memcpy(&us, w->params + sizeof at, sizeof us);
 	memcpy(&hidden, w->params + 16, sizeof hidden);
 	for (uint32_t b = 0, index = 0; b < blocks; b++, index = b) {
-		size_t bytes = sizeof(uint32_t);
-		uint32_t *left = NULL, *count;
-		uint64_t *word = NULL;
+		size_t bytes = sizeof(uint64_t);
+		uint32_t *count, *left;
+		uint64_t *counter;
 		if (rewritten) {
-			left = (uint32_t *)bytes_of(hidden.left + b * sizeof *left, true, &bytes);
-			bytes = sizeof *word;
-			word = (uint64_t *)bytes_of(hidden.word, false, &bytes);
-			bytes = sizeof *count;
-			if (!left || !word)
+			counter = (uint64_t *)bytes_of(hidden.counter, true, &bytes);
+			bytes = sizeof *left;
+			left = (uint32_t *)bytes_of(hidden.left, true, &bytes);
+			if (!counter || !left)
 				return CUDA_ERROR_ILLEGAL_ADDRESS;
-			index = hidden.first == PREEMPT_LISTED ? *left - 1 : hidden.first + b;
-			*left = *word >= hidden.generation       ? index + 1
-				: hidden.first == PREEMPT_LISTED ? 0
-								 : *left;
-			if (*word >= hidden.generation)
+			index = (uint32_t)(*counter >> 32) - hidden.base;
+			*counter += 1ull << 32;
+			if ((uint32_t)*counter == hidden.generation) {
+				++*left;
 				continue;
+			}
 		}
+		bytes = sizeof *count;
 		count = (uint32_t *)bytes_of(at + index * sizeof *count, true, &bytes);
 		if (!count)
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -242,6 +242,17 @@ static CUresult tally(const struct work *w, bool rewritten)
 			return fake_broken;
 	}
 	return CUDA_SUCCESS;
+}
+
+/* Copies 32 bits to the address in the parameters. With fake_lock. */
+static CUresult tell(uint64_t from, const char *params)
+{
+	size_t bytes = sizeof(uint32_t);
+	const char *value = bytes_of(from, false, &bytes);
+	uint64_t to;
+
+	memcpy(&to, params, sizeof to);
+	return value ? store(to, value, bytes) : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 /* `fetch` and `put`. */
@@ -280,6 +291,8 @@ static CUresult execute_launch(const struct work *w)
 		return store(at, w->params + sizeof at, sizeof(uint32_t));
 	if (!strcmp(name, "tally") || !strcmp(name, "tally" PREEMPT_SUFFIX))
 		return tally(w, strcmp(name, "tally"));
+	if (!strcmp(name, "gdev_tell")) /* preempt.c's */
+		return tell(at, w->params + sizeof at);
 	if (!strcmp(name, "spin"))
 		return spin(at);
 	if (!strcmp(name, "add"))
@@ -309,7 +322,7 @@ static CUresult execute(const struct work *w)
 	case WORK_LAUNCH:
 		return execute_launch(w);
 	default:
-		return store(w->address, &w->value, sizeof w->value);
+		return store(w->address, &w->value, w->element);
 	}
 }
 
@@ -472,7 +485,19 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value,
 {
 	ENTER();
 	writes++;
-	return enqueue(stream, &(struct work){.kind = WORK_WRITE, .address = addr, .value = value});
+	return enqueue(stream, &(struct work){.kind = WORK_WRITE,
+				       .address = addr,
+				       .value = value,
+				       .element = sizeof value});
+}
+
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags)
+{
+	ENTER();
+	return enqueue(stream, &(struct work){.kind = WORK_WRITE,
+				       .address = addr,
+				       .value = value,
+				       .element = sizeof value});
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
