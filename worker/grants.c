@@ -13,6 +13,9 @@
 #define WINDOW_COMMANDS 2
 #define ROW_WINDOWS 2         /* a row of launches is not cut as long as it is in so many */
 #define CONTENDED_PERCENT 150 /* of a window, while others wait */
+/* While a session that ranks higher may come back: as much as this goes to the device at once, … */
+#define NARROW_NS (100 * NS_PER_US)
+#define LEAD_NS (20 * NS_PER_US) /* … and more so long before it is done with what it has */
 #define IDLE_LOADED_NS (20 * NS_PER_MS) /* at most, when memory has been brought in */
 
 void grants_init(struct core *core)
@@ -198,11 +201,14 @@ static void obey(struct core *core, uint32_t which)
 		service_timer(core, clock_now_ns() + patience_ns(core, which));
 	if (resource->state != GRANT_DRAINING)
 		return;
-	if (is_unused(core, which))
+	if (is_unused(core, which)) {
 		release(core, which, !list_empty(&resource->blocked));
-	else if (may_pause_now(core, which))
+		return;
+	}
+	if (may_pause_now(core, which))
 		pause_compute(core, resource);
-	else
+	/* What does not leave may be about to be done. */
+	if (resource->state == GRANT_DRAINING)
 		turn_plan(core, which);
 }
 
@@ -215,12 +221,42 @@ void grants_look(struct core *core)
 	core_unlock(core);
 }
 
+void grants_look_ahead(struct core *core)
+{
+	uint64_t at_ns = __atomic_load_n(&core->grants.more_at_ns, __ATOMIC_RELAXED);
+
+	if (!at_ns || clock_now_ns() < at_ns)
+		return;
+	__atomic_store_n(&core->grants.more_at_ns, 0, __ATOMIC_RELAXED);
+	core_lock(core);
+	core_unlock(core); /* lets streams go on */
+}
+
 bool grants_take_quiet(struct core *core)
 {
 	if (!__atomic_exchange_n(&core->grants.quiet, false, __ATOMIC_ACQUIRE))
 		return false;
 	obey(core, RESOURCE_COMPUTE);
 	return true;
+}
+
+/* Whether the device is about to be done with what it has. If not, the poller sees to it that blocked streams look again
+ * when it is (grants_look_ahead()). */
+static bool is_nearly_done(struct core *core, uint32_t which)
+{
+	uint64_t due_ns = grant_due_ns(core, which);
+
+	if (due_ns <= clock_now_ns() + LEAD_NS)
+		return true;
+	__atomic_store_n(&core->grants.more_at_ns, due_ns - LEAD_NS, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* Where a session that ranks higher may come at any moment, and would have to wait for all that is on the device. */
+static bool is_narrow(struct core *core, uint32_t which)
+{
+	return which == RESOURCE_COMPUTE && core->ops->timing.look_ns &&
+	       revoke_word(core, which) == REVOKE_MAY_COME;
 }
 
 static bool window_is_open(
@@ -232,6 +268,8 @@ static bool window_is_open(
 
 	if (which == RESOURCE_COMPUTE && turn_yields(core))
 		return false;
+	if (resource->in_flight && then_ns > NARROW_NS && is_narrow(core, which))
+		return resource->in_flight < WINDOW_COMMANDS && is_nearly_done(core, which);
 	if (!resource->in_flight || then_ns <= window_ns)
 		return true;
 	if (stream && stream->row && !grant_is_contended(core, which) &&

@@ -7,7 +7,9 @@
  * or window_ns of estimated time, whichever is more. What stands behind a command of its own stream does not keep
  * another stream's first one out: then it is three. While others wait for a device that cannot be
  * paused, two long commands are too much: one, or one and a half window_ns. So also from the first command of a turn on,
- * before gdevd has said that others wait, and while one of a higher priority may come: it would wait for both.
+ * before gdevd has said that others wait. While one of a higher priority may come, which would wait for all that is on
+ * the device, that is no more than keeps the device busy: what goes there while it has something of more than 0.1 ms goes when
+ * that is about to be done.
  *
  * A device that pauses gives compute back in the middle of a launch: what is in flight then stays
  * so, and goes on with the next grant.
@@ -58,8 +60,9 @@ struct grants {
 	unsigned in_flight;        /* commands on the device; atomic */
 	uint64_t loaded_before_ns; /* residency.loaded_ns when compute was given */
 	bool quiet;                /* the device has come to its pause; atomic */
-	uint64_t hand_at_ns;      /* turns.h: compute is handed over then; 0: not planned. Atomic */
-	uint64_t yielded_to;      /* turns.h: the word of the session that came last, */
+	uint64_t hand_at_ns; /* turns.h: compute is handed over then; 0: not planned. Atomic */
+	uint64_t more_at_ns; /* when blocked streams are to look again; 0: not planned. Atomic */
+	uint64_t yielded_to; /* turns.h: the word of the session that came last, */
 	uint64_t yields_until_ns; /* and until when nothing is begun for it; 0: not in this hold */
 	uint32_t seen; /* turns.h: the word of revocation that the poller saw last; atomic */
 };
@@ -84,6 +87,8 @@ uint64_t grant_due_ns(struct core *core, enum device_resource which);
 /* Unlocked, between pieces of work: looks at the words itself, since on a busy machine the thread that is to
  * read gdevd's message may get no processor before the work is done. */
 void grants_look(struct core *core);
+/* The poller's; unlocked. Lets more go to the device if the time that was planned for it has come. */
+void grants_look_ahead(struct core *core);
 /* device_host.quiet; unlocked. */
 void grants_quiet(void *owner);
 /* Whether that has happened since the last time; gives compute back then. */

@@ -382,6 +382,7 @@ static void poll_ring(struct core *core)
 		bool any = ring_read(core);
 		any |= poll_device(core);
 		turns_look(core);
+		grants_look_ahead(core);
 		if (wants_work(core)) {
 			any = true;
 			if (work_is_short(core)) {

@@ -668,13 +668,13 @@ def add_options(parser):
     group.add_argument("--series", metavar="FILE",
                        help="append utilization over time, for scripts/plot")
     group.add_argument("--policies", metavar="NAMES", help="isolation, scale, nice: instead of all of them")
-    group.add_argument("--cases", metavar="NAMES", help="isolation: only these")
+    group.add_argument("--cases", metavar="NAMES", help="isolation, preempt: only these")
 
 
 def results(name, start, options, benches=None):
     """The metrics of a benchmark, of these here or of others: (metric, (value, baseline, unit))."""
     arguments = {}
-    if options.cases and name == "isolation":
+    if options.cases and name in ("isolation", "preempt"):
         arguments["only"] = options.cases.split(",")
     if options.policies:
         arguments["policies"] = tuple(options.policies.split(","))

@@ -68,21 +68,23 @@ def cost(gdevd):
         yield name, *(statistics.median(side.ms) for side in sides)
 
 
-def preempt(contention):
+def preempt(contention, only=("gone", "latency", "inference", "cost")):
     with contention.start() as gdevd:
         software = is_software(gdevd)
-        for prefix, threads in (("", 1 if software else 256), *([] if software else [("wide.", 1024)])):
+        for prefix, threads in (("", 1 if software else 256), *([] if software else [("wide.", 1024)])) if "gone" in only else ():
             for metric, value, baseline in gone(gdevd, threads):
                 yield result(f"preempt.{prefix}{metric}", value, "us", baseline)
     for mode in ("blocks",) if software else ("blocks", "off"):
         off = ".off" if mode == "off" else ""
         for name, kept_name, loads in (("latency", f"speed{off}", (ASKING, LONG)),
                                        ("inference", f"inference{off}_speed", (INFERENCE, GEMMS))):
+            if name not in only:
+                continue
             waits, alone, kept = beside(contention, mode, *loads)
             yield result(f"preempt.{name}{off}_p99_us", percentile(waits, 0.99), "us", alone["p99_us"])
             yield result(f"preempt.{name}{off}_p50_us", percentile(waits, 0.5), "us", alone["p50_us"])
             yield result(f"preempt.{kept_name}", kept, "x", 1)
-    if software:
+    if software or "cost" not in only:
         return
     with contention.start() as gdevd:
         ratios = []
