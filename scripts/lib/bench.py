@@ -204,7 +204,7 @@ def bench_peer(start):
 
 
 DEVICES_TURNS = 15
-DEVICES_SIZE = 2048
+DEVICES_SIZE = 1920
 MESSAGES = 2000
 
 
@@ -225,7 +225,7 @@ def everybodys_seconds(gdevd, client):
 
 def bench_devices(start):
     """work_N: rounds a second of mmuls with all processors as N devices; the baseline is one device. The products are the
-    same work, and more devices copy more: the second matrix goes from device to device. work_cpu_N: CPU time of such a
+    same work, in the same bands, and more devices copy more: the first matrix goes from device to device. work_cpu_N: CPU time of such a
     round, of gdevd, the workers and the program, which says more where other programs run. message_us_64: gdevd's CPU time
     for a connection and a question with 64 devices; the baseline is one device. A minute and a half in all."""
     with start(devices="cpu") as one, start(devices="cpu:2") as two, start(devices="cpu:4") as four:
