@@ -347,18 +347,24 @@ static bool may_be_of_peer(uint64_t address, uint64_t span)
 	       address < ARENA_DEFAULT_BASE + ARENA_BASES * ARENA_DEFAULT_BYTES;
 }
 
-/* Whether a side is memory that the worker can name. -EINVAL: it had to be, and is not; in the arena there
- * is no other memory, and in another session's none but what the process itself can read and write. */
+/* What a copy goes from and to: memory that the worker can name, or the process's own, GDEV_MEMORY_UNKNOWN. */
+struct sides {
+	enum gdev_memory_kind to, from;
+};
+
+/* -EINVAL: a side had to be memory that the worker can name, and is not; in the arena there is no other memory, and in
+ * another session's none but what the process itself can read and write. */
 static int find_side(struct gdev_session *session, uint64_t address, uint64_t span,
-	enum gdev_side side, bool *named, bool *managed)
+	enum gdev_side side, enum gdev_memory_kind *kind, bool *managed)
 {
 	struct gdev_range range;
 
 	gdev_memory_lookup(session, address, &range);
-	*named = range.kind != GDEV_MEMORY_UNKNOWN && span <= range.bytes - (address - range.base);
 	*managed |= range.kind == GDEV_MEMORY_MANAGED;
-	if (*named)
+	*kind = range.kind;
+	if (range.kind != GDEV_MEMORY_UNKNOWN && span <= range.bytes - (address - range.base))
 		return 0;
+	*kind = GDEV_MEMORY_UNKNOWN;
 	return side == GDEV_SIDE_DEVICE || touches_arena(session, address, span) ||
 			       (may_be_of_peer(address, span) &&
 				       session_others_have(session, address, span))
@@ -366,22 +372,14 @@ static int find_side(struct gdev_session *session, uint64_t address, uint64_t sp
 		       : 0;
 }
 
-static bool is_device(struct gdev_session *session, uint64_t address)
+static int copy_named(
+	struct gdev_stream *stream, const struct gdev_copy *copy, struct sides sides, bool sync)
 {
-	struct gdev_range range;
-
-	gdev_memory_lookup(session, address, &range);
-	return range.kind != GDEV_MEMORY_HOST;
-}
-
-static int copy_named(struct gdev_stream *stream, const struct gdev_copy *copy, bool sync)
-{
-	struct gdev_session *session = stream->session;
 	int error;
 
 	if (!sync)
 		return copy_record(stream, copy, 0);
-	if (is_device(session, copy->destination) && is_device(session, copy->source)) {
+	if (sides.to != GDEV_MEMORY_HOST && sides.from != GDEV_MEMORY_HOST) {
 		error = wait_for_blockers(stream);
 		return error ? error : copy_record(stream, copy, RECORD_FENCE);
 	}
@@ -395,15 +393,16 @@ static int copy_named(struct gdev_stream *stream, const struct gdev_copy *copy, 
 struct direct_copy {
 	struct two_stage whole;
 	enum copy_direction direction;
-	bool to_named, from_named, sync;
+	struct sides sides;
+	bool sync;
 };
 
-static int copy_by_record(struct gdev_stream *stream, const struct gdev_copy *copy, bool to_named,
-	bool from_named, bool sync)
+static int copy_by_record(
+	struct gdev_stream *stream, const struct gdev_copy *copy, struct sides sides, bool sync)
 {
-	if (to_named && from_named)
-		return copy_named(stream, copy, sync);
-	if (to_named)
+	if (sides.to && sides.from)
+		return copy_named(stream, copy, sides, sync);
+	if (sides.to)
 		return copy_to_device(stream, copy, sync);
 	return copy_from_device(stream, copy);
 }
@@ -431,8 +430,7 @@ static int tile_by_record(struct direct_copy *direct, const struct tile *tile)
 	part.width = tile->width;
 	part.height = tile->rows;
 	part.depth = 1;
-	return copy_by_record(
-		direct->whole.stream, &part, direct->to_named, direct->from_named, direct->sync);
+	return copy_by_record(direct->whole.stream, &part, direct->sides, direct->sync);
 }
 
 static bool tile_by_ourselves(struct direct_copy *direct, const struct tile *tile)
@@ -501,7 +499,7 @@ static int direct_begin(struct gdev_stream *stream, const struct gdev_copy *copy
 	bool to_device = direct->direction == COPY_TO_DEVICE;
 	/* Copies that the caller need not wait for. */
 	bool sent = to_device && copy->height * copy->depth == 1 &&
-		    copy->width <= session->inline_bytes && !direct->from_named;
+		    copy->width <= session->inline_bytes && !direct->sides.from;
 	bool wait = direct->sync && !sent;
 	int error;
 
@@ -517,6 +515,26 @@ static int direct_begin(struct gdev_stream *stream, const struct gdev_copy *copy
 	return error;
 }
 
+static int copy_piece(
+	struct gdev_stream *stream, const struct gdev_copy *copy, struct direct_copy *direct)
+{
+	struct tile all = {copy->destination, copy->source, copy->width, 1};
+
+	direct->whole.stream = stream;
+	direct->whole.copy = copy;
+	return copy_tile(direct, &all);
+}
+
+static int copy_pieces(
+	struct gdev_stream *stream, const struct gdev_copy *copy, struct direct_copy *direct)
+{
+	two_stage_init(&direct->whole, stream, copy);
+	direct->whole.tiles.chunk = SESSION_DIRECT_BYTES;
+	movers_run(stream->session, copy->width * copy->height * copy->depth, move_tiles, direct);
+	two_stage_finish(&direct->whole);
+	return direct->whole.error;
+}
+
 /* *done: the copy is, or has failed. */
 static int copy_directly(struct gdev_stream *stream, const struct gdev_copy *copy,
 	struct direct_copy *direct, bool *done)
@@ -527,33 +545,27 @@ static int copy_directly(struct gdev_stream *stream, const struct gdev_copy *cop
 		*done = error;
 		return error;
 	}
-	two_stage_init(&direct->whole, stream, copy);
-	direct->whole.tiles.chunk = SESSION_DIRECT_BYTES;
-	movers_run(stream->session, copy->width * copy->height * copy->depth, move_tiles, direct);
-	two_stage_finish(&direct->whole);
+	if (copy->height * copy->depth == 1 && copy->width <= PIECE_MIN)
+		error = copy_piece(stream, copy, direct);
+	else
+		error = copy_pieces(stream, copy, direct);
 	if (direct->sync)
 		gdev_session_flush(stream->session);
-	return direct->whole.error;
+	return error;
 }
 
 /* Between device memory and the process's own, page-locked or not. The worker overlaps what is page-locked
  * and asynchronous with everything else. */
-static bool may_copy_directly(
-	struct gdev_session *session, const struct gdev_copy *copy, struct direct_copy *direct)
+static bool may_copy_directly(struct direct_copy *direct)
 {
-	struct gdev_range to = {0}, from = {0};
+	enum gdev_memory_kind to = direct->sides.to, from = direct->sides.from;
 
-	if (direct->to_named)
-		gdev_memory_lookup(session, copy->destination, &to);
-	if (direct->from_named)
-		gdev_memory_lookup(session, copy->source, &from);
-	if (direct->to_named && direct->from_named && !direct->sync)
+	if (to && from && !direct->sync)
 		return false;
-	direct->direction = to.kind == GDEV_MEMORY_DEVICE ? COPY_TO_DEVICE : COPY_FROM_DEVICE;
-	if (to.kind == GDEV_MEMORY_DEVICE)
-		return !direct->from_named || from.kind == GDEV_MEMORY_HOST;
-	return from.kind == GDEV_MEMORY_DEVICE &&
-	       (!direct->to_named || to.kind == GDEV_MEMORY_HOST);
+	direct->direction = to == GDEV_MEMORY_DEVICE ? COPY_TO_DEVICE : COPY_FROM_DEVICE;
+	if (to == GDEV_MEMORY_DEVICE)
+		return !from || from == GDEV_MEMORY_HOST;
+	return from == GDEV_MEMORY_DEVICE && (!to || to == GDEV_MEMORY_HOST);
 }
 
 /* ---- by the transport ---- */
@@ -604,21 +616,22 @@ static int copy_found(
 	struct gdev_stream *stream, const struct gdev_copy *copy, struct direct_copy *direct)
 {
 	struct gdev_session *session = stream->session;
+	struct sides sides = direct->sides;
 	bool done;
 	int error;
 
-	if (!direct->to_named && !direct->from_named)
+	if (!sides.to && !sides.from)
 		return copy_in_process(stream, copy);
-	if (session->transport->ops->copy && direct->to_named != direct->from_named)
-		return is_device(session, direct->to_named ? copy->destination : copy->source)
-			       ? copy_by_transport(stream, copy, direct->to_named, direct->sync)
-			       : copy_in_process(stream, copy);
-	if (may_copy_directly(session, copy, direct)) {
+	if (session->transport->ops->copy && (!sides.to || !sides.from))
+		return (sides.to ? sides.to : sides.from) == GDEV_MEMORY_HOST
+			       ? copy_in_process(stream, copy)
+			       : copy_by_transport(stream, copy, sides.to, direct->sync);
+	if (may_copy_directly(direct)) {
 		error = copy_directly(stream, copy, direct, &done);
 		if (done)
 			return error;
 	}
-	return copy_by_record(stream, copy, direct->to_named, direct->from_named, direct->sync);
+	return copy_by_record(stream, copy, sides, direct->sync);
 }
 
 /* What the copy waits for may be a host function that touches managed memory, and so waits for whoever has entered it. */
@@ -658,10 +671,10 @@ static int copy_any(struct gdev_stream *stream, const struct gdev_copy *wanted, 
 		!span_of(&copy, copy.source_pitch, copy.source_slice, &spans[1]))
 		return -EINVAL;
 	error = find_side(session, copy.destination, spans[0], copy.destination_side,
-		&direct.to_named, &managed);
+		&direct.sides.to, &managed);
 	if (!error)
 		error = find_side(session, copy.source, spans[1], copy.source_side,
-			&direct.from_named, &managed);
+			&direct.sides.from, &managed);
 	if (error)
 		return error;
 	flatten_copy(&copy);
