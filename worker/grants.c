@@ -17,6 +17,8 @@
 #define NARROW_NS (100 * NS_PER_US)
 #define LEAD_NS (20 * NS_PER_US) /* … and more so long before it is done with what it has */
 #define IDLE_LOADED_NS (20 * NS_PER_MS) /* at most, when memory has been brought in */
+#define GIVE_UP_NS                                                                                 \
+	(110 * NS_PER_MS) /* a little more than gdevd waits for a holder (SCHED_OVERDUE_NS) */
 
 void grants_init(struct core *core)
 {
@@ -187,6 +189,36 @@ void grants_quiet(void *owner)
 		core_unlock(core);
 }
 
+static void begin_draining(struct core *core, uint32_t which)
+{
+	core->grants.resources[which].state = GRANT_DRAINING;
+	core->grants.resources[which].drains_since_ns = clock_now_ns();
+	direct_update(core);
+}
+
+/* When to give compute up, UINT64_MAX: not. What is on the device may wait for what is not: the session does not come to
+ * leave, and a stream that has nothing on the device is kept from it. One kernel may poll what another one, of that stream, is
+ * to write. */
+static uint64_t give_up_ns(const struct core *core, uint32_t which)
+{
+	const struct resource *resource = &core->grants.resources[which];
+	const struct stream *stream;
+
+	if (which == RESOURCE_COMPUTE && resource->state == GRANT_DRAINING)
+		list_for_each (stream, &resource->blocked, link)
+			if (!stream->on_device[which])
+				return resource->drains_since_ns + GIVE_UP_NS;
+	return UINT64_MAX;
+}
+
+/* Gives the resource back with commands on the device, to be given another turn, in which the others go. gdevd has passed over
+ * the session anyway. */
+static void give_up(struct core *core, uint32_t which)
+{
+	usage_charge(core, which, busy_pause(core, which));
+	release(core, which, true);
+}
+
 /* Acts on the word that gdevd has written. */
 static void obey(struct core *core, uint32_t which)
 {
@@ -194,8 +226,9 @@ static void obey(struct core *core, uint32_t which)
 	uint32_t revoke = revoke_word(core, which);
 
 	if (resource->state == GRANT_HELD && revoke == REVOKE_NOW)
-		resource->state = GRANT_DRAINING;
-	direct_update(core);
+		begin_draining(core, which);
+	else
+		direct_update(core);
 	if (resource->state == GRANT_HELD && revoke == REVOKE_WHEN_IDLE &&
 		(is_idle(core, which) || !direct_is_out(core, which)))
 		service_timer(core, clock_now_ns() + patience_ns(core, which));
@@ -203,6 +236,10 @@ static void obey(struct core *core, uint32_t which)
 		return;
 	if (is_unused(core, which)) {
 		release(core, which, !list_empty(&resource->blocked));
+		return;
+	}
+	if (clock_now_ns() >= give_up_ns(core, which)) {
+		give_up(core, which);
 		return;
 	}
 	if (may_pause_now(core, which))
@@ -292,8 +329,7 @@ bool grant_admits(struct core *core, enum device_resource which, const struct st
 	if (!control_connected(core))
 		return window_is_open(core, which, stream, estimate_ns);
 	if (resource->state == GRANT_HELD && revoke_word(core, which) == REVOKE_NOW) {
-		resource->state = GRANT_DRAINING;
-		direct_update(core);
+		begin_draining(core, which);
 		if (is_unused(core, which)) /* this one wants it, and is about to be blocked */
 			release(core, which, true);
 		else
@@ -301,6 +337,9 @@ bool grant_admits(struct core *core, enum device_resource which, const struct st
 	}
 	if (resource->state == GRANT_NONE)
 		ask(core, which);
+	if (which == RESOURCE_COMPUTE && resource->state == GRANT_DRAINING && stream &&
+		!stream->on_device[which])
+		service_timer(core, resource->drains_since_ns + GIVE_UP_NS);
 	return resource->state == GRANT_HELD && window_is_open(core, which, stream, estimate_ns);
 }
 
@@ -435,8 +474,7 @@ static void leave_idle(struct core *core, uint32_t which)
 {
 	struct resource *resource = &core->grants.resources[which];
 
-	resource->state = GRANT_DRAINING;
-	direct_update(core);
+	begin_draining(core, which);
 	if (is_unused(core, which)) {
 		release(core, which, false);
 		return;
@@ -471,5 +509,9 @@ uint64_t grants_tick(struct core *core, uint64_t now_ns)
 		if (core->grants.resources[i].state == GRANT_HELD &&
 			revoke_word(core, i) == REVOKE_WHEN_IDLE)
 			next = min_of(next, look_at_idle(core, i, now_ns));
+		else if (now_ns >= give_up_ns(core, i))
+			give_up(core, i);
+		else
+			next = min_of(next, give_up_ns(core, i));
 	return next;
 }

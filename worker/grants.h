@@ -46,12 +46,13 @@ struct resource {
 	bool paused;           /* compute: the device was told to */
 	uint64_t paused_ns;    /* … and it was given back then; 0: not yet */
 	struct busy busy;
-	uint64_t idle_since_ns; /* nothing queued or in flight */
-	uint64_t held_since_ns; /* the grant */
-	bool noted;             /* for a trace, that it is held */
-	bool handed;            /* it came as a turn, and gdevd has not said GRANT yet */
-	struct list blocked;    /* streams whose first command needs it */
-	uint32_t turn;          /* turns.h: ours, when it comes; 0: none. Atomic */
+	uint64_t idle_since_ns;   /* nothing queued or in flight */
+	uint64_t held_since_ns;   /* the grant */
+	uint64_t drains_since_ns; /* revoked */
+	bool noted;               /* for a trace, that it is held */
+	bool handed;              /* it came as a turn, and gdevd has not said GRANT yet */
+	struct list blocked;      /* streams whose first command needs it */
+	uint32_t turn;            /* turns.h: ours, when it comes; 0: none. Atomic */
 };
 
 struct grants {

@@ -252,6 +252,37 @@ static void a_holder_below_one_that_may_come_has_one_long_kernel_on_the_device(v
 	double_hold(false);
 }
 
+/* What is on the device may wait for what is not. */
+static void a_session_that_cannot_leave_gives_its_turn_back_if_another_stream_waits(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture);
+	struct timespec while_ms = {.tv_nsec = 130 * NS_PER_MS};
+
+	post_first_launch(fixture, A, function);
+	double_hold(true);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
+	nanosleep(&while_ms, NULL);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	expect_no_message(fixture); /* for what is behind it in its own stream it does not wait */
+	post_launch(fixture, B, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(expect_release(fixture, RESOURCE_COMPUTE).wants, 1);
+	assert_int_equal(double_held(), 1);
+	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NONE;
+	grant(fixture, RESOURCE_COMPUTE);
+	assert_int_equal(double_held(), 3);
+	double_release(3, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 3);
+	assert_int_equal(completed(fixture, B), 1);
+	expect_no_message(fixture);
+	double_hold(false);
+}
+
 static void the_preferred_session_says_that_it_comes_before_gdevd_knows(void **state)
 {
 	struct fixture *fixture = *state;
@@ -678,6 +709,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(nothing_is_submitted_without_a_grant),
 		TEST(a_revoked_grant_is_drained_and_given_back),
+		TEST(a_session_that_cannot_leave_gives_its_turn_back_if_another_stream_waits),
 		TEST(a_turn_that_another_hands_over_is_a_grant),
 		TEST(who_is_handed_a_turn_does_not_fill_its_window),
 		TEST(a_holder_hands_over_before_it_says_so),
