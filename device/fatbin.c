@@ -516,6 +516,26 @@ int fatbin_choose(
 	return *chosen ? 0 : -ENOENT;
 }
 
+int fatbin_runtime(
+	const void *image, size_t length, unsigned target, void **code, size_t *code_length)
+{
+	struct bytes bytes = {image, length};
+	size_t offset = WRAPPER_BYTES, unit_bytes;
+	struct candidates found;
+
+	if (!has_units(bytes))
+		return -ENOENT;
+	while ((unit_bytes = fatbin_next(image, length, &offset))) {
+		candidates_find((struct bytes){bytes.at + offset, unit_bytes}, target, &found);
+		if (!found.texts && found.codes) {
+			*code = entry_program(&found.code, code_length);
+			return *code ? 0 : -ENOENT;
+		}
+		offset = align_up(offset + unit_bytes, (size_t)8);
+	}
+	return -ENOENT;
+}
+
 bool fatbin_has_newer_code(const void *image, size_t length, unsigned target)
 {
 	struct bytes bytes = {image, length};

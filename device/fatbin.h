@@ -29,15 +29,17 @@ int fatbin_each(const void *image, size_t length,
 /* Whether a fat binary has nothing in it: nvcc puts such a one before those of a program's own code. */
 bool fatbin_is_empty(const void *image, size_t length);
 
-/* Whether the text of PTX has the calls by which kernels launch kernels; whether a function of that name is one. Only the
- * software GPU runs those; FATBIN_LAUNCHES says so to the program. */
+/* Whether the text of PTX has the calls by which kernels launch kernels; whether a function of that name is one. */
 bool fatbin_launches(const void *text, size_t length);
 bool fatbin_launches_by(const char *name);
-#define FATBIN_LAUNCHES                                                                            \
-	"it has kernels that launch kernels, which gdev supports on the software GPU alone"
 
 /* Whether an image is such a wrapper with units, which only fatbin_ptx() and fatbin_choose() read. */
 bool fatbin_has_units(const void *image, size_t length);
+
+/* Of such a wrapper: the machine code of the first unit that has no PTX for the target, malloc'ed, with a NUL behind. That is
+ * the vendor's device runtime, which kernels that launch kernels call. -ENOENT: every unit has PTX, or none has such code. */
+int fatbin_runtime(
+	const void *image, size_t length, unsigned target, void **code, size_t *code_length);
 
 /* What a device of compute capability `target` (90: 9.0) takes of a fat binary (or of a wrapper, as above): the machine
  * code that was made for its architecture; else the PTX for the highest target that is at most `target`. *chosen is

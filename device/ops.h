@@ -259,11 +259,11 @@ struct device_ops {
 	void (*module_unload)(struct device_module *module);
 	/* Required. Device memory that the module's variables will take, or, when it is open, take. */
 	uint64_t (*module_bytes)(struct device_module *module);
-	/* Optional, both. Bytes of all the module's variables if some are managed, which the client reads and
-	 * writes, too; else 0. place: from here on they lie at `address` in host memory of the arena, a multiple
-	 * of 4096, with their initial values. Launches that were submitted before may use the old ones. */
+	/* Optional, both. How many bytes the module's managed variables take, which the client reads and writes, too (on the
+	 * software GPU all of its variables, if some are managed); else 0. place: from here on they lie at `address` in host
+	 * memory of the arena, a multiple of 4096, with their initial values. May block. -EINVAL: it has none, or is in use. */
 	uint64_t (*module_managed_bytes)(struct device_module *module);
-	void (*module_place)(struct device_module *module, uint64_t address);
+	int (*module_place)(struct device_module *module, uint64_t address);
 	/* -GDEV_E_SYMBOL_NOT_FOUND. A function lives as long as its module. */
 	int (*function_get)(
 		struct device_module *module, const char *name, struct device_function **function);
@@ -326,6 +326,10 @@ struct device_ops {
 	int (*texture_create)(
 		struct device_space *space, const struct texture_words *words, uint64_t *handle);
 	int (*texture_destroy)(struct device_space *space, uint64_t handle, bool surface);
+	/* Optional. Binds a module's texture or surface reference, for launches that come, or only looks for it. Nothing of the
+	 * module is in flight. -GDEV_E_SYMBOL_NOT_FOUND, -ENOTSUP, and as texture_create. */
+	int (*reference_set)(struct device_module *module, const char *name,
+		const struct texture_words *words, bool bind);
 
 	/* Optional. From the next launch on. Any thread. */
 	void (*limit)(struct device_space *space, enum device_limit which, uint64_t bytes);

@@ -46,6 +46,7 @@
 	X(RECORD_GLOBAL_GET, 19, IMMEDIATE, struct record_lookup)                                  \
 	X(RECORD_LAUNCH, 20, STREAM, struct record_launch)                                         \
 	X(RECORD_MODULE_PLACE, 21, IMMEDIATE, struct record_module_place)                          \
+	X(RECORD_REFERENCE_SET, 22, IMMEDIATE, struct record_reference)                            \
 	X(RECORD_CLUSTERS, 24, IMMEDIATE, struct record_launch)                                    \
 	X(RECORD_TENSOR_MAP, 25, IMMEDIATE, struct record_tensor_map)                              \
 	/* streams and events */                                                                   \
@@ -185,6 +186,16 @@ struct record_module_place {
 	struct record_header header;
 	uint32_t module, reserved;
 	uint64_t address; /* a multiple of 4096 */
+};
+
+/* A texture or surface reference of a module, of a device with PROPERTY_DRIVER_TEXTURES, is bound to what `words` say, for the
+ * launches that come; or with bind 0 only looked for, words.surface saying what it is. Name, NUL-terminated, follows. Reply:
+ * status only. -GDEV_E_SYMBOL_NOT_FOUND; -EINVAL as for RECORD_TEXTURE_CREATE; -ENOTSUP: the device has none. */
+struct record_reference {
+	struct record_header header;
+	uint32_t module, name_bytes;
+	uint32_t bind, reserved;
+	struct texture_words words;
 };
 
 struct record_handle {
@@ -419,6 +430,7 @@ _Static_assert(sizeof(struct record_texture) == 168, "ABI");
 _Static_assert(sizeof(struct record_texture_destroy) == 40, "ABI");
 _Static_assert(sizeof(struct record_module_load) == 64, "ABI");
 _Static_assert(sizeof(struct record_module_place) == 40, "ABI");
+_Static_assert(sizeof(struct record_reference) == 184, "ABI");
 _Static_assert(sizeof(struct record_handle) == 32, "ABI");
 _Static_assert(sizeof(struct record_lookup) == 32, "ABI");
 _Static_assert(sizeof(struct record_launch) == 64, "ABI");

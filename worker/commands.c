@@ -189,6 +189,7 @@ static void execute_tune(struct command *command)
 	X(RECORD_MODULE_LOAD, module_load, false)                                                  \
 	X(RECORD_MODULE_UNLOAD, module_unload, true)                                               \
 	X(RECORD_MODULE_PLACE, module_place, false)                                                \
+	X(RECORD_REFERENCE_SET, reference_set, false)                                              \
 	X(RECORD_FUNCTION_GET, module_function, false)                                             \
 	X(RECORD_GLOBAL_GET, module_global, false)                                                 \
 	X(RECORD_CLUSTERS, module_clusters, false)                                                 \

@@ -91,15 +91,15 @@ static int decode_array(struct request *request, size_t length)
 		       : 0;
 }
 
+static bool words_are_sound(const struct texture_words *words)
+{
+	return words->surface <= 1 && words->source < TEXTURE_SOURCES &&
+	       words->format < TEXTURE_FORMATS && words->has_view <= 1 && !words->reserved;
+}
+
 static int decode_texture(struct request *request, size_t length)
 {
-	const struct texture_words *words = &request->texture->words;
-
-	return words->surface > 1 || words->source >= TEXTURE_SOURCES ||
-			       words->format >= TEXTURE_FORMATS || words->has_view > 1 ||
-			       words->reserved
-		       ? -EINVAL
-		       : 0;
+	return words_are_sound(&request->texture->words) ? 0 : -EINVAL;
 }
 
 static int decode_texture_destroy(struct request *request, size_t length)
@@ -109,18 +109,34 @@ static int decode_texture_destroy(struct request *request, size_t length)
 	return record->surface > 1 || record->reserved ? -EINVAL : 0;
 }
 
-static int decode_lookup(struct request *request, size_t length)
+/* Behind the `fixed` bytes of the record. */
+static int decode_name(struct request *request, size_t fixed, uint32_t name_bytes, size_t length)
 {
-	const struct record_lookup *lookup = request->lookup;
-	const char *name = (const char *)(lookup + 1);
+	const char *name = (const char *)request->header + fixed;
 
-	if (!lookup->name_bytes || lookup->name_bytes > RECORD_NAME_MAX ||
-		padded(sizeof *lookup + lookup->name_bytes) != length)
+	if (!name_bytes || name_bytes > RECORD_NAME_MAX || padded(fixed + name_bytes) != length)
 		return -EINVAL;
-	if (strnlen(name, lookup->name_bytes) != lookup->name_bytes - 1)
+	if (strnlen(name, name_bytes) != name_bytes - 1)
 		return -EINVAL;
 	request->tail = name;
 	return 0;
+}
+
+static int decode_lookup(struct request *request, size_t length)
+{
+	const struct record_lookup *lookup = request->lookup;
+
+	return decode_name(request, sizeof *lookup, lookup->name_bytes, length);
+}
+
+static int decode_reference(struct request *request, size_t length)
+{
+	const struct record_reference *reference = request->reference;
+
+	if (reference->bind > 1 || reference->reserved || reference->words.has_view ||
+		!words_are_sound(&reference->words))
+		return -EINVAL;
+	return decode_name(request, sizeof *reference, reference->name_bytes, length);
 }
 
 static int decode_attribute(struct request *request, const struct record_attribute *attribute)
@@ -224,6 +240,7 @@ static const struct {
 	[RECORD_TEXTURE_DESTROY] = {decode_texture_destroy, false},
 	[RECORD_MODULE_LOAD] = {decode_load, false},
 	[RECORD_MODULE_PLACE] = {decode_place, false},
+	[RECORD_REFERENCE_SET] = {decode_reference, true},
 	[RECORD_FUNCTION_GET] = {decode_lookup, true},
 	[RECORD_GLOBAL_GET] = {decode_lookup, true},
 	[RECORD_LAUNCH] = {decode_launch, true},

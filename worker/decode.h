@@ -27,6 +27,7 @@ struct request {
 		const struct record_texture_destroy *texture_destroy;
 		const struct record_module_load *load;
 		const struct record_module_place *place;
+		const struct record_reference *reference;
 		const struct record_handle *handle;
 		const struct record_lookup *lookup;
 		const struct record_launch *launch;

@@ -294,12 +294,14 @@ void module_load(struct command *command)
 	service_job(command->core, LANE_LONG, &command->job, load_job);
 }
 
-/* The device memory that the variables took is given back. */
+/* The device memory that the variables took is given back where they were moved from it. It takes as long as loading the
+ * code once more, in which no record is read: one might unload the module. */
 void module_place(struct command *command)
 {
 	const struct record_module_place *place = command->request.place;
 	struct core *core = command->core;
 	struct module *module = table_find(&core->modules, place->module);
+	int error = module ? -EINVAL : -GDEV_E_INVALID_HANDLE;
 	struct range *range = NULL;
 	uint64_t bytes = 0;
 
@@ -310,13 +312,14 @@ void module_place(struct command *command)
 	if (range) {
 		memory_pin(range);
 		core_unlock(core);
-		core->ops->module_place(module->device, place->address);
+		error = core->ops->module_place(module->device, place->address);
 		core_lock(core);
 		memory_unpin(core, range);
-		memory_uncharge(core, module->bytes);
-		module->bytes = 0;
+		bytes = min_of(core->ops->module_bytes(module->device), module->bytes);
+		memory_uncharge(core, module->bytes - bytes);
+		module->bytes = bytes;
 	}
-	command_answer(command, range ? 0 : module ? -EINVAL : -GDEV_E_INVALID_HANDLE, NULL, 0);
+	command_answer(command, error, NULL, 0);
 }
 
 /* ---- what is in a module ---- */

@@ -8,8 +8,10 @@
 
 #include <errno.h>
 
+#include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
+#include "worker/module.h"
 
 /* ---- arrays ---- */
 
@@ -128,4 +130,23 @@ void texture_destroy(struct command *command)
 	}
 	command->barrier.passed = flight_over;
 	barrier_start(command->core, &command->barrier);
+}
+
+/* The device is asked without the lock. The module stays: records alone unload it, and none is read meanwhile. */
+void reference_set(struct command *command)
+{
+	const struct record_reference *record = command->request.reference;
+	struct core *core = command->core;
+	struct module *module = table_find(&core->modules, record->module);
+	int error = -ENOTSUP;
+
+	if (!module) {
+		error = -GDEV_E_INVALID_HANDLE;
+	} else if (core->ops->reference_set) {
+		core_unlock(core);
+		error = core->ops->reference_set(
+			module->device, command->request.tail, &record->words, record->bind);
+		core_lock(core);
+	}
+	command_answer(command, error, NULL, 0);
 }

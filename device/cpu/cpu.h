@@ -154,7 +154,7 @@ int cpu_module_open(struct device_module *module, struct device_log *log);
 void cpu_module_unload(struct device_module *module);
 uint64_t cpu_module_bytes(struct device_module *module);
 uint64_t cpu_module_managed_bytes(struct device_module *module);
-void cpu_module_place(struct device_module *module, uint64_t address);
+int cpu_module_place(struct device_module *module, uint64_t address);
 int cpu_function_get(
 	struct device_module *module, const char *name, struct device_function **function);
 int cpu_function_name(struct device_module *module, unsigned index, char *name, size_t size);

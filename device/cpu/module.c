@@ -189,7 +189,9 @@ void cpu_module_unload(struct device_module *module)
 
 uint64_t cpu_module_bytes(struct device_module *module)
 {
-	return module->globals_bytes;
+	bool placed = __atomic_load_n(&module->globals, __ATOMIC_RELAXED) != module->own;
+
+	return placed ? 0 : module->globals_bytes;
 }
 
 uint64_t cpu_module_managed_bytes(struct device_module *module)
@@ -197,7 +199,7 @@ uint64_t cpu_module_managed_bytes(struct device_module *module)
 	return ptx_globals_managed(module->ptx) ? module->globals_bytes : 0;
 }
 
-void cpu_module_place(struct device_module *module, uint64_t address)
+int cpu_module_place(struct device_module *module, uint64_t address)
 {
 	void *block = (void *)(uintptr_t)address;
 
@@ -209,6 +211,7 @@ void cpu_module_place(struct device_module *module, uint64_t address)
 	/* It is paid for no more. A launch that still uses it finds what is there at the beginning. */
 	madvise(module->own, module->globals_bytes, MADV_REMOVE);
 	ptx_globals_init(module->ptx, module->own);
+	return 0;
 }
 
 /* Says why, where the client looks if it asks. */

@@ -422,7 +422,7 @@ bool array_is_copied(struct device_space *space, const struct device_copy *c)
 
 /* ---- textures and surfaces ---- */
 
-static int find_resource(
+int texture_resource(
 	struct device_space *space, const struct texture_words *words, CUDA_RESOURCE_DESC *resource)
 {
 	const struct level *level = find_level(space, words->address);
@@ -506,7 +506,7 @@ static int make_object(
 	struct texture_object *object;
 	unsigned long long made;
 	CUresult result;
-	int error = find_resource(space, words, &resource);
+	int error = texture_resource(space, words, &resource);
 
 	if (error)
 		return error;

@@ -61,10 +61,14 @@ struct batches {
 
 /* ---- what can go together ---- */
 
+/* Kernels that launch kernels, and those that read by a reference what it is bound to when they are launched, go by themselves: of
+ * them in graphs CUDA says little. */
 static bool fits(const struct device_command *command)
 {
-	return command->kind == DEVICE_LAUNCH && !command->launch.cooperative &&
-	       !command->launch.cluster[0];
+	const struct device_launch *launch = &command->launch;
+
+	return command->kind == DEVICE_LAUNCH && !launch->cooperative && !launch->cluster[0] &&
+	       !launch->function->module->launches && !launch->function->module->bound;
 }
 
 /* Takes no more of the batch than one of the graphs that are there is for. */
@@ -354,7 +358,7 @@ static CUresult load_nothing(const struct driver *driver, struct batches *batche
 {
 	size_t bytes;
 	void *code;
-	CUresult result = jit_link(driver, nothing_ptx, NULL, &code, &bytes);
+	CUresult result = jit_link(driver, &(struct jit_source){nothing_ptx}, NULL, &code, &bytes);
 
 	if (result)
 		return result;

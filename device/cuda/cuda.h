@@ -213,18 +213,31 @@ struct variable {
 	void *saved;  /* its contents, while there is no context */
 };
 
+/* managed.c's, of a module. */
+struct managed {
+	bool any;                           /* its image may have some */
+	struct managed_variable *variables; /* of the machine code */
+	size_t count;
+	uint64_t bytes, address; /* of all together; where they are, 0: nowhere yet */
+};
+
 struct device_module {
 	struct list link; /* space->modules */
 	struct device_space *space;
 	CUmodule handle;
 	const void
 		*image; /* as it was loaded: the caller's, or what was unpacked or compiled of it */
-	void *unpacked; /* NULL: the image is the caller's */
+	size_t image_length;
+	void *unpacked;    /* NULL: the image is the caller's */
 	const void *whole; /* the caller's */
 	size_t whole_length;
 	struct preempt_module *rewritten; /* of `image`: NULL when it goes as it is */
 	bool open;                        /* the driver has loaded it */
 	bool prints;                      /* a kernel of it may call printf */
+	bool launches;                    /* … launch kernels */
+	bool bound;                       /* a reference of it was bound */
+	bool conditions;                  /* a kernel of it sets conditions of graphs */
+	struct managed managed;
 	struct variable *variables;
 	size_t variable_count;
 	uint32_t keeper;      /* enum worker_keeper; space->lock */
@@ -254,6 +267,24 @@ unsigned device_capability(const struct driver *driver, CUdevice ordinal);
 int variables_list(struct device_module *module, const void *image, size_t length);
 void variables_free(struct device_module *module);
 
+/* managed.c. Finds the managed variables of machine code, and has the driver not know of them. -ENOTSUP: it cannot be. */
+int managed_find(struct device_module *module, char *code, size_t length);
+void managed_forget(struct device_module *module);
+/* From here on the code, which managed_find() has seen, has its variables at `address`, with their values. -EINVAL: it has
+ * none, or they have a place. */
+int managed_place(struct device_module *module, char *code, size_t length, uint64_t address);
+/* False: it is none that has a place. */
+bool managed_global(
+	struct device_module *module, const char *name, uint64_t *address, uint64_t *bytes);
+bool cuda_global_is_managed(struct device_module *module, const char *name);
+uint64_t cuda_module_managed_bytes(struct device_module *module);
+
+/* condition.c. Whether a function of that name sets conditions of graphs; whether PTX, which a NUL ends, calls it. */
+bool condition_is_set_by(const char *name);
+bool condition_is_set_in(const char *text);
+/* The text, malloc'ed, with a function that sets the condition that a handle of gdev's names. */
+int conditions_define(const char *text, char **defined, size_t *length);
+
 /* footprint.c */
 uint64_t footprint_bytes(const struct device *device);
 
@@ -282,21 +313,34 @@ int cuda_texture_create(
 int cuda_texture_destroy(struct device_space *space, uint64_t handle, bool surface);
 /* Those that are left. */
 void textures_finish(struct device_space *space);
+/* What the driver is to read. With space->making. -EINVAL: no such array. */
+int texture_resource(struct device_space *space, const struct texture_words *words,
+	CUDA_RESOURCE_DESC *resource);
+
+/* reference.c */
+int cuda_reference_set(struct device_module *module, const char *name,
+	const struct texture_words *words, bool bind);
 /* Whether a side of the copy names elements of an array. */
 bool array_is_copied(struct device_space *space, const struct device_copy *copy);
 /* Issues such a copy, in as many calls as it takes. False: it is none. */
 bool array_copy(struct device_space *space, CUstream stream, const struct device_copy *copy,
 	CUresult *result);
 
-/* jit.c. PTX (NUL-terminated) to malloc'ed machine code for this device, when `cached` from the cache if it
- * is there. What the compiler says goes to `log`. */
-CUresult jit_link(const struct driver *driver, const char *ptx, struct device_log *log, void **code,
-	size_t *bytes);
+/* jit.c. PTX (NUL-terminated), with machine code that it is linked with (NULL: none), to malloc'ed machine code for this
+ * device, when `cached` from the cache if it is there. What the compiler says goes to `log`. */
+struct jit_source {
+	const char *ptx;
+	const void *runtime;
+	size_t runtime_bytes;
+};
+
+CUresult jit_link(const struct driver *driver, const struct jit_source *source,
+	struct device_log *log, void **code, size_t *bytes);
 /* By the driver's loader: what it says counts. */
 CUresult jit_load(
 	const struct driver *driver, const char *ptx, struct device_log *log, CUmodule *module);
-CUresult jit_compile(
-	struct device *device, const char *ptx, bool cached, struct device_log *log, void **code);
+CUresult jit_compile(struct device *device, const struct jit_source *source, bool cached,
+	struct device_log *log, void **code, size_t *bytes);
 
 /* module.c */
 int cuda_module_load(struct device_space *space, const void *image, size_t length,
@@ -305,6 +349,7 @@ int cuda_module_open(struct device_module *module, struct device_log *log);
 void cuda_module_unload(struct device_module *module);
 /* From its image, into a new context, with its functions. */
 int module_load_again(struct device_module *module);
+int cuda_module_place(struct device_module *module, uint64_t address);
 uint64_t cuda_module_bytes(struct device_module *module);
 int cuda_function_get(
 	struct device_module *module, const char *name, struct device_function **function);

@@ -75,6 +75,12 @@ static void load(void)
 	}
 	DRIVER_FUNCTIONS(DRIVER_LOAD)
 #undef DRIVER_LOAD
+	driver.has_references = true;
+#define DRIVER_LOAD(member, symbol)                                                                \
+	driver.member = (__typeof__(driver.member))dlsym(library, #symbol);                        \
+	driver.has_references &= driver.member != NULL;
+	DRIVER_FUNCTIONS_OF_OLD(DRIVER_LOAD)
+#undef DRIVER_LOAD
 	CUresult result = driver.cuInit(0);
 	if (result == CUDA_SUCCESS)
 		result = driver.cuDeviceGetCount(&count);

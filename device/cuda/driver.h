@@ -91,9 +91,30 @@
 	X(cuStreamWriteValue32, cuStreamWriteValue32_v2)                                           \
 	X(cuStreamWriteValue64, cuStreamWriteValue64_v2)
 
+/* NULL where the library has them no more. */
+#define DRIVER_FUNCTIONS_OF_OLD(X)                                                                 \
+	X(cuModuleGetTexRef, cuModuleGetTexRef)                                                    \
+	X(cuModuleGetSurfRef, cuModuleGetSurfRef)                                                  \
+	X(cuTexRefSetArray, cuTexRefSetArray)                                                      \
+	X(cuTexRefSetMipmappedArray, cuTexRefSetMipmappedArray)                                    \
+	X(cuTexRefSetAddress, cuTexRefSetAddress_v2)                                               \
+	X(cuTexRefSetAddress2D, cuTexRefSetAddress2D_v3)                                           \
+	X(cuTexRefSetFormat, cuTexRefSetFormat)                                                    \
+	X(cuTexRefSetAddressMode, cuTexRefSetAddressMode)                                          \
+	X(cuTexRefSetFilterMode, cuTexRefSetFilterMode)                                            \
+	X(cuTexRefSetMipmapFilterMode, cuTexRefSetMipmapFilterMode)                                \
+	X(cuTexRefSetMipmapLevelBias, cuTexRefSetMipmapLevelBias)                                  \
+	X(cuTexRefSetMipmapLevelClamp, cuTexRefSetMipmapLevelClamp)                                \
+	X(cuTexRefSetMaxAnisotropy, cuTexRefSetMaxAnisotropy)                                      \
+	X(cuTexRefSetBorderColor, cuTexRefSetBorderColor)                                          \
+	X(cuTexRefSetFlags, cuTexRefSetFlags)                                                      \
+	X(cuSurfRefSetArray, cuSurfRefSetArray)
+
 struct driver {
+	bool has_references; /* all of DRIVER_FUNCTIONS_OF_OLD */
 #define DRIVER_MEMBER(member, symbol) __typeof__(&member) member;
 	DRIVER_FUNCTIONS(DRIVER_MEMBER)
+	DRIVER_FUNCTIONS_OF_OLD(DRIVER_MEMBER)
 #undef DRIVER_MEMBER
 };
 

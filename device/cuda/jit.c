@@ -18,7 +18,8 @@ struct jit_log {
 	unsigned count;
 };
 
-static void cache_key(struct device *device, const char *ptx, uint8_t key[CODE_KEY_BYTES])
+static void cache_key(
+	struct device *device, const struct jit_source *source, uint8_t key[CODE_KEY_BYTES])
 {
 	XXH128_canonical_t canonical;
 	XXH3_state_t *state = XXH3_createState();
@@ -34,7 +35,8 @@ static void cache_key(struct device *device, const char *ptx, uint8_t key[CODE_K
 	}
 	XXH3_128bits_reset(state);
 	XXH3_128bits_update(state, target, (size_t)length);
-	XXH3_128bits_update(state, ptx, strlen(ptx));
+	XXH3_128bits_update(state, source->ptx, strlen(source->ptx));
+	XXH3_128bits_update(state, source->runtime, source->runtime_bytes);
 	XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
 	memcpy(key, canonical.digest, 16);
 	XXH3_freeState(state);
@@ -53,8 +55,8 @@ static void log_options(struct device_log *log, struct jit_log *jit)
 	jit->count = 2;
 }
 
-CUresult jit_link(const struct driver *driver, const char *ptx, struct device_log *log, void **code,
-	size_t *bytes)
+CUresult jit_link(const struct driver *driver, const struct jit_source *source,
+	struct device_log *log, void **code, size_t *bytes)
 {
 	struct jit_log jit;
 	CUlinkState state;
@@ -65,8 +67,11 @@ CUresult jit_link(const struct driver *driver, const char *ptx, struct device_lo
 	result = driver->cuLinkCreate(jit.count, jit.options, jit.values, &state);
 	if (result)
 		return result;
-	result = driver->cuLinkAddData(
-		state, CU_JIT_INPUT_PTX, (void *)ptx, strlen(ptx) + 1, "module", 0, NULL, NULL);
+	result = driver->cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)source->ptx,
+		strlen(source->ptx) + 1, "module", 0, NULL, NULL);
+	if (!result && source->runtime)
+		result = driver->cuLinkAddData(state, CU_JIT_INPUT_CUBIN, (void *)source->runtime,
+			source->runtime_bytes, "runtime", 0, NULL, NULL);
 	if (!result)
 		result = driver->cuLinkComplete(state, &linked, bytes);
 	if (!result) {
@@ -89,19 +94,18 @@ CUresult jit_load(
 	return driver->cuModuleLoadDataEx(module, ptx, jit.count, jit.options, jit.values);
 }
 
-CUresult jit_compile(
-	struct device *device, const char *ptx, bool cached, struct device_log *log, void **code)
+CUresult jit_compile(struct device *device, const struct jit_source *source, bool cached,
+	struct device_log *log, void **code, size_t *bytes)
 {
 	const struct device_host *host = device->host;
 	uint8_t key[CODE_KEY_BYTES];
-	size_t bytes;
 	CUresult result;
 
-	cache_key(device, ptx, key);
-	if (cached && host->cache_load && !host->cache_load(host->owner, key, code, &bytes))
+	cache_key(device, source, key);
+	if (cached && host->cache_load && !host->cache_load(host->owner, key, code, bytes))
 		return CUDA_SUCCESS;
-	result = jit_link(device->driver, ptx, log, code, &bytes);
+	result = jit_link(device->driver, source, log, code, bytes);
 	if (!result && host->cache_store)
-		host->cache_store(host->owner, key, *code, bytes);
+		host->cache_store(host->owner, key, *code, *bytes);
 	return result;
 }

@@ -4,6 +4,7 @@
  */
 #include "device/cuda/cuda.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,33 +20,61 @@
 #define DEFAULT_DYNAMIC_SHARED (48u << 10)
 #define PORTABLE_CLUSTER 8 /* blocks; more must be allowed */
 
-static bool is_binary(const char *image)
+static bool is_fatbin(const void *image)
 {
-	static const uint32_t elf = 0x464c457f, fatbin = 0xba55ed50;
 	uint32_t magic;
 
 	memcpy(&magic, image, sizeof magic);
-	return magic == elf || magic == fatbin;
+	return magic == FATBIN_MAGIC;
 }
 
-static void say(struct device_log *log, const char *sentence)
+static bool is_binary(const void *image)
 {
-	if (log && log->text && log->size)
-		snprintf(log->text, log->size, "%s", sentence);
+	return !memcmp(image, ELFMAG, SELFMAG) || is_fatbin(image);
+}
+
+/* Has the driver load the machine code, which becomes the module's image. */
+static CUresult take_code(struct device_module *module, void **code, size_t length)
+{
+	int error = managed_find(module, *code, length);
+	CUresult result;
+
+	if (error)
+		return error == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_NOT_SUPPORTED;
+	result = module->space->device->driver->cuModuleLoadDataEx(
+		&module->handle, *code, 0, NULL, NULL);
+	if (result)
+		return result;
+	free(module->unpacked);
+	module->image = module->unpacked = steal_pointer(code);
+	module->image_length = length;
+	return CUDA_SUCCESS;
 }
 
 /* With the kernels that leave between blocks, where there are some. */
 static bool load_rewritten(struct device_module *module, struct device_log *log)
 {
-	struct device *device = module->space->device;
+	const struct jit_source source = {module->rewritten->text};
 	autofree void *code = NULL;
+	size_t length;
 
-	if (jit_compile(device, module->rewritten->text, true, log, &code) ||
-		device->driver->cuModuleLoadDataEx(&module->handle, code, 0, NULL, NULL))
-		return false;
-	free(module->unpacked);
-	module->image = module->unpacked = steal_pointer(&code);
-	return true;
+	return !jit_compile(module->space->device, &source, true, log, &code, &length) &&
+	       !take_code(module, &code, length);
+}
+
+/* Machine code with managed variables is changed: a copy of it. */
+static CUresult load_binary(struct device_module *module)
+{
+	autofree void *copy = NULL;
+
+	if (!module->managed.any)
+		return module->space->device->driver->cuModuleLoadDataEx(
+			&module->handle, module->image, 0, NULL, NULL);
+	copy = calloc(1, module->image_length + 1); /* a NUL behind it */
+	if (!copy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(copy, module->image, module->image_length);
+	return take_code(module, &copy, module->image_length);
 }
 
 /* Machine code goes to the driver as it is; PTX through our compile cache, because the driver's own lies in
@@ -54,32 +83,35 @@ static bool load_rewritten(struct device_module *module, struct device_log *log)
 static CUresult load(struct device_module *module, struct device_log *log)
 {
 	struct device *device = module->space->device;
-	const struct driver *driver = device->driver;
-	autofree void *code = NULL;
+	struct jit_source source = {module->image};
+	autofree void *code = NULL, *runtime = NULL;
 	CUresult result;
+	size_t length;
 
 	if (module->rewritten)
 		return load_rewritten(module, log) ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
 	if (is_binary(module->image))
-		return driver->cuModuleLoadDataEx(&module->handle, module->image, 0, NULL, NULL);
+		return load_binary(module);
+	if (module->launches && !fatbin_runtime(module->whole, module->whole_length,
+					device->capability, &runtime, &source.runtime_bytes))
+		source.runtime = runtime;
 	for (int cached = 1; cached >= 0; cached--) { /* a damaged entry is compiled again */
 		free(steal_pointer(&code));
-		result = jit_compile(device, module->image, cached, log, &code);
+		result = jit_compile(device, &source, cached, log, &code, &length);
 		if (!result)
-			result = driver->cuModuleLoadDataEx(&module->handle, code, 0, NULL, NULL);
+			result = take_code(module, &code, length);
 		if (result != CUDA_ERROR_INVALID_IMAGE && result != CUDA_ERROR_NO_BINARY_FOR_GPU)
 			break;
 	}
-	if (result)
-		return jit_load(driver, module->image, log, &module->handle);
-	free(module->unpacked);
-	module->image = module->unpacked = steal_pointer(&code);
-	return CUDA_SUCCESS;
+	if (result && result != CUDA_ERROR_NOT_SUPPORTED && !module->managed.any)
+		return jit_load(device->driver, module->image, log, &module->handle);
+	return result;
 }
 
 static void module_free(struct device_module *module)
 {
 	variables_free(module);
+	managed_forget(module);
 	preempt_module_destroy(module->rewritten);
 	pthread_mutex_destroy(&module->lock);
 	free(module->unpacked);
@@ -105,19 +137,38 @@ static uint64_t taken_by(const struct device_module *module, uint64_t before, ui
 }
 
 /* Learns what is in an image; `unpacked`: NULL, or the image, and the module's from here on. */
-static int look_at(struct device_module *module, const void *image, size_t length, void *unpacked,
-	struct device_log *log)
+static int look_at(struct device_module *module, const void *image, size_t length, void *unpacked)
 {
-	int error;
-
 	free(module->unpacked);
 	variables_free(module);
 	module->image = image;
+	module->image_length = length;
 	module->unpacked = unpacked;
-	error = variables_list(module, image, length);
-	if (error == -ENOTSUP)
-		say(log, FATBIN_LAUNCHES);
-	return error;
+	return variables_list(module, image, length);
+}
+
+/* Managed variables are found in machine code that is there, and not where the driver chooses or compiles; conditions of graphs
+ * are set by PTX alone, whose text is changed. So for these PTX is taken, if there is some; what the compiler was to be called
+ * with counts less. In machine code alone the function is the driver's, which takes a handle of gdev's for an illegal
+ * address. */
+static int take_text(struct device_module *module)
+{
+	const char *why;
+	size_t length;
+	char *text;
+	int error = 0;
+
+	if ((module->conditions && is_binary(module->image)) ||
+		(module->managed.any && is_fatbin(module->image))) {
+		if (fatbin_ptx(module->whole, module->whole_length,
+			    module->space->device->capability, &text, &length, &why))
+			return 0;
+		error = look_at(module, text, length, text);
+	}
+	if (error || !module->conditions)
+		return error;
+	error = conditions_define(module->image, &text, &length);
+	return error ? error : look_at(module, text, length, text);
 }
 
 /* The driver would read on behind what there is. */
@@ -130,8 +181,8 @@ static bool is_cut(const void *image, size_t length)
 	       (header.header_bytes > length || header.bytes > length - header.header_bytes);
 }
 
-/* Rewrites the PTX of the image, which is then what is loaded. False: there is none, or none of its kernels can be, or it is
- * for older devices than the machine code: what the program has for this one may be empty in it. */
+/* Rewrites the PTX of the image, which is then what is loaded. False: there is none, or none of its kernels can be, or they launch
+ * others or set conditions of graphs, or it is for older devices than the machine code: what the program has for this one may be empty in it. */
 static bool choose_rewritten(struct device_module *module, void **chosen, size_t *length)
 {
 	struct device *device = module->space->device;
@@ -143,7 +194,8 @@ static bool choose_rewritten(struct device_module *module, void **chosen, size_t
 		fatbin_ptx(module->whole, module->whole_length, device->capability, &text, length,
 			&why))
 		return false;
-	if (!preempt_rewrite(text, *length, &module->rewritten) && module->rewritten->text) {
+	if (!fatbin_launches(text, *length) && !condition_is_set_in(text) &&
+		!preempt_rewrite(text, *length, &module->rewritten) && module->rewritten->text) {
 		*chosen = text;
 		return true;
 	}
@@ -177,9 +229,11 @@ int cuda_module_load(struct device_space *space, const void *image, size_t lengt
 			: fatbin_choose(image, length, space->device->capability, &chosen,
 				  &chosen_length);
 	if (!error)
-		error = look_at(module, chosen, chosen_length, chosen, log);
+		error = look_at(module, chosen, chosen_length, chosen);
 	else if (is_for_the_driver(module, error))
-		error = look_at(module, image, length, NULL, log);
+		error = look_at(module, image, length, NULL);
+	if (!error)
+		error = take_text(module);
 	if (error)
 		module_free(module);
 	else
@@ -192,7 +246,7 @@ static int load_instead(struct device_module *module, const void *image, size_t 
 	void *unpacked, int error, struct device_log *log)
 {
 	uint64_t paid_bytes = module->variable_bytes;
-	int looked = look_at(module, image, length, unpacked, log);
+	int looked = look_at(module, image, length, unpacked);
 
 	if (looked)
 		return looked;
@@ -253,6 +307,20 @@ int module_load_again(struct device_module *module)
 		function->large_clusters = 0;
 	}
 	return driver_error(result);
+}
+
+int cuda_module_place(struct device_module *module, uint64_t address)
+{
+	const struct driver *driver = device_enter(module->space->device);
+	int error = -EINVAL;
+
+	/* Nothing of it has been launched, nor is in a graph. */
+	if (module->handle && list_empty(&module->functions))
+		error = managed_place(module, module->unpacked, module->image_length, address);
+	if (error)
+		return error;
+	driver->cuModuleUnload(steal_pointer(&module->handle));
+	return module_load_again(module);
 }
 
 void cuda_module_unload(struct device_module *module)
@@ -574,9 +642,12 @@ int cuda_global_get(
 {
 	CUdeviceptr pointer;
 	size_t size;
-	CUresult result = device_enter(module->space->device)
-				  ->cuModuleGetGlobal(&pointer, &size, module->handle, name);
+	CUresult result;
 
+	if (managed_global(module, name, address, bytes))
+		return 0;
+	result = device_enter(module->space->device)
+			 ->cuModuleGetGlobal(&pointer, &size, module->handle, name);
 	if (result)
 		return driver_error(result);
 	*address = pointer;

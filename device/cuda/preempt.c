@@ -587,7 +587,7 @@ static CUresult load_counters(struct device *device, struct preempt *p)
 	const struct driver *driver = device->driver;
 	autofree void *code = NULL;
 	size_t bytes;
-	CUresult result = jit_link(driver, counters_ptx, NULL, &code, &bytes);
+	CUresult result = jit_link(driver, &(struct jit_source){counters_ptx}, NULL, &code, &bytes);
 
 	if (!result)
 		result = driver->cuModuleLoadDataEx(&p->module, code, 0, NULL, NULL);

@@ -3,22 +3,18 @@
  * Which variables a module's image has: their contents are to be saved, and the driver does not list them. All programs
  * of an image are looked at, since the driver chooses one; names that it does not know later are of another. And how much
  * of the device the module can take at most: what the driver says of free memory is of all processes together. And
- * whether its kernels launch kernels, which are not supported.
+ * whether its kernels launch kernels, and whether it has managed variables (managed.c).
  */
 #include "device/cuda/cuda.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "device/cuda/code_elf.h"
 #include "device/fatbin.h"
 #include "proto/control.h"
-
-#ifndef EM_CUDA
-#define EM_CUDA 190
-#endif
 
 #define CODE_OF_TEXT 16 /* bytes of machine code for a byte of PTX: more than any has */
 #define ELEMENT_MAX 32  /* bytes of a type */
@@ -31,6 +27,8 @@ struct listing {
 	enum worker_keeper keeper; /* the first thing that was found in the way */
 	bool prints;               /* kernels of one of them call printf, */
 	bool launches;             /* … launch kernels */
+	bool managed;              /* one of them has managed variables, */
+	bool conditions;           /* or sets conditions of graphs */
 	uint64_t most_bytes;       /* that one of its programs takes */
 	uint64_t bytes;            /* that this one does */
 	uint64_t most_variable_bytes,
@@ -73,57 +71,13 @@ static int add(struct listing *listing, const char *name, size_t length)
 
 /* ---- machine code ---- */
 
-struct elf {
-	const char *bytes;
-	size_t length;
-	Elf64_Ehdr header;
-};
-
-static bool read_at(const struct elf *elf, uint64_t offset, void *to, size_t bytes)
-{
-	if (offset > elf->length || bytes > elf->length - offset)
-		return false;
-	memcpy(to, elf->bytes + offset, bytes);
-	return true;
-}
-
-static bool section_at(const struct elf *elf, unsigned index, Elf64_Shdr *section)
-{
-	return index < elf->header.e_shnum &&
-	       read_at(elf, elf->header.e_shoff + (uint64_t)index * sizeof *section, section,
-		       sizeof *section);
-}
-
-/* A name of a table of strings; empty when there is none. A NUL follows the image. */
-static const char *string_at(const struct elf *elf, const Elf64_Shdr *table, uint64_t offset)
-{
-	if (offset >= table->sh_size || table->sh_offset > elf->length ||
-		offset >= elf->length - table->sh_offset)
-		return "";
-	return elf->bytes + table->sh_offset + offset;
-}
-
-/* Where variables lie that live as long as their module. */
-static bool holds_variables(const char *section)
-{
-	return !strncmp(section, ".nv.global", 10) || !strcmp(section, ".nv.constant3");
-}
-
-static const char *section_name(const struct elf *elf, unsigned index)
-{
-	Elf64_Shdr names, section;
-
-	if (!section_at(elf, elf->header.e_shstrndx, &names) || !section_at(elf, index, &section))
-		return "";
-	return string_at(elf, &names, section.sh_name);
-}
-
 /* What the name of a function that is defined elsewhere says of the kernels that call it. */
 static void look_at_call(const char *name, struct listing *listing)
 {
 	if (!strcmp(name, heap_function))
 		note(listing, KEPT_BY_HEAP);
 	listing->prints |= !strcmp(name, print_function);
+	listing->conditions |= condition_is_set_by(name);
 }
 
 /* Adds the variables of that section, or looks at what is called (section 0: not defined here). How many bytes the
@@ -135,15 +89,16 @@ static int look_at_symbols(const struct elf *elf, const Elf64_Shdr *table, unsig
 	Elf64_Sym symbol;
 	int error = 0;
 
-	if (!section_at(elf, table->sh_link, &names))
+	if (!elf_section(elf, table->sh_link, &names))
 		return note(listing, KEPT_BY_IMAGE);
 	for (uint64_t at = 0; at + sizeof symbol <= table->sh_size && !error; at += sizeof symbol) {
 		const char *name;
-		if (!read_at(elf, table->sh_offset + at, &symbol, sizeof symbol))
+		if (!elf_read(elf, table->sh_offset + at, &symbol, sizeof symbol))
 			return note(listing, KEPT_BY_IMAGE);
-		name = string_at(elf, &names, symbol.st_name);
+		name = elf_string(elf, &names, symbol.st_name);
 		if (!section)
 			listing->launches |= fatbin_launches_by(name);
+		listing->managed |= elf_is_managed(&symbol);
 		if (symbol.st_shndx != section)
 			continue;
 		if (!section)
@@ -162,19 +117,19 @@ static int look_at_section(const struct elf *elf, unsigned index, struct listing
 	Elf64_Shdr section, table;
 	int error = 0;
 
-	if (!section_at(elf, index, &section))
+	if (!elf_section(elf, index, &section))
 		return note(listing, KEPT_BY_IMAGE);
 	if (section.sh_type == SHT_NOBITS) /* all others are in the image */
 		take(&listing->bytes, section.sh_size);
-	if (section.sh_type == SHT_NOBITS && holds_variables(section_name(elf, index)))
+	if (section.sh_type == SHT_NOBITS && elf_holds_variables(elf_section_name(elf, index)))
 		take(&listing->variable_bytes, section.sh_size);
 	if ((section.sh_type == SHT_REL || section.sh_type == SHT_RELA) &&
-		holds_variables(section_name(elf, section.sh_info)))
+		elf_holds_variables(elf_section_name(elf, section.sh_info)))
 		return note(listing, KEPT_BY_VARIABLES);
-	if (index && (!holds_variables(section_name(elf, index)) || !section.sh_size))
+	if (index && (!elf_holds_variables(elf_section_name(elf, index)) || !section.sh_size))
 		return 0;
 	for (unsigned i = 1; i < elf->header.e_shnum && !error; i++)
-		if (section_at(elf, i, &table) && table.sh_type == SHT_SYMTAB)
+		if (elf_section(elf, i, &table) && table.sh_type == SHT_SYMTAB)
 			error = look_at_symbols(elf, &table, index, listing, &bytes);
 	if (index && !bytes)
 		note(listing, KEPT_BY_IMAGE); /* something is there, without a name */
@@ -183,12 +138,10 @@ static int look_at_section(const struct elf *elf, unsigned index, struct listing
 
 static int look_at_code(const char *bytes, size_t length, struct listing *listing)
 {
-	struct elf elf = {bytes, length, {{0}}};
+	struct elf elf;
 	int error = 0;
 
-	if (!read_at(&elf, 0, &elf.header, sizeof elf.header) ||
-		elf.header.e_ident[EI_CLASS] != ELFCLASS64 || elf.header.e_machine != EM_CUDA ||
-		elf.header.e_shentsize != sizeof(Elf64_Shdr) || !elf.header.e_shnum)
+	if (!elf_open(&elf, bytes, length))
 		return note(listing, KEPT_BY_IMAGE);
 	for (unsigned i = 0; i < elf.header.e_shnum && !error; i++)
 		error = look_at_section(&elf, i, listing);
@@ -373,6 +326,8 @@ static int look_at_text(const char *text, struct listing *listing)
 	if (strstr(text, heap_function))
 		note(listing, KEPT_BY_HEAP);
 	listing->prints |= strstr(text, print_function) != NULL;
+	listing->conditions |= condition_is_set_in(text);
+	listing->managed |= strstr(text, ".attribute") && strstr(text, ".managed");
 	for (size_t i = 0; i < array_length(spaces); i++) {
 		size_t length = strlen(spaces[i]);
 		const char *at = text;
@@ -420,7 +375,10 @@ int variables_list(struct device_module *module, const void *image, size_t lengt
 	}
 	/* What could not be read may print. */
 	module->prints = listing.prints || module->keeper == KEPT_BY_IMAGE;
-	return !error && listing.launches ? -ENOTSUP : error;
+	module->launches = listing.launches;
+	module->managed.any = listing.managed;
+	module->conditions = listing.conditions;
+	return error;
 }
 
 void variables_free(struct device_module *module)

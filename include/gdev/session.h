@@ -398,6 +398,10 @@ int gdev_array_create(
 int gdev_texture_create(
 	struct gdev_session *session, const struct texture_words *words, uint64_t *handle);
 int gdev_texture_destroy(struct gdev_session *session, uint64_t handle, bool surface);
+/* Binds a module's texture or surface reference, for launches that come, or, without bind, only looks for it. All commands
+ * before are done. -GDEV_E_SYMBOL_NOT_FOUND. */
+int gdev_reference_set(
+	struct gdev_module *module, const char *name, const struct texture_words *words, bool bind);
 
 /* ---- shared device memory: shmget, shmat, shmdt, shmctl ---- */
 

@@ -53,6 +53,8 @@ CUresult texture_describe(struct texture *plain, const CUDA_RESOURCE_DESC *resou
 CUresult surface_describe(struct texture *plain, const CUDA_RESOURCE_DESC *resource);
 
 /* texture_made.c: objects that the device makes. `plain` is as the two above describe it. */
+struct texture_words texture_words_of(
+	const struct texture *plain, const struct texture_object *object);
 CUresult texture_make(CUcontext context, const struct texture *plain,
 	const struct texture_object *wanted, unsigned long long *number);
 /* Of the current context. False: there is none of that number. */

@@ -2,8 +2,8 @@
  *
  * Conditional nodes: bodies that run if, or as long as, a number says so, which kernels set by cudaGraphSetConditional().
  *
- * A handle is the address of that number in device memory, which the software GPU's code stores to. Drivers have handles of
- * their own, so that there are none on hardware. The node is a host function of the stream: the library's thread for those
+ * A handle is the address of that number in device memory, which kernels store to. (Drivers have handles of their own: on
+ * hardware PTX that calls that function gets another one of that name, device/cuda/condition.c.) The node is a host function of the stream: the library's thread for those
  * reads the number, sends a body to a stream of the node's own, waits, and reads again. Host functions of the session wait
  * meanwhile; bodies have none.
  *
@@ -14,7 +14,6 @@
 
 #include "lib/cuda/exports.h"
 #include "lib/cuda/graph.h"
-#include "proto/properties.h"
 
 #define BODIES_MAX 4096u
 
@@ -40,15 +39,8 @@ static void condition_put(struct graph_condition *condition)
 static CUresult condition_create(CUcontext context, struct graph_condition **created)
 {
 	struct graph_condition *condition;
-	int32_t direct;
 	int error;
 
-	/* The device's memory is the host's: as that of the software GPU, and of no card. */
-	if (gdev_session_property(
-		    context->session, PROPERTY_DIRECT_MANAGED_ACCESS_FROM_HOST, &direct) ||
-		!direct)
-		return fail(CUDA_ERROR_NOT_SUPPORTED,
-			"conditional nodes of graphs are there on the software GPU alone");
 	condition = calloc(1, sizeof *condition);
 	if (!condition)
 		return no_memory();

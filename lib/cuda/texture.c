@@ -157,6 +157,11 @@ static CUresult view_part(struct texture *plain, const CUDA_RESOURCE_VIEW_DESC *
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the view is of %zu x %zu elements, and its resource of %u x %u",
 			view->width, view->height, plain->width, plain->height);
+	/* Also if it is of some layers: firstLayer and lastLayer say which. */
+	if (plain->flags & TEXTURE_LAYERED && view->depth != plain->depth)
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the view has a depth of %zu, and its resource %u layers", view->depth,
+			plain->depth);
 	texture_level(plain, view->firstMipmapLevel);
 	plain->levels = levels;
 	if (some) {

@@ -70,6 +70,19 @@ static void describe_view(const CUDA_RESOURCE_VIEW_DESC *view, struct texture_wo
 	words->last_layer = view->lastLayer;
 }
 
+struct texture_words texture_words_of(
+	const struct texture *plain, const struct texture_object *object)
+{
+	struct texture_words words;
+
+	describe(plain, object, &words);
+	if (!object->surface)
+		describe_sampling(&object->sampling, &words);
+	if (object->has_view)
+		describe_view(&object->view, &words);
+	return words;
+}
+
 CUresult texture_make(CUcontext context, const struct texture *plain,
 	const struct texture_object *wanted, unsigned long long *number)
 {
@@ -82,11 +95,7 @@ CUresult texture_make(CUcontext context, const struct texture *plain,
 		return no_memory();
 	*object = *wanted;
 	object->made = true;
-	describe(plain, object, &words);
-	if (!object->surface)
-		describe_sampling(&object->sampling, &words);
-	if (object->has_view)
-		describe_view(&object->view, &words);
+	words = texture_words_of(plain, object);
 	result = result_of(gdev_texture_create(context->session, &words, &handle),
 		"the device makes no such texture or surface object");
 	if (result != CUDA_SUCCESS) {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Texture and surface references, as programs had them before there were objects. A module's reference is a structure
- * among its variables, which its kernels read as they would an object's; what a program sets is written there. A launch
- * uses what was set before it: so what is set waits for the launches before.
+ * among its variables, which its kernels read as they would an object's; what a program sets is written there. Where the
+ * device makes textures (PROPERTY_DRIVER_TEXTURES), the reference is its driver's, which is told what the program sets. A
+ * launch uses what was set before it: so what is set waits for the launches before.
  *
- * A reference that is set up half, or so that it cannot be read, stays unbound: a kernel that uses it ends with an error.
+ * A reference that is set up half, or so that it cannot be read, stays unbound: a kernel that uses it ends with an error. A
+ * driver is told of it as it is, and judges when it is launched.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/cuda/array.h"
@@ -16,7 +19,8 @@ struct reference {
 	uint32_t handle_word;
 	struct list link; /* of its module's references */
 	CUmodule module;  /* NULL: made by cuTexRefCreate, and no kernel reads it */
-	uint64_t address;
+	uint64_t address; /* of its structure; 0: it is the driver's, */
+	char *name;       /* and has this name */
 	bool bound;
 	CUDA_RESOURCE_DESC resource;
 	CUDA_TEXTURE_DESC sampling;
@@ -32,18 +36,6 @@ struct CUsurfref_st {
 	struct reference r;
 };
 
-static CUresult check_device(CUcontext context)
-{
-	bool made;
-
-	TRY(textures_check(context, &made));
-	if (made)
-		return fail(CUDA_ERROR_NOT_SUPPORTED,
-			"texture and surface references are not there on this device: objects are "
-			"(docs/textures.md)");
-	return CUDA_SUCCESS;
-}
-
 /* ---- what is written ---- */
 
 static CUresult describe(
@@ -58,12 +50,30 @@ static CUresult describe(
 	return texture_describe(plain, &resource, sampling, NULL);
 }
 
+/* As every resource can be read that is one. */
+static CUresult describe_plainly(const struct reference *r, struct texture *plain)
+{
+	const CUDA_TEXTURE_DESC sampling = {
+		.flags = r->sampling.flags & CU_TRSF_NORMALIZED_COORDINATES};
+
+	return describe(r, &sampling, plain);
+}
+
 static CUresult write_down(const struct reference *r, const struct texture *plain)
 {
 	CUcontext context = r->module->context;
+	struct texture_object object = {.surface = handle_is(HANDLE_SURFREF, r),
+		.resource = r->resource,
+		.sampling = r->sampling};
+	struct texture_words words;
 
 	TRY(context_synchronise(context));
-	return texture_write(context, r->address, plain);
+	if (r->address)
+		return texture_write(context, r->address, plain);
+	words = texture_words_of(plain, &object);
+	TRY_GDEV(gdev_reference_set(r->module->module, r->name, &words, true),
+		"the device's driver does not bind the reference %s so", r->name);
+	return CUDA_SUCCESS;
 }
 
 /* After something was set: the structure says it. */
@@ -73,7 +83,11 @@ static CUresult apply(const struct reference *r)
 
 	if (!r->module || !r->bound)
 		return CUDA_SUCCESS;
-	if (describe(r, &r->sampling, &plain) != CUDA_SUCCESS)
+	if (describe(r, &r->sampling, &plain) == CUDA_SUCCESS)
+		return write_down(r, &plain);
+	if (!r->address)
+		TRY(describe_plainly(r, &plain));
+	else
 		plain = (struct texture){.magic = TEXTURE_MAGIC, .kind = TEXTURE_UNBOUND};
 	return write_down(r, &plain);
 }
@@ -81,12 +95,11 @@ static CUresult apply(const struct reference *r)
 /* Binds a resource, if it is one. */
 static CUresult bind(struct reference *r, const CUDA_RESOURCE_DESC *resource)
 {
-	CUDA_TEXTURE_DESC plainest = {.flags = r->sampling.flags & CU_TRSF_NORMALIZED_COORDINATES};
 	struct reference wanted = *r;
 	struct texture plain;
 
 	wanted.resource = *resource;
-	TRY(describe(&wanted, &plainest, &plain));
+	TRY(describe_plainly(&wanted, &plain));
 	r->resource = *resource;
 	r->bound = true;
 	return apply(r);
@@ -94,12 +107,12 @@ static CUresult bind(struct reference *r, const CUDA_RESOURCE_DESC *resource)
 
 /* ---- references of modules ---- */
 
-static struct reference *find(CUmodule module, enum handle_type type, uint64_t address)
+static struct reference *find(CUmodule module, enum handle_type type, const char *name)
 {
 	struct reference *r;
 
 	list_for_each (r, &module->references, link)
-		if (handle_is(type, r) && r->address == address)
+		if (handle_is(type, r) && !strcmp(r->name, name))
 			return r;
 	return NULL;
 }
@@ -128,8 +141,8 @@ static CUresult check_structure(CUcontext context, uint64_t address, const char 
 }
 
 /* The module gets a reference, unless another thread has made one meanwhile. */
-static CUresult add(CUmodule module, uint64_t address, enum handle_type type, size_t size,
-	struct reference **added)
+static CUresult add(CUmodule module, const char *name, uint64_t address, enum handle_type type,
+	size_t size, struct reference **added)
 {
 	struct reference *made = handle_create(type, size), *there;
 
@@ -137,24 +150,52 @@ static CUresult add(CUmodule module, uint64_t address, enum handle_type type, si
 		return no_memory();
 	made->module = module;
 	made->address = address;
+	made->name = strdup(name);
+	if (!made->name) {
+		handle_destroy(type, made);
+		return no_memory();
+	}
 	set_defaults(made);
 	pthread_mutex_lock(&module->lock);
-	there = find(module, type, address);
+	there = find(module, type, name);
 	if (!there)
 		list_append(&module->references, &made->link);
 	pthread_mutex_unlock(&module->lock);
-	if (there)
+	if (there) {
+		free(made->name);
 		handle_destroy(type, made);
+	}
 	*added = there ? there : made;
 	return CUDA_SUCCESS;
+}
+
+/* Where the structure of that name is; 0: the reference is the driver's. */
+static CUresult look_up(CUmodule module, const char *name, enum handle_type type, uint64_t *address)
+{
+	const struct texture_words words = {.surface = type == HANDLE_SURFREF};
+	uint64_t bytes;
+	bool made;
+
+	*address = 0;
+	TRY(textures_check(module->context, &made));
+	if (made) {
+		TRY_GDEV(gdev_reference_set(module->module, name, &words, false),
+			"there is no reference %s, or the device's driver has none", name);
+		return CUDA_SUCCESS;
+	}
+	TRY_GDEV(gdev_module_global(module->module, name, address, &bytes),
+		"there is no reference %s", name);
+	if (bytes != sizeof(struct texture))
+		return fail(CUDA_ERROR_NOT_FOUND, "the variable %s is no reference", name);
+	return check_structure(module->context, *address, name);
 }
 
 /* The same one each time. */
 static CUresult get(
 	CUmodule module, const char *name, enum handle_type type, size_t size, void *found)
 {
-	uint64_t address, bytes;
 	struct reference *r;
+	uint64_t address;
 
 	TRY(initialised());
 	if (!found || !name || !*name)
@@ -162,17 +203,12 @@ static CUresult get(
 			"the pointer for the reference, or the name, is NULL");
 	if (!handle_is(HANDLE_MODULE, module))
 		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living module", (void *)module);
-	TRY(check_device(module->context));
-	TRY_GDEV(gdev_module_global(module->module, name, &address, &bytes),
-		"there is no reference %s", name);
-	if (bytes != sizeof(struct texture))
-		return fail(CUDA_ERROR_NOT_FOUND, "the variable %s is no reference", name);
 	pthread_mutex_lock(&module->lock);
-	r = find(module, type, address);
+	r = find(module, type, name);
 	pthread_mutex_unlock(&module->lock);
 	if (!r) {
-		TRY(check_structure(module->context, address, name));
-		TRY(add(module, address, type, size, &r));
+		TRY(look_up(module, name, type, &address));
+		TRY(add(module, name, address, type, size, &r));
 	}
 	memcpy(found, &r, sizeof r);
 	return CUDA_SUCCESS;
@@ -182,8 +218,10 @@ void references_release(CUmodule module)
 {
 	struct reference *r, *next;
 
-	list_for_each_safe (r, next, &module->references, link)
+	list_for_each_safe (r, next, &module->references, link) {
+		free(r->name);
 		handle_destroy(handle_is(HANDLE_TEXREF, r) ? HANDLE_TEXREF : HANDLE_SURFREF, r);
+	}
 }
 
 CUresult cuModuleGetTexRef(CUtexref *reference, CUmodule module, const char *name)
@@ -200,9 +238,10 @@ CUresult cuTexRefCreate(CUtexref *created)
 {
 	CUcontext context;
 	CUtexref made;
+	bool by_driver;
 
 	TRY(current_context(&context));
-	TRY(check_device(context));
+	TRY(textures_check(context, &by_driver));
 	if (!created)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer for the reference is NULL");
 	made = handle_create(HANDLE_TEXREF, sizeof *made);

@@ -237,6 +237,21 @@ int gdev_texture_destroy(struct gdev_session *session, uint64_t handle, bool sur
 	return error ? error : destroyed;
 }
 
+int gdev_reference_set(
+	struct gdev_module *module, const char *name, const struct texture_words *words, bool bind)
+{
+	uint32_t name_bytes = (uint32_t)min_of(strlen(name) + 1, (size_t)RECORD_NAME_MAX + 1);
+	struct record_reference record = {
+		.module = module->handle, .name_bytes = name_bytes, .bind = bind, .words = *words};
+	int error = gdev_session_error(module->session, NULL);
+
+	if (name_bytes > RECORD_NAME_MAX)
+		return -GDEV_E_SYMBOL_NOT_FOUND;
+	return error ? error
+		     : session_request(module->session, RECORD_REFERENCE_SET, &record,
+			       sizeof record, name, name_bytes, NULL, 0, 0);
+}
+
 int gdev_tensor_map(struct gdev_session *session, const struct gdev_tensor *tensor,
 	uint8_t map[GDEV_TENSOR_MAP_BYTES])
 {

@@ -26,14 +26,7 @@ NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 TIMEOUT = 60
 
 # What gdev has not yet: {program: {side: why}}. A program that is named here and passes is a failure, too.
-NO_CONDITIONS = {"hardware": "conditional nodes of graphs"}
-MISSING = {
-    "runtime/dynamic_parallelism": {"hardware": "dynamic parallelism"},
-    "runtime/graph_conditional_if": NO_CONDITIONS,
-    "runtime/graph_conditional_while": NO_CONDITIONS,
-    "runtime/managed_variables": {"hardware": "__managed__ variables: NVIDIA's runtime ends with a fault when it is told so"},
-    "driver/texture_reference": {"hardware": "references of modules to textures"},
-}
+MISSING = {}
 
 
 class Program:

@@ -28,6 +28,13 @@ struct CUmod_st {
 	} variables[FAKE_NAMES];
 	unsigned variable_count;
 	unsigned context; /* which one it is in */
+	/* fake_cuda_reference.c: to a texture, to a surface. */
+	struct {
+		char name[64];
+		unsigned long long object; /* 0: it is not bound */
+	} references[2];
+	CUarray_format format; /* of memory */
+	unsigned channels;
 };
 
 /* One for all that is in these files. */

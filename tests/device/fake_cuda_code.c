@@ -115,6 +115,18 @@ static void add_variables(struct CUmod_st *module, const char *text)
 		}
 }
 
+static void find_references(struct CUmod_st *module, const char *text)
+{
+	static const char *const declarations[] = {".global .texref ", ".global .surfref "};
+
+	for (unsigned i = 0; i < 2; i++) {
+		const char *at = strstr(text, declarations[i]);
+		if (at)
+			sscanf(at + strlen(declarations[i]), "%63[a-zA-Z0-9_]",
+				module->references[i].name);
+	}
+}
+
 static bool shares_load;
 
 __attribute__((visibility("default"))) unsigned fake_share_next_load(void)
@@ -150,6 +162,7 @@ CUresult cuModuleLoadDataEx(
 		sscanf(entry, "%63[a-zA-Z0-9_]", module->functions[module->count++].name);
 	}
 	add_variables(module, text);
+	find_references(module, text);
 	if (shares_load)
 		fake_take(1ul << 30);
 	shares_load = false;

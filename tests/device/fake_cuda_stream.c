@@ -256,7 +256,7 @@ static CUresult tell(uint64_t from, const char *params)
 }
 
 /* `fetch` and `put`. */
-static CUresult texel(const char *params, bool surface)
+static CUresult texel(const struct CUmod_st *module, const char *params, bool surface)
 {
 	uint64_t handle, at;
 	uint32_t x, y, value = 0;
@@ -267,6 +267,8 @@ static CUresult texel(const char *params, bool surface)
 	memcpy(&at, params + 8, sizeof at);
 	memcpy(&x, params + 16, sizeof x);
 	memcpy(&y, params + 20, sizeof y);
+	if (!handle)
+		handle = module->references[surface].object;
 	texel = fake_texel(handle, surface, x, y, &bytes);
 	if (!texel)
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -298,7 +300,7 @@ static CUresult execute_launch(const struct work *w)
 	if (!strcmp(name, "add"))
 		return add(at, w->params + sizeof at);
 	if (!strcmp(name, "fetch") || !strcmp(name, "put"))
-		return texel(w->params, !strcmp(name, "put"));
+		return texel(w->function->module, w->params, !strcmp(name, "put"));
 	if (!strcmp(name, "gate"))
 		return gate(at);
 	if (!strcmp(name, "count"))

@@ -18,13 +18,16 @@
 #include "device/cuda/cuda.h"
 #include "proto/control.h"
 
-#define SECTIONS_MAX 8
+#define SECTIONS_MAX 10
 #define SYMBOLS_MAX 8
+#define RELOCATIONS_MAX 4
 
 struct image {
 	Elf64_Ehdr header;
 	Elf64_Shdr sections[SECTIONS_MAX];
 	Elf64_Sym symbols[SYMBOLS_MAX];
+	Elf64_Rela relocations[RELOCATIONS_MAX];
+	uint64_t words[16]; /* what a section with contents has */
 	char strings[512];
 	size_t string_bytes;
 };
@@ -137,24 +140,28 @@ static void a_module_takes_no_more_than_its_image_and_its_variables(void **state
 	assert_int_equal(most("\1\2 nothing at all", 16), UINT64_MAX);
 }
 
+static bool launches(const void *image, size_t length)
+{
+	struct device_module module = {0};
+
+	assert_int_equal(variables_list(&module, image, length), 0);
+	variables_free(&module);
+	return module.launches;
+}
+
 static void kernels_that_launch_kernels_are_found(void **state)
 {
 	static const char text[] = ".version 8.0\n.extern .func cudaLaunchDeviceV2();\n";
-	struct device_module module = {0};
 	struct image image;
 
 	image_init(&image);
 	add_symbol(&image, "__cudaCDP2GetParameterBufferV2", 3, 128);
-	assert_int_equal(variables_list(&module, &image, sizeof image), 0);
-	variables_free(&module);
+	assert_false(launches(&image, sizeof image));
 	add_symbol(&image, "__cudaCDP2LaunchDeviceV2", 3, 128);
-	assert_int_equal(variables_list(&module, &image, sizeof image), -ENOTSUP);
-	variables_free(&module);
+	assert_true(launches(&image, sizeof image));
 	image.sections[STRINGS].sh_size = UINT64_MAX; /* and no more is read than there is */
-	assert_int_equal(variables_list(&module, &image, sizeof image), -ENOTSUP);
-	variables_free(&module);
-	assert_int_equal(variables_list(&module, text, sizeof text), -ENOTSUP);
-	variables_free(&module);
+	assert_true(launches(&image, sizeof image));
+	assert_true(launches(text, sizeof text));
 }
 
 static void what_cannot_be_saved_keeps_the_module(void **state)
@@ -278,6 +285,150 @@ static void variables_are_counted_however_they_are_written(void **state)
 	}
 }
 
+/* ---- managed variables ---- */
+
+enum {
+	CODE = 3,
+	GLOBAL = 4,
+	INITIAL = 5,
+	CONSTANTS = 6,
+	OF_CONSTANTS = 7,
+	OF_CODE = 8
+};                            /* sections */
+enum { BIG, COUNTER, PLAIN }; /* symbols */
+
+/* As the vendor's compiler makes it: addresses are in the constants, and in two instructions. */
+static void managed_image(struct image *image)
+{
+	image_init(image);
+	image->sections[CODE].sh_offset = offsetof(struct image, words) + 64;
+	image->sections[CODE].sh_size = 64;
+	add_symbol(image, "big", add_section(image, ".nv.global", SHT_NOBITS, 5000), 5000);
+	add_symbol(image, "counter", add_section(image, ".nv.global.init", SHT_PROGBITS, 8), 4);
+	add_symbol(image, "plain", INITIAL, 4);
+	image->symbols[BIG].st_other = image->symbols[COUNTER].st_other = 4;
+	image->symbols[PLAIN].st_value = 4;
+	image->sections[INITIAL].sh_offset = offsetof(struct image, words) + 56;
+	image->words[7] = 5;
+	add_section(image, ".nv.constant4", SHT_PROGBITS, 24);
+	image->sections[CONSTANTS].sh_offset = offsetof(struct image, words);
+	add_section(image, ".rela.nv.constant4", SHT_RELA, 2 * sizeof(Elf64_Rela));
+	image->sections[OF_CONSTANTS].sh_offset = offsetof(struct image, relocations);
+	add_section(image, ".rela.text.kernel", SHT_RELA, 2 * sizeof(Elf64_Rela));
+	image->sections[OF_CODE].sh_offset =
+		offsetof(struct image, relocations) + 2 * sizeof(Elf64_Rela);
+	for (int i = 0; i < 2; i++)
+		image->sections[OF_CONSTANTS + i].sh_link = SYMBOLS;
+	image->sections[OF_CONSTANTS].sh_info = CONSTANTS;
+	image->sections[OF_CODE].sh_info = CODE;
+	image->relocations[0] = (Elf64_Rela){8, ELF64_R_INFO(COUNTER, 2), 0};
+	image->relocations[1] = (Elf64_Rela){16, ELF64_R_INFO(PLAIN, 2), 0};
+	image->relocations[2] = (Elf64_Rela){0, ELF64_R_INFO(BIG, 56), 0x100};
+	image->relocations[3] = (Elf64_Rela){16, ELF64_R_INFO(BIG, 57), 0x100};
+}
+
+static int find_managed(struct device_module *module, struct image *image)
+{
+	*module = (struct device_module){0};
+	assert_int_equal(variables_list(module, image, sizeof *image), 0);
+	assert_true(module->managed.any);
+	return managed_find(module, (char *)image, sizeof *image);
+}
+
+static void finish_managed(struct device_module *module)
+{
+	managed_forget(module);
+	variables_free(module);
+}
+
+static void managed_variables_lie_where_they_are_placed(void **state)
+{
+	autofree char *block = aligned_alloc(4096, 8192);
+	uint64_t base = (uint64_t)(uintptr_t)block, address, bytes;
+	uint32_t low, high, value;
+	struct device_module module;
+	struct image image;
+
+	managed_image(&image);
+	assert_int_equal(find_managed(&module, &image), 0);
+	assert_int_equal(image.symbols[BIG].st_other | image.symbols[COUNTER].st_other, 0);
+	assert_in_range(cuda_module_managed_bytes(&module), 5004, 8192);
+	assert_false(managed_global(&module, "counter", &address, &bytes));
+	assert_int_equal(managed_place(&module, (char *)&image, sizeof image, base), 0);
+	assert_true(managed_global(&module, "counter", &address, &bytes));
+	assert_int_equal(bytes, 4);
+	assert_int_equal(image.words[1], address);
+	memcpy(&value, (const void *)(uintptr_t)address, sizeof value);
+	assert_int_equal(value, 5);
+	assert_true(managed_global(&module, "big", &address, &bytes));
+	memcpy(&low, (const char *)&image.words[8] + 4, sizeof low);
+	memcpy(&high, (const char *)&image.words[10] + 4, sizeof high);
+	assert_int_equal(low | (uint64_t)high << 32, address + 0x100);
+	assert_int_equal(ELF64_R_TYPE(image.relocations[0].r_info), 0); /* the driver writes none */
+	assert_int_equal(ELF64_R_TYPE(image.relocations[1].r_info), 2); /* … but the other's */
+	assert_true(cuda_global_is_managed(&module, "big"));
+	assert_false(cuda_global_is_managed(&module, "plain"));
+	assert_int_equal(managed_place(&module, (char *)&image, sizeof image, base), -EINVAL);
+	finish_managed(&module);
+}
+
+static void managed_variables_that_are_named_in_other_ways_are_refused(void **state)
+{
+	struct device_module module;
+	struct image image;
+
+	managed_image(&image);
+	image.relocations[2].r_info = ELF64_R_INFO(BIG, 7); /* a type that is not known */
+	assert_int_equal(find_managed(&module, &image), -ENOTSUP);
+	finish_managed(&module);
+	managed_image(&image);
+	image.relocations[1].r_offset = UINT64_MAX - 4; /* another's: the driver's business */
+	assert_int_equal(find_managed(&module, &image), 0);
+	finish_managed(&module);
+	image.symbols[BIG].st_other = 4;
+	image.relocations[3].r_offset = UINT64_MAX - 4; /* nowhere */
+	assert_int_equal(find_managed(&module, &image), -ENOTSUP);
+	finish_managed(&module);
+	managed_image(&image);
+	image.symbols[PLAIN].st_info = ELF64_ST_INFO(STB_LOCAL, STT_SECTION); /* all at once */
+	assert_int_equal(find_managed(&module, &image), -ENOTSUP);
+	finish_managed(&module);
+	managed_image(&image);
+	image.symbols[COUNTER].st_size = 9; /* more than the section has */
+	assert_int_equal(find_managed(&module, &image), -ENOTSUP);
+	finish_managed(&module);
+}
+
+/* ---- conditions of graphs ---- */
+
+static void the_function_that_sets_conditions_is_defined_once(void **state)
+{
+	static const char declared[] =
+		".version 8.4\n.extern .func other();\n"
+		".extern .func cudaGraphSetConditional\n(\n.param .b64 a,\n"
+		".param .b32 b\n)\n;\n.extern .func cudaGraphSetConditionalX(.param .b64 a);\n"
+		".extern .func  cudaGraphSetConditional(.param .b64 a, .param .b32 b);\n"
+		".entry k() { call cudaGraphSetConditional, (x, y); ret; }\n";
+	struct device_module module = {0};
+	autofree char *defined = NULL;
+	const char *at;
+	size_t length;
+
+	assert_int_equal(variables_list(&module, declared, sizeof declared), 0);
+	variables_free(&module);
+	assert_true(module.conditions);
+	assert_int_equal(conditions_define(declared, &defined, &length), 0);
+	assert_int_equal(length, strlen(defined));
+	at = strstr(defined, "\n.func cudaGraphSetConditional(");
+	assert_non_null(at);
+	assert_null(strstr(at + 1, "\n.func cudaGraphSetConditional("));
+	assert_null(strstr(defined, ".extern .func cudaGraphSetConditional\n"));
+	assert_null(strstr(defined, ".extern .func  cudaGraphSetConditional("));
+	assert_non_null(strstr(defined, ".extern .func cudaGraphSetConditionalX("));
+	assert_non_null(
+		strstr(defined, ".entry k() { call cudaGraphSetConditional, (x, y); ret; }"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +439,9 @@ int main(void)
 		cmocka_unit_test(what_makes_no_sense_keeps_the_module),
 		cmocka_unit_test(text_is_looked_into_as_well),
 		cmocka_unit_test(variables_are_counted_however_they_are_written),
+		cmocka_unit_test(managed_variables_lie_where_they_are_placed),
+		cmocka_unit_test(managed_variables_that_are_named_in_other_ways_are_refused),
+		cmocka_unit_test(the_function_that_sets_conditions_is_defined_once),
 		cmocka_unit_test(names_that_nobody_can_ask_for_are_not_kept),
 	};
 

@@ -152,12 +152,15 @@ static const char texture_ptx[] =
 	".version 6.0\n"
 	".target sm_70\n"
 	".address_size 64\n"
+	".global .texref image;\n"
+	".global .surfref area;\n"
 	".visible .entry fetch(.param .u64 t, .param .u64 at, .param .u32 x, "
 	".param .u32 y) { ret; }\n"
 	".visible .entry put(.param .u64 s, .param .u64 none, .param .u32 x, "
 	".param .u32 y, .param .u32 value) { ret; }\n";
 
 struct textures {
+	CUmodule module;
 	CUfunction fetch, put;
 	CUdeviceptr words; /* SIDE x SIDE, where fetches go */
 };
@@ -285,21 +288,57 @@ static void of_memory(const struct textures *t)
 	step("no_linear", cuTexObjectDestroy(image));
 }
 
+static void of_references(const struct textures *t)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape = {
+		SIDE, SIDE, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, CUDA_ARRAY3D_SURFACE_LDST};
+	CUDA_ARRAY_DESCRIPTOR rows = {SIDE, SIDE, CU_AD_FORMAT_UNSIGNED_INT32, 1};
+	static uint32_t words[SIDE * SIDE];
+	CUarray array;
+	CUtexref image, same;
+	CUsurfref area;
+	CUdeviceptr memory;
+	size_t offset;
+
+	for (uint32_t i = 0; i < SIDE * SIDE; i++)
+		words[i] = 77 + i;
+	if (step("texref", cuModuleGetTexRef(&image, t->module, "image")) ||
+		step("surfref", cuModuleGetSurfRef(&area, t->module, "area")) ||
+		step("texref_again", cuModuleGetTexRef(&same, t->module, "image")) ||
+		step("ref_array", cuArray3DCreate(&array, &shape)) ||
+		step("ref_fill", fill_array(array, 300)) ||
+		step("bind", cuTexRefSetArray(image, array, CU_TRSA_OVERRIDE_FORMAT)) ||
+		step("integers", cuTexRefSetFlags(image, CU_TRSF_READ_AS_INTEGER)) ||
+		step("bind_area", cuSurfRefSetArray(area, array, 0)) ||
+		step("memory", cuMemAlloc(&memory, sizeof words)) ||
+		step("ref_write", cuMemcpyHtoD(memory, words, sizeof words)))
+		return;
+	printf("same %d\n", same == image);
+	step("no_such", cuModuleGetTexRef(&same, t->module, "area"));
+	printf("texref_wrong %u\n", wrong_elements(t, 0, SIDE, 300));
+	step("ref_put", put_elements(t, 0, 6000));
+	printf("surfref_wrong %u\n", wrong_elements(t, 0, SIDE, 6000));
+	step("bind_rows", cuTexRefSetAddress2D(image, &rows, memory, SIDE * sizeof *words));
+	printf("texref_rows_wrong %u\n", wrong_elements(t, 0, SIDE, 77));
+	step("bind_linear", cuTexRefSetAddress(&offset, image, memory, sizeof words));
+	printf("texref_linear_wrong %u\n", wrong_elements(t, 0, 1, 77));
+}
+
 static int textures(void)
 {
 	struct textures t;
 	CUcontext context;
-	CUmodule module;
 
 	if (step("init", cuInit(0)) || step("context", cuCtxCreate(&context, NULL, 0, 0)) ||
-		step("load", cuModuleLoadData(&module, texture_ptx)) ||
-		step("fetch", cuModuleGetFunction(&t.fetch, module, "fetch")) ||
-		step("put", cuModuleGetFunction(&t.put, module, "put")) ||
+		step("load", cuModuleLoadData(&t.module, texture_ptx)) ||
+		step("fetch", cuModuleGetFunction(&t.fetch, t.module, "fetch")) ||
+		step("put", cuModuleGetFunction(&t.put, t.module, "put")) ||
 		step("words", cuMemAlloc(&t.words, SIDE * SIDE * sizeof(uint32_t))))
 		return 1;
 	of_an_array(&t);
 	of_levels(&t);
 	of_memory(&t);
+	of_references(&t);
 	return step("wait", cuCtxSynchronize()) != CUDA_SUCCESS;
 }
 

@@ -53,6 +53,8 @@ static void records_have_their_bytes(void **state)
 			17, 18, 19, 20, 21, 22, 23, 24, 25, 26}};
 	struct record_texture_destroy destroy = {
 		HEADER(RECORD_TEXTURE_DESTROY, record_texture_destroy), 1, 2, 3};
+	struct record_reference reference = {
+		HEADER(RECORD_REFERENCE_SET, record_reference), 1, 2, 3, 4, {.surface = 5}};
 	struct record_module_load load = {
 		HEADER(RECORD_MODULE_LOAD, record_module_load), 1, 2, 3, 4, 5};
 	struct record_module_place place = {
@@ -118,6 +120,11 @@ static void records_have_their_bytes(void **state)
 	GOLDEN(destroy, "0800000128000000" HEADER_TEXT "0100000000000000"
 			"02000000"
 			"03000000");
+	reference.words = (struct texture_words){.surface = 5, .reserved = 6};
+	assert_string_equal(text_of(&reference, offsetof(struct record_reference, words) + 4),
+		"16000001b8000000" HEADER_TEXT "0100000002000000"
+		"0300000004000000"
+		"05000000");
 	GOLDEN(load, "1000000140000000" HEADER_TEXT "0100000000000000"
 		     "0200000000000000"
 		     "0300000000000000"

@@ -156,10 +156,11 @@ static uint64_t module_managed_bytes(struct device_module *module)
 	return 64;
 }
 
-static void module_place(struct device_module *module, uint64_t address)
+static int module_place(struct device_module *module, uint64_t address)
 {
 	expect_unlocked();
 	memset((void *)(uintptr_t)address, 'v', 64);
+	return 0;
 }
 
 static int chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk)

@@ -355,6 +355,28 @@ static void textures_are_of_something(void **state)
 	assert_int_equal(decode(&destroy, sizeof destroy), -EINVAL);
 }
 
+static void references_have_names(void **state)
+{
+	struct {
+		struct record_reference record;
+		char name[8];
+	} reference = {{.header.opcode = RECORD_REFERENCE_SET, .name_bytes = 6}, "image"};
+	const struct record_reference good = reference.record;
+
+	assert_int_equal(decode(&reference, sizeof reference), 0);
+	reference.record.bind = 2;
+	assert_int_equal(decode(&reference, sizeof reference), -EINVAL);
+	reference.record = good;
+	reference.record.words.has_view = 1; /* references have none */
+	assert_int_equal(decode(&reference, sizeof reference), -EINVAL);
+	reference.record = good;
+	reference.record.words.source = TEXTURE_SOURCES;
+	assert_int_equal(decode(&reference, sizeof reference), -EINVAL);
+	reference.record = good;
+	reference.record.name_bytes = 7;
+	assert_int_equal(decode(&reference, sizeof reference), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -371,6 +393,7 @@ int main(void)
 		cmocka_unit_test(variables_are_placed_on_pages),
 		cmocka_unit_test(shapes_of_arrays_are_sound),
 		cmocka_unit_test(textures_are_of_something),
+		cmocka_unit_test(references_have_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

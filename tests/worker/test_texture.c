@@ -195,7 +195,15 @@ static void a_device_may_make_none(void **state)
 	struct record_texture texture = {
 		{.opcode = RECORD_TEXTURE_CREATE}, {.address = TEST_DEVICE}};
 	struct record_texture_destroy destroy = {{.opcode = RECORD_TEXTURE_DESTROY}};
+	struct record_reference reference = {{.opcode = RECORD_REFERENCE_SET}, .name_bytes = 6};
 
+	post_module(fixture);
+	reference.module = ((const struct reply_module *)reply_payload(fixture))->module;
+	assert_int_equal(ask(fixture, &reference, sizeof reference, "image", 6), -ENOTSUP);
+	reference.module++;
+	reference.header.value = 0;
+	assert_int_equal(
+		ask(fixture, &reference, sizeof reference, "image", 6), -GDEV_E_INVALID_HANDLE);
 	assert_int_equal(create(fixture, TEST_DEVICE), -ENOTSUP);
 	assert_int_equal(ask_plain(fixture, &texture), -ENOTSUP);
 	assert_int_equal(ask_plain(fixture, &destroy), -ENOTSUP);
