@@ -66,9 +66,12 @@ struct batches {
 static bool fits(const struct device_command *command)
 {
 	const struct device_launch *launch = &command->launch;
+	const struct device_module *module;
 
-	return command->kind == DEVICE_LAUNCH && !launch->cooperative && !launch->cluster[0] &&
-	       !launch->function->module->launches && !launch->function->module->bound;
+	if (command->kind != DEVICE_LAUNCH || launch->cooperative || launch->cluster[0])
+		return false;
+	module = launch->function->module; /* NULL: the backend's own kernel */
+	return !module || !(module->launches || module->bound);
 }
 
 /* Takes no more of the batch than one of the graphs that are there is for. */
