@@ -477,6 +477,8 @@ static void leave_idle(struct core *core, uint32_t which)
 	begin_draining(core, which);
 	if (is_unused(core, which)) {
 		release(core, which, false);
+		if (which == RESOURCE_COMPUTE)
+			__atomic_store_n(&core->grants.left, true, __ATOMIC_RELAXED);
 		return;
 	}
 	resource->state = GRANT_HELD;

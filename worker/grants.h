@@ -65,6 +65,7 @@ struct grants {
 	uint64_t more_at_ns; /* when blocked streams are to look again; 0: not planned. Atomic */
 	uint64_t yielded_to; /* turns.h: the word of the session that came last, */
 	uint64_t yields_until_ns; /* and until when nothing is begun for it; 0: not in this hold */
+	bool left;                /* compute was given back as there was nothing to do; atomic */
 	uint32_t seen; /* turns.h: the word of revocation that the poller saw last; atomic */
 };
 

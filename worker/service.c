@@ -328,6 +328,7 @@ static uint64_t patience_ns(struct core *core)
 {
 	uint64_t spin_ns = __atomic_load_n(&core->service.spin_ns, __ATOMIC_RELAXED);
 
+	spin_ns = max_of(spin_ns, turn_patience_ns(core));
 	return in_flight(core) ? max_of(spin_ns, core->ops->timing.look_ns) : spin_ns;
 }
 

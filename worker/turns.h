@@ -15,11 +15,13 @@
 
 struct core;
 
-/* PREPARE: our turn, when it comes, is number `turn` (0: it comes as a message). With the lock. */
 /* This session wants compute: if it is the preferred one, the holder is to see it before gdevd does. */
 void turn_herald(struct core *core);
+/* How long the poller of a session that is about to be, or is, the preferred one looks before it sleeps; 0: it is not. Unlocked. */
+uint64_t turn_patience_ns(struct core *core);
 /* Whether nothing is to be begun, as the preferred session has come and gdevd is about to say so. */
 bool turn_yields(struct core *core);
+/* PREPARE: our turn, when it comes, is number `turn` (0: it comes as a message). With the lock. */
 void turn_announced(struct core *core, uint32_t which, uint32_t turn);
 /* Whether turns_take() would find one. Unlocked. */
 bool turns_are_there(struct core *core);
