@@ -193,7 +193,9 @@ static int parse(int argc, char **argv, const char **vgpu)
 			: option == 'c' ? set_checks(optarg)
 					: option == 'e' && set_status(optarg))
 			continue;
-		usage(&verb_run, option == 'p'   ? "--preempt is off or blocks"
+		usage(&verb_run, option == 'p'
+					 ? "--preempt is off or blocks; in the middle of a block "
+					   "kernels do not leave"
 				 : option == 'c' ? "--check is a list of " CHECK_NAMES_ALL
 				 : option == 'e' ? "--error-exitcode is a number from 1 to 255"
 						 : NULL);
