@@ -135,6 +135,7 @@ enum loop_hints {
 	LOOP_PARALLEL = 1, /* its threads' accesses are independent */
 	LOOP_SHORT = 2,    /* may be unrolled once it is vectors */
 	LOOP_SCALAR = 4,   /* becomes no vectors */
+	LOOP_FOUR = 16,    /* becomes no vectors, and is unrolled by four */
 	LOOP_APART =
 		8, /* of a thread, which leaves it when others do not: no processor foresees where one of many rounds ends */
 };

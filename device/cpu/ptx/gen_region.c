@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <string.h>
 
-
-enum { SHORT_ROW = 256 }; /* threads along x */
+enum {
+	SHORT_ROW = 256, /* threads along x */
+	FEW_INSTRUCTIONS = 24,
+};
 
 LLVMBasicBlockRef gen_block(struct gen *g, const char *name)
 {
@@ -63,6 +65,14 @@ void loop_begin(struct gen *g, struct thread_loop *l, LLVMBuilderRef from)
 		l->after = gen_block(g, "next");
 }
 
+/* Whether a round is so little that going from one to the next counts. */
+static bool little(const struct gen *g, const struct region *r)
+{
+	const struct work_block *b = &g->work->blocks[r->entry];
+
+	return r->block_count == 1 && b->end - b->first <= FEW_INSTRUCTIONS;
+}
+
 /* Of the innermost loop over threads. Short ones with guards, as at the edges of a tile or in the steps of a scan, are worth
  * unrolling if they are small: where the index is a constant, guards are, and what a region has stored in shared memory the next
  * one finds in registers. */
@@ -72,9 +82,9 @@ static unsigned row_hints(const struct gen *g)
 	bool guards = r->block_count > 1;
 
 	if (!g->parallel)
-		return 0;
+		return g->tally ? LOOP_FOUR : 0;
 	if (scattered(g->work, r->blocks, r->block_count, false))
-		return LOOP_PARALLEL | LOOP_SCALAR;
+		return LOOP_PARALLEL | LOOP_SCALAR | (little(g, r) ? LOOP_FOUR : 0);
 	return LOOP_PARALLEL | (guards && work_width(g->work, 0) <= SHORT_ROW ? LOOP_SHORT : 0);
 }
 

@@ -30,14 +30,18 @@ static LLVMMetadataRef vectorize_enable(struct gen *g, bool enable)
 	return LLVMMDNodeInContext2(g->context, pair, 2);
 }
 
-/* How LLVM may unroll it: a loop of a thread by how many rounds it has at most, one over threads not before it is vectors. */
-static LLVMMetadataRef unroll_never(struct gen *g, unsigned hints)
+/* How LLVM may unroll it: a loop of a thread by how many rounds it has at most, one over threads not before it is vectors, unless
+ * it is to be unrolled by four. */
+static LLVMMetadataRef unroll_how(struct gen *g, unsigned hints)
 {
-	const char *how = hints & LOOP_APART ? "llvm.loop.unroll.runtime.disable"
-					     : "llvm.loop.unroll.disable";
-	LLVMMetadataRef name = LLVMMDStringInContext2(g->context, how, strlen(how));
+	const char *how = hints & LOOP_FOUR    ? "llvm.loop.unroll.count"
+			  : hints & LOOP_APART ? "llvm.loop.unroll.runtime.disable"
+					       : "llvm.loop.unroll.disable";
+	LLVMMetadataRef pair[2];
 
-	return LLVMMDNodeInContext2(g->context, &name, 1);
+	pair[0] = LLVMMDStringInContext2(g->context, how, strlen(how));
+	pair[1] = LLVMValueAsMetadata(LLVMConstInt(g->i32, 4, false));
+	return LLVMMDNodeInContext2(g->context, pair, hints & LOOP_FOUR ? 2 : 1);
 }
 
 /* llvm.loop metadata: distinct because it names itself. */
@@ -47,7 +51,7 @@ void loop_metadata(struct gen *g, LLVMValueRef branch, unsigned hints, uint32_t 
 	LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0), nodes[6] = {self}, pair[2];
 	unsigned count = 1;
 
-	nodes[count++] = unroll_never(g, hints);
+	nodes[count++] = unroll_how(g, hints);
 	if (hints & LOOP_PARALLEL) {
 		pair[0] = LLVMMDStringInContext2(c, "llvm.loop.parallel_accesses", 27);
 		pair[1] = g->access_group;
