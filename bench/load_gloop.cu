@@ -14,9 +14,19 @@ static __device__ void turn(DeviceLoop *loop, unsigned long long rounds,
 {
 	unsigned long long x = threadIdx.x;
 
-#pragma unroll 1
-	for (unsigned long long n = rounds; n; n--)
-		asm volatile("mad.lo.u64 %0, %0, %0, 12345;" : "+l"(x)); /* as load.c's */
+	/* load.c's loop, to the letter: compilers make several rounds one, or not. */
+	asm volatile("{\n"
+		     "	.reg .u64 %%n;\n"
+		     "	.reg .pred %%p;\n"
+		     "	mov.u64 %%n, %1;\n"
+		     "LOOP:\n"
+		     "	mad.lo.u64 %0, %0, %0, 12345;\n"
+		     "	sub.u64 %%n, %%n, 1;\n"
+		     "	setp.ne.u64 %%p, %%n, 0;\n"
+		     "	@%%p bra LOOP;\n"
+		     "}"
+		     : "+l"(x)
+		     : "l"(rounds));
 	if (threadIdx.x == 0)
 		done[blockIdx.x * 8] = count + (x == 42); /* used, or there would be no loop */
 	loop->postTask([=](DeviceLoop *loop) {

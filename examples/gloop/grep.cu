@@ -30,11 +30,12 @@ static __device__ __forceinline__ void match(
 	const char *text, unsigned starts, unsigned bytes, const struct word *word, int *count)
 {
 	unsigned length = word->length;
+	char second = word->text[1];
 
 	for (unsigned i = threadIdx.x; i < starts; i += blockDim.x) {
 		unsigned k = 0;
 
-		if (i + length > bytes || text[i + 1] != word->text[1])
+		if (i + length > bytes || text[i + 1] != second)
 			continue;
 		while (k < length && text[i + k] == word->text[k])
 			k++;
@@ -109,10 +110,12 @@ static __device__ void search_words(
 {
 	unsigned end = w + WORDS_AT_ONCE < s.count ? w + WORDS_AT_ONCE : s.count;
 	gloop_u64 next = at + bytes - OVERLAP;
-	const char *page = s.pages + turn * loop->page_bytes();
+	const char *page = gloop::global(s.pages + turn * loop->page_bytes());
+	const word *words = gloop::global(s.words);
+	int *counts = gloop::global(s.counts);
 
 	for (; w < end; w++)
-		match(page, bytes - OVERLAP, bytes, &s.words[w], &s.counts[w]);
+		match(page, bytes - OVERLAP, bytes, &words[w], &counts[w]);
 	if (w < s.count) {
 		loop->postTask(
 			[=](DeviceLoop *loop) { search_words(loop, s, at, bytes, turn, w); });

@@ -698,11 +698,15 @@ CUresult CUDAAPI cuGdevMemMap(void **buf, CUdeviceptr dptr, unsigned int bytesiz
 CUresult CUDAAPI cuGdevMemUnmap(void *buf);
 
 /* Reads a file straight into device memory, as preadv2(2) does into memory of the process: at most ByteCount bytes (4 MiB),
- * flags RWF_NOWAIT, or 0 if the file is in memory. *pRead: the bytes, or a negative errno. In no order with streams: the
+ * flags RWF_NOWAIT, or 0 if the file is in memory. *pRead: the bytes, or a negative errno: -EAGAIN also if this
+ * file does not know RWF_NOWAIT. In no order with streams: the
  * caller knows that nothing uses this memory meanwhile. CUDA_ERROR_NOT_SUPPORTED: the process cannot reach the memory, or
  * not now: read into memory of the process, and copy. Any thread. */
 CUresult CUDAAPI cuGdevMemRead(CUdeviceptr dstDevice, size_t ByteCount, int fd, uint64_t offset,
 	int flags, int64_t *pRead);
+/* The other way, as pwritev2(2). */
+CUresult CUDAAPI cuGdevMemWrite(CUdeviceptr srcDevice, size_t ByteCount, int fd, uint64_t offset,
+	int flags, int64_t *pWritten);
 
 #include "cuda_array.h"
 #include "cuda_vmm.h"

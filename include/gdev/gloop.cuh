@@ -288,9 +288,10 @@ class DeviceLoop
 	__device__ void request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags,
 		const void *source, void *destination, detail::entry code, F &callback);
 	__device__ void describe(gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes,
-		gloop_u32 flags, const void *source, void *destination);
+		gloop_u32 flags, const void *source, void *destination, bool fetched);
 	__device__ void post(gloop_s32 slot);
 	__device__ void take_answers();
+	__device__ bool fill();
 	__device__ gloop_s32 choose();
 	__device__ void leave();
 };
@@ -305,9 +306,10 @@ __device__ void DeviceLoop::request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset
 	if (slot < 0)
 		return;
 	gloop_s32 held = page;
+	bool fetched = grid.fetches && op == GLOOP_WRITE && bytes >= GLOOP_FETCH_BYTES;
 	if (leads())
-		describe(slot, op, fd, offset, bytes, flags, source, destination);
-	if (source && held >= 0) {
+		describe(slot, op, fd, offset, bytes, flags, source, destination, fetched);
+	if (source && held >= 0 && !fetched) {
 		detail::copy(grid.pages + held * grid.page_bytes, source, bytes);
 		detail::fence();
 		__syncthreads();
@@ -320,7 +322,7 @@ __device__ void DeviceLoop::request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset
 
 /* What the slot will ask for. By thread 0. */
 inline __device__ void DeviceLoop::describe(gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes,
-	gloop_u32 flags, const void *source, void *destination)
+	gloop_u32 flags, const void *source, void *destination, bool fetched)
 {
 	volatile gloop_rpc *rpc = &grid.rpcs[slot];
 
@@ -330,6 +332,7 @@ inline __device__ void DeviceLoop::describe(gloop_s32 slot, gloop_u32 op, gloop_
 	rpc->bytes = bytes;
 	rpc->flags = flags;
 	rpc->source = (gloop_u64)source;
+	rpc->filled = !fetched;
 	rpc->destination = (gloop_u64)destination;
 }
 
@@ -363,12 +366,33 @@ inline __device__ void DeviceLoop::take_answers()
 		if (((volatile gloop_rpc *)grid.rpcs)[slot].done != state->slots[slot].posted)
 			continue;
 		detail::fence();
+		gloop_u64 placed = ((volatile gloop_rpc *)grid.rpcs)[slot].placed;
 		state->slots[slot].result = ((volatile gloop_rpc *)grid.rpcs)[slot].result;
-		if (((volatile gloop_rpc *)grid.rpcs)[slot].placed)
+		if (placed == GLOOP_PLACED)
 			state->slots[slot].destination = 0;
+		if (placed == GLOOP_FILL)
+			state->starved |= 1ull << slot;
 		waiting &= ~(1ull << slot);
 	}
 	state->waiting = waiting;
+}
+
+/* Chooses a slot that is to fill its page and to ask. False: it has no page, and none is free. By thread 0. */
+inline __device__ bool DeviceLoop::fill()
+{
+	for (gloop_u64 left = state->starved; left; left &= left - 1) {
+		chosen = detail::lowest(left);
+		page = state->slots[chosen].page;
+		if (page < 0)
+			page = take_page();
+		if (page < 0)
+			continue;
+		state->slots[chosen].page = page;
+		state->starved &= ~(1ull << chosen);
+		((volatile gloop_rpc *)grid.rpcs)[chosen].filled = 1;
+		return asks = true;
+	}
+	return false;
 }
 
 /* By thread 0. */
@@ -381,14 +405,8 @@ inline __device__ gloop_s32 DeviceLoop::choose()
 		return -2;
 	if (state->waiting)
 		take_answers();
-	if (state->starved && (page = take_page()) >= 0) {
-		gloop_s32 slot = detail::lowest(state->starved);
-
-		state->starved &= ~(1ull << slot);
-		state->slots[slot].page = page;
-		asks = true;
-		return slot;
-	}
+	if (state->starved && fill())
+		return chosen;
 	ready = state->used & ~state->waiting & ~state->starved;
 	if (!ready) {
 		if (!idle_ns)
@@ -490,6 +508,21 @@ template <class F> __device__ void run(const gloop_grid &grid, F begin)
 	if (loop.enter(grid))
 		begin(&loop);
 	loop.go_on();
+}
+
+/* The same pointer, to memory that is neither shared nor of a thread's own. Compilers know that of a kernel's parameters, and not
+ * of what a callback captured; loads through it are faster if they do. */
+template <class T> static inline __device__ T *global(T *pointer)
+{
+#ifdef __clang__
+	gloop_u64 address;
+
+	asm("cvta.to.global.u64 %0, %1;" : "=l"(address) : "l"(pointer));
+	return (T *)(__attribute__((address_space(1))) T *)address;
+#else
+	__builtin_assume(__isGlobal(pointer));
+	return pointer;
+#endif
 }
 
 /* Copies any number of bytes by the device's copy engines, while the block does something else or is not on the device. Both

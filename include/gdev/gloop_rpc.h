@@ -32,6 +32,8 @@ enum {
 	GLOOP_CAPTURE_BYTES = 208, /* of it, what a lambda may capture */
 	GLOOP_PAGE_BYTES = 16384,  /* of a request's data, unless the host says otherwise */
 	GLOOP_NO_PAGE = -1,
+	GLOOP_FETCH_BYTES =
+		4096, /* WRITE: the host fetches so much from its source; the block copies less sooner */
 	GLOOP_PAGE_MAX = 1 << 20,
 };
 
@@ -59,6 +61,12 @@ enum { /* of GLOOP_OPEN */
 	GLOOP_OPEN_FLAGS = 15,
 };
 
+enum gloop_placed {    /* of an answer */
+	GLOOP_IN_PAGE, /* what it brings is in the page */
+	GLOOP_PLACED,  /* at the destination */
+	GLOOP_FILL, /* it is none: the host cannot reach the source. The block fills the page, and asks again */
+};
+
 /* A slot's request and its answer. */
 struct gloop_rpc {
 	gloop_u64 posted; /* device: which request this is, counted from 1 in each slot */
@@ -69,11 +77,11 @@ struct gloop_rpc {
 	gloop_u32 page; /* of the block's, for the bytes; any, if there are none */
 	gloop_u64
 		destination; /* of a copy; in device memory, of what READ and RECEIVE bring; 0: nowhere */
-	gloop_u64 source; /* of a copy; else the device's own note */
-	gloop_u64 unused;
+	gloop_u64 source; /* of a copy; of the bytes of OPEN, WRITE and SEND */
+	gloop_u64 filled; /* 1: these are in the page; 0: at the source alone */
 	gloop_u64 done;   /* host: `posted` of the request that is answered */
 	gloop_s64 result; /* 0 or more, or a negative errno */
-	gloop_u64 placed; /* 1: the bytes are at the destination; 0: in the page */
+	gloop_u64 placed; /* enum gloop_placed */
 	gloop_u64 also_unused[5];
 };
 GLOOP_ASSERT(sizeof(struct gloop_rpc) == 128);
@@ -120,7 +128,7 @@ GLOOP_ASSERT(sizeof(struct gloop_slot) == GLOOP_SLOT_BYTES);
 struct gloop_state {
 	gloop_u64 used;    /* has a callback */
 	gloop_u64 waiting; /* of them: for an answer, */
-	gloop_u64 starved; /* and for a page, to ask; the others are ready */
+	gloop_u64 starved; /* and to ask, for a page or to fill it; the others are ready */
 	gloop_u64 pages;   /* bit n: page n is held */
 	gloop_u64 answers; /* `done` of the line, as it was last looked at */
 	gloop_u64 posted;  /* as in the line */
@@ -144,7 +152,9 @@ struct gloop_grid {
 	gloop_u64
 		slice_ns; /* a block that has run for so long leaves at the next boundary of callbacks */
 	gloop_u64 poll_ns; /* a block with nothing ready leaves when it has been so for so long */
-	gloop_u32 page_count, reserved;
+	gloop_u32 page_count;
+	gloop_u32
+		fetches; /* 1: the host fetches what is written from its source, while the kernel is not on the device */
 };
 GLOOP_ASSERT(sizeof(struct gloop_grid) == 64);
 

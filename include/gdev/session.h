@@ -172,9 +172,14 @@ int gdev_memory_map(struct gdev_session *session, uint64_t address, uint64_t byt
  * lies between. At most 4 MiB at once. Who needs this session's memory, or its turn at copying, waits for the read for 100 ms
  * at most, and what comes later is lost; so RWF_NOWAIT belongs into `flags` unless the file is in memory. It is in no order with
  * commands: the caller knows that none uses this memory meanwhile. The bytes read; or -errno: -EINVAL: `offset` is negative;
+ * -EAGAIN: not without waiting, or this file does not know RWF_NOWAIT;
  * -ENOTSUP: the process cannot reach the memory, or not now, or it took too long: read into memory of the process, and copy.
  * Any thread. */
 int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_t bytes, int fd,
+	uint64_t offset, int flags);
+/* The other way: writes a file straight from device memory, as pwritev2(2) does. After -ENOTSUP the file may have other bytes
+ * there, and is written again. */
+int64_t gdev_memory_write(struct gdev_session *session, uint64_t address, uint64_t bytes, int fd,
 	uint64_t offset, int flags);
 
 /* ---- managed memory ----

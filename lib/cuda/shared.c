@@ -107,21 +107,34 @@ CUresult cuGdevMemUnmap(void *buffer)
 	return CUDA_SUCCESS;
 }
 
-CUresult cuGdevMemRead(
-	CUdeviceptr destination, size_t bytes, int fd, uint64_t offset, int flags, int64_t *read)
+/* Moves bytes between a file and device memory, by gdev_memory_read() or gdev_memory_write(). */
+static CUresult move_file(__typeof__(gdev_memory_read) *move, CUdeviceptr memory, size_t bytes,
+	int fd, uint64_t offset, int flags, int64_t *moved)
 {
 	CUcontext context;
 	int64_t got;
 
 	TRY(current_context(&context));
-	if (!read || !bytes || flags & ~RWF_NOWAIT || offset > INT64_MAX)
+	if (!moved || !bytes || flags & ~RWF_NOWAIT || offset > INT64_MAX)
 		return fail(CUDA_ERROR_INVALID_VALUE, "%zu bytes at %#llx, flags %#x, or no result",
 			bytes, (unsigned long long)offset, flags);
-	got = gdev_memory_read(context->session, destination, bytes, fd, offset, flags);
+	got = move(context->session, memory, bytes, fd, offset, flags);
 	if (got == -ENOTSUP)
 		return fail(CUDA_ERROR_NOT_SUPPORTED,
 			"the process cannot reach %zu bytes at %#llx, or not now", bytes,
-			(unsigned long long)destination);
-	*read = got;
+			(unsigned long long)memory);
+	*moved = got;
 	return CUDA_SUCCESS;
+}
+
+CUresult cuGdevMemRead(
+	CUdeviceptr destination, size_t bytes, int fd, uint64_t offset, int flags, int64_t *read)
+{
+	return move_file(gdev_memory_read, destination, bytes, fd, offset, flags, read);
+}
+
+CUresult cuGdevMemWrite(
+	CUdeviceptr source, size_t bytes, int fd, uint64_t offset, int flags, int64_t *written)
+{
+	return move_file(gdev_memory_write, source, bytes, fd, offset, flags, written);
 }

@@ -53,6 +53,13 @@ bool engine_place(struct engine *engine, const struct request *r)
 		       CUDA_SUCCESS;
 }
 
+bool engine_fetch(struct engine *engine, const struct request *r)
+{
+	return !engine->kernel_runs &&
+	       is_known(engine, r->source, r->bytes, CU_MEMORYTYPE_DEVICE) &&
+	       cuMemcpyDtoHAsync(r->page, r->source, r->bytes, engine->launches) == CUDA_SUCCESS;
+}
+
 static bool submit(struct engine *engine, const struct request *r)
 {
 	CUstream *stream = engine->kernel_runs ? &engine->beside : &engine->launches;

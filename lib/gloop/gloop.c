@@ -41,7 +41,6 @@ struct run {
 	void **parameters;
 	uint32_t blocks;
 
-	CUcontext context;
 	CUstream stream;
 	struct engine engine;
 	CUdeviceptr states;
@@ -53,6 +52,7 @@ struct run {
 	struct request *requests; /* a slot's each */
 	struct block *block;      /* each */
 	struct list waiting;      /* requests, for a descriptor or for time */
+	struct list fetching;     /* requests whose pages are being filled */
 	uint32_t busy;            /* requests that are not answered */
 	uint64_t active_ns;       /* when the kernel last asked for something */
 
@@ -72,21 +72,34 @@ static int cuda(struct run *run, CUresult result)
 
 /* ---- requests and answers ---- */
 
+/* A copy engine has work for the session. Where the process reaches device memory in the session's turns, such a turn has come
+ * when that is done, and what follows needs no engine. */
+static void await_turn(struct run *run)
+{
+	if (run->host.reaches)
+		cuStreamSynchronize(run->stream);
+}
+
 /* The other side sees the result before the numbers, and the slot's number before the line's. */
 static void answer(struct run *run, struct request *r)
 {
 	uint64_t answers = ++run->block[r->block].answers;
+	enum gloop_placed placed;
 
 	request_finish(&run->host, r);
-	if (!r->placed)
+	if (!r->placed) {
 		r->placed = engine_place(&run->engine, r);
+		if (r->placed)
+			await_turn(run);
+	}
+	placed = r->again ? GLOOP_FILL : r->placed ? GLOOP_PLACED : GLOOP_IN_PAGE;
 	__atomic_store_n(&r->rpc->result, r->result, __ATOMIC_RELAXED);
-	__atomic_store_n(&r->rpc->placed, r->placed, __ATOMIC_RELAXED);
+	__atomic_store_n(&r->rpc->placed, placed, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->rpc->done, r->posted, __ATOMIC_RELEASE);
 	__atomic_store_n(&run->lines[r->block].done, answers, __ATOMIC_RELEASE);
 	r->busy = false;
 	run->busy--;
-	run->report->requests++;
+	run->report->requests += !r->again;
 }
 
 /* The pool does what the ring does not. */
@@ -95,8 +108,33 @@ static void push(struct run *run, struct request *r)
 	if (!run->ring_tried)
 		ring_create(run->wake, &run->ring);
 	run->ring_tried = true;
-	if (!ring_push(run->ring, r))
+	if (r->unfilled || !ring_push(run->ring, r))
 		pool_push(run->pool, r);
+}
+
+/* A copy engine does; or the block, which asks again. */
+static void fill(struct run *run, struct request *r)
+{
+	if (engine_fetch(&run->engine, r)) {
+		list_append(&run->fetching, &r->link);
+		await_turn(run);
+		return;
+	}
+	r->again = true;
+	r->result = 0;
+	answer(run, r);
+}
+
+static void go_on(struct run *run, struct request *r)
+{
+	if (request_try(&run->host, r))
+		answer(run, r);
+	else if (request_needs_page(r))
+		fill(run, r);
+	else if (request_blocks(r))
+		push(run, r);
+	else
+		list_append(&run->waiting, &r->link);
 }
 
 static void start(struct run *run, struct request *r)
@@ -108,17 +146,13 @@ static void start(struct run *run, struct request *r)
 	if (error) {
 		r->result = error;
 		run->report->refused++;
+		answer(run, r);
 	} else if (request_copies(r)) {
-		if (!engine_copy(&run->engine, r))
-			return;
-	} else if (!request_try(&run->host, r)) {
-		if (request_blocks(r))
-			push(run, r);
-		else
-			list_append(&run->waiting, &r->link);
-		return;
+		if (engine_copy(&run->engine, r))
+			answer(run, r);
+	} else {
+		go_on(run, r);
 	}
-	answer(run, r);
 }
 
 static void take_requests_of(struct run *run, uint32_t block)
@@ -131,6 +165,26 @@ static void take_requests_of(struct run *run, uint32_t block)
 			continue;
 		r->posted = posted;
 		start(run, r);
+	}
+}
+
+/* One wait for all: the copies are on the kernel's stream, and the kernel is not on the device. */
+static void take_fetched(struct run *run)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct request *r;
+
+	if (!list_empty(&run->fetching))
+		result = cuStreamSynchronize(run->stream);
+	while ((r = list_first(&run->fetching, struct request, link))) {
+		list_remove(&r->link);
+		r->unfilled = false;
+		if (result == CUDA_SUCCESS) {
+			go_on(run, r);
+			continue;
+		}
+		r->result = -EIO;
+		answer(run, r);
 	}
 }
 
@@ -171,8 +225,12 @@ static bool take_answers(struct run *run)
 	}
 	while ((r = pool_take(run->pool))) {
 		any = true;
-		answer(run, r);
+		if (request_needs_page(r))
+			fill(run, r);
+		else
+			answer(run, r);
 	}
+	take_fetched(run);
 	return any;
 }
 
@@ -399,6 +457,7 @@ static int check(struct run *run, const struct gloop_shape *shape)
 	run->host.page_bytes = (uint32_t)pick(o->page_bytes, GLOOP_PAGE_BYTES);
 	run->host.confined = o->confined;
 	cuGetProcAddress("cuGdevMemRead", (void **)&run->host.read, CUDA_VERSION, 0, NULL);
+	cuGetProcAddress("cuGdevMemWrite", (void **)&run->host.write, CUDA_VERSION, 0, NULL);
 	if (run->host.page_bytes % 64 || run->host.page_bytes > GLOOP_PAGE_MAX)
 		return -EINVAL;
 	run->host.page_count =
@@ -430,17 +489,17 @@ static int prepare_memory(struct run *run)
 	run->block = calloc(run->blocks, sizeof(*run->block));
 	if (!run->requests || !run->block)
 		return -ENOMEM;
-	error = cuda(run, cuCtxGetCurrent(&run->context));
+	error = cuda(run, cuCtxGetCurrent(&run->host.context));
 	if (!error)
 		error = cuda(run, cuStreamCreate(&run->stream, CU_STREAM_DEFAULT));
 	if (!error)
-		engine_init(&run->engine, run->context, run->stream);
+		engine_init(&run->engine, run->host.context, run->stream);
 	if (!error)
 		error = cuda(run, cuMemAlloc(&run->states, states));
 	if (!error)
 		error = cuda(run, cuMemsetD8Async(run->states, 0, states, run->stream));
 	if (!error)
-		error = cuda(run, area_take(run->context, areas + pages, &run->shared));
+		error = cuda(run, area_take(run->host.context, areas + pages, &run->shared));
 	if (!error)
 		error = cuda(run, cuMemHostGetDevicePointer(&shared, run->shared.memory, 0));
 	if (error)
@@ -458,6 +517,7 @@ static int prepare_memory(struct run *run)
 		.slice_ns = pick(run->options->slice_us, SLICE_US) * NS_PER_US,
 		.poll_ns = run->options->poll_us * NS_PER_US,
 		.page_count = run->host.page_count,
+		.fetches = !run->options->poll_us,
 	};
 	for (size_t i = 0; i < slots; i++)
 		run->requests[i] = (struct request){
@@ -513,6 +573,7 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 	run->report = report;
 	run->parameters = parameters ? parameters : alone;
 	list_init(&run->waiting);
+	list_init(&run->fetching);
 	table_init(&run->host.table);
 	run->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	error = run->wake < 0 ? -errno : 0;
@@ -523,7 +584,7 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 	if (!error)
 		error = prepare_memory(run);
 	if (!error)
-		error = pool_create(run->wake, &run->pool);
+		error = pool_create(&run->host, run->wake, &run->pool);
 	report->setup_ns = clock_now_ns() - begin_ns;
 	if (!error)
 		error = serve(run);

@@ -61,7 +61,9 @@ struct request {
 	int32_t index; /* of the file */
 	uint64_t offset, bytes;
 	CUdeviceptr destination; /* of what it brings, or 0; and of a copy */
-	CUdeviceptr source;      /* of a copy */
+	CUdeviceptr source;      /* of a copy; of what is written */
+	bool unfilled;           /* the bytes are at the source, and not in the page */
+	bool again;              /* the block has to put them there, and ask again */
 
 	struct file *file;    /* that it uses, or NULL */
 	int made;             /* descriptor that it has made, or -1 */
@@ -73,11 +75,13 @@ struct request {
 
 struct host { /* what requests need of the run */
 	struct table table;
+	CUcontext context;
 	char *pages; /* page-locked: of each block, page_count */
 	uint32_t page_bytes, page_count;
 	bool confined;
-	/* cuGdevMemRead(); NULL: this libcuda is not gdev's. */
-	__typeof__(cuGdevMemRead) *read;
+	/* cuGdevMemRead() and its counterpart; NULL: this libcuda is not gdev's. */
+	__typeof__(cuGdevMemRead) *read, *write;
+	bool reaches; /* one of them has reached device memory: where that is possible, it is in this session's turns */
 };
 
 /* Copies the request out of the slot's memory, and checks it. 0; or -errno, which is the answer. */
@@ -85,8 +89,10 @@ int request_take(struct host *host, struct request *request);
 /* Does what can be done without waiting. False: it has no result yet. */
 bool request_try(struct host *host, struct request *request);
 /* What is left, on any thread: it may block. For requests that request_blocks(). */
-void request_complete(struct request *request);
-/* A request without a result waits for a thread that may block; or for its descriptor, or for its deadline. */
+void request_complete(const struct host *host, struct request *request);
+/* It has no result: its bytes must be in the page. */
+bool request_needs_page(const struct request *request);
+/* Another without a result waits for a thread that may block; or for its descriptor, or for its deadline. */
 bool request_blocks(const struct request *request);
 /* It is the copy engines'. */
 bool request_copies(const struct request *request);
@@ -124,6 +130,8 @@ void engine_init(struct engine *engine, CUcontext context, CUstream launches);
 void engine_finish(struct engine *engine);
 /* Has what the request has brought copied to its destination before the next launch. False: the block has to. */
 bool engine_place(struct engine *engine, const struct request *request);
+/* Has the page filled from the source. False: the block has to. The kernel's stream gets there when it is. */
+bool engine_fetch(struct engine *engine, const struct request *request);
 /* True: it has a result. Else engine_take() returns it. */
 bool engine_copy(struct engine *engine, struct request *request);
 bool engine_is_busy(const struct engine *engine);
@@ -146,7 +154,7 @@ struct request *ring_take(struct ring *ring);
 
 struct pool;
 /* `wake`: an eventfd, written when a request comes back. */
-int pool_create(int wake, struct pool **pool);
+int pool_create(const struct host *host, int wake, struct pool **pool);
 /* Waits for what is on the way. NULL is fine. */
 void pool_destroy(struct pool *pool);
 void pool_push(struct pool *pool, struct request *request);

@@ -3,7 +3,7 @@
  * A few threads for requests that block: files whose data is not in memory, opening, truncating. The first is made when
  * there is something to do, another whenever none is free, four at most.
  *
- * pool->lock protects all but `wake`.
+ * pool->lock protects all but `host` and `wake`.
  */
 #include "lib/gloop/internal.h"
 
@@ -16,6 +16,7 @@
 #define THREADS_MAX 4
 
 struct pool {
+	const struct host *host;
 	pthread_mutex_t lock;
 	pthread_cond_t work;
 	struct list todo, done;
@@ -43,7 +44,7 @@ static void *serve(void *argument)
 		}
 		list_remove(&request->link);
 		pthread_mutex_unlock(&pool->lock);
-		request_complete(request);
+		request_complete(pool->host, request);
 		pthread_mutex_lock(&pool->lock);
 		list_append(&pool->done, &request->link);
 		eventfd_write(pool->wake, 1);
@@ -69,7 +70,7 @@ static bool add_thread(struct pool *pool)
 	return !error;
 }
 
-int pool_create(int wake, struct pool **created)
+int pool_create(const struct host *host, int wake, struct pool **created)
 {
 	struct pool *pool = calloc(1, sizeof(*pool));
 
@@ -79,6 +80,7 @@ int pool_create(int wake, struct pool **created)
 	pthread_cond_init(&pool->work, NULL);
 	list_init(&pool->todo);
 	list_init(&pool->done);
+	pool->host = host;
 	pool->wake = wake;
 	*created = pool;
 	return 0;
@@ -112,7 +114,7 @@ void pool_push(struct pool *pool, struct request *request)
 	pthread_mutex_unlock(&pool->lock);
 	if (serves)
 		return;
-	request_complete(request); /* there is no other thread */
+	request_complete(pool->host, request); /* there is no other thread */
 	list_append(&pool->done, &request->link);
 }
 

@@ -123,29 +123,31 @@ static int64_t move(struct request *r, bool may_block, bool write)
 	return (int64_t)r->moved;
 }
 
-/* Straight to the destination. False: it has to be read, from its beginning, into the page; also if only a part of it could
- * be had at once. libcuda has checked that the destination is device memory of this context. */
-static bool read_to_device(const struct host *host, struct request *r)
+/* Straight between the file and device memory. The result; or -EAGAIN: not without waiting; -ENOTSUP: by way of the page, from
+ * the beginning. libcuda has checked that it is device memory of this context. */
+static int64_t move_directly(const struct host *host, struct request *r, int flags)
 {
+	bool reads = r->op == GLOOP_READ && r->destination;
+	CUdeviceptr memory = reads ? r->destination : r->source;
+	__typeof__(cuGdevMemRead) *move_some = reads ? host->read : host->write;
 	uint64_t moved = 0;
 
-	if (r->op != GLOOP_READ || !r->destination || !host->read)
-		return false;
+	if (!move_some || !(reads || (r->op == GLOOP_WRITE && r->unfilled)))
+		return -ENOTSUP;
 	while (moved < r->bytes) {
 		int64_t n;
 
-		if (host->read(r->destination + moved, r->bytes - moved, r->file->fd,
-			    r->offset + moved, no_wait(r), &n) != CUDA_SUCCESS)
-			return false;
+		if (move_some(memory + moved, r->bytes - moved, r->file->fd, r->offset + moved,
+			    flags, &n) != CUDA_SUCCESS)
+			return -ENOTSUP;
 		if (n < 0 && n != -EINTR)
-			return false;
+			return n == -EAGAIN ? n : -ENOTSUP;
 		if (!n)
 			break;
 		moved += n > 0 ? (uint64_t)n : 0;
 	}
-	r->result = (int64_t)moved;
-	r->placed = true;
-	return true;
+	r->placed = reads;
+	return (int64_t)moved;
 }
 
 static int64_t perform_read(struct request *r, bool may_block)
@@ -334,7 +336,8 @@ int request_take(struct host *host, struct request *r)
 	r->index = __atomic_load_n(&rpc->fd, __ATOMIC_RELAXED);
 	r->offset = __atomic_load_n(&rpc->offset, __ATOMIC_RELAXED);
 	r->bytes = __atomic_load_n(&rpc->bytes, __ATOMIC_RELAXED);
-	r->destination = 0;
+	r->destination = r->source = 0;
+	r->unfilled = r->again = false;
 	r->file = NULL;
 	r->made = -1;
 	r->moved = r->deadline_ns = 0;
@@ -344,7 +347,9 @@ int request_take(struct host *host, struct request *r)
 	r->page = host->pages + ((size_t)r->block * host->page_count + page) * host->page_bytes;
 	if (operation_of(r)->brings || operation_of(r)->copies)
 		r->destination = __atomic_load_n(&rpc->destination, __ATOMIC_RELAXED);
-	if (operation_of(r)->copies)
+	r->unfilled = operation_of(r)->page && !operation_of(r)->brings && r->bytes &&
+		      !__atomic_load_n(&rpc->filled, __ATOMIC_RELAXED);
+	if (operation_of(r)->copies || r->unfilled)
 		r->source = __atomic_load_n(&rpc->source, __ATOMIC_RELAXED);
 	error = check(host, r);
 	if (error || operation_of(r)->uses == KIND_NONE)
@@ -357,16 +362,33 @@ int request_take(struct host *host, struct request *r)
 
 bool request_try(struct host *host, struct request *r)
 {
-	if (r->op == GLOOP_CLOSE)
+	if (r->op == GLOOP_CLOSE) {
 		r->result = table_close(&host->table, r->index);
-	else if (!read_to_device(host, r))
+		return true;
+	}
+	r->result =
+		operation_of(r)->blocks && r->file ? move_directly(host, r, no_wait(r)) : -ENOTSUP;
+	host->reaches |= r->result != -ENOTSUP;
+	if (r->result < 0 && !r->unfilled)
 		r->result = operation_of(r)->perform(r, false);
-	return r->result != -EAGAIN;
+	return r->result != -EAGAIN && !request_needs_page(r);
 }
 
-void request_complete(struct request *r)
+bool request_needs_page(const struct request *r)
 {
-	r->result = operation_of(r)->perform(r, true);
+	return r->unfilled && r->result == -ENOTSUP;
+}
+
+void request_complete(const struct host *host, struct request *r)
+{
+	if (!r->unfilled) {
+		r->result = operation_of(r)->perform(r, true);
+		return;
+	}
+	cuCtxSetCurrent(host->context);
+	r->result = move_directly(host, r, 0);
+	if (r->result == -EAGAIN)
+		r->result = -ENOTSUP;
 }
 
 bool request_blocks(const struct request *r)

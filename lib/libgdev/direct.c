@@ -299,27 +299,42 @@ bool direct_move(struct gdev_session *session, const struct direct_piece *piece)
 	return use_end(session, &use, bytes);
 }
 
-int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_t bytes, int fd,
-	uint64_t offset, int flags)
+/* Between a file and device memory: reads the file, or writes it. */
+static int64_t move_file(struct gdev_session *session, enum copy_direction direction,
+	uint64_t address, uint64_t bytes, int fd, uint64_t offset, int flags)
 {
+	bool to_device = direction == COPY_TO_DEVICE;
 	struct iovec part;
 	struct use use;
-	ssize_t got;
+	ssize_t moved;
 	int error;
 
 	if (offset > INT64_MAX) /* -1 is where the file is now */
 		return -EINVAL;
 	bytes = min_of(bytes, SESSION_DIRECT_BYTES);
 	if (!direct_prepare(session, address, true) ||
-		!use_begin(session, COPY_TO_DEVICE, address, bytes, bytes, &use))
+		!use_begin(session, direction, address, bytes, bytes, &use))
 		return -ENOTSUP;
 	touch_pages(use.device, bytes);
 	part = (struct iovec){use.device, bytes};
-	got = preadv2(fd, &part, 1, (off_t)offset, flags);
-	error = errno;
-	if (!use_end(session, &use, got > 0 ? (uint64_t)got : 0) && got > 0)
+	moved = to_device ? preadv2(fd, &part, 1, (off_t)offset, flags)
+			  : pwritev2(fd, &part, 1, (off_t)offset, flags);
+	error = errno == EOPNOTSUPP && flags ? EAGAIN : errno; /* -ENOTSUP says something else */
+	if (!use_end(session, &use, moved > 0 ? (uint64_t)moved : 0) && moved > 0)
 		return -ENOTSUP;
-	return got < 0 ? -error : got;
+	return moved < 0 ? -error : moved;
+}
+
+int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_t bytes, int fd,
+	uint64_t offset, int flags)
+{
+	return move_file(session, COPY_TO_DEVICE, address, bytes, fd, offset, flags);
+}
+
+int64_t gdev_memory_write(struct gdev_session *session, uint64_t address, uint64_t bytes, int fd,
+	uint64_t offset, int flags)
+{
+	return move_file(session, COPY_FROM_DEVICE, address, bytes, fd, offset, flags);
 }
 
 /* ---- whether to ---- */

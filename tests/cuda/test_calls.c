@@ -635,6 +635,35 @@ static void files_are_read_into_device_memory(void **state)
 	fclose(file);
 }
 
+static void files_are_written_from_device_memory(void **state)
+{
+	unsigned char bytes[3000], back[3000];
+	FILE *file = tmpfile();
+	CUdeviceptr memory;
+	int64_t put;
+
+	if (is_vendor() || !device_memory_is_mapped())
+		skip();
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (unsigned char)(i * 7 >> 3);
+	assert_success(cuMemAlloc(&memory, 4096));
+	assert_success(cuMemcpyHtoD(memory, bytes, sizeof(bytes)));
+	assert_success(cuMemcpyDtoH(back, memory, 64)); /* asks for the copy engine */
+	assert_success(cuGdevMemWrite(memory + 1000, 2000, fileno(file), 1000, 0, &put));
+	assert_int_equal(put, 2000);
+	assert_success(cuGdevMemWrite(memory, 1000, fileno(file), 0, 0, &put));
+	assert_int_equal(put, 1000);
+	assert_success(cuGdevMemWrite(memory, 1, -1, 0, 0, &put));
+	assert_int_equal(put, -EBADF);
+	assert_result(cuGdevMemWrite(memory + 1, 4096, fileno(file), 0, 0, &put),
+		CUDA_ERROR_NOT_SUPPORTED); /* there is not so much */
+	assert_int_equal(fread(back, 1, sizeof(back), file), sizeof(back));
+	assert_memory_equal(back, bytes, sizeof(bytes));
+	assert_int_equal(fread(back, 1, 1, file), 0);
+	assert_success(cuMemFree(memory));
+	fclose(file);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -658,6 +687,7 @@ int main(void)
 		TEST(what_is_not_supported_is_said_once),
 		TEST(device_memory_is_shared_by_a_key),
 		TEST(files_are_read_into_device_memory),
+		TEST(files_are_written_from_device_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

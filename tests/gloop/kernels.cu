@@ -355,6 +355,7 @@ extern "C" __global__ void forge(gloop_grid grid, const gloop_rpc *wanted)
 	rpc->flags = wanted->flags;
 	rpc->destination = wanted->destination;
 	rpc->source = wanted->source;
+	rpc->filled = !wanted->source;
 	rpc->page = wanted->page;
 	rpc->posted = 1;
 	line->posted = 1;

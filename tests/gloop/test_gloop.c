@@ -345,7 +345,7 @@ static void test_a_block_writes_a_file(void **state)
 
 static void test_a_file_takes_more_requests_than_there_are_pages(void **state)
 {
-	enum { BLOCKS = 3, PIECES = 60, BYTES = 3000, ALL = BLOCKS * PIECES * BYTES };
+	enum { BLOCKS = 3, PIECES = 60, BYTES = 6000, ALL = BLOCKS * PIECES * BYTES };
 	static char text[ALL], back[ALL], written[ALL];
 	const char *path = path_of("many");
 	unsigned count = PIECES;
@@ -735,6 +735,41 @@ static void test_copies_reach_the_contexts_memory_alone(void **state)
 	assert_int_equal(copy[0], 0);
 }
 
+/* The host fetches what is written from device memory; of anything else the block has to give it the bytes. */
+static void test_a_file_is_written_from_device_memory_alone(void **state)
+{
+	static char ours[2 * GLOOP_PAGE_BYTES] = "ours";
+	enum { BYTES = 2 * GLOOP_PAGE_BYTES };
+	CUdeviceptr memory = device_bytes(BYTES, NULL);
+	const uint64_t sources[] = {(uint64_t)ours, memory + BYTES - 8, memory - 8, 64,
+		UINT64_MAX - 8, memory + GLOOP_PAGE_BYTES};
+	unsigned count = sizeof(sources) / sizeof(*sources);
+	const char *path = path_of("sources");
+	unsigned long long sum = make_file(path);
+	int fd = open(path, O_RDWR);
+	struct gloop_options options = {.descriptors = &fd, .descriptor_count = 1};
+	char zeros[GLOOP_PAGE_BYTES] = {0}, got[GLOOP_PAGE_BYTES];
+	long long last;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct gloop_rpc rpc = {
+			.op = GLOOP_WRITE, .bytes = GLOOP_PAGE_BYTES, .source = sources[i]};
+		CUdeviceptr wanted = device_bytes(sizeof(rpc), &rpc);
+		struct gloop_report report;
+
+		assert_int_equal(sum_file(path, 1, &modes[0], &last), sum); /* still as it was */
+		assert_int_equal(run("forge", 1, 32, &options, &report, parameters(&wanted)), 0);
+		assert_int_equal(report.requests, i == count - 1); /* else it is to ask again */
+		assert_int_equal(report.refused, 0);
+		cuMemFree(wanted);
+	}
+	assert_int_equal(pread(fd, got, sizeof(got), 0), sizeof(got));
+	assert_memory_equal(got, zeros, sizeof(got)); /* the last one is right */
+	cuMemFree(memory);
+	close(fd);
+	unlink(path);
+}
+
 /* A page that is no page of the block's. */
 static void test_a_page_that_is_not_there_is_refused(void **state)
 {
@@ -863,6 +898,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_senseless_requests_get_an_error),
 		cmocka_unit_test(test_a_request_for_more_than_a_page_is_refused),
 		cmocka_unit_test(test_a_file_goes_to_device_memory_alone),
+		cmocka_unit_test(test_a_file_is_written_from_device_memory_alone),
 		cmocka_unit_test(test_a_page_that_is_not_there_is_refused),
 		cmocka_unit_test(test_copies_reach_the_contexts_memory_alone),
 		cmocka_unit_test(test_what_brings_nothing_has_no_destination),

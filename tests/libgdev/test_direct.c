@@ -529,6 +529,8 @@ static void a_file_is_not_read_at_minus_one(void **state)
 	assert_int_equal(ftruncate(fd, 4096), 0);
 	assert_int_equal(gdev_memory_read(session, memory, 8, fd, UINT64_MAX, 0), -EINVAL);
 	assert_int_equal(gdev_memory_read(session, memory, 8, fd, 4092, 0), 4);
+	assert_int_equal(gdev_memory_write(session, memory, 8, fd, UINT64_MAX, 0), -EINVAL);
+	assert_int_equal(gdev_memory_write(session, memory, 8, fd, 4092, 0), 8);
 	close(fd);
 }
 
