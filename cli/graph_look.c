@@ -73,15 +73,18 @@ static json_t *describe_ptask(const struct graph_item *item)
 		[GDEV_PTASK_EXECUTING] = "executing",
 		[GDEV_PTASK_COMPLETED] = "completed",
 	};
+	static const char *const kinds[] = {"function", "host", "elsewhere"};
+	const char *kind =
+		item->ptask.callback < array_length(kinds) ? kinds[item->ptask.callback] : "?";
 	const char *state =
 		item->ptask.state < array_length(states) ? states[item->ptask.state] : "?";
 
 	return json_pack("{s:o,s:o,s:s,s:s,s:i,s:i,s:o,s:o,s:o}", "name", name_of(item->name),
 		"process", item->ptask.process ? number(item->ptask.process) : json_null(), "kind",
-		item->ptask.callback ? "host" : "function", "state",
-		item->ptask.ended ? "ended" : state, "priority", item->ptask.priority, "proxy",
-		item->ptask.proxy, "invocations", number(item->ptask.invocations), "skipped",
-		number(item->ptask.skipped), "moved", number(item->ptask.moved));
+		kind, "state", item->ptask.ended ? "ended" : state, "priority",
+		item->ptask.priority, "proxy", item->ptask.proxy, "invocations",
+		number(item->ptask.invocations), "skipped", number(item->ptask.skipped), "moved",
+		number(item->ptask.moved));
 }
 
 /* A ptask by its index; null: none. */

@@ -98,7 +98,7 @@ void gdev_graph_close(struct gdev_graph *graph);
  * descriptors, gdev_datablock_wrap(), gdev_graph_terminate()) returns -EPERM. Datablocks are in
  * memory that both processes map: none is copied on its way, except where a device or another user's program is to have it.
  *
- * A part. A process of the owner's user that may write the graph opens modules, templates, ptasks, ports and channels in it, before
+ * A part. A process of the owner's user that may write the graph (of others: gdev_graph_attach_own()) opens modules, templates, ptasks, ports and channels in it, before
  * it runs, by the same calls, with the same errors; -EACCES: the mode says no; -EPERM: it is another user's; -EDQUOT: 1,024
  * objects a process, 8,192 a graph, 256 MiB of code; -EFBIG: an image of more than 64 MiB. Its code runs in the graph's session,
  * on its account. gdev_port_find() names ports of others. gdev_graph_run() says that the part is complete: until then nobody
@@ -110,6 +110,14 @@ void gdev_graph_close(struct gdev_graph *graph);
  * from which the last process that pushed is gone ends; one from which the last that pulled is gone drops what comes.
  * (gdev_channel_options.keep: neither.) When the process that owns the graph is gone, calls return -GDEV_E_SESSION_LOST. */
 int gdev_graph_attach(const char *name, uint64_t deadline_ns, struct gdev_graph **graph);
+
+/* The same, and the ptasks of this process's part run in a session of its own, on that virtual GPU (NULL: the first one that it
+ * sees), on its account; so any user's process that may write the graph contributes. Errors also as gdev_graph_open(). What flows to
+ * and from its ptasks goes through the memory that both processes map, and over the device's bus; a thread of this process carries
+ * it. If its session fails, its part ends as if the process had died, and calls return that error. A channel from another's port:
+ * -EACCES: the mode does not let this process read the graph. Its input ports have templates. */
+int gdev_graph_attach_own(
+	const char *name, const char *vgpu, uint64_t deadline_ns, struct gdev_graph **graph);
 
 /* The graph is complete, and begins: pushed datablocks flow. Nothing can be opened in it any more. In an attached graph: the part of
  * this process is. Checks, and says by

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "lib/ptask/bridge.h"
 #include "lib/ptask/control.h"
 #include "lib/ptask/forks.h"
 #include "lib/ptask/remote.h"
@@ -265,6 +266,22 @@ int gdev_graph_attach(const char *name, uint64_t deadline_ns, struct gdev_graph 
 	return error;
 }
 
+int gdev_graph_attach_own(
+	const char *name, const char *vgpu, uint64_t deadline_ns, struct gdev_graph **attached)
+{
+	struct gdev_graph *graph;
+	int error = gdev_graph_attach(name, deadline_ns, &graph);
+
+	if (error)
+		return error;
+	error = bridge_create(graph, vgpu, &graph->remote->bridge);
+	if (error)
+		gdev_graph_close(graph);
+	else
+		*attached = graph;
+	return error;
+}
+
 /* ---- channels ---- */
 
 /* For pushing or pulling, as the owner says. */
@@ -328,16 +345,15 @@ static int make_found(
 	return error;
 }
 
-/* Asks for an end: of *channel, or, if that is NULL, of the one of that name. */
-static int find_once(struct gdev_graph *graph, const char *name, struct gdev_channel **channel)
+/* Asks for an end: of *channel, or, if that is NULL, as the message says. */
+static int find_once(
+	struct gdev_graph *graph, struct graph_message message, struct gdev_channel **channel)
 {
 	struct remote *remote = graph->remote;
-	struct graph_message message = {
-		.type = GRAPH_FIND, .find.object = *channel ? (*channel)->id : 0};
 	size_t none = 0;
 	int error;
 
-	snprintf(message.find.name, sizeof message.find.name, "%s", name);
+	message.type = GRAPH_FIND;
 	pthread_mutex_lock(&remote->asking);
 	if (*channel && (*channel)->remote) { /* another thread was there first */
 		pthread_mutex_unlock(&remote->asking);
@@ -360,10 +376,12 @@ static int find_once(struct gdev_graph *graph, const char *name, struct gdev_cha
 static int find(struct gdev_graph *graph, const char *name, uint64_t deadline_ns,
 	struct gdev_channel **channel)
 {
+	struct graph_message message = {.find.object = *channel ? (*channel)->id : 0};
 	int error;
 
+	snprintf(message.find.name, sizeof message.find.name, "%s", name);
 	do
-		error = find_once(graph, name, channel);
+		error = find_once(graph, message, channel);
 	while (error == -EAGAIN && deadline_ns && pause_until(deadline_ns));
 	return error == -EAGAIN && deadline_ns ? -ETIMEDOUT : error;
 }
@@ -379,6 +397,17 @@ int remote_find(struct gdev_graph *graph, const char *name, uint64_t deadline_ns
 	if (strlen(name) >= 2 * (size_t)GRAPH_NAME_MAX)
 		return -ENOENT;
 	error = find(graph, name, deadline_ns, &channel);
+	if (!error)
+		*found = channel;
+	return error;
+}
+
+int remote_find_at_port(const struct gdev_port *port, uint32_t nth, struct gdev_channel **found)
+{
+	struct graph_message message = {.find.object = port->id, .find.nth = nth};
+	struct gdev_channel *channel = NULL;
+	int error = find_once(port->ptask->graph, message, &channel);
+
 	if (!error)
 		*found = channel;
 	return error;

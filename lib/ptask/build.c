@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/ptask/internal.h"
+#include "lib/ptask/elsewhere.h"
 
 int graph_may_build(struct gdev_graph *graph)
 {
@@ -65,6 +65,7 @@ void ptask_free(struct gdev_ptask *ptask)
 	free_ports(&ptask->outputs);
 	free(ptask->params);
 	free(ptask->bound);
+	free(ptask->elsewhere);
 	free(ptask);
 }
 
@@ -122,6 +123,27 @@ int gdev_ptask_open(struct gdev_graph *graph, const char *name, struct gdev_grap
 	return error;
 }
 
+int ptask_open_elsewhere(struct gdev_graph *graph, const char *name, struct gdev_ptask **opened)
+{
+	struct gdev_ptask *ptask = ptask_create(graph, name, "elsewhere");
+
+	if (!ptask)
+		return -ENOMEM;
+	ptask->elsewhere = elsewhere_create();
+	if (!ptask->elsewhere) {
+		ptask_free(ptask);
+		return -ENOMEM;
+	}
+	list_append(&graph->ptasks, &ptask->link);
+	*opened = ptask;
+	return 0;
+}
+
+bool port_is_here(const struct gdev_port *port)
+{
+	return port && !port->ptask->elsewhere;
+}
+
 int gdev_ptask_open_host(struct gdev_graph *graph, const char *name, gdev_callback *callback,
 	void *argument, struct gdev_ptask **opened)
 {
@@ -149,7 +171,7 @@ static int bind_parameter(struct gdev_ptask *ptask, const char *who, unsigned in
 {
 	struct gdev_graph *graph = ptask->graph;
 
-	if (ptask->callback)
+	if (!ptask->info)
 		return graph_complain(graph, -EINVAL, "ptask %s, %s: a callback has no parameters",
 			ptask->name, who);
 	if (index >= ptask->info->param_count)
@@ -201,7 +223,7 @@ static bool has_volume(const uint32_t shape[3])
 int ptask_set_geometry(struct gdev_ptask *ptask, const uint32_t grid[3], const uint32_t block[3],
 	uint32_t shared_bytes)
 {
-	if (ptask->callback || !block)
+	if (!ptask->info || !block)
 		return graph_complain(ptask->graph, -EINVAL,
 			"ptask %s: a geometry is a function's, and has the shape of a block",
 			ptask->name);
@@ -242,7 +264,7 @@ static const char *misfit_of_output(
 	if (options->binding != GDEV_BIND_GLOBAL)
 		return "an output is bound to global memory";
 	if (in_out && (in_out->ptask != ptask || in_out->kind == GDEV_PORT_OUTPUT ||
-			      in_out->binding != GDEV_BIND_GLOBAL || ptask->callback))
+			      in_out->binding != GDEV_BIND_GLOBAL || !ptask->info))
 		return "in_out is a global input port of the same function";
 	if (in_out && in_out->kind == GDEV_PORT_STICKY)
 		return "what a sticky port keeps cannot be changed in place";
@@ -275,7 +297,7 @@ static const char *misfit_of(
 		return misfit_of_output(ptask, options);
 	if (options->in_out || options->size)
 		return "in_out and size are options of outputs";
-	if (ptask->callback && options->binding != GDEV_BIND_GLOBAL)
+	if (!ptask->info && options->binding != GDEV_BIND_GLOBAL)
 		return "ports of a callback are bound to nothing else than its views";
 	if (options->binding == GDEV_BIND_META && (!tmpl || tmpl->bytes != sizeof(uint64_t) ||
 							  tmpl->shape.layout != GDEV_LAYOUT_FIXED))
@@ -348,7 +370,7 @@ static int bind_port(struct gdev_port *port, const struct gdev_port_options *opt
 {
 	struct gdev_ptask *ptask = port->ptask;
 
-	if (ptask->callback)
+	if (!ptask->info)
 		return 0;
 	switch (port->binding) {
 	case GDEV_BIND_GLOBAL:
@@ -434,7 +456,7 @@ int port_count(struct gdev_port *port, unsigned index)
 	uint64_t bytes = sizeof(uint64_t);
 	int error;
 
-	if (!ptask->callback && index < ptask->info->param_count &&
+	if (ptask->info && index < ptask->info->param_count &&
 		ptask->info->params[index].size == sizeof(uint32_t))
 		bytes = sizeof(uint32_t);
 	if (port->count.size)
@@ -513,6 +535,8 @@ enum gdev_ptask_state ptask_state(struct gdev_ptask *ptask)
 {
 	struct gdev_port *port;
 
+	if (ptask->elsewhere && elsewhere_is_busy(ptask))
+		return GDEV_PTASK_EXECUTING;
 	if (ptask->calling || (ptask->last.value && !point_reached(ptask->graph, ptask->last)))
 		return GDEV_PTASK_EXECUTING;
 	if (ptask->waits_for_host || ptask->waits_for_device)

@@ -195,7 +195,7 @@ void channel_put(struct gdev_channel *channel, struct gdev_datablock *block)
 		return;
 	gdev_datablock_ref(block);
 	channel->queue[(channel->first + channel->count++) % channel->capacity] = block;
-	if (channel->to)
+	if (port_is_here(channel->to))
 		ptask_touch(channel->to->ptask);
 	else if (channel->feed)
 		host_wake(channel->graph);
@@ -213,7 +213,7 @@ struct gdev_datablock *channel_take(struct gdev_channel *channel)
 		ptask_touch(channel->from->ptask);
 	else if (!channel->from && channel->feed)
 		host_wake(channel->graph);
-	else if (!channel->from)
+	else if (!port_is_here(channel->from))
 		graph_changed(channel->graph); /* also of those that push from elsewhere */
 	return block;
 }
@@ -229,7 +229,7 @@ void channel_drop_all(struct gdev_channel *channel)
 /* Whether the device, and not the host, is what takes the datablock. */
 static bool goes_to_device(const struct gdev_channel *channel)
 {
-	return channel->to && !channel->to->ptask->callback &&
+	return channel->to && channel->to->ptask->info &&
 	       (channel->to->binding == GDEV_BIND_GLOBAL ||
 		       channel->to->binding == GDEV_BIND_CONSTANT);
 }

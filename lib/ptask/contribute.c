@@ -3,6 +3,9 @@
  * Opening modules, templates, ptasks, ports and channels in a graph that another process owns (proto/graph.h, GRAPH_BUILD). The
  * owner does it, and says what is wrong with the words that it has for itself; this process keeps ids. What is too large for a
  * message lies in the memory that this process writes and the owner reads, until the owner has answered.
+ *
+ * If this process's part runs in its own session (bridge.h), all is opened there first, and the owner hears of ptasks, ports
+ * and channels alone.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +13,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "lib/ptask/bridge.h"
 #include "lib/ptask/remote.h"
 
 #define PAUSE_NS (2 * NS_PER_MS)
@@ -109,6 +113,7 @@ int remote_load(struct gdev_graph *graph, const void *image, size_t bytes, char 
 	size_t log_bytes, struct gdev_graph_module **loaded)
 {
 	struct graph_build build = {.what = GRAPH_BUILD_MODULE};
+	struct bridge *bridge = graph->remote->bridge;
 	struct gdev_graph_module *module;
 	int error;
 
@@ -117,7 +122,11 @@ int remote_load(struct gdev_graph *graph, const void *image, size_t bytes, char 
 	module = calloc(1, sizeof *module);
 	if (!module)
 		return -ENOMEM;
-	error = ask(graph, &build, &(struct cargo){image, bytes, log, log ? log_bytes : 0});
+	if (bridge)
+		error = gdev_graph_load(
+			bridge_graph(bridge), image, bytes, log, log_bytes, &module->here);
+	else
+		error = ask(graph, &build, &(struct cargo){image, bytes, log, log ? log_bytes : 0});
 	if (error) {
 		free(module);
 		return error;
@@ -134,6 +143,8 @@ int remote_load(struct gdev_graph *graph, const void *image, size_t bytes, char 
 int remote_template_open(struct gdev_graph *graph, const char *name, const struct gdev_shape *shape,
 	struct gdev_template **opened)
 {
+	struct bridge *bridge = graph->remote->bridge;
+	struct gdev_template *here = NULL;
 	struct graph_build build = {.what = GRAPH_BUILD_TEMPLATE,
 		.layout = shape->layout,
 		.stride = shape->stride,
@@ -142,12 +153,17 @@ int remote_template_open(struct gdev_graph *graph, const char *name, const struc
 
 	set_name(&build, name);
 	error = ask_plain(graph, &build);
+	if (!error && bridge)
+		error = bridge_result(
+			bridge, gdev_template_open(bridge_graph(bridge), name, shape, &here));
 	if (error)
 		return error;
 	pthread_mutex_lock(&graph->lock);
 	error = template_create(graph, name, shape, opened);
-	if (!error)
+	if (!error) {
 		(*opened)->id = build.id;
+		(*opened)->here = here;
+	}
 	pthread_mutex_unlock(&graph->lock);
 	return error;
 }
@@ -186,20 +202,25 @@ int remote_ptask_open(struct gdev_graph *graph, const char *name, struct gdev_gr
 	const char *function, struct gdev_ptask **opened)
 {
 	struct graph_build build = {.what = GRAPH_BUILD_PTASK, .module = module->id};
-	struct gdev_ptask *ptask;
+	struct bridge *bridge = graph->remote->bridge;
+	struct gdev_ptask *ptask, *here = NULL;
 	int error = module->graph == graph ? 0 : -EINVAL;
 
-	set_name(&build, name);
+	set_name(&build, name ? name : function);
 	if (!error && strlen(function) > GRAPH_WORD_MAX)
 		error = -GDEV_E_SYMBOL_NOT_FOUND;
+	if (!error && bridge)
+		error = bridge_result(bridge,
+			gdev_ptask_open(bridge_graph(bridge), name, module->here, function, &here));
 	if (!error)
 		error = ask(graph, &build,
-			&(struct cargo){.data = function, .bytes = strlen(function)});
+			&(struct cargo){.data = function, .bytes = bridge ? 0 : strlen(function)});
 	if (error)
 		return error;
 	ptask = make_ptask(graph, name ? name : function, build.id);
 	if (!ptask)
 		return -ENOMEM;
+	ptask->here = here;
 	*opened = ptask;
 	return 0;
 }
@@ -210,6 +231,9 @@ int remote_set_argument(
 	struct graph_build build = {
 		.what = GRAPH_BUILD_ARGUMENT, .ptask = ptask->id, .parameter = parameter};
 
+	if (ptask->here)
+		return bridge_result(ptask->graph->remote->bridge,
+			gdev_ptask_set_argument(ptask->here, parameter, value, bytes));
 	return bytes > GRAPH_WORD_MAX
 		       ? -EINVAL
 		       : ask(ptask->graph, &build, &(struct cargo){.data = value, .bytes = bytes});
@@ -221,6 +245,9 @@ int remote_set_geometry(struct gdev_ptask *ptask, const uint32_t grid[3], const 
 	struct graph_build build = {
 		.what = GRAPH_BUILD_GEOMETRY, .ptask = ptask->id, .shared_bytes = shared_bytes};
 
+	if (ptask->here)
+		return bridge_result(ptask->graph->remote->bridge,
+			gdev_ptask_set_geometry(ptask->here, grid, block, shared_bytes));
 	if (!block || (grid && !(grid[0] | grid[1] | grid[2])))
 		return refuse(ptask->graph, ptask->name,
 			"a geometry has the shape of a block, and at least 1 in each dimension");
@@ -279,6 +306,28 @@ static bool is_own(const struct gdev_port *port)
 	return !port || port->ptask->id;
 }
 
+static struct gdev_port *here_of(const struct gdev_port *port)
+{
+	return port ? port->here : NULL;
+}
+
+/* In this process's session; the owner hears of a port that is bound to nothing there. */
+static int open_here(struct gdev_ptask *ptask, const struct gdev_port_options *wanted,
+	struct graph_build *build, struct gdev_port **here)
+{
+	struct gdev_port_options options = *wanted;
+
+	options.tmpl = wanted->tmpl ? wanted->tmpl->here : NULL;
+	options.in_out = here_of(wanted->in_out);
+	options.size = here_of(wanted->size);
+	if (wanted->in_out && !wanted->tmpl && wanted->in_out->tmpl)
+		build->tmpl = wanted->in_out->tmpl->id;
+	build->binding = GDEV_BIND_GLOBAL;
+	build->in_out = build->size = build->parameter = 0;
+	return bridge_result(
+		ptask->graph->remote->bridge, gdev_port_open(ptask->here, &options, here));
+}
+
 int remote_port_open(struct gdev_ptask *ptask, const struct gdev_port_options *options,
 	struct gdev_port **opened)
 {
@@ -290,7 +339,7 @@ int remote_port_open(struct gdev_ptask *ptask, const struct gdev_port_options *o
 		.in_out = options->in_out ? options->in_out->id : 0,
 		.size = options->size ? options->size->id : 0};
 	size_t variable = options->variable ? strlen(options->variable) : 0;
-	struct gdev_port *port;
+	struct gdev_port *port, *here = NULL;
 	int error = id_of(ptask->graph, options->name, options->tmpl, &build.tmpl);
 
 	if (error)
@@ -299,13 +348,19 @@ int remote_port_open(struct gdev_ptask *ptask, const struct gdev_port_options *o
 		return refuse(ptask->graph, options->name,
 			"in_out and size are ports that this process has opened, a variable has a name");
 	set_name(&build, options->name);
-	error = ask(ptask->graph, &build,
-		&(struct cargo){.data = options->variable, .bytes = variable});
+	if (ptask->here)
+		error = open_here(ptask, options, &build, &here);
+	if (!error)
+		error = ask(ptask->graph, &build,
+			&(struct cargo){
+				.data = options->variable, .bytes = ptask->here ? 0 : variable});
 	if (error)
 		return error;
 	port = make_port(ptask, options->name, options->kind == GDEV_PORT_OUTPUT, build.id);
 	if (!port)
 		return -ENOMEM;
+	port->here = here;
+	port->tmpl = options->tmpl;
 	*opened = port;
 	return 0;
 }
@@ -315,6 +370,9 @@ int remote_port_count(struct gdev_port *port, unsigned parameter)
 	struct graph_build build = {
 		.what = GRAPH_BUILD_COUNT, .port = port->id, .parameter = parameter};
 
+	if (port->here)
+		return bridge_result(
+			port->ptask->graph->remote->bridge, gdev_port_count(port->here, parameter));
 	return port->ptask->id ? ask_plain(port->ptask->graph, &build) : -EPERM;
 }
 
@@ -404,8 +462,12 @@ int remote_channel_open(struct gdev_graph *graph, struct gdev_port *from, struct
 int remote_run(struct gdev_graph *graph)
 {
 	struct graph_build build = {.what = GRAPH_BUILD_COMPLETE};
+	struct bridge *bridge = graph->remote->bridge;
+	int error = bridge ? bridge_run(bridge) : 0;
 
-	return ask_plain(graph, &build);
+	if (!error)
+		error = ask_plain(graph, &build);
+	return error || !bridge ? error : bridge_start(bridge);
 }
 
 void remote_forget_parts(struct gdev_graph *graph)

@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 
-#include "lib/ptask/internal.h"
+#include "lib/ptask/elsewhere.h"
 
 void ptask_touch(struct gdev_ptask *ptask)
 {
@@ -178,6 +178,10 @@ static void step(struct gdev_ptask *ptask)
 
 	if (ptask->calling || ptask->ended)
 		return;
+	if (ptask->elsewhere) {
+		elsewhere_step(ptask);
+		return;
+	}
 	delivered = deliver(ptask);
 	filled = fill(ptask);
 	if (is_in_vain(ptask)) {

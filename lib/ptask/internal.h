@@ -102,6 +102,8 @@ struct gdev_template {
 	uint64_t bytes; /* the most that a datablock has */
 	uint32_t
 		id; /* for the owner, if that is another process (contribute.c); 0: none. So below */
+	struct gdev_template
+		*here; /* in this process's own session (bridge.c); NULL: none. So below */
 };
 
 /* Contents never change once they are complete: what a function changes in place is a new datablock that takes the buffer
@@ -183,6 +185,7 @@ struct gdev_graph_module {
 	struct gdev_graph *graph;
 	struct gdev_module *on[DEVICES_MAX];
 	uint32_t id;
+	struct gdev_graph_module *here;
 };
 
 struct gdev_port {
@@ -201,6 +204,7 @@ struct gdev_port {
 	struct list channels;         /* of an output */
 	struct gdev_datablock *block; /* Occupied */
 	uint32_t id;
+	struct gdev_port *here;
 };
 
 struct gdev_channel {
@@ -241,9 +245,9 @@ struct gdev_ptask {
 	void *argument;
 	struct gdev_function *functions[DEVICES_MAX];
 	struct gdev_graph_module *module;
-	const struct gdev_function_info *info;
-	uint8_t *params; /* with the arguments that never change */
-	uint8_t *bound;  /* of each parameter: it has a port or an argument */
+	const struct gdev_function_info *info; /* of a function; NULL: there is none here */
+	uint8_t *params;                       /* with the arguments that never change */
+	uint8_t *bound;                        /* of each parameter: it has a port or an argument */
 	bool grid_set, block_set;
 	uint32_t grid[3], threads[3], shared_bytes;
 
@@ -268,10 +272,17 @@ struct gdev_ptask {
 	uint32_t index; /* in the list, when somebody looks (look.c) */
 
 	int32_t process; /* that has contributed it; 0: the owner */
-	bool draft;      /* of a part that is not complete (parts.c) */
+	struct elsewhere *
+		elsewhere; /* it runs in that process's own session (elsewhere.c); NULL: it does not */
+	bool draft;        /* of a part that is not complete (parts.c) */
 	uint32_t id;
+	struct gdev_ptask *here;
 };
 
+/* Without a function: it runs in the session of another process. */
+int ptask_open_elsewhere(struct gdev_graph *graph, const char *name, struct gdev_ptask **ptask);
+/* Whether a ptask here takes what comes into the channel, or gives it. */
+bool port_is_here(const struct gdev_port *port);
 /* As the calls of gdev/ptask.h, with the lock, and in a graph that may be built. */
 int ptask_open(struct gdev_graph *graph, const char *name, struct gdev_graph_module *module,
 	const char *function, struct gdev_ptask **ptask);

@@ -75,7 +75,7 @@ static void show_ptask(struct writer *writer, struct gdev_ptask *ptask)
 		return;
 	item->ptask.state = ptask_state(ptask);
 	item->ptask.ended = ptask->ended;
-	item->ptask.callback = ptask->callback != NULL;
+	item->ptask.callback = ptask->elsewhere ? 2 : ptask->callback != NULL;
 	item->ptask.process = (uint32_t)ptask->process;
 	item->ptask.priority = ptask->priority;
 	item->ptask.proxy = ptask_proxy(ptask);

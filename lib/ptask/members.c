@@ -334,14 +334,12 @@ static bool serve_member(struct member *member)
 	return member_serve_ends(member) || some;
 }
 
-static bool is_gone(const struct member *member)
+static bool has_ends(const struct member *member)
 {
-	if (!member->left || member->busy)
-		return false;
 	for (unsigned i = 0; i < member->end_count; i++)
 		if (member->ends[i].channel)
-			return false;
-	return true;
+			return true;
+	return false;
 }
 
 bool members_serve(struct gdev_graph *graph)
@@ -360,11 +358,15 @@ bool members_serve(struct gdev_graph *graph)
 	list_for_each_safe (member, next, &publication->members, link) {
 		if (member->changed)
 			ring(member);
-		if (member->left)
-			part_finish(member);
-		if (is_gone(member) && member->stuck)
+		if (!member->left)
+			continue;
+		part_finish(member);
+		if (has_ends(member))
+			continue;
+		part_leave(member);
+		if (!member->busy && member->stuck)
 			unmap(member);
-		else if (is_gone(member))
+		else if (!member->busy)
 			member_free(member);
 	}
 	graph->serving = false;

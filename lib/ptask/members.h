@@ -57,6 +57,10 @@ struct part {
 /* A channel's end that the member has opened. */
 struct end {
 	struct gdev_channel *channel;
+	struct gdev_ptask
+		*ptask;  /* of this member, elsewhere, at whose port it is; NULL: the program's */
+	uint64_t number; /* of datablocks that went through it for that */
+	bool sticky;
 	bool pushes, closed; /* closed: by the member; what is pending still flows */
 	uint32_t taken, state;
 	/* Pushed, and the channel has no room yet: as many as its capacity. */
@@ -131,8 +135,11 @@ void member_drop_pending(struct member *member);
 int member_build(struct member *member, struct graph_message *message, char *text);
 /* The member is gone; gives the lock up. */
 void part_finish(struct member *member);
+/* The member has left, and no end of it is open. */
+void part_leave(struct member *member);
 /* Its own; NULL: not of that id. */
 struct gdev_channel *part_channel(const struct member *member, uint32_t id);
+struct gdev_port *part_port(const struct member *member, uint32_t id);
 
 /* publish.c */
 int door_open(struct publication *publication, struct door *door);

@@ -7,14 +7,16 @@
  * A part is all or nothing. Until it is complete nobody else sees its ports; a member that leaves before that, or a graph that
  * runs before that, takes it away. A complete part is the graph's, and stays when the member goes.
  *
- * Who may: a process of the owner's user that may write the graph. What is bounded: objects and bytes of a part and of all
- * parts of the graph.
+ * Who may: a process that may write the graph. One of another user has no code loaded here: its ptasks have no function, and run in a
+ * session of its own (elsewhere.c). What is bounded: objects and bytes of a part and of all parts of the graph.
  */
 #include <errno.h>
 #include <string.h>
 
+#include "lib/ptask/elsewhere.h"
 #include "lib/ptask/members.h"
 
+#define STRANGERS_OBJECTS (GRAPH_OBJECTS_MAX / 8)   /* of a part of another user */
 #define GRAPH_PARTS_OBJECTS (8 * GRAPH_OBJECTS_MAX) /* of all parts of a graph */
 #define GRAPH_PARTS_IMAGES (4 * GRAPH_IMAGE_MAX)
 
@@ -43,7 +45,7 @@ struct gdev_channel *part_channel(const struct member *member, uint32_t id)
 }
 
 /* A port of the part, and not one of others that was found. */
-static struct gdev_port *own_port(const struct member *member, uint32_t id)
+struct gdev_port *part_port(const struct member *member, uint32_t id)
 {
 	struct gdev_port *port = object_of(member, PART_PORT, id);
 
@@ -55,8 +57,9 @@ static int make_room(struct member *member)
 {
 	struct part *part = &member->part;
 	struct part_object *objects;
+	bool stranger = member->uid != member->graph->publication->user;
 
-	if (part->count == GRAPH_OBJECTS_MAX ||
+	if (part->count == (stranger ? STRANGERS_OBJECTS : GRAPH_OBJECTS_MAX) ||
 		member->graph->publication->objects == GRAPH_PARTS_OBJECTS)
 		return graph_complain(member->graph, -EDQUOT, "no more objects can be contributed");
 	if (part->objects && part->count & (part->count - 1))
@@ -150,13 +153,16 @@ static int build_template(struct member *member, struct graph_build *build, char
 
 static int build_ptask(struct member *member, struct graph_build *build, char *text)
 {
-	struct gdev_graph_module *module = object_of(member, PART_MODULE, build->module);
+	struct gdev_graph_module *module;
 	char function[GRAPH_WORD_MAX + 1];
 	struct gdev_ptask *ptask;
-	int error = module ? copy_word(member, build, function) : -EPROTO;
+	int error = find_optional(member, PART_MODULE, build->module, &module)
+			    ? copy_word(member, build, function)
+			    : -EPROTO;
 
 	if (!error)
-		error = ptask_open(member->graph, name_of(build), module, function, &ptask);
+		error = module ? ptask_open(member->graph, name_of(build), module, function, &ptask)
+			       : ptask_open_elsewhere(member->graph, name_of(build), &ptask);
 	if (error)
 		return error;
 	ptask->process = member->pid;
@@ -192,8 +198,8 @@ static int build_port(struct member *member, struct graph_build *build, char *te
 		.kind = build->kind,
 		.binding = build->binding,
 		.parameter = build->parameter,
-		.in_out = own_port(member, build->in_out),
-		.size = own_port(member, build->size),
+		.in_out = part_port(member, build->in_out),
+		.size = part_port(member, build->size),
 	};
 	char variable[GRAPH_WORD_MAX + 1];
 	struct gdev_port *port;
@@ -212,9 +218,15 @@ static int build_port(struct member *member, struct graph_build *build, char *te
 
 static int build_count(struct member *member, struct graph_build *build, char *text)
 {
-	struct gdev_port *port = own_port(member, build->port);
+	struct gdev_port *port = part_port(member, build->port);
 
 	return port ? port_count(port, build->parameter) : -EPROTO;
+}
+
+/* Whether it is a port of others. */
+static bool is_found(const struct member *member, uint32_t id)
+{
+	return id && member->part.objects[id - 1].found;
 }
 
 static int build_channel(struct member *member, struct graph_build *build, char *text)
@@ -231,6 +243,11 @@ static int build_channel(struct member *member, struct graph_build *build, char 
 		!find_optional(member, PART_PORT, build->to, &to) ||
 		!find_optional(member, PART_TEMPLATE, build->tmpl, &options.tmpl))
 		return -EPROTO;
+	if ((is_found(member, build->from) && !(member->graph->mode >> member->class & 4)) ||
+		(is_found(member, build->to) && !(member->graph->mode >> member->class & 2)))
+		return graph_complain(member->graph, -EACCES,
+			"channel %s: the mode of the graph does not let this process have what flows at a port of another",
+			build->name);
 	if (options.capacity > GRAPH_CAPACITY_MAX)
 		return graph_complain(member->graph, -EINVAL,
 			"channel %s: its capacity is more than %d", build->name,
@@ -309,27 +326,28 @@ static int query(struct member *member, struct graph_build *build)
 static const struct builder {
 	int (*build)(struct member *member, struct graph_build *build, char *text);
 	bool opens; /* an object, which gets an id */
+	bool code;  /* for the owner's session */
 } builders[] = {
-	[GRAPH_BUILD_MODULE] = {build_module, true},
+	[GRAPH_BUILD_MODULE] = {build_module, true, true},
 	[GRAPH_BUILD_TEMPLATE] = {build_template, true},
 	[GRAPH_BUILD_PTASK] = {build_ptask, true},
-	[GRAPH_BUILD_ARGUMENT] = {build_argument},
-	[GRAPH_BUILD_GEOMETRY] = {build_geometry},
+	[GRAPH_BUILD_ARGUMENT] = {build_argument, false, true},
+	[GRAPH_BUILD_GEOMETRY] = {build_geometry, false, true},
 	[GRAPH_BUILD_PORT] = {build_port, true},
-	[GRAPH_BUILD_COUNT] = {build_count},
+	[GRAPH_BUILD_COUNT] = {build_count, false, true},
 	[GRAPH_BUILD_CHANNEL] = {build_channel, true},
 	[GRAPH_BUILD_FIND] = {build_find, true},
 	[GRAPH_BUILD_COMPLETE] = {build_complete},
 };
 
-static int may_build(struct member *member)
+static int may_build(struct member *member, bool code)
 {
 	struct gdev_graph *graph = member->graph;
 
 	if (!(graph->mode >> member->class & 2))
 		return graph_complain(graph, -EACCES,
 			"graph %s: only who may write it contributes to it", graph->name);
-	if (member->uid != graph->publication->user)
+	if (code && member->uid != graph->publication->user)
 		return graph_complain(graph, -EPERM,
 			"graph %s: code of another user does not run in its worker", graph->name);
 	if (member->part.complete)
@@ -357,7 +375,7 @@ static int serve(struct member *member, struct graph_build *build, char *text)
 	builder = build->what < array_length(builders) ? &builders[build->what] : NULL;
 	if (!builder || !builder->build)
 		return -EPROTO;
-	error = may_build(member);
+	error = may_build(member, builder->code);
 	if (!error && builder->opens)
 		error = make_room(member);
 	return error ? error : builder->build(member, build, text);
@@ -412,8 +430,18 @@ void part_finish(struct member *member)
 {
 	if (!member->part.complete)
 		drop(member, true);
-	free(steal_pointer(&member->part.objects));
-	member->part.count = 0;
+}
+
+void part_leave(struct member *member)
+{
+	struct part *part = &member->part;
+
+	while (part->count) {
+		const struct part_object *last = &part->objects[--part->count];
+		const struct gdev_ptask *ptask = last->kind == PART_PTASK ? last->object : NULL;
+		if (ptask && ptask->elsewhere)
+			elsewhere_leave(last->object);
+	}
 }
 
 void parts_drop_drafts(struct gdev_graph *graph)

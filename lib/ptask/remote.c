@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "lib/ptask/bridge.h"
 #include "lib/ptask/forks.h"
 #include "lib/ptask/remote.h"
 
@@ -159,10 +160,13 @@ bool remote_drain(struct gdev_graph *graph)
 	struct remote *remote = graph->remote;
 	struct graph_segment *segment = remote->segment;
 	struct graph_answer answer;
+	uint32_t tail, changes;
 	bool some = false;
-	uint32_t tail;
 
-	remote->changes = __atomic_load_n(&segment->changes, __ATOMIC_ACQUIRE);
+	changes = __atomic_load_n(&segment->changes, __ATOMIC_ACQUIRE);
+	if (changes != remote->changes && remote->bridge)
+		bridge_wake(remote->bridge); /* whoever else has seen it */
+	remote->changes = changes;
 	look_at_ends(remote);
 	tail = __atomic_load_n(&segment->answers_tail, __ATOMIC_ACQUIRE);
 	if (tail - remote->answers_head > GRAPH_ANSWERS)
@@ -373,7 +377,9 @@ void remote_close(struct gdev_graph *graph)
 	struct remote *remote = graph->remote;
 	struct gdev_channel *channel;
 
+	bridge_destroy(remote->bridge);
 	pthread_mutex_lock(&graph->lock);
+	remote->bridge = NULL;
 	if (!graph->error)
 		graph->error = -ECANCELED;
 	/* The owner takes what is in the ring first, so all that was pushed is there. */

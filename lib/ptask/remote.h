@@ -11,6 +11,8 @@
 #include "proto/graph.h"
 
 struct remote {
+	struct bridge *
+		bridge; /* to a session of this process's (bridge.c); NULL: its part runs in the owner's */
 	pthread_mutex_t asking; /* before the graph's; one request on the socket at a time */
 	int socket, wake, bell; /* the eventfds: for the owner, for this process */
 	int poll;               /* epoll: the graph's descriptor, the bell, the socket */
@@ -52,6 +54,8 @@ int remote_talk(
 	struct remote *remote, struct graph_message *message, char *text, int *fds, size_t *count);
 /* Of a graph that another process owns, without an end. With the graph's lock. */
 int remote_make_channel(struct gdev_graph *graph, const char *name, struct gdev_channel **channel);
+/* For a port of this process's part: the nth channel there. -EAGAIN: the graph does not run yet; -ENOENT: there are no more. */
+int remote_find_at_port(const struct gdev_port *port, uint32_t nth, struct gdev_channel **channel);
 /* Opens the end of a channel of which there is none yet, for pushing or pulling. -EAGAIN: the graph does not run yet.
  * With the graph's lock, which is given up meanwhile. */
 int remote_open_end(struct gdev_channel *channel, uint64_t deadline_ns);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/ptask/elsewhere.h"
 #include "lib/ptask/members.h"
 
 /* ---- ends of channels ---- */
@@ -19,40 +20,73 @@ static bool may(const struct member *member, const struct gdev_channel *channel,
 	return channel->mode >> member->class & (push ? 2 : 4);
 }
 
-/* By name, or one of its own part by its id. */
-static int find_channel(const struct member *member, const struct graph_message *message,
-	struct gdev_channel **channel)
+/* The nth channel at a port of a ptask that runs in the member's session. Whoever opened it there lets the member have it. */
+static int find_at_port(
+	const struct member *member, struct gdev_port *port, uint32_t nth, struct end *end)
 {
+	struct gdev_channel *channel;
+
+	if (!port->ptask->elsewhere || port->ptask->ended)
+		return -ENOENT;
+	end->ptask = port->ptask;
+	end->pushes = port->kind == GDEV_PORT_OUTPUT;
+	end->sticky = port->kind == GDEV_PORT_STICKY;
+	if (!end->pushes) {
+		end->channel = nth ? NULL : port->channel;
+	} else {
+		list_for_each (channel, &port->channels, from_link)
+			if (!nth--)
+				end->channel = channel;
+	}
+	return end->channel ? 0 : -ENOENT;
+}
+
+/* By name, or one of its own part by its id. */
+static int find_channel(
+	const struct member *member, const struct graph_message *message, struct end *end)
+{
+	struct gdev_port *port = part_port(member, message->find.object);
+	int error = 0;
+
+	if (port)
+		return find_at_port(member, port, message->find.nth, end);
 	if (!message->find.object)
-		return channel_named(member->graph, message->find.name, channel);
-	*channel = part_channel(member, message->find.object);
-	return *channel && !((*channel)->from && (*channel)->to) ? 0 : -ENOENT;
+		error = channel_named(member->graph, message->find.name, &end->channel);
+	else
+		end->channel = part_channel(member, message->find.object);
+	if (error)
+		return error;
+	if (!end->channel || (end->channel->from && end->channel->to))
+		return -ENOENT;
+	end->pushes = end->channel->to;
+	return may(member, end->channel, end->pushes) ? 0 : -EACCES;
 }
 
 int member_find_end(struct member *member, struct graph_message *message)
 {
 	struct gdev_graph *graph = member->graph;
+	struct end *end = &member->ends[member->end_count], found = {0};
 	struct gdev_channel *channel;
-	struct end *end = &member->ends[member->end_count];
 	int error;
 
 	message->find.name[sizeof message->find.name - 1] = '\0';
 	if (!graph->running)
 		return -EAGAIN;
-	error = find_channel(member, message, &channel);
+	error = find_channel(member, message, &found);
 	if (error)
 		return error;
-	if (!may(member, channel, channel->to))
-		return -EACCES;
+	channel = found.channel;
 	if (member->end_count == GRAPH_ENDS_MAX)
 		return -EMFILE;
 	if (!channel->tmpl)
 		return -EINVAL;
-	*end = (struct end){.channel = channel, .pushes = channel->to};
-	end->pending = calloc(channel->capacity, sizeof(struct gdev_datablock *));
-	if (!end->pending)
+	found.pending = calloc(channel->capacity, sizeof(struct gdev_datablock *));
+	if (!found.pending)
 		return -ENOMEM;
-	channel->to ? channel->pushers++ : channel->pullers++;
+	*end = found;
+	end->pushes ? channel->pushers++ : channel->pullers++;
+	if (end->ptask)
+		elsewhere_open_end(end->ptask);
 	message->find.end = member->end_count++;
 	message->find.pushes = end->pushes;
 	message->find.capacity = channel->capacity;
@@ -74,8 +108,9 @@ static int proxy_now(struct member *member)
 /* Whether it waits for a datablock may have changed. */
 static void note_wait(struct member *member, struct end *end)
 {
-	bool awaits = end->wanted && !end->channel->count && !end->closed && !member->left &&
-		      proxies_count(member->graph);
+	/* A ptask that runs elsewhere is awaited by those behind it alone. */
+	bool awaits = end->wanted && !end->ptask && !end->channel->count && !end->closed &&
+		      !member->left && proxies_count(member->graph);
 
 	if (awaits == end->awaits)
 		return;
@@ -95,12 +130,18 @@ static void close_end(struct gdev_graph *graph, struct end *end)
 	if (!end->pushes && !--channel->pullers && !channel->keep) {
 		channel->broken = true;
 		channel_drop_all(channel);
-		ptask_touch(channel->from->ptask);
+		if (channel->from)
+			ptask_touch(channel->from->ptask);
 	}
 	if (end->pushes && !--channel->pushers && !channel->keep) {
 		channel->ended = true;
-		ptask_touch(channel->to->ptask);
+		if (channel->to)
+			ptask_touch(channel->to->ptask);
+		else if (channel->feed)
+			host_wake(graph);
 	}
+	if (end->ptask)
+		elsewhere_close_end(end->ptask);
 	graph_changed(graph);
 }
 
@@ -135,8 +176,11 @@ static void on_freed(void *argument)
 /* Whether this process itself may read what is pushed there, now or when a ptask has given it on. */
 static bool is_read_here(const struct gdev_channel *channel)
 {
-	return channel->to->ptask->callback || is_read_by_host(channel->to) ||
-	       channel->to->changed_in_place;
+	const struct gdev_port *to = channel->to;
+
+	if (!to)
+		return true; /* by the program, or for a descriptor */
+	return to->ptask->callback || is_read_by_host(to) || to->changed_in_place;
 }
 
 /* The contents are in memory of this process's own from now on. */
@@ -253,6 +297,12 @@ static struct end *end_of(struct member *member, const struct graph_request *req
 	return !end->closed && end->pushes == pushes ? end : NULL;
 }
 
+static int pushed_for(struct member *member, struct end *end)
+{
+	return end->ptask ? elsewhere_made(end->ptask, end->number++, proxy_now(member))
+			  : proxy_now(member);
+}
+
 static int on_push(struct member *member, const struct graph_request *request)
 {
 	struct end *end = end_of(member, request, true);
@@ -274,7 +324,7 @@ static int on_push(struct member *member, const struct graph_request *request)
 		error = make_private(known->block);
 	if (error)
 		return error;
-	block_pushed_by(known->block, proxy_now(member));
+	block_pushed_by(known->block, pushed_for(member, end));
 	gdev_datablock_ref(known->block);
 	end->pending[(end->first + end->count++) % end->channel->capacity] = known->block;
 	return request->flags & GRAPH_DROPS ? drop(member, request->id) : 0;
@@ -432,6 +482,8 @@ static bool give_one(struct member *member, struct end *end)
 	known = &member->known[id];
 	*known = (struct known){
 		.member = member, .block = channel_take(channel), .offset = GRAPH_NOWHERE};
+	if (end->ptask && !end->sticky)
+		elsewhere_took(end->ptask, end->number++, block->proxy);
 	member->held++;
 	end->wanted--;
 	member->wanted--;

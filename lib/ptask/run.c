@@ -54,7 +54,7 @@ int ptask_check(struct gdev_ptask *ptask)
 		return graph_complain(ptask->graph, -EINVAL,
 			"ptask %s: it has no input port, but sticky ones, that says when to run",
 			ptask->name);
-	if (ptask->callback)
+	if (!ptask->info)
 		return 0;
 	for (unsigned i = 0; i < ptask->info->param_count; i++)
 		if (!ptask->bound[i])
@@ -125,7 +125,7 @@ static int give_lanes(struct gdev_graph *graph)
 		ptask->lane = giver ? giver->lane : LANE_IN + 1 + next++ % count;
 		if (giver)
 			giver->lane_given = true;
-		for (unsigned i = 0; i < graph->device_count && !error && !ptask->callback; i++)
+		for (unsigned i = 0; i < graph->device_count && !error && ptask->info; i++)
 			error = lane_create(graph, i * LANES_A_DEVICE + ptask->lane);
 		list_for_each (port, &ptask->outputs, link)
 			list_for_each (channel, &port->channels, from_link)

@@ -356,6 +356,7 @@ def bench_ptask(start):
             yield line("ptask", metric, value, unit, baseline)
         yield from lines(gdevd, [program(gdevd, "ptask")])
         yield from lines(gdevd, [program(gdevd, "ptask_across")])
+        yield from lines(gdevd, [program(gdevd, "ptask_workers")])
     with start(devices="cpu:2") as gdevd:
         for metric, value, baseline, unit in dataflow.two_devices(gdevd):
             yield line("ptask", metric, value, unit, baseline)

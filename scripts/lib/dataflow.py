@@ -19,6 +19,9 @@ Ratios of speed, geometric means over all of the work; 1 and more: the graph is 
   invoke_across_us        from one datablock to the next, pushed by one process through an empty ptask and pulled by another;
                           the baseline is two pipes with a thread between
   invoke_across_alone_us  the same of one datablock alone, from the push to the pull
+  invoke_workers_us       from one datablock to the next through three empty ptasks, of which the middle one runs in another
+                          process's session: two hops between workers; the baseline has all three in one worker
+  invoke_workers_alone_us, invoke_workers_4m_us   the same of one datablock alone, and of datablocks of 4 MiB
 
 The gestural interface (section 6.1; `gesture`): frames a second, latency and processor time of the forms of Table 2; baselines
 are those of handcode."""

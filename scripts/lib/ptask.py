@@ -48,8 +48,9 @@ def check_tests(sides, tap, run_test, say):
     if code:
         print(text[-3000:], flush=True)
     counts.append(say(not code, "ptask storm"))
-    code, out, err = sides.gdevd.run([sides.gdevd.gdev, "run", sides.gdevd.example("ptask-pipeline")], 60)
-    counts.append(say(not code, f"ptask-pipeline: {(out + err).strip()[-300:]}"))
+    for name in "ptask-pipeline", "ptask-split":
+        code, out, err = sides.gdevd.run([sides.gdevd.gdev, "run", sides.gdevd.example(name)], 60)
+        counts.append(say(not code, f"{name}: {(out + err).strip()[-300:]}"))
     return counts
 
 
@@ -71,8 +72,8 @@ def measure_work(gdevd, failed):
 
 
 def calls(gdevd):
-    """bench/ptask.c and ptask_across.c."""
-    for name in ("ptask", "ptask_across"):
+    """bench/ptask.c, ptask_across.c and ptask_workers.c."""
+    for name in ("ptask", "ptask_across", "ptask_workers"):
         code, out, err = gdevd.run([gdevd.gdev, "run", gdevd.build / "bench" / f"bench_{name}"], 120)
         if code:
             raise LabError(f"bench_{name}: {err}")

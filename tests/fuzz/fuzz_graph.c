@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 enum { FDS = GRAPH_REGIONS + 2 };
 
-enum operation { REQUEST, FAIR, MESSAGE, TAIL, HEAD, MEMORY, BUILD, OPERATIONS };
+enum operation { REQUEST, FAIR, MESSAGE, TAIL, HEAD, MEMORY, BUILD, FIND, RUN, OPERATIONS };
 enum { STRANGER = 1, BUILDS = 2 }; /* bits of the first byte */
 
 struct input {
@@ -116,6 +116,11 @@ int gdev_module_global(
 {
 	*address = *bytes = 4096;
 	return *name == 'x' ? -GDEV_E_SYMBOL_NOT_FOUND : 0;
+}
+
+bool gdev_session_is_full(struct gdev_session *session)
+{
+	return false;
 }
 
 int gdev_session_error(struct gdev_session *session, uint64_t *fault_address)
@@ -274,6 +279,32 @@ static void build(struct world *world, struct input *input)
 	talk(world, &message, NULL, &none);
 }
 
+/* An end of a channel: by name, or at a port of its part. */
+static void find(struct world *world, struct input *input)
+{
+	struct graph_message message = {.type = GRAPH_FIND};
+	uint8_t bytes[2];
+	size_t none = 0;
+
+	take(input, bytes, sizeof bytes);
+	message.find.object = bytes[0] & 15;
+	message.find.nth = bytes[0] >> 4 & 1;
+	strcpy(message.find.name, bytes[1] & 1 ? "in" : "out");
+	talk(world, &message, NULL, &none);
+}
+
+/* The owner runs the graph, if nothing of it needs a device. */
+static void run(struct world *world)
+{
+	struct gdev_ptask *ptask;
+
+	list_for_each (ptask, &world->graph->ptasks, link)
+		if (ptask->info && !ptask->draft)
+			return;
+	gdev_graph_run(world->graph);
+	gdev_graph_advance(world->graph);
+}
+
 static void operate(struct world *world, struct input *input)
 {
 	struct graph_message message;
@@ -312,7 +343,24 @@ static void operate(struct world *world, struct input *input)
 	case BUILD:
 		build(world, input);
 		break;
+	case FIND:
+		find(world, input);
+		break;
+	case RUN:
+		run(world);
+		break;
 	}
+}
+
+/* The owner's program takes what has come out for it. */
+static void take_all(struct gdev_graph *graph)
+{
+	struct gdev_datablock *block;
+	struct gdev_channel *channel;
+
+	list_for_each (channel, &graph->channels, link)
+		while (!channel->to && !gdev_pull(channel, 0, &block))
+			gdev_datablock_put(block);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
@@ -328,8 +376,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	while (input.left)
 		operate(&world, &input);
 	close(world.socket);
-	for (unsigned i = 0; i < 8; i++)
+	for (unsigned i = 0; i < 8; i++) {
 		gdev_graph_advance(world.graph);
+		take_all(world.graph);
+	}
 	require(list_empty(&world.graph->publication->members), "a member is left");
 	require(list_empty(&world.graph->blocks), "a datablock is left");
 	list_for_each (ptask, &world.graph->ptasks, link)

@@ -70,16 +70,36 @@ struct fixture *fixture_attach(const char *name)
 	return f;
 }
 
-int fixture_setup_attached(void **state)
+struct fixture *fixture_attach_own(const char *name)
+{
+	struct fixture *f = calloc(1, sizeof *f);
+
+	assert_non_null(f);
+	good(NULL, gdev_graph_attach_own(name, NULL, GDEV_FOREVER, &f->graph));
+	fill(f);
+	return f;
+}
+
+static int setup_attached(void **state, struct fixture *(*attach)(const char *name))
 {
 	struct gdev_graph_options options = {.name = "attached", .mode = 0600};
 	struct gdev_graph *owner;
 	struct fixture *f;
 
 	good(NULL, gdev_graph_open(&options, &owner));
-	*state = f = fixture_attach(options.name);
+	*state = f = attach(options.name);
 	f->owner = owner;
 	return 0;
+}
+
+int fixture_setup_attached(void **state)
+{
+	return setup_attached(state, fixture_attach);
+}
+
+int fixture_setup_own(void **state)
+{
+	return setup_attached(state, fixture_attach_own);
 }
 
 int fixture_setup(void **state)

@@ -37,10 +37,13 @@ int fixture_setup(void **state);
 int fixture_teardown(void **state);
 /* The graph has a name, and what the test opens is a part of it. */
 int fixture_setup_attached(void **state);
+/* The same, in a session of its own. */
+int fixture_setup_own(void **state);
 /* As setup, with options. */
 struct fixture *fixture_open(const struct gdev_graph_options *options);
 /* As setup, in a graph of that name, whoever owns it. */
 struct fixture *fixture_attach(const char *name);
+struct fixture *fixture_attach_own(const char *name);
 
 #define good(graph, call) must((graph), (call), #call, __FILE__, __LINE__)
 void must(struct gdev_graph *graph, int error, const char *call, const char *file, int line);

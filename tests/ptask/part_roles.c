@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* A ptask that multiplies, whose ports are called in and out. */
@@ -44,6 +45,18 @@ static struct gdev_port *find(struct fixture *f, const char *name)
 	return found;
 }
 
+/* Until the ptask has ended. */
+static uint64_t invocations_of(struct fixture *f, struct gdev_ptask *ptask)
+{
+	struct gdev_ptask_info info = {0};
+
+	while (!info.ended) {
+		usleep(1000);
+		good(f->graph, gdev_ptask_query(ptask, &info));
+	}
+	return info.invocations;
+}
+
 static int say(void)
 {
 	return write(STDOUT_FILENO, "!", 1) == 1 ? 0 : 1;
@@ -67,15 +80,10 @@ static int play_middle(const char *name, const char *where, int factor, int coun
 {
 	struct fixture *f = fixture_attach(name);
 	struct scaler made = contribute(f, "middle", factor);
-	struct gdev_ptask_info info = {0};
 
 	open_channel(f, NULL, find(f, where), made.in);
 	good(f->graph, gdev_graph_run(f->graph));
-	while (!info.ended) {
-		usleep(1000);
-		good(f->graph, gdev_ptask_query(made.ptask, &info));
-	}
-	return info.invocations != (uint64_t)count;
+	return invocations_of(f, made.ptask) != (uint64_t)count;
 }
 
 /* The last one, behind `where`, from which it pulls what was multiplied by 30. */
@@ -126,21 +134,80 @@ static int play_storm(const char *name, const char *where, int first, int count)
 	}
 }
 
-/* As another user: the error of the first call that builds. */
-static int play_stranger(const char *name, const char *where, int uid, int group)
+static int become(int uid, int group)
 {
 	gid_t groups[] = {(gid_t)group};
-	struct gdev_shape shape = {.stride = 4, .count = {1}};
-	struct gdev_template *tmpl;
-	struct gdev_graph *graph;
-	int error;
 
-	if (setgroups(1, groups) || setgid(12345) || setuid((uid_t)uid))
+	return setgroups(1, groups) || setgid(12345) || setuid((uid_t)uid);
+}
+
+/* As another user: the error of the first call that brings code. */
+static int play_stranger(const char *name, const char *where, int uid, int group)
+{
+	struct gdev_graph_module *module;
+	struct gdev_graph *graph;
+
+	if (become(uid, group))
 		return 100;
-	error = gdev_graph_attach(name, in_seconds(20), &graph);
-	if (error)
+	if (gdev_graph_attach(name, in_seconds(20), &graph))
 		return 101;
-	return -gdev_template_open(graph, NULL, &shape, &tmpl);
+	return -gdev_graph_load(graph, kernels_ptx, strlen(kernels_ptx) + 1, NULL, 0, &module);
+}
+
+/* As another user, in a session of its own: as middle. */
+static int play_own_middle(const char *name, const char *where, int uid, int count)
+{
+	struct fixture *f;
+	struct scaler made;
+
+	if (uid && become(uid, 1))
+		return 100;
+	f = fixture_attach_own(name);
+	made = contribute(f, "middle", 3);
+	open_channel(f, NULL, find(f, where), made.in);
+	good(f->graph, gdev_graph_run(f->graph));
+	return invocations_of(f, made.ptask) != (uint64_t)count;
+}
+
+/* In a session of its own, until it is killed. */
+static int play_own_leave(const char *name, const char *where, int uid, int count)
+{
+	struct fixture *f = fixture_attach_own(name);
+
+	contribute(f, where, 3);
+	good(f->graph, gdev_graph_run(f->graph));
+	if (say())
+		return 1;
+	pause();
+	return 1;
+}
+
+/* As another user who may not read the graph: the error of a channel from a port of it. */
+static int play_own_reader(const char *name, const char *where, int uid, int count)
+{
+	struct gdev_channel *channel;
+	struct fixture *f;
+
+	if (become(uid, 1))
+		return 100;
+	f = fixture_attach_own(name);
+	return -gdev_channel_open(
+		f->graph, find(f, where), contribute(f, "spy", 1).in, NULL, &channel);
+}
+
+/* At that nice value, one push into `where`. */
+static int play_nice(const char *name, const char *where, int nice, int count)
+{
+	struct gdev_channel *to;
+	int values[N] = {0};
+	struct gdev_graph *graph;
+
+	if (setpriority(PRIO_PROCESS, 0, nice))
+		return 100;
+	good(NULL, gdev_graph_attach(name, in_seconds(20), &graph));
+	good(graph, gdev_channel_find(graph, where, in_seconds(20), &to));
+	good(graph, gdev_push_bytes(to, values, sizeof values, GDEV_FOREVER));
+	return 0;
 }
 
 static const struct role {
@@ -153,6 +220,10 @@ static const struct role {
 	{"leave", play_leave},
 	{"storm", play_storm},
 	{"stranger", play_stranger},
+	{"nice", play_nice},
+	{"own-middle", play_own_middle},
+	{"own-leave", play_own_leave},
+	{"own-reader", play_own_reader},
 };
 
 int role_play(char **argv)

@@ -238,11 +238,11 @@ static void test_pushing(void **state)
 }
 
 #define with_graph(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
-/* In a graph that another process may own the same words are said. */
-#define with_part(test)                                                                            \
+/* In a graph that another process may own the same words are said, wherever its ptasks run. */
+#define with_part(test, setup)                                                                     \
 	{                                                                                          \
-		.name = #test " of a part", .test_func = test,                                     \
-		.setup_func = fixture_setup_attached, .teardown_func = fixture_teardown            \
+		.name = #test " " #setup, .test_func = test, .setup_func = setup,                  \
+		.teardown_func = fixture_teardown                                                  \
 	}
 
 int main(void)
@@ -255,10 +255,14 @@ int main(void)
 		with_graph(test_running),
 		with_graph(test_template_at_run_time),
 		with_graph(test_pushing),
-		with_part(test_templates),
-		with_part(test_ptasks),
-		with_part(test_ports),
-		with_part(test_channels),
+		with_part(test_templates, fixture_setup_attached),
+		with_part(test_templates, fixture_setup_own),
+		with_part(test_ptasks, fixture_setup_attached),
+		with_part(test_ptasks, fixture_setup_own),
+		with_part(test_ports, fixture_setup_attached),
+		with_part(test_ports, fixture_setup_own),
+		with_part(test_channels, fixture_setup_attached),
+		with_part(test_channels, fixture_setup_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -262,7 +262,6 @@ static void test_builds_wrongly(void **state)
 		{.what = GRAPH_BUILD_MODULE, .offset = MEMORY, .bytes = 1},
 		{.what = GRAPH_BUILD_MODULE, .offset = UINT64_MAX, .bytes = 2},
 		{.what = GRAPH_BUILD_MODULE, .bytes = GRAPH_IMAGE_MAX + 1},
-		{.what = GRAPH_BUILD_PTASK, .module = 0},
 		{.what = GRAPH_BUILD_PTASK, .module = 1}, /* a template */
 		{.what = GRAPH_BUILD_PTASK, .module = UINT32_MAX},
 		{.what = GRAPH_BUILD_ARGUMENT, .ptask = 2}, /* a port */

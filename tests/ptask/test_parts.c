@@ -8,6 +8,7 @@
 #include "roles.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static void run_gdev(const char *arguments, char *output, size_t room)
 	FILE *pipe;
 	size_t length;
 
-	snprintf(command, sizeof command, "%s/cli/gdev graph %s", getenv("GDEV_BUILD"), arguments);
+	snprintf(command, sizeof command, "%s/cli/gdev %s", getenv("GDEV_BUILD"), arguments);
 	pipe = popen(command, "r");
 	assert_non_null(pipe);
 	length = fread(output, 1, room - 1, pipe);
@@ -68,10 +69,10 @@ static void test_three_processes(void **state)
 	char text[8192], wanted[64];
 
 	find(graph, "last.out");
-	run_gdev("show --json line", text, sizeof text);
+	run_gdev("graph show --json line", text, sizeof text);
 	snprintf(wanted, sizeof wanted, "\"process\": %d", (int)middle.pid);
 	assert_non_null(strstr(text, wanted));
-	run_gdev("show line", text, sizeof text);
+	run_gdev("graph show line", text, sizeof text);
 	snprintf(wanted, sizeof wanted, "%d", (int)first.pid);
 	assert_non_null(strstr(text, wanted));
 	good(graph, gdev_graph_run(graph));
@@ -203,12 +204,12 @@ static void test_killed(void **state)
 
 	await_word(stays);
 	await_word(goes);
-	run_gdev("show dies", text, sizeof text);
+	run_gdev("graph show dies", text, sizeof text);
 	assert_non_null(strstr(text, "2 ptasks"));
 	kill_it(stays);
 	kill_it(goes);
 	for (int i = 0; i < 1000 && !gone; i++) {
-		run_gdev("show dies", text, sizeof text);
+		run_gdev("graph show dies", text, sizeof text);
 		gone = strstr(text, "1 ptasks") && strstr(text, "stays");
 	}
 	assert_true(gone);
@@ -243,17 +244,219 @@ static void test_storm(void **state)
 	first = start("first", "storm", "-", 2, 20);
 	find(graph, "last.out");
 	good(graph, gdev_graph_run(graph));
-	kill_it(storms[0]);
+	kill(storms[0].pid, SIGKILL); /* its calls say by now that it cannot build any more */
+	finish(storms[0]);
 	assert_int_equal(finish(first), 0);
 	assert_int_equal(finish(last), 0);
 	assert_int_equal(finish(middle), 0);
 	gdev_graph_close(graph);
 }
 
-/* ---- rights and bounds ---- */
+/* ---- sessions of their own ---- */
 
 #define STRANGER 54321
 #define GROUP 23456
+
+static void let_others_in(void)
+{
+	char path[512], text[1024];
+
+	run_gdev("vgpu set gdev0 --mode 0666", text, sizeof text);
+	snprintf(path, sizeof path, "%s/..", getenv("GDEV_RUNTIME_DIR"));
+	assert_int_equal(chmod(path, 0711), 0);
+}
+
+/* The middle of the line is another user's, and runs in that user's session. */
+static void line_with_stranger(const char *name, int uid, unsigned mode)
+{
+	char full[64], text[8192];
+	struct process last, middle, first;
+	struct gdev_graph *graph = open_named(name, mode);
+
+	snprintf(full, sizeof full, "0/%s", name);
+	last = start("last", name, "middle.out", 5, 100);
+	middle = start("own-middle", full, "first.out", uid, 100);
+	first = start("first", name, "-", 2, 100);
+	find(graph, "last.out");
+	snprintf(full, sizeof full, "graph show --json %s", name);
+	run_gdev(full, text, sizeof text);
+	assert_non_null(strstr(text, "\"elsewhere\""));
+	good(graph, gdev_graph_run(graph));
+	assert_int_equal(finish(first), 0);
+	assert_int_equal(finish(last), 0);
+	assert_int_equal(finish(middle), 0);
+	gdev_graph_close(graph);
+}
+
+static void test_own_session(void **state)
+{
+	line_with_stranger("apart", 0, 0600);
+	if (geteuid())
+		return; /* only root can be somebody else */
+	let_others_in();
+	line_with_stranger("strange", STRANGER, 0666);
+}
+
+/* In one process: the owner's program is at both ends, an output has two channels, one input changes in place. */
+static void test_own_session_ports(void **state)
+{
+	struct gdev_port_options in_out = {.name = "changed", .kind = GDEV_PORT_OUTPUT};
+	struct gdev_ptask *increment;
+	struct gdev_channel *in, *out[2];
+	struct gdev_port *found, *values;
+	struct gdev_datablock *block;
+	struct fixture *f;
+
+	fixture_setup_own((void **)&f);
+	increment = function(f, "increment");
+	in_out.in_out = values = input(increment, f->ints, 0);
+	port(increment, in_out);
+	assert_int_equal(gdev_graph_run(f->graph), -EINVAL); /* parameter 1 */
+	good(f->graph, gdev_port_count(values, 1));
+	good(f->graph, gdev_graph_run(f->graph));
+	assert_int_equal(gdev_graph_run(f->graph), -EBUSY);
+	good(f->owner, gdev_port_find(f->owner, "increment.input", 0, &found));
+	in = connect(f->owner, NULL, found);
+	good(f->owner, gdev_port_find(f->owner, "increment.changed", 0, &found));
+	out[0] = connect(f->owner, found, NULL);
+	out[1] = connect(f->owner, found, NULL);
+	good(f->owner, gdev_graph_run(f->owner));
+	for (int i = 0; i < 50; i++) {
+		struct fixture owner = {.graph = f->owner};
+		push_ints(&owner, in, i);
+		pull_ints(&owner, out[0], i + 1, 1);
+		pull_ints(&owner, out[1], i + 1, 1);
+	}
+	good(f->owner, gdev_channel_end(in));
+	assert_int_equal(gdev_pull(out[1], in_seconds(20), &block), -ENODATA);
+	fixture_teardown((void **)&f);
+}
+
+/* Dies in the middle: what it feeds ends, what feeds it breaks. Before the graph runs: the same, at once. */
+static void test_own_session_killed(void **state)
+{
+	for (int early = 0; early < 2; early++) {
+		struct gdev_graph *graph = open_named("mourned", 0600);
+		struct process other = start("own-leave", "mourned", "far", 0, 0);
+		struct fixture owner = {.graph = graph};
+		struct gdev_datablock *block;
+		struct gdev_channel *in, *out;
+		int values[N] = {0}, error = 0;
+
+		await_word(other);
+		in = connect(graph, NULL, find(graph, "far.in"));
+		out = connect(graph, find(graph, "far.out"), NULL);
+		if (early)
+			kill_it(other);
+		good(graph, gdev_graph_run(graph));
+		if (!early) {
+			push_ints(&owner, in, 1);
+			pull_ints(&owner, out, 3, 3);
+			kill_it(other);
+		}
+		while ((error = gdev_pull(out, in_seconds(20), &block)) == 0)
+			gdev_datablock_put(block);
+		assert_int_equal(error, -ENODATA);
+		for (int i = 0; i < 100 && error != -EPIPE; i++)
+			error = gdev_push_bytes(in, values, sizeof values, in_seconds(20));
+		assert_int_equal(error, -EPIPE);
+		gdev_graph_close(graph);
+	}
+}
+
+/* Killed at any time while datablocks go through it: what comes is right, and then it ends. */
+static void test_own_session_storm(void **state)
+{
+	for (int round = 0; round < STORMS / 2; round++) {
+		struct gdev_graph *graph = open_named("stormy", 0600);
+		struct process other = start("own-leave", "stormy", "far", 0, 0);
+		struct gdev_channel *in, *out;
+		int values[N] = {0}, next = 0, error = 0;
+		uint64_t bytes;
+
+		await_word(other);
+		in = connect(graph, NULL, find(graph, "far.in"));
+		out = connect(graph, find(graph, "far.out"), NULL);
+		good(graph, gdev_graph_run(graph));
+		for (int i = 0; i < 20 && !error; i++) {
+			values[0] = i;
+			error = gdev_push_bytes(in, values, sizeof values, 0);
+		}
+		usleep((unsigned)rand() % 20000);
+		kill_it(other);
+		while (!(error = gdev_pull_bytes(
+				 out, values, sizeof values, in_seconds(20), &bytes)))
+			assert_int_equal(values[0], 3 * next++);
+		assert_int_equal(error, -ENODATA);
+		gdev_graph_close(graph);
+	}
+}
+
+/* Its kernel faults: the graph of the owner goes on without it, and the process hears why. */
+static void test_own_session_fails(void **state)
+{
+	struct gdev_ptask *bad;
+	struct gdev_channel *in, *out;
+	struct gdev_port *found;
+	struct gdev_datablock *block;
+	struct gdev_ptask_info info;
+	char why[GDEV_WHY_BYTES];
+	struct fixture *f, owner;
+
+	fixture_setup_own((void **)&f);
+	owner = (struct fixture){.graph = f->owner};
+	bad = function(f, "fault");
+	input(bad, f->ints, 1);
+	output(bad, f->ints, 0);
+	good(f->graph, gdev_graph_run(f->graph));
+	good(f->owner, gdev_port_find(f->owner, "fault.input", 0, &found));
+	in = connect(f->owner, NULL, found);
+	good(f->owner, gdev_port_find(f->owner, "fault.output", 0, &found));
+	out = connect(f->owner, found, NULL);
+	good(f->owner, gdev_graph_run(f->owner));
+	push_ints(&owner, in, 1);
+	assert_int_equal(gdev_pull(out, in_seconds(20), &block), -ENODATA);
+	assert_int_equal(gdev_ptask_query(bad, &info), -GDEV_E_ILLEGAL_ADDRESS);
+	gdev_graph_why(f->graph, why);
+	assert_true(strlen(why));
+	gdev_graph_why(f->owner, why);
+	assert_string_equal(why, "");
+	fixture_teardown((void **)&f);
+}
+
+/* Work of a patient process is no more urgent for having gone through the session of another. */
+static void test_own_session_for_whom(void **state)
+{
+	struct gdev_graph_options options = {
+		.name = "patient", .mode = 0600, .schedule = GDEV_SCHEDULE_PRIORITY};
+	struct gdev_channel_options in = {.name = "in", .keep = true};
+	struct fixture *owner = fixture_open(&options), *f = fixture_attach_own("patient");
+	struct gdev_ptask *add = function(owner, "add");
+	struct gdev_channel *ignored;
+	struct gdev_port *port;
+	char text[8192], *said = NULL;
+
+	scaler(f, 2);
+	good(f->graph, gdev_graph_run(f->graph));
+	good(owner->graph, gdev_port_find(owner->graph, "scale.input", 0, &port));
+	good(owner->graph, gdev_channel_open(owner->graph, NULL, port, &in, &ignored));
+	good(owner->graph, gdev_port_find(owner->graph, "scale.output", 0, &port));
+	channel(owner, port, input(add, owner->ints, 1));
+	channel(owner, NULL, input(add, owner->ints, 2)); /* for which it waits */
+	argument(add, 3, N);
+	channel(owner, output(add, owner->ints, 0), NULL);
+	good(owner->graph, gdev_graph_run(owner->graph));
+	assert_int_equal(finish(start("nice", "patient", "in", 7, 1)), 0);
+	for (int i = 0; i < 500 && !said; i++) {
+		run_gdev("graph show --json patient", text, sizeof text);
+		said = strstr(strstr(text, "\"add\""), "\"proxy\": -7,");
+	}
+	assert_non_null(said);
+	fixture_teardown((void **)&f);
+	fixture_teardown((void **)&owner);
+}
+
+/* ---- rights and bounds ---- */
 
 static int tried(int uid, int group)
 {
@@ -264,12 +467,11 @@ static void test_rights(void **state)
 {
 	struct gdev_graph_options options = {.name = "rights", .mode = 0660, .group = GROUP};
 	struct gdev_graph *graph;
-	char path[512];
+	struct fixture *f;
 
 	if (geteuid())
 		skip(); /* only root can be somebody else */
-	snprintf(path, sizeof path, "%s/..", getenv("GDEV_RUNTIME_DIR"));
-	assert_int_equal(chmod(path, 0711), 0);
+	let_others_in();
 	good(NULL, gdev_graph_open(&options, &graph));
 	assert_int_equal(tried(STRANGER, GROUP), EPERM); /* another user's code */
 	assert_int_equal(tried(0, 1), 0);
@@ -278,6 +480,13 @@ static void test_rights(void **state)
 	good(NULL, gdev_graph_open(&options, &graph));
 	assert_int_equal(tried(STRANGER, GROUP), EACCES);
 	gdev_graph_close(graph);
+	options.mode = 0602;
+	f = fixture_open(&options);
+	channel(f, NULL, scaler(f, 2).in);
+	assert_int_equal(
+		WEXITSTATUS(finish(start("own-reader", "0/rights", "scale.output", STRANGER, 0))),
+		EACCES);
+	fixture_teardown((void **)&f);
 }
 
 static void test_bounds(void **state)
@@ -314,6 +523,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_run_before_complete),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_storm),
+		cmocka_unit_test(test_own_session),
+		cmocka_unit_test(test_own_session_ports),
+		cmocka_unit_test(test_own_session_killed),
+		cmocka_unit_test(test_own_session_storm),
+		cmocka_unit_test(test_own_session_fails),
+		cmocka_unit_test(test_own_session_for_whom),
 		cmocka_unit_test(test_rights),
 		cmocka_unit_test(test_bounds),
 	};
