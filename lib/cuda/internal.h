@@ -326,7 +326,8 @@ enum allocation_kind {
 	ALLOCATION_DEVICE,
 	ALLOCATION_HOST,
 	ALLOCATION_MANAGED,
-	ALLOCATION_GRAPH, /* of a launched graph (graph_memory.c) */
+	ALLOCATION_GRAPH,    /* of a launched graph (graph_memory.c) */
+	ALLOCATION_IMPORTED, /* of another process's pool (pool_ipc.c) */
 	/* Not for cuMemFree: */
 	ALLOCATION_SHARED,    /* cuShmAt */
 	ALLOCATION_IPC,       /* cuIpcOpenMemHandle */
@@ -384,13 +385,32 @@ bool memory_forget(uint64_t base, struct allocation *allocation);
 
 /* ---- memory between processes (ipc.c), memory and addresses apart (vmm.c) ---- */
 
+/* What 64 bytes say of an allocation that may leave the process; `magic`: how. */
+CUresult ipc_describe(const struct gdev_range *range, const struct allocation *allocation,
+	uint32_t magic, void *bytes);
+/* The memory of such bytes that another process made; closed by the kind of allocation that it is here. */
+CUresult ipc_open(CUcontext context, const void *bytes, uint32_t magic, enum allocation_kind kind,
+	CUdeviceptr *pointer);
+CUresult ipc_close(CUcontext context, CUdeviceptr pointer, enum allocation_kind kind);
 /* Closes what the context has opened. */
 void ipc_release_context(CUcontext context);
 /* After a fork. */
 void ipc_forget(void);
 void vmm_forget(void);
+/* A sealed file that stands for something that leaves the process; *fd is the caller's. */
+CUresult shareable_write(const void *contents, size_t bytes, int *fd);
+/* The device that is the virtual GPU of that name in this process; if it does not have that one, the device that is
+ * current, or the first. */
+CUdevice shareable_device(const char vgpu[GDEV_NAME_MAX]);
 
-/* ---- memory pools (pool.c) ---- */
+/* ---- memory pools (pool.c, pool_ipc.c) ---- */
+
+CUresult pool_check(CUmemoryPool pool);
+CUdevice pool_device(CUmemoryPool pool);
+/* Whether its memory may leave the process; whether it stands for another process's. */
+bool pool_is_shareable(CUmemoryPool pool);
+bool pool_is_imported(CUmemoryPool pool);
+CUresult pool_import(CUdevice device, CUmemoryPool *created);
 
 void pools_forget(void);
 /* An allocation of a pool was freed, not to the pool. */

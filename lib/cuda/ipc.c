@@ -14,7 +14,7 @@
 
 #define IPC_MAGIC 0x6d676470u /* "pdgm" */
 
-/* What is in the 64 bytes of a CUipcMemHandle. */
+/* What is in the 64 bytes of a CUipcMemHandle, and in those of a pool's allocation (pool_ipc.c), whose magic is another. */
 struct ipc_memory {
 	uint32_t magic, id;
 	uint64_t session; /* the exporter's */
@@ -30,6 +30,7 @@ struct opened {
 	CUcontext context;
 	struct gdev_session *session;
 	struct ipc_memory memory;
+	enum allocation_kind kind;
 	uint64_t address;
 	unsigned refs;
 };
@@ -38,12 +39,31 @@ struct opened {
 static pthread_mutex_t *const lock = &process_locks[LOCK_IPC];
 static struct list all = {&all, &all};
 
+CUresult ipc_describe(const struct gdev_range *range, const struct allocation *allocation,
+	uint32_t magic, void *bytes)
+{
+	struct ipc_memory memory = {
+		.magic = magic,
+		.session = gdev_session_description(allocation->session)->session,
+		.bytes = range->bytes,
+	};
+	struct gdev_shared shared;
+
+	TRY_GDEV(gdev_shared_export(allocation->session, range->base, &shared, &memory.offset),
+		"the memory cannot be shared");
+	TRY_GDEV(gdev_shared_publish(allocation->session, &shared),
+		"the memory cannot be handed out");
+	memory.id = shared.id;
+	memory.object_bytes = shared.bytes;
+	memcpy(memory.token, shared.token, sizeof memory.token);
+	memcpy(bytes, &memory, sizeof memory);
+	return CUDA_SUCCESS;
+}
+
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
 {
 	struct allocation allocation;
-	struct gdev_shared shared;
 	struct gdev_range range;
-	struct ipc_memory memory;
 	CUcontext context;
 
 	TRY(current_context(&context));
@@ -52,20 +72,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"handle is NULL, or %#llx is not in memory of cuMemAlloc",
 			(unsigned long long)pointer);
-	memory = (struct ipc_memory){
-		.magic = IPC_MAGIC,
-		.session = gdev_session_description(allocation.session)->session,
-		.bytes = range.bytes,
-	};
-	TRY_GDEV(gdev_shared_export(allocation.session, range.base, &shared, &memory.offset),
-		"the memory cannot be shared");
-	TRY_GDEV(gdev_shared_publish(allocation.session, &shared),
-		"the memory cannot be handed out");
-	memory.id = shared.id;
-	memory.object_bytes = shared.bytes;
-	memcpy(memory.token, shared.token, sizeof memory.token);
-	memcpy(handle, &memory, sizeof memory);
-	return CUDA_SUCCESS;
+	return ipc_describe(&range, &allocation, IPC_MAGIC, handle);
 }
 
 static struct opened *find_opened(CUcontext context, const struct ipc_memory *memory)
@@ -96,8 +103,7 @@ static CUresult map_opened(struct opened *opened)
 					 "the memory is gone, or another user's, or this device does not "
 					 "reach it")
 			       : result_of(error, "the memory cannot be mapped");
-	result =
-		memory_remember(opened->context, opened->address, memory->bytes, ALLOCATION_IPC, 0);
+	result = memory_remember(opened->context, opened->address, memory->bytes, opened->kind, 0);
 	if (result != CUDA_SUCCESS)
 		gdev_shm_detach(opened->session, opened->address);
 	return result;
@@ -131,15 +137,19 @@ static bool open_again(CUcontext context, const struct ipc_memory *memory, CUdev
 }
 
 /* Maps the memory. If another thread has done so meanwhile, that mapping is used, and this one is taken away. */
-static CUresult open_new(CUcontext context, const struct ipc_memory *memory, CUdeviceptr *pointer)
+static CUresult open_new(CUcontext context, const struct ipc_memory *memory,
+	enum allocation_kind kind, CUdeviceptr *pointer)
 {
 	struct opened *opened = malloc(sizeof *opened), *other;
 	CUresult result;
 
 	if (!opened)
 		return no_memory();
-	*opened = (struct opened){
-		.context = context, .session = context->session, .memory = *memory, .refs = 1};
+	*opened = (struct opened){.context = context,
+		.session = context->session,
+		.memory = *memory,
+		.kind = kind,
+		.refs = 1};
 	result = map_opened(opened);
 	if (result != CUDA_SUCCESS) {
 		free(opened);
@@ -172,23 +182,31 @@ static bool is_ours(const struct ipc_memory *memory)
 	return ours;
 }
 
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags)
+CUresult ipc_open(CUcontext context, const void *bytes, uint32_t magic, enum allocation_kind kind,
+	CUdeviceptr *pointer)
 {
 	struct ipc_memory memory;
-	CUcontext context;
 
-	TRY(current_context(&context));
-	memcpy(&memory, &handle, sizeof memory);
-	if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || memory.magic != IPC_MAGIC)
-		return fail(CUDA_ERROR_INVALID_VALUE,
-			"the pointer is NULL, the flags are not "
-			"CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, or the handle is none of cuIpcGetMemHandle");
+	memcpy(&memory, bytes, sizeof memory);
+	if (memory.magic != magic)
+		return fail(CUDA_ERROR_INVALID_VALUE, "no memory was exported by these bytes");
 	/* As in CUDA, memory of this process cannot be opened. */
 	if (is_ours(&memory))
 		return fail(CUDA_ERROR_INVALID_CONTEXT,
 			"as in CUDA, memory is not opened in the process that made it");
 	return open_again(context, &memory, pointer) ? CUDA_SUCCESS
-						     : open_new(context, &memory, pointer);
+						     : open_new(context, &memory, kind, pointer);
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer is NULL, or the flags are not "
+						      "CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS");
+	return ipc_open(context, &handle, IPC_MAGIC, ALLOCATION_IPC, pointer);
 }
 
 CUresult cuIpcOpenMemHandle(CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags)
@@ -196,16 +214,15 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *pointer, CUipcMemHandle handle, unsigne
 	return cuIpcOpenMemHandle_v2(pointer, handle, flags);
 }
 
-CUresult cuIpcCloseMemHandle(CUdeviceptr pointer)
+CUresult ipc_close(CUcontext context, CUdeviceptr pointer, enum allocation_kind kind)
 {
 	struct opened *opened, *found = NULL;
-	CUcontext context;
 	bool last = false;
 
-	TRY(current_context(&context));
 	pthread_mutex_lock(lock);
 	list_for_each (opened, &all, link)
-		if (opened->address == pointer && opened->context == context)
+		if (opened->address == pointer && opened->context == context &&
+			opened->kind == kind)
 			found = opened;
 	if (found)
 		last = --found->refs == 0;
@@ -214,9 +231,17 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr pointer)
 	pthread_mutex_unlock(lock);
 	if (!found)
 		return fail(CUDA_ERROR_INVALID_VALUE,
-			"%#llx is not the beginning of memory of cuIpcOpenMemHandle",
+			"%#llx is not the beginning of another process's memory",
 			(unsigned long long)pointer);
 	return last ? unmap_opened(found) : CUDA_SUCCESS;
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr pointer)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	return ipc_close(context, pointer, ALLOCATION_IPC);
 }
 
 void ipc_release_context(CUcontext context)

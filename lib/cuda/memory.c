@@ -334,6 +334,8 @@ static CUresult free_memory(uint64_t base, bool host)
 			(unsigned long long)base);
 	if (allocation.kind == ALLOCATION_GRAPH)
 		return graph_memory_free(base, NULL);
+	if (allocation.kind == ALLOCATION_IMPORTED)
+		return ipc_close(allocation.context, base, ALLOCATION_IMPORTED);
 	if (!memory_forget(base, &allocation))
 		return fail(CUDA_ERROR_INVALID_VALUE, "%#llx was freed meanwhile",
 			(unsigned long long)base);

@@ -29,6 +29,7 @@ struct CUmemPoolHandle_st {
 	struct list link; /* of all pools */
 	CUdevice device;
 	bool is_default, destroyed;
+	bool shareable, imported;    /* with other processes; of another process */
 	struct access_rights rights; /* of other devices */
 	size_t max_bytes;            /* 0: no limit */
 	int reuse[3];                /* attributes that are kept, and given back */
@@ -214,8 +215,9 @@ static CUresult begin_alloc(CUmemoryPool *pool, CUstream stream, uint64_t bytes,
 {
 	if (!*pool)
 		TRY(current_pool(stream->context->device, pool));
-	else if (!handle_is(HANDLE_POOL, *pool) || (*pool)->destroyed)
-		return fail(CUDA_ERROR_INVALID_VALUE, "%p is no living pool", (void *)*pool);
+	else if (!handle_is(HANDLE_POOL, *pool) || (*pool)->destroyed || (*pool)->imported)
+		return fail(CUDA_ERROR_INVALID_VALUE, "%p is no living pool, or another process's",
+			(void *)*pool);
 	if ((*pool)->max_bytes && (*pool)->used + (*pool)->coming + bytes > (*pool)->max_bytes)
 		return fail(CUDA_ERROR_OUT_OF_MEMORY, "the pool holds %llu bytes, and may hold %zu",
 			(unsigned long long)((*pool)->used + (*pool)->coming), (*pool)->max_bytes);
@@ -470,7 +472,7 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 	return result;
 }
 
-static CUresult check_pool(CUmemoryPool pool)
+CUresult pool_check(CUmemoryPool pool)
 {
 	TRY(initialised());
 	return handle_is(HANDLE_POOL, pool) && !pool->destroyed
@@ -481,9 +483,10 @@ static CUresult check_pool(CUmemoryPool pool)
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
 	TRY(check_device(device));
-	TRY(check_pool(pool));
-	if (pool->device != device)
-		return fail(CUDA_ERROR_INVALID_VALUE, "the pool is of device %d, and not of %d",
+	TRY(pool_check(pool));
+	if (pool->device != device || pool->imported)
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"the pool is of device %d, and not of %d, or is another process's",
 			pool->device, device);
 	pthread_mutex_lock(lock);
 	current[device] = pool;
@@ -530,15 +533,45 @@ CUresult cuMemPoolCreate(CUmemoryPool *created, const CUmemPoolProps *properties
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the pointer for the pool, or properties, is NULL");
 	TRY(check_location(&properties->location, properties->allocType));
-	if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+	if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+		properties->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return fail(CUDA_ERROR_NOT_SUPPORTED,
-			"memory of a pool cannot leave the process: handleTypes must be none");
+			"a pool leaves the process as a file descriptor, and in no other way");
 	pthread_mutex_lock(lock);
 	result = pool_create(properties->location.id, created);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		(*created)->max_bytes = properties->maxSize;
+		(*created)->shareable = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+	}
 	pthread_mutex_unlock(lock);
 	return result;
+}
+
+CUresult pool_import(CUdevice device, CUmemoryPool *created)
+{
+	CUresult result;
+
+	pthread_mutex_lock(lock);
+	result = pool_create(device, created);
+	if (result == CUDA_SUCCESS)
+		(*created)->imported = true;
+	pthread_mutex_unlock(lock);
+	return result;
+}
+
+CUdevice pool_device(CUmemoryPool pool)
+{
+	return pool->device;
+}
+
+bool pool_is_shareable(CUmemoryPool pool)
+{
+	return pool->shareable;
+}
+
+bool pool_is_imported(CUmemoryPool pool)
+{
+	return pool->imported;
 }
 
 /* Allocations of the pool stay good; the last one takes the pool with it. */
@@ -547,7 +580,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool)
 	struct list leaving = {&leaving, &leaving};
 	CUdevice device;
 
-	TRY(check_pool(pool));
+	TRY(pool_check(pool));
 	device = pool->device;
 	if (pool->is_default)
 		return fail(
@@ -567,7 +600,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 	struct list leaving = {&leaving, &leaving};
 	CUdevice device;
 
-	TRY(check_pool(pool));
+	TRY(pool_check(pool));
 	device = pool->device;
 	pthread_mutex_lock(lock);
 	pool_trim(pool, keep, &leaving);
@@ -640,7 +673,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 {
 	CUresult result;
 
-	TRY(check_pool(pool));
+	TRY(pool_check(pool));
 	if (!value)
 		return fail(CUDA_ERROR_INVALID_VALUE, "value is NULL");
 	pthread_mutex_lock(lock);
@@ -653,7 +686,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 {
 	CUresult result;
 
-	TRY(check_pool(pool));
+	TRY(pool_check(pool));
 	if (!value)
 		return fail(CUDA_ERROR_INVALID_VALUE, "value is NULL");
 	pthread_mutex_lock(lock);
@@ -665,7 +698,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 /* A pool is for its own device. */
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
-	TRY(check_pool(pool));
+	TRY(pool_check(pool));
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"a pointer is NULL, or the location is no device");
@@ -752,7 +785,7 @@ static CUresult check_access(CUmemoryPool pool, const CUmemAccessDesc *access, s
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t length)
 {
-	TRY(check_pool(pool));
+	TRY(pool_check(pool));
 	if (!map || !length)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the list is NULL or empty");
 	for (size_t i = 0; i < length; i++)

@@ -639,14 +639,14 @@ CUresult cuMemGetAccess(
 
 /* ---- between processes ---- */
 
-static CUresult write_file(const struct handle_file *file, int *fd)
+CUresult shareable_write(const void *contents, size_t bytes, int *fd)
 {
 	int created = memfd_create("gdev-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (created < 0)
 		return fail(CUDA_ERROR_OPERATING_SYSTEM,
 			"the file that stands for the handle cannot be made: %m");
-	if (write(created, file, sizeof *file) != sizeof *file ||
+	if (write(created, contents, bytes) != (ssize_t)bytes ||
 		fcntl(created, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE)) {
 		close(created);
 		return fail(CUDA_ERROR_OPERATING_SYSTEM,
@@ -701,12 +701,10 @@ CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHan
 	TRY(LOCKED(find_for_export(handle, &shared, &session)));
 	result = publish(session, &shared, &file);
 	gdev_session_close(session);
-	return result == CUDA_SUCCESS ? write_file(&file, shareable) : result;
+	return result == CUDA_SUCCESS ? shareable_write(&file, sizeof file, shareable) : result;
 }
 
-/* The device that is the virtual GPU of that name in this process; if it does not have that one, the device that is
- * current, or the first. */
-static CUdevice device_for(const char vgpu[GDEV_NAME_MAX])
+CUdevice shareable_device(const char vgpu[GDEV_NAME_MAX])
 {
 	struct device *device;
 
@@ -739,7 +737,7 @@ CUresult cuMemImportFromShareableHandle(
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the descriptor is none of cuMemExportToShareableHandle");
 	file.vgpu[GDEV_NAME_MAX - 1] = '\0';
-	properties.location.id = device_for(file.vgpu);
+	properties.location.id = shareable_device(file.vgpu);
 	shared = (struct gdev_shared){.id = file.id, .bytes = file.bytes};
 	memcpy(shared.token, file.token, sizeof shared.token);
 	return make_handle(&properties, file.bytes, &shared, handle);

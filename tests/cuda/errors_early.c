@@ -110,6 +110,10 @@ static void of_memory(CUresult expected)
 	REFUSED(expected, cuMemPoolSetAccess(alive.pool, NULL, 0));
 	REFUSED(expected, cuMemPoolGetAccess(NULL, alive.pool, NULL));
 	REFUSED(expected, cuMemPoolCreate(NULL, NULL));
+	REFUSED(expected, cuMemPoolExportToShareableHandle(NULL, alive.pool, 0, 0));
+	REFUSED(expected, cuMemPoolImportFromShareableHandle(NULL, NULL, 0, 0));
+	REFUSED(expected, cuMemPoolExportPointer(NULL, alive.memory));
+	REFUSED(expected, cuMemPoolImportPointer(NULL, alive.pool, NULL));
 	REFUSED(expected, cuMemGetDefaultMemPool(NULL, NULL, 0));
 	REFUSED(expected, cuMemSetMemPool(NULL, 0, alive.pool));
 	REFUSED(expected, cuPointerGetAttribute(NULL, 0, alive.memory));

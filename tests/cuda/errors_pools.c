@@ -10,9 +10,11 @@ static void with_pool(CUmemoryPool bad)
 {
 	CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, fixture_device};
 	CUmemAccessDesc access = {here, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemPoolPtrExportData data = {{0}};
 	CUmemAccess_flags flags;
 	CUdeviceptr memory;
 	uint64_t value = 0;
+	int fd;
 
 	INVALID_VALUE(cuMemPoolTrimTo(bad, 0));
 	INVALID_VALUE(cuMemPoolSetAttribute(bad, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &value));
@@ -20,6 +22,9 @@ static void with_pool(CUmemoryPool bad)
 	INVALID_VALUE(cuMemPoolSetAccess(bad, &access, 1));
 	INVALID_VALUE(cuMemPoolGetAccess(&flags, bad, &here));
 	INVALID_VALUE(cuMemPoolDestroy(bad));
+	INVALID_VALUE(cuMemPoolExportToShareableHandle(
+		&fd, bad, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	INVALID_VALUE(cuMemPoolImportPointer(&memory, bad, &data));
 	INVALID_VALUE(cuDeviceSetMemPool(fixture_device, bad));
 	INVALID_VALUE(cuMemSetMemPool(&here, CU_MEM_ALLOCATION_TYPE_PINNED, bad));
 	INVALID_VALUE(cuMemAllocFromPoolAsync(&memory, 16, bad, alive.stream));
@@ -41,9 +46,11 @@ static void of_pools(void **state)
 	CUmemAccessDesc access = {nowhere, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = nowhere};
 	CUmemAccess_flags flags;
+	CUmemPoolPtrExportData data = {{0}};
 	CUmemoryPool pool;
 	CUdeviceptr memory;
 	uint64_t value = 0;
+	int fd;
 
 	INVALID_VALUE(cuMemPoolCreate(NULL, &props));
 	INVALID_VALUE(cuMemPoolCreate(&pool, NULL));
@@ -75,6 +82,17 @@ static void of_pools(void **state)
 	INVALID_VALUE(cuMemPoolGetAccess(&flags, alive.pool, &nowhere));
 	assert_success(cuDeviceGetDefaultMemPool(&pool, fixture_device));
 	INVALID_VALUE(cuMemPoolDestroy(pool));
+
+	/* Pools that do not leave the process, and what is of no other. */
+	INVALID_VALUE(cuMemPoolExportToShareableHandle(
+		&fd, alive.pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	OURS(INVALID_VALUE(cuMemPoolImportFromShareableHandle(
+		&pool, (void *)-1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)));
+	INVALID_VALUE(cuMemPoolImportFromShareableHandle(
+		NULL, (void *)-1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	INVALID_VALUE(cuMemPoolExportPointer(NULL, alive.memory));
+	INVALID_VALUE(cuMemPoolExportPointer(&data, alive.memory));
+	INVALID_VALUE(cuMemPoolImportPointer(&memory, alive.pool, &data));
 
 	INVALID_VALUE(cuMemAllocAsync(NULL, 16, alive.stream));
 	INVALID_HANDLE(cuMemAllocAsync(&memory, 16, GARBAGE(CUstream)));

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define MIB (1ull << 20)
+#define POOL_FD 99
 
 /* ---- the other process ---- */
 
@@ -67,10 +68,24 @@ static void import_handle(size_t bytes, CUdeviceptr *memory)
 	assert_success(cuMemRelease(handle));
 }
 
+/* Of a pool, whose descriptor is POOL_FD here. */
+static void import_pointer(CUmemoryPool *pool, CUdeviceptr *memory)
+{
+	CUmemPoolPtrExportData data;
+	CUdeviceptr none;
+
+	assert_int_equal(read(STDIN_FILENO, &data, sizeof data), sizeof data);
+	assert_success(cuMemPoolImportFromShareableHandle(
+		pool, (void *)POOL_FD, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	assert_true(cuMemAllocFromPoolAsync(&none, 4096, *pool, NULL) != CUDA_SUCCESS);
+	assert_success(cuMemPoolImportPointer(memory, *pool, &data));
+}
+
 static int other_process(char **arguments)
 {
 	uint32_t count = (uint32_t)atoi(arguments[1]), value = (uint32_t)atoi(arguments[2]);
 	uint32_t one = 1;
+	CUmemoryPool pool;
 	CUdeviceptr memory;
 
 	if (getenv("TEST_OTHER_DEVICES"))
@@ -78,6 +93,8 @@ static int other_process(char **arguments)
 	fixture_setup(NULL);
 	if (strcmp(arguments[0], "open") == 0)
 		open_handle(&memory);
+	else if (strcmp(arguments[0], "pool") == 0)
+		import_pointer(&pool, &memory);
 	else
 		import_handle(count * sizeof value, &memory);
 	words_check(memory, count, value);
@@ -86,6 +103,10 @@ static int other_process(char **arguments)
 	if (strcmp(arguments[0], "open") == 0) {
 		assert_success(cuIpcCloseMemHandle(memory));
 		assert_result(cuIpcCloseMemHandle(memory), CUDA_ERROR_INVALID_VALUE);
+	} else if (strcmp(arguments[0], "pool") == 0) {
+		assert_success(cuMemFreeAsync(memory, NULL));
+		assert_success(cuCtxSynchronize());
+		assert_success(cuMemPoolDestroy(pool));
 	} else {
 		assert_success(cuMemUnmap(memory, count * sizeof value));
 		assert_success(cuMemAddressFree(memory, count * sizeof value));
@@ -93,6 +114,8 @@ static int other_process(char **arguments)
 	fixture_teardown(NULL);
 	return 0;
 }
+
+static int pool_fd = -1; /* that it is to have as POOL_FD */
 
 /* Runs it, with `input` as its standard input. */
 static void run_other(const char *kind, int input, size_t count, uint32_t value)
@@ -105,6 +128,8 @@ static void run_other(const char *kind, int input, size_t count, uint32_t value)
 		snprintf(counted, sizeof counted, "%zu", count);
 		snprintf(valued, sizeof valued, "%u", value);
 		dup2(input, STDIN_FILENO);
+		if (pool_fd >= 0)
+			dup2(pool_fd, POOL_FD);
 		execl("/proc/self/exe", "test_ipc", kind, counted, valued, NULL);
 		_exit(3);
 	}
@@ -156,6 +181,39 @@ static void small_memory_is_shared_and_its_neighbours_are_left_alone(void **stat
 	words_check(after, 1000, 2);
 	assert_success(cuMemFree(before));
 	assert_success(cuMemFree(after));
+}
+
+static void allocations_of_a_pool_are_shared(void **state)
+{
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, fixture_device}};
+	const size_t counts[] = {1000, 3 * MIB / 4};
+	CUmemPoolPtrExportData data;
+	CUdeviceptr memory;
+	CUmemoryPool pool;
+	int ends[2];
+
+	assert_success(cuMemPoolCreate(&pool, &props));
+	assert_success(cuMemPoolExportToShareableHandle(
+		&pool_fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	for (int i = 0; i < 2; i++) {
+		assert_success(
+			cuMemAllocFromPoolAsync(&memory, counts[i] * sizeof(uint32_t), pool, NULL));
+		assert_success(cuMemsetD32Async(memory, 40, counts[i], NULL));
+		assert_success(cuMemPoolExportPointer(&data, memory));
+		assert_success(cuCtxSynchronize());
+		assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+		assert_int_equal(write(ends[1], &data, sizeof data), sizeof data);
+		run_other("pool", ends[0], counts[i], 40);
+		close(ends[0]);
+		close(ends[1]);
+		words_check(memory, counts[i], 41);
+		assert_success(cuMemFreeAsync(memory, NULL));
+	}
+	close(pool_fd);
+	pool_fd = -1;
+	assert_success(cuMemPoolDestroy(pool));
 }
 
 static void a_handle_of_an_inner_address_is_that_of_the_allocation(void **state)
@@ -278,6 +336,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(large_memory_is_shared),
 		TEST(small_memory_is_shared_and_its_neighbours_are_left_alone),
+		TEST(allocations_of_a_pool_are_shared),
 		TEST(a_handle_of_an_inner_address_is_that_of_the_allocation),
 		TEST(shared_memory_is_worked_on_while_it_is_exported),
 		TEST(exported_memory_comes_back),
