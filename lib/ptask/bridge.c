@@ -223,7 +223,10 @@ static int open_ends(struct bridge *bridge, struct link *link)
 		link->there[link->there_count++] = found;
 		found->remote->wants = true; /* contents come along */
 	}
-	return error == -ENOENT && link->there_count ? 0 : error;
+	if (error != -ENOENT)
+		return error;
+	link->over = !link->there_count; /* its ptask was not connected, and has ended */
+	return link->over && link->input ? gdev_channel_end(link->here) : 0;
 }
 
 static void wait_for_more(struct bridge *bridge)

@@ -116,6 +116,8 @@ void ptask_end(struct gdev_ptask *ptask)
 
 	ptask->ended = true;
 	list_for_each (port, &ptask->inputs, link) {
+		if (!port->channel)
+			continue; /* it has never run */
 		port->channel->broken = true;
 		channel_drop_all(port->channel);
 		if (port->channel->from)

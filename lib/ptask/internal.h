@@ -272,6 +272,7 @@ struct gdev_ptask {
 	uint32_t index; /* in the list, when somebody looks (look.c) */
 
 	int32_t process; /* that has contributed it; 0: the owner */
+	bool stranger;   /* of another user than the graph; elsewhere */
 	struct elsewhere *
 		elsewhere; /* it runs in that process's own session (elsewhere.c); NULL: it does not */
 	bool draft;        /* of a part that is not complete (parts.c) */

@@ -166,6 +166,7 @@ static int build_ptask(struct member *member, struct graph_build *build, char *t
 	if (error)
 		return error;
 	ptask->process = member->pid;
+	ptask->stranger = member->uid != member->graph->publication->user;
 	ptask->draft = true;
 	build->id = keep(member, PART_PTASK, ptask, false);
 	return 0;

@@ -67,7 +67,7 @@ static void lift_upstream(struct gdev_ptask *ptask, int proxy)
 	while ((ptask = next)) {
 		next = ptask->below;
 		list_for_each (port, &ptask->inputs, link) {
-			struct gdev_port *from = port->channel->from;
+			struct gdev_port *from = port->channel ? port->channel->from : NULL;
 			if (from && lift(from->ptask, proxy)) {
 				from->ptask->below = next;
 				next = from->ptask;

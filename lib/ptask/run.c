@@ -4,27 +4,36 @@
  */
 #include <errno.h>
 
-#include "lib/ptask/internal.h"
+#include "lib/ptask/elsewhere.h"
 
 #define MULTIPROCESSORS_A_LANE 2
 
 /* ---- checks ---- */
 
+/* Another user's ptask keeps nobody from running the graph: it has ended. */
+static int refuse_loose(struct gdev_port *port, const char *what)
+{
+	struct gdev_ptask *ptask = port->ptask;
+
+	if (!ptask->stranger)
+		return graph_complain(ptask->graph, -EPIPE, "ptask %s, port %s: no channel %s",
+			ptask->name, port->name, what);
+	elsewhere_leave(ptask);
+	return 0;
+}
+
 static int check_channels(struct gdev_ptask *ptask)
 {
 	struct gdev_port *port;
+	int error = 0;
 
 	list_for_each (port, &ptask->inputs, link)
-		if (!port->channel)
-			return graph_complain(ptask->graph, -EPIPE,
-				"ptask %s, port %s: no channel brings it anything", ptask->name,
-				port->name);
+		if (!error && !port->channel)
+			error = refuse_loose(port, "brings it anything");
 	list_for_each (port, &ptask->outputs, link)
-		if (list_empty(&port->channels))
-			return graph_complain(ptask->graph, -EPIPE,
-				"ptask %s, port %s: no channel takes what it gives", ptask->name,
-				port->name);
-	return 0;
+		if (!error && list_empty(&port->channels))
+			error = refuse_loose(port, "takes what it gives");
+	return error;
 }
 
 /* Otherwise it would be invoked without end. */
@@ -76,7 +85,7 @@ static struct gdev_ptask *lane_giver(const struct gdev_ptask *ptask)
 	const struct gdev_port *port;
 
 	list_for_each (port, &ptask->inputs, link) {
-		const struct gdev_port *from = port->channel->from;
+		const struct gdev_port *from = port->channel ? port->channel->from : NULL;
 		if (from && !from->ptask->lane_given)
 			return from->ptask;
 	}
@@ -90,7 +99,7 @@ static void count_feeds(struct gdev_ptask *ptask)
 	list_remove(&ptask->work); /* what was pushed already has touched it */
 	ptask->feeds = 0;
 	list_for_each (port, &ptask->inputs, link)
-		ptask->feeds += port->channel->from != NULL;
+		ptask->feeds += port->channel && port->channel->from;
 	if (!ptask->feeds)
 		ptask_touch(ptask);
 }

@@ -182,6 +182,22 @@ static int play_own_leave(const char *name, const char *where, int uid, int coun
 	return 1;
 }
 
+/* As another user: one ptask that is connected, and one of which a port is not. */
+static int play_own_loose(const char *name, const char *where, int uid, int count)
+{
+	struct fixture *f;
+	struct scaler loose, middle;
+
+	if (become(uid, 1))
+		return 100;
+	f = fixture_attach_own(name);
+	middle = contribute(f, "middle", 3);
+	loose = contribute(f, "loose", 3);
+	open_channel(f, NULL, middle.out, loose.in);
+	good(f->graph, gdev_graph_run(f->graph));
+	return invocations_of(f, middle.ptask) != (uint64_t)count || invocations_of(f, loose.ptask);
+}
+
 /* As another user who may not read the graph: the error of a channel from a port of it. */
 static int play_own_reader(const char *name, const char *where, int uid, int count)
 {
@@ -223,6 +239,7 @@ static const struct role {
 	{"nice", play_nice},
 	{"own-middle", play_own_middle},
 	{"own-leave", play_own_leave},
+	{"own-loose", play_own_loose},
 	{"own-reader", play_own_reader},
 };
 

@@ -364,6 +364,34 @@ static void test_own_session_killed(void **state)
 	}
 }
 
+/* What another user leaves unconnected keeps nobody from running the graph. */
+static void test_own_session_loose(void **state)
+{
+	struct gdev_graph *graph;
+	struct fixture owner;
+	struct process other;
+	struct gdev_channel *in, *out;
+	struct gdev_port *port;
+
+	if (geteuid())
+		skip(); /* only root can be somebody else */
+	let_others_in();
+	owner.graph = graph = open_named("loose", 0666);
+	other = start("own-loose", "0/loose", "-", STRANGER, 20);
+	in = connect(graph, NULL, find(graph, "middle.in"));
+	out = connect(graph, find(graph, "middle.out"), NULL);
+	find(graph, "loose.out");
+	good(graph, gdev_graph_run(graph));
+	for (int i = 0; i < 20; i++) {
+		push_ints(&owner, in, i);
+		pull_ints(&owner, out, 3 * i, 3);
+	}
+	assert_int_equal(gdev_port_find(graph, "loose.out", 0, &port), -EBUSY);
+	gdev_channel_end(in);
+	assert_int_equal(finish(other), 0);
+	gdev_graph_close(graph);
+}
+
 /* Killed at any time while datablocks go through it: what comes is right, and then it ends. */
 static void test_own_session_storm(void **state)
 {
@@ -526,6 +554,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_own_session),
 		cmocka_unit_test(test_own_session_ports),
 		cmocka_unit_test(test_own_session_killed),
+		cmocka_unit_test(test_own_session_loose),
 		cmocka_unit_test(test_own_session_storm),
 		cmocka_unit_test(test_own_session_fails),
 		cmocka_unit_test(test_own_session_for_whom),
