@@ -241,10 +241,12 @@ static void print_dot(const json_t *look)
 	puts(" {\n\trankdir=LR\n\tnode [shape=box]");
 	json_array_foreach(json_object_get(look, "ptasks"), index, ptask)
 	{
-		bool host = !strcmp(field_text(ptask, "kind"), "host");
+		const char *kind = field_text(ptask, "kind");
 		printf("\tp%zu [label=", index);
 		print_quoted(field_text(ptask, "name"));
-		puts(host ? ",style=rounded]" : "]");
+		puts(!strcmp(kind, "host")           ? ",style=rounded]"
+			: !strcmp(kind, "elsewhere") ? ",style=dashed]"
+						     : "]");
 	}
 	json_array_foreach(json_object_get(look, "channels"), index, channel)
 	{
@@ -484,7 +486,8 @@ const struct verb verb_graph = {
 		"\n"
 		"  list   which there are: owner, group, mode, process, virtual GPU, and how often they\n"
 		"         were opened\n"
-		"  show   a graph's ptasks and channels: states, counts, how many datablocks wait\n"
+		"  show   a graph's ptasks and channels: states, counts, how many datablocks wait, and which\n"
+		"         process has contributed a ptask; elsewhere: it runs in that one's session\n"
 		"  top    how often graphs and their ptasks are invoked, again and again\n"
 		"\n"
 		"  --dot                 as a picture: gdev graph show --dot NAME | dot -Tsvg > graph.svg\n"

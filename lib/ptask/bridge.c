@@ -200,6 +200,14 @@ static int carry_out(struct bridge *bridge, struct link *link, bool *some)
 
 /* ---- the thread ---- */
 
+/* Whether datablocks of one graph are what the other takes: the owner may say anything of its channel. */
+static bool fits(const struct link *link, const struct gdev_channel *found)
+{
+	const struct gdev_template *here = gdev_channel_template(link->here);
+
+	return link->input ? template_fits(found->tmpl, here) : template_fits(here, found->tmpl);
+}
+
 /* Of the part, when the owner's graph runs. */
 static int open_ends(struct bridge *bridge, struct link *link)
 {
@@ -214,6 +222,8 @@ static int open_ends(struct bridge *bridge, struct link *link)
 			error = 0;
 			continue;
 		}
+		if (!error && (found->remote->pushes == link->input || !fits(link, found)))
+			error = -GDEV_E_PROTOCOL;
 		if (error)
 			break;
 		more = realloc(link->there, (link->there_count + 1) * sizeof(*more));
