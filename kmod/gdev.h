@@ -39,6 +39,8 @@ struct gdev_slot {
 	struct page **pages; /* pinned for the request: VM_ENTRIES_MAX at most */
 	unsigned int pinned;
 	bool dirty; /* the request may write into them */
+	u32 took_ns
+		[64]; /* what the host took for the last request of so many bytes, by their logarithm */
 };
 
 struct gdev_device {

@@ -6,12 +6,19 @@
 #include <linux/io.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
+#include <linux/log2.h>
+#include <linux/moduleparam.h>
 #include <linux/sched/signal.h>
 
 #include "gdev.h"
 
-#define SPIN_NS 30000
+#define LOOK_NS 30000           /* about what an interrupt and waking up take */
 #define FREE_SLOT_WAIT (2 * HZ) /* for a session that has ended a moment ago */
+
+static int look_us = -1;
+module_param(look_us, int, 0644);
+MODULE_PARM_DESC(look_us,
+	"how long a thread looks for the host's answer before it sleeps; -1: by how long answers took");
 
 void gdev_ring(struct gdev_device *device, u32 vector)
 {
@@ -45,13 +52,32 @@ static void ring_for(struct gdev_slot *slot, u32 operation)
 		gdev_ring(slot->device, slot->vector);
 }
 
-static int await_answer(struct gdev_slot *slot)
+/* What the host took for the last request that was about as large as this one. */
+static u32 *took_of(struct gdev_slot *slot, const struct vm_request *request)
 {
-	u64 until = ktime_get_ns() + SPIN_NS;
+	return &slot->took_ns[ilog2(request->bytes | 1)];
+}
+
+/* The thread looks for the answer where that is expected before it would have slept and woken up, and else sleeps at once. */
+static u64 patience_ns(struct gdev_slot *slot, const struct vm_request *request)
+{
+	int us = READ_ONCE(look_us);
+
+	if (us >= 0)
+		return (u64)us * NSEC_PER_USEC;
+	return *took_of(slot, request) <= LOOK_NS ? LOOK_NS : 0;
+}
+
+static int await_answer(struct gdev_slot *slot, u64 look_ns)
+{
+	u64 until = ktime_get_ns() + look_ns;
 	int error;
 
-	while (!answered(slot) && ktime_get_ns() < until)
+	while (!answered(slot) && ktime_get_ns() < until && !gdev_slot_dead(slot) &&
+		!fatal_signal_pending(current)) {
 		cpu_relax();
+		cond_resched();
+	}
 	if (answered(slot))
 		return 0;
 	WRITE_ONCE(slot->box->guest_waits, 1);
@@ -71,6 +97,7 @@ void gdev_say_nice(struct gdev_slot *slot)
 int gdev_ask(struct gdev_slot *slot, const struct vm_request *request, struct vm_answer *answer)
 {
 	struct vm_mailbox *box = slot->box;
+	u64 before_ns = READ_ONCE(box->counts.request_ns);
 	int error;
 
 	lockdep_assert_held(&slot->lock);
@@ -81,11 +108,13 @@ int gdev_ask(struct gdev_slot *slot, const struct vm_request *request, struct vm
 	smp_store_release(&box->posted, ++slot->posted);
 	smp_mb(); /* pairs with the host's, between ASLEEP and its look at `posted` */
 	ring_for(slot, request->operation);
-	error = await_answer(slot);
+	error = await_answer(slot, patience_ns(slot, request));
 	if (error) {
 		slot->stuck = true;
 		return error;
 	}
+	*took_of(slot, request) =
+		min_t(u64, READ_ONCE(box->counts.request_ns) - before_ns, U32_MAX);
 	memcpy(answer, &box->answer, sizeof(*answer));
 	return answer->status < -MAX_ERRNO || answer->status > 0 ? -EPROTO : answer->status;
 }
@@ -146,6 +175,7 @@ int gdev_slot_take(struct gdev_device *device, struct gdev_slot **taken)
 	gdev_unpin(slot); /* of a process that was killed: the host is done with them */
 	slot->posted = 0;
 	slot->stuck = false;
+	memset(slot->took_ns, 0, sizeof(slot->took_ns));
 	mutex_unlock(&slot->lock);
 	atomic64_set(&slot->events, 0);
 	*taken = slot;

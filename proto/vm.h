@@ -40,7 +40,7 @@
 
 #define VM_MAGIC 0x6d767667u       /* "gvvm" */
 #define VM_STORE_MAGIC 0x73767667u /* "gvvs" */
-#define VM_VERSION 2
+#define VM_VERSION 3
 #define VM_PCI_VENDOR 0x1af4
 #define VM_PCI_DEVICE 0x1110
 #define VM_PCI_DOORBELL 12 /* in BAR 0: peer << 16 | vector */
@@ -116,6 +116,8 @@ struct vm_counts {
 	uint64_t copies, bytes; /* asked for */
 	uint64_t bytes_copied;  /* by processors, for those */
 	uint64_t proxy_ns;      /* processor time of the proxy */
+	uint64_t request_ns;    /* that the proxy took for requests, by the clock, */
+	uint64_t exec_ns;       /* and, of that, for copying between the lists and the device */
 };
 
 struct vm_mailbox {
@@ -131,7 +133,7 @@ struct vm_mailbox {
 	/* Guest: of the process that opened, and of its thread that called last. */
 	uint32_t user;
 	int32_t nice;
-	uint8_t reserved[3760];
+	uint8_t reserved[3744];
 	struct vm_entry list[VM_ENTRIES_MAX];
 };
 

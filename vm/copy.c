@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "lib/libgdev/module.h"
 #include "vm/proxy.h"
 
@@ -78,7 +79,7 @@ static int copy_rows(struct proxy *proxy, const struct vm_request *request,
 
 static int copy_memory(struct proxy *proxy, const struct vm_request *request)
 {
-	uint64_t directly = direct_bytes(proxy), done = 0;
+	uint64_t directly = direct_bytes(proxy), done = 0, start_ns = clock_now_ns();
 	int error = 0;
 
 	if (request->number > VM_FROM_DEVICE || !request->width || request->bytes % request->width)
@@ -87,6 +88,7 @@ static int copy_memory(struct proxy *proxy, const struct vm_request *request)
 		error = copy_rows(proxy, request, &proxy->list[i], done);
 		done += proxy->list[i].bytes;
 	}
+	proxy->counts.exec_ns += clock_now_ns() - start_ns;
 	count_copy(proxy, request->bytes, direct_bytes(proxy) - directly);
 	return error;
 }

@@ -3,29 +3,41 @@
  * See proxy.h. The proxy looks at the guest's ring, the mailbox and the worker's timelines for SPIN_NS after it last found
  * something there; then it says that it sleeps, looks once more, and sleeps until the guest rings, the worker wakes it, or
  * one of the two ends. So a launch in a burst rings nobody. Where looking was in vain the last two times it is in vain
- * again, most likely: then it is GLANCE_NS.
+ * again, most likely: then the proxy sleeps at once.
+ *
+ * Where processors are few, looking takes one that the guest or the worker may need. So when records have come for
+ * BURST_NS, and none is there right now, the proxy naps: for a part of the time that the burst has taken, so that what ends
+ * with it ends later by no more than that part.
  */
 #include "vm/proxy.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 
-#define SPIN_NS (50 * NS_PER_US)
-#define GLANCE_NS (2 * NS_PER_US)
+#define SPIN_NS (100 * NS_PER_US)
+#define SOON_NS (20 * NS_PER_US) /* the worker: to be woken up takes less than to look for longer */
 #define LOOKS_BETWEEN_CLOCK_READS 16
+#define BURST_NS (250 * NS_PER_US)
+#define NAP_PART 8
+#define NAP_NS (100 * NS_PER_US) /* at most */
+#define NAP_RECORDS 4 /* that a nap brings, or the guest may be waiting for what it delays */
+
+/* Who calls a proxy that sleeps. */
+enum caller { GUEST_RINGS, WORKER_WAKES, WORKER_ENDS, SERVER_ENDS, CALLERS };
 
 void proxy_interrupt(struct proxy *proxy)
 {
@@ -131,20 +143,19 @@ static bool has_request(const struct proxy *proxy)
 	return __atomic_load_n(&proxy->mailbox->posted, __ATOMIC_ACQUIRE) != proxy->answered;
 }
 
-static bool serve_mailbox(struct proxy *proxy)
+static void serve_mailbox(struct proxy *proxy)
 {
 	struct vm_request request;
 	struct vm_answer reply = {0};
+	uint64_t start_ns = clock_now_ns();
 
-	if (!has_request(proxy))
-		return false;
 	follow_nice(proxy);
 	memcpy(&request, &proxy->mailbox->request, sizeof request);
 	reply.status = copy_execute(proxy, &request, &reply.value);
+	proxy->counts.request_ns += clock_now_ns() - start_ns;
 	answer(proxy, &reply);
 	if (reply.status == -GDEV_E_PROTOCOL)
 		proxy_fail(proxy, reply.status);
-	return true;
 }
 
 /* ---- looking and sleeping ---- */
@@ -155,8 +166,10 @@ static bool work(struct proxy *proxy)
 
 	worked |= forward_host_completed(proxy);
 	worked |= mirror_completed(proxy);
-	worked |= serve_mailbox(proxy);
-	return worked;
+	if (!has_request(proxy))
+		return worked;
+	serve_mailbox(proxy);
+	return true;
 }
 
 static bool has_work(const struct proxy *proxy)
@@ -166,17 +179,61 @@ static bool has_work(const struct proxy *proxy)
 		       proxy->host_completed;
 }
 
+static bool is_under_way(const struct proxy *proxy)
+{
+	return proxy->active_count > 0;
+}
+
 /* Of pauses that begin as this one. */
 static struct pauses *pauses_of(struct proxy *proxy)
 {
-	return &proxy->pauses[proxy->active_count > 0];
+	return &proxy->pauses[is_under_way(proxy)];
 }
 
+/* A doorbell costs the guest more than the worker pays for waking us up. */
 static uint64_t patience_ns(struct proxy *proxy)
 {
 	const struct pauses *pauses = pauses_of(proxy);
+	uint64_t expected_ns = min_of(pauses->last_ns, pauses->before_ns);
 
-	return min_of(pauses->last_ns, pauses->before_ns) > SPIN_NS ? GLANCE_NS : SPIN_NS;
+	return expected_ns > (is_under_way(proxy) ? SOON_NS : SPIN_NS) ? 0 : SPIN_NS;
+}
+
+static void found_something(struct proxy *proxy, struct pauses *pauses, uint64_t now_ns)
+{
+	uint64_t pause_ns = now_ns - proxy->worked_ns - proxy->gave_ns;
+	bool slow = proxy->napping && proxy->counts.records - proxy->napped_at < NAP_RECORDS;
+
+	*pauses = (struct pauses){pause_ns, pauses->last_ns};
+	proxy->worked_ns = now_ns;
+	proxy->gave_ns = 0;
+	proxy->napping = false;
+	if (pause_ns > SPIN_NS || slow)
+		proxy->burst_ns = now_ns;
+}
+
+static void nap(struct proxy *proxy, uint64_t burst_ns)
+{
+	struct timespec time = {.tv_nsec = (long)min_of(burst_ns / NAP_PART, NAP_NS)};
+
+	proxy->napping = true;
+	proxy->napped_at = proxy->counts.records;
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+/* Lets others have the processor, which is no pause of the guest's. False: a nap has brought nothing, and the burst is over. */
+static bool make_way(struct proxy *proxy, uint64_t now_ns)
+{
+	uint64_t burst_ns = proxy->worked_ns - proxy->burst_ns;
+
+	if (proxy->napping)
+		return false;
+	if (burst_ns >= BURST_NS)
+		nap(proxy, burst_ns);
+	else
+		sched_yield();
+	proxy->gave_ns += clock_now_ns() - now_ns;
+	return true;
 }
 
 /* Works until nothing has happened for a while. */
@@ -185,23 +242,22 @@ static void look(struct proxy *proxy, bool few_processors)
 	struct pauses *pauses = pauses_of(proxy);
 
 	while (!proxy->error) {
-		bool worked = false;
+		bool worked = work(proxy);
 		uint64_t now;
 
-		for (int i = 0; i < LOOKS_BETWEEN_CLOCK_READS; i++) {
-			worked |= work(proxy);
+		for (int i = 1; i < LOOKS_BETWEEN_CLOCK_READS && patience_ns(proxy); i++) {
 			cpu_relax();
+			worked |= work(proxy);
 		}
 		now = clock_now_ns();
 		if (worked) {
-			*pauses = (struct pauses){now - proxy->worked_ns, pauses->last_ns};
-			proxy->worked_ns = now;
+			found_something(proxy, pauses, now);
 			pauses = pauses_of(proxy);
-		} else if (now - proxy->worked_ns >= patience_ns(proxy)) {
-			return;
-		} else if (few_processors) {
-			sched_yield();
 		}
+		if (now - proxy->worked_ns >= patience_ns(proxy))
+			return;
+		if (!worked && few_processors && !make_way(proxy, now))
+			return;
 	}
 }
 
@@ -217,33 +273,43 @@ _Static_assert((int)VM_HOST_ASLEEP == (int)SESSION_WORKER_ASLEEP &&
 		       (int)VM_HOST_AWAKE == (int)SESSION_WORKER_AWAKE,
 	"set_state() stores one number in both");
 
-static void drain(int fd, uint64_t *count)
+/* Each write to an eventfd is an event, so that nobody has to read it. */
+static int listen_to_callers(struct proxy *proxy)
 {
-	eventfd_t events;
+	const int fds[CALLERS] = {[GUEST_RINGS] = proxy->guest->rung[proxy->slot + 1],
+		[WORKER_WAKES] = proxy->wake_fd,
+		[WORKER_ENDS] = proxy->peer_fd,
+		[SERVER_ENDS] = proxy->control};
+	eventfd_t count;
 
-	if (!eventfd_read(fd, &events))
-		*count += events;
+	eventfd_read(fds[GUEST_RINGS], &count); /* of the slot's last session */
+	proxy->callers = epoll_create1(EPOLL_CLOEXEC);
+	if (proxy->callers < 0)
+		return -errno;
+	for (unsigned i = 0; i < CALLERS; i++) {
+		struct epoll_event event = {
+			.events = i < WORKER_ENDS ? EPOLLIN | EPOLLET : EPOLLRDHUP, .data.u32 = i};
+		if (epoll_ctl(proxy->callers, EPOLL_CTL_ADD, fds[i], &event))
+			return -errno;
+	}
+	return 0;
 }
 
 static void sleep_until_called(struct proxy *proxy)
 {
-	int rung = proxy->guest->rung[proxy->slot + 1];
-	struct pollfd fds[] = {{rung, POLLIN, 0}, {proxy->wake_fd, POLLIN, 0},
-		{proxy->peer_fd, POLLRDHUP, 0}, {proxy->control, POLLRDHUP, 0}};
-	uint64_t ignored;
+	struct epoll_event events[CALLERS];
+	int count = epoll_wait(proxy->callers, events, CALLERS, -1);
 
-	if (poll(fds, array_length(fds), -1) <= 0)
-		return;
-	if (fds[0].revents)
-		drain(rung, &proxy->counts.doorbells);
-	if (fds[1].revents & POLLIN)
-		drain(proxy->wake_fd, &ignored);
-	if (fds[2].revents) {
-		atomic_store(&proxy->session->transport->lost, true);
-		proxy_fail(proxy, transport_error(proxy->session->transport));
+	for (int i = 0; i < count; i++) {
+		if (events[i].data.u32 == GUEST_RINGS) {
+			proxy->counts.doorbells++;
+		} else if (events[i].data.u32 == WORKER_ENDS) {
+			atomic_store(&proxy->session->transport->lost, true);
+			proxy_fail(proxy, transport_error(proxy->session->transport));
+		} else if (events[i].data.u32 == SERVER_ENDS) {
+			proxy_fail(proxy, -ESHUTDOWN);
+		}
 	}
-	if (fds[3].revents)
-		proxy_fail(proxy, -ESHUTDOWN);
 }
 
 static void rest(struct proxy *proxy)
@@ -335,6 +401,9 @@ static int open_session(struct proxy *proxy, const char *vgpu)
 	if (!reply.status) {
 		proxy->worker = proxy->session->transport->segment;
 		transport_shm_sockets(proxy->session->transport, &proxy->wake_fd, &proxy->peer_fd);
+		reply.status = listen_to_callers(proxy);
+	}
+	if (!reply.status) {
 		init_segment(proxy);
 		set_state(proxy, VM_HOST_AWAKE);
 		fill_welcome(proxy, &reply.welcome);
@@ -362,6 +431,7 @@ _Noreturn void proxy_run(struct guest *guest, unsigned slot, int control, const 
 
 	snprintf(name, sizeof name, "gdev-vm:%u", slot);
 	prctl(PR_SET_NAME, name);
+	prctl(PR_SET_TIMERSLACK, NS_PER_US); /* naps are short */
 	proxy.guest = guest;
 	proxy.slot = slot;
 	proxy.control = control;

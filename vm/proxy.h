@@ -63,6 +63,7 @@ struct proxy {
 	struct gdev_session *session;
 	struct session_segment *worker; /* what we share with the worker */
 	int wake_fd, peer_fd;           /* of the worker */
+	int callers;                    /* an epoll: whoever wakes us up */
 	struct gdev_stream *stream;     /* our own */
 	int error;                      /* why the session ends; 0: it does not */
 	uint64_t key[2];                /* see proxy_translate() */
@@ -78,7 +79,11 @@ struct proxy {
 	struct stamp *stamps; /* under way, in order */
 	size_t stamp_count, stamp_capacity;
 	uint64_t answered;
-	uint64_t worked_ns;      /* when it last found something */
+	uint64_t worked_ns; /* when it last found something, */
+	uint64_t burst_ns;  /* and, since when without a pause */
+	uint64_t gave_ns; /* for how long others had the processor since it last found something */
+	uint64_t napped_at;      /* the count of records before the last nap */
+	bool napping;            /* nothing was found since */
 	struct pauses pauses[2]; /* that begin when nothing is under way, or something is */
 	struct image image;
 	struct log log;
