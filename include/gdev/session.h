@@ -174,6 +174,7 @@ int gdev_memory_map(struct gdev_session *session, uint64_t address, uint64_t byt
  * commands: the caller knows that none uses this memory meanwhile. The bytes read; or -errno: -EINVAL: `offset` is negative;
  * -EAGAIN: not without waiting, or this file does not know RWF_NOWAIT;
  * -ENOTSUP: the process cannot reach the memory, or not now, or it took too long: read into memory of the process, and copy.
+ * In a virtual machine the pages that the guest's kernel has of a regular file are copied by the host, and `flags` are not supported.
  * Any thread. */
 int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_t bytes, int fd,
 	uint64_t offset, int flags);

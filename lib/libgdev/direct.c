@@ -14,7 +14,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/copy.h"
@@ -299,6 +301,36 @@ bool direct_move(struct gdev_session *session, const struct direct_piece *piece)
 	return use_end(session, &use, bytes);
 }
 
+/* Whoever copies for the process reaches its pages: those that the kernel has of the file are mapped for that. */
+static int64_t read_by_transport(
+	struct gdev_session *session, uint64_t address, uint64_t bytes, int fd, uint64_t offset)
+{
+	uint64_t before = offset % (uint64_t)sysconf(_SC_PAGESIZE);
+	struct transport_rows rows = {.device = address, .count = 1};
+	struct gdev_range range;
+	struct stat file;
+	uint8_t *pages;
+	int error;
+
+	if (fstat(fd, &file))
+		return -errno;
+	gdev_memory_lookup(session, address, &range);
+	if (!S_ISREG(file.st_mode) || range.kind != GDEV_MEMORY_DEVICE ||
+		bytes > range.bytes - (address - range.base))
+		return -ENOTSUP;
+	if (offset >= (uint64_t)file.st_size)
+		return 0;
+	bytes = min_of(bytes, (uint64_t)file.st_size - offset);
+	pages = mmap(NULL, before + bytes, PROT_READ, MAP_SHARED, fd, (off_t)(offset - before));
+	if (pages == MAP_FAILED)
+		return -ENOTSUP;
+	rows.host = (uint64_t)pages + before;
+	rows.width = rows.device_pitch = rows.host_pitch = bytes;
+	error = session->transport->ops->copy(session->transport, COPY_TO_DEVICE, &rows);
+	munmap(pages, before + bytes);
+	return error ? error : (int64_t)bytes;
+}
+
 /* Between a file and device memory: reads the file, or writes it. */
 static int64_t move_file(struct gdev_session *session, enum copy_direction direction,
 	uint64_t address, uint64_t bytes, int fd, uint64_t offset, int flags)
@@ -312,6 +344,8 @@ static int64_t move_file(struct gdev_session *session, enum copy_direction direc
 	if (offset > INT64_MAX) /* -1 is where the file is now */
 		return -EINVAL;
 	bytes = min_of(bytes, SESSION_DIRECT_BYTES);
+	if (session->transport->ops->copy && to_device && !flags)
+		return read_by_transport(session, address, bytes, fd, offset);
 	if (!direct_prepare(session, address, true) ||
 		!use_begin(session, direction, address, bytes, bytes, &use))
 		return -ENOTSUP;

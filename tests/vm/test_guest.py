@@ -23,14 +23,12 @@ import guest  # noqa: E402
 import lab  # noqa: E402
 
 LIMIT_S = 900
-KEY = "memory that is found by a key"
 
 # The programs of tests/cuda. {program: {test: why it fails}}
 CUDA = {name: {} for name in (
     "context", "memory", "copy", "stream", "code", "launch", "async_13000", "graph", "graph_branches", "graph_memory",
     "pool", "vmm", "array", "texture", "ipc", "event_ipc")}
-CUDA["calls"] = {"device_memory_is_shared_by_a_key": KEY,
-                 "files_are_read_into_device_memory": "a file is read where device memory is mapped"}
+CUDA["calls"] = {"device_memory_is_shared_by_a_key": "memory that is found by a key"}
 EXAMPLES = ("hello", "madd", "loop")
 
 BEGIN = "insmod /gdev.ko || exit 1\n"

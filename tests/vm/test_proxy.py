@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The proxy of a virtual machine, with a machine that a script plays (machine.py): no QEMU is needed."""
 
+import ctypes
 import os
 import random
 import select
@@ -28,6 +29,13 @@ FUZZ_SECONDS = STORM_SECONDS = 60 if integ.FULL else 2
 
 def fill_record(address, count, value):
     return struct.pack("<QQQQII", address, count, 1, count, 1, value)
+
+
+def punch_hole(file, offset, size):
+    """What a balloon does: the host has the memory back, and there are zeros."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.fallocate(file, 3, ctypes.c_long(offset), ctypes.c_long(size)):  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+        raise OSError(ctypes.get_errno(), "fallocate")
 
 
 class Case(integ.Case):
@@ -574,6 +582,35 @@ class Hostile(Case):
             status, _ = slot.ask(machine.COPY, address=address, size=4096, number=TO_DEVICE, runs=[(4096, 4096)])
             self.assertEqual(status, -22)
         self.assert_alive(slot)
+
+    def test_pages_unpinned_early(self):
+        """Pages that a guest takes back during a copy, or gives back to the host, change what it has in them, and nothing else"""
+        other, slot, pages = self.open(3), self.open(), range(1024, 1024 + 2 * 1024, 2)
+        address, size = self.allocate(slot), len(pages) * 4096
+        runs = [(page * 4096, 4096) for page in pages]
+        kept = b"another session's" * 1000
+        other.store[machine.STORE_BASE:machine.STORE_BASE + len(kept)] = kept
+        ram = os.open(f"{self.server.socket}.ram", os.O_RDWR)
+        self.addCleanup(os.close, ram)
+        for direction in (TO_DEVICE, FROM_DEVICE) * 8:
+            for page in range(pages[0] - 1, pages[-1] + 2):
+                self.machine.ram[page * 4096:page * 4096 + 4096] = b"\xa5" * 4096 if page % 2 else b"\x01" * 4096
+            slot.post(machine.COPY, address=address, size=size, number=direction, runs=runs)
+            for page in pages[::-1]:
+                what = page // 2 % 3
+                if what == 0:
+                    self.machine.ram[page * 4096:page * 4096 + 4096] = b"\x02" * 4096
+                elif what == 1:  # the list, which the proxy has copied, or reads now: of this guest it is in either case
+                    slot.memory.store(slot.at + machine.LIST + 16 * (page % 1000), (page + 4096) * 4096 % (32 * MIB))
+                else:
+                    punch_hole(ram, page * 4096, 4096)
+            machine.wait_until(lambda: slot.answered() or slot.state() == DEAD, "an answer")
+            self.assertEqual(slot.memory.get(slot.at + 80, "i"), 0)
+            for page in pages:
+                self.assertEqual(self.machine.ram[(page + 1) * 4096:(page + 2) * 4096], b"\xa5" * 4096)
+            self.assert_alive(slot)
+        self.assertEqual(other.store[machine.STORE_BASE:machine.STORE_BASE + len(kept)], kept)
+        self.assert_alive(other)
 
     def test_scribbling(self):
         """Whatever the guest scribbles into all that it shares, the server lives, and a new machine is served"""
