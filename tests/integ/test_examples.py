@@ -12,6 +12,7 @@ from integ import BUILD, MEMORY, SOFTWARE, Gdevd
 SIZES = {
     "loop": (1, 2), "madd": (16, 129), "mmul": (16, 200), "cpy": (1, 3), "pincpy": (1, 3),
     "bp": (16, 5000), "bfs": (1, 30011), "hw": (1, 3), "hs": (16, 130), "lud": (16, 200),
+    "bs": (1, 10007), "fwt": (1, 5000), "storegpu": (4, 1001),
     "nn": (1, 10007), "nw": (16, 300), "srad": (16, 130), "srad2": (16, 131),
     "search": (1, 5), "gloop-throttle": (1, 300), "gloop-throttle-plain": (1, 300), "gloop-grep": (1, 7),
     "gloop-grep-plain": (1, 7), "gloop-copy": (1, 5), "gloop-copy-plain": (1, 5),

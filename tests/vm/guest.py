@@ -34,6 +34,12 @@ poweroff -f
 """
 
 
+# Executes what is written to the console, line by line.
+SHELL = """stty -echo; echo LISTENS
+while read -r line; do eval "$line"; echo "DONE $?"; done
+"""
+
+
 class Missing(Exception):
     """Something is not installed; the text says what."""
 
@@ -187,16 +193,16 @@ class Guest:
         image.add("script", script.encode(), 0o644)
         image.write(initramfs)
         self.command = [*NICE, tool("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2",
-                        "-nographic", "-no-reboot", "-nodefaults", "-serial", f"file:{self.log_path}",
+                        "-nographic", "-no-reboot", "-nodefaults", "-chardev", "stdio,id=console,signal=off",
+                        "-serial", "chardev:console",
                         "-kernel", str(kernel_image), "-initrd", str(initramfs),
                         "-append", "console=ttyS0 panic=-1 quiet random.trust_cpu=on", *server.arguments()]
         self.process = None
 
     def start(self):
-        self.log_path.write_bytes(b"")
-        self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *self.command],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        text=True, start_new_session=True)
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *self.command], stdin=subprocess.PIPE,
+                                            stdout=log, stderr=log, start_new_session=True)
 
     def console(self):
         return self.log_path.read_text(errors="replace").replace("\r", "")
@@ -208,6 +214,27 @@ class Guest:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise lab.LabError(f"the guest has not said {text!r}:\n{self.console()[-4000:]}")
             time.sleep(0.05)
+
+    def obey(self):
+        """Waits until a guest whose script is SHELL listens."""
+        self.wait_for("LISTENS", 120)
+
+    def ask(self, command, seconds=300):
+        """What a command prints in a guest whose script is SHELL."""
+        begin, end = len(self.console()), time.monotonic() + seconds
+        self.process.stdin.write(command.encode() + b"\n")
+        self.process.stdin.flush()
+        while True:
+            said = self.console()[begin:]
+            done = re.search(r"^DONE (\d+)$", said, re.M)
+            if done:
+                break
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise lab.LabError(f"the guest has not done {command!r}:\n{said[-4000:]}")
+            time.sleep(0.01)
+        if done[1] != "0":
+            raise lab.LabError(f"{command!r} has failed in the guest:\n{said[-4000:]}")
+        return said[:done.start()]
 
     def finish(self, seconds):
         """What the script printed, when it has ended by itself. A guest that was suspended once does not always power off."""

@@ -28,7 +28,8 @@ LIMIT_S = 900
 CUDA = {name: {} for name in (
     "context", "memory", "copy", "stream", "code", "launch", "async_13000", "graph", "graph_branches", "graph_memory",
     "pool", "vmm", "array", "texture", "ipc", "event_ipc")}
-CUDA["calls"] = {"device_memory_is_shared_by_a_key": "memory that is found by a key"}
+CUDA["calls"] = {"device_memory_is_shared_by_a_key": "memory that is found by a key",
+                 "files_are_written_from_device_memory": "a file is written where device memory is mapped"}
 EXAMPLES = ("hello", "madd", "loop")
 
 BEGIN = "insmod /gdev.ko || exit 1\n"
