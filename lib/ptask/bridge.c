@@ -27,7 +27,7 @@
 #include "lib/ptask/remote.h"
 
 #define AGAIN_MS 1 /* memory that both share is full: until the owner has taken some of it */
-#define START_NS (2 * NS_PER_MS) /* between looks whether the owner's graph runs */
+#define START_NS (10 * NS_PER_MS) /* between looks whether the owner's graph runs */
 
 /* A port. */
 struct link {

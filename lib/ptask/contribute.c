@@ -16,7 +16,7 @@
 #include "lib/ptask/bridge.h"
 #include "lib/ptask/remote.h"
 
-#define PAUSE_NS (2 * NS_PER_MS)
+#define PAUSE_NS (10 * NS_PER_MS)
 
 /* ---- asking ---- */
 
