@@ -63,7 +63,9 @@ static unsigned pick_kind(const struct random_kernel *k, uint64_t *s, const stru
 		return KIND_BREAK;
 	if (n < 42 && p->all)
 		return KIND_UNIFORM_ROW;
-	return n < 48 && p->all ? KIND_INDEX_GUARDS : KIND_ROW;
+	if (n < 48 && p->all)
+		return KIND_INDEX_GUARDS;
+	return n < 50 ? KIND_UNROLLED : KIND_ROW;
 }
 
 /* Where the statements inside one of this kind stand; masks are registers that the writer names. */
@@ -593,6 +595,9 @@ static void write_node(struct writer *w, const struct random_node *node, const s
 		break;
 	case KIND_INDEX_GUARDS:
 		write_index_guards(w);
+		break;
+	case KIND_UNROLLED:
+		write_unrolled(w);
 		break;
 	}
 }

@@ -42,6 +42,7 @@ enum kind {
 	KIND_COLLECTIVE,
 	KIND_BLOCK_REDUCTION,
 	KIND_INDEX_GUARDS,
+	KIND_UNROLLED, /* a loop that a compiler unrolled, behind one for what is left over */
 };
 
 struct place {         /* of a statement that is drawn or written */
@@ -69,6 +70,7 @@ int write_vote(struct writer *w, int mask, const char *predicate, int into);
 /* random_loops.c */
 void write_loop(struct writer *w, const struct random_node *node, const struct place *p);
 void write_strides(struct writer *w, const struct random_node *node, const struct place *p);
+void write_unrolled(struct writer *w);
 void write_two_entries(struct writer *w, const struct random_node *node, const struct place *p);
 void write_switch(struct writer *w, const struct random_node *node, const struct place *p);
 

@@ -21,7 +21,7 @@
 extern const unsigned char ptx_builtins[];
 extern const unsigned ptx_builtins_size;
 
-enum { CODE_VERSION = 27 }; /* of the code generator: part of every cache key */
+enum { CODE_VERSION = 28 }; /* of the code generator: part of every cache key */
 
 void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
 {
@@ -32,7 +32,7 @@ void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
 	memcpy(hash, mixed, 16);
 }
 
-enum { MAX_STRIDES = 16 };
+enum { MAX_STRIDES = 16, MAX_REROLLED = 16 };
 
 /* What LLVM remarks on and warns of says nothing to those who run a kernel. */
 static void ignore_diagnostic(LLVMDiagnosticInfoRef info, void *data)
@@ -135,6 +135,8 @@ static int improve(struct work *w)
 	if (!error && spaces_rewrite(w))
 		error = w->error ? w->error : analyse(w);
 	for (unsigned k = 0; k < MAX_STRIDES && !error && stride_rewrite(w); k++)
+		error = w->error ? w->error : analyse(w);
+	for (unsigned k = 0; k < MAX_REROLLED && !error && reroll_rewrite(w); k++)
 		error = w->error ? w->error : analyse(w);
 	if (!error && rewrite_deltas(w))
 		error = w->error ? w->error : analyse(w);

@@ -8,6 +8,7 @@
  *   uniform.c   which registers hold the same value in all threads, which branches diverge
  *   spaces.c    loads from one of two state spaces become two
  *   stride.c    loops in strides become loops of the block
+ *   reroll.c    loops that a compiler unrolled, and that threads leave at different times
  *   rewrite.c   pointers that advance by a uniform step become f(thread) plus a uniform delta; before fuse.c: numbers
  *               that are made wider and narrower again
  *   spin.c      which loops wait for other threads
@@ -178,6 +179,8 @@ bool scattered(struct work *w, const uint32_t *blocks, uint32_t count, bool pair
 bool spaces_rewrite(struct work *w);
 /* stride.c: returns whether it wrote a loop anew (then cfg and uniformity must be built anew). */
 bool stride_rewrite(struct work *w);
+/* reroll.c: returns whether it made one loop of two (then cfg and uniformity must be built anew). */
+bool reroll_rewrite(struct work *w);
 /* spin.c */
 int spin_find(struct work *w);
 /* After cfg_build() alone: whether a block may wait in a loop for what another block writes. In doubt, true. */
