@@ -95,6 +95,8 @@ int gdev_session_sync(struct gdev_session *session);
 /* Whether so much is on its way to the worker that submitting more may soon have to wait until it has taken some: less than a
  * quarter of the room is free. */
 bool gdev_session_is_full(struct gdev_session *session);
+/* Whether this process reaches device memory by itself, and may so copy to and from it without the worker. */
+bool gdev_session_copies(struct gdev_session *session);
 /* Prints on stdout what kernels have printed so far. */
 void gdev_session_flush(struct gdev_session *session);
 

@@ -387,14 +387,19 @@ static bool has_window(struct gdev_session *session, uint64_t address, bool *kno
 	return has;
 }
 
+bool gdev_session_copies(struct gdev_session *session)
+{
+	return !session->checked && /* the worker is to see what is written */
+	       __atomic_load_n(&header_of(session)->direct_possible, __ATOMIC_RELAXED);
+}
+
 bool direct_prepare(struct gdev_session *session, uint64_t address, bool create)
 {
 	struct memory *memory = &session->memory;
 	const struct block *block;
 	bool known;
 
-	if (session->checked || /* the worker is to see what is written */
-		!__atomic_load_n(&header_of(session)->direct_possible, __ATOMIC_RELAXED))
+	if (!gdev_session_copies(session))
 		return false;
 	if (has_window(session, address, &known))
 		return true;

@@ -214,27 +214,26 @@ static bool is_page_locked(struct gdev_session *session, const void *memory)
 	return range.kind == GDEV_MEMORY_HOST;
 }
 
-static int send_to_device(struct gdev_datablock *block, unsigned device, uint64_t offset,
+static int send_to_device(struct gdev_datablock *block, unsigned lane, uint64_t offset,
 	const void *from, uint64_t bytes)
 {
 	struct gdev_graph *graph = block->graph;
 	struct gdev_copy copy = gdev_copy_linear(
-		block->views[device].buffer->address + offset, (uint64_t)from, bytes);
-	struct gdev_stream *in = graph->lanes[lane_in(device)].stream;
+		block->views[device_of(lane)].buffer->address + offset, (uint64_t)from, bytes);
+	struct gdev_stream *stream = graph->lanes[lane].stream;
 
-	return is_page_locked(graph->devices[device].session, from) ? gdev_copy(in, &copy)
-								    : gdev_copy_async(in, &copy);
+	return is_page_locked(session_of(graph, lane), from) ? gdev_copy(stream, &copy)
+							     : gdev_copy_async(stream, &copy);
 }
 
-static int send_between(struct gdev_datablock *block, unsigned from, unsigned to)
+static int send_between(struct gdev_datablock *block, unsigned from, unsigned lane)
 {
 	struct gdev_graph *graph = block->graph;
 	struct view *source = &block->views[from];
-	struct gdev_copy copy = gdev_copy_linear(
-		block->views[to].buffer->address, source->buffer->address, block->bytes);
-	unsigned lane = lane_in(to);
-	int error = gdev_peer_map(graph->devices[to].session, graph->devices[from].session,
-		source->buffer->address, 0);
+	struct gdev_copy copy = gdev_copy_linear(block->views[device_of(lane)].buffer->address,
+		source->buffer->address, block->bytes);
+	int error = gdev_peer_map(
+		session_of(graph, lane), graph->devices[from].session, source->buffer->address, 0);
 
 	if (!error)
 		error = lane_follow(graph, lane, source->written);
@@ -245,44 +244,47 @@ static int send_between(struct gdev_datablock *block, unsigned from, unsigned to
 	return error;
 }
 
-/* A buffer for contents that come in the device's lane for that. */
-static int take_buffer(struct gdev_datablock *block, unsigned device)
+/* A buffer for contents that come in the lane. */
+static int take_buffer(struct gdev_datablock *block, unsigned lane)
 {
-	struct view *view = &block->views[device];
+	struct view *view = &block->views[device_of(lane)];
 
-	return view->buffer
-		       ? 0
-		       : buffer_take(block->graph, block->bytes, lane_in(device), &view->buffer);
+	if (view->buffer)
+		return 0;
+	view->written.lane = lane;
+	return buffer_take(block->graph, block->bytes, lane, &view->buffer);
 }
 
-static void note_written(struct gdev_datablock *block, unsigned device)
+static void note_written(struct gdev_datablock *block, unsigned lane)
 {
-	struct view *view = &block->views[device];
+	struct view *view = &block->views[device_of(lane)];
 
-	view->written = lane_end(block->graph, lane_in(device));
+	view->written = lane_end(block->graph, lane);
 	view->current = true;
 	block_used(block, view->written);
 }
 
-static int bring(struct gdev_datablock *block, unsigned device)
+static int bring(struct gdev_datablock *block, unsigned for_lane)
 {
-	int error = take_buffer(block, device);
+	unsigned lane = lane_to_bring(block->graph, for_lane, block->bytes);
+	int error = take_buffer(block, lane);
 
 	if (!error && block->bytes) {
 		if (block->host_current)
-			error = send_to_device(block, device, 0, block->host, block->bytes);
+			error = send_to_device(block, lane, 0, block->host, block->bytes);
 		else if (block_device(block) >= 0)
-			error = send_between(block, (unsigned)peer_with(block, device), device);
+			error = send_between(
+				block, (unsigned)peer_with(block, device_of(lane)), lane);
 	}
 	if (!error)
-		note_written(block, device);
+		note_written(block, lane);
 	return error;
 }
 
 int block_on_device(struct gdev_datablock *block, unsigned lane)
 {
 	unsigned device = device_of(lane);
-	int error = block->views[device].current ? 0 : bring(block, device);
+	int error = block->views[device].current ? 0 : bring(block, lane);
 
 	return error ? error : lane_follow(block->graph, lane, block->views[device].written);
 }
@@ -395,23 +397,27 @@ static bool is_within(const struct gdev_datablock *block, uint64_t offset, uint6
 	return offset <= block->bytes && bytes <= block->bytes - offset;
 }
 
-/* The one device gets the contents at once. */
+/* The one device gets the contents at once. All parts of them come in one lane. */
 static int write_to_device(
 	struct gdev_datablock *block, uint64_t offset, const void *data, uint64_t bytes)
 {
 	struct gdev_graph *graph = block->graph;
+	const struct view *view = &block->views[0];
+	unsigned lane;
 	int error = graph_enter(graph);
 
 	if (error)
 		return error;
-	error = take_buffer(block, 0);
+	lane = view->buffer ? view->written.lane
+			    : lane_to_bring(graph, lane_of_all(graph), block->bytes);
+	error = take_buffer(block, lane);
 	graph_leave(graph);
 	if (!error)
-		error = send_to_device(block, 0, offset, data, bytes);
+		error = send_to_device(block, lane, offset, data, bytes);
 	if (error)
 		return error;
 	pthread_mutex_lock(&graph->lock);
-	note_written(block, 0);
+	note_written(block, lane);
 	graph_leave(graph);
 	return 0;
 }

@@ -208,6 +208,7 @@ static int open_device(
 		error = gdev_stream_create(device->session, 0, &device->out);
 	if (error)
 		return error;
+	device->direct = gdev_session_copies(device->session);
 	device->multiprocessors = property_of(device->session, MULTIPROCESSORS);
 	device->strength = (double)device->multiprocessors *
 			   property_of(device->session, CLOCK_KHZ) *

@@ -52,9 +52,16 @@ struct lane {
 	struct gdev_stream *notify; /* waits for its points, to tell the host; likewise */
 	uint32_t timeline;
 	uint64_t seen[LANES_MAX]; /* of each lane: this one waits for that already */
+	uint64_t launched;        /* its last kernel */
 };
 
 int lane_create(struct gdev_graph *graph, unsigned lane);
+/* The lane that all ptasks of the first device have; LANE_IN: they have several. */
+unsigned lane_of_all(const struct gdev_graph *graph);
+/* In which lane of that device contents come that a ptask of `lane` takes. In its own: then it need not wait for another's,
+ * which takes some 10 us on an NVIDIA GPU. But large contents come beside a kernel, and not behind it; and where this process
+ * copies to the device's memory itself, it would have to wait for the lane. */
+unsigned lane_to_bring(struct gdev_graph *graph, unsigned lane, uint64_t bytes);
 /* Later commands of the lane come after the point. */
 int lane_follow(struct gdev_graph *graph, unsigned lane, struct point point);
 /* The last command that was sent. */
@@ -469,6 +476,7 @@ struct device {
 	struct gdev_graph *graph;
 	struct gdev_session *session;
 	unsigned multiprocessors;
+	bool direct; /* this process may copy to its memory by itself */
 	double strength;
 	struct gdev_stream *out; /* copies from it */
 	struct buffer_class classes[BUFFER_CLASSES];
@@ -486,7 +494,8 @@ struct gdev_graph {
 	unsigned forks; /* in the process that it belongs to */
 	struct device *devices;
 	unsigned device_count, lane_count, lanes_wanted;
-	unsigned lanes_used; /* no lane from here on has a stream */
+	unsigned lanes_used;  /* no lane from here on has a stream */
+	unsigned ptask_lanes; /* that ptasks have of each device */
 	enum gdev_schedule schedule;
 	bool manual;
 	pthread_mutex_t lock;

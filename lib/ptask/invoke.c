@@ -251,6 +251,7 @@ static int invoke(struct gdev_ptask *ptask, unsigned lane)
 	if (error)
 		return error;
 	ptask->last = lane_end(ptask->graph, lane);
+	ptask->graph->lanes[lane].launched = ptask->last.value;
 	note_uses(ptask);
 	ptask->invocations++;
 	return 0;

@@ -7,6 +7,8 @@
 
 #include "lib/ptask/internal.h"
 
+#define SMALL_BYTES 65536
+
 int lane_create(struct gdev_graph *graph, unsigned lane)
 {
 	struct gdev_fence fence;
@@ -21,6 +23,22 @@ int lane_create(struct gdev_graph *graph, unsigned lane)
 	graph->lanes[lane].timeline = fence.timeline;
 	graph->lanes_used = max_of(graph->lanes_used, lane + 1);
 	return 0;
+}
+
+unsigned lane_of_all(const struct gdev_graph *graph)
+{
+	return graph->ptask_lanes == 1 ? LANE_IN + 1 : LANE_IN;
+}
+
+unsigned lane_to_bring(struct gdev_graph *graph, unsigned lane, uint64_t bytes)
+{
+	const struct lane *wanted = &graph->lanes[lane];
+	struct point kernel = {.lane = lane, .value = wanted->launched};
+
+	if (graph->devices[device_of(lane)].direct || !wanted->stream ||
+		(bytes > SMALL_BYTES && !point_reached(graph, kernel)))
+		return lane_in(device_of(lane));
+	return lane;
 }
 
 struct gdev_fence point_fence(const struct gdev_graph *graph, struct point point)

@@ -126,6 +126,7 @@ static int give_lanes(struct gdev_graph *graph)
 	unsigned next = 0, count = lanes_for_ptasks(graph);
 	int error = 0;
 
+	graph->ptask_lanes = count;
 	list_for_each (ptask, &graph->ptasks, link)
 		count_feeds(ptask);
 	while (!error && (ptask = list_first(&graph->work, struct gdev_ptask, work))) {
