@@ -46,9 +46,11 @@ static struct gdev_port *open_port(struct gdev_ptask *ptask, struct gdev_port_op
 
 static struct gdev_channel *connect(struct gdev_port *from, struct gdev_port *to)
 {
+	/* One is looked at, and the next one is made meanwhile. More would be late, and out of the caches. */
+	const struct gdev_channel_options options = {.capacity = 2};
 	struct gdev_channel *channel;
 
-	must(gdev_channel_open(graph, from, to, NULL, &channel), "open a channel");
+	must(gdev_channel_open(graph, from, to, &options, &channel), "open a channel");
 	return channel;
 }
 
