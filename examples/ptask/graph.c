@@ -8,6 +8,8 @@
 
 #include "ptask/work.h"
 
+#define SMALL_BYTES 65536
+
 const char *graph_vgpus[8];
 unsigned graph_vgpu_count, graph_schedule, graph_lanes;
 
@@ -145,8 +147,14 @@ static void open_source(struct work *work, unsigned source, struct gdev_databloc
 	must(gdev_datablock_write(*block, 0, contents, work->bytes[source]), "write it");
 }
 
-/* A source that several tasks take is one datablock in several channels. What is pushed starts at once, beside the writing of
- * the next source. */
+/* Whether what is pushed starts beside the writing of the next source. Small ones are all written first: their kernels then go to
+ * the device together. */
+static bool starts_at_once(const struct work *work, unsigned source)
+{
+	return work->bytes[source] > SMALL_BYTES;
+}
+
+/* A source that several tasks take is one datablock in several channels. */
 void graph_push(struct work *work)
 {
 	static struct gdev_datablock *blocks[ARRAYS_MAX];
@@ -154,8 +162,11 @@ void graph_push(struct work *work)
 
 	for (unsigned i = 0; i < push_count; i++) {
 		struct gdev_datablock *block;
-		for (; opened <= pushed[i]; opened++)
+		while (opened <= pushed[i] ||
+			(opened < work->sources && !starts_at_once(work, opened))) {
 			open_source(work, opened, &blocks[opened]);
+			opened++;
+		}
 		block = blocks[pushed[i]];
 		must(last_push[pushed[i]] == i ? gdev_push_give(pushes[i], block, GDEV_FOREVER)
 					       : gdev_push(pushes[i], block, GDEV_FOREVER),

@@ -68,7 +68,7 @@ struct gdev_graph_options {
 	/* No thread runs callbacks, and whatever else waits for the device: the program calls gdev_graph_advance(). */
 	bool manual;
 	/* How many independent ptasks a device may have under way at a time, up to GDEV_GRAPH_LANES_MAX; 0: one for every
-	 * two multiprocessors. A kernel that waits for a callback, or for what another ptask does, needs 2 or more: with
+	 * two multiprocessors, but on an NVIDIA GPU one alone as long as kernels are short. A kernel that waits for a callback, or for what another ptask does, needs 2 or more: with
 	 * fewer they may stand behind it. */
 	unsigned lanes;
 	/* Not 0: other processes open the graph by `name`, 1 to 47 of [A-Za-z0-9_.-] of which the first is no dot, until it is

@@ -228,6 +228,8 @@ int gdev_stream_sync(struct gdev_stream *stream);
 /* The error of a command that is over, once, as gdev_stream_query(), but without asking whether others are; 0: none so
  * far. */
 int gdev_stream_error(struct gdev_stream *stream);
+/* What the device has needed for the stream's commands that are done. */
+uint64_t gdev_stream_device_ns(struct gdev_stream *stream);
 /* The stream has an error from here on: what it should do next cannot even be sent. Seen once, as that of a command. */
 void gdev_stream_fail(struct gdev_stream *stream, int error);
 /* Later commands of `stream` wait for the fence. */

@@ -173,6 +173,11 @@ void gdev_stream_fence(struct gdev_stream *stream, struct gdev_fence *fence)
 		.value = atomic_load_explicit(&stream->last, memory_order_acquire)};
 }
 
+uint64_t gdev_stream_device_ns(struct gdev_stream *stream)
+{
+	return __atomic_load_n(&timeline_of(stream)->device_ns, __ATOMIC_RELAXED);
+}
+
 int gdev_fence_wait_until(
 	struct gdev_session *session, const struct gdev_fence *fence, uint64_t deadline_ns)
 {

@@ -423,15 +423,59 @@ static int wait_until_complete(
 	return lanes_error(graph);
 }
 
-int gdev_pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_datablock **pulled)
+/* Where the program wants the contents of what it pulls. */
+struct reader {
+	void *data; /* NULL: nowhere, for now */
+	uint64_t room;
+	bool done;
+};
+
+/* Whether a copy behind the kernel that makes the contents is behind no other: then the program waits once, and not for the
+ * kernel first. Where it copies by itself, it waits once anyway. */
+static bool is_last_of_lane(const struct gdev_graph *graph, const struct gdev_datablock *block)
+{
+	struct point written = block_written(block);
+
+	return !block->host_current && written.value && block->bytes &&
+	       graph->lanes[written.lane].launched == written.value &&
+	       !graph->devices[device_of(written.lane)].direct;
+}
+
+/* Gives the lock up meanwhile. */
+static int read_behind_kernel(
+	struct gdev_graph *graph, struct gdev_datablock *block, struct reader *reader)
+{
+	struct point written = block_written(block);
+	struct gdev_copy copy = gdev_copy_linear((uint64_t)reader->data,
+		block->views[device_of(written.lane)].buffer->address,
+		min_of(reader->room, block->bytes));
+	int error;
+
+	graph_leave(graph);
+	error = gdev_copy(graph->lanes[written.lane].stream, &copy);
+	pthread_mutex_lock(&graph->lock);
+	if (error)
+		graph_fail(graph, error, NULL);
+	reader->done = true;
+	return lanes_error(graph);
+}
+
+static int complete(struct gdev_graph *graph, struct gdev_datablock *block, uint64_t deadline_ns,
+	struct reader *reader)
+{
+	reader->done = false;
+	return reader->data && deadline_ns == GDEV_FOREVER && is_last_of_lane(graph, block)
+		       ? read_behind_kernel(graph, block, reader)
+		       : wait_until_complete(graph, block, deadline_ns);
+}
+
+static int pull(struct gdev_channel *channel, uint64_t deadline_ns, struct reader *reader,
+	struct gdev_datablock **pulled)
 {
 	struct gdev_graph *graph = channel->graph;
 	struct gdev_datablock *block;
-	int error;
+	int error = graph_enter(graph);
 
-	if (graph->remote)
-		return remote_pull(channel, false, deadline_ns, pulled);
-	error = graph_enter(graph);
 	if (error)
 		return error;
 	if (channel->to || channel->feed)
@@ -443,7 +487,7 @@ int gdev_pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_da
 			break;
 		block = channel->queue[channel->first];
 		gdev_datablock_ref(block);
-		error = wait_until_complete(graph, block, deadline_ns);
+		error = complete(graph, block, deadline_ns, reader);
 		if (!error && !graph->terminated && channel->count &&
 			channel->queue[channel->first] == block) {
 			block_put(channel_take(channel));
@@ -459,18 +503,28 @@ int gdev_pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_da
 	return error;
 }
 
+int gdev_pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_datablock **block)
+{
+	struct reader nowhere = {0};
+
+	return channel->graph->remote ? remote_pull(channel, false, deadline_ns, block)
+				      : pull(channel, deadline_ns, &nowhere, block);
+}
+
 int gdev_pull_bytes(struct gdev_channel *channel, void *data, uint64_t room, uint64_t deadline_ns,
 	uint64_t *bytes)
 {
+	struct reader reader = {.data = data, .room = room};
 	struct gdev_datablock *block;
 	int error = channel->graph->remote ? remote_pull(channel, true, deadline_ns, &block)
-					   : gdev_pull(channel, deadline_ns, &block);
+					   : pull(channel, deadline_ns, &reader, &block);
 
 	if (error)
 		return error;
 	if (bytes)
 		*bytes = block->bytes;
-	error = gdev_datablock_read(block, 0, data, min_of(room, block->bytes));
+	if (!reader.done)
+		error = gdev_datablock_read(block, 0, data, min_of(room, block->bytes));
 	gdev_datablock_put(block);
 	return error;
 }

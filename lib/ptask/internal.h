@@ -29,7 +29,8 @@
 #define DEVICES_MAX GDEV_GRAPH_DEVICES_MAX
 #define LANES_A_DEVICE (1 + GDEV_GRAPH_LANES_MAX)
 #define LANES_MAX (DEVICES_MAX * LANES_A_DEVICE)
-#define LANE_IN 0 /* of a device: copies to it; ptasks have the others */
+#define LANE_IN 0    /* of a device: copies to it; ptasks have the others, */
+#define LANE_FIRST 1 /* from this one on */
 
 static inline unsigned device_of(unsigned lane)
 {
@@ -62,6 +63,8 @@ unsigned lane_of_all(const struct gdev_graph *graph);
  * which takes some 10 us on an NVIDIA GPU. But large contents come beside a kernel, and not behind it; and where this process
  * copies to the device's memory itself, it would have to wait for the lane. */
 unsigned lane_to_bring(struct gdev_graph *graph, unsigned lane, uint64_t bytes);
+/* The lane of the device in which the ptask is invoked next. */
+unsigned lane_to_invoke(struct gdev_ptask *ptask, unsigned device);
 /* Later commands of the lane come after the point. */
 int lane_follow(struct gdev_graph *graph, unsigned lane, struct point point);
 /* The last command that was sent. */
@@ -496,6 +499,9 @@ struct gdev_graph {
 	unsigned device_count, lane_count, lanes_wanted;
 	unsigned lanes_used;  /* no lane from here on has a stream */
 	unsigned ptask_lanes; /* that ptasks have of each device */
+	bool adapts, narrow;  /* all ptasks are in the first of these, now (lane.c) */
+	unsigned unlooked;    /* invocations since the last look at what they take, */
+	uint64_t looked_ns;   /* and what all had taken by then */
 	enum gdev_schedule schedule;
 	bool manual;
 	pthread_mutex_t lock;

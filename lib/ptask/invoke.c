@@ -295,7 +295,7 @@ void ptask_invoke(struct gdev_ptask *ptask, unsigned device)
 	if (is_skipped(ptask))
 		skip(ptask);
 	else
-		error = invoke(ptask, device * LANES_A_DEVICE + ptask->lane);
+		error = invoke(ptask, lane_to_invoke(ptask, device));
 	if (error)
 		graph_fail(ptask->graph, error, ptask);
 	else

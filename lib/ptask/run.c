@@ -117,6 +117,16 @@ static unsigned lanes_for_ptasks(const struct gdev_graph *graph)
 	return min_of(most, (unsigned)GDEV_GRAPH_LANES_MAX);
 }
 
+/* Unless the program says how many lanes there are, or the device is one whose memory it reaches by itself. */
+static bool may_be_narrow(const struct gdev_graph *graph)
+{
+	bool may = !graph->lanes_wanted;
+
+	for (unsigned i = 0; i < graph->device_count; i++)
+		may &= !graph->devices[i].direct;
+	return may;
+}
+
 /* In an order in which each comes after those that feed it. */
 static int give_lanes(struct gdev_graph *graph)
 {
@@ -126,13 +136,16 @@ static int give_lanes(struct gdev_graph *graph)
 	unsigned next = 0, count = lanes_for_ptasks(graph);
 	int error = 0;
 
+	graph->adapts = graph->narrow = may_be_narrow(graph);
 	graph->ptask_lanes = count;
+	for (unsigned i = 0; i < graph->device_count && !error && graph->narrow; i++)
+		error = lane_create(graph, i * LANES_A_DEVICE + LANE_FIRST);
 	list_for_each (ptask, &graph->ptasks, link)
 		count_feeds(ptask);
 	while (!error && (ptask = list_first(&graph->work, struct gdev_ptask, work))) {
 		struct gdev_ptask *giver = lane_giver(ptask);
 		list_remove(&ptask->work);
-		ptask->lane = giver ? giver->lane : LANE_IN + 1 + next++ % count;
+		ptask->lane = giver ? giver->lane : LANE_FIRST + next++ % count;
 		if (giver)
 			giver->lane_given = true;
 		for (unsigned i = 0; i < graph->device_count && !error && ptask->info; i++)

@@ -47,14 +47,16 @@ static void fill(struct fixture *f)
 	f->size = template_of(f->graph, GDEV_LAYOUT_FIXED, sizeof(uint64_t), 1);
 }
 
-/* With as many lanes as there can be, whatever device is there. */
+/* With as many lanes as there can be, whatever device is there, unless GDEV_TEST_LANES says how many; 0: as the graph likes. */
 struct fixture *fixture_open(const struct gdev_graph_options *wanted)
 {
 	struct gdev_graph_options options = wanted ? *wanted : (struct gdev_graph_options){0};
 	struct fixture *f = calloc(1, sizeof *f);
+	const char *lanes = getenv("GDEV_TEST_LANES");
 
 	assert_non_null(f);
-	options.lanes = options.lanes ? options.lanes : GDEV_GRAPH_LANES_MAX;
+	if (!options.lanes)
+		options.lanes = lanes ? (unsigned)atoi(lanes) : GDEV_GRAPH_LANES_MAX;
 	good(NULL, gdev_graph_open(&options, &f->graph));
 	fill(f);
 	return f;
