@@ -490,9 +490,10 @@ int gdev_port_count(struct gdev_port *port, unsigned index)
 /* Of what is complete. */
 int port_named(struct gdev_graph *graph, const char *name, struct gdev_port **named)
 {
+	unsigned counts[OPENERS] = {0};
 	struct gdev_ptask *ptask;
 	struct gdev_port *port;
-	unsigned count = 0;
+	int error;
 
 	list_for_each (ptask, &graph->ptasks, link) {
 		size_t length = strlen(ptask->name);
@@ -500,14 +501,13 @@ int port_named(struct gdev_graph *graph, const char *name, struct gdev_port **na
 			continue;
 		for (unsigned side = 0; side < 2; side++)
 			list_for_each (port, side ? &ptask->outputs : &ptask->inputs, link)
-				if (!strcmp(name + length + 1, port->name)) {
+				if (!strcmp(name + length + 1, port->name) &&
+					!found_before(counts, ptask->opener))
 					*named = port;
-					count++;
-				}
 	}
-	return count == 1 ? 0
-	       : count    ? graph_complain(graph, -ENOTUNIQ, "there are several ports %s", name)
-			  : -ENOENT;
+	error = found_one(counts);
+	return error == -ENOTUNIQ ? graph_complain(graph, error, "there are several ports %s", name)
+				  : error;
 }
 
 int gdev_port_find(

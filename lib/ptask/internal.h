@@ -179,6 +179,14 @@ int block_to_host(struct gdev_datablock *block);
 
 /* ---- ptasks, ports, channels (build.c) ---- */
 
+/* Who has opened a ptask or a channel. Of several of one name the least of these counts: nobody takes a name from the owner. */
+enum opener {
+	BY_OWNER,
+	BY_USER,
+	BY_STRANGER,
+	OPENERS
+}; /* USER: another process of the owner's user */
+
 /* A variable of a module that ports are bound to. */
 struct variable {
 	struct list link;
@@ -228,6 +236,7 @@ struct gdev_channel {
 	struct feed *feed; /* a descriptor is the other end; NULL: the program, or a port */
 	unsigned mode;     /* for other processes */
 	bool keep;
+	enum opener opener;
 	unsigned pushers, pullers; /* other processes' ends (requests.c) */
 	struct remote_end *
 		remote; /* of a graph that another process owns; NULL: not opened for pushing or pulling */
@@ -282,7 +291,7 @@ struct gdev_ptask {
 	uint32_t index; /* in the list, when somebody looks (look.c) */
 
 	int32_t process; /* that has contributed it; 0: the owner */
-	bool stranger;   /* of another user than the graph; elsewhere */
+	enum opener opener;
 	struct elsewhere *
 		elsewhere; /* it runs in that process's own session (elsewhere.c); NULL: it does not */
 	bool draft;        /* of a part that is not complete (parts.c) */
@@ -415,6 +424,9 @@ int members_descriptor(const struct gdev_graph *graph);
 void publish_free(struct gdev_graph *graph);
 /* parts.c: parts of members that are not complete go, as if they had never been. */
 void parts_drop_drafts(struct gdev_graph *graph);
+/* Of those of one name: counts one, and whether there was another that counts more, or as much. Then -ENOENT, -ENOTUNIQ, or 0. */
+bool found_before(unsigned counts[OPENERS], enum opener opener);
+int found_one(const unsigned counts[OPENERS]);
 /* The channel of a name (gdev_channel_find()). */
 int channel_named(struct gdev_graph *graph, const char *name, struct gdev_channel **channel);
 

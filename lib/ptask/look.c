@@ -136,17 +136,35 @@ static bool is_at_port(const struct gdev_channel *channel, const char *name)
 	       !strcmp(name + length + 1, port->name);
 }
 
+bool found_before(unsigned counts[OPENERS], enum opener opener)
+{
+	unsigned before = 0;
+
+	for (unsigned i = 0; i <= opener; i++)
+		before += counts[i];
+	counts[opener]++;
+	return before;
+}
+
+int found_one(const unsigned counts[OPENERS])
+{
+	for (unsigned i = 0; i < OPENERS; i++)
+		if (counts[i])
+			return counts[i] == 1 ? 0 : -ENOTUNIQ;
+	return -ENOENT;
+}
+
 int channel_named(struct gdev_graph *graph, const char *name, struct gdev_channel **named)
 {
+	unsigned counts[OPENERS] = {0};
 	struct gdev_channel *channel;
-	unsigned count = 0;
 
 	list_for_each (channel, &graph->channels, link) {
 		if ((channel->from && channel->to) || channel->feed ||
 			(strcmp(channel->name, name) && !is_at_port(channel, name)))
 			continue;
-		*named = channel;
-		count++;
+		if (!found_before(counts, channel->opener))
+			*named = channel;
 	}
-	return count == 1 ? 0 : count ? -ENOTUNIQ : -ENOENT;
+	return found_one(counts);
 }

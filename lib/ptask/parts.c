@@ -52,14 +52,19 @@ struct gdev_port *part_port(const struct member *member, uint32_t id)
 	return port && !member->part.objects[id - 1].found ? port : NULL;
 }
 
+static enum opener opener_of(const struct member *member)
+{
+	return member->uid == member->graph->publication->user ? BY_USER : BY_STRANGER;
+}
+
 /* Room for one more, so that keep() cannot fail. */
 static int make_room(struct member *member)
 {
 	struct part *part = &member->part;
 	struct part_object *objects;
-	bool stranger = member->uid != member->graph->publication->user;
 
-	if (part->count == (stranger ? STRANGERS_OBJECTS : GRAPH_OBJECTS_MAX) ||
+	if (part->count == (opener_of(member) == BY_STRANGER ? STRANGERS_OBJECTS
+							     : GRAPH_OBJECTS_MAX) ||
 		member->graph->publication->objects == GRAPH_PARTS_OBJECTS)
 		return graph_complain(member->graph, -EDQUOT, "no more objects can be contributed");
 	if (part->objects && part->count & (part->count - 1))
@@ -166,7 +171,7 @@ static int build_ptask(struct member *member, struct graph_build *build, char *t
 	if (error)
 		return error;
 	ptask->process = member->pid;
-	ptask->stranger = member->uid != member->graph->publication->user;
+	ptask->opener = opener_of(member);
 	ptask->draft = true;
 	build->id = keep(member, PART_PTASK, ptask, false);
 	return 0;
@@ -256,6 +261,7 @@ static int build_channel(struct member *member, struct graph_build *build, char 
 	error = channel_open(member->graph, from, to, &options, &channel);
 	if (error)
 		return error;
+	channel->opener = opener_of(member);
 	build->id = keep(member, PART_CHANNEL, channel, false);
 	if (!channel->tmpl)
 		return 0;
@@ -348,7 +354,7 @@ static int may_build(struct member *member, bool code)
 	if (!(graph->mode >> member->class & 2))
 		return graph_complain(graph, -EACCES,
 			"graph %s: only who may write it contributes to it", graph->name);
-	if (code && member->uid != graph->publication->user)
+	if (code && opener_of(member) == BY_STRANGER)
 		return graph_complain(graph, -EPERM,
 			"graph %s: code of another user does not run in its worker", graph->name);
 	if (member->part.complete)

@@ -15,7 +15,7 @@ static int refuse_loose(struct gdev_port *port, const char *what)
 {
 	struct gdev_ptask *ptask = port->ptask;
 
-	if (!ptask->stranger)
+	if (ptask->opener != BY_STRANGER)
 		return graph_complain(ptask->graph, -EPIPE, "ptask %s, port %s: no channel %s",
 			ptask->name, port->name, what);
 	elsewhere_leave(ptask);

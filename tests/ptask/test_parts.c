@@ -145,6 +145,9 @@ static void test_owner_connects(void **state)
 	good(f->graph, gdev_port_find(f->graph, "scale.made", 0, &found));
 	assert_int_equal(gdev_port_count(found, 3), -EPERM); /* it is the owner's */
 	connect(f->graph, found, part.in);
+	/* Two are called so, and the owner's counts. */
+	good(f->graph, gdev_port_find(f->graph, "scale.input", 0, &found));
+	assert_int_equal(gdev_channel_open(f->graph, NULL, found, NULL, &result), -EEXIST);
 	/* Nobody sees what is not complete. */
 	assert_int_equal(gdev_port_find(owner->graph, "scale.output", 0, &found), -ENOENT);
 	good(f->graph, gdev_graph_run(f->graph));
