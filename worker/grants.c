@@ -281,9 +281,13 @@ bool grants_take_quiet(struct core *core)
  * when it is (grants_look_ahead()). */
 static bool is_nearly_done(struct core *core, uint32_t which)
 {
-	uint64_t due_ns = grant_due_ns(core, which);
+	const struct command *oldest =
+		list_first(&core->streams.flight, struct command, flight_link);
+	uint64_t now_ns = clock_now_ns(), due_ns = grant_due_ns(core, which);
 
-	if (due_ns <= clock_now_ns() + LEAD_NS)
+	if (oldest && !__atomic_load_n(&oldest->device.started_ns, __ATOMIC_RELAXED))
+		due_ns = now_ns + core->grants.resources[which].in_flight_ns;
+	if (due_ns <= now_ns + LEAD_NS)
 		return true;
 	__atomic_store_n(&core->grants.more_at_ns, due_ns - LEAD_NS, __ATOMIC_RELAXED);
 	return false;

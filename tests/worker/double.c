@@ -336,6 +336,11 @@ void double_together(void)
 	together = true;
 }
 
+void double_looks(void)
+{
+	ops.timing.look_ns = 2000000;
+}
+
 static bool pause_compute(struct device *device, bool pause)
 {
 	paused = pause;

@@ -153,6 +153,8 @@ void double_together(void);
 /* It has a pause(), which answers so. */
 void double_pausable(bool quiet);
 bool double_paused(void);
+/* Its poller looks for a while before it sleeps. */
+void double_looks(void);
 extern unsigned double_modules, double_chunks;
 /* The context: what it takes, what keeps it, what giving it back and making it again answer; and whether it is away. */
 extern struct double_context {

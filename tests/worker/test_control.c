@@ -252,6 +252,49 @@ static void a_holder_below_one_that_may_come_has_one_long_kernel_on_the_device(v
 	double_hold(false);
 }
 
+static void begin_oldest(void)
+{
+	struct device_command *oldest = (struct device_command *)double_oldest();
+
+	__atomic_store_n(&oldest->started_ns, clock_now_ns(), __ATOMIC_RELAXED);
+}
+
+static void what_follows_goes_to_the_device_just_before_that_is_idle(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = prepare(fixture),
+		 *word = &fixture->core->page->revoke[RESOURCE_COMPUTE];
+	struct timespec kernel = {.tv_nsec = 50 * NS_PER_MS};
+
+	double_looks();
+	double_busy_ns(50 * NS_PER_MS);
+	post_first_launch(fixture, A, function);
+	double_hold(true);
+	__atomic_store_n(word, REVOKE_MAY_COME, __ATOMIC_RELAXED);
+	for (int i = 0; i < 3; i++)
+		post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 1); /* though it has not begun */
+	begin_oldest();
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	grants_look_ahead(fixture->core);
+	assert_int_equal(double_held(), 1);
+	nanosleep(&kernel, NULL);
+	grants_look_ahead(fixture->core);
+	assert_int_equal(double_held(), 2);
+	grants_look_ahead(fixture->core);
+	assert_int_equal(double_held(), 2);
+	double_release(2, 0);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 1);
+	double_hold(false);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), 5);
+	expect_no_message(fixture); /* it keeps its grant, idle or not */
+}
+
 /* What is on the device may wait for what is not. */
 static void a_session_that_cannot_leave_gives_its_turn_back_if_another_stream_waits(void **state)
 {
@@ -715,6 +758,7 @@ int main(void)
 		TEST(a_holder_hands_over_before_it_says_so),
 		TEST(a_holder_sees_that_it_is_to_leave_before_it_is_told),
 		TEST(a_holder_below_one_that_may_come_has_one_long_kernel_on_the_device),
+		TEST(what_follows_goes_to_the_device_just_before_that_is_idle),
 		TEST(the_preferred_session_says_that_it_comes_before_gdevd_knows),
 		TEST(a_holder_begins_nothing_when_the_preferred_session_has_come),
 		TEST(a_holder_that_knows_when_it_ends_hands_over_a_moment_before),
