@@ -15,7 +15,9 @@
 #define CONTENDED_PERCENT 150 /* of a window, while others wait */
 /* While a session that ranks higher may come back: as much as this goes to the device at once, … */
 #define NARROW_NS (100 * NS_PER_US)
-#define LEAD_NS (20 * NS_PER_US) /* … and more so long before it is done with what it has */
+#define LEAD_NS (20 * NS_PER_US) /* … and more so long before it is done with what it has, */
+/* … unless that is so long that the device may as well be idle until the next command comes, 10 us later. */
+#define LONG_NS (400 * NS_PER_US)
 #define IDLE_LOADED_NS (20 * NS_PER_MS) /* at most, when memory has been brought in */
 #define GIVE_UP_NS                                                                                 \
 	(110 * NS_PER_MS) /* a little more than gdevd waits for a holder (SCHED_OVERDUE_NS) */
@@ -285,6 +287,8 @@ static bool is_nearly_done(struct core *core, uint32_t which)
 		list_first(&core->streams.flight, struct command, flight_link);
 	uint64_t now_ns = clock_now_ns(), due_ns = grant_due_ns(core, which);
 
+	if (core->grants.resources[which].in_flight_ns > LONG_NS)
+		return false;
 	if (oldest && !__atomic_load_n(&oldest->device.started_ns, __ATOMIC_RELAXED))
 		due_ns = now_ns + core->grants.resources[which].in_flight_ns;
 	if (due_ns <= now_ns + LEAD_NS)

@@ -180,8 +180,8 @@ static const char *unfit(struct reach *r, const struct function *entry)
 {
 	const char *why = r->scan->unfit;
 
-	if (!why && r->module->version < 20)
-		why = "it is PTX before version 2.0";
+	if (!why && r->module->version < 41) /* %dynamic_smem_size */
+		why = "it is PTX before version 4.1";
 	if (!why && entry->kernel.refused)
 		why = "it has instructions that gdev does not know";
 	if (!why && entry->kernel.param_bytes > PARAMS_MAX - sizeof(struct preempt_launch) - 8)

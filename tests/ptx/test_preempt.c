@@ -398,6 +398,8 @@ static const struct {
 } cases[] = {
 	{"nothing", HEAD ".entry k { ret; }", NULL},
 	{"no parameters", HEAD ".entry k() { ret; }", NULL},
+	{"an old text", ".version 4.0\n.target sm_30\n.address_size 64\n.entry k() { ret; }",
+		"before version 4.1"},
 	{"a loop that counts",
 		ENTRY "mov.u32 %r2, 0;\n"
 		      "L: ld.global.u32 %r3, [%d2]; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 9;\n"
