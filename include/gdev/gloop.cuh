@@ -577,6 +577,19 @@ template <class F> __device__ void ftruncate(DeviceLoop *loop, int fd, gloop_u64
 	loop->request(GLOOP_TRUNCATE, fd, size, 0, 0, 0, 0, callback);
 }
 
+/* A copy of a part of the file in device memory of its own, for all blocks, of any size; shorter if the file ends before. What a
+ * kernel writes there stays there. callback(loop, address). */
+template <class F> __device__ void map(DeviceLoop *loop, int fd, gloop_u64 offset, gloop_u64 bytes, F callback)
+{
+	loop->request(GLOOP_MAP, fd, offset, 0, 0, 0, (void *)bytes, callback);
+}
+
+/* No block uses it any more. callback(loop, 0). What is mapped when the run ends is unmapped then. */
+template <class F> __device__ void unmap(DeviceLoop *loop, const void *address, F callback)
+{
+	loop->request(GLOOP_UNMAP, -1, (gloop_u64)address, 0, 0, 0, 0, callback);
+}
+
 } // namespace fs
 
 /* ---- TCP over IPv4; addresses as numbers: 127.0.0.1 is 0x7f000001 ---- */

@@ -51,6 +51,8 @@ enum gloop_op {
 	GLOOP_SEND,     /* fd, bytes in the page */
 	GLOOP_TIMER,    /* offset: nanoseconds */
 	GLOOP_COPY,     /* destination, source, offset: how many bytes */
+	GLOOP_MAP,      /* fd, offset, destination: how many bytes; the result is the address */
+	GLOOP_UNMAP,    /* offset: the address */
 };
 
 enum { /* of GLOOP_OPEN */

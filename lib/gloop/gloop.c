@@ -43,6 +43,7 @@ struct run {
 
 	CUstream stream;
 	struct engine engine;
+	bool had_turn; /* an engine's */
 	CUdeviceptr states;
 	struct area shared; /* page-locked: lines, rpcs, pages */
 	struct gloop_line *lines;
@@ -53,8 +54,9 @@ struct run {
 	struct block *block;      /* each */
 	struct list waiting;      /* requests, for a descriptor or for time */
 	struct list fetching;     /* requests whose pages are being filled */
-	uint32_t busy;            /* requests that are not answered */
-	uint64_t active_ns;       /* when the kernel last asked for something */
+	struct list held;   /* requests that are answered when the kernel has left the device */
+	uint32_t busy;      /* requests that are not answered */
+	uint64_t active_ns; /* when the kernel last asked for something */
 
 	struct ring *ring; /* NULL: not needed yet, or there is no io_uring here */
 	bool ring_tried;
@@ -73,11 +75,12 @@ static int cuda(struct run *run, CUresult result)
 /* ---- requests and answers ---- */
 
 /* A copy engine has work for the session. Where the process reaches device memory in the session's turns, such a turn has come
- * when that is done, and what follows needs no engine. */
+ * when that is done, and what follows needs no engine. Whether it does shows after the first. */
 static void await_turn(struct run *run)
 {
-	if (run->host.reaches)
+	if (run->host.reaches || !run->had_turn)
 		cuStreamSynchronize(run->stream);
+	run->had_turn = true;
 }
 
 /* The other side sees the result before the numbers, and the slot's number before the line's. */
@@ -227,6 +230,8 @@ static bool take_answers(struct run *run)
 		any = true;
 		if (request_needs_page(r))
 			fill(run, r);
+		else if (r->mapped && run->engine.kernel_runs)
+			list_append(&run->held, &r->link); /* memory that its launch did not know */
 		else
 			answer(run, r);
 	}
@@ -240,6 +245,16 @@ static bool serve_requests(struct run *run)
 	bool asked = take_requests(run);
 
 	return take_answers(run) || asked;
+}
+
+static void answer_held(struct run *run)
+{
+	struct request *r;
+
+	while ((r = list_first(&run->held, struct request, link))) {
+		list_remove(&r->link);
+		answer(run, r);
+	}
 }
 
 /* ---- waiting ---- */
@@ -321,6 +336,8 @@ static int launch(struct run *run)
 	const struct gloop_shape *s = &run->shape;
 	int error;
 
+	/* Where the process does not reach device memory a block has copied to a page sooner. */
+	run->grid.fetches = !run->options->poll_us && (run->host.reaches || !run->had_turn);
 	run->parameters[0] = &run->grid;
 	error = cuda(run, cuLaunchKernel(run->kernel, s->grid[0], s->grid[1], s->grid[2],
 				  s->block[0], s->block[1], s->block[2], s->shared_bytes,
@@ -427,6 +444,7 @@ static int serve(struct run *run)
 		if (error)
 			return error;
 		run->engine.kernel_runs = false;
+		answer_held(run);
 		next = serve_answers(run);
 		run->report->between_ns += clock_now_ns() - end_ns;
 	} while (next >= NEXT_LAUNCH);
@@ -517,7 +535,6 @@ static int prepare_memory(struct run *run)
 		.slice_ns = pick(run->options->slice_us, SLICE_US) * NS_PER_US,
 		.poll_ns = run->options->poll_us * NS_PER_US,
 		.page_count = run->host.page_count,
-		.fetches = !run->options->poll_us,
 	};
 	for (size_t i = 0; i < slots; i++)
 		run->requests[i] = (struct request){
@@ -530,11 +547,15 @@ static void finish(struct run *run)
 {
 	ring_destroy(run->ring);
 	pool_destroy(run->pool);
-	for (size_t i = 0; run->requests && i < (size_t)run->blocks * GLOOP_SLOTS; i++)
+	for (size_t i = 0; run->requests && i < (size_t)run->blocks * GLOOP_SLOTS; i++) {
 		if (run->requests[i].made >= 0)
 			close(run->requests[i].made);
+		if (run->requests[i].mapped)
+			cuMemFree(run->requests[i].mapped);
+	}
 	table_finish(&run->host.table);
 	engine_finish(&run->engine);
+	maps_finish(&run->host);
 	if (run->stream)
 		cuStreamDestroy(run->stream);
 	if (run->states)
@@ -574,6 +595,8 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 	run->parameters = parameters ? parameters : alone;
 	list_init(&run->waiting);
 	list_init(&run->fetching);
+	list_init(&run->held);
+	list_init(&run->host.maps);
 	table_init(&run->host.table);
 	run->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	error = run->wake < 0 ? -errno : 0;

@@ -60,6 +60,7 @@ struct request {
 	uint32_t op, flags;
 	int32_t index; /* of the file */
 	uint64_t offset, bytes;
+	uint64_t length;         /* of a map */
 	CUdeviceptr destination; /* of what it brings, or 0; and of a copy */
 	CUdeviceptr source;      /* of a copy; of what is written */
 	bool unfilled;           /* the bytes are at the source, and not in the page */
@@ -67,6 +68,7 @@ struct request {
 
 	struct file *file;    /* that it uses, or NULL */
 	int made;             /* descriptor that it has made, or -1 */
+	CUdeviceptr mapped;   /* memory that it has made, or 0 */
 	uint64_t moved;       /* bytes, so far */
 	uint64_t deadline_ns; /* of a timer */
 	int64_t result;
@@ -76,6 +78,8 @@ struct request {
 struct host { /* what requests need of the run */
 	struct table table;
 	CUcontext context;
+	struct list maps;
+	unsigned map_count;
 	char *pages; /* page-locked: of each block, page_count */
 	uint32_t page_bytes, page_count;
 	bool confined;
@@ -100,6 +104,16 @@ bool request_copies(const struct request *request);
 int request_waits_for(const struct request *request, short *events);
 /* What it has made becomes the kernel's, or is given back; what it used is let go. */
 void request_finish(struct host *host, struct request *request);
+
+/* ---- map.c: files as device memory ---- */
+
+/* The address, also in request->mapped, or -errno. On any thread: it may block. */
+int64_t map_file(const struct host *host, struct request *request);
+/* Takes over the memory. -ENOMEM: there are too many; it is freed. */
+int map_add(struct host *host, CUdeviceptr memory);
+/* -EINVAL: it is none. */
+int map_remove(struct host *host, CUdeviceptr memory);
+void maps_finish(struct host *host);
 
 /* ---- area.c: page-locked memory ---- */
 

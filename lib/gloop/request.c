@@ -31,6 +31,7 @@ struct operation {
 	bool brings;  /* its result is bytes of the page, which may go to a destination */
 	bool outside; /* it reaches what the process can, by name: not for confined kernels */
 	bool copies;  /* from memory to memory */
+	bool maps;
 	bool blocks;
 	short events;
 	/* Returns the result, or -EAGAIN, which is none, unless it may block. */
@@ -264,6 +265,12 @@ static int64_t perform_timer(struct request *r, bool may_block)
 	return now_ns >= r->deadline_ns ? 0 : -EAGAIN;
 }
 
+/* request_complete() does. */
+static int64_t perform_map(struct request *r, bool may_block)
+{
+	return -EAGAIN;
+}
+
 static const struct operation operations[] = {
 	[GLOOP_OPEN] = {.makes = KIND_FILE,
 		.page = true,
@@ -299,6 +306,8 @@ static const struct operation operations[] = {
 		.perform = perform_send},
 	[GLOOP_TIMER] = {.perform = perform_timer},
 	[GLOOP_COPY] = {.copies = true},
+	[GLOOP_MAP] = {.uses = KIND_FILE, .maps = true, .blocks = true, .perform = perform_map},
+	[GLOOP_UNMAP] = {.perform = NULL},
 };
 
 static const struct operation *operation_of(const struct request *r)
@@ -336,7 +345,7 @@ int request_take(struct host *host, struct request *r)
 	r->index = __atomic_load_n(&rpc->fd, __ATOMIC_RELAXED);
 	r->offset = __atomic_load_n(&rpc->offset, __ATOMIC_RELAXED);
 	r->bytes = __atomic_load_n(&rpc->bytes, __ATOMIC_RELAXED);
-	r->destination = r->source = 0;
+	r->destination = r->source = r->mapped = r->length = 0;
 	r->unfilled = r->again = false;
 	r->file = NULL;
 	r->made = -1;
@@ -345,6 +354,8 @@ int request_take(struct host *host, struct request *r)
 	if (!r->op || r->op >= array_length(operations) || page >= host->page_count)
 		return -EINVAL;
 	r->page = host->pages + ((size_t)r->block * host->page_count + page) * host->page_bytes;
+	if (operation_of(r)->maps)
+		r->length = __atomic_load_n(&rpc->destination, __ATOMIC_RELAXED);
 	if (operation_of(r)->brings || operation_of(r)->copies)
 		r->destination = __atomic_load_n(&rpc->destination, __ATOMIC_RELAXED);
 	r->unfilled = operation_of(r)->page && !operation_of(r)->brings && r->bytes &&
@@ -366,6 +377,10 @@ bool request_try(struct host *host, struct request *r)
 		r->result = table_close(&host->table, r->index);
 		return true;
 	}
+	if (r->op == GLOOP_UNMAP) {
+		r->result = map_remove(host, r->offset);
+		return true;
+	}
 	r->result =
 		operation_of(r)->blocks && r->file ? move_directly(host, r, no_wait(r)) : -ENOTSUP;
 	host->reaches |= r->result != -ENOTSUP;
@@ -381,6 +396,10 @@ bool request_needs_page(const struct request *r)
 
 void request_complete(const struct host *host, struct request *r)
 {
+	if (operation_of(r)->maps) {
+		r->result = map_file(host, r);
+		return;
+	}
 	if (!r->unfilled) {
 		r->result = operation_of(r)->perform(r, true);
 		return;
@@ -416,6 +435,13 @@ void request_finish(struct host *host, struct request *r)
 	else if (r->made >= 0)
 		r->result = table_add(&host->table, r->made, operation_of(r)->makes);
 	r->made = -1;
+	if (r->mapped) {
+		int error = map_add(host, r->mapped);
+
+		r->placed = true; /* nothing of it is in the page */
+		r->result = error ? error : r->result;
+	}
+	r->mapped = 0;
 	if (r->file)
 		table_put(r->file);
 	r->file = NULL;

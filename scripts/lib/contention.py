@@ -132,7 +132,7 @@ class Contention:
         few that all of its blocks are on the device at once, whatever registers it needs."""
         if is_software(gdevd, load.vgpu):
             return ["--blocks", 16, "--threads", 1]
-        return ["--threads", 256] if load.gloop else []
+        return ["--threads", 128] if load.gloop else []
 
     def calibrate(self, gdevd, load):
         key = load.us, *self.shape(gdevd, load)

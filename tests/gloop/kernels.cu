@@ -184,6 +184,42 @@ extern "C" __global__ void many(
 	});
 }
 
+/* The first block maps descriptor 0, from 7 on, and adds all up, a part in each thread; then what makes no sense. results: the sum;
+ * whether it was mapped; and of each call that makes no sense. */
+extern "C" __global__ void map_file(
+	gloop_grid grid, unsigned long long bytes, unsigned long long *sum, long long *results)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		if (blockIdx.x)
+			return;
+		gloop::fs::map(loop, 0, 7, bytes, [=](DeviceLoop *loop, long long at) {
+			const unsigned char *mapped = (const unsigned char *)at;
+
+			results[0] = at > 0;
+			for (unsigned long long i = threadIdx.x; at > 0 && i < bytes;
+				i += blockDim.x)
+				atomicAdd((int *)sum, mapped[i]);
+			gloop::fs::unmap(loop, mapped, [=](DeviceLoop *loop, long long result) {
+				results[1] = result;
+				gloop::fs::unmap(loop, mapped, [=](DeviceLoop *, long long result) {
+					results[2] = result;
+				});
+				gloop::fs::map(
+					loop, 0, 1 << 30, 1, [=](DeviceLoop *, long long result) {
+						results[3] = result;
+					});
+				gloop::fs::map(loop, 5, 0, 1, [=](DeviceLoop *, long long result) {
+					results[4] = result;
+				});
+				gloop::fs::map(loop, 0, 0, ~0ull, /* and leaves it */
+					[=](DeviceLoop *, long long result) {
+						results[5] = result > 0;
+					});
+			});
+		});
+	});
+}
+
 /* ---- memory ---- */
 
 /* A block has its `bytes` copied to `between`, and from there. results: of each copy in turn. */

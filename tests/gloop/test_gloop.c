@@ -375,6 +375,47 @@ static void test_a_file_takes_more_requests_than_there_are_pages(void **state)
 	unlink(path);
 }
 
+static void test_a_file_is_mapped(void **state)
+{
+	static const long long expected[] = {1, 0, -EINVAL, -EINVAL, -EBADF, 1};
+	const char *path = path_of("mapped");
+	int fd = (make_file(path), open(path, O_RDONLY));
+	struct gloop_options options;
+	unsigned char *contents = malloc(FILE_BYTES);
+	unsigned long long bytes = FILE_BYTES - 100, sum = 0, got, free_before, free_after;
+	size_t left, total;
+
+	assert_int_equal(pread(fd, contents, FILE_BYTES, 0), FILE_BYTES);
+	for (unsigned i = 0; i < bytes; i++)
+		sum += contents[7 + i];
+	for (unsigned i = 0; i < MODES; i++) {
+		CUdeviceptr memory = device_bytes(sizeof(got), NULL);
+		CUdeviceptr answers = device_bytes(sizeof(expected), NULL);
+		long long results[sizeof(expected) / sizeof(*expected)];
+
+		assert_success(cuMemGetInfo(&left, &total));
+		free_before = left;
+		options = modes[i];
+		options.descriptors = &fd;
+		options.descriptor_count = 1;
+		assert_int_equal(run("map_file", 2, 64, &options, NULL,
+					 parameters(&bytes, &memory, &answers)),
+			0);
+		assert_success(cuMemGetInfo(&left, &total));
+		free_after = left;
+		take_bytes(&got, memory, sizeof(got));
+		take_bytes(results, answers, sizeof(results));
+		for (unsigned k = 0; k < sizeof(expected) / sizeof(*expected); k++)
+			assert_int_equal(results[k], expected[k]);
+		assert_int_equal(got, sum);
+		if (i)
+			assert_int_equal(free_before, free_after);
+	}
+	free(contents);
+	close(fd);
+	unlink(path);
+}
+
 /* ---- memory ---- */
 
 static void test_copy_engines_copy_for_blocks(void **state)
@@ -577,7 +618,8 @@ static void test_senseless_requests_get_an_error(void **state)
 		long long answer;
 	} rows[] = {
 		{{.op = 0}, -EINVAL},
-		{{.op = GLOOP_COPY + 1}, -EINVAL},
+		{{.op = GLOOP_UNMAP + 1}, -EINVAL},
+		{{.op = GLOOP_UNMAP, .offset = 4096}, -EINVAL},
 		{{.op = GLOOP_COPY, .offset = 1}, -EFAULT}, /* to nowhere */
 		{{.op = UINT32_MAX}, -EINVAL},
 		{{.op = GLOOP_READ, .fd = 2, .bytes = 1}, -EBADF},
@@ -891,6 +933,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_only_regular_files_are_opened),
 		cmocka_unit_test(test_a_block_writes_a_file),
 		cmocka_unit_test(test_a_file_takes_more_requests_than_there_are_pages),
+		cmocka_unit_test(test_a_file_is_mapped),
 		cmocka_unit_test(test_copy_engines_copy_for_blocks),
 		cmocka_unit_test(test_a_timer_takes_its_time),
 		cmocka_unit_test(test_blocks_serve_connections),
