@@ -335,6 +335,36 @@ static void test_own_session_ports(void **state)
 	fixture_teardown((void **)&f);
 }
 
+/* The memory that both share has room for fewer datablocks than are on their way. */
+static void test_own_session_little_memory(void **state)
+{
+	struct gdev_graph_options options = {
+		.name = "little", .mode = 0600, .member_bytes = 3 * N * sizeof(int)};
+	struct fixture owner = {0}, *f = calloc(1, sizeof *f);
+	struct gdev_channel *in, *out;
+
+	assert_non_null(f);
+	good(NULL, gdev_graph_open(&options, &owner.graph));
+	good(NULL, gdev_graph_attach_own("little", NULL, GDEV_FOREVER, &f->graph));
+	good(f->graph, gdev_graph_load(f->graph, kernels_ptx, strlen(kernels_ptx) + 1, NULL, 0,
+			       &f->module));
+	f->ints = array_of(f, GDEV_LAYOUT_FIXED, N);
+	scaler(f, 3);
+	good(f->graph, gdev_graph_run(f->graph));
+	in = connect(owner.graph, NULL, find(owner.graph, "scale.input"));
+	out = connect(owner.graph, find(owner.graph, "scale.output"), NULL);
+	good(owner.graph, gdev_graph_run(owner.graph));
+	for (int i = 0; i < 60; i++) {
+		push_ints(&owner, in, i);
+		if (i >= 20)
+			pull_ints(&owner, out, 3 * (i - 20), 3);
+	}
+	for (int i = 40; i < 60; i++)
+		pull_ints(&owner, out, 3 * i, 3);
+	fixture_teardown((void **)&f);
+	gdev_graph_close(owner.graph);
+}
+
 /* Dies in the middle: what it feeds ends, what feeds it breaks. Before the graph runs: the same, at once. */
 static void test_own_session_killed(void **state)
 {
@@ -556,6 +586,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_storm),
 		cmocka_unit_test(test_own_session),
 		cmocka_unit_test(test_own_session_ports),
+		cmocka_unit_test(test_own_session_little_memory),
 		cmocka_unit_test(test_own_session_killed),
 		cmocka_unit_test(test_own_session_loose),
 		cmocka_unit_test(test_own_session_storm),
