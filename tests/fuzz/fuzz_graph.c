@@ -118,6 +118,33 @@ int gdev_module_global(
 	return *name == 'x' ? -GDEV_E_SYMBOL_NOT_FOUND : 0;
 }
 
+static char stream_of_all; /* of which no command is sent */
+
+int gdev_stream_create(struct gdev_session *session, int priority, struct gdev_stream **stream)
+{
+	*stream = (struct gdev_stream *)&stream_of_all;
+	return 0;
+}
+
+void gdev_stream_destroy(struct gdev_stream *stream)
+{
+}
+
+int gdev_stream_sync(struct gdev_stream *stream)
+{
+	return 0;
+}
+
+int gdev_stream_error(struct gdev_stream *stream)
+{
+	return 0;
+}
+
+void gdev_stream_fence(struct gdev_stream *stream, struct gdev_fence *fence)
+{
+	*fence = (struct gdev_fence){0};
+}
+
 bool gdev_session_is_full(struct gdev_session *session)
 {
 	return false;
@@ -133,8 +160,10 @@ int gdev_session_error(struct gdev_session *session, uint64_t *fault_address)
 static void add_device(struct gdev_graph *graph)
 {
 	graph->devices = calloc(1, sizeof *graph->devices);
-	require(graph->devices, "no memory");
+	graph->lanes = calloc(LANES_A_DEVICE, sizeof *graph->lanes);
+	require(graph->devices && graph->lanes, "no memory");
 	graph->device_count = 1;
+	graph->lane_count = LANES_A_DEVICE;
 	graph->devices[0].graph = graph;
 	buffers_init(&graph->devices[0]);
 }
