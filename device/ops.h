@@ -264,6 +264,9 @@ struct device_ops {
 	 * memory of the arena, a multiple of 4096, with their initial values. May block. -EINVAL: it has none, or is in use. */
 	uint64_t (*module_managed_bytes)(struct device_module *module);
 	int (*module_place)(struct device_module *module, uint64_t address);
+	/* Optional. Whether its machine code does what works only if the module is loaded as PTX: it sets conditions of
+	 * graphs. */
+	bool (*module_wants_text)(struct device_module *module);
 	/* -GDEV_E_SYMBOL_NOT_FOUND. A function lives as long as its module. */
 	int (*function_get)(
 		struct device_module *module, const char *name, struct device_function **function);

@@ -348,7 +348,8 @@ enum record_check_operation {
 /* ---- payloads of replies ---- */
 
 struct reply_module {
-	uint32_t module, reserved;
+	uint32_t module;
+	uint32_t wants_text;   /* 1: as PTX it could do more here (ops->module_wants_text) */
 	uint64_t device_bytes; /* what code and variables take on the device */
 	uint64_t
 		variable_bytes; /* not 0: some are managed, and so much memory should be given them all */

@@ -160,6 +160,8 @@ static void end_loading(struct command *command, int error)
 	reply.module = module->handle;
 	if (core->ops->module_managed_bytes)
 		reply.variable_bytes = core->ops->module_managed_bytes(module->device);
+	if (core->ops->module_wants_text)
+		reply.wants_text = core->ops->module_wants_text(module->device);
 	command_answer(command, 0, &reply, sizeof reply);
 }
 

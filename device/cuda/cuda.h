@@ -236,7 +236,8 @@ struct device_module {
 	bool prints;                      /* a kernel of it may call printf */
 	bool launches;                    /* … launch kernels */
 	bool bound;                       /* a reference of it was bound */
-	bool conditions;                  /* a kernel of it sets conditions of graphs */
+	bool conditions;                  /* a kernel of it sets conditions of graphs, */
+	bool defines_conditions;          /* by a function of ours */
 	struct managed managed;
 	struct variable *variables;
 	size_t variable_count;
@@ -350,6 +351,7 @@ void cuda_module_unload(struct device_module *module);
 /* From its image, into a new context, with its functions. */
 int module_load_again(struct device_module *module);
 int cuda_module_place(struct device_module *module, uint64_t address);
+bool cuda_module_wants_text(struct device_module *module);
 uint64_t cuda_module_bytes(struct device_module *module);
 int cuda_function_get(
 	struct device_module *module, const char *name, struct device_function **function);

@@ -168,7 +168,10 @@ static int take_text(struct device_module *module)
 	if (error || !module->conditions)
 		return error;
 	error = conditions_define(module->image, &text, &length);
-	return error ? error : look_at(module, text, length, text);
+	if (!error)
+		error = look_at(module, text, length, text);
+	module->defines_conditions = !error;
+	return error;
 }
 
 /* The driver would read on behind what there is. */
@@ -307,6 +310,11 @@ int module_load_again(struct device_module *module)
 		function->large_clusters = 0;
 	}
 	return driver_error(result);
+}
+
+bool cuda_module_wants_text(struct device_module *module)
+{
+	return module->conditions && !module->defines_conditions;
 }
 
 int cuda_module_place(struct device_module *module, uint64_t address)

@@ -331,6 +331,8 @@ int gdev_module_function_name(
 	struct gdev_module *module, uint32_t index, char name[GDEV_FUNCTION_NAME_MAX]);
 int gdev_module_global(
 	struct gdev_module *module, const char *name, uint64_t *address, uint64_t *bytes);
+/* Whether it is machine code, and does what works here only for code that is loaded as PTX. */
+bool gdev_module_wants_text(const struct gdev_module *module);
 /* The page-locked memory where the module's variables are if some are managed: the process reads and writes
  * them there. False: none are, or this device cannot. It is the module's. */
 bool gdev_module_managed(struct gdev_module *module, uint64_t *address, uint64_t *bytes);

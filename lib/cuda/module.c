@@ -85,23 +85,38 @@ static CUresult refused(int error, const char *log)
 	return fail(cuda_result(error), "%s", why);
 }
 
-/* Either what is linked in the image is for other devices, or nothing is linked: the device links the units, if they have
- * PTX for it. */
-static int load(struct gdev_session *session, const struct image *image, char *log,
+static int load_units(struct gdev_session *session, const struct image *image, char *log,
 	size_t log_bytes, struct gdev_module **loaded)
 {
 	autofree void *memory = NULL;
 	struct image units;
+
+	if (image_of_units(image, &units, &memory) != CUDA_SUCCESS)
+		return -ENOMEM;
+	return gdev_module_load(session, units.begin, units.bytes, log, log_bytes, loaded);
+}
+
+/* Either what is linked in the image is for other devices, or nothing is linked: the device links the units, if they have
+ * PTX for it. It does that also if what is linked is machine code, and is to be PTX. */
+static int load(struct gdev_session *session, const struct image *image, char *log,
+	size_t log_bytes, struct gdev_module **loaded)
+{
+	struct gdev_module *of_units;
 	int error = image->copy
 			    ? gdev_module_load_image(session, image->copy, log, log_bytes, loaded)
 			    : gdev_module_load(
 				      session, image->begin, image->bytes, log, log_bytes, loaded);
 
-	if (!image->units || (error != -GDEV_E_NO_BINARY && error != -GDEV_E_INVALID_IMAGE))
+	if (!image->units)
 		return error;
-	if (image_of_units(image, &units, &memory) != CUDA_SUCCESS)
-		return -ENOMEM;
-	error = gdev_module_load(session, units.begin, units.bytes, log, log_bytes, loaded);
+	if (!error && gdev_module_wants_text(*loaded) &&
+		!load_units(session, image, log, log_bytes, &of_units)) {
+		gdev_module_unload(*loaded);
+		*loaded = of_units;
+	}
+	if (error != -GDEV_E_NO_BINARY && error != -GDEV_E_INVALID_IMAGE)
+		return error;
+	error = load_units(session, image, log, log_bytes, loaded);
 	return error == -GDEV_E_NO_BINARY ? -ENOTSUP
 					  : error; /* the other is how an empty image ends */
 }

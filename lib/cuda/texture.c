@@ -158,9 +158,9 @@ static CUresult view_part(struct texture *plain, const CUDA_RESOURCE_VIEW_DESC *
 			"the view is of %zu x %zu elements, and its resource of %u x %u",
 			view->width, view->height, plain->width, plain->height);
 	/* Also if it is of some layers: firstLayer and lastLayer say which. */
-	if (plain->flags & TEXTURE_LAYERED && view->depth != plain->depth)
+	if (view->depth != plain->depth && (view->depth || plain->depth > 1))
 		return fail(CUDA_ERROR_INVALID_VALUE,
-			"the view has a depth of %zu, and its resource %u layers", view->depth,
+			"the view has a depth of %zu, and its resource of %u", view->depth,
 			plain->depth);
 	texture_level(plain, view->firstMipmapLevel);
 	plain->levels = levels;

@@ -123,6 +123,7 @@ static int load_module(struct gdev_session *session, struct gdev_image *kept, co
 	}
 	module->session = session;
 	module->handle = reply.module;
+	module->wants_text = reply.wants_text;
 	pthread_mutex_init(&module->lock, NULL);
 	list_init(&module->functions);
 	if (reply.variable_bytes)
@@ -316,6 +317,11 @@ int gdev_module_global(
 	*address = reply.address;
 	*bytes = reply.bytes;
 	return 0;
+}
+
+bool gdev_module_wants_text(const struct gdev_module *module)
+{
+	return module->wants_text;
 }
 
 bool gdev_module_managed(struct gdev_module *module, uint64_t *address, uint64_t *bytes)

@@ -10,6 +10,7 @@
 struct gdev_module {
 	struct gdev_session *session;
 	uint32_t handle;
+	bool wants_text;
 	uint64_t managed, managed_bytes; /* page-locked memory for its variables, or 0 */
 	pthread_mutex_t lock;            /* guards functions */
 	struct list functions;

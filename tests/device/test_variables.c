@@ -401,6 +401,21 @@ static void managed_variables_that_are_named_in_other_ways_are_refused(void **st
 
 /* ---- conditions of graphs ---- */
 
+static void code_that_sets_conditions_is_found(void **state)
+{
+	struct device_module module = {0};
+	struct image image;
+
+	image_init(&image);
+	assert_int_equal(variables_list(&module, &image, sizeof image), 0);
+	assert_false(module.conditions);
+	variables_free(&module);
+	add_symbol(&image, "cudaGraphSetConditional", 0, 0); /* the driver's */
+	assert_int_equal(variables_list(&module, &image, sizeof image), 0);
+	assert_true(module.conditions);
+	variables_free(&module);
+}
+
 static void the_function_that_sets_conditions_is_defined_once(void **state)
 {
 	static const char declared[] =
@@ -441,6 +456,7 @@ int main(void)
 		cmocka_unit_test(variables_are_counted_however_they_are_written),
 		cmocka_unit_test(managed_variables_lie_where_they_are_placed),
 		cmocka_unit_test(managed_variables_that_are_named_in_other_ways_are_refused),
+		cmocka_unit_test(code_that_sets_conditions_is_found),
 		cmocka_unit_test(the_function_that_sets_conditions_is_defined_once),
 		cmocka_unit_test(names_that_nobody_can_ask_for_are_not_kept),
 	};
