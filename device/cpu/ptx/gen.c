@@ -174,7 +174,7 @@ void gen_function_attributes(struct gen *g, LLVMValueRef f)
 {
 	attribute(g, f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind", 0);
 	string_attribute(g, f, "target-cpu", target_cpu());
-	string_attribute(g, f, "target-features", target_features());
+	string_attribute(g, f, "target-features", target_features(g->gathers));
 	string_attribute(g, f, "prefer-vector-width", "512");
 	string_attribute(g, f, "no-trapping-math", "true");
 }
@@ -437,11 +437,30 @@ void gen_end(struct gen *g)
 	LLVMDisposeBuilder(g->entry);
 }
 
+/* Whether loads one by one are better where they are not side by side: in a region that does little else, or where all threads load
+ * so. Where only some do, a branch for each of a vector would take longer than the processor's own instructions. */
+static bool loads_one_by_one(const struct gen *g)
+{
+	struct work *w = g->work;
+
+	for (uint32_t k = 0; k < g->plan->region_count; k++) {
+		const struct region *r = &g->plan->regions[k];
+		uint32_t context = w->blocks[r->entry].context;
+
+		if (scattered(w, r->blocks, r->block_count, false) ||
+			((context == PTX_NONE || narrow_context(g, context)) &&
+				loads_scattered(w, r->spine, r->spine_count)))
+			return true;
+	}
+	return false;
+}
+
 int gen_kernel(struct work *w, struct plan *p, LLVMContextRef context, LLVMModuleRef module,
 	uint64_t *saved_bytes)
 {
 	struct gen g = {.work = w, .plan = p, .context = context, .module = module};
 
+	g.gathers = !loads_one_by_one(&g);
 	gen_begin(&g);
 	g.any = work_alloc(w, (2 * p->guard_count + 1) * sizeof(*g.any));
 	g.pre = work_alloc(w, (p->region_count + 1) * sizeof(*g.pre));

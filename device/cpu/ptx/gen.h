@@ -65,6 +65,7 @@ struct gen {
 	LLVMValueRef tid[3], linear;
 	LLVMValueRef carry;
 	LLVMMetadataRef access_group;
+	bool gathers;  /* the code may have them, even where they are slow */
 	bool parallel; /* of the region at hand */
 	bool in_body;
 	uint32_t region;

@@ -9,10 +9,13 @@
 #include "device/cpu/ptx/target.h"
 #include "device/cpu/ptx/work.h"
 
-enum { MAX_DEPTH = 48, LANES = 8 };
+enum { MAX_DEPTH = 48, MAX_BRANCH_DEPTH = 6, LANES = 8 };
 
 /* What an access costs beyond a plain one, for each lane: its address leaves the vector, and its value joins or leaves it. */
 enum { TAKEN_APART = 3, WAIT = 3 };
+
+/* What a branch by a number that was loaded costs a thread that goes alone, as no processor foresees it. A vector has a mask. */
+enum { NOT_FORESEEN = 6 };
 
 enum { NOT_YET, UNKNOWN, EVEN, WILD };
 
@@ -169,6 +172,21 @@ static bool is_scattered(struct work *w, const struct inst *i, bool pairs)
 	       (s.kind == EVEN && (s.step > 4 * (int64_t)bytes || s.step < -4 * (int64_t)bytes));
 }
 
+static bool is_loaded(const struct work *w, const struct operand *o, unsigned depth)
+{
+	const struct inst *i;
+
+	if (o->kind != OPERAND_REG || !w->regs[o->id].single || !w->regs[o->id].divergent || !depth)
+		return false;
+	i = &w->insts[w->regs[o->id].def];
+	if (inst_is_load(i))
+		return inst_space(i) != SPACE_PARAM;
+	for (unsigned k = i->dest_count; k < i->operand_count; k++)
+		if (is_loaded(w, &i->operands[k], depth - 1))
+			return true;
+	return false;
+}
+
 /* How many simple instructions a vector saves, for each lane. Those of floating point count for more: a thread that goes alone
  * waits for the result of each. What computes addresses is part of the access. */
 static unsigned saved_by_vectors(const struct work *w, const struct inst *i)
@@ -177,6 +195,13 @@ static unsigned saved_by_vectors(const struct work *w, const struct inst *i)
 
 	switch (i->op) {
 	case OP_bra:
+		return target_masks() && i->guard != PTX_NONE &&
+				       is_loaded(w,
+					       &(struct operand){
+						       .kind = OPERAND_REG, .id = i->guard},
+					       MAX_BRANCH_DEPTH)
+			       ? NOT_FORESEEN
+			       : 0;
 	case OP_mov:
 	case OP_cvta:
 		return 0;
@@ -202,17 +227,33 @@ static unsigned saved_by_vectors(const struct work *w, const struct inst *i)
 	return i->op == OP_st;
 }
 
+static bool make_room(struct work *w)
+{
+	if (w->spreads)
+		return true;
+	w->spread_count = w->reg_count;
+	w->spreads = work_alloc(w, (w->reg_count + 1) * sizeof(*w->spreads));
+	return w->spreads;
+}
+
+bool loads_scattered(struct work *w, const uint32_t *blocks, uint32_t count)
+{
+	for (uint32_t k = 0; k < count && make_room(w); k++)
+		for (uint32_t n = w->blocks[blocks[k]].first; n < w->blocks[blocks[k]].end; n++) {
+			const struct inst *i = &w->insts[n];
+
+			if (inst_is_load(i) && inst_space(i) != SPACE_PARAM &&
+				spread_of(w, &i->operands[1], MAX_DEPTH).kind == WILD)
+				return true;
+		}
+	return false;
+}
+
 bool scattered(struct work *w, const uint32_t *blocks, uint32_t count, bool pairs)
 {
 	unsigned long apart = 0, saved = 0;
 
-	if (target_gathers())
-		return false;
-	if (!w->spreads) {
-		w->spread_count = w->reg_count;
-		w->spreads = work_alloc(w, (w->reg_count + 1) * sizeof(*w->spreads));
-	}
-	if (!w->spreads)
+	if (target_gathers() || !make_room(w))
 		return false;
 	for (uint32_t k = 0; k < count; k++)
 		for (uint32_t n = w->blocks[blocks[k]].first; n < w->blocks[blocks[k]].end; n++) {

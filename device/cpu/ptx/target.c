@@ -25,10 +25,13 @@ static const char *const options[] = {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *cpu, *features, *triple;
+static char *one_by_one; /* the features without vectors of memory that does not lie side by side */
 static LLVMTargetRef target;
 
 /* AMD's processors have the instructions for vectors of memory that does not lie side by side, but they take longer than single
- * loads and stores. LLVM counts on them wherever there is AVX-512, unless it is told. */
+ * loads and stores. LLVM counts on them wherever there is AVX-512, unless it is told. They are still faster than what LLVM makes
+ * without them where only some lanes have something to load, a branch for each: code that does not mainly load so has them
+ * (scatter.c). */
 static const char no_gathers[] = ",+prefer-no-gather";
 
 static bool is_amd(void)
@@ -37,14 +40,11 @@ static bool is_amd(void)
 }
 
 /* They live as long as the process. */
-static char *host_features(void)
+static void find_features(void)
 {
-	char *host = LLVMGetHostCPUFeatures(), *all;
-
-	if (!is_amd() || asprintf(&all, "%s%s", host, no_gathers) < 0)
-		return host;
-	LLVMDisposeMessage(host);
-	return all;
+	one_by_one = features = LLVMGetHostCPUFeatures();
+	if (is_amd() && asprintf(&one_by_one, "%s%s", features, no_gathers) < 0)
+		one_by_one = features;
 }
 
 static void init_once(void)
@@ -56,7 +56,7 @@ static void init_once(void)
 	LLVMInitializeNativeAsmParser();
 	LLVMParseCommandLineOptions(3, options, NULL);
 	cpu = LLVMGetHostCPUName();
-	features = host_features();
+	find_features();
 	triple = LLVMGetDefaultTargetTriple();
 	if (LLVMGetTargetFromTriple(triple, &target, &message)) {
 		LLVMDisposeMessage(message);
@@ -75,15 +75,20 @@ const char *target_cpu(void)
 	return cpu;
 }
 
-const char *target_features(void)
+const char *target_features(bool gathers)
 {
 	target_init();
-	return features;
+	return gathers ? features : one_by_one;
 }
 
 bool target_gathers(void)
 {
-	return strstr(target_features(), "+avx512f") && !is_amd();
+	return target_masks() && !is_amd();
+}
+
+bool target_masks(void)
+{
+	return strstr(target_features(true), "+avx512f");
 }
 
 LLVMTargetMachineRef target_machine(void)

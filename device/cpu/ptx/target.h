@@ -13,9 +13,12 @@
 /* Initialises LLVM once. */
 void target_init(void);
 const char *target_cpu(void);
-const char *target_features(void);
+/* gathers: with vectors of memory that does not lie side by side, though they may be slow. */
+const char *target_features(bool gathers);
 /* Whether it has fast instructions for vectors of memory that does not lie side by side. */
 bool target_gathers(void);
+/* Whether it has instructions for vectors of which some lanes do nothing, stores among them. */
+bool target_masks(void);
 /* A new target machine (they are not shared between threads); NULL when LLVM has none. */
 LLVMTargetMachineRef target_machine(void);
 /* LLVM version, CPU and features. */

@@ -175,6 +175,8 @@ bool index_sum(const struct work *w, uint32_t reg, struct index_sum *s);
 /* scatter.c: whether vectors of neighbours are not worth it in these blocks, as their accesses would be taken apart. After the
  * passes that write instructions. pairs: what threads access at i ^ distance lies side by side (butterfly.c). */
 bool scattered(struct work *w, const uint32_t *blocks, uint32_t count, bool pairs);
+/* Whether some load of the blocks has neighbours at places that nothing is known of. */
+bool loads_scattered(struct work *w, const uint32_t *blocks, uint32_t count);
 /* spaces.c: returns whether it moved a load (then cfg and uniformity must be built anew). */
 bool spaces_rewrite(struct work *w);
 /* stride.c: returns whether it wrote a loop anew (then cfg and uniformity must be built anew). */
