@@ -226,6 +226,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.function_info = cpu_function_info,
 	.function_param = cpu_function_param,
 	.function_occupancy = cpu_function_occupancy,
+	.function_clusters = cpu_function_clusters,
 	.function_name = cpu_function_name,
 	.global_get = cpu_global_get,
 	.global_is_managed = cpu_global_is_managed,

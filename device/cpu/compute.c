@@ -39,7 +39,8 @@ int cpu_launch_check(const struct device_launch *launch)
 	static const uint32_t grid_max[3] = {0x7fffffff, 65535, 65535};
 	static const uint32_t block_max[3] = {1024, 1024, 64};
 	const struct ptx_kernel *kernel = launch->function->kernel;
-	uint64_t threads = 1, clusters = 1;
+	uint64_t threads = 1;
+	int error;
 
 	for (int i = 0; i < 3; i++) {
 		if (!launch->grid[i] || launch->grid[i] > grid_max[i])
@@ -50,7 +51,6 @@ int cpu_launch_check(const struct device_launch *launch)
 			launch->block[i] != max_of(kernel->required_block[i], 1u))
 			return -GDEV_E_INVALID_LAUNCH;
 		threads *= launch->block[i];
-		clusters *= max_of(launch->cluster[i], 1u);
 	}
 	if (threads > 1024 || launch->param_bytes < kernel->param_bytes)
 		return -GDEV_E_INVALID_LAUNCH;
@@ -58,8 +58,9 @@ int cpu_launch_check(const struct device_launch *launch)
 		return -GDEV_E_OUT_OF_RESOURCES;
 	if ((uint64_t)kernel->shared_bytes + launch->shared_bytes > SHARED_BYTES_MAX)
 		return -GDEV_E_INVALID_LAUNCH;
-	if (clusters > 1)
-		return -ENOTSUP;
+	error = cpu_cluster_check(launch);
+	if (error)
+		return error;
 	return launch->cooperative ? check_cooperative(launch, (uint32_t)threads) : 0;
 }
 
@@ -92,13 +93,18 @@ static void explain_no_memory(const struct cpu_job *job)
 
 int cpu_slot_prepare(struct cpu_slot *slot, struct cpu_job *job)
 {
-	int error =
-		grow(&slot->scratch.shared, &slot->shared_bytes, job->launch.total_shared_bytes);
+	unsigned blocks = cpu_cluster_blocks(&job->launch);
+	int error = grow(&slot->scratch.shared, &slot->shared_bytes,
+		blocks * cpu_cluster_part(job->launch.total_shared_bytes));
 
 	if (!error)
-		error = grow(&slot->scratch.locals, &slot->locals_bytes, job->code->local_bytes);
+		error = grow(&slot->scratch.locals, &slot->locals_bytes,
+			blocks * cpu_cluster_part(job->code->local_bytes));
 	if (!error)
-		error = grow(&slot->scratch.saved, &slot->saved_bytes, job->code->saved_bytes);
+		error = grow(&slot->scratch.saved, &slot->saved_bytes,
+			blocks * cpu_cluster_part(job->code->saved_bytes));
+	if (!error && blocks > 1)
+		error = cpu_cluster_prepare(slot, blocks);
 	if (!error && job->space->checking &&
 		!check_state_prepare(&slot->checking, job, &slot->scratch))
 		error = -ENOMEM;
@@ -114,6 +120,7 @@ void cpu_slot_finish(struct cpu_slot *slot)
 	free(slot->scratch.shared);
 	free(slot->scratch.locals);
 	free(slot->scratch.saved);
+	cpu_cluster_finish(slot);
 	check_state_destroy(slot->checking);
 }
 
@@ -169,6 +176,10 @@ int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct c
 		.runtime = &cpu_runtime,
 		.owner = job,
 	};
+	if (cpu_cluster_shape(l, job->launch.cluster) && cpu_cluster_blocks(&job->launch) > 1) {
+		job->run = cpu_cluster_run;
+		job->count /= cpu_cluster_blocks(&job->launch);
+	}
 	if (module->space->checking)
 		job->check_from = atomic_fetch_add(&module->space->checking->tick, 1) + 1;
 	if (l->cooperative) {

@@ -37,6 +37,7 @@
 
 #define CPU_THREADS_MAX 256
 #define SHARED_BYTES_MAX (227u << 10) /* a block's, static and dynamic */
+#define CLUSTER_MAX 16                /* blocks of a cluster */
 #define CPU_TARGET 90                 /* compute capability, times ten */
 
 #define CPU_NO_MEMORY                                                                              \
@@ -48,6 +49,7 @@ struct cpu_slot {
 	struct ptx_scratch scratch;
 	size_t shared_bytes, locals_bytes, saved_bytes; /* what scratch has room for */
 	struct check_state *checking;                   /* NULL: has run nothing that is checked */
+	struct cluster *cluster;                        /* NULL: has run no clusters */
 };
 
 /* See presence.c. */
@@ -184,7 +186,7 @@ typedef void (*cpu_job_run)(
 struct cpu_job {
 	cpu_job_run run;
 	struct device_command *command;
-	uint64_t count;        /* blocks */
+	uint64_t count;        /* blocks, or clusters */
 	_Atomic uint64_t next; /* the first that nobody has taken; at least count: none left */
 	_Atomic uint64_t blocks_done, ns_done;
 	atomic_int error; /* the first */
@@ -229,6 +231,29 @@ unsigned cpu_job_wants(const struct cpu_job *job);
 /* Of what the pieces took, so much was no work. */
 void cpu_job_lost(struct cpu_job *job, uint64_t lost_ns);
 void cpu_slot_finish(struct cpu_slot *slot);
+
+/* ---- clusters (cluster.c) ---- */
+
+/* That the launch names, or else its kernel. Returns whether there is one; zeros: none. */
+bool cpu_cluster_shape(const struct device_launch *launch, uint32_t shape[3]);
+/* 0, -GDEV_E_INVALID_LAUNCH, -ENOTSUP. */
+int cpu_cluster_check(const struct device_launch *launch);
+/* Blocks of a cluster; 1: none. */
+unsigned cpu_cluster_blocks(const struct ptx_launch *launch);
+int cpu_function_clusters(
+	struct device_function *function, const struct device_launch *launch, uint32_t *count);
+/* So many of these bytes lie in a slot for each block of a cluster. */
+static inline uint64_t cpu_cluster_part(uint64_t bytes)
+{
+	return (bytes + 63) & ~UINT64_C(63);
+}
+/* Stacks for the blocks. */
+int cpu_cluster_prepare(struct cpu_slot *slot, unsigned blocks);
+void cpu_cluster_finish(struct cpu_slot *slot);
+/* A job's clusters [first, end). */
+void cpu_cluster_run(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end);
+void cpu_cluster_meet(const struct ptx_launch *launch, void *memory);
+void cpu_cluster_give_way(const struct ptx_launch *launch, void *memory);
 
 /* All blocks of a cooperative launch at once, each on a thread of its own (together.c). No lock held. */
 void cpu_job_together(struct cpu_job *job, struct cpu_slot *slot);

@@ -256,6 +256,7 @@ void cpu_function_info(struct device_function *function, struct device_function_
 		.max_dynamic_shared_bytes =
 			SHARED_BYTES_MAX - min_of(k->shared_bytes, SHARED_BYTES_MAX),
 		.ptx_version = k->target,
+		.cluster = {k->cluster[0], k->cluster[1], k->cluster[2]},
 		.binary_version = CPU_TARGET,
 	};
 }

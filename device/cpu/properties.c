@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the software GPU says it is. It passes for a device of compute capability 9.0, so that PTX for
- * every target up to sm_90 is accepted; what it does not do (clusters) is 0.
+ * every target up to sm_90 is accepted; what it does not do is 0.
  */
 #include "device/cpu/cpu.h"
 
@@ -109,6 +109,7 @@ int cpu_probe(const struct device_config *config, struct device_info *infos, siz
 			[44] = 1, /* textures of two dimensions can be gathered from */
 			[PROPERTY_PLAIN_TEXTURES] = TEXTURE_MAGIC,
 			[95] = 1,        /* cooperative launches */
+			[120] = 1,       /* clusters */
 			[111] = 1 << 10, /* shared memory a block that the system keeps */
 		}};
 	return 1;

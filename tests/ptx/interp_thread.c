@@ -43,9 +43,22 @@ static uint64_t special(struct thread *t, uint32_t id)
 
 		if (axis == 3)
 			return 0;
-		return id >= SPECIAL_ONE ? id < SPECIAL_ZERO : triple[axis];
+		return id >= SPECIAL_ZERO ? 0 : triple[axis];
+	}
+	if (id >= SPECIAL_CLUSTERID && id < SPECIAL_CLUSTER_CTARANK) { /* of one block */
+		axis = (id - SPECIAL_CLUSTERID) % 4;
+		if (axis == 3)
+			return 0;
+		return id < SPECIAL_NCLUSTERID      ? t->block->ctaid[axis]
+		       : id < SPECIAL_CLUSTER_CTAID ? in->grid[axis]
+						    : id >= SPECIAL_CLUSTER_NCTAID;
 	}
 	switch (id) {
+	case SPECIAL_CLUSTER_CTARANK:
+	case SPECIAL_CLUSTER_EXPLICIT:
+		return 0;
+	case SPECIAL_CLUSTER_NCTARANK:
+		return 1;
 	case SPECIAL_LANEID:
 		return lane;
 	case SPECIAL_WARPID:
@@ -670,6 +683,9 @@ static bool memory(struct thread *t, const struct inst *i)
 	case OP_mapa:
 		thread_write(t, &i->operands[0], i->types[0],
 			thread_read(t, &i->operands[1], i->types[0]));
+		return true;
+	case OP_getctarank:
+		thread_write(t, &i->operands[0], TYPE_u32, 0);
 		return true;
 	case OP_cvta:
 		convert_address(t, i);

@@ -323,6 +323,7 @@ static const emitter emitters[OP_COUNT] = {
 	[OP_cp] = emit_copy,
 	[OP_mbarrier] = emit_mbarrier,
 	[OP_mapa] = emit_mapa,
+	[OP_getctarank] = emit_getctarank,
 	[OP_atom] = emit_atomic,
 	[OP_red] = emit_atomic,
 	[OP_membar] = emit_fence,

@@ -76,8 +76,10 @@ bool emit_mbarrier(struct gen *g, struct inst *i)
 	if (!barrier)
 		return false;
 	checked_order(g, PTX_FENCE, gen_int(g, 1)); /* threads wait for each other by it */
-	if (inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait))
+	if (inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait)) {
+		cluster_give_way(g);
 		return emit_wait(g, i, barrier);
+	}
 	if (inst_has(i, MOD_arrive) || inst_has(i, MOD_arrive_drop))
 		return emit_arrival(g, i, barrier);
 	if (inst_has(i, MOD_inval))
@@ -95,16 +97,6 @@ bool emit_mbarrier(struct gen *g, struct inst *i)
 	else if (!inst_has(i, MOD_expect_tx))
 		return false;
 	return change(g, barrier, NULL, false, bytes);
-}
-
-/* An address of another block's shared memory: clusters have one block. */
-bool emit_mapa(struct gen *g, struct inst *i)
-{
-	if (i->type_count != 1)
-		return false;
-	emit_result(
-		g, &i->operands[0], emit_operand(g, &i->operands[1], emit_type(g, i->types[0])));
-	return true;
 }
 
 /* ---- copies ---- */
@@ -131,7 +123,7 @@ static bool emit_bulk(struct gen *g, struct inst *i)
 		return count == 0;
 	if (inst_has(i, MOD_wait_group))
 		return count == 1;
-	if (count < 3u + counted || !inst_has(i, MOD_shared) ||
+	if (count < 3u + counted || !inst_has(i, MOD_shared) || !inst_has(i, MOD_global) ||
 		counted == inst_has(i, MOD_bulk_group) || counted != in ||
 		(count > 3u + counted && !is_policy(g, &i->operands[3 + counted])))
 		return false;

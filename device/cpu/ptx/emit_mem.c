@@ -66,7 +66,8 @@ LLVMValueRef emit_symbol(struct gen *g, const struct operand *o)
 	case SPACE_GLOBAL:
 		return add(g, g->globals_base, gen_int(g, v->offset + offset));
 	case SPACE_SHARED:
-		return gen_int(g, placed(w->entry->shared, w->entry->shared_count, v) + offset);
+		at = placed(w->entry->shared, w->entry->shared_count, v) + offset;
+		return g->shared_part ? add(g, g->shared_part, gen_int(g, at)) : gen_int(g, at);
 	case SPACE_LOCAL:
 		return local_address(g, placed(w->locals, w->local_count, v) + offset);
 	case SPACE_PARAM:
@@ -221,6 +222,9 @@ static void give_way(struct gen *g, const struct inst *i)
 
 	if (!inst_has(i, MOD_acquire) && !inst_has(i, MOD_volatile))
 		return;
+	cluster_give_way(g);
+	if (inst_space(i) == SPACE_SHARED)
+		return;
 	table = gen_field(g, g->b, g->launch, g->ptr, offsetof(struct ptx_launch, runtime));
 	a[0] = gen_field(g, g->b, g->launch, g->i64, offsetof(struct ptx_launch, workspace));
 	a[1] = gen_field(g, g->b, table, g->i64, offsetof(struct ptx_runtime, give_way));
@@ -254,7 +258,7 @@ bool emit_load(struct gen *g, struct inst *i)
 			 is_kernel_param(g, a) && a->bits >= 0 &&
 			 (uint64_t)a->bits + (uint64_t)count * bytes <= a->var->size;
 	LLVMValueRef base = preloaded ? NULL : emit_address(g, a, space);
-	if (space == SPACE_GLOBAL || space == SPACE_GENERIC)
+	if (space == SPACE_GLOBAL || space == SPACE_GENERIC || space == SPACE_SHARED)
 		give_way(g, i);
 	if (inst_has(i, MOD_acquire))
 		checked_order(g, PTX_FENCE, NULL);
@@ -310,12 +314,21 @@ static LLVMValueRef in_range(struct gen *g, LLVMValueRef a, LLVMValueRef base, L
 	return LLVMBuildICmp(g->b, LLVMIntULT, LLVMBuildSub(g->b, a, base, ""), bytes, "");
 }
 
-static LLVMValueRef is_shared(struct gen *g, LLVMValueRef generic_address)
+static LLVMValueRef shared_bytes(struct gen *g)
 {
 	LLVMValueRef total = gen_field(
 		g, g->b, g->launch, g->i32, offsetof(struct ptx_launch, total_shared_bytes));
 
-	total = LLVMBuildZExt(g->b, total, g->i64, "");
+	return LLVMBuildZExt(g->b, total, g->i64, "");
+}
+
+/* Of any block of the cluster. */
+static LLVMValueRef is_shared(struct gen *g, LLVMValueRef generic_address)
+{
+	LLVMValueRef total = shared_bytes(g);
+
+	if (g->work->clustered)
+		total = cluster_bytes(g, total);
 	return in_range(g, generic_address, g->shared_base, total);
 }
 
@@ -540,6 +553,8 @@ bool emit_isspacep(struct gen *g, struct inst *i)
 	switch (space) {
 	case SPACE_SHARED:
 		r = shared;
+		if (g->shared_part && !inst_has(i, MOD_cluster))
+			r = in_range(g, a, add(g, g->shared_base, g->shared_part), shared_bytes(g));
 		break;
 	case SPACE_LOCAL:
 		r = local;

@@ -67,8 +67,8 @@ LLVMValueRef emit_special(struct gen *g, uint32_t id)
 	if (id < SPECIAL_ZERO + 4) {
 		unsigned axis = id % 4, kind = id - axis;
 
-		if (kind == SPECIAL_ONE || kind == SPECIAL_ZERO || axis == 3)
-			return int32(g, kind == SPECIAL_ONE && axis < 3);
+		if (kind == SPECIAL_ZERO || axis == 3)
+			return int32(g, 0);
 		if (kind == SPECIAL_TID)
 			return work_width(g->work, axis) > 1 ? g->tid[axis] : int32(g, 0);
 		if (kind == SPECIAL_NTID)
@@ -108,6 +108,8 @@ LLVMValueRef emit_special(struct gen *g, uint32_t id)
 	case SPECIAL_ARGUMENTS:
 		return g->arguments;
 	}
+	if (id >= SPECIAL_CLUSTERID)
+		return cluster_special(g, id);
 	return lane_mask(g, id);
 }
 
@@ -221,6 +223,8 @@ void emit_collective_prepare(struct gen *g, struct inst *i)
 {
 	uint32_t warps = (g->work->threads + 31) / 32;
 
+	if (inst_has(i, MOD_cluster) && inst_has(i, MOD_wait))
+		cluster_meet(g);
 	if ((i->op == OP_shfl && !may_lack_threads(g)) ||
 		((i->op == OP_bar || i->op == OP_barrier) && !i->dest_count))
 		return;
@@ -403,7 +407,7 @@ static void emit_elect(struct gen *g, struct inst *i)
 	emit_result(g, d, first);
 }
 
-/* bar.arrive: its thread is counted, and goes on. In a cluster of one block nothing is to be told to others. */
+/* bar.arrive: its thread is counted, and goes on. Of a cluster's barrier a block is counted where it waits, or has ended. */
 static bool emit_arrival(struct gen *g, struct inst *i)
 {
 	LLVMValueRef arguments[6];

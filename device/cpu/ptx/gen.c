@@ -149,6 +149,8 @@ static void find_escapes(struct work *w)
 		w->shared_escapes |= inst_space(i) == SPACE_SHARED;
 		w->local_escapes |= inst_space(i) == SPACE_LOCAL;
 	}
+	w->clustered = cluster_asked(w);
+	w->shared_escapes |= w->clustered; /* which others write */
 	w->local_escapes |= w->param_escapes | w->checked;
 	w->shared_escapes |= w->checked; /* one way to all memory: that by a generic address */
 }
@@ -277,6 +279,8 @@ static LLVMValueRef block_function(struct gen *g)
 	LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(g->context, f, "entry");
 	LLVMBasicBlockRef start = LLVMAppendBasicBlockInContext(g->context, f, "start");
 	LLVMPositionBuilderAtEnd(g->entry, entry);
+	if (g->work->clustered)
+		g->shared_part = cluster_part(g, g->entry);
 	assume_ranges(g);
 	fused_row(g, LLVMGetParam(f, ARG_BLOCKS));
 	/* Allocas and parameter loads go before this branch. */
@@ -355,6 +359,10 @@ static void run_function(struct gen *g, LLVMValueRef block)
 	a[ARG_SAVED] = gen_field(g, b, scratch, g->ptr, offsetof(struct ptx_scratch, saved));
 	a[ARG_LAUNCH] = launch;
 	a[ARG_SCRATCH] = scratch;
+	g->scratch = scratch;
+	if (g->work->clustered)
+		a[ARG_SHARED] =
+			gen_gep(g, b, a[ARG_SHARED], LLVMBuildNeg(b, cluster_part(g, b), ""));
 	static const uint8_t bases[] = {ARG_SHARED, ARG_LOCALS, ARG_PARAMS, ARG_GLOBALS};
 	for (unsigned k = 0; k < 4; k++)
 		a[ARG_BASES + k] = LLVMBuildPtrToInt(b, a[bases[k]], g->i64, "");

@@ -49,6 +49,8 @@ struct gen {
 	/* Arguments of the block function. */
 	LLVMValueRef mem, params, shared, saved, locals, globals, launch, scratch;
 	LLVMValueRef shared_base, locals_base, params_base, globals_base; /* integers */
+	LLVMValueRef
+		shared_part; /* in the window of a cluster, where the block's part begins; NULL: the window is the block's */
 	LLVMValueRef ctaid[3], nctaid[3];
 	LLVMValueRef arguments,
 		frame;    /* integers, of a function that is called (gen_call.c); NULL: of none */
@@ -244,7 +246,19 @@ void emit_collective_prepare(struct gen *g, struct inst *i);
 /* emit_async.c */
 bool emit_copy(struct gen *g, struct inst *i);
 bool emit_mbarrier(struct gen *g, struct inst *i);
+/* emit_cluster.c */
+/* Whether the kernel asks for its cluster, or for memory of the cluster's other blocks. */
+bool cluster_asked(const struct work *w);
+/* Where the block's part of the cluster's shared memory begins. */
+LLVMValueRef cluster_part(struct gen *g, LLVMBuilderRef b);
+/* Of the shared memory of all its blocks; each has so many. */
+LLVMValueRef cluster_bytes(struct gen *g, LLVMValueRef each);
+LLVMValueRef cluster_special(struct gen *g, uint32_t id);
 bool emit_mapa(struct gen *g, struct inst *i);
+bool emit_getctarank(struct gen *g, struct inst *i);
+/* The block waits for the others of its cluster; lets them go on. */
+void cluster_meet(struct gen *g);
+void cluster_give_way(struct gen *g);
 /* emit_matrix.c */
 bool is_matrix(const struct inst *i);
 bool emit_matrix(struct gen *g, struct inst *i);

@@ -62,6 +62,9 @@ void gen_call(struct gen *g, const struct inst *i)
 	LLVMValueRef f = declare(g, i->operands[0].function), a[CALL_COUNT];
 	LLVMValueRef zero = LLVMConstNull(g->i32);
 
+	if (g->work->clustered)
+		work_error(g->work, -ENOTSUP, i->line,
+			"A kernel with clusters whose functions call themselves is not supported by the software GPU");
 	a[CALL_MEM] = g->mem;
 	a[CALL_PARAMS] = g->params;
 	a[CALL_SHARED] = g->shared;

@@ -72,8 +72,7 @@ enum ptx_special {
 	SPECIAL_NTID = SPECIAL_TID + 4,
 	SPECIAL_CTAID = SPECIAL_NTID + 4,
 	SPECIAL_NCTAID = SPECIAL_CTAID + 4,
-	SPECIAL_ONE = SPECIAL_NCTAID + 4, /* cluster shapes: 1, 1, 1, 0 */
-	SPECIAL_ZERO = SPECIAL_ONE + 4,
+	SPECIAL_ZERO = SPECIAL_NCTAID + 4,
 	SPECIAL_LANEID = SPECIAL_ZERO + 4,
 	SPECIAL_WARPID,
 	SPECIAL_NWARPID,
@@ -96,6 +95,13 @@ enum ptx_special {
 	SPECIAL_ENVREG1, /* where the barrier of a cooperative grid is: the upper half, the lower */
 	SPECIAL_ENVREG2,
 	SPECIAL_ARGUMENTS, /* of a function that is called: where its caller has put them */
+	SPECIAL_CLUSTERID, /* four each, down to %cluster_nctaid */
+	SPECIAL_NCLUSTERID = SPECIAL_CLUSTERID + 4,
+	SPECIAL_CLUSTER_CTAID = SPECIAL_NCLUSTERID + 4,
+	SPECIAL_CLUSTER_NCTAID = SPECIAL_CLUSTER_CTAID + 4,
+	SPECIAL_CLUSTER_CTARANK = SPECIAL_CLUSTER_NCTAID + 4,
+	SPECIAL_CLUSTER_NCTARANK,
+	SPECIAL_CLUSTER_EXPLICIT,
 };
 
 enum rounds { /* of a branch: stride.c */
@@ -179,7 +185,7 @@ struct function {
 	uint32_t *labels; /* label to index of instruction */
 	const char **label_names;
 	uint32_t label_count, label_capacity;
-	uint32_t max_threads, required[3];
+	uint32_t max_threads, required[3], cluster[3];
 	/* Entries: where the .shared variables that it reaches lie. */
 	struct placement *shared;
 	uint32_t shared_count;

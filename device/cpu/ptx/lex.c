@@ -169,6 +169,14 @@ static void lex_string(struct lexer *l, struct token *t)
 		l->at++;
 }
 
+/* What stands behind a dotted word and says more about it. */
+static bool ends_cluster(const char *begin, const char *end)
+{
+	static const char name[] = "::cluster";
+
+	return (size_t)(end - begin) == sizeof(name) - 1 && !memcmp(begin, name, sizeof(name) - 1);
+}
+
 static void lex_word(struct lexer *l, struct token *t)
 {
 	t->kind = TOKEN_WORD;
@@ -186,6 +194,7 @@ static void lex_word(struct lexer *l, struct token *t)
 			is_word(l->at[2]))
 			for (l->at += 2; l->at < l->end && is_word(*l->at);)
 				l->at++;
+	t->cluster = ends_cluster(t->text + t->length, l->at);
 }
 
 void lex_next(struct lexer *l, struct token *t)

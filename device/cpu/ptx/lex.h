@@ -23,7 +23,8 @@ enum token_kind {
 
 struct token {
 	uint8_t kind, literal;
-	bool spaced; /* white space before it */
+	bool spaced;  /* white space before it */
+	bool cluster; /* a dotted word, of which `::cluster` was left out */
 	uint32_t line;
 	const char *text; /* without the dot or the quotes */
 	size_t length;

@@ -155,6 +155,7 @@ static int describe_kernel(struct ptx_module *m, struct function *f, uint32_t ma
 		.ptx_version = m->version,
 		.target = m->target};
 	memcpy(k->required_block, f->required, sizeof(f->required));
+	memcpy(k->cluster, f->cluster, sizeof(f->cluster));
 	if (r.refused) {
 		k->refused = r.refused->refused;
 		k->refused_line = r.refused->refused_line;

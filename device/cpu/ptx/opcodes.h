@@ -169,6 +169,7 @@ struct opcode {
 		"init inval arrive arrive_drop test_wait try_wait expect_tx complete_tx "          \
 		"pending_count noComplete parity relaxed acquire release cta cluster shared")      \
 	X(mapa, "mapa", 3, 3, 1, PC, "shared")                                                     \
+	X(getctarank, "getctarank", 2, 2, 1, PC, "shared")                                         \
 	X(prefetch, "prefetch", 1, 1, 0, OPF_IGNORE, NULL)                                         \
 	X(prefetchu, "prefetchu", 1, 1, 0, OPF_IGNORE, NULL)                                       \
 	X(applypriority, "applypriority", 2, 2, 0, OPF_IGNORE, NULL)                               \

@@ -435,6 +435,8 @@ static void parse_performance_directives(struct parser *p)
 				f->max_threads = (uint32_t)threads;
 			if (required)
 				memcpy(f->required, shape, sizeof(shape));
+			if (cluster)
+				memcpy(f->cluster, shape, sizeof(shape));
 		} else if (number) {
 			parse_count(p);
 		} else if (p->tok.kind == TOKEN_WORD && token_is(&p->tok, "_")) {

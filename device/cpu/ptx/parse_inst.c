@@ -16,13 +16,13 @@ static const struct special_name {
 	{"%ntid", SPECIAL_NTID, true},
 	{"%ctaid", SPECIAL_CTAID, true},
 	{"%nctaid", SPECIAL_NCTAID, true},
-	{"%clusterid", SPECIAL_CTAID, true},
-	{"%nclusterid", SPECIAL_NCTAID, true},
-	{"%cluster_ctaid", SPECIAL_ZERO, true},
-	{"%cluster_nctaid", SPECIAL_ONE, true},
-	{"%cluster_ctarank", SPECIAL_ZERO, false},
-	{"%cluster_nctarank", SPECIAL_ONE, false},
-	{"%is_explicit_cluster", SPECIAL_ZERO, false},
+	{"%clusterid", SPECIAL_CLUSTERID, true},
+	{"%nclusterid", SPECIAL_NCLUSTERID, true},
+	{"%cluster_ctaid", SPECIAL_CLUSTER_CTAID, true},
+	{"%cluster_nctaid", SPECIAL_CLUSTER_NCTAID, true},
+	{"%cluster_ctarank", SPECIAL_CLUSTER_CTARANK, false},
+	{"%cluster_nctarank", SPECIAL_CLUSTER_NCTARANK, false},
+	{"%is_explicit_cluster", SPECIAL_CLUSTER_EXPLICIT, false},
 	{"%laneid", SPECIAL_LANEID, false},
 	{"%warpid", SPECIAL_WARPID, false},
 	{"%nwarpid", SPECIAL_NWARPID, false},
@@ -363,6 +363,9 @@ static void parse_modifiers(struct parser *p, struct inst *i, const struct token
 				parse_error(p, p->tok.line, "Too many modifiers");
 			else
 				i->modifiers[i->modifier_count++] = (uint8_t)modifier;
+			if (i->op == OP_isspacep && p->tok.cluster &&
+				i->modifier_count < PTX_MAX_MODIFIERS)
+				i->modifiers[i->modifier_count++] = MOD_cluster;
 		} else if (ptx_opcodes[i->op].modifiers) {
 			parse_unsupported(p, p->tok.line, "Instruction '%.*s.%.*s'",
 				(int)name->length, name->text, (int)p->tok.length, p->tok.text);

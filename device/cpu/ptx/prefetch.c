@@ -53,7 +53,8 @@ static unsigned cost_of(const struct work *w, const struct operand *o, unsigned 
 	if (i->op == OP_ld)
 		return is_parameter(w, i) ? 1 : MOST_COST + 1;
 	if (!(ptx_opcodes[i->op].flags & OPF_CHEAP) || i->dest_count != 1 || inst_has(i, MOD_cc) ||
-		i->op == OP_mapa || (i->op == OP_cvta && inst_space(i) == SPACE_LOCAL))
+		i->op == OP_mapa || i->op == OP_getctarank ||
+		(i->op == OP_cvta && inst_space(i) == SPACE_LOCAL))
 		return MOST_COST + 1;
 	for (unsigned k = 1; k < i->operand_count && cost <= MOST_COST; k++)
 		cost += cost_of(w, &i->operands[k], left - 1);

@@ -74,6 +74,7 @@ struct ptx_kernel {
 	uint32_t registers;           /* an estimate, a thread, at least 1 */
 	uint32_t max_threads;         /* a block: .maxntid, .reqntid or 1024 */
 	uint32_t required_block[3];   /* .reqntid, or zeros */
+	uint32_t cluster[3];          /* .reqnctapercluster, or zeros */
 	uint32_t ptx_version, target; /* 87, 90 for .version 8.7, .target sm_90 */
 	/* Why it cannot be compiled, as far as its text says, in it or in a function that it calls; and the line. */
 	const char *refused; /* NULL: no reason */
@@ -103,6 +104,7 @@ struct ptx_launch {
 	void *owner; /* for the runtime's functions; compiled code only passes it on */
 	/* Of a cooperative launch: the address of 8 bytes, the second half a barrier, at first 0. Else 0. */
 	uint64_t workspace;
+	uint32_t cluster[3]; /* blocks; zeros: the launch has no clusters */
 };
 
 /* One per pool thread, reused from block to block. Sizes from struct ptx_code. */
@@ -113,6 +115,9 @@ struct ptx_scratch {
 	uint32_t pool_thread; /* index, becomes %smid */
 	uint64_t stack_end;   /* functions that call themselves use no stack below this address */
 	void *checking;       /* for the runtime's functions that checked code calls */
+	/* Of a launch with clusters: the block's number in its cluster, and how far apart the shared memories of the cluster's
+	 * blocks are, which lie in the order of these numbers. Else zeros. */
+	uint32_t cluster_rank, cluster_stride;
 };
 
 /* What an instruction of checked code does to memory, one of these words a call of ptx_runtime.access. */
@@ -187,6 +192,10 @@ struct ptx_runtime {
 	/* An instruction of a texture or a surface: texture_execute(). Unwinds where that says what is wrong. */
 	void (*texture)(const struct ptx_launch *launch, uint32_t word, uint64_t handle,
 		const uint32_t *operands, uint32_t *results);
+	/* Called where the cluster has several blocks. The block waits until all others wait as often as it does, or have ended;
+	 * others may go on before it does. memory: NULL, what they change meanwhile. */
+	void (*cluster_meet)(const struct ptx_launch *launch, void *memory);
+	void (*cluster_give_way)(const struct ptx_launch *launch, void *memory);
 	/* Called by checked code alone, before it accesses memory: at the address that is returned. That is another one where
 	 * nothing may be accessed at `address`. `value`: what is stored, of 8 bytes at most. */
 	uint64_t (*access)(const struct ptx_launch *launch, const struct ptx_scratch *scratch,

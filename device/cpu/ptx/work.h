@@ -101,6 +101,7 @@ struct work {
 	uint32_t loop_count, loop_capacity;
 	bool checked; /* the code asks the runtime before it accesses memory */
 	bool shared_escapes, local_escapes, param_escapes;
+	bool clustered; /* the window of shared memory is that of the block's cluster */
 	bool any_border, any_spin;
 	struct spread *spreads; /* scatter.c; NULL: not yet */
 	uint32_t spread_count;
