@@ -15,8 +15,8 @@
  * leave; so the slices end. What was not rewritten runs to its end. Behind the slices a kernel tells how many blocks have
  * left: when the pause is over, launches go on with these. When nothing is on the compute unit, it is quiet.
  *
- * Order. A slice may follow anything in its stream: if a launch before it is stopped, it is stopped, too, since the word
- * stays. Any other command follows a rewritten launch only when that is done to its last block.
+ * Order. A slice may follow anything in its stream: if a launch before it is stopped, it is stopped, too, since both count by
+ * one counter. Any other command follows a rewritten launch only when that is done to its last block.
  *
  * Locks. preempt->lock guards all of it. The issuer's are taken inside it, and done() is called without it.
  */
@@ -31,7 +31,7 @@
 #include "device/preempt/preempt.h"
 
 /* To begin, to count and to leave takes a block 0.85 ns, as all count in one place, and a wave, as many blocks as the device holds
- * at once, 0.7 us (one H200; 0.3 and 0.7 without counting). */
+ * at once, 0.7 us (one H200). */
 #define BLOCK_LEAVES_PS 850
 #define WAVE_LEAVES_NS 700
 #define SLICE_LEAVES_NS (35 * NS_PER_US)
@@ -41,7 +41,7 @@
 #define PIECES_MAX 64
 #define PIECES_OF_ONE 2  /* of a launch */
 #define WHOLE_MAX 16     /* commands of the compute unit that are none, likewise */
-#define COUNTER_BYTES 32 /* a sector of the device's cache */
+#define COUNTER_BYTES 32 /* as much as a sector of the device's cache */
 
 /* The counters, those of the blocks that have left, and the kernel that tells one of these. */
 static const char counters_ptx[] =
@@ -77,10 +77,10 @@ struct preempt {
 	CUmodule module;
 	struct device_function *tell; /* of the module; without a name */
 	CUdeviceptr counters, lefts, told_address;
-	uint32_t *told; /* how many have left, by the counter, … */
+	uint32_t *told; /* what the latter have come to; */
 	struct {
-		uint32_t begun,
-			left; /* … and how many blocks have been issued, and how many are known to have left */
+		uint32_t begun; /* … the former, when all blocks that were issued have begun; */
+		uint32_t left;  /* … and the latter, when they told it last */
 	} counts[COMPLETION_WORDS];
 	CUstream stream;
 };
