@@ -312,6 +312,14 @@ static void go_on(struct preempt *p)
 
 /* ---- done ---- */
 
+/* The driver may refuse a slice or what tells of them, which it does not where the launch itself would have been good. Then the
+ * counters are not what the queue's other slices take them for. */
+static void lose_count(struct device_queue *queue, int error)
+{
+	if (error)
+		space_break(queue->space, error);
+}
+
 static void account(struct preempt *p, struct piece *piece, int error)
 {
 	struct ticket *ticket = piece->ticket;
@@ -321,6 +329,7 @@ static void account(struct preempt *p, struct piece *piece, int error)
 	if (is_slice(ticket)) {
 		p->piece_count--;
 		p->leaves_ns -= piece->leaves_ns;
+		lose_count(ticket->command->queue, error);
 	} else if (ticket->command->kind != DEVICE_COPY) {
 		p->wholes--;
 	}
@@ -442,6 +451,7 @@ static void tell_done(struct device_command *done, int error)
 	list_init(&over);
 	pthread_mutex_lock(&p->lock);
 	told = __atomic_load_n(&p->told[queue->word], __ATOMIC_ACQUIRE);
+	lose_count(queue, error);
 	take_back(queue, told - *left, error);
 	*left = told;
 	queue->telling = false;

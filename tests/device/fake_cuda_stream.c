@@ -230,6 +230,8 @@ static CUresult tally(const struct work *w, bool rewritten)
 				++*left;
 				continue;
 			}
+			if (index >= hidden.grid[0] * hidden.grid[1] * hidden.grid[2])
+				return CUDA_ERROR_ILLEGAL_ADDRESS;
 		}
 		bytes = sizeof *count;
 		count = (uint32_t *)bytes_of(at + index * sizeof *count, true, &bytes);

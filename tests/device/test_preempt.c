@@ -304,6 +304,30 @@ static void a_grid_that_the_driver_refuses_is_refused(void **state)
 	h->ops->queue_destroy(queue);
 }
 
+/* What follows it in its stream would take others' numbers for its own. */
+static void a_slice_that_the_driver_refuses_ends_the_session(void **state)
+{
+	struct harness *h = &harness;
+	struct device_function *tally;
+	struct device_module *module = load(&tally);
+	struct device_queue *queue = harness_queue(h);
+	struct device_chunk *chunk = harness_map(h, 0);
+	struct tally_params params = {h->base, block_us(5)};
+	struct submitted s[2];
+
+	if (!getenv("GDEV_CUDA_DRIVER"))
+		skip();
+	setenv("FAKE_CUDA_FAIL", "cuLaunchKernel:701@1+", 1);
+	launch(queue, &s[0], tally, BLOCKS, 1024, &params, sizeof params);
+	assert_int_not_equal(harness_wait(h, &s[0]), 0);
+	unsetenv("FAKE_CUDA_FAIL");
+	launch(queue, &s[1], tally, BLOCKS, 1024, &params, sizeof params);
+	assert_int_not_equal(harness_wait(h, &s[1]), 0);
+	harness_unmap(h, 0, chunk);
+	h->ops->module_unload(module);
+	h->ops->queue_destroy(queue);
+}
+
 static void it_lasts_when_the_context_is_given_back(void **state)
 {
 	struct harness *h = &harness;
@@ -379,6 +403,8 @@ int main(void)
 			what_the_driver_does_not_take_rewritten_goes_as_it_is, start, stop),
 		cmocka_unit_test_setup_teardown(
 			a_grid_that_the_driver_refuses_is_refused, start, stop),
+		cmocka_unit_test_setup_teardown(
+			a_slice_that_the_driver_refuses_ends_the_session, start, stop),
 		cmocka_unit_test_setup_teardown(
 			it_lasts_when_the_context_is_given_back, start, stop),
 		cmocka_unit_test_setup_teardown(a_trap_ends_what_is_stopped, start, stop),
