@@ -382,6 +382,56 @@ static void clang_kernels_run(void **state)
 }
 
 /* Each thread updates the word of 16 that its number says; those of the first 16 threads tell what the words are. */
+static void count_sums(void *owner, enum ptx_form form, const char *text)
+{
+	const char *at = text;
+
+	while (form == PTX_FORM_IR && (at = strstr(at, "call float @ptx_fma_f32")) && at++)
+		++*(unsigned *)owner;
+}
+
+/* bench/cpu/programs/spmv.cu, of which nvcc and clang make a loop of four numbers a round, and one for what is left over. */
+static void unrolled_rows_are_one_loop(void **state)
+{
+	enum { ROWS = 300 };
+	static const char *const files[] = {"rows_nvcc.ptx", "rows_clang.ptx"};
+	static int first[ROWS + 1], columns[ROWS * 12];
+	static float values[ROWS * 12], x[ROWS], y[ROWS];
+	const uint32_t block[3] = {64, 1, 1};
+	struct {
+		void *y, *first, *columns, *values, *x;
+		int n;
+	} params = {y, first, columns, values, x, ROWS};
+
+	for (int r = 0; r < ROWS; r++) {
+		first[r + 1] = first[r] + r * 7 % 13;
+		x[r] = (float)(r % 9);
+	}
+	for (int i = 0; i < first[ROWS]; i++)
+		columns[i] = i * 31 % ROWS, values[i] = (float)(i % 5);
+	for (int k = 0; k < 2; k++) {
+		struct program p;
+		unsigned sums = 0;
+
+		load_file(&p, files[k]);
+		memset(y, 0xff, sizeof(y));
+		run(&p, (struct run){.kernel = "spmv",
+				.grid = {(ROWS + 63) / 64},
+				.block = {64},
+				.params = &params});
+		for (int r = 0; r < ROWS; r++) {
+			float want = 0;
+
+			for (int i = first[r]; i < first[r + 1]; i++)
+				want += values[i] * x[columns[i]];
+			assert_true(y[r] == want);
+		}
+		ptx_list(p.module, ptx_kernel_find(p.module, "spmv"), block, count_sums, &sums);
+		assert_int_equal(sums, 1);
+		unload(&p);
+	}
+}
+
 static void threads_update_the_same_word_in_a_row(void **state)
 {
 	static const char text[] =
@@ -466,6 +516,7 @@ static void threads_count_in_a_few_words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unrolled_rows_are_one_loop),
 		cmocka_unit_test(threads_update_the_same_word_in_a_row),
 		cmocka_unit_test(threads_count_in_a_few_words),
 		cmocka_unit_test(guarded_vectors_add),
