@@ -122,6 +122,26 @@ CUresult launch_read(CUfunction function, const CUlaunchConfig *config, struct g
 	return check_cluster(function, launch);
 }
 
+/* A grid is made of whole clusters, of the size that the kernel is compiled for, if it is. */
+static CUresult check_clusters(CUfunction function, const struct gdev_launch *launch)
+{
+	const struct gdev_function_info *info = gdev_function_info(function->function);
+	const uint32_t *cluster = launch->cluster[0] ? launch->cluster : info->cluster;
+
+	for (int i = 0; i < 3 && cluster[0]; i++) {
+		if (info->cluster[0] && max_of(cluster[i], 1u) != max_of(info->cluster[i], 1u))
+			return fail(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+				"the kernel is compiled for clusters of %ux%ux%u blocks",
+				info->cluster[0], info->cluster[1], info->cluster[2]);
+		if (launch->grid[i] % max_of(cluster[i], 1u))
+			return fail(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+				"%ux%ux%u blocks are no clusters of %ux%ux%u", launch->grid[0],
+				launch->grid[1], launch->grid[2], cluster[0], cluster[1],
+				cluster[2]);
+	}
+	return CUDA_SUCCESS;
+}
+
 /* All blocks of a cooperative launch must be on the device at once. */
 static CUresult check_cooperative(CUfunction function, const struct gdev_launch *launch)
 {
@@ -208,6 +228,7 @@ CUresult launch(
 		return fail(CUDA_ERROR_INVALID_HANDLE,
 			"the function is of another context than the current one");
 	TRY(launch_read(function, config, &launch));
+	TRY(check_clusters(function, &launch));
 	launch.cooperative |= how & LAUNCH_COOPERATIVE;
 	launch.more = how & LAUNCH_MORE;
 	TRY(read_params(function, params, extra, &launch));

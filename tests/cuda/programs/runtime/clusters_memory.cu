@@ -220,6 +220,8 @@ int main()
 		if (b % 3 < 2)
 			REQUIRE(host[2 * b] == 7 + (b % 3 ^ 1) + 10 &&
 				host[2 * b + 1] == (b % 3 ^ 1) * 100 + 6);
+	ring<<<6, THREADS>>>(out, 1);
+	EXPECT(cudaGetLastError(), cudaErrorInvalidClusterSize);
 	fail<<<8, 32>>>(out);
 	EXPECT(cudaDeviceSynchronize(), cudaErrorLaunchFailure);
 	return passed();
