@@ -9,7 +9,25 @@
 #include "device/cuda/cuda.h"
 #include "device/fatbin.h"
 
+#define PLACE_MAX (1u << 20)
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+
+/* Machine code is changed where its managed variables are. */
+static void place(struct device_module *module, char *code, size_t length)
+{
+	uint64_t wanted;
+	void *block;
+
+	if (!managed_find(module, code, length)) {
+		wanted = cuda_module_managed_bytes(module);
+		block = wanted <= PLACE_MAX ? malloc(wanted + 1) : NULL;
+		if (block)
+			managed_place(module, code, length, (uintptr_t)block);
+		free(block);
+	}
+	managed_forget(module);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
@@ -28,6 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	module = (struct device_module){0};
 	variables_list(&module, image, length);
 	variables_free(&module);
+	module.managed.any = true;
+	place(&module, (char *)image, length);
 	free(image);
 	return 0;
 }
