@@ -120,7 +120,7 @@ bool form_is_step(const struct work *w, const struct inst *i, uint32_t *from, in
 		return bits == 32 || bits == 64;
 	if ((i->op != OP_add && i->op != OP_sub) || !is_integer(i->types[0]) || !is_number(b))
 		return false;
-	*by = wrap(i->op == OP_add ? b->bits : -b->bits, bits);
+	*by = wrap(product(b->bits, i->op == OP_add ? 1 : -1), bits);
 	return true;
 }
 

@@ -547,7 +547,8 @@ static void do_inst(struct reroll *r, struct value *now, const struct inst *i, b
 		/* An offset of 32 bits may wrap where one of 64 does not. */
 		bool moves = o->memory && ptx_type_bits[r->work->regs[o->id].type] == 64;
 		node.values[k - 1] = read_value(r, now, o->id, rounds);
-		node.values[k - 1].offset += moves ? o->bits : 0;
+		if (moves)
+			node.values[k - 1] = form_wrap(node.values[k - 1], o->bits, 64);
 		node.in[k - 1].id = 0;
 		if (moves)
 			node.in[k - 1].bits = 0;
