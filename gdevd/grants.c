@@ -18,6 +18,8 @@
 /* How long nobody sleeps after a holder was told to leave that cannot hand over by itself, where there are processors
  * enough for that and a device that would stand still: waking two processes takes up to 100 us. */
 #define EAGER_NS (3 * NS_PER_MS)
+#define EXPECT_NS                                                                                  \
+	(50 * NS_PER_MS) /* … nor while a session that outranks the holder may come back, as its worker */
 #define QUANTUM_UNKNOWN_NS (2 * NS_PER_MS) /* as long as nobody has said what the device is */
 #define MAY_COME_NS NS_PER_S    /* a session that has been away for longer is not reckoned with */
 #define LOOK_NS (2 * NS_PER_MS) /* how often a holder that waits for memory is looked at */
@@ -230,6 +232,12 @@ static void on_eager(uv_idle_t *idle)
 		uv_idle_stop(idle);
 }
 
+static void stay_awake(struct daemon *daemon, uint64_t until_ns)
+{
+	daemon->eager_until_ns = until_ns;
+	uv_idle_start(&daemon->eager, on_eager);
+}
+
 static void on_grant(struct sched *sched, struct sched_entity *entity)
 {
 	struct session *session = session_of(entity, sched->index);
@@ -243,8 +251,11 @@ static void on_grant(struct sched *sched, struct sched_entity *entity)
 	session->grants[RESOURCE_COMPUTE].loading_ns =
 		__atomic_load_n(&session->worker->page->loading_ns, __ATOMIC_RELAXED);
 	session->device->turn_begins = true;
-	if (sched->index == RESOURCE_COMPUTE && !session->daemon->config.one_queue)
-		turns_prefer(session->device, may_come(session));
+	if (sched->index != RESOURCE_COMPUTE || session->daemon->config.one_queue)
+		return;
+	turns_prefer(session->device, may_come(session));
+	if (session->device->turning.preferred)
+		stay_awake(session->daemon, now_ns + EXPECT_NS);
 }
 
 static void on_revoke(struct sched *sched, struct sched_entity *entity, enum worker_revoke how)
@@ -268,8 +279,7 @@ static void on_prepare(struct sched *sched, struct sched_entity *entity)
 
 	control_fill(&message, CONTROL_PREPARE, 0);
 	connection_send(session->worker->connection, &message, NULL, 0);
-	session->daemon->eager_until_ns = clock_now_ns() + EAGER_NS;
-	uv_idle_start(&session->daemon->eager, on_eager);
+	stay_awake(session->daemon, clock_now_ns() + EAGER_NS);
 }
 
 static bool on_name(struct sched *sched, struct sched_entity *entity)
