@@ -73,9 +73,12 @@ static json_t *describe_ptask(const struct graph_item *item)
 		[GDEV_PTASK_EXECUTING] = "executing",
 		[GDEV_PTASK_COMPLETED] = "completed",
 	};
-	static const char *const kinds[] = {"function", "host", "elsewhere"};
-	const char *kind =
-		item->ptask.callback < array_length(kinds) ? kinds[item->ptask.callback] : "?";
+	static const char *const kinds[] = {
+		[GRAPH_KIND_FUNCTION] = "function",
+		[GRAPH_KIND_HOST] = "host",
+		[GRAPH_KIND_ELSEWHERE] = "elsewhere",
+	};
+	const char *kind = item->ptask.kind < array_length(kinds) ? kinds[item->ptask.kind] : "?";
 	const char *state =
 		item->ptask.state < array_length(states) ? states[item->ptask.state] : "?";
 

@@ -54,9 +54,9 @@ enum { GRAPH_REGION_SEGMENT, GRAPH_REGION_MEMBER, GRAPH_REGION_OWNER, GRAPH_REGI
 enum graph_build_what {
 	GRAPH_BUILD_MODULE = 1, /* bytes: an image. The text is what the compiler says */
 	GRAPH_BUILD_TEMPLATE,   /* name, layout, stride, count */
-	GRAPH_BUILD_PTASK,      /* name, module; bytes: the function's name */
-	GRAPH_BUILD_ARGUMENT,   /* ptask, parameter; bytes: the value */
-	GRAPH_BUILD_GEOMETRY,   /* ptask, grid (zeros: blocks alone), block, shared_bytes */
+	GRAPH_BUILD_PTASK, /* name, module; bytes: the function's name. Module 0: it runs in the member's own session */
+	GRAPH_BUILD_ARGUMENT, /* ptask, parameter; bytes: the value */
+	GRAPH_BUILD_GEOMETRY, /* ptask, grid (zeros: blocks alone), block, shared_bytes */
 	GRAPH_BUILD_PORT, /* ptask, name, kind, binding, parameter, tmpl, in_out, size; bytes: a variable's name */
 	GRAPH_BUILD_COUNT,   /* port, parameter */
 	GRAPH_BUILD_CHANNEL, /* name, from, to, tmpl, capacity, mode, keep -> layout, stride, count */
@@ -97,8 +97,9 @@ struct graph_message {
 		struct graph_region regions[GRAPH_REGIONS];
 		struct {
 			char name[2 * GRAPH_NAME_MAX]; /* of a channel, or PTASK.PORT; */
-			uint32_t object, nth;      /* or one of its part: the id of a channel; 0 */
-			uint32_t end;              /* its index in graph_segment.ends */
+			uint32_t object; /* or one of its part, by id: a channel, or a port; */
+			uint32_t nth; /* of that, which is ELSEWHERE, the channel of this number */
+			uint32_t end; /* its index in graph_segment.ends */
 			uint32_t pushes;           /* 1: the member pushes; 0: it pulls */
 			uint32_t capacity, layout; /* enum gdev_layout */
 			uint64_t stride, count[3], bytes;
@@ -120,6 +121,9 @@ struct graph_built {
 
 enum graph_item_kind { GRAPH_ITEM_GRAPH, GRAPH_ITEM_PTASK, GRAPH_ITEM_CHANNEL };
 
+/* ELSEWHERE: in the session of the process that has contributed it. */
+enum graph_kind { GRAPH_KIND_FUNCTION, GRAPH_KIND_HOST, GRAPH_KIND_ELSEWHERE };
+
 #define GRAPH_NOBODY UINT32_MAX
 
 struct graph_item {
@@ -134,8 +138,8 @@ struct graph_item {
 			uint64_t invocations, blocks;
 		} graph;
 		struct {
-			uint32_t state; /* enum gdev_ptask_state */
-			uint32_t ended, callback;
+			uint32_t state;       /* enum gdev_ptask_state */
+			uint32_t ended, kind; /* enum graph_kind */
 			int32_t priority, proxy;
 			uint32_t process; /* that has contributed it; 0: the owner */
 			uint64_t invocations, skipped, moved;

@@ -75,7 +75,9 @@ static void show_ptask(struct writer *writer, struct gdev_ptask *ptask)
 		return;
 	item->ptask.state = ptask_state(ptask);
 	item->ptask.ended = ptask->ended;
-	item->ptask.callback = ptask->elsewhere ? 2 : ptask->callback != NULL;
+	item->ptask.kind = ptask->elsewhere  ? GRAPH_KIND_ELSEWHERE
+			   : ptask->callback ? GRAPH_KIND_HOST
+					     : GRAPH_KIND_FUNCTION;
 	item->ptask.process = (uint32_t)ptask->process;
 	item->ptask.priority = ptask->priority;
 	item->ptask.proxy = ptask_proxy(ptask);
