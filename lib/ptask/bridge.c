@@ -9,6 +9,10 @@
  * Inputs are not copied in this process: the datablock here is the memory that the owner writes for this one. The thread never waits
  * in a call; all that it does it does without a deadline, and then it waits for both graphs at once.
  *
+ * Memory. Both directions have a memory of a fixed size that all ports share. If a port could take all of it, another one, for which
+ * the ptask waits, would get none: so each has a share, in datablocks, and contents come along unasked only where all that can be
+ * on its way is little.
+ *
  * Ends go over, too. If the graph here fails, the owner's is left, and so hears of the end of all that is made here; calls of this
  * process return why. Locks: that of the graph here, then that of the owner's.
  */
@@ -26,7 +30,9 @@
 #include "base/clock.h"
 #include "lib/ptask/remote.h"
 
-#define AGAIN_MS 1 /* memory that both share is full: until the owner has taken some of it */
+#define AGAIN_NS                                                                                   \
+	NS_PER_MS /* memory that both share is full: until the owner has taken some of it */
+#define PLENTY 32 /* datablocks: more than are pulled ahead and lie in this process's channel */
 #define START_NS (10 * NS_PER_MS) /* between looks whether the owner's graph runs */
 
 /* A port. */
@@ -37,6 +43,11 @@ struct link {
 	struct gdev_channel **there;
 	unsigned there_count, next; /* the next one into which `there_block` is to be pushed */
 	struct gdev_datablock *here_block, *there_block; /* on their way */
+	struct bridge *bridge;
+	unsigned limit; /* datablocks of it in the shared memory */
+	bool plenty;    /* all that there can be are less */
+	atomic_uint held;
+	atomic_bool waits; /* for one of them to go */
 };
 
 struct bridge {
@@ -80,6 +91,32 @@ static void on_release(void *argument)
 	gdev_datablock_put(argument);
 }
 
+/* A datablock of a port is in the shared memory from here on, until it is gone. */
+static void on_gone(void *argument)
+{
+	struct link *link = argument;
+
+	atomic_fetch_sub(&link->held, 1);
+	if (atomic_exchange(&link->waits, false))
+		bridge_wake(link->bridge);
+}
+
+static void hold(struct link *link, struct gdev_datablock *block)
+{
+	atomic_fetch_add(&link->held, 1);
+	block->release = on_gone;
+	block->argument = link;
+}
+
+/* Whether its share of the memory has room; else the thread is woken when it has. */
+static bool has_room(struct link *link)
+{
+	if (link->plenty || link->held < link->limit)
+		return true;
+	link->waits = true;
+	return link->held < link->limit;
+}
+
 /* What both share has no room for it just now. */
 static int later(struct bridge *bridge, int error)
 {
@@ -101,10 +138,16 @@ static int wrap(struct bridge *bridge, struct link *link)
 {
 	struct gdev_datablock *block = link->there_block;
 	void *data;
-	int error = gdev_datablock_map(block, false, &data);
+	int error;
 
+	if (!has_room(link))
+		return 0;
+	error = gdev_datablock_map(block, false, &data);
+	link->there[0]->remote->wants =
+		link->plenty; /* it says by now that this looks at contents */
 	if (error)
 		return later(bridge, error);
+	hold(link, block);
 	error = gdev_datablock_wrap(bridge->here, gdev_channel_template(link->here), block->records,
 		data, on_release, block, &link->here_block);
 	if (!error)
@@ -151,11 +194,15 @@ static int copy_out(struct bridge *bridge, struct link *link)
 {
 	struct gdev_datablock *from = link->here_block, *to;
 	void *data;
-	int error = gdev_datablock_create(
-		bridge->graph, gdev_channel_template(link->there[0]), from->records, &to);
+	int error;
 
+	if (!has_room(link))
+		return 0;
+	error = gdev_datablock_create(
+		bridge->graph, gdev_channel_template(link->there[0]), from->records, &to);
 	if (error)
 		return later(bridge, error);
+	hold(link, to);
 	error = gdev_datablock_map(to, true, &data);
 	if (!error)
 		error = gdev_datablock_read(from, 0, data, from->bytes);
@@ -208,6 +255,18 @@ static bool fits(const struct link *link, const struct gdev_channel *found)
 	return link->input ? template_fits(found->tmpl, here) : template_fits(here, found->tmpl);
 }
 
+static void share_memory(struct link *link)
+{
+	const struct remote *remote = link->bridge->graph->remote;
+	uint64_t bytes = link->input ? remote->theirs_bytes : remote->ours_bytes;
+	uint64_t share =
+		bytes / 2 / link->bridge->link_count / gdev_channel_template(link->there[0])->bytes;
+
+	link->limit = (unsigned)min_of(max_of(share, (uint64_t)1), (uint64_t)GRAPH_IDS);
+	link->plenty = link->input && link->limit >= PLENTY;
+	link->there[0]->remote->wants = link->plenty;
+}
+
 /* Of the part, when the owner's graph runs. */
 static int open_ends(struct bridge *bridge, struct link *link)
 {
@@ -231,23 +290,39 @@ static int open_ends(struct bridge *bridge, struct link *link)
 			return -ENOMEM;
 		link->there = more;
 		link->there[link->there_count++] = found;
-		found->remote->wants = true; /* contents come along */
 	}
 	if (error != -ENOENT)
 		return error;
+	if (link->there_count)
+		share_memory(link);
 	link->over = !link->there_count; /* its ptask was not connected, and has ended */
 	return link->over && link->input ? gdev_channel_end(link->here) : 0;
 }
 
 static void wait_for_more(struct bridge *bridge)
 {
+	static const struct timespec moment = {.tv_nsec = AGAIN_NS};
 	struct pollfd told[] = {{.fd = bridge->wake, .events = POLLIN},
 		{.fd = gdev_graph_descriptor(bridge->here), .events = POLLIN},
 		{.fd = gdev_graph_descriptor(bridge->graph), .events = POLLIN}};
 	eventfd_t count;
 
-	poll(told, array_length(told), bridge->again ? AGAIN_MS : -1);
+	if (bridge->again)
+		nanosleep(&moment, NULL);
+	else
+		poll(told, array_length(told), -1);
 	eventfd_read(bridge->wake, &count);
+}
+
+/* What the owner has answered: what is free again, also if nothing is asked just now. */
+static int listen_to_owner(struct gdev_graph *graph)
+{
+	int error;
+
+	pthread_mutex_lock(&graph->lock);
+	error = remote_wait(graph, 0);
+	pthread_mutex_unlock(&graph->lock);
+	return error == -EAGAIN ? 0 : error;
 }
 
 static bool all_over(const struct bridge *bridge)
@@ -267,7 +342,9 @@ static int carry(struct bridge *bridge)
 	while (!error && !bridge->stopping && !all_over(bridge)) {
 		bool some = false;
 		bridge->again = false;
-		error = gdev_graph_advance(bridge->here);
+		error = listen_to_owner(bridge->graph);
+		if (!error)
+			error = gdev_graph_advance(bridge->here);
 		for (unsigned i = 0; i < bridge->link_count && !error; i++) {
 			struct link *link = &bridge->links[i];
 			if (!link->over)
@@ -351,7 +428,7 @@ static int add_link(struct bridge *bridge, struct gdev_port *port, bool input)
 		bridge->here, input ? NULL : port->here, input ? port->here : NULL, NULL, &here);
 	if (!error)
 		links[bridge->link_count++] =
-			(struct link){.port = port, .input = input, .here = here};
+			(struct link){.port = port, .input = input, .here = here, .bridge = bridge};
 	return error;
 }
 
@@ -392,13 +469,13 @@ int bridge_create(struct gdev_graph *graph, const char *vgpu, struct bridge **cr
 	bridge->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	error = bridge->wake < 0 ? -errno : gdev_graph_open(&options, &bridge->here);
 	if (error)
-		bridge_destroy(bridge);
+		bridge_free(bridge);
 	else
 		*created = bridge;
 	return error;
 }
 
-void bridge_destroy(struct bridge *bridge)
+void bridge_stop(struct bridge *bridge)
 {
 	if (!bridge)
 		return;
@@ -410,11 +487,19 @@ void bridge_destroy(struct bridge *bridge)
 	for (unsigned i = 0; i < bridge->link_count; i++) {
 		gdev_datablock_put(bridge->links[i].here_block);
 		gdev_datablock_put(bridge->links[i].there_block);
-		free(bridge->links[i].there);
 	}
 	gdev_graph_close(bridge->here);
+	bridge->here = NULL;
+}
+
+void bridge_free(struct bridge *bridge)
+{
+	if (!bridge)
+		return;
 	if (bridge->wake >= 0)
 		close(bridge->wake);
+	for (unsigned i = 0; i < bridge->link_count; i++)
+		free(bridge->links[i].there);
 	free(bridge->links);
 	free(bridge);
 }

@@ -11,8 +11,10 @@ struct bridge;
 
 /* A session for what this process opens in `graph`, which another process owns. Errors as gdev_graph_open(). */
 int bridge_create(struct gdev_graph *graph, const char *vgpu, struct bridge **bridge);
-/* Ends the thread, and frees all. Without the lock. NULL is fine. */
-void bridge_destroy(struct bridge *bridge);
+/* Ends the thread, and the session. Without the lock. NULL is fine, here and below. */
+void bridge_stop(struct bridge *bridge);
+/* When no datablock of the graph is there any more. */
+void bridge_free(struct bridge *bridge);
 /* The graph of this process's session, in which its ptasks are. */
 struct gdev_graph *bridge_graph(const struct bridge *bridge);
 /* `error`, and its words are those of the process's graph from here on. */

@@ -377,9 +377,8 @@ void remote_close(struct gdev_graph *graph)
 	struct remote *remote = graph->remote;
 	struct gdev_channel *channel;
 
-	bridge_destroy(remote->bridge);
+	bridge_stop(remote->bridge);
 	pthread_mutex_lock(&graph->lock);
-	remote->bridge = NULL;
 	if (!graph->error)
 		graph->error = -ECANCELED;
 	/* The owner takes what is in the ring first, so all that was pushed is there. */
@@ -407,6 +406,7 @@ void remote_free(struct gdev_graph *graph)
 		channel_free(channel);
 	}
 	remote_forget_parts(graph);
+	bridge_free(remote->bridge);
 	forks_forget(remote->socket);
 	fds[0] = remote->socket;
 	fds[1] = remote->wake;

@@ -356,10 +356,10 @@ static void test_own_session_little_memory(void **state)
 	good(owner.graph, gdev_graph_run(owner.graph));
 	for (int i = 0; i < 60; i++) {
 		push_ints(&owner, in, i);
-		if (i >= 20)
-			pull_ints(&owner, out, 3 * (i - 20), 3);
+		if (i >= 12)
+			pull_ints(&owner, out, 3 * (i - 12), 3);
 	}
-	for (int i = 40; i < 60; i++)
+	for (int i = 48; i < 60; i++)
 		pull_ints(&owner, out, 3 * i, 3);
 	fixture_teardown((void **)&f);
 	gdev_graph_close(owner.graph);
