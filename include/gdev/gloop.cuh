@@ -445,7 +445,7 @@ inline __device__ bool DeviceLoop::enter(const gloop_grid &of)
 	return first;
 }
 
-/* By thread 0. */
+/* The host looks when the kernel has ended. By thread 0. */
 inline __device__ void DeviceLoop::leave()
 {
 	volatile gloop_line *line = grid.lines;
@@ -453,7 +453,6 @@ inline __device__ void DeviceLoop::leave()
 	state->ended = !state->used;
 	line->seen = state->answers;
 	line->callbacks = state->callbacks;
-	detail::fence();
 	line->left = state->overfull					    ? GLOOP_OVERFULL
 		     : !state->used					    ? GLOOP_ENDED
 		     : (state->used & ~state->waiting & ~state->starved) ? GLOOP_YIELDED
