@@ -4,7 +4,7 @@ tests/ptask, the pipeline, and the metrics of `scripts/bench ptask` and `ptask-g
 piece of work verifies its results). What is otherwise here:
 
   *.cublas           pca by hand with cuBLAS, if a library is found: the machine's toolkit's, or PyTorch's
-  two_devices        by the simulation of tests/ptask/test_scaling.c, with the times of `figure12.run_us` and `copy_us`, which are
+  two_devices        by the simulation of tests/ptask/test_scaling.c, with the times of `simulated.run_us` and `simulated.copy_us`, which are
                      measured here; one card cannot gain anything
   moved_pct          on two virtual GPUs of the card
   invoke_across_us   as there; all processes share the card's one worker
@@ -95,8 +95,8 @@ def simulate(gdevd):
     code, out, err = gdevd.run([gdevd.build / "tests" / "ptask" / "test_ptask_scaling", run_us / 1000, copy_us / 1000])
     if code:
         raise LabError(f"test_ptask_scaling: {err}")
-    yield "figure12.run_us", run_us, 1, "us"
-    yield "figure12.copy_us", copy_us, 1, "us"
+    yield "simulated.run_us", run_us, 1, "us"
+    yield "simulated.copy_us", copy_us, 1, "us"
     yield "two_devices", json.loads(out)["two_devices"], 1, "x"
 
 
