@@ -163,6 +163,8 @@ FLOAT_FN(fmin_, FE_TONEAREST,
 		 : y)
 FLOAT_FN(fsat, FE_TONEAREST, x > 0 ? (x < 1 ? x : 1) : 0)
 FLOAT_FN(fneg, FE_TONEAREST, -x)
+DOUBLE_FN(dsqrt_rm, FE_DOWNWARD, sqrt(x))
+DOUBLE_FN(dsqrt_rm_tiny, FE_DOWNWARD, sqrt(x * 0x1p-1040))
 DOUBLE_FN(dadd_rm, FE_DOWNWARD, x + y)
 DOUBLE_FN(dmul_rz, FE_TOWARDZERO, x *y)
 DOUBLE_FN(dfma, FE_TONEAREST, fma(x, y, z))
@@ -283,6 +285,8 @@ static const struct row rows[] = {
 	{64, 'f', "fma.rn.f64 d, x, y, z;", dfma},
 	{64, 'f', "fma.rp.f64 d, x, y, z;", dfma_rp},
 	{64, 'f', "fma.rm.f64 d, x, y, z;", dfma_rm},
+	{64, 'f', "sqrt.rm.f64 d, x;", dsqrt_rm},
+	{64, 'f', "mul.rm.f64 d, x, 0d0000000400000000; sqrt.rm.f64 d, d;", dsqrt_rm_tiny},
 	{64, 'f', "fma.rz.f64 d, x, y, z;", dfma_rz},
 	{64, 'f', "div.rm.f64 d, x, y;", ddiv_rm},
 	{32, 'i', "setp.ltu.f32 p, x, y; selp.u32 d, 1, 0, p;", setp_ltu},

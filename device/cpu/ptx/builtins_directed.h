@@ -200,9 +200,11 @@ static inline double div64(double a, double b, int mode)
 }
 static inline double sqrt64(double a, int mode)
 {
-	double r = __builtin_sqrt(a);
+	double r = __builtin_sqrt(a), e = __builtin_fma(-r, r, a);
 
-	return r == 0 ? r : direct64(r, __builtin_fma(-r, r, a), mode);
+	if (a < 0x1p-900) /* the remainder may be too small for a double */
+		e = __builtin_fma(-(r * 0x1p300), r * 0x1p300, a * 0x1p600);
+	return r == 0 ? r : direct64(r, e, mode);
 }
 
 #define DIRECTED(name, mode)                                                                       \
