@@ -428,8 +428,9 @@ def stage_conformance(results, options):
     run_suites(results, "build", lambda _name, suites: "conformance" in suites, full=options.full)
 
 
-def stage_vm(results, _options):
-    code, out = execute([sys.executable, "-B", "tests/vm/test_guest.py"], timeout=1800, environment={"GDEV_BUILD": "build"})
+def stage_vm(results, options):
+    environment = {"GDEV_BUILD": "build", **({"GDEV_TEST_FULL": "1"} if options.full else {})}
+    code, out = execute([sys.executable, "-B", "tests/vm/test_guest.py"], timeout=7200 if options.full else 1800, environment=environment)
     record = {"stdout": out, "result": "OK" if code == 0 else "FAIL", "returncode": code}
     if not count_tap(results, "vm", record):
         results.add("failed" if code else "skipped", "vm", out.strip().rpartition("# SKIP ")[2] or out)

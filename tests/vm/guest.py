@@ -76,12 +76,49 @@ def kernel(cache, version):
     return image
 
 
-def module(cache, version):
-    """Builds the module beside the tree; a warning is an error."""
-    folder = cache / "kmod"
+SOURCE = "linux-source-6.1"
+DEBUG_CONFIG = Path(__file__).parent / "debug.config"
+
+
+def debug_tree(cache):
+    """A kernel's tree that has been built with debug.config, out of Debian's package of the source: once, for half an hour of a
+    processor or less."""
+    tree = cache / SOURCE
+    built = tree / "built.config"
+    if built.exists() and built.read_text() == DEBUG_CONFIG.read_text():
+        return tree
+    for name in ("flex", "bison", "bc"):
+        if not shutil.which(name):
+            raise Missing(f"{name} is not installed: a kernel is built with flex, bison, bc and libelf-dev")
+    if not tree.exists():
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            done = subprocess.run(["apt-get", "download", SOURCE], cwd=folder, capture_output=True, text=True)
+            files = list(Path(folder).glob("*.deb"))
+            if done.returncode or not files:
+                raise Missing(f"the package {SOURCE} cannot be downloaded: {done.stderr.strip()}")
+            subprocess.run(["dpkg-deb", "-x", files[0], folder], check=True)
+            subprocess.run(["tar", "xf", Path(folder) / "usr" / "src" / f"{SOURCE}.tar.xz"], cwd=folder, check=True)
+            shutil.move(Path(folder) / SOURCE, tree)
+    for command in (["make", "-s", "tinyconfig"],
+                    ["scripts/kconfig/merge_config.sh", "-m", ".config", DEBUG_CONFIG],
+                    ["make", "-s", "olddefconfig"], ["make", "-s", f"-j{os.cpu_count()}", "bzImage", "modules"]):
+        done = subprocess.run([*NICE, *command], cwd=tree, capture_output=True, text=True)
+        if done.returncode:
+            raise lab.LabError(f"the kernel does not build:\n{done.stderr[-3000:]}")
+    have = (tree / ".config").read_text()
+    for wanted in re.findall(r"^CONFIG_\w+=.*$", DEBUG_CONFIG.read_text(), re.M):
+        if f"{wanted}\n" not in have:
+            raise lab.LabError(f"the kernel is not built with {wanted}")
+    built.write_text(DEBUG_CONFIG.read_text())
+    return tree
+
+
+def module(cache, version, tree=None):
+    """Builds the module beside the tree, for an installed kernel's headers or a kernel's tree; a warning is an error."""
+    folder = cache / ("kmod-debug" if tree else "kmod")
     shutil.copytree(lab.ROOT / "kmod", folder / "kmod", dirs_exist_ok=True)
     shutil.copytree(lab.ROOT / "proto", folder / "proto", dirs_exist_ok=True)
-    done = subprocess.run([*NICE, "make", "-C", folder / "kmod", f"KERNEL={version}"], capture_output=True, text=True)
+    done = subprocess.run([*NICE, "make", "-C", folder / "kmod", f"BUILD={tree}" if tree else f"KERNEL={version}"], capture_output=True, text=True)
     text = done.stdout + done.stderr
     if done.returncode or re.search(r"warning:", text):
         raise lab.LabError(f"the module does not build:\n{text[-3000:]}")
@@ -123,14 +160,14 @@ class Image:
                 subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=folder, input=names, stdout=out, check=True)
 
 
-def base_image(build, version, cache, programs):
-    """programs: {path in the guest: path here}."""
+def base_image(build, version, cache, programs, tree=None):
+    """programs: {path in the guest: path here}. tree: as of module()."""
     image = Image()
     library_folders = (build / "lib" / "cuda", build / "lib" / "libgdev")
     environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, library_folders))}
     image.add("init", INIT.encode())
     image.add("bin/busybox", tool("busybox"))
-    image.add("gdev.ko", module(cache, version), 0o644)
+    image.add("gdev.ko", module(cache, version, tree), 0o644)
     image.add("gdev/lib/cuda/libcuda.so.1", build / "lib" / "cuda" / "libcuda.so.1")
     image.add("gdev/lib/libgdev/libgdev.so.0", (build / "lib" / "libgdev" / "libgdev.so.0").resolve())
     image.add("gdev/cli/gdev", build / "cli" / "gdev")

@@ -40,6 +40,7 @@ class Case(unittest.TestCase):
 
     script = ""
     files = {}
+    debug = False
 
     @classmethod
     def setUpClass(cls):
@@ -47,11 +48,13 @@ class Case(unittest.TestCase):
         cache = build / "vm-cache"
         cache.mkdir(exist_ok=True)
         version = guest.headers()
-        image = guest.base_image(build, version, cache, {f"t/{name}": build / path for name, path in cls.files.items()})
+        tree = guest.debug_tree(cache) if cls.debug else None
+        image = guest.base_image(build, version, cache, {f"t/{name}": build / path for name, path in cls.files.items()}, tree)
+        kernel = tree / "arch/x86/boot/bzImage" if tree else guest.kernel(cache, version)
         cls.gdevd = cls.enterClassContext(lab.Gdevd(build, {"device_memory": "1G"}, {"gdev0": {}}))
         cls.server = cls.enterClassContext(guest.Server(cls.gdevd, "--memory", "1G"))
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
-        machine = guest.Guest(cls.server, guest.kernel(cache, version), image, BEGIN + cls.script, folder)
+        machine = guest.Guest(cls.server, kernel, image, BEGIN + cls.script, folder)
         try:
             machine.start()
             cls.output = machine.finish(LIMIT_S)
@@ -173,6 +176,37 @@ run no-complaints sh -c 'dmesg | grep -E "BUG|WARNING|Oops|Call Trace|stay pinne
         """The host has no session of the machine any more"""
         self.assertEqual(self.gdevd.status()["sessions"], [])
         self.assertNotIn("signal", self.server.log())
+
+
+@unittest.skipUnless(integ.FULL, "a kernel is built for it: with --full")
+class Debug(Case):
+    """Under a kernel that watches its memory and its locks."""
+
+    debug = True
+    files = Deaths.files
+    script = RUN + """
+mount -t debugfs debug /sys/kernel/debug
+echo scan=off >/sys/kernel/debug/kmemleak
+run counted /t/counted 300 4
+run together sh -c 'for i in 1 2 3; do /t/counted 100 1 & p="$p $!"; done; for i in $p; do wait $i || exit 1; done'
+run killed sh -c 'for i in 1 2; do
+    /t/counted 100000 4 >/dev/null 2>&1 & p=$!; usleep $((600000 * i)); kill -9 $p; wait $p; done; true'
+run removed sh -c 'rmmod gdev && insmod /gdev.ko'
+run after /t/hello
+rmmod gdev
+run leaks sh -c 'for i in 1 2; do sleep 6; echo scan >/sys/kernel/debug/kmemleak; done; cat /sys/kernel/debug/kmemleak'
+run watched sh -c 'dmesg | grep -E "kmemleak: Kernel memory leak detector initialized|Lock dependency validator"'
+run complaints sh -c 'dmesg | grep -E -A 30 "BUG|WARNING|KASAN:|possible .* (lock|deadlock)|Oops|stay pinned"; true'
+"""
+
+    def test_debug_kernel(self):
+        """A kernel with KASAN, lockdep and kmemleak complains of nothing"""
+        for name in ("counted", "together", "killed", "removed", "after"):
+            with self.subTest(name):
+                self.assertEqual(self.said(name)[0], 0, self.said(name)[1])
+        self.assertEqual(self.said("watched")[1].count("\n"), 2, self.said("watched")[1])
+        self.assertEqual(self.said("leaks"), (0, ""))
+        self.assertEqual(self.said("complaints")[1], "")
 
 
 STORM_SECONDS = 120 if integ.FULL else 15
