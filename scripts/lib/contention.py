@@ -10,6 +10,7 @@ count. Throughput is the sum over all of what each did, as a part of what it doe
 is lost. The baseline of an error is the 7 % of the paper, of a throughput 1."""
 
 import json
+import re
 import math
 import statistics
 import struct
@@ -600,8 +601,8 @@ def handover_steps(trace, logs, offset_ns):
         span = [round(event["ts"] * 1e3) + offset_ns, round((event["ts"] + event["dur"]) * 1e3) + offset_ns]
         if event.get("cat") == "kernel":
             kernels.setdefault(event["pid"], []).append(span[1])
-        elif event.get("cat") == "grant":
-            number = int(names[event["pid"]].split()[-1][1:])
+        elif event.get("cat") == "grant" and (found := re.match(r"virtual GPU v(\d+) ", names[event["pid"]])):
+            number = int(found[1])
             grants.setdefault(number, []).append(span)
             names[number] = int(event["name"].split("(")[-1][:-1])
     steps = {"noticed": [], "released": [], "given": [], "begun": []}
