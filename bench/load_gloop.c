@@ -108,6 +108,15 @@ static void *run_kernel(void *argument)
 	return NULL;
 }
 
+static pthread_t start_kernel(void)
+{
+	pthread_t thread;
+
+	atomic_store(&state.over, false);
+	bench_require(pthread_create(&thread, NULL, run_kernel, NULL) != 0, "begin", "no thread");
+	return thread;
+}
+
 static uint64_t counted(void)
 {
 	uint64_t sum = 0;
@@ -158,7 +167,7 @@ static void calibrate(void)
 	state.slice_us = 60000000;
 	set_stop(false);
 	clear_counters();
-	bench_require(pthread_create(&thread, NULL, run_kernel, NULL) != 0, "begin", "no thread");
+	thread = start_kernel();
 	while (!counted() && !atomic_load(&state.over))
 		pause_ns(LOOK_NS);
 	pause_ns(CALIBRATE_NS / 10);
@@ -231,10 +240,9 @@ int main(int argc, char **argv)
 	bench_require(!state.bins, "begin", "no memory");
 	set_stop(false);
 	clear_counters();
-	atomic_store(&state.over, false);
 	while (real_ns() < state.begin_ns)
 		pause_ns(100000);
-	bench_require(pthread_create(&thread, NULL, run_kernel, NULL) != 0, "begin", "no thread");
+	thread = start_kernel();
 	follow();
 	set_stop(true);
 	pthread_join(thread, NULL);

@@ -21,6 +21,8 @@
  *    stack and what differs from thread to thread do not last from one callback to the next.
  *  - Captures are trivially copyable, 208 bytes at most.
  *  - At most 64 callbacks of a block wait at once. One more ends the run with -ENOBUFS; free_slots() says how many are left.
+ *  - A call with bytes holds one of the block's pages, of which there are fewer (docs/gloop.md). One that gets none asks later,
+ *    when another's callback has run: what it names must be open until then.
  *  - Memory that a call names is device memory or page-locked memory. What is read is there when the callback runs; what is
  *    written stays as it is until then, since the block may have no page free to copy it to before.
  *
@@ -243,10 +245,11 @@ class DeviceLoop
 			state->pages &= ~(1ull << held);
 	}
 
-	/* A free page, or GLOOP_NO_PAGE. By thread 0. */
-	__device__ gloop_s32 take_page()
+	/* A free page, or GLOOP_NO_PAGE. The first is never for what is received, and the last for nothing else: what the block sends
+	 * may be what the other side waits for before it sends, and the other way round. By thread 0. */
+	__device__ gloop_s32 take_page(bool receives)
 	{
-		gloop_u64 free = ~state->pages & (~0ull >> (64 - grid.page_count));
+		gloop_u64 all = ~0ull >> (64 - grid.page_count), free = ~state->pages & (receives ? all & ~1ull : all >> 1);
 
 		if (!free)
 			return GLOOP_NO_PAGE;
@@ -254,9 +257,10 @@ class DeviceLoop
 		return detail::lowest(free);
 	}
 
-	/* Takes a free slot for the callback, and a page if there are bytes and one is free; -1: there is no slot. */
+	/* Takes a free slot for the callback, and a page if there are bytes and one is free that no other slot waits for; -1: there
+	 * is no slot. */
 	template <class F>
-	__device__ gloop_s32 claim(detail::entry code, F &callback, void *destination, gloop_u64 bytes)
+	__device__ gloop_s32 claim(detail::entry code, F &callback, void *destination, gloop_u64 bytes, bool receives = false)
 	{
 		static_assert(sizeof(F) <= GLOOP_CAPTURE_BYTES, "a callback captures too much");
 		static_assert(alignof(F) <= 16, "a callback's captures are aligned too strictly");
@@ -275,7 +279,8 @@ class DeviceLoop
 				slot->callback = (gloop_s64)((const char *)code - (const char *)&detail::anchor);
 				slot->destination = (gloop_u64)destination;
 				slot->bytes = bytes;
-				slot->page = page = bytes ? take_page() : GLOOP_NO_PAGE;
+				slot->receives = receives;
+				slot->page = page = bytes && !state->starved ? take_page(receives) : GLOOP_NO_PAGE;
 				__builtin_memcpy(__builtin_assume_aligned(slot->captures, 16), (const void *)&callback, sizeof(F));
 				state->used |= 1ull << chosen;
 			}
@@ -302,7 +307,7 @@ __device__ void DeviceLoop::request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset
 {
 	if (bytes > grid.page_bytes)
 		bytes = grid.page_bytes;
-	gloop_s32 slot = claim(code, callback, destination, bytes);
+	gloop_s32 slot = claim(code, callback, destination, bytes, op == GLOOP_RECEIVE);
 	if (slot < 0)
 		return;
 	gloop_s32 held = page;
@@ -377,18 +382,25 @@ inline __device__ void DeviceLoop::take_answers()
 	state->waiting = waiting;
 }
 
-/* Chooses a slot that is to fill its page and to ask. False: it has no page, and none is free. By thread 0. */
+/* Chooses a slot that is to fill its page and to ask, each in its turn. False: none has a page or gets one. By thread 0. */
 inline __device__ bool DeviceLoop::fill()
 {
-	for (gloop_u64 left = state->starved; left; left &= left - 1) {
+	gloop_u64 low = state->starved & ~(~0ull << state->next_starved), left = state->starved & ~low;
+
+	for (; left | low; left &= left - 1) {
+		if (!left) {
+			left = low;
+			low = 0;
+		}
 		chosen = detail::lowest(left);
 		page = state->slots[chosen].page;
 		if (page < 0)
-			page = take_page();
+			page = take_page(state->slots[chosen].receives);
 		if (page < 0)
 			continue;
 		state->slots[chosen].page = page;
 		state->starved &= ~(1ull << chosen);
+		state->next_starved = (chosen + 1) % GLOOP_SLOTS;
 		((volatile gloop_rpc *)grid.rpcs)[chosen].filled = 1;
 		return asks = true;
 	}
@@ -558,7 +570,7 @@ __device__ void write(DeviceLoop *loop, int fd, gloop_u64 offset, gloop_u64 byte
 	loop->request(GLOOP_WRITE, fd, offset, bytes, 0, from, 0, callback);
 }
 
-/* callback(loop, 0). Other blocks' calls that are on the way go on. */
+/* callback(loop, 0). Calls that the host has taken go on; those that come to it later fail with -EBADF. */
 template <class F> __device__ void close(DeviceLoop *loop, int fd, F callback)
 {
 	loop->request(GLOOP_CLOSE, fd, 0, 0, 0, 0, 0, callback);

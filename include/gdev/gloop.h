@@ -32,7 +32,7 @@ struct gloop_options {
 	uint32_t poll_us;
 	/* A block leaves at the first boundary of callbacks after so long, so that others can have the device. 0: 1000. */
 	uint32_t slice_us;
-	/* Of each of the 64 pages of a block, in page-locked memory: the most that one call of the kernel reads, writes,
+	/* Of each of the 2 to 16 pages of a block, in page-locked memory: the most that one call of the kernel reads, writes,
 	 * receives or sends. 0: 16384. A multiple of 64, 1 MiB at most. */
 	uint32_t page_bytes;
 	/* Descriptors that the kernel knows from the start, as 0, 1, …: regular files without O_APPEND, and TCP sockets with

@@ -116,11 +116,11 @@ struct gloop_slot {
 	gloop_s64 callback; /* where its code is, from gloop::detail::anchor() */
 	gloop_u64
 		destination; /* where the answer's bytes go from the page; 0: nowhere, or they are there */
-	gloop_u64 bytes;  /* at most so many */
-	gloop_u64 posted; /* its requests so far; if it waits, it waits for the last of them */
-	gloop_s64 result; /* of the request that was answered */
-	gloop_s32 page;   /* that it holds until its callback runs, or GLOOP_NO_PAGE */
-	gloop_u32 unused;
+	gloop_u64 bytes;    /* at most so many */
+	gloop_u64 posted;   /* its requests so far; if it waits, it waits for the last of them */
+	gloop_s64 result;   /* of the request that was answered */
+	gloop_s32 page;     /* that it holds until its callback runs, or GLOOP_NO_PAGE */
+	gloop_u32 receives; /* 1: it asks for RECEIVE */
 	gloop_u8 captures[GLOOP_CAPTURE_BYTES];
 };
 GLOOP_ASSERT(sizeof(struct gloop_slot) == GLOOP_SLOT_BYTES);
@@ -136,15 +136,17 @@ struct gloop_state {
 	gloop_u64 posted;  /* as in the line */
 	gloop_u64 callbacks;
 	gloop_u32
-		next; /* the search for a ready callback begins at this slot, so that each gets its turn */
+		next; /* the search for a ready callback begins at this slot, so that each gets its turn, */
+	gloop_u32 next_starved; /* and that for one that gets a page */
 	gloop_u32 begun, ended, overfull;
-	gloop_u64 unused[23];
+	gloop_u32 also_unused;
+	gloop_u64 unused[22];
 	struct gloop_slot slots[GLOOP_SLOTS];
 };
 GLOOP_ASSERT(sizeof(struct gloop_state) == 256 + GLOOP_SLOTS * GLOOP_SLOT_BYTES);
 
 /* The first parameter of a kernel that gloop_run() launches. Arrays have an element a block; of slots, 64 a block; of pages,
- * `page_count`, 64 at most. */
+ * `page_count`, 2 to 64. */
 struct gloop_grid {
 	struct gloop_state *states;
 	struct gloop_line *lines;

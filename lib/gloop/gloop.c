@@ -23,8 +23,9 @@
 	(50 * NS_PER_US) /* after the last request the host looks for more, without a pause */
 #define PAUSE_NS (50 * NS_PER_US) /* between two looks, later */
 #define BLOCKS_MAX (1u << 20)
-/* Of the pages of all blocks: locking memory takes half a millisecond a MiB and more. A block has one page at least. */
+/* Of the pages of all blocks: locking memory takes half a millisecond a MiB and more. */
 #define PAGES_BYTES (8u << 20)
+#define PAGES_MIN 2 /* of a block: one that is received into, and one for all else */
 #define PAGES_MAX 16
 
 struct block {
@@ -478,8 +479,8 @@ static int check(struct run *run, const struct gloop_shape *shape)
 	cuGetProcAddress("cuGdevMemWrite", (void **)&run->host.write, CUDA_VERSION, 0, NULL);
 	if (run->host.page_bytes % 64 || run->host.page_bytes > GLOOP_PAGE_MAX)
 		return -EINVAL;
-	run->host.page_count =
-		(uint32_t)max_of(1, min_of(PAGES_MAX, PAGES_BYTES / blocks / run->host.page_bytes));
+	run->host.page_count = (uint32_t)max_of(
+		PAGES_MIN, min_of(PAGES_MAX, PAGES_BYTES / blocks / run->host.page_bytes));
 	return o->descriptor_count > TABLE_FILES ? -EINVAL : 0;
 }
 

@@ -422,7 +422,8 @@ def check_programs(sides):
 def check_gloop(sides):
     """Kernels with event loops; what they read comes by copy engines here."""
     folder = sides.gdevd.build / "tests" / "gloop"
-    return Tap(*run_test(sides, sides.command("gdev", [folder / "test_gloop"]), 300)).say("gloop test_gloop")
+    return add(Tap(*run_test(sides, sides.command("gdev", [folder / name]), 300)).say(f"gloop {name}")
+               for name in ("test_gloop", "test_requests"))
 
 
 def check_tests(sides):

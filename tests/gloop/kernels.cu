@@ -184,6 +184,36 @@ extern "C" __global__ void many(
 	});
 }
 
+static __device__ void read_again(DeviceLoop *loop, char *to, unsigned *counts, unsigned most)
+{
+	gloop::fs::read(loop, 0, 0, 64, to, [=](DeviceLoop *loop, long long) {
+		__syncthreads();
+		bool over = counts[1] || counts[0] == most;
+
+		__syncthreads();
+		if (leads())
+			counts[0]++;
+		if (!over)
+			read_again(loop, to, counts, most);
+	});
+}
+
+/* Reads again and again, until another read that was asked for beside the first has its turn. counts: of the reads of both. */
+extern "C" __global__ void read_beside(
+	gloop_grid grid, char *scratch, unsigned *counts, unsigned most)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		char *mine = scratch + 128 * blockIdx.x;
+		unsigned *count = counts + 2 * blockIdx.x;
+
+		read_again(loop, mine, count, most);
+		gloop::fs::read(loop, 0, 0, 64, mine + 64, [=](DeviceLoop *, long long) {
+			if (leads())
+				count[1]++;
+		});
+	});
+}
+
 /* The first block maps descriptor 0, from 7 on, and adds all up, a part in each thread; then what makes no sense. results: the sum;
  * whether it was mapped; and of each call that makes no sense. */
 extern "C" __global__ void map_file(
@@ -315,6 +345,24 @@ extern "C" __global__ void echo(
 	gloop::run(grid, [=](DeviceLoop *loop) {
 		accept_on(loop, 0, scratch + blockIdx.x * connections * 4096, bytes + blockIdx.x,
 			connections);
+	});
+}
+
+/* Block 0 waits twice for what comes from descriptor 0, and sends four bytes that the other side waits for. results: the bytes that
+ * came, and that were sent. */
+extern "C" __global__ void receive_and_send(gloop_grid grid, char *scratch, long long *results)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		if (blockIdx.x)
+			return;
+		for (unsigned i = 0; i < 2; i++)
+			gloop::net::receive(
+				loop, 0, 64, scratch + 64 * i, [=](DeviceLoop *, long long got) {
+					if (leads())
+						results[0] += got;
+				});
+		gloop::net::send(loop, 0, 4, scratch + 128,
+			[=](DeviceLoop *, long long sent) { results[1] = sent; });
 	});
 }
 

@@ -3,22 +3,17 @@
  * Kernels with event loops (kernels.cu), and the host event loop that serves them; each in both modes and suspended
  * at every boundary of callbacks.
  */
+#include "fixture.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <arpa/inet.h>
-#include <cuda.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
@@ -26,91 +21,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "gdev/gloop.h"
-#include "gdev/gloop_rpc.h"
-
-extern const char kernels_ptx[];
-#define assert_success(call) assert_int_equal((call), CUDA_SUCCESS)
-
-static CUcontext context;
-static CUmodule module;
-static char folder[] = "/tmp/gdev-gloop-XXXXXX";
-
-/* The two modes, something between, and a suspension before each callback but a launch's first. */
-static const struct gloop_options modes[] = {
-	{.poll_us = 0},
-	{.poll_us = GLOOP_POLL},
-	{.poll_us = 200},
-	{.poll_us = 0, .slice_us = 1},
-	{.poll_us = GLOOP_POLL, .slice_us = 1},
-	{.poll_us = 0, .page_bytes = 64},
-};
-#define MODES (sizeof(modes) / sizeof(*modes))
-
-static int setup(void **state)
-{
-	char log[2000] = "";
-	CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-	void *values[] = {log, (void *)sizeof(log)};
-	CUdevice device;
-
-	assert_success(cuInit(0));
-	assert_success(cuDeviceGet(&device, 0));
-	assert_success(cuDevicePrimaryCtxRetain(&context, device));
-	assert_success(cuCtxSetCurrent(context));
-	if (cuModuleLoadDataEx(&module, kernels_ptx, 2, names, values) != CUDA_SUCCESS)
-		fail_msg("%s", log);
-	assert_non_null(mkdtemp(folder));
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	rmdir(folder);
-	return cuModuleUnload(module) != CUDA_SUCCESS;
-}
-
-static int run(const char *name, unsigned blocks, unsigned threads,
-	const struct gloop_options *options, struct gloop_report *report, void **parameters)
-{
-	struct gloop_shape shape = {.grid = {blocks}, .block = {threads}};
-	struct gloop_report unseen;
-	CUfunction kernel;
-	int error;
-
-	report = report ? report : &unseen;
-	assert_success(cuModuleGetFunction(&kernel, module, name));
-	error = gloop_run(kernel, &shape, parameters, options, report);
-	if (error == -EIO)
-		print_message("# CUDA: %d\n", report->cuda);
-	return error;
-}
-#define parameters(...) ((void *[]){NULL, __VA_ARGS__})
-
-static CUdeviceptr device_bytes(size_t bytes, const void *contents)
-{
-	CUdeviceptr memory;
-
-	assert_success(cuMemAlloc(&memory, bytes));
-	assert_success(
-		contents ? cuMemcpyHtoD(memory, contents, bytes) : cuMemsetD8(memory, 0, bytes));
-	return memory;
-}
-
-static void take_bytes(void *to, CUdeviceptr from, size_t bytes)
-{
-	assert_success(cuMemcpyDtoH(to, from, bytes));
-	assert_success(cuMemFree(from));
-}
-
-static const char *path_of(const char *name)
-{
-	static char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return path;
-}
 
 /* ---- tasks ---- */
 
@@ -197,48 +107,6 @@ static void test_options_that_make_no_sense_are_errors(void **state)
 }
 
 /* ---- files ---- */
-
-#define FILE_BYTES 300001
-
-static unsigned long long make_file(const char *path)
-{
-	unsigned char *bytes = malloc(FILE_BYTES);
-	unsigned long long sum = 0;
-	unsigned x = 1;
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-
-	for (unsigned i = 0; i < FILE_BYTES; i++) {
-		x = x * 1664525u + 1013904223u;
-		bytes[i] = (unsigned char)(x >> 24);
-		sum += bytes[i] * (i % 251 + 1ull);
-	}
-	assert_int_equal(write(fd, bytes, FILE_BYTES), FILE_BYTES);
-	close(fd);
-	free(bytes);
-	return sum;
-}
-
-/* What the blocks made of it, and in *last what the last call of the first block gave. */
-static unsigned long long sum_file(
-	const char *path, unsigned blocks, const struct gloop_options *options, long long *last)
-{
-	size_t page = options->page_bytes ? options->page_bytes : GLOOP_PAGE_BYTES;
-	unsigned length = (unsigned)strlen(path);
-	CUdeviceptr name = device_bytes(length, path), scratch = device_bytes(blocks * page, NULL);
-	CUdeviceptr sums = device_bytes(blocks * 2 * sizeof(unsigned long long), NULL);
-	unsigned long long got[2 * 8], sum = 0;
-
-	assert_int_equal(run("sum_file", blocks, 64, options, NULL,
-				 parameters(&name, &length, &scratch, &sums)),
-		0);
-	take_bytes(got, sums, blocks * 2 * sizeof(unsigned long long));
-	for (unsigned block = 0; block < blocks; block++)
-		sum += got[2 * block];
-	*last = (long long)got[1];
-	cuMemFree(name);
-	cuMemFree(scratch);
-	return sum;
-}
 
 static void test_blocks_read_a_file(void **state)
 {
@@ -375,6 +243,36 @@ static void test_a_file_takes_more_requests_than_there_are_pages(void **state)
 	unlink(path);
 }
 
+enum { CROWD = 8 }; /* blocks that with the largest pages have as few as there can be */
+
+static void test_of_reads_of_a_file_each_gets_a_page_in_its_turn(void **state)
+{
+	const char *path = path_of("crowd");
+	int fd = (make_file(path), open(path, O_RDONLY));
+	unsigned most = 200, counts[2 * CROWD];
+
+	for (unsigned i = 0; i < MODES; i++) {
+		CUdeviceptr scratch = device_bytes(128 * CROWD, NULL);
+		CUdeviceptr memory = device_bytes(sizeof(counts), NULL);
+		struct gloop_options options = modes[i];
+
+		options.page_bytes = GLOOP_PAGE_MAX;
+		options.descriptors = &fd;
+		options.descriptor_count = 1;
+		assert_int_equal(run("read_beside", CROWD, 32, &options, NULL,
+					 parameters(&scratch, &memory, &most)),
+			0);
+		take_bytes(counts, memory, sizeof(counts));
+		cuMemFree(scratch);
+		for (unsigned block = 0; block < CROWD; block++) {
+			assert_in_range(counts[2 * block], 1, most - 1);
+			assert_int_equal(counts[2 * block + 1], 1);
+		}
+	}
+	close(fd);
+	unlink(path);
+}
+
 static void test_a_file_is_mapped(void **state)
 {
 	static const long long expected[] = {1, 0, -EINVAL, -EINVAL, -EBADF, 1};
@@ -468,19 +366,6 @@ static void test_a_timer_takes_its_time(void **state)
 /* ---- sockets ---- */
 
 enum { ECHO_BLOCKS = 2, ECHO_CONNECTIONS = 3, ECHO_BYTES = 100000 };
-
-static int listener_at(struct sockaddr_in *address)
-{
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	socklen_t length = sizeof(*address);
-
-	*address = (struct sockaddr_in){
-		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	assert_int_equal(bind(fd, (struct sockaddr *)address, sizeof(*address)), 0);
-	assert_int_equal(listen(fd, 16), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)address, &length), 0);
-	return fd;
-}
 
 /* Sends what the thread beside reads back. Returns NULL if all came back. */
 static void *send_all(void *argument)
@@ -590,317 +475,43 @@ static void test_blocks_talk_to_each_other(void **state)
 	}
 }
 
-/* ---- what no honest kernel does ---- */
-
-static long long ask(
-	const struct gloop_rpc *wanted, const char *page, const struct gloop_options *options)
+/* Says "pong" when it has heard of the block, and "no" when that does not come. */
+static void *answer_once(void *argument)
 {
-	CUdeviceptr rpc = device_bytes(sizeof(*wanted), wanted),
-		    text = device_bytes(GLOOP_PAGE_BYTES, NULL);
-	CUdeviceptr result = device_bytes(sizeof(long long), NULL);
-	struct gloop_report report;
-	long long answer;
+	struct pollfd heard = {*(int *)argument, POLLIN, 0};
+	const char *said = poll(&heard, 1, 5000) == 1 ? "pong" : "no";
 
-	assert_success(cuMemcpyHtoD(text, page, strlen(page)));
-	assert_int_equal(run("ask", 1, 32, options, &report, parameters(&rpc, &text, &result)), 0);
-	assert_int_equal(report.requests, 1);
-	take_bytes(&answer, result, sizeof(answer));
-	cuMemFree(rpc);
-	cuMemFree(text);
-	return answer;
+	if (send(heard.fd, said, strlen(said), 0) < 0)
+		abort();
+	shutdown(heard.fd, SHUT_WR);
+	return NULL;
 }
 
-/* Descriptor 0 is a file of six bytes that may be read, 1 a socket that listens. */
-static void test_senseless_requests_get_an_error(void **state)
+static void test_a_block_that_waits_can_send(void **state)
 {
-	static const struct {
-		struct gloop_rpc rpc;
-		long long answer;
-	} rows[] = {
-		{{.op = 0}, -EINVAL},
-		{{.op = GLOOP_UNMAP + 1}, -EINVAL},
-		{{.op = GLOOP_UNMAP, .offset = 4096}, -EINVAL},
-		{{.op = GLOOP_COPY, .offset = 1}, -EFAULT}, /* to nowhere */
-		{{.op = UINT32_MAX}, -EINVAL},
-		{{.op = GLOOP_READ, .fd = 2, .bytes = 1}, -EBADF},
-		{{.op = GLOOP_READ, .fd = -1, .bytes = 1}, -EBADF},
-		{{.op = GLOOP_READ, .fd = INT32_MIN, .bytes = 1}, -EBADF},
-		{{.op = GLOOP_READ, .fd = INT32_MAX, .bytes = 1}, -EBADF},
-		{{.op = GLOOP_READ, .fd = 1024, .bytes = 1}, -EBADF},
-		{{.op = GLOOP_READ, .fd = 0, .bytes = 100}, 6},
-		{{.op = GLOOP_READ, .fd = 0, .bytes = UINT64_MAX},
-			6}, /* the device cuts it to a page */
-		{{.op = GLOOP_READ, .fd = 0, .offset = 6, .bytes = 100}, 0},
-		{{.op = GLOOP_READ, .fd = 0, .offset = 1ull << 60, .bytes = 100}, 0},
-		{{.op = GLOOP_READ, .fd = 0, .offset = INT64_MAX, .bytes = 100}, -EINVAL},
-		{{.op = GLOOP_READ, .fd = 0, .offset = UINT64_MAX, .bytes = 100}, -EINVAL},
-		{{.op = GLOOP_READ, .fd = 1, .bytes = 1}, -EINVAL},
-		{{.op = GLOOP_WRITE, .fd = 0, .bytes = 6}, -EBADF}, /* not for writing */
-		{{.op = GLOOP_TRUNCATE, .fd = 0, .offset = 0}, -EINVAL},
-		{{.op = GLOOP_RECEIVE, .fd = 0, .bytes = 6}, -EINVAL},
-		{{.op = GLOOP_SEND, .fd = 1, .bytes = 6}, -EPIPE},
-		{{.op = GLOOP_RECEIVE, .fd = 1, .bytes = 6}, -ENOTCONN},
-		{{.op = GLOOP_ACCEPT, .fd = 0}, -EINVAL},
-		{{.op = GLOOP_STAT, .fd = 1}, -EINVAL},
-		{{.op = GLOOP_STAT, .fd = 0}, 6},
-		{{.op = GLOOP_CLOSE, .fd = 5}, -EBADF},
-		{{.op = GLOOP_CLOSE, .fd = 0}, 0},
-		{{.op = GLOOP_OPEN, .bytes = 4, .flags = 0}, -EINVAL},
-		{{.op = GLOOP_OPEN, .bytes = 4, .flags = 16 | GLOOP_FOR_READING}, -EINVAL},
-		{{.op = GLOOP_OPEN, .bytes = 4, .flags = GLOOP_EMPTY | GLOOP_FOR_READING}, -EINVAL},
-		{{.op = GLOOP_OPEN, .bytes = 0, .flags = GLOOP_FOR_READING}, -EINVAL},
-		{{.op = GLOOP_OPEN, .bytes = 5, .flags = GLOOP_FOR_READING}, -EINVAL}, /* a NUL */
-		{{.op = GLOOP_OPEN, .bytes = 5000, .flags = GLOOP_FOR_READING}, -EINVAL},
-		{{.op = GLOOP_OPEN, .bytes = 4, .flags = GLOOP_FOR_READING}, -EISDIR},
-	};
-	const char *path = path_of("six");
-	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600), descriptors[2];
-	struct gloop_options options = {.descriptors = descriptors, .descriptor_count = 2};
-	struct sockaddr_in address;
-	char six[6];
+	for (unsigned i = 0; i < MODES; i++) {
+		CUdeviceptr scratch = device_bytes(256, NULL), answers = device_bytes(16, NULL);
+		struct gloop_options options = modes[i];
+		long long results[2];
+		pthread_t thread;
+		int pair[2];
 
-	assert_int_equal(write(fd, "abcdef", 6), 6);
-	descriptors[0] = open(path, O_RDONLY);
-	descriptors[1] = listener_at(&address);
-	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		long long answer = ask(&rows[i].rpc, "/tmp", &options);
-
-		if (answer != rows[i].answer)
-			fail_msg("row %u: %lld instead of %lld", i, answer, rows[i].answer);
-	}
-	assert_int_equal(pread(fd, six, 6, 0), 6);
-	assert_memory_equal(six, "abcdef", 6);
-	close(fd);
-	close(descriptors[0]);
-	close(descriptors[1]);
-	unlink(path);
-}
-
-/* A kernel need not use gloop.cuh, which cuts what is longer than a page. */
-static void test_a_request_for_more_than_a_page_is_refused(void **state)
-{
-	static const unsigned with_bytes[] = {
-		GLOOP_OPEN, GLOOP_READ, GLOOP_WRITE, GLOOP_RECEIVE, GLOOP_SEND};
-	static const uint64_t too_many[] = {
-		GLOOP_PAGE_BYTES + 1, 1ull << 32, 1ull << 63, UINT64_MAX};
-	const char *path = path_of("long");
-	int fd = (make_file(path), open(path, O_RDWR));
-	struct gloop_options options = {.descriptors = &fd, .descriptor_count = 1};
-
-	for (unsigned i = 0; i < 5 * 4; i++) {
-		struct gloop_rpc rpc = {.op = with_bytes[i / 4],
-			.bytes = too_many[i % 4],
-			.flags = GLOOP_FOR_READING};
-		CUdeviceptr wanted = device_bytes(sizeof(rpc), &rpc);
-		struct gloop_report report;
-
-		assert_int_equal(run("forge", 1, 32, &options, &report, parameters(&wanted)), 0);
-		assert_int_equal(report.requests, 1);
-		assert_int_equal(report.refused, 1);
-		cuMemFree(wanted);
-	}
-	close(fd);
-	unlink(path);
-}
-
-/* Where a kernel names memory that is not its device's, or more than there is, the host puts nothing. */
-static void test_a_file_goes_to_device_memory_alone(void **state)
-{
-	static char ours[2 * GLOOP_PAGE_BYTES];
-	enum { BYTES = 2 * GLOOP_PAGE_BYTES };
-	CUdeviceptr memory = device_bytes(BYTES, NULL);
-	const uint64_t destinations[] = {(uint64_t)ours, memory + BYTES - 8, memory - 8, 64,
-		UINT64_MAX - 8, memory + GLOOP_PAGE_BYTES};
-	unsigned count = sizeof(destinations) / sizeof(*destinations);
-	unsigned char back[BYTES], from_file[BYTES] = {0};
-	const char *path = path_of("placed");
-	int fd = (make_file(path), open(path, O_RDWR));
-	struct gloop_options options = {.descriptors = &fd, .descriptor_count = 1};
-
-	for (unsigned i = 0; i < count; i++) {
-		struct gloop_rpc rpc = {.op = GLOOP_READ,
-			.bytes = GLOOP_PAGE_BYTES,
-			.destination = destinations[i]};
-		CUdeviceptr wanted = device_bytes(sizeof(rpc), &rpc);
-		struct gloop_report report;
-
-		assert_int_equal(run("forge", 1, 32, &options, &report, parameters(&wanted)), 0);
-		assert_int_equal(report.requests, 1);
-		assert_int_equal(report.refused, 0);
-		cuMemFree(wanted);
-	}
-	for (unsigned i = 0; i < sizeof(ours); i++)
-		assert_int_equal(ours[i], 0);
-	take_bytes(back, memory, BYTES);
-	assert_int_equal(
-		pread(fd, from_file + GLOOP_PAGE_BYTES, GLOOP_PAGE_BYTES, 0), GLOOP_PAGE_BYTES);
-	assert_memory_equal(back, from_file, BYTES); /* the last one is right, and alone */
-	close(fd);
-	unlink(path);
-}
-
-static void test_copies_reach_the_contexts_memory_alone(void **state)
-{
-	static char ours[64] = "ours", copy[64];
-	enum { BYTES = 4096 };
-	CUdeviceptr memory = device_bytes(BYTES, NULL);
-	const struct {
-		uint64_t destination, source, bytes;
-	} rows[] = {
-		{memory, (uint64_t)ours, 64},
-		{(uint64_t)copy, memory, 64},
-		{(uint64_t)copy, (uint64_t)ours, 64},
-		{memory, memory + BYTES - 8, 16},
-		{memory + BYTES - 8, memory, 16},
-		{memory - 8, memory, 16},
-		{memory, memory, UINT64_MAX},
-		{memory, memory, INT64_MAX},
-		{0, memory, 8},
-	};
-	unsigned char back[BYTES];
-
-	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		struct gloop_rpc rpc = {.op = GLOOP_COPY,
-			.destination = rows[i].destination,
-			.source = rows[i].source,
-			.offset = rows[i].bytes};
-		CUdeviceptr wanted = device_bytes(sizeof(rpc), &rpc);
-		struct gloop_report report;
-
-		assert_int_equal(run("forge", 1, 32, NULL, &report, parameters(&wanted)), 0);
-		assert_int_equal(report.requests, 1);
-		cuMemFree(wanted);
-	}
-	take_bytes(back, memory, BYTES);
-	for (unsigned i = 0; i < BYTES; i++)
-		assert_int_equal(back[i], 0);
-	assert_int_equal(copy[0], 0);
-}
-
-/* The host fetches what is written from device memory; of anything else the block has to give it the bytes. */
-static void test_a_file_is_written_from_device_memory_alone(void **state)
-{
-	static char ours[2 * GLOOP_PAGE_BYTES] = "ours";
-	enum { BYTES = 2 * GLOOP_PAGE_BYTES };
-	CUdeviceptr memory = device_bytes(BYTES, NULL);
-	const uint64_t sources[] = {(uint64_t)ours, memory + BYTES - 8, memory - 8, 64,
-		UINT64_MAX - 8, memory + GLOOP_PAGE_BYTES};
-	unsigned count = sizeof(sources) / sizeof(*sources);
-	const char *path = path_of("sources");
-	unsigned long long sum = make_file(path);
-	int fd = open(path, O_RDWR);
-	struct gloop_options options = {.descriptors = &fd, .descriptor_count = 1};
-	char zeros[GLOOP_PAGE_BYTES] = {0}, got[GLOOP_PAGE_BYTES];
-	long long last;
-
-	for (unsigned i = 0; i < count; i++) {
-		struct gloop_rpc rpc = {
-			.op = GLOOP_WRITE, .bytes = GLOOP_PAGE_BYTES, .source = sources[i]};
-		CUdeviceptr wanted = device_bytes(sizeof(rpc), &rpc);
-		struct gloop_report report;
-
-		assert_int_equal(sum_file(path, 1, &modes[0], &last), sum); /* still as it was */
-		assert_int_equal(run("forge", 1, 32, &options, &report, parameters(&wanted)), 0);
-		assert_int_equal(report.requests, i == count - 1); /* else it is to ask again */
-		assert_int_equal(report.refused, 0);
-		cuMemFree(wanted);
-	}
-	assert_int_equal(pread(fd, got, sizeof(got), 0), sizeof(got));
-	assert_memory_equal(got, zeros, sizeof(got)); /* the last one is right */
-	cuMemFree(memory);
-	close(fd);
-	unlink(path);
-}
-
-/* A page that is no page of the block's. */
-static void test_a_page_that_is_not_there_is_refused(void **state)
-{
-	static const unsigned pages[] = {64, 1u << 16, UINT32_MAX};
-	const char *path = path_of("page");
-	int fd = (make_file(path), open(path, O_RDWR));
-	struct gloop_options options = {.descriptors = &fd, .descriptor_count = 1};
-
-	for (unsigned i = 0; i < 3; i++) {
-		struct gloop_rpc rpc = {.op = GLOOP_READ, .bytes = 16, .page = pages[i]};
-		CUdeviceptr wanted = device_bytes(sizeof(rpc), &rpc);
-		struct gloop_report report;
-
-		assert_int_equal(run("forge", 1, 32, &options, &report, parameters(&wanted)), 0);
-		assert_int_equal(report.refused, 1);
-		cuMemFree(wanted);
-	}
-	close(fd);
-	unlink(path);
-}
-
-/* A size is no number of bytes in the page, and what is written stays where it is. */
-static void test_what_brings_nothing_has_no_destination(void **state)
-{
-	static const unsigned operations[] = {GLOOP_STAT, GLOOP_WRITE};
-	CUdeviceptr memory = device_bytes(FILE_BYTES, NULL);
-	unsigned char *back = malloc(FILE_BYTES);
-	const char *path = path_of("brings");
-	int fd = (make_file(path), open(path, O_RDWR));
-	struct gloop_options options = {
-		.descriptors = &fd, .descriptor_count = 1, .confined = true};
-
-	assert_success(cuMemsetD8(memory, 0x5a, FILE_BYTES));
-	for (unsigned i = 0; i < 2; i++) {
-		struct gloop_rpc rpc = {
-			.op = operations[i], .bytes = GLOOP_PAGE_BYTES, .destination = memory};
-		CUdeviceptr wanted = device_bytes(sizeof(rpc), &rpc);
-		struct gloop_report report;
-
-		assert_int_equal(run("forge", 1, 32, &options, &report, parameters(&wanted)), 0);
-		assert_int_equal(report.requests, 1);
-		assert_int_equal(report.refused, 0);
-		cuMemFree(wanted);
-	}
-	take_bytes(back, memory, FILE_BYTES);
-	for (unsigned i = 0; i < FILE_BYTES; i++)
-		assert_int_equal(back[i], 0x5a);
-	free(back);
-	close(fd);
-	unlink(path);
-}
-
-static void test_a_confined_kernel_opens_nothing(void **state)
-{
-	static const struct gloop_options confined = {.confined = true};
-	static const unsigned outside[] = {GLOOP_OPEN, GLOOP_CONNECT, GLOOP_BIND};
-
-	for (unsigned i = 0; i < 3; i++) {
-		struct gloop_rpc rpc = {.op = outside[i], .bytes = 4, .flags = GLOOP_FOR_READING};
-
-		assert_int_equal(ask(&rpc, "/tmp", &confined), -EPERM);
-	}
-}
-
-/* Whatever is in the areas: the run ends, nothing is harmed, and the next one works. */
-static void test_garbage_in_the_areas_harms_nobody(void **state)
-{
-	const char *path = path_of("safe");
-	unsigned long long sum = make_file(path);
-	int fd = open(path, O_RDONLY);
-	long long last;
-
-	for (unsigned seed = 0; seed < 24; seed++) {
-		struct gloop_options options = modes[seed % 4];
-		unsigned left = seed % 8;
-		int error;
-
-		options.descriptors = &fd;
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+		options.page_bytes = GLOOP_PAGE_MAX;
+		options.descriptors = &pair[0];
 		options.descriptor_count = 1;
-		options.confined = true;
-		if (left == GLOOP_YIELDED || left == GLOOP_WAITS) /* for ever, and by right */
-			left = GLOOP_ENDED;
-		error = run("scribble", 3, 32, &options, NULL, parameters(&seed, &left));
-		assert_true(
-			error == 0 || error == -EPROTO || error == -ENOBUFS || error == -EDEADLK);
+		assert_int_equal(pthread_create(&thread, NULL, answer_once, &pair[1]), 0);
+		assert_int_equal(run("receive_and_send", CROWD, 32, &options, NULL,
+					 parameters(&scratch, &answers)),
+			0);
+		pthread_join(thread, NULL);
+		take_bytes(results, answers, sizeof(results));
+		cuMemFree(scratch);
+		assert_int_equal(results[0], 4);
+		assert_int_equal(results[1], 4);
+		close(pair[0]);
+		close(pair[1]);
 	}
-	close(fd);
-	assert_int_equal(sum_file(path, 3, &modes[1], &last), sum);
-	unlink(path);
 }
 
 /* As sandboxes do. */
@@ -933,25 +544,18 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_only_regular_files_are_opened),
 		cmocka_unit_test(test_a_block_writes_a_file),
 		cmocka_unit_test(test_a_file_takes_more_requests_than_there_are_pages),
+		cmocka_unit_test(test_of_reads_of_a_file_each_gets_a_page_in_its_turn),
 		cmocka_unit_test(test_a_file_is_mapped),
 		cmocka_unit_test(test_copy_engines_copy_for_blocks),
 		cmocka_unit_test(test_a_timer_takes_its_time),
 		cmocka_unit_test(test_blocks_serve_connections),
 		cmocka_unit_test(test_blocks_talk_to_each_other),
-		cmocka_unit_test(test_senseless_requests_get_an_error),
-		cmocka_unit_test(test_a_request_for_more_than_a_page_is_refused),
-		cmocka_unit_test(test_a_file_goes_to_device_memory_alone),
-		cmocka_unit_test(test_a_file_is_written_from_device_memory_alone),
-		cmocka_unit_test(test_a_page_that_is_not_there_is_refused),
-		cmocka_unit_test(test_copies_reach_the_contexts_memory_alone),
-		cmocka_unit_test(test_what_brings_nothing_has_no_destination),
-		cmocka_unit_test(test_a_confined_kernel_opens_nothing),
-		cmocka_unit_test(test_garbage_in_the_areas_harms_nobody),
+		cmocka_unit_test(test_a_block_that_waits_can_send),
 	};
 
 	if (argc > 1) {
 		forbid_io_uring();
 		cmocka_set_test_filter("*file*");
 	}
-	return cmocka_run_group_tests_name("gloop", tests, setup, teardown);
+	return cmocka_run_group_tests_name("gloop", tests, gloop_setup, gloop_teardown);
 }
