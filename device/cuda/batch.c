@@ -71,7 +71,7 @@ static bool fits(const struct device_command *command)
 	if (command->kind != DEVICE_LAUNCH || launch->cooperative || launch->cluster[0])
 		return false;
 	module = launch->function->module; /* NULL: the backend's own kernel */
-	return !module || !(module->launches || module->bound);
+	return !module || !(module->launches || __atomic_load_n(&module->bound, __ATOMIC_RELAXED));
 }
 
 /* Takes no more of the batch than one of the graphs that are there is for. */

@@ -44,12 +44,14 @@ static const char *next_declaration(const char *text, const char **end)
 			continue;
 		name += 5;
 		name += strspn(name, " \t\r\n");
+		if (strncmp(name, NAME, sizeof NAME - 1) ||
+			!strchr(" \t\r\n(", name[sizeof NAME - 1]))
+			continue;
 		*end = strchr(name, ';');
-		if (*end && !strncmp(name, NAME, sizeof NAME - 1) &&
-			strchr(" \t\r\n(", name[sizeof NAME - 1])) {
-			++*end;
-			return at;
-		}
+		if (!*end)
+			return NULL;
+		++*end;
+		return at;
 	}
 	return NULL;
 }

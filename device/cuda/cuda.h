@@ -235,7 +235,7 @@ struct device_module {
 	bool open;                        /* the driver has loaded it */
 	bool prints;                      /* a kernel of it may call printf */
 	bool launches;                    /* … launch kernels */
-	bool bound;                       /* a reference of it was bound */
+	bool bound;                       /* a reference of it was bound; atomic */
 	bool conditions;                  /* a kernel of it sets conditions of graphs, */
 	bool defines_conditions;          /* by a function of ours */
 	struct managed managed;

@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "device/cuda/code_elf.h"
+#include "proto/record.h"
 
 /* The vendor's types of relocations. */
 #define RELOCATION_NONE 0
@@ -25,11 +26,14 @@
 
 #define BYTES_MAX (1ull << 40)
 #define ALIGN_MAX 4096u
+#define VARIABLES_MAX 4096 /* each relocation is looked up among them */
 
 struct managed_variable {
 	char *name;
 	uint64_t offset, bytes;
 	unsigned table, symbol; /* where it is named: section, and which */
+	unsigned section;       /* where it was meant to lie, */
+	uint64_t at;            /* and from where on in it */
 	uint64_t initial;       /* where its value is in the image; 0: zeros */
 };
 
@@ -47,13 +51,27 @@ void managed_forget(struct device_module *module)
 
 /* ---- what there is ---- */
 
+/* Whether `bytes` at `at` of the section are, in part, some variable's. */
+static bool overlaps(const struct managed *managed, unsigned section, uint64_t at, uint64_t bytes)
+{
+	for (size_t i = 0; i < managed->count; i++) {
+		const struct managed_variable *v = &managed->variables[i];
+		if (v->section == section && (at - v->at < v->bytes || v->at - at < bytes))
+			return true;
+	}
+	return false;
+}
+
 static int add(struct managed *managed, const struct elf *elf, const Elf64_Shdr *names,
 	const Elf64_Sym *symbol, unsigned table, unsigned number)
 {
+	const char *name = elf_string(elf, names, symbol->st_name);
 	struct managed_variable *grown;
 	Elf64_Shdr section;
 	uint64_t align;
 
+	if (managed->count == VARIABLES_MAX || strnlen(name, RECORD_NAME_MAX) == RECORD_NAME_MAX)
+		return -ENOTSUP;
 	if (!elf_section(elf, symbol->st_shndx, &section))
 		return -ENOTSUP;
 	align = max_of(section.sh_addralign, (uint64_t)16);
@@ -66,6 +84,9 @@ static int add(struct managed *managed, const struct elf *elf, const Elf64_Shdr 
 		(section.sh_offset > elf->length ||
 			section.sh_size > elf->length - section.sh_offset))
 		return -ENOTSUP;
+	/* Of two names of one variable, each would get a place. */
+	if (overlaps(managed, symbol->st_shndx, symbol->st_value, symbol->st_size))
+		return -ENOTSUP;
 	grown = realloc(managed->variables, (managed->count + 1) * sizeof *grown);
 	if (!grown)
 		return -ENOMEM;
@@ -73,11 +94,13 @@ static int add(struct managed *managed, const struct elf *elf, const Elf64_Shdr 
 	managed->bytes = align_up(managed->bytes, align);
 	grown += managed->count;
 	*grown = (struct managed_variable){
-		.name = strdup(elf_string(elf, names, symbol->st_name)),
+		.name = strdup(name),
 		.offset = managed->bytes,
 		.bytes = symbol->st_size,
 		.table = table,
 		.symbol = number,
+		.section = symbol->st_shndx,
+		.at = symbol->st_value,
 		.initial = section.sh_type == SHT_NOBITS ? 0 : section.sh_offset + symbol->st_value,
 	};
 	if (!grown->name)
@@ -184,6 +207,9 @@ static int relocate_in(const struct managed *managed, char *code, const struct e
 		v = variable_of(managed, table->sh_link, (unsigned)ELF64_R_SYM(entry.r_info));
 		if (!v && is_section_of(managed, elf, table->sh_link,
 				  (unsigned)ELF64_R_SYM(entry.r_info)))
+			return -ENOTSUP;
+		/* The driver would make the value where the variable is no more. */
+		if (!v && overlaps(managed, table->sh_info, entry.r_offset, sizeof(uint64_t)))
 			return -ENOTSUP;
 		if (!v)
 			continue;

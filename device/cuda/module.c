@@ -141,6 +141,8 @@ static int look_at(struct device_module *module, const void *image, size_t lengt
 {
 	free(module->unpacked);
 	variables_free(module);
+	managed_forget(module);
+	module->defines_conditions = false;
 	module->image = image;
 	module->image_length = length;
 	module->unpacked = unpacked;

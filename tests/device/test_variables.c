@@ -28,7 +28,7 @@ struct image {
 	Elf64_Sym symbols[SYMBOLS_MAX];
 	Elf64_Rela relocations[RELOCATIONS_MAX];
 	uint64_t words[16]; /* what a section with contents has */
-	char strings[512];
+	char strings[512 + RECORD_NAME_MAX];
 	size_t string_bytes;
 };
 
@@ -397,6 +397,34 @@ static void managed_variables_that_are_named_in_other_ways_are_refused(void **st
 	image.symbols[COUNTER].st_size = 9; /* more than the section has */
 	assert_int_equal(find_managed(&module, &image), -ENOTSUP);
 	finish_managed(&module);
+	managed_image(&image);
+	image.symbols[PLAIN].st_other = 4; /* two names of one */
+	image.symbols[PLAIN].st_value = 2;
+	assert_int_equal(find_managed(&module, &image), -ENOTSUP);
+	finish_managed(&module);
+	managed_image(&image);
+	image.symbols[BIG].st_name = add_string(&image, ""); /* that no record can say */
+	memset(image.strings + image.symbols[BIG].st_name, 'x', RECORD_NAME_MAX);
+	assert_int_equal(find_managed(&module, &image), -ENOTSUP);
+	finish_managed(&module);
+}
+
+/* The address of another variable, which only the driver knows. */
+static void managed_variables_whose_values_the_driver_makes_are_refused(void **state)
+{
+	struct device_module module;
+	struct image image;
+
+	managed_image(&image);
+	image.sections[OF_CONSTANTS].sh_info = INITIAL;
+	image.relocations[0].r_info = ELF64_R_INFO(PLAIN, 2);
+	image.relocations[0].r_offset = image.relocations[1].r_offset = 4; /* behind it */
+	assert_int_equal(find_managed(&module, &image), 0);
+	finish_managed(&module);
+	image.symbols[BIG].st_other = image.symbols[COUNTER].st_other = 4;
+	image.relocations[1].r_offset = 0;
+	assert_int_equal(find_managed(&module, &image), -ENOTSUP);
+	finish_managed(&module);
 }
 
 /* ---- conditions of graphs ---- */
@@ -456,6 +484,7 @@ int main(void)
 		cmocka_unit_test(variables_are_counted_however_they_are_written),
 		cmocka_unit_test(managed_variables_lie_where_they_are_placed),
 		cmocka_unit_test(managed_variables_that_are_named_in_other_ways_are_refused),
+		cmocka_unit_test(managed_variables_whose_values_the_driver_makes_are_refused),
 		cmocka_unit_test(code_that_sets_conditions_is_found),
 		cmocka_unit_test(the_function_that_sets_conditions_is_defined_once),
 		cmocka_unit_test(names_that_nobody_can_ask_for_are_not_kept),
