@@ -510,7 +510,8 @@ static void stop(struct preempt *p, const struct driver *driver)
 
 /* ---- what the worker calls ---- */
 
-/* Along y and z; the driver refuses a launch of more, as it would not if it got the blocks as a row. */
+/* The driver refuses a launch of more, as it would not if it got the blocks as a row, in slices. */
+#define GRID_X_MAX INT32_MAX
 #define GRID_YZ_MAX 0xffff
 
 /* NULL: the launch goes as it is. */
@@ -520,11 +521,12 @@ static struct device_function *second_of(const struct device_command *command)
 	struct device_function *second;
 
 	if (command->kind != DEVICE_LAUNCH || launch->cooperative || launch->cluster[0] ||
-		launch->grid[1] > GRID_YZ_MAX || launch->grid[2] > GRID_YZ_MAX ||
-		blocks_of(launch->grid) >= UINT32_MAX)
+		launch->grid[0] > GRID_X_MAX || launch->grid[1] > GRID_YZ_MAX ||
+		launch->grid[2] > GRID_YZ_MAX || blocks_of(launch->grid) >= UINT32_MAX)
 		return NULL;
 	second = __atomic_load_n(&launch->function->second, __ATOMIC_ACQUIRE);
 	return second && threads_of(launch) <= second->max_threads &&
+			       launch->shared_bytes <= second->max_shared &&
 			       preempt_shared_bytes(launch->shared_bytes) <= second->max_shared
 		       ? second
 		       : NULL;

@@ -213,7 +213,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
 {
 	ENTER();
-	return value > 227 << 10 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	return value < 0 || value > 227 << 10 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module)

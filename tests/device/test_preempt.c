@@ -280,23 +280,27 @@ static void what_the_driver_does_not_take_rewritten_goes_as_it_is(void **state)
 	h->ops->queue_destroy(queue);
 }
 
-static void a_grid_that_the_driver_refuses_is_refused(void **state)
+static void a_launch_that_the_driver_refuses_is_refused(void **state)
 {
 	struct harness *h = &harness;
 	struct device_function *tally;
 	struct device_module *module = load(&tally);
 	struct device_queue *queue = harness_queue(h);
 	struct tally_params params = {h->base, 0};
-	static const uint32_t grids[][3] = {{1, 65536, 1}, {1, 1, 65536}, {1u << 31, 1u << 31, 4}};
+	static const struct {
+		uint32_t grid[3], shared_bytes;
+	} cases[] = {{{1, 65536, 1}}, {{1, 1, 65536}}, {{1u << 31, 1u << 31, 4}},
+		{{1u << 31, 1, 1}}, {{1, 1, 1}, UINT32_MAX}};
 	struct submitted s;
 
-	for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		s = (struct submitted){.command = {.kind = DEVICE_LAUNCH,
 					       .launch = {.function = tally,
 						       .block = {1, 1, 1},
+						       .shared_bytes = cases[i].shared_bytes,
 						       .params = &params,
 						       .param_bytes = sizeof params}}};
-		memcpy(s.command.launch.grid, grids[i], sizeof grids[i]);
+		memcpy(s.command.launch.grid, cases[i].grid, sizeof cases[i].grid);
 		harness_submit(h, queue, &s);
 		assert_int_not_equal(harness_wait(h, &s), 0);
 	}
@@ -402,7 +406,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			what_the_driver_does_not_take_rewritten_goes_as_it_is, start, stop),
 		cmocka_unit_test_setup_teardown(
-			a_grid_that_the_driver_refuses_is_refused, start, stop),
+			a_launch_that_the_driver_refuses_is_refused, start, stop),
 		cmocka_unit_test_setup_teardown(
 			a_slice_that_the_driver_refuses_ends_the_session, start, stop),
 		cmocka_unit_test_setup_teardown(
