@@ -58,11 +58,12 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr pointe
 	struct gdev_range range;
 
 	TRY(initialised());
+	/* The other process gets the beginning of an allocation, and no address within. */
 	if (!data || !memory_find_anywhere(pointer, &range, &allocation) || !allocation.pool ||
-		!pool_is_shareable(allocation.pool))
+		pointer != range.base || !pool_is_shareable(allocation.pool))
 		return fail(CUDA_ERROR_INVALID_VALUE,
-			"the pointer for the data is NULL, or %#llx is not in memory of a pool that "
-			"was made to leave the process",
+			"the pointer for the data is NULL, or no memory of a pool that was made to leave the "
+			"process begins at %#llx",
 			(unsigned long long)pointer);
 	return ipc_describe(&range, &allocation, POOL_MAGIC, data);
 }
