@@ -313,6 +313,21 @@ void check_ints(const char *what, const int *got, const int *want, size_t count)
 		program.name, wrong, count, what, first, got[first], want[first]);
 }
 
+/* In the order that uses caches well: the sum of the rows of the right matrix, weighted. */
+void multiply_row(
+	float *restrict product, const float *left, const float *restrict right, unsigned n)
+{
+	for (unsigned j = 0; j < n; j++)
+		product[j] = 0;
+	for (unsigned k = 0; k < n; k++) {
+		const float *restrict row = right + (size_t)k * n;
+		float weight = left[k];
+
+		for (unsigned j = 0; j < n; j++)
+			product[j] += weight * row[j];
+	}
+}
+
 /* ---- the command line ---- */
 
 static void usage(FILE *out)

@@ -105,4 +105,8 @@ void check_floats(
 	const char *what, const float *got, const float *want, size_t count, float tolerance);
 void check_ints(const char *what, const int *got, const int *want, size_t count);
 
+/* A row of a product, from the row of the left matrix and the whole right one, of n x n floats. */
+void multiply_row(
+	float *restrict product, const float *left, const float *restrict right, unsigned n);
+
 #endif
