@@ -100,7 +100,7 @@ void gdev_graph_close(struct gdev_graph *graph);
  *
  * A part. A process of the owner's user that may write the graph (of others: gdev_graph_attach_own()) opens modules, templates, ptasks, ports and channels in it, before
  * it runs, by the same calls, with the same errors; -EACCES: the mode says no; -EPERM: it is another user's; -EDQUOT: 1,024
- * objects a process, 8,192 a graph, 256 MiB of code; -EFBIG: an image of more than 64 MiB. Its code runs in the graph's session,
+ * objects a process and 8,192 a graph (of other users 128 and 2,048), 256 MiB of code; -EFBIG: an image of more than 64 MiB. Its code runs in the graph's session,
  * on its account. gdev_port_find() names ports of others. gdev_graph_run() says that the part is complete: until then nobody
  * else sees it, and it goes when this process does, or when the owner runs the graph (-ECANCELED from then on). A complete
  * part belongs to the graph, and stays when this process goes. What it opens a channel's one end of, it pushes into or pulls from,

@@ -141,7 +141,8 @@ int remote_talk(
 		return -GDEV_E_PROTOCOL;
 	*message = answer->message;
 	if (text)
-		memcpy(text, answer->text, GRAPH_BUILD_TEXT_MAX);
+		snprintf(text, GRAPH_BUILD_TEXT_MAX, "%.*s", (int)message->build.text_bytes,
+			answer->text);
 	return message->status;
 }
 
@@ -299,7 +300,8 @@ static int add_end(struct gdev_channel *channel, const struct graph_message *fou
 		return -ENOMEM;
 	*end = (struct remote_end){.index = found->find.end,
 		.pushes = found->find.pushes,
-		.window = min_of(found->find.capacity, (uint32_t)GRAPH_REQUESTS)};
+		.window = min_of(found->find.capacity, (uint32_t)GRAPH_REQUESTS),
+		.ahead = PULLS_AHEAD};
 	channel->remote = end;
 	remote->ends[remote->end_count++] = channel;
 	return 0;
@@ -360,6 +362,7 @@ static int find_once(
 		return 0;
 	}
 	error = remote_talk(remote, &message, NULL, NULL, &none);
+	message.find.name[sizeof message.find.name - 1] = '\0';
 	pthread_mutex_lock(&graph->lock);
 	if (error == -GDEV_E_SESSION_LOST || error == -GDEV_E_PROTOCOL)
 		remote_lose(graph, error);

@@ -6,12 +6,12 @@
  *
  *   owner's graph ──▶ channel ──▶ pull, wrap, push ──▶ [ptask] ──▶ pull, write, push ──▶ channel ──▶ owner's graph
  *
- * Inputs are not copied in this process: the datablock here is the memory that the owner writes for this one. The thread never waits
- * in a call; all that it does it does without a deadline, and then it waits for both graphs at once.
+ * Inputs are not copied in this process: the datablock here is the memory that the owner writes for this one. The thread waits
+ * for both graphs at once, and in a call only for contents that it has asked the owner for.
  *
- * Memory. Both directions have a memory of a fixed size that all ports share. If a port could take all of it, another one, for which
- * the ptask waits, would get none: so each has a share, in datablocks, and contents come along unasked only where all that can be
- * on its way is little.
+ * Memory. Both directions have a memory of a fixed size, and ids of datablocks, that all ports share. If a port could take all of them,
+ * another one, for which the ptask waits, would get none: so each has a share, in datablocks, and contents come along unasked only
+ * where memory has room for many.
  *
  * Ends go over, too. If the graph here fails, the owner's is left, and so hears of the end of all that is made here; calls of this
  * process return why. Locks: that of the graph here, then that of the owner's.
@@ -32,7 +32,7 @@
 
 #define AGAIN_NS                                                                                   \
 	NS_PER_MS /* memory that both share is full: until the owner has taken some of it */
-#define PLENTY 32 /* datablocks: more than are pulled ahead and lie in this process's channel */
+#define PLENTY 32 /* datablocks: the share of a port whose contents come along unasked */
 #define START_NS (10 * NS_PER_MS) /* between looks whether the owner's graph runs */
 
 /* A port. */
@@ -44,8 +44,8 @@ struct link {
 	unsigned there_count, next; /* the next one into which `there_block` is to be pushed */
 	struct gdev_datablock *here_block, *there_block; /* on their way */
 	struct bridge *bridge;
-	unsigned limit; /* datablocks of it in the shared memory */
-	bool plenty;    /* all that there can be are less */
+	unsigned limit; /* datablocks of it that may be in use here, or there */
+	bool plenty;    /* contents come along unasked */
 	atomic_uint held;
 	atomic_bool waits; /* for one of them to go */
 };
@@ -108,20 +108,20 @@ static void hold(struct link *link, struct gdev_datablock *block)
 	block->argument = link;
 }
 
-/* Whether its share of the memory has room; else the thread is woken when it has. */
+/* Whether its share has room; else the thread is woken when it has. */
 static bool has_room(struct link *link)
 {
-	if (link->plenty || link->held < link->limit)
+	if (link->held < link->limit)
 		return true;
 	link->waits = true;
 	return link->held < link->limit;
 }
 
-/* What both share has no room for it just now. */
+/* What both share has no room for it just now; or the program has all ids. */
 static int later(struct bridge *bridge, int error)
 {
-	if (error != -ENOMEM)
-		return error == -EAGAIN ? 0 : error;
+	if (error != -ENOMEM && error != -ENOBUFS)
+		return error == -EAGAIN || error == -ETIMEDOUT ? 0 : error;
 	bridge->again = true;
 	return 0;
 }
@@ -147,11 +147,10 @@ static int wrap(struct bridge *bridge, struct link *link)
 		link->plenty; /* it says by now that this looks at contents */
 	if (error)
 		return later(bridge, error);
-	hold(link, block);
 	error = gdev_datablock_wrap(bridge->here, gdev_channel_template(link->here), block->records,
 		data, on_release, block, &link->here_block);
 	if (!error)
-		link->there_block = NULL;
+		hold(link, steal_pointer(&link->there_block));
 	return error;
 }
 
@@ -160,7 +159,7 @@ static int carry_in(struct bridge *bridge, struct link *link, bool *some)
 	int error = 0;
 
 	if (!link->there_block && !link->here_block)
-		error = gdev_pull(link->there[0], 0, &link->there_block);
+		error = gdev_pull(link->there[0], AT_ONCE, &link->there_block);
 	if (error == -ENODATA)
 		return end_input(link);
 	if (!error && !link->here_block)
@@ -221,7 +220,7 @@ static int push_out(struct link *link, bool *some)
 	int error = 0;
 
 	for (; link->next < link->there_count; link->next++) {
-		error = gdev_push(link->there[link->next], link->there_block, 0);
+		error = gdev_push(link->there[link->next], link->there_block, AT_ONCE);
 		if (error && error != -EPIPE) /* of that one nobody takes anything any more */
 			return error;
 	}
@@ -255,16 +254,19 @@ static bool fits(const struct link *link, const struct gdev_channel *found)
 	return link->input ? template_fits(found->tmpl, here) : template_fits(here, found->tmpl);
 }
 
-static void share_memory(struct link *link)
+/* Of the memory, and of the ids: half for what is in use, and a quarter of the ids for what is asked for ahead. */
+static void share(struct link *link)
 {
 	const struct remote *remote = link->bridge->graph->remote;
+	struct remote_end *end = link->there[0]->remote;
+	unsigned links = link->bridge->link_count, ids = GRAPH_IDS / 2 / links;
 	uint64_t bytes = link->input ? remote->theirs_bytes : remote->ours_bytes;
-	uint64_t share =
-		bytes / 2 / link->bridge->link_count / gdev_channel_template(link->there[0])->bytes;
+	uint64_t room = bytes / 2 / links / gdev_channel_template(link->there[0])->bytes;
 
-	link->limit = (unsigned)min_of(max_of(share, (uint64_t)1), (uint64_t)GRAPH_IDS);
-	link->plenty = link->input && link->limit >= PLENTY;
-	link->there[0]->remote->wants = link->plenty;
+	link->limit = (unsigned)max_of(min_of(room, (uint64_t)ids), (uint64_t)1);
+	link->plenty = link->input && room >= PLENTY;
+	end->ahead = min_of(max_of(ids / 2, 1u), (unsigned)PULLS_AHEAD);
+	end->wants = link->plenty;
 }
 
 /* Of the part, when the owner's graph runs. */
@@ -294,7 +296,7 @@ static int open_ends(struct bridge *bridge, struct link *link)
 	if (error != -ENOENT)
 		return error;
 	if (link->there_count)
-		share_memory(link);
+		share(link);
 	link->over = !link->there_count; /* its ptask was not connected, and has ended */
 	return link->over && link->input ? gdev_channel_end(link->here) : 0;
 }
@@ -302,9 +304,10 @@ static int open_ends(struct bridge *bridge, struct link *link)
 static void wait_for_more(struct bridge *bridge)
 {
 	static const struct timespec moment = {.tv_nsec = AGAIN_NS};
+	const struct remote *remote = bridge->graph->remote;
 	struct pollfd told[] = {{.fd = bridge->wake, .events = POLLIN},
 		{.fd = gdev_graph_descriptor(bridge->here), .events = POLLIN},
-		{.fd = gdev_graph_descriptor(bridge->graph), .events = POLLIN}};
+		{.fd = remote->bell, .events = POLLIN}, {.fd = remote->socket}}; /* its end */
 	eventfd_t count;
 
 	if (bridge->again)
@@ -320,7 +323,7 @@ static int listen_to_owner(struct gdev_graph *graph)
 	int error;
 
 	pthread_mutex_lock(&graph->lock);
-	error = remote_wait(graph, 0);
+	error = remote_listen(graph);
 	pthread_mutex_unlock(&graph->lock);
 	return error == -EAGAIN ? 0 : error;
 }
@@ -357,7 +360,7 @@ static int carry(struct bridge *bridge)
 	return error;
 }
 
-/* The owner hears of the end of this process's ends, and this process of why. */
+/* The owner hears of the end of this process's ends, and calls of this process, also those that wait for the owner, of why. */
 static void leave(struct bridge *bridge, int error)
 {
 	struct gdev_graph *graph = bridge->graph;
@@ -480,6 +483,7 @@ void bridge_stop(struct bridge *bridge)
 	if (!bridge)
 		return;
 	bridge->stopping = true;
+	leave(bridge, -ECANCELED); /* an owner that is stopped does not hold up this process */
 	if (bridge->wake >= 0)
 		eventfd_write(bridge->wake, 1);
 	if (bridge->threaded)

@@ -340,13 +340,12 @@ int gdev_push_bytes(
 				: wait_for_room(channel, deadline_ns);
 		graph_leave(graph);
 	}
-	if (!error && (bytes % tmpl->shape.stride ||
-			      (tmpl->shape.layout == GDEV_LAYOUT_FIXED && bytes != tmpl->bytes)))
+	if (!error && (!tmpl || !template_allows(tmpl, bytes)))
 		error = -EPROTOTYPE;
 	if (!error)
 		error = gdev_datablock_create(graph, tmpl, bytes / tmpl->shape.stride, &block);
 	if (error)
-		return error == -EINVAL && !channel->from && !channel->feed ? -EPROTOTYPE : error;
+		return error;
 	error = fill_block(channel, block, data);
 	if (!error)
 		error = push(channel, block, deadline_ns, &given);

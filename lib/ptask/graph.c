@@ -98,7 +98,7 @@ int graph_complain(struct gdev_graph *graph, int error, const char *format, ...)
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(graph->why, sizeof graph->why, format, arguments);
+	vsnprintf(graph->aside ? graph->aside : graph->why, sizeof graph->why, format, arguments);
 	va_end(arguments);
 	return error;
 }
@@ -110,6 +110,7 @@ void graph_fail(struct gdev_graph *graph, int error, const struct gdev_ptask *pt
 	if (graph->error)
 		return;
 	graph->error = error;
+	graph->aside = NULL;
 	*device = '\0';
 	for (unsigned i = 0; i < graph->device_count && !*device; i++)
 		gdev_session_why(graph->devices[i].session, device);

@@ -153,6 +153,8 @@ int template_create(struct gdev_graph *graph, const char *name, const struct gde
 	struct gdev_template **created);
 /* Elements of a datablock; a template's are bytes / stride. */
 uint64_t shape_elements(const struct gdev_shape *shape);
+/* Whether a datablock of it can have so many bytes. */
+bool template_allows(const struct gdev_template *tmpl, uint64_t bytes);
 /* Whether datablocks of one fit where the other is asked for; NULL fits everywhere. */
 bool template_fits(const struct gdev_template *from, const struct gdev_template *to);
 
@@ -526,6 +528,7 @@ struct gdev_graph {
 	bool waits_changed; /* who waits for what (proxy.c) */
 	int error;
 	char why[GDEV_WHY_BYTES];
+	char *aside; /* where words go instead, while a member's call is served (parts.c); NULL: nowhere else */
 
 	struct list work, hosts, ready;
 	double average_run_ms; /* of all ptasks: what is expected of one that has not run */

@@ -34,9 +34,9 @@ struct publication {
 	uint32_t user, group; /* the owner's */
 	uint64_t member_bytes;
 	struct list members;
-	bool told;            /* members know of the graph's error */
-	unsigned objects;     /* that members have opened, or found, in all */
-	uint64_t image_bytes; /* of their modules */
+	bool told;                 /* members know of the graph's error */
+	unsigned objects[OPENERS]; /* that members have opened, or found, in all */
+	uint64_t image_bytes;      /* of their modules */
 };
 
 enum part_kind { PART_MODULE, PART_TEMPLATE, PART_PTASK, PART_PORT, PART_CHANNEL };

@@ -16,9 +16,15 @@
 #include "lib/ptask/elsewhere.h"
 #include "lib/ptask/members.h"
 
-#define STRANGERS_OBJECTS (GRAPH_OBJECTS_MAX / 8)   /* of a part of another user */
-#define GRAPH_PARTS_OBJECTS (8 * GRAPH_OBJECTS_MAX) /* of all parts of a graph */
 #define GRAPH_PARTS_IMAGES (4 * GRAPH_IMAGE_MAX)
+
+/* Objects of a part, and of all parts of a graph. Those of other users, which stay when they are complete, take none of the owner's user's. */
+static const struct bounds {
+	unsigned part, graph;
+} bounds[OPENERS] = {
+	[BY_USER] = {GRAPH_OBJECTS_MAX, 8 * GRAPH_OBJECTS_MAX},
+	[BY_STRANGER] = {GRAPH_OBJECTS_MAX / 8, 2 * GRAPH_OBJECTS_MAX},
+};
 
 /* ---- objects ---- */
 
@@ -60,12 +66,12 @@ static enum opener opener_of(const struct member *member)
 /* Room for one more, so that keep() cannot fail. */
 static int make_room(struct member *member)
 {
+	enum opener opener = opener_of(member);
 	struct part *part = &member->part;
 	struct part_object *objects;
 
-	if (part->count == (opener_of(member) == BY_STRANGER ? STRANGERS_OBJECTS
-							     : GRAPH_OBJECTS_MAX) ||
-		member->graph->publication->objects == GRAPH_PARTS_OBJECTS)
+	if (part->count == bounds[opener].part ||
+		member->graph->publication->objects[opener] == bounds[opener].graph)
 		return graph_complain(member->graph, -EDQUOT, "no more objects can be contributed");
 	if (part->objects && part->count & (part->count - 1))
 		return 0;
@@ -82,7 +88,7 @@ static uint32_t keep(struct member *member, enum part_kind kind, void *object, b
 
 	part->objects[part->count++] =
 		(struct part_object){.kind = kind, .found = found, .object = object};
-	member->graph->publication->objects++;
+	member->graph->publication->objects[opener_of(member)]++;
 	return part->count;
 }
 
@@ -124,6 +130,7 @@ static int build_module(struct member *member, struct graph_build *build, char *
 		return -EPROTO;
 	if (build->bytes > GRAPH_PARTS_IMAGES - graph->publication->image_bytes)
 		return graph_complain(graph, -EDQUOT, "no more code can be contributed");
+	graph->aside = NULL; /* what the program's calls say meanwhile is theirs */
 	graph_leave(graph);
 	error = gdev_image_create(member->theirs + build->offset, build->bytes, &image);
 	if (!error) {
@@ -391,19 +398,14 @@ static int serve(struct member *member, struct graph_build *build, char *text)
 int member_build(struct member *member, struct graph_message *message, char *text)
 {
 	struct gdev_graph *graph = member->graph;
-	char why[GDEV_WHY_BYTES];
-	bool failed = graph->error;
 	int error;
 
-	memcpy(why, graph->why, sizeof why);
-	*text = *graph->why = '\0';
+	*text = '\0';
+	graph->aside = text;
 	error = serve(member, &message->build, text);
+	graph->aside = NULL;
 	if (error == -EPROTO)
 		return error;
-	if (!*text)
-		memcpy(text, graph->why, sizeof graph->why);
-	if (failed || !graph->error) /* what the owner's own calls said stays theirs */
-		memcpy(graph->why, why, sizeof why);
 	text[GRAPH_BUILD_TEXT_MAX - 1] = '\0';
 	message->status = error;
 	message->build.text_bytes = (uint32_t)strlen(text);
@@ -421,7 +423,7 @@ static void drop(struct member *member, bool unload)
 	part->dropped |= part->count > 0;
 	while (part->count) {
 		const struct part_object *last = &part->objects[--part->count];
-		publication->objects -= last->kind != PART_TEMPLATE;
+		publication->objects[opener_of(member)] -= last->kind != PART_TEMPLATE;
 		if (last->kind == PART_CHANNEL)
 			channel_close(last->object);
 		else if (last->kind == PART_PTASK)

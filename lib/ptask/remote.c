@@ -73,7 +73,7 @@ static struct gdev_datablock *create_pulled(
 	const struct gdev_template *tmpl = channel->tmpl;
 	struct gdev_datablock *block = NULL;
 
-	if (answer->bytes > tmpl->bytes || answer->bytes % tmpl->shape.stride ||
+	if (!template_allows(tmpl, answer->bytes) ||
 		block_create(
 			channel->graph, channel->tmpl, answer->bytes / tmpl->shape.stride, &block))
 		return NULL;
@@ -155,6 +155,16 @@ static void look_at_ends(struct remote *remote)
 							 __ATOMIC_ACQUIRE) == GRAPH_END_OVER;
 }
 
+/* With a bridge both its thread and the program wait for the owner, and only one of them has heard the bell. */
+static void tell_others(struct gdev_graph *graph)
+{
+	if (!graph->remote->bridge)
+		return;
+	bridge_wake(graph->remote->bridge);
+	if (graph->refused)
+		graph_changed(graph);
+}
+
 bool remote_drain(struct gdev_graph *graph)
 {
 	struct remote *remote = graph->remote;
@@ -164,8 +174,8 @@ bool remote_drain(struct gdev_graph *graph)
 	bool some = false;
 
 	changes = __atomic_load_n(&segment->changes, __ATOMIC_ACQUIRE);
-	if (changes != remote->changes && remote->bridge)
-		bridge_wake(remote->bridge); /* whoever else has seen it */
+	if (changes != remote->changes)
+		tell_others(graph);
 	remote->changes = changes;
 	look_at_ends(remote);
 	tail = __atomic_load_n(&segment->answers_tail, __ATOMIC_ACQUIRE);
@@ -268,21 +278,29 @@ static bool is_gone(const struct remote *remote)
 	return poll(&owner, 1, 0) > 0;
 }
 
+int remote_listen(struct gdev_graph *graph)
+{
+	struct remote *remote = graph->remote;
+	eventfd_t count;
+
+	if (!eventfd_read(remote->bell, &count) && remote->polling)
+		eventfd_write(
+			remote->bell, 1); /* for the thread that polls, and perhaps still sleeps */
+	if (!listen(graph))
+		return remote_error(graph);
+	if (is_gone(remote))
+		remote_lose(graph, -GDEV_E_SESSION_LOST);
+	return graph->error ? graph->error : -EAGAIN;
+}
+
 /* The program's descriptor is readable when the bell has rung. */
 static int refuse(struct gdev_graph *graph)
 {
 	eventfd_t count;
 
 	eventfd_read(graph->descriptor, &count);
-	if (!eventfd_read(graph->remote->bell, &count) && graph->remote->polling)
-		eventfd_write(graph->remote->bell,
-			1); /* for the thread that polls, and perhaps still sleeps */
 	graph->refused = true;
-	if (!listen(graph))
-		return remote_error(graph);
-	if (is_gone(graph->remote))
-		remote_lose(graph, -GDEV_E_SESSION_LOST);
-	return graph->error ? graph->error : -EAGAIN;
+	return remote_listen(graph);
 }
 
 static int wait_for_thread(struct gdev_graph *graph, uint64_t deadline_ns)

@@ -35,13 +35,16 @@ struct remote {
 /* A process that pulls one datablock after the other has asked for some more ahead. */
 #define PULLS_AHEAD 8
 
+/* A deadline that has passed: -ETIMEDOUT, and the program's descriptor says nothing of it. */
+#define AT_ONCE 1
+
 /* Of a channel. Its queue has what was pulled, and that the program has not taken. */
 struct remote_end {
 	uint32_t index;
 	bool pushes;
-	unsigned window; /* datablocks that may be on their way into the channel */
-	uint32_t pushed; /* ever */
-	unsigned wanted;
+	unsigned window;        /* datablocks that may be on their way into the channel */
+	uint32_t pushed;        /* ever */
+	unsigned wanted, ahead; /* datablocks that are asked for, and that may be */
 	bool over, closed;
 	bool wants;  /* the program has looked at contents that came from here */
 	bool pulled; /* before */
@@ -65,7 +68,9 @@ int remote_open_end(struct gdev_channel *channel, uint64_t deadline_ns);
 bool remote_drain(struct gdev_graph *graph);
 /* As graph_wait(). */
 int remote_wait(struct gdev_graph *graph, uint64_t deadline_ns);
-/* Waits for room, and asks. The bell is for remote_ring(). */
+/* For a thread that polls the bell and the socket itself: from here on the bell rings. -EAGAIN: nothing has changed. */
+int remote_listen(struct gdev_graph *graph);
+/* Waits for room, and asks. */
 int remote_ask(struct gdev_graph *graph, struct graph_request request, uint64_t deadline_ns);
 /* 0, or why no call works. */
 int remote_error(struct gdev_graph *graph);

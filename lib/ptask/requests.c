@@ -173,6 +173,15 @@ static void on_freed(void *argument)
 				      .id = (uint32_t)(known - member->known)});
 }
 
+/* Another user's process may change it at any time, whoever pushes it on. */
+static bool is_a_strangers(const struct gdev_datablock *block)
+{
+	const struct known *known = block->argument;
+
+	return block->wrapped && block->release == on_freed &&
+	       known->member->uid != block->graph->publication->user;
+}
+
 /* Whether this process itself may read what is pushed there, now or when a ptask has given it on. */
 static bool is_read_here(const struct gdev_channel *channel)
 {
@@ -196,13 +205,6 @@ static int make_private(struct gdev_datablock *block)
 	return 0;
 }
 
-static bool has_bytes(const struct gdev_template *tmpl, uint64_t bytes)
-{
-	return tmpl->shape.layout == GDEV_LAYOUT_FIXED
-		       ? bytes == tmpl->bytes
-		       : bytes <= tmpl->bytes && bytes % tmpl->shape.stride == 0;
-}
-
 /* A datablock in the member's memory. */
 static int take_given(
 	struct member *member, struct gdev_channel *channel, const struct graph_request *request)
@@ -215,7 +217,7 @@ static int take_given(
 	if (request->id >= GRAPH_IDS)
 		return -EPROTO;
 	known = &member->known[request->id];
-	if (known->busy || known->block || !has_bytes(tmpl, request->bytes) ||
+	if (known->busy || known->block || !template_allows(tmpl, request->bytes) ||
 		request->bytes > member->memory_bytes ||
 		request->offset > member->memory_bytes - request->bytes ||
 		request->bytes > member->memory_bytes - member->given)
@@ -319,8 +321,7 @@ static int on_push(struct member *member, const struct graph_request *request)
 	known = &member->known[request->id];
 	if (!known->block || !template_fits(known->block->tmpl, end->channel->tmpl))
 		return -EPROTO;
-	if (known->block->wrapped && request->id < GRAPH_IDS &&
-		member->uid != member->graph->publication->user && is_read_here(end->channel))
+	if (is_a_strangers(known->block) && is_read_here(end->channel))
 		error = make_private(known->block);
 	if (error)
 		return error;

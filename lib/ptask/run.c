@@ -10,30 +10,40 @@
 
 /* ---- checks ---- */
 
-/* Another user's ptask keeps nobody from running the graph: it has ended. */
-static int refuse_loose(struct gdev_port *port, const char *what)
+/* NULL: all have one. */
+static const struct gdev_port *port_without_channel(const struct gdev_ptask *ptask)
 {
-	struct gdev_ptask *ptask = port->ptask;
-
-	if (ptask->opener != BY_STRANGER)
-		return graph_complain(ptask->graph, -EPIPE, "ptask %s, port %s: no channel %s",
-			ptask->name, port->name, what);
-	elsewhere_leave(ptask);
-	return 0;
-}
-
-static int check_channels(struct gdev_ptask *ptask)
-{
-	struct gdev_port *port;
-	int error = 0;
+	const struct gdev_port *port;
 
 	list_for_each (port, &ptask->inputs, link)
-		if (!error && !port->channel)
-			error = refuse_loose(port, "brings it anything");
+		if (!port->channel)
+			return port;
 	list_for_each (port, &ptask->outputs, link)
-		if (!error && list_empty(&port->channels))
-			error = refuse_loose(port, "takes what it gives");
-	return error;
+		if (list_empty(&port->channels))
+			return port;
+	return NULL;
+}
+
+static int check_channels(const struct gdev_ptask *ptask)
+{
+	const struct gdev_port *port = port_without_channel(ptask);
+
+	/* Another user keeps nobody from running the graph. */
+	if (!port || ptask->opener == BY_STRANGER)
+		return 0;
+	return graph_complain(ptask->graph, -EPIPE, "ptask %s, port %s: no channel %s", ptask->name,
+		port->name,
+		port->kind == GDEV_PORT_OUTPUT ? "takes what it gives" : "brings it anything");
+}
+
+/* Another user's ptask that is not connected has ended. */
+static void end_loose(struct gdev_graph *graph)
+{
+	struct gdev_ptask *ptask;
+
+	list_for_each (ptask, &graph->ptasks, link)
+		if (ptask->opener == BY_STRANGER && port_without_channel(ptask))
+			elsewhere_leave(ptask);
 }
 
 /* Otherwise it would be invoked without end. */
@@ -181,6 +191,7 @@ int gdev_graph_run(struct gdev_graph *graph)
 		error = give_lanes(graph);
 	if (!error) {
 		graph->running = true;
+		end_loose(graph);
 		graph_changed(graph); /* gdev_channel_find() waits for it */
 		list_for_each (ptask, &graph->ptasks, link)
 			ptask_touch(ptask);

@@ -75,6 +75,13 @@ int gdev_template_open(struct gdev_graph *graph, const char *name, const struct 
 	return error;
 }
 
+bool template_allows(const struct gdev_template *tmpl, uint64_t bytes)
+{
+	return tmpl->shape.layout == GDEV_LAYOUT_FIXED
+		       ? bytes == tmpl->bytes
+		       : bytes <= tmpl->bytes && bytes % tmpl->shape.stride == 0;
+}
+
 bool template_fits(const struct gdev_template *from, const struct gdev_template *to)
 {
 	if (!from || !to || from == to)

@@ -193,7 +193,7 @@ static int ask_for_more(struct gdev_channel *channel, uint64_t deadline_ns)
 	struct remote *remote = channel->graph->remote;
 	struct graph_request request = {
 		.type = GRAPH_PULL, .flags = end->wants ? GRAPH_WANTS : 0, .end = end->index};
-	unsigned ahead = end->pulled ? PULLS_AHEAD : 1;
+	unsigned ahead = end->pulled ? end->ahead : 1;
 	int error = 0;
 
 	if (end->wanted + channel->count > ahead / 2) /* several at once */
@@ -232,7 +232,7 @@ static int pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_
 		return error;
 	*pulled = channel_take(channel);
 	end->pulled = true;
-	return ask_for_more(channel, 0) == -GDEV_E_PROTOCOL ? -GDEV_E_PROTOCOL : 0;
+	return ask_for_more(channel, AT_ONCE) == -GDEV_E_PROTOCOL ? -GDEV_E_PROTOCOL : 0;
 }
 
 int remote_pull(struct gdev_channel *channel, bool bytes, uint64_t deadline_ns,

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,6 +183,26 @@ static int play_own_leave(const char *name, const char *where, int uid, int coun
 	return 1;
 }
 
+/* Closes the graph when it is told to, whatever the owner does. */
+static int play_own_close(const char *name, const char *where, int first, int count)
+{
+	struct fixture *f;
+	sigset_t told;
+	int signal;
+
+	sigemptyset(&told);
+	sigaddset(&told, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &told, NULL);
+	f = fixture_attach_own(name);
+	contribute(f, where, 3);
+	good(f->graph, gdev_graph_run(f->graph));
+	if (say() || sigwait(&told, &signal))
+		return 1;
+	alarm(10);
+	gdev_graph_close(f->graph);
+	return 0;
+}
+
 /* As another user: one ptask that is connected, and one of which a port is not. */
 static int play_own_loose(const char *name, const char *where, int uid, int count)
 {
@@ -239,6 +260,7 @@ static const struct role {
 	{"nice", play_nice},
 	{"own-middle", play_own_middle},
 	{"own-leave", play_own_leave},
+	{"own-close", play_own_close},
 	{"own-loose", play_own_loose},
 	{"own-reader", play_own_reader},
 };

@@ -142,19 +142,20 @@ static void join_as(uint32_t uid)
 	fd_close_all(fds, count);
 }
 
+static void find_end(struct graph_message message)
+{
+	size_t none = 0;
+
+	message.type = GRAPH_FIND;
+	assert_true(talk(&message, NULL, &none) > 0);
+	assert_int_equal(message.status, 0);
+}
+
 static void join(void)
 {
-	struct graph_message message;
-	size_t count;
-
 	join_as(STRANGER);
-	for (unsigned i = 0; i < 2; i++) {
-		message = (struct graph_message){.type = GRAPH_FIND};
-		strcpy(message.find.name, i == OUT ? "out" : "in");
-		count = 0;
-		assert_true(talk(&message, NULL, &count) > 0);
-		assert_int_equal(message.status, 0);
-	}
+	find_end((struct graph_message){.find.name = "in"});
+	find_end((struct graph_message){.find.name = "out"});
 }
 
 static void ask(struct graph_request request)
@@ -309,6 +310,15 @@ static void test_builds_before_it_joins(void **state)
 		build((struct graph_build){.what = GRAPH_BUILD_MODULE, .bytes = 1}, &status), 0);
 }
 
+static void leave(void)
+{
+	munmap(world.segment, sizeof *world.segment);
+	close(world.socket);
+	advance();
+	world.segment = NULL;
+	world.socket = -1;
+}
+
 /* Who takes objects to the last one has them again when the member has gone. */
 static void test_builds_too_much(void **state)
 {
@@ -322,13 +332,75 @@ static void test_builds_too_much(void **state)
 			assert_true(build(one, &status) > 0 && !status);
 		assert_true(build(one, &status) > 0);
 		assert_int_equal(status, -EDQUOT);
-		munmap(world.segment, sizeof *world.segment);
-		close(world.socket);
-		advance();
-		assert_int_equal(world.graph->publication->objects, 0);
+		leave();
+		assert_int_equal(world.graph->publication->objects[BY_USER], 0);
 	}
-	world.segment = NULL;
-	world.socket = -1;
+}
+
+/* Other users' parts stay, too; all of them together leave room for those of the owner's user. */
+static void test_strangers_build_too_much(void **state)
+{
+	const struct graph_build one = {
+		.what = GRAPH_BUILD_TEMPLATE, .stride = 4, .count = {1, 1, 1}};
+	unsigned opened = 0;
+	int status;
+
+	build_graph(0606);
+	for (unsigned turn = 0; turn < 20; turn++) {
+		join_as(STRANGER);
+		while (build(one, &status) > 0 && !status)
+			opened++;
+		assert_int_equal(status, -EDQUOT);
+		assert_true(build((struct graph_build){.what = GRAPH_BUILD_COMPLETE}, &status) > 0);
+		assert_int_equal(status, 0);
+		leave();
+	}
+	assert_int_equal(opened, 2 * GRAPH_OBJECTS_MAX);
+	join_as(geteuid());
+	assert_true(build(one, &status) > 0);
+	assert_int_equal(status, 0);
+}
+
+static uint32_t build_id(struct graph_build asked)
+{
+	struct graph_message message = {.type = GRAPH_BUILD, .build = asked};
+	size_t none = 0;
+
+	assert_true(talk(&message, NULL, &none) > 0);
+	assert_int_equal(message.status, 0);
+	return message.build.id;
+}
+
+/* What a stranger has given comes back to it at a port of its own part, and it pushes that on to where this process reads. */
+static void test_passes_on_what_it_gave(void **state)
+{
+	enum { FAR, BACK, ON };
+	struct gdev_channel_options far = {.name = "far"};
+	struct gdev_channel *channel;
+	struct gdev_port *port;
+	struct graph_build input = {.what = GRAPH_BUILD_PORT, .name = "input"};
+
+	build_graph(0606);
+	join_as(STRANGER);
+	input.tmpl = build_id((struct graph_build){
+		.what = GRAPH_BUILD_TEMPLATE, .stride = 4, .count = {MEMORY / 4, 1, 1}});
+	input.ptask = build_id((struct graph_build){.what = GRAPH_BUILD_PTASK, .name = "mine"});
+	input.port = build_id(input);
+	build_id((struct graph_build){.what = GRAPH_BUILD_COMPLETE});
+	assert_int_equal(gdev_port_find(world.graph, "mine.input", 0, &port), 0);
+	assert_int_equal(gdev_channel_open(world.graph, NULL, port, &far, &channel), 0);
+	assert_int_equal(gdev_graph_run(world.graph), 0);
+	find_end((struct graph_message){.find.name = "far"});
+	find_end((struct graph_message){.find.object = input.port});
+	find_end((struct graph_message){.find.name = "in"});
+	ask((struct graph_request){
+		.type = GRAPH_PUSH, .flags = GRAPH_GIVES, .end = FAR, .bytes = MEMORY});
+	ask((struct graph_request){.type = GRAPH_PULL, .end = BACK});
+	assert_non_null(world.member->known[GRAPH_IDS].block);
+	assert_true(world.member->known[GRAPH_IDS].block->wrapped);
+	ask((struct graph_request){.type = GRAPH_PUSH, .end = ON, .id = GRAPH_IDS});
+	assert_non_null(world.made);
+	assert_false(world.member->known[GRAPH_IDS].block->wrapped);
 }
 
 /* ---- waiting ---- */
@@ -362,13 +434,12 @@ static void test_room_for_one(void **state)
 	assert_int_not_equal(world.segment->changes, changes);
 }
 
-/* In a member: a call with deadline 0 does not take the bell from a thread that waits. */
-static void test_bell_of_another(void **state)
+/* A member, whose owner is at the other end of the socket and writes the segment. */
+static struct gdev_graph *open_remote(int *owner)
 {
-	struct gdev_graph *graph = graph_create(&(struct gdev_graph_options){.name = "bell"});
+	struct gdev_graph *graph = graph_create(&(struct gdev_graph_options){.name = "member"});
 	struct remote *remote = calloc(1, sizeof *remote);
 	int pair[2];
-	eventfd_t count;
 
 	assert_non_null(graph);
 	assert_non_null(remote);
@@ -382,6 +453,18 @@ static void test_bell_of_another(void **state)
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(remote->segment, MAP_FAILED);
 	graph->remote = remote;
+	*owner = pair[1];
+	return graph;
+}
+
+/* A call with deadline 0 does not take the bell from a thread that waits. */
+static void test_bell_of_another(void **state)
+{
+	int owner;
+	struct gdev_graph *graph = open_remote(&owner);
+	struct remote *remote = graph->remote;
+	eventfd_t count;
+
 	for (int polling = 0; polling < 2; polling++) {
 		pthread_mutex_lock(&graph->lock);
 		eventfd_write(remote->bell, 1);
@@ -390,7 +473,35 @@ static void test_bell_of_another(void **state)
 		assert_int_equal(eventfd_read(remote->bell, &count), polling ? 0 : -1);
 		pthread_mutex_unlock(&graph->lock);
 	}
-	close(pair[1]);
+	close(owner);
+	graph_free(graph);
+}
+
+/* The owner answers with no bytes, behind its memory, where each datablock has many: this process would read what is there. */
+static void test_owner_gives_nothing(void **state)
+{
+	struct gdev_shape shape = {.stride = 4, .count = {MEMORY / 4}};
+	int owner;
+	struct gdev_graph *graph = open_remote(&owner);
+	struct remote *remote = graph->remote;
+	struct gdev_channel *channel;
+
+	pthread_mutex_lock(&graph->lock);
+	assert_int_equal(remote_make_channel(graph, "out", &channel), 0);
+	assert_int_equal(template_create(graph, NULL, &shape, &channel->tmpl), 0);
+	channel->remote = calloc(1, sizeof *channel->remote);
+	assert_non_null(channel->remote);
+	channel->remote->wanted = remote->wanted = 1;
+	remote->ends[remote->end_count++] = channel;
+	remote->theirs_bytes = MEMORY;
+	remote->segment->answers[0] =
+		(struct graph_answer){.type = GRAPH_PULLED, .id = GRAPH_IDS, .offset = MEMORY};
+	remote->segment->answers_tail = 1;
+	remote_drain(graph);
+	assert_int_equal(graph->error, -GDEV_E_PROTOCOL);
+	assert_int_equal(channel->count, 0);
+	pthread_mutex_unlock(&graph->lock);
+	close(owner);
 	graph_free(graph);
 }
 
@@ -479,8 +590,11 @@ int main(void)
 		cmocka_unit_test_teardown(test_builds_wrongly, teardown),
 		cmocka_unit_test_teardown(test_builds_before_it_joins, teardown),
 		cmocka_unit_test_teardown(test_builds_too_much, teardown),
+		cmocka_unit_test_teardown(test_strangers_build_too_much, teardown),
+		cmocka_unit_test_teardown(test_passes_on_what_it_gave, teardown),
 		cmocka_unit_test_teardown(test_room_for_one, teardown),
 		cmocka_unit_test(test_bell_of_another),
+		cmocka_unit_test(test_owner_gives_nothing),
 		cmocka_unit_test_teardown(test_asks_without_end, teardown),
 		cmocka_unit_test_teardown(test_left_while_it_pulls, teardown),
 	};

@@ -8,6 +8,7 @@
 #include "roles.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -365,6 +366,134 @@ static void test_own_session_little_memory(void **state)
 	gdev_graph_close(owner.graph);
 }
 
+/* As many ports as a process has ends. */
+static void test_own_session_many_ports(void **state)
+{
+	enum { PTASKS = 31, BLOCKS = 40, AHEAD = 8 };
+	struct scaler line[PTASKS];
+	struct gdev_channel *in, *out;
+	struct fixture *f;
+
+	fixture_setup_own((void **)&f);
+	for (int i = 0; i < PTASKS; i++) {
+		line[i] = scaler(f, i ? 1 : 3);
+		if (i)
+			channel(f, line[i - 1].out, line[i].in);
+	}
+	in = channel(f, NULL, line[0].in);
+	out = channel(f, line[PTASKS - 1].out, NULL);
+	good(f->graph, gdev_graph_run(f->graph));
+	good(f->owner, gdev_graph_run(f->owner));
+	for (int i = 0; i < BLOCKS; i++) {
+		push_ints(f, in, i);
+		if (i >= AHEAD)
+			pull_ints(f, out, 3 * (i - AHEAD), 3);
+	}
+	for (int i = BLOCKS - AHEAD; i < BLOCKS; i++)
+		pull_ints(f, out, 3 * i, 3);
+	fixture_teardown((void **)&f);
+}
+
+/* What one port makes lies in a long channel until another one's comes, for which it leaves ids of datablocks. */
+static void test_own_session_leaves_ids(void **state)
+{
+	const struct gdev_graph_options options = {.name = "ids", .mode = 0600};
+	struct fixture *owner = fixture_open(&options), *f = fixture_attach_own("ids");
+	struct gdev_ptask *add = function(owner, "add"), *ptask;
+	struct gdev_channel *in[2], *sum;
+	int values[N] = {1}, error = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		good(f->graph,
+			gdev_ptask_open(f->graph, i ? "b" : "a", f->module, "scale", &ptask));
+		output(ptask, f->ints, 0);
+		input(ptask, f->ints, 1);
+		argument(ptask, 2, i + 2);
+		argument(ptask, 3, N);
+	}
+	good(f->graph, gdev_graph_run(f->graph));
+	in[0] = connect(owner->graph, NULL, find(owner->graph, "a.input"));
+	in[1] = connect(owner->graph, NULL, find(owner->graph, "b.input"));
+	narrow_channel(owner, find(owner->graph, "a.output"), input(add, owner->ints, 1), 512);
+	narrow_channel(owner, find(owner->graph, "b.output"), input(add, owner->ints, 2), 512);
+	argument(add, 3, N);
+	sum = channel(owner, output(add, owner->ints, 0), NULL);
+	good(owner->graph, gdev_graph_run(owner->graph));
+	for (int i = 0; i < 300 && !error; i++)
+		error = gdev_push_bytes(in[0], values, sizeof values, in_seconds(1));
+	assert_true(!error || error == -ETIMEDOUT);
+	good(owner->graph, gdev_push_bytes(in[1], values, sizeof values, 0));
+	good(owner->graph, gdev_pull_bytes(sum, values, sizeof values, in_seconds(20), NULL));
+	assert_int_equal(values[0], 5);
+	fixture_teardown((void **)&f);
+	fixture_teardown((void **)&owner);
+}
+
+/* The program of that process waits by the graph's descriptor, and is not left asleep by the thread that carries. */
+static void test_own_session_descriptor(void **state)
+{
+	struct scaler part;
+	struct gdev_channel *in, *out;
+	struct gdev_datablock *block;
+	struct pollfd readable;
+	struct fixture *f;
+	int error;
+
+	fixture_setup_own((void **)&f);
+	part = scaler(f, 3);
+	in = channel(f, NULL, part.in);
+	out = channel(f, part.out, NULL);
+	good(f->graph, gdev_graph_run(f->graph));
+	good(f->owner, gdev_graph_run(f->owner));
+	readable = (struct pollfd){.fd = gdev_graph_descriptor(f->graph), .events = POLLIN};
+	for (int i = 0; i < 200; i++) {
+		push_ints(f, in, i);
+		while ((error = gdev_pull(out, 0, &block)) == -EAGAIN)
+			assert_int_equal(poll(&readable, 1, 20000), 1);
+		good(f->graph, error);
+		gdev_datablock_put(block);
+	}
+	fixture_teardown((void **)&f);
+}
+
+static int until_read(void *argument, const struct gdev_view *inputs, struct gdev_view *outputs)
+{
+	char byte;
+
+	return read(*(int *)argument, &byte, 1) < 0 ? -EIO : 1;
+}
+
+/* The owner's thread is in a callback, and answers nobody: who closes the graph does not wait for it. */
+static void test_own_session_closes(void **state)
+{
+	struct gdev_port_options made = {.kind = GDEV_PORT_OUTPUT};
+	struct gdev_graph *graph = open_named("busy", 0600);
+	struct process other = start("own-close", "busy", "far", 0, 0);
+	struct gdev_shape shape = {.stride = 4, .count = {1}};
+	struct gdev_ptask_info info = {0};
+	struct gdev_ptask *busy;
+	struct gdev_port *port;
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	good(graph, gdev_ptask_open_host(graph, "busy", until_read, &ends[0], &busy));
+	good(graph, gdev_template_open(graph, NULL, &shape, &made.tmpl));
+	good(graph, gdev_port_open(busy, &made, &port));
+	connect(graph, port, NULL);
+	await_word(other);
+	connect(graph, NULL, find(graph, "far.in"));
+	connect(graph, find(graph, "far.out"), NULL);
+	good(graph, gdev_graph_run(graph));
+	while (info.state != GDEV_PTASK_EXECUTING)
+		good(graph, gdev_ptask_query(busy, &info));
+	usleep(50000); /* by now it asks for its ends */
+	kill(other.pid, SIGUSR1);
+	assert_int_equal(finish(other), 0);
+	close(ends[1]);
+	gdev_graph_close(graph);
+	close(ends[0]);
+}
+
 /* Dies in the middle: what it feeds ends, what feeds it breaks. Before the graph runs: the same, at once. */
 static void test_own_session_killed(void **state)
 {
@@ -587,6 +716,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_own_session),
 		cmocka_unit_test(test_own_session_ports),
 		cmocka_unit_test(test_own_session_little_memory),
+		cmocka_unit_test(test_own_session_many_ports),
+		cmocka_unit_test(test_own_session_leaves_ids),
+		cmocka_unit_test(test_own_session_descriptor),
+		cmocka_unit_test(test_own_session_closes),
 		cmocka_unit_test(test_own_session_killed),
 		cmocka_unit_test(test_own_session_loose),
 		cmocka_unit_test(test_own_session_storm),
