@@ -22,7 +22,6 @@
 #define PIECE_MAX_NS (500 * NS_PER_US)
 #define WAKE_WORTH_NS (20.0 * NS_PER_US)
 #define FILL_BLOCK_BYTES (256u << 10)
-#define SCRATCH_ALIGN 64
 
 /* All blocks must be on the device at once. */
 static int check_cooperative(const struct device_launch *launch, uint32_t threads)

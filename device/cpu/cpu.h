@@ -38,6 +38,7 @@
 #define CPU_THREADS_MAX 256
 #define SHARED_BYTES_MAX (227u << 10) /* a block's, static and dynamic */
 #define CLUSTER_MAX 16                /* blocks of a cluster */
+#define SCRATCH_ALIGN 1024            /* of what compiled code works with */
 #define CPU_TARGET 90                 /* compute capability, times ten */
 
 #define CPU_NO_MEMORY                                                                              \
@@ -242,10 +243,11 @@ int cpu_cluster_check(const struct device_launch *launch);
 unsigned cpu_cluster_blocks(const struct ptx_launch *launch);
 int cpu_function_clusters(
 	struct device_function *function, const struct device_launch *launch, uint32_t *count);
-/* So many of these bytes lie in a slot for each block of a cluster. */
+/* So many of these bytes lie in a slot for each block of a cluster. Programs align addresses in shared memory themselves, by 1024
+ * at most: what one block finds so must lie at the same place of the others. */
 static inline uint64_t cpu_cluster_part(uint64_t bytes)
 {
-	return (bytes + 63) & ~UINT64_C(63);
+	return (bytes + SCRATCH_ALIGN - 1) & ~(uint64_t)(SCRATCH_ALIGN - 1);
 }
 /* Stacks for the blocks. */
 int cpu_cluster_prepare(struct cpu_slot *slot, unsigned blocks);

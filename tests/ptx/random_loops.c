@@ -122,6 +122,8 @@ enum wrong {
 	WRONG_ORDER, /* a bound that is asked for as for another type */
 	WRONG_FIRST, /* value, where there is a rest */
 	READS_INDEX,
+	EARLY_PLACE, /* the pointer of the rounds is made of the index before the rest */
+	SEES_COUNT,  /* something else begins with how many are left over */
 	WRONGS
 };
 
@@ -138,7 +140,9 @@ static void write_rounds(
 		fprintf(w->f,
 			"not.b32 e, lo; add.s32 less, most, e; setp.lt.u32 pd, less, %d; @pd bra L%u;\n",
 			wrong == WRONG_GUARD ? 4 : 3, label + 2);
-	fprintf(w->f, "mul.wide.%c32 b, i, 4; add.s64 c, b, %d; add.s64 s, base, c;\nL%u:\n", type,
+	if (wrong != EARLY_PLACE)
+		fprintf(w->f, "mul.wide.%c32 b, i, 4;\n", type);
+	fprintf(w->f, "add.s64 c, b, %d; add.s64 s, base, c;\nL%u:\n",
 		wrong == WRONG_BEGIN ? 12 : 8, label + 1);
 	for (int k = 0; k < 4; k++)
 		write_unrolled_round(w, "s", wrong == WRONG_OPERATION && k == odd ? how ^ 1 : how,
@@ -160,7 +164,8 @@ void write_unrolled(struct writer *w)
 	static const uint32_t bases[2][3] = {{0, 0, 0x7fffffe0}, {0, 0, 0xffffffe0}};
 	enum wrong wrong = random_below(&w->s, 3) ? RIGHT : random_below(&w->s, WRONGS);
 	unsigned label = w->labels, how = random_below(&w->s, 16), form = random_below(&w->s, 8);
-	bool counts = form & 1 && (wrong < WRONG_REST || wrong > WRONG_ORDER), moves = form & 2;
+	bool counts = form & 1 && (wrong < WRONG_REST || wrong > WRONG_ORDER),
+	     moves = form & 2 || wrong == SEES_COUNT;
 	char type = form & 4 ? 'u' : 's', other = form & 4 ? 's' : 'u';
 	bool low = wrong >= WRONG_REST && wrong <= WRONG_ORDER;
 	uint32_t base = low ? 0 : bases[type == 'u'][random_below(&w->s, 3)];
@@ -185,10 +190,17 @@ void write_unrolled(struct writer *w)
 		fprintf(w->f, "add.s32 d, lo, 1; max.%c32 most, hi, d; sub.s32 n, most, lo;\n",
 			type);
 	fprintf(w->f,
-		"and.b32 rest, n, %d; setp.eq.s32 pb, rest, 0; mov.u32 i, lo; mov.u32 acc, 5; @pb bra L%u;\n"
-		"mul.wide.%c32 a, lo, 4; add.s64 p, base, a; mov.u32 acc, %d; mov.u32 i, lo;\n",
-		wrong == WRONG_REST ? 1 : 3, w->labels, type, wrong == WRONG_FIRST ? 6 : 5);
-	if (moves)
+		"and.b32 rest, n, %d; setp.eq.s32 pb, rest, 0; mov.u32 i, lo; mov.u32 acc, 5;\n",
+		wrong == WRONG_REST ? 1 : 3);
+	if (wrong == SEES_COUNT)
+		fprintf(w->f, "mov.u32 count, rest; add.u32 acc, count, 5;\n");
+	if (wrong == EARLY_PLACE)
+		fprintf(w->f, "mul.wide.%c32 b, i, 4;\n", type);
+	fprintf(w->f, "@pb bra L%u;\nmul.wide.%c32 a, lo, 4; add.s64 p, base, a; mov.u32 i, lo;\n",
+		w->labels, type);
+	if (wrong != SEES_COUNT)
+		fprintf(w->f, "mov.u32 acc, %d;\n", wrong == WRONG_FIRST ? 6 : 5);
+	if (moves && wrong != SEES_COUNT)
 		fprintf(w->f, "mov.u32 count, rest;\n");
 	fprintf(w->f, "L%u:\n", label);
 	write_unrolled_round(w, "p", how, 0);

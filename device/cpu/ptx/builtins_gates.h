@@ -140,7 +140,8 @@ static inline void gate_add_waiting(
 	}
 }
 
-/* Barriers to which all threads have come that they want: all that have not left, where they name no number. */
+/* Barriers to which all threads have come that they want: all that have not left, where they name no number. Returns
+ * GATE_OPENED and GATE_MET. */
 static u32 gate_release_barriers(u32 *codes, const u32 *wants, u32 *arrived, u32 threads, u32 n)
 {
 	u32 come[GATE_BARRIERS], all = 0, released = 0;
@@ -157,21 +158,22 @@ static u32 gate_release_barriers(u32 *codes, const u32 *wants, u32 *arrived, u32
 		if (codes[t] - 2 * n < n && come[barrier] >= (wanted ? wanted : all)) {
 			codes[t] -= 2 * n;
 			gate_begin(gate_barrier(arrived, threads, barrier), threads);
-			released = 1;
+			released |= barrier == GATE_CLUSTER ? GATE_OPENED | GATE_MET : GATE_OPENED;
 		}
 	}
 	return released;
 }
 
-/* False when nobody can go on: the threads wait for each other. Then `codes` says at which lines, 0
+/* Returns GATE_OPENED and GATE_MET; 0 when nobody can go on: the threads wait for each other. Then `codes` says at which lines, 0
  * for those that have left. */
 BUILTIN u32 ptx_release(u32 *codes, const u32 *wants, u32 *arrived, u32 threads, const u32 *table)
 {
 	u32 n = table[GATE_TABLE_COUNT], released = 0;
 
 	for (u32 t = 0; t < threads; t += 32)
-		released |= gate_release_warp(codes + t, wants + t,
-			threads - t < 32 ? (1u << (threads - t)) - 1 : UINT32_MAX, table);
+		if (gate_release_warp(codes + t, wants + t,
+			    threads - t < 32 ? (1u << (threads - t)) - 1 : UINT32_MAX, table))
+			released |= GATE_OPENED;
 	released |= gate_release_barriers(codes, wants, arrived, threads, n);
 	for (u32 t = 0; t < threads && !released; t++)
 		codes[t] = codes[t] == GATE_LEFT ? 0 : table[GATE_TABLE_LINES + codes[t] % n];

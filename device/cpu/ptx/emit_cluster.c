@@ -138,15 +138,18 @@ bool emit_getctarank(struct gen *g, struct inst *i)
 	return true;
 }
 
-/* Calls a member of struct ptx_runtime if the cluster has several blocks. `mem` goes along as others change memory meanwhile. */
-static void call_of_several(struct gen *g, size_t member)
+static LLVMValueRef has_several(struct gen *g)
+{
+	return LLVMBuildICmp(g->b, LLVMIntUGT, blocks(g), LLVMConstInt(g->i32, 1, false), "");
+}
+
+/* Calls a member of struct ptx_runtime if `when`. `mem` goes along as others change memory meanwhile. */
+static void call_if(struct gen *g, LLVMValueRef when, size_t member)
 {
 	LLVMBasicBlockRef call = gen_block(g, "cluster"), after = gen_block(g, "met");
 	LLVMValueRef a[2] = {g->launch, g->mem};
 
-	LLVMBuildCondBr(g->b,
-		LLVMBuildICmp(g->b, LLVMIntUGT, blocks(g), LLVMConstInt(g->i32, 1, false), ""),
-		call, after);
+	LLVMBuildCondBr(g->b, when, call, after);
 	LLVMPositionBuilderAtEnd(g->b, call);
 	call_runtime(g, member, g->none, a, 2);
 	LLVMBuildBr(g->b, after);
@@ -155,11 +158,19 @@ static void call_of_several(struct gen *g, size_t member)
 
 void cluster_meet(struct gen *g)
 {
-	call_of_several(g, offsetof(struct ptx_runtime, cluster_meet));
+	LLVMValueRef when = has_several(g), due;
+
+	if (g->cluster_due) {
+		due = LLVMBuildLoad2(g->b, g->i32, g->cluster_due, "");
+		due = LLVMBuildICmp(g->b, LLVMIntNE, due, LLVMConstNull(g->i32), "");
+		when = LLVMBuildAnd(g->b, when, due, "");
+		LLVMBuildStore(g->b, LLVMConstNull(g->i32), g->cluster_due);
+	}
+	call_if(g, when, offsetof(struct ptx_runtime, cluster_meet));
 }
 
 void cluster_give_way(struct gen *g)
 {
 	if (g->work->clustered)
-		call_of_several(g, offsetof(struct ptx_runtime, cluster_give_way));
+		call_if(g, has_several(g), offsetof(struct ptx_runtime, cluster_give_way));
 }

@@ -218,12 +218,12 @@ static bool is_kernel_param(const struct gen *g, const struct operand *o)
 /* A load that may be of a loop that waits for another block. */
 static void give_way(struct gen *g, const struct inst *i)
 {
+	bool looks = inst_has(i, MOD_acquire) || inst_has(i, MOD_volatile);
 	LLVMValueRef a[3], table;
 
-	if (!inst_has(i, MOD_acquire) && !inst_has(i, MOD_volatile))
-		return;
-	cluster_give_way(g);
-	if (inst_space(i) == SPACE_SHARED)
+	if (looks || inst_has(i, MOD_relaxed))
+		cluster_give_way(g);
+	if (!looks || inst_space(i) == SPACE_SHARED)
 		return;
 	table = gen_field(g, g->b, g->launch, g->ptr, offsetof(struct ptx_launch, runtime));
 	a[0] = gen_field(g, g->b, g->launch, g->i64, offsetof(struct ptx_launch, workspace));
@@ -498,6 +498,8 @@ bool emit_atomic(struct gen *g, struct inst *i)
 		return false;
 	if (g->tally && tally_add(g, i))
 		return true;
+	if (inst_has(i, MOD_cas)) /* of a lock, perhaps, that another block has */
+		cluster_give_way(g);
 	struct ptx_access access = {
 		.bytes = (uint8_t)(bits / 8), .align = (uint8_t)(bits / 8), .kind = PTX_UPDATES};
 	LLVMValueRef p = checked_address(g, i, a, inst_space(i), access, NULL), r;

@@ -169,16 +169,19 @@ static struct form larger(
 static struct form product_form(struct reroll *r, const struct inst *i, bool behind, unsigned depth)
 {
 	const struct operand *o = i->operands;
-	bool wide = inst_has(i, MOD_wide);
+	bool wide = inst_has(i, MOD_wide), is_signed = ptx_type_class[i->types[0]] == 's';
 	struct form f = sum_of(r, &o[1], behind, depth);
+	int64_t by;
 
 	if (i->modifier_count != 1 || !is_number(&o[2]) || !(wide || inst_has(i, MOD_lo)) ||
 		(wide && ptx_type_bits[i->types[0]] != 32))
 		return no_form;
-	if (wide)
-		f = widen(r, &f, ptx_type_class[i->types[0]] == 's');
-	f = times(f, wide && ptx_type_class[i->types[0]] == 'u' ? (int64_t)(uint32_t)o[2].bits
-								: o[2].bits);
+	by = o[2].bits;
+	if (wide) {
+		f = widen(r, &f, is_signed);
+		by = is_signed ? (int32_t)by : (int64_t)(uint32_t)by;
+	}
+	f = times(f, by);
 	if (i->op == OP_mad) {
 		struct form c = sum_of(r, &o[3], behind, depth);
 
@@ -262,9 +265,15 @@ static struct form carried(struct reroll *r, uint32_t reg, unsigned depth)
 	return f;
 }
 
+static bool in_block(const struct work *w, uint32_t block, uint32_t n)
+{
+	return n >= w->blocks[block].first && n < w->blocks[block].end;
+}
+
 static struct form sum_of(struct reroll *r, const struct operand *o, bool behind, unsigned depth)
 {
 	const struct work *w = r->work;
+	uint32_t def;
 	unsigned bits;
 	struct form f;
 
@@ -284,7 +293,10 @@ static struct form sum_of(struct reroll *r, const struct operand *o, bool behind
 	if ((r->lo.kind == OPERAND_REG && o->id == r->lo.id) ||
 		(r->hi.kind == OPERAND_REG && o->id == r->hi.id))
 		return register_form(bits, o->id, false);
-	f = made_by(r, &w->insts[w->regs[o->id].def], behind, depth);
+	def = w->regs[o->id].def;
+	if (in_block(w, r->rest_body, def) || in_block(w, r->body, def))
+		return no_form; /* each round has its own */
+	f = made_by(r, &w->insts[def], reroll_is_behind(r, def), depth);
 	return f.none || (f.bits && f.bits != bits) ? register_form(bits, o->id, false) : f;
 }
 

@@ -23,8 +23,11 @@ enum gate {
 
 #define GATE_LEFT 0xffffffffu
 
-/* Barriers that threads may wait at; the last is that of the cluster, which has one block. */
+/* Barriers that threads may wait at; the last is that of the cluster. */
 enum { GATE_CLUSTER = 16, GATE_BARRIERS = 32 };
+
+/* What ptx_release() says: some threads go on; those at the cluster's barrier do. */
+enum { GATE_OPENED = 1, GATE_MET = 2 };
 
 /* A kernel's table: the first code of each gate, the number of regions, and the line of each code. */
 enum { GATE_TABLE_COUNT = GATES, GATE_TABLE_LINES };

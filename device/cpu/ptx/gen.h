@@ -51,6 +51,9 @@ struct gen {
 	LLVMValueRef shared_base, locals_base, params_base, globals_base; /* integers */
 	LLVMValueRef
 		shared_part; /* in the window of a cluster, where the block's part begins; NULL: the window is the block's */
+	/* Of a scheduled plan, a number: not 0, if the block's threads go on from the cluster's barrier, and the block has not met the
+	 * others yet. NULL: all threads wait at one instruction. */
+	LLVMValueRef cluster_due;
 	LLVMValueRef ctaid[3], nctaid[3];
 	LLVMValueRef arguments,
 		frame;    /* integers, of a function that is called (gen_call.c); NULL: of none */
@@ -256,7 +259,7 @@ LLVMValueRef cluster_bytes(struct gen *g, LLVMValueRef each);
 LLVMValueRef cluster_special(struct gen *g, uint32_t id);
 bool emit_mapa(struct gen *g, struct inst *i);
 bool emit_getctarank(struct gen *g, struct inst *i);
-/* The block waits for the others of its cluster; lets them go on. */
+/* The block waits for the others of its cluster, once for all instructions at which its threads wait for that; lets them go on. */
 void cluster_meet(struct gen *g);
 void cluster_give_way(struct gen *g);
 /* emit_matrix.c */

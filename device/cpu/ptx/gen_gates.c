@@ -118,6 +118,8 @@ static void release_barrier(struct gen *g, LLVMBasicBlockRef at)
 	struct thread_loop l = {0};
 
 	LLVMPositionBuilderAtEnd(g->scalar, at);
+	if (g->cluster_due)
+		LLVMBuildStore(g->scalar, LLVMConstInt(g->i32, GATE_MET, false), g->cluster_due);
 	loop_begin(g, &l, g->scalar);
 	LLVMValueRef pc = LLVMBuildLoad2(g->b, g->i32, thread_word(g, g->pc_slot), "");
 	LLVMValueRef exited =
@@ -161,6 +163,13 @@ static void release_gates(struct gen *g, LLVMBasicBlockRef at, const uint32_t *t
 		LLVMConstInt(g->i32, g->work->threads, false), lines};
 	g->b = g->scalar;
 	LLVMValueRef some = emit_builtin(g, "ptx_release", arguments, 5);
+	if (some && g->cluster_due) {
+		LLVMValueRef met =
+			LLVMBuildAnd(g->b, some, LLVMConstInt(g->i32, GATE_MET, false), "");
+
+		met = LLVMBuildOr(g->b, met, LLVMBuildLoad2(g->b, g->i32, g->cluster_due, ""), "");
+		LLVMBuildStore(g->b, met, g->cluster_due);
+	}
 	some = LLVMBuildICmp(g->b, LLVMIntNE, some, LLVMConstNull(g->i32), "");
 	LLVMBuildCondBr(g->b, some, g->dispatch, stuck);
 	LLVMPositionBuilderAtEnd(g->b, stuck);
@@ -181,6 +190,10 @@ void gen_dispatch(struct gen *g, LLVMBasicBlockRef start)
 	number_regions(g, table);
 	g->pc_slot = gen_saved(g, 4);
 	LLVMPositionBuilderAtEnd(g->scalar, start);
+	if (g->work->clustered) {
+		g->cluster_due = gen_alloca(g, g->i32, "due");
+		LLVMBuildStore(g->scalar, LLVMConstNull(g->i32), g->cluster_due);
+	}
 	if (g->gated) {
 		g->wants_slot = gen_saved(g, 4);
 		/* A barrier has a word, and one a warp: two a thread suffice, as there are as many barriers as a warp has threads. */

@@ -702,6 +702,8 @@ static void gen_region(struct gen *g, uint32_t id)
 		emit_matrix_prepare(g, &w->insts[w->blocks[r->entry].first]);
 	else if (r->collective || r->border)
 		emit_collective_prepare(g, &w->insts[w->blocks[r->entry].first]);
+	else if (r->gate == GATE_SPIN)
+		cluster_give_way(g);
 	checked_region(g, &w->insts[w->blocks[r->entry].first]);
 	narrow_range(g, g->work->blocks[r->entry].context, &range);
 	g->tally = tally_begin(g, r);

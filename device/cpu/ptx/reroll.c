@@ -229,6 +229,9 @@ static bool find_rest(struct reroll *r)
 		!says_not_zero(&w->insts[test], r->rest, around->guard_negated) ||
 		(r->rest != r->counter && reroll_last_def(w, r->rest, first, end) != PTX_NONE))
 		return false;
+	/* It will have another first value, which nothing else may see. */
+	if (uses_between(w, r->counter, r->move == PTX_NONE ? g->end : r->move + 1, first))
+		return false;
 	mask = &w->insts[n];
 	if (!is_whole(mask, OP_and) || mask->operands[1].kind != OPERAND_REG ||
 		!w->regs[mask->operands[1].id].single || mask->operands[1].negated ||
@@ -309,7 +312,9 @@ static bool find_bounds(struct reroll *r)
 	struct work *w = r->work;
 	uint32_t b = r->branch;
 
-	for (unsigned steps = 0; steps < MAX_BRANCHES && w->blocks[b].pred_count == 1; steps++) {
+	/* Threads come to the first block by no branch. */
+	for (unsigned steps = 0; steps < MAX_BRANCHES && b && w->blocks[b].pred_count == 1;
+		steps++) {
 		uint32_t p = w->blocks[b].pred[0], t;
 		const struct work_block *x = &w->blocks[p];
 		const struct inst *last = block_last(w, x);
@@ -397,6 +402,13 @@ static bool may_begin(struct reroll *r)
 	return true;
 }
 
+bool reroll_is_behind(const struct reroll *r, uint32_t n)
+{
+	const struct work *w = r->work;
+
+	return n >= w->blocks[r->between].first && n < w->blocks[r->body].first;
+}
+
 /* What gives a register that the rounds alone carry its first value: the only definition outside them, or PTX_NONE. */
 static uint32_t begin_of(struct reroll *r, uint32_t reg)
 {
@@ -419,7 +431,7 @@ static struct form entry_form(struct reroll *r, uint32_t reg)
 	n = begin_of(r, reg);
 	if (n == PTX_NONE)
 		return (struct form){.none = true};
-	return form_inst(r, &r->work->insts[n], n >= r->work->blocks[r->between].first);
+	return form_inst(r, &r->work->insts[n], reroll_is_behind(r, n));
 }
 
 static bool find_twin(struct reroll *r, uint32_t reg)
@@ -459,6 +471,26 @@ static bool keeps_numbers(struct reroll *r)
 	return true;
 }
 
+/* The comparison that ends the rounds, or NULL. */
+static const struct inst *end_of_rounds(struct reroll *r)
+{
+	struct work *w = r->work;
+	const struct work_block *h = &w->blocks[r->body];
+	uint32_t n = reroll_last_def(w, block_last(w, h)->guard, h->first, h->end - 1);
+
+	return n != PTX_NONE && is_comparison(&w->insts[n]) ? &w->insts[n] : NULL;
+}
+
+/* Whether it is what ends the rounds alone (has_same_end()): it is read where it steps, and where it is compared. */
+static bool counts_rounds(struct reroll *r, uint32_t reg)
+{
+	const struct work_block *h = &r->work->blocks[r->body];
+	const struct inst *t = end_of_rounds(r);
+
+	return t && is_reg(&t->operands[1], reg) &&
+	       uses_between(r->work, reg, h->first, h->end) == 2;
+}
+
 /* The registers that the rounds carry, and from which of the rest's each goes on. */
 static bool find_twins(struct reroll *r)
 {
@@ -475,8 +507,7 @@ static bool find_twins(struct reroll *r)
 			return false;
 		if (!defined || carried)
 			continue;
-		/* Their counter has none. */
-		if (!find_twin(r, reg) && uses_between(w, reg, h->first, h->end) != 2)
+		if (!find_twin(r, reg) && !counts_rounds(r, reg))
 			return false;
 	}
 	return true;
@@ -633,15 +664,17 @@ static bool asks_for_round(struct reroll *r)
 	struct work *w = r->work;
 	const struct inst *around = block_last(w, &w->blocks[r->between]), *t;
 	struct form a, n = form_reg(r, r->n, false), x = {0}, one = {.constant = 1};
+	uint32_t def;
 
 	if (!w->regs[around->guard].single)
 		return false;
-	t = &w->insts[w->regs[around->guard].def];
+	def = w->regs[around->guard].def;
+	t = &w->insts[def];
 	if (!is_comparison(t) || t->operands[2].kind != OPERAND_INT || t->operands[2].literal ||
 		ptx_type_class[t->types[0]] != 'u')
 		return false;
 	int32_t number = (int32_t)t->operands[2].bits;
-	a = form_of(r, &t->operands[1], true);
+	a = form_of(r, &t->operands[1], reroll_is_behind(r, def));
 	if (t->modifiers[0] == MOD_gt) { /* -n > -4 */
 		form_add(&x, &n, -1);
 		return form_equal(&a, &x) && number == -r->times;
@@ -655,18 +688,15 @@ static bool has_same_end(struct reroll *r)
 {
 	struct work *w = r->work;
 	const struct work_block *h = &w->blocks[r->body];
-	const struct inst *back = block_last(w, h), *t, *u;
-	uint32_t test = reroll_last_def(w, back->guard, h->first, h->end - 1), reg, update, from;
+	const struct inst *t = end_of_rounds(r), *u;
+	uint32_t reg, update, from;
 	struct form begin, end, left = rounds_form(r), distance, index;
 	int64_t step;
 
-	if (test == PTX_NONE || !is_comparison(&w->insts[test]))
-		return false;
-	t = &w->insts[test];
-	if (t->operands[1].kind != OPERAND_REG)
+	if (!t || t->operands[1].kind != OPERAND_REG)
 		return false;
 	reg = t->operands[1].id;
-	update = reroll_last_def(w, reg, h->first, test);
+	update = reroll_last_def(w, reg, h->first, (uint32_t)(t - w->insts));
 	if (update == PTX_NONE || defs_between(w, reg, h->first, h->end) != 1 ||
 		(t->operands[2].kind == OPERAND_REG && !w->regs[t->operands[2].id].single))
 		return false;

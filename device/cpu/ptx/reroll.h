@@ -60,6 +60,8 @@ struct reroll {
 /* reroll.c */
 /* The last instruction in [first, end) that writes the register, or PTX_NONE. */
 uint32_t reroll_last_def(struct work *w, uint32_t reg, uint32_t first, uint32_t end);
+/* Whether the instruction is between the rest and the rounds. */
+bool reroll_is_behind(const struct reroll *r, uint32_t n);
 /* Whether the rest carries it from round to round. */
 bool reroll_is_carried(const struct reroll *r, uint32_t reg);
 

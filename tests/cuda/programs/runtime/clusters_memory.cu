@@ -137,6 +137,68 @@ __global__ void __cluster_dims__(4) fail(int *out)
 	out[blockIdx.x] = 1;
 }
 
+/* The warps of the first block wait at two instructions, those of the other at one. */
+__global__ void __cluster_dims__(2) roles(int *out)
+{
+	__shared__ int now;
+	cg::cluster_group cluster = cg::this_cluster();
+	int rank = cluster.block_rank(), wrong = 0;
+
+	for (int k = 1; k < 9; k++) {
+		if (rank == 0 && threadIdx.x < 32) {
+			if (threadIdx.x == 0)
+				now = k;
+			asm volatile(
+				"barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::
+					: "memory");
+		} else {
+			asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+		}
+		wrong += *(volatile int *)cluster.map_shared_rank(&now, 0) != k;
+		asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+	}
+	atomicAdd(out, wrong);
+}
+
+/* A lock in the memory of the first block, which others try to take while the one that has it looks at memory. */
+__global__ void __cluster_dims__(4) lock(int *out)
+{
+	__shared__ int taken, counter;
+	cg::cluster_group cluster = cg::this_cluster();
+	int *lock = cluster.map_shared_rank(&taken, 0);
+	volatile int *count = cluster.map_shared_rank(&counter, 0);
+
+	if (threadIdx.x == 0)
+		taken = counter = 0;
+	cluster.sync();
+	for (int k = 0; threadIdx.x == 0 && k < 10; k++) {
+		while (atomicCAS(lock, 0, 1))
+			;
+		*count = *count + 1;
+		__threadfence();
+		atomicExch(lock, 0);
+	}
+	cluster.sync();
+	if (cluster.block_rank() == 0 && threadIdx.x == 0)
+		out[0] = counter;
+}
+
+/* Each block aligns its shared memory itself. */
+__global__ void __cluster_dims__(4) aligned(int *out)
+{
+	extern __shared__ char raw[];
+	cg::cluster_group cluster = cg::this_cluster();
+	int *mine = (int *)(((unsigned long long)raw + 1023) & ~1023ull);
+	unsigned next = (cluster.block_rank() + 1) % 4;
+
+	if (threadIdx.x == 0)
+		*mine = 100 + cluster.block_rank();
+	cluster.sync();
+	if (threadIdx.x == 0)
+		out[cluster.block_rank()] = *cluster.map_shared_rank(mine, next);
+	cluster.sync();
+}
+
 static int counted(int blocks, int of_cluster)
 {
 	int *in, *out, host[4096], bins[BINS] = {0}, each = 4096 / blocks;
@@ -220,6 +282,17 @@ int main()
 		if (b % 3 < 2)
 			REQUIRE(host[2 * b] == 7 + (b % 3 ^ 1) + 10 &&
 				host[2 * b + 1] == (b % 3 ^ 1) * 100 + 6);
+	CHECK(cudaMemset(out, 0, sizeof(int)));
+	roles<<<4, 64>>>(out);
+	CHECK(cudaMemcpy(host, out, sizeof(int), cudaMemcpyDeviceToHost));
+	REQUIRE(host[0] == 0);
+	lock<<<4, 64>>>(out);
+	CHECK(cudaMemcpy(host, out, sizeof(int), cudaMemcpyDeviceToHost));
+	REQUIRE(host[0] == 40);
+	aligned<<<4, 32, 2080>>>(out);
+	CHECK(cudaMemcpy(host, out, 4 * sizeof(int), cudaMemcpyDeviceToHost));
+	for (int b = 0; b < 4; b++)
+		REQUIRE(host[b] == 100 + (b + 1) % 4);
 	ring<<<6, THREADS>>>(out, 1);
 	EXPECT(cudaGetLastError(), cudaErrorInvalidClusterSize);
 	fail<<<8, 32>>>(out);
