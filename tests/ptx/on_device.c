@@ -507,12 +507,15 @@ static struct random_outcome run_random(const struct random_kernel *k, unsigned 
 	return r;
 }
 
-/* A kernel that does not end ends its child: by the limit, or when the time for all is over. */
+/* A kernel that does not end ends its child: by the limit, or when the time for all is over. Under a sanitizer compilers
+ * take several times as long. */
 static void limit_kernel(const struct random_run *r)
 {
-	time_t left = r->end_at + GRACE - time(NULL);
+	time_t left = r->end_at + GRACE - time(NULL), limit = LIMIT;
 
-	alarm(left > LIMIT ? LIMIT : left > 1 ? (unsigned)left : 1);
+	if (getenv("ASAN_OPTIONS"))
+		limit = left = 4 * LIMIT;
+	alarm((unsigned)(left > limit ? limit : left > 1 ? left : 1));
 }
 
 /* Leaves statements out as long as the results differ, and prints what is left: for people, who ask why. */
