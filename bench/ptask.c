@@ -6,26 +6,16 @@
 #include <string.h>
 #include <time.h>
 
-#include <gdev/ptask.h>
-
-#include "bench.h"
+#include "ptask_empty.h"
 
 #define CHAIN 64
 #define TURNS 200
-
-static const char empty_ptx[] = ".version 6.0\n.target sm_70\n.address_size 64\n"
-				".visible .entry empty(.param .u64 at)\n{\nret;\n}\n";
 
 static struct gdev_session *session;
 static struct gdev_channel *in, *out;
 static struct gdev_stream *stream;
 static struct gdev_function *function;
 static struct samples graph_us, launch_us;
-
-static void must(int error, const char *what)
-{
-	bench_require(error, what, gdev_strerror(error));
-}
 
 static double cpu_us(void)
 {

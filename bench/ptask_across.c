@@ -12,28 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gdev/ptask.h>
-
-#include "bench.h"
+#include "ptask_empty.h"
 
 #define BATCH 500
 #define BATCHES 40
 #define ALONE 2000
 
 extern char **environ;
-
-static const char empty_ptx[] = ".version 6.0\n.target sm_70\n.address_size 64\n"
-				".visible .entry empty(.param .u64 at)\n{\nret;\n}\n";
-
-static void must(int error, const char *what)
-{
-	bench_require(error, what, gdev_strerror(error));
-}
-
-static double now_us(void)
-{
-	return (double)bench_now_ns() / 1e3;
-}
 
 static struct gdev_channel *find(struct gdev_graph *graph, const char *name)
 {

@@ -12,9 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gdev/ptask.h>
-
-#include "bench.h"
+#include "ptask_empty.h"
 
 #define BATCH 100
 #define BATCHES 20
@@ -22,19 +20,6 @@
 #define LARGE (4u << 20)
 
 extern char **environ;
-
-static const char empty_ptx[] = ".version 6.0\n.target sm_70\n.address_size 64\n"
-				".visible .entry empty(.param .u64 at)\n{\nret;\n}\n";
-
-static void must(int error, const char *what)
-{
-	bench_require(error, what, gdev_strerror(error));
-}
-
-static double now_us(void)
-{
-	return (double)bench_now_ns() / 1e3;
-}
 
 /* A ptask that gives on what it gets. */
 struct stage {

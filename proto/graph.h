@@ -5,8 +5,9 @@
  * other's death.
  *
  * On the socket, one request, one answer: JOIN makes the member's memory, FIND opens a channel's end, LOOK says what the graph
- * is made of, BUILD opens a part of it, before it runs. Everything else goes through the memory: a struct graph_segment, memory that the member writes and the owner
- * reads, and memory that the owner writes and the member can only read. Each is named as (descriptor, offset, bytes).
+ * is made of, BUILD opens a part of it, before it runs. Everything else goes through the memory: a struct graph_segment, memory
+ * that the member writes and the owner reads, and memory that the owner writes and the member can only read. Each is named as
+ * (descriptor, offset, bytes).
  *
  * Datablocks have ids for the two. The member chooses those below GRAPH_IDS for what it gives, in its own memory, and may use one
  * again when it has been told FREED. The owner chooses those from GRAPH_IDS on for what the member has pulled, until DROP.

@@ -1,25 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A band of the columns of C = A B, where A has n columns, and B and C have as many as the band: in tiles, as mmul.
+ * A band of the columns of C = A B: B and C have as many columns as the band.
  */
-#include "common/device.h"
-
-#define TILE 16
+#include "mmul/tiles.h"
 
 extern "C" __global__ void mmul_band(float *c, const float *a, const float *b, int n, int width)
 {
-	__shared__ float tile_a[TILE][TILE], tile_b[TILE][TILE];
-	int x = threadIdx.x, y = threadIdx.y;
-	int column = blockIdx.x * TILE + x, row = blockIdx.y * TILE + y;
-	float sum = 0;
-
-	for (int k = 0; k < n; k += TILE) {
-		tile_a[y][x] = a[row * n + k + x];
-		tile_b[y][x] = b[(k + y) * width + column];
-		__syncthreads(); /* the tiles are complete */
-		for (int i = 0; i < TILE; i++)
-			sum += tile_a[y][i] * tile_b[i][x];
-		__syncthreads(); /* nobody reads them any more */
-	}
-	c[row * width + column] = sum;
+	multiply_tile(c, a, b, n, width);
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,4 +71,18 @@ void kill_it(struct process process)
 {
 	kill(process.pid, SIGKILL);
 	assert_true(WIFSIGNALED(finish(process)));
+}
+
+void run_gdev(const char *arguments, char *output, size_t room)
+{
+	char command[600];
+	FILE *pipe;
+	size_t length;
+
+	snprintf(command, sizeof command, "%s/cli/gdev %s", getenv("GDEV_BUILD"), arguments);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	length = fread(output, 1, room - 1, pipe);
+	output[length] = '\0';
+	assert_int_equal(pclose(pipe), 0);
 }

@@ -21,5 +21,7 @@ void await_word(struct process process);
 /* Until it has printed the id of a process. */
 pid_t await_child(struct process process);
 void kill_it(struct process process);
+/* Runs gdev of the build with these arguments, and takes what it prints. */
+void run_gdev(const char *arguments, char *output, size_t room);
 
 #endif

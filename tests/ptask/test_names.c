@@ -274,20 +274,6 @@ static void test_stranger_changes(void **state)
 
 /* ---- looking ---- */
 
-static void run_gdev(const char *arguments, char *output, size_t room)
-{
-	char command[600];
-	FILE *pipe;
-	size_t length;
-
-	snprintf(command, sizeof command, "%s/cli/gdev graph %s", getenv("GDEV_BUILD"), arguments);
-	pipe = popen(command, "r");
-	assert_non_null(pipe);
-	length = fread(output, 1, room - 1, pipe);
-	output[length] = '\0';
-	assert_int_equal(pclose(pipe), 0);
-}
-
 static void test_command(void **state)
 {
 	struct fixture *f = open_named("shown");
@@ -297,16 +283,16 @@ static void test_command(void **state)
 	build_line(f);
 	good(f->graph, gdev_channel_find(f->graph, "in", 0, &in));
 	push_ints(f, in, 1);
-	run_gdev("list", text, sizeof text);
+	run_gdev("graph list", text, sizeof text);
 	assert_non_null(strstr(text, "shown"));
 	assert_non_null(strstr(text, "0600"));
-	run_gdev("show shown", text, sizeof text);
+	run_gdev("graph show shown", text, sizeof text);
 	assert_non_null(strstr(text, "2 ptasks, 2 invocations"));
 	assert_non_null(strstr(text, "scale"));
-	run_gdev("show --dot shown", text, sizeof text);
+	run_gdev("graph show --dot shown", text, sizeof text);
 	assert_non_null(strstr(text, "p0 -> p1"));
 	assert_non_null(strstr(text, "end0in -> p0"));
-	run_gdev("top --once --interval 0.1", text, sizeof text);
+	run_gdev("graph top --once --interval 0.1", text, sizeof text);
 	assert_non_null(strstr(text, "(all)"));
 	fixture_teardown((void **)&f);
 }
@@ -322,7 +308,7 @@ static void await_proxy(const char *name, int proxy)
 
 	snprintf(wanted, sizeof wanted, "\"proxy\": %d,", proxy);
 	for (unsigned i = 0; i < 500 && !found; i++) {
-		run_gdev("show --json urgent", text, sizeof text);
+		run_gdev("graph show --json urgent", text, sizeof text);
 		ptask = strstr(text, name);
 		said = ptask ? strstr(ptask, "\"proxy\"") : NULL;
 		found = said && !strncmp(said, wanted, strlen(wanted));

@@ -45,20 +45,6 @@ static struct gdev_channel *connect(
 	return channel;
 }
 
-static void run_gdev(const char *arguments, char *output, size_t room)
-{
-	char command[600];
-	FILE *pipe;
-	size_t length;
-
-	snprintf(command, sizeof command, "%s/cli/gdev %s", getenv("GDEV_BUILD"), arguments);
-	pipe = popen(command, "r");
-	assert_non_null(pipe);
-	length = fread(output, 1, room - 1, pipe);
-	output[length] = '\0';
-	assert_int_equal(pclose(pipe), 0);
-}
-
 /* ---- a line of three processes, each with its own kernel ---- */
 
 static void test_three_processes(void **state)

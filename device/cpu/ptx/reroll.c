@@ -28,45 +28,12 @@ enum { MAX_NUMBER = 1 << 30, MAX_BRANCHES = 8 };
 
 /* ---- the text of the loops ---- */
 
-struct count {
-	uint32_t reg, count;
-};
-
-static void count_reg(void *data, struct operand *o)
-{
-	struct count *c = data;
-
-	c->count += o->id == c->reg;
-}
-
-static uint32_t uses_between(struct work *w, uint32_t reg, uint32_t first, uint32_t end)
-{
-	struct count c = {reg, 0};
-
-	for (uint32_t n = first; n < end; n++)
-		inst_uses(&w->insts[n], count_reg, &c);
-	return c.count;
-}
-
 uint32_t reroll_last_def(struct work *w, uint32_t reg, uint32_t first, uint32_t end)
 {
-	struct count c = {reg, 0};
-
-	while (end-- > first) {
-		inst_defs(&w->insts[end], count_reg, &c);
-		if (c.count)
+	while (end-- > first)
+		if (defs_between(w, reg, end, end + 1))
 			return end;
-	}
 	return PTX_NONE;
-}
-
-static uint32_t defs_between(struct work *w, uint32_t reg, uint32_t first, uint32_t end)
-{
-	struct count c = {reg, 0};
-
-	for (uint32_t n = first; n < end; n++)
-		inst_defs(&w->insts[n], count_reg, &c);
-	return c.count;
 }
 
 static bool live_in(const struct work *w, uint32_t block, uint32_t reg)

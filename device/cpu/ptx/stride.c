@@ -47,35 +47,6 @@ struct stride {
 
 /* ---- finding one ---- */
 
-struct count {
-	uint32_t reg, count;
-};
-
-static void count_reg(void *data, struct operand *o)
-{
-	struct count *c = data;
-
-	c->count += o->id == c->reg;
-}
-
-static uint32_t uses_between(struct work *w, uint32_t reg, uint32_t first, uint32_t end)
-{
-	struct count c = {reg, 0};
-
-	for (uint32_t n = first; n < end; n++)
-		inst_uses(&w->insts[n], count_reg, &c);
-	return c.count;
-}
-
-static uint32_t defs_between(struct work *w, uint32_t reg, uint32_t first, uint32_t end)
-{
-	struct count c = {reg, 0};
-
-	for (uint32_t n = first; n < end; n++)
-		inst_defs(&w->insts[n], count_reg, &c);
-	return c.count;
-}
-
 static bool live_in(const struct work *w, uint32_t reg, uint32_t block)
 {
 	uint32_t global = w->regs[reg].global;

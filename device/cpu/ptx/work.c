@@ -119,3 +119,32 @@ void inst_defs(struct inst *i, reg_visitor visit, void *data)
 	for (unsigned k = 0; k < i->dest_count; k++)
 		visit_operand(&i->operands[k], visit, data);
 }
+
+struct count {
+	uint32_t reg, count;
+};
+
+static void count_reg(void *data, struct operand *o)
+{
+	struct count *c = data;
+
+	c->count += o->id == c->reg;
+}
+
+uint32_t uses_between(struct work *w, uint32_t reg, uint32_t first, uint32_t end)
+{
+	struct count c = {reg, 0};
+
+	for (uint32_t n = first; n < end; n++)
+		inst_uses(&w->insts[n], count_reg, &c);
+	return c.count;
+}
+
+uint32_t defs_between(struct work *w, uint32_t reg, uint32_t first, uint32_t end)
+{
+	struct count c = {reg, 0};
+
+	for (uint32_t n = first; n < end; n++)
+		inst_defs(&w->insts[n], count_reg, &c);
+	return c.count;
+}

@@ -124,6 +124,9 @@ struct inst *work_inst(struct work *w, unsigned op, uint32_t line, unsigned oper
 typedef void (*reg_visitor)(void *data, struct operand *o);
 void inst_uses(struct inst *i, reg_visitor visit, void *data);
 void inst_defs(struct inst *i, reg_visitor visit, void *data);
+/* How often instructions from `first` to before `end` read, or write, the register. */
+uint32_t uses_between(struct work *w, uint32_t reg, uint32_t first, uint32_t end);
+uint32_t defs_between(struct work *w, uint32_t reg, uint32_t first, uint32_t end);
 
 static inline bool inst_is_load(const struct inst *i)
 {

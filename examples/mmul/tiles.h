@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * C = A B, where A has n columns, and B and C have `width`: in tiles. The threads of a block bring one tile of A and one of B
+ * into shared memory together, so that every value is read from device memory once a tile, not once an element.
+ */
+#ifndef GDEV_EXAMPLES_TILES_H
+#define GDEV_EXAMPLES_TILES_H
+
+#include "common/device.h"
+
+#define TILE 16
+
+static __device__ __forceinline__ void multiply_tile(
+	float *c, const float *a, const float *b, int n, int width)
+{
+	__shared__ float tile_a[TILE][TILE], tile_b[TILE][TILE];
+	int x = threadIdx.x, y = threadIdx.y;
+	int column = blockIdx.x * TILE + x, row = blockIdx.y * TILE + y;
+	float sum = 0;
+
+	for (int k = 0; k < n; k += TILE) {
+		tile_a[y][x] = a[row * n + k + x];
+		tile_b[y][x] = b[(k + y) * width + column];
+		__syncthreads(); /* the tiles are complete */
+		for (int i = 0; i < TILE; i++)
+			sum += tile_a[y][i] * tile_b[i][x];
+		__syncthreads(); /* nobody reads them any more */
+	}
+	c[row * width + column] = sum;
+}
+
+#endif
