@@ -293,8 +293,9 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 		goto err_registered;
 	core->memory.limit_bytes = attach->memory_limit_bytes;
 	core->limit.limit_ns = attach->time_limit_ms * NS_PER_MS;
-	core->turns = map_turns(turns_fd);
-	__atomic_store_n(&core->attached, true, __ATOMIC_RELEASE); /* the poller may look already */
+	__atomic_store_n(&core->turns, map_turns(turns_fd),
+		__ATOMIC_RELEASE); /* the poller may look already */
+	__atomic_store_n(&core->attached, true, __ATOMIC_RELEASE);
 	direct_update(core);
 	__atomic_store_n(&core->page->active_ns, clock_coarse_ns(), __ATOMIC_RELAXED);
 	return 0;

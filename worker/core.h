@@ -92,8 +92,9 @@ struct core {
 	bool attached;
 	struct control_attach session;
 	struct device_space *space;
-	int peer_fd;         /* -1 before */
-	struct turns *turns; /* NULL: gdevd has none for us */
+	int peer_fd; /* -1 before */
+	struct turns
+		*turns; /* NULL: gdevd has none for us; set once, with release, after `session` */
 
 	pthread_mutex_t lock;
 	struct command *done; /* atomic: a stack of what the device has finished */

@@ -13,9 +13,15 @@
 #define PREFERRED_LOOK_NS (50 * NS_PER_MS)
 #define LEFT_LOOK_NS (NS_PER_MS / 2) /* until gdevd may have said that it is */
 
+/* NULL: there is none, or not yet. The poller, which looks without the lock, sees the session with it. */
+static struct turns *page_of(struct core *core)
+{
+	return __atomic_load_n(&core->turns, __ATOMIC_ACQUIRE);
+}
+
 void turn_announced(struct core *core, uint32_t which, uint32_t turn)
 {
-	if (!core->turns)
+	if (!page_of(core))
 		return;
 	__atomic_store_n(&core->grants.resources[which].turn, turn, __ATOMIC_RELAXED);
 }
@@ -23,8 +29,8 @@ void turn_announced(struct core *core, uint32_t which, uint32_t turn)
 /* 0: it is another session, or none. */
 static uint64_t preferred_word(struct core *core)
 {
-	uint64_t word =
-		core->turns ? __atomic_load_n(&core->turns->preferred, __ATOMIC_ACQUIRE) : 0;
+	struct turns *turns = page_of(core);
+	uint64_t word = turns ? __atomic_load_n(&turns->preferred, __ATOMIC_ACQUIRE) : 0;
 
 	return word >> 32 == core->session.session ? word : 0;
 }
@@ -35,12 +41,12 @@ void turn_herald(struct core *core)
 
 	__atomic_store_n(&core->grants.left, false, __ATOMIC_RELAXED);
 	if (word)
-		__atomic_store_n(&core->turns->came, word, __ATOMIC_RELEASE);
+		__atomic_store_n(&page_of(core)->came, word, __ATOMIC_RELEASE);
 }
 
 uint64_t turn_patience_ns(struct core *core)
 {
-	if (!core->turns)
+	if (!page_of(core))
 		return 0;
 	if (preferred_word(core))
 		return PREFERRED_LOOK_NS;
@@ -52,10 +58,10 @@ bool turn_yields(struct core *core)
 	struct grants *grants = &core->grants;
 	uint64_t word, now_ns;
 
-	if (!core->turns || !control_connected(core))
+	if (!page_of(core) || !control_connected(core))
 		return false;
-	word = __atomic_load_n(&core->turns->came, __ATOMIC_ACQUIRE);
-	if (!word || word != __atomic_load_n(&core->turns->preferred, __ATOMIC_RELAXED))
+	word = __atomic_load_n(&page_of(core)->came, __ATOMIC_ACQUIRE);
+	if (!word || word != __atomic_load_n(&page_of(core)->preferred, __ATOMIC_RELAXED))
 		return false;
 	now_ns = clock_now_ns();
 	/* The page is any worker's to write to: a word counts once, and one in a hold. */
@@ -72,12 +78,12 @@ static bool is_there(struct core *core, uint32_t which)
 	uint32_t turn = __atomic_load_n(&core->grants.resources[which].turn, __ATOMIC_RELAXED);
 
 	return turn &&
-	       __atomic_load_n(&core->turns->resources[which].turn, __ATOMIC_ACQUIRE) == turn;
+	       __atomic_load_n(&page_of(core)->resources[which].turn, __ATOMIC_ACQUIRE) == turn;
 }
 
 bool turns_are_there(struct core *core)
 {
-	for (uint32_t i = 0; core->turns && i < RESOURCES; i++)
+	for (uint32_t i = 0; page_of(core) && i < RESOURCES; i++)
 		if (is_there(core, i))
 			return true;
 	return false;
@@ -87,7 +93,7 @@ bool turns_take(struct core *core)
 {
 	bool any = false;
 
-	for (uint32_t i = 0; core->turns && i < RESOURCES; i++) {
+	for (uint32_t i = 0; page_of(core) && i < RESOURCES; i++) {
 		if (!is_there(core, i))
 			continue;
 		__atomic_store_n(&core->grants.resources[i].turn, 0, __ATOMIC_RELAXED);
@@ -105,15 +111,15 @@ void turn_hand_over(struct core *core, uint32_t which)
 
 	if (which == RESOURCE_COMPUTE)
 		__atomic_store_n(&core->grants.hand_at_ns, 0, __ATOMIC_RELAXED);
-	if (!core->turns)
+	if (!page_of(core))
 		return;
-	next = &core->turns->resources[which].next;
+	next = &page_of(core)->resources[which].next;
 	word = __atomic_load_n(next, __ATOMIC_RELAXED);
 	if (word && word >> 32 == core->session.session &&
 		__atomic_compare_exchange_n(
 			next, &word, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		__atomic_store_n(
-			&core->turns->resources[which].turn, (uint32_t)word, __ATOMIC_RELEASE);
+			&page_of(core)->resources[which].turn, (uint32_t)word, __ATOMIC_RELEASE);
 }
 
 void turn_plan(struct core *core, uint32_t which)
@@ -122,7 +128,7 @@ void turn_plan(struct core *core, uint32_t which)
 	uint64_t at_ns = grant_due_ns(core, which), ahead_ns = core->ops->timing.ahead_ns;
 
 	/* The first of a hold may still wait for the device to come back to us. */
-	if (which != RESOURCE_COMPUTE || !core->turns || !ahead_ns || !at_ns ||
+	if (which != RESOURCE_COMPUTE || !page_of(core) || !ahead_ns || !at_ns ||
 		busy_ended_ns(&resource->busy) < resource->held_since_ns ||
 		resource->doubt_ns > ahead_ns)
 		return;
@@ -158,7 +164,7 @@ static bool is_told(struct core *core)
 	if (word == __atomic_load_n(&core->grants.seen, __ATOMIC_RELAXED))
 		return false;
 	__atomic_store_n(&core->grants.seen, word, __ATOMIC_RELAXED);
-	return word == REVOKE_NOW && core->turns;
+	return word == REVOKE_NOW && page_of(core);
 }
 
 void turns_look(struct core *core)

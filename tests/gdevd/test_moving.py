@@ -81,6 +81,7 @@ class Moving(harness.GdevdTest):
         self.take_swap(first, 56 * MIB)
         self.leave(first)
         first.tell(wire.give_back(0, 56 * MIB))
+        wait_for(lambda: self.used() == (0, SIZE), what="what was given back")  # another connection may be read first
         second, idle = self.client(), self.client()
         self.attach(second)
         self.take_swap(idle, in_memory)
