@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * BFS: how many edges each vertex of a random graph is away from the first one. Memory is read all over
- * the place, and every level ends with a small copy back that says whether there is another.
+ * the place, and every level ends with a small copy back that says whether there is another; or it is one launch of persistent
+ * threads, see gloop/bfs.cu.
  */
 #include "common/harness.h"
+#ifdef PERSISTENT
+#include "gloop/bfs.h"
+#include "gloop/run.h"
+#endif
 
 #include <string.h>
 
@@ -40,19 +45,29 @@ static void setup(void)
 	device_level = device_alloc(n * sizeof(int));
 	device_next = device_alloc(n * sizeof(int));
 	device_distance = device_alloc(n * sizeof(int));
-	device_more = device_alloc(sizeof(int));
+	device_more = device_alloc(8 * sizeof(int));
 }
 
-static void compute(void)
+#ifdef PERSISTENT
+/* The first vertex is in the queue. */
+static void search(void)
+{
+	static const int words[8] = {[TAIL] = 1, [END] = 1};
+
+	CHECK(cuMemsetD32(device_level, 0, 1));
+	copy_to_device(device_more, words, sizeof(words));
+	run_persistent("bfs", SHAPE(28, 1, 128, 1),
+		(void *[]){NULL, &device_first, &device_edges, &device_distance, &device_level,
+			&device_more});
+}
+#else
+static void search(void)
 {
 	CUfunction visit = device_kernel("bfs_visit"), advance = device_kernel("bfs_advance");
 	struct shape shape = SHAPE((n + BLOCK - 1) / BLOCK, 1, BLOCK, 1);
 	int more = 1;
 
-	copy_to_device(device_first, first, (n + 1) * sizeof(int));
-	copy_to_device(device_edges, edges, edge_count * sizeof(int));
 	copy_to_device(device_level, level, n * sizeof(int));
-	copy_to_device(device_distance, unknown, n * sizeof(int));
 	CHECK(cuMemsetD32(device_next, 0, n));
 	for (int depth = 1; more; depth++) {
 		CHECK(cuMemsetD32(device_more, 0, 1));
@@ -63,6 +78,15 @@ static void compute(void)
 		copy_from_device(&more, device_more, sizeof(more));
 		progress(depth < 12 ? (unsigned)depth : 12, 12);
 	}
+}
+#endif
+
+static void compute(void)
+{
+	copy_to_device(device_first, first, (n + 1) * sizeof(int));
+	copy_to_device(device_edges, edges, edge_count * sizeof(int));
+	copy_to_device(device_distance, unknown, n * sizeof(int));
+	search();
 	copy_from_device(distance, device_distance, n * sizeof(int));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What device code uses of CUDA C, for Debian's clang, which has the compiler but not NVIDIA's headers:
- * thread and block indices, barriers, atomics, and the few mathematical functions that the examples
+ * thread and block indices, fences, atomics, and the few mathematical functions that the examples
  * call. Under nvcc all of it is built in, and this file is empty.
  */
 #ifndef EXAMPLES_DEVICE_H
@@ -75,6 +75,21 @@ static __device__ __forceinline__ float __logf(float x)
 static __device__ __forceinline__ int atomicAdd(int *address, int value)
 {
 	return __nvvm_atom_add_gen_i(address, value);
+}
+
+static __device__ __forceinline__ int atomicMin(int *address, int value)
+{
+	return __nvvm_atom_min_gen_i(address, value);
+}
+
+static __device__ __forceinline__ int atomicCAS(int *address, int compare, int value)
+{
+	return __nvvm_atom_cas_gen_i(address, compare, value);
+}
+
+static __device__ __forceinline__ void __threadfence()
+{
+	__nvvm_membar_gl();
 }
 
 #endif /* __NVCC__ */

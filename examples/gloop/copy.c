@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * COPY: a kernel copies a file (GLoop, section 5.2). With PLAIN the host reads the file, copies it to the device and
- * back, and writes it, a MiB at a time.
+ * COPY: a kernel copies a file (GLoop, section 5.2).
  */
 #include "gloop/run.h"
 
@@ -31,32 +30,16 @@ static void setup(void)
 		contents[i] = random_next();
 	files[0] = temporary_file(contents, bytes);
 	files[1] = temporary_file(NULL, 0);
-#ifdef PLAIN
-	device_memory = device_alloc(PIECE);
-#else
 	device_memory = device_alloc((size_t)BLOCKS * AT_ONCE * PAGE);
-#endif
 }
 
 static void compute(void)
 {
-#ifdef PLAIN
-	char *piece = host_alloc(PIECE);
-
-	for (size_t at = 0; at < bytes; at += PIECE) {
-		if (pread(files[0], piece, PIECE, (off_t)at) != PIECE)
-			return; /* the check will tell */
-		copy_to_device(device_memory, piece, PIECE);
-		copy_from_device(piece, device_memory, PIECE);
-		if (pwrite(files[1], piece, PIECE, (off_t)at) != PIECE)
-			return;
-	}
-#else
 	struct gloop_options with = {
 		.page_bytes = PAGE, .descriptors = files, .descriptor_count = 2, .confined = true};
 
+	cool_file(files[0]);
 	run_loop("copy", SHAPE(BLOCKS, 1, BLOCK, 1), (void *[]){NULL, &device_memory}, &with);
-#endif
 }
 
 static void check(void)

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies a file: each block moves pages from the one to the other, several at once.
+ * Copies a file: each block moves pages from the one to the other; with event loops several at once. The plain kernel polls.
  */
-#include "common/device.h"
-
-#include <gdev/gloop.cuh>
-
 #include "gloop/copy.h"
+#include "gloop/polling.h"
 
 using gloop::DeviceLoop;
 
@@ -38,7 +35,14 @@ extern "C" __global__ void copy(gloop_grid grid, char *pages)
 	});
 }
 
-/* With PLAIN the host copies, through the device; nothing is computed there. */
-extern "C" __global__ void nothing()
+extern "C" __global__ void copy_plain(gloop_grid grid, char *pages)
 {
+	Polling host(grid);
+	gloop_u64 bytes = grid.page_bytes, at = blockIdx.x * bytes;
+	char *page = pages + at;
+	long long got;
+
+	for (; (got = host.read(SOURCE, at, bytes, page)) > 0; at += gridDim.x * bytes)
+		host.write(DESTINATION, at, (gloop_u64)got, page);
+	host.end();
 }

@@ -2,7 +2,7 @@
  *
  * GREP: how often each of many words occurs in a text. The text is made of half of the words, so that it is known how
  * often each occurs. Text, words and result are files that the kernel reads and writes; with PLAIN all is copied to the
- * device before, and from it at the end.
+ * device before, and from it at the end. With POLLING the kernel polls, as GPUfs does.
  */
 #include "gloop/run.h"
 
@@ -57,6 +57,12 @@ static void make_text(void)
 	memset(text + at, ' ', text_bytes - at);
 }
 
+#ifdef POLLING
+#define KERNEL "grep_polling"
+#else
+#define KERNEL "grep"
+#endif
+
 #ifndef PLAIN
 static int files[3]; /* as grep.cu names them */
 static char *lines;  /* of the result */
@@ -98,8 +104,9 @@ static void compute(void)
 	copy_to_device(device_words, words, count * sizeof(*words));
 	copy_to_device(device_counts, got, count * sizeof(*got));
 	copy_to_device(device_text, text, text_bytes);
-	launch(device_kernel("grep_plain"), SHAPE(BLOCKS, 1, BLOCK, 1), &device_words,
-		&device_counts, &device_text, &count, &text_bytes, &page);
+	run_persistent("grep", SHAPE(BLOCKS, 1, BLOCK, 1),
+		(void *[]){NULL, &device_words, &device_counts, &device_text, &count, &text_bytes,
+			&page});
 	copy_from_device(got, device_counts, count * sizeof(*got));
 }
 #else
@@ -128,7 +135,8 @@ static void compute(void)
 	CHECK(cuMemsetD32(device_counts, 0, count));
 	if (ftruncate(files[2], 0) < 0)
 		return; /* the check will tell */
-	run_loop("grep", SHAPE(BLOCKS, 1, BLOCK, 1),
+	cool_file(files[0]);
+	run_loop(KERNEL, SHAPE(BLOCKS, 1, BLOCK, 1),
 		(void *[]){NULL, &device_words, &device_counts, &device_text, &device_ahead, &count,
 			&text_bytes},
 		&with);

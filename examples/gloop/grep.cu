@@ -3,13 +3,10 @@
  * How often words occur in a text, after grep of GPUfs (GLoop, section 5.1). The words are shared out among the blocks.
  * A block reads the text a page at a time, the next while it searches one; a callback counts where some of its words begin
  * on the page; at the end the block writes a line for each word that it has found, a page of lines at a time. The plain
- * kernel has text and words in device memory.
+ * kernel has text and words in device memory; another is as it were for GPUfs.
  */
-#include "common/device.h"
-
-#include <gdev/gloop.cuh>
-
 #include "gloop/grep.h"
+#include "gloop/polling.h"
 
 using gloop::DeviceLoop;
 
@@ -65,17 +62,24 @@ static __device__ void write_line(char *line, const struct word *word, int count
 		line[k - 1] = word->text[k];
 }
 
-static __device__ void log_from(DeviceLoop *loop, search s, unsigned w)
+/* As many as fit on a page, from word w on: how many. */
+static __device__ unsigned write_lines(const search &s, unsigned w, gloop_u64 page_bytes)
 {
-	unsigned lines = (unsigned)loop->page_bytes() / LINE_BYTES;
+	unsigned lines = (unsigned)page_bytes / LINE_BYTES;
 
-	if (w == s.count)
-		return;
 	lines = lines < s.count - w ? lines : s.count - w;
 	__syncthreads();
 	for (unsigned i = threadIdx.x; i < lines; i += blockDim.x)
 		write_line(s.pages + i * LINE_BYTES, &s.words[w + i], s.counts[w + i]);
 	__syncthreads();
+	return lines;
+}
+
+static __device__ void log_from(DeviceLoop *loop, search s, unsigned w)
+{
+	if (w == s.count)
+		return;
+	unsigned lines = write_lines(s, w, loop->page_bytes());
 	gloop::fs::write(loop, RESULT, (gloop_u64)(s.first + w) * LINE_BYTES, lines * LINE_BYTES,
 		s.pages, [=](DeviceLoop *loop, long long) { log_from(loop, s, w + lines); });
 }
@@ -155,21 +159,63 @@ static __device__ void read_words(DeviceLoop *loop, search s, unsigned have)
 		});
 }
 
+/* The words of this block; false: it has none. */
+static __device__ bool share_out(search *s, unsigned words)
+{
+	unsigned each = (words + gridDim.x - 1) / gridDim.x;
+
+	s->first = blockIdx.x * each;
+	if (s->first >= words)
+		return false;
+	s->count = s->first + each < words ? each : words - s->first;
+	s->words += s->first;
+	s->counts += s->first;
+	return true;
+}
+
 extern "C" __global__ void grep(gloop_grid grid, struct word *words, int *counts, char *pages,
 	long long *ahead, unsigned count, gloop_u64 text_bytes)
 {
 	gloop::run(grid, [=](DeviceLoop *loop) {
-		unsigned each = (count + gridDim.x - 1) / gridDim.x, first = blockIdx.x * each;
+		search s = {pages + 2 * blockIdx.x * loop->page_bytes(), ahead + blockIdx.x, words,
+			counts, 0, 0, text_bytes};
 
-		if (first >= count)
+		if (!share_out(&s, count))
 			return;
-		search s = {pages + 2 * blockIdx.x * loop->page_bytes(), ahead + blockIdx.x,
-			words + first, counts + first, first,
-			first + each < count ? each : count - first, text_bytes};
 		if (threadIdx.x == 0)
 			*s.ahead = -1; /* nothing is searched */
 		read_words(loop, s, 0);
 	});
+}
+
+extern "C" __global__ void grep_polling(gloop_grid grid, struct word *words, int *counts,
+	char *pages, long long *, unsigned count, gloop_u64 text_bytes)
+{
+	Polling host(grid);
+	gloop_u64 most = grid.page_bytes;
+	search s = {pages + 2 * blockIdx.x * most, 0, words, counts, 0, 0, text_bytes};
+	long long got = 1;
+
+	if (!share_out(&s, count))
+		s.count = 0;
+	for (unsigned have = 0; have < s.count && got > 0; have += (unsigned)got / sizeof(word))
+		got = host.read(WORDS, (gloop_u64)(s.first + have) * sizeof(word),
+			(s.count - have) * sizeof(word), s.words + have);
+	for (gloop_u64 at = 0; s.count && at + OVERLAP < text_bytes;
+		at += (gloop_u64)got - OVERLAP) {
+		got = host.read(TEXT, at, most, s.pages);
+		if (got <= OVERLAP)
+			break;
+		for (unsigned w = 0; w < s.count; w++)
+			match(s.pages, (unsigned)got - OVERLAP, (unsigned)got, &s.words[w],
+				&s.counts[w]);
+	}
+	for (unsigned w = 0, lines; w < s.count; w += lines) {
+		lines = write_lines(s, w, most);
+		host.write(
+			RESULT, (gloop_u64)(s.first + w) * LINE_BYTES, lines * LINE_BYTES, s.pages);
+	}
+	host.end();
 }
 
 extern "C" __global__ void grep_plain(const struct word *words, int *counts, const char *text,

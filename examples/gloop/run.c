@@ -24,6 +24,18 @@ static uint32_t from_environment(const char *name, uint32_t otherwise)
 	return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
 }
 
+static CUfunction kernel_of(const char *name)
+{
+	char whole[64];
+
+#ifdef PLAIN
+	snprintf(whole, sizeof(whole), "%s_plain", name);
+#else
+	snprintf(whole, sizeof(whole), "%s", name);
+#endif
+	return device_kernel(whole);
+}
+
 void run_loop(const char *kernel, struct shape shape, void **parameters,
 	const struct gloop_options *given)
 {
@@ -33,9 +45,12 @@ void run_loop(const char *kernel, struct shape shape, void **parameters,
 	struct gloop_report report;
 	int error;
 
+#if defined(PLAIN) || defined(POLLING)
+	with.poll_us = GLOOP_POLL;
+#endif
 	with.poll_us = from_environment("GLOOP_POLL_US", with.poll_us);
 	with.slice_us = from_environment("GLOOP_SLICE_US", with.slice_us);
-	error = gloop_run(device_kernel(kernel), &whole, parameters, &with, &report);
+	error = gloop_run(kernel_of(kernel), &whole, parameters, &with, &report);
 	if (error == -EIO)
 		CHECK(report.cuda);
 	if (error)
@@ -47,6 +62,15 @@ void run_loop(const char *kernel, struct shape shape, void **parameters,
 			(unsigned long long)report.callbacks, (unsigned long long)report.requests,
 			(double)report.setup_ns / 1e6, (double)report.launched_ns / 1e6,
 			(double)report.between_ns / 1e6);
+}
+
+void run_persistent(const char *kernel, struct shape shape, void **parameters)
+{
+#ifdef PLAIN
+	launch_kernel(kernel_of(kernel), shape, parameters + 1);
+#else
+	run_loop(kernel, shape, parameters, NULL);
+#endif
 }
 
 int temporary_file(const void *bytes, size_t length)
@@ -64,4 +88,12 @@ int temporary_file(const void *bytes, size_t length)
 		at += (size_t)n;
 	}
 	return fd;
+}
+
+void cool_file(int fd)
+{
+	if (!getenv("GLOOP_COLD"))
+		return;
+	if (fdatasync(fd) < 0 || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED))
+		fail("have a file leave the page cache", errno);
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Multiplies matrices that come over TCP: each block accepts a connection and answers what comes there. The plain kernel
- * is one product, for a server on the host.
+ * Multiplies matrices that come over TCP: each block accepts a connection and answers what comes there. The plain
+ * kernel polls.
  */
-#include "common/device.h"
-
-#include <gdev/gloop.cuh>
-
+#include "gloop/polling.h"
 #include "gloop/server.h"
 
 using gloop::DeviceLoop;
@@ -69,7 +66,17 @@ extern "C" __global__ void server(gloop_grid grid, int *matrices)
 	});
 }
 
-extern "C" __global__ void server_plain(int *matrices)
+extern "C" __global__ void server_plain(gloop_grid grid, int *matrices)
 {
-	multiply(matrices, matrices + 2 * MATRIX);
+	Polling host(grid);
+	int *in = matrices + blockIdx.x * 3 * MATRIX;
+	int fd = (int)host.accept(LISTENER);
+
+	while (fd >= 0 && host.receive(fd, REQUEST_BYTES, (char *)in)) {
+		multiply(in, in + 2 * MATRIX);
+		if (!host.send(fd, ANSWER_BYTES, (const char *)(in + 2 * MATRIX)))
+			break;
+	}
+	host.close(fd);
+	host.end();
 }

@@ -26,13 +26,8 @@ static void compute(void)
 	for (unsigned i = 0; i < THREADS; i++)
 		numbers[i] = options.seed + i;
 	copy_to_device(device_numbers, numbers, THREADS * sizeof(*numbers));
-#ifdef PLAIN
-	launch(device_kernel("throttle_plain"), SHAPE(BLOCKS, 1, BLOCK, 1), &device_numbers,
-		&steps);
-#else
-	run_loop("throttle", SHAPE(BLOCKS, 1, BLOCK, 1), (void *[]){NULL, &device_numbers, &steps},
-		NULL);
-#endif
+	run_persistent(
+		"throttle", SHAPE(BLOCKS, 1, BLOCK, 1), (void *[]){NULL, &device_numbers, &steps});
 	copy_from_device(numbers, device_numbers, THREADS * sizeof(*numbers));
 }
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * MMUL: multiplies two matrices of floats; see mmul.cu.
+ * MMUL: multiplies two matrices of floats; see mmul.cu, and for persistent threads gloop/mmul.cu.
  */
 #include "common/harness.h"
+#ifdef PERSISTENT
+#include "gloop/run.h"
+#endif
 
 #define TILE 16
+#define BLOCKS 28u /* of persistent threads */
 
 static unsigned n;
 static float *a, *b, *c;
-static CUdeviceptr device_a, device_b, device_c;
+static CUdeviceptr device_a, device_b, device_c, device_taken;
 
 static void setup(void)
 {
@@ -22,6 +26,7 @@ static void setup(void)
 	device_a = device_alloc(count * sizeof(*a));
 	device_b = device_alloc(count * sizeof(*b));
 	device_c = device_alloc(count * sizeof(*c));
+	device_taken = device_alloc(sizeof(int));
 }
 
 static void compute(void)
@@ -30,8 +35,14 @@ static void compute(void)
 
 	copy_to_device(device_a, a, bytes);
 	copy_to_device(device_b, b, bytes);
+#ifdef PERSISTENT
+	CHECK(cuMemsetD32(device_taken, 0, 1));
+	run_persistent("mmul", SHAPE(BLOCKS, 1, TILE, TILE),
+		(void *[]){NULL, &device_c, &device_a, &device_b, &n, &device_taken});
+#else
 	launch(device_kernel("mmul"), SHAPE(n / TILE, n / TILE, TILE, TILE), &device_c, &device_a,
 		&device_b, &n);
+#endif
 	copy_from_device(c, device_c, bytes);
 }
 

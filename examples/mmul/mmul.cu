@@ -6,5 +6,5 @@
 
 extern "C" __global__ void mmul(float *c, const float *a, const float *b, int n)
 {
-	multiply_tile(c, a, b, n, n);
+	multiply_tile(c, a, b, n, n, blockIdx.x, blockIdx.y);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * C = A B, where A has n columns, and B and C have `width`: in tiles. The threads of a block bring one tile of A and one of B
- * into shared memory together, so that every value is read from device memory once a tile, not once an element.
+ * C = A B, where A has n columns, and B and C have `width`: one tile of C. The threads of a block bring one tile of A and one of
+ * B into shared memory together, so that every value is read from device memory once a tile, not once an element.
  */
 #ifndef GDEV_EXAMPLES_TILES_H
 #define GDEV_EXAMPLES_TILES_H
@@ -11,11 +11,11 @@
 #define TILE 16
 
 static __device__ __forceinline__ void multiply_tile(
-	float *c, const float *a, const float *b, int n, int width)
+	float *c, const float *a, const float *b, int n, int width, int tile_x, int tile_y)
 {
 	__shared__ float tile_a[TILE][TILE], tile_b[TILE][TILE];
 	int x = threadIdx.x, y = threadIdx.y;
-	int column = blockIdx.x * TILE + x, row = blockIdx.y * TILE + y;
+	int column = tile_x * TILE + x, row = tile_y * TILE + y;
 	float sum = 0;
 
 	for (int k = 0; k < n; k += TILE) {

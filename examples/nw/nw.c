@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * NW: aligns two random sequences (Needleman-Wunsch); see nw.cu. As many launches as the table has
- * anti-diagonals of blocks, each of which needs the one before.
+ * anti-diagonals of blocks, each of which needs the one before; or one of persistent threads, see gloop/nw.cu.
  */
 #include "common/harness.h"
+#ifdef PERSISTENT
+#include "gloop/run.h"
+#endif
 
 #include <string.h>
 
@@ -13,7 +16,7 @@
 static unsigned n;
 static size_t score_bytes, similarity_bytes;
 static int *start, *similarity, *result;
-static CUdeviceptr device_score, device_similarity;
+static CUdeviceptr device_score, device_similarity, device_words;
 
 static void setup(void)
 {
@@ -33,15 +36,22 @@ static void setup(void)
 		similarity[i] = (int)(random_next() % 15) - 5;
 	device_score = device_alloc(score_bytes);
 	device_similarity = device_alloc(similarity_bytes);
+	device_words = device_alloc((1 + n / BLOCK) * sizeof(int));
 }
 
-static void compute(void)
+#ifdef PERSISTENT
+static void align(int penalty)
+{
+	CHECK(cuMemsetD32(device_words, 0, 1 + n / BLOCK));
+	run_persistent("nw", SHAPE(28, 1, BLOCK, 1),
+		(void *[]){NULL, &device_score, &device_similarity, &n, &penalty, &device_words});
+}
+#else
+static void align(int penalty)
 {
 	CUfunction kernel = device_kernel("nw_diagonal");
-	int blocks = (int)n / BLOCK, penalty = PENALTY;
+	int blocks = (int)n / BLOCK;
 
-	copy_to_device(device_score, start, score_bytes);
-	copy_to_device(device_similarity, similarity, similarity_bytes);
 	for (int diagonal = 0; diagonal < 2 * blocks - 1; diagonal++) {
 		int first = diagonal < blocks ? 0 : diagonal - blocks + 1;
 		int last = diagonal < blocks ? diagonal : blocks - 1;
@@ -49,6 +59,14 @@ static void compute(void)
 		launch(kernel, SHAPE((unsigned)(last - first + 1), 1, BLOCK, 1), &device_score,
 			&device_similarity, &n, &penalty, &diagonal, &first);
 	}
+}
+#endif
+
+static void compute(void)
+{
+	copy_to_device(device_score, start, score_bytes);
+	copy_to_device(device_similarity, similarity, similarity_bytes);
+	align(PENALTY);
 	copy_from_device(result, device_score, score_bytes);
 }
 

@@ -16,7 +16,10 @@ SIZES = {
     "nn": (1, 10007), "nw": (16, 300), "srad": (16, 130), "srad2": (16, 131),
     "search": (1, 5), "gloop-throttle": (1, 300), "gloop-throttle-plain": (1, 300), "gloop-grep": (1, 7),
     "gloop-grep-plain": (1, 7), "gloop-copy": (1, 5), "gloop-copy-plain": (1, 5),
-    "gloop-server": (1, 7), "gloop-server-plain": (1, 7),
+    "gloop-grep-polling": (1, 7), "gloop-images": (1, 403), "gloop-images-plain": (1, 403),
+    "gloop-server": (1, 7), "gloop-server-plain": (1, 7), "gloop-echo": (1, 70), "gloop-echo-plain": (1, 70),
+    "gloop-mmul": (16, 200), "gloop-mmul-plain": (16, 200), "gloop-nw": (16, 300), "gloop-nw-plain": (16, 300),
+    "gloop-bfs": (1, 30011), "gloop-bfs-plain": (1, 30011),
 }
 
 MEASURED = {
