@@ -10,7 +10,7 @@
 
 #include "interp_values.h"
 
-enum { MOST_STEPS = 20000000 };
+enum { MOST_STEPS = 20000000 }; /* of one thread */
 
 /* ---- collectives of a warp ---- */
 
@@ -288,7 +288,7 @@ static void run_block(struct block *b)
 		if (t) {
 			while (slice-- && t->state == THREAD_READY && b->outcome == INTERP_RAN) {
 				thread_step(t);
-				if (++b->steps == MOST_STEPS)
+				if (++t->steps == MOST_STEPS)
 					thread_fails(t, INTERP_ENDLESS, "no end in sight");
 			}
 			b->turn = t->state == THREAD_READY ? t->index + 1 : 0;

@@ -18,6 +18,7 @@ struct thread {
 	uint32_t index, tid[3];
 	enum thread_state state;
 	uint32_t pc;
+	uint64_t steps;
 	uint64_t *regs;
 	uint8_t *local;
 	bool carry;
@@ -45,7 +46,7 @@ struct block {
 	struct barrier barrier[BARRIERS];
 	uint8_t *shared;
 	uint64_t shared_bytes, local_bytes;
-	uint64_t steps, random;
+	uint64_t random;
 	uint32_t turn; /* without a seed: the thread to look at first */
 	enum interp_outcome outcome;
 };

@@ -68,12 +68,24 @@ static unsigned pick_kind(const struct random_kernel *k, uint64_t *s, const stru
 	return n < 50 ? KIND_UNROLLED : KIND_ROW;
 }
 
+/* The most times that what is in one of this kind is run. */
+static unsigned most_rounds(unsigned kind)
+{
+	static const unsigned rounds[] = {[KIND_LOOP] = 8,
+		[KIND_UNIFORM_LOOP] = 8,
+		[KIND_TWO_ENTRIES] = 4,
+		[KIND_STRIDES] = 128};
+
+	return kind < COUNT(rounds) && rounds[kind] ? rounds[kind] : 1;
+}
+
 /* Where the statements inside one of this kind stand; masks are registers that the writer names. */
 struct place random_inside(unsigned kind, const struct place *p, int mask)
 {
 	struct place in = *p;
 
 	in.depth++;
+	in.rounds *= most_rounds(kind);
 	in.mask = mask;
 	if (kind == KIND_UNIFORM_LOOP || kind == KIND_UNIFORM_IF)
 		return in;
@@ -93,9 +105,11 @@ static uint16_t draw_list(
 	while (count-- && k->node_count < RANDOM_NODES) {
 		uint16_t n = (uint16_t)k->node_count++;
 		struct random_node *node = &k->nodes[n];
+		unsigned kind = pick_kind(k, s, p);
 
-		*node = (struct random_node){
-			.kind = (uint8_t)pick_kind(k, s, p), .seed = random_draw(s)};
+		if (p->rounds * most_rounds(kind) > MOST_ROUNDS)
+			kind = KIND_ROW; /* the interpreter is slow */
+		*node = (struct random_node){.kind = (uint8_t)kind, .seed = random_draw(s)};
 		*link = n;
 		if (node->kind >= KIND_IF && node->kind <= KIND_SWITCH) {
 			struct place in = random_inside(node->kind, p, p->mask);
@@ -113,7 +127,7 @@ void random_kernel_draw(struct random_kernel *k, uint64_t seed, unsigned feature
 		{64, 1, 1}, {8, 4, 1}, {5, 3, 3}, {16, 2, 2}, {96, 1, 1}, {128, 1, 1}, {16, 16, 1},
 		{1, 37, 1}};
 	uint64_t n = seed, s = random_draw(&n); /* neighbours have nothing in common */
-	struct place top = {.all = true, .mask = NO_MASK};
+	struct place top = {.all = true, .mask = NO_MASK, .rounds = 1};
 	bool plain = seed % 3 == 0; /* so that the compiler need not schedule its threads */
 
 	memset(k, 0, sizeof(*k));
@@ -397,15 +411,16 @@ static void write_exchange(struct writer *w)
 			to);
 }
 
-static void write_block_reduction(struct writer *w)
+static void write_block_reduction(struct writer *w, const char *barrier)
 {
 	unsigned how = random_below(&w->s, 3), p = random_below(&w->s, P),
 		 to = random_below(&w->s, P);
 
 	if (how == 0)
-		fprintf(w->f, "bar.red.popc.u32 %%r%u, 1, %%p%u;\n", to, p);
+		fprintf(w->f, "%s.popc.u32 %%r%u, 1, %%p%u;\n", barrier, to, p);
 	else
-		fprintf(w->f, "bar.red.%s.pred %%p%u, 1, %%p%u;\n", how == 1 ? "and" : "or", to, p);
+		fprintf(w->f, "%s.%s.pred %%p%u, 1, %%p%u;\n", barrier, how == 1 ? "and" : "or", to,
+			p);
 }
 
 /* Reads what the thread opposite has left. */
@@ -426,12 +441,13 @@ static bool may_wait(const struct random_kernel *k)
 	return true;
 }
 
-/* The two sides of a branch wait at barriers of their own, with one number; or one side goes on when it has come: whole
+/* The two sides of a branch wait at barriers of their own, with one number, which may reduce what both bring; or one side goes on when it has come: whole
  * warps, as hardware waits for ever where a part of one does. */
 static void write_divergent_barrier(struct writer *w)
 {
 	unsigned label = w->labels, p = random_below(&w->s, P), r = random_below(&w->s, R);
 	unsigned how = random_below(&w->s, 3), to = random_below(&w->s, R);
+	bool reduces = random_below(&w->s, 3) == 0;
 	const uint32_t *block = w->k->block;
 	char barrier[24] = " 2";
 
@@ -448,13 +464,19 @@ static void write_divergent_barrier(struct writer *w)
 	fprintf(w->f, "@%%p%u bra L%u;\nadd.u32 %%r%u, %%r%u, 1;\n", p, label, r, r);
 	if (how)
 		fprintf(w->f, "st.shared.b32 [%%slot], %%r%u;\n", r);
-	fprintf(w->f, "barrier.%s%s;\n", how == 2 ? "arrive" : "sync", barrier);
+	if (how < 2 && reduces)
+		write_block_reduction(w, "barrier.red");
+	else
+		fprintf(w->f, "barrier.%s%s;\n", how == 2 ? "arrive" : "sync", barrier);
 	if (how == 1)
 		write_opposite(w, to);
 	fprintf(w->f, "bra L%u;\nL%u:\nmul.lo.u32 %%r%u, %%r%u, 5;\n", label + 1, label, r, r);
 	if (how == 1)
 		fprintf(w->f, "st.shared.b32 [%%slot], %%r%u;\n", r);
-	fprintf(w->f, "barrier.sync%s;\n", barrier);
+	if (how < 2 && reduces)
+		write_block_reduction(w, "barrier.red");
+	else
+		fprintf(w->f, "barrier.sync%s;\n", barrier);
 	if (how)
 		write_opposite(w, to);
 	fprintf(w->f, "L%u:\n", label + 1);
@@ -591,7 +613,7 @@ static void write_node(struct writer *w, const struct random_node *node, const s
 		write_collective(w, p);
 		break;
 	case KIND_BLOCK_REDUCTION:
-		write_block_reduction(w);
+		write_block_reduction(w, "bar.red");
 		break;
 	case KIND_INDEX_GUARDS:
 		write_index_guards(w);

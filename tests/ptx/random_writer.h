@@ -20,6 +20,7 @@ enum {
 	P = 8,
 	U = 4,
 	MOST_DEPTH = 4,
+	MOST_ROUNDS = 4096,
 	ALL_LANES = 0,
 	NO_MASK = -1
 };
@@ -52,6 +53,7 @@ struct place {         /* of a statement that is drawn or written */
 	int loop_mask; /* register with the lanes in the loop around */
 	int loop_end;
 	unsigned depth;
+	unsigned rounds; /* the most that the loops around it make of it */
 };
 
 struct writer {

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ enum {
 	SANITIZED_SECONDS = 15,
 	FULL_SECONDS = 3600,
 	MOST_KERNELS = 400,
-	CHILD_SECONDS = 60
+	CHILD_SECONDS = 60 /* of a processor's time */
 };
 
 struct kernel_params {
@@ -114,10 +115,11 @@ __attribute__((noreturn)) static void child(struct trial *t)
 	struct kernel_params params = {t->input, t->got, RANDOM_NUMBER};
 	const struct ptx_kernel *k = ptx_kernel_find(t->program.module, "k");
 	struct run r = {.grid = {t->kernel.grid, 1, 1}, .pool = 1, .params = &params};
+	const struct rlimit limit = {CHILD_SECONDS, CHILD_SECONDS};
 	const struct ptx_code *code;
 
 	memcpy(r.block, t->kernel.block, sizeof(r.block));
-	alarm(CHILD_SECONDS);
+	setrlimit(RLIMIT_CPU, &limit);
 	if (compile(&t->program, k, r.block, &code)) {
 		snprintf(t->said, sizeof(t->program.log), "%s", t->program.log);
 		_exit(2);

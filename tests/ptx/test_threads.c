@@ -165,6 +165,23 @@ static void roles_meet_at_barriers_of_their_own(void **state)
 					      : (t < 64 ? t + 68 : (t - 32) * 2) + (t & 31) + 100);
 }
 
+static void a_barrier_reduces_over_all_that_wait_at_it(void **state)
+{
+	static int o[128][4];
+	void *params[1] = {o};
+	int count = 0;
+
+	for (int t = 0; t < 128; t++)
+		count += t < 32 ? t % 3 == 0 : t % 5 == 0;
+	assert_int_equal(launch("counts", 128, params), RAN);
+	for (int t = 0; t < 128; t++) {
+		assert_int_equal(o[t][0], count);
+		assert_int_equal(o[t][1], 0);
+		assert_int_equal(o[t][2], 1);
+		assert_int_equal(o[t][3], t < 64 ? 23 : 64);
+	}
+}
+
 static void who_arrives_does_not_wait(void **state)
 {
 	static int o[128];
@@ -243,6 +260,7 @@ int main(void)
 		cmocka_unit_test(warps_wait_for_warps),
 		cmocka_unit_test(a_barrier_of_some_threads_waits_for_those_only),
 		cmocka_unit_test(roles_meet_at_barriers_of_their_own),
+		cmocka_unit_test(a_barrier_reduces_over_all_that_wait_at_it),
 		cmocka_unit_test(who_arrives_does_not_wait),
 		cmocka_unit_test(a_cluster_of_one_block_meets),
 		cmocka_unit_test(threads_that_wait_in_vain_are_found),

@@ -59,12 +59,10 @@ static bool apart(const struct plan *p, uint32_t a, uint32_t b)
 	return false;
 }
 
-bool barriers_meet(struct work *w, const struct plan *p)
+bool barriers_meet(const struct work *w, const struct plan *p)
 {
-	bool meet = false;
-
-	for (uint32_t k = 0; k < w->rpo_count && !w->error; k++)
-		for (uint32_t n = 0; n < k && !w->error; n++) {
+	for (uint32_t k = 0; k < w->rpo_count; k++)
+		for (uint32_t n = 0; n < k; n++) {
 			uint32_t a = w->blocks[w->rpo[k]].context;
 			uint32_t b = w->blocks[w->rpo[n]].context;
 			const struct inst *i = block_barrier(w, w->rpo[k]), *j;
@@ -72,12 +70,8 @@ bool barriers_meet(struct work *w, const struct plan *p)
 			if (!i || a == PTX_NONE)
 				break;
 			j = block_barrier(w, w->rpo[n]);
-			if (!j || !same_number(i, j) || !apart(p, a, b))
-				continue;
-			meet = true;
-			if (i->dest_count || j->dest_count)
-				work_error(w, -ENOTSUP, i->line,
-					"A reduction over threads at several barriers of one number is not supported by the software GPU");
+			if (j && same_number(i, j) && apart(p, a, b))
+				return true;
 		}
-	return meet;
+	return false;
 }

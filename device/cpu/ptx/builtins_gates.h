@@ -2,8 +2,7 @@
  *
  * Scheduled plans (region.h): which threads go on when every thread waits at a gate (gates.h) or has
  * left. `codes` has the word of each thread, `wants` what it waits for: the mask at GATE_MASK and
- * GATE_WARP; at GATE_BLOCK the barrier, and from bit 16 its number of threads, 0 for the whole block. `arrived` has, for
- * each barrier, a number of threads that have come to it without waiting and, for each warp, which lanes have come besides.
+ * GATE_WARP; at GATE_BLOCK what gates.h says. `arrived` has, for each barrier, a number of threads that have come to it without waiting and, for each warp, which lanes have come besides.
  */
 #include "gates.h"
 
@@ -62,7 +61,7 @@ static inline u32 gate_warps(u32 threads)
 	return (threads + 31) / 32;
 }
 
-static inline u32 *gate_barrier(u32 *arrived, u32 threads, u32 barrier)
+static inline u32 *gate_words(u32 *arrived, u32 threads, u32 barrier)
 {
 	return arrived + barrier % GATE_BARRIERS * (gate_warps(threads) + 1);
 }
@@ -109,7 +108,7 @@ static inline u32 gate_wanted(u32 threads)
 BUILTIN void ptx_arrive(
 	u32 *arrived, const u32 *codes, u32 threads, u32 thread, u32 barrier, u32 wanted)
 {
-	u32 *b = gate_barrier(arrived, threads, barrier), w = thread / 32, lane = 1u << thread % 32;
+	u32 *b = gate_words(arrived, threads, barrier), w = thread / 32, lane = 1u << thread % 32;
 
 	if (b[1 + w] & lane) { /* again, before the others of its warp */
 		b[0] += gate_count(b[1 + w], codes, threads, w);
@@ -120,44 +119,58 @@ BUILTIN void ptx_arrive(
 		gate_begin(b, threads);
 }
 
+struct gate_barrier {
+	u32 come;           /* what threads that wait at it, or have arrived, count for */
+	u32 waiting, holds; /* those that wait, and those of them whose predicate holds */
+};
+
 /* Adds, for each barrier, what the lanes that wait at it count for beside those of their warp that have arrived. */
-static inline void gate_add_waiting(
-	u32 *come, u32 *arrived, const u32 *codes, const u32 *wants, u32 threads, u32 warp, u32 n)
+static inline void gate_add_waiting(struct gate_barrier *barriers, u32 *arrived, const u32 *codes,
+	const u32 *wants, u32 threads, u32 warp, u32 n)
 {
 	u32 rest = gate_lanes(codes + warp * 32, gate_alive(codes, threads, warp), 2 * n, 3 * n);
 
 	while (rest) {
 		u32 barrier = wants[warp * 32 + (u32)__builtin_ctz(rest)] % GATE_BARRIERS, at = 0;
-		u32 before = gate_barrier(arrived, threads, barrier)[1 + warp];
+		u32 before = gate_words(arrived, threads, barrier)[1 + warp];
+		struct gate_barrier *b = &barriers[barrier];
 
 		for (u32 l = 0; l < 32; l++)
-			if (rest >> l & 1 && wants[warp * 32 + l] % GATE_BARRIERS == barrier)
+			if (rest >> l & 1 && wants[warp * 32 + l] % GATE_BARRIERS == barrier) {
 				at |= 1u << l;
-		come[barrier] += before & at ? gate_count(at, codes, threads, warp)
-					     : gate_count(before | at, codes, threads, warp) -
-						       gate_count(before, codes, threads, warp);
+				b->holds += (wants[warp * 32 + l] & GATE_HOLDS) != 0;
+			}
+		b->waiting += (u32)__builtin_popcount(at);
+		b->come += before & at ? gate_count(at, codes, threads, warp)
+				       : gate_count(before | at, codes, threads, warp) -
+						 gate_count(before, codes, threads, warp);
 		rest &= ~at;
 	}
 }
 
 /* Barriers to which all threads have come that they want: all that have not left, where they name no number. Returns
  * GATE_OPENED and GATE_MET. */
-static u32 gate_release_barriers(u32 *codes, const u32 *wants, u32 *arrived, u32 threads, u32 n)
+static u32 gate_release_barriers(u32 *codes, u32 *wants, u32 *arrived, u32 threads, u32 n)
 {
-	u32 come[GATE_BARRIERS], all = 0, released = 0;
+	struct gate_barrier barriers[GATE_BARRIERS];
+	u32 all = 0, released = 0;
 
 	for (u32 k = 0; k < GATE_BARRIERS; k++)
-		come[k] = gate_arrived(gate_barrier(arrived, threads, k), codes, threads);
+		barriers[k] = (struct gate_barrier){
+			gate_arrived(gate_words(arrived, threads, k), codes, threads), 0, 0};
 	for (u32 w = 0; w < gate_warps(threads); w++) {
-		gate_add_waiting(come, arrived, codes, wants, threads, w, n);
+		gate_add_waiting(barriers, arrived, codes, wants, threads, w, n);
 		all += gate_alive(codes, threads, w) ? 32 : 0;
 	}
 	for (u32 t = 0; t < threads; t++) {
-		u32 barrier = wants[t] % GATE_BARRIERS, wanted = gate_wanted(wants[t] >> 16);
+		u32 barrier = wants[t] % GATE_BARRIERS,
+		    wanted = gate_wanted(wants[t] >> GATE_WANTED);
+		const struct gate_barrier *b = &barriers[barrier];
 
-		if (codes[t] - 2 * n < n && come[barrier] >= (wanted ? wanted : all)) {
+		if (codes[t] - 2 * n < n && b->come >= (wanted ? wanted : all)) {
 			codes[t] -= 2 * n;
-			gate_begin(gate_barrier(arrived, threads, barrier), threads);
+			wants[t] = b->waiting << GATE_WANTED | b->holds;
+			gate_begin(gate_words(arrived, threads, barrier), threads);
 			released |= barrier == GATE_CLUSTER ? GATE_OPENED | GATE_MET : GATE_OPENED;
 		}
 	}
@@ -166,7 +179,7 @@ static u32 gate_release_barriers(u32 *codes, const u32 *wants, u32 *arrived, u32
 
 /* Returns GATE_OPENED and GATE_MET; 0 when nobody can go on: the threads wait for each other. Then `codes` says at which lines, 0
  * for those that have left. */
-BUILTIN u32 ptx_release(u32 *codes, const u32 *wants, u32 *arrived, u32 threads, const u32 *table)
+BUILTIN u32 ptx_release(u32 *codes, u32 *wants, u32 *arrived, u32 threads, const u32 *table)
 {
 	u32 n = table[GATE_TABLE_COUNT], released = 0;
 

@@ -134,6 +134,21 @@ static bool is_block_reduction(const struct inst *i)
 	return (i->op == OP_bar || i->op == OP_barrier) && i->dest_count;
 }
 
+/* In a scheduled plan the gate has counted the threads of the barrier (gates.h), which may have come by other instructions. */
+static LLVMValueRef reduced_by_gate(struct gen *g, const struct inst *i)
+{
+	LLVMValueRef word = load_word(g, thread_word(g, g->wants_slot));
+	LLVMValueRef holds = LLVMBuildAnd(g->b, word, int32(g, GATE_HOLDS - 1), "");
+
+	gen_mark(g, word);
+	if (inst_has(i, MOD_popc))
+		return holds;
+	if (inst_has(i, MOD_or))
+		return LLVMBuildICmp(g->b, LLVMIntNE, holds, int32(g, 0), "");
+	return LLVMBuildICmp(
+		g->b, LLVMIntEQ, holds, LLVMBuildLShr(g->b, word, int32(g, GATE_WANTED), ""), "");
+}
+
 /* The predicate or value that a thread contributes. */
 static LLVMValueRef contribution(struct gen *g, const struct inst *i)
 {
@@ -226,7 +241,8 @@ void emit_collective_prepare(struct gen *g, struct inst *i)
 	if (inst_has(i, MOD_cluster) && inst_has(i, MOD_wait))
 		cluster_meet(g);
 	if ((i->op == OP_shfl && !may_lack_threads(g)) ||
-		((i->op == OP_bar || i->op == OP_barrier) && !i->dest_count))
+		((i->op == OP_bar || i->op == OP_barrier) &&
+			(!i->dest_count || g->plan->scheduled)))
 		return;
 	if (!g->warp_slot)
 		g->warp_slot = gen_saved(g, 8);
@@ -454,8 +470,8 @@ bool emit_collective(struct gen *g, struct inst *i)
 		checked_order(g, PTX_ARRIVED, NULL);
 	if (!i->dest_count)
 		return true;
-	v = load_word(g, warp_word(g, int32(g, 0), 1));
-	if (!inst_has(i, MOD_popc))
+	v = g->plan->scheduled ? reduced_by_gate(g, i) : load_word(g, warp_word(g, int32(g, 0), 1));
+	if (!g->plan->scheduled && !inst_has(i, MOD_popc))
 		v = LLVMBuildICmp(
 			g->b, LLVMIntNE, LLVMBuildAnd(g->b, v, int32(g, 1), ""), int32(g, 0), "");
 	emit_result(g, &i->operands[0], v);

@@ -26,6 +26,11 @@ enum gate {
 /* Barriers that threads may wait at; the last is that of the cluster. */
 enum { GATE_CLUSTER = 16, GATE_BARRIERS = 32 };
 
+/* What a thread waits for at GATE_BLOCK: the barrier's number, whether the thread's predicate holds where the barrier reduces them,
+ * and from bit GATE_WANTED on how many threads the barrier wants, 0 for the whole block. A thread that went on finds there of how
+ * many that waited with it the predicate holds, and from bit GATE_WANTED on how many they were. */
+enum { GATE_HOLDS = 1 << 15, GATE_WANTED = 16 };
+
 /* What ptx_release() says: some threads go on; those at the cluster's barrier do. */
 enum { GATE_OPENED = 1, GATE_MET = 2 };
 

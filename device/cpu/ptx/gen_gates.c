@@ -13,13 +13,21 @@ LLVMValueRef thread_word(struct gen *g, uint32_t slot)
 	return gen_gep(g, g->b, g->saved, LLVMBuildNUWAdd(g->b, t, gen_int(g, slot), ""));
 }
 
+static struct inst *first_inst(const struct gen *g, const struct region *r)
+{
+	return &g->work->insts[g->work->blocks[r->entry].first];
+}
+
+/* A barrier that reduces predicates. */
+static bool reduces(const struct gen *g, const struct region *r)
+{
+	return r->gate == GATE_BLOCK && first_inst(g, r)->dest_count;
+}
+
 /* The operands that say what a gate waits for. */
 static unsigned wanted_operands(const struct gen *g, const struct region *r, struct operand **o)
 {
-	struct inst *i = &g->work->insts[g->work->blocks[r->entry].first];
-	unsigned values =
-		i->dest_count ? 2
-			      : 0; /* of a reduction by a barrier: its result and what is reduced */
+	struct inst *i = first_inst(g, r);
 
 	if (is_matrix(i))
 		return 0;
@@ -30,7 +38,8 @@ static unsigned wanted_operands(const struct gen *g, const struct region *r, str
 		return i->operand_count ? 1 : 0;
 	case GATE_BLOCK:
 		*o = &i->operands[i->dest_count];
-		return i->operand_count - values; /* its number, and how many threads */
+		/* Its number, how many threads, and what is reduced. */
+		return (unsigned)i->operand_count - i->dest_count;
 	default:
 		return 0;
 	}
@@ -59,6 +68,9 @@ void gate_arrive(struct gen *g, const struct region *r)
 	if (!g->gated || r->gate == GATE_NONE || r->gate == GATE_SPIN)
 		return;
 	unsigned known = wanted_operands(g, r, &o);
+	LLVMValueRef holds = NULL;
+	if (reduces(g, r))
+		holds = emit_operand(g, &o[--known], g->i1);
 	/* A mask that is not said is that of the whole warp, a barrier without a number that of the cluster. */
 	LLVMValueRef wants = r->gate == GATE_MASK    ? LLVMConstAllOnes(g->i32)
 			     : r->gate == GATE_BLOCK ? LLVMConstInt(g->i32, GATE_CLUSTER, false)
@@ -68,7 +80,12 @@ void gate_arrive(struct gen *g, const struct region *r)
 	if (known == 2)
 		wants = LLVMBuildOr(g->b, wants,
 			LLVMBuildShl(g->b, emit_operand(g, &o[1], g->i32),
-				LLVMConstInt(g->i32, 16, false), ""),
+				LLVMConstInt(g->i32, GATE_WANTED, false), ""),
+			"");
+	if (holds)
+		wants = LLVMBuildOr(g->b, wants,
+			LLVMBuildSelect(g->b, holds, LLVMConstInt(g->i32, GATE_HOLDS, false),
+				LLVMConstNull(g->i32), ""),
 			"");
 	gen_mark(g, LLVMBuildStore(g->b, wants, thread_word(g, g->wants_slot)));
 }
@@ -90,10 +107,9 @@ static void number_regions(struct gen *g, uint32_t *table)
 
 			if (order != pass)
 				continue;
-			g->gated |= r->gate > GATE_BLOCK;
+			g->gated |= r->gate > GATE_BLOCK || reduces(g, r);
 			r->code = code++;
-			table[GATE_TABLE_LINES + r->code] =
-				g->work->insts[g->work->blocks[r->entry].first].line;
+			table[GATE_TABLE_LINES + r->code] = first_inst(g, r)->line;
 		}
 	}
 	g->gated |= p->named;

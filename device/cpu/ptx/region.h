@@ -66,6 +66,6 @@ struct guard *plan_guard(const struct plan *plan, uint32_t branch);
 bool barriers_differ(const struct work *w, bool *arrives);
 /* Whether threads that take the sides of a divergent branch meet at barriers of one number, each side at its own: a
  * structured plan would run one side to its end before the other. */
-bool barriers_meet(struct work *w, const struct plan *p);
+bool barriers_meet(const struct work *w, const struct plan *p);
 
 #endif

@@ -192,6 +192,27 @@ extern "C" __global__ void roles(int *o)
 	}
 }
 
+// Reductions of one barrier, to which each warp comes by an instruction of its own; and of two barriers by one instruction.
+extern "C" __global__ void counts(int4 *o)
+{
+	int t = threadIdx.x, n, all, any, group;
+
+	if (t < 32) {
+		n = __syncthreads_count(t % 3 == 0);
+		all = __syncthreads_and(t < 32);
+		any = __syncthreads_or(t < 0);
+	} else {
+		n = __syncthreads_count(t % 5 == 0);
+		all = __syncthreads_and(t != 70);
+		any = __syncthreads_or(t == 50);
+	}
+	asm volatile("{ .reg .pred p; setp.gt.s32 p, %2, 40; bar.red.popc.u32 %0, %1, 64, p; }"
+		     : "=r"(group)
+		     : "r"(1 + t / 64), "r"(t)
+		     : "memory");
+	o[t] = make_int4(n, all, any, group);
+}
+
 // A warp fills two buffers in turn, the others empty them: neither waits for what it has only announced.
 extern "C" __global__ void producers(int *o, int rounds)
 {
