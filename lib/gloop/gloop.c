@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -575,6 +576,33 @@ static void count_callbacks(struct run *run)
 			__atomic_load_n(&run->lines[block].callbacks, __ATOMIC_RELAXED);
 }
 
+/* Writing past the limit of a file's size (setrlimit(2)) is an error of the kernel's, and no end of the program: meanwhile the
+ * signal of it does not come to this thread. The pool's have none. */
+struct signals {
+	sigset_t limit, before;
+	bool pending; /* already */
+};
+
+static void signals_hold(struct signals *s)
+{
+	sigset_t pending;
+
+	sigemptyset(&s->limit);
+	sigaddset(&s->limit, SIGXFSZ);
+	sigpending(&pending);
+	s->pending = sigismember(&pending, SIGXFSZ);
+	pthread_sigmask(SIG_BLOCK, &s->limit, &s->before);
+}
+
+static void signals_let_go(const struct signals *s)
+{
+	static const struct timespec now = {0};
+
+	if (!s->pending)
+		sigtimedwait(&s->limit, NULL, &now);
+	pthread_sigmask(SIG_SETMASK, &s->before, NULL);
+}
+
 int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **parameters,
 	const struct gloop_options *options, struct gloop_report *report)
 {
@@ -582,6 +610,7 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 	struct gloop_report unseen;
 	void *alone[1] = {NULL};
 	struct run *run;
+	struct signals signals;
 	uint64_t begin_ns = clock_now_ns();
 	int error;
 
@@ -590,6 +619,7 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 	run = calloc(1, sizeof(*run));
 	if (!run)
 		return -ENOMEM;
+	signals_hold(&signals);
 	run->kernel = kernel;
 	run->options = options ? options : &defaults;
 	run->report = report;
@@ -617,5 +647,6 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 	count_callbacks(run);
 	finish(run);
 	free(run);
+	signals_let_go(&signals);
 	return error;
 }

@@ -325,6 +325,8 @@ static int check(const struct host *host, const struct request *r)
 		return -EINVAL;
 	if (r->op != GLOOP_TIMER && r->offset > (uint64_t)INT64_MAX - host->page_bytes)
 		return -EINVAL;
+	if ((r->op == GLOOP_CONNECT || r->op == GLOOP_BIND) && r->offset >> 48)
+		return -EINVAL;
 	if (r->op == GLOOP_OPEN &&
 		(!r->bytes || r->bytes >= PATH_MAX || r->flags & ~GLOOP_OPEN_FLAGS ||
 			!(r->flags & (GLOOP_FOR_READING | GLOOP_FOR_WRITING))))

@@ -413,6 +413,43 @@ extern "C" __global__ void ping(
 
 /* ---- what no honest kernel does ---- */
 
+static __device__ void open_again(
+	DeviceLoop *loop, const char *path, unsigned length, long long *counts, unsigned left)
+{
+	gloop::fs::open(loop, path, length, GLOOP_FOR_READING, [=](DeviceLoop *loop, long long fd) {
+		__syncthreads();
+		if (leads())
+			counts[fd < 0] = fd < 0 ? fd : counts[0] + 1;
+		if (fd >= 0 && left > 1)
+			open_again(loop, path, length, counts, left - 1);
+	});
+}
+
+/* Opens a file again and again, and never closes it. counts: how often it could; why it could not. */
+extern "C" __global__ void open_on(
+	gloop_grid grid, const char *path, unsigned length, long long *counts, unsigned most)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) { open_again(loop, path, length, counts, most); });
+}
+
+/* Asks for 60 reads of descriptor 0, and closes it at once. counts: of reads, and of those that found it closed; what a read behind
+ * that gets. */
+extern "C" __global__ void close_under(gloop_grid grid, char *memory, long long *counts)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		for (unsigned i = 0; i < 60; i++)
+			gloop::fs::read(loop, 0, 64 * i, 64, memory + 64 * i,
+				[=](DeviceLoop *, long long got) {
+					if (leads() && (got == 64 || got < 0))
+						counts[got < 0]++;
+				});
+		gloop::fs::close(loop, 0, [=](DeviceLoop *loop, long long) {
+			gloop::fs::read(loop, 0, 0, 64, memory,
+				[=](DeviceLoop *, long long got) { counts[2] = got; });
+		});
+	});
+}
+
 /* Asks for `op` with these words, whatever they are. */
 extern "C" __global__ void ask(
 	gloop_grid grid, const gloop_rpc *wanted, const char *page, long long *result)

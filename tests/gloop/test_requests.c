@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,6 +68,12 @@ static void test_senseless_requests_get_an_error(void **state)
 		{{.op = GLOOP_STAT, .fd = 0}, 6},
 		{{.op = GLOOP_CLOSE, .fd = 5}, -EBADF},
 		{{.op = GLOOP_CLOSE, .fd = 0}, 0},
+		{{.op = GLOOP_MAP, .fd = 0}, -EINVAL}, /* of no bytes */
+		{{.op = GLOOP_MAP, .fd = 1}, -EINVAL},
+		{{.op = GLOOP_MAP, .fd = -1}, -EBADF},
+		{{.op = GLOOP_BIND, .offset = 1ull << 48}, -EINVAL}, /* no address */
+		{{.op = GLOOP_CONNECT, .offset = INT64_MAX / 2}, -EINVAL},
+		{{.op = GLOOP_BIND, .offset = 0xc0000201ull << 16}, -EADDRNOTAVAIL}, /* of nobody */
 		{{.op = GLOOP_OPEN, .bytes = 4, .flags = 0}, -EINVAL},
 		{{.op = GLOOP_OPEN, .bytes = 4, .flags = 16 | GLOOP_FOR_READING}, -EINVAL},
 		{{.op = GLOOP_OPEN, .bytes = 4, .flags = GLOOP_EMPTY | GLOOP_FOR_READING}, -EINVAL},
@@ -94,6 +102,96 @@ static void test_senseless_requests_get_an_error(void **state)
 	close(fd);
 	close(descriptors[0]);
 	close(descriptors[1]);
+	unlink(path);
+}
+
+static void look_past_the_end(int fd)
+{
+	static const struct {
+		struct gloop_rpc rpc;
+		long long answer;
+	} rows[] = {
+		{{.op = GLOOP_WRITE, .offset = 1ull << 62, .bytes = 6}, -EFBIG},
+		{{.op = GLOOP_WRITE, .offset = INT64_MAX, .bytes = 6}, -EINVAL},
+		{{.op = GLOOP_WRITE, .offset = UINT64_MAX, .bytes = 6}, -EINVAL},
+		{{.op = GLOOP_TRUNCATE, .offset = UINT64_MAX}, -EINVAL},
+		{{.op = GLOOP_TRUNCATE, .offset = 1ull << 62}, -EFBIG},
+		{{.op = GLOOP_READ, .offset = 1ull << 62, .bytes = 6}, 0},
+		{{.op = GLOOP_WRITE, .offset = 1 << 20, .bytes = 6}, -EFBIG}, /* the limit */
+		{{.op = GLOOP_TRUNCATE, .offset = (1 << 20) + 1}, -EFBIG},
+		{{.op = GLOOP_STAT}, FILE_BYTES},
+	};
+	struct gloop_options options = {.descriptor_count = 1, .descriptors = &fd};
+	struct rlimit before, limit;
+
+	assert_int_equal(ftruncate(fd, FILE_BYTES), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = (struct rlimit){1 << 20, before.rlim_max};
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		long long answer;
+
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+		answer = ask(&rows[i].rpc, "text", &options);
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+		if (answer != rows[i].answer)
+			fail_msg("row %u: %lld instead of %lld", i, answer, rows[i].answer);
+	}
+	close(fd);
+}
+
+/* The host event loop writes what is in memory itself, and has other files written. */
+static void test_past_the_end_of_a_file_is_an_error_or_nothing(void **state)
+{
+	const char *path = path_of("end");
+
+	look_past_the_end(open(path, O_RDWR | O_CREAT | O_TRUNC, 0600));
+	look_past_the_end(memfd_create("end", MFD_CLOEXEC));
+	unlink(path);
+}
+
+/* The table ends, or what the process may have. */
+static void test_a_kernel_that_opens_without_end_gets_an_error(void **state)
+{
+	const char *path = path_of("again");
+	unsigned long long sum = make_file(path);
+	unsigned length = (unsigned)strlen(path), most = 2000;
+	CUdeviceptr name = device_bytes(length, path), counts = device_bytes(16, NULL);
+	long long got[2], last;
+
+	assert_int_equal(
+		run("open_on", 1, 32, NULL, NULL, parameters(&name, &length, &counts, &most)), 0);
+	take_bytes(got, counts, sizeof(got));
+	assert_in_range(got[0], 100, 1024);
+	assert_int_equal(got[1], -EMFILE);
+	assert_int_equal(sum_file(path, 2, &modes[0], &last), sum);
+	cuMemFree(name);
+	unlink(path);
+}
+
+/* A descriptor that the kernel closes is no longer one, also for what it has asked before and has no page yet. */
+static void test_a_closed_descriptor_is_none(void **state)
+{
+	const char *path = path_of("closed");
+	int fd = (make_file(path), open(path, O_RDONLY));
+	CUdeviceptr counts = device_bytes(24, NULL), memory = device_bytes(64 * 64, NULL);
+	long long got[3];
+
+	for (unsigned mode = 0; mode < MODES; mode++) {
+		struct gloop_options options = modes[mode];
+
+		options.descriptors = &fd;
+		options.descriptor_count = 1;
+		assert_success(cuMemsetD8(counts, 0, sizeof(got)));
+		assert_int_equal(
+			run("close_under", 1, 32, &options, NULL, parameters(&memory, &counts)), 0);
+		assert_success(cuMemcpyDtoH(got, counts, sizeof(got)));
+		assert_int_equal(got[0] + got[1], 60); /* all are answered: read, or refused */
+		assert_int_equal(got[2], -EBADF);      /* the one that came after */
+	}
+	assert_int_equal(fcntl(fd, F_GETFD) >= 0, 1); /* the caller's is open */
+	cuMemFree(counts);
+	cuMemFree(memory);
+	close(fd);
 	unlink(path);
 }
 
@@ -328,6 +426,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_senseless_requests_get_an_error),
+		cmocka_unit_test(test_past_the_end_of_a_file_is_an_error_or_nothing),
+		cmocka_unit_test(test_a_kernel_that_opens_without_end_gets_an_error),
+		cmocka_unit_test(test_a_closed_descriptor_is_none),
 		cmocka_unit_test(test_a_request_for_more_than_a_page_is_refused),
 		cmocka_unit_test(test_a_file_goes_to_device_memory_alone),
 		cmocka_unit_test(test_a_file_is_written_from_device_memory_alone),
