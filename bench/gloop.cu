@@ -37,3 +37,23 @@ extern "C" __global__ void read_file(gloop_grid grid, char *memory, unsigned at_
 				gridDim.x * at_once * loop->page_bytes(), memory);
 	});
 }
+
+static __device__ void answer_on(DeviceLoop *loop, char *message, unsigned bytes)
+{
+	gloop::net::receive(loop, 0, bytes, message, [=](DeviceLoop *loop, long long got) {
+		if (got > 0)
+			gloop::net::send(
+				loop, 0, (gloop_u64)got, message, [=](DeviceLoop *loop, long long) {
+					answer_on(loop, message, bytes);
+				});
+	});
+}
+
+/* The first block sends back what comes from descriptor 0, until that ends. */
+extern "C" __global__ void answer(gloop_grid grid, char *message, unsigned bytes)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		if (blockIdx.x == 0)
+			answer_on(loop, message, bytes);
+	});
+}

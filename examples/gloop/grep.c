@@ -7,6 +7,7 @@
 #include "gloop/run.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -96,18 +97,39 @@ static void setup(void)
 }
 
 #ifdef PLAIN
+/* With GLOOP_UNTUNED each round has memory of its own. */
+static CUdeviceptr take_memory(CUdeviceptr tuned, size_t bytes)
+{
+	CUdeviceptr memory = tuned;
+
+	if (getenv("GLOOP_UNTUNED"))
+		CHECK(cuMemAlloc(&memory, bytes));
+	return memory;
+}
+
+static void give_memory(CUdeviceptr tuned, CUdeviceptr memory)
+{
+	if (memory != tuned)
+		CHECK(cuMemFree(memory));
+}
+
 static void compute(void)
 {
+	CUdeviceptr on_words = take_memory(device_words, count * sizeof(*words));
+	CUdeviceptr on_counts = take_memory(device_counts, count * sizeof(*got));
+	CUdeviceptr on_text = take_memory(device_text, text_bytes);
 	unsigned page = PAGE;
 
 	memset(got, 0, count * sizeof(*got));
-	copy_to_device(device_words, words, count * sizeof(*words));
-	copy_to_device(device_counts, got, count * sizeof(*got));
-	copy_to_device(device_text, text, text_bytes);
+	copy_to_device(on_words, words, count * sizeof(*words));
+	copy_to_device(on_counts, got, count * sizeof(*got));
+	copy_to_device(on_text, text, text_bytes);
 	run_persistent("grep", SHAPE(BLOCKS, 1, BLOCK, 1),
-		(void *[]){NULL, &device_words, &device_counts, &device_text, &count, &text_bytes,
-			&page});
-	copy_from_device(got, device_counts, count * sizeof(*got));
+		(void *[]){NULL, &on_words, &on_counts, &on_text, &count, &text_bytes, &page});
+	copy_from_device(got, on_counts, count * sizeof(*got));
+	give_memory(device_words, on_words);
+	give_memory(device_counts, on_counts);
+	give_memory(device_text, on_text);
 }
 #else
 static void read_result(void)

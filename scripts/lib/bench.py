@@ -13,6 +13,8 @@ What the baseline is, the benchmark's own file says (bench/NAME.c; idle and tabl
   peer     copies between two devices, and a kernel that may use another device's memory
   devices  the same work on one, two and four software devices; what a message costs gdevd with 64 devices
   gloop    kernels with event loops against the same without, two at once, and their shares (scripts/lib/gloop.py)
+  gloop-figures
+           Figures 3 and 4 of the GLoop paper
   ptask    dataflow graphs against the same by hand, on two devices, and with priorities (scripts/lib/dataflow.py)
   ptask-gesture
            PTask's gestural interface in five forms (Table 2; scripts/lib/dataflow.py)
@@ -347,6 +349,11 @@ def bench_table1(start):
 
 def bench_gloop(start):
     for metric, value, unit, baseline in gloop.results(start):
+        yield line("gloop", metric, value, unit, baseline)
+
+
+def bench_gloop_figures(start):
+    for metric, value, unit, baseline in gloop.figures(start):
         yield line("gloop", metric, value, unit, baseline)
 
 

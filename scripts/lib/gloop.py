@@ -8,9 +8,15 @@
                    windows of a second, by their own counts of what they did, in points. The baseline is the same with an
                    ordinary program in its place: what the machine makes of it.
 
-  callback_us, resume_us, file_read: of bench/gloop.c
+  callback_us, resume_us, file_read, modes.*: of bench/gloop.c
 
-Measurement and baseline take turns, but for the shares. Three minutes in all."""
+`gloop-figures` has the paper's own:
+
+  figure3.NAME     grep, ms a round over vanilla-tuned: vanilla, which allocates its memory in each round; vanilla-tuned, which has
+                   it; polling, as GPUfs does; gloop; and -bc, with a text that comes from the disk (TMPDIR)
+  figure4.NAME.*   throttle, copy, and copy-bc: ms alone, and of two at once each (concurrent1, concurrent2), over one alone
+
+Measurement and baseline take turns, but for the shares. Three minutes in all, and as long for the figures."""
 
 import json
 import statistics
@@ -23,15 +29,18 @@ from turns import Turns
 TURNS = 5
 SIZES = {"grep": 200, "throttle": 20000, "copy": 128}
 SIZES_GPU = {**SIZES, "grep": 1000}  # with 200 it takes 16 ms
+FIGURE3 = {"vanilla": ("grep-plain", {"GLOOP_UNTUNED": "1"}), "vanilla-tuned": ("grep-plain", {}), "polling": ("grep-polling", {}),
+           "polling-bc": ("grep-polling", {"GLOOP_COLD": "1"}), "gloop": ("grep", {}), "gloop-bc": ("grep", {"GLOOP_COLD": "1"})}
+FIGURE4 = {"throttle": ("throttle", {}), "copy": ("copy", {}), "copy-bc": ("copy", {"GLOOP_COLD": "1"})}
 SHARES = (30, 70)
 SHARE_S = 12
 
 
-def side(gdevd, name, vgpu="v0"):
+def side(gdevd, name, vgpu="v0", environment=None):
     sizes = SIZES if is_software(gdevd) else SIZES_GPU
     command = [gdevd.gdev, "run", "--vgpu", vgpu, gdevd.example("gloop-" + name), "--json", "--no-check", "--turns",
-               sizes[name.removesuffix("-plain")]]
-    program = Turns(gdevd, command)
+               sizes[name.partition("-")[0]]]
+    program = Turns(gdevd, command, environment)
     program.turn(1)  # compiles
     program.ms.clear()
     return program
@@ -44,11 +53,12 @@ def together(programs):
         thread.start()
     for thread in threads:
         thread.join()
-    return statistics.mean(program.ms[-1] for program in programs)
+    return [program.ms[-1] for program in programs]
 
 
-def grep(gdevd):
-    programs = [side(gdevd, "grep"), side(gdevd, "grep-plain")]
+def greps(gdevd, variants):
+    """The median of each, of rounds that take turns."""
+    programs = [side(gdevd, name, environment=environment) for name, environment in variants]
     for _ in range(TURNS):
         for program in programs:
             program.turn(1)
@@ -57,15 +67,16 @@ def grep(gdevd):
     return [statistics.median(program.ms) for program in programs]
 
 
-def pair(gdevd, name):
-    programs = [side(gdevd, name, vgpu) for vgpu in ("v0", "v1")]
+def pair(gdevd, name, environment=None):
+    """Medians: of the two at once, each, and of one alone."""
+    programs = [side(gdevd, name, vgpu, environment) for vgpu in ("v0", "v1")]
     both, alone = [], []
     for _ in range(TURNS):
-        alone.append(statistics.mean(together([program]) for program in programs))
+        alone.append(statistics.mean(together([program])[0] for program in programs))
         both.append(together(programs))
     for program in programs:
         program.end()
-    return statistics.median(both), statistics.median(alone)
+    return [statistics.median(column) for column in zip(*both)], statistics.median(alone)
 
 
 def share_errors(start):
@@ -87,12 +98,28 @@ def calls(gdevd):
 def results(start):
     """(metric, value, unit, baseline) each."""
     with start({"v0": {}, "v1": {}}) as gdevd:
-        ms, plain_ms = grep(gdevd)
+        ms, plain_ms = greps(gdevd, [FIGURE3["gloop"], FIGURE3["vanilla-tuned"]])
         yield "grep", ms, "ms", plain_ms
         for name in ("throttle", "copy"):
             both_ms, alone_ms = pair(gdevd, name)
-            yield "pair_" + name, both_ms, "ms", alone_ms
+            yield "pair_" + name, statistics.mean(both_ms), "ms", alone_ms
     error, ordinary = share_errors(start)
     yield "share_error_pct", error, "%", ordinary
     with start() as gdevd:
         yield from calls(gdevd)
+
+
+def figures(start):
+    """As results()."""
+    with start({"v0": {}, "v1": {}}) as gdevd:
+        found = dict(zip(FIGURE3, greps(gdevd, FIGURE3.values())))
+        for name, ms in found.items():
+            yield f"figure3.{name}", ms, "ms", found["vanilla-tuned"]
+        for name, (program, environment) in FIGURE4.items():
+            both_ms, alone_ms = pair(gdevd, program, environment)
+            yield f"figure4.{name}.alone", alone_ms, "ms", alone_ms
+            for number, ms in enumerate(both_ms, 1):
+                yield f"figure4.{name}.concurrent{number}", ms, "ms", alone_ms
+
+
+PARTS = {"gloop": results, "gloop-figures": figures}

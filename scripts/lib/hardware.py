@@ -479,7 +479,7 @@ def parse_options():
                              + "log, record and hardware.def (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch graph alloc first pair managed table1; and, only when named, "
-                             + "conformance vendor-tests textures programs-suite devices cards gloop " + " ".join([*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES, *ptask.PARTS]))
+                             + "conformance vendor-tests textures programs-suite devices cards " + " ".join([*gloop.PARTS, *contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES, *ptask.PARTS]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -517,8 +517,8 @@ def measure(name, options, vendor, lines):
 
     if name in contention.BENCHES:
         found = contention.results(name, start, options)
-    elif name == "gloop":
-        found = ((f"gloop.{metric}", (value, baseline, unit)) for metric, value, unit, baseline in gloop.results(start))
+    elif name in gloop.PARTS:
+        found = ((f"gloop.{metric}", (value, baseline, unit)) for metric, value, unit, baseline in gloop.PARTS[name](start))
     elif name in preempt.BENCHES:
         found = contention.results(name, start, options, preempt.BENCHES)
     elif name in starting.BENCHES:
@@ -591,7 +591,7 @@ def main():
     about = describe(options.build)
     lines = Lines(options.json, about)
     wanted = options.only.split(",") if options.only else []
-    apart = [*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES, "gloop"]
+    apart = [*contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES, *gloop.PARTS]
     passed = failed = 0
     for name in wanted:
         if name in apart:
