@@ -35,6 +35,29 @@ L1:	wgmma.wait_group.sync.aligned 0; ret;
 }
 """
 
+WAITING = """.version 7.8
+.target sm_90
+.address_size 64
+.visible .entry plain(.param .u64 p)
+{
+	ret;
+}
+.visible .entry waits(.param .u64 p)
+{
+	.reg .pred %p1;
+	.reg .b32 %r1;
+	.reg .b64 %rd1;
+	ld.param.u64 %rd1, [p];
+L1:	ld.volatile.global.u32 %r1, [%rd1];
+	setp.eq.u32 %p1, %r1, 0;
+	@%p1 bra L1;
+	ret;
+}
+.visible .entry clustered(.param .u64 p) .reqnctapercluster 2
+{
+	ret;
+}
+"""
 
 # Asks for what the name meant in CUDA 2.0; carries PTX in a library; prints PTX as it runs.
 OLD = 'int cuCtxCreate(void **, unsigned, int); int main(void) { return cuCtxCreate(0, 0, 0); }'
@@ -94,6 +117,17 @@ class Doctor(integ.Case):
             kernel, = [f for f in found if f["topic"] == "kernel"]
             self.assertEqual((kernel["kernel"], kernel["line"]), ("bad", 8))
             self.assertIn("wgmma", kernel["text"])
+
+    def test_preempt(self):
+        """Of kernels for a GPU it is said which leave between blocks under --preempt, and why others do not"""
+        path = self.file("kernels.ptx", WAITING.encode())
+        found = [f for f in self.doctor("--device", "cuda:0", path)["findings"] if f["topic"] == "preempt"]
+        self.assertEqual([(f["kernel"], f["why"]) for f in found if "kernel" in f],
+                         [("waits", "its blocks may wait for each other"), ("clustered", "it is made for clusters")])
+        self.assertEqual([(f["kernels"], f["fit"]) for f in found if "kernels" in f], [(3, 1)])
+        path = self.file("kernels.fatbin", fat_binary((2, 80, b"machine code")))
+        found, = [f for f in self.doctor("--device", "cuda:0", path)["findings"] if f["topic"] == "preempt"]
+        self.assertIn("no PTX", found["text"])
 
     def strip(self, program):
         stripped = self.gdevd.directory / "stripped"
