@@ -5,6 +5,7 @@
  */
 #include "device/cpu/cpu.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <search.h>
 #include <stdio.h>
@@ -257,6 +258,18 @@ static void runtime_texture(const struct ptx_launch *launch, uint32_t word, uint
 	}
 }
 
+static __attribute__((noreturn)) void runtime_unsupported(
+	const struct ptx_launch *launch, uint32_t line)
+{
+	const struct cpu_job *job = launch->owner;
+	char sentence[SENTENCE_BYTES];
+
+	snprintf(sentence, sizeof sentence,
+		"kernel %.200s: line %u of its PTX has an operand that the software GPU does not support",
+		cpu_job_launched(job, job->command)->function->kernel->name, line);
+	cpu_end_with(launch, -ENOTSUP, sentence);
+}
+
 static __attribute__((noreturn)) void runtime_overflow(const struct ptx_launch *launch)
 {
 	const struct cpu_job *job = launch->owner;
@@ -305,6 +318,7 @@ const struct ptx_runtime cpu_runtime = {
 	.give_way = runtime_give_way,
 	.cluster_meet = cpu_cluster_meet,
 	.cluster_give_way = cpu_cluster_give_way,
+	.unsupported = runtime_unsupported,
 	.overflow = runtime_overflow,
 	.launch_prepare = cpu_child_prepare,
 	.launch = cpu_child_launch,

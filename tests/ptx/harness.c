@@ -56,6 +56,11 @@ __attribute__((noreturn)) static void deadlock(const struct ptx_launch *launch, 
 	siglongjmp(*escape, STUCK);
 }
 
+__attribute__((noreturn)) static void unsupported(const struct ptx_launch *launch, uint32_t line)
+{
+	siglongjmp(*escape, UNSUPPORTED);
+}
+
 __attribute__((noreturn)) static void overflow(const struct ptx_launch *launch)
 {
 	siglongjmp(*escape, OVERFLOWED);
@@ -74,6 +79,7 @@ static const struct ptx_runtime runtime = {.print = print,
 	.allocate = allocate,
 	.release = release,
 	.deadlock = deadlock,
+	.unsupported = unsupported,
 	.overflow = overflow,
 	.texture = texture};
 
@@ -230,7 +236,7 @@ enum outcome run(struct program *p, struct run r)
 int error_of(struct program *p, const char *text, const char *kernel)
 {
 	struct ptx_log log = {p->log, sizeof(p->log), 0};
-	uint32_t block[3] = {32, 1, 1};
+	uint32_t block[3] = {128, 1, 1};
 	struct ptx_module *module;
 	void *object = NULL;
 	size_t size;

@@ -21,7 +21,7 @@ struct program {
 	char log[4096];
 };
 
-enum outcome { RAN, TRAPPED, ASSERTED, STUCK, OVERFLOWED };
+enum outcome { RAN, TRAPPED, ASSERTED, STUCK, OVERFLOWED, UNSUPPORTED };
 
 struct run {
 	const char *kernel;

@@ -55,7 +55,7 @@ static bool compiles(const struct isa_form *form)
 
 	snprintf(text, sizeof(text),
 		".version 8.7\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p)\n{\n"
-		".reg .b64 %%h, %%d<4>;\n.reg .b32 %%r<8>;\n.reg .f32 %%f<8>;\n.reg .b16 %%s<4>;\n"
+		".reg .b64 %%h, %%d<4>;\n.reg .b32 %%r<8>;\n.reg .f32 %%f<8>;\n.reg .b16 %%s<4>;\n.reg .pred %%p<2>;\n"
 		"ld.param.u64 %%h, [p];\n%s %s;\nret;\n}\n",
 		form->instruction, form->operands + 1);
 	return !error_of(&p, text, "k");

@@ -47,6 +47,22 @@ BUILTIN void ptx_copy_bulk(u8 *to, const u8 *from, u32 bytes)
 	__builtin_memcpy(to, from, bytes);
 }
 
+/* Shared memory of a cluster's blocks is side by side in the window, `stride` bytes apart. */
+BUILTIN void ptx_copy_to_cluster(u8 *to, const u8 *from, u32 bytes, u32 mask, u8 *barrier,
+	u8 *window, u64 stride, u32 blocks)
+{
+	u64 at = (u64)(to - window) % stride, counter = (u64)(barrier - window) % stride;
+
+	for (u32 rank = 0; rank < blocks; rank++) {
+		u8 *part = window + rank * stride;
+
+		if (!(mask >> rank & 1))
+			continue;
+		__builtin_memcpy(part + at, from, bytes);
+		ptx_mbarrier_change((u64 *)(part + counter), 0, 0, -bytes);
+	}
+}
+
 /* cp.async with a size of its source: zeros behind that. */
 BUILTIN void ptx_copy_filled(u8 *to, const u8 *from, u32 bytes, u32 take)
 {

@@ -112,28 +112,63 @@ static bool is_policy(const struct gen *g, const struct operand *o)
 	return o->kind == OPERAND_REG && ptx_type_bits[g->work->regs[o->id].type] == 64;
 }
 
-/* cp.async.bulk [to], [from], bytes, [barrier]; or of a group, which has come when it is committed. */
+static unsigned times(const struct inst *i, unsigned modifier)
+{
+	unsigned n = 0;
+
+	for (unsigned k = 0; k < i->modifier_count; k++)
+		n += i->modifiers[k] == modifier;
+	return n;
+}
+
+/* cp.async.bulk [to], [from], bytes, [barrier]; or of a group, which has come when it is committed. Both may be in shared memory;
+ * to that of several blocks: …, [barrier], mask. */
 static bool emit_bulk(struct gen *g, struct inst *i)
 {
 	bool counted = inst_has(i, MOD_mbarrier), in = inst_space(i) == SPACE_SHARED;
-	unsigned count = i->operand_count;
-	LLVMValueRef a[3];
+	bool within = times(i, MOD_shared) == 2, many = inst_has(i, MOD_multicast);
+	unsigned count = i->operand_count, fixed = 3u + counted + many;
+	LLVMValueRef a[3], barrier;
 
 	if (inst_has(i, MOD_commit_group))
 		return count == 0;
 	if (inst_has(i, MOD_wait_group))
 		return count == 1;
-	if (count < 3u + counted || !inst_has(i, MOD_shared) || !inst_has(i, MOD_global) ||
+	if (count < fixed || !inst_has(i, MOD_shared) || inst_has(i, MOD_global) == within ||
 		counted == inst_has(i, MOD_bulk_group) || counted != in ||
-		(count > 3u + counted && !is_policy(g, &i->operands[3 + counted])))
+		(many && (within || !in)) || (count > fixed && !is_policy(g, &i->operands[fixed])))
 		return false;
 	a[0] = pointer(g, i, 0, in ? SPACE_SHARED : SPACE_GLOBAL);
-	a[1] = pointer(g, i, 1, in ? SPACE_GLOBAL : SPACE_SHARED);
+	a[1] = pointer(g, i, 1, in && !within ? SPACE_GLOBAL : SPACE_SHARED);
 	a[2] = number(g, i, 2);
-	if (!a[0] || !a[1] || !emit_builtin(g, "ptx_copy_bulk", a, 3))
+	barrier = counted ? pointer(g, i, 3, SPACE_SHARED) : NULL;
+	if (!a[0] || !a[1] || (counted && !barrier))
 		return false;
-	return !counted || change(g, pointer(g, i, 3, SPACE_SHARED), NULL, false,
-				   LLVMBuildNeg(g->b, number(g, i, 2), ""));
+	if (many)
+		return cluster_copy(g, a[0], a[1], a[2], number(g, i, 4), barrier);
+	if (!emit_builtin(g, "ptx_copy_bulk", a, 3))
+		return false;
+	return !counted || change(g, barrier, NULL, false, LLVMBuildNeg(g->b, number(g, i, 2), ""));
+}
+
+/* st.async and red.async: [to], value, [barrier]. They are made at once, too. */
+bool emit_async(struct gen *g, struct inst *i)
+{
+	const struct operand *value = &i->operands[1];
+	struct inst plain = *i;
+	uint32_t bytes = i->type_count == 1 ? ptx_type_bits[i->types[0]] / 8u : 0;
+	bool updates = inst_has(i, MOD_relaxed);
+	LLVMValueRef barrier = pointer(g, i, 2, inst_space(i));
+
+	if (!inst_has(i, MOD_mbarrier) || !i->operands[0].memory || bytes < 4 || !barrier ||
+		inst_has(i, MOD_global))
+		return false;
+	plain.op = updates ? OP_red : OP_st;
+	plain.operand_count = 2;
+	bytes *= value->kind == OPERAND_VECTOR ? value->count : 1;
+	if (!(updates ? emit_atomic : emit_store)(g, &plain))
+		return false;
+	return change(g, barrier, NULL, false, LLVMConstInt(g->i32, -bytes, false));
 }
 
 /* The thread's copies have all been made: without .noinc that is one arrival more, which was not expected. */

@@ -11,7 +11,8 @@
 static bool names_cluster(const struct inst *i)
 {
 	if (i->op == OP_mapa || i->op == OP_getctarank ||
-		((i->op == OP_bar || i->op == OP_barrier) && inst_has(i, MOD_cluster)))
+		((i->op == OP_bar || i->op == OP_barrier) && inst_has(i, MOD_cluster)) ||
+		inst_has(i, MOD_multicast))
 		return true;
 	for (unsigned k = 0; k < i->operand_count; k++)
 		if (i->operands[k].kind == OPERAND_SPECIAL &&
@@ -136,6 +137,15 @@ bool emit_getctarank(struct gen *g, struct inst *i)
 	rank = LLVMBuildUDiv(g->b, in_window(g, i, 1), stride(g), "");
 	emit_result(g, &i->operands[0], LLVMBuildTrunc(g->b, rank, g->i32, ""));
 	return true;
+}
+
+bool cluster_copy(struct gen *g, LLVMValueRef to, LLVMValueRef from, LLVMValueRef bytes,
+	LLVMValueRef mask, LLVMValueRef barrier)
+{
+	LLVMValueRef a[] = {to, from, bytes, mask, barrier,
+		gen_gep(g, g->b, g->mem, g->shared_base), stride(g), blocks(g)};
+
+	return !g->frame && emit_builtin(g, "ptx_copy_to_cluster", a, 8);
 }
 
 static LLVMValueRef has_several(struct gen *g)

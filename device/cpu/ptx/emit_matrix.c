@@ -79,10 +79,17 @@ static void note_presence(struct gen *g)
 
 static bool is_address(const struct inst *i, unsigned k)
 {
-	return i->operands[k].memory;
+	return i->operands[k].memory || wgmma_is_descriptor(i, k);
 }
 
-/* A thread's operands, in order: addresses are first. */
+static LLVMValueRef address(struct gen *g, const struct inst *i, unsigned k)
+{
+	if (wgmma_is_descriptor(i, k))
+		return wgmma_descriptor(g, i, k);
+	return LLVMBuildPtrToInt(g->b, emit_address(g, &i->operands[k], inst_space(i)), g->i64, "");
+}
+
+/* A thread's operands, in order, but addresses first. */
 static void gather(struct gen *g, struct inst *i)
 {
 	unsigned element = element_bytes(i);
@@ -90,17 +97,17 @@ static void gather(struct gen *g, struct inst *i)
 	uint64_t at = 0;
 
 	note_presence(g);
+	for (unsigned k = i->dest_count; k < i->operand_count; k++)
+		if (is_address(i, k)) {
+			gen_mark(g,
+				LLVMBuildStore(g->b, address(g, i, k), area(g, at, g->linear, 8)));
+			at += array_bytes(g, 8);
+		}
 	for (unsigned k = i->dest_count; k < i->operand_count; k++) {
 		const struct operand *o = &i->operands[k];
 
-		if (is_address(i, k)) {
-			LLVMValueRef p = emit_address(g, o, inst_space(i));
-
-			p = LLVMBuildPtrToInt(g->b, p, g->i64, "");
-			gen_mark(g, LLVMBuildStore(g->b, p, area(g, at, g->linear, 8)));
-			at += array_bytes(g, 8);
+		if (is_address(i, k) || wgmma_is_number(i, k))
 			continue;
-		}
 		for (unsigned e = 0; e < matrix_operands(o); e++) {
 			LLVMValueRef v = emit_operand(g, element_of(o, e), type);
 
@@ -116,8 +123,8 @@ static void gather(struct gen *g, struct inst *i)
 static LLVMValueRef warp_function(struct gen *g, const struct warp_call *c)
 {
 	LLVMValueRef inner = LLVMGetNamedFunction(g->module, c->builtin), arguments[12];
-	LLVMTypeRef pointers[2] = {g->ptr, g->ptr};
-	unsigned count = c->addresses ? 2 : 1;
+	LLVMTypeRef types[4] = {g->ptr, g->ptr, g->ptr, g->i32};
+	unsigned count = c->shared ? 4 : c->addresses ? 2 : 1;
 	LLVMBuilderRef old = g->b;
 	char name[120];
 	size_t n = (size_t)snprintf(name, sizeof(name), "gdev_%s", c->builtin);
@@ -127,7 +134,7 @@ static LLVMValueRef warp_function(struct gen *g, const struct warp_call *c)
 	LLVMValueRef f = LLVMGetNamedFunction(g->module, name);
 	if (f || !inner)
 		return f;
-	f = LLVMAddFunction(g->module, name, LLVMFunctionType(g->none, pointers, count, false));
+	f = LLVMAddFunction(g->module, name, LLVMFunctionType(g->none, types, count, false));
 	LLVMSetLinkage(f, LLVMInternalLinkage);
 	LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
 		LLVMCreateEnumAttribute(
@@ -151,7 +158,7 @@ static bool for_each_warp(struct gen *g, const struct warp_call *c)
 {
 	uint32_t warps = (g->work->threads + 31) / 32;
 	LLVMBuilderRef b = g->scalar, old = g->b;
-	LLVMValueRef f = warp_function(g, c), arguments[2], zero = LLVMConstNull(g->i32);
+	LLVMValueRef f = warp_function(g, c), arguments[4], zero = LLVMConstNull(g->i32);
 
 	if (!f)
 		return false;
@@ -175,7 +182,13 @@ static bool for_each_warp(struct gen *g, const struct warp_call *c)
 	arguments[0] = area(g, 0, thread, c->addresses ? 8 : c->element);
 	if (c->addresses)
 		arguments[1] = area(g, array_bytes(g, 8), thread, c->element);
-	LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, arguments, c->addresses ? 2 : 1, "");
+	if (c->shared) {
+		wgmma_check(g, g->line, arguments[0], gen_int(g, array_bytes(g, c->element)),
+			c->numbers[0]);
+		arguments[2] = wgmma_shared(g);
+		arguments[3] = LLVMBuildAnd(b, w, LLVMConstInt(g->i32, 3, false), "");
+	}
+	LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, arguments, LLVMCountParams(f), "");
 	LLVMBuildBr(b, next);
 	LLVMPositionBuilderAtEnd(b, next);
 	LLVMValueRef more = LLVMBuildNUWAdd(b, w, LLVMConstInt(g->i32, 1, false), "");
@@ -374,6 +387,8 @@ static bool find_call(const struct inst *i, struct warp_call *c)
 	switch (i->op) {
 	case OP_wmma:
 		return wmma_call(i, c);
+	case OP_wgmma:
+		return wgmma_call(i, c);
 	case OP_mma:
 		if (!find_multiplication(i, &m))
 			return false;
@@ -408,9 +423,10 @@ static uint64_t source_bytes(const struct gen *g, const struct inst *i)
 	uint64_t bytes = 0;
 
 	for (unsigned k = i->dest_count; k < i->operand_count; k++)
-		bytes += is_address(i, k) ? array_bytes(g, 8)
-					  : matrix_operands(&i->operands[k]) *
-						    array_bytes(g, element_bytes(i));
+		if (!wgmma_is_number(i, k))
+			bytes += is_address(i, k) ? array_bytes(g, 8)
+						  : matrix_operands(&i->operands[k]) *
+							    array_bytes(g, element_bytes(i));
 	return bytes;
 }
 
@@ -423,7 +439,7 @@ static uint64_t result_bytes(const struct gen *g, const struct inst *i)
 bool is_matrix(const struct inst *i)
 {
 	return i->op == OP_mma || i->op == OP_ldmatrix || i->op == OP_stmatrix ||
-	       i->op == OP_movmatrix || i->op == OP_wmma;
+	       i->op == OP_movmatrix || i->op == OP_wmma || i->op == OP_wgmma;
 }
 
 void emit_matrix_prepare(struct gen *g, struct inst *i)
@@ -435,13 +451,15 @@ void emit_matrix_prepare(struct gen *g, struct inst *i)
 		gen_unsupported(g, i);
 		return;
 	}
-	if (g->work->threads % 32) {
+	if (g->work->threads % (c.shared ? 128 : 32)) {
 		work_error(g->work, -ENOTSUP, i->line,
-			"'%s' of blocks of %u threads is not supported by the software GPU: warps must be whole",
-			ptx_opcodes[i->op].name, g->work->threads);
+			"'%s' of blocks of %u threads is not supported by the software GPU: %s must be whole",
+			ptx_opcodes[i->op].name, g->work->threads,
+			c.shared ? "groups of four warps" : "warps");
 		return;
 	}
 	need_area(g, (uint32_t)((source_bytes(g, i) + result_bytes(g, i)) / array_bytes(g, 1)));
+	g->line = i->line;
 	if (!g->matrix_presence)
 		g->matrix_presence = gen_saved(g, 1);
 	for (uint32_t w = 0; w < warps && !all_take_part(g); w++)
@@ -458,6 +476,8 @@ bool emit_matrix(struct gen *g, struct inst *i)
 	LLVMTypeRef type = element == 8 ? g->i64 : g->i32;
 	uint64_t at = source_bytes(g, i);
 
+	if (i->op == OP_wgmma) /* the last of the sources has become the result */
+		at -= result_bytes(g, i);
 	for (unsigned k = 0; i->dest_count && k < matrix_operands(&i->operands[0]); k++) {
 		LLVMValueRef v = LLVMBuildLoad2(g->b, type,
 			area(g, at + k * array_bytes(g, element), g->linear, element), "");

@@ -13,6 +13,7 @@ struct warp_call {
 	uint64_t numbers[8]; /* constant arguments behind the stride */
 	unsigned count;
 	unsigned element;
+	bool shared; /* the next ones are shared memory, and the rank of the warp in its group of four */
 	bool addresses; /* the first argument is the array of addresses, the second the one behind it */
 };
 
@@ -29,5 +30,19 @@ bool matrix_operation(const struct inst *i, unsigned type, unsigned *operation);
 
 /* emit_wmma.c: fills all but the element. False: no such instruction. */
 bool wmma_call(const struct inst *i, struct warp_call *c);
+
+/* emit_wgmma.c */
+bool wgmma_call(const struct inst *i, struct warp_call *c);
+/* 2, or 1 where A is in registers. */
+unsigned wgmma_descriptors(const struct inst *i);
+/* Of an operand of any instruction of matrices. */
+bool wgmma_is_descriptor(const struct inst *i, unsigned k);
+bool wgmma_is_number(const struct inst *i, unsigned k);
+/* The operand, as one of the block's part of shared memory, which wgmma_shared() points at. */
+LLVMValueRef wgmma_descriptor(struct gen *g, const struct inst *i, unsigned k);
+LLVMValueRef wgmma_shared(struct gen *g);
+/* Ends the kernel if a descriptor is of a kind that is not supported. */
+void wgmma_check(struct gen *g, uint32_t line, LLVMValueRef descriptors, LLVMValueRef stride,
+	uint64_t count);
 
 #endif

@@ -23,8 +23,8 @@ enum gate {
 
 #define GATE_LEFT 0xffffffffu
 
-/* Barriers that threads may wait at; the last is that of the cluster. */
-enum { GATE_CLUSTER = 16, GATE_BARRIERS = 32 };
+/* Barriers that threads may wait at: behind those with numbers that of the cluster, and one for each group of four warps. */
+enum { GATE_CLUSTER = 16, GATE_GROUPS, GATE_BARRIERS = 32 };
 
 /* What a thread waits for at GATE_BLOCK: the barrier's number, whether the thread's predicate holds where the barrier reduces them,
  * and from bit GATE_WANTED on how many threads the barrier wants, 0 for the whole block. A thread that went on finds there of how

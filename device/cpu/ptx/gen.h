@@ -249,6 +249,7 @@ void emit_collective_prepare(struct gen *g, struct inst *i);
 /* emit_async.c */
 bool emit_copy(struct gen *g, struct inst *i);
 bool emit_mbarrier(struct gen *g, struct inst *i);
+bool emit_async(struct gen *g, struct inst *i);
 /* emit_cluster.c */
 /* Whether the kernel asks for its cluster, or for memory of the cluster's other blocks. */
 bool cluster_asked(const struct work *w);
@@ -259,6 +260,9 @@ LLVMValueRef cluster_bytes(struct gen *g, LLVMValueRef each);
 LLVMValueRef cluster_special(struct gen *g, uint32_t id);
 bool emit_mapa(struct gen *g, struct inst *i);
 bool emit_getctarank(struct gen *g, struct inst *i);
+/* Copies to the same place of those blocks of the cluster that the mask has, and completes so many bytes at their barriers. */
+bool cluster_copy(struct gen *g, LLVMValueRef to, LLVMValueRef from, LLVMValueRef bytes,
+	LLVMValueRef mask, LLVMValueRef barrier);
 /* The block waits for the others of its cluster, once for all instructions at which its threads wait for that; lets them go on. */
 void cluster_meet(struct gen *g);
 void cluster_give_way(struct gen *g);

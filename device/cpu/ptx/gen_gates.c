@@ -18,10 +18,15 @@ static struct inst *first_inst(const struct gen *g, const struct region *r)
 	return &g->work->insts[g->work->blocks[r->entry].first];
 }
 
+static bool is_warpgroup(const struct gen *g, const struct region *r)
+{
+	return first_inst(g, r)->op == OP_wgmma;
+}
+
 /* A barrier that reduces predicates. */
 static bool reduces(const struct gen *g, const struct region *r)
 {
-	return r->gate == GATE_BLOCK && first_inst(g, r)->dest_count;
+	return r->gate == GATE_BLOCK && first_inst(g, r)->dest_count && !is_warpgroup(g, r);
 }
 
 /* The operands that say what a gate waits for. */
@@ -43,6 +48,15 @@ static unsigned wanted_operands(const struct gen *g, const struct region *r, str
 	default:
 		return 0;
 	}
+}
+
+/* The barrier of the thread's four warps, for all of their threads. */
+static LLVMValueRef group_wants(struct gen *g)
+{
+	LLVMValueRef group = LLVMBuildLShr(g->b, g->linear, LLVMConstInt(g->i32, 7, false), "");
+
+	return LLVMBuildAdd(
+		g->b, group, LLVMConstInt(g->i32, GATE_GROUPS | 128u << GATE_WANTED, false), "");
 }
 
 void gate_uses(struct gen *g, const struct region *r)
@@ -75,6 +89,8 @@ void gate_arrive(struct gen *g, const struct region *r)
 	LLVMValueRef wants = r->gate == GATE_MASK    ? LLVMConstAllOnes(g->i32)
 			     : r->gate == GATE_BLOCK ? LLVMConstInt(g->i32, GATE_CLUSTER, false)
 						     : LLVMConstNull(g->i32);
+	if (is_warpgroup(g, r))
+		wants = group_wants(g);
 	if (known)
 		wants = emit_operand(g, &o[0], g->i32);
 	if (known == 2)
@@ -107,7 +123,7 @@ static void number_regions(struct gen *g, uint32_t *table)
 
 			if (order != pass)
 				continue;
-			g->gated |= r->gate > GATE_BLOCK || reduces(g, r);
+			g->gated |= r->gate > GATE_BLOCK || reduces(g, r) || is_warpgroup(g, r);
 			r->code = code++;
 			table[GATE_TABLE_LINES + r->code] = first_inst(g, r)->line;
 		}

@@ -427,7 +427,9 @@ static void inline_inst(struct work *w, struct frame *f, const struct inst *i)
 	bool guarded = i->guard != PTX_NONE && i->op != OP_bra;
 	uint32_t around = 0;
 
-	if (ptx_opcodes[i->op].flags & OPF_IGNORE)
+	/* wgmma multiplies at once: there is nothing to wait for. */
+	if (ptx_opcodes[i->op].flags & OPF_IGNORE ||
+		(i->op == OP_wgmma && !inst_has(i, MOD_mma_async)))
 		return;
 	if (guarded) {
 		around = work_label(w);

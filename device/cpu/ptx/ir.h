@@ -25,7 +25,8 @@ enum {
 	PTX_MAX_BYTES = 256 << 20,
 	PTX_MAX_REGISTERS = 1 << 18, /* a function */
 	PTX_MAX_OPERANDS = 12,
-	PTX_MAX_VECTOR = 16,
+	PTX_MAX_VECTOR = 128,      /* wgmma */
+	PTX_MAX_PLAIN_VECTOR = 16, /* other instructions */
 	PTX_MAX_NESTING = 64,
 	PTX_MAX_INLINED = 200000, /* instructions of a kernel, calls inlined */
 	PTX_MAX_CALL_DEPTH = 64,
@@ -119,7 +120,8 @@ struct inst {
 	uint8_t dest_count; /* the first operands are results */
 	bool guard_negated;
 	uint8_t rounds;
-	uint32_t guard; /* predicate register or PTX_NONE */
+	uint16_t columns, depth; /* of the shape of wgmma, m64nNkK */
+	uint32_t guard;          /* predicate register or PTX_NONE */
 	uint32_t line;
 	struct operand *operands;
 	/* call: results first, then the callee, then arguments: split points */

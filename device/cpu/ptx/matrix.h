@@ -26,4 +26,12 @@ enum matrix_type {
 /* What is done with elements of A and B, and with the sum. */
 enum matrix_operation { MATRIX_MULTIPLY, MATRIX_SATURATE, MATRIX_AND, MATRIX_XOR };
 
+/* How wgmma takes its matrices, as bits. */
+enum wgmma_flags {
+	WGMMA_NEGATED = 1,   /* the product */
+	WGMMA_A_TURNED = 2,  /* in memory the rows of A are side by side, not its columns */
+	WGMMA_B_TURNED = 4,  /* the columns of B are, not its rows */
+	WGMMA_SATURATES = 8, /* sums of integers */
+};
+
 #endif

@@ -38,6 +38,7 @@ const struct opcode ptx_opcodes[OP_COUNT] = {
 	PTX_OPCODES(X)
 #undef X
 		[OP_exchange] = {"mov", 2, 2, 1, OPF_PURE, ""},
+	[OP_async] = {"async", 3, 3, 0, E, ""},
 };
 
 struct named {

@@ -53,7 +53,7 @@ extern const char *const ptx_type_name[TYPE_COUNT];
 	X(oob) X(level) X(async) X(wait) X(commit_group) X(wait_group) X(wait_all) X(row) X(col) X(trans)  \
 	X(x1) X(x2) X(x4) X(m8n8) X(m8n8k4) X(m8n8k16) X(m8n8k32) X(m8n8k128) X(m16n8k4)           \
 	X(m16n8k8) X(m16n8k16) X(m16n8k32) X(m16n8k64) X(m16n8k128) X(m16n8k256) X(tf32) X(e4m3)   \
-	X(e5m2) X(s4) X(u4) X(b1)                                                                  \
+	X(e5m2) X(s4) X(u4) X(b1) X(mma_async) X(fence) X(multicast)                              \
 	X(1d) X(2d) X(3d) X(a1d) X(a2d) X(cube) X(acube) X(base) X(grad) X(b) X(g) X(a) X(trap)    \
 	X(zero) X(width) X(height) X(depth) X(channel_data_type) X(channel_order)                  \
 	X(normalized_coords) X(array_size) X(num_mipmap_levels) X(num_samples)
@@ -155,16 +155,16 @@ struct opcode {
 	X(ldu, "ldu", 2, 2, 1, 0, "global v2 v4")                                                  \
 	X(st, "st", 2, 3, 0, E,                                                                    \
 		"global shared local param volatile relaxed release weak mmio cta gpu sys cluster "\
-		"v2 v4 v8 wb cg cs wt L1 L2 level")                                                \
+		"v2 v4 v8 wb cg cs wt L1 L2 level async mbarrier")                                                \
 	X(atom, "atom", 3, 5, 1, E,                                                                \
 		"global shared relaxed acquire release acq_rel cta gpu sys cluster and or xor add "\
 		"min max inc dec exch cas noftz L2 level")                                         \
 	X(red, "red", 2, 3, 0, E,                                                                  \
 		"global shared relaxed acquire release acq_rel cta gpu sys cluster and or xor add "\
-		"min max inc dec noftz L2 level")                                                  \
-	X(cp, "cp", 0, 5, 0, E,                                                                    \
+		"min max inc dec noftz L2 level async mbarrier")                                   \
+	X(cp, "cp", 0, 6, 0, E,                                                                    \
 		"async ca cg shared global L2 level commit_group wait_group wait_all mbarrier arrive "\
-		"noinc bulk bulk_group read")             \
+		"noinc bulk bulk_group read multicast")                                            \
 	X(mbarrier, "mbarrier", 1, 4, 0, E,                                                        \
 		"init inval arrive arrive_drop test_wait try_wait expect_tx complete_tx "          \
 		"pending_count noComplete parity relaxed acquire release cta cluster shared")      \
@@ -199,6 +199,9 @@ struct opcode {
 		"sync aligned shared m8n8 x1 x2 x4 trans")                                         \
 	X(movmatrix, "movmatrix", 2, 2, 1, OPF_BORDER | OPF_COLLECTIVE,                            \
 		"sync aligned m8n8 trans")                                                         \
+	X(wgmma, "wgmma", 0, 9, 1, E | OPF_BORDER | OPF_COLLECTIVE,                                \
+		"mma_async fence commit_group wait_group sync aligned satfinite popc and tf32 "    \
+		"e4m3 e5m2 b1")                                                                    \
 	X(tex, "tex", 3, 6, 1, 0, "1d 2d 3d a1d a2d cube acube v4 base level grad")                \
 	X(tld4, "tld4", 3, 4, 1, 0, "2d a2d cube acube v4 base r g b a")                           \
 	X(txq, "txq", 2, 3, 1, 0,                                                                  \
@@ -228,8 +231,9 @@ enum ptx_opcode {
 #define X(id, ...) OP_##id,
 	PTX_OPCODES(X)
 #undef X
-	/* Made by passes, never written. */
+	/* Made by the parser and by passes, never written. */
 	OP_exchange, /* mov whose result other threads read: always kept in memory */
+	OP_async,    /* st.async or red.async: an update of memory and of a barrier in memory */
 	OP_COUNT
 };
 

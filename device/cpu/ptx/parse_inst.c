@@ -347,6 +347,30 @@ static void parse_call(struct parser *p, struct inst *i)
 
 /* ---- the instruction ---- */
 
+/* A number behind a letter, of at most three digits; 0: there is none. */
+static uint16_t shape_number(const char **at, const char *end, char letter)
+{
+	uint16_t n = 0;
+
+	if (*at == end || **at != letter)
+		return 0;
+	for (++*at; *at < end && **at >= '0' && **at <= '9' && n < 100; ++*at)
+		n = (uint16_t)(n * 10 + (**at - '0'));
+	return n;
+}
+
+/* m64nNkK, of which there are more than modifiers can be. */
+static bool parse_shape(const struct token *t, struct inst *i)
+{
+	const char *at = t->text, *end = t->text + t->length;
+
+	if (i->op != OP_wgmma || i->columns || shape_number(&at, end, 'm') != 64)
+		return false;
+	i->columns = shape_number(&at, end, 'n');
+	i->depth = shape_number(&at, end, 'k');
+	return i->columns && i->depth && at == end;
+}
+
 static void parse_modifiers(struct parser *p, struct inst *i, const struct token *name)
 {
 	while (!p->error && p->tok.kind == TOKEN_DOTTED) {
@@ -366,12 +390,24 @@ static void parse_modifiers(struct parser *p, struct inst *i, const struct token
 			if (i->op == OP_isspacep && p->tok.cluster &&
 				i->modifier_count < PTX_MAX_MODIFIERS)
 				i->modifiers[i->modifier_count++] = MOD_cluster;
-		} else if (ptx_opcodes[i->op].modifiers) {
+		} else if (ptx_opcodes[i->op].modifiers && !parse_shape(&p->tok, i)) {
 			parse_unsupported(p, p->tok.line, "Instruction '%.*s.%.*s'",
 				(int)name->length, name->text, (int)p->tok.length, p->tok.text);
 		}
 		parse_next(p);
 	}
+}
+
+/* Only wgmma has long vectors. It reads its accumulators and writes them: they are its last operand, too. */
+static unsigned finish_vectors(
+	struct parser *p, const struct inst *i, struct operand *operands, unsigned count)
+{
+	for (unsigned k = 0; k < count && i->op != OP_wgmma; k++)
+		if (operands[k].kind == OPERAND_VECTOR && operands[k].count > PTX_MAX_PLAIN_VECTOR)
+			parse_error(p, i->line, "Bad vector operand");
+	if (i->op == OP_wgmma && inst_has(i, MOD_mma_async) && count)
+		operands[count++] = operands[0];
+	return count;
 }
 
 static void parse_operands(struct parser *p, struct inst *i)
@@ -402,8 +438,11 @@ static void parse_operands(struct parser *p, struct inst *i)
 		parse_error(p, i->line, "Arguments mismatch for instruction '%s'", row->name);
 		return;
 	}
+	count = finish_vectors(p, i, operands, count);
 	i->operand_count = (uint8_t)count;
 	i->dest_count = row->dests;
+	if (i->op == OP_wgmma)
+		i->dest_count = inst_has(i, MOD_mma_async);
 	if ((i->op == OP_bar || i->op == OP_barrier) && inst_has(i, MOD_red))
 		i->dest_count = 1;
 	if (i->op == OP_wmma && inst_has(i, MOD_store))
@@ -491,6 +530,8 @@ void parse_instruction(struct parser *p)
 	parse_modifiers(p, i, &name);
 	if (p->error)
 		return;
+	if ((i->op == OP_st || i->op == OP_red) && inst_has(i, MOD_async))
+		i->op = OP_async;
 	if (i->op == OP_call)
 		parse_call(p, i);
 	else

@@ -182,6 +182,9 @@ struct ptx_runtime {
 	void (*deadlock)(const struct ptx_launch *launch, const char *kernel,
 		const uint32_t block[3], const uint32_t *lines, uint32_t threads)
 		__attribute__((noreturn));
+	/* Does not return. What the operands of the PTX's line are is known only now, and not supported. */
+	void (*unsupported)(const struct ptx_launch *launch, uint32_t line)
+		__attribute__((noreturn));
 	/* Does not return: a thread's calls need more than its stack. */
 	void (*overflow)(const struct ptx_launch *launch) __attribute__((noreturn));
 	/* Of kernels that launch kernels, as CUDA's device runtime has them. launch_prepare: where the parameters of the launch

@@ -58,7 +58,7 @@ static bool loop_is_shared(const struct work *w, const struct loop *l)
 static bool writes_memory(const struct inst *i)
 {
 	return i->op == OP_st || i->op == OP_cp || i->op == OP_atom || i->op == OP_red ||
-	       i->op == OP_mbarrier || i->op == OP_call || i->op == OP_sust;
+	       i->op == OP_mbarrier || i->op == OP_async || i->op == OP_call || i->op == OP_sust;
 }
 
 static bool touches_memory(const struct inst *i)
@@ -337,6 +337,8 @@ static enum gate find_gate(const struct work *w, const struct work_block *b)
 		return GATE_NONE;
 	if (i->op == OP_bar || i->op == OP_barrier)
 		return inst_has(i, MOD_warp) ? GATE_WARP : GATE_BLOCK;
+	if (i->op == OP_wgmma) /* a barrier of its four warps */
+		return GATE_BLOCK;
 	if (b->collective)
 		return inst_has(i, MOD_sync) ? GATE_MASK : GATE_HERE;
 	return b->spins ? GATE_SPIN : GATE_NONE;

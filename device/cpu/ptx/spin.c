@@ -63,7 +63,7 @@ static bool defines(struct inst *i, uint64_t *set)
 
 static bool is_atomic(const struct inst *i)
 {
-	return i->op == OP_atom || i->op == OP_red || i->op == OP_mbarrier;
+	return i->op == OP_atom || i->op == OP_red || i->op == OP_mbarrier || i->op == OP_async;
 }
 
 /* Fills s->slice: the registers within the loop that the value of `reg` is made of. Returns whether one of them
