@@ -309,6 +309,9 @@ struct device_ops {
 	/* Required. Lower priority is more urgent; a hint. */
 	int (*queue_create)(struct device_space *space, int priority, struct device_queue **queue);
 	void (*queue_destroy)(struct device_queue *queue); /* empty */
+	/* Optional. The queue's launches run on `count` of the device's multiprocessors alone, from `first` on. Once, before it has
+	 * commands; when it fails, the queue is only to be destroyed. May block. -ENOTSUP, -EINVAL: see PROPERTY_PART_STEP. */
+	int (*queue_bind)(struct device_queue *queue, uint32_t first, uint32_t count);
 
 	/* Required. Never fails: what is wrong with the command comes to done(), which is not called from
 	 * inside submit(). Commands of a queue are done in their order. Brief: it may hand to the driver what

@@ -41,7 +41,10 @@ enum device_property {
 	PROPERTY_PAGEABLE_BY_HOST_TABLES = 100,
 	PROPERTY_DIRECT_MANAGED_ACCESS_FROM_HOST = 101,
 	PROPERTY_MAX_BLOCKS_PER_MULTIPROCESSOR = 106,
-	/* No attribute of CUDA's: 1 where arrays and textures are made by the device (RECORD_ARRAY_CREATE). */
+	/* No attribute of CUDA's: a stream's launches can be kept to a part of the multiprocessors (struct record_stream), which
+	 * begins at a multiple of so many, and has a multiple of as many, or all from there on. 0: to none. */
+	PROPERTY_PART_STEP = 157,
+	/* Nor this: 1 where arrays and textures are made by the device (RECORD_ARRAY_CREATE). */
 	PROPERTY_DRIVER_TEXTURES = 158,
 	/* Nor this: arrays are plain memory, and textures what proto/texture.h says; its TEXTURE_MAGIC. */
 	PROPERTY_PLAIN_TEXTURES = 159,

@@ -248,6 +248,9 @@ struct record_stream {
 	struct record_header header;
 	uint32_t stream;
 	int32_t priority; /* as CUDA's: lower is more urgent */
+	/* CREATE: its launches run on these of the device's multiprocessors alone; a count of 0: on all.
+	 * -ENOTSUP: the device has no parts; -EINVAL: this is none (PROPERTY_PART_STEP). */
+	uint32_t first_multiprocessor, multiprocessors;
 };
 
 /* Waits until timelines[awaited].completed >= awaited_value. `awaited` 0: until
@@ -436,7 +439,7 @@ _Static_assert(sizeof(struct record_handle) == 32, "ABI");
 _Static_assert(sizeof(struct record_lookup) == 32, "ABI");
 _Static_assert(sizeof(struct record_launch) == 64, "ABI");
 _Static_assert(sizeof(struct record_tensor_map) == 216, "ABI");
-_Static_assert(sizeof(struct record_stream) == 32, "ABI");
+_Static_assert(sizeof(struct record_stream) == 40, "ABI");
 _Static_assert(sizeof(struct record_wait) == 40, "ABI");
 _Static_assert(sizeof(struct record_stamp) == 32, "ABI");
 _Static_assert(sizeof(struct record_event) == 48, "ABI");

@@ -21,8 +21,7 @@ static void create_stream(struct command *command)
 {
 	const struct record_stream *record = command->request.stream;
 
-	command_answer(
-		command, stream_create(command->core, record->stream, record->priority), NULL, 0);
+	command_answer(command, stream_create(command->core, record), NULL, 0);
 }
 
 static void destroy_stream(struct command *command)

@@ -81,8 +81,26 @@ void streams_finish(struct core *core)
 	}
 }
 
-int stream_create(struct core *core, uint32_t timeline, int32_t priority)
+static int make_queue(
+	struct core *core, const struct record_stream *wanted, struct device_queue **queue)
 {
+	const struct device_ops *ops = core->ops;
+	int error;
+
+	if (wanted->multiprocessors && !ops->queue_bind)
+		return -ENOTSUP;
+	error = ops->queue_create(core->space, wanted->priority, queue);
+	if (error || !wanted->multiprocessors)
+		return error;
+	error = ops->queue_bind(*queue, wanted->first_multiprocessor, wanted->multiprocessors);
+	if (error)
+		ops->queue_destroy(*queue);
+	return error;
+}
+
+int stream_create(struct core *core, const struct record_stream *wanted)
+{
+	uint32_t timeline = wanted->stream;
 	struct stream *stream;
 	int error;
 
@@ -90,6 +108,8 @@ int stream_create(struct core *core, uint32_t timeline, int32_t priority)
 		return -EINVAL;
 	stream = core->streams.by_timeline[timeline];
 	if (stream && !stream->closing)
+		return -EEXIST;
+	if (stream && (wanted->multiprocessors || stream->bound))
 		return -EEXIST;
 	if (stream) { /* its last commands are still to come: the new ones follow them */
 		stream->closing = false;
@@ -99,14 +119,15 @@ int stream_create(struct core *core, uint32_t timeline, int32_t priority)
 	if (!stream)
 		return -ENOMEM;
 	core_unlock(core);
-	error = core->ops->queue_create(core->space, priority, &stream->queue);
+	error = make_queue(core, wanted, &stream->queue);
 	core_lock(core);
 	if (error) {
 		free(stream);
 		return error;
 	}
 	stream->timeline = timeline;
-	stream->priority = priority;
+	stream->priority = wanted->priority;
+	stream->bound = wanted->multiprocessors;
 	list_init(&stream->link);
 	list_init(&stream->queued);
 	list_init(&stream->passed);

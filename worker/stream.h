@@ -29,10 +29,12 @@
 struct command;
 struct core;
 struct device_queue;
+struct record_stream;
 
 struct stream {
 	uint32_t timeline;
 	int32_t priority;
+	bool bound;       /* to a part of the multiprocessors */
 	bool closing;     /* destroyed by the client; freed when empty */
 	struct list link; /* see above */
 	struct list queued, passed;
@@ -74,8 +76,8 @@ void streams_init(struct core *core);
 void streams_finish(struct core *core);
 
 /* All with the lock. */
-/* Lets the lock go meanwhile, as executors may (core.h). */
-int stream_create(struct core *core, uint32_t timeline, int32_t priority);
+/* Of its record, as record.h has it. Lets the lock go meanwhile, as executors may (core.h). */
+int stream_create(struct core *core, const struct record_stream *wanted);
 int stream_destroy(struct core *core, uint32_t timeline);
 /* Takes the command. `error`: it is malformed, and completes with that when its turn comes. */
 void stream_push(struct core *core, struct command *command, int error);

@@ -237,6 +237,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.check_report = cpu_check_report,
 	.queue_create = cpu_queue_create,
 	.queue_destroy = cpu_queue_destroy,
+	.queue_bind = cpu_queue_bind,
 	.submit = cpu_submit,
 	.work = cpu_work,
 	.pause = cpu_pause,

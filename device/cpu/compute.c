@@ -24,16 +24,15 @@
 #define FILL_BLOCK_BYTES (256u << 10)
 
 /* All blocks must be on the device at once. */
-static int check_cooperative(const struct device_launch *launch, uint32_t threads)
+static int check_cooperative(const struct device_launch *launch, uint32_t threads, unsigned slots)
 {
-	const struct device *device = launch->function->module->space->device;
 	uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
 	uint32_t each = cpu_function_occupancy(launch->function, threads, launch->shared_bytes);
 
-	return blocks <= (uint64_t)each * device->threads ? 0 : -GDEV_E_INVALID_LAUNCH;
+	return blocks <= (uint64_t)each * slots ? 0 : -GDEV_E_INVALID_LAUNCH;
 }
 
-int cpu_launch_check(const struct device_launch *launch)
+int cpu_launch_check(const struct device_launch *launch, unsigned slots)
 {
 	static const uint32_t grid_max[3] = {0x7fffffff, 65535, 65535};
 	static const uint32_t block_max[3] = {1024, 1024, 64};
@@ -60,7 +59,7 @@ int cpu_launch_check(const struct device_launch *launch)
 	error = cpu_cluster_check(launch);
 	if (error)
 		return error;
-	return launch->cooperative ? check_cooperative(launch, (uint32_t)threads) : 0;
+	return launch->cooperative ? check_cooperative(launch, (uint32_t)threads, slots) : 0;
 }
 
 static int grow(void **memory, size_t *size, size_t wanted)

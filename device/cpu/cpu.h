@@ -210,8 +210,8 @@ struct cpu_job {
 	unsigned children; /* in these lists */
 };
 
-/* Checks a launch against the limits: 0, -GDEV_E_INVALID_LAUNCH, -GDEV_E_OUT_OF_RESOURCES, -ENOTSUP. */
-int cpu_launch_check(const struct device_launch *launch);
+/* Checks a launch against the limits, on so many slots: 0, -GDEV_E_INVALID_LAUNCH, -GDEV_E_OUT_OF_RESOURCES, -ENOTSUP. */
+int cpu_launch_check(const struct device_launch *launch, unsigned slots);
 /* Make a job of a command. `shape` is READY. */
 int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct cpu_shape *shape);
 /* The launch that the command is at: its own, or one of a kernel of it (children.c). */
@@ -309,7 +309,9 @@ enum queue_state {
 struct device_queue {
 	struct device_space *space;
 	int priority;
-	struct list place; /* in a list of the device or of a shape */
+	unsigned first_slot,
+		slot_count; /* where its launches and fills run; constant when it has commands */
+	struct list place;  /* in a list of the device or of a shape */
 	struct device_command *first, *last;
 	enum queue_state state;
 	bool started; /* the first command's copy was begun */
@@ -319,6 +321,7 @@ struct device_queue {
 };
 
 int cpu_queue_create(struct device_space *space, int priority, struct device_queue **queue);
+int cpu_queue_bind(struct device_queue *queue, uint32_t first, uint32_t count);
 void cpu_queue_destroy(struct device_queue *queue);
 void cpu_submit(struct device_queue *queue, struct device_command *command);
 bool cpu_work(struct device *device);

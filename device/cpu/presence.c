@@ -53,7 +53,8 @@ static unsigned absent_threads(const struct device *device)
 	if (device->running >= device->threads || (device->paused && !device->running))
 		return 0;
 	list_for_each (queue, &device->jobs, place) {
-		unsigned at_it = queue->job.running, by_it = cpu_job_wants(&queue->job);
+		unsigned at_it = queue->job.running;
+		unsigned by_it = min_of(cpu_job_wants(&queue->job), queue->slot_count);
 
 		wanted += by_it > at_it ? by_it : at_it;
 	}

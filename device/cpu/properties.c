@@ -81,6 +81,7 @@ int cpu_probe(const struct device_config *config, struct device_info *infos, siz
 			[14] = 512, /* texture alignment */
 			[15] = 1,   /* copies overlap kernels */
 			[PROPERTY_MULTIPROCESSORS] = (int32_t)cpu_thread_count(config),
+			[PROPERTY_PART_STEP] = 1,
 			[19] = 1,   /* host memory can be mapped */
 			[30] = 512, /* surface alignment */
 			[PROPERTY_MEMORY_CLOCK_KHZ] = 1600000,

@@ -66,15 +66,43 @@ static bool space_broken(const struct device_space *space)
 	return atomic_load_explicit(&space->broken, memory_order_relaxed);
 }
 
+/* Lock held. A place where the queue's launches may run; NULL: none is free. */
+static struct cpu_slot *free_slot(struct device *device, const struct device_queue *queue)
+{
+	struct cpu_slot *slot;
+
+	list_for_each (slot, &device->slots_free, free)
+		if ((unsigned)(slot - device->slots) - queue->first_slot < queue->slot_count)
+			return slot;
+	return NULL;
+}
+
+/* Lock held. Whether one more thread could be at the queue's job. */
+static bool is_open(struct device *device, const struct device_queue *queue)
+{
+	return cpu_job_open(&queue->job) && free_slot(device, queue);
+}
+
 /* Lock held. The job that a thread should join, if any. */
 static struct device_queue *open_job(struct device *device)
 {
 	struct device_queue *queue, *best = NULL;
 
 	list_for_each (queue, &device->jobs, place)
-		if ((!best || queue->priority < best->priority) && cpu_job_open(&queue->job))
+		if ((!best || queue->priority < best->priority) && is_open(device, queue))
 			best = queue;
 	return best;
+}
+
+/* Lock held. The most urgent queue whose launch or fill could begin; NULL: there is none. */
+static struct device_queue *runnable_launch(struct device *device)
+{
+	struct device_queue *queue;
+
+	list_for_each (queue, &device->runnable[RESOURCE_COMPUTE], place)
+		if (free_slot(device, queue))
+			return queue;
+	return NULL;
 }
 
 /* Lock held. Something for one more thread; `job` does not count (NULL: everything does). */
@@ -87,10 +115,10 @@ static bool has_work_beside(struct device *device, const struct device_queue *jo
 			return true;
 	if (list_empty(&device->slots_free) || device->paused)
 		return false;
-	if (!list_empty(&device->runnable[RESOURCE_COMPUTE]))
+	if (runnable_launch(device))
 		return true;
 	list_for_each (queue, &device->jobs, place)
-		if (queue != job && cpu_job_open(&queue->job))
+		if (queue != job && is_open(device, queue))
 			return true;
 	return false;
 }
@@ -158,7 +186,7 @@ static void job_join(
 {
 	task->kind = TASK_JOB;
 	task->queue = queue;
-	task->slot = list_first(&device->slots_free, struct cpu_slot, free);
+	task->slot = free_slot(device, queue);
 	list_remove(&task->slot->free);
 	queue->job.running++;
 	device->running++;
@@ -174,7 +202,7 @@ static int launch_begin(struct device_queue *queue, struct task *task)
 	struct device_command *command = queue->first;
 	struct cpu_shape *shape;
 	const struct device_launch *launch = cpu_job_launched(&queue->job, command);
-	int error = cpu_launch_check(launch);
+	int error = cpu_launch_check(launch, queue->slot_count);
 
 	if (error)
 		return error;
@@ -233,13 +261,12 @@ static void pick_compute(struct device *device, struct task *task)
 	if (list_empty(&device->slots_free) || device->paused)
 		return;
 	job = open_job(device);
-	queue = first_queue(&device->runnable[RESOURCE_COMPUTE]);
+	queue = runnable_launch(device);
 	if (job && (!queue || job->priority <= queue->priority)) {
 		job_join(device, job, task, clock_now_ns());
 		return;
 	}
-	while (task->kind == TASK_NONE &&
-		(queue = first_queue(&device->runnable[RESOURCE_COMPUTE]))) {
+	while (task->kind == TASK_NONE && (queue = runnable_launch(device))) {
 		list_remove(&queue->place);
 		queue->state = QUEUE_TAKEN;
 		compute_begin(device, queue, task);
@@ -508,10 +535,24 @@ int cpu_queue_create(struct device_space *space, int priority, struct device_que
 
 	if (!queue)
 		return -ENOMEM;
-	*queue = (struct device_queue){.space = space, .priority = priority, .job.space = space};
+	*queue = (struct device_queue){.space = space,
+		.priority = priority,
+		.slot_count = space->device->threads,
+		.job.space = space};
 	list_init(&queue->place);
 	cpu_children_init(&queue->job);
 	*out = queue;
+	return 0;
+}
+
+int cpu_queue_bind(struct device_queue *queue, uint32_t first, uint32_t count)
+{
+	const struct device *device = queue->space->device;
+
+	if (!count || first >= device->threads || count > device->threads - first)
+		return -EINVAL;
+	queue->first_slot = first;
+	queue->slot_count = count;
 	return 0;
 }
 

@@ -70,6 +70,9 @@ static bool fits(const struct device_command *command)
 
 	if (command->kind != DEVICE_LAUNCH || launch->cooperative || launch->cluster[0])
 		return false;
+	if (command->queue
+			->part_count) /* a graph's kernels run where the graph was made for, whatever its stream */
+		return false;
 	module = launch->function->module; /* NULL: the backend's own kernel */
 	return !module || !(module->launches || __atomic_load_n(&module->bound, __ATOMIC_RELAXED));
 }

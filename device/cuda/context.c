@@ -183,8 +183,7 @@ static void take_apart(struct device_space *space)
 	list_for_each (queue, &space->queues, space_link)
 		queue_unlist(queue); /* its word will be another's */
 	list_for_each (queue, &space->queues, space_link)
-		if (queue->stream)
-			driver->cuStreamDestroy(steal_pointer(&queue->stream));
+		queue_close_stream(queue);
 	list_for_each (module, &space->modules, link)
 		if (module->handle)
 			driver->cuModuleUnload(steal_pointer(&module->handle));
@@ -250,15 +249,13 @@ static int make_modules(struct device_space *space)
 
 static int make_queues(struct device_space *space)
 {
-	const struct driver *driver = space->device->driver;
 	struct device_queue *queue;
 	int error = 0;
 
 	list_for_each (queue, &space->queues, space_link) {
 		if (error)
 			break;
-		error = driver_error(driver->cuStreamCreateWithPriority(
-			&queue->stream, CU_STREAM_NON_BLOCKING, queue->priority));
+		error = queue_open_stream(queue);
 		/* The device will count on from there. */
 		atomic_store(&space->device->words[queue->word], queue->issued);
 	}

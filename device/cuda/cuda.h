@@ -92,6 +92,7 @@ struct device {
 	pthread_mutex_t lock;
 	uint64_t words_before[COMPLETION_WORDS]; /* when the context was given back */
 	uint32_t free_words[COMPLETION_WORDS], free_word_count;
+	struct list parts; /* part.c */
 
 	int print_pipe; /* what the driver prints for kernels */
 	uint32_t multiprocessors;
@@ -152,10 +153,12 @@ struct device_chunk {
 
 struct device_queue {
 	struct device_space *space;
-	CUstream stream;
+	CUstream stream; /* NULL: there is no context */
 	uint32_t word;
 	int priority;
-	struct list space_link; /* space->queues */
+	uint32_t part_first, part_count; /* multiprocessors; 0: all */
+	struct part *part;               /* that the stream is of, or NULL */
+	struct list space_link;          /* space->queues */
 	/* preempt.c's: commands that are not done, oldest first, and a place among the queues that have some; what asks the device
 	 * how many blocks have begun. */
 	struct list tickets, waiting_link;
@@ -429,6 +432,12 @@ void preempt_destroy(struct device *device);
 /* queue.c */
 int cuda_queue_create(struct device_space *space, int priority, struct device_queue **queue);
 void cuda_queue_destroy(struct device_queue *queue);
+/* part.c. Its stream, in the context that there is: when it is made, when it is bound, and in each context anew. */
+int queue_open_stream(struct device_queue *queue);
+void queue_close_stream(struct device_queue *queue);
+int cuda_queue_bind(struct device_queue *queue, uint32_t first, uint32_t count);
+/* How many multiprocessors parts are multiples of; 0: the driver makes none. */
+uint32_t part_step(const struct driver *driver, CUdevice ordinal);
 /* The poller is to look at it. */
 void queue_list(struct device_queue *queue);
 /* The poller looks at it no more, until something is on it again. Now nothing is. */

@@ -84,6 +84,7 @@ static void describe(const struct driver *driver, CUdevice ordinal, struct devic
 	for (size_t i = 0; i < array_length(not_ours); i++)
 		info->properties[not_ours[i]] = 0;
 	info->properties[PROPERTY_DRIVER_TEXTURES] = 1;
+	info->properties[PROPERTY_PART_STEP] = (int32_t)part_step(driver, ordinal);
 }
 
 unsigned device_capability(const struct driver *driver, CUdevice ordinal)
@@ -128,6 +129,7 @@ static int cuda_open(
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->poll_lock, NULL);
 	list_init(&device->busy);
+	list_init(&device->parts);
 	for (uint32_t i = 0; i < COMPLETION_WORDS; i++)
 		device->free_words[i] = COMPLETION_WORDS - 1 - i;
 	device->free_word_count = COMPLETION_WORDS - 1; /* without START_WORD, the last of them */
@@ -237,6 +239,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.reference_set = cuda_reference_set,
 	.queue_create = cuda_queue_create,
 	.queue_destroy = cuda_queue_destroy,
+	.queue_bind = cuda_queue_bind,
 	.submit = cuda_submit,
 	.preempt = cuda_preempt,
 	.pause = cuda_pause,

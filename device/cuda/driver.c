@@ -76,10 +76,16 @@ static void load(void)
 	DRIVER_FUNCTIONS(DRIVER_LOAD)
 #undef DRIVER_LOAD
 	driver.has_references = true;
-#define DRIVER_LOAD(member, symbol)                                                                \
+	driver.has_parts = true;
+#define DRIVER_LOAD(member, symbol, all)                                                           \
 	driver.member = (__typeof__(driver.member))dlsym(library, #symbol);                        \
-	driver.has_references &= driver.member != NULL;
-	DRIVER_FUNCTIONS_OF_OLD(DRIVER_LOAD)
+	driver.all &= driver.member != NULL;
+#define DRIVER_LOAD_OLD(member, symbol) DRIVER_LOAD(member, symbol, has_references)
+#define DRIVER_LOAD_PARTS(member, symbol) DRIVER_LOAD(member, symbol, has_parts)
+	DRIVER_FUNCTIONS_OF_OLD(DRIVER_LOAD_OLD)
+	DRIVER_FUNCTIONS_OF_PARTS(DRIVER_LOAD_PARTS)
+#undef DRIVER_LOAD_PARTS
+#undef DRIVER_LOAD_OLD
 #undef DRIVER_LOAD
 	CUresult result = driver.cuInit(0);
 	if (result == CUDA_SUCCESS)

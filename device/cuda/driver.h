@@ -110,11 +110,22 @@
 	X(cuTexRefSetFlags, cuTexRefSetFlags)                                                      \
 	X(cuSurfRefSetArray, cuSurfRefSetArray)
 
+/* NULL where the library has them not yet. */
+#define DRIVER_FUNCTIONS_OF_PARTS(X)                                                               \
+	X(cuDeviceGetDevResource, cuDeviceGetDevResource)                                          \
+	X(cuDevSmResourceSplitByCount, cuDevSmResourceSplitByCount)                                \
+	X(cuDevResourceGenerateDesc, cuDevResourceGenerateDesc)                                    \
+	X(cuGreenCtxCreate, cuGreenCtxCreate)                                                      \
+	X(cuGreenCtxDestroy, cuGreenCtxDestroy)                                                    \
+	X(cuGreenCtxStreamCreate, cuGreenCtxStreamCreate)
+
 struct driver {
 	bool has_references; /* all of DRIVER_FUNCTIONS_OF_OLD */
+	bool has_parts;      /* all of DRIVER_FUNCTIONS_OF_PARTS */
 #define DRIVER_MEMBER(member, symbol) __typeof__(&member) member;
 	DRIVER_FUNCTIONS(DRIVER_MEMBER)
 	DRIVER_FUNCTIONS_OF_OLD(DRIVER_MEMBER)
+	DRIVER_FUNCTIONS_OF_PARTS(DRIVER_MEMBER)
 #undef DRIVER_MEMBER
 };
 

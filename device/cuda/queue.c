@@ -50,7 +50,6 @@ static void collect_busy(struct device *device)
 int cuda_queue_create(struct device_space *space, int priority, struct device_queue **out)
 {
 	struct device *device = space->device;
-	const struct driver *driver = device_enter(device);
 	struct device_queue *queue = aligned_alloc(CACHE_LINE, sizeof *queue);
 	int error;
 
@@ -58,12 +57,12 @@ int cuda_queue_create(struct device_space *space, int priority, struct device_qu
 		return -ENOMEM;
 	memset(queue, 0, sizeof *queue);
 	queue->room_until = QUEUE_COMMANDS;
-	error = driver_error(driver->cuStreamCreateWithPriority(
-		&queue->stream, CU_STREAM_NON_BLOCKING, priority));
-	if (error)
-		goto err_free;
 	queue->space = space;
 	queue->priority = priority;
+	device_enter(device);
+	error = queue_open_stream(queue);
+	if (error)
+		goto err_free;
 	list_init(&queue->link);
 	list_init(&queue->tickets);
 	list_init(&queue->waiting_link);
@@ -82,7 +81,7 @@ int cuda_queue_create(struct device_space *space, int priority, struct device_qu
 	*out = queue;
 	return 0;
 err_stream:
-	driver->cuStreamDestroy(queue->stream);
+	queue_close_stream(queue);
 err_free:
 	free(queue);
 	return error;
@@ -108,8 +107,10 @@ void cuda_queue_destroy(struct device_queue *queue)
 	list_remove(&queue->space_link);
 	pthread_mutex_unlock(&queue->space->lock);
 	batches_leave_queue(queue);
-	if (queue->stream)
-		device_enter(device)->cuStreamDestroy(queue->stream);
+	if (queue->stream) {
+		device_enter(device);
+		queue_close_stream(queue);
+	}
 	pthread_mutex_lock(&device->lock);
 	device->free_words[device->free_word_count++] = queue->word;
 	pthread_mutex_unlock(&device->lock);

@@ -710,6 +710,7 @@ CUresult CUDAAPI cuGdevMemWrite(CUdeviceptr srcDevice, size_t ByteCount, int fd,
 
 #include "cuda_array.h"
 #include "cuda_vmm.h"
+#include "cuda_green.h"
 #include "cuda_pool.h"
 #include "cuda_graph.h"
 #include "cuda_tensor.h"

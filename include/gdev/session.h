@@ -211,6 +211,15 @@ int gdev_managed_open(const void *from, size_t bytes, bool write);
 
 /* Commands of one stream run in order. Lower priority is more urgent (-5 to 0). */
 int gdev_stream_create(struct gdev_session *session, int priority, struct gdev_stream **stream);
+/* Some of the device's multiprocessors; a count of 0: all. first and count are multiples of the device's step (property 157,
+ * which is 0 where there are no parts), but for a part that ends with the device. */
+struct gdev_part {
+	uint32_t first, count;
+};
+/* As gdev_stream_create(); kernels of the stream run on these multiprocessors alone. -ENOTSUP: the device has no parts;
+ * -EINVAL: this is none. */
+int gdev_stream_create_on(struct gdev_session *session, int priority, struct gdev_part part,
+	struct gdev_stream **stream);
 /* Does not wait: work in the stream still completes. NULL is fine. */
 void gdev_stream_destroy(struct gdev_stream *stream);
 

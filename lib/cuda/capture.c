@@ -335,7 +335,7 @@ CUresult capture_event_wait(CUstream stream, CUevent event, bool external)
 	if (capture->invalid)
 		return fail(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
 			"the capture in which the event was recorded has become invalid");
-	if (stream == stream->context->legacy) {
+	if (stream == stream_legacy(stream)) {
 		capture->invalid = true;
 		return fail(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
 			"the default stream cannot take part in a capture, which waiting for "
@@ -363,7 +363,7 @@ static CUresult begin(CUstream handle, CUgraph graph, const CUgraphNode *depende
 	TRY(stream_resolve(handle, &stream));
 	if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the mode %d is none", (int)mode);
-	if (stream == stream->context->legacy)
+	if (stream == stream_legacy(stream))
 		return fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
 			"the default stream cannot capture; use a stream that the program made");
 	if (stream->capture)
@@ -520,7 +520,7 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
 	TRY(stream_resolve(handle, &stream));
 	if (!status)
 		return fail(CUDA_ERROR_INVALID_VALUE, "status is NULL");
-	if (stream == stream->context->legacy && stream->context->capturing_blocking)
+	if (stream == stream_legacy(stream) && stream->context->capturing_blocking)
 		return fail(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
 			"a blocking stream of the context captures, with which the default "
 			"stream would synchronise");
@@ -536,7 +536,7 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *statu
 	TRY(stream_resolve(handle, &stream));
 	if (!status)
 		return fail(CUDA_ERROR_INVALID_VALUE, "status is NULL");
-	if (stream == stream->context->legacy && stream->context->capturing_blocking)
+	if (stream == stream_legacy(stream) && stream->context->capturing_blocking)
 		return fail(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
 			"a blocking stream of the context captures, with which the default "
 			"stream would synchronise");

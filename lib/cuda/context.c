@@ -62,7 +62,7 @@ static CUresult activate(CUcontext context)
 
 	TRY(device_open_session(context->device, &session));
 	context->session = session;
-	result = stream_create(context, CU_STREAM_DEFAULT, 0, true, &context->legacy);
+	result = stream_create(context, NULL, CU_STREAM_DEFAULT, 0, true, &context->legacy);
 	if (result != CUDA_SUCCESS) {
 		gdev_session_close(session);
 		context->session = NULL;
@@ -84,6 +84,7 @@ static void deactivate(CUcontext context)
 	gdev_session_sync(session);
 	access_leave_context(context);
 	memops_leave_session(session);
+	greens_leave_context(context);
 	gdev_stream_destroy(context->joint);
 	gdev_stream_destroy(context->writer);
 	context->joint = context->writer = NULL;
@@ -119,6 +120,7 @@ static CUresult context_create(CUdevice device, unsigned flags, bool primary, CU
 	list_init(&context->modules);
 	list_init(&context->events);
 	list_init(&context->textures);
+	list_init(&context->greens);
 	pthread_mutex_lock(contexts_lock);
 	list_append(&contexts, &context->link);
 	pthread_mutex_unlock(contexts_lock);
@@ -147,15 +149,25 @@ static CUresult usable(CUcontext context)
 	return CUDA_SUCCESS;
 }
 
+/* Of a view the primary context, which is usable as long as the view is. */
+static CUresult find_primary(CUcontext given, CUcontext *context)
+{
+	TRY(usable(given));
+	*context = given->green ? given->green->primary : given;
+	return CUDA_SUCCESS;
+}
+
 CUresult current_context(CUcontext *context)
 {
+	CUcontext top;
+
 	TRY(initialised());
-	*context = context_top();
-	if (!*context)
+	top = context_top();
+	if (!top)
 		return fail(CUDA_ERROR_INVALID_CONTEXT,
 			"no context is current in this thread: cuCtxSetCurrent or cuCtxCreate "
 			"makes one so");
-	return usable(*context);
+	return find_primary(top, context);
 }
 
 CUresult context_or_current(CUcontext given, CUcontext *context)
@@ -165,8 +177,14 @@ CUresult context_or_current(CUcontext given, CUcontext *context)
 	TRY(initialised());
 	if (!handle_is(HANDLE_CONTEXT, given))
 		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)given);
-	*context = given;
-	return usable(given);
+	return find_primary(given, context);
+}
+
+CUresult context_and_green(CUcontext given, CUcontext *context, CUgreenCtx *green)
+{
+	TRY(context_or_current(given, context));
+	*green = (given ? given : context_top())->green;
+	return CUDA_SUCCESS;
 }
 
 static CUresult make_current(CUcontext context)
@@ -276,7 +294,7 @@ CUresult cuCtxDestroy_v2(CUcontext context)
 	if (!handle_is(HANDLE_CONTEXT, context) || context->primary)
 		return fail(CUDA_ERROR_INVALID_CONTEXT,
 			"%p is no living context, or a primary one, which is released and not "
-			"destroyed",
+			"destroyed, or a green one, which cuGreenCtxDestroy destroys",
 			(void *)context);
 	if (context_top() == context)
 		stack.depth--;
@@ -303,6 +321,25 @@ CUresult cuCtxDetach(CUcontext context)
 		return CUDA_SUCCESS;
 	}
 	return cuCtxDestroy_v2(context);
+}
+
+/* ---- views of green contexts ---- */
+
+CUresult context_view_create(CUgreenCtx green, CUcontext *view)
+{
+	TRY(context_create(green->primary->device, green->primary->flags, true, view));
+	(*view)->green = green;
+	(*view)->session = green->primary->session;
+	pthread_mutex_lock(contexts_lock);
+	(*view)->id = ++next_id;
+	pthread_mutex_unlock(contexts_lock);
+	return CUDA_SUCCESS;
+}
+
+void context_view_destroy(CUcontext view)
+{
+	view->session = NULL; /* the primary context's */
+	context_destroy(view);
 }
 
 /* ---- primary contexts ---- */

@@ -28,37 +28,64 @@ CUresult cuCtxSynchronize(void)
 	return cuCtxSynchronize_v2(NULL);
 }
 
-CUresult cuCtxSynchronize_v2(CUcontext given)
+/* What waits for all streams of the context, or of the green one. With the context's lock. */
+static CUresult joint_of(CUcontext context, CUgreenCtx green, struct gdev_stream **joint)
 {
-	CUcontext context;
+	struct gdev_stream **place = green ? &green->joint : &context->joint;
 
-	TRY(context_or_current(given, &context));
-	return context_synchronise(context);
+	if (!*place)
+		TRY_GDEV(gdev_stream_create(context->session, 0, place),
+			"a stream that waits for all cannot be made");
+	*joint = *place;
+	return CUDA_SUCCESS;
 }
 
 /* A stream that has waited for all that was sent to the others. With the context's lock. */
-static CUresult join_streams(CUcontext context)
+static CUresult join_streams(CUcontext context, CUgreenCtx green, struct gdev_stream **joint)
 {
 	struct gdev_fence fence;
 	CUstream stream;
 
-	if (!context->joint)
-		TRY_GDEV(gdev_stream_create(context->session, 0, &context->joint),
-			"a stream that waits for all cannot be made");
+	TRY(joint_of(context, green, joint));
 	list_for_each (stream, &context->streams, link) {
+		if (green && stream->green != green)
+			continue;
 		gdev_stream_fence(stream->stream, &fence);
-		TRY_GDEV(gdev_stream_wait(context->joint, &fence),
+		TRY_GDEV(gdev_stream_wait(*joint, &fence),
 			"a stream that waits for all cannot wait");
 	}
 	return CUDA_SUCCESS;
 }
 
-CUresult cuCtxRecordEvent(CUcontext given, CUevent event)
+static CUresult green_synchronise(CUcontext context, CUgreenCtx green)
 {
-	CUcontext context;
+	struct gdev_stream *joint;
 	CUresult result;
 
-	TRY(context_or_current(given, &context));
+	pthread_mutex_lock(&context->lock);
+	result = join_streams(context, green, &joint);
+	pthread_mutex_unlock(&context->lock);
+	TRY(result);
+	return result_of(gdev_stream_sync(joint), "work of the green context failed");
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext given)
+{
+	CUcontext context;
+	CUgreenCtx green;
+
+	TRY(context_and_green(given, &context, &green));
+	return green ? green_synchronise(context, green) : context_synchronise(context);
+}
+
+CUresult cuCtxRecordEvent(CUcontext given, CUevent event)
+{
+	struct gdev_stream *joint;
+	CUcontext context;
+	CUgreenCtx green;
+	CUresult result;
+
+	TRY(context_and_green(given, &context, &green));
 	if (!handle_is(HANDLE_EVENT, event) || event->context != context)
 		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living event of the context",
 			(void *)event);
@@ -66,10 +93,10 @@ CUresult cuCtxRecordEvent(CUcontext given, CUevent event)
 		return fail(
 			CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a stream of the context captures");
 	pthread_mutex_lock(&context->lock);
-	result = join_streams(context);
+	result = join_streams(context, green, &joint);
 	if (result == CUDA_SUCCESS)
-		result = result_of(gdev_event_record(event->event, context->joint),
-			"the event cannot be recorded");
+		result = result_of(
+			gdev_event_record(event->event, joint), "the event cannot be recorded");
 	pthread_mutex_unlock(&context->lock);
 	if (result == CUDA_SUCCESS)
 		atomic_store(&event->recorded, true);
@@ -77,34 +104,36 @@ CUresult cuCtxRecordEvent(CUcontext given, CUevent event)
 }
 
 /* All streams wait for a point of the joint stream, and so does every new one. With the lock. */
-static CUresult await(CUcontext context, CUevent event)
+static CUresult await(CUcontext context, CUgreenCtx green, CUevent event)
 {
+	struct gdev_fence *awaited = green ? &green->awaited : &context->awaited;
+	struct gdev_stream *joint;
 	CUstream stream;
 
-	if (!context->joint)
-		TRY_GDEV(gdev_stream_create(context->session, 0, &context->joint),
-			"a stream that waits for all cannot be made");
-	TRY(event_await(event, context->session, context->joint));
-	gdev_stream_fence(context->joint, &context->awaited);
+	TRY(joint_of(context, green, &joint));
+	TRY(event_await(event, context->session, joint));
+	gdev_stream_fence(joint, awaited);
 	list_for_each (stream, &context->streams, link)
-		TRY_GDEV(gdev_stream_wait(stream->stream, &context->awaited),
-			"a stream cannot wait for the event");
+		if (!green || stream->green == green)
+			TRY_GDEV(gdev_stream_wait(stream->stream, awaited),
+				"a stream cannot wait for the event");
 	return CUDA_SUCCESS;
 }
 
 CUresult cuCtxWaitEvent(CUcontext given, CUevent event)
 {
 	CUcontext context;
+	CUgreenCtx green;
 	CUresult result;
 
-	TRY(context_or_current(given, &context));
+	TRY(context_and_green(given, &context, &green));
 	if (!handle_is(HANDLE_EVENT, event))
 		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living event", (void *)event);
 	if (context->capturing)
 		return fail(
 			CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a stream of the context captures");
 	pthread_mutex_lock(&context->lock);
-	result = await(context, event);
+	result = await(context, green, event);
 	pthread_mutex_unlock(&context->lock);
 	return result;
 }
@@ -183,11 +212,12 @@ CUresult cuCtxSetFlags(unsigned int flags)
 CUresult cuCtxGetId(CUcontext given, unsigned long long *id)
 {
 	CUcontext context;
+	CUgreenCtx green;
 
-	TRY(context_or_current(given, &context));
+	TRY(context_and_green(given, &context, &green));
 	if (!id)
 		return fail(CUDA_ERROR_INVALID_VALUE, "id is NULL");
-	*id = context->id;
+	*id = green ? green->view->id : context->id;
 	return CUDA_SUCCESS;
 }
 

@@ -199,6 +199,16 @@ CUresult device_attribute(CUdevice device, CUdevice_attribute attribute, int *va
 	return CUDA_SUCCESS;
 }
 
+CUresult device_property(CUdevice device, unsigned property, uint32_t *value)
+{
+	struct device *found;
+
+	TRY(device_find(device, &found));
+	TRY(device_describe(found));
+	*value = (uint32_t)found->properties[property];
+	return CUDA_SUCCESS;
+}
+
 CUresult device_description(CUdevice device, struct gdev_description *description)
 {
 	struct device *found;

@@ -12,6 +12,9 @@
 
 CUresult cuProfilerInitialize(const char *config, const char *output, int mode);
 
+/* of a name that cuda.h leaves alone (per_thread.c) */
+CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx);
+
 /* older symbols (older.c, init.c) */
 CUresult cuCtxDestroy(CUcontext context);
 CUresult cuCtxPushCurrent(CUcontext context);

@@ -190,7 +190,8 @@ CUresult lane_open(struct own_lane *lane, const struct home *home, int priority)
 	if (!home_is_alive(home))
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"a context in which nodes of the graph work is gone");
-	TRY(stream_create(home->context, CU_STREAM_NON_BLOCKING, priority, true, &lane->stream));
+	TRY(stream_create(
+		home->context, NULL, CU_STREAM_NON_BLOCKING, priority, true, &lane->stream));
 	lane->home = *home;
 	return CUDA_SUCCESS;
 }

@@ -83,6 +83,8 @@ enum handle_type {
 	HANDLE_LEVELS,
 	HANDLE_TEXREF,
 	HANDLE_SURFREF,
+	HANDLE_GREEN,
+	HANDLE_RESOURCES,
 	HANDLE_TYPES,
 };
 
@@ -160,6 +162,8 @@ void vgpu_uuid(int number, const struct gdev_description *description, CUuuid *u
 int visible_devices(int total, int chosen[DEVICES_MAX]);
 CUresult device_description(CUdevice device, struct gdev_description *description);
 CUresult device_attribute(CUdevice device, CUdevice_attribute attribute, int *value);
+/* Of the card's own (proto/properties.h). */
+CUresult device_property(CUdevice device, unsigned property, uint32_t *value);
 
 /* ---- contexts (context.c) ---- */
 
@@ -172,6 +176,8 @@ struct ends {
 struct CUstream_st {
 	uint32_t handle_word;
 	CUcontext context;
+	CUgreenCtx green; /* on whose part of the multiprocessors its kernels run, or NULL */
+	bool detached;    /* the green context is gone: it can do no more */
 	struct list link; /* of the context's streams */
 	struct gdev_stream *stream;
 	unsigned flags;
@@ -198,6 +204,8 @@ struct storage {
 struct CUctx_st {
 	uint32_t handle_word;
 	struct list link; /* of all contexts */
+	CUgreenCtx
+		green; /* that it is the view of: it has no more than its handle, number and session; else NULL */
 	CUdevice device;
 	bool primary;
 	_Atomic unsigned flags;
@@ -210,6 +218,7 @@ struct CUctx_st {
 
 	pthread_mutex_t lock; /* guards the rest */
 	struct list streams, modules, events;
+	struct list greens;         /* struct CUgreenCtx_st */
 	struct gdev_stream *joint;  /* waits for all streams (cuCtxRecordEvent), or NULL */
 	struct gdev_stream *writer; /* of textures (texture.c), or NULL */
 	struct list textures;       /* struct texture_object (texture_made.c) */
@@ -220,11 +229,29 @@ struct CUctx_st {
 	struct storage storage[STORAGE_SLOTS];
 };
 
+/* green.c */
+struct CUgreenCtx_st {
+	uint32_t handle_word;
+	struct list link; /* of the primary context's, as long as it has a stream */
+	CUcontext primary, view;
+	struct gdev_part part;
+	struct CUstream_st *stream; /* the default one; NULL: the primary context was ended */
+	/* As a context's, with the primary context's lock. */
+	struct gdev_stream *joint;
+	struct gdev_fence awaited;
+};
+
 /* The current context of the thread, usable: CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_INITIALIZED,
  * CUDA_ERROR_CONTEXT_IS_DESTROYED, or the error that broke it. */
 CUresult current_context(CUcontext *context);
-/* As given, or the current one for NULL. */
+/* As given, or the current one for NULL. Of a green context's view it is the primary context, here and above; … */
 CUresult context_or_current(CUcontext given, CUcontext *context);
+/* … and this says, too, of which green context: NULL of none. */
+CUresult context_and_green(CUcontext given, CUcontext *context, CUgreenCtx *green);
+CUresult context_view_create(CUgreenCtx green, CUcontext *view);
+void context_view_destroy(CUcontext view);
+/* The context ends, and with it its green contexts. */
+void greens_leave_context(CUcontext context);
 CUresult primary_handle(CUdevice device, CUcontext *context);
 void contexts_forget(void);
 /* The current context as it is; NULL: there is none. */
@@ -246,8 +273,11 @@ CUresult stream_enter(CUstream handle, CUstream *stream);
 CUresult stream_record(CUstream handle, CUstream *stream);
 /* The same without the order: for queries. */
 CUresult stream_resolve(CUstream handle, CUstream *stream);
-CUresult stream_create(
-	CUcontext context, unsigned flags, int priority, bool is_default, CUstream *stream);
+/* In the green context, or with NULL on all multiprocessors. */
+CUresult stream_create(CUcontext context, CUgreenCtx green, unsigned flags, int priority,
+	bool is_default, CUstream *stream);
+/* The default stream that it would synchronise with, itself perhaps. */
+CUstream stream_legacy(CUstream stream);
 void stream_release(CUstream stream);
 /* Runs a host function in the stream. */
 CUresult stream_call(CUstream stream, CUhostFn function, void *argument);

@@ -252,6 +252,11 @@ CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx)
 	return cuStreamGetCtx(own(hStream), pctx);
 }
 
+CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
+{
+	return cuStreamGetCtx_v2(own(hStream), pCtx, pGreenCtx);
+}
+
 CUresult cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {
 	return cuStreamWaitEvent(own(hStream), hEvent, Flags);

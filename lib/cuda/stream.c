@@ -22,22 +22,24 @@ static bool is_blocking(CUstream stream)
 
 /* ---- life ---- */
 
-CUresult stream_create(
-	CUcontext context, unsigned flags, int priority, bool is_default, CUstream *created)
+CUresult stream_create(CUcontext context, CUgreenCtx green, unsigned flags, int priority,
+	bool is_default, CUstream *created)
 {
+	const struct gdev_part part = green ? green->part : (struct gdev_part){0};
 	CUstream stream = handle_create(HANDLE_STREAM, sizeof *stream);
 	CUresult result;
 
 	if (!stream)
 		return no_memory();
 	priority = min_of(max_of(priority, PRIORITY_GREATEST), 0);
-	result = result_of(gdev_stream_create(context->session, priority, &stream->stream),
+	result = result_of(gdev_stream_create_on(context->session, priority, part, &stream->stream),
 		"a stream cannot be made");
 	if (result != CUDA_SUCCESS) {
 		handle_destroy(HANDLE_STREAM, stream);
 		return result;
 	}
 	stream->context = context;
+	stream->green = green;
 	stream->flags = flags;
 	stream->priority = priority;
 	stream->id = atomic_fetch_add(&next_id, 1);
@@ -46,6 +48,8 @@ CUresult stream_create(
 	stream->domain_map.memSyncDomainMap = (CUlaunchMemSyncDomainMap){0, 1};
 	if (context->awaited.value)
 		gdev_stream_wait(stream->stream, &context->awaited);
+	if (green && green->awaited.value)
+		gdev_stream_wait(stream->stream, &green->awaited);
 	pthread_mutex_lock(&context->lock);
 	list_append(&context->streams, &stream->link);
 	if (context->legacy && is_blocking(stream)) /* the first one is the legacy stream itself */
@@ -109,7 +113,7 @@ static CUresult per_thread_stream(CUcontext context, CUstream *stream)
 	}
 	if (thread_stream.stream)
 		release_thread_stream(&thread_stream);
-	TRY(stream_create(context, CU_STREAM_DEFAULT, 0, true, stream));
+	TRY(stream_create(context, NULL, CU_STREAM_DEFAULT, 0, true, stream));
 	thread_stream = (struct thread_stream){context->id, context, *stream};
 	pthread_once(&thread_stream_once, make_key);
 	pthread_setspecific(thread_stream_key, &thread_stream);
@@ -132,7 +136,13 @@ static CUresult follow(CUstream later, CUstream earlier, _Atomic uint64_t *seen)
 	return CUDA_SUCCESS;
 }
 
-static CUresult follow_blocking_streams(CUcontext context)
+CUstream stream_legacy(CUstream stream)
+{
+	return stream->green ? stream->green->stream : stream->context->legacy;
+}
+
+/* `legacy` is a default stream; those of a green context are apart from the others. */
+static CUresult follow_blocking_streams(CUcontext context, CUstream legacy)
 {
 	CUresult result = CUDA_SUCCESS;
 	CUstream stream;
@@ -141,8 +151,9 @@ static CUresult follow_blocking_streams(CUcontext context)
 		return CUDA_SUCCESS;
 	pthread_mutex_lock(&context->lock);
 	list_for_each (stream, &context->streams, link)
-		if (result == CUDA_SUCCESS && stream != context->legacy && is_blocking(stream))
-			result = follow(context->legacy, stream, &stream->seen_by_legacy);
+		if (result == CUDA_SUCCESS && stream != legacy && is_blocking(stream) &&
+			stream->green == legacy->green)
+			result = follow(legacy, stream, &stream->seen_by_legacy);
 	pthread_mutex_unlock(&context->lock);
 	return result;
 }
@@ -150,16 +161,23 @@ static CUresult follow_blocking_streams(CUcontext context)
 CUresult stream_resolve(CUstream handle, CUstream *stream)
 {
 	CUcontext context;
+	CUgreenCtx green;
 
-	TRY(current_context(&context));
+	TRY(context_and_green(NULL, &context, &green));
 	if (!handle || handle == CU_STREAM_LEGACY) {
-		*stream = context->legacy;
+		*stream = green ? green->stream : context->legacy;
 		return CUDA_SUCCESS;
 	}
+	if (handle == CU_STREAM_PER_THREAD && green)
+		return fail(CUDA_ERROR_INVALID_HANDLE,
+			"threads have no default streams of their own in a green context");
 	if (handle == CU_STREAM_PER_THREAD)
 		return per_thread_stream(context, stream);
 	if (!handle_is(HANDLE_STREAM, handle))
 		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living stream", (void *)handle);
+	if (handle->detached)
+		return fail(CUDA_ERROR_CONTEXT_IS_DESTROYED,
+			"the green context of the stream was destroyed");
 	*stream = handle;
 	return CUDA_SUCCESS;
 }
@@ -167,17 +185,18 @@ CUresult stream_resolve(CUstream handle, CUstream *stream)
 static CUresult order(CUstream stream)
 {
 	CUcontext context = stream->context;
+	CUstream legacy = stream_legacy(stream);
 
-	if (stream == context->legacy) {
+	if (stream == legacy) {
 		if (atomic_load_explicit(&context->capturing_blocking, memory_order_relaxed))
 			return capture_refuse_all(context,
 				fail(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
 					"a blocking stream of the context captures, with which "
 					"the default stream would synchronise"));
-		return follow_blocking_streams(context);
+		return follow_blocking_streams(context, legacy);
 	}
 	if (is_blocking(stream))
-		return follow(stream, context->legacy, &stream->legacy_seen);
+		return follow(stream, legacy, &stream->legacy_seen);
 	return CUDA_SUCCESS;
 }
 
@@ -202,13 +221,14 @@ CUresult stream_record(CUstream handle, CUstream *stream)
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
 {
 	CUcontext context;
+	CUgreenCtx green;
 
-	TRY(current_context(&context));
+	TRY(context_and_green(NULL, &context, &green));
 	if (!stream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the pointer for the stream is NULL, or flags %#x have bits that mean nothing",
 			flags);
-	return stream_create(context, flags, priority, false, stream);
+	return stream_create(context, green, flags, priority, false, stream);
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
@@ -222,6 +242,9 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 	if (!handle_is(HANDLE_STREAM, stream) || stream->is_default)
 		return fail(CUDA_ERROR_INVALID_HANDLE, "%p is no living stream, or a default one",
 			(void *)stream);
+	if (stream->detached)
+		return fail(CUDA_ERROR_CONTEXT_IS_DESTROYED,
+			"the green context of the stream was destroyed");
 	stream_release(stream);
 	return CUDA_SUCCESS;
 }
@@ -266,7 +289,7 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
 	TRY(stream_resolve(handle, &stream));
 	if (!context)
 		return fail(CUDA_ERROR_INVALID_VALUE, "context is NULL");
-	*context = stream->context;
+	*context = stream->green ? stream->green->view : stream->context;
 	return CUDA_SUCCESS;
 }
 

@@ -128,6 +128,8 @@ bool texture_find_made(unsigned long long number, bool surface, struct texture_o
 
 	if (!handle_is(HANDLE_CONTEXT, context) || !context->session)
 		return false;
+	if (context->green)
+		context = context->green->primary;
 	pthread_mutex_lock(&context->lock);
 	found = find(context, number, surface);
 	if (found)

@@ -42,10 +42,8 @@ static void give_timeline(struct streams *streams, uint32_t timeline)
 }
 
 static int request_stream(
-	struct gdev_session *session, uint16_t opcode, uint32_t timeline, int priority)
+	struct gdev_session *session, uint16_t opcode, struct record_stream record)
 {
-	struct record_stream record = {.stream = timeline, .priority = priority};
-
 	return session_request(session, opcode, &record, sizeof record, NULL, 0, NULL, 0, 0);
 }
 
@@ -67,7 +65,8 @@ static void see_off(struct gdev_session *session)
 	}
 	pthread_mutex_unlock(&streams->lock);
 	list_for_each_safe (leaver, next, &done, link) {
-		int error = request_stream(session, RECORD_STREAM_DESTROY, leaver->timeline, 0);
+		int error = request_stream(session, RECORD_STREAM_DESTROY,
+			(struct record_stream){.stream = leaver->timeline});
 		pthread_mutex_lock(&streams->lock);
 		if (!error)
 			give_timeline(streams, leaver->timeline);
@@ -78,7 +77,13 @@ static void see_off(struct gdev_session *session)
 
 /* ---- life ---- */
 
-int gdev_stream_create(struct gdev_session *session, int priority, struct gdev_stream **created)
+int gdev_stream_create(struct gdev_session *session, int priority, struct gdev_stream **stream)
+{
+	return gdev_stream_create_on(session, priority, (struct gdev_part){0}, stream);
+}
+
+int gdev_stream_create_on(struct gdev_session *session, int priority, struct gdev_part part,
+	struct gdev_stream **created)
 {
 	struct streams *streams = &session->streams;
 	struct gdev_stream *stream;
@@ -98,7 +103,11 @@ int gdev_stream_create(struct gdev_session *session, int priority, struct gdev_s
 		goto err_free;
 	stream->last = session->next[stream->timeline];
 	stream->failures_seen = __atomic_load_n(&timeline_of(stream)->failures, __ATOMIC_ACQUIRE);
-	error = request_stream(session, RECORD_STREAM_CREATE, stream->timeline, priority);
+	error = request_stream(session, RECORD_STREAM_CREATE,
+		(struct record_stream){.stream = stream->timeline,
+			.priority = priority,
+			.first_multiprocessor = part.first,
+			.multiprocessors = part.count});
 	pthread_mutex_lock(&streams->lock);
 	if (error)
 		give_timeline(streams, stream->timeline);

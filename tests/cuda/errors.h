@@ -94,6 +94,7 @@ int errors_of_code(void);
 int errors_of_graphs(void);
 int errors_of_arrays(void);
 int errors_of_textures(void);
+int errors_of_greens(void);
 
 /* Calls that need neither a context nor sound arguments to find that cuInit was not called (errors_early.c). */
 void errors_of_the_rest(CUresult expected);

@@ -18,6 +18,19 @@ static void of_contexts(CUresult expected)
 	REFUSED(expected, cuDeviceGraphMemTrim(0));
 	REFUSED(expected, cuDeviceGetGraphMemAttribute(0, 0, NULL));
 	REFUSED(expected, cuDeviceSetGraphMemAttribute(0, 0, NULL));
+	REFUSED(expected, cuDeviceGetDevResource(0, NULL, 0));
+	REFUSED(expected, cuCtxGetDevResource(alive.context, NULL, 0));
+	REFUSED(expected, cuDevSmResourceSplitByCount(NULL, NULL, NULL, NULL, 0, 0));
+	REFUSED(expected, cuDevResourceGenerateDesc(NULL, NULL, 0));
+	REFUSED(expected, cuGreenCtxCreate(NULL, NULL, 0, 0));
+	REFUSED(expected, cuGreenCtxDestroy(NULL));
+	REFUSED(expected, cuGreenCtxGetDevResource(NULL, NULL, 0));
+	REFUSED(expected, cuGreenCtxRecordEvent(NULL, NULL));
+	REFUSED(expected, cuGreenCtxWaitEvent(NULL, NULL));
+	REFUSED(expected, cuGreenCtxStreamCreate(NULL, NULL, 0, 0));
+	REFUSED(expected, cuGreenCtxGetId(NULL, NULL));
+	REFUSED(expected, cuCtxFromGreenCtx(NULL, NULL));
+	REFUSED(expected, cuStreamGetGreenCtx(NULL, NULL));
 }
 
 static void of_code(CUresult expected)

@@ -212,7 +212,7 @@ int errors_teardown(void **state)
 
 static int (*const groups[])(void) = {errors_of_state, errors_of_contexts, errors_of_memory,
 	errors_of_pools, errors_of_streams, errors_of_code, errors_of_graphs, errors_of_arrays,
-	errors_of_textures};
+	errors_of_textures, errors_of_greens};
 
 #define GROUPS (sizeof groups / sizeof *groups)
 

@@ -70,6 +70,10 @@ unsigned fake_let_go(void);
 unsigned fake_stop(void);
 unsigned fake_go_on(void);
 unsigned fake_write_count(void);
+/* fake_cuda_green.c. How many green contexts there are; of how many multiprocessors the stream of the last launch was, 0: of all. */
+unsigned fake_green_count(void);
+unsigned fake_launched_on(void);
+CUresult fake_stream_create(CUstream *stream, unsigned multiprocessors);
 /* What it has not done yet. */
 unsigned fake_pending_count(void);
 /* Another process takes a GiB while the next module is being loaded. */

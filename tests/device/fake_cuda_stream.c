@@ -17,7 +17,7 @@
 /* A stream has got on, or has got more. */
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static bool stopped; /* fake_stop() */
-static atomic_uint writes, pending;
+static atomic_uint writes, pending, launched_on;
 
 enum work_kind { WORK_COPY, WORK_FILL, WORK_LAUNCH, WORK_WRITE };
 
@@ -33,7 +33,7 @@ struct work {
 };
 
 struct CUstream_st {
-	unsigned context;
+	unsigned context, multiprocessors;
 	pthread_t thread;
 	struct work *first, **last;
 	bool busy, stopping;
@@ -429,12 +429,11 @@ static CUresult enqueue(struct CUstream_st *stream, const struct work *wanted)
 	return CUDA_SUCCESS;
 }
 
-CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
+CUresult fake_stream_create(CUstream *out, unsigned multiprocessors)
 {
-	struct CUstream_st *stream;
+	struct CUstream_st *stream = calloc(1, sizeof *stream);
 
-	ENTER();
-	stream = calloc(1, sizeof *stream);
+	stream->multiprocessors = multiprocessors;
 	stream->context = fake_context_number();
 	stream->last = &stream->first;
 	if (pthread_create(&stream->thread, NULL, stream_main, stream)) {
@@ -443,6 +442,12 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int prior
 	}
 	*out = stream;
 	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
+{
+	ENTER();
+	return fake_stream_create(out, 0);
 }
 
 CUresult cuStreamDestroy(CUstream stream)
@@ -569,6 +574,7 @@ CUresult fake_launch(const CUlaunchConfig *config, CUfunction function, void **e
 		config->gridDimZ > 0xffff ||
 		config->blockDimX * config->blockDimY * config->blockDimZ > 1024)
 		return CUDA_ERROR_INVALID_VALUE;
+	launched_on = config->hStream->multiprocessors;
 	memcpy(work.params, extra[1], bytes < sizeof work.params ? bytes : sizeof work.params);
 	return enqueue(config->hStream, &work);
 }
@@ -583,6 +589,11 @@ CUresult cuLaunchKernelEx(
 __attribute__((visibility("default"))) unsigned fake_write_count(void)
 {
 	return writes;
+}
+
+__attribute__((visibility("default"))) unsigned fake_launched_on(void)
+{
+	return launched_on;
 }
 
 __attribute__((visibility("default"))) unsigned fake_pending_count(void)

@@ -126,6 +126,12 @@ int gdev_stream_create(struct gdev_session *session, int priority, struct gdev_s
 	return 0;
 }
 
+int gdev_stream_create_on(struct gdev_session *session, int priority, struct gdev_part part,
+	struct gdev_stream **stream)
+{
+	return gdev_stream_create(session, priority, stream);
+}
+
 void gdev_stream_destroy(struct gdev_stream *stream)
 {
 }

@@ -63,7 +63,7 @@ static void records_have_their_bytes(void **state)
 	struct record_lookup lookup = {HEADER(RECORD_FUNCTION_GET, record_lookup), 1, 2};
 	struct record_launch launch = {
 		HEADER(RECORD_LAUNCH, record_launch), 1, {2, 3, 4}, {5, 6, 7}, 8, 9, 10};
-	struct record_stream stream = {HEADER(RECORD_STREAM_CREATE, record_stream), 1, -2};
+	struct record_stream stream = {HEADER(RECORD_STREAM_CREATE, record_stream), 1, -2, 3, 4};
 	struct record_wait wait = {HEADER(RECORD_WAIT, record_wait), 1, 2, 3};
 	struct record_stamp stamp = {HEADER(RECORD_STAMP, record_stamp), 1, 2};
 	struct record_event event = {HEADER(RECORD_EVENT_WAIT, record_event), 1, 2, 3, 4};
@@ -143,8 +143,8 @@ static void records_have_their_bytes(void **state)
 		       "08000000"
 		       "09000000"
 		       "0a000000");
-	GOLDEN(stream, "2000000120000000" HEADER_TEXT "01000000"
-		       "feffffff");
+	GOLDEN(stream, "2000000128000000" HEADER_TEXT "01000000"
+		       "feffffff0300000004000000");
 	GOLDEN(check, "4200000130000000" HEADER_TEXT "01000000"
 		      "02000000"
 		      "0300000000000000"

@@ -251,20 +251,23 @@ static void streams_are_made_on_stream_timelines(void **state)
 	static const struct {
 		uint32_t stream;
 		int status;
+		uint32_t multiprocessors;
 	} cases[] = {
 		{0, -EINVAL},
 		{SESSION_REPLIES - 1, -EINVAL},
 		{SESSION_TIMELINES, -EINVAL},
 		{UINT32_MAX, -EINVAL},
+		{SESSION_REPLIES, -ENOTSUP, 1}, /* the device has no parts */
 		{SESSION_REPLIES, 0},
 		{SESSION_REPLIES, -EEXIST},
+		{SESSION_REPLIES, -EEXIST, 1},
 		{SESSION_TIMELINES - 1, 0},
 	};
 	struct fixture *fixture = *state;
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		struct record_stream record = {
-			{.opcode = RECORD_STREAM_CREATE}, cases[i].stream, 0};
+		struct record_stream record = {{.opcode = RECORD_STREAM_CREATE}, cases[i].stream, 0,
+			0, cases[i].multiprocessors};
 		assert_int_equal(ask_plain(fixture, &record), cases[i].status);
 	}
 	struct record_stream record = {{.opcode = RECORD_STREAM_DESTROY}, UINT32_MAX, 0};
