@@ -110,6 +110,16 @@ static __device__ void read_page(DeviceLoop *loop, search s, gloop_u64 at, unsig
 }
 
 static __device__ void search_words(
+	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned turn, unsigned w);
+
+/* The only place that posts it: each lambda has code of its own. */
+static __device__ void post_search(
+	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned turn, unsigned w)
+{
+	loop->postTask([=](DeviceLoop *loop) { search_words(loop, s, at, bytes, turn, w); });
+}
+
+static __device__ void search_words(
 	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned turn, unsigned w)
 {
 	unsigned end = w + WORDS_AT_ONCE < s.count ? w + WORDS_AT_ONCE : s.count;
@@ -121,8 +131,7 @@ static __device__ void search_words(
 	for (; w < end; w++)
 		match(page, bytes - OVERLAP, bytes, &words[w], &counts[w]);
 	if (w < s.count) {
-		loop->postTask(
-			[=](DeviceLoop *loop) { search_words(loop, s, at, bytes, turn, w); });
+		post_search(loop, s, at, bytes, turn, w);
 	} else if (next + OVERLAP >= s.text_bytes) {
 		__syncthreads();
 		log_from(loop, s, 0);
@@ -141,7 +150,7 @@ static __device__ void search_page(
 
 	if (next + OVERLAP < s.text_bytes)
 		read_page(loop, s, next, !turn);
-	loop->postTask([=](DeviceLoop *loop) { search_words(loop, s, at, bytes, turn, 0); });
+	post_search(loop, s, at, bytes, turn, 0);
 }
 
 static __device__ void read_words(DeviceLoop *loop, search s, unsigned have)

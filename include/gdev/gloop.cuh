@@ -140,10 +140,10 @@ static inline __device__ void copy(void *to, const void *from, gloop_u64 page_by
 }
 
 /* What a slot's code is called as, for callbacks of all types. */
-typedef void (*entry)(DeviceLoop *loop, void *captures, long long result);
+typedef void (*entry)(DeviceLoop *loop, const void *captures, long long result);
 
 /* Slots hold distances from here, which are the same wherever the module's code is loaded. */
-static __device__ __attribute__((noinline)) void anchor(DeviceLoop *, void *, long long)
+static __device__ __attribute__((noinline)) void anchor(DeviceLoop *, const void *, long long)
 {
 }
 
@@ -170,7 +170,8 @@ class DeviceLoop
 	/* Runs callback(loop) later, after callbacks that are ready now have had their turns. */
 	template <class F> __device__ void postTask(F callback)
 	{
-		claim(&task<F>, callback, 0, 0);
+		if (leads())
+			claim(&task<F>, callback, 0, 0, false);
 	}
 
 	/* Runs callback(loop) when `ns` nanoseconds have passed. */
@@ -203,46 +204,33 @@ class DeviceLoop
 	gloop_state *state;
 	gloop_u64 began_ns, idle_ns, ran; /* in this launch: when; since when nothing is ready, or 0; callbacks */
 	gloop_s32 chosen;                 /* the slot whose callback is to run; -1: none is ready; -2: leave */
-	gloop_s32 page;                   /* of the chosen slot, or GLOOP_NO_PAGE */
+	gloop_s32 page;                   /* of the chosen slot, or of that claimed last; or GLOOP_NO_PAGE */
 	bool asks;                        /* the chosen slot has got its page, and is to ask */
+	/* Of the chosen slot, which is free while its callback runs. What all threads copy before that: */
+	void *to;
+	const void *from;
+	gloop_u64 bytes; /* 0: nothing */
+	/* and what the slot holds: */
+	gloop_s64 callback, result;
+	alignas(16) gloop_u8 captures[GLOOP_CAPTURE_BYTES];
 
 	static __device__ bool leads()
 	{
 		return detail::thread() == 0;
 	}
 
-	template <class F> static __device__ F take(DeviceLoop *loop, void *captures)
+	template <class F> static __device__ void task(DeviceLoop *loop, const void *captures, long long)
 	{
 		F callback(*(const F *)captures);
-
-		__syncthreads();
-		if (leads())
-			loop->release(loop->chosen);
-		return callback;
-	}
-
-	template <class F> static __device__ void task(DeviceLoop *loop, void *captures, long long)
-	{
-		F callback = take<F>(loop, captures);
 
 		callback(loop);
 	}
 
-	template <class F> static __device__ void answer(DeviceLoop *loop, void *captures, long long result)
+	template <class F> static __device__ void answer(DeviceLoop *loop, const void *captures, long long result)
 	{
-		F callback = take<F>(loop, captures);
+		F callback(*(const F *)captures);
 
 		callback(loop, result);
-	}
-
-	/* The slot and its page are free again. By thread 0. */
-	__device__ void release(gloop_s32 slot)
-	{
-		gloop_s32 held = state->slots[slot].page;
-
-		state->used &= ~(1ull << slot);
-		if (held >= 0)
-			state->pages &= ~(1ull << held);
 	}
 
 	/* A free page, or GLOOP_NO_PAGE. The first is never for what is received, and the last for nothing else: what the block sends
@@ -258,35 +246,31 @@ class DeviceLoop
 	}
 
 	/* Takes a free slot for the callback, and a page if there are bytes and one is free that no other slot waits for; -1: there
-	 * is no slot. */
+	 * is no slot. By thread 0. */
 	template <class F>
-	__device__ gloop_s32 claim(detail::entry code, F &callback, void *destination, gloop_u64 bytes, bool receives = false)
+	__device__ gloop_s32 claim(detail::entry code, F &callback, void *destination, gloop_u64 bytes, bool receives)
 	{
 		static_assert(sizeof(F) <= GLOOP_CAPTURE_BYTES, "a callback captures too much");
 		static_assert(alignof(F) <= 16, "a callback's captures are aligned too strictly");
 		static_assert(__is_trivially_copyable(F), "what a callback captures must be trivially copyable");
-		__syncthreads();
-		if (leads()) {
-			gloop_u64 free = ~state->used;
+		gloop_u64 free = ~state->used;
 
-			if (!free) {
-				state->overfull = 1;
-				chosen = -1;
-			} else {
-				chosen = detail::lowest(free);
-				gloop_slot *slot = &state->slots[chosen];
-
-				slot->callback = (gloop_s64)((const char *)code - (const char *)&detail::anchor);
-				slot->destination = (gloop_u64)destination;
-				slot->bytes = bytes;
-				slot->receives = receives;
-				slot->page = page = bytes && !state->starved ? take_page(receives) : GLOOP_NO_PAGE;
-				__builtin_memcpy(__builtin_assume_aligned(slot->captures, 16), (const void *)&callback, sizeof(F));
-				state->used |= 1ull << chosen;
-			}
+		page = GLOOP_NO_PAGE;
+		if (!free) {
+			state->overfull = 1;
+			return -1;
 		}
-		__syncthreads();
-		return chosen;
+		gloop_s32 claimed = detail::lowest(free);
+		gloop_slot *slot = &state->slots[claimed];
+
+		slot->callback = (gloop_s64)((const char *)code - (const char *)&detail::anchor);
+		slot->destination = (gloop_u64)destination;
+		slot->bytes = bytes;
+		slot->receives = receives;
+		slot->page = page = bytes && !state->starved ? take_page(receives) : GLOOP_NO_PAGE;
+		__builtin_memcpy(__builtin_assume_aligned(slot->captures, 16), (const void *)&callback, sizeof(F));
+		state->used |= 1ull << claimed;
+		return claimed;
 	}
 
 	template <class F>
@@ -294,10 +278,11 @@ class DeviceLoop
 		const void *source, void *destination, detail::entry code, F &callback);
 	__device__ void describe(gloop_s32 slot, gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes,
 		gloop_u32 flags, const void *source, void *destination, bool fetched);
-	__device__ void post(gloop_s32 slot);
+	__device__ void post(gloop_s32 slot, gloop_s32 held);
 	__device__ void take_answers();
 	__device__ bool fill();
 	__device__ gloop_s32 choose();
+	__device__ void take(gloop_s32 slot);
 	__device__ void leave();
 };
 
@@ -305,23 +290,26 @@ template <class F>
 __device__ void DeviceLoop::request(gloop_u32 op, gloop_s32 fd, gloop_u64 offset, gloop_u64 bytes, gloop_u32 flags,
 	const void *source, void *destination, detail::entry code, F &callback)
 {
+	gloop_s32 slot = -1;
 	if (bytes > grid.page_bytes)
 		bytes = grid.page_bytes;
-	gloop_s32 slot = claim(code, callback, destination, bytes, op == GLOOP_RECEIVE);
-	if (slot < 0)
-		return;
-	gloop_s32 held = page;
-	bool fetched = grid.fetches && op == GLOOP_WRITE && bytes >= GLOOP_FETCH_BYTES;
-	if (leads())
-		describe(slot, op, fd, offset, bytes, flags, source, destination, fetched);
-	if (source && held >= 0 && !fetched) {
-		detail::copy(grid.pages + held * grid.page_bytes, source, bytes);
+	bool fetched = grid.fetches && op == GLOOP_WRITE && bytes >= GLOOP_FETCH_BYTES, copied = source && bytes && !fetched;
+	__syncthreads(); /* what the other threads did with the memory is done */
+	if (leads()) {
+		slot = claim(code, callback, destination, bytes, op == GLOOP_RECEIVE);
+		if (slot >= 0)
+			describe(slot, op, fd, offset, bytes, flags, source, destination, fetched);
+	}
+	if (copied) {
+		__syncthreads();
+		if (page >= 0)
+			detail::copy(grid.pages + page * grid.page_bytes, source, bytes);
 		detail::fence();
 		__syncthreads();
 	}
-	if (leads() && (held >= 0 || !bytes))
-		post(slot);
-	else if (leads())
+	if (slot >= 0 && (page >= 0 || !bytes))
+		post(slot, page);
+	else if (slot >= 0)
 		state->starved |= 1ull << slot;
 }
 
@@ -341,7 +329,8 @@ inline __device__ void DeviceLoop::describe(gloop_s32 slot, gloop_u32 op, gloop_
 	rpc->destination = (gloop_u64)destination;
 }
 
-inline __device__ void DeviceLoop::post(gloop_s32 slot)
+/* With this page or none. By thread 0. */
+inline __device__ void DeviceLoop::post(gloop_s32 slot, gloop_s32 held)
 {
 	volatile gloop_rpc *rpc = &grid.rpcs[slot];
 	gloop_u64 posted = state->slots[slot].posted + 1;
@@ -349,7 +338,7 @@ inline __device__ void DeviceLoop::post(gloop_s32 slot)
 	state->slots[slot].posted = posted;
 	state->waiting |= 1ull << slot;
 	state->posted++;
-	rpc->page = page < 0 ? 0 : (gloop_u32)page;
+	rpc->page = held < 0 ? 0 : (gloop_u32)held;
 	detail::fence();
 	rpc->posted = posted;
 	detail::fence();
@@ -401,7 +390,11 @@ inline __device__ bool DeviceLoop::fill()
 		state->slots[chosen].page = page;
 		state->starved &= ~(1ull << chosen);
 		state->next_starved = (chosen + 1) % GLOOP_SLOTS;
-		((volatile gloop_rpc *)grid.rpcs)[chosen].filled = 1;
+		volatile gloop_rpc *rpc = &grid.rpcs[chosen];
+		to = grid.pages + page * grid.page_bytes;
+		rpc->filled = 1;
+		from = (const void *)rpc->source;
+		bytes = from ? state->slots[chosen].bytes : 0;
 		return asks = true;
 	}
 	return false;
@@ -432,7 +425,30 @@ inline __device__ gloop_s32 DeviceLoop::choose()
 	gloop_s32 slot = detail::lowest(later ? later : ready);
 	state->next = (slot + 1) % GLOOP_SLOTS;
 	state->callbacks++;
+	take(slot);
 	return slot;
+}
+
+/* The slot is free again, and so is its page, unless all threads have to copy it first. By thread 0. */
+inline __device__ void DeviceLoop::take(gloop_s32 slot)
+{
+	const gloop_slot *of = &state->slots[slot];
+
+	callback = of->callback;
+	__builtin_memcpy(captures, __builtin_assume_aligned(of->captures, 16), GLOOP_CAPTURE_BYTES);
+	result = of->result;
+	page = of->page;
+	to = (void *)of->destination;
+	bytes = 0;
+	state->used &= ~(1ull << slot);
+	if (page < 0)
+		return;
+	if (to && result > 0) {
+		from = grid.pages + page * grid.page_bytes;
+		bytes = (gloop_u64)result > of->bytes ? of->bytes : (gloop_u64)result;
+	} else {
+		state->pages &= ~(1ull << page);
+	}
 }
 
 /* Returns whether the block enters for the first time. */
@@ -487,25 +503,19 @@ inline __device__ void DeviceLoop::go_on()
 				asm volatile("nanosleep.u32 500;");
 			continue;
 		}
-		gloop_slot *of = &state->slots[slot];
-		volatile gloop_rpc *rpc = &grid.rpcs[slot];
-		long long result = of->result;
-		void *page_of = grid.pages + of->page * grid.page_bytes;
-		bool posts = asks;
-		void *to = posts ? page_of : (void *)of->destination;
-		const void *from = posts ? (const void *)rpc->source : page_of;
-		gloop_u64 bytes = posts || (gloop_u64)result > of->bytes ? of->bytes : (gloop_u64)result;
-
-		if (to && from && bytes && (posts || result > 0))
+		if (bytes)
 			detail::copy(to, from, bytes);
-		if (posts) {
+		if (asks) {
 			detail::fence();
 			__syncthreads();
 			if (leads())
-				post(slot);
+				post(slot, page);
 			continue;
 		}
-		detail::code_at(of->callback)(this, of->captures, result);
+		__syncthreads();
+		if (leads() && bytes)
+			state->pages &= ~(1ull << page);
+		detail::code_at(callback)(this, captures, result);
 	}
 	if (leads())
 		leave();
