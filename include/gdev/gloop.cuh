@@ -364,14 +364,16 @@ inline __device__ void DeviceLoop::take_answers()
 		state->slots[slot].result = ((volatile gloop_rpc *)grid.rpcs)[slot].result;
 		if (placed == GLOOP_PLACED)
 			state->slots[slot].destination = 0;
-		if (placed == GLOOP_FILL)
+		if (placed == GLOOP_FILL) {
+			((volatile gloop_rpc *)grid.rpcs)[slot].filled = 1;
 			state->starved |= 1ull << slot;
+		}
 		waiting &= ~(1ull << slot);
 	}
 	state->waiting = waiting;
 }
 
-/* Chooses a slot that is to fill its page and to ask, each in its turn. False: none has a page or gets one. By thread 0. */
+/* Chooses a slot that is to ask, each in its turn, and to fill its page before unless the host fetches that. False: none has a page or gets one. By thread 0. */
 inline __device__ bool DeviceLoop::fill()
 {
 	gloop_u64 low = state->starved & ~(~0ull << state->next_starved), left = state->starved & ~low;
@@ -392,9 +394,8 @@ inline __device__ bool DeviceLoop::fill()
 		state->next_starved = (chosen + 1) % GLOOP_SLOTS;
 		volatile gloop_rpc *rpc = &grid.rpcs[chosen];
 		to = grid.pages + page * grid.page_bytes;
-		rpc->filled = 1;
 		from = (const void *)rpc->source;
-		bytes = from ? state->slots[chosen].bytes : 0;
+		bytes = from && rpc->filled ? state->slots[chosen].bytes : 0;
 		return asks = true;
 	}
 	return false;

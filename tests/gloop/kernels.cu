@@ -184,6 +184,27 @@ extern "C" __global__ void many(
 	});
 }
 
+/* A block writes `count` pieces of the text to descriptor 0 at once. filled: how many requests the blocks saw, at the ends of
+ * writes, whose pages they had filled themselves. */
+extern "C" __global__ void write_many(
+	gloop_grid grid, const char *text, int *filled, unsigned count, unsigned bytes)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		volatile gloop_rpc *rpcs = grid.rpcs + blockIdx.x * GLOOP_SLOTS;
+
+		for (unsigned i = 0; i < count; i++) {
+			gloop_u64 at = (gloop_u64)(blockIdx.x * count + i) * bytes;
+
+			gloop::fs::write(
+				loop, 0, at, bytes, text + at, [=](DeviceLoop *, long long) {
+					for (unsigned slot = 0; leads() && slot < count; slot++)
+						if (rpcs[slot].filled)
+							atomicAdd(filled, 1);
+				});
+		}
+	});
+}
+
 static __device__ void read_again(DeviceLoop *loop, char *to, unsigned *counts, unsigned most)
 {
 	gloop::fs::read(loop, 0, 0, 64, to, [=](DeviceLoop *loop, long long) {

@@ -243,6 +243,33 @@ static void test_a_file_takes_more_requests_than_there_are_pages(void **state)
 	unlink(path);
 }
 
+/* As long as no kernel is on the device when they are asked for. */
+static void test_what_is_written_is_fetched_also_when_it_had_to_wait_for_a_page(void **state)
+{
+	enum { BLOCKS = 2, PIECES = 60, BYTES = 6000, ALL = BLOCKS * PIECES * BYTES };
+	static char text[ALL], written[ALL];
+	const char *path = path_of("fetched");
+	unsigned count = PIECES, bytes = BYTES;
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600), sum;
+	struct gloop_options options = {
+		.slice_us = 60000000, .descriptors = &fd, .descriptor_count = 1};
+	CUdeviceptr from, filled = device_bytes(sizeof(sum), NULL);
+
+	for (unsigned i = 0; i < ALL; i++)
+		text[i] = (char)(i * 2654435761u >> 20);
+	from = device_bytes(ALL, text);
+	assert_int_equal(run("write_many", BLOCKS, 32, &options, NULL,
+				 parameters(&from, &filled, &count, &bytes)),
+		0);
+	take_bytes(&sum, filled, sizeof(sum));
+	assert_int_equal(sum, 0);
+	cuMemFree(from);
+	assert_int_equal(pread(fd, written, ALL, 0), ALL);
+	assert_memory_equal(written, text, ALL);
+	close(fd);
+	unlink(path);
+}
+
 enum { CROWD = 8 }; /* blocks that with the largest pages have as few as there can be */
 
 static void test_of_reads_of_a_file_each_gets_a_page_in_its_turn(void **state)
@@ -544,6 +571,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_only_regular_files_are_opened),
 		cmocka_unit_test(test_a_block_writes_a_file),
 		cmocka_unit_test(test_a_file_takes_more_requests_than_there_are_pages),
+		cmocka_unit_test(
+			test_what_is_written_is_fetched_also_when_it_had_to_wait_for_a_page),
 		cmocka_unit_test(test_of_reads_of_a_file_each_gets_a_page_in_its_turn),
 		cmocka_unit_test(test_a_file_is_mapped),
 		cmocka_unit_test(test_copy_engines_copy_for_blocks),
