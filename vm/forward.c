@@ -15,8 +15,7 @@
 
 #define BATCH_RECORDS 64
 
-/* For gdevd all processes of a guest are one user's. So nothing is found by a key; tokens are translated. Events carry one
- * bit. */
+/* For gdevd all processes of a guest are one user's: so keys and tokens are translated. Events carry one bit. */
 static bool is_allowed(uint16_t opcode)
 {
 	switch (opcode) {
@@ -25,11 +24,15 @@ static bool is_allowed(uint16_t opcode)
 	case RECORD_COPY:
 	case RECORD_WRITE:
 	case RECORD_FILL:
+	case RECORD_ARRAY_CREATE:
+	case RECORD_TEXTURE_CREATE:
+	case RECORD_TEXTURE_DESTROY:
 	case RECORD_MODULE_LOAD:
 	case RECORD_MODULE_UNLOAD:
 	case RECORD_MODULE_PLACE:
 	case RECORD_FUNCTION_GET:
 	case RECORD_GLOBAL_GET:
+	case RECORD_REFERENCE_SET:
 	case RECORD_LAUNCH:
 	case RECORD_CLUSTERS:
 	case RECORD_TENSOR_MAP:
@@ -39,7 +42,10 @@ static bool is_allowed(uint16_t opcode)
 	case RECORD_STAMP:
 	case RECORD_EVENT_SHARE:
 	case RECORD_EVENT_WAIT:
+	case RECORD_SHM_GET:
+	case RECORD_SHM_ATTACH:
 	case RECORD_SHM_DETACH:
+	case RECORD_SHM_CONTROL:
 	case RECORD_SHARED_CREATE:
 	case RECORD_SHARED_EXPORT:
 	case RECORD_SHARED_HOLD:
@@ -104,9 +110,7 @@ static void drop_memory(struct proxy *proxy, uint64_t address)
 {
 	for (uint32_t line = 0; line < VM_REPLIES; line++) {
 		struct pending *pending = &proxy->pending[line];
-		if ((pending->opcode == RECORD_MEMORY_ALLOC ||
-			    pending->opcode == RECORD_SHARED_MAP) &&
-			pending->address == address)
+		if (pending->opcode != RECORD_MEMORY_FREE && pending->address == address)
 			pending->gone = true;
 	}
 	memory_disown(proxy->session, address);
@@ -120,6 +124,12 @@ static void drop_variables(struct proxy *proxy, uint32_t module)
 			pending->gone = true;
 	}
 	memory_remove_variables(proxy->session, module_key(module));
+}
+
+static bool shares_memory(uint16_t opcode)
+{
+	return (opcode >= RECORD_SHARED_CREATE && opcode <= RECORD_SHARED_PUBLISH) ||
+	       opcode == RECORD_SHM_ATTACH;
 }
 
 /* Streams that the record names are the guest's; memory that goes is not copied to any more. The record has at least the
@@ -163,21 +173,40 @@ static int prepare(struct proxy *proxy, struct record_header *header)
 	}
 }
 
-/* Of what the answer will say more. */
-static void note_pending(struct proxy *proxy, const struct record_header *header)
+/* Of what the answer will say more. -errno: that is the answer. */
+static int note_pending(struct proxy *proxy, struct record_header *header)
 {
 	struct pending *pending = &proxy->pending[header->timeline];
 
 	*pending = (struct pending){.opcode = header->opcode};
-	if (header->opcode == RECORD_MEMORY_ALLOC || header->opcode == RECORD_MEMORY_FREE) {
+	switch (header->opcode) {
+	case RECORD_MEMORY_ALLOC:
+	case RECORD_MEMORY_FREE:
 		pending->address = ((const struct record_memory *)header)->address;
 		pending->bytes = ((const struct record_memory *)header)->bytes;
-	} else if (header->opcode == RECORD_MODULE_LOAD) {
+		return 0;
+	case RECORD_ARRAY_CREATE:
+		pending->address = ((const struct record_array *)header)->address;
+		pending->bytes = ((const struct record_array *)header)->bytes;
+		return 0;
+	case RECORD_MODULE_LOAD:
 		pending->logs = ((const struct record_module_load *)header)->log_bytes;
-	} else if (header->opcode == RECORD_SHARED_MAP) {
+		return 0;
+	case RECORD_SHARED_MAP:
 		pending->address = ((const struct record_shared *)header)->address;
-	} else if (header->opcode == RECORD_GLOBAL_GET) {
+		return 0;
+	case RECORD_GLOBAL_GET:
 		pending->module = ((const struct record_lookup *)header)->module;
+		return 0;
+	case RECORD_SHM_ATTACH:
+		pending->address = ((const struct record_shm *)header)->address;
+		/* fall through */
+	case RECORD_SHM_GET:
+	case RECORD_SHM_CONTROL:
+		return keys_prepare(&proxy->guest->commons->keys, proxy->slot, proxy->user,
+			(struct record_shm *)header, &pending->key);
+	default:
+		return 0;
 	}
 }
 
@@ -206,8 +235,8 @@ static int send_record(struct proxy *proxy)
 	return 0;
 }
 
-/* A request that is not for guests is answered here. */
-static int refuse(struct proxy *proxy, const struct record_header *header)
+/* A request that is not for guests, or this one, is answered here. */
+static int refuse(struct proxy *proxy, const struct record_header *header, int status)
 {
 	struct session_reply *reply;
 
@@ -215,7 +244,7 @@ static int refuse(struct proxy *proxy, const struct record_header *header)
 		return -GDEV_E_PROTOCOL;
 	reply = &proxy->segment->replies[header->timeline];
 	reply->length = 0;
-	reply->status = -ENOTSUP;
+	reply->status = status;
 	mirror_complete(proxy, header->timeline, header->value);
 	return 0;
 }
@@ -236,12 +265,15 @@ static int accept_record(struct proxy *proxy)
 	if (line < VM_REPLIES && proxy->lines[line].active)
 		return -GDEV_E_PROTOCOL;
 	if (!is_allowed(header->opcode))
-		return refuse(proxy, header);
+		return refuse(proxy, header, -ENOTSUP);
 	error = prepare(proxy, header);
 	if (error)
 		return error;
-	if (line < VM_REPLIES)
-		note_pending(proxy, header);
+	if (shares_memory(header->opcode)) /* our copies are to be complete for others, too */
+		proxy->session->shares = true;
+	error = line < VM_REPLIES ? note_pending(proxy, header) : 0;
+	if (error)
+		return refuse(proxy, header, error);
 	mirror_expect(proxy, line, header->value);
 	proxy->counts.records++;
 	return send_record(proxy);

@@ -171,7 +171,7 @@ int guest_create(struct guest *guest, const struct guest_sizes *sizes)
 		getrandom(&header->machine, sizeof header->machine, 0) < 0 ||
 		getrandom(guest->secret, sizeof guest->secret, 0) < 0)
 		return -errno;
-	return 0;
+	return keys_init(&guest->commons->keys);
 }
 
 static bool within(uint64_t address, uint64_t bytes, uint64_t begin, uint64_t end)

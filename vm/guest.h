@@ -15,6 +15,7 @@
 
 #include "proto/session.h"
 #include "proto/vm.h"
+#include "vm/keys.h"
 
 /* What is asked of guest_create(). */
 struct guest_sizes {
@@ -26,6 +27,7 @@ struct guest_sizes {
 struct commons {
 	uint64_t image_bytes
 		[VM_SLOTS_MAX]; /* of images that are not whole yet; its proxy writes it */
+	struct keys keys;
 };
 
 struct guest {

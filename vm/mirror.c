@@ -5,6 +5,7 @@
  * acquires. An interrupt is sent once for each `want` of the guest's (proto/session.h).
  */
 #include <string.h>
+#include <sys/ipc.h>
 
 #include "lib/libgdev/memory.h"
 #include "vm/proxy.h"
@@ -57,18 +58,22 @@ static void take_notice(struct proxy *proxy, uint32_t line, const struct session
 	const struct pending *pending = &proxy->pending[line];
 	struct reply_global global;
 	struct reply_shared shared;
+	struct reply_shm attached;
 
 	if (pending->opcode == RECORD_MODULE_LOAD && pending->logs)
 		keep_log(proxy);
 	if (reply->status < 0 || pending->gone)
 		return;
-	if (pending->opcode == RECORD_MEMORY_ALLOC) {
+	if (pending->opcode == RECORD_MEMORY_ALLOC || pending->opcode == RECORD_ARRAY_CREATE) {
 		memory_adopt(proxy->session, pending->address, pending->bytes);
 	} else if (pending->opcode == RECORD_MEMORY_FREE) {
 		clear_freed(proxy, pending);
 	} else if (pending->opcode == RECORD_SHARED_MAP && reply->length >= sizeof shared) {
 		memcpy(&shared, reply->payload, sizeof shared);
 		memory_adopt(proxy->session, pending->address, shared.bytes);
+	} else if (pending->opcode == RECORD_SHM_ATTACH && reply->length >= sizeof attached) {
+		memcpy(&attached, reply->payload, sizeof attached);
+		memory_adopt(proxy->session, pending->address, attached.bytes);
 	} else if (pending->opcode == RECORD_GLOBAL_GET && reply->length >= sizeof global) {
 		memcpy(&global, reply->payload, sizeof global);
 		memory_add_variable(
@@ -83,14 +88,40 @@ static bool has_token(uint16_t opcode)
 	       opcode != RECORD_SHARED_DROP;
 }
 
+static bool is_of_keys(uint16_t opcode)
+{
+	return opcode == RECORD_SHM_GET || opcode == RECORD_SHM_ATTACH ||
+	       opcode == RECORD_SHM_CONTROL;
+}
+
+static int show_segment(struct proxy *proxy, uint32_t line, struct session_reply *to)
+{
+	const struct session_reply *from = &proxy->worker->replies[line];
+	const struct pending *pending = &proxy->pending[line];
+	struct reply_shm reply;
+	uint32_t spare;
+	int status;
+
+	memcpy(&reply, from->payload, sizeof reply);
+	status = keys_answered(&proxy->guest->commons->keys, pending->opcode, &pending->key,
+		from->status, &reply, &spare);
+	if (spare)
+		gdev_shm_control(proxy->session, spare, IPC_RMID, NULL);
+	memcpy(to->payload, &reply, sizeof reply);
+	return status;
+}
+
 static void show_reply(struct proxy *proxy, uint32_t line)
 {
 	struct reply_shared shared;
 	const struct session_reply *from = &proxy->worker->replies[line];
 	struct session_reply *to = &proxy->segment->replies[line];
 	uint32_t length = min_of(from->length, (uint32_t)sizeof from->payload);
+	int status = from->status;
 
-	if (has_token(proxy->pending[line].opcode) && length >= sizeof shared) {
+	if (is_of_keys(proxy->pending[line].opcode)) {
+		status = show_segment(proxy, line, to);
+	} else if (has_token(proxy->pending[line].opcode) && length >= sizeof shared) {
 		memcpy(&shared, from->payload, sizeof shared);
 		proxy_translate(proxy, shared.token);
 		memcpy(to->payload, &shared, sizeof shared);
@@ -98,7 +129,7 @@ static void show_reply(struct proxy *proxy, uint32_t line)
 		memcpy(to->payload, from->payload, length);
 	}
 	to->length = length;
-	to->status = from->status;
+	to->status = status;
 	take_notice(proxy, line, from);
 }
 

@@ -106,10 +106,9 @@ static uint64_t keyed_hash(const uint64_t secret[2], uint64_t word)
 
 static void make_key(struct proxy *proxy)
 {
-	uint64_t user = __atomic_load_n(&proxy->mailbox->user, __ATOMIC_RELAXED);
-
+	proxy->user = __atomic_load_n(&proxy->mailbox->user, __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < 2; i++)
-		proxy->key[i] = keyed_hash(proxy->guest->secret, user << 1 | i);
+		proxy->key[i] = keyed_hash(proxy->guest->secret, (uint64_t)proxy->user << 1 | i);
 }
 
 /* gdevd ranks the session by our nice value, as it does with any client. A guest can only stand back: its processes among

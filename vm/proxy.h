@@ -14,6 +14,7 @@
 
 #include "lib/libgdev/internal.h"
 #include "vm/guest.h"
+#include "vm/keys.h"
 
 /* What the answer to a record changes here. */
 struct pending {
@@ -22,6 +23,7 @@ struct pending {
 	uint64_t address, bytes;
 	bool logs; /* the compiler writes into log.slot */
 	bool gone; /* what it makes has been freed since: it is not noted */
+	struct key key;
 };
 
 /* What the compiler says of a module, for VM_LOG. One module at a time can have one. */
@@ -67,6 +69,7 @@ struct proxy {
 	struct gdev_stream *stream;     /* our own */
 	int error;                      /* why the session ends; 0: it does not */
 	uint64_t key[2];                /* see proxy_translate() */
+	uint32_t user;                  /* of the guest */
 	int nice, least_nice;           /* ours, and as it was when we began */
 
 	uint64_t head; /* of the guest's ring */

@@ -47,21 +47,27 @@ struct server {
 
 /* ---- proxies ---- */
 
-static _Noreturn void be_proxy(struct server *server, unsigned slot, int control, pid_t parent)
+/* The process is a child of the server: what others hold is not its own. */
+static void leave_server(struct server *server)
 {
 	sigset_t all;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1);
 	sigfillset(&all);
 	sigprocmask(SIG_UNBLOCK, &all, NULL);
 	close(server->listener);
 	close(server->qemu);
 	close(server->signals);
 	for (unsigned i = 0; i < VM_SLOTS_MAX; i++)
-		if (i != slot && server->children[i].pid && server->children[i].control >= 0)
+		if (server->children[i].pid && server->children[i].control >= 0)
 			close(server->children[i].control);
+}
+
+static _Noreturn void be_proxy(struct server *server, unsigned slot, int control, pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	leave_server(server);
 	proxy_run(server->guest, slot, control, server->vgpu);
 }
 
@@ -102,6 +108,19 @@ static void tell_to_end(struct child *child)
 	child->kill_ns = clock_now_ns() + END_NS;
 }
 
+/* Segments that the guest cannot reach any more are removed, which may wait for gdevd: not here. */
+static void remove_keys(struct server *server, bool all, uint64_t ended)
+{
+	int32_t host_keys[KEYS_MAX];
+	unsigned count = keys_take(&server->guest->commons->keys, all, ended, host_keys);
+
+	if (!count || fork())
+		return;
+	leave_server(server);
+	keys_remove(server->vgpu, host_keys, count);
+	_exit(0);
+}
+
 /* A worker ends a moment after its proxy, and is not ours to wait for. */
 static void free_slot(struct server *server, unsigned slot)
 {
@@ -110,6 +129,7 @@ static void free_slot(struct server *server, unsigned slot)
 		return;
 	}
 	server->leaving &= ~(1ull << slot);
+	remove_keys(server, false, 1ull << slot);
 	guest_clear_slot(server->guest, slot);
 	__atomic_store_n(
 		&guest_mailbox(server->guest, slot)->state, VM_SLOT_FREE, __ATOMIC_RELEASE);
@@ -238,6 +258,7 @@ static void look_at_device(struct server *server)
 		server->resetting = posted;
 		kill_proxies(server);
 		free_slots(server);
+		remove_keys(server, true, 0);
 		finish_reset(server);
 		return;
 	}
@@ -278,6 +299,7 @@ static void end_machine(struct server *server)
 	kill_proxies(server);
 	guest_reset(server->guest);
 	free_slots(server);
+	remove_keys(server, true, 0);
 	server->answered = server->resetting = 0;
 }
 
@@ -377,5 +399,6 @@ int serve(struct guest *guest, const char *path, const char *vgpu)
 		;
 	kill_proxies(&server);
 	unlink(path);
+	remove_keys(&server, true, UINT64_MAX);
 	return 0;
 }

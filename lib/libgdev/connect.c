@@ -72,22 +72,36 @@ int gdev_vgpu_count(void)
 	return count;
 }
 
-/* A name that nobody serves is gdevd's to complain of: it may be restarting. */
+/* A name that nobody serves is gdevd's to complain of: it may be restarting. In a virtual machine there is none. */
 static const struct connector *connector_of(const char *vgpu)
 {
 	const struct connector *found = find_connector(vgpu);
 
-	return found ? found : &connector_shm;
+	if (found)
+		return found;
+	return connector_vm.serves("gdev0") ? &connector_vm : &connector_shm;
+}
+
+static bool name_is_valid(const char *name)
+{
+	size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+
+	return length && length < GDEV_NAME_MAX && !name[length] && name[0] >= 'a' &&
+	       name[0] <= 'z';
 }
 
 int connect_open(struct opening *opening, struct gdev_description *description, struct terms *terms,
 	struct transport **transport)
 {
+	if (!name_is_valid(opening->vgpu))
+		return -EINVAL;
 	return connector_of(opening->vgpu)->open(opening, description, terms, transport);
 }
 
 int connect_describe(struct opening *opening, struct gdev_description *description,
 	int32_t properties[DEVICE_PROPERTIES])
 {
+	if (!name_is_valid(opening->vgpu))
+		return -EINVAL;
 	return connector_of(opening->vgpu)->describe(opening, description, properties);
 }

@@ -48,14 +48,6 @@ static bool shm_serves(const char *name)
 	return false;
 }
 
-static bool name_is_valid(const char *name)
-{
-	size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
-
-	return length && length < CONTROL_NAME_MAX && !name[length] && name[0] >= 'a' &&
-	       name[0] <= 'z';
-}
-
 static void hang_up(struct opening *opening)
 {
 	if (opening->socket >= 0)
@@ -89,8 +81,6 @@ static int try_vgpu(struct opening *opening, bool *restarting)
 	char directory[PATHS_MAX];
 	int result = -GDEV_E_NO_DAEMON;
 
-	if (!name_is_valid(opening->vgpu))
-		return -EINVAL;
 	for (unsigned i = 0; paths_client_dir(i, directory) == 0; i++) {
 		int error = connect_in(opening, directory, opening->vgpu);
 
